@@ -1,0 +1,22 @@
+#pragma once
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * Write all of the bytes to fd, going on after short writes and EINTR.
+ * Returns 0, or a negative errno (then part of it may be written).
+ */
+int io_write_all(int fd, const void *bytes, size_t n_bytes);
+
+/*
+ * Read up to n_bytes from fd, going on after short reads and EINTR.
+ * Returns the number read (less than n_bytes only at the end of the file), or a negative errno.
+ */
+ssize_t io_read_full(int fd, void *bytes, size_t n_bytes);
+
+/*
+ * Read a whole small file (as in /proc) into an allocated, NUL-terminated buffer of at most
+ * max_bytes. The caller frees *ret_text. *ret_bytes (may be NULL) is its length without the NUL.
+ * Returns 0 or a negative errno (-EFBIG when it is longer).
+ */
+int io_read_file(const char *path, size_t max_bytes, char **ret_text, size_t *ret_bytes);
