@@ -1,0 +1,75 @@
+#pragma once
+/*
+ * Writes a trace file (schemas/trace-format.h). One thread at a time. Everything given is buffered
+ * into the current segment; trace_writer_commit() compresses and appends the segment, so what was
+ * committed stays readable whatever happens later.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "schemas/trace-format.h"
+
+struct trace_writer;
+
+/*
+ * Start a trace on an open, empty file: writes the header at once. The writer owns fd from here on
+ * (also when it fails). header: magic, versions and header_bytes are filled in by the writer.
+ * Returns 0 or a negative errno.
+ */
+int trace_writer_open(int fd, const struct trace_file_header *header,
+		      struct trace_writer **ret_writer);
+
+/* Free without ending the file (a crash looks the same). Accepts NULL, returns NULL. */
+struct trace_writer *trace_writer_close(struct trace_writer *writer);
+
+/* A string behind a record. */
+struct trace_string {
+	const void *bytes;
+	uint32_t n_bytes;
+};
+
+/*
+ * Add a definition. record points to one of the structs of trace-format.h with its head.type and
+ * its string lengths set; struct_bytes is its sizeof; strings are n_strings in the struct's order.
+ * head.bytes and head.struct_bytes are filled in on the copy. Returns 0 or a negative errno.
+ */
+int trace_writer_record(struct trace_writer *writer, const void *record, size_t struct_bytes,
+			const struct trace_string *strings, size_t n_strings);
+
+/* Add an allocation event of a thread, in its program order. The hot path of the collector. */
+int trace_writer_event(struct trace_writer *writer, uint32_t thread_id,
+		       const struct trace_event *event);
+
+/* Add a call-stack node of a thread; before the first event that names it. */
+int trace_writer_node(struct trace_writer *writer, uint32_t thread_id, const struct trace_node *node);
+
+/* Add perf_event records as they came from the kernel (whole records only). */
+int trace_writer_perf(struct trace_writer *writer, uint32_t source_id, const void *records,
+		      size_t n_bytes, uint32_t n_samples);
+
+/* Add decoded accesses of --private. */
+int trace_writer_accesses(struct trace_writer *writer, uint32_t source_id,
+			  const struct trace_access *accesses, size_t n);
+
+/* Add bytes of a process image: code, or read-only data. */
+int trace_writer_code(struct trace_writer *writer, uint32_t process_id,
+		      const struct trace_code *code, const void *bytes);
+
+/* Raw bytes buffered since the last commit, to decide whether a segment is full. */
+size_t trace_writer_pending_bytes(const struct trace_writer *writer);
+
+/* Bytes appended to the file so far. */
+uint64_t trace_writer_file_bytes(const struct trace_writer *writer);
+
+/*
+ * Compress and append what is buffered, then a COMMIT frame. commit.ticks is T of the format.
+ * Returns 0 or a negative errno: -ENOSPC, -EFBIG, -EIO ... leave the file cut back to the segment
+ * before (still a readable trace), the buffered items dropped and counted in *ret_n_dropped (events).
+ */
+int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *commit,
+			uint64_t *ret_n_dropped);
+
+/* Commit, write the index and the footer, fsync nothing. The writer can then only be closed. */
+int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *commit);

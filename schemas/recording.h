@@ -1,0 +1,41 @@
+#pragma once
+/*
+ * How a traced program finds its collector: names of environment variables, and the two messages
+ * on the socket. Same build only, like ring.h.
+ *
+ * MEMSIGHT_RECORDING=PATH names a SOCK_SEQPACKET socket: first the file PATH is tried, then the
+ * abstract name "\0" PATH (chroot, or the folder is not visible). The program sends a hello; the
+ * collector checks its peer credentials, answers with a welcome and, when it accepts, the pool's
+ * file descriptor in SCM_RIGHTS. All of it within RECORDING_ATTACH_MS, or the program runs untraced.
+ */
+#include <stdint.h>
+
+#define RECORDING_ENV_SOCKET "MEMSIGHT_RECORDING"
+#define RECORDING_ENV_PRELOAD "LD_PRELOAD"
+#define RECORDING_LIBRARY     "libtracealloc.so"
+#define RECORDING_ATTACH_MS   100
+
+#define RECORDING_MAGIC UINT32_C(0x4f4c4c48) /* "HLLO" */
+
+struct recording_hello {
+	uint32_t magic;
+	uint32_t version; /* RING_VERSION */
+	uint32_t pid;	  /* getpid of the program (its own namespace) */
+	uint32_t tid;
+	uint64_t ticks;
+};
+
+enum recording_verdict {
+	RECORDING_ACCEPTED,
+	RECORDING_WRONG_VERSION,
+	RECORDING_NO_SLOT,   /* too many live processes */
+	RECORDING_REFUSED,   /* another user's process, or --no-follow */
+};
+
+struct recording_welcome {
+	uint32_t magic;
+	uint32_t verdict;   /* enum recording_verdict */
+	uint64_t pool_bytes; /* of the file descriptor that comes with it */
+	uint32_t slot;	    /* the process slot that the collector has claimed for this image */
+	uint32_t generation;
+};

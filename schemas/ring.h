@@ -1,0 +1,256 @@
+#pragma once
+/*
+ * What lies in the shared memory between a traced program (libtracealloc.so) and the collector
+ * (in `memsight record`). Same build only: RING_VERSION is compared when a program attaches.
+ *
+ * The pool is one file descriptor: a control area, then n_chunks chunks of RING_CHUNK_BYTES. A
+ * thread owns a chain of chunks; it alone writes to them, the collector alone reads and recycles.
+ *
+ * Chunk protocol. A free chunk is all zero behind its header. A thread takes it by a CAS of
+ * ring_control.chunk_state[i] from FREE to OWNED, fills the header, and hands it over with one
+ * store of FULL. The collector reads OWNED and FULL chunks, and after it has consumed a FULL one
+ * (or one whose process ended) zeroes it and stores FREE.
+ *
+ * Record protocol: reserve, stamp, fill, commit. `reserved` in the chunk header moves first (one
+ * instruction on x86, so that a signal handler's records never overlap), and ring_record.head is
+ * stored last, with release; 0 means "not committed yet". The collector stops at the first
+ * head of 0 and consumes nothing behind it; reserved beyond that point says that an event is
+ * on its way, which holds the commit time of the trace back.
+ *
+ * The collector treats all of it as hostile input: every index, length and op is checked.
+ */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RING_MAGIC	   UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
+#define RING_VERSION	   1
+#define RING_CHUNK_BYTES   65536u
+#define RING_RECORD_BYTES  32u /* records are multiples of this and 32-aligned */
+#define RING_MAX_PROCESSES 4096u
+#define RING_MAX_CHUNKS	   65536u /* 4 GiB of pool */
+#define RING_MAX_FRAMES	   256u	  /* deepest call stack, then "truncated: depth" */
+
+/* ring_control.events: which hooks record. A cleared bit means: call through, record nothing. */
+#define RING_EVENTS_HEAP    (1u << 0)
+#define RING_EVENTS_MMAP    (1u << 1)
+#define RING_EVENTS_BRK	    (1u << 2)
+#define RING_EVENTS_SHM	    (1u << 3)
+#define RING_EVENTS_THREADS (1u << 4)
+#define RING_EVENTS_REGIONS (1u << 5)
+
+/* ring_control.flags */
+#define RING_FLAG_FOLLOW    (1u << 0) /* exec and spawn hooks put our variables back */
+#define RING_FLAG_NULL_SINK (1u << 1) /* hooks run, nothing is stored */
+
+enum ring_stacks {
+	RING_STACKS_NONE, /* every event has stack 0 */
+	RING_STACKS_FP,	  /* the return address, then the rbp chain while it is valid */
+	RING_STACKS_DWARF,
+};
+
+/* What the ticks of the recording are. */
+enum ring_clock {
+	RING_CLOCK_TICKS, /* TSC, CNTVCT, timebase: constant rate, synchronous between CPUs */
+	RING_CLOCK_RAW,	  /* CLOCK_MONOTONIC_RAW nanoseconds, where the counter is not fit */
+};
+
+enum ring_chunk_state {
+	RING_CHUNK_FREE,
+	RING_CHUNK_OWNED,
+	RING_CHUNK_FULL,
+};
+
+enum ring_process_state {
+	RING_PROCESS_FREE,    /* the collector's */
+	RING_PROCESS_CLAIMED, /* a program is filling it (CAS from FREE) */
+	RING_PROCESS_READY,   /* filled: the collector may read it */
+	RING_PROCESS_ENDED,   /* the image is gone; the collector frees the slot when drained */
+};
+
+/* How a process image came to be. */
+enum ring_birth {
+	RING_BIRTH_EXEC,  /* said hello over the socket */
+	RING_BIRTH_FORK,  /* fork or clone without CLONE_VM of a traced image */
+};
+
+/* One process image (fork or exec makes a new one). 128 bytes; counters are written by the program. */
+struct ring_process {
+	_Atomic uint32_t state;	     /* enum ring_process_state */
+	uint32_t generation;	     /* the collector's; +1 each time that the slot is freed */
+	uint32_t pid;		     /* as the program sees it (getpid) */
+	uint32_t parent_slot;	     /* of a forked image; UINT32_MAX after exec */
+	uint32_t birth;		     /* enum ring_birth */
+	_Atomic uint32_t n_threads;  /* next thread serial */
+	uint64_t start_ticks;
+	_Atomic uint64_t n_dropped;  /* events not recorded: the pool was full */
+	_Atomic uint64_t n_nested;   /* events not recorded: nested in a hook with a full chunk */
+	_Atomic uint64_t n_late;     /* events not recorded: no thread state (thread or process ending) */
+	_Atomic uint64_t n_truncated_stacks;
+	_Atomic uint64_t wait_ticks; /* time spent waiting for a chunk */
+	_Atomic uint64_t n_waits;
+	_Atomic uint64_t n_below_min; /* blocks smaller than min_bytes, not recorded */
+	_Atomic uint64_t first_drop_ticks; /* 0: none yet */
+	_Atomic uint64_t last_drop_ticks;
+	uint8_t reserved[24];
+};
+_Static_assert(sizeof(struct ring_process) == 128, "ring_process is shared");
+
+/* The start of the pool. */
+struct ring_control {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t control_bytes;	 /* offset of chunk 0, a multiple of 4096 */
+	uint32_t n_chunks;
+	uint32_t n_processes;	 /* slots: RING_MAX_PROCESSES */
+	uint32_t events;	 /* RING_EVENTS_* */
+	uint32_t flags;		 /* RING_FLAG_* */
+	uint32_t stacks;	 /* enum ring_stacks */
+	uint32_t clock;		 /* enum ring_clock */
+	uint32_t max_frames;	 /* <= RING_MAX_FRAMES */
+	uint32_t reserved0;
+	uint64_t min_bytes;	 /* blocks below it are counted, not recorded; 0: record all */
+	uint64_t ticks_per_ms;	 /* for bounds of waits only */
+	uint8_t reserved1[64];
+	/* The collector's side, a cache line of its own. */
+	_Atomic uint64_t heartbeat;   /* +1 for each round; still for long: nobody drains */
+	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
+	_Atomic uint32_t ended;	       /* 1: recording is over, record nothing more */
+	uint8_t reserved2[48];
+	/* The programs' side. */
+	_Atomic uint32_t take_hint;	/* where the last free chunk was found */
+	_Atomic uint32_t n_waiters;	/* programs in FUTEX_WAIT on chunks_freed */
+	_Atomic uint32_t processes_used; /* slots at or above it were never claimed */
+	uint8_t reserved3[52];
+	/* struct ring_process processes[n_processes], then _Atomic uint32_t chunk_state[n_chunks] */
+};
+_Static_assert(sizeof(struct ring_control) == 256, "ring_control is shared");
+_Static_assert(offsetof(struct ring_control, heartbeat) == 128, "a cache line of its own");
+_Static_assert(offsetof(struct ring_control, take_hint) == 192, "a cache line of its own");
+
+/* The slots of a mapped pool. */
+static inline struct ring_process *ring_processes(struct ring_control *control)
+{
+	return (struct ring_process *)(control + 1);
+}
+
+/* The chunk states of a mapped pool; n_processes must have been checked against the mapping. */
+static inline _Atomic uint32_t *ring_chunk_states(struct ring_control *control)
+{
+	return (_Atomic uint32_t *)(ring_processes(control) + control->n_processes);
+}
+
+/* Bytes of the control area for so many slots and chunks. */
+static inline size_t ring_control_bytes(uint32_t n_processes, uint32_t n_chunks)
+{
+	size_t bytes = sizeof(struct ring_control) + n_processes * sizeof(struct ring_process) +
+		       n_chunks * sizeof(uint32_t);
+
+	return (bytes + 4095) / 4096 * 4096;
+}
+
+/* A chunk: this header, then records. */
+struct ring_chunk {
+	uint32_t process_slot;
+	uint32_t process_generation; /* of that slot when the image claimed it */
+	uint32_t thread_serial;	     /* within the process image, from 0 */
+	uint32_t sequence;	     /* of this chunk in the thread's chain, from 0 */
+	_Atomic uint64_t reserved;   /* bytes from the chunk's start: where the next record goes */
+	uint8_t padding[40];
+	uint8_t records[RING_CHUNK_BYTES - 64];
+};
+_Static_assert(sizeof(struct ring_chunk) == RING_CHUNK_BYTES, "ring_chunk is shared");
+_Static_assert(offsetof(struct ring_chunk, records) == 64, "records start on a cache line");
+
+/*
+ * The op numbers are those of the trace (TRACE_OP_* in trace-format.h) so that the
+ * collector copies them; schemas/trace-format.h says what each means.
+ */
+
+/* ring_record.head: op | call << 8 | n_slots << 16 | stack_id << 32; n_slots counts 32 bytes. */
+#define RING_HEAD(op, call, n_slots, stack_id)                                                  \
+	((uint64_t)(op) | (uint64_t)(call) << 8 | (uint64_t)(n_slots) << 16 |                   \
+	 (uint64_t)(stack_id) << 32)
+#define RING_HEAD_OP(head)	 ((uint8_t)(head))
+#define RING_HEAD_CALL(head)	 ((uint8_t)((head) >> 8))
+#define RING_HEAD_SLOTS(head)	 ((uint16_t)((head) >> 16))
+#define RING_HEAD_STACK_ID(head) ((uint32_t)((head) >> 32))
+
+/* One slot: ALLOC, FREE, MUNMAP. */
+struct ring_record {
+	_Atomic uint64_t head;
+	uint64_t ticks;	  /* ALLOC: after the real call; FREE, MUNMAP: before it */
+	uint64_t address;
+	uint64_t size;	  /* FREE: 0 */
+};
+_Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "ring_record is shared");
+
+/* Two slots: REALLOC, MMAP, MREMAP. */
+struct ring_record2 {
+	struct ring_record base;    /* ticks: after the call; address, size: the new ones */
+	uint64_t old_address;	    /* REALLOC, MREMAP; 0 for realloc(NULL, n) */
+	uint64_t begin_ticks;	    /* before the call */
+	uint64_t old_size;	    /* MREMAP; else 0 */
+	uint64_t detail;	    /* MMAP: prot | flags << 32 */
+};
+_Static_assert(sizeof(struct ring_record2) == 2 * RING_RECORD_BYTES, "ring_record2 is shared");
+
+/*
+ * One slot: NODE, a node of the thread's call stacks; it precedes the first event that uses it.
+ * Ids count from 1 within the thread's chain; parent 0 is the outside. pc is a return address, or
+ * a value below TRACE_STOP_MAX: why the stack could not be followed further out.
+ */
+struct ring_node {
+	_Atomic uint64_t head; /* its stack_id is the id of the node */
+	uint64_t pc;
+	uint32_t parent_id;
+	uint32_t reserved0;
+	uint64_t reserved1;
+};
+_Static_assert(sizeof(struct ring_node) == RING_RECORD_BYTES, "ring_node is shared");
+
+/* Three slots: THREAD_START, the first record of a chain. */
+struct ring_thread_start {
+	_Atomic uint64_t head;
+	uint64_t ticks;
+	uint32_t tid;	      /* as the program sees it (gettid) */
+	uint32_t is_main;     /* the image's first thread */
+	uint64_t stack_start; /* lowest address of the thread's stack; 0: not known */
+	uint64_t stack_end;
+	uint64_t fs_base;     /* thread pointer */
+	char name[16];	      /* comm, NUL-padded */
+	uint8_t reserved[32];
+};
+_Static_assert(sizeof(struct ring_thread_start) == 3 * RING_RECORD_BYTES, "is shared");
+
+/* One slot: THREAD_END, PAUSE, RESUME use struct ring_record with address and size 0. */
+
+/*
+ * n slots: MODULE (loaded) and MODULE_UNLOAD. The bytes behind the struct: build_id_bytes of the
+ * build-id, then path_bytes of the path, no NUL.
+ */
+struct ring_module {
+	_Atomic uint64_t head;
+	uint64_t ticks;
+	uint64_t bias;	      /* address = ELF p_vaddr + bias (dlpi_addr) */
+	uint64_t start;	      /* first byte of the lowest PT_LOAD */
+	uint64_t end;	      /* behind the highest PT_LOAD, p_memsz */
+	uint64_t tls_offset;  /* reserved, 0 */
+	uint16_t build_id_bytes;
+	uint16_t path_bytes;
+	uint32_t reserved0;
+	uint64_t reserved1;
+	uint8_t bytes[];
+};
+_Static_assert(sizeof(struct ring_module) == 2 * RING_RECORD_BYTES, "is shared");
+
+/* n slots: EXEC, an exec or spawn about to be tried; path_bytes of the path behind it, no NUL. */
+struct ring_exec {
+	_Atomic uint64_t head;
+	uint64_t ticks;
+	uint16_t path_bytes;
+	uint8_t is_spawn; /* posix_spawn: the image goes on */
+	uint8_t reserved[13];
+	uint8_t bytes[];
+};
+_Static_assert(sizeof(struct ring_exec) == RING_RECORD_BYTES, "is shared");

@@ -1,0 +1,450 @@
+#pragma once
+/*
+ * The trace file, NAME.mst: stable, read by every later version. docs/trace-format.md tells it in
+ * prose. Little endian. Times are ticks of the recording's clock (trace_file_header.clock) except
+ * inside perf records, which carry CLOCK_MONOTONIC_RAW nanoseconds; TRACE_RECORD_CLOCK converts.
+ *
+ *	file    = trace_file_header, frame...
+ *	frame   = trace_frame, body (body_bytes), zeros to a multiple of 8
+ *	segment = frames up to and including a COMMIT frame; 1 s or 4 MiB, whichever is first
+ *	end     = an INDEX frame, then trace_file_footer; without them the file ended abnormally
+ *
+ * Within a segment definitions (RECORDS, NODES, CODE) precede the EVENTS and PERF frames that use
+ * them. COMMIT(T): every event stamped before T is in this segment or an earlier one. Later
+ * segments may still hold events stamped after T only; so a merge needs bounded memory.
+ *
+ * Change: a new record type, frame type, flag or a longer struct is a new minor version, and old
+ * readers step over it by its length; anything else is a new major version, which old readers refuse.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRACE_FILE_MAGIC   "MEMSIGHT"
+#define TRACE_FOOTER_MAGIC "MEMSIEND"
+#define TRACE_FRAME_MAGIC  UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
+#define TRACE_VERSION_MAJOR 1
+#define TRACE_VERSION_MINOR 0
+
+#define TRACE_SEGMENT_BYTES (4u << 20) /* of raw bodies, before compression */
+#define TRACE_SEGMENT_NS    UINT64_C(1000000000)
+#define TRACE_FRAME_MAX_BYTES (16u << 20) /* of a body, stored or raw: larger is damage */
+
+/* 64 bytes at offset 0. */
+struct trace_file_header {
+	char magic[8];
+	uint16_t version_major;
+	uint16_t version_minor;
+	uint32_t header_bytes;	 /* 64; frames start here */
+	uint16_t machine;	 /* ELF e_machine of the recording host: 62 = x86-64 */
+	uint16_t clock;		 /* enum ring_clock */
+	uint32_t reserved0;
+	uint64_t ticks_per_second; /* nominal; TRACE_RECORD_CLOCK is exact */
+	uint64_t start_ticks;	 /* time 0 of the run */
+	uint8_t recording_id[16]; /* random: two files of one recording agree in it */
+	uint64_t reserved1;
+};
+_Static_assert(sizeof(struct trace_file_header) == 64, "trace_file_header is ABI");
+
+enum trace_frame_type {
+	TRACE_FRAME_EVENTS = 0x01,  /* columns of allocation events of one thread (stream = thread id) */
+	TRACE_FRAME_NODES = 0x02,   /* struct trace_node[] of one thread (stream = thread id) */
+	TRACE_FRAME_PERF = 0x40,    /* perf_event records as the kernel wrote them (stream = source id) */
+	TRACE_FRAME_CODE = 0x41,    /* struct trace_code, then bytes (stream = process id) */
+	TRACE_FRAME_ACCESSES = 0x42, /* struct trace_access[] of --private (stream = source id) */
+	TRACE_FRAME_RECORDS = 0x80, /* struct trace_record..., see below (stream = 0) */
+	TRACE_FRAME_COMMIT = 0x81,  /* struct trace_commit */
+	TRACE_FRAME_INDEX = 0x82,   /* struct trace_index_entry[], one for each segment */
+};
+
+#define TRACE_FRAME_FLAG_ZSTD (1u << 0) /* body is one zstd frame of raw_bytes */
+
+/* 32 bytes before every body. */
+struct trace_frame {
+	uint32_t magic;
+	uint16_t type;	     /* enum trace_frame_type */
+	uint16_t flags;
+	uint32_t stream_id;
+	uint32_t body_bytes; /* as stored */
+	uint32_t raw_bytes;  /* decompressed; = body_bytes without TRACE_FRAME_FLAG_ZSTD */
+	uint32_t n_items;    /* events, nodes, records ...: what is lost with a damaged body */
+	uint32_t checksum;   /* low 32 bits of XXH3_64bits over the body as stored */
+	uint32_t head_checksum; /* low 32 bits of XXH3_64bits over the 28 bytes before it */
+};
+_Static_assert(sizeof(struct trace_frame) == 32, "trace_frame is ABI");
+
+struct trace_commit {
+	uint64_t ticks;	 /* T */
+	uint64_t raw_ns; /* the same moment in CLOCK_MONOTONIC_RAW, for perf records */
+};
+
+struct trace_index_entry {
+	uint64_t offset;    /* of the segment's first frame in the file */
+	uint64_t commit_ticks;
+	uint64_t n_events;  /* allocation events in the segment */
+	uint64_t n_samples; /* perf records of type SAMPLE and accesses */
+};
+
+/* The last 32 bytes of a file that ended cleanly. */
+struct trace_file_footer {
+	uint64_t index_offset; /* of the INDEX frame's header */
+	uint64_t n_segments;
+	uint64_t reserved;
+	char magic[8];
+};
+_Static_assert(sizeof(struct trace_file_footer) == 32, "trace_file_footer is ABI");
+
+/* ---- Allocation events (EVENTS frames) ---- */
+
+enum trace_op {
+	TRACE_OP_NONE = 0x00,
+	TRACE_OP_ALLOC = 0x01,	 /* a block was born: address, size */
+	TRACE_OP_FREE = 0x02,	 /* a block is about to be given back: address */
+	TRACE_OP_REALLOC = 0x03, /* old_address ended at begin_ticks, address was born at ticks */
+	TRACE_OP_MMAP = 0x04,	 /* address, size, detail = prot | flags << 32 */
+	TRACE_OP_MUNMAP = 0x05,	 /* address, size (page-rounded) about to be unmapped */
+	TRACE_OP_MREMAP = 0x06,	 /* old_address, old_size -> address, size */
+	TRACE_OP_PAUSE = 0x07,
+	TRACE_OP_RESUME = 0x08,
+	/* Only in the ring; the collector turns them into frames and records. */
+	TRACE_OP_NODE = 0x10,
+	TRACE_OP_THREAD_START = 0x11,
+	TRACE_OP_THREAD_END = 0x12,
+	TRACE_OP_MODULE = 0x13,
+	TRACE_OP_MODULE_UNLOAD = 0x14,
+	TRACE_OP_EXEC = 0x15,
+	TRACE_OP_COUNT
+};
+
+/* By which function. Numbers are ABI; a new function is a new number. */
+enum trace_call {
+	TRACE_CALL_UNKNOWN,
+	TRACE_CALL_MALLOC,
+	TRACE_CALL_CALLOC,
+	TRACE_CALL_REALLOC,
+	TRACE_CALL_REALLOCARRAY,
+	TRACE_CALL_FREE,
+	TRACE_CALL_POSIX_MEMALIGN,
+	TRACE_CALL_MEMALIGN,
+	TRACE_CALL_ALIGNED_ALLOC,
+	TRACE_CALL_VALLOC,
+	TRACE_CALL_PVALLOC,
+	TRACE_CALL_MMAP,
+	TRACE_CALL_MUNMAP,
+	TRACE_CALL_MREMAP,
+	TRACE_CALL_COUNT
+};
+
+/* trace_event.flags */
+#define TRACE_EVENT_NESTED (1u << 0) /* made by another hooked call, as an allocator's own mmap */
+
+/* An event as the reader gives it and the writer takes it. The file holds columns, below. */
+struct trace_event {
+	uint8_t op;   /* enum trace_op */
+	uint8_t call; /* enum trace_call */
+	uint16_t flags;
+	uint32_t stack_id; /* of the same stream's nodes; 0: not recorded */
+	uint64_t ticks;
+	uint64_t address;
+	uint64_t size;
+	uint64_t old_address; /* REALLOC, MREMAP */
+	uint64_t begin_ticks; /* REALLOC, MMAP, MREMAP; else = ticks */
+	uint64_t old_size;    /* MREMAP */
+	uint64_t detail;      /* MMAP */
+};
+
+/*
+ * Body of an EVENTS frame: this head, then the columns one behind the other. In program order of
+ * the thread. Numbers are LEB128 varints; "delta" is to the event before (0 for the first), in
+ * zigzag; addresses are rotated right by 4 bits after taking the delta, since nearly all are
+ * multiples of 16.
+ */
+enum trace_column {
+	TRACE_COLUMN_OP,      /* one byte: op */
+	TRACE_COLUMN_CALL,    /* one byte: call | flags << 6 */
+	TRACE_COLUMN_TICKS,   /* delta; the first: to base_ticks */
+	TRACE_COLUMN_ADDRESS, /* rotated delta */
+	TRACE_COLUMN_SIZE,    /* varint; none for FREE */
+	TRACE_COLUMN_STACK,   /* varint; none for FREE and MUNMAP */
+	TRACE_COLUMN_EXTRA,   /* REALLOC, MMAP, MREMAP: ticks - begin_ticks, rotated zigzag
+				 old_address - address, then MREMAP: old_size, MMAP: detail */
+	TRACE_COLUMN_COUNT
+};
+
+struct trace_events_head {
+	uint64_t base_ticks;
+	uint32_t n_events;
+	uint32_t column_bytes[TRACE_COLUMN_COUNT];
+};
+_Static_assert(sizeof(struct trace_events_head) == 40, "trace_events_head is ABI");
+
+/* A node of a thread's call stacks. Ids start at 1; the parent is the caller's side. */
+struct trace_node {
+	uint32_t id;
+	uint32_t parent_id; /* 0: nothing further out */
+	uint64_t pc;	    /* return address, or enum trace_stop */
+};
+
+/* Why a stack could not be followed further out; stands as the outermost node's pc. */
+enum trace_stop {
+	TRACE_STOP_NONE,
+	TRACE_STOP_NO_FRAME_POINTER,
+	TRACE_STOP_DEPTH,
+	TRACE_STOP_NO_RULE,	/* no unwind information for a pc */
+	TRACE_STOP_BAD_STACK,	/* outside the thread's stack */
+	TRACE_STOP_TABLE_FULL,	/* the thread's stack table has no room */
+	TRACE_STOP_MAX = 4096,	/* a pc below this is a reason, not an address */
+};
+
+/* ---- Samples ---- */
+
+/* Head of a CODE frame; n_bytes bytes follow. Executable bytes, or read-only data. */
+struct trace_code {
+	uint64_t address;
+	uint64_t ticks; /* when they were read */
+	uint32_t n_bytes;
+	uint32_t is_data; /* snapshot of read-only data (GOT, switch tables) */
+};
+
+/* A decoded access of `record --private`: no registers, no bytes of the program. */
+struct trace_access {
+	uint64_t raw_ns;
+	uint64_t ip;	  /* of the instruction that accesses */
+	uint64_t sample_ip; /* where the timer fired */
+	uint64_t address;
+	uint64_t data_src;
+	uint32_t sample;  /* accesses of one sample share the number; counts from 1 */
+	uint32_t pid;
+	uint32_t tid;
+	uint32_t size;
+	float share;	  /* of the sample's weight */
+	uint8_t is_write;
+	uint8_t role;	  /* TRACE_ROLE_* */
+	uint8_t reserved[2];
+};
+_Static_assert(sizeof(struct trace_access) == 64, "trace_access is ABI");
+
+enum trace_role {
+	TRACE_ROLE_EXACT,  /* the access at the sampled instruction itself */
+	TRACE_ROLE_WINDOW, /* time, divided over the accesses of its loop or block */
+	TRACE_ROLE_STALL,  /* the instruction that was waited for */
+	TRACE_ROLE_FAULT,  /* a page fault */
+	TRACE_ROLE_NONE,   /* --private: the sample resolved to no access */
+};
+
+/* ---- Records (RECORDS frames): head, struct, strings ---- */
+
+enum trace_record_type {
+	TRACE_RECORD_PROCESS = 0x01,
+	TRACE_RECORD_PROCESS_END = 0x02,
+	TRACE_RECORD_THREAD = 0x03,
+	TRACE_RECORD_THREAD_END = 0x04,
+	TRACE_RECORD_THREAD_NAME = 0x05,
+	TRACE_RECORD_MODULE = 0x06,
+	TRACE_RECORD_MODULE_UNLOAD = 0x07,
+	TRACE_RECORD_MAPPING = 0x08,
+	TRACE_RECORD_LOSS = 0x09,
+	TRACE_RECORD_SOURCE = 0x40,
+	TRACE_RECORD_RUN = 0x80,
+	TRACE_RECORD_FACT = 0x81,
+	TRACE_RECORD_CLOCK = 0x82,
+	TRACE_RECORD_PROCESS_SAMPLE = 0x83,
+	TRACE_RECORD_EXIT = 0x84,
+	TRACE_RECORD_COUNTER = 0x85,
+};
+
+/*
+ * Every record starts with this; bytes counts it, the struct and the strings, and is a multiple of
+ * 8. Each struct ends in the lengths of its strings, which follow in that order without NUL.
+ */
+struct trace_record {
+	uint16_t type;
+	uint16_t struct_bytes; /* of head and struct: a newer writer's may be longer */
+	uint32_t bytes;
+};
+
+/* Why an image is not traced; 0 when it is. */
+enum trace_why_not {
+	TRACE_TRACED,
+	TRACE_NOT_STATIC,
+	TRACE_NOT_SETUID,
+	TRACE_NOT_32BIT,
+	TRACE_NOT_CHROOT,
+	TRACE_NOT_ENVIRONMENT, /* the variables did not reach it */
+	TRACE_NOT_FOLLOWED,    /* --no-follow, --no-alloc */
+	TRACE_NOT_ATTACHED,    /* said no hello for another reason */
+};
+
+/* One image of a process: fork and exec each open a new one. Ids start at 1. */
+struct trace_process {
+	struct trace_record head;
+	uint32_t process_id;
+	uint32_t parent_id; /* the image that forked, or before exec; 0: none */
+	uint32_t pid;	    /* in the collector's namespace */
+	uint32_t ns_pid;    /* as the program sees it */
+	uint32_t exec_seq;  /* 0 for the first image with this pid, +1 for each exec */
+	uint16_t birth;	    /* enum ring_birth */
+	uint16_t why_not;   /* enum trace_why_not */
+	uint64_t start_ticks;
+	uint32_t exe_bytes;
+	uint32_t command_bytes; /* arguments, separated by NUL */
+};
+
+struct trace_process_end {
+	struct trace_record head;
+	uint32_t process_id;
+	int32_t status; /* as from wait(); -1: not known; -2: another image by exec */
+	uint64_t ticks;
+};
+
+/* One incarnation of a thread. Ids start at 1, over all processes, in order of creation. */
+struct trace_thread {
+	struct trace_record head;
+	uint32_t thread_id; /* = the stream_id of its EVENTS and NODES */
+	uint32_t process_id;
+	uint32_t tid;	 /* in the collector's namespace */
+	uint32_t ns_tid; /* as the program sees it */
+	uint64_t start_ticks;
+	uint64_t stack_start; /* 0: not known */
+	uint64_t stack_end;
+	uint64_t fs_base;
+	uint32_t is_main;
+	uint32_t name_bytes;
+};
+
+struct trace_thread_end {
+	struct trace_record head;
+	uint32_t thread_id;
+	uint32_t reserved;
+	uint64_t ticks;
+};
+
+struct trace_thread_name {
+	struct trace_record head;
+	uint64_t ticks;
+	uint32_t thread_id;
+	uint32_t name_bytes;
+};
+
+/* MODULE and MODULE_UNLOAD. */
+struct trace_module {
+	struct trace_record head;
+	uint64_t ticks;
+	uint64_t bias;	/* address = ELF p_vaddr + bias */
+	uint64_t start; /* first byte of the lowest PT_LOAD */
+	uint64_t end;	/* behind the highest PT_LOAD */
+	uint32_t process_id;
+	uint32_t reserved;
+	uint32_t build_id_bytes;
+	uint32_t path_bytes;
+};
+
+/* A map that was there when the image attached (from /proc/PID/maps). */
+struct trace_mapping {
+	struct trace_record head;
+	uint64_t ticks;
+	uint64_t start;
+	uint64_t size;
+	uint64_t file_offset;
+	uint32_t process_id;
+	uint32_t prot;	/* PROT_* */
+	uint32_t flags; /* MAP_SHARED or MAP_PRIVATE */
+	uint32_t path_bytes; /* as in maps: "[heap]", "[stack]", a path, or empty */
+};
+
+/* Something that was not recorded, or cannot be used. Counts are added up by analyze. */
+struct trace_loss {
+	struct trace_record head;
+	uint64_t count;
+	uint64_t from_ticks; /* 0: not known */
+	uint64_t to_ticks;
+	uint32_t process_id; /* 0: the whole run */
+	uint32_t thread_id;  /* 0: the whole process */
+	uint32_t source_bytes; /* "tracealloc", "clock", "faults", "collector" ... */
+	uint32_t reason_bytes; /* "pool full", "ring overrun" ... */
+};
+
+/* An access source that was opened, or could not be. PERF frames name it by source_id. */
+struct trace_source {
+	struct trace_record head;
+	uint32_t source_id;  /* from 1 */
+	uint32_t error;	     /* errno of the opening; 0: it ran */
+	uint32_t perf_type;
+	uint32_t stack_bytes;
+	uint64_t perf_config;
+	uint64_t sample_type; /* of every record in its PERF frames; sample_id_all is set */
+	uint64_t regs_user;  /* mask */
+	uint64_t period;     /* in the source's unit; 0: frequency mode */
+	uint64_t frequency_hz;
+	uint32_t exclude_kernel;
+	uint32_t clock_id;   /* CLOCK_MONOTONIC_RAW */
+	uint32_t name_bytes;   /* "clock", "faults", "tasks" ... */
+	uint32_t unit_bytes;   /* "ns of user CPU time", "page faults" ... */
+	uint32_t remedy_bytes; /* what a user can do about the error */
+	uint32_t reserved;
+};
+
+/* Names the run. program.mode.repetition is how people select it. */
+struct trace_run {
+	struct trace_record head;
+	uint64_t start_unix_ns;
+	uint32_t repetition; /* from 1 */
+	uint32_t program_bytes;
+	uint32_t mode_bytes;
+	uint32_t command_bytes; /* arguments, separated by NUL */
+	uint32_t directory_bytes;
+	uint32_t reserved;
+};
+
+/* Something about the host or the run, as text: "kernel", "cpu_model", "governor" ... */
+struct trace_fact {
+	struct trace_record head;
+	uint64_t ticks;
+	uint32_t at_end; /* 0: at the start, 1: at the end of the run */
+	uint32_t key_bytes;
+	uint32_t value_bytes;
+	uint32_t reserved;
+};
+
+struct trace_clock {
+	struct trace_record head;
+	uint64_t ticks;
+	uint64_t raw_ns;   /* CLOCK_MONOTONIC_RAW at ticks, +- error_ns */
+	uint64_t error_ns; /* half the time between the two readings around it */
+};
+
+/* Memory of one process at one moment; n_nodes pairs of uint32 node, uint64 bytes (12 bytes each). */
+struct trace_process_sample {
+	struct trace_record head;
+	uint64_t ticks;
+	uint64_t rss_bytes;
+	uint64_t anonymous_bytes;
+	uint64_t user_ns; /* CPU time so far */
+	uint64_t system_ns;
+	uint32_t process_id;
+	uint32_t node_bytes; /* length of the pairs */
+};
+
+/* How the command ended. */
+struct trace_exit {
+	struct trace_record head;
+	uint64_t ticks;
+	int32_t status; /* as from wait() */
+	uint32_t reserved;
+	uint64_t user_ns; /* rusage of the command and its waited-for children */
+	uint64_t system_ns;
+	uint64_t max_rss_bytes;
+	uint64_t minor_faults;
+	uint64_t major_faults;
+	uint64_t collector_cpu_ns;
+};
+
+struct trace_counter {
+	struct trace_record head;
+	uint64_t value;
+	uint64_t enabled_ns;
+	uint64_t running_ns;
+	uint32_t process_id;
+	uint32_t name_bytes;
+	uint32_t unit_bytes;
+	uint32_t reserved;
+};
