@@ -280,6 +280,7 @@ CREATE TABLE site (
     first_ns     INTEGER NOT NULL,         -- first birth
     last_ns      INTEGER NOT NULL,         -- last death, or the run's end
     n_temporary  INTEGER NOT NULL,         -- freed by the next event of the same thread
+    byte_seconds REAL NOT NULL,            -- sum over blocks of size x lifetime in s
     n_samples    REAL NOT NULL,            -- clock: sum of shares
     n_samples_sq REAL NOT NULL,            -- clock: sum over samples of (share)^2, for the interval
     time_ns      REAL NOT NULL,            -- clock: sum of share x weight
