@@ -1,0 +1,190 @@
+#pragma once
+/*
+ * From a raw clock sample to memory accesses: which addresses the code at ip touches, now and in
+ * the instructions that follow, as far as the sampled registers determine it.
+ *
+ * The registers of a sample are the state just before the instruction at ip. Its operands are
+ * therefore exact. From there the code is emulated forward: registers, flags, stores of the window,
+ * the sampled stack bytes and constant data feed each other; whatever is not known stays unknown,
+ * bit for bit, and is never guessed. Two assumptions are made, and only these: no signal handler
+ * or other thread changes the words that the window itself has stored or that lie on the sampled
+ * stack; and a store to an unknown address does not hit return addresses or registers saved by
+ * push (ret, pop and leave still read those; any other load of the stack is then unknown).
+ *
+ *	decode_create(DECODE_MACHINE_X86_64, &memory, 0, &decoder);
+ *	decode_window(decoder, &sample, DECODE_MAX_INSTRUCTIONS, &window);
+ *	decode_charge(&window, &charge);
+ *	for (i = 0; i < window.n_accesses; i++)
+ *		... window.accesses[i].share ...
+ *	decode_destroy(decoder);
+ *
+ * A pure library: no files, no perf, no globals. One decoder serves one thread at a time; any
+ * number of decoders may be used side by side. Not for signal handlers.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ELF e_machine of the traced program; it need not be the machine that decodes. */
+#define DECODE_MACHINE_X86_64 62
+
+#define DECODE_N_REGS		18u /* bits of DECODE_REGS_MASK, in this order */
+#define DECODE_REGS_MASK	UINT64_C(0xff03ff) /* perf's sample_regs_user */
+#define DECODE_STACK_BYTES	256u /* stack bytes beyond these are not used */
+#define DECODE_MAX_INSTRUCTIONS 512u
+#define DECODE_MAX_ACCESSES	(2 * DECODE_MAX_INSTRUCTIONS)
+#define DECODE_LOOK_AHEAD	64u /* instructions charged when no loop closed */
+#define DECODE_CACHE_ENTRIES	16384u /* the default */
+
+/* Indices into decode_sample.regs: PERF_REG_X86_* without the segment registers. */
+enum decode_reg {
+	DECODE_AX,
+	DECODE_BX,
+	DECODE_CX,
+	DECODE_DX,
+	DECODE_SI,
+	DECODE_DI,
+	DECODE_BP,
+	DECODE_SP,
+	DECODE_IP,
+	DECODE_FLAGS,
+	DECODE_R8,
+	DECODE_R15 = DECODE_R8 + 7,
+};
+
+/*
+ * Copy up to n_bytes of the program's memory at address into bytes. Returns how many bytes from
+ * address on are known (0: none, at most n_bytes). user, process and time are passed on unread.
+ */
+typedef size_t (*decode_read)(void *user, uint32_t process, uint64_t address, uint64_t time,
+			      void *bytes, size_t n_bytes);
+
+/* What the decoder may see of the traced program. Copied by decode_create. */
+struct decode_memory {
+	decode_read code; /* executable bytes */
+	decode_read constant; /* data that never changes while it is mapped; NULL: none is known */
+	void *user;
+};
+
+/* One raw sample of a thread in 64-bit mode. */
+struct decode_sample {
+	uint64_t ip;
+	uint64_t regs[DECODE_N_REGS]; /* by enum decode_reg; [DECODE_IP] is not read */
+	uint64_t fs_base; /* 0: not known */
+	const void *stack; /* bytes at regs[DECODE_SP]; may be NULL */
+	uint32_t stack_bytes;
+	uint32_t process; /* any number that tells address spaces apart */
+	uint64_t time; /* in the unit of the caller's callbacks */
+};
+
+enum decode_state {
+	DECODE_RESOLVED, /* address and count are exact */
+	DECODE_BASE_ONLY, /* near address: gather, scatter, or unknown length */
+	DECODE_UNKNOWN_REGISTER, /* address 0: depends on something not known */
+	DECODE_UNKNOWN_SEGMENT, /* address 0: fs without fs_base, or gs */
+	DECODE_STATE_COUNT,
+};
+
+/* One memory operand of one instruction in the window. */
+struct decode_access {
+	uint64_t ip; /* of the instruction */
+	uint64_t address; /* lowest byte of the range of count * size bytes */
+	uint32_t size; /* bytes of one element; 0: Zydis does not tell (AMX tiles) */
+	uint32_t count; /* elements: repetitions of a rep, lanes of a gather, else 1 */
+	uint16_t position; /* number of the instruction in the window; 0 is the one at ip */
+	uint8_t state; /* enum decode_state */
+	bool is_read;
+	bool is_write; /* both: read-modify-write */
+	float share; /* of the sample's weight; written by decode_charge */
+};
+
+/* Why the window ends where it does. */
+enum decode_end {
+	DECODE_END_LOOP, /* back at ip with the same stack pointer: one iteration */
+	DECODE_END_LIMIT, /* max_instructions */
+	DECODE_END_UNKNOWN_BRANCH, /* a condition that is not known */
+	DECODE_END_UNKNOWN_TARGET, /* an indirect jump or call to an unknown address */
+	DECODE_END_RETURN, /* a ret to an unknown address */
+	DECODE_END_SYSCALL, /* the kernel takes over: syscall, int, transactions */
+	DECODE_END_TRAP, /* an instruction that faults in user mode: ud2, hlt, div by 0 */
+	DECODE_END_NO_CODE, /* the code callback has no bytes here */
+	DECODE_END_BAD_CODE, /* bytes that are no instruction */
+	DECODE_END_COUNT,
+};
+
+/* The accesses of the window in program order. About 40 KiB: not for small stacks. */
+struct decode_window {
+	enum decode_end end;
+	uint32_t n_instructions; /* executed in the window; of exactly one iteration at END_LOOP */
+	uint64_t end_ip; /* where it ends: not executed (NO_CODE, BAD_CODE), or the last one */
+	uint32_t n_accesses;
+	struct decode_access accesses[DECODE_MAX_ACCESSES];
+};
+
+struct decoder;
+
+/*
+ * Make a decoder for programs of machine (ELF e_machine). It keeps up to cache_entries decoded
+ * instructions (0: DECODE_CACHE_ENTRIES; about 144 bytes each, rounded up to a power of two).
+ * The caller destroys *ret_decoder. Returns 0, -EOPNOTSUPP for other machines, -EINVAL without a
+ * code callback, or -ENOMEM.
+ */
+int decode_create(unsigned machine, const struct decode_memory *memory, size_t cache_entries,
+		  struct decoder **ret_decoder);
+
+/* Free the decoder; NULL is allowed. Returns NULL. */
+struct decoder *decode_destroy(struct decoder *decoder);
+
+/* For auto_decoder: destroy *decoder. */
+static inline void decode_cleanup(struct decoder **decoder)
+{
+	*decoder = decode_destroy(*decoder);
+}
+#define auto_decoder __attribute__((cleanup(decode_cleanup)))
+
+/*
+ * Forget the decoded instructions of process that overlap [start, end): other code was mapped
+ * there. Call it in time order with decode_window. A whole process is (process, 0, UINT64_MAX).
+ */
+void decode_invalidate(struct decoder *decoder, uint32_t process, uint64_t start, uint64_t end);
+
+/*
+ * Emulate from the sample until its ip and stack pointer return, or something else of enum
+ * decode_end happens, at most max_instructions (1 to DECODE_MAX_INSTRUCTIONS). The operands at ip
+ * are the accesses at position 0. All shares are 0 until decode_charge. Returns 0, or -EINVAL for
+ * a bad max_instructions. An ip without code is not an error: the window is empty (NO_CODE).
+ */
+int decode_window(struct decoder *decoder, const struct decode_sample *sample,
+		  unsigned max_instructions, struct decode_window *ret_window);
+
+/* How many instructions were decoded (not found in the cache) so far. */
+uint64_t decode_n_decoded(const struct decoder *decoder);
+
+/* What the weight (time) of a sample is divided over. */
+enum decode_basis {
+	DECODE_BASIS_LOOP, /* the accesses of one iteration of its loop */
+	DECODE_BASIS_LOOK_AHEAD, /* the accesses of the next DECODE_LOOK_AHEAD instructions */
+	DECODE_BASIS_CODE, /* there is no access: the time is the code's */
+	DECODE_BASIS_NONE, /* there is no code at ip: nothing can be said */
+	DECODE_BASIS_COUNT,
+};
+
+/* The shares of one sample; resolved + unresolved + code = 1. */
+struct decode_charge {
+	enum decode_basis basis;
+	uint32_t n_charged; /* accesses[0..n_charged) have a share, the others 0 */
+	uint32_t n_exact; /* accesses[0..n_exact) are the operands at ip: role exact */
+	float exact_share; /* of each of those (1 / n_exact), 0 without operand at ip */
+	float resolved_share; /* sum over states RESOLVED and BASE_ONLY */
+	float unresolved_share; /* sum over the other states; 1 for BASIS_NONE */
+	float code_share; /* 1 for BASIS_CODE */
+};
+
+/*
+ * Divide one sample's weight over the accesses of its window, in proportion to their counts:
+ * of the whole iteration when the loop closed, else of the first DECODE_LOOK_AHEAD instructions.
+ * Writes the share of each access. An unresolved access keeps its share (to be imputed, or shown
+ * as unresolved), so nothing is lost. The shares are of time, never of access counts: measured
+ * errors of both estimators are in docs/architecture.md.
+ */
+void decode_charge(struct decode_window *window, struct decode_charge *ret_charge);
