@@ -7,15 +7,18 @@
  * thread owns a chain of chunks; it alone writes to them, the collector alone reads and recycles.
  *
  * Chunk protocol. A free chunk is all zero behind its header. A thread takes it by a CAS of
- * ring_control.chunk_state[i] from FREE to OWNED, fills the header, and hands it over with one
- * store of FULL. The collector reads OWNED and FULL chunks, and after it has consumed a FULL one
- * (or one whose process ended) zeroes it and stores FREE.
+ * ring_control.chunk_state[i] from FREE to OWNED, fills the header (`reserved` last, with release,
+ * to offsetof(struct ring_chunk, records): 0 says that the header is not filled yet), and hands it
+ * over with one store of FULL, when all that it reserved is committed. The collector reads OWNED
+ * and FULL chunks, and after it has consumed a FULL one (or one whose process ended) zeroes it and
+ * stores FREE. A hole in a FULL chunk is damage: what lies behind it is counted as lost.
  *
  * Record protocol: reserve, stamp, fill, commit. `reserved` in the chunk header moves first (one
  * instruction on x86, so that a signal handler's records never overlap), and ring_record.head is
  * stored last, with release; 0 means "not committed yet". The collector stops at the first
  * head of 0 and consumes nothing behind it; reserved beyond that point says that an event is
- * on its way, which holds the commit time of the trace back.
+ * on its way, which holds the commit time of the trace back. A record with op NONE and n_slots > 0
+ * is empty (its call failed) and is stepped over.
  *
  * The collector treats all of it as hostile input: every index, length and op is checked.
  */
