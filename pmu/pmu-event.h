@@ -1,0 +1,65 @@
+#pragma once
+/*
+ * Opening one perf event on every online CPU for one process, its threads and its later children.
+ *
+ * inherit does not go with cpu = -1 (mmap then gives EINVAL), hence one event for each CPU, each
+ * with a ring of its own. Sources do not share rings (PERF_EVENT_IOC_SET_OUTPUT): a trace keeps the
+ * records of each source apart and verbatim, so a shared ring would have to be split record by
+ * record; its LOST records would not tell which source lost; and a storm of page faults would push
+ * out the records of maps. With a ring for each, samples also need no PERF_SAMPLE_IDENTIFIER.
+ */
+#include <linux/perf_event.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "pmu/pmu-remedy.h"
+#include "pmu/pmu-ring.h"
+
+/* Text about what was given up, clauses joined by "; ". */
+struct pmu_notes {
+	char text[512];
+};
+
+/* Add a clause (printf); what does not fit is cut. */
+__attribute__((format(printf, 2, 3))) void pmu_notes_add(struct pmu_notes *notes,
+							 const char *format, ...);
+
+/* One try. Returns 0 or a negative errno. The descriptor is close-on-exec. */
+int pmu_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd);
+
+/*
+ * Open, giving up optional features of attr until the kernel accepts (it is asked by trying, never
+ * by its version): PERF_FORMAT_LOST, build_id, stack bytes, user registers, kernel samples. attr is
+ * left as it was accepted, and each loss noted. Returns 0 or the negative errno of the first try.
+ */
+int pmu_event_negotiate(struct perf_event_attr *attr, pid_t pid, int cpu, struct pmu_notes *notes,
+			int *ret_fd);
+
+/* An event on every online CPU: fds[i] and rings[i] belong to the same CPU. */
+struct pmu_event_set {
+	struct perf_event_attr attr; /* as accepted */
+	size_t n;
+	int *fds;
+	struct pmu_ring *rings;
+	uint32_t ring_bytes; /* of each */
+	struct pmu_notes notes;
+};
+
+/*
+ * Open the set. attr is what is wanted; the common part (disabled, inherit, clock, sample_id_all,
+ * watermark ...) is filled in here. ring_bytes is rounded up to a power of two pages, and halved
+ * while the limit of locked memory forbids it. On failure nothing stays open and *ret_refusal
+ * explains. Returns 0 or a negative errno.
+ */
+int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t ring_bytes,
+		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal);
+
+/* Close everything. Works on a zeroed set, and twice. */
+void pmu_event_set_close(struct pmu_event_set *set);
+
+/*
+ * Sum of the kernel's counts of lost records (PERF_FORMAT_LOST) over the set. -EOPNOTSUPP when the
+ * kernel does not count.
+ */
+int pmu_event_set_lost(const struct pmu_event_set *set, uint64_t *ret_lost);

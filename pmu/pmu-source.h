@@ -1,0 +1,148 @@
+#pragma once
+/*
+ * Where samples come from. One table of access sources, one file each (source-NAME.c); whoever adds
+ * a source adds a file and a line. An open source is a stream:
+ *
+ *	struct access_options options = { .pid = child, .enable_on_exec = true };
+ *	n = pmu_sources_select("auto", &options, sources, PMU_MAX_SOURCES);
+ *	for each: pmu_stream_open(sources[i], &options, &stream, &refusal)
+ *	every few ms, and once more after the last process has ended:
+ *		pmu_stream_read(stream, sink, context);
+ *	pmu_stream_losses(stream, &losses); pmu_stream_close(stream);
+ *
+ * A stream belongs to one thread at a time. Nothing here prints or exits.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "pmu/pmu-remedy.h"
+#include "schemas/trace-format.h"
+
+#define PMU_MAX_SOURCES	    8
+#define PMU_DEFAULT_FREQ_HZ 997 /* prime: no lock-step with a program's own 1 ms or 10 ms timers */
+
+struct perf_event_attr;
+
+struct access_options {
+	pid_t pid; /* whose threads and later children; still stopped, so nothing is missed */
+	bool enable_on_exec; /* begin at its next exec; otherwise with pmu_stream_enable() */
+	uint64_t freq_hz; /* of timed sources; 0: PMU_DEFAULT_FREQ_HZ */
+	uint32_t stack_bytes; /* of user stack with each timed sample, a multiple of 8; 0: none */
+	uint32_t
+		ring_bytes; /* for each CPU, rounded up to a power of two pages; 0: by the source */
+};
+
+/*
+ * Takes n_bytes of whole perf_event records, one behind the other, 8-byte aligned, n_samples of
+ * them PERF_RECORD_SAMPLE. They lie in the kernel's ring: valid until the sink returns. A negative
+ * result stops the reading, keeps these records in the ring for the next time and is handed on.
+ */
+typedef int (*pmu_sink)(void *context, const void *records, size_t n_bytes, uint32_t n_samples);
+
+/* What a source did not tell. Adds up over all CPUs, threads and children since the opening. */
+struct pmu_losses {
+	uint64_t n_taken; /* samples given to sinks */
+	uint64_t n_records; /* of any type given to sinks */
+	uint64_t n_lost; /* records that found the ring full */
+	bool n_lost_is_exact; /* the kernel's own count (PERF_FORMAT_LOST, 6.0); otherwise from
+				    LOST records, which miss what was lost after the last record */
+	uint64_t n_lost_samples; /* dropped by the hardware or driver (LOST_SAMPLES) */
+	uint64_t n_throttles; /* times the kernel stopped the event for a tick */
+	uint64_t throttled_ns; /* time without samples because of that, added over CPUs */
+	uint64_t throttled_from_ns; /* CLOCK_MONOTONIC_RAW of the first; 0: none */
+	uint64_t throttled_to_ns; /* of the last */
+	uint64_t n_bad_bytes; /* thrown away since no record could be told in them */
+};
+
+struct access_stream;
+
+/* What a source is for; decides what "auto" takes. */
+enum access_role {
+	ACCESS_ROLE_ACCESS, /* samples of loads and stores: auto takes the first that opens */
+	ACCESS_ROLE_FAULTS, /* first touch of pages: beside any access source */
+	ACCESS_ROLE_TASKS, /* maps, names, births and ends: beside all others */
+};
+
+struct access_source {
+	const char *name; /* as in --source and in the trace */
+	const char *unit; /* of one sample's period: what its counts are counts of */
+	const char *about; /* one line for a person */
+	enum access_role role;
+
+	/* Would open() work for the caller itself? 0, or a negative errno with why and remedy. */
+	int (*probe)(const struct access_source *source, const struct access_options *options,
+		     struct pmu_refusal *ret_refusal);
+	int (*open)(const struct access_source *source, const struct access_options *options,
+		    struct access_stream **ret_stream, struct pmu_refusal *ret_refusal);
+	int (*enable)(struct access_stream *stream, bool on);
+	ssize_t (*read)(struct access_stream *stream, pmu_sink sink, void *context);
+	int (*losses)(struct access_stream *stream, struct pmu_losses *ret_losses);
+	void (*describe)(const struct access_stream *stream, struct trace_source *ret_source);
+	void (*close)(struct access_stream *stream);
+
+	/* For the sources that are one plain perf event: what to ask the kernel for. */
+	void (*configure)(const struct access_options *options, struct perf_event_attr *attr);
+	uint32_t ring_bytes; /* for each CPU, where memory may be locked freely */
+	uint32_t
+		small_ring_bytes; /* where perf_event_mlock_kb binds: all sources fit into 516 KiB */
+};
+
+/* All sources in order of preference; ends in NULL. */
+extern const struct access_source *const pmu_sources[];
+
+/* The source of that name, or NULL. */
+const struct access_source *pmu_source_find(const char *name);
+
+/*
+ * The sources that a --source choice means: "auto" = the first access source whose probe succeeds,
+ * faults, tasks; "none" = nothing; a name = that source and tasks. Puts at most max of them into
+ * ret_sources and returns how many, or -EINVAL for an unknown name. A source that is refused is in
+ * the list too: opening it tells why.
+ */
+int pmu_sources_select(const char *choice, const struct access_options *options,
+		       const struct access_source **ret_sources, size_t max);
+
+/*
+ * Open a source for options->pid on every online CPU. Returns 0 and a stream to be closed by the
+ * caller, or a negative errno and in *ret_refusal why, and what the user can do.
+ */
+int pmu_stream_open(const struct access_source *source, const struct access_options *options,
+		    struct access_stream **ret_stream, struct pmu_refusal *ret_refusal);
+
+/* Accepts NULL, returns NULL. What is still in the rings is gone: read first. */
+struct access_stream *pmu_stream_close(struct access_stream *stream);
+
+const struct access_source *pmu_stream_source(const struct access_stream *stream);
+
+/* Start or stop sampling, in the inherited threads and children too. Returns 0 or negative errno. */
+int pmu_stream_enable(struct access_stream *stream, bool on);
+
+/*
+ * Give what the rings hold now to the sink, CPU after CPU (within a CPU in order of time; over CPUs
+ * in no order). Never waits; returns after the records that were there when it began, so a fast
+ * program cannot keep it. Returns the bytes given, or the sink's negative result.
+ */
+ssize_t pmu_stream_read(struct access_stream *stream, pmu_sink sink, void *context);
+
+/* The ledger so far. Returns 0 or a negative errno of reading the kernel's counters. */
+int pmu_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losses);
+
+/*
+ * What was really opened, after all fallbacks: perf type and config, sample_type, regs_user,
+ * period, stack_bytes. head, source_id and the string lengths are left 0 for the caller; name, unit
+ * are those of the source.
+ */
+void pmu_stream_describe(const struct access_stream *stream, struct trace_source *ret_source);
+
+/* The same for a source that was refused with that negative errno. */
+void pmu_source_describe_refused(const struct access_source *source,
+				 const struct access_options *options, int error,
+				 struct trace_source *ret_source);
+
+/* What was given up while opening, one clause after another joined by "; ", or "". */
+const char *pmu_stream_notes(const struct access_stream *stream);
+
+/* File descriptors that poll() as readable when a ring is a quarter full; owned by the stream. */
+size_t pmu_stream_fds(const struct access_stream *stream, const int **ret_fds);

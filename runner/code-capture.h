@@ -1,0 +1,72 @@
+#pragma once
+/*
+ * Takes the bytes of code out of live processes, once for each page that was sampled, so that samples
+ * can be decoded later and on another machine. Knows which pages of which process image are stored;
+ * bounded memory; hands the bytes to a callback that writes CODE frames.
+ * One thread at a time.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "schemas/trace-format.h"
+
+#define RUN_CODE_PAGE_BYTES   4096u
+#define RUN_CODE_BEYOND_BYTES 16u /* an instruction that begins on the page ends in these */
+
+/*
+ * Stores code->n_bytes bytes of an image. code and bytes are valid during the call only. A negative
+ * result is handed on, and the page will be tried again.
+ */
+typedef int (*run_code_emit)(void *context, uint32_t process_id, const struct trace_code *code,
+			     const void *bytes);
+
+struct run_code_options {
+	size_t max_pages; /* remembered; beyond it nothing new is stored. 0: 1,048,576 */
+	unsigned snapshot_after; /* samples of an image before read-only data is copied; 0: 20 */
+	uint64_t max_map_bytes; /* larger read-only maps are left out; 0: 8 MiB */
+	uint64_t max_snapshot_bytes; /* for each image; 0: 32 MiB */
+	uint64_t max_total_bytes; /* of the whole recording; 0: 1 GiB */
+};
+
+/* What could not be stored is counted here, for the loss ledger. */
+struct run_code_counts {
+	uint64_t n_pages; /* code pages stored */
+	uint64_t n_bytes; /* code and data stored */
+	uint64_t n_unreadable; /* samples whose page could not be read */
+	uint64_t n_over_limit; /* samples left without bytes by max_pages or max_total_bytes */
+	uint64_t n_snapshots;
+	uint64_t n_snapshot_left_out; /* read-only maps too large, or unreadable in part */
+};
+
+struct run_code;
+
+/* Returns 0 or -ENOMEM. options may be NULL. */
+int run_code_create(const struct run_code_options *options, run_code_emit emit, void *context,
+		    struct run_code **ret_code);
+
+/* Accepts NULL, returns NULL. */
+struct run_code *run_code_destroy(struct run_code *code);
+
+/*
+ * A sample at ip in a live process: stores the page of ip and the next one (look-ahead runs into it)
+ * if they are not stored yet, and after some samples the image's read-only data. process_id is the
+ * image, pid its number now, ticks the time of reading. Nearly always one look into a table.
+ * Returns 0 (also when the page is not readable: counted) or the callback's negative result.
+ */
+int run_code_sample(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t ip,
+		    uint64_t ticks);
+
+/* Store the page of an address if it is not yet. Returns 1 when it is stored (now or before), 0. */
+int run_code_page(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t address,
+		  uint64_t ticks);
+
+/* The range has another content from now on (MMAP2 over it, munmap): its pages are read anew. */
+void run_code_forget_range(struct run_code *code, uint32_t process_id, uint64_t start,
+			   uint64_t size);
+
+/* The image is gone (exec gives a new process_id; exit). */
+void run_code_forget_image(struct run_code *code, uint32_t process_id);
+
+const struct run_code_counts *run_code_counts(const struct run_code *code);
