@@ -1,4 +1,144 @@
-int main(void)
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/option-help.h"
+#include "cli/version.h"
+#include "common/parse.h"
+
+#define DEFAULT_COLUMNS 80
+#define MAX_COLUMNS	100
+
+static int (*const commands[COMMAND_COUNT])(const struct option_set *) = {
+#define COMMAND(id, name, ...) [COMMAND_##id] = cmd_##name,
+#include "schemas/commands.def"
+#undef COMMAND
+};
+
+static unsigned terminal_columns(void)
 {
-	return 0;
+	struct winsize size = { 0 };
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+		return DEFAULT_COLUMNS;
+	return size.ws_col < MAX_COLUMNS ? size.ws_col : MAX_COLUMNS;
+}
+
+static int find_command(const char *name, enum command_id *ret_command)
+{
+	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++) {
+		if (strcmp(option_command((enum command_id)i)->name, name) == 0) {
+			*ret_command = (enum command_id)i;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+static const char *nearest_command(const char *name)
+{
+	unsigned least = 1 + (unsigned)strlen(name) / 2;
+	const char *nearest = NULL;
+
+	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++) {
+		const char *candidate = option_command((enum command_id)i)->name;
+		unsigned distance = parse_distance(name, candidate);
+
+		if (distance < least) {
+			least = distance;
+			nearest = candidate;
+		}
+	}
+	return nearest;
+}
+
+static int unknown_command(const char *name)
+{
+	const char *nearest = nearest_command(name);
+
+	if (nearest)
+		return cmd_usage("unknown command '%s'; did you mean '%s'?", name, nearest);
+	return cmd_usage("unknown command '%s'; `memsight --help' lists them", name);
+}
+
+static int print_help(enum command_id command)
+{
+	option_print_help(command, terminal_columns(), stdout);
+	return CMD_DONE;
+}
+
+/* memsight help [COMMAND] */
+static int help(const char *name)
+{
+	enum command_id command;
+
+	if (!name)
+		return print_help(COMMAND_GLOBAL);
+	if (find_command(name, &command) < 0)
+		return unknown_command(name);
+	return print_help(command);
+}
+
+static int report_usage(const struct option_set *options, int r)
+{
+	const char *name = option_command(options->command)->name;
+
+	if (r == -ENOMEM)
+		return cmd_fail("out of memory");
+	if (!name)
+		return cmd_usage("%s (see memsight --help)", options->message);
+	return cmd_usage("%s: %s (see memsight %s --help)", name, options->message, name);
+}
+
+static int run_command(enum command_id command, int n_args, char **argv)
+{
+	auto_options struct option_set options;
+	int r = option_parse(command, n_args, argv, &options);
+
+	if (r < 0)
+		return report_usage(&options, r);
+	if (option_flag(&options, OPTION_HELP))
+		return print_help(command);
+	return commands[command](&options);
+}
+
+static int dispatch(const struct option_set *global)
+{
+	const char *name = global->operands[0];
+	enum command_id command;
+
+	if (option_flag(global, OPTION_HELP))
+		return print_help(COMMAND_GLOBAL);
+	if (option_flag(global, OPTION_VERSION))
+		return version_print(stdout);
+	if (!name)
+		return cmd_usage("which command? `memsight --help' lists them");
+	if (strcmp(name, "help") == 0)
+		return help(global->operands[1]);
+	if (find_command(name, &command) < 0)
+		return unknown_command(name);
+	return run_command(command, global->n_operands - 1, global->operands + 1);
+}
+
+/* Output that did not arrive (full disk) is a failure, whatever the command thought. */
+static int flush_output(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	int failed = cmd_fail("cannot write to standard output: %s", strerror(errno));
+	return status == CMD_DONE ? failed : status;
+}
+
+int main(int argc, char **argv)
+{
+	auto_options struct option_set global;
+	int r = option_parse(COMMAND_GLOBAL, argc > 0 ? argc - 1 : 0, argv + 1, &global);
+
+	if (r < 0)
+		return report_usage(&global, r);
+	return flush_output(dispatch(&global));
 }

@@ -1,0 +1,43 @@
+#include "cli/cmd.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static void print_line(const char *format, va_list arguments)
+{
+	/* One write per line: other programs write to the same terminal. */
+	char line[1024];
+
+	vsnprintf(line, sizeof(line), format, arguments);
+	fflush(stdout);
+	fprintf(stderr, "memsight: %s\n", line);
+}
+
+int cmd_fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_line(format, arguments);
+	va_end(arguments);
+	return CMD_FAILED;
+}
+
+int cmd_usage(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_line(format, arguments);
+	va_end(arguments);
+	return CMD_USAGE;
+}
+
+void cmd_warn(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_line(format, arguments);
+	va_end(arguments);
+}

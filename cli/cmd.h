@@ -1,0 +1,30 @@
+#pragma once
+/*
+ * What the sub-commands share. Each lies in a file cmd-<name>.c; schemas/commands.def lists them.
+ */
+#include "cli/option.h"
+
+/* Exit statuses; `record` ends with that of the program instead. */
+enum cmd_status {
+	CMD_DONE = 0,
+	CMD_FAILED = 1,
+	CMD_USAGE = 2,
+};
+
+/*
+ * Run a sub-command: its options are parsed, the number of operands is as commands.def says.
+ * Returns the exit status. Only these functions and main write to standard output and error.
+ */
+#define COMMAND(id, name, ...) int cmd_##name(const struct option_set *options);
+#include "schemas/commands.def"
+#undef COMMAND
+
+/*
+ * Print one line "memsight: ..." on standard error; a newline is added. Say what is wrong and what
+ * to do. Returns CMD_FAILED or CMD_USAGE, to be returned on.
+ */
+int cmd_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cmd_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, without a verdict. */
+void cmd_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
