@@ -20,8 +20,8 @@ struct heap_block {
 	int64_t birth_ns;
 	uint64_t id; /* number of its birth in the run, from 1; < 2^40 */
 	uint64_t previous_id; /* of the block that realloc turned into this one; 0: none */
-	uint32_t thread; /* index of the thread that allocated (live.h) */
-	uint32_t stack; /* stack number (stacks.h); 0: none */
+	uint32_t thread; /* number of the thread that allocated */
+	uint32_t stack; /* stack.id; 0: none */
 	uint8_t call; /* enum trace_call */
 };
 

@@ -3,26 +3,22 @@
  * A trace file into a database.
  *
  * The import reads the trace segment by segment, merges events, samples and records by time
- * (merge.h), keeps what is alive (live.h), and writes rows. The address side (modules.h, stacks.h)
- * and the sample side (samples.h) are called in the order of time and see `live` as it was then:
+ * (merge.h), keeps what is alive (memory.h), and writes rows. Tasks, modules, stacks and samples
+ * (tasks.h, modules.h, stacks.h, samples.h) are told of everything in this order:
  *
- *	stacks_add_nodes(), samples_add_*()	as read from the file, ahead of time
- *	modules_load(), _unload(), _fork()	in time order
- *	stacks_resolve()			in time order, for every birth
- *	samples_run(until)			in time order: live is the state at `until`
- *	samples_on_event()			after an event of a thread with `pending` was applied
- *	*_finish()				after the last event
+ *	records, nodes, perf frames	as read from the file, ahead of time
+ *	stacks_row()			in time order, for every birth
+ *	samples_advance(T)		before an event stamped at T is applied
+ *	samples_event()			after it was applied
+ *	*_write(), samples_finish()	after the last event
+ *
+ * struct owner_block and struct owner carry `site`, the import's number of the block's call site,
+ * through to the sink's touch, so that the sums of a site need no look-up.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "analyze/db.h"
-#include "analyze/live.h"
-
-struct clock_map;
-struct stacks;
-struct samples;
-struct modules;
 
 /* Called now and then with the bytes of the file that were read, of all. */
 typedef void (*import_progress)(void *context, uint64_t n_bytes, uint64_t n_all_bytes);
@@ -51,24 +47,3 @@ struct import_result {
  */
 int import_trace(struct db *db, const char *path, const struct import_options *options,
 		 struct import_result *ret_result);
-
-/* ---- For the parts of an import ---- */
-
-struct import {
-	struct db *db;
-	int64_t run_id;
-	const struct import_options *options;
-	struct clock_map *clock; /* ticks and CLOCK_MONOTONIC_RAW -> ns since the run's start */
-	struct live live;
-	struct stacks *stacks;
-	struct samples *samples;
-	int64_t now_ns; /* that the merge has reached */
-	int64_t first_allocation; /* allocation.id = first_allocation + heap_block.id */
-	int64_t first_mapping; /* mapping.id = first_mapping + mapping.id */
-};
-
-/*
- * Count something that cannot be used; equal ones are added up into one row of `loss`. source and
- * reason must be string literals. process and thread may be NULL. Never fails.
- */
-void import_lose(struct import *import, const char *source, const char *reason, uint64_t count);
