@@ -226,7 +226,11 @@ struct ring_thread_start {
 };
 _Static_assert(sizeof(struct ring_thread_start) == 3 * RING_RECORD_BYTES, "is shared");
 
-/* One slot: THREAD_END, PAUSE, RESUME use struct ring_record with address and size 0. */
+/*
+ * One slot: THREAD_END, PAUSE, RESUME use struct ring_record with address and size 0.
+ * n slots: PAD; only its head means anything. It stands where a call failed after its record was
+ * reserved, or where a signal handler jumped out of a hook.
+ */
 
 /*
  * n slots: MODULE (loaded) and MODULE_UNLOAD. The bytes behind the struct: build_id_bytes of the
@@ -252,7 +256,7 @@ struct ring_exec {
 	_Atomic uint64_t head;
 	uint64_t ticks;
 	uint16_t path_bytes;
-	uint8_t is_spawn; /* posix_spawn: the image goes on */
+	uint8_t is_spawn; /* posix_spawn, or exec in a vfork child: the image goes on */
 	uint8_t reserved[13];
 	uint8_t bytes[];
 };

@@ -112,6 +112,7 @@ enum trace_op {
 	TRACE_OP_MODULE = 0x13,
 	TRACE_OP_MODULE_UNLOAD = 0x14,
 	TRACE_OP_EXEC = 0x15,
+	TRACE_OP_PAD = 0x16, /* n_slots without meaning: a reserved record whose call failed */
 	TRACE_OP_COUNT
 };
 
