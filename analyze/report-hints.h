@@ -1,0 +1,12 @@
+#pragma once
+#include <sqlite3.h>
+#include <stdio.h>
+
+#include "analyze/report.h"
+
+/*
+ * What goes wrong in a first session and what to do about it: an allocator that could not be seen,
+ * missing debug information, programs that were not traced, refused sources. One line each, none
+ * when all is well. Result as report_write().
+ */
+int report_hints_write(FILE *out, sqlite3 *db, const struct report_request *request);

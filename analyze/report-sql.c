@@ -1,0 +1,39 @@
+#include "analyze/report-sql.h"
+
+#include <string.h>
+
+sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, int64_t limit)
+{
+	sqlite3_stmt *stmt = NULL;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
+		return NULL;
+	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, ":run"), run_id);
+	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, ":limit"), limit);
+	return stmt;
+}
+
+int64_t report_sql_number(sqlite3 *db, const char *sql, int64_t run_id)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
+	int64_t number = 0;
+
+	if (stmt && sqlite3_step(stmt) == SQLITE_ROW)
+		number = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return number;
+}
+
+char *report_sql_text(sqlite3 *db, const char *sql, int64_t run_id)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
+	const char *text = NULL;
+	char *copy = NULL;
+
+	if (stmt && sqlite3_step(stmt) == SQLITE_ROW)
+		text = (const char *)sqlite3_column_text(stmt, 0);
+	if (text)
+		copy = strdup(text);
+	sqlite3_finalize(stmt);
+	return copy;
+}

@@ -1,0 +1,207 @@
+#include "analyze/report-summary.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "analyze/format.h"
+#include "analyze/report-hints.h"
+#include "analyze/report-objects.h"
+#include "analyze/report-sql.h"
+#include "common/cleanup.h"
+
+#define OBJECT_ROWS 10
+
+static int64_t total(sqlite3 *db, int64_t run_id, const char *name)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db, "SELECT value FROM total WHERE run_id = :run AND name = :name", run_id, -1);
+	int64_t value = 0;
+
+	if (!stmt)
+		return 0;
+	sqlite3_bind_text(stmt, sqlite3_bind_parameter_index(stmt, ":name"), name, -1,
+			  SQLITE_STATIC);
+	if (sqlite3_step(stmt) == SQLITE_ROW)
+		value = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return value;
+}
+
+static const char *plural(int64_t n, const char *one, const char *many)
+{
+	return n == 1 ? one : many;
+}
+
+/* "   3 processes (1 not traced: ping, setuid)   9 threads" */
+static void write_processes(FILE *out, sqlite3 *db, int64_t run)
+{
+	int64_t n = report_sql_number(db, "SELECT count(*) FROM process WHERE run_id = :run", run);
+	int64_t n_not = report_sql_number(
+		db, "SELECT count(*) FROM process WHERE run_id = :run AND NOT traced", run);
+	int64_t n_threads =
+		report_sql_number(db, "SELECT count(*) FROM thread WHERE run_id = :run", run);
+	auto_free char *first = report_sql_text(
+		db,
+		"SELECT replace(exe, rtrim(exe, replace(exe, '/', '')), '') || ', ' ||"
+		" coalesce(why_not, 'unknown') FROM process WHERE run_id = :run AND NOT traced"
+		" ORDER BY start_ns LIMIT 1",
+		run);
+
+	fprintf(out, "   %s %s", format_count(n).text, plural(n, "process", "processes"));
+	if (n_not)
+		fprintf(out, " (%s not traced: %s%s)", format_count(n_not).text,
+			first ? first : "?", n_not > 1 ? ", ..." : "");
+	fprintf(out, "   %s %s", format_count(n_threads).text,
+		plural(n_threads, "thread", "threads"));
+}
+
+static void write_head(FILE *out, sqlite3 *db, int64_t run)
+{
+	auto_free char *command =
+		report_sql_text(db, "SELECT command FROM run WHERE id = :run", run);
+	int64_t duration =
+		report_sql_number(db, "SELECT duration_ns FROM run WHERE id = :run", run);
+	auto_free char *sources = report_sql_text(
+		db,
+		"SELECT group_concat(name, ' + ') FROM (SELECT name FROM source"
+		" WHERE run_id = :run AND error = 0 AND name <> 'tasks' ORDER BY number)",
+		run);
+	auto_free char *pmu = report_sql_text(
+		db, "SELECT value FROM fact WHERE run_id = :run AND key = 'pmu' AND NOT at_end",
+		run);
+
+	fprintf(out, "%s   %s", command ? command : "?", format_duration(duration).text);
+	write_processes(out, db, run);
+	if (sources)
+		fprintf(out, "   %s%s", pmu && strcmp(pmu, "none") == 0 ? "no PMU: " : "", sources);
+	else
+		fputs("   nothing sampled", out);
+	fputc('\n', out);
+}
+
+/* What blocks that are left at the end are called depends on how the end came. */
+static const char *left_words(sqlite3 *db, int64_t run)
+{
+	int64_t clean = report_sql_number(db, "SELECT ended_cleanly FROM run WHERE id = :run", run);
+	int64_t status = report_sql_number(db, "SELECT exit_status FROM run WHERE id = :run", run);
+
+	if (!clean)
+		return "live when the trace was cut off";
+	return WIFSIGNALED((int)status) ? "alive when killed" : "not freed at exit";
+}
+
+static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
+{
+	int64_t n_left = total(db, run, "live_blocks");
+
+	fprintf(out, "allocations  %s", format_count(total(db, run, "allocations")).text);
+	fprintf(out, "    peak %s at %s", format_bytes(total(db, run, "peak_bytes")).text,
+		format_duration(total(db, run, "peak_ns")).text);
+	fprintf(out, "    %s ", left_words(db, run));
+	if (n_left)
+		fprintf(out, "%s in %s %s\n", format_bytes(total(db, run, "live_bytes")).text,
+			format_count(n_left).text, plural(n_left, "block", "blocks"));
+	else
+		fputs("nothing\n", out);
+}
+
+/* "12,388 x 1 ms user CPU time; 310,201 page faults" */
+static void write_sources(FILE *out, sqlite3 *db, int64_t run)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db,
+		"SELECT n_samples, period, unit FROM source"
+		" WHERE run_id = :run AND error = 0 AND name <> 'tasks' ORDER BY number",
+		run, -1);
+	size_t n = 0;
+
+	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+		const char *unit = (const char *)sqlite3_column_text(stmt, 2);
+		int64_t period = sqlite3_column_int64(stmt, 1);
+
+		fprintf(out, "%s%s", n++ ? "; " : "",
+			format_count(sqlite3_column_int64(stmt, 0)).text);
+		if (strncmp(unit, "ns of ", 6) == 0)
+			fprintf(out, " x %s %s", format_duration(period).text, unit + 6);
+		else if (period > 1)
+			fprintf(out, " x %s %s", format_count(period).text, unit);
+		else
+			fprintf(out, " %s", unit);
+	}
+	if (n == 0)
+		fputs("none", out);
+	sqlite3_finalize(stmt);
+}
+
+static void write_samples(FILE *out, sqlite3 *db, int64_t run)
+{
+	int64_t n_lost =
+		report_sql_number(db, "SELECT sum(count) FROM loss WHERE run_id = :run", run);
+	int64_t n_reasons = report_sql_number(
+		db, "SELECT count(DISTINCT source || reason) FROM loss WHERE run_id = :run", run);
+
+	fputs("samples      ", out);
+	write_sources(out, db, run);
+	if (n_reasons)
+		fprintf(out, "    losses: %s of %s %s, see --losses\n", format_count(n_lost).text,
+			format_count(n_reasons).text, plural(n_reasons, "kind", "kinds"));
+	else
+		fputs("    losses: none\n", out);
+}
+
+/* Plain words for owners; memsight's own part is never hidden. */
+static const char owners_sql[] =
+	"SELECT CASE owner.name WHEN 'global' THEN 'globals' WHEN 'tool' THEN 'memsight'"
+	" WHEN 'before_trace' THEN 'before trace' WHEN 'below_threshold' THEN 'below threshold'"
+	" WHEN 'mapping' THEN 'mappings' ELSE owner.name END,"
+	" sum(n), sum(n_sq), (SELECT n_samples FROM source WHERE source.id = owner_share.source_id)"
+	" FROM owner_share JOIN owner ON owner.id = owner_kind"
+	" JOIN source ON source.id = source_id AND source.name = 'clock'"
+	" WHERE owner_share.run_id = :run AND role = 1 GROUP BY owner.id"
+	" HAVING sum(n) > 0 ORDER BY owner.name = 'unknown', sum(n) DESC";
+
+static void write_owners(FILE *out, sqlite3 *db, int64_t run)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(db, owners_sql, run, -1);
+	size_t n_rows = 0;
+
+	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+		double sum = sqlite3_column_double(stmt, 1);
+		int64_t n = sqlite3_column_int64(stmt, 3);
+		double half = format_half_width(sum, sqlite3_column_double(stmt, 2), n);
+
+		fprintf(out, "%s%s", n_rows ? "  " : "owners       ",
+			(const char *)sqlite3_column_text(stmt, 0));
+		if (n_rows++ == 0)
+			fprintf(out, " %s", format_percent_interval(sum / (double)n, half).text);
+		else
+			fprintf(out, " %.1f", 100 * sum / (double)n);
+	}
+	if (n_rows)
+		fputs("   (% of CPU time)\n", out);
+	sqlite3_finalize(stmt);
+}
+
+static void write_next(FILE *out, const struct report_request *request)
+{
+	if (request->name)
+		fprintf(out,
+			"next: memsight report %s --sites | --leaks | --unused | --losses     "
+			"memsight query %s \"...\"\n",
+			request->name, request->name);
+}
+
+int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	write_head(out, db, request->run_id);
+	write_allocations(out, db, request->run_id);
+	write_samples(out, db, request->run_id);
+	write_owners(out, db, request->run_id);
+	int r = report_objects_write(out, db, request, OBJECT_ROWS);
+	if (r == 0)
+		r = report_hints_write(out, db, request);
+	write_next(out, request);
+	return ferror(out) ? -EIO : r;
+}

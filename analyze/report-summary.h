@@ -1,0 +1,11 @@
+#pragma once
+#include <sqlite3.h>
+#include <stdio.h>
+
+#include "analyze/report.h"
+
+/*
+ * The first screen: what ran, what it allocated, what was sampled and lost, who owns the touched
+ * memory, and the hottest objects. Result as report_write().
+ */
+int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request);

@@ -1,0 +1,60 @@
+#pragma once
+/*
+ * Reports: answers from a database to the questions that people ask, on a stream that the caller
+ * owns. Each is a line in a table; the database is only read. Its handle needs
+ * report_functions_register() first.
+ */
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyze/table.h"
+
+/* How and of what. */
+struct report_request {
+	int64_t run_id;
+	int64_t limit; /* rows; negative: all */
+	enum table_format format;
+	unsigned width; /* of the terminal; 0: lines are not cut */
+	const char *name; /* what the user called the trace or database, for "next:" lines */
+};
+
+struct report {
+	const char *name; /* as in --NAME */
+	const char *title; /* over the rows */
+	const char *nothing; /* said instead of an empty list */
+	const char *note; /* under the rows: what the numbers are; may be NULL */
+	/* A list is this query, with :run and :limit, ... */
+	const char *sql;
+	const enum table_kind *kinds;
+	size_t n_kinds;
+	/* ... or text is written by this; then sql serves CSV and JSON. */
+	int (*write)(FILE *out, sqlite3 *db, const struct report_request *request);
+};
+
+/* The table of reports, in the order of --list; ends with a name of NULL. */
+extern const struct report reports[];
+
+/* The report of a name, or NULL. */
+const struct report *report_find(const char *name);
+
+/*
+ * Write one report. Returns 0, -EIO when the stream failed, -EPROTO when SQLite failed
+ * (sqlite3_errmsg(db) says how), -ENOMEM.
+ */
+int report_write(FILE *out, sqlite3 *db, const struct report *report,
+		 const struct report_request *request);
+
+/*
+ * Add the SQL functions that reports (and `memsight query`) use: stack_text(), half_width(sum,
+ * sum_of_squares, n). Returns an SQLite code.
+ */
+int report_functions_register(sqlite3 *db);
+
+/*
+ * The run that a person names: an id, PROGRAM.MODE.N, PROGRAM.MODE or PROGRAM (the lowest
+ * repetition); NULL: the only run, or the last one imported. Returns 0, -ENOENT when nothing is
+ * called so, -ENODATA when the database holds no run, -EPROTO for an SQL error.
+ */
+int report_run_find(sqlite3 *db, const char *selector, int64_t *ret_run_id);

@@ -1,0 +1,189 @@
+#include "analyze/table.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "analyze/table-text.h"
+
+int table_format_parse(const char *name, enum table_format *ret_format)
+{
+	static const struct {
+		const char *name;
+		enum table_format format;
+	} formats[] = {
+		{ "text", TABLE_TEXT },
+		{ "table", TABLE_TEXT },
+		{ "csv", TABLE_CSV },
+		{ "json", TABLE_JSON },
+	};
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+		if (strcmp(name, formats[i].name) == 0) {
+			*ret_format = formats[i].format;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static void write_hex(FILE *out, const unsigned char *bytes, int n_bytes)
+{
+	for (int i = 0; i < n_bytes; i++)
+		fprintf(out, "%02x", bytes[i]);
+}
+
+/* A field is quoted when a reader could take it for more than one. */
+static void write_csv_text(FILE *out, const char *text)
+{
+	if (!strpbrk(text, ",\"\r\n")) {
+		fputs(text, out);
+		return;
+	}
+	fputc('"', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			fputc('"', out);
+		fputc(*text, out);
+	}
+	fputc('"', out);
+}
+
+static void write_csv_value(FILE *out, sqlite3_stmt *stmt, int column)
+{
+	switch (sqlite3_column_type(stmt, column)) {
+	case SQLITE_NULL:
+		break;
+	case SQLITE_BLOB:
+		write_hex(out, sqlite3_column_blob(stmt, column),
+			  sqlite3_column_bytes(stmt, column));
+		break;
+	default:
+		write_csv_text(out, (const char *)sqlite3_column_text(stmt, column));
+	}
+}
+
+static void write_csv_row(FILE *out, sqlite3_stmt *stmt, size_t row)
+{
+	int n = sqlite3_column_count(stmt);
+
+	for (int i = 0; row == 0 && i < n; i++) {
+		fputs(i ? "," : "", out);
+		write_csv_text(out, sqlite3_column_name(stmt, i));
+	}
+	if (row == 0)
+		fputs("\n", out);
+	for (int i = 0; i < n; i++) {
+		fputs(i ? "," : "", out);
+		write_csv_value(out, stmt, i);
+	}
+	fputc('\n', out);
+}
+
+/* Length of the valid UTF-8 sequence at s, or 0. */
+static int utf8_length(const unsigned char *s)
+{
+	int n = s[0] < 0x80		      ? 1
+		: s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+		: (s[0] & 0xf0) == 0xe0	      ? 3
+		: s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+					      : 0;
+
+	for (int i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	/* Overlong forms, surrogates, and what lies behind U+10FFFF. */
+	bool is_bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+		      (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+	return is_bad ? 0 : n;
+}
+
+static void write_json_text(FILE *out, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+
+	fputc('"', out);
+	while (*s) {
+		int n = utf8_length(s);
+		if (n == 0)
+			fputs("\xef\xbf\xbd", out); /* U+FFFD: paths may hold any byte */
+		else if (*s == '"' || *s == '\\')
+			fprintf(out, "\\%c", *s);
+		else if (*s < 0x20)
+			fprintf(out, "\\u%04x", *s);
+		else
+			fwrite(s, 1, (size_t)n, out);
+		s += n ? n : 1;
+	}
+	fputc('"', out);
+}
+
+static void write_json_value(FILE *out, sqlite3_stmt *stmt, int column)
+{
+	switch (sqlite3_column_type(stmt, column)) {
+	case SQLITE_NULL:
+		fputs("null", out);
+		break;
+	case SQLITE_INTEGER:
+		fprintf(out, "%lld", sqlite3_column_int64(stmt, column));
+		break;
+	case SQLITE_FLOAT:
+		fprintf(out, "%.15g", sqlite3_column_double(stmt, column));
+		break;
+	case SQLITE_BLOB:
+		fputc('"', out);
+		write_hex(out, sqlite3_column_blob(stmt, column),
+			  sqlite3_column_bytes(stmt, column));
+		fputc('"', out);
+		break;
+	default:
+		write_json_text(out, (const char *)sqlite3_column_text(stmt, column));
+	}
+}
+
+static void write_json_row(FILE *out, sqlite3_stmt *stmt, size_t row)
+{
+	int n = sqlite3_column_count(stmt);
+
+	fputs(row == 0 ? "[\n{" : ",\n{", out);
+	for (int i = 0; i < n; i++) {
+		fputs(i ? "," : "", out);
+		write_json_text(out, sqlite3_column_name(stmt, i));
+		fputc(':', out);
+		write_json_value(out, stmt, i);
+	}
+	fputc('}', out);
+}
+
+/* Formats that need no look ahead. */
+static const struct {
+	void (*row)(FILE *out, sqlite3_stmt *stmt, size_t row);
+	const char *tail_of_none;
+	const char *tail;
+} streams[TABLE_FORMAT_COUNT] = {
+	[TABLE_CSV] = { write_csv_row, "", "" },
+	[TABLE_JSON] = { write_json_row, "[]\n", "\n]\n" },
+};
+
+static int write_stream(FILE *out, sqlite3_stmt *stmt, enum table_format format, size_t *ret_n_rows)
+{
+	size_t n_rows = 0;
+	int code = 0;
+
+	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && !ferror(out))
+		streams[format].row(out, stmt, n_rows++);
+	fputs(n_rows ? streams[format].tail : streams[format].tail_of_none, out);
+	*ret_n_rows = n_rows;
+	return ferror(out) ? -EIO : code == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+int table_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *style, size_t *ret_n_rows)
+{
+	size_t n_rows = 0;
+	int r = streams[style->format].row ? write_stream(out, stmt, style->format, &n_rows)
+					   : table_text_write(out, stmt, style, &n_rows);
+
+	if (ret_n_rows)
+		*ret_n_rows = n_rows;
+	return r;
+}

@@ -1,0 +1,234 @@
+#include "analyze/report.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/io.h"
+
+/* A run that a person can add up: 1,000 samples, two sites, one global, one process not traced. */
+static const char rows_sql[] =
+	"INSERT INTO owner VALUES (1,'heap',''), (4,'global',''), (12,'tool',''), (13,'unknown','');"
+	"INSERT INTO run VALUES (1,'app','default',1,'app -n 100','/tmp','app.mst','00',0,12400000000,"
+	" 0,11000000000,1000000000,1300000000,1000000,500,1,12400000000);"
+	"INSERT INTO process VALUES"
+	" (1,1,1,NULL,10,10,0,'exec','/bin/app','app -n 100',NULL,1,NULL,0,12400000000,0),"
+	" (2,1,2,1,11,11,1,'exec','/bin/ping','ping x',NULL,0,'setuid',5000000,6000000,0);"
+	"INSERT INTO thread VALUES (1,1,1,1,10,1,4096,8192,0,NULL,0);"
+	"INSERT INTO frame VALUES (1,'aa','/bin/app',16,'build_table'), (2,'aa','/bin/app',32,'main'),"
+	" (3,'bb','/lib/libstdc++.so.6',64,'operator new(unsigned long)');"
+	"INSERT INTO frame_line VALUES (1,0,'build_table','/src/table.c',88),"
+	" (2,0,'main','/src/app.c',21);"
+	"INSERT INTO stack VALUES (1,NULL,2,NULL,1), (2,1,1,NULL,2), (3,2,3,NULL,3),"
+	" (4,NULL,NULL,'no frame pointer',1), (5,4,2,NULL,2);"
+	"INSERT INTO site VALUES"
+	" (1,3,1,1,536870912,0,0,536870912,1,200000000,12100000000,0,6e9,400,400,4e8,10,1,2),"
+	" (1,5,5,3,5000,2,4242,5000,1,100,12400000000,2,1e3,0,0,0,0,NULL,NULL);"
+	"INSERT INTO source VALUES (1,1,1,'clock','ns of user CPU time',1000000,1,0,NULL,1000),"
+	" (2,1,2,'faults','page faults',1,1,0,NULL,310201);"
+	"INSERT INTO symbol VALUES (1,'aa','/bin/app','counters',4096,256);"
+	"INSERT INTO owner_share VALUES (1,1,1,1,0,400,400,4e8), (1,1,1,4,0,100,100,1e8),"
+	" (1,1,1,13,0,500,500,5e8);"
+	"INSERT INTO total VALUES (1,'allocations',6), (1,'peak_bytes',1299227607),"
+	" (1,'peak_ns',8300000000), (1,'live_blocks',2), (1,'live_bytes',4242);"
+	"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)"
+	" INSERT INTO touch SELECT i, 1, 1, 1.0, 4096, 4, 1, 4, 1, 0, 1, NULL FROM n;";
+
+static sqlite3 *db;
+static char *text;
+
+static void read_sql(const char *name)
+{
+	char path[4096];
+	char *sql = NULL;
+
+	snprintf(path, sizeof(path), "%s/%s", getenv("MEMSIGHT_SCHEMAS"), name);
+	ck_assert_int_eq(io_read_file(path, 1 << 20, &sql, NULL), 0);
+	ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	free(sql);
+}
+
+static void setup(void)
+{
+	ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
+	read_sql("0001-first.sql");
+	ck_assert_msg(sqlite3_exec(db, rows_sql, NULL, NULL, NULL) == SQLITE_OK, "%s",
+		      sqlite3_errmsg(db));
+	read_sql("views.sql");
+	ck_assert_int_eq(report_functions_register(db), SQLITE_OK);
+	text = NULL;
+}
+
+static void teardown(void)
+{
+	sqlite3_close(db);
+	free(text);
+}
+
+static void write_report(const char *name)
+{
+	struct report_request request = { .run_id = 1, .limit = 20, .name = "app.mst" };
+	const struct report *report = report_find(name);
+	size_t n_bytes = 0;
+
+	ck_assert_ptr_nonnull(report);
+	free(text);
+	FILE *out = open_memstream(&text, &n_bytes);
+	int r = report_write(out, db, report, &request);
+	fclose(out);
+	ck_assert_msg(r == 0, "%s: %s", name, sqlite3_errmsg(db));
+}
+
+#define ck_assert_has(needle)                                                                      \
+	ck_assert_msg(strstr(text, needle) != NULL, "\"%s\" is not in:\n%s", needle, text)
+
+START_TEST(the_first_screen_answers_what_ran_and_what_is_hot)
+{
+	write_report("summary");
+	ck_assert_has("app -n 100   12.4 s   2 processes (1 not traced: ping, setuid)   1 thread   "
+		      "clock + faults\n");
+	ck_assert_has(
+		"allocations  6    peak 1.21 GiB at 8.30 s    not freed at exit 4.14 KiB in 2 "
+		"blocks\n");
+	ck_assert_has("samples      1,000 x 1.00 ms user CPU time; 310,201 page faults    losses: "
+		      "none\n");
+	ck_assert_has("owners       heap 40.0 \u00b13.0 %  globals 10.0  unknown 50.0");
+	ck_assert_has("40.0 \u00b13.0 %  512 MiB   1");
+	ck_assert_has("0.2-12.1 s      build_table table.c:88 < main app.c:21\n");
+	ck_assert_has("global counters in /bin/app");
+	ck_assert_has("hint: not traced: /bin/ping (set-user-ID");
+	ck_assert_has("next: memsight report app.mst --sites");
+}
+END_TEST
+
+START_TEST(blocks_of_a_killed_program_are_not_called_unfreed)
+{
+	sqlite3_exec(db, "UPDATE run SET exit_status = 9", NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("alive when killed 4.14 KiB");
+	sqlite3_exec(db, "UPDATE run SET ended_cleanly = 0", NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("live when the trace was cut off 4.14 KiB");
+}
+END_TEST
+
+START_TEST(losses_are_on_the_first_screen)
+{
+	sqlite3_exec(db,
+		     "INSERT INTO loss VALUES (1,1,1,'tracealloc','pool full',12000,1,2),"
+		     " (1,NULL,NULL,'clock','ring overrun',5,1,2)",
+		     NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("losses: 12,005 of 2 kinds, see --losses");
+	write_report("losses");
+	ck_assert_has("pool full");
+	ck_assert_has("12,000");
+	ck_assert_has("/bin/app");
+}
+END_TEST
+
+START_TEST(the_stack_leaves_out_operator_new_and_says_where_it_stopped)
+{
+	write_report("leaks");
+	ck_assert_has(
+		"4.14 KiB       2          5   0.000 s  main app.c:21 < (no frame pointer)\n");
+	write_report("sites");
+	ck_assert_has("build_table table.c:88 < main app.c:21\n");
+}
+END_TEST
+
+START_TEST(unused_is_said_only_where_samples_would_have_shown_use)
+{
+	write_report("unused");
+	ck_assert_has("None for which the samples can say so.");
+	/* Held twice as much for as long as the hot site, 400 samples expected at its rate. */
+	sqlite3_exec(db, "UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5", NULL, NULL,
+		     NULL);
+	write_report("unused");
+	ck_assert_has("main app.c:21");
+}
+END_TEST
+
+static const struct {
+	const char *selector;
+	int result;
+} selectors[] = {
+	{ NULL, 0 },
+	{ "1", 0 },
+	{ "app", 0 },
+	{ "app.default", 0 },
+	{ "app.default.1", 0 },
+	{ "app.default.2", -ENOENT },
+	{ "2", -ENOENT },
+	{ "", -ENOENT },
+};
+
+START_TEST(a_run_is_selected_by_id_or_by_the_parts_of_its_name)
+{
+	int64_t id = 0;
+
+	ck_assert_int_eq(report_run_find(db, selectors[_i].selector, &id), selectors[_i].result);
+	ck_assert_int_eq(id, selectors[_i].result == 0);
+}
+END_TEST
+
+START_TEST(every_report_works_on_an_empty_database)
+{
+	sqlite3_exec(db,
+		     "DELETE FROM touch; DELETE FROM site; DELETE FROM source;"
+		     " DELETE FROM owner_share; DELETE FROM total; DELETE FROM process",
+		     NULL, NULL, NULL);
+	for (const struct report *report = reports; report->name; report++) {
+		write_report(report->name);
+		ck_assert_str_ne(text, "");
+		if (report->nothing)
+			ck_assert_has(report->nothing);
+	}
+}
+END_TEST
+
+START_TEST(every_report_is_also_json)
+{
+	for (const struct report *report = reports; report->name; report++) {
+		struct report_request request = { 1, 20, TABLE_JSON, 0, NULL };
+		char *json = NULL;
+		size_t n_bytes = 0;
+		FILE *out = open_memstream(&json, &n_bytes);
+
+		ck_assert_int_eq(report_write(out, db, report, &request), 0);
+		fclose(out);
+		sqlite3_stmt *stmt = NULL;
+		sqlite3_prepare_v2(db, "SELECT json_valid(?)", -1, &stmt, NULL);
+		sqlite3_bind_text(stmt, 1, json, -1, SQLITE_STATIC);
+		ck_assert_int_eq(sqlite3_step(stmt), SQLITE_ROW);
+		ck_assert_msg(sqlite3_column_int(stmt, 0), "%s: %s", report->name, json);
+		sqlite3_finalize(stmt);
+		free(json);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("report");
+	TCase *tcase = tcase_create("report");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, the_first_screen_answers_what_ran_and_what_is_hot);
+	tcase_add_test(tcase, blocks_of_a_killed_program_are_not_called_unfreed);
+	tcase_add_test(tcase, losses_are_on_the_first_screen);
+	tcase_add_test(tcase, the_stack_leaves_out_operator_new_and_says_where_it_stopped);
+	tcase_add_test(tcase, unused_is_said_only_where_samples_would_have_shown_use);
+	tcase_add_loop_test(tcase, a_run_is_selected_by_id_or_by_the_parts_of_its_name, 0,
+			    sizeof(selectors) / sizeof(*selectors));
+	tcase_add_test(tcase, every_report_works_on_an_empty_database);
+	tcase_add_test(tcase, every_report_is_also_json);
+	suite_add_tcase(suite, tcase);
+
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,164 @@
+#include "analyze/query.h"
+#include "analyze/report.h"
+#include "analyze/table-text.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static sqlite3 *db;
+static char *text;
+static size_t n_bytes;
+
+static void setup(void)
+{
+	ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
+	ck_assert_int_eq(report_functions_register(db), SQLITE_OK);
+	text = NULL;
+}
+
+static void teardown(void)
+{
+	sqlite3_close(db);
+	free(text);
+}
+
+/* Run a query into `text`. */
+static int run(const char *sql, const struct table_style *style)
+{
+	free(text);
+	text = NULL;
+	FILE *out = open_memstream(&text, &n_bytes);
+	int r = query_write(out, db, sql, style);
+
+	fclose(out);
+	return r;
+}
+
+START_TEST(csv_quotes_what_a_reader_could_misread)
+{
+	struct table_style style = { .format = TABLE_CSV };
+
+	ck_assert_int_eq(run("SELECT 1 AS a, 'x,y' AS \"b\"\"\", 'say \"hi\"' AS c, NULL AS d,"
+			     " x'00ff' AS e, 'two' || char(10) || 'lines' AS f",
+			     &style),
+			 0);
+	ck_assert_str_eq(text, "a,\"b\"\"\",c,d,e,f\n"
+			       "1,\"x,y\",\"say \"\"hi\"\"\",,00ff,\"two\nlines\"\n");
+}
+END_TEST
+
+START_TEST(json_is_an_array_of_objects)
+{
+	struct table_style style = { .format = TABLE_JSON };
+
+	ck_assert_int_eq(run("SELECT 1 AS a, 0.5 AS b, NULL AS c, 'q\"\\' || char(9) AS d", &style),
+			 0);
+	ck_assert_str_eq(text, "[\n{\"a\":1,\"b\":0.5,\"c\":null,\"d\":\"q\\\"\\\\\\u0009\"}\n]\n");
+	ck_assert_int_eq(run("SELECT 1 WHERE 0", &style), 0);
+	ck_assert_str_eq(text, "[]\n");
+}
+END_TEST
+
+/* Bytes that are no UTF-8, each followed by an x that must survive. */
+static const char *const bad_utf8[] = { "\xff",		"\xc0\xaf",	    "\xe0\x80\x80",
+					"\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82" };
+
+START_TEST(json_stays_valid_whatever_bytes_a_path_has)
+{
+	struct table_style style = { .format = TABLE_JSON };
+	char sql[128];
+
+	snprintf(sql, sizeof(sql), "SELECT '%sx\xc3\xa9' AS a", bad_utf8[_i]);
+	ck_assert_int_eq(run(sql, &style), 0);
+	ck_assert_ptr_null(strstr(text, bad_utf8[_i]));
+	ck_assert_ptr_nonnull(
+		strstr(text, "\xef\xbf\xbdx\xc3\xa9\"")); /* the accent stays */
+}
+END_TEST
+
+START_TEST(text_columns_are_aligned_and_numbers_stand_right)
+{
+	static const enum table_kind kinds[] = { TABLE_PLAIN, TABLE_BYTES };
+	struct table_style style = { .kinds = kinds, .n_kinds = 2 };
+
+	ck_assert_int_eq(run("SELECT 'a' AS name, 1024 AS size, 'x' AS last "
+			     "UNION ALL SELECT 'long name', 5, NULL",
+			     &style),
+			 0);
+	ck_assert_str_eq(text, "name           size  last\n"
+			       "a          1.00 KiB  x\n"
+			       "long name       5 B  -\n");
+}
+END_TEST
+
+START_TEST(the_last_column_is_cut_at_the_width_of_the_terminal)
+{
+	struct table_style style = { .width = 20 };
+
+	ck_assert_int_eq(run("SELECT 'ab' AS k, 'abcdefghijklmnopqrstuvwxyz' AS v", &style), 0);
+	ck_assert_str_eq(text, "k   v\nab  abcdefghijklm...\n");
+}
+END_TEST
+
+START_TEST(control_characters_do_not_reach_the_terminal)
+{
+	struct table_style style = { 0 };
+
+	ck_assert_int_eq(run("SELECT 'a' || char(27) || '[2J' || char(10) || 'b' AS v", &style), 0);
+	ck_assert_str_eq(text, "v\na?[2J?b\n");
+}
+END_TEST
+
+START_TEST(more_rows_than_are_read_ahead_all_appear)
+{
+	struct table_style style = { 0 };
+	size_t n_lines = 0;
+
+	ck_assert_int_eq(run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+			     " WHERE i < 2500) SELECT i FROM n",
+			     &style),
+			 0);
+	for (const char *c = text; *c; c++)
+		n_lines += *c == '\n';
+	ck_assert_uint_eq(n_lines, 2501);
+	ck_assert_ptr_nonnull(strstr(text, "\n2500\n"));
+}
+END_TEST
+
+START_TEST(an_sql_error_is_told_apart_from_nothing_to_do)
+{
+	struct table_style style = { 0 };
+
+	ck_assert_int_eq(run("SELECT nothing FROM nowhere", &style), -EPROTO);
+	ck_assert_int_eq(run("  -- only a comment", &style), -EINVAL);
+	ck_assert_int_eq(run("", &style), -EINVAL);
+	ck_assert_int_eq(run("SELECT 1; SELECT 2", &style), 0);
+	ck_assert_str_eq(text, "1\n1\n2\n2\n");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("table");
+	TCase *tcase = tcase_create("table");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, csv_quotes_what_a_reader_could_misread);
+	tcase_add_test(tcase, json_is_an_array_of_objects);
+	tcase_add_loop_test(tcase, json_stays_valid_whatever_bytes_a_path_has, 0,
+			    sizeof(bad_utf8) / sizeof(*bad_utf8));
+	tcase_add_test(tcase, text_columns_are_aligned_and_numbers_stand_right);
+	tcase_add_test(tcase, the_last_column_is_cut_at_the_width_of_the_terminal);
+	tcase_add_test(tcase, control_characters_do_not_reach_the_terminal);
+	tcase_add_test(tcase, more_rows_than_are_read_ahead_all_appear);
+	tcase_add_test(tcase, an_sql_error_is_told_apart_from_nothing_to_do);
+	suite_add_tcase(suite, tcase);
+
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
