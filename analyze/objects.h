@@ -1,0 +1,87 @@
+#pragma once
+/*
+ * Files of code, each known once: by build-id, else by path. An object opens its ELF file when it
+ * is first asked about its contents, by build-id first (the path when its build-id matches, else
+ * /usr/lib/debug/.build-id), then by path when no build-id is known. One thread.
+ */
+#include <elfutils/libdwfl.h>
+#include <gelf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum object_debug {
+	OBJECT_UNSEEN, /* not looked at */
+	OBJECT_NONE,
+	OBJECT_SYMBOLS,
+	OBJECT_LINES,
+};
+
+/* A PT_LOAD segment. */
+struct object_segment {
+	uint64_t address; /* p_vaddr */
+	uint64_t memory_bytes;
+	uint64_t file_offset;
+	uint64_t file_bytes;
+	bool is_executable;
+	bool is_writable;
+};
+
+struct object_symbols; /* symbols.c */
+struct object_lines; /* lines.c */
+
+struct object {
+	char *name; /* build-id in hex, else path: frame.object */
+	char *path;
+	char *build_id; /* hex; NULL: not known */
+	uint32_t number; /* from 0 */
+	bool is_opened; /* tried */
+	bool is_file; /* the path itself was opened, so that its bytes are the module's */
+	int fd;
+	Dwfl *dwfl;
+	Dwfl_Module *module;
+	Elf *elf; /* of the file or its debug file; NULL: could not be opened */
+	struct object_segment *segments;
+	size_t n_segments;
+	uint64_t tls_bytes; /* of PT_TLS */
+	uint64_t tls_align;
+	uint64_t tls_address;
+	enum object_debug debug; /* as far as it was looked at */
+	struct object_symbols *symbols;
+	struct object_lines *lines;
+};
+
+struct objects;
+
+/*
+ * debug_path: folders in which debug files are searched, as in libdwfl (":.debug:/usr/lib/debug");
+ * NULL for this default. Returns 0 or -ENOMEM.
+ */
+int objects_create(const char *debug_path, struct objects **ret_objects);
+struct objects *objects_destroy(struct objects *objects); /* accepts NULL, returns NULL */
+
+/*
+ * The object of this build-id (bytes, may be none) and path; made when it is new. Both are copied.
+ * The path need not be NUL-terminated. Returns NULL only without memory.
+ */
+struct object *objects_get(struct objects *objects, const uint8_t *build_id, size_t build_id_bytes,
+			   const char *path, size_t path_bytes);
+
+/* The same with the names of the database: object = build-id in hex, or the path. */
+struct object *objects_get_named(struct objects *objects, const char *name, const char *path);
+
+/* How many there are, and number i. */
+size_t objects_count(const struct objects *objects);
+struct object *objects_at(const struct objects *objects, size_t i);
+
+/* Open the ELF file if that was not tried yet. Returns whether it can be read. */
+bool object_open(struct object *object);
+
+/*
+ * Copy bytes at an ELF address out of the file's PT_LOAD segments, as they were before relocation.
+ * Returns how many of n_bytes are known from there on: 0 for other files than the module's own.
+ */
+size_t object_read(struct object *object, uint64_t address, void *bytes, size_t n_bytes);
+
+/* Whether an ELF address lies in a segment that is never written (nor relocated). */
+bool object_is_constant(struct object *object, uint64_t address);

@@ -1,0 +1,104 @@
+#pragma once
+/*
+ * Who an address belongs to at a moment: exactly one owner, in owner.def's order of precedence.
+ * Times are ns since the run's start. One thread.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/globals.h"
+#include "analyze/modules.h"
+
+/* Numbers of owner.def. */
+enum owner_kind {
+#define OWNER(name, number, meaning) OWNER_##name = number,
+#include "schemas/owner.def"
+#undef OWNER
+};
+
+enum owner_phase {
+	OWNER_IN_USE,
+	OWNER_ALLOCATING,
+	OWNER_FREEING,
+};
+
+/* touch.owner_kind, owner_id, phase. id 0: none. */
+struct owner {
+	enum owner_kind kind;
+	enum owner_phase phase;
+	int64_t id;
+	uint32_t site; /* of heap blocks, as owner_block.site; else 0 */
+};
+
+/* A block of the heap. */
+struct owner_block {
+	int64_t id; /* allocation.id */
+	uint64_t start;
+	uint64_t size;
+	uint32_t site; /* the import's number of its call site, carried through */
+};
+
+struct owner_mapping {
+	int64_t id; /* mapping.id */
+	bool is_initial; /* there before the trace (call NULL) */
+	bool is_nested; /* made by an allocator for itself */
+	const char *path; /* NULL or "": anonymous */
+};
+
+/*
+ * What heap and mappings know, at the moment up to which the events were merged. Given by the
+ * import; each answers false when there is none and leaves its result untouched.
+ */
+struct owner_memory {
+	void *user;
+	/* The live block of an image (own or inherited) that covers address. */
+	bool (*block)(void *user, uint32_t process, uint64_t address, struct owner_block *ret);
+	/* Whether address lay in a block of the image that was given back. */
+	bool (*was_block)(void *user, uint32_t process, uint64_t address);
+	/* The block that a thread's last event gave back; false when its last event was another. */
+	bool (*last_freed)(void *user, uint32_t thread, struct owner_block *ret);
+	/* The mapping of an image that covers address. */
+	bool (*mapping)(void *user, uint32_t process, uint64_t address, struct owner_mapping *ret);
+};
+
+/* An access, or a place of time, whose owner is asked for. */
+struct owner_question {
+	uint32_t process; /* number */
+	uint32_t thread; /* number; 0: not known */
+	uint64_t address;
+	uint64_t ip; /* of the accessing instruction; 0: not known */
+	int64_t time_ns;
+};
+
+struct owners;
+
+/* All must outlive it; memory is copied. Returns 0 or -ENOMEM. */
+int owners_create(struct tasks *tasks, struct modules *modules, struct globals *globals,
+		  const struct owner_memory *memory, struct owners **ret_owners);
+struct owners *owners_destroy(struct owners *owners); /* accepts NULL, returns NULL */
+
+/*
+ * The owner of an address. Phase FREEING is found here; ALLOCATING is not, since only the thread's
+ * next event tells: where *ret_is_open is true, owners_allocating() may find another owner.
+ */
+struct owner owners_find(struct owners *owners, const struct owner_question *question,
+			 bool *ret_is_open);
+
+/*
+ * Whether the block that the thread's next event made is the owner after all: the address lies in
+ * it, or in the allocator's words right before and behind it while ip is the allocator's.
+ */
+bool owners_allocating(struct owners *owners, const struct owner_question *question,
+		       const struct owner_block *block, struct owner *ret_owner);
+
+/* Whether an instruction pointer or address lies in memsight's own library. */
+bool owners_is_tool(struct owners *owners, uint32_t process, uint64_t address, int64_t time_ns);
+
+/* Whether it lies in the allocator: malloc and its family, with what they call in their file. */
+bool owners_is_allocator(struct owners *owners, uint32_t process, uint64_t ip, int64_t time_ns);
+
+static inline void owners_cleanup(struct owners **owners)
+{
+	*owners = owners_destroy(*owners);
+}
+#define auto_owners __attribute__((cleanup(owners_cleanup)))

@@ -1,0 +1,104 @@
+#pragma once
+/*
+ * From perf records and --private accesses to rows: sample, touch, source, owner_share and the
+ * samples' losses; and what the allocation sites and the timeline need of them.
+ *
+ * The import drives it, segment by segment:
+ *	samples_source()		for each TRACE_RECORD_SOURCE
+ *	samples_perf(), samples_accesses(), samples_code()	for each frame: they are kept
+ *	samples_advance(T)		before it applies an event stamped at T: what was sampled before
+ *					T is attributed, with heap and maps as they are then. Only when
+ *					*samples_next_ns() < T: that is one load.
+ *	samples_event()			for each event of a thread that waits, after it was applied:
+ *					while samples_n_waiting() > 0 and samples_is_waiting()
+ *	samples_advance(commit)		at a COMMIT, up to its raw_ns
+ *	samples_finish()		at the end, before globals_, stacks_, modules_ and tasks_write()
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sqlite3.h>
+
+#include "analyze/owners.h"
+#include "analyze/stacks.h"
+#include "schemas/trace-format.h"
+
+/* From CLOCK_MONOTONIC_RAW and ticks to ns since the run's start. */
+struct sample_clock {
+	void *user;
+	int64_t (*from_raw)(void *user, uint64_t raw_ns);
+	int64_t (*from_ticks)(void *user, uint64_t ticks);
+};
+
+/* A touch as it is written. share is of the sample's weight. Those of one sample follow each other. */
+struct sample_touch {
+	int64_t sample; /* sample.id */
+	int64_t time_ns;
+	int64_t weight;
+	const char *source; /* source.name: "clock", "faults" */
+	enum trace_role role;
+	double share;
+	struct owner owner;
+};
+
+/* Told for the aggregates; either may be NULL. A negative result ends the import. */
+struct sample_sink {
+	void *user;
+	int (*sample)(void *user, const char *source, int64_t time_ns); /* each sample once */
+	int (*touch)(void *user, const struct sample_touch *touch);
+};
+
+/* What it works with; all of it must outlive the samples. */
+struct db;
+struct sample_context {
+	struct db *db; /* begun */
+	int64_t run_id;
+	struct tasks *tasks;
+	struct modules *modules;
+	struct stacks *stacks;
+	struct owners *owners;
+	struct sample_clock clock;
+	struct sample_sink sink;
+	unsigned machine; /* ELF e_machine of the trace */
+};
+
+struct samples;
+
+/* Returns 0 or a negative errno. The context is copied. */
+int samples_create(const struct sample_context *context, struct samples **ret_samples);
+struct samples *samples_destroy(struct samples *samples); /* accepts NULL, returns NULL */
+
+/* A source of the trace: makes its row. 0 or a negative errno. */
+int samples_source(struct samples *samples, const struct trace_source *record);
+
+/* Frames of the trace; copied. What names no known source or cannot be parsed is counted. */
+int samples_perf(struct samples *samples, uint32_t source, const void *records, size_t n_bytes);
+int samples_accesses(struct samples *samples, uint32_t source, const struct trace_access *accesses,
+		     size_t n);
+int samples_code(struct samples *samples, uint32_t process, const struct trace_code *head,
+		 const void *bytes, size_t n_bytes);
+
+/* The time of the earliest record that waits for its turn; INT64_MAX: none. Kept up to date. */
+const int64_t *samples_next_ns(const struct samples *samples);
+
+/* Attribute what was sampled before time_ns. 0 or a negative errno. */
+int samples_advance(struct samples *samples, int64_t time_ns);
+
+/* How many samples wait for the next event of their thread, and whether those of a thread do. */
+const size_t *samples_n_waiting(const struct samples *samples);
+bool samples_is_waiting(const struct samples *samples, uint32_t thread);
+
+/*
+ * The next event of a thread that waits. block: what it made (ALLOC, REALLOC), or NULL for other
+ * events. 0 or a negative errno.
+ */
+int samples_event(struct samples *samples, uint32_t thread, const struct owner_block *block);
+
+/* Attribute the rest; write the sources' n_samples, owner_share and losses. 0 or errno. */
+int samples_finish(struct samples *samples);
+
+static inline void samples_cleanup(struct samples **samples)
+{
+	*samples = samples_destroy(*samples);
+}
+#define auto_samples __attribute__((cleanup(samples_cleanup)))

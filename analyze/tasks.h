@@ -1,0 +1,112 @@
+#pragma once
+/*
+ * The process images and threads of one run: who they are, when they lived, and which of them a
+ * perf record means by pid and tid. It gives out the row ids of `process` and `thread` and writes
+ * those tables.
+ *
+ * Numbers are those of the trace (process_id, thread_id; from 1). Images and threads that only
+ * samples know get numbers from TASKS_UNSEEN on. Times are ns since the run's start. One thread.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sqlite3.h>
+
+#include "schemas/trace-format.h"
+
+#define TASKS_UNSEEN UINT32_C(0x80000000)
+
+/* One image of a process. Pointers stay valid until tasks_destroy(). */
+struct task_process {
+	uint32_t number;
+	uint32_t parent; /* number; 0: none */
+	int64_t row; /* process.id */
+	uint32_t pid;
+	uint32_t ns_pid;
+	uint32_t exec_seq;
+	uint16_t birth; /* enum ring_birth */
+	uint16_t why_not; /* enum trace_why_not */
+	int64_t start_ns;
+	int64_t begin_ns; /* from when samples of pid are its own: perf's exec, or start_ns */
+	int64_t end_ns; /* INT64_MAX: still there */
+	int32_t status; /* as from wait(); < 0: not known */
+	bool is_defined; /* its record was there */
+	char *exe;
+	char *command; /* as a shell would take it */
+	void *modules; /* of modules.c */
+};
+
+/* One incarnation of a thread. Pointers stay valid until tasks_destroy(). */
+struct task_thread {
+	uint32_t number;
+	uint32_t process; /* number of the image */
+	int64_t row; /* thread.id */
+	uint32_t tid;
+	bool is_main;
+	bool is_defined; /* its record was there */
+	uint64_t stack_start; /* 0: not known */
+	uint64_t stack_end;
+	uint64_t fs_base; /* 0: not known */
+	int64_t start_ns;
+	int64_t end_ns; /* INT64_MAX: still there */
+	uint64_t n_events; /* counted by the import */
+};
+
+struct tasks;
+
+/* next_process and next_thread are the first free row ids. Returns 0 or -ENOMEM. */
+int tasks_create(int64_t next_process, int64_t next_thread, struct tasks **ret_tasks);
+struct tasks *tasks_destroy(struct tasks *tasks); /* accepts NULL, returns NULL */
+
+/*
+ * The records of the trace, in any order; a number that is there already is replaced, except for
+ * its row. Records that name a thread or process before its definition make an empty one, so that
+ * nothing hangs loose when a definition was lost. Return 0, -ENOMEM, or -EBADMSG for a number of 0
+ * or one far beyond the others (damage).
+ */
+int tasks_add_process(struct tasks *tasks, const struct trace_process *record, int64_t start_ns);
+int tasks_end_process(struct tasks *tasks, uint32_t number, int64_t time_ns, int32_t status);
+int tasks_add_thread(struct tasks *tasks, const struct trace_thread *record, int64_t start_ns);
+int tasks_end_thread(struct tasks *tasks, uint32_t number, int64_t time_ns);
+int tasks_name_thread(struct tasks *tasks, uint32_t number, int64_t time_ns, const char *name,
+		      size_t n_bytes);
+
+/* perf says that pid got another image: samples from here on are not the old one's. 0 or -ENOMEM. */
+int tasks_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns);
+
+/* By number; NULL: not known. Constant time. */
+struct task_process *tasks_process(const struct tasks *tasks, uint32_t number);
+struct task_thread *tasks_thread(const struct tasks *tasks, uint32_t number);
+
+/* The highest numbers of the trace so far: numbers run from 1 to this. */
+uint32_t tasks_n_processes(const struct tasks *tasks);
+uint32_t tasks_n_threads(const struct tasks *tasks);
+
+/*
+ * Whom a sample at time_ns means. Between perf's exec and the hello of the new image it is the new
+ * image's. A pid that no record told gives NULL. A thread that no record told is made (number >=
+ * TASKS_UNSEEN) in the image of pid at that time; NULL without image or memory.
+ */
+struct task_process *tasks_process_at(const struct tasks *tasks, uint32_t pid, int64_t time_ns);
+struct task_thread *tasks_thread_at(struct tasks *tasks, uint32_t pid, uint32_t tid,
+				    int64_t time_ns);
+
+/*
+ * Calls visit for each thread of an image that is alive at time_ns, until it returns true. Returns
+ * whether one did.
+ */
+typedef bool (*tasks_visit)(void *user, const struct task_thread *thread);
+bool tasks_each_thread(const struct tasks *tasks, uint32_t process, int64_t time_ns,
+		       tasks_visit visit, void *user);
+
+/* Write the tables process, thread and thread_name. Returns 0 or a negative errno. */
+int tasks_write(const struct tasks *tasks, sqlite3 *db, int64_t run_id);
+
+/* The name of enum trace_why_not in the database ("static" ...); NULL for TRACE_TRACED. */
+const char *tasks_why_not_name(uint16_t why_not);
+
+static inline void tasks_cleanup(struct tasks **tasks)
+{
+	*tasks = tasks_destroy(*tasks);
+}
+#define auto_tasks __attribute__((cleanup(tasks_cleanup)))
