@@ -145,14 +145,13 @@ static unsigned smaller(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-unsigned parse_distance(const char *one, const char *other)
+/* Both are at most MAX_NAME_BYTES long. */
+static unsigned distance_of(const char *one, const char *other)
 {
 	unsigned cost[MAX_NAME_BYTES + 1][MAX_NAME_BYTES + 1];
 	size_t n = strlen(one);
 	size_t m = strlen(other);
 
-	if (n > MAX_NAME_BYTES || m > MAX_NAME_BYTES)
-		return MAX_NAME_BYTES + 1;
 	for (size_t i = 0; i <= n; i++) {
 		for (size_t j = 0; j <= m; j++) {
 			if (i == 0 || j == 0) {
@@ -167,4 +166,32 @@ unsigned parse_distance(const char *one, const char *other)
 		}
 	}
 	return cost[n][m];
+}
+
+static size_t common_bytes(const char *one, const char *other)
+{
+	size_t n = 0;
+
+	while (one[n] != '\0' && one[n] == other[n])
+		n++;
+	return n;
+}
+
+void parse_nearest_offer(struct parse_nearest *nearest, const char *name)
+{
+	size_t n = strlen(nearest->word);
+
+	if (n > MAX_NAME_BYTES || strlen(name) > MAX_NAME_BYTES)
+		return;
+
+	unsigned distance = distance_of(nearest->word, name);
+	size_t n_common = common_bytes(nearest->word, name);
+	if (distance > (n < 3 ? 1 : n / 3))
+		return;
+	if (nearest->name && (distance > nearest->distance ||
+			      (distance == nearest->distance && n_common <= nearest->n_common)))
+		return;
+	nearest->name = name;
+	nearest->distance = distance;
+	nearest->n_common = n_common;
 }

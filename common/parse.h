@@ -23,9 +23,18 @@ int parse_size(const char *text, uint64_t *ret_bytes);
  */
 int parse_words(char *buffer, char **words, size_t max_words, size_t *ret_n);
 
+/* Finds the name that was probably meant by a mistyped word. */
+struct parse_nearest {
+	const char *word;
+	const char *name; /* the nearest so far; NULL: none is near */
+	unsigned distance;
+	size_t n_common; /* equal bytes at the beginning: decides between equal distances */
+};
+
 /*
- * How many characters must be inserted, removed, replaced or swapped with their neighbour to turn
- * one name into the other (restricted Damerau-Levenshtein distance). Names above 63 bytes count as
- * 64 away from everything.
+ * Compare one more name. Near is one within a third of the word's length (at least 1) in characters
+ * that must be inserted, removed, replaced or swapped with their neighbour (restricted
+ * Damerau-Levenshtein distance). Words and names above 63 bytes are near to nothing. Start with
+ * { .word = word }; the name is kept as a pointer.
  */
-unsigned parse_distance(const char *one, const char *other);
+void parse_nearest_offer(struct parse_nearest *nearest, const char *name);
