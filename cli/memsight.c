@@ -39,30 +39,15 @@ static int find_command(const char *name, enum command_id *ret_command)
 	return -ENOENT;
 }
 
-static const char *nearest_command(const char *name)
-{
-	unsigned least = 1 + (unsigned)strlen(name) / 2;
-	const char *nearest = NULL;
-
-	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++) {
-		const char *candidate = option_command((enum command_id)i)->name;
-		unsigned distance = parse_distance(name, candidate);
-
-		if (distance < least) {
-			least = distance;
-			nearest = candidate;
-		}
-	}
-	return nearest;
-}
-
 static int unknown_command(const char *name)
 {
-	const char *nearest = nearest_command(name);
+	struct parse_nearest nearest = { .word = name };
 
-	if (nearest)
-		return cmd_usage("unknown command '%s'; did you mean '%s'?", name, nearest);
-	return cmd_usage("unknown command '%s'; `memsight --help' lists them", name);
+	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++)
+		parse_nearest_offer(&nearest, option_command((enum command_id)i)->name);
+	if (nearest.name)
+		return cmd_usage("unknown command '%s'; did you mean '%s'?", name, nearest.name);
+	return cmd_usage("unknown command '%.60s'; `memsight --help' lists them", name);
 }
 
 static int print_help(enum command_id command)

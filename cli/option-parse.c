@@ -84,24 +84,18 @@ static int find_elsewhere(const struct words *words, const char *name, size_t n_
 
 static int complain_unknown(struct option_set *options, const char *name, size_t n_bytes)
 {
-	char word[NAME_BYTES];
+	char shown[NAME_BYTES];
 	char hint[NAME_BYTES + 32];
-	unsigned least = 1 + (unsigned)n_bytes / 3;
-	const char *nearest = NULL;
 
-	snprintf(word, sizeof(word), "--%.*s", (int)n_bytes, name);
+	snprintf(shown, sizeof(shown), "--%.*s", (int)n_bytes, name);
+	struct parse_nearest nearest = { .word = shown + 2 };
 	for (int id = 0; id < OPTION_COUNT; id++) {
-		if (!option_is_of((enum option_id)id, options->command))
-			continue;
-		unsigned distance = parse_distance(word + 2, option_row((enum option_id)id)->name);
-		if (distance <= least) {
-			least = distance - (distance > 0);
-			nearest = option_row((enum option_id)id)->name;
-		}
+		if (option_is_of((enum option_id)id, options->command))
+			parse_nearest_offer(&nearest, option_row((enum option_id)id)->name);
 	}
-	if (nearest)
-		snprintf(hint, sizeof(hint), "did you mean --%s?", nearest);
-	return complain(options, "unknown option", word, nearest ? hint : NULL);
+	if (nearest.name)
+		snprintf(hint, sizeof(hint), "did you mean --%s?", nearest.name);
+	return complain(options, "unknown option", shown, nearest.name ? hint : NULL);
 }
 
 static int assign(struct option_set *options, enum option_id id, const char *text,

@@ -35,9 +35,9 @@ static const struct choice_row choice_rows[CHOICE_COUNT] = {
 #define ANY_NUMBER INT_MAX
 
 static const struct command_row command_rows[COMMAND_COUNT] = {
-	[COMMAND_GLOBAL] = { NULL, 0, ANY_NUMBER, "COMMAND ...", NULL, NULL },
-#define COMMAND(id, name, min, max, operands, summary, manual)                                     \
-	[COMMAND_##id] = { #name, min, max, operands, summary, manual },
+	[COMMAND_GLOBAL] = { NULL, 0, ANY_NUMBER, "COMMAND ...", NULL, NULL, NULL },
+#define COMMAND(id, name, min, max, operands, summary, manual, exit_status)                        \
+	[COMMAND_##id] = { #name, min, max, operands, summary, manual, exit_status },
 #include "schemas/commands.def"
 #undef COMMAND
 };

@@ -85,6 +85,7 @@ struct command_row {
 	const char *operands;
 	const char *summary;
 	const char *manual;
+	const char *exit_status;
 };
 
 /* The tables; every value of the enum is valid, all strings are static. */
