@@ -29,19 +29,19 @@
 #define TRACE_SEGMENT_NS    UINT64_C(1000000000)
 #define TRACE_FRAME_MAX_BYTES (16u << 20) /* of a body, stored or raw: larger is damage */
 
-/* 64 bytes at offset 0. */
+/* 64 bytes at offset 0; these mean the same in every version. */
 struct trace_file_header {
 	char magic[8];
 	uint16_t version_major;
 	uint16_t version_minor;
-	uint32_t header_bytes;	 /* 64; frames start here */
+	uint32_t header_bytes;	 /* 64, or a larger multiple of 8; frames start here */
 	uint16_t machine;	 /* ELF e_machine of the recording host: 62 = x86-64 */
 	uint16_t clock;		 /* enum ring_clock */
 	uint32_t reserved0;
 	uint64_t ticks_per_second; /* nominal; TRACE_RECORD_CLOCK is exact */
 	uint64_t start_ticks;	 /* time 0 of the run */
 	uint8_t recording_id[16]; /* random: two files of one recording agree in it */
-	uint64_t reserved1;
+	uint64_t checksum; /* XXH3_64bits over the 56 bytes before it */
 };
 _Static_assert(sizeof(struct trace_file_header) == 64, "trace_file_header is ABI");
 
@@ -66,7 +66,7 @@ struct trace_frame {
 	uint32_t stream_id;
 	uint32_t body_bytes; /* as stored */
 	uint32_t raw_bytes;  /* decompressed; = body_bytes without TRACE_FRAME_FLAG_ZSTD */
-	uint32_t n_items;    /* events, nodes, records ...: what is lost with a damaged body */
+	uint32_t n_items;    /* events, nodes, records, PERF: samples; lost with a damaged body */
 	uint32_t checksum;   /* low 32 bits of XXH3_64bits over the body as stored */
 	uint32_t head_checksum; /* low 32 bits of XXH3_64bits over the 28 bytes before it */
 };
@@ -88,7 +88,7 @@ struct trace_index_entry {
 struct trace_file_footer {
 	uint64_t index_offset; /* of the INDEX frame's header */
 	uint64_t n_segments;
-	uint64_t reserved;
+	uint64_t checksum; /* XXH3_64bits over the 16 bytes before it */
 	char magic[8];
 };
 _Static_assert(sizeof(struct trace_file_footer) == 32, "trace_file_footer is ABI");
@@ -154,22 +154,38 @@ struct trace_event {
 };
 
 /*
- * Body of an EVENTS frame: this head, then the columns one behind the other. In program order of
- * the thread. Numbers are LEB128 varints; "delta" is to the event before (0 for the first), in
- * zigzag; addresses are rotated right by 4 bits after taking the delta, since nearly all are
- * multiples of 16.
+ * Body of an EVENTS frame: this head, then the columns one behind the other; in program order of
+ * the thread. Every event has a control byte, ticks and address; the rest is there only where it
+ * differs from what a reader fills in, so nothing of an event is lost whatever its op. Numbers are
+ * LEB128 varints of at most 10 bytes; "zigzag" maps signed to unsigned as (x << 1) ^ (x >> 63).
  */
 enum trace_column {
-	TRACE_COLUMN_OP,      /* one byte: op */
-	TRACE_COLUMN_CALL,    /* one byte: call | flags << 6 */
-	TRACE_COLUMN_TICKS,   /* delta; the first: to base_ticks */
-	TRACE_COLUMN_ADDRESS, /* rotated delta */
-	TRACE_COLUMN_SIZE,    /* varint; none for FREE */
-	TRACE_COLUMN_STACK,   /* varint; none for FREE and MUNMAP */
-	TRACE_COLUMN_EXTRA,   /* REALLOC, MMAP, MREMAP: ticks - begin_ticks, rotated zigzag
-				 old_address - address, then MREMAP: old_size, MMAP: detail */
+	TRACE_COLUMN_CONTROL, /* one byte: op | TRACE_CONTROL_* */
+	TRACE_COLUMN_CALL,    /* one byte, where TRACE_CONTROL_CALL */
+	TRACE_COLUMN_TICKS,   /* ticks - ticks of the event before (the first: base_ticks), mod 2^64 */
+	TRACE_COLUMN_ADDRESS, /* zigzag(d >> 4), d = address - address of the event before (or 0) */
+	TRACE_COLUMN_SIZE,    /* where TRACE_CONTROL_SIZE; else 0 */
+	TRACE_COLUMN_STACK,   /* stack_id, where TRACE_CONTROL_STACK; else 0 */
+	TRACE_COLUMN_EXTRA,   /* where TRACE_CONTROL_EXTRA: a byte of TRACE_EXTRA_*, then its fields */
 	TRACE_COLUMN_COUNT
 };
+
+#define TRACE_CONTROL_OP    0x0fu
+#define TRACE_CONTROL_CALL  0x10u /* else the usual call of the op, trace_usual_call() */
+#define TRACE_CONTROL_EXTRA 0x20u
+#define TRACE_CONTROL_STACK 0x40u
+#define TRACE_CONTROL_SIZE  0x80u
+
+/* Fields of EXTRA, in this order. */
+#define TRACE_EXTRA_LOW		0x01u /* one byte: d & 15; else 0 */
+#define TRACE_EXTRA_FLAGS	0x02u /* varint; else 0 */
+#define TRACE_EXTRA_BEGIN	0x04u /* varint ticks - begin_ticks, mod 2^64; else begin_ticks = ticks */
+#define TRACE_EXTRA_OLD_ADDRESS 0x08u /* varint zigzag(old_address - address); else 0 */
+#define TRACE_EXTRA_OLD_SIZE	0x10u /* varint; else 0 */
+#define TRACE_EXTRA_DETAIL	0x20u /* varint; else 0 */
+#define TRACE_EXTRA_MORE	0x80u /* varint n, then n bytes from a newer writer, to step over */
+
+#define TRACE_FRAME_MAX_EVENTS 65536u /* in one EVENTS frame: more is damage */
 
 struct trace_events_head {
 	uint64_t base_ticks;
@@ -178,7 +194,23 @@ struct trace_events_head {
 };
 _Static_assert(sizeof(struct trace_events_head) == 40, "trace_events_head is ABI");
 
-/* A node of a thread's call stacks. Ids start at 1; the parent is the caller's side. */
+/* The call that an event of this op has when its control byte names none. */
+static inline uint8_t trace_usual_call(uint8_t op)
+{
+	static const uint8_t usual[16] = {
+		[TRACE_OP_ALLOC] = TRACE_CALL_MALLOC, [TRACE_OP_FREE] = TRACE_CALL_FREE,
+		[TRACE_OP_REALLOC] = TRACE_CALL_REALLOC, [TRACE_OP_MMAP] = TRACE_CALL_MMAP,
+		[TRACE_OP_MUNMAP] = TRACE_CALL_MUNMAP, [TRACE_OP_MREMAP] = TRACE_CALL_MREMAP,
+	};
+
+	return usual[op & TRACE_CONTROL_OP];
+}
+
+/*
+ * A node of a thread's call stacks. NODES and ACCESSES: the size of one item is the body's bytes
+ * divided by n_items, so that a newer writer can add fields at the end. Ids start at 1; the parent is the
+ * caller's side.
+ */
 struct trace_node {
 	uint32_t id;
 	uint32_t parent_id; /* 0: nothing further out */
