@@ -12,20 +12,24 @@
 
 struct trace_reader;
 
-/* Open a trace. -EBADMSG: not a trace; -EPROTONOSUPPORT: a newer major version; else errno. */
+/*
+ * Open a trace. -EBADMSG: not a trace; -EPROTONOSUPPORT: a newer major version; else errno. A
+ * header that starts as a trace but is damaged is no failure: trace_damage.header_damaged.
+ */
 int trace_reader_open(const char *path, struct trace_reader **ret_reader);
 
 /* Accepts NULL, returns NULL. */
 struct trace_reader *trace_reader_close(struct trace_reader *reader);
 
-/* The file's header, valid until close. */
+/* The file's header, valid until close; not to be believed when header_damaged. */
 const struct trace_file_header *trace_reader_header(const struct trace_reader *reader);
 
 /* A frame whose items are decoded. The pointers are valid until the next call. */
 struct trace_item {
 	enum trace_frame_type type; /* INDEX frames are not given */
 	uint32_t stream_id;
-	size_t n; /* events, nodes, accesses; records of a RECORDS frame; bytes of PERF and CODE */
+	size_t n; /* events, nodes, accesses; known records of a RECORDS frame; bytes of PERF and CODE */
+	size_t n_bytes; /* of the decoded body, RECORDS */
 	union {
 		const struct trace_event *events;
 		const struct trace_node *nodes;
@@ -44,7 +48,8 @@ struct trace_item {
 int trace_reader_next(struct trace_reader *reader, struct trace_item *ret_item);
 
 /*
- * The next record of a RECORDS item, or NULL behind the last. Start with NULL. Every record given
+ * The next record of a RECORDS item, or NULL behind the last. Start with NULL. Records of unknown
+ * types are stepped over (trace_damage.n_unknown_records counts them). Every record given
  * is at least as long as the struct of its type (known types), and its strings lie inside it.
  */
 const struct trace_record *trace_record_next(const struct trace_item *item,
@@ -58,13 +63,14 @@ const char *trace_record_string(const struct trace_record *record, unsigned i, s
 
 /* What was found wrong so far. All zero, with ended = true at the end, is a whole trace. */
 struct trace_damage {
-	uint64_t n_damaged_frames;   /* head good, body not: n_lost_items counts its items */
-	uint64_t n_lost_items;
-	uint64_t n_skipped_bytes;    /* searched over for the next good frame head */
-	uint64_t n_unknown_frames;   /* from a newer writer */
+	uint64_t n_damaged_frames; /* head good, body not: n_lost_items counts its items */
+	uint64_t n_lost_items; /* events, nodes, records, samples, accesses, pieces of code */
+	uint64_t n_skipped_bytes; /* searched over for the next good frame head */
+	uint64_t n_unknown_frames; /* from a newer writer */
 	uint64_t n_unknown_records;
 	uint64_t n_uncommitted_items; /* behind the last COMMIT: given all the same */
-	uint64_t committed_ticks;    /* of the last COMMIT seen */
-	bool ended;		     /* index and footer are there: a clean end */
+	uint64_t committed_ticks; /* of the last COMMIT seen */
+	bool header_damaged; /* clock, rate and start of the run are not known */
+	bool ended; /* index and footer are there: a clean end */
 };
 const struct trace_damage *trace_reader_damage(const struct trace_reader *reader);

@@ -14,9 +14,10 @@
 struct trace_writer;
 
 /*
- * Start a trace on an open, empty file: writes the header at once. The writer owns fd from here on
- * (also when it fails). header: magic, versions and header_bytes are filled in by the writer.
- * Returns 0 or a negative errno.
+ * Start a trace on an open, empty, seekable file (not O_APPEND): writes the header at once. The
+ * writer owns fd from here on (also when it fails). The caller ignores SIGXFSZ, so that a file size
+ * limit is an error (EFBIG) and not the end. header: magic, versions, header_bytes and checksum are
+ * filled in by the writer. Returns 0 or a negative errno.
  */
 int trace_writer_open(int fd, const struct trace_file_header *header,
 		      struct trace_writer **ret_writer);
@@ -38,14 +39,21 @@ struct trace_string {
 int trace_writer_record(struct trace_writer *writer, const void *record, size_t struct_bytes,
 			const struct trace_string *strings, size_t n_strings);
 
-/* Add an allocation event of a thread, in its program order. The hot path of the collector. */
+/*
+ * Add an allocation event of a thread, in its program order. The hot path of the collector.
+ * -EINVAL: no op of an event.
+ */
 int trace_writer_event(struct trace_writer *writer, uint32_t thread_id,
 		       const struct trace_event *event);
 
 /* Add a call-stack node of a thread; before the first event that names it. */
-int trace_writer_node(struct trace_writer *writer, uint32_t thread_id, const struct trace_node *node);
+int trace_writer_node(struct trace_writer *writer, uint32_t thread_id,
+		      const struct trace_node *node);
 
-/* Add perf_event records as they came from the kernel (whole records only). */
+/*
+ * Add perf_event records as they came from the kernel (whole records only). n_samples of them are
+ * of type SAMPLE. -EMSGSIZE: more than TRACE_FRAME_MAX_BYTES at once.
+ */
 int trace_writer_perf(struct trace_writer *writer, uint32_t source_id, const void *records,
 		      size_t n_bytes, uint32_t n_samples);
 
@@ -57,7 +65,11 @@ int trace_writer_accesses(struct trace_writer *writer, uint32_t source_id,
 int trace_writer_code(struct trace_writer *writer, uint32_t process_id,
 		      const struct trace_code *code, const void *bytes);
 
-/* Raw bytes buffered since the last commit, to decide whether a segment is full. */
+/*
+ * Raw bytes buffered since the last commit, to decide whether a segment is full: exact but for
+ * allocation events, which count as TRACE_WRITER_EVENT_BYTES each.
+ */
+#define TRACE_WRITER_EVENT_BYTES 8
 size_t trace_writer_pending_bytes(const struct trace_writer *writer);
 
 /* Bytes appended to the file so far. */
@@ -66,10 +78,32 @@ uint64_t trace_writer_file_bytes(const struct trace_writer *writer);
 /*
  * Compress and append what is buffered, then a COMMIT frame. commit.ticks is T of the format.
  * Returns 0 or a negative errno: -ENOSPC, -EFBIG, -EIO ... leave the file cut back to the segment
- * before (still a readable trace), the buffered items dropped and counted in *ret_n_dropped (events).
+ * before (still a readable trace), the buffered events and samples dropped and counted in
+ * *ret_n_dropped (events; trace_writer_totals() has the samples). Definitions (records, nodes,
+ * code) are kept and come with the next commit that succeeds, up to TRACE_WRITER_KEPT_BYTES.
+ * ret_n_dropped may be NULL.
  */
+#define TRACE_WRITER_KEPT_BYTES (64u << 20)
 int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *commit,
 			uint64_t *ret_n_dropped);
 
-/* Commit, write the index and the footer, fsync nothing. The writer can then only be closed. */
+/*
+ * Commit, write the index and the footer, fsync nothing. The writer can then only be closed.
+ * Returns 0 or a negative errno: then the file ends with the last segment that could be written,
+ * without index, and trace_writer_totals() tells what was dropped.
+ */
 int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *commit);
+
+/* What was given to the writer and what became of it. */
+struct trace_writer_totals {
+	uint64_t n_events; /* given */
+	uint64_t n_samples; /* given: of perf and of accesses */
+	uint64_t n_dropped_events; /* of them, dropped by commits that failed */
+	uint64_t n_dropped_samples;
+	uint64_t n_dropped_definition_bytes; /* over TRACE_WRITER_KEPT_BYTES; compressed */
+	uint64_t n_segments; /* written */
+	uint64_t raw_bytes; /* of all frames written, before compression */
+};
+
+/* Valid until close. */
+const struct trace_writer_totals *trace_writer_totals(const struct trace_writer *writer);

@@ -1,0 +1,54 @@
+#pragma once
+/*
+ * The columns of an EVENTS frame (schemas/trace-format.h): encode appends events one by one,
+ * decode turns a whole body back into events.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "schemas/trace-format.h"
+
+/* Column buffers of one thread. All zero is empty; trace_columns_finish() frees. */
+struct trace_columns {
+	uint8_t *next[TRACE_COLUMN_COUNT]; /* where the next value goes */
+	uint8_t *start[TRACE_COLUMN_COUNT]; /* inside memory, room for capacity events */
+	uint64_t ticks; /* of the event before */
+	uint64_t address; /* of the event before */
+	uint32_t n_events;
+	uint32_t capacity;
+	struct trace_events_head head; /* made by trace_columns_parts() */
+	uint8_t *memory;
+};
+
+/* Make room for so many events (more than there are), keeping what is in. 0 or -ENOMEM. */
+int trace_columns_reserve(struct trace_columns *columns, uint32_t capacity);
+
+/* Free the memory; the columns are then empty and can be used again. */
+void trace_columns_finish(struct trace_columns *columns);
+
+/* Forget the events, keep the memory. */
+void trace_columns_clear(struct trace_columns *columns);
+
+/* Append an event; there must be room (n_events < capacity) and op must be below 16. */
+void trace_columns_append(struct trace_columns *columns, const struct trace_event *event);
+
+#define TRACE_COLUMNS_PARTS (1 + TRACE_COLUMN_COUNT)
+
+/*
+ * The body as parts: the head, then each column. They point into columns until it changes.
+ * Returns the sum of their bytes.
+ */
+size_t trace_columns_parts(struct trace_columns *columns, struct iovec parts[TRACE_COLUMNS_PARTS]);
+
+/*
+ * The number of events that a body says it holds, after checking that the columns fill it exactly
+ * and that they can hold so many. Returns a count of at most TRACE_FRAME_MAX_EVENTS, or -EBADMSG.
+ */
+int trace_columns_check(const uint8_t *body, size_t n_bytes);
+
+/*
+ * Decode a checked body into room for that many events. TRACE_VARINT_SLACK bytes behind the body
+ * must be readable. Returns 0, or -EBADMSG when the columns are not well formed.
+ */
+int trace_columns_decode(const uint8_t *body, struct trace_event *events);

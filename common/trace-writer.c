@@ -1,0 +1,506 @@
+#include "common/trace-writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "common/cleanup.h"
+#include "common/trace-columns.h"
+#include "common/trace-frame.h"
+#include "common/trace-index.h"
+#include "common/trace-output.h"
+#include "common/trace-records.h"
+#include "common/trace-stream.h"
+
+/* An EVENTS frame is closed at so many: its columns then still lie in the L2 cache. */
+#define EVENTS_PER_FRAME 32768u
+#define EVENTS_AT_FIRST	 32u
+
+/* Frames of other types are closed at this size, long before TRACE_FRAME_MAX_BYTES. */
+#define FRAME_BYTES (1u << 20)
+
+struct trace_writer {
+	int fd;
+	uint64_t file_bytes; /* up to the end of the last segment */
+	ZSTD_CCtx *zstd;
+	struct trace_stream *last_events; /* the stream of the last event, often the next one's */
+	struct trace_streams streams;
+	/* Closed frames of the segment: definitions go first, whenever they were closed. */
+	struct trace_output definitions;
+	struct trace_output data;
+	struct trace_index index;
+	size_t pending_bytes; /* without events */
+	uint64_t n_pending_events;
+	uint64_t n_pending_samples;
+	uint64_t raw_bytes; /* of closed frames */
+	struct trace_writer_totals totals;
+};
+
+/* ---- The file ---- */
+
+/* Write at an offset, going on after short writes and EINTR. */
+static int write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset)
+{
+	const char *next = bytes;
+
+	while (n_bytes > 0) {
+		ssize_t n = pwrite(fd, next, n_bytes, (off_t)offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		next += n;
+		offset += (uint64_t)n;
+		n_bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Write outputs behind the last segment; if that fails, cut the file back to where it ended. */
+static int append(struct trace_writer *writer, const struct trace_output *const outputs[],
+		  unsigned n)
+{
+	uint64_t offset = writer->file_bytes;
+
+	for (unsigned i = 0; i < n; i++) {
+		int r = write_at(writer->fd, outputs[i]->bytes, outputs[i]->n_bytes, offset);
+		if (r < 0) {
+			/* If this fails too, a reader still stops at the unfinished frame. */
+			if (ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
+				return r;
+			return r;
+		}
+		offset += outputs[i]->n_bytes;
+	}
+	writer->file_bytes = offset;
+	return 0;
+}
+
+static int write_header(struct trace_writer *writer, const struct trace_file_header *given)
+{
+	struct trace_file_header header = *given;
+
+	memcpy(header.magic, TRACE_FILE_MAGIC, sizeof(header.magic));
+	header.version_major = TRACE_VERSION_MAJOR;
+	header.version_minor = TRACE_VERSION_MINOR;
+	header.header_bytes = sizeof(header);
+	header.checksum = trace_header_checksum(&header);
+
+	struct trace_output output = { (uint8_t *)&header, sizeof(header), sizeof(header) };
+	return append(writer, (const struct trace_output *const[]){ &output }, 1);
+}
+
+int trace_writer_open(int fd, const struct trace_file_header *header,
+		      struct trace_writer **ret_writer)
+{
+	struct trace_writer *writer = calloc(1, sizeof(*writer));
+	int r = -ENOMEM;
+
+	if (!writer) {
+		close(fd);
+		return r;
+	}
+	writer->fd = fd;
+	writer->zstd = ZSTD_createCCtx();
+	if (writer->zstd) {
+		ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, 1);
+		r = write_header(writer, header);
+	}
+	if (r < 0) {
+		trace_writer_close(writer);
+		return r;
+	}
+	*ret_writer = writer;
+	return 0;
+}
+
+struct trace_writer *trace_writer_close(struct trace_writer *writer)
+{
+	if (!writer)
+		return NULL;
+	close(writer->fd);
+	ZSTD_freeCCtx(writer->zstd);
+	trace_streams_finish(&writer->streams);
+	trace_output_finish(&writer->definitions);
+	trace_output_finish(&writer->data);
+	trace_index_finish(&writer->index);
+	free(writer);
+	return NULL;
+}
+
+/* ---- Frames ---- */
+
+static bool is_definition(enum trace_frame_type type)
+{
+	return type == TRACE_FRAME_RECORDS || type == TRACE_FRAME_NODES || type == TRACE_FRAME_CODE;
+}
+
+static int close_frame(struct trace_writer *writer, struct trace_stream *stream);
+
+/* Processes and threads are told before their nodes and code. */
+static int close_records(struct trace_writer *writer)
+{
+	struct trace_stream *records = trace_streams_find(&writer->streams, TRACE_FRAME_RECORDS, 0);
+
+	return records ? close_frame(writer, records) : 0;
+}
+
+static int add_frame(struct trace_writer *writer, const struct trace_frame *head,
+		     const struct iovec *parts, unsigned n_parts)
+{
+	struct trace_output *output = &writer->data;
+
+	if (is_definition(head->type)) {
+		int r = head->type == TRACE_FRAME_RECORDS ? 0 : close_records(writer);
+		if (r < 0)
+			return r;
+		output = &writer->definitions;
+	}
+	for (unsigned i = 0; i < n_parts; i++)
+		writer->raw_bytes += parts[i].iov_len;
+	return trace_output_frame(output, writer->zstd, *head, parts, n_parts);
+}
+
+/* Make a frame of what a stream has buffered. Nothing if it is empty. */
+static int close_frame(struct trace_writer *writer, struct trace_stream *stream)
+{
+	struct iovec parts[TRACE_COLUMNS_PARTS] = { { stream->bytes, stream->n_bytes } };
+	struct trace_frame head = { .type = (uint16_t)stream->type,
+				    .stream_id = stream->stream_id,
+				    .n_items = stream->n_items };
+	unsigned n_parts = 1;
+
+	if (trace_stream_is_empty(stream))
+		return 0;
+	if (stream->type == TRACE_FRAME_EVENTS) {
+		head.n_items = stream->columns.n_events;
+		trace_columns_parts(&stream->columns, parts);
+		n_parts = TRACE_COLUMNS_PARTS;
+	}
+
+	int r = add_frame(writer, &head, parts, n_parts);
+	if (r < 0)
+		return r;
+	trace_stream_clear(stream);
+	return 0;
+}
+
+/* Room for n_bytes more of a stream, in its current frame or in a new one. */
+static int reserve(struct trace_writer *writer, struct trace_stream *stream, size_t n_bytes,
+		   uint8_t **ret_bytes)
+{
+	if (n_bytes > TRACE_FRAME_MAX_BYTES)
+		return -EMSGSIZE;
+	if (stream->n_bytes > 0 && stream->n_bytes + n_bytes > FRAME_BYTES) {
+		int r = close_frame(writer, stream);
+		if (r < 0)
+			return r;
+	}
+	uint8_t *bytes = trace_stream_reserve(stream, n_bytes);
+	if (!bytes)
+		return -ENOMEM;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+/* Buffer n_bytes that hold n_items. */
+static int add_items(struct trace_writer *writer, const struct trace_frame *head, const void *items,
+		     size_t n_bytes)
+{
+	struct trace_stream *stream =
+		trace_streams_get(&writer->streams, head->type, head->stream_id);
+	uint8_t *bytes;
+
+	if (!stream)
+		return -ENOMEM;
+	if (n_bytes == 0)
+		return 0;
+	int r = reserve(writer, stream, n_bytes, &bytes);
+	if (r < 0)
+		return r;
+
+	memcpy(bytes, items, n_bytes);
+	stream->n_bytes += n_bytes;
+	stream->n_items += head->n_items;
+	writer->pending_bytes += n_bytes;
+	return 0;
+}
+
+/* ---- What can be added ---- */
+
+static int check_record(const struct trace_record *head, size_t struct_bytes,
+			const struct trace_string *strings, size_t n_strings)
+{
+	const struct trace_record_shape *shape = trace_record_shape(head->type);
+
+	if (struct_bytes < sizeof(*head) || struct_bytes > UINT16_MAX)
+		return -EINVAL;
+	if (!shape)
+		return 0;
+	if (struct_bytes < shape->struct_bytes || n_strings != shape->n_strings)
+		return -EINVAL;
+	for (unsigned i = 0; i < n_strings; i++) {
+		if (trace_record_length(head, shape, i) != strings[i].n_bytes)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int trace_writer_record(struct trace_writer *writer, const void *record, size_t struct_bytes,
+			const struct trace_string *strings, size_t n_strings)
+{
+	struct trace_record head;
+	size_t n_bytes = struct_bytes;
+	uint8_t *out;
+
+	int r = check_record(record, struct_bytes, strings, n_strings);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n_strings; i++)
+		n_bytes += strings[i].n_bytes;
+	size_t padded = (n_bytes + 7) / 8 * 8;
+
+	struct trace_stream *stream = trace_streams_get(&writer->streams, TRACE_FRAME_RECORDS, 0);
+	if (!stream)
+		return -ENOMEM;
+	r = reserve(writer, stream, padded, &out);
+	if (r < 0)
+		return r;
+
+	memset(out + padded - 8, 0, 8);
+	memcpy(out, record, struct_bytes);
+	memcpy(&head, out, sizeof(head));
+	head.struct_bytes = (uint16_t)struct_bytes;
+	head.bytes = (uint32_t)padded;
+	memcpy(out, &head, sizeof(head));
+	out += struct_bytes;
+	for (size_t i = 0; i < n_strings; i++) {
+		if (strings[i].n_bytes > 0)
+			memcpy(out, strings[i].bytes, strings[i].n_bytes);
+		out += strings[i].n_bytes;
+	}
+	stream->n_bytes += padded;
+	stream->n_items++;
+	writer->pending_bytes += padded;
+	return 0;
+}
+
+/* The columns of a stream are full: let them grow, or make a frame of them. */
+static int make_room(struct trace_writer *writer, struct trace_stream *stream)
+{
+	uint32_t capacity = stream->columns.capacity;
+
+	if (capacity >= EVENTS_PER_FRAME)
+		return close_frame(writer, stream);
+	return trace_columns_reserve(&stream->columns, capacity ? capacity * 2 : EVENTS_AT_FIRST);
+}
+
+static int find_events(struct trace_writer *writer, uint32_t thread_id)
+{
+	struct trace_stream *stream =
+		trace_streams_get(&writer->streams, TRACE_FRAME_EVENTS, thread_id);
+
+	if (!stream)
+		return -ENOMEM;
+	writer->last_events = stream;
+	return 0;
+}
+
+int trace_writer_event(struct trace_writer *writer, uint32_t thread_id,
+		       const struct trace_event *event)
+{
+	if (event->op > TRACE_CONTROL_OP || event->op == TRACE_OP_NONE)
+		return -EINVAL;
+	if (!writer->last_events || writer->last_events->stream_id != thread_id) {
+		int r = find_events(writer, thread_id);
+		if (r < 0)
+			return r;
+	}
+	struct trace_stream *stream = writer->last_events;
+	if (stream->columns.n_events == stream->columns.capacity) {
+		int r = make_room(writer, stream);
+		if (r < 0)
+			return r;
+	}
+	trace_columns_append(&stream->columns, event);
+	writer->n_pending_events++;
+	return 0;
+}
+
+int trace_writer_node(struct trace_writer *writer, uint32_t thread_id,
+		      const struct trace_node *node)
+{
+	struct trace_frame head = { .type = TRACE_FRAME_NODES,
+				    .stream_id = thread_id,
+				    .n_items = 1 };
+
+	return add_items(writer, &head, node, sizeof(*node));
+}
+
+int trace_writer_perf(struct trace_writer *writer, uint32_t source_id, const void *records,
+		      size_t n_bytes, uint32_t n_samples)
+{
+	struct trace_frame head = { .type = TRACE_FRAME_PERF,
+				    .stream_id = source_id,
+				    .n_items = n_samples };
+
+	int r = add_items(writer, &head, records, n_bytes);
+	if (r == 0)
+		writer->n_pending_samples += n_samples;
+	return r;
+}
+
+int trace_writer_accesses(struct trace_writer *writer, uint32_t source_id,
+			  const struct trace_access *accesses, size_t n)
+{
+	size_t most = FRAME_BYTES / sizeof(*accesses);
+
+	while (n > 0) {
+		size_t n_now = n < most ? n : most;
+		struct trace_frame head = { .type = TRACE_FRAME_ACCESSES,
+					    .stream_id = source_id,
+					    .n_items = (uint32_t)n_now };
+		int r = add_items(writer, &head, accesses, n_now * sizeof(*accesses));
+		if (r < 0)
+			return r;
+		writer->n_pending_samples += n_now;
+		accesses += n_now;
+		n -= n_now;
+	}
+	return 0;
+}
+
+int trace_writer_code(struct trace_writer *writer, uint32_t process_id,
+		      const struct trace_code *code, const void *bytes)
+{
+	struct trace_frame head = { .type = TRACE_FRAME_CODE,
+				    .stream_id = process_id,
+				    .n_items = 1 };
+	struct iovec parts[] = { { (void *)(uintptr_t)code, sizeof(*code) },
+				 { (void *)(uintptr_t)bytes, code->n_bytes } };
+
+	if (code->n_bytes == 0)
+		return 0;
+	int r = add_frame(writer, &head, parts, 2);
+	if (r == 0)
+		writer->pending_bytes += sizeof(*code) + code->n_bytes;
+	return r;
+}
+
+/* ---- Segments ---- */
+
+size_t trace_writer_pending_bytes(const struct trace_writer *writer)
+{
+	return writer->pending_bytes + writer->n_pending_events * TRACE_WRITER_EVENT_BYTES;
+}
+
+uint64_t trace_writer_file_bytes(const struct trace_writer *writer)
+{
+	return writer->file_bytes;
+}
+
+const struct trace_writer_totals *trace_writer_totals(const struct trace_writer *writer)
+{
+	return &writer->totals;
+}
+
+/* Close all frames of the segment and put the COMMIT behind them. */
+static int close_segment(struct trace_writer *writer, const struct trace_commit *commit)
+{
+	struct trace_frame head = { .type = TRACE_FRAME_COMMIT, .n_items = 1 };
+	struct iovec part = { (void *)(uintptr_t)commit, sizeof(*commit) };
+
+	for (struct trace_stream *stream = writer->streams.first; stream; stream = stream->next) {
+		int r = close_frame(writer, stream);
+		if (r < 0)
+			return r;
+	}
+	return add_frame(writer, &head, &part, 1);
+}
+
+/* Start the next segment; what is still pending (memory was out) is dropped. */
+static void begin_segment(struct trace_writer *writer)
+{
+	for (struct trace_stream *stream = writer->streams.first; stream; stream = stream->next) {
+		if (is_definition(stream->type))
+			writer->totals.n_dropped_definition_bytes += stream->n_bytes;
+		trace_stream_clear(stream);
+	}
+	trace_streams_rest(&writer->streams);
+	writer->last_events = NULL;
+	writer->data.n_bytes = 0;
+	writer->pending_bytes = 0;
+	writer->totals.n_events += writer->n_pending_events;
+	writer->totals.n_samples += writer->n_pending_samples;
+	writer->n_pending_events = 0;
+	writer->n_pending_samples = 0;
+	writer->raw_bytes = 0;
+}
+
+/* The segment could not be written: definitions wait for the next one, the rest is lost. */
+static void drop_segment(struct trace_writer *writer, uint64_t *ret_n_dropped)
+{
+	if (ret_n_dropped)
+		*ret_n_dropped = writer->n_pending_events;
+	writer->totals.n_dropped_events += writer->n_pending_events;
+	writer->totals.n_dropped_samples += writer->n_pending_samples;
+	if (writer->definitions.n_bytes > TRACE_WRITER_KEPT_BYTES) {
+		writer->totals.n_dropped_definition_bytes += writer->definitions.n_bytes;
+		writer->definitions.n_bytes = 0;
+	}
+	begin_segment(writer);
+}
+
+int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *commit,
+			uint64_t *ret_n_dropped)
+{
+	struct trace_index_entry entry = { .offset = writer->file_bytes,
+					   .commit_ticks = commit->ticks,
+					   .n_events = writer->n_pending_events,
+					   .n_samples = writer->n_pending_samples };
+
+	int r = close_segment(writer, commit);
+	if (r == 0)
+		r = trace_index_reserve(&writer->index);
+	if (r == 0)
+		r = append(
+			writer,
+			(const struct trace_output *const[]){ &writer->definitions, &writer->data },
+			2);
+	if (r < 0) {
+		drop_segment(writer, ret_n_dropped);
+		return r;
+	}
+	trace_index_add(&writer->index, &entry);
+	if (ret_n_dropped)
+		*ret_n_dropped = 0;
+	writer->totals.n_segments++;
+	writer->totals.raw_bytes += writer->raw_bytes;
+	writer->definitions.n_bytes = 0;
+	begin_segment(writer);
+	return 0;
+}
+
+int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *commit)
+{
+	struct trace_frame head = { .type = TRACE_FRAME_INDEX, .n_items = writer->index.n_entries };
+	struct trace_file_footer footer = { .magic = TRACE_FOOTER_MAGIC };
+
+	int r = trace_writer_commit(writer, commit, NULL);
+	if (r < 0)
+		return r;
+
+	struct iovec part = { writer->index.entries,
+			      writer->index.n_entries * sizeof(writer->index.entries[0]) };
+	head.n_items = writer->index.n_entries;
+	footer.index_offset = writer->file_bytes;
+	footer.n_segments = writer->totals.n_segments;
+	footer.checksum = trace_footer_checksum(&footer);
+	struct trace_output end = { (uint8_t *)&footer, sizeof(footer), sizeof(footer) };
+	r = add_frame(writer, &head, &part, 1);
+	if (r < 0)
+		return r;
+	return append(writer, (const struct trace_output *const[]){ &writer->data, &end }, 2);
+}
