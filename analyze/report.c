@@ -64,12 +64,27 @@ static const char processes_sql[] =
 	" CASE WHEN command <> '' THEN command ELSE exe END AS command"
 	" FROM process WHERE run_id = :run ORDER BY start_ns, id LIMIT :limit";
 
+static const char list_sql[] =
+	"SELECT id, program || '.' || mode || '.' || repetition AS run, duration_ns AS duration,"
+	" (SELECT value FROM total WHERE run_id = run.id AND name = 'allocations') AS allocations,"
+	" (SELECT value FROM total WHERE run_id = run.id AND name = 'peak_bytes') AS peak,"
+	" (SELECT count(*) FROM loss WHERE run_id = run.id) AS losses, command"
+	" FROM run ORDER BY id LIMIT :limit";
+
 const struct report reports[] = {
 	{
 		.name = "summary",
 		.title = "what happened, in one screen",
 		.sql = "SELECT name, value FROM total WHERE run_id = :run ORDER BY name LIMIT :limit",
 		.write = report_summary_write,
+	},
+	{
+		.name = "list",
+		.title = "Runs in this database",
+		.nothing = "None.",
+		.sql = list_sql,
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_DURATION, TABLE_COUNT, TABLE_BYTES,
+		      TABLE_COUNT),
 	},
 	{
 		.name = "sites",

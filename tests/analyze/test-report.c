@@ -176,7 +176,7 @@ END_TEST
 START_TEST(every_report_works_on_an_empty_database)
 {
 	sqlite3_exec(db,
-		     "DELETE FROM touch; DELETE FROM site; DELETE FROM source;"
+		     "DELETE FROM touch; DELETE FROM run; DELETE FROM site; DELETE FROM source;"
 		     " DELETE FROM owner_share; DELETE FROM total; DELETE FROM process",
 		     NULL, NULL, NULL);
 	for (const struct report *report = reports; report->name; report++) {

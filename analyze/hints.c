@@ -1,0 +1,153 @@
+#include "analyze/hints.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/db.h"
+#include "analyze/package.h"
+#include "common/cleanup.h"
+
+#define DPKG_INFO	"/var/lib/dpkg/info"
+#define MIN_LINELESS	0.05 /* of the bytes, to be worth a hint */
+#define MAX_EXECUTABLES 8
+
+static const char add_fact_sql[] =
+	"INSERT OR REPLACE INTO fact (run_id, key, at_end, value) VALUES (?1, ?2, 1, ?3)";
+
+/* Bytes by module whose innermost frame has no line; ?1 = the run. */
+static const char lineless_sql[] =
+	"SELECT frame.path, sum(bytes) * 1.0 / (SELECT sum(bytes) FROM site WHERE run_id = ?1) AS part"
+	" FROM site JOIN stack ON stack.id = site.stack_id JOIN frame ON frame.id = stack.frame_id"
+	" WHERE site.run_id = ?1 AND frame.path LIKE '/%' AND NOT EXISTS"
+	" (SELECT 1 FROM frame_line WHERE frame_line.frame_id = frame.id AND line IS NOT NULL)"
+	" GROUP BY frame.path ORDER BY part DESC LIMIT 2";
+
+static const char executables_sql[] =
+	"SELECT DISTINCT exe FROM process WHERE run_id = ?1 AND traced LIMIT ?2";
+
+static int add_fact(sqlite3 *handle, int64_t run_id, const char *key, const char *value)
+{
+	sqlite3_stmt *stmt = NULL;
+	int code = sqlite3_prepare_v2(handle, add_fact_sql, -1, &stmt, NULL);
+
+	if (code == SQLITE_OK) {
+		sqlite3_bind_int64(stmt, 1, run_id);
+		sqlite3_bind_text(stmt, 2, key, -1, SQLITE_STATIC);
+		sqlite3_bind_text(stmt, 3, value, -1, SQLITE_STATIC);
+		code = sqlite3_step(stmt);
+		sqlite3_finalize(stmt);
+	}
+	return db_errno(handle, code);
+}
+
+/* Whether a symbol table section defines a function named malloc. */
+static bool section_defines_malloc(Elf *elf, Elf_Scn *section)
+{
+	GElf_Shdr head;
+	GElf_Sym symbol;
+	Elf_Data *data = elf_getdata(section, NULL);
+
+	if (!gelf_getshdr(section, &head) || !data || head.sh_entsize == 0)
+		return false;
+	if (head.sh_type != SHT_SYMTAB && head.sh_type != SHT_DYNSYM)
+		return false;
+	for (int i = 0; (GElf_Xword)i < head.sh_size / head.sh_entsize; i++) {
+		if (!gelf_getsym(data, i, &symbol) || symbol.st_shndx == SHN_UNDEF)
+			continue;
+		const char *name = elf_strptr(elf, head.sh_link, symbol.st_name);
+		if (name && strcmp(name, "malloc") == 0 && GELF_ST_TYPE(symbol.st_info) == STT_FUNC)
+			return true;
+	}
+	return false;
+}
+
+static bool defines_malloc(const char *path)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	Elf_Scn *section = NULL;
+	bool found = false;
+
+	if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE)
+		return false;
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	while (elf && !found && (section = elf_nextscn(elf, section)))
+		found = section_defines_malloc(elf, section);
+	elf_end(elf);
+	return found;
+}
+
+static int hint_allocators(sqlite3 *handle, int64_t run_id)
+{
+	sqlite3_stmt *stmt = NULL;
+	int r = db_errno(handle, sqlite3_prepare_v2(handle, executables_sql, -1, &stmt, NULL));
+
+	sqlite3_bind_int64(stmt, 1, run_id);
+	sqlite3_bind_int(stmt, 2, MAX_EXECUTABLES);
+	for (int i = 0; r == 0 && sqlite3_step(stmt) == SQLITE_ROW; i++) {
+		const char *exe = (const char *)sqlite3_column_text(stmt, 0);
+		char key[32], value[4400];
+		if (!defines_malloc(exe))
+			continue;
+		snprintf(key, sizeof(key), "hint.allocator.%d", i);
+		snprintf(value, sizeof(value),
+			 "%s brings its own malloc inside the executable: its "
+			 "calls of it are not seen, only its mmap calls",
+			 exe);
+		r = add_fact(handle, run_id, key, value);
+	}
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+/* "37.0 % of the bytes were asked for in libx.so, which has no line numbers: install libx-dbgsym" */
+static void lineless_text(const char *path, double part, char *text, size_t n_bytes)
+{
+	const char *slash = strrchr(path, '/');
+	char package[256], debug[300];
+	int n = snprintf(text, n_bytes,
+			 "%.1f %% of the bytes were asked for in %s, which has no line "
+			 "numbers: ",
+			 100 * part, slash ? slash + 1 : path);
+
+	if (n < 0 || (size_t)n >= n_bytes)
+		return;
+	if (package_of_file(DPKG_INFO, path, package, sizeof(package)) < 0) {
+		snprintf(text + n, n_bytes - (size_t)n, "build it with -g");
+		return;
+	}
+	package_debug_name(package, debug, sizeof(debug));
+	snprintf(text + n, n_bytes - (size_t)n, "package %s has them", debug);
+}
+
+static int hint_lines(sqlite3 *handle, int64_t run_id)
+{
+	sqlite3_stmt *stmt = NULL;
+	int r = db_errno(handle, sqlite3_prepare_v2(handle, lineless_sql, -1, &stmt, NULL));
+
+	sqlite3_bind_int64(stmt, 1, run_id);
+	for (int i = 0; r == 0 && sqlite3_step(stmt) == SQLITE_ROW; i++) {
+		double part = sqlite3_column_double(stmt, 1);
+		char key[32], value[1024];
+		if (part < MIN_LINELESS)
+			break;
+		snprintf(key, sizeof(key), "hint.debug.%d", i);
+		lineless_text((const char *)sqlite3_column_text(stmt, 0), part, value,
+			      sizeof(value));
+		r = add_fact(handle, run_id, key, value);
+	}
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+int hints_write(struct db *db, int64_t run_id)
+{
+	int r = hint_allocators(db_handle(db), run_id);
+
+	return r < 0 ? r : hint_lines(db_handle(db), run_id);
+}
