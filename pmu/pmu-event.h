@@ -30,7 +30,7 @@ int pmu_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *
 
 /*
  * Open, giving up optional features of attr until the kernel accepts (it is asked by trying, never
- * by its version): PERF_FORMAT_LOST, build_id, stack bytes, user registers, kernel samples. attr is
+ * by its version): kernel samples, PERF_FORMAT_LOST, build_id, stack bytes, user registers. attr is
  * left as it was accepted, and each loss noted. Returns 0 or the negative errno of the first try.
  */
 int pmu_event_negotiate(struct perf_event_attr *attr, pid_t pid, int cpu, struct pmu_notes *notes,

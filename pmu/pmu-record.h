@@ -54,6 +54,8 @@ struct pmu_sample {
 
 /* MMAP and MMAP2. */
 struct pmu_map {
+	uint32_t pid; /* whose map */
+	uint32_t tid; /* who made it */
 	uint64_t address;
 	uint64_t size;
 	uint64_t file_offset;
@@ -87,7 +89,7 @@ struct pmu_record {
 	struct pmu_origin origin;
 	union {
 		struct pmu_sample sample; /* SAMPLE */
-		struct pmu_map map; /* MMAP, MMAP2; of process origin.pid as the record says */
+		struct pmu_map map; /* MMAP, MMAP2 */
 		struct {
 			uint32_t pid;
 			uint32_t tid;

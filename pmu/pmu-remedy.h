@@ -23,10 +23,10 @@ struct pmu_permissions {
 	int paranoid; /* kernel.perf_event_paranoid; INT_MIN: the file is not there */
 	long mlock_kb; /* kernel.perf_event_mlock_kb; -1: not there */
 	int64_t memlock_bytes; /* RLIMIT_MEMLOCK; INT64_MAX: unlimited */
-	bool is_root; /* effective uid 0 */
 	bool has_perfmon; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
 	bool has_ipc_lock; /* CAP_IPC_LOCK is effective */
 	bool has_seccomp; /* a seccomp filter or strict mode binds this process */
+	bool in_user_namespace; /* a container's root: its capabilities do not count for perf */
 };
 
 /* Look all of it up in /proc for the calling process. Never fails: unknown stays unknown. */

@@ -28,7 +28,7 @@ struct perf_event_attr;
 struct access_options {
 	pid_t pid; /* whose threads and later children; still stopped, so nothing is missed */
 	bool enable_on_exec; /* begin at its next exec; otherwise with pmu_stream_enable() */
-	uint64_t freq_hz; /* of timed sources; 0: PMU_DEFAULT_FREQ_HZ */
+	uint64_t freq_hz; /* of timed sources, at most 100,000; 0: PMU_DEFAULT_FREQ_HZ */
 	uint32_t stack_bytes; /* of user stack with each timed sample, a multiple of 8; 0: none */
 	uint32_t
 		ring_bytes; /* for each CPU, rounded up to a power of two pages; 0: by the source */
@@ -80,6 +80,8 @@ struct access_source {
 	ssize_t (*read)(struct access_stream *stream, pmu_sink sink, void *context);
 	int (*losses)(struct access_stream *stream, struct pmu_losses *ret_losses);
 	void (*describe)(const struct access_stream *stream, struct trace_source *ret_source);
+	const char *(*notes)(const struct access_stream *stream);
+	size_t (*fds)(const struct access_stream *stream, const int **ret_fds);
 	void (*close)(struct access_stream *stream);
 
 	/* For the sources that are one plain perf event: what to ask the kernel for. */
@@ -144,5 +146,5 @@ void pmu_source_describe_refused(const struct access_source *source,
 /* What was given up while opening, one clause after another joined by "; ", or "". */
 const char *pmu_stream_notes(const struct access_stream *stream);
 
-/* File descriptors that poll() as readable when a ring is a quarter full; owned by the stream. */
+/* File descriptors that poll() as readable when a ring is half full; owned by the stream. */
 size_t pmu_stream_fds(const struct access_stream *stream, const int **ret_fds);

@@ -1,0 +1,186 @@
+#include "pmu/pmu-stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "pmu/pmu-cpus.h"
+
+/* All sources' rings together, for each CPU, at their full sizes. */
+#define FULL_RINGS_BYTES (UINT64_C(2) << 20)
+
+struct event_stream {
+	struct access_stream base;
+	struct pmu_event_set set;
+	struct pmu_losses losses;
+};
+
+static struct event_stream *event_stream(struct access_stream *stream)
+{
+	return (struct event_stream *)stream; /* base is its first member */
+}
+
+static const struct event_stream *event_stream_const(const struct access_stream *stream)
+{
+	return (const struct event_stream *)stream;
+}
+
+static void configure(const struct access_source *source, const struct access_options *options,
+		      struct perf_event_attr *ret_attr)
+{
+	struct perf_event_attr attr = { .size = sizeof(attr),
+					.enable_on_exec = options->enable_on_exec };
+
+	source->configure(options, &attr);
+	*ret_attr = attr;
+}
+
+int pmu_event_stream_probe(const struct access_source *source, const struct access_options *options,
+			   struct pmu_refusal *ret_refusal)
+{
+	struct pmu_permissions permissions;
+	struct perf_event_attr attr;
+	struct pmu_notes notes = { 0 };
+	auto_close int fd = -1;
+	int r;
+
+	configure(source, options, &attr);
+	attr.disabled = 1;
+	r = pmu_event_negotiate(&attr, 0, -1, &notes, &fd);
+	if (r < 0) {
+		pmu_permissions_read(&permissions);
+		pmu_remedy(PMU_STEP_OPEN, -r, &permissions, ret_refusal);
+	}
+	return r;
+}
+
+/*
+ * The kernel lets a user lock perf_event_mlock_kb for each CPU, and RLIMIT_MEMLOCK once. Where that
+ * is not enough for all sources, each takes its share at once: halving on refusal alone would leave
+ * the last one with nothing.
+ */
+static bool fits_full_rings(void)
+{
+	struct pmu_permissions permissions;
+	auto_free int *cpus = NULL;
+	int n_cpus = pmu_cpus_online(&cpus);
+	uint64_t wanted, allowed;
+
+	pmu_permissions_read(&permissions);
+	if (permissions.paranoid < 0 || permissions.memlock_bytes == INT64_MAX ||
+	    (permissions.has_ipc_lock && !permissions.in_user_namespace))
+		return true;
+	if (n_cpus <= 0 || permissions.mlock_kb < 0)
+		return false;
+	wanted = (uint64_t)n_cpus * FULL_RINGS_BYTES;
+	allowed = (uint64_t)n_cpus * (uint64_t)permissions.mlock_kb * 1024 +
+		  (uint64_t)permissions.memlock_bytes;
+	return wanted <= allowed;
+}
+
+static uint32_t choose_ring_bytes(const struct access_source *source,
+				  const struct access_options *options)
+{
+	if (options->ring_bytes)
+		return options->ring_bytes;
+	return fits_full_rings() ? source->ring_bytes : source->small_ring_bytes;
+}
+
+int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
+			  struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
+{
+	auto_free struct event_stream *stream = calloc(1, sizeof(*stream));
+	struct perf_event_attr attr;
+	int r;
+
+	if (!stream) {
+		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
+		return -ENOMEM;
+	}
+	configure(source, options, &attr);
+	stream->base.source = source;
+	r = pmu_event_set_open(&attr, options->pid, choose_ring_bytes(source, options),
+			       &stream->set, ret_refusal);
+	if (r < 0)
+		return r;
+	*ret_stream = &((struct event_stream *)steal_ptr(&stream))->base;
+	return 0;
+}
+
+int pmu_event_stream_enable(struct access_stream *base, bool on)
+{
+	const struct pmu_event_set *set = &event_stream(base)->set;
+	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+
+	for (size_t i = 0; i < set->n; i++)
+		if (ioctl(set->fds[i], request, 0) < 0)
+			return -errno;
+	return 0;
+}
+
+ssize_t pmu_event_stream_read(struct access_stream *base, pmu_sink sink, void *context)
+{
+	struct event_stream *stream = event_stream(base);
+	ssize_t sum = 0;
+
+	for (size_t i = 0; i < stream->set.n; i++) {
+		ssize_t n = pmu_ring_drain(&stream->set.rings[i], sink, context, &stream->losses);
+
+		if (n < 0)
+			return n;
+		sum += n;
+	}
+	return sum;
+}
+
+int pmu_event_stream_losses(struct access_stream *base, struct pmu_losses *ret_losses)
+{
+	struct event_stream *stream = event_stream(base);
+	struct pmu_losses losses = stream->losses;
+	int r = pmu_event_set_lost(&stream->set, &losses.n_lost);
+
+	if (r < 0 && r != -EOPNOTSUPP)
+		return r;
+	losses.n_lost_is_exact = r == 0;
+	*ret_losses = losses;
+	return 0;
+}
+
+void pmu_event_stream_describe(const struct access_stream *base, struct trace_source *ret_source)
+{
+	const struct perf_event_attr *attr = &event_stream_const(base)->set.attr;
+
+	*ret_source = (struct trace_source){
+		.perf_type = attr->type,
+		.perf_config = attr->config,
+		.sample_type = attr->sample_type,
+		.regs_user = attr->sample_regs_user,
+		.stack_bytes = attr->sample_stack_user,
+		.period = attr->freq ? 0 : attr->sample_period,
+		.frequency_hz = attr->freq ? attr->sample_freq : 0,
+		.exclude_kernel = attr->exclude_kernel,
+		.clock_id = CLOCK_MONOTONIC_RAW,
+	};
+}
+
+const char *pmu_event_stream_notes(const struct access_stream *base)
+{
+	return event_stream_const(base)->set.notes.text;
+}
+
+size_t pmu_event_stream_fds(const struct access_stream *base, const int **ret_fds)
+{
+	*ret_fds = event_stream_const(base)->set.fds;
+	return event_stream_const(base)->set.n;
+}
+
+void pmu_event_stream_close(struct access_stream *base)
+{
+	struct event_stream *stream = event_stream(base);
+
+	pmu_event_set_close(&stream->set);
+	free(stream);
+}

@@ -1,0 +1,36 @@
+#pragma once
+/*
+ * What an open source looks like from inside pmu/, and the implementation that all sources share
+ * which are one perf event with a ring for each CPU.
+ */
+#include "pmu/pmu-event.h"
+#include "pmu/pmu-source.h"
+
+/* Every kind of stream begins with this. */
+struct access_stream {
+	const struct access_source *source;
+};
+
+int pmu_event_stream_probe(const struct access_source *source, const struct access_options *options,
+			   struct pmu_refusal *ret_refusal);
+int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
+			  struct access_stream **ret_stream, struct pmu_refusal *ret_refusal);
+int pmu_event_stream_enable(struct access_stream *stream, bool on);
+ssize_t pmu_event_stream_read(struct access_stream *stream, pmu_sink sink, void *context);
+int pmu_event_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losses);
+void pmu_event_stream_describe(const struct access_stream *stream, struct trace_source *ret_source);
+const char *pmu_event_stream_notes(const struct access_stream *stream);
+size_t pmu_event_stream_fds(const struct access_stream *stream, const int **ret_fds);
+void pmu_event_stream_close(struct access_stream *stream);
+
+/* The operations of such a source; its file adds name, unit, configure() and the ring's size. */
+#define PMU_EVENT_STREAM                                                                           \
+	.probe = pmu_event_stream_probe, .open = pmu_event_stream_open,                            \
+	.enable = pmu_event_stream_enable, .read = pmu_event_stream_read,                          \
+	.losses = pmu_event_stream_losses, .describe = pmu_event_stream_describe,                  \
+	.notes = pmu_event_stream_notes, .fds = pmu_event_stream_fds,                              \
+	.close = pmu_event_stream_close
+
+extern const struct access_source pmu_source_clock;
+extern const struct access_source pmu_source_faults;
+extern const struct access_source pmu_source_tasks;
