@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""README.md names every package that scripts/setup installs, and every library that meson asks for
+comes from one of them."""
+import re
+
+import tree
+
+# Which Debian package serves which name in meson.build.
+PACKAGES = {
+    "libzstd": "libzstd-dev",
+    "libxxhash": "libxxhash-dev",
+    "sqlite3": "libsqlite3-dev",
+    "libelf": "libelf-dev",
+    "libdw": "libdw-dev",
+    "Zydis": "libzydis-dev",
+    "check": "check",
+    "threads": "libc6-dev",
+    "m": "libc6-dev",
+}
+BUILD_ESSENTIAL = {"libc6-dev"}  # comes with gcc
+
+
+def installed_packages():
+    text = (tree.ROOT / "scripts/setup").read_text()
+    lists = re.findall(r'^(\w*packages)="([^"]*)"', text, re.MULTILINE)
+    return {name: set(words.split()) for name, words in lists}
+
+
+def meson_names():
+    builds = [path for path in tree.ROOT.rglob("meson.build")
+              if not path.relative_to(tree.ROOT).parts[0].startswith("build")]
+    text = "\n".join(path.read_text() for path in builds)
+    return set(re.findall(r"\b(?:dependency|find_library)\('([^']+)'", text))
+
+
+def main():
+    readme = (tree.ROOT / "README.md").read_text()
+    lists = installed_packages()
+    known = set().union(*lists.values()) | BUILD_ESSENTIAL
+    problems = [f"README.md does not name the package {package}"
+                for package in sorted(known - BUILD_ESSENTIAL)
+                if not re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", readme)]
+    for name in sorted(meson_names()):
+        if name not in PACKAGES:
+            problems.append(f"meson asks for {name}: name its package in this check and in scripts/setup")
+        elif PACKAGES[name] not in known:
+            problems.append(f"scripts/setup does not install {PACKAGES[name]}, which meson asks for")
+    if not lists:
+        problems.append("no list of packages found in scripts/setup")
+    tree.finish(problems, f"{len(known)} packages, {len(meson_names())} libraries")
+
+
+main()

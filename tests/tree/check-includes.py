@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Who includes whom: parts only look downwards, includes name the folder, the own header is first."""
+import re
+
+import tree
+
+# What runs inside other people's programs takes from common only headers that neither allocate,
+# lock nor format.
+COMMON_FOR_TRACEALLOC = {"common/cleanup.h", "common/ticks.h"}
+
+
+def includes_of(path):
+    text = (tree.ROOT / path).read_text()
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]+(["<])([^">]+)[">]', text, re.MULTILINE)
+
+
+def wrong_target(path, target):
+    part = path.parts[0]
+    folder = target.split("/")[0]
+    if "/" not in target:
+        return "does not name the folder"
+    if not (tree.ROOT / target).exists():
+        return None if target.startswith("tests/") else "is not in the tree"
+    if folder not in tree.MAY_INCLUDE[part]:
+        return f"{part} must not include {folder}"
+    if part == "tracealloc" and folder == "common" and target not in COMMON_FOR_TRACEALLOC:
+        return "is not for code that runs inside other programs"
+    return None
+
+
+def problems_of(path):
+    included = includes_of(path)
+    own = str(path.with_suffix(".h"))
+    for quote, target in included:
+        reason = wrong_target(path, target) if quote == '"' else None
+        if reason:
+            yield f'{path}: "{target}" {reason}'
+    if path.suffix == ".c" and (tree.ROOT / own).exists() and included[:1] != [('"', own)]:
+        yield f"{path}: its own header must come first"
+
+
+def main():
+    files = tree.sources(".c", ".h", folders=tree.MAY_INCLUDE)
+    problems = [problem for path in files for problem in problems_of(path)]
+    problems += [f"{path}: no #pragma once" for path in files if path.suffix == ".h"
+                 and "\n#pragma once\n" not in "\n" + (tree.ROOT / path).read_text()]
+    tree.finish(problems, f"{len(files)} files")
+
+
+main()

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Files, functions and parameter lists stay short. A function's braces stand in the first column,
+which check-format.py sees to."""
+import re
+
+import tree
+
+MAX_FILE_LINES = 900
+MAX_FUNCTION_LINES = 100
+MAX_PARAMETERS = 5
+
+
+def functions_of(lines):
+    """(first line, lines, signature) of each function: a brace alone in column 1 up to its end."""
+    start = None
+    for number, line in enumerate(lines):
+        if line == "{":
+            start = number
+        elif line == "}" and start is not None:
+            head = start
+            while head > 0 and lines[head - 1] and lines[head - 1][0] not in "}#*/":
+                head -= 1
+            yield head + 1, number - head + 1, " ".join(lines[head:start])
+            start = None
+
+
+def count_parameters(signature):
+    """Commas at the outermost level of the last parameter list."""
+    opened = re.search(r"\w+\s*\(", signature)
+    if not opened:
+        return 0
+    depth, commas, text = 1, 0, ""
+    for letter in signature[opened.end():]:
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            break
+        commas += letter == "," and depth == 1
+        text += letter
+    return 0 if text.strip() in ("", "void") else commas + 1
+
+
+def problems_of(path, lines, lengths):
+    if len(lines) > MAX_FILE_LINES:
+        yield f"{path}: {len(lines)} lines, at most {MAX_FILE_LINES}"
+    for first, length, signature in functions_of(lines):
+        lengths.append(length)
+        if length > MAX_FUNCTION_LINES:
+            yield f"{path}:{first}: function of {length} lines, at most {MAX_FUNCTION_LINES}"
+        n = count_parameters(signature)
+        if n > MAX_PARAMETERS and path.parts[0] != "tracealloc":
+            yield f"{path}:{first}: {n} parameters, at most {MAX_PARAMETERS}: {signature.strip()}"
+
+
+def main():
+    problems, lengths = [], []
+    files = tree.sources(".c", ".h", ".py", ".sh", ".sql")
+    for path in files:
+        lines = (tree.ROOT / path).read_text().split("\n")
+        problems += problems_of(path, lines, lengths)
+    shares = ", ".join(f"{100 * sum(n <= most for n in lengths) / len(lengths):.0f} % within {most}"
+                       for most in (20, 40, 60))
+    tree.finish(problems, f"{len(files)} files, {len(lengths)} functions ({shares})")
+
+
+main()
