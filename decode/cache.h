@@ -1,0 +1,27 @@
+#pragma once
+/*
+ * Decoded instructions by (process, address): 4 ways per set, the oldest of a full set goes. The
+ * memory is fixed when it is made.
+ */
+#include "decode/instruction.h"
+
+struct cache {
+	struct instruction *entries;
+	uint8_t *next_victim; /* per set */
+	size_t n_sets; /* a power of two */
+};
+
+/* Returns 0 or -ENOMEM. decode_cache_finish() frees it. */
+int decode_cache_init(struct cache *cache, size_t n_entries);
+void decode_cache_finish(struct cache *cache);
+
+/* The instruction, or NULL. Valid until the next decode_cache_add. */
+const struct instruction *decode_cache_find(const struct cache *cache, uint32_t process,
+					    uint64_t address);
+
+/* Copy the instruction in. Returns the copy. */
+const struct instruction *decode_cache_add(struct cache *cache,
+					   const struct instruction *instruction);
+
+/* Drop the entries of process that overlap [start, end). */
+void decode_cache_drop(struct cache *cache, uint32_t process, uint64_t start, uint64_t end);

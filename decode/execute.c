@@ -1,0 +1,91 @@
+#include "decode/execute.h"
+
+#define EACH_CONDITION(X)                                                                          \
+	X(O) X(NO) X(B) X(NB) X(Z) X(NZ) X(BE) X(NBE) X(S) X(NS) X(P) X(NP) X(L) X(NL) X(LE) X(NLE)
+#define ROW(mnemonic, name) [ZYDIS_MNEMONIC_##mnemonic] = decode_execute_##name,
+#define ROWS_CONDITION(condition)                                                                  \
+	ROW(J##condition, jcc) ROW(CMOV##condition, cmovcc) ROW(SET##condition, setcc)
+
+/* clang-format off */
+static const execute_function by_mnemonic[ZYDIS_MNEMONIC_MAX_VALUE + 1] = {
+	EACH_CONDITION(ROWS_CONDITION)
+	ROW(ADD, add) ROW(ADC, adc) ROW(SUB, sub) ROW(SBB, sbb) ROW(CMP, cmp)
+	ROW(INC, inc) ROW(DEC, dec) ROW(NEG, neg) ROW(XADD, xadd) ROW(CMPXCHG, cmpxchg)
+	ROW(AND, and) ROW(OR, or) ROW(XOR, xor) ROW(NOT, not) ROW(TEST, test) ROW(ANDN, andn)
+	ROW(BT, bt) ROW(BTS, bts) ROW(BTR, btr) ROW(BTC, btc) ROW(BSWAP, bswap)
+	ROW(BSF, bsf) ROW(BSR, bsr) ROW(TZCNT, tzcnt) ROW(LZCNT, lzcnt) ROW(POPCNT, popcnt)
+	ROW(IMUL, imul) ROW(MUL, mul) ROW(MULX, mulx) ROW(DIV, div) ROW(IDIV, idiv)
+	ROW(SHL, shl) ROW(SHR, shr) ROW(SAR, sar) ROW(ROL, rol) ROW(ROR, ror)
+	ROW(SHLD, shld) ROW(SHRD, shrd)
+	ROW(SHLX, shlx) ROW(SHRX, shrx) ROW(SARX, sarx) ROW(RORX, rorx)
+	ROW(NOP, nop) ROW(MOV, mov) ROW(MOVZX, mov) ROW(MOVSX, movsx) ROW(MOVSXD, movsx)
+	ROW(LEA, lea) ROW(XCHG, xchg)
+	ROW(CBW, widen) ROW(CWDE, widen) ROW(CDQE, widen)
+	ROW(CWD, widen_pair) ROW(CDQ, widen_pair) ROW(CQO, widen_pair)
+	ROW(CLC, clc) ROW(STC, stc) ROW(CMC, cmc) ROW(CLD, cld) ROW(STD, std)
+	ROW(LAHF, lahf) ROW(SAHF, sahf)
+	ROW(PUSH, push) ROW(POP, pop) ROW(LEAVE, leave)
+	ROW(PUSHF, pushf) ROW(PUSHFQ, pushf) ROW(POPF, popf) ROW(POPFQ, popf)
+	ROW(ENTER, elsewhere) ROW(CLZERO, elsewhere) ROW(ENQCMD, elsewhere)
+	ROW(WRFSBASE, segment) ROW(LFS, segment)
+	ROW(JMP, jump) ROW(JRCXZ, jrcxz) ROW(JECXZ, jrcxz) ROW(CALL, call) ROW(RET, ret)
+	ROW(LOOP, loop) ROW(LOOPE, loop) ROW(LOOPNE, loop)
+	ROW(XBEGIN, syscall) ROW(UD0, trap) ROW(UD1, trap) ROW(UD2, trap)
+	ROW(CLI, trap) ROW(STI, trap)
+	ROW(RDTSC, skip) ROW(RDTSCP, skip) ROW(RDPMC, skip)
+};
+
+/* Of the category STRINGOP only: movsd and cmpsd are SSE instructions as well. */
+static const execute_function string_by_mnemonic[ZYDIS_MNEMONIC_MAX_VALUE + 1] = {
+	ROW(MOVSB, movs) ROW(MOVSW, movs) ROW(MOVSD, movs) ROW(MOVSQ, movs)
+	ROW(STOSB, stos) ROW(STOSW, stos) ROW(STOSD, stos) ROW(STOSQ, stos)
+	ROW(LODSB, lods) ROW(LODSW, lods) ROW(LODSD, lods) ROW(LODSQ, lods)
+	ROW(SCASB, scas) ROW(SCASW, scas) ROW(SCASD, scas) ROW(SCASQ, scas)
+	ROW(CMPSB, cmps) ROW(CMPSW, cmps) ROW(CMPSD, cmps) ROW(CMPSQ, cmps)
+};
+/* clang-format on */
+
+/* What user code cannot run, or where the kernel goes on. */
+static const execute_function by_category[ZYDIS_CATEGORY_MAX_VALUE + 1] = {
+	[ZYDIS_CATEGORY_SYSCALL] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_INTERRUPT] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_UNCOND_BR] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_COND_BR] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_CALL] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_RET] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_UINTR] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_SGX] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_SYSRET] = decode_execute_trap,
+	[ZYDIS_CATEGORY_SYSTEM] = decode_execute_trap,
+	[ZYDIS_CATEGORY_IO] = decode_execute_trap,
+	[ZYDIS_CATEGORY_IOSTRINGOP] = decode_execute_trap,
+	[ZYDIS_CATEGORY_VTX] = decode_execute_trap,
+};
+
+void decode_execute_skip(struct machine *machine, const struct instruction *instruction)
+{
+	decode_machine_skip(machine, instruction);
+}
+
+static execute_function find_string(const ZydisDecodedInstruction *zydis)
+{
+	execute_function function = string_by_mnemonic[zydis->mnemonic];
+
+	/* 32-bit address registers keep or clear their upper half depending on the count. */
+	return function && zydis->address_width == 64 ? function : decode_execute_elsewhere;
+}
+
+execute_function decode_execute_find(const ZydisDecodedInstruction *zydis)
+{
+	execute_function function = by_mnemonic[zydis->mnemonic];
+
+	if (zydis->meta.category == ZYDIS_CATEGORY_STRINGOP)
+		return find_string(zydis);
+	if (zydis->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
+		return decode_execute_syscall;
+	if (zydis->mnemonic == ZYDIS_MNEMONIC_LEAVE && zydis->operand_width != 64)
+		return decode_execute_elsewhere;
+	if (!function)
+		function = by_category[zydis->meta.category];
+	return function ? function : decode_execute_skip;
+}

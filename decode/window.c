@@ -1,0 +1,206 @@
+#include "decode/decode.h"
+
+#include "decode/cache.h"
+#include "decode/execute.h"
+#include "decode/machine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct decoder {
+	struct decode_memory memory;
+	struct cache cache;
+	uint64_t n_decoded;
+};
+
+int decode_create(unsigned machine, const struct decode_memory *memory, size_t cache_entries,
+		  struct decoder **ret_decoder)
+{
+	struct decoder *decoder;
+	int err;
+
+	if (machine != DECODE_MACHINE_X86_64)
+		return -EOPNOTSUPP;
+	if (!memory->code)
+		return -EINVAL;
+	decoder = calloc(1, sizeof(*decoder));
+	if (!decoder)
+		return -ENOMEM;
+	decoder->memory = *memory;
+	err = decode_cache_init(&decoder->cache,
+				cache_entries ? cache_entries : DECODE_CACHE_ENTRIES);
+	if (err < 0) {
+		free(decoder);
+		return err;
+	}
+	*ret_decoder = decoder;
+	return 0;
+}
+
+struct decoder *decode_destroy(struct decoder *decoder)
+{
+	if (decoder)
+		decode_cache_finish(&decoder->cache);
+	free(decoder);
+	return NULL;
+}
+
+void decode_invalidate(struct decoder *decoder, uint32_t process, uint64_t start, uint64_t end)
+{
+	decode_cache_drop(&decoder->cache, process, start, end);
+}
+
+uint64_t decode_n_decoded(const struct decoder *decoder)
+{
+	return decoder->n_decoded;
+}
+
+/* Decode what is not in the cache. NULL: there are no, or not enough, bytes of code. */
+static const struct instruction *decode_new(struct decoder *decoder,
+					    const struct decode_sample *sample, uint64_t address)
+{
+	uint8_t code[INSTRUCTION_MAX_BYTES];
+	struct instruction instruction;
+	size_t n_bytes;
+	int err;
+
+	n_bytes = decoder->memory.code(decoder->memory.user, sample->process, address, sample->time,
+				       code, sizeof(code));
+	if (n_bytes == 0)
+		return NULL;
+	decoder->n_decoded++;
+	err = decode_instruction_fill(code, n_bytes, address, &instruction);
+	if (err == -EAGAIN)
+		return NULL;
+	if (err < 0)
+		instruction =
+			(struct instruction){ .address = address, .execute = decode_execute_trap };
+	instruction.process = sample->process;
+	return decode_cache_add(&decoder->cache, &instruction);
+}
+
+static const struct instruction *
+find_instruction(struct decoder *decoder, const struct decode_sample *sample, uint64_t address)
+{
+	const struct instruction *instruction =
+		decode_cache_find(&decoder->cache, sample->process, address);
+
+	return instruction ? instruction : decode_new(decoder, sample, address);
+}
+
+/* The range of a repeated string instruction: from rcx and the direction flag. */
+static void apply_repeat(const struct machine *machine, const struct instruction *instruction,
+			 struct decode_access *access)
+{
+	struct value n = machine_get_reg(machine, DECODE_CX, instruction->address_width);
+	struct value flags = machine->regs[DECODE_FLAGS];
+
+	if (!value_is_exact(n) || !(flags.known & FLAG_DIRECTION) ||
+	    instruction->repeat == REPEAT_UNTIL) {
+		if (access->state == DECODE_RESOLVED)
+			access->state = DECODE_BASE_ONLY;
+		return;
+	}
+	access->count = n.bits > UINT32_MAX ? UINT32_MAX : (uint32_t)n.bits;
+	if (access->state == DECODE_RESOLVED && flags.bits & FLAG_DIRECTION)
+		access->address -= (uint64_t)(access->count - 1) * access->size;
+}
+
+static uint8_t find_state(const struct machine *machine, const struct memory_operand *operand,
+			  struct value address)
+{
+	if (!value_is_exact(address))
+		return operand->flags & MEMORY_GS ||
+				       (operand->flags & MEMORY_FS && !machine->fs_base)
+			       ? DECODE_UNKNOWN_SEGMENT
+			       : DECODE_UNKNOWN_REGISTER;
+	return operand->flags & MEMORY_BASE_ONLY ? DECODE_BASE_ONLY : DECODE_RESOLVED;
+}
+
+/* A repeat that is known to run zero times touches nothing. */
+static bool is_repeated_never(const struct machine *machine, const struct instruction *instruction)
+{
+	struct value n = machine_get_reg(machine, DECODE_CX, instruction->address_width);
+
+	return instruction->repeat != REPEAT_NONE && value_is_exact(n) && n.bits == 0;
+}
+
+static void add_access(struct decode_window *window, const struct machine *machine,
+		       const struct instruction *instruction, unsigned i)
+{
+	const struct memory_operand *operand = &instruction->memory[i];
+	struct decode_access *access = &window->accesses[window->n_accesses++];
+
+	*access = (struct decode_access){
+		.ip = instruction->address,
+		.address = machine->addresses[i].bits,
+		.size = operand->size,
+		.count = operand->count,
+		.position = (uint16_t)window->n_instructions,
+		.state = find_state(machine, operand, machine->addresses[i]),
+		.is_read = operand->flags & MEMORY_READ,
+		.is_write = operand->flags & MEMORY_WRITE,
+	};
+	if (instruction->repeat != REPEAT_NONE)
+		apply_repeat(machine, instruction, access);
+}
+
+static void note_accesses(struct decode_window *window, const struct machine *machine,
+			  const struct instruction *instruction)
+{
+	if (is_repeated_never(machine, instruction))
+		return;
+	for (unsigned i = 0; i < instruction->n_memory; i++)
+		add_access(window, machine, instruction, i);
+}
+
+static bool is_loop_closed(const struct machine *machine, const struct decode_sample *sample)
+{
+	struct value stack_pointer = machine->regs[DECODE_SP];
+
+	return machine->next == sample->ip && value_is_exact(stack_pointer) &&
+	       stack_pointer.bits == sample->regs[DECODE_SP];
+}
+
+/* Run one instruction. Returns false, with window->end set, when the window ends. */
+static bool run_instruction(struct decoder *decoder, struct machine *machine,
+			    struct decode_window *window)
+{
+	const struct decode_sample *sample = machine->sample;
+	const struct instruction *instruction;
+
+	window->end_ip = machine->next;
+	instruction = find_instruction(decoder, sample, machine->next);
+	if (!instruction || instruction->bytes == 0) {
+		window->end = instruction ? DECODE_END_BAD_CODE : DECODE_END_NO_CODE;
+		return false;
+	}
+	decode_machine_prepare(machine, instruction);
+	note_accesses(window, machine, instruction);
+	machine->next += instruction->bytes;
+	instruction->execute(machine, instruction);
+	window->n_instructions++;
+	if (machine->end == MACHINE_GOES_ON && is_loop_closed(machine, sample))
+		machine->end = DECODE_END_LOOP;
+	if (machine->end == MACHINE_GOES_ON)
+		return true;
+	window->end = machine->end;
+	return false;
+}
+
+int decode_window(struct decoder *decoder, const struct decode_sample *sample,
+		  unsigned max_instructions, struct decode_window *ret_window)
+{
+	struct machine machine;
+
+	if (max_instructions == 0 || max_instructions > DECODE_MAX_INSTRUCTIONS)
+		return -EINVAL;
+	decode_machine_init(&machine, &decoder->memory, sample);
+	ret_window->end = DECODE_END_LIMIT;
+	ret_window->n_instructions = 0;
+	ret_window->n_accesses = 0;
+	while (ret_window->n_instructions < max_instructions)
+		if (!run_instruction(decoder, &machine, ret_window))
+			break;
+	return 0;
+}
