@@ -1,0 +1,173 @@
+/*
+ * Fuzz target of the record parser. With libFuzzer (clang -fsanitize=fuzzer,address
+ * -DFUZZ_WITH_LIBFUZZER) it invents input; as an ordinary test it replays the files and folders
+ * that it is given, each also cut at every multiple of 8 and with every byte flipped.
+ *
+ * Input: struct pmu_format, then records. They are copied to the end of a buffer of exactly their
+ * size with a page behind it that cannot be read.
+ */
+#include <dirent.h>
+#include <err.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/cleanup.h"
+#include "common/io.h"
+#include "pmu/pmu-record.h"
+
+#define GUARD_BYTES 4096u
+#define MAX_BYTES   (1u << 20)
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+
+/* Reads what a view promises, so that a wrong promise is a crash. */
+static uint64_t touch(const void *bytes, uint64_t n_bytes)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; bytes && i < n_bytes; i++)
+		sum += ((const uint8_t *)bytes)[i];
+	return sum;
+}
+
+static uint64_t touch_sample(const struct pmu_sample *sample)
+{
+	uint64_t sum = touch(sample->callchain, sample->n_callchain * sizeof(uint64_t)) +
+		       touch(sample->raw, sample->raw_bytes) +
+		       touch(sample->stack, sample->stack_bytes);
+
+	for (unsigned reg = 0; reg < 66; reg++) {
+		uint64_t value = 0;
+
+		if (pmu_sample_register(sample, reg, &value))
+			sum += value;
+	}
+	return sum;
+}
+
+static uint64_t touch_record(const struct pmu_record *record)
+{
+	switch (record->is_known ? record->type : UINT32_MAX) {
+	case PERF_RECORD_SAMPLE:
+		return touch_sample(&record->sample);
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		return strlen(record->map.path) +
+		       touch(record->map.build_id, record->map.build_id_bytes);
+	case PERF_RECORD_COMM:
+		return strlen(record->comm.name);
+	}
+	return 0;
+}
+
+static uint64_t walk(const struct pmu_format *format, const uint8_t *bytes, size_t n_bytes)
+{
+	uint64_t sum = 0;
+	size_t at = 0;
+
+	while (at < n_bytes) {
+		struct pmu_record record;
+		struct pmu_origin origin;
+		uint64_t ip = 0;
+		int length = pmu_record_parse(format, bytes + at, n_bytes - at, &record);
+
+		if (pmu_record_sample_ip(format, bytes + at, n_bytes - at, &origin, &ip))
+			sum += ip;
+		if (length == -EILSEQ)
+			length = record.bytes;
+		else if (length > 0)
+			sum += touch_record(&record);
+		if (length <= 0)
+			break;
+		at += (size_t)length;
+	}
+	return sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+	static volatile uint64_t keep; /* the reads must not be left out */
+	static uint8_t *room;
+	struct pmu_format format;
+	uint8_t *start;
+
+	if (!room) {
+		room = mmap(NULL, MAX_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (room == MAP_FAILED || mprotect(room + MAX_BYTES, GUARD_BYTES, PROT_NONE) < 0)
+			abort();
+	}
+	if (n_bytes < sizeof(format) || n_bytes - sizeof(format) > MAX_BYTES)
+		return 0;
+	memcpy(&format, bytes, sizeof(format));
+	n_bytes = (n_bytes - sizeof(format)) & ~(size_t)7; /* keeps the start aligned */
+	start = room + MAX_BYTES - n_bytes;
+	memcpy(start, bytes + sizeof(format), n_bytes);
+	keep += walk(&format, start, n_bytes);
+	return 0;
+}
+
+#ifndef FUZZ_WITH_LIBFUZZER
+static void replay_damaged(uint8_t *bytes, size_t n_bytes)
+{
+	LLVMFuzzerTestOneInput(bytes, n_bytes);
+	for (size_t cut = 0; cut < n_bytes; cut += 8)
+		LLVMFuzzerTestOneInput(bytes, cut);
+	for (size_t i = 0; i < n_bytes; i++) {
+		bytes[i] ^= 0xff;
+		LLVMFuzzerTestOneInput(bytes, n_bytes);
+		bytes[i] ^= 0xff;
+	}
+}
+
+static int replay_file(const char *path)
+{
+	auto_free char *bytes = NULL;
+	size_t n_bytes = 0;
+	int r = io_read_file(path, MAX_BYTES, &bytes, &n_bytes);
+
+	if (r < 0) {
+		warnx("%s: %s", path, strerror(-r));
+		return r;
+	}
+	replay_damaged((uint8_t *)bytes, n_bytes);
+	return 1;
+}
+
+/* Returns the number of files, or a negative errno. */
+static int replay_folder(const char *path)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	int n = 0;
+
+	if (!folder)
+		return -errno;
+	while (n >= 0 && (entry = readdir(folder))) {
+		auto_free char *file = NULL;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		if (asprintf(&file, "%s/%s", path, entry->d_name) < 0) {
+			n = -ENOMEM;
+			break;
+		}
+		n = replay_file(file) < 0 ? -EIO : n + 1;
+	}
+	closedir(folder);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	int n = argc > 1 ? replay_folder(argv[1]) : -EINVAL;
+
+	if (n <= 0)
+		errx(EXIT_FAILURE, "no corpus could be replayed: %s", strerror(-n));
+	printf("replayed %d inputs\n", n);
+	return EXIT_SUCCESS;
+}
+#endif
