@@ -14,8 +14,10 @@
 #include "common/trace-records.h"
 #include "common/trace-stream.h"
 
-/* An EVENTS frame is closed at so many: its columns then still lie in the L2 cache. */
-#define EVENTS_PER_FRAME 32768u
+/* An EVENTS frame is closed at so many: its columns then still lie in the L2 cache, and a reader that
+ * merges threads holds 1 MiB of events for each. More gain nothing: 4.26 bytes per event at 16384,
+ * 4.25 at 65536. */
+#define EVENTS_PER_FRAME 16384u
 #define EVENTS_AT_FIRST	 32u
 
 /* Frames of other types are closed at this size, long before TRACE_FRAME_MAX_BYTES. */
