@@ -22,6 +22,7 @@ struct module {
 	int64_t load_ns;
 	int64_t unload_ns; /* INT64_MAX: still loaded */
 	uint32_t order; /* of being told within the image: that of the link map */
+	int64_t announce_ns; /* when its record was stamped; INT64_MAX without one */
 	bool is_inherited; /* the parent image's, of the time of the fork */
 	bool is_announced; /* by the interposer; else from an executable map */
 };
@@ -67,10 +68,16 @@ const struct module *modules_find(struct modules *modules, uint32_t process, uin
 				  int64_t time_ns);
 
 /*
- * The first time after time_ns at which a module of the image is unloaded or replaced; INT64_MAX
- * when none is known. Answers about code stay true up to then.
+ * Counts the modules that ended (in any image, at any time). Whoever keeps answers asks again when
+ * it has moved, and for a time behind modules_valid_until().
  */
-int64_t modules_next_change(struct modules *modules, uint32_t process, int64_t time_ns);
+const uint64_t *modules_n_changes(const struct modules *modules);
+
+/* The time at which a module found above ends as far as is known; INT64_MAX: not told. */
+static inline int64_t modules_valid_until(const struct module *module)
+{
+	return module ? module->unload_ns : INT64_MAX;
+}
 
 /*
  * Bytes of static TLS below the thread pointer in an image: glibc's layout of the modules that were

@@ -27,8 +27,8 @@ struct object_segment {
 	bool is_writable;
 };
 
-struct object_symbols; /* symbols.c */
-struct object_lines; /* lines.c */
+struct symbol_table; /* symbol-table.h */
+struct lines; /* lines.h */
 
 struct object {
 	char *name; /* build-id in hex, else path: frame.object */
@@ -37,8 +37,9 @@ struct object {
 	uint32_t number; /* from 0 */
 	bool is_opened; /* tried */
 	bool is_file; /* the path itself was opened, so that its bytes are the module's */
-	int fd;
 	Dwfl *dwfl;
+	Dwfl_Callbacks *callbacks;
+	char **debug_path; /* of objects_create() */
 	Dwfl_Module *module;
 	Elf *elf; /* of the file or its debug file; NULL: could not be opened */
 	struct object_segment *segments;
@@ -47,8 +48,8 @@ struct object {
 	uint64_t tls_align;
 	uint64_t tls_address;
 	enum object_debug debug; /* as far as it was looked at */
-	struct object_symbols *symbols;
-	struct object_lines *lines;
+	struct symbol_table *symbols;
+	struct lines *lines;
 };
 
 struct objects;
@@ -82,6 +83,15 @@ bool object_open(struct object *object);
  * Returns how many of n_bytes are known from there on: 0 for other files than the module's own.
  */
 size_t object_read(struct object *object, uint64_t address, void *bytes, size_t n_bytes);
+
+/*
+ * Close the file and free what was read from it; the next question opens it again. What is known of
+ * its debug information stays. Strings that it gave are gone.
+ */
+void object_forget(struct object *object);
+
+/* The PT_LOAD segment around an ELF address, or NULL. */
+const struct object_segment *object_segment_at(struct object *object, uint64_t address);
 
 /* Whether an ELF address lies in a segment that is never written (nor relocated). */
 bool object_is_constant(struct object *object, uint64_t address);

@@ -31,9 +31,12 @@ struct task_process {
 	int64_t end_ns; /* INT64_MAX: still there */
 	int32_t status; /* as from wait(); < 0: not known */
 	bool is_defined; /* its record was there */
+	bool is_used; /* samples name it */
 	char *exe;
 	char *command; /* as a shell would take it */
-	void *modules; /* of modules.c */
+	struct module_list *modules; /* of modules.c */
+	struct task_process *older; /* the image before this one with the same pid */
+	struct task_thread *threads; /* by task_thread.next */
 };
 
 /* One incarnation of a thread. Pointers stay valid until tasks_destroy(). */
@@ -50,6 +53,9 @@ struct task_thread {
 	int64_t start_ns;
 	int64_t end_ns; /* INT64_MAX: still there */
 	uint64_t n_events; /* counted by the import */
+	struct task_process *image;
+	struct task_thread *next; /* of the same image */
+	struct task_thread *older; /* the thread before this one with the same tid */
 };
 
 struct tasks;
@@ -71,8 +77,17 @@ int tasks_end_thread(struct tasks *tasks, uint32_t number, int64_t time_ns);
 int tasks_name_thread(struct tasks *tasks, uint32_t number, int64_t time_ns, const char *name,
 		      size_t n_bytes);
 
-/* perf says that pid got another image: samples from here on are not the old one's. 0 or -ENOMEM. */
-int tasks_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns);
+/*
+ * perf says that pid got another image: by exec (name as the kernel calls it), or that it was forked
+ * by parent_pid. Samples of pid from here on belong to it. When its record came already this is
+ * where it begins; otherwise it is made (number >= TASKS_UNSEEN), and becomes the one of the record
+ * if that comes later. Call in order of time. 0 or -ENOMEM.
+ */
+int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const char *name);
+int tasks_saw_fork(struct tasks *tasks, uint32_t pid, uint32_t parent_pid, int64_t time_ns);
+
+/* perf says that a process ended. It stays known. */
+void tasks_saw_end(struct tasks *tasks, uint32_t pid, int64_t time_ns);
 
 /* By number; NULL: not known. Constant time. */
 struct task_process *tasks_process(const struct tasks *tasks, uint32_t number);
@@ -83,23 +98,24 @@ uint32_t tasks_n_processes(const struct tasks *tasks);
 uint32_t tasks_n_threads(const struct tasks *tasks);
 
 /*
- * Whom a sample at time_ns means. Between perf's exec and the hello of the new image it is the new
- * image's. A pid that no record told gives NULL. A thread that no record told is made (number >=
- * TASKS_UNSEEN) in the image of pid at that time; NULL without image or memory.
+ * Whom a sample at time_ns means. An image of pid that nobody told is NULL. A thread that nobody
+ * told is made (number >= TASKS_UNSEEN) in the image of pid at that time; NULL without an image, or
+ * memory. When its record comes later it becomes the thread of that record.
  */
 struct task_process *tasks_process_at(const struct tasks *tasks, uint32_t pid, int64_t time_ns);
 struct task_thread *tasks_thread_at(struct tasks *tasks, uint32_t pid, uint32_t tid,
 				    int64_t time_ns);
 
 /*
- * Calls visit for each thread of an image that is alive at time_ns, until it returns true. Returns
- * whether one did.
+ * The number of the image whose heap and maps an image uses: its own, or for a forked one that had
+ * no event of its own the one that forked it.
  */
-typedef bool (*tasks_visit)(void *user, const struct task_thread *thread);
-bool tasks_each_thread(const struct tasks *tasks, uint32_t process, int64_t time_ns,
-		       tasks_visit visit, void *user);
+uint32_t tasks_memory_of(const struct tasks *tasks, const struct task_process *process);
 
-/* Write the tables process, thread and thread_name. Returns 0 or a negative errno. */
+/*
+ * Write the tables process, thread and thread_name; of images and threads that perf alone told, those
+ * that samples name. Returns 0 or a negative errno.
+ */
 int tasks_write(const struct tasks *tasks, sqlite3 *db, int64_t run_id);
 
 /* The name of enum trace_why_not in the database ("static" ...); NULL for TRACE_TRACED. */

@@ -1,0 +1,186 @@
+#include "analyze/lines.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/grow.h"
+#include "analyze/unit-functions.h"
+
+/* A compilation unit; several ranges may lead to it. */
+struct unit {
+	Dwarf_Die die; /* holds the line table */
+	Dwarf_Die body; /* holds the functions: the split unit, or the same */
+	struct unit_functions *functions; /* NULL: not read yet */
+};
+
+struct unit_range {
+	uint64_t low;
+	uint64_t high;
+	uint64_t max_high; /* of this and all before it */
+	size_t unit;
+};
+
+struct lines {
+	uint64_t bias; /* DWARF address + bias = ELF address */
+	struct unit *units;
+	size_t n_units;
+	size_t n_units_allocated;
+	struct unit_range *ranges;
+	size_t n_ranges;
+	size_t n_ranges_allocated;
+};
+
+struct lines *lines_destroy(struct lines *lines)
+{
+	if (!lines)
+		return NULL;
+	for (size_t i = 0; i < lines->n_units; i++)
+		unit_functions_destroy(lines->units[i].functions);
+	free(lines->units);
+	free(lines->ranges);
+	free(lines);
+	return NULL;
+}
+
+static int add_ranges(struct lines *lines, Dwarf_Die *die)
+{
+	ptrdiff_t offset = 0;
+	Dwarf_Addr base = 0;
+	Dwarf_Addr low;
+	Dwarf_Addr high;
+
+	while ((offset = dwarf_ranges(die, offset, &base, &low, &high)) > 0) {
+		if (low >= high)
+			continue;
+		if (grow_array(&lines->ranges, lines->n_ranges, &lines->n_ranges_allocated,
+			       sizeof(*lines->ranges)) < 0)
+			return -ENOMEM;
+		lines->ranges[lines->n_ranges++] =
+			(struct unit_range){ .low = low, .high = high, .unit = lines->n_units };
+	}
+	return 0;
+}
+
+static int add_units(struct lines *lines, Dwarf *dwarf)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die;
+	Dwarf_Die split;
+	uint8_t type;
+
+	while (dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, &split) == 0) {
+		if (dwarf_tag(&die) != DW_TAG_compile_unit &&
+		    dwarf_tag(&die) != DW_TAG_skeleton_unit)
+			continue;
+		if (add_ranges(lines, &die) < 0 ||
+		    grow_array(&lines->units, lines->n_units, &lines->n_units_allocated,
+			       sizeof(*lines->units)) < 0)
+			return -ENOMEM;
+		lines->units[lines->n_units++] = (struct unit){
+			.die = die,
+			.body = type == DW_UT_skeleton && split.addr ? split : die,
+		};
+	}
+	return 0;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct unit_range *left = a;
+	const struct unit_range *right = b;
+
+	return left->low < right->low ? -1 : left->low > right->low;
+}
+
+static void sort_ranges(struct lines *lines)
+{
+	uint64_t max_high = 0;
+
+	if (lines->n_ranges)
+		qsort(lines->ranges, lines->n_ranges, sizeof(*lines->ranges), compare_ranges);
+	for (size_t i = 0; i < lines->n_ranges; i++) {
+		if (lines->ranges[i].high > max_high)
+			max_high = lines->ranges[i].high;
+		lines->ranges[i].max_high = max_high;
+	}
+}
+
+struct lines *lines_create(struct object *object)
+{
+	struct lines *lines = calloc(1, sizeof(*lines));
+	Dwarf_Addr bias = 0;
+
+	if (!lines)
+		return NULL;
+
+	Dwarf *dwarf = dwfl_module_getdwarf(object->module, &bias);
+	lines->bias = bias;
+	if (dwarf && add_units(lines, dwarf) < 0)
+		return lines_destroy(lines);
+	sort_ranges(lines);
+	return lines;
+}
+
+size_t lines_n_units(const struct lines *lines)
+{
+	return lines->n_ranges;
+}
+
+static struct unit *find_unit(struct lines *lines, uint64_t address)
+{
+	size_t low = 0;
+	size_t high = lines->n_ranges;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (lines->ranges[middle].low <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low > 0 && lines->ranges[low - 1].max_high > address) {
+		const struct unit_range *range = &lines->ranges[--low];
+
+		if (address < range->high)
+			return &lines->units[range->unit];
+	}
+	return NULL;
+}
+
+/* The position in the line table; leaves it as it was when there is none. */
+static void find_position(struct unit *unit, uint64_t address, struct symbol_line *line)
+{
+	Dwarf_Line *position = dwarf_getsrc_die(&unit->die, address);
+
+	if (!position)
+		return;
+	line->file = dwarf_linesrc(position, NULL, NULL);
+	dwarf_lineno(position, &line->line);
+}
+
+size_t lines_find(struct lines *lines, uint64_t address, struct symbol_line *ret_lines, size_t max)
+{
+	uint64_t dwarf_address = address - lines->bias;
+	struct unit *unit = find_unit(lines, dwarf_address);
+	struct symbol_line first = { 0 };
+
+	if (!unit || max == 0)
+		return 0;
+	if (!unit->functions)
+		unit->functions = unit_functions_create(&unit->body, &unit->die);
+	find_position(unit, dwarf_address, &first);
+
+	size_t n = unit->functions
+			   ? unit_functions_find(unit->functions, dwarf_address, ret_lines, max)
+			   : 0;
+	if (n == 0 && !first.file)
+		return 0;
+	if (n == 0)
+		ret_lines[n++] = (struct symbol_line){ 0 };
+	ret_lines[0].file = first.file;
+	ret_lines[0].line = first.line;
+	return n;
+}

@@ -1,0 +1,94 @@
+#include "analyze/module-list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/grow.h"
+
+struct module_list *module_list_create(void)
+{
+	return calloc(1, sizeof(struct module_list));
+}
+
+struct module_list *module_list_destroy(struct module_list *list)
+{
+	if (!list)
+		return NULL;
+	free(list->items);
+	free(list->max_ends);
+	free(list->ends);
+	free(list);
+	return NULL;
+}
+
+/* How many items start at or before an address. */
+static size_t count_up_to(const struct module_list *list, uint64_t address)
+{
+	size_t low = 0;
+	size_t high = list->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (list->items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct module *module_list_add(struct module_list *list, const struct module *module)
+{
+	if (grow_array(&list->items, list->n, &list->n_allocated, sizeof(*list->items)) < 0 ||
+	    grow_array(&list->max_ends, list->n, &list->n_max_ends_allocated,
+		       sizeof(*list->max_ends)) < 0)
+		return NULL;
+
+	size_t at = count_up_to(list, module->start);
+	while (at > 0 && list->items[at - 1].start == module->start &&
+	       list->items[at - 1].load_ns > module->load_ns)
+		at--;
+	memmove(list->items + at + 1, list->items + at, (list->n - at) * sizeof(*list->items));
+	list->items[at] = *module;
+	list->items[at].order = list->n_told++;
+	list->n++;
+	for (size_t i = at; i < list->n; i++) {
+		uint64_t before = i ? list->max_ends[i - 1] : 0;
+
+		list->max_ends[i] = list->items[i].end > before ? list->items[i].end : before;
+	}
+	return &list->items[at];
+}
+
+static bool holds(const struct module *module, uint64_t address, int64_t time_ns)
+{
+	return address - module->start < module->end - module->start &&
+	       module->load_ns <= time_ns && time_ns < module->unload_ns;
+}
+
+struct module *module_list_find(struct module_list *list, uint64_t address, int64_t time_ns)
+{
+	if (list->last < list->n && holds(&list->items[list->last], address, time_ns))
+		return &list->items[list->last];
+
+	for (size_t i = count_up_to(list, address); i > 0 && list->max_ends[i - 1] > address; i--) {
+		if (holds(&list->items[i - 1], address, time_ns)) {
+			list->last = i - 1;
+			return &list->items[i - 1];
+		}
+	}
+	return NULL;
+}
+
+struct module *module_list_same(const struct module_list *list, uint64_t start, uint64_t end,
+				int64_t time_ns)
+{
+	for (size_t i = count_up_to(list, start); i > 0 && list->items[i - 1].start == start; i--) {
+		struct module *module = &list->items[i - 1];
+
+		if (module->end == end && time_ns < module->unload_ns)
+			return module;
+	}
+	return NULL;
+}

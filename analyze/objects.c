@@ -1,0 +1,128 @@
+#include "analyze/objects.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "analyze/grow.h"
+#include "analyze/key-map.h"
+#include "analyze/object-file.h"
+
+struct objects {
+	struct object **items;
+	size_t n;
+	size_t n_allocated;
+	struct key_map by_name; /* 128-bit hash of the name -> number + 1 */
+	char *debug_path; /* of libdwfl; NULL: its default */
+};
+
+int objects_create(const char *debug_path, struct objects **ret_objects)
+{
+	struct objects *objects = calloc(1, sizeof(*objects));
+
+	if (!objects)
+		return -ENOMEM;
+	objects->debug_path = debug_path ? strdup(debug_path) : NULL;
+	if (debug_path && !objects->debug_path) {
+		free(objects);
+		return -ENOMEM;
+	}
+	*ret_objects = objects;
+	return 0;
+}
+
+static void object_destroy(struct object *object)
+{
+	if (!object)
+		return;
+	object_file_close(object);
+	free(object->name);
+	free(object->path);
+	free(object->build_id);
+	free(object);
+}
+
+struct objects *objects_destroy(struct objects *objects)
+{
+	if (!objects)
+		return NULL;
+	for (size_t i = 0; i < objects->n; i++)
+		object_destroy(objects->items[i]);
+	free(objects->items);
+	key_map_finish(&objects->by_name);
+	free(objects->debug_path);
+	free(objects);
+	return NULL;
+}
+
+/* Takes over the three strings, also when it fails. */
+static struct object *add(struct objects *objects, char *name, char *path, char *build_id)
+{
+	struct object *object = calloc(1, sizeof(*object));
+
+	if (!object || !name || !path ||
+	    grow_array(&objects->items, objects->n, &objects->n_allocated,
+		       sizeof(struct object *)) < 0) {
+		free(object);
+		free(name);
+		free(path);
+		free(build_id);
+		return NULL;
+	}
+	*object = (struct object){
+		.name = name,
+		.path = path,
+		.build_id = build_id,
+		.number = (uint32_t)objects->n,
+		.debug_path = &objects->debug_path,
+	};
+	objects->items[objects->n++] = object;
+	return object;
+}
+
+static struct object *get(struct objects *objects, const char *name, const char *path,
+			  size_t path_bytes)
+{
+	XXH128_hash_t hash = XXH3_128bits(name, strlen(name));
+	uint64_t number = key_map_get(&objects->by_name, hash.low64, hash.high64);
+
+	if (number)
+		return objects->items[number - 1];
+
+	/* A name that is not the path can only be a build-id. */
+	bool is_path = strlen(name) == path_bytes && memcmp(name, path, path_bytes) == 0;
+	struct object *object = add(objects, strdup(name), strndup(path, path_bytes),
+				    is_path ? NULL : strdup(name));
+	if (!object || key_map_put(&objects->by_name, hash.low64, hash.high64, objects->n) < 0)
+		return NULL;
+	return object;
+}
+
+struct object *objects_get(struct objects *objects, const uint8_t *build_id, size_t build_id_bytes,
+			   const char *path, size_t path_bytes)
+{
+	char *name = build_id_bytes ? object_file_hex(build_id, build_id_bytes)
+				    : strndup(path, path_bytes);
+
+	struct object *object = name ? get(objects, name, path, path_bytes) : NULL;
+	free(name);
+	return object;
+}
+
+struct object *objects_get_named(struct objects *objects, const char *name, const char *path)
+{
+	return get(objects, name, path, strlen(path));
+}
+
+size_t objects_count(const struct objects *objects)
+{
+	return objects->n;
+}
+
+struct object *objects_at(const struct objects *objects, size_t i)
+{
+	return objects->items[i];
+}

@@ -1,0 +1,136 @@
+/* The tables process, thread and thread_name. */
+#include <errno.h>
+
+#include "analyze/statement.h"
+#include "analyze/tasks-internal.h"
+#include "schemas/ring.h"
+
+static const char *const why_not_names[] = {
+	[TRACE_NOT_STATIC] = "static",	   [TRACE_NOT_SETUID] = "setuid",
+	[TRACE_NOT_32BIT] = "32-bit",	   [TRACE_NOT_CHROOT] = "chroot",
+	[TRACE_NOT_ENVIRONMENT] = "env",   [TRACE_NOT_FOLLOWED] = "not followed",
+	[TRACE_NOT_ATTACHED] = "no hello",
+};
+
+const char *tasks_why_not_name(uint16_t why_not)
+{
+	if (why_not == TRACE_TRACED)
+		return NULL;
+	if (why_not >= sizeof(why_not_names) / sizeof(*why_not_names))
+		return why_not_names[TRACE_NOT_ATTACHED];
+	return why_not_names[why_not];
+}
+
+static int write_process(const struct tasks *tasks, const struct task_process *process,
+			 sqlite3_stmt *statement, int64_t run_id)
+{
+	const struct task_process *parent = tasks_process(tasks, process->parent);
+	const char *exe = process->exe ? process->exe : "";
+
+	statement_integer(statement, 1, process->row);
+	statement_integer(statement, 2, run_id);
+	statement_integer(statement, 3, process->number < TASKS_UNSEEN ? process->number : 0);
+	statement_integer_or_null(statement, 4, parent ? parent->row : 0, parent);
+	statement_integer(statement, 5, process->pid);
+	statement_integer(statement, 6, process->ns_pid);
+	statement_integer(statement, 7, process->exec_seq);
+	statement_text(statement, 8, process->birth == RING_BIRTH_FORK ? "fork" : "exec");
+	statement_text(statement, 9, exe);
+	statement_text(statement, 10, process->command ? process->command : exe);
+	statement_integer(statement, 11, process->why_not == TRACE_TRACED);
+	statement_text(statement, 12, tasks_why_not_name(process->why_not));
+	statement_integer(statement, 13, process->begin_ns);
+	statement_integer_or_null(statement, 14, process->end_ns, process->end_ns != INT64_MAX);
+	statement_integer_or_null(statement, 15, process->status, process->status >= 0);
+	return statement_run(statement);
+}
+
+static int write_thread(const struct task_thread *thread, sqlite3_stmt *statement, int64_t run_id)
+{
+	bool has_stack = thread->stack_start;
+
+	statement_integer(statement, 1, thread->row);
+	statement_integer(statement, 2, run_id);
+	statement_integer(statement, 3, thread->image ? thread->image->row : 0);
+	statement_integer(statement, 4, thread->number < TASKS_UNSEEN ? thread->number : 0);
+	statement_integer(statement, 5, thread->tid);
+	statement_integer(statement, 6, thread->is_main);
+	statement_integer_or_null(statement, 7, (int64_t)thread->stack_start, has_stack);
+	statement_integer_or_null(statement, 8, (int64_t)thread->stack_end, has_stack);
+	statement_integer(statement, 9, thread->start_ns);
+	statement_integer_or_null(statement, 10, thread->end_ns, thread->end_ns != INT64_MAX);
+	statement_integer(statement, 11, (int64_t)thread->n_events);
+	return statement_run(statement);
+}
+
+static int write_processes(const struct tasks *tasks, sqlite3 *db, int64_t run_id)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(
+		db,
+		"INSERT INTO process(id, run_id, number, parent_id, pid, ns_pid, exec_seq, birth,"
+		" exe, command, traced, why_not, start_ns, end_ns, status)"
+		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		&statement);
+
+	for (size_t i = 0; r == 0 && i < tasks->processes.n; i++) {
+		if (tasks->processes.items[i])
+			r = write_process(tasks, tasks->processes.items[i], statement, run_id);
+	}
+	for (size_t i = 0; r == 0 && i < tasks->unseen_processes.n; i++) {
+		const struct task_process *process = tasks->unseen_processes.items[i];
+
+		if (process->number >= TASKS_UNSEEN && process->is_used)
+			r = write_process(tasks, process, statement, run_id);
+	}
+	return r;
+}
+
+static int write_threads(const struct tasks *tasks, sqlite3 *db, int64_t run_id)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(
+		db,
+		"INSERT INTO thread(id, run_id, process_id, number, tid, is_main, stack_start,"
+		" stack_end, start_ns, end_ns, n_events) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		&statement);
+
+	for (size_t i = 0; r == 0 && i < tasks->threads.n; i++) {
+		if (tasks->threads.items[i])
+			r = write_thread(tasks->threads.items[i], statement, run_id);
+	}
+	for (size_t i = 0; r == 0 && i < tasks->unseen_threads.n; i++) {
+		const struct task_thread *thread = tasks->unseen_threads.items[i];
+
+		if (thread->number >= TASKS_UNSEEN)
+			r = write_thread(thread, statement, run_id);
+	}
+	return r;
+}
+
+static int write_names(const struct tasks *tasks, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(
+		db, "INSERT INTO thread_name(thread_id, time_ns, name) VALUES(?, ?, ?)",
+		&statement);
+
+	for (size_t i = 0; r == 0 && i < tasks->n_names; i++) {
+		statement_integer(statement, 1, tasks->names[i].thread->row);
+		statement_integer(statement, 2, tasks->names[i].time_ns);
+		statement_text(statement, 3, tasks->names[i].name);
+		r = statement_run(statement);
+	}
+	return r;
+}
+
+int tasks_write(const struct tasks *tasks, sqlite3 *db, int64_t run_id)
+{
+	int r = write_processes(tasks, db, run_id);
+
+	if (r == 0)
+		r = write_threads(tasks, db, run_id);
+	if (r == 0)
+		r = write_names(tasks, db);
+	return r;
+}
