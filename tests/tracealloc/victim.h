@@ -1,0 +1,46 @@
+#pragma once
+/* What the victims share. Nothing in here allocates. */
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct program {
+	const char *name;
+	int (*run)(void);
+};
+
+/* Write "name=0x..." to stdout, past stdio, which allocates. */
+static inline void say(const char *name, uint64_t value)
+{
+	char line[80];
+	int n = snprintf(line, sizeof(line), "%s=0x%llx\n", name, (unsigned long long)value);
+
+	if (write(STDOUT_FILENO, line, (size_t)n) != n)
+		abort();
+}
+
+static inline int run_program(const struct program *programs, int argc, char **argv)
+{
+	for (; argc > 1 && programs->name; programs++)
+		if (strcmp(programs->name, argv[1]) == 0)
+			return programs->run();
+	return 99;
+}
+
+/* Resident bytes of this process. */
+static inline uint64_t resident_bytes(void)
+{
+	char text[128] = { 0 };
+	int fd = open("/proc/self/statm", O_RDONLY);
+	char *second;
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		abort();
+	close(fd);
+	second = strchr(text, ' ');
+	return second ? strtoull(second, NULL, 10) * 4096 : 0;
+}

@@ -1,0 +1,84 @@
+#pragma once
+/*
+ * What depends on the processor: ticks, system calls that leave errno alone, and an add that a
+ * signal handler of the same thread cannot split. x86-64 Linux.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#ifndef __x86_64__
+#error "tracealloc knows only x86-64: add the functions of this file for another processor"
+#endif
+
+/* Ticks now, not ordered with what stands around it: for the moment before a call. */
+static inline uint64_t ta_tsc_begin(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+/* Ticks after everything before it has been done: for the moment after a call. */
+static inline uint64_t ta_tsc_end(void)
+{
+	unsigned cpu;
+
+	return __builtin_ia32_rdtscp(&cpu);
+}
+
+/*
+ * Add to a counter that only this thread and its signal handlers change; returns the old value.
+ * One instruction, so no handler can come between; without the lock prefix, so it costs 2 ns.
+ */
+static inline uint64_t ta_local_fetch_add(_Atomic uint64_t *counter, uint64_t n)
+{
+	__asm__ volatile("xaddq %0, %1" : "+r"(n), "+m"(*counter) : : "memory", "cc");
+	return n;
+}
+
+/* A raw system call: the result, or a negative errno. errno itself is not touched. */
+static inline long ta_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+/* The thread pointer (FS base): the address of the thread's control block in glibc and musl. */
+static inline uintptr_t ta_thread_pointer(void)
+{
+	uintptr_t pointer;
+
+	__asm__("movq %%fs:0, %0" : "=r"(pointer));
+	return pointer;
+}
+
+/* Tell the core that this is a spin loop. */
+static inline void ta_relax(void)
+{
+	__builtin_ia32_pause();
+}
+
+/*
+ * Does a call instruction end at pc? code points to the bytes before pc, n_bytes of them (at most
+ * 7 are looked at). Intel SDM: E8 rel32; FF /2 with its ModRM forms, with or without a REX prefix.
+ */
+static inline bool ta_call_ends_at(const uint8_t *pc, unsigned n_bytes)
+{
+	if (n_bytes >= 5 && pc[-5] == 0xe8)
+		return true;
+	for (unsigned length = 2; length <= 7 && length <= n_bytes; length++) {
+		uint8_t modrm = pc[1 - (int)length];
+
+		if (pc[-(int)length] == 0xff && (modrm & 0x38) == 0x10)
+			return true;
+	}
+	return false;
+}

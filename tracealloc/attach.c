@@ -1,0 +1,162 @@
+#include "tracealloc/attach.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "schemas/ring.h"
+#include "tracealloc/arch.h"
+
+static uint64_t now_ms(void)
+{
+	struct timespec now = { 0 };
+
+	ta_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0, 0, 0, 0);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int left_ms(uint64_t deadline_ms)
+{
+	uint64_t now = now_ms();
+
+	return now >= deadline_ms ? 0 : (int)(deadline_ms - now);
+}
+
+/* Wait until fd can be read. 0, or -ETIMEDOUT. */
+static int wait_readable(int fd, uint64_t deadline_ms)
+{
+	struct pollfd poll = { .fd = fd, .events = POLLIN };
+	long r;
+
+	do {
+		struct timespec timeout = { .tv_nsec = left_ms(deadline_ms) * 1000000L };
+
+		r = ta_syscall(SYS_ppoll, (long)&poll, 1, (long)&timeout, 0, 0, 0);
+	} while (r == -EINTR && left_ms(deadline_ms) > 0);
+	return r == 1 ? 0 : -ETIMEDOUT;
+}
+
+/* Connect; while the collector's queue is full, again. */
+static int connect_to(int fd, const struct sockaddr_un *address, socklen_t length,
+		      uint64_t deadline_ms)
+{
+	const struct timespec pause = { .tv_nsec = 500000 };
+	long r;
+
+	for (;;) {
+		r = ta_syscall(SYS_connect, fd, (long)address, length, 0, 0, 0);
+		if ((r != -EAGAIN && r != -EINTR) || left_ms(deadline_ms) == 0)
+			return (int)r;
+		ta_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+	}
+}
+
+static int connect_path(int fd, const char *path, uint64_t deadline_ms)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	size_t length = strlen(path);
+	int r;
+
+	if (length + 1 >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, length + 1);
+	r = connect_to(fd, &address, sizeof(address), deadline_ms);
+	if (r == 0)
+		return 0;
+	/* Another root folder, or no right to see this one: the abstract name of the same path. */
+	memcpy(address.sun_path + 1, path, length);
+	address.sun_path[0] = '\0';
+	return connect_to(fd, &address,
+			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length),
+			  deadline_ms);
+}
+
+static int say_hello(int fd, uint32_t pid)
+{
+	struct recording_hello hello = {
+		.magic = RECORDING_MAGIC,
+		.version = RING_VERSION,
+		.pid = pid,
+		.tid = (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
+		.ticks = ta_tsc_begin(),
+	};
+	long r = ta_syscall(SYS_sendto, fd, (long)&hello, sizeof(hello), MSG_NOSIGNAL, 0, 0);
+
+	return r == sizeof(hello) ? 0 : -EPROTO;
+}
+
+/* Take the welcome and the file descriptor that may come with it (-1: none). */
+static int take_welcome(int fd, struct recording_welcome *ret_welcome, int *ret_pool_fd)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { .iov_base = ret_welcome, .iov_len = sizeof(*ret_welcome) };
+	struct msghdr message = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	long r = ta_syscall(SYS_recvmsg, fd, (long)&message, MSG_CMSG_CLOEXEC, 0, 0, 0);
+
+	*ret_pool_fd = -1;
+	if (r < 0)
+		return (int)r;
+	if (message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
+	    control.head.cmsg_level == SOL_SOCKET && control.head.cmsg_type == SCM_RIGHTS)
+		memcpy(ret_pool_fd, CMSG_DATA(&control.head), sizeof(*ret_pool_fd));
+	if (r != sizeof(*ret_welcome) || ret_welcome->magic != RECORDING_MAGIC)
+		return -EPROTO;
+	return ret_welcome->verdict == RECORDING_ACCEPTED && *ret_pool_fd >= 0 ? 0 : -ECONNREFUSED;
+}
+
+static int map_pool(int pool_fd, uint64_t pool_bytes, void **ret_pool)
+{
+	long memory = ta_syscall(SYS_mmap, 0, (long)pool_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+				 pool_fd, 0);
+
+	if (memory < 0)
+		return (int)memory;
+	*ret_pool = (void *)memory;
+	return 0;
+}
+
+static int talk(int fd, const char *path, uint32_t pid, struct recording_welcome *welcome,
+		void **ret_pool)
+{
+	uint64_t deadline_ms = now_ms() + RECORDING_ATTACH_MS;
+	int pool_fd = -1;
+	int r = connect_path(fd, path, deadline_ms);
+
+	if (r == 0)
+		r = say_hello(fd, pid);
+	if (r == 0)
+		r = wait_readable(fd, deadline_ms);
+	if (r == 0)
+		r = take_welcome(fd, welcome, &pool_fd);
+	if (r == 0)
+		r = map_pool(pool_fd, welcome->pool_bytes, ret_pool);
+	if (pool_fd >= 0)
+		ta_syscall(SYS_close, pool_fd, 0, 0, 0, 0, 0);
+	return r;
+}
+
+int ta_attach_socket(const char *path, uint32_t pid, struct recording_welcome *ret_welcome,
+		     void **ret_pool)
+{
+	long fd = ta_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+			     0, 0, 0);
+	int r;
+
+	if (fd < 0)
+		return (int)fd;
+	r = talk((int)fd, path, pid, ret_welcome, ret_pool);
+	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	return r;
+}

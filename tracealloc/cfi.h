@@ -1,0 +1,40 @@
+#pragma once
+/*
+ * How to find the caller's frame at an address, from a module's .eh_frame (LSB core, "Exception
+ * Frames"; DWARF 5 section 6.4; register numbers of the x86-64 psABI). Reads only the module's
+ * mapped bytes, allocates nothing, signal safe.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tracealloc/module.h"
+
+enum ta_cfi_register {
+	TA_CFI_RBP = 6,
+	TA_CFI_RSP = 7,
+	TA_CFI_RETURN = 16,
+};
+
+/* Where a register of the caller is found. */
+enum ta_cfi_place {
+	TA_CFI_SAME,	  /* not changed */
+	TA_CFI_UNDEFINED, /* of the return address: there is no caller */
+	TA_CFI_AT_CFA,	  /* stored at CFA + offset */
+	TA_CFI_OTHER,	  /* by an expression, or in another register */
+};
+
+struct ta_cfi_rule {
+	uint64_t cfa_register; /* CFA = this register + cfa_offset */
+	int64_t cfa_offset;
+	bool cfa_is_other; /* by an expression */
+	uint8_t rbp_place; /* enum ta_cfi_place */
+	uint8_t return_place;
+	int64_t rbp_offset;
+	int64_t return_offset;
+};
+
+/*
+ * The rule for the instruction at pc (of a return address: the byte before it). 0, -ENOENT when
+ * the module says nothing about pc, -EBADMSG when what it says cannot be read.
+ */
+int ta_cfi_find(const struct ta_module *module, uintptr_t pc, struct ta_cfi_rule *ret_rule);

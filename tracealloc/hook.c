@@ -1,0 +1,113 @@
+#include "tracealloc/hook.h"
+
+#include <errno.h>
+
+#include "tracealloc/module.h"
+#include "tracealloc/real.h"
+
+/* Without a known stack: how far above a guard a hook may start and still mean "unwound". */
+#define NEAR_BYTES (256u << 10)
+
+/*
+ * Has the stack been unwound past the hook that set the guard? A hook that is called from inside
+ * it starts further down. A handler on an alternate stack may start anywhere: it is outside the
+ * thread's own stack, and counts as nested.
+ */
+static bool is_stale(const struct ta_thread *thread, uintptr_t guard, uintptr_t frame)
+{
+	guard &= ~TA_GUARD_STACK;
+	if (thread && guard >= thread->stack_start && guard < thread->stack_end)
+		return frame >= guard && frame < thread->stack_end;
+	return frame >= guard && frame - guard < NEAR_BYTES;
+}
+
+/* A hook inside a hook: it records when the thread has a chain of this image. */
+static void enter_nested(struct ta_hook *hook, uint32_t state)
+{
+	struct ta_thread *thread = ta_tls.thread;
+
+	/* An epoch may have been added since the outermost hook began; a fork sets TA_ASK. */
+	if (!(state & TA_ON) || !thread || ta_tls.seen == (uint32_t)TA_SEEN_NONE) {
+		if (state != TA_OFF)
+			ta_image_count_late();
+		return;
+	}
+	hook->thread = thread;
+	hook->bits = TA_NESTED_BITS;
+}
+
+/* Attach, or wait until the thread that attaches is ready. Returns the new state. */
+static uint32_t settle_state(uint32_t state)
+{
+	while (!(state & TA_ON) && state != TA_OFF) {
+		if (state == TA_ASK &&
+		    atomic_compare_exchange_strong(&ta_state.word, &state, TA_BUSY))
+			ta_image_attach();
+		else
+			ta_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+		state = atomic_load(&ta_state.word);
+	}
+	return state;
+}
+
+/* Make the thread fit the state: give it a chain, or let it forget its stacks. */
+static bool settle_thread(uint32_t state)
+{
+	if (ta_tls.ended)
+		return false;
+	if (!ta_tls.thread) {
+		bool is_first = ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == ta_image.pid;
+
+		if (!ta_thread_begin(is_first))
+			return false;
+	} else if (ta_tls.seen != (uint32_t)TA_SEEN_NONE) {
+		ta_stack_forget(ta_tls.thread);
+	}
+	ta_tls.seen = state;
+	return true;
+}
+
+static void enter_outermost(struct ta_hook *hook, uintptr_t frame)
+{
+	uint32_t state;
+	bool ok;
+
+	if (ta_tls.guard && ta_tls.thread)
+		ta_record_repair(ta_tls.thread);
+	ta_tls.guard = frame;
+	ta_compiler_barrier();
+	state = settle_state(atomic_load(&ta_state.word));
+	ok = state != TA_OFF && (state == ta_tls.seen || settle_thread(state));
+	if (!ok && state != TA_OFF)
+		ta_image_count_late();
+	if (ok)
+		hook->thread = ta_tls.thread;
+	else
+		ta_tls.guard = 0;
+}
+
+void ta_hook_enter_slow(struct ta_hook *hook, uintptr_t frame)
+{
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+	int saved = errno;
+
+	*hook = (struct ta_hook){ .thread = NULL };
+	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, frame))
+		enter_nested(hook, state);
+	else
+		enter_outermost(hook, frame);
+	errno = saved;
+}
+
+/* Attach before main even when nothing allocates; the first hook may have done it already. */
+__attribute__((constructor)) static void start(void)
+{
+	const uintptr_t *frame = __builtin_frame_address(0);
+	struct ta_hook hook;
+
+	ta_real_resolve();
+	if (!ta_hook_enter(&hook, frame, ~0u))
+		return;
+	ta_chunk_room(hook.thread, RING_RECORD_BYTES);
+	ta_hook_leave(&hook);
+}

@@ -1,0 +1,123 @@
+#pragma once
+/*
+ * What every hook does around the real call: enter, capture the stack, record, leave.
+ *
+ * The recursion guard is the frame address of the outermost hook that runs in this thread. A hook
+ * that starts while it is set is nested: an allocator that maps memory, or a signal handler. It
+ * records with TRACE_EVENT_NESTED, never takes a chunk and never touches the table of stacks, so
+ * nothing that it interrupts is torn. When a handler jumped out of a hook, the next hook sees that
+ * the stack has been unwound past the guard, repairs the chain and goes on.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/trace-format.h"
+#include "tracealloc/clock.h"
+#include "tracealloc/record.h"
+#include "tracealloc/stack.h"
+#include "tracealloc/state.h"
+#include "tracealloc/thread.h"
+
+#define TA_EXPORT __attribute__((visibility("default")))
+#define ta_always_inline inline __attribute__((always_inline))
+
+/* A running hook. */
+struct ta_hook {
+	struct ta_thread *thread; /* NULL: nothing is recorded */
+	uint32_t bits;		  /* 0, or TA_NESTED_BITS */
+	uint32_t stack_id;
+};
+
+/*
+ * The rare ways into a hook: no thread state yet, nested, off. Fills hook; hook->thread is NULL
+ * when nothing is to be recorded. Keeps errno.
+ */
+void ta_hook_enter_slow(struct ta_hook *hook, uintptr_t frame);
+
+/* Begin a hook; frame is its __builtin_frame_address(0). False: call through, record nothing. */
+static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t *frame,
+					   uint32_t events)
+{
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+
+	if (ta_likely(state == ta_tls.seen && !ta_tls.guard)) {
+		ta_tls.guard = (uintptr_t)frame;
+		ta_compiler_barrier();
+		*hook = (struct ta_hook){ .thread = ta_tls.thread };
+	} else if (state == TA_OFF) {
+		return false;
+	} else {
+		ta_hook_enter_slow(hook, (uintptr_t)frame);
+	}
+	if (ta_likely(hook->thread && (ta_image.events & events)))
+		return true;
+	if (hook->thread && !hook->bits)
+		ta_tls.guard = 0;
+	return false;
+}
+
+static ta_always_inline void ta_hook_leave(const struct ta_hook *hook)
+{
+	ta_compiler_barrier();
+	if (ta_likely(!hook->bits))
+		ta_tls.guard = 0;
+}
+
+/* Capture the stack. A nested hook has that of the outermost one: its own outer part, at least. */
+static ta_always_inline void ta_hook_stack(struct ta_hook *hook, const uintptr_t *frame)
+{
+	if (ta_likely(!hook->bits)) {
+		hook->stack_id = ta_stack_capture(hook->thread, frame);
+		ta_compiler_barrier();
+		ta_tls.guard = (uintptr_t)frame | TA_GUARD_STACK;
+	} else if (ta_tls.guard & TA_GUARD_STACK) {
+		hook->stack_id = hook->thread->last->id;
+	}
+}
+
+/* The head of a record of this hook. */
+static ta_always_inline uint64_t ta_hook_head(const struct ta_hook *hook, enum trace_op op,
+					      enum trace_call call, uint32_t n_slots)
+{
+	return RING_HEAD(op, (uint32_t)call | hook->bits, n_slots, hook->stack_id);
+}
+
+/* Fill and commit a record of one slot. */
+static ta_always_inline void ta_record_fill(struct ring_record *record, uint64_t head,
+					    uint64_t ticks, uintptr_t address, uint64_t size)
+{
+	record->ticks = ticks;
+	record->address = address;
+	record->size = size;
+	ta_record_commit(&record->head, head);
+}
+
+/* Record a block that was just born. */
+static ta_always_inline void ta_hook_alloc(const struct ta_hook *hook, enum trace_call call,
+					   const void *block, size_t size)
+{
+	struct ring_record *record;
+
+	if (ta_unlikely(size < ta_image.min_bytes)) {
+		atomic_fetch_add_explicit(&ta_image.process->n_below_min, 1, memory_order_relaxed);
+		return;
+	}
+	record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
+	if (ta_unlikely(!record))
+		return;
+	ta_record_fill(record, ta_hook_head(hook, TRACE_OP_ALLOC, call, 1), ta_ticks_end(),
+		       (uintptr_t)block, size);
+}
+
+/* Record a block that is about to be given back. */
+static ta_always_inline void ta_hook_free(const struct ta_hook *hook, enum trace_call call,
+					  const void *block)
+{
+	struct ring_record *record;
+
+	record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
+	if (ta_unlikely(!record))
+		return;
+	ta_record_fill(record, ta_hook_head(hook, TRACE_OP_FREE, call, 1), ta_ticks_begin(),
+		       (uintptr_t)block, 0);
+}

@@ -1,0 +1,137 @@
+/* The hooks of the heap. A free is recorded before the real call: afterwards the address may
+ * already be another thread's. An allocation is recorded after it. */
+#include <errno.h>
+#include <string.h>
+
+#include "tracealloc/hook.h"
+#include "tracealloc/real.h"
+
+#define TA_REAL(name, type, params) TA_EXPORT type name params;
+#include "tracealloc/hooks.def"
+
+/* malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. */
+#define TA_HEAP(name, call, type, params, args, size)                                           \
+	TA_EXPORT type name params                                                              \
+	{                                                                                       \
+		const uintptr_t *frame = __builtin_frame_address(0);                            \
+		struct ta_hook hook;                                                            \
+		void *block;                                                                    \
+                                                                                                \
+		if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))                             \
+			return ta_real.name args;                                               \
+		ta_hook_stack(&hook, frame);                                                    \
+		block = ta_real.name args;                                                      \
+		if (ta_likely(block))                                                           \
+			ta_hook_alloc(&hook, call, block, size);                                \
+		ta_hook_leave(&hook);                                                           \
+		return block;                                                                   \
+	}
+#define TA_REAL(name, type, params)
+#include "tracealloc/hooks.def"
+
+TA_EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
+{
+	const uintptr_t *frame = __builtin_frame_address(0);
+	struct ta_hook hook;
+	int r;
+
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
+		return ta_real.posix_memalign(ret_block, alignment, size);
+	ta_hook_stack(&hook, frame);
+	r = ta_real.posix_memalign(ret_block, alignment, size);
+	if (r == 0)
+		ta_hook_alloc(&hook, TRACE_CALL_POSIX_MEMALIGN, *ret_block, size);
+	ta_hook_leave(&hook);
+	return r;
+}
+
+TA_EXPORT void free(void *block)
+{
+	struct ta_hook hook;
+
+	if (ta_unlikely(!block || ta_arena_has(block)))
+		return;
+	if (!ta_hook_enter(&hook, __builtin_frame_address(0), RING_EVENTS_HEAP)) {
+		ta_real.free(block);
+		return;
+	}
+	ta_hook_free(&hook, TRACE_CALL_FREE, block);
+	ta_real.free(block);
+	ta_hook_leave(&hook);
+}
+
+/* Write what realloc has done into its two reserved slots. */
+static void commit_realloc(const struct ta_hook *hook, struct ring_record2 *record, void *block,
+			   size_t size)
+{
+	enum trace_call call = RING_HEAD_CALL(record->detail);
+
+	record->detail = 0;
+	if (block) {
+		record->base.address = (uintptr_t)block;
+		record->base.size = size;
+		record->base.ticks = ta_ticks_end();
+		ta_record_commit(&record->base.head, ta_hook_head(hook, TRACE_OP_REALLOC, call, 2));
+	} else if (size == 0 && record->old_address) {
+		/* glibc: realloc(p, 0) gives the block back. A free, and an empty slot behind it. */
+		struct ring_record *second = (struct ring_record *)record + 1;
+		uintptr_t old_address = record->old_address;
+		uint64_t begin = record->begin_ticks;
+		struct ta_hook plain = { .bits = hook->bits };
+
+		memset(second, 0, sizeof(*second));
+		ta_record_cancel(second, sizeof(*second));
+		ta_record_fill(&record->base, ta_hook_head(&plain, TRACE_OP_FREE, call, 1), begin,
+			       old_address, 0);
+	} else {
+		ta_record_cancel(record, sizeof(*record));
+	}
+}
+
+/* realloc and reallocarray. A block of the arena moves to the real heap. */
+static ta_always_inline void *reallocate(const uintptr_t *frame, enum trace_call call, void *block,
+					 size_t size)
+{
+	struct ring_record2 *record;
+	struct ta_hook hook;
+	void *result;
+
+	if (ta_unlikely(ta_arena_has(block))) {
+		result = ta_real.malloc(size);
+		if (result)
+			memcpy(result, block,
+			       size < ta_arena_size(block) ? size : ta_arena_size(block));
+		return result;
+	}
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
+		return ta_real.realloc(block, size);
+	ta_hook_stack(&hook, frame);
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (ta_likely(record)) {
+		record->old_address = (uintptr_t)block;
+		record->detail = RING_HEAD(0, call, 0, 0);
+		record->begin_ticks = ta_ticks_begin();
+	}
+	result = ta_real.realloc(block, size);
+	if (ta_likely(record))
+		commit_realloc(&hook, record, result, size);
+	ta_hook_leave(&hook);
+	return result;
+}
+
+TA_EXPORT void *realloc(void *block, size_t size)
+{
+	return reallocate(__builtin_frame_address(0), TRACE_CALL_REALLOC, block, size);
+}
+
+/* Not the next library's reallocarray: it would come back to our realloc, as a second event. */
+TA_EXPORT void *reallocarray(void *block, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return reallocate(__builtin_frame_address(0), TRACE_CALL_REALLOCARRAY, block, bytes);
+}

@@ -1,0 +1,104 @@
+/* The hooks of memory maps. Each record is reserved before the call and committed after it. */
+#include <stdarg.h>
+#include <sys/mman.h>
+
+#include "tracealloc/hook.h"
+#include "tracealloc/real.h"
+
+#define TA_REAL(name, type, params) TA_EXPORT type name params;
+#include "tracealloc/hooks.def"
+
+static size_t round_to_pages(size_t size)
+{
+	return (size + TA_PAGE_BYTES - 1) & -(size_t)TA_PAGE_BYTES;
+}
+
+static void commit_map(const struct ta_hook *hook, struct ring_record2 *record, enum trace_op op,
+		       const void *address, size_t size)
+{
+	enum trace_call call = op == TRACE_OP_MMAP ? TRACE_CALL_MMAP : TRACE_CALL_MREMAP;
+
+	if (address == MAP_FAILED) {
+		ta_record_cancel(record, sizeof(*record));
+		return;
+	}
+	record->base.address = (uintptr_t)address;
+	record->base.size = round_to_pages(size);
+	record->base.ticks = ta_ticks_end();
+	ta_record_commit(&record->base.head, ta_hook_head(hook, op, call, 2));
+}
+
+TA_EXPORT void *mmap(void *address, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	const uintptr_t *frame = __builtin_frame_address(0);
+	struct ring_record2 *record;
+	struct ta_hook hook;
+	void *result;
+
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_MMAP))
+		return ta_real.mmap(address, size, prot, flags, fd, offset);
+	ta_hook_stack(&hook, frame);
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (record) {
+		record->detail = (uint32_t)prot | (uint64_t)(uint32_t)flags << 32;
+		record->begin_ticks = ta_ticks_begin();
+	}
+	result = ta_real.mmap(address, size, prot, flags, fd, offset);
+	if (record)
+		commit_map(&hook, record, TRACE_OP_MMAP, result, size);
+	ta_hook_leave(&hook);
+	return result;
+}
+
+/* off_t has 64 bits on every 64-bit Linux: one function with two names. */
+TA_EXPORT void *mmap64(void *address, size_t size, int prot, int flags, int fd, off64_t offset)
+	__attribute__((alias("mmap")));
+
+TA_EXPORT int munmap(void *address, size_t size)
+{
+	struct ring_record *record;
+	struct ta_hook hook;
+	uint64_t ticks;
+	int r;
+
+	if (!ta_hook_enter(&hook, __builtin_frame_address(0), RING_EVENTS_MMAP))
+		return ta_real.munmap(address, size);
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	ticks = ta_ticks_begin();
+	r = ta_real.munmap(address, size);
+	if (record && r == 0)
+		ta_record_fill(record, ta_hook_head(&hook, TRACE_OP_MUNMAP, TRACE_CALL_MUNMAP, 1),
+			       ticks, (uintptr_t)address, round_to_pages(size));
+	else if (record)
+		ta_record_cancel(record, sizeof(*record));
+	ta_hook_leave(&hook);
+	return r;
+}
+
+TA_EXPORT void *mremap(void *address, size_t old_size, size_t size, int flags, ...)
+{
+	const uintptr_t *frame = __builtin_frame_address(0);
+	struct ring_record2 *record;
+	struct ta_hook hook;
+	void *target;
+	void *result;
+	va_list list;
+
+	va_start(list, flags);
+	target = flags & MREMAP_FIXED ? va_arg(list, void *) : NULL;
+	va_end(list);
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_MMAP))
+		return ta_real.mremap(address, old_size, size, flags, target);
+	ta_hook_stack(&hook, frame);
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (record) {
+		record->old_address = (uintptr_t)address;
+		record->old_size = round_to_pages(old_size);
+		record->begin_ticks = ta_ticks_begin();
+	}
+	result = ta_real.mremap(address, old_size, size, flags, target);
+	if (record)
+		commit_map(&hook, record, TRACE_OP_MREMAP, result, size);
+	ta_hook_leave(&hook);
+	return result;
+}

@@ -1,0 +1,149 @@
+#include "tracealloc/stack-bounds.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tracealloc/arch.h"
+#include "tracealloc/state.h"
+
+#define DESCRIPTOR_BYTES 2048u /* of libc's thread descriptor that are searched */
+#define MAX_BEHIND	 16384u /* descriptor and rounding behind the thread pointer */
+#define DEFAULT_LIMIT	 (8u << 20)
+
+extern void *__libc_stack_end __attribute__((weak));
+
+/* Where the stack's (address, size) stand in the descriptor, in words; 0: not found yet. */
+static _Atomic uint32_t descriptor_word;
+
+/* Are these the address and size of the block that holds this stack and its descriptor? */
+static bool plausible(const uintptr_t *pair, uintptr_t self, uintptr_t here)
+{
+	uintptr_t start = pair[0];
+	uintptr_t end = start + pair[1];
+
+	return start % 16 == 0 && start < here && end > self + 512 && end - self <= MAX_BEHIND &&
+	       end > start;
+}
+
+static bool find_descriptor(uintptr_t self, uintptr_t here, const uintptr_t **ret_pair)
+{
+	const uintptr_t *words = (const uintptr_t *)self;
+	uint32_t known = atomic_load_explicit(&descriptor_word, memory_order_relaxed);
+
+	if (known && plausible(&words[known], self, here)) {
+		*ret_pair = &words[known];
+		return true;
+	}
+	for (uint32_t i = 1; i < DESCRIPTOR_BYTES / sizeof(*words); i++) {
+		if (!plausible(&words[i], self, here))
+			continue;
+		atomic_store_explicit(&descriptor_word, i, memory_order_relaxed);
+		*ret_pair = &words[i];
+		return true;
+	}
+	return false;
+}
+
+void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t self = ta_thread_pointer();
+	const uintptr_t *pair;
+
+	if (here >= ta_image.stack_start && here < ta_image.stack_end) {
+		*ret_start = ta_image.stack_start;
+		*ret_end = ta_image.stack_end;
+	} else if (find_descriptor(self, here, &pair)) {
+		*ret_start = pair[0];
+		*ret_end = self; /* the descriptor and the static TLS lie above the stack */
+	} else {
+		*ret_start = 0;
+		*ret_end = 0;
+	}
+}
+
+/* Read one hexadecimal number; *text moves behind it. */
+static uintptr_t parse_hex(const char **text)
+{
+	uintptr_t value = 0;
+
+	for (;; (*text)++) {
+		char c = **text;
+
+		if (c >= '0' && c <= '9')
+			value = value << 4 | (uintptr_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value << 4 | (uintptr_t)(c - 'a' + 10);
+		else
+			return value;
+	}
+}
+
+/* Does this line of maps, "start-end ...", hold address? */
+static bool line_holds(const char *line, uintptr_t address, uintptr_t *ret_start,
+		       uintptr_t *ret_end)
+{
+	uintptr_t start = parse_hex(&line);
+	uintptr_t end;
+
+	if (*line++ != '-')
+		return false;
+	end = parse_hex(&line);
+	if (address < start || address >= end)
+		return false;
+	*ret_start = start;
+	*ret_end = end;
+	return true;
+}
+
+/* Find the map that holds address. The head of each line is collected over the borders of reads. */
+static bool search_maps(int fd, uintptr_t address, uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	char line[40];
+	char buffer[1024];
+	uint32_t length = 0;
+	long n;
+
+	while ((n = ta_syscall(SYS_read, fd, (long)buffer, sizeof(buffer), 0, 0, 0)) > 0) {
+		for (long i = 0; i < n; i++) {
+			if (buffer[i] != '\n') {
+				if (length < sizeof(line) - 1)
+					line[length++] = buffer[i];
+				continue;
+			}
+			line[length] = '\0';
+			length = 0;
+			if (line_holds(line, address, ret_start, ret_end))
+				return true;
+		}
+	}
+	return false;
+}
+
+static uintptr_t stack_limit(void)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+
+	ta_syscall(SYS_getrlimit, RLIMIT_STACK, (long)&limit, 0, 0, 0, 0);
+	return limit.rlim_cur > (UINT64_C(1) << 40) ? DEFAULT_LIMIT : limit.rlim_cur;
+}
+
+void ta_stack_bounds_main(uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	uintptr_t inside = &__libc_stack_end ? (uintptr_t)__libc_stack_end :
+					       (uintptr_t)__builtin_frame_address(0);
+	uintptr_t start = inside;
+	uintptr_t end = (inside | (TA_PAGE_BYTES - 1)) + 1;
+	long fd = ta_syscall(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+
+	if (fd >= 0) {
+		search_maps((int)fd, inside, &start, &end);
+		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	}
+	/* The map grows downwards on demand, up to the limit. */
+	if (end - stack_limit() < start)
+		start = end - stack_limit();
+	*ret_start = start;
+	*ret_end = end;
+}

@@ -1,0 +1,92 @@
+#pragma once
+/*
+ * The state of a thread: its chain of chunks, its table of stacks. It lives in memory of our own
+ * (mmap), is handed to the next thread when one ends, and is found through 64 bytes of static TLS.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/ring.h"
+
+#define TA_TRACE_FRAMES	 RING_MAX_FRAMES
+#define TA_TABLE_SMALL	 256u	     /* entries inside the thread state */
+#define TA_TABLE_MAX	 (1u << 17)  /* entries: 2 MiB for each thread at most */
+
+/* One frame of a captured stack. */
+struct ta_frame {
+	uintptr_t address; /* of the frame: where the caller's rbp is stored */
+	uintptr_t pc;	   /* return address */
+};
+
+/* A captured stack, innermost frame first; node[i] is the id of frame i with all outside it. */
+struct ta_trace {
+	uint32_t n;
+	uint32_t id; /* = node[0] */
+	uint32_t stop; /* enum trace_stop; TRACE_STOP_NONE: it reaches the outermost frame */
+	struct ta_frame frame[TA_TRACE_FRAMES];
+	uint32_t node[TA_TRACE_FRAMES];
+};
+
+/* Table of nodes: (parent, pc) -> id, open addressing; id 0: free. */
+struct ta_node {
+	uintptr_t pc;
+	uint32_t parent;
+	uint32_t id;
+};
+
+struct ta_thread {
+	struct ring_chunk *chunk;  /* never NULL: without a chunk it is ta_chunk_none */
+	uint64_t pending;	   /* offset | bytes << 32 of the record being written */
+	uint64_t pending_nested;   /* the same for a hook in a signal handler */
+	const struct ta_trace *last; /* the trace captured last, one of traces[] */
+	uintptr_t stack_start;	   /* bounds of the thread's stack; both 0: not known */
+	uintptr_t stack_end;
+	struct ta_node *table;
+	uint32_t table_size;	   /* a power of 2 */
+	uint32_t table_used;
+	uint32_t next_id;	   /* of a node; ids are never used twice in a chain */
+	uint32_t stop_node[8];	   /* node of (parent 0, enum trace_stop), 0: not made yet */
+	uint32_t serial;
+	uint32_t sequence;	   /* of the next chunk in the chain */
+	uint32_t tid;
+	bool is_main;
+	bool announced;		   /* THREAD_START is written */
+	void *null_sink;	   /* RING_FLAG_NULL_SINK: the private chunk */
+	struct ta_thread *next_all;
+	_Atomic(struct ta_thread *) next_free;
+	struct ta_trace traces[2];
+	struct ta_node small_table[TA_TABLE_SMALL];
+};
+
+/* Static TLS, initial-exec: must stay within 64 bytes. */
+struct ta_tls {
+	struct ta_thread *thread;
+	uintptr_t guard;	/* frame of the outermost hook that runs, | TA_GUARD_STACK; 0: none */
+	uint32_t seen;		/* the state word for which `thread` is right */
+	uint32_t rounds;	/* of the key destructor */
+	bool ended;		/* the chain is closed: the thread is exiting */
+};
+_Static_assert(sizeof(struct ta_tls) <= 64, "static TLS is scarce");
+
+/* In ta_tls.guard: the hook has captured its stack, thread->last->id is its id. */
+#define TA_GUARD_STACK ((uintptr_t)1)
+
+/* With gcc 12 the attribute on the declaration alone is lost, so it stands at both places. */
+extern _Thread_local struct ta_tls ta_tls
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/*
+ * Give the calling thread a state and a chain. is_main: the image's first thread. Sets
+ * ta_tls.thread; false when there is no memory. Only in an outermost hook, guard set; errno kept.
+ */
+bool ta_thread_begin(bool is_main);
+
+/* Forget what the thread knew of its parent's chain: it is now alone in a forked child. */
+void ta_thread_forked(void);
+
+/* Write THREAD_START as the first record of a chain. The chunk is empty. */
+void ta_thread_announce(struct ta_thread *thread);
+
+/* Destructor of the pthread key: ends the chain in the last round. */
+void ta_thread_exit(void *thread);
