@@ -24,7 +24,10 @@ static struct value zero_flag(bool is_zero)
 static void finish_scan(struct machine *machine, const struct instruction *instruction,
 			struct scan scan)
 {
-	decode_machine_write(machine, instruction, 0, scan.result);
+	/* A scan of 0 may leave all 64 bits as they were (AMD does). */
+	decode_machine_skip(machine, instruction);
+	if (value_is_exact(scan.result))
+		decode_machine_write(machine, instruction, 0, scan.result);
 	machine_set_flags(machine, FLAGS_STATUS, scan.flags);
 }
 

@@ -130,6 +130,16 @@ void decode_execute_ret(struct machine *machine, const struct instruction *instr
 		machine->end = DECODE_END_RETURN;
 }
 
+/* What processors do not agree about. */
+void decode_execute_unclear(struct machine *machine, const struct instruction *instruction)
+{
+	(void)instruction;
+	for (unsigned i = 0; i < DECODE_N_REGS; i++)
+		machine->regs[i] = value_unknown();
+	decode_machine_forget_all(machine);
+	machine->end = DECODE_END_UNKNOWN_BRANCH;
+}
+
 void decode_execute_syscall(struct machine *machine, const struct instruction *instruction)
 {
 	(void)instruction;

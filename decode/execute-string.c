@@ -114,6 +114,24 @@ void decode_execute_lods(struct machine *machine, const struct instruction *inst
 	clear_count(machine, instruction);
 }
 
+/* Zydis does not list all of the registers that these instructions move. */
+static void skip_string(struct machine *machine, const struct instruction *instruction)
+{
+	decode_machine_skip(machine, instruction);
+	machine->regs[DECODE_SI] = value_unknown();
+	machine->regs[DECODE_DI] = value_unknown();
+	if (instruction->repeat != REPEAT_NONE)
+		machine->regs[DECODE_CX] = value_unknown();
+}
+
+/* With 32-bit addresses registers keep or lose their upper half depending on the count. */
+void decode_execute_string32(struct machine *machine, const struct instruction *instruction)
+{
+	skip_string(machine, instruction);
+	machine->regs[DECODE_AX] = value_unknown();
+	decode_machine_forget_all(machine);
+}
+
 /* With a repeat prefix the data end it: only rcx = 0 is certain. */
 void decode_execute_scas(struct machine *machine, const struct instruction *instruction)
 {
@@ -122,7 +140,7 @@ void decode_execute_scas(struct machine *machine, const struct instruction *inst
 	if (is_none(repetitions(machine, instruction)))
 		return;
 	if (instruction->repeat != REPEAT_NONE) {
-		decode_machine_skip(machine, instruction);
+		skip_string(machine, instruction);
 		return;
 	}
 	decode_compare_values(machine, machine_get_reg(machine, DECODE_AX, width),
@@ -135,7 +153,7 @@ void decode_execute_cmps(struct machine *machine, const struct instruction *inst
 	if (is_none(repetitions(machine, instruction)))
 		return;
 	if (instruction->repeat != REPEAT_NONE) {
-		decode_machine_skip(machine, instruction);
+		skip_string(machine, instruction);
 		return;
 	}
 	decode_compare_values(machine, load_element(machine, instruction, 0),

@@ -50,7 +50,7 @@ static const execute_function by_category[ZYDIS_CATEGORY_MAX_VALUE + 1] = {
 	[ZYDIS_CATEGORY_SYSCALL] = decode_execute_syscall,
 	[ZYDIS_CATEGORY_INTERRUPT] = decode_execute_syscall,
 	[ZYDIS_CATEGORY_UNCOND_BR] = decode_execute_syscall,
-	[ZYDIS_CATEGORY_COND_BR] = decode_execute_syscall,
+	[ZYDIS_CATEGORY_COND_BR] = decode_execute_unclear,
 	[ZYDIS_CATEGORY_CALL] = decode_execute_syscall,
 	[ZYDIS_CATEGORY_RET] = decode_execute_syscall,
 	[ZYDIS_CATEGORY_UINTR] = decode_execute_syscall,
@@ -71,8 +71,34 @@ static execute_function find_string(const ZydisDecodedInstruction *zydis)
 {
 	execute_function function = string_by_mnemonic[zydis->mnemonic];
 
-	/* 32-bit address registers keep or clear their upper half depending on the count. */
-	return function && zydis->address_width == 64 ? function : decode_execute_elsewhere;
+	return function && zydis->address_width == 64 ? function : decode_execute_string32;
+}
+
+static bool has_prefix(const ZydisDecodedInstruction *zydis, uint8_t prefix)
+{
+	for (unsigned i = 0; i < zydis->raw.prefix_count; i++)
+		if (zydis->raw.prefixes[i].value == prefix)
+			return true;
+	return false;
+}
+
+/*
+ * Where processors do not agree. Branches with an operand-size prefix (and no REX.W) are cut to 16
+ * bits by AMD, not by Intel; loope and loopne with F2 or F3 take the condition from the prefix on
+ * some; pause with REX.B is xchg r8 on some. No compiler makes them.
+ */
+static bool is_unclear(const ZydisDecodedInstruction *zydis)
+{
+	if (zydis->mnemonic == ZYDIS_MNEMONIC_PAUSE)
+		return zydis->raw.rex.B;
+	if (zydis->meta.branch_type == ZYDIS_BRANCH_TYPE_NONE)
+		return false;
+	if (has_prefix(zydis, 0x66) &&
+	    !(zydis->attributes & ZYDIS_ATTRIB_HAS_REX && zydis->raw.rex.W))
+		return true;
+	return (zydis->mnemonic == ZYDIS_MNEMONIC_LOOPE ||
+		zydis->mnemonic == ZYDIS_MNEMONIC_LOOPNE) &&
+	       (has_prefix(zydis, 0xf2) || has_prefix(zydis, 0xf3));
 }
 
 execute_function decode_execute_find(const ZydisDecodedInstruction *zydis)
@@ -85,6 +111,8 @@ execute_function decode_execute_find(const ZydisDecodedInstruction *zydis)
 		return decode_execute_syscall;
 	if (zydis->mnemonic == ZYDIS_MNEMONIC_LEAVE && zydis->operand_width != 64)
 		return decode_execute_elsewhere;
+	if (is_unclear(zydis))
+		return decode_execute_unclear;
 	if (!function)
 		function = by_category[zydis->meta.category];
 	return function ? function : decode_execute_skip;

@@ -1,0 +1,14 @@
+#pragma once
+/* Random instructions of the kinds that the emulator knows, and random bytes. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/decode/random.h"
+
+#define RANDOM_CODE_BYTES 32
+
+/* Fill code with one random instruction (bytes behind its end are random as well). */
+void random_instruction(struct random *random, uint8_t code[RANDOM_CODE_BYTES]);
+
+/* A register value: a small number, an edge, an address within [start, start + n_bytes), anything. */
+uint64_t random_reg(struct random *random, uint64_t start, unsigned n_bytes);
