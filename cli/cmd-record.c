@@ -1,6 +1,140 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "cli/cmd.h"
+#include "runner/run.h"
+#include "schemas/trace-format.h"
+
+static enum run_source source_of(enum option_choice choice)
+{
+	switch (choice) {
+	case CHOICE_SOURCE_CLOCK:
+		return RUN_SOURCE_CLOCK;
+	case CHOICE_SOURCE_FAULTS:
+		return RUN_SOURCE_FAULTS;
+	case CHOICE_SOURCE_NONE:
+		return RUN_SOURCE_NONE;
+	default:
+		return RUN_SOURCE_AUTO;
+	}
+}
+
+static struct run_options run_options_of(const struct option_set *options)
+{
+	return (struct run_options){
+		.command = options->operands,
+		.output = option_text(options, OPTION_OUTPUT),
+		.dir = option_text(options, OPTION_DIR),
+		.source = source_of(option_choice(options, OPTION_SOURCE)),
+		.frequency_hz = option_frequency(options, OPTION_FREQ),
+		.stacks = option_choice(options, OPTION_STACKS) == CHOICE_STACKS_NONE
+				  ? RING_STACKS_NONE
+				  : RING_STACKS_FP,
+		.buffer_bytes = option_size(options, OPTION_BUFFER_SIZE),
+		.max_bytes = option_size(options, OPTION_MAX_SIZE),
+		.force = option_flag(options, OPTION_FORCE),
+		.no_alloc = option_flag(options, OPTION_NO_ALLOC),
+		.no_follow = option_flag(options, OPTION_NO_FOLLOW),
+		.wait_child = option_choice(options, OPTION_WAIT) == CHOICE_WAIT_CHILD,
+		.private_samples = option_flag(options, OPTION_PRIVATE),
+	};
+}
+
+static void say_start(void *user, const struct run_start *start)
+{
+	const struct option_set *options = user;
+
+	if (!option_flag(options, OPTION_QUIET))
+		cmd_warn("recording %s (pid %d) to %s: %s", start->program, (int)start->pid,
+			 start->output, start->sources);
+}
+
+static void say_line(void *user, const char *line)
+{
+	(void)user;
+	cmd_warn("%s", line);
+}
+
+/* A count with commas: 4,210,233. */
+static const char *grouped(uint64_t number, char text[32])
+{
+	char digits[24];
+	int n = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	char *to = text;
+
+	for (int i = 0; i < n; i++) {
+		if (i > 0 && (n - i) % 3 == 0)
+			*to++ = ',';
+		*to++ = digits[i];
+	}
+	*to = '\0';
+	return text;
+}
+
+static const char *size_text(uint64_t bytes, char text[32])
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+	double value = (double)bytes;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit < sizeof(units) / sizeof(units[0]) - 1) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(text, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+	return text;
+}
+
+/* ", 2 not traced: ping (setuid), busybox (static)"; "" when all are. */
+static void untraced_text(const struct run_summary *summary, char *text, size_t n_bytes)
+{
+	size_t n = 0;
+
+	text[0] = '\0';
+	if (summary->n_processes > summary->n_traced)
+		n = (size_t)snprintf(text, n_bytes, ", %u not traced",
+				     summary->n_processes - summary->n_traced);
+	for (int why = 1; why < 8 && n < n_bytes; why++) {
+		if (summary->n_why_not[why])
+			n += (size_t)snprintf(text + n, n_bytes - n, "; %s (%s)",
+					      summary->why_not_example[why], run_why_not_name(why));
+	}
+}
+
+static void say_summary(const struct run_summary *summary)
+{
+	char events[32], samples[32], faults[32], losses[32], size[32], untraced[512];
+
+	untraced_text(summary, untraced, sizeof(untraced));
+	cmd_warn("%.1f s, %u process%s%s, %s allocation events, %s samples, %s page faults, %s "
+		 "lost; %s of trace",
+		 (double)summary->wall_ns / 1e9, summary->n_processes,
+		 summary->n_processes == 1 ? "" : "es", untraced,
+		 grouped(summary->n_events, events), grouped(summary->n_samples, samples),
+		 grouped(summary->n_faults, faults), grouped(summary->n_losses, losses),
+		 size_text(summary->file_bytes, size));
+	if (summary->wait_ns > 1000000)
+		cmd_warn(
+			"the program waited %.1f ms for the recorder (a larger --buffer-size helps)",
+			(double)summary->wait_ns / 1e6);
+	if (summary->was_let_go)
+		cmd_warn("the program runs on, unrecorded");
+	cmd_warn("next: memsight report %s", summary->output);
+}
 
 int cmd_record(const struct option_set *options)
 {
-	return cmd_fail("%s: this build cannot do that", option_command(options->command)->name);
+	struct run_options run = run_options_of(options);
+	struct run_observer observer = { (void *)options, say_start, say_line };
+	struct run_summary summary;
+	int r = run_record(&run, &observer, &summary);
+
+	if (summary.problem[0])
+		cmd_fail("%s", summary.problem);
+	if (r < 0)
+		return summary.exit_status;
+	if (!option_flag(options, OPTION_QUIET))
+		say_summary(&summary);
+	return summary.exit_status;
 }

@@ -53,12 +53,16 @@ struct run_code *run_code_destroy(struct run_code *code);
  * A sample at ip in a live process: stores the page of ip and the next one (look-ahead runs into it)
  * if they are not stored yet, and after some samples the image's read-only data. process_id is the
  * image, pid its number now, ticks the time of reading. Nearly always one look into a table.
- * Returns 0 (also when the page is not readable: counted) or the callback's negative result.
+ * Returns 0 (also when the page is not readable: counted), the callback's negative result, or
+ * -ENOMEM.
  */
 int run_code_sample(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t ip,
 		    uint64_t ticks);
 
-/* Store the page of an address if it is not yet. Returns 1 when it is stored (now or before), 0. */
+/*
+ * Store the page of an address if it is not yet. Returns 1 when it is stored (now or before), 0 when
+ * it cannot be (counted), or as run_code_sample().
+ */
 int run_code_page(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t address,
 		  uint64_t ticks);
 

@@ -24,9 +24,10 @@ struct run_node_bytes {
 } __attribute__((packed));
 _Static_assert(sizeof(struct run_node_bytes) == 12, "pairs of trace_process_sample");
 
-/* Kept by the caller for each process, from zero. */
+/* Kept by the caller for each process: zero but for pid at first. */
 struct run_process_sampler {
 	pid_t pid;
+	unsigned n_nodes; /* of the host; 0: not asked yet */
 	uint64_t nodes_not_before_ns; /* CLOCK_MONOTONIC: numa_maps is too expensive until then */
 };
 
@@ -39,7 +40,7 @@ struct run_process_sampler {
 int run_process_sample(struct run_process_sampler *sampler, struct trace_process_sample *ret_sample,
 		       struct run_node_bytes *ret_nodes, size_t max_nodes);
 
-/* Number of NUMA nodes with memory on this host, at least 1; read once. */
+/* Number of NUMA nodes with memory on this host, at least 1. */
 unsigned run_count_nodes(void);
 
 /*

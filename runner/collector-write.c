@@ -1,0 +1,189 @@
+/* What goes into the trace besides events: segments, limits, memory of processes, the end. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "runner/collector.h"
+#include "runner/host-facts.h"
+#include "runner/store.h"
+
+#define NS_PER_SECOND	   UINT64_C(1000000000)
+#define DISK_GUARD_DIVISOR 20 /* stops at one part in 20 free */
+#define RESERVE_BYTES	   (64u << 10) /* of --max-size, for what is written at the end */
+
+static struct trace_commit commit_at(const struct collector *collector, uint64_t ticks)
+{
+	return (struct trace_commit){
+		.ticks = ticks,
+		.raw_ns = clock_pair_raw_ns(&collector->last_pair, collector->ticks_per_second,
+					    ticks),
+	};
+}
+
+void collector_stop(struct collector *collector, const char *reason)
+{
+	if (collector->stopped_ticks)
+		return;
+	collector->stopped_ticks = clock_ticks(collector->clock);
+	snprintf(collector->stop_reason, sizeof(collector->stop_reason), "%s", reason);
+	pool_end(collector->pool);
+	collector->drain.is_muted = true;
+	samples_mute(&collector->samples);
+	collector_warn(collector, "recording has stopped: %s; the program goes on", reason);
+}
+
+int collector_commit(struct collector *collector)
+{
+	struct trace_commit commit = commit_at(collector, drain_safe_ticks(&collector->drain));
+	int err = trace_writer_commit(collector->writer, &commit, NULL);
+
+	collector->committed_ticks = commit.ticks;
+	switch (-err) {
+	case 0:
+		collector_check_limits(collector);
+		return 0;
+	case ENOSPC:
+	case EDQUOT:
+		collector_stop(collector, "the disk is full");
+		return 0;
+	case EFBIG:
+		collector_stop(collector, "the file size limit (ulimit -f) is reached");
+		return 0;
+	case EIO:
+		collector_stop(collector, "the disk reports an error");
+		return 0;
+	default:
+		return err;
+	}
+}
+
+void collector_check_limits(struct collector *collector)
+{
+	uint64_t bytes = trace_writer_file_bytes(collector->writer) +
+			 trace_writer_pending_bytes(collector->writer) / 2;
+	uint64_t most = collector->options->max_bytes, free_bytes, total_bytes;
+
+	if (collector->stopped_ticks)
+		return;
+	if (most && bytes + (most > 4 * RESERVE_BYTES ? RESERVE_BYTES : most / 4) > most)
+		collector_stop(collector, "--max-size is reached");
+	if (output_disk(collector->output, &free_bytes, &total_bytes) == 0 &&
+	    free_bytes < total_bytes / DISK_GUARD_DIVISOR)
+		collector_stop(collector, "less than 5 % of the disk are free");
+}
+
+static void sample_process(struct collector *collector, struct image *image)
+{
+	struct run_node_bytes nodes[RUN_MAX_NODES];
+	struct trace_process_sample sample = { 0 };
+	struct trace_string pairs = { .bytes = nodes };
+
+	if (run_process_sample(&image->sampler, &sample, nodes, RUN_MAX_NODES) < 0)
+		return;
+	sample.head.type = TRACE_RECORD_PROCESS_SAMPLE;
+	sample.ticks = clock_ticks(collector->clock);
+	sample.process_id = image->id;
+	pairs.n_bytes = sample.node_bytes;
+	trace_writer_record(collector->writer, &sample, sizeof(sample), &pairs, 1);
+}
+
+void collector_sample_processes(struct collector *collector)
+{
+	if (collector->stopped_ticks)
+		return;
+	for (struct image *image = collector->tracker.images.first; image; image = image->next)
+		sample_process(collector, image);
+}
+
+static uint64_t timeval_ns(const struct timeval *time)
+{
+	return (uint64_t)time->tv_sec * NS_PER_SECOND + (uint64_t)time->tv_usec * 1000;
+}
+
+static uint64_t own_cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static void store_exit(struct collector *collector, uint64_t ticks)
+{
+	const struct rusage *usage = &collector->usage;
+	struct trace_exit record = {
+		.head.type = TRACE_RECORD_EXIT,
+		.ticks = ticks,
+		.status = collector->wait_status,
+		.user_ns = timeval_ns(&usage->ru_utime),
+		.system_ns = timeval_ns(&usage->ru_stime),
+		.max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024,
+		.minor_faults = (uint64_t)usage->ru_minflt,
+		.major_faults = (uint64_t)usage->ru_majflt,
+		.collector_cpu_ns = own_cpu_ns(),
+	};
+
+	trace_writer_record(collector->writer, &record, sizeof(record), NULL, 0);
+}
+
+struct fact_writer {
+	struct trace_writer *writer;
+	uint64_t ticks;
+};
+
+static int write_end_fact(void *context, const char *key, const char *value)
+{
+	struct fact_writer *to = context;
+
+	return store_fact(to->writer, key, value, to->ticks, true);
+}
+
+/* Losses of the whole run. */
+static void store_losses(struct collector *collector, uint64_t ticks)
+{
+	const struct trace_writer_totals *totals = trace_writer_totals(collector->writer);
+	struct store_loss stopped = {
+		.count = collector->stopped_ticks ? 1 : 0,
+		.from_ticks = collector->stopped_ticks,
+		.to_ticks = ticks,
+		.source = "collector",
+		.reason = collector->stop_reason,
+	};
+	struct store_loss dropped = {
+		.count = totals->n_dropped_events + totals->n_dropped_samples,
+		.source = "collector",
+		.reason = "could not be written",
+	};
+
+	store_loss(collector->writer, &stopped);
+	store_loss(collector->writer, &dropped);
+	collector->tracker.n_losses +=
+		samples_store_losses(&collector->samples) + stopped.count + dropped.count;
+}
+
+int collector_end(struct collector *collector)
+{
+	struct fact_writer facts = { .writer = collector->writer };
+	struct trace_commit commit;
+	uint64_t ticks;
+
+	if (collector->tracker.images.n_live > 0) {
+		/* Somebody runs on: let hooks that are under way finish what they have reserved. */
+		struct timespec moment = { .tv_nsec = 2000000 };
+
+		pool_end(collector->pool);
+		nanosleep(&moment, NULL);
+	}
+	collector_round(collector);
+	ticks = clock_ticks(collector->clock);
+	tracker_finish(&collector->tracker, ticks);
+	facts.ticks = ticks;
+	run_facts(write_end_fact, &facts);
+	collector->last_pair = clock_pair_read(collector->clock);
+	store_clock(collector->writer, &collector->last_pair);
+	store_losses(collector, ticks);
+	store_exit(collector, ticks);
+	commit = commit_at(collector, collector->last_pair.ticks);
+	return trace_writer_finish(collector->writer, &commit);
+}

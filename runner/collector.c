@@ -1,0 +1,312 @@
+#include "runner/collector.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "runner/store.h"
+
+#define NS_PER_MS	 UINT64_C(1000000)
+#define NS_PER_SECOND	 UINT64_C(1000000000)
+#define MIN_INTERVAL_NS	 NS_PER_MS
+#define MAX_INTERVAL_NS	 (50 * NS_PER_MS)
+#define BUSY_INTERVAL_NS (20 * NS_PER_MS)
+#define ROUND_BYTES	 (4u << 20) /* what a round should find: it stays in the caches */
+#define MAX_ROUND_CHUNKS 128 /* then look at hellos: they wait for 100 ms at most */
+#define SAMPLE_NS	 (100 * NS_PER_MS)
+
+enum tag {
+	TAG_SIGNAL,
+	TAG_CONNECTION,
+	TAG_PROCESS,
+	TAG_RING,
+};
+
+static uint64_t tagged(enum tag tag, uint32_t value)
+{
+	return (uint64_t)tag << 32 | value;
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static int watch(struct collector *collector, int fd, uint64_t tag)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = tag };
+
+	if (fd < 0)
+		return 0;
+	return epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static void forget_image(void *user, uint32_t process_id)
+{
+	struct collector *collector = user;
+
+	if (collector->samples.code)
+		run_code_forget_image(collector->samples.code, process_id);
+}
+
+static void init_tracker(struct collector *collector)
+{
+	collector->tracker = (struct tracker){
+		.pool = collector->pool,
+		.drain = &collector->drain,
+		.writer = collector->writer,
+		.clock = collector->clock,
+		.ticks_per_second = collector->ticks_per_second,
+		.epoll_fd = collector->epoll_fd,
+		.epoll_tag = tagged(TAG_PROCESS, 0),
+		.no_alloc = collector->options->no_alloc,
+		.no_follow = collector->options->no_follow,
+		.forget = forget_image,
+		.user = collector,
+	};
+}
+
+int collector_init(struct collector *collector, const struct clock_pair *first_pair,
+		   uint64_t ticks_per_second, int signal_fd)
+{
+	struct drain_handler handler;
+	int err;
+
+	collector->clock = (enum ring_clock)collector->pool->control->clock;
+	collector->first_pair = *first_pair;
+	collector->last_pair = *first_pair;
+	collector->ticks_per_second = ticks_per_second;
+	collector->signal_fd = signal_fd;
+	collector->wait_status = -1;
+	collector->interval_ns = MIN_INTERVAL_NS;
+	collector->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (collector->epoll_fd < 0)
+		return -errno;
+	init_tracker(collector);
+	handler = tracker_drain_handler(&collector->tracker);
+	err = drain_init(&collector->drain, collector->pool, collector->writer, &handler,
+			 ticks_per_second / 1000);
+	collector->drain.safe_ticks = first_pair->ticks;
+	collector->samples.writer = collector->writer;
+	collector->samples.tracker = &collector->tracker;
+	for (int i = 0; err == 0 && i < 2; i++)
+		err = watch(collector, collector->recording->listen_fds[i],
+			    tagged(TAG_CONNECTION, 0));
+	return err < 0 ? err : watch(collector, signal_fd, tagged(TAG_SIGNAL, 0));
+}
+
+void collector_finish(struct collector *collector)
+{
+	while (collector->n_connections > 0)
+		close(collector->connections[--collector->n_connections]);
+	samples_close(&collector->samples);
+	images_finish(&collector->tracker.images);
+	if (collector->drain.pool)
+		drain_finish(&collector->drain);
+	if (collector->epoll_fd > 0)
+		close(collector->epoll_fd);
+	collector->epoll_fd = -1;
+}
+
+static void command_ended(struct collector *collector, uint64_t ticks)
+{
+	int status = -1;
+	pid_t pid = wait4(collector->command_pid, &status, WNOHANG, &collector->usage);
+
+	if (pid != collector->command_pid)
+		return;
+	collector->wait_status = status;
+	collector->command_has_ended = true;
+	collector->command_end_ns = monotonic_ns();
+	tracker_gone(&collector->tracker, collector->command_pid, status, ticks);
+}
+
+static void take_event(struct collector *collector, const struct epoll_event *event)
+{
+	uint32_t value = (uint32_t)event->data.u64;
+	uint64_t ticks = clock_ticks(collector->clock);
+
+	switch ((enum tag)(event->data.u64 >> 32)) {
+	case TAG_SIGNAL:
+		collector_take_signals(collector);
+		break;
+	case TAG_CONNECTION:
+		collector_take_connections(collector);
+		break;
+	case TAG_PROCESS:
+		/* All that it wrote before its end is read before its end is. */
+		collector_round(collector);
+		if ((pid_t)value == collector->command_pid && !collector->command_has_ended)
+			command_ended(collector, ticks);
+		else
+			tracker_gone(&collector->tracker, (pid_t)value, STORE_STATUS_UNKNOWN,
+				     ticks);
+		break;
+	case TAG_RING:
+		break; /* each round reads the rings */
+	}
+}
+
+int64_t collector_round(struct collector *collector)
+{
+	uint64_t ticks = clock_ticks(collector->clock);
+	struct tracker_slots slots;
+	int err;
+
+	/* A fork's task record was written before the child could claim its slot. */
+	tracker_find_slots(&collector->tracker, &slots);
+	err = samples_read(&collector->samples, ticks, &collector->last_pair,
+			   collector->ticks_per_second);
+	if (err < 0)
+		return err;
+	tracker_attach_slots(&collector->tracker, &slots);
+	return drain_round(&collector->drain, ticks, MAX_ROUND_CHUNKS);
+}
+
+/* Come back when a round's worth should be there. */
+static void adapt_interval(struct collector *collector, int64_t n_slots)
+{
+	uint64_t bytes = (uint64_t)n_slots * RING_RECORD_BYTES;
+	uint64_t target = (uint64_t)collector->pool->n_chunks * RING_CHUNK_BYTES / 16;
+	uint64_t elapsed = collector->now_ns - collector->last_round_ns;
+	uint64_t interval = 2 * collector->interval_ns;
+	uint64_t most = bytes > 0 ? BUSY_INTERVAL_NS : MAX_INTERVAL_NS;
+
+	if (target > ROUND_BYTES)
+		target = ROUND_BYTES;
+	if (bytes > 0 && elapsed * target / bytes < interval)
+		interval = elapsed * target / bytes;
+	if (interval > most)
+		interval = most;
+	if (interval < MIN_INTERVAL_NS)
+		interval = MIN_INTERVAL_NS;
+	/* The round was cut short: go on at once. */
+	if (bytes >= (uint64_t)MAX_ROUND_CHUNKS * RING_CHUNK_BYTES / 2)
+		interval = 0;
+	collector->interval_ns = interval;
+}
+
+static void each_second(struct collector *collector)
+{
+	struct clock_pair pair = clock_pair_read(collector->clock);
+
+	collector->last_pair = pair;
+	if (pair.raw_ns - collector->first_pair.raw_ns > NS_PER_SECOND / 2)
+		collector->ticks_per_second = clock_pair_rate(&collector->first_pair, &pair);
+	collector->tracker.ticks_per_second = collector->ticks_per_second;
+	store_clock(collector->writer, &pair);
+	collector_check_limits(collector);
+	collector->next_second_ns = collector->now_ns + NS_PER_SECOND;
+}
+
+/* What a person at the terminal may be waiting for. */
+static void say_what_is_waited_for(struct collector *collector)
+{
+	const struct image *image = collector->tracker.images.first;
+
+	if (collector->n_interrupts == 1 && !collector->said_interrupt &&
+	    !collector->command_has_ended &&
+	    collector->now_ns > collector->interrupted_ns + NS_PER_SECOND) {
+		collector->said_interrupt = true;
+		collector_warn(collector, "the program goes on after Ctrl-C; press it once more to "
+					  "end the recording and let the program run");
+	}
+	if (collector->command_has_ended && !collector->said_waiting && image &&
+	    collector->now_ns > collector->command_end_ns + 2 * NS_PER_SECOND) {
+		collector->said_waiting = true;
+		collector_warn(collector,
+			       "the command has ended; waiting for %u processes that it started "
+			       "(such as %d, %s). Ctrl-C ends the recording, --wait child does "
+			       "not wait",
+			       collector->tracker.images.n_live, (int)image->pid, image->exe);
+	}
+}
+
+static int do_timed_work(struct collector *collector)
+{
+	bool is_due = collector->now_ns >= collector->next_second_ns;
+
+	if (collector->now_ns >= collector->next_sample_ns) {
+		if (!collector->command_has_ended)
+			command_ended(collector, collector->drain.round_ticks);
+		say_what_is_waited_for(collector);
+		tracker_find_children(&collector->tracker);
+		collector_sample_processes(collector);
+		tracker_settle(&collector->tracker, collector->drain.round_ticks);
+		collector->next_sample_ns = collector->now_ns + SAMPLE_NS;
+	}
+	if (is_due)
+		each_second(collector);
+	if (is_due || trace_writer_pending_bytes(collector->writer) >= TRACE_SEGMENT_BYTES)
+		return collector_commit(collector);
+	return 0;
+}
+
+static bool has_ended(struct collector *collector)
+{
+	if (collector->was_let_go)
+		return true;
+	if (!collector->command_has_ended)
+		return false;
+	if (collector->options->wait_child)
+		return true;
+	tracker_settle(&collector->tracker, clock_ticks(collector->clock));
+	return collector->tracker.images.n_live == 0;
+}
+
+static int wait_for_events(struct collector *collector)
+{
+	struct epoll_event events[64];
+	struct timespec timeout = { .tv_nsec = (long)collector->interval_ns };
+	int n = epoll_pwait2(collector->epoll_fd, events, 64, &timeout, NULL);
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < n; i++)
+		take_event(collector, &events[i]);
+	return 0;
+}
+
+/* Programs that were about to say hello when the last known process ended are not left out. */
+static bool is_really_over(struct collector *collector)
+{
+	if (!has_ended(collector))
+		return false;
+	if (collector->was_let_go || collector->options->wait_child)
+		return true;
+	collector_take_connections(collector);
+	tracker_find_children(&collector->tracker);
+	collector_round(collector);
+	return has_ended(collector) && collector->n_connections == 0;
+}
+
+int collector_run(struct collector *collector)
+{
+	int64_t n_slots;
+	int err = 0;
+
+	collector->last_round_ns = monotonic_ns();
+	collector->next_second_ns = collector->last_round_ns + NS_PER_SECOND;
+	while (err == 0 && !is_really_over(collector)) {
+		err = wait_for_events(collector);
+		if (err < 0)
+			break;
+		collector->now_ns = monotonic_ns();
+		collector_take_connections(collector);
+		n_slots = collector_round(collector);
+		if (n_slots < 0)
+			return (int)n_slots;
+		adapt_interval(collector, n_slots);
+		collector->last_round_ns = collector->now_ns;
+		err = do_timed_work(collector);
+	}
+	return err;
+}

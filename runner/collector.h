@@ -1,0 +1,102 @@
+#pragma once
+/*
+ * The loop of a recording: drains the pool and the perf rings, answers hellos, follows processes,
+ * commits segments, and ends when those that it waits for have ended. One thread.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "common/trace-writer.h"
+#include "common/clock.h"
+#include "runner/drain.h"
+#include "runner/output.h"
+#include "runner/pool.h"
+#include "runner/recording.h"
+#include "runner/run-options.h"
+#include "runner/run.h"
+#include "runner/samples.h"
+#include "runner/tracker.h"
+
+#define COLLECTOR_MAX_CONNECTIONS 64
+
+struct collector {
+	/* The caller's: */
+	const struct run_options *options;
+	const struct run_observer *observer;
+	struct pool *pool;
+	struct recording *recording;
+	struct output *output;
+	struct trace_writer *writer;
+	pid_t command_pid;
+
+	/* Ours: */
+	struct drain drain;
+	struct tracker tracker;
+	struct samples samples;
+	enum ring_clock clock;
+	struct clock_pair first_pair;
+	struct clock_pair last_pair;
+	uint64_t ticks_per_second;
+	int epoll_fd;
+	int signal_fd;
+	int connections[COLLECTOR_MAX_CONNECTIONS]; /* accepted, their hello not read yet */
+	uint64_t connection_ends_ns[COLLECTOR_MAX_CONNECTIONS];
+	size_t n_connections;
+	uint64_t now_ns; /* CLOCK_MONOTONIC of this round */
+	uint64_t interval_ns;
+	uint64_t next_second_ns;
+	uint64_t next_sample_ns;
+	uint64_t last_round_ns;
+	uint64_t committed_ns;
+	uint64_t committed_ticks;
+	int wait_status; /* of the command */
+	bool command_has_ended;
+	struct rusage usage;
+	uint64_t command_end_ns;
+	bool was_let_go;
+	unsigned n_interrupts;
+	uint64_t interrupted_ns;
+	bool said_interrupt;
+	bool said_waiting;
+	uint64_t stopped_ticks; /* recording has stopped early; 0: it goes on */
+	char stop_reason[64];
+};
+
+/*
+ * Set up everything but the sources; the caller's fields are filled in. ticks_per_second is the
+ * nominal rate. Returns 0 or a negative errno. End with collector_finish() in any case.
+ */
+int collector_init(struct collector *collector, const struct clock_pair *first_pair,
+		   uint64_t ticks_per_second, int signal_fd);
+
+/* Collect until the end. Returns 0 or a negative errno; the trace is still to be finished. */
+int collector_run(struct collector *collector);
+
+/*
+ * End all images, write what is only known at the end, and finish the trace. Returns 0 or a
+ * negative errno of the writer: the trace then ends early.
+ */
+int collector_end(struct collector *collector);
+
+/* Free all. Safe on a zeroed struct and twice. */
+void collector_finish(struct collector *collector);
+
+/* For runner/collector*.c. Commit what is safe; returns 0 or a negative errno. */
+int collector_commit(struct collector *collector);
+/* Record nothing more from here on; the program goes on. */
+void collector_stop(struct collector *collector, const char *reason);
+/* Read all sources once. Returns the 32-byte slots consumed, or a negative errno. */
+int64_t collector_round(struct collector *collector);
+/* Stop if the trace or the disk has reached its limit. */
+void collector_check_limits(struct collector *collector);
+/* Store memory and CPU time of all images. */
+void collector_sample_processes(struct collector *collector);
+/* A signal came in. */
+void collector_take_signals(struct collector *collector);
+/* Accept connections, answer hellos. */
+void collector_take_connections(struct collector *collector);
+/* Say one line to a person. */
+__attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
+							  const char *format, ...);

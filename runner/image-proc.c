@@ -1,0 +1,256 @@
+#include "runner/image-proc.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/io.h"
+#include "schemas/recording.h"
+
+#define MAX_TEXT_BYTES	  (4u << 20)
+#define MAX_COMMAND_BYTES (64u << 10)
+
+/* Read a file of /proc/PID. NULL: it is gone or not ours to read. The caller frees. */
+static char *read_proc(pid_t pid, const char *name, size_t *ret_bytes)
+{
+	char path[96];
+	char *text = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return io_read_file(path, MAX_TEXT_BYTES, &text, ret_bytes) < 0 ? NULL : text;
+}
+
+static bool read_link(pid_t pid, const char *name, char *ret_target, size_t n_bytes)
+{
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	n = readlink(path, ret_target, n_bytes - 1);
+	if (n < 0)
+		return false;
+	ret_target[n] = '\0';
+	return true;
+}
+
+/* The last number of a line "NAME:\t1 2 3" of /proc/PID/status; 0: not there. */
+static pid_t status_number(const char *status, const char *name)
+{
+	const char *line = strstr(status, name);
+	const char *end;
+
+	if (!line)
+		return 0;
+	end = line + strcspn(line, "\n");
+	while (end > line && isdigit((unsigned char)end[-1]))
+		end--;
+	return (pid_t)atoi(end);
+}
+
+pid_t image_parent_pid(pid_t pid)
+{
+	auto_free char *status = read_proc(pid, "status", NULL);
+
+	return status ? status_number(status, "\nPPid:") : 0;
+}
+
+static bool has_interpreter(int fd, const Elf64_Ehdr *head)
+{
+	for (unsigned i = 0; i < head->e_phnum; i++) {
+		Elf64_Phdr segment;
+		off_t at = (off_t)(head->e_phoff + (uint64_t)i * sizeof(segment));
+
+		if (pread(fd, &segment, sizeof(segment), at) != (ssize_t)sizeof(segment))
+			return true; /* not to be told: nothing is claimed about it */
+		if (segment.p_type == PT_INTERP)
+			return true;
+	}
+	return false;
+}
+
+static int elf_why_not(int fd)
+{
+	Elf64_Ehdr head;
+	ssize_t n = pread(fd, &head, sizeof(head), 0);
+
+	if (n != (ssize_t)sizeof(head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+		return 0; /* a script: its interpreter is the image */
+	if (head.e_ident[EI_CLASS] != ELFCLASS64)
+		return TRACE_NOT_32BIT;
+	if (head.e_phentsize != sizeof(Elf64_Phdr) || has_interpreter(fd, &head))
+		return 0;
+	return TRACE_NOT_STATIC;
+}
+
+/* AT_SECURE: ld.so drops LD_PRELOAD entries with a slash (ld.so(8)). */
+static bool raises_privileges(int fd, const struct stat *status)
+{
+	char capabilities[64];
+
+	if (fgetxattr(fd, "security.capability", capabilities, sizeof(capabilities)) > 0)
+		return geteuid() != 0;
+	if ((status->st_mode & S_ISUID) && status->st_uid != geteuid())
+		return true;
+	return (status->st_mode & S_ISGID) && (status->st_mode & S_IXGRP) &&
+	       status->st_gid != getegid();
+}
+
+int image_file_why_not(const char *path)
+{
+	struct stat status;
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int why_not;
+
+	if (fd < 0) {
+		/* Executable, but not readable: only its mode can be looked at. */
+		if (stat(path, &status) < 0)
+			return 0;
+		return (status.st_mode & S_ISUID) && status.st_uid != geteuid() ? TRACE_NOT_SETUID
+										: 0;
+	}
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return 0;
+	why_not = elf_why_not(fd);
+	if (why_not == 0 && raises_privileges(fd, &status))
+		why_not = TRACE_NOT_SETUID;
+	return why_not;
+}
+
+static bool is_in_another_root(pid_t pid)
+{
+	char ours[PATH_MAX], theirs[PATH_MAX];
+
+	return read_link(getpid(), "root", ours, sizeof(ours)) &&
+	       read_link(pid, "root", theirs, sizeof(theirs)) && strcmp(ours, theirs) != 0;
+}
+
+static bool lacks_our_variable(pid_t pid)
+{
+	size_t n_bytes = 0;
+	auto_free char *text = read_proc(pid, "environ", &n_bytes);
+
+	if (!text || n_bytes == 0)
+		return false; /* not ours to read, or on its way out */
+	for (size_t at = 0; at < n_bytes; at += strlen(text + at) + 1) {
+		if (strncmp(text + at, RECORDING_ENV_SOCKET "=", sizeof(RECORDING_ENV_SOCKET)) == 0)
+			return false;
+	}
+	return true;
+}
+
+int image_process_why_not(pid_t pid)
+{
+	char path[64];
+	int why_not;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	why_not = image_file_why_not(path);
+	if (why_not)
+		return why_not;
+	if (is_in_another_root(pid))
+		return TRACE_NOT_CHROOT;
+	if (lacks_our_variable(pid))
+		return TRACE_NOT_ENVIRONMENT;
+	return TRACE_NOT_ATTACHED;
+}
+
+static void read_command(struct image *image)
+{
+	size_t n_bytes = 0;
+	char *command = read_proc(image->pid, "cmdline", &n_bytes);
+
+	if (!command || n_bytes == 0) {
+		free(command);
+		return;
+	}
+	if (n_bytes > MAX_COMMAND_BYTES)
+		n_bytes = MAX_COMMAND_BYTES;
+	if (command[n_bytes - 1] == '\0')
+		n_bytes--;
+	free(image->command);
+	image->command = command;
+	image->command_bytes = n_bytes;
+}
+
+void image_inspect(struct image *image)
+{
+	auto_free char *status = read_proc(image->pid, "status", NULL);
+	pid_t ns_pid = status ? status_number(status, "\nNSpid:") : 0;
+
+	if (ns_pid > 0)
+		image->ns_pid = ns_pid;
+	read_link(image->pid, "exe", image->exe, sizeof(image->exe));
+	read_command(image);
+	if (!image->is_traced && status)
+		image->why_not = image_process_why_not(image->pid);
+}
+
+static bool descends_from(pid_t pid, pid_t ancestor)
+{
+	for (int depth = 0; pid > 1 && depth < 64; depth++) {
+		if (pid == ancestor)
+			return true;
+		pid = image_parent_pid(pid);
+	}
+	return false;
+}
+
+static void close_folder(DIR **folder)
+{
+	if (*folder)
+		closedir(*folder);
+}
+
+pid_t image_find_ns_pid(pid_t ancestor, pid_t ns_pid)
+{
+	__attribute__((cleanup(close_folder))) DIR *folder = opendir("/proc");
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)) != NULL) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+		auto_free char *status = pid > 0 ? read_proc(pid, "status", NULL) : NULL;
+
+		if (status && status_number(status, "\nNSpid:") == ns_pid &&
+		    descends_from(pid, ancestor))
+			return pid;
+	}
+	return 0;
+}
+
+static void each_child_of_thread(pid_t pid, const char *tid, void (*call)(void *user, pid_t child),
+				 void *user)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "task/%.20s/children", tid);
+	auto_free char *text = read_proc(pid, name, NULL);
+	char *rest = text;
+
+	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
+		if (atoi(word) > 0)
+			call(user, (pid_t)atoi(word));
+	}
+}
+
+void image_each_child(pid_t pid, void (*call)(void *user, pid_t child), void *user)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	__attribute__((cleanup(close_folder))) DIR *folder = opendir(path);
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)) != NULL) {
+		if (isdigit((unsigned char)entry->d_name[0]))
+			each_child_of_thread(pid, entry->d_name, call, user);
+	}
+}

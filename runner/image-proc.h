@@ -1,0 +1,45 @@
+#pragma once
+/* What /proc and the executable tell about a process image. Reads only; any thread. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "runner/image.h"
+
+/*
+ * Fill exe, command, ns_pid of a live image and, for one that is not traced, what its file says
+ * about why. What cannot be read (it is gone, or another user's) is left as it is.
+ */
+void image_inspect(struct image *image);
+
+/* Why ld.so would not load our library into this file: enum trace_why_not, or 0 when it would. */
+int image_file_why_not(const char *path);
+
+/* Why a live process that ran for a while has said no hello: never 0. */
+int image_process_why_not(pid_t pid);
+
+/* The parent of a process, 0 when it is gone. */
+pid_t image_parent_pid(pid_t pid);
+
+/* Find the process that another pid namespace knows as ns_pid, below ancestor. 0: not found. */
+pid_t image_find_ns_pid(pid_t ancestor, pid_t ns_pid);
+
+/* Call back for each child of a process (all its threads' children). */
+void image_each_child(pid_t pid, void (*call)(void *user, pid_t child), void *user);
+
+/* One line of /proc/PID/maps. path lies in the line, NUL-terminated. */
+struct image_map {
+	uint64_t start;
+	uint64_t end;
+	uint64_t file_offset;
+	uint32_t prot; /* PROT_* */
+	uint32_t flags; /* MAP_SHARED or MAP_PRIVATE */
+	const char *path;
+};
+
+/* Parse a line (its newline is cut off). Returns false when it is none. */
+bool image_parse_map(char *line, struct image_map *ret_map);
+
+/* Call back for each map of a live process. Returns 0 or a negative errno. */
+int image_each_map(pid_t pid, void (*call)(void *user, const struct image_map *map), void *user);

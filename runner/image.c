@@ -1,0 +1,60 @@
+#include "runner/image.h"
+
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+
+struct image *images_find(const struct images *images, pid_t pid)
+{
+	struct image *image = images->first;
+
+	while (image && image->pid != pid)
+		image = image->next;
+	return image;
+}
+
+struct image *images_find_id(const struct images *images, uint32_t id)
+{
+	struct image *image = images->first;
+
+	while (image && image->id != id)
+		image = image->next;
+	return image;
+}
+
+struct image *images_add(struct images *images, pid_t pid)
+{
+	struct image *image = calloc(1, sizeof(*image));
+
+	if (!image)
+		return NULL;
+	image->id = ++images->next_id;
+	image->pid = pid;
+	image->ns_pid = pid;
+	image->slot = IMAGE_NO_SLOT;
+	image->pidfd = -1;
+	image->sampler.pid = pid;
+	image->next = images->first;
+	images->first = image;
+	images->n_live++;
+	return image;
+}
+
+void images_remove(struct images *images, struct image *image)
+{
+	struct image **link = &images->first;
+
+	while (*link != image)
+		link = &(*link)->next;
+	*link = image->next;
+	images->n_live--;
+	cleanup_close(&image->pidfd);
+	free(image->command);
+	free(image);
+}
+
+void images_finish(struct images *images)
+{
+	while (images->first)
+		images_remove(images, images->first);
+}

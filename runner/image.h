@@ -1,0 +1,61 @@
+#pragma once
+/*
+ * The process images of a recording that live now. Each fork and each exec opens a new one; the
+ * trace has one PROCESS record for each. One thread.
+ */
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "runner/process-sampler.h"
+#include "schemas/ring.h"
+#include "schemas/trace-format.h"
+
+#define IMAGE_NO_SLOT UINT32_MAX
+
+struct image {
+	struct image *next;
+	uint32_t id; /* process_id in the trace */
+	uint32_t parent_id; /* the image that forked, or the one before exec; 0: none */
+	pid_t pid;
+	pid_t ns_pid;
+	uint32_t exec_seq;
+	enum ring_birth birth;
+	uint64_t start_ticks;
+	uint64_t decide_after_ns; /* CLOCK_MONOTONIC: until then a hello may still come */
+	uint32_t slot; /* in the pool; IMAGE_NO_SLOT: it never said hello */
+	int pidfd; /* -1: it was gone already, or none could be had */
+	int why_not; /* enum trace_why_not, as far as its file tells; see image_inspect() */
+	bool is_traced;
+	bool is_written; /* its PROCESS record is in the trace */
+	bool is_gone; /* found dead: to be ended when its records are read */
+	bool awaits_exec_record; /* perf will tell of the exec that made it */
+	uint64_t gone_ticks;
+	char exe[PATH_MAX];
+	char *command; /* arguments separated by NUL */
+	size_t command_bytes;
+	struct run_process_sampler sampler;
+};
+
+struct images {
+	struct image *first; /* those that live */
+	uint32_t next_id; /* from 1 */
+	uint32_t n_live;
+};
+
+/* The living image of a process, or NULL. */
+struct image *images_find(const struct images *images, pid_t pid);
+
+/* The living image with that id in the trace, or NULL. */
+struct image *images_find_id(const struct images *images, uint32_t id);
+
+/* Open a new image; NULL: no memory. The rest of its fields are the caller's to fill in. */
+struct image *images_add(struct images *images, pid_t pid);
+
+/* Forget an image and free it; its pidfd is closed. */
+void images_remove(struct images *images, struct image *image);
+
+/* Forget all. */
+void images_finish(struct images *images);

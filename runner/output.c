@@ -1,0 +1,145 @@
+#include "runner/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define MAX_PARTIAL_NAMES 1000
+
+static int make_folders(const char *dir)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s", dir);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(path, 0777) < 0 && errno != EEXIST)
+			return -errno;
+		*slash = '/';
+	}
+	return mkdir(path, 0777) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* Renaming over /dev/null would be the end of it. */
+static int check_name(const char *path, bool force)
+{
+	struct stat status;
+
+	if (lstat(path, &status) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISDIR(status.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(status.st_mode))
+		return -ENOTSUP;
+	return force ? 0 : -EEXIST;
+}
+
+/* The recorder of a partial file keeps it locked while it lives. */
+static bool is_left_behind(const char *partial)
+{
+	auto_close int fd = open(partial, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0;
+}
+
+static int make_partial_name(const char *path, unsigned number, char ret_partial[static PATH_MAX])
+{
+	char digits[16] = "";
+	int n;
+
+	if (number > 1)
+		snprintf(digits, sizeof(digits), "-%u", number);
+	n = snprintf(ret_partial, PATH_MAX, "%s%s%s", path, OUTPUT_SUFFIX, digits);
+	return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+/* What a killed recording left is data: it is named and never overwritten. */
+static int open_partial(struct output *output)
+{
+	int err;
+
+	for (unsigned number = 1; number <= MAX_PARTIAL_NAMES; number++) {
+		err = make_partial_name(output->path, number, output->partial);
+		if (err < 0)
+			return err;
+		output->fd = open(output->partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (output->fd >= 0)
+			return 0;
+		if (errno != EEXIST)
+			return -errno;
+		if (is_left_behind(output->partial))
+			memcpy(output->left_behind, output->partial, sizeof(output->partial));
+	}
+	return -EEXIST;
+}
+
+int output_open(const struct output_names *names, struct output *ret_output)
+{
+	int err;
+
+	*ret_output = OUTPUT_CLOSED;
+	ret_output->force = names->force;
+	err = output_expand(names, ret_output->path);
+	if (err == 0 && names->dir)
+		err = make_folders(names->dir);
+	if (err == 0)
+		err = check_name(ret_output->path, names->force);
+	if (err == 0)
+		err = open_partial(ret_output);
+	if (err < 0)
+		return err;
+	flock(ret_output->fd, LOCK_EX | LOCK_NB);
+	/* The writer owns fd and closes it before the rename; the same description keeps the lock. */
+	ret_output->lock_fd = fcntl(ret_output->fd, F_DUPFD_CLOEXEC, 0);
+	return 0;
+}
+
+int output_rename(struct output *output)
+{
+	unsigned flags = output->force ? 0 : RENAME_NOREPLACE;
+
+	if (renameat2(AT_FDCWD, output->partial, AT_FDCWD, output->path, flags) == 0)
+		return 0;
+	if (errno != EINVAL || !flags)
+		return -errno;
+	/* A file system without RENAME_NOREPLACE: a hard link never replaces either. */
+	if (link(output->partial, output->path) < 0)
+		return -errno;
+	unlink(output->partial);
+	return 0;
+}
+
+void output_remove(struct output *output)
+{
+	if (output->partial[0])
+		unlink(output->partial);
+	output->partial[0] = '\0';
+}
+
+void output_finish(struct output *output)
+{
+	cleanup_close(&output->fd);
+	cleanup_close(&output->lock_fd);
+	output->fd = -1;
+	output->lock_fd = -1;
+}
+
+int output_disk(const struct output *output, uint64_t *ret_free_bytes, uint64_t *ret_total_bytes)
+{
+	struct statvfs disk;
+
+	if (fstatvfs(output->lock_fd, &disk) < 0)
+		return -errno;
+	*ret_free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+	*ret_total_bytes = (uint64_t)disk.f_blocks * disk.f_frsize;
+	return 0;
+}

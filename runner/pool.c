@@ -1,0 +1,136 @@
+#include "runner/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+static int make_sealed_memory(size_t bytes, int *ret_fd)
+{
+	auto_close int fd = memfd_create("memsight-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		return -errno;
+	/* A program that shrank it would kill the collector with SIGBUS. */
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return -errno;
+	*ret_fd = steal_fd(&fd);
+	return 0;
+}
+
+static void fill_control(const struct pool *pool, const struct pool_config *config,
+			 size_t control_bytes)
+{
+	struct ring_control *control = pool->control;
+
+	control->version = RING_VERSION;
+	control->control_bytes = (uint32_t)control_bytes;
+	control->n_chunks = pool->n_chunks;
+	control->n_processes = pool->n_processes;
+	control->events = config->events;
+	control->flags = config->flags;
+	control->stacks = config->stacks;
+	control->clock = config->clock;
+	control->max_frames = RING_MAX_FRAMES;
+	control->min_bytes = config->min_bytes;
+	control->ticks_per_ms = config->ticks_per_ms;
+	control->magic = RING_MAGIC;
+}
+
+int pool_init(struct pool *ret_pool, const struct pool_config *config)
+{
+	uint64_t n_chunks = (config->buffer_bytes + RING_CHUNK_BYTES - 1) / RING_CHUNK_BYTES;
+
+	if (n_chunks > RING_MAX_CHUNKS)
+		return -EINVAL;
+	if (n_chunks < POOL_MIN_CHUNKS)
+		n_chunks = POOL_MIN_CHUNKS;
+
+	struct pool pool = { .n_processes = RING_MAX_PROCESSES, .n_chunks = (uint32_t)n_chunks };
+	size_t control_bytes = ring_control_bytes(pool.n_processes, pool.n_chunks);
+	auto_close int fd = -1;
+	int err;
+
+	pool.bytes = control_bytes + (size_t)pool.n_chunks * RING_CHUNK_BYTES;
+	err = make_sealed_memory(pool.bytes, &fd);
+	if (err < 0)
+		return err;
+
+	uint8_t *base = mmap(NULL, pool.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+
+	pool.control = (struct ring_control *)base;
+	pool.processes = ring_processes(pool.control);
+	pool.chunk_states = (_Atomic uint32_t *)(pool.processes + pool.n_processes);
+	pool.chunks = (struct ring_chunk *)(base + control_bytes);
+	fill_control(&pool, config, control_bytes);
+	pool.fd = steal_fd(&fd);
+	*ret_pool = pool;
+	return 0;
+}
+
+void pool_finish(struct pool *pool)
+{
+	if (pool->control)
+		munmap(pool->control, pool->bytes);
+	if (pool->fd >= 0)
+		close(pool->fd);
+	*pool = POOL_CLOSED;
+}
+
+enum ring_chunk_state pool_chunk_state(const struct pool *pool, uint32_t i)
+{
+	/* Pairs with the program's store of FULL: all its records are complete then. */
+	uint32_t state = atomic_load_explicit(&pool->chunk_states[i], memory_order_acquire);
+
+	return state <= RING_CHUNK_FULL ? state : RING_CHUNK_FREE;
+}
+
+uint32_t pool_chunk_reserved(const struct pool *pool, uint32_t i)
+{
+	/* Pairs with the program's first store of it, which says that the header is filled. */
+	uint64_t reserved = atomic_load_explicit(&pool->chunks[i].reserved, memory_order_acquire);
+
+	if (reserved < offsetof(struct ring_chunk, records))
+		return 0;
+	if (reserved > RING_CHUNK_BYTES)
+		return RING_CHUNK_BYTES;
+	return (uint32_t)reserved & ~(RING_RECORD_BYTES - 1);
+}
+
+void pool_chunk_free(struct pool *pool, uint32_t i)
+{
+	memset(&pool->chunks[i], 0, sizeof(pool->chunks[i]));
+	/* Pairs with the CAS of the program that takes it: it finds zeros. */
+	atomic_store_explicit(&pool->chunk_states[i], RING_CHUNK_FREE, memory_order_release);
+}
+
+static void wake_waiters(struct pool *pool)
+{
+	atomic_fetch_add(&pool->control->chunks_freed, 1);
+	if (atomic_load(&pool->control->n_waiters) == 0)
+		return;
+	syscall(SYS_futex, &pool->control->chunks_freed, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void pool_heartbeat(struct pool *pool, uint32_t n_freed)
+{
+	atomic_fetch_add_explicit(&pool->control->heartbeat, 1, memory_order_relaxed);
+	if (n_freed > 0)
+		wake_waiters(pool);
+}
+
+void pool_end(struct pool *pool)
+{
+	atomic_store(&pool->control->ended, 1);
+	wake_waiters(pool);
+}

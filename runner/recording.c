@@ -1,0 +1,177 @@
+#include "runner/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define BACKLOG 1024
+
+static int make_folder(const char *base, struct recording *recording)
+{
+	char folder[RECORDING_PATH_BYTES];
+	int n = snprintf(folder, sizeof(folder), "%s/memsight-XXXXXX", base);
+
+	/* The socket's name in it, and the NUL before an abstract one, must fit too. */
+	if (base[0] != '/' || n < 0 || (size_t)n + sizeof("/socket") + 1 > sizeof(folder))
+		return -ENAMETOOLONG;
+	recording_sweep(base);
+	if (!mkdtemp(folder))
+		return -errno;
+	snprintf(recording->folder, sizeof(recording->folder), "%s", folder);
+	return 0;
+}
+
+static int make_folder_somewhere(struct recording *recording)
+{
+	const char *bases[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
+	int err = -ENOENT;
+
+	for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+		if (!bases[i] || !*bases[i])
+			continue;
+		err = make_folder(bases[i], recording);
+		if (err == 0)
+			return 0;
+	}
+	return err;
+}
+
+static int make_lock(struct recording *recording)
+{
+	char path[RECORDING_PATH_BYTES + 8];
+
+	snprintf(path, sizeof(path), "%s/lock", recording->folder);
+	recording->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (recording->lock_fd < 0)
+		return -errno;
+	return flock(recording->lock_fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+}
+
+static int listen_at(const char *path, size_t skip, int *ret_fd)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	size_t length = strlen(path);
+	auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	memcpy(name.sun_path + skip, path, length);
+	if (bind(fd, (struct sockaddr *)&name,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + skip + length)) < 0)
+		return -errno;
+	if (listen(fd, BACKLOG) < 0)
+		return -errno;
+	*ret_fd = steal_fd(&fd);
+	return 0;
+}
+
+int recording_init(struct recording *ret_recording)
+{
+	struct recording recording = RECORDING_CLOSED;
+	int err = make_folder_somewhere(&recording);
+
+	if (err < 0)
+		return err;
+	err = make_lock(&recording);
+	if (err == 0) {
+		snprintf(recording.socket_path, sizeof(recording.socket_path), "%.*s/socket",
+			 (int)(sizeof(recording.socket_path) - sizeof("/socket")),
+			 recording.folder);
+		err = listen_at(recording.socket_path, 0, &recording.listen_fds[0]);
+	}
+	if (err < 0) {
+		recording_finish(&recording);
+		return err;
+	}
+	/* Only programs that cannot see the folder need this one: its failure is no failure. */
+	listen_at(recording.socket_path, 1, &recording.listen_fds[1]);
+	*ret_recording = recording;
+	return 0;
+}
+
+static void remove_folder(const char *folder)
+{
+	static const char *const names[] = { "socket", "lock", RECORDING_LIBRARY };
+	auto_close int dir_fd = open(folder, O_DIRECTORY | O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (dir_fd < 0)
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unlinkat(dir_fd, names[i], 0);
+	rmdir(folder);
+}
+
+void recording_finish(struct recording *recording)
+{
+	if (recording->folder[0])
+		remove_folder(recording->folder);
+	for (int i = 0; i < 2; i++)
+		cleanup_close(&recording->listen_fds[i]);
+	cleanup_close(&recording->lock_fd);
+	*recording = RECORDING_CLOSED;
+}
+
+int recording_accept(const struct recording *recording)
+{
+	int err = -EAGAIN;
+
+	for (int i = 0; i < 2; i++) {
+		if (recording->listen_fds[i] < 0)
+			continue;
+		int fd =
+			accept4(recording->listen_fds[i], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			return fd;
+		if (errno != EAGAIN)
+			err = -errno;
+	}
+	return err;
+}
+
+int recording_receive(int fd, struct recording_hello *ret_hello, struct ucred *ret_peer)
+{
+	struct recording_hello hello;
+	struct ucred peer;
+	socklen_t peer_bytes = sizeof(peer);
+	ssize_t n = recv(fd, &hello, sizeof(hello), MSG_DONTWAIT);
+
+	if (n < 0)
+		return -errno;
+	if (n == 0)
+		return -EPIPE;
+	if (n != (ssize_t)sizeof(hello) || hello.magic != RECORDING_MAGIC)
+		return -EPROTO;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) < 0)
+		return -errno;
+	*ret_hello = hello;
+	*ret_peer = peer;
+	return 0;
+}
+
+int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { .iov_base = (void *)welcome, .iov_len = sizeof(*welcome) };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (pool_fd >= 0) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control.bytes);
+		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(head), &pool_fd, sizeof(int));
+	}
+	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}

@@ -1,0 +1,54 @@
+#pragma once
+/*
+ * The place where traced programs find their collector: a folder that only its user can enter, with
+ * a socket in it, and the same name as an abstract socket (schemas/recording.h). It also keeps a
+ * lock file, so that a later recording can tell a folder whose collector was killed from one in use.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "schemas/recording.h"
+
+#define RECORDING_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
+
+struct recording {
+	char folder[RECORDING_PATH_BYTES];
+	char socket_path[RECORDING_PATH_BYTES]; /* what MEMSIGHT_RECORDING names */
+	int lock_fd; /* holds a flock as long as the collector lives */
+	int listen_fds[2]; /* in the folder, abstract; -1: could not be made */
+};
+
+#define RECORDING_CLOSED ((struct recording){ .lock_fd = -1, .listen_fds = { -1, -1 } })
+
+/*
+ * Make the folder (in XDG_RUNTIME_DIR, else TMPDIR, else /tmp) and its sockets, and remove folders
+ * of killed recordings of the same user there. Returns 0 or a negative errno. The caller ends it
+ * with recording_finish().
+ */
+int recording_init(struct recording *ret_recording);
+
+/* Close the sockets and remove the folder. Safe on RECORDING_CLOSED and twice. */
+void recording_finish(struct recording *recording);
+
+/*
+ * Remove the folders memsight-?????? of the calling user in base whose collector is gone. Returns
+ * how many were removed, or a negative errno.
+ */
+int recording_sweep(const char *base);
+
+/*
+ * Take the next waiting connection of either socket: non-blocking, close-on-exec. Returns a file
+ * descriptor, or a negative errno (-EAGAIN: nobody waits).
+ */
+int recording_accept(const struct recording *recording);
+
+/*
+ * Read the hello of a connection and who sent it, as the kernel says. Returns 0, -EAGAIN (not there
+ * yet), -EPIPE (the program went away), -EPROTO (not a hello) or another negative errno.
+ */
+int recording_receive(int fd, struct recording_hello *ret_hello, struct ucred *ret_peer);
+
+/* Send the welcome; pool_fd goes with it unless it is -1. Returns 0 or a negative errno. */
+int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd);

@@ -1,0 +1,38 @@
+#pragma once
+/*
+ * What `memsight record` is asked to do, as a plain struct: cli/ fills it in from the option table,
+ * and a series fills it in from its plan. Strings stay the caller's and must outlive the run.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/ring.h"
+
+enum run_source {
+	RUN_SOURCE_AUTO, /* clock + faults + tasks, as far as each opens */
+	RUN_SOURCE_CLOCK,
+	RUN_SOURCE_FAULTS,
+	RUN_SOURCE_NONE,
+};
+
+#define RUN_DEFAULT_BUFFER_BYTES (UINT64_C(64) << 20)
+#define RUN_DEFAULT_FREQUENCY_HZ 997u
+
+struct run_options {
+	char *const *command; /* argv of the program, NULL at the end */
+	const char *output; /* pattern with %e %p %r %n; NULL: memsight.%e.%p.mst */
+	const char *dir; /* of an output without '/', made when missing; NULL: the cwd */
+	const char *library; /* libtracealloc.so; NULL: beside the binary, or installed */
+	const char *mode; /* name of the run's mode; NULL: "default" */
+	uint32_t repetition; /* from 1; 0: 1 */
+	enum run_source source;
+	uint32_t frequency_hz; /* of the clock; 0: RUN_DEFAULT_FREQUENCY_HZ */
+	enum ring_stacks stacks;
+	uint64_t buffer_bytes; /* of the pool; 0: RUN_DEFAULT_BUFFER_BYTES */
+	uint64_t max_bytes; /* of the trace file; 0: as much as the disk takes */
+	bool force; /* overwrite an existing output */
+	bool no_alloc; /* sample only: preload nothing */
+	bool no_follow; /* trace only the command's first image and its forks */
+	bool wait_child; /* end with the command, not with all that it started */
+	bool private_samples; /* decode at once; store no registers, stacks or code */
+};

@@ -1,0 +1,172 @@
+#include "runner/run-records.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "runner/host-facts.h"
+#include "runner/store.h"
+
+/* What changes how memory is used; nothing that could hold a secret. */
+static const char *const variables[] = {
+	"GLIBC_TUNABLES",
+	"GOMP_CPU_AFFINITY",
+	"LD_BIND_NOW",
+	"KMP_AFFINITY",
+	"LANG",
+	"LC_ALL",
+	"LD_LIBRARY_PATH",
+	"LD_PRELOAD",
+	"MALLOC_ARENA_MAX",
+	"MALLOC_MMAP_THRESHOLD_",
+	"MALLOC_TRIM_THRESHOLD_",
+	"MEMSIGHT_OPTIONS",
+	"OMP_NUM_THREADS",
+	"OMP_PLACES",
+	"OMP_PROC_BIND",
+	"PYTHONHASHSEED",
+	"PYTHONMALLOC",
+	"SLURM_JOB_ID",
+	"SLURM_NTASKS",
+	"SLURM_PROCID",
+	"OMPI_COMM_WORLD_RANK",
+	"OMPI_COMM_WORLD_SIZE",
+	"PMI_RANK",
+	"PATH",
+};
+
+static size_t command_bytes(char *const *command)
+{
+	size_t n = 0;
+
+	for (; *command; command++)
+		n += strlen(*command) + 1;
+	return n;
+}
+
+/* Arguments separated by NUL. NULL: no memory. */
+static char *join_command(char *const *command, size_t *ret_bytes)
+{
+	char *joined = malloc(command_bytes(command) + 1);
+	size_t n = 0;
+
+	for (; joined && *command; command++) {
+		memcpy(joined + n, *command, strlen(*command) + 1);
+		n += strlen(*command) + 1;
+	}
+	*ret_bytes = n > 0 ? n - 1 : 0;
+	return joined;
+}
+
+static int store_run(struct trace_writer *writer, const struct run_options *options)
+{
+	const char *slash = strrchr(options->command[0], '/');
+	const char *program = slash ? slash + 1 : options->command[0];
+	const char *mode = options->mode ? options->mode : "default";
+	char directory[PATH_MAX] = "";
+	size_t n_bytes = 0;
+	auto_free char *command = join_command(options->command, &n_bytes);
+	struct timespec now;
+
+	if (!command)
+		return -ENOMEM;
+	if (!getcwd(directory, sizeof(directory)))
+		directory[0] = '\0';
+	clock_gettime(CLOCK_REALTIME, &now);
+	struct trace_string strings[] = {
+		{ program, (uint32_t)strlen(program) },
+		{ mode, (uint32_t)strlen(mode) },
+		{ command, (uint32_t)n_bytes },
+		{ directory, (uint32_t)strlen(directory) },
+	};
+	struct trace_run record = {
+		.head.type = TRACE_RECORD_RUN,
+		.start_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+		.repetition = options->repetition ? options->repetition : 1,
+		.program_bytes = strings[0].n_bytes,
+		.mode_bytes = strings[1].n_bytes,
+		.command_bytes = strings[2].n_bytes,
+		.directory_bytes = strings[3].n_bytes,
+	};
+	return trace_writer_record(writer, &record, sizeof(record), strings, 4);
+}
+
+struct fact_writer {
+	struct trace_writer *writer;
+	uint64_t ticks;
+};
+
+static int write_fact(void *context, const char *key, const char *value)
+{
+	struct fact_writer *to = context;
+
+	return store_fact(to->writer, key, value, to->ticks, false);
+}
+
+static int store_environment(struct fact_writer *to)
+{
+	char key[64];
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]) && err == 0; i++) {
+		const char *value = getenv(variables[i]);
+
+		snprintf(key, sizeof(key), "env.%s", variables[i]);
+		if (value)
+			err = write_fact(to, key, value);
+	}
+	return err;
+}
+
+static int store_number(struct fact_writer *to, const char *key, uint64_t value)
+{
+	char digits[24];
+
+	snprintf(digits, sizeof(digits), "%" PRIu64, value);
+	return write_fact(to, key, digits);
+}
+
+static int store_options(struct fact_writer *to, const struct run_options *options)
+{
+	static const char *const stacks[] = {
+		[RING_STACKS_NONE] = "none", [RING_STACKS_FP] = "fp", [RING_STACKS_DWARF] = "dwarf"
+	};
+	int err = write_fact(to, "memsight.version", MEMSIGHT_VERSION);
+
+	if (err == 0)
+		err = write_fact(to, "memsight.stacks", stacks[options->stacks]);
+	if (err == 0)
+		err = write_fact(to, "memsight.alloc", options->no_alloc ? "no" : "yes");
+	if (err == 0)
+		err = write_fact(to, "memsight.follow", options->no_follow ? "no" : "yes");
+	if (err == 0)
+		err = write_fact(to, "memsight.private", options->private_samples ? "yes" : "no");
+	if (err == 0)
+		err = store_number(to, "memsight.buffer_bytes",
+				   options->buffer_bytes ? options->buffer_bytes
+							 : RUN_DEFAULT_BUFFER_BYTES);
+	return err;
+}
+
+int run_records_begin(struct trace_writer *writer, const struct run_options *options,
+		      const struct clock_pair *first_pair)
+{
+	struct fact_writer facts = { writer, first_pair->ticks };
+	int err = store_run(writer, options);
+
+	if (err == 0)
+		err = store_clock(writer, first_pair);
+	if (err == 0)
+		err = run_facts(write_fact, &facts);
+	if (err == 0)
+		err = store_options(&facts, options);
+	if (err == 0)
+		err = store_environment(&facts);
+	return err;
+}

@@ -1,0 +1,418 @@
+#include "runner/run.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "runner/collector.h"
+#include "runner/environment.h"
+#include "runner/launch.h"
+#include "runner/library.h"
+#include "runner/run-records.h"
+#include "runner/run-command.h"
+
+#define NS_PER_SECOND  UINT64_C(1000000000)
+#define CALIBRATION_NS UINT64_C(1000000)
+
+/* Everything that a run holds, so that one destructor ends it from any state. */
+struct run {
+	const struct run_options *options;
+	struct run_summary *summary;
+	struct recording recording;
+	struct pool pool;
+	struct launch launch;
+	struct launch_state state;
+	bool has_state;
+	struct output output;
+	struct collector collector;
+	struct trace_writer *writer;
+	char **envp;
+	int signal_fd;
+	struct clock_pair first_pair;
+	uint64_t ticks_per_second;
+	char program[PATH_MAX]; /* where PATH leads to */
+	char library[PATH_MAX];
+	bool keeps_partial;
+};
+
+static void finish(struct run *run)
+{
+	collector_finish(&run->collector);
+	run->writer = trace_writer_close(run->writer);
+	if (!run->summary->has_trace && !run->keeps_partial)
+		output_remove(&run->output);
+	output_finish(&run->output);
+	launch_finish(&run->launch);
+	pool_finish(&run->pool);
+	recording_finish(&run->recording);
+	environment_free(run->envp);
+	cleanup_close(&run->signal_fd);
+	if (run->has_state)
+		launch_restore(&run->state);
+}
+
+/* Put the one line for a person together; returns err. */
+__attribute__((format(printf, 3, 4))) static int fail(struct run *run, int err, const char *format,
+						      ...)
+{
+	va_list arguments;
+	int n;
+
+	va_start(arguments, format);
+	n = vsnprintf(run->summary->problem, sizeof(run->summary->problem), format, arguments);
+	va_end(arguments);
+	if (n >= 0 && (size_t)n < sizeof(run->summary->problem) && err < 0)
+		snprintf(run->summary->problem + n, sizeof(run->summary->problem) - (size_t)n,
+			 ": %s", strerror(-err));
+	return err;
+}
+
+static int find_command(struct run *run)
+{
+	const char *name = run->options->command[0];
+	int err = run_command_find(name, run->program);
+
+	if (err == 0)
+		return 0;
+	run->summary->exit_status = launch_exit_status(err);
+	return fail(run, err, "cannot run '%s'", name);
+}
+
+static int find_library(struct run *run)
+{
+	char path[PATH_MAX];
+	int err;
+
+	if (run->options->no_alloc)
+		return 0;
+	err = library_find(run->options->library, path, sizeof(path));
+	if (err < 0)
+		return fail(run, err, "%s is neither beside memsight nor installed",
+			    RECORDING_LIBRARY);
+	err = library_preload_name(path, run->recording.folder, run->library, sizeof(run->library));
+	return err < 0 ? fail(run, err, "cannot name %s for the loader", path) : 0;
+}
+
+static int prepare_signals(struct run *run)
+{
+	sigset_t signals;
+	int err;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGQUIT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	err = launch_prepare(&signals, &run->state);
+	if (err < 0)
+		return fail(run, err, "cannot prepare the process");
+	run->has_state = true;
+	run->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return run->signal_fd < 0 ? fail(run, -errno, "cannot make a signalfd") : 0;
+}
+
+/* The nominal rate: only bounds depend on it, CLOCK records are exact. */
+static void calibrate(struct run *run, enum ring_clock clock)
+{
+	struct clock_pair pair;
+
+	do {
+		pair = clock_pair_read(clock);
+	} while (pair.raw_ns - run->first_pair.raw_ns < CALIBRATION_NS);
+	run->ticks_per_second = clock_pair_rate(&run->first_pair, &pair);
+	run->first_pair = pair;
+}
+
+static int make_pool(struct run *run)
+{
+	enum ring_clock clock = clock_choose();
+	struct pool_config config = {
+		.buffer_bytes = run->options->buffer_bytes ? run->options->buffer_bytes
+							   : RUN_DEFAULT_BUFFER_BYTES,
+		.events = RING_EVENTS_HEAP | RING_EVENTS_MMAP,
+		.flags = run->options->no_follow ? 0 : RING_FLAG_FOLLOW,
+		.stacks = run->options->stacks,
+		.clock = clock,
+	};
+	int err;
+
+	run->first_pair = clock_pair_read(clock);
+	err = recording_init(&run->recording);
+	if (err < 0)
+		return fail(run, err,
+			    "cannot make a folder for the recording in XDG_RUNTIME_DIR, "
+			    "TMPDIR or /tmp");
+	calibrate(run, clock);
+	config.ticks_per_ms = run->ticks_per_second / 1000;
+	err = pool_init(&run->pool, &config);
+	if (err == -EFBIG)
+		return fail(run, err, "the file size limit (ulimit -f) is below --buffer-size");
+	return err < 0 ? fail(run, err, "cannot make the shared memory of --buffer-size") : 0;
+}
+
+static int launch(struct run *run)
+{
+	int err = run->options->no_alloc ? environment_copy(environ, &run->envp)
+					 : environment_make(environ, run->library,
+							    run->recording.socket_path, &run->envp);
+
+	if (err == 0)
+		err = launch_fork(run->options->command, run->envp, &run->state, &run->launch);
+	return err < 0 ? fail(run, err, "cannot start a process") : 0;
+}
+
+static int explain_output(struct run *run, int err)
+{
+	const char *path = run->output.path;
+
+	switch (-err) {
+	case EEXIST:
+		return fail(run, err,
+			    "%s is there already; --force overwrites it, -o names another", path);
+	case EINVAL:
+		return fail(run, 0, "the output '%s' has a %% that is none of %%e %%p %%r %%n %%%%",
+			    run->options->output),
+		       err;
+	case ENOTSUP:
+		return fail(run, 0, "%s is no regular file; -o names another", path), err;
+	default:
+		return fail(run, err, "cannot write %s", path[0] ? path : "the output");
+	}
+}
+
+static int open_output(struct run *run)
+{
+	struct trace_file_header header = {
+		.machine = EM_X86_64,
+		.clock = (uint16_t)run->pool.control->clock,
+		.ticks_per_second = run->ticks_per_second,
+		.start_ticks = run->first_pair.ticks,
+	};
+	struct output_names names = {
+		.pattern = run->options->output,
+		.dir = run->options->dir,
+		.program = run->options->command[0],
+		.pid = run->launch.pid,
+		.force = run->options->force,
+	};
+	int err = output_open(&names, &run->output);
+
+	if (err < 0)
+		return explain_output(run, err);
+	if (getrandom(header.recording_id, sizeof(header.recording_id), 0) < 0)
+		return fail(run, -errno, "cannot make a random number");
+	err = trace_writer_open(steal_fd(&run->output.fd), &header, &run->writer);
+	return err < 0 ? fail(run, err, "cannot write %s", run->output.partial) : 0;
+}
+
+static int check_disk(struct run *run)
+{
+	uint64_t free_bytes, total_bytes;
+
+	if (output_disk(&run->output, &free_bytes, &total_bytes) < 0 ||
+	    free_bytes >= total_bytes / 20)
+		return 0;
+	fail(run, 0, "less than 5 %% of the disk of %s are free; --dir names another",
+	     run->output.path);
+	return -ENOSPC;
+}
+
+static int start_collector(struct run *run, const struct run_observer *observer)
+{
+	struct collector *collector = &run->collector;
+	int err;
+
+	collector->options = run->options;
+	collector->observer = observer;
+	collector->pool = &run->pool;
+	collector->recording = &run->recording;
+	collector->output = &run->output;
+	collector->writer = run->writer;
+	collector->command_pid = run->launch.pid;
+	err = collector_init(collector, &run->first_pair, run->ticks_per_second, run->signal_fd);
+	if (err == 0)
+		err = tracker_add_command(&collector->tracker, run->launch.pid, run->program);
+	if (err == 0)
+		err = samples_open(&collector->samples, run->options, run->launch.pid);
+	if (err == 0)
+		err = run_records_begin(run->writer, run->options, &run->first_pair);
+	if (err < 0)
+		return fail(run, err, "cannot start to record");
+	samples_watch(&collector->samples, collector->epoll_fd, UINT64_C(3) << 32);
+	if (run->output.left_behind[0])
+		collector_warn(collector, "%s is what a killed recording left; it can be analysed",
+			       run->output.left_behind);
+	if (collector->samples.refusal[0])
+		collector_warn(collector, "%s", collector->samples.refusal);
+	return 0;
+}
+
+static void tell_start(struct run *run, const struct run_observer *observer)
+{
+	char sources[256];
+	const char *slash = strrchr(run->options->command[0], '/');
+	struct run_start start = {
+		.pid = run->launch.pid,
+		.program = slash ? slash + 1 : run->options->command[0],
+		.output = run->output.path,
+		.sources = sources,
+	};
+	const char *sampled = run->collector.samples.sources;
+
+	snprintf(sources, sizeof(sources), "%s%s%s", run->options->no_alloc ? "" : "allocations",
+		 run->options->no_alloc || !sampled[0] ? "" : " + ", sampled);
+	if (observer && observer->started)
+		observer->started(observer->user, &start);
+}
+
+static int go(struct run *run, const struct run_observer *observer)
+{
+	int err = launch_go(&run->launch);
+
+	if (err < 0) {
+		waitpid(run->launch.pid, NULL, 0);
+		run->summary->exit_status = launch_exit_status(err);
+		return fail(run, err, "cannot run '%s'", run->options->command[0]);
+	}
+	tracker_command_started(&run->collector.tracker);
+	tell_start(run, observer);
+	return 0;
+}
+
+static void summarize(struct run *run, uint64_t begin_ns)
+{
+	struct run_summary *summary = run->summary;
+	struct collector *collector = &run->collector;
+	struct tracker *tracker = &collector->tracker;
+
+	summary->wait_status = collector->wait_status;
+	summary->was_let_go = collector->was_let_go;
+	summary->exit_status = 128 + SIGINT;
+	if (collector->wait_status >= 0)
+		summary->exit_status = WIFSIGNALED(collector->wait_status)
+					       ? 128 + WTERMSIG(collector->wait_status)
+					       : WEXITSTATUS(collector->wait_status);
+	summary->wall_ns = collector->command_end_ns ? collector->command_end_ns - begin_ns : 0;
+	summary->n_events = collector->drain.n_events;
+	summary->n_samples = samples_count(&collector->samples, ACCESS_ROLE_ACCESS);
+	summary->n_faults = samples_count(&collector->samples, ACCESS_ROLE_FAULTS);
+	summary->n_losses = tracker->n_losses;
+	summary->wait_ns =
+		(uint64_t)((double)tracker->wait_ticks * 1e9 / (double)collector->ticks_per_second);
+	summary->file_bytes = trace_writer_file_bytes(run->writer);
+	summary->n_processes = tracker->n_processes;
+	summary->n_traced = tracker->n_traced;
+	summary->n_threads = tracker->next_thread_id;
+	memcpy(summary->n_why_not, tracker->n_why_not, sizeof(tracker->n_why_not));
+	memcpy(summary->why_not_example, tracker->why_not_example,
+	       sizeof(tracker->why_not_example));
+}
+
+/* From here on a trace exists: an error ends it early, and the program is still waited for. */
+static void collect(struct run *run)
+{
+	struct collector *collector = &run->collector;
+	struct timespec begin, cpu;
+	int err, end_err;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	err = collector_run(collector);
+	if (err < 0) {
+		collector_stop(collector, strerror(-err));
+		while (!collector->command_has_ended &&
+		       wait4(run->launch.pid, &collector->wait_status, 0, &collector->usage) < 0 &&
+		       errno == EINTR)
+			continue;
+	}
+	end_err = collector_end(collector);
+	summarize(run, (uint64_t)begin.tv_sec * NS_PER_SECOND + (uint64_t)begin.tv_nsec);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	run->summary->collector_cpu_ns =
+		(uint64_t)cpu.tv_sec * NS_PER_SECOND + (uint64_t)cpu.tv_nsec;
+	if (err < 0 || end_err < 0)
+		fail(run, err < 0 ? err : end_err, "the trace ends early");
+	else if (collector->stopped_ticks)
+		fail(run, 0, "the trace ends early: %s", collector->stop_reason);
+}
+
+static void name_output(struct run *run)
+{
+	int err;
+
+	run->writer = trace_writer_close(run->writer);
+	err = output_rename(&run->output);
+	run->summary->has_trace = true;
+	snprintf(run->summary->output, sizeof(run->summary->output), "%s",
+		 err < 0 ? run->output.partial : run->output.path);
+	if (err < 0)
+		fail(run, err, "cannot name the trace %s", run->output.path);
+	run->keeps_partial = err < 0;
+}
+
+int run_record(const struct run_options *options, const struct run_observer *observer,
+	       struct run_summary *ret_summary)
+{
+	struct run run = {
+		.options = options,
+		.summary = ret_summary,
+		.recording = RECORDING_CLOSED,
+		.pool = POOL_CLOSED,
+		.launch = LAUNCH_CLOSED,
+		.output = OUTPUT_CLOSED,
+		.collector.epoll_fd = -1,
+		.signal_fd = -1,
+	};
+	int err;
+
+	*ret_summary = (struct run_summary){ .exit_status = 1, .wait_status = -1 };
+	err = find_command(&run);
+	if (err == 0)
+		err = prepare_signals(&run);
+	if (err == 0)
+		err = make_pool(&run);
+	if (err == 0)
+		err = find_library(&run);
+	if (err == 0)
+		err = launch(&run);
+	if (err == 0)
+		err = open_output(&run);
+	if (err == 0)
+		err = check_disk(&run);
+	if (err == 0)
+		err = start_collector(&run, observer);
+	if (err == 0)
+		err = go(&run, observer);
+	if (err == 0) {
+		collect(&run);
+		name_output(&run);
+	}
+	finish(&run);
+	return err;
+}
+
+const char *run_why_not_name(int why_not)
+{
+	static const char *const names[] = {
+		[TRACE_TRACED] = "traced",
+		[TRACE_NOT_STATIC] = "static",
+		[TRACE_NOT_SETUID] = "setuid",
+		[TRACE_NOT_32BIT] = "32-bit",
+		[TRACE_NOT_CHROOT] = "chroot",
+		[TRACE_NOT_ENVIRONMENT] = "environment cleaned",
+		[TRACE_NOT_FOLLOWED] = "not followed",
+		[TRACE_NOT_ATTACHED] = "did not attach",
+	};
+
+	return why_not >= 0 && (size_t)why_not < sizeof(names) / sizeof(names[0]) ? names[why_not]
+										  : "unknown";
+}

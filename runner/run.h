@@ -1,0 +1,59 @@
+#pragma once
+/*
+ * One recorded run, from the command line to the finished trace. Says nothing itself: what a person
+ * should read goes to the observer while it happens, and into the summary at the end.
+ */
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "runner/run-options.h"
+
+/* What is known when the command has started. */
+struct run_start {
+	pid_t pid;
+	const char *program; /* its base name */
+	const char *output; /* the name that the trace will have */
+	const char *sources; /* "allocations + clock + faults" */
+};
+
+struct run_observer {
+	void *user;
+	void (*started)(void *user, const struct run_start *start);
+	/* Something a person should know now: one line without newline. */
+	void (*warn)(void *user, const char *line);
+};
+
+struct run_summary {
+	bool has_trace; /* a trace was written: its name is in output */
+	int exit_status; /* for our own exit: the program's, 128 + signal, 127 or 126 */
+	int wait_status; /* of the command, as from wait(); -1: it was not waited for */
+	char output[PATH_MAX];
+	char problem[PATH_MAX + 256]; /* one line when something failed; "" */
+	uint64_t wall_ns; /* from the start of the command to its end */
+	uint64_t n_events;
+	uint64_t n_samples; /* of accesses (clock) */
+	uint64_t n_faults;
+	uint64_t n_losses; /* events and samples that are not in the trace */
+	uint64_t wait_ns; /* that threads of the program waited for the collector, added up */
+	uint64_t file_bytes;
+	uint64_t collector_cpu_ns;
+	uint32_t n_processes;
+	uint32_t n_traced; /* of them, by their last image */
+	uint32_t n_threads;
+	uint64_t n_why_not[8]; /* by enum trace_why_not */
+	char why_not_example[8][64];
+	bool was_let_go; /* by a second Ctrl-C: the program runs on */
+};
+
+/*
+ * Run options->command and record it. Returns 0 when a trace was written (its end may be early:
+ * problem says so), or a negative errno: then nothing is left behind, and problem says why in one
+ * line. ret_summary is filled in either case. Changes the signal state of the process while it runs.
+ */
+int run_record(const struct run_options *options, const struct run_observer *observer,
+	       struct run_summary *ret_summary);
+
+/* Why images are not traced, as a word for people: "static", "setuid" ...; "traced" for 0. */
+const char *run_why_not_name(int why_not);

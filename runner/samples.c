@@ -1,0 +1,400 @@
+#include "runner/samples.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "runner/store.h"
+
+#define STACK_BYTES 256
+
+static const char *const choices[] = {
+	[RUN_SOURCE_AUTO] = "auto",
+	[RUN_SOURCE_CLOCK] = "clock",
+	[RUN_SOURCE_FAULTS] = "faults",
+	[RUN_SOURCE_NONE] = "none",
+};
+
+static int emit_code(void *context, uint32_t process_id, const struct trace_code *code,
+		     const void *bytes)
+{
+	struct samples *samples = context;
+
+	return trace_writer_code(samples->writer, process_id, code, bytes);
+}
+
+static struct trace_string text(const char *bytes)
+{
+	return (struct trace_string){ bytes, (uint32_t)strlen(bytes) };
+}
+
+static int store_source(struct samples *samples, const struct access_source *source,
+			struct trace_source *record, const char *remedy)
+{
+	struct trace_string strings[] = { text(source->name), text(source->unit), text(remedy) };
+
+	record->head.type = TRACE_RECORD_SOURCE;
+	record->source_id = (uint32_t)++samples->n_sources;
+	record->name_bytes = strings[0].n_bytes;
+	record->unit_bytes = strings[1].n_bytes;
+	record->remedy_bytes = strings[2].n_bytes;
+	return trace_writer_record(samples->writer, record, sizeof(*record), strings, 3);
+}
+
+static int refuse(struct samples *samples, const struct access_source *source,
+		  const struct access_options *options, int error,
+		  const struct pmu_refusal *refusal)
+{
+	struct trace_source record = { 0 };
+
+	pmu_source_describe_refused(source, options, error, &record);
+	if (!samples->refusal[0])
+		snprintf(samples->refusal, sizeof(samples->refusal), "no %s samples: %s; %s",
+			 source->name, refusal->why, refusal->fix);
+	return store_source(samples, source, &record, refusal->fix);
+}
+
+static int open_one(struct samples *samples, const struct access_source *source,
+		    const struct access_options *options)
+{
+	struct samples_stream *mine = &samples->streams[samples->n_streams];
+	struct pmu_refusal refusal = { 0 };
+	struct trace_source record = { 0 };
+	int err = pmu_stream_open(source, options, &mine->stream, &refusal);
+
+	if (err < 0)
+		return refuse(samples, source, options, err, &refusal);
+	pmu_stream_describe(mine->stream, &record);
+	mine->owner = samples;
+	mine->source = source;
+	mine->format = (struct pmu_format){ .sample_type = record.sample_type,
+					    .regs_user = record.regs_user };
+	samples->n_streams++;
+	err = store_source(samples, source, &record, pmu_stream_notes(mine->stream));
+	mine->source_id = (uint32_t)samples->n_sources;
+	if (source->role == ACCESS_ROLE_TASKS) {
+		samples->tracker->has_task_records = true;
+		return err;
+	}
+	if (samples->sources[0])
+		strncat(samples->sources, " + ",
+			sizeof(samples->sources) - strlen(samples->sources) - 1);
+	strncat(samples->sources, source->name,
+		sizeof(samples->sources) - strlen(samples->sources) - 1);
+	return err;
+}
+
+int samples_open(struct samples *samples, const struct run_options *options, pid_t pid)
+{
+	const struct access_source *sources[PMU_MAX_SOURCES];
+	struct access_options access = {
+		.pid = pid,
+		.enable_on_exec = true,
+		.freq_hz = options->frequency_hz ? options->frequency_hz : RUN_DEFAULT_FREQUENCY_HZ,
+		.stack_bytes = STACK_BYTES,
+	};
+	int n = pmu_sources_select(choices[options->source], &access, sources, PMU_MAX_SOURCES);
+	int err = run_code_create(NULL, emit_code, samples, &samples->code);
+
+	for (int i = 0; i < n && err == 0; i++)
+		err = open_one(samples, sources[i], &access);
+	return n < 0 ? n : err;
+}
+
+/* ---- Taking records ---- */
+
+static bool is_task(const struct perf_event_header *head)
+{
+	return head->type == PERF_RECORD_FORK || head->type == PERF_RECORD_COMM ||
+	       head->type == PERF_RECORD_EXIT || head->type == PERF_RECORD_MMAP2 ||
+	       head->type == PERF_RECORD_MMAP;
+}
+
+static int keep_task(struct samples *samples, const void *record, size_t n_bytes)
+{
+	if (samples->task_bytes + n_bytes > samples->tasks_room) {
+		size_t room = samples->tasks_room * 2 + n_bytes + 4096;
+		uint8_t *tasks = realloc(samples->tasks, room);
+
+		if (!tasks)
+			return -ENOMEM;
+		samples->tasks = tasks;
+		samples->tasks_room = room;
+	}
+	memcpy(samples->tasks + samples->task_bytes, record, n_bytes);
+	samples->task_bytes += n_bytes;
+	return 0;
+}
+
+static int take_code(struct samples *samples, const struct samples_stream *stream,
+		     const void *record, size_t n_bytes)
+{
+	struct pmu_origin origin;
+	struct image *image;
+	uint64_t ip;
+
+	if (!pmu_record_sample_ip(&stream->format, record, n_bytes, &origin, &ip))
+		return 0;
+	image = images_find(&samples->tracker->images, (pid_t)origin.pid);
+	if (!image)
+		return 0;
+	return run_code_sample(samples->code, image->id, image->pid, ip, samples->now_ticks);
+}
+
+static int look_at_records(struct samples_stream *stream, const uint8_t *records, size_t n_bytes)
+{
+	struct samples *samples = stream->owner;
+	enum access_role role = stream->source->role;
+	int length, err = 0;
+
+	while (err == 0 && (length = pmu_record_length(records, n_bytes)) > 0) {
+		const struct perf_event_header *head = (const void *)records;
+
+		if (role == ACCESS_ROLE_TASKS && is_task(head))
+			err = keep_task(samples, records, (size_t)length);
+		else if (role == ACCESS_ROLE_ACCESS && head->type == PERF_RECORD_SAMPLE)
+			err = take_code(samples, stream, records, (size_t)length);
+		records += length;
+		n_bytes -= (size_t)length;
+	}
+	return err;
+}
+
+static int take_records(void *context, const void *records, size_t n_bytes, uint32_t n_samples)
+{
+	struct samples_stream *stream = context;
+	struct samples *samples = stream->owner;
+	int err;
+
+	if (samples->is_muted && stream->source->role != ACCESS_ROLE_TASKS) {
+		samples->n_dropped += n_samples;
+		return 0;
+	}
+	err = look_at_records(stream, records, n_bytes);
+	if (err < 0 || samples->is_muted)
+		return err;
+	return trace_writer_perf(samples->writer, stream->source_id, records, n_bytes, n_samples);
+}
+
+/* ---- Telling the tracker, in order of time over all CPUs ---- */
+
+struct task_entry {
+	uint64_t time_ns;
+	size_t offset;
+};
+
+static int compare_tasks(const void *left, const void *right)
+{
+	const struct task_entry *a = left, *b = right;
+
+	if (a->time_ns != b->time_ns)
+		return a->time_ns < b->time_ns ? -1 : 1;
+	return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+static const struct pmu_format *task_format(const struct samples *samples)
+{
+	for (size_t i = 0; i < samples->n_streams; i++) {
+		if (samples->streams[i].source->role == ACCESS_ROLE_TASKS)
+			return &samples->streams[i].format;
+	}
+	return NULL;
+}
+
+static size_t list_tasks(struct samples *samples, const struct pmu_format *format,
+			 struct task_entry *entries)
+{
+	struct pmu_record record;
+	size_t n = 0;
+	int length;
+
+	for (size_t at = 0; at < samples->task_bytes; at += (size_t)length) {
+		const uint8_t *bytes = samples->tasks + at;
+
+		length = pmu_record_parse(format, bytes, samples->task_bytes - at, &record);
+		if (length <= 0) {
+			samples->n_unusable++;
+			length = pmu_record_length(bytes, samples->task_bytes - at);
+			if (length <= 0)
+				break;
+			continue;
+		}
+		entries[n++] = (struct task_entry){ record.origin.time_ns, at };
+	}
+	return n;
+}
+
+/* One record tells of two things: new content at a range, and who lives. */
+static void tell(struct samples *samples, const struct pmu_record *record)
+{
+	uint64_t ticks =
+		clock_pair_ticks(&samples->pair, samples->ticks_per_second, record->origin.time_ns);
+
+	if (record->type == PERF_RECORD_MMAP2) {
+		struct image *image =
+			images_find(&samples->tracker->images, (pid_t)record->origin.pid);
+
+		if (image)
+			run_code_forget_range(samples->code, image->id, record->map.address,
+					      record->map.size);
+	}
+	tracker_task(samples->tracker, record, ticks);
+}
+
+static int tell_tracker(struct samples *samples)
+{
+	const struct pmu_format *format = task_format(samples);
+	size_t max_entries = samples->task_bytes / sizeof(struct perf_event_header);
+	struct task_entry *entries;
+	size_t n;
+
+	if (!format || max_entries == 0)
+		return 0;
+	entries = malloc(max_entries * sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	n = list_tasks(samples, format, entries);
+	qsort(entries, n, sizeof(*entries), compare_tasks);
+	for (size_t i = 0; i < n; i++) {
+		struct pmu_record record;
+
+		if (pmu_record_parse(format, samples->tasks + entries[i].offset,
+				     samples->task_bytes - entries[i].offset, &record) > 0)
+			tell(samples, &record);
+	}
+	free(entries);
+	samples->task_bytes = 0;
+	return 0;
+}
+
+int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock_pair *pair,
+		 uint64_t ticks_per_second)
+{
+	samples->now_ticks = now_ticks;
+	samples->pair = *pair;
+	samples->ticks_per_second = ticks_per_second;
+	for (size_t i = samples->n_streams; i-- > 0;) {
+		/* Tasks come last in the list and are read first: who lives, then whose samples. */
+		ssize_t n = pmu_stream_read(samples->streams[i].stream, take_records,
+					    &samples->streams[i]);
+
+		if (n < 0)
+			return (int)n;
+		if (samples->streams[i].source->role == ACCESS_ROLE_TASKS) {
+			int err = tell_tracker(samples);
+
+			if (err < 0)
+				return err;
+		}
+	}
+	return 0;
+}
+
+void samples_mute(struct samples *samples)
+{
+	samples->is_muted = true;
+	for (size_t i = 0; i < samples->n_streams; i++) {
+		if (samples->streams[i].source->role != ACCESS_ROLE_TASKS)
+			pmu_stream_enable(samples->streams[i].stream, false);
+	}
+}
+
+void samples_watch(const struct samples *samples, int epoll_fd, uint64_t tag)
+{
+	for (size_t i = 0; i < samples->n_streams; i++) {
+		const int *fds;
+		size_t n = pmu_stream_fds(samples->streams[i].stream, &fds);
+
+		for (size_t k = 0; k < n; k++) {
+			/* Edges: the hang-up of an ended task would be readable for ever. */
+			struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = tag };
+
+			epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fds[k], &event);
+		}
+	}
+}
+
+static uint64_t store_stream_losses(struct samples *samples, const struct samples_stream *stream)
+{
+	struct pmu_losses losses = { 0 };
+
+	pmu_stream_losses(stream->stream, &losses);
+	const struct store_loss all[] = {
+		{ .count = losses.n_lost, .reason = "ring overrun" },
+		{ .count = losses.n_lost_samples, .reason = "dropped by the hardware" },
+		{ .count = losses.n_throttles,
+		  .reason = "throttled",
+		  .from_ticks =
+			  losses.throttled_from_ns
+				  ? clock_pair_ticks(&samples->pair, samples->ticks_per_second,
+						     losses.throttled_from_ns)
+				  : 0,
+		  .to_ticks = losses.throttled_to_ns
+				      ? clock_pair_ticks(&samples->pair, samples->ticks_per_second,
+							 losses.throttled_to_ns)
+				      : 0 },
+		{ .count = losses.n_bad_bytes, .reason = "unreadable bytes" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct store_loss loss = all[i];
+
+		loss.source = stream->source->name;
+		store_loss(samples->writer, &loss);
+	}
+	return losses.n_lost + losses.n_lost_samples;
+}
+
+uint64_t samples_store_losses(struct samples *samples)
+{
+	const struct run_code_counts *counts =
+		samples->code ? run_code_counts(samples->code) : NULL;
+	uint64_t n = samples->n_dropped;
+
+	for (size_t i = 0; i < samples->n_streams; i++)
+		n += store_stream_losses(samples, &samples->streams[i]);
+	const struct store_loss all[] = {
+		{ .count = samples->n_dropped,
+		  .source = "collector",
+		  .reason = "recording stopped" },
+		{ .count = samples->n_unusable, .source = "tasks", .reason = "unreadable records" },
+		{ .count = counts ? counts->n_unreadable : 0,
+		  .source = "code",
+		  .reason = "page not readable" },
+		{ .count = counts ? counts->n_over_limit : 0,
+		  .source = "code",
+		  .reason = "limit of stored code" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		store_loss(samples->writer, &all[i]);
+	return n;
+}
+
+uint64_t samples_count(const struct samples *samples, enum access_role role)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < samples->n_streams; i++) {
+		struct pmu_losses losses = { 0 };
+
+		if (samples->streams[i].source->role != role)
+			continue;
+		pmu_stream_losses(samples->streams[i].stream, &losses);
+		n += losses.n_taken;
+	}
+	return n;
+}
+
+void samples_close(struct samples *samples)
+{
+	for (size_t i = 0; i < samples->n_streams; i++)
+		samples->streams[i].stream = pmu_stream_close(samples->streams[i].stream);
+	samples->n_streams = 0;
+	samples->code = run_code_destroy(samples->code);
+	free(samples->tasks);
+	samples->tasks = NULL;
+}

@@ -1,0 +1,78 @@
+#pragma once
+/*
+ * The perf side of a recording: opens the access sources on the command while it waits at the gate,
+ * stores their records verbatim, takes the code under the samples, and tells the tracker of forks,
+ * execs and ends. One thread.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/trace-writer.h"
+#include "pmu/pmu-record.h"
+#include "pmu/pmu-source.h"
+#include "common/clock.h"
+#include "runner/code-capture.h"
+#include "runner/run-options.h"
+#include "runner/tracker.h"
+
+struct samples_private;
+
+struct samples_stream {
+	struct samples *owner;
+	struct access_stream *stream;
+	const struct access_source *source;
+	struct pmu_format format;
+	uint32_t source_id; /* in the trace, from 1 */
+};
+
+struct samples {
+	struct trace_writer *writer;
+	struct tracker *tracker;
+	struct run_code *code;
+	struct samples_private *private_samples; /* --private: decode at once; else NULL */
+	struct samples_stream streams[PMU_MAX_SOURCES];
+	size_t n_streams;
+	size_t n_sources; /* tried */
+	struct clock_pair pair;
+	uint64_t ticks_per_second;
+	uint64_t now_ticks;
+	uint8_t *tasks; /* copies of task records, to be put in order of time */
+	size_t task_bytes;
+	size_t tasks_room;
+	uint64_t n_unusable; /* records that could not be parsed */
+	bool is_muted; /* recording has stopped: drop and count */
+	uint64_t n_dropped;
+	char sources[128]; /* names of those that run, joined by " + " */
+	char refusal[512]; /* why the first refused one does not, and what to do; "" */
+};
+
+/*
+ * Open what options->source asks for on pid and its later children, to begin at its exec, and write
+ * their SOURCE records. A refused source is no failure: it is told in the trace and in refusal.
+ * Returns 0 or a negative errno (-ENOMEM, the writer's). End with samples_close() in any case.
+ */
+int samples_open(struct samples *samples, const struct run_options *options, pid_t pid);
+
+/*
+ * Store what the rings hold. now_ticks and the pair are of this moment. Task records reach the
+ * tracker before this returns. Returns 0 or a negative errno of the writer.
+ */
+int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock_pair *pair,
+		 uint64_t ticks_per_second);
+
+/* Stop sampling; what comes nevertheless is dropped and counted. */
+void samples_mute(struct samples *samples);
+
+/* File descriptors that become readable when a ring fills up are added to epoll_fd with that tag. */
+void samples_watch(const struct samples *samples, int epoll_fd, uint64_t tag);
+
+/* Write LOSS records of what the sources lost. Returns the number of samples lost. */
+uint64_t samples_store_losses(struct samples *samples);
+
+/* How many samples the sources of a role gave. */
+uint64_t samples_count(const struct samples *samples, enum access_role role);
+
+/* Close everything. Safe on a zeroed struct and twice. */
+void samples_close(struct samples *samples);

@@ -1,0 +1,133 @@
+/* What perf's task records, or a look at /proc, say about forks, execs and ends. */
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runner/image-proc.h"
+#include "runner/store.h"
+#include "runner/tracker.h"
+
+/* A fork of a traced image is traced, even if it never comes to claim a slot. */
+static void inherit(struct tracker *tracker, struct image *image, const struct image *parent)
+{
+	image->parent_id = parent->id;
+	image->is_traced = parent->is_traced;
+	image->why_not = parent->why_not;
+	image->ns_pid = parent->pid == parent->ns_pid ? image->pid : image->ns_pid;
+	memcpy(image->exe, parent->exe, sizeof(image->exe));
+	image_inspect(image);
+	if (image->is_traced)
+		tracker_announce(tracker, image);
+}
+
+static void take_fork(struct tracker *tracker, const struct pmu_task *task, uint64_t ticks)
+{
+	struct image *parent = images_find(&tracker->images, (pid_t)task->parent_pid);
+	struct image *image = images_find(&tracker->images, (pid_t)task->pid);
+
+	if (task->pid == task->parent_pid)
+		return; /* a thread */
+	/* Its own words came first; or the number was given out again and the end went unseen. */
+	if (image && image->start_ticks + tracker->ticks_per_second / 100 >= ticks)
+		return;
+	if (image)
+		tracker_end_image(tracker, image, STORE_STATUS_UNKNOWN, ticks);
+	image = tracker_open_image(tracker, (pid_t)task->pid, RING_BIRTH_FORK, ticks);
+	if (image && parent)
+		inherit(tracker, image, parent);
+}
+
+static void take_exec(struct tracker *tracker, pid_t pid, uint64_t ticks)
+{
+	struct image *image = images_find(&tracker->images, pid);
+	struct image *parent;
+
+	if (image && image->awaits_exec_record) {
+		image->awaits_exec_record = false;
+		return;
+	}
+	if (image) {
+		image = tracker_replace_image(tracker, image, ticks);
+	} else {
+		parent = tracker_parent(tracker, pid);
+		image = tracker_open_image(tracker, pid, RING_BIRTH_EXEC, ticks);
+		if (image && parent)
+			image->parent_id = parent->id;
+	}
+	if (image)
+		image_inspect(image);
+}
+
+/* The first executable file map of a program that ended before it could be looked at. */
+static void take_map(struct tracker *tracker, const struct pmu_record *record)
+{
+	struct image *image = images_find(&tracker->images, (pid_t)record->origin.pid);
+
+	if (image && !image->exe[0] && (record->map.prot & PROT_EXEC) && record->map.path[0] == '/')
+		snprintf(image->exe, sizeof(image->exe), "%s", record->map.path);
+}
+
+static void take_exit(struct tracker *tracker, const struct pmu_task *task, uint64_t ticks)
+{
+	struct image *image = images_find(&tracker->images, (pid_t)task->pid);
+
+	if (image && task->pid == task->tid)
+		image->gone_ticks = ticks;
+}
+
+void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint64_t ticks)
+{
+	switch (record->type) {
+	case PERF_RECORD_FORK:
+		take_fork(tracker, &record->task, ticks);
+		break;
+	case PERF_RECORD_COMM:
+		if (record->comm.is_exec)
+			take_exec(tracker, (pid_t)record->comm.pid, ticks);
+		break;
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		take_map(tracker, record);
+		break;
+	case PERF_RECORD_EXIT:
+		take_exit(tracker, &record->task, ticks);
+		break;
+	default:
+		break;
+	}
+}
+
+struct search {
+	struct tracker *tracker;
+	struct image *parent;
+};
+
+static void found_child(void *user, pid_t child)
+{
+	struct search *search = user;
+	struct tracker *tracker = search->tracker;
+	struct image *image;
+
+	if (images_find(&tracker->images, child))
+		return;
+	image = tracker_open_image(tracker, child, RING_BIRTH_FORK, tracker->drain->round_ticks);
+	if (!image)
+		return;
+	image->parent_id = search->parent->id;
+	image_inspect(image);
+}
+
+void tracker_find_children(struct tracker *tracker)
+{
+	struct image *next;
+
+	if (tracker->has_task_records)
+		return;
+	for (struct image *image = tracker->images.first; image; image = next) {
+		struct search search = { tracker, image };
+
+		next = image->next;
+		image_each_child(image->pid, found_child, &search);
+	}
+}

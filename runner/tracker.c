@@ -1,0 +1,274 @@
+#include "runner/tracker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "runner/image-proc.h"
+#include "runner/store.h"
+
+/* A hello comes within RECORDING_ATTACH_MS of the start of its image; loaders can be slow before. */
+#define HELLO_PATIENCE_NS UINT64_C(1000000000)
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void watch(struct tracker *tracker, struct image *image)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	image->pidfd = (int)syscall(SYS_pidfd_open, image->pid, 0);
+	if (image->pidfd < 0) {
+		image->is_gone = errno == ESRCH;
+		return;
+	}
+	event.data.u64 = tracker->epoll_tag | (uint32_t)image->pid;
+	epoll_ctl(tracker->epoll_fd, EPOLL_CTL_ADD, image->pidfd, &event);
+}
+
+struct image *tracker_open_image(struct tracker *tracker, pid_t pid, enum ring_birth birth,
+				 uint64_t ticks)
+{
+	struct image *image = images_add(&tracker->images, pid);
+
+	if (!image)
+		return NULL;
+	image->birth = birth;
+	image->start_ticks = ticks;
+	image->decide_after_ns = monotonic_ns() + HELLO_PATIENCE_NS;
+	watch(tracker, image);
+	return image;
+}
+
+struct image *tracker_replace_image(struct tracker *tracker, struct image *old, uint64_t ticks)
+{
+	uint32_t parent_id = old->id, exec_seq = old->exec_seq + 1;
+	pid_t pid = old->pid;
+	struct image *image;
+
+	tracker_end_image(tracker, old, STORE_STATUS_REPLACED, ticks);
+	image = tracker_open_image(tracker, pid, RING_BIRTH_EXEC, ticks);
+	if (!image)
+		return NULL;
+	image->parent_id = parent_id;
+	image->exec_seq = exec_seq;
+	return image;
+}
+
+struct image *tracker_parent(struct tracker *tracker, pid_t pid)
+{
+	pid_t parent = image_parent_pid(pid);
+
+	return parent > 0 ? images_find(&tracker->images, parent) : NULL;
+}
+
+/* All that is known is known: from here on the image stands in the trace as it is. */
+static int why_not_traced(const struct tracker *tracker, const struct image *image)
+{
+	if (tracker->no_alloc || (tracker->no_follow && image->id != tracker->command_id))
+		return TRACE_NOT_FOLLOWED;
+	if (image->why_not == 0 && image->exe[0] && image_file_why_not(image->exe))
+		return image_file_why_not(image->exe);
+	return image->why_not ? image->why_not : TRACE_NOT_ATTACHED;
+}
+
+/* A person thinks of processes: each counts once, as what it was at its end. */
+void tracker_count(struct tracker *tracker, const struct image *image)
+{
+	const char *slash = strrchr(image->exe, '/');
+
+	tracker->n_processes++;
+	if (image->is_traced) {
+		tracker->n_traced++;
+		return;
+	}
+	tracker->n_why_not[image->why_not]++;
+	snprintf(tracker->why_not_example[image->why_not], sizeof(tracker->why_not_example[0]),
+		 "%.63s", slash ? slash + 1 : image->exe);
+}
+
+void tracker_announce(struct tracker *tracker, struct image *image)
+{
+	if (image->is_written)
+		return;
+	if (!image->is_traced)
+		image->why_not = why_not_traced(tracker, image);
+	image->is_written = true;
+	store_process(tracker->writer, image);
+}
+
+void tracker_bind_slot(struct tracker *tracker, struct image *image, uint32_t slot)
+{
+	image->slot = slot;
+	image->is_traced = true;
+	drain_attach(tracker->drain, slot, image);
+}
+
+static void store_drain_losses(struct tracker *tracker, const struct image *image,
+			       const struct drain_losses *losses)
+{
+	const struct store_loss all[] = {
+		{ .count = losses->n_damaged, .source = "collector", .reason = "damaged ring" },
+		{ .count = losses->n_in_flight,
+		  .source = "tracealloc",
+		  .reason = "cut off by the end" },
+		{ .count = losses->n_restamped,
+		  .source = "collector",
+		  .reason = "implausible stamp" },
+		{ .count = losses->n_refused,
+		  .source = "collector",
+		  .reason = "recording stopped" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct store_loss loss = all[i];
+
+		loss.process_id = image->id;
+		store_loss(tracker->writer, &loss);
+	}
+	tracker->n_losses += losses->n_damaged + losses->n_refused;
+}
+
+/* The counters of the slot are the program's own words. */
+static void store_slot_losses(struct tracker *tracker, const struct image *image)
+{
+	struct ring_process *slot = &tracker->pool->processes[image->slot];
+	uint64_t n_dropped = atomic_load(&slot->n_dropped);
+	uint64_t n_waits = atomic_load(&slot->n_waits);
+	const struct store_loss all[] = {
+		{ .count = n_dropped,
+		  .reason = "pool full",
+		  .from_ticks = atomic_load(&slot->first_drop_ticks),
+		  .to_ticks = atomic_load(&slot->last_drop_ticks) },
+		{ .count = atomic_load(&slot->n_nested), .reason = "nested in a full chunk" },
+		{ .count = atomic_load(&slot->n_late), .reason = "thread or process ending" },
+		{ .count = atomic_load(&slot->n_truncated_stacks), .reason = "stack cut short" },
+		{ .count = atomic_load(&slot->n_below_min), .reason = "below the smallest size" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct store_loss loss = all[i];
+
+		loss.process_id = image->id;
+		loss.source = "tracealloc";
+		store_loss(tracker->writer, &loss);
+	}
+	tracker->n_losses += n_dropped + all[1].count + all[2].count;
+	if (n_waits == 0)
+		return;
+	tracker->wait_ticks += atomic_load(&slot->wait_ticks);
+	store_counter(tracker->writer, image->id, "tracealloc waits", "waits", n_waits);
+	store_counter(tracker->writer, image->id, "tracealloc wait time", "ticks",
+		      atomic_load(&slot->wait_ticks));
+}
+
+/* The next program that claims the slot counts from zero. */
+static void clear_slot(struct ring_process *slot)
+{
+	memset((uint8_t *)slot + offsetof(struct ring_process, pid), 0,
+	       sizeof(*slot) - offsetof(struct ring_process, pid));
+}
+
+static bool is_dead(const struct image *image)
+{
+	struct pollfd poll_fd = { .fd = image->pidfd, .events = POLLIN };
+
+	if (image->is_gone)
+		return true;
+	if (image->pidfd >= 0)
+		return poll(&poll_fd, 1, 0) > 0;
+	return kill(image->pid, 0) < 0 && errno == ESRCH;
+}
+
+void tracker_end_image(struct tracker *tracker, struct image *image, int status, uint64_t ticks)
+{
+	struct drain_losses losses;
+
+	/* Claimed for it by us, and never taken over: it did not attach. */
+	if (image->slot != IMAGE_NO_SLOT && !image->is_written &&
+	    atomic_load(&tracker->pool->processes[image->slot].state) == RING_PROCESS_CLAIMED)
+		image->is_traced = false;
+	tracker_announce(tracker, image);
+	if (image->slot != IMAGE_NO_SLOT) {
+		store_slot_losses(tracker, image);
+		if (is_dead(image) || status == STORE_STATUS_REPLACED) {
+			clear_slot(&tracker->pool->processes[image->slot]);
+			drain_detach(tracker->drain, image->slot, &losses);
+		} else {
+			drain_abandon(tracker->drain, image->slot, &losses);
+		}
+		store_drain_losses(tracker, image, &losses);
+	}
+	store_process_end(tracker->writer, image->id, status, ticks);
+	if (status != STORE_STATUS_REPLACED)
+		tracker_count(tracker, image);
+	if (tracker->forget)
+		tracker->forget(tracker->user, image->id);
+	images_remove(&tracker->images, image);
+}
+
+int tracker_add_command(struct tracker *tracker, pid_t pid, const char *path)
+{
+	uint64_t ticks = clock_ticks(tracker->clock);
+	struct image *image = tracker_open_image(tracker, pid, RING_BIRTH_EXEC, ticks);
+
+	if (!image)
+		return -ENOMEM;
+	image->awaits_exec_record = true;
+	snprintf(image->exe, sizeof(image->exe), "%s", path);
+	tracker->command_id = image->id;
+	tracker->command_pid = pid;
+	return 0;
+}
+
+void tracker_command_started(struct tracker *tracker)
+{
+	struct image *image = images_find_id(&tracker->images, tracker->command_id);
+
+	if (image)
+		image_inspect(image);
+}
+
+void tracker_gone(struct tracker *tracker, pid_t pid, int status, uint64_t ticks)
+{
+	struct image *image = images_find(&tracker->images, pid);
+
+	if (image)
+		tracker_end_image(tracker, image, status, ticks);
+}
+
+void tracker_settle(struct tracker *tracker, uint64_t now_ticks)
+{
+	uint64_t now_ns = monotonic_ns();
+	struct image *next;
+
+	for (struct image *image = tracker->images.first; image; image = next) {
+		next = image->next;
+		if (image->is_gone || (image->pidfd < 0 && is_dead(image))) {
+			tracker_end_image(tracker, image, STORE_STATUS_UNKNOWN,
+					  image->gone_ticks ? image->gone_ticks : now_ticks);
+		} else if (!image->is_written && now_ns > image->decide_after_ns) {
+			if (!image->is_traced)
+				image_inspect(image);
+			tracker_announce(tracker, image);
+		}
+	}
+}
+
+void tracker_finish(struct tracker *tracker, uint64_t ticks)
+{
+	while (tracker->images.first)
+		tracker_end_image(tracker, tracker->images.first, STORE_STATUS_UNKNOWN, ticks);
+}

@@ -1,0 +1,99 @@
+#pragma once
+/*
+ * Who takes part in a recording. Follows forks, execs and ends by what the programs say themselves
+ * (hello, process slots, EXEC records), by perf's task records where they may be had, and by /proc;
+ * keeps one image for each, and writes their records. One thread.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "common/trace-writer.h"
+#include "pmu/pmu-record.h"
+#include "runner/drain.h"
+#include "runner/image.h"
+#include "runner/pool.h"
+#include "schemas/recording.h"
+
+struct tracker {
+	struct pool *pool;
+	struct drain *drain;
+	struct trace_writer *writer;
+	struct images images;
+	enum ring_clock clock;
+	uint64_t ticks_per_second;
+	int epoll_fd; /* pidfds are added to it, with the tag below | pid */
+	uint64_t epoll_tag;
+	uint32_t next_thread_id;
+	uint32_t command_id; /* process_id of the command's first image */
+	pid_t command_pid;
+	bool no_alloc;
+	bool no_follow;
+	bool has_task_records; /* perf tells of forks and execs */
+	uint64_t n_losses; /* events that were not recorded, so far */
+	uint64_t wait_ticks; /* that programs spent waiting for a chunk */
+	uint32_t n_processes; /* that have ended */
+	uint32_t n_traced; /* of them */
+	uint64_t n_why_not[TRACE_NOT_ATTACHED + 1];
+	char why_not_example[TRACE_NOT_ATTACHED + 1][64]; /* base name of one such program */
+	/* Called before an image is forgotten; may be NULL. */
+	void (*forget)(void *user, uint32_t process_id);
+	void *user;
+};
+
+/* The callbacks that let the drain tell the tracker of threads, modules and execs. */
+struct drain_handler tracker_drain_handler(struct tracker *tracker);
+
+/* The command was forked and waits at the gate. Returns 0 or -ENOMEM. */
+int tracker_add_command(struct tracker *tracker, pid_t pid, const char *path);
+
+/* The command has exec'd: look at it while it is there. */
+void tracker_command_started(struct tracker *tracker);
+
+/*
+ * Decide about a program that said hello: claims a slot, opens its image and stores its maps. The
+ * welcome is to be sent; the pool goes with it when the verdict is RECORDING_ACCEPTED.
+ */
+void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
+		   const struct ucred *peer, struct recording_welcome *ret_welcome);
+
+/* Attach the slots that forked children claimed. Task records are best read between these two. */
+#define TRACKER_MAX_NEW_SLOTS 256
+struct tracker_slots {
+	uint32_t n;
+	uint32_t slots[TRACKER_MAX_NEW_SLOTS];
+};
+void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots);
+void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *slots);
+
+/* A FORK, COMM or EXIT record of perf, in order of time over all CPUs; ticks is its time. */
+void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint64_t ticks);
+
+/* A pidfd became readable: the process is dead. status as from wait(), or STORE_STATUS_UNKNOWN. */
+void tracker_gone(struct tracker *tracker, pid_t pid, int status, uint64_t ticks);
+
+/* Now and then: end what was found dead, decide about images that said no hello. */
+void tracker_settle(struct tracker *tracker, uint64_t now_ticks);
+
+/* Where perf tells nothing: find children that say nothing either. Ten times a second. */
+void tracker_find_children(struct tracker *tracker);
+
+/* End all images. */
+void tracker_finish(struct tracker *tracker, uint64_t ticks);
+
+/* For runner/tracker*.c: open an image, watched by its pidfd. NULL: no memory. */
+struct image *tracker_open_image(struct tracker *tracker, pid_t pid, enum ring_birth birth,
+				 uint64_t ticks);
+/* Another image by exec in the same process; old ends. NULL: no memory. */
+struct image *tracker_replace_image(struct tracker *tracker, struct image *old, uint64_t ticks);
+/* Write its PROCESS record if it is not written yet. */
+void tracker_announce(struct tracker *tracker, struct image *image);
+/* Add a process to the counts for people. */
+void tracker_count(struct tracker *tracker, const struct image *image);
+/* Drain, write its losses and its end, forget it. */
+void tracker_end_image(struct tracker *tracker, struct image *image, int status, uint64_t ticks);
+/* Let the slot be drained for image; it is traced from now on. */
+void tracker_bind_slot(struct tracker *tracker, struct image *image, uint32_t slot);
+/* The image of a process's parent; NULL: not one of ours. */
+struct image *tracker_parent(struct tracker *tracker, pid_t pid);
