@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""README.md names every package that scripts/setup installs, and every library that meson asks for
-comes from one of them."""
+"""README.md names every package that scripts/setup installs, every library that meson asks for comes
+from one of them, and the files that documents name are there."""
 import re
 
 import tree
@@ -33,6 +33,20 @@ def meson_names():
     return set(re.findall(r"\b(?:dependency|find_library)\('([^']+)'", text))
 
 
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "schemas/commands.def", "schemas/options.def",
+             *(str(path.relative_to(tree.ROOT)) for path in (tree.ROOT / "docs").glob("*.md"))]
+
+
+def missing_files():
+    """Files of the tree that a document names and that are not there."""
+    for document in DOCUMENTS:
+        text = (tree.ROOT / document).read_text()
+        named = re.findall(r"(?<![\w/.-])((?:docs|scripts|schemas|examples|tests|\.ci)/[\w./-]+\w)", text)
+        for name in sorted(set(named)):
+            if not (tree.ROOT / name).exists():
+                yield f"{document} names {name}, which is not there"
+
+
 def main():
     readme = (tree.ROOT / "README.md").read_text()
     lists = installed_packages()
@@ -45,6 +59,7 @@ def main():
             problems.append(f"meson asks for {name}: name its package in this check and in scripts/setup")
         elif PACKAGES[name] not in known:
             problems.append(f"scripts/setup does not install {PACKAGES[name]}, which meson asks for")
+    problems += missing_files()
     if not lists:
         problems.append("no list of packages found in scripts/setup")
     tree.finish(problems, f"{len(known)} packages, {len(meson_names())} libraries")
