@@ -149,18 +149,25 @@ void run_code_forget_range(struct run_code *code, uint32_t process_id, uint64_t 
 
 /* ---- Reading ---- */
 
-/* Bytes read from the start of the range; 0 when not even the first page of it can be. */
-static size_t read_by_syscall(pid_t pid, uint64_t address, void *bytes, size_t n_bytes)
+/* Who is asked, and when. */
+struct request {
+	struct image *image;
+	uint32_t process_id;
+	pid_t pid;
+	uint64_t ticks;
+};
+
+/* Bytes read from the start of the range, or a negative errno when not even the first page can be. */
+static ssize_t read_by_syscall(pid_t pid, uint64_t address, void *bytes, size_t n_bytes)
 {
 	struct iovec local = { bytes, n_bytes };
 	struct iovec remote = { (void *)(uintptr_t)address, n_bytes };
 	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
 
-	return n > 0 ? (size_t)n : 0;
+	return n < 0 ? -errno : n;
 }
 
-/* Where process_vm_readv is forbidden (seccomp), and for code that may only be executed. */
-static size_t read_by_file(pid_t pid, uint64_t address, void *bytes, size_t n_bytes)
+static ssize_t read_by_file(pid_t pid, uint64_t address, void *bytes, size_t n_bytes)
 {
 	char path[64];
 	auto_close int fd = -1;
@@ -169,16 +176,30 @@ static size_t read_by_file(pid_t pid, uint64_t address, void *bytes, size_t n_by
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 0;
+		return -errno;
 	n = pread(fd, bytes, n_bytes, (off_t)address);
-	return n > 0 ? (size_t)n : 0;
+	return n < 0 ? -errno : n;
 }
 
-static size_t read_process(pid_t pid, uint64_t address, void *bytes, size_t n_bytes)
-{
-	size_t n = read_by_syscall(pid, address, bytes, n_bytes);
+/*
+ * A page that a sample hit surely was there. The page behind it is only wanted: behind the last
+ * page of a text there is none, or a guard page.
+ */
+enum wish { WISH_NEEDED, WISH_WANTED };
 
-	return n > 0 ? n : read_by_file(pid, address, bytes, n_bytes);
+/*
+ * The file serves where process_vm_readv is forbidden (seccomp), and for code that may be executed
+ * but not read. Since it also reads what is protected from the program itself, and a guard page
+ * would get a page frame by that, a page that is only wanted is left alone.
+ */
+static size_t read_process(const struct request *request, uint64_t address, void *bytes,
+			   size_t n_bytes, enum wish wish)
+{
+	ssize_t n = read_by_syscall(request->pid, address, bytes, n_bytes);
+
+	if (n < 0 && (n != -EFAULT || wish == WISH_NEEDED))
+		n = read_by_file(request->pid, address, bytes, n_bytes);
+	return n > 0 ? (size_t)n : 0;
 }
 
 static bool is_over_total(const struct run_code *code)
@@ -198,14 +219,6 @@ static int emit(struct run_code *code, uint32_t process_id, const struct trace_c
 
 /* ---- Code, page by page ---- */
 
-/* Who is asked, and when. */
-struct request {
-	struct image *image;
-	uint32_t process_id;
-	pid_t pid;
-	uint64_t ticks;
-};
-
 static int remember(struct run_code *code, struct image *image, uint64_t page,
 		    enum page_state state)
 {
@@ -217,16 +230,17 @@ static int remember(struct run_code *code, struct image *image, uint64_t page,
 }
 
 /* Returns 1 when it was stored, 0 when it cannot be, or the callback's negative result. */
-static int store_page(struct run_code *code, const struct request *request, uint64_t page)
+static int store_page(struct run_code *code, const struct request *request, uint64_t page,
+		      enum wish wish)
 {
 	uint8_t bytes[RUN_CODE_PAGE_BYTES + RUN_CODE_BEYOND_BYTES];
 	struct trace_code head = { .address = page, .ticks = request->ticks };
-	size_t n = read_process(request->pid, page, bytes, RUN_CODE_PAGE_BYTES);
+	size_t n = read_process(request, page, bytes, RUN_CODE_PAGE_BYTES, wish);
 	int r;
 
 	if (n < RUN_CODE_PAGE_BYTES)
 		return remember(code, request->image, page, PAGE_UNREADABLE);
-	n += read_by_syscall(request->pid, page + n, bytes + n, RUN_CODE_BEYOND_BYTES);
+	n += read_process(request, page + n, bytes + n, RUN_CODE_BEYOND_BYTES, WISH_WANTED);
 	head.n_bytes = (uint32_t)n;
 	r = emit(code, request->process_id, &head, bytes);
 	if (r < 0)
@@ -235,12 +249,6 @@ static int store_page(struct run_code *code, const struct request *request, uint
 	r = remember(code, request->image, page, PAGE_STORED);
 	return r < 0 ? r : 1;
 }
-
-/*
- * A page that a sample hit surely was there: it is tried again, and counted when it cannot be had.
- * The page behind it is only wanted; behind the last page of a text there never is one.
- */
-enum wish { WISH_NEEDED, WISH_WANTED };
 
 /* Returns 1 when the page is stored, 0 when it cannot be, or a negative errno. */
 static int ensure_page(struct run_code *code, const struct request *request, uint64_t page,
@@ -259,7 +267,7 @@ static int ensure_page(struct run_code *code, const struct request *request, uin
 		return 0;
 	}
 	if (page < USER_END)
-		r = store_page(code, request, page);
+		r = store_page(code, request, page, wish);
 	code->counts.n_unreadable += r == 0 && wish == WISH_NEEDED;
 	return r;
 }
@@ -312,7 +320,7 @@ static int64_t store_map(struct run_code *code, const struct request *request,
 		struct trace_code head = { .address = map->start + done,
 					   .ticks = request->ticks,
 					   .is_data = 1 };
-		size_t n = read_process(request->pid, head.address, code->piece, wanted);
+		size_t n = read_process(request, head.address, code->piece, wanted, WISH_WANTED);
 		int r;
 
 		head.n_bytes = (uint32_t)n;
