@@ -17,24 +17,43 @@ struct db;
  */
 int db_open(const char *path, struct db **ret_db);
 
-/*
- * Begin to write: makes a new database, or opens an existing one, brings it to this version and
- * begins a transaction. Nothing of it can be seen before db_commit(). Errors as db_open(), and
- * -EBUSY: somebody else writes to it.
- */
-int db_begin(const char *path, struct db **ret_db);
+enum db_begin_mode {
+	DB_ADD, /* to the database that is there; a new one when there is none */
+	DB_REPLACE, /* a new one, which takes the place of what is there */
+};
 
-/* Make indexes and views, and publish what was written. Afterwards the database can only be closed. */
+/*
+ * Begin to write. Nothing of it can be seen before db_commit(). Errors as db_open(), and -EBUSY:
+ * somebody else writes to it.
+ */
+int db_begin(const char *path, enum db_begin_mode mode, struct db **ret_db);
+
+/*
+ * Make indexes and views, and publish what was written. Afterwards the database can only be closed.
+ * -EEXIST: another one has appeared in its place since.
+ */
 int db_commit(struct db *db);
 
 /* Close; what was begun and not committed leaves no trace. Accepts NULL, returns NULL. */
 struct db *db_close(struct db *db);
+
+static inline void db_cleanup(struct db **db)
+{
+	*db = db_close(*db);
+}
+#define auto_db __attribute__((cleanup(db_cleanup)))
 
 /* For statements; owned by db. */
 sqlite3 *db_handle(const struct db *db);
 
 /* Run statements without results. Returns 0 or a negative errno. */
 int db_exec(struct db *db, const char *sql);
+
+/*
+ * Run one statement with its ?1, ?2 ... set from arguments as told by types: i int64_t, r double,
+ * t const char * (NULL: NULL), n nothing (NULL). An i of INT64_MIN is NULL. 0 or a negative errno.
+ */
+int db_run(struct db *db, const char *sql, const char *types, ...);
 
 /* The first column of the first row as an integer; no row, NULL or an error give fallback. */
 int64_t db_integer(struct db *db, const char *sql, int64_t fallback);

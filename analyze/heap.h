@@ -21,7 +21,7 @@ struct heap_block {
 	uint64_t id; /* number of its birth in the run, from 1; < 2^40 */
 	uint64_t previous_id; /* of the block that realloc turned into this one; 0: none */
 	uint32_t thread; /* number of the thread that allocated */
-	uint32_t stack; /* stack.id; 0: none */
+	uint32_t site; /* number of its call site (tally.h) */
 	uint8_t call; /* enum trace_call */
 };
 
@@ -54,8 +54,8 @@ void heap_finish(struct heap *heap);
 void heap_fork(struct heap *child, struct heap *parent);
 
 /*
- * Add a block. No live block may start at its address (heap_remove() it first); overlaps are the
- * caller's to find with heap_overlap(). Returns 0 or -ENOMEM (the heap is as before).
+ * Add a block. Returns 0, -EEXIST: a live block starts there or shares a byte with it (see
+ * heap_overlap()), or -ENOMEM. The blocks are as before when it fails.
  */
 int heap_insert(struct heap *heap, const struct heap_block *block);
 

@@ -18,7 +18,7 @@ struct mapping {
 	uint64_t detail; /* prot | flags << 32 */
 	const char *path; /* interned for the import; NULL: none */
 	uint32_t thread; /* number of the thread; 0: before the trace */
-	uint32_t stack; /* stack.id; 0: none */
+	int64_t stack_id; /* stack.id; 0: none */
 	uint8_t call; /* enum trace_call; TRACE_CALL_UNKNOWN: before the trace */
 	bool is_nested; /* made by an allocator inside a traced call */
 	bool is_inherited; /* the parent image's, copied by fork: its row is the parent's */

@@ -2,8 +2,11 @@
 /*
  * The memory of every process image of a run at the moment that the merge has reached: live blocks,
  * live mappings, and what was given back. Rows of `allocation` and `mapping` are written when a
- * block ends. It answers the sample side's questions (owners.h: struct owner_memory).
- * Times are ns since the run's start. One thread.
+ * block ends, the aggregates follow (tally.h). It answers the sample side's questions (owners.h).
+ *
+ * Images and threads go by their numbers in the trace. Times are ns since the run's start. An event
+ * that does not fit is repaired and counted, never refused: functions fail with a negative errno
+ * only for lack of memory, or when the database fails. One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +14,87 @@
 
 #include "analyze/heap.h"
 #include "analyze/mappings.h"
+#include "analyze/owners.h"
+#include "analyze/tally.h"
+#include "analyze/tasks.h"
 #include "schemas/trace-format.h"
 
-struct owner_memory;
+struct db;
 struct memory;
+
+/* allocation.death */
+enum memory_death {
+	MEMORY_ALIVE,
+	MEMORY_FREED,
+	MEMORY_REALLOCATED,
+	MEMORY_MISSED,
+	MEMORY_EXEC, /* its process became another program */
+};
+
+/* db, tasks and tally must outlive it. Returns 0 or a negative errno. */
+int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct tally *tally,
+		struct memory **ret_memory);
+
+/* Rows that were not flushed are lost. Accepts NULL, returns NULL. */
+struct memory *memory_close(struct memory *memory);
+
+/* From now on remember what was given back (owner_memory.was_block): there are samples. */
+void memory_keep_freed(struct memory *memory);
+
+/* An image begins. By fork it starts with the memory that its parent has now. */
+int memory_fork(struct memory *memory, uint32_t process, uint32_t parent);
+
+/* An image ends: what is left was not freed. */
+int memory_end(struct memory *memory, uint32_t process, int64_t time_ns, bool by_exec);
+
+/* A block was born. */
+struct memory_birth {
+	uint32_t thread;
+	uint8_t call;
+	uint16_t flags; /* TRACE_EVENT_* */
+	int64_t time_ns;
+	int64_t stack_id;
+	uint64_t address;
+	uint64_t size;
+	uint64_t detail; /* mapping: prot | flags << 32 */
+	uint64_t link; /* realloc, mremap: as given to the end of the old one; 0: none */
+};
+
+/* Whether a block that is live stands in the way of a birth; *ret_address is where it starts. */
+bool memory_is_taken(const struct memory *memory, const struct memory_birth *birth,
+		     uint64_t *ret_address);
+
+/* Whatever is in the way ends as MEMORY_MISSED. *ret_block says what was born. */
+int memory_birth(struct memory *memory, const struct memory_birth *birth,
+		 struct owner_block *ret_block);
+
+/* A block ended, or is about to be moved. */
+struct memory_end_of {
+	uint32_t thread;
+	int64_t time_ns;
+	uint64_t address;
+	uint64_t size; /* mapping */
+	uint64_t link; /* realloc, mremap: a number that the birth of the new one repeats */
+	bool is_early; /* repair: other events of its thread come before it */
+};
+int memory_death(struct memory *memory, const struct memory_end_of *end);
+
+/* The same for mappings; the one that was there before the trace has thread 0 and a process. */
+int memory_map(struct memory *memory, const struct memory_birth *birth);
+int memory_unmap(struct memory *memory, const struct memory_end_of *end);
+int memory_map_before(struct memory *memory, uint32_t process, const struct mapping *mapping);
+
+/* Another event of a thread: what it did last is no longer a birth or a free. */
+void memory_other(struct memory *memory, uint32_t thread);
+
+/* The image of a thread's number, 0 when it is not defined. */
+uint32_t memory_process_of(const struct memory *memory, uint32_t thread);
+
+/* The answers for owners.h. */
+struct owner_memory memory_answers(struct memory *memory);
+
+/* Bytes of the live set of all images. */
+size_t memory_bytes(const struct memory *memory);
+
+/* All images end at end_ns; flush the rows. Returns 0 or a negative errno. */
+int memory_finish(struct memory *memory, int64_t end_ns);

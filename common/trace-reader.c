@@ -102,6 +102,11 @@ const struct trace_file_header *trace_reader_header(const struct trace_reader *r
 	return &reader->header;
 }
 
+uint64_t trace_reader_offset(const struct trace_reader *reader)
+{
+	return reader->offset;
+}
+
 const struct trace_damage *trace_reader_damage(const struct trace_reader *reader)
 {
 	return &reader->damage;

@@ -24,6 +24,9 @@ struct trace_reader *trace_reader_close(struct trace_reader *reader);
 /* The file's header, valid until close; not to be believed when header_damaged. */
 const struct trace_file_header *trace_reader_header(const struct trace_reader *reader);
 
+/* How far the file was read, in bytes: for progress. */
+uint64_t trace_reader_offset(const struct trace_reader *reader);
+
 /* A frame whose items are decoded. The pointers are valid until the next call. */
 struct trace_item {
 	enum trace_frame_type type; /* INDEX frames are not given */

@@ -1,0 +1,207 @@
+#include "analyze/db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyze/db-internal.h"
+#include "analyze/db-schema.h"
+#include "common/cleanup.h"
+#include "schemas/trace-format.h"
+
+/* Nobody sees a new database before it is whole, so it needs no journal and no syncs on the way. */
+static const char new_pragmas[] = "PRAGMA page_size = 8192;"
+				  "PRAGMA journal_mode = OFF;"
+				  "PRAGMA synchronous = OFF;"
+				  "PRAGMA locking_mode = EXCLUSIVE;";
+static const char write_pragmas[] = "PRAGMA cache_size = -65536;"
+				    "PRAGMA temp_store = FILE;"
+				    "PRAGMA foreign_keys = OFF;"
+				    "PRAGMA threads = 1;";
+
+static const struct {
+	int number;
+	const char *name;
+} calls[] = {
+	{ TRACE_CALL_UNKNOWN, "unknown" },
+	{ TRACE_CALL_MALLOC, "malloc" },
+	{ TRACE_CALL_CALLOC, "calloc" },
+	{ TRACE_CALL_REALLOC, "realloc" },
+	{ TRACE_CALL_REALLOCARRAY, "reallocarray" },
+	{ TRACE_CALL_FREE, "free" },
+	{ TRACE_CALL_POSIX_MEMALIGN, "posix_memalign" },
+	{ TRACE_CALL_MEMALIGN, "memalign" },
+	{ TRACE_CALL_ALIGNED_ALLOC, "aligned_alloc" },
+	{ TRACE_CALL_VALLOC, "valloc" },
+	{ TRACE_CALL_PVALLOC, "pvalloc" },
+	{ TRACE_CALL_MMAP, "mmap" },
+	{ TRACE_CALL_MUNMAP, "munmap" },
+	{ TRACE_CALL_MREMAP, "mremap" },
+};
+_Static_assert(sizeof(calls) / sizeof(calls[0]) == TRACE_CALL_COUNT, "a name for every call");
+
+static const struct {
+	int number;
+	const char *name;
+	const char *meaning;
+} owners[] = {
+#define OWNER(owner, owner_number, text) { owner_number, #owner, text },
+#include "schemas/owner.def"
+#undef OWNER
+};
+
+/* The names of numbers, as this version knows them. */
+static int write_names(struct db *db)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]) && r == 0; i++)
+		r = db_run(db, "INSERT OR REPLACE INTO call(id, name) VALUES(?1, ?2)", "it",
+			   (int64_t)calls[i].number, calls[i].name);
+	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]) && r == 0; i++)
+		r = db_run(db, "INSERT OR REPLACE INTO owner(id, name, meaning) VALUES(?1, ?2, ?3)",
+			   "itt", (int64_t)owners[i].number, owners[i].name, owners[i].meaning);
+	return r;
+}
+
+/* Bring the schema to this version, inside the transaction. */
+static int migrate(struct db *db, int version)
+{
+	int r = 0;
+
+	for (; version < db_n_migrations && r == 0; version++) {
+		auto_free char *pragma = NULL;
+		if (asprintf(&pragma, "PRAGMA user_version = %d; PRAGMA application_id = %d",
+			     version + 1, DB_APPLICATION_ID) < 0)
+			return -ENOMEM;
+		r = db_exec(db, db_migrations[version]);
+		if (r == 0)
+			r = db_exec(db, pragma);
+	}
+	return r < 0 ? r : write_names(db);
+}
+
+static int begin(struct db *db, int version)
+{
+	int r = db_exec(db, write_pragmas);
+	if (r == 0)
+		r = db_exec(db, "BEGIN IMMEDIATE");
+	if (r < 0)
+		return r;
+	db->is_writing = true;
+	return migrate(db, version);
+}
+
+/* Add to a database that is there. */
+static int begin_existing(struct db *db)
+{
+	int version;
+	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE);
+
+	if (r == 0)
+		r = db_check(db, &version);
+	return r < 0 ? r : begin(db, version);
+}
+
+/* Whether the file that was locked is still the one with this name. */
+static bool is_still(const char *path, int fd)
+{
+	struct stat by_name, by_fd;
+
+	return stat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 &&
+	       by_name.st_dev == by_fd.st_dev && by_name.st_ino == by_fd.st_ino;
+}
+
+/*
+ * Take the temporary name. It is always the same one, so that a killed writer leaves at most one
+ * file, which the next writer takes over; the lock tells a living writer from a dead one.
+ */
+static int lock_temporary(struct db *db)
+{
+	if (asprintf(&db->temporary, "%s.partial", db->path) < 0) {
+		db->temporary = NULL;
+		return -ENOMEM;
+	}
+	auto_close int fd = open(db->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	int r = fd < 0 ? -errno : 0;
+	if (r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
+		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (r == 0 && !is_still(db->temporary, fd))
+		r = -EBUSY;
+	if (r == 0 && ftruncate(fd, 0) < 0)
+		r = -errno;
+	if (r < 0) {
+		free(steal_ptr(&db->temporary)); /* it is not ours to remove */
+		return r;
+	}
+	db->lock_fd = steal_fd(&fd);
+	return 0;
+}
+
+static int begin_new(struct db *db)
+{
+	int r = lock_temporary(db);
+	if (r == 0)
+		r = db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+	if (r == 0)
+		r = db_exec(db, new_pragmas);
+	return r < 0 ? r : begin(db, 0);
+}
+
+int db_begin(const char *path, enum db_begin_mode mode, struct db **ret_db)
+{
+	struct stat st;
+	bool is_there = stat(path, &st) == 0;
+
+	if (!is_there && errno != ENOENT)
+		return -errno;
+	if (is_there && S_ISDIR(st.st_mode))
+		return -EISDIR;
+
+	auto_db struct db *db = db_new(path);
+	if (!db)
+		return -ENOMEM;
+	db->replaces = is_there;
+	bool adds = is_there && mode == DB_ADD && st.st_size > 0;
+	int r = adds ? begin_existing(db) : begin_new(db);
+	if (r < 0)
+		return r;
+	*ret_db = steal_ptr(&db);
+	return 0;
+}
+
+/* Give the finished file its name. */
+static int publish(struct db *db)
+{
+	unsigned flags = db->replaces ? 0 : RENAME_NOREPLACE;
+
+	if (sqlite3_close(db->handle) != SQLITE_OK)
+		return -EBUSY;
+	db->handle = NULL;
+	if (fdatasync(db->lock_fd) < 0)
+		return -errno;
+	int r = renameat2(AT_FDCWD, db->temporary, AT_FDCWD, db->path, flags);
+	if (r < 0 && errno == EINVAL) /* a file system without RENAME_NOREPLACE */
+		r = rename(db->temporary, db->path);
+	if (r < 0)
+		return -errno;
+	free(steal_ptr(&db->temporary));
+	return 0;
+}
+
+int db_commit(struct db *db)
+{
+	int r = db_exec(db, db_indexes);
+	if (r == 0)
+		r = db_exec(db, db_views);
+	if (r == 0)
+		r = db_exec(db, "COMMIT");
+	if (r < 0)
+		return r;
+	db->is_writing = false;
+	return db->temporary ? publish(db) : 0;
+}

@@ -1,0 +1,21 @@
+#pragma once
+/* A set of 4 KiB pages of an address space: one bit each, in groups found by hashing. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct page_group;
+
+/* All zero is empty. */
+struct freed_pages {
+	struct page_group *groups;
+	size_t n;
+	size_t n_allocated; /* a power of two, or 0 */
+};
+
+void freed_pages_finish(struct freed_pages *set);
+
+/* Add the pages that [address, address + size) lies in. Returns 0 or -ENOMEM. */
+int freed_pages_add(struct freed_pages *set, uint64_t address, uint64_t size);
+
+bool freed_pages_has(const struct freed_pages *set, uint64_t address);

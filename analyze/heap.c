@@ -1,0 +1,401 @@
+#include "analyze/heap.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyze/heap-pool.h"
+
+#define MERGE_BELOW    (HEAP_NODE_ITEMS / 4)
+#define MERGED_MAX     (HEAP_NODE_ITEMS * 3 / 4)
+#define ASCENDING_LEFT (HEAP_NODE_ITEMS - 8) /* of a node split by a key behind its last */
+
+void heap_init(struct heap *heap, struct heap_pool *pool)
+{
+	*heap = (struct heap){ .pool = pool };
+}
+
+void heap_finish(struct heap *heap)
+{
+	heap_pool_unref(heap->pool, heap->root);
+	heap->root = NULL;
+	heap->n_blocks = 0;
+}
+
+void heap_fork(struct heap *child, struct heap *parent)
+{
+	if (parent->root)
+		parent->root->n_refs++;
+	*child = *parent;
+}
+
+/* How many keys of the node are <= key. */
+static unsigned rank_of(const struct heap_node *node, uint64_t key)
+{
+	const uint64_t *base = node->keys;
+	unsigned n = node->n;
+
+	if (n == 0)
+		return 0;
+	while (n > 1) { /* branch-free: the compiler makes it a conditional move */
+		unsigned half = n / 2;
+		base += base[half] <= key ? half : 0;
+		n -= half;
+	}
+	return (unsigned)(base - node->keys) + (*base <= key);
+}
+
+/* The child that holds key: the first one also holds what is below its lowest key. */
+static unsigned child_of(const struct heap_node *node, uint64_t key)
+{
+	unsigned rank = rank_of(node, key);
+
+	return rank > 0 ? rank - 1 : 0;
+}
+
+/* Make *slot a node that nobody else refers to. Returns NULL without memory (*slot is as before). */
+static struct heap_node *own(struct heap_pool *pool, struct heap_node **slot)
+{
+	if ((*slot)->n_refs == 1)
+		return *slot;
+
+	struct heap_node *copy = heap_pool_copy_node(pool, *slot);
+	if (!copy)
+		return NULL;
+	(*slot)->n_refs--; /* others still refer to it */
+	*slot = copy;
+	return copy;
+}
+
+/* Move items from `from` on to the end of another node of the same level, which has room. */
+static void move_items(struct heap_node *to, struct heap_node *source, unsigned from)
+{
+	unsigned n = source->n - from;
+
+	memcpy(to->keys + to->n, source->keys + from, n * sizeof(to->keys[0]));
+	if (to->level == 0) {
+		struct heap_leaf *a = heap_as_leaf(to), *b = heap_as_leaf(source);
+		memcpy(a->sizes + to->n, b->sizes + from, n * sizeof(a->sizes[0]));
+		memcpy(a->blocks + to->n, b->blocks + from, n * sizeof(a->blocks[0]));
+	} else {
+		struct heap_inner *a = heap_as_inner(to), *b = heap_as_inner(source);
+		memcpy(a->children + to->n, b->children + from, n * sizeof(a->children[0]));
+	}
+	to->n += n;
+	source->n = from;
+}
+
+/* Open a gap in an array of n items. */
+#define OPEN_GAP(array, n, at)                                                                     \
+	memmove((array) + (at) + 1, (array) + (at), ((n) - (at)) * sizeof((array)[0]))
+#define CLOSE_GAP(array, n, at)                                                                    \
+	memmove((array) + (at), (array) + (at) + 1, ((n) - (at)-1) * sizeof((array)[0]))
+
+static void insert_child(struct heap_node *node, unsigned at, struct heap_node *child)
+{
+	struct heap_inner *inner = heap_as_inner(node);
+
+	OPEN_GAP(node->keys, node->n, at);
+	OPEN_GAP(inner->children, node->n, at);
+	node->keys[at] = child->keys[0];
+	inner->children[at] = child;
+	node->n++;
+}
+
+/* Split the full child number i, which is owned, in two. `key` is what comes next. */
+static int split_child(struct heap_pool *pool, struct heap_node *node, unsigned i, uint64_t key)
+{
+	struct heap_node *left = heap_as_inner(node)->children[i];
+	struct heap_node *right = heap_pool_node(pool, left->level);
+	if (!right)
+		return -ENOMEM;
+
+	/* Fresh heaps grow upwards: leave nearly full nodes behind. */
+	bool is_ascending = key > left->keys[left->n - 1];
+	move_items(right, left, is_ascending ? ASCENDING_LEFT : HEAP_NODE_ITEMS / 2);
+	insert_child(node, i + 1, right);
+	return 0;
+}
+
+/* Put a new root above a full one. */
+static int raise_root(struct heap *heap)
+{
+	struct heap_node *root = heap_pool_node(heap->pool, heap->root->level + 1);
+	if (!root)
+		return -ENOMEM;
+	insert_child(root, 0, heap->root);
+	heap->root = root;
+	return 0;
+}
+
+/* Make the root an owned node with room for one more. */
+static int prepare_root(struct heap *heap)
+{
+	if (!heap->root)
+		heap->root = heap_pool_node(heap->pool, 0);
+	if (!heap->root || !own(heap->pool, &heap->root))
+		return -ENOMEM;
+	if (heap->root->n == HEAP_NODE_ITEMS)
+		return raise_root(heap);
+	return 0;
+}
+
+/* The owned leaf where key goes, with room for it; the path to it is owned too. */
+static struct heap_node *leaf_with_room(struct heap *heap, uint64_t key)
+{
+	if (prepare_root(heap) < 0)
+		return NULL;
+
+	struct heap_node *node = heap->root;
+	while (node->level > 0) {
+		unsigned i = child_of(node, key);
+		struct heap_node *child = own(heap->pool, &heap_as_inner(node)->children[i]);
+		if (!child)
+			return NULL;
+		if (child->n == HEAP_NODE_ITEMS) {
+			if (split_child(heap->pool, node, i, key) < 0)
+				return NULL;
+			i = child_of(node, key);
+		}
+		node = heap_as_inner(node)->children[i];
+	}
+	return node;
+}
+
+static uint64_t size_of(const struct heap_pool *pool, const struct heap_leaf *leaf, unsigned i)
+{
+	if (leaf->sizes[i] != UINT32_MAX)
+		return leaf->sizes[i];
+	return heap_pool_at(pool, leaf->blocks[i])->size;
+}
+
+/* Whether item i of a leaf is hit by [address, address + size). */
+static bool is_hit(const struct heap_pool *pool, const struct heap_leaf *leaf, unsigned i,
+		   uint64_t address, uint64_t size)
+{
+	uint64_t start = leaf->head.keys[i];
+
+	if (start <= address)
+		return start == address || address - start < size_of(pool, leaf, i);
+	return start - address < size;
+}
+
+/* Whether the neighbours of place `at` in the leaf, or of its neighbour leaves, are in the way. */
+static bool is_taken(const struct heap *heap, struct heap_node *node, unsigned at,
+		     const struct heap_block *block)
+{
+	const struct heap_leaf *leaf = heap_as_leaf(node);
+
+	if (at == 0 || at == node->n)
+		return heap_overlap(heap, block->address, block->size, &(struct heap_block){ 0 });
+	return is_hit(heap->pool, leaf, at - 1, block->address, block->size) ||
+	       is_hit(heap->pool, leaf, at, block->address, block->size);
+}
+
+int heap_insert(struct heap *heap, const struct heap_block *block)
+{
+	struct heap_node *node = leaf_with_room(heap, block->address);
+	if (!node)
+		return -ENOMEM;
+
+	unsigned at = rank_of(node, block->address);
+	if (is_taken(heap, node, at, block))
+		return -EEXIST;
+
+	uint32_t index;
+	int r = heap_pool_item(heap->pool, block, &index);
+	if (r < 0)
+		return r;
+
+	struct heap_leaf *leaf = heap_as_leaf(node);
+	OPEN_GAP(node->keys, node->n, at);
+	OPEN_GAP(leaf->sizes, node->n, at);
+	OPEN_GAP(leaf->blocks, node->n, at);
+	node->keys[at] = block->address;
+	leaf->sizes[at] = block->size < UINT32_MAX ? (uint32_t)block->size : UINT32_MAX;
+	leaf->blocks[at] = index;
+	node->n++;
+	heap->n_blocks++;
+	return 0;
+}
+
+/* Move what the right of two neighbours holds into the left one, if that leaves it airy enough. */
+static int merge_children(struct heap_pool *pool, struct heap_node *node, unsigned left_index)
+{
+	struct heap_inner *inner = heap_as_inner(node);
+	struct heap_node **left = &inner->children[left_index];
+	struct heap_node **right = &inner->children[left_index + 1];
+
+	if ((*left)->n + (*right)->n > MERGED_MAX)
+		return 0;
+	if (!own(pool, left) || !own(pool, right))
+		return -ENOMEM;
+
+	/* Keys smaller than the right one's first may have gone into its first child since. */
+	if ((*right)->level > 0)
+		(*right)->keys[0] = node->keys[left_index + 1];
+	move_items(*left, *right, 0);
+	heap_pool_put_node(pool, *right);
+	CLOSE_GAP(node->keys, node->n, left_index + 1);
+	CLOSE_GAP(inner->children, node->n, left_index + 1);
+	node->n--;
+	return 0;
+}
+
+/* Give child i a neighbour's items when it has few. Afterwards the child may have moved. */
+static int fill_child(struct heap_pool *pool, struct heap_node *node, unsigned i)
+{
+	if (heap_as_inner(node)->children[i]->n > MERGE_BELOW || node->n < 2)
+		return 0;
+	return merge_children(pool, node, i > 0 ? i - 1 : 0);
+}
+
+/* The owned leaf that may hold key, on an owned path; NULL without memory. */
+static struct heap_node *leaf_to_change(struct heap *heap, uint64_t key)
+{
+	struct heap_node *node = own(heap->pool, &heap->root);
+
+	while (node && node->level > 0) {
+		if (fill_child(heap->pool, node, child_of(node, key)) < 0)
+			return NULL;
+		node = own(heap->pool, &heap_as_inner(node)->children[child_of(node, key)]);
+	}
+	return node;
+}
+
+/* Lower the tree while its root has a single child. */
+static void lower_root(struct heap *heap)
+{
+	while (heap->root->level > 0 && heap->root->n == 1 && heap->root->n_refs == 1) {
+		struct heap_node *root = heap->root;
+		heap->root = heap_as_inner(root)->children[0];
+		heap_pool_put_node(heap->pool, root);
+	}
+}
+
+static void block_at(const struct heap_pool *pool, const struct heap_leaf *leaf, unsigned i,
+		     struct heap_block *ret_block)
+{
+	const struct heap_item *item = heap_pool_at(pool, leaf->blocks[i]);
+
+	*ret_block = (struct heap_block){
+		.address = leaf->head.keys[i],
+		.size = item->size,
+		.birth_ns = item->birth_ns,
+		.id = item->id,
+		.previous_id = item->previous_id,
+		.thread = item->thread,
+		.site = item->site,
+		.call = item->call,
+	};
+}
+
+int heap_remove(struct heap *heap, uint64_t address, struct heap_block *ret_block)
+{
+	if (!heap->root)
+		return 0;
+	struct heap_node *node = leaf_to_change(heap, address);
+	if (!node)
+		return -ENOMEM;
+
+	unsigned rank = rank_of(node, address);
+	if (rank == 0 || node->keys[rank - 1] != address)
+		return 0;
+
+	struct heap_leaf *leaf = heap_as_leaf(node);
+	unsigned at = rank - 1;
+	block_at(heap->pool, leaf, at, ret_block);
+	heap_pool_put_item(heap->pool, leaf->blocks[at]);
+	CLOSE_GAP(node->keys, node->n, at);
+	CLOSE_GAP(leaf->sizes, node->n, at);
+	CLOSE_GAP(leaf->blocks, node->n, at);
+	node->n--;
+	heap->n_blocks--;
+	lower_root(heap);
+	return 1;
+}
+
+/* The last item at or below key in the tree. Leaves may be empty: then the one before is asked. */
+static const struct heap_leaf *last_below(const struct heap_node *node, uint64_t key,
+					  unsigned *ret_at)
+{
+	unsigned rank = rank_of(node, key);
+
+	if (node->level == 0) {
+		*ret_at = rank - 1;
+		return rank > 0 ? (const struct heap_leaf *)node : NULL;
+	}
+	const struct heap_inner *inner = (const struct heap_inner *)node;
+	for (unsigned i = rank > 0 ? rank : 1; i-- > 0;) {
+		const struct heap_leaf *found = last_below(inner->children[i], key, ret_at);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+/* The first item above key in the tree. */
+static const struct heap_leaf *first_above(const struct heap_node *node, uint64_t key,
+					   unsigned *ret_at)
+{
+	if (node->level == 0) {
+		*ret_at = rank_of(node, key);
+		return *ret_at < node->n ? (const struct heap_leaf *)node : NULL;
+	}
+	const struct heap_inner *inner = (const struct heap_inner *)node;
+	for (unsigned i = child_of(node, key); i < node->n; i++) {
+		const struct heap_leaf *found = first_above(inner->children[i], key, ret_at);
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+bool heap_find(const struct heap *heap, uint64_t address, struct heap_block *ret_block)
+{
+	unsigned at;
+	const struct heap_leaf *leaf = heap->root ? last_below(heap->root, address, &at) : NULL;
+
+	if (!leaf || address - leaf->head.keys[at] >= size_of(heap->pool, leaf, at))
+		return false;
+	block_at(heap->pool, leaf, at, ret_block);
+	return true;
+}
+
+bool heap_overlap(const struct heap *heap, uint64_t address, uint64_t size,
+		  struct heap_block *ret_block)
+{
+	unsigned at;
+	const struct heap_leaf *leaf = heap->root ? last_below(heap->root, address, &at) : NULL;
+
+	if (!leaf || !is_hit(heap->pool, leaf, at, address, size))
+		leaf = heap->root ? first_above(heap->root, address, &at) : NULL;
+	if (!leaf || !is_hit(heap->pool, leaf, at, address, size))
+		return false;
+	block_at(heap->pool, leaf, at, ret_block);
+	return true;
+}
+
+static int walk(const struct heap_pool *pool, const struct heap_node *node, heap_visit visit,
+		void *context)
+{
+	for (unsigned i = 0; i < node->n; i++) {
+		struct heap_block block;
+		int r;
+
+		if (node->level > 0) {
+			const struct heap_inner *inner = (const struct heap_inner *)node;
+			r = walk(pool, inner->children[i], visit, context);
+		} else {
+			block_at(pool, (const struct heap_leaf *)node, i, &block);
+			r = visit(context, &block);
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int heap_walk(const struct heap *heap, heap_visit visit, void *context)
+{
+	return heap->root ? walk(heap->pool, heap->root, visit, context) : 0;
+}

@@ -1,0 +1,91 @@
+#pragma once
+/* Shared by import.c, import-records.c, import-run.c. */
+#include "analyze/import.h"
+#include "analyze/losses.h"
+#include "analyze/memory.h"
+#include "analyze/merge.h"
+#include "analyze/merge-clock.h"
+#include "analyze/modules.h"
+#include "analyze/objects.h"
+#include "analyze/stacks.h"
+#include "analyze/tally.h"
+#include "analyze/tasks.h"
+#include "common/trace-reader.h"
+
+/* A record that takes effect at its time, between the events. */
+enum import_moment_kind {
+	IMPORT_FORK,
+	IMPORT_MAP,
+	IMPORT_END,
+};
+
+struct import_moment {
+	int64_t time_ns;
+	uint64_t order; /* as read */
+	enum import_moment_kind kind;
+	uint32_t process;
+	uint32_t parent;
+	bool by_exec;
+	struct mapping mapping; /* its path is allocated */
+};
+
+/* The row of `run`, while it is found out. */
+struct import_run {
+	char *program;
+	char *mode;
+	char *command;
+	char *directory;
+	int64_t repetition;
+	int64_t start_unix_ns;
+	int64_t exit_status; /* INT64_MIN: not known, as the next ones */
+	int64_t user_ns;
+	int64_t system_ns;
+	int64_t max_rss;
+	int64_t collector_cpu_ns;
+	int64_t exit_ns;
+	char recording_id[64];
+};
+
+struct import {
+	struct db *db;
+	const char *path;
+	const struct import_options *options;
+	int64_t run_id;
+	struct trace_reader *reader;
+	uint64_t file_bytes;
+	struct merge_clock clock;
+	struct tasks *tasks;
+	struct objects *objects;
+	struct modules *modules;
+	struct stacks *stacks;
+	struct tally tally;
+	struct memory *memory;
+	struct merge *merge;
+	struct losses losses;
+	struct import_run run;
+	struct import_moment *moments; /* sorted from first_moment on, up to a commit */
+	size_t first_moment;
+	size_t n_moments;
+	size_t n_moments_allocated;
+	uint64_t n_orphans; /* events of threads that nobody defined */
+	int64_t now_ns; /* that the merge has reached */
+	int64_t last_ns; /* of anything that has a time */
+};
+
+/* A time of the trace in ns since the run's start; remembers the latest. */
+int64_t import_time(struct import *import, uint64_t ticks);
+
+/* A record as read. Returns 0 or a negative errno. */
+int import_record(struct import *import, const struct trace_record *record);
+
+/* Keep a moment for its time. The path of its mapping is copied. 0 or -ENOMEM. */
+int import_add_moment(struct import *import, const struct import_moment *moment);
+
+/* Find the run's place: run_id is set, or *ret_is_skipped when it is there and stays. */
+int import_begin_run(struct import *import, bool *ret_is_skipped);
+
+/* Count what the reader found damaged, and write the row of `run`. */
+int import_end_run(struct import *import);
+
+/* Text of n_bytes as an allocated string; NULL without memory. */
+char *import_text(const char *bytes, size_t n_bytes);

@@ -1,0 +1,300 @@
+#include "analyze/import-internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "analyze/command-text.h"
+#include "analyze/db.h"
+#include "common/cleanup.h"
+#include "schemas/ring.h"
+
+char *import_text(const char *bytes, size_t n_bytes)
+{
+	return strndup(bytes, n_bytes);
+}
+
+/* String number i of a record, allocated. */
+static char *text_of(const struct trace_record *record, unsigned i)
+{
+	size_t n_bytes;
+	const char *bytes = trace_record_string(record, i, &n_bytes);
+
+	return import_text(bytes, n_bytes);
+}
+
+static int on_process(struct import *import, const struct trace_record *record)
+{
+	const struct trace_process *process = (const struct trace_process *)record;
+	int64_t time_ns = import_time(import, process->start_ticks);
+	struct import_moment moment = {
+		.time_ns = time_ns,
+		.kind = IMPORT_FORK,
+		.process = process->process_id,
+		.parent = process->parent_id,
+	};
+
+	int r = tasks_add_process(import->tasks, process, time_ns);
+	if (r < 0 || process->birth != RING_BIRTH_FORK)
+		return r;
+	return import_add_moment(import, &moment);
+}
+
+static int on_process_end(struct import *import, const struct trace_record *record)
+{
+	const struct trace_process_end *end = (const struct trace_process_end *)record;
+	int64_t time_ns = import_time(import, end->ticks);
+	struct import_moment moment = {
+		.time_ns = time_ns,
+		.kind = IMPORT_END,
+		.process = end->process_id,
+		.by_exec = end->status == -2,
+	};
+
+	int r = tasks_end_process(import->tasks, end->process_id, time_ns, end->status);
+	return r < 0 ? r : import_add_moment(import, &moment);
+}
+
+static int on_thread(struct import *import, const struct trace_record *record)
+{
+	const struct trace_thread *thread = (const struct trace_thread *)record;
+
+	return tasks_add_thread(import->tasks, thread, import_time(import, thread->start_ticks));
+}
+
+static int on_thread_end(struct import *import, const struct trace_record *record)
+{
+	const struct trace_thread_end *end = (const struct trace_thread_end *)record;
+
+	return tasks_end_thread(import->tasks, end->thread_id, import_time(import, end->ticks));
+}
+
+static int on_thread_name(struct import *import, const struct trace_record *record)
+{
+	const struct trace_thread_name *name = (const struct trace_thread_name *)record;
+	size_t n_bytes;
+	const char *bytes = trace_record_string(record, 0, &n_bytes);
+
+	return tasks_name_thread(import->tasks, name->thread_id, import_time(import, name->ticks),
+				 bytes, n_bytes);
+}
+
+static int on_module(struct import *import, const struct trace_record *record)
+{
+	const struct trace_module *module = (const struct trace_module *)record;
+
+	return modules_load(import->modules, module, import_time(import, module->ticks));
+}
+
+static int on_module_unload(struct import *import, const struct trace_record *record)
+{
+	const struct trace_module *module = (const struct trace_module *)record;
+
+	return modules_unload(import->modules, module, import_time(import, module->ticks));
+}
+
+static int on_mapping(struct import *import, const struct trace_record *record)
+{
+	const struct trace_mapping *map = (const struct trace_mapping *)record;
+	int64_t time_ns = import_time(import, map->ticks);
+	auto_free char *path = text_of(record, 0);
+	if (!path)
+		return -ENOMEM;
+
+	struct import_moment moment = {
+		.time_ns = time_ns,
+		.kind = IMPORT_MAP,
+		.process = map->process_id,
+		.mapping = {
+			.address = map->start,
+			.size = map->size,
+			.detail = map->prot | (uint64_t)map->flags << 32,
+			.path = path,
+		},
+	};
+	moment.mapping.birth_ns = time_ns;
+	int r = modules_mapping(import->modules, map, time_ns);
+	return r < 0 ? r : import_add_moment(import, &moment);
+}
+
+/* The row of a process or thread for a loss; ROWS_NULL when it is none's or not known. */
+static int64_t process_row(const struct import *import, uint32_t number)
+{
+	const struct task_process *process = tasks_process(import->tasks, number);
+
+	return number && process ? process->row : INT64_MIN;
+}
+
+static int64_t thread_row(const struct import *import, uint32_t number)
+{
+	const struct task_thread *thread = tasks_thread(import->tasks, number);
+
+	return number && thread ? thread->row : INT64_MIN;
+}
+
+static int on_loss(struct import *import, const struct trace_record *record)
+{
+	const struct trace_loss *loss = (const struct trace_loss *)record;
+	auto_free char *source = text_of(record, 0);
+	auto_free char *reason = text_of(record, 1);
+	if (!source || !reason)
+		return -ENOMEM;
+
+	struct losses_item item = {
+		.process_row = process_row(import, loss->process_id),
+		.thread_row = thread_row(import, loss->thread_id),
+		.from_ns = loss->from_ticks ? import_time(import, loss->from_ticks) : INT64_MIN,
+		.to_ns = loss->to_ticks ? import_time(import, loss->to_ticks) : INT64_MIN,
+		.count = loss->count,
+		.source = source,
+		.reason = reason,
+	};
+	return losses_add(&import->losses, &item);
+}
+
+static int set_text(char **text, char *value)
+{
+	if (!value)
+		return -ENOMEM;
+	free(*text);
+	*text = value;
+	return 0;
+}
+
+static int on_run(struct import *import, const struct trace_record *record)
+{
+	const struct trace_run *run = (const struct trace_run *)record;
+	struct import_run *out = &import->run;
+	size_t n_bytes;
+	const char *arguments = trace_record_string(record, 2, &n_bytes);
+
+	out->start_unix_ns = (int64_t)run->start_unix_ns;
+	out->repetition = run->repetition;
+	int r = set_text(&out->program, text_of(record, 0));
+	if (r == 0)
+		r = set_text(&out->mode, text_of(record, 1));
+	if (r == 0)
+		r = set_text(&out->command, command_text(arguments, n_bytes));
+	if (r == 0)
+		r = set_text(&out->directory, text_of(record, 3));
+	return r;
+}
+
+static int on_fact(struct import *import, const struct trace_record *record)
+{
+	const struct trace_fact *fact = (const struct trace_fact *)record;
+	auto_free char *key = text_of(record, 0);
+	auto_free char *value = text_of(record, 1);
+	if (!key || !value)
+		return -ENOMEM;
+
+	return db_run(import->db,
+		      "INSERT OR REPLACE INTO fact(run_id, key, at_end, value)"
+		      " VALUES(?1, ?2, ?3, ?4)",
+		      "itit", import->run_id, key, (int64_t)(fact->at_end != 0), value);
+}
+
+static int on_clock(struct import *import, const struct trace_record *record)
+{
+	return merge_clock_add(&import->clock, (const struct trace_clock *)record);
+}
+
+/* {"0": bytes, ...}; NULL for one node (or none told). *ret_text is allocated by sqlite3. */
+static char *nodes_text(const struct trace_record *record)
+{
+	size_t n_bytes;
+	const char *pairs = trace_record_string(record, 0, &n_bytes);
+	sqlite3_str *text = sqlite3_str_new(NULL);
+
+	for (size_t at = 0; n_bytes > 12 && at + 12 <= n_bytes; at += 12) {
+		uint32_t node;
+		uint64_t bytes;
+		memcpy(&node, pairs + at, sizeof(node));
+		memcpy(&bytes, pairs + at + 4, sizeof(bytes));
+		sqlite3_str_appendf(text, "%s\"%u\": %llu", at ? ", " : "{", node,
+				    (unsigned long long)bytes);
+	}
+	if (n_bytes > 12)
+		sqlite3_str_appendall(text, "}");
+	return sqlite3_str_finish(text);
+}
+
+static int on_process_sample(struct import *import, const struct trace_record *record)
+{
+	const struct trace_process_sample *sample = (const struct trace_process_sample *)record;
+	int64_t row = process_row(import, sample->process_id);
+	if (row == INT64_MIN)
+		return losses_count(&import->losses, "trace", "definition lost", 1);
+
+	char *nodes = nodes_text(record);
+	int r = db_run(import->db,
+		       "INSERT INTO process_sample(run_id, process_id, time_ns, rss, anonymous,"
+		       " user_ns, system_ns, node_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+		       "iiiiiiit", import->run_id, row, import_time(import, sample->ticks),
+		       (int64_t)sample->rss_bytes, (int64_t)sample->anonymous_bytes,
+		       (int64_t)sample->user_ns, (int64_t)sample->system_ns, nodes);
+	sqlite3_free(nodes);
+	return r;
+}
+
+static int on_run_exit(struct import *import, const struct trace_record *record)
+{
+	const struct trace_exit *end = (const struct trace_exit *)record;
+	struct import_run *run = &import->run;
+
+	run->exit_status = end->status;
+	run->user_ns = (int64_t)end->user_ns;
+	run->system_ns = (int64_t)end->system_ns;
+	run->max_rss = (int64_t)end->max_rss_bytes;
+	run->collector_cpu_ns = (int64_t)end->collector_cpu_ns;
+	run->exit_ns = import_time(import, end->ticks);
+	return 0;
+}
+
+static int on_counter(struct import *import, const struct trace_record *record)
+{
+	const struct trace_counter *counter = (const struct trace_counter *)record;
+	auto_free char *name = text_of(record, 0);
+	auto_free char *unit = text_of(record, 1);
+	if (!name || !unit)
+		return -ENOMEM;
+
+	return db_run(import->db,
+		      "INSERT INTO counter(run_id, process_id, name, value, unit, enabled_ns,"
+		      " running_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+		      "iititii", import->run_id, process_row(import, counter->process_id), name,
+		      (int64_t)counter->value, unit, (int64_t)counter->enabled_ns,
+		      (int64_t)counter->running_ns);
+}
+
+static const struct {
+	uint16_t type;
+	int (*handle)(struct import *import, const struct trace_record *record);
+} handlers[] = {
+	{ TRACE_RECORD_PROCESS, on_process },
+	{ TRACE_RECORD_PROCESS_END, on_process_end },
+	{ TRACE_RECORD_THREAD, on_thread },
+	{ TRACE_RECORD_THREAD_END, on_thread_end },
+	{ TRACE_RECORD_THREAD_NAME, on_thread_name },
+	{ TRACE_RECORD_MODULE, on_module },
+	{ TRACE_RECORD_MODULE_UNLOAD, on_module_unload },
+	{ TRACE_RECORD_MAPPING, on_mapping },
+	{ TRACE_RECORD_LOSS, on_loss },
+	{ TRACE_RECORD_RUN, on_run },
+	{ TRACE_RECORD_FACT, on_fact },
+	{ TRACE_RECORD_CLOCK, on_clock },
+	{ TRACE_RECORD_PROCESS_SAMPLE, on_process_sample },
+	{ TRACE_RECORD_EXIT, on_run_exit },
+	{ TRACE_RECORD_COUNTER, on_counter },
+};
+
+int import_record(struct import *import, const struct trace_record *record)
+{
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+		if (handlers[i].type == record->type)
+			return handlers[i].handle(import, record);
+	}
+	return 0; /* from a newer writer: the reader counts it */
+}

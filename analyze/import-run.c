@@ -1,0 +1,144 @@
+#include "analyze/import-internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/db.h"
+
+/* Every table with rows of one run. */
+static const char *const run_tables[] = {
+	"fact",	   "thread_name", "thread", "process",	      "module", "allocation", "mapping",
+	"touch",   "sample",	  "source", "process_sample", "region", "mark",	      "object_name",
+	"counter", "loss",	  "site",   "owner_share",    "total",	"timeline",
+};
+
+/* Remove a run. Frames, stacks and symbols are shared between runs and stay. */
+static int delete_run(struct db *db, int64_t run_id)
+{
+	int r = db_run(db,
+		       "DELETE FROM thread_name WHERE thread_id IN"
+		       " (SELECT id FROM thread WHERE run_id = ?1)",
+		       "i", run_id);
+
+	for (size_t i = 0; i < sizeof(run_tables) / sizeof(run_tables[0]) && r == 0; i++) {
+		if (strcmp(run_tables[i], "thread_name") == 0)
+			continue;
+		char *sql = sqlite3_mprintf("DELETE FROM %s WHERE run_id = ?1", run_tables[i]);
+		r = sql ? db_run(db, sql, "i", run_id) : -ENOMEM;
+		sqlite3_free(sql);
+	}
+	return r < 0 ? r : db_run(db, "DELETE FROM run WHERE id = ?1", "i", run_id);
+}
+
+/* The recording's id as hex. A damaged header has none to trust: then it goes by the file's name. */
+static void set_recording_id(struct import *import)
+{
+	char *text = import->run.recording_id;
+	const uint8_t *id = trace_reader_header(import->reader)->recording_id;
+
+	if (trace_reader_damage(import->reader)->header_damaged) {
+		const char *slash = strrchr(import->path, '/');
+		snprintf(text, sizeof(import->run.recording_id), "damaged header: %s",
+			 slash ? slash + 1 : import->path);
+		return;
+	}
+	for (size_t i = 0; i < 16; i++)
+		snprintf(text + 2 * i, 3, "%02x", id[i]);
+}
+
+/* run.id of the recording, or 0. */
+static int64_t find_run(struct db *db, const char *recording_id)
+{
+	char *sql = sqlite3_mprintf("SELECT id FROM run WHERE recording_id = %Q", recording_id);
+	int64_t run_id = sql ? db_integer(db, sql, 0) : 0;
+
+	sqlite3_free(sql);
+	return run_id;
+}
+
+int import_begin_run(struct import *import, bool *ret_is_skipped)
+{
+	struct import_run *run = &import->run;
+
+	set_recording_id(import);
+	run->repetition = 1;
+	run->exit_status = run->user_ns = run->system_ns = INT64_MIN;
+	run->max_rss = run->collector_cpu_ns = run->exit_ns = INT64_MIN;
+
+	int64_t run_id = find_run(import->db, run->recording_id);
+	import->run_id = run_id;
+	if (run_id != 0 && !import->options->force) {
+		*ret_is_skipped = true;
+		return 0;
+	}
+	if (run_id != 0) {
+		int r = delete_run(import->db, run_id);
+		if (r < 0)
+			return r;
+	}
+	import->run_id = db_integer(import->db, "SELECT max(id) FROM run", 0) + 1;
+	return 0;
+}
+
+static int count_damage(struct import *import)
+{
+	const struct trace_damage *damage = trace_reader_damage(import->reader);
+	const struct {
+		const char *reason;
+		uint64_t count;
+	} found[] = {
+		{ "damaged header", damage->header_damaged },
+		{ "damaged frames", damage->n_damaged_frames },
+		{ "items in damaged frames", damage->n_lost_items },
+		{ "unreadable bytes", damage->n_skipped_bytes },
+		{ "frames of a newer version", damage->n_unknown_frames },
+		{ "records of a newer version", damage->n_unknown_records },
+		{ "not committed: may be incomplete", damage->n_uncommitted_items },
+		{ "cut off: the recording did not end", !damage->ended },
+		{ "events of threads whose definition is lost", import->n_orphans },
+		{ "definition lost: call stacks", stacks_n_lost(import->stacks) },
+		{ "clock pairs that ran backwards", import->clock.n_refused },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]) && r == 0; i++)
+		r = losses_count(&import->losses, "trace", found[i].reason, found[i].count);
+	if (r == 0)
+		r = losses_count(&import->losses, "analyze", "frees not seen: address born again",
+				 import->tally.total.missed_frees);
+	return r;
+}
+
+static int write_run(struct import *import)
+{
+	const struct trace_damage *damage = trace_reader_damage(import->reader);
+	const struct import_run *run = &import->run;
+	int64_t duration_ns = run->exit_ns > import->last_ns ? run->exit_ns : import->last_ns;
+	int64_t committed_ns =
+		damage->committed_ticks ? import_time(import, damage->committed_ticks) : 0;
+
+	return db_run(import->db,
+		      "INSERT INTO run(id, program, mode, repetition, command, directory, trace,"
+		      " recording_id, start_unix_ns, duration_ns, exit_status, user_ns, system_ns,"
+		      " max_rss, collector_cpu_ns, clock_error_ns, ended_cleanly, committed_ns)"
+		      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
+		      " ?16, ?17, ?18)",
+		      "ittittttiiiiiiiiii", import->run_id, run->program ? run->program : "?",
+		      run->mode ? run->mode : "default", run->repetition,
+		      run->command ? run->command : "", run->directory ? run->directory : "",
+		      import->path, run->recording_id, run->start_unix_ns, duration_ns,
+		      run->exit_status, run->user_ns, run->system_ns, run->max_rss,
+		      run->collector_cpu_ns, (int64_t)import->clock.error_ns,
+		      (int64_t)damage->ended, committed_ns);
+}
+
+int import_end_run(struct import *import)
+{
+	int r = count_damage(import);
+
+	if (r == 0)
+		r = losses_write(&import->losses, import->db, import->run_id);
+	return r < 0 ? r : write_run(import);
+}

@@ -1,0 +1,413 @@
+#include "analyze/import.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analyze/import-internal.h"
+#include "common/cleanup.h"
+
+int64_t import_time(struct import *import, uint64_t ticks)
+{
+	int64_t time_ns = merge_clock_of_ticks(&import->clock, ticks);
+
+	if (time_ns > import->last_ns)
+		import->last_ns = time_ns;
+	return time_ns;
+}
+
+/* ---- What waits for its time ---- */
+
+int import_add_moment(struct import *import, const struct import_moment *moment)
+{
+	if (import->n_moments == import->n_moments_allocated) {
+		size_t n_new = 2 * import->n_moments + 64;
+		struct import_moment *moments =
+			reallocarray(import->moments, n_new, sizeof(*moments));
+		if (!moments)
+			return -ENOMEM;
+		import->moments = moments;
+		import->n_moments_allocated = n_new;
+	}
+	struct import_moment *copy = &import->moments[import->n_moments];
+	*copy = *moment;
+	copy->order = import->n_moments;
+	if (moment->mapping.path) {
+		copy->mapping.path = strdup(moment->mapping.path);
+		if (!copy->mapping.path)
+			return -ENOMEM;
+	}
+	import->n_moments++;
+	return 0;
+}
+
+static int compare_moments(const void *left, const void *right)
+{
+	const struct import_moment *a = left;
+	const struct import_moment *b = right;
+
+	if (a->time_ns != b->time_ns)
+		return a->time_ns < b->time_ns ? -1 : 1;
+	return a->order < b->order ? -1 : 1;
+}
+
+/* Put what waits in order, and forget what has passed. */
+static void sort_moments(struct import *import)
+{
+	size_t n = import->n_moments - import->first_moment;
+
+	if (n > 0)
+		memmove(import->moments, import->moments + import->first_moment,
+			n * sizeof(*import->moments));
+	import->first_moment = 0;
+	import->n_moments = n;
+	for (size_t i = 0; i < n; i++)
+		import->moments[i].order = i;
+	if (n > 1)
+		qsort(import->moments, n, sizeof(*import->moments), compare_moments);
+}
+
+static int64_t next_moment_ns(const struct import *import)
+{
+	if (import->first_moment == import->n_moments)
+		return INT64_MAX;
+	return import->moments[import->first_moment].time_ns;
+}
+
+static int apply_moment(struct import *import)
+{
+	struct import_moment *moment = &import->moments[import->first_moment++];
+	int r = 0;
+
+	switch (moment->kind) {
+	case IMPORT_FORK:
+		r = memory_fork(import->memory, moment->process, moment->parent);
+		break;
+	case IMPORT_MAP:
+		r = memory_map_before(import->memory, moment->process, &moment->mapping);
+		break;
+	case IMPORT_END:
+		r = memory_end(import->memory, moment->process, import->now_ns, moment->by_exec);
+		break;
+	}
+	free((char *)moment->mapping.path);
+	moment->mapping.path = NULL;
+	return r;
+}
+
+/* ---- Events ---- */
+
+static struct memory_end_of end_of(uint32_t thread, const struct merge_event *event)
+{
+	return (struct memory_end_of){
+		.thread = thread,
+		.time_ns = event->time_ns,
+		.address = event->address,
+		.size = event->size,
+		.link = event->link,
+	};
+}
+
+/* Returns 0 or a negative errno. */
+static int birth_of(struct import *import, uint32_t thread, const struct merge_event *event,
+		    struct memory_birth *ret_birth)
+{
+	int64_t stack_id = stacks_row(import->stacks, thread, event->stack_id, event->time_ns);
+	if (stack_id < 0)
+		return (int)stack_id;
+
+	*ret_birth = (struct memory_birth){
+		.thread = thread,
+		.call = event->call,
+		.flags = event->flags,
+		.time_ns = event->time_ns,
+		.stack_id = stack_id,
+		.address = event->address,
+		.size = event->size,
+		.detail = event->detail,
+		.link = event->link,
+	};
+	return 0;
+}
+
+/* An address is born that is still live: perhaps another thread's free of it was stamped late. */
+static int end_late(struct import *import, const struct memory_birth *birth)
+{
+	struct merge_wanted wanted = {
+		.process = memory_process_of(import->memory, birth->thread),
+		.thread = birth->thread,
+		.time_ns = birth->time_ns,
+	};
+	struct merge_event event;
+	uint32_t thread;
+	bool is_next;
+
+	if (!memory_is_taken(import->memory, birth, &wanted.address) ||
+	    !merge_take_end(import->merge, &wanted, &thread, &event, &is_next))
+		return 0;
+	event.time_ns = birth->time_ns;
+	struct memory_end_of end = end_of(thread, &event);
+	end.is_early = !is_next;
+	return memory_death(import->memory, &end);
+}
+
+static int apply_birth(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	struct memory_birth birth;
+	struct owner_block block;
+	int r = birth_of(import, thread, event, &birth);
+
+	if (r == 0)
+		r = end_late(import, &birth);
+	if (r == 0)
+		r = memory_birth(import->memory, &birth, &block);
+	return r;
+}
+
+static int apply_map(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	struct memory_birth birth;
+	int r = birth_of(import, thread, event, &birth);
+
+	return r < 0 ? r : memory_map(import->memory, &birth);
+}
+
+static int apply(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	struct memory_end_of end = end_of(thread, event);
+	bool is_end = event->flags & MERGE_IS_END;
+
+	switch (event->op) {
+	case TRACE_OP_ALLOC:
+		return apply_birth(import, thread, event);
+	case TRACE_OP_FREE:
+		return memory_death(import->memory, &end);
+	case TRACE_OP_REALLOC:
+		return is_end ? memory_death(import->memory, &end)
+			      : apply_birth(import, thread, event);
+	case TRACE_OP_MMAP:
+		return apply_map(import, thread, event);
+	case TRACE_OP_MUNMAP:
+		return memory_unmap(import->memory, &end);
+	case TRACE_OP_MREMAP:
+		return is_end ? memory_unmap(import->memory, &end)
+			      : apply_map(import, thread, event);
+	default:
+		memory_other(import->memory, thread);
+		return 0;
+	}
+}
+
+static int take_event(struct import *import)
+{
+	struct merge_event event;
+	uint32_t thread = merge_take(import->merge, &event);
+
+	if (event.time_ns > import->last_ns)
+		import->last_ns = event.time_ns;
+	return apply(import, thread, &event);
+}
+
+/* Let everything happen that is stamped up to until_ns. */
+static int run_until(struct import *import, int64_t until_ns)
+{
+	int r = 0;
+
+	sort_moments(import);
+	while (r >= 0) {
+		int64_t event_ns = merge_next_ns(import->merge);
+		int64_t moment_ns = next_moment_ns(import);
+		int64_t next_ns = event_ns < moment_ns ? event_ns : moment_ns;
+		if (next_ns == INT64_MAX || next_ns > until_ns)
+			break;
+		if (next_ns > import->now_ns)
+			import->now_ns = next_ns;
+		r = moment_ns <= event_ns ? apply_moment(import) : take_event(import);
+	}
+	merge_shrink(import->merge);
+	return r < 0 ? r : 0;
+}
+
+static int add_events(struct import *import, const struct trace_item *item)
+{
+	uint32_t thread = item->stream_id;
+	struct task_thread *task = tasks_thread(import->tasks, thread);
+	int r = 0;
+
+	if (!task) {
+		import->n_orphans += item->n;
+		return 0;
+	}
+	task->n_events += item->n;
+	import->tally.total.events += item->n;
+	for (size_t i = 0; i < item->n && r == 0; i++) {
+		const struct trace_event *event = &item->events[i];
+		int64_t times_ns[2] = { merge_clock_of_ticks(&import->clock, event->ticks) };
+		times_ns[1] = event->begin_ticks == event->ticks
+				      ? times_ns[0]
+				      : merge_clock_of_ticks(&import->clock, event->begin_ticks);
+		r = merge_push(import->merge, thread, task->process, event, times_ns);
+	}
+	return r;
+}
+
+/* ---- Frames ---- */
+
+static int add_records(struct import *import, const struct trace_item *item)
+{
+	const struct trace_record *record = NULL;
+	int r = 0;
+
+	while (r == 0 && (record = trace_record_next(item, record)))
+		r = import_record(import, record);
+	return r;
+}
+
+static int add_item(struct import *import, const struct trace_item *item)
+{
+	switch (item->type) {
+	case TRACE_FRAME_RECORDS:
+		return add_records(import, item);
+	case TRACE_FRAME_EVENTS:
+		return add_events(import, item);
+	case TRACE_FRAME_NODES:
+		return stacks_nodes(import->stacks, item->stream_id, item->nodes, item->n);
+	case TRACE_FRAME_COMMIT:
+		return run_until(import, import_time(import, item->commit->ticks) - MERGE_SKEW_NS);
+	default: /* from a newer writer */
+		return 0;
+	}
+}
+
+static void tell_progress(const struct import *import)
+{
+	const struct import_options *options = import->options;
+
+	if (options->progress)
+		options->progress(options->context, trace_reader_offset(import->reader),
+				  import->file_bytes);
+}
+
+static int read_all(struct import *import)
+{
+	struct trace_item item;
+	int r;
+
+	while ((r = trace_reader_next(import->reader, &item)) > 0) {
+		r = add_item(import, &item);
+		if (r < 0)
+			return r;
+		if (item.type == TRACE_FRAME_COMMIT)
+			tell_progress(import);
+	}
+	return r < 0 ? r : run_until(import, INT64_MAX);
+}
+
+/* ---- Begin and end ---- */
+
+static void finish(struct import *import)
+{
+	for (size_t i = import->first_moment; i < import->n_moments; i++)
+		free((char *)import->moments[i].mapping.path);
+	free(import->moments);
+	merge_close(import->merge);
+	memory_close(import->memory);
+	tally_finish(&import->tally);
+	stacks_destroy(import->stacks);
+	modules_destroy(import->modules);
+	objects_destroy(import->objects);
+	tasks_destroy(import->tasks);
+	losses_finish(&import->losses);
+	merge_clock_finish(&import->clock);
+	trace_reader_close(import->reader);
+	free(import->run.program);
+	free(import->run.mode);
+	free(import->run.command);
+	free(import->run.directory);
+}
+#define auto_import __attribute__((cleanup(finish)))
+
+static int open_parts(struct import *import)
+{
+	struct db *db = import->db;
+	int r = tasks_create(db_integer(db, "SELECT max(id) FROM process", 0) + 1,
+			     db_integer(db, "SELECT max(id) FROM thread", 0) + 1, &import->tasks);
+
+	if (r == 0)
+		r = objects_create(NULL, &import->objects);
+	if (r == 0)
+		r = modules_create(import->tasks, import->objects, &import->modules);
+	if (r == 0)
+		r = stacks_create(db_handle(db), import->tasks, import->modules, import->objects,
+				  &import->stacks);
+	if (r == 0)
+		r = tally_init(&import->tally);
+	if (r == 0)
+		r = merge_open(&import->merge);
+	if (r == 0)
+		r = memory_open(db, import->run_id, import->tasks, &import->tally, &import->memory);
+	return r;
+}
+
+static int write_rest(struct import *import)
+{
+	int r = memory_finish(import->memory, import->last_ns);
+
+	sqlite3 *handle = db_handle(import->db);
+	if (r == 0)
+		r = stacks_write(import->stacks, handle);
+	if (r == 0)
+		r = modules_write(import->modules, handle, import->run_id);
+	if (r == 0)
+		r = tasks_write(import->tasks, handle, import->run_id);
+	if (r == 0)
+		r = tally_write(&import->tally, import->db, import->run_id);
+	return r < 0 ? r : import_end_run(import);
+}
+
+static struct import_result result_of(const struct import *import)
+{
+	const struct tally_total *total = &import->tally.total;
+
+	return (struct import_result){
+		.run_id = import->run_id,
+		.ended_cleanly = trace_reader_damage(import->reader)->ended,
+		.n_events = total->events,
+		.n_allocations = total->allocations,
+		.n_samples = total->samples + total->faults,
+		.n_lost = import->losses.total,
+		.duration_ns = import->last_ns,
+	};
+}
+
+int import_trace(struct db *db, const char *path, const struct import_options *options,
+		 struct import_result *ret_result)
+{
+	auto_import struct import import = { .db = db, .path = path, .options = options };
+	bool is_skipped = false;
+
+	struct stat st;
+
+	int r = trace_reader_open(path, &import.reader);
+	if (r < 0)
+		return r;
+	import.file_bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+	const struct trace_file_header *header = trace_reader_header(import.reader);
+	merge_clock_init(&import.clock, header->start_ticks, header->ticks_per_second);
+	r = import_begin_run(&import, &is_skipped);
+	if (r < 0)
+		return r;
+	if (is_skipped) {
+		*ret_result = (struct import_result){ .run_id = import.run_id, .is_skipped = true };
+		return 0;
+	}
+	r = open_parts(&import);
+	if (r == 0)
+		r = read_all(&import);
+	if (r == 0)
+		r = write_rest(&import);
+	if (r == 0)
+		*ret_result = result_of(&import);
+	return r;
+}

@@ -1,0 +1,251 @@
+#include "analyze/memory.h"
+
+#include <errno.h>
+
+#include "analyze/memory-internal.h"
+
+/* How a block ended. */
+struct ending {
+	enum memory_death death;
+	int64_t time_ns;
+	int64_t thread_row; /* ROWS_NULL: nobody's doing */
+	bool is_temporary;
+};
+
+enum column {
+	ID,
+	RUN,
+	PROCESS,
+	THREAD,
+	ADDRESS,
+	SIZE,
+	BIRTH_NS,
+	DEATH_NS,
+	DEATH_THREAD,
+	STACK,
+	CALL,
+	DEATH,
+	PREVIOUS,
+};
+
+static bool is_inherited(const struct memory_image *image, const struct heap_block *block)
+{
+	return block->id <= image->first_id;
+}
+
+static bool is_freed(enum memory_death death)
+{
+	return death != MEMORY_ALIVE && death != MEMORY_EXEC;
+}
+
+static int64_t or_null(uint64_t id, int64_t first)
+{
+	return id ? first + (int64_t)id : ROWS_NULL;
+}
+
+static int write_row(struct memory *memory, const struct memory_image *image,
+		     const struct heap_block *block, const struct ending *ending)
+{
+	const struct memory_thread *thread = memory->threads[block->thread];
+	int64_t stack_id = memory->tally->sites[block->site].stack_id;
+	union rows_cell *row = rows_add(memory->allocations);
+	if (!row)
+		return rows_error(memory->allocations);
+
+	row[ID].integer = memory->first_allocation + (int64_t)block->id;
+	row[RUN].integer = memory->run_id;
+	row[PROCESS].integer = image->row;
+	row[THREAD].integer = thread->row;
+	row[ADDRESS].integer = (int64_t)block->address;
+	row[SIZE].integer = (int64_t)block->size;
+	row[BIRTH_NS].integer = block->birth_ns;
+	row[DEATH_NS].integer = is_freed(ending->death) ? ending->time_ns : ROWS_NULL;
+	row[DEATH_THREAD].integer = ending->thread_row;
+	row[STACK].integer = stack_id ? stack_id : ROWS_NULL;
+	row[CALL].integer = block->call;
+	row[DEATH].integer = ending->death;
+	row[PREVIOUS].integer = or_null(block->previous_id, memory->first_allocation);
+	return 0;
+}
+
+/* A block left the live set of an image. */
+static int end_block(struct memory *memory, struct memory_image *image,
+		     const struct heap_block *block, const struct ending *ending)
+{
+	if (memory->keeps_freed && is_freed(ending->death) &&
+	    freed_pages_add(&image->freed, block->address, block->size) < 0)
+		return -ENOMEM;
+	if (is_inherited(image, block)) { /* its row is the parent's */
+		memory->tally->total.inherited_frees += is_freed(ending->death);
+		return 0;
+	}
+	tally_death(memory->tally, &(struct tally_end){
+					   .size = block->size,
+					   .birth_ns = block->birth_ns,
+					   .time_ns = ending->time_ns,
+					   .site = block->site,
+					   .is_freed = is_freed(ending->death),
+					   .is_temporary = ending->is_temporary,
+				   });
+	return write_row(memory, image, block, ending);
+}
+
+bool memory_is_taken(const struct memory *memory, const struct memory_birth *birth,
+		     uint64_t *ret_address)
+{
+	struct heap_block block;
+
+	if (birth->thread >= memory->n_threads || !memory->threads[birth->thread] ||
+	    !heap_overlap(&memory->threads[birth->thread]->image->heap, birth->address, birth->size,
+			  &block))
+		return false;
+	*ret_address = block.address;
+	return true;
+}
+
+/* Blocks that are in the way of a new one must have ended unseen. */
+static int end_overlapped(struct memory *memory, struct memory_image *image,
+			  const struct heap_block *born)
+{
+	struct ending ending = { MEMORY_MISSED, born->birth_ns, ROWS_NULL, false };
+	struct heap_block block;
+
+	while (heap_overlap(&image->heap, born->address, born->size, &block)) {
+		int r = heap_remove(&image->heap, block.address, &block);
+		if (r < 0)
+			return r;
+		memory->tally->total.missed_frees++;
+		r = end_block(memory, image, &block, &ending);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int insert(struct memory *memory, struct memory_image *image, const struct heap_block *block)
+{
+	int r = heap_insert(&image->heap, block);
+
+	if (r != -EEXIST)
+		return r;
+	r = end_overlapped(memory, image, block);
+	return r < 0 ? r : heap_insert(&image->heap, block);
+}
+
+/* What the old half of a realloc left; 0: nothing, or the block was not known. */
+static uint64_t previous_of(struct memory_thread *thread, uint64_t link)
+{
+	struct memory_move *move = memory_find_move(thread, link);
+
+	if (!move)
+		return 0;
+	move->link = 0;
+	return move->previous_id;
+}
+
+int memory_birth(struct memory *memory, const struct memory_birth *birth,
+		 struct owner_block *ret_block)
+{
+	struct memory_thread *thread = memory_thread(memory, birth->thread);
+	struct heap_block block = {
+		.address = birth->address,
+		.size = birth->size,
+		.birth_ns = birth->time_ns,
+		.id = memory->n_births + 1,
+		.thread = birth->thread,
+		.call = birth->call,
+	};
+
+	if (!thread)
+		return -ENOMEM;
+	block.previous_id = previous_of(thread, birth->link);
+	int r = tally_site(memory->tally, birth->stack_id, &block.site);
+	if (r == 0)
+		r = insert(memory, thread->image, &block);
+	if (r < 0)
+		return r;
+
+	memory->n_births++;
+	memory->tally->total.reallocations += birth->link != 0;
+	tally_birth(memory->tally, block.site, block.size, block.birth_ns);
+	thread->born_id = block.id;
+	thread->freed.id = 0;
+	*ret_block = (struct owner_block){
+		.id = memory->first_allocation + (int64_t)block.id,
+		.start = block.address,
+		.size = block.size,
+		.site = block.site,
+	};
+	return 0;
+}
+
+/* The thread has given this block back, and remembers it until its next event. */
+static void remember(struct memory *memory, struct memory_thread *thread,
+		     const struct memory_end_of *end, const struct heap_block *block)
+{
+	if (end->link)
+		memory_keep_move(thread, end->link)->previous_id = block->id;
+	if (end->is_early)
+		return;
+	thread->born_id = 0;
+	thread->freed = (struct owner_block){
+		.id = memory->first_allocation + (int64_t)block->id,
+		.start = block->address,
+		.size = block->size,
+		.site = block->site,
+	};
+}
+
+int memory_death(struct memory *memory, const struct memory_end_of *end)
+{
+	struct memory_thread *thread = memory_thread(memory, end->thread);
+	struct heap_block block;
+
+	if (!thread)
+		return -ENOMEM;
+	int r = heap_remove(&thread->image->heap, end->address, &block);
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		memory->tally->total.before_trace_frees++;
+		memory_other(memory, end->thread);
+		return 0;
+	}
+	struct ending ending = {
+		.death = end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
+		.time_ns = end->time_ns > block.birth_ns ? end->time_ns : block.birth_ns,
+		.thread_row = thread->row,
+		.is_temporary = !end->link && !end->is_early && thread->born_id == block.id,
+	};
+	remember(memory, thread, end, &block);
+	return end_block(memory, thread->image, &block, &ending);
+}
+
+struct leftover {
+	struct memory *memory;
+	struct memory_image *image;
+	struct ending ending;
+};
+
+static int end_leftover(void *context, const struct heap_block *block)
+{
+	struct leftover *left = context;
+
+	if (is_inherited(left->image, block))
+		return 0;
+	return end_block(left->memory, left->image, block, &left->ending);
+}
+
+int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t time_ns,
+		      bool by_exec)
+{
+	struct leftover left = {
+		.memory = memory,
+		.image = image,
+		.ending = { by_exec ? MEMORY_EXEC : MEMORY_ALIVE, time_ns, ROWS_NULL, false },
+	};
+	int r = heap_walk(&image->heap, end_leftover, &left);
+
+	heap_finish(&image->heap);
+	return r;
+}

@@ -1,0 +1,73 @@
+#pragma once
+/*
+ * The events of all threads in one order: of time between threads, of the program within one.
+ * An event that moves a block (realloc, mremap) is two here: the end of the old one, at the time
+ * before the call, and the birth of the new one. Times are ns since the run's start. One thread.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/trace-format.h"
+
+/*
+ * Two threads' stamps may differ by this much from the true order: a free that follows the birth
+ * of the same address within it came before. So nothing later than this before the end of what was
+ * read is given out.
+ */
+#define MERGE_SKEW_NS 10000
+
+/* merge_event.flags, beside TRACE_EVENT_* */
+#define MERGE_IS_END   (1u << 15) /* the old half of a realloc or mremap */
+#define MERGE_IS_BIRTH (1u << 14) /* the new half */
+#define MERGE_IS_TAKEN (1u << 13) /* given out early by merge_take_end() */
+
+struct merge_event {
+	uint8_t op; /* enum trace_op */
+	uint8_t call;
+	uint16_t flags;
+	uint32_t stack_id; /* the thread's node */
+	int64_t time_ns;
+	uint64_t address; /* of the old one for an end */
+	uint64_t size;
+	uint64_t detail; /* mmap */
+	uint64_t link; /* the same number in both halves, else 0 */
+};
+
+struct merge;
+
+int merge_open(struct merge **ret_merge); /* 0 or -ENOMEM */
+struct merge *merge_close(struct merge *merge); /* accepts NULL, returns NULL */
+
+/*
+ * Add the next event of a thread of an image. time_ns and begin_ns are event->ticks and
+ * event->begin_ticks. Returns 0 or -ENOMEM.
+ */
+int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
+	       const struct trace_event *event, const int64_t times_ns[2]);
+
+/* When the next event is due; INT64_MAX: there is none. It is never less than the one before. */
+int64_t merge_next_ns(const struct merge *merge);
+
+/*
+ * Take the next event out; call only when there is one. Its time is what merge_next_ns() was: where
+ * stamps of a thread run backwards its order counts. Returns the thread.
+ */
+uint32_t merge_take(struct merge *merge, struct merge_event *ret_event);
+
+/*
+ * A block was born at an address of an image that is still taken. If another thread ends it within
+ * MERGE_SKEW_NS, take that event out now: true with the thread and the event. *ret_is_next: it was
+ * the thread's next event.
+ */
+struct merge_wanted {
+	uint32_t process;
+	uint32_t thread; /* whose birth it is */
+	uint64_t address;
+	int64_t time_ns;
+};
+bool merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint32_t *ret_thread,
+		    struct merge_event *ret_event, bool *ret_is_next);
+
+/* Give back the memory of queues that are empty. */
+void merge_shrink(struct merge *merge);

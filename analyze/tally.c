@@ -1,0 +1,227 @@
+#include "analyze/tally.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/db.h"
+
+/* Room for item number `at` in an array; new items are zero. Returns 0 or -ENOMEM. */
+static int reserve(void *array, size_t *n_allocated, size_t at, size_t item_bytes)
+{
+	void **items = array;
+
+	if (at < *n_allocated)
+		return 0;
+	size_t n_new = at + at / 2 + 64;
+	char *grown = reallocarray(*items, n_new, item_bytes);
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *n_allocated * item_bytes, 0, (n_new - *n_allocated) * item_bytes);
+	*items = grown;
+	*n_allocated = n_new;
+	return 0;
+}
+
+int tally_init(struct tally *tally)
+{
+	*tally = (struct tally){ 0 };
+	timeline_init(&tally->timeline);
+	tally->n_sites = 1; /* 0 is "none yet" */
+	return reserve(&tally->sites, &tally->n_sites_allocated, 0, sizeof(*tally->sites));
+}
+
+void tally_finish(struct tally *tally)
+{
+	free(tally->sites);
+	free(tally->site_of_stack);
+	tally->sites = NULL;
+	tally->site_of_stack = NULL;
+}
+
+static int add_site(struct tally *tally, int64_t stack_id)
+{
+	int r = reserve(&tally->sites, &tally->n_sites_allocated, tally->n_sites,
+			sizeof(*tally->sites));
+	if (r < 0)
+		return r;
+
+	tally->site_of_stack[stack_id] = (uint32_t)tally->n_sites;
+	tally->sites[tally->n_sites++] = (struct tally_site){
+		.stack_id = stack_id,
+		.first_ns = INT64_MAX,
+		.last_ns = INT64_MIN,
+		.first_touch_ns = INT64_MAX,
+		.last_touch_ns = INT64_MIN,
+	};
+	return 0;
+}
+
+int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site)
+{
+	int r = reserve(&tally->site_of_stack, &tally->n_stacks, (size_t)stack_id,
+			sizeof(*tally->site_of_stack));
+	if (r == 0 && tally->site_of_stack[stack_id] == 0)
+		r = add_site(tally, stack_id);
+	if (r == 0)
+		*ret_site = tally->site_of_stack[stack_id];
+	return r;
+}
+
+void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns)
+{
+	struct tally_site *site = &tally->sites[site_number];
+
+	site->n_blocks++;
+	site->bytes += size;
+	site->live_bytes += size;
+	if (site->live_bytes > site->peak_bytes) {
+		site->peak_bytes = site->live_bytes;
+		site->peak_ns = time_ns;
+	}
+	if (time_ns < site->first_ns)
+		site->first_ns = time_ns;
+
+	tally->total.allocations++;
+	tally->total.bytes += size;
+	tally->live_bytes += size;
+	if (tally->live_bytes > tally->total.peak_bytes) {
+		tally->total.peak_bytes = tally->live_bytes;
+		tally->total.peak_ns = time_ns;
+	}
+	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
+	timeline_at(&tally->timeline, time_ns)->n_allocations++;
+}
+
+static void count_freed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
+{
+	site->n_frees++;
+	site->n_temporary += end->is_temporary;
+	tally->total.frees++;
+	tally->total.temporary += end->is_temporary;
+	timeline_at(&tally->timeline, end->time_ns)->n_frees++;
+}
+
+static void count_unfreed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
+{
+	site->unfreed_bytes += end->size;
+	tally->total.live_blocks++;
+	tally->total.live_bytes += end->size;
+}
+
+void tally_death(struct tally *tally, const struct tally_end *end)
+{
+	struct tally_site *site = &tally->sites[end->site];
+
+	site->live_bytes -= end->size;
+	site->byte_seconds += (double)end->size * (double)(end->time_ns - end->birth_ns) / 1e9;
+	if (end->time_ns > site->last_ns)
+		site->last_ns = end->time_ns;
+	tally->live_bytes -= end->size;
+	timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
+	if (end->is_freed)
+		count_freed(tally, site, end);
+	else
+		count_unfreed(tally, site, end);
+}
+
+/* The touches of the site's last sample are together: square their sum. */
+static void settle(struct tally_site *site)
+{
+	site->n_samples_sq += site->sample_share * site->sample_share;
+	site->sample_share = 0;
+}
+
+void tally_touch(struct tally *tally, const struct tally_touch *touch)
+{
+	struct tally_site *site = &tally->sites[touch->site];
+
+	if (touch->is_in_use && touch->time_ns < site->first_touch_ns)
+		site->first_touch_ns = touch->time_ns;
+	if (touch->is_in_use && touch->time_ns > site->last_touch_ns)
+		site->last_touch_ns = touch->time_ns;
+	if (touch->is_fault) {
+		site->n_faults++;
+		return;
+	}
+	if (site->sample != touch->sample)
+		settle(site);
+	site->sample = touch->sample;
+	site->sample_share += touch->share;
+	site->n_samples += touch->share;
+	site->time_ns += touch->share * touch->weight;
+}
+
+void tally_sample(struct tally *tally, int64_t time_ns, int is_fault)
+{
+	struct timeline_slot *slot = timeline_at(&tally->timeline, time_ns);
+
+	tally->total.samples += !is_fault;
+	tally->total.faults += is_fault != 0;
+	slot->n_samples += !is_fault;
+	slot->n_faults += is_fault != 0;
+}
+
+static int write_site(const struct tally_site *site, struct db *db, int64_t run_id)
+{
+	int64_t first_touch = site->first_touch_ns == INT64_MAX ? INT64_MIN : site->first_touch_ns;
+
+	return db_run(db,
+		      "INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks,"
+		      " live_bytes, peak_bytes, peak_ns, first_ns, last_ns, n_temporary,"
+		      " byte_seconds, n_samples, n_samples_sq, time_ns, n_faults, first_touch_ns,"
+		      " last_touch_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
+		      " ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+		      "iiiiiiiiiiiirrrriii", run_id, site->stack_id, (int64_t)site->n_blocks,
+		      (int64_t)site->n_frees, (int64_t)site->bytes,
+		      (int64_t)(site->n_blocks - site->n_frees), (int64_t)site->unfreed_bytes,
+		      (int64_t)site->peak_bytes, site->peak_ns, site->first_ns, site->last_ns,
+		      (int64_t)site->n_temporary, site->byte_seconds, site->n_samples,
+		      site->n_samples_sq, site->time_ns, (int64_t)site->n_faults, first_touch,
+		      site->last_touch_ns);
+}
+
+static int write_totals(const struct tally_total *total, struct db *db, int64_t run_id)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = {
+		{ "allocations", total->allocations },
+		{ "frees", total->frees },
+		{ "bytes", total->bytes },
+		{ "live_blocks", total->live_blocks },
+		{ "live_bytes", total->live_bytes },
+		{ "peak_bytes", total->peak_bytes },
+		{ "peak_ns", (uint64_t)total->peak_ns },
+		{ "temporary", total->temporary },
+		{ "reallocations", total->reallocations },
+		{ "missed_frees", total->missed_frees },
+		{ "before_trace_frees", total->before_trace_frees },
+		{ "inherited_frees", total->inherited_frees },
+		{ "events", total->events },
+		{ "samples", total->samples },
+		{ "faults", total->faults },
+		{ "mappings", total->mappings },
+		{ "mapped_bytes", total->mapped_bytes },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
+		r = db_run(db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)", "iti",
+			   run_id, rows[i].name, (int64_t)rows[i].value);
+	return r;
+}
+
+int tally_write(struct tally *tally, struct db *db, int64_t run_id)
+{
+	int r = 0;
+
+	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
+		settle(&tally->sites[i]);
+		r = write_site(&tally->sites[i], db, run_id);
+	}
+	if (r == 0)
+		r = write_totals(&tally->total, db, run_id);
+	return r < 0 ? r : timeline_write(&tally->timeline, db, run_id);
+}

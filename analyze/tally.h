@@ -1,0 +1,106 @@
+#pragma once
+/*
+ * The aggregates of a run, kept while its rows pass: per call site, in all, and over time. Equal to
+ * what SQL says about the rows. Times are ns since the run's start.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/timeline.h"
+
+struct db;
+
+/* One call site: all blocks allocated from one stack. */
+struct tally_site {
+	int64_t stack_id; /* 0: no stack recorded */
+	uint64_t n_blocks;
+	uint64_t n_frees;
+	uint64_t bytes;
+	uint64_t unfreed_bytes; /* of blocks that nobody freed, known when their process ends */
+	uint64_t live_bytes; /* now */
+	uint64_t peak_bytes;
+	int64_t peak_ns;
+	int64_t first_ns;
+	int64_t last_ns;
+	uint64_t n_temporary;
+	double byte_seconds;
+	double n_samples;
+	double n_samples_sq;
+	double time_ns;
+	uint64_t n_faults;
+	int64_t first_touch_ns; /* INT64_MAX: none */
+	int64_t last_touch_ns;
+	int64_t sample; /* the last sample that touched it, ... */
+	double sample_share; /* ... and the sum of its shares, not squared yet */
+};
+
+/* Sums of the run; names in tally.c become names of the table `total`. */
+struct tally_total {
+	uint64_t allocations;
+	uint64_t frees;
+	uint64_t bytes;
+	uint64_t live_blocks; /* not freed */
+	uint64_t live_bytes;
+	uint64_t peak_bytes;
+	int64_t peak_ns;
+	uint64_t temporary;
+	uint64_t reallocations;
+	uint64_t missed_frees; /* a birth on a live block implied its death */
+	uint64_t before_trace_frees; /* of blocks that nobody saw being born */
+	uint64_t inherited_frees; /* a forked child frees its copy of the parent's block */
+	uint64_t events;
+	uint64_t samples;
+	uint64_t faults;
+	uint64_t mappings;
+	uint64_t mapped_bytes;
+};
+
+struct tally {
+	struct tally_site *sites;
+	size_t n_sites;
+	size_t n_sites_allocated;
+	uint32_t *site_of_stack; /* by stack.id; 0: none yet */
+	size_t n_stacks;
+	struct tally_total total;
+	uint64_t live_bytes; /* now, of all processes */
+	struct timeline timeline;
+};
+
+/* Returns 0 or -ENOMEM. */
+int tally_init(struct tally *tally);
+void tally_finish(struct tally *tally);
+
+/* The number of a stack's site, made when it is new. Returns 0 or -ENOMEM. */
+int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
+
+/* A block was born; it ended by being freed (or a free that was missed, or realloc); or its
+ * process ended with the block still there. */
+void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns);
+
+struct tally_end {
+	uint64_t size;
+	int64_t birth_ns;
+	int64_t time_ns;
+	uint32_t site;
+	uint8_t is_freed;
+	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
+};
+void tally_death(struct tally *tally, const struct tally_end *end);
+
+/* A sample's touch of a heap block. Touches of one sample must follow each other. */
+struct tally_touch {
+	int64_t sample;
+	int64_t time_ns;
+	double share;
+	double weight;
+	uint32_t site;
+	uint8_t is_fault;
+	uint8_t is_in_use; /* not while it was allocated or freed */
+};
+void tally_touch(struct tally *tally, const struct tally_touch *touch);
+
+/* A sample was taken. */
+void tally_sample(struct tally *tally, int64_t time_ns, int is_fault);
+
+/* Write site, total and timeline. Returns 0 or a negative errno. */
+int tally_write(struct tally *tally, struct db *db, int64_t run_id);

@@ -1,0 +1,37 @@
+#pragma once
+/*
+ * Live bytes and rates over time in at most TIMELINE_MAX equal intervals, in one pass: when the
+ * time runs out of intervals, neighbours are joined and the interval doubles.
+ */
+#include <stdint.h>
+
+struct db;
+
+#define TIMELINE_MAX 1000
+
+struct timeline_slot {
+	uint64_t live_bytes; /* at its end */
+	uint64_t max_live_bytes;
+	uint64_t n_allocations;
+	uint64_t n_frees;
+	uint64_t n_samples;
+	uint64_t n_faults;
+};
+
+struct timeline {
+	struct timeline_slot slots[TIMELINE_MAX];
+	unsigned n; /* slots up to the latest time */
+	int64_t interval_ns;
+	uint64_t live_bytes; /* now */
+};
+
+void timeline_init(struct timeline *timeline);
+
+/* Live bytes changed to live_bytes at time_ns (not before the last change; earlier counts as then). */
+void timeline_change(struct timeline *timeline, int64_t time_ns, uint64_t live_bytes);
+
+/* The slot of a time, to count in; times before 0 count in the first one. */
+struct timeline_slot *timeline_at(struct timeline *timeline, int64_t time_ns);
+
+/* Write the table `timeline`. Returns 0 or a negative errno. */
+int timeline_write(const struct timeline *timeline, struct db *db, int64_t run_id);

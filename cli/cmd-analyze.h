@@ -1,0 +1,12 @@
+#pragma once
+/* What all commands share that read traces and databases. */
+#include <stdint.h>
+
+/* Say in one line what is wrong with a trace, or a database. error is a negative errno. Returns
+ * CMD_FAILED. */
+int cmd_fail_trace(const char *path, int error);
+int cmd_fail_db(const char *path, int error);
+
+/* For struct import_options: percent on a terminal. context is an int, -1 at first. */
+void cmd_show_progress(void *context, uint64_t n_bytes, uint64_t n_all_bytes);
+void cmd_end_progress(const int *last_percent);
