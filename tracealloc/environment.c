@@ -1,6 +1,7 @@
 #include "tracealloc/environment.h"
 
 #include <link.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,4 +67,132 @@ void ta_environment_start(void)
 	copy_text(ta_image.socket, find_variable(start_environment(), RECORDING_ENV_SOCKET));
 	if (ta_image.socket[0])
 		dl_iterate_phdr(find_library, NULL);
+}
+
+static bool has_name(const char *entry, const char *name, size_t length)
+{
+	return strncmp(entry, name, length) == 0 && entry[length] == '=';
+}
+
+#define IS_SOCKET(entry)  has_name(entry, RECORDING_ENV_SOCKET, sizeof(RECORDING_ENV_SOCKET) - 1)
+#define IS_PRELOAD(entry) has_name(entry, RECORDING_ENV_PRELOAD, sizeof(RECORDING_ENV_PRELOAD) - 1)
+
+/* The loader takes both as separators. */
+static bool is_separator(char c)
+{
+	return c == ':' || c == ' ';
+}
+
+/* The next entry of an LD_PRELOAD list; *text moves behind it. Length 0: none is left. */
+static size_t next_entry(const char **text, const char **ret_entry)
+{
+	const char *end;
+
+	while (is_separator(**text))
+		(*text)++;
+	for (end = *text; *end && !is_separator(*end); end++)
+		;
+	*ret_entry = *text;
+	*text = end;
+	return (size_t)(end - *ret_entry);
+}
+
+/* Is it our library, by whatever path? */
+static bool is_ours(const char *entry, size_t length)
+{
+	const size_t name_length = sizeof(RECORDING_LIBRARY) - 1;
+
+	return length >= name_length &&
+	       memcmp(entry + length - name_length, RECORDING_LIBRARY, name_length) == 0 &&
+	       (length == name_length || entry[length - name_length - 1] == '/');
+}
+
+static bool list_has_ours(const char *list)
+{
+	const char *entry;
+	size_t length;
+
+	while ((length = next_entry(&list, &entry)))
+		if (is_ours(entry, length))
+			return true;
+	return false;
+}
+
+/* Is nothing to be changed? */
+static bool is_right(char *const environment[], bool is_followed)
+{
+	const char *socket = find_variable(environment, RECORDING_ENV_SOCKET);
+	const char *preload = find_variable(environment, RECORDING_ENV_PRELOAD);
+
+	if (!is_followed)
+		return !socket && !(preload && list_has_ours(preload));
+	return socket && preload && strcmp(socket, ta_image.socket) == 0 && list_has_ours(preload);
+}
+
+size_t ta_environment_bytes(char *const environment[], bool is_followed)
+{
+	size_t n = 0;
+	const char *preload;
+
+	if (!ta_image.socket[0] || !ta_image.library[0] || is_right(environment, is_followed))
+		return 0;
+	while (environment && environment[n])
+		n++;
+	preload = find_variable(environment, RECORDING_ENV_PRELOAD);
+	return (n + 3) * sizeof(char *) + sizeof(RECORDING_ENV_SOCKET "=" RECORDING_ENV_PRELOAD "=:") +
+	       strlen(ta_image.socket) + strlen(ta_image.library) + (preload ? strlen(preload) : 0) +
+	       2;
+}
+
+static char *append(char *to, const char *from, size_t length)
+{
+	memcpy(to, from, length);
+	return to + length;
+}
+
+/* LD_PRELOAD's new value, with the user's entries; "" when nothing is left of it. */
+static char *write_list(char *to, const char *list, bool is_followed)
+{
+	const char *entry;
+	size_t length;
+	bool is_first = !is_followed;
+
+	if (is_followed)
+		to = append(to, ta_image.library, strlen(ta_image.library));
+	while (list && (length = next_entry(&list, &entry))) {
+		if (is_ours(entry, length))
+			continue;
+		if (!is_first)
+			*to++ = ':';
+		to = append(to, entry, length);
+		is_first = false;
+	}
+	*to++ = '\0';
+	return to;
+}
+
+char **ta_environment_build(char *const environment[], bool is_followed, void *memory)
+{
+	char **result = memory;
+	char **next = result;
+	const char *list = find_variable(environment, RECORDING_ENV_PRELOAD);
+	size_t n = 0;
+	char *text;
+	char *preload;
+
+	for (; environment && environment[n]; n++)
+		if (!IS_SOCKET(environment[n]) && !IS_PRELOAD(environment[n]))
+			*next++ = environment[n];
+	preload = (char *)memory + (n + 3) * sizeof(char *);
+	text = append(preload, RECORDING_ENV_PRELOAD "=", sizeof(RECORDING_ENV_PRELOAD "=") - 1);
+	if (write_list(text, list, is_followed) > text + 1)
+		*next++ = preload;
+	if (is_followed) {
+		text += strlen(text) + 1;
+		*next++ = text;
+		text = append(text, RECORDING_ENV_SOCKET "=", sizeof(RECORDING_ENV_SOCKET "=") - 1);
+		append(text, ta_image.socket, strlen(ta_image.socket) + 1);
+	}
+	*next = NULL;
+	return result;
 }

@@ -5,3 +5,16 @@
 
 /* Remember MEMSIGHT_RECORDING and our own path as they are when the image starts. Once. */
 void ta_environment_start(void);
+
+/*
+ * Bytes of memory that ta_environment_build() needs for this environment (NULL: empty); 0 when it
+ * can be used as it is. With is_followed both variables must be there, without it neither.
+ */
+size_t ta_environment_bytes(char *const environment[], bool is_followed);
+
+/*
+ * Build the environment of a new program in memory (8-aligned, as many bytes as said above). Our
+ * library goes in front of the user's own LD_PRELOAD entries, or away from among them. The other
+ * strings are not copied. Allocates nothing, signal safe, keeps errno.
+ */
+char **ta_environment_build(char *const environment[], bool is_followed, void *memory);

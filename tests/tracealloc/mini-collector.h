@@ -19,8 +19,10 @@ struct mini_options {
 	uint32_t max_frames; /* 0: RING_MAX_FRAMES */
 	uint64_t min_bytes;
 	bool is_stopped;     /* says hello, then never drains and never moves */
+	bool is_discarding;  /* drains, keeps nothing */
 	bool is_abstract;    /* listens at the abstract name only */
 	bool no_preload;     /* runs the program as it is: nothing of ours in its environment */
+	bool is_inert;	     /* preloads our library, without a recording to find */
 	bool is_mute;	     /* accepts connections and never answers */
 	uint32_t verdict;    /* enum recording_verdict to answer with */
 	uid_t uid;	     /* run the program as this user; 0: as the test */
