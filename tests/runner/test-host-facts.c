@@ -38,6 +38,14 @@ static const char *value_of(const struct given *given, const char *key)
 	return NULL;
 }
 
+static void finish(struct given *given)
+{
+	for (int i = 0; i < given->n; i++) {
+		free(given->keys[i]);
+		free(given->values[i]);
+	}
+}
+
 static void take(struct given *given)
 {
 	ck_assert_int_eq(run_facts(keep, given), 0);
@@ -56,6 +64,7 @@ START_TEST(keys_are_unique_and_values_are_one_line)
 		for (int j = 0; j < i; j++)
 			ck_assert_str_ne(given.keys[i], given.keys[j]);
 	}
+	finish(&given);
 }
 END_TEST
 
@@ -78,6 +87,7 @@ START_TEST(facts_agree_with_what_the_system_says_elsewhere)
 	snprintf(number, sizeof(number), "%u", (unsigned)geteuid());
 	ck_assert_str_eq(value_of(&given, "uid"), number);
 	ck_assert_str_eq(value_of(&given, "memsight_version"), MEMSIGHT_VERSION);
+	finish(&given);
 }
 END_TEST
 
@@ -95,11 +105,13 @@ START_TEST(a_file_that_is_there_is_a_fact_and_one_that_is_not_is_none)
 	take(&given);
 	if (io_read_file(files[_i][1], 4096, &text, NULL) < 0) {
 		ck_assert_ptr_null(value_of(&given, files[_i][0]));
+		finish(&given);
 		return;
 	}
 	text[strcspn(text, "\n")] = '\0';
 	ck_assert_str_eq(value_of(&given, files[_i][0]), text);
 	free(text);
+	finish(&given);
 }
 END_TEST
 
@@ -115,6 +127,7 @@ START_TEST(only_listed_variables_of_the_environment_are_told)
 	ck_assert_ptr_null(value_of(&given, "env.OMP_NUM_THREADS"));
 	for (int i = 0; i < given.n; i++)
 		ck_assert_ptr_null(strstr(given.values[i], "very secret"));
+	finish(&given);
 }
 END_TEST
 
@@ -124,6 +137,7 @@ START_TEST(a_sink_can_stop)
 
 	ck_assert_int_eq(run_facts(keep, &given), -ECANCELED);
 	ck_assert_int_eq(given.n, 3);
+	finish(&given);
 }
 END_TEST
 
