@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyze/hints.h"
 #include "analyze/import-internal.h"
 #include "common/cleanup.h"
 
@@ -254,13 +255,23 @@ static int add_events(struct import *import, const struct trace_item *item)
 
 /* ---- Frames ---- */
 
+/* A record that names what was never defined is counted; it does not end the import. */
+static int add_record(struct import *import, const struct trace_record *record)
+{
+	int r = import_record(import, record);
+
+	if (r == -EBADMSG)
+		return losses_count(&import->losses, "trace", "definition lost", 1);
+	return r;
+}
+
 static int add_records(struct import *import, const struct trace_item *item)
 {
 	const struct trace_record *record = NULL;
 	int r = 0;
 
 	while (r == 0 && (record = trace_record_next(item, record)))
-		r = import_record(import, record);
+		r = add_record(import, record);
 	return r;
 }
 
@@ -363,7 +374,9 @@ static int write_rest(struct import *import)
 		r = tasks_write(import->tasks, handle, import->run_id);
 	if (r == 0)
 		r = tally_write(&import->tally, import->db, import->run_id);
-	return r < 0 ? r : import_end_run(import);
+	if (r == 0)
+		r = import_end_run(import);
+	return r < 0 ? r : hints_write(import->db, import->run_id);
 }
 
 static struct import_result result_of(const struct import *import)

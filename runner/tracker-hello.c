@@ -135,6 +135,7 @@ void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 	tracker_bind_slot(tracker, image, slot);
 	image_inspect(image);
 	image->ns_pid = (pid_t)hello->pid;
+	tracker_announce(tracker, image); /* definitions of what belongs to it come after it */
 	store_maps(tracker, image, ticks);
 }
 
