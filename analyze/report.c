@@ -145,7 +145,7 @@ static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report
 		      const struct report_request *request)
 {
 	struct table_style style = { request->format, report->kinds, report->n_kinds,
-				     request->width };
+				     request->width, true };
 	bool is_text = request->format == TABLE_TEXT;
 	size_t n_rows = 0;
 

@@ -255,7 +255,7 @@ int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *st
 		return r;
 
 	size_t n_rows = n_columns ? cells.n / (size_t)n_columns : 0;
-	if (n_columns > 0)
+	if (n_columns > 0 && (n_rows > 0 || !style->is_silent_when_empty))
 		write_head(out, stmt, &layout, style->width);
 	write_cells(out, &cells, &layout, style->width);
 	if (code == SQLITE_ROW)

@@ -3,6 +3,7 @@
  * Rows of a prepared statement as text, CSV or JSON on a stream that the caller owns.
  */
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -28,6 +29,7 @@ struct table_style {
 	const enum table_kind *kinds; /* one for each of n_kinds columns; the rest is plain */
 	size_t n_kinds;
 	unsigned width; /* of the terminal: the last column of text is cut there; 0: never */
+	bool is_silent_when_empty; /* text: no head line over no rows */
 };
 
 /* The format of a name ("text", "table", "csv", "json"), or -EINVAL. */

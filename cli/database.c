@@ -1,0 +1,47 @@
+#include "cli/database.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "analyze/analyze.h"
+#include "analyze/report.h"
+#include "cli/cmd-analyze.h"
+#include "cli/cmd.h"
+
+int database_open(const char *path, struct db **ret_db)
+{
+	int last_percent = -1;
+	struct import_options options = { .progress = cmd_show_progress, .context = &last_percent };
+	struct db *db = NULL;
+
+	int r = db_open_any(path, &options, &db);
+	cmd_end_progress(&last_percent);
+	if (r == -EBADMSG)
+		return cmd_fail("%s is neither a trace nor a database of memsight", path);
+	if (r == -EACCES || r == -EROFS)
+		return cmd_fail(
+			"%s: %s; `memsight analyze -o DATABASE %s' puts the database into a "
+			"folder of yours",
+			path, strerror(-r), path);
+	if (r < 0)
+		return cmd_fail_db(path, r);
+	if (report_functions_register(db_handle(db)) != SQLITE_OK) {
+		int status = cmd_fail("%s: %s", path, sqlite3_errmsg(db_handle(db)));
+		db_close(db);
+		return status;
+	}
+	*ret_db = db;
+	return CMD_DONE;
+}
+
+unsigned database_terminal_width(void)
+{
+	struct winsize size;
+
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+		return 0;
+	return size.ws_col;
+}

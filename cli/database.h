@@ -1,0 +1,13 @@
+#pragma once
+#include "analyze/db.h"
+
+/*
+ * Open what a user names for reading: a database, or a trace, which is analysed first when its
+ * database beside it is missing or older (progress on a terminal's standard error). The functions
+ * of reports are registered. Says what is wrong in one line and returns an exit status (CMD_DONE
+ * with *ret_db). Close with db_close().
+ */
+int database_open(const char *path, struct db **ret_db);
+
+/* Columns of the terminal on standard output; 0 when it is none: lines are not cut then. */
+unsigned database_terminal_width(void);
