@@ -1,7 +1,6 @@
 #pragma once
 /* Shared by memory.c, memory-blocks.c and memory-mappings.c. */
 #include "analyze/memory.h"
-#include "analyze/block-rows.h"
 #include "analyze/freed-pages.h"
 #include "analyze/rows.h"
 
@@ -49,7 +48,7 @@ struct memory {
 	int64_t first_mapping;
 	bool keeps_freed;
 	void *paths; /* tsearch() tree of the texts in mappings */
-	struct block_rows *allocations;
+	struct rows *allocations;
 	struct rows *mappings;
 };
 

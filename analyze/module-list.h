@@ -25,6 +25,12 @@ struct module_list {
 	struct module_end *ends;
 	size_t n_ends;
 	size_t n_ends_allocated;
+	struct {
+		int64_t from_ns; /* the last answer of modules_epoch(), and when it is right */
+		int64_t until_ns;
+		uint32_t epoch;
+		uint64_t n_changes;
+	} last_epoch;
 	uint64_t tls_bytes; /* of modules_static_tls_bytes(); 0: not asked for yet */
 };
 

@@ -303,6 +303,38 @@ const uint64_t *modules_n_changes(const struct modules *modules)
 	return &modules->n_changes;
 }
 
+static void count_ended(struct module_list *list, int64_t time_ns)
+{
+	list->last_epoch.epoch = 0;
+	list->last_epoch.from_ns = INT64_MIN;
+	list->last_epoch.until_ns = INT64_MAX;
+	for (size_t i = 0; i < list->n; i++) {
+		int64_t unload_ns = list->items[i].unload_ns;
+
+		if (unload_ns <= time_ns) {
+			list->last_epoch.epoch++;
+			if (unload_ns > list->last_epoch.from_ns)
+				list->last_epoch.from_ns = unload_ns;
+		} else if (unload_ns < list->last_epoch.until_ns) {
+			list->last_epoch.until_ns = unload_ns;
+		}
+	}
+}
+
+uint32_t modules_epoch(struct modules *modules, uint32_t process, int64_t time_ns)
+{
+	struct module_list *list = whole_list(modules, process);
+
+	if (!list)
+		return 0;
+	if (list->last_epoch.until_ns == 0 || list->last_epoch.n_changes != modules->n_changes ||
+	    time_ns < list->last_epoch.from_ns || time_ns >= list->last_epoch.until_ns) {
+		count_ended(list, time_ns);
+		list->last_epoch.n_changes = modules->n_changes;
+	}
+	return list->last_epoch.epoch;
+}
+
 static uint64_t round_up(uint64_t value, uint64_t align)
 {
 	return align > 1 ? (value + align - 1) / align * align : value;

@@ -79,6 +79,9 @@ static inline int64_t modules_valid_until(const struct module *module)
 	return module ? module->unload_ns : INT64_MAX;
 }
 
+/* How many modules of an image had ended at time_ns: what was known of its code holds in between. */
+uint32_t modules_epoch(struct modules *modules, uint32_t process, int64_t time_ns);
+
 /*
  * Bytes of static TLS below the thread pointer in an image: glibc's layout of the modules that were
  * there when it attached, and glibc's surplus for later ones. 0: nothing known.

@@ -48,6 +48,9 @@ struct object {
 	uint64_t tls_align;
 	uint64_t tls_address;
 	enum object_debug debug; /* as far as it was looked at */
+	bool has_allocator_range; /* looked for; see allocator.h */
+	uint64_t allocator_start;
+	uint64_t allocator_end;
 	struct symbol_table *symbols;
 	struct lines *lines;
 };

@@ -91,6 +91,22 @@ struct owner owners_find(struct owners *owners, const struct owner_question *que
 bool owners_allocating(struct owners *owners, const struct owner_question *question,
 		       const struct owner_block *block, struct owner *ret_owner);
 
+/*
+ * Whether the block that the thread gave back last is the owner after all, because the next event
+ * is the birth of the block that realloc moved it to: the copy reads the old one.
+ */
+bool owners_moving(struct owners *owners, const struct owner_question *question,
+		   const struct owner_block *freed, struct owner *ret_owner);
+
+/* The block that the thread's last event gave back; false when its last event was another. */
+bool owners_last_freed(const struct owners *owners, uint32_t thread, struct owner_block *ret_block);
+
+/*
+ * Anonymous memory that the interposer did not see being mapped (perf's MMAP2 of anonymous memory
+ * and [heap], /proc/PID/maps): what lies there and in no block is before_trace. 0 or -ENOMEM.
+ */
+int owners_anonymous(struct owners *owners, uint32_t process, uint64_t start, uint64_t size);
+
 /* Whether an instruction pointer or address lies in memsight's own library. */
 bool owners_is_tool(struct owners *owners, uint32_t process, uint64_t address, int64_t time_ns);
 

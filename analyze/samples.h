@@ -13,6 +13,8 @@
  *					while samples_n_waiting() > 0 and samples_is_waiting()
  *	samples_advance(commit)		at a COMMIT, up to its raw_ns
  *	samples_finish()		at the end, before globals_, stacks_, modules_ and tasks_write()
+ *
+ * With REALLOC both halves are events: the end of the old block (block NULL), the birth of the new.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,11 +43,13 @@ struct sample_touch {
 	struct owner owner;
 };
 
-/* Told for the aggregates; either may be NULL. A negative result ends the import. */
+/* Told for the aggregates; each may be NULL. A negative result ends the import. */
 struct sample_sink {
 	void *user;
 	int (*sample)(void *user, const char *source, int64_t time_ns); /* each sample once */
 	int (*touch)(void *user, const struct sample_touch *touch);
+	/* Something that was not recorded or cannot be used; once for each, at the end. */
+	int (*loss)(void *user, const char *source, const char *reason, uint64_t count);
 };
 
 /* What it works with; all of it must outlive the samples. */
@@ -89,13 +93,18 @@ const size_t *samples_n_waiting(const struct samples *samples);
 bool samples_is_waiting(const struct samples *samples, uint32_t thread);
 
 /*
- * The next event of a thread that waits. block: what it made (ALLOC, REALLOC), or NULL for other
- * events. 0 or a negative errno.
+ * The next event of a thread that waits. block: what it made (ALLOC, or the second half of a
+ * REALLOC), or NULL for other events. 0 or a negative errno.
  */
-int samples_event(struct samples *samples, uint32_t thread, const struct owner_block *block);
+int samples_event(struct samples *samples, uint32_t thread, enum trace_op op,
+		  const struct owner_block *block);
 
-/* Attribute the rest; write the sources' n_samples, owner_share and losses. 0 or errno. */
-int samples_finish(struct samples *samples);
+/*
+ * Attribute the rest; write the sources' n_samples, owner_share and tell the losses. has_losses: the
+ * trace ended cleanly, so that its own LOSS records tell what the kernel lost; otherwise that is
+ * taken from perf's LOST records. 0 or a negative errno.
+ */
+int samples_finish(struct samples *samples, bool has_losses);
 
 static inline void samples_cleanup(struct samples **samples)
 {

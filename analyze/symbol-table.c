@@ -133,7 +133,10 @@ static int add(struct candidates *candidates, const GElf_Sym *symbol, uint64_t a
 		       sizeof(*candidates->items)) < 0)
 		return -ENOMEM;
 	candidates->items[candidates->n++] = (struct candidate){
-		.entry = { .address = address, .end = address + symbol->st_size, .name = name },
+		.entry = { .address = address,
+			   .end = address + symbol->st_size,
+			   .name = name,
+			   .is_local = GELF_ST_BIND(symbol->st_info) == STB_LOCAL },
 		.rank = rank(symbol, name),
 	};
 	return 0;
@@ -216,6 +219,15 @@ struct symbol_table *symbol_table_create(struct object *object)
 	free(functions.items);
 	free(variables.items);
 	return table;
+}
+
+struct symbol_table *symbol_table_of(struct object *object)
+{
+	if (!object_open(object))
+		return NULL;
+	if (!object->symbols)
+		object->symbols = symbol_table_create(object);
+	return object->symbols;
 }
 
 struct symbol_entry *symbol_list_find(const struct symbol_list *list, uint64_t address)

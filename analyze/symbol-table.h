@@ -14,6 +14,7 @@ struct symbol_entry {
 	uint64_t end;
 	uint64_t max_end; /* of this and all before it */
 	const char *name; /* libdwfl's */
+	bool is_local;
 	char *pretty; /* NULL: not asked for yet, or the name itself */
 };
 
@@ -41,6 +42,11 @@ struct symbol_table {
 /* Read the symbols of an open object; NULL without memory. One without any has empty lists. */
 struct symbol_table *symbol_table_create(struct object *object);
 struct symbol_table *symbol_table_destroy(struct symbol_table *table); /* accepts NULL */
+
+/*
+ * The table of an object, read when it was not yet; NULL: it cannot be opened. Kept by the object.
+ */
+struct symbol_table *symbol_table_of(struct object *object);
 
 /* The innermost symbol that covers an address, or NULL. */
 struct symbol_entry *symbol_list_find(const struct symbol_list *list, uint64_t address);

@@ -36,15 +36,6 @@ char *symbols_demangle(const char *name)
 	return pretty;
 }
 
-static struct symbol_table *table_of(struct object *object)
-{
-	if (!object_open(object))
-		return NULL;
-	if (!object->symbols)
-		object->symbols = symbol_table_create(object);
-	return object->symbols;
-}
-
 static struct lines *lines_of(struct object *object)
 {
 	if (!object_open(object))
@@ -60,7 +51,7 @@ enum object_debug symbols_debug(struct object *object)
 		return object->debug;
 
 	const struct lines *lines = lines_of(object);
-	const struct symbol_table *table = table_of(object);
+	const struct symbol_table *table = symbol_table_of(object);
 
 	object->debug = lines && lines_n_units(lines)	  ? OBJECT_LINES
 			: table && table->functions.n > 0 ? OBJECT_SYMBOLS
@@ -77,7 +68,7 @@ static const char *pretty_name(struct symbol_entry *entry)
 
 const char *symbols_function(struct object *object, uint64_t address)
 {
-	struct symbol_table *table = table_of(object);
+	struct symbol_table *table = symbol_table_of(object);
 	struct symbol_entry *entry = table ? symbol_list_find(&table->functions, address) : NULL;
 
 	return entry ? pretty_name(entry) : NULL;
@@ -114,7 +105,7 @@ static bool section_at(struct object *object, uint64_t address, struct symbol_va
 
 bool symbols_variable(struct object *object, uint64_t address, struct symbol_variable *ret)
 {
-	struct symbol_table *table = table_of(object);
+	struct symbol_table *table = symbol_table_of(object);
 	struct symbol_entry *entry = table ? symbol_list_find(&table->variables, address) : NULL;
 
 	if (!table)
@@ -128,7 +119,7 @@ bool symbols_variable(struct object *object, uint64_t address, struct symbol_var
 
 bool symbols_find(struct object *object, const char *name, uint64_t *ret_start, uint64_t *ret_end)
 {
-	struct symbol_table *table = table_of(object);
+	struct symbol_table *table = symbol_table_of(object);
 	const struct symbol_entry *entry =
 		table ? symbol_list_named(&table->functions, name) : NULL;
 

@@ -48,15 +48,16 @@ int tasks_index_thread(struct tasks *tasks, struct task_thread *thread)
 	return 0;
 }
 
-/* The image of pid that begins first at or after time_ns, or NULL. */
-static struct task_process *first_since(const struct tasks *tasks, uint32_t pid, int64_t time_ns)
+/* The image of pid that begins first at or after time_ns, when that is how it was born; or NULL. */
+static struct task_process *first_since(const struct tasks *tasks, uint32_t pid, int64_t time_ns,
+					uint16_t birth)
 {
 	struct task_process *first = NULL;
 
 	for (struct task_process *process = tasks_newest(tasks, pid);
-	     process && process->begin_ns >= time_ns; process = process->older)
+	     process && process->begin_ns >= time_ns - TASKS_SLACK_NS; process = process->older)
 		first = process;
-	return first;
+	return first && first->birth == birth ? first : NULL;
 }
 
 /* An image that nobody told, of pid from time_ns on. */
@@ -89,9 +90,9 @@ static int add_unseen(struct tasks *tasks, uint32_t pid, int64_t time_ns, uint16
 
 int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const char *name)
 {
-	struct task_process *process = first_since(tasks, pid, time_ns);
+	struct task_process *process = first_since(tasks, pid, time_ns, RING_BIRTH_EXEC);
 
-	if (process && process->birth == RING_BIRTH_EXEC) {
+	if (process) {
 		process->begin_ns = time_ns;
 		return 0;
 	}
@@ -110,9 +111,9 @@ int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const cha
 
 int tasks_saw_fork(struct tasks *tasks, uint32_t pid, uint32_t parent_pid, int64_t time_ns)
 {
-	struct task_process *process = first_since(tasks, pid, time_ns);
+	struct task_process *process = first_since(tasks, pid, time_ns, RING_BIRTH_FORK);
 
-	if (process && process->birth == RING_BIRTH_FORK) {
+	if (process) {
 		process->begin_ns = time_ns;
 		return 0;
 	}

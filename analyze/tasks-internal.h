@@ -3,6 +3,12 @@
 #include "analyze/key-map.h"
 #include "analyze/tasks.h"
 
+/*
+ * The same moment told by perf and by the collector: perf's times are converted to ticks and back.
+ * No image lives shorter than this between two execs.
+ */
+#define TASKS_SLACK_NS INT64_C(50000)
+
 struct task_list {
 	void **items;
 	size_t n;

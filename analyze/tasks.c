@@ -158,7 +158,7 @@ static int adopt_process(struct tasks *tasks, const struct trace_process *record
 	struct task_process *newest = tasks_newest(tasks, record->pid);
 
 	if (!newest || newest->number < TASKS_UNSEEN || newest->birth != record->birth ||
-	    newest->begin_ns > start_ns || newest->end_ns < start_ns)
+	    newest->begin_ns > start_ns + TASKS_SLACK_NS || newest->end_ns < start_ns)
 		return 0;
 
 	int r = reach(&tasks->processes, record->process_id);

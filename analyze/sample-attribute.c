@@ -1,0 +1,364 @@
+/* From a perf sample to its rows: who was it, what did it touch, whose is that. */
+#include <linux/perf_event.h>
+#include <string.h>
+
+#include "analyze/samples-internal.h"
+
+/* Shares are floats in decode/: what is missing below this is rounding. */
+#define SHARE_EPSILON 1e-4
+
+/* What all samples have: fills in samples->item and makes the row of sample. */
+struct sample_place {
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t ip;
+	int64_t weight;
+	bool is_kernel;
+};
+
+static struct task_thread *find_thread(struct samples *samples, struct sample_source *source,
+				       const struct sample_place *place, int64_t time_ns)
+{
+	struct tasks *tasks = samples->context.tasks;
+
+	if (place->pid == 0 || place->pid == UINT32_MAX)
+		source->losses[SAMPLE_LOSS_UNKNOWN_PROCESS]++;
+	else if (!tasks_process_at(tasks, place->pid, time_ns)) {
+		/* No task records: it is known from here on only. */
+		source->losses[SAMPLE_LOSS_UNKNOWN_PROCESS]++;
+		tasks_saw_exec(tasks, place->pid, time_ns, "");
+	}
+	return tasks_thread_at(tasks, place->pid, place->tid, time_ns);
+}
+
+static int64_t frame_of(struct samples *samples, const struct sample_item *item, uint64_t ip,
+			bool is_kernel)
+{
+	return is_kernel ? stacks_kernel_frame(samples->context.stacks, ip)
+			 : stacks_frame(samples->context.stacks, item->process, ip, item->time_ns);
+}
+
+static int begin_item(struct samples *samples, struct sample_source *source,
+		      const struct sample_place *place, int64_t time_ns)
+{
+	const struct task_thread *thread = find_thread(samples, source, place, time_ns);
+	struct sample_item *item = samples->item;
+
+	*item = (struct sample_item){
+		.time_ns = time_ns,
+		.weight = place->weight,
+		.source = (uint32_t)source->row,
+		.process = thread ? thread->image->number : 0,
+		.thread = thread ? thread->number : 0,
+	};
+
+	const struct sample_row row = {
+		.source = (uint32_t)source->row,
+		.process_row = thread ? thread->image->row : 0,
+		.thread_row = thread ? thread->row : 0,
+		.time_ns = time_ns,
+		.frame = frame_of(samples, item, place->ip, place->is_kernel),
+		.weight = place->weight,
+		.is_kernel = place->is_kernel,
+	};
+	if (row.frame < 0)
+		return (int)row.frame;
+	item->row = sample_rows_sample(samples->rows, &row);
+	return item->row < 0 ? (int)item->row : 0;
+}
+
+static void add_access(struct sample_item *item, const struct sample_access *access)
+{
+	if (item->n == SAMPLE_MAX_ACCESSES)
+		item->n = sample_touches_merge(item->accesses, item->n);
+	if (item->n < SAMPLE_MAX_ACCESSES)
+		item->accesses[item->n++] = *access;
+}
+
+/* A share that has no address. */
+static void add_plain(struct sample_item *item, enum trace_role role, enum owner_kind kind,
+		      double share)
+{
+	const struct sample_access access = {
+		.role = role,
+		.share = share,
+		.size = -1,
+		.is_write = -1,
+		.owner = { .kind = kind },
+	};
+
+	if (share > 0)
+		add_access(item, &access);
+}
+
+/* Only a traced thread has a next event. */
+static bool may_wait(const struct samples *samples, const struct sample_item *item)
+{
+	const struct task_process *process = tasks_process(samples->context.tasks, item->process);
+
+	return process && process->why_not == TRACE_TRACED && item->thread &&
+	       item->thread < TASKS_UNSEEN;
+}
+
+static void find_owner(struct samples *samples, struct sample_item *item,
+		       struct sample_access *access)
+{
+	const struct owner_question question = {
+		.process = item->process,
+		.thread = item->thread,
+		.address = access->address,
+		.ip = access->ip,
+		.time_ns = item->time_ns,
+	};
+
+	access->owner = owners_find(samples->context.owners, &question, &access->is_open);
+	access->is_open = access->is_open && may_wait(samples, item);
+}
+
+/* Merge what can be; write it, or let it wait for the thread's next event. */
+static int end_item(struct samples *samples)
+{
+	struct sample_item *item = samples->item;
+
+	item->n = sample_touches_merge(item->accesses, item->n);
+	if (!sample_touches_are_open(item))
+		return sample_rows_touches(samples->rows, item);
+	item->has_freed = owners_last_freed(samples->context.owners, item->thread, &item->freed);
+	return sample_waiting_add(&samples->waiting, item);
+}
+
+static int add_addressed(struct samples *samples, const struct pmu_sample *sample,
+			 enum trace_role role)
+{
+	struct sample_item *item = samples->item;
+	struct sample_access access = {
+		.role = role,
+		.share = 1,
+		.address = sample->address,
+		.size = -1,
+		.is_write = -1,
+		.is_resolved = true,
+		.ip = sample->ip,
+		.data_src = (int64_t)sample->data_src,
+	};
+
+	access.frame = frame_of(samples, item, sample->ip, false);
+	if (access.frame < 0)
+		return (int)access.frame;
+	find_owner(samples, item, &access);
+	add_access(item, &access);
+	return 0;
+}
+
+/* The sampled registers in the decoder's order, which is perf's. */
+static bool take_registers(const struct pmu_sample *sample, struct decode_sample *ret)
+{
+	if (!sample->regs || sample->regs_abi != PERF_SAMPLE_REGS_ABI_64)
+		return false;
+	if (sample->regs_mask == DECODE_REGS_MASK) {
+		memcpy(ret->regs, sample->regs, sizeof(ret->regs));
+		return true;
+	}
+	for (unsigned bit = 0, i = 0; i < DECODE_N_REGS; bit++) {
+		if (!(DECODE_REGS_MASK >> bit & 1))
+			continue;
+		if (!pmu_sample_register(sample, bit, &ret->regs[i++]))
+			return false;
+	}
+	return true;
+}
+
+static bool decode(struct samples *samples, struct sample_source *source,
+		   const struct pmu_sample *sample, struct decode_charge *ret_charge)
+{
+	const struct sample_item *item = samples->item;
+	const struct task_thread *thread = tasks_thread(samples->context.tasks, item->thread);
+	struct decode_sample input = {
+		.ip = sample->ip,
+		.fs_base = thread ? thread->fs_base : 0,
+		.stack = sample->stack,
+		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
+				       ? DECODE_STACK_BYTES
+				       : (uint32_t)sample->stack_bytes,
+		.process = code_store_space(samples->code, item->process, item->time_ns),
+		.time = (uint64_t)item->time_ns,
+	};
+
+	if (!samples->decoder || !take_registers(sample, &input)) {
+		source->losses[SAMPLE_LOSS_NO_REGISTERS]++;
+		return false;
+	}
+	if (decode_window(samples->decoder, &input, DECODE_MAX_INSTRUCTIONS, samples->window) < 0)
+		return false;
+	decode_charge(samples->window, ret_charge);
+	source->losses[SAMPLE_LOSS_NO_CODE] += ret_charge->basis == DECODE_BASIS_NONE;
+	return true;
+}
+
+static int add_decoded(struct samples *samples, const struct decode_access *decoded,
+		       enum trace_role role, double share)
+{
+	struct sample_item *item = samples->item;
+	bool is_resolved = decoded->state == DECODE_RESOLVED || decoded->state == DECODE_BASE_ONLY;
+	struct sample_access access = {
+		.role = role,
+		.share = share,
+		.address = decoded->address,
+		.size = (int64_t)decoded->size *
+			(decoded->state == DECODE_RESOLVED ? decoded->count : 1),
+		.is_write = decoded->is_write,
+		.is_resolved = is_resolved,
+		.ip = decoded->ip,
+	};
+
+	access.frame = frame_of(samples, item, decoded->ip, false);
+	if (access.frame < 0)
+		return (int)access.frame;
+	if (is_resolved)
+		find_owner(samples, item, &access);
+	else
+		access.owner = (struct owner){ .kind = OWNER_unknown };
+	add_access(item, &access);
+	return 0;
+}
+
+static int add_window(struct samples *samples, const struct decode_charge *charge)
+{
+	const struct decode_window *window = samples->window;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < charge->n_exact; i++)
+		r = add_decoded(samples, &window->accesses[i], TRACE_ROLE_EXACT,
+				1.0 / charge->n_exact);
+
+	double total = 0;
+	for (uint32_t i = 0; i < charge->n_charged; i++)
+		total += (double)window->accesses[i].share;
+	for (uint32_t i = 0; r == 0 && total > 0 && i < charge->n_charged; i++) {
+		if (window->accesses[i].share > 0)
+			r = add_decoded(samples, &window->accesses[i], TRACE_ROLE_WINDOW,
+					(double)window->accesses[i].share / total);
+	}
+	if (total <= 0)
+		add_plain(samples->item, TRACE_ROLE_WINDOW,
+			  charge->basis == DECODE_BASIS_CODE ? OWNER_code : OWNER_unknown, 1);
+	return r;
+}
+
+static int add_clock(struct samples *samples, struct sample_source *source,
+		     const struct pmu_sample *sample)
+{
+	struct sample_item *item = samples->item;
+	struct decode_charge charge;
+
+	if (owners_is_tool(samples->context.owners, item->process, sample->ip, item->time_ns)) {
+		add_plain(item, TRACE_ROLE_WINDOW, OWNER_tool, 1);
+		return 0;
+	}
+	if (!decode(samples, source, sample, &charge)) {
+		add_plain(item, TRACE_ROLE_WINDOW, OWNER_unknown, 1);
+		return 0;
+	}
+	return add_window(samples, &charge);
+}
+
+static int add_touches(struct samples *samples, struct sample_source *source,
+		       const struct pmu_record *record)
+{
+	const struct pmu_sample *sample = &record->sample;
+
+	switch (source->kind) {
+	case SAMPLE_FAULT:
+		return add_addressed(samples, sample, TRACE_ROLE_FAULT);
+	case SAMPLE_ADDRESS:
+		return add_addressed(samples, sample, TRACE_ROLE_EXACT);
+	case SAMPLE_CLOCK:
+		if (!record->is_kernel)
+			return add_clock(samples, source, sample);
+		add_plain(samples->item, TRACE_ROLE_WINDOW, OWNER_kernel, 1);
+		return 0;
+	default:
+		add_plain(samples->item, TRACE_ROLE_WINDOW,
+			  record->is_kernel ? OWNER_kernel : OWNER_unknown, 1);
+		return 0;
+	}
+}
+
+int sample_attribute(struct samples *samples, struct sample_source *source,
+		     const struct pmu_record *record, int64_t time_ns)
+{
+	const struct sample_place place = {
+		.pid = record->origin.pid,
+		.tid = record->origin.tid,
+		.ip = record->sample.ip,
+		.weight = record->sample.period ? (int64_t)record->sample.period : source->period,
+		.is_kernel = record->is_kernel,
+	};
+	int r = begin_item(samples, source, &place, time_ns);
+
+	if (r == 0)
+		r = add_touches(samples, source, record);
+	return r < 0 ? r : end_item(samples);
+}
+
+static int add_private(struct samples *samples, const struct trace_access *from)
+{
+	struct sample_item *item = samples->item;
+	struct sample_access access = {
+		.role = from->role,
+		.share = (double)from->share,
+		.address = from->address,
+		.size = from->size ? (int64_t)from->size : -1,
+		.is_write = from->role == TRACE_ROLE_FAULT ? -1 : (int8_t)(from->is_write != 0),
+		.is_resolved = true,
+		.ip = from->ip,
+		.data_src = (int64_t)from->data_src,
+	};
+
+	access.frame = frame_of(samples, item, from->ip, false);
+	if (access.frame < 0)
+		return (int)access.frame;
+	find_owner(samples, item, &access);
+	add_access(item, &access);
+	return 0;
+}
+
+/* What the accesses leave of a role's whole: not resolved. */
+static void add_rest(struct sample_item *item, enum trace_role role, bool is_needed)
+{
+	double sum = 0;
+	bool is_there = is_needed;
+
+	for (size_t i = 0; i < item->n; i++) {
+		if (item->accesses[i].role == role) {
+			sum += item->accesses[i].share;
+			is_there = true;
+		}
+	}
+	if (is_there && sum < 1 - SHARE_EPSILON)
+		add_plain(item, role, OWNER_unknown, 1 - sum);
+}
+
+int sample_attribute_private(struct samples *samples, struct sample_source *source,
+			     const struct trace_access *accesses, size_t n, int64_t time_ns)
+{
+	const struct sample_place place = {
+		.pid = accesses->pid,
+		.tid = accesses->tid,
+		.ip = accesses->sample_ip ? accesses->sample_ip : accesses->ip,
+		.weight = source->period,
+	};
+	int r = begin_item(samples, source, &place, time_ns);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (accesses[i].role < TRACE_ROLE_NONE && accesses[i].share > 0)
+			r = add_private(samples, &accesses[i]);
+	}
+	if (r < 0)
+		return r;
+	add_rest(samples->item, TRACE_ROLE_EXACT, false);
+	add_rest(samples->item, TRACE_ROLE_STALL, false);
+	add_rest(samples->item, TRACE_ROLE_FAULT, source->kind == SAMPLE_FAULT);
+	add_rest(samples->item, TRACE_ROLE_WINDOW, source->kind == SAMPLE_CLOCK);
+	return end_item(samples);
+}

@@ -1,0 +1,54 @@
+#pragma once
+/*
+ * What samples.c has read and not attributed yet, in order of time: perf records of all sources and
+ * CPUs, and the samples of --private. One thread.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of a frame; they go when the last entry of theirs is taken. */
+struct sample_block {
+	size_t n_entries;
+	_Alignas(8) uint8_t bytes[];
+};
+
+struct sample_entry {
+	int64_t time_ns;
+	uint64_t order; /* as read: keeps equal times in order */
+	struct sample_block *block;
+	uint32_t offset; /* in the block's bytes */
+	uint32_t n_bytes;
+	uint32_t source; /* index of samples.c */
+	bool is_private; /* struct trace_access[] of one sample; else a perf record */
+};
+
+/* All zero is empty. */
+struct sample_queue {
+	struct sample_entry *entries; /* from first on; sorted up to n_sorted */
+	size_t first;
+	size_t n_sorted;
+	size_t n;
+	size_t n_allocated;
+	uint64_t n_orders;
+	int64_t next_ns; /* of the earliest entry; INT64_MAX: none. 0 before sample_queue_init() */
+};
+
+void sample_queue_init(struct sample_queue *queue);
+void sample_queue_finish(struct sample_queue *queue);
+
+/* A block with a copy of bytes, without entries; NULL: no memory. */
+struct sample_block *sample_block_create(const void *bytes, size_t n_bytes);
+
+/* Free a block if it has no entries. */
+void sample_block_settle(struct sample_block *block);
+
+/* Add an entry; its order is filled in. 0 or -ENOMEM. */
+int sample_queue_add(struct sample_queue *queue, const struct sample_entry *entry);
+
+/*
+ * The earliest entry before time_ns, or NULL. Its block stays until sample_queue_drop() of it, which
+ * comes before the next call.
+ */
+const struct sample_entry *sample_queue_peek(struct sample_queue *queue, int64_t time_ns);
+void sample_queue_drop(struct sample_queue *queue);

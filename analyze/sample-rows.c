@@ -1,0 +1,327 @@
+#include "analyze/sample-rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/db.h"
+#include "analyze/grow.h"
+#include "analyze/rows.h"
+#include "analyze/statement.h"
+#include "common/trace-reader.h"
+
+#define N_ROLES	 4u
+#define N_OWNERS 16u
+#define N_PHASES 3u
+_Static_assert(OWNER_unknown < N_OWNERS, "all owners have a sum");
+_Static_assert(TRACE_ROLE_FAULT < N_ROLES, "all roles have a sum");
+
+/* The sums of owner_share, and what the sample at hand adds to n. */
+struct share_sum {
+	double n;
+	double n_sq;
+	double weight;
+	double current;
+};
+
+struct row_source {
+	int64_t row;
+	char *name;
+	int64_t n_samples;
+	struct share_sum sums[N_ROLES][N_OWNERS][N_PHASES];
+};
+
+struct sample_rows {
+	const struct sample_context *context;
+	struct rows *samples;
+	struct rows *touches;
+	int64_t next_sample;
+	struct row_source **sources;
+	size_t n_sources;
+	size_t n_sources_allocated;
+};
+
+static const struct rows_table sample_table = {
+	.name = "sample",
+	.columns = "id, run_id, source_id, process_id, thread_id, time_ns, frame_id, weight,"
+		   " is_kernel",
+	.types = "iiiiiiiii",
+};
+
+static const struct rows_table touch_table = {
+	.name = "touch",
+	.columns = "sample_id, run_id, role, share, address, size, is_write, owner_kind, owner_id,"
+		   " phase, frame_id, data_src",
+	.types = "iiiriiiiiiii",
+};
+
+static int read_next_sample(struct sample_rows *rows, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(db, "SELECT coalesce(max(id), 0) + 1 FROM sample", &statement);
+
+	if (r == 0)
+		r = statement_step(statement);
+	if (r > 0)
+		rows->next_sample = sqlite3_column_int64(statement, 0);
+	return r < 0 ? r : 0;
+}
+
+int sample_rows_create(const struct sample_context *context, struct sample_rows **ret_rows)
+{
+	struct sample_rows *rows = calloc(1, sizeof(*rows));
+
+	if (!rows)
+		return -ENOMEM;
+	rows->context = context;
+
+	int r = read_next_sample(rows, db_handle(context->db));
+	if (r == 0)
+		r = rows_open(context->db, &sample_table, &rows->samples);
+	if (r == 0)
+		r = rows_open(context->db, &touch_table, &rows->touches);
+	if (r < 0) {
+		sample_rows_destroy(rows);
+		return r;
+	}
+	*ret_rows = rows;
+	return 0;
+}
+
+struct sample_rows *sample_rows_destroy(struct sample_rows *rows)
+{
+	if (!rows)
+		return NULL;
+	rows_close(rows->samples);
+	rows_close(rows->touches);
+	for (size_t i = 0; i < rows->n_sources; i++) {
+		free(rows->sources[i]->name);
+		free(rows->sources[i]);
+	}
+	free(rows->sources);
+	free(rows);
+	return NULL;
+}
+
+static char *copy_string(const struct trace_source *record, unsigned i)
+{
+	size_t n_bytes;
+	const char *bytes = trace_record_string(&record->head, i, &n_bytes);
+
+	return strndup(bytes, n_bytes);
+}
+
+static int insert_source(struct sample_rows *rows, const struct trace_source *record,
+			 struct row_source *source)
+{
+	sqlite3 *db = db_handle(rows->context->db);
+	auto_statement sqlite3_stmt *statement = NULL;
+	char *unit = copy_string(record, 1);
+	char *remedy = copy_string(record, 2);
+	uint64_t period = record->period;
+	int r = unit && remedy ? 0 : -ENOMEM;
+
+	if (!period && record->frequency_hz)
+		period = UINT64_C(1000000000) / record->frequency_hz;
+	if (r == 0)
+		r = statement_prepare(
+			db,
+			"INSERT INTO source(run_id, number, name, unit, period,"
+			" exclude_kernel, error, remedy) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+			&statement);
+	if (r == 0) {
+		statement_integer(statement, 1, rows->context->run_id);
+		statement_integer(statement, 2, record->source_id);
+		statement_text(statement, 3, source->name);
+		statement_text(statement, 4, unit);
+		statement_integer_or_null(statement, 5, (int64_t)period, period);
+		statement_integer(statement, 6, record->exclude_kernel);
+		statement_integer(statement, 7, record->error);
+		statement_text(statement, 8, *remedy ? remedy : NULL);
+		r = statement_run(statement);
+	}
+	source->row = sqlite3_last_insert_rowid(db);
+	free(unit);
+	free(remedy);
+	return r;
+}
+
+int sample_rows_source(struct sample_rows *rows, const struct trace_source *record)
+{
+	struct row_source *source = calloc(1, sizeof(*source));
+
+	if (!source || grow_array(&rows->sources, rows->n_sources, &rows->n_sources_allocated,
+				  sizeof(struct row_source *)) < 0) {
+		free(source);
+		return -ENOMEM;
+	}
+	source->name = copy_string(record, 0);
+	rows->sources[rows->n_sources++] = source;
+	if (!source->name)
+		return -ENOMEM;
+
+	int r = insert_source(rows, record, source);
+	return r < 0 ? r : (int)rows->n_sources - 1;
+}
+
+static int64_t or_null(int64_t value, bool is_known)
+{
+	return is_known ? value : ROWS_NULL;
+}
+
+int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *row)
+{
+	const struct sample_sink *sink = &rows->context->sink;
+	struct row_source *source = rows->sources[row->source];
+	union rows_cell *cells = rows_add(rows->samples);
+	int64_t id = rows->next_sample++;
+
+	if (!cells)
+		return rows_error(rows->samples);
+	cells[0].integer = id;
+	cells[1].integer = rows->context->run_id;
+	cells[2].integer = source->row;
+	cells[3].integer = or_null(row->process_row, row->process_row);
+	cells[4].integer = or_null(row->thread_row, row->thread_row);
+	cells[5].integer = row->time_ns;
+	cells[6].integer = or_null(row->frame, row->frame);
+	cells[7].integer = row->weight;
+	cells[8].integer = row->is_kernel;
+	source->n_samples++;
+
+	int r = sink->sample ? sink->sample(sink->user, source->name, row->time_ns) : 0;
+	return r < 0 ? r : id;
+}
+
+static int write_touch(struct sample_rows *rows, const struct sample_item *item,
+		       const struct sample_access *access)
+{
+	union rows_cell *cells = rows_add(rows->touches);
+
+	if (!cells)
+		return rows_error(rows->touches);
+	cells[0].integer = item->row;
+	cells[1].integer = rows->context->run_id;
+	cells[2].integer = access->role;
+	cells[3].real = access->share;
+	cells[4].integer = or_null((int64_t)access->address, access->is_resolved);
+	cells[5].integer = or_null(access->size, access->size >= 0);
+	cells[6].integer = or_null(access->is_write, access->is_write >= 0);
+	cells[7].integer = access->owner.kind;
+	cells[8].integer = or_null(access->owner.id, access->owner.id);
+	cells[9].integer = access->owner.phase;
+	cells[10].integer = or_null(access->frame, access->frame);
+	cells[11].integer = or_null(access->data_src, access->data_src);
+	return 0;
+}
+
+static struct share_sum *sum_of(struct row_source *source, const struct sample_access *access)
+{
+	return &source->sums[access->role][access->owner.kind][access->owner.phase];
+}
+
+/* Shares of one sample in the same sum are added before they are squared. */
+static void add_up(struct row_source *source, const struct sample_item *item)
+{
+	for (size_t i = 0; i < item->n; i++)
+		sum_of(source, &item->accesses[i])->current += item->accesses[i].share;
+	for (size_t i = 0; i < item->n; i++) {
+		struct share_sum *sum = sum_of(source, &item->accesses[i]);
+
+		sum->n += sum->current;
+		sum->n_sq += sum->current * sum->current;
+		sum->weight += sum->current * (double)item->weight;
+		sum->current = 0;
+	}
+}
+
+int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item)
+{
+	const struct sample_sink *sink = &rows->context->sink;
+	struct row_source *source = rows->sources[item->source];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < item->n; i++) {
+		const struct sample_access *access = &item->accesses[i];
+		const struct sample_touch touch = {
+			.sample = item->row,
+			.time_ns = item->time_ns,
+			.weight = item->weight,
+			.source = source->name,
+			.role = access->role,
+			.share = access->share,
+			.owner = access->owner,
+		};
+
+		r = write_touch(rows, item, access);
+		if (r == 0 && sink->touch)
+			r = sink->touch(sink->user, &touch);
+	}
+	add_up(source, item);
+	return r;
+}
+
+static int write_sum(const struct sample_rows *rows, const struct row_source *source,
+		     sqlite3_stmt *statement, const unsigned at[3])
+{
+	const struct share_sum *sum = &source->sums[at[0]][at[1]][at[2]];
+
+	if (sum->n == 0)
+		return 0;
+	statement_integer(statement, 1, rows->context->run_id);
+	statement_integer(statement, 2, source->row);
+	for (int i = 0; i < 3; i++)
+		statement_integer(statement, 3 + i, at[i]);
+	statement_real(statement, 6, sum->n);
+	statement_real(statement, 7, sum->n_sq);
+	statement_real(statement, 8, sum->weight);
+	return statement_run(statement);
+}
+
+static int write_sums(const struct sample_rows *rows, const struct row_source *source,
+		      sqlite3_stmt *statement)
+{
+	unsigned at[3];
+	int r = 0;
+
+	for (at[0] = 0; at[0] < N_ROLES; at[0]++) {
+		for (at[1] = 0; at[1] < N_OWNERS; at[1]++) {
+			for (at[2] = 0; r == 0 && at[2] < N_PHASES; at[2]++)
+				r = write_sum(rows, source, statement, at);
+		}
+	}
+	return r;
+}
+
+static int write_counts(const struct sample_rows *rows, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(db, "UPDATE source SET n_samples = ? WHERE id = ?", &statement);
+
+	for (size_t i = 0; r == 0 && i < rows->n_sources; i++) {
+		statement_integer(statement, 1, rows->sources[i]->n_samples);
+		statement_integer(statement, 2, rows->sources[i]->row);
+		r = statement_run(statement);
+	}
+	return r;
+}
+
+int sample_rows_finish(struct sample_rows *rows)
+{
+	sqlite3 *db = db_handle(rows->context->db);
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = rows_flush(rows->samples);
+
+	if (r == 0)
+		r = rows_flush(rows->touches);
+	if (r == 0)
+		r = write_counts(rows, db);
+	if (r == 0)
+		r = statement_prepare(db,
+				      "INSERT INTO owner_share(run_id, source_id, role, owner_kind,"
+				      " phase, n, n_sq, weight) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+				      &statement);
+	for (size_t i = 0; r == 0 && i < rows->n_sources; i++)
+		r = write_sums(rows, rows->sources[i], statement);
+	return r;
+}

@@ -1,0 +1,69 @@
+/* What perf tells of maps, names, births and ends, in order of time with the samples. */
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "analyze/samples-internal.h"
+
+static bool is_anonymous(const char *path)
+{
+	return path[0] == '\0' || strcmp(path, "//anon") == 0 || strcmp(path, "[heap]") == 0 ||
+	       strncmp(path, "[anon", 5) == 0;
+}
+
+static int take_map(struct samples *samples, const struct pmu_record *record, int64_t time_ns)
+{
+	const struct pmu_map *map = &record->map;
+	const struct task_process *process =
+		tasks_process_at(samples->context.tasks, record->origin.pid, time_ns);
+
+	if (!process)
+		return 0;
+	if (is_anonymous(map->path)) {
+		int r = owners_anonymous(samples->context.owners, process->number, map->address,
+					 map->size);
+		if (r < 0)
+			return r;
+	}
+	if (!(map->prot & PROT_EXEC))
+		return 0;
+
+	const struct module_map module = {
+		.process = process->number,
+		.start = map->address,
+		.size = map->size,
+		.file_offset = map->file_offset,
+		.path = map->path,
+		.path_bytes = strlen(map->path),
+		.build_id = map->build_id,
+		.build_id_bytes = map->build_id_bytes,
+		.time_ns = time_ns,
+	};
+	return modules_map(samples->context.modules, &module);
+}
+
+int sample_task(struct samples *samples, const struct pmu_record *record, int64_t time_ns)
+{
+	struct tasks *tasks = samples->context.tasks;
+
+	switch (record->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		return take_map(samples, record, time_ns);
+	case PERF_RECORD_COMM:
+		return record->comm.is_exec
+			       ? tasks_saw_exec(tasks, record->comm.pid, time_ns, record->comm.name)
+			       : 0;
+	case PERF_RECORD_FORK:
+		return record->task.pid == record->task.parent_pid
+			       ? 0
+			       : tasks_saw_fork(tasks, record->task.pid, record->task.parent_pid,
+						time_ns);
+	case PERF_RECORD_EXIT:
+		if (record->task.pid == record->task.tid)
+			tasks_saw_end(tasks, record->task.pid, time_ns);
+		return 0;
+	default:
+		return 0;
+	}
+}

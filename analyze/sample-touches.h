@@ -1,0 +1,59 @@
+#pragma once
+/*
+ * The touches of one sample while their owners are found. Some owners are open until the next event
+ * of the sample's thread (struct owner phase ALLOCATING): then the whole sample waits.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/owners.h"
+#include "schemas/trace-format.h"
+
+/* A touch to be: what it says, and what its owner depends on. */
+struct sample_access {
+	enum trace_role role;
+	double share;
+	uint64_t address; /* without is_resolved: 0 */
+	int64_t size; /* < 0: not known */
+	int8_t is_write; /* < 0: not known */
+	bool is_resolved;
+	bool is_open;
+	struct owner owner;
+	uint64_t ip; /* of the accessing instruction */
+	int64_t frame;
+	int64_t data_src; /* 0: none */
+};
+
+/* Accesses beyond these are merged with those of the same owner at once. */
+#define SAMPLE_MAX_ACCESSES 1040u
+
+/* A sample with its row. */
+struct sample_item {
+	int64_t row; /* sample.id */
+	int64_t time_ns;
+	int64_t weight;
+	uint32_t source; /* index of samples.c */
+	uint32_t process; /* numbers; 0: not known */
+	uint32_t thread;
+	bool has_freed; /* `freed` is the block that the thread gave back last */
+	struct owner_block freed;
+	size_t n;
+	struct sample_access accesses[]; /* n of them */
+};
+
+/*
+ * Merge what has the same role, owner and direction: shares add up, the first keeps its address.
+ * Open ones stay apart, and so do exact operands. Returns how many are left.
+ */
+size_t sample_touches_merge(struct sample_access *accesses, size_t n);
+
+/*
+ * The next event of the item's thread made block (NULL: made none, or there is no next): decide
+ * what is open, and merge.
+ */
+void sample_touches_close(struct owners *owners, struct sample_item *item,
+			  const struct owner_block *block, bool is_realloc);
+
+/* Whether any is open. */
+bool sample_touches_are_open(const struct sample_item *item);

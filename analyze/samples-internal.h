@@ -1,0 +1,63 @@
+#pragma once
+/* What samples.c and sample-attribute.c share. */
+#include "analyze/code-store.h"
+#include "analyze/sample-queue.h"
+#include "analyze/sample-rows.h"
+#include "analyze/sample-waiting.h"
+#include "analyze/samples.h"
+#include "decode/decode.h"
+#include "pmu/pmu-record.h"
+
+/* What a sample of a source tells. */
+enum sample_kind {
+	SAMPLE_TIME, /* where the time went, and nothing else */
+	SAMPLE_CLOCK, /* time and registers: decode */
+	SAMPLE_FAULT, /* the address of a page fault */
+	SAMPLE_ADDRESS, /* the address of the sampled access itself */
+};
+
+/* Reasons of losses, counted for each source. */
+enum sample_loss {
+	SAMPLE_LOSS_LOST,
+	SAMPLE_LOSS_BAD_RECORD,
+	SAMPLE_LOSS_NO_CODE,
+	SAMPLE_LOSS_NO_REGISTERS,
+	SAMPLE_LOSS_UNKNOWN_PROCESS,
+	SAMPLE_LOSS_COUNT,
+};
+
+struct sample_source {
+	uint32_t number; /* source_id of the trace */
+	int row; /* index of sample-rows.h */
+	enum sample_kind kind;
+	int64_t period;
+	struct pmu_format format;
+	char *name;
+	uint64_t losses[SAMPLE_LOSS_COUNT];
+};
+
+struct samples {
+	struct sample_context context;
+	struct code_store *code;
+	struct decoder *decoder; /* NULL: not for this machine */
+	struct decode_window *window;
+	struct sample_rows *rows;
+	struct sample_queue queue;
+	struct sample_waiting waiting;
+	struct sample_item *item; /* with room for SAMPLE_MAX_ACCESSES */
+	struct sample_source *sources;
+	size_t n_sources;
+	size_t n_sources_allocated;
+	uint64_t n_orphans; /* frames of sources that nobody told */
+};
+
+/* A record whose turn has come. 0 or a negative errno. */
+int sample_attribute(struct samples *samples, struct sample_source *source,
+		     const struct pmu_record *record, int64_t time_ns);
+
+/* The accesses of one sample of --private. */
+int sample_attribute_private(struct samples *samples, struct sample_source *source,
+			     const struct trace_access *accesses, size_t n, int64_t time_ns);
+
+/* Maps, names, births and ends. */
+int sample_task(struct samples *samples, const struct pmu_record *record, int64_t time_ns);

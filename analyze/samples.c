@@ -1,0 +1,305 @@
+#include "analyze/samples.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/grow.h"
+#include "analyze/samples-internal.h"
+#include "common/trace-reader.h"
+
+static int settle(void *user, const struct sample_item *item)
+{
+	struct samples *samples = user;
+
+	return sample_rows_touches(samples->rows, item);
+}
+
+static int create_decoder(struct samples *samples)
+{
+	const struct decode_memory memory = {
+		.code = code_store_code,
+		.constant = code_store_constant,
+		.user = samples->code,
+	};
+	int r = decode_create(samples->context.machine, &memory, 0, &samples->decoder);
+
+	return r == -EOPNOTSUPP ? 0 : r;
+}
+
+int samples_create(const struct sample_context *context, struct samples **ret_samples)
+{
+	auto_samples struct samples *samples = calloc(1, sizeof(*samples));
+
+	if (!samples)
+		return -ENOMEM;
+	samples->context = *context;
+	sample_queue_init(&samples->queue);
+	samples->waiting.owners = context->owners;
+	samples->waiting.settle = settle;
+	samples->waiting.user = samples;
+	samples->window = calloc(1, sizeof(*samples->window));
+	samples->item = calloc(1, sizeof(*samples->item) +
+					  SAMPLE_MAX_ACCESSES * sizeof(struct sample_access));
+	if (!samples->window || !samples->item)
+		return -ENOMEM;
+
+	int r = code_store_create(context->tasks, context->modules, &samples->code);
+	if (r == 0)
+		r = create_decoder(samples);
+	if (r == 0)
+		r = sample_rows_create(&samples->context, &samples->rows);
+	if (r < 0)
+		return r;
+	*ret_samples = samples;
+	samples = NULL;
+	return 0;
+}
+
+struct samples *samples_destroy(struct samples *samples)
+{
+	if (!samples)
+		return NULL;
+	decode_destroy(samples->decoder);
+	code_store_destroy(samples->code);
+	sample_rows_destroy(samples->rows);
+	sample_queue_finish(&samples->queue);
+	sample_waiting_finish(&samples->waiting);
+	for (size_t i = 0; i < samples->n_sources; i++)
+		free(samples->sources[i].name);
+	free(samples->sources);
+	free(samples->window);
+	free(samples->item);
+	free(samples);
+	return NULL;
+}
+
+static struct sample_source *find_source(struct samples *samples, uint32_t number)
+{
+	for (size_t i = 0; i < samples->n_sources; i++) {
+		if (samples->sources[i].number == number)
+			return &samples->sources[i];
+	}
+	samples->n_orphans++;
+	return NULL;
+}
+
+static enum sample_kind kind_of(const struct trace_source *record)
+{
+	if (record->perf_type == PERF_TYPE_SOFTWARE &&
+	    (record->perf_config == PERF_COUNT_SW_PAGE_FAULTS ||
+	     record->perf_config == PERF_COUNT_SW_PAGE_FAULTS_MIN ||
+	     record->perf_config == PERF_COUNT_SW_PAGE_FAULTS_MAJ))
+		return SAMPLE_FAULT;
+	if (record->sample_type & PERF_SAMPLE_REGS_USER)
+		return SAMPLE_CLOCK;
+	return record->sample_type & PERF_SAMPLE_ADDR ? SAMPLE_ADDRESS : SAMPLE_TIME;
+}
+
+int samples_source(struct samples *samples, const struct trace_source *record)
+{
+	size_t n_name;
+	const char *name = trace_record_string(&record->head, 0, &n_name);
+
+	for (size_t i = 0; i < samples->n_sources; i++) {
+		if (samples->sources[i].number == record->source_id)
+			return 0;
+	}
+	if (grow_array(&samples->sources, samples->n_sources, &samples->n_sources_allocated,
+		       sizeof(*samples->sources)) < 0)
+		return -ENOMEM;
+
+	int row = sample_rows_source(samples->rows, record);
+	if (row < 0)
+		return row;
+	samples->sources[samples->n_sources] = (struct sample_source){
+		.number = record->source_id,
+		.row = row,
+		.kind = kind_of(record),
+		.period = record->period ? (int64_t)record->period : 1,
+		.format = { .sample_type = record->sample_type, .regs_user = record->regs_user },
+		.name = strndup(name, n_name),
+	};
+	return samples->sources[samples->n_sources++].name ? 0 : -ENOMEM;
+}
+
+int samples_perf(struct samples *samples, uint32_t source, const void *records, size_t n_bytes)
+{
+	const struct sample_clock *clock = &samples->context.clock;
+	struct sample_source *own = find_source(samples, source);
+	struct sample_block *block = own ? sample_block_create(records, n_bytes) : NULL;
+	int r = 0;
+
+	if (!own)
+		return 0;
+	if (!block)
+		return -ENOMEM;
+	for (size_t at = 0; r >= 0 && at < n_bytes; at += (size_t)r) {
+		struct pmu_record record;
+
+		r = pmu_record_parse(&own->format, block->bytes + at, n_bytes - at, &record);
+		own->losses[SAMPLE_LOSS_BAD_RECORD] += r < 0;
+		if (r < 0 && r != -EILSEQ)
+			break; /* no telling where the next one starts */
+		bool is_used = r > 0 && record.is_known;
+		r = record.bytes;
+		struct sample_entry entry = {
+			.time_ns = clock->from_raw(clock->user, record.origin.time_ns),
+			.block = block,
+			.offset = (uint32_t)at,
+			.n_bytes = record.bytes,
+			.source = (uint32_t)(own - samples->sources),
+		};
+		if (is_used && sample_queue_add(&samples->queue, &entry) < 0)
+			r = -ENOMEM;
+	}
+	sample_block_settle(block);
+	return r == -ENOMEM ? r : 0;
+}
+
+int samples_accesses(struct samples *samples, uint32_t source, const struct trace_access *accesses,
+		     size_t n)
+{
+	const struct sample_clock *clock = &samples->context.clock;
+	const struct sample_source *own = find_source(samples, source);
+	struct sample_block *block =
+		own ? sample_block_create(accesses, n * sizeof(*accesses)) : NULL;
+	int r = 0;
+
+	if (!own)
+		return 0;
+	if (!block)
+		return -ENOMEM;
+	for (size_t first = 0, behind; r == 0 && first < n; first = behind) {
+		behind = first + 1;
+		while (behind < n && accesses[behind].sample == accesses[first].sample)
+			behind++;
+		const struct sample_entry entry = {
+			.time_ns = clock->from_raw(clock->user, accesses[first].raw_ns),
+			.block = block,
+			.offset = (uint32_t)(first * sizeof(*accesses)),
+			.n_bytes = (uint32_t)((behind - first) * sizeof(*accesses)),
+			.source = (uint32_t)(own - samples->sources),
+			.is_private = true,
+		};
+		r = sample_queue_add(&samples->queue, &entry);
+	}
+	sample_block_settle(block);
+	return r;
+}
+
+int samples_code(struct samples *samples, uint32_t process, const struct trace_code *head,
+		 const void *bytes, size_t n_bytes)
+{
+	const struct sample_clock *clock = &samples->context.clock;
+
+	return code_store_add(samples->code, process, head, bytes, n_bytes,
+			      clock->from_ticks(clock->user, head->ticks));
+}
+
+const int64_t *samples_next_ns(const struct samples *samples)
+{
+	return &samples->queue.next_ns;
+}
+
+static int take_perf(struct samples *samples, struct sample_source *source,
+		     const struct sample_entry *entry)
+{
+	struct pmu_record record;
+	int r = pmu_record_parse(&source->format, entry->block->bytes + entry->offset,
+				 entry->n_bytes, &record);
+
+	if (r <= 0)
+		return 0; /* counted when it was queued */
+	switch (record.type) {
+	case PERF_RECORD_SAMPLE:
+		return sample_attribute(samples, source, &record, entry->time_ns);
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		source->losses[SAMPLE_LOSS_LOST] += record.lost.count;
+		return 0;
+	default:
+		return sample_task(samples, &record, entry->time_ns);
+	}
+}
+
+int samples_advance(struct samples *samples, int64_t time_ns)
+{
+	const struct sample_entry *entry;
+	int r = 0;
+
+	while (r == 0 && (entry = sample_queue_peek(&samples->queue, time_ns))) {
+		struct sample_source *source = &samples->sources[entry->source];
+
+		if (entry->is_private) {
+			const void *accesses = entry->block->bytes + entry->offset;
+
+			r = sample_attribute_private(samples, source, accesses,
+						     entry->n_bytes / sizeof(struct trace_access),
+						     entry->time_ns);
+		} else {
+			r = take_perf(samples, source, entry);
+		}
+		sample_queue_drop(&samples->queue);
+	}
+	return r;
+}
+
+const size_t *samples_n_waiting(const struct samples *samples)
+{
+	return &samples->waiting.n;
+}
+
+bool samples_is_waiting(const struct samples *samples, uint32_t thread)
+{
+	return sample_waiting_has(&samples->waiting, thread);
+}
+
+int samples_event(struct samples *samples, uint32_t thread, enum trace_op op,
+		  const struct owner_block *block)
+{
+	return sample_waiting_event(&samples->waiting, thread, block,
+				    block && op == TRACE_OP_REALLOC);
+}
+
+static const char *const loss_reasons[SAMPLE_LOSS_COUNT] = {
+	[SAMPLE_LOSS_LOST] = "ring overrun",
+	[SAMPLE_LOSS_BAD_RECORD] = "damaged perf record",
+	[SAMPLE_LOSS_NO_CODE] = "no code bytes: not attributed",
+	[SAMPLE_LOSS_NO_REGISTERS] = "no 64-bit user registers: not attributed",
+	[SAMPLE_LOSS_UNKNOWN_PROCESS] = "of a process that nothing told of",
+};
+
+static int tell_losses(const struct samples *samples, bool has_losses)
+{
+	const struct sample_sink *sink = &samples->context.sink;
+	int r = 0;
+
+	if (!sink->loss)
+		return 0;
+	for (size_t i = 0; i < samples->n_sources; i++) {
+		const struct sample_source *source = &samples->sources[i];
+
+		for (int k = 0; r == 0 && k < SAMPLE_LOSS_COUNT; k++) {
+			if (source->losses[k] && !(k == SAMPLE_LOSS_LOST && has_losses))
+				r = sink->loss(sink->user, source->name, loss_reasons[k],
+					       source->losses[k]);
+		}
+	}
+	if (r == 0 && samples->n_orphans)
+		r = sink->loss(sink->user, "analyze", "frames of a source that is not described",
+			       samples->n_orphans);
+	return r;
+}
+
+int samples_finish(struct samples *samples, bool has_losses)
+{
+	int r = samples_advance(samples, INT64_MAX);
+
+	if (r == 0)
+		r = sample_waiting_settle(&samples->waiting);
+	if (r == 0)
+		r = sample_rows_finish(samples->rows);
+	return r < 0 ? r : tell_losses(samples, has_losses);
+}
