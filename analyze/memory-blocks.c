@@ -12,22 +12,6 @@ struct ending {
 	bool is_temporary;
 };
 
-enum column {
-	ID,
-	RUN,
-	PROCESS,
-	THREAD,
-	ADDRESS,
-	SIZE,
-	BIRTH_NS,
-	DEATH_NS,
-	DEATH_THREAD,
-	STACK,
-	CALL,
-	DEATH,
-	PREVIOUS,
-};
-
 static bool is_inherited(const struct memory_image *image, const struct heap_block *block)
 {
 	return block->id <= image->first_id;
@@ -38,34 +22,20 @@ static bool is_freed(enum memory_death death)
 	return death != MEMORY_ALIVE && death != MEMORY_EXEC;
 }
 
-static int64_t or_null(uint64_t id, int64_t first)
-{
-	return id ? first + (int64_t)id : ROWS_NULL;
-}
-
 static int write_row(struct memory *memory, const struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
-	const struct memory_thread *thread = memory->threads[block->thread];
-	int64_t stack_id = memory->tally->sites[block->site].stack_id;
-	union rows_cell *row = rows_add(memory->allocations);
-	if (!row)
-		return rows_error(memory->allocations);
+	struct block_row row = {
+		.block = *block,
+		.process_row = image->row,
+		.thread_row = memory->threads[block->thread]->row,
+		.stack_id = memory->tally->sites[block->site].stack_id,
+		.death_ns = is_freed(ending->death) ? ending->time_ns : ROWS_NULL,
+		.death_thread_row = ending->thread_row,
+		.death = ending->death,
+	};
 
-	row[ID].integer = memory->first_allocation + (int64_t)block->id;
-	row[RUN].integer = memory->run_id;
-	row[PROCESS].integer = image->row;
-	row[THREAD].integer = thread->row;
-	row[ADDRESS].integer = (int64_t)block->address;
-	row[SIZE].integer = (int64_t)block->size;
-	row[BIRTH_NS].integer = block->birth_ns;
-	row[DEATH_NS].integer = is_freed(ending->death) ? ending->time_ns : ROWS_NULL;
-	row[DEATH_THREAD].integer = ending->thread_row;
-	row[STACK].integer = stack_id ? stack_id : ROWS_NULL;
-	row[CALL].integer = block->call;
-	row[DEATH].integer = ending->death;
-	row[PREVIOUS].integer = or_null(block->previous_id, memory->first_allocation);
-	return 0;
+	return block_rows_end(memory->allocations, &row);
 }
 
 /* A block left the live set of an image. */
@@ -159,7 +129,9 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 	if (!thread)
 		return -ENOMEM;
 	block.previous_id = previous_of(thread, birth->link);
-	int r = tally_site(memory->tally, birth->stack_id, &block.site);
+	int r = block_rows_born(memory->allocations, block.id);
+	if (r == 0)
+		r = tally_site(memory->tally, birth->stack_id, &block.site);
 	if (r == 0)
 		r = insert(memory, thread->image, &block);
 	if (r < 0)

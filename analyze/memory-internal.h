@@ -1,6 +1,7 @@
 #pragma once
 /* Shared by memory.c, memory-blocks.c and memory-mappings.c. */
 #include "analyze/memory.h"
+#include "analyze/block-rows.h"
 #include "analyze/freed-pages.h"
 #include "analyze/rows.h"
 
@@ -48,7 +49,7 @@ struct memory {
 	int64_t first_mapping;
 	bool keeps_freed;
 	void *paths; /* tsearch() tree of the texts in mappings */
-	struct rows *allocations;
+	struct block_rows *allocations;
 	struct rows *mappings;
 };
 

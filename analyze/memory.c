@@ -11,13 +11,6 @@
 
 #define MAX_NUMBER (1u << 24) /* of images and threads: more is damage */
 
-static const struct rows_table allocation_table = {
-	.name = "allocation",
-	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns,"
-		   " death_thread_id, stack_id, call, death, previous_allocation_id",
-	.types = "iiiiiiiiiiiii",
-};
-
 static const struct rows_table mapping_table = {
 	.name = "mapping",
 	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns, stack_id,"
@@ -46,7 +39,7 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 
 	int r = heap_pool_open(&memory->pool);
 	if (r == 0)
-		r = rows_open(db, &allocation_table, &memory->allocations);
+		r = block_rows_open(db, run_id, memory->first_allocation, &memory->allocations);
 	if (r == 0)
 		r = rows_open(db, &mapping_table, &memory->mappings);
 	if (r < 0)
@@ -75,7 +68,7 @@ struct memory *memory_close(struct memory *memory)
 		free(memory->threads[i]);
 	free(memory->images);
 	free(memory->threads);
-	rows_close(memory->allocations);
+	block_rows_close(memory->allocations);
 	rows_close(memory->mappings);
 	heap_pool_close(memory->pool);
 	tdestroy(memory->paths, free);
@@ -221,7 +214,7 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 			r = end_image(memory, memory->images[i], end_ns, false);
 	}
 	if (r >= 0)
-		r = rows_flush(memory->allocations);
+		r = block_rows_finish(memory->allocations);
 	return r < 0 ? r : rows_flush(memory->mappings);
 }
 

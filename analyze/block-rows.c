@@ -1,0 +1,165 @@
+#include "analyze/block-rows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "analyze/rows.h"
+#include "common/cleanup.h"
+
+#define ADVANCE (BLOCK_ROWS_WINDOW / 4) /* births at a time leave the window */
+
+static const struct rows_table table = {
+	.name = "allocation",
+	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns,"
+		   " death_thread_id, stack_id, call, death, previous_allocation_id",
+	.types = "iiiiiiiiiiiii",
+};
+
+enum column {
+	ID,
+	RUN,
+	PROCESS,
+	THREAD,
+	ADDRESS,
+	SIZE,
+	BIRTH_NS,
+	DEATH_NS,
+	DEATH_THREAD,
+	STACK,
+	CALL,
+	DEATH,
+	PREVIOUS,
+};
+
+struct block_rows {
+	int64_t run_id;
+	int64_t first_id;
+	uint64_t base; /* the lowest id in the window */
+	struct block_row *window; /* by id modulo its size; block.id 0: has not ended */
+	struct block_row *late;
+	size_t n_late;
+	struct rows *rows;
+};
+
+static void cleanup_block_rows(struct block_rows **rows)
+{
+	*rows = block_rows_close(*rows);
+}
+#define auto_block_rows __attribute__((cleanup(cleanup_block_rows)))
+
+int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct block_rows **ret_rows)
+{
+	auto_block_rows struct block_rows *rows = calloc(1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	rows->run_id = run_id;
+	rows->first_id = first_id;
+	rows->base = 1;
+	rows->window = calloc(BLOCK_ROWS_WINDOW, sizeof(*rows->window));
+	rows->late = malloc(BLOCK_ROWS_BATCH * sizeof(*rows->late));
+	if (!rows->window || !rows->late)
+		return -ENOMEM;
+
+	int r = rows_open(db, &table, &rows->rows);
+	if (r < 0)
+		return r;
+	*ret_rows = steal_ptr(&rows);
+	return 0;
+}
+
+struct block_rows *block_rows_close(struct block_rows *rows)
+{
+	if (!rows)
+		return NULL;
+	rows_close(rows->rows);
+	free(rows->window);
+	free(rows->late);
+	free(rows);
+	return NULL;
+}
+
+static int write_row(struct block_rows *rows, const struct block_row *from)
+{
+	const struct heap_block *block = &from->block;
+	union rows_cell *row = rows_add(rows->rows);
+	if (!row)
+		return rows_error(rows->rows);
+
+	row[ID].integer = rows->first_id + (int64_t)block->id;
+	row[RUN].integer = rows->run_id;
+	row[PROCESS].integer = from->process_row;
+	row[THREAD].integer = from->thread_row;
+	row[ADDRESS].integer = (int64_t)block->address;
+	row[SIZE].integer = (int64_t)block->size;
+	row[BIRTH_NS].integer = block->birth_ns;
+	row[DEATH_NS].integer = from->death_ns;
+	row[DEATH_THREAD].integer = from->death_thread_row;
+	row[STACK].integer = from->stack_id ? from->stack_id : ROWS_NULL;
+	row[CALL].integer = block->call;
+	row[DEATH].integer = from->death;
+	row[PREVIOUS].integer = ROWS_NULL;
+	if (block->previous_id)
+		row[PREVIOUS].integer = rows->first_id + (int64_t)block->previous_id;
+	return 0;
+}
+
+/* Births below the new base leave the window: those that have ended are written. */
+static int advance(struct block_rows *rows, uint64_t base)
+{
+	for (; rows->base < base; rows->base++) {
+		struct block_row *row = &rows->window[rows->base & (BLOCK_ROWS_WINDOW - 1)];
+		if (row->block.id != rows->base)
+			continue;
+		int r = write_row(rows, row);
+		if (r < 0)
+			return r;
+		row->block.id = 0;
+	}
+	return 0;
+}
+
+int block_rows_born(struct block_rows *rows, uint64_t id)
+{
+	if (id < rows->base + BLOCK_ROWS_WINDOW)
+		return 0;
+	return advance(rows, id + ADVANCE - BLOCK_ROWS_WINDOW);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	uint64_t left = ((const struct block_row *)a)->block.id;
+	uint64_t right = ((const struct block_row *)b)->block.id;
+
+	return left < right ? -1 : left > right;
+}
+
+static int write_late(struct block_rows *rows)
+{
+	qsort(rows->late, rows->n_late, sizeof(*rows->late), compare_ids);
+	for (size_t i = 0; i < rows->n_late; i++) {
+		int r = write_row(rows, &rows->late[i]);
+		if (r < 0)
+			return r;
+	}
+	rows->n_late = 0;
+	return 0;
+}
+
+int block_rows_end(struct block_rows *rows, const struct block_row *row)
+{
+	if (row->block.id >= rows->base) {
+		rows->window[row->block.id & (BLOCK_ROWS_WINDOW - 1)] = *row;
+		return 0;
+	}
+	rows->late[rows->n_late++] = *row;
+	return rows->n_late == BLOCK_ROWS_BATCH ? write_late(rows) : 0;
+}
+
+int block_rows_finish(struct block_rows *rows)
+{
+	int r = write_late(rows);
+
+	if (r == 0)
+		r = advance(rows, rows->base + BLOCK_ROWS_WINDOW);
+	return r < 0 ? r : rows_flush(rows->rows);
+}

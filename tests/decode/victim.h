@@ -1,0 +1,12 @@
+#pragma once
+/* Small programs that are single-stepped: what compilers make of common loops. */
+#include <stddef.h>
+
+struct victim {
+	const char *name;
+	void (*run)(void);
+	int is_loop; /* nearly all of its steps lie in loops that close */
+};
+
+extern const struct victim victims[];
+extern const size_t n_victims;
