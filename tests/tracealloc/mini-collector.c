@@ -297,9 +297,8 @@ static const uint8_t fixed_slots[TRACE_OP_COUNT] = {
 
 static void copy_path(struct mini_event *event, const void *bytes, size_t length)
 {
-	if (length >= sizeof(event->path))
-		length = sizeof(event->path) - 1;
-	memcpy(event->path, bytes, length);
+	event->path = strndup(bytes, length);
+	must(event->path);
 }
 
 static void take_variable(struct mini_event *event, const void *record)
@@ -341,6 +340,7 @@ static void take_record(struct mini_run *run, const struct ring_chunk *chunk, co
 		.ticks = record->base.ticks,
 		.address = record->base.address,
 		.size = record->base.size,
+		.path = "",
 	};
 	if (RING_HEAD_OP(head) < TRACE_OP_COUNT && fixed_slots[RING_HEAD_OP(head)] == 2) {
 		event->old_address = record->old_address;
@@ -383,6 +383,8 @@ static void parse_chunk(struct mini_run *run, const struct ring_chunk *chunk)
 	}
 }
 
+static void index_nodes(struct mini_run *run);
+
 static void parse(struct mini_run *run)
 {
 	if (run->n_chunks_seen)
@@ -395,6 +397,7 @@ static void parse(struct mini_run *run)
 		run->n_bad += chunk->sequence != (is_first ? 0 : run->chunks[i - 1]->sequence + 1);
 		parse_chunk(run, chunk);
 	}
+	index_nodes(run);
 }
 
 static void read_output(struct collector *c)
@@ -436,7 +439,11 @@ void mini_finish(struct mini_run *run)
 	for (size_t i = 0; i < run->n_chunks_seen; i++)
 		free(run->chunks[i]);
 	free(run->chunks);
+	for (size_t i = 0; i < run->n_events; i++)
+		if (*run->events[i].path)
+			free((char *)run->events[i].path);
 	free(run->events);
+	free(run->node_index);
 	free(run->output);
 	munmap(run->pool, run->pool_bytes);
 }
@@ -464,14 +471,45 @@ const struct mini_event *mini_find(const struct mini_run *run, enum trace_op op,
 	return NULL;
 }
 
+static size_t hash_node(const struct mini_run *run, uint32_t slot, uint32_t thread, uint64_t id)
+{
+	uint64_t key = id + ((uint64_t)thread << 20) + ((uint64_t)slot << 44);
+
+	return (key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (run->node_index_size - 1);
+}
+
+static void index_nodes(struct mini_run *run)
+{
+	run->node_index_size = 1024;
+	while (run->node_index_size < 2 * run->n_events)
+		run->node_index_size *= 2;
+	run->node_index = calloc(run->node_index_size, sizeof(*run->node_index));
+	must(run->node_index);
+	for (size_t i = 0; i < run->n_events; i++) {
+		const struct mini_event *event = &run->events[i];
+		size_t at = hash_node(run, event->slot, event->thread, event->stack_id);
+
+		if (event->op != TRACE_OP_NODE)
+			continue;
+		while (run->node_index[at])
+			at = (at + 1) & (run->node_index_size - 1);
+		run->node_index[at] = (uint32_t)i + 1;
+	}
+}
+
 /* The node with this id of the event's chain, defined before the event. */
 static const struct mini_event *find_node(const struct mini_run *run,
 					  const struct mini_event *event, uint64_t id)
 {
-	for (const struct mini_event *i = event; i-- > run->events;)
-		if (i->slot == event->slot && i->thread == event->thread &&
-		    i->op == TRACE_OP_NODE && i->stack_id == id)
-			return i;
+	size_t at = hash_node(run, event->slot, event->thread, id);
+
+	for (; run->node_index[at]; at = (at + 1) & (run->node_index_size - 1)) {
+		const struct mini_event *node = &run->events[run->node_index[at] - 1];
+
+		if (node < event && node->slot == event->slot && node->thread == event->thread &&
+		    node->stack_id == id)
+			return node;
+	}
 	give_up("a stack node is defined before its use");
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "schemas/recording.h"
 #include "schemas/ring.h"
 #include "schemas/trace-format.h"
 
@@ -48,7 +49,7 @@ struct mini_event {
 	uint64_t detail;
 	const struct ring_thread_start *start; /* THREAD_START */
 	const struct ring_module *module;      /* MODULE, MODULE_UNLOAD */
-	char path[256];			       /* MODULE, EXEC */
+	const char *path;		       /* MODULE, EXEC; else "" */
 };
 
 struct mini_run {
@@ -63,6 +64,8 @@ struct mini_run {
 	size_t n_chunks_seen;
 	size_t max_chunks_owned;
 	struct ring_chunk **chunks; /* copies */
+	uint32_t *node_index;	    /* hash: event number + 1 of the NODE events */
+	size_t node_index_size;
 	void *pool;
 	size_t pool_bytes;
 	uint64_t wall_ns;

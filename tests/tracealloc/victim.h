@@ -16,7 +16,7 @@ struct program {
 /* Write "name=0x..." to stdout, past stdio, which allocates. */
 static inline void say(const char *name, uint64_t value)
 {
-	char line[80];
+	char line[600];
 	int n = snprintf(line, sizeof(line), "%s=0x%llx\n", name, (unsigned long long)value);
 
 	if (write(STDOUT_FILENO, line, (size_t)n) != n)
