@@ -17,12 +17,14 @@ static bool is_usable(enum ring_clock clock)
 START_TEST(ticks_never_go_back)
 {
 	uint64_t last = clock_ticks(clocks[_i]);
+	bool in_order = true;
 
 	for (int i = 0; i < 200000 && is_usable(clocks[_i]); i++) {
 		uint64_t now = clock_ticks(clocks[_i]);
-		ck_assert_uint_ge(now, last);
+		in_order = in_order && now >= last; /* an assertion of Check is a system call */
 		last = now;
 	}
+	ck_assert(in_order);
 }
 END_TEST
 
