@@ -88,6 +88,10 @@ void collector_take_connections(struct collector *collector)
 
 	while (collector->n_connections < COLLECTOR_MAX_CONNECTIONS &&
 	       (fd = recording_accept(collector->recording)) >= 0) {
+		struct epoll_event event = { .events = EPOLLIN,
+					     .data.u64 = collector_connection_tag() };
+
+		epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 		collector->connections[collector->n_connections] = fd;
 		collector->connection_ends_ns[collector->n_connections++] =
 			collector->now_ns + CONNECTION_PATIENCE_NS;

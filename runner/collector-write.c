@@ -41,7 +41,6 @@ int collector_commit(struct collector *collector)
 	collector->committed_ticks = commit.ticks;
 	switch (-err) {
 	case 0:
-		collector_check_limits(collector);
 		return 0;
 	case ENOSPC:
 	case EDQUOT:
@@ -58,16 +57,23 @@ int collector_commit(struct collector *collector)
 	}
 }
 
-void collector_check_limits(struct collector *collector)
+void collector_check_size(struct collector *collector)
 {
-	uint64_t bytes = trace_writer_file_bytes(collector->writer) +
-			 trace_writer_pending_bytes(collector->writer) / 2;
-	uint64_t most = collector->options->max_bytes, free_bytes, total_bytes;
+	uint64_t most = collector->options->max_bytes;
+	uint64_t reserve = most > 4 * RESERVE_BYTES ? RESERVE_BYTES : most / 4;
 
-	if (collector->stopped_ticks)
-		return;
-	if (most && bytes + (most > 4 * RESERVE_BYTES ? RESERVE_BYTES : most / 4) > most)
+	/* What is pending is counted raw: it may be all that there is, and incompressible. */
+	if (most && !collector->stopped_ticks &&
+	    trace_writer_file_bytes(collector->writer) +
+			    trace_writer_pending_bytes(collector->writer) + reserve >
+		    most)
 		collector_stop(collector, "--max-size is reached");
+}
+
+void collector_check_disk(struct collector *collector)
+{
+	uint64_t free_bytes, total_bytes;
+
 	if (output_disk(collector->output, &free_bytes, &total_bytes) == 0 &&
 	    free_bytes < total_bytes / DISK_GUARD_DIVISOR)
 		collector_stop(collector, "less than 5 % of the disk are free");

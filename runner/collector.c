@@ -40,6 +40,11 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
+uint64_t collector_connection_tag(void)
+{
+	return tagged(TAG_CONNECTION, 0);
+}
+
 static int watch(struct collector *collector, int fd, uint64_t tag)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = tag };
@@ -203,7 +208,7 @@ static void each_second(struct collector *collector)
 		collector->ticks_per_second = clock_pair_rate(&collector->first_pair, &pair);
 	collector->tracker.ticks_per_second = collector->ticks_per_second;
 	store_clock(collector->writer, &pair);
-	collector_check_limits(collector);
+	collector_check_disk(collector);
 	collector->next_second_ns = collector->now_ns + NS_PER_SECOND;
 }
 
@@ -245,6 +250,7 @@ static int do_timed_work(struct collector *collector)
 	}
 	if (is_due)
 		each_second(collector);
+	collector_check_size(collector);
 	if (is_due || trace_writer_pending_bytes(collector->writer) >= TRACE_SEGMENT_BYTES)
 		return collector_commit(collector);
 	return 0;
@@ -268,6 +274,7 @@ static int wait_for_events(struct collector *collector)
 	struct timespec timeout = { .tv_nsec = (long)collector->interval_ns };
 	int n = epoll_pwait2(collector->epoll_fd, events, 64, &timeout, NULL);
 
+	collector->now_ns = monotonic_ns();
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++)
@@ -299,7 +306,6 @@ int collector_run(struct collector *collector)
 		err = wait_for_events(collector);
 		if (err < 0)
 			break;
-		collector->now_ns = monotonic_ns();
 		collector_take_connections(collector);
 		n_slots = collector_round(collector);
 		if (n_slots < 0)

@@ -89,14 +89,17 @@ int collector_commit(struct collector *collector);
 void collector_stop(struct collector *collector, const char *reason);
 /* Read all sources once. Returns the 32-byte slots consumed, or a negative errno. */
 int64_t collector_round(struct collector *collector);
-/* Stop if the trace or the disk has reached its limit. */
-void collector_check_limits(struct collector *collector);
+/* Stop if the trace has reached --max-size; if the disk is nearly full. */
+void collector_check_size(struct collector *collector);
+void collector_check_disk(struct collector *collector);
 /* Store memory and CPU time of all images. */
 void collector_sample_processes(struct collector *collector);
 /* A signal came in. */
 void collector_take_signals(struct collector *collector);
 /* Accept connections, answer hellos. */
 void collector_take_connections(struct collector *collector);
+/* The epoll tag of sockets: listening, or with a hello to come. */
+uint64_t collector_connection_tag(void);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);

@@ -50,6 +50,7 @@ void images_remove(struct images *images, struct image *image)
 	images->n_live--;
 	cleanup_close(&image->pidfd);
 	free(image->command);
+	free(image->last_exec);
 	free(image);
 }
 

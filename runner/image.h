@@ -34,6 +34,7 @@ struct image {
 	bool awaits_exec_record; /* perf will tell of the exec that made it */
 	uint64_t gone_ticks;
 	char exe[PATH_MAX];
+	char *last_exec; /* path that it last tried to run; NULL: none */
 	char *command; /* arguments separated by NUL */
 	size_t command_bytes;
 	struct run_process_sampler sampler;

@@ -27,22 +27,28 @@ static void set_handler(int signal_number, void (*handler)(int), struct sigactio
 	sigaction(signal_number, &action, ret_old);
 }
 
+static void raise_limit(int resource, const struct rlimit *now)
+{
+	struct rlimit limit = { now->rlim_max, now->rlim_max };
+
+	setrlimit(resource, &limit);
+}
+
 int launch_prepare(const sigset_t *blocked, struct launch_state *ret_state)
 {
 	struct launch_state state;
-	struct rlimit n_files;
 
 	take_up_standard_files();
-	if (getrlimit(RLIMIT_NOFILE, &state.n_files) < 0)
+	if (getrlimit(RLIMIT_NOFILE, &state.n_files) < 0 ||
+	    getrlimit(RLIMIT_FSIZE, &state.file_bytes) < 0)
 		return -errno;
 	if (sigprocmask(SIG_BLOCK, blocked, &state.mask) < 0)
 		return -errno;
 	set_handler(SIGXFSZ, SIG_IGN, &state.xfsz);
 	set_handler(SIGPIPE, SIG_IGN, &state.pipe);
 	set_handler(SIGCHLD, SIG_DFL, &state.chld);
-	n_files = state.n_files;
-	n_files.rlim_cur = n_files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &n_files);
+	raise_limit(RLIMIT_NOFILE, &state.n_files);
+	raise_limit(RLIMIT_FSIZE, &state.file_bytes);
 	*ret_state = state;
 	return 0;
 }
@@ -50,6 +56,7 @@ int launch_prepare(const sigset_t *blocked, struct launch_state *ret_state)
 void launch_restore(const struct launch_state *state)
 {
 	setrlimit(RLIMIT_NOFILE, &state->n_files);
+	setrlimit(RLIMIT_FSIZE, &state->file_bytes);
 	sigaction(SIGXFSZ, &state->xfsz, NULL);
 	sigaction(SIGPIPE, &state->pipe, NULL);
 	sigaction(SIGCHLD, &state->chld, NULL);

@@ -16,12 +16,13 @@ struct launch_state {
 	struct sigaction pipe;
 	struct sigaction chld;
 	struct rlimit n_files;
+	struct rlimit file_bytes;
 };
 
 /*
  * Prepare the calling process for collecting: take up missing file descriptors 0-2 (the trace must
  * never land on somebody's stderr), ignore SIGXFSZ and SIGPIPE, let children be waited for, block
- * the signals in `blocked` and allow as many open files as possible. Returns 0 or a negative errno.
+ * the signals in `blocked`, allow as many open files and as large ones as possible. Returns 0 or a negative errno.
  */
 int launch_prepare(const sigset_t *blocked, struct launch_state *ret_state);
 

@@ -60,11 +60,12 @@ int pool_init(struct pool *ret_pool, const struct pool_config *config)
 	int err;
 
 	pool.bytes = control_bytes + (size_t)pool.n_chunks * RING_CHUNK_BYTES;
-	err = make_sealed_memory(pool.bytes, &fd);
+	err = config->is_private ? 0 : make_sealed_memory(pool.bytes, &fd);
 	if (err < 0)
 		return err;
 
-	uint8_t *base = mmap(NULL, pool.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *base = mmap(NULL, pool.bytes, PROT_READ | PROT_WRITE,
+			     config->is_private ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return -errno;
 

@@ -6,6 +6,7 @@
  *
  * Not thread-safe: the collector is one thread.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,10 +23,11 @@ struct pool_config {
 	uint32_t clock; /* enum ring_clock */
 	uint64_t min_bytes;
 	uint64_t ticks_per_ms;
+	bool is_private; /* for a recording without programs that attach: no file descriptor */
 };
 
 struct pool {
-	int fd; /* memfd, sealed: its size can never change */
+	int fd; /* memfd, sealed: its size can never change; -1: private */
 	struct ring_control *control;
 	struct ring_process *processes;
 	_Atomic uint32_t *chunk_states;

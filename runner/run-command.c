@@ -35,7 +35,7 @@ static int search(const char *name, const char *folders, char ret_path[static PA
 				memcpy(ret_path, path, (size_t)n + 1);
 				return 0;
 			}
-			if (err == -EACCES)
+			if (err == -EACCES && access(path, F_OK) == 0)
 				worst = err; /* execvp goes on, and reports it at the end */
 		}
 		folder += n_bytes;

@@ -26,7 +26,9 @@
 
 /* Everything that a run holds, so that one destructor ends it from any state. */
 struct run {
+	struct run_options options_now; /* as they can be followed here */
 	const struct run_options *options;
+	const struct run_observer *observer;
 	struct run_summary *summary;
 	struct recording recording;
 	struct pool pool;
@@ -75,6 +77,12 @@ __attribute__((format(printf, 3, 4))) static int fail(struct run *run, int err, 
 		snprintf(run->summary->problem + n, sizeof(run->summary->problem) - (size_t)n,
 			 ": %s", strerror(-err));
 	return err;
+}
+
+static void say(const struct run *run, const char *line)
+{
+	if (run->observer && run->observer->warn)
+		run->observer->warn(run->observer->user, line);
 }
 
 static int find_command(struct run *run)
@@ -143,6 +151,7 @@ static int make_pool(struct run *run)
 		.flags = run->options->no_follow ? 0 : RING_FLAG_FOLLOW,
 		.stacks = run->options->stacks,
 		.clock = clock,
+		.is_private = run->options->no_alloc,
 	};
 	int err;
 
@@ -155,8 +164,15 @@ static int make_pool(struct run *run)
 	calibrate(run, clock);
 	config.ticks_per_ms = run->ticks_per_second / 1000;
 	err = pool_init(&run->pool, &config);
-	if (err == -EFBIG)
-		return fail(run, err, "the file size limit (ulimit -f) is below --buffer-size");
+	if (err == -EFBIG) {
+		/* Tracing may fail, the program may not: go on with samples alone. */
+		say(run, "allocations are not recorded: the file size limit (ulimit -f) is below "
+			 "--buffer-size");
+		run->options_now.no_alloc = true;
+		config.is_private = true;
+		config.buffer_bytes = 0;
+		err = pool_init(&run->pool, &config);
+	}
 	return err < 0 ? fail(run, err, "cannot make the shared memory of --buffer-size") : 0;
 }
 
@@ -227,13 +243,13 @@ static int check_disk(struct run *run)
 	return -ENOSPC;
 }
 
-static int start_collector(struct run *run, const struct run_observer *observer)
+static int start_collector(struct run *run)
 {
 	struct collector *collector = &run->collector;
 	int err;
 
 	collector->options = run->options;
-	collector->observer = observer;
+	collector->observer = run->observer;
 	collector->pool = &run->pool;
 	collector->recording = &run->recording;
 	collector->output = &run->output;
@@ -257,7 +273,7 @@ static int start_collector(struct run *run, const struct run_observer *observer)
 	return 0;
 }
 
-static void tell_start(struct run *run, const struct run_observer *observer)
+static void tell_start(struct run *run)
 {
 	char sources[256];
 	const char *slash = strrchr(run->options->command[0], '/');
@@ -271,11 +287,11 @@ static void tell_start(struct run *run, const struct run_observer *observer)
 
 	snprintf(sources, sizeof(sources), "%s%s%s", run->options->no_alloc ? "" : "allocations",
 		 run->options->no_alloc || !sampled[0] ? "" : " + ", sampled);
-	if (observer && observer->started)
-		observer->started(observer->user, &start);
+	if (run->observer && run->observer->started)
+		run->observer->started(run->observer->user, &start);
 }
 
-static int go(struct run *run, const struct run_observer *observer)
+static int go(struct run *run)
 {
 	int err = launch_go(&run->launch);
 
@@ -285,7 +301,7 @@ static int go(struct run *run, const struct run_observer *observer)
 		return fail(run, err, "cannot run '%s'", run->options->command[0]);
 	}
 	tracker_command_started(&run->collector.tracker);
-	tell_start(run, observer);
+	tell_start(run);
 	return 0;
 }
 
@@ -363,7 +379,8 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 	       struct run_summary *ret_summary)
 {
 	struct run run = {
-		.options = options,
+		.options_now = *options,
+		.observer = observer,
 		.summary = ret_summary,
 		.recording = RECORDING_CLOSED,
 		.pool = POOL_CLOSED,
@@ -374,6 +391,7 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 	};
 	int err;
 
+	run.options = &run.options_now;
 	*ret_summary = (struct run_summary){ .exit_status = 1, .wait_status = -1 };
 	err = find_command(&run);
 	if (err == 0)
@@ -389,9 +407,9 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 	if (err == 0)
 		err = check_disk(&run);
 	if (err == 0)
-		err = start_collector(&run, observer);
+		err = start_collector(&run);
 	if (err == 0)
-		err = go(&run, observer);
+		err = go(&run);
 	if (err == 0) {
 		collect(&run);
 		name_output(&run);

@@ -204,6 +204,8 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 		image->parent_id = parent->id;
 	image->ns_pid = ns_pid;
 	tracker_bind_slot(tracker, image, slot);
+	if (parent)
+		tracker_announce(tracker, parent);
 	if (!image->is_written)
 		image_inspect(image);
 	tracker_announce(tracker, image);

@@ -9,13 +9,17 @@
 #include "runner/tracker.h"
 
 /* A fork of a traced image is traced, even if it never comes to claim a slot. */
-static void inherit(struct tracker *tracker, struct image *image, const struct image *parent)
+static void inherit(struct tracker *tracker, struct image *image, struct image *parent)
 {
+	if (parent->is_traced)
+		tracker_announce(tracker, parent);
 	image->parent_id = parent->id;
 	image->is_traced = parent->is_traced;
 	image->why_not = parent->why_not;
 	image->ns_pid = parent->pid == parent->ns_pid ? image->pid : image->ns_pid;
 	memcpy(image->exe, parent->exe, sizeof(image->exe));
+	if (parent->last_exec) /* a vfork child's exec is told in its parent's chain */
+		image->last_exec = strdup(parent->last_exec);
 	image_inspect(image);
 	if (image->is_traced)
 		tracker_announce(tracker, image);
@@ -38,6 +42,14 @@ static void take_fork(struct tracker *tracker, const struct pmu_task *task, uint
 		inherit(tracker, image, parent);
 }
 
+/* What the image that forked it said last that it would run; NULL: nothing. */
+static const char *parent_exec(struct tracker *tracker, const struct image *image)
+{
+	const struct image *parent = tracker_parent(tracker, image->pid);
+
+	return parent ? parent->last_exec : NULL;
+}
+
 static void take_exec(struct tracker *tracker, pid_t pid, uint64_t ticks)
 {
 	struct image *image = images_find(&tracker->images, pid);
@@ -55,6 +67,8 @@ static void take_exec(struct tracker *tracker, pid_t pid, uint64_t ticks)
 		if (image && parent)
 			image->parent_id = parent->id;
 	}
+	if (image && !image->exe[0] && parent_exec(tracker, image))
+		snprintf(image->exe, sizeof(image->exe), "%s", parent_exec(tracker, image));
 	if (image)
 		image_inspect(image);
 }

@@ -1,5 +1,6 @@
 /* What the records of the pool say about threads, modules and execs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -41,6 +42,23 @@ static void take_module(void *user, void *image_pointer, const struct drain_modu
 	store_module(tracker->writer, image->id, module);
 }
 
+/* A row of its own; nothing more will be heard of it, and its process has an image that lives. */
+static void add_untraced(struct tracker *tracker, const struct image *parent, bool is_spawn)
+{
+	struct image *image = images_add(&tracker->images, is_spawn ? 0 : parent->pid);
+
+	if (!image)
+		return;
+	image->birth = RING_BIRTH_EXEC;
+	image->parent_id = parent->id;
+	image->exec_seq = is_spawn ? 0 : parent->exec_seq + 1;
+	image->start_ticks = clock_ticks(tracker->clock);
+	snprintf(image->exe, sizeof(image->exe), "%s", parent->last_exec);
+	tracker_announce(tracker, image);
+	tracker_count(tracker, image);
+	images_remove(&tracker->images, image);
+}
+
 /*
  * perf tells of every exec; without it this is the only trace of a program that will say nothing.
  * The exec may still fail, but a file that can be run and cannot be traced is rare enough.
@@ -50,27 +68,13 @@ static void take_exec(void *user, void *image_pointer, const char *path, size_t 
 {
 	struct tracker *tracker = user;
 	struct image *image = image_pointer;
-	struct image *untraced;
-	char file[PATH_MAX];
 
-	if (tracker->has_task_records || n_bytes == 0 || n_bytes >= sizeof(file))
+	free(image->last_exec);
+	image->last_exec = n_bytes > 0 && n_bytes < PATH_MAX ? strndup(path, n_bytes) : NULL;
+	if (tracker->has_task_records || !image->last_exec)
 		return;
-	memcpy(file, path, n_bytes);
-	file[n_bytes] = '\0';
-	if (access(file, X_OK) < 0 || image_file_why_not(file) == 0)
-		return;
-	untraced = images_add(&tracker->images, is_spawn ? 0 : image->pid);
-	if (!untraced)
-		return;
-	untraced->birth = RING_BIRTH_EXEC;
-	untraced->parent_id = image->id;
-	untraced->exec_seq = is_spawn ? 0 : image->exec_seq + 1;
-	untraced->start_ticks = clock_ticks(tracker->clock);
-	snprintf(untraced->exe, sizeof(untraced->exe), "%s", file);
-	/* Only its row is wanted: nothing more will be heard of it, and its process has one that lives. */
-	tracker_announce(tracker, untraced);
-	tracker_count(tracker, untraced);
-	images_remove(&tracker->images, untraced);
+	if (access(image->last_exec, X_OK) == 0 && image_file_why_not(image->last_exec))
+		add_untraced(tracker, image, is_spawn);
 }
 
 struct drain_handler tracker_drain_handler(struct tracker *tracker)

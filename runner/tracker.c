@@ -58,10 +58,13 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 	pid_t pid = old->pid;
 	struct image *image;
 
+	tracker->last_exec[0] = '\0';
 	tracker_end_image(tracker, old, STORE_STATUS_REPLACED, ticks);
 	image = tracker_open_image(tracker, pid, RING_BIRTH_EXEC, ticks);
 	if (!image)
 		return NULL;
+	/* What the old image said that it would run; /proc tells better, if it can be asked. */
+	memcpy(image->exe, tracker->last_exec, sizeof(image->exe));
 	image->parent_id = parent_id;
 	image->exec_seq = exec_seq;
 	return image;
@@ -74,14 +77,17 @@ struct image *tracker_parent(struct tracker *tracker, pid_t pid)
 	return parent > 0 ? images_find(&tracker->images, parent) : NULL;
 }
 
-/* All that is known is known: from here on the image stands in the trace as it is. */
+/* From here on the image stands in the trace as it is: the last chance to find out. */
 static int why_not_traced(const struct tracker *tracker, const struct image *image)
 {
+	int why_not = image->why_not;
+
 	if (tracker->no_alloc || (tracker->no_follow && image->id != tracker->command_id))
 		return TRACE_NOT_FOLLOWED;
-	if (image->why_not == 0 && image->exe[0] && image_file_why_not(image->exe))
-		return image_file_why_not(image->exe);
-	return image->why_not ? image->why_not : TRACE_NOT_ATTACHED;
+	/* It may have been gone, or another user's, when it was looked at: its file still tells. */
+	if ((why_not == 0 || why_not == TRACE_NOT_ATTACHED) && image->exe[0])
+		why_not = image_file_why_not(image->exe);
+	return why_not ? why_not : TRACE_NOT_ATTACHED;
 }
 
 /* A person thinks of processes: each counts once, as what it was at its end. */
@@ -214,6 +220,8 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 	store_process_end(tracker->writer, image->id, status, ticks);
 	if (status != STORE_STATUS_REPLACED)
 		tracker_count(tracker, image);
+	if (image->last_exec)
+		snprintf(tracker->last_exec, sizeof(tracker->last_exec), "%s", image->last_exec);
 	if (tracker->forget)
 		tracker->forget(tracker->user, image->id);
 	images_remove(&tracker->images, image);
