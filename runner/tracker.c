@@ -202,10 +202,6 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 {
 	struct drain_losses losses;
 
-	/* Claimed for it by us, and never taken over: it did not attach. */
-	if (image->slot != IMAGE_NO_SLOT && !image->is_written &&
-	    atomic_load(&tracker->pool->processes[image->slot].state) == RING_PROCESS_CLAIMED)
-		image->is_traced = false;
 	tracker_announce(tracker, image);
 	if (image->slot != IMAGE_NO_SLOT) {
 		store_slot_losses(tracker, image);
