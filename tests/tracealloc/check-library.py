@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""The interposer as a file: what it exports, imports and needs.
+
+usage: check-library.py LIBTRACEALLOC HOOKS_DEF MAP
+"""
+import re
+import subprocess
+import sys
+
+# What it may call. Nothing that allocates, locks on the hot path, prints or exits.
+IMPORTS = {
+    "__errno_location": "errno of failed calls",
+    "__environ": "the environment of execv and execvp",
+    "environ": "the environment of execv and execvp",
+    "__libc_stack_end": "where the environment is before libc knows it; weak",
+    "dl_iterate_phdr": "at start only",
+    "dlsym": "at start only",
+    "getauxval": "at start only",
+    "memcpy": "", "memset": "", "memcmp": "", "strlen": "", "strnlen": "", "strcmp": "", "strncmp": "",
+    "pthread_key_create": "at start only",
+    "pthread_setspecific": "when a thread starts and ends",
+    "__cxa_finalize": "of the C runtime; weak",
+    "__gmon_start__": "of the C runtime; weak",
+    "_ITM_deregisterTMCloneTable": "of the C runtime; weak",
+    "_ITM_registerTMCloneTable": "of the C runtime; weak",
+}
+TLS_MAX_BYTES = 64
+
+
+def output(*command):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def symbols(library):
+    exported, imported = set(), set()
+    for line in output("nm", "-D", library).splitlines():
+        kind, name = line.split()[-2:]
+        (imported if kind in "Uwv" else exported).add(name.split("@")[0])
+    return exported, imported
+
+
+def hooked(path):
+    text = re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S)
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return set(re.findall(r"^TA_(?:HEAP|REAL)\((\w+),", "\n".join(lines), flags=re.M))
+
+
+def mapped(path):
+    return set(re.findall(r"^\t(\w+);", open(path).read(), flags=re.M))
+
+
+def main(library, hooks_def, version_map):
+    exported, imported = symbols(library)
+    segments = output("readelf", "-lW", library)
+    dynamic = output("readelf", "-dW", library)
+    tls = re.search(r"^\s*TLS\s+(\S+\s+){4}(0x[0-9a-f]+)", segments, flags=re.M)
+    faults = []
+    if not exported:
+        faults.append("nothing is exported: was the library read at all?")
+    for name in sorted(exported ^ hooked(hooks_def)):
+        faults.append(f"{name}: exported and on the list of hooks do not agree")
+    for name in sorted(mapped(version_map) ^ hooked(hooks_def)):
+        faults.append(f"{name}: the export map and the list of hooks do not agree")
+    for name in sorted(imported - set(IMPORTS)):
+        faults.append(f"{name}: imported, but not on the allow-list")
+    if not tls or int(tls.group(2), 16) > TLS_MAX_BYTES:
+        faults.append(f"static TLS: {tls and tls.group(2)}, at most {TLS_MAX_BYTES} bytes")
+    if "STATIC_TLS" not in dynamic:
+        faults.append("no STATIC_TLS flag: thread-local variables are not initial-exec")
+    if "NODELETE" not in dynamic:
+        faults.append("no NODELETE flag: dlclose could unmap hooks that run")
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
