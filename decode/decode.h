@@ -184,7 +184,8 @@ struct decode_charge {
  * Divide one sample's weight over the accesses of its window, in proportion to their counts:
  * of the whole iteration when the loop closed, else of the first DECODE_LOOK_AHEAD instructions.
  * Writes the share of each access. An unresolved access keeps its share (to be imputed, or shown
- * as unresolved), so nothing is lost. The shares are of time, never of access counts: measured
- * errors of both estimators are in docs/architecture.md.
+ * as unresolved), so nothing is lost. The shares are of time, never of access counts. Measured
+ * where counts are known (prototype, ten loops): a closed loop has the exact mix of accesses (0 to
+ * 0.1 points off); the look-ahead was 0.5 to 4 points off, 28 where most operands are loaded pointers.
  */
 void decode_charge(struct decode_window *window, struct decode_charge *ret_charge);

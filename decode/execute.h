@@ -29,8 +29,9 @@ struct value decode_result_flags(struct value result, unsigned width);
 	X(shl) X(shr) X(sar) X(rol) X(ror) X(shld) X(shrd) X(shlx) X(shrx) X(sarx) X(rorx)
 #define EXECUTE_MOVE(X)                                                                            \
 	X(nop)                                                                                     \
-	X(mov) X(movsx) X(lea) X(xchg) X(cmovcc) X(setcc) X(widen) X(widen_pair) X(clc) X(stc)     \
-		X(cmc) X(cld) X(std) X(lahf) X(sahf) X(segment)
+	X(mov)                                                                                     \
+	X(movsx) X(lea) X(xchg) X(cmovcc) X(setcc) X(widen) X(widen_pair) X(clc) X(stc) X(cmc)     \
+		X(cld) X(std) X(lahf) X(sahf) X(segment)
 #define EXECUTE_STACK(X)  X(push) X(pop) X(pushf) X(popf) X(leave) X(elsewhere) X(skip)
 #define EXECUTE_STRING(X) X(movs) X(stos) X(lods) X(scas) X(cmps) X(string32)
 #define EXECUTE_FLOW(X)	  X(jump) X(jcc) X(jrcxz) X(loop) X(call) X(ret) X(unclear) X(syscall) X(trap)

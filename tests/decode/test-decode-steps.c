@@ -284,10 +284,6 @@ int main(void)
 	SRunner *runner = srunner_create(suite);
 	int n_failed;
 
-#ifndef __x86_64__
-	puts("needs an x86-64 processor");
-	return 77;
-#endif
 	if (!has_ptrace()) {
 		puts("needs ptrace of own children");
 		return 77;

@@ -134,12 +134,10 @@ static void gather(void)
 static void strings(void)
 {
 	for (int i = 0; i < 16; i++) {
-#ifdef __x86_64__
 		void *to = target, *from = source;
 		size_t n = 8 + (size_t)i;
 
 		__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n)::"memory");
-#endif
 		numbers[i] = i;
 	}
 }
