@@ -5,8 +5,11 @@
 #include "analyze/memory.h"
 #include "analyze/merge.h"
 #include "analyze/merge-clock.h"
+#include "analyze/globals.h"
 #include "analyze/modules.h"
 #include "analyze/objects.h"
+#include "analyze/owners.h"
+#include "analyze/samples.h"
 #include "analyze/stacks.h"
 #include "analyze/tally.h"
 #include "analyze/tasks.h"
@@ -58,6 +61,9 @@ struct import {
 	struct objects *objects;
 	struct modules *modules;
 	struct stacks *stacks;
+	struct globals *globals;
+	struct owners *owners;
+	struct samples *samples;
 	struct tally tally;
 	struct memory *memory;
 	struct merge *merge;
@@ -80,6 +86,16 @@ int import_record(struct import *import, const struct trace_record *record);
 
 /* Keep a moment for its time. The path of its mapping is copied. 0 or -ENOMEM. */
 int import_add_moment(struct import *import, const struct import_moment *moment);
+
+/* The sample side: needs all the other parts. Returns 0 or a negative errno. */
+int import_open_samples(struct import *import);
+
+/* Something happens at time_ns: what was sampled before is attributed first. 0 or an errno. */
+int import_advance_samples(struct import *import, int64_t time_ns);
+
+/* An event of a thread was applied, and made block (NULL: none). 0 or a negative errno. */
+int import_tell_event(struct import *import, uint32_t thread, uint8_t op,
+		      const struct owner_block *block);
 
 /* Find the run's place: run_id is set, or *ret_is_skipped when it is there and stays. */
 int import_begin_run(struct import *import, bool *ret_is_skipped);

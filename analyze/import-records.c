@@ -239,6 +239,15 @@ static int on_process_sample(struct import *import, const struct trace_record *r
 	return r;
 }
 
+static int on_source(struct import *import, const struct trace_record *record)
+{
+	const struct trace_source *source = (const struct trace_source *)record;
+
+	if (source->error == 0)
+		memory_keep_freed(import->memory);
+	return samples_source(import->samples, source);
+}
+
 static int on_run_exit(struct import *import, const struct trace_record *record)
 {
 	const struct trace_exit *end = (const struct trace_exit *)record;
@@ -282,6 +291,7 @@ static const struct {
 	{ TRACE_RECORD_MODULE_UNLOAD, on_module_unload },
 	{ TRACE_RECORD_MAPPING, on_mapping },
 	{ TRACE_RECORD_LOSS, on_loss },
+	{ TRACE_RECORD_SOURCE, on_source },
 	{ TRACE_RECORD_RUN, on_run },
 	{ TRACE_RECORD_FACT, on_fact },
 	{ TRACE_RECORD_CLOCK, on_clock },

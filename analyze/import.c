@@ -150,7 +150,8 @@ static int end_late(struct import *import, const struct memory_birth *birth)
 	event.time_ns = birth->time_ns;
 	struct memory_end_of end = end_of(thread, &event);
 	end.is_early = !is_next;
-	return memory_death(import->memory, &end);
+	int r = memory_death(import->memory, &end);
+	return r < 0 || !is_next ? r : import_tell_event(import, thread, event.op, NULL);
 }
 
 static int apply_birth(struct import *import, uint32_t thread, const struct merge_event *event)
@@ -163,7 +164,7 @@ static int apply_birth(struct import *import, uint32_t thread, const struct merg
 		r = end_late(import, &birth);
 	if (r == 0)
 		r = memory_birth(import->memory, &birth, &block);
-	return r;
+	return r < 0 ? r : import_tell_event(import, thread, event->op, &block);
 }
 
 static int apply_map(struct import *import, uint32_t thread, const struct merge_event *event)
@@ -174,19 +175,16 @@ static int apply_map(struct import *import, uint32_t thread, const struct merge_
 	return r < 0 ? r : memory_map(import->memory, &birth);
 }
 
-static int apply(struct import *import, uint32_t thread, const struct merge_event *event)
+/* Events that give birth to no block of the heap. */
+static int apply_other(struct import *import, uint32_t thread, const struct merge_event *event)
 {
 	struct memory_end_of end = end_of(thread, event);
 	bool is_end = event->flags & MERGE_IS_END;
 
 	switch (event->op) {
-	case TRACE_OP_ALLOC:
-		return apply_birth(import, thread, event);
 	case TRACE_OP_FREE:
-		return memory_death(import->memory, &end);
 	case TRACE_OP_REALLOC:
-		return is_end ? memory_death(import->memory, &end)
-			      : apply_birth(import, thread, event);
+		return memory_death(import->memory, &end);
 	case TRACE_OP_MMAP:
 		return apply_map(import, thread, event);
 	case TRACE_OP_MUNMAP:
@@ -200,6 +198,12 @@ static int apply(struct import *import, uint32_t thread, const struct merge_even
 	}
 }
 
+static bool is_birth(const struct merge_event *event)
+{
+	return event->op == TRACE_OP_ALLOC ||
+	       (event->op == TRACE_OP_REALLOC && !(event->flags & MERGE_IS_END));
+}
+
 static int take_event(struct import *import)
 {
 	struct merge_event event;
@@ -207,7 +211,12 @@ static int take_event(struct import *import)
 
 	if (event.time_ns > import->last_ns)
 		import->last_ns = event.time_ns;
-	return apply(import, thread, &event);
+	if (is_birth(&event))
+		return apply_birth(import, thread, &event);
+	int r = apply_other(import, thread, &event);
+	if (r < 0 || event.flags & TRACE_EVENT_NESTED)
+		return r;
+	return import_tell_event(import, thread, event.op, NULL);
 }
 
 /* Let everything happen that is stamped up to until_ns. */
@@ -224,10 +233,12 @@ static int run_until(struct import *import, int64_t until_ns)
 			break;
 		if (next_ns > import->now_ns)
 			import->now_ns = next_ns;
-		r = moment_ns <= event_ns ? apply_moment(import) : take_event(import);
+		r = import_advance_samples(import, next_ns);
+		if (r == 0)
+			r = moment_ns <= event_ns ? apply_moment(import) : take_event(import);
 	}
 	merge_shrink(import->merge);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : import_advance_samples(import, until_ns);
 }
 
 static int add_events(struct import *import, const struct trace_item *item)
@@ -284,6 +295,13 @@ static int add_item(struct import *import, const struct trace_item *item)
 		return add_events(import, item);
 	case TRACE_FRAME_NODES:
 		return stacks_nodes(import->stacks, item->stream_id, item->nodes, item->n);
+	case TRACE_FRAME_PERF:
+		return samples_perf(import->samples, item->stream_id, item->perf, item->n);
+	case TRACE_FRAME_ACCESSES:
+		return samples_accesses(import->samples, item->stream_id, item->accesses, item->n);
+	case TRACE_FRAME_CODE:
+		return samples_code(import->samples, item->stream_id, item->code.head,
+				    item->code.bytes, item->n);
 	case TRACE_FRAME_COMMIT:
 		return run_until(import, import_time(import, item->commit->ticks) - MERGE_SKEW_NS);
 	default: /* from a newer writer */
@@ -323,6 +341,9 @@ static void finish(struct import *import)
 		free((char *)import->moments[i].mapping.path);
 	free(import->moments);
 	merge_close(import->merge);
+	samples_destroy(import->samples);
+	owners_destroy(import->owners);
+	globals_destroy(import->globals);
 	memory_close(import->memory);
 	tally_finish(&import->tally);
 	stacks_destroy(import->stacks);
@@ -358,14 +379,18 @@ static int open_parts(struct import *import)
 		r = merge_open(&import->merge);
 	if (r == 0)
 		r = memory_open(db, import->run_id, import->tasks, &import->tally, &import->memory);
-	return r;
+	return r < 0 ? r : import_open_samples(import);
 }
 
 static int write_rest(struct import *import)
 {
-	int r = memory_finish(import->memory, import->last_ns);
-
 	sqlite3 *handle = db_handle(import->db);
+	int r = samples_finish(import->samples, trace_reader_damage(import->reader)->ended);
+
+	if (r == 0)
+		r = memory_finish(import->memory, import->last_ns);
+	if (r == 0)
+		r = globals_write(import->globals, handle);
 	if (r == 0)
 		r = stacks_write(import->stacks, handle);
 	if (r == 0)

@@ -140,10 +140,9 @@ void tally_touch(struct tally *tally, const struct tally_touch *touch)
 		site->first_touch_ns = touch->time_ns;
 	if (touch->is_in_use && touch->time_ns > site->last_touch_ns)
 		site->last_touch_ns = touch->time_ns;
-	if (touch->is_fault) {
-		site->n_faults++;
+	site->n_faults += touch->is_fault != 0;
+	if (!touch->is_time)
 		return;
-	}
 	if (site->sample != touch->sample)
 		settle(site);
 	site->sample = touch->sample;

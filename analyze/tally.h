@@ -95,6 +95,7 @@ struct tally_touch {
 	double weight;
 	uint32_t site;
 	uint8_t is_fault;
+	uint8_t is_time; /* share of the sample's time */
 	uint8_t is_in_use; /* not while it was allocated or freed */
 };
 void tally_touch(struct tally *tally, const struct tally_touch *touch);

@@ -1,0 +1,101 @@
+#include "analyze/import-internal.h"
+
+#include <string.h>
+
+/* Between the import and the sample side: its clock, and what the aggregates need of touches. */
+
+static int64_t from_raw(void *user, uint64_t raw_ns)
+{
+	struct import *import = user;
+
+	return merge_clock_of_raw(&import->clock, raw_ns);
+}
+
+static int64_t from_ticks(void *user, uint64_t ticks)
+{
+	struct import *import = user;
+
+	return merge_clock_of_ticks(&import->clock, ticks);
+}
+
+static bool is_faults(const char *source)
+{
+	return strcmp(source, "faults") == 0;
+}
+
+static int on_sample(void *user, const char *source, int64_t time_ns)
+{
+	struct import *import = user;
+
+	if (time_ns > import->last_ns)
+		import->last_ns = time_ns;
+	tally_sample(&import->tally, time_ns, is_faults(source));
+	return 0;
+}
+
+static int on_touch(void *user, const struct sample_touch *touch)
+{
+	struct import *import = user;
+
+	if (touch->owner.kind != OWNER_heap || touch->owner.site == 0)
+		return 0;
+	tally_touch(&import->tally, &(struct tally_touch){
+					    .sample = touch->sample,
+					    .time_ns = touch->time_ns,
+					    .share = touch->share,
+					    .weight = (double)touch->weight,
+					    .site = touch->owner.site,
+					    .is_fault = touch->role == TRACE_ROLE_FAULT,
+					    .is_time = touch->role == TRACE_ROLE_WINDOW,
+					    .is_in_use = touch->owner.phase == OWNER_IN_USE,
+				    });
+	return 0;
+}
+
+static int on_loss(void *user, const char *source, const char *reason, uint64_t count)
+{
+	struct import *import = user;
+
+	return losses_count(&import->losses, source, reason, count);
+}
+
+int import_open_samples(struct import *import)
+{
+	struct owner_memory answers = memory_answers(import->memory);
+
+	int r = globals_create(db_handle(import->db), import->objects, &import->globals);
+	if (r == 0)
+		r = owners_create(import->tasks, import->modules, import->globals, &answers,
+				  &import->owners);
+	if (r < 0)
+		return r;
+
+	struct sample_context context = {
+		.db = import->db,
+		.run_id = import->run_id,
+		.tasks = import->tasks,
+		.modules = import->modules,
+		.stacks = import->stacks,
+		.owners = import->owners,
+		.clock = { import, from_raw, from_ticks },
+		.sink = { import, on_sample, on_touch, on_loss },
+		.machine = trace_reader_header(import->reader)->machine,
+	};
+	return samples_create(&context, &import->samples);
+}
+
+int import_advance_samples(struct import *import, int64_t time_ns)
+{
+	if (*samples_next_ns(import->samples) >= time_ns)
+		return 0;
+	return samples_advance(import->samples, time_ns);
+}
+
+int import_tell_event(struct import *import, uint32_t thread, uint8_t op,
+		      const struct owner_block *block)
+{
+	if (*samples_n_waiting(import->samples) == 0 ||
+	    !samples_is_waiting(import->samples, thread))
+		return 0;
+	return samples_event(import->samples, thread, op, block);
+}
