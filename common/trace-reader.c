@@ -227,7 +227,7 @@ static const struct {
 
 static int reserve_body(struct trace_reader *reader, size_t n_bytes)
 {
-	if (n_bytes <= reader->body_capacity)
+	if (reader->body && n_bytes <= reader->body_capacity)
 		return 0;
 
 	uint8_t *body = realloc(reader->body, n_bytes + TRACE_VARINT_SLACK);

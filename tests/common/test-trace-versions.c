@@ -314,6 +314,20 @@ START_TEST(a_body_that_lies_is_damage)
 }
 END_TEST
 
+/* Found by the fuzzer: nothing had been allocated for a body of 0 bytes. */
+START_TEST(an_empty_body_at_the_start_is_read)
+{
+	put_frame((struct trace_frame){ .type = TRACE_FRAME_PERF }, "", 0);
+	put_frame((struct trace_frame){ .type = TRACE_FRAME_RECORDS }, "", 0);
+	put_commit();
+	struct trace_items items = read_file();
+	ck_assert_int_eq(items.result, 0);
+	ck_assert_uint_eq(items.n, 3);
+	ck_assert_uint_eq(items.damage.n_damaged_frames, 0);
+	trace_items_finish(&items);
+}
+END_TEST
+
 /* Heads that claim 16 MiB each, in a row: must not be read 16 MiB at a time for each. */
 START_TEST(many_heads_of_large_bodies_do_not_take_for_ever)
 {
@@ -348,6 +362,7 @@ int main(void)
 	tcase_add_test(tests, a_bomb_is_bounded_by_what_its_head_says);
 	tcase_add_test(tests, a_body_over_the_limit_is_no_frame);
 	tcase_add_loop_test(tests, a_body_that_lies_is_damage, 0, sizeof(lies) / sizeof(lies[0]));
+	tcase_add_test(tests, an_empty_body_at_the_start_is_read);
 	tcase_add_test(tests, many_heads_of_large_bodies_do_not_take_for_ever);
 	suite_add_tcase(suite, tests);
 
