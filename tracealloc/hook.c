@@ -22,7 +22,7 @@ static bool is_stale(const struct ta_thread *thread, uintptr_t guard, uintptr_t 
 }
 
 /* A hook inside a hook: it records when the thread has a chain of this image. */
-static void enter_nested(struct ta_hook *hook, uint32_t state)
+static struct ta_hook enter_nested(uint32_t state)
 {
 	struct ta_thread *thread = ta_tls.thread;
 
@@ -30,10 +30,9 @@ static void enter_nested(struct ta_hook *hook, uint32_t state)
 	if (!(state & TA_ON) || !thread || ta_tls.seen == (uint32_t)TA_SEEN_NONE) {
 		if (state != TA_OFF)
 			ta_image_count_late();
-		return;
+		return (struct ta_hook){ .thread = NULL };
 	}
-	hook->thread = thread;
-	hook->bits = TA_NESTED_BITS;
+	return (struct ta_hook){ .thread = thread, .bits = TA_NESTED_BITS };
 }
 
 /* Attach, or wait until the thread that attaches is ready. Returns the new state. */
@@ -67,7 +66,7 @@ static bool settle_thread(uint32_t state)
 	return true;
 }
 
-static void enter_outermost(struct ta_hook *hook, uintptr_t frame)
+static struct ta_hook enter_outermost(uintptr_t frame)
 {
 	uint32_t state;
 	bool ok;
@@ -81,22 +80,23 @@ static void enter_outermost(struct ta_hook *hook, uintptr_t frame)
 	if (!ok && state != TA_OFF)
 		ta_image_count_late();
 	if (ok)
-		hook->thread = ta_tls.thread;
-	else
-		ta_tls.guard = 0;
+		return (struct ta_hook){ .thread = ta_tls.thread };
+	ta_tls.guard = 0;
+	return (struct ta_hook){ .thread = NULL };
 }
 
-void ta_hook_enter_slow(struct ta_hook *hook, uintptr_t frame)
+struct ta_hook ta_hook_enter_slow(uintptr_t frame)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+	struct ta_hook hook;
 	int saved = errno;
 
-	*hook = (struct ta_hook){ .thread = NULL };
 	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, frame))
-		enter_nested(hook, state);
+		hook = enter_nested(state);
 	else
-		enter_outermost(hook, frame);
+		hook = enter_outermost(frame);
 	errno = saved;
+	return hook;
 }
 
 /* Attach before main even when nothing allocates; the first hook may have done it already. */

@@ -29,10 +29,11 @@ struct ta_hook {
 };
 
 /*
- * The rare ways into a hook: no thread state yet, nested, off. Fills hook; hook->thread is NULL
- * when nothing is to be recorded. Keeps errno.
+ * The rare ways into a hook: no thread state yet, nested, off. The result's thread is NULL when
+ * nothing is to be recorded. Keeps errno. (By value: a hook whose address is never taken stays in
+ * registers.)
  */
-void ta_hook_enter_slow(struct ta_hook *hook, uintptr_t frame);
+struct ta_hook ta_hook_enter_slow(uintptr_t frame);
 
 /* Begin a hook; frame is its __builtin_frame_address(0). False: call through, record nothing. */
 static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t *frame,
@@ -47,7 +48,7 @@ static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t
 	} else if (state == TA_OFF) {
 		return false;
 	} else {
-		ta_hook_enter_slow(hook, (uintptr_t)frame);
+		*hook = ta_hook_enter_slow((uintptr_t)frame);
 	}
 	if (ta_likely(hook->thread && (ta_image.events & events)))
 		return true;
