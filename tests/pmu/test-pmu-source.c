@@ -20,6 +20,7 @@
 #include <asm/perf_regs.h>
 #endif
 
+#include "pmu/pmu-event.h"
 #include "pmu/pmu-record.h"
 #include "tests/pmu/watched.h"
 
@@ -531,21 +532,90 @@ START_TEST(too_large_a_ring_is_halved_and_said)
 }
 END_TEST
 
+static bool counts_losses_exactly(struct access_stream *stream)
+{
+	struct pmu_losses losses;
+
+	ck_assert_int_eq(pmu_stream_losses(stream, &losses), 0);
+	return losses.n_lost_is_exact;
+}
+
 START_TEST(what_the_kernel_refuses_beside_the_event_is_given_up_and_said)
 {
 	/* A record is shorter than 64 KiB, so the kernel takes no stack of that size: EINVAL. */
 	struct access_options options = { .stack_bytes = 1u << 16, .pid = getpid() };
-	struct access_stream *stream;
+	const struct access_options plain_options = { .pid = getpid() };
+	struct access_stream *stream, *plain;
 	struct trace_source source;
 
 	watched_become(_i);
 	stream = watched_open("clock", &options);
+	plain = watched_open("clock", &plain_options);
 	pmu_stream_describe(stream, &source);
 	ck_assert_ptr_nonnull(strstr(pmu_stream_notes(stream), "no stack bytes"));
 	ck_assert_ptr_null(strstr(pmu_stream_notes(stream), "no registers"));
 	ck_assert_uint_eq(source.stack_bytes, 0);
 	ck_assert_uint_eq(source.sample_type & PERF_SAMPLE_STACK_USER, 0);
 	ck_assert_uint_ne(source.sample_type & PERF_SAMPLE_REGS_USER, 0);
+	/* Dropped on the way to what was to blame, and taken back. */
+	ck_assert_int_eq(counts_losses_exactly(stream), counts_losses_exactly(plain));
+	pmu_stream_close(plain);
+	pmu_stream_close(stream);
+}
+END_TEST
+
+START_TEST(kernel_samples_are_given_up_where_they_are_not_permitted)
+{
+	struct perf_event_attr attr = { .size = sizeof(attr),
+					.type = PERF_TYPE_SOFTWARE,
+					.config = PERF_COUNT_SW_PAGE_FAULTS };
+	struct pmu_permissions permissions;
+	struct pmu_notes notes = { 0 };
+	int fd = -1;
+
+	watched_become(_i);
+	pmu_permissions_read(&permissions);
+	ck_assert_int_eq(pmu_event_negotiate(&attr, 0, -1, &notes, &fd), 0);
+	close(fd);
+	if (permissions.has_perfmon || permissions.paranoid < 2) {
+		ck_assert_str_eq(notes.text, "");
+		ck_assert_uint_eq(attr.exclude_kernel, 0);
+	} else {
+		ck_assert_ptr_nonnull(strstr(notes.text, "user code only"));
+		ck_assert_uint_eq(attr.exclude_kernel, 1);
+	}
+}
+END_TEST
+
+START_TEST(notes_are_joined_and_cut_at_their_end)
+{
+	struct pmu_notes notes = { 0 };
+
+	pmu_notes_add(&notes, "one of %d", 1);
+	pmu_notes_add(&notes, "two");
+	ck_assert_str_eq(notes.text, "one of 1; two");
+	for (size_t i = 0; i < sizeof(notes.text); i++)
+		pmu_notes_add(&notes, "%zu", i);
+	ck_assert_uint_lt(strlen(notes.text), sizeof(notes.text));
+	ck_assert(strncmp(notes.text, "one of 1; two; 0; 1; 2", 22) == 0);
+}
+END_TEST
+
+START_TEST(a_stream_that_is_switched_off_takes_nothing)
+{
+	uint8_t *pages = untouched_pages(FAULT_PAGES);
+	struct kept kept = { 0 };
+	struct watched watched;
+	struct access_stream *stream;
+
+	watched_become(_i);
+	watched_start(&watched, touch_pages, pages);
+	stream = open_on("faults", &watched);
+	ck_assert_int_eq(pmu_stream_enable(stream, false), 0);
+	watched_go(&watched);
+	watched_wait(&watched, NULL);
+	read_all(stream, &kept);
+	ck_assert_uint_eq(kept.n_bytes, 0);
 	pmu_stream_close(stream);
 }
 END_TEST
@@ -645,6 +715,10 @@ int main(void)
 	tcase_add_loop_test(real, an_exec_and_the_maps_of_the_new_image_are_seen, 0, n_users());
 	tcase_add_loop_test(real, what_the_kernel_refuses_beside_the_event_is_given_up_and_said, 0,
 			    n_users());
+	tcase_add_loop_test(real, kernel_samples_are_given_up_where_they_are_not_permitted, 0,
+			    n_users());
+	tcase_add_loop_test(real, a_stream_that_is_switched_off_takes_nothing, 0, n_users());
+	tcase_add_test(real, notes_are_joined_and_cut_at_their_end);
 	if (n_users() == 2)
 		tcase_add_test(real, too_large_a_ring_is_halved_and_said);
 	tcase_add_test(real, a_process_that_is_gone_is_refused_with_a_reason);
