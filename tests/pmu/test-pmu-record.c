@@ -207,6 +207,33 @@ START_TEST(a_count_that_leads_outside_of_the_record_is_refused)
 }
 END_TEST
 
+/* A count whose product with the size of one element is small again modulo 2^64. */
+static const struct {
+	struct pmu_format format;
+	uint64_t count;
+} overflows[] = {
+	{ { .sample_type = PERF_SAMPLE_READ, .read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID },
+	  UINT64_C(1) << 63 },
+	{ { .sample_type = PERF_SAMPLE_BRANCH_STACK }, UINT64_C(0x5555555555555556) },
+	{ { .sample_type = PERF_SAMPLE_CALLCHAIN }, UINT64_C(1) << 61 },
+	{ { .sample_type = PERF_SAMPLE_STACK_USER }, UINT64_MAX - 7 },
+	{ { .sample_type = PERF_SAMPLE_AUX }, UINT64_MAX - 7 },
+};
+
+START_TEST(a_count_that_overflows_is_refused)
+{
+	struct pmu_record record;
+	struct built built;
+
+	built_begin(&built, PERF_RECORD_SAMPLE, 0);
+	built_u64(&built, overflows[_i].count);
+	for (uint64_t i = 0; i < 8; i++)
+		built_u64(&built, 0);
+	built_end(&built);
+	ck_assert_int_eq(parse(&overflows[_i].format, &built, &record), -EILSEQ);
+}
+END_TEST
+
 /* ---- the other records ---- */
 
 /* The trailer of tasks_format. */
@@ -530,6 +557,7 @@ int main(void)
 	tcase_add_test(tcase, a_sample_of_a_kernel_thread_has_no_registers_and_no_stack);
 	tcase_add_loop_test(tcase, a_count_that_leads_outside_of_the_record_is_refused, 0,
 			    COUNT(bad_counts));
+	tcase_add_loop_test(tcase, a_count_that_overflows_is_refused, 0, COUNT(overflows));
 	tcase_add_test(tcase, an_mmap2_tells_the_map_and_its_file);
 	tcase_add_test(tcase, an_mmap2_with_a_build_id_tells_it_instead_of_the_inode);
 	tcase_add_test(tcase, an_old_mmap_says_only_whether_it_is_code);

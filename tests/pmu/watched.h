@@ -1,6 +1,7 @@
 #pragma once
 /*
- * A process to be sampled: forked, waiting for its go, so that events can be opened on it before.
+ * A process to be sampled: forked and stopped, so that events can be opened on it before it does
+ * anything at all.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,13 +14,18 @@
 
 struct watched {
 	pid_t pid;
-	int go_fd;
 };
 
 /* Loop index 0 of a test runs as it is; 1 becomes uid 65534 first, when it can. */
 void watched_become(int loop_index);
 
-/* Fork a child that waits for watched_go() and then runs body(argument) and _exit()s with 0. */
+/*
+ * Become a user whom nobody else is, when this process can: what the kernel counts for each user
+ * (locked memory) is then only ours.
+ */
+void watched_become_alone(void);
+
+/* Fork a child that is stopped until watched_go(), then runs body(argument) and _exit()s with 0. */
 void watched_start(struct watched *watched, void (*body)(void *), void *argument);
 void watched_go(struct watched *watched);
 
