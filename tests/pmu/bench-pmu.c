@@ -17,7 +17,7 @@
 
 #define N_THREADS 2
 #define RUN_NS	  UINT64_C(3000000000)
-#define N_PAIRS	  40
+#define N_PAIRS	  200
 
 static uint64_t now_ns(clockid_t clock)
 {
