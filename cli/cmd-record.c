@@ -1,10 +1,16 @@
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "analyze/report.h"
 #include "cli/cmd.h"
+#include "cli/database.h"
+#include "common/cleanup.h"
 #include "runner/run.h"
 #include "schemas/trace-format.h"
+
+#define REPORT_LINES 20
 
 static enum run_source source_of(enum option_choice choice)
 {
@@ -123,6 +129,38 @@ static void say_summary(const struct run_summary *summary)
 	cmd_warn("next: memsight report %s", summary->output);
 }
 
+static void print_report(const char *trace, struct db *db, FILE *file, const char *where)
+{
+	struct report_request request = {
+		.limit = REPORT_LINES,
+		.format = TABLE_TEXT,
+		.width = database_terminal_width(),
+		.name = trace,
+	};
+	int r = report_run_find(db_handle(db), NULL, &request.run_id);
+
+	if (r == 0)
+		r = report_write(file, db_handle(db), report_find("summary"), &request);
+	if (r < 0)
+		cmd_fail("cannot report on %s: %s", trace,
+			 r == -EPROTO ? sqlite3_errmsg(db_handle(db)) : strerror(-r));
+	else if (fflush(file) != 0)
+		cmd_fail("cannot write %s: %s", where, strerror(errno));
+}
+
+/* --report: where is a file, or "-" for standard error; the standard output is the program's. */
+static void report(const char *trace, const char *where)
+{
+	auto_fclose FILE *own = strcmp(where, "-") == 0 ? NULL : fopen(where, "w");
+	struct db *db = NULL;
+
+	if (!own && strcmp(where, "-") != 0)
+		cmd_fail("cannot write %s: %s", where, strerror(errno));
+	else if (database_open(trace, &db) == CMD_DONE)
+		print_report(trace, db, own ? own : stderr, where);
+	db_close(db);
+}
+
 int cmd_record(const struct option_set *options)
 {
 	struct run_options run = run_options_of(options);
@@ -136,5 +174,7 @@ int cmd_record(const struct option_set *options)
 		return summary.exit_status;
 	if (!option_flag(options, OPTION_QUIET))
 		say_summary(&summary);
+	if (option_text(options, OPTION_REPORT))
+		report(summary.output, option_text(options, OPTION_REPORT));
 	return summary.exit_status;
 }
