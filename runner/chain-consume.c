@@ -220,7 +220,7 @@ uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, boo
 	bool is_full = pool_chunk_state(drain->pool, i) == RING_CHUNK_FULL;
 	uint32_t end = pool_chunk_reserved(drain->pool, i);
 	uint32_t begin = view->consumed;
-	uint32_t at = begin;
+	uint32_t at = begin, n_slots;
 	struct record record;
 	bool makes_sense = true;
 
@@ -237,6 +237,7 @@ uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, boo
 		if (makes_sense)
 			at += record.n_slots * RING_RECORD_BYTES;
 	}
+	n_slots = (at - begin) / RING_RECORD_BYTES;
 	if (!makes_sense) {
 		slot_of(drain, chain)->losses.n_damaged +=
 			(RING_CHUNK_BYTES - at) / RING_RECORD_BYTES;
@@ -247,5 +248,5 @@ uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, boo
 	}
 	view->consumed = at;
 	*ret_is_clean = at >= end;
-	return (at - begin) / RING_RECORD_BYTES;
+	return n_slots;
 }
