@@ -48,14 +48,17 @@ int tasks_index_thread(struct tasks *tasks, struct task_thread *thread)
 	return 0;
 }
 
-/* The image of pid that begins first at or after time_ns, when that is how it was born; or NULL. */
+/*
+ * The image of pid whose record is the first one stamped at or after time_ns, when that is how it was
+ * born; or NULL.
+ */
 static struct task_process *first_since(const struct tasks *tasks, uint32_t pid, int64_t time_ns,
 					uint16_t birth)
 {
 	struct task_process *first = NULL;
 
 	for (struct task_process *process = tasks_newest(tasks, pid);
-	     process && process->begin_ns >= time_ns - TASKS_SLACK_NS; process = process->older)
+	     process && process->start_ns >= time_ns - TASKS_SLACK_NS; process = process->older)
 		first = process;
 	return first && first->birth == birth ? first : NULL;
 }
@@ -88,14 +91,37 @@ static int add_unseen(struct tasks *tasks, uint32_t pid, int64_t time_ns, uint16
 	return tasks_index_process(tasks, process);
 }
 
+/*
+ * An exec of the image of this record at time_ns. Where an earlier exec was taken for it, that was
+ * of an image that never said hello: the record belongs to the exec right before its stamp.
+ */
+static int begin_at(struct tasks *tasks, struct task_process *process, int64_t time_ns)
+{
+	int64_t earlier_ns = process->begin_ns;
+	bool was_taken = earlier_ns < process->start_ns && earlier_ns < time_ns;
+
+	process->begin_ns = time_ns;
+	if (!was_taken)
+		return 0;
+
+	struct task_process *before = process->older;
+	int r = add_unseen(tasks, process->pid, earlier_ns, RING_BIRTH_EXEC, before);
+	if (r < 0)
+		return r;
+
+	struct task_process *unseen = process->older;
+	unseen->exec_seq = before ? before->exec_seq + 1 : 0;
+	unseen->exe = strdup("");
+	unseen->command = strdup("");
+	return unseen->exe && unseen->command ? 0 : -ENOMEM;
+}
+
 int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const char *name)
 {
 	struct task_process *process = first_since(tasks, pid, time_ns, RING_BIRTH_EXEC);
 
-	if (process) {
-		process->begin_ns = time_ns;
-		return 0;
-	}
+	if (process)
+		return begin_at(tasks, process, time_ns);
 
 	struct task_process *before = tasks_process_at(tasks, pid, time_ns);
 	int r = add_unseen(tasks, pid, time_ns, RING_BIRTH_EXEC, before);
