@@ -17,10 +17,10 @@ enum ta_cfi_register {
 
 /* Where a register of the caller is found. */
 enum ta_cfi_place {
-	TA_CFI_SAME,	  /* not changed */
+	TA_CFI_SAME, /* not changed */
 	TA_CFI_UNDEFINED, /* of the return address: there is no caller */
-	TA_CFI_AT_CFA,	  /* stored at CFA + offset */
-	TA_CFI_OTHER,	  /* by an expression, or in another register */
+	TA_CFI_AT_CFA, /* stored at CFA + offset */
+	TA_CFI_OTHER, /* by an expression, or in another register */
 };
 
 struct ta_cfi_rule {

@@ -12,8 +12,8 @@
 struct ring_chunk ta_chunk_none = { .reserved = RING_CHUNK_BYTES };
 
 /* Waiting, over the whole image. Threads race on it harmlessly: each wait is bounded by itself. */
-static _Atomic uint64_t waited_ticks;	 /* since the collector was seen to move */
-static _Atomic uint64_t seen_heartbeat;	 /* when the last wait ended in vain */
+static _Atomic uint64_t waited_ticks; /* since the collector was seen to move */
+static _Atomic uint64_t seen_heartbeat; /* when the last wait ended in vain */
 static _Atomic uint32_t seen_freed;
 
 void ta_chunk_count_dropped(void)

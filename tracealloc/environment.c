@@ -139,9 +139,10 @@ size_t ta_environment_bytes(char *const environment[], bool is_followed)
 	while (environment && environment[n])
 		n++;
 	preload = find_variable(environment, RECORDING_ENV_PRELOAD);
-	return (n + 3) * sizeof(char *) + sizeof(RECORDING_ENV_SOCKET "=" RECORDING_ENV_PRELOAD "=:") +
-	       strlen(ta_image.socket) + strlen(ta_image.library) + (preload ? strlen(preload) : 0) +
-	       2;
+	return (n + 3) * sizeof(char *) +
+	       sizeof(RECORDING_ENV_SOCKET "=" RECORDING_ENV_PRELOAD "=:") +
+	       strlen(ta_image.socket) + strlen(ta_image.library) +
+	       (preload ? strlen(preload) : 0) + 2;
 }
 
 static char *append(char *to, const char *from, size_t length)

@@ -10,15 +10,17 @@
 
 /*
  * Has the stack been unwound past the hook that set the guard? A hook that is called from inside
- * it starts further down. A handler on an alternate stack may start anywhere: it is outside the
- * thread's own stack, and counts as nested.
+ * it starts further down, and finds the return address of the first still in its place. A handler
+ * on an alternate stack may start anywhere: outside the thread's own stack it counts as nested.
  */
 static bool is_stale(const struct ta_thread *thread, uintptr_t guard, uintptr_t frame)
 {
 	guard &= ~TA_GUARD_STACK;
-	if (thread && guard >= thread->stack_start && guard < thread->stack_end)
-		return frame >= guard && frame < thread->stack_end;
-	return frame >= guard && frame - guard < NEAR_BYTES;
+	if (!thread || guard < thread->stack_start || guard >= thread->stack_end)
+		return frame >= guard && frame - guard < NEAR_BYTES;
+	if (frame >= guard)
+		return frame < thread->stack_end;
+	return ((const uintptr_t *)guard)[1] != ta_tls.guard_pc;
 }
 
 /* A hook inside a hook: it records when the thread has a chain of this image. */
@@ -66,15 +68,14 @@ static bool settle_thread(uint32_t state)
 	return true;
 }
 
-static struct ta_hook enter_outermost(uintptr_t frame)
+static struct ta_hook enter_outermost(const uintptr_t *frame)
 {
 	uint32_t state;
 	bool ok;
 
 	if (ta_tls.guard && ta_tls.thread)
 		ta_record_repair(ta_tls.thread);
-	ta_tls.guard = frame;
-	ta_compiler_barrier();
+	ta_hook_guard(frame);
 	state = settle_state(atomic_load(&ta_state.word));
 	ok = state != TA_OFF && (state == ta_tls.seen || settle_thread(state));
 	if (!ok && state != TA_OFF)
@@ -85,13 +86,13 @@ static struct ta_hook enter_outermost(uintptr_t frame)
 	return (struct ta_hook){ .thread = NULL };
 }
 
-struct ta_hook ta_hook_enter_slow(uintptr_t frame)
+struct ta_hook ta_hook_enter_slow(const uintptr_t *frame)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 	struct ta_hook hook;
 	int saved = errno;
 
-	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, frame))
+	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, (uintptr_t)frame))
 		hook = enter_nested(state);
 	else
 		hook = enter_outermost(frame);

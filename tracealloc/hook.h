@@ -5,8 +5,9 @@
  * The recursion guard is the frame address of the outermost hook that runs in this thread. A hook
  * that starts while it is set is nested: an allocator that maps memory, or a signal handler. It
  * records with TRACE_EVENT_NESTED, never takes a chunk and never touches the table of stacks, so
- * nothing that it interrupts is torn. When a handler jumped out of a hook, the next hook sees that
- * the stack has been unwound past the guard, repairs the chain and goes on.
+ * nothing that it interrupts is torn. When a handler jumped out of a hook, a later hook sees that
+ * the stack has been unwound past the guard (it is itself further out, or the guarded frame has
+ * been overwritten), repairs the chain and goes on.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,13 +19,13 @@
 #include "tracealloc/state.h"
 #include "tracealloc/thread.h"
 
-#define TA_EXPORT __attribute__((visibility("default")))
+#define TA_EXPORT	 __attribute__((visibility("default")))
 #define ta_always_inline inline __attribute__((always_inline))
 
 /* A running hook. */
 struct ta_hook {
 	struct ta_thread *thread; /* NULL: nothing is recorded */
-	uint32_t bits;		  /* 0, or TA_NESTED_BITS */
+	uint32_t bits; /* 0, or TA_NESTED_BITS */
 	uint32_t stack_id;
 };
 
@@ -33,7 +34,16 @@ struct ta_hook {
  * nothing is to be recorded. Keeps errno. (By value: a hook whose address is never taken stays in
  * registers.)
  */
-struct ta_hook ta_hook_enter_slow(uintptr_t frame);
+struct ta_hook ta_hook_enter_slow(const uintptr_t *frame);
+
+/* Set the guard; a signal handler sees it whole or not at all. */
+static ta_always_inline void ta_hook_guard(const uintptr_t *frame)
+{
+	ta_tls.guard_pc = frame[1];
+	ta_compiler_barrier();
+	ta_tls.guard = (uintptr_t)frame;
+	ta_compiler_barrier();
+}
 
 /* Begin a hook; frame is its __builtin_frame_address(0). False: call through, record nothing. */
 static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t *frame,
@@ -42,13 +52,12 @@ static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 
 	if (ta_likely(state == ta_tls.seen && !ta_tls.guard)) {
-		ta_tls.guard = (uintptr_t)frame;
-		ta_compiler_barrier();
+		ta_hook_guard(frame);
 		*hook = (struct ta_hook){ .thread = ta_tls.thread };
 	} else if (state == TA_OFF) {
 		return false;
 	} else {
-		*hook = ta_hook_enter_slow((uintptr_t)frame);
+		*hook = ta_hook_enter_slow(frame);
 	}
 	if (ta_likely(hook->thread && (ta_image.events & events)))
 		return true;

@@ -25,7 +25,7 @@ struct exec_call {
 	char *const *argv;
 	char *const *environment;
 	bool is_spawn;
-	int fd;	   /* fexecve, execveat */
+	int fd; /* fexecve, execveat */
 	int flags; /* execveat */
 	pid_t *ret_pid; /* posix_spawn */
 	const posix_spawn_file_actions_t *actions;
@@ -72,8 +72,8 @@ static void record_exec(const struct ta_hook *hook, const struct exec_call *call
 {
 	struct ring_exec *record;
 	size_t length = strnlen(call->path, TA_PATH_BYTES - 1);
-	uint32_t n_slots = (uint32_t)((sizeof(*record) + length + RING_RECORD_BYTES - 1) /
-				      RING_RECORD_BYTES);
+	uint32_t n_slots =
+		(uint32_t)((sizeof(*record) + length + RING_RECORD_BYTES - 1) / RING_RECORD_BYTES);
 
 	record = ta_record_reserve_big(hook->thread, n_slots * RING_RECORD_BYTES);
 	if (!record) {
@@ -83,8 +83,8 @@ static void record_exec(const struct ta_hook *hook, const struct exec_call *call
 	record->ticks = ta_ticks_begin();
 	record->path_bytes = (uint16_t)length;
 	/* In a vfork child we are in our parent's memory, and its image goes on. */
-	record->is_spawn = call->is_spawn ||
-			   ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) != ta_image.pid;
+	record->is_spawn =
+		call->is_spawn || ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) != ta_image.pid;
 	memcpy(record->bytes, call->path, length);
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_EXEC, 0, n_slots, 0));
 }
@@ -142,8 +142,7 @@ static int run_call(struct exec_call *call, const uintptr_t *frame)
 	return perform_in_map(call, is_followed, n_bytes);
 }
 
-#define RUN(...)                                                                                \
-	run_call(&(struct exec_call){ __VA_ARGS__ }, __builtin_frame_address(0))
+#define RUN(...) run_call(&(struct exec_call){ __VA_ARGS__ }, __builtin_frame_address(0))
 
 TA_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {

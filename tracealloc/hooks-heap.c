@@ -10,21 +10,21 @@
 #include "tracealloc/hooks.def"
 
 /* malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. */
-#define TA_HEAP(name, call, type, params, args, size)                                           \
-	TA_EXPORT type name params                                                              \
-	{                                                                                       \
-		const uintptr_t *frame = __builtin_frame_address(0);                            \
-		struct ta_hook hook;                                                            \
-		void *block;                                                                    \
-                                                                                                \
-		if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))                             \
-			return ta_real.name args;                                               \
-		ta_hook_stack(&hook, frame);                                                    \
-		block = ta_real.name args;                                                      \
-		if (ta_likely(block))                                                           \
-			ta_hook_alloc(&hook, call, block, size);                                \
-		ta_hook_leave(&hook);                                                           \
-		return block;                                                                   \
+#define TA_HEAP(name, call, type, params, args, size)                                              \
+	TA_EXPORT type name params                                                                 \
+	{                                                                                          \
+		const uintptr_t *frame = __builtin_frame_address(0);                               \
+		struct ta_hook hook;                                                               \
+		void *block;                                                                       \
+                                                                                                   \
+		if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))                                \
+			return ta_real.name args;                                                  \
+		ta_hook_stack(&hook, frame);                                                       \
+		block = ta_real.name args;                                                         \
+		if (ta_likely(block))                                                              \
+			ta_hook_alloc(&hook, call, block, size);                                   \
+		ta_hook_leave(&hook);                                                              \
+		return block;                                                                      \
 	}
 #define TA_REAL(name, type, params)
 #include "tracealloc/hooks.def"

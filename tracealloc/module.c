@@ -29,7 +29,7 @@ typedef int (*find_object_fn)(void *address, struct found_object *ret_object);
 static find_object_fn find_object;
 static struct ta_module *modules[MAX_MODULES];
 static _Atomic uint32_t n_modules; /* entries below it are filled */
-static _Atomic uint32_t n_told;	   /* of modules and unloads told */
+static _Atomic uint32_t n_told; /* of modules and unloads told */
 static _Atomic uint32_t n_to_tell;
 static _Atomic bool list_busy;
 static uint8_t *block; /* where modules and their paths are put, from the start */
@@ -84,8 +84,7 @@ static void take_build_id(struct ta_module *module, const ElfW(Phdr) * header)
 		if (at > end || at < description)
 			return;
 		if (note->n_type != NT_GNU_BUILD_ID || note->n_namesz != 4 ||
-		    memcmp((const void *)name, "GNU", 4) != 0 ||
-		    note->n_descsz > TA_BUILD_ID_BYTES)
+		    memcmp((const void *)name, "GNU", 4) != 0 || note->n_descsz > TA_BUILD_ID_BYTES)
 			continue;
 		memcpy(module->build_id, (const void *)description, note->n_descsz);
 		module->build_id_bytes = (uint16_t)note->n_descsz;
@@ -147,8 +146,8 @@ static bool in_code(const struct ta_module *module, uintptr_t pc)
 }
 
 /* Put a module on the list; the list is locked. NULL: no memory, or too many. */
-static struct ta_module *add_module(uintptr_t bias, const ElfW(Phdr) * headers,
-				    unsigned n_headers, const char *path)
+static struct ta_module *add_module(uintptr_t bias, const ElfW(Phdr) * headers, unsigned n_headers,
+				    const char *path)
 {
 	uint32_t i = atomic_load_explicit(&n_modules, memory_order_relaxed);
 	struct ta_module *module = i < MAX_MODULES ? keep(sizeof(*module)) : NULL;
@@ -247,6 +246,7 @@ static void mark_gone(struct ta_module *module)
 		return;
 	atomic_fetch_add(&n_to_tell, 1);
 	/* Addresses may get a new meaning: every thread forgets its stacks. */
+	ta_stack_forget_addresses();
 	atomic_fetch_add(&ta_state.word, TA_ON_EPOCH);
 }
 

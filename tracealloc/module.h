@@ -14,7 +14,7 @@
 
 #include "tracealloc/thread.h"
 
-#define TA_MODULE_RANGES 3u
+#define TA_MODULE_RANGES  3u
 #define TA_BUILD_ID_BYTES 64u
 
 struct ta_module {
@@ -27,11 +27,11 @@ struct ta_module {
 		uintptr_t end;
 	} code[TA_MODULE_RANGES]; /* executable segments */
 	const void *link_map; /* of _dl_find_object; NULL: not asked */
-	const char *path;     /* in memory of our own */
+	const char *path; /* in memory of our own */
 	uint8_t build_id[TA_BUILD_ID_BYTES];
 	uint16_t build_id_bytes;
 	uint16_t path_bytes;
-	bool is_system;	      /* libc, libpthread or the loader: they start main and threads */
+	bool is_system; /* libc, libpthread or the loader: they start main and threads */
 	_Atomic bool announced;
 	_Atomic bool gone;
 	bool gone_told;

@@ -195,9 +195,9 @@ void ta_real_resolve(void)
 	/* Into a copy first: during the look-up the stand-ins must stay. */
 	struct ta_real found = ta_real;
 	void *function;
-#define TA_REAL(name, type, params)                                                             \
-	function = dlsym(RTLD_NEXT, #name);                                                     \
-	if (function)                                                                           \
+#define TA_REAL(name, type, params)                                                                \
+	function = dlsym(RTLD_NEXT, #name);                                                        \
+	if (function)                                                                              \
 		memcpy(&found.name, &function, sizeof(function));
 #include "tracealloc/hooks.def"
 	ta_real = found;

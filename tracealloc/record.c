@@ -27,7 +27,8 @@ static void repair_one(struct ta_thread *thread, uint64_t *pending)
 
 	*pending = 0;
 	if (offset < offsetof(struct ring_chunk, records) ||
-	    offset + n_bytes > atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed) ||
+	    offset + n_bytes >
+		    atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed) ||
 	    offset + n_bytes > RING_CHUNK_BYTES)
 		return;
 	if (atomic_load_explicit(head, memory_order_relaxed) == 0)

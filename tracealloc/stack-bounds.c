@@ -131,8 +131,8 @@ static uintptr_t stack_limit(void)
 
 void ta_stack_bounds_main(uintptr_t *ret_start, uintptr_t *ret_end)
 {
-	uintptr_t inside = &__libc_stack_end ? (uintptr_t)__libc_stack_end :
-					       (uintptr_t)__builtin_frame_address(0);
+	uintptr_t inside = &__libc_stack_end ? (uintptr_t)__libc_stack_end
+					     : (uintptr_t)__builtin_frame_address(0);
 	uintptr_t start = inside;
 	uintptr_t end = (inside | (TA_PAGE_BYTES - 1)) + 1;
 	long fd = ta_syscall(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);

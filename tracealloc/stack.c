@@ -19,10 +19,10 @@
  */
 enum pc_class {
 	CLASS_UNKNOWN,
-	CLASS_CHAIN,	/* the function keeps a frame pointer: rbp leads to its caller */
+	CLASS_CHAIN, /* the function keeps a frame pointer: rbp leads to its caller */
 	CLASS_OUTERMOST, /* nothing of the program lies further out */
 	CLASS_NO_FRAME_POINTER,
-	CLASS_NO_RULE,	/* in code that says nothing about its frames */
+	CLASS_NO_RULE, /* in code that says nothing about its frames */
 	CLASS_NOT_A_CALL, /* not code, or not behind a call instruction: no return address */
 };
 
@@ -35,6 +35,16 @@ static const uint8_t class_stop[] = {
 
 /* Addresses and their class: pc | class << 56 | low bits of the unload count << 60. */
 static _Atomic uint64_t classes[1u << CLASSES_LOG2];
+
+/*
+ * A thread may put an entry back that it has worked out just before: the unload count in the
+ * entries keeps it from being used.
+ */
+void ta_stack_forget_addresses(void)
+{
+	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
+		atomic_store_explicit(&classes[i], 0, memory_order_relaxed);
+}
 
 static bool in_stack(const struct ta_thread *thread, uintptr_t address)
 {
@@ -169,8 +179,8 @@ static void walk(const struct ta_thread *thread, const uintptr_t *frame, struct 
 			break;
 		n++;
 		if (class != CLASS_CHAIN) {
-			trace->stop = class == CLASS_NOT_A_CALL ? TRACE_STOP_NO_RULE :
-								  class_stop[class];
+			trace->stop =
+				class == CLASS_NOT_A_CALL ? TRACE_STOP_NO_RULE : class_stop[class];
 			break;
 		}
 		if (n == ta_image.max_frames) {

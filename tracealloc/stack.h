@@ -22,6 +22,9 @@ uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame);
  */
 bool ta_stack_name(struct ta_thread *thread, struct ta_trace *trace, uint32_t known);
 
+/* A module was unloaded: what was known about return addresses may be about other code now. */
+void ta_stack_forget_addresses(void);
+
 /* Empty the thread's table. Ids go on counting. */
 void ta_stack_forget(struct ta_thread *thread);
 

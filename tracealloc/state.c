@@ -129,8 +129,8 @@ static int attach_fork(void)
 		if (!atomic_compare_exchange_strong(&processes[i].state, &expected,
 						    RING_PROCESS_CLAIMED))
 			continue;
-		while (used <= i && !atomic_compare_exchange_weak(&control->processes_used, &used,
-								  i + 1))
+		while (used <= i &&
+		       !atomic_compare_exchange_weak(&control->processes_used, &used, i + 1))
 			;
 		ta_image.pid = own_pid();
 		take_slot(i, processes[i].generation, parent_slot, RING_BIRTH_FORK);

@@ -15,10 +15,10 @@
 
 #include "schemas/ring.h"
 
-#define TA_PAGE_BYTES	   4096u
-#define TA_PATH_BYTES	   4096u
-#define ta_likely(x)	   __builtin_expect(!!(x), 1)
-#define ta_unlikely(x)	   __builtin_expect(!!(x), 0)
+#define TA_PAGE_BYTES  4096u
+#define TA_PATH_BYTES  4096u
+#define ta_likely(x)   __builtin_expect(!!(x), 1)
+#define ta_unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Keeps the compiler from moving memory accesses across: against signal handlers, not CPUs. */
 #define ta_compiler_barrier() __asm__ volatile("" : : : "memory")
@@ -28,8 +28,8 @@ enum ta_state {
 	TA_ASK = 0,
 	TA_ON = 1,
 	TA_OFF = 2,
-	TA_BUSY = 4,	   /* a thread is attaching */
-	TA_ON_EPOCH = 8,   /* added when a module was unloaded: addresses may get a new meaning */
+	TA_BUSY = 4, /* a thread is attaching */
+	TA_ON_EPOCH = 8, /* added when a module was unloaded: addresses may get a new meaning */
 	TA_SEEN_NONE = ~0, /* ta_tls.seen of a thread without thread state */
 };
 
@@ -41,26 +41,26 @@ extern union ta_state_page ta_state __attribute__((aligned(TA_PAGE_BYTES), visib
 
 struct ta_image {
 	struct ring_control *control; /* the mapped pool; NULL before attaching */
-	uint8_t *chunks;	      /* chunk 0 */
+	uint8_t *chunks; /* chunk 0 */
 	_Atomic uint32_t *chunk_states;
 	struct ring_process *process;
 	uint32_t slot;
 	uint32_t generation;
 	uint32_t pid;
 	uint32_t n_chunks;
-	uint32_t events;	/* copies of ring_control, which the collector may scribble on */
+	uint32_t events; /* copies of ring_control, which the collector may scribble on */
 	uint32_t flags;
 	uint32_t stacks;
 	uint32_t clock;
 	uint32_t max_frames;
 	uint64_t min_bytes;
 	uint64_t ticks_per_ms;
-	pthread_key_t key;	/* its destructor ends a thread's chain */
+	pthread_key_t key; /* its destructor ends a thread's chain */
 	bool has_key;
-	uintptr_t stack_start;	/* of the first thread of the exec image */
+	uintptr_t stack_start; /* of the first thread of the exec image */
 	uintptr_t stack_end;
 	_Atomic uint64_t n_early; /* events that came while there was no slot to count them in */
-	char socket[TA_PATH_BYTES];  /* MEMSIGHT_RECORDING as it was at start; "" without */
+	char socket[TA_PATH_BYTES]; /* MEMSIGHT_RECORDING as it was at start; "" without */
 	char library[TA_PATH_BYTES]; /* our own path, for LD_PRELOAD */
 };
 extern struct ta_image ta_image __attribute__((visibility("hidden")));

@@ -10,8 +10,8 @@
 #include "tracealloc/stack.h"
 #include "tracealloc/stack-bounds.h"
 
-#define STATE_BYTES ((sizeof(struct ta_thread) + TA_PAGE_BYTES - 1) & -(size_t)TA_PAGE_BYTES)
-#define EXIT_ROUNDS 4u /* PTHREAD_DESTRUCTOR_ITERATIONS of POSIX and glibc */
+#define STATE_BYTES    ((sizeof(struct ta_thread) + TA_PAGE_BYTES - 1) & -(size_t)TA_PAGE_BYTES)
+#define EXIT_ROUNDS    4u /* PTHREAD_DESTRUCTOR_ITERATIONS of POSIX and glibc */
 #define FREE_TAG_SHIFT 48
 
 _Thread_local struct ta_tls ta_tls
@@ -179,8 +179,7 @@ void ta_thread_exit(void *pointer)
 		return;
 	if (++ta_tls.rounds < EXIT_ROUNDS && pthread_setspecific(ta_image.key, thread) == 0)
 		return;
-	ta_tls.guard = (uintptr_t)__builtin_frame_address(0);
-	ta_compiler_barrier();
+	ta_hook_guard(__builtin_frame_address(0));
 	end_chain(thread);
 	ta_compiler_barrier();
 	ta_tls.guard = 0;

@@ -9,14 +9,14 @@
 
 #include "schemas/ring.h"
 
-#define TA_TRACE_FRAMES	 RING_MAX_FRAMES
-#define TA_TABLE_SMALL	 256u	     /* entries inside the thread state */
-#define TA_TABLE_MAX	 (1u << 17)  /* entries: 2 MiB for each thread at most */
+#define TA_TRACE_FRAMES RING_MAX_FRAMES
+#define TA_TABLE_SMALL	256u /* entries inside the thread state */
+#define TA_TABLE_MAX	(1u << 17) /* entries: 2 MiB for each thread at most */
 
 /* One frame of a captured stack. */
 struct ta_frame {
 	uintptr_t address; /* of the frame: where the caller's rbp is stored */
-	uintptr_t pc;	   /* return address */
+	uintptr_t pc; /* return address */
 };
 
 /* A captured stack, innermost frame first; node[i] is the id of frame i with all outside it. */
@@ -36,36 +36,39 @@ struct ta_node {
 };
 
 struct ta_thread {
-	struct ring_chunk *chunk;  /* never NULL: without a chunk it is ta_chunk_none */
-	uint64_t pending;	   /* offset | bytes << 32 of the record being written */
-	uint64_t pending_nested;   /* the same for a hook in a signal handler */
+	struct ring_chunk *chunk; /* never NULL: without a chunk it is ta_chunk_none */
+	uint64_t pending; /* offset | bytes << 32 of the record being written */
+	uint64_t pending_nested; /* the same for a hook in a signal handler */
 	const struct ta_trace *last; /* the trace captured last, one of traces[] */
-	uintptr_t stack_start;	   /* bounds of the thread's stack; both 0: not known */
+	uintptr_t stack_start; /* bounds of the thread's stack; both 0: not known */
 	uintptr_t stack_end;
 	struct ta_node *table;
-	uint32_t table_size;	   /* a power of 2 */
+	uint32_t table_size; /* a power of 2 */
 	uint32_t table_used;
-	uint32_t next_id;	   /* of a node; ids are never used twice in a chain */
-	uint32_t stop_node[8];	   /* node of (parent 0, enum trace_stop), 0: not made yet */
+	uint32_t next_id; /* of a node; ids are never used twice in a chain */
+	uint32_t stop_node[8]; /* node of (parent 0, enum trace_stop), 0: not made yet */
 	uint32_t serial;
-	uint32_t sequence;	   /* of the next chunk in the chain */
+	uint32_t sequence; /* of the next chunk in the chain */
 	uint32_t tid;
 	bool is_main;
-	bool announced;		   /* THREAD_START is written */
-	void *null_sink;	   /* RING_FLAG_NULL_SINK: the private chunk */
+	bool announced; /* THREAD_START is written */
+	void *null_sink; /* RING_FLAG_NULL_SINK: the private chunk */
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
 	struct ta_trace traces[2];
 	struct ta_node small_table[TA_TABLE_SMALL];
 };
 
+_Static_assert(sizeof(struct ta_thread) <= 65536, "an idle thread must stay small");
+
 /* Static TLS, initial-exec: must stay within 64 bytes. */
 struct ta_tls {
 	struct ta_thread *thread;
-	uintptr_t guard;	/* frame of the outermost hook that runs, | TA_GUARD_STACK; 0: none */
-	uint32_t seen;		/* the state word for which `thread` is right */
-	uint32_t rounds;	/* of the key destructor */
-	bool ended;		/* the chain is closed: the thread is exiting */
+	uintptr_t guard; /* frame of the outermost hook that runs, | TA_GUARD_STACK; 0: none */
+	uintptr_t guard_pc; /* return address of that hook */
+	uint32_t seen; /* the state word for which `thread` is right */
+	uint32_t rounds; /* of the key destructor */
+	bool ended; /* the chain is closed: the thread is exiting */
 };
 _Static_assert(sizeof(struct ta_tls) <= 64, "static TLS is scarce");
 

@@ -20,8 +20,7 @@ static const struct variant {
 	{ "untraced", { .no_preload = true } },
 	{ "inert", { .is_inert = true } },
 	{ "null sink, no stacks", { .flags = RING_FLAG_NULL_SINK } },
-	{ "null sink, frame pointers",
-	  { .flags = RING_FLAG_NULL_SINK, .stacks = RING_STACKS_FP } },
+	{ "null sink, frame pointers", { .flags = RING_FLAG_NULL_SINK, .stacks = RING_STACKS_FP } },
 	{ "drained, no stacks", { .n_chunks = 1024, .is_discarding = true } },
 	{ "drained, frame pointers",
 	  { .n_chunks = 1024, .is_discarding = true, .stacks = RING_STACKS_FP } },
@@ -53,9 +52,14 @@ static int compare(const void *left, const void *right)
 
 int main(int argc, char **argv)
 {
-	const char *const churn[] = { CHURN, "-n", argc > 1 ? argv[1] : "3000000",
-				      "-t",  argc > 3 ? argv[3] : "1",
-				      "-d",  argc > 4 ? argv[4] : "4", NULL };
+	const char *const churn[] = { CHURN,
+				      "-n",
+				      argc > 1 ? argv[1] : "3000000",
+				      "-t",
+				      argc > 3 ? argv[3] : "1",
+				      "-d",
+				      argc > 4 ? argv[4] : "4",
+				      NULL };
 	unsigned n_rounds = argc > 2 ? (unsigned)atoi(argv[2]) : 7;
 	static double ns[N_VARIANTS][MAX_ROUNDS];
 	uint64_t n_dropped[N_VARIANTS] = { 0 };

@@ -21,10 +21,10 @@
 #include "schemas/recording.h"
 
 #define N_PROCESSES 2048u
-#define must(condition)                                                                         \
-	do {                                                                                    \
-		if (!(condition))                                                               \
-			give_up(#condition);                                                    \
+#define must(condition)                                                                            \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			give_up(#condition);                                                       \
 	} while (0)
 
 /* Benchmarks use this file too, so not Check's assertions: an abort fails a test as well. */
@@ -120,8 +120,8 @@ static void set_environment(const struct collector *c)
 
 	if (c->options->no_preload)
 		return;
-	snprintf(preload, sizeof(preload), "%s%s%s", LIBTRACEALLOC,
-		 c->options->preload ? ":" : "", c->options->preload ? c->options->preload : "");
+	snprintf(preload, sizeof(preload), "%s%s%s", LIBTRACEALLOC, c->options->preload ? ":" : "",
+		 c->options->preload ? c->options->preload : "");
 	setenv("LD_PRELOAD", preload, 1);
 	if (!c->options->is_inert)
 		setenv(RECORDING_ENV_SOCKET, c->path, 1);
@@ -290,8 +290,8 @@ static int compare_chunks(const void *left, const void *right)
 }
 
 static const uint8_t fixed_slots[TRACE_OP_COUNT] = {
-	[TRACE_OP_ALLOC] = 1, [TRACE_OP_FREE] = 1,   [TRACE_OP_REALLOC] = 2,
-	[TRACE_OP_MMAP] = 2,  [TRACE_OP_MUNMAP] = 1, [TRACE_OP_MREMAP] = 2,
+	[TRACE_OP_ALLOC] = 1, [TRACE_OP_FREE] = 1,	   [TRACE_OP_REALLOC] = 2,
+	[TRACE_OP_MMAP] = 2,  [TRACE_OP_MUNMAP] = 1,	   [TRACE_OP_MREMAP] = 2,
 	[TRACE_OP_NODE] = 1,  [TRACE_OP_THREAD_START] = 3, [TRACE_OP_THREAD_END] = 1,
 };
 
@@ -360,8 +360,9 @@ static void parse_chunk(struct mini_run *run, const struct ring_chunk *chunk)
 	uint64_t end = chunk->reserved;
 	uint64_t offset = offsetof(struct ring_chunk, records);
 
-	run->n_bad += end > RING_CHUNK_BYTES || chunk->process_generation != 7 *
-		(run->processes[chunk->process_slot].birth == RING_BIRTH_EXEC);
+	run->n_bad += end > RING_CHUNK_BYTES ||
+		      chunk->process_generation !=
+			      7 * (run->processes[chunk->process_slot].birth == RING_BIRTH_EXEC);
 	while (offset < end && offset < RING_CHUNK_BYTES) {
 		const uint8_t *at = (const uint8_t *)chunk + offset;
 		uint64_t head = ((const struct ring_record *)at)->head;
@@ -448,8 +449,7 @@ void mini_finish(struct mini_run *run)
 	munmap(run->pool, run->pool_bytes);
 }
 
-size_t mini_count(const struct mini_run *run, uint32_t slot, enum trace_op op,
-		  enum trace_call call)
+size_t mini_count(const struct mini_run *run, uint32_t slot, enum trace_op op, enum trace_call call)
 {
 	size_t n = 0;
 

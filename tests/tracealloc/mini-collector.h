@@ -13,22 +13,22 @@
 #include "schemas/trace-format.h"
 
 struct mini_options {
-	uint32_t n_chunks;   /* 0: 64 */
-	uint32_t events;     /* 0: heap and mmap */
-	uint32_t flags;	     /* RING_FLAG_* */
-	uint32_t stacks;     /* enum ring_stacks */
+	uint32_t n_chunks; /* 0: 64 */
+	uint32_t events; /* 0: heap and mmap */
+	uint32_t flags; /* RING_FLAG_* */
+	uint32_t stacks; /* enum ring_stacks */
 	uint32_t max_frames; /* 0: RING_MAX_FRAMES */
 	uint64_t min_bytes;
-	bool is_stopped;     /* says hello, then never drains and never moves */
-	bool is_discarding;  /* drains, keeps nothing */
-	bool is_abstract;    /* listens at the abstract name only */
-	bool no_preload;     /* runs the program as it is: nothing of ours in its environment */
-	bool is_inert;	     /* preloads our library, without a recording to find */
-	bool is_mute;	     /* accepts connections and never answers */
-	uint32_t verdict;    /* enum recording_verdict to answer with */
-	uid_t uid;	     /* run the program as this user; 0: as the test */
+	bool is_stopped; /* says hello, then never drains and never moves */
+	bool is_discarding; /* drains, keeps nothing */
+	bool is_abstract; /* listens at the abstract name only */
+	bool no_preload; /* runs the program as it is: nothing of ours in its environment */
+	bool is_inert; /* preloads our library, without a recording to find */
+	bool is_mute; /* accepts connections and never answers */
+	uint32_t verdict; /* enum recording_verdict to answer with */
+	uid_t uid; /* run the program as this user; 0: as the test */
 	const char *preload; /* of the user, behind ours in LD_PRELOAD */
-	const char *set;     /* one more NAME=VALUE */
+	const char *set; /* one more NAME=VALUE */
 };
 
 /* One record of a thread's chain, in the chain's order. */
@@ -42,14 +42,14 @@ struct mini_event {
 	uint32_t stack_id;
 	uint64_t ticks;
 	uint64_t address; /* NODE: pc; MODULE: start */
-	uint64_t size;	  /* NODE: parent; MODULE: end */
+	uint64_t size; /* NODE: parent; MODULE: end */
 	uint64_t old_address;
 	uint64_t begin_ticks;
 	uint64_t old_size;
 	uint64_t detail;
 	const struct ring_thread_start *start; /* THREAD_START */
-	const struct ring_module *module;      /* MODULE, MODULE_UNLOAD */
-	const char *path;		       /* MODULE, EXEC; else "" */
+	const struct ring_module *module; /* MODULE, MODULE_UNLOAD */
+	const char *path; /* MODULE, EXEC; else "" */
 };
 
 struct mini_run {
@@ -60,11 +60,11 @@ struct mini_run {
 	struct ring_process *processes; /* as they were at the end */
 	uint32_t n_processes;
 	size_t n_uncommitted; /* chains that end in a record that was never committed */
-	size_t n_bad;	      /* records against the contract */
+	size_t n_bad; /* records against the contract */
 	size_t n_chunks_seen;
 	size_t max_chunks_owned;
 	struct ring_chunk **chunks; /* copies */
-	uint32_t *node_index;	    /* hash: event number + 1 of the NODE events */
+	uint32_t *node_index; /* hash: event number + 1 of the NODE events */
 	size_t node_index_size;
 	void *pool;
 	size_t pool_bytes;

@@ -1,8 +1,10 @@
 /*
  * Stands below our library in LD_PRELOAD: an allocator that signal handlers may call (it only ever
- * adds to a counter), and a malloc that raises a signal for some sizes.
+ * adds to a counter), and a malloc that for some sizes raises
+ * a signal, or is a point of cancellation.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -12,6 +14,7 @@
 
 #define SHIM_RAISE_MALLOC  9999
 #define SHIM_RAISE_REALLOC 9998
+#define SHIM_CANCEL_MALLOC 9997
 #define AREA_BYTES	   (UINT64_C(1) << 36) /* of address space; pages come on demand */
 
 void *memalign(size_t alignment, size_t size);
@@ -27,8 +30,8 @@ static uint8_t *get_area(void)
 
 	if (found)
 		return found;
-	found = mmap(NULL, AREA_BYTES, 3 /* read, write */, 0x4022 /* private, anonymous, noreserve */,
-		     -1, 0);
+	found = mmap(NULL, AREA_BYTES, 3 /* read, write */,
+		     0x4022 /* private, anonymous, noreserve */, -1, 0);
 	if (!atomic_compare_exchange_strong(&area, &none, found))
 		return none;
 	return found;
@@ -52,6 +55,8 @@ void *malloc(size_t size)
 {
 	if (size == SHIM_RAISE_MALLOC)
 		raise(SIGUSR1);
+	if (size == SHIM_CANCEL_MALLOC)
+		pthread_testcancel();
 	return take(16, size);
 }
 

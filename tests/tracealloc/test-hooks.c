@@ -1,8 +1,11 @@
 /* What the hooks record of programs whose calls are known. */
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "mini-collector.h"
 
@@ -204,7 +207,8 @@ END_TEST
 START_TEST(blocks_of_no_bytes_are_blocks)
 {
 	trace_as(_i, "zero");
-	ck_assert_uint_eq(mini_find(&run, TRACE_OP_ALLOC, 0, 0)->address, mini_value(&run, "empty"));
+	ck_assert_uint_eq(mini_find(&run, TRACE_OP_ALLOC, 0, 0)->address,
+			  mini_value(&run, "empty"));
 	ck_assert_uint_eq(mini_find(&run, TRACE_OP_REALLOC, 0, 0)->address,
 			  mini_value(&run, "empty_too"));
 }
@@ -283,7 +287,8 @@ START_TEST(ten_thousand_threads_need_the_memory_of_one)
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_START, 0), 10001);
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_END, 0), 10000);
 	/* The pool's own pages count as resident when they are touched: 64 chunks at most. */
-	ck_assert_int_le((int64_t)mini_value(&run, "grown"), 64 * (int64_t)RING_CHUNK_BYTES + (1 << 20));
+	ck_assert_int_le((int64_t)mini_value(&run, "grown"),
+			 64 * (int64_t)RING_CHUNK_BYTES + (1 << 20));
 }
 END_TEST
 
@@ -348,6 +353,50 @@ START_TEST(hooks_that_are_switched_off_record_nothing)
 }
 END_TEST
 
+static const struct {
+	const char *name;
+	int signal; /* that ends it; 0: it exits with 0 */
+} ends[] = {
+	{ "exit", 0 },	       { "quick_exit", 0 },    { "_exit", 0 },	     { "abort", SIGABRT },
+	{ "killed", SIGKILL }, { "crashed", SIGSEGV }, { "main-thread", 0 },
+};
+
+START_TEST(what_was_recorded_survives_every_end)
+{
+	const char *const argv[] = { VICTIM_BASIC, ends[_i].name, NULL };
+	struct mini_options options = { .stacks = RING_STACKS_FP };
+
+	mini_run(&options, argv, &run);
+	ck_assert_int_eq(WIFSIGNALED(run.status) ? WTERMSIG(run.status) : 0, ends[_i].signal);
+	ck_assert(ends[_i].signal || WEXITSTATUS(run.status) == 0);
+	ck_assert_uint_eq(run.n_bad, 0);
+	ck_assert_uint_eq(run.n_uncommitted, 0);
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 555), 10);
+	ck_assert_uint_ge(mini_count(&run, ALL, TRACE_OP_FREE, 0), 10);
+	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_END, 0),
+			  strcmp(ends[_i].name, "main-thread") == 0);
+}
+END_TEST
+
+START_TEST(a_program_that_may_only_allocate_is_not_hurt)
+{
+	trace_with((struct mini_options){ .stacks = RING_STACKS_FP }, "filtered");
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 666), 5000);
+	ck_assert_uint_gt(run.n_chunks_seen, 4);
+}
+END_TEST
+
+START_TEST(no_file_descriptor_is_kept)
+{
+	uint64_t open_files;
+
+	trace_with((struct mini_options){ .no_preload = true }, "files");
+	open_files = mini_value(&run, "files");
+	trace_as(_i, "files");
+	ck_assert_uint_eq(mini_value(&run, "files"), open_files);
+}
+END_TEST
+
 static Suite *hooks_suite(void)
 {
 	Suite *suite = suite_create("hooks");
@@ -375,6 +424,10 @@ static Suite *hooks_suite(void)
 	tcase_add_test(once, a_stopped_collector_costs_at_most_ten_milliseconds);
 	tcase_add_test(once, blocks_below_the_minimum_are_counted_only);
 	tcase_add_test(once, hooks_that_are_switched_off_record_nothing);
+	tcase_add_loop_test(once, what_was_recorded_survives_every_end, 0,
+			    sizeof(ends) / sizeof(*ends));
+	tcase_add_test(once, a_program_that_may_only_allocate_is_not_hurt);
+	tcase_add_loop_test(users_case, no_file_descriptor_is_kept, 0, n);
 	suite_add_tcase(suite, users_case);
 	suite_add_tcase(suite, once);
 	return suite;

@@ -100,6 +100,34 @@ START_TEST(a_jump_out_of_a_hook_does_not_leave_the_guard_set)
 }
 END_TEST
 
+START_TEST(a_jump_is_noticed_by_calls_from_further_down)
+{
+	trace((struct mini_options){ .preload = SHIM }, "jumps-then-deeper");
+	ck_assert_uint_eq(lost(), 0);
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 3103), 5000);
+	ck_assert_uint_eq(mini_count(&run, 0, TRACE_OP_FREE, 0), 5000);
+	for (size_t i = 0; i < run.n_events; i++)
+		ck_assert(!run.events[i].flags || run.events[i].op == TRACE_OP_MMAP);
+}
+END_TEST
+
+START_TEST(cancellation_unwinds_through_a_hook)
+{
+	const struct mini_event *last = NULL;
+
+	trace((struct mini_options){ .preload = SHIM }, "cancelled");
+	ck_assert_uint_eq(mini_value(&run, "cancelled"), 1);
+	ck_assert_uint_eq(lost(), 0);
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 9997), 0);
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 3104), 1);
+	ck_assert_uint_eq(mini_find(&run, TRACE_OP_ALLOC, 3104, 0)->flags, 0);
+	for (size_t i = 0; i < run.n_events; i++)
+		if (run.events[i].thread == 1)
+			last = &run.events[i];
+	ck_assert_uint_eq(last->op, TRACE_OP_THREAD_END);
+}
+END_TEST
+
 START_TEST(allocations_inside_dlsym_are_served_and_can_be_given_back)
 {
 	trace((struct mini_options){ .preload = SHIM_DLSYM }, "early");
@@ -118,6 +146,8 @@ static Suite *signal_suite(void)
 	tcase_add_test(tests, a_handler_that_maps_tears_nothing);
 	tcase_add_test(tests, a_handler_that_mallocs_tears_nothing);
 	tcase_add_test(tests, a_jump_out_of_a_hook_does_not_leave_the_guard_set);
+	tcase_add_test(tests, a_jump_is_noticed_by_calls_from_further_down);
+	tcase_add_test(tests, cancellation_unwinds_through_a_hook);
 	tcase_add_test(tests, allocations_inside_dlsym_are_served_and_can_be_given_back);
 	suite_add_tcase(suite, tests);
 	return suite;

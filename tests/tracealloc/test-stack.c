@@ -190,8 +190,9 @@ static Suite *stack_suite(void)
 	tcase_set_timeout(tests, 120);
 	tcase_add_test(tests, a_stack_of_frame_pointers_is_whole_and_exact);
 	tcase_add_test(tests, a_threads_stack_is_whole_and_exact);
-	tcase_add_test(tests,
-		       without_frame_pointers_the_caller_is_exact_and_the_rest_is_said_to_be_missing);
+	tcase_add_test(
+		tests,
+		without_frame_pointers_the_caller_is_exact_and_the_rest_is_said_to_be_missing);
 	tcase_add_test(tests, two_callers_have_two_stacks);
 	tcase_add_test(tests, a_node_is_written_once);
 	tcase_add_test(tests, a_stack_that_is_too_deep_says_so);

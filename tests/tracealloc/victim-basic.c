@@ -1,11 +1,17 @@
 /* Small programs with known truth, one for each name in the table. Built with -fno-builtin. */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "victim.h"
@@ -131,8 +137,8 @@ static int keeps_errno(void)
 /* Maps with known pages. */
 static int maps(void)
 {
-	char *first = mmap(NULL, 3 * 4096 + 1, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *first = mmap(NULL, 3 * 4096 + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
 	char *second = mmap64(NULL, 8192, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	char *moved = mremap(first, 4 * 4096, 64 * 4096, MREMAP_MAYMOVE);
 
@@ -251,14 +257,115 @@ static int small_and_large(void)
 	return 0;
 }
 
+/* Ten pairs of 555 bytes, and then the end that the name says. */
+static void ten(void)
+{
+	for (int i = 0; i < 10; i++)
+		free(malloc(555));
+}
+
+static int end_exit(void)
+{
+	ten();
+	exit(0);
+}
+
+static int end_quick_exit(void)
+{
+	ten();
+	quick_exit(0);
+}
+
+static int end_at_once(void)
+{
+	ten();
+	_exit(0);
+}
+
+static int end_abort(void)
+{
+	ten();
+	abort();
+}
+
+static int end_killed(void)
+{
+	ten();
+	return kill(getpid(), SIGKILL);
+}
+
+static int end_crashed(void)
+{
+	ten();
+	return *(volatile int *)8;
+}
+
+static int end_main_thread(void)
+{
+	ten();
+	pthread_exit(NULL);
+}
+
+/* From here on nothing but reading, writing, ending and what the allocator itself needs. */
+static int filtered(void)
+{
+	static const int allowed[] = { SYS_read, SYS_write, SYS_exit,	SYS_exit_group,
+				       SYS_brk,	 SYS_mmap,  SYS_munmap, SYS_futex };
+	struct sock_filter filter[2 + 2 * 8];
+	struct sock_fprog program = { .filter = filter };
+
+	free(malloc(1)); /* the first of all asks for random numbers */
+	filter[program.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+							     offsetof(struct seccomp_data, nr));
+	for (int i = 0; i < 8; i++) {
+		filter[program.len++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+								     (unsigned)allowed[i], 0, 1);
+		filter[program.len++] =
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	filter[program.len++] =
+		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program))
+		return 1;
+	for (int i = 0; i < 5000; i++)
+		free(malloc(666));
+	return 0;
+}
+
+/* Which files are open. */
+static int files(void)
+{
+	uint64_t open_files = 0;
+
+	for (int i = 0; i < 64; i++)
+		open_files |= (uint64_t)(fcntl(i, F_GETFD) >= 0) << i;
+	say("files", open_files);
+	return 0;
+}
+
 static const struct program programs[] = {
-	{ "hundred", hundred },	      { "other-thread", other_thread },
-	{ "family", family },	      { "failures", failures },
-	{ "zero", zero },	      { "keeps-errno", keeps_errno },
-	{ "maps", maps },	      { "large", large },
-	{ "destructor", destructor }, { "many-threads", many_threads },
-	{ "storm", storm },	      { "flood", flood },
+	{ "hundred", hundred },
+	{ "other-thread", other_thread },
+	{ "family", family },
+	{ "failures", failures },
+	{ "zero", zero },
+	{ "keeps-errno", keeps_errno },
+	{ "maps", maps },
+	{ "large", large },
+	{ "destructor", destructor },
+	{ "many-threads", many_threads },
+	{ "storm", storm },
+	{ "flood", flood },
 	{ "small-and-large", small_and_large },
+	{ "exit", end_exit },
+	{ "quick_exit", end_quick_exit },
+	{ "_exit", end_at_once },
+	{ "abort", end_abort },
+	{ "killed", end_killed },
+	{ "crashed", end_crashed },
+	{ "main-thread", end_main_thread },
+	{ "filtered", filtered },
+	{ "files", files },
 	{ NULL, NULL },
 };
 

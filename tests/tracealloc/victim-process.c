@@ -10,7 +10,7 @@
 
 static const char *self;
 
-#define ARGUMENTS  "victim", "child"
+#define ARGUMENTS "victim", "child"
 static char *const arguments[] = { ARGUMENTS, NULL };
 static char *const clean[] = { NULL };
 static char *const own_preload[] = { "LD_PRELOAD=" SHIM, "OTHER=1", NULL };

@@ -1,4 +1,5 @@
 /* Programs whose signal handlers call hooks, or jump out of them. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -105,6 +106,58 @@ static int jumps(void)
 	return 0;
 }
 
+static __attribute__((noinline)) void deeper(unsigned depth)
+{
+	volatile char area[256];
+
+	memset((char *)area, 0x11, sizeof(area));
+	if (depth)
+		deeper(depth - 1);
+	else
+		free(malloc(3103));
+	__asm__ volatile("" : : : "memory");
+}
+
+/* After a jump out of malloc every other call comes from further down than that one. */
+static int jumps_then_deeper(void)
+{
+	struct sigaction action = { .sa_handler = jump, .sa_flags = SA_NODEFER };
+
+	sigaction(SIGUSR1, &action, NULL);
+	if (!sigsetjmp(back, 1))
+		free(malloc(9999));
+	for (int i = 0; i < 5000; i++)
+		deeper(20);
+	return 0;
+}
+
+static void clean_up(void *unused)
+{
+	(void)unused;
+	free(malloc(3104));
+}
+
+static void *be_cancelled(void *unused)
+{
+	pthread_cleanup_push(clean_up, NULL);
+	pthread_cancel(pthread_self());
+	free(malloc(9997));
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+/* A thread that is cancelled inside malloc: unwinding goes through the hook (shim.c). */
+static int cancelled(void)
+{
+	pthread_t thread;
+	void *result;
+
+	pthread_create(&thread, NULL, be_cancelled, NULL);
+	pthread_join(thread, &result);
+	say("cancelled", result == PTHREAD_CANCELED);
+	return 0;
+}
+
 extern void *shim_early __attribute__((weak));
 extern void *shim_early_realloc __attribute__((weak));
 
@@ -129,7 +182,13 @@ static int early(void)
 }
 
 static const struct program programs[] = {
-	{ "maps", maps }, { "mallocs", mallocs }, { "jumps", jumps }, { "early", early }, { NULL, NULL },
+	{ "maps", maps },
+	{ "mallocs", mallocs },
+	{ "jumps", jumps },
+	{ "jumps-then-deeper", jumps_then_deeper },
+	{ "cancelled", cancelled },
+	{ "early", early },
+	{ NULL, NULL },
 };
 
 int main(int argc, char **argv)

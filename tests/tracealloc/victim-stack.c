@@ -18,15 +18,14 @@
  * malloc(size), and the address that it returns to. The caller must make other calls too, so that
  * its stack is aligned here.
  */
-#define malloc_at(size, pc)                                                                     \
-	({                                                                                      \
-		void *block_;                                                                   \
-		__asm__ volatile("leaq 1f(%%rip), %%rbx\n\tcall malloc@PLT\n1:"                 \
-				 : "=a"(block_), "=&b"(pc)                                      \
-				 : "D"((size_t)(size))                                          \
-				 : "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory",     \
-				   "cc");                                                       \
-		block_;                                                                         \
+#define malloc_at(size, pc)                                                                        \
+	({                                                                                         \
+		void *block_;                                                                      \
+		__asm__ volatile("leaq 1f(%%rip), %%rbx\n\tcall malloc@PLT\n1:"                    \
+				 : "=a"(block_), "=&b"(pc)                                         \
+				 : "D"((size_t)(size))                                             \
+				 : "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc"); \
+		block_;                                                                            \
 	})
 
 static void say_return(const char *name, const void *address)
@@ -194,9 +193,21 @@ static int data_in_rbp(void)
 	uint64_t fake[8] __attribute__((aligned(16))) = { 0 };
 	uintptr_t here = (uintptr_t)fake;
 	const uintptr_t values[] = {
-		0,	 1,	     8,		 16,		  ~UINT64_C(0), ~UINT64_C(15), 1u << 31,
-		here,	 here + 1,   here + 8,	 here - 65536,	  0x7fffffffeff0,
-		(uintptr_t)data_in_rbp, (uintptr_t)&main_context, 0x4141414141414140,
+		0,
+		1,
+		8,
+		16,
+		~UINT64_C(0),
+		~UINT64_C(15),
+		1u << 31,
+		here,
+		here + 1,
+		here + 8,
+		here - 65536,
+		0x7fffffffeff0,
+		(uintptr_t)data_in_rbp,
+		(uintptr_t)&main_context,
+		0x4141414141414140,
 	};
 
 	fake[0] = here + 16;

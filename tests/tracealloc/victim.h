@@ -24,7 +24,8 @@ static inline void say(const char *name, uint64_t value)
 }
 
 /* A frame of its own in call stacks. */
-static __attribute__((noinline, unused)) int run_program(const struct program *programs, int argc, char **argv)
+static __attribute__((noinline, unused)) int run_program(const struct program *programs, int argc,
+							 char **argv)
 {
 	for (; argc > 1 && programs->name; programs++)
 		if (strcmp(programs->name, argv[1]) == 0)
