@@ -229,8 +229,8 @@ static void print_result(const char *name, const struct result *result, uint64_t
 	       name, (double)result->n_windows * 1e3 / (double)result->ns,
 	       (double)result->ns / (double)result->n_instructions,
 	       (double)result->n_instructions / (double)result->n_windows, n_decoded);
-	printf("           ends: loop %.1f limit %.1f branch %.1f target %.1f return %.1f kernel %.1f "
-	       "no code %.1f other %.1f %%\n",
+	printf("           ends: loop %.1f limit %.1f branch %.1f target %.1f return %.1f "
+	       "kernel %.1f no code %.1f other %.1f %%\n",
 	       (double)result->ends[DECODE_END_LOOP] / n,
 	       (double)result->ends[DECODE_END_LIMIT] / n,
 	       (double)result->ends[DECODE_END_UNKNOWN_BRANCH] / n,

@@ -125,7 +125,7 @@ struct decoder;
 
 /*
  * Make a decoder for programs of machine (ELF e_machine). It keeps up to cache_entries decoded
- * instructions (0: DECODE_CACHE_ENTRIES; about 144 bytes each, rounded up to a power of two).
+ * instructions (0: DECODE_CACHE_ENTRIES; about 104 bytes each, rounded up to a power of two).
  * The caller destroys *ret_decoder. Returns 0, -EOPNOTSUPP for other machines, -EINVAL without a
  * code callback, or -ENOMEM.
  */
@@ -186,6 +186,7 @@ struct decode_charge {
  * Writes the share of each access. An unresolved access keeps its share (to be imputed, or shown
  * as unresolved), so nothing is lost. The shares are of time, never of access counts. Measured
  * where counts are known (prototype, ten loops): a closed loop has the exact mix of accesses (0 to
- * 0.1 points off); the look-ahead was 0.5 to 4 points off, 28 where most operands are loaded pointers.
+ * 0.1 points off); the look-ahead was 0.5 to 4 points off, 28 where most operands are loaded
+ * pointers.
  */
 void decode_charge(struct decode_window *window, struct decode_charge *ret_charge);

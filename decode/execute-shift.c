@@ -88,7 +88,7 @@ static void set_shift_flags(struct machine *machine, const struct shift *shift, 
 			  value_unite(value_move_bit(shift->carry, 0, 0), overflow));
 }
 
-/* Read the count in operand n; returns false, with everything written unknown, if it is not known. */
+/* Read the count in operand n. False if it is not known: all that is written is then unknown. */
 static bool read_count(struct machine *machine, const struct instruction *instruction, unsigned n,
 		       unsigned *ret_count)
 {

@@ -19,22 +19,23 @@ struct value decode_condition(const struct machine *machine, unsigned condition)
 struct value decode_result_flags(struct value result, unsigned width);
 
 /* Each of them is decode_execute_NAME(machine, instruction), an execute_function. */
-#define EXECUTE_ARITHMETIC(X)                                                                      \
+/* clang-format off */
+#define EXECUTE_ARITHMETIC(X) \
 	X(add) X(adc) X(sub) X(sbb) X(cmp) X(inc) X(dec) X(neg) X(xadd) X(cmpxchg)
-#define EXECUTE_LOGIC(X)                                                                           \
+#define EXECUTE_LOGIC(X) \
 	X(and) X(or) X(xor) X(not) X(test) X(andn) X(bt) X(bts) X(btr) X(btc) X(bswap)
-#define EXECUTE_COUNT(X)    X(bsf) X(bsr) X(tzcnt) X(lzcnt) X(popcnt)
+#define EXECUTE_COUNT(X) X(bsf) X(bsr) X(tzcnt) X(lzcnt) X(popcnt)
 #define EXECUTE_MULTIPLY(X) X(imul) X(mul) X(mulx) X(div) X(idiv)
-#define EXECUTE_SHIFT(X)                                                                           \
+#define EXECUTE_SHIFT(X) \
 	X(shl) X(shr) X(sar) X(rol) X(ror) X(shld) X(shrd) X(shlx) X(shrx) X(sarx) X(rorx)
-#define EXECUTE_MOVE(X)                                                                            \
-	X(nop)                                                                                     \
-	X(mov)                                                                                     \
-	X(movsx) X(lea) X(xchg) X(cmovcc) X(setcc) X(widen) X(widen_pair) X(clc) X(stc) X(cmc)     \
-		X(cld) X(std) X(lahf) X(sahf) X(segment)
-#define EXECUTE_STACK(X)  X(push) X(pop) X(pushf) X(popf) X(leave) X(elsewhere) X(skip)
+#define EXECUTE_MOVE(X) \
+	X(nop) X(mov) X(movsx) X(lea) X(xchg) X(cmovcc) X(setcc) X(widen) X(widen_pair) \
+	X(clc) X(stc) X(cmc) X(cld) X(std) X(lahf) X(sahf) X(segment)
+#define EXECUTE_STACK(X) X(push) X(pop) X(pushf) X(popf) X(leave) X(elsewhere) X(skip)
 #define EXECUTE_STRING(X) X(movs) X(stos) X(lods) X(scas) X(cmps) X(string32)
-#define EXECUTE_FLOW(X)	  X(jump) X(jcc) X(jrcxz) X(loop) X(call) X(ret) X(unclear) X(syscall) X(trap)
+#define EXECUTE_FLOW(X) \
+	X(jump) X(jcc) X(jrcxz) X(loop) X(call) X(ret) X(unclear) X(syscall) X(trap)
+/* clang-format on */
 
 #define EXECUTE_DECLARE(name)                                                                      \
 	void decode_execute_##name(struct machine *machine, const struct instruction *instruction);

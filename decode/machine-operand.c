@@ -47,7 +47,7 @@ struct value decode_machine_address(const struct machine *machine,
 		value_certain(base, index, value_exact(0)),
 	};
 
-	/* Scaling moves unknown bits up only: the bits below the lowest unknown one stay certain. */
+	/* Scaling moves unknown bits up only: those below the lowest one stay certain. */
 	address.bits &= address.known;
 	if (operand->flags & special)
 		address = adjust_address(machine, instruction, operand, address);

@@ -135,7 +135,7 @@ static void store_word(struct machine *machine, uint64_t address, struct value v
 			       mask);
 		return;
 	}
-	/* A word pushed out by another is unknown again: only constant data is read from outside. */
+	/* A word pushed out by another is unknown again: outside there is only constant data. */
 	if (!(machine->words_used & bit) || word->address != address ||
 	    !(machine->words_stable & bit))
 		*word = (struct machine_word){ address, value_unknown() };

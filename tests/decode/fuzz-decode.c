@@ -2,7 +2,8 @@
  * Fuzz target of decode/: any code, registers and stack. An input is 18 registers of one byte
  * each (bit 7: spread over 64 bits, else a small offset from the code or the stack), flags, then
  * 64 bytes of stack, then code. Also replayed as an ordinary test (test-decode-fuzz.c):
- *	clang -fsanitize=fuzzer,address,undefined -I. -D_GNU_SOURCE tests/decode/fuzz-decode.c decode/[a-z]*.c -lZydis
+ *	clang -fsanitize=fuzzer,address,undefined -I. -D_GNU_SOURCE tests/decode/fuzz-decode.c \
+ *		decode/[a-z]*.c -lZydis
  */
 #include "tests/decode/fuzz-decode.h"
 

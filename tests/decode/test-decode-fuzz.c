@@ -1,4 +1,4 @@
-/* The fuzz target as an ordinary test: its corpus (the files named as arguments), then random input. */
+/* The fuzz target as a test: its corpus (the files named as arguments), then random input. */
 #include "tests/decode/fuzz-decode.h"
 
 #include <check.h>

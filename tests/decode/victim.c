@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #define N    64
-#define keep __attribute__((noinline, noclone))
+#define keep __attribute__((noinline))
 
 /* Keeps the compiler from seeing through memory (and from making a memcpy of a loop). */
 #define barrier() __asm__ volatile("" ::: "memory")
@@ -133,12 +133,12 @@ static void gather(void)
 
 static void strings(void)
 {
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < 2 * N; i++) {
 		void *to = target, *from = source;
-		size_t n = 8 + (size_t)i;
+		size_t n = (size_t)i % 16;
 
 		__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n)::"memory");
-		numbers[i] = i;
+		numbers[i % N] = i;
 	}
 }
 
