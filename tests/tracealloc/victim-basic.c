@@ -70,7 +70,7 @@ static int family(void)
 static int failures(void)
 {
 	volatile size_t huge = SIZE_MAX / 2;
-	void *kept = malloc(5001);
+	void *volatile kept = malloc(5001); /* volatile: it outlives failed calls */
 	void *moved;
 	void *untouched = &untouched;
 	void *volatile nothing = NULL;

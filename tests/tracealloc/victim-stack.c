@@ -9,7 +9,7 @@
 
 #include "victim.h"
 
-#define distinct __attribute__((noinline, noclone))
+#define distinct __attribute__((noinline))
 
 /* Keeps a call from being the last thing that a function does, which would make it a jump. */
 #define keep_frame() __asm__ volatile("" : : : "memory")
