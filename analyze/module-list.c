@@ -38,6 +38,16 @@ static size_t count_up_to(const struct module_list *list, uint64_t address)
 	return low;
 }
 
+void module_list_settle(struct module_list *list)
+{
+	uint64_t max_end = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		max_end = list->items[i].end > max_end ? list->items[i].end : max_end;
+		list->max_ends[i] = max_end;
+	}
+}
+
 struct module *module_list_add(struct module_list *list, const struct module *module)
 {
 	if (grow_array(&list->items, list->n, &list->n_allocated, sizeof(*list->items)) < 0 ||
@@ -53,11 +63,7 @@ struct module *module_list_add(struct module_list *list, const struct module *mo
 	list->items[at] = *module;
 	list->items[at].order = list->n_told++;
 	list->n++;
-	for (size_t i = at; i < list->n; i++) {
-		uint64_t before = i ? list->max_ends[i - 1] : 0;
-
-		list->max_ends[i] = list->items[i].end > before ? list->items[i].end : before;
-	}
+	module_list_settle(list);
 	return &list->items[at];
 }
 
@@ -77,18 +83,6 @@ struct module *module_list_find(struct module_list *list, uint64_t address, int6
 			list->last = i - 1;
 			return &list->items[i - 1];
 		}
-	}
-	return NULL;
-}
-
-struct module *module_list_same(const struct module_list *list, uint64_t start, uint64_t end,
-				int64_t time_ns)
-{
-	for (size_t i = count_up_to(list, start); i > 0 && list->items[i - 1].start == start; i--) {
-		struct module *module = &list->items[i - 1];
-
-		if (module->end == end && time_ns < module->unload_ns)
-			return module;
 	}
 	return NULL;
 }

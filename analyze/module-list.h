@@ -43,9 +43,8 @@ struct module *module_list_add(struct module_list *list, const struct module *mo
 /* The module that holds address at a time, or NULL. */
 struct module *module_list_find(struct module_list *list, uint64_t address, int64_t time_ns);
 
-/* The module with these bounds that is loaded at time_ns or is told for later, or NULL. */
-struct module *module_list_same(const struct module_list *list, uint64_t start, uint64_t end,
-				int64_t time_ns);
+/* A module's bounds have changed, not its start: find addresses in it again. */
+void module_list_settle(struct module_list *list);
 
 /* Write the table module. Returns 0 or a negative errno. */
 int modules_write_all(struct tasks *tasks, sqlite3 *db, int64_t run_id);

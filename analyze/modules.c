@@ -106,6 +106,45 @@ static struct module_list *whole_list(struct modules *modules, uint32_t number)
 	return list && !list->is_broken ? list : NULL;
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/*
+ * Announce a module that an executable map told before, or that is announced again. A map that
+ * begins elsewhere (of a file that could not be read) is void.
+ */
+static bool announce_known(struct modules *modules, struct module_list *list,
+			   const struct trace_module *record, struct object *object,
+			   int64_t time_ns)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		struct module *known = &list->items[i];
+
+		if (known->start >= record->end || record->start >= known->end ||
+		    known->unload_ns <= time_ns || known->load_ns > time_ns ||
+		    (known->object != object &&
+		     strcmp(base_name(known->object->path), base_name(object->path)) != 0))
+			continue;
+		modules->n_changes++;
+		if (known->start != record->start) {
+			known->unload_ns = known->load_ns;
+			continue;
+		}
+		known->object = object;
+		known->bias = record->bias;
+		known->end = record->end;
+		known->is_announced = true;
+		known->announce_ns = time_ns < known->announce_ns ? time_ns : known->announce_ns;
+		module_list_settle(list);
+		return true;
+	}
+	return false;
+}
+
 int modules_load(struct modules *modules, const struct trace_module *record, int64_t time_ns)
 {
 	struct task_process *process = tasks_process(modules->tasks, record->process_id);
@@ -125,17 +164,8 @@ int modules_load(struct modules *modules, const struct trace_module *record, int
 	if (!list || !object)
 		return -ENOMEM;
 
-	/* Told by an executable map before, or announced again. */
-	struct module *known = module_list_same(list, record->start, record->end, time_ns);
-	if (known && (known->object == object || strcmp(known->object->path, object->path) == 0)) {
-		modules->n_changes += known->object != object;
-		known->object = object;
-		known->bias = record->bias;
-		known->is_announced = true;
-		known->announce_ns = time_ns < known->announce_ns ? time_ns : known->announce_ns;
-		known->load_ns = time_ns < known->load_ns ? time_ns : known->load_ns;
+	if (announce_known(modules, list, record, object, time_ns))
 		return 0;
-	}
 
 	const struct module module = {
 		.object = object,
@@ -192,10 +222,16 @@ static bool is_file(const struct module_map *map)
 	return map->path_bytes > 1 && map->path[0] == '/' && map->path[1] != '/';
 }
 
+/* By build-id where both tell it; else by base name: /lib may be a link to /usr/lib. */
 static bool is_same_file(const struct module *module, const struct module_map *map)
 {
-	return strlen(module->object->path) == map->path_bytes &&
-	       memcmp(module->object->path, map->path, map->path_bytes) == 0;
+	const char *name = base_name(module->object->path);
+	size_t n = strlen(name);
+
+	if (module->object->build_id && map->build_id_bytes)
+		return object_has_build_id(module->object, map->build_id, map->build_id_bytes);
+	return n <= map->path_bytes && memcmp(name, map->path + map->path_bytes - n, n) == 0 &&
+	       (n == map->path_bytes || map->path[map->path_bytes - n - 1] == '/');
 }
 
 /* What lay under the map is gone: other files under a file, and what anonymous memory covers whole. */

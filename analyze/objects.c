@@ -117,6 +117,15 @@ struct object *objects_get_named(struct objects *objects, const char *name, cons
 	return get(objects, name, path, strlen(path));
 }
 
+bool object_has_build_id(const struct object *object, const uint8_t *build_id, size_t n_bytes)
+{
+	char *text = object_file_hex(build_id, n_bytes);
+	bool is_same = text && object->build_id && strcmp(text, object->build_id) == 0;
+
+	free(text);
+	return is_same;
+}
+
 size_t objects_count(const struct objects *objects)
 {
 	return objects->n;

@@ -74,6 +74,9 @@ struct object *objects_get(struct objects *objects, const uint8_t *build_id, siz
 /* The same with the names of the database: object = build-id in hex, or the path. */
 struct object *objects_get_named(struct objects *objects, const char *name, const char *path);
 
+/* Whether the object is the one of this build-id. */
+bool object_has_build_id(const struct object *object, const uint8_t *build_id, size_t n_bytes);
+
 /* How many there are, and number i. */
 size_t objects_count(const struct objects *objects);
 struct object *objects_at(const struct objects *objects, size_t i);

@@ -98,9 +98,10 @@ static int add_unseen(struct tasks *tasks, uint32_t pid, int64_t time_ns, uint16
 static int begin_at(struct tasks *tasks, struct task_process *process, int64_t time_ns)
 {
 	int64_t earlier_ns = process->begin_ns;
-	bool was_taken = earlier_ns < process->start_ns && earlier_ns < time_ns;
+	bool was_taken = process->has_exec && earlier_ns < time_ns;
 
 	process->begin_ns = time_ns;
+	process->has_exec = true;
 	if (!was_taken)
 		return 0;
 
@@ -110,15 +111,32 @@ static int begin_at(struct tasks *tasks, struct task_process *process, int64_t t
 		return r;
 
 	struct task_process *unseen = process->older;
+	unseen->has_exec = true;
 	unseen->exec_seq = before ? before->exec_seq + 1 : 0;
 	unseen->exe = strdup("");
 	unseen->command = strdup("");
 	return unseen->exe && unseen->command ? 0 : -ENOMEM;
 }
 
-int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const char *name)
+/*
+ * The image whose exec this is: one that said hello after it, or the one of that time when its own
+ * exec was not seen yet (the command is in the trace before it is let go).
+ */
+static struct task_process *exec_of(const struct tasks *tasks, uint32_t pid, int64_t time_ns)
 {
 	struct task_process *process = first_since(tasks, pid, time_ns, RING_BIRTH_EXEC);
+
+	if (process)
+		return process;
+	process = tasks_process_at(tasks, pid, time_ns);
+	if (!process || process->has_exec || process->birth != RING_BIRTH_EXEC)
+		return NULL;
+	return process->is_defined ? process : NULL;
+}
+
+int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const char *name)
+{
+	struct task_process *process = exec_of(tasks, pid, time_ns);
 
 	if (process)
 		return begin_at(tasks, process, time_ns);
@@ -129,6 +147,7 @@ int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const cha
 		return r;
 
 	process = tasks_process_at(tasks, pid, time_ns);
+	process->has_exec = true;
 	process->exec_seq = before ? before->exec_seq + 1 : 0;
 	process->exe = strdup(name);
 	process->command = strdup(name);
