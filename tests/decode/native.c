@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,6 +60,7 @@ static void run_child(int code_fd)
 	if (code == MAP_FAILED ||
 	    mprotect((void *)(uintptr_t)NATIVE_FIXED, NATIVE_FIXED_BYTES, PROT_READ) < 0)
 		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
 		_exit(2);
 	raise(SIGSTOP);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -125,6 +126,7 @@ static void start_victim(const struct victim *victim)
 	ck_assert_int_ge(child, 0);
 	if (child != 0)
 		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
 		_exit(77);
 	raise(SIGSTOP);
@@ -140,6 +142,7 @@ static void start_program(char *const *command)
 	child = fork();
 	ck_assert_int_ge(child, 0);
 	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (!freopen("/dev/null", "w", stdout))
 			_exit(126);
 		execv(command[0], command);
@@ -303,7 +306,7 @@ END_TEST
 static char *const programs[][6] = {
 	{ "/bin/gzip", "-c", "/dev/urandom", NULL },
 	{ "/bin/sh", "-c", "i=0; while :; do i=$((i + 1)); done", NULL },
-	{ "/usr/bin/sort", "-z", "-S1G", "/dev/urandom", NULL },
+	{ "/usr/bin/awk", "BEGIN { while (1) x[i++ % 999] = i \" \" sin(i) }", NULL },
 	{ "/usr/bin/perl", "-e", "while (1) { push @x, { $i++ => \"a$i\" }; @x = () if @x > 99 }",
 	  NULL },
 };
@@ -340,7 +343,7 @@ int main(void)
 		puts("needs ptrace of own children");
 		return 77;
 	}
-	tcase_set_timeout(tcase, 120);
+	tcase_set_timeout(tcase, 240);
 	tcase_add_loop_test(tcase, windows_are_what_the_victim_does, 0, (int)n_victims);
 	tcase_add_loop_test(tcase, windows_are_what_a_program_of_the_system_does, 0,
 			    (int)(sizeof(programs) / sizeof(programs[0])));
