@@ -24,10 +24,10 @@ struct chain;
 
 /* What a program said about one of its modules; the bytes are private copies. */
 struct drain_module {
-	struct ring_module head;
 	const void *build_id;
 	const char *path; /* head.path_bytes long, no NUL */
 	bool is_unload;
+	struct ring_module head; /* last: it ends in an array without length */
 };
 
 /* Called while draining; image is what drain_attach() was given. */
