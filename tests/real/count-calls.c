@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 	pid_t pid = start(argv + 2, &gate);
 	r = probe_open(libc, functions, n, pid, &probe);
 	if (r < 0) {
-		warnx("no uprobes here: %s", strerror(-r));
+		warnx("no uprobes here (they need root, tracefs and Linux 6.12): %s", strerror(-r));
 		close(gate);
 		return SKIP;
 	}

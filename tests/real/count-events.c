@@ -40,8 +40,8 @@ static void take_process(struct tally *tally, const struct trace_process *proces
 
 	if (process->process_id >= MAX_PROCESSES)
 		errx(EXIT_FAILURE, "more than %d processes", MAX_PROCESSES);
-	snprintf(tally->exes[process->process_id], sizeof(tally->exes[0]), "%.*s", (int)(n - skip),
-		 exe + skip);
+	snprintf(tally->exes[process->process_id], sizeof(tally->exes[0]), "%.*s",
+		 n ? (int)(n - skip) : 1, n ? exe + skip : "?");
 }
 
 static void take_record(struct tally *tally, const struct trace_record *record)

@@ -175,6 +175,11 @@ static void remove_tracepoints(size_t n)
 	}
 }
 
+/*
+ * PERF_SAMPLE_READ is there for its side effect: the kernel then does not swap the events of parent
+ * and child when it switches between them. Swapped ones die with the wrong process, and take the
+ * breakpoints of the other with them: hits were missing in pipelines. Since Linux 6.12.
+ */
 static int open_event(uint64_t tracepoint, pid_t pid, int cpu)
 {
 	struct perf_event_attr attr = {
@@ -183,7 +188,7 @@ static int open_event(uint64_t tracepoint, pid_t pid, int cpu)
 		.config = tracepoint,
 		.sample_period = 1,
 		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			       PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+			       PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
 		.sample_regs_user = 1u << PERF_REG_X86_DI,
 		.sample_stack_user = 16,
 		.disabled = 1,
@@ -305,6 +310,7 @@ struct sample {
 	uint64_t id;
 	uint32_t pid, tid;
 	uint64_t time;
+	uint64_t count;
 	uint64_t abi;
 	uint64_t di;
 	uint64_t stack_bytes;

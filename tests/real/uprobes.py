@@ -2,11 +2,12 @@
 """The events in a trace against uprobes on the real allocator, in the same run.
 
 Every entry of an allocation function of the C library that comes from libtracealloc.so is a call of
-the program that memsight must have recorded, with these differences, which are no events:
-  - free(NULL) does nothing;
-  - realloc of a failed call (there are none here).
-Entries from elsewhere are the C library's own (realloc(NULL, n) enters malloc, a thread that ends gives
-back its cache): they never passed the boundary at which a program can be observed, and are printed.
+the program, and must be an event. The differences, all exact:
+  - free(NULL) does nothing and is no event;
+  - realloc(NULL, n) jumps on into malloc, so malloc is entered once more for each of them;
+  - libtracealloc.so calls realloc for reallocarray.
+Entries from elsewhere are the C library's own (a thread that ends gives back its cache of blocks): they
+never passed the boundary at which a program can be observed. They are printed.
 
 Arguments: memsight, count-calls, count-events, the case, and its own program if it has one.
 """
@@ -24,18 +25,14 @@ IGNORED = {"count-calls", "memsight"}  # the witness itself
 
 
 def read_probes(path):
-    """Calls from tracealloc by function (aliases joined by +), and those from elsewhere."""
-    calls, elsewhere = {}, {}
+    """By function (aliases joined by +): calls from tracealloc, those of them with a null pointer, and
+    calls from elsewhere."""
+    probes = {}
     for line in path.read_text().splitlines():
         name, *numbers = line.split()
-        if name == "lost":
-            lost = int(numbers[0])
-            continue
-        ours, with_null, others = map(int, numbers)
-        # posix_memalign and the like take no block; realloc(NULL, n) is a birth.
-        calls[name] = ours if name == "free" else ours + with_null
-        elsewhere[name] = others
-    return calls, elsewhere, lost
+        probes[name] = [int(number) for number in numbers]
+    lost = probes.pop("lost")[0]
+    return probes, lost
 
 
 def read_events(memsight_folder, count_events, trace):
@@ -51,16 +48,31 @@ def read_events(memsight_folder, count_events, trace):
     return events, damage
 
 
-def compare(probes, events):
-    calls, elsewhere, lost = probes
+def expected_events(names, probes):
+    """(functions of the events, how many there must be) for the probe on `names`."""
+    calls, with_null, _ = probes[names]
+    if names == "free":
+        return ["free"], calls
+    if names == "malloc":
+        return ["malloc"], calls + with_null - probes["realloc"][1]
+    if names == "realloc":
+        return ["realloc", "reallocarray"], calls + with_null
+    if names == "reallocarray":
+        return [], calls + with_null
+    return names.split("+"), calls + with_null
+
+
+def compare(probes, lost, events):
     problems = [f"{lost} probe hits were lost"] if lost else []
-    for names, n_calls in calls.items():
-        n_events = sum(events.get(name, 0) for name in names.split("+"))
-        print(f"{names}: {n_calls} calls, {n_events} events; {elsewhere[names]} more inside the C library")
-        if n_calls != n_events:
-            problems.append(f"{names}: {n_calls} calls, {n_events} events")
-    if sum(calls.values()) == 0:
-        problems.append("no call came from libtracealloc.so")
+    for names, (calls, with_null, elsewhere) in probes.items():
+        functions, expected = expected_events(names, probes)
+        found = sum(events.get(function, 0) for function in functions)
+        print(f"{names}: {calls} calls, {with_null} with null: {expected} events expected, {found} found; "
+              f"{elsewhere} calls inside the C library")
+        if found != expected:
+            problems.append(f"{names}: {expected} events expected, {found} found")
+    if sum(events.values()) == 0:
+        problems.append("no events")
     return problems
 
 
@@ -83,7 +95,7 @@ def main(memsight, count_calls, count_events, name, program=None):
         problems = [] if result["status"] == case.status else [f"exit status {result}"]
         events, damage = read_events(folder, count_events, "run.mst")
         problems += [f"{damage} damages in the trace"] if damage else []
-        problems += compare(read_probes(folder / "calls"), events)
+        problems += compare(*read_probes(folder / "calls"), events)
     for problem in problems:
         print(f"WRONG {problem}")
     return 1 if problems else 0
