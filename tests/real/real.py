@@ -141,4 +141,4 @@ def main(memsight, name, program=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1]), *sys.argv[2:]))
+    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2], *(os.path.abspath(path) for path in sys.argv[3:])))

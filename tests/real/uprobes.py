@@ -21,7 +21,7 @@ import inputs
 import real
 
 SMALLER = {"python-json": 6000, "sqlite": 20000, "gcc": 60}
-IGNORED = {"count-calls", "memsight"}  # the witness itself
+WITNESS = "1"  # number of the first process: count-calls, whose own calls are none of the program's
 
 
 def read_probes(path):
@@ -43,7 +43,7 @@ def read_events(memsight_folder, count_events, trace):
         words = line.split()
         if words[0] == "damage":
             damage = int(words[1])
-        elif words[1] not in IGNORED:
+        elif words[0] != WITNESS:
             events[words[2]] = events.get(words[2], 0) + int(words[3])
     return events, damage
 
@@ -102,4 +102,5 @@ def main(memsight, count_calls, count_events, name, program=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(os.path.abspath(path) for path in sys.argv[1:4]), *sys.argv[4:]))
+    sys.exit(main(*(os.path.abspath(path) for path in sys.argv[1:4]), sys.argv[4],
+                  *(os.path.abspath(path) for path in sys.argv[5:])))
