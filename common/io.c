@@ -41,25 +41,52 @@ ssize_t io_read_full(int fd, void *bytes, size_t n_bytes)
 	return (ssize_t)done;
 }
 
+#define FIRST_READ_BYTES 4096u
+
+/*
+ * Files in /proc and /sys do not tell their size: read until there is no more. The buffer grows with
+ * what is there: max_bytes is a bound, and most files are far below it.
+ */
+static int read_growing(int fd, size_t max_bytes, char **text, size_t *ret_bytes)
+{
+	size_t n_bytes = 0, room = 0;
+
+	for (;;) {
+		if (n_bytes == room) {
+			room = room ? 2 * room : FIRST_READ_BYTES;
+			char *more = realloc(*text, room + 1);
+			if (!more)
+				return -ENOMEM;
+			*text = more;
+		}
+		ssize_t n = io_read_full(fd, *text + n_bytes, room - n_bytes);
+		if (n < 0)
+			return (int)n;
+		n_bytes += (size_t)n;
+		if (n_bytes > max_bytes)
+			return -EFBIG;
+		if (n_bytes < room)
+			break;
+	}
+	*ret_bytes = n_bytes;
+	return 0;
+}
+
 int io_read_file(const char *path, size_t max_bytes, char **ret_text, size_t *ret_bytes)
 {
+	auto_free char *text = NULL;
+	size_t n_bytes = 0;
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+
 	if (fd < 0)
 		return -errno;
+	int r = read_growing(fd, max_bytes, &text, &n_bytes);
+	if (r < 0)
+		return r;
 
-	auto_free char *text = malloc(max_bytes + 1);
-	if (!text)
-		return -ENOMEM;
-
-	ssize_t n = io_read_full(fd, text, max_bytes + 1);
-	if (n < 0)
-		return (int)n;
-	if ((size_t)n > max_bytes)
-		return -EFBIG;
-
-	text[n] = '\0';
+	text[n_bytes] = '\0';
 	if (ret_bytes)
-		*ret_bytes = (size_t)n;
+		*ret_bytes = n_bytes;
 	*ret_text = steal_ptr(&text);
 	return 0;
 }
