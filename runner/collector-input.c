@@ -72,8 +72,9 @@ static bool answer(struct collector *collector, int fd)
 		return false;
 	if (err < 0)
 		return true;
-	/* What perf has to tell about its exec lies in the rings by now. */
-	samples_read(&collector->samples, clock_ticks(collector->clock), &collector->last_pair,
+	/* What perf has to tell about its exec lies in the rings by now; an image may end by it. */
+	collector->drain.round_ticks = clock_ticks(collector->clock);
+	samples_read(&collector->samples, collector->drain.round_ticks, &collector->last_pair,
 		     collector->ticks_per_second);
 	tracker_hello(&collector->tracker, &hello, &peer, &welcome);
 	recording_answer(fd, &welcome,

@@ -166,6 +166,7 @@ int64_t collector_round(struct collector *collector)
 	struct tracker_slots slots;
 	int err;
 
+	collector->drain.round_ticks = ticks;
 	/* A fork's task record was written before the child could claim its slot. */
 	tracker_find_slots(&collector->tracker, &slots);
 	err = samples_read(&collector->samples, ticks, &collector->last_pair,

@@ -139,20 +139,31 @@ void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 	store_maps(tracker, image, ticks);
 }
 
-void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots)
+/* A slot that a forked child has claimed and nobody drains yet. */
+static bool is_new(const struct tracker *tracker, uint32_t slot)
+{
+	/* Pairs with the program's store of READY: the slot is filled. */
+	uint32_t state =
+		atomic_load_explicit(&tracker->pool->processes[slot].state, memory_order_acquire);
+
+	return !tracker->drain->slots[slot].is_attached &&
+	       (state == RING_PROCESS_READY || state == RING_PROCESS_ENDED);
+}
+
+static uint32_t n_used_slots(const struct tracker *tracker)
 {
 	uint32_t used = atomic_load(&tracker->pool->control->processes_used);
 
-	ret_slots->n = 0;
-	if (used > tracker->pool->n_processes)
-		used = tracker->pool->n_processes;
-	for (uint32_t slot = 0; slot < used && ret_slots->n < TRACKER_MAX_NEW_SLOTS; slot++) {
-		/* Pairs with the program's store of READY: the slot is filled. */
-		uint32_t state = atomic_load_explicit(&tracker->pool->processes[slot].state,
-						      memory_order_acquire);
+	return used < tracker->pool->n_processes ? used : tracker->pool->n_processes;
+}
 
-		if (!tracker->drain->slots[slot].is_attached &&
-		    (state == RING_PROCESS_READY || state == RING_PROCESS_ENDED))
+void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots)
+{
+	uint32_t used = n_used_slots(tracker);
+
+	ret_slots->n = 0;
+	for (uint32_t slot = 0; slot < used && ret_slots->n < TRACKER_MAX_NEW_SLOTS; slot++) {
+		if (is_new(tracker, slot))
 			ret_slots->slots[ret_slots->n++] = slot;
 	}
 }
@@ -178,6 +189,49 @@ static pid_t pid_of_slot(struct tracker *tracker, const struct image *parent, pi
 	return pid > 0 ? pid : ns_pid;
 }
 
+void tracker_adopt_slot(struct tracker *tracker, struct image *image, uint64_t ticks)
+{
+	uint32_t used = n_used_slots(tracker);
+
+	if (image->slot != IMAGE_NO_SLOT || image->birth != RING_BIRTH_FORK)
+		return;
+	for (uint32_t slot = 0; slot < used; slot++) {
+		const volatile struct ring_process *process = &tracker->pool->processes[slot];
+
+		if (!is_new(tracker, slot) || process->start_ticks >= ticks ||
+		    pid_of_slot(tracker, image_of_slot(tracker, slot), (pid_t)process->pid) !=
+			    image->pid)
+			continue;
+		image->ns_pid = (pid_t)process->pid;
+		tracker_bind_slot(tracker, image, slot);
+		return;
+	}
+}
+
+/*
+ * The slot of a forked child whose exec and hello came before we saw it: an image that is over.
+ */
+static void attach_predecessor(struct tracker *tracker, uint32_t slot, struct image *successor,
+			       const struct image *parent)
+{
+	const volatile struct ring_process *process = &tracker->pool->processes[slot];
+	struct image *image =
+		tracker_open_image(tracker, successor->pid, RING_BIRTH_FORK, process->start_ticks);
+
+	if (!image)
+		return;
+	if (parent)
+		image->parent_id = parent->id;
+	tracker_inspect_fork(image, parent);
+	image->ns_pid = (pid_t)process->pid;
+	tracker_bind_slot(tracker, image, slot);
+	if (!successor->is_written) {
+		successor->parent_id = image->id;
+		successor->exec_seq = 1;
+	}
+	tracker_end_image(tracker, image, STORE_STATUS_REPLACED, successor->start_ticks);
+}
+
 static void attach_slot(struct tracker *tracker, uint32_t slot)
 {
 	const volatile struct ring_process *process = &tracker->pool->processes[slot];
@@ -189,6 +243,10 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 
 	if (pid <= 1 || pid == getpid())
 		return; /* nonsense of a hostile program: its records will never be read */
+	if (image && image->slot != IMAGE_NO_SLOT && start < image->start_ticks) {
+		attach_predecessor(tracker, slot, image, parent);
+		return;
+	}
 	if (start > now || start < tracker->drain->safe_ticks)
 		start = now;
 	/* perf may have told of the fork already; an image with a slot is one whose end we missed. */
@@ -207,7 +265,7 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 	if (parent)
 		tracker_announce(tracker, parent);
 	if (!image->is_written)
-		image_inspect(image);
+		tracker_inspect_fork(image, parent);
 	tracker_announce(tracker, image);
 }
 

@@ -17,10 +17,9 @@ static void inherit(struct tracker *tracker, struct image *image, struct image *
 	image->is_traced = parent->is_traced;
 	image->why_not = parent->why_not;
 	image->ns_pid = parent->pid == parent->ns_pid ? image->pid : image->ns_pid;
-	memcpy(image->exe, parent->exe, sizeof(image->exe));
 	if (parent->last_exec) /* a vfork child's exec is told in its parent's chain */
 		image->last_exec = strdup(parent->last_exec);
-	image_inspect(image);
+	tracker_inspect_fork(image, parent);
 	if (image->is_traced)
 		tracker_announce(tracker, image);
 }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -68,6 +69,23 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 	image->parent_id = parent_id;
 	image->exec_seq = exec_seq;
 	return image;
+}
+
+void tracker_inspect_fork(struct image *image, const struct image *parent)
+{
+	char *command;
+
+	image_inspect(image);
+	if (!parent || !parent->exe[0])
+		return;
+	memcpy(image->exe, parent->exe, sizeof(image->exe));
+	command = parent->command_bytes ? malloc(parent->command_bytes) : NULL;
+	if (!command)
+		return;
+	memcpy(command, parent->command, parent->command_bytes);
+	free(image->command);
+	image->command = command;
+	image->command_bytes = parent->command_bytes;
 }
 
 struct image *tracker_parent(struct tracker *tracker, pid_t pid)
@@ -202,6 +220,7 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 {
 	struct drain_losses losses;
 
+	tracker_adopt_slot(tracker, image, ticks);
 	tracker_announce(tracker, image);
 	if (image->slot != IMAGE_NO_SLOT) {
 		store_slot_losses(tracker, image);

@@ -68,6 +68,12 @@ struct tracker_slots {
 void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots);
 void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *slots);
 
+/*
+ * An image that was forked ends or becomes another at ticks: if it has claimed a slot that we have not
+ * seen yet, the slot is its own.
+ */
+void tracker_adopt_slot(struct tracker *tracker, struct image *image, uint64_t ticks);
+
 /* A FORK, COMM or EXIT record of perf, in order of time over all CPUs; ticks is its time. */
 void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint64_t ticks);
 
@@ -88,6 +94,11 @@ struct image *tracker_open_image(struct tracker *tracker, pid_t pid, enum ring_b
 				 uint64_t ticks);
 /* Another image by exec in the same process; old ends. NULL: no memory. */
 struct image *tracker_replace_image(struct tracker *tracker, struct image *old, uint64_t ticks);
+/*
+ * Look at an image that was forked. Its program is that of its parent (may be NULL: not known), whatever
+ * /proc says by now: it may have called exec since.
+ */
+void tracker_inspect_fork(struct image *image, const struct image *parent);
 /* Write its PROCESS record if it is not written yet. */
 void tracker_announce(struct tracker *tracker, struct image *image);
 /* Add a process to the counts for people. */
