@@ -12,7 +12,7 @@
 struct ring_chunk ta_chunk_none = { .reserved = RING_CHUNK_BYTES };
 
 /* Waiting, over the whole image. Threads race on it harmlessly: each wait is bounded by itself. */
-static _Atomic uint64_t waited_ticks; /* since the collector was seen to move */
+static _Atomic uint64_t waited_ticks; /* in vain, since something was freed */
 static _Atomic uint64_t seen_heartbeat; /* when the last wait ended in vain */
 static _Atomic uint32_t seen_freed;
 
@@ -70,29 +70,50 @@ static void sleep_for_freed(uint32_t freed, uint64_t ticks)
 	atomic_fetch_sub(&ta_image.control->n_waiters, 1);
 }
 
-/* Wait for a chunk until the image has waited limit ticks in all. */
+/* A wait: ticks without progress count, since only those can be a stopped collector's. */
+struct wait {
+	uint64_t begin;
+	uint64_t progress; /* when chunks were freed last, be it for other threads */
+	uint64_t before; /* waited earlier without progress */
+	uint32_t freed;
+};
+
+/* Ticks since the last progress, those of earlier waits included. */
+static uint64_t idle_ticks(struct wait *wait, uint32_t freed, uint64_t now)
+{
+	if (freed != wait->freed) {
+		wait->freed = freed;
+		wait->progress = now;
+		wait->before = 0;
+	}
+	return wait->before + (now - wait->progress);
+}
+
+/* Wait for a chunk until nothing has been freed for limit ticks. */
 static struct ring_chunk *wait_free(uint64_t limit)
 {
-	struct ring_control *control = ta_image.control;
-	uint64_t before = atomic_load(&waited_ticks);
-	uint64_t start = ta_ticks_begin();
-	uint64_t spent = 0;
-	struct ring_chunk *chunk = NULL;
+	_Atomic uint32_t *chunks_freed = &ta_image.control->chunks_freed;
+	uint64_t now = ta_ticks_begin();
+	struct wait wait = { now, now, atomic_load(&waited_ticks), atomic_load(chunks_freed) };
+	struct ring_chunk *chunk;
+	uint64_t idle;
 
-	while (!chunk && before + spent < limit) {
-		uint32_t freed = atomic_load(&control->chunks_freed);
+	for (;;) {
+		uint32_t freed = atomic_load(chunks_freed);
 
+		idle = idle_ticks(&wait, freed, now);
 		chunk = take_free();
-		if (chunk)
+		if (chunk || idle >= limit)
 			break;
-		if (spent < ta_image.ticks_per_ms * SPIN_MAX_US / 1000)
+		if (now - wait.progress < ta_image.ticks_per_ms * SPIN_MAX_US / 1000)
 			ta_relax();
 		else
-			sleep_for_freed(freed, limit - before - spent);
-		spent = ta_ticks_begin() - start;
+			sleep_for_freed(freed, limit - idle);
+		now = ta_ticks_begin();
 	}
-	atomic_fetch_add(&waited_ticks, spent);
-	atomic_fetch_add_explicit(&ta_image.process->wait_ticks, spent, memory_order_relaxed);
+	atomic_store(&waited_ticks, chunk ? 0 : idle);
+	atomic_fetch_add_explicit(&ta_image.process->wait_ticks, now - wait.begin,
+				  memory_order_relaxed);
 	atomic_fetch_add_explicit(&ta_image.process->n_waits, 1, memory_order_relaxed);
 	return chunk;
 }
@@ -113,14 +134,14 @@ static struct ring_chunk *take_or_wait(void)
 
 	if (exhausted && (heartbeat == seen_heartbeat || freed == seen_freed))
 		return NULL;
-	if (heartbeat != seen_heartbeat && freed != seen_freed)
+	if (exhausted)
 		atomic_store(&waited_ticks, 0);
 	chunk = take_free();
 	if (!chunk)
 		chunk = wait_free(limit);
 	if (!chunk) {
-		atomic_store(&seen_heartbeat, heartbeat);
-		atomic_store(&seen_freed, freed);
+		atomic_store(&seen_heartbeat, atomic_load(&control->heartbeat));
+		atomic_store(&seen_freed, atomic_load(&control->chunks_freed));
 	}
 	return chunk;
 }
