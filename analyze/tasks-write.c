@@ -3,22 +3,13 @@
 
 #include "analyze/statement.h"
 #include "analyze/tasks-internal.h"
+#include "common/trace-names.h"
 #include "schemas/ring.h"
 
-static const char *const why_not_names[] = {
-	[TRACE_NOT_STATIC] = "static",	   [TRACE_NOT_SETUID] = "setuid",
-	[TRACE_NOT_32BIT] = "32-bit",	   [TRACE_NOT_CHROOT] = "chroot",
-	[TRACE_NOT_ENVIRONMENT] = "env",   [TRACE_NOT_FOLLOWED] = "not followed",
-	[TRACE_NOT_ATTACHED] = "no hello",
-};
-
-const char *tasks_why_not_name(uint16_t why_not)
+/* NULL for an image that was traced. */
+static const char *why_not_text(uint16_t why_not)
 {
-	if (why_not == TRACE_TRACED)
-		return NULL;
-	if (why_not >= sizeof(why_not_names) / sizeof(*why_not_names))
-		return why_not_names[TRACE_NOT_ATTACHED];
-	return why_not_names[why_not];
+	return why_not == TRACE_TRACED ? NULL : trace_why_not_name(why_not);
 }
 
 static int write_process(const struct tasks *tasks, const struct task_process *process,
@@ -38,7 +29,7 @@ static int write_process(const struct tasks *tasks, const struct task_process *p
 	statement_text(statement, 9, exe);
 	statement_text(statement, 10, process->command ? process->command : exe);
 	statement_integer(statement, 11, process->why_not == TRACE_TRACED);
-	statement_text(statement, 12, tasks_why_not_name(process->why_not));
+	statement_text(statement, 12, why_not_text(process->why_not));
 	statement_integer(statement, 13, process->begin_ns);
 	statement_integer_or_null(statement, 14, process->end_ns, process->end_ns != INT64_MAX);
 	statement_integer_or_null(statement, 15, process->status, process->status >= 0);

@@ -119,9 +119,6 @@ uint32_t tasks_memory_of(const struct tasks *tasks, const struct task_process *p
  */
 int tasks_write(const struct tasks *tasks, sqlite3 *db, int64_t run_id);
 
-/* The name of enum trace_why_not in the database ("static" ...); NULL for TRACE_TRACED. */
-const char *tasks_why_not_name(uint16_t why_not);
-
 static inline void tasks_cleanup(struct tasks **tasks)
 {
 	*tasks = tasks_destroy(*tasks);

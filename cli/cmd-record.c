@@ -7,6 +7,7 @@
 #include "cli/cmd.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
+#include "common/trace-names.h"
 #include "runner/run.h"
 #include "schemas/trace-format.h"
 
@@ -101,10 +102,10 @@ static void untraced_text(const struct run_summary *summary, char *text, size_t 
 	if (summary->n_processes > summary->n_traced)
 		n = (size_t)snprintf(text, n_bytes, ", %u not traced",
 				     summary->n_processes - summary->n_traced);
-	for (int why = 1; why < 8 && n < n_bytes; why++) {
+	for (unsigned why = 1; why < 8 && n < n_bytes; why++) {
 		if (summary->n_why_not[why])
 			n += (size_t)snprintf(text + n, n_bytes - n, "; %s (%s)",
-					      summary->why_not_example[why], run_why_not_name(why));
+					      summary->why_not_example[why], trace_why_not_name(why));
 	}
 }
 

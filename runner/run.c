@@ -417,20 +417,3 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 	finish(&run);
 	return err;
 }
-
-const char *run_why_not_name(int why_not)
-{
-	static const char *const names[] = {
-		[TRACE_TRACED] = "traced",
-		[TRACE_NOT_STATIC] = "static",
-		[TRACE_NOT_SETUID] = "setuid",
-		[TRACE_NOT_32BIT] = "32-bit",
-		[TRACE_NOT_CHROOT] = "chroot",
-		[TRACE_NOT_ENVIRONMENT] = "environment cleaned",
-		[TRACE_NOT_FOLLOWED] = "not followed",
-		[TRACE_NOT_ATTACHED] = "did not attach",
-	};
-
-	return why_not >= 0 && (size_t)why_not < sizeof(names) / sizeof(names[0]) ? names[why_not]
-										  : "unknown";
-}

@@ -54,6 +54,3 @@ struct run_summary {
  */
 int run_record(const struct run_options *options, const struct run_observer *observer,
 	       struct run_summary *ret_summary);
-
-/* Why images are not traced, as a word for people: "static", "setuid" ...; "traced" for 0. */
-const char *run_why_not_name(int why_not);
