@@ -118,15 +118,19 @@ static bool list_has_ours(const char *list)
 	return false;
 }
 
-/* Is nothing to be changed? */
+/*
+ * Is nothing to be changed? An environment that names another recording (a `memsight record`
+ * inside the recorded program), or an empty one, is as somebody wants it.
+ */
 static bool is_right(char *const environment[], bool is_followed)
 {
 	const char *socket = find_variable(environment, RECORDING_ENV_SOCKET);
 	const char *preload = find_variable(environment, RECORDING_ENV_PRELOAD);
+	bool has_ours = preload && list_has_ours(preload);
 
-	if (!is_followed)
-		return !socket && !(preload && list_has_ours(preload));
-	return socket && preload && strcmp(socket, ta_image.socket) == 0 && list_has_ours(preload);
+	if (socket && strcmp(socket, ta_image.socket) != 0)
+		return true;
+	return is_followed ? socket && has_ours : !socket && !has_ours;
 }
 
 size_t ta_environment_bytes(char *const environment[], bool is_followed)

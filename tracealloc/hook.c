@@ -44,9 +44,7 @@ static uint32_t settle_state(uint32_t state)
 		if (state == TA_ASK &&
 		    atomic_compare_exchange_strong(&ta_state.word, &state, TA_BUSY))
 			ta_image_attach();
-		else
-			ta_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
-		state = atomic_load(&ta_state.word);
+		state = ta_image_wait();
 	}
 	return state;
 }
@@ -107,7 +105,7 @@ __attribute__((constructor)) static void start(void)
 	struct ta_hook hook;
 
 	ta_real_resolve();
-	if (!ta_hook_enter(&hook, frame, ~0u))
+	if (!ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS))
 		return;
 	ta_chunk_room(hook.thread, RING_RECORD_BYTES);
 	ta_hook_leave(&hook);

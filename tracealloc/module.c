@@ -247,7 +247,7 @@ static void mark_gone(struct ta_module *module)
 	atomic_fetch_add(&n_to_tell, 1);
 	/* Addresses may get a new meaning: every thread forgets its stacks. */
 	ta_stack_forget_addresses();
-	atomic_fetch_add(&ta_state.word, TA_ON_EPOCH);
+	ta_image_next_epoch();
 }
 
 const struct ta_module *ta_module_find(uintptr_t pc)

@@ -19,6 +19,8 @@
 #define MADV_WIPEONFORK 18
 #endif
 
+#define WAIT_MAX_NS (UINT64_C(5) * RECORDING_ATTACH_MS * 1000000)
+
 union ta_state_page ta_state __attribute__((aligned(TA_PAGE_BYTES)));
 struct ta_image ta_image;
 
@@ -33,6 +35,28 @@ void ta_image_count_late(void)
 void ta_image_stop(void)
 {
 	atomic_store(&ta_state.word, TA_OFF);
+}
+
+void ta_image_next_epoch(void)
+{
+	uint32_t state = atomic_load(&ta_state.word);
+
+	while ((state & TA_ON) &&
+	       !atomic_compare_exchange_weak(&ta_state.word, &state, state + TA_ON_EPOCH))
+		;
+}
+
+uint32_t ta_image_wait(void)
+{
+	uint64_t deadline = ta_ticks_raw() + WAIT_MAX_NS;
+	uint32_t state;
+
+	while ((state = atomic_load(&ta_state.word)) == TA_BUSY) {
+		ta_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+		if (ta_ticks_raw() > deadline)
+			atomic_compare_exchange_strong(&ta_state.word, &state, TA_OFF);
+	}
+	return state;
 }
 
 static uint32_t own_pid(void)
@@ -58,7 +82,7 @@ static void take_settings(struct ring_control *control)
 	ta_image.chunks = (uint8_t *)control + control->control_bytes;
 	ta_image.chunk_states = ring_chunk_states(control);
 	ta_image.n_chunks = control->n_chunks;
-	ta_image.events = control->events;
+	ta_image.events = control->events | TA_EVENTS_ALWAYS;
 	ta_image.flags = control->flags;
 	ta_image.stacks = control->stacks;
 	ta_image.clock = control->clock;

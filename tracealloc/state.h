@@ -39,6 +39,9 @@ union ta_state_page {
 };
 extern union ta_state_page ta_state __attribute__((aligned(TA_PAGE_BYTES), visibility("hidden")));
 
+/* In ta_image.events always: for hooks that no RING_EVENTS_* bit switches off. */
+#define TA_EVENTS_ALWAYS (1u << 31)
+
 struct ta_image {
 	struct ring_control *control; /* the mapped pool; NULL before attaching */
 	uint8_t *chunks; /* chunk 0 */
@@ -74,6 +77,15 @@ void ta_image_attach(void);
 
 /* Count one event that cannot be recorded since its thread has no chain. Signal safe. */
 void ta_image_count_late(void);
+
+/* Let every thread forget its stacks: a module was unloaded. Nothing when the image is off. */
+void ta_image_next_epoch(void);
+
+/*
+ * Wait while another thread attaches, bounded in time: a signal handler may have jumped out of
+ * it. Returns the state then; TA_OFF when it took too long. Keeps errno.
+ */
+uint32_t ta_image_wait(void);
 
 /* Stop recording for good in this image: the collector has ended. Signal safe. */
 void ta_image_stop(void);

@@ -171,6 +171,15 @@ START_TEST(the_users_own_preload_stays)
 }
 END_TEST
 
+START_TEST(the_environment_of_another_recording_is_left_alone)
+{
+	trace("other-recording");
+	ck_assert_uint_eq(run.n_processes, 1);
+	ck_assert_uint_eq(mini_value(&run, "recording"), 1);
+	ck_assert_uint_eq(mini_value(&run, LIBTRACEALLOC), 1);
+}
+END_TEST
+
 START_TEST(an_environment_that_is_right_is_not_touched)
 {
 	trace("environment");
@@ -242,6 +251,7 @@ static Suite *process_suite(void)
 			    n * (int)N_STARTERS);
 	tcase_add_test(tests, a_block_of_a_vfork_child_is_its_parents);
 	tcase_add_test(tests, the_users_own_preload_stays);
+	tcase_add_test(tests, the_environment_of_another_recording_is_left_alone);
 	tcase_add_test(tests, an_environment_that_is_right_is_not_touched);
 	tcase_add_test(tests, without_follow_a_started_program_sees_nothing_of_us);
 	tcase_add_loop_test(tests, a_program_that_cannot_be_started_changes_nothing, 0, n);

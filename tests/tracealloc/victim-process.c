@@ -192,6 +192,15 @@ static int with_preload(void)
 	return execve(self, arguments, own_preload);
 }
 
+/* The environment of another recording. */
+static int with_other_recording(void)
+{
+	static char *const other[] = { "MEMSIGHT_RECORDING=/nonexistent/socket",
+				       "LD_PRELOAD=" LIBTRACEALLOC, NULL };
+
+	return execve(self, arguments, other);
+}
+
 /* An environment of 2,000 variables is built in a map. */
 static int with_large_environment(void)
 {
@@ -246,6 +255,7 @@ static const struct program programs[] = {
 	{ "posix_spawnp", with_posix_spawnp },
 	{ "vfork", with_vfork },
 	{ "preload", with_preload },
+	{ "other-recording", with_other_recording },
 	{ "large-environment", with_large_environment },
 	{ "environment", with_environment },
 	{ "failing", failing },
