@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/allocator.h"
 #include "analyze/grow.h"
@@ -19,10 +20,10 @@
 #define HEADER_BYTES UINT64_C(16)
 #define FOOTER_BYTES UINT64_C(32)
 
-/* Anonymous memory of an image; images that have some. */
-struct anonymous {
+/* What perf told of an image's maps. */
+struct image_regions {
 	uint32_t process;
-	struct ranges ranges;
+	struct ranges kinds[OWNER_REGION_COUNT];
 };
 
 struct owners {
@@ -30,10 +31,10 @@ struct owners {
 	struct modules *modules;
 	struct globals *globals;
 	struct owner_memory memory;
-	struct anonymous *anonymous;
-	size_t n_anonymous;
-	size_t n_anonymous_allocated;
-	size_t last_anonymous;
+	struct image_regions *images;
+	size_t n_images;
+	size_t n_images_allocated;
+	size_t last_image;
 };
 
 int owners_create(struct tasks *tasks, struct modules *modules, struct globals *globals,
@@ -55,51 +56,54 @@ struct owners *owners_destroy(struct owners *owners)
 {
 	if (!owners)
 		return NULL;
-	for (size_t i = 0; i < owners->n_anonymous; i++)
-		ranges_finish(&owners->anonymous[i].ranges);
-	free(owners->anonymous);
+	for (size_t i = 0; i < owners->n_images; i++) {
+		for (int kind = 0; kind < OWNER_REGION_COUNT; kind++)
+			ranges_finish(&owners->images[i].kinds[kind]);
+	}
+	free(owners->images);
 	free(owners);
 	return NULL;
 }
 
-static struct anonymous *find_anonymous(struct owners *owners, uint32_t process)
+static struct image_regions *find_regions(struct owners *owners, uint32_t process)
 {
-	size_t last = owners->last_anonymous;
-
-	if (last < owners->n_anonymous && owners->anonymous[last].process == process)
-		return &owners->anonymous[last];
-	for (size_t i = 0; i < owners->n_anonymous; i++) {
-		if (owners->anonymous[i].process == process) {
-			owners->last_anonymous = i;
-			return &owners->anonymous[i];
+	if (owners->last_image < owners->n_images &&
+	    owners->images[owners->last_image].process == process)
+		return &owners->images[owners->last_image];
+	for (size_t i = 0; i < owners->n_images; i++) {
+		if (owners->images[i].process == process) {
+			owners->last_image = i;
+			return &owners->images[i];
 		}
 	}
 	return NULL;
 }
 
-int owners_anonymous(struct owners *owners, uint32_t process, uint64_t start, uint64_t size)
+int owners_add_region(struct owners *owners, uint32_t process, enum owner_region kind,
+		      uint64_t start, uint64_t size)
 {
-	struct anonymous *anonymous = find_anonymous(owners, process);
+	struct image_regions *image = find_regions(owners, process);
 
-	if (!anonymous) {
-		if (grow_array(&owners->anonymous, owners->n_anonymous,
-			       &owners->n_anonymous_allocated, sizeof(*owners->anonymous)) < 0)
+	if (!image) {
+		if (grow_array(&owners->images, owners->n_images, &owners->n_images_allocated,
+			       sizeof(*owners->images)) < 0)
 			return -ENOMEM;
-		anonymous = &owners->anonymous[owners->n_anonymous++];
-		*anonymous = (struct anonymous){ .process = process };
+		image = &owners->images[owners->n_images++];
+		*image = (struct image_regions){ .process = process };
 	}
-	return ranges_add(&anonymous->ranges, start, start + size);
+	return ranges_add(&image->kinds[kind], start, start + size);
 }
 
 /* Of the image itself or of those that forked it. */
-static bool is_anonymous(struct owners *owners, uint32_t number, uint64_t address)
+static bool in_region(struct owners *owners, uint32_t number, enum owner_region kind,
+		      uint64_t address)
 {
 	const struct task_process *process = tasks_process(owners->tasks, number);
 
 	for (; process; process = tasks_process(owners->tasks, process->parent)) {
-		const struct anonymous *anonymous = find_anonymous(owners, process->number);
+		const struct image_regions *image = find_regions(owners, process->number);
 
-		if (anonymous && ranges_have(&anonymous->ranges, address))
+		if (image && ranges_have(&image->kinds[kind], address))
 			return true;
 		if (process->birth != RING_BIRTH_FORK)
 			return false;
@@ -235,6 +239,21 @@ static bool is_freeing(struct owners *owners, const struct owner_question *quest
 	return true;
 }
 
+static const struct {
+	enum owner_region kind;
+	enum owner_kind owner;
+} region_owners[] = {
+	{ OWNER_REGION_TOOL, OWNER_tool },
+	{ OWNER_REGION_FILE, OWNER_mapping },
+	{ OWNER_REGION_ANONYMOUS, OWNER_before_trace },
+};
+
+/* [vvar]: the clock's data that the kernel shows to every program. */
+static bool is_kernel_data(const struct owner_mapping *mapping)
+{
+	return mapping->path && strncmp(mapping->path, "[vvar", 5) == 0;
+}
+
 /* What is left: nobody's now. All of it may still belong to a block that is being made. */
 static struct owner leftover(struct owners *owners, const struct owner_question *question,
 			     uint32_t memory, const struct owner_mapping *mapping)
@@ -247,8 +266,12 @@ static struct owner leftover(struct owners *owners, const struct owner_question 
 		return plain(OWNER_freed);
 	if (mapping && !mapping->is_initial)
 		return (struct owner){ .kind = OWNER_mapping, .id = mapping->id };
-	if (mapping || is_anonymous(owners, question->process, question->address))
-		return plain(OWNER_before_trace);
+	if (mapping)
+		return plain(is_kernel_data(mapping) ? OWNER_kernel : OWNER_before_trace);
+	for (size_t i = 0; i < sizeof(region_owners) / sizeof(*region_owners); i++) {
+		if (in_region(owners, question->process, region_owners[i].kind, question->address))
+			return plain(region_owners[i].owner);
+	}
 	return plain(OWNER_unknown);
 }
 

@@ -101,11 +101,17 @@ bool owners_moving(struct owners *owners, const struct owner_question *question,
 /* The block that the thread's last event gave back; false when its last event was another. */
 bool owners_last_freed(const struct owners *owners, uint32_t thread, struct owner_block *ret_block);
 
-/*
- * Anonymous memory that the interposer did not see being mapped (perf's MMAP2 of anonymous memory
- * and [heap], /proc/PID/maps): what lies there and in no block is before_trace. 0 or -ENOMEM.
- */
-int owners_anonymous(struct owners *owners, uint32_t process, uint64_t start, uint64_t size);
+/* What perf tells of maps that the interposer did not see, since libc made them for itself. */
+enum owner_region {
+	OWNER_REGION_ANONYMOUS, /* and [heap]: what lies there and in no block is before_trace */
+	OWNER_REGION_FILE, /* a file's data: a mapping without a row */
+	OWNER_REGION_TOOL, /* our pool */
+	OWNER_REGION_COUNT,
+};
+
+/* An image maps such a region. 0 or -ENOMEM. */
+int owners_add_region(struct owners *owners, uint32_t process, enum owner_region kind,
+		      uint64_t start, uint64_t size);
 
 /* Whether an instruction pointer or address lies in memsight's own library. */
 bool owners_is_tool(struct owners *owners, uint32_t process, uint64_t address, int64_t time_ns);

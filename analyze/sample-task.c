@@ -5,10 +5,15 @@
 
 #include "analyze/samples-internal.h"
 
-static bool is_anonymous(const char *path)
+/* What a map is to the owners of addresses; OWNER_REGION_COUNT: nothing ([stack], [vdso]). */
+static enum owner_region region_of(const char *path)
 {
-	return path[0] == '\0' || strcmp(path, "//anon") == 0 || strcmp(path, "[heap]") == 0 ||
-	       strncmp(path, "[anon", 5) == 0;
+	if (strncmp(path, "/memfd:memsight-pool", 20) == 0)
+		return OWNER_REGION_TOOL;
+	if (path[0] == '\0' || strcmp(path, "//anon") == 0 || strcmp(path, "[heap]") == 0 ||
+	    strncmp(path, "[anon", 5) == 0)
+		return OWNER_REGION_ANONYMOUS;
+	return path[0] == '/' ? OWNER_REGION_FILE : OWNER_REGION_COUNT;
 }
 
 static int take_map(struct samples *samples, const struct pmu_record *record, int64_t time_ns)
@@ -19,9 +24,9 @@ static int take_map(struct samples *samples, const struct pmu_record *record, in
 
 	if (!process)
 		return 0;
-	if (is_anonymous(map->path)) {
-		int r = owners_anonymous(samples->context.owners, process->number, map->address,
-					 map->size);
+	if (region_of(map->path) != OWNER_REGION_COUNT) {
+		int r = owners_add_region(samples->context.owners, process->number,
+					  region_of(map->path), map->address, map->size);
 		if (r < 0)
 			return r;
 	}

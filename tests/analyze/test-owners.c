@@ -16,6 +16,9 @@
 #define NESTED	   UINT64_C(0x6100000)
 #define BEFORE	   UINT64_C(0x6200000)
 #define ANONYMOUS  UINT64_C(0x6300000)
+#define FILE_DATA  UINT64_C(0x6500000)
+#define POOL	   UINT64_C(0x6600000)
+#define VVAR	   UINT64_C(0x6700000)
 #define TOOL	   UINT64_C(0x7000000)
 #define MAIN_STACK UINT64_C(0x7ff0000)
 #define MAIN_TLS   UINT64_C(0x6400800)
@@ -65,6 +68,8 @@ static bool find_mapping(void *user, uint32_t process, uint64_t address, struct 
 		*ret = (struct owner_mapping){ .id = 22, .is_nested = true };
 	else if (address - BEFORE < 0x1000)
 		*ret = (struct owner_mapping){ .id = 23, .is_initial = true };
+	else if (address - VVAR < 0x1000)
+		*ret = (struct owner_mapping){ .id = 24, .is_initial = true, .path = "[vvar]" };
 	else
 		return false;
 	return true;
@@ -145,7 +150,10 @@ static void set_up(void)
 	add_thread(2, SECOND, SECOND_END, SECOND_FS);
 	dl_iterate_phdr(load_real, NULL);
 	load("/x/libtracealloc.so", TOOL, 0x1000);
-	ck_assert_int_eq(owners_anonymous(owners, 1, ANONYMOUS, 0x1000), 0);
+	ck_assert_int_eq(owners_add_region(owners, 1, OWNER_REGION_ANONYMOUS, ANONYMOUS, 0x1000),
+			 0);
+	ck_assert_int_eq(owners_add_region(owners, 1, OWNER_REGION_FILE, FILE_DATA, 0x1000), 0);
+	ck_assert_int_eq(owners_add_region(owners, 1, OWNER_REGION_TOOL, POOL, 0x1000), 0);
 	has_freed = false;
 }
 
@@ -200,6 +208,9 @@ START_TEST(each_address_has_the_owner_of_its_place)
 	check(freed.start + 8, 0, OWNER_freed, 0);
 	check(BEFORE, 0, OWNER_before_trace, 0);
 	check(ANONYMOUS + 5, 0, OWNER_before_trace, 0);
+	check(FILE_DATA + 5, 0, OWNER_mapping, 0);
+	check(VVAR + 0x80, 0, OWNER_kernel, 0);
+	check(POOL + 5, 0, OWNER_tool, 0);
 	check(TOOL + 5, 0, OWNER_tool, 0);
 	check(UINT64_C(0x1234567), 0, OWNER_unknown, 0);
 	check(0, 0, OWNER_unknown, 0);
