@@ -183,7 +183,7 @@ START_TEST(lost_items_are_counted_and_a_cut_file_says_what_was_committed)
 	struct trace_items found = trace_read_items(path);
 	ck_assert_uint_eq(found.damage.n_damaged_frames, 2); /* and the cut INDEX */
 	ck_assert_uint_eq(found.damage.n_lost_items, 20);
-	ck_assert_uint_eq(found.damage.committed_ticks, 3000);
+	ck_assert_uint_eq(found.damage.committed_ticks, 2000);
 	ck_assert_uint_eq(found.damage.n_uncommitted_items, 0);
 	ck_assert(!found.damage.ended);
 	trace_items_finish(&found);

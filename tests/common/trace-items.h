@@ -47,7 +47,7 @@ void trace_items_finish(struct trace_items *items);
 int trace_kept_equal(const struct trace_kept *a, const struct trace_kept *b);
 
 /*
- * Write a small trace with every type of frame and record, in three segments, cleanly ended. The
+ * Write a small trace with every type of frame and record, in two segments, cleanly ended. The
  * same seed gives the same bytes.
  */
 void trace_write_sample(const char *path, uint64_t seed);
