@@ -121,23 +121,25 @@ void collector_finish(struct collector *collector)
 	collector->epoll_fd = -1;
 }
 
-static void command_ended(struct collector *collector, uint64_t ticks)
+static void look_for_end_of_command(struct collector *collector)
 {
 	int status = -1;
 	pid_t pid = wait4(collector->command_pid, &status, WNOHANG, &collector->usage);
 
 	if (pid != collector->command_pid)
 		return;
+	/* All that it wrote before its end is read, and stamped, before its end is. */
+	collector_round(collector);
 	collector->wait_status = status;
 	collector->command_has_ended = true;
 	collector->command_end_ns = monotonic_ns();
-	tracker_gone(&collector->tracker, collector->command_pid, status, ticks);
+	tracker_gone(&collector->tracker, collector->command_pid, status,
+		     clock_ticks(collector->clock));
 }
 
 static void take_event(struct collector *collector, const struct epoll_event *event)
 {
 	uint32_t value = (uint32_t)event->data.u64;
-	uint64_t ticks = clock_ticks(collector->clock);
 
 	switch ((enum tag)(event->data.u64 >> 32)) {
 	case TAG_SIGNAL:
@@ -147,13 +149,13 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 		collector_take_connections(collector);
 		break;
 	case TAG_PROCESS:
-		/* All that it wrote before its end is read before its end is. */
+		if ((pid_t)value == collector->command_pid && !collector->command_has_ended) {
+			look_for_end_of_command(collector);
+			break;
+		}
 		collector_round(collector);
-		if ((pid_t)value == collector->command_pid && !collector->command_has_ended)
-			command_ended(collector, ticks);
-		else
-			tracker_gone(&collector->tracker, (pid_t)value, STORE_STATUS_UNKNOWN,
-				     ticks);
+		tracker_gone(&collector->tracker, (pid_t)value, STORE_STATUS_UNKNOWN,
+			     clock_ticks(collector->clock));
 		break;
 	case TAG_RING:
 		break; /* each round reads the rings */
@@ -242,11 +244,11 @@ static int do_timed_work(struct collector *collector)
 
 	if (collector->now_ns >= collector->next_sample_ns) {
 		if (!collector->command_has_ended)
-			command_ended(collector, collector->drain.round_ticks);
+			look_for_end_of_command(collector);
 		say_what_is_waited_for(collector);
 		tracker_find_children(&collector->tracker);
 		collector_sample_processes(collector);
-		tracker_settle(&collector->tracker, collector->drain.round_ticks);
+		tracker_settle(&collector->tracker, clock_ticks(collector->clock));
 		collector->next_sample_ns = collector->now_ns + SAMPLE_NS;
 	}
 	if (is_due)
