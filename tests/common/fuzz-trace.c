@@ -3,7 +3,9 @@
  * right, so that the fuzzer gets past them; 2 as one frame, uncompressed, of the type and the number
  * of items that the next five bytes say, so that it gets at the decoders themselves.
  *
- *	clang -fsanitize=fuzzer,address,undefined ... (scripts of a developer: tests/common/meson.build)
+ *	clang -g -O1 -std=gnu17 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. -o fuzz-trace \
+ *		tests/common/fuzz-trace.c common/trace-*.c common/io.c -lzstd   (libclang-rt-14-dev)
+ *	fuzz-trace-replay --corpus FOLDER && fuzz-trace -max_len=6500 FOLDER
  *	fuzz-trace-replay [FILE...]	runs files, or generated inputs, once each as an ordinary test
  */
 #include <fcntl.h>
