@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -116,6 +117,18 @@ static int take_welcome(int fd, struct recording_welcome *ret_welcome, int *ret_
 	return ret_welcome->verdict == RECORDING_ACCEPTED && *ret_pool_fd >= 0 ? 0 : -ECONNREFUSED;
 }
 
+/*
+ * The pool counts towards the program's limit of address space. Where that is tight, the program's
+ * own allocations come first: at most a sixteenth is taken.
+ */
+static bool fits_limit(uint64_t pool_bytes)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+
+	ta_syscall(SYS_getrlimit, RLIMIT_AS, (long)&limit, 0, 0, 0, 0);
+	return limit.rlim_cur == RLIM_INFINITY || pool_bytes <= limit.rlim_cur / 16;
+}
+
 static int map_pool(int pool_fd, uint64_t pool_bytes, void **ret_pool)
 {
 	long memory = ta_syscall(SYS_mmap, 0, (long)pool_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -140,6 +153,8 @@ static int talk(int fd, const char *path, uint32_t pid, struct recording_welcome
 		r = wait_readable(fd, deadline_ms);
 	if (r == 0)
 		r = take_welcome(fd, welcome, &pool_fd);
+	if (r == 0 && !fits_limit(welcome->pool_bytes))
+		r = -ENOMEM;
 	if (r == 0)
 		r = map_pool(pool_fd, welcome->pool_bytes, ret_pool);
 	if (pool_fd >= 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -144,6 +145,9 @@ static pid_t start(struct collector *c, const char *const argv[])
 		_exit(125);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	become(c->options->uid);
+	if (c->options->address_space)
+		setrlimit(RLIMIT_AS,
+			  &(struct rlimit){ c->options->address_space, c->options->address_space });
 	if (c->options->set)
 		putenv((char *)c->options->set);
 	set_environment(c);

@@ -236,6 +236,17 @@ START_TEST(a_collector_that_never_answers_is_given_up)
 }
 END_TEST
 
+START_TEST(a_tight_limit_of_address_space_is_left_to_the_program)
+{
+	/* The pool of 512 chunks has 32 MiB and a control area. */
+	trace_with((struct mini_options){ .address_space = 1u << 30 }, "child");
+	ck_assert_ptr_nonnull(mini_find(&run, TRACE_OP_ALLOC, 2222, 0));
+	trace_with((struct mini_options){ .address_space = 256u << 20 }, "child");
+	ck_assert_uint_eq(run.n_events, 0);
+	ck_assert_uint_eq(mini_value(&run, "recording"), 1);
+}
+END_TEST
+
 static Suite *process_suite(void)
 {
 	Suite *suite = suite_create("process");
@@ -258,6 +269,7 @@ static Suite *process_suite(void)
 	tcase_add_test(tests, the_abstract_name_is_found_when_the_file_is_not);
 	tcase_add_test(tests, a_program_that_is_refused_runs_untraced);
 	tcase_add_test(tests, a_collector_that_never_answers_is_given_up);
+	tcase_add_test(tests, a_tight_limit_of_address_space_is_left_to_the_program);
 	suite_add_tcase(suite, tests);
 	return suite;
 }
