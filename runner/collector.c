@@ -293,7 +293,7 @@ static bool is_really_over(struct collector *collector)
 	if (collector->was_let_go || collector->options->wait_child)
 		return true;
 	collector_take_connections(collector);
-	tracker_find_children(&collector->tracker);
+	tracker_find_strays(&collector->tracker, collector->recording->socket_path);
 	collector_round(collector);
 	return has_ended(collector) && collector->n_connections == 0;
 }

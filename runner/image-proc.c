@@ -133,18 +133,23 @@ static bool is_in_another_root(pid_t pid)
 	       read_link(pid, "root", theirs, sizeof(theirs)) && strcmp(ours, theirs) != 0;
 }
 
+/* The value of the variable that names the recording, or NULL; text is /proc/PID/environ. */
+static const char *find_socket(const char *text, size_t n_bytes)
+{
+	for (size_t at = 0; at < n_bytes; at += strlen(text + at) + 1) {
+		if (strncmp(text + at, RECORDING_ENV_SOCKET "=", sizeof(RECORDING_ENV_SOCKET)) == 0)
+			return text + at + sizeof(RECORDING_ENV_SOCKET);
+	}
+	return NULL;
+}
+
 static bool lacks_our_variable(pid_t pid)
 {
 	size_t n_bytes = 0;
 	auto_free char *text = read_proc(pid, "environ", &n_bytes);
 
-	if (!text || n_bytes == 0)
-		return false; /* not ours to read, or on its way out */
-	for (size_t at = 0; at < n_bytes; at += strlen(text + at) + 1) {
-		if (strncmp(text + at, RECORDING_ENV_SOCKET "=", sizeof(RECORDING_ENV_SOCKET)) == 0)
-			return false;
-	}
-	return true;
+	/* Empty: not ours to read, or on its way out. */
+	return text && n_bytes > 0 && !find_socket(text, n_bytes);
 }
 
 int image_process_why_not(pid_t pid)
@@ -252,5 +257,27 @@ void image_each_child(pid_t pid, void (*call)(void *user, pid_t child), void *us
 	while (folder && (entry = readdir(folder)) != NULL) {
 		if (isdigit((unsigned char)entry->d_name[0]))
 			each_child_of_thread(pid, entry->d_name, call, user);
+	}
+}
+
+static bool names_socket(pid_t pid, const char *socket_path)
+{
+	size_t n_bytes = 0;
+	auto_free char *text = read_proc(pid, "environ", &n_bytes);
+	const char *value = text ? find_socket(text, n_bytes) : NULL;
+
+	return value && strcmp(value, socket_path) == 0;
+}
+
+void image_each_recorded(const char *socket_path, void (*call)(void *user, pid_t pid), void *user)
+{
+	__attribute__((cleanup(close_folder))) DIR *folder = opendir("/proc");
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)) != NULL) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+
+		if (pid > 0 && pid != getpid() && names_socket(pid, socket_path))
+			call(user, pid);
 	}
 }

@@ -19,6 +19,16 @@ int image_file_why_not(const char *path);
 /* Why a live process that ran for a while has said no hello: never 0. */
 int image_process_why_not(pid_t pid);
 
+/*
+ * How a dead process ended, as from wait(), where the kernel tells somebody who is not its parent;
+ * else IMAGE_STATUS_UNKNOWN.
+ */
+#define IMAGE_STATUS_UNKNOWN (-1)
+int image_end_status(const struct image *image);
+
+/* Whether a process is dead and waits to be waited for. */
+bool image_is_zombie(pid_t pid);
+
 /* The parent of a process, 0 when it is gone. */
 pid_t image_parent_pid(pid_t pid);
 
@@ -27,6 +37,12 @@ pid_t image_find_ns_pid(pid_t ancestor, pid_t ns_pid);
 
 /* Call back for each child of a process (all its threads' children). */
 void image_each_child(pid_t pid, void (*call)(void *user, pid_t child), void *user);
+
+/*
+ * Call back for each process whose environment names this recording's socket, as far as we may
+ * read it. Looks at every process of the machine.
+ */
+void image_each_recorded(const char *socket_path, void (*call)(void *user, pid_t pid), void *user);
 
 /* One line of /proc/PID/maps. path lies in the line, NUL-terminated. */
 struct image_map {

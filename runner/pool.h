@@ -13,6 +13,7 @@
 #include "schemas/ring.h"
 
 #define POOL_MIN_CHUNKS 16u
+#define POOL_MAP_PATH	"/memfd:memsight-pool" /* in /proc/PID/maps of who has it mapped */
 
 /* What the control area tells the programs; the units are those of struct ring_control. */
 struct pool_config {

@@ -232,6 +232,28 @@ static void attach_predecessor(struct tracker *tracker, uint32_t slot, struct im
 	tracker_end_image(tracker, image, STORE_STATUS_REPLACED, successor->start_ticks);
 }
 
+static void look_for_pool(void *user, const struct image_map *map)
+{
+	if (strncmp(map->path, POOL_MAP_PATH, sizeof(POOL_MAP_PATH) - 1) == 0)
+		*(bool *)user = true;
+}
+
+/*
+ * A slot can name any process of this machine, and the recording would then wait for its end: perf
+ * told of its birth, or it maps the pool, or it is gone already.
+ */
+static bool is_plausible_fork(const struct tracker *tracker, pid_t pid)
+{
+	bool maps_pool = false;
+
+	if (pid <= 1 || pid == getpid())
+		return false;
+	if (images_find(&tracker->images, pid))
+		return true;
+	return image_each_map(pid, look_for_pool, &maps_pool) == -ENOENT || maps_pool ||
+	       image_is_zombie(pid);
+}
+
 static void attach_slot(struct tracker *tracker, uint32_t slot)
 {
 	const volatile struct ring_process *process = &tracker->pool->processes[slot];
@@ -241,7 +263,7 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 	uint64_t now = clock_ticks(tracker->clock), start = process->start_ticks;
 	struct image *image = images_find(&tracker->images, pid);
 
-	if (pid <= 1 || pid == getpid())
+	if (!is_plausible_fork(tracker, pid))
 		return; /* nonsense of a hostile program: its records will never be read */
 	if (image && image->slot != IMAGE_NO_SLOT && start < image->start_ticks) {
 		attach_predecessor(tracker, slot, image, parent);

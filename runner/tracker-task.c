@@ -127,8 +127,17 @@ static void found_child(void *user, pid_t child)
 	image = tracker_open_image(tracker, child, RING_BIRTH_FORK, tracker->drain->round_ticks);
 	if (!image)
 		return;
-	image->parent_id = search->parent->id;
+	if (search->parent)
+		image->parent_id = search->parent->id;
 	image_inspect(image);
+}
+
+void tracker_find_strays(struct tracker *tracker, const char *socket_path)
+{
+	struct search search = { tracker, NULL };
+
+	if (!tracker->has_task_records)
+		image_each_recorded(socket_path, found_child, &search);
 }
 
 void tracker_find_children(struct tracker *tracker)

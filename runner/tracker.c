@@ -268,8 +268,11 @@ void tracker_gone(struct tracker *tracker, pid_t pid, int status, uint64_t ticks
 {
 	struct image *image = images_find(&tracker->images, pid);
 
-	if (image)
-		tracker_end_image(tracker, image, status, ticks);
+	if (!image)
+		return;
+	if (status == STORE_STATUS_UNKNOWN)
+		status = image_end_status(image);
+	tracker_end_image(tracker, image, status, ticks);
 }
 
 void tracker_settle(struct tracker *tracker, uint64_t now_ticks)

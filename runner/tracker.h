@@ -86,6 +86,9 @@ void tracker_settle(struct tracker *tracker, uint64_t now_ticks);
 /* Where perf tells nothing: find children that say nothing either. Ten times a second. */
 void tracker_find_children(struct tracker *tracker);
 
+/* The same by environment, for those whose parents are gone. When all that is known has ended. */
+void tracker_find_strays(struct tracker *tracker, const char *socket_path);
+
 /* End all images. */
 void tracker_finish(struct tracker *tracker, uint64_t ticks);
 

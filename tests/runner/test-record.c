@@ -82,6 +82,8 @@ START_TEST(each_fork_is_a_process_with_its_own_events)
 		ck_assert_uint_eq(process->n_allocs_of_64, 10u * (unsigned)(i + 1));
 		ck_assert_uint_eq(process->birth, i ? RING_BIRTH_FORK : RING_BIRTH_EXEC);
 		ck_assert_uint_eq(process->parent_id, i ? run.processes[i - 1].id : 0);
+		/* Of who is not our child an older kernel may not tell. */
+		ck_assert(process->status == i << 8 || (i && process->status == -1));
 	}
 }
 END_TEST
@@ -482,6 +484,57 @@ START_TEST(a_users_own_preload_stays)
 }
 END_TEST
 
+START_TEST(a_hostile_program_harms_only_its_own_recording)
+{
+	char seed[16];
+
+	recorded_init(&run, recorded_user(_i % 2));
+	snprintf(seed, sizeof(seed), "%d", _i);
+	recorded_run(&run, WORDS("record", "--buffer-size", "2M", "--", recorded_victim("hostile"),
+				 seed, "300"));
+	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 7, "%d: %s", run.status,
+		      run.err);
+	ck_assert_int_eq(run.n_traces, 1);
+}
+END_TEST
+
+START_TEST(refused_perf_still_records_allocations_and_says_what_helps)
+{
+	recorded_init(&run, recorded_user(_i));
+	recorded_run_shell(&run, "$VICTIMS/no-perf $MEMSIGHT record -- $VICTIMS/mallocs");
+	ck_assert_msg(run.status == 0, "%s", run.err);
+	ck_assert_ptr_nonnull(strstr(run.err, "no clock samples: "));
+	ck_assert_ptr_nonnull(strstr(run.err, "seccomp"));
+	recorded_read(&run);
+	ck_assert_uint_eq(run.processes[0].n_allocs_of_64, 100);
+	ck_assert_uint_eq(run.n_perf_bytes, 0);
+}
+END_TEST
+
+START_TEST(untraced_programs_are_named_without_perf_too)
+{
+	recorded_init(&run, recorded_user(_i));
+	recorded_run_shell(&run, "$VICTIMS/no-perf $MEMSIGHT record -- sh -c "
+				 "'$VICTIMS/mallocs-static; $VICTIMS/mallocs 30; exit 2'");
+	ck_assert_int_eq(WEXITSTATUS(run.status), 2);
+	recorded_read(&run);
+	ck_assert_ptr_nonnull(recorded_process(&run, "/mallocs-static"));
+	ck_assert_uint_eq(recorded_process(&run, "/mallocs-static")->why_not, TRACE_NOT_STATIC);
+	ck_assert_uint_eq(recorded_process(&run, "/mallocs")->n_allocs_of_64, 30);
+}
+END_TEST
+
+START_TEST(recording_waits_for_all_without_perf_too)
+{
+	recorded_init(&run, recorded_user(_i));
+	recorded_run_shell(&run, "$VICTIMS/no-perf $MEMSIGHT record -o a.mst -- "
+				 "sh -c '(sleep 1; $VICTIMS/mallocs; touch late) & exit 0'; ls");
+	ck_assert_ptr_nonnull(strstr(run.out, "late"));
+	recorded_read(&run);
+	ck_assert_ptr_nonnull(recorded_process(&run, "/mallocs"));
+}
+END_TEST
+
 static void add_tests(TCase *tcase, int n_users)
 {
 	tcase_add_loop_test(tcase, a_hundred_allocations_arrive_as_a_hundred, 0, n_users);
@@ -520,6 +573,11 @@ static void add_more_tests(TCase *tcase, int n_users)
 		tcase_add_test(tcase, a_file_size_limit_ends_the_trace_and_not_the_program);
 	tcase_add_loop_test(tcase, without_allocations_nothing_is_preloaded, 0, n_users);
 	tcase_add_loop_test(tcase, a_users_own_preload_stays, 0, n_users);
+	tcase_add_loop_test(tcase, a_hostile_program_harms_only_its_own_recording, 0, 8);
+	tcase_add_loop_test(tcase, refused_perf_still_records_allocations_and_says_what_helps, 0,
+			    n_users);
+	tcase_add_loop_test(tcase, untraced_programs_are_named_without_perf_too, 0, n_users);
+	tcase_add_loop_test(tcase, recording_waits_for_all_without_perf_too, 0, n_users);
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* expect: DEPTH levels of forks; level i makes 10 * (i + 1) allocations of 64 bytes. */
+/* expect: DEPTH levels of forks; level i makes 10 * (i + 1) allocations of 64 bytes
+ * and ends with status i. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ int main(int argc, char **argv)
 		if (pid > 0) {
 			while (wait(NULL) > 0)
 				continue;
-			break;
+			return level;
 		}
 	}
 	return 0;
