@@ -89,7 +89,7 @@ struct ring_process {
 	_Atomic uint64_t n_dropped;  /* events not recorded: the pool was full */
 	_Atomic uint64_t n_nested;   /* events not recorded: nested in a hook with a full chunk */
 	_Atomic uint64_t n_late;     /* events not recorded: no thread state (thread or process ending) */
-	_Atomic uint64_t n_truncated_stacks;
+	_Atomic uint64_t n_truncated_stacks; /* deeper than max_frames; of equal ones in a row only one */
 	_Atomic uint64_t wait_ticks; /* time spent waiting for a chunk */
 	_Atomic uint64_t n_waits;
 	_Atomic uint64_t n_below_min; /* blocks smaller than min_bytes, not recorded */
