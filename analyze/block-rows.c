@@ -35,6 +35,7 @@ struct block_rows {
 	int64_t run_id;
 	int64_t first_id;
 	uint64_t base; /* the lowest id in the window */
+	uint64_t last; /* the highest id that was born */
 	struct block_row *window; /* by id modulo its size; block.id 0: has not ended */
 	struct block_row *late;
 	size_t n_late;
@@ -120,6 +121,7 @@ static int advance(struct block_rows *rows, uint64_t base)
 
 int block_rows_born(struct block_rows *rows, uint64_t id)
 {
+	rows->last = id;
 	if (id < rows->base + BLOCK_ROWS_WINDOW)
 		return 0;
 	return advance(rows, id + ADVANCE - BLOCK_ROWS_WINDOW);
@@ -160,6 +162,6 @@ int block_rows_finish(struct block_rows *rows)
 	int r = write_late(rows);
 
 	if (r == 0)
-		r = advance(rows, rows->base + BLOCK_ROWS_WINDOW);
+		r = advance(rows, rows->last + 1);
 	return r < 0 ? r : rows_flush(rows->rows);
 }

@@ -107,6 +107,7 @@ static struct memory_end_of end_of(uint32_t thread, const struct merge_event *ev
 		.address = event->address,
 		.size = event->size,
 		.link = event->link,
+		.is_nested = event->flags & TRACE_EVENT_NESTED,
 	};
 }
 

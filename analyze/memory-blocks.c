@@ -55,19 +55,18 @@ static int end_block(struct memory *memory, struct memory_image *image,
 					   .time_ns = ending->time_ns,
 					   .site = block->site,
 					   .is_freed = is_freed(ending->death),
+					   .is_left = memory->is_over,
 					   .is_temporary = ending->is_temporary,
 				   });
 	return write_row(memory, image, block, ending);
 }
 
-bool memory_is_taken(const struct memory *memory, const struct memory_birth *birth,
-		     uint64_t *ret_address)
+bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *ret_address)
 {
+	const struct memory_thread *thread = memory_thread(memory, birth->thread);
 	struct heap_block block;
 
-	if (birth->thread >= memory->n_threads || !memory->threads[birth->thread] ||
-	    !heap_overlap(&memory->threads[birth->thread]->image->heap, birth->address, birth->size,
-			  &block))
+	if (!thread || !heap_overlap(&thread->image->heap, birth->address, birth->size, &block))
 		return false;
 	*ret_address = block.address;
 	return true;

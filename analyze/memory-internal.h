@@ -48,6 +48,7 @@ struct memory {
 	int64_t first_allocation; /* allocation.id = this + block id */
 	int64_t first_mapping;
 	bool keeps_freed;
+	bool is_over; /* the trace has ended: what is left stays live */
 	void *paths; /* tsearch() tree of the texts in mappings */
 	struct block_rows *allocations;
 	struct rows *mappings;

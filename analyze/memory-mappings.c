@@ -120,6 +120,8 @@ int memory_unmap(struct memory *memory, const struct memory_end_of *end)
 			move->mapping = *old;
 		move->previous_id = old ? old->id : 0;
 	}
+	if (!end->is_nested)
+		memory_other(memory, end->thread);
 	struct ending ending = { memory, image, end->time_ns };
 	struct mappings_change change = {
 		.now_ns = end->time_ns,

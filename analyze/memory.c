@@ -209,6 +209,7 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 {
 	int r = 0;
 
+	memory->is_over = true;
 	for (size_t i = 0; i < memory->n_images && r >= 0; i++) {
 		if (memory->images[i])
 			r = end_image(memory, memory->images[i], end_ns, false);

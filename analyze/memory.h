@@ -61,7 +61,7 @@ struct memory_birth {
 };
 
 /* Whether a block that is live stands in the way of a birth; *ret_address is where it starts. */
-bool memory_is_taken(const struct memory *memory, const struct memory_birth *birth,
+bool memory_is_taken(struct memory *memory, const struct memory_birth *birth,
 		     uint64_t *ret_address);
 
 /* Whatever is in the way ends as MEMORY_MISSED. *ret_block says what was born. */
@@ -75,6 +75,7 @@ struct memory_end_of {
 	uint64_t address;
 	uint64_t size; /* mapping */
 	uint64_t link; /* realloc, mremap: a number that the birth of the new one repeats */
+	bool is_nested; /* TRACE_EVENT_NESTED: no event of the program */
 	bool is_early; /* repair: other events of its thread come before it */
 };
 int memory_death(struct memory *memory, const struct memory_end_of *end);

@@ -327,21 +327,27 @@ static void take_out(struct merge *merge, struct stream *stream, struct merge_ev
 bool merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint32_t *ret_thread,
 		    struct merge_event *ret_event, bool *ret_is_next)
 {
+	struct merge_event *first = NULL;
+	struct stream *owner = NULL;
+
 	for (size_t i = 0; i < merge->n_waiting; i++) {
 		struct stream *stream = merge->waiting[i];
 		if (stream->thread == wanted->thread || stream->process != wanted->process ||
 		    stream->due_ns > wanted->time_ns + MERGE_SKEW_NS)
 			continue;
 		struct merge_event *event = find_end(stream, wanted);
-		if (!event)
-			continue;
-		*ret_thread = stream->thread;
-		*ret_event = *event;
-		*ret_is_next = event == &stream->events[stream->first];
-		take_out(merge, stream, event);
-		return true;
+		if (event && (!first || event->time_ns < first->time_ns)) {
+			first = event;
+			owner = stream;
+		}
 	}
-	return false;
+	if (!first)
+		return false;
+	*ret_thread = owner->thread;
+	*ret_event = *first;
+	*ret_is_next = first == &owner->events[owner->first];
+	take_out(merge, owner, first);
+	return true;
 }
 
 void merge_shrink(struct merge *merge)

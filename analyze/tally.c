@@ -113,12 +113,14 @@ void tally_death(struct tally *tally, const struct tally_end *end)
 {
 	struct tally_site *site = &tally->sites[end->site];
 
-	site->live_bytes -= end->size;
 	site->byte_seconds += (double)end->size * (double)(end->time_ns - end->birth_ns) / 1e9;
 	if (end->time_ns > site->last_ns)
 		site->last_ns = end->time_ns;
-	tally->live_bytes -= end->size;
-	timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
+	if (!end->is_left) {
+		site->live_bytes -= end->size;
+		tally->live_bytes -= end->size;
+		timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
+	}
 	if (end->is_freed)
 		count_freed(tally, site, end);
 	else

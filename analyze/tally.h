@@ -83,6 +83,7 @@ struct tally_end {
 	int64_t time_ns;
 	uint32_t site;
 	uint8_t is_freed;
+	uint8_t is_left; /* the trace ended, its process did not: it stays live */
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
 };
 void tally_death(struct tally *tally, const struct tally_end *end);

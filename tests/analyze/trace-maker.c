@@ -35,8 +35,9 @@ static void write_run(struct maker *maker)
 		.command_bytes = 9,
 		.directory_bytes = 4,
 	};
-	struct trace_string strings[] = { text("prog"), text("default"), { "prog\0-n 10", 9 },
-					  text("/tmp") };
+	struct trace_string strings[] = {
+		text("prog"), text("default"), { "prog\0-n 10", 9 }, text("/tmp")
+	};
 	struct trace_clock clock = {
 		.head.type = TRACE_RECORD_CLOCK,
 		.ticks = MAKER_START,

@@ -1,0 +1,184 @@
+#include "tests/analyze/check-db.h"
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *stmt = NULL;
+
+	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK, "%s: %s", sql,
+		      sqlite3_errmsg(db));
+	return stmt;
+}
+
+int64_t check_integer(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *stmt = prepare(db, sql);
+
+	ck_assert_msg(sqlite3_step(stmt) == SQLITE_ROW, "no row: %s", sql);
+	int64_t value = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return value;
+}
+
+void check_no_row(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *stmt = prepare(db, sql);
+
+	ck_assert_msg(sqlite3_step(stmt) == SQLITE_DONE, "a row (%s): %s",
+		      (const char *)sqlite3_column_text(stmt, 0), sql);
+	sqlite3_finalize(stmt);
+}
+
+/* Totals that are sums over rows. */
+static const struct {
+	const char *name;
+	const char *sql;
+} totals[] = {
+	{ "allocations", "SELECT count(*) FROM allocation WHERE run_id = %lld" },
+	{ "frees", "SELECT count(death_ns) FROM allocation WHERE run_id = %lld" },
+	{ "bytes", "SELECT coalesce(sum(size), 0) FROM allocation WHERE run_id = %lld" },
+	{ "live_blocks",
+	  "SELECT count(*) FROM allocation WHERE run_id = %lld AND death_ns IS NULL" },
+	{ "live_bytes", "SELECT coalesce(sum(size), 0) FROM allocation"
+			" WHERE run_id = %lld AND death_ns IS NULL" },
+	{ "events", "SELECT coalesce(sum(n_events), 0) FROM thread WHERE run_id = %lld" },
+	{ "faults", "SELECT coalesce(sum(n_samples), 0) FROM source"
+		    " WHERE run_id = %lld AND name = 'faults'" },
+};
+
+static int64_t total(sqlite3 *db, int64_t run_id, const char *name)
+{
+	char *sql = sqlite3_mprintf("SELECT value FROM total WHERE run_id = %lld AND name = %Q",
+				    (long long)run_id, name);
+	int64_t value = check_integer(db, sql);
+
+	sqlite3_free(sql);
+	return value;
+}
+
+static void check_totals(sqlite3 *db, int64_t run_id)
+{
+	for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
+		char *sql = sqlite3_mprintf(totals[i].sql, (long long)run_id);
+		int64_t expected = check_integer(db, sql);
+		ck_assert_msg(total(db, run_id, totals[i].name) == expected, "%s is not %lld",
+			      totals[i].name, (long long)expected);
+		sqlite3_free(sql);
+	}
+}
+
+/* Sums per call site, against the same from rows. */
+static const char sites_sql[] =
+	"WITH rows AS ("
+	" SELECT coalesce(stack_id, 0) AS stack_id, count(*) AS n, count(death_ns) AS frees,"
+	"  sum(size) AS bytes, sum(death_ns IS NULL) AS live,"
+	"  sum(CASE WHEN death_ns IS NULL THEN size ELSE 0 END) AS live_bytes,"
+	"  min(birth_ns) AS first_ns,"
+	"  sum(size * (coalesce(death_ns, process.end_ns, run.duration_ns) - birth_ns) / 1e9) AS bs"
+	" FROM allocation JOIN process ON process.id = process_id JOIN run ON run.id = process.run_id"
+	" WHERE allocation.run_id = %lld GROUP BY 1)"
+	" SELECT stack_id FROM (SELECT site.stack_id, n IS n_blocks AND frees IS n_frees"
+	"  AND rows.bytes IS site.bytes AND live IS live_blocks"
+	"  AND rows.live_bytes IS site.live_bytes AND rows.first_ns IS site.first_ns"
+	"  AND abs(byte_seconds - bs) <= 1e-9 * (1 + bs) AS fits"
+	"  FROM site LEFT JOIN rows USING (stack_id) WHERE run_id = %lld"
+	"  UNION ALL SELECT rows.stack_id, 0 FROM rows"
+	"  WHERE stack_id NOT IN (SELECT stack_id FROM site WHERE run_id = %lld))"
+	" WHERE NOT fits";
+
+static void check_sites(sqlite3 *db, int64_t run_id)
+{
+	long long id = run_id;
+	char *sql = sqlite3_mprintf(sites_sql, id, id, id);
+
+	check_no_row(db, sql);
+	sqlite3_free(sql);
+}
+
+/* Changes of live bytes in the order of time; at one time ends come first. */
+static const char changes_sql[] =
+	"SELECT birth_ns AS t, 1 AS o, size, coalesce(stack_id, 0) FROM allocation WHERE run_id = %lld"
+	" UNION ALL"
+	" SELECT coalesce(death_ns, process.end_ns), 0, -size, coalesce(stack_id, 0)"
+	" FROM allocation JOIN process ON process.id = process_id"
+	" WHERE allocation.run_id = %lld AND coalesce(death_ns, process.end_ns) IS NOT NULL"
+	" ORDER BY t, o";
+
+struct slot {
+	int64_t live;
+	int64_t max;
+};
+
+/* Slots of the timeline as the rows give them; before the loop all are empty. */
+static void check_slots(sqlite3 *db, int64_t run_id, sqlite3_stmt *changes)
+{
+	char *sql = sqlite3_mprintf("SELECT time_ns, interval_ns, live_bytes, max_live_bytes"
+				    " FROM timeline WHERE run_id = %lld ORDER BY time_ns",
+				    (long long)run_id);
+	sqlite3_stmt *slots = prepare(db, sql);
+	int64_t live = 0;
+	int n = 0;
+	bool more = sqlite3_step(changes) == SQLITE_ROW;
+
+	for (; sqlite3_step(slots) == SQLITE_ROW; n++) {
+		int64_t end = sqlite3_column_int64(slots, 0) + sqlite3_column_int64(slots, 1);
+		int64_t max = live;
+		for (; more && sqlite3_column_int64(changes, 0) < end;
+		     more = sqlite3_step(changes) == SQLITE_ROW) {
+			live += sqlite3_column_int64(changes, 2);
+			max = live > max ? live : max;
+		}
+		ck_assert_int_eq(sqlite3_column_int64(slots, 2), live);
+		ck_assert_int_eq(sqlite3_column_int64(slots, 3), max);
+	}
+	ck_assert(!more);
+	ck_assert_int_le(n, 1000);
+	sqlite3_finalize(slots);
+	sqlite3_free(sql);
+}
+
+/* The most that was live at once, and when that was reached first. */
+static void check_peak(sqlite3 *db, int64_t run_id, sqlite3_stmt *changes)
+{
+	int64_t live = 0, peak = 0, peak_ns = 0;
+
+	while (sqlite3_step(changes) == SQLITE_ROW) {
+		live += sqlite3_column_int64(changes, 2);
+		if (live > peak) {
+			peak = live;
+			peak_ns = sqlite3_column_int64(changes, 0);
+		}
+	}
+	ck_assert_int_eq(total(db, run_id, "peak_bytes"), peak);
+	ck_assert_int_eq(total(db, run_id, "peak_ns"), peak_ns);
+}
+
+/* The same for each call site. */
+static const char site_peaks_sql[] =
+	"WITH change AS (%s), running AS ("
+	" SELECT t, coalesce, sum(size) OVER (PARTITION BY coalesce ORDER BY t, o"
+	"  ROWS UNBOUNDED PRECEDING) AS live"
+	" FROM (SELECT t, o, size, \"coalesce(stack_id, 0)\" AS coalesce FROM change))"
+	" SELECT stack_id FROM site WHERE run_id = %lld AND peak_bytes <>"
+	"  max(0, (SELECT max(live) FROM running WHERE coalesce = stack_id))";
+
+void check_aggregates(sqlite3 *db, int64_t run_id)
+{
+	long long id = run_id;
+	char *changes_text = sqlite3_mprintf(changes_sql, id, id);
+	sqlite3_stmt *changes = prepare(db, changes_text);
+	char *peaks_text = sqlite3_mprintf(site_peaks_sql, changes_text, id);
+
+	check_totals(db, run_id);
+	check_sites(db, run_id);
+	check_peak(db, run_id, changes);
+	sqlite3_reset(changes);
+	check_slots(db, run_id, changes);
+	check_no_row(db, peaks_text);
+	sqlite3_finalize(changes);
+	sqlite3_free(changes_text);
+	sqlite3_free(peaks_text);
+}
