@@ -213,9 +213,12 @@ static void take_chunk(struct collector *c, uint32_t i)
 	uint8_t *chunks = (uint8_t *)c->control + c->control->control_bytes;
 	struct ring_chunk *chunk = (struct ring_chunk *)(chunks + (size_t)i * RING_CHUNK_BYTES);
 	size_t used = chunk->reserved > RING_CHUNK_BYTES ? RING_CHUNK_BYTES : chunk->reserved;
-	struct ring_chunk *copy = c->options->is_discarding ? NULL : malloc(used + 64);
 
-	if (copy) {
+	/* used = 0: the program ended between taking the chunk and filling its header. */
+	if (used && !c->options->is_discarding) {
+		struct ring_chunk *copy = malloc(used + 64);
+
+		must(copy);
 		memcpy(copy, chunk, used < 64 ? 64 : used);
 		c->run->chunks =
 			reallocarray(c->run->chunks, c->run->n_chunks_seen + 1, sizeof(copy));

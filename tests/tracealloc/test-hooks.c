@@ -378,6 +378,19 @@ START_TEST(what_was_recorded_survives_every_end)
 }
 END_TEST
 
+START_TEST(an_end_in_the_middle_of_hooks_leaves_at_most_one_open_record_a_thread)
+{
+	const char *const argv[] = { VICTIM_BASIC, "among-threads", NULL };
+	struct mini_options options = { .stacks = RING_STACKS_FP, .n_chunks = 512 };
+
+	mini_run(&options, argv, &run);
+	ck_assert(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0);
+	ck_assert_uint_eq(run.n_bad, 0);
+	ck_assert_uint_le(run.n_uncommitted, 4);
+	ck_assert_uint_gt(count_sized(TRACE_OP_ALLOC, 888), 0);
+}
+END_TEST
+
 START_TEST(a_program_that_may_only_allocate_is_not_hurt)
 {
 	trace_with((struct mini_options){ .stacks = RING_STACKS_FP }, "filtered");
@@ -426,6 +439,8 @@ static Suite *hooks_suite(void)
 	tcase_add_test(once, hooks_that_are_switched_off_record_nothing);
 	tcase_add_loop_test(once, what_was_recorded_survives_every_end, 0,
 			    sizeof(ends) / sizeof(*ends));
+	tcase_add_loop_test(
+		once, an_end_in_the_middle_of_hooks_leaves_at_most_one_open_record_a_thread, 0, 20);
 	tcase_add_test(once, a_program_that_may_only_allocate_is_not_hurt);
 	tcase_add_loop_test(users_case, no_file_descriptor_is_kept, 0, n);
 	suite_add_tcase(suite, users_case);

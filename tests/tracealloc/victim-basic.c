@@ -306,6 +306,24 @@ static int end_main_thread(void)
 	pthread_exit(NULL);
 }
 
+static void *churn(void *unused)
+{
+	for (;;)
+		free(malloc(888));
+	return unused;
+}
+
+/* Ends while four threads are somewhere in their hooks. */
+static int end_among_threads(void)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&thread, NULL, churn, NULL);
+	usleep(1000);
+	return 0;
+}
+
 /* From here on nothing but reading, writing, ending and what the allocator itself needs. */
 static int filtered(void)
 {
@@ -364,6 +382,7 @@ static const struct program programs[] = {
 	{ "killed", end_killed },
 	{ "crashed", end_crashed },
 	{ "main-thread", end_main_thread },
+	{ "among-threads", end_among_threads },
 	{ "filtered", filtered },
 	{ "files", files },
 	{ NULL, NULL },
