@@ -105,7 +105,8 @@ static void untraced_text(const struct run_summary *summary, char *text, size_t 
 	for (unsigned why = 1; why < 8 && n < n_bytes; why++) {
 		if (summary->n_why_not[why])
 			n += (size_t)snprintf(text + n, n_bytes - n, "; %s (%s)",
-					      summary->why_not_example[why], trace_why_not_name(why));
+					      summary->why_not_example[why],
+					      trace_why_not_name(why));
 	}
 }
 

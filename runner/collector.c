@@ -58,8 +58,7 @@ static void forget_image(void *user, uint32_t process_id)
 {
 	struct collector *collector = user;
 
-	if (collector->samples.code)
-		run_code_forget_image(collector->samples.code, process_id);
+	samples_forget(&collector->samples, process_id, 0, UINT64_MAX);
 }
 
 static void init_tracker(struct collector *collector)

@@ -51,6 +51,7 @@ void images_remove(struct images *images, struct image *image)
 	cleanup_close(&image->pidfd);
 	free(image->command);
 	free(image->last_exec);
+	free(image->threads);
 	free(image);
 }
 
@@ -58,4 +59,27 @@ void images_finish(struct images *images)
 {
 	while (images->first)
 		images_remove(images, images->first);
+}
+
+void image_add_thread(struct image *image, uint32_t tid, uint64_t fs_base)
+{
+	/* Room grows at powers of two. */
+	if ((image->n_threads & (image->n_threads - 1)) == 0) {
+		size_t room = image->n_threads ? 2 * image->n_threads : 1;
+		void *threads = reallocarray(image->threads, room, sizeof(*image->threads));
+
+		if (!threads)
+			return;
+		image->threads = threads;
+	}
+	image->threads[image->n_threads++] = (struct image_thread){ tid, fs_base };
+}
+
+uint64_t image_fs_base(const struct image *image, uint32_t tid)
+{
+	for (size_t i = image->n_threads; i-- > 0;) {
+		if (image->threads[i].tid == tid)
+			return image->threads[i].fs_base;
+	}
+	return 0;
 }

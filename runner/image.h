@@ -15,6 +15,12 @@
 
 #define IMAGE_NO_SLOT UINT32_MAX
 
+/* A thread as its process told it. */
+struct image_thread {
+	uint32_t tid; /* in the collector's namespace */
+	uint64_t fs_base;
+};
+
 struct image {
 	struct image *next;
 	uint32_t id; /* process_id in the trace */
@@ -38,6 +44,8 @@ struct image {
 	char *command; /* arguments separated by NUL */
 	size_t command_bytes;
 	struct run_process_sampler sampler;
+	struct image_thread *threads; /* all that it ever had, in order of creation */
+	size_t n_threads;
 };
 
 struct images {
@@ -54,6 +62,12 @@ struct image *images_find_id(const struct images *images, uint32_t id);
 
 /* Open a new image; NULL: no memory. The rest of its fields are the caller's to fill in. */
 struct image *images_add(struct images *images, pid_t pid);
+
+/* Note a thread. Without memory it is left out: only --private wants to know. */
+void image_add_thread(struct image *image, uint32_t tid, uint64_t fs_base);
+
+/* Thread pointer of the last thread with that number; 0: not known. */
+uint64_t image_fs_base(const struct image *image, uint32_t tid);
 
 /* Forget an image and free it; its pidfd is closed. */
 void images_remove(struct images *images, struct image *image);

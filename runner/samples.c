@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "runner/samples-private.h"
 #include "runner/store.h"
 
 #define STACK_BYTES 256
@@ -97,7 +98,9 @@ int samples_open(struct samples *samples, const struct run_options *options, pid
 		.stack_bytes = STACK_BYTES,
 	};
 	int n = pmu_sources_select(choices[options->source], &access, sources, PMU_MAX_SOURCES);
-	int err = run_code_create(NULL, emit_code, samples, &samples->code);
+	int err = options->private_samples
+			  ? samples_private_create(samples->writer, &samples->private_samples)
+			  : run_code_create(NULL, emit_code, samples, &samples->code);
 
 	for (int i = 0; i < n && err == 0; i++)
 		err = open_one(samples, sources[i], &access);
@@ -144,6 +147,27 @@ static int take_code(struct samples *samples, const struct samples_stream *strea
 	return run_code_sample(samples->code, image->id, image->pid, ip, samples->now_ticks);
 }
 
+static int take_private(struct samples *samples, const struct samples_stream *stream,
+			const void *bytes, size_t n_bytes)
+{
+	struct pmu_record record;
+
+	if (pmu_record_parse(&stream->format, bytes, n_bytes, &record) <= 0) {
+		samples->n_unusable++;
+		return 0;
+	}
+	return samples_private_take(
+		samples->private_samples, stream->source_id, &record,
+		images_find(&samples->tracker->images, (pid_t)record.origin.pid));
+}
+
+/* Whether the records of a stream hold what --private keeps out of the trace. */
+static bool is_secret(const struct samples_stream *stream)
+{
+	return stream->owner->private_samples &&
+	       (stream->format.sample_type & (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER));
+}
+
 static int look_at_records(struct samples_stream *stream, const uint8_t *records, size_t n_bytes)
 {
 	struct samples *samples = stream->owner;
@@ -155,7 +179,10 @@ static int look_at_records(struct samples_stream *stream, const uint8_t *records
 
 		if (role == ACCESS_ROLE_TASKS && is_task(head))
 			err = keep_task(samples, records, (size_t)length);
-		else if (role == ACCESS_ROLE_ACCESS && head->type == PERF_RECORD_SAMPLE)
+		else if (is_secret(stream) && head->type == PERF_RECORD_SAMPLE)
+			err = take_private(samples, stream, records, (size_t)length);
+		else if (samples->code && role == ACCESS_ROLE_ACCESS &&
+			 head->type == PERF_RECORD_SAMPLE)
 			err = take_code(samples, stream, records, (size_t)length);
 		records += length;
 		n_bytes -= (size_t)length;
@@ -174,7 +201,7 @@ static int take_records(void *context, const void *records, size_t n_bytes, uint
 		return 0;
 	}
 	err = look_at_records(stream, records, n_bytes);
-	if (err < 0 || samples->is_muted)
+	if (err < 0 || samples->is_muted || is_secret(stream))
 		return err;
 	return trace_writer_perf(samples->writer, stream->source_id, records, n_bytes, n_samples);
 }
@@ -227,6 +254,18 @@ static size_t list_tasks(struct samples *samples, const struct pmu_format *forma
 	return n;
 }
 
+void samples_forget(struct samples *samples, uint32_t process_id, uint64_t start, uint64_t size)
+{
+	bool is_all = start == 0 && size == UINT64_MAX;
+
+	if (samples->private_samples)
+		samples_private_forget(samples->private_samples, process_id, start, start + size);
+	else if (samples->code && is_all)
+		run_code_forget_image(samples->code, process_id);
+	else if (samples->code)
+		run_code_forget_range(samples->code, process_id, start, size);
+}
+
 /* One record tells of two things: new content at a range, and who lives. */
 static void tell(struct samples *samples, const struct pmu_record *record)
 {
@@ -238,8 +277,7 @@ static void tell(struct samples *samples, const struct pmu_record *record)
 			images_find(&samples->tracker->images, (pid_t)record->origin.pid);
 
 		if (image)
-			run_code_forget_range(samples->code, image->id, record->map.address,
-					      record->map.size);
+			samples_forget(samples, image->id, record->map.address, record->map.size);
 	}
 	tracker_task(samples->tracker, record, ticks);
 }
@@ -395,6 +433,7 @@ void samples_close(struct samples *samples)
 		samples->streams[i].stream = pmu_stream_close(samples->streams[i].stream);
 	samples->n_streams = 0;
 	samples->code = run_code_destroy(samples->code);
+	samples->private_samples = samples_private_destroy(samples->private_samples);
 	free(samples->tasks);
 	samples->tasks = NULL;
 }

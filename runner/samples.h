@@ -65,6 +65,9 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 /* Stop sampling; what comes nevertheless is dropped and counted. */
 void samples_mute(struct samples *samples);
 
+/* A range of an image has another content now; all of it with 0 and UINT64_MAX: it is gone. */
+void samples_forget(struct samples *samples, uint32_t process_id, uint64_t start, uint64_t size);
+
 /* File descriptors that become readable when a ring fills up are added to epoll_fd with that tag. */
 void samples_watch(const struct samples *samples, int epoll_fd, uint64_t tag);
 

@@ -20,6 +20,8 @@ static uint32_t start_thread(void *user, void *image_pointer, const struct ring_
 	/* The first thread has the number of its process in every namespace. */
 	if (start && image->pid != image->ns_pid)
 		tid = (pid_t)start->tid == image->ns_pid ? (uint32_t)image->pid : 0;
+	if (start)
+		image_add_thread(image, tid, start->fs_base);
 	if (store_thread(tracker->writer, ++tracker->next_thread_id, image, tid, start) < 0)
 		return 0;
 	return tracker->next_thread_id;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,7 @@ struct reading {
 	struct recorded *recorded;
 	uint32_t process_of[RECORDED_MAX_THREADS]; /* by thread id */
 	uint64_t committed_ticks;
+	bool is_secret[16]; /* by source id: its records carry registers or stack bytes */
 };
 
 static struct recorded_process *find_id(struct recorded *recorded, uint32_t id)
@@ -244,6 +246,7 @@ static void take_record(struct reading *reading, const struct trace_record *reco
 {
 	struct recorded *recorded = reading->recorded;
 	const struct trace_thread *thread = (const struct trace_thread *)record;
+	const struct trace_source *source = (const struct trace_source *)record;
 	const struct trace_process_end *end = (const struct trace_process_end *)record;
 
 	switch (record->type) {
@@ -257,6 +260,12 @@ static void take_record(struct reading *reading, const struct trace_record *reco
 	case TRACE_RECORD_THREAD:
 		ck_assert_uint_lt(thread->thread_id, RECORDED_MAX_THREADS);
 		reading->process_of[thread->thread_id] = thread->process_id;
+		break;
+	case TRACE_RECORD_SOURCE:
+		ck_assert_uint_lt(source->source_id, 16);
+		reading->is_secret[source->source_id] =
+			(source->sample_type & (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)) !=
+			0;
 		break;
 	case TRACE_RECORD_LOSS:
 		take_loss(recorded, (const struct trace_loss *)record);
@@ -311,6 +320,15 @@ static void take_item(struct reading *reading, const struct trace_item *item)
 		break;
 	case TRACE_FRAME_PERF:
 		reading->recorded->n_perf_bytes += item->n;
+		ck_assert_uint_lt(item->stream_id, 16);
+		if (reading->is_secret[item->stream_id])
+			reading->recorded->n_secret_bytes += item->n;
+		break;
+	case TRACE_FRAME_CODE:
+		reading->recorded->n_code_bytes += item->n;
+		break;
+	case TRACE_FRAME_ACCESSES:
+		reading->recorded->n_accesses += item->n;
 		break;
 	case TRACE_FRAME_COMMIT:
 		ck_assert_uint_ge(item->commit->ticks, reading->committed_ticks);

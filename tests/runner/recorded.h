@@ -50,6 +50,9 @@ struct recorded {
 	int n_losses;
 	uint64_t n_events;
 	uint64_t n_perf_bytes;
+	uint64_t n_secret_bytes; /* of perf records that carry registers or stack bytes */
+	uint64_t n_code_bytes;
+	uint64_t n_accesses; /* decoded while recording */
 	uint64_t n_misordered; /* events stamped before a COMMIT that came before them */
 	uint64_t n_clocks;
 	uint64_t n_maps;

@@ -535,6 +535,25 @@ START_TEST(recording_waits_for_all_without_perf_too)
 }
 END_TEST
 
+START_TEST(private_samples_hold_addresses_and_nothing_else)
+{
+	recorded_init(&run, recorded_user(_i));
+	recorded_run(&run,
+		     WORDS("record", "--private", "--", recorded_victim("mallocs"), "3000000"));
+	ck_assert_msg(run.status == 0, "%s", run.err);
+	recorded_read(&run);
+	ck_assert_uint_gt(run.n_accesses, 0);
+	ck_assert_uint_eq(run.n_secret_bytes, 0);
+	ck_assert_uint_eq(run.n_code_bytes, 0);
+
+	/* And that is a difference. */
+	recorded_run_shell(&run, "rm *.mst; $MEMSIGHT record -- $VICTIMS/mallocs 3000000");
+	recorded_read(&run);
+	ck_assert_uint_gt(run.n_secret_bytes, 0);
+	ck_assert_uint_gt(run.n_code_bytes, 0);
+}
+END_TEST
+
 static void add_tests(TCase *tcase, int n_users)
 {
 	tcase_add_loop_test(tcase, a_hundred_allocations_arrive_as_a_hundred, 0, n_users);
@@ -578,6 +597,7 @@ static void add_more_tests(TCase *tcase, int n_users)
 			    n_users);
 	tcase_add_loop_test(tcase, untraced_programs_are_named_without_perf_too, 0, n_users);
 	tcase_add_loop_test(tcase, recording_waits_for_all_without_perf_too, 0, n_users);
+	tcase_add_loop_test(tcase, private_samples_hold_addresses_and_nothing_else, 0, n_users);
 }
 
 int main(void)

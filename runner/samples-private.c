@@ -1,0 +1,187 @@
+#include "runner/samples-private.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "decode/decode.h"
+
+/* The most that one sample gives: its operands at ip twice (exact, window), and the window. */
+#define MAX_ACCESSES (2 * DECODE_MAX_ACCESSES)
+
+struct samples_private {
+	struct trace_writer *writer;
+	struct decoder *decoder;
+	pid_t pid; /* of the sample being decoded; 0: its process is not known */
+	uint32_t n_samples;
+	struct decode_window window;
+	struct trace_access accesses[MAX_ACCESSES];
+	size_t n_accesses;
+};
+
+/* The page after the one wanted may not be mapped: then less is known. */
+static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
+			size_t n_bytes)
+{
+	const struct samples_private *private_samples = user;
+	size_t in_page = 4096 - (size_t)(address % 4096);
+	struct iovec local = { bytes, n_bytes };
+	struct iovec remote[2] = { { (void *)(uintptr_t)address, n_bytes } };
+	size_t n_pages = 1;
+	ssize_t n;
+
+	(void)process;
+	(void)time;
+	if (private_samples->pid == 0)
+		return 0;
+	if (n_bytes > in_page) {
+		remote[0].iov_len = in_page;
+		remote[1] =
+			(struct iovec){ (void *)(uintptr_t)(address + in_page), n_bytes - in_page };
+		n_pages = 2;
+	}
+	n = process_vm_readv(private_samples->pid, &local, 1, remote, n_pages, 0);
+	return n > 0 ? (size_t)n : 0;
+}
+
+int samples_private_create(struct trace_writer *writer, struct samples_private **ret_private)
+{
+	struct samples_private *private_samples = calloc(1, sizeof(*private_samples));
+	struct decode_memory memory = { .code = read_code, .user = private_samples };
+	int err;
+
+	if (!private_samples)
+		return -ENOMEM;
+	private_samples->writer = writer;
+	err = decode_create(DECODE_MACHINE_X86_64, &memory, 0, &private_samples->decoder);
+	if (err < 0) {
+		free(private_samples);
+		return err;
+	}
+	*ret_private = private_samples;
+	return 0;
+}
+
+struct samples_private *samples_private_destroy(struct samples_private *private_samples)
+{
+	if (private_samples) {
+		decode_destroy(private_samples->decoder);
+		free(private_samples);
+	}
+	return NULL;
+}
+
+/* perf's registers in the decoder's order: both go by the bits of DECODE_REGS_MASK. */
+static bool take_registers(const struct pmu_sample *sample, struct decode_sample *ret_input)
+{
+	unsigned n = 0;
+
+	if (!sample->regs || sample->regs_abi != PERF_SAMPLE_REGS_ABI_64)
+		return false;
+	for (unsigned bit = 0; n < DECODE_N_REGS; bit++) {
+		if ((DECODE_REGS_MASK >> bit & 1) &&
+		    !pmu_sample_register(sample, bit, &ret_input->regs[n++]))
+			return false;
+	}
+	return true;
+}
+
+static bool decode(struct samples_private *private_samples, const struct pmu_record *record,
+		   const struct image *image, struct decode_charge *ret_charge)
+{
+	const struct pmu_sample *sample = &record->sample;
+	struct decode_sample input = {
+		.ip = sample->ip,
+		.fs_base = image ? image_fs_base(image, record->origin.tid) : 0,
+		.stack = sample->stack,
+		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
+				       ? DECODE_STACK_BYTES
+				       : (uint32_t)sample->stack_bytes,
+		.process = image ? image->id : 0,
+		.time = record->origin.time_ns,
+	};
+
+	private_samples->pid = image ? image->pid : 0;
+	if (!take_registers(sample, &input) ||
+	    decode_window(private_samples->decoder, &input, DECODE_MAX_INSTRUCTIONS,
+			  &private_samples->window) < 0)
+		return false;
+	decode_charge(&private_samples->window, ret_charge);
+	return true;
+}
+
+static void add(struct samples_private *private_samples, const struct pmu_record *record,
+		const struct decode_access *from, enum trace_role role, double share)
+{
+	struct trace_access *to = &private_samples->accesses[private_samples->n_accesses];
+
+	if (private_samples->n_accesses == MAX_ACCESSES)
+		return;
+	*to = (struct trace_access){
+		.raw_ns = record->origin.time_ns,
+		.sample_ip = record->sample.ip,
+		.ip = record->sample.ip,
+		.sample = private_samples->n_samples,
+		.pid = record->origin.pid,
+		.tid = record->origin.tid,
+		.share = (float)share,
+		.role = (uint8_t)role,
+	};
+	if (from) {
+		to->ip = from->ip;
+		to->address = from->address;
+		to->size = from->state == DECODE_RESOLVED ? from->size * from->count : from->size;
+		to->is_write = from->is_write;
+	}
+	private_samples->n_accesses++;
+}
+
+static bool has_address(const struct decode_access *access)
+{
+	return access->state == DECODE_RESOLVED || access->state == DECODE_BASE_ONLY;
+}
+
+/* What has no address is left out: what its role lacks to 1 is the share that is not resolved. */
+static void add_window(struct samples_private *private_samples, const struct pmu_record *record,
+		       const struct decode_charge *charge)
+{
+	const struct decode_access *accesses = private_samples->window.accesses;
+	double total = 0;
+
+	for (uint32_t i = 0; i < charge->n_exact; i++) {
+		if (has_address(&accesses[i]))
+			add(private_samples, record, &accesses[i], TRACE_ROLE_EXACT,
+			    1.0 / charge->n_exact);
+	}
+	for (uint32_t i = 0; i < charge->n_charged; i++)
+		total += (double)accesses[i].share;
+	for (uint32_t i = 0; i < charge->n_charged; i++) {
+		if (has_address(&accesses[i]) && accesses[i].share > 0)
+			add(private_samples, record, &accesses[i], TRACE_ROLE_WINDOW,
+			    (double)accesses[i].share / total);
+	}
+}
+
+int samples_private_take(struct samples_private *private_samples, uint32_t source_id,
+			 const struct pmu_record *record, const struct image *image)
+{
+	struct decode_charge charge;
+
+	private_samples->n_accesses = 0;
+	private_samples->n_samples++;
+	if (!record->is_kernel && decode(private_samples, record, image, &charge))
+		add_window(private_samples, record, &charge);
+	if (private_samples->n_accesses == 0)
+		add(private_samples, record, NULL, TRACE_ROLE_NONE, 0);
+	return trace_writer_accesses(private_samples->writer, source_id, private_samples->accesses,
+				     private_samples->n_accesses);
+}
+
+void samples_private_forget(struct samples_private *private_samples, uint32_t process_id,
+			    uint64_t start, uint64_t end)
+{
+	decode_invalidate(private_samples->decoder, process_id, start, end);
+}

@@ -1,0 +1,32 @@
+#pragma once
+/*
+ * --private: decodes clock samples while the program runs and keeps addresses only. No registers,
+ * stack bytes or code get into the trace; what cannot be decoded now cannot be decoded later.
+ * One thread.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/trace-writer.h"
+#include "pmu/pmu-record.h"
+#include "runner/image.h"
+
+struct samples_private;
+
+/* Returns 0, -ENOMEM, or -EOPNOTSUPP for a machine that the decoder does not know. */
+int samples_private_create(struct trace_writer *writer, struct samples_private **ret_private);
+
+/* Accepts NULL, returns NULL. */
+struct samples_private *samples_private_destroy(struct samples_private *private_samples);
+
+/*
+ * Decode one SAMPLE record of a living image and store its accesses under source_id; with one of
+ * role NONE when it resolves to none. image may be NULL: not known. Returns 0 or the writer's
+ * negative errno.
+ */
+int samples_private_take(struct samples_private *private_samples, uint32_t source_id,
+			 const struct pmu_record *record, const struct image *image);
+
+/* Other code is mapped there from now on; the whole image with 0 and UINT64_MAX. */
+void samples_private_forget(struct samples_private *private_samples, uint32_t process_id,
+			    uint64_t start, uint64_t end);
