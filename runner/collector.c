@@ -185,7 +185,9 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 	uint64_t target = (uint64_t)collector->pool->n_chunks * RING_CHUNK_BYTES / 16;
 	uint64_t elapsed = collector->now_ns - collector->last_round_ns;
 	uint64_t interval = 2 * collector->interval_ns;
-	uint64_t most = bytes > 0 ? BUSY_INTERVAL_NS : MAX_INTERVAL_NS;
+	/* Something runs: its code must be taken before it ends. */
+	bool is_busy = bytes > 0 || collector->samples.n_new > 0;
+	uint64_t most = is_busy ? BUSY_INTERVAL_NS : MAX_INTERVAL_NS;
 
 	if (target > ROUND_BYTES)
 		target = ROUND_BYTES;

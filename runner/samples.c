@@ -196,6 +196,7 @@ static int take_records(void *context, const void *records, size_t n_bytes, uint
 	struct samples *samples = stream->owner;
 	int err;
 
+	samples->n_new += n_samples;
 	if (samples->is_muted && stream->source->role != ACCESS_ROLE_TASKS) {
 		samples->n_dropped += n_samples;
 		return 0;
@@ -311,6 +312,7 @@ static int tell_tracker(struct samples *samples)
 int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock_pair *pair,
 		 uint64_t ticks_per_second)
 {
+	samples->n_new = 0;
 	samples->now_ticks = now_ticks;
 	samples->pair = *pair;
 	samples->ticks_per_second = ticks_per_second;

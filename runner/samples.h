@@ -41,6 +41,7 @@ struct samples {
 	uint8_t *tasks; /* copies of task records, to be put in order of time */
 	size_t task_bytes;
 	size_t tasks_room;
+	uint64_t n_new; /* samples that the last reading found */
 	uint64_t n_unusable; /* records that could not be parsed */
 	bool is_muted; /* recording has stopped: drop and count */
 	uint64_t n_dropped;
