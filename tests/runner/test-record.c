@@ -344,6 +344,16 @@ START_TEST(a_killed_recorder_leaves_a_readable_trace_and_an_unharmed_program)
 }
 END_TEST
 
+static void wait_for_file(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", run.folder, name);
+	for (int i = 0; i < 2000 && access(path, F_OK) < 0; i++)
+		rest();
+	ck_assert_int_eq(access(path, F_OK), 0);
+}
+
 START_TEST(a_stopped_recorder_stops_no_program_and_drops_are_counted)
 {
 	const uint64_t n = 3000000;
@@ -352,10 +362,12 @@ START_TEST(a_stopped_recorder_stops_no_program_and_drops_are_counted)
 	recorded_init(&run, recorded_user(_i));
 	pid_t memsight =
 		recorded_start(&run, WORDS("record", "--source", "none", "--buffer-size", "1M",
-					   "--", recorded_victim("mallocs"), "3000000"));
+					   "--", recorded_victim("mallocs"), "3000000", "0", "go"));
 	pid_t program = recorded_wait_for_start(&run);
 
+	wait_for_file("ready");
 	ck_assert_int_eq(kill(memsight, SIGSTOP), 0);
+	recorded_put(&run, "go", "");
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)program);
 	for (int i = 0; i < 6000 && state != 'Z'; i++) {
 		FILE *file = fopen(path, "r");
