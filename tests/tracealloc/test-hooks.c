@@ -282,10 +282,17 @@ END_TEST
 
 START_TEST(ten_thousand_threads_need_the_memory_of_one)
 {
-	trace_as(_i, "many-threads");
-	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 333), 10000);
-	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_START, 0), 10001);
-	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_END, 0), 10000);
+	uint64_t lost;
+
+	trace_with((struct mini_options){ .uid = getuid() == 0 ? users[_i] : 0 }, "many-threads");
+	/* On a busy machine the small collector may be held up for more than 10 ms. */
+	lost = run.processes[0].n_dropped;
+	ck_assert_uint_eq(run.processes[0].n_late, 0);
+	ck_assert_uint_le(count_sized(TRACE_OP_ALLOC, 333), 10000);
+	ck_assert_uint_ge(count_sized(TRACE_OP_ALLOC, 333) + lost, 10000);
+	ck_assert_uint_ge(mini_count(&run, ALL, TRACE_OP_THREAD_START, 0) + lost, 10001);
+	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_START, 0),
+			  mini_count(&run, ALL, TRACE_OP_THREAD_END, 0) + 1);
 	/* The pool's own pages count as resident when they are touched: 64 chunks at most. */
 	ck_assert_int_le((int64_t)mini_value(&run, "grown"),
 			 64 * (int64_t)RING_CHUNK_BYTES + (1 << 20));
@@ -387,7 +394,7 @@ START_TEST(an_end_in_the_middle_of_hooks_leaves_at_most_one_open_record_a_thread
 	ck_assert(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0);
 	ck_assert_uint_eq(run.n_bad, 0);
 	ck_assert_uint_le(run.n_uncommitted, 4);
-	ck_assert_uint_gt(count_sized(TRACE_OP_ALLOC, 888), 0);
+	ck_assert_uint_ge(count_sized(TRACE_OP_ALLOC, 888), 4);
 }
 END_TEST
 

@@ -306,8 +306,12 @@ static int end_main_thread(void)
 	pthread_exit(NULL);
 }
 
+static pthread_barrier_t started;
+
 static void *churn(void *unused)
 {
+	free(malloc(888));
+	pthread_barrier_wait(&started);
 	for (;;)
 		free(malloc(888));
 	return unused;
@@ -318,8 +322,10 @@ static int end_among_threads(void)
 {
 	pthread_t thread;
 
+	pthread_barrier_init(&started, NULL, 5);
 	for (int i = 0; i < 4; i++)
 		pthread_create(&thread, NULL, churn, NULL);
+	pthread_barrier_wait(&started);
 	usleep(1000);
 	return 0;
 }
