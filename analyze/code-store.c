@@ -113,10 +113,10 @@ static int add_snapshot(struct code_store *store, uint32_t process, bool is_data
 }
 
 int code_store_add(struct code_store *store, uint32_t process, const struct trace_code *head,
-		   const void *bytes, size_t n_bytes, int64_t time_ns)
+		   const void *bytes, int64_t time_ns)
 {
 	const uint8_t *from = bytes;
-	uint64_t end = head->address + n_bytes;
+	uint64_t end = head->address + head->n_bytes;
 
 	if (end < head->address)
 		return 0;

@@ -15,9 +15,9 @@ struct code_store;
 int code_store_create(struct tasks *tasks, struct modules *modules, struct code_store **ret_store);
 struct code_store *code_store_destroy(struct code_store *store); /* accepts NULL */
 
-/* A CODE frame of an image, read at time_ns; copied. 0 or a negative errno. */
+/* A CODE frame of an image, read at time_ns: head->n_bytes of bytes are copied. 0 or a negative errno. */
 int code_store_add(struct code_store *store, uint32_t process, const struct trace_code *head,
-		   const void *bytes, size_t n_bytes, int64_t time_ns);
+		   const void *bytes, int64_t time_ns);
 
 /*
  * A number for the code of an image as it is at time_ns: another one after every unloading of a

@@ -302,7 +302,7 @@ static int add_item(struct import *import, const struct trace_item *item)
 		return samples_accesses(import->samples, item->stream_id, item->accesses, item->n);
 	case TRACE_FRAME_CODE:
 		return samples_code(import->samples, item->stream_id, item->code.head,
-				    item->code.bytes, item->n);
+				    item->code.bytes);
 	case TRACE_FRAME_COMMIT:
 		return run_until(import, import_time(import, item->commit->ticks) - MERGE_SKEW_NS);
 	default: /* from a newer writer */

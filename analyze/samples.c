@@ -190,11 +190,11 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 }
 
 int samples_code(struct samples *samples, uint32_t process, const struct trace_code *head,
-		 const void *bytes, size_t n_bytes)
+		 const void *bytes)
 {
 	const struct sample_clock *clock = &samples->context.clock;
 
-	return code_store_add(samples->code, process, head, bytes, n_bytes,
+	return code_store_add(samples->code, process, head, bytes,
 			      clock->from_ticks(clock->user, head->ticks));
 }
 

@@ -80,7 +80,7 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 int samples_accesses(struct samples *samples, uint32_t source, const struct trace_access *accesses,
 		     size_t n);
 int samples_code(struct samples *samples, uint32_t process, const struct trace_code *head,
-		 const void *bytes, size_t n_bytes);
+		 const void *bytes);
 
 /* The time of the earliest record that waits for its turn; INT64_MAX: none. Kept up to date. */
 const int64_t *samples_next_ns(const struct samples *samples);
