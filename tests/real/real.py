@@ -90,8 +90,11 @@ def check_database(answers, case, status):
                    status)
     answers.expect("processes not traced", answers.one(
         "select count(*) from process where not traced"), 0)
-    answers.expect("losses", answers.db.execute(
-        "select source, reason, sum(count) from loss group by 1, 2").fetchall(), [])
+    # Code of a program that ends right after it was sampled cannot be read any more: its samples stay
+    # without an address, and are counted. Nothing else may be lost.
+    losses = answers.db.execute("select source, reason, sum(count) from loss group by 1, 2").fetchall()
+    print(f"all losses: {losses}")
+    answers.expect("losses", [loss for loss in losses if loss[:2] != ("code", "page not readable")], [])
     n_blocks = answers.one("select count(*) from allocation")
     answers.expect("blocks", n_blocks, lambda n: n > 0)
     answers.expect("total of blocks", answers.one(
