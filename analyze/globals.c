@@ -42,21 +42,21 @@ int globals_create(sqlite3 *db, struct objects *objects, struct globals **ret_gl
 	auto_statement sqlite3_stmt *statement = NULL;
 	auto_globals struct globals *globals = calloc(1, sizeof(*globals));
 	int r = globals ? statement_prepare(db, "SELECT id, object, path, offset FROM symbol",
-					    &statement) :
-			  -ENOMEM;
+					    &statement)
+			: -ENOMEM;
 
 	if (r < 0)
 		return r;
 	globals->first_row = 1;
 	while ((r = statement_step(statement)) > 0) {
 		int64_t row = sqlite3_column_int64(statement, 0);
-		struct object *object = objects_get_named(
-			objects, (const char *)sqlite3_column_text(statement, 1),
-			(const char *)sqlite3_column_text(statement, 2));
+		struct object *object =
+			objects_get_named(objects, (const char *)sqlite3_column_text(statement, 1),
+					  (const char *)sqlite3_column_text(statement, 2));
 
-		if (!object || key_map_put(&globals->rows, object->number,
-					   (uint64_t)sqlite3_column_int64(statement, 3),
-					   (uint64_t)row) < 0)
+		if (!object ||
+		    key_map_put(&globals->rows, object->number,
+				(uint64_t)sqlite3_column_int64(statement, 3), (uint64_t)row) < 0)
 			return -ENOMEM;
 		globals->first_row = row >= globals->first_row ? row + 1 : globals->first_row;
 	}

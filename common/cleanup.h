@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include <errno.h>
 
-#define auto_close __attribute__((cleanup(cleanup_close)))
-#define auto_free  __attribute__((cleanup(cleanup_free)))
+#define auto_close  __attribute__((cleanup(cleanup_close)))
+#define auto_free   __attribute__((cleanup(cleanup_free)))
 #define auto_fclose __attribute__((cleanup(cleanup_fclose)))
 
 /* Close *fd unless it is negative; errno is kept. */

@@ -10,7 +10,7 @@
  */
 #include <stdint.h>
 
-#define RECORDING_ENV_SOCKET "MEMSIGHT_RECORDING"
+#define RECORDING_ENV_SOCKET  "MEMSIGHT_RECORDING"
 #define RECORDING_ENV_PRELOAD "LD_PRELOAD"
 #define RECORDING_LIBRARY     "libtracealloc.so"
 #define RECORDING_ATTACH_MS   100
@@ -20,7 +20,7 @@
 struct recording_hello {
 	uint32_t magic;
 	uint32_t version; /* RING_VERSION */
-	uint32_t pid;	  /* getpid of the program (its own namespace) */
+	uint32_t pid; /* getpid of the program (its own namespace) */
 	uint32_t tid;
 	uint64_t ticks;
 };
@@ -28,14 +28,14 @@ struct recording_hello {
 enum recording_verdict {
 	RECORDING_ACCEPTED,
 	RECORDING_WRONG_VERSION,
-	RECORDING_NO_SLOT,   /* too many live processes */
-	RECORDING_REFUSED,   /* another user's process, or --no-follow */
+	RECORDING_NO_SLOT, /* too many live processes */
+	RECORDING_REFUSED, /* another user's process, or --no-follow */
 };
 
 struct recording_welcome {
 	uint32_t magic;
-	uint32_t verdict;   /* enum recording_verdict */
+	uint32_t verdict; /* enum recording_verdict */
 	uint64_t pool_bytes; /* of the file descriptor that comes with it */
-	uint32_t slot;	    /* the process slot that the collector has claimed for this image */
+	uint32_t slot; /* the process slot that the collector has claimed for this image */
 	uint32_t generation;
 };

@@ -32,7 +32,7 @@
 #define RING_RECORD_BYTES  32u /* records are multiples of this and 32-aligned */
 #define RING_MAX_PROCESSES 4096u
 #define RING_MAX_CHUNKS	   65536u /* 4 GiB of pool */
-#define RING_MAX_FRAMES	   256u	  /* deepest call stack, then "truncated: depth" */
+#define RING_MAX_FRAMES	   256u /* deepest call stack, then "truncated: depth" */
 
 /* ring_control.events: which hooks record. A cleared bit means: call through, record nothing. */
 #define RING_EVENTS_HEAP    (1u << 0)
@@ -48,14 +48,14 @@
 
 enum ring_stacks {
 	RING_STACKS_NONE, /* every event has stack 0 */
-	RING_STACKS_FP,	  /* the return address, then the rbp chain while it is valid */
+	RING_STACKS_FP, /* the return address, then the rbp chain while it is valid */
 	RING_STACKS_DWARF,
 };
 
 /* What the ticks of the recording are. */
 enum ring_clock {
 	RING_CLOCK_TICKS, /* TSC, CNTVCT, timebase: constant rate, synchronous between CPUs */
-	RING_CLOCK_RAW,	  /* CLOCK_MONOTONIC_RAW nanoseconds, where the counter is not fit */
+	RING_CLOCK_RAW, /* CLOCK_MONOTONIC_RAW nanoseconds, where the counter is not fit */
 };
 
 enum ring_chunk_state {
@@ -65,31 +65,33 @@ enum ring_chunk_state {
 };
 
 enum ring_process_state {
-	RING_PROCESS_FREE,    /* the collector's */
+	RING_PROCESS_FREE, /* the collector's */
 	RING_PROCESS_CLAIMED, /* a program is filling it (CAS from FREE) */
-	RING_PROCESS_READY,   /* filled: the collector may read it */
-	RING_PROCESS_ENDED,   /* the image is gone; the collector frees the slot when drained */
+	RING_PROCESS_READY, /* filled: the collector may read it */
+	RING_PROCESS_ENDED, /* the image is gone; the collector frees the slot when drained */
 };
 
 /* How a process image came to be. */
 enum ring_birth {
-	RING_BIRTH_EXEC,  /* said hello over the socket */
-	RING_BIRTH_FORK,  /* fork or clone without CLONE_VM of a traced image */
+	RING_BIRTH_EXEC, /* said hello over the socket */
+	RING_BIRTH_FORK, /* fork or clone without CLONE_VM of a traced image */
 };
 
 /* One process image (fork or exec makes a new one). 128 bytes; counters are written by the program. */
 struct ring_process {
-	_Atomic uint32_t state;	     /* enum ring_process_state */
-	uint32_t generation;	     /* the collector's; +1 each time that the slot is freed */
-	uint32_t pid;		     /* as the program sees it (getpid) */
-	uint32_t parent_slot;	     /* of a forked image; UINT32_MAX after exec */
-	uint32_t birth;		     /* enum ring_birth */
-	_Atomic uint32_t n_threads;  /* next thread serial */
+	_Atomic uint32_t state; /* enum ring_process_state */
+	uint32_t generation; /* the collector's; +1 each time that the slot is freed */
+	uint32_t pid; /* as the program sees it (getpid) */
+	uint32_t parent_slot; /* of a forked image; UINT32_MAX after exec */
+	uint32_t birth; /* enum ring_birth */
+	_Atomic uint32_t n_threads; /* next thread serial */
 	uint64_t start_ticks;
-	_Atomic uint64_t n_dropped;  /* events not recorded: the pool was full */
-	_Atomic uint64_t n_nested;   /* events not recorded: nested in a hook with a full chunk */
-	_Atomic uint64_t n_late;     /* events not recorded: no thread state (thread or process ending) */
-	_Atomic uint64_t n_truncated_stacks; /* deeper than max_frames; of equal ones in a row only one */
+	_Atomic uint64_t n_dropped; /* events not recorded: the pool was full */
+	_Atomic uint64_t n_nested; /* events not recorded: nested in a hook with a full chunk */
+	_Atomic uint64_t
+		n_late; /* events not recorded: no thread state (thread or process ending) */
+	_Atomic uint64_t
+		n_truncated_stacks; /* deeper than max_frames; of equal ones in a row only one */
 	_Atomic uint64_t wait_ticks; /* time spent waiting for a chunk */
 	_Atomic uint64_t n_waits;
 	_Atomic uint64_t n_below_min; /* blocks smaller than min_bytes, not recorded */
@@ -103,26 +105,26 @@ _Static_assert(sizeof(struct ring_process) == 128, "ring_process is shared");
 struct ring_control {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t control_bytes;	 /* offset of chunk 0, a multiple of 4096 */
+	uint32_t control_bytes; /* offset of chunk 0, a multiple of 4096 */
 	uint32_t n_chunks;
-	uint32_t n_processes;	 /* slots: RING_MAX_PROCESSES */
-	uint32_t events;	 /* RING_EVENTS_* */
-	uint32_t flags;		 /* RING_FLAG_* */
-	uint32_t stacks;	 /* enum ring_stacks */
-	uint32_t clock;		 /* enum ring_clock */
-	uint32_t max_frames;	 /* <= RING_MAX_FRAMES */
+	uint32_t n_processes; /* slots: RING_MAX_PROCESSES */
+	uint32_t events; /* RING_EVENTS_* */
+	uint32_t flags; /* RING_FLAG_* */
+	uint32_t stacks; /* enum ring_stacks */
+	uint32_t clock; /* enum ring_clock */
+	uint32_t max_frames; /* <= RING_MAX_FRAMES */
 	uint32_t reserved0;
-	uint64_t min_bytes;	 /* blocks below it are counted, not recorded; 0: record all */
-	uint64_t ticks_per_ms;	 /* for bounds of waits only */
+	uint64_t min_bytes; /* blocks below it are counted, not recorded; 0: record all */
+	uint64_t ticks_per_ms; /* for bounds of waits only */
 	uint8_t reserved1[64];
 	/* The collector's side, a cache line of its own. */
-	_Atomic uint64_t heartbeat;   /* +1 for each round; still for long: nobody drains */
+	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
-	_Atomic uint32_t ended;	       /* 1: recording is over, record nothing more */
+	_Atomic uint32_t ended; /* 1: recording is over, record nothing more */
 	uint8_t reserved2[48];
 	/* The programs' side. */
-	_Atomic uint32_t take_hint;	/* where the last free chunk was found */
-	_Atomic uint32_t n_waiters;	/* programs in FUTEX_WAIT on chunks_freed */
+	_Atomic uint32_t take_hint; /* where the last free chunk was found */
+	_Atomic uint32_t n_waiters; /* programs in FUTEX_WAIT on chunks_freed */
 	_Atomic uint32_t processes_used; /* slots at or above it were never claimed */
 	uint8_t reserved3[52];
 	/* struct ring_process processes[n_processes], then _Atomic uint32_t chunk_state[n_chunks] */
@@ -156,9 +158,9 @@ static inline size_t ring_control_bytes(uint32_t n_processes, uint32_t n_chunks)
 struct ring_chunk {
 	uint32_t process_slot;
 	uint32_t process_generation; /* of that slot when the image claimed it */
-	uint32_t thread_serial;	     /* within the process image, from 0 */
-	uint32_t sequence;	     /* of this chunk in the thread's chain, from 0 */
-	_Atomic uint64_t reserved;   /* bytes from the chunk's start: where the next record goes */
+	uint32_t thread_serial; /* within the process image, from 0 */
+	uint32_t sequence; /* of this chunk in the thread's chain, from 0 */
+	_Atomic uint64_t reserved; /* bytes from the chunk's start: where the next record goes */
 	uint8_t padding[40];
 	uint8_t records[RING_CHUNK_BYTES - 64];
 };
@@ -171,8 +173,8 @@ _Static_assert(offsetof(struct ring_chunk, records) == 64, "records start on a c
  */
 
 /* ring_record.head: op | call << 8 | n_slots << 16 | stack_id << 32; n_slots counts 32 bytes. */
-#define RING_HEAD(op, call, n_slots, stack_id)                                                  \
-	((uint64_t)(op) | (uint64_t)(call) << 8 | (uint64_t)(n_slots) << 16 |                   \
+#define RING_HEAD(op, call, n_slots, stack_id)                                                     \
+	((uint64_t)(op) | (uint64_t)(call) << 8 | (uint64_t)(n_slots) << 16 |                      \
 	 (uint64_t)(stack_id) << 32)
 #define RING_HEAD_OP(head)	 ((uint8_t)(head))
 #define RING_HEAD_CALL(head)	 ((uint8_t)((head) >> 8))
@@ -182,19 +184,19 @@ _Static_assert(offsetof(struct ring_chunk, records) == 64, "records start on a c
 /* One slot: ALLOC, FREE, MUNMAP. */
 struct ring_record {
 	_Atomic uint64_t head;
-	uint64_t ticks;	  /* ALLOC: after the real call; FREE, MUNMAP: before it */
+	uint64_t ticks; /* ALLOC: after the real call; FREE, MUNMAP: before it */
 	uint64_t address;
-	uint64_t size;	  /* FREE: 0 */
+	uint64_t size; /* FREE: 0 */
 };
 _Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "ring_record is shared");
 
 /* Two slots: REALLOC, MMAP, MREMAP. */
 struct ring_record2 {
-	struct ring_record base;    /* ticks: after the call; address, size: the new ones */
-	uint64_t old_address;	    /* REALLOC, MREMAP; 0 for realloc(NULL, n) */
-	uint64_t begin_ticks;	    /* before the call */
-	uint64_t old_size;	    /* MREMAP; else 0 */
-	uint64_t detail;	    /* MMAP: prot | flags << 32 */
+	struct ring_record base; /* ticks: after the call; address, size: the new ones */
+	uint64_t old_address; /* REALLOC, MREMAP; 0 for realloc(NULL, n) */
+	uint64_t begin_ticks; /* before the call */
+	uint64_t old_size; /* MREMAP; else 0 */
+	uint64_t detail; /* MMAP: prot | flags << 32 */
 };
 _Static_assert(sizeof(struct ring_record2) == 2 * RING_RECORD_BYTES, "ring_record2 is shared");
 
@@ -216,12 +218,12 @@ _Static_assert(sizeof(struct ring_node) == RING_RECORD_BYTES, "ring_node is shar
 struct ring_thread_start {
 	_Atomic uint64_t head;
 	uint64_t ticks;
-	uint32_t tid;	      /* as the program sees it (gettid) */
-	uint32_t is_main;     /* the image's first thread */
+	uint32_t tid; /* as the program sees it (gettid) */
+	uint32_t is_main; /* the image's first thread */
 	uint64_t stack_start; /* lowest address of the thread's stack; 0: not known */
 	uint64_t stack_end;
-	uint64_t fs_base;     /* thread pointer */
-	char name[16];	      /* comm, NUL-padded */
+	uint64_t fs_base; /* thread pointer */
+	char name[16]; /* comm, NUL-padded */
 	uint8_t reserved[32];
 };
 _Static_assert(sizeof(struct ring_thread_start) == 3 * RING_RECORD_BYTES, "is shared");
@@ -239,10 +241,10 @@ _Static_assert(sizeof(struct ring_thread_start) == 3 * RING_RECORD_BYTES, "is sh
 struct ring_module {
 	_Atomic uint64_t head;
 	uint64_t ticks;
-	uint64_t bias;	      /* address = ELF p_vaddr + bias (dlpi_addr) */
-	uint64_t start;	      /* first byte of the lowest PT_LOAD */
-	uint64_t end;	      /* behind the highest PT_LOAD, p_memsz */
-	uint64_t tls_offset;  /* reserved, 0 */
+	uint64_t bias; /* address = ELF p_vaddr + bias (dlpi_addr) */
+	uint64_t start; /* first byte of the lowest PT_LOAD */
+	uint64_t end; /* behind the highest PT_LOAD, p_memsz */
+	uint64_t tls_offset; /* reserved, 0 */
 	uint16_t build_id_bytes;
 	uint16_t path_bytes;
 	uint32_t reserved0;

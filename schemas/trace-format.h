@@ -19,14 +19,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRACE_FILE_MAGIC   "MEMSIGHT"
-#define TRACE_FOOTER_MAGIC "MEMSIEND"
-#define TRACE_FRAME_MAGIC  UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
+#define TRACE_FILE_MAGIC    "MEMSIGHT"
+#define TRACE_FOOTER_MAGIC  "MEMSIEND"
+#define TRACE_FRAME_MAGIC   UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
 #define TRACE_VERSION_MAJOR 1
 #define TRACE_VERSION_MINOR 0
 
-#define TRACE_SEGMENT_BYTES (4u << 20) /* of raw bodies, before compression */
-#define TRACE_SEGMENT_NS    UINT64_C(1000000000)
+#define TRACE_SEGMENT_BYTES   (4u << 20) /* of raw bodies, before compression */
+#define TRACE_SEGMENT_NS      UINT64_C(1000000000)
 #define TRACE_FRAME_MAX_BYTES (16u << 20) /* of a body, stored or raw: larger is damage */
 
 /* 64 bytes at offset 0; these mean the same in every version. */
@@ -34,26 +34,28 @@ struct trace_file_header {
 	char magic[8];
 	uint16_t version_major;
 	uint16_t version_minor;
-	uint32_t header_bytes;	 /* 64, or a larger multiple of 8; frames start here */
-	uint16_t machine;	 /* ELF e_machine of the recording host: 62 = x86-64 */
-	uint16_t clock;		 /* enum ring_clock */
+	uint32_t header_bytes; /* 64, or a larger multiple of 8; frames start here */
+	uint16_t machine; /* ELF e_machine of the recording host: 62 = x86-64 */
+	uint16_t clock; /* enum ring_clock */
 	uint32_t reserved0;
 	uint64_t ticks_per_second; /* nominal; TRACE_RECORD_CLOCK is exact */
-	uint64_t start_ticks;	 /* time 0 of the run */
+	uint64_t start_ticks; /* time 0 of the run */
 	uint8_t recording_id[16]; /* random: two files of one recording agree in it */
 	uint64_t checksum; /* XXH3_64bits over the 56 bytes before it */
 };
 _Static_assert(sizeof(struct trace_file_header) == 64, "trace_file_header is ABI");
 
 enum trace_frame_type {
-	TRACE_FRAME_EVENTS = 0x01,  /* columns of allocation events of one thread (stream = thread id) */
-	TRACE_FRAME_NODES = 0x02,   /* struct trace_node[] of one thread (stream = thread id) */
-	TRACE_FRAME_PERF = 0x40,    /* perf_event records as the kernel wrote them (stream = source id) */
-	TRACE_FRAME_CODE = 0x41,    /* struct trace_code, then bytes (stream = process id) */
+	TRACE_FRAME_EVENTS =
+		0x01, /* columns of allocation events of one thread (stream = thread id) */
+	TRACE_FRAME_NODES = 0x02, /* struct trace_node[] of one thread (stream = thread id) */
+	TRACE_FRAME_PERF =
+		0x40, /* perf_event records as the kernel wrote them (stream = source id) */
+	TRACE_FRAME_CODE = 0x41, /* struct trace_code, then bytes (stream = process id) */
 	TRACE_FRAME_ACCESSES = 0x42, /* struct trace_access[] of --private (stream = source id) */
 	TRACE_FRAME_RECORDS = 0x80, /* struct trace_record..., see below (stream = 0) */
-	TRACE_FRAME_COMMIT = 0x81,  /* struct trace_commit */
-	TRACE_FRAME_INDEX = 0x82,   /* struct trace_index_entry[], one for each segment */
+	TRACE_FRAME_COMMIT = 0x81, /* struct trace_commit */
+	TRACE_FRAME_INDEX = 0x82, /* struct trace_index_entry[], one for each segment */
 };
 
 #define TRACE_FRAME_FLAG_ZSTD (1u << 0) /* body is one zstd frame of raw_bytes */
@@ -61,26 +63,26 @@ enum trace_frame_type {
 /* 32 bytes before every body. */
 struct trace_frame {
 	uint32_t magic;
-	uint16_t type;	     /* enum trace_frame_type */
+	uint16_t type; /* enum trace_frame_type */
 	uint16_t flags;
 	uint32_t stream_id;
 	uint32_t body_bytes; /* as stored */
-	uint32_t raw_bytes;  /* decompressed; = body_bytes without TRACE_FRAME_FLAG_ZSTD */
-	uint32_t n_items;    /* events, nodes, records, PERF: samples; lost with a damaged body */
-	uint32_t checksum;   /* low 32 bits of XXH3_64bits over the body as stored */
+	uint32_t raw_bytes; /* decompressed; = body_bytes without TRACE_FRAME_FLAG_ZSTD */
+	uint32_t n_items; /* events, nodes, records, PERF: samples; lost with a damaged body */
+	uint32_t checksum; /* low 32 bits of XXH3_64bits over the body as stored */
 	uint32_t head_checksum; /* low 32 bits of XXH3_64bits over the 28 bytes before it */
 };
 _Static_assert(sizeof(struct trace_frame) == 32, "trace_frame is ABI");
 
 struct trace_commit {
-	uint64_t ticks;	 /* T */
+	uint64_t ticks; /* T */
 	uint64_t raw_ns; /* the same moment in CLOCK_MONOTONIC_RAW, for perf records */
 };
 
 struct trace_index_entry {
-	uint64_t offset;    /* of the segment's first frame in the file */
+	uint64_t offset; /* of the segment's first frame in the file */
 	uint64_t commit_ticks;
-	uint64_t n_events;  /* allocation events in the segment */
+	uint64_t n_events; /* allocation events in the segment */
 	uint64_t n_samples; /* perf records of type SAMPLE and accesses */
 };
 
@@ -97,12 +99,12 @@ _Static_assert(sizeof(struct trace_file_footer) == 32, "trace_file_footer is ABI
 
 enum trace_op {
 	TRACE_OP_NONE = 0x00,
-	TRACE_OP_ALLOC = 0x01,	 /* a block was born: address, size */
-	TRACE_OP_FREE = 0x02,	 /* a block is about to be given back: address */
+	TRACE_OP_ALLOC = 0x01, /* a block was born: address, size */
+	TRACE_OP_FREE = 0x02, /* a block is about to be given back: address */
 	TRACE_OP_REALLOC = 0x03, /* old_address ended at begin_ticks, address was born at ticks */
-	TRACE_OP_MMAP = 0x04,	 /* address, size, detail = prot | flags << 32 */
-	TRACE_OP_MUNMAP = 0x05,	 /* address, size (page-rounded) about to be unmapped */
-	TRACE_OP_MREMAP = 0x06,	 /* old_address, old_size -> address, size */
+	TRACE_OP_MMAP = 0x04, /* address, size, detail = prot | flags << 32 */
+	TRACE_OP_MUNMAP = 0x05, /* address, size (page-rounded) about to be unmapped */
+	TRACE_OP_MREMAP = 0x06, /* old_address, old_size -> address, size */
 	TRACE_OP_PAUSE = 0x07,
 	TRACE_OP_RESUME = 0x08,
 	/* Only in the ring; the collector turns them into frames and records. */
@@ -140,7 +142,7 @@ enum trace_call {
 
 /* An event as the reader gives it and the writer takes it. The file holds columns, below. */
 struct trace_event {
-	uint8_t op;   /* enum trace_op */
+	uint8_t op; /* enum trace_op */
 	uint8_t call; /* enum trace_call */
 	uint16_t flags;
 	uint32_t stack_id; /* of the same stream's nodes; 0: not recorded */
@@ -149,8 +151,8 @@ struct trace_event {
 	uint64_t size;
 	uint64_t old_address; /* REALLOC, MREMAP */
 	uint64_t begin_ticks; /* REALLOC, MMAP, MREMAP; else = ticks */
-	uint64_t old_size;    /* MREMAP */
-	uint64_t detail;      /* MMAP */
+	uint64_t old_size; /* MREMAP */
+	uint64_t detail; /* MMAP */
 };
 
 /*
@@ -161,12 +163,12 @@ struct trace_event {
  */
 enum trace_column {
 	TRACE_COLUMN_CONTROL, /* one byte: op | TRACE_CONTROL_* */
-	TRACE_COLUMN_CALL,    /* one byte, where TRACE_CONTROL_CALL */
-	TRACE_COLUMN_TICKS,   /* ticks - ticks of the event before (the first: base_ticks), mod 2^64 */
+	TRACE_COLUMN_CALL, /* one byte, where TRACE_CONTROL_CALL */
+	TRACE_COLUMN_TICKS, /* ticks - ticks of the event before (the first: base_ticks), mod 2^64 */
 	TRACE_COLUMN_ADDRESS, /* zigzag(d >> 4), d = address - address of the event before (or 0) */
-	TRACE_COLUMN_SIZE,    /* where TRACE_CONTROL_SIZE; else 0 */
-	TRACE_COLUMN_STACK,   /* stack_id, where TRACE_CONTROL_STACK; else 0 */
-	TRACE_COLUMN_EXTRA,   /* where TRACE_CONTROL_EXTRA: a byte of TRACE_EXTRA_*, then its fields */
+	TRACE_COLUMN_SIZE, /* where TRACE_CONTROL_SIZE; else 0 */
+	TRACE_COLUMN_STACK, /* stack_id, where TRACE_CONTROL_STACK; else 0 */
+	TRACE_COLUMN_EXTRA, /* where TRACE_CONTROL_EXTRA: a byte of TRACE_EXTRA_*, then its fields */
 	TRACE_COLUMN_COUNT
 };
 
@@ -198,9 +200,9 @@ _Static_assert(sizeof(struct trace_events_head) == 40, "trace_events_head is ABI
 static inline uint8_t trace_usual_call(uint8_t op)
 {
 	static const uint8_t usual[16] = {
-		[TRACE_OP_ALLOC] = TRACE_CALL_MALLOC, [TRACE_OP_FREE] = TRACE_CALL_FREE,
+		[TRACE_OP_ALLOC] = TRACE_CALL_MALLOC,	 [TRACE_OP_FREE] = TRACE_CALL_FREE,
 		[TRACE_OP_REALLOC] = TRACE_CALL_REALLOC, [TRACE_OP_MMAP] = TRACE_CALL_MMAP,
-		[TRACE_OP_MUNMAP] = TRACE_CALL_MUNMAP, [TRACE_OP_MREMAP] = TRACE_CALL_MREMAP,
+		[TRACE_OP_MUNMAP] = TRACE_CALL_MUNMAP,	 [TRACE_OP_MREMAP] = TRACE_CALL_MREMAP,
 	};
 
 	return usual[op & TRACE_CONTROL_OP];
@@ -214,7 +216,7 @@ static inline uint8_t trace_usual_call(uint8_t op)
 struct trace_node {
 	uint32_t id;
 	uint32_t parent_id; /* 0: nothing further out */
-	uint64_t pc;	    /* return address, or enum trace_stop */
+	uint64_t pc; /* return address, or enum trace_stop */
 };
 
 /* Why a stack could not be followed further out; stands as the outermost node's pc. */
@@ -222,10 +224,10 @@ enum trace_stop {
 	TRACE_STOP_NONE,
 	TRACE_STOP_NO_FRAME_POINTER,
 	TRACE_STOP_DEPTH,
-	TRACE_STOP_NO_RULE,	/* no unwind information for a pc */
-	TRACE_STOP_BAD_STACK,	/* outside the thread's stack */
-	TRACE_STOP_TABLE_FULL,	/* the thread's stack table has no room */
-	TRACE_STOP_MAX = 4096,	/* a pc below this is a reason, not an address */
+	TRACE_STOP_NO_RULE, /* no unwind information for a pc */
+	TRACE_STOP_BAD_STACK, /* outside the thread's stack */
+	TRACE_STOP_TABLE_FULL, /* the thread's stack table has no room */
+	TRACE_STOP_MAX = 4096, /* a pc below this is a reason, not an address */
 };
 
 /* ---- Samples ---- */
@@ -241,27 +243,27 @@ struct trace_code {
 /* A decoded access of `record --private`: no registers, no bytes of the program. */
 struct trace_access {
 	uint64_t raw_ns;
-	uint64_t ip;	  /* of the instruction that accesses */
+	uint64_t ip; /* of the instruction that accesses */
 	uint64_t sample_ip; /* where the timer fired */
 	uint64_t address;
 	uint64_t data_src;
-	uint32_t sample;  /* accesses of one sample share the number; counts from 1 */
+	uint32_t sample; /* accesses of one sample share the number; counts from 1 */
 	uint32_t pid;
 	uint32_t tid;
 	uint32_t size;
-	float share;	  /* of the sample's weight */
+	float share; /* of the sample's weight */
 	uint8_t is_write;
-	uint8_t role;	  /* TRACE_ROLE_* */
+	uint8_t role; /* TRACE_ROLE_* */
 	uint8_t reserved[2];
 };
 _Static_assert(sizeof(struct trace_access) == 64, "trace_access is ABI");
 
 enum trace_role {
-	TRACE_ROLE_EXACT,  /* the access at the sampled instruction itself */
+	TRACE_ROLE_EXACT, /* the access at the sampled instruction itself */
 	TRACE_ROLE_WINDOW, /* time, divided over the accesses of its loop or block */
-	TRACE_ROLE_STALL,  /* the instruction that was waited for */
-	TRACE_ROLE_FAULT,  /* a page fault */
-	TRACE_ROLE_NONE,   /* --private: the sample resolved to no access */
+	TRACE_ROLE_STALL, /* the instruction that was waited for */
+	TRACE_ROLE_FAULT, /* a page fault */
+	TRACE_ROLE_NONE, /* --private: the sample resolved to no access */
 };
 
 /* ---- Records (RECORDS frames): head, struct, strings ---- */
@@ -303,8 +305,8 @@ enum trace_why_not {
 	TRACE_NOT_32BIT,
 	TRACE_NOT_CHROOT,
 	TRACE_NOT_ENVIRONMENT, /* the variables did not reach it */
-	TRACE_NOT_FOLLOWED,    /* --no-follow, --no-alloc */
-	TRACE_NOT_ATTACHED,    /* said no hello for another reason */
+	TRACE_NOT_FOLLOWED, /* --no-follow, --no-alloc */
+	TRACE_NOT_ATTACHED, /* said no hello for another reason */
 };
 
 /* One image of a process: fork and exec each open a new one. Ids start at 1. */
@@ -312,11 +314,11 @@ struct trace_process {
 	struct trace_record head;
 	uint32_t process_id;
 	uint32_t parent_id; /* the image that forked, or before exec; 0: none */
-	uint32_t pid;	    /* in the collector's namespace */
-	uint32_t ns_pid;    /* as the program sees it */
-	uint32_t exec_seq;  /* 0 for the first image with this pid, +1 for each exec */
-	uint16_t birth;	    /* enum ring_birth */
-	uint16_t why_not;   /* enum trace_why_not */
+	uint32_t pid; /* in the collector's namespace */
+	uint32_t ns_pid; /* as the program sees it */
+	uint32_t exec_seq; /* 0 for the first image with this pid, +1 for each exec */
+	uint16_t birth; /* enum ring_birth */
+	uint16_t why_not; /* enum trace_why_not */
 	uint64_t start_ticks;
 	uint32_t exe_bytes;
 	uint32_t command_bytes; /* arguments, separated by NUL */
@@ -334,7 +336,7 @@ struct trace_thread {
 	struct trace_record head;
 	uint32_t thread_id; /* = the stream_id of its EVENTS and NODES */
 	uint32_t process_id;
-	uint32_t tid;	 /* in the collector's namespace */
+	uint32_t tid; /* in the collector's namespace */
 	uint32_t ns_tid; /* as the program sees it */
 	uint64_t start_ticks;
 	uint64_t stack_start; /* 0: not known */
@@ -362,9 +364,9 @@ struct trace_thread_name {
 struct trace_module {
 	struct trace_record head;
 	uint64_t ticks;
-	uint64_t bias;	/* address = ELF p_vaddr + bias */
+	uint64_t bias; /* address = ELF p_vaddr + bias */
 	uint64_t start; /* first byte of the lowest PT_LOAD */
-	uint64_t end;	/* behind the highest PT_LOAD */
+	uint64_t end; /* behind the highest PT_LOAD */
 	uint32_t process_id;
 	uint32_t reserved;
 	uint32_t build_id_bytes;
@@ -379,7 +381,7 @@ struct trace_mapping {
 	uint64_t size;
 	uint64_t file_offset;
 	uint32_t process_id;
-	uint32_t prot;	/* PROT_* */
+	uint32_t prot; /* PROT_* */
 	uint32_t flags; /* MAP_SHARED or MAP_PRIVATE */
 	uint32_t path_bytes; /* as in maps: "[heap]", "[stack]", a path, or empty */
 };
@@ -391,7 +393,7 @@ struct trace_loss {
 	uint64_t from_ticks; /* 0: not known */
 	uint64_t to_ticks;
 	uint32_t process_id; /* 0: the whole run */
-	uint32_t thread_id;  /* 0: the whole process */
+	uint32_t thread_id; /* 0: the whole process */
 	uint32_t source_bytes; /* "tracealloc", "clock", "faults", "collector" ... */
 	uint32_t reason_bytes; /* "pool full", "ring overrun" ... */
 };
@@ -399,19 +401,19 @@ struct trace_loss {
 /* An access source that was opened, or could not be. PERF frames name it by source_id. */
 struct trace_source {
 	struct trace_record head;
-	uint32_t source_id;  /* from 1 */
-	uint32_t error;	     /* errno of the opening; 0: it ran */
+	uint32_t source_id; /* from 1 */
+	uint32_t error; /* errno of the opening; 0: it ran */
 	uint32_t perf_type;
 	uint32_t stack_bytes;
 	uint64_t perf_config;
 	uint64_t sample_type; /* of every record in its PERF frames; sample_id_all is set */
-	uint64_t regs_user;  /* mask */
-	uint64_t period;     /* in the source's unit; 0: frequency mode */
+	uint64_t regs_user; /* mask */
+	uint64_t period; /* in the source's unit; 0: frequency mode */
 	uint64_t frequency_hz;
 	uint32_t exclude_kernel;
-	uint32_t clock_id;   /* CLOCK_MONOTONIC_RAW */
-	uint32_t name_bytes;   /* "clock", "faults", "tasks" ... */
-	uint32_t unit_bytes;   /* "ns of user CPU time", "page faults" ... */
+	uint32_t clock_id; /* CLOCK_MONOTONIC_RAW */
+	uint32_t name_bytes; /* "clock", "faults", "tasks" ... */
+	uint32_t unit_bytes; /* "ns of user CPU time", "page faults" ... */
 	uint32_t remedy_bytes; /* what a user can do about the error */
 	uint32_t reserved;
 };
@@ -441,7 +443,7 @@ struct trace_fact {
 struct trace_clock {
 	struct trace_record head;
 	uint64_t ticks;
-	uint64_t raw_ns;   /* CLOCK_MONOTONIC_RAW at ticks, +- error_ns */
+	uint64_t raw_ns; /* CLOCK_MONOTONIC_RAW at ticks, +- error_ns */
 	uint64_t error_ns; /* half the time between the two readings around it */
 };
 

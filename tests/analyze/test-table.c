@@ -73,8 +73,7 @@ START_TEST(json_stays_valid_whatever_bytes_a_path_has)
 	snprintf(sql, sizeof(sql), "SELECT '%sx\xc3\xa9' AS a", bad_utf8[_i]);
 	ck_assert_int_eq(run(sql, &style), 0);
 	ck_assert_ptr_null(strstr(text, bad_utf8[_i]));
-	ck_assert_ptr_nonnull(
-		strstr(text, "\xef\xbf\xbdx\xc3\xa9\"")); /* the accent stays */
+	ck_assert_ptr_nonnull(strstr(text, "\xef\xbf\xbdx\xc3\xa9\"")); /* the accent stays */
 }
 END_TEST
 
