@@ -254,7 +254,7 @@ static void put_code(const void *bytes, size_t n_bytes)
 {
 	const struct trace_code head = { .address = CODE, .n_bytes = (uint32_t)n_bytes };
 
-	ck_assert_int_eq(samples_code(samples, 1, &head, bytes, n_bytes), 0);
+	ck_assert_int_eq(samples_code(samples, 1, &head, bytes), 0);
 }
 
 /* 1: mov (%rsi),%eax  2: mov 4(%rsi),%ecx  3: mov %eax,(%rdi)  4: inc %rbx; 1: jmp back */
