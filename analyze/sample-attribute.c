@@ -191,7 +191,7 @@ static bool decode(struct samples *samples, struct sample_source *source,
 	if (decode_window(samples->decoder, &input, DECODE_MAX_INSTRUCTIONS, samples->window) < 0)
 		return false;
 	decode_charge(samples->window, ret_charge);
-	source->losses[SAMPLE_LOSS_NO_CODE] += ret_charge->basis == DECODE_BASIS_NONE;
+	source->losses[SAMPLE_LOSS_NO_CODE] += samples->window->n_instructions == 0;
 	return true;
 }
 
@@ -222,6 +222,28 @@ static int add_decoded(struct samples *samples, const struct decode_access *deco
 	return 0;
 }
 
+static double sum_shares(const struct decode_access *accesses, uint32_t n)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += (double)accesses[i].share;
+	return sum;
+}
+
+static int add_shares(struct samples *samples, const struct decode_access *accesses, uint32_t n,
+		      double total)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < n; i++) {
+		if (accesses[i].share > 0)
+			r = add_decoded(samples, &accesses[i], TRACE_ROLE_WINDOW,
+					(double)accesses[i].share / total);
+	}
+	return r;
+}
+
 static int add_window(struct samples *samples, const struct decode_charge *charge)
 {
 	const struct decode_window *window = samples->window;
@@ -231,14 +253,12 @@ static int add_window(struct samples *samples, const struct decode_charge *charg
 		r = add_decoded(samples, &window->accesses[i], TRACE_ROLE_EXACT,
 				1.0 / charge->n_exact);
 
-	double total = 0;
-	for (uint32_t i = 0; i < charge->n_charged; i++)
-		total += (double)window->accesses[i].share;
-	for (uint32_t i = 0; r == 0 && total > 0 && i < charge->n_charged; i++) {
-		if (window->accesses[i].share > 0)
-			r = add_decoded(samples, &window->accesses[i], TRACE_ROLE_WINDOW,
-					(double)window->accesses[i].share / total);
-	}
+	double total = sum_shares(window->accesses, charge->n_charged) +
+		       sum_shares(window->behind, charge->n_behind);
+	if (r == 0)
+		r = add_shares(samples, window->accesses, charge->n_charged, total);
+	if (r == 0)
+		r = add_shares(samples, window->behind, charge->n_behind, total);
 	if (total <= 0)
 		add_plain(samples->item, TRACE_ROLE_WINDOW,
 			  charge->basis == DECODE_BASIS_CODE ? OWNER_code : OWNER_unknown, 1);

@@ -15,37 +15,69 @@ static bool is_resolved(const struct decode_access *access)
 	return access->state == DECODE_RESOLVED || access->state == DECODE_BASE_ONLY;
 }
 
-/* By counts: a rep of n elements is n accesses. */
-static void divide_shares(struct decode_window *window, struct decode_charge *charge)
+static double sum_counts(const struct decode_access *accesses, uint32_t n)
 {
-	double total = 0, resolved = 0;
+	double sum = 0;
 
-	for (uint32_t i = 0; i < charge->n_charged; i++)
-		total += window->accesses[i].count;
-	for (uint32_t i = 0; i < charge->n_charged; i++) {
-		struct decode_access *access = &window->accesses[i];
-		double share = access->count / total;
+	for (uint32_t i = 0; i < n; i++)
+		sum += accesses[i].count;
+	return sum;
+}
 
-		access->share = (float)share;
-		if (is_resolved(access))
+/* By counts: a rep of n elements is n accesses. Returns the share of the resolved ones. */
+static double divide(struct decode_access *accesses, uint32_t n, double total)
+{
+	double resolved = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		double share = accesses[i].count / total;
+
+		accesses[i].share = (float)share;
+		if (is_resolved(&accesses[i]))
 			resolved += share;
 	}
+	return resolved;
+}
+
+static void divide_shares(struct decode_window *window, struct decode_charge *charge)
+{
+	double total = sum_counts(window->accesses, charge->n_charged) +
+		       sum_counts(window->behind, charge->n_behind);
+	double resolved = divide(window->accesses, charge->n_charged, total) +
+			  divide(window->behind, charge->n_behind, total);
+
 	charge->resolved_share = (float)resolved;
 	charge->unresolved_share = (float)(1 - resolved);
 }
 
+/* Choose what is charged; BASIS_COUNT: there is no access. */
+static enum decode_basis choose(const struct decode_window *window, struct decode_charge *charge)
+{
+	if (window->end == DECODE_END_LOOP) {
+		charge->n_charged = window->n_accesses;
+		return charge->n_charged ? DECODE_BASIS_LOOP : DECODE_BASIS_COUNT;
+	}
+	uint32_t n_block =
+		window->n_block < DECODE_LOOK_AHEAD ? window->n_block : DECODE_LOOK_AHEAD;
+	charge->n_charged = count_before(window, n_block);
+	charge->n_behind = window->n_behind;
+	if (charge->n_charged + charge->n_behind > 0)
+		return DECODE_BASIS_BLOCK;
+	charge->n_charged = count_before(window, DECODE_LOOK_AHEAD);
+	return charge->n_charged ? DECODE_BASIS_LOOK_AHEAD : DECODE_BASIS_COUNT;
+}
+
 void decode_charge(struct decode_window *window, struct decode_charge *ret_charge)
 {
-	bool is_loop = window->end == DECODE_END_LOOP;
+	bool is_whole = window->end == DECODE_END_LOOP || window->end == DECODE_END_LIMIT;
 	struct decode_charge charge = { .n_exact = count_before(window, 1) };
 
-	charge.n_charged = is_loop ? window->n_accesses : count_before(window, DECODE_LOOK_AHEAD);
+	charge.basis = choose(window, &charge);
 	if (charge.n_exact > 0)
 		charge.exact_share = 1.0f / (float)charge.n_exact;
-	if (charge.n_charged > 0) {
-		charge.basis = is_loop ? DECODE_BASIS_LOOP : DECODE_BASIS_LOOK_AHEAD;
+	if (charge.basis != DECODE_BASIS_COUNT) {
 		divide_shares(window, &charge);
-	} else if (window->n_instructions > 0) {
+	} else if (is_whole) {
 		charge.basis = DECODE_BASIS_CODE;
 		charge.code_share = 1;
 	} else {
@@ -54,5 +86,7 @@ void decode_charge(struct decode_window *window, struct decode_charge *ret_charg
 	}
 	for (uint32_t i = charge.n_charged; i < window->n_accesses; i++)
 		window->accesses[i].share = 0;
+	for (uint32_t i = charge.n_behind; i < window->n_behind; i++)
+		window->behind[i].share = 0;
 	*ret_charge = charge;
 }

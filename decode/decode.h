@@ -34,6 +34,7 @@
 #define DECODE_MAX_INSTRUCTIONS 512u
 #define DECODE_MAX_ACCESSES	(2 * DECODE_MAX_INSTRUCTIONS)
 #define DECODE_LOOK_AHEAD	64u /* instructions charged when no loop closed */
+#define DECODE_MAX_BEHIND	8u /* instructions before ip that are looked at */
 #define DECODE_CACHE_ENTRIES	16384u /* the default */
 
 /* Indices into decode_sample.regs: PERF_REG_X86_* without the segment registers. */
@@ -117,8 +118,15 @@ struct decode_window {
 	enum decode_end end;
 	uint32_t n_instructions; /* executed in the window; of exactly one iteration at END_LOOP */
 	uint64_t end_ip; /* where it ends: not executed (NO_CODE, BAD_CODE), or the last one */
+	uint32_t n_block; /* of these, up to the end of ip's basic block */
 	uint32_t n_accesses;
 	struct decode_access accesses[DECODE_MAX_ACCESSES];
+	/*
+	 * Where no loop closed: what the instructions of ip's block before ip accessed, nearest
+	 * first. The timer's interrupt often lands right behind the access that was waited for.
+	 */
+	uint32_t n_behind;
+	struct decode_access behind[2 * DECODE_MAX_BEHIND];
 };
 
 struct decoder;
@@ -163,9 +171,10 @@ uint64_t decode_n_decoded(const struct decoder *decoder);
 /* What the weight (time) of a sample is divided over. */
 enum decode_basis {
 	DECODE_BASIS_LOOP, /* the accesses of one iteration of its loop */
+	DECODE_BASIS_BLOCK, /* the accesses of its basic block, before and after ip */
 	DECODE_BASIS_LOOK_AHEAD, /* the accesses of the next DECODE_LOOK_AHEAD instructions */
-	DECODE_BASIS_CODE, /* there is no access: the time is the code's */
-	DECODE_BASIS_NONE, /* there is no code at ip: nothing can be said */
+	DECODE_BASIS_CODE, /* no access in the whole window: the time is the code's */
+	DECODE_BASIS_NONE, /* no code at ip, or what follows is not known: nothing can be said */
 	DECODE_BASIS_COUNT,
 };
 
@@ -173,6 +182,7 @@ enum decode_basis {
 struct decode_charge {
 	enum decode_basis basis;
 	uint32_t n_charged; /* accesses[0..n_charged) have a share, the others 0 */
+	uint32_t n_behind; /* behind[0..n_behind) have a share */
 	uint32_t n_exact; /* accesses[0..n_exact) are the operands at ip: role exact */
 	float exact_share; /* of each of those (1 / n_exact), 0 without operand at ip */
 	float resolved_share; /* sum over states RESOLVED and BASE_ONLY */
@@ -182,7 +192,9 @@ struct decode_charge {
 
 /*
  * Divide one sample's weight over the accesses of its window, in proportion to their counts:
- * of the whole iteration when the loop closed, else of the first DECODE_LOOK_AHEAD instructions.
+ * of the whole iteration when the loop closed, else of the basic block around ip, or, where that
+ * has none, of the first DECODE_LOOK_AHEAD instructions. A window that ended early without an access
+ * says nothing (NONE): time is the code's only where it is known to touch no data.
  * Writes the share of each access. An unresolved access keeps its share (to be imputed, or shown
  * as unresolved), so nothing is lost. The shares are of time, never of access counts. Measured
  * where counts are known (prototype, ten loops): a closed loop has the exact mix of accesses (0 to

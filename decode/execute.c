@@ -117,3 +117,15 @@ execute_function decode_execute_find(const ZydisDecodedInstruction *zydis)
 		function = by_category[zydis->meta.category];
 	return function ? function : decode_execute_skip;
 }
+
+bool decode_execute_is_flow(execute_function function)
+{
+#define EXECUTE_NAME(name) decode_execute_##name,
+	static const execute_function flow[] = { EXECUTE_FLOW(EXECUTE_NAME) };
+#undef EXECUTE_NAME
+
+	for (size_t i = 0; i < sizeof(flow) / sizeof(flow[0]); i++)
+		if (flow[i] == function)
+			return true;
+	return false;
+}

@@ -12,6 +12,9 @@
 /* The function for an instruction; decode_machine_skip when it is not emulated. Never NULL. */
 execute_function decode_execute_find(const ZydisDecodedInstruction *zydis);
 
+/* Whether it may go on elsewhere than at the next instruction: the end of a basic block. */
+bool decode_execute_is_flow(execute_function function);
+
 /* Whether a condition (low 4 bits of jcc) holds: 0 or 1, or unknown in bit 0. */
 struct value decode_condition(const struct machine *machine, unsigned condition);
 

@@ -1,5 +1,7 @@
 #include "decode/decode.h"
 
+#include "decode/behind.h"
+#include "decode/block.h"
 #include "decode/cache.h"
 #include "decode/execute.h"
 #include "decode/machine.h"
@@ -10,6 +12,7 @@
 struct decoder {
 	struct decode_memory memory;
 	struct cache cache;
+	struct behind_cache behind;
 	uint64_t n_decoded;
 };
 
@@ -48,6 +51,7 @@ struct decoder *decode_destroy(struct decoder *decoder)
 void decode_invalidate(struct decoder *decoder, uint32_t process, uint64_t start, uint64_t end)
 {
 	decode_cache_drop(&decoder->cache, process, start, end);
+	decode_behind_drop(&decoder->behind, process, start, end);
 }
 
 uint64_t decode_n_decoded(const struct decoder *decoder)
@@ -180,12 +184,33 @@ static bool run_instruction(struct decoder *decoder, struct machine *machine,
 	machine->next += instruction->bytes;
 	instruction->execute(machine, instruction);
 	window->n_instructions++;
+	if (window->n_block == 0 && decode_execute_is_flow(instruction->execute))
+		window->n_block = window->n_instructions;
 	if (machine->end == MACHINE_GOES_ON && is_loop_closed(machine, sample))
 		machine->end = DECODE_END_LOOP;
 	if (machine->end == MACHINE_GOES_ON)
 		return true;
 	window->end = machine->end;
 	return false;
+}
+
+static const struct instruction *find_for_block(void *user, const struct decode_sample *sample,
+						uint64_t address)
+{
+	return find_instruction(user, sample, address);
+}
+
+static void look_behind(struct decoder *decoder, const struct decode_sample *sample,
+			struct decode_window *window)
+{
+	const struct block_code code = {
+		.memory = &decoder->memory,
+		.behind = &decoder->behind,
+		.find = find_for_block,
+		.user = decoder,
+	};
+
+	decode_block_behind(&code, sample, window);
 }
 
 int decode_window(struct decoder *decoder, const struct decode_sample *sample,
@@ -198,9 +223,15 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	decode_machine_init(&machine, &decoder->memory, sample);
 	ret_window->end = DECODE_END_LIMIT;
 	ret_window->n_instructions = 0;
+	ret_window->n_block = 0;
 	ret_window->n_accesses = 0;
+	ret_window->n_behind = 0;
 	while (ret_window->n_instructions < max_instructions)
 		if (!run_instruction(decoder, &machine, ret_window))
 			break;
+	if (ret_window->n_block == 0)
+		ret_window->n_block = ret_window->n_instructions;
+	if (ret_window->end != DECODE_END_LOOP && ret_window->n_instructions > 0)
+		look_behind(decoder, sample, ret_window);
 	return 0;
 }

@@ -59,10 +59,13 @@ static void require_sound_charge(const struct decode_window *window,
 
 	for (uint32_t i = 0; i < window->n_accesses; i++)
 		total += (double)window->accesses[i].share;
-	REQUIRE(fabs(total - (charge->n_charged ? 1 : 0)) < 1e-4);
+	for (uint32_t i = 0; i < window->n_behind; i++)
+		total += (double)window->behind[i].share;
+	REQUIRE(fabs(total - (charge->n_charged + charge->n_behind ? 1 : 0)) < 1e-4);
 	REQUIRE(fabs((double)charge->resolved_share + (double)charge->unresolved_share +
 		     (double)charge->code_share - 1) < 1e-4);
 	REQUIRE(charge->n_charged <= window->n_accesses && charge->n_exact <= window->n_accesses);
+	REQUIRE(charge->n_behind <= window->n_behind && window->n_behind <= 2 * DECODE_MAX_BEHIND);
 }
 
 static void decode_input(const struct input *input, size_t n_code_bytes)

@@ -346,7 +346,7 @@ START_TEST(repeats_count_as_their_elements)
 }
 END_TEST
 
-START_TEST(without_a_loop_the_look_ahead_is_charged)
+START_TEST(without_a_loop_the_block_is_charged_as_far_as_one_looks_ahead)
 {
 	struct decode_charge charge;
 
@@ -356,7 +356,7 @@ START_TEST(without_a_loop_the_look_ahead_is_charged)
 	ck_assert_int_eq(window.end, DECODE_END_TRAP);
 	ck_assert_uint_eq(window.n_accesses, 70);
 	decode_charge(&window, &charge);
-	ck_assert_int_eq(charge.basis, DECODE_BASIS_LOOK_AHEAD);
+	ck_assert_int_eq(charge.basis, DECODE_BASIS_BLOCK);
 	ck_assert_uint_eq(charge.n_charged, DECODE_LOOK_AHEAD);
 	ck_assert_double_eq_tol(window.accesses[63].share, 1.0 / 64, 1e-6);
 	ck_assert(window.accesses[64].share == 0);
@@ -547,7 +547,7 @@ static TCase *make_charge(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, repeats_count_as_their_elements);
-	tcase_add_test(tcase, without_a_loop_the_look_ahead_is_charged);
+	tcase_add_test(tcase, without_a_loop_the_block_is_charged_as_far_as_one_looks_ahead);
 	tcase_add_test(tcase, what_is_not_resolved_keeps_its_share);
 	tcase_add_test(tcase, a_window_without_accesses_is_the_codes_time);
 	return tcase;
