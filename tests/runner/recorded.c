@@ -246,6 +246,7 @@ static void take_record(struct reading *reading, const struct trace_record *reco
 {
 	struct recorded *recorded = reading->recorded;
 	const struct trace_thread *thread = (const struct trace_thread *)record;
+	const struct trace_process_sample *memory = (const struct trace_process_sample *)record;
 	const struct trace_source *source = (const struct trace_source *)record;
 	const struct trace_process_end *end = (const struct trace_process_end *)record;
 
@@ -275,6 +276,14 @@ static void take_record(struct reading *reading, const struct trace_record *reco
 		break;
 	case TRACE_RECORD_MAPPING:
 		recorded->n_maps++;
+		break;
+	case TRACE_RECORD_FACT:
+		recorded->n_facts[((const struct trace_fact *)record)->at_end != 0]++;
+		break;
+	case TRACE_RECORD_PROCESS_SAMPLE:
+		recorded->n_memory_samples++;
+		if (memory->rss_bytes > recorded->max_rss_bytes)
+			recorded->max_rss_bytes = memory->rss_bytes;
 		break;
 	case TRACE_RECORD_RUN:
 		copy_string(record, 0, recorded->program, sizeof(recorded->program));

@@ -56,6 +56,9 @@ struct recorded {
 	uint64_t n_misordered; /* events stamped before a COMMIT that came before them */
 	uint64_t n_clocks;
 	uint64_t n_maps;
+	uint64_t n_facts[2]; /* at the start, at the end */
+	uint64_t n_memory_samples;
+	uint64_t max_rss_bytes;
 	int32_t exit_status; /* of the EXIT record; -99: none */
 	bool is_whole; /* index and footer are there, nothing damaged */
 	bool can_be_read;

@@ -51,6 +51,8 @@ START_TEST(a_hundred_allocations_arrive_as_a_hundred)
 	ck_assert_uint_eq(run.n_misordered, 0);
 	ck_assert_uint_ge(run.n_clocks, 2);
 	ck_assert_uint_gt(run.n_maps, 0);
+	ck_assert_uint_gt(run.n_facts[0], 5);
+	ck_assert_uint_gt(run.n_facts[1], 5);
 }
 END_TEST
 
@@ -335,6 +337,8 @@ START_TEST(a_killed_recorder_leaves_a_readable_trace_and_an_unharmed_program)
 	ck_assert(run.can_be_read);
 	ck_assert(!run.is_whole);
 	ck_assert_uint_eq(run.processes[0].n_allocs_of_64, 1000);
+	ck_assert_uint_gt(run.n_memory_samples, 0);
+	ck_assert_uint_gt(run.max_rss_bytes, 100000);
 
 	/* The next recording to that name says where it is, and leaves it alone. */
 	ck_assert_ptr_nonnull(strstr(run.trace, ".mst.partial"));
@@ -566,6 +570,23 @@ START_TEST(private_samples_hold_addresses_and_nothing_else)
 }
 END_TEST
 
+START_TEST(a_nearly_full_disk_stops_the_trace_and_not_the_program)
+{
+	recorded_init(&run, 0);
+	/* A disk of 4 MiB, in a mount namespace of its own. */
+	recorded_run_shell(
+		&run, "mkdir disk && unshare -m sh -c 'mount -t tmpfs -o size=4m none disk && "
+		      "head -c 3500k /dev/zero >disk/fill && "
+		      "$MEMSIGHT record -o disk/a.mst --source none -- "
+		      "$VICTIMS/mallocs 30000000 6; status=$?; cp disk/a.mst .; exit $status'");
+	ck_assert_msg(WEXITSTATUS(run.status) == 6, "%d %s", run.status, run.err);
+	ck_assert_ptr_nonnull(strstr(run.err, "disk"));
+	recorded_read(&run);
+	ck_assert(run.can_be_read);
+	ck_assert_uint_gt(run.n_events, 0);
+}
+END_TEST
+
 static void add_tests(TCase *tcase, int n_users)
 {
 	tcase_add_loop_test(tcase, a_hundred_allocations_arrive_as_a_hundred, 0, n_users);
@@ -602,6 +623,8 @@ static void add_more_tests(TCase *tcase, int n_users)
 	tcase_add_loop_test(tcase, a_trace_stops_at_its_largest_size_and_says_so, 0, n_users);
 	if (n_users > 1) /* root may raise the limit again */
 		tcase_add_test(tcase, a_file_size_limit_ends_the_trace_and_not_the_program);
+	if (n_users > 1) /* mounts */
+		tcase_add_test(tcase, a_nearly_full_disk_stops_the_trace_and_not_the_program);
 	tcase_add_loop_test(tcase, without_allocations_nothing_is_preloaded, 0, n_users);
 	tcase_add_loop_test(tcase, a_users_own_preload_stays, 0, n_users);
 	tcase_add_loop_test(tcase, a_hostile_program_harms_only_its_own_recording, 0, 8);
