@@ -172,12 +172,11 @@ int db_check(struct db *db, int *ret_version)
 }
 
 /* A killed writer may have left a journal: rolling it back needs to write once. */
-static int recover(struct db *db)
+static int recover(struct db *db, int *ret_version)
 {
-	int version;
 	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE);
 
-	return r < 0 ? r : db_check(db, &version);
+	return r < 0 ? r : db_check(db, ret_version);
 }
 
 int db_open(const char *path, struct db **ret_db)
@@ -197,7 +196,7 @@ int db_open(const char *path, struct db **ret_db)
 	if (r == 0)
 		r = db_check(db, &version);
 	if (r == -EROFS) /* SQLITE_READONLY_ROLLBACK */
-		r = recover(db);
+		r = recover(db, &version);
 	if (r == 0 && version < db_n_migrations)
 		r = -ESTALE;
 	if (r < 0)

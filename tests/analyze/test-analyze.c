@@ -1,0 +1,494 @@
+#include "analyze/analyze.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/analyze/check-db.h"
+#include "tests/analyze/trace-maker.h"
+#include "tests/make-trace/make-trace.h"
+
+static const struct import_options plain;
+static const struct import_options forced = { .force = true };
+
+static struct maker maker;
+static struct db *db;
+
+static void set_up(void)
+{
+	maker_init(&maker);
+}
+
+static void tear_down(void)
+{
+	db = db_close(db);
+	maker_finish(&maker);
+}
+
+/* ---- Traces whose truth is known ---- */
+
+static struct make_trace_truth *make(const struct make_trace_options *options)
+{
+	struct make_trace_truth *truth = NULL;
+	int fd = open(maker.trace, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(make_trace(fd, options, &truth), 0);
+	return truth;
+}
+
+static int64_t total(const char *name)
+{
+	char *sql = sqlite3_mprintf("SELECT value FROM total WHERE name = %Q", name);
+	int64_t value = check_integer(db_handle(db), sql);
+
+	sqlite3_free(sql);
+	return value;
+}
+
+static void check_heap(const struct make_trace_total *heap)
+{
+	ck_assert_int_eq(total("allocations"), (int64_t)heap->n_births);
+	ck_assert_int_eq(total("frees"), (int64_t)heap->n_deaths);
+	ck_assert_int_eq(total("reallocations"), (int64_t)heap->n_moves);
+	ck_assert_int_eq(total("bytes"), (int64_t)heap->born_bytes);
+	ck_assert_int_eq(total("live_blocks"), (int64_t)heap->live_blocks);
+	ck_assert_int_eq(total("live_bytes"), (int64_t)heap->live_bytes);
+	ck_assert_int_eq(total("peak_bytes"), (int64_t)heap->peak_bytes);
+	/* Ticks are rounded to ns by either side. */
+	ck_assert_int_le(llabs(total("peak_ns") - (int64_t)heap->peak_ns), 1);
+}
+
+/* stack.id of a truth's call path: its innermost frame is the only one with that offset there. */
+static int64_t blocks_of(const struct make_trace_stack *stack, const char *column)
+{
+	char *sql = sqlite3_mprintf(
+		"WITH RECURSIVE path(site, up, depth, text) AS ("
+		" SELECT stack.id, parent_id, 1, frame.offset FROM site"
+		"  JOIN stack ON stack.id = stack_id JOIN frame ON frame.id = frame_id"
+		" UNION ALL SELECT site, stack.parent_id, path.depth + 1,"
+		"  text || ',' || frame.offset FROM path JOIN stack ON stack.id = up"
+		"  JOIN frame ON frame.id = frame_id)"
+		" SELECT sum(%s) FROM site JOIN path ON site = stack_id"
+		" WHERE up IS NULL AND text = '%lld,%lld,%lld,%lld'",
+		column, (long long)stack->offsets[0] - 1, (long long)stack->offsets[1] - 1,
+		(long long)stack->offsets[2] - 1, (long long)stack->offsets[3] - 1);
+	int64_t n = check_integer(db_handle(db), sql);
+
+	sqlite3_free(sql);
+	return n;
+}
+
+static void check_stacks(const struct make_trace_truth *truth)
+{
+	for (uint32_t i = 0; i < truth->n_stacks; i++) {
+		const struct make_trace_stack *stack = &truth->stacks[i];
+		if (stack->heap.n_births == 0)
+			continue;
+		ck_assert_int_eq(blocks_of(stack, "n_blocks"), (int64_t)stack->heap.n_births);
+		ck_assert_int_eq(blocks_of(stack, "bytes"), (int64_t)stack->heap.born_bytes);
+		ck_assert_int_eq(blocks_of(stack, "live_bytes"), (int64_t)stack->heap.live_bytes);
+		ck_assert_int_eq(blocks_of(stack, "peak_bytes"), (int64_t)stack->heap.peak_bytes);
+		ck_assert_int_eq(blocks_of(stack, "n_faults"), (int64_t)stack->n_samples);
+	}
+}
+
+static void check_owners(const struct make_trace_truth *truth)
+{
+	for (int owner = 1; owner < MAKE_TRACE_MAX_OWNERS; owner++) {
+		char *sql = sqlite3_mprintf(
+			"SELECT coalesce(sum(n), 0) FROM owner_share WHERE owner_kind = %d", owner);
+		ck_assert_int_eq(check_integer(db_handle(db), sql),
+				 (int64_t)truth->n_samples_of_owner[owner]);
+		sqlite3_free(sql);
+	}
+}
+
+START_TEST(a_synthetic_trace_gives_its_truth)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+
+	options.seed = (uint64_t)_i + 1;
+	options.kind = _i % MAKE_TRACE_KIND_COUNT;
+	options.n_processes = 1 + (uint32_t)_i % 3;
+	options.n_threads = 1 + (uint32_t)_i % 4;
+	options.n_events = 30000;
+	struct make_trace_truth *truth = make(&options);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(total("events"), (int64_t)truth->n_events);
+	ck_assert_int_eq(total("mappings"), (int64_t)truth->mapping.n_births);
+	ck_assert_int_eq(total("mapped_bytes"), (int64_t)truth->mapping.born_bytes);
+	check_heap(&truth->heap);
+	check_stacks(truth);
+	check_owners(truth);
+	check_aggregates(db_handle(db), 1);
+	check_no_row(db_handle(db), "SELECT reason FROM loss");
+	make_trace_truth_free(truth);
+}
+END_TEST
+
+/* ---- Damage ---- */
+
+static void make_small(void)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+
+	options.n_events = 20000;
+	make_trace_truth_free(make(&options));
+}
+
+START_TEST(a_cut_off_trace_is_read_up_to_there_and_says_so)
+{
+	struct stat st;
+
+	make_small();
+	ck_assert_int_eq(stat(maker.trace, &st), 0);
+	ck_assert_int_eq(truncate(maker.trace, st.st_size * (_i + 1) / 10), 0);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT ended_cleanly FROM run"), 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM loss"
+						      " WHERE reason LIKE 'cut off%'"),
+			 1);
+	check_aggregates(db_handle(db), 1);
+}
+END_TEST
+
+/* Turn bytes in the middle of the file around. */
+static void damage(int seed)
+{
+	struct stat st;
+	int fd = open(maker.trace, O_RDWR | O_CLOEXEC);
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	srand((unsigned)seed);
+	for (int i = 0; i < 1 + seed % 7; i++) {
+		off_t at = 64 + rand() % (st.st_size - 64);
+		char byte;
+		ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
+		byte = (char)(byte ^ (1 << rand() % 8));
+		ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+	}
+	close(fd);
+}
+
+START_TEST(a_damaged_trace_loses_what_is_damaged_and_counts_it)
+{
+	make_small();
+	damage(_i);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_ge(check_integer(db_handle(db), "SELECT sum(count) FROM loss"
+						      " WHERE source = 'trace'"),
+			 1);
+	check_aggregates(db_handle(db), 1);
+}
+END_TEST
+
+START_TEST(events_of_an_unknown_thread_are_counted)
+{
+	struct trace_event event = { .op = TRACE_OP_ALLOC, .ticks = 10, .address = 64, .size = 1 };
+
+	maker_process(&maker, 1, 0, 0);
+	maker_event(&maker, 7, &event);
+	maker_close(&maker, 100);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count FROM loss WHERE reason LIKE"
+						      " 'events of threads%'"),
+			 1);
+}
+END_TEST
+
+/* ---- Which database ---- */
+
+static int64_t n_runs(const char *path)
+{
+	db = db_close(db);
+	ck_assert_int_eq(db_open(path, &db), 0);
+	int64_t n = check_integer(db_handle(db), "SELECT count(*) FROM run");
+	db = db_close(db);
+	return n;
+}
+
+static int analyse_into(const char *path, const struct import_options *options,
+			struct import_result *result)
+{
+	const char *traces[] = { maker.trace };
+	struct analyze_request request = { path, traces, 1, options };
+	size_t failed;
+
+	return analyze_traces(&request, result, &failed);
+}
+
+START_TEST(a_recording_is_imported_once_and_replaced_by_force)
+{
+	struct import_result result;
+
+	make_small();
+	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert(!result.is_skipped);
+	int64_t n_events = (int64_t)result.n_events;
+	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert(result.is_skipped);
+	ck_assert_int_eq(n_runs(maker.db), 1);
+	ck_assert_int_eq(analyse_into(maker.db, &forced, &result), 0);
+	ck_assert(!result.is_skipped);
+	ck_assert_int_eq(n_runs(maker.db), 1);
+
+	ck_assert_int_eq(db_open(maker.db, &db), 0);
+	ck_assert_int_eq(total("events"), n_events);
+	check_aggregates(db_handle(db), check_integer(db_handle(db), "SELECT id FROM run"));
+	check_no_row(db_handle(db), "SELECT run_id FROM allocation"
+				    " WHERE run_id NOT IN (SELECT id FROM run)");
+}
+END_TEST
+
+START_TEST(two_recordings_share_a_database_and_its_stacks)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+	struct import_result result;
+
+	for (options.seed = 1; options.seed <= 2; options.seed++) {
+		make_trace_truth_free(make(&options));
+		ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+		ck_assert(!result.is_skipped);
+	}
+	ck_assert_int_eq(n_runs(maker.db), 2);
+	ck_assert_int_eq(db_open(maker.db, &db), 0);
+	check_aggregates(db_handle(db), 1);
+	check_aggregates(db_handle(db), 2);
+	check_no_row(db_handle(db), "SELECT parent_id FROM stack GROUP BY parent_id, frame_id, stop"
+				    " HAVING count(*) > 1");
+	check_no_row(db_handle(db), "SELECT 1 FROM allocation JOIN thread ON thread.id = thread_id"
+				    " WHERE thread.run_id <> allocation.run_id");
+}
+END_TEST
+
+START_TEST(a_reader_analyses_a_trace_again_only_when_it_is_newer)
+{
+	struct stat first, second;
+	struct timespec future[2] = { { .tv_sec = time(NULL) + 100 },
+				      { .tv_sec = time(NULL) + 100 } };
+
+	make_small();
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(stat(maker.db, &first), 0);
+	db = db_close(db);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(stat(maker.db, &second), 0);
+	ck_assert_uint_eq(first.st_ino, second.st_ino);
+	db = db_close(db);
+	ck_assert_int_eq(utimensat(AT_FDCWD, maker.trace, future, 0), 0);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(stat(maker.db, &second), 0);
+	ck_assert_uint_ne(first.st_ino, second.st_ino);
+}
+END_TEST
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+START_TEST(what_is_no_trace_and_no_database_is_refused)
+{
+	char path[128];
+	struct import_result result;
+
+	snprintf(path, sizeof(path), "%s/other", maker.folder);
+	write_file(path, "just some text that is neither of them, but long enough for a header");
+	ck_assert_int_eq(db_open_any(path, &plain, &db), -EBADMSG);
+	make_small();
+	ck_assert_int_eq(analyse_into(path, &plain, &result), -EBADMSG);
+	ck_assert_int_eq(db_open_any("/nonexistent", &plain, &db), -ENOENT);
+	ck_assert_int_eq(db_open_any("/tmp", &plain, &db), -EISDIR);
+}
+END_TEST
+
+START_TEST(a_database_of_a_newer_version_is_refused_and_left_alone)
+{
+	struct import_result result;
+	sqlite3 *handle;
+
+	make_small();
+	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert_int_eq(sqlite3_open(maker.db, &handle), SQLITE_OK);
+	ck_assert_int_eq(sqlite3_exec(handle, "PRAGMA user_version = 99", NULL, NULL, NULL), 0);
+	sqlite3_close(handle);
+	ck_assert_int_eq(db_open(maker.db, &db), -EPROTONOSUPPORT);
+	ck_assert_int_eq(analyse_into(maker.db, &forced, &result), -EPROTONOSUPPORT);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), -EPROTONOSUPPORT);
+}
+END_TEST
+
+START_TEST(a_second_writer_is_turned_away)
+{
+	struct db *other = NULL;
+	char partial[128];
+
+	ck_assert_int_eq(db_begin(maker.db, DB_ADD, &db), 0);
+	ck_assert_int_eq(db_begin(maker.db, DB_ADD, &other), -EBUSY);
+	db = db_close(db);
+	snprintf(partial, sizeof(partial), "%s.partial", maker.db);
+	ck_assert_int_eq(access(partial, F_OK), -1);
+	ck_assert_int_eq(access(maker.db, F_OK), -1);
+}
+END_TEST
+
+/* ---- Ends in the middle ---- */
+
+/* A summary of everything that a killed analysis must leave as it was. */
+static int64_t fingerprint(const char *path)
+{
+	db = db_close(db);
+	ck_assert_int_eq(db_open(path, &db), 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM pragma_integrity_check"
+						      " WHERE integrity_check <> 'ok'"),
+			 0);
+	int64_t sum = check_integer(
+		db_handle(db), "SELECT (SELECT count(*) FROM run) * 1000003"
+			       " + (SELECT total(birth_ns % 1009) FROM allocation)"
+			       " + (SELECT count(*) FROM stack) + (SELECT count(*) FROM touch)");
+	db = db_close(db);
+	return sum;
+}
+
+/* Analyse in another process and kill it after a while. Returns whether it had ended by then. */
+static bool analyse_and_kill(const char *path, useconds_t after_us)
+{
+	struct import_result result;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(analyse_into(path, &forced, &result) == 0 ? 0 : 1);
+	ck_assert_int_gt(pid, 0);
+	usleep(after_us);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+	return WIFEXITED(status);
+}
+
+START_TEST(a_killed_analysis_leaves_the_database_as_before)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+	struct import_result result;
+	int64_t before = 0;
+	int n_killed = 0;
+
+	for (options.seed = 1; options.seed <= 2; options.seed++) {
+		make_trace_truth_free(make(&options));
+		if (options.seed == 1)
+			ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	}
+	before = fingerprint(maker.db);
+	for (int i = 0; i < 25; i++) {
+		if (analyse_and_kill(maker.db, (useconds_t)(rand() % 150000))) {
+			before = fingerprint(maker.db);
+			continue;
+		}
+		n_killed++;
+		ck_assert_int_eq(fingerprint(maker.db), before);
+	}
+	ck_assert_int_gt(n_killed, 0);
+	ck_assert_int_eq(analyse_into(maker.db, &forced, &result), 0);
+	ck_assert_int_eq(n_runs(maker.db), 2);
+}
+END_TEST
+
+START_TEST(a_killed_analysis_leaves_no_new_database)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+	char partial[128];
+
+	options.n_events = 2000000;
+	make_trace_truth_free(make(&options));
+	ck_assert(!analyse_and_kill(maker.db, 100000));
+	ck_assert_int_eq(access(maker.db, F_OK), -1);
+
+	/* What the dead writer left is taken over by the next one. */
+	struct import_result result;
+	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	snprintf(partial, sizeof(partial), "%s.partial", maker.db);
+	ck_assert_int_eq(access(partial, F_OK), -1);
+	ck_assert_int_eq(n_runs(maker.db), 1);
+}
+END_TEST
+
+START_TEST(a_full_disk_leaves_the_database_as_before)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+	struct import_result result;
+	char folder[96], path[128];
+
+	snprintf(folder, sizeof(folder), "%s/small", maker.folder);
+	snprintf(path, sizeof(path), "%s/one.db", folder);
+	ck_assert_int_eq(mkdir(folder, 0700), 0);
+	/* In a namespace of its own: it vanishes with this process, however that ends. */
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", folder, "tmpfs", 0, "size=2m") < 0) {
+		fprintf(stderr, "not measured: cannot mount a small tmpfs here (%s)\n",
+			strerror(errno));
+		return;
+	}
+	make_trace_truth_free(make(&options));
+	ck_assert_int_eq(analyse_into(path, &plain, &result), -ENOSPC);
+	ck_assert_int_eq(access(path, F_OK), -1);
+
+	options.n_events = 2000;
+	make_trace_truth_free(make(&options));
+	ck_assert_int_eq(analyse_into(path, &plain, &result), 0);
+	int64_t before = fingerprint(path);
+	options.n_events = 200000;
+	options.seed = 3;
+	make_trace_truth_free(make(&options));
+	ck_assert_int_eq(analyse_into(path, &plain, &result), -ENOSPC);
+	ck_assert_int_eq(fingerprint(path), before);
+	ck_assert_int_eq(umount(folder), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("analyze");
+	TCase *truth = tcase_create("truth");
+	TCase *other = tcase_create("other");
+
+	tcase_add_checked_fixture(truth, set_up, tear_down);
+	tcase_add_checked_fixture(other, set_up, tear_down);
+	tcase_set_timeout(truth, 60);
+	tcase_set_timeout(other, 120);
+	tcase_add_loop_test(truth, a_synthetic_trace_gives_its_truth, 0, 12);
+	tcase_add_loop_test(other, a_cut_off_trace_is_read_up_to_there_and_says_so, 0, 9);
+	tcase_add_loop_test(other, a_damaged_trace_loses_what_is_damaged_and_counts_it, 0, 30);
+	tcase_add_test(other, events_of_an_unknown_thread_are_counted);
+	tcase_add_test(other, a_recording_is_imported_once_and_replaced_by_force);
+	tcase_add_test(other, two_recordings_share_a_database_and_its_stacks);
+	tcase_add_test(other, a_reader_analyses_a_trace_again_only_when_it_is_newer);
+	tcase_add_test(other, what_is_no_trace_and_no_database_is_refused);
+	tcase_add_test(other, a_database_of_a_newer_version_is_refused_and_left_alone);
+	tcase_add_test(other, a_second_writer_is_turned_away);
+	tcase_add_test(other, a_killed_analysis_leaves_the_database_as_before);
+	tcase_add_test(other, a_killed_analysis_leaves_no_new_database);
+	tcase_add_test(other, a_full_disk_leaves_the_database_as_before);
+	suite_add_tcase(suite, truth);
+	suite_add_tcase(suite, other);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	int n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
