@@ -27,6 +27,18 @@ static enum run_source source_of(enum option_choice choice)
 	}
 }
 
+static enum ring_stacks stacks_of(int choice)
+{
+	switch (choice) {
+	case CHOICE_STACKS_NONE:
+		return RING_STACKS_NONE;
+	case CHOICE_STACKS_DWARF:
+		return RING_STACKS_DWARF;
+	default:
+		return RING_STACKS_FP;
+	}
+}
+
 static struct run_options run_options_of(const struct option_set *options)
 {
 	return (struct run_options){
@@ -35,9 +47,7 @@ static struct run_options run_options_of(const struct option_set *options)
 		.dir = option_text(options, OPTION_DIR),
 		.source = source_of(option_choice(options, OPTION_SOURCE)),
 		.frequency_hz = option_frequency(options, OPTION_FREQ),
-		.stacks = option_choice(options, OPTION_STACKS) == CHOICE_STACKS_NONE
-				  ? RING_STACKS_NONE
-				  : RING_STACKS_FP,
+		.stacks = stacks_of(option_choice(options, OPTION_STACKS)),
 		.buffer_bytes = option_size(options, OPTION_BUFFER_SIZE),
 		.max_bytes = option_size(options, OPTION_MAX_SIZE),
 		.force = option_flag(options, OPTION_FORCE),

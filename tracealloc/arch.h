@@ -66,6 +66,25 @@ static inline void ta_relax(void)
 	__builtin_ia32_pause();
 }
 
+/* Bytes of an FF instruction with this ModRM and SIB byte (Intel SDM, tables 2-2 and 2-3). */
+static inline unsigned ta_indirect_bytes(uint8_t modrm, uint8_t sib)
+{
+	bool has_sib = (modrm & 7) == 4;
+
+	switch (modrm >> 6) {
+	case 0:
+		if ((modrm & 7) == 5 || (has_sib && (sib & 7) == 5))
+			return has_sib ? 7 : 6;
+		return has_sib ? 3 : 2;
+	case 1:
+		return has_sib ? 4 : 3;
+	case 2:
+		return has_sib ? 7 : 6;
+	default:
+		return 2;
+	}
+}
+
 /*
  * Does a call instruction end at pc? code points to the bytes before pc, n_bytes of them (at most
  * 7 are looked at). Intel SDM: E8 rel32; FF /2 with its ModRM forms, with or without a REX prefix.
@@ -77,7 +96,8 @@ static inline bool ta_call_ends_at(const uint8_t *pc, unsigned n_bytes)
 	for (unsigned length = 2; length <= 7 && length <= n_bytes; length++) {
 		uint8_t modrm = pc[1 - (int)length];
 
-		if (pc[-(int)length] == 0xff && (modrm & 0x38) == 0x10)
+		if (pc[-(int)length] == 0xff && (modrm & 0x38) == 0x10 &&
+		    ta_indirect_bytes(modrm, length > 2 ? pc[2 - (int)length] : 0) == length)
 			return true;
 	}
 	return false;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define REMEMBER_DEPTH 4u
+#define OP_BREG_RBP    0x76 /* DW_OP_breg6: rbp + sleb */
 
 /* Pointer encodings: low half the format, then what it is relative to. */
 enum encoding {
@@ -28,6 +29,7 @@ struct cie {
 	int64_t data_factor;
 	uint8_t encoding; /* of addresses in its FDEs */
 	bool has_augmentation;
+	bool is_signal_frame;
 	struct cursor instructions;
 };
 
@@ -162,7 +164,10 @@ static void read_augmentation(struct cursor *body, const char *letters, struct c
 			encoding = (uint8_t)read_bytes(body, 1);
 			read_format(body, encoding);
 			break;
-		default: /* 'S', 'B': no data */
+		case 'S':
+			cie->is_signal_frame = true;
+			break;
+		default: /* 'B': no data */
 			break;
 		}
 	}
@@ -229,6 +234,33 @@ static void set_cfa(struct state *state, uint64_t number, int64_t offset)
 	state->rule.cfa_is_other = false;
 }
 
+static void set_cfa_expression(struct state *state, struct cursor *code)
+{
+	uint64_t n_bytes = read_uleb(code);
+
+	state->rule.cfa_is_other = true;
+	state->rule.cfa_expression = code->at;
+	state->rule.cfa_expression_bytes = (uint32_t)n_bytes;
+	skip(code, n_bytes);
+}
+
+/* A register at the address that an expression gives; understood is rbp + offset alone. */
+static void set_expression(struct state *state, struct cursor *code)
+{
+	uint64_t number = read_uleb(code);
+	uint64_t n_bytes = read_uleb(code);
+	struct cursor expression = *code;
+
+	set_place(state, number, TA_CFI_OTHER, 0);
+	skip(code, n_bytes);
+	if (read_bytes(&expression, 1) == OP_BREG_RBP) {
+		int64_t offset = read_sleb(&expression);
+
+		if (expression.at == code->at && !code->failed)
+			set_place(state, number, TA_CFI_AT_RBP, offset);
+	}
+}
+
 static void remember(struct state *state, struct cursor *code)
 {
 	if (state->n_remembered == REMEMBER_DEPTH)
@@ -262,8 +294,7 @@ static void run_cfa(struct state *state, struct cursor *code, const struct cie *
 		state->rule.cfa_offset = (int64_t)read_uleb(code);
 		break;
 	case 0x0f: /* def_cfa_expression */
-		skip(code, read_uleb(code));
-		state->rule.cfa_is_other = true;
+		set_cfa_expression(state, code);
 		break;
 	case 0x12: /* def_cfa_sf */
 		number = read_uleb(code);
@@ -306,6 +337,8 @@ static bool run_register(struct state *state, struct cursor *code, const struct 
 		read_uleb(code);
 		return true;
 	case 0x10: /* expression */
+		set_expression(state, code);
+		return true;
 	case 0x16: /* val_expression */
 		set_place(state, read_uleb(code), TA_CFI_OTHER, 0);
 		skip(code, read_uleb(code));
@@ -425,6 +458,7 @@ int ta_cfi_find(const struct ta_module *module, uintptr_t pc, struct ta_cfi_rule
 	struct cursor body;
 	struct cie cie;
 	uintptr_t cie_address;
+	uintptr_t start;
 	uint64_t range;
 
 	if (!fde)
@@ -436,6 +470,7 @@ int ta_cfi_find(const struct ta_module *module, uintptr_t pc, struct ta_cfi_rule
 	if (!read_cie(module, cie_address, &cie))
 		return -EBADMSG;
 	state.location = read_pointer(&body, cie.encoding);
+	start = state.location;
 	range = read_format(&body, cie.encoding & 0x0f);
 	if (pc < state.location || pc - state.location >= range)
 		return -ENOENT;
@@ -446,6 +481,8 @@ int ta_cfi_find(const struct ta_module *module, uintptr_t pc, struct ta_cfi_rule
 	state.initial = state.rule;
 	if (!run(&state, body, &cie, pc))
 		return -EBADMSG;
+	state.rule.start = start;
+	state.rule.is_signal_frame = cie.is_signal_frame;
 	*ret_rule = state.rule;
 	return 0;
 }

@@ -20,17 +20,22 @@ enum ta_cfi_place {
 	TA_CFI_SAME, /* not changed */
 	TA_CFI_UNDEFINED, /* of the return address: there is no caller */
 	TA_CFI_AT_CFA, /* stored at CFA + offset */
+	TA_CFI_AT_RBP, /* stored at rbp + offset, rbp as it is in the frame itself */
 	TA_CFI_OTHER, /* by an expression, or in another register */
 };
 
 struct ta_cfi_rule {
+	uintptr_t start; /* of the function, or of the part of it */
 	uint64_t cfa_register; /* CFA = this register + cfa_offset */
 	int64_t cfa_offset;
-	bool cfa_is_other; /* by an expression */
+	bool cfa_is_other; /* by the expression */
+	bool is_signal_frame; /* what it returns to was interrupted: pc is exact there */
 	uint8_t rbp_place; /* enum ta_cfi_place */
 	uint8_t return_place;
 	int64_t rbp_offset;
 	int64_t return_offset;
+	const uint8_t *cfa_expression; /* bytes of the module */
+	uint32_t cfa_expression_bytes;
 };
 
 /*

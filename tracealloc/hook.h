@@ -81,7 +81,7 @@ static ta_always_inline void ta_hook_stack(struct ta_hook *hook, const uintptr_t
 		ta_compiler_barrier();
 		ta_tls.guard = (uintptr_t)frame | TA_GUARD_STACK;
 	} else if (ta_tls.guard & TA_GUARD_STACK) {
-		hook->stack_id = hook->thread->last->id;
+		hook->stack_id = hook->thread->stack_id;
 	}
 }
 

@@ -245,9 +245,10 @@ static void mark_gone(struct ta_module *module)
 	if (atomic_exchange(&module->gone, true))
 		return;
 	atomic_fetch_add(&n_to_tell, 1);
-	/* Addresses may get a new meaning: every thread forgets its stacks. */
-	ta_stack_forget_addresses();
+	/* Addresses may get a new meaning: every thread forgets its stacks. In this order, see
+	 * ta_rule_find_slow(). */
 	ta_image_next_epoch();
+	ta_stack_forget_addresses();
 }
 
 const struct ta_module *ta_module_find(uintptr_t pc)

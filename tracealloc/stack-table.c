@@ -48,6 +48,8 @@ void ta_stack_forget(struct ta_thread *thread)
 {
 	memset(thread->table, 0, thread->table_size * sizeof(*thread->table));
 	memset(thread->stop_node, 0, sizeof(thread->stop_node));
+	ta_unwind_forget(&thread->unwind);
+	thread->stack_id = 0;
 	thread->table_used = 0;
 	thread->traces[0].n = 0;
 	thread->traces[1].n = 0;
@@ -102,40 +104,33 @@ static uint32_t write_node(struct ta_thread *thread, uint32_t parent, uintptr_t 
 	return id;
 }
 
-enum naming {
-	NAMED,
-	POOL_FULL,
-	TABLE_FULL,
-};
-
-static enum naming name_node(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-			     bool is_first_frame, uint32_t *ret_id)
+enum ta_naming ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
+				   bool is_first_frame, uint32_t *ret_id)
 {
 	struct ta_node *node = find_slot(thread->table, thread->table_size, parent, pc);
 
 	if (ta_likely(node->id)) {
 		*ret_id = node->id;
-		return NAMED;
+		return TA_NAMED;
 	}
 	if (!has_room(thread, false)) {
 		grow(thread);
 		if (!has_room(thread, is_first_frame))
-			return TABLE_FULL;
+			return TA_TABLE_FULL;
 		node = find_slot(thread->table, thread->table_size, parent, pc);
 	}
 	*ret_id = write_node(thread, parent, pc);
 	if (!*ret_id)
-		return POOL_FULL;
+		return TA_POOL_FULL;
 	node->pc = pc;
 	node->parent = parent;
 	ta_compiler_barrier();
 	node->id = *ret_id;
 	thread->table_used++;
-	return NAMED;
+	return TA_NAMED;
 }
 
-/* The node that says why a stack ends; 0 for one that reaches the outermost frame. */
-static bool name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id)
+bool ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id)
 {
 	uint32_t id = thread->stop_node[stop];
 
@@ -149,23 +144,29 @@ static bool name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id)
 	return true;
 }
 
-/* The table is full: say so, and keep the first frame as long as there is room for that. */
-static bool name_short(struct ta_thread *thread, struct ta_trace *trace)
+bool ta_stack_name_short(struct ta_thread *thread, uintptr_t pc, uint32_t *ret_id)
 {
 	uint32_t parent;
+
+	if (!ta_stack_name_stop(thread, TRACE_STOP_TABLE_FULL, &parent))
+		return false;
+	switch (ta_stack_name_frame(thread, parent, pc, true, ret_id)) {
+	case TA_POOL_FULL:
+		return false;
+	case TA_TABLE_FULL:
+		*ret_id = parent;
+		return true;
+	default:
+		return true;
+	}
+}
+
+static bool name_short(struct ta_thread *thread, struct ta_trace *trace)
+{
 	uint32_t id;
 
-	if (!name_stop(thread, TRACE_STOP_TABLE_FULL, &parent))
+	if (!ta_stack_name_short(thread, trace->frame[0].pc, &id))
 		return false;
-	switch (name_node(thread, parent, trace->frame[0].pc, true, &id)) {
-	case POOL_FULL:
-		return false;
-	case TABLE_FULL:
-		id = parent;
-		break;
-	case NAMED:
-		break;
-	}
 	/* Not to be shared with the next trace: only the innermost id is right. */
 	trace->stop = TRACE_STOP_TABLE_FULL;
 	trace->id = id;
@@ -179,15 +180,16 @@ bool ta_stack_name(struct ta_thread *thread, struct ta_trace *trace, uint32_t kn
 
 	if (known < trace->n)
 		parent = trace->node[known];
-	else if (!name_stop(thread, trace->stop, &parent))
+	else if (!ta_stack_name_stop(thread, trace->stop, &parent))
 		return false;
 	for (uint32_t i = known; i-- > 0;) {
-		switch (name_node(thread, parent, trace->frame[i].pc, false, &trace->node[i])) {
-		case POOL_FULL:
+		switch (ta_stack_name_frame(thread, parent, trace->frame[i].pc, false,
+					    &trace->node[i])) {
+		case TA_POOL_FULL:
 			return false;
-		case TABLE_FULL:
+		case TA_TABLE_FULL:
 			return name_short(thread, trace);
-		case NAMED:
+		case TA_NAMED:
 			break;
 		}
 		parent = trace->node[i];

@@ -8,6 +8,7 @@
 #include "tracealloc/module.h"
 #include "tracealloc/record.h"
 #include "tracealloc/state.h"
+#include "tracealloc/unwind-rule.h"
 
 #define CLASSES_LOG2 12u
 #define PC_BITS	     56u
@@ -44,6 +45,7 @@ void ta_stack_forget_addresses(void)
 {
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
 		atomic_store_explicit(&classes[i], 0, memory_order_relaxed);
+	ta_rule_forget();
 }
 
 static bool in_stack(const struct ta_thread *thread, uintptr_t address)
@@ -224,10 +226,12 @@ static uint32_t capture_new(struct ta_thread *thread, const uintptr_t *frame)
 	/* Names of modules that the walk has found come before the nodes. */
 	if (ta_module_has_news())
 		ta_module_announce(thread);
+	thread->stack_id = 0;
 	if (!ta_stack_name(thread, trace, share(trace, last)))
 		return 0;
 	ta_compiler_barrier();
 	thread->last = trace;
+	thread->stack_id = trace->id;
 	return trace->id;
 }
 
@@ -251,6 +255,8 @@ uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame)
 {
 	const struct ta_trace *last = thread->last;
 
+	if (ta_likely(ta_image.stacks == RING_STACKS_DWARF))
+		return ta_unwind_capture(thread, frame);
 	if (ta_unlikely(ta_image.stacks == RING_STACKS_NONE))
 		return 0;
 	if (ta_likely(is_last(last, frame)))

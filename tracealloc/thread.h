@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "schemas/ring.h"
+#include "tracealloc/unwind.h"
 
 #define TA_TRACE_FRAMES RING_MAX_FRAMES
 #define TA_TABLE_SMALL	256u /* entries inside the thread state */
@@ -45,6 +46,7 @@ struct ta_thread {
 	struct ta_node *table;
 	uint32_t table_size; /* a power of 2 */
 	uint32_t table_used;
+	uint32_t stack_id; /* of the trace captured last */
 	uint32_t next_id; /* of a node; ids are never used twice in a chain */
 	uint32_t stop_node[8]; /* node of (parent 0, enum trace_stop), 0: not made yet */
 	uint32_t serial;
@@ -55,7 +57,8 @@ struct ta_thread {
 	void *null_sink; /* RING_FLAG_NULL_SINK: the private chunk */
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
-	struct ta_trace traces[2];
+	struct ta_trace traces[2]; /* RING_STACKS_FP */
+	struct ta_unwind unwind; /* RING_STACKS_DWARF */
 	struct ta_node small_table[TA_TABLE_SMALL];
 };
 
@@ -72,7 +75,7 @@ struct ta_tls {
 };
 _Static_assert(sizeof(struct ta_tls) <= 64, "static TLS is scarce");
 
-/* In ta_tls.guard: the hook has captured its stack, thread->last->id is its id. */
+/* In ta_tls.guard: the hook has captured its stack, thread->stack_id is its id. */
 #define TA_GUARD_STACK ((uintptr_t)1)
 
 /* With gcc 12 the attribute on the declaration alone is lost, so it stands at both places. */

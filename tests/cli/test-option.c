@@ -257,7 +257,7 @@ static const struct {
 	{ COMMAND_RECORD, "--buffer-size 5X ./app", "not a size" },
 	{ COMMAND_RECORD, "--buffer-size 99999999T ./app", "too big" },
 	{ COMMAND_RECORD, "--force=perhaps ./app", "neither yes nor no" },
-	{ COMMAND_RECORD, "--stacks dwarf ./app", "dwarf stacks come later; use fp" },
+	{ COMMAND_RECORD, "--stacks lbr ./app", "auto|dwarf|fp|none" },
 	{ COMMAND_RECORD, "--source pebs ./app", "auto|clock|faults|none" },
 	{ COMMAND_RECORD, "-q", "missing" },
 	{ COMMAND_QUERY, "app.mst", "missing" },

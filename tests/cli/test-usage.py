@@ -102,10 +102,6 @@ class Mistakes(unittest.TestCase):
         self.assert_one_line(memsight("record", "--freq", "x", "true"), 2, "--freq", "'x'", "997")
         self.assert_one_line(memsight("report", "--format=pdf", "x"), 2, "'pdf'", "text|csv|json")
 
-    def test_dwarf_is_refused_with_the_way_out(self):
-        self.assert_one_line(memsight("record", "--stacks", "dwarf", "true"), 2,
-                             "dwarf stacks come later; use fp")
-
     def test_a_wrong_variable_is_named(self):
         self.assert_one_line(memsight("report", "x", MEMSIGHT_LIMIT="many"), 2, "MEMSIGHT_LIMIT")
         self.assert_one_line(memsight("report", "x", MEMSIGHT_OPTIONS="--limt 3"), 2,

@@ -211,7 +211,7 @@ static int data_in_rbp(void)
 	};
 
 	fake[0] = here + 16;
-	fake[1] = (uintptr_t)with_rbp;
+	fake[1] = (uintptr_t)with_rbp + 1; /* the function before may end in a call */
 	fake[2] = here;
 	fake[3] = 0x1234;
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)

@@ -1,0 +1,209 @@
+/* Call stacks by unwind tables, of programs that know their own. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mini-collector.h"
+
+#define MAX_PCS 300
+
+static struct mini_run run;
+static uint64_t pcs[MAX_PCS];
+static const char *const either[] = { VICTIM_STACK_FP, VICTIM_STACK_NO_FP };
+
+static void trace(const char *program, const char *name, uint32_t max_frames)
+{
+	const char *const argv[] = { program, name, NULL };
+	struct mini_options options = {
+		.stacks = RING_STACKS_DWARF,
+		.max_frames = max_frames,
+		.n_chunks = 256,
+	};
+
+	mini_run(&options, argv, &run);
+	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
+		      (unsigned)run.status, run.output);
+	ck_assert_uint_eq(run.n_bad, 0);
+	ck_assert_uint_eq(run.n_uncommitted, 0);
+}
+
+static size_t stack_of(uint64_t size, size_t i)
+{
+	const struct mini_event *event = mini_find(&run, TRACE_OP_ALLOC, size, i);
+
+	ck_assert_ptr_nonnull(event);
+	return mini_stack(&run, event, pcs, MAX_PCS);
+}
+
+static void assert_frames(unsigned n)
+{
+	static const char *const names[] = { "frame1", "frame2", "frame3", "frame4" };
+
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_uint_eq(pcs[i], mini_value(&run, names[i]));
+}
+
+/* Behind main come the C library's two frames that call it and _start. */
+static void assert_ends_in_main(size_t n, size_t n_inner)
+{
+	ck_assert_uint_eq(n, n_inner + 3);
+	ck_assert_uint_eq(pcs[n_inner], mini_value(&run, "outermost-main"));
+	ck_assert_uint_ge(pcs[n - 1], TRACE_STOP_MAX);
+}
+
+START_TEST(a_stack_is_whole_and_exact_with_and_without_frame_pointers)
+{
+	trace(either[_i], "four", 0);
+	/* third, second, first, four, run_program, main. */
+	assert_ends_in_main(stack_of(1111, 0), 6);
+	assert_frames(4);
+	ck_assert_uint_eq(run.processes[0].n_truncated_stacks, 0);
+}
+END_TEST
+
+START_TEST(a_threads_stack_is_whole_and_exact)
+{
+	trace(either[_i], "in-thread", 0);
+	/* third, second, first, four_in_thread, start_thread, clone. */
+	ck_assert_uint_eq(stack_of(1111, 0), 6);
+	assert_frames(4);
+	ck_assert_uint_eq(pcs[4], mini_value(&run, "outermost"));
+	ck_assert_uint_ge(pcs[5], TRACE_STOP_MAX);
+}
+END_TEST
+
+START_TEST(two_callers_with_frames_of_one_size_have_two_stacks)
+{
+	const struct mini_event *events[20];
+	uint64_t first[MAX_PCS];
+	size_t n;
+
+	trace(either[_i], "two-callers", 0);
+	for (size_t i = 0; i < 20; i++) {
+		events[i] = mini_find(&run, TRACE_OP_ALLOC, 1212, i);
+		ck_assert_ptr_nonnull(events[i]);
+		ck_assert_uint_ne(events[i]->stack_id, 0);
+		ck_assert_uint_eq(events[i]->stack_id, events[i % 2]->stack_id);
+	}
+	ck_assert_uint_ne(events[0]->stack_id, events[1]->stack_id);
+	n = mini_stack(&run, events[0], first, MAX_PCS);
+	/* shared, caller_one or caller_two, two_callers, run_program, main, and outside. */
+	ck_assert_uint_eq(mini_stack(&run, events[1], pcs, MAX_PCS), n);
+	assert_ends_in_main(n, 5);
+	ck_assert_uint_eq(first[0], pcs[0]);
+	ck_assert_uint_ne(first[1], pcs[1]);
+	ck_assert_uint_ne(first[2], pcs[2]);
+	ck_assert_mem_eq(first + 3, pcs + 3, (n - 3) * sizeof(*pcs));
+}
+END_TEST
+
+START_TEST(a_stack_that_is_too_deep_says_so)
+{
+	trace(either[_i], "deep", 16);
+	ck_assert_uint_eq(stack_of(1313, 0), 17);
+	ck_assert_uint_eq(pcs[16], TRACE_STOP_DEPTH);
+	ck_assert_uint_gt(run.processes[0].n_truncated_stacks, 0);
+	trace(either[_i], "deep", 0);
+	ck_assert_uint_eq(stack_of(1313, 0), RING_MAX_FRAMES + 1);
+	ck_assert_uint_eq(pcs[RING_MAX_FRAMES], TRACE_STOP_DEPTH);
+}
+END_TEST
+
+START_TEST(a_stack_goes_on_through_the_c_library)
+{
+	size_t n;
+	size_t i = 0;
+
+	trace(either[_i], "through-libc", 0);
+	n = stack_of(1414, 0);
+	assert_frames(2);
+	while (i < n && pcs[i] != mini_value(&run, "outermost-main"))
+		i++;
+	/* compare, those of qsort, through_libc, run_program, main. */
+	ck_assert_uint_gt(i, 4);
+	assert_ends_in_main(n, i);
+}
+END_TEST
+
+START_TEST(a_coroutines_stack_ends_where_the_coroutine_began)
+{
+	trace(either[_i], "other-stack", 0);
+	ck_assert_uint_eq(stack_of(1515, 0), 2);
+	assert_frames(1);
+	ck_assert_uint_ge(pcs[1], TRACE_STOP_MAX);
+}
+END_TEST
+
+START_TEST(data_in_rbp_makes_no_frames)
+{
+	uint64_t n;
+
+	trace(either[_i], "data-in-rbp", 0);
+	n = mini_value(&run, "n");
+	ck_assert_uint_gt(n, 10);
+	for (uint64_t i = 0; i < n; i++) {
+		size_t n_pcs = stack_of(1600 + i, 0);
+
+		ck_assert_uint_eq(pcs[0], mini_value(&run, "pc"));
+		/* The rule of with_rbp hangs on rbp, or does not, as it was compiled. */
+		if (pcs[n_pcs - 1] < TRACE_STOP_MAX) {
+			ck_assert_uint_eq(n_pcs, 2);
+			ck_assert_uint_eq(pcs[1], TRACE_STOP_BAD_STACK);
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_full_table_says_so_and_keeps_the_caller)
+{
+	size_t n_full = 0;
+	size_t n_with_caller = 0;
+
+	trace(VICTIM_STACK_NO_FP, "many-stacks", 0);
+	for (size_t i = run.n_events - 2000; i < run.n_events; i++) {
+		const struct mini_event *event = &run.events[i];
+		size_t n;
+
+		if (event->op != TRACE_OP_ALLOC)
+			continue;
+		n = mini_stack(&run, event, pcs, MAX_PCS);
+		ck_assert_uint_ge(n, 1);
+		n_full += pcs[n - 1] == TRACE_STOP_TABLE_FULL;
+		n_with_caller += n == 2;
+	}
+	ck_assert_uint_gt(n_full, 100);
+	ck_assert_uint_eq(n_with_caller, n_full);
+}
+END_TEST
+
+static Suite *unwind_suite(void)
+{
+	Suite *suite = suite_create("unwind");
+	TCase *tests = tcase_create("all");
+
+	tcase_set_timeout(tests, 120);
+	tcase_add_loop_test(tests, a_stack_is_whole_and_exact_with_and_without_frame_pointers, 0,
+			    2);
+	tcase_add_loop_test(tests, a_threads_stack_is_whole_and_exact, 0, 2);
+	tcase_add_loop_test(tests, two_callers_with_frames_of_one_size_have_two_stacks, 0, 2);
+	tcase_add_loop_test(tests, a_stack_that_is_too_deep_says_so, 0, 2);
+	tcase_add_loop_test(tests, a_stack_goes_on_through_the_c_library, 0, 2);
+	tcase_add_loop_test(tests, a_coroutines_stack_ends_where_the_coroutine_began, 0, 2);
+	tcase_add_loop_test(tests, data_in_rbp_makes_no_frames, 0, 2);
+	tcase_add_test(tests, a_full_table_says_so_and_keeps_the_caller);
+	suite_add_tcase(suite, tests);
+	return suite;
+}
+
+int main(void)
+{
+	SRunner *runner = srunner_create(unwind_suite());
+	int n_failed;
+
+	srunner_run_all(runner, CK_NORMAL);
+	n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,250 @@
+#include "tracealloc/unwind-rule.h"
+
+#include <string.h>
+
+#include "schemas/trace-format.h"
+#include "tracealloc/arch.h"
+#include "tracealloc/cfi.h"
+#include "tracealloc/module.h"
+
+#define MAX_RBP_WORDS	 253
+#define LARGEST_WORDS	 (INT64_C(1) << 18) /* of the 19 bits */
+#define MAX_CALL_BYTES	 7u
+#define CALL_FRAME_BYTES 8
+
+struct ta_rule_set ta_rules[1u << TA_RULE_SETS_LOG2] __attribute__((aligned(64)));
+
+/* DWARF 5 section 7.7.1. */
+enum op {
+	OP_DEREF = 0x06,
+	OP_AND = 0x1a,
+	OP_PLUS = 0x22,
+	OP_SHL = 0x24,
+	OP_GE = 0x2a,
+	OP_LIT0 = 0x30,
+	OP_LIT31 = 0x4f,
+	OP_BREG_RBP = 0x76,
+	OP_BREG_RSP = 0x77,
+	OP_BREG_RIP = 0x80,
+};
+
+static struct ta_rule stop(enum trace_stop reason)
+{
+	return (struct ta_rule){ .kind = TA_RULE_STOP, .offset = reason };
+}
+
+/* One byte of sleb128, as all small offsets are. */
+static int64_t small_sleb(uint8_t byte)
+{
+	return byte & 0x40 ? (int64_t)byte - 0x80 : byte;
+}
+
+static bool is_literal(uint8_t op)
+{
+	return op >= OP_LIT0 && op <= OP_LIT31;
+}
+
+/*
+ * The two expressions that compilers and linkers write for a CFA. A .plt entry: rsp + n +
+ * ((rip & 15) >= a) << b, a number once rip is known. An aligned frame: what lies at rbp + n.
+ */
+static struct ta_rule read_expression(const struct ta_cfi_rule *cfi, uintptr_t pc)
+{
+	const uint8_t *code = cfi->cfa_expression;
+	struct ta_rule rule = { .rbp = TA_RULE_RBP_SAME };
+
+	if (cfi->cfa_expression_bytes == 3 && code[0] == OP_BREG_RBP && !(code[1] & 0x80) &&
+	    code[2] == OP_DEREF) {
+		rule.kind = TA_RULE_DEREF;
+		rule.offset = small_sleb(code[1]);
+		return rule;
+	}
+	if (cfi->cfa_expression_bytes == 11 && code[0] == OP_BREG_RSP && !(code[1] & 0x80) &&
+	    code[2] == OP_BREG_RIP && code[3] == 0 && is_literal(code[4]) && code[5] == OP_AND &&
+	    is_literal(code[6]) && code[7] == OP_GE && is_literal(code[8]) && code[9] == OP_SHL &&
+	    code[10] == OP_PLUS) {
+		uint64_t low = pc & (code[4] - (uint64_t)OP_LIT0);
+
+		rule.kind = TA_RULE_RSP;
+		rule.offset = small_sleb(code[1]) + ((int64_t)(low >= code[6] - (uint64_t)OP_LIT0)
+						     << (code[8] - OP_LIT0));
+		return rule;
+	}
+	return stop(TRACE_STOP_NO_RULE);
+}
+
+static uint32_t place_of_rbp(const struct ta_cfi_rule *cfi, const struct ta_rule *rule)
+{
+	int64_t below = -cfi->rbp_offset;
+
+	switch (cfi->rbp_place) {
+	case TA_CFI_SAME:
+		return TA_RULE_RBP_SAME;
+	case TA_CFI_AT_RBP:
+		return cfi->rbp_offset == 0 && rule->kind != TA_RULE_RSP ? TA_RULE_RBP_AT_RBP
+									 : TA_RULE_RBP_LOST;
+	case TA_CFI_AT_CFA:
+		return below % 8 == 0 && below > 0 && below / 8 <= MAX_RBP_WORDS
+			       ? (uint32_t)(below / 8)
+			       : TA_RULE_RBP_LOST;
+	default:
+		return TA_RULE_RBP_LOST;
+	}
+}
+
+/* What .eh_frame says, as a rule. pc: the instruction that it is about. */
+static struct ta_rule condense(const struct ta_cfi_rule *cfi, uintptr_t pc)
+{
+	struct ta_rule rule = { .offset = cfi->cfa_offset };
+
+	if (cfi->return_place != TA_CFI_AT_CFA || cfi->return_offset != -CALL_FRAME_BYTES)
+		return stop(TRACE_STOP_NO_RULE);
+	if (cfi->cfa_is_other)
+		rule = read_expression(cfi, pc);
+	else if (cfi->cfa_register == TA_CFI_RBP)
+		rule.kind = TA_RULE_RBP;
+	else if (cfi->cfa_register == TA_CFI_RSP)
+		rule.kind = TA_RULE_RSP;
+	else
+		return stop(TRACE_STOP_NO_RULE);
+	if (rule.kind != TA_RULE_STOP && rule.offset % 8 != 0)
+		return stop(TRACE_STOP_NO_RULE);
+	rule.rbp = place_of_rbp(cfi, &rule);
+	return rule;
+}
+
+/* Where the executable segment that holds the byte before pc starts and ends. */
+static bool find_code(const struct ta_module *module, uintptr_t pc, uintptr_t *ret_start,
+		      uintptr_t *ret_end)
+{
+	for (unsigned i = 0; i < TA_MODULE_RANGES; i++) {
+		if (pc <= module->code[i].start || pc > module->code[i].end)
+			continue;
+		*ret_start = module->code[i].start;
+		*ret_end = module->code[i].end;
+		return true;
+	}
+	return false;
+}
+
+static bool follows_call(const struct ta_module *module, uintptr_t pc)
+{
+	uintptr_t start;
+	uintptr_t end;
+
+	if (!find_code(module, pc, &start, &end))
+		return false;
+	return ta_call_ends_at((const uint8_t *)pc, pc - start > MAX_CALL_BYTES
+							    ? MAX_CALL_BYTES
+							    : (unsigned)(pc - start));
+}
+
+/* Is this the code that a signal handler returns to: rax = 15 (rt_sigreturn), syscall? */
+static bool is_trampoline(const struct ta_module *module, uintptr_t pc)
+{
+	static const uint8_t rax[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	static const uint8_t eax[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	uintptr_t start;
+	uintptr_t end;
+
+	if (!find_code(module, pc, &start, &end) || end - pc < sizeof(rax))
+		return false;
+	return memcmp((const void *)pc, rax, sizeof(rax)) == 0 ||
+	       memcmp((const void *)pc, eax, sizeof(eax)) == 0;
+}
+
+/*
+ * The C library's own function as a return address, without a call: makecontext has put it there,
+ * as what a coroutine returns to.
+ */
+static bool is_context_end(const struct ta_module *module, uintptr_t pc)
+{
+	struct ta_cfi_rule cfi;
+
+	return module->is_system && ta_cfi_find(module, pc, &cfi) == 0 && cfi.start == pc;
+}
+
+struct ta_rule ta_rule_work_out(uintptr_t pc, bool is_exact)
+{
+	const struct ta_module *module = ta_module_find(pc - 1);
+	bool is_call;
+	struct ta_cfi_rule cfi;
+
+	if (!module)
+		return (struct ta_rule){ .kind = TA_RULE_NONE };
+	if (!is_exact && is_trampoline(module, pc))
+		return (struct ta_rule){ .kind = TA_RULE_SIGNAL };
+	is_call = is_exact || follows_call(module, pc);
+	if (!is_call && is_context_end(module, pc))
+		return (struct ta_rule){ .kind = TA_RULE_OUTERMOST };
+	if (ta_cfi_find(module, pc - 1, &cfi) < 0)
+		return is_call ? (struct ta_rule){ .kind = TA_RULE_NONE }
+			       : stop(TRACE_STOP_BAD_STACK);
+	if (cfi.return_place == TA_CFI_UNDEFINED)
+		return (struct ta_rule){ .kind = TA_RULE_OUTERMOST };
+	return is_call ? condense(&cfi, pc - 1) : stop(TRACE_STOP_BAD_STACK);
+}
+
+bool ta_rule_is_return(uintptr_t pc)
+{
+	const struct ta_module *module = ta_module_find(pc - 1);
+
+	return module && follows_call(module, pc);
+}
+
+static uint64_t pack(const struct ta_rule *rule)
+{
+	int64_t offset = rule->offset;
+	enum ta_rule_kind kind = rule->kind;
+
+	if (kind <= TA_RULE_DEREF)
+		offset /= 8;
+	if (offset < -LARGEST_WORDS || offset >= LARGEST_WORDS) {
+		kind = TA_RULE_LARGE;
+		offset = 0;
+	}
+	return (uint64_t)kind << TA_RULE_KIND_SHIFT | (uint64_t)rule->rbp << TA_RULE_RBP_SHIFT |
+	       (uint64_t)offset << TA_RULE_OFFSET_SHIFT;
+}
+
+static void keep(uintptr_t pc, uint64_t word)
+{
+	struct ta_rule_set *set = &ta_rules[ta_rule_hash(pc) >> TA_RULE_TAG_BITS];
+	uint64_t first = atomic_load_explicit(&set->way[0], memory_order_relaxed);
+
+	atomic_store_explicit(&set->way[1], first, memory_order_relaxed);
+	atomic_store(&set->way[0], word);
+}
+
+/*
+ * What was worked out while a module went may be about the module that went. The state word moves
+ * first, then the table is emptied: either we see it move, or what we kept was emptied.
+ */
+uint64_t ta_rule_find_slow(uintptr_t pc)
+{
+	uint32_t before = atomic_load(&ta_state.word);
+	struct ta_rule rule;
+	uint64_t word;
+
+	if (pc >> TA_RULE_ADDRESS_BITS)
+		rule = stop(TRACE_STOP_BAD_STACK);
+	else
+		rule = ta_rule_work_out(pc, false);
+	word = pack(&rule) | (ta_rule_hash(pc) & ((UINT64_C(1) << TA_RULE_TAG_BITS) - 1));
+	/* Outside of modules code may come and go unseen. */
+	if (pc >> TA_RULE_ADDRESS_BITS || (rule.kind == TA_RULE_NONE && !ta_module_find(pc - 1)))
+		return word;
+	keep(pc, word);
+	if (atomic_load(&ta_state.word) != before)
+		ta_rule_forget();
+	return word;
+}
+
+void ta_rule_forget(void)
+{
+	for (size_t i = 0; i < sizeof(ta_rules) / sizeof(*ta_rules); i++) {
+		atomic_store_explicit(&ta_rules[i].way[0], 0, memory_order_relaxed);
+		atomic_store_explicit(&ta_rules[i].way[1], 0, memory_order_relaxed);
+	}
+	atomic_thread_fence(memory_order_seq_cst);
+}

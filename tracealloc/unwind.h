@@ -1,0 +1,63 @@
+#pragma once
+/*
+ * Call stacks by unwind tables (unwind-rule.h), without walking again what has not changed.
+ *
+ * The thread keeps the frames of its last walk, outermost first. What led from one frame to the
+ * next is a function of the return address and, where a CFA hangs on it, of rbp. So when the words
+ * that were read then (the checks: return addresses, and saved rbp where it mattered) still have
+ * their values, the frames outside of the first equal one are what a new walk would find.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "schemas/ring.h"
+
+struct ta_thread;
+
+#define TA_UNWIND_FRAMES RING_MAX_FRAMES
+
+/* A word of the stack that was read, and its value. */
+struct ta_unwind_check {
+	const uintptr_t *word;
+	uintptr_t value;
+};
+
+/* A frame of the last walk. */
+struct ta_unwind_frame {
+	uintptr_t slot; /* address of its return address */
+	uintptr_t rbp; /* as it is when the call returns */
+	uint32_t node; /* id of this frame with all outside it */
+	uint16_t end_check; /* checks of this frame and of all outside it end here */
+	bool needs_rbp; /* a CFA of this frame or further out hangs on rbp */
+};
+
+/* A frame of the walk that is being done. */
+struct ta_unwind_fresh {
+	uintptr_t slot;
+	uintptr_t rbp;
+	uintptr_t pc;
+	uint64_t rule;
+};
+
+struct ta_unwind {
+	/* Of the hook's caller, when the whole last stack can be taken again; slot 0: it cannot. */
+	uintptr_t top_slot;
+	uintptr_t top_rbp;
+	uintptr_t top_rbp_mask; /* 0: rbp does not matter */
+	uint32_t top_id;
+	uint32_t n_top_checks;
+	uint32_t n; /* frames, outermost first, that may be taken again */
+	uint32_t stop; /* enum trace_stop, why the outermost is the outermost */
+	struct ta_unwind_check checks[3 * TA_UNWIND_FRAMES];
+	struct ta_unwind_frame frames[TA_UNWIND_FRAMES];
+	struct ta_unwind_fresh fresh[TA_UNWIND_FRAMES]; /* innermost first */
+};
+
+/*
+ * The id of the call stack of the hook whose frame this is, as ta_stack_capture(). Signal safe in
+ * the sense that a handler may jump out at any place.
+ */
+uint32_t ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
+
+/* The thread's node ids are void. */
+void ta_unwind_forget(struct ta_unwind *unwind);
