@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -23,6 +24,7 @@
 
 #define NS_PER_SECOND  UINT64_C(1000000000)
 #define CALIBRATION_NS UINT64_C(1000000)
+#define COLLECTOR_NICE (-10)
 
 /* Everything that a run holds, so that one destructor ends it from any state. */
 struct run {
@@ -255,6 +257,8 @@ static int start_collector(struct run *run)
 	collector->output = &run->output;
 	collector->writer = run->writer;
 	collector->command_pid = run->launch.pid;
+	/* One that waits behind busy programs for 10 ms loses events. Root may put it first. */
+	setpriority(PRIO_PROCESS, 0, COLLECTOR_NICE);
 	err = collector_init(collector, &run->first_pair, run->ticks_per_second, run->signal_fd);
 	if (err == 0)
 		err = tracker_add_command(&collector->tracker, run->launch.pid, run->program);
