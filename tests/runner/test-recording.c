@@ -60,12 +60,16 @@ START_TEST(only_its_user_can_enter_the_folder_and_it_goes_away)
 }
 END_TEST
 
+/* With what comes behind it, longer than the name of a socket may be (108). */
+#define LONG_NAME                                                                                  \
+	"/tmp/a-name-that-is-longer-than-the-name-of-a-socket-may-be-which-is-one-hundred-and-"    \
+	"eight-bytes-with-all"
+
 static const char *const bad_bases[] = {
 	"/no/such/folder",
 	"relative",
 	"/proc",
-	"/tmp/a-name-that-is-longer-than-the-name-of-a-socket-may-be-which-is-one-hundred-and-eight-"
-	"bytes-with-all",
+	LONG_NAME,
 };
 
 START_TEST(another_place_is_found_where_the_first_does_not_serve)
