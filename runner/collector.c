@@ -269,7 +269,7 @@ static bool has_ended(struct collector *collector)
 	if (collector->options->wait_child)
 		return true;
 	tracker_settle(&collector->tracker, clock_ticks(collector->clock));
-	return collector->tracker.images.n_live == 0;
+	return !images_has_known(&collector->tracker.images);
 }
 
 static int wait_for_events(struct collector *collector)

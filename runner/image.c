@@ -22,6 +22,15 @@ struct image *images_find_id(const struct images *images, uint32_t id)
 	return image;
 }
 
+bool images_has_known(const struct images *images)
+{
+	for (const struct image *image = images->first; image; image = image->next) {
+		if (image->pid > 0)
+			return true;
+	}
+	return false;
+}
+
 struct image *images_add(struct images *images, pid_t pid)
 {
 	struct image *image = calloc(1, sizeof(*image));

@@ -25,7 +25,7 @@ struct image {
 	struct image *next;
 	uint32_t id; /* process_id in the trace */
 	uint32_t parent_id; /* the image that forked, or the one before exec; 0: none */
-	pid_t pid;
+	pid_t pid; /* 0: it has a slot, but whose it is cannot be told */
 	pid_t ns_pid;
 	uint32_t exec_seq;
 	enum ring_birth birth;
@@ -59,6 +59,9 @@ struct image *images_find(const struct images *images, pid_t pid);
 
 /* The living image with that id in the trace, or NULL. */
 struct image *images_find_id(const struct images *images, uint32_t id);
+
+/* Whether one lives whose process is known: what a recording waits for. */
+bool images_has_known(const struct images *images);
 
 /* Open a new image; NULL: no memory. The rest of its fields are the caller's to fill in. */
 struct image *images_add(struct images *images, pid_t pid);

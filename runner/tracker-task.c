@@ -20,7 +20,8 @@ static void inherit(struct tracker *tracker, struct image *image, struct image *
 	if (parent->last_exec) /* a vfork child's exec is told in its parent's chain */
 		image->last_exec = strdup(parent->last_exec);
 	tracker_inspect_fork(image, parent);
-	if (image->is_traced)
+	/* In another pid namespace its slot may still tell what it calls itself. */
+	if (image->is_traced && (parent->pid == parent->ns_pid || image->ns_pid != image->pid))
 		tracker_announce(tracker, image);
 }
 

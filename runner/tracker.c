@@ -30,6 +30,8 @@ static void watch(struct tracker *tracker, struct image *image)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
+	if (image->pid <= 0)
+		return;
 	image->pidfd = (int)syscall(SYS_pidfd_open, image->pid, 0);
 	if (image->pidfd < 0) {
 		image->is_gone = errno == ESRCH;
@@ -213,6 +215,8 @@ static bool is_dead(const struct image *image)
 		return true;
 	if (image->pidfd >= 0)
 		return poll(&poll_fd, 1, 0) > 0;
+	if (image->pid <= 0)
+		return false;
 	return kill(image->pid, 0) < 0 && errno == ESRCH;
 }
 

@@ -90,6 +90,33 @@ START_TEST(each_fork_is_a_process_with_its_own_events)
 }
 END_TEST
 
+START_TEST(forks_in_another_pid_namespace_are_told_apart)
+{
+	unsigned n_allocs = 0;
+
+	recorded_init(&run, 0);
+	recorded_run_shell(&run, "$MEMSIGHT record -- unshare -pf --mount-proc $VICTIMS/forks 3");
+	ck_assert_msg(run.status == 0, "%s", run.err);
+	recorded_read(&run);
+	for (int i = 0; i < run.n_processes; i++) {
+		n_allocs += (unsigned)run.processes[i].n_allocs_of_64;
+		ck_assert_uint_eq(run.processes[i].why_not, TRACE_TRACED);
+	}
+	ck_assert_uint_eq(n_allocs, 10 + 20 + 30);
+}
+END_TEST
+
+START_TEST(another_users_program_is_recorded_when_the_command_started_it)
+{
+	recorded_init(&run, 0);
+	recorded_run_shell(&run, "$MEMSIGHT record -- setpriv --reuid 65534 --regid 65534 "
+				 "--clear-groups $VICTIMS/mallocs");
+	ck_assert_msg(run.status == 0, "%s", run.err);
+	recorded_read(&run);
+	ck_assert_uint_eq(recorded_process(&run, "/mallocs")->n_allocs_of_64, 100);
+}
+END_TEST
+
 START_TEST(a_program_behind_env_i_is_followed)
 {
 	recorded_init(&run, recorded_user(_i));
@@ -600,8 +627,11 @@ static void add_tests(TCase *tcase, int n_users)
 	tcase_add_loop_test(tcase, a_script_without_its_interpreter_gives_127_and_leaves_nothing, 0,
 			    n_users);
 	tcase_add_loop_test(tcase, a_static_program_runs_and_is_named, 0, n_users);
-	if (n_users > 1) /* needs root to make the program, and a user who is not */
-		tcase_add_test(tcase, a_setuid_program_runs_and_is_named);
+	if (n_users == 1)
+		return; /* the rest needs root, and a user who is not */
+	tcase_add_test(tcase, a_setuid_program_runs_and_is_named);
+	tcase_add_test(tcase, forks_in_another_pid_namespace_are_told_apart);
+	tcase_add_test(tcase, another_users_program_is_recorded_when_the_command_started_it);
 }
 
 static void add_more_tests(TCase *tcase, int n_users)

@@ -1,0 +1,200 @@
+/*
+ * Slots that forked children claim by themselves, and which process each belongs to. A slot says
+ * only what getpid() says in its program: in another pid namespace that is a number of its own.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "runner/image-proc.h"
+#include "runner/store.h"
+#include "runner/tracker.h"
+
+/* A slot that a forked child has claimed and nobody drains yet. */
+static bool is_new(const struct tracker *tracker, uint32_t slot)
+{
+	/* Pairs with the program's store of READY: the slot is filled. */
+	uint32_t state =
+		atomic_load_explicit(&tracker->pool->processes[slot].state, memory_order_acquire);
+
+	return !tracker->drain->slots[slot].is_attached &&
+	       (state == RING_PROCESS_READY || state == RING_PROCESS_ENDED);
+}
+
+static uint32_t n_used_slots(const struct tracker *tracker)
+{
+	uint32_t used = atomic_load(&tracker->pool->control->processes_used);
+
+	return used < tracker->pool->n_processes ? used : tracker->pool->n_processes;
+}
+
+void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots)
+{
+	uint32_t used = n_used_slots(tracker);
+
+	ret_slots->n = 0;
+	for (uint32_t slot = 0; slot < used && ret_slots->n < TRACKER_MAX_NEW_SLOTS; slot++) {
+		if (is_new(tracker, slot))
+			ret_slots->slots[ret_slots->n++] = slot;
+	}
+}
+
+static struct image *image_of_slot(struct tracker *tracker, uint32_t slot)
+{
+	const volatile struct ring_process *process = &tracker->pool->processes[slot];
+	uint32_t n_slots = tracker->pool->n_processes, parent_slot = process->parent_slot;
+
+	if (parent_slot >= n_slots || !tracker->drain->slots[parent_slot].is_attached)
+		return NULL;
+	return tracker->drain->slots[parent_slot].image;
+}
+
+static void look_for_pool(void *user, const struct image_map *map)
+{
+	if (strncmp(map->path, POOL_MAP_PATH, sizeof(POOL_MAP_PATH) - 1) == 0)
+		*(bool *)user = true;
+}
+
+/*
+ * A slot can name any process of this machine, and the recording would then wait for its end: it
+ * must map the pool, or be dead. *ret_is_gone: there is no such process.
+ */
+static bool is_plausible_fork(pid_t pid, bool *ret_is_gone)
+{
+	bool maps_pool = false;
+
+	*ret_is_gone = false;
+	if (pid <= 1 || pid == getpid())
+		return false;
+	*ret_is_gone = image_each_map(pid, look_for_pool, &maps_pool) == -ENOENT;
+	return maps_pool || image_is_zombie(pid);
+}
+
+/* Both are 0 or the pid that perf told of, for a slot whose program calls itself ns_pid. */
+struct candidates {
+	pid_t same; /* it is known under that number */
+	pid_t youngest; /* the last child of the parent that was born before and has no slot */
+};
+
+static struct candidates find_candidates(const struct tracker *tracker, const struct image *parent,
+					 pid_t ns_pid, uint64_t start)
+{
+	struct candidates found = { 0 };
+	uint64_t born = 0;
+
+	for (const struct image *image = tracker->images.first; image; image = image->next) {
+		if (image->slot != IMAGE_NO_SLOT || image->birth != RING_BIRTH_FORK ||
+		    (parent && image->parent_id != parent->id))
+			continue;
+		if (image->ns_pid == ns_pid)
+			found.same = image->pid;
+		if (parent && image->pid == image->ns_pid && image->start_ticks <= start &&
+		    image->start_ticks > born) {
+			found.youngest = image->pid;
+			born = image->start_ticks;
+		}
+	}
+	return found;
+}
+
+/* The number that we know the process of a slot by; 0: it cannot be told. */
+static pid_t pid_of_slot(struct tracker *tracker, const struct image *parent, uint32_t slot)
+{
+	const volatile struct ring_process *process = &tracker->pool->processes[slot];
+	pid_t ns_pid = (pid_t)process->pid;
+	struct candidates found = find_candidates(tracker, parent, ns_pid, process->start_ticks);
+	bool is_gone, is_foreign = parent && parent->pid != parent->ns_pid;
+
+	if (found.same)
+		return found.same;
+	if (!is_foreign && (images_find(&tracker->images, ns_pid) ||
+			    is_plausible_fork(ns_pid, &is_gone) || is_gone))
+		return ns_pid;
+	if (found.youngest)
+		return found.youngest;
+	return image_find_ns_pid(tracker->command_pid, ns_pid);
+}
+
+void tracker_adopt_slot(struct tracker *tracker, struct image *image, uint64_t ticks)
+{
+	uint32_t used = n_used_slots(tracker);
+
+	if (image->slot != IMAGE_NO_SLOT || image->birth != RING_BIRTH_FORK)
+		return;
+	for (uint32_t slot = 0; slot < used; slot++) {
+		const volatile struct ring_process *process = &tracker->pool->processes[slot];
+
+		if (!is_new(tracker, slot) || process->start_ticks >= ticks ||
+		    pid_of_slot(tracker, image_of_slot(tracker, slot), slot) != image->pid)
+			continue;
+		image->ns_pid = (pid_t)process->pid;
+		tracker_bind_slot(tracker, image, slot);
+		return;
+	}
+}
+
+/*
+ * The slot of a forked child whose exec and hello came before we saw it: an image that is over.
+ */
+static void attach_predecessor(struct tracker *tracker, uint32_t slot, struct image *successor,
+			       const struct image *parent)
+{
+	const volatile struct ring_process *process = &tracker->pool->processes[slot];
+	struct image *image =
+		tracker_open_image(tracker, successor->pid, RING_BIRTH_FORK, process->start_ticks);
+
+	if (!image)
+		return;
+	if (parent)
+		image->parent_id = parent->id;
+	tracker_inspect_fork(image, parent);
+	image->ns_pid = (pid_t)process->pid;
+	tracker_bind_slot(tracker, image, slot);
+	if (!successor->is_written) {
+		successor->parent_id = image->id;
+		successor->exec_seq = 1;
+	}
+	tracker_end_image(tracker, image, STORE_STATUS_REPLACED, successor->start_ticks);
+}
+
+static void attach_slot(struct tracker *tracker, uint32_t slot)
+{
+	const volatile struct ring_process *process = &tracker->pool->processes[slot];
+	struct image *parent = image_of_slot(tracker, slot);
+	/* Of an unknown process the records are read all the same, but its end is not waited for. */
+	pid_t pid = pid_of_slot(tracker, parent, slot);
+	uint64_t now = clock_ticks(tracker->clock), start = process->start_ticks;
+	struct image *image = pid > 0 ? images_find(&tracker->images, pid) : NULL;
+
+	if (image && image->slot != IMAGE_NO_SLOT && start < image->start_ticks) {
+		attach_predecessor(tracker, slot, image, parent);
+		return;
+	}
+	if (start > now || start < tracker->drain->safe_ticks)
+		start = now;
+	/* perf may have told of the fork already; an image with a slot is one whose end we missed. */
+	if (image && image->slot != IMAGE_NO_SLOT) {
+		tracker_end_image(tracker, image, STORE_STATUS_UNKNOWN, now);
+		image = NULL;
+	}
+	if (!image)
+		image = tracker_open_image(tracker, pid, RING_BIRTH_FORK, start);
+	if (!image)
+		return;
+	if (image->parent_id == 0 && parent)
+		image->parent_id = parent->id;
+	image->ns_pid = (pid_t)process->pid;
+	tracker_bind_slot(tracker, image, slot);
+	if (parent)
+		tracker_announce(tracker, parent);
+	if (!image->is_written)
+		tracker_inspect_fork(image, parent);
+	tracker_announce(tracker, image);
+}
+
+void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *slots)
+{
+	for (uint32_t i = 0; i < slots->n; i++)
+		attach_slot(tracker, slots->slots[i]);
+}
