@@ -1,5 +1,6 @@
 #include "runner/output.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -82,6 +83,47 @@ static int open_partial(struct output *output)
 	return -EEXIST;
 }
 
+static void close_folder(DIR **folder)
+{
+	if (*folder)
+		closedir(*folder);
+}
+
+/*
+ * With %p in the pattern every recording has another name: look for what killed ones of the same
+ * program left, up to the place where the pid stands.
+ */
+static void find_left_behind(const struct output_names *names, struct output *output)
+{
+	const char *pattern = names->pattern ? names->pattern : OUTPUT_DEFAULT_PATTERN;
+	struct output_names cut = *names;
+	char prefix[PATH_MAX], start[PATH_MAX];
+	char *slash;
+
+	snprintf(start, sizeof(start), "%.*s", (int)(strstr(pattern, "%p") - pattern), pattern);
+	cut.pattern = start;
+	if (output_expand(&cut, prefix) < 0)
+		return;
+	slash = strrchr(prefix, '/');
+	if (slash)
+		*slash = '\0';
+	__attribute__((cleanup(close_folder))) DIR *folder = opendir(slash ? prefix : ".");
+	const char *name = slash ? slash + 1 : prefix;
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)) != NULL) {
+		char path[PATH_MAX];
+		int n = snprintf(path, sizeof(path), "%s%s%s", slash ? prefix : "",
+				 slash ? "/" : "", entry->d_name);
+
+		if (n < PATH_MAX && *name && strncmp(entry->d_name, name, strlen(name)) == 0 &&
+		    strstr(entry->d_name, OUTPUT_SUFFIX) && is_left_behind(path)) {
+			memcpy(output->left_behind, path, (size_t)n + 1);
+			return;
+		}
+	}
+}
+
 int output_open(const struct output_names *names, struct output *ret_output)
 {
 	int err;
@@ -98,6 +140,8 @@ int output_open(const struct output_names *names, struct output *ret_output)
 	if (err < 0)
 		return err;
 	flock(ret_output->fd, LOCK_EX | LOCK_NB);
+	if (!names->pattern || strstr(names->pattern, "%p"))
+		find_left_behind(names, ret_output);
 	/* The writer owns fd and closes it before the rename; the same description keeps the lock. */
 	ret_output->lock_fd = fcntl(ret_output->fd, F_DUPFD_CLOEXEC, 0);
 	return 0;

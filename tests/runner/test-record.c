@@ -369,6 +369,8 @@ START_TEST(a_killed_recorder_leaves_a_readable_trace_and_an_unharmed_program)
 
 	/* The next recording to that name says where it is, and leaves it alone. */
 	ck_assert_ptr_nonnull(strstr(run.trace, ".mst.partial"));
+	recorded_run_shell(&run, "$MEMSIGHT record -- $VICTIMS/mallocs; rm *.mst");
+	ck_assert_ptr_nonnull(strstr(run.err, strrchr(run.trace, '/') + 1));
 	recorded_run_shell(&run, "mv *.partial b.mst.partial; $MEMSIGHT record -o b.mst -- true");
 	ck_assert_ptr_nonnull(strstr(run.err, "b.mst.partial"));
 	ck_assert_int_eq(run.n_traces, 2);
