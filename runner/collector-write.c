@@ -98,8 +98,10 @@ void collector_sample_processes(struct collector *collector)
 {
 	if (collector->stopped_ticks)
 		return;
-	for (struct image *image = collector->tracker.images.first; image; image = image->next)
-		sample_process(collector, image);
+	for (struct image *image = collector->tracker.images.first; image; image = image->next) {
+		if (image->is_written) /* a sample in front of its PROCESS record means nothing */
+			sample_process(collector, image);
+	}
 }
 
 static uint64_t timeval_ns(const struct timeval *time)
