@@ -401,9 +401,6 @@ uint64_t samples_store_losses(struct samples *samples)
 		  .source = "collector",
 		  .reason = "recording stopped" },
 		{ .count = samples->n_unusable, .source = "tasks", .reason = "unreadable records" },
-		{ .count = counts ? counts->n_unreadable : 0,
-		  .source = "code",
-		  .reason = "page not readable" },
 		{ .count = counts ? counts->n_over_limit : 0,
 		  .source = "code",
 		  .reason = "limit of stored code" },
@@ -411,6 +408,13 @@ uint64_t samples_store_losses(struct samples *samples)
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		store_loss(samples->writer, &all[i]);
+	/*
+	 * No loss yet: the process had ended when its page was to be read, but the file it came from
+	 * serves as well. What cannot be decoded for that is counted where it is decoded.
+	 */
+	if (counts && counts->n_unreadable)
+		store_counter(samples->writer, 0, "code pages not readable", "pages",
+			      counts->n_unreadable);
 	return n;
 }
 
