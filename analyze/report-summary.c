@@ -34,19 +34,33 @@ static const char *plural(int64_t n, const char *one, const char *many)
 	return n == 1 ? one : many;
 }
 
+/*
+ * A process counts once, as what it became by exec; its main thread likewise. An exec whose fork was
+ * not seen has its parent's id too, so the pid decides.
+ */
+#define IS_LAST_IMAGE                                                                              \
+	" NOT EXISTS (SELECT 1 FROM process AS next WHERE next.parent_id = process.id"             \
+	" AND next.pid = process.pid AND next.birth = 'exec')"
+
 /* "   3 processes (1 not traced: ping, setuid)   9 threads" */
 static void write_processes(FILE *out, sqlite3 *db, int64_t run)
 {
-	int64_t n = report_sql_number(db, "SELECT count(*) FROM process WHERE run_id = :run", run);
+	int64_t n = report_sql_number(
+		db, "SELECT count(*) FROM process WHERE run_id = :run AND" IS_LAST_IMAGE, run);
 	int64_t n_not = report_sql_number(
-		db, "SELECT count(*) FROM process WHERE run_id = :run AND NOT traced", run);
-	int64_t n_threads =
-		report_sql_number(db, "SELECT count(*) FROM thread WHERE run_id = :run", run);
+		db,
+		"SELECT count(*) FROM process WHERE run_id = :run AND NOT traced AND" IS_LAST_IMAGE,
+		run);
+	int64_t n_threads = report_sql_number(
+		db,
+		"SELECT count(*) FROM thread JOIN process ON process.id = process_id"
+		" WHERE thread.run_id = :run AND (NOT is_main OR" IS_LAST_IMAGE ")",
+		run);
 	auto_free char *first = report_sql_text(
 		db,
 		"SELECT replace(exe, rtrim(exe, replace(exe, '/', '')), '') || ', ' ||"
 		" coalesce(why_not, 'unknown') FROM process WHERE run_id = :run AND NOT traced"
-		" ORDER BY start_ns LIMIT 1",
+		" AND" IS_LAST_IMAGE " ORDER BY start_ns LIMIT 1",
 		run);
 
 	fprintf(out, "   %s %s", format_count(n).text, plural(n, "process", "processes"));

@@ -11,7 +11,7 @@
 static const char rows_sql[] =
 	"INSERT INTO owner VALUES (1,'heap',''), (4,'global',''), (12,'tool',''), (13,'unknown','');"
 	"INSERT INTO run VALUES (1,'app','default',1,'app -n 100','/tmp','app.mst','00',0,12400000000,"
-	" 0,11000000000,1000000000,1300000000,1000000,500,1,12400000000);"
+	" 0,1100000000,1000000000,1300000000,1000000,500,1,12400000000);"
 	"INSERT INTO process VALUES"
 	" (1,1,1,NULL,10,10,0,'exec','/bin/app','app -n 100',NULL,1,NULL,0,12400000000,0),"
 	" (2,1,2,1,11,11,1,'exec','/bin/ping','ping x',NULL,0,'setuid',5000000,6000000,0);"
@@ -99,6 +99,33 @@ START_TEST(the_first_screen_answers_what_ran_and_what_is_hot)
 	ck_assert_has("global counters in /bin/app");
 	ck_assert_has("hint: not traced: /bin/ping (set-user-ID");
 	ck_assert_has("next: memsight report app.mst --sites");
+}
+END_TEST
+
+START_TEST(a_process_counts_once_however_often_it_called_exec)
+{
+	sqlite3_exec(db,
+		     "INSERT INTO process VALUES"
+		     " (3,1,3,1,12,12,0,'fork','/bin/app','app',NULL,1,NULL,0,5,NULL),"
+		     " (4,1,4,3,12,12,1,'exec','/bin/env','env sort',NULL,1,NULL,5,9,NULL),"
+		     " (5,1,5,4,12,12,2,'exec','/bin/sort','sort',NULL,1,NULL,9,20,0);"
+		     "INSERT INTO thread VALUES (2,1,3,2,12,1,0,0,0,NULL,0),"
+		     " (3,1,4,3,12,1,0,0,5,NULL,0), (4,1,5,4,12,1,0,0,9,NULL,0),"
+		     " (5,1,5,5,13,0,0,0,9,NULL,0)",
+		     NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("   3 processes (1 not traced: ping, setuid)   3 threads   ");
+}
+END_TEST
+
+START_TEST(time_that_samples_do_not_stand_for_is_told)
+{
+	write_report("summary");
+	ck_assert_ptr_null(strstr(text, "hint: the samples stand for"));
+	/* 1,000 samples of 1 ms, and 3 s of CPU time. */
+	sqlite3_exec(db, "UPDATE run SET user_ns = 3000000000", NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("hint: the samples stand for 1.00 s of 3.00 s of user CPU time");
 }
 END_TEST
 
@@ -216,6 +243,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, the_first_screen_answers_what_ran_and_what_is_hot);
+	tcase_add_test(tcase, a_process_counts_once_however_often_it_called_exec);
+	tcase_add_test(tcase, time_that_samples_do_not_stand_for_is_told);
 	tcase_add_test(tcase, blocks_of_a_killed_program_are_not_called_unfreed);
 	tcase_add_test(tcase, losses_are_on_the_first_screen);
 	tcase_add_test(tcase, the_stack_leaves_out_operator_new_and_says_where_it_stopped);
