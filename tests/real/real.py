@@ -90,8 +90,6 @@ def check_database(answers, case, status):
                    status)
     answers.expect("processes not traced", answers.one(
         "select count(*) from process where not traced"), 0)
-    # Code of a program that ends right after it was sampled cannot be read any more: its samples stay
-    # without an address, and are counted. Nothing else may be lost.
     losses = answers.db.execute("select source, reason, sum(count) from loss group by 1, 2").fetchall()
     print(f"all losses: {losses}")
     answers.expect("losses", losses, [])
