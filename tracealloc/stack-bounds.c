@@ -22,8 +22,9 @@ static bool plausible(const uintptr_t *pair, uintptr_t self, uintptr_t here)
 	uintptr_t start = pair[0];
 	uintptr_t end = start + pair[1];
 
-	return start % 16 == 0 && start < here && end > self + 512 && end - self <= MAX_BEHIND &&
-	       end > start;
+	/* Two neighbouring words 0 and a pointer into the block look the same but for the start. */
+	return start && start % 16 == 0 && start < here && end > self + 512 &&
+	       end - self <= MAX_BEHIND && end > start;
 }
 
 static bool find_descriptor(uintptr_t self, uintptr_t here, const uintptr_t **ret_pair)
