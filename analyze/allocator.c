@@ -5,8 +5,9 @@
 #include "analyze/symbol-table.h"
 
 /* Functions of the family under any prefix, as __libc_memalign or je_malloc. */
-static const char *const family_parts[] = { "malloc", "calloc",	  "memalign", "realloc",
-					    "valloc", "mallinfo", "mallopt",  "aligned_alloc" };
+static const char *const family_parts[] = { "malloc",  "calloc",	"memalign",
+					    "realloc", "valloc",	"mallinfo",
+					    "mallopt", "aligned_alloc", "morecore" };
 static const char *const family_names[] = { "free", "cfree", "reallocarray", "free_sized",
 					    "free_aligned_sized" };
 

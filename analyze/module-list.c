@@ -7,7 +7,11 @@
 
 struct module_list *module_list_create(void)
 {
-	return calloc(1, sizeof(struct module_list));
+	struct module_list *list = calloc(1, sizeof(*list));
+
+	if (list)
+		list->first_announce_ns = INT64_MAX;
+	return list;
 }
 
 struct module_list *module_list_destroy(struct module_list *list)
@@ -63,6 +67,7 @@ struct module *module_list_add(struct module_list *list, const struct module *mo
 	list->items[at] = *module;
 	list->items[at].order = list->n_told++;
 	list->n++;
+	list->tls_bytes = 0; /* to be found again */
 	module_list_settle(list);
 	return &list->items[at];
 }

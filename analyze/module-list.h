@@ -20,6 +20,7 @@ struct module_list {
 	size_t n_max_ends_allocated;
 	size_t last; /* index of the last answer */
 	uint32_t n_told;
+	int64_t first_announce_ns; /* INT64_MAX: none yet */
 	bool has_inherited; /* the parent's were taken over, or there are none to take */
 	bool is_broken; /* no memory for them */
 	struct module_end *ends;

@@ -15,7 +15,7 @@
 
 /* glibc 2.36: rtld_static_tls_surplus with default tunables, for IE libraries loaded later. */
 #define TLS_SURPLUS_BYTES 1664u
-/* Modules are announced in one go when an image attaches; later ones came by dlopen. */
+/* The modules of its start are announced in one go when an image attaches; later ones came by dlopen. */
 #define ATTACH_NS INT64_C(20000000)
 
 struct modules {
@@ -85,6 +85,8 @@ static void inherit(struct modules *modules, struct task_process *process)
 		if (module.load_ns > process->begin_ns || module.unload_ns <= process->begin_ns)
 			continue;
 		module.is_inherited = true;
+		if (from->first_announce_ns < list->first_announce_ns)
+			list->first_announce_ns = from->first_announce_ns;
 		module.unload_ns = INT64_MAX;
 		for (size_t k = 0; k < list->n_ends; k++) {
 			if (list->ends[k].start == module.start)
@@ -138,11 +140,19 @@ static bool announce_known(struct modules *modules, struct module_list *list,
 		known->bias = record->bias;
 		known->end = record->end;
 		known->is_announced = true;
+		known->order = list->n_told++;
+		list->tls_bytes = 0;
 		known->announce_ns = time_ns < known->announce_ns ? time_ns : known->announce_ns;
 		module_list_settle(list);
 		return true;
 	}
 	return false;
+}
+
+static bool is_of_start(const struct module_list *list, int64_t announce_ns)
+{
+	return announce_ns < list->first_announce_ns ||
+	       announce_ns - list->first_announce_ns < ATTACH_NS;
 }
 
 int modules_load(struct modules *modules, const struct trace_module *record, int64_t time_ns)
@@ -164,6 +174,8 @@ int modules_load(struct modules *modules, const struct trace_module *record, int
 	if (!list || !object)
 		return -ENOMEM;
 
+	if (time_ns < list->first_announce_ns)
+		list->first_announce_ns = time_ns;
 	if (announce_known(modules, list, record, object, time_ns))
 		return 0;
 
@@ -173,7 +185,7 @@ int modules_load(struct modules *modules, const struct trace_module *record, int
 		.start = record->start,
 		.end = record->end,
 		/* The modules of its start were there before the image could announce them. */
-		.load_ns = time_ns < process->start_ns + ATTACH_NS ? process->begin_ns : time_ns,
+		.load_ns = is_of_start(list, time_ns) ? process->begin_ns : time_ns,
 		.unload_ns = INT64_MAX,
 		.announce_ns = time_ns,
 		.is_announced = true,
@@ -385,8 +397,7 @@ static int compare_order(const void *a, const void *b)
 }
 
 /* The static TLS modules of an image in the order of its link map, allocated; n of them. */
-static const struct module **tls_modules(const struct module_list *list, int64_t start_ns,
-					 size_t *ret_n)
+static const struct module **tls_modules(const struct module_list *list, size_t *ret_n)
 {
 	const struct module **modules = calloc(list->n + 1, sizeof(*modules));
 	size_t n = 0;
@@ -394,7 +405,7 @@ static const struct module **tls_modules(const struct module_list *list, int64_t
 	for (size_t i = 0; modules && i < list->n; i++) {
 		const struct module *module = &list->items[i];
 
-		if (module->is_announced && module->announce_ns < start_ns + ATTACH_NS &&
+		if (module->is_announced && is_of_start(list, module->announce_ns) &&
 		    object_open(module->object) && module->object->tls_bytes)
 			modules[n++] = module;
 	}
@@ -426,16 +437,12 @@ static uint64_t tls_layout(const struct module **modules, size_t n)
 
 uint64_t modules_static_tls_bytes(struct modules *modules, uint32_t process)
 {
-	const struct task_process *task = tasks_process(modules->tasks, process);
 	struct module_list *list = whole_list(modules, process);
 	size_t n;
 
 	if (!list || list->n == 0 || list->tls_bytes)
 		return list ? list->tls_bytes : 0;
-	while (task->birth == RING_BIRTH_FORK && tasks_process(modules->tasks, task->parent))
-		task = tasks_process(modules->tasks, task->parent);
-
-	const struct module **ordered = tls_modules(list, task->start_ns, &n);
+	const struct module **ordered = tls_modules(list, &n);
 	list->tls_bytes = ordered ? tls_layout(ordered, n) : 0;
 	free(ordered);
 	return list->tls_bytes;

@@ -163,6 +163,8 @@ static struct thread_bounds bounds_of(const struct task_thread *thread, uint64_t
 {
 	struct thread_bounds bounds = { thread->stack_start, thread->stack_end };
 
+	if (!thread->stack_start) /* not known */
+		bounds.stack_end = 0;
 	if (!thread->fs_base || thread->fs_base < tls_bytes)
 		return bounds;
 	bounds.tls_start = thread->fs_base - tls_bytes;

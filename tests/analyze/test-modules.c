@@ -68,6 +68,7 @@ static const char *at(uint32_t process, uint64_t address, int64_t time_ns)
 START_TEST(the_module_of_the_time_is_found_not_the_last_one_at_the_address)
 {
 	add_process(1, 0, RING_BIRTH_EXEC, 0);
+	load(1, "/bin/app", 0x90000, 0);
 	load(1, "/lib/a.so", 0x10000, 100 * MS);
 	unload(1, "/lib/a.so", 0x10000, 200 * MS);
 	load(1, "/lib/b.so", 0x10000, 300 * MS);
@@ -182,8 +183,11 @@ END_TEST
 START_TEST(a_map_before_the_announcement_moves_the_loading_back)
 {
 	add_process(1, 0, RING_BIRTH_EXEC, 0);
+	load(1, "/bin/app", 0x90000, 0);
 	load(1, "/lib/a.so", 0x10000, 500 * MS);
+	ck_assert_str_eq(at(1, 0x10000, 450 * MS), "");
 	ck_assert_int_eq(map(1, "/lib/a.so", 0x10000, 0x800, 400 * MS), 0);
+	ck_assert_str_eq(at(1, 0x10000, 399 * MS), "");
 	ck_assert_str_eq(at(1, 0x10000, 450 * MS), "/lib/a.so");
 	ck_assert_ptr_eq(modules_find(modules, 1, 0x10000, 450 * MS),
 			 modules_find(modules, 1, 0x10000, 550 * MS));
