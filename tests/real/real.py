@@ -33,7 +33,8 @@ def run(command, case, folder):
         "stdout": hashlib.sha256((folder / "stdout").read_bytes()).hexdigest(),
         "bytes": (folder / "stdout").stat().st_size,
         "stderr": b"".join(line for line in lines if line not in own).decode(errors="replace"),
-        "made": [hashlib.sha256(made.read_bytes()).hexdigest() for made in case.made],
+        "made": [hashlib.sha256(made.read_bytes()).hexdigest() if made.exists() else None
+                 for made in case.made],
     }
 
 
