@@ -2,8 +2,11 @@
 /* Shared by db.c, db-write.c and rows.c. */
 #include "analyze/db.h"
 
+struct db_writer;
+
 struct db {
 	sqlite3 *handle;
+	struct db_writer *writer; /* takes batches of rows; NULL: none yet */
 	char *path; /* as the user named it */
 	char *temporary; /* where a new database is written; NULL: an existing one */
 	int lock_fd; /* holds the lock on the temporary file; -1 */

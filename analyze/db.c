@@ -10,6 +10,7 @@
 
 #include "analyze/db-internal.h"
 #include "analyze/db-schema.h"
+#include "analyze/db-writer.h"
 #include "common/cleanup.h"
 
 #define BUSY_TIMEOUT_MS 5000
@@ -58,6 +59,7 @@ struct db *db_close(struct db *db)
 {
 	if (!db)
 		return NULL;
+	db_writer_close(db->writer);
 	if (db->is_writing)
 		sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
 	sqlite3_close_v2(db->handle);

@@ -272,13 +272,10 @@ static void lower_root(struct heap *heap)
 	}
 }
 
-static void block_at(const struct heap_pool *pool, const struct heap_leaf *leaf, unsigned i,
-		     struct heap_block *ret_block)
+static void block_of(const struct heap_item *item, uint64_t address, struct heap_block *ret_block)
 {
-	const struct heap_item *item = heap_pool_at(pool, leaf->blocks[i]);
-
 	*ret_block = (struct heap_block){
-		.address = leaf->head.keys[i],
+		.address = address,
 		.size = item->size,
 		.birth_ns = item->birth_ns,
 		.id = item->id,
@@ -287,6 +284,12 @@ static void block_at(const struct heap_pool *pool, const struct heap_leaf *leaf,
 		.site = item->site,
 		.call = item->call,
 	};
+}
+
+static void block_at(const struct heap_pool *pool, const struct heap_leaf *leaf, unsigned i,
+		     struct heap_block *ret_block)
+{
+	block_of(heap_pool_at(pool, leaf->blocks[i]), leaf->head.keys[i], ret_block);
 }
 
 int heap_remove(struct heap *heap, uint64_t address, struct heap_block *ret_block)
@@ -303,14 +306,17 @@ int heap_remove(struct heap *heap, uint64_t address, struct heap_block *ret_bloc
 
 	struct heap_leaf *leaf = heap_as_leaf(node);
 	unsigned at = rank - 1;
-	block_at(heap->pool, leaf, at, ret_block);
-	heap_pool_put_item(heap->pool, leaf->blocks[at]);
+	uint32_t index = leaf->blocks[at];
+	/* Mostly not in the cache: let it come while the leaf is changed. */
+	__builtin_prefetch(heap_pool_at(heap->pool, index), 1);
 	CLOSE_GAP(node->keys, node->n, at);
 	CLOSE_GAP(leaf->sizes, node->n, at);
 	CLOSE_GAP(leaf->blocks, node->n, at);
 	node->n--;
 	heap->n_blocks--;
 	lower_root(heap);
+	block_of(heap_pool_at(heap->pool, index), address, ret_block);
+	heap_pool_put_item(heap->pool, index);
 	return 1;
 }
 

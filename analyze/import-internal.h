@@ -23,7 +23,7 @@ enum import_moment_kind {
 };
 
 struct import_moment {
-	int64_t time_ns;
+	int64_t time; /* ticks since the run's start */
 	uint64_t order; /* as read */
 	enum import_moment_kind kind;
 	uint32_t process;
@@ -57,6 +57,7 @@ struct import {
 	struct trace_reader *reader;
 	uint64_t file_bytes;
 	struct merge_clock clock;
+	int64_t skew; /* MERGE_SKEW_NS in ticks */
 	struct tasks *tasks;
 	struct objects *objects;
 	struct modules *modules;
@@ -80,6 +81,9 @@ struct import {
 
 /* A time of the trace in ns since the run's start; remembers the latest. */
 int64_t import_time(struct import *import, uint64_t ticks);
+
+/* The same stamp in ticks since the run's start: for order, see merge.h. */
+int64_t import_order(const struct import *import, uint64_t ticks);
 
 /* A record as read. Returns 0 or a negative errno. */
 int import_record(struct import *import, const struct trace_record *record);

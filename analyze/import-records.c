@@ -30,7 +30,7 @@ static int on_process(struct import *import, const struct trace_record *record)
 	const struct trace_process *process = (const struct trace_process *)record;
 	int64_t time_ns = import_time(import, process->start_ticks);
 	struct import_moment moment = {
-		.time_ns = time_ns,
+		.time = import_order(import, process->start_ticks),
 		.kind = IMPORT_FORK,
 		.process = process->process_id,
 		.parent = process->parent_id,
@@ -47,7 +47,7 @@ static int on_process_end(struct import *import, const struct trace_record *reco
 	const struct trace_process_end *end = (const struct trace_process_end *)record;
 	int64_t time_ns = import_time(import, end->ticks);
 	struct import_moment moment = {
-		.time_ns = time_ns,
+		.time = import_order(import, end->ticks),
 		.kind = IMPORT_END,
 		.process = end->process_id,
 		.by_exec = end->status == -2,
@@ -104,7 +104,7 @@ static int on_mapping(struct import *import, const struct trace_record *record)
 		return -ENOMEM;
 
 	struct import_moment moment = {
-		.time_ns = time_ns,
+		.time = import_order(import, map->ticks),
 		.kind = IMPORT_MAP,
 		.process = map->process_id,
 		.mapping = {
@@ -114,7 +114,6 @@ static int on_mapping(struct import *import, const struct trace_record *record)
 			.path = path,
 		},
 	};
-	moment.mapping.birth_ns = time_ns;
 	int r = modules_mapping(import->modules, map, time_ns);
 	return r < 0 ? r : import_add_moment(import, &moment);
 }

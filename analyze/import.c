@@ -18,6 +18,11 @@ int64_t import_time(struct import *import, uint64_t ticks)
 	return time_ns;
 }
 
+int64_t import_order(const struct import *import, uint64_t ticks)
+{
+	return (int64_t)(ticks - import->clock.start_ticks);
+}
+
 /* ---- What waits for its time ---- */
 
 int import_add_moment(struct import *import, const struct import_moment *moment)
@@ -48,8 +53,8 @@ static int compare_moments(const void *left, const void *right)
 	const struct import_moment *a = left;
 	const struct import_moment *b = right;
 
-	if (a->time_ns != b->time_ns)
-		return a->time_ns < b->time_ns ? -1 : 1;
+	if (a->time != b->time)
+		return a->time < b->time ? -1 : 1;
 	return a->order < b->order ? -1 : 1;
 }
 
@@ -69,11 +74,12 @@ static void sort_moments(struct import *import)
 		qsort(import->moments, n, sizeof(*import->moments), compare_moments);
 }
 
-static int64_t next_moment_ns(const struct import *import)
+/* When the next one is due, in ticks since the run's start; INT64_MAX: there is none. */
+static int64_t next_moment(const struct import *import)
 {
 	if (import->first_moment == import->n_moments)
 		return INT64_MAX;
-	return import->moments[import->first_moment].time_ns;
+	return import->moments[import->first_moment].time;
 }
 
 static int apply_moment(struct import *import)
@@ -86,6 +92,7 @@ static int apply_moment(struct import *import)
 		r = memory_fork(import->memory, moment->process, moment->parent);
 		break;
 	case IMPORT_MAP:
+		moment->mapping.birth_ns = import->now_ns;
 		r = memory_map_before(import->memory, moment->process, &moment->mapping);
 		break;
 	case IMPORT_END:
@@ -99,11 +106,12 @@ static int apply_moment(struct import *import)
 
 /* ---- Events ---- */
 
-static struct memory_end_of end_of(uint32_t thread, const struct merge_event *event)
+static struct memory_end_of end_of(const struct import *import, uint32_t thread,
+				   const struct merge_event *event)
 {
 	return (struct memory_end_of){
 		.thread = thread,
-		.time_ns = event->time_ns,
+		.time_ns = import->now_ns,
 		.address = event->address,
 		.size = event->size,
 		.link = event->link,
@@ -115,7 +123,7 @@ static struct memory_end_of end_of(uint32_t thread, const struct merge_event *ev
 static int birth_of(struct import *import, uint32_t thread, const struct merge_event *event,
 		    struct memory_birth *ret_birth)
 {
-	int64_t stack_id = stacks_row(import->stacks, thread, event->stack_id, event->time_ns);
+	int64_t stack_id = stacks_row(import->stacks, thread, event->stack_id, import->now_ns);
 	if (stack_id < 0)
 		return (int)stack_id;
 
@@ -123,7 +131,7 @@ static int birth_of(struct import *import, uint32_t thread, const struct merge_e
 		.thread = thread,
 		.call = event->call,
 		.flags = event->flags,
-		.time_ns = event->time_ns,
+		.time_ns = import->now_ns,
 		.stack_id = stack_id,
 		.address = event->address,
 		.size = event->size,
@@ -134,12 +142,12 @@ static int birth_of(struct import *import, uint32_t thread, const struct merge_e
 }
 
 /* An address is born that is still live: perhaps another thread's free of it was stamped late. */
-static int end_late(struct import *import, const struct memory_birth *birth)
+static int end_late(struct import *import, const struct memory_birth *birth, int64_t time)
 {
 	struct merge_wanted wanted = {
 		.process = memory_process_of(import->memory, birth->thread),
 		.thread = birth->thread,
-		.time_ns = birth->time_ns,
+		.time = time,
 	};
 	struct merge_event event;
 	uint32_t thread;
@@ -148,8 +156,7 @@ static int end_late(struct import *import, const struct memory_birth *birth)
 	if (!memory_is_taken(import->memory, birth, &wanted.address) ||
 	    !merge_take_end(import->merge, &wanted, &thread, &event, &is_next))
 		return 0;
-	event.time_ns = birth->time_ns;
-	struct memory_end_of end = end_of(thread, &event);
+	struct memory_end_of end = end_of(import, thread, &event);
 	end.is_early = !is_next;
 	int r = memory_death(import->memory, &end);
 	return r < 0 || !is_next ? r : import_tell_event(import, thread, event.op, NULL);
@@ -162,7 +169,7 @@ static int apply_birth(struct import *import, uint32_t thread, const struct merg
 	int r = birth_of(import, thread, event, &birth);
 
 	if (r == 0)
-		r = end_late(import, &birth);
+		r = end_late(import, &birth, event->time);
 	if (r == 0)
 		r = memory_birth(import->memory, &birth, &block);
 	return r < 0 ? r : import_tell_event(import, thread, event->op, &block);
@@ -179,7 +186,7 @@ static int apply_map(struct import *import, uint32_t thread, const struct merge_
 /* Events that give birth to no block of the heap. */
 static int apply_other(struct import *import, uint32_t thread, const struct merge_event *event)
 {
-	struct memory_end_of end = end_of(thread, event);
+	struct memory_end_of end = end_of(import, thread, event);
 	bool is_end = event->flags & MERGE_IS_END;
 
 	switch (event->op) {
@@ -210,8 +217,8 @@ static int take_event(struct import *import)
 	struct merge_event event;
 	uint32_t thread = merge_take(import->merge, &event);
 
-	if (event.time_ns > import->last_ns)
-		import->last_ns = event.time_ns;
+	if (import->now_ns > import->last_ns)
+		import->last_ns = import->now_ns;
 	if (is_birth(&event))
 		return apply_birth(import, thread, &event);
 	int r = apply_other(import, thread, &event);
@@ -220,26 +227,50 @@ static int take_event(struct import *import)
 	return import_tell_event(import, thread, event.op, NULL);
 }
 
-/* Let everything happen that is stamped up to until_ns. */
-static int run_until(struct import *import, int64_t until_ns)
+/* Ticks since the run's start in ns; where the clock's lines meet, time does not go back. */
+static int64_t to_ns(struct import *import, int64_t ticks)
 {
-	int r = 0;
+	uint64_t stamp = (uint64_t)ticks + import->clock.start_ticks;
+	int64_t time_ns = merge_clock_of_ticks(&import->clock, stamp);
+
+	return time_ns > import->now_ns ? time_ns : import->now_ns;
+}
+
+/* Let the next thing happen. Returns 1, 0 when there is none up to the time, or an errno. */
+static int run_next(struct import *import, int64_t until_ticks)
+{
+	int64_t event = merge_next(import->merge);
+	int64_t moment = next_moment(import);
+	int64_t next = event < moment ? event : moment;
+
+	if (next == INT64_MAX || next > until_ticks)
+		return 0;
+	import->now_ns = to_ns(import, next);
+	int r = import_advance_samples(import, import->now_ns);
+	if (r == 0)
+		r = moment <= event ? apply_moment(import) : take_event(import);
+	return r < 0 ? r : 1;
+}
+
+/* Let everything happen that is stamped up to these ticks since the run's start. */
+static int run_until(struct import *import, int64_t until_ticks)
+{
+	int r;
 
 	sort_moments(import);
-	while (r >= 0) {
-		int64_t event_ns = merge_next_ns(import->merge);
-		int64_t moment_ns = next_moment_ns(import);
-		int64_t next_ns = event_ns < moment_ns ? event_ns : moment_ns;
-		if (next_ns == INT64_MAX || next_ns > until_ns)
-			break;
-		if (next_ns > import->now_ns)
-			import->now_ns = next_ns;
-		r = import_advance_samples(import, next_ns);
-		if (r == 0)
-			r = moment_ns <= event_ns ? apply_moment(import) : take_event(import);
-	}
+	while ((r = run_next(import, until_ticks)) > 0)
+		;
 	merge_shrink(import->merge);
-	return r < 0 ? r : import_advance_samples(import, until_ns);
+	if (r == 0 && until_ticks != INT64_MAX)
+		import->now_ns = to_ns(import, until_ticks);
+	return r < 0 ? r : import_advance_samples(import, import->now_ns);
+}
+
+/* Everything before ticks has been read. */
+static int on_commit(struct import *import, uint64_t ticks)
+{
+	import_time(import, ticks);
+	return run_until(import, import_order(import, ticks) - import->skew);
 }
 
 static int add_events(struct import *import, const struct trace_item *item)
@@ -255,12 +286,8 @@ static int add_events(struct import *import, const struct trace_item *item)
 	task->n_events += item->n;
 	import->tally.total.events += item->n;
 	for (size_t i = 0; i < item->n && r == 0; i++) {
-		const struct trace_event *event = &item->events[i];
-		int64_t times_ns[2] = { merge_clock_of_ticks(&import->clock, event->ticks) };
-		times_ns[1] = event->begin_ticks == event->ticks
-				      ? times_ns[0]
-				      : merge_clock_of_ticks(&import->clock, event->begin_ticks);
-		r = merge_push(import->merge, thread, task->process, event, times_ns);
+		r = merge_push(import->merge, thread, task->process, &item->events[i],
+			       import->clock.start_ticks);
 	}
 	return r;
 }
@@ -304,7 +331,7 @@ static int add_item(struct import *import, const struct trace_item *item)
 		return samples_code(import->samples, item->stream_id, item->code.head,
 				    item->code.bytes);
 	case TRACE_FRAME_COMMIT:
-		return run_until(import, import_time(import, item->commit->ticks) - MERGE_SKEW_NS);
+		return on_commit(import, item->commit->ticks);
 	default: /* from a newer writer */
 		return 0;
 	}
@@ -377,7 +404,7 @@ static int open_parts(struct import *import)
 	if (r == 0)
 		r = tally_init(&import->tally);
 	if (r == 0)
-		r = merge_open(&import->merge);
+		r = merge_open(import->skew, &import->merge);
 	if (r == 0)
 		r = memory_open(db, import->run_id, import->tasks, &import->tally, &import->memory);
 	return r < 0 ? r : import_open_samples(import);
@@ -434,6 +461,7 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 	import.file_bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 	const struct trace_file_header *header = trace_reader_header(import.reader);
 	merge_clock_init(&import.clock, header->start_ticks, header->ticks_per_second);
+	import.skew = (int64_t)(MERGE_SKEW_NS / import.clock.ns_per_tick);
 	r = import_begin_run(&import, &is_skipped);
 	if (r < 0)
 		return r;

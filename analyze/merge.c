@@ -14,8 +14,8 @@ struct stream {
 	size_t first;
 	size_t n; /* behind the last */
 	size_t n_allocated;
-	int64_t due_ns; /* of the first event ... */
-	int64_t floor_ns; /* ... and of the one before it: due_ns is never less */
+	int64_t due; /* of the first event ... */
+	int64_t floor; /* ... and of the one before it: due is never less */
 	uint32_t thread;
 	uint32_t process;
 	size_t place; /* in the heap of streams with events */
@@ -29,13 +29,15 @@ struct merge {
 	struct stream **waiting; /* a binary heap: the earliest first */
 	size_t n_waiting;
 	uint64_t n_links;
+	int64_t skew;
 };
 
-int merge_open(struct merge **ret_merge)
+int merge_open(int64_t skew, struct merge **ret_merge)
 {
 	struct merge *merge = calloc(1, sizeof(*merge));
 	if (!merge)
 		return -ENOMEM;
+	merge->skew = skew;
 	*ret_merge = merge;
 	return 0;
 }
@@ -105,7 +107,7 @@ static struct stream *stream_of(struct merge *merge, uint32_t thread, uint32_t p
 		return NULL;
 	stream->thread = thread;
 	stream->process = process;
-	stream->floor_ns = INT64_MIN;
+	stream->floor = INT64_MIN;
 	merge->streams[merge->n_streams++] = stream;
 	*place = stream;
 	return stream;
@@ -115,7 +117,7 @@ static struct stream *stream_of(struct merge *merge, uint32_t thread, uint32_t p
 
 static bool is_before(const struct stream *a, const struct stream *b)
 {
-	return a->due_ns < b->due_ns || (a->due_ns == b->due_ns && a->thread < b->thread);
+	return a->due < b->due || (a->due == b->due && a->thread < b->thread);
 }
 
 static void put(struct merge *merge, size_t i, struct stream *stream)
@@ -152,9 +154,9 @@ static void sift_down(struct merge *merge, struct stream *stream)
 
 static void set_due(struct stream *stream)
 {
-	int64_t time_ns = stream->events[stream->first].time_ns;
+	int64_t time = stream->events[stream->first].time;
 
-	stream->due_ns = time_ns > stream->floor_ns ? time_ns : stream->floor_ns;
+	stream->due = time > stream->floor ? time : stream->floor;
 }
 
 /* The stream has a new first event, earlier than the one before, or its first at all. */
@@ -221,7 +223,7 @@ static int append(struct merge *merge, struct stream *stream, const struct merge
 
 	size_t at = stream->n;
 	while (at > stream->first && stream->events[at - 1].flags & MERGE_IS_BIRTH &&
-	       stream->events[at - 1].time_ns > event->time_ns) {
+	       stream->events[at - 1].time > event->time) {
 		stream->events[at] = stream->events[at - 1];
 		at--;
 	}
@@ -233,7 +235,7 @@ static int append(struct merge *merge, struct stream *stream, const struct merge
 }
 
 int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
-	       const struct trace_event *event, const int64_t times_ns[2])
+	       const struct trace_event *event, uint64_t start_ticks)
 {
 	bool moves = event->op == TRACE_OP_REALLOC || event->op == TRACE_OP_MREMAP;
 	struct stream *stream = stream_of(merge, thread, process);
@@ -242,7 +244,7 @@ int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 		.call = event->call,
 		.flags = event->flags & TRACE_EVENT_NESTED,
 		.stack_id = event->stack_id,
-		.time_ns = times_ns[0],
+		.time = (int64_t)(event->ticks - start_ticks),
 		.address = event->address,
 		.size = event->size,
 		.detail = event->detail,
@@ -256,7 +258,7 @@ int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 	if (moves && event->old_address) {
 		struct merge_event end = out;
 		end.flags |= MERGE_IS_END;
-		end.time_ns = times_ns[1];
+		end.time = (int64_t)(event->begin_ticks - start_ticks);
 		end.address = event->old_address;
 		end.size = event->old_size;
 		r = append(merge, stream, &end);
@@ -268,9 +270,9 @@ int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 	return r < 0 ? r : append(merge, stream, &out);
 }
 
-int64_t merge_next_ns(const struct merge *merge)
+int64_t merge_next(const struct merge *merge)
 {
-	return merge->n_waiting > 0 ? merge->waiting[0]->due_ns : INT64_MAX;
+	return merge->n_waiting > 0 ? merge->waiting[0]->due : INT64_MAX;
 }
 
 uint32_t merge_take(struct merge *merge, struct merge_event *ret_event)
@@ -278,8 +280,8 @@ uint32_t merge_take(struct merge *merge, struct merge_event *ret_event)
 	struct stream *stream = merge->waiting[0];
 
 	*ret_event = stream->events[stream->first++];
-	ret_event->time_ns = stream->due_ns;
-	stream->floor_ns = stream->due_ns;
+	ret_event->time = stream->due;
+	stream->floor = stream->due;
 	move_back(merge, stream);
 	return stream->thread;
 }
@@ -303,12 +305,12 @@ static bool gives_birth(const struct merge_event *event, uint64_t address)
 }
 
 /* The place of the event of a stream that ends the block, before any that gives birth to it. */
-static struct merge_event *find_end(const struct stream *stream, const struct merge_wanted *wanted)
+static struct merge_event *find_end(const struct merge *merge, const struct stream *stream,
+				    const struct merge_wanted *wanted)
 {
 	for (size_t i = stream->first; i < stream->n; i++) {
 		struct merge_event *event = &stream->events[i];
-		if (event->time_ns > wanted->time_ns + MERGE_SKEW_NS ||
-		    gives_birth(event, wanted->address))
+		if (event->time > wanted->time + merge->skew || gives_birth(event, wanted->address))
 			return NULL;
 		if (ends(event, wanted->address))
 			return event;
@@ -333,10 +335,10 @@ bool merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint
 	for (size_t i = 0; i < merge->n_waiting; i++) {
 		struct stream *stream = merge->waiting[i];
 		if (stream->thread == wanted->thread || stream->process != wanted->process ||
-		    stream->due_ns > wanted->time_ns + MERGE_SKEW_NS)
+		    stream->due > wanted->time + merge->skew)
 			continue;
-		struct merge_event *event = find_end(stream, wanted);
-		if (event && (!first || event->time_ns < first->time_ns)) {
+		struct merge_event *event = find_end(merge, stream, wanted);
+		if (event && (!first || event->time < first->time)) {
 			first = event;
 			owner = stream;
 		}

@@ -2,7 +2,10 @@
 /*
  * The events of all threads in one order: of time between threads, of the program within one.
  * An event that moves a block (realloc, mremap) is two here: the end of the old one, at the time
- * before the call, and the birth of the new one. Times are ns since the run's start. One thread.
+ * before the call, and the birth of the new one. One thread.
+ *
+ * Times are ticks since the run's start, not ns: what a tick is in ns is known better and better
+ * while a trace is read, and the order must not depend on it.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +30,7 @@ struct merge_event {
 	uint8_t call;
 	uint16_t flags;
 	uint32_t stack_id; /* the thread's node */
-	int64_t time_ns;
+	int64_t time;
 	uint64_t address; /* of the old one for an end */
 	uint64_t size;
 	uint64_t detail; /* mmap */
@@ -36,21 +39,22 @@ struct merge_event {
 
 struct merge;
 
-int merge_open(struct merge **ret_merge); /* 0 or -ENOMEM */
+/* skew: MERGE_SKEW_NS in ticks. Returns 0 or -ENOMEM. */
+int merge_open(int64_t skew, struct merge **ret_merge);
 struct merge *merge_close(struct merge *merge); /* accepts NULL, returns NULL */
 
 /*
- * Add the next event of a thread of an image. time_ns and begin_ns are event->ticks and
- * event->begin_ticks. Returns 0 or -ENOMEM.
+ * Add the next event of a thread of an image. Its stamps are taken since start_ticks. Returns 0 or
+ * -ENOMEM.
  */
 int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
-	       const struct trace_event *event, const int64_t times_ns[2]);
+	       const struct trace_event *event, uint64_t start_ticks);
 
 /* When the next event is due; INT64_MAX: there is none. It is never less than the one before. */
-int64_t merge_next_ns(const struct merge *merge);
+int64_t merge_next(const struct merge *merge);
 
 /*
- * Take the next event out; call only when there is one. Its time is what merge_next_ns() was: where
+ * Take the next event out; call only when there is one. Its time is what merge_next() was: where
  * stamps of a thread run backwards its order counts. Returns the thread.
  */
 uint32_t merge_take(struct merge *merge, struct merge_event *ret_event);
@@ -64,7 +68,7 @@ struct merge_wanted {
 	uint32_t process;
 	uint32_t thread; /* whose birth it is */
 	uint64_t address;
-	int64_t time_ns;
+	int64_t time;
 };
 bool merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint32_t *ret_thread,
 		    struct merge_event *ret_event, bool *ret_is_next);

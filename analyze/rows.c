@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/db-internal.h"
+#include "analyze/db-writer.h"
 #include "common/cleanup.h"
 
 #define BATCH_BYTES (4u << 20)
@@ -14,10 +15,12 @@ struct rows {
 	struct db *db;
 	const struct rows_table *table;
 	char *module; /* name of the virtual table */
-	sqlite3_stmt *insert;
-	union rows_cell *cells;
+	struct db_job insert;
+	union rows_cell *cells; /* being filled */
+	union rows_cell *sent; /* with the writer */
 	size_t n_columns;
 	size_t n; /* filled */
+	size_t n_sent;
 	size_t n_batch; /* room */
 	int error;
 };
@@ -116,14 +119,14 @@ static int feed_eof(sqlite3_vtab_cursor *base)
 {
 	struct feed_cursor *cursor = (struct feed_cursor *)base;
 
-	return cursor->at >= cursor->rows->n;
+	return cursor->at >= cursor->rows->n_sent;
 }
 
 static int feed_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i)
 {
 	struct feed_cursor *cursor = (struct feed_cursor *)base;
 	const struct rows *rows = cursor->rows;
-	union rows_cell cell = rows->cells[cursor->at * rows->n_columns + (size_t)i];
+	union rows_cell cell = rows->sent[cursor->at * rows->n_columns + (size_t)i];
 	char type = rows->table->types[i];
 
 	if (type == 'r')
@@ -160,11 +163,14 @@ struct rows *rows_close(struct rows *rows)
 {
 	if (!rows)
 		return NULL;
-	sqlite3_finalize(rows->insert);
+	if (rows->insert.stmt)
+		db_writer_wait(rows->db->writer, &rows->insert);
+	sqlite3_finalize(rows->insert.stmt);
 	if (rows->module)
 		sqlite3_create_module_v2(rows->db->handle, rows->module, NULL, NULL, NULL);
 	sqlite3_free(rows->module);
 	free(rows->cells);
+	free(rows->sent);
 	free(rows);
 	return NULL;
 }
@@ -186,8 +192,8 @@ static int prepare(struct rows *rows)
 
 	int r = sqlite3_create_module_v2(handle, rows->module, &feed_module, rows, NULL);
 	if (r == SQLITE_OK)
-		r = sqlite3_prepare_v3(handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &rows->insert,
-				       NULL);
+		r = sqlite3_prepare_v3(handle, sql, -1, SQLITE_PREPARE_PERSISTENT,
+				       &rows->insert.stmt, NULL);
 	sqlite3_free(sql);
 	return db_errno(handle, r);
 }
@@ -202,33 +208,56 @@ int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_r
 	rows->n_columns = strlen(table->types);
 	rows->n_batch = BATCH_BYTES / (rows->n_columns * sizeof(*rows->cells));
 	rows->cells = malloc(rows->n_batch * rows->n_columns * sizeof(*rows->cells));
+	rows->sent = malloc(rows->n_batch * rows->n_columns * sizeof(*rows->cells));
 	rows->module = sqlite3_mprintf("feed_%s", table->name);
-	if (!rows->cells || !rows->module)
+	if (!rows->cells || !rows->sent || !rows->module)
 		return -ENOMEM;
 
-	int r = prepare(rows);
+	int r = db->writer ? 0 : db_writer_open(&db->writer);
+	if (r == 0)
+		r = prepare(rows);
 	if (r < 0)
 		return r;
 	*ret_rows = steal_ptr(&rows);
 	return 0;
 }
 
+/* Wait for the batch that the writer has, and see how it went. */
+static int settle(struct rows *rows)
+{
+	db_writer_wait(rows->db->writer, &rows->insert);
+	if (rows->n_sent > 0 && rows->error == 0)
+		rows->error = db_errno(rows->db->handle, rows->insert.result);
+	rows->n_sent = 0;
+	return rows->error;
+}
+
+/* Give what is filled to the writer, and go on with the other batch. */
+static int send(struct rows *rows)
+{
+	union rows_cell *sent = rows->sent;
+
+	if (settle(rows) < 0)
+		return rows->error;
+	rows->sent = rows->cells;
+	rows->n_sent = rows->n;
+	rows->cells = sent;
+	rows->n = 0;
+	db_writer_give(rows->db->writer, &rows->insert);
+	return 0;
+}
+
 int rows_flush(struct rows *rows)
 {
-	if (rows->n == 0 || rows->error < 0)
-		return rows->error;
-
-	int r = sqlite3_step(rows->insert);
-	rows->error = db_errno(rows->db->handle, r);
-	sqlite3_reset(rows->insert);
-	rows->n = 0;
-	return rows->error;
+	if (rows->n > 0)
+		send(rows);
+	return settle(rows);
 }
 
 union rows_cell *rows_add(struct rows *rows)
 {
 	if (rows->n == rows->n_batch)
-		rows_flush(rows);
+		send(rows);
 	if (rows->error < 0)
 		return NULL;
 	return rows->cells + rows->n++ * rows->n_columns;

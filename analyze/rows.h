@@ -1,7 +1,8 @@
 #pragma once
 /*
  * Rows of numbers into a table, fast: filled in place, and taken over by the database in batches
- * with INSERT ... SELECT from an in-process virtual table (no bind and step per row).
+ * with INSERT ... SELECT from an in-process virtual table (no bind and step per row), by a thread of
+ * its own (db-writer.h).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +16,7 @@ struct rows;
 union rows_cell {
 	int64_t integer; /* ROWS_NULL: NULL */
 	double real;
-	const char *text; /* NULL: NULL; must live until rows_close() or rows_flush() */
+	const char *text; /* NULL: NULL; must live until rows_flush() or rows_close() */
 };
 
 /* Which table, and which of its columns in which order. */

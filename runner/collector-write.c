@@ -35,8 +35,14 @@ void collector_stop(struct collector *collector, const char *reason)
 
 int collector_commit(struct collector *collector)
 {
-	struct trace_commit commit = commit_at(collector, drain_safe_ticks(&collector->drain));
-	int err = trace_writer_commit(collector->writer, &commit, NULL);
+	struct trace_commit commit;
+	int err;
+
+	/* Events of a segment are put in time by lines that end in it, and not by a guess. */
+	collector->last_pair = clock_pair_read(collector->clock);
+	store_clock(collector->writer, &collector->last_pair);
+	commit = commit_at(collector, drain_safe_ticks(&collector->drain));
+	err = trace_writer_commit(collector->writer, &commit, NULL);
 
 	collector->committed_ticks = commit.ticks;
 	switch (-err) {

@@ -1,0 +1,28 @@
+#pragma once
+/*
+ * A thread that executes prepared statements of a database, one at a time, while its owner goes on:
+ * SQLite's half of an import runs on another processor. SQLite's own mutex keeps the owner's
+ * statements and the thread's apart.
+ */
+#include <sqlite3.h>
+
+struct db_writer;
+
+/* A statement that was given away, until it has been executed. */
+struct db_job {
+	sqlite3_stmt *stmt;
+	int result; /* of SQLite: SQLITE_DONE when it went well */
+	int is_going; /* private */
+};
+
+/* Start the thread. It takes no signals. Returns 0 or a negative errno. */
+int db_writer_open(struct db_writer **ret_writer);
+
+/* Execute what was given, and end the thread. Accepts NULL, returns NULL. */
+struct db_writer *db_writer_close(struct db_writer *writer);
+
+/* Give a job away, after those before it have been taken. It must stay until db_writer_wait(). */
+void db_writer_give(struct db_writer *writer, struct db_job *job);
+
+/* Wait until the job has been executed; at once for one that was never given. */
+void db_writer_wait(struct db_writer *writer, struct db_job *job);
