@@ -31,10 +31,10 @@ class Recording:
     def __init__(self, memsight, victim, options=()):
         self.folder = tempfile.TemporaryDirectory(prefix="memsight-truth-")
         trace = os.path.join(self.folder.name, "run.mst")
-        database = os.path.join(self.folder.name, "run.db")
+        self.path = os.path.join(self.folder.name, "run.db")
         self.output = run([memsight, "record", "-o", trace, *options, "--", *victim])
-        run([memsight, "analyze", "-o", database, trace])
-        self.database = sqlite3.connect(database)
+        run([memsight, "analyze", "-o", self.path, trace])
+        self.database = sqlite3.connect(self.path)
 
     def ask(self, sql, *values):
         return self.database.execute(sql, values).fetchall()
