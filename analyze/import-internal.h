@@ -28,7 +28,7 @@ struct import_moment {
 	enum import_moment_kind kind;
 	uint32_t process;
 	uint32_t parent;
-	bool by_exec;
+	int32_t status; /* of an end */
 	struct mapping mapping; /* its path is allocated */
 };
 

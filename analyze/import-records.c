@@ -50,7 +50,7 @@ static int on_process_end(struct import *import, const struct trace_record *reco
 		.time = import_order(import, end->ticks),
 		.kind = IMPORT_END,
 		.process = end->process_id,
-		.by_exec = end->status == -2,
+		.status = end->status,
 	};
 
 	int r = tasks_end_process(import->tasks, end->process_id, time_ns, end->status);

@@ -82,6 +82,16 @@ static int64_t next_moment(const struct import *import)
 	return import->moments[import->first_moment].time;
 }
 
+static int end_process(struct import *import, const struct import_moment *moment)
+{
+	/* Again: the clock may be known better now than when the record was read. */
+	int r = tasks_end_process(import->tasks, moment->process, import->now_ns, moment->status);
+
+	return r < 0 ? r
+		     : memory_end(import->memory, moment->process, import->now_ns,
+				  moment->status == -2);
+}
+
 static int apply_moment(struct import *import)
 {
 	struct import_moment *moment = &import->moments[import->first_moment++];
@@ -96,7 +106,7 @@ static int apply_moment(struct import *import)
 		r = memory_map_before(import->memory, moment->process, &moment->mapping);
 		break;
 	case IMPORT_END:
-		r = memory_end(import->memory, moment->process, import->now_ns, moment->by_exec);
+		r = end_process(import, moment);
 		break;
 	}
 	free((char *)moment->mapping.path);
