@@ -43,6 +43,13 @@ struct code_store {
 	struct renewal *renewals;
 	size_t n_renewals;
 	size_t n_renewals_allocated;
+	struct {
+		uint32_t process; /* the last answer of count_renewals(), and when it is right */
+		uint32_t count;
+		int64_t from_ns;
+		int64_t until_ns;
+		size_t n_renewals;
+	} last;
 	struct key_map spaces; /* (process, epoch) -> index + 1 */
 	struct space *items;
 	size_t n_items;
@@ -140,14 +147,36 @@ int code_store_add(struct code_store *store, uint32_t process, const struct trac
 	return 0;
 }
 
-/* Renewals of an image up to a time. */
-static uint32_t count_renewals(const struct code_store *store, uint32_t process, int64_t time_ns)
+static void count_again(struct code_store *store, uint32_t process, int64_t time_ns)
 {
-	uint32_t n = 0;
+	store->last.process = process;
+	store->last.count = 0;
+	store->last.from_ns = INT64_MIN;
+	store->last.until_ns = INT64_MAX;
+	store->last.n_renewals = store->n_renewals;
+	for (size_t i = 0; i < store->n_renewals; i++) {
+		const struct renewal *renewal = &store->renewals[i];
 
-	for (size_t i = 0; i < store->n_renewals; i++)
-		n += store->renewals[i].process == process && store->renewals[i].time_ns <= time_ns;
-	return n;
+		if (renewal->process != process)
+			continue;
+		if (renewal->time_ns > time_ns) {
+			if (renewal->time_ns < store->last.until_ns)
+				store->last.until_ns = renewal->time_ns;
+			continue;
+		}
+		store->last.count++;
+		if (renewal->time_ns > store->last.from_ns)
+			store->last.from_ns = renewal->time_ns;
+	}
+}
+
+/* Renewals of an image up to a time. */
+static uint32_t count_renewals(struct code_store *store, uint32_t process, int64_t time_ns)
+{
+	if (store->last.process != process || store->last.n_renewals != store->n_renewals ||
+	    time_ns < store->last.from_ns || time_ns >= store->last.until_ns)
+		count_again(store, process, time_ns);
+	return store->last.count;
 }
 
 uint32_t code_store_space(struct code_store *store, uint32_t process, int64_t time_ns)

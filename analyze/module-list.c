@@ -68,6 +68,7 @@ struct module *module_list_add(struct module_list *list, const struct module *mo
 	list->items[at].order = list->n_told++;
 	list->n++;
 	list->tls_bytes = 0; /* to be found again */
+	list->last_epoch.until_ns = 0;
 	module_list_settle(list);
 	return &list->items[at];
 }

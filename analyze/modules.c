@@ -351,21 +351,26 @@ const uint64_t *modules_n_changes(const struct modules *modules)
 	return &modules->n_changes;
 }
 
-static void count_ended(struct module_list *list, int64_t time_ns)
+static void count_change(struct module_list *list, int64_t change_ns, int64_t time_ns)
+{
+	if (change_ns > time_ns) {
+		if (change_ns < list->last_epoch.until_ns)
+			list->last_epoch.until_ns = change_ns;
+		return;
+	}
+	list->last_epoch.epoch++;
+	if (change_ns > list->last_epoch.from_ns)
+		list->last_epoch.from_ns = change_ns;
+}
+
+static void count_changes(struct module_list *list, int64_t time_ns)
 {
 	list->last_epoch.epoch = 0;
 	list->last_epoch.from_ns = INT64_MIN;
 	list->last_epoch.until_ns = INT64_MAX;
 	for (size_t i = 0; i < list->n; i++) {
-		int64_t unload_ns = list->items[i].unload_ns;
-
-		if (unload_ns <= time_ns) {
-			list->last_epoch.epoch++;
-			if (unload_ns > list->last_epoch.from_ns)
-				list->last_epoch.from_ns = unload_ns;
-		} else if (unload_ns < list->last_epoch.until_ns) {
-			list->last_epoch.until_ns = unload_ns;
-		}
+		count_change(list, list->items[i].load_ns, time_ns);
+		count_change(list, list->items[i].unload_ns, time_ns);
 	}
 }
 
@@ -377,7 +382,7 @@ uint32_t modules_epoch(struct modules *modules, uint32_t process, int64_t time_n
 		return 0;
 	if (list->last_epoch.until_ns == 0 || list->last_epoch.n_changes != modules->n_changes ||
 	    time_ns < list->last_epoch.from_ns || time_ns >= list->last_epoch.until_ns) {
-		count_ended(list, time_ns);
+		count_changes(list, time_ns);
 		list->last_epoch.n_changes = modules->n_changes;
 	}
 	return list->last_epoch.epoch;

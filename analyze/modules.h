@@ -79,7 +79,7 @@ static inline int64_t modules_valid_until(const struct module *module)
 	return module ? module->unload_ns : INT64_MAX;
 }
 
-/* How many modules of an image had ended at time_ns: what was known of its code holds in between. */
+/* How often modules of an image had come or gone at time_ns: in between its code stays the same. */
 uint32_t modules_epoch(struct modules *modules, uint32_t process, int64_t time_ns);
 
 /*

@@ -291,7 +291,7 @@ struct owner owners_find(struct owners *owners, const struct owner_question *que
 	*ret_is_open = false;
 	if (question->address >= USER_END)
 		return plain(question->address >= KERNEL_START ? OWNER_kernel : OWNER_unknown);
-	if (question->ip &&
+	if (question->ip && !question->is_not_tool &&
 	    owners_is_tool(owners, question->process, question->ip, question->time_ns))
 		return plain(OWNER_tool);
 	if (ask->block(ask->user, memory, question->address, &block))

@@ -68,6 +68,7 @@ struct owner_question {
 	uint64_t address;
 	uint64_t ip; /* of the accessing instruction; 0: not known */
 	int64_t time_ns;
+	bool is_not_tool; /* ip is known to lie outside of our library */
 };
 
 struct owners;

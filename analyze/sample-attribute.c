@@ -1,4 +1,5 @@
 /* From a perf sample to its rows: who was it, what did it touch, whose is that. */
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
 
@@ -31,11 +32,23 @@ static struct task_thread *find_thread(struct samples *samples, struct sample_so
 	return tasks_thread_at(tasks, place->pid, place->tid, time_ns);
 }
 
-static int64_t frame_of(struct samples *samples, const struct sample_item *item, uint64_t ip,
-			bool is_kernel)
+/* The frame of an instruction, and whether it is our library's. NULL: no memory. */
+static const struct sample_code *code_at(struct samples *samples, const struct sample_item *item,
+					 uint64_t ip)
 {
-	return is_kernel ? stacks_kernel_frame(samples->context.stacks, ip)
-			 : stacks_frame(samples->context.stacks, item->process, ip, item->time_ns);
+	size_t hash = (size_t)((ip ^ ip >> 13) + item->space * UINT64_C(7919));
+	struct sample_code *code = &samples->codes[hash % SAMPLE_CODES];
+
+	if (code->frame > 0 && code->ip == ip && code->space == item->space)
+		return code;
+	*code = (struct sample_code){
+		.ip = ip,
+		.space = item->space,
+		.frame = stacks_frame(samples->context.stacks, item->process, ip, item->time_ns),
+		.is_tool =
+			owners_is_tool(samples->context.owners, item->process, ip, item->time_ns),
+	};
+	return code->frame > 0 ? code : NULL;
 }
 
 static int begin_item(struct samples *samples, struct sample_source *source,
@@ -51,13 +64,18 @@ static int begin_item(struct samples *samples, struct sample_source *source,
 		.process = thread ? thread->image->number : 0,
 		.thread = thread ? thread->number : 0,
 	};
+	item->space = code_store_space(samples->code, item->process, time_ns);
 
+	const struct sample_code *code =
+		place->is_kernel ? NULL : code_at(samples, item, place->ip);
 	const struct sample_row row = {
 		.source = (uint32_t)source->row,
 		.process_row = thread ? thread->image->row : 0,
 		.thread_row = thread ? thread->row : 0,
 		.time_ns = time_ns,
-		.frame = frame_of(samples, item, place->ip, place->is_kernel),
+		.frame = place->is_kernel ? stacks_kernel_frame(samples->context.stacks, place->ip)
+			 : code		  ? code->frame
+					  : -ENOMEM,
 		.weight = place->weight,
 		.is_kernel = place->is_kernel,
 	};
@@ -100,19 +118,26 @@ static bool may_wait(const struct samples *samples, const struct sample_item *it
 	       item->thread < TASKS_UNSEEN;
 }
 
-static void find_owner(struct samples *samples, struct sample_item *item,
-		       struct sample_access *access)
+/* Fill in frame and owner of a resolved access. 0 or -ENOMEM. */
+static int find_owner(struct samples *samples, struct sample_item *item,
+		      struct sample_access *access)
 {
+	const struct sample_code *code = code_at(samples, item, access->ip);
 	const struct owner_question question = {
 		.process = item->process,
 		.thread = item->thread,
 		.address = access->address,
 		.ip = access->ip,
 		.time_ns = item->time_ns,
+		.is_not_tool = code && !code->is_tool,
 	};
 
+	if (!code)
+		return -ENOMEM;
+	access->frame = code->frame;
 	access->owner = owners_find(samples->context.owners, &question, &access->is_open);
 	access->is_open = access->is_open && may_wait(samples, item);
+	return 0;
 }
 
 /* Merge what can be; write it, or let it wait for the thread's next event. */
@@ -142,12 +167,10 @@ static int add_addressed(struct samples *samples, const struct pmu_sample *sampl
 		.data_src = (int64_t)sample->data_src,
 	};
 
-	access.frame = frame_of(samples, item, sample->ip, false);
-	if (access.frame < 0)
-		return (int)access.frame;
-	find_owner(samples, item, &access);
-	add_access(item, &access);
-	return 0;
+	int r = find_owner(samples, item, &access);
+	if (r == 0)
+		add_access(item, &access);
+	return r;
 }
 
 /* The sampled registers in the decoder's order, which is perf's. */
@@ -180,7 +203,7 @@ static bool decode(struct samples *samples, struct sample_source *source,
 		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
 				       ? DECODE_STACK_BYTES
 				       : (uint32_t)sample->stack_bytes,
-		.process = code_store_space(samples->code, item->process, item->time_ns),
+		.process = item->space,
 		.time = (uint64_t)item->time_ns,
 	};
 
@@ -211,13 +234,14 @@ static int add_decoded(struct samples *samples, const struct decode_access *deco
 		.ip = decoded->ip,
 	};
 
-	access.frame = frame_of(samples, item, decoded->ip, false);
-	if (access.frame < 0)
-		return (int)access.frame;
-	if (is_resolved)
-		find_owner(samples, item, &access);
-	else
+	if (!is_resolved) {
+		const struct sample_code *code = code_at(samples, item, decoded->ip);
+
+		access.frame = code ? code->frame : 0;
 		access.owner = (struct owner){ .kind = OWNER_unknown };
+	} else if (find_owner(samples, item, &access) < 0) {
+		return -ENOMEM;
+	}
 	add_access(item, &access);
 	return 0;
 }
@@ -271,7 +295,9 @@ static int add_clock(struct samples *samples, struct sample_source *source,
 	struct sample_item *item = samples->item;
 	struct decode_charge charge;
 
-	if (owners_is_tool(samples->context.owners, item->process, sample->ip, item->time_ns)) {
+	const struct sample_code *code = code_at(samples, item, sample->ip);
+
+	if (code && code->is_tool) {
 		add_plain(item, TRACE_ROLE_WINDOW, OWNER_tool, 1);
 		return 0;
 	}
@@ -335,12 +361,10 @@ static int add_private(struct samples *samples, const struct trace_access *from)
 		.data_src = (int64_t)from->data_src,
 	};
 
-	access.frame = frame_of(samples, item, from->ip, false);
-	if (access.frame < 0)
-		return (int)access.frame;
-	find_owner(samples, item, &access);
-	add_access(item, &access);
-	return 0;
+	int r = find_owner(samples, item, &access);
+	if (r == 0)
+		add_access(item, &access);
+	return r;
 }
 
 /* What the accesses leave of a role's whole: not resolved. */

@@ -36,6 +36,7 @@ struct sample_item {
 	uint32_t source; /* index of samples.c */
 	uint32_t process; /* numbers; 0: not known */
 	uint32_t thread;
+	uint32_t space; /* of code_store_space() */
 	bool has_freed; /* `freed` is the block that the thread gave back last */
 	struct owner_block freed;
 	size_t n;

@@ -36,8 +36,19 @@ struct sample_source {
 	uint64_t losses[SAMPLE_LOSS_COUNT];
 };
 
+/* What is known of an instruction; kept for as long as its code space is the same. */
+struct sample_code {
+	uint64_t ip;
+	int64_t frame; /* 0: free */
+	uint32_t space; /* of code_store_space() */
+	bool is_tool;
+};
+
+#define SAMPLE_CODES 8192u /* a power of two */
+
 struct samples {
 	struct sample_context context;
+	struct sample_code *codes; /* SAMPLE_CODES of them, by a hash of ip */
 	struct code_store *code;
 	struct decoder *decoder; /* NULL: not for this machine */
 	struct decode_window *window;

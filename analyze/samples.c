@@ -42,7 +42,8 @@ int samples_create(const struct sample_context *context, struct samples **ret_sa
 	samples->window = calloc(1, sizeof(*samples->window));
 	samples->item = calloc(1, sizeof(*samples->item) +
 					  SAMPLE_MAX_ACCESSES * sizeof(struct sample_access));
-	if (!samples->window || !samples->item)
+	samples->codes = calloc(SAMPLE_CODES, sizeof(*samples->codes));
+	if (!samples->window || !samples->item || !samples->codes)
 		return -ENOMEM;
 
 	int r = code_store_create(context->tasks, context->modules, &samples->code);
@@ -70,6 +71,7 @@ struct samples *samples_destroy(struct samples *samples)
 		free(samples->sources[i].name);
 	free(samples->sources);
 	free(samples->window);
+	free(samples->codes);
 	free(samples->item);
 	free(samples);
 	return NULL;

@@ -79,9 +79,12 @@ START_TEST(the_module_of_the_time_is_found_not_the_last_one_at_the_address)
 	ck_assert_str_eq(at(1, 0x10010, 200 * MS), "");
 	ck_assert_str_eq(at(1, 0x10010, 300 * MS), "/lib/b.so");
 	ck_assert_str_eq(at(1, 0x10010, 150 * MS), "/lib/a.so");
-	ck_assert_uint_eq(modules_epoch(modules, 1, 150 * MS), 0);
-	ck_assert_uint_eq(modules_epoch(modules, 1, 200 * MS), 1);
-	ck_assert_uint_eq(modules_epoch(modules, 1, 199 * MS), 0);
+
+	uint32_t loaded = modules_epoch(modules, 1, 150 * MS);
+	ck_assert_uint_eq(modules_epoch(modules, 1, 199 * MS), loaded);
+	ck_assert_uint_ne(modules_epoch(modules, 1, 200 * MS), loaded);
+	ck_assert_uint_ne(modules_epoch(modules, 1, 99 * MS), loaded);
+	ck_assert_uint_eq(modules_epoch(modules, 1, 100 * MS), loaded);
 }
 END_TEST
 
