@@ -43,6 +43,14 @@ static int check_traces(const struct analyze_request *request, size_t *ret_faile
 	return 0;
 }
 
+/* Traces hold what the program held: their database is not more open than they are. */
+static int protect(struct db *db, const char *trace)
+{
+	struct stat st;
+
+	return stat(trace, &st) < 0 ? -errno : db_protect(db, &st);
+}
+
 /* As analyze_traces(), in either mode. */
 static int analyze(const struct analyze_request *request, enum db_begin_mode mode,
 		   struct import_result *ret_results, size_t *ret_failed)
@@ -54,6 +62,8 @@ static int analyze(const struct analyze_request *request, enum db_begin_mode mod
 		return r;
 	*ret_failed = request->n;
 	r = db_begin(request->db_path, mode, &db);
+	for (size_t i = 0; i < request->n && r == 0; i++)
+		r = protect(db, request->traces[i]);
 	for (size_t i = 0; i < request->n && r == 0; i++)
 		r = import_trace(db, request->traces[i], request->options, &ret_results[i]);
 	return r < 0 ? r : db_commit(db);

@@ -10,6 +10,7 @@ struct db {
 	char *path; /* as the user named it */
 	char *temporary; /* where a new database is written; NULL: an existing one */
 	int lock_fd; /* holds the lock on the temporary file; -1 */
+	bool is_protected; /* as a trace that it has is */
 	bool is_writing; /* a transaction is open */
 	bool replaces; /* the new database may take the place of one */
 };

@@ -126,7 +126,7 @@ static int lock_temporary(struct db *db)
 		db->temporary = NULL;
 		return -ENOMEM;
 	}
-	auto_close int fd = open(db->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	auto_close int fd = open(db->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	int r = fd < 0 ? -errno : 0;
 	if (r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
@@ -171,6 +171,38 @@ int db_begin(const char *path, enum db_begin_mode mode, struct db **ret_db)
 	if (r < 0)
 		return r;
 	*ret_db = steal_ptr(&db);
+	return 0;
+}
+
+/* The bits of a trace's mode that a file of this owner and group may have. */
+static mode_t mode_like(const struct stat *trace, const struct stat *mine)
+{
+	mode_t mode = trace->st_mode & 0666;
+
+	if (mine->st_gid != trace->st_gid)
+		mode &= ~(mode_t)0060; /* not the group that may read the trace */
+	return mode | 0600;
+}
+
+int db_protect(struct db *db, const struct stat *trace)
+{
+	const char *path = db->temporary ? db->temporary : db->path;
+	bool is_first = db->temporary && !db->is_protected;
+	struct stat mine;
+
+	/* What root makes of a user's trace is the user's. */
+	if (is_first && fchown(db->lock_fd, trace->st_uid, trace->st_gid) < 0 && errno != EPERM)
+		return -errno;
+	/* By name: to close a file descriptor of a database would give up SQLite's locks on it. */
+	if (stat(path, &mine) < 0)
+		return -errno;
+
+	mode_t mode = mode_like(trace, &mine);
+	if (!is_first)
+		mode &= mine.st_mode;
+	if (mode != (mine.st_mode & 07777) && chmod(path, mode) < 0)
+		return -errno;
+	db->is_protected = true;
 	return 0;
 }
 

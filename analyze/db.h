@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 struct db;
 
@@ -27,6 +28,13 @@ enum db_begin_mode {
  * somebody else writes to it.
  */
 int db_begin(const char *path, enum db_begin_mode mode, struct db **ret_db);
+
+/*
+ * Between db_begin() and db_commit(): let nobody read the database who may not read a file of this
+ * kind (st_mode, st_uid, st_gid). To be called for each trace that goes into it; without it a new
+ * database is its writer's alone. Returns 0 or a negative errno.
+ */
+int db_protect(struct db *db, const struct stat *trace);
 
 /*
  * Make indexes and views, and publish what was written. Afterwards the database can only be closed.

@@ -347,6 +347,62 @@ START_TEST(a_second_writer_is_turned_away)
 }
 END_TEST
 
+static mode_t mode_of(const char *path)
+{
+	struct stat st;
+
+	ck_assert_int_eq(stat(path, &st), 0);
+	return st.st_mode & 07777;
+}
+
+static const struct {
+	mode_t first; /* of the trace of a new database */
+	mode_t second; /* of one that is added */
+	mode_t after_first;
+	mode_t after_second;
+} modes[] = {
+	{ 0600, 0644, 0600, 0600 },
+	{ 0644, 0640, 0644, 0640 },
+	{ 0640, 0604, 0640, 0600 },
+	{ 0400, 0444, 0600, 0600 },
+};
+
+START_TEST(a_database_is_no_more_open_than_its_traces)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+	struct import_result result;
+
+	make_trace_truth_free(make(&options));
+	ck_assert_int_eq(chmod(maker.trace, modes[_i].first), 0);
+	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert_uint_eq(mode_of(maker.db), modes[_i].after_first);
+
+	ck_assert_int_eq(chmod(maker.trace, 0600), 0);
+	options.seed++;
+	make_trace_truth_free(make(&options));
+	ck_assert_int_eq(chmod(maker.trace, modes[_i].second), 0);
+	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert_uint_eq(mode_of(maker.db), modes[_i].after_second);
+}
+END_TEST
+
+START_TEST(root_leaves_a_users_database_to_the_user)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+	struct import_result result;
+	struct stat st;
+
+	if (geteuid() != 0)
+		return; /* only root can give files away */
+	make_trace_truth_free(make(&options));
+	ck_assert_int_eq(chown(maker.trace, 65534, 65533), 0);
+	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert_int_eq(stat(maker.db, &st), 0);
+	ck_assert_uint_eq(st.st_uid, 65534);
+	ck_assert_uint_eq(st.st_gid, 65533);
+}
+END_TEST
+
 /* ---- Ends in the middle ---- */
 
 /* A summary of everything that a killed analysis must leave as it was. */
@@ -481,6 +537,9 @@ int main(void)
 	tcase_add_test(other, what_is_no_trace_and_no_database_is_refused);
 	tcase_add_test(other, a_database_of_a_newer_version_is_refused_and_left_alone);
 	tcase_add_test(other, a_second_writer_is_turned_away);
+	tcase_add_loop_test(other, a_database_is_no_more_open_than_its_traces, 0,
+			    sizeof(modes) / sizeof(*modes));
+	tcase_add_test(other, root_leaves_a_users_database_to_the_user);
 	tcase_add_test(other, a_killed_analysis_leaves_the_database_as_before);
 	tcase_add_test(other, a_killed_analysis_leaves_no_new_database);
 	tcase_add_test(other, a_full_disk_leaves_the_database_as_before);
