@@ -182,6 +182,8 @@ int64_t collector_round(struct collector *collector)
 static void adapt_interval(struct collector *collector, int64_t n_slots)
 {
 	uint64_t bytes = (uint64_t)n_slots * RING_RECORD_BYTES;
+	/* A thread that ends gives back a chunk that is nearly empty: chunks run out before bytes. */
+	uint64_t chunk_bytes = (uint64_t)collector->drain.n_round_chunks * RING_CHUNK_BYTES;
 	uint64_t target = (uint64_t)collector->pool->n_chunks * RING_CHUNK_BYTES / 16;
 	uint64_t elapsed = collector->now_ns - collector->last_round_ns;
 	uint64_t interval = 2 * collector->interval_ns;
@@ -189,6 +191,8 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 	bool is_busy = bytes > 0 || collector->samples.n_new > 0;
 	uint64_t most = is_busy ? BUSY_INTERVAL_NS : MAX_INTERVAL_NS;
 
+	if (bytes < chunk_bytes)
+		bytes = chunk_bytes;
 	if (target > ROUND_BYTES)
 		target = ROUND_BYTES;
 	if (bytes > 0 && elapsed * target / bytes < interval)

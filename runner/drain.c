@@ -161,6 +161,7 @@ int64_t drain_round(struct drain *drain, uint64_t now_ticks, uint32_t max_chunks
 			break;
 		drain->next_slot++;
 	}
+	drain->n_round_chunks = max_chunks - budget;
 	tell_programs(drain);
 	if (all_known)
 		advance_safe_ticks(drain);

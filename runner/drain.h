@@ -77,6 +77,7 @@ struct drain {
 	uint64_t max_ahead_ticks; /* stamps further in the future are nonsense */
 	uint64_t n_events;
 	uint64_t n_chunks_in_use; /* after the last round */
+	uint32_t n_round_chunks; /* that the last round gave back */
 	uint32_t n_freed; /* not told to the programs yet */
 	bool is_muted; /* drop all events, counted */
 	int error; /* first negative errno of the writer other than -ENOSPC */

@@ -233,6 +233,25 @@ START_TEST(a_round_stops_at_its_budget_and_the_next_goes_on)
 }
 END_TEST
 
+/* The recorder comes back sooner when chunks run out, however little they held. */
+START_TEST(a_round_tells_how_many_chunks_it_gave_back)
+{
+	struct ring_writer thread = { .pool = &pool };
+
+	for (unsigned i = 0; i < 3; i++) {
+		ring_writer_take(&thread, i);
+		ring_writer_event(&thread, TRACE_OP_THREAD_END, now, 0, 0);
+		ring_writer_hand_over(&thread);
+	}
+	ring_writer_take(&thread, 3);
+	ring_writer_event(&thread, TRACE_OP_ALLOC, now, 1, 8);
+	round_of(100);
+	ck_assert_uint_eq(drain.n_round_chunks, 3);
+	round_of(100);
+	ck_assert_uint_eq(drain.n_round_chunks, 0);
+}
+END_TEST
+
 START_TEST(programs_are_told_when_chunks_are_free)
 {
 	struct ring_writer thread = { .pool = &pool };
@@ -467,6 +486,7 @@ int main(void)
 	tcase_add_test(tcase, a_call_under_way_holds_the_commit_time_back);
 	tcase_add_test(tcase, an_empty_record_is_stepped_over);
 	tcase_add_test(tcase, a_round_stops_at_its_budget_and_the_next_goes_on);
+	tcase_add_test(tcase, a_round_tells_how_many_chunks_it_gave_back);
 	tcase_add_test(tcase, programs_are_told_when_chunks_are_free);
 	tcase_add_test(tcase, an_ended_image_is_drained_and_its_slot_is_another);
 	tcase_add_test(tcase, threads_modules_and_execs_reach_the_handler);
