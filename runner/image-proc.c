@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "runner/run-command.h"
 #include "schemas/recording.h"
 
 #define MAX_TEXT_BYTES	  (4u << 20)
@@ -186,6 +187,19 @@ static void read_command(struct image *image)
 	image->command_bytes = n_bytes;
 }
 
+/* /proc/PID/exe of another user's (setuid) program cannot be read, but what it was called can. */
+static void take_exe_from_command(struct image *image)
+{
+	char path[PATH_MAX];
+
+	if (image->exe[0] || !image->command_bytes)
+		return;
+	if (image->command[0] != '/' && strchr(image->command, '/'))
+		return; /* relative to a folder that is not ours */
+	if (run_command_find(image->command, path) == 0)
+		snprintf(image->exe, sizeof(image->exe), "%s", path);
+}
+
 void image_inspect(struct image *image)
 {
 	auto_free char *status = read_proc(image->pid, "status", NULL);
@@ -195,6 +209,7 @@ void image_inspect(struct image *image)
 		image->ns_pid = ns_pid;
 	read_link(image->pid, "exe", image->exe, sizeof(image->exe));
 	read_command(image);
+	take_exe_from_command(image);
 	if (!image->is_traced && status)
 		image->why_not = image_process_why_not(image->pid);
 }

@@ -248,6 +248,25 @@ START_TEST(a_setuid_program_runs_and_is_named)
 }
 END_TEST
 
+START_TEST(a_setuid_program_that_a_shell_starts_is_named)
+{
+	char path[128];
+
+	if (geteuid() != 0)
+		return; /* nobody else can make one */
+	recorded_init(&run, RECORDED_NOBODY);
+	recorded_run_shell(&run, "cp /bin/sleep mine");
+	snprintf(path, sizeof(path), "%s/mine", run.folder);
+	ck_assert_int_eq(chown(path, 0, 0), 0);
+	ck_assert_int_eq(chmod(path, 04755), 0);
+	recorded_run_shell(&run, "$MEMSIGHT record -- sh -c \"$PWD/mine 0.3; exit 3\"");
+	ck_assert_int_eq(WEXITSTATUS(run.status), 3);
+	ck_assert_ptr_nonnull(strstr(run.err, "mine (setuid)"));
+	recorded_read(&run);
+	ck_assert_uint_eq(recorded_process(&run, "/mine")->why_not, TRACE_NOT_SETUID);
+}
+END_TEST
+
 START_TEST(output_and_input_pass_through)
 {
 	recorded_init(&run, recorded_user(_i));
@@ -632,6 +651,7 @@ static void add_tests(TCase *tcase, int n_users)
 	if (n_users == 1)
 		return; /* the rest needs root, and a user who is not */
 	tcase_add_test(tcase, a_setuid_program_runs_and_is_named);
+	tcase_add_test(tcase, a_setuid_program_that_a_shell_starts_is_named);
 	tcase_add_test(tcase, forks_in_another_pid_namespace_are_told_apart);
 	tcase_add_test(tcase, another_users_program_is_recorded_when_the_command_started_it);
 }
