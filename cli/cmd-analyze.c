@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,11 @@ int cmd_fail_db(const char *path, int error)
 			return cmd_fail("%s %s", path, db_errors[i].text);
 	}
 	return cmd_fail("cannot use %s: %s", path, strerror(-error));
+}
+
+void cmd_survive_size_limit(void)
+{
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 void cmd_show_progress(void *context, uint64_t n_bytes, uint64_t n_all_bytes)
@@ -144,6 +150,7 @@ int cmd_analyze(const struct option_set *options)
 		.context = &last_percent,
 	};
 
+	cmd_survive_size_limit();
 	if (db_path)
 		return analyze_all(db_path, options->operands, options->n_operands, &import);
 	return analyze_each(options->operands, options->n_operands, &import);

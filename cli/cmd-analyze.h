@@ -10,3 +10,6 @@ int cmd_fail_db(const char *path, int error);
 /* For struct import_options: percent on a terminal. context is an int, -1 at first. */
 void cmd_show_progress(void *context, uint64_t n_bytes, uint64_t n_all_bytes);
 void cmd_end_progress(const int *last_percent);
+
+/* A file size limit (ulimit -f) is an error to report, no signal to die of with half a database. */
+void cmd_survive_size_limit(void);

@@ -17,10 +17,13 @@ int database_open(const char *path, struct db **ret_db)
 	struct import_options options = { .progress = cmd_show_progress, .context = &last_percent };
 	struct db *db = NULL;
 
+	cmd_survive_size_limit();
 	int r = db_open_any(path, &options, &db);
 	cmd_end_progress(&last_percent);
 	if (r == -EBADMSG)
 		return cmd_fail("%s is neither a trace nor a database of memsight", path);
+	if (r == -EACCES && access(path, R_OK) < 0)
+		return cmd_fail("cannot read %s: %s", path, strerror(EACCES));
 	if (r == -EACCES || r == -EROFS)
 		return cmd_fail(
 			"%s: %s; `memsight analyze -o DATABASE %s' puts the database into a "

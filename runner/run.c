@@ -204,7 +204,8 @@ static int explain_output(struct run *run, int err)
 	case ENOTSUP:
 		return fail(run, 0, "%s is no regular file; -o names another", path), err;
 	default:
-		return fail(run, err, "cannot write %s", path[0] ? path : "the output");
+		return fail(run, err, "cannot write %s (-o FILE or --dir DIR names another place)",
+			    path[0] ? path : "the output");
 	}
 }
 

@@ -3,8 +3,10 @@
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
+import tempfile
 import unittest
 
 MEMSIGHT = sys.argv[1]
@@ -122,6 +124,49 @@ class Mistakes(unittest.TestCase):
             result = memsight("--help", stdout=full)
         self.assertEqual(result.returncode, 1)
         self.assertIn("No space left", result.stderr)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.trace = os.path.join(self.folder.name, "a.mst")
+        result = memsight("record", "-q", "-o", self.trace, "--source", "none", "true")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def as_nobody(self, *arguments):
+        if os.geteuid() == 0:
+            os.chmod(self.folder.name, 0o777)
+            arguments = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", MEMSIGHT, *arguments]
+        else:
+            arguments = [MEMSIGHT, *arguments]
+        return subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+
+    def test_a_trace_that_may_not_be_read_is_said_to_be_so(self):
+        os.chmod(self.trace, 0)
+        for command in [["report", self.trace], ["query", self.trace, "select 1"]]:
+            result = self.as_nobody(*command)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, f"memsight: cannot read {self.trace}: Permission denied\n"))
+
+    def test_a_file_size_limit_is_an_error_and_leaves_no_half_of_a_database(self):
+        for command in ["report", "analyze"]:
+            result = subprocess.run([MEMSIGHT, command, self.trace], capture_output=True, text=True, timeout=60,
+                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536,) * 2))
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.assertEqual(os.listdir(self.folder.name), ["a.mst"])
+
+    def test_a_folder_that_may_not_be_written_gets_advice(self):
+        os.chmod(self.folder.name, 0o555)
+        if os.geteuid() == 0:
+            result = memsight("record", "-o", "/proc/a.mst", "true")
+        else:
+            result = memsight("record", "-o", os.path.join(self.folder.name, "b.mst"), "true")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("names another place", result.stderr)
 
 
 class Manual(unittest.TestCase):
