@@ -86,7 +86,8 @@ static void write_head(FILE *out, sqlite3 *db, int64_t run)
 		db, "SELECT value FROM fact WHERE run_id = :run AND key = 'pmu' AND NOT at_end",
 		run);
 
-	fprintf(out, "%s   %s", command ? command : "?", format_duration(duration).text);
+	fprintf(out, "%s   %s", command && *command ? command : "(command not known)",
+		format_duration(duration).text);
 	write_processes(out, db, run);
 	if (sources)
 		fprintf(out, "   %s%s", pmu && strcmp(pmu, "none") == 0 ? "no PMU: " : "", sources);
@@ -106,6 +107,15 @@ static const char *left_words(sqlite3 *db, int64_t run)
 	return WIFSIGNALED((int)status) ? "alive when killed" : "not freed at exit";
 }
 
+/* What each process left when it ended adds up to more than was ever there at once. */
+static bool has_several_ends(sqlite3 *db, int64_t run)
+{
+	return report_sql_number(db,
+				 "SELECT count(*) FROM (SELECT 1 FROM process WHERE run_id = :run"
+				 " AND traced AND" IS_LAST_IMAGE " LIMIT 2)",
+				 run) > 1;
+}
+
 static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 {
 	int64_t n_left = total(db, run, "live_blocks");
@@ -115,8 +125,9 @@ static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 		format_duration(total(db, run, "peak_ns")).text);
 	fprintf(out, "    %s ", left_words(db, run));
 	if (n_left)
-		fprintf(out, "%s in %s %s\n", format_bytes(total(db, run, "live_bytes")).text,
-			format_count(n_left).text, plural(n_left, "block", "blocks"));
+		fprintf(out, "%s in %s %s%s\n", format_bytes(total(db, run, "live_bytes")).text,
+			format_count(n_left).text, plural(n_left, "block", "blocks"),
+			has_several_ends(db, run) ? " (sum over processes)" : "");
 	else
 		fputs("nothing\n", out);
 }

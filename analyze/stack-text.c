@@ -34,6 +34,7 @@ struct walk {
 	FILE *out;
 	int n_shown;
 	int max_shown;
+	bool has_skipped; /* operator new: who called it is meant */
 	bool is_cut;
 };
 
@@ -67,8 +68,9 @@ static void write_place(struct walk *walk)
 	if (file)
 		fprintf(walk->out, " %s:%d", base_name(file),
 			sqlite3_column_int(walk->stmt, COLUMN_LINE));
-	else if (function && path)
-		fprintf(walk->out, " (%s)", base_name(path));
+	else if (function && path) /* the offset tells two places in one function apart */
+		fprintf(walk->out, " (%s+0x%llx)", base_name(path),
+			sqlite3_column_int64(walk->stmt, COLUMN_OFFSET));
 	else if (path)
 		fprintf(walk->out, "%s+0x%llx", base_name(path),
 			sqlite3_column_int64(walk->stmt, COLUMN_OFFSET));
@@ -78,8 +80,14 @@ static void write_frame(struct walk *walk)
 {
 	const char *stop = column_text(walk, COLUMN_STOP);
 
-	if (walk->n_shown == 0 && is_operator_new(column_text(walk, COLUMN_FUNCTION)))
+	if (walk->n_shown == 0 && is_operator_new(column_text(walk, COLUMN_FUNCTION))) {
+		walk->has_skipped = true;
 		return;
+	}
+	if (walk->n_shown == 0 && walk->has_skipped && stop) {
+		fputs("operator new", walk->out);
+		walk->n_shown++;
+	}
 	if (walk->n_shown == walk->max_shown) {
 		walk->is_cut = true;
 		return;

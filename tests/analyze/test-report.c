@@ -165,6 +165,44 @@ START_TEST(the_stack_leaves_out_operator_new_and_says_where_it_stopped)
 }
 END_TEST
 
+START_TEST(operator_new_is_named_where_its_caller_is_not_known)
+{
+	sqlite3_exec(db,
+		     "INSERT INTO stack VALUES (6,4,3,NULL,2);"
+		     "UPDATE site SET stack_id = 6 WHERE stack_id = 5",
+		     NULL, NULL, NULL);
+	write_report("leaks");
+	ck_assert_has("  operator new < (no frame pointer)\n");
+}
+END_TEST
+
+START_TEST(a_place_without_a_line_is_told_from_others_by_its_offset)
+{
+	sqlite3_exec(db, "DELETE FROM frame_line WHERE frame_id = 1", NULL, NULL, NULL);
+	write_report("sites");
+	ck_assert_has("build_table (app+0x10) < main app.c:21\n");
+}
+END_TEST
+
+START_TEST(a_section_is_not_called_a_global)
+{
+	sqlite3_exec(db, "UPDATE symbol SET name = '[.got.plt]'", NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("section .got.plt in /bin/app\n");
+}
+END_TEST
+
+START_TEST(what_several_processes_left_is_called_a_sum)
+{
+	sqlite3_exec(db,
+		     "INSERT INTO process VALUES"
+		     " (3,1,3,1,12,12,0,'fork','/bin/app','app',NULL,1,NULL,0,5,NULL)",
+		     NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("not freed at exit 4.14 KiB in 2 blocks (sum over processes)\n");
+}
+END_TEST
+
 START_TEST(unused_is_said_only_where_samples_would_have_shown_use)
 {
 	write_report("unused");
@@ -248,6 +286,10 @@ int main(void)
 	tcase_add_test(tcase, blocks_of_a_killed_program_are_not_called_unfreed);
 	tcase_add_test(tcase, losses_are_on_the_first_screen);
 	tcase_add_test(tcase, the_stack_leaves_out_operator_new_and_says_where_it_stopped);
+	tcase_add_test(tcase, operator_new_is_named_where_its_caller_is_not_known);
+	tcase_add_test(tcase, a_place_without_a_line_is_told_from_others_by_its_offset);
+	tcase_add_test(tcase, a_section_is_not_called_a_global);
+	tcase_add_test(tcase, what_several_processes_left_is_called_a_sum);
 	tcase_add_test(tcase, unused_is_said_only_where_samples_would_have_shown_use);
 	tcase_add_loop_test(tcase, a_run_is_selected_by_id_or_by_the_parts_of_its_name, 0,
 			    sizeof(selectors) / sizeof(*selectors));
