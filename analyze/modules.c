@@ -302,8 +302,10 @@ static bool extend_known(struct module_list *list, const struct module_map *map)
 		if (map->start - module->start >= module->end - module->start ||
 		    !is_same_file(module, map) || module->unload_ns <= map->time_ns)
 			continue;
-		if (module->load_ns > map->time_ns)
+		if (module->load_ns > map->time_ns) {
 			module->load_ns = map->time_ns;
+			list->last_epoch.until_ns = 0;
+		}
 		return true;
 	}
 	return false;

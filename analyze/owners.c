@@ -6,6 +6,7 @@
 
 #include "analyze/allocator.h"
 #include "analyze/grow.h"
+#include "analyze/key-map.h"
 #include "analyze/ranges.h"
 #include "schemas/ring.h"
 
@@ -16,13 +17,15 @@
 /* glibc's struct pthread behind the thread pointer: 2304 bytes in 2.36. */
 #define TCB_BYTES UINT64_C(2304)
 
+/* Linux leaves at least this below the top of the stack to it: mmap_base() in arch/x86/mm/mmap.c. */
+#define STACK_GAP_BYTES (UINT64_C(128) << 20)
+
 /* An allocator's own words beside a block: the header before it, and that of the block behind. */
 #define HEADER_BYTES UINT64_C(16)
 #define FOOTER_BYTES UINT64_C(32)
 
 /* What perf told of an image's maps. */
 struct image_regions {
-	uint32_t process;
 	struct ranges kinds[OWNER_REGION_COUNT];
 };
 
@@ -34,7 +37,7 @@ struct owners {
 	struct image_regions *images;
 	size_t n_images;
 	size_t n_images_allocated;
-	size_t last_image;
+	struct key_map by_process; /* number -> index + 1 */
 };
 
 int owners_create(struct tasks *tasks, struct modules *modules, struct globals *globals,
@@ -61,22 +64,16 @@ struct owners *owners_destroy(struct owners *owners)
 			ranges_finish(&owners->images[i].kinds[kind]);
 	}
 	free(owners->images);
+	key_map_finish(&owners->by_process);
 	free(owners);
 	return NULL;
 }
 
 static struct image_regions *find_regions(struct owners *owners, uint32_t process)
 {
-	if (owners->last_image < owners->n_images &&
-	    owners->images[owners->last_image].process == process)
-		return &owners->images[owners->last_image];
-	for (size_t i = 0; i < owners->n_images; i++) {
-		if (owners->images[i].process == process) {
-			owners->last_image = i;
-			return &owners->images[i];
-		}
-	}
-	return NULL;
+	uint64_t index = key_map_get(&owners->by_process, process, 0);
+
+	return index ? &owners->images[index - 1] : NULL;
 }
 
 int owners_add_region(struct owners *owners, uint32_t process, enum owner_region kind,
@@ -88,8 +85,10 @@ int owners_add_region(struct owners *owners, uint32_t process, enum owner_region
 		if (grow_array(&owners->images, owners->n_images, &owners->n_images_allocated,
 			       sizeof(*owners->images)) < 0)
 			return -ENOMEM;
+		if (key_map_put(&owners->by_process, process, 0, owners->n_images + 1) < 0)
+			return -ENOMEM;
 		image = &owners->images[owners->n_images++];
-		*image = (struct image_regions){ .process = process };
+		*image = (struct image_regions){ 0 };
 	}
 	return ranges_add(&image->kinds[kind], start, start + size);
 }
@@ -209,6 +208,22 @@ static bool in_threads_of(struct owners *owners, uint32_t number,
 	return false;
 }
 
+/* The stack of the first thread of an image that told no bounds. */
+static bool in_first_stack(struct owners *owners, const struct owner_question *question,
+			   struct owner *ret_owner)
+{
+	const struct task_process *process = tasks_process(owners->tasks, question->process);
+	const struct task_thread *thread = process ? process->threads : NULL;
+
+	if (!process || !process->stack_top || question->address >= process->stack_top ||
+	    process->stack_top - question->address > STACK_GAP_BYTES)
+		return false;
+	while (thread && !thread->is_main)
+		thread = thread->next;
+	*ret_owner = (struct owner){ .kind = OWNER_stack, .id = thread ? thread->row : 0 };
+	return true;
+}
+
 static bool in_any_thread(struct owners *owners, const struct owner_question *question,
 			  uint32_t memory, struct owner *ret_owner)
 {
@@ -217,7 +232,9 @@ static bool in_any_thread(struct owners *owners, const struct owner_question *qu
 
 	return (own && in_thread(own, tls_bytes, question->address, ret_owner)) ||
 	       in_threads_of(owners, question->process, question, ret_owner) ||
-	       (memory != question->process && in_threads_of(owners, memory, question, ret_owner));
+	       (memory != question->process &&
+		in_threads_of(owners, memory, question, ret_owner)) ||
+	       in_first_stack(owners, question, ret_owner);
 }
 
 static bool block_holds(const struct owner_block *block, uint64_t address, uint64_t before,
@@ -241,13 +258,15 @@ static bool is_freeing(struct owners *owners, const struct owner_question *quest
 	return true;
 }
 
+/* Where the interposer saw all calls, anonymous memory that none of them made is not the program's. */
 static const struct {
 	enum owner_region kind;
-	enum owner_kind owner;
+	enum owner_kind traced;
+	enum owner_kind untraced;
 } region_owners[] = {
-	{ OWNER_REGION_TOOL, OWNER_tool },
-	{ OWNER_REGION_FILE, OWNER_mapping },
-	{ OWNER_REGION_ANONYMOUS, OWNER_before_trace },
+	{ OWNER_REGION_TOOL, OWNER_tool, OWNER_tool },
+	{ OWNER_REGION_FILE, OWNER_mapping, OWNER_mapping },
+	{ OWNER_REGION_ANONYMOUS, OWNER_before_trace, OWNER_mapping },
 };
 
 /* [vvar]: the clock's data that the kernel shows to every program. */
@@ -260,6 +279,8 @@ static bool is_kernel_data(const struct owner_mapping *mapping)
 static struct owner leftover(struct owners *owners, const struct owner_question *question,
 			     uint32_t memory, const struct owner_mapping *mapping)
 {
+	const struct task_process *process = tasks_process(owners->tasks, question->process);
+	bool is_traced = !process || process->why_not == TRACE_TRACED;
 	struct owner owner;
 
 	if (is_freeing(owners, question, &owner))
@@ -272,7 +293,8 @@ static struct owner leftover(struct owners *owners, const struct owner_question 
 		return plain(is_kernel_data(mapping) ? OWNER_kernel : OWNER_before_trace);
 	for (size_t i = 0; i < sizeof(region_owners) / sizeof(*region_owners); i++) {
 		if (in_region(owners, question->process, region_owners[i].kind, question->address))
-			return plain(region_owners[i].owner);
+			return plain(is_traced ? region_owners[i].traced
+					       : region_owners[i].untraced);
 	}
 	return plain(OWNER_unknown);
 }

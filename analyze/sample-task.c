@@ -19,11 +19,13 @@ static enum owner_region region_of(const char *path)
 static int take_map(struct samples *samples, const struct pmu_record *record, int64_t time_ns)
 {
 	const struct pmu_map *map = &record->map;
-	const struct task_process *process =
+	struct task_process *process =
 		tasks_process_at(samples->context.tasks, record->origin.pid, time_ns);
 
 	if (!process)
 		return 0;
+	if (strcmp(map->path, "[stack]") == 0)
+		process->stack_top = map->address + map->size;
 	if (region_of(map->path) != OWNER_REGION_COUNT) {
 		int r = owners_add_region(samples->context.owners, process->number,
 					  region_of(map->path), map->address, map->size);

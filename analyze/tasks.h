@@ -31,6 +31,7 @@ struct task_process {
 	int64_t end_ns; /* INT64_MAX: still there */
 	int32_t status; /* as from wait(); < 0: not known */
 	bool is_defined; /* its record was there */
+	uint64_t stack_top; /* of the first thread's stack, as perf told it at exec; 0: not known */
 	bool has_exec; /* perf's exec record of it was there */
 	bool is_used; /* samples name it */
 	char *exe;

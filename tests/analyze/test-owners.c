@@ -283,6 +283,31 @@ START_TEST(a_stack_without_a_known_start_holds_nothing)
 }
 END_TEST
 
+START_TEST(an_untraced_image_has_its_maps_and_its_first_stack)
+{
+	struct owner_question question = { .process = 2, .time_ns = NOW };
+	struct trace_process *record = make_process(2, 0, 555, RING_BIRTH_EXEC);
+	uint64_t top = UINT64_C(0x7ffffffff000);
+	bool is_open;
+
+	record->why_not = TRACE_NOT_STATIC;
+	ck_assert_int_eq(tasks_add_process(tasks, record, 0), 0);
+	free(record);
+	tasks_process(tasks, 2)->stack_top = top;
+	ck_assert_int_eq(owners_add_region(owners, 2, OWNER_REGION_ANONYMOUS, ANONYMOUS, 0x1000),
+			 0);
+	question.address = ANONYMOUS;
+	ck_assert_int_eq(owners_find(owners, &question, &is_open).kind, OWNER_mapping);
+	question.address = top - 16;
+	ck_assert_int_eq(owners_find(owners, &question, &is_open).kind, OWNER_stack);
+	ck_assert_int_eq(owners_find(owners, &question, &is_open).id, 0);
+	struct task_thread *main_thread = tasks_thread_at(tasks, 555, 555, NOW);
+	ck_assert_int_eq(owners_find(owners, &question, &is_open).id, main_thread->row);
+	question.address = top;
+	ck_assert_int_eq(owners_find(owners, &question, &is_open).kind, OWNER_unknown);
+}
+END_TEST
+
 START_TEST(what_our_library_touches_is_the_tool_s)
 {
 	check(HEAP, TOOL + 0x10, OWNER_tool, 0);
@@ -474,6 +499,7 @@ int main(void)
 	tcase_add_test(tcase, tls_of_a_second_thread_is_cut_out_of_its_stack);
 	tcase_add_test(tcase, the_stack_of_an_ended_thread_is_no_stack);
 	tcase_add_test(tcase, a_stack_without_a_known_start_holds_nothing);
+	tcase_add_test(tcase, an_untraced_image_has_its_maps_and_its_first_stack);
 	tcase_add_test(tcase, what_our_library_touches_is_the_tool_s);
 	tcase_add_test(tcase, a_live_block_comes_before_everything_else);
 	tcase_add_test(tcase, the_allocator_just_after_a_free_is_still_at_that_block);
