@@ -195,6 +195,9 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 
 void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *slots)
 {
-	for (uint32_t i = 0; i < slots->n; i++)
-		attach_slot(tracker, slots->slots[i]);
+	for (uint32_t i = 0; i < slots->n; i++) {
+		/* perf's word of the fork may have bound it since, and its image may have ended. */
+		if (is_new(tracker, slots->slots[i]))
+			attach_slot(tracker, slots->slots[i]);
+	}
 }
