@@ -63,16 +63,24 @@ static void write_csv_value(FILE *out, sqlite3_stmt *stmt, int column)
 	}
 }
 
+/* The names of the columns; a result without rows has them, too. */
+static void write_csv_head(FILE *out, sqlite3_stmt *stmt)
+{
+	int n = sqlite3_column_count(stmt);
+
+	for (int i = 0; i < n; i++) {
+		fputs(i ? "," : "", out);
+		write_csv_text(out, sqlite3_column_name(stmt, i));
+	}
+	fputs(n ? "\n" : "", out);
+}
+
 static void write_csv_row(FILE *out, sqlite3_stmt *stmt, size_t row)
 {
 	int n = sqlite3_column_count(stmt);
 
-	for (int i = 0; row == 0 && i < n; i++) {
-		fputs(i ? "," : "", out);
-		write_csv_text(out, sqlite3_column_name(stmt, i));
-	}
 	if (row == 0)
-		fputs("\n", out);
+		write_csv_head(out, stmt);
 	for (int i = 0; i < n; i++) {
 		fputs(i ? "," : "", out);
 		write_csv_value(out, stmt, i);
@@ -155,14 +163,20 @@ static void write_json_row(FILE *out, sqlite3_stmt *stmt, size_t row)
 	fputc('}', out);
 }
 
+static void write_json_none(FILE *out, sqlite3_stmt *stmt)
+{
+	(void)stmt;
+	fputs("[]\n", out);
+}
+
 /* Formats that need no look ahead. */
 static const struct {
 	void (*row)(FILE *out, sqlite3_stmt *stmt, size_t row);
-	const char *tail_of_none;
-	const char *tail;
+	void (*none)(FILE *out, sqlite3_stmt *stmt); /* instead of rows */
+	const char *tail; /* behind them */
 } streams[TABLE_FORMAT_COUNT] = {
-	[TABLE_CSV] = { write_csv_row, "", "" },
-	[TABLE_JSON] = { write_json_row, "[]\n", "\n]\n" },
+	[TABLE_CSV] = { write_csv_row, write_csv_head, "" },
+	[TABLE_JSON] = { write_json_row, write_json_none, "\n]\n" },
 };
 
 static int write_stream(FILE *out, sqlite3_stmt *stmt, enum table_format format, size_t *ret_n_rows)
@@ -172,7 +186,10 @@ static int write_stream(FILE *out, sqlite3_stmt *stmt, enum table_format format,
 
 	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && !ferror(out))
 		streams[format].row(out, stmt, n_rows++);
-	fputs(n_rows ? streams[format].tail : streams[format].tail_of_none, out);
+	if (n_rows)
+		fputs(streams[format].tail, out);
+	else if (code == SQLITE_DONE)
+		streams[format].none(out, stmt);
 	*ret_n_rows = n_rows;
 	return ferror(out) ? -EIO : code == SQLITE_DONE ? 0 : -EPROTO;
 }

@@ -49,6 +49,15 @@ START_TEST(csv_quotes_what_a_reader_could_misread)
 }
 END_TEST
 
+START_TEST(csv_names_its_columns_even_without_rows)
+{
+	struct table_style style = { .format = TABLE_CSV };
+
+	ck_assert_int_eq(run("SELECT 1 AS a, 2 AS b WHERE 0", &style), 0);
+	ck_assert_str_eq(text, "a,b\n");
+}
+END_TEST
+
 START_TEST(json_is_an_array_of_objects)
 {
 	struct table_style style = { .format = TABLE_JSON };
@@ -145,6 +154,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, csv_quotes_what_a_reader_could_misread);
+	tcase_add_test(tcase, csv_names_its_columns_even_without_rows);
 	tcase_add_test(tcase, json_is_an_array_of_objects);
 	tcase_add_loop_test(tcase, json_stays_valid_whatever_bytes_a_path_has, 0,
 			    sizeof(bad_utf8) / sizeof(*bad_utf8));
