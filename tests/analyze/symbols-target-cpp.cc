@@ -1,15 +1,21 @@
 #include <cstdint>
 
+#if defined(__clang__) /* has no noipa */
+#define NOIPA __attribute__((noinline))
+#else
+#define NOIPA __attribute__((noipa))
+#endif
+
 namespace bench
 {
 
 template <typename T> struct Store {
 	static T total;
-	__attribute__((noipa)) std::uint64_t insert(const T &, int)
+	NOIPA std::uint64_t insert(const T &, int)
 	{
 		return reinterpret_cast<std::uint64_t>(__builtin_return_address(0));
 	}
-	__attribute__((noipa)) std::uint64_t caller(int value)
+	NOIPA std::uint64_t caller(int value)
 	{
 		std::uint64_t pc = insert(T(), value);
 		total = total + T(1);

@@ -552,7 +552,7 @@ START_TEST(a_hostile_program_harms_only_its_own_recording)
 {
 	char seed[16];
 
-	recorded_init(&run, recorded_user(_i % 2));
+	recorded_init(&run, recorded_user(_i % recorded_n_users()));
 	snprintf(seed, sizeof(seed), "%d", _i);
 	recorded_run(&run, WORDS("record", "--buffer-size", "2M", "--", recorded_victim("hostile"),
 				 seed, "300"));
