@@ -166,6 +166,9 @@ static int adopt_process(struct tasks *tasks, const struct trace_process *record
 		return r;
 	tasks->processes.items[record->process_id - 1] = newest;
 	newest->number = record->process_id;
+	/* Samples told its threads under the number that it had. */
+	for (struct task_thread *thread = newest->threads; thread; thread = thread->next)
+		thread->process = newest->number;
 	return 0;
 }
 

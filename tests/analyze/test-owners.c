@@ -460,6 +460,23 @@ START_TEST(the_allocator_is_known_inside_libc)
 }
 END_TEST
 
+/* A sample tells an image and its thread before their records come: the thread goes along. */
+START_TEST(a_thread_follows_its_image_to_the_number_of_its_record)
+{
+	struct trace_process *process = make_process(9, 1, 888, RING_BIRTH_EXEC);
+	struct trace_thread *record = make_thread(90, 9, 888);
+
+	ck_assert_int_eq(tasks_saw_exec(tasks, 888, NOW, "early"), 0);
+	ck_assert_uint_ge(tasks_thread_at(tasks, 888, 888, NOW + 10)->process, TASKS_UNSEEN);
+	ck_assert_int_eq(tasks_add_process(tasks, process, NOW + 20), 0);
+	ck_assert_int_eq(tasks_add_thread(tasks, record, NOW + 20), 0);
+	ck_assert_uint_eq(tasks_thread_at(tasks, 888, 888, NOW + 30)->number, 90);
+	ck_assert_uint_eq(tasks_thread(tasks, 90)->process, 9);
+	free(process);
+	free(record);
+}
+END_TEST
+
 START_TEST(a_fork_without_events_has_the_memory_of_its_parent)
 {
 	struct owner_question question = { .thread = 0, .address = HEAP, .time_ns = NOW };
@@ -510,6 +527,7 @@ int main(void)
 	tcase_add_test(tcase, the_next_event_s_block_owns_what_was_touched_while_it_was_made);
 	tcase_add_test(tcase, realloc_s_copy_reads_the_old_block);
 	tcase_add_test(tcase, the_allocator_is_known_inside_libc);
+	tcase_add_test(tcase, a_thread_follows_its_image_to_the_number_of_its_record);
 	tcase_add_test(tcase, a_fork_without_events_has_the_memory_of_its_parent);
 	srunner_run_all(runner, CK_NORMAL);
 	int n_failed = srunner_ntests_failed(runner);
