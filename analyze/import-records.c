@@ -178,6 +178,8 @@ static int on_run(struct import *import, const struct trace_record *record)
 		r = set_text(&out->command, command_text(arguments, n_bytes));
 	if (r == 0)
 		r = set_text(&out->directory, text_of(record, 3));
+	if (r == 0)
+		r = objects_set_directory(import->objects, out->directory);
 	return r;
 }
 

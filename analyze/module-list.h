@@ -21,6 +21,7 @@ struct module_list {
 	size_t last; /* index of the last answer */
 	uint32_t n_told;
 	int64_t first_announce_ns; /* INT64_MAX: none yet */
+	int64_t last_start_ns; /* the last announcement of those of the image's start */
 	bool has_inherited; /* the parent's were taken over, or there are none to take */
 	bool is_broken; /* no memory for them */
 	struct module_end *ends;

@@ -15,8 +15,11 @@
 
 /* glibc 2.36: rtld_static_tls_surplus with default tunables, for IE libraries loaded later. */
 #define TLS_SURPLUS_BYTES 1664u
-/* The modules of its start are announced in one go when an image attaches; later ones came by dlopen. */
-#define ATTACH_NS INT64_C(20000000)
+/*
+ * An image announces the modules of its start one right behind the other when it attaches. What
+ * comes later came by dlopen, which takes longer than this.
+ */
+#define ATTACH_GAP_NS INT64_C(50000)
 
 struct modules {
 	struct tasks *tasks;
@@ -149,10 +152,17 @@ static bool announce_known(struct modules *modules, struct module_list *list,
 	return false;
 }
 
-static bool is_of_start(const struct module_list *list, int64_t announce_ns)
+/* Whether an announcement is one of the image's start; in the order of the records. */
+static bool is_of_start(struct module_list *list, int64_t announce_ns)
 {
-	return announce_ns < list->first_announce_ns ||
-	       announce_ns - list->first_announce_ns < ATTACH_NS;
+	if (list->first_announce_ns == INT64_MAX) {
+		list->first_announce_ns = announce_ns;
+		list->last_start_ns = announce_ns;
+	}
+	if (announce_ns - list->last_start_ns > ATTACH_GAP_NS)
+		return false;
+	list->last_start_ns = announce_ns;
+	return true;
 }
 
 int modules_load(struct modules *modules, const struct trace_module *record, int64_t time_ns)
@@ -174,8 +184,7 @@ int modules_load(struct modules *modules, const struct trace_module *record, int
 	if (!list || !object)
 		return -ENOMEM;
 
-	if (time_ns < list->first_announce_ns)
-		list->first_announce_ns = time_ns;
+	bool is_start = is_of_start(list, time_ns);
 	if (announce_known(modules, list, record, object, time_ns))
 		return 0;
 
@@ -185,7 +194,7 @@ int modules_load(struct modules *modules, const struct trace_module *record, int
 		.start = record->start,
 		.end = record->end,
 		/* The modules of its start were there before the image could announce them. */
-		.load_ns = is_of_start(list, time_ns) ? process->begin_ns : time_ns,
+		.load_ns = is_start ? process->begin_ns : time_ns,
 		.unload_ns = INT64_MAX,
 		.announce_ns = time_ns,
 		.is_announced = true,
@@ -412,7 +421,7 @@ static const struct module **tls_modules(const struct module_list *list, size_t 
 	for (size_t i = 0; modules && i < list->n; i++) {
 		const struct module *module = &list->items[i];
 
-		if (module->is_announced && is_of_start(list, module->announce_ns) &&
+		if (module->is_announced && module->load_ns <= list->first_announce_ns &&
 		    object_open(module->object) && module->object->tls_bytes)
 			modules[n++] = module;
 	}

@@ -139,6 +139,22 @@ static void read_segments(struct object *object)
 	}
 }
 
+/* A relative path may lead elsewhere from here: only a build-id tells that it is the file. */
+static bool open_path(struct object *object)
+{
+	char *whole = NULL;
+	bool is_open;
+
+	if (object->path[0] == '/')
+		return open_elf(object, object->path);
+	if (!object->build_id || !*object->directory ||
+	    asprintf(&whole, "%s/%s", *object->directory, object->path) < 0)
+		return false;
+	is_open = open_elf(object, whole);
+	free(whole);
+	return is_open;
+}
+
 bool object_open(struct object *object)
 {
 	if (object->is_opened)
@@ -146,7 +162,7 @@ bool object_open(struct object *object)
 	object->is_opened = true;
 	elf_version(EV_CURRENT);
 
-	if (object->path[0] == '/' && open_elf(object, object->path)) {
+	if (open_path(object)) {
 		object->is_file = true;
 	} else if (object->build_id && strlen(object->build_id) > 2) {
 		char path[sizeof(DEBUG_FOLDER) + 160];

@@ -17,6 +17,7 @@ struct objects {
 	size_t n_allocated;
 	struct key_map by_name; /* 128-bit hash of the name -> number + 1 */
 	char *debug_path; /* of libdwfl; NULL: its default */
+	char *directory; /* NULL: not known */
 };
 
 int objects_create(const char *debug_path, struct objects **ret_objects)
@@ -54,6 +55,7 @@ struct objects *objects_destroy(struct objects *objects)
 	free(objects->items);
 	key_map_finish(&objects->by_name);
 	free(objects->debug_path);
+	free(objects->directory);
 	free(objects);
 	return NULL;
 }
@@ -78,8 +80,25 @@ static struct object *add(struct objects *objects, char *name, char *path, char 
 		.build_id = build_id,
 		.number = (uint32_t)objects->n,
 		.debug_path = &objects->debug_path,
+		.directory = &objects->directory,
 	};
 	objects->items[objects->n++] = object;
+	return object;
+}
+
+/* Programs load libraries by relative paths; the kernel tells the whole one. */
+static struct object *use_absolute(struct object *object, const char *path, size_t path_bytes)
+{
+	if (object->path[0] == '/' || path_bytes == 0 || path[0] != '/' || !object->build_id)
+		return object;
+
+	char *copy = strndup(path, path_bytes);
+	if (!copy)
+		return NULL;
+	free(object->path);
+	object->path = copy;
+	if (!object->elf)
+		object->is_opened = false;
 	return object;
 }
 
@@ -90,7 +109,7 @@ static struct object *get(struct objects *objects, const char *name, const char 
 	uint64_t number = key_map_get(&objects->by_name, hash.low64, hash.high64);
 
 	if (number)
-		return objects->items[number - 1];
+		return use_absolute(objects->items[number - 1], path, path_bytes);
 
 	/* A name that is not the path can only be a build-id. */
 	bool is_path = strlen(name) == path_bytes && memcmp(name, path, path_bytes) == 0;
@@ -124,6 +143,17 @@ bool object_has_build_id(const struct object *object, const uint8_t *build_id, s
 
 	free(text);
 	return is_same;
+}
+
+int objects_set_directory(struct objects *objects, const char *directory)
+{
+	char *copy = strdup(directory);
+
+	if (!copy)
+		return -ENOMEM;
+	free(objects->directory);
+	objects->directory = copy;
+	return 0;
 }
 
 size_t objects_count(const struct objects *objects)

@@ -40,6 +40,7 @@ struct object {
 	Dwfl *dwfl;
 	Dwfl_Callbacks *callbacks;
 	char **debug_path; /* of objects_create() */
+	char **directory; /* of objects_set_directory() */
 	Dwfl_Module *module;
 	Elf *elf; /* of the file or its debug file; NULL: could not be opened */
 	struct object_segment *segments;
@@ -64,8 +65,12 @@ struct objects;
 int objects_create(const char *debug_path, struct objects **ret_objects);
 struct objects *objects_destroy(struct objects *objects); /* accepts NULL, returns NULL */
 
+/* Where relative paths start: the working folder of the run. Copied. Returns 0 or -ENOMEM. */
+int objects_set_directory(struct objects *objects, const char *directory);
+
 /*
- * The object of this build-id (bytes, may be none) and path; made when it is new. Both are copied.
+ * The object of this build-id (bytes, may be none) and path; made when it is new. Both are copied. An absolute
+ * path takes the place of a relative one that was told before.
  * The path need not be NUL-terminated. Returns NULL only without memory.
  */
 struct object *objects_get(struct objects *objects, const uint8_t *build_id, size_t build_id_bytes,

@@ -216,6 +216,36 @@ START_TEST(one_build_id_is_one_object_under_any_path)
 }
 END_TEST
 
+START_TEST(a_relative_path_is_looked_for_in_the_folder_of_the_run)
+{
+	char folder[4096];
+	unsigned char id[64];
+	const unsigned char *bits = NULL;
+	GElf_Addr address;
+
+	ck_assert(object_open(self));
+	int n = dwfl_module_build_id(self->module, &bits, &address);
+	ck_assert_int_gt(n, 0);
+	memcpy(id, bits, (size_t)n);
+	snprintf(folder, sizeof(folder), "%s", self_path);
+	*strrchr(folder, '/') = '\0';
+	const char *name = strrchr(self_path, '/') + 1;
+
+	/* Without a build-id it could be any file of that name. */
+	struct object *any = objects_get(objects, NULL, 0, name, strlen(name));
+	struct object *same = objects_get(objects, id, (size_t)n, name, strlen(name));
+	ck_assert(!object_open(same));
+	object_forget(same);
+	ck_assert_int_eq(objects_set_directory(objects, folder), 0);
+	ck_assert(object_open(same));
+	ck_assert(!object_open(any));
+
+	/* And an absolute path that comes later is taken over. */
+	ck_assert_ptr_eq(objects_get(objects, id, (size_t)n, self_path, strlen(self_path)), same);
+	ck_assert_str_eq(same->path, self_path);
+}
+END_TEST
+
 START_TEST(a_pipe_or_a_text_is_no_elf_file_and_hangs_nobody)
 {
 	char folder[] = "/tmp/test-symbols-XXXXXX";
@@ -326,6 +356,7 @@ int main(void)
 	tcase_add_test(tcase, an_address_without_a_variable_has_its_section);
 	tcase_add_test(tcase, a_file_with_another_build_id_is_not_believed);
 	tcase_add_test(tcase, one_build_id_is_one_object_under_any_path);
+	tcase_add_test(tcase, a_relative_path_is_looked_for_in_the_folder_of_the_run);
 	tcase_add_test(tcase, a_pipe_or_a_text_is_no_elf_file_and_hangs_nobody);
 	tcase_add_test(tcase, the_bytes_of_a_function_are_read_out_of_its_file);
 	tcase_add_test(tcase, a_forgotten_object_answers_again);
