@@ -157,8 +157,9 @@ static struct ta_module *add_module(uintptr_t bias, const ElfW(Phdr) * headers, 
 	module->bias = bias;
 	take_headers(module, headers, n_headers);
 	take_path(module, path);
+	module->is_loader = module->start == getauxval(AT_BASE);
 	module->is_system = in_code(module, libc_address) || in_code(module, thread_address) ||
-			    module->start == getauxval(AT_BASE);
+			    module->is_loader;
 	modules[i] = module;
 	atomic_fetch_add(&n_to_tell, 1);
 	atomic_store_explicit(&n_modules, i + 1, memory_order_release);

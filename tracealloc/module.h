@@ -32,6 +32,7 @@ struct ta_module {
 	uint16_t build_id_bytes;
 	uint16_t path_bytes;
 	bool is_system; /* libc, libpthread or the loader: they start main and threads */
+	bool is_loader;
 	_Atomic bool announced;
 	_Atomic bool gone;
 	bool gone_told;

@@ -177,9 +177,11 @@ struct ta_rule ta_rule_work_out(uintptr_t pc, bool is_exact)
 	is_call = is_exact || follows_call(module, pc);
 	if (!is_call && is_context_end(module, pc))
 		return (struct ta_rule){ .kind = TA_RULE_OUTERMOST };
+	/* The loader's one piece of code without rules is where the program starts. */
 	if (ta_cfi_find(module, pc - 1, &cfi) < 0)
-		return is_call ? (struct ta_rule){ .kind = TA_RULE_NONE }
-			       : stop(TRACE_STOP_BAD_STACK);
+		return !is_call		   ? stop(TRACE_STOP_BAD_STACK)
+		       : module->is_loader ? (struct ta_rule){ .kind = TA_RULE_OUTERMOST }
+					   : (struct ta_rule){ .kind = TA_RULE_NONE };
 	if (cfi.return_place == TA_CFI_UNDEFINED)
 		return (struct ta_rule){ .kind = TA_RULE_OUTERMOST };
 	return is_call ? condense(&cfi, pc - 1) : stop(TRACE_STOP_BAD_STACK);

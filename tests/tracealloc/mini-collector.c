@@ -121,8 +121,9 @@ static void set_environment(const struct collector *c)
 
 	if (c->options->no_preload)
 		return;
-	snprintf(preload, sizeof(preload), "%s%s%s", LIBTRACEALLOC, c->options->preload ? ":" : "",
-		 c->options->preload ? c->options->preload : "");
+	snprintf(preload, sizeof(preload), "%s%s%s",
+		 c->options->library ? c->options->library : LIBTRACEALLOC,
+		 c->options->preload ? ":" : "", c->options->preload ? c->options->preload : "");
 	setenv("LD_PRELOAD", preload, 1);
 	if (!c->options->is_inert)
 		setenv(RECORDING_ENV_SOCKET, c->path, 1);

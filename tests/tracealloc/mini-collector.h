@@ -28,6 +28,7 @@ struct mini_options {
 	uint32_t verdict; /* enum recording_verdict to answer with */
 	uid_t uid; /* run the program as this user; 0: as the test */
 	uint64_t address_space; /* limit for the program; 0: none */
+	const char *library; /* to preload instead of LIBTRACEALLOC */
 	const char *preload; /* of the user, behind ours in LD_PRELOAD */
 	const char *set; /* one more NAME=VALUE */
 };

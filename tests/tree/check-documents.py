@@ -14,6 +14,7 @@ PACKAGES = {
     "libdw": "libdw-dev",
     "Zydis": "libzydis-dev",
     "check": "check",
+    "libunwind": "libunwind-dev",
     "threads": "libc6-dev",
     "m": "libc6-dev",
 }
