@@ -216,7 +216,11 @@ static inline uint8_t trace_usual_call(uint8_t op)
 struct trace_node {
 	uint32_t id;
 	uint32_t parent_id; /* 0: nothing further out */
-	uint64_t pc; /* return address, or enum trace_stop */
+	/*
+	 * Return address, or enum trace_stop. Of a frame that a signal interrupted: the address of
+	 * its next instruction, plus 1. So pc - 1 is always inside the instruction in question.
+	 */
+	uint64_t pc;
 };
 
 /* Why a stack could not be followed further out; stands as the outermost node's pc. */

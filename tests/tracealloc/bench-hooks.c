@@ -21,9 +21,13 @@ static const struct variant {
 	{ "inert", { .is_inert = true } },
 	{ "null sink, no stacks", { .flags = RING_FLAG_NULL_SINK } },
 	{ "null sink, frame pointers", { .flags = RING_FLAG_NULL_SINK, .stacks = RING_STACKS_FP } },
+	{ "null sink, unwind tables",
+	  { .flags = RING_FLAG_NULL_SINK, .stacks = RING_STACKS_DWARF } },
 	{ "drained, no stacks", { .n_chunks = 1024, .is_discarding = true } },
 	{ "drained, frame pointers",
 	  { .n_chunks = 1024, .is_discarding = true, .stacks = RING_STACKS_FP } },
+	{ "drained, unwind tables",
+	  { .n_chunks = 1024, .is_discarding = true, .stacks = RING_STACKS_DWARF } },
 };
 #define N_VARIANTS (sizeof(variants) / sizeof(*variants))
 
