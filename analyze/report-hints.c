@@ -48,10 +48,10 @@ static const char *const hints_sql[] = {
 	" WHERE sampled < 0.8 * user_ns AND sampled + 20 * period < user_ns",
 	/* Frame pointers. */
 	"SELECT 'most call stacks stop at the first frame: the code was built without frame pointers"
-	" (rebuild with -fno-omit-frame-pointer to see its callers)'"
+	" (record without --stacks fp to see its callers)'"
 	" WHERE (SELECT sum(n_blocks) FROM site JOIN stack ON stack.id = stack_id"
 	" JOIN stack AS outer ON outer.id = stack.parent_id"
-	" WHERE run_id = :run AND outer.stop IS NOT NULL)"
+	" WHERE run_id = :run AND outer.stop = 'no frame pointer')"
 	" > 0.5 * (SELECT sum(n_blocks) FROM site WHERE run_id = :run)",
 };
 

@@ -32,10 +32,10 @@ static enum ring_stacks stacks_of(int choice)
 	switch (choice) {
 	case CHOICE_STACKS_NONE:
 		return RING_STACKS_NONE;
-	case CHOICE_STACKS_DWARF:
-		return RING_STACKS_DWARF;
-	default:
+	case CHOICE_STACKS_FP:
 		return RING_STACKS_FP;
+	default:
+		return RING_STACKS_DWARF;
 	}
 }
 
