@@ -1,4 +1,5 @@
-/* Ids of call stacks: a tree of (parent, return address), each node written to the ring once. */
+/* Ids of call stacks: a tree of (parent, return address), each node written to the ring once,
+ * or again when the table had no room left. */
 #include "tracealloc/stack.h"
 
 #include <string.h>
@@ -8,9 +9,6 @@
 #include "tracealloc/arch.h"
 #include "tracealloc/record.h"
 #include "tracealloc/state.h"
-
-/* The last part of a full table is kept for first frames, so that these stay exact. */
-#define RESERVE_DIVISOR 16u
 
 /* The entry of (parent, pc), or the free one where it belongs. size is a power of 2. */
 static struct ta_node *find_slot(struct ta_node *table, uint32_t size, uint32_t parent,
@@ -80,13 +78,20 @@ static void grow(struct ta_thread *thread)
 	set_table(thread, table, size);
 }
 
-static bool has_room(const struct ta_thread *thread, bool is_first_frame)
+static bool has_room(const struct ta_thread *thread)
 {
-	uint32_t limit = thread->table_size / 4 * 3;
+	return thread->table_used < thread->table_size / 4 * 3;
+}
 
-	if (!is_first_frame)
-		limit -= thread->table_size / RESERVE_DIVISOR;
-	return thread->table_used < limit;
+/*
+ * Make room in a table that is as big as it may be: forget the nodes. Their ids stay good, those
+ * in use are only written again under new ones. (Entry by entry, as a signal handler may jump out.)
+ */
+static void empty(struct ta_thread *thread)
+{
+	for (uint32_t i = 0; i < thread->table_size; i++)
+		*(volatile uint32_t *)&thread->table[i].id = 0;
+	thread->table_used = 0;
 }
 
 /* Write a node to the ring; 0: the pool is full. */
@@ -104,30 +109,29 @@ static uint32_t write_node(struct ta_thread *thread, uint32_t parent, uintptr_t 
 	return id;
 }
 
-enum ta_naming ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-				   bool is_first_frame, uint32_t *ret_id)
+bool ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc, uint32_t *ret_id)
 {
 	struct ta_node *node = find_slot(thread->table, thread->table_size, parent, pc);
 
 	if (ta_likely(node->id)) {
 		*ret_id = node->id;
-		return TA_NAMED;
+		return true;
 	}
-	if (!has_room(thread, false)) {
+	if (ta_unlikely(!has_room(thread))) {
 		grow(thread);
-		if (!has_room(thread, is_first_frame))
-			return TA_TABLE_FULL;
+		if (!has_room(thread))
+			empty(thread);
 		node = find_slot(thread->table, thread->table_size, parent, pc);
 	}
 	*ret_id = write_node(thread, parent, pc);
 	if (!*ret_id)
-		return TA_POOL_FULL;
+		return false;
 	node->pc = pc;
 	node->parent = parent;
 	ta_compiler_barrier();
 	node->id = *ret_id;
 	thread->table_used++;
-	return TA_NAMED;
+	return true;
 }
 
 bool ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id)
@@ -144,36 +148,6 @@ bool ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_i
 	return true;
 }
 
-bool ta_stack_name_short(struct ta_thread *thread, uintptr_t pc, uint32_t *ret_id)
-{
-	uint32_t parent;
-
-	if (!ta_stack_name_stop(thread, TRACE_STOP_TABLE_FULL, &parent))
-		return false;
-	switch (ta_stack_name_frame(thread, parent, pc, true, ret_id)) {
-	case TA_POOL_FULL:
-		return false;
-	case TA_TABLE_FULL:
-		*ret_id = parent;
-		return true;
-	default:
-		return true;
-	}
-}
-
-static bool name_short(struct ta_thread *thread, struct ta_trace *trace)
-{
-	uint32_t id;
-
-	if (!ta_stack_name_short(thread, trace->frame[0].pc, &id))
-		return false;
-	/* Not to be shared with the next trace: only the innermost id is right. */
-	trace->stop = TRACE_STOP_TABLE_FULL;
-	trace->id = id;
-	trace->node[0] = id;
-	return true;
-}
-
 bool ta_stack_name(struct ta_thread *thread, struct ta_trace *trace, uint32_t known)
 {
 	uint32_t parent;
@@ -183,15 +157,8 @@ bool ta_stack_name(struct ta_thread *thread, struct ta_trace *trace, uint32_t kn
 	else if (!ta_stack_name_stop(thread, trace->stop, &parent))
 		return false;
 	for (uint32_t i = known; i-- > 0;) {
-		switch (ta_stack_name_frame(thread, parent, trace->frame[i].pc, false,
-					    &trace->node[i])) {
-		case TA_POOL_FULL:
+		if (!ta_stack_name_frame(thread, parent, trace->frame[i].pc, &trace->node[i]))
 			return false;
-		case TA_TABLE_FULL:
-			return name_short(thread, trace);
-		case TA_NAMED:
-			break;
-		}
 		parent = trace->node[i];
 	}
 	trace->id = parent;

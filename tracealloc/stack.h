@@ -23,27 +23,14 @@ uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame);
  */
 bool ta_stack_name(struct ta_thread *thread, struct ta_trace *trace, uint32_t known);
 
-enum ta_naming {
-	TA_NAMED,
-	TA_POOL_FULL, /* no id: the node cannot be written */
-	TA_TABLE_FULL,
-};
-
 /*
- * The id of the node (parent, pc), which is written when it is new. The last part of a full table
- * is for first frames.
+ * The id of the node (parent, pc), which is written when it is new. False: the pool is full, it
+ * cannot be written.
  */
-enum ta_naming ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-				   bool is_first_frame, uint32_t *ret_id);
+bool ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc, uint32_t *ret_id);
 
 /* The node that says why a stack ends; 0 for TRACE_STOP_NONE. False: the pool is full. */
 bool ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id);
-
-/*
- * The id of a stack when the table is full: says so, and keeps the first frame as long as there is
- * room for that. False: the pool is full.
- */
-bool ta_stack_name_short(struct ta_thread *thread, uintptr_t pc, uint32_t *ret_id);
 
 /* A module was unloaded: what was known about return addresses may be about other code now. */
 void ta_stack_forget_addresses(void);

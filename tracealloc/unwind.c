@@ -187,14 +187,8 @@ static uint32_t take(struct ta_thread *thread, const struct ta_walk *walk)
 	for (uint32_t i = walk->n_fresh; i-- > 0;) {
 		const struct ta_unwind_fresh *fresh = &unwind->fresh[i];
 
-		switch (ta_stack_name_frame(thread, id, fresh->pc, false, &id)) {
-		case TA_POOL_FULL:
+		if (!ta_stack_name_frame(thread, id, fresh->pc, &id))
 			return 0;
-		case TA_TABLE_FULL:
-			return ta_stack_name_short(thread, unwind->fresh[0].pc, &id) ? id : 0;
-		case TA_NAMED:
-			break;
-		}
 		if (i >= walk->n_odd)
 			push(unwind, fresh, id);
 	}

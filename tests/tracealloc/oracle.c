@@ -65,10 +65,10 @@ static uint32_t n_examples;
 
 uint32_t __real_ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
 uint32_t __wrap_ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
-enum ta_naming __real_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-					  bool is_first_frame, uint32_t *ret_id);
-enum ta_naming __wrap_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-					  bool is_first_frame, uint32_t *ret_id);
+bool __real_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
+				uint32_t *ret_id);
+bool __wrap_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
+				uint32_t *ret_id);
 bool __real_ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id);
 bool __wrap_ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id);
 
@@ -92,15 +92,13 @@ static void note_node(struct ta_thread *thread, uint32_t id, struct oracle_node 
 		(*of_thread)[id] = node;
 }
 
-enum ta_naming __wrap_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-					  bool is_first_frame, uint32_t *ret_id)
+bool __wrap_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
+				uint32_t *ret_id)
 {
-	enum ta_naming naming;
-
-	naming = __real_ta_stack_name_frame(thread, parent, pc, is_first_frame, ret_id);
-	if (naming == TA_NAMED)
-		note_node(thread, *ret_id, (struct oracle_node){ .pc = pc, .parent = parent });
-	return naming;
+	if (!__real_ta_stack_name_frame(thread, parent, pc, ret_id))
+		return false;
+	note_node(thread, *ret_id, (struct oracle_node){ .pc = pc, .parent = parent });
+	return true;
 }
 
 bool __wrap_ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id)
