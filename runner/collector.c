@@ -18,6 +18,7 @@
 #define BUSY_INTERVAL_NS (20 * NS_PER_MS)
 #define ROUND_BYTES	 (4u << 20) /* what a round should find: it stays in the caches */
 #define MAX_ROUND_CHUNKS 128 /* then look at hellos: they wait for 100 ms at most */
+#define CLOCK_NS	 (20 * NS_PER_MS)
 #define SAMPLE_NS	 (100 * NS_PER_MS)
 
 enum tag {
@@ -161,12 +162,28 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 	}
 }
 
+/*
+ * Who reads the trace puts a record in time by the pairs before it: with the nominal rate, which is
+ * some 100 ppm wrong, a second behind the last pair would be more than the life of a short program.
+ */
+static void keep_clock_fresh(struct collector *collector)
+{
+	struct clock_pair pair;
+
+	if (clock_raw_ns() - collector->last_pair.raw_ns < CLOCK_NS)
+		return;
+	pair = clock_pair_read(collector->clock);
+	collector->last_pair = pair;
+	store_clock(collector->writer, &pair);
+}
+
 int64_t collector_round(struct collector *collector)
 {
 	uint64_t ticks = clock_ticks(collector->clock);
 	struct tracker_slots slots;
 	int err;
 
+	keep_clock_fresh(collector);
 	collector->drain.round_ticks = ticks;
 	/* A fork's task record was written before the child could claim its slot. */
 	tracker_find_slots(&collector->tracker, &slots);
