@@ -5,7 +5,8 @@
 
 #define PAGE_LOG2   12
 #define GROUP_LOG2  21 /* 512 pages */
-#define GROUP_WORDS ((1u << (GROUP_LOG2 - PAGE_LOG2)) / 64)
+#define GROUP_PAGES (UINT64_C(1) << (GROUP_LOG2 - PAGE_LOG2))
+#define GROUP_WORDS (GROUP_PAGES / 64)
 
 /* A larger range (2^40 bytes, 2^19 groups) is a damaged size: it would only eat memory. */
 #define MAX_RANGE (UINT64_C(1) << 40)
@@ -51,10 +52,20 @@ static int grow(struct freed_pages *set)
 	return 0;
 }
 
-static int add_page(struct freed_pages *set, uint64_t page)
+/* Set bits first to last of a group. */
+static void set_bits(struct page_group *group, unsigned first, unsigned last)
 {
-	uint64_t key = (page >> (GROUP_LOG2 - PAGE_LOG2)) + 1;
-	unsigned bit = page & (GROUP_WORDS * 64 - 1);
+	for (unsigned word = first / 64; word <= last / 64; word++) {
+		unsigned low = word == first / 64 ? first % 64 : 0;
+		unsigned high = word == last / 64 ? last % 64 : 63;
+		group->words[word] |= UINT64_MAX >> (63 - high) & UINT64_MAX << low;
+	}
+}
+
+/* Add pages first to last, which lie in one group. */
+static int add_to_group(struct freed_pages *set, uint64_t first, uint64_t last)
+{
+	uint64_t key = (first / GROUP_PAGES) + 1;
 
 	if (2 * set->n >= set->n_allocated) {
 		int r = grow(set);
@@ -64,20 +75,23 @@ static int add_page(struct freed_pages *set, uint64_t page)
 	struct page_group *group = &set->groups[place_of(set, key)];
 	set->n += group->key == 0;
 	group->key = key;
-	group->words[bit / 64] |= UINT64_C(1) << (bit % 64);
+	set_bits(group, first % GROUP_PAGES, last % GROUP_PAGES);
 	return 0;
 }
 
 int freed_pages_add(struct freed_pages *set, uint64_t address, uint64_t size)
 {
-	uint64_t last = size > 0 ? address + (size - 1) : address;
+	uint64_t end = size > 0 ? address + (size - 1) : address;
 
-	if (last < address || size > MAX_RANGE)
+	if (end < address || size > MAX_RANGE)
 		return 0;
-	for (uint64_t page = address >> PAGE_LOG2; page <= last >> PAGE_LOG2; page++) {
-		int r = add_page(set, page);
+	uint64_t last = end >> PAGE_LOG2;
+	for (uint64_t first = address >> PAGE_LOG2; first <= last;) {
+		uint64_t group_last = first | (GROUP_PAGES - 1);
+		int r = add_to_group(set, first, group_last < last ? group_last : last);
 		if (r < 0)
 			return r;
+		first = group_last + 1;
 	}
 	return 0;
 }
@@ -85,11 +99,10 @@ int freed_pages_add(struct freed_pages *set, uint64_t address, uint64_t size)
 bool freed_pages_has(const struct freed_pages *set, uint64_t address)
 {
 	uint64_t page = address >> PAGE_LOG2;
-	unsigned bit = page & (GROUP_WORDS * 64 - 1);
+	unsigned bit = page % GROUP_PAGES;
 
 	if (set->n_allocated == 0)
 		return false;
-	const struct page_group *group =
-		&set->groups[place_of(set, (page >> (GROUP_LOG2 - PAGE_LOG2)) + 1)];
+	const struct page_group *group = &set->groups[place_of(set, page / GROUP_PAGES + 1)];
 	return group->key != 0 && group->words[bit / 64] >> (bit % 64) & 1;
 }

@@ -24,13 +24,15 @@ static int64_t distance(uint64_t from, uint64_t to)
 	return (int64_t)(to - from);
 }
 
-/* Whole numbers of ns: an int64_t cannot overflow, as a hostile trace might try. */
+/* Absurd stamps end here, so that times can be subtracted. */
+#define MAX_NS (INT64_C(1) << 61)
+
 static int64_t to_ns(double ns)
 {
-	if (ns >= 0x1p62)
-		return INT64_C(1) << 62;
-	if (ns <= -0x1p62)
-		return -(INT64_C(1) << 62);
+	if (ns >= (double)MAX_NS)
+		return MAX_NS;
+	if (ns <= -(double)MAX_NS)
+		return -MAX_NS;
 	return (int64_t)(ns < 0 ? ns - 0.5 : ns + 0.5);
 }
 
@@ -97,19 +99,20 @@ int64_t merge_clock_of_ticks(struct merge_clock *clock, uint64_t ticks)
 		return to_ns((double)distance(clock->start_ticks, ticks) * clock->ns_per_tick);
 
 	const struct merge_clock_pair *line = line_of(clock, ticks);
-	double slope = (double)distance(line->raw_ns, line[1].raw_ns) /
-		       (double)distance(line->ticks, line[1].ticks);
-	double since = (double)distance(line->ticks, ticks) * slope;
+	double slope =
+		(double)(line[1].raw_ns - line->raw_ns) / (double)(line[1].ticks - line->ticks);
+	int64_t since_ns = to_ns((double)distance(line->ticks, ticks) * slope);
 	int64_t ns;
 
-	if (__builtin_add_overflow(distance(clock->start_raw_ns, line->raw_ns), to_ns(since), &ns))
-		return since < 0 ? INT64_MIN / 2 : INT64_MAX / 2;
-	return ns;
+	if (__builtin_add_overflow(distance(clock->start_raw_ns, line->raw_ns), since_ns, &ns))
+		return since_ns < 0 ? -MAX_NS : MAX_NS;
+	return ns > MAX_NS ? MAX_NS : ns < -MAX_NS ? -MAX_NS : ns;
 }
 
 int64_t merge_clock_of_raw(struct merge_clock *clock, uint64_t raw_ns)
 {
 	if (clock->n == 0 && clock->start_raw_ns == 0) /* no pair: the first sample is time 0 */
 		clock->start_raw_ns = raw_ns;
-	return distance(clock->start_raw_ns, raw_ns);
+	int64_t ns = distance(clock->start_raw_ns, raw_ns);
+	return ns > MAX_NS ? MAX_NS : ns < -MAX_NS ? -MAX_NS : ns;
 }

@@ -131,10 +131,10 @@ static void check_slots(sqlite3 *db, int64_t run_id, sqlite3_stmt *changes)
 			live += sqlite3_column_int64(changes, 2);
 			max = live > max ? live : max;
 		}
-		ck_assert_int_eq(sqlite3_column_int64(slots, 2), live);
-		ck_assert_int_eq(sqlite3_column_int64(slots, 3), max);
+		check_equal(sqlite3_column_int64(slots, 2), live);
+		check_equal(sqlite3_column_int64(slots, 3), max);
 	}
-	ck_assert(!more);
+	check_equal(more, false);
 	ck_assert_int_le(n, 1000);
 	sqlite3_finalize(slots);
 	sqlite3_free(sql);
@@ -165,6 +165,57 @@ static const char site_peaks_sql[] =
 	" SELECT stack_id FROM site WHERE run_id = %lld AND peak_bytes <>"
 	"  max(0, (SELECT max(live) FROM running WHERE coalesce = stack_id))";
 
+/* What touches give for the sites: of the role "window" (time), of faults, and of all in use. */
+static const char touched_sql[] =
+	"WITH heap AS ("
+	" SELECT touch.*, sample.time_ns, sample.weight, coalesce(allocation.stack_id, 0) AS site"
+	" FROM touch JOIN sample ON sample.id = sample_id JOIN allocation ON allocation.id = owner_id"
+	" WHERE owner_kind = 1 AND touch.run_id = %lld), per_sample AS ("
+	" SELECT site, sample_id, sum(share) AS share, sum(share * weight) AS time_ns FROM heap"
+	"  WHERE role = 1 GROUP BY 1, 2), sums AS ("
+	" SELECT site, sum(share) AS n, sum(share * share) AS n_sq, sum(time_ns) AS time_ns"
+	"  FROM per_sample GROUP BY 1), rest AS ("
+	" SELECT site, sum(role = 3) AS faults, min(CASE WHEN phase = 0 THEN time_ns END) AS first,"
+	"  max(CASE WHEN phase = 0 THEN time_ns END) AS last FROM heap GROUP BY 1)"
+	" SELECT stack_id FROM site LEFT JOIN sums ON sums.site = stack_id"
+	"  LEFT JOIN rest ON rest.site = stack_id WHERE run_id = %lld AND NOT ("
+	"  abs(coalesce(n, 0) - n_samples) < 1e-6 AND abs(coalesce(n_sq, 0) - n_samples_sq) < 1e-6"
+	"  AND abs(coalesce(sums.time_ns, 0) - site.time_ns) <= 1e-6 * site.time_ns"
+	"  AND coalesce(faults, 0) = n_faults AND first IS first_touch_ns"
+	"  AND last IS last_touch_ns)";
+
+/* Shares of each kind of owner; those of one sample and owner are added before they are squared. */
+static const char shares_sql[] =
+	"WITH per_sample AS ("
+	" SELECT source_id, role, owner_kind, phase, sample_id, sum(share) AS share,"
+	"  sum(share * weight) AS weight FROM touch JOIN sample ON sample.id = sample_id"
+	" WHERE touch.run_id = %lld GROUP BY 1, 2, 3, 4, 5), sums AS ("
+	" SELECT source_id, role, owner_kind, phase, sum(share) AS n, sum(share * share) AS n_sq,"
+	"  sum(weight) AS weight FROM per_sample GROUP BY 1, 2, 3, 4)"
+	" SELECT source_id FROM sums LEFT JOIN owner_share AS kept"
+	"  USING (source_id, role, owner_kind, phase) WHERE kept.n IS NULL"
+	"  OR abs(sums.n - kept.n) > 1e-6 OR abs(sums.n_sq - kept.n_sq) > 1e-6"
+	"  OR abs(sums.weight - kept.weight) > 1e-6 * kept.weight";
+
+static const char rates_sql[] =
+	"SELECT 1 FROM (SELECT sum(n_allocations) AS a, sum(n_frees) AS f, sum(n_samples) AS s,"
+	"  sum(n_faults) AS p FROM timeline WHERE run_id = %lld)"
+	" WHERE a <> (SELECT value FROM total WHERE run_id = %lld AND name = 'allocations')"
+	"  OR f <> (SELECT value FROM total WHERE run_id = %lld AND name = 'frees')"
+	"  OR s + p <> (SELECT count(*) FROM sample WHERE run_id = %lld)";
+
+static void check_samples(sqlite3 *db, int64_t run_id)
+{
+	long long id = run_id;
+	char *texts[] = { sqlite3_mprintf(touched_sql, id, id), sqlite3_mprintf(shares_sql, id),
+			  sqlite3_mprintf(rates_sql, id, id, id, id) };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		check_no_row(db, texts[i]);
+		sqlite3_free(texts[i]);
+	}
+}
+
 void check_aggregates(sqlite3 *db, int64_t run_id)
 {
 	long long id = run_id;
@@ -174,6 +225,7 @@ void check_aggregates(sqlite3 *db, int64_t run_id)
 
 	check_totals(db, run_id);
 	check_sites(db, run_id);
+	check_samples(db, run_id);
 	check_peak(db, run_id, changes);
 	sqlite3_reset(changes);
 	check_slots(db, run_id, changes);

@@ -137,6 +137,67 @@ START_TEST(a_synthetic_trace_gives_its_truth)
 }
 END_TEST
 
+/* ---- Aggregates of samples ---- */
+
+#define N_BLOCKS 6
+
+/* One sample: one to four accesses of a role, to blocks and to places that are none. */
+static void make_sample(uint32_t number, uint64_t time_ns)
+{
+	struct trace_access accesses[4];
+	size_t n = 1 + (size_t)rand() % 4;
+	bool is_fault = rand() % 4 == 0;
+
+	n = is_fault ? 1 : n;
+	for (size_t i = 0; i < n; i++) {
+		accesses[i] = (struct trace_access){
+			.raw_ns = time_ns,
+			.ip = 0x400000 + (uint64_t)rand() % 16,
+			.address = 0x10000 + (uint64_t)rand() % (N_BLOCKS + 2) * 256 + 8,
+			.sample = number,
+			.pid = 1001,
+			.tid = 2001,
+			.size = 8,
+			.share = 1.0f / (float)n,
+			.role = is_fault ? TRACE_ROLE_FAULT : TRACE_ROLE_WINDOW,
+		};
+	}
+	maker_accesses(&maker, is_fault ? 2 : 1, accesses, n);
+}
+
+START_TEST(aggregates_of_samples_are_what_the_rows_give)
+{
+	srand((unsigned)_i);
+	maker_process(&maker, 1, 0, 0);
+	maker_thread(&maker, 1, 1, 0);
+	maker_source(&maker, 1, "clock", "ns of user CPU time", 1000003);
+	maker_source(&maker, 2, "faults", "page faults", 1);
+	maker_node(&maker, 1, 1, 0, 0x400010);
+	maker_node(&maker, 1, 2, 1, 0x400020);
+	for (uint64_t i = 0; i < N_BLOCKS; i++) {
+		struct trace_event birth = {
+			.op = TRACE_OP_ALLOC,
+			.call = TRACE_CALL_MALLOC,
+			.stack_id = (uint32_t)(i % 3),
+			.ticks = 100 + i,
+			.address = 0x10000 + i * 256,
+			.size = 200,
+		};
+		maker_event(&maker, 1, &birth);
+	}
+	for (uint32_t i = 1; i <= 400; i++)
+		make_sample(i, 1000 + 100 * i);
+	maker_close(&maker, 100000);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM sample"), 400);
+	ck_assert_int_gt(check_integer(db_handle(db), "SELECT count(*) FROM touch"
+						      " WHERE owner_kind = 1"),
+			 400);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM site"), 3);
+	check_aggregates(db_handle(db), 1);
+}
+END_TEST
+
 /* ---- Damage ---- */
 
 static void make_small(void)
@@ -528,6 +589,7 @@ int main(void)
 	tcase_set_timeout(truth, 60);
 	tcase_set_timeout(other, 120);
 	tcase_add_loop_test(truth, a_synthetic_trace_gives_its_truth, 0, 12);
+	tcase_add_loop_test(truth, aggregates_of_samples_are_what_the_rows_give, 0, 8);
 	tcase_add_loop_test(other, a_cut_off_trace_is_read_up_to_there_and_says_so, 0, 9);
 	tcase_add_loop_test(other, a_damaged_trace_loses_what_is_damaged_and_counts_it, 0, 30);
 	tcase_add_test(other, events_of_an_unknown_thread_are_counted);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/analyze/check-db.h"
+
 /* A naive live set: an array of blocks, searched from end to end. */
 #define MAX_BLOCKS 3000
 struct model {
@@ -53,14 +55,14 @@ static struct heap_block *model_find(struct model *model, uint64_t address)
 
 static void ck_assert_same(const struct heap_block *a, const struct heap_block *b)
 {
-	ck_assert_uint_eq(a->address, b->address);
-	ck_assert_uint_eq(a->size, b->size);
-	ck_assert_int_eq(a->birth_ns, b->birth_ns);
-	ck_assert_uint_eq(a->id, b->id);
-	ck_assert_uint_eq(a->previous_id, b->previous_id);
-	ck_assert_uint_eq(a->thread, b->thread);
-	ck_assert_uint_eq(a->site, b->site);
-	ck_assert_uint_eq(a->call, b->call);
+	check_equal(a->address, b->address);
+	check_equal(a->size, b->size);
+	check_equal(a->birth_ns, b->birth_ns);
+	check_equal(a->id, b->id);
+	check_equal(a->previous_id, b->previous_id);
+	check_equal(a->thread, b->thread);
+	check_equal(a->site, b->site);
+	check_equal(a->call, b->call);
 }
 
 struct walked {
@@ -74,9 +76,9 @@ static int check_walked(void *context, const struct heap_block *block)
 	struct walked *walked = context;
 	struct heap_block *expected = model_overlap(walked->model, block->address, 0);
 
-	ck_assert_ptr_nonnull(expected);
+	check_equal(expected != NULL, true);
 	ck_assert_same(block, expected);
-	ck_assert(walked->n == 0 || block->address > walked->last);
+	check_equal(walked->n == 0 || block->address > walked->last, true);
 	walked->last = block->address;
 	walked->n++;
 	return 0;
@@ -117,12 +119,12 @@ static void try_insert(struct heap *heap, struct model *model, uint64_t space, u
 	struct heap_block found;
 	struct heap_block *expected = model_overlap(model, block.address, block.size);
 
-	ck_assert_int_eq(heap_overlap(heap, block.address, block.size, &found), expected != NULL);
+	check_equal(heap_overlap(heap, block.address, block.size, &found), expected != NULL);
 	if (expected)
 		ck_assert_same(&found, expected);
 	if (model->n == MAX_BLOCKS)
 		return;
-	ck_assert_int_eq(heap_insert(heap, &block), expected ? -EEXIST : 0);
+	check_equal(heap_insert(heap, &block), expected ? -EEXIST : 0);
 	if (!expected)
 		model->blocks[model->n++] = block;
 }
@@ -133,11 +135,11 @@ static void try_remove(struct heap *heap, struct model *model, uint64_t space)
 
 	if (model->n == 0 || random_below(10) == 0) {
 		uint64_t address = random_below(space) * 8 + 4;
-		ck_assert_int_eq(heap_remove(heap, address, &found), 0);
+		check_equal(heap_remove(heap, address, &found), 0);
 		return;
 	}
 	size_t i = random_below(model->n);
-	ck_assert_int_eq(heap_remove(heap, model->blocks[i].address, &found), 1);
+	check_equal(heap_remove(heap, model->blocks[i].address, &found), 1);
 	ck_assert_same(&found, &model->blocks[i]);
 	model->blocks[i] = model->blocks[--model->n];
 }
@@ -148,7 +150,7 @@ static void try_find(const struct heap *heap, struct model *model, uint64_t spac
 	struct heap_block found;
 	struct heap_block *expected = model_find(model, address);
 
-	ck_assert_int_eq(heap_find(heap, address, &found), expected != NULL);
+	check_equal(heap_find(heap, address, &found), expected != NULL);
 	if (expected)
 		ck_assert_same(&found, expected);
 }
@@ -220,7 +222,7 @@ static void insert_many(struct heap *heap, uint64_t n, uint64_t (*address_of)(ui
 {
 	for (uint64_t i = 1; i <= n; i++) {
 		struct heap_block block = { .address = address_of(i), .size = 16, .id = i };
-		ck_assert_int_eq(heap_insert(heap, &block), 0);
+		check_equal(heap_insert(heap, &block), 0);
 	}
 }
 

@@ -50,17 +50,17 @@ static int64_t column(sqlite3_stmt *stmt, int i, int64_t fallback)
 
 static void check_block(sqlite3_stmt *row, const struct world_block *expected, int index)
 {
-	ck_assert_int_eq(column(row, 0, 0), index + 1);
-	ck_assert_int_eq(column(row, 1, 0), expected->process);
-	ck_assert_int_eq(column(row, 2, 0), expected->thread);
-	ck_assert_int_eq(column(row, 3, 0), (int64_t)expected->address);
-	ck_assert_int_eq(column(row, 4, -1), (int64_t)expected->size);
-	ck_assert_int_eq(column(row, 5, 0), expected->birth_ns);
-	ck_assert_int_eq(column(row, 6, -1), expected->death_ns);
-	ck_assert_int_eq(column(row, 7, 0), expected->death_thread);
-	ck_assert_int_eq(column(row, 8, -1), expected->call);
-	ck_assert_int_eq(column(row, 9, -1), expected->death);
-	ck_assert_int_eq(column(row, 10, 0), expected->previous + 1);
+	check_equal(column(row, 0, 0), index + 1);
+	check_equal(column(row, 1, 0), expected->process);
+	check_equal(column(row, 2, 0), expected->thread);
+	check_equal(column(row, 3, 0), (int64_t)expected->address);
+	check_equal(column(row, 4, -1), (int64_t)expected->size);
+	check_equal(column(row, 5, 0), expected->birth_ns);
+	check_equal(column(row, 6, -1), expected->death_ns);
+	check_equal(column(row, 7, 0), expected->death_thread);
+	check_equal(column(row, 8, -1), expected->call);
+	check_equal(column(row, 9, -1), expected->death);
+	check_equal(column(row, 10, 0), expected->previous + 1);
 }
 
 static void check_blocks(sqlite3 *handle, const struct world *world)
@@ -75,10 +75,10 @@ static void check_blocks(sqlite3 *handle, const struct world *world)
 	int n = 0;
 
 	for (; sqlite3_step(row) == SQLITE_ROW; n++) {
-		ck_assert_int_lt(n, world->n_blocks);
+		check_equal(n < world->n_blocks, true);
 		check_block(row, &world->blocks[n], n);
 	}
-	ck_assert_int_eq(n, world->n_blocks);
+	check_equal(n, world->n_blocks);
 	sqlite3_finalize(row);
 }
 
@@ -109,20 +109,20 @@ static void check_mappings(sqlite3 *handle, const struct world *world)
 	memcpy(sorted, world->mappings, sizeof(world->mappings));
 	qsort(sorted, (size_t)world->n_mappings, sizeof(*sorted), compare_mappings);
 	for (; sqlite3_step(row) == SQLITE_ROW; n++) {
-		ck_assert_int_lt(n, world->n_mappings);
+		check_equal(n < world->n_mappings, true);
 		const struct world_mapping *expected = &sorted[n];
 		const struct world_mapping *previous =
 			expected->previous >= 0 ? &world->mappings[expected->previous] : NULL;
-		ck_assert_int_eq(column(row, 0, 0), expected->process);
-		ck_assert_int_eq(column(row, 1, 0), expected->thread);
-		ck_assert_int_eq(column(row, 2, 0), (int64_t)expected->address);
-		ck_assert_int_eq(column(row, 3, 0), (int64_t)expected->size);
-		ck_assert_int_eq(column(row, 4, 0), expected->birth_ns);
-		ck_assert_int_eq(column(row, 5, -1), expected->death_ns);
-		ck_assert_int_eq(column(row, 6, -1), previous ? previous->birth_ns : -1);
-		ck_assert_int_eq(column(row, 7, -1), previous ? (int64_t)previous->address : -1);
+		check_equal(column(row, 0, 0), expected->process);
+		check_equal(column(row, 1, 0), expected->thread);
+		check_equal(column(row, 2, 0), (int64_t)expected->address);
+		check_equal(column(row, 3, 0), (int64_t)expected->size);
+		check_equal(column(row, 4, 0), expected->birth_ns);
+		check_equal(column(row, 5, -1), expected->death_ns);
+		check_equal(column(row, 6, -1), previous ? previous->birth_ns : -1);
+		check_equal(column(row, 7, -1), previous ? (int64_t)previous->address : -1);
 	}
-	ck_assert_int_eq(n, world->n_mappings);
+	check_equal(n, world->n_mappings);
 	free(sorted);
 	sqlite3_finalize(row);
 }

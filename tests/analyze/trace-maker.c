@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "schemas/ring.h"
+#include "tests/analyze/check-db.h"
 
 static struct trace_string text(const char *string)
 {
@@ -175,7 +176,43 @@ void maker_event(struct maker *maker, uint32_t thread, const struct trace_event 
 
 	copy.ticks += MAKER_START;
 	copy.begin_ticks = event->begin_ticks ? event->begin_ticks + MAKER_START : copy.ticks;
-	ck_assert_int_eq(trace_writer_event(maker->writer, thread, &copy), 0);
+	check_equal(trace_writer_event(maker->writer, thread, &copy), 0);
+}
+
+void maker_source(struct maker *maker, uint32_t number, const char *name, const char *unit,
+		  uint64_t period)
+{
+	struct trace_string strings[] = { text(name), text(unit), text("") };
+	struct trace_source source = {
+		.head.type = TRACE_RECORD_SOURCE,
+		.source_id = number,
+		.period = period,
+		.name_bytes = strings[0].n_bytes,
+		.unit_bytes = strings[1].n_bytes,
+	};
+
+	ck_assert_int_eq(trace_writer_record(maker->writer, &source, sizeof(source), strings, 3),
+			 0);
+}
+
+void maker_node(struct maker *maker, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc)
+{
+	struct trace_node node = { id, parent, pc };
+
+	ck_assert_int_eq(trace_writer_node(maker->writer, thread, &node), 0);
+}
+
+void maker_accesses(struct maker *maker, uint32_t source, const struct trace_access *accesses,
+		    size_t n)
+{
+	struct trace_access copies[16];
+
+	ck_assert_uint_le(n, 16);
+	for (size_t i = 0; i < n; i++) {
+		copies[i] = accesses[i];
+		copies[i].raw_ns += MAKER_START;
+	}
+	ck_assert_int_eq(trace_writer_accesses(maker->writer, source, copies, n), 0);
 }
 
 void maker_commit(struct maker *maker, uint64_t time_ns)

@@ -31,6 +31,17 @@ void maker_mapping(struct maker *maker, uint32_t process, uint64_t start, uint64
 /* ticks and begin_ticks of the event are ns since the start. */
 void maker_event(struct maker *maker, uint32_t thread, const struct trace_event *event);
 
+/* A source of samples; error 0. */
+void maker_source(struct maker *maker, uint32_t number, const char *name, const char *unit,
+		  uint64_t period);
+
+/* A node of a thread's stacks. */
+void maker_node(struct maker *maker, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc);
+
+/* Accesses of one sample of `record --private`; raw_ns is ns since the start. */
+void maker_accesses(struct maker *maker, uint32_t source, const struct trace_access *accesses,
+		    size_t n);
+
 /* A segment ends; everything before time_ns is in it. */
 void maker_commit(struct maker *maker, uint64_t time_ns);
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/analyze/check-db.h"
+
 #define SLOTS	   40 /* addresses of blocks: few, so that they are used again and again */
 #define SLOT_BYTES 64
 #define HEAP_START UINT64_C(0x555500000000)
