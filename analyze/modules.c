@@ -134,11 +134,12 @@ static bool announce_known(struct modules *modules, struct module_list *list,
 		    (known->object != object &&
 		     strcmp(base_name(known->object->path), base_name(object->path)) != 0))
 			continue;
-		modules->n_changes++;
 		if (known->start != record->start) {
 			known->unload_ns = known->load_ns;
+			modules->n_changes++;
 			continue;
 		}
+		modules->n_changes += known->object != object || known->bias != record->bias;
 		known->object = object;
 		known->bias = record->bias;
 		known->end = record->end;

@@ -44,6 +44,8 @@ int sample_waiting_add(struct sample_waiting *waiting, const struct sample_item 
 
 	if (list && list->n >= SAMPLE_MAX_WAITING)
 		r = settle_list(waiting, list, NULL, false);
+	else if (waiting->n >= SAMPLE_MAX_WAITING_ALL)
+		r = sample_waiting_settle(waiting);
 	if (r < 0 || !list || !copy ||
 	    grow_array(&list->items, list->n, &list->n_allocated, sizeof(*list->items)) < 0) {
 		free(copy);

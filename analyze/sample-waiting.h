@@ -1,7 +1,8 @@
 #pragma once
 /*
  * Samples that wait for the next event of their thread to know an owner. Bounded: beyond
- * SAMPLE_MAX_WAITING of a thread they are settled without it. One thread.
+ * SAMPLE_MAX_WAITING of a thread, or SAMPLE_MAX_WAITING_ALL (about 50 MiB), they are settled without
+ * it. One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +10,8 @@
 
 #include "analyze/sample-touches.h"
 
-#define SAMPLE_MAX_WAITING 65536u
+#define SAMPLE_MAX_WAITING     65536u
+#define SAMPLE_MAX_WAITING_ALL (4 * SAMPLE_MAX_WAITING)
 
 /* Settles a sample whose owners are all decided. 0 or a negative errno. */
 typedef int (*sample_settle)(void *user, const struct sample_item *item);

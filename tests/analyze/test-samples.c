@@ -408,6 +408,21 @@ START_TEST(only_the_next_event_decides)
 }
 END_TEST
 
+START_TEST(what_waits_is_bounded)
+{
+	enum { N = 65536 + 10 };
+
+	for (int i = 0; i < N; i++)
+		fault(SOMEWHERE, 1000 + i);
+	ck_assert_int_eq(samples_advance(samples, INT64_MAX), 0);
+	ck_assert_uint_le(*samples_n_waiting(samples), 65536);
+	finish();
+	ck_assert_uint_eq(*samples_n_waiting(samples), 0);
+	ck_assert_int_eq(told.n_touches, N);
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE owner_kind = 9"), N);
+}
+END_TEST
+
 START_TEST(records_are_attributed_in_order_of_time_over_frames_and_sources)
 {
 	struct clock_record record = clock_at(CODE, 1500);
@@ -681,6 +696,7 @@ int main(void)
 	tcase_add_test(tcase, a_kernel_sample_is_the_kernel_s);
 	tcase_add_test(tcase, a_touch_before_the_birth_of_its_block_is_its_allocating);
 	tcase_add_test(tcase, only_the_next_event_decides);
+	tcase_add_test(tcase, what_waits_is_bounded);
 	tcase_add_test(tcase, records_are_attributed_in_order_of_time_over_frames_and_sources);
 	tcase_add_test(tcase, an_unknown_process_and_thread_get_rows);
 	tcase_add_test(tcase, damaged_records_and_orphans_are_counted_and_stepped_over);
