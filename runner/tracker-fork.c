@@ -58,9 +58,10 @@ static void look_for_pool(void *user, const struct image_map *map)
 
 /*
  * A slot can name any process of this machine, and the recording would then wait for its end: it
- * must map the pool, or be dead. *ret_is_gone: there is no such process.
+ * must map the pool, or be dead, or be the child of one of ours (which has called exec since, before
+ * perf's word of the fork was read). *ret_is_gone: there is no such process.
  */
-static bool is_plausible_fork(pid_t pid, bool *ret_is_gone)
+static bool is_plausible_fork(struct tracker *tracker, pid_t pid, bool *ret_is_gone)
 {
 	bool maps_pool = false;
 
@@ -68,7 +69,7 @@ static bool is_plausible_fork(pid_t pid, bool *ret_is_gone)
 	if (pid <= 1 || pid == getpid())
 		return false;
 	*ret_is_gone = image_each_map(pid, look_for_pool, &maps_pool) == -ENOENT;
-	return maps_pool || image_is_zombie(pid);
+	return maps_pool || image_is_zombie(pid) || tracker_parent(tracker, pid);
 }
 
 /* Both are 0 or the pid that perf told of, for a slot whose program calls itself ns_pid. */
@@ -109,7 +110,7 @@ static pid_t pid_of_slot(struct tracker *tracker, const struct image *parent, ui
 	if (found.same)
 		return found.same;
 	if (!is_foreign && (images_find(&tracker->images, ns_pid) ||
-			    is_plausible_fork(ns_pid, &is_gone) || is_gone))
+			    is_plausible_fork(tracker, ns_pid, &is_gone) || is_gone))
 		return ns_pid;
 	if (found.youngest)
 		return found.youngest;
