@@ -177,6 +177,109 @@ START_TEST(a_full_table_begins_anew_and_stacks_stay_whole)
 }
 END_TEST
 
+static const char *const hard[] = { VICTIM_UNWIND_FP, VICTIM_UNWIND_NO_FP };
+
+/* Where pc stands in the stack that was read last; n when it does not. */
+static size_t place_of(uint64_t pc, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && pcs[i] != pc)
+		i++;
+	return i;
+}
+
+START_TEST(a_handlers_stack_goes_on_where_the_signal_came)
+{
+	static const char *const programs[] = { "own-stack", "alternate-stack" };
+	size_t n;
+
+	trace(hard[_i / 2], programs[_i % 2], 0);
+	n = stack_of(2100, 0);
+	assert_frames(2);
+	/* leaf, in_handler, the trampoline, trap, signal_with, the program, run_program, main. */
+	ck_assert_uint_eq(pcs[3], mini_value(&run, "interrupted"));
+	ck_assert_uint_eq(pcs[4], mini_value(&run, "trapped"));
+	assert_ends_in_main(n, 8);
+	ck_assert_uint_eq(run.processes[0].n_truncated_stacks, 0);
+}
+END_TEST
+
+/* leaf, the function, the program, run_program, main: the same stack for n calls. */
+static void assert_one_stack(uint64_t size, size_t n_calls)
+{
+	uint32_t id = 0;
+
+	for (size_t i = 0; i < n_calls; i++) {
+		const struct mini_event *event = mini_find(&run, TRACE_OP_ALLOC, size, i);
+
+		assert_ends_in_main(stack_of(size, i), 5);
+		assert_frames(2);
+		id = id ? id : event->stack_id;
+		ck_assert_uint_eq(event->stack_id, id);
+	}
+	ck_assert_ptr_null(mini_find(&run, TRACE_OP_ALLOC, size, n_calls));
+}
+
+START_TEST(frames_of_changing_size_and_place_are_one_stack)
+{
+	trace(hard[_i], "sized", 0);
+	assert_one_stack(2200, 32);
+	trace(hard[_i], "realigned", 0);
+	assert_one_stack(2300, 8);
+}
+END_TEST
+
+START_TEST(a_jump_to_malloc_shows_the_jumpers_caller)
+{
+	trace(hard[_i], "tail-call", 0);
+	/* tail_call, run_program, main. */
+	assert_ends_in_main(stack_of(2400, 0), 3);
+	assert_frames(2);
+}
+END_TEST
+
+START_TEST(what_was_jumped_over_is_not_in_the_next_stack)
+{
+	trace(hard[_i], "jumped", 0);
+	for (size_t i = 0; i < 10; i++) {
+		/* jump_out i + 1 times, or leaf; jumped, run_program, main. */
+		assert_ends_in_main(stack_of(2501, i), i + 4);
+		assert_ends_in_main(stack_of(2500, i), 4);
+		assert_frames(2);
+	}
+}
+END_TEST
+
+START_TEST(generated_code_is_walked_by_its_frame_pointer_or_said_to_have_none)
+{
+	size_t n;
+
+	trace(hard[_i], "generated-with-frame-pointer", 0);
+	n = stack_of(2600, 0);
+	assert_frames(2);
+	ck_assert_uint_eq(pcs[1], mini_value(&run, "generated"));
+	ck_assert_uint_eq(place_of(mini_value(&run, "outer"), n), 4);
+	/* leaf, generated, call_generated, the program, run_program, main. */
+	assert_ends_in_main(n, 6);
+	trace(hard[_i], "generated-without", 0);
+	ck_assert_uint_eq(stack_of(2600, 0), 3);
+	ck_assert_uint_eq(pcs[1], mini_value(&run, "generated"));
+	ck_assert_uint_eq(pcs[2], TRACE_STOP_NO_RULE);
+	ck_assert_uint_gt(run.processes[0].n_truncated_stacks, 0);
+}
+END_TEST
+
+START_TEST(a_module_at_the_place_of_another_has_its_own_rules)
+{
+	trace(hard[_i], "replaced", 0);
+	ck_assert_uint_eq(mini_value(&run, "same"), 1);
+	/* leaf, from_plugin, plugin_run, run_plugin, replaced, run_program, main. */
+	for (size_t i = 0; i < 11; i++)
+		assert_ends_in_main(stack_of(2700, i), 7);
+}
+END_TEST
+
 static Suite *unwind_suite(void)
 {
 	Suite *suite = suite_create("unwind");
@@ -192,6 +295,13 @@ static Suite *unwind_suite(void)
 	tcase_add_loop_test(tests, a_coroutines_stack_ends_where_the_coroutine_began, 0, 2);
 	tcase_add_loop_test(tests, data_in_rbp_makes_no_frames, 0, 2);
 	tcase_add_test(tests, a_full_table_begins_anew_and_stacks_stay_whole);
+	tcase_add_loop_test(tests, a_handlers_stack_goes_on_where_the_signal_came, 0, 4);
+	tcase_add_loop_test(tests, frames_of_changing_size_and_place_are_one_stack, 0, 2);
+	tcase_add_loop_test(tests, a_jump_to_malloc_shows_the_jumpers_caller, 0, 2);
+	tcase_add_loop_test(tests, what_was_jumped_over_is_not_in_the_next_stack, 0, 2);
+	tcase_add_loop_test(
+		tests, generated_code_is_walked_by_its_frame_pointer_or_said_to_have_none, 0, 2);
+	tcase_add_loop_test(tests, a_module_at_the_place_of_another_has_its_own_rules, 0, 2);
 	suite_add_tcase(suite, tests);
 	return suite;
 }
