@@ -58,9 +58,12 @@ static struct task_process *first_since(const struct tasks *tasks, uint32_t pid,
 	struct task_process *first = NULL;
 
 	for (struct task_process *process = tasks_newest(tasks, pid);
-	     process && process->start_ns >= time_ns - TASKS_SLACK_NS; process = process->older)
-		first = process;
-	return first && first->birth == birth ? first : NULL;
+	     process && process->start_ns >= time_ns - TASKS_SLACK_NS; process = process->older) {
+		/* A fork right before its exec lies within the slack too. */
+		if (process->birth == birth)
+			first = process;
+	}
+	return first;
 }
 
 /* An image that nobody told, of pid from time_ns on. */
