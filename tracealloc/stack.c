@@ -251,15 +251,22 @@ static inline bool is_last(const struct ta_trace *last, const uintptr_t *frame)
 	return n > 0;
 }
 
-uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame)
+static __attribute__((noinline)) uint32_t capture_chain(struct ta_thread *thread,
+							const uintptr_t *frame)
 {
 	const struct ta_trace *last = thread->last;
 
+	if (ta_likely(is_last(last, frame)))
+		return last->id;
+	return capture_new(thread, frame);
+}
+
+/* Both ways are calls in the end, so that this one saves no registers. */
+uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame)
+{
 	if (ta_likely(ta_image.stacks == RING_STACKS_DWARF))
 		return ta_unwind_capture(thread, frame);
 	if (ta_unlikely(ta_image.stacks == RING_STACKS_NONE))
 		return 0;
-	if (ta_likely(is_last(last, frame)))
-		return last->id;
-	return capture_new(thread, frame);
+	return capture_chain(thread, frame);
 }

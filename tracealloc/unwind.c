@@ -197,7 +197,8 @@ static uint32_t take(struct ta_thread *thread, const struct ta_walk *walk)
 	return id;
 }
 
-static uint32_t capture_new(struct ta_thread *thread, const uintptr_t *frame)
+static __attribute__((noinline)) uint32_t capture_new(struct ta_thread *thread,
+						      const uintptr_t *frame)
 {
 	struct ta_unwind *unwind = &thread->unwind;
 	struct ta_walk walk = { .thread = thread, .has_rbp = true };
