@@ -7,11 +7,16 @@
 #include "analyze/report-sql.h"
 #include "analyze/table-text.h"
 
-#define PLACE_COLUMN 54 /* where the last column starts */
+#define PLACE_COLUMN 55 /* where the last column starts */
+
+#define CANDIDATES "10 * :limit" /* rows that are looked at before they are grouped */
 
 /*
- * Heap sites come from their aggregate; the others, few, from the touches: shares of one sample are
- * added up before they are squared.
+ * One row for what reads alike: heap sites by their three innermost frames (the C++ runtime's
+ * operator new is none of the program's), mappings by what asked for them. Heap sites come from
+ * their aggregate; the others, few, from the touches, where shares of one sample are added up
+ * before they are squared. For a row of several sites the sum of their peaks is a bound, and so is
+ * n for the sum of squares: no sample can give a row more than 1.
  */
 static const char objects_sql[] =
 	"WITH per_sample AS ("
@@ -19,42 +24,80 @@ static const char objects_sql[] =
 	"  WHERE run_id = :run AND role = 1 AND owner_kind IN (3, 4, 5, 6) GROUP BY 1, 2, 3),"
 	" other AS ("
 	"  SELECT owner_kind, owner_id, sum(share) AS n, sum(share * share) AS sq FROM per_sample"
-	"  GROUP BY 1, 2 ORDER BY n DESC LIMIT :limit),"
+	"  GROUP BY 1, 2 ORDER BY n DESC LIMIT " CANDIDATES "),"
+	" site_of AS ("
+	"  SELECT site.*, CASE WHEN function GLOB 'operator new*' AND stack.parent_id IS NOT NULL"
+	"  THEN stack.parent_id ELSE stack.id END AS inner_id"
+	"  FROM site LEFT JOIN stack ON stack.id = stack_id"
+	"  LEFT JOIN frame ON frame.id = stack.frame_id WHERE run_id = :run),"
 	" heap AS ("
-	"  SELECT * FROM site WHERE run_id = :run"
-	"  ORDER BY n_samples DESC, peak_bytes DESC, stack_id LIMIT :limit)"
-	"SELECT n_samples AS n, n_samples_sq AS sq, peak_bytes AS bytes, n_blocks AS blocks,"
-	"  first_ns AS first, last_ns AS last, stack_text(stack_id, 3) AS place FROM heap "
-	"UNION ALL SELECT n, sq, size, 1, birth_ns, coalesce(death_ns, duration_ns),"
+	"  SELECT count(*) AS n_parts, sum(n_samples) AS n, sum(n_samples_sq) AS sq,"
+	"  sum(peak_bytes) AS bytes, sum(n_blocks) AS blocks, min(first_ns) AS first,"
+	"  max(last_ns) AS last, min(inner_id) AS stack_id"
+	"  FROM site_of LEFT JOIN stack AS a ON a.id = inner_id"
+	"  LEFT JOIN stack AS b ON b.id = a.parent_id LEFT JOIN stack AS c ON c.id = b.parent_id"
+	"  GROUP BY a.frame_id, b.frame_id, c.frame_id, a.stop, b.stop, c.stop"
+	"  ORDER BY n DESC, bytes DESC, stack_id LIMIT " CANDIDATES "),"
+	" object AS ("
+	"  SELECT n_parts, n, sq, bytes, blocks, first, last, stack_text(stack_id, 3) AS place FROM heap"
+	"  UNION ALL SELECT 1, n, sq, size, 1, birth_ns, coalesce(death_ns, duration_ns),"
 	"  CASE WHEN stack_id IS NOT NULL THEN 'mmap: ' || stack_text(stack_id, 3)"
 	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"
 	"  FROM other JOIN mapping ON mapping.id = owner_id JOIN run ON run.id = :run"
-	"  WHERE owner_kind = 3 "
-	"UNION ALL SELECT n, sq, symbol.size, NULL, 0, duration_ns,"
+	"  WHERE owner_kind = 3"
+	"  UNION ALL SELECT 1, n, sq, symbol.size, NULL, 0, duration_ns,"
 	"  CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' || trim(symbol.name, '[]')"
 	"  ELSE 'global ' || symbol.name END || ' in ' || symbol.path"
 	"  FROM other JOIN symbol ON symbol.id = owner_id JOIN run ON run.id = :run"
-	"  WHERE owner_kind = 4 "
-	"UNION ALL SELECT n, sq, NULL, NULL, start_ns, coalesce(end_ns, duration_ns),"
+	"  WHERE owner_kind = 4"
+	"  UNION ALL SELECT 1, n, sq, NULL, NULL, start_ns, coalesce(end_ns, duration_ns),"
 	"  CASE owner_kind WHEN 5 THEN 'stack' ELSE 'thread-local storage' END || ' of thread '"
 	"  || tid || coalesce(' (' || (SELECT name FROM thread_name WHERE thread_id = thread.id"
 	"  ORDER BY time_ns DESC LIMIT 1) || ')', '')"
 	"  FROM other JOIN thread ON thread.id = owner_id JOIN run ON run.id = :run"
-	"  WHERE owner_kind IN (5, 6) "
-	"ORDER BY n DESC, bytes DESC LIMIT :limit";
+	"  WHERE owner_kind IN (5, 6)) "
+	"SELECT sum(n) AS n_all, CASE WHEN sum(n_parts) > 1 THEN sum(n) ELSE sum(sq) END,"
+	"  sum(bytes) AS bytes_all, sum(blocks), min(first), max(last), place, sum(n_parts)"
+	" FROM object GROUP BY place ORDER BY n_all DESC, bytes_all DESC LIMIT :limit";
 
-enum { COLUMN_N, COLUMN_SQ, COLUMN_BYTES, COLUMN_BLOCKS, COLUMN_FIRST, COLUMN_LAST, COLUMN_PLACE };
+enum {
+	COLUMN_N,
+	COLUMN_SQ,
+	COLUMN_BYTES,
+	COLUMN_BLOCKS,
+	COLUMN_FIRST,
+	COLUMN_LAST,
+	COLUMN_PLACE,
+	COLUMN_PARTS
+};
 
-static void write_number(FILE *out, sqlite3_stmt *stmt, int column, int width,
-			 struct format_text (*format)(int64_t))
+/* A text with its padding: "±" and "≤" have more bytes than columns. */
+static void write_left(FILE *out, const char *text, unsigned width)
 {
-	bool is_null = sqlite3_column_type(stmt, column) == SQLITE_NULL;
+	unsigned columns = table_text_columns(text);
 
-	fprintf(out, "  %-*s", width,
-		is_null ? "-" : format(sqlite3_column_int64(stmt, column)).text);
+	fprintf(out, "  %s%*s", text, columns < width ? (int)(width - columns) : 0, "");
 }
 
-/* "±" has two bytes and one column, so the padding is ours. */
+static void write_blocks(FILE *out, sqlite3_stmt *stmt)
+{
+	bool is_null = sqlite3_column_type(stmt, COLUMN_BLOCKS) == SQLITE_NULL;
+
+	write_left(out,
+		   is_null ? "-" : format_count(sqlite3_column_int64(stmt, COLUMN_BLOCKS)).text, 9);
+}
+
+/* The peaks of several sites need not fall together: their sum bounds that of the row. */
+static void write_peak(FILE *out, sqlite3_stmt *stmt)
+{
+	bool is_bound = sqlite3_column_int64(stmt, COLUMN_PARTS) > 1;
+	struct format_text bytes = format_bytes(sqlite3_column_int64(stmt, COLUMN_BYTES));
+	char text[sizeof(bytes.text) + 4];
+
+	snprintf(text, sizeof(text), "%s%s", is_bound ? "\u2264" : "", bytes.text);
+	write_left(out, sqlite3_column_type(stmt, COLUMN_BYTES) == SQLITE_NULL ? "-" : text, 9);
+}
+
 static void write_share(FILE *out, sqlite3_stmt *stmt, int64_t n_samples)
 {
 	double sum = sqlite3_column_double(stmt, COLUMN_N);
@@ -77,8 +120,8 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 
 	fputs("  ", out);
 	write_share(out, stmt, n_samples);
-	write_number(out, stmt, COLUMN_BYTES, 8, format_bytes);
-	write_number(out, stmt, COLUMN_BLOCKS, 9, format_count);
+	write_peak(out, stmt);
+	write_blocks(out, stmt);
 	fprintf(out, "  %-14s  ", life.text);
 	table_text_cut(out, place ? place : "(unknown)", left);
 	fputc('\n', out);
@@ -96,7 +139,7 @@ int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *re
 		return -EPROTO;
 	for (size_t row = 0; (code = sqlite3_step(stmt)) == SQLITE_ROW; row++) {
 		if (row == 0)
-			fprintf(out, "  %13s  %-8s  %-9s  %-14s  %s\n", "time \u00b195 % ", "peak",
+			fprintf(out, "  %13s  %-9s  %-9s  %-14s  %s\n", "time \u00b195 % ", "peak",
 				"blocks", "phase of life", "allocated at");
 		write_object(out, stmt, request, n_samples);
 	}

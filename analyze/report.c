@@ -25,10 +25,10 @@ static const char sites_sql[] =
 	" ORDER BY n_samples DESC, peak_bytes DESC, stack_id LIMIT :limit";
 
 static const char leaks_sql[] =
-	"SELECT live_bytes AS bytes, live_blocks AS blocks, n_blocks AS \"of blocks\","
-	" first_ns AS \"first at\", stack_text(stack_id, 6) AS \"allocated at\""
-	" FROM site WHERE run_id = :run AND live_blocks > 0"
-	" ORDER BY live_bytes DESC, live_blocks DESC, stack_id LIMIT :limit";
+	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks, sum(n_blocks) AS \"of blocks\","
+	" min(first_ns) AS \"first at\", stack_text(stack_id, 6) AS \"allocated at\""
+	" FROM site WHERE run_id = :run AND live_blocks > 0 GROUP BY stack_text(stack_id, 6)"
+	" ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
 
 /*
  * With H samples in heap blocks in all, a site that held a share b of the heap's byte-seconds would

@@ -94,7 +94,7 @@ START_TEST(the_first_screen_answers_what_ran_and_what_is_hot)
 	ck_assert_has("samples      1,000 x 1.00 ms user CPU time; 310,201 page faults    losses: "
 		      "none\n");
 	ck_assert_has("owners       heap 40.0 \u00b13.0 %  globals 10.0  unknown 50.0");
-	ck_assert_has("40.0 \u00b13.0 %  512 MiB   1");
+	ck_assert_has("40.0 \u00b13.0 %  512 MiB    1 ");
 	ck_assert_has("0.2-12.1 s      build_table table.c:88 < main app.c:21\n");
 	ck_assert_has("global counters in /bin/app");
 	ck_assert_has("hint: not traced: /bin/ping (set-user-ID");
@@ -126,6 +126,27 @@ START_TEST(time_that_samples_do_not_stand_for_is_told)
 	sqlite3_exec(db, "UPDATE run SET user_ns = 3000000000", NULL, NULL, NULL);
 	write_report("summary");
 	ck_assert_has("hint: the samples stand for 1.00 s of 3.00 s of user CPU time");
+}
+END_TEST
+
+START_TEST(sites_that_read_alike_are_one_row_with_bounds)
+{
+	/* main called itself once more: another call stack, whose three innermost frames are the same. */
+	ck_assert_int_eq(
+		sqlite3_exec(
+			db,
+			"INSERT INTO frame VALUES (20,'aa','/bin/app',40,'outer');"
+			"INSERT INTO stack VALUES (20,NULL,20,NULL,1), (21,20,2,NULL,2), (22,21,2,NULL,3),"
+			" (23,22,1,NULL,4), (24,1,2,NULL,2), (25,24,1,NULL,3);"
+			"INSERT INTO site VALUES"
+			" (1,23,2,2,2048,0,0,1048576,1,0,1,0,1,60,50,6e7,0,NULL,NULL),"
+			" (1,25,3,3,2048,0,0,1048576,1,0,1,0,1,40,30,4e7,0,NULL,NULL)",
+			NULL, NULL, NULL),
+		SQLITE_OK);
+	write_report("summary");
+	/* 60 + 40 of 1,000 samples; 100 bounds the sum of squares. */
+	ck_assert_has("10.0 \u00b11.9 %  \u22642.00 MiB  5 ");
+	ck_assert_has("build_table table.c:88 < main app.c:21 < main app.c:21");
 }
 END_TEST
 
@@ -283,6 +304,7 @@ int main(void)
 	tcase_add_test(tcase, the_first_screen_answers_what_ran_and_what_is_hot);
 	tcase_add_test(tcase, a_process_counts_once_however_often_it_called_exec);
 	tcase_add_test(tcase, time_that_samples_do_not_stand_for_is_told);
+	tcase_add_test(tcase, sites_that_read_alike_are_one_row_with_bounds);
 	tcase_add_test(tcase, blocks_of_a_killed_program_are_not_called_unfreed);
 	tcase_add_test(tcase, losses_are_on_the_first_screen);
 	tcase_add_test(tcase, the_stack_leaves_out_operator_new_and_says_where_it_stopped);
