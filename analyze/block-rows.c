@@ -12,7 +12,7 @@ static const struct rows_table table = {
 	.name = "allocation",
 	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns,"
 		   " death_thread_id, stack_id, call, death, previous_allocation_id",
-	.types = "iiiiiiiiiiiii",
+	.types = "nnnnnnniiinni",
 };
 
 enum column {

@@ -92,6 +92,8 @@ static int bind_all(sqlite3_stmt *stmt, const char *types, va_list args)
 			int64_t value = va_arg(args, int64_t);
 			if (value != INT64_MIN)
 				r = sqlite3_bind_int64(stmt, i + 1, value);
+		} else if (types[i] == 'n') {
+			r = sqlite3_bind_int64(stmt, i + 1, va_arg(args, int64_t));
 		} else if (types[i] == 'r') {
 			r = sqlite3_bind_double(stmt, i + 1, va_arg(args, double));
 		} else if (types[i] == 't') {

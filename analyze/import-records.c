@@ -233,7 +233,7 @@ static int on_process_sample(struct import *import, const struct trace_record *r
 	int r = db_run(import->db,
 		       "INSERT INTO process_sample(run_id, process_id, time_ns, rss, anonymous,"
 		       " user_ns, system_ns, node_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-		       "iiiiiiit", import->run_id, row, import_time(import, sample->ticks),
+		       "nnnnnnnt", import->run_id, row, import_time(import, sample->ticks),
 		       (int64_t)sample->rss_bytes, (int64_t)sample->anonymous_bytes,
 		       (int64_t)sample->user_ns, (int64_t)sample->system_ns, nodes);
 	sqlite3_free(nodes);
@@ -274,7 +274,7 @@ static int on_counter(struct import *import, const struct trace_record *record)
 	return db_run(import->db,
 		      "INSERT INTO counter(run_id, process_id, name, value, unit, enabled_ns,"
 		      " running_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-		      "iititii", import->run_id, process_row(import, counter->process_id), name,
+		      "nitntnn", import->run_id, process_row(import, counter->process_id), name,
 		      (int64_t)counter->value, unit, (int64_t)counter->enabled_ns,
 		      (int64_t)counter->running_ns);
 }

@@ -125,7 +125,7 @@ static int write_run(struct import *import)
 		      " max_rss, collector_cpu_ns, clock_error_ns, ended_cleanly, committed_ns)"
 		      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
 		      " ?16, ?17, ?18)",
-		      "ittittttiiiiiiiiii", import->run_id, run->program ? run->program : "?",
+		      "nttnttttnniiiiinnn", import->run_id, run->program ? run->program : "?",
 		      run->mode ? run->mode : "default", run->repetition,
 		      run->command ? run->command : "", run->directory ? run->directory : "",
 		      import->path, run->recording_id, run->start_unix_ns, duration_ns,

@@ -280,7 +280,10 @@ static int run_until(struct import *import, int64_t until_ticks)
 static int on_commit(struct import *import, uint64_t ticks)
 {
 	import_time(import, ticks);
-	return run_until(import, import_order(import, ticks) - import->skew);
+	int64_t until = import_order(import, ticks);
+
+	/* An absurd stamp may lie at the very end of what numbers can hold. */
+	return run_until(import, until > INT64_MIN + import->skew ? until - import->skew : until);
 }
 
 static int add_events(struct import *import, const struct trace_item *item)

@@ -131,7 +131,7 @@ static int feed_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 
 	if (type == 'r')
 		sqlite3_result_double(context, cell.real);
-	else if (type == 'i' && cell.integer != ROWS_NULL)
+	else if (type == 'n' || (type == 'i' && cell.integer != ROWS_NULL))
 		sqlite3_result_int64(context, cell.integer);
 	else if (type == 't' && cell.text)
 		sqlite3_result_text(context, cell.text, -1, SQLITE_STATIC);

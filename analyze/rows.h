@@ -23,7 +23,8 @@ union rows_cell {
 struct rows_table {
 	const char *name;
 	const char *columns; /* "id, run_id, ..." as in an INSERT */
-	const char *types; /* one letter for each: i integer, r real, t text */
+	const char *types; /* one letter for each: i integer, n integer that is never NULL, r real,
+			    * t text */
 };
 
 /* table must live as long as the rows. Returns 0 or a negative errno. */

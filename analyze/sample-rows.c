@@ -45,14 +45,14 @@ static const struct rows_table sample_table = {
 	.name = "sample",
 	.columns = "id, run_id, source_id, process_id, thread_id, time_ns, frame_id, weight,"
 		   " is_kernel",
-	.types = "iiiiiiiii",
+	.types = "nnniininn",
 };
 
 static const struct rows_table touch_table = {
 	.name = "touch",
 	.columns = "sample_id, run_id, role, share, address, size, is_write, owner_kind, owner_id,"
 		   " phase, frame_id, data_src",
-	.types = "iiiriiiiiiii",
+	.types = "nnnriiiniini",
 };
 
 static int read_next_sample(struct sample_rows *rows, sqlite3 *db)

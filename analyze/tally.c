@@ -173,7 +173,7 @@ static int write_site(const struct tally_site *site, struct db *db, int64_t run_
 		      " byte_seconds, n_samples, n_samples_sq, time_ns, n_faults, first_touch_ns,"
 		      " last_touch_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
 		      " ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
-		      "iiiiiiiiiiiirrrriii", run_id, site->stack_id, (int64_t)site->n_blocks,
+		      "nnnnnnnnnnnnrrrrnii", run_id, site->stack_id, (int64_t)site->n_blocks,
 		      (int64_t)site->n_frees, (int64_t)site->bytes,
 		      (int64_t)(site->n_blocks - site->n_frees), (int64_t)site->unfreed_bytes,
 		      (int64_t)site->peak_bytes, site->peak_ns, site->first_ns, site->last_ns,
@@ -209,7 +209,7 @@ static int write_totals(const struct tally_total *total, struct db *db, int64_t 
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
-		r = db_run(db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)", "iti",
+		r = db_run(db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)", "ntn",
 			   run_id, rows[i].name, (int64_t)rows[i].value);
 	return r;
 }

@@ -192,6 +192,16 @@ static int read_process(struct task_process *process, const struct trace_process
 	return process->exe && process->command ? 0 : -ENOMEM;
 }
 
+/* Damage can make an image its own ancestor: whoever follows parents would never end. */
+static bool is_own_ancestor(const struct tasks *tasks, const struct task_process *process)
+{
+	const struct task_process *parent = tasks_process(tasks, process->parent);
+
+	while (parent && parent != process)
+		parent = tasks_process(tasks, parent->parent);
+	return parent != NULL;
+}
+
 int tasks_add_process(struct tasks *tasks, const struct trace_process *record, int64_t start_ns)
 {
 	struct task_process *process;
@@ -207,6 +217,8 @@ int tasks_add_process(struct tasks *tasks, const struct trace_process *record, i
 	r = read_process(process, record);
 	if (r < 0)
 		return r;
+	if (is_own_ancestor(tasks, process))
+		process->parent = 0;
 	process->start_ns = start_ns;
 	process->is_defined = true;
 	if (is_known)

@@ -72,7 +72,7 @@ int timeline_write(const struct timeline *timeline, struct db *db, int64_t run_i
 			   "INSERT INTO timeline(run_id, time_ns, interval_ns, live_bytes,"
 			   " max_live_bytes, n_allocations, n_frees, n_samples, n_faults)"
 			   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-			   "iiiiiiiii", run_id, (int64_t)i * timeline->interval_ns,
+			   "nnnnnnnnn", run_id, (int64_t)i * timeline->interval_ns,
 			   timeline->interval_ns, (int64_t)slot->live_bytes,
 			   (int64_t)slot->max_live_bytes, (int64_t)slot->n_allocations,
 			   (int64_t)slot->n_frees, (int64_t)slot->n_samples,

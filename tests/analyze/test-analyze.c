@@ -268,6 +268,96 @@ START_TEST(events_of_an_unknown_thread_are_counted)
 }
 END_TEST
 
+/* ---- Well-formed frames with absurd contents ---- */
+
+static uint64_t absurd(void)
+{
+	static const uint64_t values[] = { 0,
+					   1,
+					   16,
+					   4096,
+					   0x10000,
+					   0x10010,
+					   UINT32_MAX,
+					   INT64_MAX,
+					   UINT64_C(1) << 63,
+					   UINT64_MAX - 8,
+					   UINT64_MAX };
+
+	return values[(size_t)rand() % (sizeof(values) / sizeof(values[0]))];
+}
+
+static void write_absurd_event(void)
+{
+	struct trace_event event = {
+		.op = (uint8_t)(1 + rand() % 8),
+		.call = (uint8_t)(rand() % 32),
+		.flags = (uint16_t)(rand() % 3),
+		.stack_id = (uint32_t)absurd(),
+		.ticks = absurd(),
+		.begin_ticks = absurd(),
+		.address = absurd(),
+		.size = absurd(),
+		.old_address = absurd(),
+		.old_size = absurd(),
+		.detail = absurd(),
+	};
+
+	/* What the format cannot hold is refused. */
+	trace_writer_event(maker.writer, (uint32_t)(rand() % 5), &event);
+}
+
+static void write_absurd_record(void)
+{
+	switch (rand() % 8) {
+	case 0:
+		maker_process(&maker, (uint32_t)(rand() % 4), (uint32_t)(rand() % 4), absurd());
+		break;
+	case 1:
+		maker_fork(&maker, (uint32_t)(rand() % 4), (uint32_t)(rand() % 4), absurd());
+		break;
+	case 2:
+		maker_end(&maker, (uint32_t)(rand() % 4), absurd(), rand() % 3 - 2);
+		break;
+	case 3:
+		maker_thread(&maker, (uint32_t)(rand() % 5), (uint32_t)(rand() % 4), absurd());
+		break;
+	case 4:
+		maker_mapping(&maker, (uint32_t)(rand() % 4), absurd(), absurd());
+		break;
+	case 5:
+		maker_source(&maker, (uint32_t)(rand() % 3), rand() % 2 ? "clock" : "faults", "x",
+			     absurd());
+		break;
+	case 6:
+		maker_node(&maker, (uint32_t)(rand() % 5), (uint32_t)absurd(), (uint32_t)absurd(),
+			   absurd());
+		break;
+	default:
+		make_sample((uint32_t)absurd(), absurd());
+	}
+}
+
+START_TEST(absurd_contents_are_repaired_or_counted)
+{
+	srand((unsigned)_i);
+	for (int i = 0; i < 300; i++) {
+		if (rand() % 3)
+			write_absurd_event();
+		else
+			write_absurd_record();
+		if (rand() % 50 == 0)
+			maker_commit(&maker, absurd());
+	}
+	maker_close(&maker, absurd());
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(total("allocations"), total("frees") + total("live_blocks"));
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM allocation"),
+			 total("allocations"));
+	check_no_row(db_handle(db), "SELECT id FROM allocation WHERE death_ns < birth_ns");
+}
+END_TEST
+
 /* ---- Which database ---- */
 
 static int64_t n_runs(const char *path)
@@ -503,25 +593,19 @@ START_TEST(a_killed_analysis_leaves_the_database_as_before)
 {
 	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
 	struct import_result result;
-	int64_t before = 0;
 	int n_killed = 0;
 
 	for (options.seed = 1; options.seed <= 2; options.seed++) {
 		make_trace_truth_free(make(&options));
-		if (options.seed == 1)
-			ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+		ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
 	}
-	before = fingerprint(maker.db);
+	/* One that is killed right behind its end has replaced the run by an equal one. */
+	int64_t before = fingerprint(maker.db);
 	for (int i = 0; i < 25; i++) {
-		if (analyse_and_kill(maker.db, (useconds_t)(rand() % 150000))) {
-			before = fingerprint(maker.db);
-			continue;
-		}
-		n_killed++;
+		n_killed += !analyse_and_kill(maker.db, (useconds_t)(rand() % 150000));
 		ck_assert_int_eq(fingerprint(maker.db), before);
 	}
 	ck_assert_int_gt(n_killed, 0);
-	ck_assert_int_eq(analyse_into(maker.db, &forced, &result), 0);
 	ck_assert_int_eq(n_runs(maker.db), 2);
 }
 END_TEST
@@ -592,6 +676,7 @@ int main(void)
 	tcase_add_loop_test(truth, aggregates_of_samples_are_what_the_rows_give, 0, 8);
 	tcase_add_loop_test(other, a_cut_off_trace_is_read_up_to_there_and_says_so, 0, 9);
 	tcase_add_loop_test(other, a_damaged_trace_loses_what_is_damaged_and_counts_it, 0, 30);
+	tcase_add_loop_test(other, absurd_contents_are_repaired_or_counted, 0, 60);
 	tcase_add_test(other, events_of_an_unknown_thread_are_counted);
 	tcase_add_test(other, a_recording_is_imported_once_and_replaced_by_force);
 	tcase_add_test(other, two_recordings_share_a_database_and_its_stacks);
