@@ -11,6 +11,7 @@
 #include "analyze/db-internal.h"
 #include "analyze/db-schema.h"
 #include "common/cleanup.h"
+#include "common/trace-names.h"
 #include "schemas/trace-format.h"
 
 /* Nobody sees a new database before it is whole, so it needs no journal and no syncs on the way. */
@@ -22,27 +23,6 @@ static const char write_pragmas[] = "PRAGMA cache_size = -65536;"
 				    "PRAGMA temp_store = FILE;"
 				    "PRAGMA foreign_keys = OFF;"
 				    "PRAGMA threads = 1;";
-
-static const struct {
-	int number;
-	const char *name;
-} calls[] = {
-	{ TRACE_CALL_UNKNOWN, "unknown" },
-	{ TRACE_CALL_MALLOC, "malloc" },
-	{ TRACE_CALL_CALLOC, "calloc" },
-	{ TRACE_CALL_REALLOC, "realloc" },
-	{ TRACE_CALL_REALLOCARRAY, "reallocarray" },
-	{ TRACE_CALL_FREE, "free" },
-	{ TRACE_CALL_POSIX_MEMALIGN, "posix_memalign" },
-	{ TRACE_CALL_MEMALIGN, "memalign" },
-	{ TRACE_CALL_ALIGNED_ALLOC, "aligned_alloc" },
-	{ TRACE_CALL_VALLOC, "valloc" },
-	{ TRACE_CALL_PVALLOC, "pvalloc" },
-	{ TRACE_CALL_MMAP, "mmap" },
-	{ TRACE_CALL_MUNMAP, "munmap" },
-	{ TRACE_CALL_MREMAP, "mremap" },
-};
-_Static_assert(sizeof(calls) / sizeof(calls[0]) == TRACE_CALL_COUNT, "a name for every call");
 
 static const struct {
 	int number;
@@ -59,9 +39,9 @@ static int write_names(struct db *db)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]) && r == 0; i++)
+	for (int i = 0; i < TRACE_CALL_COUNT && r == 0; i++)
 		r = db_run(db, "INSERT OR REPLACE INTO call(id, name) VALUES(?1, ?2)", "it",
-			   (int64_t)calls[i].number, calls[i].name);
+			   (int64_t)i, trace_call_name((unsigned)i));
 	for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]) && r == 0; i++)
 		r = db_run(db, "INSERT OR REPLACE INTO owner(id, name, meaning) VALUES(?1, ?2, ?3)",
 			   "itt", (int64_t)owners[i].number, owners[i].name, owners[i].meaning);

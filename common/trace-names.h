@@ -3,3 +3,6 @@
 
 /* Why an image was not traced (enum trace_why_not): "static", "setuid" ...; "traced" for 0. */
 const char *trace_why_not_name(unsigned why_not);
+
+/* The function that made an event (enum trace_call): "malloc", "operator new" ... */
+const char *trace_call_name(unsigned call);

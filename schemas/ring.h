@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC	   UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION	   1
+#define RING_VERSION	   2
 #define RING_CHUNK_BYTES   65536u
 #define RING_RECORD_BYTES  32u /* records are multiples of this and 32-aligned */
 #define RING_MAX_PROCESSES 4096u
@@ -190,13 +190,16 @@ struct ring_record {
 };
 _Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "ring_record is shared");
 
-/* Two slots: REALLOC, MMAP, MREMAP. */
+/*
+ * Two slots: REALLOC, MMAP, MREMAP, PAUSE, RESUME, BREAK, ADVISE, PROTECT, LOCK, NOTE;
+ * trace-format.h says which fields each has, the others are 0.
+ */
 struct ring_record2 {
 	struct ring_record base; /* ticks: after the call; address, size: the new ones */
 	uint64_t old_address; /* REALLOC, MREMAP; 0 for realloc(NULL, n) */
 	uint64_t begin_ticks; /* before the call */
 	uint64_t old_size; /* MREMAP; else 0 */
-	uint64_t detail; /* MMAP: prot | flags << 32 */
+	uint64_t detail; /* as trace_event.detail; MMAP: prot | flags << 32 */
 };
 _Static_assert(sizeof(struct ring_record2) == 2 * RING_RECORD_BYTES, "ring_record2 is shared");
 
@@ -229,7 +232,7 @@ struct ring_thread_start {
 _Static_assert(sizeof(struct ring_thread_start) == 3 * RING_RECORD_BYTES, "is shared");
 
 /*
- * One slot: THREAD_END, PAUSE, RESUME use struct ring_record with address and size 0.
+ * One slot: THREAD_END uses struct ring_record with address and size 0. PAUSE and RESUME have two.
  * n slots: PAD; only its head means anything. It stands where a call failed after its record was
  * reserved, or where a signal handler jumped out of a hook.
  */
@@ -252,6 +255,41 @@ struct ring_module {
 	uint8_t bytes[];
 };
 _Static_assert(sizeof(struct ring_module) == 2 * RING_RECORD_BYTES, "is shared");
+
+/* n slots: TEXT, a name that NOTE events use; text_bytes of it behind the struct, no NUL. */
+struct ring_text {
+	_Atomic uint64_t head;
+	uint64_t id; /* as trace_text.id */
+	uint16_t text_bytes;
+	uint8_t reserved[14];
+	uint8_t bytes[];
+};
+_Static_assert(sizeof(struct ring_text) == RING_RECORD_BYTES, "is shared");
+
+/* Two slots: THREAD_NAME, the name that a thread of this image has from now on. */
+struct ring_thread_name {
+	_Atomic uint64_t head;
+	uint64_t ticks;
+	uint32_t tid; /* as the program sees it; need not be the thread that writes */
+	uint32_t reserved0;
+	char name[16]; /* NUL-padded */
+	uint8_t reserved1[24];
+};
+_Static_assert(sizeof(struct ring_thread_name) == 2 * RING_RECORD_BYTES, "is shared");
+
+/* n slots: HEAP_RANGE; behind the struct kind_bytes of the kind, then place_bytes, no NUL. */
+struct ring_heap_range {
+	_Atomic uint64_t head;
+	uint64_t ticks;
+	uint64_t start;
+	uint64_t size;
+	uint16_t kind_bytes;
+	uint16_t place_bytes;
+	uint32_t is_removed;
+	uint8_t reserved[24];
+	uint8_t bytes[];
+};
+_Static_assert(sizeof(struct ring_heap_range) == 2 * RING_RECORD_BYTES, "is shared");
 
 /* n slots: EXEC, an exec or spawn about to be tried; path_bytes of the path behind it, no NUL. */
 struct ring_exec {

@@ -23,7 +23,7 @@
 #define TRACE_FOOTER_MAGIC  "MEMSIEND"
 #define TRACE_FRAME_MAGIC   UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
 #define TRACE_VERSION_MAJOR 1
-#define TRACE_VERSION_MINOR 0
+#define TRACE_VERSION_MINOR 1
 
 #define TRACE_SEGMENT_BYTES   (4u << 20) /* of raw bodies, before compression */
 #define TRACE_SEGMENT_NS      UINT64_C(1000000000)
@@ -105,8 +105,14 @@ enum trace_op {
 	TRACE_OP_MMAP = 0x04, /* address, size, detail = prot | flags << 32 */
 	TRACE_OP_MUNMAP = 0x05, /* address, size (page-rounded) about to be unmapped */
 	TRACE_OP_MREMAP = 0x06, /* old_address, old_size -> address, size */
-	TRACE_OP_PAUSE = 0x07,
+	TRACE_OP_PAUSE = 0x07, /* by the program itself; detail: 1 this thread only, 0 the image */
 	TRACE_OP_RESUME = 0x08,
+	TRACE_OP_BREAK =
+		0x09, /* the program break moved: address the new one, old_address the old */
+	TRACE_OP_ADVISE = 0x0a, /* madvise: address, size, detail = advice */
+	TRACE_OP_PROTECT = 0x0b, /* mprotect: address, size, detail = prot */
+	TRACE_OP_LOCK = 0x0c, /* mlock and its family: address, size (0, 0: all), detail = flags */
+	TRACE_OP_NOTE = 0x0d, /* what the program says of itself (memsight.h): call tells what */
 	/* Only in the ring; the collector turns them into frames and records. */
 	TRACE_OP_NODE = 0x10,
 	TRACE_OP_THREAD_START = 0x11,
@@ -115,10 +121,15 @@ enum trace_op {
 	TRACE_OP_MODULE_UNLOAD = 0x14,
 	TRACE_OP_EXEC = 0x15,
 	TRACE_OP_PAD = 0x16, /* n_slots without meaning: a reserved record whose call failed */
+	TRACE_OP_TEXT = 0x17, /* a name that notes use */
+	TRACE_OP_THREAD_NAME = 0x18,
+	TRACE_OP_HEAP_RANGE = 0x19, /* memory that a heap of a memory kind took or gave back */
 	TRACE_OP_COUNT
 };
 
-/* By which function. Numbers are ABI; a new function is a new number. */
+/* By which function. Numbers are ABI; a new function is a new number, below TRACE_CALL_LIMIT. */
+#define TRACE_CALL_LIMIT 64 /* ring records have 6 bits for it */
+
 enum trace_call {
 	TRACE_CALL_UNKNOWN,
 	TRACE_CALL_MALLOC,
@@ -134,6 +145,32 @@ enum trace_call {
 	TRACE_CALL_MMAP,
 	TRACE_CALL_MUNMAP,
 	TRACE_CALL_MREMAP,
+	/* Since 1.1. */
+	TRACE_CALL_FREE_SIZED,
+	TRACE_CALL_FREE_ALIGNED_SIZED,
+	TRACE_CALL_NEW, /* operator new, nothrow too */
+	TRACE_CALL_NEW_ARRAY,
+	TRACE_CALL_NEW_ALIGNED,
+	TRACE_CALL_NEW_ARRAY_ALIGNED,
+	TRACE_CALL_DELETE, /* operator delete, sized and aligned ones too */
+	TRACE_CALL_DELETE_ARRAY,
+	TRACE_CALL_BRK,
+	TRACE_CALL_SBRK,
+	TRACE_CALL_SHMAT, /* op MMAP, detail = prot | flags << 32, old_size = shmid */
+	TRACE_CALL_SHMDT, /* op MUNMAP, size 0: the whole segment */
+	TRACE_CALL_MADVISE,
+	TRACE_CALL_MPROTECT,
+	TRACE_CALL_MLOCK,
+	TRACE_CALL_MUNLOCK,
+	TRACE_CALL_MLOCKALL,
+	TRACE_CALL_MUNLOCKALL,
+	/* Op NOTE. A name travels as its id, see struct trace_text. */
+	TRACE_CALL_REGION_PUSH, /* detail = name */
+	TRACE_CALL_REGION_POP, /* detail = name, or 0: the innermost */
+	TRACE_CALL_MARK, /* detail = name */
+	TRACE_CALL_NAME_OBJECT, /* address, size, detail = name */
+	TRACE_CALL_COLLECT_PUSH, /* detail = name: a list as --events has it */
+	TRACE_CALL_COLLECT_POP,
 	TRACE_CALL_COUNT
 };
 
@@ -282,6 +319,8 @@ enum trace_record_type {
 	TRACE_RECORD_MODULE_UNLOAD = 0x07,
 	TRACE_RECORD_MAPPING = 0x08,
 	TRACE_RECORD_LOSS = 0x09,
+	TRACE_RECORD_TEXT = 0x0a,
+	TRACE_RECORD_HEAP_RANGE = 0x0b,
 	TRACE_RECORD_SOURCE = 0x40,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
@@ -400,6 +439,30 @@ struct trace_loss {
 	uint32_t thread_id; /* 0: the whole process */
 	uint32_t source_bytes; /* "tracealloc", "clock", "faults", "collector" ... */
 	uint32_t reason_bytes; /* "pool full", "ring overrun" ... */
+};
+
+/*
+ * A name that NOTE events of an image use. The same text has the same id in every image and thread:
+ * 64-bit FNV-1a over its bytes (Fowler, Noll, Vo; draft-eastlake-fnv), 0 becoming 1. It precedes the
+ * first event of each thread that uses it, and may be repeated.
+ */
+struct trace_text {
+	struct trace_record head;
+	uint64_t id;
+	uint32_t process_id;
+	uint32_t text_bytes;
+};
+
+/* Blocks born in here lie in a heap of a memory kind (--heap). */
+struct trace_heap_range {
+	struct trace_record head;
+	uint64_t ticks;
+	uint64_t start;
+	uint64_t size;
+	uint32_t process_id;
+	uint32_t is_removed; /* 1: given back */
+	uint32_t kind_bytes; /* "pmem", "hbw" ... as --heap names it */
+	uint32_t place_bytes; /* folder or nodes, or empty */
 };
 
 /* An access source that was opened, or could not be. PERF frames name it by source_id. */

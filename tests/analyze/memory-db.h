@@ -3,23 +3,17 @@
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-/* Fails the test when the schema cannot be read. The caller closes it with sqlite3_close(). */
+#include "analyze/db-schema.h"
+
+/* The schema that the program carries; the caller closes it with sqlite3_close(). */
 static inline sqlite3 *memory_db_open(void)
 {
-	char path[4096];
 	sqlite3 *db = NULL;
-	static char sql[1 << 16];
 
-	snprintf(path, sizeof(path), "%s/0001-first.sql", getenv("MEMSIGHT_SCHEMAS"));
-	FILE *file = fopen(path, "r");
-	ck_assert_ptr_nonnull(file);
-	size_t n = fread(sql, 1, sizeof(sql) - 1, file);
-	fclose(file);
-	sql[n] = '\0';
 	ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
-	ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	for (int i = 0; i < db_n_migrations; i++)
+		ck_assert_int_eq(sqlite3_exec(db, db_migrations[i], NULL, NULL, NULL), SQLITE_OK);
 	return db;
 }
 

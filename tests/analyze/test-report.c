@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/io.h"
+#include "tests/analyze/memory-db.h"
 
 /* A run that a person can add up: 1,000 samples, two sites, one global, one process not traced. */
 static const char rows_sql[] =
@@ -38,24 +39,12 @@ static const char rows_sql[] =
 static sqlite3 *db;
 static char *text;
 
-static void read_sql(const char *name)
-{
-	char path[4096];
-	char *sql = NULL;
-
-	snprintf(path, sizeof(path), "%s/%s", getenv("MEMSIGHT_SCHEMAS"), name);
-	ck_assert_int_eq(io_read_file(path, 1 << 20, &sql, NULL), 0);
-	ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-	free(sql);
-}
-
 static void setup(void)
 {
-	ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
-	read_sql("0001-first.sql");
+	db = memory_db_open();
 	ck_assert_msg(sqlite3_exec(db, rows_sql, NULL, NULL, NULL) == SQLITE_OK, "%s",
 		      sqlite3_errmsg(db));
-	read_sql("views.sql");
+	ck_assert_int_eq(sqlite3_exec(db, db_views, NULL, NULL, NULL), SQLITE_OK);
 	ck_assert_int_eq(report_functions_register(db), SQLITE_OK);
 	text = NULL;
 }

@@ -12,18 +12,11 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/trace-names.h"
 #include "common/trace-reader.h"
 
 #define MAX_PROCESSES 4096
 #define MAX_THREADS   65536
-
-static const char *const call_names[TRACE_CALL_COUNT] = {
-	[TRACE_CALL_MALLOC] = "malloc",	    [TRACE_CALL_CALLOC] = "calloc",
-	[TRACE_CALL_REALLOC] = "realloc",   [TRACE_CALL_REALLOCARRAY] = "reallocarray",
-	[TRACE_CALL_FREE] = "free",	    [TRACE_CALL_POSIX_MEMALIGN] = "posix_memalign",
-	[TRACE_CALL_MEMALIGN] = "memalign", [TRACE_CALL_ALIGNED_ALLOC] = "aligned_alloc",
-	[TRACE_CALL_VALLOC] = "valloc",	    [TRACE_CALL_PVALLOC] = "pvalloc",
-};
 
 struct tally {
 	char exes[MAX_PROCESSES][64];
@@ -83,9 +76,9 @@ static void print_process(const struct tally *tally, uint32_t process_id)
 			if (tally->process_of_thread[thread] == process_id)
 				n += tally->counts[thread][call];
 		}
-		if (n && call_names[call])
-			printf("%u %s %s %lu\n", process_id, tally->exes[process_id],
-			       call_names[call], n);
+		if (n)
+			printf("%u\t%s\t%s\t%lu\n", process_id, tally->exes[process_id],
+			       trace_call_name((unsigned)call), n);
 	}
 }
 
@@ -109,9 +102,9 @@ int main(int argc, char **argv)
 			print_process(tally, process);
 	}
 	const struct trace_damage *damage = trace_reader_damage(reader);
-	printf("damage %lu\n", damage->n_damaged_frames + damage->n_lost_items +
-				       damage->n_skipped_bytes + damage->n_uncommitted_items +
-				       damage->header_damaged + !damage->ended);
+	printf("damage\t%lu\n", damage->n_damaged_frames + damage->n_lost_items +
+					damage->n_skipped_bytes + damage->n_uncommitted_items +
+					damage->header_damaged + !damage->ended);
 	trace_reader_close(reader);
 	return EXIT_SUCCESS;
 }

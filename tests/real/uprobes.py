@@ -40,7 +40,7 @@ def read_events(memsight_folder, count_events, trace):
                           capture_output=True).stdout
     events = {}
     for line in text.splitlines():
-        words = line.split()
+        words = line.split("\t")
         if words[0] == "damage":
             damage = int(words[1])
         elif words[0] != WITNESS:

@@ -5,7 +5,7 @@ Arguments: memsight, the victim, runs."""
 import re
 import sys
 
-from truth import Checks, Recording, run
+from whole import Checks, Recording, run
 
 LINE = re.compile(r"^\s*([0-9.]+) ±([0-9.]+) %.* (make_[a-z]+)\b")
 ARRAYS = ("make_small", "make_stream", "make_chase")

@@ -3,7 +3,7 @@
 parent made. Arguments: memsight, the victim."""
 import sys
 
-from truth import Checks, Recording
+from whole import Checks, Recording
 
 FAULTS = """
 SELECT touch.address / 4096, owner.name, owner_id, process.birth, process.parent_id

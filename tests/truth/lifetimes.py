@@ -3,7 +3,7 @@
 Arguments: memsight, the victim."""
 import sys
 
-from truth import Checks, Recording
+from whole import Checks, Recording
 
 TOUCHES = """
 SELECT count(*), sum(owner.name = 'heap' AND phase = 0

@@ -3,7 +3,7 @@
 owner. Arguments: memsight, the victim."""
 import sys
 
-from truth import Checks, Recording
+from whole import Checks, Recording
 
 # Which owner the pages must have, and what the owner must be called or hold.
 OWNERS = {

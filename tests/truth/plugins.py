@@ -4,7 +4,7 @@ Arguments: memsight, the victim, its two libraries."""
 import os
 import sys
 
-from truth import Checks, Recording
+from whole import Checks, Recording
 
 BLOCKS = """
 SELECT allocation.size, frame.function, frame.path, count(*)
