@@ -1,0 +1,103 @@
+"""What the edge cases of docs/edge-cases.md share. A case is a function that is marked @case and named
+as a sentence; it runs a victim untraced and traced by compare(), then asks the database for counts that it
+knows. A module of cases is a program: MODULE.py --list, or MODULE.py MEMSIGHT BUILD-FOLDER [CASE...]."""
+import os
+import subprocess
+import sys
+import tempfile
+
+from whole import SKIP, Checks, Database, Outcome, environment, run, skip
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+class Traced(Database):
+    """A victim that ran traced: .outcome is what others saw of it, .messages what memsight said."""
+
+    def __init__(self, path, outcome):
+        super().__init__(path)
+        self.outcome = outcome
+        self.messages = outcome.messages
+
+    def n_blocks(self, size, **where):
+        """How many blocks of a size there were; where: column = value, as in death = 1."""
+        conditions = "".join(f" AND {column} = {value}" for column, value in where.items())
+        return self.one("SELECT count(*) FROM allocation WHERE size = ?" + conditions, size)
+
+    def n_alive_twice(self):
+        """Blocks that were born at an address at which another one was still alive."""
+        return self.one("""SELECT count(*) FROM (
+            SELECT birth_ns, lag(coalesce(death_ns, 9223372036854775807))
+                OVER (PARTITION BY process_id, address ORDER BY birth_ns, id) AS died_before
+            FROM allocation) WHERE birth_ns < died_before""")
+
+    def why_not(self):
+        """Programs that were not traced: {base name: why}."""
+        return {os.path.basename(exe): why for exe, why in self.ask(
+            "SELECT exe, why_not FROM process WHERE traced = 0")}
+
+
+class Edge(Checks):
+    """What a case works with."""
+
+    def __init__(self, memsight, build):
+        super().__init__()
+        self.memsight, self.build = memsight, build
+        self.scratch = tempfile.TemporaryDirectory(prefix="memsight-edges-")
+        self.folder = self.scratch.name
+        self.n_runs = 0
+
+    def victim(self, name):
+        return os.path.join(self.build, name)
+
+    def compare(self, command, options=(), env=None, timeout=300, **more):
+        """Run a command untraced and traced. Status, stdout and stderr must be the same.
+        `options` are those of memsight record, `more` those of subprocess.run."""
+        self.n_runs += 1
+        untraced = Outcome(command, env=env, timeout=timeout, **more)
+        traced = self.record(command, options, env, timeout, **more)
+        for difference in traced.outcome.differs_from(untraced):
+            self.that(False, "%s behaves as untraced: %s" % (" ".join(command), difference))
+        return traced
+
+    def record(self, command, options=(), env=None, timeout=300, **more):
+        """Run it traced only."""
+        self.n_runs += 1
+        trace = os.path.join(self.folder, "%d.mst" % self.n_runs)
+        outcome = Outcome([self.memsight, "record", "-o", trace, *options, "--", *command], env=env,
+                          timeout=timeout, **more)
+        if not os.path.exists(trace):
+            raise SystemExit(f"no trace: {outcome.messages}{outcome.stderr!r}")
+        run([self.memsight, "analyze", "-o", trace + ".db", trace])
+        return Traced(trace + ".db", outcome)
+
+    def compile(self, source, *options, compiler="cc", **more):
+        """Compile a text; None where this compiler cannot do it here. The path of the result."""
+        path = os.path.join(self.folder, "built-%d" % len(os.listdir(self.folder)))
+        done = subprocess.run([compiler, "-x", "c++" if compiler.endswith("++") else "c", "-", "-o",
+                               path, *options], input=source, text=True, capture_output=True,
+                              env=environment(), check=False, **more)
+        if done.returncode:
+            print(f"{compiler} {' '.join(options)}: {done.stderr.strip()[-300:]}")
+        return None if done.returncode else path
+
+
+def main():
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(CASES))
+        return
+    memsight, build, *names = sys.argv[1:]
+    for name in names or CASES:
+        edge = Edge(memsight, build)
+        try:
+            CASES[name](edge)
+        except SystemExit as stop:
+            if stop.code != SKIP or names:
+                raise
+        if edge.n_failed:
+            sys.exit(f"{name}: {edge.n_failed} failed")
