@@ -384,11 +384,10 @@ static void run_extended(struct state *state, struct cursor *code, const struct 
 	}
 }
 
-/* Run instructions until those for pc are done. */
+/* Run instructions until those for pc are done: one that moves beyond it changes no rule. */
 static bool run(struct state *state, struct cursor code, const struct cie *cie, uintptr_t pc)
 {
-	while (code.at < code.end && !code.failed) {
-		struct state before = *state;
+	while (code.at < code.end && !code.failed && state->location <= pc) {
 		uint8_t op = (uint8_t)read_bytes(&code, 1);
 		uint8_t low = op & 0x3f;
 
@@ -405,10 +404,6 @@ static bool run(struct state *state, struct cursor code, const struct cie *cie, 
 			break;
 		default:
 			run_extended(state, &code, cie, op);
-			break;
-		}
-		if (state->location > pc) {
-			*state = before;
 			break;
 		}
 	}
