@@ -33,12 +33,18 @@ static void take_interrupt(struct collector *collector)
 		collector->was_let_go = true;
 }
 
-static void forward(struct collector *collector, int signal_number)
+static void pass_on(struct collector *collector, int signal_number)
 {
-	if (collector->command_has_ended)
-		collector->was_let_go = true; /* what is left was not started by us */
-	else
+	if (!collector->command_has_ended)
 		kill(collector->command_pid, signal_number);
+	else if (signal_number == SIGTERM || signal_number == SIGHUP)
+		collector->was_let_go = true; /* what is left was not started by us */
+}
+
+/* A terminal (the kernel for it) sends to all in the foreground, kill(1) to us alone. */
+static bool reached_program(const struct signalfd_siginfo *info)
+{
+	return info->ssi_code == SI_KERNEL && info->ssi_signo != SIGHUP;
 }
 
 void collector_take_signals(struct collector *collector)
@@ -46,17 +52,10 @@ void collector_take_signals(struct collector *collector)
 	struct signalfd_siginfo info;
 
 	while (read(collector->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		switch (info.ssi_signo) {
-		case SIGINT:
+		if (info.ssi_signo == SIGINT)
 			take_interrupt(collector);
-			break;
-		case SIGTERM:
-		case SIGHUP:
-			forward(collector, (int)info.ssi_signo);
-			break;
-		default:
-			break; /* SIGQUIT: the program's */
-		}
+		else if (!reached_program(&info))
+			pass_on(collector, (int)info.ssi_signo);
 	}
 }
 

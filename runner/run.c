@@ -113,16 +113,17 @@ static int find_library(struct run *run)
 	return err < 0 ? fail(run, err, "cannot name %s for the loader", path) : 0;
 }
 
+/* What an administrator tells a service with, too: nginx ends by QUIT, PostgreSQL by INT. */
+static const int taken_signals[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH };
+
 static int prepare_signals(struct run *run)
 {
 	sigset_t signals;
 	int err;
 
 	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGQUIT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
+	for (size_t i = 0; i < sizeof(taken_signals) / sizeof(taken_signals[0]); i++)
+		sigaddset(&signals, taken_signals[i]);
 	err = launch_prepare(&signals, &run->state);
 	if (err < 0)
 		return fail(run, err, "cannot prepare the process");

@@ -466,9 +466,9 @@ START_TEST(a_second_interrupt_lets_go_of_the_program)
 }
 END_TEST
 
-static const int forwarded[] = { SIGTERM, SIGHUP };
+static const int forwarded[] = { SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
 
-START_TEST(term_and_hangup_reach_the_program)
+START_TEST(signals_sent_to_the_recorder_reach_the_program)
 {
 	recorded_init(&run, recorded_user(0));
 	pid_t memsight = recorded_start(
@@ -670,7 +670,8 @@ static void add_more_tests(TCase *tcase, int n_users)
 	tcase_add_loop_test(tcase, a_stopped_recorder_stops_no_program_and_drops_are_counted, 0,
 			    n_users);
 	tcase_add_loop_test(tcase, a_second_interrupt_lets_go_of_the_program, 0, n_users);
-	tcase_add_loop_test(tcase, term_and_hangup_reach_the_program, 0, 2);
+	tcase_add_loop_test(tcase, signals_sent_to_the_recorder_reach_the_program, 0,
+			    sizeof(forwarded) / sizeof(forwarded[0]));
 	tcase_add_loop_test(tcase, recording_waits_for_all_or_for_the_command, 0, n_users);
 	tcase_add_loop_test(tcase, a_trace_stops_at_its_largest_size_and_says_so, 0, n_users);
 	if (n_users > 1) /* root may raise the limit again */
