@@ -36,6 +36,7 @@ static uint8_t *block; /* where modules and their paths are put, from the start 
 static size_t block_left;
 static uintptr_t libc_address; /* inside the module that starts main */
 static uintptr_t thread_address; /* inside the one that starts threads */
+static struct ta_module *kernel_module; /* [vdso], which find_object does not know; or NULL */
 
 /* One thread at a time changes the list. Nobody waits: who comes second looks again later. */
 static bool lock_list(void)
@@ -180,8 +181,10 @@ static int list_one(struct dl_phdr_info *info, size_t size, void *buffer)
 		path = exe;
 	}
 	if ((unsigned long)info->dlpi_phdr - getauxval(AT_SYSINFO_EHDR) < TA_PAGE_BYTES)
-		path = "[vdso]";
-	add_module(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, path ? path : "");
+		kernel_module =
+			add_module(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, "[vdso]");
+	else
+		add_module(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, path ? path : "");
 	return 0;
 }
 
@@ -252,15 +255,17 @@ static void mark_gone(struct ta_module *module)
 	ta_stack_forget_addresses();
 }
 
+/* The loader is asked first: it says in logarithmic time of most words that they are no code. */
 const struct ta_module *ta_module_find(uintptr_t pc)
 {
-	struct ta_module *module = find_known(pc);
+	struct ta_module *module;
 	struct found_object object;
 
 	if (!find_object)
-		return module;
+		return find_known(pc);
 	if (find_object((void *)pc, &object) != 0)
-		return module && module->path && module->path[0] == '[' ? module : NULL;
+		return kernel_module && in_code(kernel_module, pc) ? kernel_module : NULL;
+	module = find_known(pc);
 	if (module && is_same(module, &object))
 		return module;
 	/* Unloaded behind our back (libc's own dlclose), and another one is there now. */
