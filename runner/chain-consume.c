@@ -123,6 +123,18 @@ static void consume_thread_end(struct drain *drain, struct chain *chain,
 				  chain->thread_id, ticks);
 }
 
+static void consume_thread_name(struct drain *drain, struct chain *chain,
+				const struct record *record)
+{
+	const struct ring_thread_name *shared = (const struct ring_thread_name *)record->shared;
+	uint64_t ticks = plausible_ticks(drain, chain, shared->ticks);
+	char name[sizeof(shared->name) + 1] = { 0 };
+
+	memcpy(name, shared->name, sizeof(shared->name));
+	drain->handler.thread_name(drain->handler.user, slot_of(drain, chain)->image, shared->tid,
+				   name, ticks);
+}
+
 static void consume_module(struct drain *drain, struct chain *chain, const struct record *record)
 {
 	const struct ring_module *head = copy_record(drain, record);
@@ -182,6 +194,7 @@ static const struct {
 	[TRACE_OP_NODE] = { 1, consume_node },
 	[TRACE_OP_THREAD_START] = { 3, consume_thread_start },
 	[TRACE_OP_THREAD_END] = { 1, consume_thread_end },
+	[TRACE_OP_THREAD_NAME] = { 2, consume_thread_name },
 	[TRACE_OP_MODULE] = { 2, consume_module },
 	[TRACE_OP_MODULE_UNLOAD] = { 2, consume_module },
 	[TRACE_OP_EXEC] = { 1, consume_exec },

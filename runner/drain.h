@@ -39,6 +39,9 @@ struct drain_handler {
 	 */
 	uint32_t (*thread_start)(void *user, void *image, const struct ring_thread_start *start);
 	void (*thread_end)(void *user, void *image, uint32_t thread_id, uint64_t ticks);
+	/* A thread of the image (tid as the program sees it) has this NUL-terminated name now. */
+	void (*thread_name)(void *user, void *image, uint32_t tid, const char *name,
+			    uint64_t ticks);
 	void (*module)(void *user, void *image, const struct drain_module *module);
 	/* An exec or spawn is about to be tried. path is n_bytes long, no NUL. */
 	void (*exec)(void *user, void *image, const char *path, size_t n_bytes, bool is_spawn);

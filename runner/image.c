@@ -70,7 +70,7 @@ void images_finish(struct images *images)
 		images_remove(images, images->first);
 }
 
-void image_add_thread(struct image *image, uint32_t tid, uint64_t fs_base)
+void image_add_thread(struct image *image, const struct image_thread *thread)
 {
 	/* Room grows at powers of two. */
 	if ((image->n_threads & (image->n_threads - 1)) == 0) {
@@ -81,7 +81,16 @@ void image_add_thread(struct image *image, uint32_t tid, uint64_t fs_base)
 			return;
 		image->threads = threads;
 	}
-	image->threads[image->n_threads++] = (struct image_thread){ tid, fs_base };
+	image->threads[image->n_threads++] = *thread;
+}
+
+uint32_t image_thread_id(const struct image *image, uint32_t ns_tid)
+{
+	for (size_t i = image->n_threads; i-- > 0;) {
+		if (image->threads[i].ns_tid == ns_tid)
+			return image->threads[i].id;
+	}
+	return 0;
 }
 
 uint64_t image_fs_base(const struct image *image, uint32_t tid)

@@ -17,7 +17,9 @@
 
 /* A thread as its process told it. */
 struct image_thread {
+	uint32_t id; /* thread_id in the trace */
 	uint32_t tid; /* in the collector's namespace */
+	uint32_t ns_tid; /* as the program sees it */
 	uint64_t fs_base;
 };
 
@@ -66,8 +68,11 @@ bool images_has_known(const struct images *images);
 /* Open a new image; NULL: no memory. The rest of its fields are the caller's to fill in. */
 struct image *images_add(struct images *images, pid_t pid);
 
-/* Note a thread. Without memory it is left out: only --private wants to know. */
-void image_add_thread(struct image *image, uint32_t tid, uint64_t fs_base);
+/* Note a thread. Without memory it is left out: only --private and names want to know. */
+void image_add_thread(struct image *image, const struct image_thread *thread);
+
+/* thread_id of the last thread with that number as the program sees it; 0: not known. */
+uint32_t image_thread_id(const struct image *image, uint32_t ns_tid);
 
 /* Thread pointer of the last thread with that number; 0: not known. */
 uint64_t image_fs_base(const struct image *image, uint32_t tid);

@@ -150,7 +150,8 @@ static int make_pool(struct run *run)
 	struct pool_config config = {
 		.buffer_bytes = run->options->buffer_bytes ? run->options->buffer_bytes
 							   : RUN_DEFAULT_BUFFER_BYTES,
-		.events = RING_EVENTS_HEAP | RING_EVENTS_MMAP,
+		.events = RING_EVENTS_HEAP | RING_EVENTS_MMAP | RING_EVENTS_BRK | RING_EVENTS_SHM |
+			  RING_EVENTS_THREADS,
 		.flags = run->options->no_follow ? 0 : RING_FLAG_FOLLOW,
 		.stacks = run->options->stacks,
 		.clock = clock,

@@ -77,6 +77,20 @@ int store_thread_end(struct trace_writer *writer, uint32_t thread_id, uint64_t t
 	return trace_writer_record(writer, &record, sizeof(record), NULL, 0);
 }
 
+int store_thread_name(struct trace_writer *writer, uint32_t thread_id, const char *name,
+		      uint64_t ticks)
+{
+	struct trace_string string = text(name);
+	struct trace_thread_name record = {
+		.head.type = TRACE_RECORD_THREAD_NAME,
+		.ticks = ticks,
+		.thread_id = thread_id,
+		.name_bytes = string.n_bytes,
+	};
+
+	return trace_writer_record(writer, &record, sizeof(record), &string, 1);
+}
+
 int store_module(struct trace_writer *writer, uint32_t process_id,
 		 const struct drain_module *module)
 {

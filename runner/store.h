@@ -23,6 +23,8 @@ int store_process_end(struct trace_writer *writer, uint32_t process_id, int stat
 int store_thread(struct trace_writer *writer, uint32_t thread_id, const struct image *image,
 		 uint32_t tid, const struct ring_thread_start *start);
 int store_thread_end(struct trace_writer *writer, uint32_t thread_id, uint64_t ticks);
+int store_thread_name(struct trace_writer *writer, uint32_t thread_id, const char *name,
+		      uint64_t ticks);
 int store_module(struct trace_writer *writer, uint32_t process_id,
 		 const struct drain_module *module);
 int store_map(struct trace_writer *writer, uint32_t process_id, uint64_t ticks,

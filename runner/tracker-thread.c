@@ -20,11 +20,25 @@ static uint32_t start_thread(void *user, void *image_pointer, const struct ring_
 	/* The first thread has the number of its process in every namespace. */
 	if (start && image->pid != image->ns_pid)
 		tid = (pid_t)start->tid == image->ns_pid ? (uint32_t)image->pid : 0;
-	if (start)
-		image_add_thread(image, tid, start->fs_base);
 	if (store_thread(tracker->writer, ++tracker->next_thread_id, image, tid, start) < 0)
 		return 0;
+	if (start)
+		image_add_thread(image, &(struct image_thread){
+						.id = tracker->next_thread_id,
+						.tid = tid,
+						.ns_tid = start->tid,
+						.fs_base = start->fs_base,
+					});
 	return tracker->next_thread_id;
+}
+
+static void name_thread(void *user, void *image, uint32_t tid, const char *name, uint64_t ticks)
+{
+	struct tracker *tracker = user;
+	uint32_t thread_id = image_thread_id(image, tid);
+
+	if (thread_id)
+		store_thread_name(tracker->writer, thread_id, name, ticks);
 }
 
 static void end_thread(void *user, void *image, uint32_t thread_id, uint64_t ticks)
@@ -85,6 +99,7 @@ struct drain_handler tracker_drain_handler(struct tracker *tracker)
 		.user = tracker,
 		.thread_start = start_thread,
 		.thread_end = end_thread,
+		.thread_name = name_thread,
 		.module = take_module,
 		.exec = take_exec,
 	};

@@ -90,6 +90,8 @@ struct ta_hook ta_hook_enter_slow(const uintptr_t *frame)
 	struct ta_hook hook;
 	int saved = errno;
 
+	if (ta_real_is_resolving())
+		return (struct ta_hook){ .thread = NULL };
 	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, (uintptr_t)frame))
 		hook = enter_nested(state);
 	else

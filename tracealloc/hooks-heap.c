@@ -3,8 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tracealloc/hook.h"
-#include "tracealloc/real.h"
+#include "tracealloc/hook-release.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks.def"
@@ -47,17 +46,7 @@ TA_EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
 
 TA_EXPORT void free(void *block)
 {
-	struct ta_hook hook;
-
-	if (ta_unlikely(!block || ta_arena_has(block)))
-		return;
-	if (!ta_hook_enter(&hook, __builtin_frame_address(0), RING_EVENTS_HEAP)) {
-		ta_real.free(block);
-		return;
-	}
-	ta_hook_free(&hook, TRACE_CALL_FREE, block);
-	ta_real.free(block);
-	ta_hook_leave(&hook);
+	ta_release(__builtin_frame_address(0), TRACE_CALL_FREE, block);
 }
 
 /* Write what realloc has done into its two reserved slots. */

@@ -2,16 +2,11 @@
 #include <stdarg.h>
 #include <sys/mman.h>
 
-#include "tracealloc/hook.h"
+#include "tracealloc/hook-call.h"
 #include "tracealloc/real.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks.def"
-
-static size_t round_to_pages(size_t size)
-{
-	return (size + TA_PAGE_BYTES - 1) & -(size_t)TA_PAGE_BYTES;
-}
 
 static void commit_map(const struct ta_hook *hook, struct ring_record2 *record, enum trace_op op,
 		       const void *address, size_t size)
@@ -23,7 +18,7 @@ static void commit_map(const struct ta_hook *hook, struct ring_record2 *record, 
 		return;
 	}
 	record->base.address = (uintptr_t)address;
-	record->base.size = round_to_pages(size);
+	record->base.size = ta_round_to_pages(size);
 	record->base.ticks = ta_ticks_end();
 	ta_record_commit(&record->base.head, ta_hook_head(hook, op, call, 2));
 }
@@ -68,7 +63,7 @@ TA_EXPORT int munmap(void *address, size_t size)
 	r = ta_real.munmap(address, size);
 	if (record && r == 0)
 		ta_record_fill(record, ta_hook_head(&hook, TRACE_OP_MUNMAP, TRACE_CALL_MUNMAP, 1),
-			       ticks, (uintptr_t)address, round_to_pages(size));
+			       ticks, (uintptr_t)address, ta_round_to_pages(size));
 	else if (record)
 		ta_record_cancel(record, sizeof(*record));
 	ta_hook_leave(&hook);
@@ -93,7 +88,7 @@ TA_EXPORT void *mremap(void *address, size_t old_size, size_t size, int flags, .
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	if (record) {
 		record->old_address = (uintptr_t)address;
-		record->old_size = round_to_pages(old_size);
+		record->old_size = ta_round_to_pages(old_size);
 		record->begin_ticks = ta_ticks_begin();
 	}
 	result = ta_real.mremap(address, old_size, size, flags, target);

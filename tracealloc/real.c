@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 
 #include "tracealloc/arch.h"
+#include "tracealloc/early.h"
+#include "tracealloc/new.h"
 #include "tracealloc/state.h"
 
 #define ARENA_ALIGNMENT 16u
@@ -183,7 +185,25 @@ struct ta_real ta_real = {
 	.mmap64 = early_mmap,
 	.munmap = early_munmap,
 	.mremap = early_mremap,
+	.brk = ta_early_brk,
+	.sbrk = ta_early_sbrk,
+	.shmat = ta_early_shmat,
+	.shmdt = ta_early_shmdt,
+	.madvise = ta_early_madvise,
+	.mprotect = ta_early_mprotect,
+	.pkey_mprotect = ta_early_pkey_mprotect,
+	.mlock = ta_early_mlock,
+	.mlock2 = ta_early_mlock2,
+	.munlock = ta_early_munlock,
+	.mlockall = ta_early_mlockall,
+	.munlockall = ta_early_munlockall,
+	.prctl = ta_early_prctl,
 };
+
+bool ta_real_is_resolving(void)
+{
+	return atomic_load_explicit(&resolve_state, memory_order_relaxed) == 1;
+}
 
 void ta_real_resolve(void)
 {
@@ -199,8 +219,13 @@ void ta_real_resolve(void)
 	function = dlsym(RTLD_NEXT, #name);                                                        \
 	if (function)                                                                              \
 		memcpy(&found.name, &function, sizeof(function));
+#define TA_NEW(name, call, params, args, alignment)
+#define TA_DELETE(name, call, params, args)
 #include "tracealloc/hooks.def"
 	ta_real = found;
+	ta_new_resolve();
+	/* What was not found is no error of the program's: it may ask dlerror. Twice frees the text. */
+	(void)(dlerror() && dlerror());
 	atomic_store_explicit(&resolve_state, 2, memory_order_release);
 	errno = saved;
 }

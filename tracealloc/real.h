@@ -6,6 +6,7 @@
  * Until they are looked up, the table of heap and map functions holds stand-ins that look them up;
  * what they are called for during the look-up itself (dlsym may allocate) a small arena answers.
  */
+#include <pthread.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,9 @@ extern struct ta_real ta_real __attribute__((visibility("hidden")));
 
 /* Look the real functions up, once. Keeps errno. Any thread; during the look-up it returns at once. */
 void ta_real_resolve(void);
+
+/* Is a look-up under way? What it allocates for itself is no event. Signal safe. */
+bool ta_real_is_resolving(void);
 
 #define TA_ARENA_BYTES 65536u
 extern uint8_t ta_arena[TA_ARENA_BYTES] __attribute__((visibility("hidden")));

@@ -84,8 +84,20 @@ static void reset(struct ta_thread *thread, bool is_main)
 	thread->serial = atomic_fetch_add(&ta_image.process->n_threads, 1);
 	thread->sequence = 0;
 	thread->tid = (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	atomic_store(&thread->pointer, ta_thread_pointer());
 	thread->is_main = is_main;
 	thread->announced = false;
+}
+
+uint32_t ta_thread_find(uintptr_t pointer)
+{
+	const struct ta_thread *thread = atomic_load(&all_threads);
+
+	if (pointer == ta_thread_pointer())
+		return (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	while (thread && atomic_load(&thread->pointer) != pointer)
+		thread = thread->next_all;
+	return thread ? thread->tid : 0;
 }
 
 bool ta_thread_begin(bool is_main)
@@ -111,9 +123,12 @@ void ta_thread_forked(void)
 
 	/* The other threads stayed in the parent: their states are free memory here. */
 	atomic_store(&free_threads, 0);
-	for (struct ta_thread *i = atomic_load(&all_threads); i; i = i->next_all)
-		if (i != own)
-			push_free(i);
+	for (struct ta_thread *i = atomic_load(&all_threads); i; i = i->next_all) {
+		if (i == own)
+			continue;
+		atomic_store(&i->pointer, 0);
+		push_free(i);
+	}
 	ta_tls.ended = false;
 	ta_tls.rounds = 0;
 	if (own)
@@ -163,6 +178,7 @@ static void end_chain(struct ta_thread *thread)
 	ta_tls.thread = NULL;
 	ta_tls.seen = (uint32_t)TA_SEEN_NONE;
 	ta_tls.ended = true;
+	atomic_store(&thread->pointer, 0);
 	push_free(thread);
 }
 

@@ -52,6 +52,7 @@ struct ta_thread {
 	uint32_t serial;
 	uint32_t sequence; /* of the next chunk in the chain */
 	uint32_t tid;
+	_Atomic uintptr_t pointer; /* thread pointer; 0: nobody's state now */
 	bool is_main;
 	bool announced; /* THREAD_START is written */
 	void *null_sink; /* RING_FLAG_NULL_SINK: the private chunk */
@@ -96,3 +97,6 @@ void ta_thread_announce(struct ta_thread *thread);
 
 /* Destructor of the pthread key: ends the chain in the last round. */
 void ta_thread_exit(void *thread);
+
+/* The tid of a live thread with this thread pointer (its pthread_t); 0: it has no chain. Any thread. */
+uint32_t ta_thread_find(uintptr_t pointer);

@@ -5,7 +5,7 @@ Every entry of an allocation function of the C library that comes from libtracea
 the program, and must be an event. The differences, all exact:
   - free(NULL) does nothing and is no event;
   - realloc(NULL, n) jumps on into malloc, so malloc is entered once more for each of them;
-  - libtracealloc.so calls realloc for reallocarray.
+  - libtracealloc.so calls realloc for reallocarray, and malloc and free for new and delete.
 Entries from elsewhere are the C library's own (a thread that ends gives back its cache of blocks): they
 never passed the boundary at which a program can be observed. They are printed.
 
@@ -52,9 +52,10 @@ def expected_events(names, probes):
     """(functions of the events, how many there must be) for the probe on `names`."""
     calls, with_null, _ = probes[names]
     if names == "free":
-        return ["free"], calls
+        return ["free", "operator delete", "operator delete[]"], calls
     if names == "malloc":
-        return ["malloc"], calls + with_null - probes["realloc"][1]
+        return (["malloc", "operator new", "operator new[]"],
+                calls + with_null - probes["realloc"][1])
     if names == "realloc":
         return ["realloc", "reallocarray"], calls + with_null
     if names == "reallocarray":

@@ -45,6 +45,14 @@ static void on_end(void *user, void *of, uint32_t thread_id, uint64_t ticks)
 	n_ends++;
 }
 
+static void on_name(void *user, void *of, uint32_t tid, const char *name, uint64_t ticks)
+{
+	(void)user;
+	(void)of;
+	(void)ticks;
+	snprintf(last_path, sizeof(last_path), "%u %s", tid, name);
+}
+
 static void on_module(void *user, void *of, const struct drain_module *module)
 {
 	(void)user;
@@ -65,6 +73,7 @@ static void on_exec(void *user, void *of, const char *file, size_t n_bytes, bool
 static const struct drain_handler handler = {
 	.thread_start = on_start,
 	.thread_end = on_end,
+	.thread_name = on_name,
 	.module = on_module,
 	.exec = on_exec,
 };

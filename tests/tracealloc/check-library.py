@@ -15,6 +15,9 @@ IMPORTS = {
     "__libc_stack_end": "where the environment is before libc knows it; weak",
     "dl_iterate_phdr": "at start only",
     "dlsym": "at start only",
+    "dladdr": "at start, and for an operator new that finds no memory",
+    "dlerror": "at start only: what we did not find is no error of the program's",
+    "dlopen": "without loading, for an operator new that finds no memory",
     "getauxval": "at start only",
     "memcpy": "", "memset": "", "memcmp": "", "strlen": "", "strnlen": "", "strcmp": "", "strncmp": "",
     "pthread_key_create": "at start only",
@@ -42,7 +45,7 @@ def symbols(library):
 def hooked(path):
     text = re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S)
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return set(re.findall(r"^TA_(?:HEAP|REAL)\((\w+),", "\n".join(lines), flags=re.M))
+    return set(re.findall(r"^TA_(?:HEAP|REAL|NEW|DELETE)\((\w+),", "\n".join(lines), flags=re.M))
 
 
 def mapped(path):

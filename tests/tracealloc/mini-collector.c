@@ -298,9 +298,11 @@ static int compare_chunks(const void *left, const void *right)
 }
 
 static const uint8_t fixed_slots[TRACE_OP_COUNT] = {
-	[TRACE_OP_ALLOC] = 1, [TRACE_OP_FREE] = 1,	   [TRACE_OP_REALLOC] = 2,
-	[TRACE_OP_MMAP] = 2,  [TRACE_OP_MUNMAP] = 1,	   [TRACE_OP_MREMAP] = 2,
-	[TRACE_OP_NODE] = 1,  [TRACE_OP_THREAD_START] = 3, [TRACE_OP_THREAD_END] = 1,
+	[TRACE_OP_ALLOC] = 1,	     [TRACE_OP_FREE] = 1,	 [TRACE_OP_REALLOC] = 2,
+	[TRACE_OP_MMAP] = 2,	     [TRACE_OP_MUNMAP] = 1,	 [TRACE_OP_MREMAP] = 2,
+	[TRACE_OP_BREAK] = 2,	     [TRACE_OP_ADVISE] = 2,	 [TRACE_OP_PROTECT] = 2,
+	[TRACE_OP_LOCK] = 2,	     [TRACE_OP_THREAD_NAME] = 2, [TRACE_OP_NODE] = 1,
+	[TRACE_OP_THREAD_START] = 3, [TRACE_OP_THREAD_END] = 1,
 };
 
 static void copy_path(struct mini_event *event, const void *bytes, size_t length)
@@ -324,6 +326,8 @@ static void take_variable(struct mini_event *event, const void *record)
 		copy_path(event, exec->bytes, exec->path_bytes);
 	} else if (event->op == TRACE_OP_THREAD_START) {
 		event->start = record;
+	} else if (event->op == TRACE_OP_THREAD_NAME) {
+		event->name = record;
 	}
 }
 

@@ -50,6 +50,7 @@ struct mini_event {
 	uint64_t old_size;
 	uint64_t detail;
 	const struct ring_thread_start *start; /* THREAD_START */
+	const struct ring_thread_name *name; /* THREAD_NAME */
 	const struct ring_module *module; /* MODULE, MODULE_UNLOAD */
 	const char *path; /* MODULE, EXEC; else "" */
 };

@@ -19,24 +19,70 @@ static void say(const char *name, unsigned long value)
 		abort();
 }
 
-struct alignas(256) Wide {
-	char bytes[4352];
-};
-
+// Sizes 4101, 4102 ... for every operator new there is; each of its blocks goes back by another of the
+// operators delete that fit.
 static int forms()
 {
+	const std::nothrow_t &quiet = std::nothrow;
+	const std::align_val_t wide{ 256 };
+
 	operator delete(operator new(4101));
-	operator delete[](operator new[](4102));
-	operator delete(operator new(4103, std::nothrow), std::nothrow);
-	operator delete(operator new(4104), std::size_t(4104));
-	Wide *volatile wide = new Wide; // volatile: an unused pair may be left out
-	delete wide;
-	try {
-		operator delete(operator new(std::size_t(-1) / 2));
-	} catch (const std::bad_alloc &) {
-		say("thrown", 1);
+	operator delete(operator new(4102), std::size_t(4102));
+	operator delete(operator new(4103, quiet), quiet);
+	operator delete[](operator new[](4104));
+	operator delete[](operator new[](4105), std::size_t(4105));
+	operator delete[](operator new[](4106, quiet), quiet);
+	operator delete(operator new(4107, wide), wide);
+	operator delete(operator new(4108, wide), std::size_t(4108), wide);
+	operator delete(operator new(4109, wide, quiet), wide, quiet);
+	operator delete[](operator new[](4110, wide), wide);
+	operator delete[](operator new[](4111, wide), std::size_t(4111), wide);
+	operator delete[](operator new[](4112, wide, quiet), wide, quiet);
+	void *volatile nothing = nullptr; // none of these is an event
+	operator delete(nothing);
+	operator delete[](nothing, quiet);
+	return 0;
+}
+
+// How often the handler was called; it gives up the second time.
+static int n_handled;
+
+static void handle()
+{
+	if (++n_handled == 2)
+		std::set_new_handler(nullptr);
+}
+
+// Calls that get no memory: they throw or refuse, and leave no event. Blocks of no bytes are blocks.
+static int refusals()
+{
+	const volatile std::size_t huge = std::size_t(-1) / 2;
+	int thrown = 0;
+
+	std::set_new_handler(handle);
+	for (int i = 0; i < 4; i++) {
+		try {
+			if (i == 0)
+				operator delete(operator new(huge));
+			else if (i == 1)
+				operator delete[](operator new[](huge));
+			else if (i == 2)
+				operator delete(operator new(huge, std::align_val_t(64)));
+			else
+				operator delete[](operator new[](huge, std::align_val_t(64)));
+		} catch (const std::bad_alloc &) {
+			thrown++;
+		}
 	}
-	say("refused", operator new(std::size_t(-1) / 2, std::nothrow) == nullptr);
+	say("handled", n_handled);
+	say("thrown", thrown);
+	say("refused", (operator new(huge, std::nothrow) == nullptr) +
+			       (operator new[](huge, std::nothrow) == nullptr));
+	void *empty = operator new(0);
+	void *other = operator new(0);
+	say("empty", empty && other && empty != other);
+	operator delete(empty);
+	operator delete(other, std::size_t(0));
 	return 0;
 }
 
@@ -85,5 +131,7 @@ static int exceptions()
 
 int main(int argc, char **argv)
 {
-	return argc > 1 && strcmp(argv[1], "forms") == 0 ? forms() : exceptions();
+	if (argc > 1 && strcmp(argv[1], "forms") == 0)
+		return forms();
+	return argc > 1 && strcmp(argv[1], "refusals") == 0 ? refusals() : exceptions();
 }

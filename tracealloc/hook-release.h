@@ -1,0 +1,25 @@
+#pragma once
+/* What free does, under whatever name it is called. */
+#include "tracealloc/hook.h"
+#include "tracealloc/real.h"
+
+/* Blocks of the arena are nobody's to give back. */
+static ta_always_inline bool ta_is_ours(const void *block)
+{
+	return ta_unlikely(!block || ta_arena_has(block));
+}
+
+static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call call, void *block)
+{
+	struct ta_hook hook;
+
+	if (ta_is_ours(block))
+		return;
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
+		ta_real.free(block);
+		return;
+	}
+	ta_hook_free(&hook, call, block);
+	ta_real.free(block);
+	ta_hook_leave(&hook);
+}

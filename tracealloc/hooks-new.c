@@ -1,0 +1,164 @@
+/*
+ * The hooks of C++'s operators new and delete: one event each, which keeps the kind of the call. The
+ * runtime's operators only call malloc and free; so do we then, and their frames are not in the
+ * call stacks. See new.h for the other cases.
+ */
+#include <stdbool.h>
+
+#include "tracealloc/hook-release.h"
+#include "tracealloc/new.h"
+
+#define TA_REAL(name, type, params) TA_EXPORT type name params;
+#include "tracealloc/hooks.def"
+
+/* As libstdc++ does: a block of no bytes is one of 1, aligned ones have whole multiples. */
+static ta_always_inline void *take(size_t alignment, size_t size)
+{
+	if (alignment == 0)
+		return ta_real.malloc(size ? size : 1);
+	if (alignment < sizeof(void *))
+		alignment = sizeof(void *);
+	if (ta_unlikely((alignment & (alignment - 1)) || size > SIZE_MAX - alignment))
+		return NULL; /* the real operator's matter */
+	return ta_real.aligned_alloc(alignment, ((size ? size : 1) + alignment - 1) & -alignment);
+}
+
+static ta_always_inline void *allocate(const uintptr_t *frame, enum trace_call call,
+				       size_t alignment, size_t size)
+{
+	struct ta_hook hook;
+	void *block;
+
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
+		return take(alignment, size);
+	ta_hook_stack(&hook, frame);
+	block = take(alignment, size);
+	if (ta_likely(block))
+		ta_hook_alloc(&hook, call, block, size);
+	ta_hook_leave(&hook);
+	return block;
+}
+
+/* Around an allocator's operator, which may come back to our malloc or free. */
+struct wrap {
+	struct ta_hook hook;
+	uint64_t pending; /* the last record of a hook inside of others, before the call */
+};
+
+static bool begin_wrap(struct wrap *wrap, const uintptr_t *frame)
+{
+	if (ta_new_mode != TA_NEW_WRAP || !ta_hook_enter(&wrap->hook, frame, RING_EVENTS_HEAP))
+		return false;
+	wrap->pending = wrap->hook.thread->pending_nested;
+	return true;
+}
+
+/* Did it come back for this block? Then that event is the block's, and ours is none. */
+static bool was_recorded(const struct wrap *wrap, enum trace_op op, const void *block)
+{
+	const struct ta_thread *thread = wrap->hook.thread;
+	const struct ring_record *record =
+		(const struct ring_record *)((const uint8_t *)thread->chunk +
+					     (uint32_t)thread->pending_nested);
+
+	return thread->pending_nested != wrap->pending && RING_HEAD_OP(record->head) == op &&
+	       record->address == (uintptr_t)block;
+}
+
+static void end_new(const struct wrap *wrap, enum trace_call call, const void *block, size_t size)
+{
+	if (block && !was_recorded(wrap, TRACE_OP_ALLOC, block))
+		ta_hook_alloc(&wrap->hook, call, block, size);
+	ta_hook_leave(&wrap->hook);
+}
+
+/* A free is stamped before the call, as always: its record is reserved, and told afterwards. */
+static struct ring_record *begin_delete(struct wrap *wrap, const uintptr_t *frame)
+{
+	struct ring_record *record;
+
+	if (!begin_wrap(wrap, frame))
+		return NULL;
+	record = ta_record_reserve(wrap->hook.thread, wrap->hook.bits, sizeof(*record));
+	if (record)
+		record->ticks = ta_ticks_begin();
+	else
+		ta_hook_leave(&wrap->hook);
+	wrap->pending = wrap->hook.thread->pending_nested;
+	return record;
+}
+
+static void end_delete(const struct wrap *wrap, struct ring_record *record, enum trace_call call,
+		       const void *block)
+{
+	if (!block || was_recorded(wrap, TRACE_OP_FREE, block))
+		ta_record_cancel(record, sizeof(*record));
+	else
+		ta_record_fill(record, ta_hook_head(&wrap->hook, TRACE_OP_FREE, call, 1),
+			       record->ticks, (uintptr_t)block, 0);
+	ta_hook_leave(&wrap->hook);
+}
+
+#define LIST(...) __VA_ARGS__
+
+/*
+ * NAME_real: what follows when it is not as simple as malloc. Where nobody has such an operator
+ * (then nobody can have been linked with it) there is nothing to throw either.
+ */
+#define TA_NEW(name, call, params, args, alignment)                                                \
+	static __attribute__((noinline)) void *name##_real(const uintptr_t *frame, LIST params)    \
+	{                                                                                          \
+		struct wrap wrap;                                                                  \
+		void *block;                                                                       \
+                                                                                                   \
+		if (!ta_real.name)                                                                 \
+			ta_new_find(frame[1]);                                                     \
+		if (!ta_real.name)                                                                 \
+			return allocate(frame, call, alignment, size);                             \
+		if (!begin_wrap(&wrap, frame))                                                     \
+			return ta_real.name args;                                                  \
+		ta_hook_stack(&wrap.hook, frame);                                                  \
+		block = ta_real.name args;                                                         \
+		end_new(&wrap, call, block, size);                                                 \
+		return block;                                                                      \
+	}                                                                                          \
+	TA_EXPORT void *name params                                                                \
+	{                                                                                          \
+		const uintptr_t *frame = __builtin_frame_address(0);                               \
+		void *block;                                                                       \
+                                                                                                   \
+		if (ta_likely(ta_new_mode == TA_NEW_DIRECT)) {                                     \
+			block = allocate(frame, call, alignment, size);                            \
+			if (ta_likely(block))                                                      \
+				return block;                                                      \
+		}                                                                                  \
+		return name##_real(frame, LIST args);                                              \
+	}
+#define TA_DELETE(name, call, params, args)                                                        \
+	static __attribute__((noinline)) void name##_real(const uintptr_t *frame, LIST params)     \
+	{                                                                                          \
+		struct ring_record *record;                                                        \
+		struct wrap wrap;                                                                  \
+                                                                                                   \
+		if (!ta_real.name)                                                                 \
+			ta_new_find(frame[1]);                                                     \
+		if (!ta_real.name) {                                                               \
+			ta_release(frame, call, block);                                            \
+			return;                                                                    \
+		}                                                                                  \
+		record = begin_delete(&wrap, frame);                                               \
+		ta_real.name args;                                                                 \
+		if (record)                                                                        \
+			end_delete(&wrap, record, call, block);                                    \
+	}                                                                                          \
+	TA_EXPORT void name params                                                                 \
+	{                                                                                          \
+		const uintptr_t *frame = __builtin_frame_address(0);                               \
+                                                                                                   \
+		if (ta_likely(ta_new_mode == TA_NEW_DIRECT))                                       \
+			ta_release(frame, call, block);                                            \
+		else                                                                               \
+			name##_real(frame, LIST args);                                             \
+	}
+#define TA_REAL(name, type, params)
+#include "tracealloc/hooks.def"

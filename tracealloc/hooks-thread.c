@@ -1,0 +1,67 @@
+/*
+ * The hooks of what names a thread. With perf's records of the same the database has each name once.
+ * A name written to /proc/.../comm is seen by perf only.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "tracealloc/hook.h"
+#include "tracealloc/real.h"
+
+#define TA_REAL(name, type, params) TA_EXPORT type name params;
+#include "tracealloc/hooks.def"
+
+/* tid 0: which thread it is cannot be told. */
+static void record_name(const uintptr_t *frame, uint32_t tid, const char *name)
+{
+	struct ring_thread_name *record;
+	struct ta_hook hook;
+
+	if (tid == 0 || !ta_hook_enter(&hook, frame, RING_EVENTS_THREADS))
+		return;
+	record = hook.bits ? NULL : ta_record_reserve_big(hook.thread, sizeof(*record));
+	if (record) {
+		record->ticks = ta_ticks_end();
+		record->tid = tid;
+		memcpy(record->name, name, strnlen(name, sizeof(record->name) - 1));
+		ta_record_commit(&record->head, RING_HEAD(TRACE_OP_THREAD_NAME, 0, 2, 0));
+	} else {
+		ta_chunk_count_dropped();
+	}
+	ta_hook_leave(&hook);
+}
+
+TA_EXPORT int pthread_setname_np(pthread_t thread, const char *name)
+{
+	int r;
+
+	if (!ta_real.pthread_setname_np)
+		ta_real_resolve();
+	if (!ta_real.pthread_setname_np)
+		return ENOSYS;
+	r = ta_real.pthread_setname_np(thread, name);
+	if (r == 0)
+		record_name(__builtin_frame_address(0), ta_thread_find((uintptr_t)thread), name);
+	return r;
+}
+
+TA_EXPORT int prctl(int option, ...)
+{
+	unsigned long arguments[4];
+	va_list list;
+	int r;
+
+	/* As libc does: what the caller did not give is whatever stands there, and not looked at. */
+	va_start(list, option);
+	for (int i = 0; i < 4; i++)
+		arguments[i] = va_arg(list, unsigned long);
+	va_end(list);
+	r = ta_real.prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
+	if (option == PR_SET_NAME && r == 0)
+		record_name(__builtin_frame_address(0),
+			    (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
+			    (const char *)arguments[0]);
+	return r;
+}

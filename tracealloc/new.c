@@ -1,0 +1,87 @@
+#include "tracealloc/new.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "tracealloc/hook.h"
+#include "tracealloc/real.h"
+
+#define TA_REAL(name, type, params) TA_EXPORT type name params;
+#include "tracealloc/hooks.def"
+
+enum ta_new_mode ta_new_mode;
+
+/* Whether everybody's calls of a name come to our function. */
+static bool is_ours(const char *name, uintptr_t function)
+{
+	return (uintptr_t)dlsym(RTLD_DEFAULT, name) == function;
+}
+
+/* The runtime's operators call each other, malloc and free: any of them may be the program's. */
+static bool are_all_ours(void)
+{
+	bool result = is_ours("malloc", (uintptr_t)malloc) && is_ours("free", (uintptr_t)free) &&
+		      is_ours("aligned_alloc", (uintptr_t)aligned_alloc);
+#define TA_NEW(name, call, params, args, alignment)                                                \
+	result = result && is_ours(#name, (uintptr_t)name);
+#define TA_DELETE(name, call, params, args) result = result && is_ours(#name, (uintptr_t)name);
+#define TA_REAL(name, type, params)
+#include "tracealloc/hooks.def"
+	return result;
+}
+
+static void find_in(void *handle)
+{
+	void *function;
+
+#define TA_NEW(name, call, params, args, alignment)                                                \
+	function = dlsym(handle, #name);                                                           \
+	if (function && (uintptr_t)function != (uintptr_t)name)                                    \
+		memcpy(&ta_real.name, &function, sizeof(function));
+#define TA_DELETE(name, call, params, args) TA_NEW(name, call, params, args, 0)
+#define TA_REAL(name, type, params)
+#include "tracealloc/hooks.def"
+}
+
+/* The file that defines a function. */
+static const void *file_of(const void *function)
+{
+	Dl_info info = { 0 };
+
+	return function && dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+/* Only the runtime itself has the handler that new calls when there is no memory. */
+static bool is_runtime(const void *function)
+{
+	const void *handler = dlsym(RTLD_NEXT, "_ZSt15get_new_handlerv"); /* libstdc++, libc++ */
+
+	return handler && file_of(handler) == file_of(function);
+}
+
+void ta_new_resolve(void)
+{
+	const void *real = dlsym(RTLD_NEXT, "_Znwm");
+
+	if (real)
+		find_in(RTLD_NEXT);
+	if (!are_all_ours())
+		ta_new_mode = TA_NEW_PASS;
+	else
+		ta_new_mode = !real || is_runtime(real) ? TA_NEW_DIRECT : TA_NEW_WRAP;
+}
+
+void ta_new_find(uintptr_t caller)
+{
+	Dl_info info = { 0 };
+	void *handle;
+
+	if (!dladdr((const void *)caller, &info) || !info.dli_fname)
+		return;
+	/* It stays open: what we point into must not go. */
+	handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle)
+		find_in(handle);
+}
