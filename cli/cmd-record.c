@@ -39,6 +39,17 @@ static enum ring_stacks stacks_of(int choice)
 	}
 }
 
+/* The choices of --events stand in the order of the bits. */
+_Static_assert(CHOICE_EVENTS_MMAP - CHOICE_EVENTS_HEAP == 1 &&
+		       CHOICE_EVENTS_BRK - CHOICE_EVENTS_HEAP == 2 &&
+		       CHOICE_EVENTS_SHM - CHOICE_EVENTS_HEAP == 3 &&
+		       CHOICE_EVENTS_THREADS - CHOICE_EVENTS_HEAP == 4 &&
+		       CHOICE_EVENTS_REGIONS - CHOICE_EVENTS_HEAP == 5 &&
+		       RING_EVENTS_HEAP == 1u << 0 && RING_EVENTS_MMAP == 1u << 1 &&
+		       RING_EVENTS_BRK == 1u << 2 && RING_EVENTS_SHM == 1u << 3 &&
+		       RING_EVENTS_THREADS == 1u << 4 && RING_EVENTS_REGIONS == 1u << 5,
+	       "bit i is the i-th choice");
+
 static struct run_options run_options_of(const struct option_set *options)
 {
 	return (struct run_options){
@@ -49,6 +60,10 @@ static struct run_options run_options_of(const struct option_set *options)
 		.frequency_hz = option_frequency(options, OPTION_FREQ),
 		.stacks = stacks_of(option_choice(options, OPTION_STACKS)),
 		.buffer_bytes = option_size(options, OPTION_BUFFER_SIZE),
+		.events = option_words(options, OPTION_EVENTS),
+		.min_bytes = option_size(options, OPTION_MIN_SIZE),
+		.null_sink = option_choice(options, OPTION_SINK) == CHOICE_SINK_NULL,
+		.api_marks = option_choice(options, OPTION_API) == CHOICE_API_MARKS,
 		.max_bytes = option_size(options, OPTION_MAX_SIZE),
 		.force = option_flag(options, OPTION_FORCE),
 		.no_alloc = option_flag(options, OPTION_NO_ALLOC),
@@ -120,7 +135,7 @@ static void untraced_text(const struct run_summary *summary, char *text, size_t 
 	}
 }
 
-static void say_summary(const struct run_summary *summary)
+static void say_summary(const struct run_summary *summary, bool is_null_sink)
 {
 	char events[32], samples[32], faults[32], losses[32], size[32], untraced[512];
 
@@ -136,6 +151,11 @@ static void say_summary(const struct run_summary *summary)
 		cmd_warn(
 			"the program waited %.1f ms for the recorder (a larger --buffer-size helps)",
 			(double)summary->wait_ns / 1e6);
+	if (summary->n_below_min)
+		cmd_warn("%s blocks below --min-size were counted, not recorded",
+			 grouped(summary->n_below_min, events));
+	if (is_null_sink)
+		cmd_warn("--sink null: hooks ran, and none of their events was stored");
 	if (summary->was_let_go)
 		cmd_warn("the program runs on, unrecorded");
 	cmd_warn("next: memsight report %s", summary->output);
@@ -185,7 +205,7 @@ int cmd_record(const struct option_set *options)
 	if (r < 0)
 		return summary.exit_status;
 	if (!option_flag(options, OPTION_QUIET))
-		say_summary(&summary);
+		say_summary(&summary, run.null_sink);
 	if (option_text(options, OPTION_REPORT))
 		report(summary.output, option_text(options, OPTION_REPORT));
 	return summary.exit_status;

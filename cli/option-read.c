@@ -41,6 +41,11 @@ enum option_choice option_choice(const struct option_set *options, enum option_i
 	return (enum option_choice)value_of(options, id, OPTION_CHOICE)->number;
 }
 
+uint32_t option_words(const struct option_set *options, enum option_id id)
+{
+	return (uint32_t)value_of(options, id, OPTION_WORDS)->number;
+}
+
 enum option_origin option_origin(const struct option_set *options, enum option_id id)
 {
 	return options->values[id].origin;

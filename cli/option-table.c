@@ -12,6 +12,7 @@
 #define VARIABLE_NUMBER(id)    "MEMSIGHT_" #id
 #define VARIABLE_FREQUENCY(id) "MEMSIGHT_" #id
 #define VARIABLE_CHOICE(id)    "MEMSIGHT_" #id
+#define VARIABLE_WORDS(id)     "MEMSIGHT_" #id
 
 static const struct option_row option_rows[OPTION_COUNT] = {
 #define OPTION(id, commands, name, letter, argument, type, preset, group, help, manual)            \
@@ -75,7 +76,7 @@ void option_argument(enum option_id id, char *text, size_t n_bytes)
 	if (option_rows[id].argument)
 		append(text, n_bytes, option_rows[id].argument);
 	for (int i = 0; i < CHOICE_COUNT; i++) {
-		if (choice_rows[i].option != id)
+		if (choice_rows[i].option != id || option_rows[id].type == OPTION_WORDS)
 			continue;
 		if (text[0])
 			append(text, n_bytes, "|");

@@ -97,11 +97,65 @@ static int parse_choice(const struct parsing *parsing, struct option_value *valu
 	return refuse(parsing, why);
 }
 
+/* Bit i for the i-th choice of the option whose name is n_bytes of word; 0: there is none. */
+static uint64_t find_word(enum option_id id, const char *word, size_t n_bytes)
+{
+	uint64_t bit = 1;
+
+	for (int i = 0; i < CHOICE_COUNT; i++) {
+		const struct choice_row *row = option_choice_row((enum option_choice)i);
+
+		if (row->option != id)
+			continue;
+		if (strncmp(row->name, word, n_bytes) == 0 && row->name[n_bytes] == '\0')
+			return bit;
+		bit <<= 1;
+	}
+	return 0;
+}
+
+static int refuse_word(const struct parsing *parsing, const char *word, size_t n_bytes)
+{
+	size_t n = (size_t)snprintf(parsing->message, OPTION_MESSAGE_BYTES,
+				    "%s: '%.*s' is not one of ", parsing->shown,
+				    n_bytes > 40 ? 40 : (int)n_bytes, word);
+	const char *separator = "";
+
+	for (int i = 0; i < CHOICE_COUNT && n < OPTION_MESSAGE_BYTES; i++) {
+		const struct choice_row *row = option_choice_row((enum option_choice)i);
+
+		if (row->option != parsing->id)
+			continue;
+		n += (size_t)snprintf(parsing->message + n, OPTION_MESSAGE_BYTES - n, "%s%s",
+				      separator, row->name);
+		separator = ", ";
+	}
+	return -EINVAL;
+}
+
+/* Words with commas between them. */
+static int parse_list(const struct parsing *parsing, struct option_value *value)
+{
+	const char *word = parsing->text;
+
+	for (;; word++) {
+		size_t n_bytes = strcspn(word, ",");
+		uint64_t bit = find_word(parsing->id, word, n_bytes);
+
+		if (!bit)
+			return refuse_word(parsing, word, n_bytes);
+		value->number |= bit;
+		word += n_bytes;
+		if (*word == '\0')
+			return 0;
+	}
+}
+
 static int (*const parsers[])(const struct parsing *, struct option_value *) = {
 	[OPTION_FLAG] = parse_flag,	[OPTION_ACTION] = parse_flag,
 	[OPTION_TEXT] = parse_text,	[OPTION_SIZE] = parse_bytes,
 	[OPTION_NUMBER] = parse_count,	[OPTION_FREQUENCY] = parse_hertz,
-	[OPTION_CHOICE] = parse_choice,
+	[OPTION_CHOICE] = parse_choice, [OPTION_WORDS] = parse_list,
 };
 
 /* What an option without an argument means; NULL: it needs one. */

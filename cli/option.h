@@ -27,7 +27,7 @@ enum option_id {
 	OPTION_COUNT,
 };
 
-/* Values of CHOICE options: CHOICE_SOURCE_CLOCK ... unique over all options. */
+/* Values of CHOICE and WORDS options: CHOICE_SOURCE_CLOCK ... unique over all options. */
 enum option_choice {
 #define OPTION(...)
 #define CHOICE(option, id, ...) CHOICE_##option##_##id,
@@ -45,6 +45,7 @@ enum option_type {
 	OPTION_NUMBER,
 	OPTION_FREQUENCY,
 	OPTION_CHOICE,
+	OPTION_WORDS,
 };
 
 /* Where a value comes from; a higher one wins. OPTION_UNSET: the table has no default either. */
@@ -103,7 +104,8 @@ struct option_value {
 	enum option_origin origin;
 	const char *text; /* as given; "yes" or "no" for a flag */
 	uint64_t
-		number; /* SIZE: bytes, NUMBER, FREQUENCY: Hz, CHOICE: enum option_choice, FLAG: 0 or 1 */
+		number; /* SIZE: bytes, NUMBER, FREQUENCY: Hz, CHOICE: enum option_choice, FLAG: 0 or 1,
+			* WORDS: bit i for the option's i-th choice */
 };
 
 #define OPTION_MESSAGE_BYTES 256
@@ -146,6 +148,7 @@ uint64_t option_size(const struct option_set *options, enum option_id id); /* by
 uint64_t option_number(const struct option_set *options, enum option_id id);
 unsigned option_frequency(const struct option_set *options, enum option_id id); /* Hz */
 enum option_choice option_choice(const struct option_set *options, enum option_id id);
+uint32_t option_words(const struct option_set *options, enum option_id id); /* bit i: i-th choice */
 enum option_origin option_origin(const struct option_set *options, enum option_id id);
 
 /* Name of a CHOICE value, as on the command line. */

@@ -38,6 +38,7 @@ static const struct trace_record_shape shapes[] = {
 	[TRACE_RECORD_PROCESS_SAMPLE] = { SHAPE(trace_process_sample),
 					  LENGTHS(1, LENGTH(trace_process_sample, node)) },
 	[TRACE_RECORD_EXIT] = { SHAPE(trace_exit) },
+	[TRACE_RECORD_TEXT] = { SHAPE(trace_text), LENGTHS(1, LENGTH(trace_text, text)) },
 	[TRACE_RECORD_COUNTER] = { SHAPE(trace_counter), LENGTHS(2, LENGTH(trace_counter, name),
 								 LENGTH(trace_counter, unit)) },
 };

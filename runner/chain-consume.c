@@ -166,6 +166,19 @@ static void consume_exec(struct drain *drain, struct chain *chain, const struct 
 			    (const char *)exec->bytes, exec->path_bytes, exec->is_spawn != 0);
 }
 
+static void consume_text(struct drain *drain, struct chain *chain, const struct record *record)
+{
+	const struct ring_text *text = copy_record(drain, record);
+
+	if (sizeof(*text) + text->text_bytes > (size_t)record->n_slots * RING_RECORD_BYTES) {
+		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
+		return;
+	}
+	if (!drain->is_muted)
+		drain->handler.text(drain->handler.user, slot_of(drain, chain)->image, text->id,
+				    (const char *)text->bytes, text->text_bytes);
+}
+
 static void consume_nothing(struct drain *drain, struct chain *chain, const struct record *record)
 {
 	(void)drain;
@@ -198,6 +211,7 @@ static const struct {
 	[TRACE_OP_MODULE] = { 2, consume_module },
 	[TRACE_OP_MODULE_UNLOAD] = { 2, consume_module },
 	[TRACE_OP_EXEC] = { 1, consume_exec },
+	[TRACE_OP_TEXT] = { 1, consume_text },
 	[TRACE_OP_PAD] = { 1, consume_nothing },
 };
 

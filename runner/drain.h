@@ -43,6 +43,8 @@ struct drain_handler {
 	void (*thread_name)(void *user, void *image, uint32_t tid, const char *name,
 			    uint64_t ticks);
 	void (*module)(void *user, void *image, const struct drain_module *module);
+	/* A name that notes use, by its id. text is n_bytes long, no NUL. */
+	void (*text)(void *user, void *image, uint64_t id, const char *text, size_t n_bytes);
 	/* An exec or spawn is about to be tried. path is n_bytes long, no NUL. */
 	void (*exec)(void *user, void *image, const char *path, size_t n_bytes, bool is_spawn);
 };

@@ -30,6 +30,10 @@ struct run_options {
 	enum ring_stacks stacks;
 	uint64_t buffer_bytes; /* of the pool; 0: RUN_DEFAULT_BUFFER_BYTES */
 	uint64_t max_bytes; /* of the trace file; 0: as much as the disk takes */
+	uint32_t events; /* RING_EVENTS_*; 0: all */
+	uint64_t min_bytes; /* blocks below it are counted only; 0: record all */
+	bool null_sink; /* hooks run, nothing of them is stored */
+	bool api_marks; /* the program's own pause, resume and collect are ignored */
 	bool force; /* overwrite an existing output */
 	bool no_alloc; /* sample only: preload nothing */
 	bool no_follow; /* trace only the command's first image and its forks */

@@ -144,15 +144,22 @@ static void calibrate(struct run *run, enum ring_clock clock)
 	run->first_pair = pair;
 }
 
+static uint32_t ring_flags(const struct run_options *options)
+{
+	return (options->no_follow ? 0 : RING_FLAG_FOLLOW) |
+	       (options->null_sink ? RING_FLAG_NULL_SINK : 0) |
+	       (options->api_marks ? RING_FLAG_API_MARKS : 0);
+}
+
 static int make_pool(struct run *run)
 {
 	enum ring_clock clock = clock_choose();
 	struct pool_config config = {
 		.buffer_bytes = run->options->buffer_bytes ? run->options->buffer_bytes
 							   : RUN_DEFAULT_BUFFER_BYTES,
-		.events = RING_EVENTS_HEAP | RING_EVENTS_MMAP | RING_EVENTS_BRK | RING_EVENTS_SHM |
-			  RING_EVENTS_THREADS,
-		.flags = run->options->no_follow ? 0 : RING_FLAG_FOLLOW,
+		.events = run->options->events ? run->options->events : RING_EVENTS_ALL,
+		.flags = ring_flags(run->options),
+		.min_bytes = run->options->min_bytes,
 		.stacks = run->options->stacks,
 		.clock = clock,
 		.is_private = run->options->no_alloc,
@@ -330,6 +337,7 @@ static void summarize(struct run *run, uint64_t begin_ns)
 	summary->n_samples = samples_count(&collector->samples, ACCESS_ROLE_ACCESS);
 	summary->n_faults = samples_count(&collector->samples, ACCESS_ROLE_FAULTS);
 	summary->n_losses = tracker->n_losses;
+	summary->n_below_min = tracker->n_below_min;
 	summary->wait_ns =
 		(uint64_t)((double)tracker->wait_ticks * 1e9 / (double)collector->ticks_per_second);
 	summary->file_bytes = trace_writer_file_bytes(run->writer);

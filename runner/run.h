@@ -36,6 +36,7 @@ struct run_summary {
 	uint64_t n_samples; /* of accesses (clock) */
 	uint64_t n_faults;
 	uint64_t n_losses; /* events and samples that are not in the trace */
+	uint64_t n_below_min; /* blocks below min_bytes: not recorded, on request */
 	uint64_t wait_ns; /* that threads of the program waited for the collector, added up */
 	uint64_t file_bytes;
 	uint64_t collector_cpu_ns;

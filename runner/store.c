@@ -112,6 +112,20 @@ int store_module(struct trace_writer *writer, uint32_t process_id,
 	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
 }
 
+int store_text(struct trace_writer *writer, uint32_t process_id, uint64_t id, const char *text,
+	       size_t n_bytes)
+{
+	struct trace_string string = { text, (uint32_t)n_bytes };
+	struct trace_text record = {
+		.head.type = TRACE_RECORD_TEXT,
+		.id = id,
+		.process_id = process_id,
+		.text_bytes = string.n_bytes,
+	};
+
+	return trace_writer_record(writer, &record, sizeof(record), &string, 1);
+}
+
 int store_map(struct trace_writer *writer, uint32_t process_id, uint64_t ticks,
 	      const struct image_map *map)
 {

@@ -58,6 +58,16 @@ static void take_module(void *user, void *image_pointer, const struct drain_modu
 	store_module(tracker->writer, image->id, module);
 }
 
+static void take_text(void *user, void *image_pointer, uint64_t id, const char *text,
+		      size_t n_bytes)
+{
+	struct tracker *tracker = user;
+	struct image *image = image_pointer;
+
+	tracker_announce(tracker, image);
+	store_text(tracker->writer, image->id, id, text, n_bytes);
+}
+
 /* A row of its own; nothing more will be heard of it, and its process has an image that lives. */
 static void add_untraced(struct tracker *tracker, const struct image *parent, bool is_spawn)
 {
@@ -101,6 +111,7 @@ struct drain_handler tracker_drain_handler(struct tracker *tracker)
 		.thread_end = end_thread,
 		.thread_name = name_thread,
 		.module = take_module,
+		.text = take_text,
 		.exec = take_exec,
 	};
 }

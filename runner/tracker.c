@@ -173,6 +173,7 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 	struct ring_process *slot = &tracker->pool->processes[image->slot];
 	uint64_t n_dropped = atomic_load(&slot->n_dropped);
 	uint64_t n_waits = atomic_load(&slot->n_waits);
+	uint64_t n_below_min = atomic_load(&slot->n_below_min);
 	const struct store_loss all[] = {
 		{ .count = n_dropped,
 		  .reason = "pool full",
@@ -181,7 +182,6 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 		{ .count = atomic_load(&slot->n_nested), .reason = "nested in a full chunk" },
 		{ .count = atomic_load(&slot->n_late), .reason = "thread or process ending" },
 		{ .count = atomic_load(&slot->n_truncated_stacks), .reason = "stack cut short" },
-		{ .count = atomic_load(&slot->n_below_min), .reason = "below the smallest size" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -192,6 +192,10 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 		store_loss(tracker->writer, &loss);
 	}
 	tracker->n_losses += n_dropped + all[1].count + all[2].count;
+	tracker->n_below_min += n_below_min;
+	if (n_below_min)
+		store_counter(tracker->writer, image->id, "blocks below --min-size", "blocks",
+			      n_below_min);
 	if (n_waits == 0)
 		return;
 	tracker->wait_ticks += atomic_load(&slot->wait_ticks);

@@ -32,6 +32,7 @@ struct tracker {
 	bool no_follow;
 	bool has_task_records; /* perf tells of forks and execs */
 	uint64_t n_losses; /* events that were not recorded, so far */
+	uint64_t n_below_min; /* blocks below --min-size, so far: on request, no loss */
 	uint64_t wait_ticks; /* that programs spent waiting for a chunk */
 	uint32_t n_processes; /* that have ended */
 	uint32_t n_traced; /* of them */

@@ -41,10 +41,12 @@
 #define RING_EVENTS_SHM	    (1u << 3)
 #define RING_EVENTS_THREADS (1u << 4)
 #define RING_EVENTS_REGIONS (1u << 5)
+#define RING_EVENTS_ALL	    ((1u << 6) - 1)
 
 /* ring_control.flags */
 #define RING_FLAG_FOLLOW    (1u << 0) /* exec and spawn hooks put our variables back */
 #define RING_FLAG_NULL_SINK (1u << 1) /* hooks run, nothing is stored */
+#define RING_FLAG_API_MARKS (1u << 2) /* the program's own pause, resume and collect are ignored */
 
 enum ring_stacks {
 	RING_STACKS_NONE, /* every event has stack 0 */

@@ -29,7 +29,7 @@ static struct ta_hook enter_nested(uint32_t state)
 	struct ta_thread *thread = ta_tls.thread;
 
 	/* An epoch may have been added since the outermost hook began; a fork sets TA_ASK. */
-	if (!(state & TA_ON) || !thread || ta_tls.seen == (uint32_t)TA_SEEN_NONE) {
+	if (!(state & TA_ON) || !thread || ta_tls.known == (uint32_t)TA_SEEN_NONE) {
 		if (state != TA_OFF)
 			ta_image_count_late();
 		return (struct ta_hook){ .thread = NULL };
@@ -59,15 +59,17 @@ static bool settle_thread(uint32_t state)
 
 		if (!ta_thread_begin(is_first))
 			return false;
-	} else if (ta_tls.seen != (uint32_t)TA_SEEN_NONE) {
+	} else if (ta_tls.known != (uint32_t)TA_SEEN_NONE) {
 		ta_stack_forget(ta_tls.thread);
 	}
-	ta_tls.seen = state;
+	ta_tls.known = state;
+	ta_tls.seen = ta_tls.pause_depth ? (uint32_t)TA_SEEN_PAUSED : state;
 	return true;
 }
 
-static struct ta_hook enter_outermost(const uintptr_t *frame)
+static struct ta_hook enter_outermost(const uintptr_t *frame, bool is_kept)
 {
+	bool is_paused;
 	uint32_t state;
 	bool ok;
 
@@ -75,8 +77,10 @@ static struct ta_hook enter_outermost(const uintptr_t *frame)
 		ta_record_repair(ta_tls.thread);
 	ta_hook_guard(frame);
 	state = settle_state(atomic_load(&ta_state.word));
-	ok = state != TA_OFF && (state == ta_tls.seen || settle_thread(state));
-	if (!ok && state != TA_OFF)
+	is_paused = (state & TA_PAUSED) && !is_kept;
+	state &= ~TA_PAUSED;
+	ok = state != TA_OFF && !is_paused && (state == ta_tls.known || settle_thread(state));
+	if (!ok && state != TA_OFF && !is_paused)
 		ta_image_count_late();
 	if (ok)
 		return (struct ta_hook){ .thread = ta_tls.thread };
@@ -84,20 +88,42 @@ static struct ta_hook enter_outermost(const uintptr_t *frame)
 	return (struct ta_hook){ .thread = NULL };
 }
 
-struct ta_hook ta_hook_enter_slow(const uintptr_t *frame)
+struct ta_hook ta_hook_enter_slow(const uintptr_t *frame, bool is_kept)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 	struct ta_hook hook;
-	int saved = errno;
+	int saved;
 
 	if (ta_real_is_resolving())
 		return (struct ta_hook){ .thread = NULL };
+	if (ta_tls.pause_depth && !is_kept && (state & TA_ON))
+		return (struct ta_hook){ .thread = NULL };
+	saved = errno;
 	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, (uintptr_t)frame))
 		hook = enter_nested(state);
 	else
-		hook = enter_outermost(frame);
+		hook = enter_outermost(frame, is_kept);
 	errno = saved;
 	return hook;
+}
+
+bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t events)
+{
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+
+	if (state == TA_OFF)
+		return false;
+	if (ta_likely((state & ~TA_PAUSED) == ta_tls.known && !ta_tls.guard)) {
+		ta_hook_guard(frame);
+		*hook = (struct ta_hook){ .thread = ta_tls.thread };
+	} else {
+		*hook = ta_hook_enter_slow(frame, true);
+	}
+	if (ta_likely(hook->thread && (ta_image.wanted & events)))
+		return true;
+	if (hook->thread && !hook->bits)
+		ta_tls.guard = 0;
+	return false;
 }
 
 /* Attach before main even when nothing allocates; the first hook may have done it already. */

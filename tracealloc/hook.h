@@ -14,6 +14,7 @@
 
 #include "schemas/trace-format.h"
 #include "tracealloc/clock.h"
+#include "tracealloc/pause.h"
 #include "tracealloc/record.h"
 #include "tracealloc/stack.h"
 #include "tracealloc/state.h"
@@ -31,10 +32,17 @@ struct ta_hook {
 
 /*
  * The rare ways into a hook: no thread state yet, nested, off. The result's thread is NULL when
- * nothing is to be recorded. Keeps errno. (By value: a hook whose address is never taken stays in
- * registers.)
+ * nothing is to be recorded; so is that of a paused one unless it is_kept. Keeps errno. (By value:
+ * a hook whose address is never taken stays in registers.)
  */
-struct ta_hook ta_hook_enter_slow(const uintptr_t *frame);
+struct ta_hook ta_hook_enter_slow(const uintptr_t *frame, bool is_kept);
+
+/*
+ * Begin a hook that records also while recording is paused or its class is not collected: what ends
+ * (a free of what is not recorded any more would read as a leak), and what the program says of
+ * itself. events as for ta_hook_enter(); only what --events leaves out stays out.
+ */
+bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t events);
 
 /* Set the guard; a signal handler sees it whole or not at all. */
 static ta_always_inline void ta_hook_guard(const uintptr_t *frame)
@@ -54,16 +62,24 @@ static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t
 	if (ta_likely(state == ta_tls.seen && !ta_tls.guard)) {
 		ta_hook_guard(frame);
 		*hook = (struct ta_hook){ .thread = ta_tls.thread };
-	} else if (state == TA_OFF) {
+	} else if (state & (TA_OFF | TA_PAUSED)) {
 		return false;
 	} else {
-		*hook = ta_hook_enter_slow(frame);
+		*hook = ta_hook_enter_slow(frame, false);
 	}
 	if (ta_likely(hook->thread && (ta_image.events & events)))
 		return true;
 	if (hook->thread && !hook->bits)
 		ta_tls.guard = 0;
 	return false;
+}
+
+/* The same for a hook of something that ends: see ta_hook_enter_kept(). */
+static ta_always_inline bool ta_hook_enter_end(struct ta_hook *hook, const uintptr_t *frame,
+					       uint32_t events)
+{
+	return ta_hook_enter(hook, frame, events) ||
+	       (ta_unlikely(ta_pause_is_on(events)) && ta_hook_enter_kept(hook, frame, events));
 }
 
 static ta_always_inline void ta_hook_leave(const struct ta_hook *hook)
@@ -102,16 +118,26 @@ static ta_always_inline void ta_record_fill(struct ring_record *record, uint64_t
 	ta_record_commit(&record->head, head);
 }
 
+/* Is a block of this size to be counted only? Asked before its stack is captured. */
+static ta_always_inline bool ta_hook_is_small(size_t size)
+{
+	return ta_unlikely(size < ta_image.min_bytes);
+}
+
+/* End the hook of such a block; NULL: the call failed. */
+static inline void ta_hook_count_small(const struct ta_hook *hook, const void *block)
+{
+	if (block)
+		atomic_fetch_add_explicit(&ta_image.process->n_below_min, 1, memory_order_relaxed);
+	ta_hook_leave(hook);
+}
+
 /* Record a block that was just born. */
 static ta_always_inline void ta_hook_alloc(const struct ta_hook *hook, enum trace_call call,
 					   const void *block, size_t size)
 {
 	struct ring_record *record;
 
-	if (ta_unlikely(size < ta_image.min_bytes)) {
-		atomic_fetch_add_explicit(&ta_image.process->n_below_min, 1, memory_order_relaxed);
-		return;
-	}
 	record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
 	if (ta_unlikely(!record))
 		return;

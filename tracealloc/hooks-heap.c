@@ -8,7 +8,10 @@
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks.def"
 
-/* malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. */
+/*
+ * malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. A block below --min-size costs no look at
+ * its stack.
+ */
 #define TA_HEAP(name, call, type, params, args, size)                                              \
 	TA_EXPORT type name params                                                                 \
 	{                                                                                          \
@@ -17,7 +20,12 @@
 		void *block;                                                                       \
                                                                                                    \
 		if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))                                \
-			return ta_real.name args;                                                  \
+			return ta_pause_note(ta_real.name args);                                   \
+		if (ta_hook_is_small(size)) {                                                      \
+			block = ta_real.name args;                                                 \
+			ta_hook_count_small(&hook, block);                                         \
+			return block;                                                              \
+		}                                                                                  \
 		ta_hook_stack(&hook, frame);                                                       \
 		block = ta_real.name args;                                                         \
 		if (ta_likely(block))                                                              \
@@ -34,8 +42,17 @@ TA_EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
 	struct ta_hook hook;
 	int r;
 
-	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
-		return ta_real.posix_memalign(ret_block, alignment, size);
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
+		r = ta_real.posix_memalign(ret_block, alignment, size);
+		if (r == 0)
+			ta_pause_note(*ret_block);
+		return r;
+	}
+	if (ta_hook_is_small(size)) {
+		r = ta_real.posix_memalign(ret_block, alignment, size);
+		ta_hook_count_small(&hook, r == 0 ? *ret_block : NULL);
+		return r;
+	}
 	ta_hook_stack(&hook, frame);
 	r = ta_real.posix_memalign(ret_block, alignment, size);
 	if (r == 0)
@@ -49,32 +66,70 @@ TA_EXPORT void free(void *block)
 	ta_release(__builtin_frame_address(0), TRACE_CALL_FREE, block);
 }
 
-/* Write what realloc has done into its two reserved slots. */
+/* Of a realloc that only ends its old block: a free at the time before the call, and an empty slot. */
+static void commit_end(const struct ta_hook *hook, struct ring_record2 *record,
+		       enum trace_call call)
+{
+	struct ring_record *second = (struct ring_record *)record + 1;
+	uintptr_t old_address = record->old_address;
+	uint64_t begin = record->begin_ticks;
+	struct ta_hook plain = { .bits = hook->bits };
+
+	memset(second, 0, sizeof(*second));
+	ta_record_cancel(second, sizeof(*second));
+	ta_record_fill(&record->base, ta_hook_head(&plain, TRACE_OP_FREE, call, 1), begin,
+		       old_address, 0);
+}
+
+/*
+ * Write what realloc has done into its two reserved slots. The new block may be below --min-size:
+ * then the old one ends, and was perhaps never recorded. glibc's realloc(p, 0) gives the block back.
+ */
 static void commit_realloc(const struct ta_hook *hook, struct ring_record2 *record, void *block,
 			   size_t size)
 {
 	enum trace_call call = RING_HEAD_CALL(record->detail);
 
+	bool is_small = ta_hook_is_small(size);
+
 	record->detail = 0;
-	if (block) {
+	if (block && is_small)
+		atomic_fetch_add_explicit(&ta_image.process->n_below_min, 1, memory_order_relaxed);
+	if (block && !is_small) {
 		record->base.address = (uintptr_t)block;
 		record->base.size = size;
 		record->base.ticks = ta_ticks_end();
 		ta_record_commit(&record->base.head, ta_hook_head(hook, TRACE_OP_REALLOC, call, 2));
-	} else if (size == 0 && record->old_address) {
-		/* glibc: realloc(p, 0) gives the block back. A free, and an empty slot behind it. */
-		struct ring_record *second = (struct ring_record *)record + 1;
-		uintptr_t old_address = record->old_address;
-		uint64_t begin = record->begin_ticks;
-		struct ta_hook plain = { .bits = hook->bits };
-
-		memset(second, 0, sizeof(*second));
-		ta_record_cancel(second, sizeof(*second));
-		ta_record_fill(&record->base, ta_hook_head(&plain, TRACE_OP_FREE, call, 1), begin,
-			       old_address, 0);
+	} else if ((block || size == 0) && record->old_address) {
+		commit_end(hook, record, call);
 	} else {
 		ta_record_cancel(record, sizeof(*record));
 	}
+}
+
+/* The new block is not recorded now; the end of the old one is, unless it was not either. */
+static __attribute__((noinline)) void *
+reallocate_unseen(const uintptr_t *frame, enum trace_call call, void *block, size_t size)
+{
+	struct ring_record2 *record = NULL;
+	struct ta_hook hook;
+	void *result;
+
+	if (!block || !ta_pause_is_on(RING_EVENTS_HEAP) || ta_pause_forget(block) ||
+	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
+		return ta_pause_note(ta_real.realloc(block, size));
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (record) {
+		record->old_address = (uintptr_t)block;
+		record->begin_ticks = ta_ticks_begin();
+	}
+	result = ta_real.realloc(block, size);
+	if (record && (result || size == 0))
+		commit_end(&hook, record, call);
+	else if (record)
+		ta_record_cancel(record, sizeof(*record));
+	ta_hook_leave(&hook);
+	return result ? ta_pause_note(result) : NULL;
 }
 
 /* realloc and reallocarray. A block of the arena moves to the real heap. */
@@ -93,7 +148,7 @@ static ta_always_inline void *reallocate(const uintptr_t *frame, enum trace_call
 		return result;
 	}
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
-		return ta_real.realloc(block, size);
+		return reallocate_unseen(frame, call, block, size);
 	ta_hook_stack(&hook, frame);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	if (ta_likely(record)) {

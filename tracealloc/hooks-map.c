@@ -1,5 +1,6 @@
 /* The hooks of memory maps. Each record is reserved before the call and committed after it. */
 #include <stdarg.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "tracealloc/hook-call.h"
@@ -56,7 +57,7 @@ TA_EXPORT int munmap(void *address, size_t size)
 	uint64_t ticks;
 	int r;
 
-	if (!ta_hook_enter(&hook, __builtin_frame_address(0), RING_EVENTS_MMAP))
+	if (!ta_hook_enter_end(&hook, __builtin_frame_address(0), RING_EVENTS_MMAP))
 		return ta_real.munmap(address, size);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	ticks = ta_ticks_begin();
@@ -70,11 +71,31 @@ TA_EXPORT int munmap(void *address, size_t size)
 	return r;
 }
 
+/* While mappings are not recorded a moved one only ends: the first slot, and an empty one. */
+static void commit_moved_away(const struct ta_hook *hook, struct ring_record2 *record,
+			      const void *address)
+{
+	struct ring_record *second = (struct ring_record *)record + 1;
+	uintptr_t old_address = record->old_address;
+	uint64_t old_size = record->old_size;
+	uint64_t begin = record->begin_ticks;
+
+	if (address == MAP_FAILED || old_size == 0) {
+		ta_record_cancel(record, sizeof(*record));
+		return;
+	}
+	memset(second, 0, sizeof(*second));
+	ta_record_cancel(second, sizeof(*second));
+	ta_record_fill(&record->base, ta_hook_head(hook, TRACE_OP_MUNMAP, TRACE_CALL_MREMAP, 1),
+		       begin, old_address, old_size);
+}
+
 TA_EXPORT void *mremap(void *address, size_t old_size, size_t size, int flags, ...)
 {
 	const uintptr_t *frame = __builtin_frame_address(0);
 	struct ring_record2 *record;
 	struct ta_hook hook;
+	bool is_paused;
 	void *target;
 	void *result;
 	va_list list;
@@ -82,9 +103,11 @@ TA_EXPORT void *mremap(void *address, size_t old_size, size_t size, int flags, .
 	va_start(list, flags);
 	target = flags & MREMAP_FIXED ? va_arg(list, void *) : NULL;
 	va_end(list);
-	if (!ta_hook_enter(&hook, frame, RING_EVENTS_MMAP))
+	is_paused = ta_pause_is_on(RING_EVENTS_MMAP);
+	if (!ta_hook_enter_end(&hook, frame, RING_EVENTS_MMAP))
 		return ta_real.mremap(address, old_size, size, flags, target);
-	ta_hook_stack(&hook, frame);
+	if (!is_paused)
+		ta_hook_stack(&hook, frame);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	if (record) {
 		record->old_address = (uintptr_t)address;
@@ -92,7 +115,9 @@ TA_EXPORT void *mremap(void *address, size_t old_size, size_t size, int flags, .
 		record->begin_ticks = ta_ticks_begin();
 	}
 	result = ta_real.mremap(address, old_size, size, flags, target);
-	if (record)
+	if (record && is_paused)
+		commit_moved_away(&hook, record, result);
+	else if (record)
 		commit_map(&hook, record, TRACE_OP_MREMAP, result, size);
 	ta_hook_leave(&hook);
 	return result;

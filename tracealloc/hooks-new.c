@@ -30,7 +30,12 @@ static ta_always_inline void *allocate(const uintptr_t *frame, enum trace_call c
 	void *block;
 
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
-		return take(alignment, size);
+		return ta_pause_note(take(alignment, size));
+	if (ta_hook_is_small(size)) {
+		block = take(alignment, size);
+		ta_hook_count_small(&hook, block);
+		return block;
+	}
 	ta_hook_stack(&hook, frame);
 	block = take(alignment, size);
 	if (ta_likely(block))
@@ -45,9 +50,12 @@ struct wrap {
 	uint64_t pending; /* the last record of a hook inside of others, before the call */
 };
 
-static bool begin_wrap(struct wrap *wrap, const uintptr_t *frame)
+static bool begin_wrap(struct wrap *wrap, const uintptr_t *frame, bool is_end)
 {
-	if (ta_new_mode != TA_NEW_WRAP || !ta_hook_enter(&wrap->hook, frame, RING_EVENTS_HEAP))
+	if (ta_new_mode != TA_NEW_WRAP)
+		return false;
+	if (is_end ? !ta_hook_enter_end(&wrap->hook, frame, RING_EVENTS_HEAP)
+		   : !ta_hook_enter(&wrap->hook, frame, RING_EVENTS_HEAP))
 		return false;
 	wrap->pending = wrap->hook.thread->pending_nested;
 	return true;
@@ -67,7 +75,13 @@ static bool was_recorded(const struct wrap *wrap, enum trace_op op, const void *
 
 static void end_new(const struct wrap *wrap, enum trace_call call, const void *block, size_t size)
 {
-	if (block && !was_recorded(wrap, TRACE_OP_ALLOC, block))
+	bool is_told = !block || was_recorded(wrap, TRACE_OP_ALLOC, block);
+
+	if (!is_told && ta_hook_is_small(size)) {
+		ta_hook_count_small(&wrap->hook, block);
+		return;
+	}
+	if (!is_told)
 		ta_hook_alloc(&wrap->hook, call, block, size);
 	ta_hook_leave(&wrap->hook);
 }
@@ -77,7 +91,7 @@ static struct ring_record *begin_delete(struct wrap *wrap, const uintptr_t *fram
 {
 	struct ring_record *record;
 
-	if (!begin_wrap(wrap, frame))
+	if (!begin_wrap(wrap, frame, true))
 		return NULL;
 	record = ta_record_reserve(wrap->hook.thread, wrap->hook.bits, sizeof(*record));
 	if (record)
@@ -115,7 +129,7 @@ static void end_delete(const struct wrap *wrap, struct ring_record *record, enum
 			ta_new_find(frame[1]);                                                     \
 		if (!ta_real.name)                                                                 \
 			return allocate(frame, call, alignment, size);                             \
-		if (!begin_wrap(&wrap, frame))                                                     \
+		if (!begin_wrap(&wrap, frame, false))                                              \
 			return ta_real.name args;                                                  \
 		ta_hook_stack(&wrap.hook, frame);                                                  \
 		block = ta_real.name args;                                                         \

@@ -50,7 +50,7 @@ TA_EXPORT int shmdt(const void *address)
 	uint64_t ticks;
 	int r;
 
-	if (!ta_hook_enter(&hook, __builtin_frame_address(0), RING_EVENTS_SHM))
+	if (!ta_hook_enter_end(&hook, __builtin_frame_address(0), RING_EVENTS_SHM))
 		return ta_real.shmdt(address);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	ticks = ta_ticks_begin();

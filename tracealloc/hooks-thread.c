@@ -19,7 +19,7 @@ static void record_name(const uintptr_t *frame, uint32_t tid, const char *name)
 	struct ring_thread_name *record;
 	struct ta_hook hook;
 
-	if (tid == 0 || !ta_hook_enter(&hook, frame, RING_EVENTS_THREADS))
+	if (tid == 0 || !ta_hook_enter_end(&hook, frame, RING_EVENTS_THREADS))
 		return;
 	record = hook.bits ? NULL : ta_record_reserve_big(hook.thread, sizeof(*record));
 	if (record) {

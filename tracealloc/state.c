@@ -11,6 +11,7 @@
 #include "tracealloc/clock.h"
 #include "tracealloc/environment.h"
 #include "tracealloc/module.h"
+#include "tracealloc/pause.h"
 #include "tracealloc/real.h"
 #include "tracealloc/stack-bounds.h"
 #include "tracealloc/thread.h"
@@ -40,10 +41,11 @@ void ta_image_stop(void)
 void ta_image_next_epoch(void)
 {
 	uint32_t state = atomic_load(&ta_state.word);
+	uint32_t next;
 
-	while ((state & TA_ON) &&
-	       !atomic_compare_exchange_weak(&ta_state.word, &state, state + TA_ON_EPOCH))
-		;
+	do {
+		next = (state & TA_PAUSED) | ((state + TA_ON_EPOCH) & ~TA_PAUSED);
+	} while ((state & TA_ON) && !atomic_compare_exchange_weak(&ta_state.word, &state, next));
 }
 
 uint32_t ta_image_wait(void)
@@ -82,7 +84,8 @@ static void take_settings(struct ring_control *control)
 	ta_image.chunks = (uint8_t *)control + control->control_bytes;
 	ta_image.chunk_states = ring_chunk_states(control);
 	ta_image.n_chunks = control->n_chunks;
-	ta_image.events = control->events | TA_EVENTS_ALWAYS;
+	ta_image.wanted = control->events | TA_EVENTS_ALWAYS;
+	ta_image.events = ta_image.wanted;
 	ta_image.flags = control->flags;
 	ta_image.stacks = control->stacks;
 	ta_image.clock = control->clock;
@@ -180,5 +183,7 @@ void ta_image_attach(void)
 	if (r < 0 && is_fork)
 		ta_image_count_late(); /* in the parent's slot: its child is not recorded */
 	atomic_store(&ta_state.word, r == 0 ? TA_ON : TA_OFF);
+	if (r == 0)
+		ta_pause_settle(); /* a forked image goes on in its parent's pause */
 	errno = saved;
 }

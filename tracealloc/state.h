@@ -23,7 +23,12 @@
 /* Keeps the compiler from moving memory accesses across: against signal handlers, not CPUs. */
 #define ta_compiler_barrier() __asm__ volatile("" : : : "memory")
 
-/* Values of the state word. Odd values are "on"; what is above bit 2 counts unloaded modules. */
+/*
+ * Values of the state word. Odd values are "on"; what is above bit 2 counts unloaded modules. One bit
+ * says that the program has paused its recording: then no hook finds the word that it has seen.
+ */
+#define TA_PAUSED (UINT32_C(1) << 31)
+
 enum ta_state {
 	TA_ASK = 0,
 	TA_ON = 1,
@@ -31,6 +36,7 @@ enum ta_state {
 	TA_BUSY = 4, /* a thread is attaching */
 	TA_ON_EPOCH = 8, /* added when a module was unloaded: addresses may get a new meaning */
 	TA_SEEN_NONE = ~0, /* ta_tls.seen of a thread without thread state */
+	TA_SEEN_PAUSED = ~1, /* ta_tls.seen of a thread that has paused itself */
 };
 
 union ta_state_page {
@@ -51,7 +57,8 @@ struct ta_image {
 	uint32_t generation;
 	uint32_t pid;
 	uint32_t n_chunks;
-	uint32_t events; /* copies of ring_control, which the collector may scribble on */
+	uint32_t events; /* RING_EVENTS_* that are recorded now */
+	uint32_t wanted; /* copies of ring_control, which the collector may scribble on */
 	uint32_t flags;
 	uint32_t stacks;
 	uint32_t clock;
@@ -62,6 +69,8 @@ struct ta_image {
 	bool has_key;
 	uintptr_t stack_start; /* of the first thread of the exec image */
 	uintptr_t stack_end;
+	_Atomic uint32_t pause_depth; /* memsight_pause() without memsight_resume() */
+	_Atomic uint32_t pause_number; /* +1 for each pause */
 	_Atomic uint64_t n_early; /* events that came while there was no slot to count them in */
 	char socket[TA_PATH_BYTES]; /* MEMSIGHT_RECORDING as it was at start; "" without */
 	char library[TA_PATH_BYTES]; /* our own path, for LD_PRELOAD */

@@ -15,7 +15,8 @@
 #define FREE_TAG_SHIFT 48
 
 _Thread_local struct ta_tls ta_tls
-	__attribute__((tls_model("initial-exec"))) = { .seen = (uint32_t)TA_SEEN_NONE };
+	__attribute__((tls_model("initial-exec"))) = { .seen = (uint32_t)TA_SEEN_NONE,
+						       .known = (uint32_t)TA_SEEN_NONE };
 
 /* All states ever made, and the free ones: a stack whose head carries a tag against ABA. */
 static _Atomic(struct ta_thread *) all_threads;
@@ -87,6 +88,8 @@ static void reset(struct ta_thread *thread, bool is_main)
 	atomic_store(&thread->pointer, ta_thread_pointer());
 	thread->is_main = is_main;
 	thread->announced = false;
+	thread->pause_number = 0;
+	memset(thread->texts, 0, sizeof(thread->texts));
 }
 
 uint32_t ta_thread_find(uintptr_t pointer)
@@ -131,6 +134,7 @@ void ta_thread_forked(void)
 	}
 	ta_tls.ended = false;
 	ta_tls.rounds = 0;
+	ta_tls.pause_depth = 0;
 	if (own)
 		reset(own, true);
 }
@@ -176,7 +180,7 @@ static void end_chain(struct ta_thread *thread)
 	ta_chunk_finish(thread);
 	ta_stack_release(thread);
 	ta_tls.thread = NULL;
-	ta_tls.seen = (uint32_t)TA_SEEN_NONE;
+	ta_tls.seen = ta_tls.known = (uint32_t)TA_SEEN_NONE;
 	ta_tls.ended = true;
 	atomic_store(&thread->pointer, 0);
 	push_free(thread);

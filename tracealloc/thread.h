@@ -14,6 +14,9 @@
 #define TA_TABLE_SMALL	256u /* entries inside the thread state */
 #define TA_TABLE_MAX	(1u << 17) /* entries: 2 MiB for each thread at most */
 
+#define TA_UNRECORDED 512u /* a power of 2 */
+#define TA_TEXTS      128u /* a power of 2 */
+
 /* One frame of a captured stack. */
 struct ta_frame {
 	uintptr_t address; /* of the frame: where the caller's rbp is stored */
@@ -56,6 +59,10 @@ struct ta_thread {
 	bool is_main;
 	bool announced; /* THREAD_START is written */
 	void *null_sink; /* RING_FLAG_NULL_SINK: the private chunk */
+	uint32_t pause_number; /* of the pause that unrecorded[] is about */
+	const void
+		*unrecorded[TA_UNRECORDED]; /* blocks born in this pause, by a hash; see pause.h */
+	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
 	struct ta_trace traces[2]; /* RING_STACKS_FP */
@@ -70,8 +77,10 @@ struct ta_tls {
 	struct ta_thread *thread;
 	uintptr_t guard; /* frame of the outermost hook that runs, | TA_GUARD_STACK; 0: none */
 	uintptr_t guard_pc; /* return address of that hook */
-	uint32_t seen; /* the state word for which `thread` is right */
+	uint32_t seen; /* = known, but while the thread is paused TA_SEEN_PAUSED */
+	uint32_t known; /* the state word for which `thread` is right */
 	uint32_t rounds; /* of the key destructor */
+	uint16_t pause_depth; /* memsight_pause_thread() without memsight_resume_thread() */
 	bool ended; /* the chain is closed: the thread is exiting */
 };
 _Static_assert(sizeof(struct ta_tls) <= 64, "static TLS is scarce");

@@ -104,6 +104,15 @@ class Mistakes(unittest.TestCase):
         self.assert_one_line(memsight("record", "--freq", "x", "true"), 2, "--freq", "'x'", "997")
         self.assert_one_line(memsight("report", "--format=pdf", "x"), 2, "'pdf'", "text|csv|json")
 
+    def test_a_wrong_word_of_a_list_names_the_known_ones(self):
+        for words in ["heap,mmp", "mmp", "mmp,heap", "heap,mmp,brk"]:
+            self.assert_one_line(memsight("record", "--events", words, "true"), 2, "--events",
+                                 "'mmp'", "heap, mmap, brk, shm, threads, regions")
+        self.assert_one_line(memsight("record", "--events=heap,", "true"), 2, "''")
+        self.assert_one_line(memsight("record", "true", MEMSIGHT_EVENTS="heap mmap"), 2,
+                             "MEMSIGHT_EVENTS", "'heap mmap'")
+        self.assert_one_line(memsight("record", "--events=" + "x" * 5000, "true"), 2, "'xxx")
+
     def test_a_wrong_variable_is_named(self):
         self.assert_one_line(memsight("report", "x", MEMSIGHT_LIMIT="many"), 2, "MEMSIGHT_LIMIT")
         self.assert_one_line(memsight("report", "x", MEMSIGHT_OPTIONS="--limt 3"), 2,

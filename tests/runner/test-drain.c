@@ -70,11 +70,19 @@ static void on_exec(void *user, void *of, const char *file, size_t n_bytes, bool
 	n_execs++;
 }
 
+static void on_text(void *user, void *of, uint64_t id, const char *text, size_t n_bytes)
+{
+	(void)user;
+	(void)of;
+	snprintf(last_path, sizeof(last_path), "%lx %.*s", (unsigned long)id, (int)n_bytes, text);
+}
+
 static const struct drain_handler handler = {
 	.thread_start = on_start,
 	.thread_end = on_end,
 	.thread_name = on_name,
 	.module = on_module,
+	.text = on_text,
 	.exec = on_exec,
 };
 
@@ -303,11 +311,12 @@ START_TEST(an_ended_image_is_drained_and_its_slot_is_another)
 }
 END_TEST
 
-START_TEST(threads_modules_and_execs_reach_the_handler)
+START_TEST(threads_modules_texts_and_execs_reach_the_handler)
 {
 	struct ring_writer thread = { .pool = &pool };
 	struct ring_module *module;
 	struct ring_exec *exec;
+	struct ring_text *text;
 
 	ring_writer_take(&thread, 0);
 	ring_writer_start(&thread, now, 42);
@@ -320,6 +329,13 @@ START_TEST(threads_modules_and_execs_reach_the_handler)
 	ck_assert_uint_eq(n_threads, 1);
 	ck_assert_uint_eq(n_modules, 1);
 	ck_assert_str_eq(last_path, "/lib/a.s");
+	text = ring_writer_reserve(&thread, 2);
+	text->id = 0xab;
+	text->text_bytes = 5;
+	memcpy(text->bytes, "phase", 5);
+	ring_writer_commit(text, RING_HEAD(TRACE_OP_TEXT, 0, 2, 0));
+	round_of(100);
+	ck_assert_str_eq(last_path, "ab phase");
 	exec = ring_writer_reserve(&thread, 2);
 	exec->path_bytes = 7;
 	memcpy(exec->bytes, "/bin/ls", 7);
@@ -347,6 +363,7 @@ static const struct {
 	{ RING_HEAD(TRACE_OP_MODULE, 0, 2, 0), 0xffff, 0xffff },
 	{ RING_HEAD(TRACE_OP_MODULE, 0, 2, 0), 0, 1 },
 	{ RING_HEAD(TRACE_OP_THREAD_START, 0, 2, 0), 0, 0 },
+	{ RING_HEAD(TRACE_OP_TEXT, 0, 2, 0), 0xffff, 0 }, /* its text_bytes lie there */
 	{ RING_HEAD(TRACE_OP_EXEC, 0, 1, 0), 0xffff, 0 }, /* its path_bytes lie there */
 };
 
@@ -361,6 +378,8 @@ START_TEST(nonsense_is_counted_and_harms_nobody_else)
 	record = ring_writer_reserve(&bad, 2);
 	record->build_id_bytes = nonsense[_i].build_id_bytes;
 	record->path_bytes = nonsense[_i].path_bytes;
+	if (RING_HEAD_OP(nonsense[_i].head) == TRACE_OP_TEXT)
+		((struct ring_text *)record)->text_bytes = 0xffff;
 	if (RING_HEAD_OP(nonsense[_i].head) == TRACE_OP_EXEC)
 		((struct ring_exec *)record)->path_bytes = 0xffff;
 	ring_writer_commit(record, nonsense[_i].head);
@@ -498,7 +517,7 @@ int main(void)
 	tcase_add_test(tcase, a_round_tells_how_many_chunks_it_gave_back);
 	tcase_add_test(tcase, programs_are_told_when_chunks_are_free);
 	tcase_add_test(tcase, an_ended_image_is_drained_and_its_slot_is_another);
-	tcase_add_test(tcase, threads_modules_and_execs_reach_the_handler);
+	tcase_add_test(tcase, threads_modules_texts_and_execs_reach_the_handler);
 	tcase_add_loop_test(tcase, nonsense_is_counted_and_harms_nobody_else, 0,
 			    sizeof(nonsense) / sizeof(*nonsense));
 	tcase_add_test(tcase, a_hole_in_a_full_chunk_is_damage_and_an_overshoot_is_not);

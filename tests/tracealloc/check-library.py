@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The interposer as a file: what it exports, imports and needs.
 
-usage: check-library.py LIBTRACEALLOC HOOKS_DEF MAP
+usage: check-library.py LIBTRACEALLOC HOOKS_DEF API_DEF MAP
 """
 import re
 import subprocess
@@ -45,24 +45,25 @@ def symbols(library):
 def hooked(path):
     text = re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S)
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return set(re.findall(r"^TA_(?:HEAP|REAL|NEW|DELETE)\((\w+),", "\n".join(lines), flags=re.M))
+    return set(re.findall(r"^TA_(?:HEAP|REAL|NEW|DELETE|API)\((\w+)[,)]", "\n".join(lines), flags=re.M))
 
 
 def mapped(path):
     return set(re.findall(r"^\t(\w+);", open(path).read(), flags=re.M))
 
 
-def main(library, hooks_def, version_map):
+def main(library, hooks_def, api_def, version_map):
     exported, imported = symbols(library)
     segments = output("readelf", "-lW", library)
     dynamic = output("readelf", "-dW", library)
     tls = re.search(r"^\s*TLS\s+(\S+\s+){4}(0x[0-9a-f]+)", segments, flags=re.M)
+    listed = hooked(hooks_def) | hooked(api_def)
     faults = []
     if not exported:
         faults.append("nothing is exported: was the library read at all?")
-    for name in sorted(exported ^ hooked(hooks_def)):
+    for name in sorted(exported ^ listed):
         faults.append(f"{name}: exported and on the list of hooks do not agree")
-    for name in sorted(mapped(version_map) ^ hooked(hooks_def)):
+    for name in sorted(mapped(version_map) ^ listed):
         faults.append(f"{name}: the export map and the list of hooks do not agree")
     for name in sorted(imported - set(IMPORTS)):
         faults.append(f"{name}: imported, but not on the allow-list")
@@ -78,6 +79,6 @@ def main(library, hooks_def, version_map):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

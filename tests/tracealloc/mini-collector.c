@@ -302,7 +302,8 @@ static const uint8_t fixed_slots[TRACE_OP_COUNT] = {
 	[TRACE_OP_MMAP] = 2,	     [TRACE_OP_MUNMAP] = 1,	 [TRACE_OP_MREMAP] = 2,
 	[TRACE_OP_BREAK] = 2,	     [TRACE_OP_ADVISE] = 2,	 [TRACE_OP_PROTECT] = 2,
 	[TRACE_OP_LOCK] = 2,	     [TRACE_OP_THREAD_NAME] = 2, [TRACE_OP_NODE] = 1,
-	[TRACE_OP_THREAD_START] = 3, [TRACE_OP_THREAD_END] = 1,
+	[TRACE_OP_THREAD_START] = 3, [TRACE_OP_THREAD_END] = 1,	 [TRACE_OP_PAUSE] = 2,
+	[TRACE_OP_RESUME] = 2,	     [TRACE_OP_NOTE] = 2,
 };
 
 static void copy_path(struct mini_event *event, const void *bytes, size_t length)
@@ -315,6 +316,7 @@ static void take_variable(struct mini_event *event, const void *record)
 {
 	const struct ring_module *module = record;
 	const struct ring_exec *exec = record;
+	const struct ring_text *text = record;
 
 	if (event->op == TRACE_OP_MODULE || event->op == TRACE_OP_MODULE_UNLOAD) {
 		event->module = module;
@@ -324,6 +326,9 @@ static void take_variable(struct mini_event *event, const void *record)
 	} else if (event->op == TRACE_OP_EXEC) {
 		event->is_spawn = exec->is_spawn;
 		copy_path(event, exec->bytes, exec->path_bytes);
+	} else if (event->op == TRACE_OP_TEXT) {
+		event->detail = text->id;
+		copy_path(event, text->bytes, text->text_bytes);
 	} else if (event->op == TRACE_OP_THREAD_START) {
 		event->start = record;
 	} else if (event->op == TRACE_OP_THREAD_NAME) {

@@ -48,11 +48,11 @@ struct mini_event {
 	uint64_t old_address;
 	uint64_t begin_ticks;
 	uint64_t old_size;
-	uint64_t detail;
+	uint64_t detail; /* TEXT: its id */
 	const struct ring_thread_start *start; /* THREAD_START */
 	const struct ring_thread_name *name; /* THREAD_NAME */
 	const struct ring_module *module; /* MODULE, MODULE_UNLOAD */
-	const char *path; /* MODULE, EXEC; else "" */
+	const char *path; /* MODULE, EXEC, TEXT; else "" */
 };
 
 struct mini_run {

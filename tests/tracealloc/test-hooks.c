@@ -299,13 +299,22 @@ START_TEST(ten_thousand_threads_need_the_memory_of_one)
 }
 END_TEST
 
-START_TEST(a_thousand_threads_at_once_lose_nothing)
+#define STORM 2000
+
+START_TEST(two_thousand_threads_at_once_lose_nothing_and_idle_in_64_kib_each)
 {
-	trace_with((struct mini_options){ .n_chunks = 1100 }, "storm");
+	uint64_t anonymous;
+
+	trace_with((struct mini_options){ .no_preload = true }, "storm");
+	anonymous = mini_value(&run, "anonymous");
+	mini_finish(&run);
+	trace_with((struct mini_options){ .n_chunks = STORM + 100, .stacks = RING_STACKS_DWARF },
+		   "storm");
 	ck_assert_uint_eq(run.processes[0].n_dropped, 0);
-	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 444), 1000);
-	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 445), 1000);
-	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_END, 0), 1000);
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 444), STORM);
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 445), STORM);
+	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_END, 0), STORM);
+	ck_assert_int_le((int64_t)(mini_value(&run, "anonymous") - anonymous), STORM * 65536L);
 }
 END_TEST
 
@@ -347,6 +356,42 @@ START_TEST(blocks_below_the_minimum_are_counted_only)
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_ALLOC, 0), 50);
 	ck_assert_uint_eq(run.processes[0].n_below_min, 50);
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_FREE, 0), 100);
+}
+END_TEST
+
+START_TEST(realloc_over_the_minimum_is_a_birth_or_a_death)
+{
+	const struct mini_event *grown;
+	size_t n_frees = 0;
+
+	trace_with((struct mini_options){ .min_bytes = 100 }, "resized");
+	/* 50 bytes: counted. 500: born. 600: moved. 40: dead, counted. 30: counted. 700: born. */
+	ck_assert_uint_eq(run.processes[0].n_below_min, 3);
+	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_REALLOC, 0), 3);
+	ck_assert_ptr_nonnull(mini_find(&run, TRACE_OP_REALLOC, 500, 0));
+	grown = mini_find(&run, TRACE_OP_REALLOC, 600, 0);
+	ck_assert_ptr_nonnull(grown);
+	ck_assert_uint_eq(grown->old_address, mini_find(&run, TRACE_OP_REALLOC, 500, 0)->address);
+	ck_assert_ptr_nonnull(mini_find(&run, TRACE_OP_REALLOC, 700, 0));
+	for (size_t i = 0; i < run.n_events; i++)
+		n_frees += run.events[i].op == TRACE_OP_FREE && &run.events[i] > grown &&
+			   run.events[i].call == TRACE_CALL_REALLOC &&
+			   run.events[i].address == grown->address;
+	ck_assert_uint_ge(n_frees, 1);
+}
+END_TEST
+
+START_TEST(a_null_sink_stores_nothing_and_loses_nothing)
+{
+	trace_with(
+		(struct mini_options){ .flags = RING_FLAG_NULL_SINK, .stacks = RING_STACKS_DWARF },
+		"flood");
+	ck_assert_uint_eq(run.n_events, 0);
+	ck_assert_uint_eq(run.n_chunks_seen, 0);
+	ck_assert_uint_eq(run.processes[0].n_dropped, 0);
+	trace_with((struct mini_options){ .flags = RING_FLAG_NULL_SINK }, "many-threads");
+	ck_assert_uint_eq(run.n_events, 0);
+	ck_assert_int_le((int64_t)mini_value(&run, "grown"), 1 << 20);
 }
 END_TEST
 
@@ -439,10 +484,12 @@ static Suite *hooks_suite(void)
 	tcase_add_loop_test(users_case, the_allocators_own_map_is_nested, 0, n);
 	tcase_add_loop_test(users_case, a_free_in_a_destructor_of_a_thread_is_recorded, 0, n);
 	tcase_add_loop_test(users_case, ten_thousand_threads_need_the_memory_of_one, 0, n);
-	tcase_add_test(once, a_thousand_threads_at_once_lose_nothing);
+	tcase_add_test(once, two_thousand_threads_at_once_lose_nothing_and_idle_in_64_kib_each);
 	tcase_add_test(once, every_event_of_a_flood_is_recorded_or_counted);
 	tcase_add_test(once, a_stopped_collector_costs_at_most_ten_milliseconds);
 	tcase_add_test(once, blocks_below_the_minimum_are_counted_only);
+	tcase_add_test(once, realloc_over_the_minimum_is_a_birth_or_a_death);
+	tcase_add_test(once, a_null_sink_stores_nothing_and_loses_nothing);
 	tcase_add_test(once, hooks_that_are_switched_off_record_nothing);
 	tcase_add_loop_test(once, what_was_recorded_survives_every_end, 0,
 			    sizeof(ends) / sizeof(*ends));

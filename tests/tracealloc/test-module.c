@@ -110,15 +110,17 @@ END_TEST
 
 START_TEST(a_hook_uses_less_than_two_kilobytes_of_stack)
 {
-	static const char *const calls[] = { "first", "second", "realloc", "free" };
-	uint64_t plain[4];
+	static const char *const calls[] = {
+		"first", "second", "realloc", "free", "push", "paused"
+	};
+	uint64_t plain[6];
 
 	trace(VICTIM_DEPTH, "", true);
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 6; i++)
 		plain[i] = mini_value(&run, calls[i]);
 	trace(VICTIM_DEPTH, "", false);
 	ck_assert_uint_eq(mini_count(&run, 0, TRACE_OP_REALLOC, 0), 1);
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 6; i++)
 		ck_assert_msg(mini_value(&run, calls[i]) < plain[i] + 2048, "%s: %lu, untraced %lu",
 			      calls[i], (unsigned long)mini_value(&run, calls[i]),
 			      (unsigned long)plain[i]);

@@ -210,19 +210,20 @@ static int many_threads(void)
 	return 0;
 }
 
-#define STORM 1000
+#define STORM 2000
 static pthread_barrier_t storm_barrier;
 
 static void *storm_thread(void *unused)
 {
 	(void)unused;
 	free(malloc(444));
-	pthread_barrier_wait(&storm_barrier);
+	pthread_barrier_wait(&storm_barrier); /* all have begun ... */
+	pthread_barrier_wait(&storm_barrier); /* ... and were looked at */
 	free(malloc(445));
 	return NULL;
 }
 
-/* 1,000 threads at the same time, two blocks each. */
+/* 2,000 threads at the same time, two blocks each; says what memory of its own they idle with. */
 static int storm(void)
 {
 	static pthread_t threads[STORM];
@@ -230,10 +231,13 @@ static int storm(void)
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, 64 << 10);
-	pthread_barrier_init(&storm_barrier, NULL, STORM);
+	pthread_barrier_init(&storm_barrier, NULL, STORM + 1);
 	for (int i = 0; i < STORM; i++)
 		if (pthread_create(&threads[i], &attributes, storm_thread, NULL))
 			return 1;
+	pthread_barrier_wait(&storm_barrier);
+	say("anonymous", anonymous_bytes());
+	pthread_barrier_wait(&storm_barrier);
 	for (int i = 0; i < STORM; i++)
 		pthread_join(threads[i], NULL);
 	return 0;
@@ -262,6 +266,20 @@ static void ten(void)
 {
 	for (int i = 0; i < 10; i++)
 		free(malloc(555));
+}
+
+/* A block that grows and shrinks over the border of 100 bytes, and back. */
+static int resized(void)
+{
+	static const size_t sizes[] = { 50, 500, 600, 40, 30, 700 };
+	char *block = NULL;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		block = realloc(block, sizes[i]);
+		say("block", (uintptr_t)block);
+	}
+	free(block);
+	return 0;
 }
 
 static int end_exit(void)
@@ -381,6 +399,7 @@ static const struct program programs[] = {
 	{ "storm", storm },
 	{ "flood", flood },
 	{ "small-and-large", small_and_large },
+	{ "resized", resized },
 	{ "exit", end_exit },
 	{ "quick_exit", end_quick_exit },
 	{ "_exit", end_at_once },

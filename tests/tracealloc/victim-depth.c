@@ -1,6 +1,7 @@
 /* How much stack an allocation needs: the deepest byte that it has changed. Say it for each call. */
 #include <pthread.h>
 
+#include "include/memsight.h"
 #include "victim.h"
 
 #define AREA 16384
@@ -45,6 +46,14 @@ static void *calls(void *unused)
 	fill();
 	free(block);
 	say("free", measure());
+	fill();
+	memsight_region_push("region");
+	say("push", measure());
+	fill();
+	memsight_pause();
+	free(malloc(100));
+	memsight_resume();
+	say("paused", measure());
 	return NULL;
 }
 

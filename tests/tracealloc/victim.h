@@ -46,3 +46,17 @@ static inline uint64_t resident_bytes(void)
 	second = strchr(text, ' ');
 	return second ? strtoull(second, NULL, 10) * 4096 : 0;
 }
+
+/* Resident bytes of this process that are in no file: /proc/self/status. */
+static inline uint64_t anonymous_bytes(void)
+{
+	char text[4096] = { 0 };
+	int fd = open("/proc/self/status", O_RDONLY);
+	const char *line;
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		abort();
+	close(fd);
+	line = strstr(text, "RssAnon:");
+	return line ? strtoull(line + 8, NULL, 10) * 1024 : 0;
+}

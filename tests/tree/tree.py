@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The parts of the house, and what each may include.
 MAY_INCLUDE = {
     "common": {"common", "schemas"},
-    "tracealloc": {"tracealloc", "common", "schemas"},
+    "tracealloc": {"tracealloc", "include", "common", "schemas"},
     "pmu": {"pmu", "common", "schemas"},
     "decode": {"decode", "common", "schemas"},
     "runner": {"runner", "pmu", "decode", "common", "schemas"},
@@ -18,7 +18,7 @@ MAY_INCLUDE = {
 }
 
 
-def sources(*suffixes, folders=(*MAY_INCLUDE, "tests", "bench", "examples")):
+def sources(*suffixes, folders=(*MAY_INCLUDE, "include", "tests", "bench", "examples")):
     """Files of the tree with one of these suffixes, as paths relative to its root."""
     found = [path.relative_to(ROOT) for folder in folders
              for path in sorted((ROOT / folder).rglob("*")) if path.suffix in suffixes]

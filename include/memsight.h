@@ -1,0 +1,147 @@
+/*
+ * memsight.h: what a program can tell its recorder (`memsight record PROGRAM`): regions of its run,
+ * marks, names of objects, and what is to be recorded when. docs/api.md says how it shows in reports.
+ *
+ * There is nothing to link: the functions are weak symbols of the library that `memsight record`
+ * preloads. In a program that nobody records each call below is one load and a branch. C99 and C++98,
+ * gcc and clang. All functions may be called from any thread and from signal handlers, keep errno,
+ * neither allocate nor lock, and cannot fail: what there is no room for is counted as lost.
+ *
+ * Names are texts of at most 255 bytes; longer ones are cut. They are copied. NULL is "".
+ */
+#ifndef MEMSIGHT_H
+#define MEMSIGHT_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the recorder provides; the number is that of this interface. Not to be called directly. */
+#define MEMSIGHT_WEAK __attribute__((weak))
+extern void memsight_1_region_push(const char *name) MEMSIGHT_WEAK;
+extern void memsight_1_region_pop(const char *name) MEMSIGHT_WEAK;
+extern void memsight_1_mark(const char *name) MEMSIGHT_WEAK;
+extern void memsight_1_name(const void *object, size_t size, const char *name) MEMSIGHT_WEAK;
+extern void memsight_1_pause(void) MEMSIGHT_WEAK;
+extern void memsight_1_resume(void) MEMSIGHT_WEAK;
+extern void memsight_1_pause_thread(void) MEMSIGHT_WEAK;
+extern void memsight_1_resume_thread(void) MEMSIGHT_WEAK;
+extern void memsight_1_collect_push(const char *classes) MEMSIGHT_WEAK;
+extern void memsight_1_collect_pop(void) MEMSIGHT_WEAK;
+
+/*
+ * MEMSIGHT_CALL(function, arguments): the address comes from the global offset table also in a
+ * program that is not position independent: there a linker would take it to be 0 for good.
+ */
+#if defined(__x86_64__) && !defined(__PIC__) && !defined(__ILP32__)
+#define MEMSIGHT_ADDRESS(function, pointer)                                                        \
+	__asm__(".weak " #function "\n\tmovq " #function "@GOTPCREL(%%rip), %0" : "=r"(pointer))
+#else
+#define MEMSIGHT_ADDRESS(function, pointer) (pointer = function)
+#endif
+#define MEMSIGHT_CALL(function, arguments)                                                         \
+	do {                                                                                       \
+		__typeof__(&function) memsight_function;                                           \
+		MEMSIGHT_ADDRESS(function, memsight_function);                                     \
+		if (__builtin_expect(memsight_function != 0, 0))                                   \
+			memsight_function arguments;                                               \
+	} while (0)
+#define MEMSIGHT_INLINE static __inline__ __attribute__((unused, always_inline))
+
+/*
+ * A region: from push to pop the calling thread is in it. Regions nest; each thread has its own. The
+ * report has a line for each path of regions, over all threads: trips, time, CPU time, faults, and
+ * the blocks and bytes that were allocated, with and without the regions inside.
+ */
+MEMSIGHT_INLINE void memsight_region_push(const char *name)
+{
+	MEMSIGHT_CALL(memsight_1_region_push, (name));
+}
+
+/*
+ * End the innermost region of that name, and those inside it that were left open (which is noted).
+ * NULL: the innermost region, whatever its name. Without such a region it is counted, and nothing
+ * else happens. What is still open when its thread ends, ends with it.
+ */
+MEMSIGHT_INLINE void memsight_region_pop(const char *name)
+{
+	MEMSIGHT_CALL(memsight_1_region_pop, (name));
+}
+
+/* Note this moment under a name. */
+MEMSIGHT_INLINE void memsight_mark(const char *name)
+{
+	MEMSIGHT_CALL(memsight_1_mark, (name));
+}
+
+/*
+ * Call the bytes from object on by a name: accesses to them are told under it, whatever else they
+ * lie in. size 0: the block, variable or mapping that object lies in, as far as memsight knows it. It
+ * holds until the block or mapping is given back, another name takes the place, or name is NULL.
+ */
+MEMSIGHT_INLINE void memsight_name_range(const void *object, size_t size, const char *name)
+{
+	MEMSIGHT_CALL(memsight_1_name, (object, size, name));
+}
+
+/*
+ * The same with the size that the compiler knows (an array or variable named directly), else 0. On the
+ * stack give the size yourself unless that is so: what a pointer points to there nobody knows.
+ */
+#define memsight_name(object, name)                                                                \
+	memsight_name_range((object),                                                              \
+			    __builtin_object_size((object), 1) == (size_t)-1                       \
+				    ? (size_t)0                                                    \
+				    : __builtin_object_size((object), 1),                          \
+			    (name))
+
+/*
+ * Record nothing until memsight_resume(), in all threads: no births of blocks and mappings, no samples,
+ * no page faults. Frees are recorded all the same, and so are regions, marks and names. Pauses nest:
+ * each wants its resume; a resume without a pause does nothing. A forked child inherits the pause,
+ * another program (exec) does not.
+ */
+MEMSIGHT_INLINE void memsight_pause(void)
+{
+	MEMSIGHT_CALL(memsight_1_pause, ());
+}
+
+MEMSIGHT_INLINE void memsight_resume(void)
+{
+	MEMSIGHT_CALL(memsight_1_resume, ());
+}
+
+/* The same for the calling thread alone. Ends with the thread; a forked child goes on without it. */
+MEMSIGHT_INLINE void memsight_pause_thread(void)
+{
+	MEMSIGHT_CALL(memsight_1_pause_thread, ());
+}
+
+MEMSIGHT_INLINE void memsight_resume_thread(void)
+{
+	MEMSIGHT_CALL(memsight_1_resume_thread, ());
+}
+
+/*
+ * Until memsight_collect_pop() collect only these classes, in all threads: a list such as
+ * "heap,faults" of heap, mmap, brk, shm, threads, regions, samples, faults; "" is none of them. What
+ * --events or --source left out stays out. One stack for the whole process, 7 deep: pushes beyond
+ * that change nothing. Ends of what was recorded are recorded all the same.
+ */
+MEMSIGHT_INLINE void memsight_collect_push(const char *classes)
+{
+	MEMSIGHT_CALL(memsight_1_collect_push, (classes));
+}
+
+MEMSIGHT_INLINE void memsight_collect_pop(void)
+{
+	MEMSIGHT_CALL(memsight_1_collect_pop, ());
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

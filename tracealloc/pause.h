@@ -1,0 +1,70 @@
+#pragma once
+/*
+ * Recording that the program itself withholds: paused as a whole (a bit of the state word), paused in
+ * one thread (ta_tls.pause_depth), or a class that is not collected (ta_image.events). What is born
+ * then is not recorded; what ends still is, or every block freed meanwhile would read as a leak.
+ *
+ * Most blocks that are freed during a pause were born in it. Each thread keeps the last ones that it
+ * got while the whole image was paused in a small table, so that their free needs no record: during
+ * such a pause no birth is recorded, so an address in the table cannot belong to a recorded block.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tracealloc/state.h"
+#include "tracealloc/thread.h"
+
+/* Is recording of one of these classes (RING_EVENTS_*) withheld now, that --events asks for? */
+static inline bool ta_pause_is_on(uint32_t events)
+{
+	return (atomic_load_explicit(&ta_state.word, memory_order_relaxed) & TA_PAUSED) ||
+	       ta_tls.pause_depth || (ta_image.wanted & ~ta_image.events & events);
+}
+
+/* Empty the thread's table for the pause that is now. */
+void ta_pause_renew(struct ta_thread *thread, uint32_t number);
+
+/* The entry of a block in the calling thread's table; NULL: the image is not paused. */
+static inline const void **ta_pause_entry(const void *block)
+{
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+	struct ta_thread *thread = ta_tls.thread;
+	uint32_t number;
+
+	if (ta_unlikely(!(state & TA_PAUSED) || !thread))
+		return NULL;
+	number = atomic_load_explicit(&ta_image.pause_number, memory_order_relaxed);
+	if (ta_unlikely(thread->pause_number != number))
+		ta_pause_renew(thread, number);
+	return &thread->unrecorded[(uintptr_t)block >> 4 & (TA_UNRECORDED - 1)];
+}
+
+/* A block was born and not recorded. Returns it. Signal safe. */
+static inline void *ta_pause_note(void *block)
+{
+	const void **entry = ta_pause_entry(block);
+
+	if (ta_likely(entry))
+		*entry = block;
+	return block;
+}
+
+/* Was the block, which is about to be freed, surely not recorded? Forgets it. Signal safe. */
+static inline bool ta_pause_forget(const void *block)
+{
+	const void **entry = ta_pause_entry(block);
+
+	if (!entry || *entry != block)
+		return false;
+	*entry = NULL;
+	return true;
+}
+
+/* Pause the whole image; pauses nest. Signal safe. */
+void ta_pause_begin(void);
+
+/* Take one pause back. False: there is none. Signal safe. */
+bool ta_pause_end(void);
+
+/* Let the state word agree with the pauses there are. */
+void ta_pause_settle(void);
