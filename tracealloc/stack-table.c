@@ -1,5 +1,8 @@
-/* Ids of call stacks: a tree of (parent, return address), each node written to the ring once,
- * or again when the table had no room left. */
+/*
+ * Ids of call stacks: a tree of (parent, return address). A thread keeps a table of the nodes that
+ * it has written, by the hash of the stack that ends in them (stack-hash.h): one look tells the id
+ * of a stack of any depth. A node is written again only after a full table has dropped it.
+ */
 #include "tracealloc/stack.h"
 
 #include <string.h>
@@ -8,21 +11,34 @@
 #include "schemas/trace-format.h"
 #include "tracealloc/arch.h"
 #include "tracealloc/record.h"
+#include "tracealloc/stack-hash.h"
 #include "tracealloc/state.h"
 
-/* The entry of (parent, pc), or the free one where it belongs. size is a power of 2. */
-static struct ta_node *find_slot(struct ta_node *table, uint32_t size, uint32_t parent,
-				 uintptr_t pc)
+#define WINDOW	  16u /* entries, from the hash's own on, among which a node lies */
+#define HASH_BASE UINT64_C(0x0f61a3d96c5b8e27)
+
+uint64_t ta_hash_power[RING_MAX_FRAMES + 1];
+
+void ta_hash_begin(void)
 {
-	uint64_t hash = (pc + parent * UINT64_C(0xff51afd7ed558ccd)) * UINT64_C(0x9e3779b97f4a7c15);
-	uint32_t mask = size - 1;
+	ta_hash_power[0] = 1;
+	for (uint32_t i = 1; i <= RING_MAX_FRAMES; i++)
+		ta_hash_power[i] = ta_hash_reduce((ta_hash_sum)ta_hash_power[i - 1] * HASH_BASE);
+}
 
-	for (uint32_t i = (uint32_t)(hash >> 32) & mask;; i = (i + 1) & mask) {
-		struct ta_node *node = &table[i];
+uint32_t ta_stack_find(const struct ta_thread *thread, uint64_t hash, uintptr_t pc)
+{
+	uint32_t mask = thread->table_size - 1;
 
-		if (node->id == 0 || (node->pc == pc && node->parent == parent))
-			return node;
+	for (uint32_t i = 0; i < WINDOW; i++) {
+		const struct ta_node *node = &thread->table[(hash + i) & mask];
+
+		if (ta_likely(node->hash == hash && node->pc_low == (uint32_t)pc))
+			return node->id;
+		if (node->id == 0)
+			break;
 	}
+	return 0;
 }
 
 static void set_table(struct ta_thread *thread, struct ta_node *table, uint32_t size)
@@ -48,50 +64,63 @@ void ta_stack_forget(struct ta_thread *thread)
 	memset(thread->stop_node, 0, sizeof(thread->stop_node));
 	ta_unwind_forget(&thread->unwind);
 	thread->stack_id = 0;
-	thread->table_used = 0;
 	thread->traces[0].n = 0;
 	thread->traces[1].n = 0;
 	thread->traces[0].id = 0;
 	thread->traces[1].id = 0;
 }
 
+/* A free entry for a hash; NULL: its window is full. size is a power of 2. */
+static struct ta_node *find_free(struct ta_node *table, uint32_t size, uint64_t hash)
+{
+	for (uint32_t i = 0; i < WINDOW; i++) {
+		struct ta_node *node = &table[(hash + i) & (size - 1)];
+
+		if (node->id == 0)
+			return node;
+	}
+	return NULL;
+}
+
 /* Double the table. A signal handler that jumps out in the middle leaks the new one, no more. */
-static void grow(struct ta_thread *thread)
+static bool grow(struct ta_thread *thread)
 {
 	uint32_t size = thread->table_size * 2;
 	struct ta_node *table;
 	long memory;
 
 	if (size > TA_TABLE_MAX)
-		return;
+		return false;
 	memory = ta_syscall(SYS_mmap, 0, (long)(size * sizeof(*table)), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory < 0)
-		return;
+		return false;
 	table = (struct ta_node *)memory;
 	for (uint32_t i = 0; i < thread->table_size; i++) {
-		struct ta_node *node = &thread->table[i];
+		const struct ta_node *node = &thread->table[i];
+		struct ta_node *place = find_free(table, size, node->hash);
 
-		if (node->id)
-			*find_slot(table, size, node->parent, node->pc) = *node;
+		if (node->id && place)
+			*place = *node;
 	}
 	set_table(thread, table, size);
-}
-
-static bool has_room(const struct ta_thread *thread)
-{
-	return thread->table_used < thread->table_size / 4 * 3;
+	return true;
 }
 
 /*
- * Make room in a table that is as big as it may be: forget the nodes. Their ids stay good, those
- * in use are only written again under new ones. (Entry by entry, as a signal handler may jump out.)
+ * Where a new node goes. In a table that is as big as it may be it takes another one's place,
+ * which is written again when it is needed again; its id stays good, and so do those of the nodes
+ * further in.
  */
-static void empty(struct ta_thread *thread)
+static struct ta_node *make_room(struct ta_thread *thread, uint64_t hash)
 {
-	for (uint32_t i = 0; i < thread->table_size; i++)
-		*(volatile uint32_t *)&thread->table[i].id = 0;
-	thread->table_used = 0;
+	struct ta_node *node;
+
+	while (!(node = find_free(thread->table, thread->table_size, hash)))
+		if (!grow(thread))
+			return &thread->table[(hash + thread->next_id % WINDOW) &
+					      (thread->table_size - 1)];
+	return node;
 }
 
 /* Write a node to the ring; 0: the pool is full. */
@@ -109,29 +138,22 @@ static uint32_t write_node(struct ta_thread *thread, uint32_t parent, uintptr_t 
 	return id;
 }
 
-bool ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc, uint32_t *ret_id)
+uint32_t ta_stack_write(struct ta_thread *thread, uint32_t parent, uintptr_t pc, uint64_t hash)
 {
-	struct ta_node *node = find_slot(thread->table, thread->table_size, parent, pc);
+	uint32_t id = write_node(thread, parent, pc);
+	struct ta_node *node;
 
-	if (ta_likely(node->id)) {
-		*ret_id = node->id;
-		return true;
-	}
-	if (ta_unlikely(!has_room(thread))) {
-		grow(thread);
-		if (!has_room(thread))
-			empty(thread);
-		node = find_slot(thread->table, thread->table_size, parent, pc);
-	}
-	*ret_id = write_node(thread, parent, pc);
-	if (!*ret_id)
-		return false;
-	node->pc = pc;
-	node->parent = parent;
+	if (!id)
+		return 0;
+	node = make_room(thread, hash);
+	/* A signal handler may jump out between any two of these. */
+	node->id = 0;
 	ta_compiler_barrier();
-	node->id = *ret_id;
-	thread->table_used++;
-	return true;
+	node->hash = hash;
+	node->pc_low = (uint32_t)pc;
+	ta_compiler_barrier();
+	node->id = id;
+	return id;
 }
 
 bool ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id)
@@ -145,22 +167,5 @@ bool ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_i
 		thread->stop_node[stop] = id;
 	}
 	*ret_id = id;
-	return true;
-}
-
-bool ta_stack_name(struct ta_thread *thread, struct ta_trace *trace, uint32_t known)
-{
-	uint32_t parent;
-
-	if (known < trace->n)
-		parent = trace->node[known];
-	else if (!ta_stack_name_stop(thread, trace->stop, &parent))
-		return false;
-	for (uint32_t i = known; i-- > 0;) {
-		if (!ta_stack_name_frame(thread, parent, trace->frame[i].pc, &trace->node[i]))
-			return false;
-		parent = trace->node[i];
-	}
-	trace->id = parent;
 	return true;
 }

@@ -7,6 +7,7 @@
 #include "tracealloc/cfi.h"
 #include "tracealloc/module.h"
 #include "tracealloc/record.h"
+#include "tracealloc/stack-hash.h"
 #include "tracealloc/state.h"
 #include "tracealloc/unwind-rule.h"
 
@@ -198,20 +199,33 @@ static void walk(const struct ta_thread *thread, const uintptr_t *frame, struct 
 	trace->n = n;
 }
 
-/* Take the ids of what the new trace and the last one have in common at their outer ends. */
-static uint32_t share(struct ta_trace *trace, const struct ta_trace *last)
+/* The id of a stack that is not in the table: of its nodes, those that are new are written. */
+static uint32_t name_frames(struct ta_thread *thread, const struct ta_trace *trace)
 {
-	uint32_t known = trace->n;
-	uint32_t i = last->n;
+	uint64_t hash = ta_hash_of_stop(trace->stop);
+	uint32_t id;
 
-	if (trace->stop != last->stop)
-		return known;
-	while (known > 0 && i > 0 && trace->frame[known - 1].pc == last->frame[i - 1].pc) {
-		known--;
-		i--;
-		trace->node[known] = last->node[i];
+	/* Names of modules that the walk has found come before the nodes. */
+	if (ta_module_has_news())
+		ta_module_announce(thread);
+	if (!ta_stack_name_stop(thread, trace->stop, &id))
+		return 0;
+	for (uint32_t i = trace->n; i-- > 0;) {
+		hash = ta_hash_inward(hash, trace->frame[i].pc);
+		id = ta_stack_name(thread, id, trace->frame[i].pc, hash);
+		if (!id)
+			return 0;
 	}
-	return known;
+	return id;
+}
+
+static uint64_t hash_of(const struct ta_trace *trace)
+{
+	ta_hash_sum sum = 0;
+
+	for (uint32_t i = 0; i < trace->n; i++)
+		sum += ta_hash_term(trace->frame[i].pc, i);
+	return ta_hash_join(sum, ta_hash_of_stop(trace->stop), trace->n);
 }
 
 static uint32_t capture_new(struct ta_thread *thread, const uintptr_t *frame)
@@ -223,11 +237,11 @@ static uint32_t capture_new(struct ta_thread *thread, const uintptr_t *frame)
 	if (trace->stop == TRACE_STOP_DEPTH)
 		atomic_fetch_add_explicit(&ta_image.process->n_truncated_stacks, 1,
 					  memory_order_relaxed);
-	/* Names of modules that the walk has found come before the nodes. */
-	if (ta_module_has_news())
-		ta_module_announce(thread);
 	thread->stack_id = 0;
-	if (!ta_stack_name(thread, trace, share(trace, last)))
+	trace->id = ta_stack_find(thread, hash_of(trace), trace->frame[0].pc);
+	if (!trace->id)
+		trace->id = name_frames(thread, trace);
+	if (!trace->id)
 		return 0;
 	ta_compiler_barrier();
 	thread->last = trace;

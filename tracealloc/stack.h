@@ -17,17 +17,22 @@
 uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame);
 
 /*
- * Give the frames of trace their node ids, from the outermost in; sets trace->id. `known` is the
- * first frame (from the inside) whose node[] is already right; n for none. False: no room in the
- * pool, the trace has no id.
+ * The id of the stack with this hash, whose innermost return address is pc; 0: not known. The
+ * hash is that of stack-hash.h.
  */
-bool ta_stack_name(struct ta_thread *thread, struct ta_trace *trace, uint32_t known);
+uint32_t ta_stack_find(const struct ta_thread *thread, uint64_t hash, uintptr_t pc);
 
-/*
- * The id of the node (parent, pc), which is written when it is new. False: the pool is full, it
- * cannot be written.
- */
-bool ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc, uint32_t *ret_id);
+/* Write the node (parent, pc) of the stack with this hash. Its id; 0: the pool is full. */
+uint32_t ta_stack_write(struct ta_thread *thread, uint32_t parent, uintptr_t pc, uint64_t hash);
+
+/* The id of that node, which is written when it is not known. 0: the pool is full. */
+static inline uint32_t ta_stack_name(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
+				     uint64_t hash)
+{
+	uint32_t id = ta_stack_find(thread, hash, pc);
+
+	return id ? id : ta_stack_write(thread, parent, pc, hash);
+}
 
 /* The node that says why a stack ends; 0 for TRACE_STOP_NONE. False: the pool is full. */
 bool ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id);

@@ -14,6 +14,7 @@
 #include "tracealloc/pause.h"
 #include "tracealloc/real.h"
 #include "tracealloc/stack-bounds.h"
+#include "tracealloc/stack-hash.h"
 #include "tracealloc/thread.h"
 
 #ifndef MADV_WIPEONFORK
@@ -137,6 +138,7 @@ static int attach_exec(void)
 	take_settings(pool);
 	take_slot(welcome.slot, welcome.generation, UINT32_MAX, RING_BIRTH_EXEC);
 	ta_stack_bounds_main(&ta_image.stack_start, &ta_image.stack_end);
+	ta_hash_begin();
 	ta_module_list();
 	ta_image.has_key = pthread_key_create(&ta_image.key, ta_thread_exit) == 0;
 	return 0;

@@ -23,20 +23,19 @@ struct ta_frame {
 	uintptr_t pc; /* return address */
 };
 
-/* A captured stack, innermost frame first; node[i] is the id of frame i with all outside it. */
+/* A captured stack, innermost frame first. */
 struct ta_trace {
 	uint32_t n;
-	uint32_t id; /* = node[0] */
+	uint32_t id;
 	uint32_t stop; /* enum trace_stop; TRACE_STOP_NONE: it reaches the outermost frame */
 	struct ta_frame frame[TA_TRACE_FRAMES];
-	uint32_t node[TA_TRACE_FRAMES];
 };
 
-/* Table of nodes: (parent, pc) -> id, open addressing; id 0: free. */
+/* Entry of the table of nodes. */
 struct ta_node {
-	uintptr_t pc;
-	uint32_t parent;
-	uint32_t id;
+	uint64_t hash; /* of the whole stack that ends in the node */
+	uint32_t pc_low; /* of its return address */
+	uint32_t id; /* 0: free */
 };
 
 struct ta_thread {
@@ -48,7 +47,6 @@ struct ta_thread {
 	uintptr_t stack_end;
 	struct ta_node *table;
 	uint32_t table_size; /* a power of 2 */
-	uint32_t table_used;
 	uint32_t stack_id; /* of the trace captured last */
 	uint32_t next_id; /* of a node; ids are never used twice in a chain */
 	uint32_t stop_node[8]; /* node of (parent 0, enum trace_stop), 0: not made yet */

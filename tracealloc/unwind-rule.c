@@ -8,11 +8,11 @@
 #include "tracealloc/module.h"
 
 #define MAX_RBP_WORDS	 253
-#define LARGEST_WORDS	 (INT64_C(1) << 18) /* of the 19 bits */
+#define LARGEST_WORDS	 (INT64_C(1) << 17) /* of the 18 bits */
 #define MAX_CALL_BYTES	 7u
 #define CALL_FRAME_BYTES 8
 
-struct ta_rule_set ta_rules[1u << TA_RULE_SETS_LOG2] __attribute__((aligned(64)));
+struct ta_rule_way ta_rules[2] __attribute__((aligned(64)));
 
 /* DWARF 5 section 7.7.1. */
 enum op {
@@ -197,7 +197,7 @@ bool ta_rule_is_return(uintptr_t pc)
 static uint64_t pack(const struct ta_rule *rule)
 {
 	int64_t offset = rule->offset;
-	enum ta_rule_kind kind = rule->kind;
+	uint32_t kind = rule->kind;
 
 	if (kind <= TA_RULE_DEREF)
 		offset /= 8;
@@ -205,17 +205,19 @@ static uint64_t pack(const struct ta_rule *rule)
 		kind = TA_RULE_LARGE;
 		offset = 0;
 	}
+	if (rule->rbp > MAX_RBP_WORDS)
+		kind |= TA_RULE_ODD_RBP;
 	return (uint64_t)kind << TA_RULE_KIND_SHIFT | (uint64_t)rule->rbp << TA_RULE_RBP_SHIFT |
 	       (uint64_t)offset << TA_RULE_OFFSET_SHIFT;
 }
 
 static void keep(uintptr_t pc, uint64_t word)
 {
-	struct ta_rule_set *set = &ta_rules[ta_rule_hash(pc) >> TA_RULE_TAG_BITS];
-	uint64_t first = atomic_load_explicit(&set->way[0], memory_order_relaxed);
+	uint32_t set = ta_rule_set(pc);
+	uint64_t first = atomic_load_explicit(&ta_rules[0].set[set], memory_order_relaxed);
 
-	atomic_store_explicit(&set->way[1], first, memory_order_relaxed);
-	atomic_store(&set->way[0], word);
+	atomic_store_explicit(&ta_rules[1].set[set], first, memory_order_relaxed);
+	atomic_store(&ta_rules[0].set[set], word);
 }
 
 /*
@@ -228,13 +230,13 @@ uint64_t ta_rule_find_slow(uintptr_t pc)
 	struct ta_rule rule;
 	uint64_t word;
 
-	if (pc >> TA_RULE_ADDRESS_BITS)
-		rule = stop(TRACE_STOP_BAD_STACK);
-	else
+	if (ta_rule_is_address(pc))
 		rule = ta_rule_work_out(pc, false);
-	word = pack(&rule) | (ta_rule_hash(pc) & ((UINT64_C(1) << TA_RULE_TAG_BITS) - 1));
+	else
+		rule = stop(TRACE_STOP_BAD_STACK);
+	word = pack(&rule) | (pc >> TA_RULE_SETS_LOG2 & ((UINT64_C(1) << TA_RULE_TAG_BITS) - 1));
 	/* Outside of modules code may come and go unseen. */
-	if (pc >> TA_RULE_ADDRESS_BITS || (rule.kind == TA_RULE_NONE && !ta_module_find(pc - 1)))
+	if (!ta_rule_is_address(pc) || (rule.kind == TA_RULE_NONE && !ta_module_find(pc - 1)))
 		return word;
 	keep(pc, word);
 	if (atomic_load(&ta_state.word) != before)
@@ -244,9 +246,9 @@ uint64_t ta_rule_find_slow(uintptr_t pc)
 
 void ta_rule_forget(void)
 {
-	for (size_t i = 0; i < sizeof(ta_rules) / sizeof(*ta_rules); i++) {
-		atomic_store_explicit(&ta_rules[i].way[0], 0, memory_order_relaxed);
-		atomic_store_explicit(&ta_rules[i].way[1], 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < 1u << TA_RULE_SETS_LOG2; i++) {
+		atomic_store_explicit(&ta_rules[0].set[i], 0, memory_order_relaxed);
+		atomic_store_explicit(&ta_rules[1].set[i], 0, memory_order_relaxed);
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 }

@@ -4,9 +4,9 @@
  * .eh_frame once and kept in a table of the process. The table has a fixed size, takes no lock and
  * is read by one load; a rule that was displaced is worked out again.
  *
- * A rule is one word. The low 34 bits tell the address: together with the place in the table they
- * are all of it (the hash can be inverted over the 48 bits of an address), so a wrong rule is never
- * taken for a right one. Above them: kind, words below the CFA where rbp is saved, and the offset.
+ * A rule is one word. The low 34 bits tell the address: they are its upper ones, and together with
+ * the place in the table they are all of it, so a wrong rule is never taken for a right one. Above
+ * them: kind, words below the CFA where rbp is saved, and the offset.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 #define TA_RULE_SETS_LOG2    14u
 #define TA_RULE_TAG_BITS     (TA_RULE_ADDRESS_BITS - TA_RULE_SETS_LOG2)
 #define TA_RULE_KIND_SHIFT   TA_RULE_TAG_BITS
-#define TA_RULE_RBP_SHIFT    (TA_RULE_KIND_SHIFT + 3)
+#define TA_RULE_RBP_SHIFT    (TA_RULE_KIND_SHIFT + 4)
 #define TA_RULE_OFFSET_SHIFT (TA_RULE_RBP_SHIFT + 8)
 
 enum ta_rule_kind {
@@ -30,6 +30,7 @@ enum ta_rule_kind {
 	TA_RULE_NONE, /* a call in code that says nothing about its frames */
 	TA_RULE_STOP, /* cannot be followed; offset: enum trace_stop */
 	TA_RULE_LARGE, /* does not fit: ta_rule_work_out() has it */
+	TA_RULE_ODD_RBP = 8, /* added in a word: its rbp field is one of enum ta_rule_rbp */
 };
 
 /* Values of the rbp field other than words below the CFA. */
@@ -45,10 +46,17 @@ struct ta_rule {
 	int64_t offset; /* bytes; of STOP: enum trace_stop */
 };
 
-struct ta_rule_set {
-	_Atomic uint64_t way[2];
+/* A set of two rules: one of each way. */
+struct ta_rule_way {
+	_Atomic uint64_t set[1u << TA_RULE_SETS_LOG2];
 };
-extern struct ta_rule_set ta_rules[1u << TA_RULE_SETS_LOG2] __attribute__((visibility("hidden")));
+extern struct ta_rule_way ta_rules[2] __attribute__((visibility("hidden")));
+
+/* With TA_RULE_ODD_RBP where that applies. */
+static inline uint32_t ta_rule_full_kind(uint64_t rule)
+{
+	return rule >> TA_RULE_KIND_SHIFT & 15;
+}
 
 static inline enum ta_rule_kind ta_rule_kind(uint64_t rule)
 {
@@ -65,26 +73,44 @@ static inline int64_t ta_rule_offset(uint64_t rule)
 	return (int64_t)rule >> TA_RULE_OFFSET_SHIFT;
 }
 
-/* A hash without collisions over the bits of an address. */
-static inline uint64_t ta_rule_hash(uintptr_t pc)
+/* Where the rule of an address lies. Neighbours in code are neighbours in the table. */
+static inline uint32_t ta_rule_set(uintptr_t pc)
 {
-	return pc * UINT64_C(0x9e3779b97f4a7c15) & ((UINT64_C(1) << TA_RULE_ADDRESS_BITS) - 1);
+	return (pc ^ pc >> (TA_RULE_SETS_LOG2 + 3)) & ((1u << TA_RULE_SETS_LOG2) - 1);
+}
+
+/* No code lies outside, and an empty place of the table is no rule of what lies inside. */
+static inline bool ta_rule_is_address(uintptr_t pc)
+{
+	return (pc - (UINT64_C(1) << TA_RULE_SETS_LOG2)) >> TA_RULE_ADDRESS_BITS == 0;
+}
+
+/* Is this word the rule of the address? */
+static inline bool ta_rule_is_of(uint64_t rule, uintptr_t pc)
+{
+	return (rule ^ pc >> TA_RULE_SETS_LOG2) << (64 - TA_RULE_TAG_BITS) == 0;
 }
 
 /* Work the rule of a return address out and put it in the table. Offsets in words. */
 uint64_t ta_rule_find_slow(uintptr_t pc);
 
+/* Where the rule is most of the time. It may be that of another address. */
+static inline uint64_t ta_rule_find_first(uintptr_t pc)
+{
+	return atomic_load_explicit(&ta_rules[0].set[ta_rule_set(pc)], memory_order_relaxed);
+}
+
 /* The rule of a return address, as a word; offsets in words. Signal safe, lock-free. */
 static inline uint64_t ta_rule_find(uintptr_t pc)
 {
-	uint64_t hash = ta_rule_hash(pc);
-	struct ta_rule_set *set = &ta_rules[hash >> TA_RULE_TAG_BITS];
-	uint64_t rule = atomic_load_explicit(&set->way[0], memory_order_relaxed);
+	uint64_t rule = ta_rule_find_first(pc);
 
-	if (ta_likely((rule ^ hash) << (64 - TA_RULE_TAG_BITS) == 0))
+	if (ta_unlikely(!ta_rule_is_address(pc)))
+		return ta_rule_find_slow(pc);
+	if (ta_likely(ta_rule_is_of(rule, pc)))
 		return rule;
-	rule = atomic_load_explicit(&set->way[1], memory_order_relaxed);
-	if (ta_likely((rule ^ hash) << (64 - TA_RULE_TAG_BITS) == 0))
+	rule = atomic_load_explicit(&ta_rules[1].set[ta_rule_set(pc)], memory_order_relaxed);
+	if (ta_likely(ta_rule_is_of(rule, pc)))
 		return rule;
 	return ta_rule_find_slow(pc);
 }

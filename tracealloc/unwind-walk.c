@@ -29,10 +29,12 @@ static bool end_for_now(struct ta_walk *walk, enum trace_stop reason)
 }
 
 /* The last address is not one that a call returns to. The hook's own caller is kept all the same. */
-static bool end_before(struct ta_walk *walk)
+static bool end_before(struct ta_walk *walk, uintptr_t pc)
 {
-	if (walk->n_fresh > 1)
+	if (walk->n_fresh > 1) {
 		walk->n_fresh--;
+		walk->hash_sum -= ta_hash_term(pc, walk->n_fresh);
+	}
 	return end_for_now(walk, TRACE_STOP_BAD_STACK);
 }
 
@@ -102,7 +104,7 @@ static bool step_frame_pointer(struct ta_walk *walk, struct ta_registers *regist
 	const uintptr_t *frame = (const uintptr_t *)registers->rbp;
 
 	if (!walk->is_exact && !is_return(registers->pc))
-		return end_before(walk);
+		return end_before(walk, registers->pc);
 	if (!has_frame_pointer(walk, registers) || !is_return(frame[1]))
 		return end_for_now(walk, TRACE_STOP_NO_RULE);
 	walk->n_odd = walk->n_fresh;
@@ -185,7 +187,7 @@ static bool step(struct ta_walk *walk, const struct ta_rule *rule, struct ta_reg
 		return step_frame_pointer(walk, registers);
 	case TA_RULE_STOP:
 		return rule->offset == TRACE_STOP_BAD_STACK
-			       ? end_before(walk)
+			       ? end_before(walk, registers->pc)
 			       : end_walk(walk, (enum trace_stop)rule->offset);
 	default:
 		return step_rule(walk, rule, registers);

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tracealloc/stack-hash.h"
 #include "tracealloc/unwind-rule.h"
 
 struct ta_thread;
@@ -29,6 +30,9 @@ struct ta_walk {
 	uint32_t n_fresh;
 	uint32_t n_odd; /* innermost ones of these that are are odd */
 	uint32_t n_known; /* frames of the last walk that go on from there */
+	uintptr_t known_slot; /* the slot of the innermost of them; UINTPTR_MAX: of none */
+	uint32_t n_dropped; /* known ones that the walk has not come to */
+	ta_hash_sum hash_sum; /* of the fresh frames */
 	uint32_t stop; /* enum trace_stop, when n_known is 0 */
 	uint32_t n_switches; /* of stacks */
 };

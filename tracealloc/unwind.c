@@ -9,79 +9,89 @@
 #include "tracealloc/thread.h"
 #include "tracealloc/unwind-walk.h"
 
-#define WORD sizeof(uintptr_t)
+#define WORD	  sizeof(uintptr_t)
+#define FEW_AHEAD 2u
+
+/* Take what is known to go on from the k innermost ones of the kept frames. */
+static void set_known(struct ta_walk *walk, const struct ta_unwind *unwind, uint32_t k)
+{
+	walk->n_known = k;
+	walk->known_slot = k ? unwind->frames[k - 1].slot : UINTPTR_MAX;
+}
 
 /*
- * The frames of the last walk, from the outermost in, whose words have not changed. Those further
- * in than slot are gone; what lies outside of it is in use and can be read.
+ * Is the frame that the walk has come to known, with all outside of it? Drops those further in: what
+ * lies at their place has been left standing by earlier calls.
  */
-static uint32_t count_unchanged(const struct ta_unwind *unwind, uintptr_t slot)
+static bool is_known(const struct ta_unwind *unwind, struct ta_walk *walk,
+		     const struct ta_registers *registers)
 {
-	const struct ta_unwind_check *check = unwind->checks;
-	uint32_t k;
+	while (walk->known_slot <= registers->slot) {
+		const struct ta_unwind_frame *frame = &unwind->frames[walk->n_known - 1];
 
-	/* Which frames a cut-off stack has depends on where it begins. */
-	if (unwind->stop == TRACE_STOP_DEPTH)
-		return 0;
-	for (k = 0; k < unwind->n && unwind->frames[k].slot >= slot; k++)
-		for (; check < &unwind->checks[unwind->frames[k].end_check]; check++)
-			if (*check->word != check->value)
-				return k;
-	return k;
-}
-
-/* Has the walk come to a frame that is known with all outside of it? Drops those further in. */
-static inline bool is_known(const struct ta_unwind *unwind, struct ta_walk *walk,
-			    const struct ta_registers *registers)
-{
-	const struct ta_unwind_frame *frame;
-
-	while (walk->n_known > 0 && unwind->frames[walk->n_known - 1].slot < registers->slot)
-		walk->n_known--;
-	if (walk->n_known == 0)
-		return false;
-	frame = &unwind->frames[walk->n_known - 1];
-	return frame->slot == registers->slot && !walk->is_exact &&
-	       (!frame->needs_rbp || (walk->has_rbp && frame->rbp == registers->rbp)) &&
-	       walk->n_fresh + walk->n_known <= ta_image.max_frames;
-}
-
-/* Go one frame out by a rule of the two usual kinds. False: it is not, or something is wrong. */
-static inline bool step_usual(const struct ta_walk *walk, uint64_t rule,
-			      struct ta_registers *registers)
-{
-	enum ta_rule_kind kind = ta_rule_kind(rule);
-	uint32_t n_words = ta_rule_rbp(rule);
-	uintptr_t rsp = registers->rsp;
-	uintptr_t cfa = kind == TA_RULE_RBP ? registers->rbp : rsp;
-
-	cfa += (uintptr_t)ta_rule_offset(rule) * WORD;
-	if (ta_unlikely(kind > TA_RULE_RBP || cfa <= rsp || cfa > walk->limit || cfa % WORD != 0 ||
-			walk->is_exact || !walk->has_rbp))
-		return false;
-	if (n_words) {
-		/* Inside the frame; the special values lie outside of every frame. */
-		if (ta_unlikely(n_words * WORD > cfa - rsp || n_words >= TA_RULE_RBP_AT_RBP))
-			return false;
-		registers->rbp = ((const uintptr_t *)cfa)[-(ptrdiff_t)n_words];
+		if (frame->slot == registers->slot && !walk->is_exact &&
+		    (!frame->needs_rbp || (walk->has_rbp && frame->rbp == registers->rbp)) &&
+		    walk->n_fresh + walk->n_known <= ta_image.max_frames)
+			return true;
+		set_known(walk, unwind, walk->n_known - 1);
+		walk->n_dropped++;
 	}
-	registers->slot = cfa - WORD;
-	registers->pc = *(const uintptr_t *)registers->slot;
-	registers->rsp = cfa;
-	return true;
+	return false;
 }
 
-static bool step_out(struct ta_walk *walk, uint64_t rule, struct ta_registers *registers)
+static void note_fresh(struct ta_unwind_fresh *fresh, const struct ta_registers *registers,
+		       uint64_t rule)
 {
-	struct ta_registers copy;
-	bool ok;
+	fresh->slot = registers->slot;
+	fresh->rbp = registers->rbp;
+	fresh->pc = registers->pc;
+	fresh->rule = rule;
+}
 
-	if (ta_likely(step_usual(walk, rule, registers)))
-		return true;
-	copy = *registers; /* so that the others stay in registers of the processor */
-	ok = ta_walk_step_rare(walk, rule, &copy);
-	*registers = copy;
-	return ok;
+/*
+ * Go out as far as frames have one of the two usual rules, lie inside the limit and are not known.
+ * This is where the time goes when each stack is another one: the way from one return address to
+ * the next is kept short, and free of branches that could be taken either way. (A function of its
+ * own, so that all of it stays in registers.)
+ */
+static __attribute__((noinline)) void
+walk_usual(struct ta_walk *walk, struct ta_unwind_fresh *fresh, struct ta_registers *registers)
+{
+	const uint64_t *power = &ta_hash_power[walk->n_fresh];
+	const uint64_t *end = &ta_hash_power[ta_image.max_frames];
+	ta_hash_sum sum = walk->hash_sum;
+	uintptr_t limit = walk->limit;
+	uintptr_t pc = registers->pc;
+	uintptr_t rsp = registers->rsp;
+	uintptr_t rbp = registers->rbp;
+
+	fresh += walk->n_fresh;
+	while (rsp - WORD < walk->known_slot && power < end) {
+		uint64_t rule = ta_rule_find_first(pc);
+		uint32_t n_words = ta_rule_rbp(rule);
+		uintptr_t cfa = ta_rule_kind(rule) & TA_RULE_RBP ? rbp : rsp;
+		uintptr_t saved;
+
+		cfa += (uintptr_t)ta_rule_offset(rule) * WORD;
+		if (ta_unlikely(!ta_rule_is_of(rule, pc) || !ta_rule_is_address(pc) ||
+				ta_rule_full_kind(rule) > TA_RULE_RBP || cfa <= rsp ||
+				cfa >= limit || cfa % WORD != 0 || n_words * WORD > cfa - rsp))
+			break;
+		fresh->slot = rsp - WORD;
+		fresh->rbp = rbp;
+		fresh->pc = pc;
+		fresh->rule = rule;
+		fresh++;
+		sum += (ta_hash_sum)pc * *power++;
+		/* Of a function that has not saved rbp this is the word behind its frame. */
+		saved = *(const uintptr_t *)(cfa - n_words * WORD);
+		rbp = n_words ? saved : rbp;
+		pc = ((const uintptr_t *)cfa)[-1];
+		rsp = cfa;
+	}
+	walk->hash_sum = sum;
+	walk->n_fresh = (uint32_t)(power - ta_hash_power);
+	*registers = (struct ta_registers){ rsp - WORD, pc, rsp, rbp };
 }
 
 /* Collect the frames that are not known, from the hook's caller outwards. */
@@ -94,20 +104,26 @@ static void walk_out(struct ta_walk *walk, struct ta_unwind *unwind, const uintp
 		.rbp = frame[0],
 	};
 
-	while (!is_known(unwind, walk, &registers)) {
-		struct ta_unwind_fresh *fresh = &unwind->fresh[walk->n_fresh];
+	for (;;) {
+		uint64_t rule;
 
+		if (walk->has_rbp && !walk->is_exact)
+			walk_usual(walk, unwind->fresh, &registers);
+		if (registers.slot >= walk->known_slot) {
+			if (is_known(unwind, walk, &registers))
+				break;
+			continue;
+		}
 		if (walk->n_fresh == ta_image.max_frames) {
 			walk->stop = TRACE_STOP_DEPTH;
 			walk->n_known = 0;
 			break;
 		}
+		rule = ta_rule_find(registers.pc);
+		note_fresh(&unwind->fresh[walk->n_fresh], &registers, rule);
+		walk->hash_sum += ta_hash_term(registers.pc, walk->n_fresh);
 		walk->n_fresh++;
-		fresh->slot = registers.slot;
-		fresh->rbp = registers.rbp;
-		fresh->pc = registers.pc;
-		fresh->rule = ta_rule_find(registers.pc);
-		if (!step_out(walk, fresh->rule, &registers)) {
+		if (!ta_walk_step_rare(walk, rule, &registers)) {
 			walk->n_known = 0;
 			break;
 		}
@@ -116,46 +132,59 @@ static void walk_out(struct ta_walk *walk, struct ta_unwind *unwind, const uintp
 		walk->n_odd = walk->n_fresh;
 }
 
-/* Where the function of this frame has saved its caller's rbp; NULL: it has not. */
-static const uintptr_t *saved_rbp(const struct ta_unwind_fresh *fresh, uintptr_t outer_slot)
+static uintptr_t kept_pc(const struct ta_unwind *unwind, uint32_t i)
 {
-	uint32_t n_words = ta_rule_rbp(fresh->rule);
-
-	if (n_words == TA_RULE_RBP_SAME)
-		return NULL;
-	if (n_words == TA_RULE_RBP_AT_RBP)
-		return (const uintptr_t *)fresh->rbp;
-	return (const uintptr_t *)(outer_slot + WORD - n_words * WORD);
+	return unwind->checks[i ? unwind->frames[i - 1].end_check : 0].value;
 }
 
-/* Keep a frame whose callers are kept already, with the words that lead out of it. */
-static void push(struct ta_unwind *unwind, const struct ta_unwind_fresh *fresh, uint32_t node)
+/* The id of the n outermost kept frames; what is not known any more is written again. */
+static bool name_kept(struct ta_thread *thread, uint32_t n, uint32_t *ret_id)
 {
-	struct ta_unwind_frame *frame = &unwind->frames[unwind->n];
-	uint32_t c = unwind->n ? frame[-1].end_check : 0;
+	const struct ta_unwind *unwind = &thread->unwind;
+	uint32_t k = n;
+	uint32_t id = 0;
 
-	frame->slot = fresh->slot;
-	frame->rbp = fresh->rbp;
-	frame->node = node;
-	frame->needs_rbp = false;
-	unwind->checks[c++] = (struct ta_unwind_check){ (const uintptr_t *)fresh->slot, fresh->pc };
-	if (unwind->n) {
-		const struct ta_unwind_frame *outer = &frame[-1];
-		const uintptr_t *saved = saved_rbp(fresh, outer->slot);
-		enum ta_rule_kind kind = ta_rule_kind(fresh->rule);
-
-		if (kind == TA_RULE_DEREF)
-			unwind->checks[c++] =
-				(struct ta_unwind_check){ (const uintptr_t *)fresh->rbp +
-								  ta_rule_offset(fresh->rule),
-							  outer->slot + WORD };
-		if (saved && outer->needs_rbp)
-			unwind->checks[c++] = (struct ta_unwind_check){ saved, outer->rbp };
-		frame->needs_rbp = kind != TA_RULE_RSP || (!saved && outer->needs_rbp);
+	while (k > 0 &&
+	       !(id = ta_stack_find(thread, unwind->frames[k - 1].hash, kept_pc(unwind, k - 1))))
+		k--;
+	if (k == 0 && !ta_stack_name_stop(thread, unwind->stop, &id))
+		return false;
+	for (; k < n; k++) {
+		id = ta_stack_write(thread, id, kept_pc(unwind, k), unwind->frames[k].hash);
+		if (!id)
+			return false;
 	}
-	frame->end_check = (uint16_t)c;
-	ta_compiler_barrier();
-	unwind->n++;
+	*ret_id = id;
+	return true;
+}
+
+/* The hash of the kept frames that the walk has come to. */
+static uint64_t outer_hash(const struct ta_unwind *unwind, const struct ta_walk *walk)
+{
+	return walk->n_known ? unwind->frames[walk->n_known - 1].hash
+			     : ta_hash_of_stop(unwind->stop);
+}
+
+/* Name a stack that is not in the table. 0: no room. */
+static __attribute__((noinline)) uint32_t name_walk(struct ta_thread *thread,
+						    const struct ta_walk *walk)
+{
+	const struct ta_unwind *unwind = &thread->unwind;
+	uint64_t hash = outer_hash(unwind, walk);
+	uint32_t id;
+
+	/* Names of modules that the walk has found come before the nodes. */
+	if (ta_module_has_news())
+		ta_module_announce(thread);
+	if (!name_kept(thread, walk->n_known, &id))
+		return 0;
+	for (uint32_t i = walk->n_fresh; i-- > 0;) {
+		hash = ta_hash_inward(hash, unwind->fresh[i].pc);
+		id = ta_stack_name(thread, id, unwind->fresh[i].pc, hash);
+		if (!id)
+			return 0;
+	}
+	return id;
 }
 
 /* The whole stack may be taken again, should the next hook be called from the same place. */
@@ -171,28 +200,17 @@ static void set_top(struct ta_unwind *unwind, uint32_t id)
 	unwind->top_slot = top->slot;
 }
 
-/* Name what the walk has found, and keep what may be taken again. 0: no room. */
-static uint32_t take(struct ta_thread *thread, const struct ta_walk *walk)
+/* The id of the stack that the walk has found. 0: no room. */
+static uint32_t take(struct ta_thread *thread, const struct ta_walk *walk, uintptr_t pc)
 {
 	struct ta_unwind *unwind = &thread->unwind;
-	uint32_t id;
+	uint64_t hash = ta_hash_join(walk->hash_sum, outer_hash(unwind, walk), walk->n_fresh);
+	uint32_t id = ta_stack_find(thread, hash, pc);
 
-	if (walk->n_known) {
-		id = unwind->frames[walk->n_known - 1].node;
-	} else {
-		unwind->stop = walk->stop;
-		if (!ta_stack_name_stop(thread, walk->stop, &id))
-			return 0;
-	}
-	for (uint32_t i = walk->n_fresh; i-- > 0;) {
-		const struct ta_unwind_fresh *fresh = &unwind->fresh[i];
-
-		if (!ta_stack_name_frame(thread, id, fresh->pc, &id))
-			return 0;
-		if (i >= walk->n_odd)
-			push(unwind, fresh, id);
-	}
-	if (walk->n_odd == 0 && unwind->n)
+	if (!id)
+		id = name_walk(thread, walk);
+	/* The second time in a row, all is kept: the third one will compare words only. */
+	if (id && walk->n_fresh == 0)
 		set_top(unwind, id);
 	return id;
 }
@@ -201,22 +219,29 @@ static __attribute__((noinline)) uint32_t capture_new(struct ta_thread *thread,
 						      const uintptr_t *frame)
 {
 	struct ta_unwind *unwind = &thread->unwind;
-	struct ta_walk walk = { .thread = thread, .has_rbp = true };
+	struct ta_walk walk = { .thread = thread, .has_rbp = true, .known_slot = UINTPTR_MAX };
 
+	unwind->top_slot = 0;
 	ta_walk_enter(&walk, (uintptr_t)frame);
 	if (walk.is_own)
-		walk.n_known = count_unchanged(unwind, (uintptr_t)&frame[1]);
-	unwind->top_slot = 0;
+		set_known(&walk, unwind, ta_unwind_keep(unwind, (uintptr_t)&frame[1]));
+	unwind->n_fresh = 0;
+	ta_compiler_barrier();
 	walk_out(&walk, unwind, frame);
+	unwind->n = walk.n_known;
+	unwind->n_ahead = walk.n_dropped		       ? FEW_AHEAD
+			  : unwind->n_ahead < TA_UNWIND_FRAMES ? 2 * unwind->n_ahead
+							       : unwind->n_ahead;
+	ta_compiler_barrier();
+	if (walk.n_known == 0)
+		unwind->stop = walk.stop;
 	if (walk.n_known == 0 && walk.stop != TRACE_STOP_NONE)
 		atomic_fetch_add_explicit(&ta_image.process->n_truncated_stacks, 1,
 					  memory_order_relaxed);
-	unwind->n = walk.n_known;
+	unwind->first_fresh = walk.n_odd;
 	ta_compiler_barrier();
-	/* Names of modules that the walk has found come before the nodes. */
-	if (ta_module_has_news())
-		ta_module_announce(thread);
-	return take(thread, &walk);
+	unwind->n_fresh = walk.n_fresh;
+	return take(thread, &walk, frame[1]);
 }
 
 /* Has no word changed that the last walk has read? Then it is the same stack. */
@@ -243,4 +268,7 @@ void ta_unwind_forget(struct ta_unwind *unwind)
 {
 	unwind->top_slot = 0;
 	unwind->n = 0;
+	unwind->n_fresh = 0;
+	unwind->first_fresh = 0;
+	unwind->n_ahead = TA_UNWIND_FRAMES;
 }

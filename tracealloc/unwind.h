@@ -2,10 +2,15 @@
 /*
  * Call stacks by unwind tables (unwind-rule.h), without walking again what has not changed.
  *
- * The thread keeps the frames of its last walk, outermost first. What led from one frame to the
- * next is a function of the return address and, where a CFA hangs on it, of rbp. So when the words
- * that were read then (the checks: return addresses, and saved rbp where it mattered) still have
- * their values, the frames outside of the first equal one are what a new walk would find.
+ * What led from one frame to the next is a function of the return address and, where a CFA hangs on
+ * it, of rbp. So when the words that the last walk has read (the checks: return addresses, and saved
+ * rbp where it mattered) still have their values, the frames outside of the first equal one are
+ * what a new walk would find.
+ *
+ * The thread has the frames that its last walk has found, innermost first (fresh), and outside of
+ * them those that were found earlier and have been met again since, outermost first (kept), with
+ * their checks. Fresh ones become kept when the next walk finds them unchanged: of stacks that are
+ * never met again nothing is kept.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,16 +27,16 @@ struct ta_unwind_check {
 	uintptr_t value;
 };
 
-/* A frame of the last walk. */
+/* A kept frame. */
 struct ta_unwind_frame {
 	uintptr_t slot; /* address of its return address */
 	uintptr_t rbp; /* as it is when the call returns */
-	uint32_t node; /* id of this frame with all outside it */
+	uint64_t hash; /* of this frame with all outside it */
 	uint16_t end_check; /* checks of this frame and of all outside it end here */
 	bool needs_rbp; /* a CFA of this frame or further out hangs on rbp */
 };
 
-/* A frame of the walk that is being done. */
+/* A frame of the last walk. */
 struct ta_unwind_fresh {
 	uintptr_t slot;
 	uintptr_t rbp;
@@ -46,7 +51,11 @@ struct ta_unwind {
 	uintptr_t top_rbp_mask; /* 0: rbp does not matter */
 	uint32_t top_id;
 	uint32_t n_top_checks;
-	uint32_t n; /* frames, outermost first, that may be taken again */
+	uint32_t n; /* of frames: kept */
+	uint32_t first_fresh; /* of fresh: they may be kept */
+	uint32_t n_fresh;
+	uint32_t
+		n_ahead; /* so many more may be kept: few where kept ones turned out not to be met */
 	uint32_t stop; /* enum trace_stop, why the outermost is the outermost */
 	struct ta_unwind_check checks[3 * TA_UNWIND_FRAMES];
 	struct ta_unwind_frame frames[TA_UNWIND_FRAMES];
@@ -58,6 +67,12 @@ struct ta_unwind {
  * the sense that a handler may jump out at any place.
  */
 uint32_t ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
+
+/*
+ * How many frames, from the outermost in, have no word changed since the last walk; all of them are
+ * kept then. Those further in than slot are gone; what lies outside of it is in use and can be read.
+ */
+uint32_t ta_unwind_keep(struct ta_unwind *unwind, uintptr_t slot);
 
 /* The thread's node ids are void. */
 void ta_unwind_forget(struct ta_unwind *unwind);

@@ -3,7 +3,7 @@
  * nothing stored, and with a collector that drains and drops. Prints the added ns per event, as
  * the difference of medians and of the fastest rounds, and the events lost.
  *
- *	bench-hooks [EVENTS] [ROUNDS] [THREADS] [DEPTH]
+ *	bench-hooks [EVENTS] [ROUNDS] [THREADS] [DEPTH] [STACKS]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +63,8 @@ int main(int argc, char **argv)
 				      argc > 3 ? argv[3] : "1",
 				      "-d",
 				      argc > 4 ? argv[4] : "4",
+				      "-s",
+				      argc > 5 ? argv[5] : "0",
 				      NULL };
 	unsigned n_rounds = argc > 2 ? (unsigned)atoi(argv[2]) : 7;
 	static double ns[N_VARIANTS][MAX_ROUNDS];

@@ -65,10 +65,10 @@ static uint32_t n_examples;
 
 uint32_t __real_ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
 uint32_t __wrap_ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
-bool __real_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-				uint32_t *ret_id);
-bool __wrap_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-				uint32_t *ret_id);
+uint32_t __real_ta_stack_write(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
+			       uint64_t hash);
+uint32_t __wrap_ta_stack_write(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
+			       uint64_t hash);
 bool __real_ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id);
 bool __wrap_ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id);
 
@@ -92,13 +92,14 @@ static void note_node(struct ta_thread *thread, uint32_t id, struct oracle_node 
 		(*of_thread)[id] = node;
 }
 
-bool __wrap_ta_stack_name_frame(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
-				uint32_t *ret_id)
+uint32_t __wrap_ta_stack_write(struct ta_thread *thread, uint32_t parent, uintptr_t pc,
+			       uint64_t hash)
 {
-	if (!__real_ta_stack_name_frame(thread, parent, pc, ret_id))
-		return false;
-	note_node(thread, *ret_id, (struct oracle_node){ .pc = pc, .parent = parent });
-	return true;
+	uint32_t id = __real_ta_stack_write(thread, parent, pc, hash);
+
+	if (id)
+		note_node(thread, id, (struct oracle_node){ .pc = pc, .parent = parent });
+	return id;
 }
 
 bool __wrap_ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id)

@@ -141,18 +141,22 @@ static bool run_all(unsigned scale)
 	static char python_text[512];
 	static char sqlite_text[512];
 	static char throw_text[16];
+	static char random_text[16];
 	char object[80];
 	const struct workload workloads[] = {
 		{ "python3", { "/usr/bin/python3", "-c", python_text }, "PYTHONMALLOC=malloc" },
 		{ "cc1", { CC1, "-quiet", "-O2", source_path, "-o", object }, NULL },
 		{ "sqlite3", { "/usr/bin/sqlite3", ":memory:", sqlite_text }, NULL },
 		{ "C++", { VICTIM_THROW, throw_text }, NULL },
+		/* 1,000 paths at random, over the words that others have left standing. */
+		{ "random", { CHURN, "-s", "1000", "-n", random_text }, NULL },
 	};
 	bool good = true;
 
 	replace_scale(python_text, sizeof(python_text), python, scale);
 	replace_scale(sqlite_text, sizeof(sqlite_text), sqlite, scale);
 	snprintf(throw_text, sizeof(throw_text), "%u", 2000 * scale);
+	snprintf(random_text, sizeof(random_text), "%u", 20000 * scale);
 	snprintf(object, sizeof(object), "%s/a.s", folder);
 	write_source(scale);
 	for (size_t i = 0; i < sizeof(workloads) / sizeof(*workloads); i++) {
