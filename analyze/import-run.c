@@ -9,9 +9,11 @@
 
 /* Every table with rows of one run. */
 static const char *const run_tables[] = {
-	"fact",	   "thread_name", "thread", "process",	      "module", "allocation", "mapping",
-	"touch",   "sample",	  "source", "process_sample", "region", "mark",	      "object_name",
-	"counter", "loss",	  "site",   "owner_share",    "total",	"timeline",
+	"fact",		  "thread_name",  "thread",	 "process",	 "module",
+	"allocation",	  "mapping",	  "touch",	 "sample",	 "source",
+	"process_sample", "region",	  "mark",	 "object_name",	 "counter",
+	"loss",		  "site",	  "owner_share", "total",	 "timeline",
+	"site_peak",	  "thread_total", "histogram",	 "object_total", "shared_line",
 };
 
 /* Remove a run. Frames, stacks and symbols are shared between runs and stay. */
@@ -105,6 +107,10 @@ static int count_damage(struct import *import)
 
 	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]) && r == 0; i++)
 		r = losses_count(&import->losses, "trace", found[i].reason, found[i].count);
+	if (r == 0)
+		r = losses_count(&import->losses, "analyze",
+				 "touches of lines that --sharing had no room for",
+				 import->tally.lines.n_forgotten);
 	if (r == 0)
 		r = losses_count(&import->losses, "analyze", "frees not seen: address born again",
 				 import->tally.total.missed_frees);

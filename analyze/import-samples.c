@@ -23,22 +23,20 @@ static bool is_faults(const char *source)
 	return strcmp(source, "faults") == 0;
 }
 
-static int on_sample(void *user, const char *source, int64_t time_ns)
+static int on_sample(void *user, const struct sample_taken *taken)
 {
 	struct import *import = user;
 
-	if (time_ns > import->last_ns)
-		import->last_ns = time_ns;
-	tally_sample(&import->tally, time_ns, is_faults(source));
+	if (taken->time_ns > import->last_ns)
+		import->last_ns = taken->time_ns;
+	tally_sample(&import->tally, taken, is_faults(taken->source));
 	return 0;
 }
 
-static int on_touch(void *user, const struct sample_touch *touch)
+static void count_heap(struct import *import, const struct sample_touch *touch)
 {
-	struct import *import = user;
-
-	if (touch->owner.kind != OWNER_heap || touch->owner.site == 0)
-		return 0;
+	if (touch->owner.site == 0)
+		return;
 	tally_touch(&import->tally, &(struct tally_touch){
 					    .sample = touch->sample,
 					    .time_ns = touch->time_ns,
@@ -49,7 +47,29 @@ static int on_touch(void *user, const struct sample_touch *touch)
 					    .is_time = touch->role == TRACE_ROLE_WINDOW,
 					    .is_in_use = touch->owner.phase == OWNER_IN_USE,
 				    });
-	return 0;
+}
+
+/* A fault is the kernel's look at a page, no access to a line; what is not known is nobody's. */
+static bool is_of_line(const struct sample_touch *touch)
+{
+	return touch->is_resolved && touch->role != TRACE_ROLE_FAULT && touch->thread_row &&
+	       touch->process_row && touch->owner.kind != OWNER_tool &&
+	       touch->owner.kind != OWNER_unknown && touch->owner.kind != OWNER_kernel &&
+	       touch->owner.kind != OWNER_code;
+}
+
+static int on_touch(void *user, const struct sample_touch *touch)
+{
+	struct import *import = user;
+	int r = 0;
+
+	if (touch->owner.kind == OWNER_heap)
+		count_heap(import, touch);
+	else
+		r = object_totals_add(&import->tally.objects, touch);
+	if (r == 0 && is_of_line(touch))
+		r = shared_lines_add(&import->tally.lines, touch);
+	return r;
 }
 
 static int on_loss(void *user, const char *source, const char *reason, uint64_t count)

@@ -53,6 +53,8 @@ static int end_block(struct memory *memory, struct memory_image *image,
 					   .size = block->size,
 					   .birth_ns = block->birth_ns,
 					   .time_ns = ending->time_ns,
+					   .thread_row = memory->threads[block->thread]->row,
+					   .death_thread_row = ending->thread_row,
 					   .site = block->site,
 					   .is_freed = is_freed(ending->death),
 					   .is_left = memory->is_over,
@@ -138,7 +140,7 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 
 	memory->n_births++;
 	memory->tally->total.reallocations += birth->link != 0;
-	tally_birth(memory->tally, block.site, block.size, block.birth_ns);
+	tally_birth(memory->tally, block.site, block.size, block.birth_ns, thread->row);
 	thread->born_id = block.id;
 	thread->freed.id = 0;
 	*ret_block = (struct owner_block){

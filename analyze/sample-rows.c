@@ -189,7 +189,14 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 	cells[8].integer = row->is_kernel;
 	source->n_samples++;
 
-	int r = sink->sample ? sink->sample(sink->user, source->name, row->time_ns) : 0;
+	const struct sample_taken taken = {
+		.source = source->name,
+		.is_clock = strcmp(source->name, "clock") == 0,
+		.time_ns = row->time_ns,
+		.weight = row->weight,
+		.thread_row = row->thread_row,
+	};
+	int r = sink->sample ? sink->sample(sink->user, &taken) : 0;
 	return r < 0 ? r : id;
 }
 
@@ -239,6 +246,8 @@ int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item
 {
 	const struct sample_sink *sink = &rows->context->sink;
 	struct row_source *source = rows->sources[item->source];
+	const struct task_process *process = tasks_process(rows->context->tasks, item->process);
+	const struct task_thread *thread = tasks_thread(rows->context->tasks, item->thread);
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < item->n; i++) {
@@ -247,6 +256,12 @@ int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item
 			.sample = item->row,
 			.time_ns = item->time_ns,
 			.weight = item->weight,
+			.process_row = process ? process->row : 0,
+			.thread_row = thread ? thread->row : 0,
+			.address = access->address,
+			.size = access->size,
+			.is_write = access->is_write,
+			.is_resolved = access->is_resolved,
 			.source = source->name,
 			.role = access->role,
 			.share = access->share,

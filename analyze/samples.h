@@ -37,16 +37,31 @@ struct sample_touch {
 	int64_t sample; /* sample.id */
 	int64_t time_ns;
 	int64_t weight;
+	int64_t process_row; /* 0: not known */
+	int64_t thread_row;
+	uint64_t address;
+	int64_t size; /* < 0: not known */
+	int8_t is_write; /* < 0: not known */
+	bool is_resolved; /* the address is known */
 	const char *source; /* source.name: "clock", "faults" */
 	enum trace_role role;
 	double share;
 	struct owner owner;
 };
 
+/* A sample as it is written. */
+struct sample_taken {
+	const char *source; /* source.name */
+	bool is_clock; /* its weight is CPU time */
+	int64_t time_ns;
+	int64_t weight;
+	int64_t thread_row; /* 0: not known */
+};
+
 /* Told for the aggregates; each may be NULL. A negative result ends the import. */
 struct sample_sink {
 	void *user;
-	int (*sample)(void *user, const char *source, int64_t time_ns); /* each sample once */
+	int (*sample)(void *user, const struct sample_taken *taken); /* each sample once */
 	int (*touch)(void *user, const struct sample_touch *touch);
 	/* Something that was not recorded or cannot be used; once for each, at the end. */
 	int (*loss)(void *user, const char *source, const char *reason, uint64_t count);

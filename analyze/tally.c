@@ -1,10 +1,13 @@
 #include "analyze/tally.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/db.h"
+#include "analyze/rows.h"
+#include "analyze/samples.h"
 
 /* Room for item number `at` in an array; new items are zero. Returns 0 or -ENOMEM. */
 static int reserve(void *array, size_t *n_allocated, size_t at, size_t item_bytes)
@@ -35,6 +38,9 @@ void tally_finish(struct tally *tally)
 {
 	free(tally->sites);
 	free(tally->site_of_stack);
+	thread_totals_finish(&tally->threads);
+	object_totals_finish(&tally->objects);
+	shared_lines_finish(&tally->lines);
 	tally->sites = NULL;
 	tally->site_of_stack = NULL;
 }
@@ -68,10 +74,39 @@ int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site)
 	return r;
 }
 
-void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns)
+/*
+ * Who is live at the run's peak, without a look at every site whenever the peak rises: a site that
+ * changes keeps what it had at the last peak, one that does not still has it.
+ */
+static void keep_peak(const struct tally *tally, struct tally_site *site)
+{
+	if (site->kept == tally->n_peaks)
+		return;
+	site->kept = tally->n_peaks;
+	site->kept_bytes = site->live_bytes;
+	site->kept_blocks = site->n_live;
+}
+
+static void count_thread_birth(struct tally *tally, int64_t thread_row, uint64_t size)
+{
+	struct thread_total *thread = thread_totals_at(&tally->threads, thread_row);
+
+	if (!thread)
+		return;
+	thread->n_blocks++;
+	thread->bytes += size;
+	thread->live_blocks++;
+	thread->live_bytes += size;
+}
+
+void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns,
+		 int64_t thread_row)
 {
 	struct tally_site *site = &tally->sites[site_number];
 
+	keep_peak(tally, site);
+	count_thread_birth(tally, thread_row, size);
+	site->n_live++;
 	site->n_blocks++;
 	site->bytes += size;
 	site->live_bytes += size;
@@ -88,13 +123,37 @@ void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64
 	if (tally->live_bytes > tally->total.peak_bytes) {
 		tally->total.peak_bytes = tally->live_bytes;
 		tally->total.peak_ns = time_ns;
+		tally->n_peaks++;
 	}
 	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
 	timeline_at(&tally->timeline, time_ns)->n_allocations++;
 }
 
+static void count_thread_free(struct tally *tally, const struct tally_end *end)
+{
+	struct thread_total *killer =
+		end->death_thread_row == ROWS_NULL
+			? NULL
+			: thread_totals_at(&tally->threads, end->death_thread_row);
+
+	bool is_foreign = killer && end->death_thread_row != end->thread_row;
+
+	if (killer)
+		killer->n_frees++;
+	/* After the killer: the array may have moved. */
+	struct thread_total *owner = thread_totals_at(&tally->threads, end->thread_row);
+	if (!owner)
+		return;
+	owner->live_blocks--;
+	owner->live_bytes -= end->size;
+	owner->n_temporary += end->is_temporary;
+	owner->n_foreign += is_foreign;
+}
+
 static void count_freed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
 {
+	count_thread_free(tally, end);
+	histogram_add(&tally->histogram, end->size, end->time_ns - end->birth_ns);
 	site->n_frees++;
 	site->n_temporary += end->is_temporary;
 	tally->total.frees++;
@@ -104,6 +163,7 @@ static void count_freed(struct tally *tally, struct tally_site *site, const stru
 
 static void count_unfreed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
 {
+	histogram_add(&tally->histogram, end->size, -1);
 	site->unfreed_bytes += end->size;
 	tally->total.live_blocks++;
 	tally->total.live_bytes += end->size;
@@ -117,6 +177,8 @@ void tally_death(struct tally *tally, const struct tally_end *end)
 	if (end->time_ns > site->last_ns)
 		site->last_ns = end->time_ns;
 	if (!end->is_left) {
+		keep_peak(tally, site);
+		site->n_live--;
 		site->live_bytes -= end->size;
 		tally->live_bytes -= end->size;
 		timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
@@ -153,14 +215,21 @@ void tally_touch(struct tally *tally, const struct tally_touch *touch)
 	site->time_ns += touch->share * touch->weight;
 }
 
-void tally_sample(struct tally *tally, int64_t time_ns, int is_fault)
+void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_fault)
 {
-	struct timeline_slot *slot = timeline_at(&tally->timeline, time_ns);
+	struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
+	struct thread_total *thread =
+		taken->thread_row ? thread_totals_at(&tally->threads, taken->thread_row) : NULL;
 
 	tally->total.samples += !is_fault;
 	tally->total.faults += is_fault != 0;
 	slot->n_samples += !is_fault;
 	slot->n_faults += is_fault != 0;
+	if (thread) {
+		thread->n_faults += is_fault != 0;
+		thread->n_samples += taken->is_clock;
+		thread->time_ns += taken->is_clock ? taken->weight : 0;
+	}
 }
 
 static int write_site(const struct tally_site *site, struct db *db, int64_t run_id)
@@ -180,6 +249,18 @@ static int write_site(const struct tally_site *site, struct db *db, int64_t run_
 		      (int64_t)site->n_temporary, site->byte_seconds, site->n_samples,
 		      site->n_samples_sq, site->time_ns, (int64_t)site->n_faults, first_touch,
 		      site->last_touch_ns);
+}
+
+static int write_peak(struct tally *tally, struct tally_site *site, struct db *db, int64_t run_id)
+{
+	keep_peak(tally, site);
+	if (site->kept_blocks == 0)
+		return 0;
+	return db_run(db,
+		      "INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes)"
+		      " VALUES(?1, ?2, ?3, ?4)",
+		      "nnnn", run_id, site->stack_id, (int64_t)site->kept_blocks,
+		      (int64_t)site->kept_bytes);
 }
 
 static int write_totals(const struct tally_total *total, struct db *db, int64_t run_id)
@@ -214,6 +295,19 @@ static int write_totals(const struct tally_total *total, struct db *db, int64_t 
 	return r;
 }
 
+static int write_others(struct tally *tally, struct db *db, int64_t run_id)
+{
+	int r = timeline_write(&tally->timeline, db, run_id);
+
+	if (r == 0)
+		r = histogram_write(&tally->histogram, db, run_id);
+	if (r == 0)
+		r = thread_totals_write(&tally->threads, db, run_id);
+	if (r == 0)
+		r = object_totals_write(&tally->objects, db, run_id);
+	return r < 0 ? r : shared_lines_write(&tally->lines, db, run_id);
+}
+
 int tally_write(struct tally *tally, struct db *db, int64_t run_id)
 {
 	int r = 0;
@@ -221,8 +315,10 @@ int tally_write(struct tally *tally, struct db *db, int64_t run_id)
 	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
 		settle(&tally->sites[i]);
 		r = write_site(&tally->sites[i], db, run_id);
+		if (r == 0)
+			r = write_peak(tally, &tally->sites[i], db, run_id);
 	}
 	if (r == 0)
 		r = write_totals(&tally->total, db, run_id);
-	return r < 0 ? r : timeline_write(&tally->timeline, db, run_id);
+	return r < 0 ? r : write_others(tally, db, run_id);
 }

@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/histogram.h"
+#include "analyze/object-totals.h"
+#include "analyze/shared-lines.h"
+#include "analyze/thread-totals.h"
 #include "analyze/timeline.h"
 
 struct db;
@@ -18,6 +22,10 @@ struct tally_site {
 	uint64_t bytes;
 	uint64_t unfreed_bytes; /* of blocks that nobody freed, known when their process ends */
 	uint64_t live_bytes; /* now */
+	uint64_t n_live; /* blocks, now */
+	uint64_t kept_bytes; /* live at the peak number `kept` of the run, ... */
+	uint64_t kept_blocks;
+	uint64_t kept; /* ... unless a later one found it unchanged */
 	uint64_t peak_bytes;
 	int64_t peak_ns;
 	int64_t first_ns;
@@ -63,7 +71,12 @@ struct tally {
 	size_t n_stacks;
 	struct tally_total total;
 	uint64_t live_bytes; /* now, of all processes */
+	uint64_t n_peaks; /* how often live_bytes was higher than ever before */
 	struct timeline timeline;
+	struct histogram histogram;
+	struct thread_totals threads; /* threads.first_row: set by the owner */
+	struct object_totals objects;
+	struct shared_lines lines;
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -73,14 +86,17 @@ void tally_finish(struct tally *tally);
 /* The number of a stack's site, made when it is new. Returns 0 or -ENOMEM. */
 int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
 
-/* A block was born; it ended by being freed (or a free that was missed, or realloc); or its
+/* A block was born to a thread (its row; 0: none); it ended by being freed (or a free that was missed, or realloc); or its
  * process ended with the block still there. */
-void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns);
+void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns,
+		 int64_t thread_row);
 
 struct tally_end {
 	uint64_t size;
 	int64_t birth_ns;
 	int64_t time_ns;
+	int64_t thread_row; /* that allocated */
+	int64_t death_thread_row; /* that freed; ROWS_NULL: nobody */
 	uint32_t site;
 	uint8_t is_freed;
 	uint8_t is_left; /* the trace ended, its process did not: it stays live */
@@ -102,7 +118,8 @@ struct tally_touch {
 void tally_touch(struct tally *tally, const struct tally_touch *touch);
 
 /* A sample was taken. */
-void tally_sample(struct tally *tally, int64_t time_ns, int is_fault);
+struct sample_taken;
+void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_fault);
 
-/* Write site, total and timeline. Returns 0 or a negative errno. */
+/* Write site, total, timeline and the other aggregates. Returns 0 or a negative errno. */
 int tally_write(struct tally *tally, struct db *db, int64_t run_id);

@@ -216,6 +216,96 @@ static void check_samples(sqlite3 *db, int64_t run_id)
 	}
 }
 
+/* Who was live at the peak: born by then, and not ended. */
+static const char at_peak_sql[] =
+	"WITH peak AS (SELECT value AS t FROM total WHERE run_id = %lld AND name = 'peak_ns'), live AS ("
+	" SELECT coalesce(stack_id, 0) AS stack_id, sum(size) AS bytes, sum(size > 0) AS n"
+	" FROM allocation JOIN process ON process.id = process_id, peak"
+	" WHERE allocation.run_id = %lld AND birth_ns <= t"
+	"  AND coalesce(death_ns, process.end_ns, t + 1) > t GROUP BY 1)"
+	" SELECT live.stack_id FROM live LEFT JOIN site_peak AS kept ON kept.run_id = %lld"
+	"  AND kept.stack_id = live.stack_id"
+	"  WHERE (kept.bytes IS NOT live.bytes OR kept.n_blocks < n) AND live.bytes > 0"
+	" UNION ALL SELECT 0 FROM (SELECT coalesce(sum(bytes), 0) AS bytes FROM site_peak"
+	"  WHERE run_id = %lld) WHERE bytes <>"
+	"  (SELECT value FROM total WHERE run_id = %lld AND name = 'peak_bytes')";
+
+static const char threads_sql[] =
+	"WITH born AS (SELECT thread_id, count(*) AS n, sum(size) AS bytes,"
+	"  sum(death_ns IS NULL) AS live, sum(CASE WHEN death_ns IS NULL THEN size ELSE 0 END) AS lb,"
+	"  sum(death_thread_id <> thread_id) AS other FROM allocation WHERE run_id = %lld GROUP BY 1),"
+	" freed AS (SELECT death_thread_id AS thread_id, count(*) AS n FROM allocation"
+	"  WHERE run_id = %lld AND death_thread_id IS NOT NULL GROUP BY 1),"
+	" seen AS (SELECT thread_id, sum(name = 'clock') AS n, sum(name = 'faults') AS faults,"
+	"  sum(CASE WHEN name = 'clock' THEN weight ELSE 0 END) AS ns FROM sample"
+	"  JOIN source ON source.id = source_id WHERE sample.run_id = %lld"
+	"  AND thread_id IS NOT NULL GROUP BY 1)"
+	" SELECT id FROM thread LEFT JOIN thread_total AS kept ON kept.thread_id = thread.id"
+	"  LEFT JOIN born ON born.thread_id = thread.id LEFT JOIN freed ON freed.thread_id = thread.id"
+	"  LEFT JOIN seen ON seen.thread_id = thread.id WHERE thread.run_id = %lld AND NOT ("
+	"  coalesce(n_blocks, 0) = coalesce(born.n, 0) AND coalesce(kept.bytes, 0) ="
+	"  coalesce(born.bytes, 0) AND coalesce(live_blocks, 0) = coalesce(live, 0)"
+	"  AND coalesce(live_bytes, 0) = coalesce(lb, 0) AND coalesce(n_foreign, 0) ="
+	"  coalesce(other, 0) AND coalesce(n_frees, 0) = coalesce(freed.n, 0)"
+	"  AND coalesce(n_samples, 0) = coalesce(seen.n, 0) AND coalesce(time_ns, 0) ="
+	"  coalesce(ns, 0) AND coalesce(n_faults, 0) = coalesce(faults, 0))";
+
+/* What lies beside the heap, against its touches. */
+static const char objects_sql[] =
+	"WITH other AS (SELECT owner_kind, coalesce(owner_id, 0) AS owner_id, sample_id, role,"
+	"  sum(share) AS share, count(*) AS n, time_ns FROM touch JOIN sample ON sample.id = sample_id"
+	"  WHERE touch.run_id = %lld AND owner_kind <> 1 GROUP BY 1, 2, 3, 4), sums AS ("
+	" SELECT owner_kind, owner_id, sum(CASE WHEN role = 1 THEN share ELSE 0 END) AS n,"
+	"  sum(CASE WHEN role = 1 THEN share * share ELSE 0 END) AS sq,"
+	"  sum(CASE WHEN role = 3 THEN n ELSE 0 END) AS faults, min(time_ns) AS a, max(time_ns) AS b"
+	"  FROM other GROUP BY 1, 2)"
+	" SELECT sums.owner_id FROM sums LEFT JOIN object_total AS kept ON kept.run_id = %lld"
+	"  AND kept.owner_kind = sums.owner_kind AND kept.owner_id = sums.owner_id"
+	" WHERE kept.n_samples IS NULL OR abs(n - n_samples) > 1e-6 OR abs(sq - n_samples_sq) > 1e-6"
+	"  OR faults <> n_faults OR a <> first_touch_ns OR b <> last_touch_ns";
+
+/* The buckets, found by comparison instead of by counting bits. */
+static const char histogram_sql[] =
+	"WITH RECURSIVE bucket(i, least) AS (SELECT 0, 1 UNION ALL SELECT i + 1, least * 2"
+	"  FROM bucket WHERE i < 61), block AS (SELECT size,"
+	"  coalesce((SELECT max(i) FROM bucket WHERE least <= size), -1) AS s,"
+	"  CASE WHEN death_ns IS NULL THEN -2 ELSE coalesce((SELECT max(i) FROM bucket"
+	"   WHERE least <= death_ns - birth_ns), -1) END AS l"
+	"  FROM allocation WHERE run_id = %lld), sums AS (SELECT s, l, count(*) AS n,"
+	"  sum(size) AS bytes FROM block GROUP BY 1, 2)"
+	" SELECT s FROM sums LEFT JOIN histogram AS kept ON kept.run_id = %lld AND size_log2 = s"
+	"  AND life_log2 = l WHERE kept.n_blocks IS NOT n OR kept.bytes IS NOT sums.bytes"
+	" UNION ALL SELECT size_log2 FROM histogram WHERE run_id = %lld AND NOT EXISTS"
+	"  (SELECT 1 FROM sums WHERE s = size_log2 AND l = life_log2)";
+
+/* Lines that several threads touched, and one wrote to. */
+static const char lines_sql[] =
+	"WITH seen AS (SELECT process_id, (address | 63) - 63 AS line, count(*) AS n,"
+	"  sum(coalesce(is_write, 0)) AS writes, count(DISTINCT thread_id) AS threads,"
+	"  min(time_ns) AS a, max(time_ns) AS b FROM touch JOIN sample ON sample.id = sample_id"
+	"  WHERE touch.run_id = %lld AND role <> 3 AND address IS NOT NULL AND thread_id IS NOT NULL"
+	"  AND owner_kind NOT IN (7, 8, 12, 13) GROUP BY 1, 2 HAVING threads > 1 AND writes > 0)"
+	" SELECT line FROM seen LEFT JOIN shared_line AS kept ON kept.run_id = %lld"
+	"  AND kept.process_id = seen.process_id AND kept.address = line"
+	"  WHERE n_touches IS NOT n OR n_writes IS NOT writes OR first_ns IS NOT a OR last_ns IS NOT b"
+	" UNION ALL SELECT address FROM shared_line WHERE run_id = %lld AND NOT EXISTS"
+	"  (SELECT 1 FROM seen WHERE line = address)";
+
+static void check_others(sqlite3 *db, int64_t run_id)
+{
+	long long id = run_id;
+	char *texts[] = { sqlite3_mprintf(at_peak_sql, id, id, id, id, id),
+			  sqlite3_mprintf(threads_sql, id, id, id, id),
+			  sqlite3_mprintf(objects_sql, id, id),
+			  sqlite3_mprintf(histogram_sql, id, id, id),
+			  sqlite3_mprintf(lines_sql, id, id, id) };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		check_no_row(db, texts[i]);
+		sqlite3_free(texts[i]);
+	}
+}
+
 void check_aggregates(sqlite3 *db, int64_t run_id)
 {
 	long long id = run_id;
@@ -226,6 +316,7 @@ void check_aggregates(sqlite3 *db, int64_t run_id)
 	check_totals(db, run_id);
 	check_sites(db, run_id);
 	check_samples(db, run_id);
+	check_others(db, run_id);
 	check_peak(db, run_id, changes);
 	sqlite3_reset(changes);
 	check_slots(db, run_id, changes);

@@ -87,11 +87,10 @@ static int64_t same(void *user, uint64_t time)
 	return (int64_t)time;
 }
 
-static int on_sample(void *user, const char *source, int64_t time_ns)
+static int on_sample(void *user, const struct sample_taken *taken)
 {
 	(void)user;
-	(void)source;
-	(void)time_ns;
+	(void)taken;
 	told.n_samples++;
 	return 0;
 }

@@ -1,0 +1,87 @@
+#include "analyze/object-totals.h"
+
+#include <stdlib.h>
+
+#include "analyze/db.h"
+#include "analyze/grow.h"
+#include "analyze/samples.h"
+
+void object_totals_finish(struct object_totals *totals)
+{
+	key_map_finish(&totals->numbers);
+	free(totals->items);
+	totals->items = NULL;
+}
+
+static int add_item(struct object_totals *totals, const struct sample_touch *touch,
+		    struct object_total **ret_item)
+{
+	uint64_t kind = (uint64_t)touch->owner.kind, id = (uint64_t)touch->owner.id;
+	int r = grow_array(&totals->items, totals->n, &totals->n_allocated, sizeof(*totals->items));
+
+	if (r == 0)
+		r = key_map_put(&totals->numbers, kind, id, totals->n + 1);
+	if (r < 0)
+		return r;
+	*ret_item = &totals->items[totals->n++];
+	**ret_item = (struct object_total){
+		.owner_kind = touch->owner.kind,
+		.owner_id = touch->owner.id,
+		.first_touch_ns = touch->time_ns,
+		.last_touch_ns = touch->time_ns,
+	};
+	return 0;
+}
+
+static void settle(struct object_total *item)
+{
+	item->n_samples_sq += item->sample_share * item->sample_share;
+	item->sample_share = 0;
+}
+
+static void add_time(struct object_total *item, const struct sample_touch *touch)
+{
+	if (item->sample != touch->sample)
+		settle(item);
+	item->sample = touch->sample;
+	item->sample_share += touch->share;
+	item->n_samples += touch->share;
+	item->time_ns += touch->share * (double)touch->weight;
+}
+
+int object_totals_add(struct object_totals *totals, const struct sample_touch *touch)
+{
+	uint64_t number = key_map_get(&totals->numbers, (uint64_t)touch->owner.kind,
+				      (uint64_t)touch->owner.id);
+	struct object_total *item = number ? &totals->items[number - 1] : NULL;
+	int r = item ? 0 : add_item(totals, touch, &item);
+
+	if (r < 0)
+		return r;
+	if (touch->time_ns < item->first_touch_ns)
+		item->first_touch_ns = touch->time_ns;
+	if (touch->time_ns > item->last_touch_ns)
+		item->last_touch_ns = touch->time_ns;
+	item->n_faults += touch->role == TRACE_ROLE_FAULT;
+	if (touch->role == TRACE_ROLE_WINDOW)
+		add_time(item, touch);
+	return 0;
+}
+
+int object_totals_write(struct object_totals *totals, struct db *db, int64_t run_id)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < totals->n && r == 0; i++) {
+		struct object_total *item = &totals->items[i];
+		settle(item);
+		r = db_run(db,
+			   "INSERT INTO object_total(run_id, owner_kind, owner_id, n_samples,"
+			   " n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns)"
+			   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+			   "nnnrrrnnn", run_id, item->owner_kind, item->owner_id, item->n_samples,
+			   item->n_samples_sq, item->time_ns, (int64_t)item->n_faults,
+			   item->first_touch_ns, item->last_touch_ns);
+	}
+	return r;
+}

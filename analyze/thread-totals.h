@@ -1,0 +1,37 @@
+#pragma once
+/*
+ * What each thread of a run allocated, freed and spent: the table `thread_total`. Threads go by
+ * their rows in the database, which count up from first_row. One thread.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+struct db;
+
+struct thread_total {
+	uint64_t n_blocks;
+	uint64_t bytes;
+	uint64_t n_frees;
+	uint64_t n_foreign;
+	uint64_t live_blocks;
+	uint64_t live_bytes;
+	uint64_t n_temporary;
+	uint64_t n_samples;
+	int64_t time_ns;
+	uint64_t n_faults;
+};
+
+struct thread_totals {
+	int64_t first_row; /* set by the owner before the first use */
+	struct thread_total *items;
+	size_t n;
+	size_t n_allocated;
+};
+
+void thread_totals_finish(struct thread_totals *totals);
+
+/* The sums of a thread; valid until the next call. A row below first_row, or no memory: NULL. */
+struct thread_total *thread_totals_at(struct thread_totals *totals, int64_t row);
+
+/* Write those that have any. Returns 0 or a negative errno. */
+int thread_totals_write(const struct thread_totals *totals, struct db *db, int64_t run_id);
