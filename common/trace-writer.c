@@ -12,6 +12,7 @@
 #include "common/trace-index.h"
 #include "common/trace-output.h"
 #include "common/trace-records.h"
+#include "common/trace-salvage.h"
 #include "common/trace-stream.h"
 
 /* An EVENTS frame is closed at so many: its columns then still lie in the L2 cache, and a reader that
@@ -26,6 +27,8 @@
 struct trace_writer {
 	int fd;
 	uint64_t file_bytes; /* up to the end of the last segment */
+	uint64_t limit_bytes; /* that the file may have; 0: no limit */
+	uint64_t reserve_bytes; /* of them, kept for the last segment */
 	ZSTD_CCtx *zstd;
 	struct trace_stream *last_events; /* the stream of the last event, often the next one's */
 	struct trace_streams streams;
@@ -42,41 +45,40 @@ struct trace_writer {
 
 /* ---- The file ---- */
 
-/* Write at an offset, going on after short writes and EINTR. */
-static int write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset)
+/* Write at an offset, going on after short writes and EINTR. *written grows by what was written. */
+static int write_at(int fd, const struct trace_output *output, uint64_t offset, uint64_t *written)
 {
-	const char *next = bytes;
-
-	while (n_bytes > 0) {
-		ssize_t n = pwrite(fd, next, n_bytes, (off_t)offset);
+	for (size_t at = 0; at < output->n_bytes;) {
+		ssize_t n =
+			pwrite(fd, output->bytes + at, output->n_bytes - at, (off_t)(offset + at));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return -errno;
-		next += n;
-		offset += (uint64_t)n;
-		n_bytes -= (size_t)n;
+		at += (size_t)n;
+		*written += (uint64_t)n;
 	}
 	return 0;
 }
 
-/* Write outputs behind the last segment; if that fails, cut the file back to where it ended. */
+/*
+ * Write outputs behind the last segment; if that fails, cut the file back to where it ended.
+ * *written: how much there was room for.
+ */
 static int append(struct trace_writer *writer, const struct trace_output *const outputs[],
-		  unsigned n)
+		  unsigned n, uint64_t *written)
 {
-	uint64_t offset = writer->file_bytes;
-
+	*written = 0;
 	for (unsigned i = 0; i < n; i++) {
-		int r = write_at(writer->fd, outputs[i]->bytes, outputs[i]->n_bytes, offset);
+		int r = write_at(writer->fd, outputs[i], writer->file_bytes + *written, written);
 		if (r < 0) {
 			/* If this fails too, a reader still stops at the unfinished frame. */
 			if (ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
 				return r;
 			return r;
 		}
-		offset += outputs[i]->n_bytes;
 	}
-	writer->file_bytes = offset;
+	writer->file_bytes += *written;
 	return 0;
 }
 
@@ -91,7 +93,8 @@ static int write_header(struct trace_writer *writer, const struct trace_file_hea
 	header.checksum = trace_header_checksum(&header);
 
 	struct trace_output output = { (uint8_t *)&header, sizeof(header), sizeof(header) };
-	return append(writer, (const struct trace_output *const[]){ &output }, 1);
+	uint64_t written;
+	return append(writer, (const struct trace_output *const[]){ &output }, 1, &written);
 }
 
 int trace_writer_open(int fd, const struct trace_file_header *header,
@@ -441,13 +444,11 @@ static void begin_segment(struct trace_writer *writer)
 	writer->raw_bytes = 0;
 }
 
-/* The segment could not be written: definitions wait for the next one, the rest is lost. */
-static void drop_segment(struct trace_writer *writer, uint64_t *ret_n_dropped)
+/* What of the segment is not in the file is lost, except for definitions: they wait for the next. */
+static void drop_segment(struct trace_writer *writer, uint64_t n_events, uint64_t n_samples)
 {
-	if (ret_n_dropped)
-		*ret_n_dropped = writer->n_pending_events;
-	writer->totals.n_dropped_events += writer->n_pending_events;
-	writer->totals.n_dropped_samples += writer->n_pending_samples;
+	writer->totals.n_dropped_events += writer->n_pending_events - n_events;
+	writer->totals.n_dropped_samples += writer->n_pending_samples - n_samples;
 	if (writer->definitions.n_bytes > TRACE_WRITER_KEPT_BYTES) {
 		writer->totals.n_dropped_definition_bytes += writer->definitions.n_bytes;
 		writer->definitions.n_bytes = 0;
@@ -455,8 +456,78 @@ static void drop_segment(struct trace_writer *writer, uint64_t *ret_n_dropped)
 	begin_segment(writer);
 }
 
-int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *commit,
-			uint64_t *ret_n_dropped)
+/* A segment is in the file. */
+static void count_segment(struct trace_writer *writer, struct trace_index_entry *entry)
+{
+	trace_index_add(&writer->index, entry);
+	writer->totals.n_segments++;
+}
+
+static bool is_out_of_room(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -EFBIG;
+}
+
+/* Bytes behind the last segment that a segment may take; the index comes behind the last one. */
+static uint64_t room_of_segment(const struct trace_writer *writer, bool is_last)
+{
+	uint64_t kept = is_last ? 0 : writer->reserve_bytes;
+	uint64_t end = (writer->index.n_entries + 1) * sizeof(struct trace_index_entry) +
+		       sizeof(struct trace_frame) + sizeof(struct trace_file_footer);
+
+	if (writer->limit_bytes == 0)
+		return UINT64_MAX;
+	end += writer->file_bytes + kept;
+	return end < writer->limit_bytes ? writer->limit_bytes - end : 0;
+}
+
+/* Write what fits of a segment. */
+static void salvage_segment(struct trace_writer *writer, size_t room,
+			    struct trace_index_entry *entry)
+{
+	struct trace_salvage salvage = { 0 };
+	uint64_t written;
+	int r = trace_salvage(&writer->definitions, &writer->data, room, &salvage);
+
+	if (r == 0)
+		r = append(
+			writer,
+			(const struct trace_output *const[]){ &salvage.definitions, &salvage.data },
+			2, &written);
+	entry->n_events = r == 0 ? salvage.n_events : 0;
+	entry->n_samples = r == 0 ? salvage.n_samples : 0;
+	if (r == 0) {
+		struct trace_output kept = writer->definitions;
+
+		writer->definitions = salvage.left;
+		salvage.left = kept;
+		writer->totals.n_dropped_definition_bytes += salvage.n_dropped_bytes;
+		count_segment(writer, entry);
+	}
+	trace_salvage_finish(&salvage);
+}
+
+/* Append the closed segment, or what there is room for. */
+static int write_segment(struct trace_writer *writer, bool is_last, struct trace_index_entry *entry)
+{
+	const struct trace_output *const outputs[] = { &writer->definitions, &writer->data };
+	uint64_t room = room_of_segment(writer, is_last), written = 0;
+	uint64_t kept = is_last ? 0 : writer->reserve_bytes;
+	int r = -EFBIG;
+
+	if (outputs[0]->n_bytes + outputs[1]->n_bytes <= room) {
+		r = append(writer, outputs, 2, &written);
+		room = written > kept ? written - kept : 0;
+	}
+	if (is_out_of_room(r))
+		salvage_segment(writer, room, entry);
+	else if (r < 0)
+		*entry = (struct trace_index_entry){ 0 };
+	return r;
+}
+
+static int commit_segment(struct trace_writer *writer, const struct trace_commit *commit,
+			  bool is_last)
 {
 	struct trace_index_entry entry = { .offset = writer->file_bytes,
 					   .commit_ticks = commit->ticks,
@@ -466,23 +537,36 @@ int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *
 	int r = close_segment(writer, commit);
 	if (r == 0)
 		r = trace_index_reserve(&writer->index);
-	if (r == 0)
-		r = append(
-			writer,
-			(const struct trace_output *const[]){ &writer->definitions, &writer->data },
-			2);
+	if (r < 0)
+		entry = (struct trace_index_entry){ 0 };
+	else
+		r = write_segment(writer, is_last, &entry);
 	if (r < 0) {
-		drop_segment(writer, ret_n_dropped);
+		drop_segment(writer, entry.n_events, entry.n_samples);
 		return r;
 	}
-	trace_index_add(&writer->index, &entry);
-	if (ret_n_dropped)
-		*ret_n_dropped = 0;
-	writer->totals.n_segments++;
+	count_segment(writer, &entry);
 	writer->totals.raw_bytes += writer->raw_bytes;
 	writer->definitions.n_bytes = 0;
 	begin_segment(writer);
 	return 0;
+}
+
+void trace_writer_limit(struct trace_writer *writer, uint64_t limit_bytes, uint64_t reserve_bytes)
+{
+	writer->limit_bytes = limit_bytes;
+	writer->reserve_bytes = reserve_bytes;
+}
+
+int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *commit,
+			uint64_t *ret_n_dropped)
+{
+	uint64_t n_before = writer->totals.n_dropped_events;
+	int r = commit_segment(writer, commit, false);
+
+	if (ret_n_dropped)
+		*ret_n_dropped = writer->totals.n_dropped_events - n_before;
+	return r;
 }
 
 int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *commit)
@@ -490,7 +574,9 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *
 	struct trace_frame head = { .type = TRACE_FRAME_INDEX, .n_items = writer->index.n_entries };
 	struct trace_file_footer footer = { .magic = TRACE_FOOTER_MAGIC };
 
-	int r = trace_writer_commit(writer, commit, NULL);
+	uint64_t written;
+
+	int r = commit_segment(writer, commit, true);
 	if (r < 0)
 		return r;
 
@@ -504,5 +590,6 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *
 	r = add_frame(writer, &head, &part, 1);
 	if (r < 0)
 		return r;
-	return append(writer, (const struct trace_output *const[]){ &writer->data, &end }, 2);
+	return append(writer, (const struct trace_output *const[]){ &writer->data, &end }, 2,
+		      &written);
 }

@@ -76,12 +76,18 @@ size_t trace_writer_pending_bytes(const struct trace_writer *writer);
 uint64_t trace_writer_file_bytes(const struct trace_writer *writer);
 
 /*
+ * Let the file have at most limit_bytes (0: no limit, as at first), the last reserve_bytes of which, and
+ * room for index and footer, only trace_writer_finish() uses. A full disk leaves reserve_bytes free too.
+ */
+void trace_writer_limit(struct trace_writer *writer, uint64_t limit_bytes, uint64_t reserve_bytes);
+
+/*
  * Compress and append what is buffered, then a COMMIT frame. commit.ticks is T of the format.
- * Returns 0 or a negative errno: -ENOSPC, -EFBIG, -EIO ... leave the file cut back to the segment
- * before (still a readable trace), the buffered events and samples dropped and counted in
- * *ret_n_dropped (events; trace_writer_totals() has the samples). Definitions (records, nodes,
- * code) are kept and come with the next commit that succeeds, up to TRACE_WRITER_KEPT_BYTES.
- * ret_n_dropped may be NULL.
+ * Returns 0 or a negative errno. -EFBIG (the limit, or that of the process), -ENOSPC, -EDQUOT: of the
+ * segment as many frames as there is room for are in the file, as a segment of its own. After any
+ * other error the file is cut back to the segment before. What is not in the file is dropped and counted
+ * in *ret_n_dropped (events; trace_writer_totals() has the samples), except for records and nodes: they
+ * come with the next commit that succeeds, up to TRACE_WRITER_KEPT_BYTES. ret_n_dropped may be NULL.
  */
 #define TRACE_WRITER_KEPT_BYTES (64u << 20)
 int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *commit,
@@ -100,7 +106,7 @@ struct trace_writer_totals {
 	uint64_t n_samples; /* given: of perf and of accesses */
 	uint64_t n_dropped_events; /* of them, dropped by commits that failed */
 	uint64_t n_dropped_samples;
-	uint64_t n_dropped_definition_bytes; /* over TRACE_WRITER_KEPT_BYTES; compressed */
+	uint64_t n_dropped_definition_bytes; /* over TRACE_WRITER_KEPT_BYTES, or code; compressed */
 	uint64_t n_segments; /* written */
 	uint64_t raw_bytes; /* of all frames written, before compression */
 };

@@ -8,9 +8,7 @@
 #include "runner/host-facts.h"
 #include "runner/store.h"
 
-#define NS_PER_SECOND	   UINT64_C(1000000000)
-#define DISK_GUARD_DIVISOR 20 /* stops at one part in 20 free */
-#define RESERVE_BYTES	   (64u << 10) /* of --max-size, for what is written at the end */
+#define NS_PER_SECOND UINT64_C(1000000000)
 
 static struct trace_commit commit_at(const struct collector *collector, uint64_t ticks)
 {
@@ -45,6 +43,7 @@ int collector_commit(struct collector *collector)
 	err = trace_writer_commit(collector->writer, &commit, NULL);
 
 	collector->committed_ticks = commit.ticks;
+	collector_look_at_room(collector);
 	switch (-err) {
 	case 0:
 		return 0;
@@ -53,7 +52,7 @@ int collector_commit(struct collector *collector)
 		collector_stop(collector, "the disk is full");
 		return 0;
 	case EFBIG:
-		collector_stop(collector, "the file size limit (ulimit -f) is reached");
+		collector_stop(collector, collector->most_reason);
 		return 0;
 	case EIO:
 		collector_stop(collector, "the disk reports an error");
@@ -61,28 +60,6 @@ int collector_commit(struct collector *collector)
 	default:
 		return err;
 	}
-}
-
-void collector_check_size(struct collector *collector)
-{
-	uint64_t most = collector->options->max_bytes;
-	uint64_t reserve = most > 4 * RESERVE_BYTES ? RESERVE_BYTES : most / 4;
-
-	/* What is pending is counted raw: it may be all that there is, and incompressible. */
-	if (most && !collector->stopped_ticks &&
-	    trace_writer_file_bytes(collector->writer) +
-			    trace_writer_pending_bytes(collector->writer) + reserve >
-		    most)
-		collector_stop(collector, "--max-size is reached");
-}
-
-void collector_check_disk(struct collector *collector)
-{
-	uint64_t free_bytes, total_bytes;
-
-	if (output_disk(collector->output, &free_bytes, &total_bytes) == 0 &&
-	    free_bytes < total_bytes / DISK_GUARD_DIVISOR)
-		collector_stop(collector, "less than 5 % of the disk are free");
 }
 
 static void sample_process(struct collector *collector, struct image *image)
@@ -172,6 +149,7 @@ static void store_losses(struct collector *collector, uint64_t ticks)
 
 	store_loss(collector->writer, &stopped);
 	store_loss(collector->writer, &dropped);
+	collector->n_dropped = dropped.count;
 	collector->tracker.n_losses +=
 		samples_store_losses(&collector->samples) + stopped.count + dropped.count;
 }
@@ -192,6 +170,8 @@ int collector_end(struct collector *collector)
 	collector_round(collector);
 	ticks = clock_ticks(collector->clock);
 	tracker_finish(&collector->tracker, ticks);
+	/* The last events: what of them has no room is counted below. */
+	collector_commit(collector);
 	facts.ticks = ticks;
 	run_facts(write_end_fact, &facts);
 	collector->last_pair = clock_pair_read(collector->clock);

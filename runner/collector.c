@@ -20,6 +20,8 @@
 #define MAX_ROUND_CHUNKS 128 /* then look at hellos: they wait for 100 ms at most */
 #define CLOCK_NS	 (20 * NS_PER_MS)
 #define SAMPLE_NS	 (100 * NS_PER_MS)
+#define FIRST_COMMIT_NS	 (50 * NS_PER_MS)
+#define COMMIT_NS	 (TRACE_SEGMENT_NS / 4)
 
 enum tag {
 	TAG_SIGNAL,
@@ -192,7 +194,8 @@ int64_t collector_round(struct collector *collector)
 	if (err < 0)
 		return err;
 	tracker_attach_slots(&collector->tracker, &slots);
-	return drain_round(&collector->drain, ticks, MAX_ROUND_CHUNKS);
+	collector->round_chunks = collector_max_chunks(collector, MAX_ROUND_CHUNKS);
+	return drain_round(&collector->drain, ticks, collector->round_chunks);
 }
 
 /* Come back when a round's worth should be there. */
@@ -219,7 +222,8 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 	if (interval < MIN_INTERVAL_NS)
 		interval = MIN_INTERVAL_NS;
 	/* The round was cut short: go on at once. */
-	if (bytes >= (uint64_t)MAX_ROUND_CHUNKS * RING_CHUNK_BYTES / 2)
+	if (bytes >= (uint64_t)MAX_ROUND_CHUNKS * RING_CHUNK_BYTES / 2 ||
+	    collector->drain.n_round_chunks >= collector->round_chunks)
 		interval = 0;
 	collector->interval_ns = interval;
 }
@@ -233,7 +237,7 @@ static void each_second(struct collector *collector)
 		collector->ticks_per_second = clock_pair_rate(&collector->first_pair, &pair);
 	collector->tracker.ticks_per_second = collector->ticks_per_second;
 	store_clock(collector->writer, &pair);
-	collector_check_disk(collector);
+	collector_look_at_room(collector);
 	collector->next_second_ns = collector->now_ns + NS_PER_SECOND;
 }
 
@@ -260,9 +264,22 @@ static void say_what_is_waited_for(struct collector *collector)
 	}
 }
 
+/* A recorder that is killed soon after its start loses little: at first it commits more often. */
+static bool is_commit_due(struct collector *collector)
+{
+	if (collector->now_ns < collector->next_commit_ns)
+		return trace_writer_pending_bytes(collector->writer) >= TRACE_SEGMENT_BYTES;
+	if (collector->commit_interval_ns < COMMIT_NS)
+		collector->commit_interval_ns *= 2;
+	if (collector->commit_interval_ns > COMMIT_NS)
+		collector->commit_interval_ns = COMMIT_NS;
+	collector->next_commit_ns = collector->now_ns + collector->commit_interval_ns;
+	return true;
+}
+
 static int do_timed_work(struct collector *collector)
 {
-	bool is_due = collector->now_ns >= collector->next_second_ns;
+	int err;
 
 	if (collector->now_ns >= collector->next_sample_ns) {
 		if (!collector->command_has_ended)
@@ -273,12 +290,12 @@ static int do_timed_work(struct collector *collector)
 		tracker_settle(&collector->tracker, clock_ticks(collector->clock));
 		collector->next_sample_ns = collector->now_ns + SAMPLE_NS;
 	}
-	if (is_due)
+	if (collector->now_ns >= collector->next_second_ns)
 		each_second(collector);
-	collector_check_size(collector);
-	if (is_due || trace_writer_pending_bytes(collector->writer) >= TRACE_SEGMENT_BYTES)
-		return collector_commit(collector);
-	return 0;
+	err = collector_check_room(collector);
+	if (err == 0 && is_commit_due(collector))
+		err = collector_commit(collector);
+	return err;
 }
 
 static bool has_ended(struct collector *collector)
@@ -327,6 +344,8 @@ int collector_run(struct collector *collector)
 
 	collector->last_round_ns = monotonic_ns();
 	collector->next_second_ns = collector->last_round_ns + NS_PER_SECOND;
+	collector->commit_interval_ns = FIRST_COMMIT_NS;
+	collector->next_commit_ns = collector->last_round_ns + FIRST_COMMIT_NS;
 	while (err == 0 && !is_really_over(collector)) {
 		err = wait_for_events(collector);
 		if (err < 0)

@@ -46,7 +46,10 @@ struct collector {
 	size_t n_connections;
 	uint64_t now_ns; /* CLOCK_MONOTONIC of this round */
 	uint64_t interval_ns;
+	uint32_t round_chunks; /* that the last round was allowed to read */
 	uint64_t next_second_ns;
+	uint64_t next_commit_ns;
+	uint64_t commit_interval_ns;
 	uint64_t next_sample_ns;
 	uint64_t last_round_ns;
 	uint64_t committed_ns;
@@ -60,6 +63,12 @@ struct collector {
 	uint64_t interrupted_ns;
 	bool said_interrupt;
 	bool said_waiting;
+	uint64_t most_bytes; /* that the file may have; 0: as many as the disk takes */
+	const char *most_reason;
+	uint64_t
+		room_bytes; /* that it may still take, as of the last look; UINT64_MAX: not known */
+	const char *room_reason; /* why recording stops at the end of it */
+	uint64_t n_dropped; /* events and samples that are told as not written */
 	uint64_t stopped_ticks; /* recording has stopped early; 0: it goes on */
 	char stop_reason[64];
 };
@@ -89,9 +98,14 @@ int collector_commit(struct collector *collector);
 void collector_stop(struct collector *collector, const char *reason);
 /* Read all sources once. Returns the 32-byte slots consumed, or a negative errno. */
 int64_t collector_round(struct collector *collector);
-/* Stop if the trace has reached --max-size; if the disk is nearly full. */
-void collector_check_size(struct collector *collector);
-void collector_check_disk(struct collector *collector);
+/* Limit the file by --max-size and by the limit of the process (0: none). Once, before the run. */
+void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes);
+/* See how much room there is now. */
+void collector_look_at_room(struct collector *collector);
+/* Commit when the rest of the room could be full; stop when it is. 0 or a negative errno. */
+int collector_check_room(struct collector *collector);
+/* How many chunks a round may read so that the room is enough for them; at least 1. */
+uint32_t collector_max_chunks(const struct collector *collector, uint32_t most);
 /* Store memory and CPU time of all images. */
 void collector_sample_processes(struct collector *collector);
 /* A signal came in. */

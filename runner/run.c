@@ -151,6 +151,30 @@ static uint32_t ring_flags(const struct run_options *options)
 	       (options->api_marks ? RING_FLAG_API_MARKS : 0);
 }
 
+/* Shared memory counts as a file. Tracing may fail, the program may not. */
+static int make_small_pool(struct run *run, struct pool_config *config)
+{
+	const uint64_t smallest = POOL_MIN_CHUNKS * RING_CHUNK_BYTES;
+	int err = -EFBIG;
+
+	while (err == -EFBIG && config->buffer_bytes > smallest) {
+		config->buffer_bytes /= 2;
+		err = pool_init(&run->pool, config);
+	}
+	if (err == 0)
+		say(run, "--buffer-size is smaller than asked for: the file size limit (ulimit -f) "
+			 "allows no more");
+	if (err != -EFBIG)
+		return err;
+	say(run,
+	    "allocations are not recorded: the file size limit (ulimit -f) is below the smallest "
+	    "--buffer-size");
+	run->options_now.no_alloc = true;
+	config->is_private = true;
+	config->buffer_bytes = 0;
+	return pool_init(&run->pool, config);
+}
+
 static int make_pool(struct run *run)
 {
 	enum ring_clock clock = clock_choose();
@@ -175,15 +199,8 @@ static int make_pool(struct run *run)
 	calibrate(run, clock);
 	config.ticks_per_ms = run->ticks_per_second / 1000;
 	err = pool_init(&run->pool, &config);
-	if (err == -EFBIG) {
-		/* Tracing may fail, the program may not: go on with samples alone. */
-		say(run, "allocations are not recorded: the file size limit (ulimit -f) is below "
-			 "--buffer-size");
-		run->options_now.no_alloc = true;
-		config.is_private = true;
-		config.buffer_bytes = 0;
-		err = pool_init(&run->pool, &config);
-	}
+	if (err == -EFBIG)
+		err = make_small_pool(run, &config);
 	return err < 0 ? fail(run, err, "cannot make the shared memory of --buffer-size") : 0;
 }
 
@@ -255,6 +272,14 @@ static int check_disk(struct run *run)
 	return -ENOSPC;
 }
 
+/* The hard one: launch_prepare() has raised the soft one to it. 0: none. */
+static uint64_t file_limit(const struct run *run)
+{
+	rlim_t limit = run->state.file_bytes.rlim_max;
+
+	return limit == RLIM_INFINITY ? 0 : limit;
+}
+
 static int start_collector(struct run *run)
 {
 	struct collector *collector = &run->collector;
@@ -269,6 +294,7 @@ static int start_collector(struct run *run)
 	collector->command_pid = run->launch.pid;
 	/* One that waits behind busy programs for 10 ms loses events. Root may put it first. */
 	setpriority(PRIO_PROCESS, 0, COLLECTOR_NICE);
+	collector_limit_room(collector, file_limit(run));
 	err = collector_init(collector, &run->first_pair, run->ticks_per_second, run->signal_fd);
 	if (err == 0)
 		err = tracker_add_command(&collector->tracker, run->launch.pid, run->program);
@@ -276,6 +302,9 @@ static int start_collector(struct run *run)
 		err = samples_open(&collector->samples, run->options, run->launch.pid);
 	if (err == 0)
 		err = run_records_begin(run->writer, run->options, &run->first_pair);
+	/* Whenever the recorder is killed, its file tells of what run it is. */
+	if (err == 0)
+		err = collector_commit(collector);
 	if (err < 0)
 		return fail(run, err, "cannot start to record");
 	samples_watch(&collector->samples, collector->epoll_fd, UINT64_C(3) << 32);
@@ -324,6 +353,7 @@ static void summarize(struct run *run, uint64_t begin_ns)
 	struct run_summary *summary = run->summary;
 	struct collector *collector = &run->collector;
 	struct tracker *tracker = &collector->tracker;
+	const struct trace_writer_totals *totals = trace_writer_totals(run->writer);
 
 	summary->wait_status = collector->wait_status;
 	summary->was_let_go = collector->was_let_go;
@@ -333,10 +363,12 @@ static void summarize(struct run *run, uint64_t begin_ns)
 					       ? 128 + WTERMSIG(collector->wait_status)
 					       : WEXITSTATUS(collector->wait_status);
 	summary->wall_ns = collector->command_end_ns ? collector->command_end_ns - begin_ns : 0;
-	summary->n_events = collector->drain.n_events;
+	summary->n_events = totals->n_events - totals->n_dropped_events;
 	summary->n_samples = samples_count(&collector->samples, ACCESS_ROLE_ACCESS);
 	summary->n_faults = samples_count(&collector->samples, ACCESS_ROLE_FAULTS);
-	summary->n_losses = tracker->n_losses;
+	/* The trace's own end may have had no room either. */
+	summary->n_losses = tracker->n_losses + totals->n_dropped_events +
+			    totals->n_dropped_samples - collector->n_dropped;
 	summary->n_below_min = tracker->n_below_min;
 	summary->wait_ns =
 		(uint64_t)((double)tracker->wait_ticks * 1e9 / (double)collector->ticks_per_second);

@@ -6,7 +6,7 @@
  *
  *	file    = trace_file_header, frame...
  *	frame   = trace_frame, body (body_bytes), zeros to a multiple of 8
- *	segment = frames up to and including a COMMIT frame; 1 s or 4 MiB, whichever is first
+ *	segment = frames up to and including a COMMIT frame; at most 1 s or 4 MiB
  *	end     = an INDEX frame, then trace_file_footer; without them the file ended abnormally
  *
  * Within a segment definitions (RECORDS, NODES, CODE) precede the EVENTS and PERF frames that use

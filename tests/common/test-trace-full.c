@@ -148,6 +148,62 @@ START_TEST(definitions_outlive_a_commit_that_failed)
 }
 END_TEST
 
+/* 40 threads with 100 random events each: 40 frames of some KiB in one segment. */
+static void add_threads(struct trace_writer *writer, struct trace_random *random)
+{
+	for (uint32_t thread = 1; thread <= 40; thread++) {
+		for (unsigned i = 0; i < 100; i++) {
+			struct trace_event event = trace_random_event(random);
+
+			if (trace_writer_event(writer, thread, &event) < 0)
+				ck_abort_msg("event %u", i);
+		}
+	}
+}
+
+static uint64_t count_events(const struct trace_items *items)
+{
+	uint64_t n_events = 0;
+
+	for (size_t i = 0; i < items->n; i++)
+		n_events += items->kept[i].type == TRACE_FRAME_EVENTS ? items->kept[i].n : 0;
+	return n_events;
+}
+
+/* The limit is the writer's own, or the process's; the room is that of about half of a segment. */
+START_TEST(a_segment_that_does_not_fit_is_written_as_far_as_it_does)
+{
+	struct trace_writer *writer = trace_create_writer(path);
+	struct trace_random random = { 7 };
+	struct trace_commit commits[] = { { 1, 1 }, { 2, 2 }, { 3, 3 } };
+	uint64_t n_dropped = 99, limit;
+
+	add_threads(writer, &random);
+	ck_assert_int_eq(trace_writer_commit(writer, &commits[0], NULL), 0);
+	limit = trace_writer_file_bytes(writer) * 3 / 2;
+	if (_i == 0)
+		limit_file_size(limit);
+	else
+		trace_writer_limit(writer, limit, 1024);
+	add_threads(writer, &random);
+	ck_assert_int_eq(trace_writer_commit(writer, &commits[1], &n_dropped), -EFBIG);
+	ck_assert_uint_gt(n_dropped, 1000);
+	ck_assert_uint_lt(n_dropped, 3000);
+	ck_assert_uint_le(trace_writer_file_bytes(writer), limit);
+	if (_i == 1) /* what was kept free is enough for the end */
+		ck_assert_int_eq(trace_writer_finish(writer, &commits[2]), 0);
+	ck_assert_uint_le(trace_writer_file_bytes(writer), limit);
+	ck_assert_uint_eq(trace_writer_totals(writer)->n_dropped_events, n_dropped);
+	trace_writer_close(writer);
+
+	struct trace_items items = trace_read_items(path);
+	ck_assert_uint_eq(count_events(&items), 8000 - n_dropped);
+	ck_assert_uint_eq(items.damage.n_damaged_frames + items.damage.n_skipped_bytes, 0);
+	ck_assert_int_eq(items.damage.ended, _i == 1);
+	trace_items_finish(&items);
+}
+END_TEST
+
 START_TEST(an_end_that_does_not_fit_leaves_a_trace_without_end)
 {
 	struct trace_writer *writer = trace_create_writer(path);
@@ -258,6 +314,8 @@ int main(int argc, char **argv)
 	} else {
 		tcase_add_test(tests, a_file_at_its_size_limit_keeps_its_whole_segments);
 		tcase_add_test(tests, definitions_outlive_a_commit_that_failed);
+		tcase_add_loop_test(tests, a_segment_that_does_not_fit_is_written_as_far_as_it_does,
+				    0, 2);
 		tcase_add_test(tests, an_end_that_does_not_fit_leaves_a_trace_without_end);
 		tcase_add_test(tests, a_disk_without_room_for_the_header_is_an_error);
 	}

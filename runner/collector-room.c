@@ -1,0 +1,87 @@
+/*
+ * How far the trace may grow: --max-size, the limit of file size, the disk. Near the end of it
+ * segments become small, so that nearly all of the room is used and little is lost with the last one.
+ */
+#include "runner/collector.h"
+
+#define DISK_GUARD_DIVISOR 20 /* stops at one part in 20 free */
+#define RESERVE_BYTES	   (64u << 10) /* for what is written at the end */
+#define SMALLEST_SEGMENT   (16u << 10) /* of raw bytes: less is not worth a segment */
+#define CHUNK_RAW_BYTES	   (RING_CHUNK_BYTES / RING_RECORD_BYTES * TRACE_WRITER_EVENT_BYTES)
+
+static uint64_t reserve_of(uint64_t most)
+{
+	return most > 4 * RESERVE_BYTES ? RESERVE_BYTES : most / 4;
+}
+
+static uint64_t smallest_segment(const struct collector *collector)
+{
+	uint64_t part = collector->most_bytes / 8;
+
+	return collector->most_bytes && part < SMALLEST_SEGMENT ? part : SMALLEST_SEGMENT;
+}
+
+void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes)
+{
+	uint64_t most = collector->options->max_bytes;
+
+	collector->most_reason = "--max-size is reached";
+	if (file_limit_bytes && (most == 0 || file_limit_bytes < most)) {
+		most = file_limit_bytes;
+		collector->most_reason = "the file size limit (ulimit -f) is reached";
+	}
+	collector->most_bytes = most;
+	trace_writer_limit(collector->writer, most, most ? reserve_of(most) : RESERVE_BYTES);
+	collector_look_at_room(collector);
+}
+
+void collector_look_at_room(struct collector *collector)
+{
+	uint64_t taken = trace_writer_file_bytes(collector->writer);
+	uint64_t free_bytes, total_bytes, kept;
+
+	collector->room_bytes = UINT64_MAX;
+	if (collector->most_bytes) {
+		taken += reserve_of(collector->most_bytes);
+		collector->room_bytes =
+			taken < collector->most_bytes ? collector->most_bytes - taken : 0;
+		collector->room_reason = collector->most_reason;
+	}
+	if (output_disk(collector->output, &free_bytes, &total_bytes) < 0)
+		return;
+	kept = total_bytes / DISK_GUARD_DIVISOR;
+	free_bytes = free_bytes > kept ? free_bytes - kept : 0;
+	if (free_bytes < collector->room_bytes) {
+		collector->room_bytes = free_bytes;
+		collector->room_reason = "less than 5 % of the disk are free";
+	}
+}
+
+int collector_check_room(struct collector *collector)
+{
+	uint64_t pending = trace_writer_pending_bytes(collector->writer);
+	uint64_t smallest = smallest_segment(collector);
+	int err = 0;
+
+	if (collector->stopped_ticks || collector->room_bytes == UINT64_MAX ||
+	    (pending < collector->room_bytes && collector->room_bytes - pending >= smallest))
+		return 0;
+	/* What is pending is counted raw: in the file it takes less. */
+	if (pending > 0)
+		err = collector_commit(collector);
+	if (err == 0 && collector->room_bytes < smallest)
+		collector_stop(collector, collector->room_reason);
+	return err;
+}
+
+uint32_t collector_max_chunks(const struct collector *collector, uint32_t most)
+{
+	uint64_t pending = trace_writer_pending_bytes(collector->writer);
+	uint64_t room = collector->room_bytes;
+	uint64_t n_chunks = room > pending ? (room - pending) / CHUNK_RAW_BYTES : 0;
+
+	/* One that has stopped reads to count what it drops. */
+	if (collector->stopped_ticks || n_chunks >= most)
+		return most;
+	return n_chunks ? (uint32_t)n_chunks : 1;
+}
