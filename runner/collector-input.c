@@ -75,7 +75,12 @@ static bool answer(struct collector *collector, int fd)
 	collector->drain.round_ticks = clock_ticks(collector->clock);
 	samples_read(&collector->samples, collector->drain.round_ticks, &collector->last_pair,
 		     collector->ticks_per_second);
+	if (recording_is_closed(fd)) {
+		tracker_unattached(&collector->tracker, &hello, &peer);
+		return true;
+	}
 	tracker_hello(&collector->tracker, &hello, &peer, &welcome);
+	/* One that gives up just now leaves its slot unused: that is told at its end. */
 	recording_answer(fd, &welcome,
 			 welcome.verdict == RECORDING_ACCEPTED ? collector->pool->fd : -1);
 	return true;

@@ -155,6 +155,13 @@ int recording_receive(int fd, struct recording_hello *ret_hello, struct ucred *r
 	return 0;
 }
 
+bool recording_is_closed(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd)
 {
 	union {

@@ -4,6 +4,7 @@
  * a socket in it, and the same name as an abstract socket (schemas/recording.h). It also keeps a
  * lock file, so that a later recording can tell a folder whose collector was killed from one in use.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -49,6 +50,9 @@ int recording_accept(const struct recording *recording);
  * yet), -EPIPE (the program went away), -EPROTO (not a hello) or another negative errno.
  */
 int recording_receive(int fd, struct recording_hello *ret_hello, struct ucred *ret_peer);
+
+/* Whether the program at the other end has closed the connection: it has waited for too long. */
+bool recording_is_closed(int fd);
 
 /* Send the welcome; pool_fd goes with it unless it is -1. Returns 0 or a negative errno. */
 int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd);

@@ -370,8 +370,7 @@ static void summarize(struct run *run, uint64_t begin_ns)
 	summary->n_losses = tracker->n_losses + totals->n_dropped_events +
 			    totals->n_dropped_samples - collector->n_dropped;
 	summary->n_below_min = tracker->n_below_min;
-	summary->wait_ns =
-		(uint64_t)((double)tracker->wait_ticks * 1e9 / (double)collector->ticks_per_second);
+	summary->wait_ns = tracker->wait_ns;
 	summary->file_bytes = trace_writer_file_bytes(run->writer);
 	summary->n_processes = tracker->n_processes;
 	summary->n_traced = tracker->n_traced;

@@ -137,3 +137,20 @@ void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 	tracker_announce(tracker, image); /* definitions of what belongs to it come after it */
 	store_maps(tracker, image, ticks);
 }
+
+void tracker_unattached(struct tracker *tracker, const struct recording_hello *hello,
+			const struct ucred *peer)
+{
+	struct image *image = images_find(&tracker->images, peer->pid);
+
+	if (judge(tracker, hello, peer) != RECORDING_ACCEPTED)
+		return;
+	/* One that was waited for in vain stands in the trace already. */
+	if (!image || image->is_traced || image->birth != RING_BIRTH_EXEC)
+		image = image_of_hello(tracker, peer->pid, clock_ticks(tracker->clock));
+	if (!image)
+		return;
+	image_inspect(image);
+	image->ns_pid = (pid_t)hello->pid;
+	tracker_note_unattached(tracker, image, TRACKER_TOO_LATE);
+}

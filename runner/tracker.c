@@ -15,7 +15,7 @@
 #include "runner/image-proc.h"
 #include "runner/store.h"
 
-/* A hello comes within RECORDING_ATTACH_MS of the start of its image; loaders can be slow before. */
+/* A hello comes within milliseconds of the start of its image; loaders can be slow before. */
 #define HELLO_PATIENCE_NS UINT64_C(1000000000)
 
 static uint64_t monotonic_ns(void)
@@ -172,7 +172,7 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 {
 	struct ring_process *slot = &tracker->pool->processes[image->slot];
 	uint64_t n_dropped = atomic_load(&slot->n_dropped);
-	uint64_t n_waits = atomic_load(&slot->n_waits);
+	uint64_t n_waits = atomic_load(&slot->n_waits), wait_ns;
 	uint64_t n_below_min = atomic_load(&slot->n_below_min);
 	const struct store_loss all[] = {
 		{ .count = n_dropped,
@@ -198,10 +198,11 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 			      n_below_min);
 	if (n_waits == 0)
 		return;
-	tracker->wait_ticks += atomic_load(&slot->wait_ticks);
+	wait_ns = (uint64_t)((double)atomic_load(&slot->wait_ticks) * 1e9 /
+			     (double)tracker->ticks_per_second);
+	tracker->wait_ns += wait_ns;
 	store_counter(tracker->writer, image->id, "tracealloc waits", "waits", n_waits);
-	store_counter(tracker->writer, image->id, "tracealloc wait time", "ticks",
-		      atomic_load(&slot->wait_ticks));
+	store_counter(tracker->writer, image->id, "tracealloc wait time", "ns", wait_ns);
 }
 
 /* The next program that claims the slot counts from zero. */
@@ -209,6 +210,27 @@ static void clear_slot(struct ring_process *slot)
 {
 	memset((uint8_t *)slot + offsetof(struct ring_process, pid), 0,
 	       sizeof(*slot) - offsetof(struct ring_process, pid));
+}
+
+void tracker_note_unattached(struct tracker *tracker, struct image *image, const char *reason)
+{
+	struct store_loss loss = {
+		.count = 1, .process_id = image->id, .source = "tracealloc", .reason = reason
+	};
+
+	image->is_traced = false;
+	image->is_written = false;
+	image->why_not = TRACE_NOT_ATTACHED;
+	tracker_announce(tracker, image);
+	store_loss(tracker->writer, &loss);
+	tracker->n_losses++;
+}
+
+static bool has_attached(const struct tracker *tracker, const struct image *image)
+{
+	_Atomic uint32_t *state = &tracker->pool->processes[image->slot].state;
+
+	return atomic_load(state) != RING_PROCESS_CLAIMED;
 }
 
 static bool is_dead(const struct image *image)
@@ -231,6 +253,8 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 	tracker_adopt_slot(tracker, image, ticks);
 	tracker_announce(tracker, image);
 	if (image->slot != IMAGE_NO_SLOT) {
+		if (!has_attached(tracker, image))
+			tracker_note_unattached(tracker, image, TRACKER_NO_ROOM);
 		store_slot_losses(tracker, image);
 		if (is_dead(image) || status == STORE_STATUS_REPLACED) {
 			clear_slot(&tracker->pool->processes[image->slot]);

@@ -33,7 +33,7 @@ struct tracker {
 	bool has_task_records; /* perf tells of forks and execs */
 	uint64_t n_losses; /* events that were not recorded, so far */
 	uint64_t n_below_min; /* blocks below --min-size, so far: on request, no loss */
-	uint64_t wait_ticks; /* that programs spent waiting for a chunk */
+	uint64_t wait_ns; /* that programs spent waiting for a chunk */
 	uint32_t n_processes; /* that have ended */
 	uint32_t n_traced; /* of them */
 	char last_exec[PATH_MAX]; /* that the image which ended last was about to run */
@@ -59,6 +59,14 @@ void tracker_command_started(struct tracker *tracker);
  */
 void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 		   const struct ucred *peer, struct recording_welcome *ret_welcome);
+
+/* Why a program that said hello is not traced: reasons of its loss row. */
+#define TRACKER_TOO_LATE "image not traced: the recorder answered too late"
+#define TRACKER_NO_ROOM	 "image not traced: no room for the shared memory"
+
+/* A program said hello and has given up since: its image is one that is not traced. */
+void tracker_unattached(struct tracker *tracker, const struct recording_hello *hello,
+			const struct ucred *peer);
 
 /* Attach the slots that forked children claimed. Task records are best read between these two. */
 #define TRACKER_MAX_NEW_SLOTS 256
@@ -103,6 +111,8 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
  * /proc says by now: it may have called exec since.
  */
 void tracker_inspect_fork(struct image *image, const struct image *parent);
+/* An image said hello and did not come to record: write its PROCESS record anew, and the loss. */
+void tracker_note_unattached(struct tracker *tracker, struct image *image, const char *reason);
 /* Write its PROCESS record if it is not written yet. */
 void tracker_announce(struct tracker *tracker, struct image *image);
 /* Add a process to the counts for people. */

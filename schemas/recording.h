@@ -6,14 +6,19 @@
  * MEMSIGHT_RECORDING=PATH names a SOCK_SEQPACKET socket: first the file PATH is tried, then the
  * abstract name "\0" PATH (chroot, or the folder is not visible). The program sends a hello; the
  * collector checks its peer credentials, answers with a welcome and, when it accepts, the pool's
- * file descriptor in SCM_RIGHTS. All of it within RECORDING_ATTACH_MS, or the program runs untraced.
+ * file descriptor in SCM_RIGHTS. If that takes too long the program runs untraced: at once when the
+ * collector is found stopped (looked at every RECORDING_SLICE_MS), after RECORDING_ATTACH_MS when nothing
+ * can be told about it (no /proc, another pid namespace), after RECORDING_PATIENCE_MS when it lives. The
+ * collector finds the connection of a program that gave up closed, and says so.
  */
 #include <stdint.h>
 
 #define RECORDING_ENV_SOCKET  "MEMSIGHT_RECORDING"
 #define RECORDING_ENV_PRELOAD "LD_PRELOAD"
 #define RECORDING_LIBRARY     "libtracealloc.so"
+#define RECORDING_SLICE_MS    10
 #define RECORDING_ATTACH_MS   100
+#define RECORDING_PATIENCE_MS 1000
 
 #define RECORDING_MAGIC UINT32_C(0x4f4c4c48) /* "HLLO" */
 

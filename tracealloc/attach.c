@@ -1,6 +1,7 @@
 #include "tracealloc/attach.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "schemas/recording.h"
 #include "schemas/ring.h"
 #include "tracealloc/arch.h"
 
@@ -27,18 +29,84 @@ static int left_ms(uint64_t deadline_ms)
 	return now >= deadline_ms ? 0 : (int)(deadline_ms - now);
 }
 
-/* Wait until fd can be read. 0, or -ETIMEDOUT. */
-static int wait_readable(int fd, uint64_t deadline_ms)
+/* Wait until fd can be read. */
+static bool wait_readable(int fd, int ms)
 {
 	struct pollfd poll = { .fd = fd, .events = POLLIN };
-	long r;
+	struct timespec timeout = { .tv_nsec = ms * 1000000L };
+
+	return ta_syscall(SYS_ppoll, (long)&poll, 1, (long)&timeout, 0, 0, 0) == 1;
+}
+
+/* "/proc/PID/stat"; no libc, which may allocate. */
+static void write_stat_path(char path[static 32], uint32_t pid)
+{
+	char digits[12];
+	size_t n = 0;
 
 	do {
-		struct timespec timeout = { .tv_nsec = left_ms(deadline_ms) * 1000000L };
+		digits[n++] = (char)('0' + pid % 10);
+		pid /= 10;
+	} while (pid > 0);
+	memcpy(path, "/proc/", 6);
+	path += 6;
+	while (n > 0)
+		*path++ = digits[--n];
+	memcpy(path, "/stat", 6);
+}
 
-		r = ta_syscall(SYS_ppoll, (long)&poll, 1, (long)&timeout, 0, 0, 0);
-	} while (r == -EINTR && left_ms(deadline_ms) > 0);
-	return r == 1 ? 0 : -ETIMEDOUT;
+/* The letter of proc_pid_stat(5) for a process; '?' where it cannot be told. */
+static char process_state(uint32_t pid)
+{
+	char path[32], text[128];
+	long fd, n, end;
+
+	if (pid == 0)
+		return '?';
+	write_stat_path(path, pid);
+	fd = ta_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (fd < 0)
+		return '?';
+	n = ta_syscall(SYS_read, fd, (long)text, sizeof(text), 0, 0, 0);
+	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	for (end = n - 3; end >= 0 && text[end] != ')'; end--)
+		;
+	return end >= 0 ? text[end + 2] : '?';
+}
+
+/* Who listens, as our pid namespace knows it; 0: it does not. */
+static uint32_t collector_pid(int fd)
+{
+	struct ucred peer = { 0 };
+	socklen_t n_bytes = sizeof(peer);
+	long r = ta_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&peer,
+			    (long)&n_bytes, 0);
+
+	return r == 0 && peer.pid > 0 ? (uint32_t)peer.pid : 0;
+}
+
+/*
+ * Wait for the welcome. A collector that is stopped costs one slice; one that is alive but slow, on a
+ * machine with more work than CPUs, gets more time than one of which we can tell nothing. One that
+ * dies closes the socket, and that can be read.
+ */
+static int wait_welcome(int fd)
+{
+	uint64_t begin_ms = now_ms(), passed_ms = 0;
+	uint32_t pid = collector_pid(fd);
+
+	while (passed_ms < RECORDING_PATIENCE_MS) {
+		if (wait_readable(fd, RECORDING_SLICE_MS))
+			return 0;
+		char state = process_state(pid);
+		if (state == 'T' || state == 't' || state == 'Z' || state == 'X')
+			break;
+		passed_ms = now_ms() - begin_ms;
+		if (state == '?' && passed_ms >= RECORDING_ATTACH_MS)
+			break;
+	}
+	/* It may have come just now. */
+	return wait_readable(fd, 0) ? 0 : -ETIMEDOUT;
 }
 
 /* Connect; while the collector's queue is full, again. */
@@ -150,7 +218,7 @@ static int talk(int fd, const char *path, uint32_t pid, struct recording_welcome
 	if (r == 0)
 		r = say_hello(fd, pid);
 	if (r == 0)
-		r = wait_readable(fd, deadline_ms);
+		r = wait_welcome(fd);
 	if (r == 0)
 		r = take_welcome(fd, welcome, &pool_fd);
 	if (r == 0 && !fits_limit(welcome->pool_bytes))

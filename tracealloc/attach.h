@@ -6,7 +6,8 @@
 /*
  * Say hello to the collector at the socket, first as a file, then as an abstract name, and map the
  * pool that it sends. The file descriptor is closed again. *ret_pool is the mapping, of
- * ret_welcome->pool_bytes. 0 or a negative errno, within RECORDING_ATTACH_MS. Raw system calls only.
+ * ret_welcome->pool_bytes. 0 or a negative errno, within the
+ * times of schemas/recording.h. Raw system calls only.
  */
 int ta_attach_socket(const char *path, uint32_t pid, struct recording_welcome *ret_welcome,
 		     void **ret_pool);

@@ -70,50 +70,58 @@ static void sleep_for_freed(uint32_t freed, uint64_t ticks)
 	atomic_fetch_sub(&ta_image.control->n_waiters, 1);
 }
 
-/* A wait: ticks without progress count, since only those can be a stopped collector's. */
 struct wait {
-	uint64_t begin;
-	uint64_t progress; /* when chunks were freed last, be it for other threads */
-	uint64_t before; /* waited earlier without progress */
+	uint64_t spent; /* ticks that we kept the thread from running */
+	uint64_t
+		idle; /* of them, and of earlier waits: since chunks were freed, be it for others */
+	uint64_t spun;
 	uint32_t freed;
 };
 
-/* Ticks since the last progress, those of earlier waits included. */
-static uint64_t idle_ticks(struct wait *wait, uint32_t freed, uint64_t now)
+/*
+ * Wait a little. What counts is what was asked for: once that is over the thread may run, and when it
+ * does is a matter of the machine, not of the collector.
+ */
+static void wait_once(struct wait *wait, uint64_t limit)
 {
-	if (freed != wait->freed) {
-		wait->freed = freed;
-		wait->progress = now;
-		wait->before = 0;
-	}
-	return wait->before + (now - wait->progress);
+	uint64_t spin_max = ta_image.ticks_per_ms * SPIN_MAX_US / 1000;
+	bool spins = wait->spun < spin_max;
+	uint64_t most = spins ? spin_max - wait->spun : limit - wait->idle;
+	uint64_t begin = ta_ticks_begin(), ticks;
+
+	if (spins)
+		ta_relax();
+	else
+		sleep_for_freed(wait->freed, most);
+	ticks = ta_ticks_begin() - begin;
+	if (ticks > most)
+		ticks = most;
+	if (spins)
+		wait->spun += ticks;
+	wait->spent += ticks;
+	wait->idle += ticks;
 }
 
 /* Wait for a chunk until nothing has been freed for limit ticks. */
 static struct ring_chunk *wait_free(uint64_t limit)
 {
 	_Atomic uint32_t *chunks_freed = &ta_image.control->chunks_freed;
-	uint64_t now = ta_ticks_begin();
-	struct wait wait = { now, now, atomic_load(&waited_ticks), atomic_load(chunks_freed) };
+	struct wait wait = { .idle = atomic_load(&waited_ticks),
+			     .freed = atomic_load(chunks_freed) };
 	struct ring_chunk *chunk;
-	uint64_t idle;
 
 	for (;;) {
 		uint32_t freed = atomic_load(chunks_freed);
 
-		idle = idle_ticks(&wait, freed, now);
+		if (freed != wait.freed)
+			wait = (struct wait){ .spent = wait.spent, .freed = freed };
 		chunk = take_free();
-		if (chunk || idle >= limit)
+		if (chunk || wait.idle >= limit)
 			break;
-		if (now - wait.progress < ta_image.ticks_per_ms * SPIN_MAX_US / 1000)
-			ta_relax();
-		else
-			sleep_for_freed(freed, limit - idle);
-		now = ta_ticks_begin();
+		wait_once(&wait, limit);
 	}
-	atomic_store(&waited_ticks, chunk ? 0 : idle);
-	atomic_fetch_add_explicit(&ta_image.process->wait_ticks, now - wait.begin,
-				  memory_order_relaxed);
+	atomic_store(&waited_ticks, chunk ? 0 : wait.idle);
+	atomic_fetch_add_explicit(&ta_image.process->wait_ticks, wait.spent, memory_order_relaxed);
 	atomic_fetch_add_explicit(&ta_image.process->n_waits, 1, memory_order_relaxed);
 	return chunk;
 }

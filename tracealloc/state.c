@@ -21,7 +21,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-#define WAIT_MAX_NS (UINT64_C(5) * RECORDING_ATTACH_MS * 1000000)
+#define WAIT_MAX_NS (UINT64_C(2) * RECORDING_PATIENCE_MS * 1000000)
 
 union ta_state_page ta_state __attribute__((aligned(TA_PAGE_BYTES)));
 struct ta_image ta_image;

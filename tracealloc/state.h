@@ -80,7 +80,7 @@ extern struct ta_image ta_image __attribute__((visibility("hidden")));
 /*
  * Attach this image: by the socket after exec, by claiming a slot after fork. Leaves the state
  * word on or off. For the thread that won the state word from TA_ASK to TA_BUSY; async-signal
- * safe, no errno, at most RECORDING_ATTACH_MS.
+ * safe, no errno, at most RECORDING_PATIENCE_MS.
  */
 void ta_image_attach(void);
 

@@ -202,9 +202,11 @@ static void accept_all(struct collector *c)
 {
 	int fd;
 
-	while ((fd = accept4(c->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+	while ((fd = accept4(c->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		usleep(c->options->answer_after_ms * 1000);
 		if (!c->options->is_mute)
 			welcome(c, fd);
+	}
 }
 
 /* Keep a copy of a chunk and give it back to the programs. */

@@ -25,6 +25,7 @@ struct mini_options {
 	bool no_preload; /* runs the program as it is: nothing of ours in its environment */
 	bool is_inert; /* preloads our library, without a recording to find */
 	bool is_mute; /* accepts connections and never answers */
+	unsigned answer_after_ms; /* how slow it is to answer a hello */
 	uint32_t verdict; /* enum recording_verdict to answer with */
 	uid_t uid; /* run the program as this user; 0: as the test */
 	uint64_t address_space; /* limit for the program; 0: none */

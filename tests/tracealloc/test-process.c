@@ -236,6 +236,14 @@ START_TEST(a_collector_that_never_answers_is_given_up)
 }
 END_TEST
 
+/* Longer than one waits for a collector that cannot be asked whether it lives. */
+START_TEST(a_collector_that_is_slow_and_alive_is_waited_for)
+{
+	trace_with((struct mini_options){ .answer_after_ms = 3 * RECORDING_ATTACH_MS }, "child");
+	ck_assert_ptr_nonnull(mini_find(&run, TRACE_OP_ALLOC, 2222, 0));
+}
+END_TEST
+
 START_TEST(a_tight_limit_of_address_space_is_left_to_the_program)
 {
 	/* The pool of 512 chunks has 32 MiB and a control area. */
@@ -269,6 +277,7 @@ static Suite *process_suite(void)
 	tcase_add_test(tests, the_abstract_name_is_found_when_the_file_is_not);
 	tcase_add_test(tests, a_program_that_is_refused_runs_untraced);
 	tcase_add_test(tests, a_collector_that_never_answers_is_given_up);
+	tcase_add_test(tests, a_collector_that_is_slow_and_alive_is_waited_for);
 	tcase_add_test(tests, a_tight_limit_of_address_space_is_left_to_the_program);
 	suite_add_tcase(suite, tests);
 	return suite;
