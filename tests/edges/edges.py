@@ -47,7 +47,7 @@ class Edge(Checks):
 
     def __init__(self, memsight, build):
         super().__init__()
-        self.memsight, self.build = memsight, build
+        self.memsight, self.build = os.path.abspath(memsight), build
         self.scratch = tempfile.TemporaryDirectory(prefix="memsight-edges-")
         self.folder = self.scratch.name
         self.n_runs = 0

@@ -349,7 +349,7 @@ START_TEST(a_bad_output_is_one_line_and_the_command_is_not_run)
 }
 END_TEST
 
-/* Wait until the partial trace holds that many events (at most 20 s). */
+/* Wait until the partial trace holds that many events and a sample of memory (at most 20 s). */
 static void wait_for_events(uint64_t n_events)
 {
 	for (int i = 0; i < 2000; i++) {
@@ -358,7 +358,7 @@ static void wait_for_events(uint64_t n_events)
 		recorded_look(&look);
 		if (look.n_traces == 1)
 			recorded_read(&look);
-		if (look.n_events >= n_events) {
+		if (look.n_events >= n_events && look.n_memory_samples > 0) {
 			run = look;
 			return;
 		}
