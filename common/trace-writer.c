@@ -1,6 +1,7 @@
 #include "common/trace-writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +24,9 @@
 
 /* Frames of other types are closed at this size, long before TRACE_FRAME_MAX_BYTES. */
 #define FRAME_BYTES (1u << 20)
+
+/* Less of a disk is not worth a segment. */
+#define SMALLEST_ROOM_BYTES 4096u
 
 struct trace_writer {
 	int fd;
@@ -125,6 +129,9 @@ struct trace_writer *trace_writer_close(struct trace_writer *writer)
 {
 	if (!writer)
 		return NULL;
+	/* What was kept for the end goes back to the disk; if not, it is 64 KiB that nobody sees. */
+	if (writer->reserve_bytes && ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
+		errno = 0;
 	close(writer->fd);
 	ZSTD_freeCCtx(writer->zstd);
 	trace_streams_finish(&writer->streams);
@@ -507,15 +514,42 @@ static void salvage_segment(struct trace_writer *writer, size_t room,
 	trace_salvage_finish(&salvage);
 }
 
+/* Make sure that the disk has room for n_bytes, and for the end of the trace behind them. */
+static bool reserve_disk(const struct trace_writer *writer, uint64_t n_bytes)
+{
+	uint64_t end = (writer->index.n_entries + 1) * sizeof(struct trace_index_entry);
+
+	if (writer->reserve_bytes == 0)
+		return true;
+	n_bytes += writer->reserve_bytes + end;
+	return fallocate(writer->fd, FALLOC_FL_KEEP_SIZE, (off_t)writer->file_bytes,
+			 (off_t)n_bytes) == 0 ||
+	       (errno != ENOSPC && errno != EDQUOT);
+}
+
+/* A disk that has no room for n_bytes: for about how many it has. */
+static uint64_t find_disk_room(const struct trace_writer *writer, uint64_t n_bytes)
+{
+	for (n_bytes /= 2; n_bytes >= SMALLEST_ROOM_BYTES; n_bytes /= 2) {
+		if (reserve_disk(writer, n_bytes))
+			return n_bytes;
+	}
+	return 0;
+}
+
 /* Append the closed segment, or what there is room for. */
 static int write_segment(struct trace_writer *writer, bool is_last, struct trace_index_entry *entry)
 {
 	const struct trace_output *const outputs[] = { &writer->definitions, &writer->data };
+	uint64_t n_bytes = outputs[0]->n_bytes + outputs[1]->n_bytes;
 	uint64_t room = room_of_segment(writer, is_last), written = 0;
 	uint64_t kept = is_last ? 0 : writer->reserve_bytes;
 	int r = -EFBIG;
 
-	if (outputs[0]->n_bytes + outputs[1]->n_bytes <= room) {
+	if (n_bytes <= room && !is_last && !reserve_disk(writer, n_bytes)) {
+		r = -ENOSPC;
+		room = find_disk_room(writer, n_bytes);
+	} else if (n_bytes <= room) {
 		r = append(writer, outputs, 2, &written);
 		room = written > kept ? written - kept : 0;
 	}

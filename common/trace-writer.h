@@ -77,7 +77,7 @@ uint64_t trace_writer_file_bytes(const struct trace_writer *writer);
 
 /*
  * Let the file have at most limit_bytes (0: no limit, as at first), the last reserve_bytes of which, and
- * room for index and footer, only trace_writer_finish() uses. A full disk leaves reserve_bytes free too.
+ * room for index and footer, only trace_writer_finish() uses. So much of the disk is taken ahead, too.
  */
 void trace_writer_limit(struct trace_writer *writer, uint64_t limit_bytes, uint64_t reserve_bytes);
 

@@ -207,14 +207,13 @@ def check_adds_up(edge, traced, n_made):
 def a_full_disk_ends_the_trace_and_not_the_program(edge):
     """A disk of 4 MiB that only the trace fills, and one that the program fills as well."""
     prefix = unshared(edge, "-m")
-    for fill in ["", "head -c 3300k /dev/zero >disk/fill;",
-                 "(sleep 0.3; head -c 4m /dev/zero >disk/fill) 2>/dev/null &"]:
+    for fill, how in [("", "many-live"), ("head -c 3300k /dev/zero >disk/fill;", "many-live"), ("", "fill-disk")]:
         script = (f"mkdir -p disk; mount -t tmpfs -o size=4m none disk; {fill}"
-                  f"{edge.memsight} record -s none -o disk/a.mst -- {edge.victim('victim-survive')} many-live;"
+                  f"{edge.memsight} record -s none -o disk/a.mst -- {edge.victim('victim-survive')} {how};"
                   "status=$?; cp disk/a.mst .; exit $status")
         outcome = Outcome([*prefix, "sh", "-c", script], cwd=edge.folder)
         edge.that(outcome.status == 11 and said(outcome, "made") == 1500000 and not outcome.stderr,
-                  f"{fill}: status {outcome.status}, {outcome.stdout} {outcome.stderr} {outcome.messages}")
+                  f"{fill} {how}: status {outcome.status}, {outcome.stdout} {outcome.stderr} {outcome.messages}")
         edge.that("disk" in outcome.messages, f"the summary tells of the disk: {outcome.messages}")
         traced = analysed(edge, os.path.join(edge.folder, "a.mst"), outcome)
         check_adds_up(edge, traced, 1500000)

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -182,19 +183,42 @@ static int three_million(void)
 	return 10;
 }
 
+/* Takes all that the disk has. */
+static void fill_disk(void)
+{
+	static char page[4096];
+	int fd = open("disk/fill", O_WRONLY | O_CREAT, 0600);
+
+	while (write(fd, page, sizeof(page)) > 0)
+		;
+	close(fd);
+}
+
 /* Blocks of many sizes and places, which do not compress away. */
-static int many_live(void)
+static int make_many_live(bool fills_disk)
 {
 	static void *blocks[4096];
 	uint32_t random = 1;
 
 	for (int i = 0; i < 1500000; i++) {
+		if (i == 300000 && fills_disk)
+			fill_disk();
 		random = random * 1664525 + 1013904223;
 		free(blocks[random >> 20]);
 		blocks[random >> 20] = malloc(random % 9973 + 16);
 	}
 	say("made", 1500000);
 	return 11;
+}
+
+static int many_live(void)
+{
+	return make_many_live(false);
+}
+
+static int fill_and_go_on(void)
+{
+	return make_many_live(true);
 }
 
 /* Address space of 512 MiB: blocks until there is no room for 64 MiB more. */
@@ -365,6 +389,7 @@ static const struct program programs[] = {
 	{ "ten-million", ten_million },
 	{ "three-million", three_million },
 	{ "many-live", many_live },
+	{ "fill-disk", fill_and_go_on },
 	{ "address-space", address_space },
 	{ "few-files", few_files },
 	{ "close-all", close_all },
