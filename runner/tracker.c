@@ -174,6 +174,7 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 	uint64_t n_dropped = atomic_load(&slot->n_dropped);
 	uint64_t n_waits = atomic_load(&slot->n_waits), wait_ns;
 	uint64_t n_below_min = atomic_load(&slot->n_below_min);
+	uint64_t n_displaced = atomic_load(&slot->n_displaced_nodes);
 	const struct store_loss all[] = {
 		{ .count = n_dropped,
 		  .reason = "pool full",
@@ -196,6 +197,9 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 	if (n_below_min)
 		store_counter(tracker->writer, image->id, "blocks below --min-size", "blocks",
 			      n_below_min);
+	if (n_displaced)
+		store_counter(tracker->writer, image->id, "stack nodes displaced", "nodes",
+			      n_displaced);
 	if (n_waits == 0)
 		return;
 	wait_ns = (uint64_t)((double)atomic_load(&slot->wait_ticks) * 1e9 /

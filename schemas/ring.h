@@ -99,7 +99,9 @@ struct ring_process {
 	_Atomic uint64_t n_below_min; /* blocks smaller than min_bytes, not recorded */
 	_Atomic uint64_t first_drop_ticks; /* 0: none yet */
 	_Atomic uint64_t last_drop_ticks;
-	uint8_t reserved[24];
+	_Atomic uint64_t
+		n_displaced_nodes; /* of full tables; each is written again if it returns */
+	uint8_t reserved[16];
 };
 _Static_assert(sizeof(struct ring_process) == 128, "ring_process is shared");
 

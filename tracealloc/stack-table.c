@@ -116,10 +116,13 @@ static struct ta_node *make_room(struct ta_thread *thread, uint64_t hash)
 {
 	struct ta_node *node;
 
-	while (!(node = find_free(thread->table, thread->table_size, hash)))
-		if (!grow(thread))
-			return &thread->table[(hash + thread->next_id % WINDOW) &
-					      (thread->table_size - 1)];
+	while (!(node = find_free(thread->table, thread->table_size, hash))) {
+		if (grow(thread))
+			continue;
+		atomic_fetch_add_explicit(&ta_image.process->n_displaced_nodes, 1,
+					  memory_order_relaxed);
+		return &thread->table[(hash + thread->next_id % WINDOW) & (thread->table_size - 1)];
+	}
 	return node;
 }
 

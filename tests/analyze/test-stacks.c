@@ -112,6 +112,26 @@ START_TEST(one_path_is_one_row_over_threads_processes_and_addresses)
 }
 END_TEST
 
+START_TEST(a_node_that_is_told_again_under_another_id_is_the_same_row)
+{
+	add_process(1);
+	add_thread(1, 1);
+	load(1, "\xaa", A_SO, 0);
+	tell(1, 1, 0, A_SO + 0x100);
+	tell(1, 2, 1, A_SO + 0x200);
+	tell(1, 3, 2, A_SO + 0x300);
+	int64_t row = stacks_row(stacks, 1, 3, 5);
+	/* The one in the middle was displaced and is told again; the ids of the others stay good. */
+	tell(1, 4, 1, A_SO + 0x200);
+	tell(1, 5, 4, A_SO + 0x300);
+	ck_assert_int_eq(stacks_row(stacks, 1, 5, 6), row);
+	ck_assert_int_eq(stacks_row(stacks, 1, 3, 7), row);
+	ck_assert_int_eq(stacks_row(stacks, 1, 4, 7), stacks_row(stacks, 1, 2, 7));
+	ck_assert_int_eq(stacks_write(stacks, db), 0);
+	ck_assert_int_eq(memory_db_integer(db, "SELECT count(*) FROM stack"), 3);
+}
+END_TEST
+
 START_TEST(rows_tell_the_path_with_the_call_before_the_return_address)
 {
 	add_process(1);
@@ -309,6 +329,7 @@ int main(void)
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, one_path_is_one_row_over_threads_processes_and_addresses);
+	tcase_add_test(tcase, a_node_that_is_told_again_under_another_id_is_the_same_row);
 	tcase_add_test(tcase, rows_tell_the_path_with_the_call_before_the_return_address);
 	tcase_add_test(tcase, a_second_import_takes_the_rows_that_are_there);
 	tcase_add_test(tcase, why_a_stack_ends_stands_in_its_outermost_row);

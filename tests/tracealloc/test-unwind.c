@@ -156,13 +156,69 @@ START_TEST(data_in_rbp_makes_no_frames)
 }
 END_TEST
 
-START_TEST(a_full_table_begins_anew_and_stacks_stay_whole)
+/* The number of different paths among the nodes of the run's only thread. */
+static size_t count_paths(size_t *ret_n_nodes)
+{
+	enum { SLOTS = 1 << 21 };
+	struct {
+		uint64_t pc;
+		uint32_t parent; /* its first id */
+		uint32_t id;
+	} *table = calloc(SLOTS, sizeof(*table));
+	uint32_t *first_id = calloc(SLOTS, sizeof(*first_id)); /* of the path, by the node's id */
+	size_t n_paths = 0;
+
+	*ret_n_nodes = 0;
+	for (size_t i = 0; i < run.n_events; i++) {
+		const struct mini_event *event = &run.events[i];
+		uint32_t parent;
+		uint32_t k;
+
+		if (event->op != TRACE_OP_NODE)
+			continue;
+		ck_assert_uint_eq(event->thread, 0);
+		ck_assert_uint_lt(event->stack_id, SLOTS);
+		parent = first_id[event->size];
+		k = (uint32_t)((event->address * 31 + parent) * 2654435761u) % SLOTS;
+		while (table[k].id && (table[k].pc != event->address || table[k].parent != parent))
+			k = (k + 1) % SLOTS;
+		n_paths += table[k].id == 0;
+		if (!table[k].id) {
+			table[k].pc = event->address;
+			table[k].parent = parent;
+			table[k].id = event->stack_id;
+		}
+		first_id[event->stack_id] = table[k].id;
+		(*ret_n_nodes)++;
+	}
+	free(table);
+	free(first_id);
+	return n_paths;
+}
+
+START_TEST(a_node_is_written_once)
+{
+	size_t n_nodes;
+
+	trace(VICTIM_STACK_NO_FP, "two-callers", 0);
+	ck_assert_uint_eq(count_paths(&n_nodes), n_nodes);
+	ck_assert_uint_gt(n_nodes, 8);
+	trace(VICTIM_STACK_NO_FP, "deep", 0);
+	ck_assert_uint_eq(count_paths(&n_nodes), n_nodes);
+	ck_assert_uint_gt(n_nodes, RING_MAX_FRAMES);
+	ck_assert_uint_eq(run.processes[0].n_displaced_nodes, 0);
+}
+END_TEST
+
+START_TEST(stacks_of_a_full_table_stay_whole_and_each_node_written_again_was_displaced)
 {
 	size_t n_whole;
 	size_t n_seen = 0;
+	size_t n_nodes;
+	size_t n_paths;
 
 	/* The table of nodes grows to its bound long before the last of 2^18 nodes. */
-	trace(VICTIM_STACK_NO_FP, "many-stacks", 0);
+	trace(VICTIM_STACK_NO_FP, "many-stacks-twice", 0);
 	n_whole = stack_of(1717, 0);
 	ck_assert_uint_gt(n_whole, 20);
 	for (size_t i = 0; i < run.n_events; i++) {
@@ -173,7 +229,11 @@ START_TEST(a_full_table_begins_anew_and_stacks_stay_whole)
 		ck_assert_uint_eq(mini_stack(&run, event, pcs, 300), n_whole);
 		ck_assert_uint_eq(pcs[n_whole - 1] < TRACE_STOP_MAX, false);
 	}
-	ck_assert_uint_ge(n_seen + run.processes[0].n_dropped, 1u << 17);
+	ck_assert_uint_ge(n_seen + run.processes[0].n_dropped, 1u << 18);
+	n_paths = count_paths(&n_nodes);
+	ck_assert_uint_ge(n_nodes, n_paths);
+	ck_assert_uint_gt(run.processes[0].n_displaced_nodes, 0);
+	ck_assert_uint_le(n_nodes - n_paths, run.processes[0].n_displaced_nodes);
 }
 END_TEST
 
@@ -294,7 +354,9 @@ static Suite *unwind_suite(void)
 	tcase_add_loop_test(tests, a_stack_goes_on_through_the_c_library, 0, 2);
 	tcase_add_loop_test(tests, a_coroutines_stack_ends_where_the_coroutine_began, 0, 2);
 	tcase_add_loop_test(tests, data_in_rbp_makes_no_frames, 0, 2);
-	tcase_add_test(tests, a_full_table_begins_anew_and_stacks_stay_whole);
+	tcase_add_test(tests, a_node_is_written_once);
+	tcase_add_test(tests,
+		       stacks_of_a_full_table_stay_whole_and_each_node_written_again_was_displaced);
 	tcase_add_loop_test(tests, a_handlers_stack_goes_on_where_the_signal_came, 0, 4);
 	tcase_add_loop_test(tests, frames_of_changing_size_and_place_are_one_stack, 0, 2);
 	tcase_add_loop_test(tests, a_jump_to_malloc_shows_the_jumpers_caller, 0, 2);

@@ -252,6 +252,14 @@ static int many_stacks(void)
 	return 0;
 }
 
+/* All of them once more, when the table has given most of them away. */
+static int many_stacks_twice(void)
+{
+	for (unsigned path = 0; path < 1u << 18; path++)
+		left_turn(17, path % (1u << 17));
+	return 0;
+}
+
 static const struct program programs[] = {
 	{ "four", four },
 	{ "in-thread", in_thread },
@@ -261,6 +269,7 @@ static const struct program programs[] = {
 	{ "other-stack", other_stack },
 	{ "data-in-rbp", data_in_rbp },
 	{ "many-stacks", many_stacks },
+	{ "many-stacks-twice", many_stacks_twice },
 	{ NULL, NULL },
 };
 
