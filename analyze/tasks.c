@@ -152,13 +152,21 @@ static int get_thread(struct tasks *tasks, uint32_t number, struct task_thread *
 	return 0;
 }
 
+/* The command: its record is stamped when it waits at the gate, long before its exec. */
+static bool is_command(const struct trace_process *record, const struct task_process *first)
+{
+	return record->parent_id == 0 && record->exec_seq == 0 && !first->older;
+}
+
 /* perf told the image before its record: the record names it. */
 static int adopt_process(struct tasks *tasks, const struct trace_process *record, int64_t start_ns)
 {
 	struct task_process *newest = tasks_newest(tasks, record->pid);
 
 	if (!newest || newest->number < TASKS_UNSEEN || newest->birth != record->birth ||
-	    newest->begin_ns > start_ns + TASKS_SLACK_NS || newest->end_ns < start_ns)
+	    newest->end_ns < start_ns)
+		return 0;
+	if (newest->begin_ns > start_ns + TASKS_SLACK_NS && !is_command(record, newest))
 		return 0;
 
 	int r = reach(&tasks->processes, record->process_id);

@@ -477,6 +477,19 @@ START_TEST(a_thread_follows_its_image_to_the_number_of_its_record)
 }
 END_TEST
 
+/* Its record says when it was forked; on a busy machine its exec comes milliseconds later. */
+START_TEST(the_command_is_one_image_however_late_its_exec_was)
+{
+	struct trace_process *process = make_process(9, 0, 888, RING_BIRTH_EXEC);
+
+	ck_assert_int_eq(tasks_saw_exec(tasks, 888, NOW + 5000000, "late"), 0);
+	ck_assert_int_eq(tasks_add_process(tasks, process, NOW), 0);
+	ck_assert_uint_eq(tasks_process_at(tasks, 888, NOW + 6000000)->number, 9);
+	ck_assert_ptr_null(tasks_process(tasks, 9)->older);
+	free(process);
+}
+END_TEST
+
 START_TEST(a_fork_without_events_has_the_memory_of_its_parent)
 {
 	struct owner_question question = { .thread = 0, .address = HEAP, .time_ns = NOW };
@@ -528,6 +541,7 @@ int main(void)
 	tcase_add_test(tcase, realloc_s_copy_reads_the_old_block);
 	tcase_add_test(tcase, the_allocator_is_known_inside_libc);
 	tcase_add_test(tcase, a_thread_follows_its_image_to_the_number_of_its_record);
+	tcase_add_test(tcase, the_command_is_one_image_however_late_its_exec_was);
 	tcase_add_test(tcase, a_fork_without_events_has_the_memory_of_its_parent);
 	srunner_run_all(runner, CK_NORMAL);
 	int n_failed = srunner_ntests_failed(runner);
