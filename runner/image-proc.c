@@ -51,6 +51,7 @@ static pid_t status_number(const char *status, const char *name)
 
 	if (!line)
 		return 0;
+	line++; /* behind the end of the line before */
 	end = line + strcspn(line, "\n");
 	while (end > line && isdigit((unsigned char)end[-1]))
 		end--;

@@ -39,6 +39,7 @@ struct image {
 	bool is_traced;
 	bool is_written; /* its PROCESS record is in the trace */
 	bool is_gone; /* found dead: to be ended when its records are read */
+	bool is_counted; /* its process is in the counts for people already, as what it became */
 	bool awaits_exec_record; /* perf will tell of the exec that made it */
 	uint64_t gone_ticks;
 	char exe[PATH_MAX];

@@ -56,6 +56,14 @@ static void look_for_pool(void *user, const struct image_map *map)
 		*(bool *)user = true;
 }
 
+bool tracker_maps_pool(pid_t pid)
+{
+	bool maps_pool = false;
+
+	image_each_map(pid, look_for_pool, &maps_pool);
+	return maps_pool;
+}
+
 /*
  * A slot can name any process of this machine, and the recording would then wait for its end: it
  * must map the pool, or be dead, or be the child of one of ours (which has called exec since, before
@@ -135,23 +143,55 @@ void tracker_adopt_slot(struct tracker *tracker, struct image *image, uint64_t t
 	}
 }
 
+/* When the child was forked, within what a program may say and COMMIT has not passed. */
+static uint64_t birth_of_slot(const struct tracker *tracker, uint32_t slot)
+{
+	const volatile struct ring_process *process = &tracker->pool->processes[slot];
+	uint64_t start = process->start_ticks, fork = process->fork_ticks;
+	uint64_t now = clock_ticks(tracker->clock), safe = tracker->drain->safe_ticks;
+	uint64_t born = fork && fork < start ? fork : start;
+
+	return born > now ? now : born < safe ? safe : born;
+}
+
+/* The image of a forked child that only its slot tells of. NULL: no memory. */
+static struct image *open_forked(struct tracker *tracker, uint32_t slot, pid_t pid,
+				 const struct image *parent)
+{
+	struct image *image =
+		tracker_open_image(tracker, pid, RING_BIRTH_FORK, birth_of_slot(tracker, slot));
+
+	if (!image)
+		return NULL;
+	if (parent)
+		image->parent_id = parent->id;
+	tracker_inspect_fork(image, parent);
+	image->ns_pid = (pid_t)tracker->pool->processes[slot].pid;
+	tracker_bind_slot(tracker, image, slot);
+	return image;
+}
+
+struct image *tracker_adopt_forked(struct tracker *tracker, pid_t pid, pid_t ns_pid)
+{
+	uint32_t used = n_used_slots(tracker);
+
+	for (uint32_t slot = 0; slot < used; slot++) {
+		if (is_new(tracker, slot) && (pid_t)tracker->pool->processes[slot].pid == ns_pid)
+			return open_forked(tracker, slot, pid, image_of_slot(tracker, slot));
+	}
+	return NULL;
+}
+
 /*
  * The slot of a forked child whose exec and hello came before we saw it: an image that is over.
  */
 static void attach_predecessor(struct tracker *tracker, uint32_t slot, struct image *successor,
 			       const struct image *parent)
 {
-	const volatile struct ring_process *process = &tracker->pool->processes[slot];
-	struct image *image =
-		tracker_open_image(tracker, successor->pid, RING_BIRTH_FORK, process->start_ticks);
+	struct image *image = open_forked(tracker, slot, successor->pid, parent);
 
 	if (!image)
 		return;
-	if (parent)
-		image->parent_id = parent->id;
-	tracker_inspect_fork(image, parent);
-	image->ns_pid = (pid_t)process->pid;
-	tracker_bind_slot(tracker, image, slot);
 	if (!successor->is_written) {
 		successor->parent_id = image->id;
 		successor->exec_seq = 1;
@@ -172,15 +212,14 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 		attach_predecessor(tracker, slot, image, parent);
 		return;
 	}
-	if (start > now || start < tracker->drain->safe_ticks)
-		start = now;
 	/* perf may have told of the fork already; an image with a slot is one whose end we missed. */
 	if (image && image->slot != IMAGE_NO_SLOT) {
 		tracker_end_image(tracker, image, STORE_STATUS_UNKNOWN, now);
 		image = NULL;
 	}
 	if (!image)
-		image = tracker_open_image(tracker, pid, RING_BIRTH_FORK, start);
+		image = tracker_open_image(tracker, pid, RING_BIRTH_FORK,
+					   birth_of_slot(tracker, slot));
 	if (!image)
 		return;
 	if (image->parent_id == 0 && parent)

@@ -8,11 +8,14 @@
 #include "runner/tracker.h"
 
 /* The image that says hello: the one that perf or the launch announced, or a new one. */
-static struct image *image_of_hello(struct tracker *tracker, pid_t pid, uint64_t ticks)
+static struct image *image_of_hello(struct tracker *tracker, pid_t pid, pid_t ns_pid,
+				    uint64_t ticks)
 {
 	struct image *image = images_find(&tracker->images, pid);
 	struct image *parent;
 
+	if (!image)
+		image = tracker_adopt_forked(tracker, pid, ns_pid);
 	if (image && image->slot == IMAGE_NO_SLOT && image->birth == RING_BIRTH_EXEC &&
 	    !image->is_written)
 		return image;
@@ -116,7 +119,7 @@ void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 	if (verdict == RECORDING_ACCEPTED && claim_slot(tracker, &slot) < 0)
 		verdict = RECORDING_NO_SLOT;
 	if (verdict == RECORDING_ACCEPTED) {
-		image = image_of_hello(tracker, peer->pid, ticks);
+		image = image_of_hello(tracker, peer->pid, (pid_t)hello->pid, ticks);
 		if (!image) {
 			atomic_store(&tracker->pool->processes[slot].state, RING_PROCESS_FREE);
 			verdict = RECORDING_NO_SLOT;

@@ -117,15 +117,26 @@ struct search {
 	struct image *parent;
 };
 
+/*
+ * One that is known only as a zombie was known when it lived, or has told nothing. One that still has
+ * its parent's memory tells by a slot. What is left is a program that will say hello, or never will.
+ */
 static void found_child(void *user, pid_t child)
 {
 	struct search *search = user;
 	struct tracker *tracker = search->tracker;
 	struct image *image;
 
-	if (images_find(&tracker->images, child))
+	enum ring_birth birth = RING_BIRTH_EXEC;
+
+	if (images_find(&tracker->images, child) || image_is_zombie(child))
 		return;
-	image = tracker_open_image(tracker, child, RING_BIRTH_FORK, tracker->drain->round_ticks);
+	if (tracker_maps_pool(child)) {
+		if (search->parent)
+			return;
+		birth = RING_BIRTH_FORK; /* all others have ended: its slot did not come */
+	}
+	image = tracker_open_image(tracker, child, birth, tracker->drain->round_ticks);
 	if (!image)
 		return;
 	if (search->parent)

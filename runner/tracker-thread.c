@@ -69,7 +69,7 @@ static void take_text(void *user, void *image_pointer, uint64_t id, const char *
 }
 
 /* A row of its own; nothing more will be heard of it, and its process has an image that lives. */
-static void add_untraced(struct tracker *tracker, const struct image *parent, bool is_spawn)
+static void add_untraced(struct tracker *tracker, struct image *parent, bool is_spawn)
 {
 	struct image *image = images_add(&tracker->images, is_spawn ? 0 : parent->pid);
 
@@ -83,6 +83,7 @@ static void add_untraced(struct tracker *tracker, const struct image *parent, bo
 	tracker_announce(tracker, image);
 	tracker_count(tracker, image);
 	images_remove(&tracker->images, image);
+	parent->is_counted = !is_spawn;
 }
 
 /*

@@ -269,7 +269,7 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 		store_drain_losses(tracker, image, &losses);
 	}
 	store_process_end(tracker->writer, image->id, status, ticks);
-	if (status != STORE_STATUS_REPLACED)
+	if (status != STORE_STATUS_REPLACED && !image->is_counted)
 		tracker_count(tracker, image);
 	if (image->last_exec)
 		snprintf(tracker->last_exec, sizeof(tracker->last_exec), "%s", image->last_exec);

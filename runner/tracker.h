@@ -83,6 +83,15 @@ void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *s
  */
 void tracker_adopt_slot(struct tracker *tracker, struct image *image, uint64_t ticks);
 
+/*
+ * The image of a forked child that has claimed a slot and become the program pid, before anybody told
+ * of it. NULL: no new slot is that of ns_pid (which is pid as the program sees it), or no memory.
+ */
+struct image *tracker_adopt_forked(struct tracker *tracker, pid_t pid, pid_t ns_pid);
+
+/* Has a process the memory of a recorded image? Then it is one, or its fork. */
+bool tracker_maps_pool(pid_t pid);
+
 /* A FORK, COMM or EXIT record of perf, in order of time over all CPUs; ticks is its time. */
 void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint64_t ticks);
 

@@ -101,7 +101,8 @@ struct ring_process {
 	_Atomic uint64_t last_drop_ticks;
 	_Atomic uint64_t
 		n_displaced_nodes; /* of full tables; each is written again if it returns */
-	uint8_t reserved[16];
+	uint64_t fork_ticks; /* when its parent called fork; 0: not known, or not forked */
+	uint8_t reserved[8];
 };
 _Static_assert(sizeof(struct ring_process) == 128, "ring_process is shared");
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "tracealloc/fork.h"
 #include "tracealloc/module.h"
 #include "tracealloc/real.h"
 
@@ -137,4 +138,5 @@ __attribute__((constructor)) static void start(void)
 		return;
 	ta_chunk_room(hook.thread, RING_RECORD_BYTES);
 	ta_hook_leave(&hook);
+	ta_fork_watch();
 }

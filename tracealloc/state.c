@@ -10,6 +10,7 @@
 #include "tracealloc/attach.h"
 #include "tracealloc/clock.h"
 #include "tracealloc/environment.h"
+#include "tracealloc/fork.h"
 #include "tracealloc/module.h"
 #include "tracealloc/pause.h"
 #include "tracealloc/real.h"
@@ -107,6 +108,7 @@ static void take_slot(uint32_t slot, uint32_t generation, uint32_t parent_slot,
 	process->parent_slot = parent_slot;
 	process->birth = birth;
 	process->start_ticks = ta_ticks_begin();
+	process->fork_ticks = birth == RING_BIRTH_FORK ? ta_fork_ticks() : 0;
 	ta_image.slot = slot;
 	ta_image.generation = generation;
 	ta_image.process = process;

@@ -63,6 +63,7 @@ struct ta_thread {
 	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
+	uint64_t fork_ticks; /* it is calling fork since then; 0: it is not */
 	struct ta_trace traces[2]; /* RING_STACKS_FP */
 	struct ta_unwind unwind; /* RING_STACKS_DWARF */
 	struct ta_node small_table[TA_TABLE_SMALL];

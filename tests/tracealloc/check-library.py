@@ -21,6 +21,8 @@ IMPORTS = {
     "getauxval": "at start only",
     "memcpy": "", "memset": "", "memcmp": "", "strlen": "", "strnlen": "", "strcmp": "", "strncmp": "",
     "pthread_key_create": "at start only",
+    "__register_atfork": "at start only",
+    "pthread_atfork": "the same where the C library exports it",
     "pthread_setspecific": "when a thread starts and ends",
     "__cxa_finalize": "of the C runtime; weak",
     "__gmon_start__": "of the C runtime; weak",

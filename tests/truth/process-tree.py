@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Who forked whom is known exactly, and what a child shares with its parent, whether perf tells of
+forks or not. Arguments: memsight, the victim."""
+import sys
+
+from whole import Checks, Recording
+
+N_CHILDREN = 60
+
+# As the report counts: a process is what it became by exec.
+PROCESSES = """
+SELECT count(*) FROM process WHERE NOT EXISTS (SELECT 1 FROM process AS next
+    WHERE next.parent_id = process.id AND next.pid = process.pid AND next.birth = 'exec')"""
+
+ORPHANS = "SELECT count(*) FROM process WHERE parent_id IS NULL AND number > 1"
+
+
+def check(checks, recording, what):
+    checks.that(recording.output == f"{N_CHILDREN}\n", f"the program worked: {recording.output!r}")
+    for name, sql, right in [
+            ("processes", PROCESSES, N_CHILDREN + 1),
+            ("processes of nobody", ORPHANS, 0),
+            ("processes whose number is not known", "SELECT count(*) FROM process WHERE pid = 0", 0),
+            ("images that were not traced", "SELECT count(*) FROM process WHERE NOT traced", 0),
+            ("missed frees", "SELECT value FROM total WHERE name = 'missed_frees'", 0),
+            ("frees of blocks that nobody saw being born",
+             "SELECT value FROM total WHERE name = 'before_trace_frees'", 0)]:
+        found = recording.one(sql)
+        print(f"{what}: {name}: {found}")
+        checks.that(found == right, f"{what}: {right} {name}, not {found}")
+    checks.that(recording.losses() == {}, f"{what}: nothing is lost: {recording.losses()}")
+
+
+def main():
+    memsight, victim = sys.argv[1:]
+    checks = Checks()
+    for what, options in [("all sources", []), ("allocations alone", ["--source", "none"])]:
+        check(checks, Recording(memsight, [victim], options), what)
+    checks.end()
+
+
+main()
