@@ -150,7 +150,8 @@ void tracker_unattached(struct tracker *tracker, const struct recording_hello *h
 		return;
 	/* One that was waited for in vain stands in the trace already. */
 	if (!image || image->is_traced || image->birth != RING_BIRTH_EXEC)
-		image = image_of_hello(tracker, peer->pid, clock_ticks(tracker->clock));
+		image = image_of_hello(tracker, peer->pid, (pid_t)hello->pid,
+				       clock_ticks(tracker->clock));
 	if (!image)
 		return;
 	image_inspect(image);
