@@ -9,10 +9,14 @@
 #include "analyze/modules.h"
 #include "analyze/objects.h"
 #include "analyze/owners.h"
+#include "analyze/regions.h"
+#include "analyze/rows.h"
 #include "analyze/samples.h"
 #include "analyze/stacks.h"
 #include "analyze/tally.h"
 #include "analyze/tasks.h"
+#include "analyze/texts.h"
+#include "analyze/withheld.h"
 #include "common/trace-reader.h"
 
 /* A record that takes effect at its time, between the events. */
@@ -65,6 +69,10 @@ struct import {
 	struct globals *globals;
 	struct owners *owners;
 	struct samples *samples;
+	struct texts texts;
+	struct regions *regions;
+	struct withheld *withheld;
+	struct rows *marks;
 	struct tally tally;
 	struct memory *memory;
 	struct merge *merge;
@@ -90,6 +98,13 @@ int import_record(struct import *import, const struct trace_record *record);
 
 /* Keep a moment for its time. The path of its mapping is copied. 0 or -ENOMEM. */
 int import_add_moment(struct import *import, const struct import_moment *moment);
+
+/* What the program says of itself, after the parts that it needs; 0 or a negative errno. */
+int import_open_notes(struct import *import);
+void import_close_notes(struct import *import);
+int import_text_record(struct import *import, const struct trace_record *record);
+int import_apply_note(struct import *import, uint32_t thread, const struct merge_event *event);
+int import_finish_notes(struct import *import);
 
 /* The sample side: needs all the other parts. Returns 0 or a negative errno. */
 int import_open_samples(struct import *import);

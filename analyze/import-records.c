@@ -191,6 +191,8 @@ static int on_fact(struct import *import, const struct trace_record *record)
 	if (!key || !value)
 		return -ENOMEM;
 
+	if (strcmp(key, "memsight.min_bytes") == 0)
+		memory_set_minimum(import->memory, strtoull(value, NULL, 10));
 	return db_run(import->db,
 		      "INSERT OR REPLACE INTO fact(run_id, key, at_end, value)"
 		      " VALUES(?1, ?2, ?3, ?4)",
@@ -271,6 +273,8 @@ static int on_counter(struct import *import, const struct trace_record *record)
 	if (!name || !unit)
 		return -ENOMEM;
 
+	if (strcmp(name, "blocks below --min-size") == 0)
+		import->tally.total.below_min += counter->value;
 	return db_run(import->db,
 		      "INSERT INTO counter(run_id, process_id, name, value, unit, enabled_ns,"
 		      " running_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -299,6 +303,7 @@ static const struct {
 	{ TRACE_RECORD_PROCESS_SAMPLE, on_process_sample },
 	{ TRACE_RECORD_EXIT, on_run_exit },
 	{ TRACE_RECORD_COUNTER, on_counter },
+	{ TRACE_RECORD_TEXT, import_text_record },
 };
 
 int import_record(struct import *import, const struct trace_record *record)

@@ -14,6 +14,7 @@ static const char *const run_tables[] = {
 	"process_sample", "region",	  "mark",	 "object_name",	 "counter",
 	"loss",		  "site",	  "owner_share", "total",	 "timeline",
 	"site_peak",	  "thread_total", "histogram",	 "object_total", "shared_line",
+	"region_total",	  "withheld",
 };
 
 /* Remove a run. Frames, stacks and symbols are shared between runs and stay. */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "common/collect-words.h"
+
 /* Between the import and the sample side: its clock, and what the aggregates need of touches. */
 
 static int64_t from_raw(void *user, uint64_t raw_ns)
@@ -26,15 +28,31 @@ static bool is_faults(const char *source)
 static int on_sample(void *user, const struct sample_taken *taken)
 {
 	struct import *import = user;
+	bool is_fault = is_faults(taken->source);
 
 	if (taken->time_ns > import->last_ns)
 		import->last_ns = taken->time_ns;
-	tally_sample(&import->tally, taken, is_faults(taken->source));
+	tally_sample(&import->tally, taken, is_fault);
+	if (is_fault)
+		regions_fault(import->regions, taken->thread);
+	else if (taken->is_clock)
+		regions_sample(import->regions, taken->thread, taken->weight);
 	return 0;
 }
 
+static bool is_collected(void *user, const struct task_thread *thread, bool is_fault)
+{
+	const struct import *import = user;
+
+	return withheld_collects(import->withheld, thread->process, thread->number,
+				 is_fault ? COLLECT_FAULTS : COLLECT_SAMPLES);
+}
+
+/* A named part of a block has an owner of its own; the block is in use all the same. */
 static void count_heap(struct import *import, const struct sample_touch *touch)
 {
+	bool is_heap = touch->owner.kind == OWNER_heap;
+
 	if (touch->owner.site == 0)
 		return;
 	tally_touch(&import->tally, &(struct tally_touch){
@@ -43,8 +61,8 @@ static void count_heap(struct import *import, const struct sample_touch *touch)
 					    .share = touch->share,
 					    .weight = (double)touch->weight,
 					    .site = touch->owner.site,
-					    .is_fault = touch->role == TRACE_ROLE_FAULT,
-					    .is_time = touch->role == TRACE_ROLE_WINDOW,
+					    .is_fault = is_heap && touch->role == TRACE_ROLE_FAULT,
+					    .is_time = is_heap && touch->role == TRACE_ROLE_WINDOW,
 					    .is_in_use = touch->owner.phase == OWNER_IN_USE,
 				    });
 }
@@ -63,9 +81,9 @@ static int on_touch(void *user, const struct sample_touch *touch)
 	struct import *import = user;
 	int r = 0;
 
-	if (touch->owner.kind == OWNER_heap)
+	if (touch->owner.kind == OWNER_heap || touch->owner.kind == OWNER_named)
 		count_heap(import, touch);
-	else
+	if (touch->owner.kind != OWNER_heap)
 		r = object_totals_add(&import->tally.objects, touch);
 	if (r == 0 && is_of_line(touch))
 		r = shared_lines_add(&import->tally.lines, touch);
@@ -98,7 +116,7 @@ int import_open_samples(struct import *import)
 		.stacks = import->stacks,
 		.owners = import->owners,
 		.clock = { import, from_raw, from_ticks },
-		.sink = { import, on_sample, on_touch, on_loss },
+		.sink = { import, on_sample, is_collected, on_touch, on_loss },
 		.machine = trace_reader_header(import->reader)->machine,
 	};
 	return samples_create(&context, &import->samples);

@@ -87,6 +87,8 @@ static int end_process(struct import *import, const struct import_moment *moment
 	/* Again: the clock may be known better now than when the record was read. */
 	int r = tasks_end_process(import->tasks, moment->process, import->now_ns, moment->status);
 
+	if (r == 0)
+		r = withheld_end(import->withheld, moment->process, import->now_ns);
 	return r < 0 ? r
 		     : memory_end(import->memory, moment->process, import->now_ns,
 				  moment->status == -2);
@@ -100,6 +102,9 @@ static int apply_moment(struct import *import)
 	switch (moment->kind) {
 	case IMPORT_FORK:
 		r = memory_fork(import->memory, moment->process, moment->parent);
+		if (r == 0)
+			r = withheld_fork(import->withheld, moment->process, moment->parent,
+					  import->now_ns);
 		break;
 	case IMPORT_MAP:
 		moment->mapping.birth_ns = import->now_ns;
@@ -182,6 +187,7 @@ static int apply_birth(struct import *import, uint32_t thread, const struct merg
 		r = end_late(import, &birth, event->time);
 	if (r == 0)
 		r = memory_birth(import->memory, &birth, &block);
+	regions_birth(import->regions, thread, event->size);
 	return r < 0 ? r : import_tell_event(import, thread, event->op, &block);
 }
 
@@ -210,6 +216,10 @@ static int apply_other(struct import *import, uint32_t thread, const struct merg
 	case TRACE_OP_MREMAP:
 		return is_end ? memory_unmap(import->memory, &end)
 			      : apply_map(import, thread, event);
+	case TRACE_OP_PAUSE:
+	case TRACE_OP_RESUME:
+	case TRACE_OP_NOTE:
+		return import_apply_note(import, thread, event);
 	default:
 		memory_other(import->memory, thread);
 		return 0;
@@ -386,6 +396,7 @@ static void finish(struct import *import)
 	owners_destroy(import->owners);
 	globals_destroy(import->globals);
 	memory_close(import->memory);
+	import_close_notes(import);
 	tally_finish(&import->tally);
 	stacks_destroy(import->stacks);
 	modules_destroy(import->modules);
@@ -421,6 +432,8 @@ static int open_parts(struct import *import)
 		r = merge_open(import->skew, &import->merge);
 	if (r == 0)
 		r = memory_open(db, import->run_id, import->tasks, &import->tally, &import->memory);
+	if (r == 0)
+		r = import_open_notes(import);
 	return r < 0 ? r : import_open_samples(import);
 }
 
@@ -431,6 +444,8 @@ static int write_rest(struct import *import)
 
 	if (r == 0)
 		r = memory_finish(import->memory, import->last_ns);
+	if (r == 0)
+		r = import_finish_notes(import);
 	if (r == 0)
 		r = globals_write(import->globals, handle);
 	if (r == 0)

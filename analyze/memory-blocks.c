@@ -45,6 +45,9 @@ static int end_block(struct memory *memory, struct memory_image *image,
 	if (memory->keeps_freed && is_freed(ending->death) &&
 	    freed_pages_add(&image->freed, block->address, block->size) < 0)
 		return -ENOMEM;
+	if (image->names.n_blocks > 0 &&
+	    memory_end_names(memory, image, block->address, block->size, ending->time_ns) < 0)
+		return -ENOMEM;
 	if (is_inherited(image, block)) { /* its row is the parent's */
 		memory->tally->total.inherited_frees += is_freed(ending->death);
 		return 0;
@@ -180,7 +183,10 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 	if (r < 0)
 		return r;
 	if (r == 0) {
-		memory->tally->total.before_trace_frees++;
+		if (thread->image->was_withheld || memory->min_bytes > 0)
+			memory->tally->total.unrecorded_frees++;
+		else
+			memory->tally->total.before_trace_frees++;
 		memory_other(memory, end->thread);
 		return 0;
 	}

@@ -4,6 +4,7 @@
 #include "analyze/block-rows.h"
 #include "analyze/freed-pages.h"
 #include "analyze/rows.h"
+#include "analyze/texts.h"
 
 /* One process image. */
 struct memory_image {
@@ -13,6 +14,9 @@ struct memory_image {
 	struct heap heap;
 	struct mappings mappings;
 	struct freed_pages freed;
+	struct heap names; /* see memory-names.c */
+	uint64_t first_name; /* names up to this id were inherited over fork */
+	bool was_withheld; /* blocks may have been born without an event */
 	uint64_t first_id; /* blocks up to this id were inherited over fork */
 };
 
@@ -52,6 +56,11 @@ struct memory {
 	void *paths; /* tsearch() tree of the texts in mappings */
 	struct block_rows *allocations;
 	struct rows *mappings;
+	struct rows *names;
+	const struct texts *texts;
+	uint64_t n_names; /* ids given to names */
+	int64_t first_name; /* object_name.id = this + the name's id */
+	uint64_t min_bytes; /* smaller blocks have no events */
 };
 
 /* The image or thread of a number, made at its first use; NULL: not defined, or no memory. */
@@ -65,4 +74,9 @@ struct memory_move *memory_find_move(struct memory_thread *thread, uint64_t link
 /* What is left in an image was not freed. 0 or a negative errno. */
 int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t time_ns,
 		      bool by_exec);
+/* Names of memory in a range, or all that are left, do not hold any more. 0 or a negative errno. */
+int memory_end_names(struct memory *memory, struct memory_image *image, uint64_t address,
+		     uint64_t size, int64_t time_ns);
+int memory_end_all_names(struct memory *memory, struct memory_image *image);
+int memory_open_names(struct memory *memory, struct db *db);
 int memory_end_mappings(struct memory *memory, struct memory_image *image);

@@ -129,7 +129,8 @@ int memory_unmap(struct memory *memory, const struct memory_end_of *end)
 		.end = end_mapping,
 		.context = &ending,
 	};
-	return mappings_remove(&image->mappings, end->address, end->size, &change);
+	int r = memory_end_names(memory, image, end->address, end->size, end->time_ns);
+	return r < 0 ? r : mappings_remove(&image->mappings, end->address, end->size, &change);
 }
 
 static int compare(const void *a, const void *b)

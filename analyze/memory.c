@@ -35,6 +35,7 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 	memory->tally = tally;
 	memory->next_mapping = 1;
 	memory->first_allocation = db_integer(db, "SELECT max(id) FROM allocation", 0);
+	memory->first_name = db_integer(db, "SELECT max(id) FROM object_name", 0);
 	memory->first_mapping = db_integer(db, "SELECT max(id) FROM mapping", 0);
 
 	int r = heap_pool_open(&memory->pool);
@@ -42,6 +43,8 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 		r = block_rows_open(db, run_id, memory->first_allocation, &memory->allocations);
 	if (r == 0)
 		r = rows_open(db, &mapping_table, &memory->mappings);
+	if (r == 0)
+		r = memory_open_names(memory, db);
 	if (r < 0)
 		return r;
 	*ret_memory = steal_ptr(&memory);
@@ -53,6 +56,7 @@ static void free_image(struct memory_image *image)
 	if (!image)
 		return;
 	heap_finish(&image->heap);
+	heap_finish(&image->names);
 	mappings_finish(&image->mappings);
 	freed_pages_finish(&image->freed);
 	free(image);
@@ -70,6 +74,7 @@ struct memory *memory_close(struct memory *memory)
 	free(memory->threads);
 	block_rows_close(memory->allocations);
 	rows_close(memory->mappings);
+	rows_close(memory->names);
 	heap_pool_close(memory->pool);
 	tdestroy(memory->paths, free);
 	free(memory);
@@ -115,6 +120,7 @@ struct memory_image *memory_image(struct memory *memory, uint32_t number)
 	image->parent = process->parent;
 	image->row = process->row;
 	heap_init(&image->heap, memory->pool);
+	heap_init(&image->names, memory->pool);
 	memory->images[number] = image;
 	return image;
 }
@@ -165,14 +171,19 @@ int memory_fork(struct memory *memory, uint32_t process, uint32_t parent)
 		return 0;
 	child->first_id = memory->n_births;
 	heap_fork(&child->heap, &source->heap);
+	heap_fork(&child->names, &source->names);
+	child->first_name = memory->n_names;
+	child->was_withheld = source->was_withheld;
 	return mappings_fork(&child->mappings, &source->mappings);
 }
 
 static int end_image(struct memory *memory, struct memory_image *image, int64_t time_ns,
 		     bool by_exec)
 {
-	int r = memory_end_blocks(memory, image, time_ns, by_exec);
+	int r = memory_end_all_names(memory, image);
 
+	if (r >= 0)
+		r = memory_end_blocks(memory, image, time_ns, by_exec);
 	return r < 0 ? r : memory_end_mappings(memory, image);
 }
 
@@ -216,7 +227,28 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 	}
 	if (r >= 0)
 		r = block_rows_finish(memory->allocations);
+	if (r >= 0)
+		r = rows_flush(memory->names);
 	return r < 0 ? r : rows_flush(memory->mappings);
+}
+
+int memory_withhold(struct memory *memory, uint32_t process)
+{
+	struct memory_image *image = memory_image(memory, process);
+
+	if (image)
+		image->was_withheld = true;
+	return image ? 0 : -ENOMEM;
+}
+
+void memory_set_texts(struct memory *memory, const struct texts *texts)
+{
+	memory->texts = texts;
+}
+
+void memory_set_minimum(struct memory *memory, uint64_t bytes)
+{
+	memory->min_bytes = bytes;
 }
 
 /* ---- Answers ---- */
@@ -241,6 +273,33 @@ static bool answer_block(void *user, uint32_t process, uint64_t address,
 		.size = block.size,
 		.site = block.site,
 	};
+	return true;
+}
+
+static bool answer_named(void *user, uint32_t process, uint64_t address, int64_t *ret_id)
+{
+	const struct memory *memory = user;
+	const struct memory_image *image = known_image(memory, process);
+	struct heap_block name;
+
+	if (!image || image->names.n_blocks == 0 || !heap_find(&image->names, address, &name))
+		return false;
+	*ret_id = memory->first_name + (int64_t)name.id;
+	return true;
+}
+
+/* Why a block may be there of which no event tells. */
+static bool answer_unrecorded(void *user, uint32_t process, enum owner_kind *ret_kind)
+{
+	const struct memory *memory = user;
+	const struct memory_image *image = known_image(memory, process);
+
+	if (image && image->was_withheld)
+		*ret_kind = OWNER_paused;
+	else if (memory->min_bytes > 0)
+		*ret_kind = OWNER_below_threshold;
+	else
+		return false;
 	return true;
 }
 
@@ -295,5 +354,7 @@ struct owner_memory memory_answers(struct memory *memory)
 		.was_block = answer_was_block,
 		.last_freed = answer_last_freed,
 		.mapping = answer_mapping,
+		.named = answer_named,
+		.unrecorded = answer_unrecorded,
 	};
 }

@@ -35,6 +35,10 @@ enum memory_death {
 int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct tally *tally,
 		struct memory **ret_memory);
 
+/* Where names of memory are looked up; must outlive it. Before memory_name(). */
+struct texts;
+void memory_set_texts(struct memory *memory, const struct texts *texts);
+
 /* Rows that were not flushed are lost. Accepts NULL, returns NULL. */
 struct memory *memory_close(struct memory *memory);
 
@@ -84,6 +88,25 @@ int memory_death(struct memory *memory, const struct memory_end_of *end);
 int memory_map(struct memory *memory, const struct memory_birth *birth);
 int memory_unmap(struct memory *memory, const struct memory_end_of *end);
 int memory_map_before(struct memory *memory, uint32_t process, const struct mapping *mapping);
+
+/* The program calls memory by a name; text is its number in texts.h, 0 takes names away. */
+struct memory_name {
+	uint32_t thread;
+	int64_t time_ns;
+	uint64_t address;
+	uint64_t size; /* 0: the block or mapping that address lies in */
+	uint32_t text;
+};
+int memory_name(struct memory *memory, const struct memory_name *name);
+
+/* Whether an address lies in a live block of a thread's image. */
+bool memory_knows_block(struct memory *memory, uint32_t thread, uint64_t address);
+
+/* From now on blocks of an image may be born without an event: the program withholds recording. */
+int memory_withhold(struct memory *memory, uint32_t process);
+
+/* Blocks smaller than bytes have no events: --min-size. */
+void memory_set_minimum(struct memory *memory, uint64_t bytes);
 
 /* Another event of a thread: what it did last is no longer a birth or a free. */
 void memory_other(struct memory *memory, uint32_t thread);

@@ -275,6 +275,43 @@ static bool is_kernel_data(const struct owner_mapping *mapping)
 	return mapping->path && strncmp(mapping->path, "[vvar", 5) == 0;
 }
 
+/* What the program called by a name, be it in a block of the heap. */
+static bool find_named(struct owners *owners, uint32_t memory, uint64_t address,
+		       const struct owner_block *block, struct owner *ret_owner)
+{
+	const struct owner_memory *ask = &owners->memory;
+	int64_t id;
+
+	if (!ask->named || !ask->named(ask->user, memory, address, &id))
+		return false;
+	*ret_owner = (struct owner){ .kind = OWNER_named, .id = id };
+	if (block)
+		ret_owner->site = block->site;
+	return true;
+}
+
+/*
+ * Memory of the heap in no live block: where blocks are born without an event it is most likely one of
+ * theirs, and nobody can say that it was freed.
+ */
+static bool is_unrecorded(struct owners *owners, const struct owner_question *question,
+			  uint32_t memory, const struct owner_mapping *mapping,
+			  struct owner *ret_owner)
+{
+	const struct owner_memory *ask = &owners->memory;
+	enum owner_kind kind;
+
+	if (!ask->unrecorded || !ask->unrecorded(ask->user, memory, &kind))
+		return false;
+	if (mapping ? !(mapping->is_nested || (mapping->path && !strcmp(mapping->path, "[heap]")))
+		    : !(ask->was_block(ask->user, memory, question->address) ||
+			in_region(owners, question->process, OWNER_REGION_ANONYMOUS,
+				  question->address)))
+		return false;
+	*ret_owner = plain(kind);
+	return true;
+}
+
 /* What is left: nobody's now. All of it may still belong to a block that is being made. */
 static struct owner leftover(struct owners *owners, const struct owner_question *question,
 			     uint32_t memory, const struct owner_mapping *mapping)
@@ -283,7 +320,8 @@ static struct owner leftover(struct owners *owners, const struct owner_question 
 	bool is_traced = !process || process->why_not == TRACE_TRACED;
 	struct owner owner;
 
-	if (is_freeing(owners, question, &owner))
+	if (is_freeing(owners, question, &owner) ||
+	    is_unrecorded(owners, question, memory, mapping, &owner))
 		return owner;
 	if (owners->memory.was_block(owners->memory.user, memory, question->address))
 		return plain(OWNER_freed);
@@ -316,7 +354,10 @@ struct owner owners_find(struct owners *owners, const struct owner_question *que
 	if (question->ip && !question->is_not_tool &&
 	    owners_is_tool(owners, question->process, question->ip, question->time_ns))
 		return plain(OWNER_tool);
-	if (ask->block(ask->user, memory, question->address, &block))
+	bool is_block = ask->block(ask->user, memory, question->address, &block);
+	if (find_named(owners, memory, question->address, is_block ? &block : NULL, &owner))
+		return owner;
+	if (is_block)
 		return (struct owner){ .kind = OWNER_heap, .id = block.id, .site = block.site };
 
 	bool has_mapping = ask->mapping(ask->user, memory, question->address, &mapping);

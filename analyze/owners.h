@@ -27,7 +27,7 @@ struct owner {
 	enum owner_kind kind;
 	enum owner_phase phase;
 	int64_t id;
-	uint32_t site; /* of heap blocks, as owner_block.site; else 0 */
+	uint32_t site; /* of heap blocks, named ones too, as owner_block.site; else 0 */
 };
 
 /* A block of the heap. */
@@ -59,6 +59,10 @@ struct owner_memory {
 	bool (*last_freed)(void *user, uint32_t thread, struct owner_block *ret);
 	/* The mapping of an image that covers address. */
 	bool (*mapping)(void *user, uint32_t process, uint64_t address, struct owner_mapping *ret);
+	/* object_name.id of the name that the program gave to address; may be NULL. */
+	bool (*named)(void *user, uint32_t process, uint64_t address, int64_t *ret_id);
+	/* Why blocks of an image may be there that no event tells of; false: none. May be NULL. */
+	bool (*unrecorded)(void *user, uint32_t process, enum owner_kind *ret_kind);
 };
 
 /* An access, or a place of time, whose owner is asked for. */

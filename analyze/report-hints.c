@@ -11,12 +11,43 @@
 static const char *const hints_sql[] = {
 	/* Allocators that the interposer could not see. */
 	"SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.allocator%' LIMIT 3",
+	/* What was left out on request: by the options, or by the program itself. */
+	"SELECT 'nothing of the allocations was stored (--sink null)' FROM fact WHERE run_id = :run"
+	" AND key = 'memsight.sink' AND value = 'null'",
+	"SELECT 'recorded were only the events ' || value || ' (--events)' FROM fact"
+	" WHERE run_id = :run AND key = 'memsight.events'"
+	" AND value <> 'heap,mmap,brk,shm,threads,regions'",
+	"SELECT printf('%,d blocks smaller than %s bytes were counted, not recorded (--min-size): time in"
+	" them is told as below threshold', total.value, fact.value) FROM fact JOIN total"
+	" ON total.run_id = :run AND name = 'blocks_below_minimum'"
+	" WHERE fact.run_id = :run AND key = 'memsight.min_bytes' AND CAST(fact.value AS INTEGER) > 0",
+	"SELECT printf('recording was paused by the program for %.2f s (%,d pause%s%s): blocks born then are"
+	" not recorded, and rates and shares are of the rest', ns.value / 1e9, n.value,"
+	" CASE n.value WHEN 1 THEN '' ELSE 's' END, CASE WHEN (SELECT count(DISTINCT process_id)"
+	" FROM withheld WHERE run_id = :run AND thread_id IS NULL) > 1 THEN ', over all processes'"
+	" ELSE '' END)"
+	" FROM total AS n JOIN total AS ns ON ns.run_id = :run AND ns.name = 'paused_ns'"
+	" WHERE n.run_id = :run AND n.name = 'pauses' AND n.value > 0",
+	"SELECT printf('threads paused their own recording for %.2f s in all (%,d pause%s)',"
+	" ns.value / 1e9, n.value, CASE n.value WHEN 1 THEN '' ELSE 's' END)"
+	" FROM total AS n JOIN total AS ns ON ns.run_id = :run AND ns.name = 'thread_paused_ns'"
+	" WHERE n.run_id = :run AND n.name = 'thread_pauses' AND n.value > 0",
+	"SELECT printf('the program had only some classes collected at times (memsight_collect_push, %,d"
+	" interval%s): see the table withheld', value, CASE value WHEN 1 THEN '' ELSE 's' END)"
+	" FROM total WHERE run_id = :run AND name = 'collect_intervals' AND value > 0",
+	"SELECT printf('%s count for %.1f %% of the time, as the program asked: %,d were left out, and shares"
+	" are of those that count', CASE name WHEN 'faults' THEN 'page faults' ELSE 'samples of ' || name"
+	" END, 100.0 * (process_ns - withheld_ns) / process_ns, n_withheld)"
+	" FROM source WHERE run_id = :run AND withheld_ns > 0 AND process_ns > 0",
 	/* Nothing recorded, though a program was traced. */
 	"SELECT '0 calls of malloc seen in ' || exe || ': it made none, or has an allocator of its own'"
 	" FROM process WHERE run_id = :run AND traced"
 	" AND NOT EXISTS (SELECT 1 FROM total WHERE run_id = :run AND name = 'allocations'"
 	" AND value > 0) AND NOT EXISTS (SELECT 1 FROM fact WHERE run_id = :run"
-	" AND key LIKE 'hint.allocator%') LIMIT 1",
+	" AND (key LIKE 'hint.allocator%' OR key = 'memsight.sink' AND value = 'null'"
+	" OR key = 'memsight.events' AND value NOT GLOB '*heap*'))"
+	" AND NOT EXISTS (SELECT 1 FROM total WHERE run_id = :run AND value > 0"
+	" AND name IN ('blocks_below_minimum', 'pauses', 'thread_pauses', 'collect_intervals')) LIMIT 1",
 	/* Python keeps small objects in arenas of its own. */
 	"SELECT 'python allocates objects up to 512 bytes inside its own arenas: PYTHONMALLOC=malloc"
 	" memsight record ... shows each of them' FROM process WHERE run_id = :run AND traced"
@@ -44,7 +75,7 @@ static const char *const hints_sql[] = {
 	" sampled / 1e9, user_ns / 1e9, period / 1e6)"
 	" FROM (SELECT user_ns, period, n_samples * period AS sampled FROM run JOIN source"
 	" ON source.run_id = run.id AND name = 'clock' AND unit = 'ns of user CPU time' AND error = 0"
-	" WHERE run.id = :run)"
+	" AND n_withheld = 0 WHERE run.id = :run)"
 	" WHERE sampled < 0.8 * user_ns AND sampled + 20 * period < user_ns",
 	/* Frame pointers. */
 	"SELECT 'most call stacks stop at the first frame: the code was built without frame pointers"

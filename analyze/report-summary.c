@@ -176,9 +176,34 @@ static void write_samples(FILE *out, sqlite3 *db, int64_t run)
 		fputs("    losses: none\n", out);
 }
 
+/* "program      12 regions, see --regions; 2 marks: start 0.10 s, done 1.20 s" */
+static void write_notes(FILE *out, sqlite3 *db, int64_t run)
+{
+	int64_t n_paths =
+		report_sql_number(db, "SELECT count(*) FROM region_total WHERE run_id = :run", run);
+	int64_t n_marks = total(db, run, "marks");
+	auto_free char *marks = report_sql_text(
+		db,
+		"SELECT group_concat(name || printf(' %.2f s', time_ns / 1e9), ', ') FROM"
+		" (SELECT name, time_ns FROM mark WHERE run_id = :run ORDER BY time_ns LIMIT 4)",
+		run);
+
+	if (n_paths + n_marks == 0)
+		return;
+	fputs("program      ", out);
+	if (n_paths)
+		fprintf(out, "%s %s, see --regions%s", format_count(n_paths).text,
+			plural(n_paths, "region", "regions"), n_marks ? "; " : "");
+	if (n_marks)
+		fprintf(out, "%s %s: %s%s", format_count(n_marks).text,
+			plural(n_marks, "mark", "marks"), marks ? marks : "",
+			n_marks > 4 ? ", ..., see --marks" : "");
+	fputc('\n', out);
+}
+
 /* Plain words for owners; memsight's own part is never hidden. */
 static const char owners_sql[] =
-	"SELECT CASE owner.name WHEN 'global' THEN 'globals' WHEN 'tool' THEN 'memsight'"
+	"SELECT CASE owner.name WHEN 'paused' THEN 'not recorded' WHEN 'global' THEN 'globals' WHEN 'tool' THEN 'memsight'"
 	" WHEN 'before_trace' THEN 'before trace' WHEN 'below_threshold' THEN 'below threshold'"
 	" WHEN 'mapping' THEN 'mappings' ELSE owner.name END,"
 	" sum(n), sum(n_sq), (SELECT n_samples FROM source WHERE source.id = owner_share.source_id)"
@@ -224,6 +249,7 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	write_allocations(out, db, request->run_id);
 	write_samples(out, db, request->run_id);
 	write_owners(out, db, request->run_id);
+	write_notes(out, db, request->run_id);
 	int r = report_objects_write(out, db, request, OBJECT_ROWS);
 	if (r == 0)
 		r = report_hints_write(out, db, request);

@@ -45,6 +45,22 @@ static const char unused_sql[] =
 	" AND heap.n * byte_seconds > 4.605 * heap.held"
 	" ORDER BY peak_bytes DESC, stack_id LIMIT :limit";
 
+/* Trips, and then what is in a region with those inside it; own: without them. */
+static const char regions_sql[] =
+	"WITH RECURSIVE path(id, text, place) AS ("
+	"  SELECT id, name, printf('%08d', id) FROM region_total WHERE run_id = :run"
+	"  AND parent_id IS NULL"
+	"  UNION ALL SELECT part.id, path.text || ' / ' || part.name,"
+	"  path.place || printf('%08d', part.id)"
+	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id = path.id)"
+	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own,"
+	" CAST(all_samples AS REAL) / " CLOCK_SAMPLES " AS \"CPU time\","
+	" half_width(all_samples, all_samples, " CLOCK_SAMPLES ") AS \"±95 %\","
+	" CAST(own_samples AS REAL) / " CLOCK_SAMPLES " AS \"own CPU\","
+	" all_blocks AS blocks, all_bytes AS bytes, own_bytes AS \"own bytes\","
+	" all_faults AS faults, path.text AS region"
+	" FROM region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT :limit";
+
 static const char losses_sql[] =
 	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\", max(to_ns) AS \"to\","
 	" (SELECT exe FROM process WHERE process.id = loss.process_id) AS program"
@@ -114,6 +130,27 @@ const struct report reports[] = {
 			"missed with less than 1 % probability",
 		.sql = unused_sql,
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES),
+	},
+	{
+		.name = "regions",
+		.title = "Regions that the program told (memsight.h), by what they lie in",
+		.nothing = "The program told of no region.",
+		.note = "time: wall time, added up over trips and threads; own: without the regions inside; CPU "
+			"time: share of the run's samples of user CPU time, with its 95 % interval; blocks and "
+			"bytes: allocated in the region; left open: trips that no pop of their own ended",
+		.sql = regions_sql,
+		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_PERCENT,
+		      TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES,
+		      TABLE_COUNT),
+	},
+	{
+		.name = "marks",
+		.title = "Marks that the program set (memsight.h)",
+		.nothing = "The program set no mark.",
+		.sql = "SELECT time_ns AS at, tid AS thread, name AS mark FROM mark"
+		       " JOIN thread ON thread.id = thread_id WHERE mark.run_id = :run"
+		       " ORDER BY time_ns, mark.rowid LIMIT :limit",
+		KINDS(TABLE_TIME, TABLE_PLAIN),
 	},
 	{
 		.name = "processes",

@@ -51,11 +51,19 @@ static const struct sample_code *code_at(struct samples *samples, const struct s
 	return code->frame > 0 ? code : NULL;
 }
 
+/* Returns 1, 0 when the program wants no samples here, or a negative errno. */
 static int begin_item(struct samples *samples, struct sample_source *source,
 		      const struct sample_place *place, int64_t time_ns)
 {
 	const struct task_thread *thread = find_thread(samples, source, place, time_ns);
+	const struct sample_sink *sink = &samples->context.sink;
 	struct sample_item *item = samples->item;
+
+	if (thread && sink->collects &&
+	    !sink->collects(sink->user, thread, source->kind == SAMPLE_FAULT)) {
+		sample_rows_withhold(samples->rows, (uint32_t)source->row);
+		return 0;
+	}
 
 	*item = (struct sample_item){
 		.time_ns = time_ns,
@@ -72,6 +80,7 @@ static int begin_item(struct samples *samples, struct sample_source *source,
 		.source = (uint32_t)source->row,
 		.process_row = thread ? thread->image->row : 0,
 		.thread_row = thread ? thread->row : 0,
+		.thread = thread ? thread->number : 0,
 		.time_ns = time_ns,
 		.frame = place->is_kernel ? stacks_kernel_frame(samples->context.stacks, place->ip)
 			 : code		  ? code->frame
@@ -82,7 +91,7 @@ static int begin_item(struct samples *samples, struct sample_source *source,
 	if (row.frame < 0)
 		return (int)row.frame;
 	item->row = sample_rows_sample(samples->rows, &row);
-	return item->row < 0 ? (int)item->row : 0;
+	return item->row < 0 ? (int)item->row : 1;
 }
 
 static void add_access(struct sample_item *item, const struct sample_access *access)
@@ -342,8 +351,9 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 	};
 	int r = begin_item(samples, source, &place, time_ns);
 
-	if (r == 0)
-		r = add_touches(samples, source, record);
+	if (r <= 0)
+		return r;
+	r = add_touches(samples, source, record);
 	return r < 0 ? r : end_item(samples);
 }
 
@@ -394,6 +404,9 @@ int sample_attribute_private(struct samples *samples, struct sample_source *sour
 	};
 	int r = begin_item(samples, source, &place, time_ns);
 
+	if (r <= 0)
+		return r;
+	r = 0;
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (accesses[i].role < TRACE_ROLE_NONE && accesses[i].share > 0)
 			r = add_private(samples, &accesses[i]);

@@ -28,6 +28,7 @@ struct row_source {
 	int64_t row;
 	char *name;
 	int64_t n_samples;
+	int64_t n_withheld;
 	struct share_sum sums[N_ROLES][N_OWNERS][N_PHASES];
 };
 
@@ -195,9 +196,15 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 		.time_ns = row->time_ns,
 		.weight = row->weight,
 		.thread_row = row->thread_row,
+		.thread = row->thread,
 	};
 	int r = sink->sample ? sink->sample(sink->user, &taken) : 0;
 	return r < 0 ? r : id;
+}
+
+void sample_rows_withhold(struct sample_rows *rows, uint32_t source)
+{
+	rows->sources[source]->n_withheld++;
 }
 
 static int write_touch(struct sample_rows *rows, const struct sample_item *item,
@@ -311,11 +318,13 @@ static int write_sums(const struct sample_rows *rows, const struct row_source *s
 static int write_counts(const struct sample_rows *rows, sqlite3 *db)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(db, "UPDATE source SET n_samples = ? WHERE id = ?", &statement);
+	int r = statement_prepare(
+		db, "UPDATE source SET n_samples = ?, n_withheld = ? WHERE id = ?", &statement);
 
 	for (size_t i = 0; r == 0 && i < rows->n_sources; i++) {
 		statement_integer(statement, 1, rows->sources[i]->n_samples);
-		statement_integer(statement, 2, rows->sources[i]->row);
+		statement_integer(statement, 2, rows->sources[i]->n_withheld);
+		statement_integer(statement, 3, rows->sources[i]->row);
 		r = statement_run(statement);
 	}
 	return r;

@@ -23,6 +23,7 @@ struct sample_row {
 	uint32_t source;
 	int64_t process_row; /* 0: NULL */
 	int64_t thread_row;
+	uint32_t thread; /* number; 0: not known */
 	int64_t time_ns;
 	int64_t frame;
 	int64_t weight;
@@ -31,6 +32,9 @@ struct sample_row {
 
 /* Write it. Returns its id, > 0, or a negative errno. */
 int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *row);
+
+/* One of a source was left out, as the program wants it. */
+void sample_rows_withhold(struct sample_rows *rows, uint32_t source);
 
 /* Write the touches of an item and add them up. 0 or a negative errno. */
 int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item);

@@ -56,12 +56,15 @@ struct sample_taken {
 	int64_t time_ns;
 	int64_t weight;
 	int64_t thread_row; /* 0: not known */
+	uint32_t thread; /* number; 0: not known */
 };
 
 /* Told for the aggregates; each may be NULL. A negative result ends the import. */
 struct sample_sink {
 	void *user;
 	int (*sample)(void *user, const struct sample_taken *taken); /* each sample once */
+	/* Whether samples of a thread count now, or the program wants none; NULL: they do. */
+	bool (*collects)(void *user, const struct task_thread *thread, bool is_fault);
 	int (*touch)(void *user, const struct sample_touch *touch);
 	/* Something that was not recorded or cannot be used; once for each, at the end. */
 	int (*loss)(void *user, const char *source, const char *reason, uint64_t count);

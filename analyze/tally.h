@@ -55,12 +55,17 @@ struct tally_total {
 	uint64_t reallocations;
 	uint64_t missed_frees; /* a birth on a live block implied its death */
 	uint64_t before_trace_frees; /* of blocks that nobody saw being born */
+	uint64_t
+		unrecorded_frees; /* of blocks below --min-size, or born while recording was withheld */
+	uint64_t below_min; /* blocks below --min-size: counted, not recorded */
+	uint64_t sizeless_names; /* names of memory whose size is not known */
 	uint64_t inherited_frees; /* a forked child frees its copy of the parent's block */
 	uint64_t events;
 	uint64_t samples;
 	uint64_t faults;
 	uint64_t mappings;
 	uint64_t mapped_bytes;
+	uint64_t marks;
 };
 
 struct tally {

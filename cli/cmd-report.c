@@ -12,8 +12,10 @@ static const struct {
 	enum option_id option;
 	const char *report;
 } choices[] = {
-	{ OPTION_LIST, "list" },     { OPTION_SITES, "sites" },	  { OPTION_LEAKS, "leaks" },
-	{ OPTION_UNUSED, "unused" }, { OPTION_LOSSES, "losses" }, { OPTION_PROCESSES, "processes" },
+	{ OPTION_LIST, "list" },       { OPTION_SITES, "sites" },
+	{ OPTION_LEAKS, "leaks" },     { OPTION_UNUSED, "unused" },
+	{ OPTION_LOSSES, "losses" },   { OPTION_PROCESSES, "processes" },
+	{ OPTION_REGIONS, "regions" }, { OPTION_MARKS, "marks" },
 };
 
 static int choose_report(const struct option_set *options, const struct report **ret_report)

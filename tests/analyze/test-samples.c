@@ -95,6 +95,16 @@ static int on_sample(void *user, const struct sample_taken *taken)
 	return 0;
 }
 
+static bool withholds; /* the program wants no samples now */
+
+static bool is_collected(void *user, const struct task_thread *thread, bool is_fault)
+{
+	(void)user;
+	(void)thread;
+	(void)is_fault;
+	return !withholds;
+}
+
 static int on_touch(void *user, const struct sample_touch *touch)
 {
 	(void)user;
@@ -152,7 +162,7 @@ static void create_parts(void)
 		.stacks = stacks,
 		.owners = owners,
 		.clock = { NULL, same, same },
-		.sink = { NULL, on_sample, on_touch, on_loss },
+		.sink = { NULL, on_sample, is_collected, on_touch, on_loss },
 		.machine = DECODE_MACHINE_X86_64,
 	};
 	ck_assert_int_eq(samples_create(&context, &samples), 0);
