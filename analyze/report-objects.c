@@ -14,17 +14,14 @@
 /*
  * One row for what reads alike: heap sites by their three innermost frames (the C++ runtime's
  * operator new is none of the program's), mappings by what asked for them. Heap sites come from
- * their aggregate; the others, few, from the touches, where shares of one sample are added up
- * before they are squared. For a row of several sites the sum of their peaks is a bound, and so is
+ * their aggregate, the others from theirs. For a row of several sites the sum of their peaks is a bound, and so is
  * n for the sum of squares: no sample can give a row more than 1.
  */
 static const char objects_sql[] =
-	"WITH per_sample AS ("
-	"  SELECT owner_kind, owner_id, sample_id, sum(share) AS share FROM touch"
-	"  WHERE run_id = :run AND role = 1 AND owner_kind IN (2, 3, 4, 5, 6) GROUP BY 1, 2, 3),"
-	" other AS ("
-	"  SELECT owner_kind, owner_id, sum(share) AS n, sum(share * share) AS sq FROM per_sample"
-	"  GROUP BY 1, 2 ORDER BY n DESC LIMIT " CANDIDATES "),"
+	"WITH other AS ("
+	"  SELECT owner_kind, owner_id, n_samples AS n, n_samples_sq AS sq FROM object_total"
+	"  WHERE run_id = :run AND owner_kind IN (2, 3, 4, 5, 6) AND n_samples > 0"
+	"  ORDER BY n DESC LIMIT " CANDIDATES "),"
 	" site_of AS ("
 	"  SELECT site.*, CASE WHEN function GLOB 'operator new*' AND stack.parent_id IS NOT NULL"
 	"  THEN stack.parent_id ELSE stack.id END AS inner_id"

@@ -4,17 +4,18 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "analyze/format.h"
+#include "analyze/report-functions.h"
+#include "analyze/report-profile.h"
+#include "analyze/report-queries.h"
+#include "analyze/report-sql.h"
 #include "analyze/report-summary.h"
+#include "analyze/report-why.h"
 #include "analyze/stack-text.h"
+#include "analyze/suppressions.h"
 
 #define KINDS(...)                                                                                 \
 	.kinds = (const enum table_kind[]){ __VA_ARGS__ },                                         \
 	.n_kinds = sizeof((const enum table_kind[]){ __VA_ARGS__ }) / sizeof(enum table_kind)
-
-/* Samples of CPU time in the run: what shares of time are shares of. */
-#define CLOCK_SAMPLES                                                                              \
-	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND name = 'clock')"
 
 static const char sites_sql[] =
 	"SELECT CAST(n_samples AS REAL) / " CLOCK_SAMPLES " AS time,"
@@ -27,7 +28,8 @@ static const char sites_sql[] =
 static const char leaks_sql[] =
 	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks, sum(n_blocks) AS \"of blocks\","
 	" min(first_ns) AS \"first at\", stack_text(stack_id, 6) AS \"allocated at\""
-	" FROM site WHERE run_id = :run AND live_blocks > 0 GROUP BY stack_text(stack_id, 6)"
+	" FROM site WHERE run_id = :run AND live_blocks > 0"
+	" AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed) GROUP BY stack_text(stack_id, 6)"
 	" ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
 
 /*
@@ -87,6 +89,19 @@ static const char list_sql[] =
 	" (SELECT count(*) FROM loss WHERE run_id = run.id) AS losses, command"
 	" FROM run ORDER BY id LIMIT :limit";
 
+static int prepare_leaks(sqlite3 *db, const struct report_request *request)
+{
+	return suppressions_table(request->suppressions, db, request->run_id);
+}
+
+int64_t report_count_leaks(sqlite3 *db, int64_t run_id)
+{
+	return report_sql_number(db,
+				 "SELECT count(*) FROM site WHERE run_id = :run AND live_blocks > 0"
+				 " AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed)",
+				 run_id);
+}
+
 const struct report reports[] = {
 	{
 		.name = "summary",
@@ -105,7 +120,7 @@ const struct report reports[] = {
 	{
 		.name = "sites",
 		.title = "Call stacks that allocated, hottest first",
-		.nothing = "No allocation was recorded.",
+		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "time: share of the samples of user CPU time at accesses to the site's blocks, "
 			"with its 95 % interval; faults: page faults; temporary: freed by the same "
 			"thread's next event",
@@ -119,6 +134,7 @@ const struct report reports[] = {
 		.nothing = "Every recorded block was freed.",
 		.note = "not freed is not always a leak: a program may leave its last blocks to the "
 			"kernel",
+		.prepare = prepare_leaks,
 		.sql = leaks_sql,
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_TIME),
 	},
@@ -167,6 +183,122 @@ const struct report reports[] = {
 		.sql = losses_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
 	},
+	{
+		.name = "objects",
+		.title = "What the program worked on, by time",
+		.needs = REPORT_NEEDS_BLOCKS,
+		.note = "time: share of the samples of user CPU time, with its 95 % interval; faults: "
+			"page faults; size: heap: the site's peak; from, to: heap: first birth and last "
+			"death, else the touches seen",
+		.sql = report_objects_sql,
+		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES,
+		      TABLE_COUNT, TABLE_TIME, TABLE_TIME),
+	},
+	{
+		.name = "flat",
+		.prepare = report_profile_prepare,
+		.sql = report_flat_sql,
+		.write = report_flat_write,
+	},
+	{
+		.name = "hierarchical",
+		.prepare = report_profile_prepare,
+		.sql = report_calls_sql,
+		.is_whole = true,
+		.write = report_calls_write,
+	},
+	{
+		.name = "threads",
+		.title = "Threads: what each allocated, freed and spent",
+		.nothing = "No thread was recorded.",
+		.note = "time: share of the samples of user CPU time, with its 95 % interval; freed by "
+			"others: of its blocks, those that another thread freed",
+		.sql = report_threads_sql,
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT,
+		      TABLE_COUNT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_BYTES,
+		      TABLE_COUNT, TABLE_TIME, TABLE_TIME),
+	},
+	{
+		.name = "timeline",
+		.title = "Live bytes over time",
+		.needs = REPORT_NEEDS_BLOCKS,
+		.note = "live: the most within the interval; rss: resident memory of all processes, "
+			"sampled; events: allocations and frees",
+		.sql = report_timeline_sql,
+		.text_sql = report_timeline_text_sql,
+		.is_whole = true,
+		KINDS(TABLE_TIME, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT),
+	},
+	{
+		.name = "temporary",
+		.title = "Blocks that their thread freed by its next event, by call stack",
+		.nothing = "None.",
+		.needs = REPORT_NEEDS_BLOCKS,
+		.note = "such a block could be on the stack, or be kept and used again",
+		.sql = report_temporary_sql,
+		KINDS(TABLE_COUNT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES),
+	},
+	{
+		.name = "peak",
+		.title = "Who was live when the run's live bytes were highest",
+		.needs = REPORT_NEEDS_BLOCKS,
+		.note = "bytes and blocks: live at that moment; own peak: the most of the call stack at "
+			"any time, and when",
+		.sql = report_peak_sql,
+		KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_TIME),
+	},
+	{
+		.name = "histogram",
+		.title = "Blocks by size and by lifetime, in powers of two",
+		.needs = REPORT_NEEDS_BLOCKS,
+		.note = "each bucket reaches to below twice its begin",
+		.sql = report_histogram_sql,
+		.text_sql = report_histogram_text_sql,
+		.is_whole = true,
+		KINDS(TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_BYTES, TABLE_PERCENT),
+	},
+	{
+		.name = "hot",
+		.title = "Call stacks whose memory gets more time than the average of the heap",
+		.nothing = "None for which the samples can say so.",
+		.needs = REPORT_NEEDS_CLOCK,
+		.note = "x average: share of the heap's time over share of its bytes x seconds; listed "
+			"where the 95 % interval leaves the average out",
+		.sql = report_hot_sql,
+		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES,
+		      TABLE_COUNT, TABLE_BYTES),
+	},
+	{
+		.name = "cold",
+		.title = "Call stacks whose memory gets less time than the average of the heap",
+		.nothing = "None for which the samples can say so.",
+		.needs = REPORT_NEEDS_CLOCK,
+		.note = "x average: share of the heap's time over share of its bytes x seconds; listed "
+			"where the 95 % interval leaves the average out; most memory for nothing first",
+		.sql = report_cold_sql,
+		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES,
+		      TABLE_COUNT, TABLE_BYTES),
+	},
+	{
+		.name = "sharing",
+		.title =
+			"Lines of 64 bytes that several threads touch, at least one of them writing",
+		.nothing = "None was seen.",
+		.needs = REPORT_NEEDS_CLOCK,
+		.note = "different bytes: candidates for false sharing; same bytes: shared data; "
+			"changes: touches by another thread than the one before. Seen in samples of time: "
+			"what is not listed may still be shared",
+		.sql = report_sharing_sql,
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT,
+		      TABLE_DURATION),
+	},
+	{
+		.name = "locality",
+		.title = "Where the data of sampled accesses came from, and memory by NUMA node",
+		.needs = REPORT_NEEDS_DATA_SOURCE,
+		.sql = report_locality_sql,
+		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES),
+	},
 	{ .name = NULL },
 };
 
@@ -178,6 +310,18 @@ const struct report *report_find(const char *name)
 	return NULL;
 }
 
+/* Under the rows, or instead of them. */
+static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
+		      const struct report_request *request, size_t n_rows)
+{
+	if (n_rows > 0) {
+		if (report->note)
+			fprintf(out, "%s\n", report->note);
+		return 0;
+	}
+	return report_why_write(out, db, request, report->needs, report->nothing);
+}
+
 static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report,
 		      const struct report_request *request)
 {
@@ -187,51 +331,43 @@ static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report
 	size_t n_rows = 0;
 
 	if (is_text)
-		fprintf(out, "%s\n", report->title);
+		fprintf(out, request->is_coloured ? "\033[1m%s\033[0m\n" : "%s\n", report->title);
 	int r = table_write(out, stmt, &style, &n_rows);
 	if (r < 0 || !is_text)
 		return r;
-	if (n_rows == 0)
-		fprintf(out, "%s\n", report->nothing);
-	else if (report->note)
-		fprintf(out, "%s\n", report->note);
-	return 0;
+	return write_foot(out, sqlite3_db_handle(stmt), report, request, n_rows);
 }
 
-int report_write(FILE *out, sqlite3 *db, const struct report *report,
-		 const struct report_request *request)
+static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
+		      const struct report_request *request)
 {
-	sqlite3_stmt *stmt = NULL;
+	bool is_text = request->format == TABLE_TEXT;
+	const char *sql = is_text && report->text_sql ? report->text_sql : report->sql;
+	int64_t limit = report->is_whole && !is_text ? -1 : request->limit;
+	sqlite3_stmt *stmt = report_sql_prepare(db, sql, request->run_id, limit);
 
-	if (report->write && request->format == TABLE_TEXT)
-		return report->write(out, db, request);
-	if (sqlite3_prepare_v2(db, report->sql, -1, &stmt, NULL) != SQLITE_OK)
+	if (!stmt)
 		return -EPROTO;
-
-	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, ":run"), request->run_id);
-	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, ":limit"), request->limit);
 	int r = write_list(out, stmt, report, request);
 	sqlite3_finalize(stmt);
 	return r;
 }
 
-/* half_width(sum, sum_of_squares, n), see format_half_width(); NULL without samples. */
-static void half_width(sqlite3_context *context, int n_args, sqlite3_value **args)
+int report_write(FILE *out, sqlite3 *db, const struct report *report,
+		 const struct report_request *request)
 {
-	int64_t n = sqlite3_value_int64(args[2]);
+	int r = report->prepare ? report->prepare(db, request) : 0;
 
-	(void)n_args;
-	if (n <= 0)
-		return;
-	sqlite3_result_double(context, format_half_width(sqlite3_value_double(args[0]),
-							 sqlite3_value_double(args[1]), n));
+	if (r < 0)
+		return r;
+	if (report->write && request->format == TABLE_TEXT)
+		return report->write(out, db, request);
+	return write_rows(out, db, report, request);
 }
 
 int report_functions_register(sqlite3 *db)
 {
-	int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
-	int code =
-		sqlite3_create_function(db, "half_width", 3, flags, NULL, half_width, NULL, NULL);
+	int code = report_functions_add(db);
 
 	return code == SQLITE_OK ? stack_text_register(db) : code;
 }

@@ -5,11 +5,15 @@
  * report_functions_register() first.
  */
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "analyze/profile.h"
 #include "analyze/table.h"
+
+struct suppressions;
 
 /* How and of what. */
 struct report_request {
@@ -18,17 +22,36 @@ struct report_request {
 	enum table_format format;
 	unsigned width; /* of the terminal; 0: lines are not cut */
 	const char *name; /* what the user called the trace or database, for "next:" lines */
+	bool is_coloured; /* a terminal that shows colours */
+	enum profile_metric by; /* of profiles */
+	const char *const *excluded; /* of profiles, as paths.excluded; may be NULL */
+	const struct suppressions *suppressions; /* of leaks; may be NULL */
+};
+
+/* What a report has nothing to show without; why it is missing is said. */
+enum report_needs {
+	REPORT_NEEDS_NOTHING,
+	REPORT_NEEDS_BLOCKS,
+	REPORT_NEEDS_CLOCK,
+	REPORT_NEEDS_FAULTS,
+	REPORT_NEEDS_DATA_SOURCE,
+	REPORT_NEEDS_COUNT
 };
 
 struct report {
 	const char *name; /* as in --NAME */
 	const char *title; /* over the rows */
 	const char *nothing; /* said instead of an empty list */
+	enum report_needs needs;
 	const char *note; /* under the rows: what the numbers are; may be NULL */
 	/* A list is this query, with :run and :limit, ... */
 	const char *sql;
+	const char *text_sql; /* another one for text; NULL: the same */
 	const enum table_kind *kinds;
 	size_t n_kinds;
+	bool is_whole; /* CSV and JSON hold all rows, whatever the limit */
+	/* Makes temporary tables that the query reads; may be NULL. */
+	int (*prepare)(sqlite3 *db, const struct report_request *request);
 	/* ... or text is written by this; then sql serves CSV and JSON. */
 	int (*write)(FILE *out, sqlite3 *db, const struct report_request *request);
 };
@@ -46,9 +69,12 @@ const struct report *report_find(const char *name);
 int report_write(FILE *out, sqlite3 *db, const struct report *report,
 		 const struct report_request *request);
 
+/* How many call stacks have blocks that were not freed and no suppression names; after --leaks. */
+int64_t report_count_leaks(sqlite3 *db, int64_t run_id);
+
 /*
- * Add the SQL functions that reports (and `memsight query`) use: stack_text(), half_width(sum,
- * sum_of_squares, n). Returns an SQLite code.
+ * Add the SQL functions that reports (and `memsight query`) use: stack_text(), and those of
+ * report-functions.h. Returns an SQLite code.
  */
 int report_functions_register(sqlite3 *db);
 

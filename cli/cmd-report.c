@@ -5,33 +5,56 @@
 #include <string.h>
 
 #include "analyze/report.h"
+#include "analyze/suppressions.h"
 #include "cli/database.h"
 
-/* Options that choose what to show; none: the summary. */
-static const struct {
-	enum option_id option;
-	const char *report;
-} choices[] = {
-	{ OPTION_LIST, "list" },       { OPTION_SITES, "sites" },
-	{ OPTION_LEAKS, "leaks" },     { OPTION_UNUSED, "unused" },
-	{ OPTION_LOSSES, "losses" },   { OPTION_PROCESSES, "processes" },
-	{ OPTION_REGIONS, "regions" }, { OPTION_MARKS, "marks" },
-};
+/* The option that asks for a report has its name; the summary has none. */
+static bool is_wanted(const struct option_set *options, const char *report)
+{
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = option_row((enum option_id)id);
+		if (row->type == OPTION_FLAG && option_is_of(row->id, COMMAND_REPORT) &&
+		    strcmp(row->name, report) == 0)
+			return option_flag(options, row->id);
+	}
+	return false;
+}
 
 static int choose_report(const struct option_set *options, const struct report **ret_report)
 {
 	const char *name = NULL;
 
-	for (size_t i = 0; i < sizeof(choices) / sizeof(*choices); i++) {
-		if (!option_flag(options, choices[i].option))
+	for (const struct report *report = reports; report->name; report++) {
+		if (!is_wanted(options, report->name))
 			continue;
 		if (name)
 			return cmd_usage("report: --%s and --%s exclude each other: ask for one",
-					 name, choices[i].report);
-		name = choices[i].report;
+					 name, report->name);
+		name = report->name;
 	}
 	*ret_report = report_find(name ? name : "summary");
 	return CMD_DONE;
+}
+
+static int read_suppressions(const struct option_set *options,
+			     struct suppressions **ret_suppressions)
+{
+	const char *path = option_text(options, OPTION_SUPPRESSIONS);
+	unsigned line = 0;
+	int r = path ? suppressions_read(path, ret_suppressions, &line) : 0;
+
+	if (r < 0 && line)
+		return cmd_fail("%s:%u: is not \"leak:PATTERN\"", path, line);
+	return r < 0 ? cmd_fail("cannot read %s: %s", path, strerror(-r)) : CMD_DONE;
+}
+
+/* The exit status that --fail asks for. */
+static int judge(sqlite3 *db, const struct option_set *options, const struct report *report,
+		 int64_t run_id)
+{
+	if (!option_flag(options, OPTION_FAIL) || strcmp(report->name, "leaks") != 0)
+		return CMD_DONE;
+	return report_count_leaks(db, run_id) > 0 ? CMD_FAILED : CMD_DONE;
 }
 
 static enum table_format format_of(const struct option_set *options)
@@ -58,7 +81,8 @@ static int find_run(sqlite3 *db, const char *path, const char *selector, int64_t
 	}
 }
 
-static int write_report(sqlite3 *db, const struct option_set *options, const struct report *report)
+static int write_report(sqlite3 *db, const struct option_set *options, const struct report *report,
+			const struct suppressions *suppressions)
 {
 	const char *path = options->operands[0];
 	uint64_t limit = option_number(options, OPTION_LIMIT);
@@ -67,6 +91,11 @@ static int write_report(sqlite3 *db, const struct option_set *options, const str
 		.format = format_of(options),
 		.width = database_terminal_width(),
 		.name = path,
+		.is_coloured = database_has_colours(),
+		.by = (enum profile_metric)profile_metric_find(
+			option_choice_name(option_choice(options, OPTION_BY))),
+		.excluded = option_texts(options, OPTION_EXCLUDE),
+		.suppressions = suppressions,
 	};
 	int status = CMD_DONE;
 
@@ -80,20 +109,23 @@ static int write_report(sqlite3 *db, const struct option_set *options, const str
 		return cmd_fail("%s: %s", path, sqlite3_errmsg(db));
 	if (r < 0 || fflush(stdout) != 0)
 		return cmd_fail("cannot write the report: %s", strerror(r < 0 ? -r : errno));
-	return CMD_DONE;
+	return judge(db, options, report, request.run_id);
 }
 
 int cmd_report(const struct option_set *options)
 {
 	const struct report *report = NULL;
+	struct suppressions *suppressions = NULL;
 	struct db *db = NULL;
 
 	int status = choose_report(options, &report);
-	if (status != CMD_DONE)
-		return status;
-	status = database_open(options->operands[0], &db);
 	if (status == CMD_DONE)
-		status = write_report(db_handle(db), options, report);
+		status = read_suppressions(options, &suppressions);
+	if (status == CMD_DONE)
+		status = database_open(options->operands[0], &db);
+	if (status == CMD_DONE)
+		status = write_report(db_handle(db), options, report, suppressions);
+	suppressions_free(suppressions);
 	db_close(db);
 	return status;
 }

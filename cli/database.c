@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -38,6 +39,15 @@ int database_open(const char *path, struct db **ret_db)
 	}
 	*ret_db = db;
 	return CMD_DONE;
+}
+
+bool database_has_colours(void)
+{
+	const char *terminal = getenv("TERM");
+	const char *refused = getenv("NO_COLOR");
+
+	return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0 &&
+	       !(refused && *refused);
 }
 
 unsigned database_terminal_width(void)

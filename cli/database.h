@@ -1,4 +1,6 @@
 #pragma once
+#include <stdbool.h>
+
 #include "analyze/db.h"
 
 /*
@@ -11,3 +13,6 @@ int database_open(const char *path, struct db **ret_db);
 
 /* Columns of the terminal on standard output; 0 when it is none: lines are not cut then. */
 unsigned database_terminal_width(void);
+
+/* Whether standard output is a terminal that shows colours, and NO_COLOR does not forbid them. */
+bool database_has_colours(void);

@@ -98,6 +98,20 @@ static int complain_unknown(struct option_set *options, const char *name, size_t
 	return complain(options, "unknown option", shown, nearest.name ? hint : NULL);
 }
 
+/* One more of a TEXTS option; those of a lower origin go. */
+static int add_text(struct option_list *list, const char *text, bool is_first)
+{
+	size_t n = is_first ? 0 : list->n;
+	const char **texts = reallocarray(list->texts, n + 2, sizeof(*texts));
+
+	if (!texts)
+		return -ENOMEM;
+	texts[n] = text;
+	texts[n + 1] = NULL;
+	*list = (struct option_list){ texts, n + 1 };
+	return 0;
+}
+
 static int assign(struct option_set *options, enum option_id id, const char *text,
 		  const char *shown, enum option_origin origin)
 {
@@ -110,6 +124,10 @@ static int assign(struct option_set *options, enum option_id id, const char *tex
 	if (r < 0)
 		return r;
 	value.origin = origin;
+	if (option_row(id)->type == OPTION_TEXTS)
+		r = add_text(&options->lists[id], value.text, options->values[id].origin != origin);
+	if (r < 0)
+		return r;
 	options->values[id] = value;
 	return 0;
 }
@@ -343,5 +361,7 @@ void option_finish(struct option_set *options)
 {
 	free(options->operands);
 	free(options->words);
+	for (int id = 0; id < OPTION_COUNT; id++)
+		free(options->lists[id].texts);
 	*options = (struct option_set){ 0 };
 }

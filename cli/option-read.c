@@ -41,6 +41,12 @@ enum option_choice option_choice(const struct option_set *options, enum option_i
 	return (enum option_choice)value_of(options, id, OPTION_CHOICE)->number;
 }
 
+const char *const *option_texts(const struct option_set *options, enum option_id id)
+{
+	(void)value_of(options, id, OPTION_TEXTS);
+	return options->lists[id].texts;
+}
+
 uint32_t option_words(const struct option_set *options, enum option_id id)
 {
 	return (uint32_t)value_of(options, id, OPTION_WORDS)->number;

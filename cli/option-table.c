@@ -13,6 +13,7 @@
 #define VARIABLE_FREQUENCY(id) "MEMSIGHT_" #id
 #define VARIABLE_CHOICE(id)    "MEMSIGHT_" #id
 #define VARIABLE_WORDS(id)     "MEMSIGHT_" #id
+#define VARIABLE_TEXTS(id)     "MEMSIGHT_" #id
 
 static const struct option_row option_rows[OPTION_COUNT] = {
 #define OPTION(id, commands, name, letter, argument, type, preset, group, help, manual)            \

@@ -156,6 +156,7 @@ static int (*const parsers[])(const struct parsing *, struct option_value *) = {
 	[OPTION_TEXT] = parse_text,	[OPTION_SIZE] = parse_bytes,
 	[OPTION_NUMBER] = parse_count,	[OPTION_FREQUENCY] = parse_hertz,
 	[OPTION_CHOICE] = parse_choice, [OPTION_WORDS] = parse_list,
+	[OPTION_TEXTS] = parse_text,
 };
 
 /* What an option without an argument means; NULL: it needs one. */

@@ -46,6 +46,7 @@ enum option_type {
 	OPTION_FREQUENCY,
 	OPTION_CHOICE,
 	OPTION_WORDS,
+	OPTION_TEXTS,
 };
 
 /* Where a value comes from; a higher one wins. OPTION_UNSET: the table has no default either. */
@@ -108,12 +109,19 @@ struct option_value {
 			* WORDS: bit i for the option's i-th choice */
 };
 
+/* The values of a TEXTS option, in order; NULL behind the last. */
+struct option_list {
+	const char **texts;
+	size_t n;
+};
+
 #define OPTION_MESSAGE_BYTES 256
 
 /* What was asked for. Filled by option_parse(); the strings live as long as argv and environ do. */
 struct option_set {
 	enum command_id command;
 	struct option_value values[OPTION_COUNT];
+	struct option_list lists[OPTION_COUNT]; /* owned: of TEXTS */
 	char **operands; /* what is not an option, NULL behind the last */
 	int n_operands;
 	char *words; /* owned: MEMSIGHT_OPTIONS, split */
@@ -148,6 +156,8 @@ uint64_t option_size(const struct option_set *options, enum option_id id); /* by
 uint64_t option_number(const struct option_set *options, enum option_id id);
 unsigned option_frequency(const struct option_set *options, enum option_id id); /* Hz */
 enum option_choice option_choice(const struct option_set *options, enum option_id id);
+const char *const *option_texts(const struct option_set *options,
+				enum option_id id); /* NULL behind the last; NULL: none */
 uint32_t option_words(const struct option_set *options, enum option_id id); /* bit i: i-th choice */
 enum option_origin option_origin(const struct option_set *options, enum option_id id);
 

@@ -34,8 +34,7 @@ static const char rows_sql[] =
 	" (1,1,1,13,0,500,500,5e8);"
 	"INSERT INTO total VALUES (1,'allocations',6), (1,'peak_bytes',1299227607),"
 	" (1,'peak_ns',8300000000), (1,'live_blocks',2), (1,'live_bytes',4242);"
-	"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)"
-	" INSERT INTO touch SELECT i, 1, 1, 1.0, 4096, 4, 1, 4, 1, 0, 1, NULL FROM n;";
+	"INSERT INTO object_total VALUES (1,4,1,100,100,1e8,0,1,2);";
 
 static sqlite3 *db;
 static char *text;
@@ -251,10 +250,11 @@ END_TEST
 
 START_TEST(every_report_works_on_an_empty_database)
 {
-	sqlite3_exec(db,
-		     "DELETE FROM touch; DELETE FROM run; DELETE FROM site; DELETE FROM source;"
-		     " DELETE FROM owner_share; DELETE FROM total; DELETE FROM process",
-		     NULL, NULL, NULL);
+	sqlite3_exec(
+		db,
+		"DELETE FROM object_total; DELETE FROM run; DELETE FROM site; DELETE FROM source;"
+		" DELETE FROM owner_share; DELETE FROM total; DELETE FROM process",
+		NULL, NULL, NULL);
 	for (const struct report *report = reports; report->name; report++) {
 		write_report(report->name);
 		ck_assert_str_ne(text, "");
@@ -267,7 +267,7 @@ END_TEST
 START_TEST(every_report_is_also_json)
 {
 	for (const struct report *report = reports; report->name; report++) {
-		struct report_request request = { 1, 20, TABLE_JSON, 0, NULL };
+		struct report_request request = { .run_id = 1, .limit = 20, .format = TABLE_JSON };
 		char *json = NULL;
 		size_t n_bytes = 0;
 		FILE *out = open_memstream(&json, &n_bytes);

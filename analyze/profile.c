@@ -1,0 +1,233 @@
+#include "analyze/profile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/grow.h"
+#include "analyze/report.h"
+#include "analyze/report-sql.h"
+#include "common/cleanup.h"
+
+static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
+	[PROFILE_BYTES] = { "bytes", "bytes asked for", REPORT_NEEDS_BLOCKS, TABLE_BYTES,
+			    "SELECT stack_id, bytes, 0, 0 FROM site WHERE run_id = :run" },
+	[PROFILE_BLOCKS] = { "blocks", "blocks", REPORT_NEEDS_BLOCKS, TABLE_COUNT,
+			     "SELECT stack_id, n_blocks, 0, 0 FROM site WHERE run_id = :run" },
+	[PROFILE_PEAK] = { "peak", "bytes live at the peak", REPORT_NEEDS_BLOCKS, TABLE_BYTES,
+			   "SELECT stack_id, bytes, 0, 0 FROM site_peak WHERE run_id = :run" },
+	[PROFILE_LEAKED] = { "leaked", "bytes not freed", REPORT_NEEDS_BLOCKS, TABLE_BYTES,
+			     "SELECT stack_id, live_bytes, 0, 0 FROM site WHERE run_id = :run" },
+	[PROFILE_TIME] = { "time", "user CPU time at blocks allocated there", REPORT_NEEDS_CLOCK,
+			   TABLE_DURATION,
+			   "SELECT stack_id, time_ns, n_samples, n_samples_sq FROM site"
+			   " WHERE run_id = :run" },
+	[PROFILE_FAULTS] = { "faults", "page faults at blocks allocated there", REPORT_NEEDS_FAULTS,
+			     TABLE_COUNT,
+			     "SELECT stack_id, n_faults, 0, 0 FROM site WHERE run_id = :run" },
+};
+
+const struct profile_metric_row *profile_metric_row(enum profile_metric metric)
+{
+	return &metrics[metric];
+}
+
+int profile_metric_find(const char *name)
+{
+	for (int i = 0; i < PROFILE_METRIC_COUNT; i++)
+		if (strcmp(metrics[i].name, name) == 0)
+			return i;
+	return -EINVAL;
+}
+
+struct profile *profile_close(struct profile *profile)
+{
+	if (!profile)
+		return NULL;
+	paths_close(profile->paths);
+	key_map_finish(&profile->edge_of);
+	free(profile->functions);
+	free(profile->edges);
+	free(profile);
+	return NULL;
+}
+
+static void add_sum(struct profile_sum *sum, const struct profile_sum *more)
+{
+	sum->value += more->value;
+	sum->n += more->n;
+	sum->n_sq += more->n_sq;
+	sum->n_sites++;
+}
+
+static struct profile_edge *edge_at(struct profile *profile, uint32_t caller, uint32_t callee)
+{
+	uint64_t number = key_map_get(&profile->edge_of, caller, callee);
+
+	if (number)
+		return &profile->edges[number - 1];
+	if (grow_array(&profile->edges, profile->n_edges, &profile->n_edges_allocated,
+		       sizeof(*profile->edges)) < 0 ||
+	    key_map_put(&profile->edge_of, caller, callee, profile->n_edges + 1) < 0)
+		return NULL;
+	profile->edges[profile->n_edges] =
+		(struct profile_edge){ .caller = caller, .callee = callee };
+	return &profile->edges[profile->n_edges++];
+}
+
+/* Along one path. seen[function] is `path` once the function was met on it. */
+static int add_path(struct profile *profile, const struct path_step *steps, size_t n,
+		    const struct profile_sum *sum, uint32_t *seen)
+{
+	uint32_t path = ++seen[0];
+	uint32_t caller = 0;
+
+	add_sum(&profile->functions[0].all, sum);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t function = steps[i].function;
+		struct profile_edge *edge = edge_at(profile, caller, function);
+		if (!edge)
+			return -ENOMEM;
+		if (seen[function] == path) {
+			edge->is_cycle = 1;
+		} else {
+			edge->value += sum->value;
+			add_sum(&profile->functions[function].all, sum);
+		}
+		seen[function] = path;
+		caller = function;
+	}
+	add_sum(&profile->functions[caller].self, sum);
+	return 0;
+}
+
+static int add_sites(struct profile *profile, sqlite3_stmt *stmt, uint32_t *seen)
+{
+	struct path_step steps[PATHS_MAX_DEPTH];
+	int code = SQLITE_DONE;
+
+	while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
+		const struct profile_sum sum = {
+			.value = sqlite3_column_double(stmt, 1),
+			.n = sqlite3_column_double(stmt, 2),
+			.n_sq = sqlite3_column_double(stmt, 3),
+		};
+		if (sum.value == 0)
+			continue;
+		size_t n = paths_walk(profile->paths, sqlite3_column_int64(stmt, 0), steps);
+		int r = add_path(profile, steps, n, &sum, seen);
+		if (r < 0)
+			return r;
+	}
+	return code == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+static int add_all(struct profile *profile, sqlite3 *db, const struct profile_request *request)
+{
+	size_t n = profile->paths->n_functions;
+	auto_free uint32_t *seen = calloc(n, sizeof(*seen));
+	sqlite3_stmt *stmt =
+		report_sql_prepare(db, metrics[request->metric].sql, request->run_id, -1);
+
+	profile->functions = calloc(n, sizeof(*profile->functions));
+	int r = !stmt ? -EPROTO : !seen || !profile->functions ? -ENOMEM : 0;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		profile->functions[i].number = (uint32_t)i;
+	if (r == 0)
+		r = add_sites(profile, stmt, seen);
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+int profile_open(sqlite3 *db, const struct profile_request *request, struct profile **ret_profile)
+{
+	auto_profile struct profile *profile = calloc(1, sizeof(*profile));
+
+	if (!profile)
+		return -ENOMEM;
+	int r = paths_open(db, request->excluded, &profile->paths);
+	if (r == 0)
+		r = add_all(profile, db, request);
+	if (r < 0)
+		return r;
+	*ret_profile = steal_ptr(&profile);
+	return 0;
+}
+
+/* ---- As tables ---- */
+
+static const char tables_sql[] =
+	"DROP TABLE IF EXISTS temp.profile_function; DROP TABLE IF EXISTS temp.profile_call;"
+	"CREATE TEMP TABLE profile_function(id INTEGER PRIMARY KEY, function TEXT, module TEXT,"
+	" self REAL, total REAL, self_n REAL, self_sq REAL, total_n REAL, total_sq REAL,"
+	" self_sites INTEGER, total_sites INTEGER);"
+	"CREATE TEMP TABLE profile_call(caller INTEGER, callee INTEGER, value REAL,"
+	" is_cycle INTEGER, PRIMARY KEY(caller, callee)) WITHOUT ROWID;"
+	"CREATE INDEX temp.profile_callee ON profile_call(callee);";
+
+/* Several sites share samples: their number bounds the sum of squares, since no share is above 1. */
+static double squares(const struct profile_sum *sum)
+{
+	return sum->n_sites > 1 ? sum->n : sum->n_sq;
+}
+
+static int insert_function(const struct profile *profile, const struct profile_function *function,
+			   sqlite3_stmt *stmt)
+{
+	const struct path_function *names = &profile->paths->functions[function->number];
+	const double values[] = { function->self.value,	  function->all.value,
+				  function->self.n,	  squares(&function->self),
+				  function->all.n,	  squares(&function->all),
+				  function->self.n_sites, function->all.n_sites };
+
+	if (function->number && function->all.n_sites == 0)
+		return SQLITE_DONE;
+	sqlite3_bind_int64(stmt, 1, function->number);
+	sqlite3_bind_text(stmt, 2, function->number ? names->name : "(all)", -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 3, names->module, -1, SQLITE_STATIC);
+	for (int i = 0; i < 8; i++)
+		sqlite3_bind_double(stmt, 4 + i, values[i]);
+	int code = sqlite3_step(stmt);
+	sqlite3_reset(stmt);
+	return code;
+}
+
+static int insert_functions(const struct profile *profile, sqlite3 *db)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db, "INSERT INTO temp.profile_function VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", 0,
+		-1);
+	int code = stmt ? SQLITE_DONE : SQLITE_ERROR;
+
+	for (size_t i = 0; code == SQLITE_DONE && i < profile->paths->n_functions; i++)
+		code = insert_function(profile, &profile->functions[i], stmt);
+	sqlite3_finalize(stmt);
+	return code == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+static int insert_calls(const struct profile *profile, sqlite3 *db)
+{
+	sqlite3_stmt *stmt =
+		report_sql_prepare(db, "INSERT INTO temp.profile_call VALUES (?, ?, ?, ?)", 0, -1);
+	int code = stmt ? SQLITE_DONE : SQLITE_ERROR;
+
+	for (size_t i = 0; code == SQLITE_DONE && i < profile->n_edges; i++) {
+		const struct profile_edge *edge = &profile->edges[i];
+		sqlite3_bind_int64(stmt, 1, edge->caller);
+		sqlite3_bind_int64(stmt, 2, edge->callee);
+		sqlite3_bind_double(stmt, 3, edge->value);
+		sqlite3_bind_int(stmt, 4, edge->is_cycle);
+		code = sqlite3_step(stmt);
+		sqlite3_reset(stmt);
+	}
+	sqlite3_finalize(stmt);
+	return code == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+int profile_tables(const struct profile *profile, sqlite3 *db)
+{
+	if (sqlite3_exec(db, tables_sql, NULL, NULL, NULL) != SQLITE_OK)
+		return -EPROTO;
+	int r = insert_functions(profile, db);
+	return r < 0 ? r : insert_calls(profile, db);
+}

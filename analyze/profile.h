@@ -1,0 +1,91 @@
+#pragma once
+/*
+ * What functions and their callers are charged with: bytes, blocks, time ... of call sites, summed up
+ * along the call paths. A function counts once per path however often it stands in it; a call that
+ * leads back to a function further out (recursion) is marked and carries nothing. So the callers of a
+ * function always add up to it, and the whole is the sum over all sites.
+ */
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/paths.h"
+#include "analyze/table.h"
+
+enum profile_metric {
+	PROFILE_BYTES,
+	PROFILE_BLOCKS,
+	PROFILE_PEAK,
+	PROFILE_LEAKED,
+	PROFILE_TIME,
+	PROFILE_FAULTS,
+	PROFILE_METRIC_COUNT
+};
+
+struct profile_metric_row {
+	const char *name; /* as in --by NAME */
+	const char *title; /* "bytes asked for" */
+	int needs; /* enum report_needs */
+	enum table_kind kind; /* how values are shown */
+	/* stack_id, value, samples, samples squared for :run; the last two 0 but for time */
+	const char *sql;
+};
+
+const struct profile_metric_row *profile_metric_row(enum profile_metric metric);
+
+/* The metric of a name, or -EINVAL. */
+int profile_metric_find(const char *name);
+
+/* Sums of shares of clock samples, for intervals; zero for other metrics. */
+struct profile_sum {
+	double value;
+	double n;
+	double n_sq;
+	uint32_t n_sites;
+};
+
+struct profile_function {
+	struct profile_sum self; /* of sites right in it */
+	struct profile_sum all; /* of sites that it or whom it called */
+	uint32_t number; /* index of paths.functions */
+};
+
+/* Function 0 is "all of it": the caller of outermost functions. */
+struct profile_edge {
+	uint32_t caller; /* indexes of paths.functions */
+	uint32_t callee;
+	double value;
+	int is_cycle; /* also, or only, from within the callee */
+};
+
+struct profile {
+	struct paths *paths; /* owned */
+	struct profile_function *functions; /* by number; function 0: the total in `all` */
+	struct profile_edge *edges;
+	size_t n_edges;
+	size_t n_edges_allocated;
+	struct key_map edge_of; /* (caller, callee): index + 1 */
+};
+
+struct profile_request {
+	int64_t run_id;
+	enum profile_metric metric;
+	const char *const *excluded; /* as paths.excluded; must outlive the profile */
+};
+
+/* Returns 0, -ENOMEM, -EPROTO (sqlite3_errmsg() tells). */
+int profile_open(sqlite3 *db, const struct profile_request *request, struct profile **ret_profile);
+struct profile *profile_close(struct profile *profile); /* accepts NULL, returns NULL */
+
+static inline void profile_cleanup(struct profile **profile)
+{
+	*profile = profile_close(*profile);
+}
+#define auto_profile __attribute__((cleanup(profile_cleanup)))
+
+/*
+ * Put it into the temporary tables profile_function(id, function, module, self, total, self_n, self_sq,
+ * total_n, total_sq, self_sites, total_sites) and profile_call(caller, callee, value, is_cycle), for
+ * queries. Function 0 is the whole. Returns 0, -ENOMEM or -EPROTO.
+ */
+int profile_tables(const struct profile *profile, sqlite3 *db);

@@ -1,0 +1,94 @@
+#include "analyze/report-queries.h"
+
+/* What owner_id means is told by the kind; what has none is told by its kind. */
+#define PLACE                                                                                          \
+	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                         \
+	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN 'mmap: ' || stack_text(stack_id, 3)" \
+	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"                   \
+	"  FROM mapping WHERE mapping.id = object.id)"                                                 \
+	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                    \
+	"  trim(symbol.name, '[]') ELSE symbol.name END || ' in ' || path FROM symbol"                 \
+	"  WHERE symbol.id = object.id)"                                                               \
+	" WHEN 5 THEN (SELECT 'stack of thread ' || tid FROM thread WHERE thread.id = object.id)"      \
+	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                    \
+	"  WHERE thread.id = object.id) END"
+
+const char report_objects_sql[] =
+	"WITH object AS (SELECT 1 AS owner_kind, stack_id AS id, n_samples AS n, n_samples_sq AS sq,"
+	"  n_faults AS faults, peak_bytes AS bytes, n_blocks AS blocks, first_ns AS first,"
+	"  last_ns AS last FROM site WHERE run_id = :run"
+	"  UNION ALL SELECT owner_kind, owner_id, n_samples, n_samples_sq, n_faults,"
+	"  CASE owner_kind WHEN 3 THEN (SELECT size FROM mapping WHERE mapping.id = owner_id)"
+	"   WHEN 4 THEN (SELECT size FROM symbol WHERE symbol.id = owner_id) END, NULL,"
+	"  first_touch_ns, last_touch_ns FROM object_total WHERE run_id = :run),"
+	" top AS (SELECT * FROM object ORDER BY n DESC, faults DESC, bytes DESC, owner_kind, id"
+	"  LIMIT :limit)"
+	" SELECT owner.name AS kind, n / " CLOCK_SAMPLES " AS time,"
+	" half_width(n, sq, " CLOCK_SAMPLES ") AS \"±95 %\", faults, bytes AS size, blocks,"
+	" first AS \"from\", last AS \"to\","
+	" coalesce(" PLACE ", owner.meaning) AS object"
+	" FROM top AS object JOIN owner ON owner.id = owner_kind"
+	" ORDER BY n DESC, faults DESC, bytes DESC, owner_kind, object.id";
+
+/*
+ * Time per byte and second against the heap's average: the share of the heap's samples over the share
+ * of its byte-seconds. Listed only where the 95 % interval leaves the average out.
+ */
+#define RATED                                                                                       \
+	"WITH heap AS (SELECT sum(n_samples) AS n, sum(byte_seconds) AS held FROM site"             \
+	"  WHERE run_id = :run),"                                                                   \
+	" rated AS (SELECT stack_id, peak_bytes, n_blocks, live_bytes, n_samples / heap.n AS used," \
+	"  half_width(n_samples, n_samples_sq, " CLOCK_SAMPLES ") * " CLOCK_SAMPLES                 \
+	"   / heap.n AS half, byte_seconds / heap.held AS held"                                     \
+	"  FROM site, heap WHERE run_id = :run AND byte_seconds > 0 AND heap.n > 0)"                \
+	" SELECT round(used / held, 2) AS \"x average\", used AS \"of heap time\","                 \
+	" half AS \"±95 %\", held AS \"of heap\", peak_bytes AS peak, n_blocks AS blocks,"         \
+	" live_bytes AS \"not freed\", stack_text(stack_id, 4) AS \"allocated at\" FROM rated"
+
+const char report_hot_sql[] =
+	RATED " WHERE used - half > held ORDER BY used / held DESC, stack_id LIMIT :limit";
+
+const char report_cold_sql[] =
+	RATED " WHERE used + half < held ORDER BY held - used DESC, stack_id LIMIT :limit";
+
+/* Two blocks share a line only while both live; an address may have been used anew. */
+#define LIVED_TOGETHER                                                                             \
+	"(owner_kind <> 1 OR other_owner_kind <> 1 OR owner_id = other_owner_id OR EXISTS"         \
+	" (SELECT 1 FROM allocation AS a, allocation AS b WHERE a.id = owner_id"                   \
+	"  AND b.id = other_owner_id AND a.birth_ns < coalesce(b.death_ns, 9223372036854775807)"   \
+	"  AND b.birth_ns < coalesce(a.death_ns, 9223372036854775807)))"
+
+#define SHARER(kind, id)                                                                           \
+	"CASE " kind " WHEN 1 THEN (SELECT stack_text(stack_id, 3) FROM allocation"                \
+	" WHERE allocation.id = " id                                                               \
+	") WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = " id                             \
+	") ELSE (SELECT name FROM owner WHERE owner.id = " kind ") END"
+
+const char report_sharing_sql[] =
+	"SELECT printf('0x%x', address) AS line,"
+	" CASE WHEN bytes & other_bytes THEN 'same bytes' ELSE 'different bytes' END AS sharing,"
+	" n_changes AS changes, n_touches AS touches, n_writes AS writes, time_ns AS time,"
+	" (SELECT tid FROM thread WHERE thread.id = thread_id) AS thread,"
+	" (SELECT tid FROM thread WHERE thread.id = other_thread_id) AS other,"
+	" " SHARER(
+		"owner_kind",
+		"owner_id") " || CASE WHEN owner_kind = other_owner_kind"
+			    "  AND owner_id IS other_owner_id THEN '' ELSE ' | ' ||"
+			    "  " SHARER(
+				    "other_owner_kind",
+				    "other_owner_id") " END AS object"
+						      " FROM shared_line WHERE run_id = :run AND " LIVED_TOGETHER
+						      " ORDER BY (bytes & other_bytes) <> 0, n_changes DESC, n_touches DESC, address LIMIT :limit";
+
+/* Accesses by where the data came from, and memory by node, where the machine has several. */
+const char report_locality_sql[] =
+	"WITH exact AS (SELECT data_source_text(data_src) AS source, count(*) AS n FROM touch"
+	"  WHERE run_id = :run AND data_src IS NOT NULL GROUP BY 1),"
+	" node AS (SELECT process_sample.process_id, each.key AS node, max(each.value) AS bytes"
+	"  FROM process_sample, json_each(node_bytes) AS each"
+	"  WHERE run_id = :run AND node_bytes IS NOT NULL GROUP BY 1, 2)"
+	" SELECT 'accesses: ' || source AS what, 1.0 * n / (SELECT sum(n) FROM exact) AS share,"
+	" half_width(n, n, (SELECT sum(n) FROM exact)) AS \"±95 %\", n AS samples, NULL AS bytes"
+	" FROM exact"
+	" UNION ALL SELECT 'memory on node ' || node, 1.0 * sum(bytes) / (SELECT sum(bytes) FROM node),"
+	" NULL, NULL, sum(bytes) FROM node GROUP BY node ORDER BY 1 LIMIT :limit";

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Every report gives the same number as SQL on the raw rows, and says why when it has none.
+Arguments: memsight, make-trace."""
+import json
+import os
+import re
+import sys
+import tempfile
+
+import whole
+
+MEMSIGHT, MAKE_TRACE = sys.argv[1:3]
+TRACES = [("heap", 1, 2000, 0), ("mixed", 2, 20000, 3000), ("realloc", 3, 5000, 500),
+          ("mmap", 4, 5000, 200), ("heap", 5, 1, 0), ("mixed", 6, 300, 300)]
+checks = whole.Checks()
+
+# Each metric of a profile on the raw rows.
+METRICS = {
+    "bytes": "SELECT coalesce(sum(size), 0) FROM allocation",
+    "blocks": "SELECT count(*) FROM allocation",
+    "leaked": "SELECT coalesce(sum(size), 0) FROM allocation WHERE death_ns IS NULL",
+    "faults": "SELECT count(*) FROM touch WHERE owner_kind = 1 AND role = 3",
+    "time": "SELECT CAST(round(coalesce(sum(share * weight), 0)) AS INTEGER) FROM touch"
+            " JOIN sample ON sample.id = sample_id WHERE owner_kind = 1 AND role = 1",
+}
+
+# report, column, SQL on the raw rows (or, for temporary, on the total that the import counted).
+SUMS = [
+    ("sites", "blocks", METRICS["blocks"]),
+    ("sites", "in all", METRICS["bytes"]),
+    ("sites", "not freed", METRICS["leaked"]),
+    ("sites", "faults", METRICS["faults"]),
+    ("leaks", "bytes", METRICS["leaked"]),
+    ("leaks", "blocks", "SELECT count(*) FROM allocation WHERE death_ns IS NULL"),
+    ("objects", "faults", "SELECT count(*) FROM touch WHERE role = 3"),
+    ("objects", "blocks", METRICS["blocks"]),
+    ("threads", "blocks", METRICS["blocks"]),
+    ("threads", "bytes", METRICS["bytes"]),
+    ("threads", "frees", "SELECT count(*) FROM allocation WHERE death_thread_id IS NOT NULL"),
+    ("threads", "freed by others",
+     "SELECT count(*) FROM allocation WHERE death_thread_id <> thread_id"),
+    ("threads", "not freed", METRICS["leaked"]),
+    ("threads", "faults", "SELECT count(*) FROM sample JOIN source ON source.id = source_id"
+                          " WHERE name = 'faults'"),
+    ("timeline", "allocations", METRICS["blocks"]),
+    ("timeline", "frees", "SELECT count(death_ns) FROM allocation"),
+    ("timeline", "faults", "SELECT count(*) FROM sample JOIN source ON source.id = source_id"
+                           " WHERE name = 'faults'"),
+    ("temporary", "temporary", "SELECT value FROM total WHERE name = 'temporary'"),
+]
+
+
+def report(path, name, *options):
+    text = whole.run([MEMSIGHT, "report", path, "--" + name, "--limit", "0", "--format", "json", *options])
+    return json.loads(text)
+
+
+def column(rows, name):
+    return sum(row[name] or 0 for row in rows)
+
+
+def peak_of(db):
+    """The most that was live at once: what ends at a moment ends before what begins."""
+    live = peak = 0
+    for _, _, size in db.ask(
+            "SELECT birth_ns AS t, 1 AS o, size FROM allocation UNION ALL"
+            " SELECT coalesce(death_ns, end_ns), 0, -size FROM allocation"
+            " JOIN process ON process.id = process_id WHERE coalesce(death_ns, end_ns) IS NOT NULL"
+            " ORDER BY t, o"):
+        live += size
+        peak = max(peak, live)
+    return peak
+
+
+def check_profile(path, name, metric, expected):
+    flat = report(path, "flat", "--by", metric)
+    tree = report(path, "hierarchical", "--by", metric)
+    at_root = sum(row["self"] for row in flat if row["function"] == "(all)")
+    found = {"flat": column(flat, "self"),
+             "tree": sum(row["value"] or 0 for row in tree if row["caller"] == "(all)") + at_root}
+    slack = len(flat) if metric == "time" else 0  # each line is rounded to ns
+    for what, value in found.items():
+        checks.that(abs(value - expected) <= slack, f"{name}: {what} by {metric} is {value}, not {expected}")
+    callers = {}
+    for row in tree:
+        key = (row["callee"], row["callee_module"])
+        callers[key] = callers.get(key, 0) + (row["value"] or 0)
+    for row in tree:
+        key = (row["callee"], row["callee_module"])
+        checks.that(abs(callers[key] - row["callee_total"]) <= slack,
+                    f"{name}: callers of {key} by {metric} are {callers[key]}, not {row['callee_total']}")
+
+
+def check_trace(path, name):
+    db = whole.Database(path)
+    for kind, of, sql in SUMS:
+        found, expected = column(report(path, kind), of), db.one(sql)
+        checks.that(found == expected, f"{name}: {of} of --{kind} is {found}, not {expected}")
+    for metric, sql in METRICS.items():
+        check_profile(path, name, metric, db.one(sql))
+    peak = peak_of(db)
+    check_profile(path, name, "peak", peak)
+    for what, value in [("--peak", column(report(path, "peak"), "bytes")),
+                        ("--timeline", max([row["max_live_bytes"] for row in report(path, "timeline")])),
+                        ("total", db.one("SELECT value FROM total WHERE name = 'peak_bytes'"))]:
+        checks.that(value == peak, f"{name}: the peak of {what} is {value}, not {peak}")
+    for of in ["size", "life"]:
+        rows = [row for row in report(path, "histogram") if row["of"] == of]
+        checks.that((column(rows, "blocks"), column(rows, "bytes")) ==
+                    (db.one(METRICS["blocks"]), db.one(METRICS["bytes"])), f"{name}: histogram of {of}")
+    if name.endswith("mixed"):
+        checks.that(db.one("SELECT count(*) FROM touch WHERE owner_kind = 1") > 0, "no touches to add up")
+
+
+def reports():
+    """The names of all reports, from the help of the command."""
+    text = whole.run([MEMSIGHT, "report", "--help"])
+    section = text.split("What to show:")[1].split("\n\n")[0]
+    names = re.findall(r"^ +(?:-\w, )?--([\w-]+)(?=\s|$)", section, re.MULTILINE)
+    return [name for name in names if name != "fail"]
+
+
+def check_empty(folder):
+    """No allocations and no samples: each report says why, with exit status 0."""
+    trace = os.path.join(folder, "empty.mst")
+    whole.run([MEMSIGHT, "record", "-q", "-o", trace, "--no-alloc", "--source", "none", "true"])
+    for name in reports():
+        text = whole.run([MEMSIGHT, "report", trace, "--" + name])
+        checks.that(len(text) > 10, f"--{name} of an empty trace says nothing: {text!r}")
+        if name in ["sites", "flat", "hierarchical", "peak", "timeline", "histogram", "temporary",
+                    "objects", "hot", "cold", "sharing", "locality"]:
+            checks.that(re.search(r"reason: .+\.", text, re.IGNORECASE),
+                        f"--{name} of an empty trace gives no reason: {text!r}")
+
+
+def check_fail(path, folder):
+    """--fail is about blocks that no suppression names."""
+    known = os.path.join(folder, "known")
+    with open(known, "w", encoding="utf-8") as file:
+        file.write("# everything\nleak:maketrace\n")
+    command = [MEMSIGHT, "report", path, "--leaks", "--fail"]
+    checks.that(whole.Outcome(command).status == 1, "--fail with blocks that were not freed")
+    checks.that(whole.Outcome([*command, "--suppressions", known]).status == 0, "--fail with all suppressed")
+    with open(known, "a", encoding="utf-8") as file:
+        file.write("leek:x\n")
+    refused = whole.Outcome([*command, "--suppressions", known])
+    checks.that(refused.status == 1 and "known:3" in refused.messages, f"a wrong line: {refused.messages}")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
+        for kind, seed, n_events, n_samples in TRACES:
+            trace = os.path.join(folder, f"{seed}.mst")
+            path = os.path.join(folder, f"{seed}.db")
+            whole.run([MAKE_TRACE, "--kind", kind, "--seed", str(seed), "--events", str(n_events), "--samples",
+                       str(n_samples), "--processes", "2", "--threads", "3", "--live", "200", "-o", trace])
+            whole.run([MEMSIGHT, "analyze", "-o", path, trace])
+            check_trace(path, f"{seed} {kind}")
+        check_fail(os.path.join(folder, "1.db"), folder)
+        check_empty(folder)
+    checks.end()
+
+
+main()
