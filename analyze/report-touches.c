@@ -3,6 +3,7 @@
 /* What owner_id means is told by the kind; what has none is told by its kind. */
 #define PLACE                                                                                          \
 	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                         \
+	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)"     \
 	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN 'mmap: ' || stack_text(stack_id, 3)" \
 	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"                   \
 	"  FROM mapping WHERE mapping.id = object.id)"                                                 \
@@ -18,7 +19,8 @@ const char report_objects_sql[] =
 	"  n_faults AS faults, peak_bytes AS bytes, n_blocks AS blocks, first_ns AS first,"
 	"  last_ns AS last FROM site WHERE run_id = :run"
 	"  UNION ALL SELECT owner_kind, owner_id, n_samples, n_samples_sq, n_faults,"
-	"  CASE owner_kind WHEN 3 THEN (SELECT size FROM mapping WHERE mapping.id = owner_id)"
+	"  CASE owner_kind WHEN 2 THEN (SELECT size FROM object_name WHERE object_name.id = owner_id)"
+	"   WHEN 3 THEN (SELECT size FROM mapping WHERE mapping.id = owner_id)"
 	"   WHEN 4 THEN (SELECT size FROM symbol WHERE symbol.id = owner_id) END, NULL,"
 	"  first_touch_ns, last_touch_ns FROM object_total WHERE run_id = :run),"
 	" top AS (SELECT * FROM object ORDER BY n DESC, faults DESC, bytes DESC, owner_kind, id"
