@@ -3,7 +3,9 @@
  * 528 bytes in random slots of 1,000 live ones, through DEPTH nested calls, or each time by a
  * random one of STACKS distinct paths of 4 to 40 frames.
  *
- *	churn [-t THREADS] [-n EVENTS of each thread] [-d DEPTH | -s STACKS]
+ *	churn [-p] [-t THREADS] [-n EVENTS of each thread] [-d DEPTH | -s STACKS]
+ *
+ * -p: recording is paused meanwhile.
  *
  * Prints the events (calls of malloc and free) that it made in all, and the wall time of the loop.
  */
@@ -14,6 +16,8 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "include/memsight.h"
 
 #define SLOTS	   1000
 #define MIN_FRAMES 4
@@ -179,13 +183,15 @@ int main(int argc, char **argv)
 	uint64_t n_events = 10000000, n_made = 0, n_paths = 0;
 	int c;
 
-	while ((c = getopt(argc, argv, "t:n:d:s:")) != -1) {
+	while ((c = getopt(argc, argv, "pt:n:d:s:")) != -1) {
 		if (c == 't')
 			n_threads = (unsigned)strtoul(optarg, NULL, 0);
 		else if (c == 'n')
 			n_events = strtoull(optarg, NULL, 0);
 		else if (c == 'd')
 			depth = (unsigned)strtoul(optarg, NULL, 0);
+		else if (c == 'p')
+			memsight_pause();
 		else if (c == 's')
 			n_paths = strtoull(optarg, NULL, 0);
 		else

@@ -19,7 +19,10 @@ static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call 
 	if (ta_is_ours(block))
 		return;
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
-		ta_release_unseen(frame, call, block);
+		if (ta_pause_forget(block))
+			ta_real.free(block);
+		else
+			ta_release_unseen(frame, call, block);
 		return;
 	}
 	ta_hook_free(&hook, call, block);

@@ -24,8 +24,11 @@ static inline bool ta_pause_is_on(uint32_t events)
 /* Empty the thread's table for the pause that is now. */
 void ta_pause_renew(struct ta_thread *thread, uint32_t number);
 
-/* The entry of a block in the calling thread's table; NULL: the image is not paused. */
-static inline const void **ta_pause_entry(const void *block)
+/*
+ * The entry of a block in the calling thread's table; NULL: the image is not paused. What an entry
+ * holds is the part of the address that its place does not tell: together they are all 47 bits of it.
+ */
+static inline uint32_t *ta_pause_entry(const void *block)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 	struct ta_thread *thread = ta_tls.thread;
@@ -36,27 +39,38 @@ static inline const void **ta_pause_entry(const void *block)
 	number = atomic_load_explicit(&ta_image.pause_number, memory_order_relaxed);
 	if (ta_unlikely(thread->pause_number != number))
 		ta_pause_renew(thread, number);
-	return &thread->unrecorded[(uintptr_t)block >> 4 & (TA_UNRECORDED - 1)];
+	return &thread->unrecorded[(uintptr_t)block >> TA_BLOCK_LOG2 & (TA_UNRECORDED - 1)];
+}
+
+static inline uint32_t ta_pause_value(const void *block)
+{
+	return (uint32_t)((uintptr_t)block / TA_UNRECORDED >> TA_BLOCK_LOG2);
+}
+
+/* Has it the alignment that the table takes for granted? */
+static inline bool ta_pause_is_aligned(const void *block)
+{
+	return (uintptr_t)block % (1u << TA_BLOCK_LOG2) == 0;
 }
 
 /* A block was born and not recorded. Returns it. Signal safe. */
 static inline void *ta_pause_note(void *block)
 {
-	const void **entry = ta_pause_entry(block);
+	uint32_t *entry = ta_pause_entry(block);
 
-	if (ta_likely(entry))
-		*entry = block;
+	if (ta_likely(entry && ta_pause_is_aligned(block)))
+		*entry = ta_pause_value(block);
 	return block;
 }
 
 /* Was the block, which is about to be freed, surely not recorded? Forgets it. Signal safe. */
 static inline bool ta_pause_forget(const void *block)
 {
-	const void **entry = ta_pause_entry(block);
+	uint32_t *entry = ta_pause_entry(block);
 
-	if (!entry || *entry != block)
+	if (!entry || *entry != ta_pause_value(block) || !ta_pause_is_aligned(block))
 		return false;
-	*entry = NULL;
+	*entry = 0;
 	return true;
 }
 

@@ -14,7 +14,8 @@
 #define TA_TABLE_SMALL	256u /* entries inside the thread state */
 #define TA_TABLE_MAX	(1u << 17) /* entries: 2 MiB for each thread at most */
 
-#define TA_UNRECORDED 512u /* a power of 2 */
+#define TA_UNRECORDED 4096u /* a power of 2 */
+#define TA_BLOCK_LOG2 4u /* of the alignment of blocks */
 #define TA_TEXTS      128u /* a power of 2 */
 
 /* One frame of a captured stack. */
@@ -58,8 +59,7 @@ struct ta_thread {
 	bool announced; /* THREAD_START is written */
 	void *null_sink; /* RING_FLAG_NULL_SINK: the private chunk */
 	uint32_t pause_number; /* of the pause that unrecorded[] is about */
-	const void
-		*unrecorded[TA_UNRECORDED]; /* blocks born in this pause, by a hash; see pause.h */
+	uint32_t unrecorded[TA_UNRECORDED]; /* blocks born in this pause; see pause.h */
 	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;

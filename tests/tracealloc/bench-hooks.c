@@ -11,14 +11,17 @@
 
 #include "mini-collector.h"
 
-#define MAX_ROUNDS 64
+#define MAX_ROUNDS  64
+#define N_ARGUMENTS 9 /* of churn, then perhaps one more */
 
 static const struct variant {
 	const char *name;
 	struct mini_options options;
+	bool is_paused;
 } variants[] = {
 	{ "untraced", { .no_preload = true } },
 	{ "inert", { .is_inert = true } },
+	{ "paused", { .n_chunks = 1024, .is_discarding = true }, .is_paused = true },
 	{ "null sink, no stacks", { .flags = RING_FLAG_NULL_SINK } },
 	{ "null sink, frame pointers", { .flags = RING_FLAG_NULL_SINK, .stacks = RING_STACKS_FP } },
 	{ "null sink, unwind tables",
@@ -32,12 +35,13 @@ static const struct variant {
 #define N_VARIANTS (sizeof(variants) / sizeof(*variants))
 
 /* One run of churn: ns per event, by its own clock. */
-static double measure(const struct variant *variant, const char *const argv[], uint64_t *n_dropped)
+static double measure(const struct variant *variant, const char *argv[], uint64_t *n_dropped)
 {
 	struct mini_run run;
 	unsigned long long n_events;
 	double seconds;
 
+	argv[N_ARGUMENTS] = variant->is_paused ? "-p" : NULL;
 	mini_run(&variant->options, argv, &run);
 	if (sscanf(run.output, "%llu events, %lf s", &n_events, &seconds) != 2)
 		abort();
@@ -56,16 +60,17 @@ static int compare(const void *left, const void *right)
 
 int main(int argc, char **argv)
 {
-	const char *const churn[] = { CHURN,
-				      "-n",
-				      argc > 1 ? argv[1] : "3000000",
-				      "-t",
-				      argc > 3 ? argv[3] : "1",
-				      "-d",
-				      argc > 4 ? argv[4] : "4",
-				      "-s",
-				      argc > 5 ? argv[5] : "0",
-				      NULL };
+	const char *churn[N_ARGUMENTS + 2] = {
+		CHURN,
+		"-n",
+		argc > 1 ? argv[1] : "3000000",
+		"-t",
+		argc > 3 ? argv[3] : "1",
+		"-d",
+		argc > 4 ? argv[4] : "4",
+		"-s",
+		argc > 5 ? argv[5] : "0",
+	};
 	unsigned n_rounds = argc > 2 ? (unsigned)atoi(argv[2]) : 7;
 	static double ns[N_VARIANTS][MAX_ROUNDS];
 	uint64_t n_dropped[N_VARIANTS] = { 0 };
