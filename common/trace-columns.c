@@ -93,6 +93,32 @@ static uint8_t *put_extra(uint8_t *out, const struct trace_event *event, uint8_t
 	return out;
 }
 
+/* The four numbers that nearly each event has; size and stack are left out when they are 0. */
+static inline void put_numbers(uint8_t **next, const struct trace_event *event, uint64_t ticks,
+			       uint64_t address)
+{
+	uint8_t *at[] = { next[TRACE_COLUMN_TICKS], next[TRACE_COLUMN_ADDRESS],
+			  next[TRACE_COLUMN_SIZE], next[TRACE_COLUMN_STACK] };
+	uint64_t size = event->size;
+	uint32_t stack_id = event->stack_id;
+
+	if (__builtin_expect((ticks | address | size | stack_id) >> 28 == 0, 1)) {
+		at[0] = trace_varint_put_short(at[0], (uint32_t)ticks, 1);
+		at[1] = trace_varint_put_short(at[1], (uint32_t)address, 1);
+		at[2] = trace_varint_put_short(at[2], (uint32_t)size, size != 0);
+		at[3] = trace_varint_put_short(at[3], stack_id, stack_id != 0);
+	} else {
+		at[0] = trace_varint_put(at[0], ticks);
+		at[1] = trace_varint_put(at[1], address);
+		at[2] = trace_varint_put_if(at[2], size, size != 0);
+		at[3] = trace_varint_put_if(at[3], stack_id, stack_id != 0);
+	}
+	next[TRACE_COLUMN_TICKS] = at[0];
+	next[TRACE_COLUMN_ADDRESS] = at[1];
+	next[TRACE_COLUMN_SIZE] = at[2];
+	next[TRACE_COLUMN_STACK] = at[3];
+}
+
 void trace_columns_append(struct trace_columns *columns, const struct trace_event *event)
 {
 	uint8_t **next = columns->next;
@@ -117,13 +143,7 @@ void trace_columns_append(struct trace_columns *columns, const struct trace_even
 			  has_stack * TRACE_CONTROL_STACK | has_size * TRACE_CONTROL_SIZE);
 	*next[TRACE_COLUMN_CALL] = event->call;
 	next[TRACE_COLUMN_CALL] += odd_call;
-	next[TRACE_COLUMN_TICKS] = trace_varint_put(next[TRACE_COLUMN_TICKS], ticks);
-	next[TRACE_COLUMN_ADDRESS] =
-		trace_varint_put(next[TRACE_COLUMN_ADDRESS], trace_zigzag(delta >> 4));
-	next[TRACE_COLUMN_SIZE] =
-		trace_varint_put_if(next[TRACE_COLUMN_SIZE], event->size, has_size);
-	next[TRACE_COLUMN_STACK] =
-		trace_varint_put_if(next[TRACE_COLUMN_STACK], event->stack_id, has_stack);
+	put_numbers(next, event, ticks, trace_zigzag(delta >> 4));
 	if (__builtin_expect(extra, 0))
 		next[TRACE_COLUMN_EXTRA] = put_extra(next[TRACE_COLUMN_EXTRA], event, low);
 }

@@ -55,6 +55,19 @@ static inline uint8_t *trace_varint_put_if(uint8_t *out, uint64_t value, unsigne
 	return out + (present ? n_bytes : 0);
 }
 
+/* The same for a value below 2^28: half the work. */
+static inline uint8_t *trace_varint_put_short(uint8_t *out, uint32_t value, unsigned present)
+{
+	unsigned n_bits = 31 - (unsigned)__builtin_clz(value | 1);
+	unsigned n_bytes = (n_bits * 9 + 73) >> 6; /* ceil((n_bits + 1) / 7) for up to 28 bits */
+	uint32_t x = (value & 0x3fff) | (value & 0xfffc000) << 2;
+
+	x = (x & 0x7f007f) | (x & 0x3f803f80) << 1;
+	x |= 0x80808080 & ((1u << (8 * n_bytes - 8)) - 1);
+	memcpy(out, &x, sizeof(x));
+	return out + (present ? n_bytes : 0);
+}
+
 /* Write value at out, which has room for 10 bytes. Returns the byte behind the varint. */
 static inline uint8_t *trace_varint_put(uint8_t *out, uint64_t value)
 {
