@@ -1,11 +1,14 @@
 #include "tracealloc/environment.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "schemas/recording.h"
+#include "tracealloc/arch.h"
 #include "tracealloc/state.h"
 
 extern void *__libc_stack_end __attribute__((weak));
@@ -200,4 +203,43 @@ char **ta_environment_build(char *const environment[], bool is_followed, void *m
 	}
 	*next = NULL;
 	return result;
+}
+
+bool ta_environment_is_reachable(void)
+{
+	long r = ta_syscall(SYS_faccessat2, AT_FDCWD, (long)ta_image.library, R_OK, AT_EACCESS, 0,
+			    0);
+
+	return r != -ENOENT && r != -EACCES && r != -ENOTDIR;
+}
+
+#define MAX_COMMAND_BYTES (96u << 10) /* Linux takes 128 KiB in one argument */
+
+static const char shell_start[] = "export " RECORDING_ENV_SOCKET "='";
+static const char shell_preload[] = "' " RECORDING_ENV_PRELOAD "='";
+static const char shell_end[] = "';";
+
+size_t ta_environment_command_bytes(const char *command)
+{
+	const char *list = find_variable(environ, RECORDING_ENV_PRELOAD);
+	size_t n_bytes = strlen(command) + (list ? strlen(list) : 0);
+
+	if (n_bytes > MAX_COMMAND_BYTES || ta_environment_bytes(environ, true) == 0 ||
+	    strchr(ta_image.socket, '\'') || strchr(ta_image.library, '\'') ||
+	    (list && strchr(list, '\'')))
+		return 0;
+	return n_bytes + strlen(ta_image.socket) + strlen(ta_image.library) + sizeof(shell_start) +
+	       sizeof(shell_preload) + sizeof(shell_end) + 2;
+}
+
+const char *ta_environment_command(const char *command, char *memory)
+{
+	char *to = append(memory, shell_start, sizeof(shell_start) - 1);
+
+	to = append(to, ta_image.socket, strlen(ta_image.socket));
+	to = append(to, shell_preload, sizeof(shell_preload) - 1);
+	to = write_list(to, find_variable(environ, RECORDING_ENV_PRELOAD), true) - 1;
+	to = append(to, shell_end, sizeof(shell_end) - 1);
+	append(to, command, strlen(command) + 1);
+	return memory;
 }

@@ -18,3 +18,15 @@ size_t ta_environment_bytes(char *const environment[], bool is_followed);
  * strings are not copied. Allocates nothing, signal safe, keeps errno.
  */
 char **ta_environment_build(char *const environment[], bool is_followed, void *memory);
+
+/* Could a program that is started now load us? Not in another root, nor as a user who may not read us. */
+bool ta_environment_is_reachable(void);
+
+/*
+ * Bytes that ta_environment_command() needs; 0 when libc's own shell (system, popen) will find our
+ * variables in `environ` as they must be, or when they cannot be written as words of a shell.
+ */
+size_t ta_environment_command_bytes(const char *command);
+
+/* The same command with both variables put back in front of it. Allocates nothing, keeps errno. */
+const char *ta_environment_command(const char *command, char *memory);

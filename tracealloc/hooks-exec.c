@@ -133,7 +133,8 @@ static int run_call(struct exec_call *call, const uintptr_t *frame)
 	if (!hook.bits)
 		record_exec(&hook, call);
 	ta_hook_leave(&hook);
-	is_followed = ta_image.flags & RING_FLAG_FOLLOW;
+	/* The loader of one that cannot reach us would complain on the program's stderr. */
+	is_followed = (ta_image.flags & RING_FLAG_FOLLOW) && ta_environment_is_reachable();
 	n_bytes = ta_environment_bytes(call->environment, is_followed);
 	if (n_bytes == 0)
 		return call->perform(call);

@@ -20,6 +20,7 @@ IMPORTS = {
     "dlopen": "without loading, for an operator new that finds no memory",
     "getauxval": "at start only",
     "memcpy": "", "memset": "", "memcmp": "", "strlen": "", "strnlen": "", "strcmp": "", "strncmp": "",
+    "strchr": "",
     "pthread_key_create": "at start only",
     "__register_atfork": "at start only",
     "pthread_atfork": "the same where the C library exports it",

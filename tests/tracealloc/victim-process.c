@@ -228,10 +228,11 @@ static int failing(void)
 	int right = 0;
 
 	errno = 0;
-	right += execve("/nonexistent/a", arguments, clean) == -1 && errno == ENOENT;
+	right += execve("/proc/self/nonexistent-a", arguments, clean) == -1 && errno == ENOENT;
 	errno = 0;
-	right += execl("/nonexistent/b", ARGUMENTS, NULL) == -1 && errno == ENOENT;
-	right += posix_spawn(&pid, "/nonexistent/c", NULL, NULL, arguments, clean) == ENOENT;
+	right += execl("/proc/self/nonexistent-b", ARGUMENTS, NULL) == -1 && errno == ENOENT;
+	right += posix_spawn(&pid, "/proc/self/nonexistent-c", NULL, NULL, arguments, clean) ==
+		 ENOENT;
 	say("right", (uint64_t)right);
 	free(malloc(2006));
 	return 0;
