@@ -87,6 +87,14 @@ class Edge(Checks):
         return None if done.returncode else path
 
 
+def unshared(*options):
+    """A command that runs another one in namespaces of its own, or skip."""
+    prefix = ["unshare", *([] if os.getuid() == 0 else ["-Ur"]), *options]
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
+        skip("this user may not make namespaces: " + " ".join(prefix))
+    return prefix
+
+
 def main():
     if sys.argv[1:] == ["--list"]:
         print("\n".join(CASES))

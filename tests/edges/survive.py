@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from edges import Traced, case, main
+from edges import Traced, case, main, unshared
 from whole import Outcome, environment, run, skip
 
 BLOCK = 4801  # as in victim-survive.c
@@ -52,14 +52,6 @@ def closed_files_are_neither_used_nor_filled_by_us(edge):
 def a_program_without_free_files_is_recorded(edge):
     traced = compare_end(edge, "few-files", 13)
     edge.that(traced.losses() == {}, f"losses {traced.losses()}")
-
-
-def unshared(edge, *options):
-    """A command that runs another one in namespaces of its own, or skip."""
-    prefix = ["unshare", *([] if os.getuid() == 0 else ["-Ur"]), *options]
-    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
-        skip("this user may not make namespaces: " + " ".join(prefix))
-    return prefix
 
 
 class Nobody:
@@ -206,7 +198,7 @@ def check_adds_up(edge, traced, n_made):
 @case
 def a_full_disk_ends_the_trace_and_not_the_program(edge):
     """A disk of 4 MiB that only the trace fills, and one that the program fills as well."""
-    prefix = unshared(edge, "-m")
+    prefix = unshared("-m")
     for fill, how in [("", "many-live"), ("head -c 3300k /dev/zero >disk/fill;", "many-live"), ("", "fill-disk")]:
         script = (f"mkdir -p disk; mount -t tmpfs -o size=4m none disk; {fill}"
                   f"{edge.memsight} record -s none -o disk/a.mst -- {edge.victim('victim-survive')} {how};"
@@ -265,7 +257,7 @@ def a_limit_of_address_space_is_left_to_the_program(edge):
 
 @case
 def another_root_without_proc_is_recorded(edge):
-    prefix = [] if os.getuid() == 0 else unshared(edge)
+    prefix = [] if os.getuid() == 0 else unshared()
     traced = edge.compare([*prefix, edge.victim("victim-survive"), "chroot"], cwd=edge.folder)
     edge.that(traced.n_blocks(BLOCK) == 6000, f"{traced.n_blocks(BLOCK)} blocks; {traced.messages}")
 
@@ -287,7 +279,7 @@ def hooks_make_no_system_call_that_a_sandbox_forbids(edge):
 @case
 def ids_of_both_namespaces_are_recorded(edge):
     """Processes and time have namespaces of their own: their clock is an hour ahead."""
-    prefix = unshared(edge, "-p", "-f", "-T", "--mount-proc", "--monotonic", "3600")
+    prefix = unshared("-p", "-f", "-T", "--mount-proc", "--monotonic", "3600")
     traced = edge.compare([*prefix, edge.victim("victim-survive"), "return"], cwd=edge.folder)
     edge.that(traced.n_blocks(BLOCK) == 2000, f"{traced.n_blocks(BLOCK)} blocks")
     rows = traced.ask("SELECT pid, ns_pid FROM process WHERE exe LIKE '%victim-survive'")

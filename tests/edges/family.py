@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Processes: forks, vfork, children in shared memory, every way to start a program, ids used again."""
+import os
+import re
+import shutil
+import subprocess
+
+from edges import case, main, unshared
+from whole import skip
+
+BLOCK = 4801  # as in victim-family.c
+
+
+def compare_family(edge, *words, prefix=(), status=0):
+    """A victim whose blocks are all there, and nothing is lost."""
+    traced = edge.compare([*prefix, edge.victim("victim-family"), *words], cwd=edge.folder)
+    if traced.outcome.status == 77:
+        skip(f"{' '.join(words)}: not allowed here")
+    said = re.search(rb"^blocks=(0x[0-9a-f]+)$", traced.outcome.stdout, re.MULTILINE)
+    edge.that(traced.outcome.status == status, f"{words}: status {traced.outcome.status}")
+    edge.that(said and traced.n_blocks(BLOCK) == int(said.group(1), 16),
+              f"{words}: {traced.n_blocks(BLOCK)} blocks; {traced.outcome.stdout} {traced.messages}")
+    edge.that(traced.losses() == {}, f"{words}: losses {traced.losses()}")
+    return traced
+
+
+@case
+def a_child_in_the_memory_of_its_parent_writes_its_parents_events(edge):
+    """Not a thread, and not a process with memory of its own: what it allocates is its parent's, who
+    gives it back. That it is another process shows in its exec."""
+    traced = compare_family(edge, "clone-memory")
+    edge.that(traced.one("SELECT count(*) FROM allocation WHERE size = ? AND death = 1", BLOCK) == 11,
+              "all are given back")
+    edge.that(traced.one("SELECT count(DISTINCT process_id) FROM allocation WHERE size = ?", BLOCK) == 1,
+              "in one process")
+    traced = compare_family(edge, "vfork")
+    edge.that(traced.one("SELECT count(*) FROM process WHERE traced AND birth = 'exec'") == 2,
+              "the program that the vfork child becomes is one of its own")
+
+
+@case
+def every_way_to_start_a_program_is_followed(edge):
+    """By spawn, system and popen; the second time after clearenv(), which the shells are named for."""
+    traced = compare_family(edge, "start-all")
+    shells = traced.ask("SELECT traced, count(*) FROM process WHERE command LIKE 'sh -c%exit 3%' AND birth ="
+                        " 'exec' GROUP BY 1 ORDER BY 1")
+    edge.that([row[0] for row in shells] == [0, 1] and shells[1][1] == 2, f"shells: {shells}")
+    edge.that("not traced" in traced.messages, traced.messages)
+
+
+def copy_program(program, root):
+    """A folder that holds what a program needs, at the same places; not our library."""
+    needs = re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", program], capture_output=True, text=True,
+                                                     check=True).stdout)
+    for path in needs:
+        os.makedirs(root + os.path.dirname(path), exist_ok=True)
+        shutil.copy(path, root + path)
+    shutil.copy(program, root + "/program")
+
+
+@case
+def a_program_in_another_root_that_cannot_load_us_runs_in_silence(edge):
+    """The loader would complain on the program's stderr; the recording names it instead."""
+    root = os.path.join(edge.folder, "root")
+    copy_program(edge.victim("victim-family"), root)
+    prefix = [] if os.getuid() == 0 else unshared()
+    traced = edge.compare([*prefix, "/usr/sbin/chroot", root, "/program", "one"])
+    edge.that(traced.outcome.status == 0 and not traced.outcome.stderr, f"{traced.outcome.stderr}")
+    edge.that(traced.n_blocks(BLOCK) == 0 and "1 not traced" in traced.messages, traced.messages)
+    edge.that("program" in traced.why_not(), f"{traced.why_not()}")
+
+
+@case
+def forks_beside_threads_that_allocate_lose_nothing(edge):
+    compare_family(edge, "storm", "100")
+
+
+@case
+def ten_thousand_forks_beside_threads_that_allocate_lose_nothing(edge):
+    traced = edge.compare([edge.victim("victim-family"), "storm", "10000"], ["-s", "none"], timeout=1500)
+    lost = {reason: count for (_, reason), count in traced.losses().items()}
+    print(traced.messages, lost)
+    edge.that(traced.outcome.status == 0, f"status {traced.outcome.status}")
+    edge.that(traced.n_blocks(BLOCK) == 10000, f"{traced.n_blocks(BLOCK)} blocks; {lost}")
+
+
+@case
+def processes_with_the_same_id_are_told_apart(edge):
+    prefix = unshared("-p", "-f", "--mount-proc")
+    traced = compare_family(edge, "same-id", "60", prefix=prefix)
+    rows = traced.ask("SELECT process.ns_pid, count(*) FROM process JOIN allocation ON process_id = process.id"
+                      " WHERE size = ? GROUP BY process.id", BLOCK)
+    edge.that(rows == [(301, 1)] * 60, f"{rows}")
+
+
+if __name__ == "__main__":
+    main()
