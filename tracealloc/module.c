@@ -11,6 +11,7 @@
 #include "tracealloc/clock.h"
 #include "tracealloc/hook.h"
 #include "tracealloc/state.h"
+#include "tracealloc/symbol.h"
 
 #define MAX_MODULES 4096u
 #define BLOCK_BYTES (64u << 10)
@@ -196,7 +197,7 @@ void ta_module_list(void)
 		return;
 	libc_address = (uintptr_t)dlsym(RTLD_DEFAULT, "__libc_start_main");
 	thread_address = (uintptr_t)dlsym(RTLD_DEFAULT, "pthread_create");
-	find_object = (find_object_fn)dlsym(RTLD_DEFAULT, "_dl_find_object");
+	find_object = (find_object_fn)ta_symbol_next("_dl_find_object");
 	dl_iterate_phdr(list_one, buffer);
 	unlock_list();
 }

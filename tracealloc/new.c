@@ -7,6 +7,7 @@
 
 #include "tracealloc/hook.h"
 #include "tracealloc/real.h"
+#include "tracealloc/symbol.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks.def"
@@ -37,7 +38,7 @@ static void find_in(void *handle)
 	void *function;
 
 #define TA_NEW(name, call, params, args, alignment)                                                \
-	function = dlsym(handle, #name);                                                           \
+	function = handle == RTLD_NEXT ? ta_symbol_next(#name) : dlsym(handle, #name);             \
 	if (function && (uintptr_t)function != (uintptr_t)name)                                    \
 		memcpy(&ta_real.name, &function, sizeof(function));
 #define TA_DELETE(name, call, params, args) TA_NEW(name, call, params, args, 0)
@@ -56,14 +57,14 @@ static const void *file_of(const void *function)
 /* Only the runtime itself has the handler that new calls when there is no memory. */
 static bool is_runtime(const void *function)
 {
-	const void *handler = dlsym(RTLD_NEXT, "_ZSt15get_new_handlerv"); /* libstdc++, libc++ */
+	const void *handler = ta_symbol_next("_ZSt15get_new_handlerv"); /* libstdc++, libc++ */
 
 	return handler && file_of(handler) == file_of(function);
 }
 
 void ta_new_resolve(void)
 {
-	const void *real = dlsym(RTLD_NEXT, "_Znwm");
+	const void *real = ta_symbol_next("_Znwm");
 
 	if (real)
 		find_in(RTLD_NEXT);

@@ -10,6 +10,7 @@
 #include "tracealloc/early.h"
 #include "tracealloc/new.h"
 #include "tracealloc/state.h"
+#include "tracealloc/symbol.h"
 
 #define ARENA_ALIGNMENT 16u
 
@@ -216,7 +217,7 @@ void ta_real_resolve(void)
 	struct ta_real found = ta_real;
 	void *function;
 #define TA_REAL(name, type, params)                                                                \
-	function = dlsym(RTLD_NEXT, #name);                                                        \
+	function = ta_symbol_next(#name);                                                          \
 	if (function)                                                                              \
 		memcpy(&found.name, &function, sizeof(function));
 #define TA_NEW(name, call, params, args, alignment)

@@ -1,0 +1,15 @@
+#pragma once
+/*
+ * Whether a look-up will find a symbol. dlsym makes an error text when it finds nothing, in a block of
+ * malloc; but whoever called us may be a malloc, with its lock held (chromium's maps memory so).
+ */
+#include <stdbool.h>
+
+/*
+ * Does a file that was loaded after ours define the name, so that dlsym(RTLD_NEXT) finds it? At the
+ * start only: takes the loader's lock.
+ */
+bool ta_symbol_is_next(const char *name);
+
+/* dlsym(RTLD_NEXT, name), without an error when there is none. */
+void *ta_symbol_next(const char *name);
