@@ -18,12 +18,23 @@
 extern "C" {
 #endif
 
+/* gcc: naming memory neither reads nor writes it. */
+#if defined(__has_attribute) && !defined(__clang__)
+#if __has_attribute(access) && __GNUC__ >= 11
+#define MEMSIGHT_NO_ACCESS(i) __attribute__((access(none, i)))
+#endif
+#endif
+#ifndef MEMSIGHT_NO_ACCESS
+#define MEMSIGHT_NO_ACCESS(i)
+#endif
+
 /* What the recorder provides; the number is that of this interface. Not to be called directly. */
 #define MEMSIGHT_WEAK __attribute__((weak))
 extern void memsight_1_region_push(const char *name) MEMSIGHT_WEAK;
 extern void memsight_1_region_pop(const char *name) MEMSIGHT_WEAK;
 extern void memsight_1_mark(const char *name) MEMSIGHT_WEAK;
-extern void memsight_1_name(const void *object, size_t size, const char *name) MEMSIGHT_WEAK;
+extern void memsight_1_name(const void *object, size_t size, const char *name) MEMSIGHT_WEAK
+	MEMSIGHT_NO_ACCESS(1);
 extern void memsight_1_pause(void) MEMSIGHT_WEAK;
 extern void memsight_1_resume(void) MEMSIGHT_WEAK;
 extern void memsight_1_pause_thread(void) MEMSIGHT_WEAK;
@@ -81,21 +92,37 @@ MEMSIGHT_INLINE void memsight_mark(const char *name)
  * lie in. size 0: the block, variable or mapping that object lies in, as far as memsight knows it. It
  * holds until the block or mapping is given back, another name takes the place, or name is NULL.
  */
-MEMSIGHT_INLINE void memsight_name_range(const void *object, size_t size, const char *name)
+MEMSIGHT_INLINE void MEMSIGHT_NO_ACCESS(1)
+	memsight_name_range(const void *object, size_t size, const char *name)
 {
 	MEMSIGHT_CALL(memsight_1_name, (object, size, name));
 }
 
 /*
- * The same with the size that the compiler knows (an array or variable named directly), else 0. On the
- * stack give the size yourself unless that is so: what a pointer points to there nobody knows.
+ * The same, with the size of an array that is named directly (memsight_name(table, "table")); of
+ * anything else that of the block, variable or mapping it lies in. Of what a pointer points to on the
+ * stack nobody knows the size: there use memsight_name_range().
  */
+#ifdef __cplusplus
+extern "C++" {
+template <typename T, size_t N> inline void memsight_name(T (&object)[N], const char *name)
+{
+	memsight_name_range(object, sizeof(object), name);
+}
+inline void memsight_name(const void *object, const char *name)
+{
+	memsight_name_range(object, 0, name);
+}
+}
+#else
 #define memsight_name(object, name)                                                                \
 	memsight_name_range((object),                                                              \
-			    __builtin_object_size((object), 1) == (size_t)-1                       \
+			    __builtin_types_compatible_p(__typeof__(object),                       \
+							 __typeof__(1 ? (object) : (object)))      \
 				    ? (size_t)0                                                    \
-				    : __builtin_object_size((object), 1),                          \
+				    : sizeof(object),                                              \
 			    (name))
+#endif
 
 /*
  * Record nothing until memsight_resume(), in all threads: no births of blocks and mappings, no samples,

@@ -68,7 +68,7 @@ static bool tell_name(const struct ta_hook *hook, const struct name *name)
 
 /* A record of two slots with all fields set: the ring of --sink null is not zero. */
 static void write_note(const struct ta_hook *hook, enum trace_op op, enum trace_call call,
-		       uint64_t detail, const void *address, size_t size)
+		       uint64_t detail, uintptr_t address, size_t size)
 {
 	struct ring_record2 *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
 	uint64_t ticks;
@@ -80,13 +80,12 @@ static void write_note(const struct ta_hook *hook, enum trace_op op, enum trace_
 	record->begin_ticks = ticks;
 	record->old_size = 0;
 	record->detail = detail;
-	ta_record_fill(&record->base, ta_hook_head(hook, op, call, 2), ticks, (uintptr_t)address,
-		       size);
+	ta_record_fill(&record->base, ta_hook_head(hook, op, call, 2), ticks, address, size);
 }
 
 /* A note that has a name. */
-static void note(const uintptr_t *frame, enum trace_call call, const char *bytes,
-		 const void *address, size_t size)
+static void note(const uintptr_t *frame, enum trace_call call, const char *bytes, uintptr_t address,
+		 size_t size)
 {
 	struct name name = name_of(bytes);
 	struct ta_hook hook;
@@ -99,7 +98,7 @@ static void note(const uintptr_t *frame, enum trace_call call, const char *bytes
 }
 
 /* A note without a name. */
-static void note_plain(const uintptr_t *frame, enum trace_call call, const void *address)
+static void note_plain(const uintptr_t *frame, enum trace_call call, uintptr_t address)
 {
 	struct ta_hook hook;
 
@@ -111,28 +110,29 @@ static void note_plain(const uintptr_t *frame, enum trace_call call, const void 
 
 TA_EXPORT void memsight_1_region_push(const char *name)
 {
-	note(__builtin_frame_address(0), TRACE_CALL_REGION_PUSH, name, NULL, 0);
+	note(__builtin_frame_address(0), TRACE_CALL_REGION_PUSH, name, 0, 0);
 }
 
 TA_EXPORT void memsight_1_region_pop(const char *name)
 {
 	if (name)
-		note(__builtin_frame_address(0), TRACE_CALL_REGION_POP, name, NULL, 0);
+		note(__builtin_frame_address(0), TRACE_CALL_REGION_POP, name, 0, 0);
 	else
-		note_plain(__builtin_frame_address(0), TRACE_CALL_REGION_POP, NULL);
+		note_plain(__builtin_frame_address(0), TRACE_CALL_REGION_POP, 0);
 }
 
 TA_EXPORT void memsight_1_mark(const char *name)
 {
-	note(__builtin_frame_address(0), TRACE_CALL_MARK, name, NULL, 0);
+	note(__builtin_frame_address(0), TRACE_CALL_MARK, name, 0, 0);
 }
 
 TA_EXPORT void memsight_1_name(const void *object, size_t size, const char *name)
 {
 	if (name)
-		note(__builtin_frame_address(0), TRACE_CALL_NAME_OBJECT, name, object, size);
+		note(__builtin_frame_address(0), TRACE_CALL_NAME_OBJECT, name, (uintptr_t)object,
+		     size);
 	else
-		note_plain(__builtin_frame_address(0), TRACE_CALL_NAME_OBJECT, object);
+		note_plain(__builtin_frame_address(0), TRACE_CALL_NAME_OBJECT, (uintptr_t)object);
 }
 
 /* Begin a call that withholds recording. False: it is not obeyed (--api marks), or nobody records. */
@@ -153,7 +153,7 @@ TA_EXPORT void memsight_1_pause(void)
 
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
-	write_note(&hook, TRACE_OP_PAUSE, 0, 0, NULL, 0);
+	write_note(&hook, TRACE_OP_PAUSE, 0, 0, 0, 0);
 	ta_pause_begin();
 	ta_hook_leave(&hook);
 }
@@ -165,7 +165,7 @@ TA_EXPORT void memsight_1_resume(void)
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
 	if (ta_pause_end())
-		write_note(&hook, TRACE_OP_RESUME, 0, 0, NULL, 0);
+		write_note(&hook, TRACE_OP_RESUME, 0, 0, 0, 0);
 	ta_hook_leave(&hook);
 }
 
@@ -176,7 +176,7 @@ TA_EXPORT void memsight_1_pause_thread(void)
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
 	if (ta_tls.pause_depth < UINT16_MAX) {
-		write_note(&hook, TRACE_OP_PAUSE, 0, 1, NULL, 0);
+		write_note(&hook, TRACE_OP_PAUSE, 0, 1, 0, 0);
 		ta_tls.pause_depth++;
 		ta_tls.seen = (uint32_t)TA_SEEN_PAUSED;
 	}
@@ -192,7 +192,7 @@ TA_EXPORT void memsight_1_resume_thread(void)
 	if (ta_tls.pause_depth > 0) {
 		if (--ta_tls.pause_depth == 0)
 			ta_tls.seen = ta_tls.known;
-		write_note(&hook, TRACE_OP_RESUME, 0, 1, NULL, 0);
+		write_note(&hook, TRACE_OP_RESUME, 0, 1, 0, 0);
 	}
 	ta_hook_leave(&hook);
 }
@@ -205,7 +205,7 @@ TA_EXPORT void memsight_1_collect_push(const char *classes)
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
 	if (tell_name(&hook, &name))
-		write_note(&hook, TRACE_OP_NOTE, TRACE_CALL_COLLECT_PUSH, name.id, NULL, 0);
+		write_note(&hook, TRACE_OP_NOTE, TRACE_CALL_COLLECT_PUSH, name.id, 0, 0);
 	ta_collect_push(ta_collect_parse(name.bytes, name.n_bytes));
 	ta_hook_leave(&hook);
 }
@@ -217,6 +217,6 @@ TA_EXPORT void memsight_1_collect_pop(void)
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
 	if (ta_collect_pop())
-		write_note(&hook, TRACE_OP_NOTE, TRACE_CALL_COLLECT_POP, 0, NULL, 0);
+		write_note(&hook, TRACE_OP_NOTE, TRACE_CALL_COLLECT_POP, 0, 0, 0);
 	ta_hook_leave(&hook);
 }
