@@ -8,6 +8,8 @@
  *   lower case   a copy of each text: given back at once
  *   history      made for the worst case, never used
  *
+ * It tells the recorder by memsight.h which part of its work it is at: regions read, index, look up.
+ *
  * usage: word-index [FOLDER [LOOK-UPS]]
  */
 #include <ctype.h>
@@ -16,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "memsight.h"
 
 #define N_BUCKETS     (1u << 16)
 #define MAX_TEXTS     20000
@@ -92,6 +96,7 @@ static void count_word(const char *letters, size_t n)
 
 static void index_text(const char *text)
 {
+	memsight_region_push("index");
 	size_t n_bytes = strlen(text);
 	char *lower = malloc(n_bytes + 1);
 	size_t start = 0;
@@ -107,6 +112,7 @@ static void index_text(const char *text)
 		start = i + 1;
 	}
 	free(lower);
+	memsight_region_pop("index");
 }
 
 /* Ask random buckets how many of their words were seen more than once. */
@@ -115,6 +121,7 @@ static size_t look_up(size_t n_lookups)
 	uint64_t random = 88172645463325252u;
 	size_t n_repeated = 0;
 
+	memsight_region_push("look up");
 	for (size_t i = 0; i < n_lookups; i++) {
 		random ^= random << 13;
 		random ^= random >> 7;
@@ -122,6 +129,7 @@ static size_t look_up(size_t n_lookups)
 		for (struct word *word = buckets[random % N_BUCKETS]; word; word = word->next)
 			n_repeated += word->count > 1;
 	}
+	memsight_region_pop("look up");
 	return n_repeated;
 }
 
@@ -144,10 +152,12 @@ int main(int argc, char **argv)
 	char *history = calloc(1, HISTORY_BYTES);
 
 	buckets = calloc(N_BUCKETS, sizeof(*buckets));
+	memsight_region_push("read");
 	if (!history || !buckets || nftw(folder, visit, 16, FTW_PHYS) < 0) {
 		perror(folder);
 		return EXIT_FAILURE;
 	}
+	memsight_region_pop("read");
 	for (size_t i = 0; i < n_texts; i++)
 		index_text(texts[i]);
 	size_t n_repeated = look_up(n_lookups);
