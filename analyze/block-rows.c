@@ -11,8 +11,8 @@
 static const struct rows_table table = {
 	.name = "allocation",
 	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns,"
-		   " death_thread_id, stack_id, call, death, previous_allocation_id",
-	.types = "nnnnnnniiinni",
+		   " death_thread_id, stack_id, call, death, previous_allocation_id, death_call",
+	.types = "nnnnnnniiinnii",
 };
 
 enum column {
@@ -29,6 +29,7 @@ enum column {
 	CALL,
 	DEATH,
 	PREVIOUS,
+	DEATH_CALL,
 };
 
 struct block_rows {
@@ -98,6 +99,7 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	row[STACK].integer = from->stack_id ? from->stack_id : ROWS_NULL;
 	row[CALL].integer = block->call;
 	row[DEATH].integer = from->death;
+	row[DEATH_CALL].integer = from->death_call ? from->death_call : ROWS_NULL;
 	row[PREVIOUS].integer = ROWS_NULL;
 	if (block->previous_id)
 		row[PREVIOUS].integer = rows->first_id + (int64_t)block->previous_id;

@@ -25,6 +25,7 @@ struct block_row {
 	int64_t death_ns; /* ROWS_NULL: not freed */
 	int64_t death_thread_row; /* ROWS_NULL: nobody */
 	uint8_t death; /* enum memory_death */
+	uint8_t death_call; /* enum trace_call; 0: it did not end by a call */
 };
 
 /* Block ids are added to first_id. Returns 0 or a negative errno. */

@@ -23,6 +23,7 @@
 enum import_moment_kind {
 	IMPORT_FORK,
 	IMPORT_MAP,
+	IMPORT_UNLOAD,
 	IMPORT_END,
 };
 

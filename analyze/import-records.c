@@ -92,7 +92,15 @@ static int on_module_unload(struct import *import, const struct trace_record *re
 {
 	const struct trace_module *module = (const struct trace_module *)record;
 
-	return modules_unload(import->modules, module, import_time(import, module->ticks));
+	struct import_moment moment = {
+		.time = import_order(import, module->ticks),
+		.kind = IMPORT_UNLOAD,
+		.process = module->process_id,
+		.mapping = { .address = module->start, .size = module->end - module->start },
+	};
+	int r = modules_unload(import->modules, module, import_time(import, module->ticks));
+
+	return r < 0 || module->end <= module->start ? r : import_add_moment(import, &moment);
 }
 
 static int on_mapping(struct import *import, const struct trace_record *record)

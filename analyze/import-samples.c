@@ -90,6 +90,13 @@ static int on_touch(void *user, const struct sample_touch *touch)
 	return r;
 }
 
+static int on_map(void *user, uint32_t process, const struct mapping *mapping)
+{
+	struct import *import = user;
+
+	return memory_seen(import->memory, process, mapping);
+}
+
 static int on_loss(void *user, const char *source, const char *reason, uint64_t count)
 {
 	struct import *import = user;
@@ -116,7 +123,7 @@ int import_open_samples(struct import *import)
 		.stacks = import->stacks,
 		.owners = import->owners,
 		.clock = { import, from_raw, from_ticks },
-		.sink = { import, on_sample, is_collected, on_touch, on_loss },
+		.sink = { import, on_sample, is_collected, on_touch, on_map, on_loss },
 		.machine = trace_reader_header(import->reader)->machine,
 	};
 	return samples_create(&context, &import->samples);

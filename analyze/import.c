@@ -110,6 +110,10 @@ static int apply_moment(struct import *import)
 		moment->mapping.birth_ns = import->now_ns;
 		r = memory_map_before(import->memory, moment->process, &moment->mapping);
 		break;
+	case IMPORT_UNLOAD:
+		r = memory_unloaded(import->memory, moment->process, moment->mapping.address,
+				    moment->mapping.size, import->now_ns);
+		break;
 	case IMPORT_END:
 		r = end_process(import, moment);
 		break;
@@ -126,6 +130,7 @@ static struct memory_end_of end_of(const struct import *import, uint32_t thread,
 {
 	return (struct memory_end_of){
 		.thread = thread,
+		.call = event->call,
 		.time_ns = import->now_ns,
 		.address = event->address,
 		.size = event->size,
@@ -199,6 +204,19 @@ static int apply_map(struct import *import, uint32_t thread, const struct merge_
 	return r < 0 ? r : memory_map(import->memory, &birth);
 }
 
+/* Mapped memory changes, or the break moves. */
+static int apply_change(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	struct memory_birth change;
+	int r = birth_of(import, thread, event, &change);
+
+	if (r == 0 && event->op == TRACE_OP_BREAK)
+		r = memory_break(import->memory, &change, event->detail > event->address);
+	else if (r == 0)
+		r = memory_change(import->memory, &change);
+	return r;
+}
+
 /* Events that give birth to no block of the heap. */
 static int apply_other(struct import *import, uint32_t thread, const struct merge_event *event)
 {
@@ -220,6 +238,11 @@ static int apply_other(struct import *import, uint32_t thread, const struct merg
 	case TRACE_OP_RESUME:
 	case TRACE_OP_NOTE:
 		return import_apply_note(import, thread, event);
+	case TRACE_OP_BREAK:
+	case TRACE_OP_ADVISE:
+	case TRACE_OP_PROTECT:
+	case TRACE_OP_LOCK:
+		return apply_change(import, thread, event);
 	default:
 		memory_other(import->memory, thread);
 		return 0;
@@ -232,6 +255,16 @@ static bool is_birth(const struct merge_event *event)
 	       (event->op == TRACE_OP_REALLOC && !(event->flags & MERGE_IS_END));
 }
 
+static int apply(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	if (is_birth(event))
+		return apply_birth(import, thread, event);
+	int r = apply_other(import, thread, event);
+	if (r < 0 || event->flags & TRACE_EVENT_NESTED)
+		return r;
+	return import_tell_event(import, thread, event->op, NULL);
+}
+
 static int take_event(struct import *import)
 {
 	struct merge_event event;
@@ -239,12 +272,9 @@ static int take_event(struct import *import)
 
 	if (import->now_ns > import->last_ns)
 		import->last_ns = import->now_ns;
-	if (is_birth(&event))
-		return apply_birth(import, thread, &event);
-	int r = apply_other(import, thread, &event);
-	if (r < 0 || event.flags & TRACE_EVENT_NESTED)
-		return r;
-	return import_tell_event(import, thread, event.op, NULL);
+	int r = apply(import, thread, &event);
+	memory_passed(import->memory, thread, import->now_ns);
+	return r;
 }
 
 /* Ticks since the run's start in ns; where the clock's lines meet, time does not go back. */

@@ -39,14 +39,6 @@ int mappings_fork(struct mappings *child, const struct mappings *parent)
 	return 0;
 }
 
-/* Behind the last byte; a range that would wrap ends with the address space. */
-static uint64_t end_of(uint64_t address, uint64_t size)
-{
-	uint64_t end = address + size;
-
-	return end < address ? UINT64_MAX : end;
-}
-
 /* The first item that ends behind address. */
 static size_t first_behind(const struct mappings *mappings, uint64_t address)
 {
@@ -56,7 +48,7 @@ static size_t first_behind(const struct mappings *mappings, uint64_t address)
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 		const struct mapping *item = &mappings->items[middle];
-		if (end_of(item->address, item->size) > address)
+		if (mappings_end_of(item->address, item->size) > address)
 			high = middle;
 		else
 			low = middle + 1;
@@ -93,7 +85,7 @@ static void replace(struct mappings *mappings, size_t at, size_t n_old, const st
 int mappings_remove(struct mappings *mappings, uint64_t address, uint64_t size,
 		    const struct mappings_change *change)
 {
-	uint64_t end = end_of(address, size);
+	uint64_t end = mappings_end_of(address, size);
 	size_t first = first_behind(mappings, address);
 	size_t last = first;
 	struct mapping pieces[2];
@@ -104,7 +96,7 @@ int mappings_remove(struct mappings *mappings, uint64_t address, uint64_t size,
 		return r;
 	for (; last < mappings->n && mappings->items[last].address < end; last++) {
 		const struct mapping *item = &mappings->items[last];
-		uint64_t item_end = end_of(item->address, item->size);
+		uint64_t item_end = mappings_end_of(item->address, item->size);
 
 		r = change->end(change->context, item);
 		if (r < 0)
@@ -133,6 +125,15 @@ int mappings_insert(struct mappings *mappings, const struct mapping *mapping,
 	return 0;
 }
 
+int mappings_append(struct mappings *mappings, const struct mapping *mapping)
+{
+	int r = reserve(mappings, mappings->n + 1);
+
+	if (r == 0)
+		mappings->items[mappings->n++] = *mapping;
+	return r;
+}
+
 const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address)
 {
 	size_t i = first_behind(mappings, address);
@@ -140,4 +141,28 @@ const struct mapping *mappings_find(const struct mappings *mappings, uint64_t ad
 	if (i == mappings->n || mappings->items[i].address > address)
 		return NULL;
 	return &mappings->items[i];
+}
+
+const struct mapping *mappings_next(const struct mappings *mappings, uint64_t address)
+{
+	size_t i = first_behind(mappings, address);
+
+	return i < mappings->n ? &mappings->items[i] : NULL;
+}
+
+void mappings_forget(struct mappings *mappings, uint64_t address, uint64_t size,
+		     mappings_test is_to_go, const void *context)
+{
+	size_t i = first_behind(mappings, address);
+
+	while (i < mappings->n && mappings->items[i].address < mappings_end_of(address, size)) {
+		const struct mapping *item = &mappings->items[i];
+
+		if (item->address >= address &&
+		    mappings_end_of(item->address, item->size) <= mappings_end_of(address, size) &&
+		    is_to_go(context, item))
+			replace(mappings, i, 1, NULL, 0);
+		else
+			i++;
+	}
 }

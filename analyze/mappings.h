@@ -8,6 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* mapping.seen */
+enum mapping_seen {
+	MAPPING_CALL, /* the call that made it */
+	MAPPING_BEFORE, /* it was there when the trace began */
+	MAPPING_KERNEL, /* only the kernel's records tell of it */
+};
+
 /* One live mapping; what its row needs, except the end. */
 struct mapping {
 	uint64_t address;
@@ -16,13 +23,23 @@ struct mapping {
 	uint64_t id; /* of its row, counted from 1 within the run */
 	uint64_t previous_id; /* mremap, or what was left of a partly unmapped one; 0: none */
 	uint64_t detail; /* prot | flags << 32 */
+	uint64_t segment; /* shmat: the address it gave; else 0 */
 	const char *path; /* interned for the import; NULL: none */
 	uint32_t thread; /* number of the thread; 0: before the trace */
 	int64_t stack_id; /* stack.id; 0: none */
-	uint8_t call; /* enum trace_call; TRACE_CALL_UNKNOWN: before the trace */
+	uint8_t call; /* enum trace_call; TRACE_CALL_UNKNOWN: by none that was hooked */
+	uint8_t seen; /* enum mapping_seen */
 	bool is_nested; /* made by an allocator inside a traced call */
 	bool is_inherited; /* the parent image's, copied by fork: its row is the parent's */
 };
+
+/* Behind the last byte; a range that would wrap ends with the address space. */
+static inline uint64_t mappings_end_of(uint64_t address, uint64_t size)
+{
+	uint64_t end = address + size;
+
+	return end < address ? UINT64_MAX : end;
+}
 
 /* All zero is an empty set. */
 struct mappings {
@@ -59,5 +76,19 @@ int mappings_remove(struct mappings *mappings, uint64_t address, uint64_t size,
 int mappings_insert(struct mappings *mappings, const struct mapping *mapping,
 		    const struct mappings_change *change);
 
+/* Add a mapping that lies behind all others. Returns 0 or -ENOMEM. */
+int mappings_append(struct mappings *mappings, const struct mapping *mapping);
+
 /* The mapping around an address, or NULL. Valid until the set changes. */
 const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address);
+
+/* The first mapping that ends behind address, or NULL. Valid until the set changes. */
+const struct mapping *mappings_next(const struct mappings *mappings, uint64_t address);
+
+/*
+ * Forget the mappings that lie within address .. address + size - 1 and are to go, without an end: they
+ * turn out to be others that come now.
+ */
+typedef bool (*mappings_test)(const void *context, const struct mapping *mapping);
+void mappings_forget(struct mappings *mappings, uint64_t address, uint64_t size,
+		     mappings_test is_to_go, const void *context);

@@ -10,6 +10,7 @@ struct ending {
 	int64_t time_ns;
 	int64_t thread_row; /* ROWS_NULL: nobody's doing */
 	bool is_temporary;
+	uint8_t call; /* enum trace_call that ended it; 0: none */
 };
 
 static bool is_inherited(const struct memory_image *image, const struct heap_block *block)
@@ -33,6 +34,7 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 		.death_ns = is_freed(ending->death) ? ending->time_ns : ROWS_NULL,
 		.death_thread_row = ending->thread_row,
 		.death = ending->death,
+		.death_call = ending->call,
 	};
 
 	return block_rows_end(memory->allocations, &row);
@@ -81,7 +83,7 @@ bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, ui
 static int end_overlapped(struct memory *memory, struct memory_image *image,
 			  const struct heap_block *born)
 {
-	struct ending ending = { MEMORY_MISSED, born->birth_ns, ROWS_NULL, false };
+	struct ending ending = { MEMORY_MISSED, born->birth_ns, ROWS_NULL, false, 0 };
 	struct heap_block block;
 
 	while (heap_overlap(&image->heap, born->address, born->size, &block)) {
@@ -132,6 +134,8 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 
 	if (!thread)
 		return -ENOMEM;
+	const struct memory_move *move = memory_find_move(thread, birth->link);
+	struct mapping map = move ? move->mapping : (struct mapping){ 0 };
 	block.previous_id = previous_of(thread, birth->link);
 	int r = block_rows_born(memory->allocations, block.id);
 	if (r == 0)
@@ -146,13 +150,16 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 	tally_birth(memory->tally, block.site, block.size, block.birth_ns, thread->row);
 	thread->born_id = block.id;
 	thread->freed.id = 0;
+	memory_seen_birth(thread, &block);
+	if (map.size > 0)
+		r = memory_seen_move(memory, thread->image, &block, &map);
 	*ret_block = (struct owner_block){
 		.id = memory->first_allocation + (int64_t)block.id,
 		.start = block.address,
 		.size = block.size,
 		.site = block.site,
 	};
-	return 0;
+	return r;
 }
 
 /* The thread has given this block back, and remembers it until its next event. */
@@ -195,8 +202,13 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 		.time_ns = end->time_ns > block.birth_ns ? end->time_ns : block.birth_ns,
 		.thread_row = thread->row,
 		.is_temporary = !end->link && !end->is_early && thread->born_id == block.id,
+		.call = end->call,
 	};
 	remember(memory, thread, end, &block);
+	r = memory_seen_death(memory, thread->image, &block, ending.time_ns,
+			      memory_find_move(thread, end->link));
+	if (r < 0)
+		return r;
 	return end_block(memory, thread->image, &block, &ending);
 }
 
@@ -221,7 +233,7 @@ int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t
 	struct leftover left = {
 		.memory = memory,
 		.image = image,
-		.ending = { by_exec ? MEMORY_EXEC : MEMORY_ALIVE, time_ns, ROWS_NULL, false },
+		.ending = { by_exec ? MEMORY_EXEC : MEMORY_ALIVE, time_ns, ROWS_NULL, false, 0 },
 	};
 	int r = heap_walk(&image->heap, end_leftover, &left);
 

@@ -18,13 +18,22 @@ struct memory_image {
 	uint64_t first_name; /* names up to this id were inherited over fork */
 	bool was_withheld; /* blocks may have been born without an event */
 	uint64_t first_id; /* blocks up to this id were inherited over fork */
+	bool is_told; /* its maps at the start of the trace are known */
+	uint64_t heap_start; /* of [heap], as the kernel told it; 0: it did not */
+	uint64_t heap_end; /* as it told it last */
 };
+
+#define MEMORY_SEEN    4 /* of a thread: what the kernel told since its last block */
+#define MEMORY_SEEN_NS INT64_C(100000) /* perf's clock and ours differ by less */
 
 /* The old half of a realloc or mremap, until the new half comes. */
 struct memory_move {
 	uint64_t link;
 	uint64_t previous_id;
-	struct mapping mapping; /* mremap: what it was */
+	struct mapping mapping; /* realloc of a block in a map of its own: what that was */
+	uint64_t address; /* mremap: from where, and how much ... */
+	uint64_t size;
+	struct mappings pieces; /* ... and what was there */
 };
 
 #define MEMORY_MOVES 4 /* under way at once in a thread: a signal handler may nest */
@@ -36,6 +45,13 @@ struct memory_thread {
 	struct owner_block freed; /* by its last event; id 0: it freed none */
 	struct memory_move moves[MEMORY_MOVES];
 	unsigned next_move;
+	int64_t last_ns; /* of its last event */
+	uint64_t seen[MEMORY_SEEN]; /* where maps begin that its next block may lie in; 0: none */
+	unsigned next_seen;
+	struct mapping made[MEMORY_SEEN]; /* by its last calls */
+	unsigned next_made;
+	struct mapping named; /* the last map with a path that the kernel told of */
+	struct mapping grown; /* what it told last of that another mapping was extended by */
 };
 
 struct memory {
@@ -61,6 +77,8 @@ struct memory {
 	uint64_t n_names; /* ids given to names */
 	int64_t first_name; /* object_name.id = this + the name's id */
 	uint64_t min_bytes; /* smaller blocks have no events */
+	struct rows *changes; /* mapping_event */
+	int64_t next_change;
 };
 
 /* The image or thread of a number, made at its first use; NULL: not defined, or no memory. */
@@ -70,6 +88,34 @@ struct memory_thread *memory_thread(struct memory *memory, uint32_t number);
 /* Keep the old half under its link, and find it again; NULL: there was none. */
 struct memory_move *memory_keep_move(struct memory_thread *thread, uint64_t link);
 struct memory_move *memory_find_move(struct memory_thread *thread, uint64_t link);
+
+/* Let a mapping begin, and what it covers end. 0 or a negative errno. */
+int memory_insert_mapping(struct memory *memory, struct memory_image *image,
+			  const struct mapping *mapping);
+
+/* End what is mapped in a range. 0 or a negative errno. */
+int memory_remove_mappings(struct memory *memory, struct memory_image *image, uint64_t address,
+			   uint64_t size, int64_t time_ns);
+
+/* One copy of a text, that lives as long as the memory. NULL without memory. */
+const char *memory_intern(struct memory *memory, const char *text);
+
+/* A call is making this mapping: what the kernel told of it is the same, and gives it its path. */
+void memory_recognise(struct memory_thread *thread, struct mapping *mapping);
+
+/* A block was born: maps that the kernel told of since the thread's last one were made for it. */
+void memory_seen_birth(struct memory_thread *thread, const struct heap_block *block);
+
+/*
+ * A block ends: if it had a map to itself (glibc's large blocks) that ends too; with ret_move not NULL
+ * it moves with the block that realloc makes of it. 0 or a negative errno.
+ */
+int memory_seen_death(struct memory *memory, struct memory_image *image,
+		      const struct heap_block *block, int64_t time_ns, struct memory_move *move);
+
+/* The new place of such a map. 0 or a negative errno. */
+int memory_seen_move(struct memory *memory, struct memory_image *image,
+		     const struct heap_block *block, const struct mapping *old);
 
 /* What is left in an image was not freed. 0 or a negative errno. */
 int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t time_ns,

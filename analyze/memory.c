@@ -14,8 +14,15 @@
 static const struct rows_table mapping_table = {
 	.name = "mapping",
 	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns, stack_id,"
-		   " call, prot, flags, path, is_nested, previous_mapping_id",
-	.types = "nnninnniiinntni",
+		   " call, prot, flags, path, is_nested, previous_mapping_id, seen",
+	.types = "nnninnniiinntnin",
+};
+
+static const struct rows_table change_table = {
+	.name = "mapping_event",
+	.columns = "id, run_id, process_id, thread_id, time_ns, call, address, size, detail,"
+		   " mapping_id, stack_id, is_nested",
+	.types = "nnnnnnnnniin",
 };
 
 static void cleanup_memory(struct memory **memory)
@@ -37,6 +44,7 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 	memory->first_allocation = db_integer(db, "SELECT max(id) FROM allocation", 0);
 	memory->first_name = db_integer(db, "SELECT max(id) FROM object_name", 0);
 	memory->first_mapping = db_integer(db, "SELECT max(id) FROM mapping", 0);
+	memory->next_change = db_integer(db, "SELECT max(id) FROM mapping_event", 0) + 1;
 
 	int r = heap_pool_open(&memory->pool);
 	if (r == 0)
@@ -45,6 +53,8 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 		r = rows_open(db, &mapping_table, &memory->mappings);
 	if (r == 0)
 		r = memory_open_names(memory, db);
+	if (r == 0)
+		r = rows_open(db, &change_table, &memory->changes);
 	if (r < 0)
 		return r;
 	*ret_memory = steal_ptr(&memory);
@@ -62,6 +72,13 @@ static void free_image(struct memory_image *image)
 	free(image);
 }
 
+static void free_thread(struct memory_thread *thread)
+{
+	for (size_t i = 0; thread && i < MEMORY_MOVES; i++)
+		mappings_finish(&thread->moves[i].pieces);
+	free(thread);
+}
+
 struct memory *memory_close(struct memory *memory)
 {
 	if (!memory)
@@ -69,12 +86,13 @@ struct memory *memory_close(struct memory *memory)
 	for (size_t i = 0; i < memory->n_images; i++)
 		free_image(memory->images[i]);
 	for (size_t i = 0; i < memory->n_threads; i++)
-		free(memory->threads[i]);
+		free_thread(memory->threads[i]);
 	free(memory->images);
 	free(memory->threads);
 	block_rows_close(memory->allocations);
 	rows_close(memory->mappings);
 	rows_close(memory->names);
+	rows_close(memory->changes);
 	heap_pool_close(memory->pool);
 	tdestroy(memory->paths, free);
 	free(memory);
@@ -147,6 +165,7 @@ struct memory_move *memory_keep_move(struct memory_thread *thread, uint64_t link
 {
 	struct memory_move *move = &thread->moves[thread->next_move++ % MEMORY_MOVES];
 
+	mappings_finish(&move->pieces);
 	*move = (struct memory_move){ .link = link };
 	return move;
 }
@@ -204,6 +223,12 @@ void memory_other(struct memory *memory, uint32_t number)
 	}
 }
 
+void memory_passed(struct memory *memory, uint32_t number, int64_t time_ns)
+{
+	if (number < memory->n_threads && memory->threads[number])
+		memory->threads[number]->last_ns = time_ns;
+}
+
 uint32_t memory_process_of(const struct memory *memory, uint32_t thread)
 {
 	const struct task_thread *task = tasks_thread(memory->tasks, thread);
@@ -229,7 +254,9 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 		r = block_rows_finish(memory->allocations);
 	if (r >= 0)
 		r = rows_flush(memory->names);
-	return r < 0 ? r : rows_flush(memory->mappings);
+	if (r >= 0)
+		r = rows_flush(memory->mappings);
+	return r < 0 ? r : rows_flush(memory->changes);
 }
 
 int memory_withhold(struct memory *memory, uint32_t process)
@@ -335,11 +362,12 @@ static bool answer_mapping(void *user, uint32_t process, uint64_t address,
 	const struct memory_image *image = known_image(memory, process);
 	const struct mapping *mapping = image ? mappings_find(&image->mappings, address) : NULL;
 
-	if (!mapping)
+	/* What libc maps for itself is asked for in owners.c, by other means. */
+	if (!mapping || mapping->seen == MAPPING_KERNEL)
 		return false;
 	*ret_mapping = (struct owner_mapping){
 		.id = memory->first_mapping + (int64_t)mapping->id,
-		.is_initial = mapping->call == TRACE_CALL_UNKNOWN,
+		.is_initial = mapping->seen == MAPPING_BEFORE,
 		.is_nested = mapping->is_nested,
 		.path = mapping->path,
 	};

@@ -75,6 +75,7 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 /* A block ended, or is about to be moved. */
 struct memory_end_of {
 	uint32_t thread;
+	uint8_t call; /* enum trace_call; shmdt ends a whole segment */
 	int64_t time_ns;
 	uint64_t address;
 	uint64_t size; /* mapping */
@@ -107,9 +108,27 @@ int memory_withhold(struct memory *memory, uint32_t process);
 
 /* Blocks smaller than bytes have no events: --min-size. */
 void memory_set_minimum(struct memory *memory, uint64_t bytes);
+/* The program break moved: to address + size when it grew, to address when it did not. */
+int memory_break(struct memory *memory, const struct memory_birth *birth, bool has_grown);
+
+/* An event of memory that is mapped: a row of mapping_event. */
+int memory_change(struct memory *memory, const struct memory_birth *change);
+
+/*
+ * The kernel's records say that there is a mapping now, at address, of size; it may be more than what
+ * was new. Its path is copied. thread 0: not known.
+ */
+int memory_seen(struct memory *memory, uint32_t process, const struct mapping *mapping);
+
+/* A module was unloaded: what only the kernel told of in its place has ended. */
+int memory_unloaded(struct memory *memory, uint32_t process, uint64_t start, uint64_t size,
+		    int64_t time_ns);
 
 /* Another event of a thread: what it did last is no longer a birth or a free. */
 void memory_other(struct memory *memory, uint32_t thread);
+
+/* All that a thread's event at this time says was told. */
+void memory_passed(struct memory *memory, uint32_t thread, int64_t time_ns);
 
 /* The image of a thread's number, 0 when it is not defined. */
 uint32_t memory_process_of(const struct memory *memory, uint32_t thread);

@@ -253,6 +253,13 @@ int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 
 	if (!stream)
 		return -ENOMEM;
+	if (event->op == TRACE_OP_BREAK) {
+		bool has_grown = event->address > event->old_address;
+
+		out.address = has_grown ? event->old_address : event->address;
+		out.size = (has_grown ? event->address : event->old_address) - out.address;
+		out.detail = event->address;
+	}
 	if (moves && event->old_address && event->address)
 		out.link = ++merge->n_links;
 	if (moves && event->old_address) {

@@ -16,6 +16,28 @@ static enum owner_region region_of(const char *path)
 	return path[0] == '/' ? OWNER_REGION_FILE : OWNER_REGION_COUNT;
 }
 
+static int tell_map(struct samples *samples, const struct task_process *process,
+		    const struct pmu_record *record, int64_t time_ns)
+{
+	const struct sample_sink *sink = &samples->context.sink;
+	const struct pmu_map *map = &record->map;
+	const struct task_thread *thread;
+
+	if (!sink->map || record->type != PERF_RECORD_MMAP2 || !process->is_defined)
+		return 0;
+	thread = tasks_thread_at(samples->context.tasks, record->origin.pid, record->origin.tid,
+				 time_ns);
+	const struct mapping mapping = {
+		.address = map->address,
+		.size = map->size,
+		.birth_ns = time_ns,
+		.detail = map->prot | (uint64_t)map->flags << 32,
+		.path = map->path,
+		.thread = thread ? thread->number : 0,
+	};
+	return sink->map(sink->user, process->number, &mapping);
+}
+
 static int take_map(struct samples *samples, const struct pmu_record *record, int64_t time_ns)
 {
 	const struct pmu_map *map = &record->map;
@@ -32,8 +54,9 @@ static int take_map(struct samples *samples, const struct pmu_record *record, in
 		if (r < 0)
 			return r;
 	}
-	if (!(map->prot & PROT_EXEC))
-		return 0;
+	int r = tell_map(samples, process, record, time_ns);
+	if (r < 0 || !(map->prot & PROT_EXEC))
+		return r;
 
 	const struct module_map module = {
 		.process = process->number,

@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sqlite3.h>
 
+#include "analyze/mappings.h"
 #include "analyze/owners.h"
 #include "analyze/stacks.h"
 #include "schemas/trace-format.h"
@@ -66,6 +67,8 @@ struct sample_sink {
 	/* Whether samples of a thread count now, or the program wants none; NULL: they do. */
 	bool (*collects)(void *user, const struct task_thread *thread, bool is_fault);
 	int (*touch)(void *user, const struct sample_touch *touch);
+	/* An image has this map now; thread: number, may be >= TASKS_UNSEEN; 0: not known. */
+	int (*map)(void *user, uint32_t process, const struct mapping *mapping);
 	/* Something that was not recorded or cannot be used; once for each, at the end. */
 	int (*loss)(void *user, const char *source, const char *reason, uint64_t count);
 };

@@ -17,6 +17,29 @@ SELECT allocation.*, stack_line.function, stack_line.file, stack_line.line
 FROM allocation LEFT JOIN stack_line USING (stack_id)
 WHERE allocation.death_ns IS NULL ORDER BY size DESC;
 
+DROP VIEW IF EXISTS mismatched_free;
+CREATE VIEW mismatched_free AS -- blocks given back by another family than the one that made them
+SELECT allocation.*, born.name AS born_by, died.name AS freed_by
+FROM allocation JOIN call AS born ON born.id = allocation.call
+JOIN call AS died ON died.id = allocation.death_call
+WHERE death = 1
+AND CASE WHEN born.name GLOB 'operator new[[][]]*' THEN 'array' WHEN born.name GLOB 'operator new*' THEN 'single'
+    ELSE 'malloc' END
+ <> CASE died.name WHEN 'operator delete[]' THEN 'array' WHEN 'operator delete' THEN 'single' ELSE 'malloc' END;
+
+DROP VIEW IF EXISTS mapping_kind;
+CREATE VIEW mapping_kind AS -- what each mapping is, in a word
+SELECT mapping.id AS mapping_id,
+       CASE WHEN call.name = 'shmat' OR path GLOB '/SYSV*' THEN 'segment'
+            WHEN path GLOB '/memfd:*' THEN 'memfd'
+            WHEN flags & 262144 OR path GLOB '/anon_hugepage*' THEN 'huge pages'
+            WHEN call.name IN ('brk', 'sbrk') OR path = '[heap]' THEN 'heap'
+            WHEN path GLOB '[[]*' THEN trim(path, '[]')
+            WHEN coalesce(path, '') = '/dev/zero (deleted)' THEN 'shared'
+            WHEN coalesce(path, '') <> '' OR NOT flags & 32 AND seen = 0 THEN 'file'
+            WHEN flags & 1 THEN 'shared' ELSE 'anonymous' END AS kind
+FROM mapping LEFT JOIN call ON call.id = mapping.call;
+
 -- Heimdallr's tables, for its own plots.
 DROP VIEW IF EXISTS runs;
 CREATE VIEW runs AS

@@ -162,7 +162,10 @@ static void create_parts(void)
 		.stacks = stacks,
 		.owners = owners,
 		.clock = { NULL, same, same },
-		.sink = { NULL, on_sample, is_collected, on_touch, on_loss },
+		.sink = { .sample = on_sample,
+			  .collects = is_collected,
+			  .touch = on_touch,
+			  .loss = on_loss },
 		.machine = DECODE_MACHINE_X86_64,
 	};
 	ck_assert_int_eq(samples_create(&context, &samples), 0);
