@@ -48,7 +48,7 @@ static int add_function(struct paths *paths, const char *name, const char *modul
 		return r;
 
 	struct path_function *function = &paths->functions[paths->n_functions++];
-	*function = (struct path_function){ strdup(name), strdup(module) };
+	*function = (struct path_function){ .name = strdup(name), .module = strdup(module) };
 	return function->name && function->module ? 0 : -ENOMEM;
 }
 
@@ -108,13 +108,17 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 		r = add_called(paths, number, sqlite3_column_int(row, 3));
 	if (r < 0)
 		return r;
+	const char *source = (const char *)sqlite3_column_text(row, 4);
+	if (source && !paths->functions[number].source)
+		paths->functions[number].source = strdup(source);
 	if (frame->n++ == 0)
 		frame->first = (uint32_t)paths->n_called - 1;
 	return 0;
 }
 
 static const char frames_sql[] =
-	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line FROM frame"
+	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line,"
+	" file FROM frame"
 	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id ORDER BY frame.id, depth";
 
 static int read_frames(struct paths *paths, sqlite3 *db)
@@ -197,6 +201,7 @@ struct paths *paths_close(struct paths *paths)
 	for (size_t i = 0; i < paths->n_functions; i++) {
 		free(paths->functions[i].name);
 		free(paths->functions[i].module);
+		free(paths->functions[i].source);
 	}
 	free(paths->functions);
 	free(paths->called);

@@ -13,6 +13,7 @@
 struct path_function {
 	char *name;
 	char *module; /* base name of the file */
+	char *source; /* its source file; NULL: not known */
 };
 
 struct path_frame {

@@ -66,21 +66,6 @@ static enum table_format format_of(const struct option_set *options)
 	return format;
 }
 
-static int find_run(sqlite3 *db, const char *path, const char *selector, int64_t *ret_run_id)
-{
-	switch (report_run_find(db, selector, ret_run_id)) {
-	case 0:
-		return CMD_DONE;
-	case -ENOENT:
-		return cmd_fail("%s: no run is called %s; `memsight report %s --list' names them",
-				path, selector, path);
-	case -ENODATA:
-		return cmd_fail("%s: the database holds no run", path);
-	default:
-		return cmd_fail("%s: %s", path, sqlite3_errmsg(db));
-	}
-}
-
 static int write_report(sqlite3 *db, const struct option_set *options, const struct report *report,
 			const struct suppressions *suppressions)
 {
@@ -100,7 +85,8 @@ static int write_report(sqlite3 *db, const struct option_set *options, const str
 	int status = CMD_DONE;
 
 	if (strcmp(report->name, "list") != 0)
-		status = find_run(db, path, option_text(options, OPTION_RUN), &request.run_id);
+		status = database_find_run(db, path, option_text(options, OPTION_RUN),
+					   &request.run_id);
 	if (status != CMD_DONE)
 		return status;
 

@@ -41,6 +41,21 @@ int database_open(const char *path, struct db **ret_db)
 	return CMD_DONE;
 }
 
+int database_find_run(sqlite3 *db, const char *path, const char *selector, int64_t *ret_run_id)
+{
+	switch (report_run_find(db, selector, ret_run_id)) {
+	case 0:
+		return CMD_DONE;
+	case -ENOENT:
+		return cmd_fail("%s: no run is called %s; `memsight report %s --list' names them",
+				path, selector, path);
+	case -ENODATA:
+		return cmd_fail("%s: the database holds no run", path);
+	default:
+		return cmd_fail("%s: %s", path, sqlite3_errmsg(db));
+	}
+}
+
 bool database_has_colours(void)
 {
 	const char *terminal = getenv("TERM");

@@ -11,6 +11,12 @@
  */
 int database_open(const char *path, struct db **ret_db);
 
+/*
+ * The run that --run names (report_run_find()); path is what the user called the database. Says what is
+ * wrong in one line and returns an exit status (CMD_DONE with *ret_run_id).
+ */
+int database_find_run(sqlite3 *db, const char *path, const char *selector, int64_t *ret_run_id);
+
 /* Columns of the terminal on standard output; 0 when it is none: lines are not cut then. */
 unsigned database_terminal_width(void);
 

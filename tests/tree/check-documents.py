@@ -10,6 +10,7 @@ PACKAGES = {
     "libzstd": "libzstd-dev",
     "libxxhash": "libxxhash-dev",
     "sqlite3": "libsqlite3-dev",
+    "zlib": "zlib1g-dev",
     "libelf": "libelf-dev",
     "libdw": "libdw-dev",
     "Zydis": "libzydis-dev",

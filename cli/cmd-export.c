@@ -1,0 +1,82 @@
+#include "cli/cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyze/export.h"
+#include "cli/database.h"
+#include "common/cleanup.h"
+
+/* Write to a new file; what fails leaves none. */
+static int write_file(const char *path, sqlite3 *db, const struct export_format *format,
+		      const struct export_request *request)
+{
+	auto_fclose FILE *file = fopen(path, "we");
+
+	if (!file)
+		return -errno;
+	int r = format->write(file, db, request);
+	if (r == 0 && (fflush(file) != 0 || ferror(file)))
+		r = -EIO;
+	if (r < 0)
+		unlink(path);
+	return r;
+}
+
+static int write_stdout(sqlite3 *db, const struct export_format *format,
+			const struct export_request *request)
+{
+	int r = format->write(stdout, db, request);
+
+	return r == 0 && fflush(stdout) != 0 ? -errno : r;
+}
+
+static int complain(sqlite3 *db, const struct option_set *options, int error)
+{
+	const char *path = option_text(options, OPTION_EXPORT_FILE);
+
+	if (error == -EPROTO)
+		return cmd_fail("%s: %s", options->operands[0], sqlite3_errmsg(db));
+	if (error == -ESRCH)
+		return cmd_fail("%s has no table or view %s; docs/database.md names them",
+				options->operands[0], option_text(options, OPTION_VIEW));
+	return cmd_fail("cannot write %s: %s", path ? path : "the export", strerror(-error));
+}
+
+static int export_run(sqlite3 *db, const struct option_set *options)
+{
+	const struct export_format *format =
+		export_find(option_choice_name(option_choice(options, OPTION_EXPORT_FORMAT)));
+	const char *path = option_text(options, OPTION_EXPORT_FILE);
+	struct export_request request = {
+		.metric = (enum profile_metric)profile_metric_find(
+			option_choice_name(option_choice(options, OPTION_BY))),
+		.excluded = option_texts(options, OPTION_EXCLUDE),
+		.view = option_text(options, OPTION_VIEW),
+	};
+
+	int status = database_find_run(db, options->operands[0], option_text(options, OPTION_RUN),
+				       &request.run_id);
+	if (status != CMD_DONE)
+		return status;
+	int r = path ? write_file(path, db, format, &request) : write_stdout(db, format, &request);
+	return r < 0 ? complain(db, options, r) : CMD_DONE;
+}
+
+int cmd_export(const struct option_set *options)
+{
+	enum option_choice choice = option_choice(options, OPTION_EXPORT_FORMAT);
+	const struct export_format *format = export_find(option_choice_name(choice));
+	struct db *db = NULL;
+
+	if (format->is_binary && !option_text(options, OPTION_EXPORT_FILE) && isatty(STDOUT_FILENO))
+		return cmd_usage("export: %s is not for a terminal: name a file with --output",
+				 format->name);
+	int status = database_open(options->operands[0], &db);
+	if (status == CMD_DONE)
+		status = export_run(db_handle(db), options);
+	db_close(db);
+	return status;
+}
