@@ -19,6 +19,7 @@ enum op {
 	OP_DEREF = 0x06,
 	OP_AND = 0x1a,
 	OP_PLUS = 0x22,
+	OP_PLUS_UCONST = 0x23,
 	OP_SHL = 0x24,
 	OP_GE = 0x2a,
 	OP_LIT0 = 0x30,
@@ -39,9 +40,52 @@ static int64_t small_sleb(uint8_t byte)
 	return byte & 0x40 ? (int64_t)byte - 0x80 : byte;
 }
 
+/* A number of one or two bytes, signed or not; 0 bytes: it is longer, or does not end. */
+static unsigned read_number(const uint8_t *at, const uint8_t *end, bool is_signed,
+			    int64_t *ret_number)
+{
+	unsigned n_bytes = at < end && (at[0] & 0x80) ? 2 : 1;
+	int64_t number;
+
+	if (end - at < (ptrdiff_t)n_bytes || (at[n_bytes - 1] & 0x80))
+		return 0;
+	number = n_bytes == 2 ? (at[0] & 0x7f) | (int64_t)at[1] << 7 : at[0];
+	if (is_signed && (at[n_bytes - 1] & 0x40))
+		number -= INT64_C(1) << (7 * n_bytes);
+	*ret_number = number;
+	return n_bytes;
+}
+
 static bool is_literal(uint8_t op)
 {
 	return op >= OP_LIT0 && op <= OP_LIT31;
+}
+
+/*
+ * Assembly that aligns its frame saves rsp in it: what lies at rsp + n, or rbp + n, and perhaps + m.
+ * False: it is another expression.
+ */
+static bool read_saved(const struct ta_cfi_rule *cfi, struct ta_rule *rule)
+{
+	const uint8_t *at = cfi->cfa_expression;
+	const uint8_t *end = at + cfi->cfa_expression_bytes;
+	struct ta_rule saved = { .kind = TA_RULE_SAVED };
+	unsigned n;
+
+	if (at == end || (*at != OP_BREG_RSP && *at != OP_BREG_RBP))
+		return false;
+	saved.base = *at++ - OP_BREG_RBP + TA_CFI_RBP;
+	n = read_number(at, end, true, &saved.offset);
+	at += n;
+	if (n == 0 || at == end || *at++ != OP_DEREF)
+		return false;
+	if (at < end) {
+		n = *at++ == OP_PLUS_UCONST ? read_number(at, end, false, &saved.plus) : 0;
+		if (n == 0 || at + n != end)
+			return false;
+	}
+	*rule = saved;
+	return true;
 }
 
 /*
@@ -70,7 +114,7 @@ static struct ta_rule read_expression(const struct ta_cfi_rule *cfi, uintptr_t p
 						     << (code[8] - OP_LIT0));
 		return rule;
 	}
-	return stop(TRACE_STOP_NO_RULE);
+	return read_saved(cfi, &rule) ? rule : stop(TRACE_STOP_NO_RULE);
 }
 
 static uint32_t place_of_rbp(const struct ta_cfi_rule *cfi, const struct ta_rule *rule)
@@ -92,8 +136,8 @@ static uint32_t place_of_rbp(const struct ta_cfi_rule *cfi, const struct ta_rule
 	}
 }
 
-/* What .eh_frame says, as a rule. pc: the instruction that it is about. */
-static struct ta_rule condense(const struct ta_cfi_rule *cfi, uintptr_t pc)
+/* What .eh_frame says, as a rule. pc: the instruction that it is about, which was interrupted or not. */
+static struct ta_rule condense(const struct ta_cfi_rule *cfi, uintptr_t pc, bool is_interrupted)
 {
 	struct ta_rule rule = { .offset = cfi->cfa_offset };
 
@@ -105,6 +149,10 @@ static struct ta_rule condense(const struct ta_cfi_rule *cfi, uintptr_t pc)
 		rule.kind = TA_RULE_RBP;
 	else if (cfi->cfa_register == TA_CFI_RSP)
 		rule.kind = TA_RULE_RSP;
+	else if (is_interrupted && cfi->cfa_register < TA_CFI_RETURN)
+		rule = (struct ta_rule){ .kind = TA_RULE_INTERRUPTED,
+					 .offset = cfi->cfa_offset,
+					 .base = (uint32_t)cfi->cfa_register };
 	else
 		return stop(TRACE_STOP_NO_RULE);
 	if (rule.kind != TA_RULE_STOP && rule.offset % 8 != 0)
@@ -184,7 +232,7 @@ struct ta_rule ta_rule_work_out(uintptr_t pc, bool is_exact)
 					   : (struct ta_rule){ .kind = TA_RULE_NONE };
 	if (cfi.return_place == TA_CFI_UNDEFINED)
 		return (struct ta_rule){ .kind = TA_RULE_OUTERMOST };
-	return is_call ? condense(&cfi, pc - 1) : stop(TRACE_STOP_BAD_STACK);
+	return is_call ? condense(&cfi, pc - 1, is_exact) : stop(TRACE_STOP_BAD_STACK);
 }
 
 bool ta_rule_is_return(uintptr_t pc)
@@ -201,7 +249,7 @@ static uint64_t pack(const struct ta_rule *rule)
 
 	if (kind <= TA_RULE_DEREF)
 		offset /= 8;
-	if (offset < -LARGEST_WORDS || offset >= LARGEST_WORDS) {
+	if (offset < -LARGEST_WORDS || offset >= LARGEST_WORDS || kind >= TA_RULE_SAVED) {
 		kind = TA_RULE_LARGE;
 		offset = 0;
 	}

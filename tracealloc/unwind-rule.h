@@ -31,6 +31,10 @@ enum ta_rule_kind {
 	TA_RULE_STOP, /* cannot be followed; offset: enum trace_stop */
 	TA_RULE_LARGE, /* does not fit: ta_rule_work_out() has it */
 	TA_RULE_ODD_RBP = 8, /* added in a word: its rbp field is one of enum ta_rule_rbp */
+	/* Never in a word, which has LARGE instead: */
+	TA_RULE_SAVED =
+		16, /* CFA = what lies at rsp or rbp + offset, + plus: rsp was saved there */
+	TA_RULE_INTERRUPTED, /* CFA = a register that only a signal frame tells + offset */
 };
 
 /* Values of the rbp field other than words below the CFA. */
@@ -44,6 +48,8 @@ struct ta_rule {
 	enum ta_rule_kind kind;
 	uint32_t rbp; /* words below the CFA, or enum ta_rule_rbp */
 	int64_t offset; /* bytes; of STOP: enum trace_stop */
+	uint32_t base; /* of SAVED and INTERRUPTED: DWARF's number of the register */
+	int64_t plus; /* of SAVED: bytes */
 };
 
 /* A set of two rules: one of each way. */

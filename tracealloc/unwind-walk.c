@@ -7,6 +7,7 @@
 
 #include "schemas/trace-format.h"
 #include "tracealloc/arch.h"
+#include "tracealloc/cfi.h"
 #include "tracealloc/thread.h"
 
 #define MAX_PROBED_PAGES 256u /* between two frames on a stack of unknown bounds */
@@ -137,8 +138,31 @@ static bool step_signal(struct ta_walk *walk, struct ta_registers *registers)
 	registers->rsp = rsp;
 	walk->has_rbp = true;
 	walk->is_exact = true;
+	walk->saved = saved;
 	ta_walk_enter(walk, rsp);
 	return true;
+}
+
+/* The register from which the CFA is found. False: it is not known. */
+static bool read_base(const struct ta_walk *walk, const struct ta_rule *rule,
+		      const struct ta_registers *registers, uintptr_t *ret_base)
+{
+	/* By DWARF's numbers (psABI, figure 3.36). */
+	static const uint8_t places[] = {
+		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
+		REG_R8,	 REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+	};
+	bool is_rsp = rule->kind == TA_RULE_RSP ||
+		      (rule->kind == TA_RULE_SAVED && rule->base == TA_CFI_RSP);
+
+	if (rule->kind == TA_RULE_INTERRUPTED) {
+		if (!walk->is_exact || rule->base >= sizeof(places))
+			return false;
+		*ret_base = (uintptr_t)walk->saved[places[rule->base]];
+		return true;
+	}
+	*ret_base = is_rsp ? registers->rsp : registers->rbp;
+	return is_rsp || walk->has_rbp;
 }
 
 /* By a rule in its long form. */
@@ -147,16 +171,16 @@ static bool step_rule(struct ta_walk *walk, const struct ta_rule *rule,
 {
 	uintptr_t rsp = registers->rsp;
 	uintptr_t rbp = registers->rbp;
-	uintptr_t cfa = rule->kind == TA_RULE_RSP ? rsp : rbp;
+	uintptr_t cfa;
 	uintptr_t saved;
 
-	if (rule->kind != TA_RULE_RSP && !walk->has_rbp)
+	if (!read_base(walk, rule, registers, &cfa))
 		return end_for_now(walk, TRACE_STOP_NO_RULE);
 	cfa += (uintptr_t)rule->offset;
-	if (rule->kind == TA_RULE_DEREF) {
+	if (rule->kind == TA_RULE_DEREF || rule->kind == TA_RULE_SAVED) {
 		if (cfa < rsp || cfa % sizeof(cfa) != 0 || !ta_walk_reach(walk, cfa + sizeof(cfa)))
 			return end_for_now(walk, TRACE_STOP_BAD_STACK);
-		cfa = *(const uintptr_t *)cfa;
+		cfa = *(const uintptr_t *)cfa + (uintptr_t)rule->plus;
 	}
 	if (cfa <= rsp || cfa % sizeof(cfa) != 0 || !ta_walk_reach(walk, cfa))
 		return end_for_now(walk, TRACE_STOP_BAD_STACK);

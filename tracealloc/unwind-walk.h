@@ -27,6 +27,7 @@ struct ta_walk {
 	bool is_own; /* on the thread's own stack */
 	bool has_rbp; /* rbp is known */
 	bool is_exact; /* the frame was interrupted: pc - 1 is its next instruction */
+	const long long *saved; /* registers of that frame, as in gregset_t; only while is_exact */
 	uint32_t n_fresh;
 	uint32_t n_odd; /* innermost ones of these that are are odd */
 	uint32_t n_known; /* frames of the last walk that go on from there */

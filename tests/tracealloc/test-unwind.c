@@ -13,6 +13,9 @@ static struct mini_run run;
 static uint64_t pcs[MAX_PCS];
 static const char *const either[] = { VICTIM_STACK_FP, VICTIM_STACK_NO_FP };
 
+static const char *const hard[] = { VICTIM_UNWIND_FP, VICTIM_UNWIND_NO_FP, VICTIM_UNWIND_CET };
+#define N_HARD (sizeof(hard) / sizeof(*hard))
+
 static void trace(const char *program, const char *name, uint32_t max_frames)
 {
 	const char *const argv[] = { program, name, NULL };
@@ -22,6 +25,9 @@ static void trace(const char *program, const char *name, uint32_t max_frames)
 		.n_chunks = 256,
 	};
 
+	/* With a shadow stack where processor, kernel and C library have one. */
+	if (program == hard[N_HARD - 1])
+		options.set = "GLIBC_TUNABLES=glibc.cpu.x86_shstk=on:glibc.cpu.x86_ibt=on";
 	mini_run(&options, argv, &run);
 	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
 		      (unsigned)run.status, run.output);
@@ -237,8 +243,6 @@ START_TEST(stacks_of_a_full_table_stay_whole_and_each_node_written_again_was_dis
 }
 END_TEST
 
-static const char *const hard[] = { VICTIM_UNWIND_FP, VICTIM_UNWIND_NO_FP };
-
 /* Where pc stands in the stack that was read last; n when it does not. */
 static size_t place_of(uint64_t pc, size_t n)
 {
@@ -340,6 +344,59 @@ START_TEST(a_module_at_the_place_of_another_has_its_own_rules)
 }
 END_TEST
 
+START_TEST(a_frame_that_has_saved_its_stack_pointer_is_walked)
+{
+	trace(hard[_i], "assembly", 0);
+	/* leaf, leaf_for_assembly, saved_rsp, assembly, run_program, main. */
+	assert_ends_in_main(stack_of(2800, 0), 6);
+	assert_frames(3);
+	ck_assert_uint_eq(run.processes[0].n_truncated_stacks, 0);
+}
+END_TEST
+
+START_TEST(a_frame_known_by_a_register_that_is_not_saved_ends_the_stack_and_says_so)
+{
+	trace(hard[_i], "assembly-on-rbx", 0);
+	/* leaf, leaf_for_assembly, based_on_rbx. */
+	ck_assert_uint_eq(stack_of(2900, 0), 4);
+	assert_frames(3);
+	ck_assert_uint_eq(pcs[3], TRACE_STOP_NO_RULE);
+	ck_assert_uint_gt(run.processes[0].n_truncated_stacks, 0);
+}
+END_TEST
+
+START_TEST(a_frame_interrupted_while_it_aligns_itself_is_walked)
+{
+	trace(hard[_i], "in-prologue", 0);
+	/* leaf, in_handler, the trampoline, trap_in_prologue, in_prologue, run_program, main. */
+	assert_ends_in_main(stack_of(2100, 0), 7);
+	assert_frames(2);
+	ck_assert_uint_eq(pcs[3], mini_value(&run, "interrupted"));
+	ck_assert_uint_eq(run.processes[0].n_truncated_stacks, 0);
+}
+END_TEST
+
+START_TEST(coroutines_in_turn_have_one_stack_each)
+{
+	const struct mini_event *first[2] = { NULL, NULL };
+
+	trace(hard[_i], "in-turn", 0);
+	for (size_t i = 0; i < 20; i++) {
+		const struct mini_event *event =
+			mini_find(&run, TRACE_OP_ALLOC, 3000 + i % 2, i / 2);
+
+		ck_assert_ptr_nonnull(event);
+		/* allocate_in_turn, the coroutine, and what it returns to. */
+		ck_assert_uint_eq(mini_stack(&run, event, pcs, MAX_PCS), 3);
+		ck_assert_uint_ge(pcs[2], TRACE_STOP_MAX);
+		if (!first[i % 2])
+			first[i % 2] = event;
+		ck_assert_uint_eq(event->stack_id, first[i % 2]->stack_id);
+	}
+	ck_assert_uint_ne(first[0]->stack_id, first[1]->stack_id);
+}
+END_TEST
+
 static Suite *unwind_suite(void)
 {
 	Suite *suite = suite_create("unwind");
@@ -357,13 +414,20 @@ static Suite *unwind_suite(void)
 	tcase_add_test(tests, a_node_is_written_once);
 	tcase_add_test(tests,
 		       stacks_of_a_full_table_stay_whole_and_each_node_written_again_was_displaced);
-	tcase_add_loop_test(tests, a_handlers_stack_goes_on_where_the_signal_came, 0, 4);
-	tcase_add_loop_test(tests, frames_of_changing_size_and_place_are_one_stack, 0, 2);
-	tcase_add_loop_test(tests, a_jump_to_malloc_shows_the_jumpers_caller, 0, 2);
-	tcase_add_loop_test(tests, what_was_jumped_over_is_not_in_the_next_stack, 0, 2);
+	tcase_add_loop_test(tests, a_handlers_stack_goes_on_where_the_signal_came, 0, 2 * N_HARD);
+	tcase_add_loop_test(tests, frames_of_changing_size_and_place_are_one_stack, 0, N_HARD);
+	tcase_add_loop_test(tests, a_jump_to_malloc_shows_the_jumpers_caller, 0, N_HARD);
+	tcase_add_loop_test(tests, what_was_jumped_over_is_not_in_the_next_stack, 0, N_HARD);
+	tcase_add_loop_test(tests,
+			    generated_code_is_walked_by_its_frame_pointer_or_said_to_have_none, 0,
+			    N_HARD);
+	tcase_add_loop_test(tests, a_module_at_the_place_of_another_has_its_own_rules, 0, N_HARD);
+	tcase_add_loop_test(tests, a_frame_that_has_saved_its_stack_pointer_is_walked, 0, N_HARD);
 	tcase_add_loop_test(
-		tests, generated_code_is_walked_by_its_frame_pointer_or_said_to_have_none, 0, 2);
-	tcase_add_loop_test(tests, a_module_at_the_place_of_another_has_its_own_rules, 0, 2);
+		tests, a_frame_known_by_a_register_that_is_not_saved_ends_the_stack_and_says_so, 0,
+		N_HARD);
+	tcase_add_loop_test(tests, a_frame_interrupted_while_it_aligns_itself_is_walked, 0, N_HARD);
+	tcase_add_loop_test(tests, coroutines_in_turn_have_one_stack_each, 0, N_HARD);
 	suite_add_tcase(suite, tests);
 	return suite;
 }

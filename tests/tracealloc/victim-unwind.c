@@ -138,6 +138,102 @@ static int tail_call(void)
 	return 0;
 }
 
+/*
+ * Frames as assembly makes them (libcrypto, gnutls): rsp is saved in the aligned frame, and the CFA
+ * is *(rsp + 24) + 8. And one whose CFA is rbx + 16 while it calls, which a walk cannot know.
+ */
+__asm__(".text\n.type saved_rsp, @function\nsaved_rsp:\n.cfi_startproc\n"
+	"\tmovq %rsp, %rax\n.cfi_def_cfa_register 0\n"
+	"\tsubq $72, %rsp\n\tandq $-64, %rsp\n\tmovq %rax, 24(%rsp)\n"
+	".cfi_escape 0x0f, 5, 0x77, 24, 0x06, 0x23, 8\n"
+	"\tcall leaf_for_assembly\n"
+	"\tmovq 24(%rsp), %rsp\n.cfi_def_cfa 7, 8\n\tret\n.cfi_endproc\n"
+	".size saved_rsp, .-saved_rsp\n"
+	".type based_on_rbx, @function\nbased_on_rbx:\n.cfi_startproc\n"
+	"\tpushq %rbx\n.cfi_def_cfa_offset 16\n.cfi_offset 3, -16\n"
+	"\tmovq %rsp, %rbx\n.cfi_def_cfa_register 3\n\tandq $-64, %rsp\n"
+	"\tcall leaf_for_assembly\n"
+	"\tmovq %rbx, %rsp\n.cfi_def_cfa_register 7\n\tpopq %rbx\n.cfi_def_cfa_offset 8\n"
+	"\tret\n.cfi_endproc\n.size based_on_rbx, .-based_on_rbx\n"
+	/* gcc's way to align a frame, interrupted before rbp is set up: the CFA is r10. */
+	".type trap_in_prologue, @function\ntrap_in_prologue:\n.cfi_startproc\n"
+	"\tleaq 8(%rsp), %r10\n.cfi_def_cfa 10, 0\n\tandq $-64, %rsp\n"
+	"\tud2\n"
+	"\tleaq -8(%r10), %rsp\n.cfi_def_cfa 7, 8\n\tret\n.cfi_endproc\n"
+	".size trap_in_prologue, .-trap_in_prologue");
+void saved_rsp(size_t size);
+void based_on_rbx(size_t size);
+void trap_in_prologue(void);
+void leaf_for_assembly(size_t size);
+
+void leaf_for_assembly(size_t size)
+{
+	leaf(size);
+	say_return("frame3", __builtin_return_address(0));
+	keep_frame();
+}
+
+static int assembly(void)
+{
+	saved_rsp(2800);
+	return 0;
+}
+
+static int assembly_on_rbx(void)
+{
+	based_on_rbx(2900);
+	return 0;
+}
+
+static int in_prologue(void)
+{
+	struct sigaction action = { .sa_sigaction = in_handler, .sa_flags = SA_SIGINFO };
+
+	sigaction(SIGILL, &action, NULL);
+	trap_in_prologue();
+	keep_frame();
+	return 0;
+}
+
+static ucontext_t main_context;
+static ucontext_t contexts[2];
+
+static distinct void allocate_in_turn(size_t size)
+{
+	for (int i = 0; i < 10; i++) {
+		free(malloc(size));
+		swapcontext(&contexts[size == 3001], &contexts[size == 3000]);
+	}
+	keep_frame();
+}
+
+static void first_coroutine(void)
+{
+	allocate_in_turn(3000);
+}
+
+static void second_coroutine(void)
+{
+	allocate_in_turn(3001);
+}
+
+/* Two coroutines that allocate in turn, on stacks of their own inside of main's. */
+static int in_turn(void)
+{
+	static void (*const start[])(void) = { first_coroutine, second_coroutine };
+	char stacks[2][32768];
+
+	for (int i = 0; i < 2; i++) {
+		getcontext(&contexts[i]);
+		contexts[i].uc_stack.ss_sp = stacks[i];
+		contexts[i].uc_stack.ss_size = sizeof(stacks[i]);
+		contexts[i].uc_link = &main_context;
+		makecontext(&contexts[i], start[i], 0);
+	}
+	swapcontext(&main_context, &contexts[0]);
+	return 0;
+}
+
 static jmp_buf back;
 static volatile bool may_jump = true; /* gcc warns of recursion without a way out */
 
@@ -235,6 +331,10 @@ static const struct program programs[] = {
 	{ "generated-with-frame-pointer", generated_with_frame_pointer },
 	{ "generated-without", generated_without },
 	{ "replaced", replaced },
+	{ "assembly", assembly },
+	{ "assembly-on-rbx", assembly_on_rbx },
+	{ "in-prologue", in_prologue },
+	{ "in-turn", in_turn },
 	{ NULL, NULL },
 };
 
