@@ -8,7 +8,7 @@
 /* What a map is to the owners of addresses; OWNER_REGION_COUNT: nothing ([stack], [vdso]). */
 static enum owner_region region_of(const char *path)
 {
-	if (strncmp(path, "/memfd:memsight-pool", 20) == 0)
+	if (strncmp(path, "/memfd:memsight-pool", 20) == 0 || strstr(path, "/memsight-pool-"))
 		return OWNER_REGION_TOOL;
 	if (path[0] == '\0' || strcmp(path, "//anon") == 0 || strcmp(path, "[heap]") == 0 ||
 	    strncmp(path, "[anon", 5) == 0)

@@ -6,6 +6,7 @@
 #include "analyze/report.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
+#include "cli/heimdallr.h"
 #include "common/cleanup.h"
 #include "common/trace-names.h"
 #include "runner/run.h"
@@ -50,6 +51,13 @@ _Static_assert(CHOICE_EVENTS_MMAP - CHOICE_EVENTS_HEAP == 1 &&
 		       RING_EVENTS_THREADS == 1u << 4 && RING_EVENTS_REGIONS == 1u << 5,
 	       "bit i is the i-th choice");
 
+static uint32_t stack_depth(const struct option_set *options)
+{
+	uint64_t n = option_number(options, OPTION_STACK_DEPTH);
+
+	return n > RING_MAX_FRAMES ? RING_MAX_FRAMES : (uint32_t)n;
+}
+
 static struct run_options run_options_of(const struct option_set *options)
 {
 	return (struct run_options){
@@ -59,7 +67,20 @@ static struct run_options run_options_of(const struct option_set *options)
 		.source = source_of(option_choice(options, OPTION_SOURCE)),
 		.frequency_hz = option_frequency(options, OPTION_FREQ),
 		.stacks = stacks_of(option_choice(options, OPTION_STACKS)),
-		.buffer_bytes = option_size(options, OPTION_BUFFER_SIZE),
+		/* 0: --buffers may name a size, else the default of the table */
+		.buffer_bytes = option_origin(options, OPTION_BUFFER_SIZE) > OPTION_FROM_DEFAULT
+					? option_size(options, OPTION_BUFFER_SIZE)
+					: 0,
+		.heap = option_text(options, OPTION_HEAP),
+		.heap_min_bytes = option_size(options, OPTION_HEAP_MIN),
+		.spill = option_flag(options, OPTION_SPILL),
+		.buffers = option_text(options, OPTION_BUFFERS),
+		.cpunodebind = option_text(options, OPTION_CPUNODEBIND),
+		.physcpubind = option_text(options, OPTION_PHYSCPUBIND),
+		.membind = option_text(options, OPTION_MEMBIND),
+		.interleave = option_text(options, OPTION_INTERLEAVE),
+		.preferred = option_text(options, OPTION_PREFERRED),
+		.max_frames = stack_depth(options),
 		.events = option_words(options, OPTION_EVENTS),
 		.min_bytes = option_size(options, OPTION_MIN_SIZE),
 		.null_sink = option_choice(options, OPTION_SINK) == CHOICE_SINK_NULL,
@@ -73,13 +94,23 @@ static struct run_options run_options_of(const struct option_set *options)
 	};
 }
 
+/* What the observer's functions need. */
+struct saying {
+	const struct option_set *options;
+	const struct heimdallr *heimdallr;
+};
+
 static void say_start(void *user, const struct run_start *start)
 {
-	const struct option_set *options = user;
+	const struct saying *saying = user;
+	const char *heap = option_text(saying->options, OPTION_HEAP);
+	const char *obeyed = saying->heimdallr->obeyed;
 
-	if (!option_flag(options, OPTION_QUIET))
-		cmd_warn("recording %s (pid %d) to %s: %s", start->program, (int)start->pid,
-			 start->output, start->sources);
+	if (option_flag(saying->options, OPTION_QUIET))
+		return;
+	cmd_warn("recording %s (pid %d) to %s: %s%s%s%s%s", start->program, (int)start->pid,
+		 start->output, start->sources, heap ? "; heap " : "", heap ? heap : "",
+		 *obeyed ? "; set by " : "", obeyed);
 }
 
 static void say_line(void *user, const char *line)
@@ -193,13 +224,22 @@ static void report(const char *trace, const char *where)
 	db_close(db);
 }
 
-int cmd_record(const struct option_set *options)
+int cmd_record(const struct option_set *given)
 {
-	struct run_options run = run_options_of(options);
-	struct run_observer observer = { (void *)options, say_start, say_line };
-	struct run_summary summary;
-	int r = run_record(&run, &observer, &summary);
+	auto_heimdallr struct heimdallr heimdallr = { .n = 0 };
+	struct option_set all = *given;
+	const struct option_set *options = &all;
+	int r = heimdallr_read(&all, &heimdallr);
 
+	if (r < 0)
+		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
+
+	struct run_options run = run_options_of(options);
+	struct saying saying = { options, &heimdallr };
+	struct run_observer observer = { &saying, say_start, say_line };
+	struct run_summary summary;
+
+	r = run_record(&run, &observer, &summary);
 	if (summary.problem[0])
 		cmd_fail("%s", summary.problem);
 	if (r < 0)

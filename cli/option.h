@@ -53,6 +53,7 @@ enum option_type {
 enum option_origin {
 	OPTION_UNSET,
 	OPTION_FROM_DEFAULT,
+	OPTION_FROM_HEIMDALLR, /* a variable of Heimdallr's, see heimdallr.h */
 	OPTION_FROM_FILE,
 	OPTION_FROM_WORDS, /* MEMSIGHT_OPTIONS */
 	OPTION_FROM_VARIABLE,

@@ -166,6 +166,31 @@ static void consume_exec(struct drain *drain, struct chain *chain, const struct 
 			    (const char *)exec->bytes, exec->path_bytes, exec->is_spawn != 0);
 }
 
+static void consume_heap_range(struct drain *drain, struct chain *chain,
+			       const struct record *record)
+{
+	const struct ring_heap_range *head = copy_record(drain, record);
+	struct drain_heap_range range = {
+		.ticks = plausible_ticks(drain, chain, head->ticks),
+		.start = head->start,
+		.size = head->size,
+		.kind = (const char *)head->bytes,
+		.place = (const char *)head->bytes + head->kind_bytes,
+		.kind_bytes = head->kind_bytes,
+		.place_bytes = head->place_bytes,
+		.is_removed = head->is_removed != 0,
+	};
+
+	if (sizeof(*head) + head->kind_bytes + head->place_bytes >
+	    (size_t)record->n_slots * RING_RECORD_BYTES) {
+		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
+		return;
+	}
+	if (!drain->is_muted)
+		drain->handler.heap_range(drain->handler.user, slot_of(drain, chain)->image,
+					  &range);
+}
+
 static void consume_text(struct drain *drain, struct chain *chain, const struct record *record)
 {
 	const struct ring_text *text = copy_record(drain, record);
@@ -212,6 +237,7 @@ static const struct {
 	[TRACE_OP_MODULE_UNLOAD] = { 2, consume_module },
 	[TRACE_OP_EXEC] = { 1, consume_exec },
 	[TRACE_OP_TEXT] = { 1, consume_text },
+	[TRACE_OP_HEAP_RANGE] = { 2, consume_heap_range },
 	[TRACE_OP_PAD] = { 1, consume_nothing },
 };
 

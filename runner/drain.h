@@ -30,6 +30,18 @@ struct drain_module {
 	struct ring_module head; /* last: it ends in an array without length */
 };
 
+/* What a program said about its heap of a memory kind; the bytes are private copies. */
+struct drain_heap_range {
+	uint64_t ticks;
+	uint64_t start;
+	uint64_t size;
+	const char *kind; /* kind_bytes long, then place, place_bytes long */
+	const char *place;
+	uint16_t kind_bytes;
+	uint16_t place_bytes;
+	bool is_removed;
+};
+
 /* Called while draining; image is what drain_attach() was given. */
 struct drain_handler {
 	void *user;
@@ -45,6 +57,8 @@ struct drain_handler {
 	void (*module)(void *user, void *image, const struct drain_module *module);
 	/* A name that notes use, by its id. text is n_bytes long, no NUL. */
 	void (*text)(void *user, void *image, uint64_t id, const char *text, size_t n_bytes);
+	/* Memory that the heap of a kind took; strings are not NUL-terminated. */
+	void (*heap_range)(void *user, void *image, const struct drain_heap_range *range);
 	/* An exec or spawn is about to be tried. path is n_bytes long, no NUL. */
 	void (*exec)(void *user, void *image, const char *path, size_t n_bytes, bool is_spawn);
 };

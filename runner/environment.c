@@ -25,14 +25,19 @@ static const char *find_variable(char *const *envp, const char *name)
 	return NULL;
 }
 
+static bool has_file_name(const char *entry, size_t n, const char *name)
+{
+	size_t name_bytes = strlen(name);
+
+	return n >= name_bytes && memcmp(entry + n - name_bytes, name, name_bytes) == 0 &&
+	       (n == name_bytes || entry[n - name_bytes - 1] == '/');
+}
+
 /* Our own library, of this or another build: an outer recording's entry must not stay in front. */
 static bool is_our_library(const char *entry, size_t n)
 {
-	size_t name_bytes = strlen(RECORDING_LIBRARY);
-
-	return n >= name_bytes &&
-	       memcmp(entry + n - name_bytes, RECORDING_LIBRARY, name_bytes) == 0 &&
-	       (n == name_bytes || entry[n - name_bytes - 1] == '/');
+	return has_file_name(entry, n, RECORDING_LIBRARY) ||
+	       has_file_name(entry, n, RECORDING_HEAP_LIBRARY);
 }
 
 /* "LD_PRELOAD=" library (may be NULL) and the user's entries; "" when there are none at all. */
@@ -82,7 +87,8 @@ static char *make_variable(const char *name, const char *value)
 	return asprintf(&entry, "%s=%s", name, value) < 0 ? NULL : entry;
 }
 
-static int fill(char **list, char *const *envp, const char *library, const char *socket_path)
+static int fill(char **list, char *const *envp, const char *library, const char *socket_path,
+		const char *placement)
 {
 	const char *user = find_variable(envp, RECORDING_ENV_PRELOAD);
 	size_t n = 0;
@@ -90,18 +96,21 @@ static int fill(char **list, char *const *envp, const char *library, const char 
 
 	for (; *envp && err == 0; envp++) {
 		if (!is_variable(*envp, RECORDING_ENV_PRELOAD) &&
-		    !is_variable(*envp, RECORDING_ENV_SOCKET))
+		    !is_variable(*envp, RECORDING_ENV_SOCKET) &&
+		    !is_variable(*envp, RECORDING_ENV_PLACEMENT))
 			err = append(list, &n, strdup(*envp));
 	}
 	if (err == 0 && (library || user))
 		err = append(list, &n, make_preload(library, user));
 	if (err == 0 && socket_path)
 		err = append(list, &n, make_variable(RECORDING_ENV_SOCKET, socket_path));
+	if (err == 0 && placement)
+		err = append(list, &n, make_variable(RECORDING_ENV_PLACEMENT, placement));
 	return err;
 }
 
 int environment_make(char *const *envp, const char *library, const char *socket_path,
-		     char ***ret_envp)
+		     const char *placement, char ***ret_envp)
 {
 	size_t n_entries = 0;
 	char **list;
@@ -109,10 +118,10 @@ int environment_make(char *const *envp, const char *library, const char *socket_
 
 	while (envp[n_entries])
 		n_entries++;
-	list = calloc(n_entries + 3, sizeof(*list));
+	list = calloc(n_entries + 4, sizeof(*list));
 	if (!list)
 		return -ENOMEM;
-	err = fill(list, envp, library, socket_path);
+	err = fill(list, envp, library, socket_path, placement);
 	if (err < 0) {
 		environment_free(list);
 		return err;
@@ -123,7 +132,7 @@ int environment_make(char *const *envp, const char *library, const char *socket_
 
 int environment_copy(char *const *envp, char ***ret_envp)
 {
-	return environment_make(envp, NULL, NULL, ret_envp);
+	return environment_make(envp, NULL, NULL, NULL, ret_envp);
 }
 
 char **environment_free(char **envp)

@@ -36,7 +36,7 @@ static void raise_limit(int resource, const struct rlimit *now)
 
 int launch_prepare(const sigset_t *blocked, struct launch_state *ret_state)
 {
-	struct launch_state state;
+	struct launch_state state = { .binding = NULL };
 
 	take_up_standard_files();
 	if (getrlimit(RLIMIT_NOFILE, &state.n_files) < 0 ||
@@ -80,8 +80,11 @@ static _Noreturn void wait_and_exec(char *const *command, char *const *envp,
 			_exit(125); /* the gate was closed: there is nothing to run */
 	}
 	launch_restore(state);
-	execvpe(command[0], command, envp);
-	error = errno;
+	error = state->binding ? -placement_bind(state->binding) : 0;
+	if (error == 0) {
+		execvpe(command[0], command, envp);
+		error = errno;
+	}
 	(void)!write(error_fd, &error, sizeof(error));
 	_exit(launch_exit_status(-error));
 }

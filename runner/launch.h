@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "runner/placement.h"
+
 /* What the collector changes for itself and the child gets back. */
 struct launch_state {
 	sigset_t mask;
@@ -17,6 +19,7 @@ struct launch_state {
 	struct sigaction chld;
 	struct rlimit n_files;
 	struct rlimit file_bytes;
+	const struct placement_binding *binding; /* of the child; NULL: as we are bound */
 };
 
 /*

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "schemas/recording.h"
 
 static int make_sealed_memory(size_t bytes, int *ret_fd)
 {
@@ -26,6 +29,34 @@ static int make_sealed_memory(size_t bytes, int *ret_fd)
 	return 0;
 }
 
+/* All its blocks are there from the start: a full disk is an error here, and no SIGBUS later. */
+static int make_file(const char *dir, size_t bytes, int *ret_fd)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s%sXXXXXX", dir, POOL_FILE_NAME);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	auto_close int fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	unlink(path);
+	int err = posix_fallocate(fd, 0, (off_t)bytes);
+	if (err != 0)
+		return -err;
+	*ret_fd = steal_fd(&fd);
+	return 0;
+}
+
+/* Nothing of it is touched yet. */
+static int bind_memory(void *base, size_t bytes, const struct pool_config *config)
+{
+	if (config->mode == 0 || syscall(SYS_mbind, base, bytes, config->mode, config->nodes,
+					 RECORDING_MAX_NODES, 0) == 0)
+		return 0;
+	return -errno;
+}
+
 static void fill_control(const struct pool *pool, const struct pool_config *config,
 			 size_t control_bytes)
 {
@@ -39,7 +70,7 @@ static void fill_control(const struct pool *pool, const struct pool_config *conf
 	control->flags = config->flags;
 	control->stacks = config->stacks;
 	control->clock = config->clock;
-	control->max_frames = RING_MAX_FRAMES;
+	control->max_frames = config->max_frames ? config->max_frames : RING_MAX_FRAMES;
 	control->min_bytes = config->min_bytes;
 	control->ticks_per_ms = config->ticks_per_ms;
 	control->magic = RING_MAGIC;
@@ -60,7 +91,9 @@ int pool_init(struct pool *ret_pool, const struct pool_config *config)
 	int err;
 
 	pool.bytes = control_bytes + (size_t)pool.n_chunks * RING_CHUNK_BYTES;
-	err = config->is_private ? 0 : make_sealed_memory(pool.bytes, &fd);
+	err = config->is_private ? 0
+	      : config->dir	 ? make_file(config->dir, pool.bytes, &fd)
+				 : make_sealed_memory(pool.bytes, &fd);
 	if (err < 0)
 		return err;
 
@@ -68,6 +101,11 @@ int pool_init(struct pool *ret_pool, const struct pool_config *config)
 			     config->is_private ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return -errno;
+	err = bind_memory(base, pool.bytes, config);
+	if (err < 0) {
+		munmap(base, pool.bytes);
+		return err;
+	}
 
 	pool.control = (struct ring_control *)base;
 	pool.processes = ring_processes(pool.control);

@@ -14,6 +14,7 @@
 
 #define POOL_MIN_CHUNKS 16u
 #define POOL_MAP_PATH	"/memfd:memsight-pool" /* in /proc/PID/maps of who has it mapped */
+#define POOL_FILE_NAME	"/memsight-pool-" /* the same with --buffers pmem:DIR: behind DIR */
 
 /* What the control area tells the programs; the units are those of struct ring_control. */
 struct pool_config {
@@ -23,7 +24,11 @@ struct pool_config {
 	uint32_t stacks; /* enum ring_stacks */
 	uint32_t clock; /* enum ring_clock */
 	uint64_t min_bytes;
+	uint32_t max_frames; /* of a call stack; 0: RING_MAX_FRAMES */
 	uint64_t ticks_per_ms;
+	const char *dir; /* of a file for it, on persistent memory; NULL: a memfd */
+	int mode; /* mbind's, with its nodes: RECORDING_MAX_NODES bits; 0: any memory */
+	const uint64_t *nodes;
 	bool is_private; /* for a recording without programs that attach: no file descriptor */
 };
 
@@ -41,8 +46,8 @@ struct pool {
 #define POOL_CLOSED ((struct pool){ .fd = -1 })
 
 /*
- * Make, seal and map a pool. Returns 0 or a negative errno: -ENOMEM, -EFBIG (a file size limit),
- * -EINVAL (more than RING_MAX_CHUNKS). The caller ends it with pool_finish().
+ * Make, seal and map a pool; a file cannot be sealed. Returns 0 or a negative errno: -ENOMEM, -EFBIG
+ * (a file size limit), -EINVAL (more than RING_MAX_CHUNKS, or mbind refuses), -ENOSPC. The caller ends it with pool_finish().
  */
 int pool_init(struct pool *ret_pool, const struct pool_config *config);
 

@@ -36,7 +36,8 @@ static bool collector_is_gone(int dir_fd)
 
 static bool sweep_one(int base_fd, const char *name)
 {
-	static const char *const names[] = { "socket", "lock", RECORDING_LIBRARY };
+	static const char *const names[] = { "socket", "lock", RECORDING_LIBRARY,
+					     RECORDING_HEAP_LIBRARY };
 	struct stat status;
 	auto_close int dir_fd =
 		openat(base_fd, name, O_DIRECTORY | O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

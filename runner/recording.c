@@ -98,7 +98,8 @@ int recording_init(struct recording *ret_recording)
 
 static void remove_folder(const char *folder)
 {
-	static const char *const names[] = { "socket", "lock", RECORDING_LIBRARY };
+	static const char *const names[] = { "socket", "lock", RECORDING_LIBRARY,
+					     RECORDING_HEAP_LIBRARY };
 	auto_close int dir_fd = open(folder, O_DIRECTORY | O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (dir_fd < 0)

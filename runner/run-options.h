@@ -32,6 +32,16 @@ struct run_options {
 	uint64_t max_bytes; /* of the trace file; 0: as much as the disk takes */
 	uint32_t events; /* RING_EVENTS_*; 0: all */
 	uint64_t min_bytes; /* blocks below it are counted only; 0: record all */
+	const char *heap; /* KIND[:DIR][,SIZE], where blocks go; NULL: where libc puts them */
+	uint64_t heap_min_bytes; /* smaller blocks stay in libc */
+	bool spill; /* what does not fit into the heap goes to libc, and is counted */
+	const char *buffers; /* KIND or node:LIST for the pool, pmem:DIR,SIZE; NULL: any memory */
+	const char *cpunodebind; /* lists as numactl takes them; NULL: as we are bound ourselves */
+	const char *physcpubind;
+	const char *membind;
+	const char *interleave;
+	const char *preferred;
+	uint32_t max_frames; /* of a call stack; 0: RING_MAX_FRAMES */
 	bool null_sink; /* hooks run, nothing of them is stored */
 	bool api_marks; /* the program's own pause, resume and collect are ignored */
 	bool force; /* overwrite an existing output */

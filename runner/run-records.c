@@ -16,6 +16,8 @@
 /* What changes how memory is used; nothing that could hold a secret. */
 static const char *const variables[] = {
 	"GLIBC_TUNABLES",
+	"HEIMDALLR_PMEMDIR",
+	"HEIMDALLR_PMEMSIZE",
 	"GOMP_CPU_AFFINITY",
 	"LD_BIND_NOW",
 	"KMP_AFFINITY",
@@ -23,6 +25,13 @@ static const char *const variables[] = {
 	"LC_ALL",
 	"LD_LIBRARY_PATH",
 	"LD_PRELOAD",
+	"MEMKIND_ARENA_NUM_PER_KIND",
+	"MEMKIND_DAX_KMEM_NODES",
+	"MEMKIND_HBW_NODES",
+	"TRAC_PMEMDIR",
+	"TRAC_PMEMSIZE",
+	"TRAC_STACKLEVELS",
+	"TRAC_THRESHOLD",
 	"MALLOC_ARENA_MAX",
 	"MALLOC_MMAP_THRESHOLD_",
 	"MALLOC_TRIM_THRESHOLD_",
@@ -185,9 +194,10 @@ static int store_options(struct fact_writer *to, const struct run_options *optio
 	if (err == 0)
 		err = store_allocations(to, options);
 	if (err == 0)
-		err = store_number(to, "memsight.buffer_bytes",
-				   options->buffer_bytes ? options->buffer_bytes
-							 : RUN_DEFAULT_BUFFER_BYTES);
+		err = store_number(to, "memsight.buffer_bytes", options->buffer_bytes);
+	if (err == 0)
+		err = store_number(to, "memsight.stack_depth",
+				   options->max_frames ? options->max_frames : RING_MAX_FRAMES);
 	return err;
 }
 

@@ -19,6 +19,8 @@
 #include "runner/environment.h"
 #include "runner/launch.h"
 #include "runner/library.h"
+#include "runner/placement.h"
+#include "runner/store.h"
 #include "runner/run-records.h"
 #include "runner/run-command.h"
 
@@ -45,7 +47,8 @@ struct run {
 	struct clock_pair first_pair;
 	uint64_t ticks_per_second;
 	char program[PATH_MAX]; /* where PATH leads to */
-	char library[PATH_MAX];
+	char library[2 * PATH_MAX]; /* for LD_PRELOAD: with the heap's two, parted by ':' */
+	struct placement placement;
 	bool keeps_partial;
 };
 
@@ -98,6 +101,19 @@ static int find_command(struct run *run)
 	return fail(run, err, "cannot run '%s'", name);
 }
 
+/* Append the library at path to what is preloaded. */
+static int preload(struct run *run, const char *path)
+{
+	size_t n = strlen(run->library);
+	int err;
+
+	if (n > 0)
+		run->library[n++] = ':';
+	err = library_preload_name(path, run->recording.folder, run->library + n,
+				   sizeof(run->library) - n);
+	return err < 0 ? fail(run, err, "cannot name %s for the loader", path) : 0;
+}
+
 static int find_library(struct run *run)
 {
 	char path[PATH_MAX];
@@ -109,8 +125,30 @@ static int find_library(struct run *run)
 	if (err < 0)
 		return fail(run, err, "%s is neither beside memsight nor installed",
 			    RECORDING_LIBRARY);
-	err = library_preload_name(path, run->recording.folder, run->library, sizeof(run->library));
-	return err < 0 ? fail(run, err, "cannot name %s for the loader", path) : 0;
+	err = preload(run, path);
+	if (err < 0 || !run->placement.kind[0])
+		return err;
+	err = library_find_beside(RECORDING_HEAP_LIBRARY, path, sizeof(path));
+	if (err < 0)
+		return fail(run, err,
+			    "--heap: %s is neither beside memsight nor installed (it is built "
+			    "where libmemkind and libnuma are)",
+			    RECORDING_HEAP_LIBRARY);
+	return preload(run, path);
+}
+
+/* What was asked for of kinds, nodes and CPUs is found out before anything starts. */
+static int find_placement(struct run *run)
+{
+	uint64_t *buffer_bytes = &run->options_now.buffer_bytes;
+	int err = placement_find(run->options, &run->placement, run->summary->problem,
+				 sizeof(run->summary->problem));
+
+	if (*buffer_bytes == 0)
+		*buffer_bytes = run->placement.buffers_bytes;
+	if (*buffer_bytes == 0)
+		*buffer_bytes = RUN_DEFAULT_BUFFER_BYTES;
+	return err;
 }
 
 /* What an administrator tells a service with, too: nginx ends by QUIT, PostgreSQL by INT. */
@@ -179,11 +217,14 @@ static int make_pool(struct run *run)
 {
 	enum ring_clock clock = clock_choose();
 	struct pool_config config = {
-		.buffer_bytes = run->options->buffer_bytes ? run->options->buffer_bytes
-							   : RUN_DEFAULT_BUFFER_BYTES,
+		.buffer_bytes = run->options->buffer_bytes,
 		.events = run->options->events ? run->options->events : RING_EVENTS_ALL,
 		.flags = ring_flags(run->options),
 		.min_bytes = run->options->min_bytes,
+		.max_frames = run->options->max_frames,
+		.dir = run->placement.buffers_dir[0] ? run->placement.buffers_dir : NULL,
+		.mode = run->placement.buffers.mode,
+		.nodes = run->placement.buffers.mask,
 		.stacks = run->options->stacks,
 		.clock = clock,
 		.is_private = run->options->no_alloc,
@@ -201,15 +242,31 @@ static int make_pool(struct run *run)
 	err = pool_init(&run->pool, &config);
 	if (err == -EFBIG)
 		err = make_small_pool(run, &config);
-	return err < 0 ? fail(run, err, "cannot make the shared memory of --buffer-size") : 0;
+	return err < 0 ? fail(run, err, "cannot make the shared memory of --buffer-size%s",
+			      run->placement.buffers_kind[0] ? " as --buffers wants it" : "")
+		       : 0;
+}
+
+static int make_environment(struct run *run)
+{
+	auto_free char *placement = NULL;
+
+	if (run->options->no_alloc)
+		return environment_copy(environ, &run->envp);
+	if (run->placement.kind[0]) {
+		placement = placement_variable(&run->placement, run->options);
+		if (!placement)
+			return -ENOMEM;
+	}
+	return environment_make(environ, run->library, run->recording.socket_path, placement,
+				&run->envp);
 }
 
 static int launch(struct run *run)
 {
-	int err = run->options->no_alloc ? environment_copy(environ, &run->envp)
-					 : environment_make(environ, run->library,
-							    run->recording.socket_path, &run->envp);
+	int err = make_environment(run);
 
+	run->state.binding = &run->placement.binding;
 	if (err == 0)
 		err = launch_fork(run->options->command, run->envp, &run->state, &run->launch);
 	return err < 0 ? fail(run, err, "cannot start a process") : 0;
@@ -280,6 +337,13 @@ static uint64_t file_limit(const struct run *run)
 	return limit == RLIM_INFINITY ? 0 : limit;
 }
 
+static int store_run_fact(void *context, const char *key, const char *value)
+{
+	struct run *run = context;
+
+	return store_fact(run->writer, key, value, run->first_pair.ticks, false);
+}
+
 static int start_collector(struct run *run)
 {
 	struct collector *collector = &run->collector;
@@ -302,6 +366,8 @@ static int start_collector(struct run *run)
 		err = samples_open(&collector->samples, run->options, run->launch.pid);
 	if (err == 0)
 		err = run_records_begin(run->writer, run->options, &run->first_pair);
+	if (err == 0)
+		err = placement_facts(&run->placement, run->options, store_run_fact, run);
 	/* Whenever the recorder is killed, its file tells of what run it is. */
 	if (err == 0)
 		err = collector_commit(collector);
@@ -334,6 +400,24 @@ static void tell_start(struct run *run)
 		run->observer->started(run->observer->user, &start);
 }
 
+/* CPUs and policy as the program has them now, beside what was asked for. */
+static void check_binding(struct run *run)
+{
+	const struct placement_binding *binding = &run->placement.binding;
+	char cpus[PLACEMENT_LIST_BYTES], policy[PLACEMENT_LIST_BYTES];
+
+	if (!binding->has_cpus && binding->policy.mode == 0)
+		return;
+	if (!placement_check(binding, run->launch.pid, cpus, policy, sizeof(cpus)))
+		collector_warn(&run->collector,
+			       "the program is not bound as asked for: CPUs %.200s, memory %.200s",
+			       cpus, policy);
+	if (cpus[0])
+		store_run_fact(run, "memsight.cpus_found", cpus);
+	if (policy[0])
+		store_run_fact(run, "memsight.policy_found", policy);
+}
+
 static int go(struct run *run)
 {
 	int err = launch_go(&run->launch);
@@ -344,6 +428,7 @@ static int go(struct run *run)
 		return fail(run, err, "cannot run '%s'", run->options->command[0]);
 	}
 	tracker_command_started(&run->collector.tracker);
+	check_binding(run);
 	tell_start(run);
 	return 0;
 }
@@ -442,6 +527,8 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 	err = find_command(&run);
 	if (err == 0)
 		err = prepare_signals(&run);
+	if (err == 0)
+		err = find_placement(&run);
 	if (err == 0)
 		err = make_pool(&run);
 	if (err == 0)

@@ -126,6 +126,27 @@ int store_text(struct trace_writer *writer, uint32_t process_id, uint64_t id, co
 	return trace_writer_record(writer, &record, sizeof(record), &string, 1);
 }
 
+int store_heap_range(struct trace_writer *writer, uint32_t process_id,
+		     const struct drain_heap_range *range)
+{
+	struct trace_string strings[] = {
+		{ range->kind, range->kind_bytes },
+		{ range->place, range->place_bytes },
+	};
+	struct trace_heap_range record = {
+		.head.type = TRACE_RECORD_HEAP_RANGE,
+		.ticks = range->ticks,
+		.start = range->start,
+		.size = range->size,
+		.process_id = process_id,
+		.is_removed = range->is_removed,
+		.kind_bytes = strings[0].n_bytes,
+		.place_bytes = strings[1].n_bytes,
+	};
+
+	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+}
+
 int store_map(struct trace_writer *writer, uint32_t process_id, uint64_t ticks,
 	      const struct image_map *map)
 {

@@ -29,6 +29,8 @@ int store_module(struct trace_writer *writer, uint32_t process_id,
 		 const struct drain_module *module);
 int store_text(struct trace_writer *writer, uint32_t process_id, uint64_t id, const char *text,
 	       size_t n_bytes);
+int store_heap_range(struct trace_writer *writer, uint32_t process_id,
+		     const struct drain_heap_range *range);
 int store_map(struct trace_writer *writer, uint32_t process_id, uint64_t ticks,
 	      const struct image_map *map);
 

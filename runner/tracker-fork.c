@@ -52,7 +52,8 @@ static struct image *image_of_slot(struct tracker *tracker, uint32_t slot)
 
 static void look_for_pool(void *user, const struct image_map *map)
 {
-	if (strncmp(map->path, POOL_MAP_PATH, sizeof(POOL_MAP_PATH) - 1) == 0)
+	if (strncmp(map->path, POOL_MAP_PATH, sizeof(POOL_MAP_PATH) - 1) == 0 ||
+	    strstr(map->path, POOL_FILE_NAME))
 		*(bool *)user = true;
 }
 

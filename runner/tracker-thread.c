@@ -68,6 +68,15 @@ static void take_text(void *user, void *image_pointer, uint64_t id, const char *
 	store_text(tracker->writer, image->id, id, text, n_bytes);
 }
 
+static void take_heap_range(void *user, void *image_pointer, const struct drain_heap_range *range)
+{
+	struct tracker *tracker = user;
+	struct image *image = image_pointer;
+
+	tracker_announce(tracker, image);
+	store_heap_range(tracker->writer, image->id, range);
+}
+
 /* A row of its own; nothing more will be heard of it, and its process has an image that lives. */
 static void add_untraced(struct tracker *tracker, struct image *parent, bool is_spawn)
 {
@@ -113,6 +122,7 @@ struct drain_handler tracker_drain_handler(struct tracker *tracker)
 		.thread_name = name_thread,
 		.module = take_module,
 		.text = take_text,
+		.heap_range = take_heap_range,
 		.exec = take_exec,
 	};
 }

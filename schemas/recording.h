@@ -20,6 +20,19 @@
 #define RECORDING_ATTACH_MS   100
 #define RECORDING_PATIENCE_MS 1000
 
+/*
+ * MEMSIGHT_PLACEMENT tells libtracealloc_heap.so, which is preloaded below libtracealloc.so, where
+ * blocks go. Words with one blank between them:
+ *	KIND SIZE MIN SPILLS MODE NODES DIR
+ * KIND as --heap names it; SIZE of the heap of one process and MIN, the smallest block that goes
+ * there, in bytes; SPILLS 1: what does not fit goes to libc, 0: it is refused (ENOMEM); MODE a MPOL_*
+ * and NODES its nodes ("0,2"), or 0 and "-"; DIR the absolute folder of the heap's file, or nothing.
+ */
+#define RECORDING_ENV_PLACEMENT "MEMSIGHT_PLACEMENT"
+#define RECORDING_HEAP_LIBRARY	"libtracealloc_heap.so"
+#define RECORDING_MAX_NODES	1024
+#define RECORDING_DIR_BYTES	3072 /* with its NUL */
+
 #define RECORDING_MAGIC UINT32_C(0x4f4c4c48) /* "HLLO" */
 
 struct recording_hello {

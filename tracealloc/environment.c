@@ -68,6 +68,7 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 void ta_environment_start(void)
 {
 	copy_text(ta_image.socket, find_variable(start_environment(), RECORDING_ENV_SOCKET));
+	copy_text(ta_image.placement, find_variable(start_environment(), RECORDING_ENV_PLACEMENT));
 	if (ta_image.socket[0])
 		dl_iterate_phdr(find_library, NULL);
 }
@@ -79,6 +80,8 @@ static bool has_name(const char *entry, const char *name, size_t length)
 
 #define IS_SOCKET(entry)  has_name(entry, RECORDING_ENV_SOCKET, sizeof(RECORDING_ENV_SOCKET) - 1)
 #define IS_PRELOAD(entry) has_name(entry, RECORDING_ENV_PRELOAD, sizeof(RECORDING_ENV_PRELOAD) - 1)
+#define IS_PLACEMENT(entry)                                                                        \
+	has_name(entry, RECORDING_ENV_PLACEMENT, sizeof(RECORDING_ENV_PLACEMENT) - 1)
 
 /* The loader takes both as separators. */
 static bool is_separator(char c)
@@ -100,23 +103,29 @@ static size_t next_entry(const char **text, const char **ret_entry)
 	return (size_t)(end - *ret_entry);
 }
 
-/* Is it our library, by whatever path? */
-static bool is_ours(const char *entry, size_t length)
+/* Is it a library of this name, by whatever path? */
+static bool is_library(const char *entry, size_t length, const char *name)
 {
-	const size_t name_length = sizeof(RECORDING_LIBRARY) - 1;
+	const size_t name_length = strlen(name);
 
 	return length >= name_length &&
-	       memcmp(entry + length - name_length, RECORDING_LIBRARY, name_length) == 0 &&
+	       memcmp(entry + length - name_length, name, name_length) == 0 &&
 	       (length == name_length || entry[length - name_length - 1] == '/');
 }
 
-static bool list_has_ours(const char *list)
+static bool is_ours(const char *entry, size_t length)
+{
+	return is_library(entry, length, RECORDING_LIBRARY) ||
+	       is_library(entry, length, RECORDING_HEAP_LIBRARY);
+}
+
+static bool list_has(const char *list, const char *name)
 {
 	const char *entry;
 	size_t length;
 
-	while ((length = next_entry(&list, &entry)))
-		if (is_ours(entry, length))
+	while (list && (length = next_entry(&list, &entry)))
+		if (is_library(entry, length, name))
 			return true;
 	return false;
 }
@@ -129,11 +138,26 @@ static bool is_right(char *const environment[], bool is_followed)
 {
 	const char *socket = find_variable(environment, RECORDING_ENV_SOCKET);
 	const char *preload = find_variable(environment, RECORDING_ENV_PRELOAD);
-	bool has_ours = preload && list_has_ours(preload);
+	const char *placement = find_variable(environment, RECORDING_ENV_PLACEMENT);
+	bool has_ours = list_has(preload, RECORDING_LIBRARY);
+	bool has_heap = list_has(preload, RECORDING_HEAP_LIBRARY);
 
 	if (socket && strcmp(socket, ta_image.socket) != 0)
 		return true;
-	return is_followed ? socket && has_ours : !socket && !has_ours;
+	if (!is_followed)
+		return !socket && !has_ours && !has_heap;
+	return socket && has_ours && (!ta_image.placement[0] || (placement && has_heap));
+}
+
+/* The folder of our own path, with the last '/': the heap's library lies beside us. */
+static size_t folder_bytes(void)
+{
+	const char *end = ta_image.library;
+
+	for (const char *at = end; *at; at++)
+		if (*at == '/')
+			end = at + 1;
+	return (size_t)(end - ta_image.library);
 }
 
 size_t ta_environment_bytes(char *const environment[], bool is_followed)
@@ -146,10 +170,11 @@ size_t ta_environment_bytes(char *const environment[], bool is_followed)
 	while (environment && environment[n])
 		n++;
 	preload = find_variable(environment, RECORDING_ENV_PRELOAD);
-	return (n + 3) * sizeof(char *) +
-	       sizeof(RECORDING_ENV_SOCKET "=" RECORDING_ENV_PRELOAD "=:") +
-	       strlen(ta_image.socket) + strlen(ta_image.library) +
-	       (preload ? strlen(preload) : 0) + 2;
+	return (n + 4) * sizeof(char *) +
+	       sizeof(RECORDING_ENV_SOCKET "=" RECORDING_ENV_PRELOAD "=:" RECORDING_ENV_PLACEMENT
+					   "=:" RECORDING_HEAP_LIBRARY) +
+	       strlen(ta_image.socket) + 2 * strlen(ta_image.library) + strlen(ta_image.placement) +
+	       (preload ? strlen(preload) : 0) + 3;
 }
 
 static char *append(char *to, const char *from, size_t length)
@@ -167,6 +192,11 @@ static char *write_list(char *to, const char *list, bool is_followed)
 
 	if (is_followed)
 		to = append(to, ta_image.library, strlen(ta_image.library));
+	if (is_followed && ta_image.placement[0]) {
+		*to++ = ':';
+		to = append(to, ta_image.library, folder_bytes());
+		to = append(to, RECORDING_HEAP_LIBRARY, sizeof(RECORDING_HEAP_LIBRARY) - 1);
+	}
 	while (list && (length = next_entry(&list, &entry))) {
 		if (is_ours(entry, length))
 			continue;
@@ -189,9 +219,10 @@ char **ta_environment_build(char *const environment[], bool is_followed, void *m
 	char *preload;
 
 	for (; environment && environment[n]; n++)
-		if (!IS_SOCKET(environment[n]) && !IS_PRELOAD(environment[n]))
+		if (!IS_SOCKET(environment[n]) && !IS_PRELOAD(environment[n]) &&
+		    !IS_PLACEMENT(environment[n]))
 			*next++ = environment[n];
-	preload = (char *)memory + (n + 3) * sizeof(char *);
+	preload = (char *)memory + (n + 4) * sizeof(char *);
 	text = append(preload, RECORDING_ENV_PRELOAD "=", sizeof(RECORDING_ENV_PRELOAD "=") - 1);
 	if (write_list(text, list, is_followed) > text + 1)
 		*next++ = preload;
@@ -199,7 +230,13 @@ char **ta_environment_build(char *const environment[], bool is_followed, void *m
 		text += strlen(text) + 1;
 		*next++ = text;
 		text = append(text, RECORDING_ENV_SOCKET "=", sizeof(RECORDING_ENV_SOCKET "=") - 1);
-		append(text, ta_image.socket, strlen(ta_image.socket) + 1);
+		text = append(text, ta_image.socket, strlen(ta_image.socket) + 1);
+	}
+	if (is_followed && ta_image.placement[0]) {
+		*next++ = text;
+		text = append(text, RECORDING_ENV_PLACEMENT "=",
+			      sizeof(RECORDING_ENV_PLACEMENT "=") - 1);
+		append(text, ta_image.placement, strlen(ta_image.placement) + 1);
 	}
 	*next = NULL;
 	return result;
@@ -217,6 +254,7 @@ bool ta_environment_is_reachable(void)
 
 static const char shell_start[] = "export " RECORDING_ENV_SOCKET "='";
 static const char shell_preload[] = "' " RECORDING_ENV_PRELOAD "='";
+static const char shell_placement[] = "' " RECORDING_ENV_PLACEMENT "='";
 static const char shell_end[] = "';";
 
 size_t ta_environment_command_bytes(const char *command)
@@ -226,10 +264,11 @@ size_t ta_environment_command_bytes(const char *command)
 
 	if (n_bytes > MAX_COMMAND_BYTES || ta_environment_bytes(environ, true) == 0 ||
 	    strchr(ta_image.socket, '\'') || strchr(ta_image.library, '\'') ||
-	    (list && strchr(list, '\'')))
+	    strchr(ta_image.placement, '\'') || (list && strchr(list, '\'')))
 		return 0;
-	return n_bytes + strlen(ta_image.socket) + strlen(ta_image.library) + sizeof(shell_start) +
-	       sizeof(shell_preload) + sizeof(shell_end) + 2;
+	return n_bytes + strlen(ta_image.socket) + 2 * strlen(ta_image.library) +
+	       strlen(ta_image.placement) + sizeof(shell_start) + sizeof(shell_preload) +
+	       sizeof(":" RECORDING_HEAP_LIBRARY) + sizeof(shell_placement) + sizeof(shell_end) + 2;
 }
 
 const char *ta_environment_command(const char *command, char *memory)
@@ -239,6 +278,10 @@ const char *ta_environment_command(const char *command, char *memory)
 	to = append(to, ta_image.socket, strlen(ta_image.socket));
 	to = append(to, shell_preload, sizeof(shell_preload) - 1);
 	to = write_list(to, find_variable(environ, RECORDING_ENV_PRELOAD), true) - 1;
+	if (ta_image.placement[0]) {
+		to = append(to, shell_placement, sizeof(shell_placement) - 1);
+		to = append(to, ta_image.placement, strlen(ta_image.placement));
+	}
 	to = append(to, shell_end, sizeof(shell_end) - 1);
 	append(to, command, strlen(command) + 1);
 	return memory;

@@ -74,6 +74,7 @@ struct ta_image {
 	_Atomic uint64_t n_early; /* events that came while there was no slot to count them in */
 	char socket[TA_PATH_BYTES]; /* MEMSIGHT_RECORDING as it was at start; "" without */
 	char library[TA_PATH_BYTES]; /* our own path, for LD_PRELOAD */
+	char placement[TA_PATH_BYTES]; /* MEMSIGHT_PLACEMENT as it was at start; "" without */
 };
 extern struct ta_image ta_image __attribute__((visibility("hidden")));
 

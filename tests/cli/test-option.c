@@ -126,7 +126,7 @@ END_TEST
 
 START_TEST(a_unique_beginning_of_a_name_is_enough)
 {
-	ck_assert_int_eq(parse(COMMAND_RECORD, "--buf 1G ./app"), 0);
+	ck_assert_int_eq(parse(COMMAND_RECORD, "--buffer-s 1G ./app"), 0);
 	ck_assert_uint_eq(option_size(&options, OPTION_BUFFER_SIZE), UINT64_C(1) << 30);
 	ck_assert_int_eq(parse(COMMAND_RECORD, "--no ./app"), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(options.message, "more than one"));

@@ -77,12 +77,22 @@ static void on_text(void *user, void *of, uint64_t id, const char *text, size_t 
 	snprintf(last_path, sizeof(last_path), "%lx %.*s", (unsigned long)id, (int)n_bytes, text);
 }
 
+static void on_heap_range(void *user, void *of, const struct drain_heap_range *range)
+{
+	(void)user;
+	(void)of;
+	snprintf(last_path, sizeof(last_path), "%lx+%lx %.*s in %.*s%s",
+		 (unsigned long)range->start, (unsigned long)range->size, range->kind_bytes,
+		 range->kind, range->place_bytes, range->place, range->is_removed ? ", gone" : "");
+}
+
 static const struct drain_handler handler = {
 	.thread_start = on_start,
 	.thread_end = on_end,
 	.thread_name = on_name,
 	.module = on_module,
 	.text = on_text,
+	.heap_range = on_heap_range,
 	.exec = on_exec,
 };
 
@@ -316,6 +326,7 @@ START_TEST(threads_modules_texts_and_execs_reach_the_handler)
 	struct ring_writer thread = { .pool = &pool };
 	struct ring_module *module;
 	struct ring_exec *exec;
+	struct ring_heap_range *range;
 	struct ring_text *text;
 
 	ring_writer_take(&thread, 0);
@@ -336,6 +347,16 @@ START_TEST(threads_modules_texts_and_execs_reach_the_handler)
 	ring_writer_commit(text, RING_HEAD(TRACE_OP_TEXT, 0, 2, 0));
 	round_of(100);
 	ck_assert_str_eq(last_path, "ab phase");
+	range = ring_writer_reserve(&thread, 3);
+	range->ticks = now;
+	range->start = 0x7000;
+	range->size = 0x1000;
+	range->kind_bytes = 4;
+	range->place_bytes = 4;
+	memcpy(range->bytes, "pmem/mnt", 8);
+	ring_writer_commit(range, RING_HEAD(TRACE_OP_HEAP_RANGE, 0, 3, 0));
+	round_of(100);
+	ck_assert_str_eq(last_path, "7000+1000 pmem in /mnt");
 	exec = ring_writer_reserve(&thread, 2);
 	exec->path_bytes = 7;
 	memcpy(exec->bytes, "/bin/ls", 7);
@@ -364,6 +385,7 @@ static const struct {
 	{ RING_HEAD(TRACE_OP_MODULE, 0, 2, 0), 0, 1 },
 	{ RING_HEAD(TRACE_OP_THREAD_START, 0, 2, 0), 0, 0 },
 	{ RING_HEAD(TRACE_OP_TEXT, 0, 2, 0), 0xffff, 0 }, /* its text_bytes lie there */
+	{ RING_HEAD(TRACE_OP_HEAP_RANGE, 0, 2, 0), 0xffff, 0 }, /* its kind_bytes lie there */
 	{ RING_HEAD(TRACE_OP_EXEC, 0, 1, 0), 0xffff, 0 }, /* its path_bytes lie there */
 };
 
@@ -380,6 +402,8 @@ START_TEST(nonsense_is_counted_and_harms_nobody_else)
 	record->path_bytes = nonsense[_i].path_bytes;
 	if (RING_HEAD_OP(nonsense[_i].head) == TRACE_OP_TEXT)
 		((struct ring_text *)record)->text_bytes = 0xffff;
+	if (RING_HEAD_OP(nonsense[_i].head) == TRACE_OP_HEAP_RANGE)
+		((struct ring_heap_range *)record)->kind_bytes = 0xffff;
 	if (RING_HEAD_OP(nonsense[_i].head) == TRACE_OP_EXEC)
 		((struct ring_exec *)record)->path_bytes = 0xffff;
 	ring_writer_commit(record, nonsense[_i].head);

@@ -230,7 +230,8 @@ START_TEST(the_users_own_preload_stays_behind_ours)
 			   NULL };
 	char **envp;
 
-	ck_assert_int_eq(environment_make(before, "/l/libtracealloc.so", "/r/socket", &envp), 0);
+	ck_assert_int_eq(environment_make(before, "/l/libtracealloc.so", "/r/socket", NULL, &envp),
+			 0);
 	ck_assert_str_eq(find(envp, "LD_PRELOAD="), preloads[_i].after);
 	ck_assert_str_eq(find(envp, "MEMSIGHT_RECORDING="), "MEMSIGHT_RECORDING=/r/socket");
 	ck_assert_str_eq(envp[0], "HOME=/h");

@@ -16,6 +16,8 @@ PACKAGES = {
     "Zydis": "libzydis-dev",
     "check": "check",
     "libunwind": "libunwind-dev",
+    "memkind": "libmemkind-dev",
+    "numa": "libnuma-dev",
     "threads": "libc6-dev",
     "m": "libc6-dev",
 }

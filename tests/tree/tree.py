@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAY_INCLUDE = {
     "common": {"common", "schemas"},
     "tracealloc": {"tracealloc", "include", "common", "schemas"},
+    "heap": {"heap", "schemas"},
     "pmu": {"pmu", "common", "schemas"},
     "decode": {"decode", "common", "schemas"},
     "runner": {"runner", "pmu", "decode", "common", "schemas"},
