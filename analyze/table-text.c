@@ -79,6 +79,10 @@ static struct format_text format_number(sqlite3_stmt *stmt, int column, enum tab
 		return format_duration(value);
 	case TABLE_TIME:
 		return format_time(value);
+	case TABLE_PERCENT_CHANGE:
+		snprintf(out.text, sizeof(out.text), "%+.1f %%",
+			 100 * sqlite3_column_double(stmt, column));
+		return out;
 	case TABLE_PERCENT:
 		return format_percent(sqlite3_column_double(stmt, column));
 	default:

@@ -22,6 +22,7 @@ enum table_kind {
 	TABLE_DURATION, /* ns */
 	TABLE_TIME, /* ns since the run's start, shown in s */
 	TABLE_PERCENT, /* 0 to 1 */
+	TABLE_PERCENT_CHANGE, /* -1 and above, shown with its sign */
 };
 
 struct table_style {

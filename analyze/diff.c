@@ -1,0 +1,324 @@
+#include "analyze/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "analyze/diff-sites.h"
+#include "analyze/format.h"
+#include "analyze/grow.h"
+#include "analyze/report-sql.h"
+#include "common/cleanup.h"
+
+/* ---- Which runs ---- */
+
+static const char runs_sql[] =
+	"SELECT id FROM run WHERE CASE WHEN ?1 IS NULL THEN (program, mode) ="
+	"  (SELECT program, mode FROM run ORDER BY id DESC LIMIT 1)"
+	" ELSE CAST(id AS TEXT) = ?1 OR program || '.' || mode || '.' || repetition = ?1"
+	"  OR (NOT EXISTS (SELECT 1 FROM run WHERE CAST(id AS TEXT) = ?1)"
+	"   AND (program || '.' || mode = ?1 OR program = ?1)) END ORDER BY id";
+
+int diff_runs(sqlite3 *db, const char *selector, int64_t **ret_runs, size_t *ret_n)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(db, runs_sql, 0, -1);
+	auto_free int64_t *runs = NULL;
+	size_t n = 0, n_allocated = 0;
+	int r = stmt ? 0 : -EPROTO;
+
+	if (stmt && selector)
+		sqlite3_bind_text(stmt, 1, selector, -1, SQLITE_STATIC);
+	while (r == 0 && sqlite3_step(stmt) == SQLITE_ROW) {
+		r = grow_array(&runs, n, &n_allocated, sizeof(*runs));
+		if (r == 0)
+			runs[n++] = sqlite3_column_int64(stmt, 0);
+	}
+	sqlite3_finalize(stmt);
+	if (r == 0 && n == 0)
+		r = selector ? -ENOENT : -ENODATA;
+	if (r < 0)
+		return r;
+	*ret_n = n;
+	*ret_runs = steal_ptr(&runs);
+	return 0;
+}
+
+/* ---- What differs, and how surely ---- */
+
+struct change {
+	double before, after; /* means over the runs */
+	double half; /* of the 95 % interval of after - before; < 0: none */
+	const struct diff_site *site;
+};
+
+struct diff {
+	const struct diff_request *request;
+	struct diff_sites sites;
+	double n_samples[2]; /* time: of all runs of a side, and what they stand for in ns */
+	double time_ns[2];
+	double whole[2];
+	struct change *changes;
+	size_t n_changes;
+	size_t n_noise; /* changes that their interval does not tell from 0 */
+};
+
+/* Student's t, 97.5 %, by degrees of freedom; any table of statistics. */
+static double student_t(double degrees)
+{
+	static const double t[] = { 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
+				    2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+				    2.110,  2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064,
+				    2.060,  2.056, 2.052, 2.048, 2.045, 2.042 };
+
+	if (degrees > 30)
+		return 2.042; /* wider than need be, by 4 % at most */
+	return t[degrees < 1 ? 0 : (size_t)degrees - 1];
+}
+
+/* Variance of the mean of n values. */
+static double variance_of_mean(const struct diff_sum *sum, double n)
+{
+	double mean = sum->sum / n;
+
+	return fmax(sum->sum_sq / n - mean * mean, 0) / (n - 1);
+}
+
+/* Welch's interval of the difference of two means. */
+static double half_of_means(const struct diff *diff, const struct diff_site *site)
+{
+	double n[2], variance[2];
+
+	for (int side = 0; side < 2; side++) {
+		n[side] = (double)diff->request->sides[side].n_runs;
+		variance[side] = variance_of_mean(&site->sides[side], n[side]);
+	}
+	double sum = variance[0] + variance[1];
+	if (sum == 0)
+		return 0;
+	double degrees =
+		sum * sum /
+		(variance[0] * variance[0] / (n[0] - 1) + variance[1] * variance[1] / (n[1] - 1));
+	return student_t(degrees) * sqrt(sum);
+}
+
+/* The interval that the samples of time give, in ns a run. */
+static double half_of_samples(const struct diff *diff, const struct diff_site *site)
+{
+	double squares = 0;
+
+	for (int side = 0; side < 2; side++) {
+		const struct diff_sum *sum = &site->sides[side];
+		double share = format_half_width(sum->n, sum->n_sq,
+						 (int64_t)llround(diff->n_samples[side]));
+		double half =
+			share * diff->time_ns[side] / (double)diff->request->sides[side].n_runs;
+		squares += half * half;
+	}
+	return sqrt(squares);
+}
+
+static double half_of(const struct diff *diff, const struct diff_site *site)
+{
+	const struct diff_side *sides = diff->request->sides;
+
+	if (sides[0].n_runs > 1 && sides[1].n_runs > 1)
+		return half_of_means(diff, site);
+	return diff->request->metric == PROFILE_TIME ? half_of_samples(diff, site) : -1;
+}
+
+static bool is_sure(const struct change *change)
+{
+	return fabs(change->after - change->before) > change->half;
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct change *a = left, *b = right;
+	double x = fabs(a->after - a->before), y = fabs(b->after - b->before);
+
+	return x > y ? -1 : x < y;
+}
+
+static int find_changes(struct diff *diff)
+{
+	diff->changes = calloc(diff->sites.n + 1, sizeof(*diff->changes));
+	if (!diff->changes)
+		return -ENOMEM;
+	for (size_t i = 0; i < diff->sites.n; i++) {
+		const struct diff_site *site = &diff->sites.items[i];
+		struct change change = {
+			.before = site->sides[0].sum / (double)diff->request->sides[0].n_runs,
+			.after = site->sides[1].sum / (double)diff->request->sides[1].n_runs,
+			.site = site,
+		};
+		diff->whole[0] += change.before;
+		diff->whole[1] += change.after;
+		if (change.before == change.after)
+			continue;
+		change.half = half_of(diff, site);
+		diff->n_noise += !is_sure(&change);
+		diff->changes[diff->n_changes++] = change;
+	}
+	qsort(diff->changes, diff->n_changes, sizeof(*diff->changes), compare);
+	return 0;
+}
+
+/* ---- As rows ---- */
+
+static const char table_sql[] =
+	"DROP TABLE IF EXISTS temp.diff_site;"
+	"CREATE TEMP TABLE diff_site(id INTEGER PRIMARY KEY, before INTEGER, after INTEGER,"
+	" half INTEGER, is_sure INTEGER, place TEXT)";
+
+static const char rows_sql[] =
+	"SELECT after - before AS change, 1.0 * (after - before) / nullif(before, 0) AS \"of before\","
+	" half AS \"\u00b195 %\", before, after,"
+	" CASE is_sure WHEN 1 THEN 'yes' WHEN 0 THEN 'no' END AS significant,"
+	" place AS \"allocated at\""
+	" FROM temp.diff_site ORDER BY id LIMIT :limit";
+
+/* The call path as the newer side that has it tells it; allocated. */
+static char *place_of(const struct diff *diff, const struct diff_site *site)
+{
+	int side = site->sides[1].stack_id >= 0;
+
+	return report_sql_text(diff->request->sides[side].db, "SELECT stack_text(:run, 5)",
+			       site->sides[side].stack_id);
+}
+
+static int insert(const struct diff *diff, size_t i, sqlite3_stmt *stmt)
+{
+	const struct change *change = &diff->changes[i];
+	auto_free char *place = place_of(diff, change->site);
+
+	sqlite3_reset(stmt);
+	sqlite3_bind_int64(stmt, 1, (int64_t)i + 1);
+	sqlite3_bind_int64(stmt, 2, llround(change->before));
+	sqlite3_bind_int64(stmt, 3, llround(change->after));
+	sqlite3_bind_null(stmt, 4);
+	sqlite3_bind_null(stmt, 5);
+	if (change->half >= 0) {
+		sqlite3_bind_int64(stmt, 4, llround(change->half));
+		sqlite3_bind_int(stmt, 5, is_sure(change));
+	}
+	sqlite3_bind_text(stmt, 6, place, -1, SQLITE_TRANSIENT);
+	return sqlite3_step(stmt) == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+static bool is_listed(const struct diff *diff, const struct change *change)
+{
+	return diff->request->format != TABLE_TEXT || change->half < 0 || is_sure(change);
+}
+
+static int fill_table(const struct diff *diff)
+{
+	sqlite3 *db = diff->request->sides[0].db;
+	int64_t left = diff->request->limit;
+
+	if (sqlite3_exec(db, table_sql, NULL, NULL, NULL) != SQLITE_OK)
+		return -EPROTO;
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db, "INSERT INTO temp.diff_site VALUES (?, ?, ?, ?, ?, ?)", 0, -1);
+	int r = stmt ? 0 : -EPROTO;
+	for (size_t i = 0; r == 0 && left != 0 && i < diff->n_changes; i++) {
+		if (!is_listed(diff, &diff->changes[i]))
+			continue;
+		r = insert(diff, i, stmt);
+		left--;
+	}
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+static struct format_text value_text(double value, enum table_kind kind)
+{
+	return kind == TABLE_BYTES	? format_bytes(llround(value))
+	       : kind == TABLE_DURATION ? format_duration(llround(value))
+					: format_count(llround(value));
+}
+
+static void write_head(FILE *out, const struct diff *diff)
+{
+	const struct profile_metric_row *metric = profile_metric_row(diff->request->metric);
+	const struct diff_side *sides = diff->request->sides;
+
+	fprintf(out, "Call sites by %s: ", metric->title);
+	fprintf(out, "%s (%zu run%s) -> ", value_text(diff->whole[0], metric->kind).text,
+		sides[0].n_runs, sides[0].n_runs > 1 ? "s, mean" : "");
+	fprintf(out, "%s (%zu run%s)\n", value_text(diff->whole[1], metric->kind).text,
+		sides[1].n_runs, sides[1].n_runs > 1 ? "s, mean" : "");
+}
+
+static void write_foot(FILE *out, const struct diff *diff, size_t n_rows)
+{
+	size_t n_sure = diff->n_changes - diff->n_noise;
+
+	if (n_sure == 0)
+		fputs("No call site differs.\n", out);
+	else if (n_sure > n_rows)
+		fprintf(out, "%zu more: --limit 0 shows all\n", n_sure - n_rows);
+	if (diff->n_noise)
+		fprintf(out, "%zu more differ by less than their 95 %% interval: not listed\n",
+			diff->n_noise);
+}
+
+static int write_rows(FILE *out, const struct diff *diff)
+{
+	bool is_text = diff->request->format == TABLE_TEXT;
+	enum table_kind kind = profile_metric_row(diff->request->metric)->kind;
+	const enum table_kind kinds[] = { kind, TABLE_PERCENT_CHANGE, kind, kind, kind };
+	const struct table_style style = { diff->request->format, kinds, 5, diff->request->width,
+					   true };
+	sqlite3_stmt *stmt =
+		report_sql_prepare(diff->request->sides[0].db, rows_sql, 0, diff->request->limit);
+	size_t n_rows = 0;
+
+	if (!stmt)
+		return -EPROTO;
+	if (is_text)
+		write_head(out, diff);
+	int r = table_write(out, stmt, &style, &n_rows);
+	sqlite3_finalize(stmt);
+	if (r == 0 && is_text)
+		write_foot(out, diff, n_rows);
+	return r;
+}
+
+/* How many samples of time the runs of a side took, and what those stand for. */
+static void count_samples(struct diff *diff, int side)
+{
+	static const char n_sql[] = "SELECT sum(n_samples) FROM source WHERE run_id = :run AND"
+				    " name = 'clock'";
+	static const char time_sql[] = "SELECT sum(n_samples * period) FROM source"
+				       " WHERE run_id = :run AND name = 'clock'";
+	const struct diff_side *from = &diff->request->sides[side];
+
+	for (size_t i = 0; i < from->n_runs; i++) {
+		diff->n_samples[side] += (double)report_sql_number(from->db, n_sql, from->runs[i]);
+		diff->time_ns[side] += (double)report_sql_number(from->db, time_sql, from->runs[i]);
+	}
+}
+
+int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed)
+{
+	struct diff diff = { .request = request };
+	int r = 0;
+
+	for (int side = 0; side < 2 && r == 0; side++) {
+		*ret_failed = request->sides[side].db;
+		count_samples(&diff, side);
+		r = diff_sites_read(&diff.sites, request, side);
+	}
+	if (r == 0) {
+		*ret_failed = request->sides[0].db;
+		r = find_changes(&diff);
+	}
+	if (r == 0)
+		r = fill_table(&diff);
+	if (r == 0)
+		r = write_rows(out, &diff);
+	free(diff.changes);
+	diff_sites_finish(&diff.sites);
+	return ferror(out) ? -EIO : r;
+}

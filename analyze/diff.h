@@ -1,0 +1,43 @@
+#pragma once
+/*
+ * Two runs, or two sets of repetitions, compared call site by call site. A site is its call path by names:
+ * file (without its folder), function and line of each call, so that neither where a file lies nor where
+ * it was loaded matters. Both databases are only read.
+ */
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyze/profile.h"
+#include "analyze/table.h"
+
+struct diff_side {
+	sqlite3 *db; /* with report_functions_register() */
+	int64_t *runs; /* run.id, n_runs of them: repetitions of one thing */
+	size_t n_runs;
+};
+
+struct diff_request {
+	struct diff_side sides[2]; /* before and after */
+	enum profile_metric metric;
+	int64_t limit; /* rows; negative: all */
+	enum table_format format;
+	unsigned width; /* of the terminal; 0: lines are not cut */
+};
+
+/*
+ * The runs that a person names: an id or PROGRAM.MODE.N: that one; PROGRAM.MODE or PROGRAM: all its
+ * repetitions; NULL: all repetitions of what was imported last. *ret_runs is allocated. Returns 0,
+ * -ENOENT when nothing is called so, -ENODATA when the database holds no run, -ENOMEM, -EPROTO.
+ */
+int diff_runs(sqlite3 *db, const char *selector, int64_t **ret_runs, size_t *ret_n);
+
+/*
+ * Write the sites that differ, biggest change first. With two repetitions or more on both sides the
+ * 95 % interval of a change is that of the difference of two means (Welch); for time of single runs it
+ * comes from their samples; else values are exact and have none. Text leaves out, and counts, changes
+ * that their interval does not tell from 0. Returns 0, -EIO, -ENOMEM, -EPROTO with *ret_failed the
+ * database whose sqlite3_errmsg() tells.
+ */
+int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed);
