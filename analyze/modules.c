@@ -310,7 +310,7 @@ static bool extend_known(struct module_list *list, const struct module_map *map)
 		struct module *module = &list->items[i];
 
 		if (map->start - module->start >= module->end - module->start ||
-		    !is_same_file(module, map) || module->unload_ns <= map->time_ns)
+		    module->unload_ns <= map->time_ns || !is_same_file(module, map))
 			continue;
 		if (module->load_ns > map->time_ns) {
 			module->load_ns = map->time_ns;

@@ -158,7 +158,7 @@ static void untraced_text(const struct run_summary *summary, char *text, size_t 
 	if (summary->n_processes > summary->n_traced)
 		n = (size_t)snprintf(text, n_bytes, ", %u not traced",
 				     summary->n_processes - summary->n_traced);
-	for (unsigned why = 1; why < 8 && n < n_bytes; why++) {
+	for (unsigned why = 1; why < TRACE_NOT_COUNT && n < n_bytes; why++) {
 		if (summary->n_why_not[why])
 			n += (size_t)snprintf(text + n, n_bytes - n, "; %s (%s)",
 					      summary->why_not_example[why],

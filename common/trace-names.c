@@ -11,7 +11,10 @@ static const char *const why_not_names[] = {
 	[TRACE_NOT_ENVIRONMENT] = "environment cleaned",
 	[TRACE_NOT_FOLLOWED] = "not followed",
 	[TRACE_NOT_ATTACHED] = "said no hello",
+	[TRACE_NOT_SANITIZER] = "sanitizer",
 };
+_Static_assert(sizeof(why_not_names) / sizeof(why_not_names[0]) == TRACE_NOT_COUNT,
+	       "one for every reason");
 
 const char *trace_why_not_name(unsigned why_not)
 {

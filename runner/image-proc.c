@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,11 +13,13 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/program-file.h"
 #include "runner/run-command.h"
 #include "schemas/recording.h"
 
 #define MAX_TEXT_BYTES	  (4u << 20)
 #define MAX_COMMAND_BYTES (64u << 10)
+#define MAX_INTERPRETERS  4 /* a script of a script ...; the kernel stops there, too */
 
 /* Read a file of /proc/PID. NULL: it is gone or not ours to read. The caller frees. */
 static char *read_proc(pid_t pid, const char *name, size_t *ret_bytes)
@@ -65,32 +66,9 @@ pid_t image_parent_pid(pid_t pid)
 	return status ? status_number(status, "\nPPid:") : 0;
 }
 
-static bool has_interpreter(int fd, const Elf64_Ehdr *head)
+static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
 {
-	for (unsigned i = 0; i < head->e_phnum; i++) {
-		Elf64_Phdr segment;
-		off_t at = (off_t)(head->e_phoff + (uint64_t)i * sizeof(segment));
-
-		if (pread(fd, &segment, sizeof(segment), at) != (ssize_t)sizeof(segment))
-			return true; /* not to be told: nothing is claimed about it */
-		if (segment.p_type == PT_INTERP)
-			return true;
-	}
-	return false;
-}
-
-static int elf_why_not(int fd)
-{
-	Elf64_Ehdr head;
-	ssize_t n = pread(fd, &head, sizeof(head), 0);
-
-	if (n != (ssize_t)sizeof(head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-		return 0; /* a script: its interpreter is the image */
-	if (head.e_ident[EI_CLASS] != ELFCLASS64)
-		return TRACE_NOT_32BIT;
-	if (head.e_phentsize != sizeof(Elf64_Phdr) || has_interpreter(fd, &head))
-		return 0;
-	return TRACE_NOT_STATIC;
+	return pread(fd, to, n_bytes, (off_t)at);
 }
 
 /* AT_SECURE: ld.so drops LD_PRELOAD entries with a slash (ld.so(8)). */
@@ -121,10 +99,25 @@ int image_file_why_not(const char *path)
 	}
 	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return 0;
-	why_not = elf_why_not(fd);
+	why_not = program_file_why_not(read_file, fd);
 	if (why_not == 0 && raises_privileges(fd, &status))
 		why_not = TRACE_NOT_SETUID;
 	return why_not;
+}
+
+int image_command_why_not(const char *path)
+{
+	char interpreter[PATH_MAX];
+
+	for (int i = 0; i < MAX_INTERPRETERS; i++) {
+		auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+		if (fd < 0 ||
+		    !program_file_interpreter(read_file, fd, interpreter, sizeof(interpreter)))
+			break;
+		path = interpreter;
+	}
+	return image_file_why_not(path);
 }
 
 static bool is_in_another_root(pid_t pid)
@@ -208,7 +201,8 @@ void image_inspect(struct image *image)
 
 	if (ns_pid > 0)
 		image->ns_pid = ns_pid;
-	read_link(image->pid, "exe", image->exe, sizeof(image->exe));
+	if (read_link(image->pid, "exe", image->exe, sizeof(image->exe)))
+		image->is_exe_guessed = false;
 	read_command(image);
 	take_exe_from_command(image);
 	if (!image->is_traced && status)

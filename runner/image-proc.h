@@ -13,8 +13,14 @@
  */
 void image_inspect(struct image *image);
 
-/* Why ld.so would not load our library into this file: enum trace_why_not, or 0 when it would. */
+/*
+ * Why our library is not loaded into this file, by ld.so or by us: enum trace_why_not, or 0 when it
+ * would be.
+ */
 int image_file_why_not(const char *path);
+
+/* The same for a command: a script is what its interpreter is. */
+int image_command_why_not(const char *path);
 
 /* Why a live process that ran for a while has said no hello: never 0. */
 int image_process_why_not(pid_t pid);

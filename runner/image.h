@@ -40,6 +40,7 @@ struct image {
 	bool is_written; /* its PROCESS record is in the trace */
 	bool is_gone; /* found dead: to be ended when its records are read */
 	bool is_counted; /* its process is in the counts for people already, as what it became */
+	bool is_exe_guessed; /* exe is what another image said that it would run */
 	bool awaits_exec_record; /* perf will tell of the exec that made it */
 	uint64_t gone_ticks;
 	char exe[PATH_MAX];

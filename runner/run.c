@@ -15,14 +15,17 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/program-file.h"
 #include "runner/collector.h"
 #include "runner/environment.h"
+#include "runner/image-proc.h"
 #include "runner/launch.h"
 #include "runner/library.h"
 #include "runner/placement.h"
 #include "runner/store.h"
 #include "runner/run-records.h"
 #include "runner/run-command.h"
+#include "schemas/recording.h"
 
 #define NS_PER_SECOND  UINT64_C(1000000000)
 #define CALIBRATION_NS UINT64_C(1000000)
@@ -247,6 +250,33 @@ static int make_pool(struct run *run)
 		       : 0;
 }
 
+/* What a command is whose allocations cannot be recorded. */
+static const char *const untraced_kinds[TRACE_NOT_COUNT] = {
+	[TRACE_NOT_STATIC] = "is linked statically",
+	[TRACE_NOT_SETUID] = "runs with more rights than we have (setuid)",
+	[TRACE_NOT_32BIT] = "is a 32-bit program",
+	[TRACE_NOT_SANITIZER] = "is built with a sanitizer, which has its own malloc",
+};
+
+/*
+ * What to preload. NULL: nothing, since ld.so would complain on the program's standard error, or a
+ * sanitizer would not run.
+ */
+static const char *choose_preload(struct run *run)
+{
+	int why_not = image_command_why_not(run->program);
+	char line[PATH_MAX + 128];
+
+	if (program_list_has_sanitizer(getenv(RECORDING_ENV_PRELOAD)))
+		why_not = TRACE_NOT_SANITIZER;
+	if (untraced_kinds[why_not]) {
+		snprintf(line, sizeof(line), "%s %s: its allocations are not recorded",
+			 run->options->command[0], untraced_kinds[why_not]);
+		say(run, line);
+	}
+	return why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER ? NULL : run->library;
+}
+
 static int make_environment(struct run *run)
 {
 	auto_free char *placement = NULL;
@@ -258,7 +288,7 @@ static int make_environment(struct run *run)
 		if (!placement)
 			return -ENOMEM;
 	}
-	return environment_make(environ, run->library, run->recording.socket_path, placement,
+	return environment_make(environ, choose_preload(run), run->recording.socket_path, placement,
 				&run->envp);
 }
 

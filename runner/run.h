@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "runner/run-options.h"
+#include "schemas/trace-format.h"
 
 /* What is known when the command has started. */
 struct run_start {
@@ -43,8 +44,8 @@ struct run_summary {
 	uint32_t n_processes;
 	uint32_t n_traced; /* of them, by their last image */
 	uint32_t n_threads;
-	uint64_t n_why_not[8]; /* by enum trace_why_not */
-	char why_not_example[8][64];
+	uint64_t n_why_not[TRACE_NOT_COUNT]; /* by enum trace_why_not */
+	char why_not_example[TRACE_NOT_COUNT][64];
 	bool was_let_go; /* by a second Ctrl-C: the program runs on */
 };
 

@@ -67,8 +67,10 @@ static void take_exec(struct tracker *tracker, pid_t pid, uint64_t ticks)
 		if (image && parent)
 			image->parent_id = parent->id;
 	}
-	if (image && !image->exe[0] && parent_exec(tracker, image))
+	if (image && !image->exe[0] && parent_exec(tracker, image)) {
 		snprintf(image->exe, sizeof(image->exe), "%s", parent_exec(tracker, image));
+		image->is_exe_guessed = true;
+	}
 	if (image)
 		image_inspect(image);
 }
@@ -78,8 +80,11 @@ static void take_map(struct tracker *tracker, const struct pmu_record *record)
 {
 	struct image *image = images_find(&tracker->images, (pid_t)record->origin.pid);
 
-	if (image && !image->exe[0] && (record->map.prot & PROT_EXEC) && record->map.path[0] == '/')
-		snprintf(image->exe, sizeof(image->exe), "%s", record->map.path);
+	if (!image || (image->exe[0] && !image->is_exe_guessed) ||
+	    !(record->map.prot & PROT_EXEC) || record->map.path[0] != '/')
+		return;
+	snprintf(image->exe, sizeof(image->exe), "%s", record->map.path);
+	image->is_exe_guessed = false;
 }
 
 static void take_exit(struct tracker *tracker, const struct pmu_task *task, uint64_t ticks)

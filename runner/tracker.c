@@ -68,6 +68,7 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 		return NULL;
 	/* What the old image said that it would run; /proc tells better, if it can be asked. */
 	memcpy(image->exe, tracker->last_exec, sizeof(image->exe));
+	image->is_exe_guessed = true;
 	image->parent_id = parent_id;
 	image->exec_seq = exec_seq;
 	return image;
@@ -106,7 +107,7 @@ static int why_not_traced(const struct tracker *tracker, const struct image *ima
 		return TRACE_NOT_FOLLOWED;
 	/* It may have been gone, or another user's, when it was looked at: its file still tells. */
 	if ((why_not == 0 || why_not == TRACE_NOT_ATTACHED) && image->exe[0])
-		why_not = image_file_why_not(image->exe);
+		why_not = image_command_why_not(image->exe);
 	return why_not ? why_not : TRACE_NOT_ATTACHED;
 }
 
@@ -287,6 +288,7 @@ int tracker_add_command(struct tracker *tracker, pid_t pid, const char *path)
 		return -ENOMEM;
 	image->awaits_exec_record = true;
 	snprintf(image->exe, sizeof(image->exe), "%s", path);
+	image->is_exe_guessed = true; /* a script is run by another program */
 	tracker->command_id = image->id;
 	tracker->command_pid = pid;
 	return 0;

@@ -37,8 +37,8 @@ struct tracker {
 	uint32_t n_processes; /* that have ended */
 	uint32_t n_traced; /* of them */
 	char last_exec[PATH_MAX]; /* that the image which ended last was about to run */
-	uint64_t n_why_not[TRACE_NOT_ATTACHED + 1];
-	char why_not_example[TRACE_NOT_ATTACHED + 1][64]; /* base name of one such program */
+	uint64_t n_why_not[TRACE_NOT_COUNT];
+	char why_not_example[TRACE_NOT_COUNT][64]; /* base name of one such program */
 	/* Called before an image is forgotten; may be NULL. */
 	void (*forget)(void *user, uint32_t process_id);
 	void *user;

@@ -350,6 +350,9 @@ enum trace_why_not {
 	TRACE_NOT_ENVIRONMENT, /* the variables did not reach it */
 	TRACE_NOT_FOLLOWED, /* --no-follow, --no-alloc */
 	TRACE_NOT_ATTACHED, /* said no hello for another reason */
+	/* Since 1.1. */
+	TRACE_NOT_SANITIZER, /* has a sanitizer, which bears no library before its own */
+	TRACE_NOT_COUNT,
 };
 
 /* One image of a process: fork and exec each open a new one. Ids start at 1. */

@@ -19,14 +19,14 @@ extern void *__libc_stack_end __attribute__((weak));
  */
 static char *const *start_environment(void)
 {
-	const long *start = __libc_stack_end;
+	const long *start = &__libc_stack_end ? __libc_stack_end : NULL;
 
-	if (environ || !&__libc_stack_end || !start)
+	if (environ || !start)
 		return environ;
 	return (char *const *)(start + 1 + start[0] + 1);
 }
 
-static const char *find_variable(char *const *environment, const char *name)
+const char *ta_environment_find(char *const environment[], const char *name)
 {
 	size_t length = strlen(name);
 
@@ -67,8 +67,8 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 
 void ta_environment_start(void)
 {
-	copy_text(ta_image.socket, find_variable(start_environment(), RECORDING_ENV_SOCKET));
-	copy_text(ta_image.placement, find_variable(start_environment(), RECORDING_ENV_PLACEMENT));
+	copy_text(ta_image.socket, ta_environment_find(start_environment(), RECORDING_ENV_SOCKET));
+	copy_text(ta_image.placement, ta_environment_find(start_environment(), RECORDING_ENV_PLACEMENT));
 	if (ta_image.socket[0])
 		dl_iterate_phdr(find_library, NULL);
 }
@@ -136,9 +136,9 @@ static bool list_has(const char *list, const char *name)
  */
 static bool is_right(char *const environment[], bool is_followed)
 {
-	const char *socket = find_variable(environment, RECORDING_ENV_SOCKET);
-	const char *preload = find_variable(environment, RECORDING_ENV_PRELOAD);
-	const char *placement = find_variable(environment, RECORDING_ENV_PLACEMENT);
+	const char *socket = ta_environment_find(environment, RECORDING_ENV_SOCKET);
+	const char *preload = ta_environment_find(environment, RECORDING_ENV_PRELOAD);
+	const char *placement = ta_environment_find(environment, RECORDING_ENV_PLACEMENT);
 	bool has_ours = list_has(preload, RECORDING_LIBRARY);
 	bool has_heap = list_has(preload, RECORDING_HEAP_LIBRARY);
 
@@ -169,7 +169,7 @@ size_t ta_environment_bytes(char *const environment[], bool is_followed)
 		return 0;
 	while (environment && environment[n])
 		n++;
-	preload = find_variable(environment, RECORDING_ENV_PRELOAD);
+	preload = ta_environment_find(environment, RECORDING_ENV_PRELOAD);
 	return (n + 4) * sizeof(char *) +
 	       sizeof(RECORDING_ENV_SOCKET "=" RECORDING_ENV_PRELOAD "=:" RECORDING_ENV_PLACEMENT
 					   "=:" RECORDING_HEAP_LIBRARY) +
@@ -213,7 +213,7 @@ char **ta_environment_build(char *const environment[], bool is_followed, void *m
 {
 	char **result = memory;
 	char **next = result;
-	const char *list = find_variable(environment, RECORDING_ENV_PRELOAD);
+	const char *list = ta_environment_find(environment, RECORDING_ENV_PRELOAD);
 	size_t n = 0;
 	char *text;
 	char *preload;
@@ -259,7 +259,7 @@ static const char shell_end[] = "';";
 
 size_t ta_environment_command_bytes(const char *command)
 {
-	const char *list = find_variable(environ, RECORDING_ENV_PRELOAD);
+	const char *list = ta_environment_find(environ, RECORDING_ENV_PRELOAD);
 	size_t n_bytes = strlen(command) + (list ? strlen(list) : 0);
 
 	if (n_bytes > MAX_COMMAND_BYTES || ta_environment_bytes(environ, true) == 0 ||
@@ -277,7 +277,7 @@ const char *ta_environment_command(const char *command, char *memory)
 
 	to = append(to, ta_image.socket, strlen(ta_image.socket));
 	to = append(to, shell_preload, sizeof(shell_preload) - 1);
-	to = write_list(to, find_variable(environ, RECORDING_ENV_PRELOAD), true) - 1;
+	to = write_list(to, ta_environment_find(environ, RECORDING_ENV_PRELOAD), true) - 1;
 	if (ta_image.placement[0]) {
 		to = append(to, shell_placement, sizeof(shell_placement) - 1);
 		to = append(to, ta_image.placement, strlen(ta_image.placement));

@@ -19,6 +19,9 @@ size_t ta_environment_bytes(char *const environment[], bool is_followed);
  */
 char **ta_environment_build(char *const environment[], bool is_followed, void *memory);
 
+/* The value of a variable, or NULL. */
+const char *ta_environment_find(char *const environment[], const char *name);
+
 /* Could a program that is started now load us? Not in another root, nor as a user who may not read us. */
 bool ta_environment_is_reachable(void);
 

@@ -1,9 +1,20 @@
 #include "tracealloc/fork.h"
 
-#include <pthread.h>
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "tracealloc/clock.h"
 #include "tracealloc/hook.h"
+
+/*
+ * glibc's pthread_atfork is a static function that calls this one. Weak: the library must load where
+ * there is none (musl exports pthread_atfork itself, glibc does not).
+ */
+typedef void (*fork_fn)(void);
+extern int __register_atfork(fork_fn prepare, fork_fn parent, fork_fn child, void *dso)
+	__attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
 
 /* The thread's own record of it goes into the child as a copy, like all of its memory. */
 static void begin(void)
@@ -34,7 +45,15 @@ static void begin_child(void)
 
 void ta_fork_watch(void)
 {
-	pthread_atfork(begin, end, begin_child);
+	int (*at_fork)(fork_fn, fork_fn, fork_fn);
+	void *found = &__register_atfork ? NULL : dlsym(RTLD_DEFAULT, "pthread_atfork");
+
+	if (&__register_atfork) {
+		__register_atfork(begin, end, begin_child, &__dso_handle);
+	} else if (found) {
+		memcpy(&at_fork, &found, sizeof(at_fork));
+		at_fork(begin, end, begin_child);
+	}
 }
 
 uint64_t ta_fork_ticks(void)

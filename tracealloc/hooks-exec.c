@@ -4,6 +4,7 @@
  * the new environment lies on the stack, or when it is large in a map.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 
 #include "tracealloc/environment.h"
 #include "tracealloc/hook.h"
+#include "tracealloc/program.h"
 #include "tracealloc/real.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
@@ -25,7 +27,9 @@ struct exec_call {
 	char *const *argv;
 	char *const *environment;
 	bool is_spawn;
-	int fd; /* fexecve, execveat */
+	bool is_searched; /* in PATH */
+	bool has_fd; /* fexecve, execveat */
+	int fd;
 	int flags; /* execveat */
 	pid_t *ret_pid; /* posix_spawn */
 	const posix_spawn_file_actions_t *actions;
@@ -117,6 +121,14 @@ static int perform_in_map(struct exec_call *call, bool is_followed, size_t n_byt
 	return r;
 }
 
+static bool is_harmed(const struct exec_call *call)
+{
+	const struct ta_program program = { call->path, call->has_fd ? call->fd : AT_FDCWD,
+					    call->is_searched };
+
+	return ta_program_is_harmed(&program, call->environment);
+}
+
 /*
  * The guard is down again before the call: in a vfork child it is the parent's, which finds it as
  * the child has left it.
@@ -134,7 +146,8 @@ static int run_call(struct exec_call *call, const uintptr_t *frame)
 		record_exec(&hook, call);
 	ta_hook_leave(&hook);
 	/* The loader of one that cannot reach us would complain on the program's stderr. */
-	is_followed = (ta_image.flags & RING_FLAG_FOLLOW) && ta_environment_is_reachable();
+	is_followed = (ta_image.flags & RING_FLAG_FOLLOW) && ta_environment_is_reachable() &&
+		      !is_harmed(call);
 	n_bytes = ta_environment_bytes(call->environment, is_followed);
 	if (n_bytes == 0)
 		return call->perform(call);
@@ -157,22 +170,22 @@ TA_EXPORT int execv(const char *path, char *const argv[])
 
 TA_EXPORT int execvp(const char *file, char *const argv[])
 {
-	return RUN(perform_execvpe, file, argv, environ);
+	return RUN(perform_execvpe, file, argv, environ, .is_searched = true);
 }
 
 TA_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-	return RUN(perform_execvpe, file, argv, envp);
+	return RUN(perform_execvpe, file, argv, envp, .is_searched = true);
 }
 
 TA_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
-	return RUN(perform_fexecve, "", argv, envp, .fd = fd);
+	return RUN(perform_fexecve, "", argv, envp, .has_fd = true, .fd = fd);
 }
 
 TA_EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
-	return RUN(perform_execveat, path, argv, envp, .fd = fd, .flags = flags);
+	return RUN(perform_execveat, path, argv, envp, .has_fd = true, .fd = fd, .flags = flags);
 }
 
 TA_EXPORT int posix_spawn(pid_t *ret_pid, const char *path,
@@ -189,8 +202,8 @@ TA_EXPORT int posix_spawnp(pid_t *ret_pid, const char *file,
 			   const posix_spawnattr_t *attributes, char *const argv[],
 			   char *const envp[])
 {
-	return RUN(perform_spawnp, file, argv, envp, true, .ret_pid = ret_pid, .actions = actions,
-		   .attributes = attributes);
+	return RUN(perform_spawnp, file, argv, envp, true, true, .ret_pid = ret_pid,
+		   .actions = actions, .attributes = attributes);
 }
 
 /* Arguments of a list up to and with its NULL; first is the one before the dots. */
@@ -239,7 +252,7 @@ TA_EXPORT int execlp(const char *file, const char *arg, ...)
 	va_start(list, arg);
 	take_list(arg, &list, argv);
 	va_end(list);
-	return RUN(perform_execvpe, file, argv, environ);
+	return RUN(perform_execvpe, file, argv, environ, .is_searched = true);
 }
 
 TA_EXPORT int execle(const char *path, const char *arg, ...)

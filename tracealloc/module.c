@@ -147,17 +147,51 @@ static bool in_code(const struct ta_module *module, uintptr_t pc)
 	return false;
 }
 
+/*
+ * An entry of the list that was unloaded, all of which is told, and that was the same file at the
+ * same place: a library that is opened again and again needs one entry, not one each time.
+ */
+static struct ta_module *find_entry(const struct ta_module *fresh, const char *path)
+{
+	for (uint32_t i = atomic_load_explicit(&n_modules, memory_order_relaxed); i-- > 0;) {
+		struct ta_module *old = modules[i];
+
+		if (atomic_load(&old->gone) && old->gone_told && old->bias == fresh->bias &&
+		    old->path && strcmp(old->path, path) == 0 &&
+		    old->build_id_bytes == fresh->build_id_bytes && fresh->build_id_bytes &&
+		    memcmp(old->build_id, fresh->build_id, fresh->build_id_bytes) == 0 &&
+		    memcmp(old->code, fresh->code, sizeof(fresh->code)) == 0)
+			return old;
+	}
+	return NULL;
+}
+
+static void revive(struct ta_module *module)
+{
+	module->gone_told = false;
+	atomic_store(&module->announced, false);
+	atomic_fetch_add(&n_to_tell, 1);
+	atomic_store(&module->gone, false);
+}
+
 /* Put a module on the list; the list is locked. NULL: no memory, or too many. */
 static struct ta_module *add_module(uintptr_t bias, const ElfW(Phdr) * headers, unsigned n_headers,
 				    const char *path)
 {
 	uint32_t i = atomic_load_explicit(&n_modules, memory_order_relaxed);
-	struct ta_module *module = i < MAX_MODULES ? keep(sizeof(*module)) : NULL;
+	struct ta_module fresh = { .bias = bias };
+	struct ta_module *module;
 
+	take_headers(&fresh, headers, n_headers);
+	module = find_entry(&fresh, path);
+	if (module) {
+		revive(module);
+		return module;
+	}
+	module = i < MAX_MODULES ? keep(sizeof(*module)) : NULL;
 	if (!module)
 		return NULL;
-	module->bias = bias;
-	take_headers(module, headers, n_headers);
+	*module = fresh;
 	take_path(module, path);
 	module->is_loader = module->start == getauxval(AT_BASE);
 	module->is_system = in_code(module, libc_address) || in_code(module, thread_address) ||

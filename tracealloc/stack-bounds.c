@@ -46,24 +46,6 @@ static bool find_descriptor(uintptr_t self, uintptr_t here, const uintptr_t **re
 	return false;
 }
 
-void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end)
-{
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-	uintptr_t self = ta_thread_pointer();
-	const uintptr_t *pair;
-
-	if (here >= ta_image.stack_start && here < ta_image.stack_end) {
-		*ret_start = ta_image.stack_start;
-		*ret_end = ta_image.stack_end;
-	} else if (find_descriptor(self, here, &pair)) {
-		*ret_start = pair[0];
-		*ret_end = self; /* the descriptor and the static TLS lie above the stack */
-	} else {
-		*ret_start = 0;
-		*ret_end = 0;
-	}
-}
-
 /* Read one hexadecimal number; *text moves behind it. */
 static uintptr_t parse_hex(const char **text)
 {
@@ -122,6 +104,40 @@ static bool search_maps(int fd, uintptr_t address, uintptr_t *ret_start, uintptr
 	return false;
 }
 
+/* By the maps of the process. Nothing is changed when they cannot be read. */
+static bool find_map(uintptr_t address, uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	long fd = ta_syscall(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+	bool found = fd >= 0 && search_maps((int)fd, address, ret_start, ret_end);
+
+	if (fd >= 0)
+		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	return found;
+}
+
+void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t self = ta_thread_pointer();
+	uintptr_t start = 0;
+	uintptr_t end = 0;
+	const uintptr_t *pair;
+
+	if (here >= ta_image.stack_start && here < ta_image.stack_end) {
+		start = ta_image.stack_start;
+		end = ta_image.stack_end;
+	} else if (!&__libc_stack_end) {
+		/* Another C library (musl): its descriptor is shorter than what is searched. */
+		if (find_map(here, &start, &end) && self > here && self < end)
+			end = self;
+	} else if (find_descriptor(self, here, &pair)) {
+		start = pair[0];
+		end = self; /* the descriptor and the static TLS lie above the stack */
+	}
+	*ret_start = start;
+	*ret_end = end;
+}
+
 static uintptr_t stack_limit(void)
 {
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
@@ -136,12 +152,8 @@ void ta_stack_bounds_main(uintptr_t *ret_start, uintptr_t *ret_end)
 					     : (uintptr_t)__builtin_frame_address(0);
 	uintptr_t start = inside;
 	uintptr_t end = (inside | (TA_PAGE_BYTES - 1)) + 1;
-	long fd = ta_syscall(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
 
-	if (fd >= 0) {
-		search_maps((int)fd, inside, &start, &end);
-		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
-	}
+	find_map(inside, &start, &end);
 	/* The map grows downwards on demand, up to the limit. */
 	if (end - stack_limit() < start)
 		start = end - stack_limit();

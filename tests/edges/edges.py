@@ -47,7 +47,9 @@ class Edge(Checks):
 
     def __init__(self, memsight, build):
         super().__init__()
-        self.memsight, self.build = os.path.abspath(memsight), build
+        self.memsight, self.build = os.path.abspath(memsight), os.path.abspath(build)
+        # Of meson: a library would be found by it that RUNPATH must lead to.
+        os.environ.pop("LD_LIBRARY_PATH", None)
         self.scratch = tempfile.TemporaryDirectory(prefix="memsight-edges-")
         self.folder = self.scratch.name
         self.n_runs = 0

@@ -22,8 +22,7 @@ IMPORTS = {
     "memcpy": "", "memset": "", "memcmp": "", "strlen": "", "strnlen": "", "strcmp": "", "strncmp": "",
     "strchr": "",
     "pthread_key_create": "at start only",
-    "__register_atfork": "at start only",
-    "pthread_atfork": "the same where the C library exports it",
+    "__register_atfork": "at start only; weak",
     "pthread_setspecific": "when a thread starts and ends",
     "__cxa_finalize": "of the C runtime; weak",
     "__gmon_start__": "of the C runtime; weak",
@@ -31,6 +30,8 @@ IMPORTS = {
     "_ITM_registerTMCloneTable": "of the C runtime; weak",
 }
 TLS_MAX_BYTES = 64
+# Of the C library that it needs: since then libpthread and libdl are part of it.
+GLIBC_NEWEST = (2, 34)
 
 
 def output(*command):
@@ -43,6 +44,15 @@ def symbols(library):
         kind, name = line.split()[-2:]
         (imported if kind in "Uwv" else exported).add(name.split("@")[0])
     return exported, imported
+
+
+def newer_versions(library):
+    """Imports of versions that an older or another C library would not have; GLIBC_PRIVATE is one."""
+    for line in output("nm", "-D", "--undefined-only", library).splitlines():
+        name, _, version = line.split()[-1].partition("@")
+        number = re.fullmatch(r"@?GLIBC_(\d+)\.(\d+)(\.\d+)?", version)
+        if version and (not number or (int(number[1]), int(number[2])) > GLIBC_NEWEST):
+            yield f"{name}: version {version}, newest allowed is GLIBC_%d.%d" % GLIBC_NEWEST
 
 
 def hooked(path):
@@ -76,6 +86,7 @@ def main(library, hooks_def, api_def, version_map):
         faults.append("no STATIC_TLS flag: thread-local variables are not initial-exec")
     if "NODELETE" not in dynamic:
         faults.append("no NODELETE flag: dlclose could unmap hooks that run")
+    faults += newer_versions(library)
     for fault in faults:
         print(fault)
     return 1 if faults else 0

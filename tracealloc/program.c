@@ -1,0 +1,98 @@
+#include "tracealloc/program.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/program-file.h"
+#include "schemas/recording.h"
+#include "schemas/trace-format.h"
+#include "tracealloc/arch.h"
+#include "tracealloc/environment.h"
+
+#define DEFAULT_PATH	 "/bin:/usr/bin" /* of execvp, where there is no PATH */
+#define MAX_INTERPRETERS 4 /* a script of a script ...; the kernel stops there, too */
+
+static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
+{
+	return ta_syscall(SYS_pread64, fd, (long)to, (long)n_bytes, (long)at, 0, 0);
+}
+
+static int open_file(int folder, const char *path)
+{
+	/* Without O_NONBLOCK a fifo of that name would hold us up. */
+	return (int)ta_syscall(SYS_openat, folder, (long)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0,
+			       0, 0);
+}
+
+static void close_file(int fd)
+{
+	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+static bool has_slash(const char *path)
+{
+	for (; *path; path++)
+		if (*path == '/')
+			return true;
+	return false;
+}
+
+/* The first file in the folders of PATH that can be run, as execvp finds it. */
+static int open_searched(const char *name, const char *folders)
+{
+	char path[PATH_MAX];
+	size_t name_bytes = strlen(name) + 1;
+
+	while (folders) {
+		size_t n = 0;
+
+		while (folders[n] && folders[n] != ':')
+			n++;
+		if (n + 1 + name_bytes <= sizeof(path)) {
+			memcpy(path, folders, n);
+			path[n] = '/';
+			memcpy(path + n + (n > 0), name, name_bytes);
+			if (ta_syscall(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0) == 0)
+				return open_file(AT_FDCWD, path);
+		}
+		folders = folders[n] ? folders + n + 1 : NULL;
+	}
+	return -1;
+}
+
+static int open_program(const struct ta_program *program)
+{
+	const char *folders;
+
+	if (program->is_searched && !has_slash(program->path)) {
+		folders = ta_environment_find(environ, "PATH");
+		return open_searched(program->path, folders ? folders : DEFAULT_PATH);
+	}
+	if (!program->path[0] && program->fd >= 0) /* another number for the same file */
+		return (int)ta_syscall(SYS_fcntl, program->fd, F_DUPFD_CLOEXEC, 0, 0, 0, 0);
+	return open_file(program->fd, program->path);
+}
+
+bool ta_program_is_harmed(const struct ta_program *program, char *const environment[])
+{
+	char path[PATH_MAX];
+	int fd = -1;
+	int why_not = TRACE_TRACED;
+
+	if (program_list_has_sanitizer(ta_environment_find(environment, RECORDING_ENV_PRELOAD)))
+		return true;
+	fd = open_program(program);
+	for (int i = 0; fd >= 0 && i < MAX_INTERPRETERS &&
+			program_file_interpreter(read_file, fd, path, sizeof(path));
+	     i++) {
+		close_file(fd);
+		fd = open_file(AT_FDCWD, path);
+	}
+	if (fd < 0)
+		return false;
+	why_not = program_file_why_not(read_file, fd);
+	close_file(fd);
+	return why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER;
+}
