@@ -68,7 +68,8 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 void ta_environment_start(void)
 {
 	copy_text(ta_image.socket, ta_environment_find(start_environment(), RECORDING_ENV_SOCKET));
-	copy_text(ta_image.placement, ta_environment_find(start_environment(), RECORDING_ENV_PLACEMENT));
+	copy_text(ta_image.placement,
+		  ta_environment_find(start_environment(), RECORDING_ENV_PLACEMENT));
 	if (ta_image.socket[0])
 		dl_iterate_phdr(find_library, NULL);
 }
