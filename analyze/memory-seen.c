@@ -167,10 +167,17 @@ static bool is_first_heap(const struct memory_image *image, const char *exe,
 
 	if (image->heap_start || seen->path[0] || !exe)
 		return false;
-	for (size_t i = 0; i < all->n && all->items[i].address < seen->address; i++)
-		last = &all->items[i];
-	return last && last->path && strcmp(last->path, exe) == 0 &&
-	       seen->address - end_of(last) < BREAK_BYTES;
+	for (size_t i = 0; i < all->n && all->items[i].address < seen->address; i++) {
+		const struct mapping *item = &all->items[i];
+		bool is_bss = last && item->seen == MAPPING_BEFORE && item->path &&
+			      !item->path[0] && item->address == end_of(last);
+
+		if (is_bss || (item->path && strcmp(item->path, exe) == 0))
+			last = item;
+		else
+			last = NULL;
+	}
+	return last && seen->address - end_of(last) < BREAK_BYTES;
 }
 
 /*

@@ -72,6 +72,31 @@ static int take_map(struct samples *samples, const struct pmu_record *record, in
 	return modules_map(samples->context.modules, &module);
 }
 
+static int take_comm(struct tasks *tasks, const struct pmu_record *record, int64_t time_ns)
+{
+	int r = 0;
+
+	if (record->comm.is_exec)
+		r = tasks_saw_exec(tasks, record->comm.pid, time_ns, record->comm.name);
+	return r < 0 ? r
+		     : tasks_saw_name(tasks, record->comm.pid, record->comm.tid, time_ns,
+				      record->comm.name);
+}
+
+static int take_fork(struct tasks *tasks, const struct pmu_task *task, int64_t time_ns)
+{
+	if (task->pid == task->parent_pid)
+		return tasks_saw_thread(tasks, task->pid, task->tid, task->parent_tid, time_ns);
+	return tasks_saw_fork(tasks, task->pid, task->parent_pid, time_ns);
+}
+
+static int take_exit(struct tasks *tasks, const struct pmu_task *task, int64_t time_ns)
+{
+	if (task->pid == task->tid)
+		tasks_saw_end(tasks, task->pid, time_ns);
+	return tasks_saw_thread_end(tasks, task->tid, time_ns);
+}
+
 int sample_task(struct samples *samples, const struct pmu_record *record, int64_t time_ns)
 {
 	struct tasks *tasks = samples->context.tasks;
@@ -81,18 +106,11 @@ int sample_task(struct samples *samples, const struct pmu_record *record, int64_
 	case PERF_RECORD_MMAP2:
 		return take_map(samples, record, time_ns);
 	case PERF_RECORD_COMM:
-		return record->comm.is_exec
-			       ? tasks_saw_exec(tasks, record->comm.pid, time_ns, record->comm.name)
-			       : 0;
+		return take_comm(tasks, record, time_ns);
 	case PERF_RECORD_FORK:
-		return record->task.pid == record->task.parent_pid
-			       ? 0
-			       : tasks_saw_fork(tasks, record->task.pid, record->task.parent_pid,
-						time_ns);
+		return take_fork(tasks, &record->task, time_ns);
 	case PERF_RECORD_EXIT:
-		if (record->task.pid == record->task.tid)
-			tasks_saw_end(tasks, record->task.pid, time_ns);
-		return 0;
+		return take_exit(tasks, &record->task, time_ns);
 	default:
 		return 0;
 	}

@@ -198,8 +198,8 @@ static int fit(const struct task_thread *thread, const struct task_process *proc
 	return thread->end_ns >= time_ns ? 0 : 2;
 }
 
-static struct task_thread *add_unseen_thread(struct tasks *tasks, uint32_t tid, int64_t time_ns,
-					     struct task_process *process)
+struct task_thread *tasks_add_unseen_thread(struct tasks *tasks, uint32_t tid, int64_t time_ns,
+					    struct task_process *process)
 {
 	uint32_t number = TASKS_UNSEEN + (uint32_t)tasks->unseen_threads.n;
 	struct task_thread *thread = tasks_make_thread(tasks, number);
@@ -236,7 +236,7 @@ struct task_thread *tasks_thread_at(struct tasks *tasks, uint32_t pid, uint32_t 
 		}
 	}
 	process->is_used = true;
-	return best ? best : add_unseen_thread(tasks, tid, time_ns, process);
+	return best ? best : tasks_add_unseen_thread(tasks, tid, time_ns, process);
 }
 
 uint32_t tasks_memory_of(const struct tasks *tasks, const struct task_process *process)

@@ -1,5 +1,6 @@
 #pragma once
 /* What tasks.c, tasks-index.c and tasks-write.c share. */
+#include "analyze/grow.h"
 #include "analyze/key-map.h"
 #include "analyze/tasks.h"
 
@@ -16,9 +17,11 @@ struct task_list {
 };
 
 struct task_name {
-	const struct task_thread *thread;
+	struct task_thread *thread;
 	int64_t time_ns;
-	char *name;
+	size_t order; /* as told */
+	char *name; /* NULL: what parent is called at this time */
+	const struct task_thread *parent;
 };
 
 struct tasks {
@@ -45,6 +48,13 @@ struct task_thread *tasks_newest_thread(const struct tasks *tasks, uint32_t tid)
 /* Put an image into the chain of its pid by begin_ns, a thread into that of its tid by start_ns. */
 int tasks_index_process(struct tasks *tasks, struct task_process *process);
 int tasks_index_thread(struct tasks *tasks, struct task_thread *thread);
+
+/* A thread that nobody told, in its place. NULL: no memory. */
+struct task_thread *tasks_add_unseen_thread(struct tasks *tasks, uint32_t tid, int64_t time_ns,
+					    struct task_process *process);
+
+/* Note a name; it is allocated and becomes the tasks'. 0 or -ENOMEM, also when name is NULL. */
+int tasks_add_name(struct tasks *tasks, struct task_thread *thread, int64_t time_ns, char *name);
 
 /* Make an image or thread that nobody told. NULL: no memory. */
 struct task_process *tasks_make_process(struct tasks *tasks, uint32_t number);

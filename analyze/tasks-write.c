@@ -1,5 +1,7 @@
 /* The tables process, thread and thread_name. */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "analyze/statement.h"
 #include "analyze/tasks-internal.h"
@@ -99,23 +101,45 @@ static int write_threads(const struct tasks *tasks, sqlite3 *db, int64_t run_id)
 	return r;
 }
 
-static int write_names(const struct tasks *tasks, sqlite3 *db)
+static int compare_names(const void *left, const void *right)
+{
+	const struct task_name *a = left;
+	const struct task_name *b = right;
+
+	if (a->time_ns != b->time_ns)
+		return a->time_ns < b->time_ns ? -1 : 1;
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* perf and the program may tell the same name: it is one row, where the thread got it. */
+static int write_name(const struct task_name *item, sqlite3_stmt *statement)
+{
+	const char *name = item->name ? item->name : item->parent->name;
+
+	if (!name || (item->thread->name && strcmp(item->thread->name, name) == 0))
+		return 0;
+	item->thread->name = name;
+	statement_integer(statement, 1, item->thread->row);
+	statement_integer(statement, 2, item->time_ns);
+	statement_text(statement, 3, name);
+	return statement_run(statement);
+}
+
+static int write_names(struct tasks *tasks, sqlite3 *db)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
 	int r = statement_prepare(
 		db, "INSERT INTO thread_name(thread_id, time_ns, name) VALUES(?, ?, ?)",
 		&statement);
 
-	for (size_t i = 0; r == 0 && i < tasks->n_names; i++) {
-		statement_integer(statement, 1, tasks->names[i].thread->row);
-		statement_integer(statement, 2, tasks->names[i].time_ns);
-		statement_text(statement, 3, tasks->names[i].name);
-		r = statement_run(statement);
-	}
+	if (tasks->n_names > 0)
+		qsort(tasks->names, tasks->n_names, sizeof(*tasks->names), compare_names);
+	for (size_t i = 0; r == 0 && i < tasks->n_names; i++)
+		r = write_name(&tasks->names[i], statement);
 	return r;
 }
 
-int tasks_write(const struct tasks *tasks, sqlite3 *db, int64_t run_id)
+int tasks_write(struct tasks *tasks, sqlite3 *db, int64_t run_id)
 {
 	int r = write_processes(tasks, db, run_id);
 

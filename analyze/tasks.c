@@ -254,7 +254,7 @@ static int adopt_thread(struct tasks *tasks, const struct trace_thread *record, 
 	struct task_thread *newest = tasks_newest_thread(tasks, record->tid);
 
 	if (!newest || newest->number < TASKS_UNSEEN || newest->image != process ||
-	    newest->start_ns > start_ns)
+	    newest->start_ns > start_ns || newest->end_ns < start_ns)
 		return 0;
 
 	int r = reach(&tasks->threads, record->thread_id);
@@ -293,6 +293,7 @@ int tasks_add_thread(struct tasks *tasks, const struct trace_thread *record, int
 
 	bool is_known = thread->image;
 	read_thread(thread, record);
+	thread->told_ns = start_ns;
 	if (!is_known || thread->start_ns > start_ns)
 		thread->start_ns = start_ns;
 
@@ -313,7 +314,25 @@ int tasks_end_thread(struct tasks *tasks, uint32_t number, int64_t time_ns)
 	int r = get_thread(tasks, number, &thread);
 	if (r < 0)
 		return r;
-	thread->end_ns = time_ns;
+	if (!thread->has_end)
+		thread->end_ns = time_ns;
+	return 0;
+}
+
+int tasks_add_name(struct tasks *tasks, struct task_thread *thread, int64_t time_ns, char *name)
+{
+	if (!name || grow_array(&tasks->names, tasks->n_names, &tasks->n_names_allocated,
+				sizeof(*tasks->names)) < 0) {
+		free(name);
+		return -ENOMEM;
+	}
+	tasks->names[tasks->n_names] = (struct task_name){
+		.thread = thread,
+		.time_ns = time_ns,
+		.order = tasks->n_names,
+		.name = name,
+	};
+	tasks->n_names++;
 	return 0;
 }
 
@@ -323,18 +342,7 @@ int tasks_name_thread(struct tasks *tasks, uint32_t number, int64_t time_ns, con
 	struct task_thread *thread;
 
 	int r = get_thread(tasks, number, &thread);
-	if (r < 0)
-		return r;
-	if (grow_array(&tasks->names, tasks->n_names, &tasks->n_names_allocated,
-		       sizeof(*tasks->names)) < 0)
-		return -ENOMEM;
-
-	struct task_name *item = &tasks->names[tasks->n_names];
-	*item = (struct task_name){ thread, time_ns, strndup(name, n_bytes) };
-	if (!item->name)
-		return -ENOMEM;
-	tasks->n_names++;
-	return 0;
+	return r < 0 ? r : tasks_add_name(tasks, thread, time_ns, strndup(name, n_bytes));
 }
 
 struct task_process *tasks_process(const struct tasks *tasks, uint32_t number)

@@ -54,6 +54,10 @@ struct task_thread {
 	uint64_t fs_base; /* 0: not known */
 	int64_t start_ns;
 	int64_t end_ns; /* INT64_MAX: still there */
+	int64_t told_ns; /* of its record */
+	bool has_birth; /* perf told of its birth, and of its end */
+	bool has_end;
+	const char *name; /* while names are written */
 	uint64_t n_events; /* counted by the import */
 	struct task_process *image;
 	struct task_thread *next; /* of the same image */
@@ -88,6 +92,16 @@ int tasks_name_thread(struct tasks *tasks, uint32_t number, int64_t time_ns, con
 int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const char *name);
 int tasks_saw_fork(struct tasks *tasks, uint32_t pid, uint32_t parent_pid, int64_t time_ns);
 
+/*
+ * perf says that a thread was born, ended, or has another name now. One that says nothing itself gets a
+ * row for its life. In order of time; 0 or -ENOMEM.
+ */
+int tasks_saw_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint32_t parent_tid,
+		     int64_t time_ns);
+int tasks_saw_thread_end(struct tasks *tasks, uint32_t tid, int64_t time_ns);
+int tasks_saw_name(struct tasks *tasks, uint32_t pid, uint32_t tid, int64_t time_ns,
+		   const char *name);
+
 /* perf says that a process ended. It stays known. */
 void tasks_saw_end(struct tasks *tasks, uint32_t pid, int64_t time_ns);
 
@@ -118,7 +132,7 @@ uint32_t tasks_memory_of(const struct tasks *tasks, const struct task_process *p
  * Write the tables process, thread and thread_name; of images and threads that perf alone told, those
  * that samples name. Returns 0 or a negative errno.
  */
-int tasks_write(const struct tasks *tasks, sqlite3 *db, int64_t run_id);
+int tasks_write(struct tasks *tasks, sqlite3 *db, int64_t run_id);
 
 static inline void tasks_cleanup(struct tasks **tasks)
 {
