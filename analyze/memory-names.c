@@ -132,8 +132,10 @@ int memory_name(struct memory *memory, const struct memory_name *wanted)
 		.thread = name.thread,
 		.site = name.text,
 	};
-	if (name.size > 0)
-		return heap_insert(&thread->image->names, &item);
+	if (name.size > 0) {
+		r = heap_insert(&thread->image->names, &item);
+		return r == -EEXIST ? 0 : r; /* nothing is in its way: absurd sizes aside */
+	}
 	memory->tally->total.sizeless_names++;
 	return write_row(memory, thread->image, &item, name.time_ns);
 }

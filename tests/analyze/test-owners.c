@@ -75,7 +75,29 @@ static bool find_mapping(void *user, uint32_t process, uint64_t address, struct 
 	return true;
 }
 
-static const struct owner_memory memory = { NULL, find_block, was_block, last_freed, find_mapping };
+static uint64_t named_start, named_end; /* what the program called by a name; 0, 0: nothing */
+static enum owner_kind unrecorded; /* why blocks have no events; 0: all have */
+
+static bool find_named(void *user, uint32_t process, uint64_t address, int64_t *ret_id)
+{
+	(void)user;
+	if (process != 1 || address < named_start || address >= named_end)
+		return false;
+	*ret_id = 51;
+	return true;
+}
+
+static bool has_unrecorded(void *user, uint32_t process, enum owner_kind *ret_kind)
+{
+	(void)user;
+	if (process != 1 || !unrecorded)
+		return false;
+	*ret_kind = unrecorded;
+	return true;
+}
+
+static const struct owner_memory memory = { NULL,	  find_block, was_block,     last_freed,
+					    find_mapping, find_named, has_unrecorded };
 
 static sqlite3 *db;
 static struct objects *objects;
@@ -226,6 +248,44 @@ START_TEST(a_block_ends_behind_its_last_byte)
 	check(HEAP + 100, 0, OWNER_unknown, 0);
 	check(freed.start + 64, 0, OWNER_unknown, 0);
 	check(HEAP - 1, 0, OWNER_unknown, 0);
+}
+END_TEST
+
+START_TEST(a_name_comes_before_all_else_and_keeps_the_site_of_its_block)
+{
+	static const uint64_t places[] = { HEAP + 20, MAPPING + 20, MAIN_STACK + 20, MAIN_TLS + 20,
+					   BEFORE + 20 };
+	bool is_open;
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		named_start = places[i];
+		named_end = places[i] + 10;
+		check(places[i], 0, OWNER_named, 51);
+		check(places[i] + 9, 0, OWNER_named, 51);
+		ck_assert_uint_eq(find(places[i], 0, &is_open).site, i == 0 ? 5 : 0);
+		ck_assert(!is_open);
+		ck_assert_int_ne(find(places[i] + 10, 0, &is_open).kind, OWNER_named);
+		ck_assert_int_ne(find(places[i] - 1, 0, &is_open).kind, OWNER_named);
+	}
+	named_start = named_end = 0;
+}
+END_TEST
+
+START_TEST(heap_memory_in_no_block_is_not_called_freed_where_births_go_unseen)
+{
+	static const enum owner_kind kinds[] = { OWNER_below_threshold, OWNER_paused };
+
+	unrecorded = kinds[_i];
+	check(freed.start + 8, 0, kinds[_i], 0);
+	check(ANONYMOUS + 5, 0, kinds[_i], 0);
+	check(HEAP, 0, OWNER_heap, 11);
+	check(MAPPING + 8, 0, OWNER_mapping, 21);
+	check(BEFORE, 0, OWNER_before_trace, 0);
+	check(FILE_DATA + 5, 0, OWNER_mapping, 0);
+	check(MAIN_STACK, 0, OWNER_stack, 31);
+	check(VVAR + 0x80, 0, OWNER_kernel, 0);
+	check(UINT64_C(0x1234567), 0, OWNER_unknown, 0);
+	unrecorded = 0;
 }
 END_TEST
 
@@ -528,6 +588,9 @@ int main(void)
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, each_address_has_the_owner_of_its_place);
 	tcase_add_test(tcase, a_block_ends_behind_its_last_byte);
+	tcase_add_test(tcase, a_name_comes_before_all_else_and_keeps_the_site_of_its_block);
+	tcase_add_loop_test(
+		tcase, heap_memory_in_no_block_is_not_called_freed_where_births_go_unseen, 0, 2);
 	tcase_add_test(tcase, variables_have_rows_and_their_names);
 	tcase_add_test(tcase, tls_of_a_second_thread_is_cut_out_of_its_stack);
 	tcase_add_test(tcase, the_stack_of_an_ended_thread_is_no_stack);
