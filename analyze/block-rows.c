@@ -11,8 +11,9 @@
 static const struct rows_table table = {
 	.name = "allocation",
 	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns,"
-		   " death_thread_id, stack_id, call, death, previous_allocation_id, death_call",
-	.types = "nnnnnnniiinnii",
+		   " death_thread_id, stack_id, call, death, previous_allocation_id, death_call,"
+		   " kind",
+	.types = "nnnnnnniiinniii",
 };
 
 enum column {
@@ -30,6 +31,7 @@ enum column {
 	DEATH,
 	PREVIOUS,
 	DEATH_CALL,
+	KIND,
 };
 
 struct block_rows {
@@ -100,6 +102,7 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	row[CALL].integer = block->call;
 	row[DEATH].integer = from->death;
 	row[DEATH_CALL].integer = from->death_call ? from->death_call : ROWS_NULL;
+	row[KIND].integer = from->kind;
 	row[PREVIOUS].integer = ROWS_NULL;
 	if (block->previous_id)
 		row[PREVIOUS].integer = rows->first_id + (int64_t)block->previous_id;

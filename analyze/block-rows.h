@@ -24,6 +24,7 @@ struct block_row {
 	int64_t stack_id; /* 0: none */
 	int64_t death_ns; /* ROWS_NULL: not freed */
 	int64_t death_thread_row; /* ROWS_NULL: nobody */
+	int64_t kind; /* ROWS_NULL: libc's heap */
 	uint8_t death; /* enum memory_death */
 	uint8_t death_call; /* enum trace_call; 0: it did not end by a call */
 };

@@ -24,6 +24,7 @@ enum import_moment_kind {
 	IMPORT_FORK,
 	IMPORT_MAP,
 	IMPORT_UNLOAD,
+	IMPORT_HEAP, /* mapping.path is "KIND\nPLACE" */
 	IMPORT_END,
 };
 

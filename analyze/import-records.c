@@ -126,6 +126,26 @@ static int on_mapping(struct import *import, const struct trace_record *record)
 	return r < 0 ? r : import_add_moment(import, &moment);
 }
 
+static int on_heap_range(struct import *import, const struct trace_record *record)
+{
+	const struct trace_heap_range *range = (const struct trace_heap_range *)record;
+	auto_free char *kind = text_of(record, 0);
+	auto_free char *place = text_of(record, 1);
+	auto_free char *both = NULL;
+	struct import_moment moment = {
+		.time = import_order(import, range->ticks),
+		.kind = IMPORT_HEAP,
+		.process = range->process_id,
+		.mapping = { .address = range->start, .size = range->size },
+	};
+
+	if (!kind || !place || asprintf(&both, "%s\n%s", kind, place) < 0)
+		return -ENOMEM;
+	moment.mapping.path = both;
+	import_time(import, range->ticks);
+	return range->is_removed ? 0 : import_add_moment(import, &moment);
+}
+
 /* The row of a process or thread for a loss; ROWS_NULL when it is none's or not known. */
 static int64_t process_row(const struct import *import, uint32_t number)
 {
@@ -201,6 +221,10 @@ static int on_fact(struct import *import, const struct trace_record *record)
 
 	if (strcmp(key, "memsight.min_bytes") == 0)
 		memory_set_minimum(import->memory, strtoull(value, NULL, 10));
+	if (strcmp(key, "memsight.heap_min_bytes") == 0)
+		memory_set_heap_minimum(import->memory, strtoull(value, NULL, 10));
+	if (strcmp(key, "memsight.heap_spill") == 0 && strcmp(value, "yes") == 0)
+		memory_set_spill(import->memory);
 	return db_run(import->db,
 		      "INSERT OR REPLACE INTO fact(run_id, key, at_end, value)"
 		      " VALUES(?1, ?2, ?3, ?4)",
@@ -303,6 +327,7 @@ static const struct {
 	{ TRACE_RECORD_MODULE, on_module },
 	{ TRACE_RECORD_MODULE_UNLOAD, on_module_unload },
 	{ TRACE_RECORD_MAPPING, on_mapping },
+	{ TRACE_RECORD_HEAP_RANGE, on_heap_range },
 	{ TRACE_RECORD_LOSS, on_loss },
 	{ TRACE_RECORD_SOURCE, on_source },
 	{ TRACE_RECORD_RUN, on_run },

@@ -94,6 +94,24 @@ static int end_process(struct import *import, const struct import_moment *moment
 				  moment->status == -2);
 }
 
+/* A heap without size: there is none, and its place says why. */
+static int apply_heap(struct import *import, const struct import_moment *moment)
+{
+	char *place = strchr(moment->mapping.path, '\n');
+	struct kinds_told told = {
+		.kind = moment->mapping.path,
+		.place = place + 1,
+		.start = moment->mapping.address,
+		.size = moment->mapping.size,
+		.time_ns = import->now_ns,
+	};
+
+	*place = '\0';
+	if (told.size == 0)
+		return losses_count(&import->losses, "heap", told.place, 1);
+	return memory_heap_range(import->memory, moment->process, &told);
+}
+
 static int apply_moment(struct import *import)
 {
 	struct import_moment *moment = &import->moments[import->first_moment++];
@@ -113,6 +131,9 @@ static int apply_moment(struct import *import)
 	case IMPORT_UNLOAD:
 		r = memory_unloaded(import->memory, moment->process, moment->mapping.address,
 				    moment->mapping.size, import->now_ns);
+		break;
+	case IMPORT_HEAP:
+		r = apply_heap(import, moment);
 		break;
 	case IMPORT_END:
 		r = end_process(import, moment);
@@ -486,6 +507,8 @@ static int write_rest(struct import *import)
 		r = tasks_write(import->tasks, handle, import->run_id);
 	if (r == 0)
 		r = tally_write(&import->tally, import->db, import->run_id);
+	if (r == 0)
+		r = memory_write_kinds(import->memory);
 	if (r == 0)
 		r = import_end_run(import);
 	return r < 0 ? r : hints_write(import->db, import->run_id);

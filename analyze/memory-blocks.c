@@ -33,6 +33,7 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 		.stack_id = memory->tally->sites[block->site].stack_id,
 		.death_ns = is_freed(ending->death) ? ending->time_ns : ROWS_NULL,
 		.death_thread_row = ending->thread_row,
+		.kind = kinds_row(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block)),
 		.death = ending->death,
 		.death_call = ending->call,
 	};
@@ -54,6 +55,8 @@ static int end_block(struct memory *memory, struct memory_image *image,
 		memory->tally->total.inherited_frees += is_freed(ending->death);
 		return 0;
 	}
+	kinds_death(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
+		    is_freed(ending->death));
 	tally_death(memory->tally, &(struct tally_end){
 					   .size = block->size,
 					   .birth_ns = block->birth_ns,
@@ -148,6 +151,8 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 	memory->n_births++;
 	memory->tally->total.reallocations += birth->link != 0;
 	tally_birth(memory->tally, block.site, block.size, block.birth_ns, thread->row);
+	kinds_birth(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
+		    block.size);
 	thread->born_id = block.id;
 	thread->freed.id = 0;
 	memory_seen_birth(thread, &block);

@@ -3,6 +3,7 @@
 #include "analyze/memory.h"
 #include "analyze/block-rows.h"
 #include "analyze/freed-pages.h"
+#include "analyze/kinds.h"
 #include "analyze/rows.h"
 #include "analyze/texts.h"
 
@@ -14,6 +15,7 @@ struct memory_image {
 	struct heap heap;
 	struct mappings mappings;
 	struct freed_pages freed;
+	struct kinds_ranges kinds; /* of the heap of a memory kind */
 	struct heap names; /* see memory-names.c */
 	uint64_t first_name; /* names up to this id were inherited over fork */
 	bool was_withheld; /* blocks may have been born without an event */
@@ -76,6 +78,7 @@ struct memory {
 	const struct texts *texts;
 	uint64_t n_names; /* ids given to names */
 	int64_t first_name; /* object_name.id = this + the name's id */
+	struct kinds kinds;
 	uint64_t min_bytes; /* smaller blocks have no events */
 	struct rows *changes; /* mapping_event */
 	int64_t next_change;

@@ -41,6 +41,7 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 	memory->tasks = tasks;
 	memory->tally = tally;
 	memory->next_mapping = 1;
+	kinds_init(&memory->kinds, db, run_id);
 	memory->first_allocation = db_integer(db, "SELECT max(id) FROM allocation", 0);
 	memory->first_name = db_integer(db, "SELECT max(id) FROM object_name", 0);
 	memory->first_mapping = db_integer(db, "SELECT max(id) FROM mapping", 0);
@@ -191,6 +192,7 @@ int memory_fork(struct memory *memory, uint32_t process, uint32_t parent)
 	child->first_id = memory->n_births;
 	heap_fork(&child->heap, &source->heap);
 	heap_fork(&child->names, &source->names);
+	child->kinds = source->kinds;
 	child->first_name = memory->n_names;
 	child->was_withheld = source->was_withheld;
 	return mappings_fork(&child->mappings, &source->mappings);
@@ -276,6 +278,32 @@ void memory_set_texts(struct memory *memory, const struct texts *texts)
 void memory_set_minimum(struct memory *memory, uint64_t bytes)
 {
 	memory->min_bytes = bytes;
+}
+
+void memory_set_heap_minimum(struct memory *memory, uint64_t bytes)
+{
+	memory->kinds.min_bytes = bytes;
+}
+
+void memory_set_spill(struct memory *memory)
+{
+	memory->kinds.spills = true;
+}
+
+int memory_heap_range(struct memory *memory, uint32_t process, const struct kinds_told *told)
+{
+	struct memory_image *image = memory_image(memory, process);
+	struct kinds_told copy = *told;
+
+	if (!image)
+		return 0;
+	copy.process_row = image->row;
+	return kinds_add_range(&memory->kinds, &image->kinds, &copy);
+}
+
+int memory_write_kinds(struct memory *memory)
+{
+	return kinds_write(&memory->kinds);
 }
 
 /* ---- Answers ---- */

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "analyze/heap.h"
+#include "analyze/kinds.h"
 #include "analyze/mappings.h"
 #include "analyze/owners.h"
 #include "analyze/tally.h"
@@ -132,6 +133,16 @@ void memory_passed(struct memory *memory, uint32_t thread, int64_t time_ns);
 
 /* The image of a thread's number, 0 when it is not defined. */
 uint32_t memory_process_of(const struct memory *memory, uint32_t thread);
+
+/* What --heap-min and --spill said. */
+void memory_set_heap_minimum(struct memory *memory, uint64_t bytes);
+void memory_set_spill(struct memory *memory);
+
+/* A process gave its heap of a kind memory; told->process_row is found here. 0 or a negative errno. */
+int memory_heap_range(struct memory *memory, uint32_t process, const struct kinds_told *told);
+
+/* Write the totals of kinds; all other rows are written. Returns 0 or a negative errno. */
+int memory_write_kinds(struct memory *memory);
 
 /* The answers for owners.h. */
 struct owner_memory memory_answers(struct memory *memory);

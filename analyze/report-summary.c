@@ -201,6 +201,46 @@ static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 	fputc('\n', out);
 }
 
+/* Where the blocks lay; spilled ones stand apart, for they are not where the run wanted them. */
+static const char kinds_sql[] =
+	"SELECT heap_kind.name, n_blocks, bytes, peak_bytes, kind_total.n_samples, n_samples_sq,"
+	" n_faults, (SELECT source.n_samples FROM source WHERE source.run_id = :run AND"
+	" source.name = 'clock' AND error = 0)"
+	" FROM kind_total JOIN heap_kind ON heap_kind.id = kind_id"
+	" WHERE kind_total.run_id = :run AND n_blocks > 0"
+	" ORDER BY heap_kind.name = 'libc', heap_kind.name = 'spilled', bytes DESC";
+
+static void write_kind(FILE *out, sqlite3_stmt *stmt)
+{
+	int64_t n = sqlite3_column_int64(stmt, 7);
+	int64_t n_blocks = sqlite3_column_int64(stmt, 1);
+	double sum = sqlite3_column_double(stmt, 4);
+
+	fprintf(out, "%s: %s %s, %s, peak %s", (const char *)sqlite3_column_text(stmt, 0),
+		format_count(n_blocks).text, plural(n_blocks, "block", "blocks"),
+		format_bytes(sqlite3_column_int64(stmt, 2)).text,
+		format_bytes(sqlite3_column_int64(stmt, 3)).text);
+	if (n > 0)
+		fprintf(out, ", %s of CPU time",
+			format_percent_interval(
+				sum / (double)n,
+				format_half_width(sum, sqlite3_column_double(stmt, 5), n))
+				.text);
+	fprintf(out, ", %s page faults\n", format_count(sqlite3_column_int64(stmt, 6)).text);
+}
+
+static void write_kinds(FILE *out, sqlite3 *db, int64_t run)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(db, kinds_sql, run, -1);
+	size_t n_rows = 0;
+
+	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+		fputs(n_rows++ ? "             " : "blocks in    ", out);
+		write_kind(out, stmt);
+	}
+	sqlite3_finalize(stmt);
+}
+
 /* Plain words for owners; memsight's own part is never hidden. */
 static const char owners_sql[] =
 	"SELECT CASE owner.name WHEN 'paused' THEN 'not recorded' WHEN 'global' THEN 'globals' WHEN 'tool' THEN 'memsight'"
@@ -247,6 +287,7 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 {
 	write_head(out, db, request->run_id);
 	write_allocations(out, db, request->run_id);
+	write_kinds(out, db, request->run_id);
 	write_samples(out, db, request->run_id);
 	write_owners(out, db, request->run_id);
 	write_notes(out, db, request->run_id);
