@@ -236,7 +236,7 @@ static int storm(void)
 		if (pthread_create(&threads[i], &attributes, storm_thread, NULL))
 			return 1;
 	pthread_barrier_wait(&storm_barrier);
-	say("anonymous", anonymous_bytes());
+	say("memory", memory_bytes());
 	pthread_barrier_wait(&storm_barrier);
 	for (int i = 0; i < STORM; i++)
 		pthread_join(threads[i], NULL);

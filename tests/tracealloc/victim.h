@@ -47,16 +47,21 @@ static inline uint64_t resident_bytes(void)
 	return second ? strtoull(second, NULL, 10) * 4096 : 0;
 }
 
-/* Resident bytes of this process that are in no file: /proc/self/status. */
-static inline uint64_t anonymous_bytes(void)
+/* Resident bytes of this process that are in no file, but may be shared: /proc/self/status. */
+static inline uint64_t memory_bytes(void)
 {
+	static const char *const names[] = { "RssAnon:", "RssShmem:" };
 	char text[4096] = { 0 };
 	int fd = open("/proc/self/status", O_RDONLY);
-	const char *line;
+	uint64_t bytes = 0;
 
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		abort();
 	close(fd);
-	line = strstr(text, "RssAnon:");
-	return line ? strtoull(line + 8, NULL, 10) * 1024 : 0;
+	for (int i = 0; i < 2; i++) {
+		const char *line = strstr(text, names[i]);
+
+		bytes += line ? strtoull(line + strlen(names[i]), NULL, 10) * 1024 : 0;
+	}
+	return bytes;
 }
