@@ -64,6 +64,7 @@ static bool answer(struct collector *collector, int fd)
 {
 	struct recording_hello hello;
 	struct recording_welcome welcome;
+	struct tracker_slots slots;
 	struct ucred peer;
 	int err = recording_receive(fd, &hello, &peer);
 
@@ -71,10 +72,13 @@ static bool answer(struct collector *collector, int fd)
 		return false;
 	if (err < 0)
 		return true;
-	/* What perf has to tell about its exec lies in the rings by now; an image may end by it. */
+	/* What perf has to tell about its exec lies in the rings by now; an image may end by it,
+	 * and what that has forked is known by its slot alone. */
 	collector->drain.round_ticks = clock_ticks(collector->clock);
+	tracker_find_slots(&collector->tracker, &slots);
 	samples_read(&collector->samples, collector->drain.round_ticks, &collector->last_pair,
 		     collector->ticks_per_second);
+	tracker_attach_slots(&collector->tracker, &slots);
 	if (recording_is_closed(fd)) {
 		tracker_unattached(&collector->tracker, &hello, &peer);
 		return true;

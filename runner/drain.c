@@ -16,6 +16,7 @@ int drain_init(struct drain *ret_drain, struct pool *pool, struct trace_writer *
 		.handler = *handler,
 		.settle_ticks = ticks_per_ms / 10 + 1,
 		.max_ahead_ticks = ticks_per_ms * 1000,
+		.fork_ticks = ticks_per_ms * 100,
 	};
 
 	drain.slots = calloc(pool->n_processes, sizeof(*drain.slots));
@@ -125,12 +126,28 @@ static int64_t drain_slot_chains(struct drain *drain, uint32_t slot, uint32_t *b
 	return n_slots;
 }
 
-/* What the slowest chain allows. */
+/* When a program called fork, if the child may still be on its way to a slot; else UINT64_MAX. */
+static uint64_t last_fork(const struct drain *drain, uint32_t slot)
+{
+	uint64_t ticks = atomic_load_explicit(&drain->pool->processes[slot].forking_ticks,
+					      memory_order_relaxed);
+
+	return ticks && drain->slots[slot].is_attached &&
+			       drain->round_ticks - ticks < drain->fork_ticks
+		       ? ticks
+		       : UINT64_MAX;
+}
+
+/* What the slowest chain allows, and the child that is just being forked. */
 static void advance_safe_ticks(struct drain *drain)
 {
 	uint64_t safe = drain->candidate_ticks;
 
 	for (uint32_t slot = 0; slot < drain->slots_end; slot++) {
+		uint64_t fork = last_fork(drain, slot);
+
+		if (fork < safe)
+			safe = fork;
 		for (struct chain *chain = drain->slots[slot].chains; chain; chain = chain->next) {
 			if (chain->clean_ticks < safe)
 				safe = chain->clean_ticks;

@@ -93,6 +93,7 @@ struct drain {
 	uint64_t round_ticks; /* start of this round */
 	uint64_t safe_ticks;
 	uint64_t settle_ticks; /* how old a round's start must be to become the candidate */
+	uint64_t fork_ticks; /* how long a forked child may need to claim its slot */
 	uint64_t max_ahead_ticks; /* stamps further in the future are nonsense */
 	uint64_t n_events;
 	uint64_t n_chunks_in_use; /* after the last round */

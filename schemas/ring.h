@@ -102,7 +102,7 @@ struct ring_process {
 	_Atomic uint64_t
 		n_displaced_nodes; /* of full tables; each is written again if it returns */
 	uint64_t fork_ticks; /* when its parent called fork; 0: not known, or not forked */
-	uint8_t reserved[8];
+	_Atomic uint64_t forking_ticks; /* when it called fork last itself; 0: never */
 };
 _Static_assert(sizeof(struct ring_process) == 128, "ring_process is shared");
 

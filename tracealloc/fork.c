@@ -21,8 +21,11 @@ static void begin(void)
 {
 	struct ta_thread *thread = ta_tls.thread;
 
-	if (thread)
-		thread->fork_ticks = ta_ticks_begin();
+	if (!thread || !ta_image.process)
+		return;
+	thread->fork_ticks = ta_ticks_begin();
+	atomic_store_explicit(&ta_image.process->forking_ticks, thread->fork_ticks,
+			      memory_order_relaxed);
 }
 
 static void end(void)
