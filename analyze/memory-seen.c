@@ -109,8 +109,13 @@ static bool extend(const struct mapper *mapper, const struct mapping *gap,
 		   const struct mapping *seen)
 {
 	struct mapping *before = gap->address > 0 ? find(mapper->image, gap->address - 1) : NULL;
-	bool is_heap = strcmp(seen->path, "[heap]") == 0 || seen->address % ARENA_BYTES == 0;
+	bool is_break = strcmp(seen->path, "[heap]") == 0;
+	bool is_heap = is_break || seen->address % ARENA_BYTES == 0;
 
+	/* Linux moves the break behind the record of its first pages: they have no name yet. */
+	if (is_break && before && before->seen == MAPPING_KERNEL && !before->path &&
+	    before->address >= seen->address)
+		before->path = gap->path;
 	if (!is_heap || !before || before->seen == MAPPING_CALL || before->is_inherited ||
 	    before->path != gap->path || before->detail != gap->detail)
 		return false;
