@@ -28,6 +28,7 @@ enum tag {
 	TAG_CONNECTION,
 	TAG_PROCESS,
 	TAG_RING,
+	TAG_WAITING,
 };
 
 static uint64_t tagged(enum tag tag, uint32_t value)
@@ -81,6 +82,14 @@ static void init_tracker(struct collector *collector)
 	};
 }
 
+/* Without it programs wait less for a recorder that is late. */
+static int start_pulse(struct collector *collector)
+{
+	if (collector->options->no_alloc || pulse_start(&collector->pulse, collector->pool) < 0)
+		return 0;
+	return watch(collector, collector->pulse.event_fd, tagged(TAG_WAITING, 0));
+}
+
 int collector_init(struct collector *collector, const struct clock_pair *first_pair,
 		   uint64_t ticks_per_second, int signal_fd)
 {
@@ -107,11 +116,14 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 	for (int i = 0; err == 0 && i < 2; i++)
 		err = watch(collector, collector->recording->listen_fds[i],
 			    tagged(TAG_CONNECTION, 0));
-	return err < 0 ? err : watch(collector, signal_fd, tagged(TAG_SIGNAL, 0));
+	if (err == 0)
+		err = watch(collector, signal_fd, tagged(TAG_SIGNAL, 0));
+	return err < 0 ? err : start_pulse(collector);
 }
 
 void collector_finish(struct collector *collector)
 {
+	pulse_stop(&collector->pulse);
 	while (collector->n_connections > 0)
 		close(collector->connections[--collector->n_connections]);
 	samples_close(&collector->samples);
@@ -161,6 +173,9 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 		break;
 	case TAG_RING:
 		break; /* each round reads the rings */
+	case TAG_WAITING:
+		pulse_take(&collector->pulse);
+		break; /* and the pool */
 	}
 }
 
@@ -204,7 +219,7 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 	uint64_t bytes = (uint64_t)n_slots * RING_RECORD_BYTES;
 	/* A thread that ends gives back a chunk that is nearly empty: chunks run out before bytes. */
 	uint64_t chunk_bytes = (uint64_t)collector->drain.n_round_chunks * RING_CHUNK_BYTES;
-	uint64_t target = (uint64_t)collector->pool->n_chunks * RING_CHUNK_BYTES / 16;
+	uint64_t target = (uint64_t)collector->pool->n_shared * RING_CHUNK_BYTES / 16;
 	uint64_t elapsed = collector->now_ns - collector->last_round_ns;
 	uint64_t interval = 2 * collector->interval_ns;
 	/* Something runs: its code must be taken before it ends. */

@@ -13,6 +13,7 @@
 #include "runner/drain.h"
 #include "runner/output.h"
 #include "runner/pool.h"
+#include "runner/pulse.h"
 #include "runner/recording.h"
 #include "runner/run-options.h"
 #include "runner/run.h"
@@ -35,6 +36,7 @@ struct collector {
 	struct drain drain;
 	struct tracker tracker;
 	struct samples samples;
+	struct pulse pulse;
 	enum ring_clock clock;
 	struct clock_pair first_pair;
 	struct clock_pair last_pair;

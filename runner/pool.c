@@ -14,6 +14,8 @@
 #include "common/cleanup.h"
 #include "schemas/recording.h"
 
+#define KEPT_CHUNKS 64u
+
 static int make_sealed_memory(size_t bytes, int *ret_fd)
 {
 	auto_close int fd = memfd_create("memsight-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -65,6 +67,7 @@ static void fill_control(const struct pool *pool, const struct pool_config *conf
 	control->version = RING_VERSION;
 	control->control_bytes = (uint32_t)control_bytes;
 	control->n_chunks = pool->n_chunks;
+	control->n_shared = pool->n_shared;
 	control->n_processes = pool->n_processes;
 	control->events = config->events;
 	control->flags = config->flags;
@@ -85,12 +88,19 @@ int pool_init(struct pool *ret_pool, const struct pool_config *config)
 	if (n_chunks < POOL_MIN_CHUNKS)
 		n_chunks = POOL_MIN_CHUNKS;
 
-	struct pool pool = { .n_processes = RING_MAX_PROCESSES, .n_chunks = (uint32_t)n_chunks };
+	struct pool pool = { .n_processes = RING_MAX_PROCESSES, .n_shared = (uint32_t)n_chunks };
+
+	/* In a file of its own every chunk takes its blocks. */
+	pool.n_chunks = pool.n_shared + (config->dir ? 0 : config->extra_chunks);
+	if (pool.n_chunks > RING_MAX_CHUNKS)
+		pool.n_chunks = RING_MAX_CHUNKS;
+
 	size_t control_bytes = ring_control_bytes(pool.n_processes, pool.n_chunks);
 	auto_close int fd = -1;
 	int err;
 
 	pool.bytes = control_bytes + (size_t)pool.n_chunks * RING_CHUNK_BYTES;
+	pool.shared_bytes = control_bytes + (size_t)pool.n_shared * RING_CHUNK_BYTES;
 	err = config->is_private ? 0
 	      : config->dir	 ? make_file(config->dir, pool.bytes, &fd)
 				 : make_sealed_memory(pool.bytes, &fd);
@@ -146,9 +156,20 @@ uint32_t pool_chunk_reserved(const struct pool *pool, uint32_t i)
 	return (uint32_t)reserved & ~(RING_RECORD_BYTES - 1);
 }
 
+/* Of the chunks for first ones only the lowest are used again and again: the others give memory back. */
+static bool take_memory(const struct pool *pool, uint32_t i)
+{
+	off_t offset = (off_t)((uint8_t *)&pool->chunks[i] - (uint8_t *)pool->control);
+
+	return pool->fd >= 0 && i >= pool->n_shared + KEPT_CHUNKS &&
+	       fallocate(pool->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+			 RING_CHUNK_BYTES) == 0;
+}
+
 void pool_chunk_free(struct pool *pool, uint32_t i)
 {
-	memset(&pool->chunks[i], 0, sizeof(pool->chunks[i]));
+	if (!take_memory(pool, i))
+		memset(&pool->chunks[i], 0, sizeof(pool->chunks[i]));
 	/* Pairs with the CAS of the program that takes it: it finds zeros. */
 	atomic_store_explicit(&pool->chunk_states[i], RING_CHUNK_FREE, memory_order_release);
 }

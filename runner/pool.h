@@ -12,13 +12,15 @@
 
 #include "schemas/ring.h"
 
-#define POOL_MIN_CHUNKS 16u
-#define POOL_MAP_PATH	"/memfd:memsight-pool" /* in /proc/PID/maps of who has it mapped */
-#define POOL_FILE_NAME	"/memsight-pool-" /* the same with --buffers pmem:DIR: behind DIR */
+#define POOL_MIN_CHUNKS	  16u
+#define POOL_MAP_PATH	  "/memfd:memsight-pool" /* in /proc/PID/maps of who has it mapped */
+#define POOL_FILE_NAME	  "/memsight-pool-" /* the same with --buffers pmem:DIR: behind DIR */
+#define POOL_EXTRA_CHUNKS 8192u /* 512 MiB of addresses; memory only where it was written */
 
 /* What the control area tells the programs; the units are those of struct ring_control. */
 struct pool_config {
 	uint64_t buffer_bytes; /* of chunks; rounded up to whole ones, at least POOL_MIN_CHUNKS */
+	uint32_t extra_chunks; /* more, for the first one of each thread */
 	uint32_t events; /* RING_EVENTS_* */
 	uint32_t flags; /* RING_FLAG_* */
 	uint32_t stacks; /* enum ring_stacks */
@@ -41,6 +43,8 @@ struct pool {
 	size_t bytes; /* of the mapping */
 	uint32_t n_processes;
 	uint32_t n_chunks;
+	uint32_t n_shared; /* of them: those for all */
+	size_t shared_bytes; /* of the mapping up to their end: what programs map at first */
 };
 
 #define POOL_CLOSED ((struct pool){ .fd = -1 })
@@ -60,7 +64,7 @@ enum ring_chunk_state pool_chunk_state(const struct pool *pool, uint32_t i);
 /* Bytes of chunk i that are reserved: 0 (header not filled yet), or within the chunk and aligned. */
 uint32_t pool_chunk_reserved(const struct pool *pool, uint32_t i);
 
-/* Zero chunk i and give it back to the programs. */
+/* Zero chunk i, or take its memory away, and give it back to the programs. */
 void pool_chunk_free(struct pool *pool, uint32_t i);
 
 /* Tell the programs that somebody drains; n_freed > 0 also wakes those that wait for a chunk. */

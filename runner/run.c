@@ -192,12 +192,19 @@ static uint32_t ring_flags(const struct run_options *options)
 	       (options->api_marks ? RING_FLAG_API_MARKS : 0);
 }
 
-/* Shared memory counts as a file. Tracing may fail, the program may not. */
+/*
+ * Limits of address space or of file size, as which shared memory counts: with less of it. Tracing may
+ * fail, the program may not.
+ */
 static int make_small_pool(struct run *run, struct pool_config *config)
 {
 	const uint64_t smallest = POOL_MIN_CHUNKS * RING_CHUNK_BYTES;
-	int err = -EFBIG;
+	int err;
 
+	config->extra_chunks = 0;
+	err = pool_init(&run->pool, config);
+	if (err != -EFBIG)
+		return err;
 	while (err == -EFBIG && config->buffer_bytes > smallest) {
 		config->buffer_bytes /= 2;
 		err = pool_init(&run->pool, config);
@@ -230,6 +237,7 @@ static int make_pool(struct run *run)
 		.nodes = run->placement.buffers.mask,
 		.stacks = run->options->stacks,
 		.clock = clock,
+		.extra_chunks = run->options->no_alloc ? 0 : POOL_EXTRA_CHUNKS,
 		.is_private = run->options->no_alloc,
 	};
 	int err;
@@ -243,7 +251,7 @@ static int make_pool(struct run *run)
 	calibrate(run, clock);
 	config.ticks_per_ms = run->ticks_per_second / 1000;
 	err = pool_init(&run->pool, &config);
-	if (err == -EFBIG)
+	if (err == -EFBIG || err == -ENOMEM)
 		err = make_small_pool(run, &config);
 	return err < 0 ? fail(run, err, "cannot make the shared memory of --buffer-size%s",
 			      run->placement.buffers_kind[0] ? " as --buffers wants it" : "")
@@ -547,7 +555,7 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 		.pool = POOL_CLOSED,
 		.launch = LAUNCH_CLOSED,
 		.output = OUTPUT_CLOSED,
-		.collector.epoll_fd = -1,
+		.collector = { .epoll_fd = -1, .pulse = PULSE_CLOSED },
 		.signal_fd = -1,
 	};
 	int err;

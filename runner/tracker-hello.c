@@ -128,7 +128,7 @@ void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 	*ret_welcome = (struct recording_welcome){
 		.magic = RECORDING_MAGIC,
 		.verdict = verdict,
-		.pool_bytes = tracker->pool->bytes,
+		.pool_bytes = tracker->pool->shared_bytes,
 	};
 	if (!image)
 		return;

@@ -53,7 +53,7 @@ enum recording_verdict {
 struct recording_welcome {
 	uint32_t magic;
 	uint32_t verdict; /* enum recording_verdict */
-	uint64_t pool_bytes; /* of the file descriptor that comes with it */
+	uint64_t pool_bytes; /* to map of the file descriptor that comes with it */
 	uint32_t slot; /* the process slot that the collector has claimed for this image */
 	uint32_t generation;
 };

@@ -20,6 +20,9 @@
  * on its way, which holds the commit time of the trace back. A record with op NONE and n_slots > 0
  * is empty (its call failed) and is stepped over.
  *
+ * A thread that idles keeps its chunk. So that many of them do not take all, the chunks from n_shared on
+ * are only for the first chunk of each thread: of an idle one's a page or two are ever written.
+ *
  * The collector treats all of it as hostile input: every index, length and op is checked.
  */
 #include <stdatomic.h>
@@ -27,7 +30,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC	   UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION	   2
+#define RING_VERSION	   3
 #define RING_CHUNK_BYTES   65536u
 #define RING_RECORD_BYTES  32u /* records are multiples of this and 32-aligned */
 #define RING_MAX_PROCESSES 4096u
@@ -118,7 +121,8 @@ struct ring_control {
 	uint32_t stacks; /* enum ring_stacks */
 	uint32_t clock; /* enum ring_clock */
 	uint32_t max_frames; /* <= RING_MAX_FRAMES */
-	uint32_t reserved0;
+	uint32_t
+		n_shared; /* chunks below it are for all; from it on each is a thread's first one */
 	uint64_t min_bytes; /* blocks below it are counted, not recorded; 0: record all */
 	uint64_t ticks_per_ms; /* for bounds of waits only */
 	uint8_t reserved1[64];
@@ -126,10 +130,12 @@ struct ring_control {
 	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
 	_Atomic uint32_t ended; /* 1: recording is over, record nothing more */
-	uint8_t reserved2[48];
+	_Atomic uint64_t pulse; /* +1 each ms while programs wait: the collector lives, if late */
+	uint8_t reserved2[40];
 	/* The programs' side. */
 	_Atomic uint32_t take_hint; /* where the last free chunk was found */
-	_Atomic uint32_t n_waiters; /* programs in FUTEX_WAIT on chunks_freed */
+	_Atomic uint32_t
+		n_waiters; /* threads that wait for chunks; a futex word of the collector's */
 	_Atomic uint32_t processes_used; /* slots at or above it were never claimed */
 	uint8_t reserved3[52];
 	/* struct ring_process processes[n_processes], then _Atomic uint32_t chunk_state[n_chunks] */

@@ -204,6 +204,8 @@ static int map_pool(int pool_fd, uint64_t pool_bytes, void **ret_pool)
 
 	if (memory < 0)
 		return (int)memory;
+	/* It is no part of the program: a core dump is that of the program alone. */
+	ta_syscall(SYS_madvise, memory, (long)pool_bytes, MADV_DONTDUMP, 0, 0, 0);
 	*ret_pool = (void *)memory;
 	return 0;
 }

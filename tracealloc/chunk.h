@@ -15,7 +15,13 @@
 #define TA_CHUNK_NESTED_LIMIT (RING_CHUNK_BYTES - 16 * RING_RECORD_BYTES)
 #define TA_CHUNK_END_LIMIT    (RING_CHUNK_BYTES - 1 * RING_RECORD_BYTES)
 
-#define TA_WAIT_MAX_MS 10u /* in all, until the collector has moved again */
+/*
+ * How long is waited in all: without a sign of life of the collector, until it has moved again; and
+ * while it lives, but does not get at what waits for it (more work than CPUs).
+ */
+#define TA_WAIT_MAX_MS	    10u
+#define TA_WAIT_LIVE_MAX_MS 1000u
+#define TA_WAIT_SLICE_MS    2u /* between looks for signs of life */
 
 /* Stands for "no chunk": always full, never written. */
 extern struct ring_chunk ta_chunk_none __attribute__((visibility("hidden")));

@@ -73,10 +73,10 @@ static bool is_sound(const struct ring_control *control, uint64_t pool_bytes, ui
 {
 	return control->magic == RING_MAGIC && control->version == RING_VERSION &&
 	       control->n_processes <= RING_MAX_PROCESSES && slot < control->n_processes &&
-	       control->n_chunks <= RING_MAX_CHUNKS &&
+	       control->n_chunks <= RING_MAX_CHUNKS && control->n_shared <= control->n_chunks &&
 	       control->control_bytes >=
 		       ring_control_bytes(control->n_processes, control->n_chunks) &&
-	       control->control_bytes + (uint64_t)control->n_chunks * RING_CHUNK_BYTES <=
+	       control->control_bytes + (uint64_t)control->n_shared * RING_CHUNK_BYTES <=
 		       pool_bytes;
 }
 
@@ -86,6 +86,7 @@ static void take_settings(struct ring_control *control)
 	ta_image.chunks = (uint8_t *)control + control->control_bytes;
 	ta_image.chunk_states = ring_chunk_states(control);
 	ta_image.n_chunks = control->n_chunks;
+	ta_image.n_shared = control->n_shared;
 	ta_image.wanted = control->events | TA_EVENTS_ALWAYS;
 	ta_image.events = ta_image.wanted;
 	ta_image.flags = control->flags;

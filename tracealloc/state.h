@@ -57,6 +57,9 @@ struct ta_image {
 	uint32_t generation;
 	uint32_t pid;
 	uint32_t n_chunks;
+	uint32_t n_shared;
+	_Atomic(uint8_t *)
+		extra_chunks; /* chunk n_shared, in a mapping of its own; NULL: not yet */
 	uint32_t events; /* RING_EVENTS_* that are recorded now */
 	uint32_t wanted; /* copies of ring_control, which the collector may scribble on */
 	uint32_t flags;

@@ -77,7 +77,7 @@ def four_thousand_threads_at_once_are_recorded(edge):
     most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     if 0 <= most < 5000:
         skip("this user may not have 4,000 threads")
-    traced = compare_threads(edge, "parallel", "4000", options=["-s", "none", "--buffer-size", "300M"],
+    traced = compare_threads(edge, "parallel", "4000", options=["-s", "none"],
                              timeout=1200)
     edge.that(traced.one("SELECT count(DISTINCT thread_id) FROM allocation WHERE size = ?", BLOCK) == 4000,
               "each has its own")

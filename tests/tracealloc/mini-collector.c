@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ struct collector {
 	struct mini_run *run;
 	struct ring_control *control;
 	uint32_t n_chunks;
+	_Atomic bool is_done;
 	int pool_fd;
 	int socket;
 	int output;
@@ -84,6 +86,7 @@ static void make_pool(struct collector *c)
 		.version = RING_VERSION,
 		.control_bytes = control_bytes,
 		.n_chunks = c->n_chunks,
+		.n_shared = c->n_chunks,
 		.n_processes = N_PROCESSES,
 		.events = options->events ? options->events : RING_EVENTS_HEAP | RING_EVENTS_MMAP,
 		.flags = options->flags,
@@ -271,20 +274,47 @@ static bool is_alive(struct collector *c, pid_t child)
 	return false;
 }
 
+/* Beats as long as the collector collects. */
+static void *beat(void *pointer)
+{
+	struct collector *c = pointer;
+
+	while (!atomic_load(&c->is_done)) {
+		atomic_fetch_add(&c->control->pulse, 1);
+		usleep(500);
+	}
+	return NULL;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static void collect(struct collector *c, pid_t child)
 {
+	uint64_t begin_ms = now_ms();
+	pthread_t thread;
 	bool alive = true;
 
+	if (c->options->late_ms && pthread_create(&thread, NULL, beat, c))
+		abort();
 	while (alive) {
 		struct pollfd poll_fd = { .fd = c->socket, .events = POLLIN };
 
 		poll(&poll_fd, 1, 1);
 		alive = is_alive(c, child);
 		accept_all(c);
-		if (!c->options->is_stopped)
+		if (!c->options->is_stopped && now_ms() - begin_ms >= c->options->late_ms)
 			drain(c, false);
 	}
 	drain(c, true);
+	atomic_store(&c->is_done, true);
+	if (c->options->late_ms)
+		pthread_join(thread, NULL);
 }
 
 static int compare_chunks(const void *left, const void *right)

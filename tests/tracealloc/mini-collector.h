@@ -26,6 +26,7 @@ struct mini_options {
 	bool is_inert; /* preloads our library, without a recording to find */
 	bool is_mute; /* accepts connections and never answers */
 	unsigned answer_after_ms; /* how slow it is to answer a hello */
+	unsigned late_ms; /* how long it only beats, and drains nothing */
 	uint32_t verdict; /* enum recording_verdict to answer with */
 	uid_t uid; /* run the program as this user; 0: as the test */
 	uint64_t address_space; /* limit for the program; 0: none */

@@ -352,6 +352,16 @@ START_TEST(a_stopped_collector_costs_at_most_ten_milliseconds)
 }
 END_TEST
 
+/* 20 times as late as one that gives no sign of life may be. */
+START_TEST(a_collector_that_is_late_and_alive_is_waited_for)
+{
+	trace_with((struct mini_options){ .n_chunks = 2, .late_ms = 200 }, "flood");
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 48), 200000);
+	ck_assert_uint_eq(run.processes[0].n_dropped, 0);
+	ck_assert_uint_gt(run.processes[0].n_waits, 0);
+}
+END_TEST
+
 START_TEST(blocks_below_the_minimum_are_counted_only)
 {
 	trace_with((struct mini_options){ .min_bytes = 100 }, "small-and-large");
@@ -488,6 +498,7 @@ static Suite *hooks_suite(void)
 	tcase_add_loop_test(users_case, ten_thousand_threads_need_the_memory_of_one, 0, n);
 	tcase_add_test(once, two_thousand_threads_at_once_lose_nothing_and_idle_in_64_kib_each);
 	tcase_add_test(once, every_event_of_a_flood_is_recorded_or_counted);
+	tcase_add_test(once, a_collector_that_is_late_and_alive_is_waited_for);
 	tcase_add_test(once, a_stopped_collector_costs_at_most_ten_milliseconds);
 	tcase_add_test(once, blocks_below_the_minimum_are_counted_only);
 	tcase_add_test(once, realloc_over_the_minimum_is_a_birth_or_a_death);
