@@ -1,7 +1,6 @@
 #include "analyze/withheld.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "analyze/db.h"
@@ -10,8 +9,7 @@
 #include "analyze/rows.h"
 #include "common/collect-words.h"
 
-#define N_MASKS	   (COLLECT_ALL + 1)
-#define MASK_BYTES 64
+#define N_MASKS (COLLECT_ALL + 1)
 
 /* One image, or one thread, that withheld something once. */
 struct scope {
@@ -36,7 +34,7 @@ struct withheld {
 	int64_t samples_ns; /* without samples, of all processes */
 	int64_t faults_ns;
 	struct withheld_totals totals;
-	char words[N_MASKS][MASK_BYTES];
+	char words[N_MASKS][COLLECT_TEXT_BYTES]; /* of each set of classes */
 };
 
 static const struct rows_table withheld_table = {
@@ -44,29 +42,6 @@ static const struct rows_table withheld_table = {
 	.columns = "run_id, process_id, thread_id, start_ns, end_ns, classes",
 	.types = "nninnt",
 };
-
-/* "heap,faults" for each set of classes. */
-static void make_words(struct withheld *withheld)
-{
-	static const char *const words[] = {
-#define EVENTS(id, word, bit, meaning)	[bit] = #word,
-#define SAMPLES(id, word, bit, meaning) [bit] = #word,
-#include "schemas/events.def"
-#undef EVENTS
-#undef SAMPLES
-	};
-
-	for (uint32_t mask = 0; mask < N_MASKS; mask++) {
-		char *text = withheld->words[mask];
-		size_t n = 0;
-
-		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-			if (mask >> i & 1)
-				n += (size_t)snprintf(text + n, MASK_BYTES - n, "%s%s",
-						      n ? "," : "", words[i]);
-		}
-	}
-}
 
 int withheld_open(struct db *db, int64_t run_id, const struct tasks *tasks,
 		  struct withheld **ret_withheld)
@@ -78,7 +53,8 @@ int withheld_open(struct db *db, int64_t run_id, const struct tasks *tasks,
 	withheld->run_id = run_id;
 	withheld->tasks = tasks;
 	withheld->db = db;
-	make_words(withheld);
+	for (uint32_t mask = 0; mask < N_MASKS; mask++)
+		collect_format(mask, withheld->words[mask]);
 	int r = rows_open(db, &withheld_table, &withheld->rows);
 	if (r < 0) {
 		withheld_close(withheld);

@@ -15,6 +15,11 @@ enum collect_bits {
 	COLLECT_ALL = 0xff,
 };
 
+#define COLLECT_TEXT_BYTES 64 /* holds all words */
+
+/* The list of bits, "" for none. Not for tracealloc: it formats. */
+void collect_format(uint32_t bits, char text[COLLECT_TEXT_BYTES]);
+
 /* Pushes that count; those beyond change nothing. */
 #define COLLECT_MAX_DEPTH 7u
 

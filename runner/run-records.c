@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/collect-words.h"
 #include "runner/host-facts.h"
 #include "runner/store.h"
 
@@ -141,31 +142,14 @@ static int store_number(struct fact_writer *to, const char *key, uint64_t value)
 	return write_fact(to, key, digits);
 }
 
-/* The classes of events that are recorded: "heap,mmap". */
-static int store_events(struct fact_writer *to, uint32_t events)
-{
-	static const char *const words[] = {
-#define EVENTS(id, word, bit, meaning) [bit] = #word,
-#define SAMPLES(id, word, bit, meaning)
-#include "schemas/events.def"
-#undef EVENTS
-#undef SAMPLES
-	};
-	char text[128] = "";
-	size_t n = 0;
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (!events || events >> i & 1)
-			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n ? "," : "",
-					      words[i]);
-	}
-	return write_fact(to, "memsight.events", text);
-}
-
 /* What is recorded of allocations, and what becomes of it. */
 static int store_allocations(struct fact_writer *to, const struct run_options *options)
 {
-	int err = store_events(to, options->events);
+	char events[COLLECT_TEXT_BYTES];
+	int err;
+
+	collect_format(options->events ? options->events : RING_EVENTS_ALL, events);
+	err = write_fact(to, "memsight.events", events);
 
 	if (err == 0)
 		err = store_number(to, "memsight.min_bytes", options->min_bytes);

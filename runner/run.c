@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/collect-words.h"
 #include "common/program-file.h"
 #include "runner/collector.h"
 #include "runner/environment.h"
@@ -420,9 +421,21 @@ static int start_collector(struct run *run)
 	return 0;
 }
 
+/* "allocations", or which events of them: without those of the heap it would promise too much. */
+static void name_events(const struct run_options *options, char text[COLLECT_TEXT_BYTES])
+{
+	text[0] = '\0';
+	if (options->no_alloc)
+		return;
+	if (!options->events || options->events & RING_EVENTS_HEAP)
+		snprintf(text, COLLECT_TEXT_BYTES, "allocations");
+	else
+		collect_format(options->events, text);
+}
+
 static void tell_start(struct run *run)
 {
-	char sources[256];
+	char sources[256], events[COLLECT_TEXT_BYTES];
 	const char *slash = strrchr(run->options->command[0], '/');
 	struct run_start start = {
 		.pid = run->launch.pid,
@@ -432,8 +445,9 @@ static void tell_start(struct run *run)
 	};
 	const char *sampled = run->collector.samples.sources;
 
-	snprintf(sources, sizeof(sources), "%s%s%s", run->options->no_alloc ? "" : "allocations",
-		 run->options->no_alloc || !sampled[0] ? "" : " + ", sampled);
+	name_events(run->options, events);
+	snprintf(sources, sizeof(sources), "%s%s%s", events, events[0] && sampled[0] ? " + " : "",
+		 sampled);
 	if (run->observer && run->observer->started)
 		run->observer->started(run->observer->user, &start);
 }

@@ -5,3 +5,4 @@ CREATE INDEX IF NOT EXISTS allocation_live ON allocation(run_id, size) WHERE dea
 CREATE INDEX IF NOT EXISTS sample_time ON sample(run_id, time_ns);
 CREATE INDEX IF NOT EXISTS touch_sample ON touch(sample_id);
 CREATE INDEX IF NOT EXISTS touch_owner ON touch(owner_kind, owner_id);
+CREATE INDEX IF NOT EXISTS region_thread ON region(thread_id, start_ns);

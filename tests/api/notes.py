@@ -173,6 +173,10 @@ def check_options(memsight, victim):
     equal(recording.one("SELECT sum(n_trips) FROM region_total"), 26, "trips")
     checks.that("recorded were only the events brk,regions" in report(memsight, recording),
                 "the report names the events")
+    for events, n_mappings in ("heap,regions", 0), ("mmap", 1):
+        recording = Recording(memsight, [victim, "names"], ["--events", events])
+        equal(recording.one("SELECT count(*) FROM mapping WHERE call IS NOT NULL AND NOT is_nested"),
+              n_mappings, f"mappings of the program with --events {events}")
     recording = Recording(memsight, [victim, "regions"], ["--events", "heap"])
     equal((recording.one("SELECT count(*) FROM region_total"), sized(recording, 1000)), (0, (6, 6)),
           "regions and blocks of --events heap")
