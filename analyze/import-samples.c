@@ -48,46 +48,11 @@ static bool is_collected(void *user, const struct task_thread *thread, bool is_f
 				 is_fault ? COLLECT_FAULTS : COLLECT_SAMPLES);
 }
 
-/* A named part of a block has an owner of its own; the block is in use all the same. */
-static void count_heap(struct import *import, const struct sample_touch *touch)
-{
-	bool is_heap = touch->owner.kind == OWNER_heap;
-
-	if (touch->owner.site == 0)
-		return;
-	tally_touch(&import->tally, &(struct tally_touch){
-					    .sample = touch->sample,
-					    .time_ns = touch->time_ns,
-					    .share = touch->share,
-					    .weight = (double)touch->weight,
-					    .site = touch->owner.site,
-					    .is_fault = is_heap && touch->role == TRACE_ROLE_FAULT,
-					    .is_time = is_heap && touch->role == TRACE_ROLE_WINDOW,
-					    .is_in_use = touch->owner.phase == OWNER_IN_USE,
-				    });
-}
-
-/* A fault is the kernel's look at a page, no access to a line; what is not known is nobody's. */
-static bool is_of_line(const struct sample_touch *touch)
-{
-	return touch->is_resolved && touch->role != TRACE_ROLE_FAULT && touch->thread_row &&
-	       touch->process_row && touch->owner.kind != OWNER_tool &&
-	       touch->owner.kind != OWNER_unknown && touch->owner.kind != OWNER_kernel &&
-	       touch->owner.kind != OWNER_code;
-}
-
 static int on_touch(void *user, const struct sample_touch *touch)
 {
 	struct import *import = user;
-	int r = 0;
 
-	if (touch->owner.kind == OWNER_heap || touch->owner.kind == OWNER_named)
-		count_heap(import, touch);
-	if (touch->owner.kind != OWNER_heap)
-		r = object_totals_add(&import->tally.objects, touch);
-	if (r == 0 && is_of_line(touch))
-		r = shared_lines_add(&import->tally.lines, touch);
-	return r;
+	return tally_any_touch(&import->tally, touch);
 }
 
 static int on_map(void *user, uint32_t process, const struct mapping *mapping)

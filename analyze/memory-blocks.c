@@ -57,17 +57,20 @@ static int end_block(struct memory *memory, struct memory_image *image,
 	}
 	kinds_death(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
 		    is_freed(ending->death));
-	tally_death(memory->tally, &(struct tally_end){
-					   .size = block->size,
-					   .birth_ns = block->birth_ns,
-					   .time_ns = ending->time_ns,
-					   .thread_row = memory->threads[block->thread]->row,
-					   .death_thread_row = ending->thread_row,
-					   .site = block->site,
-					   .is_freed = is_freed(ending->death),
-					   .is_left = memory->is_over,
-					   .is_temporary = ending->is_temporary,
-				   });
+	tally_death(
+		memory->tally,
+		&(struct tally_end){
+			.size = block->size,
+			.birth_ns = block->birth_ns,
+			.time_ns = ending->time_ns,
+			.life_ns = is_freed(ending->death) ? ending->time_ns - block->birth_ns : -1,
+			.thread_row = memory->threads[block->thread]->row,
+			.death_thread_row = ending->thread_row,
+			.site = block->site,
+			.is_freed = is_freed(ending->death),
+			.is_left = memory->is_over,
+			.is_temporary = ending->is_temporary,
+		});
 	return write_row(memory, image, block, ending);
 }
 

@@ -119,6 +119,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sites",
+		.scope = REPORT_OF_SUM,
 		.title = "Call stacks that allocated, hottest first",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "time: share of the samples of user CPU time at accesses to the site's blocks, "
@@ -130,6 +131,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "leaks",
+		.scope = REPORT_OF_SUM,
 		.title = "Blocks that were not freed, by call stack",
 		.nothing = "Every recorded block was freed.",
 		.note = "not freed is not always a leak: a program may leave its last blocks to the "
@@ -185,6 +187,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "objects",
+		.scope = REPORT_OF_SUM,
 		.title = "What the program worked on, by time",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "time: share of the samples of user CPU time, with its 95 % interval; faults: "
@@ -196,12 +199,14 @@ const struct report reports[] = {
 	},
 	{
 		.name = "flat",
+		.scope = REPORT_OF_SUM,
 		.prepare = report_profile_prepare,
 		.sql = report_flat_sql,
 		.write = report_flat_write,
 	},
 	{
 		.name = "hierarchical",
+		.scope = REPORT_OF_SUM,
 		.prepare = report_profile_prepare,
 		.sql = report_calls_sql,
 		.is_whole = true,
@@ -209,6 +214,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "threads",
+		.scope = REPORT_OF_PART,
 		.title = "Threads: what each allocated, freed and spent",
 		.nothing = "No thread was recorded.",
 		.note = "time: share of the samples of user CPU time, with its 95 % interval; freed by "
@@ -220,6 +226,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "timeline",
+		.scope = REPORT_OF_PART,
 		.title = "Live bytes over time",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "live: the most within the interval; rss: resident memory of all processes, "
@@ -240,6 +247,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "peak",
+		.scope = REPORT_OF_SUM,
 		.title = "Who was live when the run's live bytes were highest",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "bytes and blocks: live at that moment; own peak: the most of the call stack at "
@@ -249,6 +257,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "histogram",
+		.scope = REPORT_OF_SUM,
 		.title = "Blocks by size and by lifetime, in powers of two",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "each bucket reaches to below twice its begin",
@@ -259,6 +268,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "hot",
+		.scope = REPORT_OF_SUM,
 		.title = "Call stacks whose memory gets more time than the average of the heap",
 		.nothing = "None for which the samples can say so.",
 		.needs = REPORT_NEEDS_CLOCK,
@@ -270,6 +280,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "cold",
+		.scope = REPORT_OF_SUM,
 		.title = "Call stacks whose memory gets less time than the average of the heap",
 		.nothing = "None for which the samples can say so.",
 		.needs = REPORT_NEEDS_CLOCK,
@@ -281,6 +292,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sharing",
+		.scope = REPORT_OF_PART,
 		.title =
 			"Lines of 64 bytes that several threads touch, at least one of them writing",
 		.nothing = "None was seen.",

@@ -38,6 +38,13 @@ enum report_needs {
 	REPORT_NEEDS_COUNT
 };
 
+/* Which selections (selection.h) a report follows. */
+enum report_scope {
+	REPORT_OF_RUN, /* none: it is about a whole run */
+	REPORT_OF_PART, /* parts of one run */
+	REPORT_OF_SUM, /* parts, and sums of several runs */
+};
+
 struct report {
 	const char *name; /* as in --NAME */
 	const char *title; /* over the rows */
@@ -49,6 +56,7 @@ struct report {
 	const char *text_sql; /* another one for text; NULL: the same */
 	const enum table_kind *kinds;
 	size_t n_kinds;
+	enum report_scope scope;
 	bool is_whole; /* CSV and JSON hold all rows, whatever the limit */
 	/* Makes temporary tables that the query reads; may be NULL. */
 	int (*prepare)(sqlite3 *db, const struct report_request *request);

@@ -99,26 +99,15 @@ static void count_thread_birth(struct tally *tally, int64_t thread_row, uint64_t
 	thread->live_bytes += size;
 }
 
-void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns,
-		 int64_t thread_row)
+static void add_live(struct tally *tally, struct tally_site *site, uint64_t size, int64_t time_ns)
 {
-	struct tally_site *site = &tally->sites[site_number];
-
 	keep_peak(tally, site);
-	count_thread_birth(tally, thread_row, size);
 	site->n_live++;
-	site->n_blocks++;
-	site->bytes += size;
 	site->live_bytes += size;
 	if (site->live_bytes > site->peak_bytes) {
 		site->peak_bytes = site->live_bytes;
 		site->peak_ns = time_ns;
 	}
-	if (time_ns < site->first_ns)
-		site->first_ns = time_ns;
-
-	tally->total.allocations++;
-	tally->total.bytes += size;
 	tally->live_bytes += size;
 	if (tally->live_bytes > tally->total.peak_bytes) {
 		tally->total.peak_bytes = tally->live_bytes;
@@ -126,7 +115,44 @@ void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64
 		tally->n_peaks++;
 	}
 	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
+}
+
+void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns,
+		 int64_t thread_row)
+{
+	struct tally_site *site = &tally->sites[site_number];
+
+	count_thread_birth(tally, thread_row, size);
+	site->n_blocks++;
+	site->bytes += size;
+	if (time_ns < site->first_ns)
+		site->first_ns = time_ns;
+	tally->total.allocations++;
+	tally->total.bytes += size;
+	add_live(tally, site, size, time_ns);
 	timeline_at(&tally->timeline, time_ns)->n_allocations++;
+}
+
+void tally_carry(struct tally *tally, uint32_t site_number, uint64_t size, int64_t birth_ns)
+{
+	struct tally_site *site = &tally->sites[site_number];
+
+	if (birth_ns < site->first_ns)
+		site->first_ns = birth_ns;
+	add_live(tally, site, size, 0);
+}
+
+static void take_live(struct tally *tally, struct tally_site *site, uint64_t size)
+{
+	keep_peak(tally, site);
+	site->n_live--;
+	site->live_bytes -= size;
+	tally->live_bytes -= size;
+}
+
+void tally_leave(struct tally *tally, uint32_t site, uint64_t size)
+{
+	take_live(tally, &tally->sites[site], size);
 }
 
 static void count_thread_free(struct tally *tally, const struct tally_end *end)
@@ -138,11 +164,11 @@ static void count_thread_free(struct tally *tally, const struct tally_end *end)
 
 	bool is_foreign = killer && end->death_thread_row != end->thread_row;
 
-	if (killer)
+	if (killer && !end->is_left)
 		killer->n_frees++;
 	/* After the killer: the array may have moved. */
 	struct thread_total *owner = thread_totals_at(&tally->threads, end->thread_row);
-	if (!owner)
+	if (!owner || end->is_carried)
 		return;
 	owner->live_blocks--;
 	owner->live_bytes -= end->size;
@@ -153,16 +179,21 @@ static void count_thread_free(struct tally *tally, const struct tally_end *end)
 static void count_freed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
 {
 	count_thread_free(tally, end);
-	histogram_add(&tally->histogram, end->size, end->time_ns - end->birth_ns);
+	if (!end->is_left)
+		timeline_at(&tally->timeline, end->time_ns)->n_frees++;
+	if (end->is_carried)
+		return;
+	histogram_add(&tally->histogram, end->size, end->life_ns);
 	site->n_frees++;
 	site->n_temporary += end->is_temporary;
 	tally->total.frees++;
 	tally->total.temporary += end->is_temporary;
-	timeline_at(&tally->timeline, end->time_ns)->n_frees++;
 }
 
 static void count_unfreed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
 {
+	if (end->is_carried)
+		return;
 	histogram_add(&tally->histogram, end->size, -1);
 	site->unfreed_bytes += end->size;
 	tally->total.live_blocks++;
@@ -177,10 +208,7 @@ void tally_death(struct tally *tally, const struct tally_end *end)
 	if (end->time_ns > site->last_ns)
 		site->last_ns = end->time_ns;
 	if (!end->is_left) {
-		keep_peak(tally, site);
-		site->n_live--;
-		site->live_bytes -= end->size;
-		tally->live_bytes -= end->size;
+		take_live(tally, site, end->size);
 		timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
 	}
 	if (end->is_freed)

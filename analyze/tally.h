@@ -96,15 +96,23 @@ int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
 void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns,
 		 int64_t thread_row);
 
+/* A block lives from before the time that is looked at: it is live, and else counts nowhere. */
+void tally_carry(struct tally *tally, uint32_t site, uint64_t size, int64_t birth_ns);
+
+/* A run ends, others follow: a block that is live by then is so no more. */
+void tally_leave(struct tally *tally, uint32_t site, uint64_t size);
+
 struct tally_end {
 	uint64_t size;
 	int64_t birth_ns;
 	int64_t time_ns;
+	int64_t life_ns; /* < 0: it was not freed */
 	int64_t thread_row; /* that allocated */
 	int64_t death_thread_row; /* that freed; ROWS_NULL: nobody */
 	uint32_t site;
 	uint8_t is_freed;
 	uint8_t is_left; /* the trace ended, its process did not: it stays live */
+	uint8_t is_carried; /* see tally_carry() */
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
 };
 void tally_death(struct tally *tally, const struct tally_end *end);
@@ -121,6 +129,10 @@ struct tally_touch {
 	uint8_t is_in_use; /* not while it was allocated or freed */
 };
 void tally_touch(struct tally *tally, const struct tally_touch *touch);
+
+/* Touches of any owner: each into the sums that it belongs to. Returns 0 or -ENOMEM. */
+struct sample_touch;
+int tally_any_touch(struct tally *tally, const struct sample_touch *touch);
 
 /* A sample was taken. */
 struct sample_taken;

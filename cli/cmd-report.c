@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/report.h"
 #include "analyze/suppressions.h"
 #include "cli/database.h"
+#include "cli/selection-options.h"
 
 /* The option that asks for a report has its name; the summary has none. */
 static bool is_wanted(const struct option_set *options, const char *report)
@@ -66,52 +68,115 @@ static enum table_format format_of(const struct option_set *options)
 	return format;
 }
 
-static int write_report(sqlite3 *db, const struct option_set *options, const struct report *report,
-			const struct suppressions *suppressions)
+struct job {
+	struct db *db;
+	const struct option_set *options;
+	const struct report *report;
+	const struct suppressions *suppressions;
+	struct selection selection; /* its runs are owned */
+};
+
+static int write_one(const struct job *job, int64_t run_id)
 {
-	const char *path = options->operands[0];
+	const struct option_set *options = job->options;
+	sqlite3 *db = db_handle(job->db);
 	uint64_t limit = option_number(options, OPTION_LIMIT);
-	struct report_request request = {
+	const struct report_request request = {
+		.run_id = run_id,
 		.limit = limit ? (int64_t)limit : -1,
 		.format = format_of(options),
 		.width = database_terminal_width(),
-		.name = path,
+		.name = options->operands[0],
 		.is_coloured = database_has_colours(),
 		.by = (enum profile_metric)profile_metric_find(
 			option_choice_name(option_choice(options, OPTION_BY))),
 		.excluded = option_texts(options, OPTION_EXCLUDE),
-		.suppressions = suppressions,
+		.suppressions = job->suppressions,
 	};
-	int status = CMD_DONE;
 
-	if (strcmp(report->name, "list") != 0)
-		status = database_find_run(db, path, option_text(options, OPTION_RUN),
-					   &request.run_id);
-	if (status != CMD_DONE)
-		return status;
-
-	int r = report_write(stdout, db, report, &request);
+	int r = report_write(stdout, db, job->report, &request);
 	if (r == -EPROTO)
-		return cmd_fail("%s: %s", path, sqlite3_errmsg(db));
+		return cmd_fail("%s: %s", options->operands[0], sqlite3_errmsg(db));
 	if (r < 0 || fflush(stdout) != 0)
 		return cmd_fail("cannot write the report: %s", strerror(r < 0 ? -r : errno));
-	return judge(db, options, report, request.run_id);
+	return judge(db, options, job->report, run_id);
+}
+
+/* The rows of a part are counted first. */
+static int write_selected(struct job *job)
+{
+	if (selection_is_part(&job->selection)) {
+		int r = selection_apply(job->db, &job->selection);
+		if (r < 0)
+			return cmd_fail("%s: %s", job->options->operands[0],
+					sqlite3_errmsg(db_handle(job->db)));
+	}
+	return write_one(job, job->selection.runs[0]);
+}
+
+/* One report after the other, each with the run's name over it. */
+static int write_each(struct job *job)
+{
+	const int64_t *runs = job->selection.runs;
+	size_t n_runs = job->selection.n_runs;
+	int status = CMD_DONE;
+
+	for (size_t i = 0; i < n_runs; i++) {
+		job->selection.runs = runs + i;
+		job->selection.n_runs = 1;
+		printf("%srun %lld\n", i ? "\n" : "", (long long)runs[i]);
+		int one = write_selected(job);
+		status = one != CMD_DONE ? one : status;
+	}
+	job->selection.runs = runs;
+	job->selection.n_runs = n_runs;
+	return status;
+}
+
+static int write_report(struct job *job)
+{
+	bool is_sum = option_flag(job->options, OPTION_SUM);
+	const char *name = job->report->name;
+
+	if (strcmp(name, "list") == 0)
+		return write_one(job, 0);
+	int status = selection_options_read(job->options, db_handle(job->db), &job->selection);
+	if (status != CMD_DONE)
+		return status;
+	if (job->selection.n_runs > 1 && is_sum && job->report->scope != REPORT_OF_SUM)
+		return cmd_usage("report: --%s of several runs cannot be added up: leave --sum out",
+				 name);
+	if (job->selection.n_runs > 1 && is_sum)
+		return write_selected(job);
+	if (job->selection.n_runs > 1 && format_of(job->options) != TABLE_TEXT)
+		return cmd_usage("report: several runs as csv or json: ask for each, or add --sum");
+	size_t n_runs = job->selection.n_runs;
+	job->selection.n_runs = 1;
+	bool is_part = selection_is_part(&job->selection);
+	job->selection.n_runs = n_runs;
+	if (is_part && job->report->scope == REPORT_OF_RUN)
+		return cmd_usage(
+			"report: %s%s tells of a whole run: leave --from, --to, --process, "
+			"--thread, --addr and --region out",
+			strcmp(name, "summary") == 0 ? "the " : "--", name);
+	return n_runs > 1 ? write_each(job) : write_selected(job);
 }
 
 int cmd_report(const struct option_set *options)
 {
-	const struct report *report = NULL;
 	struct suppressions *suppressions = NULL;
-	struct db *db = NULL;
+	struct job job = { .options = options };
 
-	int status = choose_report(options, &report);
+	int status = choose_report(options, &job.report);
 	if (status == CMD_DONE)
 		status = read_suppressions(options, &suppressions);
 	if (status == CMD_DONE)
-		status = database_open(options->operands[0], &db);
+		status = database_open(options->operands[0], &job.db);
+	job.suppressions = suppressions;
 	if (status == CMD_DONE)
-		status = write_report(db_handle(db), options, report, suppressions);
+		status = write_report(&job);
+	free((void *)job.selection.runs);
 	suppressions_free(suppressions);
-	db_close(db);
+	db_close(job.db);
 	return status;
 }

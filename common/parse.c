@@ -81,6 +81,58 @@ int parse_size(const char *text, uint64_t *ret_bytes)
 	return -EINVAL;
 }
 
+static const struct {
+	const char *name;
+	int64_t ns;
+} time_units[] = {
+	{ "ns", 1 },
+	{ "us", 1000 },
+	{ "ms", 1000000 },
+	{ "s", 1000000000 },
+	{ "min", INT64_C(60000000000) },
+};
+
+/* The digits behind a point, as ns of a unit; what is below a ns is cut off. */
+static int64_t parse_fraction(const char **at, int64_t unit_ns)
+{
+	int64_t ns = 0;
+
+	if (**at != '.')
+		return 0;
+	for ((*at)++; is_digit(**at); (*at)++) {
+		unit_ns /= 10;
+		ns += (**at - '0') * unit_ns;
+	}
+	return ns;
+}
+
+int parse_duration(const char *text, int64_t *ret_ns)
+{
+	uint64_t number = 0;
+	const char *behind = NULL;
+	int r = parse_digits(text, &number, &behind);
+
+	if (r < 0)
+		return r;
+	if (number == 0 && *behind == '\0') {
+		*ret_ns = 0;
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(time_units) / sizeof(time_units[0]); i++) {
+		const char *unit = behind;
+		int64_t ns = parse_fraction(&unit, time_units[i].ns);
+		if (strcmp(unit, time_units[i].name) != 0)
+			continue;
+		int64_t whole = 0;
+		if (__builtin_mul_overflow(number, time_units[i].ns, &whole) ||
+		    __builtin_add_overflow(whole, ns, &ns))
+			return -ERANGE;
+		*ret_ns = ns;
+		return 0;
+	}
+	return -EINVAL;
+}
+
 static bool is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n';

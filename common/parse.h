@@ -16,6 +16,12 @@ int parse_number(const char *text, uint64_t *ret_number);
 int parse_size(const char *text, uint64_t *ret_bytes);
 
 /*
+ * A time with its unit, as "1.5s", "200ms", "10us", "7ns", "2min"; 0 needs none. Returns 0, -EINVAL, or
+ * -ERANGE above 2^63 - 1 ns.
+ */
+int parse_duration(const char *text, int64_t *ret_ns);
+
+/*
  * Split a line into words as a shell does: blanks part them; '...' is literal; inside "..." a
  * backslash takes the next of \ " $ `; outside quotes it takes any character. No expansion.
  * words gets at most max_words pointers into buffer, which is rewritten; their number goes to

@@ -112,6 +112,104 @@ def check_trace(path, name):
         checks.that(db.one("SELECT count(*) FROM touch WHERE owner_kind = 1") > 0, "no touches to add up")
 
 
+PARTS = ["sites", "leaks", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "histogram", "hot",
+         "cold", "sharing"]
+
+
+def check_all_is_whole(path, name):
+    """A selection of everything is counted from the rows, and gives what the import counted."""
+    for kind in PARTS:
+        found, expected = report(path, kind, "--to", "1000000s"), report(path, kind)
+        for row in found + expected:
+            row.pop("temporary", None)  # only the order of all events tells
+        if kind == "timeline":  # the last intervals may be empty
+            expected = [row for row in expected if row["time"] <= found[-1]["time"]]
+        for a, b in zip(found, expected):
+            for column in b:
+                close = a[column] == b[column] or (isinstance(b[column], float) and
+                                                   abs(a[column] - b[column]) < 1e-6 * abs(b[column]) + 1e-9)
+                checks.that(close, f"{name}: {column} of --{kind}: {a[column]}, not {b[column]}")
+        checks.that(len(found) == len(expected), f"{name}: {len(found)} rows of --{kind}, not {len(expected)}")
+
+
+def check_part(db, name, options, born, sampled, touched="1"):
+    """born, sampled and touched are the same conditions in SQL."""
+    path = db.path
+    sums = {
+        "blocks": db.one(f"SELECT count(*) FROM allocation WHERE {born}"),
+        "in all": db.one(f"SELECT coalesce(sum(size), 0) FROM allocation WHERE {born}"),
+        "not freed": db.one(f"SELECT coalesce(sum(size), 0) FROM allocation WHERE death_ns IS NULL AND {born}"),
+        "faults": db.one("SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id"
+                         f" WHERE owner_kind = 1 AND role = 3 AND {sampled} AND {touched}"),
+    }
+    rows = report(path, "sites", *options)
+    for column_name, expected in sums.items():
+        found = column(rows, column_name)
+        checks.that(found == expected, f"{name} {options}: {column_name} is {found}, not {expected}")
+    found = column(report(path, "flat", "--by", "bytes", *options), "self")
+    checks.that(found == sums["in all"], f"{name} {options}: flat is {found}, not {sums['in all']}")
+    found = column(report(path, "histogram", *options), "blocks") / 2
+    checks.that(found == sums["blocks"], f"{name} {options}: histogram has {found}")
+
+
+def live_at_most(db, start, stop):
+    """The most that was live within a span, with what was live before."""
+    live = peak = 0
+    for time, _, size in db.ask(
+            "SELECT birth_ns AS t, 1 AS o, size FROM allocation UNION ALL"
+            " SELECT coalesce(death_ns, end_ns), 0, -size FROM allocation"
+            " JOIN process ON process.id = process_id WHERE coalesce(death_ns, end_ns) IS NOT NULL"
+            " ORDER BY t, o"):
+        if time >= stop:
+            break
+        if time >= start:
+            peak = max(peak, live)
+        live += size
+        if time >= start:
+            peak = max(peak, live)
+    return max(peak, live)
+
+
+def check_parts(path, name):
+    db = whole.Database(path)
+    duration = db.one("SELECT duration_ns FROM run")
+    start, stop = duration // 3, duration // 2
+    window = ["--from", f"{start}ns", "--to", f"{stop}ns"]
+    check_part(db, name, window, f"birth_ns >= {start} AND birth_ns < {stop}",
+               f"time_ns >= {start} AND time_ns < {stop}")
+    found, expected = column(report(path, "peak", *window), "bytes"), live_at_most(db, start, stop)
+    checks.that(found == expected, f"{name}: the peak of a window is {found}, not {expected}")
+    pid = db.one("SELECT max(pid) FROM process")
+    of_process = f"process_id IN (SELECT id FROM process WHERE pid = {pid})"
+    check_part(db, name, ["--process", str(pid)], of_process, of_process)
+    tid = db.one("SELECT max(tid) FROM thread")
+    of_thread = f"thread_id IN (SELECT id FROM thread WHERE tid = {tid})"
+    check_part(db, name, ["--thread", str(tid)], of_thread, of_thread)
+    low, high = db.ask("SELECT min(address) + (max(address) - min(address)) / 4, max(address)"
+                       " FROM allocation")[0]
+    check_part(db, name, ["--addr", f"{low:x}-{high:x}"], f"address < {high} AND address + max(size, 1) > {low}",
+               "1", f"touch.address >= {low} AND touch.address < {high}")
+
+
+def check_sum(folder):
+    """Two runs of one database, after each other and added up."""
+    path = os.path.join(folder, "sum.db")
+    whole.run([MEMSIGHT, "analyze", "-o", path, *(os.path.join(folder, f"{i}.mst") for i in (2, 3))])
+    db = whole.Database(path)
+    for kind, of, sql in [row for row in SUMS if row[0] in ("sites", "leaks")]:
+        found, expected = column(report(path, kind, "--run", "1,2", "--sum"), of), db.one(sql)
+        checks.that(found == expected, f"sum: {of} of --{kind} is {found}, not {expected}")
+    peaks = [column(report(path, "peak", "--run", run), "bytes") for run in ("1", "2", "1,2")[:2]]
+    found = column(report(path, "peak", "--run", "1,2", "--sum"), "bytes")
+    checks.that(found == max(peaks), f"sum: the peak is {found}, not the higher one of {peaks}")
+    text = whole.run([MEMSIGHT, "report", path, "--peak", "--run", "1,2"])
+    checks.that(text.startswith("run 1\n") and "\nrun 2\n" in text, "two runs are two reports")
+    refused = whole.Outcome([MEMSIGHT, "report", path, "--timeline", "--run", "1,2", "--sum"])
+    checks.that(refused.status == 2, "a sum of two timelines")
+    refused = whole.Outcome([MEMSIGHT, "report", path, "--processes", "--from", "1s"])
+    checks.that(refused.status == 2 and "whole run" in refused.messages, refused.messages)
+
+
 def reports():
     """The names of all reports, from the help of the command."""
     text = whole.run([MEMSIGHT, "report", "--help"])
@@ -156,6 +254,10 @@ def main():
                        str(n_samples), "--processes", "2", "--threads", "3", "--live", "200", "-o", trace])
             whole.run([MEMSIGHT, "analyze", "-o", path, trace])
             check_trace(path, f"{seed} {kind}")
+            check_all_is_whole(path, f"{seed} {kind}")
+            if n_events > 1:
+                check_parts(path, f"{seed} {kind}")
+        check_sum(folder)
         check_fail(os.path.join(folder, "1.db"), folder)
         check_empty(folder)
     checks.end()

@@ -145,6 +145,36 @@ END_TEST
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+static const struct {
+	const char *text;
+	int result;
+	int64_t ns;
+} durations[] = {
+	{ "0", 0, 0 },
+	{ "7ns", 0, 7 },
+	{ "1.5s", 0, 1500000000 },
+	{ "200ms", 0, 200000000 },
+	{ "0.0000000019s", 0, 1 },
+	{ "2min", 0, INT64_C(120000000000) },
+	{ "1.us", 0, 1000 },
+	{ "5", -EINVAL, 0 },
+	{ "s", -EINVAL, 0 },
+	{ "1.5", -EINVAL, 0 },
+	{ "1 s", -EINVAL, 0 },
+	{ "-1s", -EINVAL, 0 },
+	{ "9223372036s", 0, INT64_C(9223372036000000000) },
+	{ "9223372037s", -ERANGE, 0 },
+};
+
+START_TEST(a_duration_has_a_unit)
+{
+	int64_t ns = 0;
+
+	ck_assert_int_eq(parse_duration(durations[_i].text, &ns), durations[_i].result);
+	ck_assert_int_eq(ns, durations[_i].ns);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("parse");
@@ -155,6 +185,8 @@ int main(void)
 	tcase_add_loop_test(tests, words_are_split_as_a_shell_does, 0, COUNT(lines));
 	tcase_add_loop_test(tests, a_typo_finds_its_nearest_name, 0, COUNT(typos));
 	tcase_add_test(tests, a_very_long_word_is_near_to_nothing);
+	tcase_add_loop_test(tests, a_duration_has_a_unit, 0,
+			    sizeof(durations) / sizeof(*durations));
 	suite_add_tcase(suite, tests);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,348 @@
+#include "analyze/replay.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/db.h"
+#include "analyze/grow.h"
+#include "analyze/owners.h"
+#include "analyze/rows.h"
+#include "analyze/samples.h"
+#include "analyze/statement.h"
+#include "common/cleanup.h"
+
+/* ---- Conditions: each stands in the query only where the selection has it ---- */
+
+#define IN_THREAD(row)                                                                             \
+	" AND " row ".thread_id IN (SELECT id FROM thread WHERE run_id = :run AND tid = :tid)"
+#define IN_PROCESS(row)                                                                            \
+	" AND " row ".process_id IN (SELECT id FROM process WHERE run_id = :run AND pid = :pid)"
+#define IN_REGION(row, time)                                                                       \
+	" AND EXISTS (SELECT 1 FROM temp.span WHERE span.thread_id = " row ".thread_id AND"        \
+	" span.start_ns <= " row "." time " AND span.end_ns > " row "." time ")"
+
+struct conditions {
+	const char *head;
+	const char *process, *thread, *region, *addresses, *time;
+	const char *tail;
+};
+
+static sqlite3_stmt *prepare(const struct replay *replay, const struct conditions *conditions)
+{
+	const struct selection *selection = replay->selection;
+	sqlite3 *handle = db_handle(replay->db);
+	bool is_timed = selection->from_ns > 0 || selection->to_ns < INT64_MAX;
+	sqlite3_stmt *stmt = NULL;
+	char *sql = sqlite3_mprintf("%s%s%s%s%s%s%s", conditions->head,
+				    selection->pid ? conditions->process : "",
+				    selection->tid ? conditions->thread : "",
+				    selection->region ? conditions->region : "",
+				    selection->high ? conditions->addresses : "",
+				    is_timed ? conditions->time : "", conditions->tail);
+	const struct {
+		const char *name;
+		int64_t value;
+	} values[] = {
+		{ ":run", replay->run_id },
+		{ ":pid", selection->pid },
+		{ ":tid", selection->tid },
+		{ ":low", (int64_t)selection->low },
+		{ ":high", (int64_t)selection->high },
+		{ ":from", selection->from_ns },
+		{ ":to", selection->to_ns },
+	};
+
+	if (sql && sqlite3_prepare_v2(handle, sql, -1, &stmt, NULL) == SQLITE_OK) {
+		for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+			sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, values[i].name),
+					   values[i].value);
+	}
+	sqlite3_free(sql);
+	return stmt;
+}
+
+/* ---- Blocks: births in the order of ids, ends from a heap ---- */
+
+struct ends {
+	struct tally_end *items; /* a binary heap by time_ns */
+	size_t n;
+	size_t n_allocated;
+};
+
+static void ends_finish(struct ends *ends)
+{
+	free(ends->items);
+}
+#define auto_ends __attribute__((cleanup(ends_finish)))
+
+static int ends_push(struct ends *ends, const struct tally_end *end)
+{
+	int r = grow_array(&ends->items, ends->n, &ends->n_allocated, sizeof(*ends->items));
+	if (r < 0)
+		return r;
+
+	size_t i = ends->n++;
+	for (; i > 0 && ends->items[(i - 1) / 2].time_ns > end->time_ns; i = (i - 1) / 2)
+		ends->items[i] = ends->items[(i - 1) / 2];
+	ends->items[i] = *end;
+	return 0;
+}
+
+static struct tally_end ends_pop(struct ends *ends)
+{
+	struct tally_end first = ends->items[0];
+	struct tally_end last = ends->items[--ends->n];
+	size_t i = 0;
+
+	for (size_t child; (child = 2 * i + 1) < ends->n; i = child) {
+		if (child + 1 < ends->n &&
+		    ends->items[child + 1].time_ns < ends->items[child].time_ns)
+			child++;
+		if (last.time_ns <= ends->items[child].time_ns)
+			break;
+		ends->items[i] = ends->items[child];
+	}
+	ends->items[i] = last;
+	return first;
+}
+
+enum {
+	BLOCK_THREAD,
+	BLOCK_SIZE,
+	BLOCK_BIRTH,
+	BLOCK_DEATH,
+	BLOCK_KILLER,
+	BLOCK_STACK,
+	BLOCK_PROCESS_END, /* where it was not freed */
+};
+
+static const struct conditions block_conditions = {
+	.head = "SELECT allocation.thread_id, size, birth_ns, death_ns, death_thread_id,"
+		" coalesce(stack_id, 0), CASE WHEN death_ns IS NULL THEN (SELECT end_ns FROM process"
+		"  WHERE process.id = process_id) END FROM main.allocation"
+		" WHERE allocation.run_id = :run",
+	.process = IN_PROCESS("allocation"),
+	.thread = IN_THREAD("allocation"),
+	.region = IN_REGION("allocation", "birth_ns"),
+	.addresses = " AND address < :high AND address + max(size, 1) > :low",
+	.time = " AND birth_ns < :to AND coalesce(death_ns, :to) >= :from",
+	.tail = " ORDER BY allocation.id",
+};
+
+static int64_t or_null(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? ROWS_NULL
+							       : sqlite3_column_int64(row, column);
+}
+
+/* How the selection sees the end of a block; times since its begin, cut at its end. */
+static struct tally_end end_of(const struct replay *replay, sqlite3_stmt *row, int64_t run_end_ns)
+{
+	const struct selection *selection = replay->selection;
+	int64_t birth_ns = sqlite3_column_int64(row, BLOCK_BIRTH);
+	int64_t death_ns = or_null(row, BLOCK_DEATH);
+	int64_t process_end_ns = or_null(row, BLOCK_PROCESS_END);
+	int64_t end_ns = death_ns != ROWS_NULL	       ? death_ns
+			 : process_end_ns != ROWS_NULL ? process_end_ns
+						       : INT64_MAX;
+	int64_t to_ns = selection->to_ns < run_end_ns ? selection->to_ns : run_end_ns;
+	bool is_carried = birth_ns < selection->from_ns;
+
+	return (struct tally_end){
+		.size = (uint64_t)sqlite3_column_int64(row, BLOCK_SIZE),
+		.birth_ns = is_carried ? 0 : birth_ns - selection->from_ns,
+		.life_ns = death_ns == ROWS_NULL ? -1 : death_ns - birth_ns,
+		.time_ns = (end_ns < to_ns ? end_ns : to_ns) - selection->from_ns,
+		.thread_row = sqlite3_column_int64(row, BLOCK_THREAD),
+		.death_thread_row = or_null(row, BLOCK_KILLER),
+		.is_freed = death_ns != ROWS_NULL,
+		.is_left = end_ns == INT64_MAX || end_ns >= selection->to_ns,
+		.is_carried = is_carried,
+	};
+}
+
+static int add_block(const struct replay *replay, struct ends *ends, sqlite3_stmt *row,
+		     int64_t run_end_ns)
+{
+	struct tally_end end = end_of(replay, row, run_end_ns);
+	struct tally *tally = replay->tally;
+
+	if (end.is_carried && end.time_ns < 0) /* its process ended before */
+		return 0;
+	int r = tally_site(tally, sqlite3_column_int64(row, BLOCK_STACK), &end.site);
+	if (r < 0)
+		return r;
+	while (ends->n > 0 && ends->items[0].time_ns <= end.birth_ns) {
+		struct tally_end earlier = ends_pop(ends);
+		tally_death(tally, &earlier);
+	}
+	if (end.is_carried)
+		tally_carry(tally, end.site, end.size,
+			    sqlite3_column_int64(row, BLOCK_BIRTH) - replay->selection->from_ns);
+	else
+		tally_birth(tally, end.site, end.size, end.birth_ns, end.thread_row);
+	return ends_push(ends, &end);
+}
+
+/* Behind the last run everything ends: the next one begins with nothing live. */
+static void end_all(const struct replay *replay, struct ends *ends)
+{
+	bool is_last = replay->run_id == replay->selection->runs[replay->selection->n_runs - 1];
+
+	while (ends->n > 0) {
+		struct tally_end end = ends_pop(ends);
+		if (end.is_left && !is_last)
+			tally_leave(replay->tally, end.site, end.size);
+		tally_death(replay->tally, &end);
+	}
+}
+
+static int64_t run_end(const struct replay *replay)
+{
+	char *sql = sqlite3_mprintf("SELECT duration_ns FROM main.run WHERE id = %lld",
+				    (long long)replay->run_id);
+	int64_t end_ns = sql ? db_integer(replay->db, sql, 0) : 0;
+
+	sqlite3_free(sql);
+	return end_ns;
+}
+
+int replay_blocks(const struct replay *replay)
+{
+	auto_statement sqlite3_stmt *row = prepare(replay, &block_conditions);
+	auto_ends struct ends ends = { 0 };
+	int64_t run_end_ns = run_end(replay);
+	int r = row ? 0 : -EIO;
+
+	while (r == 0 && (r = statement_step(row)) == 1)
+		r = add_block(replay, &ends, row, run_end_ns);
+	if (r == 0)
+		end_all(replay, &ends);
+	return r;
+}
+
+/* ---- Samples and touches ---- */
+
+static const struct conditions sample_conditions = {
+	.head = "SELECT sample.time_ns, sample.weight, sample.thread_id, source.name"
+		" FROM main.sample JOIN main.source ON source.id = source_id WHERE sample.run_id = :run",
+	.process = IN_PROCESS("sample"),
+	.thread = IN_THREAD("sample"),
+	.region = IN_REGION("sample", "time_ns"),
+	.addresses = "",
+	.time = " AND sample.time_ns >= :from AND sample.time_ns < :to",
+	.tail = "",
+};
+
+int replay_samples(const struct replay *replay)
+{
+	auto_statement sqlite3_stmt *row = prepare(replay, &sample_conditions);
+	int r = row ? 0 : -EIO;
+
+	while (r == 0 && (r = statement_step(row)) == 1) {
+		const char *source = (const char *)sqlite3_column_text(row, 3);
+		const struct sample_taken taken = {
+			.source = source,
+			.is_clock = strcmp(source, "clock") == 0,
+			.time_ns = sqlite3_column_int64(row, 0) - replay->selection->from_ns,
+			.weight = sqlite3_column_int64(row, 1),
+			.thread_row = sqlite3_column_int64(row, 2),
+		};
+		*replay->n_clock += taken.is_clock;
+		tally_sample(replay->tally, &taken, strcmp(source, "faults") == 0);
+		r = 0;
+	}
+	return r;
+}
+
+enum {
+	TOUCH_SAMPLE,
+	TOUCH_TIME,
+	TOUCH_WEIGHT,
+	TOUCH_PROCESS,
+	TOUCH_THREAD,
+	TOUCH_SOURCE,
+	TOUCH_ROLE,
+	TOUCH_SHARE,
+	TOUCH_ADDRESS,
+	TOUCH_SIZE,
+	TOUCH_WRITE,
+	TOUCH_KIND,
+	TOUCH_OWNER,
+	TOUCH_PHASE,
+	TOUCH_STACK,
+};
+
+#define TOUCH_HEAD                                                                                 \
+	"SELECT sample.id, sample.time_ns, weight, sample.process_id, sample.thread_id,"           \
+	" source.name, role, share, touch.address, touch.size, is_write, owner_kind, owner_id,"    \
+	" phase, CASE owner_kind WHEN 1 THEN (SELECT coalesce(stack_id, 0) FROM main.allocation"   \
+	" WHERE allocation.id = owner_id) END"
+#define TOUCH_REST                                                                                 \
+	" JOIN main.source ON source.id = source_id WHERE sample.run_id = :run"                    \
+	" AND touch.run_id = :run"
+
+#define TOUCH_CONDITIONS                                                                           \
+	.process = IN_PROCESS("sample"), .thread = IN_THREAD("sample"),                            \
+	.region = IN_REGION("sample", "time_ns"),                                                  \
+	.addresses = " AND touch.address >= :low AND touch.address < :high",                       \
+	.time = " AND sample.time_ns >= :from AND sample.time_ns < :to", .tail = ""
+
+/* In the order of rows, unless the index of time leads to fewer of them. */
+static const struct conditions touch_conditions = {
+	.head = TOUCH_HEAD
+	" FROM main.touch CROSS JOIN main.sample ON sample.id = sample_id" TOUCH_REST,
+	TOUCH_CONDITIONS,
+};
+static const struct conditions timed_touch_conditions = {
+	.head = TOUCH_HEAD
+	" FROM main.sample CROSS JOIN main.touch ON sample.id = sample_id" TOUCH_REST,
+	TOUCH_CONDITIONS,
+};
+
+static int find_site(const struct replay *replay, sqlite3_stmt *row, uint32_t *ret_site)
+{
+	*ret_site = 0;
+	if (sqlite3_column_type(row, TOUCH_STACK) == SQLITE_NULL)
+		return 0;
+	return tally_site(replay->tally, sqlite3_column_int64(row, TOUCH_STACK), ret_site);
+}
+
+static int add_touch(const struct replay *replay, sqlite3_stmt *row)
+{
+	struct sample_touch touch = {
+		.sample = sqlite3_column_int64(row, TOUCH_SAMPLE),
+		.time_ns = sqlite3_column_int64(row, TOUCH_TIME) - replay->selection->from_ns,
+		.weight = sqlite3_column_int64(row, TOUCH_WEIGHT),
+		.process_row = sqlite3_column_int64(row, TOUCH_PROCESS),
+		.thread_row = sqlite3_column_int64(row, TOUCH_THREAD),
+		.source = (const char *)sqlite3_column_text(row, TOUCH_SOURCE),
+		.role = (enum trace_role)sqlite3_column_int(row, TOUCH_ROLE),
+		.share = sqlite3_column_double(row, TOUCH_SHARE),
+		.address = (uint64_t)sqlite3_column_int64(row, TOUCH_ADDRESS),
+		.is_resolved = sqlite3_column_type(row, TOUCH_ADDRESS) != SQLITE_NULL,
+		.size = or_null(row, TOUCH_SIZE),
+		.is_write = sqlite3_column_int(row, TOUCH_WRITE) != 0,
+		.owner = { .kind = (enum owner_kind)sqlite3_column_int(row, TOUCH_KIND),
+			   .phase = (enum owner_phase)sqlite3_column_int(row, TOUCH_PHASE),
+			   .id = sqlite3_column_int64(row, TOUCH_OWNER) },
+	};
+	int r = find_site(replay, row, &touch.owner.site);
+
+	return r < 0 ? r : tally_any_touch(replay->tally, &touch);
+}
+
+int replay_touches(const struct replay *replay)
+{
+	const struct selection *selection = replay->selection;
+	bool is_timed = selection->from_ns > 0 || selection->to_ns < INT64_MAX;
+	auto_statement sqlite3_stmt *row =
+		prepare(replay, is_timed ? &timed_touch_conditions : &touch_conditions);
+	int r = row ? 0 : -EIO;
+
+	while (r == 0 && (r = statement_step(row)) == 1)
+		r = add_touch(replay, row);
+	return r;
+}

@@ -1,0 +1,17 @@
+#pragma once
+/* For selection.c: the rows of one run, in order of time, into the sums of tally.h. One thread. */
+#include "analyze/selection.h"
+#include "analyze/tally.h"
+
+struct replay {
+	struct db *db;
+	const struct selection *selection;
+	struct tally *tally;
+	int64_t run_id;
+	int64_t *n_clock; /* samples of CPU time, over all runs */
+};
+
+/* Times become those since selection.from_ns. Return 0 or a negative errno. */
+int replay_blocks(const struct replay *replay);
+int replay_samples(const struct replay *replay);
+int replay_touches(const struct replay *replay);

@@ -1,0 +1,113 @@
+#include "analyze/selection.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+
+#include "analyze/db.h"
+#include "analyze/replay.h"
+#include "common/cleanup.h"
+
+bool selection_is_part(const struct selection *selection)
+{
+	return selection->n_runs > 1 || selection->from_ns > 0 || selection->to_ns < INT64_MAX ||
+	       selection->pid || selection->tid || selection->high || selection->region;
+}
+
+/* What tally_write() writes, and whose samples there are. */
+static const char *const hidden[] = {
+	"site",	     "site_peak",    "total",	     "timeline",
+	"histogram", "thread_total", "object_total", "shared_line",
+};
+
+static int hide(struct db *db)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]) && r == 0; i++) {
+		char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.%s; CREATE TEMP TABLE %s AS"
+					    " SELECT * FROM main.%s WHERE 0",
+					    hidden[i], hidden[i], hidden[i]);
+		r = sql ? db_exec(db, sql) : -ENOMEM;
+		sqlite3_free(sql);
+	}
+	return r;
+}
+
+/* The sources of all runs as those of the first; their samples are counted below. */
+static const char source_sql[] =
+	"DROP TABLE IF EXISTS temp.source; CREATE TEMP TABLE source AS SELECT * FROM main.source"
+	" WHERE run_id = %lld; UPDATE temp.source SET n_samples = CASE name"
+	" WHEN 'clock' THEN %lld WHEN 'faults' THEN %lld ELSE n_samples END";
+
+/* Regions may lie in each other under the same name: spans are told apart by thread and time only. */
+static const char span_sql[] =
+	"DROP TABLE IF EXISTS temp.span; CREATE TEMP TABLE span AS SELECT thread_id, start_ns,"
+	" coalesce(end_ns, 9223372036854775807) AS end_ns FROM main.region WHERE name = %Q;"
+	"CREATE INDEX temp.span_of ON span(thread_id, start_ns)";
+
+/* Back to times of the run; what only the order of all events tells is not known. */
+static const char settle_sql[] =
+	"UPDATE temp.site SET peak_ns = peak_ns + %lld, first_ns = first_ns + %lld,"
+	" last_ns = last_ns + %lld, first_touch_ns = first_touch_ns + %lld,"
+	" last_touch_ns = last_touch_ns + %lld, n_temporary = NULL;"
+	"UPDATE temp.thread_total SET n_temporary = NULL;"
+	"UPDATE temp.total SET value = value + %lld WHERE name = 'peak_ns';"
+	"UPDATE temp.timeline SET time_ns = time_ns + %lld;"
+	"UPDATE temp.object_total SET first_touch_ns = first_touch_ns + %lld,"
+	" last_touch_ns = last_touch_ns + %lld;"
+	"UPDATE temp.shared_line SET first_ns = first_ns + %lld, last_ns = last_ns + %lld;"
+	"DELETE FROM temp.site WHERE n_blocks = 0 AND n_samples = 0 AND n_faults = 0"
+	" AND peak_bytes = 0";
+
+static int run_sql(struct db *db, char *sql)
+{
+	int r = sql ? db_exec(db, sql) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r;
+}
+
+static int settle(struct db *db, const struct selection *selection, int64_t n_clock,
+		  int64_t n_faults)
+{
+	long long t = selection->from_ns;
+	int r = run_sql(db, sqlite3_mprintf(settle_sql, t, t, t, t, t, t, t, t, t, t, t));
+
+	return r < 0 ? r
+		     : run_sql(db, sqlite3_mprintf(source_sql, (long long)selection->runs[0],
+						   (long long)n_clock, (long long)n_faults));
+}
+
+static int replay_run(struct db *db, const struct selection *selection, struct tally *tally,
+		      int64_t run_id, int64_t *n_clock)
+{
+	const struct replay replay = { db, selection, tally, run_id, n_clock };
+	int r = replay_blocks(&replay);
+
+	if (r == 0)
+		r = replay_samples(&replay);
+	return r < 0 ? r : replay_touches(&replay);
+}
+
+static void cleanup_tally(struct tally *tally)
+{
+	tally_finish(tally);
+}
+#define auto_tally __attribute__((cleanup(cleanup_tally)))
+
+int selection_apply(struct db *db, const struct selection *selection)
+{
+	auto_tally struct tally tally = { 0 };
+	int64_t n_clock = 0;
+	int r = tally_init(&tally);
+
+	if (r == 0 && selection->region)
+		r = run_sql(db, sqlite3_mprintf(span_sql, selection->region));
+	if (r == 0)
+		r = hide(db);
+	for (size_t i = 0; i < selection->n_runs && r == 0; i++)
+		r = replay_run(db, selection, &tally, selection->runs[i], &n_clock);
+	if (r == 0)
+		r = tally_write(&tally, db, selection->runs[0]);
+	return r < 0 ? r : settle(db, selection, n_clock, (int64_t)tally.total.faults);
+}

@@ -1,0 +1,47 @@
+/* Which sums a touch belongs to. */
+#include <stdbool.h>
+
+#include "analyze/owners.h"
+#include "analyze/samples.h"
+#include "analyze/tally.h"
+
+/* A named part of a block has an owner of its own; the block is in use all the same. */
+static void count_heap(struct tally *tally, const struct sample_touch *touch)
+{
+	bool is_heap = touch->owner.kind == OWNER_heap;
+
+	if (touch->owner.site == 0)
+		return;
+	tally_touch(tally, &(struct tally_touch){
+				   .sample = touch->sample,
+				   .time_ns = touch->time_ns,
+				   .share = touch->share,
+				   .weight = (double)touch->weight,
+				   .site = touch->owner.site,
+				   .is_fault = is_heap && touch->role == TRACE_ROLE_FAULT,
+				   .is_time = is_heap && touch->role == TRACE_ROLE_WINDOW,
+				   .is_in_use = touch->owner.phase == OWNER_IN_USE,
+			   });
+}
+
+/* A fault is the kernel's look at a page, no access to a line; what is not known is nobody's. */
+static bool is_of_line(const struct sample_touch *touch)
+{
+	return touch->is_resolved && touch->role != TRACE_ROLE_FAULT && touch->thread_row &&
+	       touch->process_row && touch->owner.kind != OWNER_tool &&
+	       touch->owner.kind != OWNER_unknown && touch->owner.kind != OWNER_kernel &&
+	       touch->owner.kind != OWNER_code;
+}
+
+int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
+{
+	int r = 0;
+
+	if (touch->owner.kind == OWNER_heap || touch->owner.kind == OWNER_named)
+		count_heap(tally, touch);
+	if (touch->owner.kind != OWNER_heap)
+		r = object_totals_add(&tally->objects, touch);
+	if (r == 0 && is_of_line(touch))
+		r = shared_lines_add(&tally->lines, touch);
+	return r;
+}
