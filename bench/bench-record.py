@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What recording allocations costs, beside heaptrack and the LTTng-UST libc wrapper.
 
-usage: bench-record.py MEMSIGHT CHURN [--events N] [--rounds N] [--threads 1,2] [--depth 4]
+usage: bench-record.py MEMSIGHT CHURN [--events N] [--rounds N] [--threads 1,2] [--depth 4 | --stacks 1000]
+
+--stacks: each call comes by a random one of so many distinct paths of 4 to 40 frames.
 
 Every round runs each tool once, in turn, so that all of them see the same machine. Printed is the
 median over the rounds of the added wall time per event (until the tool has returned, so with its
@@ -13,7 +15,6 @@ import argparse
 import glob
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -21,18 +22,7 @@ import sys
 import tempfile
 import time
 
-
-def run(command, env=None, cwd=None):
-    """Wall and CPU seconds of a command with all its children, and its output."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = time.monotonic()
-    done = subprocess.run(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wall = time.monotonic() - start
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return wall, cpu, done.stdout
+from measure import run
 
 
 def n_events(output):
@@ -48,12 +38,14 @@ class Plain:
 
 
 class Memsight:
-    def __init__(self, memsight, name="memsight", options=()):
-        self.memsight, self.name, self.options = memsight, name, list(options)
+    def __init__(self, memsight, name="memsight", options=(), churn_options=()):
+        self.memsight, self.name = memsight, name
+        self.options, self.churn_options = list(options), list(churn_options)
 
     def measure(self, churn, folder):
         trace = os.path.join(folder, "bench.mst")
-        wall, cpu, out = run([self.memsight, "record", "--quiet", "--force", "-o", trace, *self.options, "--", *churn])
+        wall, cpu, out = run([self.memsight, "record", "--quiet", "--force", "-o", trace, *self.options, "--",
+                              *churn, *self.churn_options])
         return wall, cpu, n_events(out), os.path.getsize(trace)
 
     def check(self, churn, folder):
@@ -129,6 +121,8 @@ def tools(args):
     yield Plain()
     yield Memsight(args.memsight)
     yield Memsight(args.memsight, "memsight --stacks none", ["--stacks", "none"])
+    yield Memsight(args.memsight, "memsight --sink null", ["--sink", "null"])
+    yield Memsight(args.memsight, "memsight, paused", churn_options=["-p"])
     if shutil.which("heaptrack"):
         yield Heaptrack()
     else:
@@ -140,14 +134,15 @@ def tools(args):
 
 
 def compare(args, threads, folder):
-    churn = [args.churn, "-t", str(threads), "-n", str(args.events), "-d", str(args.depth)]
+    churn = [args.churn, "-t", str(threads), "-n", str(args.events), "-d", str(args.depth), "-s", str(args.stacks)]
+    frames = f"{args.stacks:,} stacks of 4 to 40 frames" if args.stacks else f"{args.depth} frames"
     all_tools = list(tools(args))
     results = {tool.name: [] for tool in all_tools}
     for _ in range(args.rounds):
         for tool in all_tools:
             results[tool.name].append(tool.measure(churn, folder))
     plain = [statistics.median(r[i] for r in results["untraced"]) for i in (0, 1)]
-    print(f"\n{threads} thread(s), {args.depth} frames, {args.events:,} events each, "
+    print(f"\n{threads} thread(s), {frames}, {args.events:,} events each, "
           f"median of {args.rounds} rounds; untraced {plain[0] * 1e9 / args.events:.1f} ns/event")
     print(f"{'':24} {'wall ns/event':>14} {'cpu ns/event':>14} {'bytes/event':>12} {'wall ratio':>11}")
     base = None
@@ -170,6 +165,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--stacks", type=int, default=0)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memsight-bench-", dir="/var/tmp") as folder:
         good = [compare(args, int(n), folder) for n in args.threads.split(",")]

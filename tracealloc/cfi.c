@@ -384,12 +384,51 @@ static void run_extended(struct state *state, struct cursor *code, const struct 
 	}
 }
 
+/*
+ * Step over the instructions that make up most of the code: those that move the location a little,
+ * push something, or save a register that does not matter. Leaves the first other one.
+ */
+static void run_usual(struct state *state, struct cursor *code, const struct cie *cie, uintptr_t pc)
+{
+	const uint8_t *at = code->at;
+	uintptr_t location = state->location;
+
+	while (at + 1 < code->end && location <= pc) {
+		uint8_t op = *at;
+		uint8_t low = op & 0x3f;
+
+		if (op >> 6 == 1) { /* advance_loc */
+			location += low * cie->code_factor;
+			at++;
+		} else if (op == 0x0e && at[1] < 0x80) { /* def_cfa_offset */
+			state->rule.cfa_offset = at[1];
+			at += 2;
+		} else if (op == 0x02) { /* advance_loc1 */
+			location += at[1] * cie->code_factor;
+			at += 2;
+		} else if (op >> 6 == 2 && low != TA_CFI_RBP && low != TA_CFI_RETURN &&
+			   at[1] < 0x80) { /* offset */
+			at += 2;
+		} else {
+			break;
+		}
+	}
+	code->at = at;
+	state->location = location;
+}
+
 /* Run instructions until those for pc are done: one that moves beyond it changes no rule. */
 static bool run(struct state *state, struct cursor code, const struct cie *cie, uintptr_t pc)
 {
-	while (code.at < code.end && !code.failed && state->location <= pc) {
-		uint8_t op = (uint8_t)read_bytes(&code, 1);
-		uint8_t low = op & 0x3f;
+	for (;;) {
+		uint8_t op;
+		uint8_t low;
+
+		run_usual(state, &code, cie, pc);
+		if (code.at >= code.end || code.failed || state->location > pc)
+			break;
+		op = (uint8_t)read_bytes(&code, 1);
+		low = op & 0x3f;
 
 		switch (op >> 6) {
 		case 1: /* advance_loc */

@@ -52,8 +52,11 @@ static bool keep_frame(struct ta_unwind *unwind, const struct ta_unwind_fresh *f
 {
 	struct ta_unwind_frame *frame = &unwind->frames[unwind->n];
 	const struct ta_unwind_frame *outer = unwind->n ? &frame[-1] : NULL;
-	uint32_t end = make_checks(unwind, fresh, frame, outer);
+	uint32_t end;
 
+	if (*(const uintptr_t *)fresh->slot != fresh->pc)
+		return false;
+	end = make_checks(unwind, fresh, frame, outer);
 	for (uint32_t i = outer ? outer->end_check : 0; i < end; i++)
 		if (*unwind->checks[i].word != unwind->checks[i].value)
 			return false;
@@ -67,27 +70,40 @@ static bool keep_frame(struct ta_unwind *unwind, const struct ta_unwind_fresh *f
 	return true;
 }
 
+/* The kept frames with their words as they were. */
+static uint32_t count_kept(const struct ta_unwind *unwind, uintptr_t slot)
+{
+	uint32_t n = unwind->n;
+	uint32_t end;
+	uint32_t i = 0;
+
+	while (n > 0 && unwind->frames[n - 1].slot < slot)
+		n--;
+	end = n ? unwind->frames[n - 1].end_check : 0;
+	while (i < end && *unwind->checks[i].word == unwind->checks[i].value)
+		i++;
+	if (ta_likely(i == end))
+		return n;
+	while (n > 0 && unwind->frames[n - 1].end_check > i)
+		n--;
+	return n;
+}
+
 uint32_t ta_unwind_keep(struct ta_unwind *unwind, uintptr_t slot)
 {
-	const struct ta_unwind_check *check = unwind->checks;
-	uint32_t n_fresh = unwind->n_fresh;
-	uint32_t most;
-	uint32_t k;
+	uint32_t i = unwind->n_fresh;
+	uint32_t most = unwind->n + unwind->n_ahead;
+	uint32_t n;
 
 	unwind->n_fresh = 0; /* should a signal handler jump out */
 	ta_compiler_barrier();
 	/* Which frames a cut-off stack has depends on where it begins. */
 	if (unwind->stop == TRACE_STOP_DEPTH)
 		return 0;
-	for (k = 0; k < unwind->n; k++) {
-		if (unwind->frames[k].slot < slot)
-			return k;
-		for (; check < &unwind->checks[unwind->frames[k].end_check]; check++)
-			if (*check->word != check->value)
-				return k;
-	}
-	most = unwind->n + unwind->n_ahead;
-	for (uint32_t i = n_fresh; i-- > unwind->first_fresh && unwind->n < most;)
+	n = count_kept(unwind, slot);
+	if (n < unwind->n)
+		return n;
+	while (i-- > unwind->first_fresh && unwind->n < most)
 		if (unwind->fresh[i].slot < slot || !keep_frame(unwind, &unwind->fresh[i]))
 			break;
 	return unwind->n;

@@ -106,6 +106,12 @@ static inline uint64_t ta_rule_find_first(uintptr_t pc)
 	return atomic_load_explicit(&ta_rules[0].set[ta_rule_set(pc)], memory_order_relaxed);
 }
 
+/* Where it is when another address has taken its place. */
+static inline uint64_t ta_rule_find_second(uintptr_t pc)
+{
+	return atomic_load_explicit(&ta_rules[1].set[ta_rule_set(pc)], memory_order_relaxed);
+}
+
 /* The rule of a return address, as a word; offsets in words. Signal safe, lock-free. */
 static inline uint64_t ta_rule_find(uintptr_t pc)
 {
@@ -115,7 +121,7 @@ static inline uint64_t ta_rule_find(uintptr_t pc)
 		return ta_rule_find_slow(pc);
 	if (ta_likely(ta_rule_is_of(rule, pc)))
 		return rule;
-	rule = atomic_load_explicit(&ta_rules[1].set[ta_rule_set(pc)], memory_order_relaxed);
+	rule = ta_rule_find_second(pc);
 	if (ta_likely(ta_rule_is_of(rule, pc)))
 		return rule;
 	return ta_rule_find_slow(pc);
