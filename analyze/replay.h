@@ -3,11 +3,19 @@
 #include "analyze/selection.h"
 #include "analyze/tally.h"
 
+/* Call sites by allocation.id, from first_id on; 0: not met. */
+struct replay_sites {
+	int64_t first_id;
+	uint32_t *sites;
+	size_t n;
+};
+
 struct replay {
 	struct db *db;
 	const struct selection *selection;
 	struct tally *tally;
 	int64_t run_id;
+	struct replay_sites *sites; /* of blocks that were met */
 	int64_t *n_clock; /* samples of CPU time, over all runs */
 };
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 
 #include "analyze/db.h"
 #include "analyze/replay.h"
@@ -81,12 +82,16 @@ static int settle(struct db *db, const struct selection *selection, int64_t n_cl
 static int replay_run(struct db *db, const struct selection *selection, struct tally *tally,
 		      int64_t run_id, int64_t *n_clock)
 {
-	const struct replay replay = { db, selection, tally, run_id, n_clock };
+	struct replay_sites sites = { 0 };
+	const struct replay replay = { db, selection, tally, run_id, &sites, n_clock };
 	int r = replay_blocks(&replay);
 
 	if (r == 0)
 		r = replay_samples(&replay);
-	return r < 0 ? r : replay_touches(&replay);
+	if (r == 0)
+		r = replay_touches(&replay);
+	free(sites.sites);
+	return r;
 }
 
 static void cleanup_tally(struct tally *tally)
