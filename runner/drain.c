@@ -126,28 +126,24 @@ static int64_t drain_slot_chains(struct drain *drain, uint32_t slot, uint32_t *b
 	return n_slots;
 }
 
-/* When a program called fork, if the child may still be on its way to a slot; else UINT64_MAX. */
-static uint64_t last_fork(const struct drain *drain, uint32_t slot)
+/* Has the program called fork just now? A child of it may still be on its way to a slot. */
+static bool has_forked(const struct drain *drain, uint32_t slot)
 {
 	uint64_t ticks = atomic_load_explicit(&drain->pool->processes[slot].forking_ticks,
 					      memory_order_relaxed);
 
 	return ticks && drain->slots[slot].is_attached &&
-			       drain->round_ticks - ticks < drain->fork_ticks
-		       ? ticks
-		       : UINT64_MAX;
+	       drain->round_ticks - ticks < drain->fork_ticks;
 }
 
-/* What the slowest chain allows, and the child that is just being forked. */
+/* What the slowest chain allows, and the slowest child. */
 static void advance_safe_ticks(struct drain *drain)
 {
 	uint64_t safe = drain->candidate_ticks;
 
 	for (uint32_t slot = 0; slot < drain->slots_end; slot++) {
-		uint64_t fork = last_fork(drain, slot);
-
-		if (fork < safe)
-			safe = fork;
+		if (has_forked(drain, slot) && drain->round_ticks - drain->fork_ticks < safe)
+			safe = drain->round_ticks - drain->fork_ticks;
 		for (struct chain *chain = drain->slots[slot].chains; chain; chain = chain->next) {
 			if (chain->clean_ticks < safe)
 				safe = chain->clean_ticks;

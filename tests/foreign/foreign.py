@@ -33,6 +33,9 @@ SHARES = """
 SELECT count(*) FROM (SELECT sum(share) AS s FROM touch GROUP BY sample_id, role)
 WHERE s NOT BETWEEN 0.999 AND 1.001"""
 
+# Of single samples: their program ended before its code could be read.
+BUSY = {"no code bytes: not attributed"}
+
 TRACES = {
     "default": [],
     "no samples": ["--source", "none"],
@@ -116,7 +119,7 @@ def check_database(checks, case, database):
     print("losses:", losses)
     late = {"image not traced: the recorder answered too late"} if database.one(
         "SELECT count(*) FROM process WHERE why_not = 'said no hello'") else set()
-    checks.that(set(losses) <= set(case.losses) | late, f"losses that nobody expects: {losses}")
+    checks.that(set(losses) <= set(case.losses) | late | BUSY, f"losses that nobody expects: {losses}")
     blocks, untraced = programs_of(database)
     print("blocks of each program:", blocks, "not traced:", untraced or "none")
     check_untraced(checks, case, database, untraced)
