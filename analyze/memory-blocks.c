@@ -167,6 +167,8 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 		.size = block.size,
 		.site = block.site,
 	};
+	if (r == 0 && thread->image->n_early > 0)
+		r = memory_early_birth(memory, thread->image, birth);
 	return r;
 }
 
@@ -198,10 +200,7 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 	if (r < 0)
 		return r;
 	if (r == 0) {
-		if (thread->image->was_withheld || memory->min_bytes > 0)
-			memory->tally->total.unrecorded_frees++;
-		else
-			memory->tally->total.before_trace_frees++;
+		memory_early_keep(memory, thread->image, end);
 		memory_other(memory, end->thread);
 		return 0;
 	}
@@ -213,6 +212,7 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 		.call = end->call,
 	};
 	remember(memory, thread, end, &block);
+	memory_early_note(thread->image, end);
 	r = memory_seen_death(memory, thread->image, &block, ending.time_ns,
 			      memory_find_move(thread, end->link));
 	if (r < 0)
@@ -245,6 +245,7 @@ int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t
 	};
 	int r = heap_walk(&image->heap, end_leftover, &left);
 
+	memory_early_finish(memory, image);
 	heap_finish(&image->heap);
 	return r;
 }

@@ -7,6 +7,22 @@
 #include "analyze/rows.h"
 #include "analyze/texts.h"
 
+#define MEMORY_RECENT 64 /* ends of blocks of an image that are remembered */
+#define MEMORY_EARLY  8 /* ends that wait for their birth */
+
+/* A block that ended not long ago. */
+struct memory_recent {
+	uint64_t address;
+	int64_t time_ns;
+	uint32_t thread;
+};
+
+/* An end that may come before its birth, and the thread that ended a block there just before. */
+struct memory_early {
+	struct memory_end_of end;
+	uint32_t other;
+};
+
 /* One process image. */
 struct memory_image {
 	uint32_t number;
@@ -23,6 +39,10 @@ struct memory_image {
 	bool is_told; /* its maps at the start of the trace are known */
 	uint64_t heap_start; /* of [heap], as the kernel told it; 0: it did not */
 	uint64_t heap_end; /* as it told it last */
+	struct memory_recent recent[MEMORY_RECENT]; /* round */
+	unsigned n_recent; /* ever */
+	struct memory_early early[MEMORY_EARLY];
+	unsigned n_early;
 };
 
 #define MEMORY_SEEN    4 /* of a thread: what the kernel told since its last block */
@@ -119,6 +139,20 @@ int memory_seen_death(struct memory *memory, struct memory_image *image,
 /* The new place of such a map. 0 or a negative errno. */
 int memory_seen_move(struct memory *memory, struct memory_image *image,
 		     const struct heap_block *block, const struct mapping *old);
+
+/* A block was ended, as its thread says. */
+void memory_early_note(struct memory_image *image, const struct memory_end_of *end);
+
+/* An end found no block: count it, or keep it for a birth that was stamped later. */
+void memory_early_keep(struct memory *memory, struct memory_image *image,
+		       const struct memory_end_of *end);
+
+/* A block was born: end it if its end came before. 0 or a negative errno. */
+int memory_early_birth(struct memory *memory, struct memory_image *image,
+		       const struct memory_birth *birth);
+
+/* No birth comes any more. */
+void memory_early_finish(struct memory *memory, struct memory_image *image);
 
 /* What is left in an image was not freed. 0 or a negative errno. */
 int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t time_ns,

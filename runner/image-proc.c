@@ -105,6 +105,13 @@ int image_file_why_not(const char *path)
 	return why_not;
 }
 
+bool image_file_has_malloc(const char *path)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	return fd >= 0 && program_file_defines(read_file, fd, "malloc");
+}
+
 int image_command_why_not(const char *path)
 {
 	char interpreter[PATH_MAX];

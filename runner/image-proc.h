@@ -19,7 +19,13 @@ void image_inspect(struct image *image);
  */
 int image_file_why_not(const char *path);
 
-/* The same for a command: a script is what its interpreter is. */
+/*
+ * Does the executable define malloc for itself and its libraries? Ours comes behind it: blocks are
+ * seen as far as its malloc takes them from the next one.
+ */
+bool image_file_has_malloc(const char *path);
+
+/* Why not, for a command: a script is what its interpreter is. */
 int image_command_why_not(const char *path);
 
 /* Why a live process that ran for a while has said no hello: never 0. */

@@ -282,6 +282,12 @@ static const char *choose_preload(struct run *run)
 		snprintf(line, sizeof(line), "%s %s: its allocations are not recorded",
 			 run->options->command[0], untraced_kinds[why_not]);
 		say(run, line);
+	} else if (image_file_has_malloc(run->program)) {
+		snprintf(line, sizeof(line),
+			 "%s has a malloc of its own: blocks that it does not take from the C "
+			 "library are not recorded",
+			 run->options->command[0]);
+		say(run, line);
 	}
 	return why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER ? NULL : run->library;
 }

@@ -1,5 +1,6 @@
 /* Programs that say hello after exec, and slots that forked children claim by themselves. */
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -108,6 +109,22 @@ static void store_maps(struct tracker *tracker, const struct image *image, uint6
 	image_each_map(image->pid, write_map, &writer);
 }
 
+/* Blocks of an allocator in the executable itself cannot be counted; that there is one can be told. */
+static void tell_own_malloc(struct tracker *tracker, const struct image *image)
+{
+	struct store_loss loss = {
+		.process_id = image->id,
+		.count = 1,
+		.source = "tracealloc",
+		.reason = "malloc of its own",
+	};
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)image->pid);
+	if (image_file_has_malloc(path))
+		store_loss(tracker->writer, &loss);
+}
+
 void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 		   const struct ucred *peer, struct recording_welcome *ret_welcome)
 {
@@ -139,6 +156,7 @@ void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 	image->ns_pid = (pid_t)hello->pid;
 	tracker_announce(tracker, image); /* definitions of what belongs to it come after it */
 	store_maps(tracker, image, ticks);
+	tell_own_malloc(tracker, image);
 }
 
 void tracker_unattached(struct tracker *tracker, const struct recording_hello *hello,
