@@ -4,6 +4,9 @@
 
 #include "analyze/report-sql.h"
 
+/* No lines. */
+#define LINES_SQL "SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.debug%' LIMIT 3"
+
 /*
  * Each query gives the texts of its hints, one a row; none when there is nothing to say. The facts
  * named hint.* were found by analyze, which can look at the files.
@@ -53,8 +56,7 @@ static const char *const hints_sql[] = {
 	" memsight record ... shows each of them' FROM process WHERE run_id = :run AND traced"
 	" AND exe GLOB '*/python[23]*' AND NOT EXISTS (SELECT 1 FROM fact WHERE run_id = :run"
 	" AND key = 'env.PYTHONMALLOC' AND value GLOB 'malloc*') LIMIT 1",
-	/* No lines. */
-	"SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.debug%' LIMIT 3",
+	LINES_SQL,
 	/* Programs without our library. */
 	"SELECT 'not traced: ' || exe || CASE why_not"
 	" WHEN 'static' THEN ' (statically linked: nothing can be preloaded into it)'"
@@ -106,4 +108,9 @@ int report_hints_write(FILE *out, sqlite3 *db, const struct report_request *requ
 	for (size_t i = 0; r == 0 && i < sizeof(hints_sql) / sizeof(*hints_sql); i++)
 		r = write_hint(out, db, hints_sql[i], request->run_id);
 	return r;
+}
+
+int report_line_hints_write(FILE *out, sqlite3 *db, int64_t run_id)
+{
+	return write_hint(out, db, LINES_SQL, run_id);
 }

@@ -10,3 +10,6 @@
  * when all is well. Result as report_write().
  */
 int report_hints_write(FILE *out, sqlite3 *db, const struct report_request *request);
+
+/* Of these, what debug information would add: for reports of functions and lines. 0 or -EPROTO. */
+int report_line_hints_write(FILE *out, sqlite3 *db, int64_t run_id);

@@ -5,6 +5,7 @@
 
 #include "analyze/format.h"
 #include "analyze/profile.h"
+#include "analyze/report-hints.h"
 #include "analyze/report-queries.h"
 #include "analyze/report-sql.h"
 #include "analyze/report-why.h"
@@ -111,7 +112,7 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 	fputs("self: at call stacks that end in the function; total: of what it called, too, once "
 	      "per call stack however often it stands in it\n",
 	      out);
-	return 0;
+	return report_line_hints_write(out, db, request->run_id);
 }
 
 /* ---- Callers, function, callees ---- */
@@ -217,5 +218,7 @@ int report_calls_write(FILE *out, sqlite3 *db, const struct report_request *requ
 	if (r == 0 && code == SQLITE_DONE && !(calls.whole > 0))
 		return report_why_write(out, db, request, (enum report_needs)calls.metric->needs,
 					NULL);
-	return r < 0 ? r : code == SQLITE_DONE ? 0 : -EPROTO;
+	if (r == 0 && code == SQLITE_DONE)
+		return report_line_hints_write(out, db, request->run_id);
+	return r < 0 ? r : -EPROTO;
 }

@@ -278,7 +278,7 @@ static void write_next(FILE *out, const struct report_request *request)
 {
 	if (request->name)
 		fprintf(out,
-			"next: memsight report %s --sites | --leaks | --unused | --losses     "
+			"next: memsight report %s --sites | --flat | --peak | --leaks | --timeline     "
 			"memsight query %s \"...\"\n",
 			request->name, request->name);
 }

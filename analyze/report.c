@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/report-functions.h"
+#include "analyze/report-hints.h"
 #include "analyze/report-profile.h"
 #include "analyze/report-queries.h"
 #include "analyze/report-sql.h"
@@ -119,6 +120,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sites",
+		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Call stacks that allocated, hottest first",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -131,6 +133,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "leaks",
+		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Blocks that were not freed, by call stack",
 		.nothing = "Every recorded block was freed.",
@@ -142,6 +145,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "unused",
+		.has_lines = true,
 		.title = "Call stacks whose blocks nobody was seen to access",
 		.nothing = "None for which the samples can say so.",
 		.note = "listed only where a block accessed at the heap's average rate would have been "
@@ -238,6 +242,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "temporary",
+		.has_lines = true,
 		.title = "Blocks that their thread freed by its next event, by call stack",
 		.nothing = "None.",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -247,6 +252,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "peak",
+		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Who was live when the run's live bytes were highest",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -268,6 +274,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "hot",
+		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Call stacks whose memory gets more time than the average of the heap",
 		.nothing = "None for which the samples can say so.",
@@ -280,6 +287,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "cold",
+		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Call stacks whose memory gets less time than the average of the heap",
 		.nothing = "None for which the samples can say so.",
@@ -329,7 +337,7 @@ static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
 	if (n_rows > 0) {
 		if (report->note)
 			fprintf(out, "%s\n", report->note);
-		return 0;
+		return report->has_lines ? report_line_hints_write(out, db, request->run_id) : 0;
 	}
 	return report_why_write(out, db, request, report->needs, report->nothing);
 }

@@ -182,6 +182,30 @@ START_TEST(a_wrong_line_of_suppressions_is_named)
 }
 END_TEST
 
+/* Bytes that mean something to the parser, and some that do not; the sanitizers look on. */
+START_TEST(any_bytes_are_suppressions_or_are_refused)
+{
+	static const char alphabet[] = "leak:leak:leak:*^$# \n\r\t\0ab";
+	uint64_t random = 88172645463325252u + (unsigned)_i;
+	char text[64];
+
+	for (int round = 0; round < 1000; round++) {
+		struct suppressions *suppressions = NULL;
+		unsigned line = 0;
+		size_t n = (size_t)(random % sizeof(text));
+		for (size_t i = 0; i < n; i++) {
+			random = random * UINT64_C(6364136223846793005) + 1;
+			text[i] = alphabet[(random >> 33) % sizeof(alphabet)];
+		}
+		int r = suppressions_parse(text, n, &suppressions, &line);
+		ck_assert_msg(r == 0 || (r == -EINVAL && line > 0), "%d, line %u", r, line);
+		suppressions_free(suppressions);
+		text[n ? n - 1 : 0] = '\0';
+		suppressions_match(text, "leak:a\nb");
+	}
+}
+END_TEST
+
 START_TEST(a_number_lies_in_the_bucket_of_its_highest_bit)
 {
 	ck_assert_int_eq(histogram_bucket(0), HISTOGRAM_ZERO);
@@ -259,6 +283,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_pattern_matches_as_in_leak_sanitizer, 0, COUNT(matches));
 	tcase_add_test(tcase, a_file_of_suppressions_leaves_sites_out);
 	tcase_add_loop_test(tcase, a_wrong_line_of_suppressions_is_named, 0, COUNT(wrong));
+	tcase_add_loop_test(tcase, any_bytes_are_suppressions_or_are_refused, 0, 5);
 	tcase_add_test(tcase, a_number_lies_in_the_bucket_of_its_highest_bit);
 	tcase_add_test(tcase, a_line_remembers_who_touched_which_bytes);
 	tcase_add_test(tcase, with_too_many_lines_shared_ones_stay_and_the_rest_is_counted);
