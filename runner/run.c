@@ -22,15 +22,17 @@
 #include "runner/image-proc.h"
 #include "runner/launch.h"
 #include "runner/library.h"
+#include "runner/memory-limit.h"
 #include "runner/placement.h"
 #include "runner/store.h"
 #include "runner/run-records.h"
 #include "runner/run-command.h"
 #include "schemas/recording.h"
 
-#define NS_PER_SECOND  UINT64_C(1000000000)
-#define CALIBRATION_NS UINT64_C(1000000)
-#define COLLECTOR_NICE (-10)
+#define NS_PER_SECOND	     UINT64_C(1000000000)
+#define CALIBRATION_NS	     UINT64_C(1000000)
+#define COLLECTOR_NICE	     (-10)
+#define MEMORY_LIMIT_DIVISOR 8
 
 /* Everything that a run holds, so that one destructor ends it from any state. */
 struct run {
@@ -224,6 +226,17 @@ static int make_small_pool(struct run *run, struct pool_config *config)
 	return pool_init(&run->pool, config);
 }
 
+/* What of the pool is ever written counts towards the memory limit of the control group. */
+static void fit_memory_limit(const struct run *run, struct pool_config *config)
+{
+	uint64_t most = run_memory_limit() / MEMORY_LIMIT_DIVISOR;
+
+	if (most == 0 || config->buffer_bytes <= most || config->dir || config->is_private)
+		return;
+	config->buffer_bytes = most;
+	say(run, "--buffer-size is made an eighth of the memory limit of the control group");
+}
+
 static int make_pool(struct run *run)
 {
 	enum ring_clock clock = clock_choose();
@@ -251,6 +264,7 @@ static int make_pool(struct run *run)
 			    "TMPDIR or /tmp");
 	calibrate(run, clock);
 	config.ticks_per_ms = run->ticks_per_second / 1000;
+	fit_memory_limit(run, &config);
 	err = pool_init(&run->pool, &config);
 	if (err == -EFBIG || err == -ENOMEM)
 		err = make_small_pool(run, &config);
