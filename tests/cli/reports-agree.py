@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every report gives the same number as SQL on the raw rows, and says why when it has none.
-Arguments: memsight, make-trace."""
+Arguments: memsight, make-trace, example program word-index, a folder for it to read."""
 import json
 import os
 import re
@@ -9,7 +9,7 @@ import tempfile
 
 import whole
 
-MEMSIGHT, MAKE_TRACE = sys.argv[1:3]
+MEMSIGHT, MAKE_TRACE, EXAMPLE, TREE = sys.argv[1:5]
 TRACES = [("heap", 1, 2000, 0), ("mixed", 2, 20000, 3000), ("realloc", 3, 5000, 500),
           ("mmap", 4, 5000, 200), ("heap", 5, 1, 0), ("mixed", 6, 300, 300)]
 checks = whole.Checks()
@@ -245,6 +245,21 @@ def check_fail(path, folder):
     checks.that(refused.status == 1 and "known:3" in refused.messages, f"a wrong line: {refused.messages}")
 
 
+def check_recorded(folder):
+    """A real program: with samples of time where the kernel permits them, which made-up traces lack."""
+    trace, path = (os.path.join(folder, name) for name in ("real.mst", "real.db"))
+    whole.run([MEMSIGHT, "record", "-q", "-o", trace, EXAMPLE, TREE, "3000000"])
+    whole.run([MEMSIGHT, "analyze", "-o", path, trace])
+    check_trace(path, "recorded")
+    check_all_is_whole(path, "recorded")
+    check_parts(path, "recorded")
+    db = whole.Database(path)
+    if db.one("SELECT n_samples FROM source WHERE name = 'clock' AND error = 0"):
+        checks.that(db.one(METRICS["time"]) > 0, "no time at heap blocks to add up")
+    else:
+        print("not checked: sums of time; no clock samples here")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
         for kind, seed, n_events, n_samples in TRACES:
@@ -258,6 +273,7 @@ def main():
             if n_events > 1:
                 check_parts(path, f"{seed} {kind}")
         check_sum(folder)
+        check_recorded(folder)
         check_fail(os.path.join(folder, "1.db"), folder)
         check_empty(folder)
     checks.end()

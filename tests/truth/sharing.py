@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""--sharing finds the line that two threads write to at different bytes, tells it from the one where
+they write to the same bytes, and does not list lines of one thread. Arguments: memsight, the victim."""
+import json
+import sys
+
+from whole import Checks, Recording, run
+
+
+def main():
+    memsight, victim = sys.argv[1:]
+    checks = Checks()
+    recording = Recording(memsight, [victim], ["-q"])
+    recording.need_source("clock")
+    apart, same, *own = [int(address, 16) for address in recording.output.split()]
+    rows = json.loads(run([memsight, "report", recording.path, "--sharing", "--limit", "0", "--format", "json"]))
+    lines = {int(row["line"], 16): row for row in rows}
+    for address, sharing in [(apart, "different bytes"), (same, "same bytes")]:
+        row = lines.get(address)
+        checks.that(row and row["sharing"] == sharing, f"the line with {sharing}: {row}")
+        # A third of a second of both threads, at about 1 kHz; a busy machine may lose most of it.
+        checks.that(row and row["touches"] >= 20 and row["writes"] > 0, f"touches of {sharing}: {row}")
+        checks.that(row and "main" in row["object"], f"who allocated it: {row}")
+    for address in own:
+        checks.that(address not in lines, f"a line of one thread is listed: {lines.get(address)}")
+    print(f"{len(rows)} lines; {lines.get(apart)}")
+    checks.end()
+
+
+main()
