@@ -174,7 +174,10 @@ int import_apply_note(struct import *import, uint32_t thread, const struct merge
 			     : withheld_pause(import->withheld, thread, only_thread,
 					      import->now_ns);
 	case TRACE_OP_RESUME:
-		return withheld_resume(import->withheld, thread, only_thread, import->now_ns);
+		r = tell_memory(import, thread); /* the record of the pause may be lost */
+		return r < 0 ? r
+			     : withheld_resume(import->withheld, thread, only_thread,
+					       import->now_ns);
 	default:
 		return apply_note(import, thread, event);
 	}
@@ -216,6 +219,9 @@ int import_finish_notes(struct import *import)
 	if (r == 0)
 		r = losses_count(&import->losses, "memsight.h", "pops of regions without a push",
 				 lost->n_pops);
+	if (r == 0)
+		r = losses_count(&import->losses, "memsight.h", "ends of pauses not seen",
+				 withheld_totals(import->withheld)->n_lost_ends);
 	if (r == 0)
 		r = losses_count(&import->losses, "memsight.h", "regions nested too deep",
 				 lost->n_too_deep);

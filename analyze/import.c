@@ -214,6 +214,8 @@ static int apply_birth(struct import *import, uint32_t thread, const struct merg
 	if (r == 0)
 		r = memory_birth(import->memory, &birth, &block);
 	regions_birth(import->regions, thread, event->size);
+	if (r == 0)
+		r = withheld_birth(import->withheld, thread, import->now_ns);
 	return r < 0 ? r : import_tell_event(import, thread, event->op, &block);
 }
 

@@ -19,6 +19,7 @@ struct scope {
 	uint32_t n_pushed; /* those beyond COLLECT_MAX_DEPTH count, and change nothing */
 	uint8_t pushed[COLLECT_MAX_DEPTH];
 	int64_t since_ns; /* that it is as it is */
+	uint64_t turn; /* number of the change that made it so */
 };
 
 struct withheld {
@@ -29,6 +30,8 @@ struct withheld {
 	size_t n_scopes;
 	size_t n_scopes_allocated;
 	struct key_map by_number; /* (process or thread, is a thread) -> index + 1 */
+	struct key_map births; /* (thread, turn): it had a birth where there should be none */
+	uint64_t n_turns;
 	struct rows *rows;
 	uint64_t n_rows;
 	int64_t samples_ns; /* without samples, of all processes */
@@ -71,6 +74,7 @@ struct withheld *withheld_close(struct withheld *withheld)
 	rows_close(withheld->rows);
 	free(withheld->scopes);
 	key_map_finish(&withheld->by_number);
+	key_map_finish(&withheld->births);
 	free(withheld);
 	return NULL;
 }
@@ -156,6 +160,7 @@ static int turn(struct withheld *withheld, struct scope *scope, int64_t time_ns)
 	if (!scope->thread && !(mask & COLLECT_FAULTS))
 		withheld->faults_ns += length_ns;
 	scope->since_ns = time_ns;
+	scope->turn = ++withheld->n_turns;
 	return r;
 }
 
@@ -229,6 +234,37 @@ int withheld_pop(struct withheld *withheld, uint32_t thread, int64_t time_ns)
 	return r;
 }
 
+static int end_scope(struct withheld *withheld, struct scope *scope, int64_t time_ns)
+{
+	int r = turn(withheld, scope, time_ns);
+
+	scope->pause_depth = 0;
+	scope->n_pushed = 0;
+	return r;
+}
+
+static int birth_in(struct withheld *withheld, struct scope *scope, uint32_t thread,
+		    int64_t time_ns)
+{
+	if (!scope || collected(scope) & COLLECT_HEAP)
+		return 0;
+	if (!key_map_get(&withheld->births, thread, scope->turn))
+		return key_map_put(&withheld->births, thread, scope->turn, 1);
+	withheld->totals.n_lost_ends++;
+	return end_scope(withheld, scope, time_ns);
+}
+
+int withheld_birth(struct withheld *withheld, uint32_t thread, int64_t time_ns)
+{
+	const struct task_thread *task = tasks_thread(withheld->tasks, thread);
+
+	if (withheld->n_scopes == 0 || !task)
+		return 0;
+	int r = birth_in(withheld, find(withheld, task->process, 0), thread, time_ns);
+	return r < 0 ? r
+		     : birth_in(withheld, find(withheld, task->process, thread), thread, time_ns);
+}
+
 int withheld_fork(struct withheld *withheld, uint32_t process, uint32_t parent, int64_t time_ns)
 {
 	const struct scope *source = find(withheld, parent, 0);
@@ -244,15 +280,6 @@ int withheld_fork(struct withheld *withheld, uint32_t process, uint32_t parent, 
 	*scope = copy;
 	withheld->totals.n_pauses += copy.pause_depth > 0;
 	return 0;
-}
-
-static int end_scope(struct withheld *withheld, struct scope *scope, int64_t time_ns)
-{
-	int r = turn(withheld, scope, time_ns);
-
-	scope->pause_depth = 0;
-	scope->n_pushed = 0;
-	return r;
 }
 
 int withheld_end(struct withheld *withheld, uint32_t process, int64_t time_ns)

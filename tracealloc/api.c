@@ -146,15 +146,18 @@ static bool enter_control(struct ta_hook *hook, const uintptr_t *frame)
 	return false;
 }
 
-/* The record comes before the pause and behind its end: what is missing lies between them. */
+/*
+ * The records lie inside the pause: so of each thread at most one birth, which was under way, is
+ * stamped between them. analyze relies on it when the record of the end was lost.
+ */
 TA_EXPORT void memsight_1_pause(void)
 {
 	struct ta_hook hook;
 
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
-	write_note(&hook, TRACE_OP_PAUSE, 0, 0, 0, 0);
 	ta_pause_begin();
+	write_note(&hook, TRACE_OP_PAUSE, 0, 0, 0, 0);
 	ta_hook_leave(&hook);
 }
 
@@ -164,8 +167,10 @@ TA_EXPORT void memsight_1_resume(void)
 
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
-	if (ta_pause_end())
+	if (ta_pause_is_begun()) {
 		write_note(&hook, TRACE_OP_RESUME, 0, 0, 0, 0);
+		ta_pause_end();
+	}
 	ta_hook_leave(&hook);
 }
 
@@ -176,9 +181,9 @@ TA_EXPORT void memsight_1_pause_thread(void)
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
 	if (ta_tls.pause_depth < UINT16_MAX) {
-		write_note(&hook, TRACE_OP_PAUSE, 0, 1, 0, 0);
 		ta_tls.pause_depth++;
 		ta_tls.seen = (uint32_t)TA_SEEN_PAUSED;
+		write_note(&hook, TRACE_OP_PAUSE, 0, 1, 0, 0);
 	}
 	ta_hook_leave(&hook);
 }
@@ -190,9 +195,9 @@ TA_EXPORT void memsight_1_resume_thread(void)
 	if (!enter_control(&hook, __builtin_frame_address(0)))
 		return;
 	if (ta_tls.pause_depth > 0) {
+		write_note(&hook, TRACE_OP_RESUME, 0, 1, 0, 0);
 		if (--ta_tls.pause_depth == 0)
 			ta_tls.seen = ta_tls.known;
-		write_note(&hook, TRACE_OP_RESUME, 0, 1, 0, 0);
 	}
 	ta_hook_leave(&hook);
 }

@@ -77,6 +77,12 @@ static inline bool ta_pause_forget(const void *block)
 /* Pause the whole image; pauses nest. Signal safe. */
 void ta_pause_begin(void);
 
+/* Is there one of the whole image? Signal safe. */
+static inline bool ta_pause_is_begun(void)
+{
+	return atomic_load_explicit(&ta_image.pause_depth, memory_order_relaxed) > 0;
+}
+
 /* Take one pause back. False: there is none. Signal safe. */
 bool ta_pause_end(void);
 

@@ -179,6 +179,32 @@ START_TEST(a_forked_image_goes_on_as_its_parent_and_ends_for_itself)
 }
 END_TEST
 
+START_TEST(a_pause_whose_end_was_lost_ends_at_the_second_birth_of_a_thread)
+{
+	ck_assert_int_eq(withheld_birth(withheld, 1, 50), 0);
+	ck_assert_int_eq(withheld_pause(withheld, 1, false, 100), 0);
+	/* Calls that were under way: once in each thread. */
+	ck_assert_int_eq(withheld_birth(withheld, 1, 110), 0);
+	ck_assert_int_eq(withheld_birth(withheld, 2, 120), 0);
+	ck_assert(!withheld_collects(withheld, 1, 3, COLLECT_SAMPLES));
+	ck_assert_int_eq(withheld_birth(withheld, 2, 500), 0);
+	ck_assert(withheld_collects(withheld, 1, 3, COLLECT_SAMPLES));
+	ck_assert_int_eq(withheld_resume(withheld, 1, false, 510), 0);
+	ck_assert_uint_eq(withheld_totals(withheld)->n_lost_ends, 1);
+	ck_assert_int_eq(withheld_totals(withheld)->paused_ns, 400);
+
+	/* Each pause anew; and what collects no blocks. */
+	ck_assert_int_eq(withheld_push(withheld, 1, COLLECT_FAULTS, 600), 0);
+	ck_assert_int_eq(withheld_birth(withheld, 2, 610), 0);
+	ck_assert_uint_eq(withheld_totals(withheld)->n_lost_ends, 1);
+	ck_assert_int_eq(withheld_push(withheld, 1, COLLECT_HEAP, 620), 0);
+	for (int i = 0; i < 9; i++)
+		ck_assert_int_eq(withheld_birth(withheld, 2, 630 + i), 0);
+	ck_assert_uint_eq(withheld_totals(withheld)->n_lost_ends, 1);
+	ck_assert(!withheld_collects(withheld, 1, 1, COLLECT_SAMPLES));
+}
+END_TEST
+
 START_TEST(intervals_beyond_the_bound_are_in_the_totals)
 {
 	for (int64_t i = 0; i < WITHHELD_MAX_ROWS + 10; i++) {
@@ -202,6 +228,7 @@ static Suite *withheld_suite(void)
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_loop_test(tests, intervals_are_those_of_a_model_that_asks_at_every_moment, 0, 5);
 	tcase_add_test(tests, a_forked_image_goes_on_as_its_parent_and_ends_for_itself);
+	tcase_add_test(tests, a_pause_whose_end_was_lost_ends_at_the_second_birth_of_a_thread);
 	tcase_add_test(tests, intervals_beyond_the_bound_are_in_the_totals);
 	suite_add_tcase(suite, tests);
 	return suite;
