@@ -84,15 +84,32 @@ static void say_buffers(const char *value)
 	print_kind("buffers", &found);
 }
 
+/* A file as the heap makes it: some file systems let nobody. */
+static int try_file(const char *dir)
+{
+	char path[4096];
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int err;
+
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+		snprintf(path, sizeof(path), "%s/memsight-heap-XXXXXX", dir);
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	if (fd < 0)
+		return errno;
+	err = posix_fallocate(fd, 0, 4096);
+	close(fd);
+	return err;
+}
+
 static void say_pmem(const char *dir)
 {
-	int fd = open(dir, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	int err = try_file(dir);
 
-	if (fd < 0)
-		fail("pmem:%s: %s", dir, strerror(errno));
-	if (access(dir, W_OK | X_OK) < 0)
-		fail("pmem:%s: no file can be made there: %s", dir, strerror(errno));
-	close(fd);
+	if (err != 0)
+		fail("pmem:%s: no file can be made there: %s", dir, strerror(err));
 	printf("pmem %s\n", memkind_check_dax_path(dir) == 0 ? "yes" : "no");
 }
 
