@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from measure import quartiles, run
+from measure import Failed, quartiles, run
 
 JSON = """import json
 d = [{'id': i, 'name': 'n%d' % i, 'v': [1.5 * i, None, True]} for i in range(150000)]
@@ -192,7 +192,10 @@ def main():
             tools.append(Heaptrack(folder))
         else:
             print("heaptrack: not installed, left out")
-        rows = [compare(args, name, command, env, tools) for name, command, env in programs(args, folder)]
+        try:
+            rows = [compare(args, name, command, env, tools) for name, command, env in programs(args, folder)]
+        except Failed as failure:
+            sys.exit(str(failure))
     show(args.markdown, rows)
     return 0
 

@@ -2,19 +2,22 @@
 import resource
 import statistics
 import subprocess
-import sys
 import time
 
 
+class Failed(Exception):
+    """A command has failed; the text says which and how."""
+
+
 def run(command, env=None, cwd=None):
-    """Wall and CPU seconds of a command with all its children, and its output."""
+    """Wall and CPU seconds of a command with all its children, and its output. Raises Failed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     done = subprocess.run(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wall = time.monotonic() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+        raise Failed(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.strip()}")
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return wall, cpu, done.stdout
 

@@ -18,12 +18,14 @@ static inline uint64_t ta_tsc_begin(void)
 	return __builtin_ia32_rdtsc();
 }
 
-/* Ticks after everything before it has been done: for the moment after a call. */
+/*
+ * Ticks after everything before it has been done: for the moment after a call. (As rdtscp, which
+ * takes 2 ns more: it also tells the processor's number.)
+ */
 static inline uint64_t ta_tsc_end(void)
 {
-	unsigned cpu;
-
-	return __builtin_ia32_rdtscp(&cpu);
+	__builtin_ia32_lfence();
+	return __builtin_ia32_rdtsc();
 }
 
 /*
