@@ -44,73 +44,87 @@ static ta_always_inline void *allocate(const uintptr_t *frame, enum trace_call c
 	return block;
 }
 
-/* Around an allocator's operator, which may come back to our malloc or free. */
+/*
+ * Around an allocator's operator, which may come back to our malloc or free. Its record is reserved
+ * before: until it is committed the collector reads nothing behind it, so that what a hook inside has
+ * recorded of the same block can be taken back. One block is one event, of the kind that the program
+ * asked for.
+ */
 struct wrap {
 	struct ta_hook hook;
+	struct ring_record *record; /* NULL: nothing is recorded */
 	uint64_t pending; /* the last record of a hook inside of others, before the call */
 };
 
-static bool begin_wrap(struct wrap *wrap, const uintptr_t *frame, bool is_end)
+static void reserve_wrap(struct wrap *wrap)
 {
-	if (ta_new_mode != TA_NEW_WRAP)
-		return false;
-	if (is_end ? !ta_hook_enter_end(&wrap->hook, frame, RING_EVENTS_HEAP)
-		   : !ta_hook_enter(&wrap->hook, frame, RING_EVENTS_HEAP))
-		return false;
+	wrap->record = ta_record_reserve(wrap->hook.thread, wrap->hook.bits, sizeof(*wrap->record));
+	if (wrap->record)
+		wrap->record->ticks = ta_ticks_begin();
 	wrap->pending = wrap->hook.thread->pending_nested;
+}
+
+/* What a hook inside has recorded of this block. */
+static struct ring_record *find_nested(const struct wrap *wrap, enum trace_op op, const void *block)
+{
+	const struct ta_thread *thread = wrap->hook.thread;
+	struct ring_record *record =
+		(struct ring_record *)((uint8_t *)thread->chunk + (uint32_t)thread->pending_nested);
+	bool is_it = thread->pending_nested != wrap->pending && RING_HEAD_OP(record->head) == op &&
+		     record->address == (uintptr_t)block;
+
+	return is_it ? record : NULL;
+}
+
+static void commit_wrap(const struct wrap *wrap, uint64_t head, const void *block, size_t size)
+{
+	struct ring_record *nested;
+
+	if (wrap->record && block) {
+		nested = find_nested(wrap, RING_HEAD_OP(head), block);
+		if (nested)
+			ta_record_cancel(nested, sizeof(*nested));
+		ta_record_fill(wrap->record, head, wrap->record->ticks, (uintptr_t)block, size);
+	} else if (wrap->record) {
+		ta_record_cancel(wrap->record, sizeof(*wrap->record));
+	}
+	ta_hook_leave(&wrap->hook);
+}
+
+static bool begin_new(struct wrap *wrap, const uintptr_t *frame, size_t size)
+{
+	if (ta_new_mode != TA_NEW_WRAP || !ta_hook_enter(&wrap->hook, frame, RING_EVENTS_HEAP))
+		return false;
+	wrap->record = NULL;
+	if (ta_hook_is_small(size))
+		return true;
+	ta_hook_stack(&wrap->hook, frame);
+	reserve_wrap(wrap);
 	return true;
 }
 
-/* Did it come back for this block? Then that event is the block's, and ours is none. */
-static bool was_recorded(const struct wrap *wrap, enum trace_op op, const void *block)
+static void end_new(struct wrap *wrap, enum trace_call call, const void *block, size_t size)
 {
-	const struct ta_thread *thread = wrap->hook.thread;
-	const struct ring_record *record =
-		(const struct ring_record *)((const uint8_t *)thread->chunk +
-					     (uint32_t)thread->pending_nested);
-
-	return thread->pending_nested != wrap->pending && RING_HEAD_OP(record->head) == op &&
-	       record->address == (uintptr_t)block;
-}
-
-static void end_new(const struct wrap *wrap, enum trace_call call, const void *block, size_t size)
-{
-	bool is_told = !block || was_recorded(wrap, TRACE_OP_ALLOC, block);
-
-	if (!is_told && ta_hook_is_small(size)) {
+	if (ta_hook_is_small(size)) {
 		ta_hook_count_small(&wrap->hook, block);
 		return;
 	}
-	if (!is_told)
-		ta_hook_alloc(&wrap->hook, call, block, size);
-	ta_hook_leave(&wrap->hook);
+	if (wrap->record)
+		wrap->record->ticks = ta_ticks_end();
+	commit_wrap(wrap, ta_hook_head(&wrap->hook, TRACE_OP_ALLOC, call, 1), block, size);
 }
 
-/* A free is stamped before the call, as always: its record is reserved, and told afterwards. */
-static struct ring_record *begin_delete(struct wrap *wrap, const uintptr_t *frame)
+static bool begin_delete(struct wrap *wrap, const uintptr_t *frame)
 {
-	struct ring_record *record;
-
-	if (!begin_wrap(wrap, frame, true))
-		return NULL;
-	record = ta_record_reserve(wrap->hook.thread, wrap->hook.bits, sizeof(*record));
-	if (record)
-		record->ticks = ta_ticks_begin();
-	else
-		ta_hook_leave(&wrap->hook);
-	wrap->pending = wrap->hook.thread->pending_nested;
-	return record;
+	if (ta_new_mode != TA_NEW_WRAP || !ta_hook_enter_end(&wrap->hook, frame, RING_EVENTS_HEAP))
+		return false;
+	reserve_wrap(wrap);
+	return true;
 }
 
-static void end_delete(const struct wrap *wrap, struct ring_record *record, enum trace_call call,
-		       const void *block)
+static void end_delete(const struct wrap *wrap, enum trace_call call, const void *block)
 {
-	if (!block || was_recorded(wrap, TRACE_OP_FREE, block))
-		ta_record_cancel(record, sizeof(*record));
-	else
-		ta_record_fill(record, ta_hook_head(&wrap->hook, TRACE_OP_FREE, call, 1),
-			       record->ticks, (uintptr_t)block, 0);
-	ta_hook_leave(&wrap->hook);
+	commit_wrap(wrap, ta_hook_head(&wrap->hook, TRACE_OP_FREE, call, 1), block, 0);
 }
 
 #define LIST(...) __VA_ARGS__
@@ -129,9 +143,8 @@ static void end_delete(const struct wrap *wrap, struct ring_record *record, enum
 			ta_new_find(frame[1]);                                                     \
 		if (!ta_real.name)                                                                 \
 			return allocate(frame, call, alignment, size);                             \
-		if (!begin_wrap(&wrap, frame, false))                                              \
+		if (!begin_new(&wrap, frame, size))                                                \
 			return ta_real.name args;                                                  \
-		ta_hook_stack(&wrap.hook, frame);                                                  \
 		block = ta_real.name args;                                                         \
 		end_new(&wrap, call, block, size);                                                 \
 		return block;                                                                      \
@@ -151,8 +164,8 @@ static void end_delete(const struct wrap *wrap, struct ring_record *record, enum
 #define TA_DELETE(name, call, params, args)                                                        \
 	static __attribute__((noinline)) void name##_real(const uintptr_t *frame, LIST params)     \
 	{                                                                                          \
-		struct ring_record *record;                                                        \
 		struct wrap wrap;                                                                  \
+		bool is_wrapped;                                                                   \
                                                                                                    \
 		if (!ta_real.name)                                                                 \
 			ta_new_find(frame[1]);                                                     \
@@ -160,10 +173,10 @@ static void end_delete(const struct wrap *wrap, struct ring_record *record, enum
 			ta_release(frame, call, block);                                            \
 			return;                                                                    \
 		}                                                                                  \
-		record = begin_delete(&wrap, frame);                                               \
+		is_wrapped = begin_delete(&wrap, frame);                                           \
 		ta_real.name args;                                                                 \
-		if (record)                                                                        \
-			end_delete(&wrap, record, call, block);                                    \
+		if (is_wrapped)                                                                    \
+			end_delete(&wrap, call, block);                                            \
 	}                                                                                          \
 	TA_EXPORT void name params                                                                 \
 	{                                                                                          \

@@ -1,6 +1,7 @@
 #include "tracealloc/new.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,10 +15,31 @@
 
 enum ta_new_mode ta_new_mode;
 
-/* Whether everybody's calls of a name come to our function. */
+/* glibc has it, musl has not. */
+extern __typeof__(dladdr1) dladdr1 __attribute__((weak));
+
+/*
+ * A program that is not position independent and uses the address of a function has an entry for it
+ * in its own table of jumps, which is then the address for everybody. It is no definition.
+ */
+static bool is_jump(const void *found)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info = { 0 };
+
+	return found && dladdr1 && dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT) &&
+	       symbol && symbol->st_shndx == SHN_UNDEF;
+}
+
+/*
+ * Whether everybody's calls of a name come to our function. (Ours is the one in this library only
+ * since it is linked with -Bsymbolic-functions.)
+ */
 static bool is_ours(const char *name, uintptr_t function)
 {
-	return (uintptr_t)dlsym(RTLD_DEFAULT, name) == function;
+	const void *found = dlsym(RTLD_DEFAULT, name);
+
+	return (uintptr_t)found == function || is_jump(found);
 }
 
 /* The runtime's operators call each other, malloc and free: any of them may be the program's. */

@@ -16,6 +16,7 @@ IMPORTS = {
     "dl_iterate_phdr": "at start only",
     "dlsym": "at start only",
     "dladdr": "at start, and for an operator new that finds no memory",
+    "dladdr1": "at start; weak",
     "dlerror": "at start only: what we did not find is no error of the program's",
     "dlopen": "without loading, for an operator new that finds no memory",
     "getauxval": "at start only",

@@ -7,9 +7,9 @@
 
 static struct mini_run run;
 
-static void trace(const char *name)
+static void trace_program(const char *program, const char *name)
 {
-	const char *const argv[] = { VICTIM_NEW, name, NULL };
+	const char *const argv[] = { program, name, NULL };
 	struct mini_options options = { .stacks = RING_STACKS_FP };
 
 	mini_run(&options, argv, &run);
@@ -17,6 +17,11 @@ static void trace(const char *name)
 		      (unsigned)run.status, run.output);
 	ck_assert_uint_eq(run.n_bad, 0);
 	ck_assert_uint_eq(run.n_uncommitted, 0);
+}
+
+static void trace(const char *name)
+{
+	trace_program(VICTIM_NEW, name);
 }
 
 /* The frees of a block, before its address is another's. */
@@ -92,6 +97,24 @@ START_TEST(a_new_that_fails_throws_and_leaves_no_event)
 }
 END_TEST
 
+START_TEST(operators_of_the_program_itself_are_left_alone)
+{
+	static const uint64_t sizes[] = { 1009001, 1009002, 1009004 };
+
+	trace_program(VICTIM_OWN_NEW, NULL);
+	ck_assert_uint_eq(mini_value(&run, "live"), 0);
+	ck_assert_uint_eq(mini_value(&run, "made"), 300);
+	for (size_t i = 0; i < 3; i++) {
+		ck_assert_ptr_nonnull(mini_find(&run, TRACE_OP_ALLOC, sizes[i], 99));
+		ck_assert_ptr_null(mini_find(&run, TRACE_OP_ALLOC, sizes[i], 100));
+	}
+	for (enum trace_call call = TRACE_CALL_NEW; call <= TRACE_CALL_DELETE_ARRAY; call++)
+		ck_assert_uint_eq(mini_count(&run, UINT32_MAX, TRACE_OP_ALLOC, call) +
+					  mini_count(&run, UINT32_MAX, TRACE_OP_FREE, call),
+				  0);
+}
+END_TEST
+
 START_TEST(exceptions_run_every_destructor)
 {
 	size_t n = 0;
@@ -113,6 +136,7 @@ static Suite *new_suite(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, every_form_of_new_is_one_block_of_its_kind);
 	tcase_add_test(tests, a_new_that_fails_throws_and_leaves_no_event);
+	tcase_add_test(tests, operators_of_the_program_itself_are_left_alone);
 	tcase_add_test(tests, exceptions_run_every_destructor);
 	suite_add_tcase(suite, tests);
 	return suite;
