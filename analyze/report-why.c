@@ -11,7 +11,7 @@
  * was traced did not allocate. Without samples: the source was refused, or the run was too short.
  */
 static const char blocks_sql[] =
-	"SELECT 'a selection (--from, --to, --process, --thread, --addr) holds none of what was recorded'"
+	"SELECT 'a selection (--from, --to, --process, --thread, --addr, --region) holds none of what was recorded'"
 	" WHERE EXISTS (SELECT 1 FROM main.site WHERE n_blocks > 0)"
 	" AND NOT EXISTS (SELECT 1 FROM site WHERE run_id = :run AND n_blocks > 0)"
 	" AND EXISTS (SELECT 1 FROM main.site WHERE run_id = :run)"

@@ -14,6 +14,28 @@ bool selection_is_part(const struct selection *selection)
 	       selection->pid || selection->tid || selection->high || selection->region;
 }
 
+int selection_count_trips(struct db *db, const struct selection *selection, int64_t *ret_made,
+			  int64_t *ret_stored)
+{
+	static const char *const sql[2] = {
+		"SELECT coalesce(sum(n_trips), 0) FROM main.region_total WHERE run_id = %lld AND name = %Q",
+		"SELECT count(*) FROM main.region WHERE run_id = %lld AND name = %Q",
+	};
+	int64_t sums[2] = { 0, 0 };
+
+	for (size_t i = 0; i < 2 * selection->n_runs; i++) {
+		char *text = sqlite3_mprintf(sql[i % 2], (long long)selection->runs[i / 2],
+					     selection->region);
+		if (!text)
+			return -ENOMEM;
+		sums[i % 2] += db_integer(db, text, 0);
+		sqlite3_free(text);
+	}
+	*ret_made = sums[0];
+	*ret_stored = sums[1];
+	return 0;
+}
+
 /* What tally_write() writes, and whose samples there are. */
 static const char *const hidden[] = {
 	"site",	     "site_peak",    "total",	     "timeline",

@@ -30,6 +30,13 @@ struct selection {
 bool selection_is_part(const struct selection *selection);
 
 /*
+ * How many trips through selection.region the runs made, and how many of them have a row: very many are
+ * not stored one by one. Returns 0 or a negative errno.
+ */
+int selection_count_trips(struct db *db, const struct selection *selection, int64_t *ret_made,
+			  int64_t *ret_stored);
+
+/*
  * Hide the aggregates of an open database (db_open()) by those of the selection. Returns 0 or a negative
  * errno; after a failure the handle is only good for its error message.
  */

@@ -102,9 +102,36 @@ static int write_one(const struct job *job, int64_t run_id)
 	return judge(db, options, job->report, run_id);
 }
 
+/* Whether a region is there, and whether all that was done in it is known. */
+static int check_region(const struct job *job)
+{
+	const char *name = job->selection.region;
+	int64_t n_made = 0, n_stored = 0;
+
+	if (!name)
+		return CMD_DONE;
+	int r = selection_count_trips(job->db, &job->selection, &n_made, &n_stored);
+	if (r < 0)
+		return cmd_fail("cannot read the regions: %s", strerror(-r));
+	if (n_made == 0)
+		return cmd_fail(
+			"%s: no region is called %s; `memsight report %s --regions' names them",
+			job->options->operands[0], name, job->options->operands[0]);
+	if (n_stored < n_made)
+		cmd_warn(
+			"only %lld of the %lld trips through %s are stored one by one: the report is "
+			"about those",
+			(long long)n_stored, (long long)n_made, name);
+	return CMD_DONE;
+}
+
 /* The rows of a part are counted first. */
 static int write_selected(struct job *job)
 {
+	int status = check_region(job);
+
+	if (status != CMD_DONE)
+		return status;
 	if (selection_is_part(&job->selection)) {
 		int r = selection_apply(job->db, &job->selection);
 		if (r < 0)

@@ -254,6 +254,14 @@ def check_recorded(folder):
     check_all_is_whole(path, "recorded")
     check_parts(path, "recorded")
     db = whole.Database(path)
+    for name, n_blocks, n_faults in db.ask("SELECT name, sum(n_blocks), sum(n_faults) FROM region GROUP BY name"):
+        rows = report(path, "sites", "--region", name)
+        checks.that(column(rows, "blocks") == n_blocks, f"blocks of region {name}: {column(rows, 'blocks')}, not {n_blocks}")
+        found = column(report(path, "objects", "--region", name), "faults")
+        checks.that(found == n_faults, f"faults of region {name}: {found}, not {n_faults}")
+    checks.that(db.one("SELECT count(*) FROM region") > 0, "no regions to compare")
+    refused = whole.Outcome([MEMSIGHT, "report", path, "--sites", "--region", "nowhere"])
+    checks.that(refused.status == 1 and "no region is called nowhere" in refused.messages, refused.messages)
     if db.one("SELECT n_samples FROM source WHERE name = 'clock' AND error = 0"):
         checks.that(db.one(METRICS["time"]) > 0, "no time at heap blocks to add up")
     else:
