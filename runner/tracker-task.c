@@ -1,5 +1,7 @@
 /* What perf's task records, or a look at /proc, say about forks, execs and ends. */
+#include <errno.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -136,6 +138,8 @@ static void found_child(void *user, pid_t child)
 
 	if (images_find(&tracker->images, child) || image_is_zombie(child))
 		return;
+	if (kill(child, 0) < 0 && errno == ESRCH)
+		return; /* a zombie that was waited for just now */
 	if (tracker_maps_pool(child)) {
 		if (search->parent)
 			return;

@@ -1,5 +1,6 @@
 """Servers: started untraced and recorded, each on a port of its own on loopback, put under load,
 and ended by the signal that its administrator would send."""
+import contextlib
 import dataclasses
 import os
 import re
@@ -82,17 +83,22 @@ def serve(case, folder, wrap):
                        cwd=folder / "work")
     with open(folder / "server.err", "w+b") as errors, open(folder / "server.out", "w+b") as output:
         server = subprocess.Popen(wrap([words(word) for word in case.command]), stdout=output, stderr=errors,
-                                  env=variables, cwd=folder / "work", stdin=subprocess.DEVNULL)
+                                  env=variables, cwd=folder / "work", stdin=subprocess.DEVNULL,
+                                  start_new_session=True)
         try:
             up = wait_for(port, server)
             start = time.monotonic()
             stdout, figures = run_load(case, words, variables) if up else (b"it did not start\n", [])
             figure = sum(figures) if case.figure else time.monotonic() - start
-            server.send_signal(case.end)
+            if wrap(["server"])[0] == "heaptrack":
+                os.killpg(server.pid, case.end)  # its script passes nothing on
+            else:
+                server.send_signal(case.end)
             status = server.wait(timeout=120)
         finally:
-            if server.poll() is None:
-                server.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
         errors.seek(0)
         return Served(status, stdout, errors.read(), figure)
 

@@ -2,6 +2,7 @@
 untraced, recorded, and under heaptrack if that was asked for, in turn, so that all see the same
 machine. Of the rounds the best counts: the least time, or the most that a server did."""
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -20,8 +21,8 @@ def version_of(case):
     done = subprocess.run(case.version, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                           env=environment(LC_ALL="C.UTF-8"))
     line = (done.stdout.splitlines() or ["?"])[0]
-    numbers = [word for word in line.replace("(", " ").replace(",", " ").split() if any(c.isdigit() for c in word)]
-    return numbers[0].strip('"') if numbers else line
+    numbers = [word for word in re.split(r"[\s(),-]+", line) if re.search(r"\d[.]\d", word)]
+    return numbers[0].strip('"v=);:') if numbers else line
 
 
 def best(case, figures):
