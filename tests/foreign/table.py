@@ -20,9 +20,8 @@ def heaptrack(folder):
 def version_of(case):
     done = subprocess.run(case.version, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                           env=environment(LC_ALL="C.UTF-8"))
-    line = (done.stdout.splitlines() or ["?"])[0]
-    numbers = [word for word in re.split(r"[\s(),-]+", line) if re.search(r"\d[.]\d", word)]
-    return numbers[0].strip('"v=);:') if numbers else line
+    found = re.search(r"\d+(?:[.]\d+)+\w*", done.stdout)
+    return found[0] if found else "?"
 
 
 def best(case, figures):
