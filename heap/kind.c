@@ -52,7 +52,8 @@ void kind_register(void)
 {
 	static _Atomic int is_registered;
 
-	if (atomic_exchange(&is_registered, 1) == 0)
+	if (atomic_load_explicit(&is_registered, memory_order_relaxed) == 0 &&
+	    atomic_exchange(&is_registered, 1) == 0)
 		pthread_atfork(range_fork_prepare, range_fork_parent, after_fork_in_child);
 }
 

@@ -23,6 +23,7 @@ void *__libc_memalign(size_t alignment, size_t size);
 static int n_failed;
 static int n_rounds = 25; /* of storm and exit */
 static volatile size_t huge = SIZE_MAX - 5000; /* the compiler must not see it coming */
+static volatile size_t odd = 48; /* no power of 2 */
 
 static void check(int is_true, const char *what)
 {
@@ -322,7 +323,7 @@ static void alignments(void)
 	free(block);
 	CHECK(is_aligned(block = pvalloc(10), 4096) && malloc_usable_size(block) >= 4096);
 	free(block);
-	CHECK(is_aligned(block = memalign(48, 10), 16));
+	CHECK(is_aligned(block = memalign(odd, 10), 16));
 	free(block);
 	block = (void *)1;
 	CHECK(posix_memalign(&block, 24, 10) == EINVAL && block == (void *)1);
