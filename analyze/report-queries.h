@@ -13,6 +13,7 @@ extern const char report_peak_sql[];
 extern const char report_temporary_sql[];
 extern const char report_histogram_sql[];
 extern const char report_threads_sql[];
+extern const char report_mappings_sql[];
 
 /* report-touches.c: what was done with it */
 extern const char report_objects_sql[];

@@ -229,6 +229,17 @@ const struct report reports[] = {
 		      TABLE_COUNT, TABLE_TIME, TABLE_TIME),
 	},
 	{
+		.name = "mappings",
+		.title = "What was mapped, by kind, maker and place",
+		.nothing = "No mapping was recorded.",
+		.note = "mapped: bytes as they were made; at the end: not unmapped, as far as that was "
+			"seen; advised, locked: bytes of all calls; what a library maps for itself is what "
+			"blocks lie in, not memory beside them",
+		.sql = report_mappings_sql,
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
+		      TABLE_BYTES, TABLE_COUNT),
+	},
+	{
 		.name = "timeline",
 		.scope = REPORT_OF_PART,
 		.title = "Live bytes over time",

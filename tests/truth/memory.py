@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Mappings of every kind, what happens to them, and what libc maps for itself. Arguments: memsight,
 victim."""
+import json
 import mmap
 import sys
 
@@ -79,6 +80,16 @@ def check_libc(checks, run, said):
     checks.that(len(heap) <= 4, f"{len(heap)} rows for one heap in two parts")
 
 
+def check_report(checks, memsight, run):
+    rows = {row["kind"]: row for row in json.loads(whole.run(
+        [memsight, "report", "--mappings", "--limit", "0", "--format", "json", run.path]))
+            if row["made by"] in ("mmap", "shmat", "sbrk")}
+    checks.that((rows["memfd"]["mapped"], rows["memfd"]["at the end"], rows["memfd"]["advised"],
+                 rows["memfd"]["mprotect"]) == (7 * PAGE, 6 * PAGE, 3 * PAGE, 2), f"memfd: {rows}")
+    checks.that((rows["segment"]["maps"], rows["segment"]["at the end"]) == (2, 5 * PAGE), f"segments: {rows}")
+    checks.that(rows["heap"]["mapped"] == 3 * PAGE, f"the program's own heap: {rows}")
+
+
 def main(memsight, victim):
     checks = whole.Checks()
     for options in [[], ["--source", "none"]]:
@@ -93,6 +104,7 @@ def main(memsight, victim):
         check_break(checks, run, said)
         if has_perf:
             check_libc(checks, run, said)
+            check_report(checks, memsight, run)
         checks.that(not run.losses(), f"losses: {run.losses()}")
     checks.end()
 
