@@ -9,6 +9,7 @@
 #include "analyze/report-hints.h"
 #include "analyze/report-objects.h"
 #include "analyze/report-sql.h"
+#include "analyze/report-stop.h"
 #include "common/cleanup.h"
 
 #define OBJECT_ROWS 10
@@ -94,6 +95,9 @@ static void write_head(FILE *out, sqlite3 *db, int64_t run)
 	else
 		fputs("   nothing sampled", out);
 	fputc('\n', out);
+	auto_free char *stop = report_stop_text(db, run);
+	if (stop)
+		fprintf(out, "%s; of what came later nothing is known\n", stop);
 }
 
 /* What blocks that are left at the end are called depends on how the end came. */
@@ -102,8 +106,12 @@ static const char *left_words(sqlite3 *db, int64_t run)
 	int64_t clean = report_sql_number(db, "SELECT ended_cleanly FROM run WHERE id = :run", run);
 	int64_t status = report_sql_number(db, "SELECT exit_status FROM run WHERE id = :run", run);
 
+	auto_free char *stop = report_stop_text(db, run);
+
 	if (!clean)
 		return "live when the trace was cut off";
+	if (stop)
+		return "live when recording stopped";
 	return WIFSIGNALED((int)status) ? "alive when killed" : "not freed at exit";
 }
 

@@ -9,10 +9,12 @@
 #include "analyze/report-profile.h"
 #include "analyze/report-queries.h"
 #include "analyze/report-sql.h"
+#include "analyze/report-stop.h"
 #include "analyze/report-summary.h"
 #include "analyze/report-why.h"
 #include "analyze/stack-text.h"
 #include "analyze/suppressions.h"
+#include "common/cleanup.h"
 
 #define KINDS(...)                                                                                 \
 	.kinds = (const enum table_kind[]){ __VA_ARGS__ },                                         \
@@ -346,8 +348,12 @@ static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
 		      const struct report_request *request, size_t n_rows)
 {
 	if (n_rows > 0) {
+		auto_free char *stop = report_stop_text(db, request->run_id);
+
 		if (report->note)
 			fprintf(out, "%s\n", report->note);
+		if (report->note && stop)
+			fprintf(out, "%s: what lived then counts as not freed\n", stop);
 		return report->has_lines ? report_line_hints_write(out, db, request->run_id) : 0;
 	}
 	return report_why_write(out, db, request, report->needs, report->nothing);

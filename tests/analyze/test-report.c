@@ -150,6 +150,23 @@ START_TEST(blocks_of_a_killed_program_are_not_called_unfreed)
 }
 END_TEST
 
+START_TEST(a_recording_that_stopped_early_says_so_and_what_it_cannot_know)
+{
+	sqlite3_exec(
+		db,
+		"INSERT INTO loss VALUES (1,NULL,NULL,'collector','--max-size is reached',1,5000000,"
+		"9000000)",
+		NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has(
+		"recording stopped at 5.00 ms: --max-size is reached; of what came later nothing");
+	ck_assert_has("live when recording stopped 4.14 KiB");
+	write_report("leaks");
+	ck_assert_has(
+		"recording stopped at 5.00 ms: --max-size is reached: what lived then counts as not freed");
+}
+END_TEST
+
 START_TEST(losses_are_on_the_first_screen)
 {
 	sqlite3_exec(db,
@@ -296,6 +313,7 @@ int main(void)
 	tcase_add_test(tcase, time_that_samples_do_not_stand_for_is_told);
 	tcase_add_test(tcase, sites_that_read_alike_are_one_row_with_bounds);
 	tcase_add_test(tcase, blocks_of_a_killed_program_are_not_called_unfreed);
+	tcase_add_test(tcase, a_recording_that_stopped_early_says_so_and_what_it_cannot_know);
 	tcase_add_test(tcase, losses_are_on_the_first_screen);
 	tcase_add_test(tcase, the_stack_leaves_out_operator_new_and_says_where_it_stopped);
 	tcase_add_test(tcase, operator_new_is_named_where_its_caller_is_not_known);
