@@ -22,7 +22,7 @@ static void close_folder(DIR **folder)
 		closedir(*folder);
 }
 
-/* Gone: its lock can be taken. A folder in use keeps it locked from its second system call on. */
+/* Gone: its lock can be taken. In a folder in use it has been locked since it had this name. */
 static bool collector_is_gone(int dir_fd)
 {
 	struct stat status;
@@ -34,10 +34,17 @@ static bool collector_is_gone(int dir_fd)
 	       time(NULL) - status.st_mtime > HALF_MADE_SECONDS;
 }
 
+void recording_empty(int dir_fd)
+{
+	static const char *const names[] = { "socket", "lock", RECORDING_NEW_LOCK,
+					     RECORDING_LIBRARY, RECORDING_HEAP_LIBRARY };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unlinkat(dir_fd, names[i], 0);
+}
+
 static bool sweep_one(int base_fd, const char *name)
 {
-	static const char *const names[] = { "socket", "lock", RECORDING_LIBRARY,
-					     RECORDING_HEAP_LIBRARY };
 	struct stat status;
 	auto_close int dir_fd =
 		openat(base_fd, name, O_DIRECTORY | O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -46,8 +53,7 @@ static bool sweep_one(int base_fd, const char *name)
 		return false;
 	if (!collector_is_gone(dir_fd))
 		return false;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unlinkat(dir_fd, names[i], 0);
+	recording_empty(dir_fd);
 	return unlinkat(base_fd, name, AT_REMOVEDIR) == 0;
 }
 

@@ -43,15 +43,19 @@ static int make_folder_somewhere(struct recording *recording)
 	return err;
 }
 
+/* It gets its name locked: another recorder that sweeps would take it for one left behind. */
 static int make_lock(struct recording *recording)
 {
+	char unnamed[RECORDING_PATH_BYTES + 16];
 	char path[RECORDING_PATH_BYTES + 8];
 
+	snprintf(unnamed, sizeof(unnamed), "%s/" RECORDING_NEW_LOCK, recording->folder);
 	snprintf(path, sizeof(path), "%s/lock", recording->folder);
-	recording->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (recording->lock_fd < 0)
+	recording->lock_fd = open(unnamed, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (recording->lock_fd < 0 || flock(recording->lock_fd, LOCK_EX | LOCK_NB) < 0 ||
+	    rename(unnamed, path) < 0)
 		return -errno;
-	return flock(recording->lock_fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+	return 0;
 }
 
 static int listen_at(const char *path, size_t skip, int *ret_fd)
@@ -98,14 +102,11 @@ int recording_init(struct recording *ret_recording)
 
 static void remove_folder(const char *folder)
 {
-	static const char *const names[] = { "socket", "lock", RECORDING_LIBRARY,
-					     RECORDING_HEAP_LIBRARY };
 	auto_close int dir_fd = open(folder, O_DIRECTORY | O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (dir_fd < 0)
 		return;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unlinkat(dir_fd, names[i], 0);
+	recording_empty(dir_fd);
 	rmdir(folder);
 }
 

@@ -12,6 +12,7 @@
 
 #include "schemas/recording.h"
 
+#define RECORDING_NEW_LOCK   "new-lock" /* the lock, until it is held */
 #define RECORDING_PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
 
 struct recording {
@@ -32,6 +33,9 @@ int recording_init(struct recording *ret_recording);
 
 /* Close the sockets and remove the folder. Safe on RECORDING_CLOSED and twice. */
 void recording_finish(struct recording *recording);
+
+/* Remove what a recording puts into its folder. For recording_finish() and recording_sweep(). */
+void recording_empty(int dir_fd);
 
 /*
  * Remove the folders memsight-?????? of the calling user in base whose collector is gone. Returns

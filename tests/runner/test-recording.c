@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -116,6 +117,35 @@ START_TEST(what_killed_recordings_left_is_swept_and_nothing_else)
 	ck_assert(exists(living.socket_path));
 	recording_finish(&next);
 	recording_finish(&living);
+}
+END_TEST
+
+static int record_many(void)
+{
+	struct recording recording;
+
+	for (int i = 0; i < 500; i++) {
+		if (recording_init(&recording) < 0 || !exists(recording.socket_path))
+			return 1;
+		recording_finish(&recording);
+	}
+	return 0;
+}
+
+/* A folder between its lock's creation and its locking was once taken for one left behind. */
+START_TEST(recorders_that_begin_at_once_do_not_sweep_each_other_away)
+{
+	int status, n_failed = 0;
+
+	for (int i = 0; i < 8; i++) {
+		if (fork() == 0)
+			_exit(record_many());
+	}
+	for (int i = 0; i < 8; i++) {
+		ck_assert_int_gt(wait(&status), 0);
+		n_failed += status != 0;
+	}
+	ck_assert_int_eq(n_failed, 0);
 }
 END_TEST
 
@@ -352,10 +382,12 @@ int main(void)
 	int n_failed;
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, only_its_user_can_enter_the_folder_and_it_goes_away);
 	tcase_add_loop_test(tcase, another_place_is_found_where_the_first_does_not_serve, 0,
 			    COUNT(bad_bases));
 	tcase_add_test(tcase, what_killed_recordings_left_is_swept_and_nothing_else);
+	tcase_add_test(tcase, recorders_that_begin_at_once_do_not_sweep_each_other_away);
 	tcase_add_loop_test(tcase, a_program_says_hello_by_either_name_and_gets_a_file, 0, 2);
 	tcase_add_test(tcase, what_is_no_hello_is_refused);
 	tcase_add_loop_test(tcase, the_users_own_preload_stays_behind_ours, 0, COUNT(preloads));
