@@ -7,6 +7,8 @@
 
 #include "analyze/export.h"
 #include "analyze/report-sql.h"
+#include "analyze/utf8.h"
+#include "common/cleanup.h"
 
 /* Each query gives one JSON text a row. */
 static const char *const events_sql[] = {
@@ -49,7 +51,8 @@ static int write_events(FILE *out, sqlite3 *db, const char *sql, int64_t run_id,
 	int code = SQLITE_DONE;
 
 	while (stmt && (code = sqlite3_step(stmt)) == SQLITE_ROW && !ferror(out)) {
-		fprintf(out, "%s%s", *comma, (const char *)sqlite3_column_text(stmt, 0));
+		auto_free char *text = utf8_copy((const char *)sqlite3_column_text(stmt, 0));
+		fprintf(out, "%s%s", *comma, text ? text : "{}");
 		*comma = ",\n";
 	}
 	sqlite3_finalize(stmt);

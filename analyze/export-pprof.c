@@ -11,6 +11,7 @@
 #include "analyze/grow.h"
 #include "analyze/protobuf.h"
 #include "analyze/report-sql.h"
+#include "analyze/utf8.h"
 #include "common/cleanup.h"
 
 /* Numbers of the fields. */
@@ -73,7 +74,7 @@ static int64_t string(struct pprof *pprof, const char *text)
 		return pprof->last;
 	if (pprof->n_strings && *text == '\0')
 		return 0;
-	char *copy = strdup(text);
+	char *copy = utf8_copy(text); /* proto3 refuses anything else */
 	if (!copy || grow_array(&pprof->strings, pprof->n_strings, &pprof->n_strings_allocated,
 				sizeof(*pprof->strings)) < 0) {
 		free(copy);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/table-text.h"
+#include "analyze/utf8.h"
 
 int table_format_parse(const char *name, enum table_format *ret_format)
 {
@@ -86,24 +87,6 @@ static void write_csv_row(FILE *out, sqlite3_stmt *stmt, size_t row)
 		write_csv_value(out, stmt, i);
 	}
 	fputc('\n', out);
-}
-
-/* Length of the valid UTF-8 sequence at s, or 0. */
-static int utf8_length(const unsigned char *s)
-{
-	int n = s[0] < 0x80		      ? 1
-		: s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-		: (s[0] & 0xf0) == 0xe0	      ? 3
-		: s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-					      : 0;
-
-	for (int i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	/* Overlong forms, surrogates, and what lies behind U+10FFFF. */
-	bool is_bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-		      (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-	return is_bad ? 0 : n;
 }
 
 static void write_json_text(FILE *out, const char *text)

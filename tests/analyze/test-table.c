@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/utf8.h"
+
 static sqlite3 *db;
 static char *text;
 static size_t n_bytes;
@@ -147,6 +149,26 @@ START_TEST(an_sql_error_is_told_apart_from_nothing_to_do)
 }
 END_TEST
 
+static const struct {
+	const char *text, *copy;
+} any_bytes[] = {
+	{ "", "" },
+	{ "a\u00e4\u20ac\U0001f600z", "a\u00e4\u20ac\U0001f600z" },
+	{ "a\xff\x62", "a\xef\xbf\xbd\x62" },
+	{ "\xc3", "\xef\xbf\xbd" },
+	{ "\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd" },
+	{ "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+};
+
+START_TEST(what_is_no_utf8_is_replaced_byte_by_byte)
+{
+	char *copy = utf8_copy(any_bytes[_i].text);
+
+	ck_assert_str_eq(copy, any_bytes[_i].copy);
+	free(copy);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("table");
@@ -163,6 +185,8 @@ int main(void)
 	tcase_add_test(tcase, control_characters_do_not_reach_the_terminal);
 	tcase_add_test(tcase, more_rows_than_are_read_ahead_all_appear);
 	tcase_add_test(tcase, an_sql_error_is_told_apart_from_nothing_to_do);
+	tcase_add_loop_test(tcase, what_is_no_utf8_is_replaced_byte_by_byte, 0,
+			    sizeof(any_bytes) / sizeof(*any_bytes));
 	suite_add_tcase(suite, tcase);
 
 	SRunner *runner = srunner_create(suite);

@@ -1,0 +1,8 @@
+#pragma once
+/* Text that others take for UTF-8, while names of files and threads may hold any byte. */
+
+/* Length of the valid UTF-8 sequence at s, 1 to 4; 0: there is none. s ends with a NUL. */
+int utf8_length(const unsigned char *s);
+
+/* A copy with U+FFFD for each byte that is none of valid UTF-8; NULL: no memory. */
+char *utf8_copy(const char *text);
