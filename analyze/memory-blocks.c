@@ -74,12 +74,25 @@ static int end_block(struct memory *memory, struct memory_image *image,
 	return write_row(memory, image, block, ending);
 }
 
+/*
+ * A C library may make a block through another of our hooks (musl: calloc calls malloc). The nested
+ * birth came first, and this one by the same thread at the same address, still live, is the same.
+ */
+static bool is_made_within(const struct memory_thread *thread, const struct memory_birth *birth,
+			   struct heap_block *ret_block)
+{
+	return thread->nested_id && !(birth->flags & TRACE_EVENT_NESTED) &&
+	       heap_find(&thread->image->heap, birth->address, ret_block) &&
+	       ret_block->id == thread->nested_id && ret_block->address == birth->address;
+}
+
 bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *ret_address)
 {
 	const struct memory_thread *thread = memory_thread(memory, birth->thread);
 	struct heap_block block;
 
-	if (!thread || !heap_overlap(&thread->image->heap, birth->address, birth->size, &block))
+	if (!thread || is_made_within(thread, birth, &block) ||
+	    !heap_overlap(&thread->image->heap, birth->address, birth->size, &block))
 		return false;
 	*ret_address = block.address;
 	return true;
@@ -125,6 +138,31 @@ static uint64_t previous_of(struct memory_thread *thread, uint64_t link)
 	return move->previous_id;
 }
 
+static struct owner_block owner_of(const struct memory *memory, const struct heap_block *block)
+{
+	return (struct owner_block){
+		.id = memory->first_allocation + (int64_t)block->id,
+		.start = block->address,
+		.size = block->size,
+		.site = block->site,
+	};
+}
+
+/* The call that the program made is the one to be named. */
+static int rename_block(struct memory *memory, const struct memory_birth *birth,
+			struct heap_block *block)
+{
+	struct memory_thread *thread = memory_thread(memory, birth->thread);
+	int r = heap_remove(&thread->image->heap, block->address, block);
+
+	block->call = birth->call;
+	block->previous_id = previous_of(thread, birth->link);
+	memory->tally->total.reallocations += birth->link != 0;
+	thread->born_id = block->id;
+	thread->nested_id = 0;
+	return r < 0 ? r : heap_insert(&thread->image->heap, block);
+}
+
 int memory_birth(struct memory *memory, const struct memory_birth *birth,
 		 struct owner_block *ret_block)
 {
@@ -140,6 +178,10 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 
 	if (!thread)
 		return -ENOMEM;
+	if (is_made_within(thread, birth, &block)) {
+		*ret_block = owner_of(memory, &block);
+		return rename_block(memory, birth, &block);
+	}
 	const struct memory_move *move = memory_find_move(thread, birth->link);
 	struct mapping map = move ? move->mapping : (struct mapping){ 0 };
 	block.previous_id = previous_of(thread, birth->link);
@@ -157,16 +199,12 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 	kinds_birth(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
 		    block.size);
 	thread->born_id = block.id;
+	thread->nested_id = birth->flags & TRACE_EVENT_NESTED ? block.id : 0;
 	thread->freed.id = 0;
 	memory_seen_birth(thread, &block);
 	if (map.size > 0)
 		r = memory_seen_move(memory, thread->image, &block, &map);
-	*ret_block = (struct owner_block){
-		.id = memory->first_allocation + (int64_t)block.id,
-		.start = block.address,
-		.size = block.size,
-		.site = block.site,
-	};
+	*ret_block = owner_of(memory, &block);
 	if (r == 0 && thread->image->n_early > 0)
 		r = memory_early_birth(memory, thread->image, birth);
 	return r;
@@ -200,7 +238,9 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 	if (r < 0)
 		return r;
 	if (r == 0) {
-		memory_early_keep(memory, thread->image, end);
+		/* realloc has given it back already, and now by the free that it calls. */
+		if (!end->is_nested || thread->freed.start != end->address)
+			memory_early_keep(memory, thread->image, end);
 		memory_other(memory, end->thread);
 		return 0;
 	}

@@ -64,6 +64,7 @@ struct memory_thread {
 	int64_t row; /* thread.id */
 	struct memory_image *image;
 	uint64_t born_id; /* of the block that its last event made; 0: it made none */
+	uint64_t nested_id; /* of the block that its last birth made inside another call; 0: none */
 	struct owner_block freed; /* by its last event; id 0: it freed none */
 	struct memory_move moves[MEMORY_MOVES];
 	unsigned next_move;

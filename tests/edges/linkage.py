@@ -12,7 +12,7 @@ from whole import Outcome, environment, run, skip
 HERE = pathlib.Path(__file__).parent
 NOBODY = 65534
 # 100 in each of two threads; what the children allocate, and what each of the two programs does first.
-HELLO = [(1931, 200), (1932, 2), (1933, 2)]
+HELLO = [(1931, 200), (1932, 2), (1933, 2), (1934, 2), (1935, 2)]
 
 
 def hello(edge, *options, compiler="gcc"):
@@ -29,6 +29,12 @@ def need(program, reason):
 def check_hello(edge, traced, expected=HELLO):
     found = [(size, traced.n_blocks(size, death=1)) for size, _ in HELLO]
     edge.that(found == expected, f"blocks by size: {found}, expected {expected}")
+    calls = {size: names for size, names in traced.ask("""
+        SELECT size, group_concat(DISTINCT name) FROM allocation JOIN call ON call.id = call
+        WHERE size IN (1931, 1934, 1935) GROUP BY size""")}
+    edge.that(calls == {1931: "malloc", 1934: "calloc", 1935: "posix_memalign"}, f"by: {calls}")
+    n_missed = traced.losses().get(("analyze", "frees not seen: address born again"), 0)
+    edge.that(n_missed == 0, f"{n_missed} frees not seen")
 
 
 @case

@@ -1,6 +1,7 @@
 /*
  * One block of each kind, in two threads, in a forked child and in one that was started anew; built
- * in many ways by linkage.py. 100 blocks of 1931 bytes in each thread.
+ * in many ways by linkage.py. 100 blocks of 1931 bytes in each thread; 1934 and 1935 by functions
+ * that a C library may make of others.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -42,10 +43,16 @@ static pid_t run_child(const char *self)
 int main(int argc, char **argv)
 {
 	void *volatile block = malloc(1933);
+	void *aligned = NULL;
 	pthread_t thread;
 	int sum = 0;
 
 	free(block);
+	block = calloc(2, 967);
+	free(block);
+	if (posix_memalign(&aligned, 64, 1935))
+		return 2;
+	free(aligned);
 	if (argc > 1)
 		return 7;
 	if (pthread_create(&thread, NULL, allocate, NULL))
