@@ -42,9 +42,10 @@ def a_child_in_the_memory_of_its_parent_writes_its_parents_events(edge):
 def every_way_to_start_a_program_is_followed(edge):
     """By spawn, system and popen; the second time after clearenv(), which the shells are named for."""
     traced = compare_family(edge, "start-all")
-    shells = traced.ask("SELECT traced, count(*) FROM process WHERE command LIKE 'sh -c%exit 3%' AND birth ="
-                        " 'exec' GROUP BY 1 ORDER BY 1")
-    edge.that([row[0] for row in shells] == [0, 1] and shells[1][1] == 2, f"shells: {shells}")
+    n_shells = traced.one("SELECT count(*) FROM process WHERE traced AND birth = 'exec' AND command LIKE"
+                          " 'sh -c%exit 3%'")
+    edge.that(n_shells == 2, f"{n_shells} shells that had their environment are traced")
+    # What a shell was called that is gone may not be known any more; that it was there is.
     edge.that("not traced" in traced.messages, traced.messages)
 
 
