@@ -75,7 +75,6 @@ def a_musl_program_is_recorded(edge):
     edge.that(not traced.why_not(), f"all are traced: {traced.why_not()}")
     n_threads = traced.one("SELECT count(DISTINCT thread_id) FROM allocation WHERE size = 1931")
     edge.that(n_threads == 2, f"threads that allocated: {n_threads}")
-    # A statically linked one hands the variables on.
     static = hello(edge, "-static", compiler="musl-gcc")
     traced = edge.compare([static])
     edge.that(set(traced.why_not().values()) == {"static"}, f"static: {traced.why_not()}")
@@ -110,6 +109,9 @@ def a_static_program_is_said_to_be_one(edge):
         edge.that(f"{program} is linked statically: its allocations are not recorded" in traced.messages,
                   f"said: {traced.messages}")
         edge.that(set(traced.why_not().values()) == {"static"}, f"named: {traced.why_not()}")
+    starter = edge.compile("#include <unistd.h>\nint main(int n, char **words)"
+                           " { return n > 1 ? execv(words[1], words + 1) : 9; }", "-static")
+    check_hello(edge, edge.compare([starter, hello(edge)]))
 
 
 @case
