@@ -149,6 +149,17 @@ def a_recorder_killed_at_once_leaves_the_command(edge):
 
 
 @case
+def a_core_dump_would_hold_no_memory_of_ours(edge):
+    """The kernel leaves out what is marked dd (proc_pid_smaps(5))."""
+    paused = Paused(edge, "two-parts")
+    with open(f"/proc/{paused.program}/smaps", encoding="ascii") as file:
+        maps = re.findall(r"memfd:memsight-pool.*?VmFlags: (.*?)$", file.read(), re.MULTILINE | re.DOTALL)
+    paused.go()
+    edge.that(paused.recorder.wait(timeout=PATIENCE_S) == 8, "the status is the program's")
+    edge.that(maps and all("dd" in flags.split() for flags in maps), f"flags of our maps: {maps}")
+
+
+@case
 def a_stopped_recorder_costs_ten_milliseconds_in_all(edge):
     """As the program counted its waiting: a clock on the wall would also count a busy machine."""
     paused = Paused(edge, "ten-million", ["--source", "none", "--buffer-size", "4M"])
