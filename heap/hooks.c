@@ -161,7 +161,7 @@ EXPORT void *realloc(void *block, size_t size)
 	return range_has(block) ? reallocate_own(block, size) : reallocate_other(block, size);
 }
 
-/* libc's own would go past us to its own heap. */
+/* Not libc's: whether that calls our realloc is its own affair. */
 EXPORT void *reallocarray(void *block, size_t count, size_t size)
 {
 	size_t n_bytes;

@@ -276,6 +276,13 @@ static void reallocs(void)
 		}
 		free(block);
 	}
+	for (size_t i = 0; i < N_SIZES; i++) {
+		unsigned char *block = filled(malloc(sizes[i]), sizes[i], 7);
+
+		block = reallocarray(block, 3, sizes[i]);
+		CHECK(is_filled(block, sizes[i], 7));
+		free(block);
+	}
 	CHECK(realloc(NULL, 10) != NULL);
 	/* A failed one leaves the block. */
 	unsigned char *block = filled(malloc(3000), 3000, 6);
@@ -310,8 +317,12 @@ static void alignments(void)
 	void *block = (void *)1;
 
 	for (size_t size = 1; size < 300; size++) {
-		CHECK(is_aligned(block = malloc(size), 16));
-		free(block);
+		void *several[5];
+
+		for (int i = 0; i < 5; i++)
+			CHECK(is_aligned(several[i] = malloc(size), 16));
+		for (int i = 0; i < 5; i++)
+			free(several[i]);
 		CHECK(is_aligned(block = realloc(calloc(1, size), size / 2 + 1), 16));
 		free(block);
 	}
