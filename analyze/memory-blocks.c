@@ -41,6 +41,18 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 	return block_rows_end(memory->allocations, &row);
 }
 
+/* C++ asks that what one of these made is given back by its counterpart. 0: malloc and its family. */
+static unsigned family_of(uint8_t call)
+{
+	static const uint8_t families[TRACE_CALL_COUNT] = {
+		[TRACE_CALL_NEW] = 1,	       [TRACE_CALL_NEW_ALIGNED] = 1,
+		[TRACE_CALL_DELETE] = 1,       [TRACE_CALL_NEW_ARRAY] = 2,
+		[TRACE_CALL_DELETE_ARRAY] = 2, [TRACE_CALL_NEW_ARRAY_ALIGNED] = 2,
+	};
+
+	return call < TRACE_CALL_COUNT ? families[call] : 0;
+}
+
 /* A block left the live set of an image. */
 static int end_block(struct memory *memory, struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
@@ -55,6 +67,8 @@ static int end_block(struct memory *memory, struct memory_image *image,
 		memory->tally->total.inherited_frees += is_freed(ending->death);
 		return 0;
 	}
+	memory->tally->total.mismatched_frees +=
+		ending->death == MEMORY_FREED && family_of(block->call) != family_of(ending->call);
 	kinds_death(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
 		    is_freed(ending->death));
 	tally_death(

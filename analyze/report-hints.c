@@ -56,6 +56,10 @@ static const char *const hints_sql[] = {
 	" memsight record ... shows each of them' FROM process WHERE run_id = :run AND traced"
 	" AND exe GLOB '*/python[23]*' AND NOT EXISTS (SELECT 1 FROM fact WHERE run_id = :run"
 	" AND key = 'env.PYTHONMALLOC' AND value GLOB 'malloc*') LIMIT 1",
+	"SELECT printf('%,d block%s given back by another family of functions than made %s (such as new and"
+	" free): the view mismatched_free names them', value, CASE value WHEN 1 THEN ' was' ELSE 's were' END,"
+	" CASE value WHEN 1 THEN 'it' ELSE 'them' END)"
+	" FROM total WHERE run_id = :run AND name = 'mismatched_frees' AND value > 0",
 	LINES_SQL,
 	/* Programs without our library. */
 	"SELECT 'not traced: ' || exe || CASE why_not"

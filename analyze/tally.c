@@ -307,6 +307,7 @@ static int write_totals(const struct tally_total *total, struct db *db, int64_t 
 		{ "temporary", total->temporary },
 		{ "reallocations", total->reallocations },
 		{ "missed_frees", total->missed_frees },
+		{ "mismatched_frees", total->mismatched_frees },
 		{ "before_trace_frees", total->before_trace_frees },
 		{ "unrecorded_frees", total->unrecorded_frees },
 		{ "blocks_below_minimum", total->below_min },

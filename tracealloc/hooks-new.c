@@ -114,9 +114,22 @@ static void end_new(struct wrap *wrap, enum trace_call call, const void *block, 
 	commit_wrap(wrap, ta_hook_head(&wrap->hook, TRACE_OP_ALLOC, call, 1), block, size);
 }
 
-static bool begin_delete(struct wrap *wrap, const uintptr_t *frame)
+/*
+ * A block that was born in a pause has no event, and needs none for its end. It stays noted: the
+ * operator may come back to our free, which then asks the same.
+ */
+static bool was_unrecorded(void *block)
 {
-	if (ta_new_mode != TA_NEW_WRAP || !ta_hook_enter_end(&wrap->hook, frame, RING_EVENTS_HEAP))
+	if (!ta_pause_forget(block))
+		return false;
+	ta_pause_note(block);
+	return true;
+}
+
+static bool begin_delete(struct wrap *wrap, const uintptr_t *frame, void *block)
+{
+	if (ta_new_mode != TA_NEW_WRAP || was_unrecorded(block) ||
+	    !ta_hook_enter_end(&wrap->hook, frame, RING_EVENTS_HEAP))
 		return false;
 	reserve_wrap(wrap);
 	return true;
@@ -143,8 +156,10 @@ static void end_delete(const struct wrap *wrap, enum trace_call call, const void
 			ta_new_find(frame[1]);                                                     \
 		if (!ta_real.name)                                                                 \
 			return allocate(frame, call, alignment, size);                             \
-		if (!begin_new(&wrap, frame, size))                                                \
-			return ta_real.name args;                                                  \
+		if (!begin_new(&wrap, frame, size)) {                                              \
+			block = ta_real.name args;                                                 \
+			return ta_new_mode == TA_NEW_WRAP ? ta_pause_note(block) : block;          \
+		}                                                                                  \
 		block = ta_real.name args;                                                         \
 		end_new(&wrap, call, block, size);                                                 \
 		return block;                                                                      \
@@ -173,7 +188,7 @@ static void end_delete(const struct wrap *wrap, enum trace_call call, const void
 			ta_release(frame, call, block);                                            \
 			return;                                                                    \
 		}                                                                                  \
-		is_wrapped = begin_delete(&wrap, frame);                                           \
+		is_wrapped = begin_delete(&wrap, frame, block);                                    \
 		ta_real.name args;                                                                 \
 		if (is_wrapped)                                                                    \
 			end_delete(&wrap, call, block);                                            \
