@@ -290,8 +290,8 @@ static uint64_t absurd(void)
 static void write_absurd_event(void)
 {
 	struct trace_event event = {
-		.op = (uint8_t)(1 + rand() % 8),
-		.call = (uint8_t)(rand() % 32),
+		.op = (uint8_t)(1 + rand() % 15),
+		.call = (uint8_t)(rand() % TRACE_CALL_LIMIT),
 		.flags = (uint16_t)(rand() % 3),
 		.stack_id = (uint32_t)absurd(),
 		.ticks = absurd(),
@@ -307,9 +307,27 @@ static void write_absurd_event(void)
 	trace_writer_event(maker.writer, (uint32_t)(rand() % 5), &event);
 }
 
+/* An absurd list of classes, or a name, under an id that notes may use. */
+static void write_absurd_text(void)
+{
+	static const char *const texts[] = { "", ",, heap,,faults x", "samples", "a region" };
+	struct trace_string text = { .bytes = texts[rand() % 4] };
+	struct trace_text record = {
+		.head.type = TRACE_RECORD_TEXT,
+		.id = absurd(),
+		.process_id = (uint32_t)absurd(),
+	};
+
+	text.n_bytes = record.text_bytes = (uint32_t)strlen(text.bytes);
+	ck_assert_int_eq(trace_writer_record(maker.writer, &record, sizeof(record), &text, 1), 0);
+}
+
 static void write_absurd_record(void)
 {
-	switch (rand() % 8) {
+	switch (rand() % 9) {
+	case 8:
+		write_absurd_text();
+		break;
 	case 0:
 		maker_process(&maker, (uint32_t)(rand() % 4), (uint32_t)(rand() % 4), absurd());
 		break;
