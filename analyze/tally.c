@@ -256,7 +256,10 @@ void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_
 	if (thread) {
 		thread->n_faults += is_fault != 0;
 		thread->n_samples += taken->is_clock;
-		thread->time_ns += taken->is_clock ? taken->weight : 0;
+		/* Unsigned: a damaged weight may be anything. */
+		if (taken->is_clock)
+			thread->time_ns =
+				(int64_t)((uint64_t)thread->time_ns + (uint64_t)taken->weight);
 	}
 }
 
