@@ -8,6 +8,7 @@
 #include "analyze/db.h"
 #include "analyze/rows.h"
 #include "analyze/samples.h"
+#include "analyze/statement.h"
 
 /* Room for item number `at` in an array; new items are zero. Returns 0 or -ENOMEM. */
 static int reserve(void *array, size_t *n_allocated, size_t at, size_t item_bytes)
@@ -263,35 +264,77 @@ void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_
 	}
 }
 
-static int write_site(const struct tally_site *site, struct db *db, int64_t run_id)
-{
-	int64_t first_touch = site->first_touch_ns == INT64_MAX ? INT64_MIN : site->first_touch_ns;
+static const char site_sql[] =
+	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
+	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples,"
+	" n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns)"
+	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
-	return db_run(db,
-		      "INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks,"
-		      " live_bytes, peak_bytes, peak_ns, first_ns, last_ns, n_temporary,"
-		      " byte_seconds, n_samples, n_samples_sq, time_ns, n_faults, first_touch_ns,"
-		      " last_touch_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
-		      " ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
-		      "nnnnnnnnnnnnrrrrnii", run_id, site->stack_id, (int64_t)site->n_blocks,
-		      (int64_t)site->n_frees, (int64_t)site->bytes,
-		      (int64_t)(site->n_blocks - site->n_frees), (int64_t)site->unfreed_bytes,
-		      (int64_t)site->peak_bytes, site->peak_ns, site->first_ns, site->last_ns,
-		      (int64_t)site->n_temporary, site->byte_seconds, site->n_samples,
-		      site->n_samples_sq, site->time_ns, (int64_t)site->n_faults, first_touch,
-		      site->last_touch_ns);
+static const char peak_sql[] =
+	"INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes) VALUES(?1, ?2, ?3, ?4)";
+
+static void bind_integers(sqlite3_stmt *statement, const int64_t *values, int n)
+{
+	for (int i = 0; i < n; i++)
+		statement_integer(statement, i + 1, values[i]);
 }
 
-static int write_peak(struct tally *tally, struct tally_site *site, struct db *db, int64_t run_id)
+static int write_site(const struct tally_site *site, sqlite3_stmt *statement, int64_t run_id)
+{
+	bool is_touched = site->first_touch_ns != INT64_MAX;
+	const int64_t integers[] = { run_id,
+				     site->stack_id,
+				     (int64_t)site->n_blocks,
+				     (int64_t)site->n_frees,
+				     (int64_t)site->bytes,
+				     (int64_t)(site->n_blocks - site->n_frees),
+				     (int64_t)site->unfreed_bytes,
+				     (int64_t)site->peak_bytes,
+				     site->peak_ns,
+				     site->first_ns,
+				     site->last_ns,
+				     (int64_t)site->n_temporary };
+
+	bind_integers(statement, integers, 12);
+	statement_real(statement, 13, site->byte_seconds);
+	statement_real(statement, 14, site->n_samples);
+	statement_real(statement, 15, site->n_samples_sq);
+	statement_real(statement, 16, site->time_ns);
+	statement_integer(statement, 17, (int64_t)site->n_faults);
+	statement_integer_or_null(statement, 18, site->first_touch_ns, is_touched);
+	statement_integer_or_null(statement, 19, site->last_touch_ns, is_touched);
+	return statement_run(statement);
+}
+
+static int write_peak(const struct tally *tally, struct tally_site *site, sqlite3_stmt *statement,
+		      int64_t run_id)
 {
 	keep_peak(tally, site);
 	if (site->kept_blocks == 0)
 		return 0;
-	return db_run(db,
-		      "INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes)"
-		      " VALUES(?1, ?2, ?3, ?4)",
-		      "nnnn", run_id, site->stack_id, (int64_t)site->kept_blocks,
-		      (int64_t)site->kept_bytes);
+	bind_integers(statement,
+		      (const int64_t[]){ run_id, site->stack_id, (int64_t)site->kept_blocks,
+					 (int64_t)site->kept_bytes },
+		      4);
+	return statement_run(statement);
+}
+
+/* Sites may be many: their statements are prepared once. */
+static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
+{
+	auto_statement sqlite3_stmt *site = NULL;
+	auto_statement sqlite3_stmt *peak = NULL;
+	int r = statement_prepare(db_handle(db), site_sql, &site);
+
+	if (r == 0)
+		r = statement_prepare(db_handle(db), peak_sql, &peak);
+	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
+		settle(&tally->sites[i]);
+		r = write_site(&tally->sites[i], site, run_id);
+		if (r == 0)
+			r = write_peak(tally, &tally->sites[i], peak, run_id);
+	}
+	return r;
 }
 
 static int write_totals(const struct tally_total *total, struct db *db, int64_t run_id)
@@ -345,14 +388,8 @@ static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 
 int tally_write(struct tally *tally, struct db *db, int64_t run_id)
 {
-	int r = 0;
+	int r = write_sites(tally, db, run_id);
 
-	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
-		settle(&tally->sites[i]);
-		r = write_site(&tally->sites[i], db, run_id);
-		if (r == 0)
-			r = write_peak(tally, &tally->sites[i], db, run_id);
-	}
 	if (r == 0)
 		r = write_totals(&tally->total, db, run_id);
 	return r < 0 ? r : write_others(tally, db, run_id);
