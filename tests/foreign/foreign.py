@@ -10,6 +10,7 @@ usage: foreign.py MEMSIGHT CASE          one case, as a test
 import argparse
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -56,17 +57,24 @@ def prepare(case, folder):
         case.prepare(case, folder / "input")
 
 
-def perform(case, folder, wrap, quiet=True):
+def cpu_seconds():
+    """Of all that was started here and has ended, a tool's own processes among them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def perform(case, folder, wrap):
     """Run it once, in a fresh folder; wrap makes the command that runs the command."""
     shutil.rmtree(folder / "work", ignore_errors=True)
     (folder / "work").mkdir()
-    start = time.monotonic()
+    start, cpu_before = time.monotonic(), cpu_seconds()
     if isinstance(case, servers.Server):
         outcome = servers.serve(case, folder, wrap)
     else:
         outcome = Outcome(case.wrapped(folder, wrap), env=environment(LC_ALL="C.UTF-8", **case.variables),
                           timeout=case.timeout, cwd=folder / "work", stdin=subprocess.DEVNULL)
         outcome.figure = time.monotonic() - start
+    outcome.cpu = cpu_seconds() - cpu_before
     outcome.stdout, outcome.stderr = case.masked(outcome.stdout), case.masked(outcome.stderr)
     return outcome
 

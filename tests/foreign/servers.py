@@ -90,10 +90,7 @@ def serve(case, folder, wrap):
             start = time.monotonic()
             stdout, figures = run_load(case, words, variables) if up else (b"it did not start\n", [])
             figure = sum(figures) if case.figure else time.monotonic() - start
-            if wrap(["server"])[0] == "heaptrack":
-                os.killpg(server.pid, case.end)  # its script passes nothing on
-            else:
-                server.send_signal(case.end)
+            server.send_signal(case.end)
             status = server.wait(timeout=120)
         finally:
             with contextlib.suppress(ProcessLookupError):

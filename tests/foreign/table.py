@@ -1,6 +1,7 @@
 """What recording costs the programs, as the rows of docs/compatibility.md: each round runs a program
 untraced, recorded, and under heaptrack if that was asked for, in turn, so that all see the same
-machine. Of the rounds the best counts: the least time, or the most that a server did."""
+machine. Of the rounds the best counts: the least time, the most that a server did, the least CPU time of
+all processes together, the tool's own and the load's among them."""
 import pathlib
 import re
 import subprocess
@@ -10,7 +11,8 @@ import foreign
 import servers
 from whole import Database, environment
 
-TITLES = ["program", "version", "result", "images", "events", "losses", "untraced", "recorded", "heaptrack"]
+TITLES = ["program", "version", "result", "images", "events", "losses", "untraced", "recorded", "CPU",
+          "heaptrack", "CPU"]
 
 
 def heaptrack(folder):
@@ -48,16 +50,19 @@ def facts_of(memsight, trace, path):
 def measure(memsight, case, folder, rounds, with_heaptrack):
     trace = folder / "run.mst"
     wraps = {"untraced": lambda words: words, "recorded": foreign.record(memsight, trace, "-q")}
-    if with_heaptrack:
+    # heaptrack's script passes no signal on to a server, and gdb debugs no script.
+    if with_heaptrack and not isinstance(case, servers.Server) and "@wrap@" not in case.command:
         wraps["heaptrack"] = heaptrack(folder)
-    figures, outcomes = {name: [] for name in wraps}, {}
+    figures, cpus, outcomes = {name: [] for name in wraps}, {name: [] for name in wraps}, {}
     foreign.prepare(case, folder)
     for _ in range(rounds):
         for name, wrap in wraps.items():
             outcomes[name] = foreign.perform(case, folder, wrap)
             figures[name].append(outcomes[name].figure)
+            cpus[name].append(outcomes[name].cpu)
     same = "same" if not outcomes["untraced"].differs_from(outcomes["recorded"]) else "DIFFERENT"
-    return same, facts_of(memsight, trace, folder / "run.db"), {n: best(case, f) for n, f in figures.items()}
+    found = {name: (best(case, figures[name]), min(cpus[name])) for name in wraps}
+    return same, facts_of(memsight, trace, folder / "run.db"), found
 
 
 def row(memsight, case, rounds, with_heaptrack):
@@ -67,11 +72,15 @@ def row(memsight, case, rounds, with_heaptrack):
     with tempfile.TemporaryDirectory(prefix="memsight-foreign-") as folder:
         same, (n_images, n_events, losses), found = measure(memsight, case, pathlib.Path(folder).resolve(), rounds,
                                                             with_heaptrack)
-    plain = found["untraced"]
+    plain, plain_cpu = found["untraced"]
+
+    def ratios(name):
+        figure, cpu = found.get(name, (None, None))
+        return [cost(case, plain, figure), f"{cpu / plain_cpu:.2f}" if cpu and plain_cpu else "-"]
     unit = "/s" if isinstance(case, servers.Server) and case.has_figure else " s"
     return [case.name, version_of(case), same, f"{n_images:,}", f"{n_events:,}", losses,
-            f"{plain:,.0f}{unit}" if unit == "/s" else f"{plain:.2f}{unit}", cost(case, plain, found["recorded"]),
-            cost(case, plain, found.get("heaptrack"))]
+            f"{plain:,.0f}{unit}" if unit == "/s" else f"{plain:.2f}{unit}", *ratios("recorded"),
+            *ratios("heaptrack")]
 
 
 def print_table(arguments, cases):
