@@ -162,8 +162,8 @@ for i in range(20000):
     f.write(b'set key%d 0 0 %d\\r\\n%s\\r\\n' % (i % 5003, len(value), value)); f.flush(); assert f.readline() == b'STORED\\r\\n'
 f.write(b'get key77\\r\\n'); f.flush(); print(f.readline(), len(f.readline()))
 " """,)),
-    Server("nginx", "nginx-light, wrk", ["nginx", "wrk"], ["nginx", "-v"],
-           ["nginx", "-p", "@work@", "-c", "@work@/nginx.conf"], make_site, blocks=("nginx",), end=signal.SIGQUIT,
+    Server("nginx", "nginx-light, wrk", ["/usr/sbin/nginx", "wrk"], ["/usr/sbin/nginx", "-v"],
+           ["/usr/sbin/nginx", "-p", "@work@", "-c", "@work@/nginx.conf"], make_site, blocks=("nginx",), end=signal.SIGQUIT,
            before=("sed 's#INPUT#@input@#;s#WORK#@work@#g;s#PORT#@port@#g' "
                    "@input@/nginx.conf > @work@/nginx.conf && chmod 755 @input@ @work@ @work@/.. && chmod 644 @work@/nginx.conf",),
            load=(FETCH, "wrk -t1 -c16 -d2s http://127.0.0.1:@port@/text", "wrk -t1 -c16 -d1s http://127.0.0.1:@port@/again/text", FETCH),
