@@ -26,6 +26,10 @@ static int read_runs(const struct option_set *options, sqlite3 *db, struct selec
 		int status = database_find_run(db, options->operands[0], name, &runs[n++]);
 		if (status != CMD_DONE)
 			return status;
+		for (size_t i = 0; i + 1 < n; i++)
+			if (runs[i] == runs[n - 1])
+				return cmd_usage("--run: '%s' names run %lld twice", text,
+						 (long long)runs[i]);
 	} while (rest);
 	selection->n_runs = n;
 	selection->runs = steal_ptr(&runs);

@@ -206,6 +206,8 @@ def check_sum(folder):
     checks.that(text.startswith("run 1\n") and "\nrun 2\n" in text, "two runs are two reports")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--timeline", "--run", "1,2", "--sum"])
     checks.that(refused.status == 2, "a sum of two timelines")
+    refused = whole.Outcome([MEMSIGHT, "report", path, "--sites", "--run", "2,2", "--sum"])
+    checks.that(refused.status == 2 and "twice" in refused.messages, f"a run counted twice: {refused.messages}")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--processes", "--from", "1s"])
     checks.that(refused.status == 2 and "whole run" in refused.messages, refused.messages)
 
