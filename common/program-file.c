@@ -5,13 +5,13 @@
 
 #include "schemas/trace-format.h"
 
-#define MAX_SEGMENTS  64u
-#define MAX_LOADS     16u
-#define MAX_NEEDED    64u
-#define MAX_DYNAMIC   512u
-#define MAX_CHAIN     4096u
-#define NAME_BYTES    32u
-#define DYNAMIC_CHUNK 16u
+#define MAX_SEGMENTS 64u
+#define MAX_LOADS    16u
+#define MAX_NEEDED   64u
+#define MAX_DYNAMIC  512u
+#define MAX_CHAIN    4096u
+#define NAME_BYTES   32u
+#define CHUNK	     16u /* entries of a table that are read at once */
 
 /*
  * Libraries of sanitizers that replace malloc and end the program (or crash) when another library
@@ -84,14 +84,16 @@ static void take_segment(struct image_file *file, const Elf64_Phdr *segment)
 
 static void read_segments(struct image_file *file, const Elf64_Ehdr *head)
 {
-	Elf64_Phdr segment;
+	Elf64_Phdr segments[CHUNK];
 
-	file->is_cut = head->e_phentsize != sizeof(segment) || head->e_phnum > MAX_SEGMENTS;
-	for (unsigned i = 0; !file->is_cut && i < head->e_phnum; i++) {
-		if (read_at(file, &segment, sizeof(segment), head->e_phoff + i * sizeof(segment)))
-			take_segment(file, &segment);
-		else
-			file->is_cut = true;
+	file->is_cut = head->e_phentsize != sizeof(segments[0]) || head->e_phnum > MAX_SEGMENTS;
+	for (unsigned i = 0; !file->is_cut && i < head->e_phnum; i += CHUNK) {
+		unsigned n = head->e_phnum - i < CHUNK ? head->e_phnum - i : CHUNK;
+
+		file->is_cut = !read_at(file, segments, n * sizeof(segments[0]),
+					head->e_phoff + i * sizeof(segments[0]));
+		for (unsigned j = 0; !file->is_cut && j < n; j++)
+			take_segment(file, &segments[j]);
 	}
 }
 
@@ -120,9 +122,9 @@ static void read_dynamic(struct image_file *file)
 {
 	uint64_t n = file->dynamic_bytes / sizeof(Elf64_Dyn);
 
-	for (uint64_t i = 0; i < n && i < MAX_DYNAMIC; i += DYNAMIC_CHUNK) {
-		Elf64_Dyn entries[DYNAMIC_CHUNK];
-		uint64_t n_here = n - i < DYNAMIC_CHUNK ? n - i : DYNAMIC_CHUNK;
+	for (uint64_t i = 0; i < n && i < MAX_DYNAMIC; i += CHUNK) {
+		Elf64_Dyn entries[CHUNK];
+		uint64_t n_here = n - i < CHUNK ? n - i : CHUNK;
 
 		if (!read_at(file, entries, n_here * sizeof(*entries),
 			     file->dynamic_offset + i * sizeof(*entries)))
@@ -189,22 +191,40 @@ static bool is_symbol(const struct image_file *file, uint32_t i, const char *wan
 	       strcmp(name, wanted) == 0;
 }
 
-/* Header of the table: buckets, first symbol, words of the filter (of 8 bytes), its shift. */
-static bool defines(const struct image_file *file, const char *name)
-{
-	uint32_t head[4], first, entry, hash = hash_of(name);
-	uint64_t buckets, chain;
+/* The head of the table of hashes; the filter stands behind it, then buckets, then chains. */
+struct hash_head {
+	uint32_t n_buckets;
+	uint32_t first_symbol;
+	uint32_t n_words; /* of the filter, 8 bytes each */
+	uint32_t shift;
+};
 
-	if (!file->hashes || !file->symbols || !file->strings ||
-	    !read_address(file, head, sizeof(head), file->hashes) || head[0] == 0)
-		return false;
-	buckets = file->hashes + sizeof(head) + UINT64_C(8) * head[2];
-	chain = buckets + UINT64_C(4) * head[0];
-	if (!read_address(file, &first, sizeof(first), buckets + UINT64_C(4) * (hash % head[0])) ||
-	    first < head[1])
+/* The filter says of nearly all names that they are not there. */
+static bool may_define(const struct image_file *file, const struct hash_head *head, uint32_t hash)
+{
+	uint64_t word, bits = UINT64_C(1) << hash % 64 | UINT64_C(1) << (hash >> head->shift) % 64;
+
+	return head->n_words > 0 && head->n_buckets > 0 && head->shift < 32 &&
+	       read_address(file, &word, sizeof(word),
+			    file->hashes + sizeof(*head) +
+				    UINT64_C(8) * (hash / 64 % head->n_words)) &&
+	       (word & bits) == bits;
+}
+
+static bool defines(const struct image_file *file, const struct hash_head *head, const char *name)
+{
+	uint32_t first, entry, hash = hash_of(name);
+	uint64_t buckets = file->hashes + sizeof(*head) + UINT64_C(8) * head->n_words;
+	uint64_t chain = buckets + UINT64_C(4) * head->n_buckets;
+
+	if (!may_define(file, head, hash) ||
+	    !read_address(file, &first, sizeof(first),
+			  buckets + UINT64_C(4) * (hash % head->n_buckets)) ||
+	    first < head->first_symbol)
 		return false;
 	for (uint32_t i = first; i - first < MAX_CHAIN; i++) {
-		if (!read_address(file, &entry, sizeof(entry), chain + UINT64_C(4) * (i - head[1])))
+		if (!read_address(file, &entry, sizeof(entry),
+				  chain + UINT64_C(4) * (i - head->first_symbol)))
 			return false;
 		if ((entry | 1) == (hash | 1) && is_symbol(file, i, name))
 			return true;
@@ -214,10 +234,19 @@ static bool defines(const struct image_file *file, const char *name)
 	return false;
 }
 
+static bool read_hash_head(const struct image_file *file, struct hash_head *ret_head)
+{
+	return file->hashes && file->symbols && file->strings &&
+	       read_address(file, ret_head, sizeof(*ret_head), file->hashes);
+}
+
 static bool has_sanitizer_inside(const struct image_file *file)
 {
-	for (size_t i = 0; i < LENGTH(sanitizer_symbols); i++) {
-		if (defines(file, sanitizer_symbols[i]))
+	struct hash_head head;
+	bool has_head = read_hash_head(file, &head);
+
+	for (size_t i = 0; has_head && i < LENGTH(sanitizer_symbols); i++) {
+		if (defines(file, &head, sanitizer_symbols[i]))
 			return true;
 	}
 	return false;
@@ -244,6 +273,7 @@ int program_file_why_not(program_read_fn read, int fd)
 bool program_file_defines(program_read_fn read, int fd, const char *symbol)
 {
 	struct image_file file = { .read = read, .fd = fd };
+	struct hash_head table;
 	Elf64_Ehdr head;
 
 	if (!read_at(&file, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -253,7 +283,7 @@ bool program_file_defines(program_read_fn read, int fd, const char *symbol)
 	if (file.is_cut)
 		return false;
 	read_dynamic(&file);
-	return defines(&file, symbol);
+	return read_hash_head(&file, &table) && defines(&file, &table, symbol);
 }
 
 static bool is_space(char c)
@@ -286,11 +316,16 @@ bool program_list_has_sanitizer(const char *list)
 {
 	const char *name = list; /* of the entry, behind its last slash */
 
-	for (; list && *list; list++) {
-		if (*list == ':' || *list == ' ' || *list == '/')
+	for (; list; list++) {
+		if (*list == '/') {
 			name = list + 1;
-		else if (list == name && is_sanitizer(name, strnlen(name, NAME_BYTES)))
-			return true;
+		} else if (*list == ':' || *list == ' ' || *list == '\0') {
+			if (is_sanitizer(name, (size_t)(list - name)))
+				return true;
+			if (*list == '\0')
+				break;
+			name = list + 1;
+		}
 	}
 	return false;
 }
