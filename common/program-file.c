@@ -202,13 +202,14 @@ struct hash_head {
 /* The filter says of nearly all names that they are not there. */
 static bool may_define(const struct image_file *file, const struct hash_head *head, uint32_t hash)
 {
-	uint64_t word, bits = UINT64_C(1) << hash % 64 | UINT64_C(1) << (hash >> head->shift) % 64;
+	uint64_t word, bits;
 
-	return head->n_words > 0 && head->n_buckets > 0 && head->shift < 32 &&
-	       read_address(file, &word, sizeof(word),
-			    file->hashes + sizeof(*head) +
-				    UINT64_C(8) * (hash / 64 % head->n_words)) &&
-	       (word & bits) == bits;
+	if (head->n_words == 0 || head->n_buckets == 0 || head->shift >= 32 ||
+	    !read_address(file, &word, sizeof(word),
+			  file->hashes + sizeof(*head) + UINT64_C(8) * (hash / 64 % head->n_words)))
+		return false;
+	bits = UINT64_C(1) << hash % 64 | UINT64_C(1) << (hash >> head->shift) % 64;
+	return (word & bits) == bits;
 }
 
 static bool defines(const struct image_file *file, const struct hash_head *head, const char *name)
