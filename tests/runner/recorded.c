@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,15 @@ static void redirect(int to, const char *name, int flags)
 	close(fd);
 }
 
+/* Who runs the tests in the background, or under nohup, ignores some of them. */
+static void take_signals(void)
+{
+	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		signal(numbers[i], SIG_DFL);
+}
+
 static pid_t start(struct recorded *recorded, const char *const *argv)
 {
 	pid_t pid = fork();
@@ -79,6 +89,7 @@ static pid_t start(struct recorded *recorded, const char *const *argv)
 	if (pid > 0)
 		return pid;
 	become(recorded->uid);
+	take_signals();
 	if (chdir(recorded->folder) < 0)
 		_exit(97);
 	redirect(0, access("in", R_OK) == 0 ? "in" : "/dev/null", O_RDONLY);
