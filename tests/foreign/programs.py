@@ -311,7 +311,7 @@ CASES = [
     Case("git-gc", "git", ["git"], ["git", "--version"],
          ["sh", "-c", "cp -r @input@/repository @work@/r && cd @work@/r && git gc -q --aggressive --prune=now && "
           "git fsck && git count-objects -v | grep -v size && git log --stat | md5sum"],
-         make_repository, {"GIT_CONFIG_GLOBAL": "/dev/null", "HOME": "/nonexistent"}, blocks=("git",),
+         make_repository, {"GIT_CONFIG_GLOBAL": "/dev/null", "HOME": "/proc/nonexistent"}, blocks=("git",),
          is_long=False),
     Case("busybox-static", "busybox-static", ["busybox"], ["busybox"],
          ["sh", "-c", "busybox seq 1 20000 | busybox awk '{ s += $1 } END { print s }'; exit 2"], status=2,
@@ -367,7 +367,7 @@ CASES = [
     Case("libreoffice", "libreoffice-writer-nogui", ["soffice"], ["soffice", "--version"],
          ["sh", "-c", "soffice -env:UserInstallation=file://@work@/profile --headless --convert-to html --outdir @work@ "
           "@input@/document.txt > @work@/log 2>&1; md5sum < @work@/document.html"],
-         write_document, {"HOME": "/nonexistent"}, blocks=("soffice.bin",)),
+         write_document, {"HOME": "/proc/nonexistent"}, blocks=("soffice.bin",)),
     Case("chromium", "chromium", ["chromium"], ["chromium", "--version"],
          ["sh", "-c", "chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir=@work@/u "
           "--dump-dom file://@input@/page.html 2> /dev/null"], write_page, blocks=("dash",),
