@@ -127,6 +127,15 @@ static int map_aligned(size_t n_bytes, int flags, int fd)
 	return 0;
 }
 
+/* A file that grows beyond it is no error but a signal, SIGXFSZ, that ends the program. */
+static rlim_t file_limit(void)
+{
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+
+	getrlimit(RLIMIT_FSIZE, &limit);
+	return limit.rlim_cur;
+}
+
 /* As much as a limit of address space lets us have, and no more than half of that. */
 static size_t fit(size_t n_bytes, bool is_file)
 {
@@ -135,11 +144,8 @@ static size_t fit(size_t n_bytes, bool is_file)
 	getrlimit(RLIMIT_AS, &limit);
 	if (limit.rlim_cur != RLIM_INFINITY && n_bytes > limit.rlim_cur / 2)
 		n_bytes = limit.rlim_cur / 2;
-	limit.rlim_cur = RLIM_INFINITY;
-	if (is_file)
-		getrlimit(RLIMIT_FSIZE, &limit); /* beyond it there is a signal */
-	if (n_bytes > limit.rlim_cur)
-		n_bytes = limit.rlim_cur;
+	if (is_file && n_bytes > file_limit())
+		n_bytes = file_limit();
 	return n_bytes & -HUGE_BYTES;
 }
 
@@ -279,7 +285,8 @@ static bool fill_copy(int fd, bool reserves)
 {
 	size_t used = atomic_load(&file.used);
 
-	if (fd < 0 || ftruncate(fd, (off_t)range.size) < 0)
+	/* The program may have lowered the limit since. */
+	if (fd < 0 || range.size > file_limit() || ftruncate(fd, (off_t)range.size) < 0)
 		return false;
 	if (reserves && used > 0 && posix_fallocate(fd, 0, (off_t)used) != 0)
 		return false;

@@ -172,6 +172,15 @@ def check_full_folder(checks, memsight, victim, folder):
         subprocess.run(["umount", small], check=False)
 
 
+def check_file_limit(checks, memsight, folder):
+    """A program that lowers its limit of file size and forks: no signal ends it for our copy's sake."""
+    script = "ulimit -f 8; (exit 0); echo alive"
+    outcome = Outcome([memsight, "record", "-q", "-o", os.path.join(folder, "limit.mst"), "--heap",
+                       f"pmem:{folder},64M", "--", "sh", "-c", script])
+    checks.that(outcome.status == 0 and outcome.stdout == b"alive\n",
+                f"ulimit -f, then fork: {outcome.status} {outcome.stdout} {outcome.stderr}")
+
+
 def main():
     memsight, victim = sys.argv[1:]
     checks = Checks()
@@ -180,6 +189,7 @@ def main():
         check_refusals(checks, memsight, folder)
         check_cpus(checks, memsight, folder)
         check_full_folder(checks, memsight, victim, folder)
+        check_file_limit(checks, memsight, folder)
     check_kinds(checks, memsight, victim, pmem)
     check_follow(checks, memsight, pmem)
     check_variables(checks, memsight, victim, pmem)
