@@ -27,6 +27,8 @@ static void record_name(const uintptr_t *frame, uint32_t tid, const char *name)
 		record->tid = tid;
 		memcpy(record->name, name, strnlen(name, sizeof(record->name) - 1));
 		ta_record_commit(&record->head, RING_HEAD(TRACE_OP_THREAD_NAME, 0, 2, 0));
+	} else if (hook.bits) {
+		ta_chunk_count_nested();
 	} else {
 		ta_chunk_count_dropped();
 	}
