@@ -6,6 +6,10 @@
 #include "tracealloc/hook-call.h"
 #include "tracealloc/real.h"
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4 /* glibc 2.32 */
+#endif
+
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks.def"
 
@@ -101,7 +105,8 @@ TA_EXPORT void *mremap(void *address, size_t old_size, size_t size, int flags, .
 	va_list list;
 
 	va_start(list, flags);
-	target = flags & MREMAP_FIXED ? va_arg(list, void *) : NULL;
+	/* Without MREMAP_FIXED it is where the program would like it, mremap(2). */
+	target = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(list, void *) : NULL;
 	va_end(list);
 	is_paused = ta_pause_is_on(RING_EVENTS_MMAP);
 	if (!ta_hook_enter_end(&hook, frame, RING_EVENTS_MMAP))

@@ -40,6 +40,12 @@ def calls_for_nothing_are_what_the_c_library_makes_of_them(edge):
 
 
 @case
+def a_map_moves_to_where_the_program_wished(edge):
+    traced = victim(edge, "wish")
+    edge.that(b"wished=" in traced.outcome.stdout, traced.outcome.stdout)
+
+
+@case
 def alignments_are_kept(edge):
     traced = victim(edge, "alignments")
     edge.that(traced.outcome.stdout == b"wrong=0x0\n", traced.outcome.stdout)

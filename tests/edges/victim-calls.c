@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "../tracealloc/victim.h"
 
@@ -270,13 +271,29 @@ static int killed(void)
 	return kill(getpid(), SIGKILL);
 }
 
+/* A map that moves, but stays mapped, to where the program would like it. Older kernels refuse. */
+static int wish(void)
+{
+	char *old = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *room = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *wished = room + 65536;
+	char *moved;
+
+	munmap(room, 1 << 20);
+	moved = mremap(old, 4096, 4096, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, wished);
+	say("moved", moved != MAP_FAILED);
+	say("wished", moved == wished);
+	return 0;
+}
+
 static const struct program programs[] = {
 	{ "kept", kept },	  { "no-memory", no_memory },
 	{ "zeros", zeros },	  { "alignments", alignments },
 	{ "usable", usable },	  { "reuse", reuse },
 	{ "pingpong", pingpong }, { "producer", producer },
 	{ "unknown", unknown },	  { "alive", alive },
-	{ "killed", killed },	  { NULL, NULL },
+	{ "killed", killed },	  { "wish", wish },
+	{ NULL, NULL },
 };
 
 int main(int argc, char **argv)
