@@ -194,8 +194,10 @@ static void take_line(void *user, const char *key, const char *value)
 		take_nodes(&placement->buffers, value, &bytes);
 	} else if (strcmp(key, "policy") == 0) {
 		take_nodes(&placement->binding.policy, value, &bytes);
-	} else if (strcmp(key, "pmem") == 0 && placement->dir[0]) {
-		placement->is_dax = placement->is_dax || strcmp(value, "yes") == 0;
+	} else if (strcmp(key, "pmem") == 0 && placement->dir[0] && !placement->is_dax_known) {
+		/* The heap's folder is asked about before that of the buffers. */
+		placement->is_dax = strcmp(value, "yes") == 0;
+		placement->is_dax_known = true;
 	} else if (strcmp(key, "cpus") == 0) {
 		read_list(value, cpus, CPU_SETSIZE);
 		memcpy(&placement->binding.cpus, cpus, sizeof(cpus));

@@ -38,6 +38,7 @@ struct placement {
 	char kind[32]; /* of the heap; "": libc's */
 	char dir[PATH_MAX]; /* of pmem, absolute */
 	bool is_dax;
+	bool is_dax_known;
 	uint64_t heap_bytes; /* of one process */
 	struct placement_nodes heap;
 	char buffers_kind[32]; /* "": ordinary memory */
