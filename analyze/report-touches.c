@@ -1,17 +1,18 @@
 #include "analyze/report-queries.h"
 
 /* What owner_id means is told by the kind; what has none is told by its kind. */
-#define PLACE                                                                                          \
-	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                         \
-	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)"     \
-	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN 'mmap: ' || stack_text(stack_id, 3)" \
-	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"                   \
-	"  FROM mapping WHERE mapping.id = object.id)"                                                 \
-	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                    \
-	"  trim(symbol.name, '[]') ELSE symbol.name END || ' in ' || path FROM symbol"                 \
-	"  WHERE symbol.id = object.id)"                                                               \
-	" WHEN 5 THEN (SELECT 'stack of thread ' || tid FROM thread WHERE thread.id = object.id)"      \
-	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                    \
+#define PLACE                                                                                       \
+	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                      \
+	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)"  \
+	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN CASE kind WHEN 'reserved'"        \
+	"  THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"                    \
+	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"                \
+	"  FROM mapping JOIN mapping_kind ON mapping_id = mapping.id WHERE mapping.id = object.id)" \
+	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                 \
+	"  trim(symbol.name, '[]') ELSE symbol.name END || ' in ' || path FROM symbol"              \
+	"  WHERE symbol.id = object.id)"                                                            \
+	" WHEN 5 THEN (SELECT 'stack of thread ' || tid FROM thread WHERE thread.id = object.id)"   \
+	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                 \
 	"  WHERE thread.id = object.id) END"
 
 const char report_objects_sql[] =
@@ -20,7 +21,8 @@ const char report_objects_sql[] =
 	"  last_ns AS last FROM site WHERE run_id = :run"
 	"  UNION ALL SELECT owner_kind, owner_id, n_samples, n_samples_sq, n_faults,"
 	"  CASE owner_kind WHEN 2 THEN (SELECT size FROM object_name WHERE object_name.id = owner_id)"
-	"   WHEN 3 THEN (SELECT size FROM mapping WHERE mapping.id = owner_id)"
+	"   WHEN 3 THEN (SELECT size FROM mapping JOIN mapping_kind ON mapping_id = mapping.id"
+	"    WHERE mapping.id = owner_id AND kind <> 'reserved')"
 	"   WHEN 4 THEN (SELECT size FROM symbol WHERE symbol.id = owner_id) END, NULL,"
 	"  first_touch_ns, last_touch_ns FROM object_total WHERE run_id = :run),"
 	" top AS (SELECT * FROM object ORDER BY n DESC, faults DESC, bytes DESC, owner_kind, id"

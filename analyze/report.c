@@ -234,7 +234,8 @@ const struct report reports[] = {
 		.name = "mappings",
 		.title = "What was mapped, by kind, maker and place",
 		.nothing = "No mapping was recorded.",
-		.note = "mapped: bytes as they were made; at the end: not unmapped, as far as that was "
+		.note = "mapped: bytes as they were made; reserved: made without access (PROT_NONE), addresses and "
+			"no memory, until mprotect opens a part; at the end: not unmapped, as far as that was "
 			"seen; advised, locked: bytes of all calls; what a library maps for itself is what "
 			"blocks lie in, not memory beside them",
 		.sql = report_mappings_sql,

@@ -35,6 +35,7 @@ SELECT mapping.id AS mapping_id,
             WHEN flags & 262144 OR path GLOB '/anon_hugepage*' THEN 'huge pages'
             WHEN call.name IN ('brk', 'sbrk') OR path = '[heap]' THEN 'heap'
             WHEN path GLOB '[[]*' THEN trim(path, '[]')
+            WHEN prot = 0 AND flags & 32 AND seen = 0 THEN 'reserved' -- PROT_NONE: addresses, no memory yet
             WHEN coalesce(path, '') = '/dev/zero (deleted)' THEN 'shared'
             WHEN coalesce(path, '') <> '' OR NOT flags & 32 AND seen = 0 THEN 'file'
             WHEN flags & 1 THEN 'shared' ELSE 'anonymous' END AS kind

@@ -87,6 +87,7 @@ def check_report(checks, memsight, run):
     checks.that((rows["memfd"]["mapped"], rows["memfd"]["at the end"], rows["memfd"]["advised"],
                  rows["memfd"]["mprotect"]) == (7 * PAGE, 6 * PAGE, 3 * PAGE, 2), f"memfd: {rows}")
     checks.that((rows["segment"]["maps"], rows["segment"]["at the end"]) == (2, 5 * PAGE), f"segments: {rows}")
+    checks.that(rows["reserved"]["mapped"] == 9 * PAGE, f"what cannot be accessed yet: {rows}")
     checks.that(rows["heap"]["mapped"] == 3 * PAGE, f"the program's own heap: {rows}")
 
 

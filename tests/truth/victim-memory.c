@@ -75,6 +75,7 @@ int main(void)
 	char *huge = mmap(NULL, 2u << 20, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 
+	mmap(NULL, 9 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	shmctl(id, IPC_RMID, NULL);
 	say("memfd", (uintptr_t)memory);
 	say("segment", (uintptr_t)segment);
