@@ -92,7 +92,7 @@ static const char *const hints_sql[] = {
 	" > 0.5 * (SELECT sum(n_blocks) FROM site WHERE run_id = :run)",
 };
 
-static int write_hint(FILE *out, sqlite3 *db, const char *sql, int64_t run_id)
+int report_hint_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id)
 {
 	sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
 	int code = SQLITE_DONE;
@@ -110,11 +110,11 @@ int report_hints_write(FILE *out, sqlite3 *db, const struct report_request *requ
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < sizeof(hints_sql) / sizeof(*hints_sql); i++)
-		r = write_hint(out, db, hints_sql[i], request->run_id);
+		r = report_hint_write(out, db, hints_sql[i], request->run_id);
 	return r;
 }
 
 int report_line_hints_write(FILE *out, sqlite3 *db, int64_t run_id)
 {
-	return write_hint(out, db, LINES_SQL, run_id);
+	return report_hint_write(out, db, LINES_SQL, run_id);
 }

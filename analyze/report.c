@@ -35,6 +35,11 @@ static const char leaks_sql[] =
 	" AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed) GROUP BY stack_text(stack_id, 6)"
 	" ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
 
+static const char leaks_hints_sql[] =
+	"SELECT printf('the program was killed by signal %d: these blocks were alive when killed, and whether"
+	" it would have freed them is not known', exit_status & 127) FROM run WHERE id = :run"
+	" AND ended_cleanly AND exit_status & 127";
+
 /*
  * With H samples in heap blocks in all, a site that held a share b of the heap's byte-seconds would
  * see H x b of them at the average rate, and none with probability exp(-H x b): below 1 % from
@@ -75,6 +80,19 @@ static const char losses_sql[] =
 	" UNION ALL SELECT 'process ' || pid, 'not traced: ' || coalesce(why_not, 'unknown'), NULL,"
 	" start_ns, end_ns, exe FROM process WHERE run_id = :run AND NOT traced"
 	" LIMIT :limit";
+
+/* A node of a reason is one for all stacks of the database, so it has no count of its own. */
+static const char losses_hints_sql[] =
+	"SELECT 'stack cut short: recorded up to ' || CASE stop"
+	" WHEN 'depth' THEN 'the depth that stacks are followed to (at most 256 frames, --stack-depth)'"
+	" WHEN 'no unwind rule' THEN 'code without unwind tables, such as generated code and some assembly:"
+	" its callers are not known'"
+	" WHEN 'no frame pointer' THEN 'code without frame pointers: record without --stacks fp'"
+	" WHEN 'outside the stack' THEN 'a frame outside of the thread''s stack: its callers are not known'"
+	" WHEN 'stack table full' THEN 'what the thread''s table of stacks had room for'"
+	" ELSE stop END || '. The event counts, with what is known of its stack'"
+	" FROM (SELECT DISTINCT stop FROM stack WHERE stop IS NOT NULL) WHERE EXISTS (SELECT 1 FROM loss"
+	" WHERE run_id = :run AND reason = 'stack cut short') ORDER BY stop";
 
 static const char processes_sql[] =
 	"SELECT pid, (SELECT pid FROM process AS parent WHERE parent.id = process.parent_id) AS parent,"
@@ -141,6 +159,7 @@ const struct report reports[] = {
 		.nothing = "Every recorded block was freed.",
 		.note = "not freed is not always a leak: a program may leave its last blocks to the "
 			"kernel",
+		.hints_sql = leaks_hints_sql,
 		.prepare = prepare_leaks,
 		.sql = leaks_sql,
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_TIME),
@@ -188,6 +207,7 @@ const struct report reports[] = {
 		.name = "losses",
 		.title = "What was not recorded, or cannot be used",
 		.nothing = "Nothing was lost.",
+		.hints_sql = losses_hints_sql,
 		.sql = losses_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
 	},
@@ -355,6 +375,9 @@ static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
 			fprintf(out, "%s\n", report->note);
 		if (report->note && stop)
 			fprintf(out, "%s: what lived then counts as not freed\n", stop);
+		if (report->hints_sql &&
+		    report_hint_write(out, db, report->hints_sql, request->run_id) < 0)
+			return -EPROTO;
 		return report->has_lines ? report_line_hints_write(out, db, request->run_id) : 0;
 	}
 	return report_why_write(out, db, request, report->needs, report->nothing);

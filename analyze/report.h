@@ -57,6 +57,7 @@ struct report {
 	const enum table_kind *kinds;
 	size_t n_kinds;
 	enum report_scope scope;
+	const char *hints_sql; /* each row is a hint under the note; may be NULL */
 	bool has_lines; /* functions and lines: what debug information would add is told */
 	bool is_whole; /* CSV and JSON hold all rows, whatever the limit */
 	/* Makes temporary tables that the query reads; may be NULL. */

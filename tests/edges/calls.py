@@ -133,6 +133,7 @@ def blocks_that_outlive_the_program_are_not_called_leaks(edge):
         report = run([edge.memsight, "report", "--leaks", traced.path])
         print(report.splitlines()[0])
         edge.that("were not freed" in report and "11.6 KiB" in report, report)
+        edge.that(("alive when killed" in report) == (name == "killed"), report)
 
 
 @case

@@ -29,7 +29,9 @@ def compare_threads(edge, *words, prefix=(), status=0, options=(), lost=(), **mo
 
 @case
 def a_handler_of_a_full_stack_may_allocate(edge):
-    compare_threads(edge, "overflow", status=3, lost=["stack cut short"])
+    traced = compare_threads(edge, "overflow", status=3, lost=["stack cut short"])
+    report = run([edge.memsight, "report", "--losses", traced.path])
+    edge.that("hint: stack cut short: recorded up to" in report, report)
 
 
 @case
