@@ -169,6 +169,7 @@ const struct report reports[] = {
 		.has_lines = true,
 		.title = "Call stacks whose blocks nobody was seen to access",
 		.nothing = "None for which the samples can say so.",
+		.needs = REPORT_NEEDS_CLOCK,
 		.note = "listed only where a block accessed at the heap's average rate would have been "
 			"missed with less than 1 % probability",
 		.sql = unused_sql,
