@@ -62,10 +62,10 @@ EXPORT void *malloc(size_t size)
 	kind_depth++;
 	block = memkind_malloc(kind.memkind, at_least(size));
 	kind_depth--;
-	if (!likely(block))
-		return kind.spills ? below()->malloc(size) : refuse(ENOMEM);
+	if (!likely(block) && !kind.spills)
+		return refuse(ENOMEM);
 	errno = saved;
-	return block;
+	return likely(block) ? block : below()->malloc(size);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
@@ -82,10 +82,10 @@ EXPORT void *calloc(size_t count, size_t size)
 	kind_depth++;
 	block = memkind_calloc(kind.memkind, 1, at_least(n_bytes));
 	kind_depth--;
-	if (!likely(block))
-		return kind.spills ? below()->calloc(count, size) : refuse(ENOMEM);
+	if (!likely(block) && !kind.spills)
+		return refuse(ENOMEM);
 	errno = saved;
-	return block;
+	return likely(block) ? block : below()->calloc(count, size);
 }
 
 EXPORT void free(void *block)

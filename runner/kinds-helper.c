@@ -95,12 +95,15 @@ int kinds_helper_run(const struct kinds_helper *helper,
 		return err;
 	}
 	auto_fclose FILE *file = fdopen(fd, "r");
+	if (!file)
+		close(fd);
 	err = file ? take_lines(file, take, user, problem) : -ENOMEM;
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		continue;
 	if (err == 0 && status != 0) {
-		snprintf(problem, KINDS_HELPER_PROBLEM_BYTES, "%s ended with status %d",
-			 HELPER_NAME, status);
+		snprintf(problem, KINDS_HELPER_PROBLEM_BYTES, "%s was ended by %s %d", HELPER_NAME,
+			 WIFSIGNALED(status) ? "signal" : "itself with status",
+			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 		return -EPROTO;
 	}
 	return err;

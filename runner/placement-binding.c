@@ -18,6 +18,13 @@
 static const char *const mode_names[] = { "default",	"prefer", "bind",
 					  "interleave", "local",  "prefer (many)" };
 
+static const char *mode_name(int mode)
+{
+	size_t i = (size_t)mode;
+
+	return i < sizeof(mode_names) / sizeof(mode_names[0]) ? mode_names[i] : "another";
+}
+
 int placement_bind(const struct placement_binding *binding)
 {
 	if (binding->has_cpus && sched_setaffinity(0, sizeof(binding->cpus), &binding->cpus) < 0)
@@ -74,7 +81,7 @@ static bool check_policy(const struct placement_binding *binding, pid_t pid, cha
 {
 	auto_free char *maps = read_proc(pid, "numa_maps");
 	const char *word = maps ? strchr(maps, ' ') : NULL;
-	const char *mode = mode_names[binding->policy.mode];
+	const char *mode = mode_name(binding->policy.mode);
 	char nodes[PLACEMENT_LIST_BYTES];
 	size_t n;
 
@@ -129,7 +136,7 @@ static void give_nodes(struct giving *giving, const char *key, const struct plac
 
 	if (nodes->mode == 0)
 		return;
-	snprintf(text, sizeof(text), "%s:%s", mode_names[nodes->mode], nodes->list);
+	snprintf(text, sizeof(text), "%s:%s", mode_name(nodes->mode), nodes->list);
 	give(giving, key, text);
 }
 

@@ -140,7 +140,8 @@ static int run_call(struct exec_call *call, const uintptr_t *frame)
 	size_t n_bytes;
 
 	ta_real_resolve();
-	if (!ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS))
+	/* Without a path it is the kernel that has to say so: EFAULT. */
+	if (!call->path || !ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS))
 		return call->perform(call);
 	if (!hook.bits)
 		record_exec(&hook, call);

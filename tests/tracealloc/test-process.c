@@ -205,7 +205,7 @@ END_TEST
 START_TEST(a_program_that_cannot_be_started_changes_nothing)
 {
 	trace_as(_i, "failing");
-	ck_assert_uint_eq(mini_value(&run, "right"), 3);
+	ck_assert_uint_eq(mini_value(&run, "right"), 4);
 	ck_assert_uint_eq(run.n_processes, 1);
 	ck_assert_uint_eq(mini_count(&run, 0, TRACE_OP_EXEC, 0), 3);
 	ck_assert_ptr_nonnull(mini_find(&run, TRACE_OP_ALLOC, 2006, 0));

@@ -224,6 +224,7 @@ static int with_environment(void)
 /* Programs that are not there: errno is told, and the program goes on. */
 static int failing(void)
 {
+	const char *volatile no_path = NULL;
 	pid_t pid;
 	int right = 0;
 
@@ -231,6 +232,8 @@ static int failing(void)
 	right += execve("/proc/self/nonexistent-a", arguments, clean) == -1 && errno == ENOENT;
 	errno = 0;
 	right += execl("/proc/self/nonexistent-b", ARGUMENTS, NULL) == -1 && errno == ENOENT;
+	errno = 0;
+	right += execve(no_path, arguments, clean) == -1 && errno == EFAULT;
 	right += posix_spawn(&pid, "/proc/self/nonexistent-c", NULL, NULL, arguments, clean) ==
 		 ENOENT;
 	say("right", (uint64_t)right);
