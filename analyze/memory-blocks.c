@@ -192,9 +192,10 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 
 	if (!thread)
 		return -ENOMEM;
-	if (is_made_within(thread, birth, &block)) {
-		*ret_block = owner_of(memory, &block);
-		return rename_block(memory, birth, &block);
+	struct heap_block inner;
+	if (is_made_within(thread, birth, &inner)) {
+		*ret_block = owner_of(memory, &inner);
+		return rename_block(memory, birth, &inner);
 	}
 	const struct memory_move *move = memory_find_move(thread, birth->link);
 	struct mapping map = move ? move->mapping : (struct mapping){ 0 };
