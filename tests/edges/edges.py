@@ -9,6 +9,7 @@ import tempfile
 from whole import SKIP, Checks, Database, Outcome, environment, run, skip
 
 CASES = {}
+NOBODY = 65534
 
 
 def case(function):
@@ -56,6 +57,19 @@ class Edge(Checks):
 
     def victim(self, name):
         return os.path.join(self.build, name)
+
+    def ordinary_user(self):
+        """Words before a command that make it an ordinary user's; the folder is opened to him. Skips
+        where he does not reach the build folder or this one: they lie below folders of root's own."""
+        if os.getuid() != 0:
+            return []
+        words = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        os.chmod(self.folder, 0o777)
+        reach = 'test -r "$1" && test -x "$2" && test -w "$3"'
+        reached = Outcome([*words, "sh", "-c", reach, "sh", self.memsight, self.build, self.folder])
+        if reached.status != 0:
+            skip(f"{self.memsight} or {self.folder} is not open to other users")
+        return words
 
     def compare(self, command, options=(), env=None, timeout=300, **more):
         """Run a command untraced and traced. Status, stdout and stderr must be the same.

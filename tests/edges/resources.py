@@ -134,8 +134,7 @@ def a_program_killed_for_want_of_memory_leaves_its_events(edge):
 @case
 def without_locked_memory_allocations_are_recorded_all_the_same(edge):
     """As an ordinary user, whose perf rings count as locked beyond what the system gives."""
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
-    os.chmod(edge.folder, 0o777)
+    prefix = edge.ordinary_user()
     trace = os.path.join(edge.folder, "a.mst")
     command = [edge.victim("victim-resources"), "moderate"]
     limit = lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))

@@ -88,7 +88,7 @@ def four_thousand_threads_at_once_are_recorded(edge):
 @case
 def a_program_that_can_make_no_thread_is_recorded(edge):
     """No thread of ours either: there is none. As an ordinary user, whom the limit binds."""
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
+    prefix = edge.ordinary_user()
     traced = compare_threads(edge, "no-more", prefix=prefix)
     edge.that(b"thread=0xb\nprocess=0xb\n" in traced.outcome.stdout, f"EAGAIN: {traced.outcome.stdout}")
 
