@@ -25,10 +25,24 @@
 
 struct perf_event_attr;
 
+/* Whose accesses or time a source samples. */
+enum access_mode {
+	ACCESS_MODE_USER,
+	ACCESS_MODE_KERNEL,
+	ACCESS_MODE_BOTH,
+};
+
 struct access_options {
 	pid_t pid; /* whose threads and later children; still stopped, so nothing is missed */
 	bool enable_on_exec; /* begin at its next exec; otherwise with pmu_stream_enable() */
 	uint64_t freq_hz; /* of timed sources, at most 100,000; 0: PMU_DEFAULT_FREQ_HZ */
+	uint64_t period; /* in the source's unit, instead of freq_hz; 0: by freq_hz or the source */
+	const char *
+		load_event; /* of hardware sources: libpfm4's name, rXXXX, sysfs alias, "loads" ...; */
+	const char *store_event; /* NULL: the best that is known for this processor */
+	uint32_t min_latency; /* cycles: sample no loads that were faster; 0: the source's least */
+	enum access_mode mode;
+	bool has_call_chain; /* with the user's call chain by frame pointers */
 	uint32_t stack_bytes; /* of user stack with each timed sample, a multiple of 8; 0: none */
 	uint32_t
 		ring_bytes; /* for each CPU, rounded up to a power of two pages; 0: by the source */

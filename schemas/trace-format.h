@@ -23,7 +23,7 @@
 #define TRACE_FOOTER_MAGIC  "MEMSIEND"
 #define TRACE_FRAME_MAGIC   UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
 #define TRACE_VERSION_MAJOR 1
-#define TRACE_VERSION_MINOR 1
+#define TRACE_VERSION_MINOR 2
 
 #define TRACE_SEGMENT_BYTES   (4u << 20) /* of raw bodies, before compression */
 #define TRACE_SEGMENT_NS      UINT64_C(1000000000)
@@ -53,6 +53,8 @@ enum trace_frame_type {
 		0x40, /* perf_event records as the kernel wrote them (stream = source id) */
 	TRACE_FRAME_CODE = 0x41, /* struct trace_code, then bytes (stream = process id) */
 	TRACE_FRAME_ACCESSES = 0x42, /* struct trace_access[] of --private (stream = source id) */
+	TRACE_FRAME_AUX =
+		0x43, /* struct trace_aux, then bytes of an AUX area (stream = source id) */
 	TRACE_FRAME_RECORDS = 0x80, /* struct trace_record..., see below (stream = 0) */
 	TRACE_FRAME_COMMIT = 0x81, /* struct trace_commit */
 	TRACE_FRAME_INDEX = 0x82, /* struct trace_index_entry[], one for each segment */
@@ -305,6 +307,17 @@ enum trace_role {
 	TRACE_ROLE_STALL, /* the instruction that was waited for */
 	TRACE_ROLE_FAULT, /* a page fault */
 	TRACE_ROLE_NONE, /* --private: the sample resolved to no access */
+	/* Since 1.2. */
+	TRACE_ROLE_MIX, /* accesses of one iteration of its loop, by their number: no time */
+};
+
+/* Head of an AUX frame: bytes as the hardware wrote them, whole packets or not (Arm SPE). Since 1.2. */
+struct trace_aux {
+	uint64_t raw_ns; /* when they were taken out */
+	uint64_t offset; /* in the stream of this CPU: a gap is a loss */
+	uint64_t flags; /* PERF_AUX_FLAG_* of the AUX records that told of them, or-ed */
+	uint32_t cpu;
+	uint32_t n_bytes;
 };
 
 /* ---- Records (RECORDS frames): head, struct, strings ---- */
@@ -322,6 +335,8 @@ enum trace_record_type {
 	TRACE_RECORD_TEXT = 0x0a,
 	TRACE_RECORD_HEAP_RANGE = 0x0b,
 	TRACE_RECORD_SOURCE = 0x40,
+	TRACE_RECORD_SOURCE_DETAIL = 0x41,
+	TRACE_RECORD_PERF_CLOCK = 0x42,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,
@@ -485,6 +500,60 @@ struct trace_source {
 	uint32_t name_bytes; /* "clock", "faults", "tasks" ... */
 	uint32_t unit_bytes; /* "ns of user CPU time", "page faults" ... */
 	uint32_t remedy_bytes; /* what a user can do about the error */
+	uint32_t reserved;
+};
+
+/* What one sample of a source says. */
+enum trace_sample_kind {
+	TRACE_SAMPLE_UNKNOWN, /* traces before 1.2: by the source's name */
+	TRACE_SAMPLE_TIME, /* where time went, and nothing else */
+	TRACE_SAMPLE_REGISTERS, /* time and registers: decode */
+	TRACE_SAMPLE_FAULT, /* a page fault */
+	TRACE_SAMPLE_ACCESS, /* the sampled access itself: PEBS, POWER */
+	TRACE_SAMPLE_IBS, /* registers of AMD's IBS in PERF_SAMPLE_RAW */
+	TRACE_SAMPLE_SPE, /* packets of Arm's SPE in AUX frames */
+	TRACE_SAMPLE_WATCH, /* an access to a watched address */
+	TRACE_SAMPLE_TASKS, /* maps, names, births and ends */
+};
+
+enum trace_direction {
+	TRACE_DIRECTION_EACH, /* each sample tells (data_src, raw registers, its instruction) */
+	TRACE_DIRECTION_LOADS,
+	TRACE_DIRECTION_STORES,
+};
+
+/* More about a source that was opened; follows its SOURCE record. Since 1.2. */
+struct trace_source_detail {
+	struct trace_record head;
+	uint32_t source_id;
+	uint16_t kind; /* enum trace_sample_kind */
+	uint8_t direction; /* enum trace_direction */
+	uint8_t precise; /* precise_ip as accepted */
+	uint64_t perf_config1;
+	uint64_t perf_config2;
+	uint64_t read_format;
+	uint64_t regs_intr; /* mask */
+	uint64_t branch_sample_type;
+	uint64_t watch_address; /* WATCH: what is watched, ... */
+	uint32_t watch_bytes; /* ... and how much of it */
+	uint32_t min_latency; /* cycles: loads below it are not sampled; 0: all */
+	uint32_t stride; /* one in this many is taken where the program thins out; 0 or 1: all */
+	uint32_t
+		event_bytes; /* name of the event as asked for or found: "MEM_TRANS_RETIRED:LOAD_LATENCY" */
+	uint32_t note_bytes; /* what was given up while opening, or empty */
+	uint32_t reserved;
+};
+
+/*
+ * How times of a source whose SOURCE.clock_id is UINT32_MAX (perf's own clock) become
+ * CLOCK_MONOTONIC_RAW: both at one moment. Again at each end and in between. Since 1.2.
+ */
+struct trace_perf_clock {
+	struct trace_record head;
+	uint64_t perf_ns;
+	uint64_t raw_ns; /* +- error_ns */
+	uint64_t error_ns;
+	uint32_t source_id; /* 0: all of them */
 	uint32_t reserved;
 };
 
