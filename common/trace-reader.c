@@ -186,6 +186,19 @@ static int decode_code(struct trace_reader *reader, const struct trace_frame *he
 	return 0;
 }
 
+static int decode_aux(struct trace_reader *reader, const struct trace_frame *head,
+		      struct trace_item *item)
+{
+	const struct trace_aux *aux = (const void *)reader->body;
+
+	if (head->raw_bytes < sizeof(*aux) || aux->n_bytes > head->raw_bytes - sizeof(*aux))
+		return -EBADMSG;
+	item->n = aux->n_bytes;
+	item->aux.head = aux;
+	item->aux.bytes = aux + 1;
+	return 0;
+}
+
 static int decode_records(struct trace_reader *reader, const struct trace_frame *head,
 			  struct trace_item *item)
 {
@@ -217,10 +230,15 @@ static const struct {
 	enum trace_frame_type type;
 	decoder decode; /* NULL: known, but not given */
 } decoders[] = {
-	{ TRACE_FRAME_EVENTS, decode_events },	   { TRACE_FRAME_NODES, decode_nodes },
-	{ TRACE_FRAME_PERF, decode_perf },	   { TRACE_FRAME_CODE, decode_code },
-	{ TRACE_FRAME_ACCESSES, decode_accesses }, { TRACE_FRAME_RECORDS, decode_records },
-	{ TRACE_FRAME_COMMIT, decode_commit },	   { TRACE_FRAME_INDEX, NULL },
+	{ TRACE_FRAME_EVENTS, decode_events },
+	{ TRACE_FRAME_NODES, decode_nodes },
+	{ TRACE_FRAME_PERF, decode_perf },
+	{ TRACE_FRAME_CODE, decode_code },
+	{ TRACE_FRAME_ACCESSES, decode_accesses },
+	{ TRACE_FRAME_RECORDS, decode_records },
+	{ TRACE_FRAME_COMMIT, decode_commit },
+	{ TRACE_FRAME_AUX, decode_aux },
+	{ TRACE_FRAME_INDEX, NULL },
 };
 
 #define N_DECODERS (sizeof(decoders) / sizeof(decoders[0]))

@@ -31,7 +31,7 @@ uint64_t trace_reader_offset(const struct trace_reader *reader);
 struct trace_item {
 	enum trace_frame_type type; /* INDEX frames are not given */
 	uint32_t stream_id;
-	size_t n; /* events, nodes, accesses; known records of a RECORDS frame; bytes of PERF and CODE */
+	size_t n; /* events, nodes, accesses; known records of a RECORDS frame; bytes of PERF, CODE and AUX */
 	size_t n_bytes; /* of the decoded body, RECORDS */
 	union {
 		const struct trace_event *events;
@@ -42,6 +42,10 @@ struct trace_item {
 			const struct trace_code *head;
 			const void *bytes;
 		} code;
+		struct {
+			const struct trace_aux *head;
+			const void *bytes;
+		} aux;
 		const struct trace_record *records; /* walk with trace_record_next() */
 		const struct trace_commit *commit;
 	};

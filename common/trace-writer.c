@@ -401,6 +401,40 @@ int trace_writer_code(struct trace_writer *writer, uint32_t process_id,
 	return r;
 }
 
+static int add_aux(struct trace_writer *writer, uint32_t source_id, const struct trace_aux *aux,
+		   const uint8_t *bytes)
+{
+	struct trace_frame head = { .type = TRACE_FRAME_AUX, .stream_id = source_id, .n_items = 1 };
+	struct iovec parts[] = { { (void *)(uintptr_t)aux, sizeof(*aux) },
+				 { (void *)(uintptr_t)bytes, aux->n_bytes } };
+
+	int r = add_frame(writer, &head, parts, 2);
+	if (r == 0) {
+		writer->pending_bytes += sizeof(*aux) + aux->n_bytes;
+		writer->n_pending_samples++;
+	}
+	return r;
+}
+
+int trace_writer_aux(struct trace_writer *writer, uint32_t source_id, const struct trace_aux *aux,
+		     const void *bytes)
+{
+	struct trace_aux piece = *aux;
+	const uint8_t *at = bytes;
+	uint32_t left = aux->n_bytes;
+	int r;
+
+	do {
+		piece.n_bytes = left < FRAME_BYTES ? left : FRAME_BYTES;
+		r = add_aux(writer, source_id, &piece, at);
+		at += piece.n_bytes;
+		left -= piece.n_bytes;
+		piece.offset += piece.n_bytes;
+		piece.flags = 0;
+	} while (r == 0 && left > 0);
+	return r;
+}
+
 /* ---- Segments ---- */
 
 size_t trace_writer_pending_bytes(const struct trace_writer *writer)

@@ -66,6 +66,13 @@ int trace_writer_code(struct trace_writer *writer, uint32_t process_id,
 		      const struct trace_code *code, const void *bytes);
 
 /*
+ * Add bytes of an AUX area as the hardware wrote them: n_bytes of aux. More than fit into a frame become
+ * several pieces, and only the first has its flags; of none is told, too, for its flags. Each counts as a sample in the totals.
+ */
+int trace_writer_aux(struct trace_writer *writer, uint32_t source_id, const struct trace_aux *aux,
+		     const void *bytes);
+
+/*
  * Raw bytes buffered since the last commit, to decide whether a segment is full: exact but for
  * allocation events, which count as TRACE_WRITER_EVENT_BYTES each.
  */
@@ -103,7 +110,7 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *
 /* What was given to the writer and what became of it. */
 struct trace_writer_totals {
 	uint64_t n_events; /* given */
-	uint64_t n_samples; /* given: of perf and of accesses */
+	uint64_t n_samples; /* given: of perf, of accesses, and pieces of AUX */
 	uint64_t n_dropped_events; /* of them, dropped by commits that failed */
 	uint64_t n_dropped_samples;
 	uint64_t n_dropped_definition_bytes; /* over TRACE_WRITER_KEPT_BYTES, or code; compressed */

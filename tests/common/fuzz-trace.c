@@ -63,6 +63,8 @@ static uint64_t sum_item(const struct trace_item *item)
 		return sum_bytes(item->perf, item->n);
 	case TRACE_FRAME_CODE:
 		return item->code.head->address + sum_bytes(item->code.bytes, item->n);
+	case TRACE_FRAME_AUX:
+		return item->aux.head->offset + sum_bytes(item->aux.bytes, item->n);
 	case TRACE_FRAME_RECORDS:
 		return sum_records(item);
 	case TRACE_FRAME_COMMIT:

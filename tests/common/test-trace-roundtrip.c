@@ -116,6 +116,33 @@ static void give_code(struct trace_writer *writer, struct trace_random *random, 
 	add(logs, TRACE_FRAME_CODE, stream_id, bytes, code.n_bytes);
 }
 
+/* Larger than a frame now and then: the pieces together are what was given. */
+static void give_aux(struct trace_writer *writer, struct trace_random *random, struct logs *logs)
+{
+	static uint8_t bytes[(2u << 20) + 100];
+	uint32_t stream_id = trace_random_below(random, N_STREAMS);
+	struct trace_aux aux = { .raw_ns = trace_random_number(random),
+				 .offset = trace_random_number(random) >> 1,
+				 .flags = 1 + trace_random_below(random, 15),
+				 .cpu = trace_random_below(random, 64),
+				 .n_bytes = trace_random_below(random, 100) == 0
+						    ? sizeof(bytes)
+						    : 1 + trace_random_below(random, 5000) };
+
+	for (unsigned i = 0; i < aux.n_bytes; i++)
+		bytes[i] = (uint8_t)(i * i >> 4);
+	ck_assert_int_eq(trace_writer_aux(writer, stream_id, &aux, bytes), 0);
+	for (uint32_t at = 0; at < aux.n_bytes; at += 1u << 20) {
+		struct trace_aux piece = aux;
+
+		piece.offset += at;
+		piece.flags = at == 0 ? aux.flags : 0;
+		piece.n_bytes = aux.n_bytes - at < 1u << 20 ? aux.n_bytes - at : 1u << 20;
+		add(logs, TRACE_FRAME_AUX, stream_id, &piece, sizeof(piece));
+		add(logs, TRACE_FRAME_AUX, stream_id, bytes + at, piece.n_bytes);
+	}
+}
+
 /* A FACT: what its struct and its strings say must come back. */
 static void give_record(struct trace_writer *writer, struct trace_random *random, struct logs *logs)
 {
@@ -148,9 +175,11 @@ static void give_commit(struct trace_writer *writer, struct trace_random *random
 
 static void (*const givers[])(struct trace_writer *writer, struct trace_random *random,
 			      struct logs *logs) = {
-	give_event, give_event, give_event,  give_event,    give_node,
-	give_perf,  give_code,	give_record, give_accesses, give_commit,
+	give_event, give_event,	 give_event,	give_event, give_node,	 give_perf,
+	give_code,  give_record, give_accesses, give_aux,   give_commit,
 };
+
+#define N_GIVERS (sizeof(givers) / sizeof(givers[0]))
 
 static struct logs *write_random(uint64_t seed, unsigned n)
 {
@@ -161,7 +190,7 @@ static struct logs *write_random(uint64_t seed, unsigned n)
 
 	ck_assert_ptr_nonnull(logs);
 	for (unsigned i = 0; i < n; i++)
-		givers[trace_random_below(&random, 10)](writer, &random, logs);
+		givers[trace_random_below(&random, N_GIVERS)](writer, &random, logs);
 	ck_assert_int_eq(trace_writer_finish(writer, &last), 0);
 	logs->commits[logs->n_commits++] = last;
 	trace_writer_close(writer);

@@ -271,6 +271,8 @@ static const struct {
 	{ TRACE_FRAME_CODE, 0, 0, 1, 2, { 0 } }, /* no room for its head */
 	{ TRACE_FRAME_CODE, 0, 0, 1, 4, { 0, 0, 9, 0 } }, /* 9 bytes in 8 */
 	{ TRACE_FRAME_CODE, 0, 0, 1, 3, { 0, 0, UINT32_MAX } },
+	{ TRACE_FRAME_AUX, 0, 0, 1, 3, { 0 } }, /* no room for its head */
+	{ TRACE_FRAME_AUX, 0, 0, 1, 5, { 0, 0, 0, UINT64_C(9) << 32, 0 } }, /* 9 bytes in 8 */
 	{ TRACE_FRAME_RECORDS, 0, 0, 1, 1, { 0 } }, /* a record of 0 bytes */
 	{ TRACE_FRAME_RECORDS, 0, 0, 1, 1, { UINT64_C(16) << 32 | 8 << 16 } }, /* behind the end */
 	{ TRACE_FRAME_RECORDS, 0, 0, 1, 1, { UINT64_C(4) << 32 | 8 << 16 } }, /* not a multiple */

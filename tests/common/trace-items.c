@@ -69,6 +69,10 @@ const void *trace_item_bytes(const struct trace_item *item, size_t *ret_bytes)
 		*ret_bytes = sizeof(*item->code.head) + item->n;
 		return item->code.head;
 	}
+	if (item->type == TRACE_FRAME_AUX) {
+		*ret_bytes = sizeof(*item->aux.head) + item->n;
+		return item->aux.head;
+	}
 	*ret_bytes = item->type == TRACE_FRAME_RECORDS ? item->n_bytes
 						       : item->n * item_bytes[item->type];
 	return item->events; /* all are pointers in one union */
@@ -181,6 +185,7 @@ static void write_samples(struct trace_writer *writer, struct trace_random *rand
 {
 	struct trace_access access = { .raw_ns = trace_random_number(random), .share = 0.5f };
 	struct trace_code code = { .address = trace_random_bits(random), .n_bytes = 48 };
+	struct trace_aux aux = { .raw_ns = trace_random_bits(random), .n_bytes = 47 };
 	uint64_t perf[6];
 	uint8_t bytes[48];
 
@@ -190,6 +195,7 @@ static void write_samples(struct trace_writer *writer, struct trace_random *rand
 	ck_assert_int_eq(trace_writer_perf(writer, 1, perf, sizeof(perf), 1), 0);
 	ck_assert_int_eq(trace_writer_accesses(writer, 2, &access, 1), 0);
 	ck_assert_int_eq(trace_writer_code(writer, 3, &code, bytes), 0);
+	ck_assert_int_eq(trace_writer_aux(writer, 4, &aux, bytes), 0);
 }
 
 void trace_write_sample(const char *path, uint64_t seed)
