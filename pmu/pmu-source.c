@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -38,14 +39,27 @@ static const struct access_source *best_access_source(const struct access_option
 	return best;
 }
 
+static size_t add(const struct access_source *source, const struct access_source **ret_sources,
+		  size_t n, size_t max)
+{
+	for (; source && n < max; source = source->companion) {
+		bool is_there = false;
+
+		for (size_t i = 0; i < n; i++)
+			is_there |= ret_sources[i] == source;
+		if (!is_there)
+			ret_sources[n++] = source;
+	}
+	return n;
+}
+
 static int collect(const struct access_source *const chosen[], size_t n_chosen,
 		   const struct access_source **ret_sources, size_t max)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < n_chosen && n < max; i++)
-		if (i == 0 || chosen[i] != chosen[0])
-			ret_sources[n++] = chosen[i];
+	for (size_t i = 0; i < n_chosen; i++)
+		n = add(chosen[i], ret_sources, n, max);
 	return (int)n;
 }
 
@@ -66,6 +80,23 @@ int pmu_sources_select(const char *choice, const struct access_options *options,
 		return -EINVAL;
 	return collect((const struct access_source *[]){ source, &pmu_source_tasks }, 2,
 		       ret_sources, max);
+}
+
+void pmu_sources_refusals(const struct access_source *chosen, const struct access_options *options,
+			  char *ret_text, size_t n_bytes)
+{
+	size_t used = 0;
+
+	ret_text[0] = '\0';
+	for (size_t i = 0; pmu_sources[i] && pmu_sources[i] != chosen && used < n_bytes; i++) {
+		struct pmu_refusal refusal;
+
+		if (pmu_sources[i]->role != ACCESS_ROLE_ACCESS ||
+		    pmu_sources[i]->probe(pmu_sources[i], options, &refusal) == 0)
+			continue;
+		used += (size_t)snprintf(ret_text + used, n_bytes - used, "%s%s: %s",
+					 used ? "; " : "", pmu_sources[i]->name, refusal.why);
+	}
 }
 
 int pmu_stream_open(const struct access_source *source, const struct access_options *options,
@@ -96,6 +127,11 @@ ssize_t pmu_stream_read(struct access_stream *stream, pmu_sink sink, void *conte
 	return stream->source->read(stream, sink, context);
 }
 
+ssize_t pmu_stream_read_aux(struct access_stream *stream, pmu_aux_sink sink, void *context)
+{
+	return stream->source->read_aux ? stream->source->read_aux(stream, sink, context) : 0;
+}
+
 int pmu_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losses)
 {
 	return stream->source->losses(stream, ret_losses);
@@ -104,6 +140,18 @@ int pmu_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losse
 void pmu_stream_describe(const struct access_stream *stream, struct trace_source *ret_source)
 {
 	stream->source->describe(stream, ret_source);
+}
+
+void pmu_stream_detail(const struct access_stream *stream, struct trace_source_detail *ret_detail,
+		       const char **ret_event)
+{
+	const struct access_source *source = stream->source;
+
+	*ret_detail = (struct trace_source_detail){ .kind = source->kind,
+						    .direction = source->direction };
+	*ret_event = "";
+	if (source->detail)
+		source->detail(stream, ret_detail, ret_event);
 }
 
 void pmu_source_describe_refused(const struct access_source *source,

@@ -68,7 +68,17 @@ struct pmu_losses {
 	uint64_t throttled_from_ns; /* CLOCK_MONOTONIC_RAW of the first; 0: none */
 	uint64_t throttled_to_ns; /* of the last */
 	uint64_t n_bad_bytes; /* thrown away since no record could be told in them */
+	/* AUX records that say so of their bytes: */
+	uint64_t n_aux_truncated; /* the AUX area was full */
+	uint64_t n_aux_partial; /* they have gaps */
+	uint64_t n_aux_collisions; /* samples were due while the one before was under way */
 };
+
+/*
+ * Takes bytes of an AUX area as the hardware wrote them; aux->n_bytes of them at `bytes`, valid until
+ * the sink returns. A negative result stops the reading, keeps them for the next time and is handed on.
+ */
+typedef int (*pmu_aux_sink)(void *context, const struct trace_aux *aux, const void *bytes);
 
 struct access_stream;
 
@@ -84,6 +94,10 @@ struct access_source {
 	const char *unit; /* of one sample's period: what its counts are counts of */
 	const char *about; /* one line for a person */
 	enum access_role role;
+	uint16_t kind; /* enum trace_sample_kind: what one sample says */
+	uint8_t direction; /* enum trace_direction */
+	/* Opened with this one whenever it is chosen: its other half, or NULL. */
+	const struct access_source *companion;
 
 	/* Would open() work for the caller itself? 0, or a negative errno with why and remedy. */
 	int (*probe)(const struct access_source *source, const struct access_options *options,
@@ -94,6 +108,11 @@ struct access_source {
 	ssize_t (*read)(struct access_stream *stream, pmu_sink sink, void *context);
 	int (*losses)(struct access_stream *stream, struct pmu_losses *ret_losses);
 	void (*describe)(const struct access_stream *stream, struct trace_source *ret_source);
+	/* NULL: nothing but kind and direction is to be told. */
+	void (*detail)(const struct access_stream *stream, struct trace_source_detail *ret_detail,
+		       const char **ret_event);
+	/* NULL: no AUX area. */
+	ssize_t (*read_aux)(struct access_stream *stream, pmu_aux_sink sink, void *context);
 	const char *(*notes)(const struct access_stream *stream);
 	size_t (*fds)(const struct access_stream *stream, const int **ret_fds);
 	void (*close)(struct access_stream *stream);
@@ -113,12 +132,19 @@ const struct access_source *pmu_source_find(const char *name);
 
 /*
  * The sources that a --source choice means: "auto" = the first access source whose probe succeeds,
- * faults, tasks; "none" = nothing; a name = that source and tasks. Puts at most max of them into
- * ret_sources and returns how many, or -EINVAL for an unknown name. A source that is refused is in
+ * faults, tasks; "none" = nothing; a name = that source and tasks; an access source brings its
+ * companion. Puts at most max of them into ret_sources and returns how many, or -EINVAL for an unknown name. A source that is refused is in
  * the list too: opening it tells why.
  */
 int pmu_sources_select(const char *choice, const struct access_options *options,
 		       const struct access_source **ret_sources, size_t max);
+
+/*
+ * Why "auto" took none of the access sources before `chosen` (NULL: of all): "pebs: ...; ibs: ...",
+ * each refusal one clause, cut at n_bytes. Asks by probing. Empty when nothing was refused.
+ */
+void pmu_sources_refusals(const struct access_source *chosen, const struct access_options *options,
+			  char *ret_text, size_t n_bytes);
 
 /*
  * Open a source for options->pid on every online CPU. Returns 0 and a stream to be closed by the
@@ -142,6 +168,12 @@ int pmu_stream_enable(struct access_stream *stream, bool on);
  */
 ssize_t pmu_stream_read(struct access_stream *stream, pmu_sink sink, void *context);
 
+/*
+ * The same for the AUX areas of a source whose samples lie there (Arm SPE); 0 for any other. Read
+ * the records first: they tell of the bytes.
+ */
+ssize_t pmu_stream_read_aux(struct access_stream *stream, pmu_aux_sink sink, void *context);
+
 /* The ledger so far. Returns 0 or a negative errno of reading the kernel's counters. */
 int pmu_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losses);
 
@@ -151,6 +183,14 @@ int pmu_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losse
  * are those of the source.
  */
 void pmu_stream_describe(const struct access_stream *stream, struct trace_source *ret_source);
+
+/*
+ * More about it: kind, direction, precise, perf_config1 and 2, read_format, regs_intr, min_latency
+ * ... head, source_id and the string lengths are left 0 for the caller. *ret_event: the event's name as
+ * asked for or found, or ""; owned by the stream. The note is pmu_stream_notes().
+ */
+void pmu_stream_detail(const struct access_stream *stream, struct trace_source_detail *ret_detail,
+		       const char **ret_event);
 
 /* The same for a source that was refused with that negative errno. */
 void pmu_source_describe_refused(const struct access_source *source,

@@ -166,6 +166,20 @@ void pmu_event_stream_describe(const struct access_stream *base, struct trace_so
 	};
 }
 
+void pmu_event_stream_detail(const struct access_stream *base,
+			     struct trace_source_detail *ret_detail, const char **ret_event)
+{
+	const struct perf_event_attr *attr = &event_stream_const(base)->set.attr;
+
+	(void)ret_event; /* a source has one event only, which its name says */
+	ret_detail->precise = attr->precise_ip;
+	ret_detail->perf_config1 = attr->config1;
+	ret_detail->perf_config2 = attr->config2;
+	ret_detail->read_format = attr->read_format;
+	ret_detail->regs_intr = attr->sample_regs_intr;
+	ret_detail->branch_sample_type = attr->branch_sample_type;
+}
+
 const char *pmu_event_stream_notes(const struct access_stream *base)
 {
 	return event_stream_const(base)->set.notes.text;

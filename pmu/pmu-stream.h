@@ -19,6 +19,8 @@ int pmu_event_stream_enable(struct access_stream *stream, bool on);
 ssize_t pmu_event_stream_read(struct access_stream *stream, pmu_sink sink, void *context);
 int pmu_event_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losses);
 void pmu_event_stream_describe(const struct access_stream *stream, struct trace_source *ret_source);
+void pmu_event_stream_detail(const struct access_stream *stream,
+			     struct trace_source_detail *ret_detail, const char **ret_event);
 const char *pmu_event_stream_notes(const struct access_stream *stream);
 size_t pmu_event_stream_fds(const struct access_stream *stream, const int **ret_fds);
 void pmu_event_stream_close(struct access_stream *stream);
@@ -28,8 +30,8 @@ void pmu_event_stream_close(struct access_stream *stream);
 	.probe = pmu_event_stream_probe, .open = pmu_event_stream_open,                            \
 	.enable = pmu_event_stream_enable, .read = pmu_event_stream_read,                          \
 	.losses = pmu_event_stream_losses, .describe = pmu_event_stream_describe,                  \
-	.notes = pmu_event_stream_notes, .fds = pmu_event_stream_fds,                              \
-	.close = pmu_event_stream_close
+	.detail = pmu_event_stream_detail, .notes = pmu_event_stream_notes,                        \
+	.fds = pmu_event_stream_fds, .close = pmu_event_stream_close
 
 extern const struct access_source pmu_source_clock;
 extern const struct access_source pmu_source_faults;

@@ -67,6 +67,7 @@ const struct access_source pmu_source_clock = {
 	.unit = "ns of user CPU time",
 	.about = "timer and registers: share of user CPU time at loads and stores; needs no PMU",
 	.role = ACCESS_ROLE_ACCESS,
+	.kind = TRACE_SAMPLE_REGISTERS,
 	.configure = configure,
 	.ring_bytes = 512 << 10,
 	.small_ring_bytes = 256 << 10,

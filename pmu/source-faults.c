@@ -24,6 +24,7 @@ const struct access_source pmu_source_faults = {
 	.unit = "page faults",
 	.about = "page faults of user code: the first touch of each page, exact address",
 	.role = ACCESS_ROLE_FAULTS,
+	.kind = TRACE_SAMPLE_FAULT,
 	.configure = configure,
 	.ring_bytes = 1 << 20, /* 48 bytes each, up to 600,000 a second: 36 ms */
 	.small_ring_bytes = 128 << 10,

@@ -29,6 +29,7 @@ const struct access_source pmu_source_tasks = {
 	.unit = "records",
 	.about = "maps, names, births and ends of threads and processes; no samples",
 	.role = ACCESS_ROLE_TASKS,
+	.kind = TRACE_SAMPLE_TASKS,
 	.configure = configure,
 	.ring_bytes = 256 << 10,
 	.small_ring_bytes = 64 << 10,

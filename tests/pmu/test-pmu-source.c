@@ -670,6 +670,33 @@ START_TEST(a_choice_of_source_brings_its_companions)
 }
 END_TEST
 
+static const struct {
+	const char *name;
+	uint16_t kind;
+} kinds[] = {
+	{ "clock", TRACE_SAMPLE_REGISTERS },
+	{ "faults", TRACE_SAMPLE_FAULT },
+	{ "tasks", TRACE_SAMPLE_TASKS },
+};
+
+START_TEST(a_stream_tells_what_its_samples_say)
+{
+	const struct access_options options = { .pid = getpid() };
+	struct access_stream *stream = watched_open(kinds[_i].name, &options);
+	struct trace_source_detail detail;
+	const char *event = NULL;
+
+	pmu_stream_detail(stream, &detail, &event);
+	ck_assert_uint_eq(detail.kind, kinds[_i].kind);
+	ck_assert_uint_eq(detail.direction, TRACE_DIRECTION_EACH);
+	ck_assert_str_eq(event, "");
+	/* What decides about read(2), which the analyser need not know otherwise. */
+	ck_assert_int_eq(detail.read_format != 0, counts_losses_exactly(stream));
+	ck_assert_int_eq(pmu_stream_read_aux(stream, NULL, NULL), 0);
+	pmu_stream_close(stream);
+}
+END_TEST
+
 START_TEST(an_unknown_choice_is_refused)
 {
 	const struct access_options options = { .pid = getpid() };
@@ -733,6 +760,7 @@ int main(void)
 	suite_add_tcase(suite, real);
 	tcase_add_loop_test(choice, a_choice_of_source_brings_its_companions, 0,
 			    (int)(sizeof(choices) / sizeof(*choices)));
+	tcase_add_loop_test(choice, a_stream_tells_what_its_samples_say, 0, 3);
 	tcase_add_test(choice, an_unknown_choice_is_refused);
 	suite_add_tcase(suite, choice);
 
