@@ -9,7 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/trace-reader.h"
+#include "analyze/feed.h"
 #include "schemas/trace-format.h"
 
 bool analyze_is_trace(const char *path)
@@ -32,13 +32,12 @@ char *analyze_default_path(const char *trace)
 static int check_traces(const struct analyze_request *request, size_t *ret_failed)
 {
 	for (size_t i = 0; i < request->n; i++) {
-		struct trace_reader *reader;
-		int r = trace_reader_open(request->traces[i], &reader);
+		auto_feed struct feed feed = { 0 };
+		int r = feed_open(request->traces[i], &feed);
 		if (r < 0) {
 			*ret_failed = i;
 			return r;
 		}
-		trace_reader_close(reader);
 	}
 	return 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
 /* Shared by import.c, import-records.c, import-run.c. */
 #include "analyze/import.h"
+#include "analyze/feed.h"
 #include "analyze/losses.h"
 #include "analyze/memory.h"
 #include "analyze/merge.h"
@@ -60,8 +61,7 @@ struct import {
 	const char *path;
 	const struct import_options *options;
 	int64_t run_id;
-	struct trace_reader *reader;
-	uint64_t file_bytes;
+	struct feed feed;
 	struct merge_clock clock;
 	int64_t skew; /* MERGE_SKEW_NS in ticks */
 	struct tasks *tasks;

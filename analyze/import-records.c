@@ -283,6 +283,16 @@ static int on_source(struct import *import, const struct trace_record *record)
 	return samples_source(import->samples, source);
 }
 
+static int on_source_detail(struct import *import, const struct trace_record *record)
+{
+	return samples_source_detail(import->samples, (const struct trace_source_detail *)record);
+}
+
+static int on_perf_clock(struct import *import, const struct trace_record *record)
+{
+	return samples_perf_clock(import->samples, (const struct trace_perf_clock *)record);
+}
+
 static int on_run_exit(struct import *import, const struct trace_record *record)
 {
 	const struct trace_exit *end = (const struct trace_exit *)record;
@@ -330,6 +340,8 @@ static const struct {
 	{ TRACE_RECORD_HEAP_RANGE, on_heap_range },
 	{ TRACE_RECORD_LOSS, on_loss },
 	{ TRACE_RECORD_SOURCE, on_source },
+	{ TRACE_RECORD_SOURCE_DETAIL, on_source_detail },
+	{ TRACE_RECORD_PERF_CLOCK, on_perf_clock },
 	{ TRACE_RECORD_RUN, on_run },
 	{ TRACE_RECORD_FACT, on_fact },
 	{ TRACE_RECORD_CLOCK, on_clock },

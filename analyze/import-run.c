@@ -39,9 +39,9 @@ static int delete_run(struct db *db, int64_t run_id)
 static void set_recording_id(struct import *import)
 {
 	char *text = import->run.recording_id;
-	const uint8_t *id = trace_reader_header(import->reader)->recording_id;
+	const uint8_t *id = feed_header(&import->feed)->recording_id;
 
-	if (trace_reader_damage(import->reader)->header_damaged) {
+	if (feed_damage(&import->feed)->header_damaged) {
 		const char *slash = strrchr(import->path, '/');
 		snprintf(text, sizeof(import->run.recording_id), "damaged header: %s",
 			 slash ? slash + 1 : import->path);
@@ -87,7 +87,7 @@ int import_begin_run(struct import *import, bool *ret_is_skipped)
 
 static int count_damage(struct import *import)
 {
-	const struct trace_damage *damage = trace_reader_damage(import->reader);
+	const struct trace_damage *damage = feed_damage(&import->feed);
 	const struct {
 		const char *reason;
 		uint64_t count;
@@ -120,7 +120,7 @@ static int count_damage(struct import *import)
 
 static int write_run(struct import *import)
 {
-	const struct trace_damage *damage = trace_reader_damage(import->reader);
+	const struct trace_damage *damage = feed_damage(&import->feed);
 	const struct import_run *run = &import->run;
 	int64_t duration_ns = run->exit_ns > import->last_ns ? run->exit_ns : import->last_ns;
 	int64_t committed_ns =
@@ -137,7 +137,8 @@ static int write_run(struct import *import)
 		      run->command ? run->command : "", run->directory ? run->directory : "",
 		      import->path, run->recording_id, run->start_unix_ns, duration_ns,
 		      run->exit_status, run->user_ns, run->system_ns, run->max_rss,
-		      run->collector_cpu_ns, (int64_t)import->clock.error_ns,
+		      run->collector_cpu_ns,
+		      (int64_t)(import->clock.error_ns + samples_clock_error(import->samples)),
 		      (int64_t)damage->ended, committed_ns);
 }
 

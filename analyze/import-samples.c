@@ -89,7 +89,7 @@ int import_open_samples(struct import *import)
 		.owners = import->owners,
 		.clock = { import, from_raw, from_ticks },
 		.sink = { import, on_sample, is_collected, on_touch, on_map, on_loss },
-		.machine = trace_reader_header(import->reader)->machine,
+		.machine = feed_header(&import->feed)->machine,
 	};
 	return samples_create(&context, &import->samples);
 }

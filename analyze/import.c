@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "analyze/hints.h"
 #include "analyze/import-internal.h"
@@ -418,8 +417,8 @@ static void tell_progress(const struct import *import)
 	const struct import_options *options = import->options;
 
 	if (options->progress)
-		options->progress(options->context, trace_reader_offset(import->reader),
-				  import->file_bytes);
+		options->progress(options->context, feed_offset(&import->feed),
+				  import->feed.file_bytes);
 }
 
 static int read_all(struct import *import)
@@ -427,7 +426,7 @@ static int read_all(struct import *import)
 	struct trace_item item;
 	int r;
 
-	while ((r = trace_reader_next(import->reader, &item)) > 0) {
+	while ((r = feed_next(&import->feed, &item)) > 0) {
 		r = add_item(import, &item);
 		if (r < 0)
 			return r;
@@ -457,7 +456,7 @@ static void finish(struct import *import)
 	tasks_destroy(import->tasks);
 	losses_finish(&import->losses);
 	merge_clock_finish(&import->clock);
-	trace_reader_close(import->reader);
+	feed_close(&import->feed);
 	free(import->run.program);
 	free(import->run.mode);
 	free(import->run.command);
@@ -493,7 +492,7 @@ static int open_parts(struct import *import)
 static int write_rest(struct import *import)
 {
 	sqlite3 *handle = db_handle(import->db);
-	int r = samples_finish(import->samples, trace_reader_damage(import->reader)->ended);
+	int r = samples_finish(import->samples, feed_damage(&import->feed)->ended);
 
 	if (r == 0)
 		r = memory_finish(import->memory, import->last_ns);
@@ -522,7 +521,7 @@ static struct import_result result_of(const struct import *import)
 
 	return (struct import_result){
 		.run_id = import->run_id,
-		.ended_cleanly = trace_reader_damage(import->reader)->ended,
+		.ended_cleanly = feed_damage(&import->feed)->ended,
 		.n_events = total->events,
 		.n_allocations = total->allocations,
 		.n_samples = total->samples + total->faults,
@@ -537,13 +536,10 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 	auto_import struct import import = { .db = db, .path = path, .options = options };
 	bool is_skipped = false;
 
-	struct stat st;
-
-	int r = trace_reader_open(path, &import.reader);
+	int r = feed_open(path, &import.feed);
 	if (r < 0)
 		return r;
-	import.file_bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-	const struct trace_file_header *header = trace_reader_header(import.reader);
+	const struct trace_file_header *header = feed_header(&import.feed);
 	merge_clock_init(&import.clock, header->start_ticks, header->ticks_per_second);
 	import.skew = (int64_t)(MERGE_SKEW_NS / import.clock.ns_per_tick);
 	r = import_begin_run(&import, &is_skipped);

@@ -43,7 +43,7 @@ struct import_result {
 
 /*
  * Add the recording of a trace file to a database that was begun. The caller commits. Returns 0, or
- * what trace_reader_open() returns, or a negative errno of the database.
+ * what feed_open() returns, or a negative errno of the database.
  */
 int import_trace(struct db *db, const char *path, const struct import_options *options,
 		 struct import_result *ret_result);

@@ -161,8 +161,21 @@ static int end_item(struct samples *samples)
 	return sample_waiting_add(&samples->waiting, item);
 }
 
-static int add_addressed(struct samples *samples, const struct pmu_sample *sample,
-			 enum trace_role role)
+/* Whether a source's samples are writes, when all of them are of one kind; -1: they are not. */
+static int8_t direction_of(const struct sample_source *source)
+{
+	switch (source->direction) {
+	case TRACE_DIRECTION_LOADS:
+		return 0;
+	case TRACE_DIRECTION_STORES:
+		return 1;
+	default:
+		return -1;
+	}
+}
+
+static int add_addressed(struct samples *samples, const struct sample_source *source,
+			 const struct pmu_sample *sample, enum trace_role role)
 {
 	struct sample_item *item = samples->item;
 	struct sample_access access = {
@@ -170,7 +183,7 @@ static int add_addressed(struct samples *samples, const struct pmu_sample *sampl
 		.share = 1,
 		.address = sample->address,
 		.size = -1,
-		.is_write = -1,
+		.is_write = direction_of(source),
 		.is_resolved = true,
 		.ip = sample->ip,
 		.data_src = (int64_t)sample->data_src,
@@ -324,9 +337,9 @@ static int add_touches(struct samples *samples, struct sample_source *source,
 
 	switch (source->kind) {
 	case SAMPLE_FAULT:
-		return add_addressed(samples, sample, TRACE_ROLE_FAULT);
+		return add_addressed(samples, source, sample, TRACE_ROLE_FAULT);
 	case SAMPLE_ADDRESS:
-		return add_addressed(samples, sample, TRACE_ROLE_EXACT);
+		return add_addressed(samples, source, sample, TRACE_ROLE_EXACT);
 	case SAMPLE_CLOCK:
 		if (!record->is_kernel)
 			return add_clock(samples, source, sample);

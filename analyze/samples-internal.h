@@ -1,6 +1,7 @@
 #pragma once
 /* What samples.c and sample-attribute.c share. */
 #include "analyze/code-store.h"
+#include "analyze/merge-clock.h"
 #include "analyze/sample-queue.h"
 #include "analyze/sample-rows.h"
 #include "analyze/sample-waiting.h"
@@ -14,6 +15,8 @@ enum sample_kind {
 	SAMPLE_CLOCK, /* time and registers: decode */
 	SAMPLE_FAULT, /* the address of a page fault */
 	SAMPLE_ADDRESS, /* the address of the sampled access itself */
+	SAMPLE_IBS, /* registers of AMD's IBS, raw */
+	SAMPLE_SPE, /* packets of Arm's SPE, in AUX frames */
 };
 
 /* Reasons of losses, counted for each source. */
@@ -23,6 +26,7 @@ enum sample_loss {
 	SAMPLE_LOSS_NO_CODE,
 	SAMPLE_LOSS_NO_REGISTERS,
 	SAMPLE_LOSS_UNKNOWN_PROCESS,
+	SAMPLE_LOSS_NO_CLOCK,
 	SAMPLE_LOSS_COUNT,
 };
 
@@ -31,6 +35,9 @@ struct sample_source {
 	int row; /* index of sample-rows.h */
 	enum sample_kind kind;
 	int64_t period;
+	enum trace_direction direction;
+	bool has_own_clock; /* perf's own clock, which pairs convert */
+	struct merge_clock clock; /* ticks are perf's ns; without pairs: that of all sources */
 	struct pmu_format format;
 	char *name;
 	uint64_t losses[SAMPLE_LOSS_COUNT];
@@ -59,6 +66,7 @@ struct samples {
 	struct sample_source *sources;
 	size_t n_sources;
 	size_t n_sources_allocated;
+	struct merge_clock clock; /* perf's own clock in CLOCK_MONOTONIC_RAW, of all sources */
 	uint64_t n_orphans; /* frames of sources that nobody told */
 };
 

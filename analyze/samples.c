@@ -67,8 +67,11 @@ struct samples *samples_destroy(struct samples *samples)
 	sample_rows_destroy(samples->rows);
 	sample_queue_finish(&samples->queue);
 	sample_waiting_finish(&samples->waiting);
-	for (size_t i = 0; i < samples->n_sources; i++)
+	for (size_t i = 0; i < samples->n_sources; i++) {
+		merge_clock_finish(&samples->sources[i].clock);
 		free(samples->sources[i].name);
+	}
+	merge_clock_finish(&samples->clock);
 	free(samples->sources);
 	free(samples->window);
 	free(samples->codes);
@@ -77,14 +80,22 @@ struct samples *samples_destroy(struct samples *samples)
 	return NULL;
 }
 
-static struct sample_source *find_source(struct samples *samples, uint32_t number)
+static struct sample_source *source_of(struct samples *samples, uint32_t number)
 {
 	for (size_t i = 0; i < samples->n_sources; i++) {
 		if (samples->sources[i].number == number)
 			return &samples->sources[i];
 	}
-	samples->n_orphans++;
 	return NULL;
+}
+
+/* The source of a frame. */
+static struct sample_source *find_source(struct samples *samples, uint32_t number)
+{
+	struct sample_source *source = source_of(samples, number);
+
+	samples->n_orphans += !source;
+	return source;
 }
 
 static enum sample_kind kind_of(const struct trace_source *record)
@@ -104,10 +115,8 @@ int samples_source(struct samples *samples, const struct trace_source *record)
 	size_t n_name;
 	const char *name = trace_record_string(&record->head, 0, &n_name);
 
-	for (size_t i = 0; i < samples->n_sources; i++) {
-		if (samples->sources[i].number == record->source_id)
-			return 0;
-	}
+	if (source_of(samples, record->source_id))
+		return 0;
 	if (grow_array(&samples->sources, samples->n_sources, &samples->n_sources_allocated,
 		       sizeof(*samples->sources)) < 0)
 		return -ENOMEM;
@@ -120,15 +129,88 @@ int samples_source(struct samples *samples, const struct trace_source *record)
 		.row = row,
 		.kind = kind_of(record),
 		.period = record->period ? (int64_t)record->period : 1,
+		.has_own_clock = record->clock_id == UINT32_MAX,
 		.format = { .sample_type = record->sample_type, .regs_user = record->regs_user },
 		.name = strndup(name, n_name),
 	};
 	return samples->sources[samples->n_sources++].name ? 0 : -ENOMEM;
 }
 
+/* Of enum trace_sample_kind; a kind that is not here: as without a detail. */
+static const struct {
+	uint16_t told;
+	enum sample_kind kind;
+} told_kinds[] = {
+	{ TRACE_SAMPLE_TIME, SAMPLE_TIME },	{ TRACE_SAMPLE_REGISTERS, SAMPLE_CLOCK },
+	{ TRACE_SAMPLE_FAULT, SAMPLE_FAULT },	{ TRACE_SAMPLE_ACCESS, SAMPLE_ADDRESS },
+	{ TRACE_SAMPLE_IBS, SAMPLE_IBS },	{ TRACE_SAMPLE_SPE, SAMPLE_SPE },
+	{ TRACE_SAMPLE_WATCH, SAMPLE_ADDRESS }, { TRACE_SAMPLE_TASKS, SAMPLE_TIME },
+};
+
+int samples_source_detail(struct samples *samples, const struct trace_source_detail *record)
+{
+	struct sample_source *source = source_of(samples, record->source_id);
+
+	if (!source)
+		return -EBADMSG;
+	for (size_t i = 0; i < sizeof(told_kinds) / sizeof(told_kinds[0]); i++) {
+		if (told_kinds[i].told == record->kind)
+			source->kind = told_kinds[i].kind;
+	}
+	source->direction = record->direction;
+	source->format.read_format = record->read_format;
+	source->format.regs_intr = record->regs_intr;
+	source->format.branch_sample_type = record->branch_sample_type;
+	return 0;
+}
+
+int samples_perf_clock(struct samples *samples, const struct trace_perf_clock *record)
+{
+	struct sample_source *source = source_of(samples, record->source_id);
+	struct merge_clock *clock = source ? &source->clock : &samples->clock;
+	const struct trace_clock pair = {
+		.ticks = record->perf_ns,
+		.raw_ns = record->raw_ns,
+		.error_ns = record->error_ns,
+	};
+
+	if (clock->n == 0)
+		merge_clock_init(clock, record->perf_ns, 0);
+	return merge_clock_add(clock, &pair);
+}
+
+uint64_t samples_clock_error(const struct samples *samples)
+{
+	uint64_t error_ns = 0;
+
+	for (size_t i = 0; i < samples->n_sources; i++) {
+		const struct sample_source *source = &samples->sources[i];
+		const struct merge_clock *clock =
+			source->clock.n ? &source->clock : &samples->clock;
+
+		if (source->has_own_clock && clock->error_ns > error_ns)
+			error_ns = clock->error_ns;
+	}
+	return error_ns;
+}
+
+/* A time of a source's records in ns since the run's start. */
+static int64_t time_of(struct samples *samples, struct sample_source *source, uint64_t time_ns)
+{
+	const struct sample_clock *to = &samples->context.clock;
+	struct merge_clock *clock = source->clock.n ? &source->clock : &samples->clock;
+
+	if (!source->has_own_clock)
+		return to->from_raw(to->user, time_ns);
+	source->losses[SAMPLE_LOSS_NO_CLOCK] += clock->n == 0;
+	if (clock->n == 0)
+		return 0;
+	return to->from_raw(to->user,
+			    clock->start_raw_ns + (uint64_t)merge_clock_of_ticks(clock, time_ns));
+}
+
 int samples_perf(struct samples *samples, uint32_t source, const void *records, size_t n_bytes)
 {
-	const struct sample_clock *clock = &samples->context.clock;
 	struct sample_source *own = find_source(samples, source);
 	struct sample_block *block = own ? sample_block_create(records, n_bytes) : NULL;
 	int r = 0;
@@ -147,7 +229,7 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 		bool is_used = r > 0 && record.is_known;
 		r = record.bytes;
 		struct sample_entry entry = {
-			.time_ns = clock->from_raw(clock->user, record.origin.time_ns),
+			.time_ns = time_of(samples, own, record.origin.time_ns),
 			.block = block,
 			.offset = (uint32_t)at,
 			.n_bytes = record.bytes,
@@ -163,8 +245,7 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 int samples_accesses(struct samples *samples, uint32_t source, const struct trace_access *accesses,
 		     size_t n)
 {
-	const struct sample_clock *clock = &samples->context.clock;
-	const struct sample_source *own = find_source(samples, source);
+	struct sample_source *own = find_source(samples, source);
 	struct sample_block *block =
 		own ? sample_block_create(accesses, n * sizeof(*accesses)) : NULL;
 	int r = 0;
@@ -178,7 +259,7 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 		while (behind < n && accesses[behind].sample == accesses[first].sample)
 			behind++;
 		const struct sample_entry entry = {
-			.time_ns = clock->from_raw(clock->user, accesses[first].raw_ns),
+			.time_ns = time_of(samples, own, accesses[first].raw_ns),
 			.block = block,
 			.offset = (uint32_t)(first * sizeof(*accesses)),
 			.n_bytes = (uint32_t)((behind - first) * sizeof(*accesses)),
@@ -271,6 +352,7 @@ static const char *const loss_reasons[SAMPLE_LOSS_COUNT] = {
 	[SAMPLE_LOSS_NO_CODE] = "no code bytes: not attributed",
 	[SAMPLE_LOSS_NO_REGISTERS] = "no 64-bit user registers: not attributed",
 	[SAMPLE_LOSS_UNKNOWN_PROCESS] = "of a process that nothing told of",
+	[SAMPLE_LOSS_NO_CLOCK] = "times of perf's own clock, which nothing converts",
 };
 
 static int tell_losses(const struct samples *samples, bool has_losses)

@@ -4,7 +4,7 @@
  * samples' losses; and what the allocation sites and the timeline need of them.
  *
  * The import drives it, segment by segment:
- *	samples_source()		for each TRACE_RECORD_SOURCE
+ *	samples_source(), samples_source_detail(), samples_perf_clock()	for such records
  *	samples_perf(), samples_accesses(), samples_code()	for each frame: they are kept
  *	samples_advance(T)		before it applies an event stamped at T: what was sampled before
  *					T is attributed, with heap and maps as they are then. Only when
@@ -95,6 +95,15 @@ struct samples *samples_destroy(struct samples *samples); /* accepts NULL, retur
 
 /* A source of the trace: makes its row. 0 or a negative errno. */
 int samples_source(struct samples *samples, const struct trace_source *record);
+
+/* More about a source that was told. 0, or -EBADMSG: it was not. */
+int samples_source_detail(struct samples *samples, const struct trace_source_detail *record);
+
+/* A pair of perf's own clock and CLOCK_MONOTONIC_RAW; before the frames that need it. 0 or -ENOMEM. */
+int samples_perf_clock(struct samples *samples, const struct trace_perf_clock *record);
+
+/* Bound of the error of times that came by such pairs, in ns; 0: none did. */
+uint64_t samples_clock_error(const struct samples *samples);
 
 /* Frames of the trace; copied. What names no known source or cannot be parsed is counted. */
 int samples_perf(struct samples *samples, uint32_t source, const void *records, size_t n_bytes);

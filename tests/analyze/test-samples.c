@@ -1,5 +1,6 @@
 /* Perf records made by hand, in a process whose heap and code are made by hand. */
 #include <check.h>
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +298,80 @@ START_TEST(a_page_fault_is_one_touch_of_its_owner)
 	ck_assert_int_eq(integer("SELECT n_samples FROM source WHERE name = 'faults'"), 1);
 	ck_assert_int_eq(told.n_samples, 1);
 	ck_assert_int_eq(told.n_touches, 1);
+}
+END_TEST
+
+/* A source of another kind than its name and event say. */
+static void add_detail(uint32_t number, enum trace_sample_kind kind, enum trace_direction direction)
+{
+	struct trace_source_detail detail = {
+		.head.type = TRACE_RECORD_SOURCE_DETAIL,
+		.source_id = number,
+		.kind = (uint16_t)kind,
+		.direction = (uint8_t)direction,
+	};
+	struct trace_source_detail *record = make_record(&detail, sizeof(detail), "", 0, "", 0);
+
+	ck_assert_int_eq(samples_source_detail(samples, record), number == 9 ? -EBADMSG : 0);
+	free(record);
+}
+
+START_TEST(what_a_sample_says_is_told_by_its_source)
+{
+	add_detail(9, TRACE_SAMPLE_ACCESS, TRACE_DIRECTION_LOADS); /* nobody has told of it */
+	add_detail(FAULTS, TRACE_SAMPLE_ACCESS,
+		   _i ? TRACE_DIRECTION_STORES : TRACE_DIRECTION_LOADS);
+	fault(BLOCK_A + 5, 1000);
+	finish();
+	ck_assert_int_eq(integer("SELECT is_write FROM touch WHERE role = 0 AND owner_id = 11"),
+			 _i);
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch"), 1);
+}
+END_TEST
+
+static void add_perf_clock(uint64_t perf_ns, uint64_t raw_ns, uint64_t error_ns)
+{
+	const struct trace_perf_clock pair = {
+		.head.type = TRACE_RECORD_PERF_CLOCK,
+		.perf_ns = perf_ns,
+		.raw_ns = raw_ns,
+		.error_ns = error_ns,
+	};
+
+	ck_assert_int_eq(samples_perf_clock(samples, &pair), 0);
+}
+
+/* perf's clock runs 1,000,000 ns ahead at first and 1,000,100 ns at 10,000. */
+START_TEST(times_of_perf_s_own_clock_are_converted_by_pairs)
+{
+	struct trace_source source = { .head.type = TRACE_RECORD_SOURCE,
+				       .source_id = 7,
+				       .clock_id = UINT32_MAX,
+				       .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+						      PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
+						      PERF_SAMPLE_CPU,
+				       .name_bytes = 4 };
+	struct trace_source *record = make_record(&source, sizeof(source), "pebs", 4, "", 0);
+	struct fault_record sample = {
+		.head = { PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, sizeof(sample) },
+		.ip = CODE,
+		.pid = PID,
+		.tid = TID,
+		.time = 1000000 + 5050,
+		.address = BLOCK_A,
+	};
+
+	ck_assert_int_eq(samples_source(samples, record), 0);
+	ck_assert_uint_eq(samples_clock_error(samples), 0);
+	add_perf_clock(1000000, 0 + 1, 30);
+	add_perf_clock(1000000 + 10100, 10000 + 1, 20);
+	ck_assert_int_eq(samples_perf(samples, 7, &sample, sizeof(sample)), 0);
+	fault(BLOCK_A, 77); /* of another source: as it is */
+	finish();
+	ck_assert_int_eq(integer("SELECT time_ns FROM sample WHERE source_id = 4"), 5001);
+	ck_assert_int_eq(integer("SELECT time_ns FROM sample WHERE source_id = 2"), 77);
+	ck_assert_uint_eq(samples_clock_error(samples), 30);
+	free(record);
 }
 END_TEST
 
@@ -701,6 +776,8 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, a_page_fault_is_one_touch_of_its_owner);
+	tcase_add_loop_test(tcase, what_a_sample_says_is_told_by_its_source, 0, 2);
+	tcase_add_test(tcase, times_of_perf_s_own_clock_are_converted_by_pairs);
 	tcase_add_test(tcase, time_in_a_loop_is_divided_over_its_owners_and_directions);
 	tcase_add_test(tcase, code_without_data_is_time_of_code);
 	tcase_add_test(tcase, without_code_bytes_the_sample_stays_as_unknown_and_is_counted);

@@ -1,0 +1,92 @@
+#include "analyze/feed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/io.h"
+
+/* ---- A trace of memsight ---- */
+
+static int next_item(void *self, struct trace_item *ret_item)
+{
+	return trace_reader_next(self, ret_item);
+}
+
+static const struct trace_file_header *header_of(const void *self)
+{
+	return trace_reader_header(self);
+}
+
+static const struct trace_damage *damage_of(const void *self)
+{
+	return trace_reader_damage(self);
+}
+
+static uint64_t offset_of(const void *self)
+{
+	return trace_reader_offset(self);
+}
+
+static void close_trace(void *self)
+{
+	trace_reader_close(self);
+}
+
+static const struct feed_class trace_class = { next_item, header_of, damage_of, offset_of,
+					       close_trace };
+
+static int open_trace(const char *path, struct feed *feed)
+{
+	struct trace_reader *reader;
+	int r = trace_reader_open(path, &reader);
+
+	if (r == 0) {
+		feed->class = &trace_class;
+		feed->self = reader;
+	}
+	return r;
+}
+
+/* ---- By the first bytes ---- */
+
+static const struct {
+	char magic[9];
+	int (*open)(const char *path, struct feed *feed);
+} kinds[] = {
+	{ TRACE_FILE_MAGIC, open_trace },
+};
+
+int feed_open(const char *path, struct feed *ret_feed)
+{
+	struct feed feed = { 0 };
+	struct stat st;
+	char magic[8];
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	ssize_t n = io_read_full(fd, magic, sizeof(magic));
+	if (n < 0)
+		return (int)n;
+	feed.file_bytes = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (n != sizeof(magic) || memcmp(magic, kinds[i].magic, sizeof(magic)) != 0)
+			continue;
+		int r = kinds[i].open(path, &feed);
+		if (r == 0)
+			*ret_feed = feed;
+		return r;
+	}
+	return -EBADMSG;
+}
+
+void feed_close(struct feed *feed)
+{
+	if (feed->class)
+		feed->class->close(feed->self);
+	*feed = (struct feed){ 0 };
+}
