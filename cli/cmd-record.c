@@ -14,18 +14,11 @@
 
 #define REPORT_LINES 20
 
-static enum run_source source_of(enum option_choice choice)
+static enum run_count count_of(enum option_choice choice)
 {
-	switch (choice) {
-	case CHOICE_SOURCE_CLOCK:
-		return RUN_SOURCE_CLOCK;
-	case CHOICE_SOURCE_FAULTS:
-		return RUN_SOURCE_FAULTS;
-	case CHOICE_SOURCE_NONE:
-		return RUN_SOURCE_NONE;
-	default:
-		return RUN_SOURCE_AUTO;
-	}
+	return choice == CHOICE_COUNTED_KERNEL ? RUN_COUNT_KERNEL
+	       : choice == CHOICE_COUNTED_BOTH ? RUN_COUNT_BOTH
+					       : RUN_COUNT_USER;
 }
 
 static enum ring_stacks stacks_of(int choice)
@@ -64,8 +57,17 @@ static struct run_options run_options_of(const struct option_set *options)
 		.command = options->operands,
 		.output = option_text(options, OPTION_OUTPUT),
 		.dir = option_text(options, OPTION_DIR),
-		.source = source_of(option_choice(options, OPTION_SOURCE)),
-		.frequency_hz = option_frequency(options, OPTION_FREQ),
+		.source = option_text(options, OPTION_SOURCE),
+		/* 0: the default of the table is that of the clock, others have one of their own */
+		.frequency_hz = option_origin(options, OPTION_FREQ) > OPTION_FROM_DEFAULT
+					? option_frequency(options, OPTION_FREQ)
+					: 0,
+		.period = option_number(options, OPTION_PERIOD),
+		.load_event = option_text(options, OPTION_LOAD_EVENT),
+		.store_event = option_text(options, OPTION_STORE_EVENT),
+		.min_latency = (uint32_t)option_number(options, OPTION_LDLAT),
+		.count = count_of(option_choice(options, OPTION_COUNTED)),
+		.is_strict = option_flag(options, OPTION_STRICT),
 		.stacks = stacks_of(option_choice(options, OPTION_STACKS)),
 		/* 0: --buffers may name a size, else the default of the table */
 		.buffer_bytes = option_origin(options, OPTION_BUFFER_SIZE) > OPTION_FROM_DEFAULT
@@ -238,7 +240,10 @@ int cmd_record(const struct option_set *given)
 	struct saying saying = { options, &heimdallr };
 	struct run_observer observer = { &saying, say_start, say_line };
 	struct run_summary summary;
+	char message[OPTION_MESSAGE_BYTES];
 
+	if (run_check(&run, message, sizeof(message)) < 0)
+		return cmd_usage("record: %s", message);
 	r = run_record(&run, &observer, &summary);
 	if (summary.problem[0])
 		cmd_fail("%s", summary.problem);

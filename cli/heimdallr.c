@@ -126,6 +126,21 @@ static int read_levels(struct option_set *options, struct heimdallr *heimdallr)
 		    n > RING_MAX_FRAMES ? RING_MAX_FRAMES : n);
 }
 
+/* Names of events, for hardware sources. */
+static int read_events(struct option_set *options, struct heimdallr *heimdallr)
+{
+	const char *load = value_of("HEIMDALLR_READEVENT");
+	const char *store = value_of("HEIMDALLR_WRITEEVENT");
+	int r = 0;
+
+	if (load)
+		r = give(options, heimdallr, "HEIMDALLR_READEVENT", OPTION_LOAD_EVENT, "%s", load);
+	if (r == 0 && store)
+		r = give(options, heimdallr, "HEIMDALLR_WRITEEVENT", OPTION_STORE_EVENT, "%s",
+			 store);
+	return r;
+}
+
 int heimdallr_read(struct option_set *options, struct heimdallr *heimdallr)
 {
 	int r = read_heap(options, heimdallr);
@@ -134,6 +149,8 @@ int heimdallr_read(struct option_set *options, struct heimdallr *heimdallr)
 		r = read_buffers(options, heimdallr);
 	if (r == 0)
 		r = read_threshold(options, heimdallr);
+	if (r == 0)
+		r = read_events(options, heimdallr);
 	return r == 0 ? read_levels(options, heimdallr) : r;
 }
 

@@ -133,7 +133,7 @@ static void print_option(const struct option_row *row)
 {
 	print_option_head(row);
 	print_help_line(row);
-	if (row->type != OPTION_CHOICE && row->type != OPTION_WORDS)
+	if (row->type != OPTION_CHOICE && row->type != OPTION_WORDS && row->type != OPTION_RATES)
 		return;
 	puts(".RS");
 	for (int i = 0; i < CHOICE_COUNT; i++) {

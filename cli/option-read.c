@@ -18,7 +18,8 @@ bool option_flag(const struct option_set *options, enum option_id id)
 
 const char *option_text(const struct option_set *options, enum option_id id)
 {
-	return value_of(options, id, OPTION_TEXT)->text;
+	assert(option_row(id)->type == OPTION_TEXT || option_row(id)->type == OPTION_RATES);
+	return options->values[id].text;
 }
 
 uint64_t option_size(const struct option_set *options, enum option_id id)

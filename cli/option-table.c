@@ -13,6 +13,7 @@
 #define VARIABLE_FREQUENCY(id) "MEMSIGHT_" #id
 #define VARIABLE_CHOICE(id)    "MEMSIGHT_" #id
 #define VARIABLE_WORDS(id)     "MEMSIGHT_" #id
+#define VARIABLE_RATES(id)     "MEMSIGHT_" #id
 #define VARIABLE_TEXTS(id)     "MEMSIGHT_" #id
 
 static const struct option_row option_rows[OPTION_COUNT] = {
@@ -77,7 +78,7 @@ void option_argument(enum option_id id, char *text, size_t n_bytes)
 	if (option_rows[id].argument)
 		append(text, n_bytes, option_rows[id].argument);
 	for (int i = 0; i < CHOICE_COUNT; i++) {
-		if (choice_rows[i].option != id || option_rows[id].type == OPTION_WORDS)
+		if (choice_rows[i].option != id || option_rows[id].type != OPTION_CHOICE)
 			continue;
 		if (text[0])
 			append(text, n_bytes, "|");

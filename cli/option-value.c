@@ -133,6 +133,23 @@ static int refuse_word(const struct parsing *parsing, const char *word, size_t n
 	return -EINVAL;
 }
 
+/* Words with commas between them, each perhaps with @RATE: what that may be the runner knows. */
+static int parse_rates(const struct parsing *parsing, struct option_value *value)
+{
+	const char *word = parsing->text;
+
+	(void)value;
+	for (;; word++) {
+		size_t n_bytes = strcspn(word, ",@");
+
+		if (!find_word(parsing->id, word, n_bytes))
+			return refuse_word(parsing, word, n_bytes);
+		word += strcspn(word, ",");
+		if (*word == '\0')
+			return 0;
+	}
+}
+
 /* Words with commas between them. */
 static int parse_list(const struct parsing *parsing, struct option_value *value)
 {
@@ -156,7 +173,7 @@ static int (*const parsers[])(const struct parsing *, struct option_value *) = {
 	[OPTION_TEXT] = parse_text,	[OPTION_SIZE] = parse_bytes,
 	[OPTION_NUMBER] = parse_count,	[OPTION_FREQUENCY] = parse_hertz,
 	[OPTION_CHOICE] = parse_choice, [OPTION_WORDS] = parse_list,
-	[OPTION_TEXTS] = parse_text,
+	[OPTION_TEXTS] = parse_text,	[OPTION_RATES] = parse_rates,
 };
 
 /* What an option without an argument means; NULL: it needs one. */

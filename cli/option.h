@@ -27,7 +27,7 @@ enum option_id {
 	OPTION_COUNT,
 };
 
-/* Values of CHOICE and WORDS options: CHOICE_SOURCE_CLOCK ... unique over all options. */
+/* Values of CHOICE, WORDS and RATES options: CHOICE_SOURCE_CLOCK ... unique over all options. */
 enum option_choice {
 #define OPTION(...)
 #define CHOICE(option, id, ...) CHOICE_##option##_##id,
@@ -46,6 +46,7 @@ enum option_type {
 	OPTION_FREQUENCY,
 	OPTION_CHOICE,
 	OPTION_WORDS,
+	OPTION_RATES,
 	OPTION_TEXTS,
 };
 

@@ -46,11 +46,13 @@ int pmu_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *
 
 static bool drop_kernel(struct perf_event_attr *attr)
 {
-	bool had = !attr->exclude_kernel || !attr->exclude_hv;
+	bool had = !attr->exclude_user && (!attr->exclude_kernel || !attr->exclude_hv);
 
+	if (!had)
+		return false; /* nothing but the kernel was asked for */
 	attr->exclude_kernel = 1;
 	attr->exclude_hv = 1;
-	return had;
+	return true;
 }
 
 static bool drop_lost_count(struct perf_event_attr *attr)
@@ -94,7 +96,8 @@ static const struct concession {
 	bool (*drop)(struct perf_event_attr *attr); /* false: there was nothing to drop */
 	const char *note;
 } concessions[] = {
-	{ true, drop_kernel, "user code only: kernel samples are not permitted" },
+	{ true, drop_kernel,
+	  "user code only: kernel samples need kernel.perf_event_paranoid=1 or CAP_PERFMON" },
 	{ false, drop_lost_count, "losses at the end of a ring are not counted by this kernel" },
 	{ false, drop_build_id, "no build ids with maps from this kernel" },
 	{ false, drop_stack, "no stack bytes with samples" },

@@ -4,8 +4,8 @@
  * a source adds a file and a line. An open source is a stream:
  *
  *	struct access_options options = { .pid = child, .enable_on_exec = true };
- *	n = pmu_sources_select("auto", &options, sources, PMU_MAX_SOURCES);
- *	for each: pmu_stream_open(sources[i], &options, &stream, &refusal)
+ *	pmu_choice_parse("auto", &choice, message); pmu_choice_resolve(&choice, &options);
+ *	for each: pmu_stream_open(choice.items[i].source, &options, &stream, &refusal)
  *	every few ms, and once more after the last process has ended:
  *		pmu_stream_read(stream, sink, context);
  *	pmu_stream_losses(stream, &losses); pmu_stream_close(stream);
@@ -20,7 +20,7 @@
 #include "pmu/pmu-remedy.h"
 #include "schemas/trace-format.h"
 
-#define PMU_MAX_SOURCES	    8
+#define PMU_MAX_SOURCES	    16
 #define PMU_DEFAULT_FREQ_HZ 997 /* prime: no lock-step with a program's own 1 ms or 10 ms timers */
 
 struct perf_event_attr;
@@ -98,6 +98,8 @@ struct access_source {
 	uint8_t direction; /* enum trace_direction */
 	/* Opened with this one whenever it is chosen: its other half, or NULL. */
 	const struct access_source *companion;
+	bool is_timed; /* samples CPU time: its rate is in Hz */
+	bool is_opt_in; /* never taken by auto */
 
 	/* Would open() work for the caller itself? 0, or a negative errno with why and remedy. */
 	int (*probe)(const struct access_source *source, const struct access_options *options,
@@ -114,6 +116,8 @@ struct access_source {
 	/* NULL: no AUX area. */
 	ssize_t (*read_aux)(struct access_stream *stream, pmu_aux_sink sink, void *context);
 	const char *(*notes)(const struct access_stream *stream);
+	/* NULL: `unit` is. */
+	const char *(*counted)(const struct access_stream *stream);
 	size_t (*fds)(const struct access_stream *stream, const int **ret_fds);
 	void (*close)(struct access_stream *stream);
 
@@ -129,22 +133,6 @@ extern const struct access_source *const pmu_sources[];
 
 /* The source of that name, or NULL. */
 const struct access_source *pmu_source_find(const char *name);
-
-/*
- * The sources that a --source choice means: "auto" = the first access source whose probe succeeds,
- * faults, tasks; "none" = nothing; a name = that source and tasks; an access source brings its
- * companion. Puts at most max of them into ret_sources and returns how many, or -EINVAL for an unknown name. A source that is refused is in
- * the list too: opening it tells why.
- */
-int pmu_sources_select(const char *choice, const struct access_options *options,
-		       const struct access_source **ret_sources, size_t max);
-
-/*
- * Why "auto" took none of the access sources before `chosen` (NULL: of all): "pebs: ...; ibs: ...",
- * each refusal one clause, cut at n_bytes. Asks by probing. Empty when nothing was refused.
- */
-void pmu_sources_refusals(const struct access_source *chosen, const struct access_options *options,
-			  char *ret_text, size_t n_bytes);
 
 /*
  * Open a source for options->pid on every online CPU. Returns 0 and a stream to be closed by the
@@ -196,6 +184,12 @@ void pmu_stream_detail(const struct access_stream *stream, struct trace_source_d
 void pmu_source_describe_refused(const struct access_source *source,
 				 const struct access_options *options, int error,
 				 struct trace_source *ret_source);
+
+/*
+ * What its counts are counts of: the source's unit, or of a timed source what is left of it by what was
+ * accepted ("ns of CPU time" with the kernel's, "ns of kernel CPU time" with nothing else).
+ */
+const char *pmu_stream_unit(const struct access_stream *stream);
 
 /* What was given up while opening, one clause after another joined by "; ", or "". */
 const char *pmu_stream_notes(const struct access_stream *stream);

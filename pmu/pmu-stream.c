@@ -180,6 +180,15 @@ void pmu_event_stream_detail(const struct access_stream *base,
 	ret_detail->branch_sample_type = attr->branch_sample_type;
 }
 
+const char *pmu_event_stream_unit(const struct access_stream *base)
+{
+	const struct perf_event_attr *attr = &event_stream_const(base)->set.attr;
+
+	if (!base->source->is_timed || attr->exclude_kernel)
+		return base->source->unit;
+	return attr->exclude_user ? "ns of kernel CPU time" : "ns of CPU time";
+}
+
 const char *pmu_event_stream_notes(const struct access_stream *base)
 {
 	return event_stream_const(base)->set.notes.text;

@@ -22,6 +22,7 @@ void pmu_event_stream_describe(const struct access_stream *stream, struct trace_
 void pmu_event_stream_detail(const struct access_stream *stream,
 			     struct trace_source_detail *ret_detail, const char **ret_event);
 const char *pmu_event_stream_notes(const struct access_stream *stream);
+const char *pmu_event_stream_unit(const struct access_stream *stream);
 size_t pmu_event_stream_fds(const struct access_stream *stream, const int **ret_fds);
 void pmu_event_stream_close(struct access_stream *stream);
 
@@ -31,7 +32,8 @@ void pmu_event_stream_close(struct access_stream *stream);
 	.enable = pmu_event_stream_enable, .read = pmu_event_stream_read,                          \
 	.losses = pmu_event_stream_losses, .describe = pmu_event_stream_describe,                  \
 	.detail = pmu_event_stream_detail, .notes = pmu_event_stream_notes,                        \
-	.fds = pmu_event_stream_fds, .close = pmu_event_stream_close
+	.counted = pmu_event_stream_unit, .fds = pmu_event_stream_fds,                             \
+	.close = pmu_event_stream_close
 
 extern const struct access_source pmu_source_clock;
 extern const struct access_source pmu_source_faults;

@@ -36,9 +36,10 @@
 /* The kernel fires no timer of an event more often than this, but would still report the period. */
 #define MIN_PERIOD_NS UINT64_C(10000)
 
-static uint64_t period_ns(uint64_t freq_hz)
+static uint64_t period_ns(const struct access_options *options)
 {
-	uint64_t period = UINT64_C(1000000000) / (freq_hz ? freq_hz : PMU_DEFAULT_FREQ_HZ);
+	uint64_t freq_hz = options->freq_hz ? options->freq_hz : PMU_DEFAULT_FREQ_HZ;
+	uint64_t period = options->period ? options->period : UINT64_C(1000000000) / freq_hz;
 
 	return period < MIN_PERIOD_NS ? MIN_PERIOD_NS : period;
 }
@@ -47,9 +48,10 @@ static void configure(const struct access_options *options, struct perf_event_at
 {
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_CPU_CLOCK;
-	attr->sample_period = period_ns(options->freq_hz);
+	attr->sample_period = period_ns(options);
 	attr->sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
-	attr->exclude_kernel = 1; /* the unit is user time */
+	attr->exclude_kernel = options->mode == ACCESS_MODE_USER;
+	attr->exclude_user = options->mode == ACCESS_MODE_KERNEL;
 	attr->exclude_hv = 1;
 	if (USER_REGISTERS) {
 		attr->sample_type |= PERF_SAMPLE_REGS_USER;
@@ -68,6 +70,7 @@ const struct access_source pmu_source_clock = {
 	.about = "timer and registers: share of user CPU time at loads and stores; needs no PMU",
 	.role = ACCESS_ROLE_ACCESS,
 	.kind = TRACE_SAMPLE_REGISTERS,
+	.is_timed = true,
 	.configure = configure,
 	.ring_bytes = 512 << 10,
 	.small_ring_bytes = 256 << 10,

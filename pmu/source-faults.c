@@ -7,14 +7,14 @@
 
 static void configure(const struct access_options *options, struct perf_event_attr *attr)
 {
-	(void)options;
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_PAGE_FAULTS;
-	attr->sample_period = 1;
+	attr->sample_period = options->period ? options->period : 1;
 	attr->sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
 			    PERF_SAMPLE_CPU;
-	attr->exclude_kernel =
-		1; /* the same as root and as user: read(2) into new pages is left out */
+	/* By default the same as root and as user: read(2) into new pages is left out. */
+	attr->exclude_kernel = options->mode == ACCESS_MODE_USER;
+	attr->exclude_user = options->mode == ACCESS_MODE_KERNEL;
 	attr->exclude_hv = 1;
 }
 

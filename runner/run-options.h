@@ -8,15 +8,14 @@
 
 #include "schemas/ring.h"
 
-enum run_source {
-	RUN_SOURCE_AUTO, /* clock + faults + tasks, as far as each opens */
-	RUN_SOURCE_CLOCK,
-	RUN_SOURCE_FAULTS,
-	RUN_SOURCE_NONE,
+/* Whose accesses and time are sampled. */
+enum run_count {
+	RUN_COUNT_USER,
+	RUN_COUNT_KERNEL,
+	RUN_COUNT_BOTH,
 };
 
 #define RUN_DEFAULT_BUFFER_BYTES (UINT64_C(64) << 20)
-#define RUN_DEFAULT_FREQUENCY_HZ 997u
 
 struct run_options {
 	char *const *command; /* argv of the program, NULL at the end */
@@ -25,8 +24,14 @@ struct run_options {
 	const char *library; /* libtracealloc.so; NULL: beside the binary, or installed */
 	const char *mode; /* name of the run's mode; NULL: "default" */
 	uint32_t repetition; /* from 1; 0: 1 */
-	enum run_source source;
-	uint32_t frequency_hz; /* of the clock; 0: RUN_DEFAULT_FREQUENCY_HZ */
+	const char *source; /* as pmu/pmu-choice.h takes it; NULL: "auto" */
+	uint32_t frequency_hz; /* of access sources; 0: as each does by itself, the clock 997 */
+	uint64_t period; /* of access sources, in their unit; 0: by frequency_hz */
+	const char *load_event; /* of hardware sources; NULL: the best that is known */
+	const char *store_event;
+	uint32_t min_latency; /* cycles: sample no faster loads; 0: the least that the source can */
+	enum run_count count;
+	bool is_strict; /* whatever is refused ends the run before the program starts */
 	enum ring_stacks stacks;
 	uint64_t buffer_bytes; /* of the pool; 0: RUN_DEFAULT_BUFFER_BYTES */
 	uint64_t max_bytes; /* of the trace file; 0: as much as the disk takes */

@@ -403,6 +403,16 @@ static int store_run_fact(void *context, const char *key, const char *value)
 	return store_fact(run->writer, key, value, run->first_pair.ticks, false);
 }
 
+/* --strict: something that was asked for cannot be had. */
+static int refuse_strictly(struct run *run)
+{
+	const struct samples *samples = &run->collector.samples;
+
+	run->summary->exit_status = 2;
+	fail(run, 0, "--strict: %s", samples->refusal[0] ? samples->refusal : samples->given_up);
+	return -EPERM;
+}
+
 static int start_collector(struct run *run)
 {
 	struct collector *collector = &run->collector;
@@ -430,6 +440,8 @@ static int start_collector(struct run *run)
 	/* Whenever the recorder is killed, its file tells of what run it is. */
 	if (err == 0)
 		err = collector_commit(collector);
+	if (err == -EPERM && run->options->is_strict)
+		return refuse_strictly(run);
 	if (err < 0)
 		return fail(run, err, "cannot start to record");
 	samples_watch(&collector->samples, collector->epoll_fd, UINT64_C(3) << 32);
@@ -455,7 +467,7 @@ static void name_events(const struct run_options *options, char text[COLLECT_TEX
 
 static void tell_start(struct run *run)
 {
-	char sources[256], events[COLLECT_TEXT_BYTES];
+	char sources[512], events[COLLECT_TEXT_BYTES];
 	const char *slash = strrchr(run->options->command[0], '/');
 	struct run_start start = {
 		.pid = run->launch.pid,
@@ -464,10 +476,12 @@ static void tell_start(struct run *run)
 		.sources = sources,
 	};
 	const char *sampled = run->collector.samples.sources;
+	const char *passed = run->collector.samples.passed;
 
 	name_events(run->options, events);
-	snprintf(sources, sizeof(sources), "%s%s%s", events, events[0] && sampled[0] ? " + " : "",
-		 sampled);
+	snprintf(sources, sizeof(sources), "%s%s%s%s%s%s", events,
+		 events[0] && sampled[0] ? " + " : "", sampled, passed[0] ? " (" : "", passed,
+		 passed[0] ? ")" : "");
 	if (run->observer && run->observer->started)
 		run->observer->started(run->observer->user, &start);
 }
@@ -576,6 +590,11 @@ static void name_output(struct run *run)
 	if (err < 0)
 		fail(run, err, "cannot name the trace %s", run->output.path);
 	run->keeps_partial = err < 0;
+}
+
+int run_check(const struct run_options *options, char *message, size_t n_bytes)
+{
+	return samples_check(options, message, n_bytes);
 }
 
 int run_record(const struct run_options *options, const struct run_observer *observer,

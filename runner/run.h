@@ -50,6 +50,12 @@ struct run_summary {
 };
 
 /*
+ * Are the options possible at all, whatever the machine? Returns 0, or -EINVAL with one line for a
+ * person in message.
+ */
+int run_check(const struct run_options *options, char *message, size_t n_bytes);
+
+/*
  * Run options->command and record it. Returns 0 when a trace was written (its end may be early:
  * problem says so), or a negative errno: then nothing is left behind, and problem says why in one
  * line. ret_summary is filled in either case. Changes the signal state of the process while it runs.

@@ -7,17 +7,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "pmu/pmu-choice.h"
 #include "runner/samples-private.h"
 #include "runner/store.h"
 
 #define STACK_BYTES 256
-
-static const char *const choices[] = {
-	[RUN_SOURCE_AUTO] = "auto",
-	[RUN_SOURCE_CLOCK] = "clock",
-	[RUN_SOURCE_FAULTS] = "faults",
-	[RUN_SOURCE_NONE] = "none",
-};
 
 static int emit_code(void *context, uint32_t process_id, const struct trace_code *code,
 		     const void *bytes)
@@ -32,10 +26,10 @@ static struct trace_string text(const char *bytes)
 	return (struct trace_string){ bytes, (uint32_t)strlen(bytes) };
 }
 
-static int store_source(struct samples *samples, const struct access_source *source,
+static int store_source(struct samples *samples, const char *name, const char *unit,
 			struct trace_source *record, const char *remedy)
 {
-	struct trace_string strings[] = { text(source->name), text(source->unit), text(remedy) };
+	struct trace_string strings[] = { text(name), text(unit), text(remedy) };
 
 	record->head.type = TRACE_RECORD_SOURCE;
 	record->source_id = (uint32_t)++samples->n_sources;
@@ -45,17 +39,55 @@ static int store_source(struct samples *samples, const struct access_source *sou
 	return trace_writer_record(samples->writer, record, sizeof(*record), strings, 3);
 }
 
+static int store_refused(struct samples *samples, const struct access_source *source,
+			 const struct access_options *options, int error,
+			 const struct pmu_refusal *refusal)
+{
+	struct trace_source record = { 0 };
+	char remedy[sizeof(refusal->why) + sizeof(refusal->fix) + 4];
+
+	pmu_source_describe_refused(source, options, error, &record);
+	snprintf(remedy, sizeof(remedy), "%s%s%s", refusal->why, refusal->fix[0] ? "; " : "",
+		 refusal->fix);
+	return store_source(samples, source->name, source->unit, &record, remedy);
+}
+
 static int refuse(struct samples *samples, const struct access_source *source,
 		  const struct access_options *options, int error,
 		  const struct pmu_refusal *refusal)
 {
-	struct trace_source record = { 0 };
-
-	pmu_source_describe_refused(source, options, error, &record);
 	if (!samples->refusal[0])
 		snprintf(samples->refusal, sizeof(samples->refusal), "no %s samples: %s; %s",
 			 source->name, refusal->why, refusal->fix);
-	return store_source(samples, source, &record, refusal->fix);
+	return store_refused(samples, source, options, error, refusal);
+}
+
+/* What its samples say, for whoever decodes them. */
+static int store_detail(struct samples *samples, struct samples_stream *stream)
+{
+	const char *event = "";
+	struct trace_source_detail record = { 0 };
+	const char *notes = pmu_stream_notes(stream->stream);
+
+	pmu_stream_detail(stream->stream, &record, &event);
+	stream->format.read_format = record.read_format;
+	stream->format.regs_intr = record.regs_intr;
+	stream->format.branch_sample_type = record.branch_sample_type;
+	struct trace_string strings[] = { text(event ? event : ""), text(notes) };
+
+	record.head.type = TRACE_RECORD_SOURCE_DETAIL;
+	record.source_id = stream->source_id;
+	record.event_bytes = strings[0].n_bytes;
+	record.note_bytes = strings[1].n_bytes;
+	return trace_writer_record(samples->writer, &record, sizeof(record), strings, 2);
+}
+
+/* What a source gave up; --strict does not go on then. */
+static void note(struct samples *samples, const struct access_source *source, const char *notes)
+{
+	if (notes[0] && !samples->given_up[0])
+		snprintf(samples->given_up, sizeof(samples->given_up), "%s: %s", source->name,
+			 notes);
 }
 
 static int open_one(struct samples *samples, const struct access_source *source,
@@ -74,8 +106,12 @@ static int open_one(struct samples *samples, const struct access_source *source,
 	mine->format = (struct pmu_format){ .sample_type = record.sample_type,
 					    .regs_user = record.regs_user };
 	samples->n_streams++;
-	err = store_source(samples, source, &record, pmu_stream_notes(mine->stream));
+	err = store_source(samples, source->name, pmu_stream_unit(mine->stream), &record,
+			   pmu_stream_notes(mine->stream));
 	mine->source_id = (uint32_t)samples->n_sources;
+	if (err == 0)
+		err = store_detail(samples, mine);
+	note(samples, source, pmu_stream_notes(mine->stream));
 	if (source->role == ACCESS_ROLE_TASKS) {
 		samples->tracker->has_task_records = true;
 		return err;
@@ -88,23 +124,109 @@ static int open_one(struct samples *samples, const struct access_source *source,
 	return err;
 }
 
-int samples_open(struct samples *samples, const struct run_options *options, pid_t pid)
+static struct access_options access_options_of(const struct run_options *options, pid_t pid)
 {
-	const struct access_source *sources[PMU_MAX_SOURCES];
-	struct access_options access = {
+	static const enum access_mode modes[] = {
+		[RUN_COUNT_USER] = ACCESS_MODE_USER,
+		[RUN_COUNT_KERNEL] = ACCESS_MODE_KERNEL,
+		[RUN_COUNT_BOTH] = ACCESS_MODE_BOTH,
+	};
+
+	return (struct access_options){
 		.pid = pid,
 		.enable_on_exec = true,
-		.freq_hz = options->frequency_hz ? options->frequency_hz : RUN_DEFAULT_FREQUENCY_HZ,
+		.freq_hz = options->frequency_hz,
+		.period = options->period,
+		.load_event = options->load_event,
+		.store_event = options->store_event,
+		.min_latency = options->min_latency,
+		.mode = modes[options->count],
 		.stack_bytes = STACK_BYTES,
 	};
-	int n = pmu_sources_select(choices[options->source], &access, sources, PMU_MAX_SOURCES);
-	int err = options->private_samples
-			  ? samples_private_create(samples->writer, &samples->private_samples)
-			  : run_code_create(NULL, emit_code, samples, &samples->code);
+}
 
-	for (int i = 0; i < n && err == 0; i++)
-		err = open_one(samples, sources[i], &access);
-	return n < 0 ? n : err;
+static int parse_choice(const struct run_options *options, struct pmu_choice *ret_choice,
+			char message[PMU_CHOICE_MESSAGE_BYTES])
+{
+	return pmu_choice_parse(options->source ? options->source : "auto", ret_choice, message);
+}
+
+int samples_check(const struct run_options *options, char *message, size_t n_bytes)
+{
+	char why[PMU_CHOICE_MESSAGE_BYTES];
+	struct pmu_choice choice;
+
+	if (parse_choice(options, &choice, why) < 0)
+		return snprintf(message, n_bytes, "--source: %s", why), -EINVAL;
+	if (options->frequency_hz && options->period)
+		return snprintf(message, n_bytes, "--freq and --period exclude each other"),
+		       -EINVAL;
+	return 0;
+}
+
+/* One after the other those that auto tried in vain, equal reasons once. */
+static void pass_over(struct samples *samples, const struct pmu_chosen *chosen,
+		      const struct pmu_chosen *before)
+{
+	size_t n = strlen(samples->passed);
+	bool is_same =
+		before && before->error && strcmp(before->refusal.why, chosen->refusal.why) == 0;
+	size_t n_why = strlen(chosen->refusal.why);
+
+	if (is_same && n > n_why + 2)
+		n -= n_why + 2;
+	snprintf(samples->passed + n, sizeof(samples->passed) - n, "%s%s: %s",
+		 is_same && n ? ", "
+		 : n	      ? "; no "
+			      : "no ",
+		 chosen->source->name, chosen->refusal.why);
+}
+
+static int open_all(struct samples *samples, const struct pmu_choice *choice,
+		    const struct access_options *access)
+{
+	bool has_access = false;
+	int err = 0;
+
+	for (size_t i = 0; i < choice->n; i++)
+		has_access |= choice->items[i].source->role == ACCESS_ROLE_ACCESS &&
+			      choice->items[i].error == 0;
+	for (size_t i = 0; i < choice->n && err == 0; i++) {
+		const struct pmu_chosen *chosen = &choice->items[i];
+		const struct access_options own = pmu_chosen_options(chosen, access);
+
+		if (chosen->error && has_access) {
+			pass_over(samples, chosen, i > 0 ? chosen - 1 : NULL);
+			err = store_refused(samples, chosen->source, &own, chosen->error,
+					    &chosen->refusal);
+		} else if (chosen->error) {
+			err = refuse(samples, chosen->source, &own, chosen->error,
+				     &chosen->refusal);
+		} else {
+			err = open_one(samples, chosen->source, &own);
+		}
+	}
+	return err;
+}
+
+int samples_open(struct samples *samples, const struct run_options *options, pid_t pid)
+{
+	const struct access_options access = access_options_of(options, pid);
+	char why[PMU_CHOICE_MESSAGE_BYTES];
+	struct pmu_choice choice;
+	int err = parse_choice(options, &choice, why);
+
+	if (err == 0)
+		err = options->private_samples
+			      ? samples_private_create(samples->writer, &samples->private_samples)
+			      : run_code_create(NULL, emit_code, samples, &samples->code);
+	if (err < 0)
+		return err;
+	pmu_choice_resolve(&choice, &access);
+	err = open_all(samples, &choice, &access);
+	if (err == 0 && options->is_strict && (samples->refusal[0] || samples->given_up[0]))
+		err = -EPERM;
+	return err;
 }
 
 /* ---- Taking records ---- */
@@ -309,6 +431,25 @@ static int tell_tracker(struct samples *samples)
 	return 0;
 }
 
+static int take_aux(void *context, const struct trace_aux *aux, const void *bytes)
+{
+	struct samples_stream *stream = context;
+
+	if (stream->owner->is_muted)
+		return 0;
+	return trace_writer_aux(stream->owner->writer, stream->source_id, aux, bytes);
+}
+
+/* Records first: they tell of the bytes. */
+static int read_stream(struct samples_stream *stream)
+{
+	ssize_t n = pmu_stream_read(stream->stream, take_records, stream);
+
+	if (n >= 0)
+		n = pmu_stream_read_aux(stream->stream, take_aux, stream);
+	return n < 0 ? (int)n : 0;
+}
+
 int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock_pair *pair,
 		 uint64_t ticks_per_second)
 {
@@ -318,17 +459,12 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 	samples->ticks_per_second = ticks_per_second;
 	for (size_t i = samples->n_streams; i-- > 0;) {
 		/* Tasks come last in the list and are read first: who lives, then whose samples. */
-		ssize_t n = pmu_stream_read(samples->streams[i].stream, take_records,
-					    &samples->streams[i]);
+		int err = read_stream(&samples->streams[i]);
 
-		if (n < 0)
-			return (int)n;
-		if (samples->streams[i].source->role == ACCESS_ROLE_TASKS) {
-			int err = tell_tracker(samples);
-
-			if (err < 0)
-				return err;
-		}
+		if (err == 0 && samples->streams[i].source->role == ACCESS_ROLE_TASKS)
+			err = tell_tracker(samples);
+		if (err < 0)
+			return err;
 	}
 	return 0;
 }

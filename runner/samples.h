@@ -46,12 +46,21 @@ struct samples {
 	bool is_muted; /* recording has stopped: drop and count */
 	uint64_t n_dropped;
 	char sources[128]; /* names of those that run, joined by " + " */
+	char passed[192]; /* those that auto passed over and why: "no pebs, ibs: ..."; "" */
 	char refusal[512]; /* why the first refused one does not, and what to do; "" */
+	char given_up[512]; /* what an open source could not have, "" */
 };
+
+/*
+ * Is what --source, --freq and --period ask for possible at all? Returns 0, or -EINVAL with one line in
+ * message. Tries nothing.
+ */
+int samples_check(const struct run_options *options, char *message, size_t n_bytes);
 
 /*
  * Open what options->source asks for on pid and its later children, to begin at its exec, and write
  * their SOURCE records. A refused source is no failure: it is told in the trace and in refusal.
+ * With is_strict it is one, as is whatever an open source had to give up: -EPERM, told in refusal.
  * Returns 0 or a negative errno (-ENOMEM, the writer's). End with samples_close() in any case.
  */
 int samples_open(struct samples *samples, const struct run_options *options, pid_t pid);

@@ -49,7 +49,7 @@ START_TEST(a_default_stands_when_nothing_is_given)
 	ck_assert_int_eq(parse(COMMAND_RECORD, "./app"), 0);
 	ck_assert_uint_eq(option_frequency(&options, OPTION_FREQ), 997);
 	ck_assert_uint_eq(option_size(&options, OPTION_BUFFER_SIZE), 64u << 20);
-	ck_assert_int_eq(option_choice(&options, OPTION_SOURCE), CHOICE_SOURCE_AUTO);
+	ck_assert_str_eq(option_text(&options, OPTION_SOURCE), "auto");
 	ck_assert_int_eq(option_origin(&options, OPTION_FREQ), OPTION_FROM_DEFAULT);
 	ck_assert(!option_flag(&options, OPTION_FORCE));
 	ck_assert_ptr_null(option_text(&options, OPTION_REPORT));
@@ -258,7 +258,7 @@ static const struct {
 	{ COMMAND_RECORD, "--buffer-size 99999999T ./app", "too big" },
 	{ COMMAND_RECORD, "--force=perhaps ./app", "neither yes nor no" },
 	{ COMMAND_RECORD, "--stacks lbr ./app", "auto|dwarf|fp|none" },
-	{ COMMAND_RECORD, "--source pebs ./app", "auto|clock|faults|none" },
+	{ COMMAND_RECORD, "--source pebs ./app", "auto, clock, faults, none" },
 	{ COMMAND_RECORD, "-q", "missing" },
 	{ COMMAND_QUERY, "app.mst", "missing" },
 	{ COMMAND_QUERY, "app.mst one two", "too many: two" },

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "pmu/pmu-choice.h"
 #include "pmu/pmu-cpus.h"
 #include "pmu/pmu-source.h"
 #include "tests/pmu/watched.h"
@@ -169,13 +170,19 @@ END_TEST
 START_TEST(a_refused_auto_still_names_its_sources_and_describes_them)
 {
 	const struct access_options options = { .pid = getpid(), .stack_bytes = 256 };
-	const struct access_source *sources[PMU_MAX_SOURCES];
+	char message[PMU_CHOICE_MESSAGE_BYTES];
+	const struct pmu_chosen *clock;
+	struct pmu_choice choice;
 	struct trace_source source;
 
 	forbid_perf(EACCES);
-	ck_assert_int_eq(pmu_sources_select("auto", &options, sources, PMU_MAX_SOURCES), 3);
-	ck_assert_str_eq(sources[0]->name, "clock");
-	pmu_source_describe_refused(sources[0], &options, -EACCES, &source);
+	ck_assert_int_eq(pmu_choice_parse("auto", &choice, message), 0);
+	pmu_choice_resolve(&choice, &options);
+	ck_assert_uint_ge(choice.n, 3);
+	clock = &choice.items[choice.n - 3];
+	ck_assert_str_eq(clock->source->name, "clock");
+	ck_assert_int_eq(clock->error, -EACCES);
+	pmu_source_describe_refused(clock->source, &options, -EACCES, &source);
 	ck_assert_uint_eq(source.error, EACCES);
 	ck_assert_uint_eq(source.period, UINT64_C(1000000000) / PMU_DEFAULT_FREQ_HZ);
 	ck_assert_uint_eq(source.stack_bytes, 256);

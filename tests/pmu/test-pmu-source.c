@@ -642,33 +642,7 @@ START_TEST(a_process_that_is_gone_is_refused_with_a_reason)
 }
 END_TEST
 
-/* ---- choices ---- */
-
-static const struct {
-	const char *choice;
-	const char *names[4];
-} choices[] = {
-	{ "none", { NULL } },
-	{ "auto", { "clock", "faults", "tasks", NULL } },
-	{ "clock", { "clock", "tasks", NULL } },
-	{ "faults", { "faults", "tasks", NULL } },
-	{ "tasks", { "tasks", NULL } },
-};
-
-START_TEST(a_choice_of_source_brings_its_companions)
-{
-	const struct access_options options = { .pid = getpid() };
-	const struct access_source *sources[PMU_MAX_SOURCES];
-	int n = pmu_sources_select(choices[_i].choice, &options, sources, PMU_MAX_SOURCES);
-	int wanted = 0;
-
-	while (choices[_i].names[wanted])
-		wanted++;
-	ck_assert_int_eq(n, wanted);
-	for (int i = 0; i < n; i++)
-		ck_assert_str_eq(sources[i]->name, choices[_i].names[i]);
-}
-END_TEST
+/* ---- what a source tells of itself ---- */
 
 static const struct {
 	const char *name;
@@ -694,17 +668,6 @@ START_TEST(a_stream_tells_what_its_samples_say)
 	ck_assert_int_eq(detail.read_format != 0, counts_losses_exactly(stream));
 	ck_assert_int_eq(pmu_stream_read_aux(stream, NULL, NULL), 0);
 	pmu_stream_close(stream);
-}
-END_TEST
-
-START_TEST(an_unknown_choice_is_refused)
-{
-	const struct access_options options = { .pid = getpid() };
-	const struct access_source *sources[1];
-
-	ck_assert_int_eq(pmu_sources_select("clocks", &options, sources, 1), -EINVAL);
-	ck_assert_int_eq(pmu_sources_select("", &options, sources, 1), -EINVAL);
-	ck_assert_ptr_null(pmu_source_find("auto"));
 }
 END_TEST
 
@@ -758,10 +721,7 @@ int main(void)
 		tcase_add_test(real, too_large_a_ring_is_halved_and_said);
 	tcase_add_test(real, a_process_that_is_gone_is_refused_with_a_reason);
 	suite_add_tcase(suite, real);
-	tcase_add_loop_test(choice, a_choice_of_source_brings_its_companions, 0,
-			    (int)(sizeof(choices) / sizeof(*choices)));
 	tcase_add_loop_test(choice, a_stream_tells_what_its_samples_say, 0, 3);
-	tcase_add_test(choice, an_unknown_choice_is_refused);
 	suite_add_tcase(suite, choice);
 
 	srunner_run_all(runner, CK_ENV);
