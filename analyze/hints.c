@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <inttypes.h>
 #include <libelf.h>
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -10,12 +11,14 @@
 #include <string.h>
 
 #include "analyze/db.h"
+#include "analyze/objects.h"
 #include "analyze/package.h"
 #include "common/cleanup.h"
 
 #define DPKG_INFO	"/var/lib/dpkg/info"
 #define MIN_LINELESS	0.05 /* of the bytes, to be worth a hint */
 #define MAX_EXECUTABLES 8
+#define MAX_FILES	3
 
 static const char add_fact_sql[] =
 	"INSERT OR REPLACE INTO fact (run_id, key, at_end, value) VALUES (?1, ?2, 1, ?3)";
@@ -129,7 +132,26 @@ static void lineless_text(const char *path, double part, char *text, size_t n_by
 	snprintf(text + n, n_bytes - (size_t)n, "package %s has them", debug);
 }
 
-static int hint_lines(sqlite3 *handle, int64_t run_id)
+/* Whether its names are lost with it, whatever package might have its lines. */
+static bool is_lost(const struct object *object)
+{
+	return (object->state == OBJECT_REBUILT || object->state == OBJECT_MISSING) &&
+	       object->path[0] == '/';
+}
+
+/* A file that is not there has a hint of its own. */
+static bool is_here(const struct objects *objects, const char *path)
+{
+	for (size_t i = 0; i < objects_count(objects); i++) {
+		const struct object *object = objects_at(objects, i);
+
+		if (is_lost(object) && strcmp(object->path, path) == 0)
+			return false;
+	}
+	return true;
+}
+
+static int hint_lines(sqlite3 *handle, int64_t run_id, const struct objects *objects)
 {
 	sqlite3_stmt *stmt = NULL;
 	int r = db_errno(handle, sqlite3_prepare_v2(handle, lineless_sql, -1, &stmt, NULL));
@@ -137,21 +159,75 @@ static int hint_lines(sqlite3 *handle, int64_t run_id)
 	sqlite3_bind_int64(stmt, 1, run_id);
 	for (int i = 0; r == 0 && sqlite3_step(stmt) == SQLITE_ROW; i++) {
 		double part = sqlite3_column_double(stmt, 1);
+		const char *path = (const char *)sqlite3_column_text(stmt, 0);
 		char key[32], value[1024];
 		if (part < MIN_LINELESS)
 			break;
+		if (!is_here(objects, path))
+			continue;
 		snprintf(key, sizeof(key), "hint.debug.%d", i);
-		lineless_text((const char *)sqlite3_column_text(stmt, 0), part, value,
-			      sizeof(value));
+		lineless_text(path, part, value, sizeof(value));
 		r = add_fact(handle, run_id, key, value);
 	}
 	sqlite3_finalize(stmt);
 	return r;
 }
 
-int hints_write(struct db *db, int64_t run_id)
+/* How many places of an object have no name. */
+static int64_t count_unnamed(struct db *db, const struct object *object)
 {
-	int r = hint_allocators(db_handle(db), run_id);
+	char *sql = sqlite3_mprintf(
+		"SELECT count(*) FROM frame WHERE object = %Q AND function IS NULL", object->name);
+	int64_t n = sql ? db_integer(db, sql, 0) : 0;
 
-	return r < 0 ? r : hint_lines(db_handle(db), run_id);
+	sqlite3_free(sql);
+	return n;
+}
+
+/* "X was rebuilt since it was recorded: 12 code addresses have neither names nor lines; ..." */
+static void lost_text(const struct object *object, int64_t n, char *text, size_t n_bytes)
+{
+	bool is_rebuilt = object->state == OBJECT_REBUILT;
+
+	snprintf(text, n_bytes,
+		 "%.160s %s: %" PRId64 " code address%s without names and lines (%s%.40s)",
+		 object->path,
+		 is_rebuilt ? "was rebuilt since it was recorded" : "is not on this machine", n,
+		 n == 1 ? " is" : "es are",
+		 object->build_id ? "--debug-dir or --sysroot may name the file with build-id "
+				  : "--sysroot may name its machine's files",
+		 object->build_id ? object->build_id : "");
+}
+
+static int hint_files(struct db *db, int64_t run_id, const struct objects *objects,
+		      char *ret_problem, size_t n_bytes)
+{
+	int r = 0;
+	int n_hints = 0;
+
+	for (size_t i = 0; r == 0 && i < objects_count(objects) && n_hints < MAX_FILES; i++) {
+		const struct object *object = objects_at(objects, i);
+		int64_t n = is_lost(object) ? count_unnamed(db, object) : 0;
+		char key[32], value[400];
+
+		if (n == 0)
+			continue;
+		snprintf(key, sizeof(key), "hint.debug.file.%d", n_hints);
+		lost_text(object, n, value, sizeof(value));
+		if (n_hints++ == 0)
+			snprintf(ret_problem, n_bytes, "%s", value);
+		r = add_fact(db_handle(db), run_id, key, value);
+	}
+	return r;
+}
+
+int hints_write(struct db *db, int64_t run_id, const struct objects *objects, char *ret_problem,
+		size_t n_bytes)
+{
+	ret_problem[0] = '\0';
+
+	int r = hint_allocators(db_handle(db), run_id);
+	if (r == 0)
+		r = hint_files(db, run_id, objects, ret_problem, n_bytes);
+	return r < 0 ? r : hint_lines(db_handle(db), run_id, objects);
 }

@@ -87,6 +87,7 @@ struct import {
 	uint64_t n_orphans; /* events of threads that nobody defined */
 	int64_t now_ns; /* that the merge has reached */
 	int64_t last_ns; /* of anything that has a time */
+	char problem[400]; /* of import_result */
 };
 
 /* A time of the trace in ns since the run's start; remembers the latest. */

@@ -471,7 +471,7 @@ static int open_parts(struct import *import)
 			     db_integer(db, "SELECT max(id) FROM thread", 0) + 1, &import->tasks);
 
 	if (r == 0)
-		r = objects_create(NULL, &import->objects);
+		r = objects_create(import->options->places, &import->objects);
 	if (r == 0)
 		r = modules_create(import->tasks, import->objects, &import->modules);
 	if (r == 0)
@@ -512,14 +512,16 @@ static int write_rest(struct import *import)
 		r = memory_write_kinds(import->memory);
 	if (r == 0)
 		r = import_end_run(import);
-	return r < 0 ? r : hints_write(import->db, import->run_id);
+	return r < 0 ? r
+		     : hints_write(import->db, import->run_id, import->objects, import->problem,
+				   sizeof(import->problem));
 }
 
 static struct import_result result_of(const struct import *import)
 {
 	const struct tally_total *total = &import->tally.total;
 
-	return (struct import_result){
+	struct import_result result = {
 		.run_id = import->run_id,
 		.ended_cleanly = feed_damage(&import->feed)->ended,
 		.n_events = total->events,
@@ -528,6 +530,9 @@ static struct import_result result_of(const struct import *import)
 		.n_lost = import->losses.total,
 		.duration_ns = import->last_ns,
 	};
+
+	memcpy(result.problem, import->problem, sizeof(result.problem));
+	return result;
 }
 
 int import_trace(struct db *db, const char *path, const struct import_options *options,

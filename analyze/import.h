@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "analyze/db.h"
+#include "analyze/symbol-places.h"
 
 /* Called now and then with the bytes of the file that were read, of all. */
 typedef void (*import_progress)(void *context, uint64_t n_bytes, uint64_t n_all_bytes);
@@ -26,6 +27,7 @@ typedef void (*import_progress)(void *context, uint64_t n_bytes, uint64_t n_all_
 struct import_options {
 	bool force; /* replace the run when the database has this recording already */
 	import_progress progress; /* may be NULL */
+	const struct symbol_places *places; /* may be NULL */
 	void *context;
 };
 
@@ -39,6 +41,7 @@ struct import_result {
 	uint64_t n_samples;
 	uint64_t n_lost; /* sum of all losses */
 	int64_t duration_ns;
+	char problem[400]; /* what a person should know now, one line; "" */
 };
 
 /*

@@ -23,6 +23,7 @@ struct unit_range {
 };
 
 struct lines {
+	bool keep_mangled;
 	uint64_t bias; /* DWARF address + bias = ELF address */
 	struct unit *units;
 	size_t n_units;
@@ -115,6 +116,7 @@ struct lines *lines_create(struct object *object)
 	if (!lines)
 		return NULL;
 
+	lines->keep_mangled = object->places->keep_mangled;
 	Dwarf *dwarf = dwfl_module_getdwarf(object->module, &bias);
 	lines->bias = bias;
 	if (dwarf && add_units(lines, dwarf) < 0)
@@ -170,7 +172,8 @@ size_t lines_find(struct lines *lines, uint64_t address, struct symbol_line *ret
 	if (!unit || max == 0)
 		return 0;
 	if (!unit->functions)
-		unit->functions = unit_functions_create(&unit->body, &unit->die);
+		unit->functions =
+			unit_functions_create(&unit->body, &unit->die, lines->keep_mangled);
 	find_position(unit, dwarf_address, &first);
 
 	size_t n = unit->functions

@@ -1,17 +1,17 @@
 #include "analyze/object-file.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/debug-file.h"
+#include "analyze/debug-server.h"
 #include "analyze/lines.h"
 #include "analyze/symbol-table.h"
 #include "common/cleanup.h"
 
-#define DEBUG_FOLDER "/usr/lib/debug/.build-id"
+#define DEBUG_FOLDER "/usr/lib/debug"
 
 char *object_file_hex(const uint8_t *bytes, size_t n_bytes)
 {
@@ -25,20 +25,20 @@ char *object_file_hex(const uint8_t *bytes, size_t n_bytes)
 	return text;
 }
 
-static const Dwfl_Callbacks callbacks_default = {
+static const Dwfl_Callbacks callbacks = {
 	.find_elf = dwfl_build_id_find_elf,
-	.find_debuginfo = dwfl_standard_find_debuginfo,
+	.find_debuginfo = debug_file_find,
 };
 
 static void end_dwfl(struct object *object)
 {
 	if (object->dwfl)
 		dwfl_end(object->dwfl);
-	free(object->callbacks);
+	free(object->debug_file);
 	object->dwfl = NULL;
 	object->module = NULL;
 	object->elf = NULL;
-	object->callbacks = NULL;
+	object->debug_file = NULL;
 }
 
 void object_file_close(struct object *object)
@@ -51,58 +51,55 @@ void object_file_close(struct object *object)
 	end_dwfl(object);
 }
 
-/* A file that is a file: a pipe of that name would hang us. Returns a descriptor or -1. */
-static int open_regular(const char *path)
+static bool has_build_id(const struct object *object)
 {
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat status;
+	auto_free char *text = object->build_id ? debug_file_build_id(object->elf) : NULL;
 
-	if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-		return -1;
-	return steal_fd(&fd);
+	return !object->build_id || (text && strcmp(text, object->build_id) == 0);
 }
 
-static bool has_build_id(struct object *object)
+/* Base 0 with p_vaddr added: module addresses are ELF addresses. Takes the descriptor over. */
+static void report(struct object *object, const char *path, int fd)
 {
-	const unsigned char *bits = NULL;
-	GElf_Addr address;
+	void **userdata;
 
-	if (!object->build_id)
+	object->module = dwfl_report_elf(object->dwfl, path, path, fd, 0, true);
+	if (!object->module) {
+		close(fd);
+		return;
+	}
+	dwfl_module_info(object->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = object;
+	dwfl_report_end(object->dwfl, NULL, NULL);
+}
+
+/* The same, of an open file, which it takes over. */
+static bool open_fd(struct object *object, const char *path, int fd)
+{
+	GElf_Addr bias = 0;
+
+	object->dwfl = dwfl_begin(&callbacks);
+	if (object->dwfl)
+		report(object, path, fd);
+	else
+		close(fd);
+	object->elf = object->module ? dwfl_module_getelf(object->module, &bias) : NULL;
+	if (object->elf && bias == 0 && has_build_id(object)) {
+		object->state = OBJECT_FOUND;
 		return true;
-
-	int n = dwfl_module_build_id(object->module, &bits, &address);
-	auto_free char *text = n > 0 ? object_file_hex(bits, (size_t)n) : NULL;
-	return text && strcmp(text, object->build_id) == 0;
+	}
+	if (object->elf)
+		object->state = OBJECT_REBUILT;
+	end_dwfl(object);
+	return false;
 }
 
 /* Open path as the object's ELF; false when it is not that file. */
 static bool open_elf(struct object *object, const char *path)
 {
-	auto_close int fd = open_regular(path);
-	if (fd < 0)
-		return false;
+	int fd = path ? debug_file_open(path) : -1;
 
-	object->callbacks = malloc(sizeof(*object->callbacks));
-	if (!object->callbacks)
-		return false;
-	*object->callbacks = callbacks_default;
-	object->callbacks->debuginfo_path = object->debug_path;
-	object->dwfl = dwfl_begin(object->callbacks);
-	if (object->dwfl) {
-		/* Base 0 with p_vaddr added: module addresses are ELF addresses. */
-		object->module = dwfl_report_elf(object->dwfl, path, path, fd, 0, true);
-		if (object->module) {
-			steal_fd(&fd); /* libdwfl's now */
-			dwfl_report_end(object->dwfl, NULL, NULL);
-		}
-	}
-
-	GElf_Addr bias = 0;
-	object->elf = object->module ? dwfl_module_getelf(object->module, &bias) : NULL;
-	if (object->elf && bias == 0 && has_build_id(object))
-		return true;
-	end_dwfl(object);
-	return false;
+	return fd >= 0 && open_fd(object, path, fd);
 }
 
 static void read_segment(struct object *object, const GElf_Phdr *header)
@@ -139,20 +136,104 @@ static void read_segments(struct object *object)
 	}
 }
 
-/* A relative path may lead elsewhere from here: only a build-id tells that it is the file. */
-static bool open_path(struct object *object)
+/* A path below a folder; NULL for a relative path. */
+static bool open_below(struct object *object, const char *folder)
 {
-	char *whole = NULL;
-	bool is_open;
+	auto_free char *path = NULL;
 
-	if (object->path[0] == '/')
-		return open_elf(object, object->path);
-	if (!object->build_id || !*object->directory ||
-	    asprintf(&whole, "%s/%s", *object->directory, object->path) < 0)
+	if (!folder || object->path[0] != '/' || asprintf(&path, "%s%s", folder, object->path) < 0)
 		return false;
-	is_open = open_elf(object, whole);
-	free(whole);
+	return open_elf(object, path);
+}
+
+/* A relative path may lead elsewhere from here: only a build-id tells that it is the file. */
+static bool open_relative(struct object *object)
+{
+	auto_free char *path = NULL;
+
+	if (!object->build_id || !*object->directory ||
+	    asprintf(&path, "%s/%s", *object->directory, object->path) < 0)
+		return false;
+	return open_elf(object, path);
+}
+
+/* What the kernel calls a file that was removed, when another of the same build-id has its place. */
+static bool open_deleted(struct object *object)
+{
+	static const char mark[] = " (deleted)";
+	size_t n = strlen(object->path);
+	size_t n_mark = sizeof(mark) - 1;
+
+	if (!object->build_id || n <= n_mark || strcmp(object->path + n - n_mark, mark) != 0)
+		return false;
+	auto_free char *path = strndup(object->path, n - n_mark);
+	return open_elf(object, path);
+}
+
+/* The file that was loaded, where it lies now. Without a build-id it is told by its path alone. */
+static bool open_loaded(struct object *object)
+{
+	const struct symbol_places *places = object->places;
+
+	object->lacks_code = !object->build_id && open_below(object, places->archive);
+	if (object->lacks_code || open_below(object, places->sysroot))
+		return true;
+	if (places->sysroot && !object->build_id)
+		return false;
+	if (object->path[0] != '/')
+		return open_relative(object);
+	return open_elf(object, object->path) || open_deleted(object);
+}
+
+/* Any file of the build-id: a whole one, as archives have, or one with debug information only. */
+static bool open_by_id(struct object *object, const char *folder)
+{
+	auto_free char *whole = debug_file_by_id(folder, object->build_id, "");
+	auto_free char *debug = debug_file_by_id(folder, object->build_id, ".debug");
+	enum object_state state = object->state;
+
+	if (open_elf(object, whole)) {
+		object->is_file = true;
+		object->lacks_code = true; /* an archive's has none, another's is not asked for */
+		return true;
+	}
+	if (open_elf(object, debug))
+		return true;
+	object->state = state; /* what lies here tells nothing of the path */
+	return false;
+}
+
+static bool fetch(struct object *object)
+{
+	char *path = NULL;
+	enum object_state state = object->state;
+	Dwfl *dwfl = dwfl_begin(&callbacks);
+
+	debug_server_expect(object->server, dwfl, object->path);
+	int fd = debug_server_fetch(object->server, dwfl, object->build_id, &path);
+	bool is_open = fd >= 0 && open_fd(object, path, fd);
+	dwfl_end(dwfl);
+	free(path);
+	object->is_file = is_open;
+	if (!is_open)
+		object->state = state;
 	return is_open;
+}
+
+static bool open_anywhere(struct object *object)
+{
+	object->state = OBJECT_MISSING;
+	object->is_file = open_loaded(object);
+	if (object->is_file || !object->build_id)
+		return object->is_file;
+	for (size_t i = 0;; i++) {
+		auto_free char *folder = debug_file_folder(object->places, i);
+		if (!folder)
+			break;
+		if (open_by_id(object, folder))
+			return true;
+	}
+	return open_by_id(object, DEBUG_FOLDER) || fetch(object);
 }
 
 bool object_open(struct object *object)
@@ -161,17 +242,7 @@ bool object_open(struct object *object)
 		return object->elf;
 	object->is_opened = true;
 	elf_version(EV_CURRENT);
-
-	if (open_path(object)) {
-		object->is_file = true;
-	} else if (object->build_id && strlen(object->build_id) > 2) {
-		char path[sizeof(DEBUG_FOLDER) + 160];
-
-		snprintf(path, sizeof(path), DEBUG_FOLDER "/%.2s/%.128s.debug", object->build_id,
-			 object->build_id + 2);
-		open_elf(object, path);
-	}
-	if (object->elf)
+	if (open_anywhere(object))
 		read_segments(object);
 	return object->elf;
 }
@@ -207,7 +278,8 @@ size_t object_read(struct object *object, uint64_t address, void *bytes, size_t 
 	const struct object_segment *segment = find_segment(object, address);
 	size_t image_bytes = 0;
 	const char *image = elf_rawfile(object->elf, &image_bytes);
-	if (!segment || !image || address - segment->address >= segment->file_bytes)
+	if (!segment || !image || (object->lacks_code && segment->is_executable) ||
+	    address - segment->address >= segment->file_bytes)
 		return 0;
 
 	uint64_t within = address - segment->address;

@@ -7,6 +7,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "analyze/debug-server.h"
 #include "analyze/grow.h"
 #include "analyze/key-map.h"
 #include "analyze/object-file.h"
@@ -16,21 +17,21 @@ struct objects {
 	size_t n;
 	size_t n_allocated;
 	struct key_map by_name; /* 128-bit hash of the name -> number + 1 */
-	char *debug_path; /* of libdwfl; NULL: its default */
+	struct symbol_places places;
+	struct debug_server server;
+	char *archive; /* NULL: none; places.archive */
 	char *directory; /* NULL: not known */
 };
 
-int objects_create(const char *debug_path, struct objects **ret_objects)
+int objects_create(const struct symbol_places *places, struct objects **ret_objects)
 {
 	struct objects *objects = calloc(1, sizeof(*objects));
 
 	if (!objects)
 		return -ENOMEM;
-	objects->debug_path = debug_path ? strdup(debug_path) : NULL;
-	if (debug_path && !objects->debug_path) {
-		free(objects);
-		return -ENOMEM;
-	}
+	if (places)
+		objects->places = *places;
+	debug_server_init(&objects->server, &objects->places);
 	*ret_objects = objects;
 	return 0;
 }
@@ -54,7 +55,7 @@ struct objects *objects_destroy(struct objects *objects)
 		object_destroy(objects->items[i]);
 	free(objects->items);
 	key_map_finish(&objects->by_name);
-	free(objects->debug_path);
+	free(objects->archive);
 	free(objects->directory);
 	free(objects);
 	return NULL;
@@ -79,7 +80,8 @@ static struct object *add(struct objects *objects, char *name, char *path, char 
 		.path = path,
 		.build_id = build_id,
 		.number = (uint32_t)objects->n,
-		.debug_path = &objects->debug_path,
+		.places = &objects->places,
+		.server = &objects->server,
 		.directory = &objects->directory,
 	};
 	objects->items[objects->n++] = object;
@@ -160,6 +162,18 @@ int objects_set_directory(struct objects *objects, const char *directory)
 		return -ENOMEM;
 	free(objects->directory);
 	objects->directory = copy;
+	return 0;
+}
+
+int objects_set_archive(struct objects *objects, const char *folder)
+{
+	char *copy = strdup(folder);
+
+	if (!copy)
+		return -ENOMEM;
+	free(objects->archive);
+	objects->archive = copy;
+	objects->places.archive = copy;
 	return 0;
 }
 

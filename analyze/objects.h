@@ -1,8 +1,8 @@
 #pragma once
 /*
  * Files of code, each known once: by build-id, else by path. An object opens its ELF file when it
- * is first asked about its contents, by build-id first (the path when its build-id matches, else
- * /usr/lib/debug/.build-id), then by path when no build-id is known. One thread.
+ * is first asked about its contents: the path when its build-id matches (or none is known), else
+ * whatever has the build-id below the folders of symbol_places and /usr/lib/debug. One thread.
  */
 #include <elfutils/libdwfl.h>
 #include <gelf.h>
@@ -10,11 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/symbol-places.h"
+
 enum object_debug {
 	OBJECT_UNSEEN, /* not looked at */
 	OBJECT_NONE,
 	OBJECT_SYMBOLS,
 	OBJECT_LINES,
+};
+
+/* What is known of the file that was loaded. */
+enum object_state {
+	OBJECT_UNTRIED,
+	OBJECT_FOUND, /* it, or another file of its build-id */
+	OBJECT_MISSING,
+	OBJECT_REBUILT, /* a file with another build-id lies at its path */
 };
 
 /* A PT_LOAD segment. */
@@ -36,10 +46,13 @@ struct object {
 	char *build_id; /* hex; NULL: not known */
 	uint32_t number; /* from 0 */
 	bool is_opened; /* tried */
-	bool is_file; /* the path itself was opened, so that its bytes are the module's */
+	bool is_file; /* the file that was loaded, so that its bytes are the module's */
+	bool lacks_code; /* out of an archive: without its instructions */
+	enum object_state state; /* as found when it was last opened */
 	Dwfl *dwfl;
-	Dwfl_Callbacks *callbacks;
-	char **debug_path; /* of objects_create() */
+	const struct symbol_places *places;
+	struct debug_server *server; /* of all objects */
+	char *debug_file; /* that was found for it; NULL: none, or libdwfl found it */
 	char **directory; /* of objects_set_directory() */
 	Dwfl_Module *module;
 	Elf *elf; /* of the file or its debug file; NULL: could not be opened */
@@ -59,14 +72,17 @@ struct object {
 struct objects;
 
 /*
- * debug_path: folders in which debug files are searched, as in libdwfl (":.debug:/usr/lib/debug");
- * NULL for this default. Returns 0 or -ENOMEM.
+ * places: where to look beside the usual folders; copied, what it points to must stay. NULL: nowhere.
+ * Returns 0 or -ENOMEM.
  */
-int objects_create(const char *debug_path, struct objects **ret_objects);
+int objects_create(const struct symbol_places *places, struct objects **ret_objects);
 struct objects *objects_destroy(struct objects *objects); /* accepts NULL, returns NULL */
 
 /* Where relative paths start: the working folder of the run. Copied. Returns 0 or -ENOMEM. */
 int objects_set_directory(struct objects *objects, const char *directory);
+
+/* Look for files in an unpacked archive (archive.h), too. Copied. Returns 0 or -ENOMEM. */
+int objects_set_archive(struct objects *objects, const char *folder);
 
 /*
  * The object of this build-id (bytes, may be none) and path; made when it is new. Both are copied. An absolute

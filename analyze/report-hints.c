@@ -5,7 +5,7 @@
 #include "analyze/report-sql.h"
 
 /* No lines. */
-#define LINES_SQL "SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.debug%' LIMIT 3"
+#define LINES_SQL "SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.debug%' LIMIT 5"
 
 /*
  * Each query gives the texts of its hints, one a row; none when there is nothing to say. The facts

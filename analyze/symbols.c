@@ -59,9 +59,9 @@ enum object_debug symbols_debug(struct object *object)
 	return object->debug;
 }
 
-static const char *pretty_name(struct symbol_entry *entry)
+static const char *pretty_name(const struct object *object, struct symbol_entry *entry)
 {
-	if (!entry->pretty)
+	if (!entry->pretty && !object->places->keep_mangled)
 		entry->pretty = symbols_demangle(entry->name);
 	return entry->pretty ? entry->pretty : entry->name;
 }
@@ -71,7 +71,7 @@ const char *symbols_function(struct object *object, uint64_t address)
 	struct symbol_table *table = symbol_table_of(object);
 	struct symbol_entry *entry = table ? symbol_list_find(&table->functions, address) : NULL;
 
-	return entry ? pretty_name(entry) : NULL;
+	return entry ? pretty_name(object, entry) : NULL;
 }
 
 size_t symbols_lines(struct object *object, uint64_t address, struct symbol_line *ret_lines,
@@ -112,7 +112,7 @@ bool symbols_variable(struct object *object, uint64_t address, struct symbol_var
 		return false;
 	if (!entry)
 		return section_at(object, address, ret);
-	*ret = (struct symbol_variable){ pretty_name(entry), entry->address,
+	*ret = (struct symbol_variable){ pretty_name(object, entry), entry->address,
 					 entry->end - entry->address };
 	return true;
 }

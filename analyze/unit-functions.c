@@ -26,6 +26,7 @@ struct function_range {
 };
 
 struct unit_functions {
+	bool keep_mangled;
 	Dwarf_Files *files;
 	struct function *functions;
 	size_t n_functions;
@@ -142,7 +143,8 @@ static int compare_ranges(const void *a, const void *b)
 	return left->low < right->low ? -1 : left->low > right->low;
 }
 
-struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_die)
+struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_die,
+					     bool keep_mangled)
 {
 	struct unit_functions *functions = calloc(1, sizeof(*functions));
 	size_t n_files;
@@ -150,6 +152,7 @@ struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_d
 
 	if (!functions || read_tree(functions, body, NO_PARENT, 0) < 0)
 		return unit_functions_destroy(functions);
+	functions->keep_mangled = keep_mangled;
 	if (dwarf_getsrcfiles(lines_die, &functions->files, &n_files) != 0)
 		functions->files = NULL;
 	if (functions->n_ranges)
@@ -163,13 +166,15 @@ struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_d
 	return functions;
 }
 
-static const char *name_of(struct function *function)
+static const char *name_of(const struct unit_functions *functions, struct function *function)
 {
 	Dwarf_Attribute attribute;
 	const char *linkage = dwarf_formstring(
 		dwarf_attr_integrate(&function->die, DW_AT_linkage_name, &attribute));
 	const char *plain = dwarf_diename(&function->die);
 
+	if (functions->keep_mangled)
+		return linkage ? linkage : plain;
 	if (!function->name)
 		function->name = linkage ? symbols_demangle(linkage) : NULL;
 	return function->name ? function->name : plain ? plain : linkage;
@@ -225,7 +230,7 @@ size_t unit_functions_find(struct unit_functions *functions, uint64_t address,
 		struct function *function = &functions->functions[i];
 
 		ret_lines[n] = place;
-		ret_lines[n++].function = name_of(function);
+		ret_lines[n++].function = name_of(functions, function);
 		if (!function->is_inlined)
 			break;
 		place = (struct symbol_line){ 0 };

@@ -4,6 +4,7 @@
  * Used by lines.c only.
  */
 #include <elfutils/libdw.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,10 +13,11 @@
 struct unit_functions;
 
 /*
- * Read the tree below body (a unit's DIE); files are named by the line table of lines_die. NULL
- * without memory.
+ * Read the tree below body (a unit's DIE); files are named by the line table of lines_die, functions
+ * as linkers see them with keep_mangled. NULL without memory.
  */
-struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_die);
+struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_die,
+					     bool keep_mangled);
 struct unit_functions *unit_functions_destroy(struct unit_functions *functions); /* accepts NULL */
 
 /*

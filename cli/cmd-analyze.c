@@ -11,6 +11,7 @@
 #include "analyze/analyze.h"
 #include "analyze/format.h"
 #include "cli/cmd.h"
+#include "cli/symbol-options.h"
 #include "common/cleanup.h"
 
 /* What to say of an error when it was the trace's. */
@@ -94,6 +95,8 @@ static void print_result(const char *trace, const char *db_path, const struct im
 		printf(", %s lost (memsight report --losses)",
 		       format_count((int64_t)result->n_lost).text);
 	printf(" -> %s\n", db_path);
+	if (result->problem[0])
+		cmd_warn("%s", result->problem);
 }
 
 /* Every trace into the database beside it. */
@@ -150,6 +153,11 @@ int cmd_analyze(const struct option_set *options)
 		.context = &last_percent,
 	};
 
+	struct symbol_places places;
+	int status = symbol_options_read(options, &places);
+	if (status != CMD_DONE)
+		return status;
+	import.places = &places;
 	cmd_survive_size_limit();
 	if (db_path)
 		return analyze_all(db_path, options->operands, options->n_operands, &import);

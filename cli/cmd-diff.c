@@ -24,8 +24,10 @@ static void close_side(struct side *side)
 }
 #define auto_side __attribute__((cleanup(close_side)))
 
-static int open_side(const char *operand, struct side *side, struct diff_side *ret_side)
+static int open_side(const struct option_set *options, int i, struct side *side,
+		     struct diff_side *ret_side)
 {
+	const char *operand = options->operands[i];
 	const char *colon = strrchr(operand, ':');
 
 	side->path = strdup(operand);
@@ -35,7 +37,7 @@ static int open_side(const char *operand, struct side *side, struct diff_side *r
 		side->path[colon - operand] = '\0';
 		side->run = colon + 1;
 	}
-	int status = database_open(side->path, &side->db);
+	int status = database_open(side->path, options, &side->db);
 	if (status != CMD_DONE)
 		return status;
 	ret_side->db = db_handle(side->db);
@@ -75,9 +77,9 @@ int cmd_diff(const struct option_set *options)
 
 	table_format_parse(option_choice_name(option_choice(options, OPTION_REPORT_FORMAT)),
 			   &request.format);
-	int status = open_side(options->operands[0], &before, &request.sides[0]);
+	int status = open_side(options, 0, &before, &request.sides[0]);
 	if (status == CMD_DONE)
-		status = open_side(options->operands[1], &after, &request.sides[1]);
+		status = open_side(options, 1, &after, &request.sides[1]);
 	if (status == CMD_DONE)
 		status = write_diff(&request);
 	free(request.sides[0].runs);

@@ -74,7 +74,7 @@ int cmd_export(const struct option_set *options)
 	if (format->is_binary && !option_text(options, OPTION_EXPORT_FILE) && isatty(STDOUT_FILENO))
 		return cmd_usage("export: %s is not for a terminal: name a file with --output",
 				 format->name);
-	int status = database_open(options->operands[0], &db);
+	int status = database_open(options->operands[0], options, &db);
 	if (status == CMD_DONE)
 		status = export_run(db_handle(db), options);
 	db_close(db);

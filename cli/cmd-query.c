@@ -26,7 +26,7 @@ static int run_query(sqlite3 *db, const struct option_set *options)
 int cmd_query(const struct option_set *options)
 {
 	struct db *db = NULL;
-	int status = database_open(options->operands[0], &db);
+	int status = database_open(options->operands[0], options, &db);
 
 	if (status == CMD_DONE)
 		status = run_query(db_handle(db), options);

@@ -214,14 +214,15 @@ static void print_report(const char *trace, struct db *db, FILE *file, const cha
 }
 
 /* --report: where is a file, or "-" for standard error; the standard output is the program's. */
-static void report(const char *trace, const char *where)
+static void report(const char *trace, const struct option_set *options)
 {
+	const char *where = option_text(options, OPTION_REPORT);
 	auto_fclose FILE *own = strcmp(where, "-") == 0 ? NULL : fopen(where, "w");
 	struct db *db = NULL;
 
 	if (!own && strcmp(where, "-") != 0)
 		cmd_fail("cannot write %s: %s", where, strerror(errno));
-	else if (database_open(trace, &db) == CMD_DONE)
+	else if (database_open(trace, options, &db) == CMD_DONE)
 		print_report(trace, db, own ? own : stderr, where);
 	db_close(db);
 }
@@ -252,6 +253,6 @@ int cmd_record(const struct option_set *given)
 	if (!option_flag(options, OPTION_QUIET))
 		say_summary(&summary, run.null_sink);
 	if (option_text(options, OPTION_REPORT))
-		report(summary.output, option_text(options, OPTION_REPORT));
+		report(summary.output, options);
 	return summary.exit_status;
 }

@@ -198,7 +198,7 @@ int cmd_report(const struct option_set *options)
 	if (status == CMD_DONE)
 		status = read_suppressions(options, &suppressions);
 	if (status == CMD_DONE)
-		status = database_open(options->operands[0], &job.db);
+		status = database_open(options->operands[0], options, &job.db);
 	job.suppressions = suppressions;
 	if (status == CMD_DONE)
 		status = write_report(&job);

@@ -11,15 +11,29 @@
 #include "analyze/report.h"
 #include "cli/cmd-analyze.h"
 #include "cli/cmd.h"
+#include "cli/symbol-options.h"
 
-int database_open(const char *path, struct db **ret_db)
+int database_open(const char *path, const struct option_set *options, struct db **ret_db)
 {
 	int last_percent = -1;
-	struct import_options options = { .progress = cmd_show_progress, .context = &last_percent };
+	struct symbol_places places;
+	struct import_options import = {
+		.progress = cmd_show_progress,
+		.context = &last_percent,
+		.places = &places,
+		.force = symbol_options_are_given(options),
+	};
 	struct db *db = NULL;
 
+	int status = symbol_options_read(options, &places);
+	if (status != CMD_DONE)
+		return status;
+	if (import.force && !analyze_is_trace(path))
+		cmd_warn("%s is a database: --debug-dir, --sysroot and --no-demangle matter "
+			 "when a trace is analysed",
+			 path);
 	cmd_survive_size_limit();
-	int r = db_open_any(path, &options, &db);
+	int r = db_open_any(path, &import, &db);
 	cmd_end_progress(&last_percent);
 	if (r == -EBADMSG)
 		return cmd_fail("%s is neither a trace nor a database of memsight", path);
@@ -33,7 +47,7 @@ int database_open(const char *path, struct db **ret_db)
 	if (r < 0)
 		return cmd_fail_db(path, r);
 	if (report_functions_register(db_handle(db)) != SQLITE_OK) {
-		int status = cmd_fail("%s: %s", path, sqlite3_errmsg(db_handle(db)));
+		status = cmd_fail("%s: %s", path, sqlite3_errmsg(db_handle(db)));
 		db_close(db);
 		return status;
 	}
