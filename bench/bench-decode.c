@@ -50,6 +50,8 @@ struct result {
 	double resolved;
 	double unresolved;
 	double code;
+	double stalls[DECODE_STALL_COUNT];
+	double stalls_resolved; /* of those at accesses */
 	uint64_t ns;
 };
 
@@ -216,6 +218,10 @@ static void decode_all(struct bench *bench, struct decoder *decoder, struct resu
 		result->resolved += (double)charge.resolved_share;
 		result->unresolved += (double)charge.unresolved_share;
 		result->code += (double)charge.code_share;
+		result->stalls[window.stall]++;
+		for (uint32_t k = 0; k < window.n_stalled; k++)
+			if (window.stalled[k].state <= DECODE_BASE_ONLY)
+				result->stalls_resolved += (double)window.stalled[k].share;
 	}
 	result->ns += now_ns() - start_ns;
 }
@@ -239,6 +245,9 @@ static void print_result(const char *name, const struct result *result, uint64_t
 	       (double)result->ends[DECODE_END_SYSCALL] / n,
 	       (double)result->ends[DECODE_END_NO_CODE] / n,
 	       (double)(result->ends[DECODE_END_TRAP] + result->ends[DECODE_END_BAD_CODE]) / n);
+	printf("           stalls: access %.1f (%.1f resolved) code %.1f unknown %.1f %%\n",
+	       result->stalls[DECODE_STALL_ACCESS] / n, result->stalls_resolved / n,
+	       result->stalls[DECODE_STALL_CODE] / n, result->stalls[DECODE_STALL_UNKNOWN] / n);
 	printf("           time: resolved %.1f unresolved %.1f code %.1f %%\n",
 	       result->resolved / n, result->unresolved / n, result->code / n);
 }

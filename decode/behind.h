@@ -18,6 +18,16 @@
 unsigned decode_behind_lengths(const uint8_t *code, size_t n_bytes, uint64_t address,
 			       uint8_t *ret_lengths, unsigned n_max);
 
+/* How the code comes to an address. */
+enum behind_way {
+	BEHIND_NOT_ASKED,
+	BEHIND_LINE, /* from the instruction before it, which is no branch */
+	BEHIND_BRANCH, /* from the branch at `source`: taken, or not taken right before */
+	BEHIND_RETURN, /* from the function that the call right before it called */
+	BEHIND_CALL, /* from a call, if from anywhere: nothing goes on or jumps to here */
+	BEHIND_UNKNOWN, /* in several ways */
+};
+
 /* Lengths found before, by (process, address); direct-mapped. All zero is empty. */
 #define BEHIND_SETS 4096u
 
@@ -26,6 +36,9 @@ struct behind_entry {
 	uint32_t process;
 	uint8_t n;
 	uint8_t lengths[DECODE_MAX_BEHIND];
+	uint8_t way; /* enum behind_way; found by stall.c */
+	uint8_t fused_bytes; /* of the instruction before source; 0: not known */
+	uint64_t source;
 };
 
 struct behind_cache {

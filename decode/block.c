@@ -28,6 +28,17 @@ static void find_lengths(const struct block_code *code, const struct decode_samp
 			bytes, n, sample->ip, ret_entry->lengths, DECODE_MAX_BEHIND);
 	ret_entry->process = sample->process;
 	ret_entry->address = sample->ip;
+	ret_entry->way = BEHIND_NOT_ASKED;
+}
+
+struct behind_entry *decode_block_lengths(const struct block_code *code,
+					  const struct decode_sample *sample)
+{
+	struct behind_entry *entry = decode_behind_entry(code->behind, sample->process, sample->ip);
+
+	if (entry->address != sample->ip || entry->process != sample->process)
+		find_lengths(code, sample, entry);
+	return entry;
 }
 
 /* What the instruction makes of a probe in one register. */
@@ -74,8 +85,7 @@ static bool can_undo(const struct instruction *instruction, unsigned reg)
 	return !(instruction->n_memory && to->kind == OPERAND_REG && to->reg == reg);
 }
 
-/* The machine as it was before the instruction, as far as that can be told. */
-static void undo(struct machine *machine, const struct instruction *instruction)
+void decode_block_undo(struct machine *machine, const struct instruction *instruction)
 {
 	struct machine after = *machine;
 
@@ -88,15 +98,15 @@ static void undo(struct machine *machine, const struct instruction *instruction)
 	machine->regs[DECODE_FLAGS] = value_unknown();
 }
 
-static void note(const struct machine *machine, const struct instruction *instruction,
-		 struct decode_window *window)
+unsigned decode_block_accesses(const struct machine *machine, const struct instruction *instruction,
+			       struct decode_access *ret_accesses)
 {
 	for (unsigned i = 0; i < instruction->n_memory; i++) {
 		const struct memory_operand *operand = &instruction->memory[i];
 		struct value address = decode_machine_address(machine, instruction, operand);
 		bool is_known = value_is_exact(address) && instruction->repeat == REPEAT_NONE;
 
-		window->behind[window->n_behind++] = (struct decode_access){
+		ret_accesses[i] = (struct decode_access){
 			.ip = instruction->address,
 			.address = is_known ? address.bits : 0,
 			.size = operand->size,
@@ -108,18 +118,26 @@ static void note(const struct machine *machine, const struct instruction *instru
 			.is_write = operand->flags & MEMORY_WRITE,
 		};
 	}
+	return instruction->n_memory;
+}
+
+static void note(const struct machine *machine, const struct instruction *instruction,
+		 unsigned position, struct decode_window *window)
+{
+	unsigned n = decode_block_accesses(machine, instruction, window->behind + window->n_behind);
+
+	for (; n > 0; n--)
+		window->behind[window->n_behind++].position = (uint16_t)position;
 }
 
 void decode_block_behind(const struct block_code *code, const struct decode_sample *sample,
 			 struct decode_window *window)
 {
-	struct behind_entry *entry = decode_behind_entry(code->behind, sample->process, sample->ip);
+	const struct behind_entry *entry = decode_block_lengths(code, sample);
 	uint64_t address = sample->ip;
 	struct machine machine;
 
 	window->n_behind = 0;
-	if (entry->address != sample->ip || entry->process != sample->process)
-		find_lengths(code, sample, entry);
 	decode_machine_init(&machine, code->memory, sample);
 	for (unsigned i = 0; i < entry->n; i++) {
 		address -= entry->lengths[i];
@@ -127,7 +145,7 @@ void decode_block_behind(const struct block_code *code, const struct decode_samp
 		if (!instruction || instruction->bytes != entry->lengths[i] ||
 		    decode_execute_is_flow(instruction->execute))
 			break;
-		undo(&machine, instruction);
-		note(&machine, instruction, window);
+		decode_block_undo(&machine, instruction);
+		note(&machine, instruction, i + 1, window);
 	}
 }

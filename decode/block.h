@@ -2,6 +2,7 @@
 #include "decode/behind.h"
 #include "decode/decode.h"
 #include "decode/instruction.h"
+#include "decode/machine.h"
 
 /* How the block's walk finds instructions. */
 struct block_code {
@@ -20,3 +21,17 @@ struct block_code {
  */
 void decode_block_behind(const struct block_code *code, const struct decode_sample *sample,
 			 struct decode_window *window);
+
+/* The entry of the sample's ip, with the lengths of the instructions before it. */
+struct behind_entry *decode_block_lengths(const struct block_code *code,
+					  const struct decode_sample *sample);
+
+/* Take back what an instruction did to the machine, as far as that can be told. */
+void decode_block_undo(struct machine *machine, const struct instruction *instruction);
+
+/*
+ * The accesses of an instruction that ran before ip, with the machine as it was before it: at most
+ * INSTRUCTION_MAX_MEMORY, to ret_accesses. Returns how many.
+ */
+unsigned decode_block_accesses(const struct machine *machine, const struct instruction *instruction,
+			       struct decode_access *ret_accesses);

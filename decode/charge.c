@@ -1,5 +1,8 @@
 #include "decode/decode.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* How many accesses at the start lie at a position below n. */
 static uint32_t count_before(const struct decode_window *window, uint32_t n)
 {
@@ -50,26 +53,97 @@ static void divide_shares(struct decode_window *window, struct decode_charge *ch
 	charge->unresolved_share = (float)(1 - resolved);
 }
 
+static bool charge_loop(const struct decode_window *window, struct decode_charge *charge)
+{
+	charge->n_charged = window->n_accesses;
+	return window->end == DECODE_END_LOOP;
+}
+
+static bool charge_block(const struct decode_window *window, struct decode_charge *charge)
+{
+	uint32_t n_block =
+		window->n_block < DECODE_LOOK_AHEAD ? window->n_block : DECODE_LOOK_AHEAD;
+
+	charge->n_charged = count_before(window, n_block);
+	charge->n_behind = window->n_behind;
+	return charge->n_charged + charge->n_behind > 0;
+}
+
+static bool charge_look_ahead(const struct decode_window *window, struct decode_charge *charge)
+{
+	charge->n_charged = count_before(window, DECODE_LOOK_AHEAD);
+	return charge->n_charged > 0;
+}
+
+static bool charge_operand(const struct decode_window *window, struct decode_charge *charge)
+{
+	charge->n_charged = charge->n_exact;
+	return window->n_instructions > 0;
+}
+
+/* From the best down: the first that applies is used. */
+static const struct {
+	const char *name;
+	bool (*charge)(const struct decode_window *window, struct decode_charge *charge);
+	unsigned estimator;
+	enum decode_basis basis;
+} estimators[] = {
+	{ "window", charge_loop, DECODE_BY_WINDOW, DECODE_BASIS_LOOP },
+	{ "block", charge_block, DECODE_BY_BLOCK, DECODE_BASIS_BLOCK },
+	{ "look-ahead", charge_look_ahead, DECODE_BY_LOOK_AHEAD, DECODE_BASIS_LOOK_AHEAD },
+	{ "operand", charge_operand, DECODE_BY_OPERAND, DECODE_BASIS_OPERAND },
+};
+#define N_ESTIMATORS (sizeof(estimators) / sizeof(estimators[0]))
+
+unsigned decode_estimators_parse(const char *list)
+{
+	unsigned mask = 0;
+
+	for (size_t n; *list; list += n + (list[n] == ',')) {
+		size_t i = 0;
+
+		n = strcspn(list, ",");
+		while (i < N_ESTIMATORS &&
+		       (strncmp(estimators[i].name, list, n) != 0 || estimators[i].name[n] != '\0'))
+			i++;
+		if (i == N_ESTIMATORS)
+			return 0;
+		mask |= estimators[i].estimator;
+	}
+	return mask;
+}
+
+void decode_estimators_print(unsigned mask, char ret_text[DECODE_ESTIMATORS_BYTES])
+{
+	size_t n = 0;
+
+	ret_text[0] = '\0';
+	for (size_t i = 0; i < N_ESTIMATORS; i++)
+		if (mask & estimators[i].estimator)
+			n += (size_t)snprintf(ret_text + n, DECODE_ESTIMATORS_BYTES - n, "%s%s",
+					      n ? "," : "", estimators[i].name);
+}
+
 /* Choose what is charged; BASIS_COUNT: there is no access. */
 static enum decode_basis choose(const struct decode_window *window, struct decode_charge *charge)
 {
-	if (window->end == DECODE_END_LOOP) {
-		charge->n_charged = window->n_accesses;
-		return charge->n_charged ? DECODE_BASIS_LOOP : DECODE_BASIS_COUNT;
+	for (size_t i = 0; i < N_ESTIMATORS; i++) {
+		charge->n_charged = 0;
+		charge->n_behind = 0;
+		if (window->estimators & estimators[i].estimator &&
+		    estimators[i].charge(window, charge))
+			return charge->n_charged + charge->n_behind > 0 ? estimators[i].basis
+									: DECODE_BASIS_COUNT;
 	}
-	uint32_t n_block =
-		window->n_block < DECODE_LOOK_AHEAD ? window->n_block : DECODE_LOOK_AHEAD;
-	charge->n_charged = count_before(window, n_block);
-	charge->n_behind = window->n_behind;
-	if (charge->n_charged + charge->n_behind > 0)
-		return DECODE_BASIS_BLOCK;
-	charge->n_charged = count_before(window, DECODE_LOOK_AHEAD);
-	return charge->n_charged ? DECODE_BASIS_LOOK_AHEAD : DECODE_BASIS_COUNT;
+	charge->n_charged = 0;
+	charge->n_behind = 0;
+	return DECODE_BASIS_COUNT;
 }
 
 void decode_charge(struct decode_window *window, struct decode_charge *ret_charge)
 {
-	bool is_whole = window->end == DECODE_END_LOOP || window->end == DECODE_END_LIMIT;
+	bool is_whole = window->end == DECODE_END_LOOP || window->end == DECODE_END_LIMIT ||
+			(window->estimators == DECODE_BY_OPERAND && window->n_instructions > 0);
 	struct decode_charge charge = { .n_exact = count_before(window, 1) };
 
 	charge.basis = choose(window, &charge);

@@ -1,20 +1,12 @@
 #include "decode/decode.h"
 
-#include "decode/behind.h"
 #include "decode/block.h"
-#include "decode/cache.h"
+#include "decode/decoder.h"
 #include "decode/execute.h"
-#include "decode/machine.h"
+#include "decode/stall.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-struct decoder {
-	struct decode_memory memory;
-	struct cache cache;
-	struct behind_cache behind;
-	uint64_t n_decoded;
-};
 
 int decode_create(unsigned machine, const struct decode_memory *memory, size_t cache_entries,
 		  struct decoder **ret_decoder)
@@ -30,6 +22,7 @@ int decode_create(unsigned machine, const struct decode_memory *memory, size_t c
 	if (!decoder)
 		return -ENOMEM;
 	decoder->memory = *memory;
+	decoder->estimators = DECODE_ESTIMATORS;
 	err = decode_cache_init(&decoder->cache,
 				cache_entries ? cache_entries : DECODE_CACHE_ENTRIES);
 	if (err < 0) {
@@ -52,6 +45,11 @@ void decode_invalidate(struct decoder *decoder, uint32_t process, uint64_t start
 {
 	decode_cache_drop(&decoder->cache, process, start, end);
 	decode_behind_drop(&decoder->behind, process, start, end);
+}
+
+void decode_set_estimators(struct decoder *decoder, unsigned estimators)
+{
+	decoder->estimators = estimators;
 }
 
 uint64_t decode_n_decoded(const struct decoder *decoder)
@@ -83,8 +81,9 @@ static const struct instruction *decode_new(struct decoder *decoder,
 	return decode_cache_add(&decoder->cache, &instruction);
 }
 
-static const struct instruction *
-find_instruction(struct decoder *decoder, const struct decode_sample *sample, uint64_t address)
+const struct instruction *decode_find_instruction(struct decoder *decoder,
+						  const struct decode_sample *sample,
+						  uint64_t address)
 {
 	const struct instruction *instruction =
 		decode_cache_find(&decoder->cache, sample->process, address);
@@ -121,44 +120,45 @@ static uint8_t find_state(const struct machine *machine, const struct memory_ope
 	return operand->flags & MEMORY_BASE_ONLY ? DECODE_BASE_ONLY : DECODE_RESOLVED;
 }
 
-/* A repeat that is known to run zero times touches nothing. */
-static bool is_repeated_never(const struct machine *machine, const struct instruction *instruction)
+bool decode_is_repeated_never(const struct machine *machine, const struct instruction *instruction)
 {
 	struct value n = machine_get_reg(machine, DECODE_CX, instruction->address_width);
 
 	return instruction->repeat != REPEAT_NONE && value_is_exact(n) && n.bits == 0;
 }
 
-static void add_access(struct decode_window *window, const struct machine *machine,
-		       const struct instruction *instruction, unsigned i)
+void decode_fill_access(const struct machine *machine, const struct instruction *instruction,
+			unsigned i, struct decode_access *ret_access)
 {
 	const struct memory_operand *operand = &instruction->memory[i];
-	struct decode_access *access = &window->accesses[window->n_accesses++];
 
-	*access = (struct decode_access){
+	*ret_access = (struct decode_access){
 		.ip = instruction->address,
 		.address = machine->addresses[i].bits,
 		.size = operand->size,
 		.count = operand->count,
-		.position = (uint16_t)window->n_instructions,
 		.state = find_state(machine, operand, machine->addresses[i]),
 		.is_read = operand->flags & MEMORY_READ,
 		.is_write = operand->flags & MEMORY_WRITE,
 	};
 	if (instruction->repeat != REPEAT_NONE)
-		apply_repeat(machine, instruction, access);
+		apply_repeat(machine, instruction, ret_access);
 }
 
 static void note_accesses(struct decode_window *window, const struct machine *machine,
 			  const struct instruction *instruction)
 {
-	if (is_repeated_never(machine, instruction))
+	if (decode_is_repeated_never(machine, instruction))
 		return;
-	for (unsigned i = 0; i < instruction->n_memory; i++)
-		add_access(window, machine, instruction, i);
+	for (unsigned i = 0; i < instruction->n_memory; i++) {
+		struct decode_access *access = &window->accesses[window->n_accesses++];
+
+		decode_fill_access(machine, instruction, i, access);
+		access->position = (uint16_t)window->n_instructions;
+	}
 }
 
-static bool is_loop_closed(const struct machine *machine, const struct decode_sample *sample)
+bool decode_is_loop_closed(const struct machine *machine, const struct decode_sample *sample)
 {
 	struct value stack_pointer = machine->regs[DECODE_SP];
 
@@ -173,8 +173,11 @@ static bool run_instruction(struct decoder *decoder, struct machine *machine,
 	const struct decode_sample *sample = machine->sample;
 	const struct instruction *instruction;
 
+	window->previous_ip = window->end_ip;
 	window->end_ip = machine->next;
-	instruction = find_instruction(decoder, sample, machine->next);
+	if (machine->next < window->head_ip)
+		window->head_ip = machine->next;
+	instruction = decode_find_instruction(decoder, sample, machine->next);
 	if (!instruction || instruction->bytes == 0) {
 		window->end = instruction ? DECODE_END_BAD_CODE : DECODE_END_NO_CODE;
 		return false;
@@ -186,7 +189,7 @@ static bool run_instruction(struct decoder *decoder, struct machine *machine,
 	window->n_instructions++;
 	if (window->n_block == 0 && decode_execute_is_flow(instruction->execute))
 		window->n_block = window->n_instructions;
-	if (machine->end == MACHINE_GOES_ON && is_loop_closed(machine, sample))
+	if (machine->end == MACHINE_GOES_ON && decode_is_loop_closed(machine, sample))
 		machine->end = DECODE_END_LOOP;
 	if (machine->end == MACHINE_GOES_ON)
 		return true;
@@ -197,7 +200,7 @@ static bool run_instruction(struct decoder *decoder, struct machine *machine,
 static const struct instruction *find_for_block(void *user, const struct decode_sample *sample,
 						uint64_t address)
 {
-	return find_instruction(user, sample, address);
+	return decode_find_instruction(user, sample, address);
 }
 
 static void look_behind(struct decoder *decoder, const struct decode_sample *sample,
@@ -210,7 +213,10 @@ static void look_behind(struct decoder *decoder, const struct decode_sample *sam
 		.user = decoder,
 	};
 
-	decode_block_behind(&code, sample, window);
+	/* A closed loop needs no block, unless it may not be used. */
+	if (window->end != DECODE_END_LOOP || !(window->estimators & DECODE_BY_WINDOW))
+		decode_block_behind(&code, sample, window);
+	decode_stall_find(&code, sample, window);
 }
 
 int decode_window(struct decoder *decoder, const struct decode_sample *sample,
@@ -221,7 +227,13 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	if (max_instructions == 0 || max_instructions > DECODE_MAX_INSTRUCTIONS)
 		return -EINVAL;
 	decode_machine_init(&machine, &decoder->memory, sample);
+	ret_window->estimators = decoder->estimators;
 	ret_window->end = DECODE_END_LIMIT;
+	ret_window->end_ip = sample->ip;
+	ret_window->head_ip = sample->ip;
+	ret_window->stall = DECODE_STALL_UNKNOWN;
+	ret_window->stall_ip = 0;
+	ret_window->n_stalled = 0;
 	ret_window->n_instructions = 0;
 	ret_window->n_block = 0;
 	ret_window->n_accesses = 0;
@@ -231,7 +243,7 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 			break;
 	if (ret_window->n_block == 0)
 		ret_window->n_block = ret_window->n_instructions;
-	if (ret_window->end != DECODE_END_LOOP && ret_window->n_instructions > 0)
+	if (ret_window->n_instructions > 0)
 		look_behind(decoder, sample, ret_window);
 	return 0;
 }
