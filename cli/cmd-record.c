@@ -67,6 +67,7 @@ static struct run_options run_options_of(const struct option_set *options)
 		.store_event = option_text(options, OPTION_STORE_EVENT),
 		.min_latency = (uint32_t)option_number(options, OPTION_LDLAT),
 		.count = count_of(option_choice(options, OPTION_COUNTED)),
+		.budget = option_text(options, OPTION_BUDGET),
 		.is_strict = option_flag(options, OPTION_STRICT),
 		.stacks = stacks_of(option_choice(options, OPTION_STACKS)),
 		/* 0: --buffers may name a size, else the default of the table */

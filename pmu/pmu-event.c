@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -206,9 +207,11 @@ static void fill_common(struct perf_event_attr *attr)
 
 static int allocate(struct pmu_event_set *set, size_t n)
 {
+	set->n_rungs = 1;
 	set->fds = calloc(n, sizeof(*set->fds));
+	set->cpus = calloc(n, sizeof(*set->cpus));
 	set->rings = calloc(n, sizeof(*set->rings));
-	return set->fds && set->rings ? 0 : -ENOMEM;
+	return set->fds && set->cpus && set->rings ? 0 : -ENOMEM;
 }
 
 /* The first CPU decides what is conceded; the others get the same. */
@@ -221,7 +224,7 @@ static int open_on(struct pmu_event_set *set, pid_t pid, int cpu)
 	else
 		r = pmu_event_open(&set->attr, pid, cpu, &set->fds[set->n]);
 	if (r == 0)
-		set->n++;
+		set->cpus[set->n++] = cpu;
 	return r;
 }
 
@@ -314,13 +317,24 @@ int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t r
 
 void pmu_event_set_close(struct pmu_event_set *set)
 {
-	for (size_t i = 0; i < set->n; i++) {
+	for (size_t i = 0; i < set->n; i++)
 		pmu_ring_finish(&set->rings[i]);
+	for (size_t i = 0; i < set->n * set->n_rungs; i++)
 		close(set->fds[i]);
-	}
 	free(set->fds);
+	free(set->cpus);
 	free(set->rings);
 	*set = (struct pmu_event_set){ 0 };
+}
+
+int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on)
+{
+	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+
+	for (size_t i = 0; i < set->n; i++)
+		if (ioctl(set->fds[rung * set->n + i], request, 0) < 0)
+			return -errno;
+	return 0;
 }
 
 int pmu_event_set_lost(const struct pmu_event_set *set, uint64_t *ret_lost)
@@ -330,7 +344,7 @@ int pmu_event_set_lost(const struct pmu_event_set *set, uint64_t *ret_lost)
 	/* read() then gives struct { u64 value; u64 lost; }: no other bit of read_format is set. */
 	if (set->attr.read_format != READ_FORMAT_LOST)
 		return -EOPNOTSUPP;
-	for (size_t i = 0; i < set->n; i++) {
+	for (size_t i = 0; i < set->n * set->n_rungs; i++) {
 		uint64_t values[2];
 		ssize_t n = read(set->fds[i], values, sizeof(values));
 

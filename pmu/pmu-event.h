@@ -9,6 +9,7 @@
  * out the records of maps. With a ring for each, samples also need no PERF_SAMPLE_IDENTIFIER.
  */
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -36,11 +37,16 @@ int pmu_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *
 int pmu_event_negotiate(struct perf_event_attr *attr, pid_t pid, int cpu, struct pmu_notes *notes,
 			int *ret_fd);
 
-/* An event on every online CPU: fds[i] and rings[i] belong to the same CPU. */
+/*
+ * An event on every online CPU: fds[i] and rings[i] belong to cpus[i]. A ladder (pmu-ladder.h) adds
+ * more events to each CPU, which write into its ring: fds[rung * n + i].
+ */
 struct pmu_event_set {
-	struct perf_event_attr attr; /* as accepted */
+	struct perf_event_attr attr; /* as accepted; of the first rung */
 	size_t n;
+	size_t n_rungs; /* 1 without a ladder */
 	int *fds;
+	int *cpus;
 	struct pmu_ring *rings;
 	uint32_t ring_bytes; /* of each */
 	struct pmu_notes notes;
@@ -57,6 +63,11 @@ int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t r
 
 /* Close everything. Works on a zeroed set, and twice. */
 void pmu_event_set_close(struct pmu_event_set *set);
+
+/*
+ * Switch a rung on or off, in the inherited threads and children too. Returns 0 or a negative errno.
+ */
+int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on);
 
 /*
  * Sum of the kernel's counts of lost records (PERF_FORMAT_LOST) over the set. -EOPNOTSUPP when the

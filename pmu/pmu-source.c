@@ -44,6 +44,16 @@ int pmu_stream_enable(struct access_stream *stream, bool on)
 	return stream->source->enable(stream, on);
 }
 
+int pmu_stream_turn(struct access_stream *stream, size_t level, uint64_t random)
+{
+	return stream->source->turn ? stream->source->turn(stream, level, random) : 0;
+}
+
+uint64_t pmu_stream_period(const struct access_stream *stream)
+{
+	return stream->source->period ? stream->source->period(stream) : 0;
+}
+
 ssize_t pmu_stream_read(struct access_stream *stream, pmu_sink sink, void *context)
 {
 	return stream->source->read(stream, sink, context);

@@ -42,6 +42,9 @@ struct access_options {
 	const char *store_event; /* NULL: the best that is known for this processor */
 	uint32_t min_latency; /* cycles: sample no loads that were faster; 0: the source's least */
 	enum access_mode mode;
+	bool has_jitter; /* timed sources: change between periods near freq_hz (pmu_stream_turn) */
+	uint32_t n_levels; /* and to such as are 4, 16 ... times as long; 0 or 1: to none */
+	uint64_t min_period; /* what the kernel allows, in the source's unit; 0: not known */
 	bool has_call_chain; /* with the user's call chain by frame pointers */
 	uint32_t stack_bytes; /* of user stack with each timed sample, a multiple of 8; 0: none */
 	uint32_t
@@ -121,6 +124,10 @@ struct access_source {
 	size_t (*fds)(const struct access_stream *stream, const int **ret_fds);
 	void (*close)(struct access_stream *stream);
 
+	/* NULL: it has one period. */
+	int (*turn)(struct access_stream *stream, size_t level, uint64_t random);
+	uint64_t (*period)(const struct access_stream *stream);
+
 	/* For the sources that are one plain perf event: what to ask the kernel for. */
 	void (*configure)(const struct access_options *options, struct perf_event_attr *attr);
 	uint32_t ring_bytes; /* for each CPU, where memory may be locked freely */
@@ -148,6 +155,16 @@ const struct access_source *pmu_stream_source(const struct access_stream *stream
 
 /* Start or stop sampling, in the inherited threads and children too. Returns 0 or negative errno. */
 int pmu_stream_enable(struct access_stream *stream, bool on);
+
+/*
+ * Go on with another of the periods of a level, as a random number says; levels above the highest
+ * are the highest. Samples carry their own period. A stream that has one period stays as it is; so does
+ * one that is switched off. Returns 0 or a negative errno.
+ */
+int pmu_stream_turn(struct access_stream *stream, size_t level, uint64_t random);
+
+/* The period of now, in the source's unit; 0: not known. */
+uint64_t pmu_stream_period(const struct access_stream *stream);
 
 /*
  * Give what the rings hold now to the sink, CPU after CPU (within a CPU in order of time; over CPUs

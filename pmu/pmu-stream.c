@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "pmu/pmu-cpus.h"
+#include "pmu/pmu-ladder.h"
 
 /* All sources' rings together, for each CPU, at their full sizes. */
 #define FULL_RINGS_BYTES (UINT64_C(2) << 20)
@@ -16,6 +16,9 @@ struct event_stream {
 	struct access_stream base;
 	struct pmu_event_set set;
 	struct pmu_losses losses;
+	struct pmu_ladder ladder;
+	size_t rung;
+	bool is_off;
 };
 
 static struct event_stream *event_stream(struct access_stream *stream)
@@ -89,6 +92,21 @@ static uint32_t choose_ring_bytes(const struct access_source *source,
 	return fits_full_rings() ? source->ring_bytes : source->small_ring_bytes;
 }
 
+/* Periods of a timed source; the first becomes attr's own. */
+static void plan_ladder(struct event_stream *stream, const struct access_options *options,
+			struct perf_event_attr *attr)
+{
+	bool is_exact = !stream->base.source->is_timed || !options->has_jitter || options->period;
+	auto_free int *cpus = NULL;
+	int n_cpus = pmu_cpus_online(&cpus);
+
+	pmu_ladder_plan(attr->sample_period, options->min_period, is_exact, options->n_levels,
+			n_cpus > 0 ? (size_t)n_cpus : 1, &stream->ladder);
+	attr->sample_period = stream->ladder.periods[0];
+	if (stream->ladder.n_levels * stream->ladder.n_jitters > 1)
+		attr->sample_type |= PERF_SAMPLE_PERIOD;
+}
+
 int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
 			  struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
 {
@@ -102,23 +120,53 @@ int pmu_event_stream_open(const struct access_source *source, const struct acces
 	}
 	configure(source, options, &attr);
 	stream->base.source = source;
+	plan_ladder(stream, options, &attr);
 	r = pmu_event_set_open(&attr, options->pid, choose_ring_bytes(source, options),
 			       &stream->set, ret_refusal);
 	if (r < 0)
 		return r;
+	r = pmu_ladder_open(&stream->ladder, &stream->set, options->pid);
+	if (r < 0) {
+		pmu_event_set_close(&stream->set);
+		return r;
+	}
 	*ret_stream = &((struct event_stream *)steal_ptr(&stream))->base;
 	return 0;
 }
 
 int pmu_event_stream_enable(struct access_stream *base, bool on)
 {
-	const struct pmu_event_set *set = &event_stream(base)->set;
-	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+	struct event_stream *stream = event_stream(base);
 
-	for (size_t i = 0; i < set->n; i++)
-		if (ioctl(set->fds[i], request, 0) < 0)
-			return -errno;
-	return 0;
+	stream->is_off = !on;
+	return pmu_event_set_enable(&stream->set, stream->rung, on);
+}
+
+int pmu_event_stream_turn(struct access_stream *base, size_t level, uint64_t random)
+{
+	struct event_stream *stream = event_stream(base);
+	const struct pmu_ladder *ladder = &stream->ladder;
+	size_t before = stream->rung;
+	size_t rung;
+	int r;
+
+	if (level >= ladder->n_levels)
+		level = ladder->n_levels - 1;
+	rung = level * ladder->n_jitters + (size_t)(random % ladder->n_jitters);
+	if (rung == before || stream->is_off)
+		return 0;
+	r = pmu_event_set_enable(&stream->set, before, false);
+	if (r < 0)
+		return r;
+	stream->rung = rung;
+	return pmu_event_set_enable(&stream->set, rung, true);
+}
+
+uint64_t pmu_event_stream_period(const struct access_stream *base)
+{
+	const struct event_stream *stream = event_stream_const(base);
+
+	return stream->set.attr.freq ? 0 : stream->ladder.periods[stream->rung];
 }
 
 ssize_t pmu_event_stream_read(struct access_stream *base, pmu_sink sink, void *context)
@@ -159,7 +207,7 @@ void pmu_event_stream_describe(const struct access_stream *base, struct trace_so
 		.sample_type = attr->sample_type,
 		.regs_user = attr->sample_regs_user,
 		.stack_bytes = attr->sample_stack_user,
-		.period = attr->freq ? 0 : attr->sample_period,
+		.period = attr->freq ? 0 : event_stream_const(base)->ladder.nominal,
 		.frequency_hz = attr->freq ? attr->sample_freq : 0,
 		.exclude_kernel = attr->exclude_kernel,
 		.clock_id = CLOCK_MONOTONIC_RAW,

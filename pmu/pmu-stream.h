@@ -16,6 +16,8 @@ int pmu_event_stream_probe(const struct access_source *source, const struct acce
 int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
 			  struct access_stream **ret_stream, struct pmu_refusal *ret_refusal);
 int pmu_event_stream_enable(struct access_stream *stream, bool on);
+int pmu_event_stream_turn(struct access_stream *stream, size_t level, uint64_t random);
+uint64_t pmu_event_stream_period(const struct access_stream *stream);
 ssize_t pmu_event_stream_read(struct access_stream *stream, pmu_sink sink, void *context);
 int pmu_event_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losses);
 void pmu_event_stream_describe(const struct access_stream *stream, struct trace_source *ret_source);
@@ -29,7 +31,8 @@ void pmu_event_stream_close(struct access_stream *stream);
 /* The operations of such a source; its file adds name, unit, configure() and the ring's size. */
 #define PMU_EVENT_STREAM                                                                           \
 	.probe = pmu_event_stream_probe, .open = pmu_event_stream_open,                            \
-	.enable = pmu_event_stream_enable, .read = pmu_event_stream_read,                          \
+	.enable = pmu_event_stream_enable, .turn = pmu_event_stream_turn,                          \
+	.period = pmu_event_stream_period, .read = pmu_event_stream_read,                          \
 	.losses = pmu_event_stream_losses, .describe = pmu_event_stream_describe,                  \
 	.detail = pmu_event_stream_detail, .notes = pmu_event_stream_notes,                        \
 	.counted = pmu_event_stream_unit, .fds = pmu_event_stream_fds,                             \

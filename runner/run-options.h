@@ -31,6 +31,7 @@ struct run_options {
 	const char *store_event;
 	uint32_t min_latency; /* cycles: sample no faster loads; 0: the least that the source can */
 	enum run_count count;
+	const char *budget; /* "2%" of the program's CPU time for sampling; NULL: no bound */
 	bool is_strict; /* whatever is refused ends the run before the program starts */
 	enum ring_stacks stacks;
 	uint64_t buffer_bytes; /* of the pool; 0: RUN_DEFAULT_BUFFER_BYTES */

@@ -437,6 +437,8 @@ static int start_collector(struct run *run)
 		err = run_records_begin(run->writer, run->options, &run->first_pair);
 	if (err == 0)
 		err = placement_facts(&run->placement, run->options, store_run_fact, run);
+	if (err == 0)
+		err = samples_facts(&collector->samples, run->options, store_run_fact, run);
 	/* Whenever the recorder is killed, its file tells of what run it is. */
 	if (err == 0)
 		err = collector_commit(collector);
@@ -450,6 +452,8 @@ static int start_collector(struct run *run)
 			       run->output.left_behind);
 	if (collector->samples.refusal[0])
 		collector_warn(collector, "%s", collector->samples.refusal);
+	if (collector->samples.given_up[0])
+		collector_warn(collector, "%s", collector->samples.given_up);
 	return 0;
 }
 

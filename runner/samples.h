@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "runner/code-capture.h"
 #include "runner/run-options.h"
+#include "runner/samples-rate.h"
 #include "runner/tracker.h"
 
 struct samples_private;
@@ -25,6 +26,7 @@ struct samples_stream {
 	const struct access_source *source;
 	struct pmu_format format;
 	uint32_t source_id; /* in the trace, from 1 */
+	uint64_t n_taken; /* samples so far */
 };
 
 struct samples {
@@ -35,6 +37,7 @@ struct samples {
 	struct samples_stream streams[PMU_MAX_SOURCES];
 	size_t n_streams;
 	size_t n_sources; /* tried */
+	struct samples_rate rate; /* of the timed stream, if there is one */
 	struct clock_pair pair;
 	uint64_t ticks_per_second;
 	uint64_t now_ticks;
@@ -64,6 +67,11 @@ int samples_check(const struct run_options *options, char *message, size_t n_byt
  * Returns 0 or a negative errno (-ENOMEM, the writer's). End with samples_close() in any case.
  */
 int samples_open(struct samples *samples, const struct run_options *options, pid_t pid);
+
+/* How often is sampled, and why, as facts of the run. Returns 0 or what the sink does. */
+typedef int (*samples_fact_sink)(void *context, const char *key, const char *value);
+int samples_facts(const struct samples *samples, const struct run_options *options,
+		  samples_fact_sink sink, void *context);
 
 /*
  * Store what the rings hold. now_ticks and the pair are of this moment. Task records reach the

@@ -1,0 +1,122 @@
+/* What the sources of a recording lost, and what sampling cost. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "runner/samples.h"
+#include "runner/store.h"
+
+static uint64_t store_stream_losses(struct samples *samples, const struct samples_stream *stream)
+{
+	struct pmu_losses losses = { 0 };
+
+	pmu_stream_losses(stream->stream, &losses);
+	const struct store_loss all[] = {
+		{ .count = losses.n_lost, .reason = "ring overrun" },
+		{ .count = losses.n_lost_samples, .reason = "dropped by the hardware" },
+		{ .count = losses.n_throttles,
+		  .reason = "throttled",
+		  .from_ticks =
+			  losses.throttled_from_ns
+				  ? clock_pair_ticks(&samples->pair, samples->ticks_per_second,
+						     losses.throttled_from_ns)
+				  : 0,
+		  .to_ticks = losses.throttled_to_ns
+				      ? clock_pair_ticks(&samples->pair, samples->ticks_per_second,
+							 losses.throttled_to_ns)
+				      : 0 },
+		{ .count = losses.n_bad_bytes, .reason = "unreadable bytes" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct store_loss loss = all[i];
+
+		loss.source = stream->source->name;
+		store_loss(samples->writer, &loss);
+	}
+	return losses.n_lost + losses.n_lost_samples;
+}
+
+/* What sampling cost, where it had a budget, and what was done about it. */
+static void store_rate(struct samples *samples)
+{
+	const struct samples_rate *rate = &samples->rate;
+
+	if (!rate->budget_ppm)
+		return;
+	store_counter(samples->writer, 0, "sampling cost", "ns", (uint64_t)rate->spent_ns);
+	store_counter(samples->writer, 0, "sampled CPU time", "ns", (uint64_t)rate->program_ns);
+	store_counter(samples->writer, 0, "changes of the rate", "changes", rate->n_changes);
+}
+
+uint64_t samples_store_losses(struct samples *samples)
+{
+	const struct run_code_counts *counts =
+		samples->code ? run_code_counts(samples->code) : NULL;
+	uint64_t n = samples->n_dropped;
+
+	for (size_t i = 0; i < samples->n_streams; i++)
+		n += store_stream_losses(samples, &samples->streams[i]);
+	const struct store_loss all[] = {
+		{ .count = samples->n_dropped,
+		  .source = "collector",
+		  .reason = "recording stopped" },
+		{ .count = samples->n_unusable, .source = "tasks", .reason = "unreadable records" },
+		{ .count = counts ? counts->n_over_limit : 0,
+		  .source = "code",
+		  .reason = "limit of stored code" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		store_loss(samples->writer, &all[i]);
+	store_rate(samples);
+	/*
+	 * No loss yet: the process had ended when its page was to be read, but the file it came from
+	 * serves as well. What cannot be decoded for that is counted where it is decoded.
+	 */
+	if (counts && counts->n_unreadable)
+		store_counter(samples->writer, 0, "code pages not readable", "pages",
+			      counts->n_unreadable);
+	return n;
+}
+
+static int give_number(samples_fact_sink sink, void *context, const char *key, uint64_t number)
+{
+	char text[24];
+
+	if (number == 0)
+		return 0;
+	snprintf(text, sizeof(text), "%" PRIu64, number);
+	return sink(context, key, text);
+}
+
+int samples_facts(const struct samples *samples, const struct run_options *options,
+		  samples_fact_sink sink, void *context)
+{
+	const struct samples_rate *rate = &samples->rate;
+	int err = sink(context, "memsight.source", options->source ? options->source : "auto");
+
+	if (err == 0)
+		err = give_number(sink, context, "memsight.rate_limit_hz", rate->limit_hz);
+	if (err == 0 && options->budget)
+		err = sink(context, "memsight.budget", options->budget);
+	if (err == 0)
+		err = give_number(sink, context, "memsight.budget_rate_hz", rate->freq_hz);
+	if (err == 0)
+		err = give_number(sink, context, "memsight.sample_cost_ns", rate->cost_ns);
+	return err;
+}
+
+uint64_t samples_count(const struct samples *samples, enum access_role role)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < samples->n_streams; i++) {
+		struct pmu_losses losses = { 0 };
+
+		if (samples->streams[i].source->role != role)
+			continue;
+		pmu_stream_losses(samples->streams[i].stream, &losses);
+		n += losses.n_taken;
+	}
+	return n;
+}

@@ -1,0 +1,245 @@
+/* Periods near each other, one on at a time: what is planned, and that samples stand for CPU time. */
+#include <check.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pmu/pmu-ladder.h"
+#include "pmu/pmu-record.h"
+#include "tests/pmu/watched.h"
+
+#define MS UINT64_C(1000000)
+
+START_TEST(a_ladder_has_different_primes_near_the_asked_period)
+{
+	static const uint64_t asked[] = { 10000, 1000000, 1003009, 100000000 };
+	uint64_t period = asked[_i];
+	struct pmu_ladder ladder;
+	double sum = 0;
+
+	pmu_ladder_plan(period, 0, false, 1, 4, &ladder);
+	ck_assert_uint_eq(ladder.n_levels, 1);
+	ck_assert_uint_eq(ladder.n_jitters, 3);
+	ck_assert_uint_eq(ladder.nominal, period);
+	for (size_t i = 0; i < 3; i++) {
+		ck_assert_uint_eq(pmu_ladder_prime(ladder.periods[i]), ladder.periods[i]);
+		ck_assert_uint_ne(ladder.periods[i], ladder.periods[(i + 1) % 3]);
+		sum += (double)ladder.periods[i];
+	}
+	ck_assert_double_eq_tol(sum / 3, (double)period, (double)period / 500);
+}
+END_TEST
+
+START_TEST(no_period_of_a_ladder_is_below_the_least)
+{
+	struct pmu_ladder ladder;
+
+	pmu_ladder_plan(10000, 10000, false, 2, 4, &ladder);
+	for (size_t i = 0; i < ladder.n_levels * ladder.n_jitters; i++)
+		ck_assert_uint_ge(ladder.periods[i], 10000);
+}
+END_TEST
+
+START_TEST(levels_go_up_by_steps_and_all_rungs_fit)
+{
+	struct pmu_ladder ladder;
+
+	pmu_ladder_plan(1000000, 0, false, 3, 4, &ladder);
+	ck_assert_uint_eq(ladder.n_levels, 3);
+	ck_assert_uint_eq(ladder.n_jitters, 2);
+	for (size_t i = ladder.n_jitters; i < ladder.n_levels * ladder.n_jitters; i++)
+		ck_assert_double_eq_tol((double)ladder.periods[i] /
+						(double)ladder.periods[i - ladder.n_jitters],
+					PMU_LADDER_STEP, 0.01);
+}
+END_TEST
+
+START_TEST(an_exact_period_and_very_many_cpus_have_one_rung_of_a_level)
+{
+	struct pmu_ladder ladder;
+
+	pmu_ladder_plan(1000000, 0, true, 3, 4, &ladder);
+	ck_assert_uint_eq(ladder.n_levels * ladder.n_jitters, 1);
+	ck_assert_uint_eq(ladder.periods[0], 1000000);
+	pmu_ladder_plan(1000000, 0, false, 1, 128, &ladder);
+	ck_assert_uint_eq(ladder.n_levels * ladder.n_jitters, 1);
+}
+END_TEST
+
+START_TEST(primes_are_primes)
+{
+	static const uint64_t pairs[][2] = {
+		{ 0, 2 }, { 2, 2 }, { 4, 5 }, { 24, 29 }, { 1000000, 1000003 }, { 25, 29 }
+	};
+
+	ck_assert_uint_eq(pmu_ladder_prime(pairs[_i][0]), pairs[_i][1]);
+}
+END_TEST
+
+/* ---- real samples ---- */
+
+static void spin(uint64_t ns)
+{
+	struct timespec now;
+	volatile uint64_t sum = 0;
+
+	do {
+		for (int i = 0; i < 100000; i++)
+			sum += (uint64_t)i;
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	} while ((uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec < ns);
+}
+
+static void *spin_thread(void *argument)
+{
+	spin(*(const uint64_t *)argument * MS);
+	return NULL;
+}
+
+/* One thread after the other: each inherits the rung that is on when it is born. */
+static void spin_in_threads(void *argument)
+{
+	for (int i = 0; i < 8; i++) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, spin_thread, argument);
+		pthread_join(thread, NULL);
+	}
+}
+
+struct sum {
+	uint64_t weight;
+	size_t n_periods; /* different ones */
+	uint64_t periods[8];
+};
+
+static void add_sample(struct sum *sum, uint64_t period)
+{
+	size_t i = 0;
+
+	sum->weight += period;
+	while (i < sum->n_periods && sum->periods[i] != period)
+		i++;
+	ck_assert_uint_lt(i, 8);
+	sum->periods[i] = period;
+	sum->n_periods += i == sum->n_periods;
+}
+
+static void sum_up(const struct kept *kept, const struct pmu_format *format, struct sum *sum)
+{
+	for (size_t at = 0; at < kept->n_bytes;) {
+		struct pmu_record record;
+		int length =
+			pmu_record_parse(format, kept->bytes + at, kept->n_bytes - at, &record);
+
+		ck_assert_int_gt(length, 0);
+		if (record.type == PERF_RECORD_SAMPLE)
+			add_sample(sum, record.sample.period);
+		at += (size_t)length;
+	}
+}
+
+/* Turns every 7 ms: more often than any recording does. */
+static void turn_for(struct access_stream *stream, struct kept *kept, pid_t pid)
+{
+	char path[64];
+	char state = 'R';
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	for (uint64_t i = 0; state != 'Z' && i < 100000; i++) {
+		FILE *file = fopen(path, "r");
+
+		if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+			state = 'Z';
+		if (file)
+			fclose(file);
+		ck_assert_int_eq(pmu_stream_turn(stream, 0, i), 0);
+		ck_assert_int_ge(pmu_stream_read(stream, kept_take, kept), 0);
+		nanosleep(&(struct timespec){ .tv_nsec = 7 * (long)MS }, NULL);
+	}
+}
+
+/*
+ * The bounds are those of test-pmu-source.c, and for each turn the two ends of what was on: the
+ * timer's own delay of some 10 us.
+ */
+START_TEST(turning_between_periods_loses_and_invents_no_time)
+{
+	uint64_t each_ms = 150;
+	struct access_options options = { .freq_hz = 1000, .has_jitter = true };
+	struct access_stream *stream;
+	struct pmu_losses losses;
+	struct trace_source source;
+	struct kept kept = { 0 };
+	struct sum sum = { 0 };
+	struct watched watched;
+	struct rusage usage;
+	uint64_t cpu_ns;
+
+	watched_become(_i);
+	watched_start(&watched, spin_in_threads, &each_ms);
+	options.pid = watched.pid;
+	stream = watched_open("clock", &options);
+	pmu_stream_describe(stream, &source);
+	ck_assert_uint_eq(source.period, 1000000);
+	ck_assert_int_eq(pmu_stream_enable(stream, true), 0);
+	watched_go(&watched);
+	turn_for(stream, &kept, watched.pid);
+	watched_wait(&watched, &usage);
+	ck_assert_int_ge(pmu_stream_read(stream, kept_take, &kept), 0);
+	sum_up(&kept,
+	       &(struct pmu_format){ .sample_type = source.sample_type,
+				     .regs_user = source.regs_user },
+	       &sum);
+	ck_assert_int_eq(pmu_stream_losses(stream, &losses), 0);
+	ck_assert_uint_eq(losses.n_taken, kept.n_samples);
+	ck_assert_uint_eq(losses.n_lost, 0);
+	ck_assert_uint_eq(sum.n_periods, sysconf(_SC_NPROCESSORS_ONLN) <= 16 ? 3 : 2);
+	cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 * MS +
+		 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+	/* Up to three periods begun on each CPU by each of the nine threads. */
+	ck_assert_uint_le(sum.weight, cpu_ns * 102 / 100 + 27 * MS);
+	ck_assert_uint_ge(sum.weight + 27 * MS, cpu_ns * 80 / 100);
+	kept_free(&kept);
+	pmu_stream_close(stream);
+}
+END_TEST
+
+static bool can_be_measured(void)
+{
+	const struct access_options options = { .pid = getpid() };
+	const struct access_source *clock = pmu_source_find("clock");
+	struct pmu_refusal refusal;
+
+	return clock->probe(clock, &options, &refusal) == 0;
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("pmu-ladder");
+	TCase *plan = tcase_create("plan");
+	TCase *real = tcase_create("real");
+
+	tcase_add_loop_test(plan, a_ladder_has_different_primes_near_the_asked_period, 0, 4);
+	tcase_add_test(plan, no_period_of_a_ladder_is_below_the_least);
+	tcase_add_test(plan, levels_go_up_by_steps_and_all_rungs_fit);
+	tcase_add_test(plan, an_exact_period_and_very_many_cpus_have_one_rung_of_a_level);
+	tcase_add_loop_test(plan, primes_are_primes, 0, 6);
+	tcase_set_timeout(real, 60);
+	if (can_be_measured())
+		tcase_add_loop_test(real, turning_between_periods_loses_and_invents_no_time, 0, 2);
+	else
+		puts("real samples: the kernel refuses them here");
+	suite_add_tcase(suite, plan);
+	suite_add_tcase(suite, real);
+
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	int n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed == 0 ? 0 : 1;
+}
