@@ -36,18 +36,18 @@ uint64_t pmu_ladder_prime(uint64_t number)
 	return number;
 }
 
-void pmu_ladder_plan(uint64_t period, uint64_t min_period, bool is_exact, size_t n_levels,
-		     size_t n_cpus, struct pmu_ladder *ret_ladder)
+void pmu_ladder_plan(uint64_t period, uint64_t min_period, size_t n_levels, size_t n_cpus,
+		     struct pmu_ladder *ret_ladder)
 {
 	struct pmu_ladder ladder = { .nominal = period,
-				     .n_levels = n_levels ? n_levels : 1,
+				     .n_levels = n_levels,
 				     .n_jitters = N_JITTERS };
 	bool is_at_limit = period * jitters[1] / 10000 < min_period;
 	const uint64_t *factors = is_at_limit ? jitters_at_limit : jitters;
 
 	if (n_cpus > FEW_CPUS)
 		ladder.n_jitters = n_cpus > MANY_CPUS ? 1 : 2;
-	if (is_exact) {
+	if (n_levels == 0) {
 		*ret_ladder = (struct pmu_ladder){ { period }, period, 1, 1 };
 		return;
 	}

@@ -27,12 +27,12 @@ struct pmu_ladder {
 };
 
 /*
- * Plan a ladder around a period; none of it is below min_period. n_levels as wanted (at least 1);
+ * Plan a ladder around a period; none of it is below min_period. n_levels as wanted, 0: the only rung is the period as it is;
  * n_jitters 3, less where there are many CPUs: each thread of the program inherits an event for each
- * CPU and rung. Where is_exact the only rung is the period as it is.
+ * CPU and rung.
  */
-void pmu_ladder_plan(uint64_t period, uint64_t min_period, bool is_exact, size_t n_levels,
-		     size_t n_cpus, struct pmu_ladder *ret_ladder);
+void pmu_ladder_plan(uint64_t period, uint64_t min_period, size_t n_levels, size_t n_cpus,
+		     struct pmu_ladder *ret_ladder);
 
 /* The smallest prime >= number (number below 2^62). */
 uint64_t pmu_ladder_prime(uint64_t number);

@@ -99,8 +99,9 @@ static void plan_ladder(struct event_stream *stream, const struct access_options
 	bool is_exact = !stream->base.source->is_timed || !options->has_jitter || options->period;
 	auto_free int *cpus = NULL;
 	int n_cpus = pmu_cpus_online(&cpus);
+	size_t n_levels = is_exact ? 0 : options->n_levels ? options->n_levels : 1;
 
-	pmu_ladder_plan(attr->sample_period, options->min_period, is_exact, options->n_levels,
+	pmu_ladder_plan(attr->sample_period, options->min_period, n_levels,
 			n_cpus > 0 ? (size_t)n_cpus : 1, &stream->ladder);
 	attr->sample_period = stream->ladder.periods[0];
 	if (stream->ladder.n_levels * stream->ladder.n_jitters > 1)

@@ -21,7 +21,7 @@ START_TEST(a_ladder_has_different_primes_near_the_asked_period)
 	struct pmu_ladder ladder;
 	double sum = 0;
 
-	pmu_ladder_plan(period, 0, false, 1, 4, &ladder);
+	pmu_ladder_plan(period, 0, 1, 4, &ladder);
 	ck_assert_uint_eq(ladder.n_levels, 1);
 	ck_assert_uint_eq(ladder.n_jitters, 3);
 	ck_assert_uint_eq(ladder.nominal, period);
@@ -38,7 +38,7 @@ START_TEST(no_period_of_a_ladder_is_below_the_least)
 {
 	struct pmu_ladder ladder;
 
-	pmu_ladder_plan(10000, 10000, false, 2, 4, &ladder);
+	pmu_ladder_plan(10000, 10000, 2, 4, &ladder);
 	for (size_t i = 0; i < ladder.n_levels * ladder.n_jitters; i++)
 		ck_assert_uint_ge(ladder.periods[i], 10000);
 }
@@ -48,7 +48,7 @@ START_TEST(levels_go_up_by_steps_and_all_rungs_fit)
 {
 	struct pmu_ladder ladder;
 
-	pmu_ladder_plan(1000000, 0, false, 3, 4, &ladder);
+	pmu_ladder_plan(1000000, 0, 3, 4, &ladder);
 	ck_assert_uint_eq(ladder.n_levels, 3);
 	ck_assert_uint_eq(ladder.n_jitters, 2);
 	for (size_t i = ladder.n_jitters; i < ladder.n_levels * ladder.n_jitters; i++)
@@ -62,10 +62,10 @@ START_TEST(an_exact_period_and_very_many_cpus_have_one_rung_of_a_level)
 {
 	struct pmu_ladder ladder;
 
-	pmu_ladder_plan(1000000, 0, true, 3, 4, &ladder);
+	pmu_ladder_plan(1000000, 0, 0, 4, &ladder);
 	ck_assert_uint_eq(ladder.n_levels * ladder.n_jitters, 1);
 	ck_assert_uint_eq(ladder.periods[0], 1000000);
-	pmu_ladder_plan(1000000, 0, false, 1, 128, &ladder);
+	pmu_ladder_plan(1000000, 0, 1, 128, &ladder);
 	ck_assert_uint_eq(ladder.n_levels * ladder.n_jitters, 1);
 }
 END_TEST
