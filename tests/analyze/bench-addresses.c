@@ -18,7 +18,7 @@
 
 #define N_FAULTS  1000000
 #define N_CLOCK	  300000
-#define N_FRAMES  20000
+#define N_FRAMES  100000 /* of cc1: seconds */
 #define BLOCK	  UINT64_C(0x5000000)
 #define BLOCK_END UINT64_C(0x9000000)
 #define CODE	  UINT64_C(0x400000)
