@@ -1,5 +1,6 @@
 #pragma once
 /* Shared by import.c, import-records.c, import-run.c. */
+#include "analyze/archive.h"
 #include "analyze/import.h"
 #include "analyze/feed.h"
 #include "analyze/losses.h"
@@ -88,6 +89,7 @@ struct import {
 	int64_t now_ns; /* that the merge has reached */
 	int64_t last_ns; /* of anything that has a time */
 	char problem[400]; /* of import_result */
+	char *archive; /* folder with its files; NULL: there is none */
 };
 
 /* A time of the trace in ns since the run's start; remembers the latest. */

@@ -453,6 +453,7 @@ static void finish(struct import *import)
 	stacks_destroy(import->stacks);
 	modules_destroy(import->modules);
 	objects_destroy(import->objects);
+	archive_remove(import->archive);
 	tasks_destroy(import->tasks);
 	losses_finish(&import->losses);
 	merge_clock_finish(&import->clock);
@@ -464,6 +465,25 @@ static void finish(struct import *import)
 }
 #define auto_import __attribute__((cleanup(finish)))
 
+/* The archive beside the trace, or the one that was named. One that is damaged is a loss. */
+static int open_archive(struct import *import)
+{
+	const struct symbol_places *places = import->options->places;
+	auto_free char *beside = archive_default_path(import->path);
+	const char *path = places && places->archive_file ? places->archive_file : beside;
+
+	if (!path)
+		return -ENOMEM;
+	int r = archive_unpack(path, &import->archive);
+	if (r == -ENOENT && path == beside)
+		return 0;
+	if (r < 0)
+		r = losses_count(&import->losses, "analyze", "archive of symbols: cannot be read",
+				 1);
+	return r < 0 || !import->archive ? r
+					 : objects_set_archive(import->objects, import->archive);
+}
+
 static int open_parts(struct import *import)
 {
 	struct db *db = import->db;
@@ -472,6 +492,8 @@ static int open_parts(struct import *import)
 
 	if (r == 0)
 		r = objects_create(import->options->places, &import->objects);
+	if (r == 0)
+		r = open_archive(import);
 	if (r == 0)
 		r = modules_create(import->tasks, import->objects, &import->modules);
 	if (r == 0)

@@ -170,15 +170,31 @@ static bool open_deleted(struct object *object)
 	return open_elf(object, path);
 }
 
-/* The file that was loaded, where it lies now. Without a build-id it is told by its path alone. */
+/* While a recording holds its files, also those of containers. */
+static bool open_held(struct object *object)
+{
+	const struct symbol_places *places = object->places;
+	int fd = places->open_loaded
+			 ? places->open_loaded(places->files, object->path, object->build_id)
+			 : -1;
+
+	return fd >= 0 && open_fd(object, object->path, fd);
+}
+
+/*
+ * The file that was loaded, where it lies now. Without a build-id it is told by its path alone: where
+ * there is an archive, this may be another machine, whose file of that name is another one.
+ */
 static bool open_loaded(struct object *object)
 {
 	const struct symbol_places *places = object->places;
 
+	if (open_held(object))
+		return true;
 	object->lacks_code = !object->build_id && open_below(object, places->archive);
 	if (object->lacks_code || open_below(object, places->sysroot))
 		return true;
-	if (places->sysroot && !object->build_id)
+	if ((places->sysroot || places->archive) && !object->build_id)
 		return false;
 	if (object->path[0] != '/')
 		return open_relative(object);

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "analyze/report.h"
+#include "cli/cmd-archive.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
 #include "cli/heimdallr.h"
+#include "cli/live-files.h"
 #include "common/cleanup.h"
 #include "common/trace-names.h"
 #include "runner/run.h"
@@ -228,6 +230,17 @@ static void report(const char *trace, const struct option_set *options)
 	db_close(db);
 }
 
+/* --archive: out of files that were kept open, else as they lie there. */
+static void archive(const char *trace, struct live_files *files, bool is_quiet)
+{
+	const struct symbol_places places = {
+		.open_loaded = files ? live_files_open : NULL,
+		.files = files,
+	};
+
+	cmd_archive_trace(trace, NULL, &places, is_quiet);
+}
+
 int cmd_record(const struct option_set *given)
 {
 	auto_heimdallr struct heimdallr heimdallr = { .n = 0 };
@@ -240,7 +253,15 @@ int cmd_record(const struct option_set *given)
 
 	struct run_options run = run_options_of(options);
 	struct saying saying = { options, &heimdallr };
-	struct run_observer observer = { &saying, say_start, say_line };
+	auto_live_files struct live_files *files =
+		option_flag(options, OPTION_ARCHIVE) ? live_files_create() : NULL;
+	struct run_observer observer = {
+		.user = &saying,
+		.started = say_start,
+		.warn = say_line,
+		.loaded = files ? live_files_add : NULL,
+		.files = files,
+	};
 	struct run_summary summary;
 	char message[OPTION_MESSAGE_BYTES];
 
@@ -253,6 +274,8 @@ int cmd_record(const struct option_set *given)
 		return summary.exit_status;
 	if (!option_flag(options, OPTION_QUIET))
 		say_summary(&summary, run.null_sink);
+	if (option_flag(options, OPTION_ARCHIVE))
+		archive(summary.output, files, option_flag(options, OPTION_QUIET));
 	if (option_text(options, OPTION_REPORT))
 		report(summary.output, options);
 	return summary.exit_status;

@@ -32,11 +32,15 @@ int symbol_options_read(const struct option_set *options, struct symbol_places *
 {
 	const char *const *dirs = option_texts(options, OPTION_DEBUG_DIR);
 	const char *sysroot = option_text(options, OPTION_SYSROOT);
+	const char *archive = option_text(options, OPTION_SYMBOLS);
 	int status = sysroot ? check_folder("sysroot", sysroot) : CMD_DONE;
 
 	for (const char *const *dir = dirs; dir && *dir && status == CMD_DONE; dir++)
 		status = check_folder("debug-dir", *dir);
+	if (status == CMD_DONE && archive && access(archive, R_OK) < 0)
+		status = cmd_fail("cannot use --symbols %s: %s", archive, strerror(errno));
 	*ret_places = (struct symbol_places){
+		.archive_file = archive,
 		.debug_dirs = dirs,
 		.sysroot = sysroot,
 		.keep_mangled = option_flag(options, OPTION_NO_DEMANGLE),
@@ -49,5 +53,6 @@ bool symbol_options_are_given(const struct option_set *options)
 {
 	return option_origin(options, OPTION_DEBUG_DIR) == OPTION_FROM_LINE ||
 	       option_origin(options, OPTION_SYSROOT) == OPTION_FROM_LINE ||
+	       option_origin(options, OPTION_SYMBOLS) == OPTION_FROM_LINE ||
 	       option_origin(options, OPTION_NO_DEMANGLE) == OPTION_FROM_LINE;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/* --debug-dir, --sysroot, --no-demangle: where names of functions and lines come from. */
+/* --debug-dir, --sysroot, --symbols, --no-demangle: where names of functions and lines come from. */
 #include "analyze/symbol-places.h"
 #include "cli/option.h"
 

@@ -79,6 +79,8 @@ static void init_tracker(struct collector *collector)
 		.no_follow = collector->options->no_follow,
 		.forget = forget_image,
 		.user = collector,
+		.loaded = collector->observer ? collector->observer->loaded : NULL,
+		.files = collector->observer ? collector->observer->files : NULL,
 	};
 }
 

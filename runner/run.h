@@ -19,11 +19,23 @@ struct run_start {
 	const char *sources; /* "allocations + clock + faults" */
 };
 
+/* A file whose code a recorded process has mapped. path as the process sees it, not NUL-terminated. */
+struct run_file {
+	pid_t pid;
+	const char *path;
+	size_t path_bytes;
+	const uint8_t *build_id;
+	size_t build_id_bytes; /* 0: not known */
+};
+
 struct run_observer {
 	void *user;
 	void (*started)(void *user, const struct run_start *start);
 	/* Something a person should know now: one line without newline. */
 	void (*warn)(void *user, const char *line);
+	/* Called while the process lives, as a rule; by the collector. May be NULL. */
+	void (*loaded)(void *files, const struct run_file *file);
+	void *files;
 };
 
 struct run_summary {

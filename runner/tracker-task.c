@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "runner/image-proc.h"
+#include "runner/run.h"
 #include "runner/store.h"
 #include "runner/tracker.h"
 
@@ -77,11 +78,26 @@ static void take_exec(struct tracker *tracker, pid_t pid, uint64_t ticks)
 		image_inspect(image);
 }
 
+static void tell_loaded(const struct tracker *tracker, const struct pmu_record *record)
+{
+	const struct run_file file = {
+		.pid = (pid_t)record->origin.pid,
+		.path = record->map.path,
+		.path_bytes = strlen(record->map.path),
+		.build_id = record->map.build_id,
+		.build_id_bytes = record->map.build_id_bytes,
+	};
+
+	if (tracker->loaded && record->map.prot & PROT_EXEC && record->map.path[0] == '/')
+		tracker->loaded(tracker->files, &file);
+}
+
 /* The first executable file map of a program that ended before it could be looked at. */
 static void take_map(struct tracker *tracker, const struct pmu_record *record)
 {
 	struct image *image = images_find(&tracker->images, (pid_t)record->origin.pid);
 
+	tell_loaded(tracker, record);
 	if (!image || (image->exe[0] && !image->is_exe_guessed) ||
 	    !(record->map.prot & PROT_EXEC) || record->map.path[0] != '/')
 		return;

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "runner/image-proc.h"
+#include "runner/run.h"
 #include "runner/store.h"
 #include "runner/tracker.h"
 
@@ -56,6 +57,16 @@ static void take_module(void *user, void *image_pointer, const struct drain_modu
 
 	tracker_announce(tracker, image);
 	store_module(tracker->writer, image->id, module);
+	if (tracker->loaded && !module->is_unload && image->pid > 0) {
+		const struct run_file file = {
+			.pid = image->pid,
+			.path = module->path,
+			.path_bytes = module->head.path_bytes,
+			.build_id = module->build_id,
+			.build_id_bytes = module->head.build_id_bytes,
+		};
+		tracker->loaded(tracker->files, &file);
+	}
 }
 
 static void take_text(void *user, void *image_pointer, uint64_t id, const char *text,

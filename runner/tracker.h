@@ -16,6 +16,8 @@
 #include "runner/pool.h"
 #include "schemas/recording.h"
 
+struct run_file; /* run.h */
+
 struct tracker {
 	struct pool *pool;
 	struct drain *drain;
@@ -41,6 +43,9 @@ struct tracker {
 	char why_not_example[TRACE_NOT_COUNT][64]; /* base name of one such program */
 	/* Called before an image is forgotten; may be NULL. */
 	void (*forget)(void *user, uint32_t process_id);
+	/* Called for each file whose code a process has mapped; may be NULL. */
+	void (*loaded)(void *files, const struct run_file *file);
+	void *files;
 	void *user;
 };
 
