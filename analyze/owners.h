@@ -20,6 +20,7 @@ enum owner_phase {
 	OWNER_IN_USE,
 	OWNER_ALLOCATING,
 	OWNER_FREEING,
+	OWNER_IN_KERNEL, /* the kernel ran while an instruction that accesses it was stopped */
 };
 
 /* touch.owner_kind, owner_id, phase. id 0: none. */

@@ -1,7 +1,6 @@
 /* From a perf sample to its rows: who was it, what did it touch, whose is that. */
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <string.h>
 
 #include "analyze/samples-internal.h"
 
@@ -32,8 +31,7 @@ static struct task_thread *find_thread(struct samples *samples, struct sample_so
 	return tasks_thread_at(tasks, place->pid, place->tid, time_ns);
 }
 
-/* The frame of an instruction, and whether it is our library's. NULL: no memory. */
-static const struct sample_code *code_at(struct samples *samples, const struct sample_item *item,
+const struct sample_code *sample_code_at(struct samples *samples, const struct sample_item *item,
 					 uint64_t ip)
 {
 	size_t hash = (size_t)((ip ^ ip >> 13) + item->space * UINT64_C(7919));
@@ -75,7 +73,7 @@ static int begin_item(struct samples *samples, struct sample_source *source,
 	item->space = code_store_space(samples->code, item->process, time_ns);
 
 	const struct sample_code *code =
-		place->is_kernel ? NULL : code_at(samples, item, place->ip);
+		place->is_kernel ? NULL : sample_code_at(samples, item, place->ip);
 	const struct sample_row row = {
 		.source = (uint32_t)source->row,
 		.process_row = thread ? thread->image->row : 0,
@@ -94,7 +92,7 @@ static int begin_item(struct samples *samples, struct sample_source *source,
 	return item->row < 0 ? (int)item->row : 1;
 }
 
-static void add_access(struct sample_item *item, const struct sample_access *access)
+void sample_add_access(struct sample_item *item, const struct sample_access *access)
 {
 	if (item->n == SAMPLE_MAX_ACCESSES)
 		item->n = sample_touches_merge(item->accesses, item->n);
@@ -102,8 +100,7 @@ static void add_access(struct sample_item *item, const struct sample_access *acc
 		item->accesses[item->n++] = *access;
 }
 
-/* A share that has no address. */
-static void add_plain(struct sample_item *item, enum trace_role role, enum owner_kind kind,
+void sample_add_plain(struct sample_item *item, enum trace_role role, enum owner_kind kind,
 		      double share)
 {
 	const struct sample_access access = {
@@ -115,7 +112,7 @@ static void add_plain(struct sample_item *item, enum trace_role role, enum owner
 	};
 
 	if (share > 0)
-		add_access(item, &access);
+		sample_add_access(item, &access);
 }
 
 /* Only a traced thread has a next event. */
@@ -127,11 +124,10 @@ static bool may_wait(const struct samples *samples, const struct sample_item *it
 	       item->thread < TASKS_UNSEEN;
 }
 
-/* Fill in frame and owner of a resolved access. 0 or -ENOMEM. */
-static int find_owner(struct samples *samples, struct sample_item *item,
+int sample_find_owner(struct samples *samples, struct sample_item *item,
 		      struct sample_access *access)
 {
-	const struct sample_code *code = code_at(samples, item, access->ip);
+	const struct sample_code *code = sample_code_at(samples, item, access->ip);
 	const struct owner_question question = {
 		.process = item->process,
 		.thread = item->thread,
@@ -189,145 +185,10 @@ static int add_addressed(struct samples *samples, const struct sample_source *so
 		.data_src = (int64_t)sample->data_src,
 	};
 
-	int r = find_owner(samples, item, &access);
+	int r = sample_find_owner(samples, item, &access);
 	if (r == 0)
-		add_access(item, &access);
+		sample_add_access(item, &access);
 	return r;
-}
-
-/* The sampled registers in the decoder's order, which is perf's. */
-static bool take_registers(const struct pmu_sample *sample, struct decode_sample *ret)
-{
-	if (!sample->regs || sample->regs_abi != PERF_SAMPLE_REGS_ABI_64)
-		return false;
-	if (sample->regs_mask == DECODE_REGS_MASK) {
-		memcpy(ret->regs, sample->regs, sizeof(ret->regs));
-		return true;
-	}
-	for (unsigned bit = 0, i = 0; i < DECODE_N_REGS; bit++) {
-		if (!(DECODE_REGS_MASK >> bit & 1))
-			continue;
-		if (!pmu_sample_register(sample, bit, &ret->regs[i++]))
-			return false;
-	}
-	return true;
-}
-
-static bool decode(struct samples *samples, struct sample_source *source,
-		   const struct pmu_sample *sample, struct decode_charge *ret_charge)
-{
-	const struct sample_item *item = samples->item;
-	const struct task_thread *thread = tasks_thread(samples->context.tasks, item->thread);
-	struct decode_sample input = {
-		.ip = sample->ip,
-		.fs_base = thread ? thread->fs_base : 0,
-		.stack = sample->stack,
-		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
-				       ? DECODE_STACK_BYTES
-				       : (uint32_t)sample->stack_bytes,
-		.process = item->space,
-		.time = (uint64_t)item->time_ns,
-	};
-
-	if (!samples->decoder || !take_registers(sample, &input)) {
-		source->losses[SAMPLE_LOSS_NO_REGISTERS]++;
-		return false;
-	}
-	if (decode_window(samples->decoder, &input, DECODE_MAX_INSTRUCTIONS, samples->window) < 0)
-		return false;
-	decode_charge(samples->window, ret_charge);
-	source->losses[SAMPLE_LOSS_NO_CODE] += samples->window->n_instructions == 0;
-	return true;
-}
-
-static int add_decoded(struct samples *samples, const struct decode_access *decoded,
-		       enum trace_role role, double share)
-{
-	struct sample_item *item = samples->item;
-	bool is_resolved = decoded->state == DECODE_RESOLVED || decoded->state == DECODE_BASE_ONLY;
-	struct sample_access access = {
-		.role = role,
-		.share = share,
-		.address = decoded->address,
-		.size = (int64_t)decoded->size *
-			(decoded->state == DECODE_RESOLVED ? decoded->count : 1),
-		.is_write = decoded->is_write,
-		.is_resolved = is_resolved,
-		.ip = decoded->ip,
-	};
-
-	if (!is_resolved) {
-		const struct sample_code *code = code_at(samples, item, decoded->ip);
-
-		access.frame = code ? code->frame : 0;
-		access.owner = (struct owner){ .kind = OWNER_unknown };
-	} else if (find_owner(samples, item, &access) < 0) {
-		return -ENOMEM;
-	}
-	add_access(item, &access);
-	return 0;
-}
-
-static double sum_shares(const struct decode_access *accesses, uint32_t n)
-{
-	double sum = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		sum += (double)accesses[i].share;
-	return sum;
-}
-
-static int add_shares(struct samples *samples, const struct decode_access *accesses, uint32_t n,
-		      double total)
-{
-	int r = 0;
-
-	for (uint32_t i = 0; r == 0 && i < n; i++) {
-		if (accesses[i].share > 0)
-			r = add_decoded(samples, &accesses[i], TRACE_ROLE_WINDOW,
-					(double)accesses[i].share / total);
-	}
-	return r;
-}
-
-static int add_window(struct samples *samples, const struct decode_charge *charge)
-{
-	const struct decode_window *window = samples->window;
-	int r = 0;
-
-	for (uint32_t i = 0; r == 0 && i < charge->n_exact; i++)
-		r = add_decoded(samples, &window->accesses[i], TRACE_ROLE_EXACT,
-				1.0 / charge->n_exact);
-
-	double total = sum_shares(window->accesses, charge->n_charged) +
-		       sum_shares(window->behind, charge->n_behind);
-	if (r == 0)
-		r = add_shares(samples, window->accesses, charge->n_charged, total);
-	if (r == 0)
-		r = add_shares(samples, window->behind, charge->n_behind, total);
-	if (total <= 0)
-		add_plain(samples->item, TRACE_ROLE_WINDOW,
-			  charge->basis == DECODE_BASIS_CODE ? OWNER_code : OWNER_unknown, 1);
-	return r;
-}
-
-static int add_clock(struct samples *samples, struct sample_source *source,
-		     const struct pmu_sample *sample)
-{
-	struct sample_item *item = samples->item;
-	struct decode_charge charge;
-
-	const struct sample_code *code = code_at(samples, item, sample->ip);
-
-	if (code && code->is_tool) {
-		add_plain(item, TRACE_ROLE_WINDOW, OWNER_tool, 1);
-		return 0;
-	}
-	if (!decode(samples, source, sample, &charge)) {
-		add_plain(item, TRACE_ROLE_WINDOW, OWNER_unknown, 1);
-		return 0;
-	}
-	return add_window(samples, &charge);
 }
 
 static int add_touches(struct samples *samples, struct sample_source *source,
@@ -341,13 +202,10 @@ static int add_touches(struct samples *samples, struct sample_source *source,
 	case SAMPLE_ADDRESS:
 		return add_addressed(samples, source, sample, TRACE_ROLE_EXACT);
 	case SAMPLE_CLOCK:
-		if (!record->is_kernel)
-			return add_clock(samples, source, sample);
-		add_plain(samples->item, TRACE_ROLE_WINDOW, OWNER_kernel, 1);
-		return 0;
+		return sample_clock_add(samples, source, record);
 	default:
-		add_plain(samples->item, TRACE_ROLE_WINDOW,
-			  record->is_kernel ? OWNER_kernel : OWNER_unknown, 1);
+		sample_add_plain(samples->item, TRACE_ROLE_WINDOW,
+				 record->is_kernel ? OWNER_kernel : OWNER_unknown, 1);
 		return 0;
 	}
 }
@@ -384,9 +242,9 @@ static int add_private(struct samples *samples, const struct trace_access *from)
 		.data_src = (int64_t)from->data_src,
 	};
 
-	int r = find_owner(samples, item, &access);
+	int r = sample_find_owner(samples, item, &access);
 	if (r == 0)
-		add_access(item, &access);
+		sample_add_access(item, &access);
 	return r;
 }
 
@@ -403,7 +261,7 @@ static void add_rest(struct sample_item *item, enum trace_role role, bool is_nee
 		}
 	}
 	if (is_there && sum < 1 - SHARE_EPSILON)
-		add_plain(item, role, OWNER_unknown, 1 - sum);
+		sample_add_plain(item, role, OWNER_unknown, 1 - sum);
 }
 
 int sample_attribute_private(struct samples *samples, struct sample_source *source,
@@ -421,13 +279,17 @@ int sample_attribute_private(struct samples *samples, struct sample_source *sour
 		return r;
 	r = 0;
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (accesses[i].role < TRACE_ROLE_NONE && accesses[i].share > 0)
+		bool is_access =
+			accesses[i].role < TRACE_ROLE_NONE || accesses[i].role == TRACE_ROLE_MIX;
+
+		if (is_access && accesses[i].share > 0)
 			r = add_private(samples, &accesses[i]);
 	}
 	if (r < 0)
 		return r;
 	add_rest(samples->item, TRACE_ROLE_EXACT, false);
-	add_rest(samples->item, TRACE_ROLE_STALL, false);
+	add_rest(samples->item, TRACE_ROLE_STALL, source->kind == SAMPLE_CLOCK);
+	add_rest(samples->item, TRACE_ROLE_MIX, false);
 	add_rest(samples->item, TRACE_ROLE_FAULT, source->kind == SAMPLE_FAULT);
 	add_rest(samples->item, TRACE_ROLE_WINDOW, source->kind == SAMPLE_CLOCK);
 	return end_item(samples);

@@ -10,11 +10,12 @@
 #include "analyze/statement.h"
 #include "common/trace-reader.h"
 
-#define N_ROLES	 4u
+#define N_ROLES	 6u
 #define N_OWNERS 16u
-#define N_PHASES 3u
+#define N_PHASES 4u
 _Static_assert(OWNER_unknown < N_OWNERS, "all owners have a sum");
-_Static_assert(TRACE_ROLE_FAULT < N_ROLES, "all roles have a sum");
+_Static_assert(OWNER_IN_KERNEL < N_PHASES, "all phases have a sum");
+_Static_assert(TRACE_ROLE_MIX < N_ROLES, "all roles have a sum");
 
 /* The sums of owner_share, and what the sample at hand adds to n. */
 struct share_sum {

@@ -4,7 +4,8 @@ static bool is_same_touch(const struct sample_access *a, const struct sample_acc
 {
 	return a->role == b->role && a->role != TRACE_ROLE_EXACT && !a->is_open && !b->is_open &&
 	       a->owner.kind == b->owner.kind && a->owner.id == b->owner.id &&
-	       a->owner.phase == b->owner.phase && a->is_write == b->is_write;
+	       a->owner.phase == b->owner.phase && a->is_write == b->is_write &&
+	       (a->is_resolved || b->is_resolved || a->frame == b->frame);
 }
 
 size_t sample_touches_merge(struct sample_access *accesses, size_t n)

@@ -45,7 +45,8 @@ struct sample_item {
 
 /*
  * Merge what has the same role, owner and direction: shares add up, the first keeps its address.
- * Open ones stay apart, and so do exact operands. Returns how many are left.
+ * Open ones stay apart, and so do exact operands and what different instructions leave unresolved.
+ * Returns how many are left.
  */
 size_t sample_touches_merge(struct sample_access *accesses, size_t n);
 

@@ -1,5 +1,5 @@
 #pragma once
-/* What samples.c and sample-attribute.c share. */
+/* What samples.c, sample-attribute.c and sample-clock.c share. */
 #include "analyze/code-store.h"
 #include "analyze/merge-clock.h"
 #include "analyze/sample-queue.h"
@@ -73,6 +73,25 @@ struct samples {
 /* A record whose turn has come. 0 or a negative errno. */
 int sample_attribute(struct samples *samples, struct sample_source *source,
 		     const struct pmu_record *record, int64_t time_ns);
+
+/* The touches of a sample of time and registers, to samples->item. 0 or a negative errno. */
+int sample_clock_add(struct samples *samples, struct sample_source *source,
+		     const struct pmu_record *record);
+
+/* The frame of an instruction, and whether it is our library's. NULL: no memory. */
+const struct sample_code *sample_code_at(struct samples *samples, const struct sample_item *item,
+					 uint64_t ip);
+
+/* Add a touch to an item; what is beyond its room is merged with its like. */
+void sample_add_access(struct sample_item *item, const struct sample_access *access);
+
+/* A share that has no address; none of 0. */
+void sample_add_plain(struct sample_item *item, enum trace_role role, enum owner_kind kind,
+		      double share);
+
+/* Fill in frame and owner of a resolved access. 0 or -ENOMEM. */
+int sample_find_owner(struct samples *samples, struct sample_item *item,
+		      struct sample_access *access);
 
 /* The accesses of one sample of --private. */
 int sample_attribute_private(struct samples *samples, struct sample_source *source,

@@ -24,13 +24,17 @@ static void count_heap(struct tally *tally, const struct sample_touch *touch)
 			   });
 }
 
-/* A fault is the kernel's look at a page, no access to a line; what is not known is nobody's. */
+/*
+ * A fault is the kernel's look at a page, no access to a line; what is not known is nobody's. What
+ * was waited for and the mix of a loop tell the same accesses once more.
+ */
 static bool is_of_line(const struct sample_touch *touch)
 {
-	return touch->is_resolved && touch->role != TRACE_ROLE_FAULT && touch->thread_row &&
-	       touch->process_row && touch->owner.kind != OWNER_tool &&
-	       touch->owner.kind != OWNER_unknown && touch->owner.kind != OWNER_kernel &&
-	       touch->owner.kind != OWNER_code;
+	bool is_access = touch->role == TRACE_ROLE_EXACT || touch->role == TRACE_ROLE_WINDOW;
+
+	return touch->is_resolved && is_access && touch->thread_row && touch->process_row &&
+	       touch->owner.kind != OWNER_tool && touch->owner.kind != OWNER_unknown &&
+	       touch->owner.kind != OWNER_kernel && touch->owner.kind != OWNER_code;
 }
 
 int tally_any_touch(struct tally *tally, const struct sample_touch *touch)

@@ -405,6 +405,66 @@ START_TEST(time_in_a_loop_is_divided_over_its_owners_and_directions)
 }
 END_TEST
 
+START_TEST(a_loop_has_a_mix_by_number_and_what_was_waited_for)
+{
+	struct clock_record record = clock_at(CODE, 1000);
+
+	put_code(loop, sizeof(loop));
+	push_clock(&record);
+	finish();
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 5"), 2);
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch AS time JOIN touch AS mix"
+				 " USING (sample_id, owner_id, is_write, address, share)"
+				 " WHERE time.role = 1 AND mix.role = 5"),
+			 2);
+	/* The loop's jump ran right before. */
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 2 AND share = 1.0"
+				 " AND owner_kind = 7 AND frame_id IS NOT NULL"),
+			 1);
+}
+END_TEST
+
+static void push_kernel(const struct clock_record *user)
+{
+	struct clock_record record = *user;
+
+	record.head.misc = PERF_RECORD_MISC_KERNEL;
+	record.ip = UINT64_C(0xffffffff81000000);
+	push_clock(&record);
+}
+
+START_TEST(time_of_the_kernel_goes_to_the_instruction_that_it_stopped)
+{
+	struct clock_record record = clock_at(CODE, 1000);
+
+	put_code(loop, sizeof(loop));
+	push_kernel(&record);
+	finish();
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1 AND share = 1.0"
+				 " AND owner_id = 11 AND phase = 3"),
+			 1);
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch"), 2);
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 2 AND owner_kind = 8"),
+			 1);
+	ck_assert_int_eq(integer("SELECT is_kernel FROM sample"), 1);
+}
+END_TEST
+
+START_TEST(time_of_a_system_call_is_the_kernels)
+{
+	/* syscall; mov (%rsi),%eax: the registers are those behind the syscall. */
+	static const uint8_t call[] = { 0x0f, 0x05, 0x8b, 0x06 };
+	struct clock_record record = clock_at(CODE + 2, 1000);
+
+	put_code(call, sizeof(call));
+	push_kernel(&record);
+	finish();
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1 AND share = 1.0"
+				 " AND owner_kind = 8 AND phase = 0"),
+			 1);
+}
+END_TEST
+
 START_TEST(code_without_data_is_time_of_code)
 {
 	static const uint8_t spin[] = { 0xff, 0xc0, 0xeb, 0xfc }; /* 1: inc %eax; jmp 1b */
@@ -674,13 +734,17 @@ START_TEST(private_accesses_of_one_sample_go_together_and_the_rest_is_unknown)
 	ck_assert_int_eq(samples_accesses(samples, CLOCK, accesses, 4), 0);
 	finish();
 	ck_assert_int_eq(integer("SELECT count(*) FROM sample"), 3);
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch"), 5);
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1"), 5);
 	ck_assert_int_eq(integer("SELECT round(4 * share) FROM touch WHERE sample_id = 1"
-				 " AND owner_kind = 13"),
+				 " AND role = 1 AND owner_kind = 13"),
 			 1);
 	ck_assert_int_eq(integer("SELECT share = 1.0 AND owner_kind = 13 FROM touch"
-				 " WHERE sample_id = 3"),
+				 " WHERE sample_id = 3 AND role = 1"),
 			 1);
+	/* Nothing was told of what was waited for: it is not known, of each sample. */
+	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 2 AND share = 1.0"
+				 " AND owner_kind = 13"),
+			 3);
 }
 END_TEST
 
@@ -742,9 +806,11 @@ START_TEST(the_shares_of_every_sample_and_role_add_up_to_one)
 	ck_assert_int_eq(
 		integer("SELECT count(DISTINCT sample_id) FROM touch WHERE role IN (1, 3)"), 400);
 	ck_assert_int_eq(
+		integer("SELECT count(DISTINCT sample_id) FROM touch WHERE role IN (2, 3)"), 400);
+	ck_assert_int_eq(
 		integer("SELECT count(*) FROM (SELECT sample_id, owner_kind, owner_id, phase,"
-			" is_write FROM touch WHERE role = 1 GROUP BY 1, 2, 3, 4, 5"
-			" HAVING count(*) > 1)"),
+			" is_write, CASE WHEN address IS NULL THEN frame_id END FROM touch"
+			" WHERE role = 1 GROUP BY 1, 2, 3, 4, 5, 6 HAVING count(*) > 1)"),
 		0);
 	/* What the aggregates say is what the rows say. */
 	ck_assert_int_eq(
@@ -779,6 +845,9 @@ int main(void)
 	tcase_add_loop_test(tcase, what_a_sample_says_is_told_by_its_source, 0, 2);
 	tcase_add_test(tcase, times_of_perf_s_own_clock_are_converted_by_pairs);
 	tcase_add_test(tcase, time_in_a_loop_is_divided_over_its_owners_and_directions);
+	tcase_add_test(tcase, a_loop_has_a_mix_by_number_and_what_was_waited_for);
+	tcase_add_test(tcase, time_of_the_kernel_goes_to_the_instruction_that_it_stopped);
+	tcase_add_test(tcase, time_of_a_system_call_is_the_kernels);
 	tcase_add_test(tcase, code_without_data_is_time_of_code);
 	tcase_add_test(tcase, without_code_bytes_the_sample_stays_as_unknown_and_is_counted);
 	tcase_add_test(tcase, samples_without_registers_are_counted);
