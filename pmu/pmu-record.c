@@ -487,7 +487,7 @@ int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t 
 		return length;
 
 	ret_record->is_known = true;
-	if (header.type != PERF_RECORD_SAMPLE)
+	if (header.type != PERF_RECORD_SAMPLE && !format->has_no_trailer)
 		take_trailer(&cursor, format, ret_record);
 	bodies[header.type](&cursor, format, ret_record);
 	return cursor.is_short ? -EILSEQ : length;

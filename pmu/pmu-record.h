@@ -9,13 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the event was opened with: decides how its records look. sample_id_all is taken as set. */
+/* What the event was opened with: decides how its records look. */
 struct pmu_format {
 	uint64_t sample_type; /* PERF_SAMPLE_* */
 	uint64_t regs_user; /* masks of registers */
 	uint64_t regs_intr;
 	uint64_t read_format; /* PERF_FORMAT_*, for PERF_SAMPLE_READ */
 	uint64_t branch_sample_type;
+	bool has_no_trailer; /* opened without sample_id_all: only a SAMPLE tells who and when */
 };
 
 /* Who, when and where. Fields that sample_type does not carry are 0 (cpu: UINT32_MAX). */

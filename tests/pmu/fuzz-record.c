@@ -3,7 +3,7 @@
  * -DFUZZ_WITH_LIBFUZZER) it invents input; as an ordinary test it replays the files and folders
  * that it is given, each also cut at every multiple of 8 and with every byte flipped.
  *
- * Input: struct pmu_format, then records. They are copied to the end of a buffer of exactly their
+ * Input: the masks of struct pmu_format, then records. They are copied to the end of a buffer of exactly their
  * size with a page behind it that cannot be read.
  */
 #include <dirent.h>
@@ -20,6 +20,7 @@
 
 #define GUARD_BYTES 4096u
 #define MAX_BYTES   (1u << 20)
+#define HEAD_BYTES  offsetof(struct pmu_format, has_no_trailer)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -91,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
 	static volatile uint64_t keep; /* the reads must not be left out */
 	static uint8_t *room;
-	struct pmu_format format;
+	struct pmu_format format = { 0 };
 	uint8_t *start;
 
 	if (!room) {
@@ -100,12 +101,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 		if (room == MAP_FAILED || mprotect(room + MAX_BYTES, GUARD_BYTES, PROT_NONE) < 0)
 			abort();
 	}
-	if (n_bytes < sizeof(format) || n_bytes - sizeof(format) > MAX_BYTES)
+	if (n_bytes < HEAD_BYTES || n_bytes - HEAD_BYTES > MAX_BYTES)
 		return 0;
-	memcpy(&format, bytes, sizeof(format));
-	n_bytes = (n_bytes - sizeof(format)) & ~(size_t)7; /* keeps the start aligned */
+	memcpy(&format, bytes, HEAD_BYTES);
+	n_bytes = (n_bytes - HEAD_BYTES) & ~(size_t)7; /* keeps the start aligned */
 	start = room + MAX_BYTES - n_bytes;
-	memcpy(start, bytes + sizeof(format), n_bytes);
+	memcpy(start, bytes + HEAD_BYTES, n_bytes);
 	keep += walk(&format, start, n_bytes);
 	(void)keep; /* clang counts += as no use */
 	return 0;
