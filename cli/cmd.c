@@ -3,12 +3,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* A line stays one, and names of files tell the terminal nothing. */
+static void hide_controls(char *line)
+{
+	for (; *line; line++) {
+		if ((unsigned char)*line < ' ' || *line == 0x7f)
+			*line = '?';
+	}
+}
+
 static void print_line(const char *format, va_list arguments)
 {
 	/* One write per line: other programs write to the same terminal. */
 	char line[1024];
 
 	vsnprintf(line, sizeof(line), format, arguments);
+	hide_controls(line);
 	fflush(stdout);
 	fprintf(stderr, "memsight: %s\n", line);
 }

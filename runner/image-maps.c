@@ -22,6 +22,18 @@ static bool read_hex(const char **at, char end, uint64_t *ret_value)
 	return true;
 }
 
+/* The kernel writes a newline of a file's name as \012, and nothing else (fs/proc/task_mmu.c). */
+static void read_newlines(char *path)
+{
+	static const char escape[] = "\\012";
+	size_t n = sizeof(escape) - 1;
+
+	for (char *at = strstr(path, escape); at; at = strstr(at + 1, escape)) {
+		*at = '\n';
+		memmove(at + 1, at + n, strlen(at + n) + 1);
+	}
+}
+
 /* start-end prot offset major:minor inode path; proc_pid_maps(5). */
 bool image_parse_map(char *line, struct image_map *ret_map)
 {
@@ -40,6 +52,7 @@ bool image_parse_map(char *line, struct image_map *ret_map)
 		return false;
 	(void)!sscanf(at, "%*s %*s %n", &path);
 	map.path = at + path;
+	read_newlines(line + (map.path - line));
 	*ret_map = map;
 	return true;
 }
