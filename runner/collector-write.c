@@ -116,6 +116,28 @@ static void store_exit(struct collector *collector, uint64_t ticks)
 	};
 
 	trace_writer_record(collector->writer, &record, sizeof(record), NULL, 0);
+	/* The run's own times begin before its recorder was ready. */
+	if (collector->command_end_ns)
+		store_counter(collector->writer, 0, "wall clock", "ns",
+			      collector_wall_ns(collector));
+}
+
+/* What was counted; of what could not be, a fact says why. */
+static void store_counts(struct collector *collector, uint64_t ticks)
+{
+	for (size_t i = 0; i < collector->counters.n; i++) {
+		const struct pmu_counter *counter = &collector->counters.counters[i];
+		char key[PMU_COUNTER_NAME_BYTES + 16], why[512];
+		struct pmu_count count;
+
+		snprintf(key, sizeof(key), "counter.%s", counter->name);
+		snprintf(why, sizeof(why), "not supported here: %s%s%s", counter->refusal.why,
+			 counter->refusal.fix[0] ? "; " : "", counter->refusal.fix);
+		if (pmu_counter_read(counter, &count) == 0)
+			store_count(collector->writer, counter, &count);
+		else
+			store_fact(collector->writer, key, why, ticks, true);
+	}
 }
 
 struct fact_writer {
@@ -177,6 +199,7 @@ int collector_end(struct collector *collector)
 	collector->last_pair = clock_pair_read(collector->clock);
 	store_clock(collector->writer, &collector->last_pair);
 	store_losses(collector, ticks);
+	store_counts(collector, ticks);
 	store_exit(collector, ticks);
 	commit = commit_at(collector, collector->last_pair.ticks);
 	return trace_writer_finish(collector->writer, &commit);

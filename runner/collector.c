@@ -44,6 +44,17 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
+void collector_mark_begin(struct collector *collector)
+{
+	collector->command_begin_ns = monotonic_ns();
+}
+
+uint64_t collector_wall_ns(const struct collector *collector)
+{
+	return collector->command_end_ns ? collector->command_end_ns - collector->command_begin_ns
+					 : 0;
+}
+
 uint64_t collector_connection_tag(void)
 {
 	return tagged(TAG_CONNECTION, 0);
@@ -129,6 +140,7 @@ void collector_finish(struct collector *collector)
 	while (collector->n_connections > 0)
 		close(collector->connections[--collector->n_connections]);
 	samples_close(&collector->samples);
+	pmu_counters_close(&collector->counters);
 	images_finish(&collector->tracker.images);
 	if (collector->drain.pool)
 		drain_finish(&collector->drain);
@@ -302,8 +314,10 @@ static int do_timed_work(struct collector *collector)
 		if (!collector->command_has_ended)
 			look_for_end_of_command(collector);
 		say_what_is_waited_for(collector);
-		tracker_find_children(&collector->tracker);
-		collector_sample_processes(collector);
+		if (!collector->options->is_natural) {
+			tracker_find_children(&collector->tracker);
+			collector_sample_processes(collector);
+		}
 		tracker_settle(&collector->tracker, clock_ticks(collector->clock));
 		collector->next_sample_ns = collector->now_ns + SAMPLE_NS;
 	}

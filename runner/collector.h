@@ -17,6 +17,7 @@
 #include "runner/recording.h"
 #include "runner/run-options.h"
 #include "runner/run.h"
+#include "pmu/pmu-count.h"
 #include "runner/samples.h"
 #include "runner/tracker.h"
 
@@ -36,6 +37,7 @@ struct collector {
 	struct drain drain;
 	struct tracker tracker;
 	struct samples samples;
+	struct pmu_counters counters;
 	struct pulse pulse;
 	enum ring_clock clock;
 	struct clock_pair first_pair;
@@ -59,6 +61,7 @@ struct collector {
 	int wait_status; /* of the command */
 	bool command_has_ended;
 	struct rusage usage;
+	uint64_t command_begin_ns; /* CLOCK_MONOTONIC: let go; 0: not yet */
 	uint64_t command_end_ns;
 	bool was_let_go;
 	unsigned n_interrupts;
@@ -119,3 +122,9 @@ uint64_t collector_connection_tag(void);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);
+
+/* The command is let go now. */
+void collector_mark_begin(struct collector *collector);
+
+/* From there to the command's end; 0 while it runs. */
+uint64_t collector_wall_ns(const struct collector *collector);

@@ -4,6 +4,7 @@
  * and a series fills it in from its plan. Strings stay the caller's and must outlive the run.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "schemas/ring.h"
@@ -17,11 +18,17 @@ enum run_count {
 
 #define RUN_DEFAULT_BUFFER_BYTES (UINT64_C(64) << 20)
 
+struct run_fact {
+	const char *key;
+	const char *value;
+};
+
 struct run_options {
 	char *const *command; /* argv of the program, NULL at the end */
 	const char *output; /* pattern with %e %p %r %n; NULL: memsight.%e.%p.mst */
 	const char *dir; /* of an output without '/', made when missing; NULL: the cwd */
 	const char *library; /* libtracealloc.so; NULL: beside the binary, or installed */
+	const char *program; /* name of the run's program; NULL: that of the command's file */
 	const char *mode; /* name of the run's mode; NULL: "default" */
 	uint32_t repetition; /* from 1; 0: 1 */
 	const char *source; /* as pmu/pmu-choice.h takes it; NULL: "auto" */
@@ -32,6 +39,7 @@ struct run_options {
 	uint32_t min_latency; /* cycles: sample no faster loads; 0: the least that the source can */
 	enum run_count count;
 	const char *budget; /* "2%" of the program's CPU time for sampling; NULL: no bound */
+	const char *counters; /* events to count over the run, with commas between; NULL: none */
 	bool is_strict; /* whatever is refused ends the run before the program starts */
 	enum ring_stacks stacks;
 	uint64_t buffer_bytes; /* of the pool; 0: RUN_DEFAULT_BUFFER_BYTES */
@@ -55,4 +63,7 @@ struct run_options {
 	bool no_follow; /* trace only the command's first image and its forks */
 	bool wait_child; /* end with the command, not with all that it started */
 	bool private_samples; /* decode at once; store no registers, stacks or code */
+	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */
+	const struct run_fact *facts; /* what else the trace is to say of the run */
+	size_t n_facts;
 };

@@ -77,7 +77,8 @@ static char *join_command(char *const *command, size_t *ret_bytes)
 static int store_run(struct trace_writer *writer, const struct run_options *options)
 {
 	const char *slash = strrchr(options->command[0], '/');
-	const char *program = slash ? slash + 1 : options->command[0];
+	const char *file = slash ? slash + 1 : options->command[0];
+	const char *program = options->program ? options->program : file;
 	const char *mode = options->mode ? options->mode : "default";
 	char directory[PATH_MAX] = "";
 	size_t n_bytes = 0;
@@ -176,6 +177,8 @@ static int store_options(struct fact_writer *to, const struct run_options *optio
 	if (err == 0)
 		err = write_fact(to, "memsight.private", options->private_samples ? "yes" : "no");
 	if (err == 0)
+		err = write_fact(to, "memsight.natural", options->is_natural ? "yes" : "no");
+	if (err == 0)
 		err = store_allocations(to, options);
 	if (err == 0)
 		err = store_number(to, "memsight.buffer_bytes", options->buffer_bytes);
@@ -199,5 +202,7 @@ int run_records_begin(struct trace_writer *writer, const struct run_options *opt
 		err = store_options(&facts, options);
 	if (err == 0)
 		err = store_environment(&facts);
+	for (size_t i = 0; i < options->n_facts && err == 0; i++)
+		err = write_fact(&facts, options->facts[i].key, options->facts[i].value);
 	return err;
 }

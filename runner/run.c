@@ -434,6 +434,9 @@ static int start_collector(struct run *run)
 	if (err == 0)
 		err = samples_open(&collector->samples, run->options, run->launch.pid);
 	if (err == 0)
+		err = pmu_counters_open(run->options->counters, run->launch.pid,
+					&collector->counters);
+	if (err == 0)
 		err = run_records_begin(run->writer, run->options, &run->first_pair);
 	if (err == 0)
 		err = placement_facts(&run->placement, run->options, store_run_fact, run);
@@ -510,8 +513,10 @@ static void check_binding(struct run *run)
 
 static int go(struct run *run)
 {
-	int err = launch_go(&run->launch);
+	int err;
 
+	collector_mark_begin(&run->collector);
+	err = launch_go(&run->launch);
 	if (err < 0) {
 		waitpid(run->launch.pid, NULL, 0);
 		run->summary->exit_status = launch_exit_status(err);
@@ -523,7 +528,7 @@ static int go(struct run *run)
 	return 0;
 }
 
-static void summarize(struct run *run, uint64_t begin_ns)
+static void summarize(struct run *run)
 {
 	struct run_summary *summary = run->summary;
 	struct collector *collector = &run->collector;
@@ -537,7 +542,7 @@ static void summarize(struct run *run, uint64_t begin_ns)
 		summary->exit_status = WIFSIGNALED(collector->wait_status)
 					       ? 128 + WTERMSIG(collector->wait_status)
 					       : WEXITSTATUS(collector->wait_status);
-	summary->wall_ns = collector->command_end_ns ? collector->command_end_ns - begin_ns : 0;
+	summary->wall_ns = collector_wall_ns(collector);
 	summary->n_events = totals->n_events - totals->n_dropped_events;
 	summary->n_samples = samples_count(&collector->samples, ACCESS_ROLE_ACCESS);
 	summary->n_faults = samples_count(&collector->samples, ACCESS_ROLE_FAULTS);
@@ -559,10 +564,9 @@ static void summarize(struct run *run, uint64_t begin_ns)
 static void collect(struct run *run)
 {
 	struct collector *collector = &run->collector;
-	struct timespec begin, cpu;
+	struct timespec cpu;
 	int err, end_err;
 
-	clock_gettime(CLOCK_MONOTONIC, &begin);
 	err = collector_run(collector);
 	if (err < 0) {
 		collector_stop(collector, strerror(-err));
@@ -572,7 +576,7 @@ static void collect(struct run *run)
 			continue;
 	}
 	end_err = collector_end(collector);
-	summarize(run, (uint64_t)begin.tv_sec * NS_PER_SECOND + (uint64_t)begin.tv_nsec);
+	summarize(run);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	run->summary->collector_cpu_ns =
 		(uint64_t)cpu.tv_sec * NS_PER_SECOND + (uint64_t)cpu.tv_nsec;
@@ -598,7 +602,11 @@ static void name_output(struct run *run)
 
 int run_check(const struct run_options *options, char *message, size_t n_bytes)
 {
-	return samples_check(options, message, n_bytes);
+	int err = samples_check(options, message, n_bytes);
+	int n = err == 0 && options->counters ? snprintf(message, n_bytes, "--counters: ") : 0;
+
+	return n > 0 ? pmu_counters_check(options->counters, message + n, n_bytes - (size_t)n)
+		     : err;
 }
 
 int run_record(const struct run_options *options, const struct run_observer *observer,

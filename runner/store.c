@@ -199,6 +199,25 @@ int store_counter(struct trace_writer *writer, uint32_t process_id, const char *
 	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
 }
 
+int store_count(struct trace_writer *writer, const struct pmu_counter *counter,
+		const struct pmu_count *count)
+{
+	struct trace_string strings[] = {
+		text(counter->name),
+		text(counter->is_user_only ? "events in user mode" : "events"),
+	};
+	struct trace_counter record = {
+		.head.type = TRACE_RECORD_COUNTER,
+		.value = count->value,
+		.enabled_ns = count->enabled_ns,
+		.running_ns = count->running_ns,
+		.name_bytes = strings[0].n_bytes,
+		.unit_bytes = strings[1].n_bytes,
+	};
+
+	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+}
+
 int store_fact(struct trace_writer *writer, const char *key, const char *value, uint64_t ticks,
 	       bool at_end)
 {

@@ -8,6 +8,7 @@
 
 #include "common/trace-writer.h"
 #include "common/clock.h"
+#include "pmu/pmu-count.h"
 #include "runner/drain.h"
 #include "runner/image-proc.h"
 #include "runner/image.h"
@@ -48,6 +49,10 @@ int store_loss(struct trace_writer *writer, const struct store_loss *loss);
 /* A counter of one process (0: of the run). */
 int store_counter(struct trace_writer *writer, uint32_t process_id, const char *name,
 		  const char *unit, uint64_t value);
+
+/* An event that was counted over the run. */
+int store_count(struct trace_writer *writer, const struct pmu_counter *counter,
+		const struct pmu_count *count);
 
 int store_fact(struct trace_writer *writer, const char *key, const char *value, uint64_t ticks,
 	       bool at_end);

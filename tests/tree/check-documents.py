@@ -13,6 +13,7 @@ PACKAGES = {
     "zlib": "zlib1g-dev",
     "libelf": "libelf-dev",
     "libdw": "libdw-dev",
+    "inih": "libinih-dev",
     "Zydis": "libzydis-dev",
     "check": "check",
     "libunwind": "libunwind-dev",

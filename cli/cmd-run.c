@@ -1,0 +1,307 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "cli/cmd.h"
+#include "cli/database.h"
+#include "cli/series-modes.h"
+#include "cli/series-text.h"
+#include "common/cleanup.h"
+#include "common/parse.h"
+#include "runner/placement.h"
+#include "runner/run-command.h"
+#include "runner/series/series-compat.h"
+
+#define STOPPED 130 /* as a shell says of SIGINT */
+
+/* A series under way. */
+struct cmd_series {
+	const struct option_set *options;
+	struct series *series;
+	struct series_plan plan;
+	struct series_modes modes;
+	struct series_folder folder;
+	char message[SERIES_MESSAGE_BYTES];
+};
+
+static int fail(struct cmd_series *run, int err)
+{
+	const char *message = run->message[0] ? run->message : strerror(-err);
+
+	return err == -EINVAL || err == -ENOENT ? cmd_usage("run: %s", message)
+						: cmd_fail("run: %s", message);
+}
+
+/* ---- What is asked for ---- */
+
+static int read_compat(struct cmd_series *run)
+{
+	const struct option_set *options = run->options;
+	const char *modes = option_text(options, OPTION_MODES);
+	int err = series_compat(options->operands, (size_t)options->n_operands, &run->series,
+				run->message);
+
+	if (err < 0)
+		return err;
+	if (modes)
+		return series_compat_modes(run->series, modes, run->message);
+	return series_compat_mode(run->series, SERIES_COMPAT_MODE, run->message);
+}
+
+static int read_file(struct cmd_series *run)
+{
+	auto_options struct option_set scratch = { 0 };
+	struct series_file_reader reader = { series_modes_check, &scratch };
+	int err;
+
+	if (option_text(run->options, OPTION_MODES)) {
+		snprintf(run->message, sizeof(run->message), "--modes goes with --compat");
+		return -EINVAL;
+	}
+	if (run->options->n_operands != 1) {
+		snprintf(
+			run->message, sizeof(run->message),
+			"name one config file (schemas/series.example.ini shows one), or use --compat");
+		return -EINVAL;
+	}
+	err = series_modes_begin(&scratch);
+	if (err == -EINVAL)
+		snprintf(run->message, sizeof(run->message), "%s", scratch.message);
+	return err < 0 ? err
+		       : series_file_read(run->options->operands[0], &reader, &run->series,
+					  run->message);
+}
+
+static int set_text(char **field, const char *text)
+{
+	free(*field);
+	*field = strdup(text);
+	return *field ? 0 : -ENOMEM;
+}
+
+/* Options stand over the config. */
+static int take_options(struct cmd_series *run)
+{
+	const struct option_set *options = run->options;
+	struct series *series = run->series;
+	const char *output = option_text(options, OPTION_SERIES_OUTPUT);
+	const char *timeout = option_text(options, OPTION_TIMEOUT);
+
+	if (option_origin(options, OPTION_REPETITIONS) > OPTION_FROM_DEFAULT) {
+		series->repetitions = (uint32_t)option_number(options, OPTION_REPETITIONS);
+		if (series->repetitions == 0 || series->repetitions > 1000000) {
+			snprintf(run->message, sizeof(run->message),
+				 "--repetitions is a number from 1 to 1000000");
+			return -EINVAL;
+		}
+	}
+	if (option_origin(options, OPTION_SEED) > OPTION_FROM_DEFAULT) {
+		series->seed = option_number(options, OPTION_SEED);
+		series->has_seed = true;
+	}
+	if (timeout && parse_duration(timeout, &series->timeout_ns) < 0) {
+		snprintf(run->message, sizeof(run->message),
+			 "--timeout: '%s' is no time such as 30s or 5min", timeout);
+		return -EINVAL;
+	}
+	return output ? set_text(&series->output, output) : 0;
+}
+
+/* What the file left out. */
+static int fill_in(struct cmd_series *run)
+{
+	struct series *series = run->series;
+	const char *file = run->options->operands[0];
+	const char *slash = strrchr(file, '/');
+	auto_free char *base = strdup(slash ? slash + 1 : file);
+	char *dot = base ? strrchr(base, '.') : NULL;
+	char output[SERIES_NAME_BYTES];
+	int err = base ? 0 : -ENOMEM;
+
+	if (dot && dot > base)
+		*dot = '\0';
+	if (err == 0 && !series->name)
+		err = set_text(&series->name, base);
+	if (err == 0 && !series->output) {
+		snprintf(output, sizeof(output), "%.200s-results", series->name);
+		err = set_text(&series->output, output);
+	}
+	return err;
+}
+
+static int read_series(struct cmd_series *run)
+{
+	int err = option_flag(run->options, OPTION_COMPAT) ? read_compat(run) : read_file(run);
+
+	if (err == 0)
+		err = take_options(run);
+	if (err == 0)
+		err = fill_in(run);
+	return err == 0 ? series_modes_make(run->series, option_flag(run->options, OPTION_COMPAT),
+					    &run->modes, run->message)
+			: err;
+}
+
+/* ---- Whether it can be done here ---- */
+
+static int check_mode(struct cmd_series *run, size_t i)
+{
+	struct run_options *options = &run->modes.options[i];
+	char problem[SERIES_MESSAGE_BYTES - 96] = "";
+	struct placement placement;
+	int err;
+
+	if (run->series->modes[i].is_dry)
+		options->heap = options->buffers = NULL;
+	err = run_check(options, problem, sizeof(problem));
+	if (err == 0)
+		err = placement_find(options, &placement, problem, sizeof(problem));
+	if (err < 0)
+		snprintf(run->message, sizeof(run->message), "mode %s cannot be done here: %s",
+			 run->series->modes[i].name, problem[0] ? problem : strerror(-err));
+	return err;
+}
+
+static int check_program(struct cmd_series *run, const struct series_program *program)
+{
+	char path[PATH_MAX], name[PATH_MAX];
+	const char *command = program->words[0];
+	int err;
+
+	snprintf(name, sizeof(name), "%s%s%s",
+		 program->workload->directory && command[0] != '/' && strchr(command, '/')
+			 ? program->workload->directory
+			 : "",
+		 program->workload->directory && command[0] != '/' && strchr(command, '/') ? "/"
+											   : "",
+		 command);
+	err = run_command_find(name, path);
+	if (err < 0)
+		snprintf(run->message, sizeof(run->message),
+			 "program %.150s: cannot run '%.200s': %s", program->name, name,
+			 strerror(-err));
+	return err;
+}
+
+static int check_all(struct cmd_series *run)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < run->series->n_modes && err == 0; i++)
+		err = check_mode(run, i);
+	for (size_t i = 0; i < run->plan.n_programs && err == 0; i++)
+		err = check_program(run, &run->plan.programs[i]);
+	return err == -ENOENT || err == 0 ? err : -EINVAL;
+}
+
+/* ---- Carrying it out ---- */
+
+static int conclude(struct cmd_series *run, const struct series_totals *totals)
+{
+	series_text_failures(&run->plan, &run->folder);
+	if (totals->was_stopped && totals->n_bad == 0)
+		cmd_warn("stopped after %zu of %zu runs; the same command goes on", totals->n_done,
+			 totals->n_all);
+	else if (!option_flag(run->options, OPTION_QUIET))
+		cmd_warn("%zu runs done, %zu of %zu not as expected; next: memsight analyze %s",
+			 totals->n_done, totals->n_bad, totals->n_all, run->series->output);
+	if (totals->was_stopped && !option_flag(run->options, OPTION_FAIL_FAST))
+		return STOPPED;
+	return totals->n_bad ? CMD_FAILED : CMD_DONE;
+}
+
+static int execute(struct cmd_series *run)
+{
+	const char *log_name = option_text(run->options, OPTION_LOG);
+	auto_fclose FILE *log = log_name ? fopen(log_name, "ae") : NULL;
+	struct series_text text = {
+		.log = log,
+		.is_quiet = option_flag(run->options, OPTION_QUIET),
+		.is_terminal = isatty(STDERR_FILENO) == 1,
+		.columns = database_terminal_width(),
+	};
+	struct series_request request = {
+		.plan = &run->plan,
+		.folder = &run->folder,
+		.modes = run->modes.options,
+		.fail_fast = option_flag(run->options, OPTION_FAIL_FAST),
+		.retry = option_flag(run->options, OPTION_RETRY),
+		.observer = { &text, series_text_progress, series_text_warn },
+	};
+	struct series_totals totals;
+	int err;
+
+	if (log_name && !log)
+		return cmd_fail("run: cannot write %s: %s", log_name, strerror(errno));
+	err = series_run(&request, &totals, run->message);
+	return err < 0 ? fail(run, err) : conclude(run, &totals);
+}
+
+static int lay_out(struct cmd_series *run, uint64_t seed)
+{
+	int err = series_plan_make(run->series, seed, &run->plan, run->message);
+
+	return err == 0 ? check_all(run) : err;
+}
+
+/* Draw a seed that a person can type again. */
+static int draw_seed(const struct series *series, uint64_t *ret_seed)
+{
+	uint32_t drawn;
+
+	if (series->has_seed) {
+		*ret_seed = series->seed;
+		return 0;
+	}
+	if (getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn))
+		return -errno;
+	*ret_seed = drawn;
+	return 0;
+}
+
+static int check_only(struct cmd_series *run, uint64_t seed)
+{
+	int err = lay_out(run, seed);
+
+	if (err < 0)
+		return fail(run, err);
+	series_text_plan(stdout, &run->plan);
+	return CMD_DONE;
+}
+
+static int carry_out(struct cmd_series *run, uint64_t seed)
+{
+	int err = series_folder_open(run->series, &seed, &run->folder, run->message);
+
+	if (err == 0)
+		err = lay_out(run, seed);
+	if (err == 0)
+		err = series_folder_check(&run->folder, &run->plan, run->message);
+	if (err < 0)
+		return fail(run, err);
+	if (!option_flag(run->options, OPTION_QUIET))
+		cmd_warn("series %s: %zu runs into %s, seed %llu", run->series->name,
+			 run->plan.n_items, run->series->output, (unsigned long long)seed);
+	return execute(run);
+}
+
+int cmd_run(const struct option_set *options)
+{
+	struct cmd_series run = { .options = options, .folder = SERIES_FOLDER_CLOSED };
+	uint64_t seed = 0;
+	int err = read_series(&run), status;
+
+	if (err == 0)
+		err = draw_seed(run.series, &seed);
+	if (err < 0)
+		status = fail(&run, err);
+	else
+		status = option_flag(options, OPTION_CHECK) ? check_only(&run, seed)
+							    : carry_out(&run, seed);
+	series_folder_close(&run.folder);
+	series_plan_finish(&run.plan);
+	series_modes_finish(&run.modes);
+	series_destroy(run.series);
+	return status;
+}
