@@ -9,7 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "analyze/feed.h"
+#include "analyze/batch.h"
 #include "schemas/trace-format.h"
 
 bool analyze_is_trace(const char *path)
@@ -26,52 +26,6 @@ char *analyze_default_path(const char *trace)
 	char *path = NULL;
 
 	return asprintf(&path, "%s.db", trace) < 0 ? NULL : path;
-}
-
-/* Whether all of them can be read at all: before anything is written. */
-static int check_traces(const struct analyze_request *request, size_t *ret_failed)
-{
-	for (size_t i = 0; i < request->n; i++) {
-		auto_feed struct feed feed = { 0 };
-		int r = feed_open(request->traces[i], &feed);
-		if (r < 0) {
-			*ret_failed = i;
-			return r;
-		}
-	}
-	return 0;
-}
-
-/* Traces hold what the program held: their database is not more open than they are. */
-static int protect(struct db *db, const char *trace)
-{
-	struct stat st;
-
-	return stat(trace, &st) < 0 ? -errno : db_protect(db, &st);
-}
-
-/* As analyze_traces(), in either mode. */
-static int analyze(const struct analyze_request *request, enum db_begin_mode mode,
-		   struct import_result *ret_results, size_t *ret_failed)
-{
-	auto_db struct db *db = NULL;
-
-	int r = check_traces(request, ret_failed);
-	if (r < 0)
-		return r;
-	*ret_failed = request->n;
-	r = db_begin(request->db_path, mode, &db);
-	for (size_t i = 0; i < request->n && r == 0; i++)
-		r = protect(db, request->traces[i]);
-	for (size_t i = 0; i < request->n && r == 0; i++)
-		r = import_trace(db, request->traces[i], request->options, &ret_results[i]);
-	return r < 0 ? r : db_commit(db);
-}
-
-int analyze_traces(const struct analyze_request *request, struct import_result *ret_results,
-		   size_t *ret_failed)
-{
-	return analyze(request, DB_ADD, ret_results, ret_failed);
 }
 
 static bool is_older(const struct stat *a, const struct stat *b)
@@ -101,6 +55,37 @@ static bool is_usable(const char *trace, const char *db_path)
 	return r != -EBADMSG && r != -ESTALE;
 }
 
+static void keep_told(void *context, const struct batch_told *told)
+{
+	*(struct batch_told *)context = *told;
+}
+
+/* A database of its own for one trace. */
+static int import_one(const char *trace, const char *db_path, const struct import_options *options,
+		      struct import_result *ret_result, size_t *ret_failed)
+{
+	auto_results struct results results = { 0 };
+	struct batch_told told = { 0 };
+	struct batch_request request = {
+		.db_path = db_path,
+		.mode = DB_REPLACE,
+		.results = &results,
+		.options = *options,
+		.end = keep_told,
+		.context = &told,
+	};
+	size_t n_failed = 0;
+
+	*ret_failed = 0;
+	int r = results_add(&results, trace);
+	if (r == 0) {
+		r = batch_import(&request, &n_failed);
+		*ret_failed = r < 0;
+	}
+	*ret_result = told.result;
+	return r < 0 ? r : told.error;
+}
+
 int analyze_beside(const char *trace, const struct import_options *options,
 		   struct import_result *ret_result, size_t *ret_failed)
 {
@@ -111,8 +96,7 @@ int analyze_beside(const char *trace, const struct import_options *options,
 		*ret_result = (struct import_result){ .is_skipped = true };
 		return 0;
 	}
-	struct analyze_request request = { db_path, &trace, 1, options };
-	return analyze(&request, DB_REPLACE, ret_result, ret_failed);
+	return import_one(trace, db_path, options, ret_result, ret_failed);
 }
 
 int db_open_any(const char *path, const struct import_options *options, struct db **ret_db)

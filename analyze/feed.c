@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/heimdallr.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 
@@ -60,6 +61,16 @@ static const struct {
 	{ TRACE_FILE_MAGIC, open_trace },
 };
 
+static int open_folder(const char *path, struct feed *ret_feed)
+{
+	struct feed feed = { 0 };
+	int r = heimdallr_open(path, &feed);
+
+	if (r == 0)
+		*ret_feed = feed;
+	return r == -ENOENT ? -EISDIR : r;
+}
+
 int feed_open(const char *path, struct feed *ret_feed)
 {
 	struct feed feed = { 0 };
@@ -69,6 +80,8 @@ int feed_open(const char *path, struct feed *ret_feed)
 
 	if (fd < 0)
 		return -errno;
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+		return open_folder(path, ret_feed);
 	ssize_t n = io_read_full(fd, magic, sizeof(magic));
 	if (n < 0)
 		return (int)n;

@@ -21,10 +21,12 @@ struct feed {
 	const struct feed_class *class;
 	void *self;
 	uint64_t file_bytes; /* for progress */
+	uint64_t
+		skew_ns; /* how far stamps of two threads may be from the true order; 0: MERGE_SKEW_NS */
 };
 
 /*
- * Open a file. 0 or a negative errno: -EBADMSG: none of the kinds; -EPROTONOSUPPORT: written by a
+ * Open a file, or a folder of Heimdallr's. 0 or a negative errno: -EBADMSG: none of the kinds; -EPROTONOSUPPORT: written by a
  * newer version. ret_feed is closed with feed_close().
  */
 int feed_open(const char *path, struct feed *ret_feed);

@@ -53,6 +53,8 @@ struct import_run {
 	int64_t system_ns;
 	int64_t max_rss;
 	int64_t collector_cpu_ns;
+	int64_t minor_faults;
+	int64_t major_faults;
 	int64_t exit_ns;
 	char recording_id[64];
 };
@@ -90,6 +92,7 @@ struct import {
 	int64_t last_ns; /* of anything that has a time */
 	char problem[400]; /* of import_result */
 	char *archive; /* folder with its files; NULL: there is none */
+	int64_t first_access_ns; /* page fault or sampled access; INT64_MAX: none */
 };
 
 /* A time of the trace in ns since the run's start; remembers the latest. */

@@ -190,6 +190,19 @@ static int set_text(char **text, char *value)
 	return 0;
 }
 
+static int name_run(struct import *import, const struct trace_record *record)
+{
+	const struct import_name *name = &import->options->name;
+	struct import_run *out = &import->run;
+
+	out->repetition =
+		name->program ? name->repetition : ((const struct trace_run *)record)->repetition;
+	int r = set_text(&out->program, name->program ? strdup(name->program) : text_of(record, 0));
+	return r < 0 ? r
+		     : set_text(&out->mode,
+				name->program ? strdup(name->mode) : text_of(record, 1));
+}
+
 static int on_run(struct import *import, const struct trace_record *record)
 {
 	const struct trace_run *run = (const struct trace_run *)record;
@@ -198,10 +211,7 @@ static int on_run(struct import *import, const struct trace_record *record)
 	const char *arguments = trace_record_string(record, 2, &n_bytes);
 
 	out->start_unix_ns = (int64_t)run->start_unix_ns;
-	out->repetition = run->repetition;
-	int r = set_text(&out->program, text_of(record, 0));
-	if (r == 0)
-		r = set_text(&out->mode, text_of(record, 1));
+	int r = name_run(import, record);
 	if (r == 0)
 		r = set_text(&out->command, command_text(arguments, n_bytes));
 	if (r == 0)
@@ -303,6 +313,8 @@ static int on_run_exit(struct import *import, const struct trace_record *record)
 	run->system_ns = (int64_t)end->system_ns;
 	run->max_rss = (int64_t)end->max_rss_bytes;
 	run->collector_cpu_ns = (int64_t)end->collector_cpu_ns;
+	run->minor_faults = (int64_t)end->minor_faults;
+	run->major_faults = (int64_t)end->major_faults;
 	run->exit_ns = import_time(import, end->ticks);
 	return 0;
 }

@@ -6,33 +6,53 @@
 #include <string.h>
 
 #include "analyze/db.h"
+#include "analyze/statement.h"
 
-/* Every table with rows of one run. */
-static const char *const run_tables[] = {
-	"fact",		  "thread_name",  "thread",	 "process",	 "module",
-	"allocation",	  "mapping",	  "touch",	 "sample",	 "source",
-	"process_sample", "region",	  "mark",	 "object_name",	 "counter",
-	"loss",		  "site",	  "owner_share", "total",	 "timeline",
-	"site_peak",	  "thread_total", "histogram",	 "object_total", "shared_line",
-	"region_total",	  "withheld",
-};
+/* Every table with rows of one run, also those of later migrations. */
+static const char run_tables_sql[] =
+	"SELECT tables.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns"
+	" WHERE tables.type = 'table' AND columns.name = 'run_id'";
 
-/* Remove a run. Frames, stacks and symbols are shared between runs and stay. */
-static int delete_run(struct db *db, int64_t run_id)
+/* Run a statement, made by format with a name in it, for each name that a query gives. */
+static int run_for_each(struct db *db, const char *names_sql, const char *format, int64_t run_id)
+{
+	auto_statement sqlite3_stmt *names = NULL;
+	int r = statement_prepare(db_handle(db), names_sql, &names);
+
+	while (r >= 0 && (r = statement_step(names)) > 0) {
+		char *sql = sqlite3_mprintf(format, sqlite3_column_text(names, 0));
+		r = sql ? db_run(db, sql, "i", run_id) : -ENOMEM;
+		sqlite3_free(sql);
+	}
+	return r;
+}
+
+int import_delete_run(struct db *db, int64_t run_id)
 {
 	int r = db_run(db,
 		       "DELETE FROM thread_name WHERE thread_id IN"
 		       " (SELECT id FROM thread WHERE run_id = ?1)",
 		       "i", run_id);
 
-	for (size_t i = 0; i < sizeof(run_tables) / sizeof(run_tables[0]) && r == 0; i++) {
-		if (strcmp(run_tables[i], "thread_name") == 0)
-			continue;
-		char *sql = sqlite3_mprintf("DELETE FROM %s WHERE run_id = ?1", run_tables[i]);
-		r = sql ? db_run(db, sql, "i", run_id) : -ENOMEM;
-		sqlite3_free(sql);
-	}
+	if (r == 0)
+		r = run_for_each(db, run_tables_sql, "DELETE FROM \"%w\" WHERE run_id = ?1",
+				 run_id);
 	return r < 0 ? r : db_run(db, "DELETE FROM run WHERE id = ?1", "i", run_id);
+}
+
+int import_drop_rows(struct db *db, int64_t run_id)
+{
+	/* Lines of cache name their blocks by the rows that go. */
+	static const char names_sql[] =
+		"SELECT column1 FROM (VALUES ('allocation'), ('mapping_event'), ('sample'), ('touch'),"
+		" ('shared_line'))";
+	int r = run_for_each(db, names_sql, "DELETE FROM \"%w\" WHERE run_id = ?1", run_id);
+
+	if (r == 0)
+		r = db_run(db, "UPDATE object_name SET allocation_id = NULL WHERE run_id = ?1", "i",
+			   run_id);
+	return r < 0 ? r
+		     : db_run(db, "UPDATE run SET detail = 'totals' WHERE id = ?1", "i", run_id);
 }
 
 /* The recording's id as hex. A damaged header has none to trust: then it goes by the file's name. */
@@ -51,12 +71,23 @@ static void set_recording_id(struct import *import)
 		snprintf(text + 2 * i, 3, "%02x", id[i]);
 }
 
-/* run.id of the recording, or 0. */
-static int64_t find_run(struct db *db, const char *recording_id)
+/* run.id of the recording, or 0; *ret_is_enough: it has all that is wanted. */
+static int64_t find_run(const struct import *import, bool *ret_is_enough)
 {
-	char *sql = sqlite3_mprintf("SELECT id FROM run WHERE recording_id = %Q", recording_id);
-	int64_t run_id = sql ? db_integer(db, sql, 0) : 0;
+	const struct import_options *options = import->options;
+	char *sql = sqlite3_mprintf("SELECT id FROM run WHERE recording_id = %Q",
+				    import->run.recording_id);
+	int64_t run_id = sql ? db_integer(import->db, sql, 0) : 0;
 
+	sqlite3_free(sql);
+	sql = sqlite3_mprintf(
+		"SELECT CASE WHEN detail = 'full' THEN 1 WHEN %d THEN 0 ELSE"
+		" coalesce(exit_status, 0) <> 0 OR NOT ended_cleanly END FROM run WHERE id = %lld",
+		options->totals == IMPORT_NOT_ENOUGH, (long long)run_id);
+	*ret_is_enough = !options->force && (options->totals == IMPORT_ENOUGH ||
+					     (sql && db_integer(import->db, sql, 0)));
+	if (options->first_new_run && run_id >= options->first_new_run)
+		*ret_is_enough = true;
 	sqlite3_free(sql);
 	return run_id;
 }
@@ -69,19 +100,23 @@ int import_begin_run(struct import *import, bool *ret_is_skipped)
 	run->repetition = 1;
 	run->exit_status = run->user_ns = run->system_ns = INT64_MIN;
 	run->max_rss = run->collector_cpu_ns = run->exit_ns = INT64_MIN;
+	run->minor_faults = run->major_faults = INT64_MIN;
 
-	int64_t run_id = find_run(import->db, run->recording_id);
+	bool is_enough;
+	int64_t run_id = find_run(import, &is_enough);
 	import->run_id = run_id;
-	if (run_id != 0 && !import->options->force) {
+	if (run_id != 0 && is_enough) {
 		*ret_is_skipped = true;
 		return 0;
 	}
 	if (run_id != 0) {
-		int r = delete_run(import->db, run_id);
+		int r = import_delete_run(import->db, run_id);
 		if (r < 0)
 			return r;
 	}
 	import->run_id = db_integer(import->db, "SELECT max(id) FROM run", 0) + 1;
+	if (import->run_id < import->options->first_new_run) /* one was just deleted */
+		import->run_id = import->options->first_new_run;
 	return 0;
 }
 
@@ -118,10 +153,24 @@ static int count_damage(struct import *import)
 	return r;
 }
 
+/* The first event of any kind; INT64_MIN: there was none. */
+static int64_t first_event(const struct import *import)
+{
+	int64_t first_ns = import->first_access_ns;
+
+	for (size_t i = 0; i < import->tally.n_sites; i++) {
+		const struct tally_site *site = &import->tally.sites[i];
+		if (site->n_blocks > 0 && site->first_ns < first_ns)
+			first_ns = site->first_ns;
+	}
+	return first_ns == INT64_MAX ? INT64_MIN : first_ns;
+}
+
 static int write_run(struct import *import)
 {
 	const struct trace_damage *damage = feed_damage(&import->feed);
 	const struct import_run *run = &import->run;
+	const char *shown = import->options->shown_path;
 	int64_t duration_ns = run->exit_ns > import->last_ns ? run->exit_ns : import->last_ns;
 	int64_t committed_ns =
 		damage->committed_ticks ? import_time(import, damage->committed_ticks) : 0;
@@ -129,17 +178,19 @@ static int write_run(struct import *import)
 	return db_run(import->db,
 		      "INSERT INTO run(id, program, mode, repetition, command, directory, trace,"
 		      " recording_id, start_unix_ns, duration_ns, exit_status, user_ns, system_ns,"
-		      " max_rss, collector_cpu_ns, clock_error_ns, ended_cleanly, committed_ns)"
+		      " max_rss, collector_cpu_ns, clock_error_ns, ended_cleanly, committed_ns,"
+		      " first_event_ns, minor_faults, major_faults)"
 		      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-		      " ?16, ?17, ?18)",
-		      "nttnttttnniiiiinnn", import->run_id, run->program ? run->program : "?",
+		      " ?16, ?17, ?18, ?19, ?20, ?21)",
+		      "nttnttttnniiiiinnniii", import->run_id, run->program ? run->program : "?",
 		      run->mode ? run->mode : "default", run->repetition,
 		      run->command ? run->command : "", run->directory ? run->directory : "",
-		      import->path, run->recording_id, run->start_unix_ns, duration_ns,
-		      run->exit_status, run->user_ns, run->system_ns, run->max_rss,
+		      shown ? shown : import->path, run->recording_id, run->start_unix_ns,
+		      duration_ns, run->exit_status, run->user_ns, run->system_ns, run->max_rss,
 		      run->collector_cpu_ns,
 		      (int64_t)(import->clock.error_ns + samples_clock_error(import->samples)),
-		      (int64_t)damage->ended, committed_ns);
+		      (int64_t)damage->ended, committed_ns, first_event(import), run->minor_faults,
+		      run->major_faults);
 }
 
 int import_end_run(struct import *import)

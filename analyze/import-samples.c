@@ -51,7 +51,10 @@ static bool is_collected(void *user, const struct task_thread *thread, bool is_f
 static int on_touch(void *user, const struct sample_touch *touch)
 {
 	struct import *import = user;
+	bool is_access = touch->role == TRACE_ROLE_EXACT || touch->role == TRACE_ROLE_FAULT;
 
+	if (is_access && touch->is_resolved && touch->time_ns < import->first_access_ns)
+		import->first_access_ns = touch->time_ns;
 	return tally_any_touch(&import->tally, touch);
 }
 

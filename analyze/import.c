@@ -546,6 +546,7 @@ static struct import_result result_of(const struct import *import)
 	struct import_result result = {
 		.run_id = import->run_id,
 		.ended_cleanly = feed_damage(&import->feed)->ended,
+		.is_failure = import->run.exit_status != 0 && import->run.exit_status != INT64_MIN,
 		.n_events = total->events,
 		.n_allocations = total->allocations,
 		.n_samples = total->samples + total->faults,
@@ -560,7 +561,9 @@ static struct import_result result_of(const struct import *import)
 int import_trace(struct db *db, const char *path, const struct import_options *options,
 		 struct import_result *ret_result)
 {
-	auto_import struct import import = { .db = db, .path = path, .options = options };
+	auto_import struct import import = {
+		.db = db, .path = path, .options = options, .first_access_ns = INT64_MAX
+	};
 	bool is_skipped = false;
 
 	int r = feed_open(path, &import.feed);
@@ -568,7 +571,8 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 		return r;
 	const struct trace_file_header *header = feed_header(&import.feed);
 	merge_clock_init(&import.clock, header->start_ticks, header->ticks_per_second);
-	import.skew = (int64_t)(MERGE_SKEW_NS / import.clock.ns_per_tick);
+	uint64_t skew_ns = import.feed.skew_ns ? import.feed.skew_ns : MERGE_SKEW_NS;
+	import.skew = (int64_t)((double)skew_ns / import.clock.ns_per_tick);
 	r = import_begin_run(&import, &is_skipped);
 	if (r < 0)
 		return r;

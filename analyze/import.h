@@ -24,8 +24,26 @@
 /* Called now and then with the bytes of the file that were read, of all. */
 typedef void (*import_progress)(void *context, uint64_t n_bytes, uint64_t n_all_bytes);
 
+/* What a run is called, where that is not the trace's to say. */
+struct import_name {
+	const char *program; /* NULL: as the trace says */
+	const char *mode;
+	uint32_t repetition;
+};
+
+/* What a recording that the database has with its totals only is good for. */
+enum import_enough {
+	IMPORT_ENOUGH, /* it is skipped */
+	IMPORT_ENOUGH_OF_FAILED, /* it is skipped if its command failed, and else replaced */
+	IMPORT_NOT_ENOUGH, /* it is replaced */
+};
+
 struct import_options {
 	bool force; /* replace the run when the database has this recording already */
+	enum import_enough totals; /* replace one of which only the totals are there */
+	int64_t first_new_run; /* runs from this id on are never replaced; 0: none is meant */
+	struct import_name name;
+	const char *shown_path; /* run.trace; NULL: the path that is read */
 	import_progress progress; /* may be NULL */
 	const struct symbol_places *places; /* may be NULL */
 	void *context;
@@ -36,6 +54,7 @@ struct import_result {
 	int64_t run_id;
 	bool is_skipped; /* the database has this recording already */
 	bool ended_cleanly;
+	bool is_failure; /* the command's exit status is known, and not 0 */
 	uint64_t n_events;
 	uint64_t n_allocations;
 	uint64_t n_samples;
@@ -50,3 +69,12 @@ struct import_result {
  */
 int import_trace(struct db *db, const char *path, const struct import_options *options,
 		 struct import_result *ret_result);
+
+/* Remove all that the database has of a run; what is shared between runs stays. 0 or a negative errno. */
+int import_delete_run(struct db *db, int64_t run_id);
+
+/*
+ * Leave a run its totals only (run.detail): its many rows go. For a run that was just imported, by
+ * the same transaction. Returns 0 or a negative errno.
+ */
+int import_drop_rows(struct db *db, int64_t run_id);

@@ -13,6 +13,9 @@
 #include "analyze/objects.h"
 #include "analyze/tasks.h"
 
+/* Modules from here on have no place in memory that is known: they get no row. */
+#define MODULES_MADE_UP_ADDRESS (UINT64_C(1) << 62)
+
 /* A loaded file in one image. Valid until the image's next module is told. */
 struct module {
 	struct object *object;

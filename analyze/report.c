@@ -253,6 +253,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "mappings",
+		.needs_rows = true,
 		.title = "What was mapped, by kind, maker and place",
 		.nothing = "No mapping was recorded.",
 		.note = "mapped: bytes as they were made; reserved: made without access (PROT_NONE), addresses and "
@@ -335,6 +336,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sharing",
+		.needs_rows = true,
 		.scope = REPORT_OF_PART,
 		.title =
 			"Lines of 64 bytes that several threads touch, at least one of them writing",
@@ -349,6 +351,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "locality",
+		.needs_rows = true,
 		.title = "Where the data of sampled accesses came from, and memory by NUMA node",
 		.needs = REPORT_NEEDS_DATA_SOURCE,
 		.sql = report_locality_sql,

@@ -59,6 +59,7 @@ struct report {
 	enum report_scope scope;
 	const char *hints_sql; /* each row is a hint under the note; may be NULL */
 	bool has_lines; /* functions and lines: what debug information would add is told */
+	bool needs_rows; /* a run of which the totals only are there does not do */
 	bool is_whole; /* CSV and JSON hold all rows, whatever the limit */
 	/* Makes temporary tables that the query reads; may be NULL. */
 	int (*prepare)(sqlite3 *db, const struct report_request *request);

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyze/analyze.h"
+#include "analyze/batch.h"
 #include "analyze/format.h"
 #include "cli/cmd.h"
 #include "cli/symbol-options.h"
@@ -77,14 +79,10 @@ void cmd_end_progress(const int *last_percent)
 		fprintf(stderr, "\r                \r");
 }
 
-/* One line about what became of a trace. */
-static void print_result(const char *trace, const char *db_path, const struct import_result *result)
+/* What the report of a run is about, and where it is. */
+static void print_counts(const struct import_result *result)
 {
-	if (result->is_skipped) {
-		printf("%s: is in %s already (--force: read it anew)\n", trace, db_path);
-		return;
-	}
-	printf("%s: %s events, %s allocations, %s samples in ", trace,
+	printf("%s events, %s allocations, %s samples in ",
 	       format_count((int64_t)result->n_events).text,
 	       format_count((int64_t)result->n_allocations).text,
 	       format_count((int64_t)result->n_samples).text);
@@ -94,58 +92,154 @@ static void print_result(const char *trace, const char *db_path, const struct im
 	if (result->n_lost > 0)
 		printf(", %s lost (memsight report --losses)",
 		       format_count((int64_t)result->n_lost).text);
+}
+
+/* One line about what became of a trace. */
+static void print_result(const char *trace, const char *db_path, const struct import_result *result)
+{
+	if (result->is_skipped) {
+		printf("%s: is in %s already (--force: read it anew)\n", trace, db_path);
+		return;
+	}
+	printf("%s: ", trace);
+	print_counts(result);
 	printf(" -> %s\n", db_path);
 	if (result->problem[0])
 		cmd_warn("%s", result->problem);
 }
 
-/* Every trace into the database beside it. */
-static int analyze_each(char **traces, int n, const struct import_options *options)
+/* One trace into the database beside it. */
+static int analyze_one(const char *trace, const struct import_options *options)
 {
-	for (int i = 0; i < n; i++) {
-		struct import_result result;
-		auto_free char *db_path = analyze_default_path(traces[i]);
-		if (!db_path)
-			return cmd_fail("out of memory");
-		size_t failed = 0;
+	struct import_result result;
+	auto_free char *db_path = analyze_default_path(trace);
+	size_t failed = 0;
 
-		int r = analyze_beside(traces[i], options, &result, &failed);
-		cmd_end_progress(options->context);
-		if (r < 0)
-			return failed == 0 ? cmd_fail_trace(traces[i], r) : cmd_fail_db(db_path, r);
-		print_result(traces[i], db_path, &result);
-	}
+	if (!db_path)
+		return cmd_fail("out of memory");
+	int r = analyze_beside(trace, options, &result, &failed);
+	cmd_end_progress(options->context);
+	if (r < 0)
+		return failed == 0 ? cmd_fail_trace(trace, r) : cmd_fail_db(db_path, r);
+	print_result(trace, db_path, &result);
 	return CMD_DONE;
 }
 
-/* All traces into one database. */
-static int analyze_all(const char *db_path, char **traces, int n,
-		       const struct import_options *options)
-{
-	auto_free struct import_result *results = calloc((size_t)n, sizeof(*results));
-	size_t failed;
-	if (!results)
-		return cmd_fail("out of memory");
+/* ---- Several ---- */
 
-	struct analyze_request request = {
+struct job {
+	const char *db_path;
+	size_t n;
+	size_t i;
+	int last_percent;
+};
+
+static void show_begin(void *context, size_t i, const struct result *what)
+{
+	struct job *job = context;
+
+	(void)what;
+	job->i = i;
+	job->last_percent = -1;
+}
+
+static void show_percent(void *context, uint64_t n_bytes, uint64_t n_all_bytes)
+{
+	struct job *job = context;
+	int percent = n_all_bytes ? (int)(100 * n_bytes / n_all_bytes) : 0;
+
+	if (percent == job->last_percent || !isatty(STDERR_FILENO))
+		return;
+	job->last_percent = percent;
+	fprintf(stderr, "\ranalysing %zu of %zu: %3d %%\r", job->i + 1, job->n, percent);
+}
+
+static void show_end(void *context, const struct batch_told *told)
+{
+	const struct job *job = context;
+	const char *path = told->what->path;
+
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\033[K");
+	if (told->error < 0) {
+		cmd_fail_trace(path, told->error);
+	} else if (told->same_as) {
+		printf("%s: is of the same recording as %s, which is in %s: left out\n", path,
+		       told->same_as, job->db_path);
+	} else if (told->has_rows || told->result.is_skipped) {
+		print_result(path, job->db_path, &told->result);
+	} else {
+		printf("%s: totals only%s: ", path,
+		       told->result.is_failure ? " (its command failed)" : "");
+		print_counts(&told->result);
+		printf(" -> %s\n", job->db_path);
+	}
+	fflush(stdout);
+}
+
+static void fail_operand(const char *operand, int error)
+{
+	if (error == -ENODATA)
+		cmd_fail("%s holds no run: name a trace, a folder with PROGRAM.MODE.N.mst or "
+			 "PROGRAM.MODE.N/ in it, or a pattern that matches some",
+			 operand);
+	else
+		cmd_fail_trace(operand, error);
+}
+
+/* All that is named into one database. */
+static int analyze_all(const struct option_set *options, const struct import_options *import)
+{
+	const char *named = option_text(options, OPTION_DATABASE);
+	auto_results struct results results = { 0 };
+	size_t n_failed = 0, n_unknown = 0;
+
+	for (int i = 0; i < options->n_operands; i++) {
+		int r = results_add(&results, options->operands[i]);
+		if (r < 0)
+			fail_operand(options->operands[i], r);
+		n_unknown += r < 0;
+	}
+	if (results.n == 0)
+		return CMD_FAILED;
+	auto_free char *db_path = named ? strdup(named) : results_database(&results);
+	if (!db_path)
+		return cmd_usage("analyze: the traces lie in several folders: say with --output "
+				 "where their database should be");
+	struct job job = { .db_path = db_path, .n = results.n };
+	struct batch_request request = {
 		.db_path = db_path,
-		.traces = (const char *const *)traces,
-		.n = (size_t)n,
-		.options = options,
+		.mode = DB_ADD,
+		.results = &results,
+		.all = option_flag(options, OPTION_ALL),
+		.options = *import,
+		.begin = show_begin,
+		.end = show_end,
+		.context = &job,
 	};
-	int r = analyze_traces(&request, results, &failed);
-	cmd_end_progress(options->context);
+	request.options.progress = show_percent;
+	request.options.context = &job;
+	int r = batch_import(&request, &n_failed);
 	if (r < 0)
-		return failed < (size_t)n ? cmd_fail_trace(traces[failed], r)
-					  : cmd_fail_db(db_path, r);
-	for (int i = 0; i < n; i++)
-		print_result(traces[i], db_path, &results[i]);
-	return CMD_DONE;
+		return cmd_fail_db(db_path, r);
+	if (results.n_without > 0)
+		cmd_warn("%zu folder%s called as a run hold%s no trace", results.n_without,
+			 results.n_without > 1 ? "s" : "", results.n_without > 1 ? "" : "s");
+	return n_failed + n_unknown > 0 ? CMD_FAILED : CMD_DONE;
+}
+
+/* Whether the one operand is a file: then its database lies beside it. */
+static bool is_one_trace(const struct option_set *options)
+{
+	struct stat st;
+
+	return options->n_operands == 1 && !option_text(options, OPTION_DATABASE) &&
+	       (stat(options->operands[0], &st) < 0 ? !strpbrk(options->operands[0], "*?[")
+						    : !S_ISDIR(st.st_mode));
 }
 
 int cmd_analyze(const struct option_set *options)
 {
-	const char *db_path = option_text(options, OPTION_DATABASE);
 	int last_percent = -1;
 	struct import_options import = {
 		.force = option_flag(options, OPTION_FORCE),
@@ -159,7 +253,6 @@ int cmd_analyze(const struct option_set *options)
 		return status;
 	import.places = &places;
 	cmd_survive_size_limit();
-	if (db_path)
-		return analyze_all(db_path, options->operands, options->n_operands, &import);
-	return analyze_each(options->operands, options->n_operands, &import);
+	return is_one_trace(options) ? analyze_one(options->operands[0], &import)
+				     : analyze_all(options, &import);
 }

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "analyze/report.h"
+#include "analyze/report-sql.h"
 #include "analyze/suppressions.h"
 #include "cli/database.h"
 #include "cli/selection-options.h"
+#include "common/cleanup.h"
 
 /* The option that asks for a report has its name; the summary has none. */
 static bool is_wanted(const struct option_set *options, const char *report)
@@ -125,11 +127,34 @@ static int check_region(const struct job *job)
 	return CMD_DONE;
 }
 
+/* Whether the rows are there that the report is made from. */
+static int check_rows(const struct job *job)
+{
+	static const char trace_sql[] =
+		"SELECT trace FROM run WHERE id = :run AND detail = 'totals'";
+	const char *path = job->options->operands[0];
+	sqlite3 *db = db_handle(job->db);
+
+	if (!job->report->needs_rows && !selection_is_part(&job->selection))
+		return CMD_DONE;
+	for (size_t i = 0; i < job->selection.n_runs; i++) {
+		auto_free char *trace = report_sql_text(db, trace_sql, job->selection.runs[i]);
+		if (trace)
+			return cmd_fail(
+				"%s: of run %lld only the totals are here, and this takes its rows: "
+				"`memsight analyze -o %s %s' brings them",
+				path, (long long)job->selection.runs[i], path, trace);
+	}
+	return CMD_DONE;
+}
+
 /* The rows of a part are counted first. */
 static int write_selected(struct job *job)
 {
 	int status = check_region(job);
 
+	if (status == CMD_DONE)
+		status = check_rows(job);
 	if (status != CMD_DONE)
 		return status;
 	if (selection_is_part(&job->selection)) {

@@ -41,19 +41,22 @@ SELECT mapping.id AS mapping_id,
             WHEN flags & 1 THEN 'shared' ELSE 'anonymous' END AS kind
 FROM mapping LEFT JOIN call ON call.id = mapping.call;
 
--- Heimdallr's tables, for its own plots.
+-- Heimdallr's tables, with its columns and units, for its own plots: times count from the run's first
+-- event, max_rss is KiB as GNU time tells it, and of a PROGRAM.MODE the run that has rows comes first.
 DROP VIEW IF EXISTS runs;
 CREATE VIEW runs AS
 SELECT id, program AS prog, mode, repetition AS run, user_ns AS utime_ns, system_ns AS stime_ns,
-       duration_ns AS wtime_ns, max_rss
-FROM run;
+       duration_ns AS wtime_ns, max_rss / 1024 AS max_rss
+FROM run ORDER BY detail, repetition, id;
 
 DROP VIEW IF EXISTS allocs;
 CREATE VIEW allocs AS
-SELECT id, run_id, birth_ns AS from_ns, death_ns AS to_ns, address AS base, size FROM allocation;
+SELECT allocation.id, allocation.run_id, birth_ns - run.first_event_ns AS from_ns,
+       death_ns - run.first_event_ns AS to_ns, address AS base, size
+FROM allocation JOIN run ON run.id = allocation.run_id;
 
 DROP VIEW IF EXISTS access;
 CREATE VIEW access AS
-SELECT touch.run_id, sample.time_ns AS at_ns, touch.address AS addr, touch.is_write
-FROM touch JOIN sample ON sample.id = touch.sample_id
+SELECT touch.run_id, sample.time_ns - run.first_event_ns AS at_ns, touch.address AS addr, touch.is_write
+FROM touch JOIN sample ON sample.id = touch.sample_id JOIN run ON run.id = touch.run_id
 WHERE touch.role IN (0, 3) AND touch.address IS NOT NULL;

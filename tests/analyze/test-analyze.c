@@ -1,4 +1,5 @@
 #include "analyze/analyze.h"
+#include "analyze/batch.h"
 
 #include <check.h>
 #include <errno.h>
@@ -387,14 +388,29 @@ static int64_t n_runs(const char *path)
 	return n;
 }
 
+static void keep_result(void *context, const struct batch_told *told)
+{
+	*(struct import_result *)context = told->result;
+}
+
 static int analyse_into(const char *path, const struct import_options *options,
 			struct import_result *result)
 {
-	const char *traces[] = { maker.trace };
-	struct analyze_request request = { path, traces, 1, options };
-	size_t failed;
+	auto_results struct results results = { 0 };
+	struct batch_request request = {
+		.db_path = path,
+		.mode = DB_ADD,
+		.results = &results,
+		.options = *options,
+		.end = keep_result,
+		.context = result,
+	};
+	size_t n_failed = 0;
 
-	return analyze_traces(&request, result, &failed);
+	ck_assert_int_eq(results_add(&results, maker.trace), 0);
+	int r = batch_import(&request, &n_failed);
+	ck_assert_uint_eq(n_failed, 0);
+	return r;
 }
 
 START_TEST(a_recording_is_imported_once_and_replaced_by_force)

@@ -11,7 +11,9 @@
 /* A run that a person can add up: 1,000 samples, two sites, one global, one process not traced. */
 static const char rows_sql[] =
 	"INSERT INTO owner VALUES (1,'heap',''), (4,'global',''), (12,'tool',''), (13,'unknown','');"
-	"INSERT INTO run VALUES (1,'app','default',1,'app -n 100','/tmp','app.mst','00',0,12400000000,"
+	"INSERT INTO run(id, program, mode, repetition, command, directory, trace, recording_id,"
+	" start_unix_ns, duration_ns, exit_status, user_ns, system_ns, max_rss, collector_cpu_ns,"
+	" clock_error_ns, ended_cleanly, committed_ns) VALUES (1,'app','default',1,'app -n 100','/tmp','app.mst','00',0,12400000000,"
 	" 0,1100000000,1000000000,1300000000,1000000,500,1,12400000000);"
 	"INSERT INTO process VALUES"
 	" (1,1,1,NULL,10,10,0,'exec','/bin/app','app -n 100',NULL,1,NULL,0,12400000000,0),"

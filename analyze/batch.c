@@ -1,0 +1,215 @@
+#include "analyze/batch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analyze/feed.h"
+#include "analyze/report-sql.h"
+#include "common/cleanup.h"
+
+struct batch {
+	const struct batch_request *request;
+	struct db *db;
+	int *errors; /* of each: why it cannot be read */
+	int64_t first_new_run;
+	const struct result *group; /* one of the repetitions at hand; NULL: none */
+	bool has_rows; /* one of them has, for good */
+	struct batch_told held; /* has rows for want of a better one; what NULL: none */
+	size_t n_failed;
+};
+
+/* Whether it can be read at all. Returns 0 or a negative errno. */
+static int look(const struct result *what)
+{
+	auto_feed struct feed feed = { 0 };
+
+	return feed_open(what->path, &feed);
+}
+
+static void tell(struct batch *batch, struct batch_told *told)
+{
+	auto_free char *same_as = NULL;
+	sqlite3 *db = batch->db ? db_handle(batch->db) : NULL;
+
+	batch->n_failed += told->error < 0;
+	if (told->error == 0 && told->result.is_skipped) {
+		same_as = report_sql_text(db, "SELECT trace FROM run WHERE id = :run",
+					  told->result.run_id);
+		if (same_as && strcmp(same_as, told->what->path) != 0)
+			told->same_as = same_as;
+	}
+	batch->request->end(batch->request->context, told);
+}
+
+/* What was held back is decided on. */
+static void release(struct batch *batch)
+{
+	if (batch->held.what)
+		tell(batch, &batch->held);
+	batch->held.what = NULL;
+}
+
+/* Errors that are not a trace's: whatever comes next would meet them too. */
+static bool is_fatal(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -EFBIG || error == -ENOMEM ||
+	       error == -EROFS || error == -EIO || error == -EBUSY;
+}
+
+static int import(struct batch *batch, const struct result *what, enum import_enough totals,
+		  struct import_result *ret_result)
+{
+	struct import_options options = batch->request->options;
+	int64_t run_id = db_integer(batch->db, "SELECT max(id) FROM run", 0) + 1;
+
+	if (run_id < batch->first_new_run)
+		run_id = batch->first_new_run;
+	options.totals = totals;
+	options.name = what->run;
+	options.first_new_run = batch->first_new_run;
+	options.shown_path = what->path;
+	int r = import_trace(batch->db, what->path, &options, ret_result);
+	if (r == 0 || is_fatal(r))
+		return r;
+	int undone = import_delete_run(batch->db, run_id);
+	return undone < 0 ? undone : r;
+}
+
+/* Whether the run keeps its rows: 1, 0, or a negative errno. */
+static int judge(struct batch *batch, const struct batch_told *told, bool wants_rows)
+{
+	bool is_good = told->result.ended_cleanly && !told->result.is_failure;
+	int r = 0;
+
+	if (told->result.is_skipped)
+		return report_sql_number(db_handle(batch->db),
+					 "SELECT detail = 'full' FROM run WHERE id = :run",
+					 told->result.run_id) != 0;
+	if (wants_rows && (is_good || !told->what->is_one_of_many || batch->request->all))
+		return 1;
+	if (wants_rows && !batch->held.what)
+		return 1;
+	r = import_drop_rows(batch->db, told->result.run_id);
+	return r < 0 ? r : 0;
+}
+
+/* One that succeeded takes the place of one that was held for want of it. */
+static int settle(struct batch *batch, struct batch_told *told)
+{
+	bool is_good =
+		told->result.is_skipped || (told->result.ended_cleanly && !told->result.is_failure);
+	int r = 0;
+
+	if (told->has_rows && !is_good && told->what->is_one_of_many && !batch->request->all) {
+		batch->held = *told;
+		return 0;
+	}
+	if (told->has_rows && batch->held.what) {
+		r = import_drop_rows(batch->db, batch->held.result.run_id);
+		batch->held.has_rows = false;
+	}
+	if (told->has_rows) {
+		batch->has_rows = true;
+		release(batch);
+	}
+	tell(batch, told);
+	return r;
+}
+
+static int import_next(struct batch *batch, size_t i)
+{
+	const struct batch_request *request = batch->request;
+	const struct result *what = &request->results->items[i];
+	struct batch_told told = { .what = what, .error = batch->errors[i] };
+
+	if (!batch->group || !results_are_repetitions(batch->group, what)) {
+		release(batch);
+		batch->group = what;
+		batch->has_rows = false;
+	}
+	bool wants_rows = !what->is_one_of_many || request->all || !batch->has_rows;
+	bool is_choosy = what->is_one_of_many && !request->all;
+	enum import_enough totals = !wants_rows ? IMPORT_ENOUGH
+				    : is_choosy ? IMPORT_ENOUGH_OF_FAILED
+						: IMPORT_NOT_ENOUGH;
+	if (request->begin)
+		request->begin(request->context, i, what);
+	if (told.error == 0)
+		told.error = import(batch, what, totals, &told.result);
+	if (is_fatal(told.error))
+		return told.error;
+	if (told.error < 0) {
+		tell(batch, &told);
+		return 0;
+	}
+	int r = judge(batch, &told, wants_rows);
+	told.has_rows = r > 0;
+	return r < 0 ? r : settle(batch, &told);
+}
+
+/* Traces hold what the program held: their database is not more open than they are. */
+static int protect(struct batch *batch, size_t i)
+{
+	struct stat st;
+
+	if (stat(batch->request->results->items[i].path, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode)) /* what may be listed may be read */
+		st.st_mode &= 0666;
+	return db_protect(batch->db, &st);
+}
+
+static int import_all(struct batch *batch)
+{
+	size_t n = batch->request->results->n;
+	int r = 0;
+
+	batch->first_new_run = db_integer(batch->db, "SELECT max(id) FROM run", 0) + 1;
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (batch->errors[i] == 0)
+			r = protect(batch, i);
+	}
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = import_next(batch, i);
+	if (r == 0)
+		release(batch);
+	return r < 0 ? r : db_commit(batch->db);
+}
+
+/* None can be read: the database is not touched. */
+static void tell_errors(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->request->results->n; i++) {
+		struct batch_told told = {
+			.what = &batch->request->results->items[i],
+			.error = batch->errors[i],
+		};
+		tell(batch, &told);
+	}
+}
+
+int batch_import(const struct batch_request *request, size_t *ret_n_failed)
+{
+	struct results *results = request->results;
+	auto_free int *errors = calloc(results->n + 1, sizeof(*errors));
+	struct batch batch = { .request = request, .errors = errors };
+	size_t n_readable = 0;
+
+	if (!errors)
+		return -ENOMEM;
+	results_sort(results);
+	for (size_t i = 0; i < results->n; i++) {
+		errors[i] = look(&results->items[i]);
+		n_readable += errors[i] == 0;
+	}
+	int r = n_readable ? db_begin(request->db_path, request->mode, &batch.db) : 0;
+	if (r == 0 && n_readable)
+		r = import_all(&batch);
+	else if (r == 0)
+		tell_errors(&batch);
+	db_close(batch.db);
+	*ret_n_failed = batch.n_failed;
+	return r;
+}

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Many runs in one call: a folder of results, patterns, repetitions, traces that cannot be read.
+Arguments: memsight, make-trace."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+import whole
+
+MEMSIGHT, MAKE_TRACE = sys.argv[1:3]
+checks = whole.Checks()
+ROWS = ["allocation", "sample", "touch", "mapping_event", "shared_line"]
+REPORTS = ["sites", "leaks", "unused", "regions", "processes", "losses", "objects", "flat", "hierarchical",
+           "threads", "mappings", "timeline", "temporary", "peak", "histogram", "hot", "cold", "sharing"]
+
+
+def make(path, seed):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    whole.run([MAKE_TRACE, "--seed", str(seed), "--events", "3000", "--samples", "300", "--kind", "mixed",
+               "-o", path])
+
+
+def make_results(folder):
+    """Three repetitions of one thing, one of another in a folder of its own, and a trace of no name."""
+    for n in (1, 2, 10):
+        make(f"{folder}/bt.A.hms.{n}.mst", n)
+    make(f"{folder}/lu.hms.3/memsight.lu.77.mst", 4)
+    make(f"{folder}/memsight.odd.4711.mst", 5)
+    os.makedirs(f"{folder}/empty.hms.1")
+
+
+def analyze(*arguments, status=0):
+    done = whole.Outcome([MEMSIGHT, "analyze", *arguments])
+    checks.that(done.status == status, f"analyze {arguments}: status {done.status}: {done.messages}")
+    return done
+
+
+def runs_of(path):
+    return whole.Database(path).ask(
+        "SELECT program || '.' || mode || '.' || repetition, detail FROM run ORDER BY 1")
+
+
+def check_folder(folder, path):
+    done = analyze(folder)
+    checks.that("1 folder called as a run holds no trace" in done.messages, done.messages)
+    checks.that(runs_of(path) == [
+        ("bt.A.hms.1", "full"), ("bt.A.hms.10", "totals"), ("bt.A.hms.2", "totals"), ("lu.hms.3", "full"),
+        ("maketrace.synthetic.1", "full")], f"runs of the folder: {runs_of(path)}")
+    database = whole.Database(path)
+    for table in ROWS:
+        rows = database.ask(f"SELECT DISTINCT run_id FROM {table} WHERE run_id IN"
+                            " (SELECT id FROM run WHERE detail = 'totals')")
+        checks.that(rows == [], f"{table} has rows of runs that have totals only: {rows}")
+    checks.that(database.one("SELECT count(DISTINCT run_id) FROM allocation") == 3, "rows of full runs")
+    again = analyze(folder)
+    checks.that(again.stdout.count(b"is in") == 5, f"not skipped: {again.stdout}")
+
+
+def aggregates(path, run):
+    database = whole.Database(path)
+    run_id = database.one("SELECT id FROM run WHERE program || '.' || mode || '.' || repetition = ?", run)
+    tables = ["site", "total", "timeline", "histogram", "kind_total", "owner_share", "counter", "loss"]
+    found = {}
+    for table in tables:
+        columns = [name for (name,) in database.ask("SELECT name FROM pragma_table_info(?)", table)
+                   if name not in ("run_id", "stack_id", "source_id", "process_id", "thread_id")]
+        found[table] = sorted(database.ask(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE run_id = ?", run_id), key=repr)
+    return found
+
+
+def check_all(folder, path):
+    """What a run that has totals only says is what it says in full."""
+    every = os.path.join(os.path.dirname(folder), "all.db")
+    analyze("--all", "-o", every, folder)
+    checks.that({detail for _, detail in runs_of(every)} == {"full"}, "--all leaves runs without rows")
+    for run in ("bt.A.hms.2", "bt.A.hms.10"):
+        short, full = aggregates(path, run), aggregates(every, run)
+        for table, rows in full.items():
+            checks.that(short[table] == rows, f"{table} of {run} differs without its rows")
+    return every
+
+
+def check_pattern(folder):
+    path = os.path.join(os.path.dirname(folder), "pattern.db")
+    analyze("-o", path, folder + "/bt*.mst")
+    checks.that(runs_of(path) == [("bt.A.hms.1", "full"), ("bt.A.hms.10", "totals"),
+                                  ("bt.A.hms.2", "totals")], f"a pattern: {runs_of(path)}")
+    analyze("-o", path, f"{folder}/bt.A.hms.2.mst")
+    checks.that(("bt.A.hms.2", "full") in runs_of(path), "naming a run by itself did not bring its rows")
+    none = analyze("-o", path, folder + "/x*.mst", status=1)
+    checks.that("holds no run" in none.messages, none.messages)
+
+
+def check_several(folder):
+    """Traces named one by one are in full, in one database in their folder."""
+    copies = os.path.join(os.path.dirname(folder), "copies")
+    os.makedirs(copies)
+    names = [shutil.copy(f"{folder}/bt.A.hms.{n}.mst", copies) for n in (1, 2)]
+    analyze(*names)
+    checks.that([detail for _, detail in runs_of(copies + "/memsight.db")] == ["full"] * 2,
+                "two traces named one by one")
+    elsewhere = analyze(names[0], f"{folder}/bt.A.hms.10.mst", status=2)
+    checks.that("--output" in elsewhere.messages, elsewhere.messages)
+
+
+def check_failures(folder):
+    """One that cannot be read does not stop the others."""
+    mixed = os.path.join(os.path.dirname(folder), "mixed")
+    shutil.copytree(folder, mixed)
+    with open(mixed + "/aa.hms.1.mst", "w") as file:
+        file.write("this is no trace")
+    path = mixed + "/memsight.db"
+    if os.path.exists(path):
+        os.remove(path)
+    done = analyze(mixed, mixed + "/missing.mst", status=1)
+    lines = done.messages.splitlines()
+    checks.that(sum("is not a trace of memsight" in line for line in lines) == 1, done.messages)
+    checks.that(sum("missing.mst" in line for line in lines) == 1, done.messages)
+    checks.that(len(runs_of(path)) == 5, "the others are not there")
+    os.makedirs(mixed + "/none")
+    with open(mixed + "/none/x.hms.1.mst", "w") as file:
+        file.write("neither is this")
+    analyze(mixed + "/none", status=1)
+    checks.that(not os.path.exists(mixed + "/none/memsight.db"), "a database without a run was made")
+
+
+def check_same_recording(folder):
+    twins = os.path.join(os.path.dirname(folder), "twins")
+    os.makedirs(twins)
+    for name in ("a.mst", "b.mst"):
+        shutil.copy(f"{folder}/bt.A.hms.1.mst", f"{twins}/{name}")
+    for options in ([], ["--force"]):
+        done = analyze(*options, f"{twins}/a.mst", f"{twins}/b.mst")
+        text = done.stdout.decode()
+        checks.that(f"{twins}/b.mst: is of the same recording as {twins}/a.mst" in text, text)
+        checks.that(len(runs_of(twins + "/memsight.db")) == 1, "two runs of one recording")
+
+
+def report(path, kind, *options):
+    return whole.Outcome([MEMSIGHT, "report", path, "--" + kind, "--limit", "0", "--format", "csv", *options])
+
+
+def check_reports(folder, every):
+    """A report of a run is the same whatever other runs the database has."""
+    for run, trace in [("bt.A.hms.2", "bt.A.hms.2.mst"), ("lu.hms.3", "lu.hms.3/memsight.lu.77.mst")]:
+        alone = os.path.join(os.path.dirname(folder), run + ".db")
+        analyze("-o", alone, f"{folder}/{trace}")
+        for kind in REPORTS:
+            first, second = report(alone, kind), report(every, kind, "--run", run)
+            # Equal values are in no order that is meant.
+            checks.that(first.status == 0 and sorted(first.stdout.splitlines()) ==
+                        sorted(second.stdout.splitlines()),
+                        f"--{kind} of {run} differs beside other runs: {first.differs_from(second)}")
+        summaries = [whole.Outcome([MEMSIGHT, "report", path, "--run", run]).stdout.split(b"hint:")[0]
+                     for path in (alone, every)]
+        checks.that(summaries[0] == summaries[1], f"the summary of {run}: {summaries}")
+
+
+def check_refusals(path):
+    """A run that has its totals only does not pass for one that had nothing."""
+    for arguments in (["--mappings"], ["--sites", "--from", "1ns"], ["--sharing"]):
+        done = whole.Outcome([MEMSIGHT, "report", path, "--run", "bt.A.hms.2", *arguments])
+        checks.that(done.status == 1 and "only the totals" in done.messages and "bt.A.hms.2.mst" in done.messages,
+                    f"{arguments}: {done.messages}")
+    summary = whole.run([MEMSIGHT, "report", path, "--run", "bt.A.hms.2"])
+    checks.that("only the totals" in summary, "the summary does not say what is missing")
+    same = json.loads(whole.run([MEMSIGHT, "diff", "--format", "json", path + ":bt.A.hms", path + ":bt.A.hms"]))
+    checks.that(same == [], f"repetitions differ from themselves: {same[:2]}")
+
+
+def check_heimdallr_views(path):
+    """What Heimdallr's plots ask."""
+    database = whole.Database(path)
+    prog, mode = "bt.A", "hms"
+    first = database.one("SELECT id FROM runs WHERE prog = ? AND mode = ?", prog, mode)
+    checks.that(database.one("SELECT detail FROM run WHERE id = ?", first) == "full",
+                "the repetition that has rows is not listed first")
+    listed = database.ask("SELECT id, prog, mode, MIN(run) FROM runs GROUP BY prog, mode ORDER BY 2")
+    checks.that((first, prog, mode, 1) in listed, f"--list of Heimdallr: {listed}")
+    columns = {view: [row[1] for row in database.ask(f"PRAGMA table_info({view})")]
+               for view in ("runs", "allocs", "access")}
+    checks.that(columns == {
+        "runs": ["id", "prog", "mode", "run", "utime_ns", "stime_ns", "wtime_ns", "max_rss"],
+        "allocs": ["id", "run_id", "from_ns", "to_ns", "base", "size"],
+        "access": ["run_id", "at_ns", "addr", "is_write"]}, f"columns: {columns}")
+    earliest = database.one(
+        "SELECT min(t) FROM (SELECT min(from_ns) AS t FROM allocs WHERE run_id = ?1 UNION ALL"
+        " SELECT min(at_ns) FROM access WHERE run_id = ?1)", first)
+    checks.that(earliest == 0, f"times do not count from the first event: {earliest}")
+    # The rectangles of the plot: 4 KiB pages by milliseconds.
+    pages = database.ask(
+        "SELECT DISTINCT from_ns - (from_ns % ?2) AS span_from, to_ns - (to_ns % ?2) + ?2 AS span_to,"
+        " base & ~4095 AS block_from, ((base & ~4095) + size) & ~4095 AS block_to FROM allocs"
+        " WHERE run_id = ?1 AND coalesce(span_to >= 0, TRUE)", first, 1000000)
+    checks.that(len(pages) > 100 and all(row[3] >= row[2] for row in pages), "blocks of the plot")
+    spans = database.ask("SELECT at_ns - (at_ns % 1000000) AS span, addr & ~4095 AS block, is_write, count(*)"
+                         " FROM access WHERE run_id = ? GROUP BY 1, 2, 3", first)
+    checks.that(spans, "no access to plot")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="memsight-results-") as home:
+        folder = os.path.join(home, "results")
+        path = os.path.join(folder, "memsight.db")
+        make_results(folder)
+        check_folder(folder, path)
+        every = check_all(folder, path)
+        check_pattern(folder)
+        check_several(folder)
+        check_failures(folder)
+        check_same_recording(folder)
+        check_reports(folder, every)
+        check_refusals(path)
+        check_heimdallr_views(path)
+    checks.end()
+
+
+main()
