@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyze/anonymise.h"
 #include "analyze/export.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
@@ -65,8 +66,29 @@ static int export_run(sqlite3 *db, const struct option_set *options)
 	return r < 0 ? complain(db, options, r) : CMD_DONE;
 }
 
+static int write_anonymised(sqlite3 *db, const struct option_set *options)
+{
+	const char *path = option_text(options, OPTION_EXPORT_FILE);
+	const char *of = options->operands[0];
+	int r = anonymise(db, path);
+
+	switch (r) {
+	case 0:
+		return CMD_DONE;
+	case -EPROTO:
+		return cmd_fail("%s: %s", of, sqlite3_errmsg(db));
+	case -EALREADY:
+		return cmd_fail("%s has no names any more: it is such a copy itself", of);
+	case -EEXIST:
+		return cmd_fail("%s is there already: remove it, or name another file", path);
+	default:
+		return cmd_fail("cannot write %s: %s", path, strerror(-r));
+	}
+}
+
 int cmd_export(const struct option_set *options)
 {
+	bool is_anonymised = option_flag(options, OPTION_ANONYMISE);
 	enum option_choice choice = option_choice(options, OPTION_EXPORT_FORMAT);
 	const struct export_format *format = export_find(option_choice_name(choice));
 	struct db *db = NULL;
@@ -74,9 +96,12 @@ int cmd_export(const struct option_set *options)
 	if (format->is_binary && !option_text(options, OPTION_EXPORT_FILE) && isatty(STDOUT_FILENO))
 		return cmd_usage("export: %s is not for a terminal: name a file with --output",
 				 format->name);
+	if (is_anonymised && !option_text(options, OPTION_EXPORT_FILE))
+		return cmd_usage("export: --anonymise writes a database: name it with --output");
 	int status = database_open(options->operands[0], options, &db);
 	if (status == CMD_DONE)
-		status = export_run(db_handle(db), options);
+		status = is_anonymised ? write_anonymised(db_handle(db), options)
+				       : export_run(db_handle(db), options);
 	db_close(db);
 	return status;
 }
