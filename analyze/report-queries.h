@@ -9,6 +9,8 @@
 	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND name = 'clock')"
 
 /* report-blocks.c: what was allocated */
+extern const char report_stat_sql[];
+extern const char report_stat_text_sql[];
 extern const char report_peak_sql[];
 extern const char report_temporary_sql[];
 extern const char report_histogram_sql[];

@@ -9,6 +9,7 @@
 #include "analyze/report-profile.h"
 #include "analyze/report-queries.h"
 #include "analyze/report-sql.h"
+#include "analyze/report-stat.h"
 #include "analyze/report-stop.h"
 #include "analyze/report-summary.h"
 #include "analyze/report-why.h"
@@ -137,6 +138,18 @@ const struct report reports[] = {
 		.sql = list_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_DURATION, TABLE_COUNT, TABLE_BYTES,
 		      TABLE_COUNT),
+	},
+	{
+		.name = "stat",
+		.title = "Repetitions of each PROGRAM.MODE",
+		.nothing = "No run is there.",
+		.note = "n: repetitions that succeeded; failed: left out; 95 %: interval of the median, by "
+			"bootstrap (fewer than 6 values have none); sd: standard deviation; outliers: "
+			"repetitions beyond Tukey's fences",
+		.sql = report_stat_sql,
+		.text_sql = report_stat_text_sql,
+		.is_whole = true,
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT),
 	},
 	{
 		.name = "sites",
@@ -434,5 +447,7 @@ int report_functions_register(sqlite3 *db)
 {
 	int code = report_functions_add(db);
 
+	if (code == SQLITE_OK)
+		code = report_stat_register(db);
 	return code == SQLITE_OK ? stack_text_register(db) : code;
 }

@@ -85,7 +85,7 @@ int64_t report_count_leaks(sqlite3 *db, int64_t run_id);
 
 /*
  * Add the SQL functions that reports (and `memsight query`) use: stack_text(), and those of
- * report-functions.h. Returns an SQLite code.
+ * report-functions.h and report-stat.h. Returns an SQLite code.
  */
 int report_functions_register(sqlite3 *db);
 

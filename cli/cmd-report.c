@@ -190,7 +190,8 @@ static int write_report(struct job *job)
 	bool is_sum = option_flag(job->options, OPTION_SUM);
 	const char *name = job->report->name;
 
-	if (strcmp(name, "list") == 0)
+	if (strcmp(name, "list") == 0 ||
+	    (strcmp(name, "stat") == 0 && !option_text(job->options, OPTION_RUN)))
 		return write_one(job, 0);
 	int status = selection_options_read(job->options, db_handle(job->db), &job->selection);
 	if (status != CMD_DONE)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Folders that Heimdallr's runs.sh leaves: every line of them is made here, so that the truth is known.
 Arguments: memsight, example program word-index (for names of functions)."""
+import json
 import os
 import random
 import re
+import statistics
 import sys
 import tempfile
 
@@ -27,7 +29,7 @@ class Folder:
 
     def __init__(self, home, name="lu.A.hms.1"):
         self.path = os.path.join(home, name)
-        os.makedirs(self.path)
+        os.makedirs(self.path, exist_ok=True)
 
     def write(self, name, text):
         with open(os.path.join(self.path, name), "wb") as file:
@@ -174,8 +176,8 @@ def check_bare(home):
     db = plain.analyze()
     db.database.text_factory = bytes
     checks.that(db.one("SELECT trace FROM run") == os.fsencode(plain.path), "a path that is not UTF-8")
-    json = whole.Outcome([MEMSIGHT, "report", plain.path + ".db", "--sites", "--format", "json"])
-    checks.that(json.status == 0 and json.stdout.decode("utf-8"), "JSON of a path that is not UTF-8")
+    done = whole.Outcome([MEMSIGHT, "report", plain.path + ".db", "--sites", "--format", "json"])
+    checks.that(done.status == 0 and done.stdout.decode("utf-8"), "JSON of a path that is not UTF-8")
 
 
 def check_processes(home):
@@ -239,6 +241,36 @@ def simulate(home, seed):
     checks.that(totals["missed_frees"] == 0, f"seed {seed}: {totals['missed_frees']} frees not seen")
 
 
+def check_statistics(home):
+    """Over repetitions: as Python counts them; the failed one is told and left out."""
+    walls = [2.00, 2.02, 1.98, 2.01, 1.99, 9.50, 2.03]
+    results = os.path.join(home, "series")
+    for i, wall in enumerate(walls):
+        Folder(results, f"ft.B.x1.{i + 1}").write("time.log", TIME % f"0:{wall:05.2f}")
+    Folder(results, "ft.B.x1.8").write("time.log", "Command exited with non-zero status 1\n" + TIME % "1:40.00")
+    Folder(results, "ft.B.x2.1").write("time.log", TIME % "0:01.00")
+    path = results + ".db"
+    whole.run([MEMSIGHT, "analyze", "-o", path, results])
+    rows = json.loads(whole.run([MEMSIGHT, "report", path, "--stat", "--format", "json"]))
+    found = {(row["run"], row["name"]): row for row in rows}
+    wall = found["ft.B.x1", "wall time"]
+    for name, expected in [("n", 7), ("failed", 1), ("median", statistics.median(walls) * 1e9),
+                           ("min", min(walls) * 1e9), ("max", max(walls) * 1e9),
+                           ("mean", statistics.mean(walls) * 1e9), ("sd", statistics.stdev(walls) * 1e9)]:
+        checks.that(abs(wall[name] - expected) < 1000, f"{name}: {wall[name]}, not {expected}")
+    checks.that(wall["outliers"] == "6", f"outliers: {wall['outliers']}")
+    checks.that(wall["min"] <= wall["low"] < wall["median"] < wall["high"] <= wall["max"], f"interval: {wall}")
+    again = json.loads(whole.run([MEMSIGHT, "report", path, "--stat", "--format", "json", "--run", "ft.B.x1"]))
+    checks.that(again == [row for row in rows if row["run"] == "ft.B.x1"], "--stat of one PROGRAM.MODE")
+    single = found["ft.B.x2", "wall time"]
+    checks.that((single["n"], single["median"], single["sd"], single["low"]) == (1, 1e9, None, None),
+                f"one repetition: {single}")
+    checks.that(found["ft.B.x1", "max rss"]["median"] == 4088 * 1024, "memory")
+    checks.that(("ft.B.x1", "allocations") not in found, "a run that was not traced made no allocations")
+    text = whole.run([MEMSIGHT, "report", path, "--stat"])
+    checks.that("2.01 s" in text and "ft.B.x2" in text, text)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="memsight-heimdallr-") as home:
         check_truth(home)
@@ -247,6 +279,7 @@ def main():
         check_damage(home)
         check_bare(home)
         check_processes(home)
+        check_statistics(home)
         for seed in range(1, 6):
             simulate(home, seed)
     checks.end()
