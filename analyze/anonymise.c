@@ -81,6 +81,8 @@ static const struct rule {
 	  "CASE WHEN value GLOB '*/*' THEN pseudonym('reason', value) ELSE value END" },
 	{ "total", "name", KEEP },
 	{ "withheld", "classes", KEEP },
+	{ "watch", "target", "pseudonym('variable', value)" },
+	{ "watch", "note", KEEP },
 	{ "heap_kind", "name", KEEP },
 	{ "heap_range", "place", PATH },
 };

@@ -303,6 +303,14 @@ static int on_perf_clock(struct import *import, const struct trace_record *recor
 	return samples_perf_clock(import->samples, (const struct trace_perf_clock *)record);
 }
 
+static int on_watch(struct import *import, const struct trace_record *record)
+{
+	const struct trace_watch *watch = (const struct trace_watch *)record;
+
+	import_time(import, watch->ticks);
+	return samples_watched(import->samples, watch);
+}
+
 static int on_run_exit(struct import *import, const struct trace_record *record)
 {
 	const struct trace_exit *end = (const struct trace_exit *)record;
@@ -354,6 +362,7 @@ static const struct {
 	{ TRACE_RECORD_SOURCE, on_source },
 	{ TRACE_RECORD_SOURCE_DETAIL, on_source_detail },
 	{ TRACE_RECORD_PERF_CLOCK, on_perf_clock },
+	{ TRACE_RECORD_WATCH, on_watch },
 	{ TRACE_RECORD_RUN, on_run },
 	{ TRACE_RECORD_FACT, on_fact },
 	{ TRACE_RECORD_CLOCK, on_clock },

@@ -517,6 +517,8 @@ static int write_rest(struct import *import)
 	int r = samples_finish(import->samples, feed_damage(&import->feed)->ended);
 
 	if (r == 0)
+		r = samples_write_watches(import->samples, import->last_ns);
+	if (r == 0)
 		r = memory_finish(import->memory, import->last_ns);
 	if (r == 0)
 		r = import_finish_notes(import);

@@ -24,6 +24,9 @@ extern const char report_cold_sql[];
 extern const char report_sharing_sql[];
 extern const char report_locality_sql[];
 
+/* report-watch.c: what --watch saw */
+extern const char report_watch_sql[];
+
 /* Of both, as text: what a person reads is drawn. */
 extern const char report_histogram_text_sql[];
 extern const char report_timeline_sql[];

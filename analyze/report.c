@@ -210,6 +210,20 @@ const struct report reports[] = {
 		KINDS(TABLE_TIME, TABLE_PLAIN),
 	},
 	{
+		.name = "watched",
+		.title = "What was watched (record --watch): every access while it was armed",
+		.nothing = "Nothing was watched: record with --watch.",
+		.note = "counts are of instructions of user code, exact for the time armed and for no other; both: an "
+			"instruction that reads and writes; unknown: it could not be told which; next access: "
+			"the median of the time to the next one, from a power of two up to its double, with "
+			"some 3.5 us that each access costs; by another: pairs whose second access "
+			"was another thread's",
+		.sql = report_watch_sql,
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_TIME, TABLE_TIME, TABLE_DURATION,
+		      TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT,
+		      TABLE_DURATION, TABLE_PERCENT),
+	},
+	{
 		.name = "processes",
 		.title = "Process images, in the order in which they began",
 		.nothing = "No process was recorded.",

@@ -7,15 +7,6 @@
 /* Shares are floats in decode/: what is missing below this is rounding. */
 #define SHARE_EPSILON 1e-4
 
-/* What all samples have: fills in samples->item and makes the row of sample. */
-struct sample_place {
-	uint32_t pid;
-	uint32_t tid;
-	uint64_t ip;
-	int64_t weight;
-	bool is_kernel;
-};
-
 static struct task_thread *find_thread(struct samples *samples, struct sample_source *source,
 				       const struct sample_place *place, int64_t time_ns)
 {
@@ -50,8 +41,8 @@ const struct sample_code *sample_code_at(struct samples *samples, const struct s
 }
 
 /* Returns 1, 0 when the program wants no samples here, or a negative errno. */
-static int begin_item(struct samples *samples, struct sample_source *source,
-		      const struct sample_place *place, int64_t time_ns)
+int sample_begin(struct samples *samples, struct sample_source *source,
+		 const struct sample_place *place, int64_t time_ns)
 {
 	const struct task_thread *thread = find_thread(samples, source, place, time_ns);
 	const struct sample_sink *sink = &samples->context.sink;
@@ -146,7 +137,7 @@ int sample_find_owner(struct samples *samples, struct sample_item *item,
 }
 
 /* Merge what can be; write it, or let it wait for the thread's next event. */
-static int end_item(struct samples *samples)
+int sample_end(struct samples *samples)
 {
 	struct sample_item *item = samples->item;
 
@@ -220,12 +211,15 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 		.weight = record->sample.period ? (int64_t)record->sample.period : source->period,
 		.is_kernel = record->is_kernel,
 	};
-	int r = begin_item(samples, source, &place, time_ns);
+	int r;
 
+	if (source->kind == SAMPLE_WATCH)
+		return sample_attribute_watch(samples, source, record, time_ns);
+	r = sample_begin(samples, source, &place, time_ns);
 	if (r <= 0)
 		return r;
 	r = add_touches(samples, source, record);
-	return r < 0 ? r : end_item(samples);
+	return r < 0 ? r : sample_end(samples);
 }
 
 static int add_private(struct samples *samples, const struct trace_access *from)
@@ -273,7 +267,7 @@ int sample_attribute_private(struct samples *samples, struct sample_source *sour
 		.ip = accesses->sample_ip ? accesses->sample_ip : accesses->ip,
 		.weight = source->period,
 	};
-	int r = begin_item(samples, source, &place, time_ns);
+	int r = sample_begin(samples, source, &place, time_ns);
 
 	if (r <= 0)
 		return r;
@@ -292,5 +286,5 @@ int sample_attribute_private(struct samples *samples, struct sample_source *sour
 	add_rest(samples->item, TRACE_ROLE_MIX, false);
 	add_rest(samples->item, TRACE_ROLE_FAULT, source->kind == SAMPLE_FAULT);
 	add_rest(samples->item, TRACE_ROLE_WINDOW, source->kind == SAMPLE_CLOCK);
-	return end_item(samples);
+	return sample_end(samples);
 }

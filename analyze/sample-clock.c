@@ -10,8 +10,7 @@
 
 #define SYSCALL_BYTES 2u
 
-/* The sampled registers in the decoder's order, which is perf's. */
-static bool take_registers(const struct pmu_sample *sample, struct decode_sample *ret)
+bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample *ret)
 {
 	if (!sample->regs || sample->regs_abi != PERF_SAMPLE_REGS_ABI_64)
 		return false;
@@ -44,7 +43,7 @@ static bool fill_input(struct samples *samples, const struct pmu_sample *sample,
 		.process = item->space,
 		.time = (uint64_t)item->time_ns,
 	};
-	if (!samples->decoder || !take_registers(sample, ret_input))
+	if (!samples->decoder || !sample_take_registers(sample, ret_input))
 		return false;
 	ret_input->ip = ret_input->regs[DECODE_IP];
 	return true;

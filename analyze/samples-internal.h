@@ -6,6 +6,7 @@
 #include "analyze/sample-rows.h"
 #include "analyze/sample-waiting.h"
 #include "analyze/samples.h"
+#include "analyze/watch-log.h"
 #include "decode/decode.h"
 #include "pmu/pmu-record.h"
 
@@ -16,6 +17,7 @@ enum sample_kind {
 	SAMPLE_FAULT, /* the address of a page fault */
 	SAMPLE_ADDRESS, /* the address of the sampled access itself */
 	SAMPLE_IBS, /* registers of AMD's IBS, raw */
+	SAMPLE_WATCH, /* an access to watched bytes: its instruction lies before the ip */
 	SAMPLE_SPE, /* packets of Arm's SPE, in AUX frames */
 };
 
@@ -62,6 +64,7 @@ struct samples {
 	struct sample_rows *rows;
 	struct sample_queue queue;
 	struct sample_waiting waiting;
+	struct watch_log *watch_log;
 	struct sample_item *item; /* with room for SAMPLE_MAX_ACCESSES */
 	struct sample_source *sources;
 	size_t n_sources;
@@ -73,6 +76,31 @@ struct samples {
 /* A record whose turn has come. 0 or a negative errno. */
 int sample_attribute(struct samples *samples, struct sample_source *source,
 		     const struct pmu_record *record, int64_t time_ns);
+
+/* What all samples have: fills in samples->item and makes the row of sample. */
+struct sample_place {
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t ip;
+	int64_t weight;
+	bool is_kernel;
+};
+
+/*
+ * Begin samples->item and make the row of a sample. Returns 1, 0 when the program wants no samples here,
+ * or a negative errno. Then touches are added, and sample_end() writes them, now or when the
+ * thread's next event has told more. 0 or a negative errno.
+ */
+int sample_begin(struct samples *samples, struct sample_source *source,
+		 const struct sample_place *place, int64_t time_ns);
+int sample_end(struct samples *samples);
+
+/* A trap of a debug register. 0 or a negative errno. */
+int sample_attribute_watch(struct samples *samples, struct sample_source *source,
+			   const struct pmu_record *record, int64_t time_ns);
+
+/* The sampled registers in the decoder's order. False: there are none of 64-bit code. */
+bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample *ret);
 
 /* The touches of a sample of time and registers, to samples->item. 0 or a negative errno. */
 int sample_clock_add(struct samples *samples, struct sample_source *source,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/db.h"
 #include "analyze/grow.h"
 #include "analyze/samples-internal.h"
 #include "common/trace-reader.h"
@@ -50,6 +51,8 @@ int samples_create(const struct sample_context *context, struct samples **ret_sa
 	if (r == 0)
 		r = create_decoder(samples);
 	if (r == 0)
+		r = watch_log_create(context->tasks, &samples->watch_log);
+	if (r == 0)
 		r = sample_rows_create(&samples->context, &samples->rows);
 	if (r < 0)
 		return r;
@@ -67,6 +70,7 @@ struct samples *samples_destroy(struct samples *samples)
 	sample_rows_destroy(samples->rows);
 	sample_queue_finish(&samples->queue);
 	sample_waiting_finish(&samples->waiting);
+	watch_log_destroy(samples->watch_log);
 	for (size_t i = 0; i < samples->n_sources; i++) {
 		merge_clock_finish(&samples->sources[i].clock);
 		free(samples->sources[i].name);
@@ -105,6 +109,8 @@ static enum sample_kind kind_of(const struct trace_source *record)
 	     record->perf_config == PERF_COUNT_SW_PAGE_FAULTS_MIN ||
 	     record->perf_config == PERF_COUNT_SW_PAGE_FAULTS_MAJ))
 		return SAMPLE_FAULT;
+	if (record->perf_type == PERF_TYPE_BREAKPOINT)
+		return SAMPLE_WATCH;
 	if (record->sample_type & PERF_SAMPLE_REGS_USER)
 		return SAMPLE_CLOCK;
 	return record->sample_type & PERF_SAMPLE_ADDR ? SAMPLE_ADDRESS : SAMPLE_TIME;
@@ -141,10 +147,10 @@ static const struct {
 	uint16_t told;
 	enum sample_kind kind;
 } told_kinds[] = {
-	{ TRACE_SAMPLE_TIME, SAMPLE_TIME },	{ TRACE_SAMPLE_REGISTERS, SAMPLE_CLOCK },
-	{ TRACE_SAMPLE_FAULT, SAMPLE_FAULT },	{ TRACE_SAMPLE_ACCESS, SAMPLE_ADDRESS },
-	{ TRACE_SAMPLE_IBS, SAMPLE_IBS },	{ TRACE_SAMPLE_SPE, SAMPLE_SPE },
-	{ TRACE_SAMPLE_WATCH, SAMPLE_ADDRESS }, { TRACE_SAMPLE_TASKS, SAMPLE_TIME },
+	{ TRACE_SAMPLE_TIME, SAMPLE_TIME },   { TRACE_SAMPLE_REGISTERS, SAMPLE_CLOCK },
+	{ TRACE_SAMPLE_FAULT, SAMPLE_FAULT }, { TRACE_SAMPLE_ACCESS, SAMPLE_ADDRESS },
+	{ TRACE_SAMPLE_IBS, SAMPLE_IBS },     { TRACE_SAMPLE_SPE, SAMPLE_SPE },
+	{ TRACE_SAMPLE_WATCH, SAMPLE_WATCH }, { TRACE_SAMPLE_TASKS, SAMPLE_TIME },
 };
 
 int samples_source_detail(struct samples *samples, const struct trace_source_detail *record)
@@ -162,6 +168,14 @@ int samples_source_detail(struct samples *samples, const struct trace_source_det
 	source->format.regs_intr = record->regs_intr;
 	source->format.branch_sample_type = record->branch_sample_type;
 	return 0;
+}
+
+int samples_watched(struct samples *samples, const struct trace_watch *record)
+{
+	const struct sample_clock *clock = &samples->context.clock;
+
+	return watch_log_record(samples->watch_log, record,
+				clock->from_ticks(clock->user, record->ticks));
 }
 
 int samples_perf_clock(struct samples *samples, const struct trace_perf_clock *record)
@@ -371,6 +385,9 @@ static int tell_losses(const struct samples *samples, bool has_losses)
 					       source->losses[k]);
 		}
 	}
+	if (r == 0 && watch_log_strays(samples->watch_log))
+		r = sink->loss(sink->user, "watch", "accesses while it was not armed",
+			       watch_log_strays(samples->watch_log));
 	if (r == 0 && samples->n_orphans)
 		r = sink->loss(sink->user, "analyze", "frames of a source that is not described",
 			       samples->n_orphans);
@@ -386,4 +403,11 @@ int samples_finish(struct samples *samples, bool has_losses)
 	if (r == 0)
 		r = sample_rows_finish(samples->rows);
 	return r < 0 ? r : tell_losses(samples, has_losses);
+}
+
+int samples_write_watches(struct samples *samples, int64_t end_ns)
+{
+	const struct sample_context *context = &samples->context;
+
+	return watch_log_write(samples->watch_log, db_handle(context->db), context->run_id, end_ns);
 }

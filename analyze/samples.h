@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sqlite3.h>
 
 #include "analyze/mappings.h"
@@ -87,6 +88,12 @@ struct sample_context {
 	unsigned machine; /* ELF e_machine of the trace */
 };
 
+/* Is it the source of --watch, whose accesses are those to chosen bytes? */
+static inline bool sample_source_is_watch(const char *name)
+{
+	return name[0] == 'w' && strcmp(name, "watch") == 0;
+}
+
 struct samples;
 
 /* Returns 0 or a negative errno. The context is copied. */
@@ -97,6 +104,9 @@ struct samples *samples_destroy(struct samples *samples); /* accepts NULL, retur
 int samples_source(struct samples *samples, const struct trace_source *record);
 
 /* More about a source that was told. 0, or -EBADMSG: it was not. */
+/* What was watched, from when to when. 0 or a negative errno. */
+int samples_watched(struct samples *samples, const struct trace_watch *record);
+
 int samples_source_detail(struct samples *samples, const struct trace_source_detail *record);
 
 /* A pair of perf's own clock and CLOCK_MONOTONIC_RAW; before the frames that need it. 0 or -ENOMEM. */
@@ -134,6 +144,9 @@ int samples_event(struct samples *samples, uint32_t thread, enum trace_op op,
  * trace ended cleanly, so that its own LOSS records tell what the kernel lost; otherwise that is
  * taken from perf's LOST records. 0 or a negative errno.
  */
+/* Write what was watched; end_ns is the run's. 0 or a negative errno. */
+int samples_write_watches(struct samples *samples, int64_t end_ns);
+
 int samples_finish(struct samples *samples, bool has_losses);
 
 static inline void samples_cleanup(struct samples **samples)

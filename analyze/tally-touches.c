@@ -43,6 +43,9 @@ int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 
 	if (touch->owner.kind == OWNER_heap || touch->owner.kind == OWNER_named)
 		count_heap(tally, touch);
+	/* All accesses to a few bytes: no sample of the program's, which these sums are of. */
+	if (sample_source_is_watch(touch->source))
+		return 0;
 	if (touch->owner.kind != OWNER_heap)
 		r = object_totals_add(&tally->objects, touch);
 	if (r == 0 && is_of_line(touch))

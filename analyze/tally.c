@@ -246,6 +246,9 @@ void tally_touch(struct tally *tally, const struct tally_touch *touch)
 
 void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_fault)
 {
+	if (sample_source_is_watch(taken->source))
+		return;
+
 	struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
 	struct thread_total *thread =
 		taken->thread_row ? thread_totals_at(&tally->threads, taken->thread_row) : NULL;

@@ -32,6 +32,13 @@ _Static_assert(CHOICE_EVENTS_MMAP - CHOICE_EVENTS_HEAP == 1 &&
 		       RING_EVENTS_THREADS == 1u << 4 && RING_EVENTS_REGIONS == 1u << 5,
 	       "bit i is the i-th choice");
 
+static uint32_t watch_rate(const struct option_set *options)
+{
+	uint64_t rate = option_number(options, OPTION_WATCH_RATE);
+
+	return rate > UINT32_MAX ? UINT32_MAX : (uint32_t)rate;
+}
+
 static uint32_t stack_depth(const struct option_set *options)
 {
 	uint64_t n = option_number(options, OPTION_STACK_DEPTH);
@@ -82,6 +89,8 @@ struct run_options record_options_of(const struct option_set *options)
 		.no_alloc = option_flag(options, OPTION_NO_ALLOC),
 		.no_follow = option_flag(options, OPTION_NO_FOLLOW),
 		.wait_child = option_choice(options, OPTION_WAIT) == CHOICE_WAIT_CHILD,
+		.watches = option_texts(options, OPTION_WATCH),
+		.watch_rate = watch_rate(options),
 		.private_samples = option_flag(options, OPTION_PRIVATE),
 	};
 }

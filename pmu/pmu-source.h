@@ -46,6 +46,7 @@ struct access_options {
 	uint32_t n_levels; /* and to such as are 4, 16 ... times as long; 0 or 1: to none */
 	uint64_t min_period; /* what the kernel allows, in the source's unit; 0: not known */
 	bool has_call_chain; /* with the user's call chain by frame pointers */
+	bool is_private; /* watch: no registers, which hold the program's data */
 	uint32_t stack_bytes; /* of user stack with each timed sample, a multiple of 8; 0: none */
 	uint32_t
 		ring_bytes; /* for each CPU, rounded up to a power of two pages; 0: by the source */
@@ -90,6 +91,7 @@ enum access_role {
 	ACCESS_ROLE_ACCESS, /* samples of loads and stores: auto takes the first that opens */
 	ACCESS_ROLE_FAULTS, /* first touch of pages: beside any access source */
 	ACCESS_ROLE_TASKS, /* maps, names, births and ends: beside all others */
+	ACCESS_ROLE_WATCH, /* debug registers: where somebody asks for it, see pmu-watch.h */
 };
 
 struct access_source {

@@ -65,7 +65,7 @@ int pmu_event_stream_probe(const struct access_source *source, const struct acce
  * is not enough for all sources, each takes its share at once: halving on refusal alone would leave
  * the last one with nothing.
  */
-static bool fits_full_rings(void)
+bool pmu_fits_full_rings(void)
 {
 	struct pmu_permissions permissions;
 	auto_free int *cpus = NULL;
@@ -89,7 +89,7 @@ static uint32_t choose_ring_bytes(const struct access_source *source,
 {
 	if (options->ring_bytes)
 		return options->ring_bytes;
-	return fits_full_rings() ? source->ring_bytes : source->small_ring_bytes;
+	return pmu_fits_full_rings() ? source->ring_bytes : source->small_ring_bytes;
 }
 
 /* Periods of a timed source; the first becomes attr's own. */

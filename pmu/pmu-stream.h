@@ -28,6 +28,12 @@ const char *pmu_event_stream_unit(const struct access_stream *stream);
 size_t pmu_event_stream_fds(const struct access_stream *stream, const int **ret_fds);
 void pmu_event_stream_close(struct access_stream *stream);
 
+/* Has the user's limit of locked memory room for all sources' rings at their full sizes? */
+bool pmu_fits_full_rings(void);
+
+/* The registers that an address can be made of, as sample_regs_user; 0: not known here. */
+uint64_t pmu_user_registers(void);
+
 /* The operations of such a source; its file adds name, unit, configure() and the ring's size. */
 #define PMU_EVENT_STREAM                                                                           \
 	.probe = pmu_event_stream_probe, .open = pmu_event_stream_open,                            \

@@ -33,6 +33,11 @@
 #define USER_REGISTERS UINT64_C(0)
 #endif
 
+uint64_t pmu_user_registers(void)
+{
+	return USER_REGISTERS;
+}
+
 /* The kernel fires no timer of an event more often than this, but would still report the period. */
 #define MIN_PERIOD_NS UINT64_C(10000)
 

@@ -76,6 +76,9 @@ static void consume_event(struct drain *drain, struct chain *chain, const struct
 		return;
 	}
 	drain->n_events++;
+	if (drain->handler.event)
+		drain->handler.event(drain->handler.user, slot_of(drain, chain)->image,
+				     chain->thread_id, &event);
 	note_result(drain, chain, trace_writer_event(drain->writer, chain->thread_id, &event));
 }
 
@@ -88,9 +91,12 @@ static void consume_node(struct drain *drain, struct chain *chain, const struct 
 		.pc = shared->pc,
 	};
 
-	if (!drain->is_muted && begin_chain(drain, chain, NULL))
-		note_result(drain, chain,
-			    trace_writer_node(drain->writer, chain->thread_id, &node));
+	if (drain->is_muted || !begin_chain(drain, chain, NULL))
+		return;
+	if (drain->handler.node)
+		drain->handler.node(drain->handler.user, slot_of(drain, chain)->image,
+				    chain->thread_id, &node);
+	note_result(drain, chain, trace_writer_node(drain->writer, chain->thread_id, &node));
 }
 
 /* Copy a record whose lengths will be trusted: the program could change them under our eyes. */

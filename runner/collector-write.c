@@ -191,6 +191,7 @@ int collector_end(struct collector *collector)
 	}
 	collector_round(collector);
 	ticks = clock_ticks(collector->clock);
+	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);
 	/* The last events: what of them has no room is counted below. */
 	collector_commit(collector);

@@ -74,6 +74,27 @@ static void forget_image(void *user, uint32_t process_id)
 	struct collector *collector = user;
 
 	samples_forget(&collector->samples, process_id, 0, UINT64_MAX);
+	watches_forget(&collector->watches, process_id);
+}
+
+static void warn_of_watch(void *user, const char *line)
+{
+	collector_warn(user, "%s", line);
+}
+
+/* Their texts were parsed by the caller. */
+static void init_watches(struct collector *collector)
+{
+	struct watches *watches = &collector->watches;
+
+	watches->writer = collector->writer;
+	watches->clock = collector->clock;
+	watches->ticks_per_second = collector->ticks_per_second;
+	watches->rate = collector->options->watch_rate;
+	watches->warn = warn_of_watch;
+	watches->user = collector;
+	if (watches->n_items > 0)
+		collector->tracker.watches = watches;
 }
 
 static void init_tracker(struct collector *collector)
@@ -120,6 +141,7 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 	if (collector->epoll_fd < 0)
 		return -errno;
 	init_tracker(collector);
+	init_watches(collector);
 	handler = tracker_drain_handler(&collector->tracker);
 	err = drain_init(&collector->drain, collector->pool, collector->writer, &handler,
 			 ticks_per_second / 1000);
@@ -139,6 +161,7 @@ void collector_finish(struct collector *collector)
 	pulse_stop(&collector->pulse);
 	while (collector->n_connections > 0)
 		close(collector->connections[--collector->n_connections]);
+	watches_finish(&collector->watches);
 	samples_close(&collector->samples);
 	pmu_counters_close(&collector->counters);
 	images_finish(&collector->tracker.images);
@@ -223,6 +246,7 @@ int64_t collector_round(struct collector *collector)
 	if (err < 0)
 		return err;
 	tracker_attach_slots(&collector->tracker, &slots);
+	watches_round(&collector->watches, ticks);
 	collector->round_chunks = collector_max_chunks(collector, MAX_ROUND_CHUNKS);
 	return drain_round(&collector->drain, ticks, collector->round_chunks);
 }

@@ -20,6 +20,7 @@
 #include "pmu/pmu-count.h"
 #include "runner/samples.h"
 #include "runner/tracker.h"
+#include "runner/watches.h"
 
 #define COLLECTOR_MAX_CONNECTIONS 64
 
@@ -38,6 +39,7 @@ struct collector {
 	struct tracker tracker;
 	struct samples samples;
 	struct pmu_counters counters;
+	struct watches watches;
 	struct pulse pulse;
 	enum ring_clock clock;
 	struct clock_pair first_pair;

@@ -144,6 +144,12 @@ static int find_library(struct run *run)
 }
 
 /* What was asked for of kinds, nodes and CPUs is found out before anything starts. */
+static int find_watches(struct run *run)
+{
+	return watches_init(&run->collector.watches, run->options->watches, run->summary->problem,
+			    sizeof(run->summary->problem));
+}
+
 static int find_placement(struct run *run)
 {
 	uint64_t *buffer_bytes = &run->options_now.buffer_bytes;
@@ -449,6 +455,8 @@ static int start_collector(struct run *run)
 		return refuse_strictly(run);
 	if (err < 0)
 		return fail(run, err, "cannot start to record");
+	collector->samples.watches = &collector->watches;
+	watches_open(&collector->watches, samples_watch_stream(&collector->samples));
 	samples_watch(&collector->samples, collector->epoll_fd, UINT64_C(3) << 32);
 	if (run->output.left_behind[0])
 		collector_warn(collector, "%s is what a killed recording left; it can be analysed",
@@ -632,6 +640,8 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 		err = prepare_signals(&run);
 	if (err == 0)
 		err = find_placement(&run);
+	if (err == 0)
+		err = find_watches(&run);
 	if (err == 0)
 		err = make_pool(&run);
 	if (err == 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "pmu/pmu-choice.h"
+#include "pmu/pmu-watch.h"
 #include "runner/samples-private.h"
 #include "runner/samples.h"
 
@@ -146,6 +147,7 @@ static struct access_options access_options_of(const struct run_options *options
 		.min_latency = options->min_latency,
 		.mode = modes[options->count],
 		.stack_bytes = STACK_BYTES,
+		.is_private = options->private_samples,
 	};
 }
 
@@ -236,6 +238,26 @@ static int open_all(struct samples *samples, const struct pmu_choice *choice,
 	return err;
 }
 
+struct access_stream *samples_watch_stream(const struct samples *samples)
+{
+	for (size_t i = 0; i < samples->n_streams; i++) {
+		if (samples->streams[i].source == &pmu_source_watch)
+			return samples->streams[i].stream;
+	}
+	return NULL;
+}
+
+/* --watch goes beside any choice; it needs the records of maps, which come last. */
+static int open_watch(struct samples *samples, const struct pmu_choice *choice,
+		      const struct access_options *access)
+{
+	int err = open_one(samples, &pmu_source_watch, access);
+
+	if (err == 0 && choice->n == 0)
+		err = open_one(samples, pmu_source_find("tasks"), access);
+	return err;
+}
+
 int samples_open(struct samples *samples, const struct run_options *options, pid_t pid)
 {
 	const struct access_options access = access_options_of(options, pid);
@@ -252,7 +274,10 @@ int samples_open(struct samples *samples, const struct run_options *options, pid
 	if (options->budget)
 		samples_rate_parse_budget(options->budget, &samples->rate.budget_ppm);
 	pmu_choice_resolve(&choice, &access);
-	err = open_all(samples, &choice, &access);
+	if (options->watches && options->watches[0])
+		err = open_watch(samples, &choice, &access);
+	if (err == 0)
+		err = open_all(samples, &choice, &access);
 	if (err == 0 && options->is_strict && (samples->refusal[0] || samples->given_up[0]))
 		err = -EPERM;
 	return err;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "runner/samples-private.h"
+#include "runner/watches.h"
 
 static bool is_task(const struct perf_event_header *head)
 {
@@ -68,6 +69,32 @@ static bool is_secret(const struct samples_stream *stream)
 	       (stream->format.sample_type & (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER));
 }
 
+/*
+ * The instruction that accessed lies before the ip: with both pages the code is told from its bytes. What
+ * --private stores has no registers, and code comes from files.
+ */
+static int take_hit(struct samples *samples, const struct samples_stream *stream, const void *bytes,
+		    size_t n_bytes)
+{
+	struct pmu_record record;
+	struct image *image;
+	uint64_t ip;
+
+	if (pmu_record_parse(&stream->format, bytes, n_bytes, &record) <= 0) {
+		samples->n_unusable++;
+		return 0;
+	}
+	if (samples->watches)
+		watches_hit(samples->watches, record.sample.address);
+	image = images_find(&samples->tracker->images, (pid_t)record.origin.pid);
+	if (!image || !samples->code)
+		return 0;
+	ip = record.sample.ip;
+	if (ip % RUN_CODE_PAGE_BYTES < RUN_CODE_BEYOND_BYTES)
+		ip -= RUN_CODE_BEYOND_BYTES;
+	return run_code_sample(samples->code, image->id, image->pid, ip, samples->now_ticks);
+}
+
 static int look_at_records(struct samples_stream *stream, const uint8_t *records, size_t n_bytes)
 {
 	struct samples *samples = stream->owner;
@@ -79,6 +106,8 @@ static int look_at_records(struct samples_stream *stream, const uint8_t *records
 
 		if (role == ACCESS_ROLE_TASKS && is_task(head))
 			err = keep_task(samples, records, (size_t)length);
+		else if (role == ACCESS_ROLE_WATCH && head->type == PERF_RECORD_SAMPLE)
+			err = take_hit(samples, stream, records, (size_t)length);
 		else if (is_secret(stream) && head->type == PERF_RECORD_SAMPLE)
 			err = take_private(samples, stream, records, (size_t)length);
 		else if (samples->code && role == ACCESS_ROLE_ACCESS &&

@@ -19,6 +19,7 @@
 #include "runner/tracker.h"
 
 struct samples_private;
+struct watches;
 
 struct samples_stream {
 	struct samples *owner;
@@ -33,6 +34,7 @@ struct samples {
 	struct trace_writer *writer;
 	struct tracker *tracker;
 	struct run_code *code;
+	struct watches *watches; /* of --watch; NULL: none */
 	struct samples_private *private_samples; /* --private: decode at once; else NULL */
 	struct samples_stream streams[PMU_MAX_SOURCES];
 	size_t n_streams;
@@ -82,6 +84,9 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 
 /* Stop sampling; what comes nevertheless is dropped and counted. */
 void samples_mute(struct samples *samples);
+
+/* The stream of --watch; NULL: it was not asked for, or refused. */
+struct access_stream *samples_watch_stream(const struct samples *samples);
 
 /* A range of an image has another content now; all of it with 0 and UINT64_MAX: it is gone. */
 void samples_forget(struct samples *samples, uint32_t process_id, uint64_t start, uint64_t size);

@@ -10,6 +10,7 @@
 #include "runner/run.h"
 #include "runner/store.h"
 #include "runner/tracker.h"
+#include "runner/watches.h"
 
 /* A fork of a traced image is traced, even if it never comes to claim a slot. */
 static void inherit(struct tracker *tracker, struct image *image, struct image *parent)
@@ -98,6 +99,8 @@ static void take_map(struct tracker *tracker, const struct pmu_record *record)
 	struct image *image = images_find(&tracker->images, (pid_t)record->origin.pid);
 
 	tell_loaded(tracker, record);
+	if (image && tracker->watches)
+		watches_map(tracker->watches, image, &record->map);
 	if (!image || (image->exe[0] && !image->is_exe_guessed) ||
 	    !(record->map.prot & PROT_EXEC) || record->map.path[0] != '/')
 		return;

@@ -10,6 +10,7 @@
 #include "runner/run.h"
 #include "runner/store.h"
 #include "runner/tracker.h"
+#include "runner/watches.h"
 
 static uint32_t start_thread(void *user, void *image_pointer, const struct ring_thread_start *start)
 {
@@ -50,14 +51,13 @@ static void end_thread(void *user, void *image, uint32_t thread_id, uint64_t tic
 	store_thread_end(tracker->writer, thread_id, ticks);
 }
 
-static void take_module(void *user, void *image_pointer, const struct drain_module *module)
+/* Whoever keeps files, and whoever looks for symbols in them. */
+static void tell_module(struct tracker *tracker, struct image *image,
+			const struct drain_module *module)
 {
-	struct tracker *tracker = user;
-	struct image *image = image_pointer;
+	char *path;
 
-	tracker_announce(tracker, image);
-	store_module(tracker->writer, image->id, module);
-	if (tracker->loaded && !module->is_unload && image->pid > 0) {
+	if (tracker->loaded && image->pid > 0) {
 		const struct run_file file = {
 			.pid = image->pid,
 			.path = module->path,
@@ -67,6 +67,37 @@ static void take_module(void *user, void *image_pointer, const struct drain_modu
 		};
 		tracker->loaded(tracker->files, &file);
 	}
+	if (!tracker->watches)
+		return;
+	path = strndup(module->path, module->head.path_bytes);
+	if (path)
+		watches_module(tracker->watches, image, path, module->head.bias);
+	free(path);
+}
+
+static void take_module(void *user, void *image_pointer, const struct drain_module *module)
+{
+	struct tracker *tracker = user;
+	struct image *image = image_pointer;
+
+	tracker_announce(tracker, image);
+	store_module(tracker->writer, image->id, module);
+	if (!module->is_unload)
+		tell_module(tracker, image, module);
+}
+
+static void take_node(void *user, void *image, uint32_t thread_id, const struct trace_node *node)
+{
+	struct tracker *tracker = user;
+
+	watches_node(tracker->watches, image, thread_id, node);
+}
+
+static void take_event(void *user, void *image, uint32_t thread_id, const struct trace_event *event)
+{
+	struct tracker *tracker = user;
+
+	watches_event(tracker->watches, image, thread_id, event);
 }
 
 static void take_text(void *user, void *image_pointer, uint64_t id, const char *text,
@@ -135,5 +166,7 @@ struct drain_handler tracker_drain_handler(struct tracker *tracker)
 		.text = take_text,
 		.heap_range = take_heap_range,
 		.exec = take_exec,
+		.node = tracker->watches ? take_node : NULL,
+		.event = tracker->watches ? take_event : NULL,
 	};
 }

@@ -17,6 +17,7 @@
 #include "schemas/recording.h"
 
 struct run_file; /* run.h */
+struct watches;
 
 struct tracker {
 	struct pool *pool;
@@ -41,6 +42,7 @@ struct tracker {
 	char last_exec[PATH_MAX]; /* that the image which ended last was about to run */
 	uint64_t n_why_not[TRACE_NOT_COUNT];
 	char why_not_example[TRACE_NOT_COUNT][64]; /* base name of one such program */
+	struct watches *watches; /* --watch; NULL: nobody asks */
 	/* Called before an image is forgotten; may be NULL. */
 	void (*forget)(void *user, uint32_t process_id);
 	/* Called for each file whose code a process has mapped; may be NULL. */

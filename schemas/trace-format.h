@@ -337,6 +337,7 @@ enum trace_record_type {
 	TRACE_RECORD_SOURCE = 0x40,
 	TRACE_RECORD_SOURCE_DETAIL = 0x41,
 	TRACE_RECORD_PERF_CLOCK = 0x42,
+	TRACE_RECORD_WATCH = 0x43,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,
@@ -554,6 +555,31 @@ struct trace_perf_clock {
 	uint64_t raw_ns; /* +- error_ns */
 	uint64_t error_ns;
 	uint32_t source_id; /* 0: all of them */
+	uint32_t reserved;
+};
+
+enum trace_watch_state {
+	TRACE_WATCH_ARMED, /* from here on each access is a sample of source "watch" */
+	TRACE_WATCH_PAUSED, /* too many of them: none from here on */
+	TRACE_WATCH_RESUMED,
+	TRACE_WATCH_ENDED, /* the object, its module or its process is gone; or it is others' turn */
+	TRACE_WATCH_REFUSED, /* the note says why */
+};
+
+/* What record --watch and --watch-hot watch, and when. Samples of it carry address. Since 1.2. */
+struct trace_watch {
+	struct trace_record head;
+	uint64_t ticks;
+	uint64_t address;
+	uint64_t n_bytes;
+	uint32_t number; /* of the watch, from 1; each time that it is armed anew has its own */
+	uint32_t
+		process_id; /* the image; forks of it have the same memory and are watched as well */
+	uint16_t state; /* enum trace_watch_state */
+	uint8_t is_write_only;
+	uint8_t is_hot; /* --watch-hot chose it */
+	uint32_t text_bytes; /* as it was asked for */
+	uint32_t note_bytes;
 	uint32_t reserved;
 };
 
