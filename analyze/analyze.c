@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/compact.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "analyze/batch.h"
@@ -44,14 +45,16 @@ static bool is_fresh(const char *trace, const char *db_path)
 	       !is_older(&db_stat, &trace_stat);
 }
 
-/* Whether the database beside a trace can serve for it. */
-static bool is_usable(const char *trace, const char *db_path)
+/* Whether the database beside a trace can serve for it; wants_compact: and is compact. */
+static bool is_usable(const char *trace, const char *db_path, bool wants_compact)
 {
 	auto_db struct db *db = NULL;
 
 	if (!is_fresh(trace, db_path))
 		return false;
 	int r = db_open(db_path, &db);
+	if (r == 0 && wants_compact)
+		return compact_is_database(db_handle(db));
 	return r != -EBADMSG && r != -ESTALE;
 }
 
@@ -92,7 +95,7 @@ int analyze_beside(const char *trace, const struct import_options *options,
 	auto_free char *db_path = analyze_default_path(trace);
 	if (!db_path)
 		return -ENOMEM;
-	if (!options->force && is_usable(trace, db_path)) {
+	if (!options->force && is_usable(trace, db_path, options->compact)) {
 		*ret_result = (struct import_result){ .is_skipped = true };
 		return 0;
 	}

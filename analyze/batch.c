@@ -204,7 +204,8 @@ int batch_import(const struct batch_request *request, size_t *ret_n_failed)
 		errors[i] = look(&results->items[i]);
 		n_readable += errors[i] == 0;
 	}
-	int r = n_readable ? db_begin(request->db_path, request->mode, &batch.db) : 0;
+	unsigned mode = request->mode | (request->options.compact ? DB_COMPACT : 0);
+	int r = n_readable ? db_begin(request->db_path, mode, &batch.db) : 0;
 	if (r == 0 && n_readable)
 		r = import_all(&batch);
 	else if (r == 0)

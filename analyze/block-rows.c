@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analyze/block-spill.h"
+#include "analyze/db-internal.h"
 #include "analyze/rows.h"
 #include "common/cleanup.h"
 
@@ -40,8 +42,7 @@ struct block_rows {
 	uint64_t base; /* the lowest id in the window */
 	uint64_t last; /* the highest id that was born */
 	struct block_row *window; /* by id modulo its size; block.id 0: has not ended */
-	struct block_row *late;
-	size_t n_late;
+	struct block_spill *late; /* what ended when its id had left the window */
 	struct rows *rows;
 };
 
@@ -60,7 +61,7 @@ int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct bloc
 	rows->first_id = first_id;
 	rows->base = 1;
 	rows->window = calloc(BLOCK_ROWS_WINDOW, sizeof(*rows->window));
-	rows->late = malloc(BLOCK_ROWS_BATCH * sizeof(*rows->late));
+	rows->late = block_spill_open(db->path);
 	if (!rows->window || !rows->late)
 		return -ENOMEM;
 
@@ -77,7 +78,7 @@ struct block_rows *block_rows_close(struct block_rows *rows)
 		return NULL;
 	rows_close(rows->rows);
 	free(rows->window);
-	free(rows->late);
+	block_spill_close(rows->late);
 	free(rows);
 	return NULL;
 }
@@ -132,24 +133,9 @@ int block_rows_born(struct block_rows *rows, uint64_t id)
 	return advance(rows, id + ADVANCE - BLOCK_ROWS_WINDOW);
 }
 
-static int compare_ids(const void *a, const void *b)
+static int write_late(void *context, const struct block_row *row)
 {
-	uint64_t left = ((const struct block_row *)a)->block.id;
-	uint64_t right = ((const struct block_row *)b)->block.id;
-
-	return left < right ? -1 : left > right;
-}
-
-static int write_late(struct block_rows *rows)
-{
-	qsort(rows->late, rows->n_late, sizeof(*rows->late), compare_ids);
-	for (size_t i = 0; i < rows->n_late; i++) {
-		int r = write_row(rows, &rows->late[i]);
-		if (r < 0)
-			return r;
-	}
-	rows->n_late = 0;
-	return 0;
+	return write_row(context, row);
 }
 
 int block_rows_end(struct block_rows *rows, const struct block_row *row)
@@ -158,15 +144,16 @@ int block_rows_end(struct block_rows *rows, const struct block_row *row)
 		rows->window[row->block.id & (BLOCK_ROWS_WINDOW - 1)] = *row;
 		return 0;
 	}
-	rows->late[rows->n_late++] = *row;
-	return rows->n_late == BLOCK_ROWS_BATCH ? write_late(rows) : 0;
+	return block_spill_add(rows->late, row);
 }
 
 int block_rows_finish(struct block_rows *rows)
 {
-	int r = write_late(rows);
+	int r = advance(rows, rows->last + 1);
 
 	if (r == 0)
-		r = advance(rows, rows->last + 1);
+		r = rows_start_again(rows->rows);
+	if (r == 0)
+		r = block_spill_drain(rows->late, write_late, rows);
 	return r < 0 ? r : rows_flush(rows->rows);
 }

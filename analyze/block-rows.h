@@ -3,7 +3,7 @@
  * Rows of `allocation`, written in the order of their ids as far as memory permits: blocks end in
  * another order than they were born in, and SQLite takes ascending ids several times faster. The
  * last BLOCK_ROWS_WINDOW births wait for the end of those before them; who lives longer is written
- * in sorted batches. One thread.
+ * behind all others, again in the order of ids (block-spill.h). One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ struct db;
 struct block_rows;
 
 #define BLOCK_ROWS_WINDOW (1u << 18) /* births; a power of two */
-#define BLOCK_ROWS_BATCH  (1u << 15) /* of long-lived blocks */
+#define BLOCK_ROWS_BATCH  (1u << 15) /* of long-lived blocks, sorted at a time */
 
 /* A block that ended. Rows and ids as in the database, except those in `block`. */
 struct block_row {

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/compact.h"
 #include "analyze/db-internal.h"
 #include "analyze/db-schema.h"
 #include "common/cleanup.h"
@@ -65,7 +66,18 @@ static int migrate(struct db *db, int version)
 	return r < 0 ? r : write_names(db);
 }
 
-static int begin(struct db *db, int version)
+/* Migrations change plain tables, which a compact database has while it is made only. */
+static int migrate_compact(struct db *db, int version)
+{
+	if (version == db_n_migrations)
+		return write_names(db);
+	if (version > 0)
+		return -ESTALE;
+	int r = migrate(db, version);
+	return r < 0 ? r : compact_make(db);
+}
+
+static int begin(struct db *db, int version, bool is_compact)
 {
 	int r = db_exec(db, write_pragmas);
 	if (r == 0)
@@ -73,18 +85,21 @@ static int begin(struct db *db, int version)
 	if (r < 0)
 		return r;
 	db->is_writing = true;
-	return migrate(db, version);
+	return is_compact ? migrate_compact(db, version) : migrate(db, version);
 }
 
 /* Add to a database that is there. */
-static int begin_existing(struct db *db)
+static int begin_existing(struct db *db, bool wants_compact)
 {
 	int version;
 	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE);
 
 	if (r == 0)
 		r = db_check(db, &version);
-	return r < 0 ? r : begin(db, version);
+	if (r < 0)
+		return r;
+	bool is_compact = compact_is_database(db->handle);
+	return wants_compact && !is_compact ? -ENOTSUP : begin(db, version, is_compact);
 }
 
 /* Whether the file that was locked is still the one with this name. */
@@ -122,17 +137,17 @@ static int lock_temporary(struct db *db)
 	return 0;
 }
 
-static int begin_new(struct db *db)
+static int begin_new(struct db *db, bool is_compact)
 {
 	int r = lock_temporary(db);
 	if (r == 0)
 		r = db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
 	if (r == 0)
 		r = db_exec(db, new_pragmas);
-	return r < 0 ? r : begin(db, 0);
+	return r < 0 ? r : begin(db, 0, is_compact);
 }
 
-int db_begin(const char *path, enum db_begin_mode mode, struct db **ret_db)
+int db_begin(const char *path, unsigned mode, struct db **ret_db)
 {
 	struct stat st;
 	bool is_there = stat(path, &st) == 0;
@@ -146,8 +161,8 @@ int db_begin(const char *path, enum db_begin_mode mode, struct db **ret_db)
 	if (!db)
 		return -ENOMEM;
 	db->replaces = is_there;
-	bool adds = is_there && mode == DB_ADD && st.st_size > 0;
-	int r = adds ? begin_existing(db) : begin_new(db);
+	bool adds = is_there && !(mode & DB_REPLACE) && st.st_size > 0;
+	int r = adds ? begin_existing(db, mode & DB_COMPACT) : begin_new(db, mode & DB_COMPACT);
 	if (r < 0)
 		return r;
 	*ret_db = steal_ptr(&db);
@@ -207,7 +222,8 @@ static int publish(struct db *db)
 
 int db_commit(struct db *db)
 {
-	int r = db_exec(db, db_indexes);
+	int r = compact_is_database(db->handle) ? compact_make_indexes(db, db_indexes)
+						: db_exec(db, db_indexes);
 	if (r == 0)
 		r = db_exec(db, db_views);
 	if (r == 0)

@@ -17,8 +17,9 @@ struct db_writer {
 static void execute(struct db_writer *writer, struct db_job *job)
 {
 	pthread_mutex_unlock(&writer->mutex);
-	int result = sqlite3_step(job->stmt);
-	sqlite3_reset(job->stmt);
+	int result = job->stmt ? sqlite3_step(job->stmt) : job->work(job->context);
+	if (job->stmt)
+		sqlite3_reset(job->stmt);
 	pthread_mutex_lock(&writer->mutex);
 	job->result = result;
 	job->is_going = false;

@@ -8,10 +8,12 @@
 
 struct db_writer;
 
-/* A statement that was given away, until it has been executed. */
+/* A statement, or a function, that was given away, until it has been executed. */
 struct db_job {
-	sqlite3_stmt *stmt;
-	int result; /* of SQLite: SQLITE_DONE when it went well */
+	sqlite3_stmt *stmt; /* NULL: work(context) is called */
+	int (*work)(void *context);
+	void *context;
+	int result; /* of SQLite: SQLITE_DONE when it went well; or what work returned */
 	int is_going; /* private */
 };
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/chunk-table.h"
 #include "analyze/db-internal.h"
 #include "analyze/db-schema.h"
 #include "analyze/db-writer.h"
@@ -145,6 +146,8 @@ int db_connect(struct db *db, const char *path, int flags)
 	int r = sqlite3_open_v2(plain, &db->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);
 	if (r == SQLITE_OK)
 		r = sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
+	if (r == SQLITE_OK)
+		r = chunk_table_register(db->handle);
 	return db_errno(db->handle, r);
 }
 

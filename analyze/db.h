@@ -19,15 +19,17 @@ struct db;
 int db_open(const char *path, struct db **ret_db);
 
 enum db_begin_mode {
-	DB_ADD, /* to the database that is there; a new one when there is none */
-	DB_REPLACE, /* a new one, which takes the place of what is there */
+	DB_ADD = 0, /* to the database that is there; a new one when there is none */
+	DB_REPLACE = 1, /* a new one, which takes the place of what is there */
+	DB_COMPACT = 2, /* with either: a new one is compact (compact.h) */
 };
 
 /*
  * Begin to write. Nothing of it can be seen before db_commit(). Errors as db_open(), and -EBUSY:
- * somebody else writes to it.
+ * somebody else writes to it,
+ * -ENOTSUP: it is there with plain tables, and DB_COMPACT is asked for.
  */
-int db_begin(const char *path, enum db_begin_mode mode, struct db **ret_db);
+int db_begin(const char *path, unsigned mode, struct db **ret_db);
 
 /*
  * Between db_begin() and db_commit(): let nobody read the database who may not read a file of this

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/compact.h"
 #include "analyze/db.h"
 #include "analyze/statement.h"
 
@@ -13,17 +14,26 @@ static const char run_tables_sql[] =
 	"SELECT tables.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns"
 	" WHERE tables.type = 'table' AND columns.name = 'run_id'";
 
-/* Run a statement, made by format with a name in it, for each name that a query gives. */
-static int run_for_each(struct db *db, const char *names_sql, const char *format, int64_t run_id)
+static int delete_from(struct db *db, const char *table, int64_t run_id)
+{
+	if (compact_is(db_handle(db), table))
+		return compact_delete_run(db, table, run_id);
+	if (compact_is_part(db_handle(db), table)) /* goes with its table */
+		return 0;
+	char *sql = sqlite3_mprintf("DELETE FROM \"%w\" WHERE run_id = ?1", table);
+	int r = sql ? db_run(db, sql, "i", run_id) : -ENOMEM;
+	sqlite3_free(sql);
+	return r;
+}
+
+/* Delete a run's rows from each table that a query names. */
+static int delete_from_each(struct db *db, const char *names_sql, int64_t run_id)
 {
 	auto_statement sqlite3_stmt *names = NULL;
 	int r = statement_prepare(db_handle(db), names_sql, &names);
 
-	while (r >= 0 && (r = statement_step(names)) > 0) {
-		char *sql = sqlite3_mprintf(format, sqlite3_column_text(names, 0));
-		r = sql ? db_run(db, sql, "i", run_id) : -ENOMEM;
-		sqlite3_free(sql);
-	}
+	while (r >= 0 && (r = statement_step(names)) > 0)
+		r = delete_from(db, (const char *)sqlite3_column_text(names, 0), run_id);
 	return r;
 }
 
@@ -35,8 +45,7 @@ int import_delete_run(struct db *db, int64_t run_id)
 		       "i", run_id);
 
 	if (r == 0)
-		r = run_for_each(db, run_tables_sql, "DELETE FROM \"%w\" WHERE run_id = ?1",
-				 run_id);
+		r = delete_from_each(db, run_tables_sql, run_id);
 	return r < 0 ? r : db_run(db, "DELETE FROM run WHERE id = ?1", "i", run_id);
 }
 
@@ -46,7 +55,7 @@ int import_drop_rows(struct db *db, int64_t run_id)
 	static const char names_sql[] =
 		"SELECT column1 FROM (VALUES ('allocation'), ('mapping_event'), ('sample'), ('touch'),"
 		" ('shared_line'))";
-	int r = run_for_each(db, names_sql, "DELETE FROM \"%w\" WHERE run_id = ?1", run_id);
+	int r = delete_from_each(db, names_sql, run_id);
 
 	if (r == 0)
 		r = db_run(db, "UPDATE object_name SET allocation_id = NULL WHERE run_id = ?1", "i",

@@ -44,6 +44,7 @@ struct import_options {
 	int64_t first_new_run; /* runs from this id on are never replaced; 0: none is meant */
 	struct import_name name;
 	const char *shown_path; /* run.trace; NULL: the path that is read */
+	bool compact; /* a database that is made is compact (compact.h) */
 	import_progress progress; /* may be NULL */
 	const struct symbol_places *places; /* may be NULL */
 	void *context;

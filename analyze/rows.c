@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/chunk-writer.h"
+#include "analyze/compact.h"
 #include "analyze/db-internal.h"
 #include "analyze/db-writer.h"
 #include "common/cleanup.h"
@@ -16,6 +18,7 @@ struct rows {
 	const struct rows_table *table;
 	char *module; /* name of the virtual table */
 	struct db_job insert;
+	struct chunk_writer *chunks; /* NULL: the table is plain */
 	union rows_cell *cells; /* being filled */
 	union rows_cell *sent; /* with the writer */
 	size_t n_columns;
@@ -163,10 +166,11 @@ struct rows *rows_close(struct rows *rows)
 {
 	if (!rows)
 		return NULL;
-	if (rows->insert.stmt)
+	if (rows->db->writer)
 		db_writer_wait(rows->db->writer, &rows->insert);
 	sqlite3_finalize(rows->insert.stmt);
-	if (rows->module)
+	chunk_writer_close(rows->chunks);
+	if (rows->module && !rows->chunks)
 		sqlite3_create_module_v2(rows->db->handle, rows->module, NULL, NULL, NULL);
 	sqlite3_free(rows->module);
 	free(rows->cells);
@@ -198,6 +202,21 @@ static int prepare(struct rows *rows)
 	return db_errno(handle, r);
 }
 
+/* The writer's thread takes a batch: encoding is its work, too. */
+static int store_batch(void *context)
+{
+	struct rows *rows = context;
+
+	return chunk_writer_add(rows->chunks, rows->sent, rows->n_sent);
+}
+
+static int prepare_chunks(struct rows *rows)
+{
+	rows->insert.work = store_batch;
+	rows->insert.context = rows;
+	return chunk_writer_open(rows->db, rows->table, &rows->chunks);
+}
+
 int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_rows)
 {
 	auto_rows struct rows *rows = calloc(1, sizeof(*rows));
@@ -215,7 +234,7 @@ int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_r
 
 	int r = db->writer ? 0 : db_writer_open(&db->writer);
 	if (r == 0)
-		r = prepare(rows);
+		r = compact_is(db->handle, table->name) ? prepare_chunks(rows) : prepare(rows);
 	if (r < 0)
 		return r;
 	*ret_rows = steal_ptr(&rows);
@@ -227,7 +246,8 @@ static int settle(struct rows *rows)
 {
 	db_writer_wait(rows->db->writer, &rows->insert);
 	if (rows->n_sent > 0 && rows->error == 0)
-		rows->error = db_errno(rows->db->handle, rows->insert.result);
+		rows->error = rows->chunks ? rows->insert.result
+					   : db_errno(rows->db->handle, rows->insert.result);
 	rows->n_sent = 0;
 	return rows->error;
 }
@@ -251,7 +271,18 @@ int rows_flush(struct rows *rows)
 {
 	if (rows->n > 0)
 		send(rows);
-	return settle(rows);
+	if (settle(rows) == 0 && rows->chunks)
+		rows->error = chunk_writer_flush(rows->chunks);
+	return rows->error;
+}
+
+int rows_start_again(struct rows *rows)
+{
+	if (!rows->chunks) /* a plain table takes ids in any order */
+		return 0;
+	if (rows_flush(rows) == 0)
+		rows->error = chunk_writer_next_series(rows->chunks);
+	return rows->error;
 }
 
 union rows_cell *rows_add(struct rows *rows)

@@ -10,6 +10,8 @@
 struct db;
 struct rows;
 
+/* Into a table of a compact database (compact.h) the same batches go as chunks. */
+
 #define ROWS_NULL INT64_MIN
 
 /* A column's value; which member holds is said by rows_table.types. */
@@ -41,6 +43,12 @@ union rows_cell *rows_add(struct rows *rows);
 
 /* Hand over what is filled. Returns 0 or a negative errno. */
 int rows_flush(struct rows *rows);
+
+/*
+ * The ids that follow ascend again from the start: they are ids that were left out. To be called
+ * once at most. Returns 0 or a negative errno.
+ */
+int rows_start_again(struct rows *rows);
 
 /* The first failure, as a negative errno; 0: none. */
 int rows_error(const struct rows *rows);

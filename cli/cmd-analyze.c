@@ -36,6 +36,8 @@ static const struct {
 	{ -ESTALE, "was written by an older version of memsight: analyse its trace again" },
 	{ -EBUSY, "is being written by another memsight: try again when that has ended" },
 	{ -EEXIST, "has appeared meanwhile: analyse again" },
+	{ -ENOTSUP,
+	  "holds plain rows, and stays so: name another database for --compact with --output" },
 	{ -ENOSPC, "cannot be written: the disk is full; what was there is as before" },
 };
 
@@ -243,6 +245,7 @@ int cmd_analyze(const struct option_set *options)
 	int last_percent = -1;
 	struct import_options import = {
 		.force = option_flag(options, OPTION_FORCE),
+		.compact = option_flag(options, OPTION_COMPACT),
 		.progress = cmd_show_progress,
 		.context = &last_percent,
 	};

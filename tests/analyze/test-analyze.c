@@ -22,6 +22,10 @@
 static const struct import_options plain;
 static const struct import_options forced = { .force = true };
 
+/* The two forms of a database, for tests that are looped over them. */
+static const struct import_options forms[] = { { .compact = false }, { .compact = true } };
+#define N_FORMS 2
+
 static struct maker maker;
 static struct db *db;
 
@@ -119,13 +123,13 @@ START_TEST(a_synthetic_trace_gives_its_truth)
 {
 	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
 
-	options.seed = (uint64_t)_i + 1;
-	options.kind = _i % MAKE_TRACE_KIND_COUNT;
-	options.n_processes = 1 + (uint32_t)_i % 3;
-	options.n_threads = 1 + (uint32_t)_i % 4;
+	options.seed = (uint64_t)(_i / N_FORMS) + 1;
+	options.kind = (_i / N_FORMS) % MAKE_TRACE_KIND_COUNT;
+	options.n_processes = 1 + (uint32_t)(_i / N_FORMS) % 3;
+	options.n_threads = 1 + (uint32_t)(_i / N_FORMS) % 4;
 	options.n_events = 30000;
 	struct make_trace_truth *truth = make(&options);
-	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(db_open_any(maker.trace, &forms[_i % N_FORMS], &db), 0);
 	ck_assert_int_eq(total("events"), (int64_t)truth->n_events);
 	ck_assert_int_eq(total("mappings"), (int64_t)truth->mapping.n_births);
 	ck_assert_int_eq(total("mapped_bytes"), (int64_t)truth->mapping.born_bytes);
@@ -168,7 +172,7 @@ static void make_sample(uint32_t number, uint64_t time_ns)
 
 START_TEST(aggregates_of_samples_are_what_the_rows_give)
 {
-	srand((unsigned)_i);
+	srand((unsigned)(_i / N_FORMS));
 	maker_process(&maker, 1, 0, 0);
 	maker_thread(&maker, 1, 1, 0);
 	maker_source(&maker, 1, "clock", "ns of user CPU time", 1000003);
@@ -189,7 +193,7 @@ START_TEST(aggregates_of_samples_are_what_the_rows_give)
 	for (uint32_t i = 1; i <= 400; i++)
 		make_sample(i, 1000 + 100 * i);
 	maker_close(&maker, 100000);
-	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(db_open_any(maker.trace, &forms[_i % N_FORMS], &db), 0);
 	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM sample"), 400);
 	ck_assert_int_gt(check_integer(db_handle(db), "SELECT count(*) FROM touch"
 						      " WHERE owner_kind = 1"),
@@ -216,7 +220,7 @@ START_TEST(a_cut_off_trace_is_read_up_to_there_and_says_so)
 	make_small();
 	ck_assert_int_eq(stat(maker.trace, &st), 0);
 	ck_assert_int_eq(truncate(maker.trace, st.st_size * (_i + 1) / 10), 0);
-	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(db_open_any(maker.trace, &forms[_i % N_FORMS], &db), 0);
 	ck_assert_int_eq(check_integer(db_handle(db), "SELECT ended_cleanly FROM run"), 0);
 	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM loss"
 						      " WHERE reason LIKE 'cut off%'"),
@@ -247,7 +251,7 @@ START_TEST(a_damaged_trace_loses_what_is_damaged_and_counts_it)
 {
 	make_small();
 	damage(_i);
-	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(db_open_any(maker.trace, &forms[_i % N_FORMS], &db), 0);
 	ck_assert_int_ge(check_integer(db_handle(db), "SELECT sum(count) FROM loss"
 						      " WHERE source = 'trace'"),
 			 1);
@@ -369,7 +373,7 @@ START_TEST(absurd_contents_are_repaired_or_counted)
 			maker_commit(&maker, absurd());
 	}
 	maker_close(&maker, absurd());
-	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(db_open_any(maker.trace, &forms[_i % N_FORMS], &db), 0);
 	ck_assert_int_eq(total("allocations"), total("frees") + total("live_blocks"));
 	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM allocation"),
 			 total("allocations"));
@@ -418,10 +422,10 @@ START_TEST(a_recording_is_imported_once_and_replaced_by_force)
 	struct import_result result;
 
 	make_small();
-	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert_int_eq(analyse_into(maker.db, &forms[_i % N_FORMS], &result), 0);
 	ck_assert(!result.is_skipped);
 	int64_t n_events = (int64_t)result.n_events;
-	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert_int_eq(analyse_into(maker.db, &forms[_i % N_FORMS], &result), 0);
 	ck_assert(result.is_skipped);
 	ck_assert_int_eq(n_runs(maker.db), 1);
 	ck_assert_int_eq(analyse_into(maker.db, &forced, &result), 0);
@@ -443,7 +447,7 @@ START_TEST(two_recordings_share_a_database_and_its_stacks)
 
 	for (options.seed = 1; options.seed <= 2; options.seed++) {
 		make_trace_truth_free(make(&options));
-		ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+		ck_assert_int_eq(analyse_into(maker.db, &forms[_i % N_FORMS], &result), 0);
 		ck_assert(!result.is_skipped);
 	}
 	ck_assert_int_eq(n_runs(maker.db), 2);
@@ -631,7 +635,7 @@ START_TEST(a_killed_analysis_leaves_the_database_as_before)
 
 	for (options.seed = 1; options.seed <= 2; options.seed++) {
 		make_trace_truth_free(make(&options));
-		ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+		ck_assert_int_eq(analyse_into(maker.db, &forms[_i % N_FORMS], &result), 0);
 	}
 	/* One that is killed right behind its end has replaced the run by an equal one. */
 	int64_t before = fingerprint(maker.db);
@@ -656,7 +660,7 @@ START_TEST(a_killed_analysis_leaves_no_new_database)
 
 	/* What the dead writer left is taken over by the next one. */
 	struct import_result result;
-	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert_int_eq(analyse_into(maker.db, &forms[_i % N_FORMS], &result), 0);
 	snprintf(partial, sizeof(partial), "%s.partial", maker.db);
 	ck_assert_int_eq(access(partial, F_OK), -1);
 	ck_assert_int_eq(n_runs(maker.db), 1);
@@ -679,18 +683,19 @@ START_TEST(a_full_disk_leaves_the_database_as_before)
 			strerror(errno));
 		return;
 	}
+	options.n_events = 500000;
 	make_trace_truth_free(make(&options));
-	ck_assert_int_eq(analyse_into(path, &plain, &result), -ENOSPC);
+	ck_assert_int_eq(analyse_into(path, &forms[_i % N_FORMS], &result), -ENOSPC);
 	ck_assert_int_eq(access(path, F_OK), -1);
 
 	options.n_events = 2000;
 	make_trace_truth_free(make(&options));
-	ck_assert_int_eq(analyse_into(path, &plain, &result), 0);
+	ck_assert_int_eq(analyse_into(path, &forms[_i % N_FORMS], &result), 0);
 	int64_t before = fingerprint(path);
-	options.n_events = 200000;
+	options.n_events = 500000;
 	options.seed = 3;
 	make_trace_truth_free(make(&options));
-	ck_assert_int_eq(analyse_into(path, &plain, &result), -ENOSPC);
+	ck_assert_int_eq(analyse_into(path, &forms[_i % N_FORMS], &result), -ENOSPC);
 	ck_assert_int_eq(fingerprint(path), before);
 	ck_assert_int_eq(umount(folder), 0);
 }
@@ -706,14 +711,14 @@ int main(void)
 	tcase_add_checked_fixture(other, set_up, tear_down);
 	tcase_set_timeout(truth, 60);
 	tcase_set_timeout(other, 120);
-	tcase_add_loop_test(truth, a_synthetic_trace_gives_its_truth, 0, 12);
-	tcase_add_loop_test(truth, aggregates_of_samples_are_what_the_rows_give, 0, 8);
+	tcase_add_loop_test(truth, a_synthetic_trace_gives_its_truth, 0, 12 * N_FORMS);
+	tcase_add_loop_test(truth, aggregates_of_samples_are_what_the_rows_give, 0, 8 * N_FORMS);
 	tcase_add_loop_test(other, a_cut_off_trace_is_read_up_to_there_and_says_so, 0, 9);
 	tcase_add_loop_test(other, a_damaged_trace_loses_what_is_damaged_and_counts_it, 0, 30);
 	tcase_add_loop_test(other, absurd_contents_are_repaired_or_counted, 0, 60);
 	tcase_add_test(other, events_of_an_unknown_thread_are_counted);
-	tcase_add_test(other, a_recording_is_imported_once_and_replaced_by_force);
-	tcase_add_test(other, two_recordings_share_a_database_and_its_stacks);
+	tcase_add_loop_test(other, a_recording_is_imported_once_and_replaced_by_force, 0, N_FORMS);
+	tcase_add_loop_test(other, two_recordings_share_a_database_and_its_stacks, 0, N_FORMS);
 	tcase_add_test(other, a_reader_analyses_a_trace_again_only_when_it_is_newer);
 	tcase_add_test(other, what_is_no_trace_and_no_database_is_refused);
 	tcase_add_test(other, a_database_of_a_newer_version_is_refused_and_left_alone);
@@ -721,9 +726,9 @@ int main(void)
 	tcase_add_loop_test(other, a_database_is_no_more_open_than_its_traces, 0,
 			    sizeof(modes) / sizeof(*modes));
 	tcase_add_test(other, root_leaves_a_users_database_to_the_user);
-	tcase_add_test(other, a_killed_analysis_leaves_the_database_as_before);
-	tcase_add_test(other, a_killed_analysis_leaves_no_new_database);
-	tcase_add_test(other, a_full_disk_leaves_the_database_as_before);
+	tcase_add_loop_test(other, a_killed_analysis_leaves_the_database_as_before, 0, N_FORMS);
+	tcase_add_loop_test(other, a_killed_analysis_leaves_no_new_database, 0, N_FORMS);
+	tcase_add_loop_test(other, a_full_disk_leaves_the_database_as_before, 0, N_FORMS);
 	suite_add_tcase(suite, truth);
 	suite_add_tcase(suite, other);
 	SRunner *runner = srunner_create(suite);

@@ -1,0 +1,113 @@
+#pragma once
+/*
+ * One column of a chunk of rows (up to 64 Ki) as compressed bytes, and back. Values are integers,
+ * or the bits of real numbers. They are narrowed before zstd sees them: to the distance from the
+ * least one, from the row before, from another column of the same row, or to a number in a
+ * dictionary, and then split into planes of bytes, each compressed alone. Decoded columns stay
+ * narrow. Needs neither SQLite nor a file: the extension and memsight share it.
+ *
+ * The bytes may come from anybody: decoding never reads or writes out of bounds, and what it cannot
+ * make sense of is -EBADMSG. Numbers in them are little endian.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CHUNK_ROWS    65536u /* at most, in a chunk */
+#define CHUNK_COLUMNS 64u /* at most, of a table */
+#define CHUNK_NULL    INT64_MIN /* the value that stands for NULL, in columns that may be NULL */
+
+enum chunk_coding {
+	CHUNK_PLAIN, /* distance from the least value */
+	CHUNK_DELTA, /* distance from the row before */
+	CHUNK_RELATIVE, /* distance from another column */
+	CHUNK_DICTIONARY, /* place in a list of all values */
+	CHUNK_CODING_COUNT,
+};
+
+/* How a column is written. */
+struct chunk_plan {
+	enum chunk_coding coding;
+	uint8_t other; /* RELATIVE: the column, lower than the own one and not RELATIVE itself */
+};
+
+/* Values to be written. */
+struct chunk_values {
+	const int64_t *values;
+	const int64_t *others; /* RELATIVE: those of the other column; else not looked at */
+	uint32_t n;
+	bool may_be_null; /* CHUNK_NULL is NULL; otherwise it is a value as all others */
+};
+
+/* Memory of a writer; one thread. */
+struct chunk_encoder;
+struct chunk_encoder *chunk_encoder_open(void); /* NULL without memory */
+struct chunk_encoder *chunk_encoder_close(struct chunk_encoder *encoder); /* accepts NULL */
+
+/*
+ * Write a column. The bytes belong to the encoder, until its next call. Returns 0, -ENOMEM, or
+ * -ERANGE: the plan does not fit these values (PLAIN always does).
+ */
+int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values *values,
+			struct chunk_plan plan, const void **ret_bytes, size_t *ret_n_bytes);
+
+/* A column that was read. */
+struct chunk_column {
+	uint32_t n;
+	uint8_t width; /* bytes of a code: 0 (all are 0), 1, 2, 4, 8 */
+	uint8_t shift; /* value = base + (code << shift), without dictionary */
+	bool has_null; /* then code 0 is NULL, and codes are one more than said here */
+	bool is_ascending; /* no NULL, and no value less than the one before it */
+	uint64_t base;
+	int64_t *dictionary; /* NULL: none */
+	void *codes;
+	size_t n_bytes; /* of all of it */
+	struct chunk_entry *entry; /* of the cache that keeps it */
+};
+
+struct chunk_decoder;
+struct chunk_decoder *chunk_decoder_open(void); /* NULL without memory */
+struct chunk_decoder *chunk_decoder_close(struct chunk_decoder *decoder); /* accepts NULL */
+
+/*
+ * Whether bytes are a column with a right checksum; *ret_other is the column that it is written
+ * relative to, -1: none. Returns 0 or -EBADMSG.
+ */
+int chunk_column_check(const void *bytes, size_t n_bytes, int *ret_other);
+
+/*
+ * Read a column of n rows. other: the decoded column that chunk_column_check() asked for, or NULL.
+ * The checksum is not looked at. Returns 0, -EBADMSG or -ENOMEM; chunk_column_free() it.
+ */
+int chunk_column_decode(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
+			const struct chunk_column *other, struct chunk_column **ret_column);
+struct chunk_column *chunk_column_free(struct chunk_column *column); /* accepts NULL */
+
+/* The value of row i < n; false: it is NULL. */
+static inline bool chunk_column_get(const struct chunk_column *column, uint32_t i,
+				    int64_t *ret_value)
+{
+	uint64_t code;
+
+	switch (column->width) {
+	case 0:
+		code = 0;
+		break;
+	case 1:
+		code = ((const uint8_t *)column->codes)[i];
+		break;
+	case 2:
+		code = ((const uint16_t *)column->codes)[i];
+		break;
+	case 4:
+		code = ((const uint32_t *)column->codes)[i];
+		break;
+	default:
+		code = ((const uint64_t *)column->codes)[i];
+	}
+	if (column->has_null && code-- == 0)
+		return false;
+	*ret_value = column->dictionary ? column->dictionary[code]
+					: (int64_t)(column->base + (code << column->shift));
+	return true;
+}
