@@ -298,6 +298,11 @@ static int on_source_detail(struct import *import, const struct trace_record *re
 	return samples_source_detail(import->samples, (const struct trace_source_detail *)record);
 }
 
+static int on_source_ledger(struct import *import, const struct trace_record *record)
+{
+	return samples_source_ledger(import->samples, (const struct trace_source_ledger *)record);
+}
+
 static int on_perf_clock(struct import *import, const struct trace_record *record)
 {
 	return samples_perf_clock(import->samples, (const struct trace_perf_clock *)record);
@@ -363,6 +368,7 @@ static const struct {
 	{ TRACE_RECORD_SOURCE_DETAIL, on_source_detail },
 	{ TRACE_RECORD_PERF_CLOCK, on_perf_clock },
 	{ TRACE_RECORD_WATCH, on_watch },
+	{ TRACE_RECORD_SOURCE_LEDGER, on_source_ledger },
 	{ TRACE_RECORD_RUN, on_run },
 	{ TRACE_RECORD_FACT, on_fact },
 	{ TRACE_RECORD_CLOCK, on_clock },

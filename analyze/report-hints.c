@@ -77,7 +77,7 @@ static const char *const hints_sql[] = {
 	" GROUP BY exe, why_not ORDER BY min(start_ns) LIMIT 3",
 	/* Sources that were refused. */
 	"SELECT name || ' was not sampled: ' || remedy FROM source"
-	" WHERE run_id = :run AND error <> 0 AND remedy <> '' LIMIT 3",
+	" WHERE run_id = :run AND error <> 0 AND NOT passed_over AND remedy <> '' LIMIT 3",
 	/*
 	 * The timer starts anew in each thread and process. A fifth and 20 periods are more than the
 	 * kernel's own rounding of the CPU time.
@@ -85,9 +85,9 @@ static const char *const hints_sql[] = {
 	"SELECT printf('the samples stand for %.2f s of %.2f s of user CPU time: threads and processes"
 	" that live shorter than %.2f ms are hardly sampled (a higher --freq sees more of them)',"
 	" sampled / 1e9, user_ns / 1e9, period / 1e6)"
-	" FROM (SELECT user_ns, period, n_samples * period AS sampled FROM run JOIN source"
-	" ON source.run_id = run.id AND name = 'clock' AND unit = 'ns of user CPU time' AND error = 0"
-	" AND n_withheld = 0 WHERE run.id = :run)"
+	" FROM (SELECT user_ns, period, coalesce(weight, n_samples * period) AS sampled FROM run JOIN"
+	" source ON source.run_id = run.id LEFT JOIN source_ledger ON source_id = source.id WHERE name = 'clock' AND unit = 'ns of user CPU time' AND error = 0"
+	" AND n_withheld = 0 AND run.id = :run)"
 	" WHERE sampled < 0.8 * user_ns AND sampled + 20 * period < user_ns",
 	/* Frame pointers. */
 	"SELECT 'most call stacks stop at the first frame: the code was built without frame pointers"

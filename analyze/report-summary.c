@@ -8,6 +8,7 @@
 #include "analyze/format.h"
 #include "analyze/report-hints.h"
 #include "analyze/report-objects.h"
+#include "analyze/report-sampling.h"
 #include "analyze/report-sql.h"
 #include "analyze/report-stop.h"
 #include "common/cleanup.h"
@@ -145,8 +146,9 @@ static void write_sources(FILE *out, sqlite3 *db, int64_t run)
 {
 	sqlite3_stmt *stmt = report_sql_prepare(
 		db,
-		"SELECT n_samples, period, unit FROM source"
-		" WHERE run_id = :run AND error = 0 AND name <> 'tasks' ORDER BY number",
+		"SELECT n_samples, coalesce(weight / nullif(n_samples, 0), period), unit FROM source"
+		" LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id = :run"
+		" AND error = 0 AND name <> 'tasks' ORDER BY number",
 		run, -1);
 	size_t n = 0;
 
@@ -297,6 +299,8 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	write_allocations(out, db, request->run_id);
 	write_kinds(out, db, request->run_id);
 	write_samples(out, db, request->run_id);
+	report_sampling_write(out, db, request->run_id);
+	report_sampling_foot(out, db, request->run_id);
 	write_owners(out, db, request->run_id);
 	write_notes(out, db, request->run_id);
 	int r = report_objects_write(out, db, request, OBJECT_ROWS);

@@ -8,6 +8,7 @@
 #include "analyze/report-hints.h"
 #include "analyze/report-profile.h"
 #include "analyze/report-queries.h"
+#include "analyze/report-sampling.h"
 #include "analyze/report-sql.h"
 #include "analyze/report-stat.h"
 #include "analyze/report-stop.h"
@@ -77,7 +78,7 @@ static const char losses_sql[] =
 	" (SELECT exe FROM process WHERE process.id = loss.process_id) AS program"
 	" FROM loss WHERE run_id = :run GROUP BY source, reason, process_id"
 	" UNION ALL SELECT name, 'not opened: ' || coalesce(remedy, 'error ' || error), NULL, NULL,"
-	" NULL, NULL FROM source WHERE run_id = :run AND error <> 0"
+	" NULL, NULL FROM source WHERE run_id = :run AND error <> 0 AND NOT passed_over"
 	" UNION ALL SELECT 'process ' || pid, 'not traced: ' || coalesce(why_not, 'unknown'), NULL,"
 	" start_ns, end_ns, exe FROM process WHERE run_id = :run AND NOT traced"
 	" LIMIT :limit";
@@ -153,6 +154,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sites",
+		.is_sampled = true,
 		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Call stacks that allocated, hottest first",
@@ -179,6 +181,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "unused",
+		.is_sampled = true,
 		.has_lines = true,
 		.title = "Call stacks whose blocks nobody was seen to access",
 		.nothing = "None for which the samples can say so.",
@@ -190,6 +193,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "regions",
+		.is_sampled = true,
 		.title = "Regions that the program told (memsight.h), by what they lie in",
 		.nothing = "The program told of no region.",
 		.note = "time: wall time, added up over trips and threads; own: without the regions inside; CPU "
@@ -241,6 +245,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "objects",
+		.is_sampled = true,
 		.scope = REPORT_OF_SUM,
 		.title = "What the program worked on, by time",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -268,6 +273,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "threads",
+		.is_sampled = true,
 		.scope = REPORT_OF_PART,
 		.title = "Threads: what each allocated, freed and spent",
 		.nothing = "No thread was recorded.",
@@ -337,6 +343,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "hot",
+		.is_sampled = true,
 		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Call stacks whose memory gets more time than the average of the heap",
@@ -350,6 +357,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "cold",
+		.is_sampled = true,
 		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Call stacks whose memory gets less time than the average of the heap",
@@ -364,6 +372,7 @@ const struct report reports[] = {
 	{
 		.name = "sharing",
 		.needs_rows = true,
+		.is_sampled = true,
 		.scope = REPORT_OF_PART,
 		.title =
 			"Lines of 64 bytes that several threads touch, at least one of them writing",
@@ -379,6 +388,7 @@ const struct report reports[] = {
 	{
 		.name = "locality",
 		.needs_rows = true,
+		.is_sampled = true,
 		.title = "Where the data of sampled accesses came from, and memory by NUMA node",
 		.needs = REPORT_NEEDS_DATA_SOURCE,
 		.sql = report_locality_sql,
@@ -395,6 +405,12 @@ const struct report *report_find(const char *name)
 	return NULL;
 }
 
+/* It also says of each source what was not lost. */
+static bool is_of_losses(const struct report *report)
+{
+	return report->sql == losses_sql;
+}
+
 /* Under the rows, or instead of them. */
 static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
 		      const struct report_request *request, size_t n_rows)
@@ -403,7 +419,11 @@ static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
 		auto_free char *stop = report_stop_text(db, request->run_id);
 
 		if (report->note)
-			fprintf(out, "%s\n", report->note);
+			report_sampling_note(out, db, request->run_id, report->note);
+		if (report->is_sampled && report_sampling_foot(out, db, request->run_id) < 0)
+			return -EPROTO;
+		if (is_of_losses(report) && report_ledger_write(out, db, request->run_id) < 0)
+			return -EPROTO;
 		if (report->note && stop)
 			fprintf(out, "%s: what lived then counts as not freed\n", stop);
 		if (report->hints_sql &&
@@ -411,7 +431,9 @@ static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
 			return -EPROTO;
 		return report->has_lines ? report_line_hints_write(out, db, request->run_id) : 0;
 	}
-	return report_why_write(out, db, request, report->needs, report->nothing);
+	int r = report_why_write(out, db, request, report->needs, report->nothing);
+
+	return r == 0 && is_of_losses(report) ? report_ledger_write(out, db, request->run_id) : r;
 }
 
 static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report,

@@ -58,6 +58,7 @@ struct report {
 	size_t n_kinds;
 	enum report_scope scope;
 	const char *hints_sql; /* each row is a hint under the note; may be NULL */
+	bool is_sampled; /* shows shares of samples: what of them was lost is told */
 	bool has_lines; /* functions and lines: what debug information would add is told */
 	bool needs_rows; /* a run of which the totals only are there does not do */
 	bool is_whole; /* CSV and JSON hold all rows, whatever the limit */

@@ -161,7 +161,19 @@ static int8_t direction_of(const struct sample_source *source)
 	}
 }
 
-static int add_addressed(struct samples *samples, const struct sample_source *source,
+/* Where user memory ends on all our machines: what is above belongs to the kernel. */
+#define FIRST_KERNEL_ADDRESS (UINT64_C(1) << 63)
+
+/* Addresses that say nothing about the program's memory: counted, and charged to nobody else. */
+static bool is_no_address(struct sample_source *source, uint64_t address)
+{
+	if (address != 0 && address < FIRST_KERNEL_ADDRESS)
+		return false;
+	source->losses[address ? SAMPLE_LOSS_ADDRESS_KERNEL : SAMPLE_LOSS_ADDRESS_ZERO]++;
+	return true;
+}
+
+static int add_addressed(struct samples *samples, struct sample_source *source,
 			 const struct pmu_sample *sample, enum trace_role role)
 {
 	struct sample_item *item = samples->item;
@@ -176,6 +188,10 @@ static int add_addressed(struct samples *samples, const struct sample_source *so
 		.data_src = (int64_t)sample->data_src,
 	};
 
+	if (is_no_address(source, sample->address)) {
+		sample_add_plain(item, role, sample->address ? OWNER_kernel : OWNER_unknown, 1);
+		return 0;
+	}
 	int r = sample_find_owner(samples, item, &access);
 	if (r == 0)
 		sample_add_access(item, &access);

@@ -8,6 +8,7 @@
 #include "analyze/grow.h"
 #include "analyze/rows.h"
 #include "analyze/statement.h"
+#include "common/cleanup.h"
 #include "common/trace-reader.h"
 
 #define N_ROLES	 6u
@@ -29,6 +30,8 @@ struct row_source {
 	int64_t row;
 	char *name;
 	int64_t n_samples;
+	int64_t weight;
+	bool is_time;
 	int64_t n_withheld;
 	struct share_sum sums[N_ROLES][N_OWNERS][N_PHASES];
 };
@@ -105,10 +108,10 @@ struct sample_rows *sample_rows_destroy(struct sample_rows *rows)
 	return NULL;
 }
 
-static char *copy_string(const struct trace_source *record, unsigned i)
+static char *copy_string(const struct trace_record *record, unsigned i)
 {
 	size_t n_bytes;
-	const char *bytes = trace_record_string(&record->head, i, &n_bytes);
+	const char *bytes = trace_record_string(record, i, &n_bytes);
 
 	return strndup(bytes, n_bytes);
 }
@@ -118,8 +121,8 @@ static int insert_source(struct sample_rows *rows, const struct trace_source *re
 {
 	sqlite3 *db = db_handle(rows->context->db);
 	auto_statement sqlite3_stmt *statement = NULL;
-	char *unit = copy_string(record, 1);
-	char *remedy = copy_string(record, 2);
+	char *unit = copy_string(&record->head, 1);
+	char *remedy = copy_string(&record->head, 2);
 	uint64_t period = record->period;
 	int r = unit && remedy ? 0 : -ENOMEM;
 
@@ -129,7 +132,8 @@ static int insert_source(struct sample_rows *rows, const struct trace_source *re
 		r = statement_prepare(
 			db,
 			"INSERT INTO source(run_id, number, name, unit, period,"
-			" exclude_kernel, error, remedy) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+			" exclude_kernel, error, remedy, perf_type, perf_config, passed_over)"
+			" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			&statement);
 	if (r == 0) {
 		statement_integer(statement, 1, rows->context->run_id);
@@ -140,9 +144,13 @@ static int insert_source(struct sample_rows *rows, const struct trace_source *re
 		statement_integer(statement, 6, record->exclude_kernel);
 		statement_integer(statement, 7, record->error);
 		statement_text(statement, 8, *remedy ? remedy : NULL);
+		statement_integer(statement, 9, record->perf_type);
+		statement_integer(statement, 10, (int64_t)record->perf_config);
+		statement_integer(statement, 11, (record->flags & TRACE_SOURCE_PASSED_OVER) != 0);
 		r = statement_run(statement);
 	}
 	source->row = sqlite3_last_insert_rowid(db);
+	source->is_time = unit && strncmp(unit, "ns of ", 6) == 0;
 	free(unit);
 	free(remedy);
 	return r;
@@ -157,7 +165,7 @@ int sample_rows_source(struct sample_rows *rows, const struct trace_source *reco
 		free(source);
 		return -ENOMEM;
 	}
-	source->name = copy_string(record, 0);
+	source->name = copy_string(&record->head, 0);
 	rows->sources[rows->n_sources++] = source;
 	if (!source->name)
 		return -ENOMEM;
@@ -190,6 +198,7 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 	cells[7].integer = row->weight;
 	cells[8].integer = row->is_kernel;
 	source->n_samples++;
+	source->weight += row->weight;
 
 	const struct sample_taken taken = {
 		.source = source->name,
@@ -201,6 +210,49 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 	};
 	int r = sink->sample ? sink->sample(sink->user, &taken) : 0;
 	return r < 0 ? r : id;
+}
+
+int sample_rows_detail(struct sample_rows *rows, uint32_t source,
+		       const struct trace_source_detail *record)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	auto_free char *event = copy_string(&record->head, 0);
+	auto_free char *note = copy_string(&record->head, 1);
+	bool is_watch = record->kind == TRACE_SAMPLE_WATCH;
+	int r = event && note ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = statement_prepare(
+			db_handle(rows->context->db),
+			"UPDATE source SET event = ?, kind = ?, direction = ?, precise = ?,"
+			" min_latency = ?, perf_config1 = ?, watch_address = ?, watch_size = ?,"
+			" note = ? WHERE id = ?",
+			&statement);
+	if (r < 0)
+		return r;
+	statement_text(statement, 1, *event ? event : NULL);
+	statement_integer(statement, 2, record->kind);
+	statement_integer(statement, 3, record->direction);
+	statement_integer(statement, 4, record->precise);
+	statement_integer(statement, 5, record->min_latency);
+	statement_integer(statement, 6, (int64_t)record->perf_config1);
+	statement_integer_or_null(statement, 7, (int64_t)record->watch_address, is_watch);
+	statement_integer_or_null(statement, 8, record->watch_bytes, is_watch);
+	statement_text(statement, 9, *note ? note : NULL);
+	statement_integer(statement, 10, rows->sources[source]->row);
+	return statement_run(statement);
+}
+
+struct sample_row_counts sample_rows_counts(const struct sample_rows *rows, uint32_t source)
+{
+	const struct row_source *own = rows->sources[source];
+
+	return (struct sample_row_counts){
+		.row = own->row,
+		.n_samples = own->n_samples,
+		.weight = own->weight,
+		.is_time = own->is_time,
+	};
 }
 
 void sample_rows_withhold(struct sample_rows *rows, uint32_t source)

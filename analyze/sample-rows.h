@@ -39,5 +39,18 @@ void sample_rows_withhold(struct sample_rows *rows, uint32_t source);
 /* Write the touches of an item and add them up. 0 or a negative errno. */
 int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item);
 
+/* What its samples say, into its row. 0 or a negative errno. */
+int sample_rows_detail(struct sample_rows *rows, uint32_t source,
+		       const struct trace_source_detail *record);
+
+/* What was written of a source so far. */
+struct sample_row_counts {
+	int64_t row; /* source.id */
+	int64_t n_samples;
+	int64_t weight; /* their sum */
+	bool is_time; /* in ns of CPU time */
+};
+struct sample_row_counts sample_rows_counts(const struct sample_rows *rows, uint32_t source);
+
 /* Write n_samples of the sources and owner_share. 0 or a negative errno. */
 int sample_rows_finish(struct sample_rows *rows);

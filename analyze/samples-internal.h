@@ -29,6 +29,9 @@ enum sample_loss {
 	SAMPLE_LOSS_NO_REGISTERS,
 	SAMPLE_LOSS_UNKNOWN_PROCESS,
 	SAMPLE_LOSS_NO_CLOCK,
+	SAMPLE_LOSS_NO_MEMORY,
+	SAMPLE_LOSS_ADDRESS_ZERO,
+	SAMPLE_LOSS_ADDRESS_KERNEL,
 	SAMPLE_LOSS_COUNT,
 };
 
@@ -38,10 +41,12 @@ struct sample_source {
 	enum sample_kind kind;
 	int64_t period;
 	enum trace_direction direction;
+	bool has_run; /* it was opened */
 	bool has_own_clock; /* perf's own clock, which pairs convert */
 	struct merge_clock clock; /* ticks are perf's ns; without pairs: that of all sources */
 	struct pmu_format format;
 	char *name;
+	struct trace_source_ledger ledger; /* source_id 0: the trace has none */
 	uint64_t losses[SAMPLE_LOSS_COUNT];
 };
 

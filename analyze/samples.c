@@ -7,6 +7,7 @@
 
 #include "analyze/db.h"
 #include "analyze/grow.h"
+#include "analyze/sample-ledger.h"
 #include "analyze/samples-internal.h"
 #include "common/trace-reader.h"
 
@@ -135,6 +136,7 @@ int samples_source(struct samples *samples, const struct trace_source *record)
 		.row = row,
 		.kind = kind_of(record),
 		.period = record->period ? (int64_t)record->period : 1,
+		.has_run = record->error == 0,
 		.has_own_clock = record->clock_id == UINT32_MAX,
 		.format = { .sample_type = record->sample_type, .regs_user = record->regs_user },
 		.name = strndup(name, n_name),
@@ -167,6 +169,16 @@ int samples_source_detail(struct samples *samples, const struct trace_source_det
 	source->format.read_format = record->read_format;
 	source->format.regs_intr = record->regs_intr;
 	source->format.branch_sample_type = record->branch_sample_type;
+	return sample_rows_detail(samples->rows, (uint32_t)source->row, record);
+}
+
+int samples_source_ledger(struct samples *samples, const struct trace_source_ledger *record)
+{
+	struct sample_source *source = source_of(samples, record->source_id);
+
+	if (!source)
+		return -EBADMSG;
+	source->ledger = *record;
 	return 0;
 }
 
@@ -366,6 +378,9 @@ static const char *const loss_reasons[SAMPLE_LOSS_COUNT] = {
 	[SAMPLE_LOSS_NO_CODE] = "no code bytes: not attributed",
 	[SAMPLE_LOSS_NO_REGISTERS] = "no 64-bit user registers: not attributed",
 	[SAMPLE_LOSS_UNKNOWN_PROCESS] = "of a process that nothing told of",
+	[SAMPLE_LOSS_NO_MEMORY] = "of instructions without memory access",
+	[SAMPLE_LOSS_ADDRESS_ZERO] = "address 0: not known to the hardware",
+	[SAMPLE_LOSS_ADDRESS_KERNEL] = "address in the kernel",
 	[SAMPLE_LOSS_NO_CLOCK] = "times of perf's own clock, which nothing converts",
 };
 
@@ -402,6 +417,8 @@ int samples_finish(struct samples *samples, bool has_losses)
 		r = sample_waiting_settle(&samples->waiting);
 	if (r == 0)
 		r = sample_rows_finish(samples->rows);
+	if (r == 0)
+		r = sample_ledger_write(samples);
 	return r < 0 ? r : tell_losses(samples, has_losses);
 }
 

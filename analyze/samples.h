@@ -115,6 +115,9 @@ int samples_perf_clock(struct samples *samples, const struct trace_perf_clock *r
 /* Bound of the error of times that came by such pairs, in ns; 0: none did. */
 uint64_t samples_clock_error(const struct samples *samples);
 
+/* What the recorder counted of a source. 0, or -EBADMSG for a source that nobody told. */
+int samples_source_ledger(struct samples *samples, const struct trace_source_ledger *record);
+
 /* Frames of the trace; copied. What names no known source or cannot be parsed is counted. */
 int samples_perf(struct samples *samples, uint32_t source, const void *records, size_t n_bytes);
 int samples_accesses(struct samples *samples, uint32_t source, const struct trace_access *accesses,

@@ -35,6 +35,7 @@ static const struct trace_record_shape shapes[] = {
 	[TRACE_RECORD_PERF_CLOCK] = { SHAPE(trace_perf_clock) },
 	[TRACE_RECORD_WATCH] = { SHAPE(trace_watch),
 				 LENGTHS(2, LENGTH(trace_watch, text), LENGTH(trace_watch, note)) },
+	[TRACE_RECORD_SOURCE_LEDGER] = { SHAPE(trace_source_ledger) },
 	[TRACE_RECORD_RUN] = { SHAPE(trace_run),
 			       LENGTHS(4, LENGTH(trace_run, program), LENGTH(trace_run, mode),
 				       LENGTH(trace_run, command), LENGTH(trace_run, directory)) },

@@ -225,6 +225,8 @@ static void add_best(struct pmu_choice *choice, const struct access_options *opt
 			continue;
 		chosen.error = chosen.source->probe(chosen.source, options, &chosen.refusal);
 		if (chosen.error == 0) {
+			for (size_t k = 0; k < choice->n; k++)
+				choice->items[k].is_passed_over = true;
 			append(choice, &chosen);
 			break;
 		}

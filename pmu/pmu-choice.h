@@ -22,6 +22,7 @@ struct pmu_chosen {
 	uint64_t period;
 	int error; /* negative errno: auto tried it, and it does not open ... */
 	struct pmu_refusal refusal; /* ... because of this */
+	bool is_passed_over; /* and a lesser one opens */
 };
 
 struct pmu_choice {

@@ -16,7 +16,7 @@
 #include "pmu/pmu-event.h"
 
 #define PMU_LADDER_MAX_RUNGS 6
-#define PMU_LADDER_STEP	     4 /* a level's periods are so many times those of the level before */
+#define PMU_LADDER_STEP	     3 /* a level's periods are so many times those of the level before */
 
 /* n_levels times n_jitters rungs; those of a level lie within 5 % of each other. */
 struct pmu_ladder {

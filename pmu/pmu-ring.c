@@ -189,6 +189,7 @@ ssize_t pmu_ring_drain(struct pmu_ring *ring, pmu_sink sink, void *context,
 	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	ssize_t given = 0;
 
+	losses->n_behind += head - ring->tail > ring->body_bytes / 4 * 3;
 	while (ring->tail != head) {
 		struct batch batch = { 0 };
 		int r;

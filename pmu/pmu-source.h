@@ -43,7 +43,7 @@ struct access_options {
 	uint32_t min_latency; /* cycles: sample no loads that were faster; 0: the source's least */
 	enum access_mode mode;
 	bool has_jitter; /* timed sources: change between periods near freq_hz (pmu_stream_turn) */
-	uint32_t n_levels; /* and to such as are 4, 16 ... times as long; 0 or 1: to none */
+	uint32_t n_levels; /* and to such as are 3, 9 ... times as long; 0 or 1: to none */
 	uint64_t min_period; /* what the kernel allows, in the source's unit; 0: not known */
 	bool has_call_chain; /* with the user's call chain by frame pointers */
 	bool is_private; /* watch: no registers, which hold the program's data */
@@ -72,6 +72,7 @@ struct pmu_losses {
 	uint64_t throttled_from_ns; /* CLOCK_MONOTONIC_RAW of the first; 0: none */
 	uint64_t throttled_to_ns; /* of the last */
 	uint64_t n_bad_bytes; /* thrown away since no record could be told in them */
+	uint64_t n_behind; /* times that a ring was found more than three quarters full */
 	/* AUX records that say so of their bytes: */
 	uint64_t n_aux_truncated; /* the AUX area was full */
 	uint64_t n_aux_partial; /* they have gaps */

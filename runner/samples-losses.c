@@ -5,6 +5,29 @@
 #include "runner/samples.h"
 #include "runner/store.h"
 
+static void store_ledger(struct samples *samples, const struct samples_stream *stream,
+			 const struct pmu_losses *losses)
+{
+	struct trace_source_ledger record = {
+		.head.type = TRACE_RECORD_SOURCE_LEDGER,
+		.source_id = stream->source_id,
+		.is_exact = losses->n_lost_is_exact,
+		.n_taken = losses->n_taken,
+		.n_lost = losses->n_lost,
+		.n_lost_samples = losses->n_lost_samples,
+		.n_dropped = stream->n_dropped,
+		.n_throttles = losses->n_throttles,
+		.throttled_ns = losses->throttled_ns,
+		.n_bad_bytes = losses->n_bad_bytes,
+		.n_aux_truncated = losses->n_aux_truncated,
+		.n_aux_partial = losses->n_aux_partial,
+		.n_aux_collisions = losses->n_aux_collisions,
+		.n_behind = losses->n_behind,
+	};
+
+	trace_writer_record(samples->writer, &record, sizeof(record), NULL, 0);
+}
+
 static uint64_t store_stream_losses(struct samples *samples, const struct samples_stream *stream)
 {
 	struct pmu_losses losses = { 0 };
@@ -25,8 +48,12 @@ static uint64_t store_stream_losses(struct samples *samples, const struct sample
 							 losses.throttled_to_ns)
 				      : 0 },
 		{ .count = losses.n_bad_bytes, .reason = "unreadable bytes" },
+		{ .count = losses.n_aux_truncated, .reason = "AUX area full" },
+		{ .count = losses.n_aux_partial, .reason = "AUX bytes with gaps" },
+		{ .count = losses.n_aux_collisions, .reason = "samples collided in the hardware" },
 	};
 
+	store_ledger(samples, stream, &losses);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		struct store_loss loss = all[i];
 

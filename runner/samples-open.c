@@ -37,27 +37,27 @@ static int store_source(struct samples *samples, const char *name, const char *u
 	return trace_writer_record(samples->writer, record, sizeof(*record), strings, 3);
 }
 
-static int store_refused(struct samples *samples, const struct access_source *source,
-			 const struct access_options *options, int error,
-			 const struct pmu_refusal *refusal)
+static int store_refused(struct samples *samples, const struct pmu_chosen *chosen,
+			 const struct access_options *options)
 {
+	const struct pmu_refusal *refusal = &chosen->refusal;
 	struct trace_source record = { 0 };
 	char remedy[sizeof(refusal->why) + sizeof(refusal->fix) + 4];
 
-	pmu_source_describe_refused(source, options, error, &record);
+	pmu_source_describe_refused(chosen->source, options, chosen->error, &record);
+	record.flags = chosen->is_passed_over ? TRACE_SOURCE_PASSED_OVER : 0;
 	snprintf(remedy, sizeof(remedy), "%s%s%s", refusal->why, refusal->fix[0] ? "; " : "",
 		 refusal->fix);
-	return store_source(samples, source->name, source->unit, &record, remedy);
+	return store_source(samples, chosen->source->name, chosen->source->unit, &record, remedy);
 }
 
-static int refuse(struct samples *samples, const struct access_source *source,
-		  const struct access_options *options, int error,
-		  const struct pmu_refusal *refusal)
+static int refuse(struct samples *samples, const struct pmu_chosen *chosen,
+		  const struct access_options *options)
 {
 	if (!samples->refusal[0])
 		snprintf(samples->refusal, sizeof(samples->refusal), "no %s samples: %s; %s",
-			 source->name, refusal->why, refusal->fix);
-	return store_refused(samples, source, options, error, refusal);
+			 chosen->source->name, chosen->refusal.why, chosen->refusal.fix);
+	return store_refused(samples, chosen, options);
 }
 
 /* What its samples say, for whoever decodes them. */
@@ -95,16 +95,18 @@ static void note(struct samples *samples, const struct access_source *source, co
 		give_up(samples, source->name, notes);
 }
 
-static int open_one(struct samples *samples, const struct access_source *source,
+static int open_one(struct samples *samples, struct pmu_chosen *chosen,
 		    const struct access_options *options)
 {
+	const struct access_source *source = chosen->source;
 	struct samples_stream *mine = &samples->streams[samples->n_streams];
-	struct pmu_refusal refusal = { 0 };
 	struct trace_source record = { 0 };
-	int err = pmu_stream_open(source, options, &mine->stream, &refusal);
+	int err = pmu_stream_open(source, options, &mine->stream, &chosen->refusal);
 
-	if (err < 0)
-		return refuse(samples, source, options, err, &refusal);
+	if (err < 0) {
+		chosen->error = err;
+		return refuse(samples, chosen, options);
+	}
 	pmu_stream_describe(mine->stream, &record);
 	mine->owner = samples;
 	mine->source = source;
@@ -209,30 +211,24 @@ static void choose_rate(struct samples *samples, const struct access_source *sou
 	give_up(samples, source->name, what);
 }
 
-static int open_all(struct samples *samples, const struct pmu_choice *choice,
+static int open_all(struct samples *samples, struct pmu_choice *choice,
 		    const struct access_options *access)
 {
-	bool has_access = false;
 	int err = 0;
 
-	for (size_t i = 0; i < choice->n; i++)
-		has_access |= choice->items[i].source->role == ACCESS_ROLE_ACCESS &&
-			      choice->items[i].error == 0;
 	for (size_t i = 0; i < choice->n && err == 0; i++) {
-		const struct pmu_chosen *chosen = &choice->items[i];
+		struct pmu_chosen *chosen = &choice->items[i];
 		struct access_options own = pmu_chosen_options(chosen, access);
 
 		if (chosen->source->is_timed && chosen->error == 0)
 			choose_rate(samples, chosen->source, &own);
-		if (chosen->error && has_access) {
+		if (chosen->is_passed_over) {
 			pass_over(samples, chosen, i > 0 ? chosen - 1 : NULL);
-			err = store_refused(samples, chosen->source, &own, chosen->error,
-					    &chosen->refusal);
+			err = store_refused(samples, chosen, &own);
 		} else if (chosen->error) {
-			err = refuse(samples, chosen->source, &own, chosen->error,
-				     &chosen->refusal);
+			err = refuse(samples, chosen, &own);
 		} else {
-			err = open_one(samples, chosen->source, &own);
+			err = open_one(samples, chosen, &own);
 		}
 	}
 	return err;

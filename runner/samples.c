@@ -129,6 +129,7 @@ static int take_records(void *context, const void *records, size_t n_bytes, uint
 	stream->n_taken += n_samples;
 	if (samples->is_muted && stream->source->role != ACCESS_ROLE_TASKS) {
 		samples->n_dropped += n_samples;
+		stream->n_dropped += n_samples;
 		return 0;
 	}
 	err = look_at_records(stream, records, n_bytes);

@@ -28,6 +28,7 @@ struct samples_stream {
 	struct pmu_format format;
 	uint32_t source_id; /* in the trace, from 1 */
 	uint64_t n_taken; /* samples so far */
+	uint64_t n_dropped; /* of them: recording had stopped */
 };
 
 struct samples {

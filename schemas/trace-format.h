@@ -338,6 +338,7 @@ enum trace_record_type {
 	TRACE_RECORD_SOURCE_DETAIL = 0x41,
 	TRACE_RECORD_PERF_CLOCK = 0x42,
 	TRACE_RECORD_WATCH = 0x43,
+	TRACE_RECORD_SOURCE_LEDGER = 0x44,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,
@@ -484,6 +485,9 @@ struct trace_heap_range {
 	uint32_t place_bytes; /* folder or nodes, or empty */
 };
 
+/* auto tried it, and went on to a lesser one. Since 1.2. */
+#define TRACE_SOURCE_PASSED_OVER 1u
+
 /* An access source that was opened, or could not be. PERF frames name it by source_id. */
 struct trace_source {
 	struct trace_record head;
@@ -501,7 +505,7 @@ struct trace_source {
 	uint32_t name_bytes; /* "clock", "faults", "tasks" ... */
 	uint32_t unit_bytes; /* "ns of user CPU time", "page faults" ... */
 	uint32_t remedy_bytes; /* what a user can do about the error */
-	uint32_t reserved;
+	uint32_t flags; /* TRACE_SOURCE_* */
 };
 
 /* What one sample of a source says. */
@@ -581,6 +585,28 @@ struct trace_watch {
 	uint32_t text_bytes; /* as it was asked for */
 	uint32_t note_bytes;
 	uint32_t reserved;
+};
+
+/*
+ * What a source gave and what it did not, from its opening to its end; once, at the end of the trace. What
+ * of it is a loss also stands in LOSS records. Since 1.2.
+ */
+struct trace_source_ledger {
+	struct trace_record head;
+	uint32_t source_id;
+	uint32_t
+		is_exact; /* n_lost is the kernel's own count; 0: of LOST records, which miss the last ones */
+	uint64_t n_taken; /* samples that were read */
+	uint64_t n_lost; /* records that found the ring full */
+	uint64_t n_lost_samples; /* dropped by hardware or driver */
+	uint64_t n_dropped; /* read, and not stored: recording had stopped */
+	uint64_t n_throttles; /* times that the kernel stopped the event until the next tick */
+	uint64_t throttled_ns; /* time without samples for that, added over CPUs */
+	uint64_t n_bad_bytes; /* in which no record could be told */
+	uint64_t n_aux_truncated; /* AUX records that say so of their bytes */
+	uint64_t n_aux_partial;
+	uint64_t n_aux_collisions;
+	uint64_t n_behind; /* times that a ring was found more than three quarters full */
 };
 
 /* Names the run. program.mode.repetition is how people select it. */

@@ -1,0 +1,24 @@
+#pragma once
+#include <sqlite3.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/*
+ * What a reader must know of the samples behind a number: how often was sampled and why, what is
+ * missing, and whose time it is. Text only.
+ */
+
+/* Lines of the summary: budget and rate, limits of the kernel, samples lost. 0 or -EPROTO. */
+int report_sampling_write(FILE *out, sqlite3 *db, int64_t run_id);
+
+/* A line for each source: what it gave, lost and could not use. 0 or -EPROTO. */
+int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id);
+
+/*
+ * Under a report that shows samples: a line for each source that lost some. Nothing is written when
+ * nothing was lost. 0 or -EPROTO.
+ */
+int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id);
+
+/* Write a note; what it calls "user CPU time" is named by what was sampled (record --count). */
+void report_sampling_note(FILE *out, sqlite3 *db, int64_t run_id, const char *note);
