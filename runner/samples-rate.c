@@ -16,7 +16,7 @@
 #define LOOK_NS		(100 * NS_PER_MS)
 #define LOOK_SAMPLES	50 /* fewer do not tell enough to change the rate by */
 #define COLLECTOR_NS	1000 /* a first guess for each sample */
-#define RELAX_DIVISOR	 4 /* a level is 3 times the rate of the next one */
+#define RELAX_DIVISOR	4 /* a level is 3 times the rate of the next one */
 #define MAX_HZ		UINT64_C(100000)
 #define MAX_BUDGET	50.0 /* % */
 #define PPM_PER_PERCENT 10000.0
