@@ -247,10 +247,12 @@ struct access_stream *samples_watch_stream(const struct samples *samples)
 static int open_watch(struct samples *samples, const struct pmu_choice *choice,
 		      const struct access_options *access)
 {
-	int err = open_one(samples, &pmu_source_watch, access);
+	struct pmu_chosen watch = { .source = &pmu_source_watch };
+	struct pmu_chosen tasks = { .source = pmu_source_find("tasks") };
+	int err = open_one(samples, &watch, access);
 
 	if (err == 0 && choice->n == 0)
-		err = open_one(samples, pmu_source_find("tasks"), access);
+		err = open_one(samples, &tasks, access);
 	return err;
 }
 
