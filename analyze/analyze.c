@@ -1,25 +1,19 @@
 #include "analyze/analyze.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyze/compact.h"
-#include "common/cleanup.h"
-#include "common/io.h"
 #include "analyze/batch.h"
-#include "schemas/trace-format.h"
+#include "analyze/feed.h"
+#include "common/cleanup.h"
 
 bool analyze_is_trace(const char *path)
 {
-	char magic[sizeof(TRACE_FILE_MAGIC) - 1];
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	return fd >= 0 && io_read_full(fd, magic, sizeof(magic)) == sizeof(magic) &&
-	       memcmp(magic, TRACE_FILE_MAGIC, sizeof(magic)) == 0;
+	return feed_is_known(path);
 }
 
 char *analyze_default_path(const char *trace)

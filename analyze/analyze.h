@@ -6,7 +6,7 @@
 #include "analyze/db.h"
 #include "analyze/import.h"
 
-/* Whether a file begins as a trace does. False also when it cannot be read. */
+/* Whether a file begins as a trace or a perf.data does. False also when it cannot be read. */
 bool analyze_is_trace(const char *path);
 
 /* Where the database of a trace lies by default: "PATH.db", allocated; NULL without memory. */

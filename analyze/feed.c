@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "analyze/heimdallr.h"
+#include "analyze/perf-feed.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 
@@ -59,6 +60,8 @@ static const struct {
 	int (*open)(const char *path, struct feed *feed);
 } kinds[] = {
 	{ TRACE_FILE_MAGIC, open_trace },
+	{ PERF_DATA_MAGIC, perf_feed_open },
+	{ PERF_DATA_MAGIC_SWAPPED, perf_feed_open },
 };
 
 static int open_folder(const char *path, struct feed *ret_feed)
@@ -71,30 +74,46 @@ static int open_folder(const char *path, struct feed *ret_feed)
 	return r == -ENOENT ? -EISDIR : r;
 }
 
-int feed_open(const char *path, struct feed *ret_feed)
+/* Index in kinds; -EISDIR: a folder; -EBADMSG: none of them; else errno. */
+static int find_kind(const char *path, uint64_t *ret_bytes)
 {
-	struct feed feed = { 0 };
-	struct stat st;
 	char magic[8];
+	struct stat st;
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-		return open_folder(path, ret_feed);
+		return -EISDIR;
 	ssize_t n = io_read_full(fd, magic, sizeof(magic));
 	if (n < 0)
 		return (int)n;
-	feed.file_bytes = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (n != sizeof(magic) || memcmp(magic, kinds[i].magic, sizeof(magic)) != 0)
-			continue;
-		int r = kinds[i].open(path, &feed);
-		if (r == 0)
-			*ret_feed = feed;
-		return r;
+	*ret_bytes = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+	for (size_t i = 0; n == sizeof(magic) && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (memcmp(magic, kinds[i].magic, sizeof(magic)) == 0)
+			return (int)i;
 	}
 	return -EBADMSG;
+}
+
+bool feed_is_known(const char *path)
+{
+	uint64_t n_bytes;
+
+	return find_kind(path, &n_bytes) >= 0;
+}
+
+int feed_open(const char *path, struct feed *ret_feed)
+{
+	struct feed feed = { 0 };
+	int kind = find_kind(path, &feed.file_bytes);
+	if (kind == -EISDIR)
+		return open_folder(path, ret_feed);
+	int r = kind < 0 ? kind : kinds[kind].open(path, &feed);
+
+	if (r == 0)
+		*ret_feed = feed;
+	return r;
 }
 
 void feed_close(struct feed *feed)

@@ -4,6 +4,7 @@
  * by its first bytes and has an opener in feed.c's table; what is no trace of memsight gives the same
  * items as one would. One thread.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/trace-reader.h"
@@ -25,9 +26,13 @@ struct feed {
 		skew_ns; /* how far stamps of two threads may be from the true order; 0: MERGE_SKEW_NS */
 };
 
+/* Whether a file begins as one of the kinds does. False also when it cannot be read. */
+bool feed_is_known(const char *path);
+
 /*
- * Open a file, or a folder of Heimdallr's. 0 or a negative errno: -EBADMSG: none of the kinds; -EPROTONOSUPPORT: written by a
- * newer version. ret_feed is closed with feed_close().
+ * Open a file, or a folder of Heimdallr's. 0 or a negative errno: -EBADMSG: none of the kinds;
+ * -EPROTONOSUPPORT: written by a newer version; -EUCLEAN: one of them, but damaged from its begin on.
+ * ret_feed is closed with feed_close().
  */
 int feed_open(const char *path, struct feed *ret_feed);
 void feed_close(struct feed *feed); /* accepts one that is all zero */

@@ -214,10 +214,11 @@ static bool is_of_interest(const struct mapping *mapping)
 }
 
 /* Of an image that tells nothing of its unmappings the mappings would pile up. */
-static bool is_traced(const struct task_process *process)
+/* Of an image in a perf.data these are all the mappings that are known. */
+static bool is_told(const struct task_process *process)
 {
 	return process && process->is_defined && process->number < TASKS_UNSEEN &&
-	       process->why_not == TRACE_TRACED;
+	       (process->why_not == TRACE_TRACED || process->why_not == TRACE_NOT_PERF_DATA);
 }
 
 /* The thread of that number, if it is one of the image. */
@@ -236,7 +237,7 @@ int memory_seen(struct memory *memory, uint32_t process, const struct mapping *m
 	struct mapping seen = *mapping;
 
 	const struct task_process *task = tasks_process(memory->tasks, process);
-	if (!is_traced(task) || !is_of_interest(mapping))
+	if (!is_told(task) || !is_of_interest(mapping))
 		return 0;
 	struct memory_image *image = memory_image(memory, process);
 	if (!image)

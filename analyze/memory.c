@@ -383,6 +383,14 @@ static bool answer_last_freed(void *user, uint32_t number, struct owner_block *r
 	return true;
 }
 
+/* Nothing but the kernel's records tells of such an image. */
+static bool is_of_perf_data(const struct memory *memory, uint32_t process)
+{
+	const struct task_process *task = tasks_process(memory->tasks, process);
+
+	return task && task->why_not == TRACE_NOT_PERF_DATA;
+}
+
 static bool answer_mapping(void *user, uint32_t process, uint64_t address,
 			   struct owner_mapping *ret_mapping)
 {
@@ -391,12 +399,14 @@ static bool answer_mapping(void *user, uint32_t process, uint64_t address,
 	const struct mapping *mapping = image ? mappings_find(&image->mappings, address) : NULL;
 
 	/* What libc maps for itself is asked for in owners.c, by other means. */
-	if (!mapping || mapping->seen == MAPPING_KERNEL)
+	bool is_seen = mapping && mapping->seen == MAPPING_KERNEL;
+	if (!mapping || (is_seen && !is_of_perf_data(memory, process)))
 		return false;
 	*ret_mapping = (struct owner_mapping){
 		.id = memory->first_mapping + (int64_t)mapping->id,
-		.is_initial = mapping->seen == MAPPING_BEFORE,
-		.is_nested = mapping->is_nested,
+		.is_initial = mapping->seen == MAPPING_BEFORE ||
+			      (is_seen && strncmp(mapping->path, "[vvar", 5) == 0),
+		.is_nested = mapping->is_nested || is_seen, /* modules and stacks come first */
 		.path = mapping->path,
 	};
 	return true;

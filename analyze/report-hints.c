@@ -73,7 +73,8 @@ static const char *const hints_sql[] = {
 	" WHEN 'setuid' THEN ' (set-user-ID: the loader ignores preloaded libraries)'"
 	" WHEN '32-bit' THEN ' (32-bit program, 64-bit memsight)'"
 	" ELSE ' (' || coalesce(why_not, 'unknown') || ')' END"
-	" FROM process WHERE run_id = :run AND NOT traced AND coalesce(why_not, '') <> 'not followed'"
+	" FROM process WHERE run_id = :run AND NOT traced"
+	" AND coalesce(why_not, '') NOT IN ('not followed', 'perf.data')"
 	" GROUP BY exe, why_not ORDER BY min(start_ns) LIMIT 3",
 	/* Sources that were refused. */
 	"SELECT name || ' was not sampled: ' || remedy FROM source"

@@ -49,10 +49,11 @@ static void write_processes(FILE *out, sqlite3 *db, int64_t run)
 {
 	int64_t n = report_sql_number(
 		db, "SELECT count(*) FROM process WHERE run_id = :run AND" IS_LAST_IMAGE, run);
-	int64_t n_not = report_sql_number(
-		db,
-		"SELECT count(*) FROM process WHERE run_id = :run AND NOT traced AND" IS_LAST_IMAGE,
-		run);
+	int64_t n_not =
+		report_sql_number(db,
+				  "SELECT count(*) FROM process WHERE run_id = :run AND NOT traced"
+				  " AND why_not IS NOT 'perf.data' AND" IS_LAST_IMAGE,
+				  run);
 	int64_t n_threads = report_sql_number(
 		db,
 		"SELECT count(*) FROM thread JOIN process ON process.id = process_id"
@@ -127,6 +128,13 @@ static bool has_several_ends(sqlite3 *db, int64_t run)
 
 static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 {
+	auto_free char *recorder = report_sql_text(
+		db, "SELECT value FROM fact WHERE run_id = :run AND key = 'recorded_by'", run);
+
+	if (recorder && strcmp(recorder, "perf") == 0) {
+		fputs("allocations  not recorded: a perf.data tells of samples\n", out);
+		return;
+	}
 	int64_t n_left = total(db, run, "live_blocks");
 
 	fprintf(out, "allocations  %s", format_count(total(db, run, "allocations")).text);

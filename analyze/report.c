@@ -81,6 +81,7 @@ static const char losses_sql[] =
 	" NULL, NULL FROM source WHERE run_id = :run AND error <> 0 AND NOT passed_over"
 	" UNION ALL SELECT 'process ' || pid, 'not traced: ' || coalesce(why_not, 'unknown'), NULL,"
 	" start_ns, end_ns, exe FROM process WHERE run_id = :run AND NOT traced"
+	" AND why_not IS NOT 'perf.data'"
 	" LIMIT :limit";
 
 /* A node of a reason is one for all stacks of the database, so it has no count of its own. */

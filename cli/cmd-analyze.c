@@ -21,7 +21,8 @@ static const struct {
 	int error;
 	const char *text;
 } trace_errors[] = {
-	{ -EBADMSG, "is not a trace of memsight" },
+	{ -EBADMSG, "is neither a trace of memsight nor a perf.data" },
+	{ -EUCLEAN, "begins as a perf.data does, but its header is damaged: record again" },
 	{ -EPROTONOSUPPORT,
 	  "was recorded by a newer version of memsight: analyse it with that one" },
 };

@@ -37,7 +37,10 @@ int database_open(const char *path, const struct option_set *options, struct db 
 	int r = db_open_any(path, &import, &db);
 	cmd_end_progress(&last_percent);
 	if (r == -EBADMSG)
-		return cmd_fail("%s is neither a trace nor a database of memsight", path);
+		return cmd_fail("%s is neither a trace nor a database of memsight, nor a perf.data",
+				path);
+	if (r == -EUCLEAN)
+		return cmd_fail_trace(path, r);
 	if (r == -EACCES && access(path, R_OK) < 0)
 		return cmd_fail("cannot read %s: %s", path, strerror(EACCES));
 	if (r == -EACCES || r == -EROFS)

@@ -12,6 +12,7 @@ static const char *const why_not_names[] = {
 	[TRACE_NOT_FOLLOWED] = "not followed",
 	[TRACE_NOT_ATTACHED] = "said no hello",
 	[TRACE_NOT_SANITIZER] = "sanitizer",
+	[TRACE_NOT_PERF_DATA] = "perf.data",
 };
 _Static_assert(sizeof(why_not_names) / sizeof(why_not_names[0]) == TRACE_NOT_COUNT,
 	       "one for every reason");

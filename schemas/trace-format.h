@@ -369,6 +369,8 @@ enum trace_why_not {
 	TRACE_NOT_ATTACHED, /* said no hello for another reason */
 	/* Since 1.1. */
 	TRACE_NOT_SANITIZER, /* has a sanitizer, which bears no library before its own */
+	/* Since 1.2. */
+	TRACE_NOT_PERF_DATA, /* known from a perf.data, which tells of no allocations */
 	TRACE_NOT_COUNT,
 };
 
