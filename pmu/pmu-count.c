@@ -41,6 +41,11 @@ static const struct kernel_event {
 	{ NULL, 0, 0 },
 };
 
+const char *pmu_counter_kernel_name(size_t i)
+{
+	return i < sizeof(kernel_events) / sizeof(kernel_events[0]) ? kernel_events[i].name : NULL;
+}
+
 static const struct kernel_event *find_kernel_event(const char *name)
 {
 	for (const struct kernel_event *event = kernel_events; event->name; event++) {

@@ -49,4 +49,7 @@ int pmu_counters_open(const char *list, pid_t pid, struct pmu_counters *ret_coun
 /* Read one that is open. Returns 0 or a negative errno. */
 int pmu_counter_read(const struct pmu_counter *counter, struct pmu_count *ret_count);
 
+/* The kernel's own events by perf's names, one after the other; NULL behind the last. */
+const char *pmu_counter_kernel_name(size_t i);
+
 void pmu_counters_close(struct pmu_counters *counters); /* safe on a zeroed one: it has none */

@@ -1,0 +1,87 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "runner/avail/avail.h"
+
+#define NAME_COLUMNS 24
+
+/* What is printed so far. */
+struct listing {
+	char section[32];
+	bool only_names;
+};
+
+static int print_item(void *user, const struct avail_item *item)
+{
+	struct listing *listing = user;
+
+	if (listing->only_names) {
+		if (item->is_there)
+			printf("%s\n", item->name);
+		return 0;
+	}
+	if (strcmp(listing->section, item->section) != 0) {
+		printf("%s%s\n", listing->section[0] ? "\n" : "", item->section);
+		snprintf(listing->section, sizeof(listing->section), "%s", item->section);
+	}
+	printf("  %-*s %s%s%s%s%s\n", NAME_COLUMNS, item->name,
+	       item->is_there ? "" : "no: ", item->about, item->fix[0] ? " (" : "", item->fix,
+	       item->fix[0] ? ")" : "");
+	return 0;
+}
+
+static const char *origin_of(enum option_origin origin)
+{
+	static const char *const names[] = {
+		[OPTION_UNSET] = "",
+		[OPTION_FROM_DEFAULT] = "default",
+		[OPTION_FROM_HEIMDALLR] = "Heimdallr's variable",
+		[OPTION_FROM_FILE] = "file",
+		[OPTION_FROM_WORDS] = "MEMSIGHT_OPTIONS",
+		[OPTION_FROM_VARIABLE] = "variable",
+		[OPTION_FROM_LINE] = "command line",
+	};
+
+	return names[origin];
+}
+
+static void print_setting(const struct option_set *record, const struct option_row *row)
+{
+	const struct option_value *value = &record->values[row->id];
+	const char *now = value->text ? value->text : "-";
+
+	printf("  %-*s %-26s %-10s", NAME_COLUMNS, row->name, row->variable,
+	       row->preset ? row->preset : "-");
+	if (value->origin > OPTION_FROM_DEFAULT)
+		printf(" now %s (%s)", now, origin_of(value->origin));
+	putchar('\n');
+}
+
+/* Every option of `record` with its variable, its default, and what it is now. */
+static int print_settings(void)
+{
+	auto_options struct option_set record = { 0 };
+	static char program[] = "true";
+	char *words[] = { program, NULL };
+	int r = option_parse(COMMAND_RECORD, 1, words, &record);
+
+	if (r < 0)
+		return cmd_usage("%s", record.message);
+	printf("\nsettings of record: option, variable, default\n");
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = option_row((enum option_id)id);
+
+		if (option_is_of(row->id, COMMAND_RECORD) && row->variable)
+			print_setting(&record, row);
+	}
+	return CMD_DONE;
+}
+
+int cmd_avail(const struct option_set *options)
+{
+	struct listing listing = { .only_names = option_flag(options, OPTION_IDS) };
+
+	avail_look(print_item, &listing);
+	return listing.only_names ? CMD_DONE : print_settings();
+}
