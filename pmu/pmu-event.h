@@ -26,14 +26,27 @@ struct pmu_notes {
 __attribute__((format(printf, 2, 3))) void pmu_notes_add(struct pmu_notes *notes,
 							 const char *format, ...);
 
+/* Whom an event is for. */
+struct pmu_place {
+	pid_t pid;
+	int cpu; /* -1: any */
+	int leader_fd; /* the event that leads its group; -1: none */
+};
+
 /* One try. Returns 0 or a negative errno. The descriptor is close-on-exec. */
+int pmu_event_open_at(const struct perf_event_attr *attr, const struct pmu_place *place,
+		      int *ret_fd);
 int pmu_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd);
 
 /*
  * Open, giving up optional features of attr until the kernel accepts (it is asked by trying, never
- * by its version): kernel samples, PERF_FORMAT_LOST, build_id, stack bytes, user registers. attr is
- * left as it was accepted, and each loss noted. Returns 0 or the negative errno of the first try.
+ * by its version): kernel samples, PERF_FORMAT_LOST, build_id, stack bytes, user registers; of
+ * hardware events physical addresses, page sizes, the parts of the weight, call chains and levels
+ * of precise_ip (never to 0). attr is left as it was accepted, and each loss noted. Returns 0 or the
+ * negative errno of the first try.
  */
+int pmu_event_negotiate_at(struct perf_event_attr *attr, const struct pmu_place *place,
+			   struct pmu_notes *notes, int *ret_fd);
 int pmu_event_negotiate(struct perf_event_attr *attr, pid_t pid, int cpu, struct pmu_notes *notes,
 			int *ret_fd);
 
@@ -52,6 +65,9 @@ struct pmu_event_set {
 	struct pmu_notes notes;
 };
 
+/* What every source asks for alike: disabled, inherit, clock, sample_id_all, watermark ... */
+void pmu_event_fill_common(struct perf_event_attr *attr);
+
 /*
  * Open the set. attr is what is wanted; the common part (disabled, inherit, clock, sample_id_all,
  * watermark ...) is filled in here. ring_bytes is rounded up to a power of two pages, and halved
@@ -60,6 +76,12 @@ struct pmu_event_set {
  */
 int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t ring_bytes,
 		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal);
+
+/*
+ * Map a ring for each event of a set that was opened. ring_bytes as there; notes tell of halving.
+ * Returns 0 or a negative errno.
+ */
+int pmu_event_set_map(struct pmu_event_set *set, uint32_t ring_bytes);
 
 /* Close everything. Works on a zeroed set, and twice. */
 void pmu_event_set_close(struct pmu_event_set *set);

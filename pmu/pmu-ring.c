@@ -147,6 +147,11 @@ static void count_record(struct pmu_ring *ring, const struct pmu_record *record,
 	case PERF_RECORD_LOST_SAMPLES:
 		losses->n_lost_samples += record->lost.count;
 		break;
+	case PERF_RECORD_AUX:
+		losses->n_aux_truncated += !!(record->aux.flags & PERF_AUX_FLAG_TRUNCATED);
+		losses->n_aux_partial += !!(record->aux.flags & PERF_AUX_FLAG_PARTIAL);
+		losses->n_aux_collisions += !!(record->aux.flags & PERF_AUX_FLAG_COLLISION);
+		break;
 	case PERF_RECORD_THROTTLE:
 	case PERF_RECORD_UNTHROTTLE:
 		count_throttle(ring, record, losses);

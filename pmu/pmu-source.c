@@ -7,10 +7,8 @@
 #include "pmu/pmu-stream.h"
 
 const struct access_source *const pmu_sources[] = {
-	&pmu_source_clock,
-	&pmu_source_faults,
-	&pmu_source_tasks,
-	NULL,
+	&pmu_source_pebs,  &pmu_source_ibs,    &pmu_source_spe,	  &pmu_source_marked,
+	&pmu_source_clock, &pmu_source_faults, &pmu_source_tasks, NULL,
 };
 
 const struct access_source *pmu_source_find(const char *name)
@@ -112,6 +110,16 @@ const char *pmu_stream_unit(const struct access_stream *stream)
 	const struct access_source *source = stream->source;
 
 	return source->counted ? source->counted(stream) : source->unit;
+}
+
+int pmu_stream_perf_clock(struct access_stream *stream, struct trace_perf_clock *ret_clock)
+{
+	return stream->source->perf_clock ? stream->source->perf_clock(stream, ret_clock) : 0;
+}
+
+const char *pmu_stream_remarks(const struct access_stream *stream)
+{
+	return stream->source->remarks ? stream->source->remarks(stream) : "";
 }
 
 const char *pmu_stream_notes(const struct access_stream *stream)

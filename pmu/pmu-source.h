@@ -17,12 +17,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "pmu/pmu-host.h"
 #include "pmu/pmu-remedy.h"
 #include "schemas/trace-format.h"
 
 #define PMU_MAX_SOURCES	    16
 #define PMU_DEFAULT_FREQ_HZ 997 /* prime: no lock-step with a program's own 1 ms or 10 ms timers */
 
+struct hardware_kind;
 struct perf_event_attr;
 
 /* Whose accesses or time a source samples. */
@@ -50,6 +52,8 @@ struct access_options {
 	uint32_t stack_bytes; /* of user stack with each timed sample, a multiple of 8; 0: none */
 	uint32_t
 		ring_bytes; /* for each CPU, rounded up to a power of two pages; 0: by the source */
+	const struct pmu_host
+		*host; /* whose events hardware sources look for; NULL: this machine's */
 };
 
 /*
@@ -122,6 +126,10 @@ struct access_source {
 	/* NULL: no AUX area. */
 	ssize_t (*read_aux)(struct access_stream *stream, pmu_aux_sink sink, void *context);
 	const char *(*notes)(const struct access_stream *stream);
+	/* NULL: nothing. What is worth knowing but was not given up; see pmu_stream_remarks(). */
+	const char *(*remarks)(const struct access_stream *stream);
+	/* NULL: CLOCK_MONOTONIC_RAW is in its records; see pmu_stream_perf_clock(). */
+	int (*perf_clock)(struct access_stream *stream, struct trace_perf_clock *ret_clock);
 	/* NULL: `unit` is. */
 	const char *(*counted)(const struct access_stream *stream);
 	size_t (*fds)(const struct access_stream *stream, const int **ret_fds);
@@ -130,6 +138,8 @@ struct access_source {
 	/* NULL: it has one period. */
 	int (*turn)(struct access_stream *stream, size_t level, uint64_t random);
 	uint64_t (*period)(const struct access_stream *stream);
+
+	const struct hardware_kind *hardware; /* of the sources of the hardware: pmu-hardware.h */
 
 	/* For the sources that are one plain perf event: what to ask the kernel for. */
 	void (*configure)(const struct access_options *options, struct perf_event_attr *attr);
@@ -210,6 +220,17 @@ void pmu_source_describe_refused(const struct access_source *source,
  * accepted ("ns of CPU time" with the kernel's, "ns of kernel CPU time" with nothing else).
  */
 const char *pmu_stream_unit(const struct access_stream *stream);
+
+/*
+ * Times of a source whose SOURCE.clock_id is UINT32_MAX are of perf's own clock: read it and
+ * CLOCK_MONOTONIC_RAW at one moment, for a PERF_CLOCK record (head and source_id are left to the
+ * caller). To be done when the source has been opened, about once a second, and before it is closed.
+ * Returns 1; 0 for any other source (nothing to write); or a negative errno.
+ */
+int pmu_stream_perf_clock(struct access_stream *stream, struct trace_perf_clock *ret_clock);
+
+/* What is worth knowing of how it samples, though nothing was given up; or "". */
+const char *pmu_stream_remarks(const struct access_stream *stream);
 
 /* What was given up while opening, one clause after another joined by "; ", or "". */
 const char *pmu_stream_notes(const struct access_stream *stream);

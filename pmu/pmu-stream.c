@@ -12,15 +12,6 @@
 /* All sources' rings together, for each CPU, at their full sizes. */
 #define FULL_RINGS_BYTES (UINT64_C(2) << 20)
 
-struct event_stream {
-	struct access_stream base;
-	struct pmu_event_set set;
-	struct pmu_losses losses;
-	struct pmu_ladder ladder;
-	size_t rung;
-	bool is_off;
-};
-
 static struct event_stream *event_stream(struct access_stream *stream)
 {
 	return (struct event_stream *)stream; /* base is its first member */
@@ -84,8 +75,8 @@ bool pmu_fits_full_rings(void)
 	return wanted <= allowed;
 }
 
-static uint32_t choose_ring_bytes(const struct access_source *source,
-				  const struct access_options *options)
+uint32_t pmu_event_ring_bytes(const struct access_source *source,
+			      const struct access_options *options)
 {
 	if (options->ring_bytes)
 		return options->ring_bytes;
@@ -122,7 +113,7 @@ int pmu_event_stream_open(const struct access_source *source, const struct acces
 	configure(source, options, &attr);
 	stream->base.source = source;
 	plan_ladder(stream, options, &attr);
-	r = pmu_event_set_open(&attr, options->pid, choose_ring_bytes(source, options),
+	r = pmu_event_set_open(&attr, options->pid, pmu_event_ring_bytes(source, options),
 			       &stream->set, ret_refusal);
 	if (r < 0)
 		return r;

@@ -4,11 +4,22 @@
  * which are one perf event with a ring for each CPU.
  */
 #include "pmu/pmu-event.h"
+#include "pmu/pmu-ladder.h"
 #include "pmu/pmu-source.h"
 
 /* Every kind of stream begins with this. */
 struct access_stream {
 	const struct access_source *source;
+};
+
+/* One perf event with a ring for each CPU. */
+struct event_stream {
+	struct access_stream base;
+	struct pmu_event_set set;
+	struct pmu_losses losses;
+	struct pmu_ladder ladder;
+	size_t rung;
+	bool is_off;
 };
 
 int pmu_event_stream_probe(const struct access_source *source, const struct access_options *options,
@@ -34,6 +45,10 @@ bool pmu_fits_full_rings(void);
 /* The registers that an address can be made of, as sample_regs_user; 0: not known here. */
 uint64_t pmu_user_registers(void);
 
+/* How large a ring of this source may be on each CPU, by the options and the limit of locked memory. */
+uint32_t pmu_event_ring_bytes(const struct access_source *source,
+			      const struct access_options *options);
+
 /* The operations of such a source; its file adds name, unit, configure() and the ring's size. */
 #define PMU_EVENT_STREAM                                                                           \
 	.probe = pmu_event_stream_probe, .open = pmu_event_stream_open,                            \
@@ -44,6 +59,10 @@ uint64_t pmu_user_registers(void);
 	.counted = pmu_event_stream_unit, .fds = pmu_event_stream_fds,                             \
 	.close = pmu_event_stream_close
 
+extern const struct access_source pmu_source_pebs;
+extern const struct access_source pmu_source_ibs;
+extern const struct access_source pmu_source_spe;
+extern const struct access_source pmu_source_marked;
 extern const struct access_source pmu_source_clock;
 extern const struct access_source pmu_source_faults;
 extern const struct access_source pmu_source_tasks;
