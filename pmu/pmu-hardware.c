@@ -527,6 +527,23 @@ ssize_t pmu_hardware_read(struct access_stream *base, pmu_sink sink, void *conte
 	return pmu_event_stream_read(base, sink, context);
 }
 
+/* Times of throttling, too, are of the clock that the records are stamped with. */
+int pmu_hardware_losses(struct access_stream *base, struct pmu_losses *ret_losses)
+{
+	uint64_t shift_ns = (uint64_t)hardware(base)->clock_shift_ns;
+	struct pmu_losses losses;
+	int r = pmu_event_stream_losses(base, &losses);
+
+	if (r < 0)
+		return r;
+	if (hardware(base)->clock && losses.n_throttles) {
+		losses.throttled_from_ns += shift_ns;
+		losses.throttled_to_ns += shift_ns;
+	}
+	*ret_losses = losses;
+	return 0;
+}
+
 void pmu_hardware_describe(const struct access_stream *base, struct trace_source *ret_source)
 {
 	pmu_event_stream_describe(base, ret_source);
@@ -561,6 +578,7 @@ int pmu_hardware_perf_clock(struct access_stream *base, struct trace_perf_clock 
 				&clock.error_ns);
 	if (r < 0)
 		return r;
+	hardware(base)->clock_shift_ns = (int64_t)(clock.raw_ns - clock.perf_ns);
 	*ret_clock = clock;
 	return 1;
 }

@@ -52,6 +52,7 @@ struct hardware_stream {
 	struct pmu_event event; /* the first one */
 	struct pmu_notes remarks;
 	int *leader_fds; /* one for each fd of events.set; -1: it has none */
+	int64_t clock_shift_ns; /* CLOCK_MONOTONIC_RAW less perf's clock when they were read last */
 	struct pmu_perf_clock *clock; /* NULL: its stamps are of CLOCK_MONOTONIC_RAW */
 };
 
@@ -69,6 +70,7 @@ int pmu_hardware_open(const struct access_source *source, const struct access_op
 		      struct access_stream **ret_stream, struct pmu_refusal *ret_refusal);
 int pmu_hardware_enable(struct access_stream *stream, bool on);
 ssize_t pmu_hardware_read(struct access_stream *stream, pmu_sink sink, void *context);
+int pmu_hardware_losses(struct access_stream *stream, struct pmu_losses *ret_losses);
 void pmu_hardware_describe(const struct access_stream *stream, struct trace_source *ret_source);
 void pmu_hardware_detail(const struct access_stream *stream, struct trace_source_detail *ret_detail,
 			 const char **ret_event);
@@ -79,7 +81,7 @@ void pmu_hardware_close(struct access_stream *stream);
 /* All operations of a source that adds nothing to struct hardware_stream; its detail may be its own. */
 #define PMU_HARDWARE_STREAM_BUT_DETAIL                                                             \
 	.probe = pmu_hardware_probe, .open = pmu_hardware_open, .enable = pmu_hardware_enable,     \
-	.read = pmu_hardware_read, .losses = pmu_event_stream_losses,                              \
+	.read = pmu_hardware_read, .losses = pmu_hardware_losses,                                  \
 	.describe = pmu_hardware_describe, .notes = pmu_event_stream_notes,                        \
 	.remarks = pmu_hardware_remarks, .perf_clock = pmu_hardware_perf_clock,                    \
 	.fds = pmu_event_stream_fds, .close = pmu_hardware_close

@@ -65,8 +65,12 @@ static int store_detail(struct samples *samples, struct samples_stream *stream)
 {
 	const char *event = "";
 	struct trace_source_detail record = { 0 };
-	const char *notes = pmu_stream_notes(stream->stream);
+	const char *given_up = pmu_stream_notes(stream->stream);
+	const char *remarks = pmu_stream_remarks(stream->stream);
+	char notes[1024];
 
+	snprintf(notes, sizeof(notes), "%s%s%s", given_up, given_up[0] && remarks[0] ? "; " : "",
+		 remarks);
 	pmu_stream_detail(stream->stream, &record, &event);
 	stream->format.read_format = record.read_format;
 	stream->format.regs_intr = record.regs_intr;
@@ -118,6 +122,8 @@ static int open_one(struct samples *samples, struct pmu_chosen *chosen,
 	mine->source_id = (uint32_t)samples->n_sources;
 	if (err == 0)
 		err = store_detail(samples, mine);
+	if (err == 0)
+		err = samples_store_perf_clock(mine);
 	note(samples, source, pmu_stream_notes(mine->stream));
 	if (source->role == ACCESS_ROLE_TASKS) {
 		samples->tracker->has_task_records = true;
@@ -211,6 +217,24 @@ static void choose_rate(struct samples *samples, const struct access_source *sou
 	give_up(samples, source->name, what);
 }
 
+/* What was asked of the hardware has no effect where none of its sources runs. */
+static void refuse_idle_options(struct samples *samples, const struct access_options *access)
+{
+	const char *option = access->load_event	   ? "--load-event"
+			     : access->store_event ? "--store-event"
+			     : access->min_latency ? "--ldlat"
+						   : NULL;
+
+	for (size_t i = 0; i < samples->n_streams; i++)
+		if (samples->streams[i].source->hardware)
+			return;
+	if (option && !samples->refusal[0])
+		snprintf(samples->refusal, sizeof(samples->refusal),
+			 "%s has no effect: no hardware source runs; see memsight record --help of"
+			 " --source",
+			 option);
+}
+
 static int open_all(struct samples *samples, struct pmu_choice *choice,
 		    const struct access_options *access)
 {
@@ -276,6 +300,8 @@ int samples_open(struct samples *samples, const struct run_options *options, pid
 		err = open_watch(samples, &choice, &access);
 	if (err == 0)
 		err = open_all(samples, &choice, &access);
+	if (err == 0)
+		refuse_idle_options(samples, &access);
 	if (err == 0 && options->is_strict && (samples->refusal[0] || samples->given_up[0]))
 		err = -EPERM;
 	return err;

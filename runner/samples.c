@@ -240,12 +240,39 @@ static int tell_tracker(struct samples *samples)
 	return 0;
 }
 
+#define PERF_CLOCK_EVERY_NS UINT64_C(1000000000)
+
+int samples_store_perf_clock(struct samples_stream *stream)
+{
+	struct trace_perf_clock record = { 0 };
+
+	if (pmu_stream_perf_clock(stream->stream, &record) <= 0)
+		return 0; /* a pair that cannot be had now is missed: the next one tells as well */
+	record.head.type = TRACE_RECORD_PERF_CLOCK;
+	record.source_id = stream->source_id;
+	stream->paired_raw_ns = record.raw_ns;
+	return trace_writer_record(stream->owner->writer, &record, sizeof(record), NULL, 0);
+}
+
+/* Behind what was read, so that nothing is older than its pair by more than a second. */
+static int look_at_clock(struct samples_stream *stream)
+{
+	uint64_t raw_ns = stream->owner->pair.raw_ns;
+
+	if (!stream->paired_raw_ns || stream->owner->is_muted ||
+	    raw_ns < stream->paired_raw_ns + PERF_CLOCK_EVERY_NS)
+		return 0;
+	return samples_store_perf_clock(stream);
+}
+
 static int take_aux(void *context, const struct trace_aux *aux, const void *bytes)
 {
 	struct samples_stream *stream = context;
 
-	if (stream->owner->is_muted)
+	if (stream->owner->is_muted) {
+		stream->owner->n_dropped++; /* how many samples it holds only a decoder can tell */
 		return 0;
+	}
 	return trace_writer_aux(stream->owner->writer, stream->source_id, aux, bytes);
 }
 
@@ -256,7 +283,7 @@ static int read_stream(struct samples_stream *stream)
 
 	if (n >= 0)
 		n = pmu_stream_read_aux(stream->stream, take_aux, stream);
-	return n < 0 ? (int)n : 0;
+	return n < 0 ? (int)n : look_at_clock(stream);
 }
 
 /* Nothing to be changed when recording has stopped. */

@@ -29,7 +29,12 @@ struct samples_stream {
 	uint32_t source_id; /* in the trace, from 1 */
 	uint64_t n_taken; /* samples so far */
 	uint64_t n_dropped; /* of them: recording had stopped */
+	uint64_t
+		paired_raw_ns; /* when perf's own clock was read last, where its times are of that */
 };
+
+/* For a source that is stamped by perf's own clock: store how that clock goes. Returns as the writer. */
+int samples_store_perf_clock(struct samples_stream *stream);
 
 struct samples {
 	struct trace_writer *writer;
@@ -52,7 +57,7 @@ struct samples {
 	bool is_muted; /* recording has stopped: drop and count */
 	uint64_t n_dropped;
 	char sources[128]; /* names of those that run, joined by " + " */
-	char passed[192]; /* those that auto passed over and why: "no pebs, ibs: ..."; "" */
+	char passed[256]; /* those that auto passed over and why: "no pebs, ibs: ..."; "" */
 	char refusal[512]; /* why the first refused one does not, and what to do; "" */
 	char given_up[512]; /* what an open source could not have, "" */
 };
