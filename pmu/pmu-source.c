@@ -7,10 +7,16 @@
 #include "pmu/pmu-stream.h"
 
 const struct access_source *const pmu_sources[] = {
-	&pmu_source_pebs, /* a processor has one of these four at most; */
-	&pmu_source_spe, /* two that say the same of themselves, side by side */
-	&pmu_source_marked, &pmu_source_ibs,   &pmu_source_clock,
-	&pmu_source_faults, &pmu_source_tasks, NULL,
+	/* A processor has one of these at most. */
+	&pmu_source_pebs,
+	&pmu_source_spe,
+	&pmu_source_marked,
+	&pmu_source_ibs,
+	/* Any has these. */
+	&pmu_source_clock,
+	&pmu_source_faults,
+	&pmu_source_tasks,
+	NULL,
 };
 
 const struct access_source *pmu_source_find(const char *name)
