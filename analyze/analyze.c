@@ -39,15 +39,18 @@ static bool is_fresh(const char *trace, const char *db_path)
 	       !is_older(&db_stat, &trace_stat);
 }
 
-/* Whether the database beside a trace can serve for it; wants_compact: and is compact. */
-static bool is_usable(const char *trace, const char *db_path, bool wants_compact)
+/* Whether the database beside a trace can serve for it, as the options want it. */
+static bool is_usable(const char *trace, const char *db_path, const struct import_options *options)
 {
 	auto_db struct db *db = NULL;
 
 	if (!is_fresh(trace, db_path))
 		return false;
 	int r = db_open(db_path, &db);
-	if (r == 0 && wants_compact)
+	if (r == 0 &&
+	    !import_is_as_wanted(db, db_integer(db, "SELECT max(id) FROM run", 0), options))
+		return false;
+	if (r == 0 && options->compact)
 		return compact_is_database(db_handle(db));
 	return r != -EBADMSG && r != -ESTALE;
 }
@@ -89,7 +92,7 @@ int analyze_beside(const char *trace, const struct import_options *options,
 	auto_free char *db_path = analyze_default_path(trace);
 	if (!db_path)
 		return -ENOMEM;
-	if (!options->force && is_usable(trace, db_path, options->compact)) {
+	if (!options->force && is_usable(trace, db_path, options)) {
 		*ret_result = (struct import_result){ .is_skipped = true };
 		return 0;
 	}

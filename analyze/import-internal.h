@@ -124,6 +124,9 @@ int import_advance_samples(struct import *import, int64_t time_ns);
 int import_tell_event(struct import *import, uint32_t thread, uint8_t op,
 		      const struct owner_block *block);
 
+/* Say which estimators samples are divided by: a fact of the run. 0 or a negative errno. */
+int import_write_estimators(struct import *import);
+
 /* Find the run's place: run_id is set, or *ret_is_skipped when it is there and stays. */
 int import_begin_run(struct import *import, bool *ret_is_skipped);
 

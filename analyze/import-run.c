@@ -8,6 +8,7 @@
 #include "analyze/compact.h"
 #include "analyze/db.h"
 #include "analyze/statement.h"
+#include "decode/decode.h"
 
 /* Every table with rows of one run, also those of later migrations. */
 static const char run_tables_sql[] =
@@ -80,6 +81,39 @@ static void set_recording_id(struct import *import)
 		snprintf(text + 2 * i, 3, "%02x", id[i]);
 }
 
+unsigned import_estimators(const char *list)
+{
+	return decode_estimators_parse(list);
+}
+
+bool import_is_as_wanted(struct db *db, int64_t run_id, const struct import_options *options)
+{
+	char text[DECODE_ESTIMATORS_BYTES];
+
+	if (!options->estimators)
+		return true;
+	decode_estimators_print(options->estimators, text);
+	char *sql = sqlite3_mprintf("SELECT count(*) FROM fact WHERE run_id = %lld"
+				    " AND key = 'estimator' AND value <> %Q",
+				    (long long)run_id, text);
+	bool is_other = sql && db_integer(db, sql, 0) > 0;
+
+	sqlite3_free(sql);
+	return !is_other;
+}
+
+int import_write_estimators(struct import *import)
+{
+	unsigned estimators = import->options->estimators;
+	char text[DECODE_ESTIMATORS_BYTES];
+
+	decode_estimators_print(estimators ? estimators : DECODE_ESTIMATORS, text);
+	return db_run(import->db,
+		      "INSERT OR REPLACE INTO fact(run_id, key, at_end, value)"
+		      " VALUES(?1, 'estimator', 0, ?2)",
+		      "it", import->run_id, text);
+}
+
 /* run.id of the recording, or 0; *ret_is_enough: it has all that is wanted. */
 static int64_t find_run(const struct import *import, bool *ret_is_enough)
 {
@@ -114,7 +148,7 @@ int import_begin_run(struct import *import, bool *ret_is_skipped)
 	bool is_enough;
 	int64_t run_id = find_run(import, &is_enough);
 	import->run_id = run_id;
-	if (run_id != 0 && is_enough) {
+	if (run_id != 0 && is_enough && import_is_as_wanted(import->db, run_id, import->options)) {
 		*ret_is_skipped = true;
 		return 0;
 	}

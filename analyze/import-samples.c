@@ -58,6 +58,13 @@ static int on_touch(void *user, const struct sample_touch *touch)
 	return tally_any_touch(&import->tally, touch);
 }
 
+static int64_t stack_of(void *user, uint32_t site)
+{
+	const struct import *import = user;
+
+	return import->tally.sites[site].stack_id;
+}
+
 static int on_map(void *user, uint32_t process, const struct mapping *mapping)
 {
 	struct import *import = user;
@@ -91,8 +98,9 @@ int import_open_samples(struct import *import)
 		.stacks = import->stacks,
 		.owners = import->owners,
 		.clock = { import, from_raw, from_ticks },
-		.sink = { import, on_sample, is_collected, on_touch, on_map, on_loss },
+		.sink = { import, on_sample, is_collected, on_touch, stack_of, on_map, on_loss },
 		.machine = feed_header(&import->feed)->machine,
+		.estimators = import->options->estimators,
 	};
 	return samples_create(&context, &import->samples);
 }

@@ -531,6 +531,10 @@ static int write_rest(struct import *import)
 	if (r == 0)
 		r = tasks_write(import->tasks, handle, import->run_id);
 	if (r == 0)
+		r = import_write_estimators(import);
+	if (r == 0)
+		r = tally_impute(&import->tally, import->db, import->run_id);
+	if (r == 0)
 		r = tally_write(&import->tally, import->db, import->run_id);
 	if (r == 0)
 		r = memory_write_kinds(import->memory);

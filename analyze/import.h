@@ -47,8 +47,22 @@ struct import_options {
 	bool compact; /* a database that is made is compact (compact.h) */
 	import_progress progress; /* may be NULL */
 	const struct symbol_places *places; /* may be NULL */
+	/*
+	 * enum decode_estimator: how samples of time and registers are divided; 0: DECODE_ESTIMATORS. A
+	 * recording that the database has by others is read anew.
+	 */
+	unsigned estimators;
 	void *context;
 };
+
+/* The estimators of a text such as "window,block"; 0: it is no such list. */
+unsigned import_estimators(const char *list);
+
+/*
+ * Whether a run of a database was made as the options want it. The answer is in its facts; what was
+ * made before they told it was made with DECODE_ESTIMATORS.
+ */
+bool import_is_as_wanted(struct db *db, int64_t run_id, const struct import_options *options);
 
 /* What came of it. */
 struct import_result {

@@ -65,6 +65,8 @@ int object_totals_add(struct object_totals *totals, const struct sample_touch *t
 	item->n_faults += touch->role == TRACE_ROLE_FAULT;
 	if (touch->role == TRACE_ROLE_WINDOW)
 		add_time(item, touch);
+	if (touch->role == TRACE_ROLE_STALL)
+		share_total_add(&item->stalls, touch->sample, touch->share);
 	return 0;
 }
 
@@ -75,13 +77,17 @@ int object_totals_write(struct object_totals *totals, struct db *db, int64_t run
 	for (size_t i = 0; i < totals->n && r == 0; i++) {
 		struct object_total *item = &totals->items[i];
 		settle(item);
+		share_total_settle(&item->stalls);
 		r = db_run(db,
 			   "INSERT INTO object_total(run_id, owner_kind, owner_id, n_samples,"
-			   " n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns)"
-			   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-			   "nnnrrrnnn", run_id, item->owner_kind, item->owner_id, item->n_samples,
-			   item->n_samples_sq, item->time_ns, (int64_t)item->n_faults,
-			   item->first_touch_ns, item->last_touch_ns);
+			   " n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns,"
+			   " n_stalls, n_stalls_sq, n_imputed, n_stalls_imputed)"
+			   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+			   "nnnrrrnnnrrrr", run_id, item->owner_kind, item->owner_id,
+			   item->n_samples, item->n_samples_sq, item->time_ns,
+			   (int64_t)item->n_faults, item->first_touch_ns, item->last_touch_ns,
+			   item->stalls.n, item->stalls.n_sq, item->imputed.n,
+			   item->imputed.n_stalls);
 	}
 	return r;
 }

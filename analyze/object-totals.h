@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/imputed.h"
 #include "analyze/key-map.h"
+#include "analyze/share-total.h"
 
 struct db;
 struct sample_touch;
@@ -22,6 +24,8 @@ struct object_total {
 	int64_t last_touch_ns;
 	int64_t sample; /* the last one that touched it, ... */
 	double sample_share; /* ... and the sum of its shares, not squared yet */
+	struct share_total stalls;
+	struct imputed imputed;
 };
 
 struct object_totals {

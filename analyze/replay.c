@@ -294,12 +294,13 @@ enum {
 	TOUCH_KIND,
 	TOUCH_OWNER,
 	TOUCH_PHASE,
+	TOUCH_FRAME,
 };
 
 #define TOUCH_HEAD                                                                                 \
 	"SELECT sample.id, sample.time_ns, weight, sample.process_id, sample.thread_id,"           \
 	" source.name, role, share, touch.address, touch.size, is_write, owner_kind, owner_id,"    \
-	" phase"
+	" phase, touch.frame_id"
 #define TOUCH_REST                                                                                 \
 	" JOIN main.source ON source.id = source_id WHERE sample.run_id = :run"                    \
 	" AND touch.run_id = :run"
@@ -362,6 +363,7 @@ static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stm
 		.share = sqlite3_column_double(row, TOUCH_SHARE),
 		.address = (uint64_t)sqlite3_column_int64(row, TOUCH_ADDRESS),
 		.is_resolved = sqlite3_column_type(row, TOUCH_ADDRESS) != SQLITE_NULL,
+		.frame = sqlite3_column_int64(row, TOUCH_FRAME),
 		.size = or_null(row, TOUCH_SIZE),
 		.is_write = sqlite3_column_int(row, TOUCH_WRITE) != 0,
 		.owner = { .kind = (enum owner_kind)sqlite3_column_int(row, TOUCH_KIND),

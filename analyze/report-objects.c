@@ -9,6 +9,8 @@
 
 #define PLACE_COLUMN 55 /* where the last column starts */
 
+#define STALL_COLUMNS 15 /* ... or so much further, with what was waited for */
+
 #define CANDIDATES "10 * :limit" /* rows that are looked at before they are grouped */
 
 /*
@@ -19,8 +21,9 @@
  */
 static const char objects_sql[] =
 	"WITH other AS ("
-	"  SELECT owner_kind, owner_id, n_samples AS n, n_samples_sq AS sq FROM object_total"
-	"  WHERE run_id = :run AND owner_kind IN (2, 3, 4, 5, 6) AND n_samples > 0"
+	"  SELECT owner_kind, owner_id, n_samples AS n, n_samples_sq AS sq, n_stalls AS st,"
+	"  n_stalls_sq AS st_sq FROM object_total"
+	"  WHERE run_id = :run AND owner_kind IN (2, 3, 4, 5, 6) AND n_samples + n_stalls > 0"
 	"  ORDER BY n DESC LIMIT " CANDIDATES "),"
 	" site_of AS ("
 	"  SELECT site.*, CASE WHEN function GLOB 'operator new*' AND stack.parent_id IS NOT NULL"
@@ -29,48 +32,57 @@ static const char objects_sql[] =
 	"  LEFT JOIN frame ON frame.id = stack.frame_id WHERE run_id = :run),"
 	" heap AS ("
 	"  SELECT count(*) AS n_parts, sum(n_samples) AS n, sum(n_samples_sq) AS sq,"
-	"  sum(peak_bytes) AS bytes, sum(n_blocks) AS blocks, min(first_ns) AS first,"
+	"  sum(n_stalls) AS st, sum(n_stalls_sq) AS st_sq, sum(peak_bytes) AS bytes, sum(n_blocks) AS blocks, min(first_ns) AS first,"
 	"  max(last_ns) AS last, min(inner_id) AS stack_id"
 	"  FROM site_of LEFT JOIN stack AS a ON a.id = inner_id"
 	"  LEFT JOIN stack AS b ON b.id = a.parent_id LEFT JOIN stack AS c ON c.id = b.parent_id"
 	"  GROUP BY a.frame_id, b.frame_id, c.frame_id, a.stop, b.stop, c.stop"
 	"  ORDER BY n DESC, bytes DESC, stack_id LIMIT " CANDIDATES "),"
 	" object AS ("
-	"  SELECT n_parts, n, sq, bytes, blocks, first, last, stack_text(stack_id, 3) AS place FROM heap"
-	"  UNION ALL SELECT 1, n, sq, size, 1, time_ns, coalesce(object_name.end_ns, duration_ns),"
+	"  SELECT n_parts, n, sq, st, st_sq, bytes, blocks, first, last, stack_text(stack_id, 3) AS place FROM heap"
+	"  UNION ALL SELECT 1, n, sq, st, st_sq, size, 1, time_ns, coalesce(object_name.end_ns, duration_ns),"
 	"  'named ' || name"
 	"  FROM other JOIN object_name ON object_name.id = owner_id JOIN run ON run.id = :run"
 	"  WHERE owner_kind = 2"
-	"  UNION ALL SELECT 1, n, sq, CASE kind WHEN 'reserved' THEN NULL ELSE size END, 1, birth_ns,"
+	"  UNION ALL SELECT 1, n, sq, st, st_sq, CASE kind WHEN 'reserved' THEN NULL ELSE size END, 1, birth_ns,"
 	"  coalesce(death_ns, duration_ns), CASE WHEN stack_id IS NOT NULL"
 	"  THEN CASE kind WHEN 'reserved' THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"
 	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"
 	"  FROM other JOIN mapping ON mapping.id = owner_id JOIN mapping_kind ON mapping_id = owner_id"
 	"  JOIN run ON run.id = :run WHERE owner_kind = 3"
-	"  UNION ALL SELECT 1, n, sq, symbol.size, NULL, 0, duration_ns,"
+	"  UNION ALL SELECT 1, n, sq, st, st_sq, symbol.size, NULL, 0, duration_ns,"
 	"  CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' || trim(symbol.name, '[]')"
 	"  ELSE 'global ' || symbol.name END || ' in ' || symbol.path"
 	"  FROM other JOIN symbol ON symbol.id = owner_id JOIN run ON run.id = :run"
 	"  WHERE owner_kind = 4"
-	"  UNION ALL SELECT 1, n, sq, NULL, NULL, start_ns, coalesce(end_ns, duration_ns),"
+	"  UNION ALL SELECT 1, n, sq, st, st_sq, NULL, NULL, start_ns, coalesce(end_ns, duration_ns),"
 	"  CASE owner_kind WHEN 5 THEN 'stack' ELSE 'thread-local storage' END || ' of thread '"
 	"  || tid || coalesce(' (' || (SELECT name FROM thread_name WHERE thread_id = thread.id"
 	"  ORDER BY time_ns DESC LIMIT 1) || ')', '')"
 	"  FROM other JOIN thread ON thread.id = owner_id JOIN run ON run.id = :run"
 	"  WHERE owner_kind IN (5, 6)) "
 	"SELECT sum(n) AS n_all, CASE WHEN sum(n_parts) > 1 THEN sum(n) ELSE sum(sq) END,"
+	"  sum(st), CASE WHEN sum(n_parts) > 1 THEN sum(st) ELSE sum(st_sq) END,"
 	"  sum(bytes) AS bytes_all, sum(blocks), min(first), max(last), place, sum(n_parts)"
 	" FROM object GROUP BY place ORDER BY n_all DESC, bytes_all DESC LIMIT :limit";
 
 enum {
 	COLUMN_N,
 	COLUMN_SQ,
+	COLUMN_STALLS,
+	COLUMN_STALLS_SQ,
 	COLUMN_BYTES,
 	COLUMN_BLOCKS,
 	COLUMN_FIRST,
 	COLUMN_LAST,
 	COLUMN_PLACE,
 	COLUMN_PARTS
+};
+
+/* What the rows of a run are measured by. */
+struct objects {
+	int64_t n_samples;
+	bool has_stalls; /* samples tell what was waited for */
 };
 
 /* A text with its padding: "±" and "≤" have more bytes than columns. */
@@ -100,10 +112,11 @@ static void write_peak(FILE *out, sqlite3_stmt *stmt)
 	write_left(out, sqlite3_column_type(stmt, COLUMN_BYTES) == SQLITE_NULL ? "-" : text, 9);
 }
 
-static void write_share(FILE *out, sqlite3_stmt *stmt, int64_t n_samples)
+/* A share in column, the sum of its squares in the one behind. */
+static void write_share(FILE *out, sqlite3_stmt *stmt, int column, int64_t n_samples)
 {
-	double sum = sqlite3_column_double(stmt, COLUMN_N);
-	double squares = sqlite3_column_double(stmt, COLUMN_SQ);
+	double sum = sqlite3_column_double(stmt, column);
+	double squares = sqlite3_column_double(stmt, column + 1);
 	struct format_text text = { "-" };
 
 	if (n_samples > 0)
@@ -113,15 +126,20 @@ static void write_share(FILE *out, sqlite3_stmt *stmt, int64_t n_samples)
 }
 
 static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_request *request,
-			 int64_t n_samples)
+			 const struct objects *objects)
 {
 	struct format_text life = format_interval(sqlite3_column_int64(stmt, COLUMN_FIRST),
 						  sqlite3_column_int64(stmt, COLUMN_LAST));
-	unsigned left = request->width > PLACE_COLUMN + 20 ? request->width - PLACE_COLUMN : 0;
+	unsigned column = PLACE_COLUMN + (objects->has_stalls ? STALL_COLUMNS : 0);
+	unsigned left = request->width > column + 20 ? request->width - column : 0;
 	const char *place = (const char *)sqlite3_column_text(stmt, COLUMN_PLACE);
 
 	fputs("  ", out);
-	write_share(out, stmt, n_samples);
+	write_share(out, stmt, COLUMN_N, objects->n_samples);
+	if (objects->has_stalls) {
+		fputs("  ", out);
+		write_share(out, stmt, COLUMN_STALLS, objects->n_samples);
+	}
 	write_peak(out, stmt);
 	write_blocks(out, stmt);
 	fprintf(out, "  %-14s  ", life.text);
@@ -129,11 +147,27 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 	fputc('\n', out);
 }
 
+static void write_head(FILE *out, const struct objects *objects)
+{
+	fprintf(out, "  %13s", "time \u00b195 % ");
+	if (objects->has_stalls)
+		fprintf(out, "  %14s", "stall \u00b195 % ");
+	fprintf(out, "  %-9s  %-9s  %-14s  %s\n", "peak", "blocks", "phase of life",
+		"allocated at");
+}
+
 int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request, int n_rows)
 {
-	int64_t n_samples = report_sql_number(
-		db, "SELECT sum(n_samples) FROM source WHERE run_id = :run AND name = 'clock'",
-		request->run_id);
+	const struct objects objects = {
+		.n_samples = report_sql_number(db,
+					       "SELECT sum(n_samples) FROM source"
+					       " WHERE run_id = :run AND name = 'clock'",
+					       request->run_id),
+		.has_stalls = report_sql_number(db,
+						"SELECT count(*) FROM owner_share"
+						" WHERE run_id = :run AND role = 2",
+						request->run_id) > 0,
+	};
 	sqlite3_stmt *stmt = report_sql_prepare(db, objects_sql, request->run_id, n_rows);
 	int code = SQLITE_DONE;
 
@@ -141,9 +175,8 @@ int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *re
 		return -EPROTO;
 	for (size_t row = 0; (code = sqlite3_step(stmt)) == SQLITE_ROW; row++) {
 		if (row == 0)
-			fprintf(out, "  %13s  %-9s  %-9s  %-14s  %s\n", "time \u00b195 % ", "peak",
-				"blocks", "phase of life", "allocated at");
-		write_object(out, stmt, request, n_samples);
+			write_head(out, &objects);
+		write_object(out, stmt, request, &objects);
 	}
 	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;

@@ -12,6 +12,7 @@
 #include "analyze/report-sql.h"
 #include "analyze/report-stop.h"
 #include "common/cleanup.h"
+#include "schemas/trace-format.h"
 
 #define OBJECT_ROWS 10
 
@@ -267,20 +268,57 @@ static const char owners_sql[] =
 	" sum(n), sum(n_sq), (SELECT n_samples FROM source WHERE source.id = owner_share.source_id)"
 	" FROM owner_share JOIN owner ON owner.id = owner_kind"
 	" JOIN source ON source.id = source_id AND source.name = 'clock'"
-	" WHERE owner_share.run_id = :run AND role = 1 GROUP BY owner.id"
+	" WHERE owner_share.run_id = :run AND role = :role GROUP BY owner.id"
 	" HAVING sum(n) > 0 ORDER BY owner.name = 'unknown', sum(n) DESC";
 
-static void write_owners(FILE *out, sqlite3 *db, int64_t run)
+/* What instructions access that samples left unresolved: concluded, so it stands apart. */
+static const char imputed_sql[] =
+	"SELECT CASE owner.name WHEN 'global' THEN 'globals' WHEN 'mapping' THEN 'mappings'"
+	" ELSE owner.name END, sum(n), (SELECT n_samples FROM source WHERE run_id = :run"
+	" AND name = 'clock') FROM"
+	" (SELECT 1 AS owner_kind, n_imputed AS n FROM site WHERE run_id = :run"
+	"  UNION ALL SELECT owner_kind, n_imputed FROM object_total WHERE run_id = :run)"
+	" JOIN owner ON owner.id = owner_kind GROUP BY owner.id HAVING sum(n) > 0 ORDER BY 2 DESC";
+
+static void write_imputed(FILE *out, sqlite3 *db, int64_t run)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(db, imputed_sql, run, -1);
+	size_t n_rows = 0;
+
+	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+		double share = 100 * sqlite3_column_double(stmt, 1) /
+			       (double)sqlite3_column_int64(stmt, 2);
+
+		if (share < 0.05)
+			break;
+		fprintf(out, "%s%s %.1f",
+			n_rows++
+				? "  "
+				: "             of the unknown, by the same instructions elsewhere: ",
+			(const char *)sqlite3_column_text(stmt, 0), share);
+	}
+	if (n_rows)
+		fputc('\n', out);
+	sqlite3_finalize(stmt);
+}
+
+static void write_owners(FILE *out, sqlite3 *db, int64_t run, enum trace_role role)
 {
 	sqlite3_stmt *stmt = report_sql_prepare(db, owners_sql, run, -1);
 	size_t n_rows = 0;
+
+	if (stmt)
+		sqlite3_bind_int(stmt, sqlite3_bind_parameter_index(stmt, ":role"), role);
 
 	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
 		double sum = sqlite3_column_double(stmt, 1);
 		int64_t n = sqlite3_column_int64(stmt, 3);
 		double half = format_half_width(sum, sqlite3_column_double(stmt, 2), n);
 
-		fprintf(out, "%s%s", n_rows ? "  " : "owners       ",
+		fprintf(out, "%s%s",
+			n_rows			   ? "  "
+			: role == TRACE_ROLE_STALL ? "waited for   "
+						   : "owners       ",
 			(const char *)sqlite3_column_text(stmt, 0));
 		if (n_rows++ == 0)
 			fprintf(out, " %s", format_percent_interval(sum / (double)n, half).text);
@@ -309,7 +347,9 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	write_samples(out, db, request->run_id);
 	report_sampling_write(out, db, request->run_id);
 	report_sampling_foot(out, db, request->run_id);
-	write_owners(out, db, request->run_id);
+	write_owners(out, db, request->run_id, TRACE_ROLE_WINDOW);
+	write_imputed(out, db, request->run_id);
+	write_owners(out, db, request->run_id, TRACE_ROLE_STALL);
 	write_notes(out, db, request->run_id);
 	int r = report_objects_write(out, db, request, OBJECT_ROWS);
 	if (r == 0)

@@ -17,22 +17,27 @@
 
 const char report_objects_sql[] =
 	"WITH object AS (SELECT 1 AS owner_kind, stack_id AS id, n_samples AS n, n_samples_sq AS sq,"
+	"  n_imputed AS imputed, n_stalls AS stalls, n_stalls_sq AS stalls_sq,"
 	"  n_faults AS faults, peak_bytes AS bytes, n_blocks AS blocks, first_ns AS first,"
 	"  last_ns AS last FROM site WHERE run_id = :run"
-	"  UNION ALL SELECT owner_kind, owner_id, n_samples, n_samples_sq, n_faults,"
+	"  UNION ALL SELECT owner_kind, owner_id, n_samples, n_samples_sq, n_imputed, n_stalls,"
+	"  n_stalls_sq, n_faults,"
 	"  CASE owner_kind WHEN 2 THEN (SELECT size FROM object_name WHERE object_name.id = owner_id)"
 	"   WHEN 3 THEN (SELECT size FROM mapping JOIN mapping_kind ON mapping_id = mapping.id"
 	"    WHERE mapping.id = owner_id AND kind <> 'reserved')"
 	"   WHEN 4 THEN (SELECT size FROM symbol WHERE symbol.id = owner_id) END, NULL,"
 	"  first_touch_ns, last_touch_ns FROM object_total WHERE run_id = :run),"
-	" top AS (SELECT * FROM object ORDER BY n DESC, faults DESC, bytes DESC, owner_kind, id"
+	" top AS (SELECT * FROM object ORDER BY n DESC, stalls DESC, faults DESC, bytes DESC, owner_kind, id"
 	"  LIMIT :limit)"
 	" SELECT owner.name AS kind, n / " CLOCK_SAMPLES " AS time,"
-	" half_width(n, sq, " CLOCK_SAMPLES ") AS \"±95 %\", faults, bytes AS size, blocks,"
+	" half_width(n, sq, " CLOCK_SAMPLES ") AS \"±95 %\","
+	" imputed / " CLOCK_SAMPLES " AS imputed, stalls / " CLOCK_SAMPLES " AS stall,"
+	" half_width(stalls, stalls_sq, " CLOCK_SAMPLES
+	") AS \"stall ±95 %\", faults, bytes AS size, blocks,"
 	" first AS \"from\", last AS \"to\","
 	" coalesce(" PLACE ", owner.meaning) AS object"
 	" FROM top AS object JOIN owner ON owner.id = owner_kind"
-	" ORDER BY n DESC, faults DESC, bytes DESC, owner_kind, object.id";
+	" ORDER BY n DESC, stalls DESC, faults DESC, bytes DESC, owner_kind, object.id";
 
 /*
  * Time per byte and second against the heap's average: the share of the heap's samples over the share

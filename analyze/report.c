@@ -250,12 +250,14 @@ const struct report reports[] = {
 		.scope = REPORT_OF_SUM,
 		.title = "What the program worked on, by time",
 		.needs = REPORT_NEEDS_BLOCKS,
-		.note = "time: share of the samples of user CPU time, with its 95 % interval; faults: "
-			"page faults; size: heap: the site's peak; from, to: heap: first birth and last "
-			"death, else the touches seen",
+		.note = "time: share of the samples of user CPU time, with its 95 % interval; imputed: "
+			"more of them, not resolved, whose instructions access it otherwise; stall: "
+			"share of the samples taken right behind an instruction that waited for it; "
+			"faults: page faults; size: heap: the site's peak; from, to: heap: first birth "
+			"and last death, else the touches seen",
 		.sql = report_objects_sql,
-		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES,
-		      TABLE_COUNT, TABLE_TIME, TABLE_TIME),
+		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT,
+		      TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
 	},
 	{
 		.name = "flat",

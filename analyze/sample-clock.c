@@ -49,6 +49,18 @@ static bool fill_input(struct samples *samples, const struct pmu_sample *sample,
 	return true;
 }
 
+/* Who is accessed where, for those whose operand cannot be resolved. */
+static int learn(struct samples *samples, const struct sample_access *access)
+{
+	if (access->role == TRACE_ROLE_EXACT || access->is_open || access->frame == 0)
+		return 0;
+	if (!access->is_resolved)
+		return instruction_owners_need(&samples->instructions, access->frame);
+	if (access->role != TRACE_ROLE_WINDOW || access->owner.kind == OWNER_unknown)
+		return 0;
+	return instruction_owners_add(&samples->instructions, access->frame, &access->owner);
+}
+
 static int add_decoded(struct samples *samples, const struct decode_access *decoded,
 		       enum trace_role role, double share)
 {
@@ -74,7 +86,7 @@ static int add_decoded(struct samples *samples, const struct decode_access *deco
 		return -ENOMEM;
 	}
 	sample_add_access(item, &access);
-	return 0;
+	return learn(samples, &access);
 }
 
 static double sum_shares(const struct decode_access *accesses, uint32_t n)

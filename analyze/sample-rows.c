@@ -322,6 +322,7 @@ int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item
 			.size = access->size,
 			.is_write = access->is_write,
 			.is_resolved = access->is_resolved,
+			.frame = access->frame,
 			.source = source->name,
 			.role = access->role,
 			.share = access->share,

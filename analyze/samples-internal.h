@@ -1,6 +1,7 @@
 #pragma once
 /* What samples.c, sample-attribute.c and sample-clock.c share. */
 #include "analyze/code-store.h"
+#include "analyze/instruction-owners.h"
 #include "analyze/merge-clock.h"
 #include "analyze/sample-queue.h"
 #include "analyze/sample-rows.h"
@@ -67,6 +68,7 @@ struct samples {
 	struct decoder *decoder; /* NULL: not for this machine */
 	struct decode_window *window;
 	struct sample_rows *rows;
+	struct instruction_owners instructions;
 	struct sample_queue queue;
 	struct sample_waiting waiting;
 	struct watch_log *watch_log;

@@ -27,6 +27,8 @@ static int create_decoder(struct samples *samples)
 	};
 	int r = decode_create(samples->context.machine, &memory, 0, &samples->decoder);
 
+	if (r == 0 && samples->context.estimators)
+		decode_set_estimators(samples->decoder, samples->context.estimators);
 	return r == -EOPNOTSUPP ? 0 : r;
 }
 
@@ -80,6 +82,7 @@ struct samples *samples_destroy(struct samples *samples)
 	free(samples->sources);
 	free(samples->window);
 	free(samples->codes);
+	instruction_owners_finish(&samples->instructions);
 	free(samples->item);
 	free(samples);
 	return NULL;
@@ -409,6 +412,13 @@ static int tell_losses(const struct samples *samples, bool has_losses)
 	return r;
 }
 
+static int64_t stack_of(void *user, uint32_t site)
+{
+	const struct sample_sink *sink = &((const struct samples *)user)->context.sink;
+
+	return sink->stack_of ? sink->stack_of(sink->user, site) : 0;
+}
+
 int samples_finish(struct samples *samples, bool has_losses)
 {
 	int r = samples_advance(samples, INT64_MAX);
@@ -419,6 +429,9 @@ int samples_finish(struct samples *samples, bool has_losses)
 		r = sample_rows_finish(samples->rows);
 	if (r == 0)
 		r = sample_ledger_write(samples);
+	if (r == 0)
+		r = instruction_owners_write(&samples->instructions, samples->context.db,
+					     samples->context.run_id, stack_of, samples);
 	return r < 0 ? r : tell_losses(samples, has_losses);
 }
 

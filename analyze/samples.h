@@ -45,6 +45,7 @@ struct sample_touch {
 	int64_t size; /* < 0: not known */
 	int8_t is_write; /* < 0: not known */
 	bool is_resolved; /* the address is known */
+	int64_t frame; /* of the accessing instruction; 0: not known */
 	const char *source; /* source.name: "clock", "faults" */
 	enum trace_role role;
 	double share;
@@ -68,6 +69,8 @@ struct sample_sink {
 	/* Whether samples of a thread count now, or the program wants none; NULL: they do. */
 	bool (*collects)(void *user, const struct task_thread *thread, bool is_fault);
 	int (*touch)(void *user, const struct sample_touch *touch);
+	/* The stack.id of a site (struct owner); NULL: sites have none. */
+	int64_t (*stack_of)(void *user, uint32_t site);
 	/* An image has this map now; thread: number, may be >= TASKS_UNSEEN; 0: not known. */
 	int (*map)(void *user, uint32_t process, const struct mapping *mapping);
 	/* Something that was not recorded or cannot be used; once for each, at the end. */
@@ -86,6 +89,7 @@ struct sample_context {
 	struct sample_clock clock;
 	struct sample_sink sink;
 	unsigned machine; /* ELF e_machine of the trace */
+	unsigned estimators; /* enum decode_estimator; 0: DECODE_ESTIMATORS */
 };
 
 /* Is it the source of --watch, whose accesses are those to chosen bytes? */

@@ -112,6 +112,8 @@ static int replay_run(struct db *db, const struct selection *selection, struct t
 		r = replay_samples(&replay);
 	if (r == 0)
 		r = replay_touches(&replay);
+	if (r == 0)
+		r = tally_impute(tally, db, run_id);
 	free(sites.sites);
 	return r;
 }

@@ -20,6 +20,7 @@ static void count_heap(struct tally *tally, const struct sample_touch *touch)
 				   .site = touch->owner.site,
 				   .is_fault = is_heap && touch->role == TRACE_ROLE_FAULT,
 				   .is_time = is_heap && touch->role == TRACE_ROLE_WINDOW,
+				   .is_stall = is_heap && touch->role == TRACE_ROLE_STALL,
 				   .is_in_use = touch->owner.phase == OWNER_IN_USE,
 			   });
 }
@@ -37,6 +38,12 @@ static bool is_of_line(const struct sample_touch *touch)
 	       touch->owner.kind != OWNER_kernel && touch->owner.kind != OWNER_code;
 }
 
+static bool is_unresolved(const struct sample_touch *touch)
+{
+	return !touch->is_resolved && touch->frame && touch->owner.kind == OWNER_unknown &&
+	       (touch->role == TRACE_ROLE_WINDOW || touch->role == TRACE_ROLE_STALL);
+}
+
 int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 {
 	int r = 0;
@@ -48,6 +55,8 @@ int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 		return 0;
 	if (touch->owner.kind != OWNER_heap)
 		r = object_totals_add(&tally->objects, touch);
+	if (r == 0 && is_unresolved(touch))
+		r = unresolved_add(&tally->unresolved, touch->frame, touch->role, touch->share);
 	if (r == 0 && is_of_line(touch))
 		r = shared_lines_add(&tally->lines, touch);
 	return r;

@@ -42,6 +42,7 @@ void tally_finish(struct tally *tally)
 	thread_totals_finish(&tally->threads);
 	object_totals_finish(&tally->objects);
 	shared_lines_finish(&tally->lines);
+	unresolved_finish(&tally->unresolved);
 	tally->sites = NULL;
 	tally->site_of_stack = NULL;
 }
@@ -234,6 +235,8 @@ void tally_touch(struct tally *tally, const struct tally_touch *touch)
 	if (touch->is_in_use && touch->time_ns > site->last_touch_ns)
 		site->last_touch_ns = touch->time_ns;
 	site->n_faults += touch->is_fault != 0;
+	if (touch->is_stall)
+		share_total_add(&site->stalls, touch->sample, touch->share);
 	if (!touch->is_time)
 		return;
 	if (site->sample != touch->sample)
@@ -270,8 +273,10 @@ void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_
 static const char site_sql[] =
 	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
 	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples,"
-	" n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns)"
-	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+	" n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns, n_stalls, n_stalls_sq,"
+	" n_imputed, n_stalls_imputed)"
+	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,"
+	" ?20, ?21, ?22, ?23)";
 
 static const char peak_sql[] =
 	"INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes) VALUES(?1, ?2, ?3, ?4)";
@@ -306,6 +311,10 @@ static int write_site(const struct tally_site *site, sqlite3_stmt *statement, in
 	statement_integer(statement, 17, (int64_t)site->n_faults);
 	statement_integer_or_null(statement, 18, site->first_touch_ns, is_touched);
 	statement_integer_or_null(statement, 19, site->last_touch_ns, is_touched);
+	statement_real(statement, 20, site->stalls.n);
+	statement_real(statement, 21, site->stalls.n_sq);
+	statement_real(statement, 22, site->imputed.n);
+	statement_real(statement, 23, site->imputed.n_stalls);
 	return statement_run(statement);
 }
 
@@ -333,6 +342,7 @@ static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
 		r = statement_prepare(db_handle(db), peak_sql, &peak);
 	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
 		settle(&tally->sites[i]);
+		share_total_settle(&tally->sites[i].stalls);
 		r = write_site(&tally->sites[i], site, run_id);
 		if (r == 0)
 			r = write_peak(tally, &tally->sites[i], peak, run_id);

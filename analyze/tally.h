@@ -7,7 +7,9 @@
 #include <stdint.h>
 
 #include "analyze/histogram.h"
+#include "analyze/imputed.h"
 #include "analyze/object-totals.h"
+#include "analyze/share-total.h"
 #include "analyze/shared-lines.h"
 #include "analyze/thread-totals.h"
 #include "analyze/timeline.h"
@@ -40,6 +42,8 @@ struct tally_site {
 	int64_t last_touch_ns;
 	int64_t sample; /* the last sample that touched it, ... */
 	double sample_share; /* ... and the sum of its shares, not squared yet */
+	struct share_total stalls;
+	struct imputed imputed;
 };
 
 /* Sums of the run; names in tally.c become names of the table `total`. */
@@ -83,6 +87,7 @@ struct tally {
 	struct thread_totals threads; /* threads.first_row: set by the owner */
 	struct object_totals objects;
 	struct shared_lines lines;
+	struct unresolved_shares unresolved;
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -127,6 +132,7 @@ struct tally_touch {
 	uint32_t site;
 	uint8_t is_fault;
 	uint8_t is_time; /* share of the sample's time */
+	uint8_t is_stall; /* share of what the sample waited for */
 	uint8_t is_in_use; /* not while it was allocated or freed */
 };
 void tally_touch(struct tally *tally, const struct tally_touch *touch);
@@ -138,6 +144,12 @@ int tally_any_touch(struct tally *tally, const struct sample_touch *touch);
 /* A sample was taken. */
 struct sample_taken;
 void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_fault);
+
+/*
+ * Give what a run left unresolved to those whom the same instructions access otherwise, by the
+ * database's instruction_owner. Before tally_write(), for each run. 0 or a negative errno.
+ */
+int tally_impute(struct tally *tally, struct db *db, int64_t run_id);
 
 /* Write site, total, timeline and the other aggregates. Returns 0 or a negative errno. */
 int tally_write(struct tally *tally, struct db *db, int64_t run_id);

@@ -256,6 +256,12 @@ int cmd_analyze(const struct option_set *options)
 	if (status != CMD_DONE)
 		return status;
 	import.places = &places;
+	const char *estimators = option_text(options, OPTION_ESTIMATOR);
+	if (estimators)
+		import.estimators = import_estimators(estimators);
+	if (estimators && !import.estimators)
+		return cmd_usage("--estimator %s: a list of window, block, look-ahead and operand",
+				 estimators);
 	cmd_survive_size_limit();
 	return is_one_trace(options) ? analyze_one(options->operands[0], &import)
 				     : analyze_all(options, &import);

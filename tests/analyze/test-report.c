@@ -25,7 +25,9 @@ static const char rows_sql[] =
 	" (2,0,'main','/src/app.c',21);"
 	"INSERT INTO stack VALUES (1,NULL,2,NULL,1), (2,1,1,NULL,2), (3,2,3,NULL,3),"
 	" (4,NULL,NULL,'no frame pointer',1), (5,4,2,NULL,2);"
-	"INSERT INTO site VALUES"
+	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
+	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, n_samples_sq,"
+	" time_ns, n_faults, first_touch_ns, last_touch_ns) VALUES"
 	" (1,3,1,1,536870912,0,0,536870912,1,200000000,12100000000,0,6e9,400,400,4e8,10,1,2),"
 	" (1,5,5,3,5000,2,4242,5000,1,100,12400000000,2,1e3,0,0,0,0,NULL,NULL);"
 	"INSERT INTO source(id, run_id, number, name, unit, period, exclude_kernel, error, remedy,"
@@ -36,7 +38,7 @@ static const char rows_sql[] =
 	" (1,1,1,13,0,500,500,5e8);"
 	"INSERT INTO total VALUES (1,'allocations',6), (1,'peak_bytes',1299227607),"
 	" (1,'peak_ns',8300000000), (1,'live_blocks',2), (1,'live_bytes',4242);"
-	"INSERT INTO object_total VALUES (1,4,1,100,100,1e8,0,1,2);";
+	"INSERT INTO object_total VALUES (1,4,1,100,100,1e8,0,1,2,250,250,0,0);";
 
 static sqlite3 *db;
 static char *text;
@@ -120,6 +122,19 @@ START_TEST(time_that_samples_do_not_stand_for_is_told)
 }
 END_TEST
 
+START_TEST(what_was_waited_for_stands_beside_the_time)
+{
+	ck_assert_int_eq(sqlite3_exec(db,
+				      "INSERT INTO owner_share VALUES (1,1,2,4,0,250,250,2.5e8),"
+				      " (1,1,2,1,0,750,750,7.5e8)",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	write_report("summary");
+	ck_assert_has("waited for   heap 75.0 \u00b12.7 %  globals 25.0   (% of CPU time)");
+	ck_assert_has("10.0 \u00b11.9 %    25.0 \u00b12.7 %  256 B ");
+}
+END_TEST
+
 START_TEST(sites_that_read_alike_are_one_row_with_bounds)
 {
 	/* main called itself once more: another call stack, whose three innermost frames are the same. */
@@ -129,7 +144,9 @@ START_TEST(sites_that_read_alike_are_one_row_with_bounds)
 			"INSERT INTO frame VALUES (20,'aa','/bin/app',40,'outer');"
 			"INSERT INTO stack VALUES (20,NULL,20,NULL,1), (21,20,2,NULL,2), (22,21,2,NULL,3),"
 			" (23,22,1,NULL,4), (24,1,2,NULL,2), (25,24,1,NULL,3);"
-			"INSERT INTO site VALUES"
+			"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
+			" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, n_samples_sq,"
+			" time_ns, n_faults, first_touch_ns, last_touch_ns) VALUES"
 			" (1,23,2,2,2048,0,0,1048576,1,0,1,0,1,60,50,6e7,0,NULL,NULL),"
 			" (1,25,3,3,2048,0,0,1048576,1,0,1,0,1,40,30,4e7,0,NULL,NULL)",
 			NULL, NULL, NULL),
@@ -314,6 +331,7 @@ int main(void)
 	tcase_add_test(tcase, a_process_counts_once_however_often_it_called_exec);
 	tcase_add_test(tcase, time_that_samples_do_not_stand_for_is_told);
 	tcase_add_test(tcase, sites_that_read_alike_are_one_row_with_bounds);
+	tcase_add_test(tcase, what_was_waited_for_stands_beside_the_time);
 	tcase_add_test(tcase, blocks_of_a_killed_program_are_not_called_unfreed);
 	tcase_add_test(tcase, a_recording_that_stopped_early_says_so_and_what_it_cannot_know);
 	tcase_add_test(tcase, losses_are_on_the_first_screen);
