@@ -21,7 +21,7 @@
 	"  FROM run WHERE :run = 0 OR (program, mode) ="                                           \
 	"  (SELECT program, mode FROM run WHERE id = :run)),"                                      \
 	" told(run_id, place, name, unit, value) AS ("                                             \
-	"  SELECT id, 1, 'wall time', 'ns', duration_ns FROM run"                                  \
+	"  SELECT id, 1, 'wall time', 'ns', wtime_ns FROM runs"                                    \
 	"  UNION ALL SELECT id, 2, 'user time', 'ns', user_ns FROM run"                            \
 	"  UNION ALL SELECT id, 3, 'system time', 'ns', system_ns FROM run"                        \
 	"  UNION ALL SELECT id, 4, 'max rss', 'bytes', max_rss FROM run"                           \
@@ -33,6 +33,7 @@
 	"   (SELECT 1 FROM process WHERE process.run_id = total.run_id AND traced)"                \
 	"  UNION ALL SELECT run_id, 8, name, unit, sum(CASE WHEN running_ns > 0 AND running_ns <"  \
 	"   enabled_ns THEN 1.0 * value * enabled_ns / running_ns ELSE value END) FROM counter"    \
+	"   WHERE NOT (name = 'wall clock' AND unit = 'ns')"                                       \
 	"   GROUP BY run_id, name, unit),"                                                         \
 	" kept(program, mode, repetition, is_good, place, name, unit, value) AS ("                 \
 	"  SELECT program, mode, repetition, is_good, place, name, unit,"                          \

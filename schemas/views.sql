@@ -46,7 +46,8 @@ FROM mapping LEFT JOIN call ON call.id = mapping.call;
 DROP VIEW IF EXISTS runs;
 CREATE VIEW runs AS
 SELECT id, program AS prog, mode, repetition AS run, user_ns AS utime_ns, system_ns AS stime_ns,
-       duration_ns AS wtime_ns, max_rss / 1024 AS max_rss
+       coalesce((SELECT value FROM counter WHERE run_id = run.id AND name = 'wall clock' AND unit = 'ns'), duration_ns)
+       AS wtime_ns, max_rss / 1024 AS max_rss
 FROM run ORDER BY detail, repetition, id;
 
 DROP VIEW IF EXISTS allocs;

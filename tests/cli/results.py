@@ -117,7 +117,7 @@ def check_failures(folder):
         os.remove(path)
     done = analyze(mixed, mixed + "/missing.mst", status=1)
     lines = done.messages.splitlines()
-    checks.that(sum("is not a trace of memsight" in line for line in lines) == 1, done.messages)
+    checks.that(sum("is neither a trace of memsight" in line for line in lines) == 1, done.messages)
     checks.that(sum("missing.mst" in line for line in lines) == 1, done.messages)
     checks.that(len(runs_of(path)) == 5, "the others are not there")
     os.makedirs(mixed + "/none")
