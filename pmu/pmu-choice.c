@@ -216,22 +216,27 @@ static void append_alone(struct pmu_choice *choice, const struct pmu_chosen *cho
 		choice->items[choice->n++] = *chosen;
 }
 
+/* Where none opens the last one's refusal is told: it needs least, so its remedy helps most. */
 static void add_best(struct pmu_choice *choice, const struct access_options *options)
 {
-	for (size_t i = 0; pmu_sources[i]; i++) {
+	size_t n_passed = 0;
+	bool is_open = false;
+
+	for (size_t i = 0; pmu_sources[i] && !is_open; i++) {
 		struct pmu_chosen chosen = { .source = pmu_sources[i] };
 
 		if (chosen.source->role != ACCESS_ROLE_ACCESS || chosen.source->is_opt_in)
 			continue;
+		n_passed = choice->n;
 		chosen.error = chosen.source->probe(chosen.source, options, &chosen.refusal);
-		if (chosen.error == 0) {
-			for (size_t k = 0; k < choice->n; k++)
-				choice->items[k].is_passed_over = true;
+		is_open = chosen.error == 0;
+		if (is_open)
 			append(choice, &chosen);
-			break;
-		}
-		append_alone(choice, &chosen);
+		else
+			append_alone(choice, &chosen);
 	}
+	for (size_t i = 0; i < n_passed; i++)
+		choice->items[i].is_passed_over = true;
 }
 
 void pmu_choice_resolve(struct pmu_choice *choice, const struct access_options *options)
