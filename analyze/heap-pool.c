@@ -116,6 +116,7 @@ struct heap_node *heap_pool_node(struct heap_pool *pool, uint16_t level)
 	node->n_refs = 1;
 	node->n = 0;
 	node->level = level;
+	node->max_id = 0;
 	return node;
 }
 

@@ -14,6 +14,7 @@ struct heap_node {
 	uint32_t n_refs;
 	uint16_t n; /* items */
 	uint16_t level; /* 0: a leaf */
+	uint64_t max_id; /* no block below it has a higher id */
 	uint64_t keys[HEAP_NODE_ITEMS]; /* leaf: addresses; inner: the lowest key below a child */
 };
 

@@ -101,6 +101,11 @@ static void insert_child(struct heap_node *node, unsigned at, struct heap_node *
 	node->n++;
 }
 
+static void raise_max_id(struct heap_node *node, uint64_t id)
+{
+	node->max_id = node->max_id > id ? node->max_id : id;
+}
+
 /* Split the full child number i, which is owned, in two. `key` is what comes next. */
 static int split_child(struct heap_pool *pool, struct heap_node *node, unsigned i, uint64_t key)
 {
@@ -110,6 +115,7 @@ static int split_child(struct heap_pool *pool, struct heap_node *node, unsigned 
 		return -ENOMEM;
 
 	/* Fresh heaps grow upwards: leave nearly full nodes behind. */
+	right->max_id = left->max_id;
 	bool is_ascending = key > left->keys[left->n - 1];
 	move_items(right, left, is_ascending ? ASCENDING_LEFT : HEAP_NODE_ITEMS / 2);
 	insert_child(node, i + 1, right);
@@ -122,6 +128,7 @@ static int raise_root(struct heap *heap)
 	struct heap_node *root = heap_pool_node(heap->pool, heap->root->level + 1);
 	if (!root)
 		return -ENOMEM;
+	root->max_id = heap->root->max_id;
 	insert_child(root, 0, heap->root);
 	heap->root = root;
 	return 0;
@@ -139,13 +146,14 @@ static int prepare_root(struct heap *heap)
 	return 0;
 }
 
-/* The owned leaf where key goes, with room for it; the path to it is owned too. */
-static struct heap_node *leaf_with_room(struct heap *heap, uint64_t key)
+/* The owned leaf where a block goes, with room for it; the path to it is owned too. */
+static struct heap_node *leaf_with_room(struct heap *heap, uint64_t key, uint64_t id)
 {
 	if (prepare_root(heap) < 0)
 		return NULL;
 
 	struct heap_node *node = heap->root;
+	raise_max_id(node, id);
 	while (node->level > 0) {
 		unsigned i = child_of(node, key);
 		struct heap_node *child = own(heap->pool, &heap_as_inner(node)->children[i]);
@@ -157,6 +165,7 @@ static struct heap_node *leaf_with_room(struct heap *heap, uint64_t key)
 			i = child_of(node, key);
 		}
 		node = heap_as_inner(node)->children[i];
+		raise_max_id(node, id);
 	}
 	return node;
 }
@@ -193,7 +202,7 @@ static bool is_taken(const struct heap *heap, struct heap_node *node, unsigned a
 
 int heap_insert(struct heap *heap, const struct heap_block *block)
 {
-	struct heap_node *node = leaf_with_room(heap, block->address);
+	struct heap_node *node = leaf_with_room(heap, block->address, block->id);
 	if (!node)
 		return -ENOMEM;
 
@@ -233,6 +242,7 @@ static int merge_children(struct heap_pool *pool, struct heap_node *node, unsign
 	/* Keys smaller than the right one's first may have gone into its first child since. */
 	if ((*right)->level > 0)
 		(*right)->keys[0] = node->keys[left_index + 1];
+	raise_max_id(*left, (*right)->max_id);
 	move_items(*left, *right, 0);
 	heap_pool_put_node(pool, *right);
 	CLOSE_GAP(node->keys, node->n, left_index + 1);
@@ -381,27 +391,45 @@ bool heap_overlap(const struct heap *heap, uint64_t address, uint64_t size,
 	return true;
 }
 
-static int walk(const struct heap_pool *pool, const struct heap_node *node, heap_visit visit,
-		void *context)
-{
-	for (unsigned i = 0; i < node->n; i++) {
-		struct heap_block block;
-		int r;
+/* Who is called for which blocks. */
+struct walk {
+	const struct heap_pool *pool;
+	uint64_t above_id;
+	heap_visit visit;
+	void *context;
+};
 
-		if (node->level > 0) {
-			const struct heap_inner *inner = (const struct heap_inner *)node;
-			r = walk(pool, inner->children[i], visit, context);
-		} else {
-			block_at(pool, (const struct heap_leaf *)node, i, &block);
-			r = visit(context, &block);
-		}
-		if (r < 0)
-			return r;
+static int walk_leaf(const struct walk *walk, const struct heap_leaf *leaf)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r >= 0 && i < leaf->head.n; i++) {
+		struct heap_block block;
+
+		block_at(walk->pool, leaf, i, &block);
+		if (block.id > walk->above_id)
+			r = walk->visit(walk->context, &block);
 	}
-	return 0;
+	return r < 0 ? r : 0;
 }
 
-int heap_walk(const struct heap *heap, heap_visit visit, void *context)
+static int walk_node(const struct walk *walk, const struct heap_node *node)
 {
-	return heap->root ? walk(heap->pool, heap->root, visit, context) : 0;
+	const struct heap_inner *inner = (const struct heap_inner *)node;
+	int r = 0;
+
+	if (node->max_id <= walk->above_id)
+		return 0;
+	if (node->level == 0)
+		return walk_leaf(walk, (const struct heap_leaf *)node);
+	for (unsigned i = 0; r >= 0 && i < node->n; i++)
+		r = walk_node(walk, inner->children[i]);
+	return r < 0 ? r : 0;
+}
+
+int heap_walk(const struct heap *heap, uint64_t above_id, heap_visit visit, void *context)
+{
+	const struct walk walk = { heap->pool, above_id, visit, context };
+
+	return heap->root ? walk_node(&walk, heap->root) : 0;
 }

@@ -55,6 +55,7 @@ static int on_touch(void *user, const struct sample_touch *touch)
 
 	if (is_access && touch->is_resolved && touch->time_ns < import->first_access_ns)
 		import->first_access_ns = touch->time_ns;
+	alignment_touch(&import->tally.alignment, touch);
 	return tally_any_touch(&import->tally, touch);
 }
 

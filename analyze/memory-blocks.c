@@ -209,6 +209,10 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 		return r;
 
 	memory->n_births++;
+	if (memory->keeps_freed)
+		alignment_birth(&memory->tally->alignment,
+				&(struct alignment_moment){ thread->image->row, block.birth_ns,
+							    block.address, block.size });
 	memory->tally->total.reallocations += birth->link != 0;
 	tally_birth(memory->tally, block.site, block.size, block.birth_ns, thread->row);
 	kinds_birth(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
@@ -267,6 +271,10 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 		.call = end->call,
 	};
 	remember(memory, thread, end, &block);
+	if (memory->keeps_freed)
+		alignment_death(&memory->tally->alignment,
+				&(struct alignment_moment){ thread->image->row, ending.time_ns,
+							    block.address, block.size });
 	memory_early_note(thread->image, end);
 	r = memory_seen_death(memory, thread->image, &block, ending.time_ns,
 			      memory_find_move(thread, end->link));
@@ -285,8 +293,6 @@ static int end_leftover(void *context, const struct heap_block *block)
 {
 	struct leftover *left = context;
 
-	if (is_inherited(left->image, block))
-		return 0;
 	return end_block(left->memory, left->image, block, &left->ending);
 }
 
@@ -298,7 +304,7 @@ int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t
 		.image = image,
 		.ending = { by_exec ? MEMORY_EXEC : MEMORY_ALIVE, time_ns, ROWS_NULL, false, 0 },
 	};
-	int r = heap_walk(&image->heap, end_leftover, &left);
+	int r = heap_walk(&image->heap, image->first_id, end_leftover, &left);
 
 	memory_early_finish(memory, image);
 	heap_finish(&image->heap);

@@ -71,7 +71,7 @@ static int end_leftover(void *context, const struct heap_block *name)
 int memory_end_all_names(struct memory *memory, struct memory_image *image)
 {
 	struct leftover left = { memory, image };
-	int r = heap_walk(&image->names, end_leftover, &left);
+	int r = heap_walk(&image->names, image->first_name, end_leftover, &left);
 
 	heap_finish(&image->names);
 	return r;

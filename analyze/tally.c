@@ -350,8 +350,9 @@ static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
 	return r;
 }
 
-static int write_totals(const struct tally_total *total, struct db *db, int64_t run_id)
+static int write_totals(const struct tally *tally, struct db *db, int64_t run_id)
 {
+	const struct tally_total *total = &tally->total;
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -377,6 +378,9 @@ static int write_totals(const struct tally_total *total, struct db *db, int64_t 
 		{ "faults", total->faults },
 		{ "mappings", total->mappings },
 		{ "mapped_bytes", total->mapped_bytes },
+		{ "heap_accesses", tally->alignment.n_heap },
+		{ "accesses_before_birth", tally->alignment.n_before },
+		{ "accesses_after_death", tally->alignment.n_after },
 	};
 	int r = 0;
 
@@ -404,6 +408,6 @@ int tally_write(struct tally *tally, struct db *db, int64_t run_id)
 	int r = write_sites(tally, db, run_id);
 
 	if (r == 0)
-		r = write_totals(&tally->total, db, run_id);
+		r = write_totals(tally, db, run_id);
 	return r < 0 ? r : write_others(tally, db, run_id);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/alignment.h"
 #include "analyze/histogram.h"
 #include "analyze/imputed.h"
 #include "analyze/object-totals.h"
@@ -88,6 +89,7 @@ struct tally {
 	struct object_totals objects;
 	struct shared_lines lines;
 	struct unresolved_shares unresolved;
+	struct alignment alignment;
 };
 
 /* Returns 0 or -ENOMEM. */

@@ -88,9 +88,18 @@ static void ck_assert_equal(const struct heap *heap, struct model *model)
 {
 	struct walked walked = { .model = model };
 
-	ck_assert_int_eq(heap_walk(heap, check_walked, &walked), 0);
+	ck_assert_int_eq(heap_walk(heap, 0, check_walked, &walked), 0);
 	ck_assert_uint_eq(walked.n, model->n);
 	ck_assert_uint_eq(heap->n_blocks, model->n);
+
+	/* And those above some id, as at the end of a forked child. */
+	size_t n_newer = 0;
+	uint64_t above_id = random_below(5000);
+	for (size_t i = 0; i < model->n; i++)
+		n_newer += model->blocks[i].id > above_id;
+	walked = (struct walked){ .model = model };
+	ck_assert_int_eq(heap_walk(heap, above_id, check_walked, &walked), 0);
+	ck_assert_uint_eq(walked.n, n_newer);
 }
 
 /* Sizes that matter: none, small, and those that a leaf cannot hold. */

@@ -269,7 +269,8 @@ static void do_late_free(struct maker_world *world, uint32_t number, uint32_t ot
 	struct trace_event end = {
 		.op = TRACE_OP_FREE,
 		.call = TRACE_CALL_FREE,
-		.ticks = birth.ticks + below(world, 5000),
+		/* A tie is a free before the allocation, as every other one. */
+		.ticks = birth.ticks + (below(world, 3) ? below(world, 5000) : 0),
 		.address = birth.address,
 	};
 
