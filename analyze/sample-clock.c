@@ -237,15 +237,27 @@ static int add_interrupted(struct samples *samples, const struct decode_sample *
 	return r;
 }
 
+/* The kernel's, at the instruction of the program that led there, where that is known. */
+static void add_called(struct samples *samples, const struct decode_sample *input)
+{
+	struct sample_item *item = samples->item;
+	const struct sample_code *code = input ? sample_code_at(samples, item, input->ip) : NULL;
+
+	sample_add_plain(item, TRACE_ROLE_WINDOW, OWNER_kernel, 1);
+	if (code)
+		item->accesses[item->n - 1].frame = code->frame;
+}
+
 static int add_kernel(struct samples *samples, const struct pmu_sample *sample)
 {
 	struct decode_sample input;
+	bool is_known = fill_input(samples, sample, &input);
 	int r = 0;
 
-	if (fill_input(samples, sample, &input) && !is_behind_syscall(samples, &input))
+	if (is_known && !is_behind_syscall(samples, &input))
 		r = add_interrupted(samples, &input);
 	if (samples->item->n == 0)
-		sample_add_plain(samples->item, TRACE_ROLE_WINDOW, OWNER_kernel, 1);
+		add_called(samples, is_known ? &input : NULL);
 	sample_add_plain(samples->item, TRACE_ROLE_STALL, OWNER_kernel, 1);
 	return r;
 }

@@ -316,6 +316,34 @@ static void add_detail(uint32_t number, enum trace_sample_kind kind, enum trace_
 	free(record);
 }
 
+#define LEDGER(what, name)                                                                         \
+	integer("SELECT " what " FROM source_ledger JOIN source ON id = source_id"                 \
+		" WHERE name = '" name "'")
+
+START_TEST(addresses_that_say_nothing_are_counted_and_nobody_s)
+{
+	fault(0, 1000);
+	fault(UINT64_C(0xffff888012345678), 2000);
+	fault(UINT64_C(0xffffffff81000000), 3000);
+	fault(BLOCK_A + 5, 4000);
+	finish();
+	ck_assert_int_eq(LEDGER("n_zero * 10 + n_kernel", "faults"), 12);
+}
+END_TEST
+
+START_TEST(a_ledger_says_what_was_lost_and_by_how_much_counts_are_too_low)
+{
+	const struct trace_source_ledger ledger = { .source_id = FAULTS,
+						    .n_taken = 3,
+						    .n_lost = 1 };
+
+	ck_assert_int_eq(samples_source_ledger(samples, &ledger), 0);
+	finish();
+	ck_assert_int_eq(LEDGER("round(1000 * scale)", "faults"), 1333);
+	ck_assert_int_eq(LEDGER("n_lost * 10 + is_complete", "faults"), 11);
+}
+END_TEST
+
 START_TEST(what_a_sample_says_is_told_by_its_source)
 {
 	add_detail(9, TRACE_SAMPLE_ACCESS, TRACE_DIRECTION_LOADS); /* nobody has told of it */
@@ -842,6 +870,8 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, a_page_fault_is_one_touch_of_its_owner);
+	tcase_add_test(tcase, addresses_that_say_nothing_are_counted_and_nobody_s);
+	tcase_add_test(tcase, a_ledger_says_what_was_lost_and_by_how_much_counts_are_too_low);
 	tcase_add_loop_test(tcase, what_a_sample_says_is_told_by_its_source, 0, 2);
 	tcase_add_test(tcase, times_of_perf_s_own_clock_are_converted_by_pairs);
 	tcase_add_test(tcase, time_in_a_loop_is_divided_over_its_owners_and_directions);
