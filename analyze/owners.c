@@ -374,11 +374,26 @@ struct owner owners_find(struct owners *owners, const struct owner_question *que
 	return leftover(owners, question, memory, has_mapping ? &mapping : NULL);
 }
 
+/*
+ * memset and memcpy, which are not the allocator's own, but lie in a file with one: libc. `unknown` is
+ * the answer where there is no file that could tell.
+ */
+static bool is_beside_allocator(struct owners *owners, const struct owner_question *question,
+				bool unknown)
+{
+	const struct module *module =
+		modules_find(owners->modules, question->process, question->ip, question->time_ns);
+
+	return module && object_open(module->object) ? allocator_is_in(module->object) : unknown;
+}
+
 bool owners_allocating(struct owners *owners, const struct owner_question *question,
 		       const struct owner_block *block, struct owner *ret_owner)
 {
+	/* What the program itself touches there before is memory that it gave back: no block yet. */
 	bool holds =
-		block_holds(block, question->address, 0, 0) ||
+		(block_holds(block, question->address, 0, 0) &&
+		 is_beside_allocator(owners, question, true)) ||
 		(block_holds(block, question->address, HEADER_BYTES, FOOTER_BYTES) &&
 		 question->ip &&
 		 owners_is_allocator(owners, question->process, question->ip, question->time_ns));
@@ -388,15 +403,11 @@ bool owners_allocating(struct owners *owners, const struct owner_question *quest
 	return holds;
 }
 
-/* memcpy, which is not the allocator's own, but lies in a file with one: libc. */
 bool owners_moving(struct owners *owners, const struct owner_question *question,
 		   const struct owner_block *freed, struct owner *ret_owner)
 {
-	const struct module *module =
-		modules_find(owners->modules, question->process, question->ip, question->time_ns);
-
-	if (!block_holds(freed, question->address, 0, 0) || !module ||
-	    !allocator_is_in(module->object))
+	if (!block_holds(freed, question->address, 0, 0) ||
+	    !is_beside_allocator(owners, question, false))
 		return false;
 	*ret_owner = (struct owner){ OWNER_heap, OWNER_FREEING, freed->id, freed->site };
 	return true;

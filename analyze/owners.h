@@ -92,7 +92,8 @@ struct owner owners_find(struct owners *owners, const struct owner_question *que
 
 /*
  * Whether the block that the thread's next event made is the owner after all: the address lies in
- * it, or in the allocator's words right before and behind it while ip is the allocator's.
+ * it while ip lies in a file with an allocator (calloc's memset), or in the allocator's words right
+ * before and behind it while ip is the allocator's.
  */
 bool owners_allocating(struct owners *owners, const struct owner_question *question,
 		       const struct owner_block *block, struct owner *ret_owner);

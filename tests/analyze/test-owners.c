@@ -453,7 +453,7 @@ START_TEST(the_next_event_s_block_owns_what_was_touched_while_it_was_made)
 	struct owner_question question = { .process = 1,
 					   .thread = 1,
 					   .address = born.start,
-					   .ip = (uint64_t)(uintptr_t)set_up,
+					   .ip = in_libc("memset"),
 					   .time_ns = NOW };
 	struct owner owner = { 0 };
 
@@ -465,7 +465,14 @@ START_TEST(the_next_event_s_block_owns_what_was_touched_while_it_was_made)
 	question.address = born.start + 255;
 	ck_assert(owners_allocating(owners, &question, &born, &owner));
 
+	/* The program itself has no business there before: it uses what it gave back. */
+	question.ip = (uint64_t)(uintptr_t)set_up;
+	ck_assert(!owners_allocating(owners, &question, &born, &owner));
+	question.ip = 0; /* not known */
+	ck_assert(owners_allocating(owners, &question, &born, &owner));
+
 	/* Headers beside it count for the allocator, and for nobody else. */
+	question.ip = (uint64_t)(uintptr_t)set_up;
 	question.address = born.start - 8;
 	ck_assert(!owners_allocating(owners, &question, &born, &owner));
 	question.ip = in_libc("malloc") + 4;
