@@ -17,12 +17,12 @@ struct pmu_perf_clock {
 	struct pmu_ring ring;
 	struct pmu_losses losses;
 	int fd;
-	volatile uint8_t *page; /* ours, to be touched */
+	void *page; /* ours, to be mapped again and again */
 	size_t page_bytes;
-	uint64_t last_ns; /* of the newest sample taken out of the ring */
+	uint64_t last_ns; /* of the newest map of our page in the ring */
 };
 
-static const struct pmu_format format = { .sample_type = PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR };
+static const struct pmu_format format = { .sample_type = PERF_SAMPLE_TIME };
 
 struct pmu_perf_clock *pmu_perf_clock_close(struct pmu_perf_clock *clock)
 {
@@ -32,7 +32,7 @@ struct pmu_perf_clock *pmu_perf_clock_close(struct pmu_perf_clock *clock)
 	if (clock->fd >= 0)
 		close(clock->fd);
 	if (clock->page)
-		munmap((void *)(uintptr_t)clock->page, clock->page_bytes);
+		munmap(clock->page, clock->page_bytes);
 	free(clock);
 	return NULL;
 }
@@ -46,9 +46,11 @@ static int open_event(struct pmu_perf_clock *clock)
 {
 	const struct perf_event_attr attr = { .size = sizeof(attr),
 					      .type = PERF_TYPE_SOFTWARE,
-					      .config = PERF_COUNT_SW_PAGE_FAULTS,
-					      .sample_period = 1,
+					      .config = PERF_COUNT_SW_DUMMY,
 					      .sample_type = format.sample_type,
+					      .sample_id_all = 1,
+					      .mmap = 1,
+					      .mmap_data = 1,
 					      .exclude_kernel = 1,
 					      .exclude_hv = 1 };
 	int r = pmu_event_open(&attr, 0, -1, &clock->fd);
@@ -67,8 +69,7 @@ int pmu_perf_clock_open(struct pmu_perf_clock **ret_clock)
 		return -ENOMEM;
 	clock->fd = -1;
 	clock->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	page = mmap(NULL, clock->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		    -1, 0);
+	page = mmap(NULL, clock->page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return -errno;
 	clock->page = page;
@@ -78,7 +79,10 @@ int pmu_perf_clock_open(struct pmu_perf_clock **ret_clock)
 	return r;
 }
 
-/* The last sample of our page stays in clock->last_ns; other faults of this thread are passed over. */
+/*
+ * The last map of our page stays in clock->last_ns; others of this thread are passed over. A record is
+ * of the whole area, which the kernel may have merged with its neighbours.
+ */
 static int take(void *context, const void *records, size_t n_bytes, uint32_t n_samples)
 {
 	struct pmu_perf_clock *clock = context;
@@ -88,8 +92,8 @@ static int take(void *context, const void *records, size_t n_bytes, uint32_t n_s
 
 	(void)n_samples;
 	while ((length = pmu_record_parse(&format, at, n_bytes, &record)) > 0) {
-		if (record.type == PERF_RECORD_SAMPLE &&
-		    record.sample.address == (uintptr_t)clock->page)
+		if (record.type == PERF_RECORD_MMAP &&
+		    (uintptr_t)clock->page - record.map.address < record.map.size)
 			clock->last_ns = record.origin.time_ns;
 		at += length;
 		n_bytes -= (size_t)length;
@@ -105,16 +109,19 @@ static uint64_t raw_ns(void)
 	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* One try. false: the sample was lost, as when other faults had filled the ring. */
+/* One try. false: the record was lost, as when other maps had filled the ring. */
 static bool pair_once(struct pmu_perf_clock *clock, uint64_t *ret_perf_ns, uint64_t *ret_before,
 		      uint64_t *ret_after)
 {
+	void *page;
+
 	clock->last_ns = 0;
-	if (madvise((void *)(uintptr_t)clock->page, clock->page_bytes, MADV_DONTNEED) < 0)
-		return false;
 	*ret_before = raw_ns();
-	*clock->page = 1;
+	page = mmap(clock->page, clock->page_bytes, PROT_READ,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	*ret_after = raw_ns();
+	if (page == MAP_FAILED)
+		return false;
 	pmu_ring_drain(&clock->ring, take, clock, &clock->losses);
 	*ret_perf_ns = clock->last_ns;
 	return clock->last_ns != 0;
