@@ -19,6 +19,7 @@ extern const char report_mappings_sql[];
 
 /* report-touches.c: what was done with it */
 extern const char report_objects_sql[];
+extern const char report_access_mix_sql[];
 extern const char report_hot_sql[];
 extern const char report_cold_sql[];
 extern const char report_sharing_sql[];

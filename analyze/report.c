@@ -260,6 +260,19 @@ const struct report reports[] = {
 		      TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
 	},
 	{
+		.name = "access-mix",
+		.title = "Loops, by time: what one iteration accesses, and counts where they can be told",
+		.nothing = "No sample was taken in a loop whose way is known.",
+		.needs = REPORT_NEEDS_CLOCK,
+		.note = "loop time: share of the samples of user CPU time; of accesses: of one "
+			"iteration, by number (no time), with the interval over the loop's samples; "
+			"counted: accesses in the whole run, only where registers or emulation tell "
+			"how often the loop ran, with its interval; covered: by how many of its samples",
+		.sql = report_access_mix_sql,
+		KINDS(TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PLAIN,
+		      TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_PERCENT),
+	},
+	{
 		.name = "flat",
 		.scope = REPORT_OF_SUM,
 		.prepare = report_profile_prepare,

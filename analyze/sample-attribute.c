@@ -51,6 +51,7 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 	if (thread && sink->collects &&
 	    !sink->collects(sink->user, thread, source->kind == SAMPLE_FAULT)) {
 		sample_rows_withhold(samples->rows, (uint32_t)source->row);
+		sample_loops_break(&samples->loops, thread->number);
 		return 0;
 	}
 
@@ -143,7 +144,7 @@ int sample_end(struct samples *samples)
 
 	item->n = sample_touches_merge(item->accesses, item->n);
 	if (!sample_touches_are_open(item))
-		return sample_rows_touches(samples->rows, item);
+		return sample_finish_item(samples, item);
 	item->has_freed = owners_last_freed(samples->context.owners, item->thread, &item->freed);
 	return sample_waiting_add(&samples->waiting, item);
 }

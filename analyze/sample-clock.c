@@ -200,7 +200,7 @@ static int add_user(struct samples *samples, const struct decode_sample *input,
 		r = add_stall(samples);
 	if (r == 0 && charge.basis == DECODE_BASIS_LOOP)
 		add_mix(samples->item);
-	return r;
+	return r < 0 ? r : sample_loops_enter(samples, input);
 }
 
 /* Whether the kernel was called on purpose: `syscall` lies right before ip. */

@@ -37,6 +37,7 @@ struct sample_item {
 	uint32_t process; /* numbers; 0: not known */
 	uint32_t thread;
 	uint32_t space; /* of code_store_space() */
+	uint32_t loop; /* number of sample-loops.h; 0: in none */
 	bool has_freed; /* `freed` is the block that the thread gave back last */
 	struct owner_block freed;
 	size_t n;

@@ -3,6 +3,7 @@
 #include "analyze/code-store.h"
 #include "analyze/instruction-owners.h"
 #include "analyze/merge-clock.h"
+#include "analyze/sample-loops.h"
 #include "analyze/sample-queue.h"
 #include "analyze/sample-rows.h"
 #include "analyze/sample-waiting.h"
@@ -69,6 +70,7 @@ struct samples {
 	struct decode_window *window;
 	struct sample_rows *rows;
 	struct instruction_owners instructions;
+	struct sample_loops loops;
 	struct sample_queue queue;
 	struct sample_waiting waiting;
 	struct watch_log *watch_log;
@@ -108,6 +110,9 @@ int sample_attribute_watch(struct samples *samples, struct sample_source *source
 
 /* The sampled registers in the decoder's order. False: there are none of 64-bit code. */
 bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample *ret);
+
+/* Write an item whose owners are all known. 0 or a negative errno. */
+int sample_finish_item(struct samples *samples, const struct sample_item *item);
 
 /* The touches of a sample of time and registers, to samples->item. 0 or a negative errno. */
 int sample_clock_add(struct samples *samples, struct sample_source *source,

@@ -11,11 +11,16 @@
 #include "analyze/samples-internal.h"
 #include "common/trace-reader.h"
 
+int sample_finish_item(struct samples *samples, const struct sample_item *item)
+{
+	int r = sample_loops_mix(&samples->loops, item);
+
+	return r < 0 ? r : sample_rows_touches(samples->rows, item);
+}
+
 static int settle(void *user, const struct sample_item *item)
 {
-	struct samples *samples = user;
-
-	return sample_rows_touches(samples->rows, item);
+	return sample_finish_item(user, item);
 }
 
 static int create_decoder(struct samples *samples)
@@ -83,6 +88,7 @@ struct samples *samples_destroy(struct samples *samples)
 	free(samples->window);
 	free(samples->codes);
 	instruction_owners_finish(&samples->instructions);
+	sample_loops_finish(&samples->loops);
 	free(samples->item);
 	free(samples);
 	return NULL;
@@ -432,6 +438,9 @@ int samples_finish(struct samples *samples, bool has_losses)
 	if (r == 0)
 		r = instruction_owners_write(&samples->instructions, samples->context.db,
 					     samples->context.run_id, stack_of, samples);
+	if (r == 0)
+		r = sample_loops_write(&samples->loops, samples->context.db,
+				       samples->context.run_id, stack_of, samples);
 	return r < 0 ? r : tell_losses(samples, has_losses);
 }
 
