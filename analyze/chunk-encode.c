@@ -21,7 +21,8 @@ struct chunk_encoder {
 	uint64_t codes[CHUNK_ROWS];
 	uint64_t list[CHUNK_DICTIONARY_MAX]; /* the dictionary's values */
 	uint8_t plane[CHUNK_ROWS];
-	struct slot *slots; /* HASH_SLOTS */
+	struct slot *slots; /* HASH_SLOTS, of which 2^n_slots_log2 are in use */
+	unsigned n_slots_log2;
 	char *out;
 	size_t n_out_max;
 };
@@ -162,13 +163,20 @@ static int narrow(struct chunk_encoder *encoder, const struct chunk_values *valu
 static struct slot *slot_of(const struct chunk_encoder *encoder, int64_t value)
 {
 	uint64_t hash = (uint64_t)value * UINT64_C(0x9e3779b97f4a7c15);
-	size_t i = hash >> 47;
+	size_t i = hash >> (64 - encoder->n_slots_log2);
 
 	while (encoder->slots[i].number && encoder->slots[i].value != value)
-		i = (i + 1) & (HASH_SLOTS - 1);
+		i = (i + 1) & (((size_t)1 << encoder->n_slots_log2) - 1);
 	return &encoder->slots[i];
 }
-_Static_assert(HASH_SLOTS == 1u << 17, "as many as the hash has");
+
+/* Free slots, at least twice as many as values. */
+static void clear_slots(struct chunk_encoder *encoder, uint32_t n_values)
+{
+	encoder->n_slots_log2 = 33 - (unsigned)__builtin_clz((n_values - 1) | 1);
+	memset(encoder->slots, 0, sizeof(*encoder->slots) << encoder->n_slots_log2);
+}
+_Static_assert(HASH_SLOTS >= 2 * CHUNK_ROWS, "there are always free ones");
 
 /* Codes are places in a list of the values, in the order in which they come first. */
 static int number(struct chunk_encoder *encoder, const struct chunk_values *values,
@@ -179,7 +187,7 @@ static int number(struct chunk_encoder *encoder, const struct chunk_values *valu
 
 	for (uint32_t i = 0; i < values->n && !has_null; i++)
 		has_null = is_null(values, i);
-	memset(encoder->slots, 0, HASH_SLOTS * sizeof(*encoder->slots));
+	clear_slots(encoder, values->n);
 	for (uint32_t i = 0; i < values->n; i++) {
 		if (is_null(values, i)) {
 			encoder->codes[i] = 0;

@@ -2,9 +2,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+#include "analyze/quiet-thread.h"
 
 struct db_writer {
 	pthread_t thread;
@@ -42,18 +43,6 @@ static void *run(void *context)
 	return NULL;
 }
 
-/* Signals are the business of the program's other threads. */
-static int start(struct db_writer *writer)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int r = pthread_create(&writer->thread, NULL, run, writer);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -r;
-}
-
 int db_writer_open(struct db_writer **ret_writer)
 {
 	struct db_writer *writer = calloc(1, sizeof(*writer));
@@ -61,7 +50,7 @@ int db_writer_open(struct db_writer **ret_writer)
 		return -ENOMEM;
 	pthread_mutex_init(&writer->mutex, NULL);
 	pthread_cond_init(&writer->changed, NULL);
-	int r = start(writer);
+	int r = quiet_thread_start(&writer->thread, run, writer);
 	if (r < 0) {
 		free(writer);
 		return r;

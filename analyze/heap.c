@@ -146,14 +146,21 @@ static int prepare_root(struct heap *heap)
 	return 0;
 }
 
-/* The owned leaf where a block goes, with room for it; the path to it is owned too. */
-static struct heap_node *leaf_with_room(struct heap *heap, uint64_t key, uint64_t id)
+/*
+ * The owned leaf where a block goes, with room for it; the path to it is owned too. No key of the leaves
+ * behind it is less than *ret_bound.
+ */
+static struct heap_node *leaf_with_room(struct heap *heap, const struct heap_block *block,
+					uint64_t *ret_bound)
 {
+	uint64_t key = block->address;
+
 	if (prepare_root(heap) < 0)
 		return NULL;
 
 	struct heap_node *node = heap->root;
-	raise_max_id(node, id);
+	raise_max_id(node, block->id);
+	*ret_bound = UINT64_MAX;
 	while (node->level > 0) {
 		unsigned i = child_of(node, key);
 		struct heap_node *child = own(heap->pool, &heap_as_inner(node)->children[i]);
@@ -164,8 +171,10 @@ static struct heap_node *leaf_with_room(struct heap *heap, uint64_t key, uint64_
 				return NULL;
 			i = child_of(node, key);
 		}
+		if (i + 1 < node->n)
+			*ret_bound = node->keys[i + 1];
 		node = heap_as_inner(node)->children[i];
-		raise_max_id(node, id);
+		raise_max_id(node, block->id);
 	}
 	return node;
 }
@@ -188,12 +197,23 @@ static bool is_hit(const struct heap_pool *pool, const struct heap_leaf *leaf, u
 	return start - address < size;
 }
 
-/* Whether the neighbours of place `at` in the leaf, or of its neighbour leaves, are in the way. */
-static bool is_taken(const struct heap *heap, struct heap_node *node, unsigned at,
-		     const struct heap_block *block)
-{
-	const struct heap_leaf *leaf = heap_as_leaf(node);
+/* Where a block goes. */
+struct gap {
+	struct heap_node *node; /* a leaf */
+	unsigned at;
+	uint64_t bound; /* nothing behind the leaf begins before it */
+};
 
+/* Whether the neighbours of the gap in the leaf, or of its neighbour leaves, are in the way. */
+static bool is_taken(const struct heap *heap, const struct gap *gap, const struct heap_block *block)
+{
+	struct heap_node *node = gap->node;
+	const struct heap_leaf *leaf = heap_as_leaf(node);
+	unsigned at = gap->at;
+
+	if (at == node->n && at > 0 && gap->bound > block->address &&
+	    gap->bound - block->address >= block->size)
+		return is_hit(heap->pool, leaf, at - 1, block->address, block->size);
 	if (at == 0 || at == node->n)
 		return heap_overlap(heap, block->address, block->size, &(struct heap_block){ 0 });
 	return is_hit(heap->pool, leaf, at - 1, block->address, block->size) ||
@@ -202,12 +222,13 @@ static bool is_taken(const struct heap *heap, struct heap_node *node, unsigned a
 
 int heap_insert(struct heap *heap, const struct heap_block *block)
 {
-	struct heap_node *node = leaf_with_room(heap, block->address, block->id);
+	uint64_t bound;
+	struct heap_node *node = leaf_with_room(heap, block, &bound);
 	if (!node)
 		return -ENOMEM;
 
 	unsigned at = rank_of(node, block->address);
-	if (is_taken(heap, node, at, block))
+	if (is_taken(heap, &(struct gap){ node, at, bound }, block))
 		return -EEXIST;
 
 	uint32_t index;
@@ -251,12 +272,10 @@ static int merge_children(struct heap_pool *pool, struct heap_node *node, unsign
 	return 0;
 }
 
-/* Give child i a neighbour's items when it has few. Afterwards the child may have moved. */
-static int fill_child(struct heap_pool *pool, struct heap_node *node, unsigned i)
+/* Whether child i should get a neighbour's items. */
+static bool is_meagre(const struct heap_node *node, unsigned i)
 {
-	if (heap_as_inner(node)->children[i]->n > MERGE_BELOW || node->n < 2)
-		return 0;
-	return merge_children(pool, node, i > 0 ? i - 1 : 0);
+	return node->n > 1 && ((const struct heap_inner *)node)->children[i]->n <= MERGE_BELOW;
 }
 
 /* The owned leaf that may hold key, on an owned path; NULL without memory. */
@@ -265,9 +284,13 @@ static struct heap_node *leaf_to_change(struct heap *heap, uint64_t key)
 	struct heap_node *node = own(heap->pool, &heap->root);
 
 	while (node && node->level > 0) {
-		if (fill_child(heap->pool, node, child_of(node, key)) < 0)
-			return NULL;
-		node = own(heap->pool, &heap_as_inner(node)->children[child_of(node, key)]);
+		unsigned i = child_of(node, key);
+		if (is_meagre(node, i)) {
+			if (merge_children(heap->pool, node, i > 0 ? i - 1 : 0) < 0)
+				return NULL;
+			i = child_of(node, key); /* it may have moved */
+		}
+		node = own(heap->pool, &heap_as_inner(node)->children[i]);
 	}
 	return node;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/feed-ahead.h"
 #include "analyze/hints.h"
 #include "analyze/import-internal.h"
 #include "common/cleanup.h"
@@ -209,9 +210,12 @@ static int apply_birth(struct import *import, uint32_t thread, const struct merg
 	int r = birth_of(import, thread, event, &birth);
 
 	if (r == 0)
-		r = end_late(import, &birth, event->time);
-	if (r == 0)
 		r = memory_birth(import->memory, &birth, &block);
+	if (r == -EEXIST) {
+		birth.ends_others = true;
+		r = end_late(import, &birth, event->time);
+		r = r < 0 ? r : memory_birth(import->memory, &birth, &block);
+	}
 	regions_birth(import->regions, thread, event->size);
 	if (r == 0)
 		r = withheld_birth(import->withheld, thread, import->now_ns);
@@ -586,7 +590,9 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 		*ret_result = (struct import_result){ .run_id = import.run_id, .is_skipped = true };
 		return 0;
 	}
-	r = open_parts(&import);
+	r = feed_ahead(&import.feed);
+	if (r == 0)
+		r = open_parts(&import);
 	if (r == 0)
 		r = read_all(&import);
 	if (r == 0)

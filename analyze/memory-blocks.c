@@ -131,25 +131,21 @@ static int end_overlapped(struct memory *memory, struct memory_image *image,
 	return 0;
 }
 
-static int insert(struct memory *memory, struct memory_image *image, const struct heap_block *block)
+static int insert(struct memory *memory, struct memory_image *image, const struct heap_block *block,
+		  bool ends_others)
 {
 	int r = heap_insert(&image->heap, block);
 
-	if (r != -EEXIST)
+	if (r != -EEXIST || !ends_others)
 		return r;
 	r = end_overlapped(memory, image, block);
 	return r < 0 ? r : heap_insert(&image->heap, block);
 }
 
 /* What the old half of a realloc left; 0: nothing, or the block was not known. */
-static uint64_t previous_of(struct memory_thread *thread, uint64_t link)
+static uint64_t previous_of(struct memory_move *move)
 {
-	struct memory_move *move = memory_find_move(thread, link);
-
-	if (!move)
-		return 0;
-	move->link = 0;
-	return move->previous_id;
+	return move ? move->previous_id : 0;
 }
 
 static struct owner_block owner_of(const struct memory *memory, const struct heap_block *block)
@@ -170,7 +166,10 @@ static int rename_block(struct memory *memory, const struct memory_birth *birth,
 	int r = heap_remove(&thread->image->heap, block->address, block);
 
 	block->call = birth->call;
-	block->previous_id = previous_of(thread, birth->link);
+	struct memory_move *move = memory_find_move(thread, birth->link);
+	block->previous_id = previous_of(move);
+	if (move)
+		move->link = 0;
 	memory->tally->total.reallocations += birth->link != 0;
 	thread->born_id = block->id;
 	thread->nested_id = 0;
@@ -197,17 +196,19 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 		*ret_block = owner_of(memory, &inner);
 		return rename_block(memory, birth, &inner);
 	}
-	const struct memory_move *move = memory_find_move(thread, birth->link);
+	struct memory_move *move = memory_find_move(thread, birth->link);
 	struct mapping map = move ? move->mapping : (struct mapping){ 0 };
-	block.previous_id = previous_of(thread, birth->link);
+	block.previous_id = previous_of(move);
 	int r = block_rows_born(memory->allocations, block.id);
 	if (r == 0)
 		r = tally_site(memory->tally, birth->stack_id, &block.site);
 	if (r == 0)
-		r = insert(memory, thread->image, &block);
+		r = insert(memory, thread->image, &block, birth->ends_others);
 	if (r < 0)
 		return r;
 
+	if (move)
+		move->link = 0;
 	memory->n_births++;
 	if (memory->keeps_freed)
 		alignment_birth(&memory->tally->alignment,

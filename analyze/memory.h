@@ -63,13 +63,14 @@ struct memory_birth {
 	uint64_t size;
 	uint64_t detail; /* mapping: prot | flags << 32 */
 	uint64_t link; /* realloc, mremap: as given to the end of the old one; 0: none */
+	bool ends_others; /* a block that is in the way ends unseen; else -EEXIST, and nothing is done */
 };
 
 /* Whether a block that is live stands in the way of a birth; *ret_address is where it starts. */
 bool memory_is_taken(struct memory *memory, const struct memory_birth *birth,
 		     uint64_t *ret_address);
 
-/* Whatever is in the way ends as MEMORY_MISSED. *ret_block says what was born. */
+/* Whatever is in the way ends as MEMORY_MISSED, if that is wished. *ret_block says what was born. */
 int memory_birth(struct memory *memory, const struct memory_birth *birth,
 		 struct owner_block *ret_block);
 

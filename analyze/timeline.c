@@ -33,12 +33,16 @@ static void double_interval(struct timeline *timeline)
 	}
 	timeline->n = n;
 	timeline->interval_ns *= 2;
+	timeline->from_ns = 0;
+	timeline->last = 0;
 }
 
 struct timeline_slot *timeline_at(struct timeline *timeline, int64_t time_ns)
 {
 	if (time_ns < 0)
 		time_ns = 0;
+	if (time_ns >= timeline->from_ns && time_ns - timeline->from_ns < timeline->interval_ns)
+		return &timeline->slots[timeline->last];
 	while (time_ns / timeline->interval_ns >= TIMELINE_MAX)
 		double_interval(timeline);
 
@@ -48,6 +52,8 @@ struct timeline_slot *timeline_at(struct timeline *timeline, int64_t time_ns)
 			.live_bytes = timeline->live_bytes,
 			.max_live_bytes = timeline->live_bytes,
 		};
+	timeline->last = i;
+	timeline->from_ns = (int64_t)i * timeline->interval_ns;
 	return &timeline->slots[i];
 }
 

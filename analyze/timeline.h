@@ -22,6 +22,8 @@ struct timeline {
 	struct timeline_slot slots[TIMELINE_MAX];
 	unsigned n; /* slots up to the latest time */
 	int64_t interval_ns;
+	int64_t from_ns; /* of the slot that was asked for last: most questions are about it again */
+	unsigned last;
 	uint64_t live_bytes; /* now */
 };
 
