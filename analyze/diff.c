@@ -289,9 +289,9 @@ static int write_rows(FILE *out, const struct diff *diff)
 static void count_samples(struct diff *diff, int side)
 {
 	static const char n_sql[] = "SELECT sum(n_samples) FROM source WHERE run_id = :run AND"
-				    " name = 'clock'";
+				    " name IN ('clock', 'signal')";
 	static const char time_sql[] = "SELECT sum(n_samples * period) FROM source"
-				       " WHERE run_id = :run AND name = 'clock'";
+				       " WHERE run_id = :run AND name IN ('clock', 'signal')";
 	const struct diff_side *from = &diff->request->sides[side];
 
 	for (size_t i = 0; i < from->n_runs; i++) {

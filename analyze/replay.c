@@ -267,7 +267,7 @@ int replay_samples(const struct replay *replay)
 		const char *source = (const char *)sqlite3_column_text(row, 3);
 		const struct sample_taken taken = {
 			.source = source,
-			.is_clock = strcmp(source, "clock") == 0,
+			.is_clock = sample_source_is_time(source),
 			.time_ns = sqlite3_column_int64(row, 0) - replay->selection->from_ns,
 			.weight = sqlite3_column_int64(row, 1),
 			.thread_row = sqlite3_column_int64(row, 2),

@@ -87,7 +87,7 @@ static const char *const hints_sql[] = {
 	" that live shorter than %.2f ms are hardly sampled (a higher --freq sees more of them)',"
 	" sampled / 1e9, user_ns / 1e9, period / 1e6)"
 	" FROM (SELECT user_ns, period, coalesce(weight, n_samples * period) AS sampled FROM run JOIN"
-	" source ON source.run_id = run.id LEFT JOIN source_ledger ON source_id = source.id WHERE name = 'clock' AND unit = 'ns of user CPU time' AND error = 0"
+	" source ON source.run_id = run.id LEFT JOIN source_ledger ON source_id = source.id WHERE name IN ('clock', 'signal') AND unit = 'ns of user CPU time' AND error = 0"
 	" AND n_withheld = 0 AND run.id = :run)"
 	" WHERE sampled < 0.8 * user_ns AND sampled + 20 * period < user_ns",
 	/* Frame pointers. */

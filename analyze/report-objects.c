@@ -159,10 +159,11 @@ static void write_head(FILE *out, const struct objects *objects)
 int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request, int n_rows)
 {
 	const struct objects objects = {
-		.n_samples = report_sql_number(db,
-					       "SELECT sum(n_samples) FROM source"
-					       " WHERE run_id = :run AND name = 'clock'",
-					       request->run_id),
+		.n_samples =
+			report_sql_number(db,
+					  "SELECT sum(n_samples) FROM source"
+					  " WHERE run_id = :run AND name IN ('clock', 'signal')",
+					  request->run_id),
 		.has_stalls = report_sql_number(db,
 						"SELECT count(*) FROM owner_share"
 						" WHERE run_id = :run AND role = 2",

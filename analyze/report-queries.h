@@ -6,7 +6,7 @@
 
 /* Samples of CPU time in the run: what shares of time are shares of. */
 #define CLOCK_SAMPLES                                                                              \
-	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND name = 'clock')"
+	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND name IN ('clock', 'signal'))"
 
 /* report-blocks.c: what was allocated */
 extern const char report_stat_sql[];

@@ -224,7 +224,7 @@ static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 static const char kinds_sql[] =
 	"SELECT heap_kind.name, n_blocks, bytes, peak_bytes, kind_total.n_samples, n_samples_sq,"
 	" n_faults, (SELECT source.n_samples FROM source WHERE source.run_id = :run AND"
-	" source.name = 'clock' AND error = 0)"
+	" source.name IN ('clock', 'signal') AND error = 0)"
 	" FROM kind_total JOIN heap_kind ON heap_kind.id = kind_id"
 	" WHERE kind_total.run_id = :run AND n_blocks > 0"
 	" ORDER BY heap_kind.name = 'libc', heap_kind.name = 'spilled', bytes DESC";
@@ -267,7 +267,7 @@ static const char owners_sql[] =
 	" WHEN 'mapping' THEN 'mappings' ELSE owner.name END,"
 	" sum(n), sum(n_sq), (SELECT n_samples FROM source WHERE source.id = owner_share.source_id)"
 	" FROM owner_share JOIN owner ON owner.id = owner_kind"
-	" JOIN source ON source.id = source_id AND source.name = 'clock'"
+	" JOIN source ON source.id = source_id AND source.name IN ('clock', 'signal')"
 	" WHERE owner_share.run_id = :run AND role = :role GROUP BY owner.id"
 	" HAVING sum(n) > 0 ORDER BY owner.name = 'unknown', sum(n) DESC";
 
@@ -275,7 +275,7 @@ static const char owners_sql[] =
 static const char imputed_sql[] =
 	"SELECT CASE owner.name WHEN 'global' THEN 'globals' WHEN 'mapping' THEN 'mappings'"
 	" ELSE owner.name END, sum(n), (SELECT n_samples FROM source WHERE run_id = :run"
-	" AND name = 'clock') FROM"
+	" AND name IN ('clock', 'signal')) FROM"
 	" (SELECT 1 AS owner_kind, n_imputed AS n FROM site WHERE run_id = :run"
 	"  UNION ALL SELECT owner_kind, n_imputed FROM object_total WHERE run_id = :run)"
 	" JOIN owner ON owner.id = owner_kind GROUP BY owner.id HAVING sum(n) > 0 ORDER BY 2 DESC";

@@ -113,7 +113,7 @@ const char report_sharing_sql[] =
 const char report_locality_sql[] =
 	"WITH exact AS (SELECT data_source_text(data_src) AS source, count(*) AS n FROM"
 	/* Only such a source tells: without one the touches need not be read. */
-	"  (SELECT 1 FROM source WHERE run_id = :run AND name NOT IN ('clock', 'faults', 'tasks')"
+	"  (SELECT 1 FROM source WHERE run_id = :run AND name NOT IN ('clock', 'signal', 'watch', 'faults', 'tasks')"
 	"   LIMIT 1) CROSS JOIN touch WHERE run_id = :run AND data_src IS NOT NULL GROUP BY 1),"
 	" node AS (SELECT process_sample.process_id, each.key AS node, max(each.value) AS bytes"
 	"  FROM process_sample, json_each(node_bytes) AS each"

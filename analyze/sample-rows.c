@@ -202,7 +202,7 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 
 	const struct sample_taken taken = {
 		.source = source->name,
-		.is_clock = strcmp(source->name, "clock") == 0,
+		.is_clock = sample_source_is_time(source->name),
 		.time_ns = row->time_ns,
 		.weight = row->weight,
 		.thread_row = row->thread_row,

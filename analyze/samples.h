@@ -98,6 +98,13 @@ static inline bool sample_source_is_watch(const char *name)
 	return name[0] == 'w' && strcmp(name, "watch") == 0;
 }
 
+/* The sources whose weight is CPU time; a run has one of them at most. */
+
+static inline bool sample_source_is_time(const char *name)
+{
+	return strcmp(name, "clock") == 0 || strcmp(name, "signal") == 0;
+}
+
 struct samples;
 
 /* Returns 0 or a negative errno. The context is copied. */

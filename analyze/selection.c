@@ -59,8 +59,8 @@ static int hide(struct db *db)
 /* The sources of all runs as those of the first; their samples are counted below. */
 static const char source_sql[] =
 	"DROP TABLE IF EXISTS temp.source; CREATE TEMP TABLE source AS SELECT * FROM main.source"
-	" WHERE run_id = %lld; UPDATE temp.source SET n_samples = CASE name"
-	" WHEN 'clock' THEN %lld WHEN 'faults' THEN %lld ELSE n_samples END";
+	" WHERE run_id = %lld; UPDATE temp.source SET n_samples = CASE"
+	" WHEN name IN ('clock', 'signal') THEN %lld WHEN name = 'faults' THEN %lld ELSE n_samples END";
 
 /* Regions may lie in each other under the same name: spans are told apart by thread and time only. */
 static const char span_sql[] =

@@ -162,6 +162,10 @@ static int check_combination(const struct parsing *parsing)
 	if (choice->has_auto && count_access(choice) > 0)
 		return refuse(parsing, "auto takes the best source of accesses itself: name either "
 				       "auto or the sources");
+	if (choice->has_auto && count_timed(choice) > 0)
+		return refuse(parsing,
+			      "auto may take the clock, and signal samples CPU time as well: name "
+			      "the sources, as signal,faults");
 	if (count_timed(choice) > 1)
 		return refuse(parsing,
 			      "two sources that sample CPU time would count it twice: take one");
@@ -198,6 +202,13 @@ static bool has_source(const struct pmu_choice *choice, const struct access_sour
 		if (choice->items[i].source == source)
 			return true;
 	return false;
+}
+
+bool pmu_choice_has(const struct pmu_choice *choice, const char *name)
+{
+	const struct access_source *source = pmu_source_find(name);
+
+	return source && has_source(choice, source);
 }
 
 /* An item, and the other halves of its source with the same rate. */

@@ -47,6 +47,9 @@ int pmu_choice_parse(const char *text, struct pmu_choice *ret_choice,
  */
 void pmu_choice_resolve(struct pmu_choice *choice, const struct access_options *options);
 
+/* Is a source of that name among the items? */
+bool pmu_choice_has(const struct pmu_choice *choice, const char *name);
+
 /* The options to open an item with: *options with the item's own rate, where it has one. */
 struct access_options pmu_chosen_options(const struct pmu_chosen *chosen,
 					 const struct access_options *options);

@@ -120,13 +120,14 @@ static const struct remedy_case {
 	  is_too_paranoid,
 	  "kernel.perf_event_paranoid is %1$d: only root may sample, even its own programs",
 	  "sudo sysctl kernel.perf_event_paranoid=2"
-	  "   (or, for memsight alone: sudo setcap cap_perfmon,cap_ipc_lock+ep $(which memsight))" },
+	  "   (or, for memsight alone: sudo setcap cap_perfmon,cap_ipc_lock+ep $(which memsight);"
+	  " or --source signal, which needs no permission)" },
 	{ PMU_STEP_OPEN,
 	  { EACCES, EPERM, ENOSYS },
 	  is_filtered,
 	  "a seccomp filter forbids perf_event_open (a container's default profile does)",
 	  "start the container with --cap-add PERFMON, or with --security-opt seccomp=FILE that"
-	  " allows perf_event_open" },
+	  " allows perf_event_open; or --source signal, which needs no permission" },
 	{ PMU_STEP_OPEN,
 	  { EACCES, EPERM },
 	  always,

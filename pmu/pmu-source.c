@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pmu/pmu-signal.h"
 #include "pmu/pmu-stream.h"
 
 const struct access_source *const pmu_sources[] = {
@@ -14,6 +15,7 @@ const struct access_source *const pmu_sources[] = {
 	&pmu_source_ibs,
 	/* Any has these. */
 	&pmu_source_clock,
+	&pmu_source_signal,
 	&pmu_source_faults,
 	&pmu_source_tasks,
 	NULL,

@@ -210,6 +210,21 @@ static void consume_text(struct drain *drain, struct chain *chain, const struct 
 				    (const char *)text->bytes, text->text_bytes);
 }
 
+static void consume_sample(struct drain *drain, struct chain *chain, const struct record *record)
+{
+	const struct ring_sample *shared = copy_record(drain, record);
+	struct ring_sample *sample = drain->scratch;
+
+	if (sizeof(*shared) + shared->stack_bytes > (size_t)record->n_slots * RING_RECORD_BYTES) {
+		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
+		return;
+	}
+	sample->ticks = plausible_ticks(drain, chain, shared->ticks);
+	if (!drain->is_muted && drain->handler.sample && begin_chain(drain, chain, NULL))
+		drain->handler.sample(drain->handler.user, slot_of(drain, chain)->image,
+				      chain->thread_id, sample);
+}
+
 static void consume_nothing(struct drain *drain, struct chain *chain, const struct record *record)
 {
 	(void)drain;
@@ -244,6 +259,7 @@ static const struct {
 	[TRACE_OP_EXEC] = { 1, consume_exec },
 	[TRACE_OP_TEXT] = { 1, consume_text },
 	[TRACE_OP_HEAP_RANGE] = { 2, consume_heap_range },
+	[TRACE_OP_SAMPLE] = { sizeof(struct ring_sample) / RING_RECORD_BYTES, consume_sample },
 	[TRACE_OP_PAD] = { 1, consume_nothing },
 };
 

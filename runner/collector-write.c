@@ -194,6 +194,11 @@ int collector_end(struct collector *collector)
 	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);
 	/* The last events: what of them has no room is counted below. */
+	if (collector->tracker.n_signal_stops)
+		collector_warn(
+			collector,
+			"--source signal: a program uses the signal SIGRTMAX-3 itself; it was "
+			"not sampled from there on");
 	collector_commit(collector);
 	facts.ticks = ticks;
 	run_facts(write_end_fact, &facts);

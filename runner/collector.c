@@ -109,6 +109,7 @@ static void init_tracker(struct collector *collector)
 		.epoll_tag = tagged(TAG_PROCESS, 0),
 		.no_alloc = collector->options->no_alloc,
 		.no_follow = collector->options->no_follow,
+		.samples = &collector->samples,
 		.forget = forget_image,
 		.user = collector,
 		.loaded = collector->observer ? collector->observer->loaded : NULL,

@@ -61,6 +61,9 @@ struct drain_handler {
 	void (*heap_range)(void *user, void *image, const struct drain_heap_range *range);
 	/* An exec or spawn is about to be tried. path is n_bytes long, no NUL. */
 	void (*exec)(void *user, void *image, const char *path, size_t n_bytes, bool is_spawn);
+	/* A sample of --source signal; a private copy, with its stack_bytes checked. NULL: dropped. */
+	void (*sample)(void *user, void *image, uint32_t thread_id,
+		       const struct ring_sample *sample);
 	/* Each node and event of a thread, beside the trace. Both NULL: nobody asks. */
 	void (*node)(void *user, void *image, uint32_t thread_id, const struct trace_node *node);
 	void (*event)(void *user, void *image, uint32_t thread_id, const struct trace_event *event);

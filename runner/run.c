@@ -456,6 +456,7 @@ static int start_collector(struct run *run)
 	if (err < 0)
 		return fail(run, err, "cannot start to record");
 	collector->samples.watches = &collector->watches;
+	run->pool.control->signal_period_ns = samples_signal_period(&collector->samples);
 	watches_open(&collector->watches, samples_watch_stream(&collector->samples));
 	samples_watch(&collector->samples, collector->epoll_fd, UINT64_C(3) << 32);
 	if (run->output.left_behind[0])

@@ -173,6 +173,11 @@ int samples_check(const struct run_options *options, char *message, size_t n_byt
 
 	if (parse_choice(options, &choice, why) < 0)
 		return snprintf(message, n_bytes, "--source: %s", why), -EINVAL;
+	if (options->no_alloc && pmu_choice_has(&choice, "signal"))
+		return snprintf(message, n_bytes,
+				"--source signal: the timer lives in the library that --no-alloc "
+				"leaves out"),
+		       -EINVAL;
 	if (options->budget && samples_rate_parse_budget(options->budget, &budget_ppm) < 0)
 		return snprintf(message, n_bytes,
 				"--budget: '%s' is not a part such as 2%% or 0.5%% (at most 50%%)",

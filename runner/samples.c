@@ -119,7 +119,7 @@ static int look_at_records(struct samples_stream *stream, const uint8_t *records
 	return err;
 }
 
-static int take_records(void *context, const void *records, size_t n_bytes, uint32_t n_samples)
+int samples_take_records(void *context, const void *records, size_t n_bytes, uint32_t n_samples)
 {
 	struct samples_stream *stream = context;
 	struct samples *samples = stream->owner;
@@ -279,7 +279,7 @@ static int take_aux(void *context, const struct trace_aux *aux, const void *byte
 /* Records first: they tell of the bytes. */
 static int read_stream(struct samples_stream *stream)
 {
-	ssize_t n = pmu_stream_read(stream->stream, take_records, stream);
+	ssize_t n = pmu_stream_read(stream->stream, samples_take_records, stream);
 
 	if (n >= 0)
 		n = pmu_stream_read_aux(stream->stream, take_aux, stream);

@@ -91,6 +91,16 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 /* Stop sampling; what comes nevertheless is dropped and counted. */
 void samples_mute(struct samples *samples);
 
+/* The sink of all streams: context is the samples_stream. */
+int samples_take_records(void *context, const void *records, size_t n_bytes, uint32_t n_samples);
+
+/* A sample that a program's handler wrote (--source signal). */
+void samples_take_signal(struct samples *samples, const struct image *image, uint32_t thread_id,
+			 const struct ring_sample *sample);
+
+/* The period of --source signal in ns; 0: nobody asked for it. */
+uint64_t samples_signal_period(const struct samples *samples);
+
 /* The stream of --watch; NULL: it was not asked for, or refused. */
 struct access_stream *samples_watch_stream(const struct samples *samples);
 

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "runner/image-proc.h"
 #include "runner/run.h"
+#include "runner/samples.h"
 #include "runner/store.h"
 #include "runner/tracker.h"
 #include "runner/watches.h"
@@ -84,6 +85,14 @@ static void take_module(void *user, void *image_pointer, const struct drain_modu
 	store_module(tracker->writer, image->id, module);
 	if (!module->is_unload)
 		tell_module(tracker, image, module);
+}
+
+static void take_sample(void *user, void *image, uint32_t thread_id,
+			const struct ring_sample *sample)
+{
+	struct tracker *tracker = user;
+
+	samples_take_signal(tracker->samples, image, thread_id, sample);
 }
 
 static void take_node(void *user, void *image, uint32_t thread_id, const struct trace_node *node)
@@ -166,6 +175,7 @@ struct drain_handler tracker_drain_handler(struct tracker *tracker)
 		.text = take_text,
 		.heap_range = take_heap_range,
 		.exec = take_exec,
+		.sample = tracker->samples ? take_sample : NULL,
 		.node = tracker->watches ? take_node : NULL,
 		.event = tracker->watches ? take_event : NULL,
 	};

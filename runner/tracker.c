@@ -168,6 +168,33 @@ static void store_drain_losses(struct tracker *tracker, const struct image *imag
 	tracker->n_losses += losses->n_damaged + losses->n_refused;
 }
 
+/* Of --source signal. */
+static void store_signal_losses(struct tracker *tracker, const struct image *image,
+				struct ring_process *slot)
+{
+	uint64_t n_lost = atomic_load(&slot->n_lost_samples);
+	bool has_stopped = atomic_load(&slot->signal_stop) == RING_SIGNAL_IN_USE;
+	const struct store_loss all[] = {
+		{ .count = n_lost, .reason = "no room in the chunk of the thread" },
+		{ .count = atomic_load(&slot->n_unsampled_threads),
+		  .reason = "threads without a timer (limit of pending signals, ulimit -i)" },
+		{ .count = atomic_load(&slot->blocked_ns) / 1000000,
+		  .reason = "ms of CPU time with the signal blocked by the program" },
+		{ .count = has_stopped,
+		  .reason = "stopped: the program uses the signal (SIGRTMAX-3) itself" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct store_loss loss = all[i];
+
+		loss.process_id = image->id;
+		loss.source = "signal";
+		store_loss(tracker->writer, &loss);
+	}
+	tracker->n_losses += n_lost;
+	tracker->n_signal_stops += has_stopped;
+}
+
 /* The counters of the slot are the program's own words. */
 static void store_slot_losses(struct tracker *tracker, const struct image *image)
 {
@@ -193,6 +220,7 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 		loss.source = "tracealloc";
 		store_loss(tracker->writer, &loss);
 	}
+	store_signal_losses(tracker, image, slot);
 	tracker->n_losses += n_dropped + all[1].count + all[2].count;
 	tracker->n_below_min += n_below_min;
 	if (n_below_min)

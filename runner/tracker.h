@@ -18,6 +18,7 @@
 
 struct run_file; /* run.h */
 struct watches;
+struct samples;
 
 struct tracker {
 	struct pool *pool;
@@ -43,6 +44,8 @@ struct tracker {
 	uint64_t n_why_not[TRACE_NOT_COUNT];
 	char why_not_example[TRACE_NOT_COUNT][64]; /* base name of one such program */
 	struct watches *watches; /* --watch; NULL: nobody asks */
+	struct samples *samples; /* where samples of --source signal go; NULL: nobody asks */
+	uint64_t n_signal_stops; /* images that use the signal themselves */
 	/* Called before an image is forgotten; may be NULL. */
 	void (*forget)(void *user, uint32_t process_id);
 	/* Called for each file whose code a process has mapped; may be NULL. */

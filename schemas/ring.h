@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC	   UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION	   3
+#define RING_VERSION	   4
 #define RING_CHUNK_BYTES   65536u
 #define RING_RECORD_BYTES  32u /* records are multiples of this and 32-aligned */
 #define RING_MAX_PROCESSES 4096u
@@ -50,6 +50,20 @@
 #define RING_FLAG_FOLLOW    (1u << 0) /* exec and spawn hooks put our variables back */
 #define RING_FLAG_NULL_SINK (1u << 1) /* hooks run, nothing is stored */
 #define RING_FLAG_API_MARKS (1u << 2) /* the program's own pause, resume and collect are ignored */
+
+/*
+ * The signal of --source signal: SIGRTMAX - 3 where libc takes two for itself. Programs that use it
+ * are not sampled.
+ */
+#define RING_SIGNAL		61
+#define RING_SAMPLE_REGISTERS	18u
+#define RING_SAMPLE_STACK_BYTES 256u
+
+/* Why an image is not sampled by signal any more. */
+enum ring_signal_stop {
+	RING_SIGNAL_SAMPLED,
+	RING_SIGNAL_IN_USE, /* the program has a handler of its own for it */
+};
 
 enum ring_stacks {
 	RING_STACKS_NONE, /* every event has stack 0 */
@@ -82,7 +96,7 @@ enum ring_birth {
 	RING_BIRTH_FORK, /* fork or clone without CLONE_VM of a traced image */
 };
 
-/* One process image (fork or exec makes a new one). 128 bytes; counters are written by the program. */
+/* One process image (fork or exec makes a new one). 192 bytes; counters are written by the program. */
 struct ring_process {
 	_Atomic uint32_t state; /* enum ring_process_state */
 	uint32_t generation; /* the collector's; +1 each time that the slot is freed */
@@ -106,8 +120,15 @@ struct ring_process {
 		n_displaced_nodes; /* of full tables; each is written again if it returns */
 	uint64_t fork_ticks; /* when its parent called fork; 0: not known, or not forked */
 	_Atomic uint64_t forking_ticks; /* when it called fork last itself; 0: never */
+	/* --source signal: */
+	_Atomic uint64_t n_lost_samples; /* no room, or in a hook whose chunk is nearly full */
+	_Atomic uint64_t n_unsampled_threads; /* no timer could be had (ulimit -i) */
+	_Atomic uint64_t blocked_ns; /* CPU time of threads that had the signal blocked */
+	_Atomic uint32_t signal_stop; /* enum ring_signal_stop */
+	uint32_t reserved0;
+	uint64_t reserved1[4];
 };
-_Static_assert(sizeof(struct ring_process) == 128, "ring_process is shared");
+_Static_assert(sizeof(struct ring_process) == 192, "ring_process is shared");
 
 /* The start of the pool. */
 struct ring_control {
@@ -125,7 +146,8 @@ struct ring_control {
 		n_shared; /* chunks below it are for all; from it on each is a thread's first one */
 	uint64_t min_bytes; /* blocks below it are counted, not recorded; 0: record all */
 	uint64_t ticks_per_ms; /* for bounds of waits only */
-	uint8_t reserved1[64];
+	uint64_t signal_period_ns; /* CPU time between samples of --source signal; 0: none */
+	uint8_t reserved1[56];
 	/* The collector's side, a cache line of its own. */
 	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
@@ -312,3 +334,19 @@ struct ring_exec {
 	uint8_t bytes[];
 };
 _Static_assert(sizeof(struct ring_exec) == RING_RECORD_BYTES, "is shared");
+
+/* n slots: SAMPLE, of --source signal; stack_bytes of the stack, from the stack pointer up, behind it. */
+struct ring_sample {
+	_Atomic uint64_t head;
+	uint64_t ticks;
+	uint64_t fs_base;
+	uint32_t
+		n_periods; /* that it stands for: the timer is looked at by the kernel's tick only */
+	uint16_t stack_bytes;
+	uint16_t reserved0;
+	uint64_t registers
+		[RING_SAMPLE_REGISTERS]; /* in the order of perf's bits: ax, bx, cx ... r15 */
+	uint64_t reserved1[2];
+	uint8_t stack[];
+};
+_Static_assert(sizeof(struct ring_sample) == 6 * RING_RECORD_BYTES, "is shared");

@@ -126,6 +126,7 @@ enum trace_op {
 	TRACE_OP_TEXT = 0x17, /* a name that notes use */
 	TRACE_OP_THREAD_NAME = 0x18,
 	TRACE_OP_HEAP_RANGE = 0x19, /* memory that a heap of a memory kind took or gave back */
+	TRACE_OP_SAMPLE = 0x1a, /* of --source signal; becomes a perf record */
 	TRACE_OP_COUNT
 };
 

@@ -7,6 +7,7 @@
  * what they are called for during the look-up itself (dlsym may allocate) a small arena answers.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stddef.h>

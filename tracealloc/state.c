@@ -14,6 +14,7 @@
 #include "tracealloc/module.h"
 #include "tracealloc/pause.h"
 #include "tracealloc/real.h"
+#include "tracealloc/sampler.h"
 #include "tracealloc/stack-bounds.h"
 #include "tracealloc/stack-hash.h"
 #include "tracealloc/thread.h"
@@ -94,6 +95,7 @@ static void take_settings(struct ring_control *control)
 	ta_image.clock = control->clock;
 	ta_image.min_bytes = control->min_bytes;
 	ta_image.ticks_per_ms = control->ticks_per_ms;
+	ta_image.signal_period_ns = control->signal_period_ns;
 	ta_image.max_frames = control->max_frames;
 	if (ta_image.max_frames == 0 || ta_image.max_frames > RING_MAX_FRAMES)
 		ta_image.max_frames = RING_MAX_FRAMES;
@@ -143,6 +145,7 @@ static int attach_exec(void)
 	ta_stack_bounds_main(&ta_image.stack_start, &ta_image.stack_end);
 	ta_hash_begin();
 	ta_module_list();
+	ta_sampler_install();
 	ta_image.has_key = pthread_key_create(&ta_image.key, ta_thread_exit) == 0;
 	return 0;
 }

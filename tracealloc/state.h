@@ -68,6 +68,7 @@ struct ta_image {
 	uint32_t max_frames;
 	uint64_t min_bytes;
 	uint64_t ticks_per_ms;
+	uint64_t signal_period_ns; /* --source signal; 0: this image is not sampled */
 	pthread_key_t key; /* its destructor ends a thread's chain */
 	bool has_key;
 	uintptr_t stack_start; /* of the first thread of the exec image */

@@ -7,6 +7,7 @@
 
 #include "tracealloc/clock.h"
 #include "tracealloc/hook.h"
+#include "tracealloc/sampler.h"
 #include "tracealloc/stack.h"
 #include "tracealloc/stack-bounds.h"
 
@@ -90,6 +91,13 @@ static void reset(struct ta_thread *thread, bool is_main)
 	thread->announced = false;
 	thread->pause_number = 0;
 	memset(thread->texts, 0, sizeof(thread->texts));
+	ta_sampler_start(thread);
+}
+
+void ta_thread_each_timer(void)
+{
+	for (struct ta_thread *i = atomic_load(&all_threads); i; i = i->next_all)
+		ta_sampler_end(i);
 }
 
 uint32_t ta_thread_find(uintptr_t pointer)
@@ -130,6 +138,7 @@ void ta_thread_forked(void)
 		if (i == own)
 			continue;
 		atomic_store(&i->pointer, 0);
+		i->timer = -1; /* timers stay in the parent */
 		push_free(i);
 	}
 	ta_tls.ended = false;
@@ -174,6 +183,7 @@ static void write_end(struct ta_thread *thread)
 
 static void end_chain(struct ta_thread *thread)
 {
+	ta_sampler_end(thread);
 	ta_record_repair(thread);
 	if (thread->announced)
 		write_end(thread);

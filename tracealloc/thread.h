@@ -64,6 +64,9 @@ struct ta_thread {
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
 	uint64_t fork_ticks; /* it is calling fork since then; 0: it is not */
+	uint64_t held_since_ns; /* --source signal: of its CPU time; is_held */
+	int timer; /* --source signal; -1: none */
+	bool is_held; /* the timer stands still: the thread has the signal blocked */
 	struct ta_trace traces[2]; /* RING_STACKS_FP */
 	struct ta_unwind unwind; /* RING_STACKS_DWARF */
 	struct ta_node small_table[TA_TABLE_SMALL];
@@ -102,6 +105,9 @@ void ta_thread_forked(void);
 
 /* Write THREAD_START as the first record of a chain. The chunk is empty. */
 void ta_thread_announce(struct ta_thread *thread);
+
+/* Delete the timers of all threads (--source signal). Signal safe. */
+void ta_thread_each_timer(void);
 
 /* Destructor of the pthread key: ends the chain in the last round. */
 void ta_thread_exit(void *thread);

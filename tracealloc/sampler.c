@@ -1,0 +1,253 @@
+#include "tracealloc/sampler.h"
+
+#include <string.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "tracealloc/clock.h"
+#include "tracealloc/hook.h"
+#include "tracealloc/real.h"
+
+#define KERNEL_SIGSET_BYTES 8
+#define RECORD_BYTES	    ((uint32_t)sizeof(struct ring_sample) + RING_SAMPLE_STACK_BYTES)
+#define RECORD_SLOTS	    (RECORD_BYTES / RING_RECORD_BYTES)
+#define NS_PER_SECOND	    UINT64_C(1000000000)
+
+_Static_assert(RECORD_BYTES % RING_RECORD_BYTES == 0, "records are whole slots");
+
+/* Its address marks our timers' signals. */
+static const char cookie;
+
+/* In the order of struct ring_sample: that of perf's register bits. */
+static const uint8_t registers[RING_SAMPLE_REGISTERS] = {
+	REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_RIP,
+	REG_EFL, REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+};
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- The handler ---- */
+
+/* What lies above the stack pointer is in use, so it can be read, where it is the thread's own stack. */
+static uint16_t stack_bytes(const struct ta_thread *thread, uintptr_t sp)
+{
+	if (sp < thread->stack_start || sp >= thread->stack_end)
+		return 0;
+	if (thread->stack_end - sp >= RING_SAMPLE_STACK_BYTES)
+		return RING_SAMPLE_STACK_BYTES;
+	return (uint16_t)((thread->stack_end - sp) & ~(uintptr_t)7);
+}
+
+static void fill(struct ring_sample *record, const struct ta_thread *thread, const siginfo_t *info,
+		 const ucontext_t *context)
+{
+	uintptr_t sp = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+
+	record->ticks = ta_ticks_begin();
+	record->fs_base = ta_thread_pointer();
+	record->n_periods = 1 + (uint32_t)(info->si_overrun > 0 ? info->si_overrun : 0);
+	record->stack_bytes = stack_bytes(thread, sp);
+	for (unsigned i = 0; i < RING_SAMPLE_REGISTERS; i++)
+		record->registers[i] = (uint64_t)context->uc_mcontext.gregs[registers[i]];
+	memcpy(record->stack, (const void *)sp, record->stack_bytes);
+	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_SAMPLE, 0, RECORD_SLOTS, 0));
+}
+
+/* In a hook: behind what it has reserved, with room left for it and for hooks nested in it. */
+static struct ring_sample *reserve_nested(struct ta_thread *thread)
+{
+	uint64_t reserved = atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed);
+	uint64_t pending;
+
+	if (reserved + RECORD_BYTES > TA_CHUNK_NESTED_LIMIT)
+		return NULL;
+	/* Nobody jumps out of us: what is pending need not be found by others. */
+	return ta_record_take(thread, &pending, RECORD_BYTES);
+}
+
+static void take(struct ta_thread *thread, const siginfo_t *info, const ucontext_t *context,
+		 const uintptr_t *frame)
+{
+	/* A hook may just be about to set the guard: its first half must stay. */
+	uintptr_t guard_pc = ta_tls.guard_pc;
+	bool is_nested = ta_tls.guard != 0;
+	struct ring_sample *record;
+
+	if (!is_nested)
+		ta_hook_guard(frame);
+	record = is_nested ? reserve_nested(thread) : ta_record_reserve_big(thread, RECORD_BYTES);
+	if (record)
+		fill(record, thread, info, context);
+	else
+		count(&ta_image.process->n_lost_samples, 1);
+	ta_compiler_barrier();
+	if (!is_nested)
+		ta_tls.guard = 0;
+	ta_tls.guard_pc = guard_pc;
+}
+
+static void handle(int number, siginfo_t *info, void *context)
+{
+	struct ta_thread *thread = ta_tls.thread;
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+
+	(void)number;
+	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != (const void *)&cookie)
+		return;
+	if (!thread || ta_tls.ended || ta_tls.known == (uint32_t)TA_SEEN_NONE)
+		return;
+	if (state == TA_OFF)
+		ta_sampler_end(thread);
+	else if (state & TA_ON)
+		take(thread, info, context, __builtin_frame_address(0));
+}
+
+void ta_sampler_install(void)
+{
+	struct sigaction action = { .sa_sigaction = handle,
+				    .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
+	struct sigaction old = { .sa_handler = SIG_DFL };
+
+	if (!ta_sampler_is_on())
+		return;
+	if (!ta_real.sigaction || ta_real.sigaction(RING_SIGNAL, NULL, &old) < 0 ||
+	    (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)) {
+		ta_sampler_stop();
+		return;
+	}
+	memset(&action.sa_mask, 0xff, sizeof(action.sa_mask));
+	ta_real.sigaction(RING_SIGNAL, &action, NULL);
+}
+
+/* ---- Timers ---- */
+
+static void set_timer(const struct ta_thread *thread, uint64_t first_ns, uint64_t period_ns)
+{
+	struct itimerspec times = {
+		.it_value = { (time_t)(first_ns / NS_PER_SECOND),
+			      (long)(first_ns % NS_PER_SECOND) },
+		.it_interval = { (time_t)(period_ns / NS_PER_SECOND),
+				 (long)(period_ns % NS_PER_SECOND) },
+	};
+
+	ta_syscall(SYS_timer_settime, thread->timer, 0, (long)&times, 0, 0, 0);
+}
+
+/* Not all threads in step: the first sample comes after a part of a period. */
+static void arm(const struct ta_thread *thread)
+{
+	uint64_t period_ns = ta_image.signal_period_ns;
+
+	set_timer(thread, 1 + ta_ticks_begin() % period_ns, period_ns);
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec now = { 0 };
+
+	ta_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&now, 0, 0, 0, 0);
+	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static bool is_blocked(void)
+{
+	uint64_t set = 0;
+
+	ta_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&set, KERNEL_SIGSET_BYTES, 0, 0);
+	return set >> (RING_SIGNAL - 1) & 1;
+}
+
+/* Whoever does not use libc to set a handler (Go does) is found here. */
+static bool is_handler_ours(void)
+{
+	struct sigaction now = { .sa_handler = SIG_DFL };
+
+	return ta_real.sigaction(RING_SIGNAL, NULL, &now) == 0 && now.sa_sigaction == handle;
+}
+
+void ta_sampler_start(struct ta_thread *thread)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = RING_SIGNAL };
+	int timer = -1;
+
+	thread->timer = -1;
+	thread->is_held = false;
+	if (!ta_sampler_is_on())
+		return;
+	if (!is_handler_ours()) {
+		ta_sampler_stop();
+		return;
+	}
+	event.sigev_value.sival_ptr = (void *)(uintptr_t)&cookie;
+	event._sigev_un._tid = (pid_t)thread->tid;
+	if (ta_syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&event, (long)&timer, 0, 0,
+		       0) < 0) {
+		count(&ta_image.process->n_unsampled_threads, 1);
+		return;
+	}
+	thread->timer = timer;
+	if (!is_blocked()) {
+		arm(thread);
+		return;
+	}
+	thread->is_held = true;
+	thread->held_since_ns = thread_cpu_ns();
+}
+
+void ta_sampler_end(struct ta_thread *thread)
+{
+	if (thread->timer < 0)
+		return;
+	if (thread->is_held)
+		count(&ta_image.process->blocked_ns, thread_cpu_ns() - thread->held_since_ns);
+	ta_syscall(SYS_timer_delete, thread->timer, 0, 0, 0, 0, 0);
+	thread->timer = -1;
+}
+
+void ta_sampler_stop(void)
+{
+	struct ring_process *process = ta_image.process;
+
+	ta_image.signal_period_ns = 0;
+	if (process)
+		atomic_store_explicit(&process->signal_stop, RING_SIGNAL_IN_USE,
+				      memory_order_relaxed);
+	ta_thread_each_timer();
+}
+
+/* Timers are those of the process: a child of vfork that shares our memory has none of them. */
+static struct ta_thread *own_thread(void)
+{
+	struct ta_thread *thread = ta_tls.thread;
+
+	if (!thread || thread->timer < 0 ||
+	    (uint32_t)ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) != ta_image.pid)
+		return NULL;
+	return thread;
+}
+
+void ta_sampler_hold(void)
+{
+	struct ta_thread *thread = own_thread();
+
+	if (!thread || thread->is_held)
+		return;
+	thread->is_held = true;
+	/* One that is pending comes before this call returns: the signal is not blocked yet. */
+	set_timer(thread, 0, 0);
+	thread->held_since_ns = thread_cpu_ns();
+}
+
+void ta_sampler_release(void)
+{
+	struct ta_thread *thread = own_thread();
+
+	if (!thread || !thread->is_held)
+		return;
+	thread->is_held = false;
+	count(&ta_image.process->blocked_ns, thread_cpu_ns() - thread->held_since_ns);
+	arm(thread);
+}
