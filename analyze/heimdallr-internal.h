@@ -1,6 +1,7 @@
 #pragma once
 /* What heimdallr.c and heimdallr-records.c share. */
-#include "analyze/feed-records.h"
+#include "analyze/record-list.h"
+#include "analyze/heimdallr-access.h"
 #include "analyze/heimdallr-exit.h"
 #include "analyze/heimdallr-folder.h"
 #include "analyze/heimdallr-stacks.h"
@@ -20,10 +21,12 @@ struct heimdallr {
 	struct heimdallr_folder folder;
 	struct result name; /* PROGRAM.MODE.N of the folder's name */
 	struct heimdallr_segments *segments;
+	struct heimdallr_access *access; /* NULL: none */
+	bool is_bad_access; /* access.dat is there and cannot be read */
 	struct heimdallr_thread *threads; /* of each log */
 	size_t n_batch; /* events of each that are read at once */
 	struct heimdallr_exit *exits; /* of each process */
-	struct feed_records records;
+	struct record_list records;
 	struct trace_file_header header;
 	struct trace_damage damage;
 	struct trace_commit commit;

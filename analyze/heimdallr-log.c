@@ -158,7 +158,7 @@ static int read_next(struct heimdallr_log *log)
 	}
 	if (log->next.n_frame_bytes)
 		memcpy(log->next_frames, log->next.frames, log->next.n_frame_bytes);
-	log->next.frames = log->next_frames;
+	log->next.frames = log->next.n_frame_bytes ? log->next_frames : "";
 	log->next_end = log->offset;
 	return 1;
 }

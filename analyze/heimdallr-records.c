@@ -70,7 +70,7 @@ static int add_run(struct heimdallr *heimdallr)
 	};
 	for (char *at = arguments; (at = strchr(at, ' ')); at++)
 		*at = '\0';
-	return feed_records_add(&heimdallr->records, &run, sizeof(run), strings, 4);
+	return record_list_add(&heimdallr->records, &run, sizeof(run), strings, 4);
 }
 
 static int add_fact(struct heimdallr *heimdallr, const char *key, const char *value)
@@ -83,7 +83,7 @@ static int add_fact(struct heimdallr *heimdallr, const char *key, const char *va
 		.value_bytes = strings[1].n_bytes,
 	};
 
-	return feed_records_add(&heimdallr->records, &fact, sizeof(fact), strings, 2);
+	return record_list_add(&heimdallr->records, &fact, sizeof(fact), strings, 2);
 }
 
 static int add_number_fact(struct heimdallr *heimdallr, const char *key, uint64_t value)
@@ -102,7 +102,7 @@ static int add_clock(struct heimdallr *heimdallr, uint64_t time_ns)
 		.raw_ns = time_ns,
 	};
 
-	return feed_records_add(&heimdallr->records, &clock, sizeof(clock), NULL, 0);
+	return record_list_add(&heimdallr->records, &clock, sizeof(clock), NULL, 0);
 }
 
 /* The process of logs from first on. Its first thread is its main one, and has its pid. */
@@ -122,7 +122,7 @@ static int add_process(struct heimdallr *heimdallr, size_t first)
 		.exe_bytes = strings[0].n_bytes,
 	};
 
-	return feed_records_add(&heimdallr->records, &process, sizeof(process), strings, 2);
+	return record_list_add(&heimdallr->records, &process, sizeof(process), strings, 2);
 }
 
 static int add_thread(struct heimdallr *heimdallr, size_t i)
@@ -140,7 +140,7 @@ static int add_thread(struct heimdallr *heimdallr, size_t i)
 	};
 	const struct trace_string name = string_of("");
 
-	return feed_records_add(&heimdallr->records, &record, sizeof(record), &name, 1);
+	return record_list_add(&heimdallr->records, &record, sizeof(record), &name, 1);
 }
 
 static int add_module(struct heimdallr *heimdallr, size_t i, uint32_t process)
@@ -159,7 +159,7 @@ static int add_module(struct heimdallr *heimdallr, size_t i, uint32_t process)
 		.path_bytes = strings[1].n_bytes,
 	};
 
-	return feed_records_add(&heimdallr->records, &module, sizeof(module), strings, 2);
+	return record_list_add(&heimdallr->records, &module, sizeof(module), strings, 2);
 }
 
 int heimdallr_begin_records(struct heimdallr *heimdallr)
@@ -169,6 +169,8 @@ int heimdallr_begin_records(struct heimdallr *heimdallr)
 
 	if (r == 0)
 		r = add_clock(heimdallr, heimdallr->start_ns);
+	if (r == 0 && heimdallr->access)
+		r = heimdallr_access_clock(heimdallr->access, &heimdallr->records);
 	if (r == 0)
 		r = add_fact(heimdallr, "imported_from", "Heimdallr");
 	if (r == 0 && folder->min_bytes > 0)
@@ -177,7 +179,7 @@ int heimdallr_begin_records(struct heimdallr *heimdallr)
 		if (i == 0 || folder->processes[i] != folder->processes[i - 1])
 			r = add_process(heimdallr, i);
 	}
-	if (r == 0 && folder->n_logs == 0)
+	if (r == 0 && folder->n_logs == 0 && !heimdallr->access)
 		r = add_process(heimdallr, 0);
 	for (size_t i = 0; i < folder->n_logs && r == 0; i++)
 		r = add_thread(heimdallr, i);
@@ -190,20 +192,6 @@ int heimdallr_begin_records(struct heimdallr *heimdallr)
 
 /* ---- The end ---- */
 
-static int add_loss(struct heimdallr *heimdallr, const char *source, const char *reason,
-		    uint64_t count)
-{
-	const struct trace_string strings[] = { string_of(source), string_of(reason) };
-	struct trace_loss loss = {
-		.head.type = TRACE_RECORD_LOSS,
-		.count = count,
-		.source_bytes = strings[0].n_bytes,
-		.reason_bytes = strings[1].n_bytes,
-	};
-
-	return count ? feed_records_add(&heimdallr->records, &loss, sizeof(loss), strings, 2) : 0;
-}
-
 static int add_log_losses(struct heimdallr *heimdallr, const struct heimdallr_log *log)
 {
 	char text[160];
@@ -212,13 +200,14 @@ static int add_log_losses(struct heimdallr *heimdallr, const struct heimdallr_lo
 		text, sizeof(text),
 		"lines of alloc_%u_%u.log that are none of Heimdallr's, the first is line %" PRIu64,
 		log->id, log->tid, log->first_bad);
-	int r = add_loss(heimdallr, "heimdallr", text, log->n_bad);
+	int r = record_list_loss(&heimdallr->records, "heimdallr", text, log->n_bad);
 	snprintf(
 		text, sizeof(text),
 		"times of alloc_%u_%u.log that ran backwards (the order of lines was kept), the first in "
 		"line %" PRIu64,
 		log->id, log->tid, log->first_backwards);
-	return r < 0 ? r : add_loss(heimdallr, "heimdallr", text, log->n_backwards);
+	return r < 0 ? r
+		     : record_list_loss(&heimdallr->records, "heimdallr", text, log->n_backwards);
 }
 
 /* A file that was changed since the run may not be the one that ran. */
@@ -249,14 +238,17 @@ static int add_losses(struct heimdallr *heimdallr)
 		  folder->n_processes > 1 ? folder->n_processes : 0 },
 		{ "libraries that are newer than the run: their names may be wrong",
 		  count_newer(heimdallr) },
-		{ "access.dat: accesses are not imported", folder->has_accesses },
+		{ "access.dat is no perf.data that can be read", heimdallr->is_bad_access },
 	};
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]) && r == 0; i++)
-		r = add_loss(heimdallr, "heimdallr", found[i].reason, found[i].count);
+		r = record_list_loss(&heimdallr->records, "heimdallr", found[i].reason,
+				     found[i].count);
 	for (size_t i = 0; i < folder->n_logs && r == 0; i++)
 		r = add_log_losses(heimdallr, &folder->logs[i]);
+	if (r == 0 && heimdallr->access)
+		r = heimdallr_access_losses(heimdallr->access, &heimdallr->records);
 	return r;
 }
 
@@ -276,7 +268,7 @@ static int add_exit(struct heimdallr *heimdallr)
 
 	if (!usage->is_known)
 		return 0;
-	return feed_records_add(&heimdallr->records, &record, sizeof(record), NULL, 0);
+	return record_list_add(&heimdallr->records, &record, sizeof(record), NULL, 0);
 }
 
 static int add_process_ends(struct heimdallr *heimdallr)
@@ -285,7 +277,11 @@ static int add_process_ends(struct heimdallr *heimdallr)
 	uint64_t n_exit_frees = 0;
 	int r = 0;
 
-	for (uint32_t i = 0; i < heimdallr->folder.n_processes && r == 0; i++) {
+	/* Of a run without logs access.dat tells the processes. */
+	uint32_t n = heimdallr->access && heimdallr->folder.n_logs == 0
+			     ? 0
+			     : heimdallr->folder.n_processes;
+	for (uint32_t i = 0; i < n && r == 0; i++) {
 		const struct heimdallr_exit *found = &heimdallr->exits[i];
 		struct trace_process_end end = {
 			.head.type = TRACE_RECORD_PROCESS_END,
@@ -295,7 +291,7 @@ static int add_process_ends(struct heimdallr *heimdallr)
 			.ticks = (found->time_ns ? found->time_ns : heimdallr->last_ns) + 1,
 		};
 		n_exit_frees += found->n_frees;
-		r = feed_records_add(&heimdallr->records, &end, sizeof(end), NULL, 0);
+		r = record_list_add(&heimdallr->records, &end, sizeof(end), NULL, 0);
 	}
 	return r < 0 ? r : add_number_fact(heimdallr, "heimdallr.frees_at_exit", n_exit_frees);
 }

@@ -14,8 +14,10 @@
 enum stage {
 	GIVE_BEGIN,
 	READ_ON,
+	GIVE_ACCESSES,
 	GIVE_THREADS,
 	GIVE_COMMIT,
+	GIVE_LAST_ACCESSES,
 	GIVE_END,
 	GIVE_LAST_COMMIT,
 	IS_OVER,
@@ -32,8 +34,9 @@ static void close_heimdallr(void *self)
 	free(heimdallr->threads);
 	free(heimdallr->exits);
 	free(heimdallr->program);
-	feed_records_finish(&heimdallr->records);
+	record_list_finish(&heimdallr->records);
 	heimdallr_segments_close(heimdallr->segments);
+	heimdallr_access_close(heimdallr->access);
 	heimdallr_folder_finish(&heimdallr->folder);
 	free(heimdallr->name.name);
 	free(heimdallr);
@@ -110,7 +113,7 @@ static int read_on(struct heimdallr *heimdallr)
 		until == UINT64_MAX ? heimdallr->last_ns : until;
 	heimdallr->at = 0;
 	heimdallr->has_given_nodes = false;
-	heimdallr->stage = is_left ? GIVE_THREADS : GIVE_END;
+	heimdallr->stage = is_left ? GIVE_ACCESSES : GIVE_LAST_ACCESSES;
 	return 0;
 }
 
@@ -163,6 +166,29 @@ static bool give_threads(struct heimdallr *heimdallr, struct trace_item *ret_ite
 	return false;
 }
 
+/* The next item of access.dat up to a time; 0: all of them were given. */
+static int give_accesses(struct heimdallr *heimdallr, uint64_t until_ns, enum stage after,
+			 struct trace_item *ret_item)
+{
+	int r = heimdallr->access ? heimdallr_access_next(heimdallr->access, until_ns, ret_item)
+				  : 0;
+
+	if (r == 0)
+		heimdallr->stage = after;
+	return r;
+}
+
+static int give_end(struct heimdallr *heimdallr, struct trace_item *ret_item)
+{
+	heimdallr->stage = GIVE_LAST_COMMIT;
+	record_list_clear(&heimdallr->records);
+	int r = heimdallr_end_records(heimdallr);
+	if (r < 0)
+		return r;
+	*ret_item = record_list_item(&heimdallr->records);
+	return 1;
+}
+
 static struct trace_item commit_item(struct heimdallr *heimdallr)
 {
 	heimdallr->damage.committed_ticks = heimdallr->commit.ticks;
@@ -176,28 +202,26 @@ static struct trace_item commit_item(struct heimdallr *heimdallr)
 /* What is due. Returns 1 with an item, 0: look again, or a negative errno. */
 static int give(struct heimdallr *heimdallr, struct trace_item *ret_item)
 {
-	int r;
-
 	switch ((enum stage)heimdallr->stage) {
 	case GIVE_BEGIN:
 		heimdallr->stage = READ_ON;
-		*ret_item = feed_records_take(&heimdallr->records);
+		*ret_item = record_list_item(&heimdallr->records);
 		return 1;
 	case READ_ON:
 		return read_on(heimdallr);
+	case GIVE_ACCESSES:
+		return give_accesses(heimdallr, heimdallr->commit.ticks + 1, GIVE_THREADS,
+				     ret_item);
 	case GIVE_THREADS:
 		return give_threads(heimdallr, ret_item);
 	case GIVE_COMMIT:
 		heimdallr->stage = READ_ON;
 		*ret_item = commit_item(heimdallr);
 		return 1;
+	case GIVE_LAST_ACCESSES:
+		return give_accesses(heimdallr, UINT64_MAX, GIVE_END, ret_item);
 	case GIVE_END:
-		heimdallr->stage = GIVE_LAST_COMMIT;
-		r = heimdallr_end_records(heimdallr);
-		if (r < 0)
-			return r;
-		*ret_item = feed_records_take(&heimdallr->records);
-		return 1;
+		return give_end(heimdallr, ret_item);
 	case GIVE_LAST_COMMIT:
 		heimdallr->stage = IS_OVER;
 		heimdallr->commit.ticks = heimdallr->commit.raw_ns = heimdallr->last_ns + 1;
@@ -298,6 +322,21 @@ static int open_threads(struct heimdallr *heimdallr)
 	return 0;
 }
 
+/* One that cannot be read does not keep the logs out. */
+static int open_accesses(struct heimdallr *heimdallr)
+{
+	int r = heimdallr->folder.has_accesses
+			? heimdallr_access_open(&heimdallr->folder, heimdallr->start_ns,
+						&heimdallr->access)
+			: 0;
+	uint64_t start_ns = heimdallr->access ? heimdallr_access_start(heimdallr->access) : 0;
+
+	heimdallr->is_bad_access = r < 0;
+	if (start_ns && (start_ns < heimdallr->start_ns || heimdallr->start_ns == 0))
+		heimdallr->start_ns = start_ns;
+	return r == -ENOMEM ? r : 0;
+}
+
 static int open_all(struct heimdallr *heimdallr, const char *path)
 {
 	int r = heimdallr_folder_open(path, &heimdallr->folder);
@@ -315,6 +354,8 @@ static int open_all(struct heimdallr *heimdallr, const char *path)
 	r = heimdallr_segments_open(&heimdallr->folder, heimdallr->program, &heimdallr->segments);
 	if (r == 0)
 		r = open_threads(heimdallr);
+	if (r == 0)
+		r = open_accesses(heimdallr);
 	return r < 0 ? r : heimdallr_begin_records(heimdallr);
 }
 

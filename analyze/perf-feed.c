@@ -477,6 +477,11 @@ const struct perf_data *perf_feed_data(const struct perf_feed *feed)
 	return feed->data;
 }
 
+uint64_t perf_feed_start(const struct perf_feed *feed)
+{
+	return feed->start_ns;
+}
+
 /* ---- Alone ---- */
 
 static int class_next(void *self, struct trace_item *ret_item)

@@ -30,5 +30,8 @@ int perf_feed_next(struct perf_feed *feed, struct trace_item *ret_item);
 const struct trace_damage *perf_feed_damage(const struct perf_feed *feed);
 const struct perf_data *perf_feed_data(const struct perf_feed *feed);
 
+/* The first time in the file, of its own clock; 0: there is none. */
+uint64_t perf_feed_start(const struct perf_feed *feed);
+
 /* A perf.data alone, for feed.c. 0 or a negative errno; -EUCLEAN: its header is damaged. */
 int perf_feed_open(const char *path, struct feed *feed);

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Folders that Heimdallr's runs.sh leaves: every line of them is made here, so that the truth is known.
-Arguments: memsight, example program word-index (for names of functions)."""
+Arguments: memsight, example program word-index (for names of functions), victim-traced."""
 import json
 import os
 import random
 import re
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 
 import whole
 
-MEMSIGHT, EXAMPLE = sys.argv[1], os.path.abspath(sys.argv[2])
+MEMSIGHT, EXAMPLE, TRACED = sys.argv[1], os.path.abspath(sys.argv[2]), os.path.abspath(sys.argv[3])
 START = 1000 * 10**9 + 5
 checks = whole.Checks()
 TIME = ("1.50user 0.25system %selapsed 99%%CPU (0avgtext+0avgdata 4088maxresident)k\n"
@@ -193,6 +195,48 @@ def check_processes(home):
     checks.that(any("several processes" in reason for _, reason in db.losses()), "the guess is not told")
 
 
+def check_accesses(home):
+    """access.dat by Debian's perf: each page's first touch is found in its block, by aligned clocks."""
+    perf = shutil.which("perf")
+    if not perf:
+        print("accesses cannot be measured here: no perf")
+        return
+    folder = Folder(home, "touch.a.1")
+    store = "page-faults"
+    done = subprocess.run([perf, "record", "-q", "-d", "-c", "1", "-e", "minor-faults", "-e", store, "-o",
+                           folder.path + "/access.dat", TRACED],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
+                          env=whole.environment(TRAC_LOGPATH=folder.path))
+    if done.returncode != 0:
+        print("accesses cannot be measured here: perf record:", done.stderr.decode(errors="replace").strip())
+        return
+    folder.write("cmd.log", f"time -o t perf record -d -e minor-faults -e {store} {TRACED}\n")
+    db = folder.analyze()
+    checks.that(db.one("SELECT count(*) FROM allocation") == 16, "blocks")
+    checks.that(db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 2, "live at exit")
+    pages = db.ask("SELECT allocation.id, count(DISTINCT touch.address / 4096) FROM touch"
+                   " JOIN owner ON owner.id = owner_kind AND owner.name = 'heap'"
+                   " JOIN allocation ON allocation.id = owner_id WHERE role IN (0, 3) GROUP BY 1")
+    checks.that(len(pages) == 16 and all(n == 64 for _, n in pages), f"pages touched of each block: {pages}")
+    outside = db.one("SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id"
+                     " JOIN owner ON owner.id = owner_kind AND owner.name = 'heap'"
+                     " JOIN allocation ON allocation.id = owner_id"
+                     " WHERE time_ns < birth_ns OR time_ns > coalesce(death_ns, time_ns)")
+    checks.that(outside == 0, f"{outside} touches outside of their blocks' lives")
+    error = db.one("SELECT clock_error_ns FROM run")
+    checks.that(0 < error < 10**9, f"the error of the alignment: {error}")
+    checks.that(not any("times" in reason for _, reason in db.losses()), f"losses: {db.losses()}")
+    checks.that(db.one("SELECT min(t) FROM (SELECT min(from_ns) AS t FROM allocs UNION ALL"
+                       " SELECT min(at_ns) FROM access)") == 0, "times from the first event on")
+    folder.write("access.dat", "this is no perf.data")
+    broken = Folder(home, "broken.a.1")
+    for name in os.listdir(folder.path):
+        shutil.copy(os.path.join(folder.path, name), broken.path)
+    db = broken.analyze()
+    checks.that(db.one("SELECT count(*) FROM allocation") == 16, "logs beside a broken access.dat")
+    checks.that(("heimdallr", "access.dat is no perf.data that can be read") in db.losses(), "is not told")
+
+
 def simulate(home, seed):
     """Threads that hand addresses to each other, with frees logged late: against a plain model."""
     rng = random.Random(seed)
@@ -280,6 +324,7 @@ def main():
         check_bare(home)
         check_processes(home)
         check_statistics(home)
+        check_accesses(home)
         for seed in range(1, 6):
             simulate(home, seed)
     checks.end()
