@@ -528,6 +528,8 @@ static int write_rest(struct import *import)
 		r = import_finish_notes(import);
 	if (r == 0)
 		r = globals_write(import->globals, handle);
+	if (r == 0 && import->options->force)
+		r = stacks_rename(import->stacks, handle);
 	if (r == 0)
 		r = stacks_write(import->stacks, handle);
 	if (r == 0)

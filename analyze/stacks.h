@@ -47,6 +47,12 @@ uint64_t stacks_n_lost(const struct stacks *stacks);
  */
 int stacks_write(struct stacks *stacks, sqlite3 *db);
 
+/*
+ * Name the frames that the database had anew: symbols may be there that were missing, or are wanted in
+ * another way. Before stacks_write(). Returns 0 or a negative errno.
+ */
+int stacks_rename(struct stacks *stacks, sqlite3 *db);
+
 static inline void stacks_cleanup(struct stacks **stacks)
 {
 	*stacks = stacks_destroy(*stacks);

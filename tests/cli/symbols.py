@@ -199,6 +199,25 @@ def a_reader_that_is_told_where_analyses_anew(shop):
 
 
 @case
+def reading_a_trace_anew_names_what_the_database_had(shop):
+    debug = os.path.join(shop.folder, "debug")
+    shop.split(os.path.join(debug, "shop.debug"))
+    shop.must_give(NOTHING, "stripped")
+    path = os.path.join(shop.folder, "shop.db")
+    question = ("SELECT DISTINCT frame.function, line FROM allocation JOIN stack ON stack.id = stack_id JOIN frame"
+                " ON frame.id = stack.frame_id LEFT JOIN frame_line ON frame_line.frame_id = frame.id AND"
+                " frame_line.depth = 0 WHERE allocation.size = 4801")
+    for options, expected in [([], NAMED), (["--no-demangle"], [("_ZN4shop5Shelf4fillEi", LINE)])]:
+        whole.run([MEMSIGHT, "analyze", "-o", path, "--force", "--debug-dir", debug, *options, shop.trace])
+        found = whole.Database(path).ask(question)
+        shop.that(found == expected, f"--force {options}: {found}")
+    # What is not found any more stays as it was.
+    whole.run([MEMSIGHT, "analyze", "-o", path, "--force", shop.trace])
+    found = whole.Database(path).ask(question)
+    shop.that(found == expected, f"without --debug-dir: {found}")
+
+
+@case
 def what_debug_files_share_is_found_by_build_id(shop):
     if not shutil.which("dwz"):
         whole.skip("no dwz")
