@@ -37,8 +37,9 @@ int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *req
 	int r = paths_open(db, request->excluded, &paths);
 	if (r < 0)
 		return r;
-	sqlite3_stmt *stmt = report_sql_prepare(db, profile_metric_row(request->metric)->sql,
-						request->run_id, -1);
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db, profile_metric_row_of(db, request->run_id, request->metric)->sql,
+		request->run_id, -1);
 
 	while (stmt && (code = sqlite3_step(stmt)) == SQLITE_ROW && !ferror(out)) {
 		int64_t value = (int64_t)llround(sqlite3_column_double(stmt, 1));
@@ -108,7 +109,8 @@ static void write_costs(FILE *out, const struct profile *profile)
 
 int export_callgrind_write(FILE *out, sqlite3 *db, const struct export_request *request)
 {
-	const struct profile_metric_row *metric = profile_metric_row(request->metric);
+	const struct profile_metric_row *metric =
+		profile_metric_row_of(db, request->run_id, request->metric);
 	const struct profile_request wanted = { request->run_id, request->metric,
 						request->excluded };
 	auto_profile struct profile *profile = NULL;

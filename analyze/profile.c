@@ -27,9 +27,40 @@ static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
 			     "SELECT stack_id, n_faults, 0, 0 FROM site WHERE run_id = :run" },
 };
 
+#define SAMPLED_FROM(name)                                                                         \
+	" FROM sample WHERE run_id = :run AND stack_id IS NOT NULL AND source_id ="                \
+	" (SELECT id FROM source WHERE run_id = :run AND name = '" name "' AND error = 0)"
+
+/* By the samples' own call stacks: each sample is a whole one of its stack. */
+static const struct profile_metric_row sampled_metrics[PROFILE_METRIC_COUNT] = {
+	[PROFILE_TIME] = { "time", "user CPU time, by the call stacks of samples",
+			   REPORT_NEEDS_CLOCK, TABLE_DURATION,
+			   "SELECT stack_id, sum(weight), count(*), count(*)" SAMPLED_FROM(
+				   "clock") " GROUP BY stack_id" },
+	[PROFILE_FAULTS] = { "faults", "page faults, by the call stacks of samples",
+			     REPORT_NEEDS_FAULTS, TABLE_COUNT,
+			     "SELECT stack_id, sum(weight), 0, 0" SAMPLED_FROM(
+				     "faults") " GROUP BY stack_id" },
+};
+
+/* Whether there is one is seen at the first sample that has none, or has one. */
+static const char *const has_stacks_sql[PROFILE_METRIC_COUNT] = {
+	[PROFILE_TIME] = "SELECT EXISTS (SELECT 1" SAMPLED_FROM("clock") ")",
+	[PROFILE_FAULTS] = "SELECT EXISTS (SELECT 1" SAMPLED_FROM("faults") ")",
+};
+
 const struct profile_metric_row *profile_metric_row(enum profile_metric metric)
 {
 	return &metrics[metric];
+}
+
+const struct profile_metric_row *profile_metric_row_of(sqlite3 *db, int64_t run_id,
+						       enum profile_metric metric)
+{
+	const char *sql = has_stacks_sql[metric];
+
+	return sql && report_sql_number(db, sql, run_id) ? &sampled_metrics[metric]
+							 : &metrics[metric];
 }
 
 int profile_metric_find(const char *name)
@@ -126,8 +157,9 @@ static int add_all(struct profile *profile, sqlite3 *db, const struct profile_re
 {
 	size_t n = profile->paths->n_functions;
 	auto_free uint32_t *seen = calloc(n, sizeof(*seen));
-	sqlite3_stmt *stmt =
-		report_sql_prepare(db, metrics[request->metric].sql, request->run_id, -1);
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db, profile_metric_row_of(db, request->run_id, request->metric)->sql,
+		request->run_id, -1);
 
 	profile->functions = calloc(n, sizeof(*profile->functions));
 	int r = !stmt ? -EPROTO : !seen || !profile->functions ? -ENOMEM : 0;

@@ -31,7 +31,10 @@ struct profile_metric_row {
 	const char *sql;
 };
 
+/* run_id: a run with call stacks of samples (record --sample-stacks) has time and faults by them. */
 const struct profile_metric_row *profile_metric_row(enum profile_metric metric);
+const struct profile_metric_row *profile_metric_row_of(sqlite3 *db, int64_t run_id,
+						       enum profile_metric metric);
 
 /* The metric of a name, or -EINVAL. */
 int profile_metric_find(const char *name);

@@ -87,7 +87,8 @@ static double whole_of(sqlite3 *db)
 
 int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *request)
 {
-	const struct profile_metric_row *metric = profile_metric_row(request->by);
+	const struct profile_metric_row *metric =
+		profile_metric_row_of(db, request->run_id, request->by);
 	bool is_time = request->by == PROFILE_TIME;
 	const enum table_kind kinds[] = { TABLE_PERCENT, TABLE_PERCENT, metric->kind,
 					  TABLE_PERCENT, TABLE_PERCENT, metric->kind };
@@ -204,7 +205,8 @@ static void write_head(const struct calls *calls)
 
 int report_calls_write(FILE *out, sqlite3 *db, const struct report_request *request)
 {
-	const struct calls calls = { out, db, request, profile_metric_row(request->by),
+	const struct calls calls = { out, db, request,
+				     profile_metric_row_of(db, request->run_id, request->by),
 				     whole_of(db) };
 	sqlite3_stmt *stmt = report_sql_prepare(db, functions_sql, request->run_id, request->limit);
 	int code = SQLITE_DONE;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 
+#include "analyze/sample-stack.h"
 #include "analyze/samples-internal.h"
 
 /* Shares are floats in decode/: what is missing below this is rounding. */
@@ -77,9 +78,12 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 					  : -ENOMEM,
 		.weight = place->weight,
 		.is_kernel = place->is_kernel,
+		.stack = place->sample ? sample_stack(samples, source, place->sample, item->process,
+						      time_ns)
+				       : 0,
 	};
-	if (row.frame < 0)
-		return (int)row.frame;
+	if (row.frame < 0 || row.stack < 0)
+		return row.frame < 0 ? (int)row.frame : (int)row.stack;
 	item->row = sample_rows_sample(samples->rows, &row);
 	return item->row < 0 ? (int)item->row : 1;
 }
@@ -227,6 +231,7 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 		.ip = record->sample.ip,
 		.weight = record->sample.period ? (int64_t)record->sample.period : source->period,
 		.is_kernel = record->is_kernel,
+		.sample = &record->sample,
 	};
 	int r;
 

@@ -49,8 +49,8 @@ struct sample_rows {
 static const struct rows_table sample_table = {
 	.name = "sample",
 	.columns = "id, run_id, source_id, process_id, thread_id, time_ns, frame_id, weight,"
-		   " is_kernel",
-	.types = "nnniininn",
+		   " is_kernel, stack_id",
+	.types = "nnniininni",
 };
 
 static const struct rows_table touch_table = {
@@ -197,6 +197,7 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 	cells[6].integer = or_null(row->frame, row->frame);
 	cells[7].integer = row->weight;
 	cells[8].integer = row->is_kernel;
+	cells[9].integer = or_null(row->stack, row->stack);
 	source->n_samples++;
 	source->weight += row->weight;
 

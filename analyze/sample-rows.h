@@ -26,6 +26,7 @@ struct sample_row {
 	uint32_t thread; /* number; 0: not known */
 	int64_t time_ns;
 	int64_t frame;
+	int64_t stack; /* 0: NULL */
 	int64_t weight;
 	bool is_kernel;
 };

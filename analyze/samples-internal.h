@@ -44,6 +44,7 @@ struct sample_source {
 	int64_t period;
 	enum trace_direction direction;
 	bool has_run; /* it was opened */
+	uint32_t stack_bytes; /* with each sample, as asked for */
 	bool has_own_clock; /* perf's own clock, which pairs convert */
 	struct merge_clock clock; /* ticks are perf's ns; without pairs: that of all sources */
 	struct pmu_format format;
@@ -93,6 +94,7 @@ struct sample_place {
 	uint64_t ip;
 	int64_t weight;
 	bool is_kernel;
+	const struct pmu_sample *sample; /* for its call stack; NULL: it has none */
 };
 
 /*

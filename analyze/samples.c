@@ -146,6 +146,7 @@ int samples_source(struct samples *samples, const struct trace_source *record)
 		.kind = kind_of(record),
 		.period = record->period ? (int64_t)record->period : 1,
 		.has_run = record->error == 0,
+		.stack_bytes = record->stack_bytes,
 		.has_own_clock = record->clock_id == UINT32_MAX,
 		.format = { .sample_type = record->sample_type, .regs_user = record->regs_user },
 		.name = strndup(name, n_name),

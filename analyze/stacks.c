@@ -317,6 +317,19 @@ int64_t stacks_frame(struct stacks *stacks, uint32_t process, uint64_t ip, int64
 			    ip - (module ? module->bias : 0));
 }
 
+int64_t stacks_path(struct stacks *stacks, const struct stacks_path *path)
+{
+	int64_t row = path->stop ? intern_stack(stacks, 0, 0, path->stop) : 0;
+
+	for (size_t i = path->n; i-- > 0 && row >= 0;) {
+		uint64_t pc = path->pcs[i] - (i > 0);
+		int64_t frame = stacks_frame(stacks, path->process, pc, path->time_ns);
+
+		row = frame < 0 ? frame : intern_stack(stacks, row, frame, STACKS_STOP_LOST);
+	}
+	return row;
+}
+
 int64_t stacks_kernel_frame(struct stacks *stacks, uint64_t ip)
 {
 	return intern_frame(stacks, stacks->kernel, ip);

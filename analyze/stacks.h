@@ -32,6 +32,21 @@ int stacks_nodes(struct stacks *stacks, uint32_t thread, const struct trace_node
  */
 int64_t stacks_row(struct stacks *stacks, uint32_t thread, uint32_t node, int64_t time_ns);
 
+#define STACKS_MAX_PATH 256u
+
+/* A call stack as addresses: the instruction itself, then return addresses outwards. */
+struct stacks_path {
+	uint32_t process;
+	const uint64_t *pcs;
+	size_t n; /* at least 1 */
+	enum trace_stop
+		stop; /* why it goes no further; TRACE_STOP_NONE: it does not say, or is whole */
+	int64_t time_ns;
+};
+
+/* stack.id of such a path, of the same rows as those of blocks. Negative errno only without memory. */
+int64_t stacks_path(struct stacks *stacks, const struct stacks_path *path);
+
 /* frame.id of a code address; frames of samples pass the ip itself. > 0 or a negative errno. */
 int64_t stacks_frame(struct stacks *stacks, uint32_t process, uint64_t ip, int64_t time_ns);
 

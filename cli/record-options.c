@@ -2,6 +2,13 @@
 
 #include "schemas/ring.h"
 
+static enum run_sample_stacks sample_stacks_of(enum option_choice choice)
+{
+	return choice == CHOICE_SAMPLE_STACKS_FP      ? RUN_SAMPLE_STACKS_FP
+	       : choice == CHOICE_SAMPLE_STACKS_DWARF ? RUN_SAMPLE_STACKS_DWARF
+						      : RUN_SAMPLE_STACKS_NONE;
+}
+
 static enum run_count count_of(enum option_choice choice)
 {
 	return choice == CHOICE_COUNTED_KERNEL ? RUN_COUNT_KERNEL
@@ -62,6 +69,7 @@ struct run_options record_options_of(const struct option_set *options)
 		.store_event = option_text(options, OPTION_STORE_EVENT),
 		.min_latency = (uint32_t)option_number(options, OPTION_LDLAT),
 		.count = count_of(option_choice(options, OPTION_COUNTED)),
+		.sample_stacks = sample_stacks_of(option_choice(options, OPTION_SAMPLE_STACKS)),
 		.budget = option_text(options, OPTION_BUDGET),
 		.counters = option_text(options, OPTION_COUNTERS),
 		.is_strict = option_flag(options, OPTION_STRICT),

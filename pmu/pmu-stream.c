@@ -29,6 +29,10 @@ static void configure(const struct access_source *source, const struct access_op
 					.enable_on_exec = options->enable_on_exec };
 
 	source->configure(options, &attr);
+	if (options->has_call_chain && source->role != ACCESS_ROLE_TASKS) {
+		attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+		attr.exclude_callchain_kernel = 1;
+	}
 	*ret_attr = attr;
 }
 

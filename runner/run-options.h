@@ -9,6 +9,13 @@
 
 #include "schemas/ring.h"
 
+/* The call stack of each sample. */
+enum run_sample_stacks {
+	RUN_SAMPLE_STACKS_NONE,
+	RUN_SAMPLE_STACKS_FP, /* as the kernel follows it */
+	RUN_SAMPLE_STACKS_DWARF, /* bytes of the stack, for the analysis; faults: as the kernel does */
+};
+
 /* Whose accesses and time are sampled. */
 enum run_count {
 	RUN_COUNT_USER,
@@ -38,6 +45,7 @@ struct run_options {
 	const char *store_event;
 	uint32_t min_latency; /* cycles: sample no faster loads; 0: the least that the source can */
 	enum run_count count;
+	enum run_sample_stacks sample_stacks;
 	const char *budget; /* "2%" of the program's CPU time for sampling; NULL: no bound */
 	const char *counters; /* events to count over the run, with commas between; NULL: none */
 	bool is_strict; /* whatever is refused ends the run before the program starts */

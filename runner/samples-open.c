@@ -9,7 +9,9 @@
 #include "runner/samples-private.h"
 #include "runner/samples.h"
 
-#define STACK_BYTES 256
+#define STACK_BYTES	  256
+#define UNWIND_RING_BYTES (4u << 20)
+#define UNWIND_BYTES	  8192 /* --sample-stacks dwarf: what of the stack is kept */
 
 static int emit_code(void *context, uint32_t process_id, const struct trace_code *code,
 		     const void *bytes)
@@ -154,7 +156,9 @@ static struct access_options access_options_of(const struct run_options *options
 		.store_event = options->store_event,
 		.min_latency = options->min_latency,
 		.mode = modes[options->count],
-		.stack_bytes = STACK_BYTES,
+		.stack_bytes = options->sample_stacks == RUN_SAMPLE_STACKS_DWARF ? UNWIND_BYTES
+										 : STACK_BYTES,
+		.has_call_chain = options->sample_stacks == RUN_SAMPLE_STACKS_FP,
 		.is_private = options->private_samples,
 	};
 }
@@ -182,6 +186,11 @@ int samples_check(const struct run_options *options, char *message, size_t n_byt
 		return snprintf(message, n_bytes,
 				"--budget: '%s' is not a part such as 2%% or 0.5%% (at most 50%%)",
 				options->budget),
+		       -EINVAL;
+	if (options->private_samples && options->sample_stacks)
+		return snprintf(message, n_bytes,
+				"--private keeps no call stacks of samples: leave one of it and "
+				"--sample-stacks out"),
 		       -EINVAL;
 	if (options->frequency_hz && options->period)
 		return snprintf(message, n_bytes, "--freq and --period exclude each other"),
@@ -249,6 +258,10 @@ static int open_all(struct samples *samples, struct pmu_choice *choice,
 		struct pmu_chosen *chosen = &choice->items[i];
 		struct access_options own = pmu_chosen_options(chosen, access);
 
+		/* Only timed sources have registers and stack bytes: the others follow frame pointers. */
+		own.has_call_chain |= own.stack_bytes == UNWIND_BYTES && !chosen->source->is_timed;
+		if (own.stack_bytes == UNWIND_BYTES && chosen->source->is_timed)
+			own.ring_bytes = UNWIND_RING_BYTES;
 		if (chosen->source->is_timed && chosen->error == 0)
 			choose_rate(samples, chosen->source, &own);
 		if (chosen->is_passed_over) {

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Call stacks of samples: three quarters of the time are called by one function, a quarter by another; by
+frame pointers in a program that has them, by unwind tables in one that has none.
+Arguments: memsight, the victim with frame pointers, the one without."""
+import re
+import sys
+
+from whole import Checks, Recording, run
+
+LINE = re.compile(r"^\s*[0-9.]+ %\s+[0-9.]+ %\s+.*?\s([0-9.]+) %\s+([0-9.]+) %\s+[0-9.]+ \S+\s+\S+\s+(\w+)$")
+CHAIN = """WITH RECURSIVE up(sample, id, text) AS (
+      SELECT sample.id, stack_id, '' FROM sample JOIN source ON source.id = source_id WHERE name = 'clock'
+      UNION ALL SELECT sample, stack.parent_id, coalesce(frame.function, '?') || ' ' || text
+      FROM up JOIN stack ON stack.id = up.id JOIN frame ON frame.id = stack.frame_id)
+    SELECT text, count(*) FROM up WHERE id IS NULL GROUP BY text"""
+
+
+def check(checks, memsight, victim, how, whole):
+    recording = Recording(memsight, [victim], ["--no-alloc", "--source", "clock", "--sample-stacks", how])
+    recording.need_source("clock")
+    n, n_with = recording.ask("SELECT count(*), count(stack_id) FROM sample JOIN source ON source.id = source_id"
+                              " WHERE name = 'clock'")[0]
+    checks.that(n_with >= 0.99 * n, f"{how}: {n_with} of {n} samples have a call stack")
+    chains = dict(recording.ask(CHAIN))
+    inside = {name: sum(count for text, count in chains.items() if f" {name} " in f" {text}")
+              for name in ("take_three", "take_one")}
+    if whole:
+        n_whole = sum(count for text, count in chains.items()
+                      if re.search(r"main (take_three|take_one) take (work )?$", text))
+        checks.that(n_whole >= 0.97 * n, f"{how}: {n_whole} of {n} stacks are whole: {chains}")
+    found = {}
+    for line in run([memsight, "report", "--flat", "--by", "time", recording.path]).splitlines():
+        match = LINE.match(line)
+        if match:
+            found[match[3]] = (float(match[1]), float(match[2]))
+    print(how, n, "samples", inside, found)
+    # Twice the 95 % interval: one run in 15,000 is outside of it.
+    for name, true in (("take_three", 75), ("take_one", 25)):
+        total, half = found.get(name, (-1, 0))
+        checks.that(abs(total - true) <= 2 * half + 1, f"{how}: {name} {total} ±{half}, in truth {true}")
+
+
+def main():
+    checks = Checks()
+    memsight, with_pointers, without = sys.argv[1:]
+    check(checks, memsight, with_pointers, "fp", False)
+    check(checks, memsight, with_pointers, "dwarf", True)
+    check(checks, memsight, without, "dwarf", True)
+    checks.end()
+
+
+main()
