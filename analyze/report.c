@@ -84,9 +84,12 @@ static const char losses_sql[] =
 	" AND why_not IS NOT 'perf.data'"
 	" LIMIT :limit";
 
-/* A node of a reason is one for all stacks of the database, so it has no count of its own. */
+/* A node of a reason is one for all stacks of the database: it has no count of its own, but stacks. */
 static const char losses_hints_sql[] =
-	"SELECT 'stack cut short: recorded up to ' || CASE stop"
+	"WITH RECURSIVE path(id) AS (SELECT stack_id FROM site WHERE run_id = :run"
+	" UNION SELECT stack_id FROM mapping WHERE run_id = :run"
+	" UNION SELECT parent_id FROM stack JOIN path USING (id) WHERE parent_id IS NOT NULL)"
+	" SELECT 'stack cut short: recorded up to ' || CASE stop"
 	" WHEN 'depth' THEN 'the depth that stacks are followed to (at most 256 frames, --stack-depth)'"
 	" WHEN 'no unwind rule' THEN 'code without unwind tables, such as generated code and some assembly:"
 	" its callers are not known'"
@@ -94,7 +97,7 @@ static const char losses_hints_sql[] =
 	" WHEN 'outside the stack' THEN 'a frame outside of the thread''s stack: its callers are not known'"
 	" WHEN 'stack table full' THEN 'what the thread''s table of stacks had room for'"
 	" ELSE stop END || '. The event counts, with what is known of its stack'"
-	" FROM (SELECT DISTINCT stop FROM stack WHERE stop IS NOT NULL) WHERE EXISTS (SELECT 1 FROM loss"
+	" FROM (SELECT DISTINCT stop FROM stack JOIN path USING (id) WHERE stop IS NOT NULL) WHERE EXISTS (SELECT 1 FROM loss"
 	" WHERE run_id = :run AND reason = 'stack cut short') ORDER BY stop";
 
 static const char processes_sql[] =
@@ -261,7 +264,8 @@ const struct report reports[] = {
 	},
 	{
 		.name = "access-mix",
-		.title = "Loops, by time: what one iteration accesses, and counts where they can be told",
+		.title =
+			"Loops, by time: what one iteration accesses, and counts where they can be told",
 		.nothing = "No sample was taken in a loop whose way is known.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "loop time: share of the samples of user CPU time; of accesses: of one "
@@ -368,8 +372,8 @@ const struct report reports[] = {
 		.note = "x average: share of the heap's time over share of its bytes x seconds; listed "
 			"where the 95 % interval leaves the average out",
 		.sql = report_hot_sql,
-		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES,
-		      TABLE_COUNT, TABLE_BYTES),
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT,
+		      TABLE_BYTES, TABLE_COUNT, TABLE_BYTES),
 	},
 	{
 		.name = "cold",
@@ -382,8 +386,8 @@ const struct report reports[] = {
 		.note = "x average: share of the heap's time over share of its bytes x seconds; listed "
 			"where the 95 % interval leaves the average out; most memory for nothing first",
 		.sql = report_cold_sql,
-		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES,
-		      TABLE_COUNT, TABLE_BYTES),
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT,
+		      TABLE_BYTES, TABLE_COUNT, TABLE_BYTES),
 	},
 	{
 		.name = "sharing",

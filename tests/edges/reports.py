@@ -305,5 +305,26 @@ def an_empty_trace_says_why_in_every_report(edge):
     edge.that(outcome.status == 0, "--fail of an empty trace")
 
 
+@case
+def reasons_of_losses_are_those_of_the_run(edge):
+    """Two runs in one database: each says why its own stacks were cut short."""
+    program = edge.compile(PROGRAM.replace("NAME", "fill"), "-O1", "-fno-builtin", "-fomit-frame-pointer",
+                           "-fno-optimize-sibling-calls")
+    if not program:
+        skip("no compiler")
+    traces = [os.path.join(edge.folder, name) for name in ["deep.mst", "fp.mst"]]
+    run([edge.memsight, "record", "-q", "--source", "none", "--stack-depth", "4", "-o", traces[0], "--", program])
+    run([edge.memsight, "record", "-q", "--source", "none", "--stacks", "fp", "-o", traces[1], "--", program])
+    both = os.path.join(edge.folder, "both.db")
+    run([edge.memsight, "analyze", "-o", both, *traces])
+    for number in ["1", "2"]:
+        alone = run([edge.memsight, "report", traces[int(number) - 1], "--losses"])
+        found = run([edge.memsight, "report", both, "--run", number, "--losses"])
+        hints = [[line for line in text.splitlines() if line.startswith("hint: stack cut short")]
+                 for text in (alone, found)]
+        edge.that(hints[0] == hints[1], f"run {number}: {hints[1]}, alone: {hints[0]}")
+    edge.that("--stack-depth" in run([edge.memsight, "report", both, "--run", "1", "--losses"]), "the depth")
+
+
 if __name__ == "__main__":
     main()
