@@ -2,15 +2,13 @@
 /*
  * Rows of numbers into a table, fast: filled in place, and taken over by the database in batches
  * with INSERT ... SELECT from an in-process virtual table (no bind and step per row), by a thread of
- * its own (db-writer.h).
+ * its own (db-writer.h). Into a table of a compact database (compact.h) the same batches go as chunks.
  */
 #include <stddef.h>
 #include <stdint.h>
 
 struct db;
 struct rows;
-
-/* Into a table of a compact database (compact.h) the same batches go as chunks. */
 
 #define ROWS_NULL INT64_MIN
 

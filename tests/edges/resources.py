@@ -205,19 +205,25 @@ def a_hundred_million_events_are_analysed_in_one_gibibyte(edge):
     trace, truth = os.path.join(edge.folder, "a.mst"), os.path.join(edge.folder, "truth.json")
     make_trace = os.path.join(edge.build, "..", "make-trace", "make-trace")
     run([make_trace, "--events", "100000000", "-o", trace, "--truth", truth])
+    with open(truth, encoding="ascii") as file:
+        heap = json.load(file)["heap"]
+    for options in ([], ["--compact"]):
+        check_large(edge, trace, options, heap)
+
+
+def check_large(edge, trace, options, heap):
     begin = time.monotonic()
-    outcome = Outcome([edge.memsight, "analyze", "-o", trace + ".db", trace], timeout=3000,
+    outcome = Outcome([edge.memsight, "analyze", *options, "-o", trace + ".db", trace], timeout=3000,
                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
     print(f"{os.path.getsize(trace) >> 20} MiB of trace, {time.monotonic() - begin:.0f} s", outcome.messages)
     edge.that(outcome.status == 0, f"status {outcome.status}: {outcome.messages} {outcome.stderr}")
-    with open(truth, encoding="ascii") as file:
-        heap = json.load(file)["heap"]
     traced = Traced(trace + ".db", outcome)
     totals = dict(traced.ask("SELECT name, value FROM total"))
     edge.that(totals["events"] == 100000000, f"{totals}")
     for ours, true in [("allocations", "births"), ("frees", "deaths"), ("bytes", "born_bytes"),
                        ("live_blocks", "live_blocks"), ("live_bytes", "live_bytes"), ("peak_bytes", "peak_bytes")]:
-        edge.that(totals[ours] == heap[true], f"{ours}: {totals[ours]}, in truth {heap[true]}")
+        edge.that(totals[ours] == heap[true], f"{options} {ours}: {totals[ours]}, in truth {heap[true]}")
+    os.remove(trace + ".db")
 
 
 if __name__ == "__main__":
