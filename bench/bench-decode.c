@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <linux/perf_event.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 
 #define FREQ_HZ	      4999
 #define MIN_DECODE_NS 1000000000
+#define NEAR	      8 /* instructions */
 
 struct sample {
 	struct decode_sample decode;
@@ -52,6 +54,8 @@ struct result {
 	double code;
 	double stalls[DECODE_STALL_COUNT];
 	double stalls_resolved; /* of those at accesses */
+	uint64_t n_near; /* samples with an exact access within NEAR instructions */
+	uint64_t ends_without[DECODE_END_COUNT]; /* why the others have none */
 	uint64_t ns;
 };
 
@@ -226,6 +230,51 @@ static void decode_all(struct bench *bench, struct decoder *decoder, struct resu
 	result->ns += now_ns() - start_ns;
 }
 
+static bool has_exact(const struct decode_window *window)
+{
+	for (uint32_t i = 0; i < window->n_accesses; i++)
+		if (window->accesses[i].state == DECODE_RESOLVED)
+			return true;
+	return false;
+}
+
+/* How many samples give an exact access soon, and what ends the windows of the others. */
+static void look_near(struct bench *bench, struct decoder *decoder, struct result *result)
+{
+	static struct decode_window window;
+
+	for (size_t i = 0; i < bench->n_samples; i++) {
+		decode_window(decoder, &bench->samples[i].decode, NEAR, &window);
+		if (has_exact(&window))
+			result->n_near++;
+		else
+			result->ends_without[window.end]++;
+	}
+}
+
+static void print_near(const struct result *result, size_t n_samples)
+{
+	static const char *const names[DECODE_END_COUNT] = {
+		[DECODE_END_LOOP] = "loop",
+		[DECODE_END_LIMIT] = "none-accesses-in-8",
+		[DECODE_END_UNKNOWN_BRANCH] = "branch",
+		[DECODE_END_UNKNOWN_TARGET] = "target",
+		[DECODE_END_RETURN] = "return",
+		[DECODE_END_SYSCALL] = "kernel",
+		[DECODE_END_TRAP] = "trap",
+		[DECODE_END_NO_CODE] = "no-code",
+		[DECODE_END_BAD_CODE] = "bad-code",
+	};
+
+	printf("           exact access within %d: %.1f %%; others end:", NEAR,
+	       100 * (double)result->n_near / (double)n_samples);
+	for (int i = 0; i < DECODE_END_COUNT; i++)
+		if (result->ends_without[i])
+			printf(" %s %.1f", names[i],
+			       100 * (double)result->ends_without[i] / (double)n_samples);
+	printf(" %%\n");
+}
+
 static void print_result(const char *name, const struct result *result, uint64_t n_decoded)
 {
 	double n = (double)result->n_windows / 100;
@@ -271,6 +320,8 @@ static int bench_command(const char *name, double seconds, char **command)
 		while (warm.ns < MIN_DECODE_NS)
 			decode_all(&bench, decoder, &warm);
 		print_result(name, &warm, decode_n_decoded(decoder));
+		look_near(&bench, decoder, &cold);
+		print_near(&cold, bench.n_samples);
 		printf("           first pass %.2f M samples/s over %zu samples\n",
 		       (double)cold.n_windows * 1e3 / (double)cold.ns, bench.n_samples);
 	} else {

@@ -9,8 +9,8 @@
 
 #include "decode/decode.h"
 
-/* The most that one sample gives: its operands at ip twice (exact, window), and the window. */
-#define MAX_ACCESSES (2 * DECODE_MAX_ACCESSES)
+/* The most that one sample gives: its window in three roles, what lies before it, and its stall. */
+#define MAX_ACCESSES (3 * DECODE_MAX_ACCESSES + 2 * DECODE_MAX_BEHIND + DECODE_MAX_STALLED)
 
 struct samples_private {
 	struct trace_writer *writer;
@@ -144,25 +144,35 @@ static bool has_address(const struct decode_access *access)
 	return access->state == DECODE_RESOLVED || access->state == DECODE_BASE_ONLY;
 }
 
-/* What has no address is left out: what its role lacks to 1 is the share that is not resolved. */
+/* Shares of n accesses, of what they have in all. */
+static void add_shares(struct samples_private *private_samples, const struct pmu_record *record,
+		       const struct decode_access *accesses, uint32_t n, enum trace_role role)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (has_address(&accesses[i]) && accesses[i].share > 0)
+			add(private_samples, record, &accesses[i], role, (double)accesses[i].share);
+}
+
+/*
+ * What has no address is left out: what its role lacks to 1 is the share that is not resolved. The
+ * shares of a window with those before it add up to 1, as those of a stall do.
+ */
 static void add_window(struct samples_private *private_samples, const struct pmu_record *record,
 		       const struct decode_charge *charge)
 {
-	const struct decode_access *accesses = private_samples->window.accesses;
-	double total = 0;
+	const struct decode_window *window = &private_samples->window;
 
 	for (uint32_t i = 0; i < charge->n_exact; i++) {
-		if (has_address(&accesses[i]))
-			add(private_samples, record, &accesses[i], TRACE_ROLE_EXACT,
+		if (has_address(&window->accesses[i]))
+			add(private_samples, record, &window->accesses[i], TRACE_ROLE_EXACT,
 			    1.0 / charge->n_exact);
 	}
-	for (uint32_t i = 0; i < charge->n_charged; i++)
-		total += (double)accesses[i].share;
-	for (uint32_t i = 0; i < charge->n_charged; i++) {
-		if (has_address(&accesses[i]) && accesses[i].share > 0)
-			add(private_samples, record, &accesses[i], TRACE_ROLE_WINDOW,
-			    (double)accesses[i].share / total);
-	}
+	add_shares(private_samples, record, window->accesses, charge->n_charged, TRACE_ROLE_WINDOW);
+	add_shares(private_samples, record, window->behind, charge->n_behind, TRACE_ROLE_WINDOW);
+	add_shares(private_samples, record, window->stalled, window->n_stalled, TRACE_ROLE_STALL);
+	if (charge->basis == DECODE_BASIS_LOOP)
+		add_shares(private_samples, record, window->accesses, charge->n_charged,
+			   TRACE_ROLE_MIX);
 }
 
 int samples_private_take(struct samples_private *private_samples, uint32_t source_id,

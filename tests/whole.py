@@ -27,7 +27,7 @@ def environment(**more):
 def run(command, env=None, **options):
     """The standard output of a command that must succeed."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env=env or environment(), check=False, **options)
+                          errors="replace", env=env or environment(), check=False, **options)
     if done.returncode != 0:
         print(done.stdout, done.stderr, sep="")
         raise SystemExit("%s: exit status %d" % (" ".join(map(str, command)), done.returncode))
