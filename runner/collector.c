@@ -93,7 +93,7 @@ static void init_watches(struct collector *collector)
 	watches->rate = collector->options->watch_rate;
 	watches->warn = warn_of_watch;
 	watches->user = collector;
-	if (watches->n_items > 0)
+	if (watches_wanted(watches))
 		collector->tracker.watches = watches;
 }
 
@@ -247,7 +247,7 @@ int64_t collector_round(struct collector *collector)
 	if (err < 0)
 		return err;
 	tracker_attach_slots(&collector->tracker, &slots);
-	watches_round(&collector->watches, ticks);
+	watches_round(&collector->watches, &collector->tracker.images, ticks);
 	collector->round_chunks = collector_max_chunks(collector, MAX_ROUND_CHUNKS);
 	return drain_round(&collector->drain, ticks, collector->round_chunks);
 }

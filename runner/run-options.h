@@ -71,6 +71,7 @@ struct run_options {
 	bool no_follow; /* trace only the command's first image and its forks */
 	bool wait_child; /* end with the command, not with all that it started */
 	const char *const *watches; /* texts of --watch, NULL at the end; may be NULL */
+	bool watch_hot; /* free debug registers go round over the hottest lines */
 	uint32_t watch_rate; /* accesses a second that each may sample; 0: any number */
 	bool private_samples; /* decode at once; store no registers, stacks or code */
 	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */

@@ -146,8 +146,14 @@ static int find_library(struct run *run)
 /* What was asked for of kinds, nodes and CPUs is found out before anything starts. */
 static int find_watches(struct run *run)
 {
-	return watches_init(&run->collector.watches, run->options->watches, run->summary->problem,
-			    sizeof(run->summary->problem));
+	struct watches *watches = &run->collector.watches;
+	int err = watches_init(watches, run->options->watches, run->summary->problem,
+			       sizeof(run->summary->problem));
+
+	if (err < 0 || !run->options->watch_hot)
+		return err;
+	err = watches_init_hot(watches);
+	return err < 0 ? fail(run, err, "--watch-hot") : 0;
 }
 
 static int find_placement(struct run *run)

@@ -314,7 +314,7 @@ int samples_open(struct samples *samples, const struct run_options *options, pid
 	if (options->budget)
 		samples_rate_parse_budget(options->budget, &samples->rate.budget_ppm);
 	pmu_choice_resolve(&choice, &access);
-	if (options->watches && options->watches[0])
+	if ((options->watches && options->watches[0]) || options->watch_hot)
 		err = open_watch(samples, &choice, &access);
 	if (err == 0)
 		err = open_all(samples, &choice, &access);

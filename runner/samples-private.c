@@ -190,6 +190,21 @@ int samples_private_take(struct samples_private *private_samples, uint32_t sourc
 				     private_samples->n_accesses);
 }
 
+void samples_private_look(struct samples_private *private_samples, const struct pmu_record *record,
+			  const struct image *image,
+			  void (*call)(void *user, uint64_t address, double share), void *user)
+{
+	const struct decode_access *accesses = private_samples->window.accesses;
+	struct decode_charge charge;
+
+	if (record->is_kernel || !decode(private_samples, record, image, &charge))
+		return;
+	for (uint32_t i = 0; i < charge.n_charged; i++) {
+		if (has_address(&accesses[i]))
+			call(user, accesses[i].address, (double)accesses[i].share);
+	}
+}
+
 void samples_private_forget(struct samples_private *private_samples, uint32_t process_id,
 			    uint64_t start, uint64_t end)
 {

@@ -27,6 +27,14 @@ struct samples_private *samples_private_destroy(struct samples_private *private_
 int samples_private_take(struct samples_private *private_samples, uint32_t source_id,
 			 const struct pmu_record *record, const struct image *image);
 
+/*
+ * Decode one SAMPLE record and call back with each address that its time is divided over, and the share.
+ * Nothing is stored: the writer may be NULL.
+ */
+void samples_private_look(struct samples_private *private_samples, const struct pmu_record *record,
+			  const struct image *image,
+			  void (*call)(void *user, uint64_t address, double share), void *user);
+
 /* Other code is mapped there from now on; the whole image with 0 and UINT64_MAX. */
 void samples_private_forget(struct samples_private *private_samples, uint32_t process_id,
 			    uint64_t start, uint64_t end);

@@ -95,6 +95,21 @@ static int take_hit(struct samples *samples, const struct samples_stream *stream
 	return run_code_sample(samples->code, image->id, image->pid, ip, samples->now_ticks);
 }
 
+/* For --watch-hot: what is hot is found out while the program runs. */
+static void look_for_heat(struct samples *samples, const struct samples_stream *stream,
+			  const void *bytes, size_t n_bytes)
+{
+	struct pmu_record record;
+	struct image *image;
+
+	if (!(stream->format.sample_type & PERF_SAMPLE_REGS_USER) ||
+	    pmu_record_parse(&stream->format, bytes, n_bytes, &record) <= 0)
+		return;
+	image = images_find(&samples->tracker->images, (pid_t)record.origin.pid);
+	if (image)
+		watches_sample(samples->watches, &record, image);
+}
+
 static int look_at_records(struct samples_stream *stream, const uint8_t *records, size_t n_bytes)
 {
 	struct samples *samples = stream->owner;
@@ -104,6 +119,9 @@ static int look_at_records(struct samples_stream *stream, const uint8_t *records
 	while (err == 0 && (length = pmu_record_length(records, n_bytes)) > 0) {
 		const struct perf_event_header *head = (const void *)records;
 
+		if (samples->watches && samples->watches->hot && role == ACCESS_ROLE_ACCESS &&
+		    head->type == PERF_RECORD_SAMPLE)
+			look_for_heat(samples, stream, records, (size_t)length);
 		if (role == ACCESS_ROLE_TASKS && is_task(head))
 			err = keep_task(samples, records, (size_t)length);
 		else if (role == ACCESS_ROLE_WATCH && head->type == PERF_RECORD_SAMPLE)

@@ -11,6 +11,8 @@
 #include "runner/watch-symbol.h"
 
 #define SLICES_PER_SECOND 10u
+#define TURNS_PER_SECOND  4u
+#define HOT_TEXT	  "--watch-hot"
 #define DEFAULT_BYTES	  8u
 
 int watches_init(struct watches *watches, const char *const *texts, char *ret_message,
@@ -35,6 +37,27 @@ int watches_init(struct watches *watches, const char *const *texts, char *ret_me
 	return 0;
 }
 
+int watches_init_hot(struct watches *watches)
+{
+	for (unsigned i = WATCH_MAX_TARGETS; i < WATCH_MAX_ITEMS; i++) {
+		watches->items[i].is_hot = true;
+		watches->items[i].target.text = HOT_TEXT;
+	}
+	return watch_hot_create(&watches->hot);
+}
+
+bool watches_wanted(const struct watches *watches)
+{
+	return watches->n_items > 0 || watches->hot;
+}
+
+void watches_sample(struct watches *watches, const struct pmu_record *record,
+		    const struct image *image)
+{
+	if (watches->hot && watches->stream)
+		watch_hot_sample(watches->hot, record, image);
+}
+
 void watches_open(struct watches *watches, struct access_stream *stream)
 {
 	watches->stream = stream;
@@ -43,6 +66,7 @@ void watches_open(struct watches *watches, struct access_stream *stream)
 
 void watches_finish(struct watches *watches)
 {
+	watches->hot = watch_hot_destroy(watches->hot);
 	free(watches->functions);
 	watches->functions = NULL;
 	watches->n_functions = 0;
@@ -67,6 +91,7 @@ static int store(struct watches *watches, const struct watch_item *item,
 		.process_id = item->process_id,
 		.state = (uint16_t)state,
 		.is_write_only = item->target.is_write_only,
+		.is_hot = item->is_hot,
 		.text_bytes = strings[0].n_bytes,
 		.note_bytes = strings[1].n_bytes,
 	};
@@ -440,7 +465,7 @@ void watches_forget(struct watches *watches, uint32_t process_id)
 {
 	size_t n = 0;
 
-	for (unsigned i = 0; i < watches->n_items; i++) {
+	for (unsigned i = 0; i < WATCH_MAX_ITEMS; i++) {
 		if (watches->items[i].is_armed && watches->items[i].process_id == process_id)
 			end(watches, &watches->items[i], clock_ticks(watches->clock));
 	}
@@ -455,7 +480,7 @@ void watches_forget(struct watches *watches, uint32_t process_id)
 
 void watches_hit(struct watches *watches, uint64_t address)
 {
-	for (unsigned i = 0; i < watches->n_items; i++) {
+	for (unsigned i = 0; i < WATCH_MAX_ITEMS; i++) {
 		struct watch_item *item = &watches->items[i];
 
 		if (item->is_armed && address - item->address < item->n_bytes)
@@ -484,16 +509,16 @@ static void resume_item(struct watches *watches, struct watch_item *item)
 	store(watches, item, TRACE_WATCH_RESUMED, ticks, "");
 }
 
-void watches_round(struct watches *watches, uint64_t now_ticks)
+static void bound_rate(struct watches *watches, uint64_t now_ticks)
 {
 	bool is_new =
 		now_ticks - watches->slice_ticks > watches->ticks_per_second / SLICES_PER_SECOND;
 
-	if (!watches->stream || watches->rate == 0)
+	if (watches->rate == 0)
 		return;
 	if (is_new)
 		watches->slice_ticks = now_ticks;
-	for (unsigned i = 0; i < watches->n_items; i++) {
+	for (unsigned i = 0; i < WATCH_MAX_ITEMS; i++) {
 		struct watch_item *item = &watches->items[i];
 
 		if (!item->is_armed)
@@ -504,6 +529,41 @@ void watches_round(struct watches *watches, uint64_t now_ticks)
 			resume_item(watches, item);
 		if (is_new)
 			item->slice_hits = 0;
+	}
+}
+
+/* The registers that are free look at other lines now. */
+static void turn_hot(struct watches *watches, const struct images *images)
+{
+	struct watch_hot_word words[PMU_WATCH_REGISTERS];
+	unsigned n, i = WATCH_MAX_TARGETS;
+
+	for (unsigned k = i; k < WATCH_MAX_ITEMS; k++) {
+		if (watches->items[k].is_armed)
+			end(watches, &watches->items[k], clock_ticks(watches->clock));
+	}
+	n = watch_hot_choose(watches->hot, words,
+			     watches->n_registers - (unsigned)__builtin_popcount(watches->used));
+	for (unsigned k = 0; k < n; k++) {
+		const struct found found = {
+			.image = images_find_id(images, words[k].process_id),
+			.address = words[k].address,
+		};
+
+		if (found.image)
+			arm(watches, &watches->items[i++], &found);
+	}
+}
+
+void watches_round(struct watches *watches, const struct images *images, uint64_t now_ticks)
+{
+	if (!watches->stream)
+		return;
+	bound_rate(watches, now_ticks);
+	if (watches->hot &&
+	    now_ticks - watches->hot_ticks > watches->ticks_per_second / TURNS_PER_SECOND) {
+		watches->hot_ticks = now_ticks;
+		turn_hot(watches, images);
 	}
 }
 
@@ -538,12 +598,12 @@ static const char *why_never(const struct watch_item *item)
 
 void watches_end(struct watches *watches, uint64_t ticks)
 {
-	for (unsigned i = 0; watches->stream && i < watches->n_items; i++) {
+	for (unsigned i = 0; watches->stream && i < WATCH_MAX_ITEMS; i++) {
 		struct watch_item *item = &watches->items[i];
 
 		if (item->is_armed)
 			end(watches, item, ticks);
-		if (!item->was_armed)
+		if (!item->was_armed && i < watches->n_items)
 			refuse(watches, item, why_never(item));
 		store_losses(watches, item);
 	}

@@ -16,10 +16,12 @@
 #include "pmu/pmu-watch.h"
 #include "runner/drain.h"
 #include "runner/image.h"
+#include "runner/watch-hot.h"
 #include "runner/watch-nodes.h"
 #include "runner/watch-target.h"
 #include "schemas/ring.h"
 
+#define WATCH_MAX_ITEMS	   (WATCH_MAX_TARGETS + PMU_WATCH_REGISTERS)
 #define WATCH_DEFAULT_RATE 20000u /* hits a second and watch: 7 % of one CPU */
 
 struct watch_item {
@@ -28,6 +30,7 @@ struct watch_item {
 	bool is_paused; /* armed, but for the rate */
 	bool is_over; /* it will not be armed again */
 	bool was_armed;
+	bool is_hot; /* --watch-hot chose it */
 	bool is_function; /* the name was one, somewhere */
 	uint32_t number; /* of this arming, in the trace */
 	uint32_t process_id;
@@ -60,8 +63,11 @@ struct watches {
 	enum ring_clock clock;
 	uint64_t ticks_per_second;
 	struct access_stream *stream; /* NULL: nothing is watched */
-	struct watch_item items[WATCH_MAX_TARGETS];
+	/* Targets first, n_items of them; from WATCH_MAX_TARGETS on what is hot now. */
+	struct watch_item items[WATCH_MAX_ITEMS];
 	unsigned n_items;
+	struct watch_hot *hot; /* --watch-hot; else NULL */
+	uint64_t hot_ticks; /* since when the hot ones are these */
 	unsigned n_registers;
 	unsigned used; /* mask of registers */
 	uint32_t last_number;
@@ -77,6 +83,12 @@ struct watches {
 /* Parse texts (at most WATCH_MAX_TARGETS). 0, or -EINVAL and one line that says what is wrong. */
 int watches_init(struct watches *watches, const char *const *texts, char *ret_message,
 		 size_t n_bytes);
+
+/* The registers that no target has go round over what is hot. 0 or a negative errno. */
+int watches_init_hot(struct watches *watches);
+
+/* Does anybody want anything? */
+bool watches_wanted(const struct watches *watches);
 
 /* The stream is open, or NULL: refused. */
 void watches_open(struct watches *watches, struct access_stream *stream);
@@ -101,7 +113,11 @@ void watches_forget(struct watches *watches, uint32_t process_id);
 
 /* A sample of the source; then, each round, what follows from their number. */
 void watches_hit(struct watches *watches, uint64_t address);
-void watches_round(struct watches *watches, uint64_t now_ticks);
+void watches_round(struct watches *watches, const struct images *images, uint64_t now_ticks);
+
+/* A sample of time and registers, for --watch-hot. */
+void watches_sample(struct watches *watches, const struct pmu_record *record,
+		    const struct image *image);
 
 /* At the end of the recording: ends all, writes what was refused and left out, warns of it. */
 void watches_end(struct watches *watches, uint64_t ticks);

@@ -9,6 +9,7 @@
  *	plugin		loads FILE and lets it store 200 times to its own variable
  *	forked		a child stores 130 times to `counted`, its parent then 20 times
  *	often		N stores to `counted`
+ *	hot		two threads update `shared` for N seconds
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -154,8 +155,33 @@ static int use_fork(void)
 	return 0;
 }
 
+static void *update_shared(void *seconds)
+{
+	struct timespec begin, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		for (int i = 0; i < 100000; i++)
+			add(&shared);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec - begin.tv_sec < *(long *)seconds);
+	return NULL;
+}
+
+static int use_hot_line(long seconds)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, update_shared, &seconds);
+	update_shared(&seconds);
+	pthread_join(thread, NULL);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
+	if (argc > 2 && strcmp(argv[1], "hot") == 0)
+		return use_hot_line(atol(argv[2]));
 	if (argc > 2 && strcmp(argv[1], "plugin") == 0)
 		return use_plugin(argv[2]);
 	if (argc > 1 && strcmp(argv[1], "forked") == 0)
