@@ -17,6 +17,8 @@ struct batch {
 	const struct result *group; /* one of the repetitions at hand; NULL: none */
 	bool has_rows; /* one of them has, for good */
 	struct batch_told held; /* has rows for want of a better one; what NULL: none */
+	struct batch_told *told; /* n_told of them, until the database is written */
+	size_t n_told;
 	size_t n_failed;
 };
 
@@ -28,20 +30,36 @@ static int look(const struct result *what)
 	return feed_open(what->path, &feed);
 }
 
-static void tell(struct batch *batch, struct batch_told *told)
+/* Keep what became of one. What it says of the database is true when that is written. */
+static void tell(struct batch *batch, const struct batch_told *told)
 {
-	auto_free char *same_as = NULL;
+	struct batch_told *kept = &batch->told[batch->n_told++];
 	sqlite3 *db = batch->db ? db_handle(batch->db) : NULL;
 
+	*kept = *told;
 	batch->n_failed += told->error < 0;
-	if (told->error == 0 && told->result.is_skipped) {
-		same_as = report_sql_text(db, "SELECT trace FROM run WHERE id = :run",
-					  told->result.run_id);
-		if (same_as && strcmp(same_as, told->what->path) != 0)
-			told->same_as = same_as;
-	}
-	batch->request->end(batch->request->context, told);
+	if (told->error == 0 && told->result.is_skipped)
+		kept->same_as = report_sql_text(db, "SELECT trace FROM run WHERE id = :run",
+						told->result.run_id);
+	if (kept->same_as && strcmp(kept->same_as, told->what->path) == 0)
+		free(steal_ptr(&kept->same_as));
 }
+
+static void tell_all(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->n_told; i++)
+		batch->request->end(batch->request->context, &batch->told[i]);
+}
+
+static void finish(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->n_told; i++)
+		free(batch->told[i].same_as);
+	free(batch->told);
+	free(batch->errors);
+	db_close(batch->db);
+}
+#define auto_batch __attribute__((cleanup(finish)))
 
 /* What was held back is decided on. */
 static void release(struct batch *batch)
@@ -193,16 +211,17 @@ static void tell_errors(struct batch *batch)
 int batch_import(const struct batch_request *request, size_t *ret_n_failed)
 {
 	struct results *results = request->results;
-	auto_free int *errors = calloc(results->n + 1, sizeof(*errors));
-	struct batch batch = { .request = request, .errors = errors };
+	auto_batch struct batch batch = { .request = request };
 	size_t n_readable = 0;
 
-	if (!errors)
+	batch.errors = calloc(results->n + 1, sizeof(*batch.errors));
+	batch.told = calloc(results->n + 1, sizeof(*batch.told));
+	if (!batch.errors || !batch.told)
 		return -ENOMEM;
 	results_sort(results);
 	for (size_t i = 0; i < results->n; i++) {
-		errors[i] = look(&results->items[i]);
-		n_readable += errors[i] == 0;
+		batch.errors[i] = look(&results->items[i]);
+		n_readable += batch.errors[i] == 0;
 	}
 	unsigned mode = request->mode | (request->options.compact ? DB_COMPACT : 0);
 	int r = n_readable ? db_begin(request->db_path, mode, &batch.db) : 0;
@@ -210,7 +229,8 @@ int batch_import(const struct batch_request *request, size_t *ret_n_failed)
 		r = import_all(&batch);
 	else if (r == 0)
 		tell_errors(&batch);
-	db_close(batch.db);
+	if (r == 0)
+		tell_all(&batch);
 	*ret_n_failed = batch.n_failed;
 	return r;
 }

@@ -25,7 +25,7 @@ struct batch_request {
 	struct results *results; /* put in order */
 	bool all; /* every repetition gets its rows */
 	struct import_options options; /* force and progress */
-	/* Told before (may be NULL) and after each; results->n of them. */
+	/* Told before each (may be NULL); and of each when the database is written, or none could be read. */
 	void (*begin)(void *context, size_t i, const struct result *what);
 	void (*end)(void *context, const struct batch_told *told);
 	void *context;

@@ -139,6 +139,27 @@ def check_same_recording(folder):
         checks.that(len(runs_of(twins + "/memsight.db")) == 1, "two runs of one recording")
 
 
+def check_full_disk(folder, path):
+    """No room for all of them: one line, and the database is as it was."""
+    home = os.path.dirname(folder)
+    more = os.path.join(home, "more")
+    for n in range(1, 4):
+        make(f"{more}/cg.n{n}.1.mst", 20 + n)
+    with open(path, "rb") as file:
+        before = file.read()
+    for target in (path, os.path.join(home, "new.db")):
+        done = whole.Outcome(["sh", "-c", 'ulimit -f "$1"; shift; exec "$@"', "sh",
+                              str(len(before) // 512 + 100 if target == path else 100), MEMSIGHT, "analyze", "--all",
+                              "-o", target, more])
+        lines = [line for line in done.messages.splitlines() if target in line]
+        checks.that(done.status == 1 and len(lines) == 1 and done.stdout == b"",
+                    f"a full disk: status {done.status}: {done.stdout} {done.messages}")
+    with open(path, "rb") as file:
+        checks.that(file.read() == before, "the database is not as it was")
+    left = [name for name in os.listdir(home) if name.startswith("new.db")]
+    checks.that(left == [], f"left behind: {left}")
+
+
 def report(path, kind, *options):
     return whole.Outcome([MEMSIGHT, "report", path, "--" + kind, "--limit", "0", "--format", "csv", *options])
 
@@ -215,6 +236,7 @@ def main():
         check_reports(folder, every)
         check_refusals(path)
         check_heimdallr_views(path)
+        check_full_disk(folder, path)
     checks.end()
 
 
