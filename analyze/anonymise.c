@@ -28,7 +28,9 @@
 	" 'memsight.heap_spill', 'memsight.version', 'memsight_version', 'machine') OR"            \
 	" (key <> 'uid' AND value NOT GLOB '*[^0-9]*') THEN value"                                 \
 	" ELSE pseudonym('value', value) END"
-#define KEEP NULL
+/* Of ours, but for what the program or its user may have given to it. */
+#define SENTENCE "CASE WHEN value GLOB '*/*' THEN pseudonym('reason', value) ELSE value END"
+#define KEEP	 NULL
 
 /* What becomes of the texts of a column, named `value`. A column that is not here is replaced. */
 static const struct rule {
@@ -64,6 +66,9 @@ static const struct rule {
 	{ "source", "name", KEEP },
 	{ "source", "unit", KEEP },
 	{ "source", "remedy", KEEP },
+	{ "source", "event", SENTENCE },
+	{ "source", "note", SENTENCE },
+	{ "loop", "method", KEEP },
 	{ "owner", "name", KEEP },
 	{ "owner", "meaning", KEEP },
 	{ "symbol", "object", OBJECT },
@@ -77,8 +82,7 @@ static const struct rule {
 	{ "counter", "name", KEEP },
 	{ "counter", "unit", KEEP },
 	{ "loss", "source", KEEP },
-	{ "loss", "reason",
-	  "CASE WHEN value GLOB '*/*' THEN pseudonym('reason', value) ELSE value END" },
+	{ "loss", "reason", SENTENCE },
 	{ "total", "name", KEEP },
 	{ "withheld", "classes", KEEP },
 	{ "watch", "target", "pseudonym('variable', value)" },

@@ -15,7 +15,7 @@ from whole import Outcome, environment, run, skip
 SIZE = 4801
 csv.field_size_limit(1 << 30)
 REPORTS = ["sites", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "leaks", "temporary", "histogram",
-           "hot", "cold", "unused", "sharing", "locality", "mappings", "processes", "losses", "regions", "marks"]
+           "hot", "cold", "unused", "sharing", "locality", "access-mix", "watched", "mappings", "processes", "losses", "regions", "marks"]
 
 PROGRAM = """
 #include <stdlib.h>
