@@ -409,6 +409,9 @@ static int add_item(struct import *import, const struct trace_item *item)
 	case TRACE_FRAME_CODE:
 		return samples_code(import->samples, item->stream_id, item->code.head,
 				    item->code.bytes);
+	case TRACE_FRAME_AUX:
+		return samples_aux(import->samples, item->stream_id, item->aux.head,
+				   item->aux.bytes);
 	case TRACE_FRAME_COMMIT:
 		return on_commit(import, item->commit->ticks);
 	default: /* from a newer writer */

@@ -51,6 +51,8 @@ struct perf_feed {
 	uint64_t n_damaged_tasks;
 	struct trace_commit commit;
 	struct trace_aux aux;
+	bool has_aux; /* aux_item waits for its turn: nothing is read before */
+	struct perf_data_item aux_item;
 	uint64_t aux_flags; /* told by AUX records since the last piece of AUX */
 };
 
@@ -239,6 +241,22 @@ static int add_task(struct perf_feed *feed, uint32_t event, struct pmu_record *r
 	return r;
 }
 
+/* CPUs take turns: what they are stopped at once counts once. */
+static void count_throttle(struct perf_source *source, const struct pmu_record *record)
+{
+	uint64_t now_ns = record->throttle.time_ns;
+
+	if (record->type == PERF_RECORD_THROTTLE) {
+		source->ledger.n_throttles++;
+		if (!source->throttled_since_ns)
+			source->throttled_since_ns = now_ns;
+	} else if (source->throttled_since_ns) {
+		if (now_ns > source->throttled_since_ns)
+			source->ledger.throttled_ns += now_ns - source->throttled_since_ns;
+		source->throttled_since_ns = 0;
+	}
+}
+
 /* A record that is no sample. */
 static int take_other(struct perf_feed *feed, const struct perf_data_item *item)
 {
@@ -254,14 +272,22 @@ static int take_other(struct perf_feed *feed, const struct perf_data_item *item)
 		feed->newest_ns = record.origin.time_ns;
 	switch (record.type) {
 	case PERF_RECORD_LOST:
+		source->ledger.n_lost += record.lost.count;
+		return 0;
 	case PERF_RECORD_LOST_SAMPLES:
-		source->n_lost += record.lost.count;
+		source->ledger.n_lost_samples += record.lost.count;
 		return 0;
 	case PERF_RECORD_THROTTLE:
-		source->n_throttles++;
+	case PERF_RECORD_UNTHROTTLE:
+		count_throttle(source, &record);
 		return 0;
 	case PERF_RECORD_AUX:
 		feed->aux_flags |= record.aux.flags;
+		source->ledger.n_aux_truncated +=
+			record.aux.flags & PERF_AUX_FLAG_TRUNCATED ? 1 : 0;
+		source->ledger.n_aux_partial += record.aux.flags & PERF_AUX_FLAG_PARTIAL ? 1 : 0;
+		source->ledger.n_aux_collisions +=
+			record.aux.flags & PERF_AUX_FLAG_COLLISION ? 1 : 0;
 		return 0;
 	default:
 		return add_task(feed, item->event, &record);
@@ -278,6 +304,7 @@ static int take_record(struct perf_feed *feed, const struct perf_data_item *item
 
 		if (time_ns > feed->newest_ns)
 			feed->newest_ns = time_ns;
+		feed->sources[item->event].ledger.n_taken++;
 		r = perf_records_add(records, item->bytes, item->n_bytes);
 	} else {
 		r = take_other(feed, item);
@@ -322,6 +349,32 @@ static void end_round(struct perf_feed *feed)
 	feed->stage = STAGE_RECORDS;
 }
 
+/* What a source gave, and what it did not. */
+static int tell_source(struct perf_feed *feed, struct perf_source *source)
+{
+	const struct trace_source_ledger *ledger = &source->ledger;
+	const struct {
+		const char *reason;
+		uint64_t count;
+	} losses[] = {
+		{ "ring overrun", ledger->n_lost },
+		{ "dropped by the hardware", ledger->n_lost_samples },
+		{ "throttled", ledger->n_throttles },
+		{ "AUX area full", ledger->n_aux_truncated },
+		{ "AUX bytes with gaps", ledger->n_aux_partial },
+		{ "samples collided in the hardware", ledger->n_aux_collisions },
+	};
+	int r;
+
+	source->ledger.head.type = TRACE_RECORD_SOURCE_LEDGER;
+	source->ledger.source_id = source->source_id;
+	r = record_list_add(&feed->definitions, &source->ledger, sizeof(source->ledger), NULL, 0);
+	for (size_t i = 0; r == 0 && i < sizeof(losses) / sizeof(losses[0]); i++)
+		r = record_list_loss(&feed->definitions, source->name, losses[i].reason,
+				     losses[i].count);
+	return r;
+}
+
 /* Nothing follows: what was lost can be told. */
 static int end_file(struct perf_feed *feed)
 {
@@ -329,13 +382,7 @@ static int end_file(struct perf_feed *feed)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < feed->n_sources; i++) {
-		const struct perf_source *source = &feed->sources[i];
-
-		r = record_list_loss(&feed->definitions, source->name, "ring overrun",
-				     source->n_lost);
-		if (r == 0)
-			r = record_list_loss(&feed->definitions, source->name, "throttled",
-					     source->n_throttles);
+		r = tell_source(feed, &feed->sources[i]);
 	}
 	if (r == 0)
 		r = record_list_loss(&feed->definitions, "perf.data", "damaged records",
@@ -350,8 +397,8 @@ static int end_file(struct perf_feed *feed)
 	return r;
 }
 
-/* Read up to what makes a stage. Returns 1 with an item, 0 without, or a negative errno. */
-static int read_on(struct perf_feed *feed, struct trace_item *ret_item)
+/* Read up to what makes a stage. 0 or a negative errno. */
+static int read_on(struct perf_feed *feed)
 {
 	struct perf_data_item item;
 	int r = perf_data_next(feed->data, &item);
@@ -369,8 +416,11 @@ static int read_on(struct perf_feed *feed, struct trace_item *ret_item)
 		end_round(feed);
 	if (r < 0 || item.kind != PERF_DATA_AUX || feed->n_sources == 0)
 		return r;
-	give_aux(feed, &item, ret_item);
-	return 1;
+	/* Behind the definitions, which may still wait to be told. */
+	feed->has_aux = true;
+	feed->aux_item = item;
+	feed->stage = STAGE_RECORDS;
+	return 0;
 }
 
 /* ---- What is given ---- */
@@ -436,7 +486,11 @@ static int give_next(struct perf_feed *feed, struct trace_item *ret_item)
 {
 	switch (feed->stage) {
 	case STAGE_READ:
-		return read_on(feed, ret_item);
+		if (!feed->has_aux)
+			return read_on(feed);
+		give_aux(feed, &feed->aux_item, ret_item);
+		feed->has_aux = false;
+		return 1;
 	case STAGE_RECORDS:
 		return give_records(feed, ret_item);
 	case STAGE_PERF:

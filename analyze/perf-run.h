@@ -11,8 +11,8 @@ struct perf_source {
 	uint32_t source_id;
 	char *name; /* "clock", "faults", "pebs", "ibs", "spe", "tasks", or as perf calls the event */
 	enum trace_sample_kind kind;
-	uint64_t n_lost; /* told by LOST and LOST_SAMPLES */
-	uint64_t n_throttles;
+	struct trace_source_ledger ledger; /* told at the end */
+	uint64_t throttled_since_ns; /* 0: it is not */
 };
 
 /* What an event of the file is. name is allocated. 0 or -ENOMEM. */

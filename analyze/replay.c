@@ -295,12 +295,18 @@ enum {
 	TOUCH_OWNER,
 	TOUCH_PHASE,
 	TOUCH_FRAME,
+	TOUCH_SOURCE_ROW,
+	TOUCH_SOURCE_KIND,
+	TOUCH_DATA_SRC,
+	TOUCH_LATENCY,
 };
 
 #define TOUCH_HEAD                                                                                 \
 	"SELECT sample.id, sample.time_ns, weight, sample.process_id, sample.thread_id,"           \
 	" source.name, role, share, touch.address, touch.size, is_write, owner_kind, owner_id,"    \
-	" phase, touch.frame_id"
+	" phase, touch.frame_id, source_id, source.kind, data_src,"                                \
+	" (SELECT latency FROM main.access_detail AS detail WHERE detail.sample_id = sample.id"    \
+	"  AND source.kind BETWEEN 4 AND 6)"
 #define TOUCH_REST                                                                                 \
 	" JOIN main.source ON source.id = source_id WHERE sample.run_id = :run"                    \
 	" AND touch.run_id = :run"
@@ -350,6 +356,12 @@ static int find_site(const struct replay *replay, sqlite3_stmt *stack_of, const 
 	return ask_site(replay, stack_of, owner->id, ret_site);
 }
 
+/* Of source.kind, enum trace_sample_kind. */
+static bool is_access_kind(int kind)
+{
+	return kind == TRACE_SAMPLE_ACCESS || kind == TRACE_SAMPLE_IBS || kind == TRACE_SAMPLE_SPE;
+}
+
 static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stmt *stack_of)
 {
 	struct sample_touch touch = {
@@ -369,6 +381,10 @@ static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stm
 		.owner = { .kind = (enum owner_kind)sqlite3_column_int(row, TOUCH_KIND),
 			   .phase = (enum owner_phase)sqlite3_column_int(row, TOUCH_PHASE),
 			   .id = sqlite3_column_int64(row, TOUCH_OWNER) },
+		.is_access = is_access_kind(sqlite3_column_int(row, TOUCH_SOURCE_KIND)),
+		.source_row = sqlite3_column_int64(row, TOUCH_SOURCE_ROW),
+		.data_src = sqlite3_column_int64(row, TOUCH_DATA_SRC),
+		.latency = (uint32_t)sqlite3_column_int64(row, TOUCH_LATENCY),
 	};
 	int r = find_site(replay, stack_of, &touch.owner, &touch.owner.site);
 

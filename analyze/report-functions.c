@@ -1,11 +1,11 @@
 #include "analyze/report-functions.h"
 
-#include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analyze/format.h"
+#include "decode/data-source.h"
 
 /* See format_half_width(); NULL without samples. */
 static void half_width(sqlite3_context *context, int n_args, sqlite3_value **args)
@@ -51,47 +51,16 @@ static void bar_text(sqlite3_context *context, int n_args, sqlite3_value **args)
 	give_text(context, bar);
 }
 
-/* linux/perf_event.h: PERF_MEM_LVLNUM_*, and PERF_MEM_LVL_* of processors that tell those only. */
-static const struct {
-	unsigned number;
-	const char *name;
-} level_numbers[] = { { 1, "L1" },     { 2, "L2" },    { 3, "L3" },	   { 4, "L4" },
-		      { 0x9, "CXL" },  { 0xa, "I/O" }, { 0xb, "a cache" }, { 0xc, "fill buffer" },
-		      { 0xd, "DRAM" }, { 0xe, "PMEM" } };
-
-static const struct {
-	unsigned bits;
-	const char *name;
-} level_bits[] = { { 0x08, "L1" },
-		   { 0x10, "fill buffer" },
-		   { 0x20, "L2" },
-		   { 0x40, "L3" },
-		   { 0x80, "DRAM" },
-		   { 0x300, "DRAM of another node" },
-		   { 0xc00, "cache of another node" },
-		   { 0x1000, "I/O" },
-		   { 0x2000, "uncached memory" } };
-
-static const char *level_of(union perf_mem_data_src source)
-{
-	for (size_t i = 0; i < sizeof(level_numbers) / sizeof(level_numbers[0]); i++)
-		if (level_numbers[i].number == source.mem_lvl_num)
-			return level_numbers[i].name;
-	for (size_t i = 0; i < sizeof(level_bits) / sizeof(level_bits[0]); i++)
-		if (level_bits[i].bits & source.mem_lvl)
-			return level_bits[i].name;
-	return "not known where";
-}
-
+/* Where the data of an access was, by perf's word. */
 static void data_source_text(sqlite3_context *context, int n_args, sqlite3_value **args)
 {
-	union perf_mem_data_src source = { .val = (uint64_t)sqlite3_value_int64(args[0]) };
-	const char *level = level_of(source);
+	struct data_source source;
 	char text[96];
 
 	(void)n_args;
-	snprintf(text, sizeof(text), "%s%s", level,
-		 source.mem_remote && !strstr(level, "another") ? " of another node" : "");
+	data_source_decode((uint64_t)sqlite3_value_int64(args[0]), &source);
+	snprintf(text, sizeof(text), "%s%s", source.level[0] ? source.level : "level not told",
+		 strcmp(source.hit, "miss") == 0 ? " miss" : "");
 	give_text(context, text);
 }
 

@@ -8,6 +8,21 @@
 #define CLOCK_SAMPLES                                                                              \
 	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND name IN ('clock', 'signal'))"
 
+/* What owner_id means is told by the kind; what has none is told by its kind. */
+#define PLACE                                                                                       \
+	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                      \
+	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)"  \
+	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN CASE kind WHEN 'reserved'"        \
+	"  THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"                    \
+	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"                \
+	"  FROM mapping JOIN mapping_kind ON mapping_id = mapping.id WHERE mapping.id = object.id)" \
+	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                 \
+	"  trim(symbol.name, '[]') ELSE symbol.name END || ' in ' || path FROM symbol"              \
+	"  WHERE symbol.id = object.id)"                                                            \
+	" WHEN 5 THEN (SELECT 'stack of thread ' || tid FROM thread WHERE thread.id = object.id)"   \
+	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                 \
+	"  WHERE thread.id = object.id) END"
+
 /* report-blocks.c: what was allocated */
 extern const char report_stat_sql[];
 extern const char report_stat_text_sql[];
@@ -23,7 +38,10 @@ extern const char report_access_mix_sql[];
 extern const char report_hot_sql[];
 extern const char report_cold_sql[];
 extern const char report_sharing_sql[];
+
+/* report-accesses.c: what hardware sampled */
 extern const char report_locality_sql[];
+extern const char report_accesses_sql[];
 
 /* report-watch.c: what --watch saw */
 extern const char report_watch_sql[];

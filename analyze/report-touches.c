@@ -1,20 +1,5 @@
 #include "analyze/report-queries.h"
 
-/* What owner_id means is told by the kind; what has none is told by its kind. */
-#define PLACE                                                                                       \
-	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                      \
-	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)"  \
-	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN CASE kind WHEN 'reserved'"        \
-	"  THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"                    \
-	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"                \
-	"  FROM mapping JOIN mapping_kind ON mapping_id = mapping.id WHERE mapping.id = object.id)" \
-	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                 \
-	"  trim(symbol.name, '[]') ELSE symbol.name END || ' in ' || path FROM symbol"              \
-	"  WHERE symbol.id = object.id)"                                                            \
-	" WHEN 5 THEN (SELECT 'stack of thread ' || tid FROM thread WHERE thread.id = object.id)"   \
-	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                 \
-	"  WHERE thread.id = object.id) END"
-
 const char report_objects_sql[] =
 	"WITH object AS (SELECT 1 AS owner_kind, stack_id AS id, n_samples AS n, n_samples_sq AS sq,"
 	"  n_imputed AS imputed, n_stalls AS stalls, n_stalls_sq AS stalls_sq,"
@@ -94,9 +79,14 @@ const char report_cold_sql[] =
 	") ELSE (SELECT name FROM owner WHERE owner.id = " kind ") END"
 
 const char report_sharing_sql[] =
-	"SELECT printf('0x%x', address) AS line,"
+	/* Lines that an access found modified in another cache; read only where a source tells so. */
+	"WITH hitm AS (SELECT address & ~63 AS line, count(*) AS n FROM (SELECT 1 FROM data_source"
+	"  WHERE snoop GLOB '*HitM*' LIMIT 1) CROSS JOIN touch WHERE run_id = :run AND data_src IN"
+	"  (SELECT data_src FROM data_source WHERE snoop GLOB '*HitM*') GROUP BY 1)"
+	" SELECT printf('0x%x', address) AS line,"
 	" CASE WHEN bytes & other_bytes THEN 'same bytes' ELSE 'different bytes' END AS sharing,"
 	" n_changes AS changes, n_touches AS touches, n_writes AS writes, time_ns AS time,"
+	" hitm.n AS HitM,"
 	" (SELECT tid FROM thread WHERE thread.id = thread_id) AS thread,"
 	" (SELECT tid FROM thread WHERE thread.id = other_thread_id) AS other,"
 	" " SHARER(
@@ -106,20 +96,5 @@ const char report_sharing_sql[] =
 			    "  " SHARER(
 				    "other_owner_kind",
 				    "other_owner_id") " END AS object"
-						      " FROM shared_line WHERE run_id = :run AND " LIVED_TOGETHER
+						      " FROM shared_line LEFT JOIN hitm ON hitm.line = address WHERE run_id = :run AND " LIVED_TOGETHER
 						      " ORDER BY (bytes & other_bytes) <> 0, n_changes DESC, n_touches DESC, address LIMIT :limit";
-
-/* Accesses by where the data came from, and memory by node, where the machine has several. */
-const char report_locality_sql[] =
-	"WITH exact AS (SELECT data_source_text(data_src) AS source, count(*) AS n FROM"
-	/* Only such a source tells: without one the touches need not be read. */
-	"  (SELECT 1 FROM source WHERE run_id = :run AND name NOT IN ('clock', 'signal', 'watch', 'faults', 'tasks')"
-	"   LIMIT 1) CROSS JOIN touch WHERE run_id = :run AND data_src IS NOT NULL GROUP BY 1),"
-	" node AS (SELECT process_sample.process_id, each.key AS node, max(each.value) AS bytes"
-	"  FROM process_sample, json_each(node_bytes) AS each"
-	"  WHERE run_id = :run AND node_bytes IS NOT NULL GROUP BY 1, 2)"
-	" SELECT 'accesses: ' || source AS what, 1.0 * n / (SELECT sum(n) FROM exact) AS share,"
-	" half_width(n, n, (SELECT sum(n) FROM exact)) AS \"±95 %\", n AS samples, NULL AS bytes"
-	" FROM exact"
-	" UNION ALL SELECT 'memory on node ' || node, 1.0 * sum(bytes) / (SELECT sum(bytes) FROM node),"
-	" NULL, NULL, sum(bytes) FROM node GROUP BY node ORDER BY 1 LIMIT :limit";

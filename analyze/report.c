@@ -399,20 +399,38 @@ const struct report reports[] = {
 		.nothing = "None was seen.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "different bytes: candidates for false sharing; same bytes: shared data; "
-			"changes: touches by another thread than the one before. Seen in samples of time: "
-			"what is not listed may still be shared",
+			"changes: touches by another thread than the one before; HitM: sampled accesses of the "
+			"whole run that found the line modified in another cache. Seen in samples: what is not "
+			"listed may still be shared",
 		.sql = report_sharing_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT,
-		      TABLE_DURATION),
+		      TABLE_DURATION, TABLE_COUNT),
 	},
 	{
 		.name = "locality",
-		.needs_rows = true,
 		.is_sampled = true,
+		.scope = REPORT_OF_PART,
 		.title = "Where the data of sampled accesses came from, and memory by NUMA node",
 		.needs = REPORT_NEEDS_DATA_SOURCE,
+		.note = "share: of the samples of the source, with its 95 % interval; mean cycles: latency as the "
+			"source measures it; of all cycles: share of their sum; HitM: found modified in another "
+			"cache. A source samples what its unit says, which need not be all accesses",
 		.sql = report_locality_sql,
-		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES),
+		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES,
+		      TABLE_COUNT, TABLE_COUNT, TABLE_PLAIN, TABLE_PERCENT),
+	},
+	{
+		.name = "accesses",
+		.is_sampled = true,
+		.scope = REPORT_OF_PART,
+		.title = "What sampled accesses went to, and how far",
+		.needs = REPORT_NEEDS_DATA_SOURCE,
+		.note = "accesses: share of the samples of the source, with its 95 % interval; mean cycles: latency "
+			"as the source measures it; of all cycles: share of their sum. A source samples what its "
+			"unit says, which need not be all accesses",
+		.sql = report_accesses_sql,
+		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_COUNT,
+		      TABLE_PLAIN, TABLE_PERCENT),
 	},
 	{ .name = NULL },
 };

@@ -212,7 +212,8 @@ static int add_touches(struct samples *samples, struct sample_source *source,
 	case SAMPLE_FAULT:
 		return add_addressed(samples, source, sample, TRACE_ROLE_FAULT);
 	case SAMPLE_ADDRESS:
-		return add_addressed(samples, source, sample, TRACE_ROLE_EXACT);
+	case SAMPLE_IBS:
+		return sample_add_hardware_record(samples, source, sample);
 	case SAMPLE_CLOCK:
 		return sample_clock_add(samples, source, record);
 	default:

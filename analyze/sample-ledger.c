@@ -52,7 +52,7 @@ static int write_one(struct samples *samples, const struct sample_source *source
 		(int64_t)ledger.n_aux_partial, (int64_t)ledger.n_aux_collisions,
 		(int64_t)ledger.n_behind, counts.weight,
 		(int64_t)(losses[SAMPLE_LOSS_BAD_RECORD] + losses[SAMPLE_LOSS_NO_CODE] +
-			  losses[SAMPLE_LOSS_NO_REGISTERS]),
+			  losses[SAMPLE_LOSS_NO_REGISTERS] + losses[SAMPLE_LOSS_BAD_PACKET]),
 		(int64_t)losses[SAMPLE_LOSS_NO_MEMORY],
 		(int64_t)losses[SAMPLE_LOSS_UNKNOWN_PROCESS],
 		(int64_t)losses[SAMPLE_LOSS_ADDRESS_ZERO],

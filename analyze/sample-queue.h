@@ -20,7 +20,8 @@ struct sample_entry {
 	uint32_t offset; /* in the block's bytes */
 	uint32_t n_bytes;
 	uint32_t source; /* index of samples.c */
-	bool is_private; /* struct trace_access[] of one sample; else a perf record */
+	bool is_private; /* struct trace_access[] of one sample; else a perf record, or ... */
+	bool is_hardware; /* ... struct hardware_access of one */
 };
 
 /* All zero is empty. */

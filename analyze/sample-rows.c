@@ -40,6 +40,7 @@ struct sample_rows {
 	const struct sample_context *context;
 	struct rows *samples;
 	struct rows *touches;
+	struct rows *details;
 	int64_t next_sample;
 	struct row_source **sources;
 	size_t n_sources;
@@ -58,6 +59,12 @@ static const struct rows_table touch_table = {
 	.columns = "sample_id, run_id, role, share, address, size, is_write, owner_kind, owner_id,"
 		   " phase, frame_id, data_src",
 	.types = "nnnriiiniini",
+};
+
+static const struct rows_table detail_table = {
+	.name = "access_detail",
+	.columns = "sample_id, run_id, latency, latency_2, latency_3, physical_address, page_bytes",
+	.types = "nniiiii",
 };
 
 static int read_next_sample(struct sample_rows *rows, sqlite3 *db)
@@ -85,6 +92,8 @@ int sample_rows_create(const struct sample_context *context, struct sample_rows 
 		r = rows_open(context->db, &sample_table, &rows->samples);
 	if (r == 0)
 		r = rows_open(context->db, &touch_table, &rows->touches);
+	if (r == 0)
+		r = rows_open(context->db, &detail_table, &rows->details);
 	if (r < 0) {
 		sample_rows_destroy(rows);
 		return r;
@@ -99,6 +108,7 @@ struct sample_rows *sample_rows_destroy(struct sample_rows *rows)
 		return NULL;
 	rows_close(rows->samples);
 	rows_close(rows->touches);
+	rows_close(rows->details);
 	for (size_t i = 0; i < rows->n_sources; i++) {
 		free(rows->sources[i]->name);
 		free(rows->sources[i]);
@@ -283,6 +293,28 @@ static int write_touch(struct sample_rows *rows, const struct sample_item *item,
 	return 0;
 }
 
+/* Most sources tell nothing of it: then there is no row. */
+static int write_detail(struct sample_rows *rows, const struct sample_item *item)
+{
+	const struct sample_detail *detail = &item->detail;
+	const int64_t physical = (int64_t)detail->physical_address;
+
+	if (!(detail->latency | detail->latency_2 | detail->latency_3 | detail->physical_address |
+	      detail->page_bytes))
+		return 0;
+	union rows_cell *cells = rows_add(rows->details);
+	if (!cells)
+		return rows_error(rows->details);
+	cells[0].integer = item->row;
+	cells[1].integer = rows->context->run_id;
+	cells[2].integer = or_null(detail->latency, detail->latency);
+	cells[3].integer = or_null(detail->latency_2, detail->latency_2);
+	cells[4].integer = or_null(detail->latency_3, detail->latency_3);
+	cells[5].integer = or_null(physical, physical);
+	cells[6].integer = or_null((int64_t)detail->page_bytes, (int64_t)detail->page_bytes);
+	return 0;
+}
+
 static struct share_sum *sum_of(struct row_source *source, const struct sample_access *access)
 {
 	return &source->sums[access->role][access->owner.kind][access->owner.phase];
@@ -328,6 +360,10 @@ int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item
 			.role = access->role,
 			.share = access->share,
 			.owner = access->owner,
+			.is_access = item->is_access,
+			.source_row = source->row,
+			.data_src = access->data_src,
+			.latency = item->detail.latency,
 		};
 
 		r = write_touch(rows, item, access);
@@ -335,7 +371,7 @@ int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item
 			r = sink->touch(sink->user, &touch);
 	}
 	add_up(source, item);
-	return r;
+	return r < 0 || !item->is_access ? r : write_detail(rows, item);
 }
 
 static int write_sum(const struct sample_rows *rows, const struct row_source *source,
@@ -393,6 +429,8 @@ int sample_rows_finish(struct sample_rows *rows)
 
 	if (r == 0)
 		r = rows_flush(rows->touches);
+	if (r == 0)
+		r = rows_flush(rows->details);
 	if (r == 0)
 		r = write_counts(rows, db);
 	if (r == 0)

@@ -28,6 +28,15 @@ struct sample_access {
 /* Accesses beyond these are merged with those of the same owner at once. */
 #define SAMPLE_MAX_ACCESSES 1040u
 
+/* What a sampled access tells beside its touch; all zero: nothing. */
+struct sample_detail {
+	uint32_t latency; /* cycles; 0: not told, as the others */
+	uint32_t latency_2;
+	uint32_t latency_3;
+	uint64_t physical_address;
+	uint64_t page_bytes;
+};
+
 /* A sample with its row. */
 struct sample_item {
 	int64_t row; /* sample.id */
@@ -38,6 +47,8 @@ struct sample_item {
 	uint32_t thread;
 	uint32_t space; /* of code_store_space() */
 	uint32_t loop; /* number of sample-loops.h; 0: in none */
+	bool is_access; /* hardware sampled it: its unit is accesses, not time */
+	struct sample_detail detail;
 	bool has_freed; /* `freed` is the block that the thread gave back last */
 	struct owner_block freed;
 	size_t n;

@@ -1,6 +1,8 @@
 #pragma once
 /* What samples.c, sample-attribute.c and sample-clock.c share. */
 #include "analyze/code-store.h"
+#include "analyze/db.h"
+#include "analyze/key-map.h"
 #include "analyze/instruction-owners.h"
 #include "analyze/merge-clock.h"
 #include "analyze/sample-loops.h"
@@ -34,6 +36,8 @@ enum sample_loss {
 	SAMPLE_LOSS_NO_MEMORY,
 	SAMPLE_LOSS_ADDRESS_ZERO,
 	SAMPLE_LOSS_ADDRESS_KERNEL,
+	SAMPLE_LOSS_BAD_PACKET,
+	SAMPLE_LOSS_AUX,
 	SAMPLE_LOSS_COUNT,
 };
 
@@ -80,6 +84,11 @@ struct samples {
 	size_t n_sources;
 	size_t n_sources_allocated;
 	struct merge_clock clock; /* perf's own clock in CLOCK_MONOTONIC_RAW, of all sources */
+	struct key_map words; /* of data sources, seen in samples */
+	uint64_t last_word;
+	struct sample_stream **streams; /* of AUX bytes, by source and CPU */
+	size_t n_streams;
+	size_t n_streams_allocated;
 	uint64_t n_orphans; /* frames of sources that nobody told */
 };
 
@@ -134,6 +143,23 @@ void sample_add_plain(struct sample_item *item, enum trace_role role, enum owner
 /* Fill in frame and owner of a resolved access. 0 or -ENOMEM. */
 int sample_find_owner(struct samples *samples, struct sample_item *item,
 		      struct sample_access *access);
+
+/* sample-hardware.c: accesses that hardware sampled, of the item at hand. 0 or a negative errno. */
+struct hardware_access;
+int sample_add_hardware(struct samples *samples, struct sample_source *source,
+			const struct hardware_access *hardware);
+int sample_add_hardware_record(struct samples *samples, struct sample_source *source,
+			       const struct pmu_sample *sample);
+int sample_attribute_hardware(struct samples *samples, struct sample_source *source,
+			      const struct hardware_access *hardware, int64_t time_ns);
+
+/* Write what the words of data sources mean; free what it keeps. */
+int sample_write_words(struct samples *samples);
+void sample_streams_finish(struct samples *samples);
+
+/* The source of a frame; NULL: it is not described, and counted. Times of its records. */
+struct sample_source *samples_source_of_frame(struct samples *samples, uint32_t number);
+int64_t samples_time_of(struct samples *samples, struct sample_source *source, uint64_t time_ns);
 
 /* The accesses of one sample of --private. */
 int sample_attribute_private(struct samples *samples, struct sample_source *source,

@@ -84,6 +84,7 @@ struct samples *samples_destroy(struct samples *samples)
 		free(samples->sources[i].name);
 	}
 	merge_clock_finish(&samples->clock);
+	sample_streams_finish(samples);
 	free(samples->sources);
 	free(samples->window);
 	free(samples->codes);
@@ -103,8 +104,7 @@ static struct sample_source *source_of(struct samples *samples, uint32_t number)
 	return NULL;
 }
 
-/* The source of a frame. */
-static struct sample_source *find_source(struct samples *samples, uint32_t number)
+struct sample_source *samples_source_of_frame(struct samples *samples, uint32_t number)
 {
 	struct sample_source *source = source_of(samples, number);
 
@@ -230,8 +230,7 @@ uint64_t samples_clock_error(const struct samples *samples)
 	return error_ns;
 }
 
-/* A time of a source's records in ns since the run's start. */
-static int64_t time_of(struct samples *samples, struct sample_source *source, uint64_t time_ns)
+int64_t samples_time_of(struct samples *samples, struct sample_source *source, uint64_t time_ns)
 {
 	const struct sample_clock *to = &samples->context.clock;
 	struct merge_clock *clock = source->clock.n ? &source->clock : &samples->clock;
@@ -247,7 +246,7 @@ static int64_t time_of(struct samples *samples, struct sample_source *source, ui
 
 int samples_perf(struct samples *samples, uint32_t source, const void *records, size_t n_bytes)
 {
-	struct sample_source *own = find_source(samples, source);
+	struct sample_source *own = samples_source_of_frame(samples, source);
 	struct sample_block *block = own ? sample_block_create(records, n_bytes) : NULL;
 	int r = 0;
 
@@ -265,7 +264,7 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 		bool is_used = r > 0 && record.is_known;
 		r = record.bytes;
 		struct sample_entry entry = {
-			.time_ns = time_of(samples, own, record.origin.time_ns),
+			.time_ns = samples_time_of(samples, own, record.origin.time_ns),
 			.block = block,
 			.offset = (uint32_t)at,
 			.n_bytes = record.bytes,
@@ -281,7 +280,7 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 int samples_accesses(struct samples *samples, uint32_t source, const struct trace_access *accesses,
 		     size_t n)
 {
-	struct sample_source *own = find_source(samples, source);
+	struct sample_source *own = samples_source_of_frame(samples, source);
 	struct sample_block *block =
 		own ? sample_block_create(accesses, n * sizeof(*accesses)) : NULL;
 	int r = 0;
@@ -295,7 +294,7 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 		while (behind < n && accesses[behind].sample == accesses[first].sample)
 			behind++;
 		const struct sample_entry entry = {
-			.time_ns = time_of(samples, own, accesses[first].raw_ns),
+			.time_ns = samples_time_of(samples, own, accesses[first].raw_ns),
 			.block = block,
 			.offset = (uint32_t)(first * sizeof(*accesses)),
 			.n_bytes = (uint32_t)((behind - first) * sizeof(*accesses)),
@@ -351,7 +350,12 @@ int samples_advance(struct samples *samples, int64_t time_ns)
 	while (r == 0 && (entry = sample_queue_peek(&samples->queue, time_ns))) {
 		struct sample_source *source = &samples->sources[entry->source];
 
-		if (entry->is_private) {
+		if (entry->is_hardware) {
+			r = sample_attribute_hardware(
+				samples, source,
+				(const void *)(entry->block->bytes + entry->offset),
+				entry->time_ns);
+		} else if (entry->is_private) {
 			const void *accesses = entry->block->bytes + entry->offset;
 
 			r = sample_attribute_private(samples, source, accesses,
@@ -391,6 +395,8 @@ static const char *const loss_reasons[SAMPLE_LOSS_COUNT] = {
 	[SAMPLE_LOSS_NO_MEMORY] = "of instructions without memory access",
 	[SAMPLE_LOSS_ADDRESS_ZERO] = "address 0: not known to the hardware",
 	[SAMPLE_LOSS_ADDRESS_KERNEL] = "address in the kernel",
+	[SAMPLE_LOSS_BAD_PACKET] = "bytes that are no packet: not decodable",
+	[SAMPLE_LOSS_AUX] = "pieces of an AUX area whose format is not known",
 	[SAMPLE_LOSS_NO_CLOCK] = "times of perf's own clock, which nothing converts",
 };
 
@@ -434,6 +440,8 @@ int samples_finish(struct samples *samples, bool has_losses)
 		r = sample_waiting_settle(&samples->waiting);
 	if (r == 0)
 		r = sample_rows_finish(samples->rows);
+	if (r == 0)
+		r = sample_write_words(samples);
 	if (r == 0)
 		r = sample_ledger_write(samples);
 	if (r == 0)

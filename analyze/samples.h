@@ -50,6 +50,10 @@ struct sample_touch {
 	enum trace_role role;
 	double share;
 	struct owner owner;
+	bool is_access; /* hardware sampled it: its unit is accesses, not time */
+	int64_t source_row;
+	int64_t data_src; /* 0: none */
+	uint32_t latency; /* cycles; 0: not told */
 };
 
 /* A sample as it is written. */
@@ -135,6 +139,8 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 		     size_t n);
 int samples_code(struct samples *samples, uint32_t process, const struct trace_code *head,
 		 const void *bytes);
+int samples_aux(struct samples *samples, uint32_t source, const struct trace_aux *head,
+		const void *bytes);
 
 /* The time of the earliest record that waits for its turn; INT64_MAX: none. Kept up to date. */
 const int64_t *samples_next_ns(const struct samples *samples);

@@ -44,6 +44,16 @@ static bool is_unresolved(const struct sample_touch *touch)
 	       (touch->role == TRACE_ROLE_WINDOW || touch->role == TRACE_ROLE_STALL);
 }
 
+/* A block stands for its site. */
+static int count_access(struct tally *tally, const struct sample_touch *touch)
+{
+	bool is_heap = touch->owner.kind == OWNER_heap;
+
+	return access_totals_add(&tally->accesses, touch,
+				 is_heap ? tally->sites[touch->owner.site].stack_id
+					 : touch->owner.id);
+}
+
 int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 {
 	int r = 0;
@@ -59,5 +69,7 @@ int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 		r = unresolved_add(&tally->unresolved, touch->frame, touch->role, touch->share);
 	if (r == 0 && is_of_line(touch))
 		r = shared_lines_add(&tally->lines, touch);
+	if (r == 0 && touch->is_access && touch->role == TRACE_ROLE_EXACT)
+		r = count_access(tally, touch);
 	return r;
 }

@@ -42,6 +42,7 @@ void tally_finish(struct tally *tally)
 	thread_totals_finish(&tally->threads);
 	object_totals_finish(&tally->objects);
 	shared_lines_finish(&tally->lines);
+	access_totals_finish(&tally->accesses);
 	unresolved_finish(&tally->unresolved);
 	tally->sites = NULL;
 	tally->site_of_stack = NULL;
@@ -400,6 +401,8 @@ static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 		r = thread_totals_write(&tally->threads, db, run_id);
 	if (r == 0)
 		r = object_totals_write(&tally->objects, db, run_id);
+	if (r == 0)
+		r = access_totals_write(&tally->accesses, db, run_id);
 	return r < 0 ? r : shared_lines_write(&tally->lines, db, run_id);
 }
 

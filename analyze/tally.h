@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyze/alignment.h"
+#include "analyze/access-totals.h"
 #include "analyze/histogram.h"
 #include "analyze/imputed.h"
 #include "analyze/object-totals.h"
@@ -88,6 +89,7 @@ struct tally {
 	struct thread_totals threads; /* threads.first_row: set by the owner */
 	struct object_totals objects;
 	struct shared_lines lines;
+	struct access_totals accesses;
 	struct unresolved_shares unresolved;
 	struct alignment alignment;
 };

@@ -250,3 +250,29 @@ uint32_t tasks_memory_of(const struct tasks *tasks, const struct task_process *p
 	}
 	return process->number;
 }
+
+uint32_t tasks_pid_of(const struct tasks *tasks, uint32_t tid, int64_t time_ns)
+{
+	const struct task_thread *thread = tasks_newest_thread(tasks, tid);
+
+	while (thread && thread->start_ns > time_ns && thread->older)
+		thread = thread->older;
+	if (thread)
+		return thread->image->pid;
+	return tasks_newest(tasks, tid) ? tid : 0; /* a main thread that nothing told of */
+}
+
+uint32_t tasks_only_pid(const struct tasks *tasks)
+{
+	uint32_t pid = 0;
+
+	for (size_t i = 0; i < tasks->processes.n; i++) {
+		const struct task_process *process = tasks->processes.items[i];
+
+		if (process && pid && process->pid != pid)
+			return 0;
+		if (process)
+			pid = process->pid;
+	}
+	return pid;
+}

@@ -122,6 +122,12 @@ struct task_process *tasks_process_at(const struct tasks *tasks, uint32_t pid, i
 struct task_thread *tasks_thread_at(struct tasks *tasks, uint32_t pid, uint32_t tid,
 				    int64_t time_ns);
 
+/* The pid of a thread that lives at time_ns, by tid alone; 0: not known. */
+uint32_t tasks_pid_of(const struct tasks *tasks, uint32_t tid, int64_t time_ns);
+
+/* The pid that all images of the trace have; 0: there are several. */
+uint32_t tasks_only_pid(const struct tasks *tasks);
+
 /*
  * The number of the image whose heap and maps an image uses: its own, or for a forked one that had
  * no event of its own the one that forked it.

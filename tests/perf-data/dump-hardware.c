@@ -20,8 +20,8 @@ static void print_source(uint64_t word)
 
 	data_source_decode(word, &source);
 	printf("%" PRIx64 "\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\n", word, source.op,
-	       source.level, source.hit, source.snoop, source.tlb, source.is_locked,
-	       source.blocked, source.is_remote, source.hops, source.is_write);
+	       source.level, source.hit, source.snoop, source.tlb, source.is_locked, source.blocked,
+	       source.is_remote, source.hops, source.is_write);
 }
 
 static void print_access(const struct hardware_access *access)

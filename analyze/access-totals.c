@@ -1,0 +1,72 @@
+#include "analyze/access-totals.h"
+
+#include <stdlib.h>
+
+#include "analyze/db.h"
+#include "analyze/grow.h"
+#include "analyze/samples.h"
+
+/* Sources are few, kinds of owners fewer, and rows never 2^46. */
+#define SOURCE_SHIFT 52
+#define KIND_SHIFT   46
+
+void access_totals_finish(struct access_totals *totals)
+{
+	key_map_finish(&totals->numbers);
+	free(totals->items);
+	*totals = (struct access_totals){ 0 };
+}
+
+static int add_item(struct access_totals *totals, const struct sample_touch *touch, uint64_t key,
+		    int64_t owner_id)
+{
+	int r = grow_array(&totals->items, totals->n, &totals->n_allocated, sizeof(*totals->items));
+
+	if (r == 0)
+		r = key_map_put(&totals->numbers, key, (uint64_t)touch->data_src, totals->n + 1);
+	if (r == 0)
+		totals->items[totals->n++] = (struct access_total){
+			.source_row = touch->source_row,
+			.owner_kind = touch->owner.kind,
+			.owner_id = owner_id,
+			.data_src = touch->data_src,
+		};
+	return r;
+}
+
+int access_totals_add(struct access_totals *totals, const struct sample_touch *touch,
+		      int64_t owner_id)
+{
+	uint64_t key = (uint64_t)touch->source_row << SOURCE_SHIFT |
+		       (uint64_t)touch->owner.kind << KIND_SHIFT | (uint64_t)owner_id;
+	uint64_t number = key_map_get(&totals->numbers, key, (uint64_t)touch->data_src);
+	int r = number ? 0 : add_item(totals, touch, key, owner_id);
+
+	if (r < 0)
+		return r;
+	struct access_total *item = &totals->items[number ? number - 1 : totals->n - 1];
+	item->n++;
+	item->n_writes += touch->is_write > 0;
+	item->n_latencies += touch->latency > 0;
+	item->latency += touch->latency;
+	item->latency_sq += (double)touch->latency * (double)touch->latency;
+	return 0;
+}
+
+int access_totals_write(const struct access_totals *totals, struct db *db, int64_t run_id)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < totals->n && r == 0; i++) {
+		const struct access_total *item = &totals->items[i];
+
+		r = db_run(db,
+			   "INSERT INTO access_total(run_id, source_id, owner_kind, owner_id,"
+			   " data_src, n, n_writes, n_latencies, latency, latency_sq)"
+			   " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+			   "nnnnnnnnnr", run_id, item->source_row, item->owner_kind, item->owner_id,
+			   item->data_src, (int64_t)item->n, (int64_t)item->n_writes,
+			   (int64_t)item->n_latencies, (int64_t)item->latency, item->latency_sq);
+	}
+	return r;
+}
