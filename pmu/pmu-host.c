@@ -1,5 +1,6 @@
 #include "pmu/pmu-host.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,9 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 
-#define DEVICES		  "/sys/bus/event_source/devices"
-#define CPUINFO_MAX_BYTES (16u << 20) /* some hundred bytes for each of thousands of CPUs */
+#define DEVICES "/sys/bus/event_source/devices"
+/* The first CPU tells it; the kernel interrupts each CPU whose lines are read to ask for its clock. */
+#define CPUINFO_BYTES 8192
 
 static const char *const vendor_names[PMU_VENDOR_COUNT] = {
 	[PMU_VENDOR_OTHER] = "another", [PMU_VENDOR_INTEL] = "Intel", [PMU_VENDOR_AMD] = "AMD",
@@ -80,11 +82,15 @@ void pmu_host_parse(const char *cpuinfo, struct pmu_host *ret_host)
 
 void pmu_host_read(struct pmu_host *ret_host)
 {
-	auto_free char *cpuinfo = NULL;
+	auto_close int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+	char cpuinfo[CPUINFO_BYTES];
+	ssize_t n = fd < 0 ? -1 : io_read_full(fd, cpuinfo, sizeof(cpuinfo) - 1);
 	struct pmu_host host = { 0 };
 
-	if (io_read_file("/proc/cpuinfo", CPUINFO_MAX_BYTES, &cpuinfo, NULL) == 0)
+	if (n > 0) {
+		cpuinfo[n] = '\0';
 		pmu_host_parse(cpuinfo, &host);
+	}
 	snprintf(host.devices, sizeof(host.devices), "%s", DEVICES);
 	*ret_host = host;
 }
