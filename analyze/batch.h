@@ -14,8 +14,7 @@ struct batch_told {
 	const struct result *what;
 	int error; /* 0, or why it could not be read, as a negative errno */
 	bool has_rows; /* all of it is in the database, not the totals only */
-	const char
-		*same_as; /* another file of the same recording, which the database has; or NULL */
+	char *same_as; /* another file of the same recording that the database has; or NULL */
 	struct import_result result;
 };
 
