@@ -32,21 +32,21 @@ def query(memsight, trace, sql):
 class Bench:
     def __init__(self, memsight, load, n_rounds, folder):
         self.memsight, self.folder, self.n_rounds = memsight, folder, n_rounds
-        # Before others, where we may: both the program and its recorder.
-        self.first = ["chrt", "-r", "5"] if os.geteuid() == 0 else []
+        # Before others, where we may, and the recorder before the program.
+        self.first, self.own_first = ([["chrt", "-r", "6"], ["chrt", "-r", "5"]] if os.geteuid() == 0 else [[], []])
         n = 4000
         self.load = [load, str(THREADS), str(n)]
         self.load[2] = str(int(n * 1e9 * THREADS / self.plain()))  # a second for each thread
         self.perf = shutil.which("perf")
 
     def plain(self):
-        return int(run([*self.first, *self.load]))
+        return int(run([*self.own_first, *self.load]))
 
     def sampled(self, rate):
         """CPU ns of the program, samples, lost, CPU ns of the recorder."""
         trace = os.path.join(self.folder, "a.mst")
         cpu = int(run([*self.first, self.memsight, "record", "-q", "-f", "--no-alloc", "-o", trace, "--source",
-                       f"clock@{rate}", "--", *self.load]))
+                       f"clock@{rate}", "--", *self.own_first, *self.load]))
         n, lost, throttled, own = query(self.memsight, trace, "SELECT n_taken, n_lost, n_throttles, collector_cpu_ns"
                                         " FROM source_ledger JOIN source ON source.id = source_id JOIN run"
                                         " ON run.id = source.run_id WHERE name = 'clock'")
@@ -56,7 +56,7 @@ class Bench:
     def by_perf(self, rate):
         data = os.path.join(self.folder, "perf.data")
         cpu = int(run([*self.first, self.perf, "record", "-q", "-o", data, "-e", "cpu-clock:u", "-c",
-                       str(10 ** 9 // rate), "--", *self.load]).split()[0])
+                       str(10 ** 9 // rate), "--", *self.own_first, *self.load]).split()[0])
         n = run([self.perf, "script", "-i", data, "-F", "ip"]).count("\n")
         return cpu, n
 
