@@ -139,9 +139,13 @@ static int replace_all(sqlite3 *db)
 	return r;
 }
 
-/* Hints are sentences with names in them; samples of sqlite_stat4 are rows. */
-static const char first_sql[] = "PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON; BEGIN;"
-				"DELETE FROM fact WHERE key GLOB 'hint.*';";
+/*
+ * Hints are sentences with names in them; the view readme of a compact database says where memsight is
+ * installed; samples of sqlite_stat4 are rows.
+ */
+static const char first_sql[] =
+	"PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON; BEGIN;"
+	"DELETE FROM fact WHERE key GLOB 'hint.*'; DROP VIEW IF EXISTS readme;";
 static const char last_sql[] =
 	"INSERT INTO fact(run_id, key, at_end, value)"
 	" SELECT id, 'memsight.anonymised', 1, 'yes' FROM run; COMMIT; VACUUM;";
