@@ -42,6 +42,13 @@ static int on_process(struct import *import, const struct trace_record *record)
 	return import_add_moment(import, &moment);
 }
 
+static int on_rank(struct import *import, const struct trace_record *record)
+{
+	const struct trace_rank *rank = (const struct trace_rank *)record;
+
+	return tasks_set_rank(import->tasks, rank->process_id, rank->rank);
+}
+
 static int on_process_end(struct import *import, const struct trace_record *record)
 {
 	const struct trace_process_end *end = (const struct trace_process_end *)record;
@@ -356,6 +363,7 @@ static const struct {
 } handlers[] = {
 	{ TRACE_RECORD_PROCESS, on_process },
 	{ TRACE_RECORD_PROCESS_END, on_process_end },
+	{ TRACE_RECORD_RANK, on_rank },
 	{ TRACE_RECORD_THREAD, on_thread },
 	{ TRACE_RECORD_THREAD_END, on_thread_end },
 	{ TRACE_RECORD_THREAD_NAME, on_thread_name },

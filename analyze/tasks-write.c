@@ -35,6 +35,7 @@ static int write_process(const struct tasks *tasks, const struct task_process *p
 	statement_integer(statement, 13, process->begin_ns);
 	statement_integer_or_null(statement, 14, process->end_ns, process->end_ns != INT64_MAX);
 	statement_integer_or_null(statement, 15, process->status, process->status >= 0);
+	statement_integer_or_null(statement, 16, process->rank, process->rank >= 0);
 	return statement_run(statement);
 }
 
@@ -62,8 +63,8 @@ static int write_processes(const struct tasks *tasks, sqlite3 *db, int64_t run_i
 	int r = statement_prepare(
 		db,
 		"INSERT INTO process(id, run_id, number, parent_id, pid, ns_pid, exec_seq, birth,"
-		" exe, command, traced, why_not, start_ns, end_ns, status)"
-		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		" exe, command, traced, why_not, start_ns, end_ns, status, rank)"
+		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		&statement);
 
 	for (size_t i = 0; r == 0 && i < tasks->processes.n; i++) {

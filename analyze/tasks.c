@@ -91,6 +91,7 @@ struct task_process *tasks_make_process(struct tasks *tasks, uint32_t number)
 			.row = tasks->next_process++,
 			.end_ns = INT64_MAX,
 			.status = -1,
+			.rank = -1,
 		};
 	return process;
 }
@@ -233,6 +234,16 @@ int tasks_add_process(struct tasks *tasks, const struct trace_process *record, i
 		return 0;
 	process->begin_ns = start_ns;
 	return tasks_index_process(tasks, process);
+}
+
+int tasks_set_rank(struct tasks *tasks, uint32_t number, uint32_t rank)
+{
+	struct task_process *process;
+
+	int r = get_process(tasks, number, &process);
+	if (r == 0)
+		process->rank = rank;
+	return r;
 }
 
 int tasks_end_process(struct tasks *tasks, uint32_t number, int64_t time_ns, int32_t status)

@@ -30,6 +30,7 @@ struct task_process {
 	int64_t begin_ns; /* from when samples of pid are its own: perf's exec, or start_ns */
 	int64_t end_ns; /* INT64_MAX: still there */
 	int32_t status; /* as from wait(); < 0: not known */
+	int64_t rank; /* of a parallel job; < 0: none */
 	bool is_defined; /* its record was there */
 	uint64_t stack_top; /* of the first thread's stack, as perf told it at exec; 0: not known */
 	bool has_exec; /* perf's exec record of it was there */
@@ -77,6 +78,7 @@ struct tasks *tasks_destroy(struct tasks *tasks); /* accepts NULL, returns NULL 
  * or one far beyond the others (damage).
  */
 int tasks_add_process(struct tasks *tasks, const struct trace_process *record, int64_t start_ns);
+int tasks_set_rank(struct tasks *tasks, uint32_t number, uint32_t rank);
 int tasks_end_process(struct tasks *tasks, uint32_t number, int64_t time_ns, int32_t status);
 int tasks_add_thread(struct tasks *tasks, const struct trace_thread *record, int64_t start_ns);
 int tasks_end_thread(struct tasks *tasks, uint32_t number, int64_t time_ns);

@@ -26,6 +26,7 @@ static const struct trace_record_shape shapes[] = {
 	[TRACE_RECORD_MAPPING] = { SHAPE(trace_mapping), LENGTHS(1, LENGTH(trace_mapping, path)) },
 	[TRACE_RECORD_LOSS] = { SHAPE(trace_loss), LENGTHS(2, LENGTH(trace_loss, source),
 							   LENGTH(trace_loss, reason)) },
+	[TRACE_RECORD_RANK] = { SHAPE(trace_rank) },
 	[TRACE_RECORD_SOURCE] = { SHAPE(trace_source),
 				  LENGTHS(3, LENGTH(trace_source, name), LENGTH(trace_source, unit),
 					  LENGTH(trace_source, remedy)) },

@@ -13,7 +13,9 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/parse.h"
 #include "common/program-file.h"
+#include "runner/output.h"
 #include "runner/run-command.h"
 #include "schemas/recording.h"
 
@@ -135,14 +137,37 @@ static bool is_in_another_root(pid_t pid)
 	       read_link(pid, "root", theirs, sizeof(theirs)) && strcmp(ours, theirs) != 0;
 }
 
-/* The value of the variable that names the recording, or NULL; text is /proc/PID/environ. */
-static const char *find_socket(const char *text, size_t n_bytes)
+/* The value of a variable, or NULL; text is /proc/PID/environ. */
+static const char *find_variable(const char *text, size_t n_bytes, const char *name)
 {
+	size_t n = strlen(name);
+
 	for (size_t at = 0; at < n_bytes; at += strlen(text + at) + 1) {
-		if (strncmp(text + at, RECORDING_ENV_SOCKET "=", sizeof(RECORDING_ENV_SOCKET)) == 0)
-			return text + at + sizeof(RECORDING_ENV_SOCKET);
+		if (strncmp(text + at, name, n) == 0 && text[at + n] == '=')
+			return text + at + n + 1;
 	}
 	return NULL;
+}
+
+/* That of the recording. */
+static const char *find_socket(const char *text, size_t n_bytes)
+{
+	return find_variable(text, n_bytes, RECORDING_ENV_SOCKET);
+}
+
+int64_t image_process_rank(pid_t pid)
+{
+	size_t n_bytes = 0;
+	auto_free char *text = read_proc(pid, "environ", &n_bytes);
+	uint64_t rank;
+
+	for (size_t i = 0; text && output_rank_variables[i]; i++) {
+		const char *value = find_variable(text, n_bytes, output_rank_variables[i]);
+
+		if (value && parse_number(value, &rank) == 0 && rank <= INT32_MAX)
+			return (int64_t)rank;
+	}
+	return -1;
 }
 
 static bool lacks_our_variable(pid_t pid)

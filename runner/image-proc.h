@@ -38,6 +38,9 @@ int image_process_why_not(pid_t pid);
 #define IMAGE_STATUS_UNKNOWN (-1)
 int image_end_status(const struct image *image);
 
+/* Which rank of a parallel job a live process is, by its environment; < 0: none, or not ours to read. */
+int64_t image_process_rank(pid_t pid);
+
 /* Whether a process is dead and waits to be waited for. */
 bool image_is_zombie(pid_t pid);
 

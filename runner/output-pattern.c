@@ -6,14 +6,13 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* Where the launchers of parallel jobs put the rank. */
-static const char *const rank_variables[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-					      "SLURM_PROCID" };
+const char *const output_rank_variables[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+					      "SLURM_PROCID", NULL };
 
 static const char *job_rank(void)
 {
-	for (size_t i = 0; i < sizeof(rank_variables) / sizeof(rank_variables[0]); i++) {
-		const char *value = getenv(rank_variables[i]);
+	for (size_t i = 0; output_rank_variables[i]; i++) {
+		const char *value = getenv(output_rank_variables[i]);
 
 		if (value && *value && strspn(value, "0123456789") == strlen(value))
 			return value;

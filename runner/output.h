@@ -30,6 +30,9 @@ struct output {
 
 #define OUTPUT_CLOSED ((struct output){ .fd = -1, .lock_fd = -1 })
 
+/* Where the launchers of parallel jobs put the rank: MPI's before Slurm's. NULL behind the last. */
+extern const char *const output_rank_variables[];
+
 /*
  * Fill a pattern in: %e program, %p pid, %r rank among the processes of an MPI or Slurm job (0
  * outside of one), %n name of the host, %% a percent sign. Returns 0, -EINVAL (another letter, or empty), or -ENAMETOOLONG.

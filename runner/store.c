@@ -30,6 +30,15 @@ int store_process(struct trace_writer *writer, const struct image *image)
 	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
 }
 
+int store_rank(struct trace_writer *writer, uint32_t process_id, uint32_t rank)
+{
+	struct trace_rank record = { .head.type = TRACE_RECORD_RANK,
+				     .process_id = process_id,
+				     .rank = rank };
+
+	return trace_writer_record(writer, &record, sizeof(record), NULL, 0);
+}
+
 int store_process_end(struct trace_writer *writer, uint32_t process_id, int status, uint64_t ticks)
 {
 	struct trace_process_end record = {

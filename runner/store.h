@@ -18,6 +18,8 @@
 #define STORE_STATUS_REPLACED (-2)
 
 int store_process(struct trace_writer *writer, const struct image *image);
+/* Which rank of a parallel job an image is. */
+int store_rank(struct trace_writer *writer, uint32_t process_id, uint32_t rank);
 int store_process_end(struct trace_writer *writer, uint32_t process_id, int status, uint64_t ticks);
 
 /* tid is that of the collector's namespace; start as the program wrote it, or NULL. */

@@ -126,6 +126,14 @@ void tracker_count(struct tracker *tracker, const struct image *image)
 		 "%.63s", slash ? slash + 1 : image->exe);
 }
 
+static void store_image_rank(struct tracker *tracker, const struct image *image)
+{
+	int64_t rank = image_process_rank(image->pid);
+
+	if (rank >= 0)
+		store_rank(tracker->writer, image->id, (uint32_t)rank);
+}
+
 void tracker_announce(struct tracker *tracker, struct image *image)
 {
 	if (image->is_written)
@@ -134,6 +142,7 @@ void tracker_announce(struct tracker *tracker, struct image *image)
 		image->why_not = why_not_traced(tracker, image);
 	image->is_written = true;
 	store_process(tracker->writer, image);
+	store_image_rank(tracker, image);
 }
 
 void tracker_bind_slot(struct tracker *tracker, struct image *image, uint32_t slot)

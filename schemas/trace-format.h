@@ -335,6 +335,7 @@ enum trace_record_type {
 	TRACE_RECORD_LOSS = 0x09,
 	TRACE_RECORD_TEXT = 0x0a,
 	TRACE_RECORD_HEAP_RANGE = 0x0b,
+	TRACE_RECORD_RANK = 0x0c,
 	TRACE_RECORD_SOURCE = 0x40,
 	TRACE_RECORD_SOURCE_DETAIL = 0x41,
 	TRACE_RECORD_PERF_CLOCK = 0x42,
@@ -490,6 +491,13 @@ struct trace_heap_range {
 
 /* auto tried it, and went on to a lesser one. Since 1.2. */
 #define TRACE_SOURCE_PASSED_OVER 1u
+
+/* The image is this rank of a parallel job (MPI, srun). Since 1.2. */
+struct trace_rank {
+	struct trace_record head;
+	uint32_t process_id;
+	uint32_t rank;
+};
 
 /* An access source that was opened, or could not be. PERF frames name it by source_id. */
 struct trace_source {
