@@ -1,3 +1,5 @@
+#include "cli/cmd-run.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +17,7 @@
 
 #define STOPPED 130 /* as a shell says of SIGINT */
 
-/* A series under way. */
-struct cmd_series {
-	const struct option_set *options;
-	struct series *series;
-	struct series_plan plan;
-	struct series_modes modes;
-	struct series_folder folder;
-	char message[SERIES_MESSAGE_BYTES];
-};
-
-static int fail(struct cmd_series *run, int err)
+int cmd_run_fail(const struct cmd_series *run, int err)
 {
 	const char *message = run->message[0] ? run->message : strerror(-err);
 
@@ -227,6 +219,7 @@ static int execute(struct cmd_series *run)
 		.modes = run->modes.options,
 		.fail_fast = option_flag(run->options, OPTION_FAIL_FAST),
 		.retry = option_flag(run->options, OPTION_RETRY),
+		.only = option_texts(run->options, OPTION_ONLY),
 		.observer = { &text, series_text_progress, series_text_warn },
 	};
 	struct series_totals totals;
@@ -235,7 +228,7 @@ static int execute(struct cmd_series *run)
 	if (log_name && !log)
 		return cmd_fail("run: cannot write %s: %s", log_name, strerror(errno));
 	err = series_run(&request, &totals, run->message);
-	return err < 0 ? fail(run, err) : conclude(run, &totals);
+	return err < 0 ? cmd_run_fail(run, err) : conclude(run, &totals);
 }
 
 static int lay_out(struct cmd_series *run, uint64_t seed)
@@ -265,25 +258,55 @@ static int check_only(struct cmd_series *run, uint64_t seed)
 	int err = lay_out(run, seed);
 
 	if (err < 0)
-		return fail(run, err);
+		return cmd_run_fail(run, err);
 	series_text_plan(stdout, &run->plan);
 	return CMD_DONE;
 }
 
+/* How far it is: what the folder holds, and what Slurm has. */
+static int status_only(struct cmd_series *run, uint64_t seed)
+{
+	int err;
+
+	if (access(run->series->output, F_OK) != 0)
+		return cmd_fail("run: %s is not there: the series has not begun",
+				run->series->output);
+	err = series_folder_open(run->series, true, &seed, &run->folder, run->message);
+	if (err == -EBUSY) {
+		printf("under way: a memsight on this host is at it\n");
+		err = series_folder_look(run->series, &run->folder);
+	}
+	if (err == 0)
+		err = series_plan_make(run->series, seed, &run->plan, run->message);
+	return err < 0 ? cmd_run_fail(run, err) : cmd_run_status(run);
+}
+
 static int carry_out(struct cmd_series *run, uint64_t seed)
 {
-	int err = series_folder_open(run->series, &seed, &run->folder, run->message);
+	bool is_part = option_texts(run->options, OPTION_ONLY) != NULL;
+	int err = series_folder_open(run->series, is_part, &seed, &run->folder, run->message);
 
 	if (err == 0)
 		err = lay_out(run, seed);
 	if (err == 0)
 		err = series_folder_check(&run->folder, &run->plan, run->message);
 	if (err < 0)
-		return fail(run, err);
-	if (!option_flag(run->options, OPTION_QUIET))
+		return cmd_run_fail(run, err);
+	if (option_choice(run->options, OPTION_EXECUTOR) == CHOICE_EXECUTOR_SLURM)
+		return cmd_run_slurm(run);
+	if (!option_flag(run->options, OPTION_QUIET) && !is_part)
 		cmd_warn("series %s: %zu runs into %s, seed %llu", run->series->name,
 			 run->plan.n_items, run->series->output, (unsigned long long)seed);
 	return execute(run);
+}
+
+static int choose(struct cmd_series *run, uint64_t seed)
+{
+	if (option_flag(run->options, OPTION_CHECK))
+		return check_only(run, seed);
+	if (option_flag(run->options, OPTION_STATUS))
+		return status_only(run, seed);
+	return carry_out(run, seed);
 }
 
 int cmd_run(const struct option_set *options)
@@ -295,10 +318,9 @@ int cmd_run(const struct option_set *options)
 	if (err == 0)
 		err = draw_seed(run.series, &seed);
 	if (err < 0)
-		status = fail(&run, err);
+		status = cmd_run_fail(&run, err);
 	else
-		status = option_flag(options, OPTION_CHECK) ? check_only(&run, seed)
-							    : carry_out(&run, seed);
+		status = choose(&run, seed);
 	series_folder_close(&run.folder);
 	series_plan_finish(&run.plan);
 	series_modes_finish(&run.modes);

@@ -50,7 +50,7 @@ static int make_folders(const char *path)
 	return mkdir(part, 0777) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int open_folder(const char *path, struct series_folder *folder)
+static int open_folder(const char *path, bool is_shared, struct series_folder *folder)
 {
 	int err = make_folders(path);
 
@@ -63,7 +63,7 @@ static int open_folder(const char *path, struct series_folder *folder)
 		openat(folder->fd, ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (folder->lock_fd < 0)
 		return -errno;
-	return flock(folder->lock_fd, LOCK_EX | LOCK_NB) < 0 ? -EBUSY : 0;
+	return flock(folder->lock_fd, (is_shared ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0 ? -EBUSY : 0;
 }
 
 /* The value of `key VALUE` at the beginning of a line of the list, up to the line's end; or NULL. */
@@ -137,12 +137,12 @@ static int join_list(const struct series *series, const char *list, uint64_t *se
 	return 0;
 }
 
-int series_folder_open(const struct series *series, uint64_t *seed,
+int series_folder_open(const struct series *series, bool is_shared, uint64_t *seed,
 		       struct series_folder *ret_folder, char *message)
 {
 	auto_free char *list = NULL;
 	struct series_folder folder = SERIES_FOLDER_CLOSED;
-	int err = open_folder(series->output, &folder);
+	int err = open_folder(series->output, is_shared, &folder);
 
 	message[0] = '\0';
 	if (err == 0)
@@ -163,6 +163,17 @@ int series_folder_open(const struct series *series, uint64_t *seed,
 			 series->output, strerror(-err));
 	series_folder_close(&folder);
 	return err;
+}
+
+int series_folder_look(const struct series *series, struct series_folder *ret_folder)
+{
+	struct series_folder folder = SERIES_FOLDER_CLOSED;
+
+	folder.fd = open(series->output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder.fd < 0 || !realpath(series->output, folder.path))
+		return -errno;
+	*ret_folder = folder;
+	return 0;
 }
 
 void series_folder_close(struct series_folder *folder)

@@ -33,12 +33,16 @@ struct series_folder {
 #define SERIES_FOLDER_CLOSED ((struct series_folder){ .fd = -1, .lock_fd = -1 })
 
 /*
- * Open the folder of a series, making it where it is missing. Its seed comes from there when the series
+ * Open the folder of a series, making it where it is missing; is_shared: beside others, each at runs of its
+ * own. Its seed comes from there when the series
  * has none of its own: *seed is replaced. Returns 0; -EBUSY (another memsight is at it), -EEXIST (it
  * belongs to another series), or another negative errno, each with one line in message.
  */
-int series_folder_open(const struct series *series, uint64_t *seed,
+int series_folder_open(const struct series *series, bool is_shared, uint64_t *seed,
 		       struct series_folder *ret_folder, char *message);
+
+/* The same only to look, whoever is at it. 0 or a negative errno. */
+int series_folder_look(const struct series *series, struct series_folder *ret_folder);
 void series_folder_close(
 	struct series_folder *folder); /* safe on SERIES_FOLDER_CLOSED, and twice */
 

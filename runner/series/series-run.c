@@ -106,10 +106,22 @@ static int do_item(struct running *running, size_t i, const char *name)
 	return outcome.result != SERIES_OK && running->request->fail_fast ? -ECANCELED : 0;
 }
 
-/* Whether an earlier call has done it. */
+static bool is_wanted(const struct series_request *request, const char *name)
+{
+	const char *const *only = request->only;
+
+	while (only && *only && strcmp(*only, name) != 0)
+		only++;
+	return !only || *only;
+}
+
+/* Whether an earlier call has done it, or another one is to. */
 static bool is_done(const struct running *running, const char *name)
 {
 	enum series_result result = series_folder_result(running->request->folder, name);
+
+	if (!is_wanted(running->request, name))
+		return true;
 
 	return result == SERIES_OK || (result != SERIES_MISSING && !running->request->retry);
 }
@@ -124,8 +136,9 @@ static void count_earlier(struct running *running)
 		if (!is_done(running, name))
 			continue;
 		running->n_earlier++;
-		running->totals->n_bad +=
-			series_folder_result(running->request->folder, name) != SERIES_OK;
+		if (is_wanted(running->request, name))
+			running->totals->n_bad +=
+				series_folder_result(running->request->folder, name) != SERIES_OK;
 	}
 }
 

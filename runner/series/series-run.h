@@ -26,6 +26,7 @@ struct series_request {
 	const struct run_options *modes;
 	bool fail_fast; /* stop at the first run that fails */
 	bool retry; /* do failed runs of earlier calls again */
+	const char *const *only; /* names of the runs to do, NULL behind the last; NULL: all */
 	struct series_observer observer;
 };
 
