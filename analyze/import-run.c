@@ -242,9 +242,24 @@ static int write_run(struct import *import)
 		      run->major_faults);
 }
 
+/* What the series thought of the run: its trace was whole before that was known. */
+static int write_verdict(struct import *import)
+{
+	const char *verdict = import->options->verdict;
+
+	return verdict ? db_run(import->db,
+				"INSERT OR REPLACE INTO fact(run_id, key, at_end, value)"
+				" VALUES(?1, 'series.result', 1, ?2)",
+				"nt", import->run_id, verdict)
+		       : 0;
+}
+
 int import_end_run(struct import *import)
 {
 	int r = count_damage(import);
+
+	if (r == 0)
+		r = write_verdict(import);
 
 	if (r == 0)
 		r = losses_write(&import->losses, import->db, import->run_id);

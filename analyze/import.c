@@ -554,6 +554,15 @@ static int write_rest(struct import *import)
 				   sizeof(import->problem));
 }
 
+static bool is_failure(const struct import *import)
+{
+	const char *verdict = import->options->verdict;
+
+	if (verdict)
+		return strcmp(verdict, "ok") != 0;
+	return import->run.exit_status != 0 && import->run.exit_status != INT64_MIN;
+}
+
 static struct import_result result_of(const struct import *import)
 {
 	const struct tally_total *total = &import->tally.total;
@@ -561,7 +570,7 @@ static struct import_result result_of(const struct import *import)
 	struct import_result result = {
 		.run_id = import->run_id,
 		.ended_cleanly = feed_damage(&import->feed)->ended,
-		.is_failure = import->run.exit_status != 0 && import->run.exit_status != INT64_MIN,
+		.is_failure = is_failure(import),
 		.n_events = total->events,
 		.n_allocations = total->allocations,
 		.n_samples = total->samples + total->faults,

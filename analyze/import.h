@@ -43,6 +43,7 @@ struct import_options {
 	enum import_enough totals; /* replace one of which only the totals are there */
 	int64_t first_new_run; /* runs from this id on are never replaced; 0: none is meant */
 	struct import_name name;
+	const char *verdict; /* of the series that made the run: "ok" or what was wrong; NULL: none */
 	const char *shown_path; /* run.trace; NULL: the path that is read */
 	bool compact; /* a database that is made is compact (compact.h) */
 	import_progress progress; /* may be NULL */
@@ -69,7 +70,7 @@ struct import_result {
 	int64_t run_id;
 	bool is_skipped; /* the database has this recording already */
 	bool ended_cleanly;
-	bool is_failure; /* the command's exit status is known, and not 0 */
+	bool is_failure; /* by the verdict, else by the command's exit status: known, and not 0 */
 	uint64_t n_events;
 	uint64_t n_allocations;
 	uint64_t n_samples;

@@ -24,6 +24,8 @@
 	"  WHERE thread.id = object.id) END"
 
 /* report-blocks.c: what was allocated */
+extern const char report_overhead_sql[];
+extern const char report_overhead_text_sql[];
 extern const char report_stat_sql[];
 extern const char report_stat_text_sql[];
 extern const char report_peak_sql[];

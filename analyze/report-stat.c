@@ -17,7 +17,7 @@
  */
 #define VALUES                                                                                     \
 	"WITH good(id, program, mode, repetition, is_good) AS ("                                   \
-	"  SELECT id, program, mode, repetition, coalesce(exit_status, 0) = 0 AND ended_cleanly"   \
+	"  SELECT id, program, mode, repetition, " REPORT_RUN_IS_GOOD                              \
 	"  FROM run WHERE :run = 0 OR (program, mode) ="                                           \
 	"  (SELECT program, mode FROM run WHERE id = :run)),"                                      \
 	" told(run_id, place, name, unit, value) AS ("                                             \

@@ -1,4 +1,9 @@
 #pragma once
+/* SQL over a row of run: whether its values count. */
+#define REPORT_RUN_IS_GOOD                                                                         \
+	"ended_cleanly AND coalesce((SELECT value = 'ok' FROM fact WHERE fact.run_id = run.id"     \
+	" AND key = 'series.result'), coalesce(exit_status, 0) = 0)"
+
 #include <sqlite3.h>
 
 /*

@@ -157,6 +157,20 @@ const struct report reports[] = {
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT),
 	},
 	{
+		.name = "overhead",
+		.title = "Each mode against the natural runs of the same block",
+		.nothing =
+			"There are no pairs: a series needs a mode with `dry = yes', and runs that "
+			"succeeded.",
+		.note = "ratios of a run to the natural run of its block, median over the pairs, with its "
+			"95 % interval by bootstrap (fewer than 6 pairs have none); max rss: how much "
+			"more the command had",
+		.sql = report_overhead_sql,
+		.text_sql = report_overhead_text_sql,
+		.is_whole = true,
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT),
+	},
+	{
 		.name = "sites",
 		.is_sampled = true,
 		.has_lines = true,

@@ -12,9 +12,12 @@
 #include "analyze/grow.h"
 #include "analyze/heimdallr-folder.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/parse.h"
 
-#define SUFFIX ".mst"
+#define SUFFIX	      ".mst"
+#define RUN_FILE      "run.ini"
+#define MAX_RUN_BYTES (1u << 20)
 
 /* ---- Names ---- */
 
@@ -136,11 +139,28 @@ static int visit_folder(struct results *results, const char *folder, visit_entry
 	return r;
 }
 
+/* What `memsight run` says became of a run; NULL: it did not make it. */
+static char *read_verdict(const char *folder)
+{
+	auto_free char *path = NULL;
+	auto_free char *text = NULL;
+	const char *found;
+
+	if (asprintf(&path, "%s/" RUN_FILE, folder) < 0 ||
+	    io_read_file(path, MAX_RUN_BYTES, &text, NULL) < 0)
+		return NULL;
+	found = strstr(text, "\nresult = ");
+	return found ? strndup(found + 10, strcspn(found + 10, "\n")) : NULL;
+}
+
 static int visit_trace(struct results *results, const char *path, const char *folder)
 {
 	struct result result = { .is_one_of_many = true };
 
-	return ends_in_trace(path) && !is_folder(path) ? add(results, path, folder, &result) : 0;
+	if (!ends_in_trace(path) || is_folder(path))
+		return 0;
+	result.verdict = read_verdict(folder);
+	return add(results, path, folder, &result);
 }
 
 /* The folder of one run. */
@@ -315,6 +335,7 @@ void results_finish(struct results *results)
 	for (size_t i = 0; i < results->n; i++) {
 		free(results->items[i].path);
 		free(results->items[i].name);
+		free(results->items[i].verdict);
 	}
 	free(results->items);
 	*results = (struct results){ 0 };

@@ -15,6 +15,7 @@ struct result {
 	char *path; /* of the trace, or of Heimdallr's folder */
 	char *name; /* what its name was read from: owned, with NULs between its parts; NULL: none */
 	struct import_name run; /* points into name */
+	char *verdict; /* "result" of the run.ini that `memsight run` wrote beside it; NULL: none; owned */
 	bool is_heimdallr;
 	bool is_one_of_many; /* a repetition, found in a folder or by a pattern */
 	uint64_t order; /* as found */

@@ -191,7 +191,8 @@ static int write_report(struct job *job)
 	const char *name = job->report->name;
 
 	if (strcmp(name, "list") == 0 ||
-	    (strcmp(name, "stat") == 0 && !option_text(job->options, OPTION_RUN)))
+	    ((strcmp(name, "stat") == 0 || strcmp(name, "overhead") == 0) &&
+	     !option_text(job->options, OPTION_RUN)))
 		return write_one(job, 0);
 	int status = selection_options_read(job->options, db_handle(job->db), &job->selection);
 	if (status != CMD_DONE)

@@ -39,7 +39,7 @@ static bool is_of_submission(enum option_id id)
 {
 	static const enum option_id ids[] = { OPTION_EXECUTOR, OPTION_SBATCH_ARGS, OPTION_PARALLEL,
 					      OPTION_STATUS,   OPTION_CHECK,	   OPTION_ONLY,
-					      OPTION_LOG };
+					      OPTION_LOG,      OPTION_NO_ANALYZE };
 
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		if (ids[i] == id)

@@ -1,9 +1,11 @@
 #include "cli/cmd-run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/wait.h>
 
 #include "cli/cmd.h"
 #include "cli/database.h"
@@ -14,6 +16,7 @@
 #include "runner/placement.h"
 #include "runner/run-command.h"
 #include "runner/series/series-compat.h"
+#include "runner/series/series-process.h"
 
 #define STOPPED 130 /* as a shell says of SIGINT */
 
@@ -189,17 +192,55 @@ static int check_all(struct cmd_series *run)
 
 /* ---- Carrying it out ---- */
 
+/* In a process of its own: whatever becomes of it, the runs are there. Returns whether there is a database. */
+static bool analyze(const struct cmd_series *run)
+{
+	char log[PATH_MAX];
+	int status;
+	pid_t pid;
+
+	snprintf(log, sizeof(log), "%.4000s/analyze.log", run->series->output);
+	pid = fork();
+	if (pid == 0) {
+		int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+		series_process_begin();
+		if (fd >= 0 && dup2(fd, 1) == 1 && dup2(fd, 2) == 2)
+			execl("/proc/self/exe", "memsight", "analyze", run->series->output,
+			      (char *)NULL);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return false;
+	if (status != 0)
+		cmd_warn("not all runs could be analysed: %s says why", log);
+	return WIFEXITED(status) && WEXITSTATUS(status) != 127;
+}
+
+static void say_end(const struct cmd_series *run, const struct series_totals *totals)
+{
+	bool wants_database = !option_flag(run->options, OPTION_NO_ANALYZE) &&
+			      !option_texts(run->options, OPTION_ONLY) && totals->n_done > 0;
+
+	if (!option_flag(run->options, OPTION_QUIET))
+		cmd_warn("%zu runs done, %zu of %zu not as expected", totals->n_done, totals->n_bad,
+			 totals->n_all);
+	if (wants_database && analyze(run) && !option_flag(run->options, OPTION_QUIET))
+		cmd_warn("next: memsight report %s/memsight.db --stat | --overhead | --list",
+			 run->series->output);
+}
+
 static int conclude(struct cmd_series *run, const struct series_totals *totals)
 {
+	bool is_stopped = totals->was_stopped && !option_flag(run->options, OPTION_FAIL_FAST);
+
 	series_text_failures(&run->plan, &run->folder);
-	if (totals->was_stopped && totals->n_bad == 0)
+	if (is_stopped) {
 		cmd_warn("stopped after %zu of %zu runs; the same command goes on", totals->n_done,
 			 totals->n_all);
-	else if (!option_flag(run->options, OPTION_QUIET))
-		cmd_warn("%zu runs done, %zu of %zu not as expected; next: memsight analyze %s",
-			 totals->n_done, totals->n_bad, totals->n_all, run->series->output);
-	if (totals->was_stopped && !option_flag(run->options, OPTION_FAIL_FAST))
 		return STOPPED;
+	}
+	say_end(run, totals);
 	return totals->n_bad ? CMD_FAILED : CMD_DONE;
 }
 

@@ -192,9 +192,6 @@ int pmu_counter_read(const struct pmu_counter *counter, struct pmu_count *ret_co
 	if (read(counter->fd, words, sizeof(words)) != (ssize_t)sizeof(words))
 		return -EIO;
 	*ret_count = (struct pmu_count){ words[0], words[1], words[2] };
-	if (words[2] > 0 && words[2] < words[1])
-		ret_count->value =
-			(uint64_t)((double)words[0] * (double)words[1] / (double)words[2]);
 	return 0;
 }
 

@@ -27,9 +27,10 @@ struct pmu_counters {
 
 /* What one of them counted. */
 struct pmu_count {
-	uint64_t value; /* scaled to enabled_ns where the kernel took turns */
+	uint64_t value; /* as counted in running_ns */
 	uint64_t enabled_ns;
-	uint64_t running_ns; /* < enabled_ns: it was scaled; 0: it never ran, value says nothing */
+	uint64_t
+		running_ns; /* < enabled_ns: the kernel took turns, value is to be scaled up; 0: says nothing */
 };
 
 /*

@@ -300,6 +300,50 @@ def events_are_counted_over_a_run(series):
     series.that(sorted(known) == ["0", "1"], f"an event is counted, or it is said why not: {known}")
 
 
+def overhead_is_told_by_pairs_against_the_natural_runs(series):
+    """A mode whose environment makes the program sleep twice as long; the ratio is known."""
+    series.write("[workload nap]\ncommand = sh -c 'sleep $NAP'\n[mode natural]\ndry = yes\nenvironment = NAP=0.2\n"
+                 "[mode twice]\nsource = none\nno-alloc = yes\nenvironment = NAP=0.4\n"
+                 "[mode tracer]\nsource = none\nenvironment = NAP=0.2\n", head="name = t\nrepetitions = 7\n")
+    outcome = series.execute()
+    series.that(outcome.status == 0 and "--overhead" in outcome.messages, outcome.messages)
+    database = os.path.join(series.output, "memsight.db")
+    rows = run([series.memsight, "report", "--overhead", "--format", "csv", database]).splitlines()
+    print("\n".join(rows))
+    series.that(rows[0].startswith("run,against,recorded,pairs,wall_ratio,wall_low,wall_high,cpu_ratio"), rows[0])
+    values = {row.split(",")[0]: row.split(",") for row in rows[1:]}
+    series.that(set(values) == {"nap.twice", "nap.tracer"}, f"{values}")
+    twice, tracer = values["nap.twice"], values["nap.tracer"]
+    series.that(twice[1:4] == ["natural", "nothing", "7"] and tracer[2] == "allocations", f"{values}")
+    series.that(1.5 < float(twice[4]) < 2.3 and float(twice[5]) <= float(twice[4]) <= float(twice[6]), f"{twice}")
+    series.that(float(tracer[4]) < float(twice[4]), f"{values}")
+    text = run([series.memsight, "report", "--overhead", database])
+    series.that("nap.twice" in text and "95 %" in text, text)
+    natural = run([series.memsight, "report", "--stat", "--run", "nap.natural", "--format", "csv", database])
+    wall = next(line.split(",") for line in natural.splitlines() if ",wall time," in line)
+    series.that(0.2e9 <= float(wall[5]) < 1e9, f"wall time is that of the command: {wall}")
+
+
+def a_check_that_says_no_counts_as_a_failure_in_statistics(series):
+    """And an exit status that is expected does not; the lowest good repetition keeps its rows."""
+    flag = os.path.join(series.folder, "flag")
+    series.write(f"[workload three]\ncommand = sh -c 'exit 3'\nexpected-status = 3\n[workload late]\n"
+                 f"command = sh -c 'cat {flag}; echo good > {flag}'\ncheck = grep -q good\n[mode m]\nsource = none\n",
+                 head="name = t\nrepetitions = 3\norder = sequential\n")
+    with open(flag, "w", encoding="utf-8") as file:
+        file.write("bad\n")
+    outcome = series.execute()
+    series.that(outcome.status == 1 and "1 of 6 not as expected" in outcome.messages, outcome.messages)
+    database = os.path.join(series.output, "memsight.db")
+    rows = run([series.memsight, "query", "--format", "csv", database,
+                "SELECT program, repetition, detail FROM run ORDER BY 1, 2"]).split()[1:]
+    series.that(rows == ["late,1,totals", "late,2,full", "late,3,totals", "three,1,full", "three,2,totals",
+                         "three,3,totals"], f"{rows}")
+    stat = run([series.memsight, "report", "--stat", "--format", "csv", database]).splitlines()
+    counts = {line.split(",")[0]: line.split(",")[3:5] for line in stat if ",wall time," in line}
+    series.that(counts == {"late.m": ["2", "1"], "three.m": ["3", "0"]}, f"{counts}")
+
+
 def main():
     memsight, case = sys.argv[1:]
     series = Series(os.path.abspath(memsight))
