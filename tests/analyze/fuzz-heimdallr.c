@@ -3,9 +3,9 @@
  * itself, else a folder: lines up to an empty one are maps.log, the rest is shared out to two threads' logs.
  *
  *	clang -g -O1 -std=gnu17 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. -o fuzz-heimdallr \
- *		tests/analyze/fuzz-heimdallr.c analyze/heimdallr*.c analyze/perf-*.c analyze/record-list.c \
+ *		tests/analyze/fuzz-heimdallr.c analyze/heimdallr{,-*}.c analyze/perf-{feed,records,run,tasks}.c analyze/record-list.c \
  *		analyze/command-text.c analyze/results.c analyze/key-map.c pmu/perf-data*.c pmu/pmu-record.c \
- *		common/*.c -lelf -lzstd -lxxhash
+ *		common/[a-z]*.c -lelf -lzstd -lxxhash
  *	fuzz-heimdallr -max_len=4096 tests/analyze/corpus-heimdallr
  */
 #include <fcntl.h>
