@@ -54,7 +54,7 @@ static void tell_all(struct batch *batch)
 static void finish(struct batch *batch)
 {
 	for (size_t i = 0; i < batch->n_told; i++)
-		free(batch->told[i].same_as);
+		free((char *)batch->told[i].same_as);
 	free(batch->told);
 	free(batch->errors);
 	db_close(batch->db);
