@@ -10,7 +10,7 @@
 #include "runner/samples.h"
 
 #define STACK_BYTES	  256
-#define UNWIND_RING_BYTES (4u << 20)
+#define UNWIND_RING_BYTES (1u << 20) /* what an ordinary user may lock is for all sources */
 #define UNWIND_BYTES	  8192 /* --sample-stacks dwarf: what of the stack is kept */
 
 static int emit_code(void *context, uint32_t process_id, const struct trace_code *code,
