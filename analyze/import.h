@@ -43,7 +43,8 @@ struct import_options {
 	enum import_enough totals; /* replace one of which only the totals are there */
 	int64_t first_new_run; /* runs from this id on are never replaced; 0: none is meant */
 	struct import_name name;
-	const char *verdict; /* of the series that made the run: "ok" or what was wrong; NULL: none */
+	const char
+		*verdict; /* of the series that made the run: "ok" or what was wrong; NULL: none */
 	const char *shown_path; /* run.trace; NULL: the path that is read */
 	bool compact; /* a database that is made is compact (compact.h) */
 	import_progress progress; /* may be NULL */
