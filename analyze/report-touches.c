@@ -36,10 +36,11 @@ const char report_access_mix_sql[] =
 	" CAST(round(object.accesses) AS INTEGER) AS counted,"
 	" accesses_half / top.accesses AS \"count ±95 %\","
 	" CAST(CASE method WHEN 'registers' THEN n_pairs WHEN 'replay' THEN n_replayed END AS REAL)"
-	"  / top.n_samples AS covered, coalesce(" PLACE ", owner.meaning) AS object,"
+	"  / top.n_samples AS covered,"
 	" (SELECT coalesce(frame_line.function, frame.function, '?') || coalesce(' ' || frame_line.file"
 	"  || ':' || frame_line.line, ' +0x' || printf('%x', frame.offset)) FROM frame LEFT JOIN frame_line"
-	"  ON frame_line.frame_id = frame.id AND depth = 0 WHERE frame.id = top.frame_id) AS \"loop\""
+	"  ON frame_line.frame_id = frame.id AND depth = 0 WHERE frame.id = top.frame_id) AS \"loop\", coalesce(" PLACE
+	", owner.meaning) AS object"
 	" FROM top JOIN (SELECT *, owner_id AS id FROM loop_access WHERE run_id = :run) AS object"
 	" ON object.loop_id = top.id JOIN owner ON owner.id = owner_kind"
 	" ORDER BY top.n_samples DESC, top.id, object.n_samples DESC, owner_kind, object.id, is_write";
