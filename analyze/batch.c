@@ -30,6 +30,17 @@ static int look(const struct result *what)
 	return feed_open(what->path, &feed);
 }
 
+/* Whether two names are of one file. */
+static bool is_same_file(const char *left, const char *right)
+{
+	struct stat a, b;
+
+	if (strcmp(left, right) == 0)
+		return true;
+	return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
 /* Keep what became of one. What it says of the database is true when that is written. */
 static void tell(struct batch *batch, const struct batch_told *told)
 {
@@ -41,7 +52,7 @@ static void tell(struct batch *batch, const struct batch_told *told)
 	if (told->error == 0 && told->result.is_skipped)
 		kept->same_as = report_sql_text(db, "SELECT trace FROM run WHERE id = :run",
 						told->result.run_id);
-	if (kept->same_as && strcmp(kept->same_as, told->what->path) == 0)
+	if (kept->same_as && is_same_file(kept->same_as, told->what->path))
 		free(steal_ptr(&kept->same_as));
 }
 
