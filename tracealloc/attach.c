@@ -185,11 +185,7 @@ static int take_welcome(int fd, struct recording_welcome *ret_welcome, int *ret_
 	return ret_welcome->verdict == RECORDING_ACCEPTED && *ret_pool_fd >= 0 ? 0 : -ECONNREFUSED;
 }
 
-/*
- * The pool counts towards the program's limit of address space. Where that is tight, the program's
- * own allocations come first: at most a sixteenth is taken.
- */
-static bool fits_limit(uint64_t pool_bytes)
+bool ta_attach_fits_limit(uint64_t pool_bytes)
 {
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
 
@@ -223,7 +219,7 @@ static int talk(int fd, const char *path, uint32_t pid, struct recording_welcome
 		r = wait_welcome(fd);
 	if (r == 0)
 		r = take_welcome(fd, welcome, &pool_fd);
-	if (r == 0 && !fits_limit(welcome->pool_bytes))
+	if (r == 0 && !ta_attach_fits_limit(welcome->pool_bytes))
 		r = -ENOMEM;
 	if (r == 0)
 		r = map_pool(pool_fd, welcome->pool_bytes, ret_pool);

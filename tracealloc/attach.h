@@ -1,4 +1,5 @@
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "schemas/recording.h"
@@ -11,3 +12,9 @@
  */
 int ta_attach_socket(const char *path, uint32_t pid, struct recording_welcome *ret_welcome,
 		     void **ret_pool);
+
+/*
+ * May so much of the program's limit of address space be taken? The pool counts towards it. Where it is
+ * tight, the program's own allocations come first: at most a sixteenth is ours. Signal safe.
+ */
+bool ta_attach_fits_limit(uint64_t pool_bytes);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "tracealloc/attach.h"
 #include "tracealloc/clock.h"
 #include "tracealloc/module.h"
 #include "tracealloc/state.h"
@@ -74,6 +75,8 @@ static bool map_extra(void)
 		return false;
 	if (atomic_load(&ta_image.extra_chunks))
 		return true;
+	if (!ta_attach_fits_limit(n_bytes))
+		return false;
 	/* An old size of 0 makes a second mapping of what is shared, mremap(2). */
 	memory = ta_syscall(SYS_mremap, (long)ta_image.control, 0, (long)n_bytes, MREMAP_MAYMOVE, 0,
 			    0);

@@ -115,7 +115,12 @@ reallocate_unseen(const uintptr_t *frame, enum trace_call call, void *block, siz
 	struct ta_hook hook;
 	void *result;
 
-	if (!block || !ta_pause_is_on(RING_EVENTS_HEAP) || ta_pause_forget(block) ||
+	if (block && ta_pause_is_on(RING_EVENTS_HEAP) && ta_pause_forget(block)) {
+		result = ta_real.realloc(block, size);
+		/* Where it failed the block is there as before. */
+		return result || size == 0 ? ta_pause_note(result) : (ta_pause_note(block), NULL);
+	}
+	if (!block || !ta_pause_is_on(RING_EVENTS_HEAP) ||
 	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
 		return ta_pause_note(ta_real.realloc(block, size));
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));

@@ -26,8 +26,13 @@ void ta_pause_settle(void)
 
 void ta_pause_begin(void)
 {
-	atomic_fetch_add(&ta_image.pause_number, 1);
-	atomic_fetch_add(&ta_image.pause_depth, 1);
+	uint32_t depth = atomic_load(&ta_image.pause_depth);
+
+	/* One more for the outermost alone, before anybody can see it: within it the tables stay. */
+	do {
+		if (depth == 0)
+			atomic_fetch_add(&ta_image.pause_number, 1);
+	} while (!atomic_compare_exchange_weak(&ta_image.pause_depth, &depth, depth + 1));
 	ta_pause_settle();
 }
 
