@@ -82,14 +82,15 @@ END_TEST
 
 /* ---- real samples ---- */
 
+static volatile uint64_t spun;
+
 static void spin(uint64_t ns)
 {
 	struct timespec now;
-	volatile uint64_t sum = 0;
 
 	do {
 		for (int i = 0; i < 100000; i++)
-			sum += (uint64_t)i;
+			spun += (uint64_t)i;
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	} while ((uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec < ns);
 }
