@@ -61,8 +61,11 @@ void alignment_touch(struct alignment *alignment, const struct sample_touch *tou
 	};
 	bool is_block = touch->owner.kind == OWNER_heap || touch->owner.kind == OWNER_named;
 
-	/* Other roles tell of accesses around the sample, not at its time. */
-	if (!touch->is_resolved ||
+	/*
+	 * Other roles tell of accesses around the sample, not at its time. An allocator works on blocks
+	 * before they are born and after they have ended, whatever the clocks say.
+	 */
+	if (!touch->is_resolved || touch->owner.phase != OWNER_IN_USE ||
 	    (touch->role != TRACE_ROLE_EXACT && touch->role != TRACE_ROLE_FAULT))
 		return;
 	if (is_block)
@@ -77,11 +80,4 @@ void alignment_touch(struct alignment *alignment, const struct sample_touch *tou
 		alignment->n_before++;
 	else
 		remember(&alignment->strays, &access);
-}
-
-bool alignment_is_poor(const struct alignment *alignment)
-{
-	uint64_t n_missed = alignment->n_before + alignment->n_after;
-
-	return n_missed * 1000 > alignment->n_heap + n_missed && n_missed > 1;
 }

@@ -43,6 +43,3 @@ void alignment_death(struct alignment *alignment, const struct alignment_moment 
 
 /* A touch was given to its owner, at the time of the sample or somewhat later. */
 void alignment_touch(struct alignment *alignment, const struct sample_touch *touch);
-
-/* Whether more than one in a thousand missed its block: the shares of owners are wrong by that. */
-bool alignment_is_poor(const struct alignment *alignment);

@@ -190,12 +190,6 @@ static int count_damage(struct import *import)
 		r = losses_count(&import->losses, "analyze",
 				 "touches of lines that --sharing had no room for",
 				 import->tally.lines.n_forgotten);
-	if (r == 0 && alignment_is_poor(&import->tally.alignment))
-		r = losses_count(&import->losses, "analyze",
-				 "accesses within 10 us before or after the life of a block there:"
-				 " the clocks of events and samples do not fit well",
-				 import->tally.alignment.n_before +
-					 import->tally.alignment.n_after);
 	if (r == 0)
 		r = losses_count(&import->losses, "analyze", "frees not seen: address born again",
 				 import->tally.total.missed_frees);
