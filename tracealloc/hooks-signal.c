@@ -26,6 +26,16 @@ static void yield_signal(void)
 	ta_real.sigaction(RING_SIGNAL, &none, NULL);
 }
 
+/* In a child that has our handler, but is not what we sample: it changes what is its own alone. */
+static int set_in_child(int number, const struct sigaction *action, struct sigaction *old)
+{
+	int r = ta_real.sigaction(number, action, old);
+
+	if (r == 0 && old)
+		old->sa_handler = ta_sampler_hide(old->sa_handler);
+	return r;
+}
+
 TA_EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
 	static const struct sigaction none = { .sa_handler = SIG_DFL };
@@ -42,6 +52,8 @@ TA_EXPORT int sigaction(int number, const struct sigaction *action, struct sigac
 				*old = none;
 			return 0;
 		}
+		if (!ta_sampler_is_own())
+			return set_in_child(number, action, old);
 		yield_signal();
 	}
 	return ta_real.sigaction(number, action, old);
@@ -55,9 +67,11 @@ TA_EXPORT __sighandler_t signal(int number, __sighandler_t handler)
 		errno = ENOSYS;
 		return SIG_ERR;
 	}
-	if (ta_sampler_is_on() && number == RING_SIGNAL)
+	if (!ta_sampler_is_on() || number != RING_SIGNAL)
+		return ta_real.signal(number, handler);
+	if (ta_sampler_is_own())
 		yield_signal();
-	return ta_real.signal(number, handler);
+	return ta_sampler_hide(ta_real.signal(number, handler));
 }
 
 /* ---- Masks: while the signal is blocked the timer stands still ---- */

@@ -12,6 +12,7 @@
 #define RECORD_BYTES	    ((uint32_t)sizeof(struct ring_sample) + RING_SAMPLE_STACK_BYTES)
 #define RECORD_SLOTS	    (RECORD_BYTES / RING_RECORD_BYTES)
 #define NS_PER_SECOND	    UINT64_C(1000000000)
+#define THREAD_CLOCK	    6u /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, linux/posix-timers.h */
 
 _Static_assert(RECORD_BYTES % RING_RECORD_BYTES == 0, "records are whole slots");
 
@@ -144,12 +145,23 @@ static void arm(const struct ta_thread *thread)
 	set_timer(thread, 1 + ta_ticks_begin() % period_ns, period_ns);
 }
 
-static uint64_t thread_cpu_ns(void)
+/* The CPU time of any of our threads: the kernel makes such clocks of a tid as clock_getcpuclockid(3). */
+static uint64_t thread_cpu_ns(const struct ta_thread *thread)
 {
 	struct timespec now = { 0 };
 
-	ta_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (long)&now, 0, 0, 0, 0);
+	ta_syscall(SYS_clock_gettime, (long)(int)(~thread->tid << 3 | THREAD_CLOCK), (long)&now, 0,
+		   0, 0, 0);
 	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* A thread that has the signal blocked: for how long it had. Nothing of one that has just ended. */
+static void count_held(const struct ta_thread *thread)
+{
+	uint64_t now = thread_cpu_ns(thread);
+
+	if (now > thread->held_since_ns)
+		count(&ta_image.process->blocked_ns, now - thread->held_since_ns);
 }
 
 static bool is_blocked(void)
@@ -194,7 +206,7 @@ void ta_sampler_start(struct ta_thread *thread)
 		return;
 	}
 	thread->is_held = true;
-	thread->held_since_ns = thread_cpu_ns();
+	thread->held_since_ns = thread_cpu_ns(thread);
 }
 
 void ta_sampler_end(struct ta_thread *thread)
@@ -202,7 +214,7 @@ void ta_sampler_end(struct ta_thread *thread)
 	if (thread->timer < 0)
 		return;
 	if (thread->is_held)
-		count(&ta_image.process->blocked_ns, thread_cpu_ns() - thread->held_since_ns);
+		count_held(thread);
 	ta_syscall(SYS_timer_delete, thread->timer, 0, 0, 0, 0, 0);
 	thread->timer = -1;
 }
@@ -218,15 +230,24 @@ void ta_sampler_stop(void)
 	ta_thread_each_timer();
 }
 
+bool ta_sampler_is_own(void)
+{
+	return (uint32_t)ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) == ta_image.pid;
+}
+
+__sighandler_t ta_sampler_hide(__sighandler_t handler)
+{
+	const struct sigaction ours = { .sa_sigaction = handle };
+
+	return handler == ours.sa_handler ? SIG_DFL : handler;
+}
+
 /* Timers are those of the process: a child of vfork that shares our memory has none of them. */
 static struct ta_thread *own_thread(void)
 {
 	struct ta_thread *thread = ta_tls.thread;
 
-	if (!thread || thread->timer < 0 ||
-	    (uint32_t)ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) != ta_image.pid)
-		return NULL;
-	return thread;
+	return thread && thread->timer >= 0 && ta_sampler_is_own() ? thread : NULL;
 }
 
 void ta_sampler_hold(void)
@@ -238,7 +259,7 @@ void ta_sampler_hold(void)
 	thread->is_held = true;
 	/* One that is pending comes before this call returns: the signal is not blocked yet. */
 	set_timer(thread, 0, 0);
-	thread->held_since_ns = thread_cpu_ns();
+	thread->held_since_ns = thread_cpu_ns(thread);
 }
 
 void ta_sampler_release(void)
@@ -248,6 +269,6 @@ void ta_sampler_release(void)
 	if (!thread || !thread->is_held)
 		return;
 	thread->is_held = false;
-	count(&ta_image.process->blocked_ns, thread_cpu_ns() - thread->held_since_ns);
+	count_held(thread);
 	arm(thread);
 }

@@ -64,6 +64,7 @@ static struct ta_thread *map_state(void)
 	if (memory < 0)
 		return NULL;
 	thread = (struct ta_thread *)memory;
+	thread->timer = -1; /* 0 might be the program's: who stops sampling looks at all of them */
 	thread->next_all = atomic_load(&all_threads);
 	while (!atomic_compare_exchange_weak(&all_threads, &thread->next_all, thread))
 		;

@@ -56,7 +56,7 @@ def check_threads(checks, memsight, victim):
 
 def check_signals(checks, memsight, victim):
     """What a program sees of its signals is the same with and without us."""
-    for part in ["own", "mask", "errno"]:
+    for part in ["own", "mask", "child", "held", "errno"]:
         recording = Recording(memsight, [victim, part], SIGNAL)
         plain = Outcome([victim, part])
         checks.that(recording.output == plain.stdout.decode(), "%s: %r and without us %r" % (
@@ -66,8 +66,15 @@ def check_signals(checks, memsight, victim):
         print(part, losses)
         if part == "own":
             checks.that(any("itself" in reason for reason in losses), "own: told why it stopped")
+        blocked = sum(count for reason, count in losses.items() if "blocked" in reason)
+        if part == "child":
+            own = recording.ask("SELECT count(*) FROM loss WHERE reason LIKE '%itself%' AND process_id = 1")
+            checks.that(own == [(0,)], "child: what it does is not its parent's")
+            n = recording.one("SELECT count(*) FROM sample WHERE process_id = 1")
+            checks.that(n >= 15, "child: %d samples of the parent" % n)
+        if part == "held":
+            checks.that(20 <= blocked <= 400, "held: %d ms blocked" % blocked)
         if part == "mask":
-            blocked = sum(count for reason, count in losses.items() if "blocked" in reason)
             checks.that(150 <= blocked <= 400, "mask: %d ms blocked" % blocked)
             n = recording.one("SELECT n_samples FROM source WHERE name = 'signal'")
             checks.that(n >= 5, "mask: sampled before and after")

@@ -3,11 +3,15 @@
  *	victim-signal threads	two threads and a forked child: prints "NAME CPU-ns"
  *	victim-signal own	has a handler of its own for SIGRTMAX-3, and sends itself three
  *	victim-signal mask	blocks all signals, works, and waits for any: none may be there
+ *	victim-signal child	a child of vfork and one of fork set that signal back, as supervisors do
+ *	victim-signal held	a thread has it blocked when another one takes it for itself
  *	victim-signal errno	works with errno set, on an alternate stack, and restores
  */
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +122,58 @@ static int use_mask(void)
 	return 0;
 }
 
+static int use_children(void)
+{
+	struct sigaction none = { .sa_handler = SIG_DFL }, old;
+	volatile bool was_default = false;
+	int status = 0;
+	pid_t child;
+
+	work(main_words, 50000000);
+	child = vfork();
+	if (child == 0) {
+		was_default =
+			sigaction(SIGRTMAX - 3, &none, &old) == 0 && old.sa_handler == SIG_DFL;
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	printf("child of vfork: %d %d\n", status, was_default);
+	child = fork();
+	if (child == 0)
+		_exit(signal(SIGRTMAX - 3, SIG_IGN) == SIG_DFL ? 0 : 1);
+	waitpid(child, &status, 0);
+	printf("child of fork: %d\n", status);
+	work(main_words, 300000000);
+	return 0;
+}
+
+static void *hold(void *ready)
+{
+	sigset_t all;
+
+	work(first_words, 200000000);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	work(first_words, 50000000);
+	sem_post(ready);
+	pause();
+	return NULL;
+}
+
+static int use_held(void)
+{
+	struct sigaction action = { .sa_handler = count };
+	pthread_t thread;
+	sem_t ready;
+
+	sem_init(&ready, 0, 0);
+	pthread_create(&thread, NULL, hold, &ready);
+	while (sem_wait(&ready) < 0)
+		continue;
+	printf("taken: %d\n", sigaction(SIGRTMAX - 3, &action, NULL));
+	return 0;
+}
+
 static int use_errno(void)
 {
 	stack_t stack = { .ss_sp = malloc(1 << 16), .ss_size = 1 << 16 }, now;
@@ -139,10 +195,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(void);
-	} parts[] = { { "threads", use_threads },
-		      { "own", use_own_handler },
-		      { "mask", use_mask },
-		      { "errno", use_errno } };
+	} parts[] = {
+		{ "threads", use_threads }, { "own", use_own_handler }, { "mask", use_mask },
+		{ "child", use_children },  { "held", use_held },	{ "errno", use_errno }
+	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (strcmp(argv[1], parts[i].name) == 0)
