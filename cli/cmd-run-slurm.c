@@ -51,12 +51,13 @@ static bool is_of_submission(enum option_id id)
 /* An option as it was given, by whatever way: a node may have another environment. */
 static int add_option(struct command *command, const struct option_set *options, enum option_id id)
 {
-	char word[PATH_MAX + 64];
+	auto_free char *word = NULL;
 
 	if (!option_is_of(id, COMMAND_RUN) || is_of_submission(id) ||
 	    options->values[id].origin <= OPTION_FROM_DEFAULT)
 		return 0;
-	snprintf(word, sizeof(word), "--%s=%s", option_row(id)->name, options->values[id].text);
+	if (asprintf(&word, "--%s=%s", option_row(id)->name, options->values[id].text) < 0)
+		return -ENOMEM;
 	return add(command, word);
 }
 

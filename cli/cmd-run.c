@@ -232,10 +232,8 @@ static void say_end(const struct cmd_series *run, const struct series_totals *to
 
 static int conclude(struct cmd_series *run, const struct series_totals *totals)
 {
-	bool is_stopped = totals->was_stopped && !option_flag(run->options, OPTION_FAIL_FAST);
-
 	series_text_failures(&run->plan, &run->folder);
-	if (is_stopped) {
+	if (totals->was_stopped) {
 		cmd_warn("stopped after %zu of %zu runs; the same command goes on", totals->n_done,
 			 totals->n_all);
 		return STOPPED;

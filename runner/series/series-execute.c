@@ -189,32 +189,34 @@ static int64_t now_ns(void)
 }
 
 /* Returns 1 when the process has ended, 0 when the time is up, -ECANCELED when told to stop. */
-static int wait_for(int pidfd, int stop_fd, int64_t timeout_ns)
+static int wait_for(int end_fd, int stop_fd, int64_t timeout_ns)
 {
 	int64_t end = timeout_ns == SERIES_FOREVER ? INT64_MAX : now_ns() + timeout_ns;
-	struct pollfd fds[] = { { pidfd, POLLIN, 0 }, { stop_fd, POLLIN, 0 } };
+	struct pollfd fds[] = { { end_fd, POLLIN, 0 }, { stop_fd, POLLIN, 0 } };
 
 	for (;;) {
-		int64_t left = end == INT64_MAX ? -1 : (end - now_ns()) / NS_PER_MS + 1;
+		int64_t left = end == INT64_MAX ? INT64_MAX : end - now_ns();
+		int64_t left_ms = left > 0 ? left / NS_PER_MS + 1 : 0;
 
-		if (end != INT64_MAX && end <= now_ns())
-			return 0;
-		poll(fds, 2, left > INT_MAX ? INT_MAX : (int)left);
+		if (poll(fds, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 0)
+			continue;
 		if (fds[0].revents)
 			return 1;
 		if (fds[1].revents)
 			return -ECANCELED;
+		if (left <= 0)
+			return 0;
 	}
 }
 
 /* The recorder hands TERM on; what does not obey is killed, and the recorder after it. */
-static void end_process(pid_t pid, int pidfd)
+static void end_process(pid_t pid, int end_fd)
 {
 	kill(pid, SIGTERM);
-	if (wait_for(pidfd, -1, GRACE_MS * NS_PER_MS) == 1)
+	if (wait_for(end_fd, -1, GRACE_MS * NS_PER_MS) == 1)
 		return;
 	series_process_kill_children(pid);
-	if (wait_for(pidfd, -1, GRACE_MS * NS_PER_MS) == 1)
+	if (wait_for(end_fd, -1, GRACE_MS * NS_PER_MS) == 1)
 		return;
 	kill(-pid, SIGKILL);
 	kill(pid, SIGKILL);
@@ -236,10 +238,12 @@ static int attend(const struct series_execution *execution, pid_t pid, int repor
 {
 	struct report report = { .exit_status = 126 };
 	auto_close int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	int r = wait_for(pidfd, stop_fd, execution->timeout_ns);
+	/* Before Linux 5.3: its report, or the pipe's end when it dies without one. */
+	int end_fd = pidfd >= 0 ? pidfd : report_fd;
+	int r = wait_for(end_fd, stop_fd, execution->timeout_ns);
 
 	if (r != 1)
-		end_process(pid, pidfd);
+		end_process(pid, end_fd);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		continue;
 	if (r == -ECANCELED)
@@ -256,7 +260,8 @@ static int attend(const struct series_execution *execution, pid_t pid, int repor
 }
 
 /* The workload's check: a shell command in the run's folder. */
-static int look_at_output(const struct series_execution *execution, struct series_outcome *outcome)
+static int look_at_output(const struct series_execution *execution, int stop_fd,
+			  struct series_outcome *outcome)
 {
 	const char *check = workload_of(execution)->check;
 	pid_t pid;
@@ -277,6 +282,9 @@ static int look_at_output(const struct series_execution *execution, struct serie
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		continue;
+	/* What ended us may have ended it, too: then it has not said no. */
+	if (status != 0 && wait_for(-1, stop_fd, 0) == -ECANCELED)
+		return -ECANCELED;
 	if (status != 0) {
 		outcome->result = SERIES_CHECK_FAILED;
 		snprintf(outcome->problem, sizeof(outcome->problem), "`%.300s' says no (check.log)",
@@ -306,7 +314,7 @@ int series_execute(const struct series_execution *execution, int stop_fd,
 	child_fd = -1;
 	err = attend(execution, pid, report_fd, stop_fd, &outcome);
 	if (err == 0)
-		err = look_at_output(execution, &outcome);
+		err = look_at_output(execution, stop_fd, &outcome);
 	if (err == 0)
 		*ret_outcome = outcome;
 	return err;
@@ -332,6 +340,15 @@ static void put_words(FILE *to, const char *key, char *const *words)
 	fprintf(to, "%s =", key);
 	for (; words && *words; words++)
 		put_word(to, *words);
+	fputc('\n', to);
+}
+
+/* A text may name a file, and that may have a line's end in it: what stands behind it is no key. */
+static void put_line(FILE *to, const char *key, const char *text)
+{
+	fprintf(to, "%s = ", key);
+	for (; *text; text++)
+		fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
 	fputc('\n', to);
 }
 
@@ -368,7 +385,7 @@ static void put_run(FILE *to, const struct series_execution *execution,
 	fprintf(to, "wall_ns = %" PRIu64 "\nexit_status = %d\n", outcome->wall_ns,
 		outcome->exit_status);
 	if (outcome->problem[0])
-		fprintf(to, "problem = %s\n", outcome->problem);
+		put_line(to, "problem", outcome->problem);
 	fprintf(to, "result = %s\n", series_result_name(outcome->result));
 }
 

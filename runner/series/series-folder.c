@@ -18,6 +18,7 @@
 #define LIST	       "series.lst"
 #define MAX_LIST_BYTES (64u << 20)
 #define PARTIAL	       ".partial"
+#define MAX_PATH_BYTES 3700u /* with the name of a run and of a file in it PATH_MAX is enough */
 
 static const char *const result_names[] = {
 	[SERIES_MISSING] = "missing",
@@ -59,6 +60,8 @@ static int open_folder(const char *path, bool is_shared, struct series_folder *f
 	folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder->fd < 0 || !realpath(path, folder->path))
 		return -errno;
+	if (strlen(folder->path) > MAX_PATH_BYTES)
+		return -ENAMETOOLONG;
 	folder->lock_fd =
 		openat(folder->fd, ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (folder->lock_fd < 0)

@@ -142,20 +142,31 @@ static void count_earlier(struct running *running)
 	}
 }
 
+/* Jobs of a cluster share the folder: each warms up under the name of a run that is its own. */
+static void name_warm_up(const struct running *running, char *name, size_t n_bytes)
+{
+	const char *const *only = running->request->only;
+
+	snprintf(name, n_bytes, "warm-up%s%s", only && *only ? "-" : "",
+		 only && *only ? *only : "");
+}
+
 /* Natural runs that nobody keeps: files are read into the cache, clocks go up. */
 static int warm_up(struct running *running)
 {
+	char name[SERIES_NAME_BYTES + 16];
 	const struct series_plan *plan = running->request->plan;
 	size_t n =
 		running->n_earlier == plan->n_items ? 0 : plan->n_programs * plan->series->warm_ups;
 	int err = 0;
 
+	name_warm_up(running, name, sizeof(name));
 	for (size_t i = 0; i < n && err == 0; i++) {
 		struct series_item item = { (uint32_t)(i % plan->n_programs), 0, 1 };
 		struct series_outcome outcome;
 		char path[PATH_MAX];
 
-		err = series_folder_begin(running->request->folder, "warm-up", path);
+		err = series_folder_begin(running->request->folder, name, path);
 		if (err < 0)
 			return err;
 
@@ -166,7 +177,7 @@ static int warm_up(struct running *running)
 							  .no_alloc = true,
 							  .source = "none" };
 		err = series_execute(&execution, running->stop_fd, &outcome);
-		series_folder_remove(running->request->folder, "warm-up");
+		series_folder_remove(running->request->folder, name);
 	}
 	return err;
 }
@@ -204,7 +215,7 @@ int series_run(const struct series_request *request, struct series_totals *ret_t
 	err = do_all(&running);
 	series_host_finish(&running.host);
 	if (err == -ECANCELED) {
-		ret_totals->was_stopped = true;
+		ret_totals->was_stopped = rest(&running, 0); /* else by fail_fast */
 		return 0;
 	}
 	if (err < 0)

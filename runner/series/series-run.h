@@ -34,7 +34,7 @@ struct series_totals {
 	size_t n_all;
 	size_t n_done; /* by this call */
 	size_t n_bad; /* of all: failed, timed out */
-	bool was_stopped; /* by a signal, or fail_fast */
+	bool was_stopped; /* by a signal; fail_fast shows in n_done and n_bad */
 };
 
 /*

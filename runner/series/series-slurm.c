@@ -312,6 +312,9 @@ int series_slurm_submit(const struct series_slurm *slurm, struct series_submissi
 		err = write_file(slurm->folder, "job.sh", script, 0777);
 	if (err == 0)
 		err = submit_array(slurm, &submission, message);
+	/* At once: should the next step fail, the array is there nevertheless. */
+	if (err == 0)
+		err = note_jobs(slurm, &submission);
 	if (err == 0)
 		err = submit_analyze(slurm, &submission, message);
 	if (err == 0)

@@ -344,6 +344,37 @@ def a_check_that_says_no_counts_as_a_failure_in_statistics(series):
     series.that(counts == {"late.m": ["2", "1"], "three.m": ["3", "0"]}, f"{counts}")
 
 
+def who_is_stopped_in_a_check_has_not_said_no(series):
+    """Ctrl-C goes to the check as well; the run is missing then, and the next call makes it."""
+    flag = os.path.join(series.folder, "flag")
+    series.write(f"[workload one]\ncommand = true\ncheck = test -e {flag} || (echo > {flag}; sleep 60)\n"
+                 "[mode m]\nsource = none\n", head="name = t\nrepetitions = 1\n")
+    process = subprocess.Popen([series.memsight, "run", "-q", series.config], cwd=series.folder, env=environment(),
+                               start_new_session=True, stderr=subprocess.DEVNULL)
+    for _ in range(PATIENCE_S * 50):
+        if os.path.exists(flag):
+            break
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    status = process.wait(timeout=PATIENCE_S)
+    series.that(status == 130 and series.runs() == [], f"{status} {series.runs()}")
+    outcome = series.execute()
+    series.that(outcome.status == 0 and series.value("one.m.1", "result") == "ok", outcome.messages)
+
+
+def parts_of_a_series_warm_up_beside_each_other(series):
+    """As the jobs of a cluster do in one folder."""
+    series.write("[workload one]\ncommand = sleep 0.05\n[mode m]\nsource = none\n",
+                 head="name = t\nrepetitions = 4\nseed = 3\nwarm-ups = 12\n")
+    series.that(series.execute("--only", "one.m.1").status == 0, "the first, which begins the folder")
+    processes = [subprocess.Popen([series.memsight, "run", "--only", f"one.m.{i}", series.config], cwd=series.folder,
+                                  env=environment(), stderr=subprocess.PIPE, text=True) for i in [2, 3, 4]]
+    for process in processes:
+        messages = process.communicate(timeout=PATIENCE_S)[1]
+        series.that(process.returncode == 0, f"{process.returncode} {messages}")
+    series.that(series.runs() == [f"one.m.{i}" for i in range(1, 5)], f"{series.runs()}")
+
+
 def main():
     memsight, case = sys.argv[1:]
     series = Series(os.path.abspath(memsight))
