@@ -177,9 +177,12 @@ static int add_debug_files(struct tar_writer *tar, struct archive_names *names,
 static int add_path(struct tar_writer *tar, struct archive_names *names, const char *path,
 		    const char *target)
 {
-	int r = path[0] == '/' ? take_name(names, path + 1) : 0;
+	auto_free char *plain = debug_file_plain_path(path);
+	if (!plain)
+		return -ENOMEM;
 
-	return r > 0 ? tar_link(tar, path + 1, target) : r;
+	int r = path[0] == '/' && *plain ? take_name(names, plain + 1) : 0;
+	return r > 0 ? tar_link(tar, plain + 1, target) : r;
 }
 
 int archive_file_add(struct tar_writer *tar, struct archive_names *names, struct object *object,
@@ -187,8 +190,11 @@ int archive_file_add(struct tar_writer *tar, struct archive_names *names, struct
 {
 	auto_free char *build_id = debug_file_build_id(object->elf);
 	auto_free char *by_id = name_by_id(build_id, object->is_file ? "" : ".debug");
-	const char *name = by_id ? by_id : object->path + 1;
+	auto_free char *plain = debug_file_plain_path(object->path);
+	if (!plain)
+		return -ENOMEM;
 
+	const char *name = by_id ? by_id : plain + 1;
 	int r = take_name(names, name);
 	if (r > 0) {
 		result->n_files++;

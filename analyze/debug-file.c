@@ -52,6 +52,29 @@ char *debug_file_by_id(const char *folder, const char *build_id, const char *end
 	return path;
 }
 
+char *debug_file_plain_path(const char *path)
+{
+	char *plain = malloc(strlen(path) + 2);
+	size_t n = 0;
+
+	for (const char *part = path; plain && *(part += strspn(part, "/"));
+	     part += strcspn(part, "/")) {
+		size_t n_part = strcspn(part, "/");
+
+		if (n_part == 2 && memcmp(part, "..", 2) == 0) {
+			while (n > 0 && plain[--n] != '/')
+				;
+		} else if (n_part != 1 || *part != '.') {
+			plain[n++] = '/';
+			memcpy(plain + n, part, n_part);
+			n += n_part;
+		}
+	}
+	if (plain)
+		plain[n] = '\0';
+	return plain;
+}
+
 char *debug_file_build_id(Elf *elf)
 {
 	const void *bits = NULL;

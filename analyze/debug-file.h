@@ -19,6 +19,12 @@ char *debug_file_folder(const struct symbol_places *places, size_t i);
  */
 char *debug_file_by_id(const char *folder, const char *build_id, const char *ending);
 
+/*
+ * An absolute path without "." and "..", allocated; NULL without memory. As text: the folders need not be
+ * there, and whoever packs a file and whoever looks for it agree.
+ */
+char *debug_file_plain_path(const char *path);
+
 /* Open a file that is a file (a pipe of that name would hang us). A descriptor or -1. */
 int debug_file_open(const char *path);
 

@@ -146,6 +146,17 @@ static bool open_below(struct object *object, const char *folder)
 	return open_elf(object, path);
 }
 
+/* A file that an archive has by its path: without the ".." that loaders leave in it ($ORIGIN/../lib). */
+static bool open_archived(struct object *object, const char *archive)
+{
+	auto_free char *plain = archive ? debug_file_plain_path(object->path) : NULL;
+	auto_free char *path = NULL;
+
+	if (!plain || object->path[0] != '/' || asprintf(&path, "%s%s", archive, plain) < 0)
+		return false;
+	return open_elf(object, path);
+}
+
 /* A relative path may lead elsewhere from here: only a build-id tells that it is the file. */
 static bool open_relative(struct object *object)
 {
@@ -191,7 +202,7 @@ static bool open_loaded(struct object *object)
 
 	if (open_held(object))
 		return true;
-	object->lacks_code = !object->build_id && open_below(object, places->archive);
+	object->lacks_code = !object->build_id && open_archived(object, places->archive);
 	if (object->lacks_code || open_below(object, places->sysroot))
 		return true;
 	if ((places->sysroot || places->archive) && !object->build_id)

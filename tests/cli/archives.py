@@ -150,6 +150,29 @@ def another_machine_finds_the_same_names(shop):
 
 
 @case
+def a_library_beside_its_program_is_found_by_its_path(shop):
+    """By $ORIGIN/../lib, as packages that can be moved have it, and without a build-id."""
+    library = os.path.join(shop.machine, "lib", "libplain.so")
+    program = os.path.join(shop.machine, "bin", "plain")
+    for path in [library, program]:
+        os.makedirs(os.path.dirname(path))
+    shop.compile(LIBRARY, library, "-shared", "-fPIC", "-Wl,--build-id=none",
+                 "-Wl,-soname,libplain.so")
+    shop.compile(PROGRAM, program, library, "-Wl,-rpath,$ORIGIN/../lib", "-Wl,--build-id=none")
+    shop.record("--archive", command=[program])
+    here = shop.analyze()
+    shop.that(here.one("SELECT count(*) FROM module WHERE path LIKE '%/bin/../lib/libplain.so'") > 0,
+              "the loader left no '..' in the path")
+    command, _ = shop.elsewhere()
+    outcome = whole.Outcome([*command, "analyze", "-o", os.path.join(shop.folder, "there.db"), shop.trace],
+                            env=whole.environment(TMPDIR="/tmp"))
+    shop.that(outcome.status == 0 and outcome.messages == "", f"there: {outcome.stdout} {outcome.messages}")
+    there = whole.Database(os.path.join(shop.folder, "elsewhere", shop.folder[1:], "there.db"))
+    shop.that(there.one("SELECT count(*) FROM loss WHERE reason LIKE 'archive%'") == 0, "the archive is refused")
+    compare(shop, here, there, "a library without a build-id")
+
+
+@case
 def an_archive_can_be_made_later_and_named(shop):
     shop.record("--source", "none")
     other = os.path.join(shop.folder, "symbols")
