@@ -25,7 +25,8 @@ int watch_file_open(const char *path, struct watch_file **ret_file)
 	if (!file)
 		return -ENOMEM;
 	elf_version(EV_CURRENT);
-	file->fd = open(path, O_RDONLY | O_CLOEXEC);
+	file->fd = open(path,
+			O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not hold us */
 	if (file->fd < 0)
 		err = -errno;
 	if (err == 0)
