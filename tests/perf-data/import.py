@@ -22,7 +22,7 @@ def recorded(name):
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         whole.skip("%s is not here: recordings of others are no part of the project" % path)
-    return shutil.copy(path, os.path.join(scratch.name, os.path.basename(name)))
+    return shutil.copyfile(path, os.path.join(scratch.name, os.path.basename(name)))
 
 
 def imported(path):
