@@ -268,6 +268,26 @@ static int give_load(const struct giving *giving, const struct fact *fact)
 	return give(giving, fact->key, text);
 }
 
+/* The warmest zone, in degrees Celsius. */
+static int give_temperature(const struct giving *giving, const struct fact *fact)
+{
+	long warmest = 0;
+	char text[32], path[64];
+
+	for (int zone = 0; zone < 64; zone++) {
+		snprintf(path, sizeof(path), "/sys/class/thermal/thermal_zone%d/temp", zone);
+
+		auto_free char *degrees = file_text(path);
+
+		if (!degrees)
+			break;
+		if (atol(degrees) > warmest)
+			warmest = atol(degrees);
+	}
+	snprintf(text, sizeof(text), "%.1f", (double)warmest / 1000);
+	return warmest > 0 ? give(giving, fact->key, text) : 0;
+}
+
 static int give_glibc(const struct giving *giving, const struct fact *fact)
 {
 	return give(giving, fact->key, gnu_get_libc_version());
@@ -339,6 +359,7 @@ static const struct fact facts[] = {
 	{ "mem_total_bytes", give_node_meminfo, "MemTotal:" },
 	{ "mem_free_bytes", give_node_meminfo, "MemFree:" },
 	{ "load_average", give_load, NULL },
+	{ "temperature_celsius", give_temperature, NULL },
 	ENVIRONMENT("PYTHONMALLOC"),
 	ENVIRONMENT("PYTHONHASHSEED"),
 	ENVIRONMENT("GLIBC_TUNABLES"),

@@ -243,7 +243,44 @@ static int mode_environment(struct reading *reading, const char *value)
 	return take_environment(reading, value, &reading->mode->environment);
 }
 
+static int take_option(struct reading *reading, const char *key, const char *value);
+
+/* Whether a value is recorded of every run anyway. */
+static bool is_always_collected(const char *name)
+{
+	static const char *const names[] = { "wall_clock",   "cpu_clock",    "user_time",
+					     "system_time",  "peak_rss",     "page_faults",
+					     "minor_faults", "major_faults", "allocations",
+					     "peak_bytes" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Values by name: what is no value of each run is an event to count. */
+static int mode_collect(struct reading *reading, const char *value)
+{
+	auto_free char *names = strdup(value);
+	auto_free char *events = calloc(strlen(value) + 1, 1);
+	char *rest = names, *name;
+
+	if (!names || !events)
+		return -ENOMEM;
+	while ((name = strsep(&rest, ", \t"))) {
+		if (!*name || is_always_collected(name))
+			continue;
+		if (*events)
+			strcat(events, ",");
+		strcat(events, name);
+	}
+	return *events ? take_option(reading, "counters", events) : 0;
+}
+
 static const struct key_row mode_keys[] = {
+	{ "collect", mode_collect },
 	{ "dry", mode_dry },
 	{ "environment", mode_environment },
 	{ NULL, NULL },

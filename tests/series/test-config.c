@@ -14,7 +14,8 @@ static int check_option(void *user, const char *key, const char *value, char *me
 {
 	(void)user;
 	(void)value;
-	if (key[1] == '\0' || strcmp(key, "freq") == 0 || strcmp(key, "min-size") == 0)
+	if (key[1] == '\0' || strcmp(key, "freq") == 0 || strcmp(key, "counters") == 0 ||
+	    strcmp(key, "min-size") == 0)
 		return 0;
 	snprintf(message, SERIES_MESSAGE_BYTES, "unknown option --%s", key);
 	return -EINVAL;
@@ -45,7 +46,8 @@ START_TEST(a_file_is_read_as_it_says)
 			  "environment = C=\n\n[workload one]\ncommand = ./a ; b 'c d'\n"
 			  "directory = /tmp\nstdin = in.txt\nexpected-status = 3\ncheck = grep x\n"
 			  "[workload two]\ncommand =\n    ./p\n    ./q -n 1\n"
-			  "[mode m1]\ndry = yes\n[mode m_2]\nfrequency = 100\nx = y\n[mode m3]\n",
+			  "[mode m1]\ndry = yes\n[mode m_2]\nfrequency = 100\nx = y\n[mode m3]\n"
+			  "collect = wall_clock, cycles,peak_rss r1cd\n",
 			  &series, message);
 
 	ck_assert_msg(err == 0, "%s", message);
@@ -70,6 +72,9 @@ START_TEST(a_file_is_read_as_it_says)
 	ck_assert_str_eq(series->modes[1].settings[0].key, "freq");
 	ck_assert_str_eq(series->modes[1].settings[1].value, "y");
 	ck_assert_str_eq(series->modes[2].name, "m3");
+	ck_assert_uint_eq(series->modes[2].n_settings, 1);
+	ck_assert_str_eq(series->modes[2].settings[0].key, "counters");
+	ck_assert_str_eq(series->modes[2].settings[0].value, "cycles,r1cd");
 }
 END_TEST
 
