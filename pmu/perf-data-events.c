@@ -157,6 +157,8 @@ static size_t position_of(const struct perf_data_events *events, uint64_t id)
 bool perf_data_events_find(struct perf_data_events *events, uint64_t id, uint32_t *ret_event)
 {
 	if (!events->is_sorted && events->n_ids) {
+		if (!perf_data_may_sort(&events->n_sorted_in_all, events->n_ids))
+			return false;
 		qsort(events->ids, events->n_ids, sizeof(*events->ids), compare_ids);
 		events->is_sorted = true;
 		events->last = events->ids[0];

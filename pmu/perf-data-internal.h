@@ -45,6 +45,16 @@ static inline uint32_t perf_bytes_u32(struct perf_bytes *bytes)
 	return bytes->is_swapped ? __builtin_bswap32(value) : value;
 }
 
+/*
+ * May n more items be sorted? perf tells what it sorts before it is asked for, or nearly; a file that tells
+ * one more before each question would have all of them sorted as often.
+ */
+static inline bool perf_data_may_sort(uint64_t *n_in_all, size_t n)
+{
+	*n_in_all += n;
+	return *n_in_all <= UINT64_C(1) << 26;
+}
+
 /* ---- perf-data-events.c ---- */
 
 struct perf_data_id {
@@ -60,6 +70,7 @@ struct perf_data_events {
 	size_t n_ids;
 	size_t n_ids_allocated;
 	bool is_sorted;
+	uint64_t n_sorted_in_all; /* see perf_data_may_sort() */
 	struct perf_data_id last; /* the last answer, often the next one's */
 };
 
@@ -123,6 +134,7 @@ struct perf_data_features {
 	size_t n_builds;
 	size_t n_builds_allocated;
 	bool is_sorted;
+	uint64_t n_sorted_in_all;
 };
 
 void perf_data_features_finish(struct perf_data_features *features);

@@ -308,6 +308,11 @@ size_t perf_data_build_id(struct perf_data *data, const char *path, const uint8_
 
 	if (features->n_builds == 0)
 		return 0;
+	if (!features->is_sorted &&
+	    !perf_data_may_sort(&features->n_sorted_in_all, features->n_builds)) {
+		data->damage.n_damaged_records++;
+		return 0;
+	}
 	if (!features->is_sorted)
 		qsort(features->builds, features->n_builds, sizeof(key), compare_builds);
 	features->is_sorted = true;
