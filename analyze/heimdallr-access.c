@@ -13,7 +13,7 @@
 
 struct heimdallr_access {
 	struct perf_feed *feed;
-	struct heimdallr_offset offset;
+	struct clock_offset offset;
 	char store_event[EVENT_BYTES]; /* as the run's perf was told; "" */
 	uint8_t *records; /* a copy of what the feed gave, with directions filled in */
 	uint64_t settled_ns; /* in perf's clock: all before it was given */

@@ -5,27 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analyze/grow.h"
 #include "analyze/key-map.h"
 #include "common/cleanup.h"
 #include "pmu/perf-data.h"
 
 #define MAX_BLOCKS 1000000u /* kept in memory; with more of them none is used */
-
-/* A map that perf told of, or a block of the logs. */
-struct range {
-	uint64_t start;
-	uint64_t end;
-	uint64_t time_ns; /* of its begin, in the clock of whoever tells it */
-	uint64_t death_ns; /* of a block; 0: not freed */
-	bool is_shared; /* another one lies there at another time: it says nothing */
-};
-
-struct ranges {
-	struct range *items;
-	size_t n;
-	size_t n_allocated;
-};
 
 /* What is known of a log's thread. 0: not told. */
 struct life {
@@ -38,14 +22,11 @@ struct life {
 struct align {
 	const struct heimdallr_folder *folder;
 	struct life *lives; /* of each log */
-	struct ranges maps;
-	struct ranges blocks;
+	struct clock_ranges maps;
+	struct clock_ranges blocks;
 	struct key_map deaths; /* (address, 0) -> time */
 	bool has_too_many;
-	int64_t low; /* bounds of the offset */
-	int64_t high;
-	bool has_low;
-	bool has_high;
+	struct clock_bounds bounds;
 };
 
 /* ---- What perf tells ---- */
@@ -59,85 +40,13 @@ static struct life *life_of(struct align *align, uint32_t tid)
 	return NULL;
 }
 
-static int add_range(struct ranges *ranges, uint64_t start, uint64_t size, uint64_t time_ns)
-{
-	int r = grow_array(&ranges->items, ranges->n, &ranges->n_allocated, sizeof(*ranges->items));
-
-	if (r < 0 || size == 0 || start + size < start)
-		return r;
-	ranges->items[ranges->n++] = (struct range){ start, start + size, time_ns, 0, false };
-	return 0;
-}
-
-static int compare_ranges(const void *left, const void *right)
-{
-	const struct range *a = left, *b = right;
-
-	return a->start < b->start ? -1 : a->start > b->start;
-}
-
-/* Where ranges lie over each other, which of them is meant depends on the time. */
-static void sort_ranges(struct ranges *ranges)
-{
-	uint64_t end = 0;
-	size_t longest = 0;
-
-	if (ranges->n > 1)
-		qsort(ranges->items, ranges->n, sizeof(*ranges->items), compare_ranges);
-	for (size_t i = 0; i < ranges->n; i++) {
-		if (i > 0 && ranges->items[i].start < end)
-			ranges->items[i].is_shared = ranges->items[longest].is_shared = true;
-		if (ranges->items[i].end > end) {
-			end = ranges->items[i].end;
-			longest = i;
-		}
-	}
-}
-
-/* The only one that an address ever lay in; NULL: none, or several. */
-static const struct range *find_range(const struct ranges *ranges, uint64_t address)
-{
-	size_t low = 0, high = ranges->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (ranges->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0)
-		return NULL;
-	const struct range *range = &ranges->items[low - 1];
-	return address < range->end && !range->is_shared ? range : NULL;
-}
-
-/* What is first in perf's clock and later in the logs bounds the offset from above. */
-static void bound_high(struct align *align, uint64_t perf_ns, uint64_t raw_ns)
-{
-	int64_t offset = (int64_t)(raw_ns - perf_ns);
-
-	if (!align->has_high || offset < align->high)
-		align->high = offset;
-	align->has_high = true;
-}
-
-static void bound_low(struct align *align, uint64_t perf_ns, uint64_t raw_ns)
-{
-	int64_t offset = (int64_t)(raw_ns - perf_ns);
-
-	if (!align->has_low || offset > align->low)
-		align->low = offset;
-	align->has_low = true;
-}
-
 /* An access to a block was before its free. */
 static void take_sample(struct align *align, const struct pmu_record *record)
 {
-	const struct range *block = find_range(&align->blocks, record->sample.address);
+	const struct clock_range *block = clock_ranges_find(&align->blocks, record->sample.address);
 
 	if (block && block->death_ns && record->origin.time_ns)
-		bound_high(align, record->origin.time_ns, block->death_ns);
+		clock_bounds_high(&align->bounds, record->origin.time_ns, block->death_ns);
 }
 
 static int take_record(struct align *align, const struct pmu_record *record)
@@ -170,8 +79,8 @@ static int take_record(struct align *align, const struct pmu_record *record)
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
 		return life_of(align, record->map.pid)
-			       ? add_range(&align->maps, record->map.address, record->map.size,
-					   time_ns)
+			       ? clock_ranges_add(&align->maps, record->map.address,
+						  record->map.size, time_ns)
 			       : 0;
 	}
 	return 0;
@@ -207,7 +116,7 @@ static int take_line(struct align *align, const struct heimdallr_line *line)
 	if (align->has_too_many)
 		return 0;
 	if (line->is_birth)
-		return add_range(&align->blocks, line->address, line->size, line->time_ns);
+		return clock_ranges_add(&align->blocks, line->address, line->size, line->time_ns);
 	return key_map_put(&align->deaths, line->address, 0, line->time_ns ? line->time_ns : 1);
 }
 
@@ -244,7 +153,7 @@ static int read_logs(struct align *align)
 		r = read_log(align, i);
 	if (align->has_too_many)
 		align->blocks.n = 0;
-	sort_ranges(&align->blocks);
+	clock_ranges_sort(&align->blocks);
 	for (size_t i = 0; i < align->blocks.n; i++)
 		align->blocks.items[i].death_ns =
 			key_map_get(&align->deaths, align->blocks.items[i].start, 0);
@@ -257,32 +166,21 @@ static void bound(struct align *align)
 	for (size_t i = 0; i < align->folder->n_logs; i++) {
 		const struct life *life = &align->lives[i];
 		if (life->birth_ns && life->first_ns)
-			bound_high(align, life->birth_ns, life->first_ns);
+			clock_bounds_high(&align->bounds, life->birth_ns, life->first_ns);
 		if (life->end_ns && life->last_ns)
-			bound_low(align, life->end_ns, life->last_ns);
+			clock_bounds_low(&align->bounds, life->end_ns, life->last_ns);
 	}
-	sort_ranges(&align->maps);
+	clock_ranges_sort(&align->maps);
 	for (size_t i = 0; i < align->blocks.n; i++) {
-		const struct range *map = find_range(&align->maps, align->blocks.items[i].start);
+		const struct clock_range *map =
+			clock_ranges_find(&align->maps, align->blocks.items[i].start);
 		if (map)
-			bound_high(align, map->time_ns, align->blocks.items[i].time_ns);
+			clock_bounds_high(&align->bounds, map->time_ns,
+					  align->blocks.items[i].time_ns);
 	}
 }
 
-static struct heimdallr_offset offset_of(const struct align *align)
-{
-	struct heimdallr_offset offset = {
-		.offset_ns = align->has_high ? align->high : align->low,
-		.error_ns = UINT64_MAX,
-		.is_known = align->has_high || align->has_low,
-	};
-
-	if (align->has_high && align->has_low)
-		offset.error_ns = (uint64_t)llabs(align->high - align->low) + 1;
-	return offset;
-}
-
-int heimdallr_align(const struct heimdallr_folder *folder, struct heimdallr_offset *ret_offset)
+int heimdallr_align(const struct heimdallr_folder *folder, struct clock_offset *ret_offset)
 {
 	struct align align = { .folder = folder };
 	int r = 0;
@@ -295,11 +193,11 @@ int heimdallr_align(const struct heimdallr_folder *folder, struct heimdallr_offs
 		r = read_perf(&align);
 	if (r == 0)
 		bound(&align);
-	free(align.maps.items);
-	free(align.blocks.items);
+	clock_ranges_finish(&align.maps);
+	clock_ranges_finish(&align.blocks);
 	key_map_finish(&align.deaths);
 	free(align.lives);
 	if (r == 0)
-		*ret_offset = offset_of(&align);
+		*ret_offset = clock_bounds_offset(&align.bounds);
 	return r;
 }

@@ -9,16 +9,8 @@
  * ends behind its last line: that bounds it from below. The least of the upper bounds is taken, since of many
  * delays the shortest is next to nothing; its error is the distance down to the lower bound.
  */
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "analyze/clock-bounds.h"
 #include "analyze/heimdallr-folder.h"
 
-struct heimdallr_offset {
-	int64_t offset_ns; /* raw = perf + offset */
-	uint64_t error_ns; /* UINT64_MAX: nothing bounds it on one side */
-	bool is_known; /* something bounds it at all */
-};
-
 /* Reads access.dat and the logs. Returns 0, as perf_data_open(), or a negative errno. */
-int heimdallr_align(const struct heimdallr_folder *folder, struct heimdallr_offset *ret_offset);
+int heimdallr_align(const struct heimdallr_folder *folder, struct clock_offset *ret_offset);

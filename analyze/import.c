@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/beside-feed.h"
 #include "analyze/feed-ahead.h"
 #include "analyze/hints.h"
 #include "analyze/import-internal.h"
@@ -591,6 +592,8 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 	bool is_skipped = false;
 
 	int r = feed_open(path, &import.feed);
+	if (r == 0 && options->beside)
+		r = beside_feed_open(options->beside, &import.feed);
 	if (r < 0)
 		return r;
 	const struct trace_file_header *header = feed_header(&import.feed);

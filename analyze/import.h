@@ -38,6 +38,7 @@ enum import_enough {
 	IMPORT_NOT_ENOUGH, /* it is replaced */
 };
 
+struct beside;
 struct import_options {
 	bool force; /* replace the run when the database has this recording already */
 	enum import_enough totals; /* replace one of which only the totals are there */
@@ -47,6 +48,8 @@ struct import_options {
 		*verdict; /* of the series that made the run: "ok" or what was wrong; NULL: none */
 	const char *shown_path; /* run.trace; NULL: the path that is read */
 	bool compact; /* a database that is made is compact (compact.h) */
+	const struct beside
+		*beside; /* a perf.data recorded beside the trace (beside.h); NULL: none */
 	import_progress progress; /* may be NULL */
 	const struct symbol_places *places; /* may be NULL */
 	/*

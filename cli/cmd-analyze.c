@@ -11,6 +11,7 @@
 
 #include "analyze/analyze.h"
 #include "analyze/batch.h"
+#include "analyze/beside.h"
 #include "analyze/format.h"
 #include "cli/cmd.h"
 #include "cli/symbol-options.h"
@@ -241,6 +242,60 @@ static bool is_one_trace(const struct option_set *options)
 						    : !S_ISDIR(st.st_mode));
 }
 
+/* ---- A perf.data beside it ---- */
+
+static int fail_beside(const char *trace, const char *perf, const struct beside *beside, int error)
+{
+	switch (error) {
+	case -ENXIO:
+		return cmd_fail("%s is not of the run of %s: no process of both has the same "
+				"program mapped; record both at once",
+				perf, trace);
+	case -ESTALE:
+		return cmd_fail("%s was recorded at another time than %s", perf, trace);
+	case -EEXIST:
+		return cmd_fail("%s and %s both sampled %s: record the trace with --source none",
+				perf, trace, beside->both);
+	case -ERANGE:
+		return cmd_fail("the clock of %s (%s) cannot be aligned with that of %s: record "
+				"it by `perf record -k raw'",
+				perf, beside->clock, trace);
+	case -EPROTO:
+		return cmd_fail("%s is not a perf.data", perf);
+	case -EBADMSG:
+		return cmd_fail("%s is not a trace of memsight: --perf-data joins a perf.data with "
+				"one",
+				trace);
+	default:
+		return cmd_fail("cannot join %s with %s: %s", perf, trace, strerror(-error));
+	}
+}
+
+/* How well the clocks fit, in one line. */
+static void print_beside(const char *perf, const struct beside *beside)
+{
+	if (beside->n_bounds == 0) {
+		printf("%s: %s, as the trace\n", perf, beside->clock);
+		return;
+	}
+	printf("%s: %s, aligned by %s bounds of both: %+.9f s, within %s\n", perf, beside->clock,
+	       format_count((int64_t)beside->n_bounds).text, (double)beside->offset.offset_ns / 1e9,
+	       format_duration((int64_t)beside->offset.error_ns).text);
+}
+
+static int open_beside(const struct option_set *options, const char *perf, struct beside *beside)
+{
+	if (options->n_operands != 1)
+		return cmd_usage("analyze --perf-data: name one trace, recorded beside %s", perf);
+	if (access(perf, R_OK) < 0)
+		return cmd_fail("cannot read %s: %s", perf, strerror(errno));
+	int r = beside_open(options->operands[0], perf, beside);
+	if (r < 0)
+		return fail_beside(options->operands[0], perf, beside, r);
+	print_beside(perf, beside);
+	return CMD_DONE;
+}
+
 int cmd_analyze(const struct option_set *options)
 {
 	int last_percent = -1;
@@ -262,6 +317,13 @@ int cmd_analyze(const struct option_set *options)
 	if (estimators && !import.estimators)
 		return cmd_usage("--estimator %s: a list of window, block, look-ahead and operand",
 				 estimators);
+	auto_beside struct beside beside = { 0 };
+	const char *perf = option_text(options, OPTION_PERF_DATA);
+	status = perf ? open_beside(options, perf, &beside) : CMD_DONE;
+	if (status != CMD_DONE)
+		return status;
+	import.beside = perf ? &beside : NULL;
+	import.force |= perf != NULL;
 	cmd_survive_size_limit();
 	return is_one_trace(options) ? analyze_one(options->operands[0], &import)
 				     : analyze_all(options, &import);
