@@ -152,7 +152,7 @@ static void record(const struct series_execution *execution, FILE *log, struct r
 		log_line(log, summary.problem);
 }
 
-static _Noreturn void be_run(const struct series_execution *execution, int report_fd)
+static _Noreturn void be_run(const struct series_execution *execution, int report_fd, pid_t series)
 {
 	struct report report = { .exit_status = 126 };
 	char path[2 * PATH_MAX];
@@ -162,6 +162,8 @@ static _Noreturn void be_run(const struct series_execution *execution, int repor
 	setpgid(0, 0);
 	/* Should the series be killed, the run is nobody's: the recorder hands TERM on to it. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != series) /* killed already */
+		_exit(0);
 	series_process_begin();
 	close(execution->folder->lock_fd);
 	snprintf(path, sizeof(path), "%s/memsight.log", execution->path);
@@ -298,18 +300,19 @@ int series_execute(const struct series_execution *execution, int stop_fd,
 {
 	struct series_outcome outcome = { .start_unix_s = time(NULL) };
 	int report[2], err;
-	pid_t pid;
+	pid_t pid, series;
 
 	if (pipe2(report, O_CLOEXEC) < 0)
 		return -errno;
 	auto_close int report_fd = report[0];
 	auto_close int child_fd = report[1];
 	fflush(NULL);
+	series = getpid();
 	pid = fork();
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		be_run(execution, child_fd);
+		be_run(execution, child_fd, series);
 	cleanup_close(&child_fd);
 	child_fd = -1;
 	err = attend(execution, pid, report_fd, stop_fd, &outcome);

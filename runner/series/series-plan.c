@@ -167,7 +167,7 @@ static int find_files(const struct series_workload *workload, const char *patter
 		snprintf(path, sizeof(path), "%s/%s", workload->directory, pattern);
 	else
 		snprintf(path, sizeof(path), "%s", pattern);
-	r = glob(path, GLOB_TILDE | GLOB_BRACE, NULL, ret);
+	r = glob(path, GLOB_BRACE | (workload->directory ? 0 : GLOB_TILDE), NULL, ret);
 	return r == GLOB_NOMATCH ? -ENOENT : r ? -ENOMEM : 0;
 }
 
