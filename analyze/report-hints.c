@@ -7,6 +7,12 @@
 /* No lines. */
 #define LINES_SQL "SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.debug%' LIMIT 5"
 
+/* Columns of faults count samples. Without a word they would be read as faults. */
+#define FAULTS_SQL                                                                                          \
+	"SELECT printf('page faults were sampled: each that is counted stands for %.3g of them on average'" \
+	", 1.0 * weight / n_samples) FROM source JOIN source_ledger ON source_id = source.id"               \
+	" WHERE source.run_id = :run AND name = 'faults' AND weight > n_samples AND n_samples > 0"
+
 /*
  * Each query gives the texts of its hints, one a row; none when there is nothing to say. The facts
  * named hint.* were found by analyze, which can look at the files.
@@ -67,6 +73,7 @@ static const char *const hints_sql[] = {
 	" CASE value WHEN 1 THEN 'it' ELSE 'them' END)"
 	" FROM total WHERE run_id = :run AND name = 'mismatched_frees' AND value > 0",
 	LINES_SQL,
+	FAULTS_SQL,
 	/* Programs without our library. */
 	"SELECT 'not traced: ' || exe || CASE why_not"
 	" WHEN 'static' THEN ' (statically linked: nothing can be preloaded into it)'"
@@ -123,5 +130,7 @@ int report_hints_write(FILE *out, sqlite3 *db, const struct report_request *requ
 
 int report_line_hints_write(FILE *out, sqlite3 *db, int64_t run_id)
 {
-	return report_hint_write(out, db, LINES_SQL, run_id);
+	int r = report_hint_write(out, db, LINES_SQL, run_id);
+
+	return r < 0 ? r : report_hint_write(out, db, FAULTS_SQL, run_id);
 }

@@ -14,5 +14,8 @@ int report_hints_write(FILE *out, sqlite3 *db, const struct report_request *requ
 /* A query's rows, each a line that begins with "hint: ". 0 or -EPROTO. */
 int report_hint_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id);
 
-/* Of these, what debug information would add: for reports of functions and lines. 0 or -EPROTO. */
+/*
+ * Of these, what debug information would add, and what a counted page fault stands for: for reports of
+ * functions, lines and objects. 0 or -EPROTO.
+ */
 int report_line_hints_write(FILE *out, sqlite3 *db, int64_t run_id);

@@ -19,7 +19,9 @@
 	"  SELECT run.program, run.mode, natural.mode, run.has_tracer, run.has_sampler,"              \
 	"  1.0 * run.wall / natural.wall, 1.0 * run.cpu / nullif(natural.cpu, 0),"                    \
 	"  run.rss - natural.rss FROM told AS run JOIN told AS natural USING (program, repetition)"   \
-	"  WHERE natural.is_natural AND NOT run.is_natural AND natural.wall > 0) "
+	"  WHERE natural.is_natural AND NOT run.is_natural AND natural.wall > 0"                      \
+	"  AND (:run = 0 OR (run.program, run.mode) ="                                                \
+	"   (SELECT program, mode FROM run WHERE id = :run))) "
 #define GROUPS                                                                                     \
 	" FROM pair GROUP BY program, mode, against ORDER BY program, mode, against LIMIT :limit"
 #define RECORDED                                                                                   \

@@ -6,7 +6,7 @@
 #include "analyze/report-sql.h"
 #include "common/cleanup.h"
 
-#define USER_TIME "user CPU time"
+#define SHARED_SAMPLES "samples of user CPU time" /* in the notes of reports */
 
 /* Each row is a line; the first gets the heading, the others are set in under it. */
 static int write_lines(FILE *out, sqlite3 *db, int64_t run_id, const char *heading, const char *sql)
@@ -104,17 +104,25 @@ int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id)
 	return write_lines(out, db, run_id, "", foot_sql);
 }
 
+/* "1,200 samples of user CPU time (clock)": what shares are of, as far as the note speaks of it. */
+static char *base_text(sqlite3 *db, int64_t run_id)
+{
+	return report_sql_text(
+		db,
+		"SELECT printf('%,d samples of ', sum(n_samples)) || substr(min(unit), 7) || ' (' ||"
+		" group_concat(name) || ')' FROM source WHERE run_id = :run AND error = 0 AND name IN"
+		" ('clock', 'signal') AND unit LIKE 'ns of %' HAVING sum(n_samples) > 0",
+		run_id);
+}
+
 void report_sampling_note(FILE *out, sqlite3 *db, int64_t run_id, const char *note)
 {
-	auto_free char *unit =
-		report_sql_text(db,
-				"SELECT substr(unit, 7) FROM source WHERE run_id = :run"
-				" AND error = 0 AND unit LIKE 'ns of %' LIMIT 1",
-				run_id);
-	const char *at = strstr(note, USER_TIME);
+	auto_free char *base = base_text(db, run_id);
+	const char *at = strstr(note, SHARED_SAMPLES);
 
-	if (!unit || !at || strcmp(unit, USER_TIME) == 0)
+	if (!base || !at)
 		fprintf(out, "%s\n", note);
 	else
-		fprintf(out, "%.*s%s%s\n", (int)(at - note), note, unit, at + strlen(USER_TIME));
+		fprintf(out, "%.*s%s%s\n", (int)(at - note), note, base,
+			at + strlen(SHARED_SAMPLES));
 }

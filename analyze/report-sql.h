@@ -10,6 +10,11 @@
 /* Prepare with :run (and :limit, where it stands) bound; NULL on error. The caller finalizes. */
 sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, int64_t limit);
 
+/* Whether the allocations of :run were left out: --no-alloc, or the natural run of a series. Their counts are 0, and say nothing. */
+#define REPORT_SQL_LEFT_OUT                                                                        \
+	" EXISTS (SELECT 1 FROM fact WHERE run_id = :run AND key = 'memsight.alloc' AND value = "  \
+	"'no')"
+
 /* The first column of the first row as a number; 0 without a row. */
 int64_t report_sql_number(sqlite3 *db, const char *sql, int64_t run_id);
 

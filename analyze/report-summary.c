@@ -136,6 +136,11 @@ static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 		fputs("allocations  not recorded: a perf.data tells of samples\n", out);
 		return;
 	}
+	if (report_sql_number(db, "SELECT" REPORT_SQL_LEFT_OUT, run)) {
+		fputs("allocations  not recorded: --no-alloc, or the natural run of a series\n",
+		      out);
+		return;
+	}
 	int64_t n_left = total(db, run, "live_blocks");
 
 	fprintf(out, "allocations  %s", format_count(total(db, run, "allocations")).text);

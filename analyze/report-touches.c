@@ -24,26 +24,39 @@ const char report_objects_sql[] =
 	" FROM top AS object JOIN owner ON owner.id = owner_kind"
 	" ORDER BY n DESC, stalls DESC, faults DESC, bytes DESC, owner_kind, object.id";
 
-/* A line for each loop, object and direction; objects of the heap are their sites. */
+#define SHOWN "8" /* objects of a loop */
+
+/*
+ * A line for each loop, object and direction; objects of the heap are their sites. A loop over a tree has hundreds of
+ * them: the small ones are one line, unless all lines are wanted. Of that line n is a bound of the sum of squares.
+ */
 const char report_access_mix_sql[] =
-	"WITH top AS (SELECT * FROM loop WHERE run_id = :run ORDER BY n_samples DESC, id LIMIT :limit)"
+	"WITH top AS (SELECT * FROM loop WHERE run_id = :run ORDER BY n_samples DESC, id LIMIT :limit),"
+	" ranked AS (SELECT *, row_number() OVER (PARTITION BY loop_id ORDER BY n_samples DESC, owner_kind,"
+	"  owner_id, is_write) AS place FROM loop_access WHERE run_id = :run"
+	"  AND loop_id IN (SELECT id FROM top)),"
+	" object AS (SELECT loop_id, owner_kind, owner_id AS id, is_write, n_samples, n_samples_sq, accesses,"
+	"  NULL AS n_parts FROM ranked WHERE place <= " SHOWN " OR :limit < 0"
+	"  UNION ALL SELECT loop_id, NULL, NULL, is_write, sum(n_samples), sum(n_samples), sum(accesses), count(*)"
+	"  FROM ranked WHERE place > " SHOWN " AND :limit >= 0 GROUP BY loop_id, is_write)"
 	" SELECT CAST(top.n_samples AS REAL) / " CLOCK_SAMPLES " AS \"loop time\","
 	" half_width(top.n_samples, top.n_samples, " CLOCK_SAMPLES ") AS \"\u00b195 %\","
 	" object.n_samples / top.n_samples AS \"of accesses\","
-	" half_width(object.n_samples, n_samples_sq, top.n_samples) AS \"mix \u00b195 %\","
+	" half_width(object.n_samples, object.n_samples_sq, top.n_samples) AS \"mix \u00b195 %\","
 	" round(n_accesses * object.n_samples / top.n_samples, 2) AS \"each turn\","
 	" CASE is_write WHEN 1 THEN 'written' ELSE 'read' END AS access,"
 	" CAST(round(object.accesses) AS INTEGER) AS counted,"
 	" accesses_half / top.accesses AS \"count ±95 %\","
 	" CAST(CASE method WHEN 'registers' THEN n_pairs WHEN 'replay' THEN n_replayed END AS REAL)"
 	"  / top.n_samples AS covered,"
-	" (SELECT coalesce(frame_line.function, frame.function, '?') || coalesce(' ' || frame_line.file"
-	"  || ':' || frame_line.line, ' +0x' || printf('%x', frame.offset)) FROM frame LEFT JOIN frame_line"
+	" (SELECT coalesce(frame_line.function || ' ', frame.function || ' ',"
+	"  nullif(replace(frame.path, rtrim(frame.path, replace(frame.path, '/', '')), ''), ''), '?')"
+	"  || coalesce(frame_line.file || ':' || frame_line.line, printf('+0x%x', frame.offset)) FROM frame LEFT JOIN frame_line"
 	"  ON frame_line.frame_id = frame.id AND depth = 0 WHERE frame.id = top.frame_id) AS \"loop\", coalesce(" PLACE
-	", owner.meaning) AS object"
-	" FROM top JOIN (SELECT *, owner_id AS id FROM loop_access WHERE run_id = :run) AS object"
-	" ON object.loop_id = top.id JOIN owner ON owner.id = owner_kind"
-	" ORDER BY top.n_samples DESC, top.id, object.n_samples DESC, owner_kind, object.id, is_write";
+	", owner.meaning, n_parts || ' objects with less each (--limit 0 shows all)') AS object"
+	" FROM top JOIN object ON object.loop_id = top.id LEFT JOIN owner ON owner.id = owner_kind"
+	" ORDER BY top.n_samples DESC, top.id, n_parts IS NOT NULL, object.n_samples DESC, owner_kind, object.id,"
+	" is_write";
 
 /*
  * Time per byte and second against the heap's average: the share of the heap's samples over the share

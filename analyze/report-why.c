@@ -18,6 +18,8 @@ static const char blocks_sql[] =
 	" UNION ALL SELECT 'a perf.data tells of samples, not of allocations (memsight record makes a trace of them)' FROM fact WHERE run_id = :run"
 	"  AND key = 'recorded_by' AND value = 'perf' AND NOT EXISTS"
 	"  (SELECT 1 FROM main.site WHERE run_id = :run)"
+	" UNION ALL SELECT 'allocations were not recorded: --no-alloc, or the natural run of a series'"
+	"  WHERE" REPORT_SQL_LEFT_OUT
 	" UNION ALL SELECT exe || ' was not traced: ' || coalesce(why_not, 'unknown') FROM process"
 	" WHERE run_id = :run AND NOT traced AND NOT EXISTS"
 	"  (SELECT 1 FROM main.site WHERE run_id = :run)"

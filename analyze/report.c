@@ -118,10 +118,17 @@ static const char processes_sql[] =
 	" CASE WHEN command <> '' THEN command ELSE exe END AS command"
 	" FROM process WHERE run_id = :run ORDER BY start_ns, id LIMIT :limit";
 
+/* A natural run had allocations, too: nobody counted them. */
+#define RECORDED                                                                                   \
+	"NOT EXISTS (SELECT 1 FROM fact WHERE run_id = run.id AND key = 'memsight.alloc' AND "     \
+	"value = 'no')"
+
 static const char list_sql[] =
 	"SELECT id, program || '.' || mode || '.' || repetition AS run, duration_ns AS duration,"
-	" (SELECT value FROM total WHERE run_id = run.id AND name = 'allocations') AS allocations,"
-	" (SELECT value FROM total WHERE run_id = run.id AND name = 'peak_bytes') AS peak,"
+	" (SELECT value FROM total WHERE run_id = run.id AND name = 'allocations' AND " RECORDED
+	") AS allocations,"
+	" (SELECT value FROM total WHERE run_id = run.id AND name = 'peak_bytes' AND " RECORDED
+	") AS peak,"
 	" (SELECT count(*) FROM loss WHERE run_id = run.id) AS losses, command"
 	" FROM run ORDER BY id LIMIT :limit";
 
@@ -157,7 +164,7 @@ const struct report reports[] = {
 		.name = "stat",
 		.title = "Repetitions of each PROGRAM.MODE",
 		.nothing = "No run is there.",
-		.note = "n: repetitions that succeeded; failed: left out; 95 %: interval of the median, by "
+		.note = "n: repetitions that succeeded and have this number; failed: left out; 95 %: interval of the median, by "
 			"bootstrap (fewer than 6 values have none); sd: standard deviation; outliers: "
 			"repetitions beyond Tukey's fences",
 		.sql = report_stat_sql,
@@ -272,6 +279,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "objects",
+		.has_lines = true,
 		.is_sampled = true,
 		.scope = REPORT_OF_SUM,
 		.title = "What the program worked on, by time",

@@ -1,5 +1,6 @@
 #include "cli/cmd-archive.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,6 +22,10 @@ int cmd_archive_trace(const char *trace, const char *output, const struct symbol
 		return cmd_fail("out of memory");
 	output = output ? output : beside;
 	int r = archive_write(trace, output, places, &result, &is_output);
+	if (r == -EBADMSG && !is_output)
+		return cmd_fail("%s is no trace of memsight; for a perf.data `perf archive' does "
+				"this",
+				trace);
 	if (r < 0)
 		return is_output ? cmd_fail("cannot write %s: %s", output, strerror(-r))
 				 : cmd_fail_trace(trace, r);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "analyze/diff.h"
+#include "analyze/report-sql.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
 
@@ -23,6 +24,19 @@ static void close_side(struct side *side)
 	free(side->path);
 }
 #define auto_side __attribute__((cleanup(close_side)))
+
+/* Call sites of a run that recorded none would all be told as new, or as gone. */
+static int check_allocations(const struct side *side, const struct diff_side *runs)
+{
+	for (size_t i = 0; i < runs->n_runs; i++) {
+		if (report_sql_number(runs->db, "SELECT" REPORT_SQL_LEFT_OUT, runs->runs[i]))
+			return cmd_fail(
+				"%s: %s recorded no allocations (--no-alloc, or a natural run), so there "
+				"are no call sites to compare; `memsight report %s --list' names others",
+				side->path, side->run ? side->run : "the run", side->path);
+	}
+	return CMD_DONE;
+}
 
 static int open_side(const struct option_set *options, int i, struct side *side,
 		     struct diff_side *ret_side)
@@ -47,7 +61,8 @@ static int open_side(const struct option_set *options, int i, struct side *side,
 				side->path, side->run, side->path);
 	if (r == -ENODATA)
 		return cmd_fail("%s: the database holds no run", side->path);
-	return r < 0 ? cmd_fail("%s: %s", side->path, sqlite3_errmsg(ret_side->db)) : CMD_DONE;
+	return r < 0 ? cmd_fail("%s: %s", side->path, sqlite3_errmsg(ret_side->db))
+		     : check_allocations(side, ret_side);
 }
 
 static int write_diff(const struct diff_request *request)

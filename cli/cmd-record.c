@@ -92,14 +92,16 @@ static void untraced_text(const struct run_summary *summary, char *text, size_t 
 static void say_summary(const struct run_summary *summary, bool is_null_sink)
 {
 	char events[32], samples[32], faults[32], losses[32], size[32], untraced[512];
+	const char *before_faults = summary->has_faults ? ", " : "";
 
 	untraced_text(summary, untraced, sizeof(untraced));
-	cmd_warn("%.1f s, %u process%s%s, %s allocation events, %s samples, %s page faults, %s "
+	cmd_warn("%.1f s, %u process%s%s, %s allocation events, %s samples%s%s%s, %s "
 		 "lost; %s of trace",
 		 (double)summary->wall_ns / 1e9, summary->n_processes,
 		 summary->n_processes == 1 ? "" : "es", untraced,
 		 grouped(summary->n_events, events), grouped(summary->n_samples, samples),
-		 grouped(summary->n_faults, faults), grouped(summary->n_losses, losses),
+		 before_faults, summary->has_faults ? grouped(summary->n_faults, faults) : "",
+		 summary->has_faults ? " page faults" : "", grouped(summary->n_losses, losses),
 		 size_text(summary->file_bytes, size));
 	if (summary->wait_ns > 1000000)
 		cmd_warn(

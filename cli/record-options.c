@@ -65,6 +65,7 @@ struct run_options record_options_of(const struct option_set *options)
 					? option_frequency(options, OPTION_FREQ)
 					: 0,
 		.period = option_number(options, OPTION_PERIOD),
+		.has_period = option_origin(options, OPTION_PERIOD) > OPTION_FROM_DEFAULT,
 		.load_event = option_text(options, OPTION_LOAD_EVENT),
 		.store_event = option_text(options, OPTION_STORE_EVENT),
 		.min_latency = (uint32_t)option_number(options, OPTION_LDLAT),

@@ -41,6 +41,7 @@ struct run_options {
 	const char *source; /* as pmu/pmu-choice.h takes it; NULL: "auto" */
 	uint32_t frequency_hz; /* of access sources; 0: as each does by itself, the clock 997 */
 	uint64_t period; /* of access sources, in their unit; 0: by frequency_hz */
+	bool has_period; /* it was given: 0 is refused */
 	const char *load_event; /* of hardware sources; NULL: the best that is known */
 	const char *store_event;
 	uint32_t min_latency; /* cycles: sample no faster loads; 0: the least that the source can */

@@ -561,6 +561,7 @@ static void summarize(struct run *run)
 	summary->n_events = totals->n_events - totals->n_dropped_events;
 	summary->n_samples = samples_count(&collector->samples, ACCESS_ROLE_ACCESS);
 	summary->n_faults = samples_count(&collector->samples, ACCESS_ROLE_FAULTS);
+	summary->has_faults = samples_has(&collector->samples, ACCESS_ROLE_FAULTS);
 	/* The trace's own end may have had no room either. */
 	summary->n_losses = tracker->n_losses + totals->n_dropped_events +
 			    totals->n_dropped_samples - collector->n_dropped;

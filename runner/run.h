@@ -48,6 +48,7 @@ struct run_summary {
 	uint64_t n_events;
 	uint64_t n_samples; /* of accesses (clock) */
 	uint64_t n_faults;
+	bool has_faults; /* ... were sampled: 0 then means that there was none */
 	uint64_t n_losses; /* events and samples that are not in the trace */
 	uint64_t n_below_min; /* blocks below min_bytes: not recorded, on request */
 	uint64_t wait_ns; /* that threads of the program waited for the collector, added up */

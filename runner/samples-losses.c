@@ -133,6 +133,15 @@ int samples_facts(const struct samples *samples, const struct run_options *optio
 	return err;
 }
 
+bool samples_has(const struct samples *samples, enum access_role role)
+{
+	for (size_t i = 0; i < samples->n_streams; i++) {
+		if (samples->streams[i].source->role == role)
+			return true;
+	}
+	return false;
+}
+
 uint64_t samples_count(const struct samples *samples, enum access_role role)
 {
 	uint64_t n = 0;

@@ -192,6 +192,10 @@ int samples_check(const struct run_options *options, char *message, size_t n_byt
 				"--private keeps no call stacks of samples: leave one of it and "
 				"--sample-stacks out"),
 		       -EINVAL;
+	if (options->period == 0 && options->has_period)
+		return snprintf(message, n_bytes,
+				"--period: 0 is no period; leave it out for the default"),
+		       -EINVAL;
 	if (options->frequency_hz && options->period)
 		return snprintf(message, n_bytes, "--freq and --period exclude each other"),
 		       -EINVAL;

@@ -116,5 +116,8 @@ uint64_t samples_store_losses(struct samples *samples);
 /* How many samples the sources of a role gave. */
 uint64_t samples_count(const struct samples *samples, enum access_role role);
 
+/* Whether a source of the role ran. */
+bool samples_has(const struct samples *samples, enum access_role role);
+
 /* Close everything. Safe on a zeroed struct and twice. */
 void samples_close(struct samples *samples);

@@ -110,7 +110,9 @@ static int look_at_item(void *user, const struct avail_item *item)
 		return say(doctor, item->is_there ? DOCTOR_FINE : DOCTOR_MISSING, item->name,
 			   item->about, item->fix);
 	doctor->has_access_source |= item->is_there;
-	if (!item->is_there && !doctor->first_refusal[0])
+	/* This processor's own source tells more than those of other makers, which come first. */
+	if (!item->is_there &&
+	    (!doctor->first_refusal[0] || strstr(doctor->first_refusal, ": this is a")))
 		snprintf(doctor->first_refusal, sizeof(doctor->first_refusal), "%s: %.400s",
 			 item->name, item->about);
 	return 0;

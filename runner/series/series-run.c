@@ -151,6 +151,29 @@ static void name_warm_up(const struct running *running, char *name, size_t n_byt
 		 only && *only ? *only : "");
 }
 
+/* A name that is none would do nothing, and say that all is well. */
+static int check_only(const struct series_request *request, char *message)
+{
+	const struct series_plan *plan = request->plan;
+	char name[SERIES_NAME_BYTES];
+
+	for (const char *const *only = request->only; only && *only; only++) {
+		size_t i = 0;
+		for (; i < plan->n_items; i++) {
+			series_item_name(plan, &plan->items[i], name);
+			if (strcmp(*only, name) == 0)
+				break;
+		}
+		if (i == plan->n_items)
+			return snprintf(
+				       message, SERIES_MESSAGE_BYTES,
+				       "--only %s: the series has no such run; names are PROGRAM.MODE.N, as --check shows them",
+				       *only),
+			       -EINVAL;
+	}
+	return 0;
+}
+
 /* Natural runs that nobody keeps: files are read into the cache, clocks go up. */
 static int warm_up(struct running *running)
 {
@@ -208,6 +231,9 @@ int series_run(const struct series_request *request, struct series_totals *ret_t
 
 	*ret_totals = (struct series_totals){ .n_all = request->plan->n_items };
 	message[0] = '\0';
+	err = check_only(request, message);
+	if (err < 0)
+		return err;
 	running.stop_fd = stop_fd;
 	running.begin_ns = now_ns();
 	count_earlier(&running);

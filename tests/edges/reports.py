@@ -289,8 +289,8 @@ def an_empty_trace_says_why_in_every_report(edge):
     window = edge.record([edge.victim("victim-calls"), "zeros"], ["--source", "none"])
     untraced = edge.record([static], ["--source", "none"]) if static else nothing
     needs_blocks = ["sites", "flat", "hierarchical", "peak", "timeline", "histogram", "temporary", "objects"]
-    for traced, options, reason in [(nothing, [], "not followed"), (window, ["--from", "1000s"], "selection"),
-                                    (untraced, [], "static" if static else "not followed")]:
+    for traced, options, reason in [(nothing, [], "--no-alloc"), (window, ["--from", "1000s"], "selection"),
+                                    (untraced, [], "static" if static else "--no-alloc")]:
         for report in REPORTS:
             outcome = Outcome([edge.memsight, "report", traced.path, "--" + report, *options])
             text = outcome.stdout.decode()
@@ -303,6 +303,26 @@ def an_empty_trace_says_why_in_every_report(edge):
     # --fail asks whether there is anything: there is not.
     outcome = Outcome([edge.memsight, "report", nothing.path, "--leaks", "--fail"])
     edge.that(outcome.status == 0, "--fail of an empty trace")
+
+
+@case
+def what_was_not_counted_is_not_told_as_none(edge):
+    """Allocations that --no-alloc left out, faults of which one in 10 was sampled, and none at all."""
+    left_out = edge.record([edge.victim("victim-calls"), "zeros"], ["--no-alloc", "--source", "none"])
+    told = Outcome([edge.memsight, "record", "-o", edge.folder + "/told.mst", "--source", "none", "true"]).messages
+    edge.that("0 lost" in told and "page faults" not in told, told)
+    for report in [[], ["--sites"]]:
+        text = run([edge.memsight, "report", left_out.path, *report])
+        edge.that("not recorded" in text and "allocations  0" not in text, text)
+    listed = run([edge.memsight, "report", left_out.path, "--list", "--format", "csv"]).splitlines()
+    fields = dict(zip(listed[0].split(","), listed[1].split(",")))
+    edge.that(fields["allocations"] == fields["peak"] == "", f"{fields}")
+    outcome = Outcome([edge.memsight, "diff", left_out.path, left_out.path])
+    edge.that(outcome.status == 1 and "recorded no allocations" in outcome.messages, outcome.messages)
+    sampled = edge.record([edge.victim("victim-sampling"), "faults", "6000"], ["--source", "faults@10"])
+    if sampled.one("SELECT count(*) FROM source WHERE name = 'faults' AND error = 0"):
+        text = run([edge.memsight, "report", sampled.path, "--objects"])
+        edge.that("stands for 10 of them" in text, text)
 
 
 @case
