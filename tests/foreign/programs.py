@@ -303,7 +303,8 @@ EMACS = ("(progn (dotimes (i 20000) (puthash (* i 7919) (make-string (% i 50) ?x
          "(princ (hash-table-count h)) (princ (shell-command-to-string \"echo from a child\")) (kill-emacs 8))")
 
 GENERATED = {"stack cut short": "frames of generated code have no unwind tables"}
-JAVA = {**GENERATED, "address 0": "java reads through null, and makes an exception of the fault"}
+NULL_READS = {**GENERATED, "address 0: read through null, or not known to the hardware":
+              "java reads through null, and makes an exception of the fault"}
 DEEP = {"stack cut short": "deeper than stacks are followed"}
 
 CASES = [
@@ -333,10 +334,10 @@ CASES = [
          ["script", "-qec", "stty size; tty | cut -c1-8; perl -e 'print qq(on a terminal\\n) if -t STDOUT; exit 5'",
           "/dev/null"], status=5, blocks=("script", "perl"), is_long=False),
     Case("java", "default-jdk-headless", ["java", "javac"], ["java", "--version"],
-         ["java", "-cp", "@input@", "-Xmx256m", "-Dtmp=@work@", "Work"], make_class, status=5, blocks=("java",), losses=JAVA),
+         ["java", "-cp", "@input@", "-Xmx256m", "-Dtmp=@work@", "Work"], make_class, status=5, blocks=("java",), losses=NULL_READS),
     Case("java-jemalloc", "libjemalloc2", ["java", "javac"], ["java", "--version"],
          ["java", "-cp", "@input@", "-Xmx256m", "Work"], make_class, {"LD_PRELOAD": "libjemalloc.so.2"}, status=5,
-         blocks=("java",), losses=JAVA),
+         blocks=("java",), losses=NULL_READS),
     Case("node", "nodejs", ["node"], ["node", "--version"], ["node", "@input@/work.js"],
          write("work.js", NODE), status=4, blocks=("node",), losses=GENERATED),
     Case("ruby", "ruby", ["ruby"], ["ruby", "--version"], ["ruby", "@input@/work.rb"], write("work.rb", RUBY),
