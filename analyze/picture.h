@@ -74,10 +74,12 @@ struct picture_band {
 };
 
 struct picture {
-	struct picture_request request; /* as answered: defaults filled in, clipped to what there is */
+	struct picture_request
+		request; /* as answered: defaults filled in, clipped to what there is */
 	uint64_t n_touches; /* in the rectangle */
 	uint64_t n_blocks;
-	uint32_t stride; /* 1, or only one touch in so many was looked at; counts are not scaled up */
+	uint32_t
+		stride; /* 1, or only one touch in so many was looked at; counts are not scaled up */
 	int64_t cell_ns; /* what numbers were counted in, if coarser than the cells asked for, else 0 */
 	uint64_t cell_bytes;
 	size_t n_categories;
