@@ -1,0 +1,145 @@
+/**
+ * The only place that the page gets its data from: the server (GET api/NAME?...), or the answers that
+ * an exported file holds. schemas/view.def says what can be asked and what is answered.
+ */
+
+/** A request was taken back because a newer one of the same slot came. Not to be shown. */
+export class Outdated extends Error {}
+
+/** An error with a line that a person can act on. */
+export class Refused extends Error {
+	constructor(message, status) {
+		super(message);
+		this.status = status;
+	}
+}
+
+/** What tells answers apart; all other parameters say how much of it, and the nearest serves. */
+const IDENTITY = ["run", "process", "source", "site", "block", "by", "inverse", "a", "b", "address", "filter"];
+
+/** "NAME?a=1&b=2", parameters sorted by name, those without a value left out. */
+export function requestText(name, parameters = {}) {
+	const pairs = Object.entries(parameters)
+		.filter(([, value]) => value !== null && value !== undefined && value !== "")
+		.map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
+		.sort();
+	return pairs.length ? `${name}?${pairs.join("&")}` : name;
+}
+
+function parseRequest(text) {
+	const [name, query = ""] = text.split("?");
+	return { name, parameters: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+/** How far a stored span lies from the one asked for: 0 the same, then how much wider, then how much is missing. */
+function spanDistance(asked, stored, low, high) {
+	const all = 2 ** 53;
+	const a = [Number(asked[low] ?? 0), Number(asked[high] ?? all)];
+	const b = [Number(stored[low] ?? 0), Number(stored[high] ?? all)];
+	const width = Math.max(a[1] - a[0], 1);
+	const missing = Math.max(0, b[0] - a[0]) + Math.max(0, a[1] - b[1]);
+	return missing > 0 ? 1e6 * (1 + missing / width) : Math.log((b[1] - b[0] || 1) / width);
+}
+
+function distance(asked, stored) {
+	for (const key of IDENTITY) {
+		if ((asked[key] ?? "") !== (stored[key] ?? ""))
+			return Infinity;
+	}
+	return spanDistance(asked, stored, "from", "to") + spanDistance(asked, stored, "low", "high");
+}
+
+/** The stored request that serves best, or null. */
+function nearest(keys, wanted) {
+	const { name, parameters } = parseRequest(wanted);
+	let best = null;
+	let least = Infinity;
+	for (const key of keys) {
+		const stored = parseRequest(key);
+		const far = stored.name === name ? distance(parameters, stored.parameters) : Infinity;
+		if (far < least) {
+			least = far;
+			best = key;
+		}
+	}
+	return best;
+}
+
+function fromStored(answers, wanted) {
+	if (wanted in answers)
+		return answers[wanted];
+	const key = nearest(Object.keys(answers), wanted);
+	if (key === null)
+		throw new Refused("This file does not hold that: open the database with memsight view to see it.", 404);
+	return { ...answers[key], stored: parseRequest(key).parameters };
+}
+
+async function fromServer(request, signal) {
+	let response;
+	try {
+		response = await fetch("api/" + request, { signal, cache: "no-store", credentials: "omit" });
+	} catch (error) {
+		if (error.name === "AbortError")
+			throw new Outdated();
+		throw new Refused("The server does not answer. Is memsight view still running? Start it again and reload this page with "
+			+ "the address that it prints.", 0);
+	}
+	const answer = await response.json().catch(() => ({}));
+	if (!response.ok)
+		throw new Refused(answer.error ?? `The server answered with status ${response.status}.`, response.status);
+	return answer;
+}
+
+/**
+ * @returns {{ ask: (name: string, parameters?: Object, slot?: any) => Promise<any>, isStored: boolean }}
+ *   ask: the answer, or throws Refused; with a slot, the request before it in the same slot is given up
+ *   and throws Outdated. Answers of an exported file that are not exactly what was asked for have .stored,
+ *   the parameters that they were made with.
+ */
+export function createData() {
+	const element = document.getElementById("memsight-answers");
+	const answers = element ? JSON.parse(element.textContent) : null;
+	const slots = new Map();
+
+	async function ask(name, parameters = {}, slot = null) {
+		const request = requestText(name, parameters);
+		const control = new AbortController();
+		if (slot !== null) {
+			slots.get(slot)?.abort();
+			slots.set(slot, control);
+		}
+		const answer = answers ? await Promise.resolve().then(() => fromStored(answers, request))
+			: await fromServer(request, control.signal);
+		if (control.signal.aborted)
+			throw new Outdated();
+		return answer;
+	}
+	return { ask, isStored: answers !== null };
+}
+
+/** Rows of columns: [{ id: 1, name: "a" }, ...]. */
+export function rowsOf(table) {
+	const names = Object.keys(table?.columns ?? {});
+	return Array.from({ length: table?.n ?? 0 }, (_, i) =>
+		Object.fromEntries(names.map((name) => [name, table.columns[name][i]])));
+}
+
+function bytesOf(text) {
+	const raw = atob(text ?? "");
+	const bytes = new Uint8Array(raw.length);
+	for (let i = 0; i < raw.length; i++)
+		bytes[i] = raw.charCodeAt(i);
+	return bytes;
+}
+
+/** Packed u8: as they are. */
+export const unpack8 = bytesOf;
+
+/** Packed little-endian u16. */
+export function unpack16(text) {
+	const bytes = bytesOf(text);
+	const numbers = new Uint16Array(bytes.length >> 1);
+	for (let i = 0; i < numbers.length; i++)
+		numbers[i] = bytes[2 * i] | bytes[2 * i + 1] << 8;
+	return numbers;
+}
