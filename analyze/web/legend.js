@@ -1,0 +1,48 @@
+/**
+ * The legend of a picture: what each colour and mark is, how many touches it has, and switches for them; and what
+ * is counted.
+ */
+import { h } from "memsight/dom";
+import { bytes, count, duration, plural } from "memsight/format";
+import { drawMark } from "memsight/paint";
+
+function swatch(i, colour) {
+	const canvas = h("canvas", { width: 28, height: 28, class: "swatch", "aria-hidden": "true" });
+	const context = canvas.getContext("2d");
+	context.fillStyle = colour;
+	drawMark(context, i, 14, 14, 7);
+	return canvas;
+}
+
+/** What one number of the picture stands for, in sentences. */
+export function countedAs(picture) {
+	const parts = [`${plural(picture.n_samples, "touch", "touches")} of ${plural(picture.n_blocks, "block")} in view`];
+	if (picture.n_samples > 0 && picture.unit)
+		parts.push(`one touch is one of: ${picture.unit}`);
+	if (picture.stride > 1)
+		parts.push(`only one touch in ${count(picture.stride)} was looked at; counts are not scaled up`);
+	if (picture.cell_ns > 0)
+		parts.push(`counted in cells of ${duration(picture.cell_ns)} x ${bytes(picture.cell_bytes)}`);
+	parts.push(picture.nPoints > 0 ? "each touch is drawn as a mark" : picture.n_samples > 0
+		? "a cell has the colour of the category with most of its touches, stronger the more there are" : "nothing was touched here");
+	return parts.join("; ") + ".";
+}
+
+/**
+ * @param {Element} root
+ * @param {Object} picture  as of readPicture
+ * @param {{ colours: string[], hidden: Set<number>, byDensity: boolean, onToggle: (i: number) => void }} how
+ */
+export function drawLegend(root, picture, { colours, hidden, byDensity, onToggle }) {
+	const focused = root.contains(document.activeElement) ? document.activeElement.dataset.category : null;
+	const entries = picture.categories.map((category, i) => ({ ...category, i }))
+		.filter(({ n, i }) => n > 0 || hidden.has(i));
+	root.replaceChildren(...(byDensity ? [h("span", { class: "ramp-few" }, "few"), h("canvas", { class: "ramp", width: 120, height: 12,
+		"aria-hidden": "true" }), h("span", {}, "many (logarithmic)")] : entries.map(({ i, name, n }) => h("button", {
+		type: "button", class: "key", "data-category": i, "aria-pressed": hidden.has(i) ? "false" : "true",
+		title: hidden.has(i) ? `Show ${name}` : `Hide ${name}`, onclick: () => onToggle(i),
+	}, swatch(i, colours[i]), h("span", { class: "key-name" }, name || "unknown"),
+	h("span", { class: "key-count" }, count(n))))));
+	if (focused !== null)
+		root.querySelector(`[data-category="${focused}"]`)?.focus();
+}

@@ -1,0 +1,487 @@
+/**
+ * The panel time x address: what lay where and when, and who touched it.
+ */
+import { bandName, bandText, createAxis } from "memsight/axis";
+import { Outdated, rowsOf } from "memsight/data";
+import { debounced, framed, h, select } from "memsight/dom";
+import { bytes, count, duration, interval, place, plural } from "memsight/format";
+import { listen } from "memsight/gestures";
+import { countedAs, drawLegend } from "memsight/legend";
+import { blockBox, frameOf, paintScene, scaleOf } from "memsight/paint";
+import { categoryColours } from "memsight/palette";
+import { createPane } from "memsight/pane";
+import { occupancyImage, readPicture, touchImage } from "memsight/picture";
+import { numberOf } from "memsight/state";
+import { createTip, tipRows } from "memsight/tip";
+import { clipped, moved, sameView, zoomed } from "memsight/view";
+
+const HELP = "Time runs to the right, addresses upwards. Parts of the address space that nothing lay in are left out: a slanted double stroke "
+	+ "at the axis marks each hole. Grey is memory in blocks, from allocation to free; coloured marks are touches, which the recorder's "
+	+ "sources saw (a sample, not all of them). Wheel: zoom (shift: time only, alt or ctrl: addresses only). Drag: move. "
+	+ "Shift and drag, or Select: zoom to a box. Double click, Escape or 0: all. Click or Enter: the object. Arrow keys move, with shift "
+	+ "they move the cross-hair, + and - zoom. What is in view is what all other panels count.";
+
+/** Colours to choose; `has` names what the run must have for it. */
+const COLOURS = [
+	{ id: "direction", text: "read or write" },
+	{ id: "thread", text: "thread" },
+	{ id: "level", text: "memory level", has: "has_levels", without: "no source told levels" },
+	{ id: "latency", text: "latency", has: "has_latency", without: "no source told latencies" },
+	{ id: "source", text: "source" },
+	{ id: "density", text: "number of touches" },
+];
+
+const CELL_PIXELS = 2;
+const NEAR_PIXELS = 7;
+
+/** Why there is nothing to draw, or null. */
+function emptyText(app) {
+	const run = app.runs.find((row) => row.id === app.runId);
+	if (run.detail === "totals")
+		return "This run has totals only: blocks and touches were added up while it ran, none was kept. The pages Objects and "
+			+ "Run show them. Record without --detail totals to see memory over time.";
+	if (run.n_blocks === 0 && run.n_samples === 0)
+		return "Nothing was recorded in this run: no allocation and no sample. The page Run says which sources ran and what hindered "
+			+ "the others.";
+	if (!app.run.has_picture)
+		return "No picture of this run is stored: it was analyzed with --no-tiles or by an older version. Analyze its trace again: "
+			+ "memsight analyze --force TRACE.";
+	return null;
+}
+
+/** Elements of the panel. */
+function build(root, retry) {
+	const pane = createPane(root, "Time × address", HELP, retry);
+	const canvas = h("canvas", { role: "img", id: "scene-canvas" });
+	const region = h("div", { class: "scene", id: "scene", tabindex: "0", role: "group", "aria-label":
+		"Picture of memory over time. Arrow keys move it, plus and minus zoom, 0 shows all, shift and arrows move the cross-hair, "
+		+ "Enter opens the object under it." }, canvas);
+	const legend = h("div", { class: "legend", role: "group", "aria-label": "Categories of touches" });
+	const counted = h("p", { class: "counted", id: "scene-counted" });
+	pane.body.append(region, legend);
+	pane.foot.append(counted);
+	return { pane, canvas, region, legend, counted, tip: createTip(region) };
+}
+
+/** The point that lies nearest to a place, within a few pixels; -1 for none. */
+function nearestPoint(picture, scale, at, hidden) {
+	const { time_ns, y, category } = picture.points;
+	let best = -1;
+	let least = NEAR_PIXELS ** 2;
+	for (let i = 0; i < picture.nPoints; i++) {
+		const far = (scale.x(time_ns[i]) - at.x) ** 2 + (scale.y(y[i]) - at.y) ** 2;
+		if (far < least && !hidden.has(category[i])) {
+			least = far;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/** The smallest drawn block at a place; -1 for none. */
+function blockAt(picture, time, y) {
+	const { from_ns, to_ns, y: low, size } = picture.blocks;
+	let best = -1;
+	for (let i = 0; i < picture.nBlocks; i++) {
+		const isIn = from_ns[i] <= time && (to_ns[i] === null || time < to_ns[i]) && low[i] <= y && y < low[i] + size[i];
+		if (isIn && (best < 0 || size[i] < size[best]))
+			best = i;
+	}
+	return best;
+}
+
+function cellAt(picture, time, y) {
+	const column = Math.floor((time - picture.from) / (picture.to - picture.from) * picture.width);
+	const row = Math.floor((y - picture.low) / (picture.high - picture.low) * picture.height);
+	const isIn = column >= 0 && column < picture.width && row >= 0 && row < picture.height;
+	return isIn ? row * picture.width + column : -1;
+}
+
+export function create(root, app) {
+	const parts = build(root, () => update(app.state));
+	const { pane, canvas, region, legend, tip } = parts;
+	const hidden = new Set();
+	const siteNames = new Map();
+	let axis = null;
+	let axisOf = ""; // run and process of the axis
+	let view = null;
+	let current = null; // layer: picture and its images
+	let backdrop = null; // that of all of the run and its addresses
+	let asked = "";
+	let cursor = null;
+	let box = null;
+	let size = { width: 0, height: 0 };
+
+	const draw = framed(() => {
+		if (!current || !view || size.width === 0 || !app.run)
+			return;
+		const look = getComputedStyle(document.documentElement);
+		paintScene(canvas, {
+			view, axis, hidden, cursor, box, siteNames, ...size, theme: app.theme(), state: app.state, byDensity: colourOf() === "density",
+			colours: current.colours, layers: backdrop && backdrop !== current ? [backdrop, current] : [current],
+			font: `12px ${look.getPropertyValue("--font")}`, mono: `11px ${look.getPropertyValue("--mono")}`,
+		});
+		region.dataset.drawn = String(Number(region.dataset.drawn ?? 0) + 1);
+	});
+
+	const colourOf = () => COLOURS.find(({ id, has }) => id === app.state.by && (!has || app.run[has]))?.id ?? "direction";
+	const frame = () => frameOf(size.width, size.height);
+	const scale = () => scaleOf(frame(), view);
+
+	function wholeView() {
+		return { from: 0, to: app.duration, low: 0, high: axis.height };
+	}
+
+	function viewOfState(state) {
+		return clipped({ from: numberOf(state.from, 0), to: numberOf(state.to, app.duration), low: numberOf(state.low, 0),
+			high: numberOf(state.high, axis.height) }, app.duration, axis.height);
+	}
+
+	/** Puts the view into the state; where it is all of an axis the keys go. */
+	function commit(how) {
+		const whole = wholeView();
+		const inTime = view.from !== whole.from || view.to !== whole.to;
+		const inAddress = view.low !== whole.low || view.high !== whole.high;
+		app.set({ from: inTime ? view.from : null, to: inTime ? view.to : null, low: inAddress ? view.low : null,
+			high: inAddress ? view.high : null }, how);
+	}
+	const commitSoon = debounced(160, () => commit());
+
+	function go(next, { soon = false } = {}) {
+		const kept = clipped(next, app.duration, axis.height);
+		const isNew = !sameView(kept, view);
+		view = kept;
+		draw();
+		if (soon)
+			commitSoon();
+		else
+			commit();
+		return isNew;
+	}
+
+	function repaint() {
+		const byDensity = colourOf() === "density";
+		const theme = app.theme();
+		for (const layer of [current, backdrop]) {
+			if (!layer)
+				continue;
+			const { picture } = layer;
+			layer.colours = categoryColours(picture.by, picture.categories.map(({ name }) => name), picture.categories.map(({ id }) => id));
+			layer.occupancy = occupancyImage(picture, theme.block);
+			layer.touches = touchImage(picture, { colours: layer.colours, hidden, byDensity, dark: theme.dark });
+		}
+		drawLegend(legend, current.picture, { colours: current.colours, hidden, byDensity, onToggle: toggle });
+		drawRamp(legend.querySelector(".ramp"));
+		draw();
+	}
+
+	function toggle(i) {
+		if (!hidden.delete(i))
+			hidden.add(i);
+		repaint();
+	}
+
+	function drawRamp(canvasOfRamp) {
+		if (!canvasOfRamp)
+			return;
+		const n = canvasOfRamp.width;
+		const counts = Uint16Array.from({ length: n }, (_, i) => Math.round(Math.expm1(i / n * Math.log1p(1000))) + 1);
+		const strip = touchImage({ width: n, height: 1, counts, category: counts }, { colours: [], hidden: new Set(), byDensity: true,
+			dark: app.theme().dark });
+		canvasOfRamp.getContext("2d").drawImage(strip, 0, 0, n, canvasOfRamp.height);
+	}
+
+	function describe() {
+		const { picture } = current;
+		const names = picture.categories.filter(({ n }) => n > 0).slice(0, 6).map(({ name, n }) => `${name || "unknown"} ${count(n)}`);
+		canvas.setAttribute("aria-label", `Time ${interval(view.from, view.to)}, ${bytes(view.high - view.low)} of addresses in `
+			+ `${plural(axis.bands.filter((band) => band.y < view.high && band.y + band.size > view.low).length, "range")}: `
+			+ `${plural(picture.n_blocks, "block")}, ${plural(picture.n_samples, "touch", "touches")}`
+			+ `${names.length ? ` (${names.join(", ")})` : ""}.`);
+		const stored = picture.stored ? ` This file does not hold exactly this view: the nearest stored picture is drawn (${
+			interval(picture.from, picture.to)}, cells of ${duration((picture.to - picture.from) / picture.width)} x ${
+			bytes((picture.high - picture.low) / picture.height)}).` : "";
+		parts.counted.textContent = countedAs(picture) + stored;
+	}
+
+	async function loadAxis() {
+		const wanted = `${app.runId} ${app.processId}`;
+		if (axisOf === wanted)
+			return;
+		const rows = rowsOf(await app.ask("bands", { run: app.runId, process: app.processId }, region));
+		axis = createAxis(rows);
+		axisOf = wanted;
+		current = backdrop = view = null;
+		siteNames.clear();
+		loadNames();
+	}
+
+	/** Who allocated: names for large blocks. The picture is there without them. */
+	async function loadNames() {
+		try {
+			const answer = await app.ask("objects", { run: app.runId, limit: 200, sort: "bytes", descending: 1 }, siteNames);
+			for (const row of rowsOf(answer.rows)) {
+				if (row.site !== null)
+					siteNames.set(row.site, place(row));
+			}
+			draw();
+		} catch {
+			// nothing to tell: blocks then have no names on them
+		}
+	}
+
+	function request() {
+		const by = colourOf();
+		const { width, height } = frame();
+		const cells = (pixels) => Math.min(Math.max(Math.round(pixels / CELL_PIXELS), 1), 1024);
+		return { run: app.runId, process: app.processId, source: app.state.source, by: by === "density" ? "direction" : by,
+			from: view.from, to: view.to, low: view.low, high: view.high, width: cells(width), height: cells(height) };
+	}
+
+	async function loadPicture() {
+		const wanted = request();
+		const text = JSON.stringify(wanted);
+		if (text === asked && current)
+			return repaint();
+		asked = text;
+		region.setAttribute("aria-busy", "true");
+		try {
+			const answer = await app.ask("picture", wanted, canvas);
+			const isOther = current && (current.picture.by !== wanted.by || current.source !== wanted.source);
+			if (isOther)
+				hidden.clear();
+			current = { picture: { ...readPicture(answer), by: wanted.by }, source: wanted.source };
+			const whole = wholeView();
+			if (current.picture.from <= whole.from && current.picture.to >= whole.to && current.picture.low === 0
+				&& current.picture.high >= whole.high)
+				backdrop = current;
+			else if (isOther)
+				backdrop = null;
+			repaint();
+			describe();
+			region.setAttribute("aria-busy", "false");
+			region.dataset.request = text;
+		} catch (error) {
+			if (!(error instanceof Outdated))
+				asked = "";
+			throw error;
+		}
+	}
+
+	function drawTools() {
+		const sources = rowsOf(app.run.sources).filter((row) => row.n_samples > 0);
+		const whole = !app.state.low && !app.state.high;
+		const ranges = [["", "all addresses"], ...axis.bands.map((band, i) => [i, bandText(band)])];
+		const inView = whole ? "" : axis.bands.findIndex((band) => band.y === view.low && band.y + band.size === view.high);
+		pane.tools.replaceChildren(
+			select("Colour", COLOURS.filter(({ has }) => !has || app.run[has]).map(({ id, text }) => [id, text]), colourOf(),
+				(by) => app.set({ by })),
+			sources.length > 1 ? select("Source", [["", "all"], ...sources.map((row) => [row.id, `${row.name} (${count(row.n_samples)})`])],
+				app.state.source ?? "", (source) => app.set({ source })) : "",
+			axis.bands.length > 1 ? select("Range", inView === -1 ? [["-", "part"], ...ranges] : ranges, inView === -1 ? "-" : inView, (i) => {
+				const band = axis.bands[i];
+				app.set({ low: band ? band.y : null, high: band ? band.y + band.size : null });
+			}) : "",
+			button("Select", "Drag to zoom to a box (or hold shift)", () => {
+				wantsBox = !wantsBox;
+				drawTools();
+			}, wantsBox),
+			h("span", { class: "zoom" }, button("+", "Zoom in", () => zoom(0.5)), button("−", "Zoom out", () => zoom(2)),
+				button("All", "Show all of the run and of the addresses (0)", reset)));
+	}
+
+	let wantsBox = false;
+	function button(text, title, onclick, pressed = null) {
+		return h("button", { type: "button", title, "aria-label": title, onclick, "aria-pressed": pressed === null ? null : String(pressed) }, text);
+	}
+
+	function zoom(factor) {
+		const about = cursor ? { time: scale().time(cursor.x), at: scale().at(cursor.y) }
+			: { time: (view.from + view.to) / 2, at: (view.low + view.high) / 2 };
+		go(zoomed(view, about, factor));
+	}
+
+	function reset() {
+		if (!axis || !view)
+			return;
+		commitSoon.cancel();
+		go(wholeView());
+	}
+
+	/** What lies at a place of the canvas, as far as the picture tells. */
+	function lookAt(at) {
+		const scales = scale();
+		const { picture } = current;
+		const point = nearestPoint(picture, scales, at, hidden);
+		const time = Math.round(point >= 0 ? picture.points.time_ns[point] : scales.time(at.x));
+		const y = Math.round(point >= 0 ? picture.points.y[point] : scales.at(at.y));
+		const cell = picture.nPoints > 0 ? -1 : cellAt(picture, time, y);
+		const block = blockAt(picture, time, y);
+		return {
+			time, y, step: (view.to - view.from) / frame().width, address: axis.addressOf(y), band: bandName(axis.bandAt(y)),
+			n: cell >= 0 ? picture.counts[cell] : null, category: cell >= 0 ? picture.categories[picture.category[cell]]?.name : null,
+			sample: point >= 0 ? picture.points.sample[point] : null,
+			block: block >= 0 ? picture.blocks.id[block] : null,
+			site: block >= 0 ? picture.blocks.site[block] : point >= 0 ? picture.points.site[point] : null,
+			name: block >= 0 ? siteNames.get(picture.blocks.site[block]) : null,
+		};
+	}
+
+	function askAt(here) {
+		const half = Math.ceil(here.step * 2);
+		const from = Math.max(0, here.time - half);
+		return app.ask("at", { run: app.runId, process: app.processId, address: here.address, from, to: here.time + half + 1 }, tip);
+	}
+
+	const askSoon = debounced(110, async (at, here) => {
+		try {
+			const answer = await askAt(here);
+			if (cursor && tip.isShown())
+				tip.show(at, tipRows(here, answer));
+		} catch {
+			// the box then says what the picture tells
+		}
+	});
+
+	function hover(at) {
+		const { left, right, top, bottom } = frame();
+		if (!current || at.x < left || at.x > right || at.y < top || at.y > bottom)
+			return leave();
+		cursor = at;
+		const here = lookAt(at);
+		tip.show(at, tipRows(here, null));
+		if (!app.isStored)
+			askSoon(at, here);
+		draw();
+	}
+
+	function leave() {
+		askSoon.cancel();
+		tip.hide();
+		cursor = null;
+		draw();
+	}
+
+	/** Opens the page of what is under a place. */
+	async function open(at) {
+		if (!current)
+			return;
+		const here = lookAt(at);
+		if (here.block === null && !app.isStored) {
+			try {
+				const answer = await askAt(here);
+				here.block = answer.owner === "heap" ? answer.id : null;
+				here.site = answer.site ?? here.site;
+			} catch (error) {
+				return app.say(error.message);
+			}
+		}
+		if (here.block === null && !here.site)
+			return app.say("No object that has a page lies there.");
+		tip.hide();
+		app.set({ page: "object", block: here.block, site: here.site });
+	}
+
+	function boxOver(start, at) {
+		const { left, right, top, bottom } = frame();
+		const within = (value, low, high) => Math.min(Math.max(value, low), high);
+		box = { x0: within(start.x, left, right), x1: within(at.x, left, right), y0: within(start.y, top, bottom),
+			y1: within(at.y, top, bottom), isTimeOnly: Math.abs(at.y - start.y) < 12 };
+	}
+
+	function closeBox() {
+		const scales = scale();
+		const { x0, x1, y0, y1, isTimeOnly } = box;
+		box = null;
+		const next = { from: scales.time(Math.min(x0, x1)), to: scales.time(Math.max(x0, x1)) };
+		if (Math.abs(x1 - x0) < 3)
+			return draw();
+		go(isTimeOnly ? { ...view, ...next } : { ...next, low: scales.at(Math.max(y0, y1)), high: scales.at(Math.min(y0, y1)) });
+	}
+
+	let grabbed = null; // the view when a drag began
+	listen(region, {
+		wantsBox: () => wantsBox,
+		hover, leave, reset, zoom,
+		wheel(at, factor, only) {
+			if (!current || !view)
+				return false;
+			const scales = scale();
+			const next = zoomed(view, { time: scales.time(at.x), at: scales.at(at.y) }, factor, { inTime: only !== "address",
+				inAddress: only !== "time" });
+			return go(next, { soon: true }) || factor < 1;
+		},
+		pan(start, at, isOver) {
+			if (!view)
+				return;
+			grabbed ??= view;
+			const { xUnit, yUnit } = scaleOf(frame(), grabbed);
+			view = moved(grabbed, (start.x - at.x) / xUnit, (at.y - start.y) / yUnit, app.duration, axis.height);
+			tip.hide();
+			draw();
+			if (isOver) {
+				grabbed = null;
+				go(view);
+			}
+		},
+		box(start, at, isOver) {
+			tip.hide();
+			boxOver(start, at);
+			if (isOver)
+				closeBox();
+			else
+				draw();
+		},
+		click: (at) => open(at),
+		step(columns, rows) {
+			go(moved(view, columns * (view.to - view.from) / 8, rows * (view.high - view.low) / 8, app.duration, axis.height));
+		},
+		aim(columns, rows) {
+			const { left, right, top, bottom } = frame();
+			const from = cursor ?? { x: (left + right) / 2, y: (top + bottom) / 2 };
+			hover({ x: Math.min(Math.max(from.x + 10 * columns, left), right), y: Math.min(Math.max(from.y - 10 * rows, top), bottom) });
+		},
+		open() {
+			const { left, right, top, bottom } = frame();
+			open(cursor ?? { x: (left + right) / 2, y: (top + bottom) / 2 });
+		},
+	});
+
+	const resized = debounced(120, () => update(app.state));
+	new ResizeObserver(() => {
+		const { clientWidth: width, clientHeight: height } = region;
+		if (width === 0 || width === size.width && height === size.height)
+			return;
+		size = { width, height };
+		draw();
+		resized();
+	}).observe(region);
+
+	async function update(state) {
+		const empty = emptyText(app);
+		if (empty)
+			return pane.empty(empty);
+		if (!current)
+			pane.busy();
+		try {
+			await loadAxis();
+			if (axis.bands.length === 0)
+				return pane.empty("Nothing with an address was recorded of this process: no block, and no touch that has one.");
+			view = viewOfState(state);
+			pane.ready();
+			size = { width: region.clientWidth, height: region.clientHeight };
+			if (size.width === 0)
+				return;
+			drawTools();
+			draw();
+			await loadPicture();
+		} catch (error) {
+			if (error instanceof Outdated)
+				return;
+			if (!("status" in error))
+				console.error(error);
+			pane.fault(error);
+		}
+	}
+	return { update };
+}
