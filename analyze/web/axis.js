@@ -44,6 +44,11 @@ export function createAxis(rows) {
 	}
 	return {
 		bands, height, bandAt,
+		/** Where an address stands on the axis, or null where nothing lies. */
+		placeOf(at) {
+			const band = bands.find(({ start, end }) => start <= at && at < end);
+			return band ? band.y + at - band.start : null;
+		},
 		addressOf(y) {
 			const band = bandAt(Math.min(Math.max(y, 0), height - 1));
 			return band.start + Math.floor(Math.min(Math.max(y - band.y, 0), band.size - 1));

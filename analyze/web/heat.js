@@ -1,0 +1,82 @@
+/**
+ * The own picture of an object: offset (upwards) x time (to the right), as touches per cell.
+ */
+import { timeTicks } from "memsight/axis";
+import { unpack16 } from "memsight/data";
+import { framed, h } from "memsight/dom";
+import { bytes, count, interval, moment } from "memsight/format";
+import { contextOf, scaleOf } from "memsight/paint";
+import { touchImage } from "memsight/picture";
+
+function frameOf(width, height) {
+	return { left: 84, top: 8, right: width - 8, bottom: height - 26, width: width - 92, height: height - 34 };
+}
+
+/** Round offsets: powers of two and their multiples. */
+function offsetTicks(size, height) {
+	const step = 2 ** Math.max(0, Math.ceil(Math.log2(size / Math.max(height / 36, 1))));
+	return Array.from({ length: Math.floor(size / step) + 1 }, (_, i) => i * step);
+}
+
+function drawAxes(context, frame, scale, { span, size, theme }) {
+	context.strokeStyle = theme.line;
+	context.fillStyle = theme.muted;
+	context.lineWidth = 1;
+	context.strokeRect(frame.left - 0.5, frame.top - 0.5, frame.width + 1, frame.height + 1);
+	context.textBaseline = "top";
+	context.textAlign = "center";
+	for (const { at, text } of timeTicks(span.from, span.to, frame.width)) {
+		const half = context.measureText(text).width / 2;
+		context.fillText(text, Math.min(Math.max(scale.x(at), frame.left + half - 20), frame.right + 6 - half), frame.bottom + 6);
+	}
+	context.textBaseline = "middle";
+	context.textAlign = "right";
+	for (const offset of offsetTicks(size, frame.height))
+		context.fillText(offset === 0 ? "0" : `+${bytes(offset)}`, frame.left - 8, scale.y(offset));
+}
+
+/**
+ * @param {Object} heat  of the answer `object`
+ * @param {{ from: number, to: number }} span  that its columns cover
+ * @param {() => Object} theme
+ * @returns {{ element: HTMLElement, draw: () => void }}
+ */
+export function createHeat(heat, span, theme) {
+	const counts = unpack16(heat.packed ?? heat.counts);
+	const sum = counts.reduce((a, b) => a + b, 0);
+	const picture = { width: heat.width, height: heat.height, counts, category: counts };
+	const canvas = h("canvas", { role: "img", "aria-label": `Touches by offset and time: ${count(sum)} in ${bytes(heat.size)}, `
+		+ interval(span.from, span.to) });
+	const said = h("p", { class: "foot", "aria-live": "off" }, "");
+	const box = h("div", { class: "heat" }, canvas);
+
+	const draw = framed(() => {
+		const { clientWidth: width, clientHeight: height } = box;
+		if (width === 0)
+			return;
+		const look = theme();
+		const context = contextOf(canvas, width, height);
+		const frame = frameOf(width, height);
+		const scale = scaleOf(frame, { ...span, low: 0, high: heat.size });
+		const image = touchImage(picture, { colours: [], hidden: new Set(), byDensity: true, dark: look.dark });
+		context.font = `12px ${getComputedStyle(document.documentElement).getPropertyValue("--font")}`;
+		context.fillStyle = look.block;
+		context.fillRect(frame.left, frame.top, frame.width, frame.height);
+		context.imageSmoothingEnabled = false;
+		context.drawImage(image, frame.left, frame.top, frame.width, frame.height);
+		drawAxes(context, frame, scale, { span, size: heat.size, theme: look });
+	});
+
+	canvas.addEventListener("pointermove", (event) => {
+		const frame = frameOf(box.clientWidth, box.clientHeight);
+		const scale = scaleOf(frame, { ...span, low: 0, high: heat.size });
+		const column = Math.floor((event.offsetX - frame.left) / frame.width * heat.width);
+		const row = Math.floor((frame.bottom - event.offsetY) / frame.height * heat.height);
+		const isIn = column >= 0 && column < heat.width && row >= 0 && row < heat.height;
+		said.textContent = isIn ? `${moment(scale.time(event.offsetX), (span.to - span.from) / heat.width)}, offset ${
+			bytes(row / heat.height * heat.size)}-${bytes((row + 1) / heat.height * heat.size)}: ${
+			count(counts[row * heat.width + column])} touches` : "";
+	});
+	new ResizeObserver(draw).observe(box);
+	return { element: h("div", {}, box, said), draw, sum };
+}
