@@ -143,6 +143,8 @@ static void take_raw(struct cursor *cursor, const struct pmu_format *format,
 	uint32_t size = take_u32(cursor);
 
 	(void)format;
+	if ((size + sizeof(size)) % sizeof(uint64_t))
+		cursor->is_short = true; /* the words behind it are read where they lie */
 	record->sample.raw = take(cursor, size);
 	record->sample.raw_bytes = record->sample.raw ? size : 0;
 }

@@ -277,6 +277,12 @@ static void go_back(struct state *state, struct cursor *code)
 		state->rule = state->remembered[--state->n_remembered];
 }
 
+/* In units of the CIE; what overflows is no offset that a frame has. */
+static int64_t scaled(uint64_t number, const struct cie *cie)
+{
+	return (int64_t)(number * (uint64_t)cie->data_factor);
+}
+
 /* The instructions about the CFA, 0x0c to 0x0f, 0x12 and 0x13. */
 static void run_cfa(struct state *state, struct cursor *code, const struct cie *cie, uint8_t op)
 {
@@ -298,10 +304,10 @@ static void run_cfa(struct state *state, struct cursor *code, const struct cie *
 		break;
 	case 0x12: /* def_cfa_sf */
 		number = read_uleb(code);
-		set_cfa(state, number, read_sleb(code) * cie->data_factor);
+		set_cfa(state, number, scaled((uint64_t)read_sleb(code), cie));
 		break;
 	default: /* 0x13: def_cfa_offset_sf */
-		state->rule.cfa_offset = read_sleb(code) * cie->data_factor;
+		state->rule.cfa_offset = scaled((uint64_t)read_sleb(code), cie);
 		break;
 	}
 }
@@ -315,12 +321,11 @@ static bool run_register(struct state *state, struct cursor *code, const struct 
 	switch (op) {
 	case 0x05: /* offset_extended */
 		number = read_uleb(code);
-		set_place(state, number, TA_CFI_AT_CFA,
-			  (int64_t)read_uleb(code) * cie->data_factor);
+		set_place(state, number, TA_CFI_AT_CFA, scaled(read_uleb(code), cie));
 		return true;
 	case 0x11: /* offset_extended_sf */
 		number = read_uleb(code);
-		set_place(state, number, TA_CFI_AT_CFA, read_sleb(code) * cie->data_factor);
+		set_place(state, number, TA_CFI_AT_CFA, scaled((uint64_t)read_sleb(code), cie));
 		return true;
 	case 0x06: /* restore_extended */
 		restore(state, read_uleb(code));
@@ -435,8 +440,7 @@ static bool run(struct state *state, struct cursor code, const struct cie *cie, 
 			state->location += low * cie->code_factor;
 			break;
 		case 2: /* offset */
-			set_place(state, low, TA_CFI_AT_CFA,
-				  (int64_t)read_uleb(&code) * cie->data_factor);
+			set_place(state, low, TA_CFI_AT_CFA, scaled(read_uleb(&code), cie));
 			break;
 		case 3: /* restore */
 			restore(state, low);

@@ -1,10 +1,8 @@
-/* The fuzz target as a test: its corpus (the files named as arguments), then random input. */
-#include "tests/decode/fuzz-decode.h"
+/* Random bytes and random instructions for the fuzz target. */
+#include "tests/fuzz/fuzz.h"
 
 #include <check.h>
 
-#include "common/cleanup.h"
-#include "common/io.h"
 #include "tests/decode/random-code.h"
 
 #include <stdlib.h>
@@ -12,20 +10,6 @@
 #define N_INPUTS    50000
 #define INPUT_BYTES 400
 #define HEAD_BYTES  83 /* registers, flags and stack of an input */
-
-static char **corpus;
-static int n_corpus;
-
-START_TEST(the_corpus_is_decoded)
-{
-	auto_free char *bytes = NULL;
-	size_t n_bytes;
-
-	ck_assert_int_eq(io_read_file(corpus[_i], 65536, &bytes, &n_bytes), 0);
-	ck_assert_uint_gt(n_bytes, HEAD_BYTES);
-	ck_assert_int_eq(LLVMFuzzerTestOneInput((const uint8_t *)bytes, n_bytes), 0);
-}
-END_TEST
 
 START_TEST(random_bytes_are_decoded)
 {
@@ -59,17 +43,14 @@ START_TEST(random_instructions_are_decoded)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(void)
 {
 	Suite *suite = suite_create("decode-fuzz");
 	TCase *tcase = tcase_create("fuzz");
 	SRunner *runner = srunner_create(suite);
 	int n_failed;
 
-	corpus = argv + 1;
-	n_corpus = argc - 1;
 	tcase_set_timeout(tcase, 300);
-	tcase_add_loop_test(tcase, the_corpus_is_decoded, 0, n_corpus);
 	tcase_add_test(tcase, random_bytes_are_decoded);
 	tcase_add_test(tcase, random_instructions_are_decoded);
 	suite_add_tcase(suite, tcase);

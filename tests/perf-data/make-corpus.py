@@ -1,5 +1,5 @@
-"""make-corpus.py FOLDER: small perf.data files of every form into a folder, to start the fuzzer with; they are
-also what its replay changes byte by byte."""
+"""make-corpus.py FOLDER: small perf.data files of every form into a folder: how tests/fuzz/corpus-perf-data was
+made."""
 import os
 import sys
 

@@ -2,11 +2,6 @@
  * Reads whatever bytes as a trace. The first byte says how: 0 as they are; 1 with the checksums put
  * right, so that the fuzzer gets past them; 2 as one frame, uncompressed, of the type and the number
  * of items that the next five bytes say, so that it gets at the decoders themselves.
- *
- *	clang -g -O1 -std=gnu17 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. -o fuzz-trace \
- *		tests/common/fuzz-trace.c common/trace-*.c common/io.c -lzstd   (libclang-rt-14-dev)
- *	fuzz-trace-replay --corpus FOLDER && fuzz-trace -max_len=6500 FOLDER
- *	fuzz-trace-replay [FILE...]	runs files, or generated inputs, once each as an ordinary test
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +14,7 @@
 #include "common/io.h"
 #include "common/trace-frame.h"
 #include "common/trace-reader.h"
-#include "tests/common/fuzz-trace.h"
+#include "tests/fuzz/fuzz.h"
 
 static uint64_t sum_bytes(const void *bytes, size_t n_bytes)
 {

@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "common/trace-columns.h"
-#include "tests/common/fuzz-trace.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/common/trace-random.h"
 #include "tests/make-trace/make-trace.h"
 

@@ -1,28 +1,20 @@
 /*
- * Fuzz target of the record parser. With libFuzzer (clang -fsanitize=fuzzer,address
- * -DFUZZ_WITH_LIBFUZZER) it invents input; as an ordinary test it replays the files and folders
- * that it is given, each also cut at every multiple of 8 and with every byte flipped.
- *
- * Input: the masks of struct pmu_format, then records. They are copied to the end of a buffer of exactly their
- * size with a page behind it that cannot be read.
+ * Parses whatever bytes as records of perf: the masks of struct pmu_format, then records. They are copied to the
+ * end of a buffer of exactly their size with a page behind it that cannot be read.
  */
-#include <dirent.h>
-#include <err.h>
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/cleanup.h"
-#include "common/io.h"
 #include "pmu/pmu-record.h"
+#include "tests/fuzz/fuzz.h"
 
 #define GUARD_BYTES 4096u
 #define MAX_BYTES   (1u << 20)
 #define HEAD_BYTES  offsetof(struct pmu_format, has_no_trailer)
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 /* Reads what a view promises, so that a wrong promise is a crash. */
 static uint64_t touch(const void *bytes, uint64_t n_bytes)
@@ -111,65 +103,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	(void)keep; /* clang counts += as no use */
 	return 0;
 }
-
-#ifndef FUZZ_WITH_LIBFUZZER
-static void replay_damaged(uint8_t *bytes, size_t n_bytes)
-{
-	LLVMFuzzerTestOneInput(bytes, n_bytes);
-	for (size_t cut = 0; cut < n_bytes; cut += 8)
-		LLVMFuzzerTestOneInput(bytes, cut);
-	for (size_t i = 0; i < n_bytes; i++) {
-		bytes[i] ^= 0xff;
-		LLVMFuzzerTestOneInput(bytes, n_bytes);
-		bytes[i] ^= 0xff;
-	}
-}
-
-static int replay_file(const char *path)
-{
-	auto_free char *bytes = NULL;
-	size_t n_bytes = 0;
-	int r = io_read_file(path, MAX_BYTES, &bytes, &n_bytes);
-
-	if (r < 0) {
-		warnx("%s: %s", path, strerror(-r));
-		return r;
-	}
-	replay_damaged((uint8_t *)bytes, n_bytes);
-	return 1;
-}
-
-/* Returns the number of files, or a negative errno. */
-static int replay_folder(const char *path)
-{
-	DIR *folder = opendir(path);
-	struct dirent *entry;
-	int n = 0;
-
-	if (!folder)
-		return -errno;
-	while (n >= 0 && (entry = readdir(folder))) {
-		auto_free char *file = NULL;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		if (asprintf(&file, "%s/%s", path, entry->d_name) < 0) {
-			n = -ENOMEM;
-			break;
-		}
-		n = replay_file(file) < 0 ? -EIO : n + 1;
-	}
-	closedir(folder);
-	return n;
-}
-
-int main(int argc, char **argv)
-{
-	int n = argc > 1 ? replay_folder(argv[1]) : -EINVAL;
-
-	if (n <= 0)
-		errx(EXIT_FAILURE, "no corpus could be replayed: %s", strerror(-n));
-	printf("replayed %d inputs\n", n);
-	return EXIT_SUCCESS;
-}
-#endif

@@ -1,12 +1,6 @@
 /*
  * Reads whatever bytes as what Heimdallr writes. The first byte says what: "t" time.log, "l" a log by
  * itself, else a folder: lines up to an empty one are maps.log, the rest is shared out to two threads' logs.
- *
- *	clang -g -O1 -std=gnu17 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. -o fuzz-heimdallr \
- *		tests/analyze/fuzz-heimdallr.c analyze/heimdallr{,-*}.c analyze/perf-{feed,records,run,tasks}.c analyze/record-list.c \
- *		analyze/command-text.c analyze/results.c analyze/key-map.c pmu/perf-data*.c pmu/pmu-record.c \
- *		common/[a-z]*.c -lelf -lzstd -lxxhash
- *	fuzz-heimdallr -max_len=4096 tests/analyze/corpus-heimdallr
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +13,7 @@
 #include "analyze/heimdallr.h"
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "tests/analyze/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 #define MAX_ITEMS 100000u /* a feed that gives more of so few lines does not end */
 

@@ -1,16 +1,14 @@
 /*
- * Fuzz target of decode/: any code, registers and stack. An input is 18 registers of one byte
- * each (bit 7: spread over 64 bits, else a small offset from the code or the stack), flags, then
- * 64 bytes of stack, then code. Also replayed as an ordinary test (test-decode-fuzz.c):
- *	clang -fsanitize=fuzzer,address,undefined -I. -D_GNU_SOURCE tests/decode/fuzz-decode.c \
- *		decode/[a-z]*.c -lZydis
+ * Decodes and replays any code, with any registers and stack. An input is 18 registers of one byte each (bit 7:
+ * spread over 64 bits, else a small offset from the code or the stack), flags, then 64 bytes of stack,
+ * then code. tests/decode/test-decode-fuzz.c feeds it random instructions as well.
  */
-#include "tests/decode/fuzz-decode.h"
-
 #include <math.h>
 #include <stdlib.h>
 
+#include "decode/decode.h"
 #include "tests/decode/flat.h"
+#include "tests/fuzz/fuzz.h"
 
 #define STACK_BYTES 64
 

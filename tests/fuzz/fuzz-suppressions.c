@@ -1,16 +1,10 @@
-/*
- * Reads whatever bytes as a file of suppressions, and looks for its patterns in its own lines.
- *
- *	clang -g -O1 -std=gnu17 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -I. -o fuzz-suppressions \
- *		tests/analyze/fuzz-suppressions.c analyze/suppressions.c analyze/report-sql.c -lsqlite3
- *	fuzz-suppressions -max_len=4096 tests/analyze/corpus-suppressions
- */
+/* Reads whatever bytes as a file of suppressions, and looks for its patterns in its own lines. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/suppressions.h"
 #include "common/cleanup.h"
-#include "tests/analyze/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 /* Whether all patterns are tried in time, whatever stars they hold; a text contains itself. */
 static void match_lines(char *text)
