@@ -89,6 +89,12 @@ static const struct rule {
 	{ "watch", "note", KEEP },
 	{ "heap_kind", "name", KEEP },
 	{ "heap_range", "place", PATH },
+	{ "band", "kind", KEEP },
+	{ "band", "name", PATH },
+	{ "timeline_level", "level", KEEP },
+	{ "picture_category", "colour", KEEP },
+	{ "picture_category", "name", KEEP },
+	{ "picture_tile", "colour", KEEP },
 };
 
 static const struct rule *rule_of(const char *table, const char *column)

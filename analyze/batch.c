@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "analyze/feed.h"
+#include "analyze/picture.h"
 #include "analyze/report-sql.h"
 #include "common/cleanup.h"
 
@@ -176,6 +177,8 @@ static int import_next(struct batch *batch, size_t i)
 	}
 	int r = judge(batch, &told, wants_rows);
 	told.has_rows = r > 0;
+	if (r > 0 && !told.result.is_skipped && !request->options.no_tiles)
+		r = picture_write(batch->db, told.result.run_id);
 	return r < 0 ? r : settle(batch, &told);
 }
 

@@ -47,6 +47,7 @@ struct import_options {
 	const char
 		*verdict; /* of the series that made the run: "ok" or what was wrong; NULL: none */
 	const char *shown_path; /* run.trace; NULL: the path that is read */
+	bool no_tiles; /* pictures are not stored (picture.h) */
 	bool compact; /* a database that is made is compact (compact.h) */
 	const struct beside
 		*beside; /* a perf.data recorded beside the trace (beside.h); NULL: none */

@@ -302,6 +302,7 @@ int cmd_analyze(const struct option_set *options)
 	struct import_options import = {
 		.force = option_flag(options, OPTION_FORCE),
 		.compact = option_flag(options, OPTION_COMPACT),
+		.no_tiles = option_flag(options, OPTION_NO_TILES),
 		.progress = cmd_show_progress,
 		.context = &last_percent,
 	};

@@ -1,0 +1,51 @@
+#pragma once
+/*
+ * The squeezed axis of addresses: pages that something lay in, joined to ranges over small holes, and
+ * cut into bands (schemas/0011-picture.sql) by what lies in them.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct db;
+
+/* Pages from start to before end. */
+struct picture_range {
+	uint64_t start;
+	uint64_t end;
+	bool has_blocks;
+};
+
+/* All ranges of a process, in order and apart, but for what waits to be sorted in. */
+struct picture_ranges {
+	struct picture_range *items;
+	size_t n;
+	struct picture_range *waiting;
+	size_t n_waiting;
+	uint64_t *seen; /* pages that were just added: most things lie where others did */
+	uint64_t hole; /* bytes: larger ones are left out of the axis */
+};
+
+/* Returns 0 or -ENOMEM. */
+int picture_ranges_init(struct picture_ranges *ranges);
+void picture_ranges_finish(struct picture_ranges *ranges);
+
+/* Something lies in size bytes at address (0 counts as 1). Returns 0 or -ENOMEM. */
+int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t size,
+		       bool is_block);
+
+/* Sort in what waits, and join ranges until there are few enough for an axis. 0 or -ENOMEM. */
+int picture_ranges_settle(struct picture_ranges *ranges);
+
+/* The last byte of something, within what addresses there are; its page is not the very last one. */
+static inline uint64_t picture_last_byte(uint64_t address, uint64_t size)
+{
+	const uint64_t most = UINT64_MAX - 4096;
+	uint64_t last = address + (size ? size - 1 : 0);
+
+	return last < address || last > most ? most : last;
+}
+
+/* Write the bands of a process, from ranges that were settled. *ret_height: bytes of all. 0 or an errno. */
+int picture_bands_write(const struct picture_ranges *ranges, struct db *db, int64_t run_id,
+			int64_t process_id, uint64_t *ret_height);
