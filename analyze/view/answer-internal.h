@@ -1,0 +1,38 @@
+#pragma once
+/* For the answers: what each file has, and small questions to the database. */
+#include <sqlite3.h>
+
+#include "analyze/view/answer.h"
+
+/* Each returns 0 or a negative errno; -EPROTO: sqlite3_errmsg() of question->db tells. */
+int view_runs(struct view_question *question);
+int view_run(struct view_question *question);
+int view_bands(struct view_question *question);
+int view_picture(struct view_question *question);
+int view_timeline(struct view_question *question);
+
+/*
+ * Prepare SQL of ours, with :run and every :parameter of schemas/view.def bound that stands in it; what was
+ * not given is NULL. Returns 0 or -EPROTO; the caller finalizes.
+ */
+int view_prepare(struct view_question *question, const char *sql, sqlite3_stmt **ret_stmt);
+
+/* Write all rows of such a statement as columns, under a name. */
+int view_columns(struct view_question *question, const char *name, const char *sql);
+
+/* Write its first two columns as an object {first: second}, under a name. */
+int view_pairs(struct view_question *question, const char *name, const char *sql);
+
+/* Write the columns of its first row as members of the open object; nulls without a row. Returns 1 with a row. */
+int view_members(struct view_question *question, const char *sql);
+
+/* The first column of the first row; 0 without one. */
+int64_t view_number(struct view_question *question, const char *sql);
+
+/* A value that was given, or another. */
+static inline int64_t view_value(const struct view_question *question,
+				 enum view_parameter parameter, int64_t otherwise)
+{
+	return question->values->is_given[parameter] ? question->values->numbers[parameter]
+						     : otherwise;
+}

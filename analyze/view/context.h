@@ -1,0 +1,46 @@
+#pragma once
+/*
+ * What one thread answers from: a connection of its own to the database, which cannot write, runs none
+ * of its views and triggers and loads no code, and a store of pictures.
+ */
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/view/request.h"
+
+struct db;
+struct picture_store;
+
+/* Whether nobody waits for the answer any more; asked now and then while SQLite works. */
+struct view_patience {
+	bool (*is_over)(void *waiter);
+	void *waiter;
+};
+
+struct view_context {
+	struct db *db; /* owned */
+	struct picture_store *pictures; /* owned; NULL until they are asked for */
+	struct view_patience patience; /* is_over NULL: endless */
+	char message[VIEW_MESSAGE_BYTES]; /* why the last answer failed; may be "" */
+};
+
+/* Returns 0 or as db_open(). */
+int view_context_open(const char *path, struct view_context **ret_context);
+struct view_context *view_context_close(struct view_context *context); /* accepts NULL */
+
+static inline void view_context_cleanup(struct view_context **context)
+{
+	*context = view_context_close(*context);
+}
+#define auto_view_context __attribute__((cleanup(view_context_cleanup)))
+
+/*
+ * The store of pictures. Returns 0, -ENODATA with a message when the database has none, or as
+ * picture_store_open().
+ */
+int view_context_pictures(struct view_context *context, struct picture_store **ret_pictures);
+
+/* Set the message and return the error. */
+int view_context_refuse(struct view_context *context, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
