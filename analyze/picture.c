@@ -46,9 +46,9 @@ static int settle_request(struct picture_request *request, const struct picture_
 	}
 	if (request->from_ns < process->from_ns)
 		request->from_ns = process->from_ns;
-	if (request->to_ns > process->to_ns)
+	if (!request->is_whole && request->to_ns > process->to_ns)
 		request->to_ns = process->to_ns;
-	if (request->high > process->height)
+	if (!request->is_whole && request->high > process->height)
 		request->high = process->height;
 	return request->from_ns < request->to_ns && request->low < request->high ? 0 : -EINVAL;
 }

@@ -37,6 +37,7 @@ struct picture_request {
 	uint64_t high; /* not included */
 	unsigned width; /* cells, 1 to PICTURE_MAX_CELLS */
 	unsigned height;
+	bool is_whole; /* cells of a given size: the part may reach beyond what there is, and is not clipped */
 };
 
 struct picture_category {
