@@ -53,7 +53,7 @@ static const char threads_sql[] =
 
 /* What the page may offer. */
 static const char offers_sql[] =
-	"SELECT (SELECT count(*) FROM sqlite_schema WHERE name = 'band') AS has_picture,"
+	"SELECT EXISTS (SELECT 1 FROM band WHERE run_id = :run) AS has_picture,"
 	" EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src) WHERE run_id = :run"
 	"  AND level IS NOT NULL) AS has_levels,"
 	" EXISTS (SELECT 1 FROM access_total WHERE run_id = :run AND n_latencies > 0) AS has_latency,"

@@ -61,11 +61,8 @@ int view_timeline(struct view_question *question)
 	int r = 0;
 
 	json_open(&question->json, '{');
-	bool has_levels = view_number(question, "SELECT count(*) FROM sqlite_schema WHERE name = "
-						"'timeline_level'") > 0;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && r == 0; i++)
-		if (parts[i].sql != levels_sql || has_levels)
-			r = view_columns(question, parts[i].name, parts[i].sql);
+		r = view_columns(question, parts[i].name, parts[i].sql);
 	json_close(&question->json, '}');
 	return r;
 }
