@@ -32,8 +32,8 @@ import { changed, createState, numberOf, printState } from "memsight/state";
 /** One line per page; `module` names what is imported as memsight/NAME. A page without a title has no tab. */
 const PAGES = [
 	{ id: "memory", title: "Memory", panels: ["scene", "timeline"] },
-	{ id: "flame", title: "Flame graph", panels: ["flame"] },
-	{ id: "objects", title: "Objects", panels: ["objects"] },
+	{ id: "flame", title: "Flame graph", panels: ["overview", "flame"] },
+	{ id: "objects", title: "Objects", panels: ["overview", "objects"] },
 	{ id: "object", title: "", panels: ["object"], tab: "objects" },
 	{ id: "series", title: "Series", panels: ["series"] },
 	{ id: "diff", title: "Diff", panels: ["diff"] },

@@ -1,0 +1,206 @@
+/**
+ * A call tree as a flame graph: which frame lies where. Nothing here draws or knows the page, so that
+ * tests can ask it alone.
+ *
+ * @typedef {Object} Tree  node 0 is the root, "all"; the nodes of an answer follow in its order
+ * @property {number} n
+ * @property {Int32Array} parent    -1: the root
+ * @property {Int32Array} depth     0: the root
+ * @property {Float64Array} value   with everything below
+ * @property {Float64Array} self    without
+ * @property {Float64Array} start   where it begins, in the unit of value; a parent's children lie side by side
+ * @property {number[][]} children  the widest first
+ * @property {Object[]} frame       {function, module, file, line} of each node
+ * @property {number} levels        rows of the graph
+ */
+
+const ROOT = { function: "all", module: "", file: "", line: 0 };
+
+/** What a frame is called: its function, or where it lies if nobody knows that. */
+export function frameName(frame) {
+	return frame.function || (frame.module ? `[${frame.module.split("/").pop()}]` : "[unknown]");
+}
+
+function childrenOf(parent, value, names) {
+	const children = Array.from(parent, () => []);
+	for (let i = 1; i < parent.length; i++)
+		children[parent[i]].push(i);
+	for (const list of children)
+		list.sort((a, b) => value[b] - value[a] || (names[a] < names[b] ? -1 : names[a] > names[b] ? 1 : a - b));
+	return children;
+}
+
+/* Parents before their children, whatever the order of the nodes. */
+function place(tree) {
+	const waiting = [0];
+	while (waiting.length) {
+		const node = waiting.pop();
+		let start = tree.start[node];
+		for (const child of tree.children[node]) {
+			tree.start[child] = start;
+			tree.depth[child] = tree.depth[node] + 1;
+			tree.levels = Math.max(tree.levels, tree.depth[child] + 1);
+			start += tree.value[child];
+			waiting.push(child);
+		}
+	}
+}
+
+/** @param {Object} answer of the request "flame" @returns {Tree} */
+export function treeOf(answer) {
+	const { n, columns } = answer.nodes;
+	const names = answer.names.columns;
+	const frames = Array.from({ length: answer.names.n }, (_, i) => ({
+		function: names.function[i] ?? "", module: names.module[i] ?? "", file: names.file[i] ?? "", line: names.line[i] ?? 0,
+	}));
+	const tree = {
+		n: n + 1, levels: 1,
+		parent: Int32Array.from([-1, ...columns.parent.map((parent) => parent + 1)]),
+		depth: new Int32Array(n + 1),
+		value: Float64Array.from([answer.total, ...columns.value]),
+		self: Float64Array.from([0, ...columns.self]),
+		start: new Float64Array(n + 1),
+		frame: [ROOT, ...columns.function.map((i) => frames[i] ?? { ...ROOT, function: "" })],
+		number: Int32Array.from([-1, ...columns.function]),
+		site: [null, ...(columns.site ?? [])],
+		children: [],
+	};
+	tree.children = childrenOf(tree.parent, tree.value, tree.frame.map(frameName));
+	place(tree);
+	return tree;
+}
+
+/** From the root to a node, both included. */
+export function pathOf(tree, node) {
+	const path = [];
+	for (let at = node; at >= 0; at = tree.parent[at])
+		path.unshift(at);
+	return path;
+}
+
+/** What finds a node again in another tree of the same program: the frames from the outermost in. */
+export function stepsOf(tree, node) {
+	return pathOf(tree, node).slice(1).map((i) => `${frameName(tree.frame[i])}:${tree.frame[i].line}`);
+}
+
+/** The node of such steps, or the last one on the way that is there. */
+export function findSteps(tree, steps) {
+	let node = 0;
+	for (const step of steps) {
+		const next = tree.children[node].find((child) => `${frameName(tree.frame[child])}:${tree.frame[child].line}` === step);
+		if (next === undefined)
+			break;
+		node = next;
+	}
+	return node;
+}
+
+/**
+ * The rectangles to draw when `zoom` is as wide as the picture: its callers above it all the way, and below it
+ * what is at least `least` pixels wide.
+ *
+ * @returns {{ node: number, x: number, width: number, level: number }[]} in pixels, level in rows
+ */
+export function rectanglesOf(tree, zoom, width, least = 0.5) {
+	const found = pathOf(tree, zoom).slice(0, -1).map((node) => ({ node, x: 0, width, level: tree.depth[node] }));
+	const scale = tree.value[zoom] > 0 ? width / tree.value[zoom] : 0;
+	const waiting = [zoom];
+	while (waiting.length) {
+		const node = waiting.pop();
+		const wide = node === zoom ? width : tree.value[node] * scale;
+		if (wide < least)
+			continue;
+		found.push({ node, x: (tree.start[node] - tree.start[zoom]) * scale, width: wide, level: tree.depth[node] });
+		waiting.push(...tree.children[node]);
+	}
+	return found;
+}
+
+/** The node at x of `width` pixels and a row, or -1. */
+export function nodeAt(tree, zoom, width, x, level) {
+	const path = pathOf(tree, zoom);
+	if (level < path.length)
+		return path[level] ?? -1;
+	const at = tree.start[zoom] + x / width * tree.value[zoom];
+	let node = zoom;
+	while (tree.depth[node] < level) {
+		node = tree.children[node].find((child) => at >= tree.start[child] && at < tree.start[child] + tree.value[child]) ?? -1;
+		if (node < 0)
+			return -1;
+	}
+	return node;
+}
+
+/** Lower-case text that a search looks through. */
+function textOf(frame) {
+	return `${frameName(frame)} ${frame.module} ${frame.file}${frame.line ? ":" + frame.line : ""}`.toLowerCase();
+}
+
+/**
+ * What a search finds below `zoom`: the nodes, and their sum. What lies inside a match is not added again, so the
+ * share is of paths on which anything matches, and never above 1.
+ *
+ * @returns {{ matches: Set<number>, value: number, share: number }}
+ */
+export function search(tree, text, zoom = 0) {
+	const wanted = text.trim().toLowerCase();
+	const matches = new Set();
+	let value = 0;
+	const waiting = wanted ? [[zoom, false]] : [];
+	while (waiting.length) {
+		const [node, isInside] = waiting.pop();
+		const isMatch = node > 0 && textOf(tree.frame[node]).includes(wanted);
+		if (isMatch)
+			matches.add(node);
+		if (isMatch && !isInside)
+			value += tree.value[node];
+		for (const child of tree.children[node])
+			waiting.push([child, isInside || isMatch]);
+	}
+	return { matches, value, share: tree.value[zoom] > 0 ? value / tree.value[zoom] : 0 };
+}
+
+/**
+ * The functions below `zoom`, by their own value: a function counts once on each path, however often it
+ * stands there. Of an inverse tree, whose first row are the innermost functions, the own value is that of this row.
+ *
+ * @returns {{ frame: Object, self: number, total: number, node: number }[]} node: the widest one
+ */
+export function functionsOf(tree, zoom = 0, isInverse = false) {
+	const found = new Map();
+	const open = new Map();
+	const walk = [[zoom, true]];
+	while (walk.length) {
+		const [node, isEntered] = walk.pop();
+		const key = tree.number[node];
+		if (!isEntered) {
+			open.set(key, open.get(key) - 1);
+			continue;
+		}
+		if (node > 0) {
+			const row = found.get(key) ?? { frame: tree.frame[node], self: 0, total: 0, node };
+			row.self += isInverse ? (tree.depth[node] === 1 ? tree.value[node] : 0) : tree.self[node];
+			row.total += open.get(key) ? 0 : tree.value[node];
+			row.node = tree.value[node] > tree.value[row.node] ? node : row.node;
+			found.set(key, row);
+			open.set(key, (open.get(key) ?? 0) + 1);
+			walk.push([node, false]);
+		}
+		for (const child of tree.children[node])
+			walk.push([child, true]);
+	}
+	return [...found.values()].sort((a, b) => b.self - a.self || b.total - a.total);
+}
+
+/** The frame that an arrow key leads to from `node`. */
+export function neighbour(tree, node, key) {
+	if (key === "ArrowUp")
+		return Math.max(tree.parent[node], 0);
+	if (key === "ArrowDown")
+		return tree.children[node][0] ?? node;
+	if (node === 0)
+		return 0;
+	const row = tree.children[tree.parent[node]];
+	const next = row[row.indexOf(node) + (key === "ArrowRight" ? 1 : -1)];
+	return next ?? node;
+}

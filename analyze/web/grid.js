@@ -1,0 +1,104 @@
+/**
+ * A table that is sorted by clicking on its heads, and long ones shown a part at a time. On a narrow screen each
+ * row becomes a card whose lines name their column (panels.css).
+ *
+ * @typedef {Object} Column
+ * @property {string} key
+ * @property {string} title
+ * @property {string} [help]       what the column holds, with its unit
+ * @property {boolean} [isNumber]  stands to the right
+ * @property {boolean} [isFixed]   is not sorted by
+ * @property {(row: Object) => any} [cell]  text or node; without it row[key]
+ * @property {(row: Object) => any} [order] what it is sorted by; without it row[key]
+ */
+import { h } from "memsight/dom";
+import { count } from "memsight/format";
+
+function compare(a, b) {
+	const isNone = (value) => value === null || value === undefined;
+	if (isNone(a) || isNone(b))
+		return isNone(a) - isNone(b);
+	return typeof a === "string" ? a.localeCompare(b) : a - b;
+}
+
+/** Rows in the order of a column; equal ones stay as they were, and what is not known comes last. */
+export function sorted(rows, column, isDescending) {
+	const value = column.order ?? ((row) => row[column.key]);
+	return [...rows].sort((a, b) => {
+		const [x, y] = [value(a), value(b)];
+		const isUnknown = [x, y].some((one) => one === null || one === undefined);
+		return isUnknown || !isDescending ? compare(x, y) : compare(y, x);
+	});
+}
+
+function head(column, sort, onSort) {
+	const isSorted = sort?.key === column.key;
+	const state = isSorted ? (sort.isDescending ? "descending" : "ascending") : "none";
+	const attributes = { scope: "col", title: column.help, class: column.isNumber ? "number" : null };
+	if (column.isFixed || !onSort)
+		return h("th", attributes, column.title);
+	return h("th", { ...attributes, "aria-sort": state }, h("button", { type: "button", class: "sort", "data-key": column.key,
+		onclick: () => onSort({ key: column.key, isDescending: isSorted ? !sort.isDescending : Boolean(column.isNumber) }) },
+	column.title, h("span", { "aria-hidden": "true" }, isSorted ? (sort.isDescending ? " ▼" : " ▲") : "")));
+}
+
+function line(row, columns, onRow) {
+	const element = h("tr", {}, columns.map((column) => h("td", { class: column.isNumber ? "number" : null, "data-title": column.title },
+		column.cell ? column.cell(row) : row[column.key] ?? "-")));
+	onRow?.(element, row);
+	return element;
+}
+
+/**
+ * @param {Object} how
+ * @param {string} how.caption
+ * @param {Column[]} how.columns
+ * @param {{ key: string, isDescending: boolean }} [how.sort]  at first
+ * @param {(sort: Object) => void} [how.onSort]  who sorts; without it the table does
+ * @param {number} [how.part]   rows that are shown at first, and with each "more"
+ * @param {(element: Element, row: Object) => void} [how.onRow]
+ * @returns {{ element: Element, show: (rows: Object[], sort?: Object) => void }}
+ */
+export function createGrid(how) {
+	const isNarrow = matchMedia("(max-width: 700px)").matches; // rows are cards there
+	const part = Math.min(how.part ?? 50, isNarrow ? 12 : Infinity);
+	const headRow = h("tr");
+	const body = h("tbody");
+	const more = h("div", { class: "grid-more" });
+	const element = h("div", { class: "grid" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": how.caption },
+		h("table", {}, h("caption", {}, how.caption), h("thead", {}, headRow), body)), more);
+	let rows = [];
+	let sort = how.sort ?? null;
+	let limit = part;
+
+	function draw() {
+		const focused = headRow.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+		headRow.replaceChildren(...how.columns.map((column) => head(column, sort, (wanted) => {
+			sort = wanted;
+			limit = part;
+			if (how.onSort)
+				how.onSort(wanted);
+			else
+				draw();
+		})));
+		if (focused)
+			headRow.querySelector(`[data-key="${focused}"]`)?.focus();
+		const column = how.onSort || !sort ? null : how.columns.find(({ key }) => key === sort.key);
+		const ordered = column ? sorted(rows, column, sort.isDescending) : rows;
+		body.replaceChildren(...ordered.slice(0, limit).map((row) => line(row, how.columns, how.onRow)));
+		const left = rows.length - limit;
+		more.replaceChildren(...(left > 0 ? [h("button", { type: "button", onclick() {
+			limit += part;
+			draw();
+		} }, `Show ${count(Math.min(part, left))} more of ${count(left)}`)] : []));
+	}
+	return {
+		element,
+		show(next, order = sort) {
+			rows = next;
+			sort = order;
+			limit = part;
+			draw();
+		},
+	};
+}
