@@ -7,6 +7,7 @@
  *
  * @typedef {Object} App
  * @property {(name: string, parameters?: Object, slot?: any) => Promise<any>} ask  see memsight/data
+ * @property {(name: string, parameters: Object) => boolean} holds  false: an exported file without such an answer
  * @property {boolean} isStored    an exported file: only what was stored can be shown
  * @property {Object} state        what is shown (memsight/state)
  * @property {(changes: Object, how?: { replace?: boolean }) => void} set
@@ -47,6 +48,7 @@ const data = createData();
 const state = createState(() => refresh());
 const app = {
 	ask: data.ask,
+	holds: data.holds,
 	isStored: data.isStored,
 	get state() { return state.get(); },
 	set: state.set,
@@ -151,7 +153,7 @@ async function start() {
 	});
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
 	try {
-		app.runs = rowsOf(await app.ask("runs"));
+		app.runs = rowsOf(await app.ask("runs")).filter((row) => app.holds("run", { run: row.id }));
 		main.replaceChildren();
 		await refresh();
 	} catch (error) {

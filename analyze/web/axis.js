@@ -58,12 +58,12 @@ export function createAxis(rows) {
 
 const KINDS = { heap: "heap", stack: "stack", global: "globals", mapping: "mapping", other: "other" };
 
-/** "heap", "globals of libc.so.6", "mapping /dev/shm/x" */
+/** "heap", "libc.so.6", "mapping /dev/shm/x" */
 export function bandName(band) {
 	const kind = KINDS[band.kind] ?? band.kind;
 	if (!band.name || band.name === `[${band.kind}]`)
 		return kind;
-	return band.kind === "global" ? `globals of ${fileName(band.name)}` : `${kind} ${fileName(band.name)}`;
+	return band.kind === "global" ? fileName(band.name) : `${kind} ${fileName(band.name)}`;
 }
 
 /** With its addresses and its size. */

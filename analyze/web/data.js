@@ -41,37 +41,48 @@ function spanDistance(asked, stored, low, high) {
 	return missing > 0 ? 1e6 * (1 + missing / width) : Math.log((b[1] - b[0] || 1) / width);
 }
 
+function isSame(asked, stored, keys = IDENTITY) {
+	return keys.every((key) => String(asked[key] ?? "") === String(stored[key] ?? ""));
+}
+
 function distance(asked, stored) {
-	for (const key of IDENTITY) {
-		if ((asked[key] ?? "") !== (stored[key] ?? ""))
-			return Infinity;
-	}
-	return spanDistance(asked, stored, "from", "to") + spanDistance(asked, stored, "low", "high");
+	if (!isSame(asked, stored))
+		return Infinity;
+	const finer = Math.log((Number(stored.width) || 1) * (Number(stored.height) || 1)) / 1000;
+	return spanDistance(asked, stored, "from", "to") + spanDistance(asked, stored, "low", "high") - finer;
 }
 
 /** The stored request that serves best, or null. */
-function nearest(keys, wanted) {
+function nearest(requests, wanted) {
 	const { name, parameters } = parseRequest(wanted);
 	let best = null;
 	let least = Infinity;
-	for (const key of keys) {
-		const stored = parseRequest(key);
+	for (const stored of requests) {
 		const far = stored.name === name ? distance(parameters, stored.parameters) : Infinity;
 		if (far < least) {
 			least = far;
-			best = key;
+			best = stored;
 		}
 	}
 	return best;
 }
 
-function fromStored(answers, wanted) {
+function fromStored({ answers, requests }, wanted) {
 	if (wanted in answers)
 		return answers[wanted];
-	const key = nearest(Object.keys(answers), wanted);
-	if (key === null)
+	const found = nearest(requests, wanted);
+	if (found === null)
 		throw new Refused("This file does not hold that: open the database with memsight view to see it.", 404);
-	return { ...answers[key], stored: parseRequest(key).parameters };
+	return { ...answers[found.text], stored: found.parameters };
+}
+
+/** The answers that the page holds, or null when there is a server to ask. */
+function readStored() {
+	const element = document.getElementById("memsight-answers");
+	if (!element)
+		return null;
+	const answers = JSON.parse(element.textContent);
+	return { answers, requests: Object.keys(answers).map((text) => ({ text, ...parseRequest(text) })) };
 }
 
 async function fromServer(request, signal) {
@@ -91,14 +102,14 @@ async function fromServer(request, signal) {
 }
 
 /**
- * @returns {{ ask: (name: string, parameters?: Object, slot?: any) => Promise<any>, isStored: boolean }}
+ * @returns {{ ask: (name: string, parameters?: Object, slot?: any) => Promise<any>, isStored: boolean,
+ *   holds: (name: string, parameters: Object) => boolean }}
  *   ask: the answer, or throws Refused; with a slot, the request before it in the same slot is given up
  *   and throws Outdated. Answers of an exported file that are not exactly what was asked for have .stored,
- *   the parameters that they were made with.
+ *   the parameters that they were made with. holds: whether an answer with these parameters can be had at all.
  */
 export function createData() {
-	const element = document.getElementById("memsight-answers");
-	const answers = element ? JSON.parse(element.textContent) : null;
+	const stored = readStored();
 	const slots = new Map();
 
 	async function ask(name, parameters = {}, slot = null) {
@@ -108,13 +119,17 @@ export function createData() {
 			slots.get(slot)?.abort();
 			slots.set(slot, control);
 		}
-		const answer = answers ? await Promise.resolve().then(() => fromStored(answers, request))
+		const answer = stored ? await Promise.resolve().then(() => fromStored(stored, request))
 			: await fromServer(request, control.signal);
 		if (control.signal.aborted)
 			throw new Outdated();
 		return answer;
 	}
-	return { ask, isStored: answers !== null };
+	function holds(name, parameters) {
+		const keys = Object.keys(parameters);
+		return !stored || stored.requests.some((one) => one.name === name && isSame(parameters, one.parameters, keys));
+	}
+	return { ask, holds, isStored: stored !== null };
 }
 
 /** Rows of columns: [{ id: 1, name: "a" }, ...]. */

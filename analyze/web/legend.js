@@ -16,9 +16,8 @@ function swatch(i, colour) {
 
 /** What one number of the picture stands for, in sentences. */
 export function countedAs(picture) {
-	const parts = [`${plural(picture.n_samples, "touch", "touches")} of ${plural(picture.n_blocks, "block")} in view`];
-	if (picture.n_samples > 0 && picture.unit)
-		parts.push(`one touch is one of: ${picture.unit}`);
+	const parts = [`In view: ${plural(picture.n_samples, "touch", "touches")}`
+		+ `${picture.n_samples > 0 && picture.unit ? ` (unit: ${picture.unit})` : ""}, ${plural(picture.n_blocks, "block")}`];
 	if (picture.stride > 1)
 		parts.push(`only one touch in ${count(picture.stride)} was looked at; counts are not scaled up`);
 	if (picture.cell_ns > 0)

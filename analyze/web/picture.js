@@ -69,6 +69,6 @@ export function touchImage(picture, { colours, hidden, byDensity, dark }) {
 		data[at] = colour[0];
 		data[at + 1] = colour[1];
 		data[at + 2] = colour[2];
-		data[at + 3] = byDensity ? 255 : 150 + Math.round(105 * part);
+		data[at + 3] = byDensity ? 255 : 185 + Math.round(70 * part);
 	});
 }

@@ -25,8 +25,8 @@ const HELP = "Time runs to the right, addresses upwards. Parts of the address sp
 const COLOURS = [
 	{ id: "direction", text: "read or write" },
 	{ id: "thread", text: "thread" },
-	{ id: "level", text: "memory level", has: "has_levels", without: "no source told levels" },
-	{ id: "latency", text: "latency", has: "has_latency", without: "no source told latencies" },
+	{ id: "level", text: "memory level", has: "has_levels" },
+	{ id: "latency", text: "latency", has: "has_latency" },
 	{ id: "source", text: "source" },
 	{ id: "density", text: "number of touches" },
 ];
@@ -121,10 +121,14 @@ export function create(root, app) {
 			colours: current.colours, layers: backdrop && backdrop !== current ? [backdrop, current] : [current],
 			font: `12px ${look.getPropertyValue("--font")}`, mono: `11px ${look.getPropertyValue("--mono")}`,
 		});
+		region.dataset.frame = JSON.stringify(frame());
 		region.dataset.drawn = String(Number(region.dataset.drawn ?? 0) + 1);
 	});
 
-	const colourOf = () => COLOURS.find(({ id, has }) => id === app.state.by && (!has || app.run[has]))?.id ?? "direction";
+	/** What the picture can be coloured by in this run, and in an exported file. */
+	const coloursHere = () => COLOURS.filter(({ id, has }) => (!has || app.run[has]) && (id === "density"
+		|| app.holds("picture", { run: app.runId, process: app.processId, by: id })));
+	const colourOf = () => coloursHere().find(({ id }) => id === app.state.by)?.id ?? "direction";
 	const frame = () => frameOf(size.width, size.height);
 	const scale = () => scaleOf(frame(), view);
 
@@ -269,14 +273,15 @@ export function create(root, app) {
 	}
 
 	function drawTools() {
-		const sources = rowsOf(app.run.sources).filter((row) => row.n_samples > 0);
+		const sources = rowsOf(app.run.sources).filter((row) => row.n_samples > 0
+			&& app.holds("picture", { run: app.runId, process: app.processId, source: row.id }));
 		const whole = !app.state.low && !app.state.high;
 		const ranges = [["", "all addresses"], ...axis.bands.map((band, i) => [i, bandText(band)])];
 		const inView = whole ? "" : axis.bands.findIndex((band) => band.y === view.low && band.y + band.size === view.high);
 		pane.tools.replaceChildren(
-			select("Colour", COLOURS.filter(({ has }) => !has || app.run[has]).map(({ id, text }) => [id, text]), colourOf(),
+			select("Colour", coloursHere().map(({ id, text }) => [id, text]), colourOf(),
 				(by) => app.set({ by })),
-			sources.length > 1 ? select("Source", [["", "all"], ...sources.map((row) => [row.id, `${row.name} (${count(row.n_samples)})`])],
+			sources.length > (app.isStored ? 0 : 1) ? select("Source", [["", "all"], ...sources.map((row) => [row.id, `${row.name} (${count(row.n_samples)})`])],
 				app.state.source ?? "", (source) => app.set({ source })) : "",
 			axis.bands.length > 1 ? select("Range", inView === -1 ? [["-", "part"], ...ranges] : ranges, inView === -1 ? "-" : inView, (i) => {
 				const band = axis.bands[i];

@@ -173,7 +173,9 @@ class Browser:
         width, height, data = self.js("""
             const canvas = document.querySelector(arguments[0]);
             const { width, height } = canvas;
-            const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+            const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+            copy.drawImage(canvas, 0, 0);
+            const data = copy.getImageData(0, 0, width, height).data;
             let text = "";
             for (let i = 0; i < data.length; i += 30000) text += String.fromCharCode(...data.subarray(i, i + 30000));
             return [width, height, btoa(text)];""", selector)
@@ -188,9 +190,9 @@ class Browser:
         self.said += [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]
 
     def requests(self):
-        """Every address that was asked for so far, but for what lies in the page itself."""
+        """Every address that was asked for so far, but for what lies in the page or the browser itself."""
         self.read_logs()
-        return [url for url in self.requested if not url.startswith(("data:", "blob:", "about:"))]
+        return [url for url in self.requested if not url.startswith(("data:", "blob:", "about:", "chrome:"))]
 
     def console(self):
         """Everything that the console holds so far."""
