@@ -154,13 +154,13 @@ static int find_changes(struct diff *diff)
 		};
 		diff->whole[0] += change.before;
 		diff->whole[1] += change.after;
-		if (change.before == change.after)
-			continue;
 		change.half = half_of(diff, site);
-		diff->n_noise += !is_sure(&change);
-		diff->changes[diff->n_changes++] = change;
+		if (change.before != change.after)
+			diff->n_noise += !is_sure(&change);
+		diff->n_changes += change.before != change.after;
+		diff->changes[i] = change;
 	}
-	qsort(diff->changes, diff->n_changes, sizeof(*diff->changes), compare);
+	qsort(diff->changes, diff->sites.n, sizeof(*diff->changes), compare);
 	return 0;
 }
 
@@ -300,20 +300,27 @@ static void count_samples(struct diff *diff, int side)
 	}
 }
 
-int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed)
+static int find(struct diff *diff, sqlite3 **ret_failed)
 {
-	struct diff diff = { .request = request };
+	const struct diff_request *request = diff->request;
 	int r = 0;
 
 	for (int side = 0; side < 2 && r == 0; side++) {
 		*ret_failed = request->sides[side].db;
-		count_samples(&diff, side);
-		r = diff_sites_read(&diff.sites, request, side);
+		count_samples(diff, side);
+		r = diff_sites_read(&diff->sites, request, side);
 	}
-	if (r == 0) {
-		*ret_failed = request->sides[0].db;
-		r = find_changes(&diff);
-	}
+	if (r < 0)
+		return r;
+	*ret_failed = request->sides[0].db;
+	return find_changes(diff);
+}
+
+int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed)
+{
+	struct diff diff = { .request = request };
+	int r = find(&diff, ret_failed);
+
 	if (r == 0)
 		r = fill_table(&diff);
 	if (r == 0)
@@ -321,4 +328,34 @@ int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_fail
 	free(diff.changes);
 	diff_sites_finish(&diff.sites);
 	return ferror(out) ? -EIO : r;
+}
+
+static struct diff_row row_of(const struct change *change)
+{
+	int side = change->site->sides[1].stack_id >= 0;
+
+	return (struct diff_row){ change->before, change->after, change->half,
+				  change->site->sides[side].stack_id, side };
+}
+
+int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sqlite3 **ret_failed)
+{
+	struct diff diff = { .request = request };
+	auto_free struct diff_row *rows = NULL;
+	size_t n = 0;
+	int r = find(&diff, ret_failed);
+
+	if (r == 0)
+		rows = calloc(diff.sites.n + 1, sizeof(*rows));
+	for (size_t i = 0; rows && i < diff.sites.n; i++) {
+		if (diff.changes[i].before != 0 || diff.changes[i].after != 0)
+			rows[n++] = row_of(&diff.changes[i]);
+	}
+	*ret_rows = (struct diff_rows){ .n = n, .whole = { diff.whole[0], diff.whole[1] } };
+	if (r == 0 && !rows)
+		r = -ENOMEM;
+	free(diff.changes);
+	diff_sites_finish(&diff.sites);
+	ret_rows->rows = steal_ptr(&rows);
+	return r;
 }

@@ -33,6 +33,26 @@ struct diff_request {
  */
 int diff_runs(sqlite3 *db, const char *selector, int64_t **ret_runs, size_t *ret_n);
 
+/* What a call site has on both sides: means over the runs. */
+struct diff_row {
+	double before, after;
+	double half; /* of the 95 % interval of after - before; negative: exact, or none is known */
+	int64_t stack_id; /* of the newer side that has it */
+	int side; /* which one that is */
+};
+
+struct diff_rows {
+	struct diff_row *rows; /* the biggest change first, sites without a change last */
+	size_t n;
+	double whole[2]; /* of all sites */
+};
+
+/*
+ * Compare; limit, format and width of the request are not looked at. Errors as diff_write(); free
+ * ret_rows->rows.
+ */
+int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sqlite3 **ret_failed);
+
 /*
  * Write the sites that differ, biggest change first. With two repetitions or more on both sides the
  * 95 % interval of a change is that of the difference of two means (Welch); for time of single runs it

@@ -35,6 +35,14 @@ const char report_overhead_sql[] = PAIRS
 	" median(cpu) AS cpu_ratio, interval_low(cpu) AS cpu_low, interval_high(cpu) AS cpu_high,"
 	" median(rss) AS rss_more" GROUPS;
 
+#define RATIO(name, ratio)                                                                         \
+	"SELECT program, mode, '" name "' AS metric, against AS base, count(" ratio ") AS n,"      \
+	" median(" ratio ") AS ratio, interval_low(" ratio ") AS low, interval_high(" ratio        \
+	") AS high FROM pair GROUP BY program, mode, against"
+
+const char report_series_overhead_sql[] = PAIRS RATIO("wall time", "wall") " UNION ALL " RATIO(
+	"CPU time", "cpu") " ORDER BY 1, 2, 4, 3";
+
 const char report_overhead_text_sql[] =
 	PAIRS "SELECT program || '.' || mode AS run, against, " RECORDED
 	      " AS recorded, count(*) AS pairs,"

@@ -35,9 +35,9 @@
 	"   enabled_ns THEN 1.0 * value * enabled_ns / running_ns ELSE value END) FROM counter"    \
 	"   WHERE NOT (name = 'wall clock' AND unit = 'ns')"                                       \
 	"   GROUP BY run_id, name, unit),"                                                         \
-	" kept(program, mode, repetition, is_good, place, name, unit, value) AS ("                 \
-	"  SELECT program, mode, repetition, is_good, place, name, unit,"                          \
-	"  CASE WHEN is_good THEN value END FROM good JOIN told ON told.run_id = good.id"          \
+	" kept(id, program, mode, repetition, is_good, place, name, unit, value, told) AS ("       \
+	"  SELECT id, program, mode, repetition, is_good, place, name, unit,"                      \
+	"  CASE WHEN is_good THEN value END, value FROM good JOIN told ON told.run_id = good.id"   \
 	"  WHERE value IS NOT NULL) "
 #define GROUPS                                                                                     \
 	" FROM kept GROUP BY program, mode, place, name, unit ORDER BY program, mode, place, name LIMIT :limit"
@@ -56,6 +56,17 @@ const char report_stat_text_sql[] = VALUES
 	" unit_text(min(value), unit) AS min, unit_text(max(value), unit) AS max,"
 	" unit_text(avg(value), unit) AS mean, unit_text(deviation(value), unit) AS sd,"
 	" outliers(value, repetition) AS outliers" GROUPS;
+
+const char report_series_values_sql[] = VALUES
+	"SELECT program, mode, name AS metric, unit, id AS run, told AS value, is_good FROM kept"
+	" ORDER BY place, name, program, mode, repetition, id";
+
+const char report_series_statistics_sql[] = VALUES
+	"SELECT program, mode, name AS metric, unit, count(value) AS n, sum(NOT is_good) AS n_failed,"
+	" median(value) AS median, interval_low(value) AS low, interval_high(value) AS high,"
+	" quartile_low(value) AS q1, quartile_high(value) AS q3, min(value) AS least,"
+	" max(value) AS most FROM kept GROUP BY program, mode, place, name, unit"
+	" ORDER BY program, mode, place, name";
 
 /* ---- Aggregates: all keep the values, and look at them at the end ---- */
 
@@ -135,6 +146,18 @@ static void tell_median(sqlite3_context *context, const struct values *values, c
 	sqlite3_result_double(context, statistics_quantile(sorted, values->n, 0.5));
 }
 
+static void tell_quartile_low(sqlite3_context *context, const struct values *values,
+			      const double *sorted)
+{
+	sqlite3_result_double(context, statistics_quantile(sorted, values->n, 0.25));
+}
+
+static void tell_quartile_high(sqlite3_context *context, const struct values *values,
+			       const double *sorted)
+{
+	sqlite3_result_double(context, statistics_quantile(sorted, values->n, 0.75));
+}
+
 static void tell_deviation(sqlite3_context *context, const struct values *values,
 			   const double *sorted)
 {
@@ -167,8 +190,12 @@ static const struct aggregate {
 	int n_args;
 	void (*tell)(sqlite3_context *, const struct values *, const double *);
 } aggregates[] = {
-	{ "median", 1, tell_median },	  { "deviation", 1, tell_deviation },
-	{ "interval_low", 1, tell_low },  { "interval_high", 1, tell_high },
+	{ "median", 1, tell_median },
+	{ "deviation", 1, tell_deviation },
+	{ "interval_low", 1, tell_low },
+	{ "interval_high", 1, tell_high },
+	{ "quartile_low", 1, tell_quartile_low },
+	{ "quartile_high", 1, tell_quartile_high },
 	{ "outliers", 2, tell_outliers },
 };
 

@@ -10,6 +10,20 @@ int view_run(struct view_question *question);
 int view_bands(struct view_question *question);
 int view_picture(struct view_question *question);
 int view_timeline(struct view_question *question);
+int view_flame(struct view_question *question);
+int view_objects(struct view_question *question);
+int view_series(struct view_question *question);
+int view_diff(struct view_question *question);
+int view_source(struct view_question *question);
+
+/* Write the rows of a statement of object-rows.h as columns. */
+int view_object_rows(struct view_question *question, sqlite3_stmt *stmt);
+
+/*
+ * Where a span of time was asked for (from, to) that is not the whole run, answer from that part of it: the
+ * aggregates of question->db are those of the part. Returns 0 or a negative errno.
+ */
+int view_take_part(struct view_question *question);
 
 /*
  * Prepare SQL of ours, with :run and every :parameter of schemas/view.def bound that stands in it; what was

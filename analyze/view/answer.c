@@ -8,11 +8,15 @@
 #include "analyze/report.h"
 #include "analyze/view/answer-internal.h"
 #include "analyze/view/columns.h"
+#include "analyze/view/part.h"
 #include "common/cleanup.h"
 
 static int (*const makers[VIEW_COUNT])(struct view_question *question) = {
-	[VIEW_RUNS] = view_runs,       [VIEW_RUN] = view_run,		[VIEW_BANDS] = view_bands,
-	[VIEW_PICTURE] = view_picture, [VIEW_TIMELINE] = view_timeline,
+	[VIEW_RUNS] = view_runs,	 [VIEW_RUN] = view_run,
+	[VIEW_BANDS] = view_bands,	 [VIEW_PICTURE] = view_picture,
+	[VIEW_TIMELINE] = view_timeline, [VIEW_FLAME] = view_flame,
+	[VIEW_OBJECTS] = view_objects,	 [VIEW_SERIES] = view_series,
+	[VIEW_DIFF] = view_diff,	 [VIEW_SOURCE_TEXT] = view_source,
 };
 
 static int find_run(struct view_question *question)
@@ -91,6 +95,37 @@ unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 		r = json_finish(&question.json, ret_text, ret_n_bytes);
 	json_drop(&question.json);
 	return r == 0 ? 200 : refuse(&question, r, ret_text, ret_n_bytes);
+}
+
+/* ---- Parts of a run ---- */
+
+/* Whether a span of time holds all that the run has. */
+static bool is_whole(struct view_question *question, const struct view_span *span)
+{
+	return span->from_ns == 0 &&
+	       span->to_ns > view_number(question, "SELECT duration_ns FROM run WHERE id = :run");
+}
+
+int view_take_part(struct view_question *question)
+{
+	const struct view_span span = {
+		.run_id = question->run,
+		.from_ns = view_value(question, VIEW_FROM, 0),
+		.to_ns = view_value(question, VIEW_TO, INT64_MAX),
+	};
+
+	if (is_whole(question, &span))
+		return 0;
+	if (span.to_ns <= span.from_ns)
+		return view_context_refuse(question->context, -EINVAL, "to lies before from");
+	if (view_number(question, "SELECT detail = 'totals' FROM run WHERE id = :run"))
+		return view_context_refuse(question->context, -ENODATA,
+					   "of this run only the totals are in the database, not "
+					   "its rows: a part of it cannot be counted");
+	int r = view_part_take(question->context, &span);
+	if (r == 0)
+		question->db = db_handle(question->context->part->db);
+	return r;
 }
 
 /* ---- Small questions ---- */

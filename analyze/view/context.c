@@ -4,10 +4,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "analyze/db-schema.h"
 #include "analyze/db.h"
 #include "analyze/picture.h"
 #include "analyze/report.h"
+#include "analyze/view/part.h"
 #include "common/cleanup.h"
 
 #define PATIENCE_INSTRUCTIONS 20000 /* of SQLite's machine: some 1 ms */
@@ -33,22 +36,60 @@ static int look_up(void *user)
 	return context->patience.is_over && context->patience.is_over(context->patience.waiter);
 }
 
-static int set_up(struct view_context *context)
+/*
+ * The views of the database are off; those that reports need are made anew from our own text, as temporary
+ * ones.
+ */
+static int make_views(sqlite3 *handle)
 {
-	sqlite3 *handle = db_handle(context->db);
+	static const char create[] = "CREATE VIEW";
+	int code = SQLITE_OK;
+
+	for (const char *at = strstr(db_views, create); at && code == SQLITE_OK;
+	     at = strstr(at, create)) {
+		at += sizeof(create) - 1;
+		const char *end = strchr(at, ';');
+		char *sql =
+			end ? sqlite3_mprintf("CREATE TEMP VIEW%.*s", (int)(end - at), at) : NULL;
+		code = sql ? sqlite3_exec(handle, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+		sqlite3_free(sql);
+	}
+	return code;
+}
+
+static int set_up(sqlite3 *handle)
+{
 	int code = SQLITE_OK;
 
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && code == SQLITE_OK; i++)
 		code = sqlite3_db_config(handle, settings[i].option, settings[i].value, NULL);
 	if (code == SQLITE_OK)
 		code = report_functions_register(handle);
-	if (code != SQLITE_OK)
-		return -EIO;
+	if (code == SQLITE_OK)
+		code = make_views(handle);
 	sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES);
 	sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0);
 	sqlite3_busy_timeout(handle, BUSY_TIMEOUT_MS);
-	sqlite3_progress_handler(handle, PATIENCE_INSTRUCTIONS, look_up, context);
+	return db_errno(handle, code);
+}
+
+int view_context_connect(struct view_context *context, const char *path, struct db **ret_db)
+{
+	auto_db struct db *db = NULL;
+	int r = db_open(path, &db);
+
+	if (r == 0)
+		r = set_up(db_handle(db));
+	if (r < 0)
+		return r;
+	view_context_be_patient(context, db_handle(db));
+	*ret_db = steal_ptr(&db);
 	return 0;
+}
+
+void view_context_be_patient(struct view_context *context, sqlite3 *connection)
+{
+	sqlite3_progress_handler(connection, PATIENCE_INSTRUCTIONS, look_up, context);
 }
 
 int view_context_open(const char *path, struct view_context **ret_context)
@@ -57,9 +98,7 @@ int view_context_open(const char *path, struct view_context **ret_context)
 
 	if (!context)
 		return -ENOMEM;
-	int r = db_open(path, &context->db);
-	if (r == 0)
-		r = set_up(context);
+	int r = view_context_connect(context, path, &context->db);
 	if (r < 0)
 		return r;
 	*ret_context = steal_ptr(&context);
@@ -71,6 +110,7 @@ struct view_context *view_context_close(struct view_context *context)
 	if (!context)
 		return NULL;
 	picture_store_close(context->pictures);
+	view_part_free(context->part);
 	db_close(context->db);
 	free(context);
 	return NULL;

@@ -11,6 +11,7 @@
 
 struct db;
 struct picture_store;
+struct view_part;
 
 /* Whether nobody waits for the answer any more; asked now and then while SQLite works. */
 struct view_patience {
@@ -21,6 +22,7 @@ struct view_patience {
 struct view_context {
 	struct db *db; /* owned */
 	struct picture_store *pictures; /* owned; NULL until they are asked for */
+	struct view_part *part; /* owned; NULL: none was counted */
 	struct view_patience patience; /* is_over NULL: endless */
 	char message[VIEW_MESSAGE_BYTES]; /* why the last answer failed; may be "" */
 };
@@ -40,6 +42,15 @@ static inline void view_context_cleanup(struct view_context **context)
  * picture_store_open().
  */
 int view_context_pictures(struct view_context *context, struct picture_store **ret_pictures);
+
+/*
+ * Another connection to a database, likewise. Its temporary tables may be written, and views.sql made is there
+ * as temporary views. Returns 0 or as db_open().
+ */
+int view_context_connect(struct view_context *context, const char *path, struct db **ret_db);
+
+/* Let a connection of view_context_connect() give up when this context's patience is over. */
+void view_context_be_patient(struct view_context *context, sqlite3 *connection);
 
 /* Set the message and return the error. */
 int view_context_refuse(struct view_context *context, int error, const char *format, ...)

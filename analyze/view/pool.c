@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "analyze/view/part.h"
 #include "common/cleanup.h"
 
 #define GONE 499u
@@ -24,6 +25,7 @@ struct view_pool {
 	struct view_job *first;
 	struct view_job **last_next;
 	bool is_recounting; /* one of them */
+	struct view_part *part; /* what was recounted last; of who recounts while one does */
 	size_t n_unsent; /* bytes */
 	atomic_bool is_stopping;
 	struct worker workers[VIEW_POOL_WORKERS];
@@ -79,9 +81,13 @@ static void answer(struct worker *worker, struct view_job *job)
 {
 	job->status = GONE;
 	worker->job = job;
+	if (is_recount(job)) /* nobody else does */
+		worker->context->part = steal_ptr(&worker->pool->part);
 	if (!is_over(worker))
 		job->status = view_answer_make(worker->context, job->answer, job->values,
 					       &job->text, &job->n_bytes);
+	if (is_recount(job))
+		worker->pool->part = steal_ptr(&worker->context->part);
 	worker->job = NULL;
 }
 
@@ -195,6 +201,7 @@ struct view_pool *view_pool_free(struct view_pool *pool)
 	view_pool_end(pool);
 	for (unsigned i = 0; i < VIEW_POOL_WORKERS; i++)
 		view_context_close(pool->workers[i].context);
+	view_part_free(pool->part);
 	pthread_cond_destroy(&pool->changed);
 	pthread_mutex_destroy(&pool->lock);
 	free(pool);

@@ -1,0 +1,51 @@
+#pragma once
+/*
+ * SQL for rows of objects: call sites of the heap, and what else was touched. OBJECT_ITEMS are common table
+ * expressions, of which item has a row for each; OBJECT_ROWS shows rows of a table "kept" of items. Needs
+ * report_functions_register().
+ */
+
+/* Whose allocation it was, where the C++ runtime's operator new allocated for it. */
+#define OBJECT_INNER                                                                               \
+	"CASE WHEN made.function GLOB 'operator new*' AND made.parent_id IS NOT NULL"              \
+	" THEN made.parent_id ELSE stack_id END"
+
+/* Variables, mappings and stacks of threads that were touched. */
+#define OBJECT_THINGS                                                                                                      \
+	"SELECT 2 AS kind, id, size, NULL AS stack_id, name, NULL AS path FROM object_name"                                \
+	"  WHERE run_id = :run UNION ALL SELECT 3, id, CASE WHEN prot = 0 AND seen = 0 THEN NULL ELSE size END, stack_id," \
+	"  coalesce(nullif(path, ''), 'anonymous memory'), NULL FROM mapping WHERE run_id = :run"                          \
+	" UNION ALL SELECT 4, id, size, NULL, name, path FROM symbol"                                                      \
+	" UNION ALL SELECT 5, id, NULL, NULL, 'stack of thread ' || tid, NULL FROM thread"                                 \
+	"  WHERE run_id = :run UNION ALL SELECT 6, id, NULL, NULL,"                                                        \
+	"  'thread-local storage of thread ' || tid, NULL FROM thread WHERE run_id = :run"
+
+#define OBJECT_ITEMS                                                                               \
+	"clock(n_clock) AS (SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run"      \
+	"  AND name IN ('clock', 'signal')),"                                                      \
+	" accessed AS (SELECT owner_kind, owner_id, sum(n) AS n_accesses,"                         \
+	"  1.0 * sum(latency) / nullif(sum(n_latencies), 0) AS latency FROM access_total"          \
+	"  WHERE run_id = :run GROUP BY 1, 2),"                                                    \
+	" raw AS (SELECT stack_id AS site, 1 AS kind, stack_id AS id, n_blocks, bytes,"            \
+	"  live_bytes, peak_bytes, n_temporary, 1e9 * byte_seconds / nullif(bytes, 0) AS"          \
+	"  mean_life_ns, n_samples, n_samples_sq AS sq, time_ns, n_faults, stack_id,"              \
+	"  " OBJECT_INNER " AS inner_id, NULL AS name, NULL AS path"                               \
+	"  FROM site LEFT JOIN stack_line AS made USING (stack_id) WHERE run_id = :run"            \
+	"  UNION ALL SELECT NULL, owner_kind, owner_id, NULL, NULL, NULL, size, NULL, NULL,"       \
+	"  n_samples, n_samples_sq, time_ns, n_faults, stack_id, stack_id, name, path"             \
+	"  FROM object_total LEFT JOIN (" OBJECT_THINGS ") AS thing"                               \
+	"  ON thing.kind = owner_kind AND thing.id = owner_id"                                     \
+	"  WHERE run_id = :run AND owner_kind IN (2, 3, 4, 5, 6)),"                                \
+	" item AS (SELECT raw.*, function, coalesce(raw.path, file) AS file, line, n_accesses,"    \
+	"  latency, n_samples / n_clock AS share, half_width(n_samples, sq, n_clock) AS half"      \
+	"  FROM raw JOIN clock LEFT JOIN stack_line ON stack_line.stack_id = inner_id"             \
+	"  LEFT JOIN accessed ON owner_kind = kind AND owner_id = raw.id)"
+
+#define OBJECT_ROWS                                                                                \
+	"SELECT site, (SELECT name FROM owner WHERE owner.id = kind) AS owner, id,"                \
+	" CASE kind WHEN 1 THEN stack_text(stack_id, 3) ELSE name END AS name,"                    \
+	" function, file, line, n_blocks, bytes, live_bytes, peak_bytes, n_temporary,"             \
+	" mean_life_ns, n_samples, time_ns, share, max(0.0, share - half) AS share_low,"           \
+	" min(1.0, share + half) AS share_high, n_faults, n_accesses, latency,"                    \
+	" (SELECT live_bytes FROM main.site_curve AS curve WHERE curve.run_id = :run AND"          \
+	"  curve.stack_id = site) AS spark FROM kept"
