@@ -10,6 +10,8 @@
 #define DESCRIPTOR_BYTES 2048u /* of libc's thread descriptor that are searched */
 #define MAX_BEHIND	 16384u /* descriptor and rounding behind the thread pointer */
 #define DEFAULT_LIMIT	 (8u << 20)
+#define LEAST_START	 65536u /* below vm.mmap_min_addr of usual hosts nothing is mapped */
+#define MAX_STACK_BYTES	 (UINT64_C(1) << 40)
 
 extern void *__libc_stack_end __attribute__((weak));
 
@@ -22,9 +24,9 @@ static bool plausible(const uintptr_t *pair, uintptr_t self, uintptr_t here)
 	uintptr_t start = pair[0];
 	uintptr_t end = start + pair[1];
 
-	/* Two neighbouring words 0 and a pointer into the block look the same but for the start. */
-	return start && start % 16 == 0 && start < here && end > self + 512 &&
-	       end - self <= MAX_BEHIND && end > start;
+	/* Two neighbouring words, a small number and a pointer into the block, add up to the same. */
+	return start >= LEAST_START && start % 16 == 0 && pair[1] < MAX_STACK_BYTES &&
+	       start < here && end > self + 512 && end - self <= MAX_BEHIND && end > start;
 }
 
 static bool find_descriptor(uintptr_t self, uintptr_t here, const uintptr_t **ret_pair)

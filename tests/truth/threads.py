@@ -33,6 +33,12 @@ def check_lives(checks, run, has_perf):
     checks.that(run.one("SELECT count(*) FROM thread WHERE end_ns < start_ns") == 0, "lives backwards")
 
 
+def check_stacks(checks, run):
+    """No thread's stack is larger than what it may have: glibc gives 8 MiB and a few pages."""
+    wrong = run.ask("SELECT tid, stack_start, stack_end FROM thread WHERE stack_end - stack_start > ?", 1 << 30)
+    checks.that(not wrong, f"stacks that reach too far: {[(tid, hex(start), hex(end)) for tid, start, end in wrong]}")
+
+
 def main(memsight, victim):
     checks = whole.Checks()
     for options in [[], ["--source", "none"]]:
@@ -41,6 +47,7 @@ def main(memsight, victim):
         print(f"options {options}: perf's records {'are' if has_perf else 'are not'} there")
         check_names(checks, run, int(run.output), NAMES if has_perf else NAMES[:3])
         check_lives(checks, run, has_perf)
+        check_stacks(checks, run)
     checks.end()
 
 
