@@ -3,6 +3,14 @@
  */
 import { address, bytes, fileName, moment } from "memsight/format";
 
+/** Pixels left of everything that stands over time, so that moments stand below each other (--gutter of the style sheet). */
+export function gutter() {
+	return parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--gutter"));
+}
+
+/** Pixels right of it. */
+export const MARGIN = 24;
+
 /** The round step (1, 2 or 5 times a power of ten) of which at most n fit into a span. */
 function roundStep(span, n) {
 	const least = span / Math.max(n, 1);

@@ -73,6 +73,13 @@ export function place({ function: name, file, line, module } = {}) {
 	return file ? `${text || "?"} at ${fileName(file)}${line ? ":" + line : ""}` : text || "unknown";
 }
 
+/** What an object of the answer `objects` is called: its place, or as much of its call path as tells something. */
+export function objectName(row) {
+	if (row.owner !== "heap")
+		return row.name || row.owner || "unknown";
+	return row.function && row.file ? place(row) : String(row.name || place(row)).split(" < ").slice(0, 3).join(" < ");
+}
+
 /** The last part of a path. */
 export function fileName(path) {
 	return String(path).replace(/\/+$/, "").split("/").pop();

@@ -1,7 +1,7 @@
 /**
  * The own picture of an object: offset (upwards) x time (to the right), as touches per cell.
  */
-import { timeTicks } from "memsight/axis";
+import { gutter, MARGIN, timeTicks } from "memsight/axis";
 import { unpack16 } from "memsight/data";
 import { framed, h } from "memsight/dom";
 import { bytes, count, interval, moment } from "memsight/format";
@@ -9,7 +9,8 @@ import { contextOf, scaleOf } from "memsight/paint";
 import { touchImage } from "memsight/picture";
 
 function frameOf(width, height) {
-	return { left: 84, top: 8, right: width - 8, bottom: height - 26, width: width - 92, height: height - 34 };
+	const left = gutter();
+	return { left, top: 8, right: width - MARGIN, bottom: height - 26, width: width - MARGIN - left, height: height - 34 };
 }
 
 /** Round offsets: powers of two and their multiples. */
@@ -27,7 +28,7 @@ function drawAxes(context, frame, scale, { span, size, theme }) {
 	context.textAlign = "center";
 	for (const { at, text } of timeTicks(span.from, span.to, frame.width)) {
 		const half = context.measureText(text).width / 2;
-		context.fillText(text, Math.min(Math.max(scale.x(at), frame.left + half - 20), frame.right + 6 - half), frame.bottom + 6);
+		context.fillText(text, Math.min(scale.x(at), frame.right + MARGIN - half), frame.bottom + 6);
 	}
 	context.textBaseline = "middle";
 	context.textAlign = "right";

@@ -5,7 +5,7 @@ import { createAxis } from "memsight/axis";
 import { barColumns, barList } from "memsight/bars";
 import { rowsOf } from "memsight/data";
 import { h, table } from "memsight/dom";
-import { address, bytes, count, duration, interval, moment, place, plural, share } from "memsight/format";
+import { address, bytes, count, duration, interval, moment, objectName, plural, share } from "memsight/format";
 import { createHeat } from "memsight/heat";
 import { categorical } from "memsight/palette";
 import { createPane } from "memsight/pane";
@@ -144,7 +144,7 @@ export function create(root, app) {
 	let heat = null;
 
 	function drawHead(answer, state) {
-		const name = answer.name || place(answer);
+		const name = objectName(answer);
 		title.textContent = name;
 		document.title = `${name} - memsight`;
 		const { block } = answer;

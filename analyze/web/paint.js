@@ -1,15 +1,15 @@
 /**
  * Draws time x address: a picture that fits the view or not (then it is scaled), axes, blocks, touches, cross-hair.
  */
-import { bandName, bandPieces, timeTicks } from "memsight/axis";
+import { bandName, bandPieces, gutter, MARGIN, timeTicks } from "memsight/axis";
 import { address, bytes } from "memsight/format";
 
 /** @typedef {{ from: number, to: number, low: number, high: number }} View  ns and bytes of the squeezed axis */
 
 /** Pixels of the plot within a canvas of this size. */
 export function frameOf(width, height) {
-	const left = width < 600 ? 74 : 150;
-	return { left, top: 8, right: width - 10, bottom: height - 30, width: width - 10 - left, height: height - 38 };
+	const left = gutter();
+	return { left, top: 8, right: width - MARGIN, bottom: height - 30, width: width - MARGIN - left, height: height - 38 };
 }
 
 /** From a view's units to pixels and back. */
@@ -151,7 +151,7 @@ function drawTime(context, { view, theme, font }, scale, frame) {
 		context.stroke();
 		context.fillStyle = theme.muted;
 		const half = context.measureText(tick.text).width / 2;
-		context.fillText(tick.text, Math.min(x, frame.right + 8 - half), frame.bottom + 8);
+		context.fillText(tick.text, Math.min(x, frame.right + MARGIN - half), frame.bottom + 8);
 	}
 }
 

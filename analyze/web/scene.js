@@ -4,7 +4,7 @@
 import { bandName, bandText, createAxis } from "memsight/axis";
 import { Outdated, rowsOf } from "memsight/data";
 import { debounced, framed, h, select } from "memsight/dom";
-import { bytes, count, duration, interval, place, plural } from "memsight/format";
+import { bytes, count, duration, interval, objectName, plural } from "memsight/format";
 import { listen } from "memsight/gestures";
 import { countedAs, drawLegend } from "memsight/legend";
 import { blockBox, frameOf, paintScene, scaleOf } from "memsight/paint";
@@ -226,7 +226,7 @@ export function create(root, app) {
 			const answer = await app.ask("objects", { run: app.runId, limit: 200, sort: "bytes", descending: 1 }, siteNames);
 			for (const row of rowsOf(answer.rows)) {
 				if (row.site !== null)
-					siteNames.set(row.site, place(row));
+					siteNames.set(row.site, objectName(row));
 			}
 			draw();
 		} catch {

@@ -3,10 +3,10 @@
  * regions and marks drawn the same way. All strips share their cursor and left edge.
  */
 import uPlot from "memsight/vendor/uplot";
+import { gutter, MARGIN } from "memsight/axis";
 import { categorical } from "memsight/palette";
 import { valueText } from "memsight/units";
 
-const LEFT = 74; // pixels of the vertical axis: strips stand below each other
 const SYNC = "memsight-time";
 const LANE = 16;
 const DASHES = [[], [6, 4], [2, 3]];
@@ -25,7 +25,7 @@ function timeAxis(theme, [name], isLast) {
 }
 
 function valueAxis(theme, unit) {
-	return { stroke: theme.muted, size: LEFT, gap: 4, grid: { stroke: theme.grid, width: 1 }, ticks: { show: false }, space: 22,
+	return { stroke: theme.muted, size: gutter(), gap: 4, grid: { stroke: theme.grid, width: 1 }, ticks: { show: false }, space: 22,
 		incrs: unit === "bytes" ? BINARY : DECIMAL, values: (_, splits) => splits.map((split) => (split === null ? "" : valueText(split, unit))) };
 }
 
@@ -40,7 +40,7 @@ function seriesOf(curve, i, theme) {
 
 function common(strip, theme, width) {
 	return {
-		width, height: strip.height + (strip.isLast ? 32 : 0), padding: [6, 24, strip.isLast ? 0 : 6, 0],
+		width, height: strip.height + (strip.isLast ? 32 : 0), padding: [6, MARGIN, strip.isLast ? 0 : 6, 0],
 		cursor: { sync: { key: SYNC, setSeries: false }, drag: { x: false, y: false }, y: false, points: { size: 6 }, bind: { dblclick: () => null } },
 		legend: { show: strip.curves.length > 0 && !strip.isBare, live: true },
 		select: { show: true, left: 0, top: 0, width: 0, height: 0 },
