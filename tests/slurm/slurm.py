@@ -188,4 +188,5 @@ def main():
     cluster.end()
 
 
-main()
+if __name__ == "__main__":
+    main()
