@@ -274,9 +274,12 @@ def kill_view(chaos, moment):
     with open(path, "rb") as file:
         before = file.read()
     server = subprocess.Popen([chaos.memsight, "view", "--no-open", path], env=environment(), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     url = re.search(r"http://\S+", server.stdout.readline() or "")
-    need(url, "the server says where it is")
+    if not url:
+        said = server.communicate()[1]
+        need("built without" in said, f"the server says where it is: {said}")
+        return said.strip()
     end = time.monotonic() + moment / 4
     askers = [subprocess.Popen([sys.executable, "-c", ASKER, url.group(0)], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL) for _ in range(3)]
@@ -290,6 +293,7 @@ def kill_view(chaos, moment):
         asker.wait()
     with open(path, "rb") as file:
         need(file.read() == before, "the database is as it was")
+    return None
 
 
 ASKER = """
