@@ -11,13 +11,21 @@ int view_bands(struct view_question *question);
 int view_picture(struct view_question *question);
 int view_timeline(struct view_question *question);
 int view_flame(struct view_question *question);
+int view_at(struct view_question *question);
 int view_objects(struct view_question *question);
+int view_object(struct view_question *question);
 int view_series(struct view_question *question);
 int view_diff(struct view_question *question);
 int view_source(struct view_question *question);
 
 /* Write the rows of a statement of object-rows.h as columns. */
 int view_object_rows(struct view_question *question, sqlite3_stmt *stmt);
+
+/* The same row as members of the open object; nulls without one. */
+void view_object_members(struct view_question *question, sqlite3_stmt *stmt, bool has_row);
+
+/* Write "stack": [{function, module, file, line}], innermost first; empty for a stack that is not known. */
+int view_stack(struct view_question *question, int64_t stack_id);
 
 /*
  * Where a span of time was asked for (from, to) that is not the whole run, answer from that part of it: the
@@ -30,6 +38,12 @@ int view_take_part(struct view_question *question);
  * not given is NULL. Returns 0 or -EPROTO; the caller finalizes.
  */
 int view_prepare(struct view_question *question, const char *sql, sqlite3_stmt **ret_stmt);
+
+/* Bind another number of a statement by its name; ":its_NAME" is none of schemas/view.def's. */
+static inline void view_bind(sqlite3_stmt *stmt, const char *name, int64_t value)
+{
+	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, name), value);
+}
 
 /* Write all rows of such a statement as columns, under a name. */
 int view_columns(struct view_question *question, const char *name, const char *sql);

@@ -87,6 +87,21 @@ int view_object_rows(struct view_question *question, sqlite3_stmt *stmt)
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
+void view_object_members(struct view_question *question, sqlite3_stmt *stmt, bool has_row)
+{
+	int n = sqlite3_column_count(stmt);
+
+	for (int i = 0; i < n; i++) {
+		json_name(&question->json, sqlite3_column_name(stmt, i));
+		if (!has_row)
+			json_null(&question->json);
+		else if (i + 1 < n)
+			json_column(&question->json, stmt, i);
+		else
+			write_spark(&question->json, stmt, i);
+	}
+}
+
 static int find_sort(struct view_question *question, const char **ret_order)
 {
 	const char *name = question->values->texts[VIEW_SORT];

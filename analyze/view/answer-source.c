@@ -39,9 +39,10 @@ static bool is_named(struct view_question *question, const char *file)
 	sqlite3_stmt *stmt = NULL;
 	bool is_there = false;
 
-	if (view_prepare(question, "SELECT 1 FROM frame_line WHERE file = ?1 LIMIT 1", &stmt) ==
-	    0) {
-		sqlite3_bind_text(stmt, 1, file, -1, SQLITE_STATIC);
+	if (view_prepare(question, "SELECT 1 FROM frame_line WHERE file = :its_file LIMIT 1",
+			 &stmt) == 0) {
+		sqlite3_bind_text(stmt, sqlite3_bind_parameter_index(stmt, ":its_file"), file, -1,
+				  SQLITE_STATIC);
 		is_there = sqlite3_step(stmt) == SQLITE_ROW;
 	}
 	sqlite3_finalize(stmt);

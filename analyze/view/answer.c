@@ -12,11 +12,12 @@
 #include "common/cleanup.h"
 
 static int (*const makers[VIEW_COUNT])(struct view_question *question) = {
-	[VIEW_RUNS] = view_runs,	 [VIEW_RUN] = view_run,
-	[VIEW_BANDS] = view_bands,	 [VIEW_PICTURE] = view_picture,
-	[VIEW_TIMELINE] = view_timeline, [VIEW_FLAME] = view_flame,
-	[VIEW_OBJECTS] = view_objects,	 [VIEW_SERIES] = view_series,
-	[VIEW_DIFF] = view_diff,	 [VIEW_SOURCE_TEXT] = view_source,
+	[VIEW_RUNS] = view_runs,	  [VIEW_RUN] = view_run,
+	[VIEW_BANDS] = view_bands,	  [VIEW_PICTURE] = view_picture,
+	[VIEW_TIMELINE] = view_timeline,  [VIEW_FLAME] = view_flame,
+	[VIEW_OBJECTS] = view_objects,	  [VIEW_OBJECT] = view_object,
+	[VIEW_SERIES] = view_series,	  [VIEW_DIFF] = view_diff,
+	[VIEW_SOURCE_TEXT] = view_source, [VIEW_AT] = view_at,
 };
 
 static int find_run(struct view_question *question)
