@@ -28,6 +28,7 @@ extern const char report_overhead_sql[];
 extern const char report_overhead_text_sql[];
 extern const char report_stat_sql[];
 extern const char report_stat_text_sql[];
+extern const char report_stat_values_sql[]; /* a row for each repetition; value NULL: it failed */
 /* The same for pages of a series, one value or measure a row; :run 0: all. */
 extern const char report_series_values_sql[];
 extern const char report_series_statistics_sql[];

@@ -42,6 +42,12 @@
 #define GROUPS                                                                                     \
 	" FROM kept GROUP BY program, mode, place, name, unit ORDER BY program, mode, place, name LIMIT :limit"
 
+const char report_stat_values_sql[] = VALUES
+	"SELECT program, mode, EXISTS (SELECT 1 FROM run JOIN fact ON fact.run_id = run.id WHERE"
+	" run.program = kept.program AND run.mode = kept.mode AND key = 'memsight.natural' AND"
+	" fact.value = 'yes') AS is_natural, repetition, name, unit, value FROM kept"
+	" ORDER BY program, is_natural DESC, mode, place, name, unit, repetition LIMIT :limit";
+
 const char report_stat_sql[] = VALUES
 	"SELECT program || '.' || mode AS run, name, unit, count(value) AS n,"
 	" sum(NOT is_good) AS failed, median(value) AS median, interval_low(value) AS low,"

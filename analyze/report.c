@@ -4,7 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "analyze/report-curves.h"
 #include "analyze/report-functions.h"
+#include "analyze/report-heatmap.h"
 #include "analyze/report-hints.h"
 #include "analyze/report-profile.h"
 #include "analyze/report-queries.h"
@@ -354,11 +356,23 @@ const struct report reports[] = {
 		.title = "Live bytes over time",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "live: the most within the interval; rss: resident memory of all processes, "
-			"sampled; events: allocations and frees",
+			"sampled (drawn up to the next one); events: allocations and frees; the axis of each curve "
+			"begins at 0 and ends at its most",
 		.sql = report_timeline_sql,
 		.text_sql = report_timeline_text_sql,
+		.draw = report_curves_draw,
 		.is_whole = true,
 		KINDS(TABLE_TIME, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT),
+	},
+	{
+		.name = "heatmap",
+		.scope = REPORT_OF_PICTURE,
+		.needs_rows = true,
+		.title = "Touches and blocks over time and addresses",
+		.is_whole = true,
+		.prepare = report_heatmap_prepare,
+		.sql = report_heatmap_sql,
+		.write = report_heatmap_write,
 	},
 	{
 		.name = "temporary",
@@ -515,7 +529,9 @@ static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report
 
 	if (is_text)
 		fprintf(out, request->is_coloured ? "\033[1m%s\033[0m\n" : "%s\n", report->title);
-	int r = table_write(out, stmt, &style, &n_rows);
+	int r = is_text && report->draw ? report->draw(out, sqlite3_db_handle(stmt), request) : 0;
+	if (r == 0)
+		r = table_write(out, stmt, &style, &n_rows);
 	if (r < 0 || !is_text)
 		return r;
 	return write_foot(out, sqlite3_db_handle(stmt), report, request, n_rows);

@@ -13,6 +13,7 @@
 #include "analyze/profile.h"
 #include "analyze/table.h"
 
+struct selection;
 struct suppressions;
 
 /* How and of what. */
@@ -26,6 +27,9 @@ struct report_request {
 	enum profile_metric by; /* of profiles */
 	const char *const *excluded; /* of profiles, as paths.excluded; may be NULL */
 	const struct suppressions *suppressions; /* of leaks; may be NULL */
+	const struct selection *selection; /* of pictures; may be NULL for all others */
+	const char *source; /* of pictures: the only one whose touches are shown; NULL: all */
+	unsigned cells[2]; /* of pictures: columns and rows; 0: as many as there is room for */
 };
 
 /* What a report has nothing to show without; why it is missing is said. */
@@ -43,6 +47,7 @@ enum report_scope {
 	REPORT_OF_RUN, /* none: it is about a whole run */
 	REPORT_OF_PART, /* parts of one run */
 	REPORT_OF_SUM, /* parts, and sums of several runs */
+	REPORT_OF_PICTURE, /* a span of time, a process and addresses, which it narrows down to by itself */
 };
 
 struct report {
@@ -62,6 +67,8 @@ struct report {
 	bool has_lines; /* functions and lines: what debug information would add is told */
 	bool needs_rows; /* a run of which the totals only are there does not do */
 	bool is_whole; /* CSV and JSON hold all rows, whatever the limit */
+	/* Text: a drawing between title and rows; may be NULL. */
+	int (*draw)(FILE *out, sqlite3 *db, const struct report_request *request);
 	/* Makes temporary tables that the query reads; may be NULL. */
 	int (*prepare)(sqlite3 *db, const struct report_request *request);
 	/* ... or text is written by this; then sql serves CSV and JSON. */
@@ -76,7 +83,7 @@ const struct report *report_find(const char *name);
 
 /*
  * Write one report. Returns 0, -EIO when the stream failed, -EPROTO when SQLite failed
- * (sqlite3_errmsg(db) says how), -ENOMEM.
+ * (sqlite3_errmsg(db) says how), -ENOMEM; of pictures also what heat_make() returns.
  */
 int report_write(FILE *out, sqlite3 *db, const struct report *report,
 		 const struct report_request *request);

@@ -9,6 +9,7 @@
 #include "analyze/report-sql.h"
 #include "analyze/suppressions.h"
 #include "cli/database.h"
+#include "cli/heat-message.h"
 #include "cli/selection-options.h"
 #include "common/cleanup.h"
 
@@ -76,6 +77,7 @@ struct job {
 	const struct report *report;
 	const struct suppressions *suppressions;
 	struct selection selection; /* its runs are owned */
+	unsigned cells[2];
 };
 
 static int write_one(const struct job *job, int64_t run_id)
@@ -94,9 +96,15 @@ static int write_one(const struct job *job, int64_t run_id)
 			option_choice_name(option_choice(options, OPTION_BY))),
 		.excluded = option_texts(options, OPTION_EXCLUDE),
 		.suppressions = job->suppressions,
+		.selection = &job->selection,
+		.source = option_text(options, OPTION_OF_SOURCE),
+		.cells = { job->cells[0], job->cells[1] },
 	};
 
 	int r = report_write(stdout, db, job->report, &request);
+	int status = r < 0 ? heat_complain(options, r) : CMD_DONE;
+	if (status != CMD_DONE)
+		return status;
 	if (r == -EPROTO)
 		return cmd_fail("%s: %s", options->operands[0], sqlite3_errmsg(db));
 	if (r < 0 || fflush(stdout) != 0)
@@ -157,7 +165,7 @@ static int write_selected(struct job *job)
 		status = check_rows(job);
 	if (status != CMD_DONE)
 		return status;
-	if (selection_is_part(&job->selection)) {
+	if (selection_is_part(&job->selection) && job->report->scope != REPORT_OF_PICTURE) {
 		int r = selection_apply(job->db, &job->selection);
 		if (r < 0)
 			return cmd_fail("%s: %s", job->options->operands[0],
@@ -213,6 +221,12 @@ static int write_report(struct job *job)
 			"report: %s%s tells of a whole run: leave --from, --to, --process, "
 			"--thread, --addr and --region out",
 			strcmp(name, "summary") == 0 ? "the " : "--", name);
+	if (job->report->scope == REPORT_OF_PICTURE &&
+	    (job->selection.tid || job->selection.region))
+		return cmd_usage(
+			"report: --%s obeys --from, --to, --process and --addr: leave --thread and "
+			"--region out",
+			name);
 	return n_runs > 1 ? write_each(job) : write_selected(job);
 }
 
@@ -222,6 +236,8 @@ int cmd_report(const struct option_set *options)
 	struct job job = { .options = options };
 
 	int status = choose_report(options, &job.report);
+	if (status == CMD_DONE)
+		status = cells_read(options, job.cells);
 	if (status == CMD_DONE)
 		status = read_suppressions(options, &suppressions);
 	if (status == CMD_DONE)

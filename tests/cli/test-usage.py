@@ -11,7 +11,7 @@ import unittest
 
 MEMSIGHT = sys.argv[1]
 ROOT = pathlib.Path(sys.argv[2])
-COMMANDS = ["record", "run", "analyze", "archive", "report", "query", "export", "diff", "view", "avail", "doctor"]
+COMMANDS = ["record", "run", "analyze", "archive", "report", "query", "export", "plot", "diff", "view", "avail", "doctor"]
 
 
 def memsight(*arguments, stdout=subprocess.PIPE, **variables):

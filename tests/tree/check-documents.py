@@ -19,6 +19,7 @@ PACKAGES = {
     "libunwind": "libunwind-dev",
     "memkind": "libmemkind-dev",
     "numa": "libnuma-dev",
+    "cairo": "libcairo2-dev",
     "libmicrohttpd": "libmicrohttpd-dev",
     "threads": "libc6-dev",
     "m": "libc6-dev",
