@@ -117,8 +117,8 @@ static int write_flame(struct view_question *question, struct flame *flame,
 {
 	struct json *json = &question->json;
 	auto_free uint32_t *name_of = calloc(flame->paths->n_functions, sizeof(*name_of));
-	size_t max_nodes = (size_t)view_value(question, VIEW_LIMIT, MAX_NODES);
-	int64_t n_pruned = flame_prune(flame, max_nodes);
+	size_t wanted = question->context->limits.n_nodes;
+	int64_t n_pruned = flame_prune(flame, wanted ? wanted : MAX_NODES);
 
 	if (!name_of || n_pruned < 0)
 		return -ENOMEM;

@@ -24,7 +24,10 @@
 
 static const char block_sql[] = "SELECT * FROM allocation WHERE run_id = :run AND id = :block";
 
-static const char size_sql[] = "SELECT max(size) FROM allocation WHERE" MEANT;
+/* Those of the heat map's axes. */
+static const char bounds_sql[] =
+	"SELECT max(size), min(birth_ns), max(coalesce(death_ns, (SELECT duration_ns FROM run"
+	" WHERE id = :run))) FROM allocation WHERE" MEANT;
 
 static const char blocks_sql[] =
 	"SELECT id, address, size, birth_ns, coalesce(death_ns, 9223372036854775807)"
@@ -120,18 +123,28 @@ static int count_blocks(struct view_question *question, const struct object *obj
 	return r < 0 ? -EPROTO : r;
 }
 
-static int count(struct view_question *question, const struct object *object)
+static int find_bounds(struct view_question *question, const struct object *object)
 {
 	auto_statement sqlite3_stmt *row = NULL;
 	struct object_tally *tally = object->tally;
-	int r = prepare(question, object, size_sql, &row);
+	int r = prepare(question, object, bounds_sql, &row);
 
-	tally->from_ns = view_value(question, VIEW_FROM, 0);
-	tally->to_ns = view_number(question, "SELECT duration_ns + 1 FROM run WHERE id = :run");
-	if (question->values->is_given[VIEW_TO])
-		tally->to_ns = question->values->numbers[VIEW_TO];
-	if (r == 0 && statement_step(row) == 1)
-		tally->size = sqlite3_column_int64(row, 0);
+	if (r < 0 || statement_step(row) != 1)
+		return -EPROTO;
+	int64_t from = view_value(question, VIEW_FROM, 0);
+	int64_t to = view_value(question, VIEW_TO, INT64_MAX);
+	tally->size = sqlite3_column_int64(row, 0);
+	tally->from_ns = sqlite3_column_int64(row, 1);
+	tally->to_ns = sqlite3_column_int64(row, 2) + 1;
+	tally->from_ns = tally->from_ns < from ? from : tally->from_ns;
+	tally->to_ns = tally->to_ns > to ? to : tally->to_ns;
+	return 0;
+}
+
+static int count(struct view_question *question, const struct object *object)
+{
+	int r = find_bounds(question, object);
+
 	if (r == 0)
 		r = count_touches(question, object);
 	return r == 0 ? count_blocks(question, object) : r;
@@ -264,7 +277,7 @@ static int write_object(struct view_question *question, const struct object *obj
 		r = write_threads(question, object->tally);
 	if (r == 0)
 		r = write_instructions(question, object->tally);
-	object_tally_write(object->tally, &question->json);
+	object_tally_write(object->tally, &question->json, question->context->limits.is_short);
 	json_close(&question->json, '}');
 	return r;
 }

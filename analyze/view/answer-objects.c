@@ -28,6 +28,7 @@ static const struct {
 	{ "mean_life_ns", "mean_life_ns" },
 	{ "n_samples", "n_samples" },
 	{ "time_ns", "time_ns" },
+	{ "time", "time_ns" },
 	{ "share", "share" },
 	{ "share_low", "share - half" },
 	{ "share_high", "share + half" },

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "analyze/picture.h"
+#include "analyze/statement.h"
 #include "analyze/view/columns.h"
-#include "common/cleanup.h"
+#include "analyze/view/packed.h"
 
 #define DEFAULT_WIDTH  512
 #define DEFAULT_HEIGHT 256
@@ -70,13 +71,13 @@ static void integer_or_null(struct json *json, int64_t value, bool is_known)
 		json_null(json);
 }
 
-static void write_blocks(struct json *json, const struct picture *picture)
+static void write_blocks(struct json *json, const struct picture *picture, size_t n)
 {
 	static const char *const names[] = { "id", "from_ns", "to_ns", "y", "size", "site" };
 	auto_columns struct columns columns;
 
 	columns_begin(&columns, names, 6);
-	for (size_t i = 0; i < picture->n_drawn_blocks; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct picture_block *block = &picture->blocks[i];
 		json_integer(columns_at(&columns, 0), block->id);
 		json_integer(columns_at(&columns, 1), block->from_ns);
@@ -90,14 +91,14 @@ static void write_blocks(struct json *json, const struct picture *picture)
 	columns_write(&columns, json);
 }
 
-static void write_points(struct json *json, const struct picture *picture)
+static void write_points(struct json *json, const struct picture *picture, size_t n)
 {
 	static const char *const names[] = { "sample",	 "time_ns", "y",   "category",
 					     "is_write", "thread",  "site" };
 	auto_columns struct columns columns;
 
 	columns_begin(&columns, names, 7);
-	for (size_t i = 0; i < picture->n_points; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct picture_point *point = &picture->points[i];
 		json_integer(columns_at(&columns, 0), point->sample);
 		json_integer(columns_at(&columns, 1), point->time_ns);
@@ -112,28 +113,39 @@ static void write_points(struct json *json, const struct picture *picture)
 	columns_write(&columns, json);
 }
 
-/* Counts as little-endian u16, where 65535 is that many or more. */
-static int write_counts(struct json *json, const struct picture *picture, size_t n_cells)
+static void write_cells(struct json *json, const struct picture *picture, bool is_short)
 {
-	auto_free uint8_t *bytes = malloc(2 * n_cells + 1);
+	size_t n = (size_t)picture->request.width * picture->request.height;
 
-	if (!bytes)
-		return -ENOMEM;
-	for (size_t i = 0; i < n_cells; i++) {
-		uint32_t n = picture->counts[i] < UINT16_MAX ? picture->counts[i] : UINT16_MAX;
-		bytes[2 * i] = (uint8_t)n;
-		bytes[2 * i + 1] = (uint8_t)(n >> 8);
-	}
 	json_name(json, "counts");
-	json_base64(json, bytes, 2 * n_cells);
-	return 0;
+	packed_write_u16(json, picture->counts, n, is_short);
+	json_name(json, "category");
+	packed_write_u8(json, picture->category, n, is_short);
+	json_name(json, "occupancy");
+	packed_write_u8(json, picture->occupancy, n, is_short);
 }
 
-static int write_picture(struct view_question *question, const struct picture *picture)
+/* What a touch is one of. */
+static void write_unit(struct view_question *question, const struct picture *picture)
+{
+	static const char sql[] = "SELECT unit FROM source WHERE id = :its_source";
+	auto_statement sqlite3_stmt *row = NULL;
+	const char *unit = NULL;
+
+	if (picture->request.source_id && view_prepare(question, sql, &row) == 0) {
+		view_bind(row, ":its_source", picture->request.source_id);
+		if (statement_step(row) == 1)
+			unit = (const char *)sqlite3_column_text(row, 0);
+	}
+	json_set_text(&question->json, "unit", unit ? unit : "samples of all sources");
+}
+
+static void write_picture(struct view_question *question, const struct picture *picture)
 {
 	struct json *json = &question->json;
 	const struct picture_request *request = &picture->request;
-	size_t n_cells = (size_t)request->width * request->height;
+	const struct view_limits *limits = &question->context->limits;
+	bool has_points = !limits->n_points || picture->n_points <= limits->n_points;
 
 	json_open(json, '{');
 	json_set_integer(json, "run", request->run_id);
@@ -148,19 +160,17 @@ static int write_picture(struct view_question *question, const struct picture *p
 	json_set_integer(json, "n_samples", (int64_t)picture->n_touches);
 	json_set_integer(json, "n_blocks", (int64_t)picture->n_blocks);
 	json_set_integer(json, "stride", picture->stride);
-	json_set_text(json, "unit", "touch of a sample");
+	write_unit(question, picture);
 	json_set_integer(json, "cell_ns", picture->cell_ns);
 	json_set_integer(json, "cell_bytes", (int64_t)picture->cell_bytes);
 	write_categories(json, picture);
-	int r = write_counts(json, picture, n_cells);
-	json_name(json, "category");
-	json_base64(json, picture->category, n_cells);
-	json_name(json, "occupancy");
-	json_base64(json, picture->occupancy, n_cells);
-	write_blocks(json, picture);
-	write_points(json, picture);
+	write_cells(json, picture, limits->is_short);
+	write_blocks(json, picture,
+		     limits->n_blocks && limits->n_blocks < picture->n_drawn_blocks
+			     ? limits->n_blocks
+			     : picture->n_drawn_blocks);
+	write_points(json, picture, has_points ? picture->n_points : 0);
 	json_close(json, '}');
-	return r;
 }
 
 static int find_by(struct view_question *question, enum picture_by *ret_by)
@@ -189,7 +199,7 @@ static int make_picture(struct view_question *question, const struct picture_req
 		return view_context_refuse(question->context, r,
 					   "the run has no blocks and samples to draw");
 	if (r == 0)
-		r = write_picture(question, picture);
+		write_picture(question, picture);
 	picture_free(picture);
 	return r;
 }

@@ -57,7 +57,8 @@ static const char offers_sql[] =
 	" EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src) WHERE run_id = :run"
 	"  AND level IS NOT NULL) AS has_levels,"
 	" EXISTS (SELECT 1 FROM access_total WHERE run_id = :run AND n_latencies > 0) AS has_latency,"
-	" EXISTS (SELECT 1 FROM site WHERE run_id = :run AND stack_id > 0) AS has_stacks";
+	" EXISTS (SELECT 1 FROM (SELECT stack_id FROM sample WHERE run_id = :run LIMIT 10000)"
+	"  WHERE stack_id IS NOT NULL) AS has_stacks";
 
 static int write_run(struct view_question *question)
 {

@@ -5,6 +5,7 @@
  */
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/view/request.h"
@@ -19,10 +20,19 @@ struct view_patience {
 	void *waiter;
 };
 
+/* How much an answer may hold; all zero: what a page that is served wants. */
+struct view_limits {
+	bool is_short; /* arrays of cells in runs (packed.h) */
+	size_t n_blocks; /* of a picture; 0: all that it draws */
+	size_t n_points; /* of a picture: with more there are none */
+	size_t n_nodes; /* of a call tree */
+};
+
 struct view_context {
 	struct db *db; /* owned */
 	struct picture_store *pictures; /* owned; NULL until they are asked for */
 	struct view_part *part; /* owned; NULL: none was counted */
+	struct view_limits limits;
 	struct view_patience patience; /* is_over NULL: endless */
 	char message[VIEW_MESSAGE_BYTES]; /* why the last answer failed; may be "" */
 };

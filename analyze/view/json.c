@@ -134,12 +134,18 @@ void json_null(struct json *json)
 
 void json_base64(struct json *json, const void *bytes, size_t n_bytes)
 {
+	json_base64_marked(json, '\0', bytes, n_bytes);
+}
+
+void json_base64_marked(struct json *json, char mark, const void *bytes, size_t n_bytes)
+{
 	static const char letters[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const unsigned char *in = bytes;
 	size_t n_letters = (n_bytes + 2) / 3 * 4;
 
 	put_value(json, "\"", 1);
+	put(json, &mark, mark != '\0');
 	char *out = reserve(json, n_letters);
 	if (!out)
 		return;

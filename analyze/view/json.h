@@ -35,6 +35,9 @@ void json_null(struct json *json);
 /* Bytes as text in base64 (RFC 4648, with padding). */
 void json_base64(struct json *json, const void *bytes, size_t n_bytes);
 
+/* The same with a letter before it; 0: none. */
+void json_base64_marked(struct json *json, char mark, const void *bytes, size_t n_bytes);
+
 /* A value that was written elsewhere; empty: null. */
 void json_raw(struct json *json, const struct json *value);
 

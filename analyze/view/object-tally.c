@@ -7,6 +7,7 @@
 
 #include "analyze/grow.h"
 #include "analyze/view/columns.h"
+#include "analyze/view/packed.h"
 
 /* -1 of 0, else the power of two. */
 static int log2_of(int64_t value)
@@ -159,15 +160,8 @@ void object_tally_block(struct object_tally *tally, const struct object_block *b
 
 /* ---- As JSON ---- */
 
-static void write_heat(const struct object_tally *tally, struct json *json)
+static void write_heat(const struct object_tally *tally, struct json *json, bool is_short)
 {
-	uint8_t bytes[2 * OBJECT_HEAT_WIDTH * OBJECT_HEAT_HEIGHT];
-
-	for (size_t i = 0; i < OBJECT_HEAT_WIDTH * OBJECT_HEAT_HEIGHT; i++) {
-		uint32_t n = tally->heat[i] < UINT16_MAX ? tally->heat[i] : UINT16_MAX;
-		bytes[2 * i] = (uint8_t)n;
-		bytes[2 * i + 1] = (uint8_t)(n >> 8);
-	}
 	json_name(json, "heat");
 	json_open(json, '{');
 	json_set_integer(json, "width", OBJECT_HEAT_WIDTH);
@@ -176,7 +170,7 @@ static void write_heat(const struct object_tally *tally, struct json *json)
 	json_set_integer(json, "from", tally->from_ns);
 	json_set_integer(json, "to", tally->to_ns);
 	json_name(json, "packed");
-	json_base64(json, bytes, sizeof(bytes));
+	packed_write_u16(json, tally->heat, OBJECT_HEAT_WIDTH * OBJECT_HEAT_HEIGHT, is_short);
 	json_close(json, '}');
 }
 
@@ -261,12 +255,12 @@ static void write_blocks(const struct object_tally *tally, struct json *json)
 	columns_write(&columns, json);
 }
 
-void object_tally_write(const struct object_tally *tally, struct json *json)
+void object_tally_write(const struct object_tally *tally, struct json *json, bool is_short)
 {
 	static const char *const sizes[] = { "sizes", "size_log2", "n" };
 	static const char *const lives[] = { "lives", "life_log2", "n" };
 
-	write_heat(tally, json);
+	write_heat(tally, json, is_short);
 	write_offsets(tally, json);
 	write_log2(json, sizes, tally->sizes);
 	write_log2(json, lives, tally->lives);

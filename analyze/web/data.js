@@ -139,22 +139,47 @@ export function rowsOf(table) {
 		Object.fromEntries(names.map((name) => [name, table.columns[name][i]])));
 }
 
+/* Runs of an exported file: see analyze/view/packed.h. */
+function unpackRuns(packed) {
+	let n = 0;
+	for (let i = 0; i < packed.length; i += packed[i] < 128 ? packed[i] + 2 : 2)
+		n += packed[i] < 128 ? packed[i] + 1 : packed[i] - 126;
+	const bytes = new Uint8Array(n);
+	for (let i = 0, at = 0; i < packed.length;) {
+		const control = packed[i++];
+		if (control < 128) {
+			bytes.set(packed.subarray(i, i + control + 1), at);
+			at += control + 1;
+			i += control + 1;
+		} else {
+			bytes.fill(packed[i++], at, at + control - 126);
+			at += control - 126;
+		}
+	}
+	return bytes;
+}
+
+function isRuns(text) {
+	return text?.[0] === "!";
+}
+
 function bytesOf(text) {
-	const raw = atob(text ?? "");
+	const raw = atob(isRuns(text) ? text.slice(1) : text ?? "");
 	const bytes = new Uint8Array(raw.length);
 	for (let i = 0; i < raw.length; i++)
 		bytes[i] = raw.charCodeAt(i);
-	return bytes;
+	return isRuns(text) ? unpackRuns(bytes) : bytes;
 }
 
 /** Packed u8: as they are. */
 export const unpack8 = bytesOf;
 
-/** Packed little-endian u16. */
+/** Packed u16: little-endian; of runs all low bytes come first. */
 export function unpack16(text) {
 	const bytes = bytesOf(text);
 	const numbers = new Uint16Array(bytes.length >> 1);
+	const [step, high] = isRuns(text) ? [1, numbers.length] : [2, 1];
 	for (let i = 0; i < numbers.length; i++)
-		numbers[i] = bytes[2 * i] | bytes[2 * i + 1] << 8;
+		numbers[i] = bytes[step * i] | bytes[step * i + high] << 8;
 	return numbers;
 }
