@@ -164,14 +164,19 @@ static void write_thread(struct columns *columns, const struct object_thread *th
 	json_integer(columns_at(columns, 2), (int64_t)thread->n[1]);
 	json_integer(columns_at(columns, 3), (int64_t)thread->n[2]);
 	json_integer(columns_at(columns, 4), (int64_t)thread->n[0]);
-	json_real(columns_at(columns, 5), thread->time_ns);
+	json_real(columns_at(columns, 5),
+		  thread->time_ns[0] + thread->time_ns[1] + thread->time_ns[2]);
+	json_real(columns_at(columns, 6), thread->time_ns[1]);
+	json_real(columns_at(columns, 7), thread->time_ns[2]);
 	columns_end_row(columns);
 }
 
 static int write_threads(struct view_question *question, const struct object_tally *tally)
 {
-	static const char *const names[] = { "thread",	 "name",      "n_reads",
-					     "n_writes", "n_unknown", "time_ns" };
+	static const char *const names[] = {
+		"thread",    "name",	"n_reads",	"n_writes",
+		"n_unknown", "time_ns", "time_read_ns", "time_write_ns"
+	};
 	auto_statement sqlite3_stmt *name = NULL;
 	auto_columns struct columns columns;
 	int r = view_prepare(question,
@@ -180,7 +185,7 @@ static int write_threads(struct view_question *question, const struct object_tal
 			     " WHERE id = :its_id",
 			     &name);
 
-	columns_begin(&columns, names, 6);
+	columns_begin(&columns, names, 8);
 	for (size_t i = 0; i < tally->n_threads && r == 0; i++)
 		write_thread(&columns, &tally->threads[i], name);
 	json_name(&question->json, "threads");
@@ -192,6 +197,8 @@ static int compare_instructions(const void *left, const void *right)
 {
 	const struct object_instruction *a = left, *b = right;
 
+	if (a->time_ns != b->time_ns)
+		return a->time_ns > b->time_ns ? -1 : 1;
 	return a->n > b->n ? -1 : a->n < b->n;
 }
 
@@ -212,12 +219,15 @@ static void write_instruction(struct columns *columns, const struct object_instr
 		json_integer(columns_at(columns, 4), instruction->is_write);
 	else
 		json_null(columns_at(columns, 4));
+	json_real(columns_at(columns, 5), instruction->time_ns);
 	columns_end_row(columns);
 }
 
 static int write_instructions(struct view_question *question, struct object_tally *tally)
 {
-	static const char *const names[] = { "function", "file", "line", "n", "is_write" };
+	static const char *const names[] = {
+		"function", "file", "line", "n", "is_write", "time_ns"
+	};
 	auto_statement sqlite3_stmt *place = NULL;
 	auto_columns struct columns columns;
 	int r = view_prepare(question,
@@ -229,7 +239,7 @@ static int write_instructions(struct view_question *question, struct object_tall
 	if (tally->n_instructions)
 		qsort(tally->instructions, tally->n_instructions, sizeof(*tally->instructions),
 		      compare_instructions);
-	columns_begin(&columns, names, 5);
+	columns_begin(&columns, names, 6);
 	for (size_t i = 0; i < tally->n_instructions && i < MAX_INSTRUCTIONS && r == 0; i++)
 		write_instruction(&columns, &tally->instructions[i], place);
 	json_name(&question->json, "instructions");

@@ -92,6 +92,7 @@ static void add_place(struct object_tally *tally, const struct object_touch *tou
 	tally->heat[y * OBJECT_HEAT_WIDTH + x]++;
 	tally->offsets[offset] += counts;
 	tally->written[offset] += counts && touch->is_write == 1;
+	tally->times_ns[offset] += touch->time_share_ns;
 }
 
 static int count_block(struct object_tally *tally, int64_t id)
@@ -112,15 +113,16 @@ int object_tally_touch(struct object_tally *tally, const struct object_touch *to
 	struct object_thread *thread = thread_at(tally, touch->thread);
 	if (!thread)
 		return -ENOMEM;
-	thread->time_ns += touch->time_share_ns;
-	if (!counts)
-		return 0;
-	thread->n[touch->is_write + 1]++;
-	add_level(tally, touch);
 	struct object_instruction *instruction =
 		instruction_at(tally, touch->frame, touch->is_write);
 	if (!instruction)
 		return -ENOMEM;
+	thread->time_ns[touch->is_write + 1] += touch->time_share_ns;
+	instruction->time_ns += touch->time_share_ns;
+	if (!counts)
+		return 0;
+	thread->n[touch->is_write + 1]++;
+	add_level(tally, touch);
 	instruction->n++;
 	return count_block(tally, touch->block);
 }
@@ -177,17 +179,18 @@ static void write_heat(const struct object_tally *tally, struct json *json, bool
 /* Steps of equal width, also those without a touch, where there is any. */
 static void write_offsets(const struct object_tally *tally, struct json *json)
 {
-	static const char *const names[] = { "offset", "n", "n_writes" };
+	static const char *const names[] = { "offset", "n", "n_writes", "time_ns" };
 	auto_columns struct columns columns;
-	uint64_t sum = 0;
+	double sum = 0;
 
-	columns_begin(&columns, names, 3);
+	columns_begin(&columns, names, 4);
 	for (size_t i = 0; i < OBJECT_OFFSETS; i++)
-		sum += tally->offsets[i];
-	for (size_t i = 0; i < OBJECT_OFFSETS && sum; i++) {
+		sum += (double)tally->offsets[i] + tally->times_ns[i];
+	for (size_t i = 0; i < OBJECT_OFFSETS && sum > 0; i++) {
 		json_integer(columns_at(&columns, 0), tally->size * (int64_t)i / OBJECT_OFFSETS);
 		json_integer(columns_at(&columns, 1), (int64_t)tally->offsets[i]);
 		json_integer(columns_at(&columns, 2), (int64_t)tally->written[i]);
+		json_real(columns_at(&columns, 3), tally->times_ns[i]);
 		columns_end_row(&columns);
 	}
 	json_name(json, "offsets");

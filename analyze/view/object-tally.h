@@ -2,7 +2,8 @@
 /*
  * What was seen of one block, or of all blocks of a call site laid over each other, summed up touch by touch, so
  * that memory does not follow from how many there are. A count n is of sampled accesses and page faults (roles 0
- * and 3 of touch); time is that of CPU time charged (role 1); the heat map has every touch with an address.
+ * and 3 of touch); time is that of CPU time charged (role 1), which is also told by offset, instruction and
+ * direction; the heat map has every touch with an address.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -37,13 +38,14 @@ struct object_block {
 struct object_thread {
 	int64_t id;
 	uint64_t n[3]; /* not known, read, written */
-	double time_ns;
+	double time_ns[3];
 };
 
 struct object_instruction {
 	int64_t frame;
 	int is_write;
 	uint64_t n;
+	double time_ns;
 };
 
 struct object_level {
@@ -57,6 +59,7 @@ struct object_tally {
 	int64_t size; /* bytes of the largest block */
 	uint32_t heat[OBJECT_HEAT_WIDTH * OBJECT_HEAT_HEIGHT];
 	uint64_t offsets[OBJECT_OFFSETS], written[OBJECT_OFFSETS];
+	double times_ns[OBJECT_OFFSETS];
 	uint64_t sizes[OBJECT_LOG2], lives[OBJECT_LOG2];
 	struct key_map thread_of, instruction_of, count_of; /* index + 1; block: its count */
 	struct object_thread *threads;

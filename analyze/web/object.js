@@ -59,21 +59,34 @@ function logList(caption, rows, key, unit) {
 	return rows.length ? barList(caption, rows.map((row) => ({ label: log2Text(row[key], unit), value: row.n, text: count(row.n) }))) : "";
 }
 
+/** CPU time by offset where a source charged it, and exact accesses and page faults. */
 function offsetColumns(app, answer) {
 	const rows = rowsOf(answer.offsets);
 	const size = answer.heat?.size ?? answer.block?.size ?? 0;
 	const dark = app.theme().dark;
+	const ends = { low: "0", high: `+${bytes(size)}` };
 	const step = rows.length > 1 ? rows[1].offset - rows[0].offset : size || 1;
-	return barColumns(`Touches by offset: ${count(rows.reduce((sum, { n }) => sum + n, 0))} in ${bytes(size)}; writes are the upper part`,
-		rows.map(({ offset, n, n_writes: writes }) => ({ first: n - writes, second: writes,
-			title: `+${bytes(offset)} to +${bytes(offset + step)}: ${count(n)} touches, ${count(writes)} writes` })),
-		{ low: "0", high: `+${bytes(size)}` }, [categorical(0, dark), categorical(5, dark)]);
+	const where = (offset) => `+${bytes(offset)} to +${bytes(offset + step)}`;
+	const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
+	return [
+		sum("time_ns") > 0 ? barColumns(`CPU time by offset: ${duration(sum("time_ns"))} charged, in ${bytes(size)}`, rows.map((row) => ({
+			first: row.time_ns, second: 0, title: `${where(row.offset)}: ${duration(row.time_ns)}` })), ends, [categorical(2, dark), ""]) : null,
+		sum("n") > 0 ? barColumns(`Exact accesses and page faults by offset: ${count(sum("n"))}; writes are the upper part`,
+			rows.map(({ offset, n, n_writes: writes }) => ({ first: n - writes, second: writes,
+				title: `${where(offset)}: ${count(n)}, ${count(writes)} of them writes` })),
+			ends, [categorical(0, dark), categorical(5, dark)]) : null,
+	];
 }
 
-function threadTable(app, rows) {
-	return table("Readers and writers: touches by thread", ["thread", "reads", "writes", "not known", "time"],
-		rows.map((row) => [String(row.name || row.thread), count(row.n_reads), count(row.n_writes), count(row.n_unknown),
-			row.time_ns === null || row.time_ns === undefined ? "-" : duration(row.time_ns)]), [1, 2, 3, 4]);
+function timeText(ns) {
+	return ns > 0 ? duration(ns) : "-";
+}
+
+function threadTable(rows) {
+	return table("Readers and writers by thread: CPU time charged to them here; exact accesses and page faults, counted",
+		["thread", "CPU time", "reading", "writing", "reads", "writes", "not known"], rows.map((row) => [String(row.name || row.thread),
+			timeText(row.time_ns), timeText(row.time_read_ns), timeText(row.time_write_ns), count(row.n_reads), count(row.n_writes),
+			count(row.n_unknown)]), [1, 2, 3, 4, 5, 6]);
 }
 
 function levelTable(rows) {
@@ -83,13 +96,13 @@ function levelTable(rows) {
 
 function instructionTable(app, rows) {
 	const kinds = { 0: "read", 1: "write" };
-	return table("Instructions that touch it", ["function", "place", "touches", "as"], rows.map((row) => [h("code", {}, row.function || "?"),
-		placeButton(app, row), count(row.n), kinds[row.is_write] ?? "not known"]), [2]);
+	return table("Instructions that touch it", ["function", "place", "as", "CPU time", "counted"], rows.map((row) => [
+		h("code", {}, row.function || "?"), placeButton(app, row), kinds[row.is_write] ?? "not known", timeText(row.time_ns), count(row.n)]), [3, 4]);
 }
 
 function blockTable(app, rows, total) {
 	return table(`Blocks${total > rows.length ? `: ${count(rows.length)} of ${count(total)}` : ""}`,
-		["block", "address", "size", "allocated", "freed", "life", "samples"], rows.map((row) => [
+		["block", "address", "size", "allocated", "freed", "life", "counted"], rows.map((row) => [
 			h("a", { href: app.link({ block: row.id }) }, String(row.id)), h("code", {}, address(row.address)), bytes(row.size),
 			moment(row.birth_ns), row.death_ns === null ? "not freed" : moment(row.death_ns),
 			row.death_ns === null ? "-" : duration(row.death_ns - row.birth_ns), count(row.n_samples)]), [2, 3, 4, 5, 6]);
@@ -113,7 +126,7 @@ async function neighbours(app, answer) {
 		const whole = site ? await app.ask("object", { run: app.runId, site, ...spanOf(app) }) : answer;
 		return around(rowsOf(whole.blocks).map(({ id }) => id), Number(block)).map((id) => (id === null ? null : { block: id }));
 	}
-	const all = await app.ask("objects", { run: app.runId, sort: "time", descending: 1, limit: 500, ...spanOf(app) });
+	const all = await app.ask("objects", { run: app.runId, sort: "share", descending: 1, limit: 500, ...spanOf(app) });
 	const sites = rowsOf(all.rows).map((row) => row.site).filter((id) => id !== null);
 	return around(sites, Number(site)).map((id) => (id === null ? null : { site: id }));
 }
@@ -186,7 +199,7 @@ export function create(root, app) {
 	function drawShapes(answer) {
 		const sizes = rowsOf(answer.sizes);
 		const lives = rowsOf(answer.lives);
-		const parts = [answer.offsets?.n > 0 ? offsetColumns(app, answer) : "", logList("Blocks by size", sizes, "size_log2", bytes),
+		const parts = [...offsetColumns(app, answer), logList("Blocks by size", sizes, "size_log2", bytes),
 			logList("Blocks by life", lives, "life_log2", duration)].filter(Boolean);
 		if (parts.length === 0)
 			return shapes.empty("No block and no touch to count.");
@@ -198,7 +211,7 @@ export function create(root, app) {
 		const threads = rowsOf(answer.threads);
 		const levels = rowsOf(answer.levels);
 		const instructions = rowsOf(answer.instructions);
-		const parts = [threads.length ? threadTable(app, threads) : "", levels.length ? levelTable(levels)
+		const parts = [threads.length ? threadTable(threads) : "", levels.length ? levelTable(levels)
 			: app.run.has_levels ? "" : h("p", { class: "muted" }, "Levels and latencies: no source of this run told them (they need PEBS, IBS or SPE)."),
 		instructions.length ? instructionTable(app, instructions) : ""].filter(Boolean);
 		if (threads.length + levels.length + instructions.length === 0)

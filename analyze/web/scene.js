@@ -254,7 +254,7 @@ export function create(root, app) {
 			const isOther = current && (current.picture.by !== wanted.by || current.source !== wanted.source);
 			if (isOther)
 				hidden.clear();
-			current = { picture: { ...readPicture(answer), by: wanted.by }, source: wanted.source };
+			current = { picture: { ...readPicture(answer), by: answer.by ?? wanted.by }, source: wanted.source };
 			const whole = wholeView();
 			if (current.picture.from <= whole.from && current.picture.to >= whole.to && current.picture.low === 0
 				&& current.picture.high >= whole.high)
