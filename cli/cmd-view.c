@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyze/view/export.h"
+#include "analyze/view/request.h"
 #include "analyze/view/server.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
@@ -16,18 +18,14 @@
 /* Threads share memory that was freed: many small heaps would each keep some. */
 #define MAX_ARENAS 2
 
-/* What the page shows first: the run that --run names. */
-static int find_fragment(struct db *db, const struct option_set *options, char **ret_fragment)
+/* What the page shows first: the run that --run names; NULL: it chooses. */
+static int make_fragment(const struct option_set *options, int64_t run_id, char **ret_fragment)
 {
-	const char *selector = option_text(options, OPTION_RUN);
-	int64_t run_id = 0;
-
 	*ret_fragment = NULL;
-	int status = database_find_run(db_handle(db), options->operands[0], selector, &run_id);
-	if (status != CMD_DONE)
-		return status;
-	int r = selector ? asprintf(ret_fragment, "#run=%lld", (long long)run_id) : 0;
-	return r < 0 ? cmd_fail("out of memory") : CMD_DONE;
+	if (option_text(options, OPTION_RUN) &&
+	    asprintf(ret_fragment, "#run=%lld", (long long)run_id) < 0)
+		return cmd_fail("out of memory");
+	return CMD_DONE;
 }
 
 static bool has_screen(void)
@@ -113,22 +111,51 @@ static int serve(const struct option_set *options, const char *path, const char 
 	return CMD_DONE;
 }
 
-int cmd_view(const struct option_set *options)
+static int write_file(const struct option_set *options, const char *path, int64_t run_id)
+{
+	const struct view_export export = {
+		.database = path,
+		.run_id = run_id,
+		.output = option_text(options, OPTION_EXPORT_PAGE),
+		.force = option_flag(options, OPTION_FORCE),
+	};
+	char message[VIEW_MESSAGE_BYTES];
+	int r = view_export_write(&export, message);
+
+	if (r == -EEXIST)
+		return cmd_fail("%s is there already: --force overwrites it", export.output);
+	if (r == -EPROTO)
+		return cmd_fail("%s: %s", options->operands[0], message);
+	return r < 0 ? cmd_fail("cannot write %s: %s", export.output, strerror(-r)) : CMD_DONE;
+}
+
+/* The path of the database (of a trace, the one beside it) and the run that is meant. */
+static int find_database(const struct option_set *options, char **ret_path, int64_t *ret_run_id)
 {
 	auto_db struct db *db = NULL;
-	auto_free char *fragment = NULL;
-	auto_free char *path = NULL;
-
-	mallopt(M_ARENA_MAX, MAX_ARENAS);
 	int status = database_open(options->operands[0], options, &db);
+
 	if (status == CMD_DONE)
-		status = find_fragment(db, options, &fragment);
+		status = database_find_run(db_handle(db), options->operands[0],
+					   option_text(options, OPTION_RUN), ret_run_id);
 	if (status != CMD_DONE)
 		return status;
-	/* Of a trace it is the database beside it. */
-	path = strdup(sqlite3_db_filename(db_handle(db), "main"));
-	if (!path)
-		return cmd_fail("out of memory");
-	db = db_close(db);
-	return serve(options, path, fragment);
+	*ret_path = strdup(sqlite3_db_filename(db_handle(db), "main"));
+	return *ret_path ? CMD_DONE : cmd_fail("out of memory");
+}
+
+int cmd_view(const struct option_set *options)
+{
+	auto_free char *fragment = NULL;
+	auto_free char *path = NULL;
+	int64_t run_id = 0;
+
+	mallopt(M_ARENA_MAX, MAX_ARENAS);
+	int status = find_database(options, &path, &run_id);
+	if (status != CMD_DONE)
+		return status;
+	if (option_text(options, OPTION_EXPORT_PAGE))
+		return write_file(options, path, run_id);
+	status = make_fragment(options, run_id, &fragment);
+	return status == CMD_DONE ? serve(options, path, fragment) : status;
 }

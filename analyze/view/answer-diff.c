@@ -135,11 +135,13 @@ static int write_rows(struct view_question *question, const struct comparison *c
 	static const char *const names[] = { "function", "file", "line", "before", "after",
 					     "change",	 "low",	 "high", "path" };
 	size_t limit = (size_t)view_value(question, VIEW_LIMIT, DEFAULT_LIMIT);
+	size_t most = question->context->limits.n_rows;
 	auto_columns struct columns columns;
 	int r = 0;
 
 	columns_begin(&columns, names, 9);
-	for (size_t i = 0; i < comparison->rows.n && i < limit && r == 0; i++)
+	for (size_t i = 0; i < comparison->rows.n && i < limit && (!most || i < most) && r == 0;
+	     i++)
 		r = write_row(&columns, comparison, &comparison->rows.rows[i]);
 	json_name(&question->json, "rows");
 	columns_write(&columns, &question->json);

@@ -38,7 +38,7 @@ static const char processes_sql[] =
 	"SELECT id, pid, exe, command, traced, why_not, start_ns, end_ns,"
 	" (SELECT coalesce(sum(n_blocks), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
 	"  WHERE process_id = process.id) AS n_blocks,"
-	" (SELECT coalesce(sum(n_samples), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
+	" (SELECT coalesce(sum(n_samples + n_faults), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
 	"  WHERE process_id = process.id) AS n_samples,"
 	" CASE WHEN traced AND (SELECT sum(traced) FROM process WHERE run_id = :run) = 1 THEN"
 	"  (SELECT value FROM total WHERE run_id = :run AND name = 'peak_bytes') END AS peak_bytes"
@@ -47,7 +47,7 @@ static const char processes_sql[] =
 static const char threads_sql[] =
 	"SELECT thread.id, process_id, tid, (SELECT name FROM thread_name WHERE thread_id = thread.id"
 	"  ORDER BY time_ns DESC LIMIT 1) AS name, start_ns, end_ns,"
-	" coalesce(n_blocks, 0) AS n_blocks, coalesce(n_samples, 0) AS n_samples FROM thread"
+	" coalesce(n_blocks, 0) AS n_blocks, coalesce(n_samples + n_faults, 0) AS n_samples FROM thread"
 	" LEFT JOIN thread_total ON thread_total.run_id = :run AND thread_id = thread.id"
 	" WHERE thread.run_id = :run ORDER BY thread.id LIMIT 20000";
 

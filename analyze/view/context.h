@@ -26,6 +26,7 @@ struct view_limits {
 	size_t n_blocks; /* of a picture; 0: all that it draws */
 	size_t n_points; /* of a picture: with more there are none */
 	size_t n_nodes; /* of a call tree */
+	size_t n_rows; /* of differences */
 };
 
 struct view_context {

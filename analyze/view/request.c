@@ -257,6 +257,17 @@ static unsigned find_target(char *path, struct view_request *request)
 	return 200;
 }
 
+unsigned view_request_parse_api(const char *text, struct view_request *ret_request)
+{
+	size_t n = strnlen(text, VIEW_TARGET_BYTES);
+
+	ret_request->message[0] = '\0';
+	if (n == VIEW_TARGET_BYTES)
+		return refuse(414, ret_request->message, "the request is too long");
+	memcpy(ret_request->buffer, text, n + 1);
+	return find_answer(ret_request->buffer, ret_request);
+}
+
 unsigned view_request_parse(const char *target, const char *token, struct view_request *ret_request)
 {
 	size_t n = strnlen(target, VIEW_TARGET_BYTES);

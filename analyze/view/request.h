@@ -75,6 +75,11 @@ struct view_request {
 unsigned view_request_parse(const char *target, const char *token,
 			    struct view_request *ret_request);
 
+/*
+ * The same of what follows api/: "NAME?parameters". Returns 200, 400, 404 or 414.
+ */
+unsigned view_request_parse_api(const char *text, struct view_request *ret_request);
+
 /* The names of an answer and of a parameter, whether its value is no number, and whether an answer takes it. */
 const char *view_answer_name(enum view_answer answer);
 const char *view_parameter_name(enum view_parameter parameter);

@@ -65,6 +65,14 @@ function selection(app) {
 	return chips;
 }
 
+/* What an exported file holds, as whoever wrote it told. */
+function storedNotice(app) {
+	const detail = h("span", { id: "stored-detail" });
+	app.ask("stored").then(({ text }) => detail.append(text), () => {});
+	return h("p", { class: "notice", id: "stored-notice" }, "Exported file: where what is asked for is missing, the nearest is shown; ",
+		h("code", {}, "memsight view"), " shows the database itself. ", detail);
+}
+
 /**
  * @returns {{ update(state, page) }}
  */
@@ -93,8 +101,7 @@ export function createHeader(root, app, pages, redraw) {
 	root.append(
 		h("div", { class: "bar" }, h("span", { class: "brand" }, "memsight"), choosers, alarms, themeButton),
 		h("div", { class: "bar second" }, tabs, chips),
-		app.isStored ? h("p", { class: "notice", id: "stored-notice" }, "Exported file: it holds some levels of detail; where the "
-			+ "exact one is missing the nearest is shown. ", "memsight view shows the database itself.") : "");
+		app.isStored ? storedNotice(app) : "");
 
 	function update(state, page) {
 		const current = page.tab ?? page.id;
