@@ -84,8 +84,10 @@ static const char *const hints_sql[] = {
 	" AND coalesce(why_not, '') NOT IN ('not followed', 'perf.data')"
 	" GROUP BY exe, why_not ORDER BY min(start_ns) LIMIT 3",
 	/* Sources that were refused. */
-	"SELECT name || ' was not sampled: ' || remedy FROM source"
-	" WHERE run_id = :run AND error <> 0 AND NOT passed_over AND remedy <> '' LIMIT 3",
+	"SELECT group_concat(name, ', ') || CASE count(*) WHEN 1 THEN ' was' ELSE ' were' END ||"
+	" ' not sampled: ' || remedy FROM source"
+	" WHERE run_id = :run AND error <> 0 AND NOT passed_over AND remedy <> '' GROUP BY remedy"
+	" ORDER BY min(id) LIMIT 3",
 	/*
 	 * The timer starts anew in each thread and process. A fifth and 20 periods are more than the
 	 * kernel's own rounding of the CPU time.

@@ -24,6 +24,7 @@ struct pmu_permissions {
 	long mlock_kb; /* kernel.perf_event_mlock_kb; -1: not there */
 	int64_t memlock_bytes; /* RLIMIT_MEMLOCK; INT64_MAX: unlimited */
 	bool has_perfmon; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
+	bool has_sys_admin; /* Debian's kernel asks for it where paranoid is above 2 */
 	bool has_ipc_lock; /* CAP_IPC_LOCK is effective */
 	bool has_seccomp; /* a seccomp filter or strict mode binds this process */
 	bool in_user_namespace; /* a container's root: its capabilities do not count for perf */

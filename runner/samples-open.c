@@ -56,7 +56,12 @@ static int store_refused(struct samples *samples, const struct pmu_chosen *chose
 static int refuse(struct samples *samples, const struct pmu_chosen *chosen,
 		  const struct access_options *options)
 {
-	if (!samples->refusal[0])
+	/* What other sources need, too, is told with them; alone, the samples that are there do without. */
+	if (!samples->refusal[0] && chosen->source->role == ACCESS_ROLE_TASKS)
+		snprintf(samples->refusal, sizeof(samples->refusal),
+			 "no task records (names of threads, maps that no hook sees): %s",
+			 chosen->refusal.why);
+	else if (!samples->refusal[0])
 		snprintf(samples->refusal, sizeof(samples->refusal), "no %s samples: %s; %s",
 			 chosen->source->name, chosen->refusal.why, chosen->refusal.fix);
 	return store_refused(samples, chosen, options);

@@ -7,6 +7,8 @@
 #include "pmu/pmu-remedy.h"
 #include "runner/avail/avail-internal.h"
 
+#define SET_CAPABILITY "sudo setcap cap_perfmon,cap_ipc_lock+ep $(which memsight)"
+
 static int give(const struct avail *avail, const char *name, bool is_there, const char *about,
 		const char *fix)
 {
@@ -35,24 +37,25 @@ int avail_privileges(const struct avail *avail)
 	int err;
 
 	pmu_permissions_read(&permissions);
-	sees_kernel = permissions.has_perfmon || permissions.paranoid < 2;
+	sees_kernel = permissions.has_sys_admin || permissions.paranoid < 2 ||
+		      (permissions.has_perfmon && permissions.paranoid == 2);
 	snprintf(about, sizeof(about), "uid %u%s%s", (unsigned)geteuid(),
-		 permissions.has_perfmon ? ", CAP_PERFMON" : "",
+		 permissions.has_sys_admin ? ", CAP_SYS_ADMIN"
+		 : permissions.has_perfmon ? ", CAP_PERFMON"
+					   : "",
 		 permissions.in_user_namespace ? ", in a user namespace" : "");
 	err = give(avail, "user", true, about, "");
 	snprintf(about, sizeof(about), "perf_event_paranoid is %d", permissions.paranoid);
 	if (err == 0)
-		err = give(avail, "samples", permissions.has_perfmon || permissions.paranoid < 3,
+		err = give(avail, "samples", permissions.has_sys_admin || permissions.paranoid < 3,
 			   about, "sudo sysctl kernel.perf_event_paranoid=2");
 	if (err == 0)
-		err = give(
-			avail, "kernel-samples", sees_kernel, about,
-			"sudo sysctl kernel.perf_event_paranoid=1, or sudo setcap cap_perfmon=ep "
-			"memsight");
+		err = give(avail, "kernel-samples", sees_kernel, about,
+			   "sudo sysctl kernel.perf_event_paranoid=1, or 2 and " SET_CAPABILITY);
 	if (err == 0)
 		err = give(avail, "physical-addresses", permissions.has_perfmon,
 			   permissions.has_perfmon ? "CAP_PERFMON" : "only with CAP_PERFMON",
-			   "sudo setcap cap_perfmon=ep memsight");
+			   SET_CAPABILITY);
 	if (err == 0)
 		err = give(avail, "no-seccomp", !permissions.has_seccomp,
 			   permissions.has_seccomp ? "a seccomp filter binds this process"
