@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "runner/mapped-file.h"
 #include "runner/page-set.h"
 
 #define SNAPSHOT_PIECE_BYTES (256u << 10)
@@ -18,6 +19,7 @@
 /* What is stored of one process image. */
 struct image {
 	struct page_set pages;
+	bool is_forbidden; /* the kernel lets us not read its memory, and may log each attempt */
 	unsigned n_samples;
 	bool has_snapshot;
 };
@@ -187,6 +189,11 @@ static ssize_t read_by_file(pid_t pid, uint64_t address, void *bytes, size_t n_b
  */
 enum wish { WISH_NEEDED, WISH_WANTED };
 
+static bool is_refusal(ssize_t n)
+{
+	return n == -EPERM || n == -EACCES;
+}
+
 /*
  * The file serves where process_vm_readv is forbidden (seccomp), and for code that may be executed
  * but not read. Since it also reads what is protected from the program itself, and a guard page
@@ -195,10 +202,16 @@ enum wish { WISH_NEEDED, WISH_WANTED };
 static size_t read_process(const struct request *request, uint64_t address, void *bytes,
 			   size_t n_bytes, enum wish wish)
 {
-	ssize_t n = read_by_syscall(request->pid, address, bytes, n_bytes);
+	ssize_t n = 0;
 
-	if (n < 0 && (n != -EFAULT || wish == WISH_NEEDED))
+	if (!request->image->is_forbidden)
+		n = read_by_syscall(request->pid, address, bytes, n_bytes);
+	if (n < 0 && (n != -EFAULT || wish == WISH_NEEDED)) {
+		bool is_refused = is_refusal(n);
+
 		n = read_by_file(request->pid, address, bytes, n_bytes);
+		request->image->is_forbidden = is_refused && is_refusal(n);
+	}
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -229,18 +242,31 @@ static int remember(struct run_code *code, struct image *image, uint64_t page,
 	return r;
 }
 
+/* A page and, where they can be had, the bytes behind it. */
+static size_t read_code(const struct request *request, uint64_t page, uint8_t *bytes,
+			enum wish wish)
+{
+	size_t n = read_process(request, page, bytes, RUN_CODE_PAGE_BYTES, wish);
+
+	if (request->image->is_forbidden)
+		return mapped_file_read(request->pid, page, bytes,
+					RUN_CODE_PAGE_BYTES + RUN_CODE_BEYOND_BYTES);
+	if (n == RUN_CODE_PAGE_BYTES)
+		n += read_process(request, page + n, bytes + n, RUN_CODE_BEYOND_BYTES, WISH_WANTED);
+	return n;
+}
+
 /* Returns 1 when it was stored, 0 when it cannot be, or the callback's negative result. */
 static int store_page(struct run_code *code, const struct request *request, uint64_t page,
 		      enum wish wish)
 {
 	uint8_t bytes[RUN_CODE_PAGE_BYTES + RUN_CODE_BEYOND_BYTES];
 	struct trace_code head = { .address = page, .ticks = request->ticks };
-	size_t n = read_process(request, page, bytes, RUN_CODE_PAGE_BYTES, wish);
+	size_t n = read_code(request, page, bytes, wish);
 	int r;
 
 	if (n < RUN_CODE_PAGE_BYTES)
 		return remember(code, request->image, page, PAGE_UNREADABLE);
-	n += read_process(request, page + n, bytes + n, RUN_CODE_BEYOND_BYTES, WISH_WANTED);
 	head.n_bytes = (uint32_t)n;
 	r = emit(code, request->process_id, &head, bytes);
 	if (r < 0)

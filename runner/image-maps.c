@@ -50,7 +50,7 @@ bool image_parse_map(char *line, struct image_map *ret_map)
 	at += 5;
 	if (!read_hex(&at, ' ', &map.file_offset) || map.end <= map.start)
 		return false;
-	(void)!sscanf(at, "%*s %*s %n", &path);
+	(void)!sscanf(at, "%*s %" SCNu64 " %n", &map.inode, &path);
 	map.path = at + path;
 	read_newlines(line + (map.path - line));
 	*ret_map = map;

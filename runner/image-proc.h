@@ -67,6 +67,7 @@ struct image_map {
 	uint32_t prot; /* PROT_* */
 	uint32_t flags; /* MAP_SHARED or MAP_PRIVATE */
 	const char *path;
+	uint64_t inode; /* 0: no file */
 };
 
 /* Parse a line (its newline is cut off). Returns false when it is none. */

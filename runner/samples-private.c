@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "decode/decode.h"
+#include "runner/mapped-file.h"
 
 /* The most that one sample gives: its window in three roles, what lies before it, and its stall. */
 #define MAX_ACCESSES (3 * DECODE_MAX_ACCESSES + 2 * DECODE_MAX_BEHIND + DECODE_MAX_STALLED)
@@ -16,6 +17,8 @@ struct samples_private {
 	struct trace_writer *writer;
 	struct decoder *decoder;
 	pid_t pid; /* of the sample being decoded; 0: its process is not known */
+	pid_t forbidden_pid; /* whose memory the kernel lets us not read (Yama), and logs each attempt */
+	struct mapped_pages pages; /* of such */
 	uint32_t n_samples;
 	struct decode_window window;
 	struct trace_access accesses[MAX_ACCESSES];
@@ -26,7 +29,7 @@ struct samples_private {
 static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
 			size_t n_bytes)
 {
-	const struct samples_private *private_samples = user;
+	struct samples_private *private_samples = user;
 	size_t in_page = 4096 - (size_t)(address % 4096);
 	struct iovec local = { bytes, n_bytes };
 	struct iovec remote[2] = { { (void *)(uintptr_t)address, n_bytes } };
@@ -37,6 +40,9 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 	(void)time;
 	if (private_samples->pid == 0)
 		return 0;
+	if (private_samples->pid == private_samples->forbidden_pid)
+		return mapped_pages_read(&private_samples->pages, private_samples->pid, address,
+					 bytes, n_bytes);
 	if (n_bytes > in_page) {
 		remote[0].iov_len = in_page;
 		remote[1] =
@@ -44,7 +50,11 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 		n_pages = 2;
 	}
 	n = process_vm_readv(private_samples->pid, &local, 1, remote, n_pages, 0);
-	return n > 0 ? (size_t)n : 0;
+	if (n >= 0 || errno != EPERM)
+		return n > 0 ? (size_t)n : 0;
+	private_samples->forbidden_pid = private_samples->pid;
+	return mapped_pages_read(&private_samples->pages, private_samples->pid, address, bytes,
+				 n_bytes);
 }
 
 int samples_private_create(struct trace_writer *writer, struct samples_private **ret_private)
@@ -209,4 +219,5 @@ void samples_private_forget(struct samples_private *private_samples, uint32_t pr
 			    uint64_t start, uint64_t end)
 {
 	decode_invalidate(private_samples->decoder, process_id, start, end);
+	mapped_pages_forget(&private_samples->pages);
 }

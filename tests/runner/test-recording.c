@@ -298,13 +298,13 @@ static const struct {
 	{ "7f0000001000-7f0000003000 r-xp 00002000 fe:01 123   /usr/lib/a b.so\n",
 	  true,
 	  { 0x7f0000001000, 0x7f0000003000, 0x2000, PROT_READ | PROT_EXEC, MAP_PRIVATE,
-	    "/usr/lib/a b.so" } },
+	    "/usr/lib/a b.so", 123 } },
 	{ "00400000-00401000 rw-s 00000000 00:00 0",
 	  true,
-	  { 0x400000, 0x401000, 0, PROT_READ | PROT_WRITE, MAP_SHARED, "" } },
+	  { 0x400000, 0x401000, 0, PROT_READ | PROT_WRITE, MAP_SHARED, "", 0 } },
 	{ "7ffd0000-7ffe0000 ---p 00000000 00:00 0                          [stack]",
 	  true,
-	  { 0x7ffd0000, 0x7ffe0000, 0, 0, MAP_PRIVATE, "[stack]" } },
+	  { 0x7ffd0000, 0x7ffe0000, 0, 0, MAP_PRIVATE, "[stack]", 0 } },
 	{ "", false, { 0 } },
 	{ "1000-1000 r--p 0 0:0 0", false, { 0 } },
 	{ "zzz-1000 r--p 0 0:0 0", false, { 0 } },
@@ -326,6 +326,7 @@ START_TEST(a_line_of_maps_is_read_or_refused)
 	ck_assert_uint_eq(map.prot, maps[_i].map.prot);
 	ck_assert_uint_eq(map.flags, maps[_i].map.flags);
 	ck_assert_str_eq(map.path, maps[_i].map.path);
+	ck_assert_uint_eq(map.inode, maps[_i].map.inode);
 }
 END_TEST
 
