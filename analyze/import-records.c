@@ -253,14 +253,14 @@ static int on_clock(struct import *import, const struct trace_record *record)
 	return merge_clock_add(&import->clock, (const struct trace_clock *)record);
 }
 
-/* {"0": bytes, ...}; NULL for one node (or none told). *ret_text is allocated by sqlite3. */
+/* {"0": bytes, ...}; NULL where none were told, as on a host with one. The caller frees it by sqlite3_free(). */
 static char *nodes_text(const struct trace_record *record)
 {
 	size_t n_bytes;
 	const char *pairs = trace_record_string(record, 0, &n_bytes);
 	sqlite3_str *text = sqlite3_str_new(NULL);
 
-	for (size_t at = 0; n_bytes > 12 && at + 12 <= n_bytes; at += 12) {
+	for (size_t at = 0; at + 12 <= n_bytes; at += 12) {
 		uint32_t node;
 		uint64_t bytes;
 		memcpy(&node, pairs + at, sizeof(node));
@@ -268,7 +268,7 @@ static char *nodes_text(const struct trace_record *record)
 		sqlite3_str_appendf(text, "%s\"%u\": %llu", at ? ", " : "{", node,
 				    (unsigned long long)bytes);
 	}
-	if (n_bytes > 12)
+	if (n_bytes >= 12)
 		sqlite3_str_appendall(text, "}");
 	return sqlite3_str_finish(text);
 }

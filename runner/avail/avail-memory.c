@@ -37,6 +37,14 @@ static int look_at_kind(const struct avail *avail, const char *kind)
 						       err == 0 ? about : problem, "" });
 }
 
+/* Whether mount options say that files are mapped without page cache: ext4 and xfs also write dax=never. */
+static bool is_direct(const char *options)
+{
+	const char *dax = strstr(options, ",dax");
+
+	return dax && (dax[4] == '\0' || dax[4] == ',' || strncmp(dax + 4, "=always", 7) == 0);
+}
+
 /* Mounted file systems with direct access: what pmem:DIR wants. */
 static int look_at_pmem(const struct avail *avail)
 {
@@ -48,7 +56,7 @@ static int look_at_pmem(const struct avail *avail)
 		return 0;
 	for (char *line = strtok(mounts, "\n"); line && err == 0; line = strtok(NULL, "\n")) {
 		if (sscanf(line, "%*s %255s %*s %255s", folder, options) != 2 ||
-		    !strstr(options, "dax"))
+		    !is_direct(options))
 			continue;
 		snprintf(name, sizeof(name), "pmem:%s", folder);
 		err = avail_give(avail,

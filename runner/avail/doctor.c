@@ -24,6 +24,8 @@ struct doctor {
 	void *user;
 	bool has_access_source; /* of the hardware */
 	char first_refusal[DOCTOR_TEXT_BYTES]; /* of a hardware source */
+	char kinds[DOCTOR_TEXT_BYTES]; /* of memory that are there, with commas between */
+	char nodes[DOCTOR_TEXT_BYTES];
 };
 
 static int say(const struct doctor *doctor, enum doctor_level level, const char *subject,
@@ -69,7 +71,34 @@ static int look_at_heap(struct doctor *doctor)
 		return say(doctor, DOCTOR_NOTE, "memory kinds",
 			   "built without them: no --heap, --membind and their kind",
 			   "apt-get install libmemkind-dev libnuma-dev, and build anew");
-	return say(doctor, DOCTOR_FINE, "memory kinds", "`memsight avail' lists them", "");
+	return say(doctor, DOCTOR_FINE, "memory kinds", doctor->kinds, "");
+}
+
+static int look_at_nodes(struct doctor *doctor)
+{
+	return doctor->nodes[0] ? say(doctor, DOCTOR_FINE, "memory nodes", doctor->nodes, "") : 0;
+}
+
+/* Add "name (about)" to a list; one that is full ends in dots. */
+static void add_to_list(char *list, const char *name, const char *about)
+{
+	size_t n = strlen(list), room = DOCTOR_TEXT_BYTES - n;
+	int more = snprintf(list + n, room, about[0] ? "%s%s (%s)" : "%s%s", n > 0 ? ", " : "",
+			    name, about);
+
+	if (more >= (int)room)
+		snprintf(list + (n < DOCTOR_TEXT_BYTES - 6 ? n : DOCTOR_TEXT_BYTES - 6), 6,
+			 ", ...");
+}
+
+/* `memsight avail' lists them as well, with what speaks against the others. */
+static void list_memory(struct doctor *doctor, const struct avail_item *item)
+{
+	if (item->is_there && strcmp(item->section, "heap kinds") == 0)
+		add_to_list(doctor->kinds, item->name,
+			    strncmp(item->about, "nodes", 5) == 0 ? item->about : "");
+	else if (item->is_there && strcmp(item->section, "nodes") == 0)
+		add_to_list(doctor->nodes, item->name, item->about);
 }
 
 static int look_at_limits(struct doctor *doctor)
@@ -100,6 +129,7 @@ static int look_at_item(void *user, const struct avail_item *item)
 	struct doctor *doctor = user;
 	bool is_hardware;
 
+	list_memory(doctor, item);
 	if (strcmp(item->section, "privileges") == 0 && !item->is_there)
 		return say(doctor, DOCTOR_NOTE, item->name, item->about, item->fix);
 	if (strcmp(item->section, "sources") != 0)
@@ -228,9 +258,8 @@ static int look_at_cluster(struct doctor *doctor)
 int doctor_look(doctor_sink sink, void *user)
 {
 	static int (*const looks[])(struct doctor *) = {
-		look_at_library, look_at_folder,    look_at_limits,
-		look_at_samples, look_at_catalogue, look_at_symbols,
-		look_at_heap,	 look_at_cluster,   look_at_host,
+		look_at_library, look_at_folder, look_at_limits, look_at_samples, look_at_catalogue,
+		look_at_symbols, look_at_heap,	 look_at_nodes,	 look_at_cluster, look_at_host,
 	};
 	struct doctor doctor = { .sink = sink, .user = user };
 	int err = 0;
