@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Two NUMA nodes with a CPU each. Runs in the emulated machine `nodes': scripts/vm-test."""
+import os
+
+import guest as machine
+import restricted
+from guest import LARGE_BYTES, N_LARGE, NOBODY, N_SMALL, SMALL_BYTES, fact, pages
+from whole import Database, Outcome, run
+
+# Options of record, those of numactl that ask for the same, and the nodes of CPU and pages.
+POLICIES = [
+    (["--cpunodebind", "0", "--membind", "1"], ["--cpunodebind=0", "--membind=1"], 0, [1]),
+    (["--cpunodebind", "1", "--membind", "0"], ["--cpunodebind=1", "--membind=0"], 1, [0]),
+    (["--cpunodebind", "1"], ["--cpunodebind=1"], 1, [1]),
+    (["--physcpubind", "0", "--interleave", "0,1"], ["--physcpubind=0", "--interleave=0,1"], 0, [0, 1]),
+    (["--physcpubind", "0", "--preferred", "1"], ["--physcpubind=0", "--preferred=1"], 0, [1]),
+]
+REFUSED = [
+    (["--membind", "7"], "--membind 7"),
+    (["--cpunodebind", "2"], "--cpunodebind 2"),
+    (["--heap", "hbw"], "--heap hbw"),
+    (["--heap", "kmem"], "--heap kmem"),
+    (["--buffers", "node:2"], "--buffers"),
+]
+
+
+def pages_lie_where_they_were_asked_for(guest):
+    """numactl is asked for the same: what it gives is what the program prints."""
+    for ours, theirs, cpu_node, nodes in POLICIES:
+        plain = Outcome(["numactl", *theirs, guest.victim])
+        lines = plain.stdout.decode().splitlines()
+        # Interleaved pages of small blocks are not half and half by themselves.
+        guest.that(lines[0] == f"cpus {cpu_node}" and (len(nodes) == 2 or lines[1:] == pages(*nodes)),
+                   f"numactl {theirs}: {lines}")
+        placed = guest.same(" ".join(ours), ours, [guest.victim], plain)
+        found = placed.stdout.decode().splitlines()
+        guest.that(len(nodes) == 1 or found[1] == pages(*nodes)[0], f"{ours}: {found}")
+        guest.that(len(lines) == 3 and len(found) == 3, f"{lines} {found}")
+
+
+def the_database_knows_policy_and_pages(guest):
+    """Blocks, the bytes of the process on each node, and the node of each block's page faults."""
+    blocks = N_LARGE * LARGE_BYTES + N_SMALL * SMALL_BYTES
+    for milliseconds in [1000, 5000, 20000]:
+        _, database = guest.recorded(["--cpunodebind", "0", "--membind", "1"], [guest.victim, str(milliseconds)])
+        # Pages by node are looked at for 1 % of the time, which may be once in seconds here.
+        most = database.one("SELECT max(json_extract(node_bytes, '$.\"1\"')) FROM process_sample") or 0
+        if most >= blocks:
+            break
+    for size, n in [(LARGE_BYTES, N_LARGE), (SMALL_BYTES, N_SMALL)]:
+        guest.that(database.one("SELECT count(*) FROM allocation WHERE size = ?", size) == n, f"blocks of {size}")
+    guest.that(fact(database, "policy_found") == "bind:1", f"{fact(database, 'policy_found')}")
+    guest.that(fact(database, "cpus_found") == "0", f"{fact(database, 'cpus_found')}")
+    guest.that(blocks <= most < 2 * blocks, f"{most} bytes on node 1, of {blocks}")
+
+
+def the_buffer_lies_on_its_node(guest):
+    outcome, database = guest.recorded(["--cpunodebind", "0", "--buffers", "node:1"],
+                                       ["grep", "memsight-pool", "/proc/self/numa_maps"])
+    text = outcome.stdout.decode()
+    guest.that("bind:1" in text and "N1=" in text and "N0=" not in text, f"numa_maps: {text}")
+    guest.that(database.one("SELECT count(*) FROM allocation") > 0, "nothing came through that buffer")
+
+
+def what_is_not_there_is_refused(guest):
+    for options, words in REFUSED:
+        guest.refuses(options, words)
+
+
+SERIES = """[series]
+output = results
+repetitions = 2
+seed = 5
+[workload pages]
+command = %s
+[mode natural]
+dry = yes
+[mode near]
+cpunodebind = 0
+membind = 0
+source = none
+[mode far]
+cpunodebind = 0
+membind = 1
+source = none
+"""
+
+
+def a_series_compares_the_nodes(guest):
+    machine.write(guest.path("series.ini"), SERIES % guest.victim)
+    run([guest.memsight, "run", "-q", "series.ini"], cwd=guest.folder)
+    results = guest.path("results")
+    databases = [name for name in os.listdir(results) if name.endswith(".db")]
+    guest.that(len(databases) == 1, f"{os.listdir(results)}")
+    database = Database(os.path.join(results, databases[0]))
+    found = sorted(database.ask("SELECT mode, repetition, (SELECT value FROM fact WHERE run_id = run.id AND key ="
+                                " 'memsight.policy_found') FROM run"))
+    wanted = [("far", 0, "bind:1"), ("far", 1, "bind:1"), ("natural", 0, None), ("natural", 1, None),
+              ("near", 0, "bind:0"), ("near", 1, "bind:0")]
+    first = min(repetition for _, repetition, _ in found)
+    guest.that(found == [(mode, n + first, policy) for mode, n, policy in wanted], f"runs: {found}")
+    for mode, node in [("near", 0), ("far", 1)]:
+        folder = next(name for name in sorted(os.listdir(results)) if f".{mode}." in name)
+        texts = [open(os.path.join(results, folder, name), encoding="utf-8", errors="replace").read()
+                 for name in os.listdir(os.path.join(results, folder)) if name.startswith("stdout")]
+        guest.that(texts and texts[0].splitlines()[1:] == pages(node), f"{mode}: {texts}")
+
+
+def nodes_are_named(guest):
+    guest.says(machine.avail(guest), "\nnodes\n", "CPUs 0", "CPUs 1")
+    guest.says(machine.doctor(guest), "memory nodes", "CPUs 0), 1 (")
+
+
+def main(guest):
+    guest.step(nodes_are_named)
+    guest.step(pages_lie_where_they_were_asked_for)
+    guest.step(the_database_knows_policy_and_pages)
+    guest.step(the_buffer_lies_on_its_node)
+    guest.step(what_is_not_there_is_refused)
+    guest.step(a_series_compares_the_nodes)
+    guest.step(pages_lie_where_they_were_asked_for, user=NOBODY)
+    guest.step(the_buffer_lies_on_its_node, user=NOBODY)
+    restricted.run_all(guest)
+
+
+machine.main(main)
