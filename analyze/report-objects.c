@@ -156,7 +156,8 @@ static void write_head(FILE *out, const struct objects *objects)
 		"allocated at");
 }
 
-int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request, int n_rows)
+int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request,
+			 int64_t n_rows)
 {
 	const struct objects objects = {
 		.n_samples =

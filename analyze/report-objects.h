@@ -6,7 +6,8 @@
 
 /*
  * The hottest objects of a run, or the biggest where nothing was sampled: heap blocks by the call
- * stack that allocated them, mappings, global variables, stacks. n_rows of them, one line each under
+ * stack that allocated them, mappings, global variables, stacks. n_rows of them (negative: all), one line each under
  * a head line. Result as report_write().
  */
-int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request, int n_rows);
+int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request,
+			 int64_t n_rows);

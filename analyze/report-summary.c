@@ -75,6 +75,20 @@ static void write_processes(FILE *out, sqlite3 *db, int64_t run)
 		plural(n_threads, "thread", "threads"));
 }
 
+/* Of several runs it is told which one this is. */
+static void write_run(FILE *out, sqlite3 *db, int64_t run)
+{
+	auto_free char *line = report_sql_text(
+		db,
+		"SELECT 'run ' || id || ' of ' || (SELECT count(*) FROM run) || ': ' || program || '.'"
+		" || mode || '.' || repetition || '   (--run chooses one, --stat tells of all)' FROM run"
+		" WHERE id = :run AND (SELECT count(*) FROM run) > 1",
+		run);
+
+	if (line)
+		fprintf(out, "%s\n", line);
+}
+
 static void write_head(FILE *out, sqlite3 *db, int64_t run)
 {
 	auto_free char *command =
@@ -344,8 +358,15 @@ static void write_next(FILE *out, const struct report_request *request)
 			request->name, request->name);
 }
 
+/* As many as fit a screen, unless another number than --limit's own is asked for. */
+static int64_t object_rows(int64_t limit)
+{
+	return limit == REPORT_LIMIT ? OBJECT_ROWS : limit;
+}
+
 int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request)
 {
+	write_run(out, db, request->run_id);
 	write_head(out, db, request->run_id);
 	write_allocations(out, db, request->run_id);
 	write_kinds(out, db, request->run_id);
@@ -356,7 +377,7 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	write_imputed(out, db, request->run_id);
 	write_owners(out, db, request->run_id, TRACE_ROLE_STALL);
 	write_notes(out, db, request->run_id);
-	int r = report_objects_write(out, db, request, OBJECT_ROWS);
+	int r = report_objects_write(out, db, request, object_rows(request->limit));
 	if (r == 0)
 		r = report_hints_write(out, db, request);
 	write_next(out, request);

@@ -16,6 +16,8 @@
 struct selection;
 struct suppressions;
 
+#define REPORT_LIMIT 20 /* what --limit is when nobody gives it (options.def) */
+
 /* How and of what. */
 struct report_request {
 	int64_t run_id;

@@ -3,6 +3,7 @@
 Arguments: memsight, make-trace."""
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -178,7 +179,13 @@ def check_reports(folder, every):
                         f"--{kind} of {run} differs beside other runs: {first.differs_from(second)}")
         summaries = [whole.Outcome([MEMSIGHT, "report", path, "--run", run]).stdout.split(b"hint:")[0]
                      for path in (alone, every)]
-        checks.that(summaries[0] == summaries[1], f"the summary of {run}: {summaries}")
+        which, _, rest = summaries[1].partition(b"\n")
+        checks.that(re.fullmatch(rb"run \d+ of \d+: " + run.encode() + rb" .*", which), f"it names its run: {which}")
+        checks.that(summaries[0] == rest, f"the summary of {run}: {summaries}")
+        fewer = whole.Outcome([MEMSIGHT, "report", alone, "--limit", "2"]).stdout.split(b"\n")
+        dropped = [line for line in summaries[0].split(b"\n") if line not in fewer]
+        checks.that(len(dropped) >= 1 and summaries[0].startswith(b"\n".join(fewer[:3])),
+                    f"--limit 2 leaves {len(dropped)} objects out")
 
 
 def check_refusals(path):
