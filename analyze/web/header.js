@@ -3,7 +3,7 @@
  */
 import { rowsOf } from "memsight/data";
 import { h, select } from "memsight/dom";
-import { count, duration, interval, plural } from "memsight/format";
+import { count, duration, fileName, interval, plural } from "memsight/format";
 import { isDark } from "memsight/palette";
 
 const THEME_KEY = "memsight-theme";
@@ -31,8 +31,7 @@ function runName(row) {
 }
 
 function processName(row) {
-	const name = String(row.command || row.exe || "").split("/").pop().slice(0, 40);
-	return `${row.pid} ${name}`;
+	return `${row.pid} ${fileName(row.exe || row.command || "").slice(0, 40)}`;
 }
 
 /** Losses of the run in one button, or null when nothing was lost. */

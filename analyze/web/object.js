@@ -71,10 +71,11 @@ function offsetColumns(app, answer) {
 	return [
 		sum("time_ns") > 0 ? barColumns(`CPU time by offset: ${duration(sum("time_ns"))} charged, in ${bytes(size)}`, rows.map((row) => ({
 			first: row.time_ns, second: 0, title: `${where(row.offset)}: ${duration(row.time_ns)}` })), ends, [categorical(2, dark), ""]) : null,
-		sum("n") > 0 ? barColumns(`Exact accesses and page faults by offset: ${count(sum("n"))}; writes are the upper part`,
+		sum("n") > 0 ? barColumns(`Exact accesses and page faults by offset: ${count(sum("n"))}${
+			sum("n_writes") > 0 ? "; the coloured upper part are writes, below are reads and what is not known" : ""}`,
 			rows.map(({ offset, n, n_writes: writes }) => ({ first: n - writes, second: writes,
 				title: `${where(offset)}: ${count(n)}, ${count(writes)} of them writes` })),
-			ends, [categorical(0, dark), categorical(5, dark)]) : null,
+			ends, [app.theme().blockEdge, categorical(5, dark)]) : null,
 	];
 }
 

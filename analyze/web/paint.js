@@ -73,12 +73,13 @@ function drawNames(context, scene, scale, frame) {
 	context.font = scene.font;
 	context.textBaseline = "top";
 	context.textAlign = "left";
+	context.lineJoin = "round";
 	for (let i = 0; i < Math.min(picture.nBlocks, 300); i++) {
 		const box = blockBox(picture, i, scale, frame);
 		const name = siteNames.get(picture.blocks.site[i]);
 		if (!box || !name || box.height < 18 || box.width < 60)
 			continue;
-		const text = `${name}  ${bytes(picture.blocks.size[i])}`;
+		const text = `${name.split(" < ")[0]}  ${bytes(picture.blocks.size[i])}`;
 		context.save();
 		context.beginPath();
 		context.rect(box.left, box.top, box.width - 4, box.height);
@@ -283,11 +284,11 @@ export function paintScene(canvas, scene) {
 		context.fillRect(frame.left, frame.top, frame.width, frame.height);
 		drawImage(context, scale, layer.picture, layer.occupancy);
 		drawBlocks(context, { ...scene, picture: layer.picture }, scale, frame);
-		drawNames(context, { ...scene, picture: layer.picture }, scale, frame);
 		if (layer.picture.nPoints > 0 && !scene.byDensity)
 			drawPoints(context, { ...scene, picture: layer.picture }, scale, frame);
 		else
 			drawImage(context, scale, layer.picture, layer.touches);
+		drawNames(context, { ...scene, picture: layer.picture }, scale, frame);
 		context.restore();
 	}
 	drawBox(context, scene, frame);

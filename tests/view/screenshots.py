@@ -49,8 +49,6 @@ def of_sqlite(page, memsight, folder, work):
     with open(script, "w", encoding="utf-8") as file:
         file.write(SQL)
     recording = whole.Recording(memsight, ["sqlite3", ":memory:", f".read {script}"], ["--freq", "5000"])
-    site = recording.one("SELECT stack_id FROM allocation WHERE size > 1000000 GROUP BY 1 ORDER BY sum(size) DESC")
-    site = site or recording.one("SELECT stack_id FROM allocation GROUP BY 1 ORDER BY sum(size) DESC")
     with browser.Served(memsight, recording.path) as served:
         page.resize(1280, 1180)
         open_page(page, served, "", "memory")
@@ -61,9 +59,6 @@ def of_sqlite(page, memsight, folder, work):
         save(page, folder, "view-flame.png")
         open_page(page, served, "#page=objects", "objects")
         save(page, folder, "view-objects.png")
-        page.resize(1280, 1180)
-        open_page(page, served, f"#page=object&site={site}", "object")
-        save(page, folder, "view-object.png")
         page.resize(390, 844)
         open_page(page, served, "", "memory")
         save(page, folder, "view-phone.png")
@@ -72,16 +67,20 @@ def of_sqlite(page, memsight, folder, work):
 def of_xz(page, memsight, folder, work):
     text = os.path.join(work, "text")
     with open(text, "w", encoding="ascii") as file:
-        file.write(os.urandom(9 << 20).hex())
+        file.write(os.urandom(6 << 20).hex())
     recording = whole.Recording(memsight, ["sh", "-c", f"exec xz -T2 --block-size=4MiB -4 -k -c {text} >{work}/text.xz"],
-                                ["--freq", "4000"])
+                                ["--freq", "2000"])
     with browser.Served(memsight, recording.path) as served:
-        page.resize(1280, 800)
+        page.resize(1280, 660)
         page.prefer("dark")
         open_page(page, served, "#by=thread", "memory")
         page.until("return document.querySelector('#scene')?.dataset.drawn > 0")
         save(page, folder, "view-threads.png")
         page.prefer("light")
+        page.resize(1280, 1080)
+        site = recording.one("SELECT stack_id FROM allocation ORDER BY size DESC LIMIT 1")
+        open_page(page, served, f"#page=object&site={site}", "object")
+        save(page, folder, "view-object.png")
 
 
 def main():
