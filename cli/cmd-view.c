@@ -15,8 +15,9 @@
 #include "cli/database.h"
 #include "common/cleanup.h"
 
-/* Threads share memory that was freed: many small heaps would each keep some. */
-#define MAX_ARENAS 2
+/* Threads share memory that was freed: many small heaps would each keep some; and large answers keep none. */
+#define MAX_ARENAS  2
+#define LARGE_BYTES (256 << 10)
 
 /* What the page shows first: the run that --run names; NULL: it chooses. */
 static int make_fragment(const struct option_set *options, int64_t run_id, char **ret_fragment)
@@ -151,6 +152,7 @@ int cmd_view(const struct option_set *options)
 	int64_t run_id = 0;
 
 	mallopt(M_ARENA_MAX, MAX_ARENAS);
+	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	int status = find_database(options, &path, &run_id);
 	if (status != CMD_DONE)
 		return status;

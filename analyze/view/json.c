@@ -20,7 +20,9 @@ static char *reserve(struct json *json, size_t n_bytes)
 		return NULL;
 	}
 	if (wanted > json->n_allocated) {
-		size_t capacity = 2 * wanted < 256 ? 256 : 2 * wanted;
+		/* Large ones are mostly reserved at once. */
+		size_t more = wanted < 1 << 20 ? wanted : wanted / 8;
+		size_t capacity = wanted + more < 256 ? 256 : wanted + more;
 		char *larger = realloc(json->bytes, capacity);
 		if (!larger) {
 			json->error = -ENOMEM;

@@ -9,7 +9,10 @@
 #include "analyze/view/part.h"
 #include "common/cleanup.h"
 
-#define GONE 499u
+#define GONE	      499u
+#define CELL_BYTES    6u /* 4 in base64 */
+#define PICTURE_BYTES ((size_t)1 << 20)
+#define USUAL_BYTES   ((size_t)256 << 10)
 
 struct worker {
 	struct view_pool *pool;
@@ -26,7 +29,7 @@ struct view_pool {
 	struct view_job **last_next;
 	bool is_recounting; /* one of them */
 	struct view_part *part; /* what was recounted last; of who recounts while one does */
-	size_t n_unsent; /* bytes */
+	size_t n_bytes; /* of answers that are unsent, and that are expected of jobs under way */
 	atomic_bool is_stopping;
 	struct worker workers[VIEW_POOL_WORKERS];
 };
@@ -59,19 +62,38 @@ static bool is_recount(const struct view_job *job)
 	       (job->values->is_given[VIEW_FROM] || job->values->is_given[VIEW_TO]);
 }
 
+/* What an answer may have at most, or so: a picture its cells in base64 and its lists. */
+static size_t expect(const struct view_job *job)
+{
+	const struct view_values *values = job->values;
+
+	if (job->answer != VIEW_PICTURE)
+		return USUAL_BYTES;
+	return PICTURE_BYTES + (size_t)values->numbers[VIEW_WIDTH] *
+				       (size_t)values->numbers[VIEW_HEIGHT] * CELL_BYTES;
+}
+
+static bool may_begin(const struct view_pool *pool, const struct view_job *job)
+{
+	if (atomic_load(&pool->is_stopping))
+		return true;
+	if (pool->is_recounting && is_recount(job))
+		return false;
+	return pool->n_bytes == 0 || pool->n_bytes + job->n_expected <= VIEW_POOL_MAX_BYTES;
+}
+
 /* The first job that may begin, taken out; NULL: none. */
 static struct view_job *take(struct view_pool *pool)
 {
-	if (pool->n_unsent > VIEW_POOL_MAX_SENT && !atomic_load(&pool->is_stopping))
-		return NULL;
 	for (struct view_job **at = &pool->first; *at; at = &(*at)->next) {
 		struct view_job *job = *at;
-		if (pool->is_recounting && is_recount(job))
+		if (!may_begin(pool, job))
 			continue;
 		*at = job->next;
 		if (!*at)
 			pool->last_next = at;
 		pool->is_recounting |= is_recount(job);
+		pool->n_bytes += job->n_expected;
 		return job;
 	}
 	return NULL;
@@ -108,11 +130,10 @@ static void *work(void *user)
 		pthread_mutex_unlock(&pool->lock);
 		answer(worker, job);
 		pthread_mutex_lock(&pool->lock);
-		pool->n_unsent += job->n_bytes;
-		if (is_recount(job)) {
+		pool->n_bytes += job->n_bytes - job->n_expected;
+		if (is_recount(job))
 			pool->is_recounting = false;
-			pthread_cond_broadcast(&pool->changed);
-		}
+		pthread_cond_broadcast(&pool->changed);
 		pthread_mutex_unlock(&pool->lock);
 		job->done(job);
 		pthread_mutex_lock(&pool->lock);
@@ -127,6 +148,7 @@ void view_pool_add(struct view_pool *pool, struct view_job *job)
 	job->text = NULL;
 	job->n_bytes = 0;
 	job->status = GONE;
+	job->n_expected = expect(job);
 	pthread_mutex_lock(&pool->lock);
 	bool is_ended = atomic_load(&pool->is_stopping);
 	if (!is_ended) {
@@ -142,7 +164,7 @@ void view_pool_add(struct view_pool *pool, struct view_job *job)
 void view_pool_sent(struct view_pool *pool, size_t n_bytes)
 {
 	pthread_mutex_lock(&pool->lock);
-	pool->n_unsent -= n_bytes;
+	pool->n_bytes -= n_bytes;
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 }

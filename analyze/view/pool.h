@@ -1,14 +1,15 @@
 #pragma once
 /*
  * Threads that answer, each with a context of its own, so that a long answer holds nobody else up. What
- * recounts rows (a part of a run) is made by one at a time. Answers that wait to be sent are bounded.
+ * recounts rows (a part of a run) is made by one at a time. Answers that are made, or wait to be read by their
+ * clients, are bounded in bytes: a large one waits until there is room, smaller ones overtake it.
  */
 #include <stddef.h>
 
 #include "analyze/view/answer.h"
 
-#define VIEW_POOL_WORKERS  4u
-#define VIEW_POOL_MAX_SENT ((size_t)24 << 20) /* bytes that clients have still to read */
+#define VIEW_POOL_WORKERS   4u
+#define VIEW_POOL_MAX_BYTES ((size_t)32 << 20)
 
 struct view_pool;
 
@@ -22,6 +23,7 @@ struct view_job {
 	char *text; /* allocated; counts as unsent until view_pool_sent(); may be NULL */
 	size_t n_bytes;
 	struct view_job *next; /* the pool's */
+	size_t n_expected; /* likewise: bytes that it may have */
 };
 
 /* Open so many contexts, and start a thread for each. Returns 0 or as view_context_open(). */
