@@ -1,7 +1,6 @@
 #include "analyze/block-spill.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,21 +66,10 @@ static int compare(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* A file without a name; where the file system knows none, one that loses its name at once. */
 static int open_file(struct block_spill *spill)
 {
-	auto_free char *path = NULL;
-
-	spill->fd = open(spill->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (spill->fd >= 0)
-		return 0;
-	if (asprintf(&path, "%s.memsight-XXXXXX", spill->folder) < 0)
-		return -ENOMEM;
-	spill->fd = mkostemp(path, O_CLOEXEC);
-	if (spill->fd < 0)
-		return -errno;
-	unlink(path);
-	return 0;
+	spill->fd = io_open_unnamed(spill->folder);
+	return spill->fd < 0 ? spill->fd : 0;
 }
 
 /* What is in memory becomes a run in the file. */

@@ -93,7 +93,7 @@ int picture_canvas_init(struct picture_canvas *canvas, struct picture *picture, 
 	if (r < 0)
 		return r;
 	size_t n = (size_t)request->width * n_rows;
-	canvas->counts = calloc(n * canvas->n_categories, sizeof(*canvas->counts));
+	canvas->counts = calloc(n * canvas->n_categories + 1, sizeof(*canvas->counts));
 	canvas->areas = calloc(n, sizeof(*canvas->areas));
 	canvas->changes = calloc((request->width + 2ul) * (n_rows + 2ul), sizeof(*canvas->changes));
 	return canvas->counts && canvas->areas && canvas->changes ? 0 : -ENOMEM;
@@ -213,8 +213,7 @@ uint8_t picture_share(double share)
 	return value < 1 ? 1 : value > 254 ? 254 : (uint8_t)value;
 }
 
-/* Sum up changes along both axes, and add what small blocks cover. */
-static void settle_occupancy(struct picture_canvas *canvas)
+void picture_canvas_settle_occupancy(struct picture_canvas *canvas)
 {
 	unsigned width = canvas->times.n, n_rows = canvas->places.n;
 	uint8_t *occupancy =
@@ -251,12 +250,10 @@ static void settle_cell(struct picture_canvas *canvas, size_t cell)
 	picture->category[at] = (uint8_t)most;
 }
 
-void picture_canvas_settle(struct picture_canvas *canvas, bool has_occupancy)
+void picture_canvas_settle_counts(struct picture_canvas *canvas)
 {
 	size_t n = (size_t)canvas->times.n * canvas->places.n;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && canvas->n_categories > 0; i++)
 		settle_cell(canvas, i);
-	if (!has_occupancy)
-		settle_occupancy(canvas);
 }

@@ -70,8 +70,9 @@ struct picture_area {
 };
 void picture_canvas_block(struct picture_canvas *canvas, const struct picture_area *area);
 
-/* Write counts and categories, and occupancy unless it comes from elsewhere, into the picture. */
-void picture_canvas_settle(struct picture_canvas *canvas, bool has_occupancy);
+/* Write counts and categories, or how much of each cell lay in blocks, into the picture. */
+void picture_canvas_settle_counts(struct picture_canvas *canvas);
+void picture_canvas_settle_occupancy(struct picture_canvas *canvas);
 
 /* A share of a cell in 1/255: 0 is none, 255 all of it. */
 uint8_t picture_share(double share);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyze/chunk-column.h"
 #include "analyze/grow.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
@@ -15,13 +16,17 @@ struct picture_store *picture_store_close(struct picture_store *store)
 	for (size_t i = 0; i < store->n_processes; i++)
 		free(store->processes[i].bands);
 	free(store->processes);
+	free(store->parts);
+	sqlite3_finalize(store->fetch);
+	chunk_decoder_close(store->decoder);
+	picture_columns_finish(&store->columns);
 	free(store);
 	return NULL;
 }
 
 static int add_process(struct picture_store *store, sqlite3_stmt *row)
 {
-	int r = grow_array(&store->processes, store->n_processes, &store->n_allocated,
+	int r = grow_array(&store->processes, store->n_processes, &store->n_processes_allocated,
 			   sizeof(*store->processes));
 
 	if (r == 0)
@@ -34,18 +39,49 @@ static int add_process(struct picture_store *store, sqlite3_stmt *row)
 			.height = (uint64_t)sqlite3_column_int64(row, 5),
 			.n_blocks = (uint64_t)sqlite3_column_int64(row, 6),
 			.n_touches = (uint64_t)sqlite3_column_int64(row, 7),
+			.has_grid = sqlite3_column_int(row, 8),
 		};
 	return r;
 }
 
-/* Run through a query's rows. Returns 0, -ENOMEM, -EPROTO or what the visitor returned. */
-static int for_rows(sqlite3_stmt *statement, int (*visit)(struct picture_store *, sqlite3_stmt *),
-		    struct picture_store *store)
+/* Parts come in the order of the processes, which get theirs when all are there. */
+static int add_part(struct picture_store *store, sqlite3_stmt *row)
 {
-	int r;
+	int r = grow_array(&store->parts, store->n_parts, &store->n_parts_allocated,
+			   sizeof(*store->parts));
 
-	while ((r = statement_step(statement)) > 0) {
-		r = visit(store, statement);
+	if (r == 0)
+		store->parts[store->n_parts++] = (struct picture_part){
+			.id = sqlite3_column_int64(row, 0),
+			.is_blocks = sqlite3_column_int(row, 1),
+			.n = (uint32_t)sqlite3_column_int64(row, 2),
+			.from = picture_time(sqlite3_column_int64(row, 3)),
+			.to = picture_time(sqlite3_column_int64(row, 4)) + 1,
+			.low = (uint64_t)sqlite3_column_int64(row, 5),
+			.high = (uint64_t)sqlite3_column_int64(row, 6) + 1,
+			.max_size = (uint64_t)sqlite3_column_int64(row, 7),
+			.max_life_ns = (uint64_t)sqlite3_column_int64(row, 8),
+		};
+	for (size_t i = 0; i < store->n_processes && r == 0; i++) {
+		struct picture_process *process = &store->processes[i];
+		if (process->run_id == sqlite3_column_int64(row, 9) &&
+		    process->process_id == sqlite3_column_int64(row, 10)) {
+			process->n_parts++;
+			break;
+		}
+	}
+	return r;
+}
+
+/* Run through a query's rows. Returns 0, -ENOMEM, -EPROTO or what the visitor returned. */
+static int for_rows(struct picture_store *store, const char *sql,
+		    int (*visit)(struct picture_store *, sqlite3_stmt *))
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(store->db, sql, &row);
+
+	while (r >= 0 && (r = statement_step(row)) > 0) {
+		r = visit(store, row);
 		if (r < 0)
 			return r;
 	}
@@ -58,21 +94,51 @@ static bool has_pictures(sqlite3 *db)
 					     NULL) == SQLITE_OK;
 }
 
+static int read_heads(struct picture_store *store)
+{
+	size_t first = 0;
+	int r = for_rows(
+		store,
+		"SELECT run_id, process_id, from_ns, to_ns, end_ns, height, n_blocks,"
+		" n_touches, EXISTS (SELECT 1 FROM picture_tile WHERE run_id = picture.run_id"
+		" AND process_id = picture.process_id) FROM picture"
+		" ORDER BY run_id, process_id",
+		add_process);
+
+	if (r == 0)
+		r = for_rows(store,
+			     "SELECT id, is_blocks, n, from_ns, to_ns, low, high, max_size,"
+			     " max_life_ns, run_id, process_id FROM picture_part"
+			     " ORDER BY run_id, process_id, id",
+			     add_part);
+	for (size_t i = 0; i < store->n_processes; i++) {
+		store->processes[i].parts = store->parts + first;
+		first += store->processes[i].n_parts;
+	}
+	return r < 0 || first == store->n_parts ? r : -EPROTO;
+}
+
+static int open_parts(struct picture_store *store)
+{
+	int r = picture_columns_init(&store->columns);
+
+	store->decoder = chunk_decoder_open();
+	if (r < 0 || !store->decoder)
+		return -ENOMEM;
+	r = statement_prepare(store->db, "SELECT data FROM picture_data WHERE id = ?",
+			      &store->fetch);
+	return r < 0 ? -EPROTO : read_heads(store);
+}
+
 int picture_store_open(sqlite3 *db, struct picture_store **ret_store)
 {
-	auto_statement sqlite3_stmt *rows = NULL;
-
 	if (!has_pictures(db))
 		return -ENODATA;
 	auto_picture_store struct picture_store *store = calloc(1, sizeof(*store));
 	if (!store)
 		return -ENOMEM;
 	store->db = db;
-	int r = statement_prepare(db,
-				  "SELECT run_id, process_id, from_ns, to_ns, end_ns, height,"
-				  " n_blocks, n_touches FROM picture",
-				  &rows);
-	r = r < 0 ? -EPROTO : for_rows(rows, add_process, store);
+	int r = open_parts(store);
 	if (r < 0)
 		return r;
 	if (store->n_processes == 0)
@@ -80,6 +146,34 @@ int picture_store_open(sqlite3 *db, struct picture_store **ret_store)
 	*ret_store = steal_ptr(&store);
 	return 0;
 }
+
+int picture_store_fetch(struct picture_store *store, const struct picture_part *part,
+			unsigned piece, unsigned wanted)
+{
+	statement_integer(store->fetch, 1, part->id * PICTURE_ROWS_OF_PART + piece);
+	int r = statement_step(store->fetch);
+
+	if (r > 0) {
+		const struct picture_bytes bytes = {
+			.data = sqlite3_column_blob(store->fetch, 0),
+			.n = (size_t)sqlite3_column_bytes(store->fetch, 0),
+		};
+		store->columns.wanted = wanted;
+		r = picture_unpack(store->decoder, &bytes, &store->columns);
+		r = r < 0 ? r : 1;
+	}
+	sqlite3_reset(store->fetch);
+	return r >= 0 || r == -ENOMEM ? r : -EPROTO;
+}
+
+bool picture_part_meets(const struct picture_part *part, const struct picture_request *request)
+{
+	return part->from < picture_time(request->to_ns) &&
+	       part->to > picture_time(request->from_ns) && part->low < request->high &&
+	       part->high > request->low;
+}
+
+/* ---- Bands ---- */
 
 static void copy_text(char *to, size_t n_bytes, const unsigned char *from)
 {
@@ -119,6 +213,19 @@ static int read_bands(struct picture_store *store, struct picture_process *proce
 	return 0;
 }
 
+/* Extents of parts become places on the axis. Returns 0, or -EPROTO: they are on no band. */
+static int place_parts(struct picture_process *process)
+{
+	for (size_t i = 0; i < process->n_parts; i++) {
+		struct picture_part *part = &process->parts[i];
+		if (!picture_place(process->bands, process->n_bands, part->low, &part->low) ||
+		    !picture_place(process->bands, process->n_bands, part->high - 1, &part->high))
+			return -EPROTO;
+		part->high++;
+	}
+	return 0;
+}
+
 static struct picture_process *find(struct picture_store *store, int64_t run_id, int64_t process_id)
 {
 	struct picture_process *best = NULL;
@@ -145,8 +252,11 @@ int picture_store_process(struct picture_store *store, int64_t run_id, int64_t p
 
 	if (!process)
 		return -ENOENT;
-	if (!process->bands)
+	if (!process->bands) {
 		r = read_bands(store, process);
+		if (r == 0 && process->n_bands > 0)
+			r = place_parts(process);
+	}
 	if (r == 0 && process->n_bands == 0)
 		return -ENOENT;
 	if (r == 0)

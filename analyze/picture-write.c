@@ -1,83 +1,303 @@
 #include <errno.h>
+#include <stdlib.h>
 
+#include "analyze/chunk-column.h"
 #include "analyze/db.h"
+#include "analyze/grow.h"
 #include "analyze/picture-axis.h"
+#include "analyze/picture-categories.h"
+#include "analyze/picture-curve.h"
+#include "analyze/picture-grid.h"
+#include "analyze/picture-levels.h"
+#include "analyze/picture-sites.h"
+#include "analyze/picture-slab.h"
 #include "analyze/picture.h"
 #include "analyze/statement.h"
 
-static int add_all(struct db *db, int64_t process_id, struct picture_ranges *ranges)
+/* A process while its picture is made. */
+struct process {
+	int64_t id;
+	int64_t end_ns;
+	int64_t from_ns; /* of what it has; from > to: nothing */
+	int64_t to_ns;
+	uint64_t n_blocks;
+	uint64_t n_touches;
+	struct picture_ranges ranges;
+	struct picture_categories categories;
+};
+
+struct build {
+	struct db *db;
+	int64_t run_id;
+	int64_t duration_ns;
+	struct process *processes;
+	size_t n_processes;
+	size_t n_allocated;
+	struct key_map numbers; /* of process.id: 1 + place in processes */
+	struct picture_slabs *slabs;
+	struct picture_curves *curves;
+	struct picture_sites *sites;
+	struct picture_levels levels;
+};
+
+static void finish(struct build *build)
 {
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(
-		db_handle(db),
-		"SELECT address, size, 1 FROM allocation WHERE process_id = ?1"
-		" UNION ALL SELECT address, 1, 0 FROM touch JOIN sample ON sample.id = sample_id"
-		" WHERE process_id = ?1 AND address IS NOT NULL",
-		&row);
+	for (size_t i = 0; i < build->n_processes; i++) {
+		picture_ranges_finish(&build->processes[i].ranges);
+		picture_categories_finish(&build->processes[i].categories);
+	}
+	free(build->processes);
+	key_map_finish(&build->numbers);
+	picture_slabs_close(build->slabs);
+	picture_curves_close(build->curves);
+	picture_sites_close(build->sites);
+	picture_levels_finish(&build->levels);
+}
+#define auto_build __attribute__((cleanup(finish)))
+
+/* ---- Processes ---- */
+
+static int64_t end_of_process(const struct build *build, int64_t process_id)
+{
+	char *sql = sqlite3_mprintf("SELECT end_ns FROM process WHERE id = %lld",
+				    (long long)process_id);
+	int64_t end_ns = sql ? db_integer(build->db, sql, build->duration_ns) : 0;
+
+	sqlite3_free(sql);
+	return end_ns;
+}
+
+static int add_process(struct build *build, int64_t process_id)
+{
+	int r = grow_array(&build->processes, build->n_processes, &build->n_allocated,
+			   sizeof(*build->processes));
 
 	if (r < 0)
 		return r;
-	statement_integer(row, 1, process_id);
-	while ((r = statement_step(row)) > 0) {
-		r = picture_ranges_add(ranges, (uint64_t)sqlite3_column_int64(row, 0),
-				       (uint64_t)sqlite3_column_int64(row, 1),
-				       sqlite3_column_int(row, 2));
+	struct process *process = &build->processes[build->n_processes];
+	*process = (struct process){
+		.id = process_id,
+		.end_ns = end_of_process(build, process_id),
+		.from_ns = 0,
+		.to_ns = build->duration_ns,
+	};
+	build->n_processes++;
+	r = picture_ranges_init(&process->ranges);
+	return r < 0 ? r
+		     : key_map_put(&build->numbers, (uint64_t)process_id, 0, build->n_processes);
+}
+
+static int find_process(struct build *build, int64_t process_id, struct process **ret_process)
+{
+	uint64_t number = key_map_get(&build->numbers, (uint64_t)process_id, 0);
+
+	if (!number) {
+		int r = add_process(build, process_id);
 		if (r < 0)
 			return r;
+		number = build->n_processes;
 	}
-	return r;
+	*ret_process = &build->processes[number - 1];
+	return 0;
 }
 
-static const char row_sql[] =
-	"INSERT INTO picture(run_id, process_id, from_ns, to_ns, end_ns, height, n_blocks, n_touches)"
-	" SELECT run.id, process.id, 0, duration_ns + 1, coalesce(end_ns, duration_ns + 1), ?3,"
-	" (SELECT count(*) FROM allocation WHERE process_id = process.id),"
-	" (SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id WHERE process_id = process.id"
-	" AND address IS NOT NULL) FROM run JOIN process ON run_id = run.id"
-	" WHERE run.id = ?1 AND process.id = ?2";
-
-static int write_process(struct db *db, int64_t run_id, int64_t process_id)
+/* The axis of time reaches over all that there is. */
+static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
 {
-	struct picture_ranges ranges;
-	uint64_t height = 0;
-	int r = picture_ranges_init(&ranges);
-
-	if (r == 0)
-		r = add_all(db, process_id, &ranges);
-	if (r == 0)
-		r = picture_ranges_settle(&ranges);
-	if (r == 0 && ranges.n > 0)
-		r = picture_bands_write(&ranges, db, run_id, process_id, &height);
-	if (r == 0 && ranges.n > 0)
-		r = db_run(db, row_sql, "nnn", run_id, process_id, (int64_t)height);
-	picture_ranges_finish(&ranges);
-	return r;
+	process->from_ns = from_ns < process->from_ns ? from_ns : process->from_ns;
+	process->to_ns = to_ns > process->to_ns ? to_ns : process->to_ns;
 }
 
-int picture_write(struct db *db, int64_t run_id)
+/* ---- Rows ---- */
+
+static int add_block(void *context, const struct picture_row_block *block)
 {
-	static const char *const tables[] = { "band", "picture" };
-	auto_statement sqlite3_stmt *row = NULL;
+	struct build *build = context;
+	struct process *process;
+	bool is_freed = block->death_ns != INT64_MAX;
+	int r = find_process(build, block->process_id, &process);
+
+	if (r < 0)
+		return r;
+	int64_t death_ns = is_freed ? block->death_ns : process->end_ns;
+	int64_t life_ns = death_ns > block->birth_ns ? death_ns - block->birth_ns : 0;
+	struct picture_item item = { .values = {
+					     [PICTURE_BLOCK_BIRTH] = block->birth_ns,
+					     [PICTURE_BLOCK_ADDRESS] = (int64_t)block->address,
+					     [PICTURE_BLOCK_SIZE] =
+						     block->size > 0 ? block->size : 1,
+					     [PICTURE_BLOCK_LIFE] = is_freed ? life_ns : CHUNK_NULL,
+					     [PICTURE_BLOCK_ID] = block->id,
+					     [PICTURE_BLOCK_SITE] = block->stack_id,
+				     } };
+	widen(process, block->birth_ns, block->birth_ns + life_ns);
+	process->n_blocks++;
+	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size, true);
+	/* In a picture it lives for 1 ns at least. */
+	if (r == 0)
+		r = picture_slabs_block(build->slabs, process->id, &item,
+					life_ns > 0 ? life_ns : 1);
+	if (r == 0)
+		r = picture_sites_add(build->sites, block);
+	return r < 0 ? r : picture_curves_add(build->curves, block);
+}
+
+static int count(struct process *process, const struct picture_item *item)
+{
+	static const struct {
+		enum picture_by by;
+		enum picture_touch_column column;
+	} colours[] = {
+		{ PICTURE_BY_DIRECTION, PICTURE_TOUCH_DIRECTION },
+		{ PICTURE_BY_THREAD, PICTURE_TOUCH_THREAD },
+		{ PICTURE_BY_LEVEL, PICTURE_TOUCH_LEVEL },
+		{ PICTURE_BY_LATENCY, PICTURE_TOUCH_LATENCY },
+		{ PICTURE_BY_SOURCE, PICTURE_TOUCH_SOURCE },
+	};
 	int r = 0;
 
-	for (size_t i = 0; i < 2 && r == 0; i++) {
+	for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]) && r == 0; i++)
+		r = picture_categories_add(&process->categories, colours[i].by,
+					   item->values[colours[i].column]);
+	return r;
+}
+
+static int add_touch(void *context, const struct picture_row_touch *touch)
+{
+	struct build *build = context;
+	struct process *process;
+	int level = picture_levels_add(&build->levels, touch);
+
+	if (level < 0 || !touch->has_address || !touch->process_id)
+		return level < 0 ? level : 0;
+	int r = find_process(build, touch->process_id, &process);
+	if (r < 0)
+		return r;
+	struct picture_item item = { .values = {
+					     [PICTURE_TOUCH_TIME] = touch->time_ns,
+					     [PICTURE_TOUCH_ADDRESS] = (int64_t)touch->address,
+					     [PICTURE_TOUCH_DIRECTION] =
+						     touch->is_write < 0 ? 2 : touch->is_write > 0,
+					     [PICTURE_TOUCH_SOURCE] = touch->source_id,
+					     [PICTURE_TOUCH_THREAD] = touch->thread_id,
+					     [PICTURE_TOUCH_LEVEL] = level,
+					     [PICTURE_TOUCH_LATENCY] =
+						     picture_latency(touch->latency),
+					     [PICTURE_TOUCH_SAMPLE] = touch->sample_id,
+				     } };
+	widen(process, touch->time_ns, touch->time_ns);
+	process->n_touches++;
+	r = picture_ranges_add(&process->ranges, touch->address, 1, false);
+	if (r == 0)
+		r = count(process, &item);
+	return r < 0 ? r : picture_slabs_touch(build->slabs, process->id, &item);
+}
+
+/* ---- Writing ---- */
+
+static int write_process(struct build *build, struct process *process)
+{
+	const struct picture_category_rows rows = {
+		.db = build->db,
+		.run_id = build->run_id,
+		.process_id = process->id,
+		.level_names = build->levels.names,
+	};
+	uint64_t height = 0;
+	int r = picture_ranges_settle(&process->ranges);
+
+	if (r == 0)
+		r = picture_bands_write(&process->ranges, build->db, build->run_id, process->id,
+					&height);
+	if (r == 0)
+		r = picture_categories_write(&process->categories, &rows);
+	if (r == 0)
+		r = db_run(build->db,
+			   "INSERT INTO picture(run_id, process_id, from_ns, to_ns, end_ns, height,"
+			   " n_blocks, n_touches) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+			   "nnnnnnnn", build->run_id, process->id, process->from_ns,
+			   process->to_ns + 1, process->end_ns, (int64_t)height,
+			   (int64_t)process->n_blocks, (int64_t)process->n_touches);
+	return r;
+}
+
+static int open_parts(struct build *build)
+{
+	int r = picture_slabs_open(build->db, build->run_id, &build->slabs);
+
+	build->curves = picture_curves_open(build->duration_ns);
+	if (r == 0 && !build->curves)
+		r = -ENOMEM;
+	if (r == 0)
+		r = picture_sites_open(build->db, &build->sites);
+	return r < 0 ? r : picture_levels_init(&build->levels, build->db, build->run_id);
+}
+
+static int scan(struct build *build)
+{
+	sqlite3 *db = db_handle(build->db);
+	int r = picture_scan_blocks(db, build->run_id, add_block, build);
+
+	if (r == 0)
+		r = picture_curves_write(build->curves, build->db, build->run_id);
+	build->curves = picture_curves_close(build->curves);
+	if (r == 0)
+		r = picture_slabs_flush(build->slabs);
+	if (r == 0)
+		r = picture_sites_settle(build->sites);
+	if (r == 0)
+		r = picture_scan_touches(db, build->run_id, add_touch, build);
+	if (r == 0)
+		r = picture_slabs_flush(build->slabs);
+	build->slabs = picture_slabs_close(build->slabs);
+	return r < 0 ? r : picture_levels_write(&build->levels);
+}
+
+static int delete_old(struct db *db, int64_t run_id)
+{
+	static const char *const tables[] = {
+		"band",		"site_curve",	"timeline_level",   "picture_part",
+		"picture_data", "picture_tile", "picture_category", "picture",
+	};
+	size_t n = sizeof(tables) / sizeof(tables[0]);
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
 		char *sql = sqlite3_mprintf("DELETE FROM %s WHERE run_id = %lld", tables[i],
 					    (long long)run_id);
 		r = sql ? db_exec(db, sql) : -ENOMEM;
 		sqlite3_free(sql);
 	}
-	if (r == 0)
-		r = statement_prepare(db_handle(db),
-				      "SELECT process.id FROM process JOIN run ON run.id = run_id"
-				      " WHERE run_id = ?1 AND detail = 'full'",
-				      &row);
-	if (r < 0)
-		return r;
-	statement_integer(row, 1, run_id);
-	while ((r = statement_step(row)) > 0) {
-		r = write_process(db, run_id, sqlite3_column_int64(row, 0));
-		if (r < 0)
-			return r;
-	}
 	return r;
+}
+
+/* run.duration_ns; -1: the run has no rows that a picture could be of. */
+static int64_t duration_of(struct db *db, int64_t run_id)
+{
+	char *sql =
+		sqlite3_mprintf("SELECT duration_ns FROM run WHERE id = %lld AND detail = 'full'",
+				(long long)run_id);
+	int64_t duration_ns = sql ? db_integer(db, sql, -1) : -1;
+
+	sqlite3_free(sql);
+	return duration_ns;
+}
+
+int picture_write(struct db *db, int64_t run_id)
+{
+	auto_build struct build build = {
+		.db = db,
+		.run_id = run_id,
+		.duration_ns = duration_of(db, run_id),
+	};
+	int r = delete_old(db, run_id);
+
+	if (r < 0 || build.duration_ns < 0)
+		return r;
+	r = open_parts(&build);
+	if (r == 0)
+		r = scan(&build);
+	for (size_t i = 0; i < build.n_processes && r == 0; i++)
+		r = write_process(&build, &build.processes[i]);
+	return r < 0 ? r : picture_grid_write(db, run_id);
 }

@@ -90,3 +90,19 @@ int io_read_file(const char *path, size_t max_bytes, char **ret_text, size_t *re
 	*ret_text = steal_ptr(&text);
 	return 0;
 }
+
+int io_open_unnamed(const char *folder)
+{
+	auto_free char *path = NULL;
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		return fd;
+	if (asprintf(&path, "%s/.memsight-XXXXXX", folder) < 0)
+		return -ENOMEM;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	unlink(path);
+	return fd;
+}

@@ -20,3 +20,9 @@ ssize_t io_read_full(int fd, void *bytes, size_t n_bytes);
  * Returns 0 or a negative errno (-EFBIG when it is longer).
  */
 int io_read_file(const char *path, size_t max_bytes, char **ret_text, size_t *ret_bytes);
+
+/*
+ * A file without a name in a folder, to read and write; where the file system knows none, one that
+ * loses its name at once. Returns the descriptor or a negative errno.
+ */
+int io_open_unnamed(const char *folder);

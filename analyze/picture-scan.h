@@ -1,0 +1,40 @@
+#pragma once
+/*
+ * All blocks and touches of a run, in order of time, from one scan over each of the tables: no look-ups
+ * row by row, and no index is needed. Reads compact databases as well.
+ */
+#include <sqlite3.h>
+#include <stdint.h>
+
+struct picture_row_block {
+	int64_t id;
+	int64_t process_id;
+	uint64_t address;
+	int64_t size;
+	int64_t birth_ns;
+	int64_t death_ns; /* INT64_MAX: not freed */
+	int64_t stack_id; /* 0: none */
+};
+
+struct picture_row_touch {
+	int64_t sample_id;
+	int64_t process_id; /* 0: not known */
+	int64_t thread_id; /* 0: not known */
+	int64_t source_id;
+	int64_t time_ns;
+	int64_t latency; /* cycles; 0: not known */
+	int64_t data_src; /* 0: the source has none */
+	uint64_t address;
+	int role;
+	int is_write; /* -1: not known */
+	int has_address;
+	int owner_kind; /* enum owner_kind */
+	int64_t owner_id;
+};
+
+typedef int (*picture_visit_block)(void *context, const struct picture_row_block *block);
+typedef int (*picture_visit_touch)(void *context, const struct picture_row_touch *touch);
+
+/* Returns 0, a negative errno, or what a visitor returned other than 0. */
+int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, void *context);
+int picture_scan_touches(sqlite3 *db, int64_t run_id, picture_visit_touch visit, void *context);

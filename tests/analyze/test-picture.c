@@ -1,0 +1,826 @@
+#include "analyze/picture.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/db-internal.h"
+#include "tests/analyze/check-db.h"
+#include "tests/analyze/memory-db.h"
+#include "tests/common/trace-random.h"
+
+/* A world of rows in a database, and the same rows in arrays: what pictures must say of them. */
+struct row_block {
+	int64_t id, process, birth_ns,
+		end_ns; /* as it counts: of its process where it was not freed */
+	int64_t site;
+	uint64_t address, size;
+	bool is_freed;
+};
+struct row_touch {
+	int64_t sample, process, thread, source, time_ns, level, latency;
+	uint64_t address;
+	int is_write;
+};
+struct shape {
+	uint64_t seed;
+	size_t n_blocks;
+	size_t n_touches;
+	int64_t duration_ns;
+	int n_processes;
+};
+struct world {
+	struct trace_random random;
+	struct shape shape;
+	sqlite3 *handle;
+	struct db db;
+	struct row_block *blocks;
+	struct row_touch *touches;
+};
+
+static const uint64_t bases[] = { 0x1000,	  0x555580000000,     0x7f1200000000,
+				  0x7ffffff00000, 0xffff888000000000, UINT64_MAX - 0x10400000 };
+static const int64_t words[] = { 0, 5, 6, 7 };
+
+static uint32_t below(struct world *world, uint32_t n)
+{
+	return trace_random_below(&world->random, n);
+}
+
+static int64_t time_of(struct world *world)
+{
+	int64_t duration_ns = world->shape.duration_ns;
+
+	if (duration_ns == 0)
+		return 0;
+	/* A third of all in one part in a thousand of the time. */
+	int64_t span = below(world, 3) == 0 ? duration_ns / 1000 + 1 : duration_ns + 1;
+	return (int64_t)(trace_random_bits(&world->random) % (uint64_t)span);
+}
+
+static uint64_t address_of(struct world *world)
+{
+	return bases[below(world, 6)] + below(world, 1u << below(world, 25)) * 16ull;
+}
+
+static int64_t end_of_process(const struct world *world, int64_t process)
+{
+	return process == 2 ? world->shape.duration_ns / 2 : world->shape.duration_ns;
+}
+
+static int by_birth(const void *a, const void *b)
+{
+	const struct row_block *left = a, *right = b;
+
+	return left->birth_ns < right->birth_ns ? -1 : left->birth_ns > right->birth_ns;
+}
+
+static void make_block(struct world *world, struct row_block *block)
+{
+	*block = (struct row_block){
+		.process = 1 + below(world, (uint32_t)world->shape.n_processes),
+		.birth_ns = time_of(world),
+		.address = address_of(world),
+		.size = below(world, 1u << below(world, 21)),
+		.site = 100 + below(world, 5),
+		.is_freed = below(world, 8) > 0,
+	};
+	int64_t most = world->shape.duration_ns >> below(world, 30);
+	int64_t life_ns = (int64_t)(trace_random_bits(&world->random) % ((uint64_t)most + 1));
+	block->end_ns = block->birth_ns + life_ns;
+	if (block->end_ns > world->shape.duration_ns)
+		block->end_ns = world->shape.duration_ns;
+}
+
+static void exec(struct world *world, const char *sql)
+{
+	ck_assert_msg(sqlite3_exec(world->handle, sql, NULL, NULL, NULL) == SQLITE_OK, "%s",
+		      sqlite3_errmsg(world->handle));
+}
+
+static void bind_all(sqlite3_stmt *statement, const int64_t *values, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (values[i] == INT64_MIN)
+			sqlite3_bind_null(statement, i + 1);
+		else
+			sqlite3_bind_int64(statement, i + 1, values[i]);
+	}
+	ck_assert_int_eq(sqlite3_step(statement), SQLITE_DONE);
+	sqlite3_reset(statement);
+}
+
+static sqlite3_stmt *prepare(struct world *world, const char *sql)
+{
+	sqlite3_stmt *statement;
+
+	ck_assert_msg(sqlite3_prepare_v2(world->handle, sql, -1, &statement, NULL) == SQLITE_OK,
+		      "%s", sqlite3_errmsg(world->handle));
+	return statement;
+}
+
+static void insert_blocks(struct world *world)
+{
+	sqlite3_stmt *insert = prepare(
+		world,
+		"INSERT INTO allocation(id, run_id, process_id, thread_id, address, size,"
+		" birth_ns, death_ns, stack_id, call, death) VALUES(?, 1, ?, 1, ?, ?, ?, ?, ?, 1, 0)");
+
+	for (size_t i = 0; i < world->shape.n_blocks; i++)
+		make_block(world, &world->blocks[i]);
+	qsort(world->blocks, world->shape.n_blocks, sizeof(*world->blocks), by_birth);
+	for (size_t i = 0; i < world->shape.n_blocks; i++) {
+		struct row_block *block = &world->blocks[i];
+		block->id = (int64_t)i + 1000;
+		bind_all(insert,
+			 (int64_t[]){ block->id, block->process, (int64_t)block->address,
+				      (int64_t)block->size, block->birth_ns,
+				      block->is_freed ? block->end_ns : INT64_MIN, block->site },
+			 7);
+		if (!block->is_freed)
+			block->end_ns = end_of_process(world, block->process);
+		if (block->end_ns <= block->birth_ns)
+			block->end_ns = block->birth_ns + 1;
+		if (block->size == 0)
+			block->size = 1;
+	}
+	sqlite3_finalize(insert);
+}
+
+static void make_touch(struct world *world, struct row_touch *touch, size_t i)
+{
+	uint32_t word = below(world, 4);
+
+	*touch = (struct row_touch){
+		.sample = (int64_t)i + 7,
+		.process = 1 + below(world, (uint32_t)world->shape.n_processes),
+		.thread = below(world, 20),
+		.source = 1 + below(world, 3),
+		.time_ns = time_of(world),
+		.level = words[word],
+		.latency = below(world, 2) ? below(world, 1u << below(world, 22)) : 0,
+		.address = address_of(world),
+		.is_write = (int)below(world, 3) - 1,
+	};
+	/* Half of them where a block is. */
+	if (world->shape.n_blocks > 0 && below(world, 2)) {
+		const struct row_block *block =
+			&world->blocks[below(world, (uint32_t)world->shape.n_blocks)];
+		touch->address = block->address + below(world, (uint32_t)block->size);
+		touch->process = block->process;
+	}
+}
+
+static void insert_touches(struct world *world)
+{
+	sqlite3_stmt *sample =
+		prepare(world, "INSERT INTO sample(id, run_id, source_id, process_id, thread_id,"
+			       " time_ns, weight, is_kernel) VALUES(?, 1, ?, ?, ?, ?, 1, 0)");
+	sqlite3_stmt *touch = prepare(
+		world, "INSERT INTO touch(sample_id, run_id, role, share, address, is_write,"
+		       " owner_kind, phase, data_src) VALUES(?, 1, 0, 1, ?, ?, 13, 0, ?)");
+	sqlite3_stmt *detail = prepare(
+		world, "INSERT INTO access_detail(sample_id, run_id, latency) VALUES(?, 1, ?)");
+
+	for (size_t i = 0; i < world->shape.n_touches; i++) {
+		struct row_touch *row = &world->touches[i];
+		make_touch(world, row, i);
+		bind_all(sample,
+			 (int64_t[]){ row->sample, row->source, row->process,
+				      row->thread ? row->thread : INT64_MIN, row->time_ns },
+			 5);
+		bind_all(touch,
+			 (int64_t[]){ row->sample, (int64_t)row->address,
+				      row->is_write < 0 ? INT64_MIN : row->is_write,
+				      row->level ? row->level : INT64_MIN },
+			 4);
+		if (i % 50 == 0) /* not resolved */
+			bind_all(touch, (int64_t[]){ row->sample, INT64_MIN, INT64_MIN, INT64_MIN },
+				 4);
+		if (row->latency)
+			bind_all(detail, (int64_t[]){ row->sample, row->latency }, 2);
+	}
+	sqlite3_finalize(sample);
+	sqlite3_finalize(touch);
+	sqlite3_finalize(detail);
+}
+
+static void insert_run(struct world *world)
+{
+	char text[1600];
+
+	snprintf(
+		text, sizeof(text),
+		"INSERT INTO run(id, program, mode, repetition, command, directory, trace,"
+		" recording_id, start_unix_ns, duration_ns, clock_error_ns, ended_cleanly,"
+		" committed_ns) VALUES (1,'a','default',1,'a','/','a.mst','00',0,%lld,0,1,0);"
+		"INSERT INTO timeline VALUES (1,0,%lld,0,0,0,0,0,0);"
+		"INSERT INTO data_source(data_src, level) VALUES (5,'L1'), (6,'RAM'), (7,NULL);"
+		"INSERT INTO source(id, run_id, number, name, unit, exclude_kernel, error) VALUES"
+		" (1,1,1,'clock','ns',0,0), (2,1,2,'faults','f',0,0), (3,1,3,'loads','l',0,0);"
+		"INSERT INTO process(id, run_id, number, pid, ns_pid, exec_seq, birth, exe, command,"
+		" traced, start_ns, end_ns) VALUES (1,1,1,10,10,0,'exec','/a','a',1,0,NULL),"
+		" (2,1,2,11,11,0,'exec','/a','a',1,0,%lld), (3,1,3,12,12,0,'exec','/a','a',1,0,NULL);"
+		"INSERT INTO module(run_id, process_id, path, bias, start, end, load_ns) VALUES"
+		" (1,1,'/a',0,%lld,%lld,0);"
+		"INSERT INTO mapping(run_id, process_id, address, size, birth_ns, prot, flags, path,"
+		" is_nested) VALUES (1,1,%lld,65536,0,3,2,'/data',0), (1,1,%lld,99999,0,3,2,'/late',0);",
+		(long long)world->shape.duration_ns, (long long)world->shape.duration_ns / 900 + 1,
+		(long long)end_of_process(world, 2), (long long)bases[1],
+		(long long)bases[1] + 40960, (long long)bases[2] + 5000,
+		(long long)bases[2] + 9000);
+	exec(world, text);
+}
+
+static struct world *make_world(const struct shape *shape)
+{
+	struct world *world = calloc(1, sizeof(*world));
+
+	ck_assert_ptr_nonnull(world);
+	world->shape = *shape;
+	world->random = (struct trace_random){ shape->seed };
+	world->handle = memory_db_open();
+	world->db = (struct db){ .handle = world->handle, .lock_fd = -1 };
+	world->blocks = calloc(shape->n_blocks + 1, sizeof(*world->blocks));
+	world->touches = calloc(shape->n_touches + 1, sizeof(*world->touches));
+	exec(world, "BEGIN");
+	insert_run(world);
+	insert_blocks(world);
+	insert_touches(world);
+	exec(world, "COMMIT");
+	return world;
+}
+
+static void end_world(struct world *world)
+{
+	sqlite3_close(world->handle);
+	free(world->blocks);
+	free(world->touches);
+	free(world);
+}
+
+static struct picture_store *open_store(struct world *world)
+{
+	struct picture_store *store = NULL;
+
+	ck_assert_int_eq(picture_write(&world->db, 1), 0);
+	ck_assert_int_eq(picture_store_open(world->handle, &store), 0);
+	return store;
+}
+
+/* ---- What a picture must be ---- */
+
+struct expected {
+	const struct world *world;
+	struct picture_request request;
+	const struct picture_band *bands;
+	size_t n_bands;
+	uint64_t n_touches;
+	uint64_t n_blocks;
+	uint32_t *counts;
+	double *occupancy;
+	size_t n_drawn;
+};
+
+/* From end to end: plainly right. */
+static uint64_t place_of(const struct expected *expected, uint64_t address)
+{
+	for (size_t i = 0; i < expected->n_bands; i++) {
+		const struct picture_band *band = &expected->bands[i];
+		if (address >= band->start && address < band->end)
+			return band->y + (address - band->start);
+	}
+	ck_abort_msg("%llx is on no band", (unsigned long long)address);
+}
+
+static unsigned cell_of(uint64_t offset, uint64_t span, unsigned n)
+{
+	return (unsigned)((unsigned __int128)offset * n / span);
+}
+
+static void expect_touches(struct expected *expected)
+{
+	const struct picture_request *request = &expected->request;
+
+	for (size_t i = 0; i < expected->world->shape.n_touches; i++) {
+		const struct row_touch *touch = &expected->world->touches[i];
+		if (touch->process != request->process_id || touch->time_ns < request->from_ns ||
+		    touch->time_ns >= request->to_ns ||
+		    (request->source_id && touch->source != request->source_id))
+			continue;
+		uint64_t y = place_of(expected, touch->address);
+		if (y < request->low || y >= request->high)
+			continue;
+		unsigned x = cell_of((uint64_t)(touch->time_ns - request->from_ns),
+				     (uint64_t)(request->to_ns - request->from_ns), request->width);
+		unsigned row =
+			cell_of(y - request->low, request->high - request->low, request->height);
+		expected->counts[row * request->width + x]++;
+		expected->n_touches++;
+	}
+}
+
+/* What a side from a to b covers of each of n cells. */
+static double covered(double a, double b, unsigned cell)
+{
+	double from = a > cell ? a : cell, to = b < cell + 1.0 ? b : cell + 1.0;
+
+	return to > from ? to - from : 0;
+}
+
+static void expect_block(struct expected *expected, const struct row_block *block, uint64_t y)
+{
+	const struct picture_request *request = &expected->request;
+	double per_ns = request->width / (double)(request->to_ns - request->from_ns);
+	double per_byte = request->height / (double)(request->high - request->low);
+	double x0 = (double)(block->birth_ns - request->from_ns) * per_ns;
+	double x1 = (double)(block->end_ns - request->from_ns) * per_ns;
+	double y0 = ((double)y - (double)request->low) * per_byte;
+	double y1 = ((double)(y + block->size) - (double)request->low) * per_byte;
+	double least_bytes = (double)(request->high - request->low) / request->height;
+	double least_ns = 2.0 * (double)(request->to_ns - request->from_ns) / request->width;
+
+	expected->n_blocks++;
+	expected->n_drawn += (double)block->size >= least_bytes &&
+			     (double)(block->end_ns - block->birth_ns) >= least_ns;
+	for (unsigned j = y0 > 0 ? (unsigned)y0 : 0; j < request->height && j < y1; j++) {
+		for (unsigned i = x0 > 0 ? (unsigned)x0 : 0; i < request->width && i < x1; i++)
+			expected->occupancy[j * request->width + i] +=
+				covered(x0, x1, i) * covered(y0, y1, j);
+	}
+}
+
+static void expect_blocks(struct expected *expected)
+{
+	const struct picture_request *request = &expected->request;
+
+	for (size_t i = 0; i < expected->world->shape.n_blocks; i++) {
+		const struct row_block *block = &expected->world->blocks[i];
+		if (block->process != request->process_id || block->birth_ns >= request->to_ns ||
+		    block->end_ns <= request->from_ns)
+			continue;
+		uint64_t y = place_of(expected, block->address);
+		if (y < request->high && y + block->size > request->low)
+			expect_block(expected, block, y);
+	}
+}
+
+static void check_cells(const struct picture *picture, const struct expected *expected)
+{
+	const struct picture_request *request = &picture->request;
+
+	for (size_t i = 0; i < (size_t)request->width * request->height; i++) {
+		check_equal(picture->counts[i], expected->counts[i]);
+		double share = expected->occupancy[i] > 1 ? 1 : expected->occupancy[i];
+		double found = picture->occupancy[i];
+		if (found < share * 255 - 1.01 || found > share * 255 + 1.01)
+			ck_abort_msg("cell %zu: occupancy %g, not %g", i, found, share * 255);
+		if ((share == 0) != (found == 0) && share < 1e-9 && found > 1)
+			ck_abort_msg("cell %zu has blocks and has none", i);
+	}
+}
+
+static bool is_drawn(const struct picture *picture, const struct row_block *block)
+{
+	for (size_t i = 0; i < picture->n_drawn_blocks; i++) {
+		const struct picture_block *drawn = &picture->blocks[i];
+		if (drawn->id == block->id)
+			return drawn->size == block->size && drawn->from_ns == block->birth_ns &&
+			       drawn->site == block->site &&
+			       drawn->to_ns == (block->is_freed ? block->end_ns : INT64_MAX);
+	}
+	return false;
+}
+
+static void check_drawn(const struct picture *picture, const struct expected *expected)
+{
+	const struct world *world = expected->world;
+	size_t n = expected->n_drawn < PICTURE_MAX_BLOCKS ? expected->n_drawn : PICTURE_MAX_BLOCKS;
+	size_t n_known = 0;
+
+	check_equal(picture->n_drawn_blocks, n);
+	for (size_t i = 0; i < world->shape.n_blocks && n < 200; i++)
+		n_known += is_drawn(picture, &world->blocks[i]);
+	if (n < 200)
+		check_equal(n_known, n);
+}
+
+static void check_points(const struct picture *picture, const struct expected *expected)
+{
+	const struct world *world = expected->world;
+	bool has_points = expected->n_touches <= PICTURE_MAX_POINTS;
+
+	check_equal(picture->n_points, has_points ? expected->n_touches : 0);
+	for (size_t i = 0; i < picture->n_points; i++) {
+		const struct picture_point *point = &picture->points[i];
+		const struct row_touch *touch = &world->touches[point->sample - 7];
+		check_equal(point->time_ns, touch->time_ns);
+		check_equal(point->y, place_of(expected, touch->address));
+		check_equal(point->thread, touch->thread);
+		check_equal(point->is_write, touch->is_write);
+		ck_assert_uint_lt(point->category, picture->n_categories);
+	}
+}
+
+/* The sums of categories, and that none has more than the one a cell is said to have most of. */
+static void check_categories(const struct picture *picture)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < picture->n_categories; i++)
+		sum += picture->categories[i].n;
+	check_equal(sum, picture->n_touches);
+	for (size_t i = 0; i < (size_t)picture->request.width * picture->request.height; i++) {
+		if (picture->counts[i] && picture->category[i] >= picture->n_categories)
+			ck_abort_msg("cell %zu has category %d", i, picture->category[i]);
+	}
+}
+
+static void check_picture(const struct world *world, struct picture_store *store,
+			  const struct picture_request *request)
+{
+	struct expected expected = { .world = world };
+	struct picture *picture = NULL;
+
+	ck_assert_int_eq(picture_make(store, request, &picture), 0);
+	size_t n = (size_t)picture->request.width * picture->request.height;
+	check_equal(picture->stride, 1);
+	check_equal(picture->cell_ns, 0);
+	check_equal(picture->cell_bytes, 0);
+	expected.request = picture->request;
+	expected.counts = calloc(n, sizeof(*expected.counts));
+	expected.occupancy = calloc(n, sizeof(*expected.occupancy));
+	ck_assert_int_eq(picture_bands(store, 1, picture->request.process_id, &expected.bands,
+				       &expected.n_bands),
+			 0);
+	expect_touches(&expected);
+	expect_blocks(&expected);
+	check_equal(picture->n_touches, expected.n_touches);
+	check_equal(picture->n_blocks, expected.n_blocks);
+	check_cells(picture, &expected);
+	check_drawn(picture, &expected);
+	check_points(picture, &expected);
+	check_categories(picture);
+	free(expected.counts);
+	free(expected.occupancy);
+	picture_free(picture);
+}
+
+/* A stretch of an axis, of any order of magnitude. */
+static void pick(struct world *world, uint64_t length, uint64_t *ret_from, uint64_t *ret_to)
+{
+	uint64_t span = 1 + (length >> below(world, 40));
+
+	if (span > length)
+		span = length;
+	*ret_from = trace_random_bits(&world->random) % (length - span + 1);
+	*ret_to = *ret_from + span;
+}
+
+static struct picture_request random_request(struct world *world, struct picture_store *store)
+{
+	struct picture_request request = {
+		.run_id = 1,
+		.process_id = 1 + below(world, (uint32_t)world->shape.n_processes),
+		.source_id = below(world, 4),
+		.by = (enum picture_by)below(world, PICTURE_BY_COUNT),
+		.width = 1 + below(world, 1u << below(world, 8)),
+		.height = 1 + below(world, 1u << below(world, 8)),
+	};
+	const struct picture_band *bands;
+	uint64_t from, to;
+	size_t n;
+
+	ck_assert_int_eq(picture_bands(store, 1, request.process_id, &bands, &n), 0);
+	if (below(world, 4)) {
+		pick(world, (uint64_t)world->shape.duration_ns + 1, &from, &to);
+		request.from_ns = (int64_t)from;
+		request.to_ns = (int64_t)to;
+	}
+	if (below(world, 4))
+		pick(world, bands[n - 1].y + (bands[n - 1].end - bands[n - 1].start), &request.low,
+		     &request.high);
+	return request;
+}
+
+static const struct shape shapes[] = {
+	{ 1, 300, 500, 1000000, 3 },
+	{ 2, 5000, 8000, 1000000000, 2 },
+	{ 3, 60000, 50000, 5000000000, 1 },
+	{ 4, 0, 3000, 100000, 1 },
+	{ 5, 3000, 0, 100000, 2 },
+	{ 6, 100, 100, 0, 1 },
+	{ 7, 50, 50, 1, 2 },
+	{ 8, 20000, 20000, 40000, 3 },
+};
+
+START_TEST(pictures_are_what_the_rows_give)
+{
+	struct world *world = make_world(&shapes[_i]);
+	struct picture_store *store = open_store(world);
+
+	for (int i = 0; i < 60; i++) {
+		struct picture_request request = random_request(world, store);
+		check_picture(world, store, &request);
+	}
+	picture_store_close(store);
+	end_world(world);
+}
+END_TEST
+
+START_TEST(bands_cover_all_that_there_is_and_nothing_twice)
+{
+	struct world *world = make_world(&shapes[_i]);
+	struct picture_store *store = open_store(world);
+
+	for (int process = 1; process <= world->shape.n_processes; process++) {
+		struct expected expected = { .world = world };
+		uint64_t y = 0;
+		ck_assert_int_eq(
+			picture_bands(store, 1, process, &expected.bands, &expected.n_bands), 0);
+		for (size_t i = 0; i < expected.n_bands; i++) {
+			const struct picture_band *band = &expected.bands[i];
+			ck_assert_uint_lt(band->start, band->end);
+			check_equal(band->y, y);
+			if (i > 0)
+				ck_assert_uint_ge(band->start, band[-1].end);
+			y += band->end - band->start;
+		}
+		for (size_t i = 0; i < world->shape.n_blocks; i++) {
+			const struct row_block *block = &world->blocks[i];
+			if (block->process == process)
+				check_equal(place_of(&expected, block->address + block->size - 1),
+					    place_of(&expected, block->address) + block->size - 1);
+		}
+	}
+	picture_store_close(store);
+	end_world(world);
+}
+END_TEST
+
+START_TEST(places_and_addresses_are_each_others_inverse)
+{
+	struct world *world = make_world(&shapes[1]);
+	struct picture_store *store = open_store(world);
+	const struct picture_band *bands;
+	uint64_t y, address;
+	size_t n;
+
+	ck_assert_int_eq(picture_bands(store, 1, 1, &bands, &n), 0);
+	uint64_t height = bands[n - 1].y + (bands[n - 1].end - bands[n - 1].start);
+	for (int i = 0; i < 10000; i++) {
+		uint64_t place = trace_random_bits(&world->random) % height;
+		ck_assert(picture_address(bands, n, place, &address));
+		ck_assert(picture_place(bands, n, address, &y));
+		check_equal(y, place);
+	}
+	ck_assert(!picture_address(bands, n, height, &address));
+	ck_assert(!picture_place(bands, n, bands[n - 1].end, &y));
+	ck_assert(!picture_place(bands, n, bands[0].start - 1, &y));
+	picture_store_close(store);
+	end_world(world);
+}
+END_TEST
+
+START_TEST(categories_add_up_to_all_touches_and_name_what_they_count)
+{
+	struct world *world = make_world(&shapes[1]);
+	struct picture_store *store = open_store(world);
+
+	for (unsigned by = 0; by < PICTURE_BY_COUNT; by++) {
+		struct picture_request request = { .run_id = 1,
+						   .process_id = 1,
+						   .by = (enum picture_by)by,
+						   .width = 7,
+						   .height = 9 };
+		struct picture *picture = NULL;
+		ck_assert_int_eq(picture_make(store, &request, &picture), 0);
+		check_categories(picture);
+		for (size_t i = 0; i < picture->n_categories; i++)
+			ck_assert_str_ne(picture->categories[i].name, "");
+		picture_free(picture);
+	}
+	check_no_row(world->handle,
+		     "SELECT * FROM picture JOIN (SELECT run_id, process_id, colour, sum(n) AS n"
+		     " FROM picture_category GROUP BY 1, 2, 3) AS sums USING (run_id, process_id)"
+		     " WHERE sums.n <> n_touches");
+	/* 20 threads are more than there are colours: the last one is all others. */
+	check_equal(memory_db_integer(world->handle,
+				      "SELECT item_id FROM picture_category WHERE process_id = 1"
+				      " AND colour = 'thread' AND number = 15"),
+		    -1);
+	picture_store_close(store);
+	end_world(world);
+}
+END_TEST
+
+START_TEST(levels_over_time_are_what_the_touches_tell)
+{
+	struct world *world = make_world(&shapes[1]);
+
+	picture_store_close(open_store(world));
+	check_no_row(world->handle,
+		     "WITH rows AS (SELECT coalesce(level, '') AS level, count(*) AS n FROM touch"
+		     " JOIN data_source USING (data_src) WHERE role = 0 GROUP BY 1)"
+		     " SELECT * FROM rows LEFT JOIN (SELECT level, sum(n) AS n FROM timeline_level"
+		     " GROUP BY 1) AS stored USING (level) WHERE stored.n IS NOT rows.n");
+	end_world(world);
+}
+END_TEST
+
+/* ---- Curves ---- */
+
+/* The most that a site held in each slot, by looking at all blocks for each birth. */
+static void expect_curve(const struct world *world, int64_t site, uint64_t most[32])
+{
+	uint64_t width_32 = (uint64_t)world->shape.duration_ns;
+
+	memset(most, 0, 32 * sizeof(*most));
+	for (size_t slot = 0; slot < 32; slot++) {
+		for (size_t i = 0; i <= world->shape.n_blocks; i++) {
+			/* At the beginning of the slot, and at each birth in it. */
+			uint64_t at = i < world->shape.n_blocks
+					      ? (uint64_t)world->blocks[i].birth_ns
+					      : (width_32 * slot + 31) / 32;
+			uint64_t of = at * 32 / width_32, sum = 0;
+			if ((of < 32 ? of : 31) != slot)
+				continue;
+			for (size_t j = 0; j < world->shape.n_blocks; j++) {
+				const struct row_block *block = &world->blocks[j];
+				uint64_t birth = (uint64_t)block->birth_ns;
+				bool is_live = !block->is_freed || (uint64_t)block->end_ns > at ||
+					       (i == j);
+				bool is_born = i < world->shape.n_blocks ? j <= i : birth < at;
+				if (block->site == site && is_born && is_live)
+					sum += block->size;
+			}
+			most[slot] = sum > most[slot] ? sum : most[slot];
+		}
+	}
+}
+
+START_TEST(a_site_s_curve_is_the_most_that_it_held)
+{
+	const struct shape shape = { 11, 600, 0, 1000000007, 1 };
+	struct world *world = make_world(&shape);
+	uint64_t most[32];
+
+	exec(world, "DELETE FROM allocation WHERE size = 0");
+	picture_store_close(open_store(world));
+	sqlite3_stmt *row = prepare(world, "SELECT stack_id, live_bytes FROM site_curve");
+	size_t n_left = 0;
+	for (size_t i = 0; i < world->shape.n_blocks; i++) {
+		/* A row of size 0 counts as 1 byte in pictures, and as nothing here. */
+		if (memory_db_integer(world->handle, "SELECT count(*) FROM allocation") < 0)
+			break;
+		char sql[80];
+		snprintf(sql, sizeof(sql), "SELECT size FROM allocation WHERE id = %lld",
+			 (long long)world->blocks[i].id);
+		if (memory_db_integer(world->handle, sql) > 0)
+			world->blocks[n_left++] = world->blocks[i];
+	}
+	world->shape.n_blocks = n_left;
+	while (sqlite3_step(row) == SQLITE_ROW) {
+		expect_curve(world, sqlite3_column_int64(row, 0), most);
+		const uint64_t *found = sqlite3_column_blob(row, 1);
+		check_equal(sqlite3_column_bytes(row, 1), sizeof(most));
+		for (int i = 0; i < 32; i++)
+			check_equal(found[i], most[i]);
+	}
+	sqlite3_finalize(row);
+	end_world(world);
+}
+END_TEST
+
+/* ---- What is not there ---- */
+
+START_TEST(without_stored_pictures_there_is_no_data)
+{
+	const struct shape shape = { 1, 10, 10, 1000, 1 };
+	struct world *world = make_world(&shape);
+	struct picture_store *store = NULL;
+
+	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
+	exec(world, "UPDATE run SET detail = 'totals'");
+	ck_assert_int_eq(picture_write(&world->db, 1), 0);
+	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
+	exec(world, "DROP TABLE picture"); /* as an older version left it */
+	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
+	end_world(world);
+}
+END_TEST
+
+START_TEST(requests_out_of_range_are_refused)
+{
+	struct world *world = make_world(&shapes[0]);
+	struct picture_store *store = open_store(world);
+	struct picture *picture = NULL;
+	const struct {
+		struct picture_request request;
+		int error;
+	} cases[] = {
+		{ { .run_id = 1, .width = 0, .height = 1 }, -EINVAL },
+		{ { .run_id = 1, .width = 1, .height = 2049 }, -EINVAL },
+		{ { .run_id = 1, .width = 1, .height = 1, .by = PICTURE_BY_COUNT }, -EINVAL },
+		{ { .run_id = 1, .width = 1, .height = 1, .from_ns = 9, .to_ns = 9 }, -EINVAL },
+		{ { .run_id = 1, .width = 1, .height = 1, .low = 9, .high = 3 }, -EINVAL },
+		{ { .run_id = 2, .width = 1, .height = 1 }, -ENOENT },
+		{ { .run_id = 1, .process_id = 9, .width = 1, .height = 1 }, -ENOENT },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		ck_assert_int_eq(picture_make(store, &cases[i].request, &picture), cases[i].error);
+	picture_store_close(store);
+	end_world(world);
+}
+END_TEST
+
+START_TEST(writing_again_replaces_what_was_there)
+{
+	struct world *world = make_world(&shapes[0]);
+	static const char sql[] =
+		"SELECT sum(n) + count(*) + (SELECT count(*) FROM picture_data)"
+		" + (SELECT count(*) FROM band) + (SELECT count(*) FROM site_curve)"
+		" FROM picture_part";
+
+	picture_store_close(open_store(world));
+	int64_t before = memory_db_integer(world->handle, sql);
+	picture_store_close(open_store(world));
+	check_equal(memory_db_integer(world->handle, sql), before);
+	end_world(world);
+}
+END_TEST
+
+/* ---- More than is looked at one by one ---- */
+
+START_TEST(the_grid_counts_what_the_rows_count)
+{
+	const struct shape shape = { 21, 30000, 0, 1000000000, 1 };
+	struct world *world = make_world(&shape);
+	struct picture_request request = {
+		.run_id = 1, .process_id = 1, .width = 800, .height = 400
+	};
+
+	/* Many, by the database itself: three threads, reads and writes, two sources. */
+	exec(world,
+	     "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999999)"
+	     " INSERT INTO sample(id, run_id, source_id, process_id, thread_id, time_ns, weight,"
+	     " is_kernel) SELECT i + 1, 1, 1 + i % 2, 1, 1 + i % 3, i * 499, 1, 0 FROM n;"
+	     "INSERT INTO touch(sample_id, run_id, role, share, address, is_write, owner_kind, phase)"
+	     " SELECT id, 1, 0, 1, 94000000000000 + id * 7919 % 40000000, id % 5 = 0, 13, 0"
+	     " FROM sample");
+	struct picture_store *store = open_store(world);
+	for (unsigned by = 0; by < PICTURE_BY_COUNT; by++) {
+		struct picture *picture = NULL;
+		uint64_t sum = 0;
+		request.by = (enum picture_by)by;
+		ck_assert_int_eq(picture_make(store, &request, &picture), 0);
+		check_equal(picture->stride, 1);
+		check_equal(picture->n_touches, 2000000);
+		check_categories(picture);
+		for (size_t i = 0; i < (size_t)request.width * request.height; i++)
+			sum += picture->counts[i];
+		check_equal(sum, 2000000);
+		if (by == PICTURE_BY_DIRECTION) {
+			check_equal(picture->categories[0].n, 1600000);
+			check_equal(picture->categories[1].n, 400000);
+		}
+		if (by == PICTURE_BY_THREAD)
+			check_equal(picture->categories[0].n, 666667);
+		picture_free(picture);
+	}
+	request.source_id = 2;
+	struct picture *picture = NULL;
+	ck_assert_int_eq(picture_make(store, &request, &picture), 0);
+	check_equal(picture->n_touches, 1000000);
+	picture_free(picture);
+	picture_store_close(store);
+	end_world(world);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("picture");
+	TCase *tcase = tcase_create("picture");
+	int n_shapes = (int)(sizeof(shapes) / sizeof(shapes[0]));
+
+	tcase_set_timeout(tcase, 600);
+	tcase_add_loop_test(tcase, pictures_are_what_the_rows_give, 0, n_shapes);
+	tcase_add_loop_test(tcase, bands_cover_all_that_there_is_and_nothing_twice, 0, n_shapes);
+	tcase_add_test(tcase, places_and_addresses_are_each_others_inverse);
+	tcase_add_test(tcase, categories_add_up_to_all_touches_and_name_what_they_count);
+	tcase_add_test(tcase, levels_over_time_are_what_the_touches_tell);
+	tcase_add_test(tcase, a_site_s_curve_is_the_most_that_it_held);
+	tcase_add_test(tcase, without_stored_pictures_there_is_no_data);
+	tcase_add_test(tcase, requests_out_of_range_are_refused);
+	tcase_add_test(tcase, writing_again_replaces_what_was_there);
+	tcase_add_test(tcase, the_grid_counts_what_the_rows_count);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int n_failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return n_failed > 0;
+}
