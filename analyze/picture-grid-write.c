@@ -60,8 +60,16 @@ static void finish(struct writer *writer)
 
 /* ---- Tiles ---- */
 
-static int insert_tile(struct writer *writer, const char *colour, int64_t source_id,
-		       unsigned number, uint64_t n, size_t n_raw)
+/* What the row of picture_tile says beside its bytes. */
+struct tile {
+	const char *colour;
+	int64_t source_id;
+	unsigned number;
+	uint64_t n;
+};
+
+/* Insert a tile of which n_raw bytes are in `raw`. */
+static int insert_tile(struct writer *writer, const struct tile *tile, size_t n_raw)
 {
 	size_t n_packed = ZSTD_compressCCtx(writer->zstd, writer->packed, writer->n_packed_max,
 					    writer->raw, n_raw, LEVEL);
@@ -70,10 +78,10 @@ static int insert_tile(struct writer *writer, const char *colour, int64_t source
 		return -ENOMEM;
 	statement_integer(writer->insert, 1, writer->process->run_id);
 	statement_integer(writer->insert, 2, writer->process->process_id);
-	statement_text(writer->insert, 3, colour);
-	statement_integer(writer->insert, 4, source_id);
-	statement_integer(writer->insert, 5, number);
-	statement_integer(writer->insert, 6, (int64_t)n);
+	statement_text(writer->insert, 3, tile->colour);
+	statement_integer(writer->insert, 4, tile->source_id);
+	statement_integer(writer->insert, 5, tile->number);
+	statement_integer(writer->insert, 6, (int64_t)tile->n);
 	sqlite3_bind_blob64(writer->insert, 7, writer->packed, n_packed, SQLITE_STATIC);
 	return statement_run(writer->insert);
 }
@@ -115,24 +123,24 @@ static uint32_t *plane_at(const struct writer *writer, unsigned source, unsigned
 	       (size_t)(source * writer->n_planes + plane) * PICTURE_GRID_ROWS * writer->n_columns;
 }
 
+/* row, column: of tiles in the strip. */
 static int write_tile(struct writer *writer, unsigned source, unsigned colour, unsigned row,
 		      unsigned column)
 {
 	const struct picture_palette *palette = &writer->palettes[colour];
 	size_t at = (size_t)row * PICTURE_TILE * writer->n_columns + (size_t)column * PICTURE_TILE;
 	size_t n_raw = 0;
-	uint64_t n = 0;
+	struct tile tile = {
+		.colour = picture_colours[palette->by],
+		.source_id = writer->sources.items[source],
+		.number = row * PICTURE_TILE_COLUMNS + writer->first_column / PICTURE_TILE + column,
+	};
 
-	for (unsigned i = 0; i < palette->n; i++)
-		n += append_planes(writer,
-				   plane_at(writer, source, writer->first_plane[colour] + i) + at,
-				   i, &n_raw);
-	if (n == 0)
-		return 0;
-	return insert_tile(writer, picture_colours[palette->by], writer->sources.items[source],
-			   row * PICTURE_TILE_COLUMNS + writer->first_column / PICTURE_TILE +
-				   column,
-			   n, n_raw);
+	for (unsigned i = 0; i < palette->n; i++) {
+		unsigned plane = writer->first_plane[colour] + i;
+		tile.n += append_planes(writer, plane_at(writer, source, plane) + at, i, &n_raw);
+	}
+	return tile.n ? insert_tile(writer, &tile, n_raw) : 0;
 }
 
 static int write_tiles(struct writer *writer, unsigned source, unsigned colour)
@@ -292,8 +300,9 @@ static int write_shares(struct writer *writer, const struct picture *picture)
 			       from + (size_t)j * PICTURE_GRID_COLUMNS, PICTURE_TILE);
 		for (unsigned i = 0; i < PICTURE_TILE_CELLS; i++)
 			any |= writer->raw[i];
+		const struct tile tile = { .colour = PICTURE_BLOCKS, .number = number };
 		if (any)
-			r = insert_tile(writer, PICTURE_BLOCKS, 0, number, 0, PICTURE_TILE_CELLS);
+			r = insert_tile(writer, &tile, PICTURE_TILE_CELLS);
 	}
 	return r;
 }
