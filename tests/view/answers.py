@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Every answer has the shape that schemas/view.def promises, and the numbers that reports and SQL give."""
+import base64
+import json
+import os
+import sys
+import tempfile
+
+import contract
+import served
+import whole
+
+NAMES = contract.read()
+
+
+def column(table, name):
+    return table["columns"][name]
+
+
+def rows(table):
+    names = list(table["columns"])
+    return [dict(zip(names, values)) for values in zip(*table["columns"].values())]
+
+
+def report(memsight, database, *options):
+    return json.loads(whole.run([memsight, "report", database, "--format", "json", "--limit", "0", *options]))
+
+
+class Asked:
+    """Answers of one server, each checked for its shape."""
+
+    def __init__(self, checks, server):
+        self.checks, self.server = checks, server
+
+    def __call__(self, name, **parameters):
+        answer = self.server.answer(name, **{key: value for key, value in parameters.items() if value is not None})
+        for problem in contract.problems(NAMES, name, answer):
+            self.checks.that(False, f"{problem} (asked with {parameters})")
+        return answer
+
+
+def counts_of(picture):
+    data = base64.b64decode(picture["counts"])
+    return [data[i] | data[i + 1] << 8 for i in range(0, len(data), 2)]
+
+
+def check_runs(checks, ask, database):
+    answer = ask("runs")
+    expected = database.ask("SELECT id, program, mode, repetition, duration_ns FROM run ORDER BY id")
+    names = ["id", "program", "mode", "repetition", "duration_ns"]
+    checks.that(list(zip(*(column(answer, name) for name in names))) == expected, "runs are not those of the table run")
+    lost = database.ask("SELECT (SELECT coalesce(sum(count), 0) FROM loss WHERE run_id = run.id) FROM run ORDER BY id")
+    checks.that([(n,) for n in column(answer, "n_lost")] == lost, "runs tell other losses than the table loss")
+
+
+def check_run(checks, ask, database, run):
+    answer = ask("run", run=run)
+    checks.that(answer["totals"] == dict(database.ask("SELECT name, value FROM total WHERE run_id = ?", run)), "totals differ")
+    checks.that(answer["run"]["command"] == database.one("SELECT command FROM run WHERE id = ?", run), "run tells another command")
+    checks.that(answer["losses"]["n"] == database.one("SELECT count(*) FROM loss WHERE run_id = ?", run), "losses differ")
+    checks.that(sum(column(answer["threads"], "n_blocks")) == answer["totals"]["allocations"], "blocks of threads do not add up")
+    checks.that(sum(column(answer["processes"], "n_blocks")) == answer["totals"]["allocations"], "blocks of processes do not add up")
+    return answer
+
+
+def check_picture(checks, ask, database, run, process):
+    bands = rows(ask("bands", run=run, process=process))
+    edges = [(band["y"], band["y"] + band["end"] - band["start"]) for band in bands]
+    checks.that(all(low[1] == high[0] for low, high in zip(edges, edges[1:])) and edges[0][0] == 0, "bands do not lie side by side")
+    picture = ask("picture", run=run, process=process, width=200, height=100)
+    n = database.one("SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id WHERE touch.run_id = ? AND process_id = ?"
+                     " AND address IS NOT NULL", run, process)
+    counts = counts_of(picture)
+    checks.that(picture["n_samples"] == n, f"a picture has {picture['n_samples']} touches, the table {n}")
+    checks.that(len(counts) == 200 * 100 and sum(counts) == n, f"cells add up to {sum(counts)}, not to {n}")
+    checks.that(sum(column(picture["categories"], "n")) == n, "categories do not add up")
+    for name in ("category", "occupancy"):
+        checks.that(len(base64.b64decode(picture[name])) == 200 * 100, f"{name} has not a byte for each cell")
+    middle = (picture["from"] + picture["to"]) // 2
+    parts = [ask("picture", run=run, process=process, width=50, height=50, **span)
+             for span in ({"from": picture["from"], "to": middle}, {"from": middle, "to": picture["to"]})]
+    checks.that(sum(part["n_samples"] for part in parts) == n, "two halves have not the touches of the whole")
+    for by in ("direction", "thread", "level", "latency", "source"):
+        by_answer = ask("picture", run=run, process=process, by=by, width=20, height=20)
+        checks.that(by_answer["by"] == by and by_answer["n_samples"] == n, f"by {by} there are {by_answer['n_samples']} touches")
+
+
+def check_timeline(checks, ask, database, run):
+    whole_run = ask("timeline", run=run)
+    live = whole_run["live"]
+    for width in (1000, 7, 1):
+        answer = ask("timeline", run=run, width=width)["live"]
+        checks.that(answer["n"] <= width, f"{answer['n']} intervals where {width} were asked for")
+        for name, total in [("n_allocations", "allocations"), ("n_frees", "frees")]:
+            expected = database.one("SELECT value FROM total WHERE run_id = ? AND name = ?", run, total)
+            checks.that(sum(column(answer, name)) == expected, f"{name} in {width} intervals do not add up to {expected}")
+        checks.that(max(column(answer, "max_live_bytes")) == max(column(live, "max_live_bytes")), "the peak depends on the width")
+        checks.that(column(answer, "live_bytes")[-1] == column(live, "live_bytes")[-1], "the end depends on the width")
+    part = ask("timeline", run=run, **{"from": column(live, "time_ns")[5], "to": column(live, "time_ns")[9]})
+    checks.that(column(part["live"], "time_ns") == column(live, "time_ns")[5:9], "a span has other intervals")
+
+
+def check_flame(checks, memsight, ask, path, run):
+    for by in ("bytes", "blocks", "peak", "leaked", "time", "faults"):
+        flat = report(memsight, path, "--run", str(run), "--flat", "--by", by)
+        expected = sum(row["self"] for row in flat)
+        for inverse in (0, 1):
+            answer = ask("flame", run=run, by=by, inverse=inverse)
+            nodes = rows(answer["nodes"])
+            roots = sum(node["value"] for node in nodes if node["parent"] == -1)
+            own = sum(node["self"] for node in nodes)
+            checks.that(abs(answer["total"] - expected) <= 1e-6 * expected + 1e-9, f"flame by {by}: {answer['total']}, --flat: {expected}")
+            checks.that(abs(roots - answer["total"]) < 1e-6 * expected + 1e-9, f"flame by {by}: roots add up to {roots}")
+            checks.that(abs(own - answer["total"]) < 1e-6 * expected + 1e-9, f"flame by {by}: selves add up to {own}")
+            checks.that(all(node["parent"] < i for i, node in enumerate(nodes)), "a node comes before its parent")
+            checks.that(all(node["function"] < answer["names"]["n"] for node in nodes), "a node has no name")
+    for by in ("accesses", "latency"):
+        ask("flame", run=run, by=by)
+
+
+def check_objects(checks, memsight, ask, path, run, part):
+    """Rows of call sites beside --sites, also of a part that is counted anew."""
+    span = {"from": part[0], "to": part[1]} if part else {}
+    options = ["--from", f"{part[0]}ns", "--to", f"{part[1]}ns"] if part else []
+    sites = report(memsight, path, "--run", str(run), "--sites", *options)
+    answer = ask("objects", run=run, limit=100000, sort="bytes", **span)
+    heap = [row for row in rows(answer["rows"]) if row["owner"] == "heap"]
+    ours = sorted((row["n_blocks"], row["bytes"], row["live_bytes"], row["peak_bytes"], row["n_faults"]) for row in heap)
+    theirs = sorted((row["blocks"], row["in all"], row["not freed"], row["peak"], row["faults"]) for row in sites)
+    checks.that(ours == theirs, f"objects {part}: {len(ours)} sites, --sites has {len(theirs)}; {set(ours) ^ set(theirs)}")
+    sizes = [row["bytes"] for row in rows(answer["rows"]) if row["bytes"] is not None]
+    checks.that(sizes == sorted(sizes, reverse=True), "objects are not in the order that was asked for")
+    checks.that(answer["n_all"] == answer["rows"]["n"], "n_all is not the number of all rows")
+    second = ask("objects", run=run, limit=1, offset=1, sort="bytes", **span)
+    checks.that(rows(second["rows"]) == rows(answer["rows"])[1:2], "offset does not lead to the second row")
+    return heap
+
+
+def check_filter(checks, ask, run):
+    found = rows(ask("objects", run=run, filter="ALLOCATE_swept")["rows"])
+    checks.that(len(found) == 1 and found[0]["bytes"] == 16 << 20 and found[0]["function"] == "allocate_swept",
+                f"the filter finds {[(row['function'], row['bytes']) for row in found]}")
+    checks.that(ask("objects", run=run, filter="no such thing")["n_all"] == 0, "the filter finds what is not there")
+    return found[0]
+
+
+def check_object(checks, ask, database, run, site):
+    answer = ask("object", run=run, site=site["site"])
+    for name in ("n_blocks", "bytes", "n_faults", "share", "site"):
+        checks.that(answer[name] == site[name], f"object: {name} is {answer[name]}, objects have {site[name]}")
+    counted = database.one("SELECT count(*) FROM touch JOIN allocation ON owner_kind = 1 AND owner_id = allocation.id"
+                           " WHERE touch.run_id = ? AND stack_id = ? AND role IN (0, 3)", run, site["site"])
+    by_thread = sum(row["n_reads"] + row["n_writes"] + row["n_unknown"] for row in rows(answer["threads"]))
+    checks.that(by_thread == counted, f"touches by thread add up to {by_thread}, there are {counted}")
+    # A page fault at a block's header lies before its first byte.
+    within = database.one("SELECT count(*) FROM touch JOIN allocation ON owner_kind = 1 AND owner_id = allocation.id WHERE"
+                          " touch.run_id = ? AND stack_id = ? AND role IN (0, 3) AND touch.address >= allocation.address", run, site["site"])
+    checks.that(sum(column(answer["offsets"], "n")) == within > 0, f"touches by offset do not add up to {within}")
+    checks.that(sum(column(answer["blocks"], "n_samples")) == counted, "touches by block do not add up")
+    checks.that(column(answer["sizes"], "size_log2") == [24] and column(answer["sizes"], "n") == [1], "a block of 16 MiB is elsewhere")
+    time_ns = sum(column(answer["threads"], "time_ns"))
+    checks.that(abs(time_ns - site["time_ns"]) <= 1e-6 * time_ns + 1, f"time by thread is {time_ns}, of the site {site['time_ns']}")
+    checks.that(answer["stack"][0]["function"] == "allocate_swept", f"the stack begins with {answer['stack'][0]}")
+    heat = base64.b64decode(answer["heat"]["packed"])
+    checks.that(len(heat) == 2 * answer["heat"]["width"] * answer["heat"]["height"] and any(heat), "the heat map is empty")
+    block = rows(answer["blocks"])[0]
+    one = ask("object", run=run, block=block["id"])
+    checks.that(one["block"]["address"] == block["address"] and one["site"] == site["site"], "a block is not of its site")
+    checks.that(column(one["blocks"], "id") == [block["id"]], "a block is told with others")
+    return block
+
+
+def check_at(checks, ask, run, block):
+    death = block["death_ns"] or block["birth_ns"] + 1
+    answer = ask("at", run=run, address=block["address"] + 4096, **{"from": block["birth_ns"], "to": death})
+    checks.that(answer["owner"] == "heap" and answer["id"] == block["id"] and answer["offset"] == 4096, f"at tells {answer}")
+    checks.that(answer["stack"][0]["function"] == "allocate_swept", "at tells another stack")
+    checks.that(answer["samples"]["n"] <= 20, "at tells more than 20 samples")
+
+
+def check_source(checks, ask, run, site):
+    answer = ask("object", run=run, site=site["site"])
+    place = answer["stack"][0]
+    source = ask("source", run=run, filter=f"{place['file']}:{place['line']}")
+    line = source["lines"][place["line"] - source["first"]]
+    checks.that("malloc(SWEPT_BYTES)" in line, f"the line of the allocation is {line!r}")
+
+
+def check_series(checks, memsight, ask, path):
+    answer = ask("series")
+    expected = {(row["run"], row["name"]): row for row in report(memsight, path, "--stat")}
+    names = [("n", "n"), ("n_failed", "failed"), ("median", "median"), ("low", "low"), ("high", "high"), ("least", "min"), ("most", "max")]
+    found = rows(answer["statistics"])
+    checks.that(len(found) == len(expected), f"{len(found)} statistics, --stat has {len(expected)}")
+    for row in found:
+        other = expected[row["program"] + "." + row["mode"], row["metric"]]
+        checks.that(all(row[ours] == other[theirs] for ours, theirs in names), f"statistics {row}, --stat {other}")
+        if row["n"] > 0:
+            checks.that(row["least"] <= row["q1"] <= row["median"] <= row["q3"] <= row["most"], f"quartiles of {row}")
+    n_values = sum(row["n"] + row["n_failed"] for row in found)
+    checks.that(answer["values"]["n"] == n_values, f"{answer['values']['n']} values, statistics are of {n_values}")
+    pairs = {(row["program"] + "." + row["mode"], row["metric"]): row for row in rows(answer["overhead"])}
+    for row in report(memsight, path, "--overhead"):
+        for metric, prefix in [("wall time", "wall"), ("CPU time", "cpu")]:
+            ours = pairs[row["run"], metric]
+            checks.that((ours["ratio"], ours["low"], ours["high"], ours["base"]) ==
+                        (row[f"{prefix}_ratio"], row[f"{prefix}_low"], row[f"{prefix}_high"], row["against"]), f"overhead {ours}, {row}")
+    return len(pairs)
+
+
+def check_diff(checks, memsight, ask, path, a, b):
+    for by in ("bytes", "blocks", "peak", "time"):
+        answer = ask("diff", a=a, b=b, by=by, limit=100000)
+        theirs = json.loads(whole.run([memsight, "diff", f"{path}:{a}", f"{path}:{b}", "--by", by, "--limit", "0", "--format", "json"]))
+        changed = [row for row in rows(answer["rows"]) if row["change"] != 0]
+        pairs = sorted((round(row["before"]), round(row["after"])) for row in changed)
+        expected = sorted((row["before"], row["after"]) for row in theirs)
+        checks.that(pairs == expected, f"diff by {by}: {len(pairs)} changes, `memsight diff' has {len(expected)}")
+        checks.that(abs(sum(row["after"] for row in rows(answer["rows"])) - answer["total_after"]) < 1, "sites do not add up")
+        checks.that(answer["n_all"] == answer["rows"]["n"], "diff leaves sites out")
+
+
+def check_recorded(checks, memsight, victim):
+    recording = whole.Recording(memsight, [victim, "300"])
+    with served.Server(memsight, recording.path) as server:
+        ask = Asked(checks, server)
+        check_runs(checks, ask, recording)
+        run = check_run(checks, ask, recording, 1)
+        process = column(run["processes"], "id")[0]
+        check_timeline(checks, ask, recording, 1)
+        check_flame(checks, memsight, ask, recording.path, 1)
+        check_objects(checks, memsight, ask, recording.path, 1, None)
+        duration = run["run"]["duration_ns"]
+        check_objects(checks, memsight, ask, recording.path, 1, (duration // 3, 2 * duration // 3))
+        site = check_filter(checks, ask, 1)
+        block = check_object(checks, ask, recording, 1, site)
+        check_source(checks, ask, 1, site)
+        if run["has_picture"]:
+            check_picture(checks, ask, recording, 1, process)
+            check_at(checks, ask, 1, block)
+        checks.that(server.answer("run") == run, "without a run the last one is not told")
+
+
+SERIES = """[series]
+name = t
+repetitions = 7
+seed = 3
+[workload sweep]
+command = %s 5
+[mode natural]
+dry = yes
+[mode traced]
+source = none
+"""
+
+
+def check_many_runs(checks, memsight, victim, folder):
+    config = os.path.join(folder, "series.ini")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(SERIES % victim)
+    whole.run([memsight, "run", "-o", os.path.join(folder, "out"), config])
+    path = os.path.join(folder, "out", "memsight.db")
+    with served.Server(memsight, path, "--run", "sweep.traced.2") as server:
+        ask = Asked(checks, server)
+        traced = [row for row in rows(ask("runs")) if row["mode"] == "traced"]
+        checks.that(len(traced) == 7, f"{len(traced)} traced runs")
+        checks.that(server.fragment == f"run={traced[1]['id']}", f"--run leads to {server.fragment}")
+        checks.that(check_series(checks, memsight, ask, path) == 2, "no overhead is told")
+        totals = [row["id"] for row in traced if row["detail"] == "totals"]
+        reply = server.get(f"/{server.token}/api/objects?run={totals[0]}&from=1")
+        checks.that(reply.status == 404 and "totals" in reply.json()["error"], f"a part of totals gives {reply.body[:100]}")
+        ask("objects", run=totals[0])
+        check_diff(checks, memsight, ask, path, traced[0]["id"], traced[1]["id"])
+
+
+def check_edge(checks, memsight, command, record, analyze):
+    """Whatever a run lacks, each answer is there or says in one line why not."""
+    with_trace = whole.Recording(memsight, command, options=record)
+    path = with_trace.path
+    if analyze:
+        path = os.path.join(with_trace.folder.name, "edge.db")
+        whole.run([memsight, "analyze", *analyze, "-o", path, with_trace.trace])
+    with served.Server(memsight, path) as server:
+        ask = Asked(checks, server)
+        for name, parameters in [("runs", {}), ("run", {}), ("timeline", {}), ("objects", {}), ("objects", {"from": 1, "to": 2}),
+                                 ("series", {}), ("flame", {}), ("flame", {"by": "time"}), ("flame", {"by": "faults", "inverse": 1})]:
+            ask(name, **parameters)
+        run = ask("run")
+        for request in ["bands", "picture", "picture?by=latency&width=1&height=1", "at?address=4096"]:
+            reply = server.get(f"/{server.token}/api/{request}")
+            is_told = reply.status == 200 or reply.status == 404 and reply.json()["error"]
+            checks.that(is_told, f"{request} of {record} {analyze}: {reply.status} {reply.body[:100]}")
+            if request == "picture":
+                checks.that((reply.status == 200) == bool(run["has_picture"]), f"has_picture is {run['has_picture']}: {reply.body[:80]}")
+
+
+def main():
+    memsight, victim = sys.argv[1:]
+    checks = whole.Checks()
+    check_recorded(checks, memsight, victim)
+    with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
+        check_many_runs(checks, memsight, victim, folder)
+    for command, record, analyze in [
+            ([victim, "20"], ["-s", "none"], []), ([victim, "20"], ["--no-alloc"], []), ([victim, "20"], [], ["--no-tiles"]),
+            ([victim, "20"], ["-s", "none", "--no-alloc"], []), (["/bin/true"], [], []), ([victim, "20"], [], ["--compact"])]:
+        check_edge(checks, memsight, command, record, analyze)
+    checks.end()
+
+
+main()
