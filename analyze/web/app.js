@@ -9,6 +9,7 @@
  * @property {(name: string, parameters?: Object, slot?: any) => Promise<any>} ask  see memsight/data
  * @property {(name: string, parameters: Object) => boolean} holds  false: an exported file without such an answer
  * @property {boolean} isStored    an exported file: only what was stored can be shown
+ * @property {{ run: number, text: string }|null} about  what an exported file says that it holds
  * @property {Object} state        what is shown (memsight/state)
  * @property {(changes: Object, how?: { replace?: boolean }) => void} set
  * @property {(changes: Object) => string} link   the address of the page with these changes, for <a href>
@@ -50,6 +51,7 @@ const app = {
 	ask: data.ask,
 	holds: data.holds,
 	isStored: data.isStored,
+	about: data.about,
 	get state() { return state.get(); },
 	set: state.set,
 	link: (changes) => "#" + printState(changed(state.get(), changes)),
@@ -101,7 +103,8 @@ async function openPage(page) {
 }
 
 function pickRun(wanted) {
-	const run = app.runs.find((row) => String(row.id) === wanted || `${row.program}.${row.mode}.${row.repetition}` === wanted);
+	const name = wanted ?? String(app.about?.run ?? "");
+	const run = app.runs.find((row) => String(row.id) === name || `${row.program}.${row.mode}.${row.repetition}` === name);
 	return run ?? app.runs.find((row) => row.n_samples + row.n_blocks > 0) ?? app.runs[0];
 }
 
@@ -117,7 +120,9 @@ async function takeRun(row) {
 	app.run = answer;
 	app.runId = row.id;
 	app.duration = row.duration_ns;
-	app.processes = rowsOf(answer.processes);
+	const processes = rowsOf(answer.processes);
+	const held = processes.filter(({ id }) => app.holds("bands", { run: row.id, process: id }));
+	app.processes = held.length ? held : processes;
 }
 
 let drawing = 0;

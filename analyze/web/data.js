@@ -103,10 +103,11 @@ async function fromServer(request, signal) {
 
 /**
  * @returns {{ ask: (name: string, parameters?: Object, slot?: any) => Promise<any>, isStored: boolean,
- *   holds: (name: string, parameters: Object) => boolean }}
+ *   holds: (name: string, parameters: Object) => boolean, about: { run: number, text: string }|null }}
  *   ask: the answer, or throws Refused; with a slot, the request before it in the same slot is given up
  *   and throws Outdated. Answers of an exported file that are not exactly what was asked for have .stored,
  *   the parameters that they were made with. holds: whether an answer with these parameters can be had at all.
+ *   about: what an exported file says that it holds.
  */
 export function createData() {
 	const stored = readStored();
@@ -129,7 +130,7 @@ export function createData() {
 		const keys = Object.keys(parameters);
 		return !stored || stored.requests.some((one) => one.name === name && isSame(parameters, one.parameters, keys));
 	}
-	return { ask, holds, isStored: stored !== null };
+	return { ask, holds, isStored: stored !== null, about: stored?.answers.stored ?? null };
 }
 
 /** Rows of columns: [{ id: 1, name: "a" }, ...]. */

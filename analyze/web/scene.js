@@ -202,9 +202,9 @@ export function create(root, app) {
 			+ `${plural(axis.bands.filter((band) => band.y < view.high && band.y + band.size > view.low).length, "range")}: `
 			+ `${plural(picture.n_blocks, "block")}, ${plural(picture.n_samples, "touch", "touches")}`
 			+ `${names.length ? ` (${names.join(", ")})` : ""}.`);
-		const stored = picture.stored ? ` This file does not hold exactly this view: the nearest stored picture is drawn (${
-			interval(picture.from, picture.to)}, cells of ${duration((picture.to - picture.from) / picture.width)} x ${
-			bytes((picture.high - picture.low) / picture.height)}).` : "";
+		const cells = `cells of ${duration((picture.to - picture.from) / picture.width)} x ${bytes((picture.high - picture.low) / picture.height)}`;
+		const stored = !picture.stored ? "" : sameView(picture, view) ? ` Drawn from what this file holds: ${cells}.`
+			: ` This file does not hold exactly this view: the nearest stored picture is drawn (${interval(picture.from, picture.to)}, ${cells}).`;
 		parts.counted.textContent = countedAs(picture) + stored;
 	}
 
@@ -384,7 +384,8 @@ export function create(root, app) {
 		if (here.block === null && !here.site)
 			return app.say("No object that has a page lies there.");
 		tip.hide();
-		app.set({ page: "object", block: here.block, site: here.site });
+		const isHeld = app.holds("object", { run: app.runId, block: here.block });
+		app.set({ page: "object", block: isHeld || !here.site ? here.block : null, site: here.site });
 	}
 
 	function boxOver(start, at) {

@@ -3,6 +3,7 @@
 Arguments: memsight, victim-sweep. The victim sweeps one array from end to end and leaves another alone.
 """
 import json
+import os
 import sys
 
 import browser
@@ -299,6 +300,36 @@ def a_phone_needs_no_sideways_scrolling(checks, page):
         page.chromium.resize(1280, 900)
 
 
+def a_file_shows_the_same_without_server_and_network(checks, page):
+    path = os.path.join(page.recording.folder.name, "page.html")
+    whole.run([page.memsight, "view", "--export", path, page.recording.path])
+    ident, start, size, birth, death, site = page.block("allocate_swept")
+    low = page.place(start)
+    with browser.Browser() as alone:
+        alone.go_offline()
+        alone.open(f"file://{path}")
+        alone.until(SETTLED)
+        checks.that("Exported file" in alone.text("header"), "the header does not say what this is")
+        answer = page.served.answer("picture", run=page.run, process=page.process, by="direction", width=10, height=10)
+        said = alone.text("#scene-counted")
+        checks.that(f"{answer['n_samples']:,} touches" in said and f"{answer['n_blocks']:,} blocks" in said, said)
+        alone.open(f"file://{path}#from={birth}&high={low + size}&low={low}&to={death}")
+        alone.until(SETTLED)
+        frame = {key: int(value) for key, value in
+                 json.loads(alone.js("return document.querySelector('#scene').dataset.frame")).items()}
+        heights = [y for _, y in columns_of(alone.canvas("#scene-canvas"), frame, browser.is_vivid)]
+        checks.that(len(heights) > 50 and heights[0] < 0.15 and heights[-1] > 0.85,
+                    f"the sweep: {len(heights)} columns, from {heights[:1]} to {heights[-1:]}")
+        checks.that("nearest stored picture" in alone.text("#scene-counted"), alone.text("#scene-counted"))
+        alone.js("document.querySelector('#scene').focus()")
+        alone.keys(Keys.ENTER)
+        alone.until("return location.hash.includes('page=object')")
+        checks.that(alone.state().get("site") == str(site), f"site {site} was opened, block {ident}: {alone.state()}")
+        alone.until("return document.querySelector('[data-object]')?.dataset.object === arguments[0]", f"site {site}")
+        checks.that("allocate_swept" in alone.text("main"), "the page of the site does not name it")
+        alone.check_quiet(checks, f"file://{path}")
+
+
 def a_server_that_is_gone_is_said(checks, page):
     with browser.Served(page.memsight, page.recording.path) as other:
         page.chromium.open(other.address)
@@ -325,7 +356,7 @@ TESTS = [a_sweep_is_drawn_as_a_diagonal, an_array_that_nobody_touches_stays_empt
          colours_and_sources_are_chosen_and_stay_in_the_link, hovering_tells_what_is_there_and_a_click_opens_it,
          the_page_of_an_object_shows_its_own_picture_and_source_text, the_keyboard_alone_does,
          light_and_dark_follow_the_system_and_the_switch, a_phone_needs_no_sideways_scrolling,
-         a_server_that_is_gone_is_said, nothing_leaves_the_machine_and_the_console_is_free_of_errors]
+         a_file_shows_the_same_without_server_and_network, a_server_that_is_gone_is_said, nothing_leaves_the_machine_and_the_console_is_free_of_errors]
 
 
 def main():
