@@ -58,10 +58,10 @@ static int find_metric(struct view_question *question, struct metric *ret_metric
 
 static void write_nodes(struct json *json, const struct flame *flame, const uint32_t *name_of)
 {
-	static const char *const names[] = { "parent", "function", "value", "self", "site" };
+	static const char *const names[] = { "parent", "function", "value", "self", "site", "n" };
 	auto_columns struct columns columns;
 
-	columns_begin(&columns, names, 5);
+	columns_begin(&columns, names, 6);
 	for (size_t i = 0; i < flame->n_nodes; i++) {
 		const struct flame_node *node = &flame->nodes[i];
 		json_integer(columns_at(&columns, 0),
@@ -73,6 +73,7 @@ static void write_nodes(struct json *json, const struct flame *flame, const uint
 			json_integer(columns_at(&columns, 4), node->site);
 		else
 			json_null(columns_at(&columns, 4));
+		json_real(columns_at(&columns, 5), node->n);
 		columns_end_row(&columns);
 	}
 	json_name(json, "nodes");

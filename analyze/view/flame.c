@@ -32,7 +32,7 @@ static void note_line(struct flame *flame, const struct path_step *step, double 
 	flame->lines[step->function] = step->line;
 }
 
-static int add_site(struct flame *flame, int64_t stack_id, double value)
+static int add_site(struct flame *flame, int64_t stack_id, double value, double n_samples)
 {
 	struct path_step steps[PATHS_MAX_DEPTH];
 	size_t n = paths_walk(flame->paths, stack_id, steps);
@@ -45,6 +45,7 @@ static int add_site(struct flame *flame, int64_t stack_id, double value)
 		if (node_at(flame, at, step->function, &at) < 0)
 			return -ENOMEM;
 		flame->nodes[at].value += value;
+		flame->nodes[at].n += n_samples;
 		note_line(flame, step, value);
 	}
 	struct flame_node *end = &flame->nodes[at];
@@ -71,13 +72,15 @@ static int allocate_lines(struct flame *flame)
 
 int flame_add(struct flame *flame, sqlite3_stmt *rows)
 {
+	bool has_samples = sqlite3_column_count(rows) > 2;
 	int r = allocate_lines(flame);
 	int code = SQLITE_DONE;
 
 	while (r == 0 && (code = sqlite3_step(rows)) == SQLITE_ROW) {
 		double value = sqlite3_column_double(rows, 1);
 		if (value > 0)
-			r = add_site(flame, sqlite3_column_int64(rows, 0), value);
+			r = add_site(flame, sqlite3_column_int64(rows, 0), value,
+				     has_samples ? sqlite3_column_double(rows, 2) : 0);
 	}
 	return r < 0 || code == SQLITE_DONE ? r : -EPROTO;
 }

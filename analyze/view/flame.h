@@ -16,6 +16,7 @@ struct flame_node {
 	uint32_t function; /* of paths.functions; 0: no call path */
 	double value;
 	double self; /* of sites whose path ends here */
+	double n; /* samples that value is from, shares added up */
 	double most; /* of one site that ends here: */
 	int64_t site; /* stack.id; 0: none, or not recorded */
 };
@@ -36,7 +37,7 @@ struct flame {
 		lines; /* by function: of its call, or allocation, with the greatest value; 0: not known */
 };
 
-/* Add the rows of a statement: stack_id, value. Returns 0, -ENOMEM or -EPROTO. */
+/* Add the rows of a statement: stack_id, value, and (or 0) samples. Returns 0, -ENOMEM or -EPROTO. */
 int flame_add(struct flame *flame, sqlite3_stmt *rows);
 
 /*

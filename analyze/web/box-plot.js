@@ -39,7 +39,7 @@ function whisker(x1, x2, y) {
 
 /* A value as a circle; of a run that failed as a cross. */
 function point(value, x, y, unit) {
-	const text = `run ${value.name}: ${valueText(value.value, unit)}${value.isGood ? "" : ", failed: in no statistic"}${value.isOutlier ? ", beyond the whiskers" : ""}`;
+	const text = `${value.name}: ${valueText(value.value, unit)}${value.isGood ? "" : ", failed: in no statistic"}${value.isOutlier ? ", beyond the whiskers" : ""}`;
 	const mark = value.isGood ? svg("circle", { class: `box-point${value.isOutlier ? " outlier" : ""}`, cx: x, cy: y, r: value.isOutlier ? 3.5 : 2.8 })
 		: svg("path", { class: "box-failed", d: `M${x - 4} ${y - 4}L${x + 4} ${y + 4}M${x - 4} ${y + 4}L${x + 4} ${y - 4}` });
 	return titled(mark, text);

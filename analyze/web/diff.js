@@ -48,10 +48,10 @@ function changeBar(row, most) {
 }
 
 function rowsGrid(now) {
-	const unit = () => now.answer.unit;
+	const unit = () => now.unit;
 	return createGrid({ caption: "Call sites that differ", sort: { key: "change", isDescending: true }, part: 50, columns: [
 		{ key: "place", title: "Allocated at", order: (row) => row.function ?? "", cell: (row) => h("details", { class: "path" },
-			h("summary", {}, `${row.function || "unknown"}${row.file ? ` at ${row.file.split("/").pop()}:${row.line}` : ""}`),
+			h("summary", {}, row.path[row.path.length - 1] ?? "(no call stack)"),
 			h("ol", {}, [...row.path].reverse().map((step) => h("li", {}, step)))) },
 		{ key: "change", title: "Change", isNumber: true, order: (row) => Math.abs(row.change), help: "Sorted by its size, whatever its sign",
 			cell: (row) => h("div", { class: "share-cell" }, changeBar(row, now.most), h("span", {}, changeText(row.change, unit()))) },
@@ -83,8 +83,8 @@ export function create(root, app) {
 
 	function tell(node) {
 		const [before, after] = [now.sides.before[node], now.sides.after[node]];
-		return [node === 0 ? "all of it" : frameName(now.tree.frame[node]), `before ${valueText(before, now.answer.unit)}, after ${valueText(after, now.answer.unit)}`,
-			`${changeText(after - before, now.answer.unit)}${before > 0 ? ` (${(100 * (after - before) / before).toFixed(1)} %)` : ", new"}`].join("\n");
+		return [node === 0 ? "all of it" : frameName(now.tree.frame[node]), `before ${valueText(before, now.unit)}, after ${valueText(after, now.unit)}`,
+			`${changeText(after - before, now.unit)}${before > 0 ? ` (${(100 * (after - before) / before).toFixed(1)} %)` : ", new"}`].join("\n");
 	}
 
 	/* The two that are chosen, else the first two that are worth comparing. */
@@ -118,8 +118,9 @@ export function create(root, app) {
 		}
 		pane.show(app.ask("diff", request, pane), (answer) => {
 			now.answer = answer;
+			now.unit = METRICS.find(({ id }) => id === by).unit;
 			now.rows = rowsOf(answer.rows).map((row) => ({ ...row, path: pathOf(row) }));
-			now.sides = diffTree(now.rows, answer.unit);
+			now.sides = diffTree(now.rows, now.unit);
 			now.tree = treeOf(now.sides);
 			draw(app.state);
 		});
@@ -135,7 +136,7 @@ export function create(root, app) {
 			field.value = state["diff.filter"] ?? "";
 		grid.element.hidden = changed.length === 0;
 		grid.show(rows);
-		summary.textContent = summaryOf(answer, changed);
+		summary.textContent = summaryOf(answer, changed, now.unit);
 		pane.foot.textContent = changed.length === 0 ? "" : [`${count(rows.length)} of ${plural(changed.length, "call site")} that differ`, now.rows.length < answer.n_all
 			? `the ${count(now.rows.length)} biggest changes of ${count(answer.n_all)} sites are here` : ""].filter(Boolean).join(" · ");
 		if (now.sides.total > 0)
@@ -172,12 +173,12 @@ function pathOf(row) {
 	return row.path ? String(row.path).split(" < ").reverse() : [];
 }
 
-function summaryOf(answer, changed) {
-	const side = (name, n, total) => `${name}${n > 1 ? ` (mean of ${n} runs)` : ""}: ${valueText(total, answer.unit)}`;
+function summaryOf(answer, changed, unit) {
+	const side = (name, n, total) => `${name}${n > 1 ? ` (mean of ${n} runs)` : ""}: ${valueText(total, unit)}`;
 	if (answer.total_before === undefined)
 		return `${answer.before} against ${answer.after}`;
 	const change = answer.total_after - answer.total_before;
-	return `${side(answer.before, answer.n_before, answer.total_before)} → ${side(answer.after, answer.n_after, answer.total_after)}, ${changeText(change, answer.unit)}${
+	return `${side(answer.before, answer.n_before, answer.total_before)} → ${side(answer.after, answer.n_after, answer.total_after)}, ${changeText(change, unit)}${
 		answer.total_before > 0 ? ` (${(100 * change / answer.total_before).toFixed(1)} %)` : ""}. ${changed.length === 0 ? "No call site differs."
 		: `${count(changed.filter(isSure).length)} of ${plural(changed.length, "change")} can be told from 0.`}`;
 }

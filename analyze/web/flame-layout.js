@@ -8,6 +8,7 @@
  * @property {Int32Array} depth     0: the root
  * @property {Float64Array} value   with everything below
  * @property {Float64Array} self    without
+ * @property {Float64Array} samples       samples that value is from, where it is sampled time
  * @property {Float64Array} start   where it begins, in the unit of value; a parent's children lie side by side
  * @property {number[][]} children  the widest first
  * @property {Object[]} frame       {function, module, file, line} of each node
@@ -59,6 +60,7 @@ export function treeOf(answer) {
 		depth: new Int32Array(n + 1),
 		value: Float64Array.from([answer.total, ...columns.value]),
 		self: Float64Array.from([0, ...columns.self]),
+		samples: Float64Array.from([0, ...(columns.n ?? columns.value.map(() => 0))]),
 		start: new Float64Array(n + 1),
 		frame: [ROOT, ...columns.function.map((i) => frames[i] ?? { ...ROOT, function: "" })],
 		number: Int32Array.from([-1, ...columns.function]),
@@ -66,6 +68,7 @@ export function treeOf(answer) {
 		children: [],
 	};
 	tree.children = childrenOf(tree.parent, tree.value, tree.frame.map(frameName));
+	tree.samples[0] = tree.children[0].reduce((sum, child) => sum + tree.samples[child], 0);
 	place(tree);
 	return tree;
 }
@@ -140,24 +143,34 @@ function textOf(frame) {
  * What a search finds below `zoom`: the nodes, and their sum. What lies inside a match is not added again, so the
  * share is of paths on which anything matches, and never above 1.
  *
- * @returns {{ matches: Set<number>, value: number, share: number }}
+ * @returns {{ matches: Set<number>, value: number, samples: number, share: number }} share: of zoom's value
  */
 export function search(tree, text, zoom = 0) {
 	const wanted = text.trim().toLowerCase();
 	const matches = new Set();
 	let value = 0;
+	let samples = 0;
 	const waiting = wanted ? [[zoom, false]] : [];
 	while (waiting.length) {
 		const [node, isInside] = waiting.pop();
 		const isMatch = node > 0 && textOf(tree.frame[node]).includes(wanted);
 		if (isMatch)
 			matches.add(node);
-		if (isMatch && !isInside)
+		if (isMatch && !isInside) {
 			value += tree.value[node];
+			samples += tree.samples[node];
+		}
 		for (const child of tree.children[node])
 			waiting.push([child, isInside || isMatch]);
 	}
-	return { matches, value, share: tree.value[zoom] > 0 ? value / tree.value[zoom] : 0 };
+	return { matches, value, samples, share: tree.value[zoom] > 0 ? value / tree.value[zoom] : 0 };
+}
+
+/* What a node has for itself; samples of it in proportion, as its children's are known. */
+function ownOf(tree, node, isInverse) {
+	if (isInverse)
+		return tree.depth[node] === 1 ? { value: tree.value[node], samples: tree.samples[node] } : { value: 0, samples: 0 };
+	return { value: tree.self[node], samples: Math.max(0, tree.children[node].reduce((left, child) => left - tree.samples[child], tree.samples[node])) };
 }
 
 /**
@@ -178,9 +191,12 @@ export function functionsOf(tree, zoom = 0, isInverse = false) {
 			continue;
 		}
 		if (node > 0) {
-			const row = found.get(key) ?? { frame: tree.frame[node], self: 0, total: 0, node };
-			row.self += isInverse ? (tree.depth[node] === 1 ? tree.value[node] : 0) : tree.self[node];
+			const row = found.get(key) ?? { frame: tree.frame[node], self: 0, total: 0, selfSamples: 0, samples: 0, node };
+			const own = ownOf(tree, node, isInverse);
+			row.self += own.value;
+			row.selfSamples += own.samples;
 			row.total += open.get(key) ? 0 : tree.value[node];
+			row.samples += open.get(key) ? 0 : tree.samples[node];
 			row.node = tree.value[node] > tree.value[row.node] ? node : row.node;
 			found.set(key, row);
 			open.set(key, (open.get(key) ?? 0) + 1);

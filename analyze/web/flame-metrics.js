@@ -24,23 +24,19 @@ function hasSource(names, otherwise) {
 	};
 }
 
-const stacksOfSamples = (run) => (run.has_stacks ? "by the call stacks of the samples" : "of what was allocated there: by the call stacks "
-	+ "that allocated (record --sample-stacks gives those of the code that ran)");
-const stacksOfBlocks = () => "by the call stacks that asked for it";
-
-/** id: `by` of the request; missing(run): null, or why it is not there; stacks(run): whose stacks they are. */
+/** id: `by` of the request; unit: of its values (memsight/units); missing(run): null, or why it is not there. */
 export const METRICS = [
-	{ id: "bytes", title: "bytes asked for", missing: hasBlocks, stacks: stacksOfBlocks },
-	{ id: "blocks", title: "blocks", missing: hasBlocks, stacks: stacksOfBlocks },
-	{ id: "peak", title: "bytes at the peak", missing: hasBlocks, stacks: stacksOfBlocks },
-	{ id: "leaked", title: "bytes not freed", missing: hasBlocks, stacks: stacksOfBlocks },
-	{ id: "time", title: "CPU time", stacks: stacksOfSamples,
+	{ id: "bytes", title: "bytes asked for", unit: "bytes", missing: hasBlocks },
+	{ id: "blocks", title: "blocks", unit: "blocks", missing: hasBlocks },
+	{ id: "peak", title: "bytes at the peak", unit: "bytes", missing: hasBlocks },
+	{ id: "leaked", title: "bytes not freed", unit: "bytes", missing: hasBlocks },
+	{ id: "time", title: "CPU time", unit: "ns",
 		missing: hasSource((name) => name === "clock" || name === "signal", "no CPU time was sampled in this run") },
-	{ id: "faults", title: "page faults", stacks: stacksOfSamples,
+	{ id: "faults", title: "page faults", unit: "page faults",
 		missing: hasSource((name) => name === "faults", "no page fault was sampled in this run") },
-	{ id: "accesses", title: "sampled accesses", stacks: stacksOfSamples,
+	{ id: "accesses", title: "sampled accesses", unit: "accesses",
 		missing: hasSource((name) => !NO_ACCESSES.has(name), "no source of this run samples accesses (pebs, ibs, spe, marked, watch)") },
-	{ id: "latency", title: "latency of accesses", stacks: stacksOfSamples,
+	{ id: "latency", title: "latency of accesses", unit: "cycles",
 		missing: (run) => (run.has_latency ? null : "no source of this run measures latencies") },
 ];
 

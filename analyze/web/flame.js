@@ -47,25 +47,35 @@ export function create(root, app) {
 		oninput: debounced(250, () => app.set({ "flame.search": field.value || null }, { replace: true })) });
 	const legend = h("div", { class: "flame-legend" });
 	const detail = h("div", { class: "frame-detail" });
-	const functions = functionsGrid(app, now, (node) => app.set({ "flame.at": node || null }));
+	const functions = functionsGrid(now, shareOf, (node) => app.set({ "flame.at": node || null }));
 	pane.tools.append(choices);
 	pane.body.append(h("div", { class: "tools-row" }, h("label", { class: "choice" }, h("span", {}, "Search"), field), found, crumbs),
 		canvas.element, legend, detail,
 		h("details", { class: "as-table", id: "flame-table" }, h("summary", {}, "Functions as a table"), functions.element));
 
-	function sampleCount() {
-		return now.answer?.n_samples ?? null;
+	const unit = () => now.metric.unit;
+
+	/* Of all that was counted; of time, of all samples that were taken, as in the reports. */
+	function shareOf(value, samples) {
+		return now.answer.n_samples === null ? shareText(value / (now.answer.total || 1)) : shareText(samples / (now.answer.n_samples || 1), now.answer.n_samples);
 	}
 
 	function tell(node) {
 		const { tree, answer, zoom } = now;
+		const isSampled = answer.n_samples !== null;
 		const lines = [node === 0 ? "all of it" : place(tree.frame[node]),
-			`${valueText(tree.value[node], answer.unit)}, ${shareText(tree.value[node] / (answer.total || 1), sampleCount())} of all`];
-		if (zoom > 0 && !pathOf(tree, zoom).includes(node))
-			lines.push(`${shareText(tree.value[node] / tree.value[zoom])} of ${frameName(tree.frame[zoom])}`);
+			`${valueText(tree.value[node], unit())}, ${shareOf(tree.value[node], tree.samples[node])} of ${isSampled ? "all samples" : "all"}`];
+		if ((zoom > 0 || isSampled) && node !== 0 && !(zoom > 0 && pathOf(tree, zoom).includes(node)))
+			lines.push(`${partText(node)} of ${zoom > 0 ? frameName(tree.frame[zoom]) : "this graph"}`);
 		if (tree.self[node] > 0)
-			lines.push(`${valueText(tree.self[node], answer.unit)} ${now.isInverse ? "of paths that begin here" : "right in it"}`);
+			lines.push(`${valueText(tree.self[node], unit())} ${now.isInverse ? "of paths that begin here" : "right in it"}`);
 		return lines.join("\n");
+	}
+
+	/* Of what is as wide as the picture. */
+	function partText(node) {
+		const { tree, zoom } = now;
+		return now.answer.n_samples === null ? shareText(tree.value[node] / tree.value[zoom]) : shareText(tree.samples[node] / tree.samples[zoom], tree.samples[zoom]);
 	}
 
 	function showFrame(node) {
@@ -161,12 +171,19 @@ export function create(root, app) {
 		if (document.activeElement !== field)
 			field.value = state["flame.search"] ?? "";
 		found.textContent = isSearching ? `${hits.matches.size ? "" : "no match, "}${count(hits.matches.size)} frames, ${
-			valueText(hits.value, answer.unit)}, ${shareText(hits.share, zoom === 0 ? sampleCount() : null)}${zoom ? " of what is shown" : ""}` : "";
+			valueText(hits.value, unit())}, ${foundShare(hits, zoom)}` : "";
 		found.dataset.share = isSearching ? hits.share : "";
 		crumbs.replaceChildren(...crumbsOf(tree, zoom));
 		legend.replaceChildren(...legendOf(app));
 		functions.show();
 		pane.foot.textContent = footOf();
+	}
+
+	function foundShare(hits, zoom) {
+		const { tree, answer } = now;
+		if (answer.n_samples === null)
+			return `${shareText(hits.share)}${zoom ? " of what is shown" : ""}`;
+		return zoom ? `${shareText(hits.samples / (tree.samples[zoom] || 1), tree.samples[zoom])} of what is shown` : `${shareOf(hits.value, hits.samples)} of all samples`;
 	}
 
 	function crumbsOf(tree, zoom) {
@@ -188,12 +205,13 @@ export function create(root, app) {
 	}
 
 	function footOf() {
-		const { answer, metric } = now;
+		const { answer } = now;
 		const { from, to, isAll } = app.span();
-		const n = sampleCount();
-		return [`${metric.title} ${metric.stacks(app.run)}: ${valueText(answer.total, answer.unit)} in all`,
-			n === null ? "counted exactly" : `n = ${count(n)} samples; ± is the 95 % interval of a share`,
+		const n = answer.n_samples;
+		return [`${answer.unit}: ${valueText(answer.total, unit())} in all`,
+			n === null ? "counted exactly" : `${shareOf(answer.total, now.tree.samples[0])} of n = ${count(n)} samples; ± is the 95 % interval`,
 			isAll ? "whole run" : `of the selected time ${app.format.interval(from, to)}`,
+			answer.n_left_out ? `${count(answer.n_left_out)} of the smallest frames are not drawn` : "",
 			answer.stored && !isAll ? "an exported file holds it for the whole run only" : ""].filter(Boolean).join(" · ");
 	}
 
@@ -209,8 +227,7 @@ export function create(root, app) {
 }
 
 /* The accessible reading: what functions have for themselves and with what they called. */
-function functionsGrid(app, now, onZoom) {
-	const share = (value) => shareText(value / (now.answer.total || 1), now.answer.n_samples ?? null);
+function functionsGrid(now, shareOf, onZoom) {
 	const grid = createGrid({
 		caption: "Functions; a function counts once on each path, however often it stands there",
 		sort: { key: "self", isDescending: true }, part: 30,
@@ -219,8 +236,8 @@ function functionsGrid(app, now, onZoom) {
 				onclick: () => onZoom(row.node) }, frameName(row.frame)) },
 			{ key: "place", title: "Place", order: (row) => row.frame.file, cell: ({ frame }) => (frame.file
 				? `${frame.file.split("/").pop()}:${frame.line}` : frame.module.split("/").pop() || "-") },
-			{ key: "self", title: "Right in it", isNumber: true, cell: (row) => `${valueText(row.self, now.answer.unit)} (${share(row.self)})` },
-			{ key: "total", title: "With what it calls", isNumber: true, cell: (row) => `${valueText(row.total, now.answer.unit)} (${share(row.total)})` },
+			{ key: "self", title: "Right in it", isNumber: true, cell: (row) => `${valueText(row.self, now.metric.unit)} (${shareOf(row.self, row.selfSamples)})` },
+			{ key: "total", title: "With what it calls", isNumber: true, cell: (row) => `${valueText(row.total, now.metric.unit)} (${shareOf(row.total, row.samples)})` },
 		],
 	});
 	return { element: grid.element, show: () => grid.show(functionsOf(now.tree, now.isInverse ? 0 : now.zoom, now.isInverse)) };

@@ -53,13 +53,13 @@ export function percent(share) {
 	return share === null || share === undefined || share < 0 ? "-" : `${(100 * share).toFixed(1)} %`;
 }
 
-/** 41.3 ±0.9 % of a share and the ends of its 95 % interval. */
+/** 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1. */
 export function share(value, low, high) {
 	if (value === null || value === undefined || value < 0)
 		return "-";
 	if (low === null || low === undefined)
 		return percent(value);
-	return `${(100 * value).toFixed(1)} ±${(50 * (high - low)).toFixed(1)} %`;
+	return `${(100 * value).toFixed(1)} ±${(100 * Math.max(high - value, value - low)).toFixed(1)} %`;
 }
 
 /** 0x7f3c00401000 */

@@ -52,6 +52,7 @@ function line(row, columns, onRow) {
 /**
  * @param {Object} how
  * @param {string} how.caption
+ * @param {boolean} [how.isCaptionHidden]  the heading above says the same
  * @param {Column[]} how.columns
  * @param {{ key: string, isDescending: boolean }} [how.sort]  at first
  * @param {(sort: Object) => void} [how.onSort]  who sorts; without it the table does
@@ -66,7 +67,7 @@ export function createGrid(how) {
 	const body = h("tbody");
 	const more = h("div", { class: "grid-more" });
 	const element = h("div", { class: "grid" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": how.caption },
-		h("table", {}, h("caption", {}, how.caption), h("thead", {}, headRow), body)), more);
+		h("table", {}, h("caption", { class: how.isCaptionHidden ? "unseen" : null }, how.caption), h("thead", {}, headRow), body)), more);
 	let rows = [];
 	let sort = how.sort ?? null;
 	let limit = part;

@@ -24,6 +24,8 @@ const WORDS = [
 	[/AUX area full|AUX bytes with gaps|samples collided/, "The area that the hardware writes samples to was full or its samples collided: there are gaps.", "Sample less often (--period)."],
 	[/ms switched off/, "A watched object was accessed so often that watching was switched off for this many milliseconds.", "Raise --watch-rate (0 lifts it), at the cost of the program's time."],
 	[/others of the same name/, "Further objects of the watched name existed at the same time and were not watched.", "Watch by address, or one process only."],
+	[/no packet|whose format is not known/, "What the hardware wrote could not be read as samples: these samples are missing.", "Analyse with a newer memsight; the trace keeps the bytes."],
+	[/perf's own clock/, "These samples have times that cannot be set beside those of allocations: they are left out.", "Record with perf's -k CLOCK_MONOTONIC_RAW."],
 	[/no code bytes/, "The code that these samples were taken in is not known, so what they accessed is not either. They count as time, not for an object.", "Record with perf permitted for all maps; generated code may be gone."],
 	[/no 64-bit user registers/, "Samples without registers: what they accessed cannot be told.", "None for 32-bit code."],
 	[/without memory access/, "Samples of instructions that access no memory: they belong to no object, by right.", "None is needed."],

@@ -18,12 +18,12 @@ const HELP = "One row for each call stack that allocated (a site), and for each 
 const bytesCell = (key) => (row) => valueText(row[key], "bytes");
 const countCell = (key) => (row) => (row[key] === null || row[key] === undefined ? "-" : count(row[key]));
 
+/* "f a.c:1 < g a.c:2 < ...": what allocated, and below it who called that. */
 function nameCell(row, app) {
-	const text = row.name || place(row);
-	const where = row.file ? `${row.file.split("/").pop()}${row.line ? ":" + row.line : ""}` : "";
-	const link = row.site ? h("a", { href: app.link({ page: "object", site: row.site, block: null }), class: "object-link" }, text) : h("span", {}, text);
-	return h("div", { class: "object-name" }, link, h("span", { class: "muted" }, [row.owner, row.function && row.function !== text ? row.function : "", where]
-		.filter(Boolean).join(" · ")));
+	const [inner, ...callers] = String(row.name || (row.function || row.file ? place(row) : `${row.owner}, not known which`)).split(" < ");
+	const link = row.site ? h("a", { href: app.link({ page: "object", site: row.site, block: null }), class: "object-link" }, inner) : h("span", {}, inner);
+	const more = callers.length ? `< ${callers.join(" < ")}` : row.file ? row.file.split("/").pop() : "";
+	return h("div", { class: "object-name" }, link, h("span", { class: "muted" }, [row.owner, more].filter(Boolean).join(" · ")));
 }
 
 function columnsOf(app, now) {
@@ -77,7 +77,7 @@ export function create(root, app) {
 	function gridFor() {
 		if (now.runId !== app.runId) {
 			now.runId = app.runId;
-			now.grid = createGrid({ caption: "Objects", columns: columnsFor(app, now), part: PAGE_ROWS,
+			now.grid = createGrid({ caption: "Objects", isCaptionHidden: true, columns: columnsFor(app, now), part: PAGE_ROWS,
 				onSort: ({ key, isDescending }) => app.set({ "objects.sort": key, "objects.up": isDescending ? null : 1, "objects.offset": null }) });
 			place.replaceChildren(now.grid.element);
 		}

@@ -148,6 +148,8 @@ export function create(root, app) {
 	function draw() {
 		drawLosses(rowsOf(app.run.losses));
 		drawSources();
+		run.ready();
+		processes.ready();
 		run.body.replaceChildren(h("div", { class: "fact-columns" }, facts(runFacts(app)),
 			h("details", { class: "fact-list", open: true }, h("summary", {}, "Totals"), facts(Object.entries(app.run.totals ?? {}).map(([name, value]) => [name.replaceAll("_", " "), totalText(name, value)]))),
 			h("details", { class: "fact-list" }, h("summary", {}, "Host and options"), facts(Object.entries(app.run.host ?? {}).map(([key, value]) => [key, h("span", { class: "mono" }, String(value))])))));

@@ -38,8 +38,8 @@ const NEAR_PIXELS = 7;
 function emptyText(app) {
 	const run = app.runs.find((row) => row.id === app.runId);
 	if (run.detail === "totals")
-		return "This run has totals only: blocks and touches were added up while it ran, none was kept. The pages Objects and "
-			+ "Run show them. Record without --detail totals to see memory over time.";
+		return "This run has totals only: of the repetitions of a mode one was imported with all its rows, and of the others the sums, "
+			+ "which the pages Objects and Run show. memsight analyze --all imports every one to be seen over time.";
 	if (run.n_blocks === 0 && run.n_samples === 0)
 		return "Nothing was recorded in this run: no allocation and no sample. The page Run says which sources ran and what hindered "
 			+ "the others.";

@@ -18,7 +18,8 @@ const OVERHEAD_HELP = "Each run against the natural run (without memsight) of th
 const FIRST = ["wall time", "user time", "max rss", "peak bytes"];
 
 /** Values and statistics of the answer, by metric: [{ metric, unit, boxes }]. */
-export function plotsOf(answer, program) {
+export function plotsOf(answer, program, runs) {
+	const names = new Map(runs.map((run) => [run.id, `${run.program}.${run.mode}.${run.repetition}`]));
 	const plots = new Map();
 	const boxOf = (row) => {
 		const plot = plots.get(row.metric) ?? { metric: row.metric, unit: row.unit, boxes: new Map() };
@@ -33,7 +34,7 @@ export function plotsOf(answer, program) {
 		boxOf(row).statistics = row;
 	for (const row of rowsOf(answer.values).filter(isWanted)) {
 		if (row.value !== null)
-			boxOf(row).values.push({ name: row.run, value: row.value, isGood: Boolean(row.is_good) });
+			boxOf(row).values.push({ name: names.get(row.run) ?? String(row.run), value: row.value, isGood: Boolean(row.is_good) });
 	}
 	return [...plots.values()].map((plot) => ({ ...plot, boxes: [...plot.boxes.values()] }));
 }
@@ -74,7 +75,7 @@ export function create(root, app) {
 		const { answer } = now;
 		const programs = [...new Set(rowsOf(answer.values).map(({ program }) => program))];
 		const program = programs.includes(app.state["series.program"]) ? app.state["series.program"] : programs[0] ?? "";
-		const all = plotsOf(answer, program);
+		const all = plotsOf(answer, program, app.runs);
 		if (all.length === 0) {
 			pane.empty("This database holds no values of runs. `memsight run SERIES.ini` repeats programs in several modes and measures them.");
 			overhead.empty("Nothing to compare.");

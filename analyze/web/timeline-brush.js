@@ -9,9 +9,12 @@ const LEAST_DRAG = 4; // pixels: less is a click
  * @param {Element} area  what has the keyboard's focus
  * @param {Object} app
  * @param {Object} now    { charts, view: [from, to] in ns }
- * @returns {{ attach: (chart) => void, show: () => void }}
+ * @param {() => void} onEnd  a drag is over, whatever came of it
+ * @returns {{ attach: (chart) => void, show: () => void, isDragging: () => boolean }} while isDragging() charts must stay
  */
-export function createBrush(area, app, now) {
+export function createBrush(area, app, now, onEnd) {
+	let begun = null;
+
 	function paint(from, to) {
 		for (const chart of now.charts) {
 			const size = timeUnit(now.view[1] - now.view[0])[1];
@@ -36,7 +39,6 @@ export function createBrush(area, app, now) {
 	}
 
 	function attach(chart) {
-		let begun = null;
 		const timeAt = (event) => {
 			const box = chart.over.getBoundingClientRect();
 			const part = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
@@ -54,14 +56,16 @@ export function createBrush(area, app, now) {
 				paint(...ends(event));
 		});
 		chart.over.addEventListener("pointerup", (event) => {
-			const isDrag = begun && Math.abs(event.clientX - begun.x) >= LEAST_DRAG;
-			if (isDrag)
-				select(...ends(event));
+			const span = begun && Math.abs(event.clientX - begun.x) >= LEAST_DRAG ? ends(event) : null;
 			begun = null;
+			if (span)
+				select(...span);
+			onEnd();
 		});
 		chart.over.addEventListener("pointercancel", () => {
 			begun = null;
 			show();
+			onEnd();
 		});
 		chart.over.addEventListener("dblclick", () => app.set({ from: null, to: null }));
 	}
@@ -81,5 +85,5 @@ export function createBrush(area, app, now) {
 			select(from + step, to + step);
 		event.preventDefault();
 	});
-	return { attach, show };
+	return { attach, show, isDragging: () => begun !== null };
 }

@@ -41,7 +41,8 @@ function seriesOf(curve, i, theme) {
 function common(strip, theme, width) {
 	return {
 		width, height: strip.height + (strip.isLast ? 32 : 0), padding: [6, MARGIN, strip.isLast ? 0 : 6, 0],
-		cursor: { sync: { key: SYNC, setSeries: false }, drag: { x: false, y: false }, y: false, points: { size: 6 }, bind: { dblclick: () => null } },
+		cursor: { sync: { key: SYNC, setSeries: false }, drag: { x: false, y: false }, y: false, points: { size: 6 },
+			bind: Object.fromEntries(["mousedown", "mouseup", "click", "dblclick"].map((name) => [name, () => null])) },
 		legend: { show: strip.curves.length > 0 && !strip.isBare, live: true },
 		select: { show: true, left: 0, top: 0, width: 0, height: 0 },
 	};

@@ -65,12 +65,13 @@ export function create(root, app, { isOverview = false } = {}) {
 	const pane = createPane(root, isOverview ? "Selected time" : "Over time", HELP, () => load(app.state));
 	const now = { answer: null, asked: "", drawn: "", charts: [] };
 	const strips = h("div", { class: "strips", tabindex: "0", role: "group", "aria-label": "Timeline. Arrow keys move the selected time, with Shift its end; Escape clears it." });
-	const brush = createBrush(strips, app, now);
+	const again = framed(() => now.answer && !root.closest("[hidden]") && redraw());
+	const brush = createBrush(strips, app, now, again);
 	const form = selectionForm(app, isOverview);
 	const numbers = numbersGrid();
 	pane.tools.append(form.element);
 	pane.body.append(strips, ...(isOverview ? [] : [h("details", { class: "as-table" }, h("summary", {}, "Numbers as a table"), numbers.element)]));
-	new ResizeObserver(framed(() => now.answer && !root.closest("[hidden]") && redraw())).observe(strips);
+	new ResizeObserver(again).observe(strips);
 
 	function isZoomed(state) {
 		return !isOverview && state["timeline.zoom"] === "1" && !app.span().isAll;
@@ -96,6 +97,8 @@ export function create(root, app, { isOverview = false } = {}) {
 	}
 
 	function redraw() {
+		if (brush.isDragging())
+			return;
 		const width = Math.floor(strips.clientWidth);
 		const theme = app.theme();
 		const key = `${now.asked} ${width} ${theme.dark}`;

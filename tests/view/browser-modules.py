@@ -1,0 +1,224 @@
+"""Modules of the page that do not draw, asked alone in a real browser with small things whose answer is known.
+
+Arguments: memsight, a victim (any program whose page can be opened).
+"""
+import json
+import pathlib
+import re
+import sys
+
+import browser
+import whole
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# main calls parse and sort; parse calls itself once; 10 of main's 100 are its own.
+TREE = {"total": 100, "unit": "bytes", "n_samples": None,
+        "nodes": {"n": 5, "columns": {"parent": [-1, 0, 0, 1, 3], "function": [0, 1, 2, 1, 3], "value": [100, 60, 30, 40, 15],
+                                      "self": [10, 20, 30, 25, 15], "site": [None, None, 7, None, 9]}},
+        "names": {"n": 4, "columns": {"function": ["main", "parse", "sort", ""], "module": ["/bin/x", "/bin/x", "/lib/s.so", "/lib/s.so"],
+                                      "file": ["x.c", "x.c", "s.c", None], "line": [1, 2, 3, None]}}}
+
+
+class Modules:
+    """.ask(name, body, values...): what `return` gives in a function whose `m` is the module memsight/NAME."""
+
+    def __init__(self, chromium):
+        self.chromium = chromium
+
+    def ask(self, name, body, *values):
+        text = self.chromium.driver.execute_async_script("""
+            const done = arguments[arguments.length - 1];
+            const values = arguments[1];
+            import("memsight/" + arguments[0]).then((m) => {
+                const [a, b, c] = values;
+                done(JSON.stringify({ value: (() => { %s })() }));
+            }).catch((error) => done(JSON.stringify({ error: String(error) })));""" % body, name, list(values))
+        answer = json.loads(text)
+        if "error" in answer:
+            raise SystemExit(f"memsight/{name}: {body}: {answer['error']}")
+        return answer.get("value")
+
+
+def frames_lie_side_by_side_below_their_caller(checks, modules):
+    found = modules.ask("flame-layout", "const t = m.treeOf(a); return { start: [...t.start], depth: [...t.depth], levels: t.levels }", TREE)
+    checks.that(found == {"start": [0, 0, 0, 60, 0, 0], "depth": [0, 1, 2, 2, 3, 4], "levels": 5}, f"{found}")
+
+
+def a_frame_that_is_zoomed_is_as_wide_as_the_picture(checks, modules):
+    found = modules.ask("flame-layout", "return m.rectanglesOf(m.treeOf(a), 2, 600)", TREE)
+    widths = {one["node"]: one["width"] for one in found}
+    checks.that(widths == {0: 600, 1: 600, 2: 600, 4: 400, 5: 150}, f"{widths}")
+    gone = modules.ask("flame-layout", "return m.rectanglesOf(m.treeOf(a), 0, 2).map((r) => r.node)", TREE)
+    checks.that(5 not in gone and 2 in gone, f"frames below half a pixel are left out: {gone}")
+
+
+def every_frame_is_found_where_it_is_drawn(checks, modules):
+    wrong = modules.ask("flame-layout", """
+        const t = m.treeOf(a);
+        return [0, 1, 2].flatMap((zoom) => m.rectanglesOf(t, zoom, 600)
+            .filter((r) => m.nodeAt(t, zoom, 600, r.x + r.width - 0.01, r.level) !== r.node));""", TREE)
+    checks.that(wrong == [], f"{wrong}")
+    checks.that(modules.ask("flame-layout", "return m.nodeAt(m.treeOf(a), 0, 600, 599, 2)", TREE) == -1, "own time has no frame below it")
+
+
+def a_recursive_match_counts_once(checks, modules):
+    found = modules.ask("flame-layout", "const f = m.search(m.treeOf(a), 'PARSE'); return [[...f.matches].sort(), f.value, f.share]", TREE)
+    checks.that(found == [[2, 4], 60, 0.6], f"{found}")
+    found = modules.ask("flame-layout", "const f = m.search(m.treeOf(a), 's.so'); return [f.matches.size, f.value]", TREE)
+    checks.that(found == [2, 45], f"by library: {found}")
+    found = modules.ask("flame-layout", "const t = m.treeOf(a); return [m.search(t, 's.so', 2).share, m.search(t, '  ').matches.size]", TREE)
+    checks.that(found == [0.25, 0], f"of what is shown, and of nothing: {found}")
+
+
+def a_function_of_the_table_counts_once_on_each_path(checks, modules):
+    found = modules.ask("flame-layout", "return m.functionsOf(m.treeOf(a)).map((f) => [m.frameName(f.frame), f.self, f.total])", TREE)
+    checks.that(found == [["parse", 45, 60], ["sort", 30, 30], ["[s.so]", 15, 15], ["main", 10, 100]], f"{found}")
+
+
+def arrow_keys_walk_the_tree_and_stop_at_its_ends(checks, modules):
+    walks = {"ArrowDown": [1, 2, 4, 3, 5, 5], "ArrowUp": [0, 0, 1, 1, 2, 4], "ArrowRight": [0, 1, 3, 3, 4, 5], "ArrowLeft": [0, 1, 2, 2, 4, 5]}
+    for key, expected in walks.items():
+        found = modules.ask("flame-layout", "const t = m.treeOf(a); return [0, 1, 2, 3, 4, 5].map((n) => m.neighbour(t, n, b))", TREE, key)
+        checks.that(found == expected, f"{key}: {found}")
+
+
+def a_frame_is_found_again_in_another_tree(checks, modules):
+    found = modules.ask("flame-layout", """
+        const t = m.treeOf(a);
+        const other = m.treeOf({ ...a, nodes: { n: 2, columns: { parent: [-1, 0], function: [0, 1], value: [5, 5], self: [0, 5] } } });
+        return [m.findSteps(t, m.stepsOf(t, 5)), m.findSteps(other, m.stepsOf(t, 5))];""", TREE)
+    checks.that(found == [5, 2], f"{found}")
+
+
+def times_are_read_as_people_write_them(checks, modules):
+    for text, expected in {"1.5 ms": 1500000, "0.2": 200000000, "300us": 300000, " 7 ns ": 7, "2min": 120000000000, ".5 s": 500000000,
+                           "": None, "five": None, "-1 s": None, "1 h": None, "1,5 s": None}.items():
+        found = modules.ask("units", "return m.parseDuration(a)", text)  # NaN is null in JSON
+        checks.that(found == expected, f"{text!r}: {found}")
+
+
+def values_have_their_unit(checks, modules):
+    for value, unit, expected in [(1536, "bytes", "1.50 KiB"), (1500000, "ns", "1.50 ms"), (1234567, "page faults", "1,234,567 page faults"),
+                                  (None, "bytes", "-"), (1234567, "/s", "1.23 M/s"), (999.6, "/s", "1 k/s"), (0.5, "blocks", "0.5 blocks")]:
+        found = modules.ask("units", "return m.valueText(a, b)", value, unit)
+        checks.that(found == expected, f"{value} {unit}: {found}")
+    found = modules.ask("units", "return [m.changeText(-1024, 'bytes'), m.changeText(1024, 'bytes'), m.changeText(0, 'bytes')]")
+    checks.that(found == ["\u22121.00 KiB", "+1.00 KiB", "0 B"], f"{found}")
+
+
+def the_interval_of_a_share_is_that_of_agresti_and_coull(checks, modules):
+    for successes, n in [(0, 10), (5, 10), (10, 10), (300, 1000)]:
+        mean = (successes + 2) / (n + 4)
+        expected = 1.96 * (mean * (1 - mean) / (n + 4)) ** 0.5
+        found = modules.ask("units", "return m.halfWidth(a, b)", successes / n, n)
+        checks.that(abs(found - expected) < 1e-12, f"{successes} of {n}: {found}, not {expected}")
+    checks.that(modules.ask("units", "return m.halfWidth(0.5, 0)") == 1, "of no samples everything is possible")
+
+
+def axes_count_in_steps_of_people_and_bytes_in_powers_of_two(checks, modules):
+    for low, high, wanted, unit, expected in [(0, 100, 5, "", [0, 20, 40, 60, 80, 100]), (0.93, 1.14, 4, "", None), (0, 4096, 4, "bytes", [0, 1024, 2048, 3072, 4096])]:
+        found = modules.ask("units", "return m.niceSteps(a[0], a[1], b, c)", [low, high], wanted, unit)
+        checks.that(expected is None or found == expected, f"{low} to {high}: {found}")
+        checks.that(2 <= len(found) <= 2 * wanted and low <= found[0] and found[-1] <= high + 1e-9, f"{low} to {high}: {found}")
+    found = modules.ask("units", "return m.stepTexts([1624, 1625, 1626], 'bytes')")
+    checks.that(len(set(found)) == 3, f"steps that three digits do not tell apart: {found}")
+
+
+def whiskers_end_at_values_and_leave_outliers_outside(checks, modules):
+    found = modules.ask("box-statistics", "return m.whiskersOf([1, 10, 11, 12, 13, 14, 40], 10.5, 13.5)")
+    checks.that(found == {"low": 10, "high": 14, "outliers": [0, 6]}, f"{found}")
+    found = modules.ask("box-statistics", "return [0, 0.25, 0.5, 1].map((p) => m.quantile([1, 2, 4, 8], p))")
+    checks.that(found == [1, 1.75, 3, 8], f"{found}")
+    found = modules.ask("box-statistics", "return [m.axisOf([0, 10])[0], m.axisOf([100, 101])[0] > 0, m.axisOf([]), m.spread(1)]")
+    checks.that(found == [0, True, [0, 1], [0]], f"{found}")
+
+
+TIMELINE = {"live": {"n": 2, "columns": {"time_ns": [0, 500], "interval_ns": [500, 500], "live_bytes": [10, 0], "max_live_bytes": [30, 10],
+                                         "n_allocations": [4, 1], "n_frees": [2, 3], "n_samples": [5, 0], "n_faults": [0, 7]}},
+            "rss": {"n": 1, "columns": {"time_ns": [400], "rss": [4096], "anonymous": [0]}},
+            "levels": {"n": 3, "columns": {"time_ns": [0, 0, 500], "interval_ns": [500] * 3, "level": ["L1", "RAM", "RAM"], "n": [1, 4, 2]}},
+            "regions": {"n": 3, "columns": {"name": ["all", "part", "other"], "thread": [1, 1, 2], "start_ns": [0, 100, 50], "end_ns": [None, 200, 150], "depth": [1, 2, 1]}},
+            "marks": {"n": 1, "columns": {"name": ["here"], "thread": [1], "time_ns": [120]}}}
+
+
+def counts_of_intervals_become_rates_and_add_up(checks, modules):
+    found = modules.ask("timeline-series", "const c = m.curvesOf(a); return [c.times, c.allocations, c.totals]", TIMELINE)
+    checks.that(found == [[0, 500, 1000], [8e6, 2e6, 2e6], {"blocks": 5, "frees": 5, "samples": 5, "faults": 7}], f"{found}")
+    found = modules.ask("timeline-series", "return m.rssOf(a, [0, 500, 1000])", TIMELINE)
+    checks.that(found == [None, 4096, 4096], f"RSS before it was told is not known: {found}")
+    found = modules.ask("timeline-series", "return m.levelsOf(a, [0, 500, 1000]).map((l) => [l.name, l.total, l.rates])", TIMELINE)
+    checks.that(found == [["RAM", 6, [8e6, 4e6, 4e6]], ["L1", 1, [2e6, 0, 0]]], f"{found}")
+    checks.that(modules.ask("timeline-series", "return m.stacked([[1, 2], [3, 4]])") == [[1, 2], [4, 6]], "stacked")
+    parts = modules.ask("timeline-series", "return [[0, 250], [250, 500], [500, 1000]].map(([f, t]) => m.sumsIn(a, f, t, true).allocations)", TIMELINE)
+    checks.that(parts == [4, 0, 1], f"parts add up: {parts}")
+    checks.that(modules.ask("timeline-series", "return m.sumsIn(a, 250, 260).most", TIMELINE) == 30, "a span within an interval meets it")
+
+
+def regions_that_overlap_stand_below_each_other(checks, modules):
+    found = modules.ask("timeline-lanes", "const l = m.lanesOf(a, 1000); return [l.rows.map((r) => [r.name, r.row, r.end]), l.marks[0].row, l.n]", TIMELINE)
+    checks.that(found == [[["all", 0, 1000], ["other", 1, 150], ["part", 2, 200]], 3, 4], f"{found}")
+
+
+def a_difference_as_a_tree_adds_up_on_both_sides(checks, modules):
+    rows = [{"path": ["main at x.c:1", "f at x.c:2"], "before": 10, "after": 30}, {"path": ["main at x.c:1", "g"], "before": 5, "after": 0},
+            {"path": [], "before": 1, "after": 1}]
+    found = modules.ask("diff-tree", "const d = m.diffTree(a, 'bytes'); return [d.total, d.before, d.after, d.nodes.columns.parent, d.names.columns.line]", rows)
+    checks.that(found == [47, [16, 15, 10, 5, 1], [31, 30, 30, 0, 1], [-1, 0, 0, -1], [1, 2, 0, 0]], f"{found}")
+    checks.that(modules.ask("diff-tree", "return [m.changeOf(0, 5), m.changeOf(5, 0), m.changeOf(5, 5), m.changeOf(0, 0)]") == [1, -1, 0, 0], "changes")
+
+
+def what_is_not_known_is_sorted_last_either_way(checks, modules):
+    rows = [{"a": 2}, {"a": None}, {"a": 10}]
+    for descending, expected in [(False, [2, 10, None]), (True, [10, 2, None])]:
+        found = modules.ask("grid", "return m.sorted(a, { key: 'a' }, b).map((r) => r.a)", rows, descending)
+        checks.that(found == expected, f"descending {descending}: {found}")
+
+
+def reasons():
+    """Texts of losses in the sources: .reason = "..." and the table of samples.c."""
+    found = set()
+    for path in [*(ROOT / "runner").glob("*.c"), *(ROOT / "analyze").glob("*.c")]:
+        text = path.read_text()
+        found |= set(re.findall(r'\.reason\s*=\s*"([^"]+)"', text))
+        found |= set(re.findall(r'\[SAMPLE_LOSS_\w+\]\s*=\s*"([^"]+)"', text))
+        found |= {reason for _, reason in re.findall(r'losses_count\(&\S+,\s*"(\w[\w.]*)",\s*"([^"]+)"', text)}
+    return sorted(found)
+
+
+def every_loss_that_the_program_tells_has_a_meaning_and_a_remedy(checks, modules):
+    all_reasons = reasons()
+    checks.that(len(all_reasons) > 30, f"only {len(all_reasons)} reasons were found in the sources")
+    for reason in all_reasons:
+        words = modules.ask("loss-words", "return m.lossWords('', a)", reason)
+        checks.that(words["meaning"] and words["remedy"], f"nothing explains the loss {reason!r}")
+
+
+def every_option_that_the_page_names_is_one(checks, modules):
+    options = {name for _, name in re.findall(r'^OPTION\((\w+), [^"]*"([a-z-]+)"', (ROOT / "schemas/options.def").read_text(), re.MULTILINE)}
+    colours = set(re.findall(r"--([a-z-]+):", (ROOT / "analyze/web/style.css").read_text()))
+    for path in sorted((ROOT / "analyze/web").glob("*.js")):
+        named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", path.read_text())) - colours
+        checks.that(named <= options, f"{path.name} names options that are none: {sorted(named - options)}")
+    checks.that(modules.ask("loss-words", "return m.lossWords('x', 'of a new kind')") == {"meaning": "", "remedy": ""}, "what is not known is not made up")
+
+
+TESTS = [frames_lie_side_by_side_below_their_caller, a_frame_that_is_zoomed_is_as_wide_as_the_picture, every_frame_is_found_where_it_is_drawn,
+         a_recursive_match_counts_once, a_function_of_the_table_counts_once_on_each_path, arrow_keys_walk_the_tree_and_stop_at_its_ends,
+         a_frame_is_found_again_in_another_tree, times_are_read_as_people_write_them, values_have_their_unit,
+         the_interval_of_a_share_is_that_of_agresti_and_coull, axes_count_in_steps_of_people_and_bytes_in_powers_of_two,
+         whiskers_end_at_values_and_leave_outliers_outside, counts_of_intervals_become_rates_and_add_up, regions_that_overlap_stand_below_each_other,
+         a_difference_as_a_tree_adds_up_on_both_sides, what_is_not_known_is_sorted_last_either_way,
+         every_loss_that_the_program_tells_has_a_meaning_and_a_remedy, every_option_that_the_page_names_is_one]
+
+
+def main():
+    memsight, victim = sys.argv[1:3]
+    recording = whole.Recording(memsight, [victim, "1"], options=["--source", "none"])
+    with browser.Served(memsight, recording.path) as served, browser.Browser() as chromium:
+        chromium.open(served.address)
+        chromium.until("return document.documentElement.dataset.ready")
+        browser.run_tests(TESTS, Modules(chromium))
+
+
+main()
