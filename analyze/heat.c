@@ -152,6 +152,21 @@ static int make_part(struct heat *heat, const struct heat_request *request,
 	return r < 0 ? r : picture_make(heat->store, asked, &heat->picture);
 }
 
+static int name_process(sqlite3 *db, struct heat *heat)
+{
+	const struct picture_request *shown = &heat->picture->request;
+	auto_free char *exe =
+		report_sql_text(db, "SELECT exe FROM process WHERE id = :run", shown->process_id);
+	const char *slash = exe ? strrchr(exe, '/') : NULL;
+
+	heat->pid =
+		report_sql_number(db, "SELECT pid FROM process WHERE id = :run", shown->process_id);
+	heat->n_processes = report_sql_number(
+		db, "SELECT count(*) FROM process WHERE run_id = :run", shown->run_id);
+	snprintf(heat->program, sizeof(heat->program), "%.47s", slash ? slash + 1 : exe ? exe : "");
+	return 0;
+}
+
 /* Whether there would be something to draw, had it been stored. */
 static bool has_rows(sqlite3 *db, int64_t run_id)
 {
@@ -181,9 +196,7 @@ int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat
 	if (r < 0)
 		return r;
 	measure(heat);
-	heat->pid = report_sql_number(db, "SELECT pid FROM process WHERE id = :run",
-				      heat->picture->request.process_id);
-	return 0;
+	return name_process(db, heat);
 }
 
 /* ---- Notes ---- */
@@ -192,13 +205,18 @@ static void write_cells(FILE *out, const struct heat *heat)
 {
 	const struct picture *picture = heat->picture;
 	uint64_t used = 0;
+	char others[96] = "";
 
+	if (heat->n_processes > 1)
+		snprintf(others, sizeof(others), ", one of %s process images",
+			 format_count(heat->n_processes).text);
 	for (size_t i = 0; i < heat->n_bands; i++)
 		used += heat->bands[i].end - heat->bands[i].start;
 	fprintf(out,
-		"process %lld, %s blocks; cell: %s x %s; axis: %s of addresses in which something lay, "
-		"holes left out\n",
-		(long long)heat->pid, format_count((int64_t)picture->n_blocks).text,
+		"process %lld (%s%s), %s blocks; cell: %s x %s; axis: %s of addresses in which "
+		"something lay, holes left out\n",
+		(long long)heat->pid, heat->program, others,
+		format_count((int64_t)picture->n_blocks).text,
 		format_duration(llround(heat->cell_ns)).text,
 		format_bytes(llround(heat->cell_bytes)).text, format_bytes((int64_t)used).text);
 }

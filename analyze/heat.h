@@ -30,6 +30,8 @@ struct heat {
 	size_t n_bands;
 	uint32_t most; /* touches of the fullest cell */
 	int64_t pid;
+	int64_t n_processes; /* images that the run has */
+	char program[48]; /* name of its file */
 	double cell_ns; /* what a cell is */
 	double cell_bytes;
 	unsigned wanted_width; /* where heat_make() returned -E2BIG */

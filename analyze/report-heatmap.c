@@ -208,8 +208,10 @@ static int draw(const struct drawing *drawing, sqlite3 *db, const struct report_
 	unsigned n_lines = drawing->is_coloured ? (part->height + 1) / 2 : part->height;
 
 	fprintf(drawing->out,
-		request->is_coloured ? "\033[1m%s\033[0m, process %lld\n" : "%s, process %lld\n",
-		"Touches and blocks over time and addresses", (long long)drawing->heat->pid);
+		request->is_coloured ? "\033[1m%s\033[0m, process %lld (%s)\n"
+				     : "%s, process %lld (%s)\n",
+		"Touches and blocks over time and addresses", (long long)drawing->heat->pid,
+		drawing->heat->program);
 	draw_lines(drawing, n_lines);
 	report_time_axis_draw(drawing->out,
 			      &(struct report_time_axis){ part->from_ns, part->to_ns, LABEL_COLUMNS,

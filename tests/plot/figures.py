@@ -138,7 +138,7 @@ def terminals_get_what_they_can_show(sweep):
     found[0] = found[0][-1:]
     check_diagonal({row: columns for row, columns in found.items() if columns}, "the drawing")
     checks.that(f"{sweep.swept[0] & ~0xfff:x}"[:-4] in piped, "no address at the axis")
-    for text in ["n = ", "process ", " s"]:
+    for text in ["faults ", "(page faults)", "n = ", "process ", "victim-sweep", " s"]:
         checks.that(text in piped, f"the heatmap does not tell '{text}'")
 
 
@@ -176,7 +176,7 @@ def svg_is_xml_with_its_labels(sweep):
             checks.that("://" not in file.read().replace("http://www.w3.org/2000/svg", ""), f"{kind} names an address")
     _, labels = labels_of(sweep.file("heatmap.svg"))
     note = " ".join(label for label in labels if label)
-    for text in ["n = ", "cell:", "holes left out"]:
+    for text in ["n = ", "faults", "(page faults)", "victim-sweep", "cell:", "holes left out"]:
         checks.that(text in note, f"the note does not tell '{text}': {note}")
 
 
