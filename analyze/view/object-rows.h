@@ -5,10 +5,15 @@
  * report_functions_register().
  */
 
-/* Whose allocation it was, where the C++ runtime's operator new allocated for it. */
+/* Whose allocation an item's is: not the C++ runtime's operator new's. made is its row of stack_line. */
 #define OBJECT_INNER                                                                               \
 	"CASE WHEN made.function GLOB 'operator new*' AND made.parent_id IS NOT NULL"              \
-	" THEN made.parent_id ELSE stack_id END"
+	" THEN made.parent_id ELSE item.stack_id END"
+
+/* The place of that, for an order; what is shown is looked up once the rows are chosen. */
+#define OBJECT_PLACE(column)                                                                       \
+	"(SELECT line." column " FROM stack_line AS made JOIN stack_line AS line ON line.stack_id" \
+	" = " OBJECT_INNER " WHERE made.stack_id = item.stack_id)"
 
 /* Variables, mappings and stacks of threads that were touched. */
 #define OBJECT_THINGS                                                                                                      \
@@ -29,23 +34,23 @@
 	" raw AS (SELECT stack_id AS site, 1 AS kind, stack_id AS id, n_blocks, bytes,"            \
 	"  live_bytes, peak_bytes, n_temporary, 1e9 * byte_seconds / nullif(bytes, 0) AS"          \
 	"  mean_life_ns, n_samples, n_samples_sq AS sq, time_ns, n_faults, stack_id,"              \
-	"  " OBJECT_INNER " AS inner_id, NULL AS name, NULL AS path"                               \
-	"  FROM site LEFT JOIN stack_line AS made USING (stack_id) WHERE run_id = :run"            \
+	"  NULL AS name, NULL AS path FROM site WHERE run_id = :run"                               \
 	"  UNION ALL SELECT NULL, owner_kind, owner_id, NULL, NULL, NULL, size, NULL, NULL,"       \
-	"  n_samples, n_samples_sq, time_ns, n_faults, stack_id, stack_id, name, path"             \
+	"  n_samples, n_samples_sq, time_ns, n_faults, stack_id, name, path"                       \
 	"  FROM object_total LEFT JOIN (" OBJECT_THINGS ") AS thing"                               \
 	"  ON thing.kind = owner_kind AND thing.id = owner_id"                                     \
 	"  WHERE run_id = :run AND owner_kind IN (2, 3, 4, 5, 6)),"                                \
-	" item AS (SELECT raw.*, function, coalesce(raw.path, file) AS file, line, n_accesses,"    \
-	"  latency, n_samples / n_clock AS share, half_width(n_samples, sq, n_clock) AS half"      \
-	"  FROM raw JOIN clock LEFT JOIN stack_line ON stack_line.stack_id = inner_id"             \
+	" item AS (SELECT raw.*, n_accesses, latency, n_samples / n_clock AS share,"               \
+	"  half_width(n_samples, sq, n_clock) AS half FROM raw JOIN clock"                         \
 	"  LEFT JOIN accessed ON owner_kind = kind AND owner_id = raw.id)"
 
 #define OBJECT_ROWS                                                                                \
-	"SELECT site, (SELECT name FROM owner WHERE owner.id = kind) AS owner, id,"                \
-	" CASE kind WHEN 1 THEN stack_text(stack_id, 3) ELSE name END AS name,"                    \
-	" function, file, line, n_blocks, bytes, live_bytes, peak_bytes, n_temporary,"             \
-	" mean_life_ns, n_samples, time_ns, share, max(0.0, share - half) AS share_low,"           \
-	" min(1.0, share + half) AS share_high, n_faults, n_accesses, latency,"                    \
-	" (SELECT live_bytes FROM main.site_curve AS curve WHERE curve.run_id = :run AND"          \
-	"  curve.stack_id = site) AS spark FROM kept"
+	"SELECT site, (SELECT name FROM owner WHERE owner.id = kind) AS owner, item.id,"           \
+	" CASE kind WHEN 1 THEN stack_text(item.stack_id, 3) ELSE name END AS name,"               \
+	" line.function, coalesce(item.path, line.file) AS file, line.line, n_blocks, bytes,"      \
+	" live_bytes, peak_bytes, n_temporary, mean_life_ns, n_samples, time_ns, share,"           \
+	" max(0.0, share - half) AS share_low, min(1.0, share + half) AS share_high, n_faults,"    \
+	" n_accesses, latency, (SELECT live_bytes FROM main.site_curve AS curve"                   \
+	"  WHERE curve.run_id = :run AND curve.stack_id = site) AS spark FROM kept AS item"        \
+	" LEFT JOIN stack_line AS made ON made.stack_id = item.stack_id"                           \
+	" LEFT JOIN stack_line AS line ON line.stack_id = " OBJECT_INNER
