@@ -8,6 +8,7 @@
  * @typedef {Object} App
  * @property {(name: string, parameters?: Object, slot?: any) => Promise<any>} ask  see memsight/data
  * @property {(name: string, parameters: Object) => boolean} holds  false: an exported file without such an answer
+ * @property {(name: string, parameters: Object) => Object[]} parts  finer answers of an exported file
  * @property {boolean} isStored    an exported file: only what was stored can be shown
  * @property {{ run: number, text: string }|null} about  what an exported file says that it holds
  * @property {Object} state        what is shown (memsight/state)
@@ -50,6 +51,7 @@ const state = createState(() => refresh());
 const app = {
 	ask: data.ask,
 	holds: data.holds,
+	parts: data.parts,
 	isStored: data.isStored,
 	about: data.about,
 	get state() { return state.get(); },

@@ -76,6 +76,29 @@ function fromStored({ answers, requests }, wanted) {
 	return { ...answers[found.text], stored: found.parameters };
 }
 
+const MOST_PARTS = 12;
+
+function overlaps(asked, stored, low, high) {
+	return Number(stored[low]) < Number(asked[high]) && Number(stored[high]) > Number(asked[low]);
+}
+
+/**
+ * Stored pictures of parts that lie in a rectangle, all of one size: the smallest one of which a few are enough.
+ */
+function findParts({ answers, requests }, name, asked) {
+	const bySize = new Map();
+	for (const one of requests) {
+		const { parameters } = one;
+		if (one.name !== name || !isSame(asked, parameters) || !overlaps(asked, parameters, "from", "to")
+			|| !overlaps(asked, parameters, "low", "high"))
+			continue;
+		const size = Math.round(Math.log2(parameters.to - parameters.from) * 4);
+		bySize.set(size, [...bySize.get(size) ?? [], one]);
+	}
+	const sizes = [...bySize.keys()].sort((a, b) => a - b).filter((size) => bySize.get(size).length <= MOST_PARTS);
+	return sizes.length ? bySize.get(sizes[0]).map(({ text }) => answers[text]) : [];
+}
+
 /** The answers that the page holds, or null when there is a server to ask. */
 function readStored() {
 	const element = document.getElementById("memsight-answers");
@@ -103,10 +126,11 @@ async function fromServer(request, signal) {
 
 /**
  * @returns {{ ask: (name: string, parameters?: Object, slot?: any) => Promise<any>, isStored: boolean,
- *   holds: (name: string, parameters: Object) => boolean, about: { run: number, text: string }|null }}
+ *   holds: (name: string, parameters: Object) => boolean, parts: (name: string, parameters: Object) => Object[], about: { run: number, text: string }|null }}
  *   ask: the answer, or throws Refused; with a slot, the request before it in the same slot is given up
  *   and throws Outdated. Answers of an exported file that are not exactly what was asked for have .stored,
  *   the parameters that they were made with. holds: whether an answer with these parameters can be had at all.
+ *   parts: answers of an exported file that together cover a rectangle finer than one does; none when there is a server.
  *   about: what an exported file says that it holds.
  */
 export function createData() {
@@ -130,7 +154,8 @@ export function createData() {
 		const keys = Object.keys(parameters);
 		return !stored || stored.requests.some((one) => one.name === name && isSame(parameters, one.parameters, keys));
 	}
-	return { ask, holds, isStored: stored !== null, about: stored?.answers.stored ?? null };
+	const parts = (name, parameters) => (stored ? findParts(stored, name, parameters) : []);
+	return { ask, holds, parts, isStored: stored !== null, about: stored?.answers.stored ?? null };
 }
 
 /** Rows of columns: [{ id: 1, name: "a" }, ...]. */

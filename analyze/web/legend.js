@@ -15,31 +15,39 @@ function swatch(i, colour) {
 }
 
 /** What one number of the picture stands for, in sentences. */
-export function countedAs(picture) {
-	const parts = [`In view: ${plural(picture.n_samples, "touch", "touches")}`
-		+ `${picture.n_samples > 0 && picture.unit ? ` (unit: ${picture.unit})` : ""}, ${plural(picture.n_blocks, "block")}`];
+export function countedAs(picture, run) {
+	const unit = picture.n_samples > 0 && picture.unit ? ` (unit: ${picture.unit})` : "";
+	const parts = [`${picture.isOther ? "In the stored picture" : "In view"}: ${plural(picture.n_samples, "touch", "touches")}${unit}, ${
+		plural(picture.n_blocks, "block")}`];
+	if (run.n_blocks === 0)
+		parts.push("no allocation was recorded in this run");
 	if (picture.stride > 1)
 		parts.push(`only one touch in ${count(picture.stride)} was looked at; counts are not scaled up`);
 	if (picture.cell_ns > 0)
 		parts.push(`counted in cells of ${duration(picture.cell_ns)} x ${bytes(picture.cell_bytes)}`);
-	parts.push(picture.nPoints > 0 ? "each touch is drawn as a mark" : picture.n_samples > 0
-		? "a cell has the colour of the category with most of its touches, stronger the more there are" : "nothing was touched here");
+	if (run.n_samples === 0)
+		parts.push("no source took samples in this run, so it is not known what was touched (the page Run says why)");
+	else if (picture.n_samples === 0)
+		parts.push("no sample was taken of anything here");
+	else
+		parts.push(picture.nPoints > 0 ? "each touch is drawn as a mark"
+			: "a cell has the colour of the category with most of its touches, stronger the more there are");
 	return parts.join("; ") + ".";
 }
 
 /**
  * @param {Element} root
  * @param {Object} picture  as of readPicture
- * @param {{ colours: string[], hidden: Set<number>, byDensity: boolean, onToggle: (i: number) => void }} how
+ * @param {{ colours: string[], hidden: Set<number>, byDensity: boolean, onToggle: (id: number) => void }} how
  */
 export function drawLegend(root, picture, { colours, hidden, byDensity, onToggle }) {
 	const focused = root.contains(document.activeElement) ? document.activeElement.dataset.category : null;
 	const entries = picture.categories.map((category, i) => ({ ...category, i }))
 		.filter(({ n, i }) => n > 0 || hidden.has(i));
 	root.replaceChildren(...(byDensity ? [h("span", { class: "ramp-few" }, "few"), h("canvas", { class: "ramp", width: 120, height: 12,
-		"aria-hidden": "true" }), h("span", {}, "many (logarithmic)")] : entries.map(({ i, name, n }) => h("button", {
+		"aria-hidden": "true" }), h("span", {}, "many (logarithmic)")] : entries.map(({ i, id, name, n }) => h("button", {
 		type: "button", class: "key", "data-category": i, "aria-pressed": hidden.has(i) ? "false" : "true",
-		title: hidden.has(i) ? `Show ${name}` : `Hide ${name}`, onclick: () => onToggle(i),
+		title: hidden.has(i) ? `Show ${name}` : `Hide ${name}`, onclick: () => onToggle(id),
 	}, swatch(i, colours[i]), h("span", { class: "key-name" }, name || "unknown"),
 	h("span", { class: "key-count" }, count(n))))));
 	if (focused !== null)

@@ -263,8 +263,8 @@ export function contextOf(canvas, width, height) {
 
 /**
  * @param {HTMLCanvasElement} canvas
- * @param {Object} scene  view, axis, picture, backdrop (the whole run, drawn where the picture ends; may be null), images,
- *   colours, hidden, byDensity, theme, state, siteNames, cursor, box, width, height, font, mono
+ * @param {Object} scene  view, axis, layers (each a picture with its images, colours and hidden categories; later ones cover
+ *   earlier ones), byDensity, theme, state, siteNames, cursor, box, width, height, font, mono
  */
 export function paintScene(canvas, scene) {
 	const context = contextOf(canvas, scene.width, scene.height);
@@ -282,13 +282,14 @@ export function paintScene(canvas, scene) {
 		context.clip();
 		context.fillStyle = scene.theme.surface;
 		context.fillRect(frame.left, frame.top, frame.width, frame.height);
+		const of = { ...scene, ...layer };
 		drawImage(context, scale, layer.picture, layer.occupancy);
-		drawBlocks(context, { ...scene, picture: layer.picture }, scale, frame);
+		drawBlocks(context, of, scale, frame);
 		if (layer.picture.nPoints > 0 && !scene.byDensity)
-			drawPoints(context, { ...scene, picture: layer.picture }, scale, frame);
+			drawPoints(context, of, scale, frame);
 		else
 			drawImage(context, scale, layer.picture, layer.touches);
-		drawNames(context, { ...scene, picture: layer.picture }, scale, frame);
+		drawNames(context, of, scale, frame);
 		context.restore();
 	}
 	drawBox(context, scene, frame);

@@ -61,9 +61,11 @@ function isUnknown(name, id) {
 
 /**
  * Colours of the categories of a picture, in their order: reads blue and writes vermilion; latencies along
- * viridis; others by Okabe and Ito; what is not known grey.
+ * viridis; others by Okabe and Ito, each the colour that it got first; what is not known grey.
+ *
+ * @param {Map<string, number>} given  which colour a category got, filled in
  */
-export function categoryColours(by, names, ids = []) {
+export function categoryColours(by, names, ids, given) {
 	const dark = isDark();
 	const grey = dark ? "#9aa4ad" : "#6b7680";
 	return names.map((name, i) => {
@@ -73,7 +75,10 @@ export function categoryColours(by, names, ids = []) {
 			return grey;
 		if (by === "latency")
 			return along(VIRIDIS, dark ? 0.25 + 0.75 * i / Math.max(names.length - 1, 1) : 0.9 * i / Math.max(names.length - 1, 1));
-		return categorical(i, dark);
+		const key = `${by} ${ids[i]}`;
+		if (!given.has(key))
+			given.set(key, [...given.keys()].filter((other) => other.startsWith(`${by} `)).length);
+		return categorical(given.get(key), dark);
 	});
 }
 

@@ -100,13 +100,15 @@ function cellAt(picture, time, y) {
 export function create(root, app) {
 	const parts = build(root, () => update(app.state));
 	const { pane, canvas, region, legend, tip } = parts;
-	const hidden = new Set();
+	const hidden = new Set(); // ids of categories
+	const given = new Map(); // colours of categories
 	const siteNames = new Map();
 	let axis = null;
 	let axisOf = ""; // run and process of the axis
 	let view = null;
 	let current = null; // layer: picture and its images
 	let backdrop = null; // that of all of the run and its addresses
+	let finer = []; // of an exported file: parts that cover it
 	let asked = "";
 	let cursor = null;
 	let box = null;
@@ -117,8 +119,8 @@ export function create(root, app) {
 			return;
 		const look = getComputedStyle(document.documentElement);
 		paintScene(canvas, {
-			view, axis, hidden, cursor, box, siteNames, ...size, theme: app.theme(), state: app.state, byDensity: colourOf() === "density",
-			colours: current.colours, layers: backdrop && backdrop !== current ? [backdrop, current] : [current],
+			view, axis, cursor, box, siteNames, ...size, theme: app.theme(), state: app.state, byDensity: colourOf() === "density",
+			layers: backdrop && backdrop !== current ? [backdrop, current, ...finer] : [current, ...finer],
 			font: `12px ${look.getPropertyValue("--font")}`, mono: `11px ${look.getPropertyValue("--mono")}`,
 		});
 		region.dataset.frame = JSON.stringify(frame());
@@ -166,22 +168,22 @@ export function create(root, app) {
 	function repaint() {
 		const byDensity = colourOf() === "density";
 		const theme = app.theme();
-		for (const layer of [current, backdrop]) {
-			if (!layer)
-				continue;
+		for (const layer of new Set([current, backdrop, ...finer].filter(Boolean))) {
 			const { picture } = layer;
-			layer.colours = categoryColours(picture.by, picture.categories.map(({ name }) => name), picture.categories.map(({ id }) => id));
+			const ids = picture.categories.map(({ id }) => id);
+			layer.colours = categoryColours(picture.by, picture.categories.map(({ name }) => name), ids, given);
+			layer.hidden = new Set(ids.map((id, i) => (hidden.has(id) ? i : -1)));
 			layer.occupancy = occupancyImage(picture, theme.block);
-			layer.touches = touchImage(picture, { colours: layer.colours, hidden, byDensity, dark: theme.dark });
+			layer.touches = touchImage(picture, { colours: layer.colours, hidden: layer.hidden, byDensity, dark: theme.dark });
 		}
-		drawLegend(legend, current.picture, { colours: current.colours, hidden, byDensity, onToggle: toggle });
+		drawLegend(legend, current.picture, { colours: current.colours, hidden: current.hidden, byDensity, onToggle: toggle });
 		drawRamp(legend.querySelector(".ramp"));
 		draw();
 	}
 
-	function toggle(i) {
-		if (!hidden.delete(i))
-			hidden.add(i);
+	function toggle(id) {
+		if (!hidden.delete(id))
+			hidden.add(id);
 		repaint();
 	}
 
@@ -202,10 +204,12 @@ export function create(root, app) {
 			+ `${plural(axis.bands.filter((band) => band.y < view.high && band.y + band.size > view.low).length, "range")}: `
 			+ `${plural(picture.n_blocks, "block")}, ${plural(picture.n_samples, "touch", "touches")}`
 			+ `${names.length ? ` (${names.join(", ")})` : ""}.`);
-		const cells = `cells of ${duration((picture.to - picture.from) / picture.width)} x ${bytes((picture.high - picture.low) / picture.height)}`;
-		const stored = !picture.stored ? "" : sameView(picture, view) ? ` Drawn from what this file holds: ${cells}.`
-			: ` This file does not hold exactly this view: the nearest stored picture is drawn (${interval(picture.from, picture.to)}, ${cells}).`;
-		parts.counted.textContent = countedAs(picture) + stored;
+		const finest = finer[0]?.picture ?? picture;
+		const cells = `cells of ${duration((finest.to - finest.from) / finest.width)} x ${bytes((finest.high - finest.low) / finest.height)}`;
+		const stored = !picture.stored ? "" : picture.isOther
+			? ` This file does not hold exactly this view; what is nearest is drawn, in ${cells}. The counts are of ${interval(picture.from, picture.to)}, ${
+				bytes(picture.high - picture.low)} of addresses.` : ` Drawn from what this file holds: ${cells}.`;
+		parts.counted.textContent = countedAs(picture, app.runs.find((row) => row.id === app.runId)) + stored;
 	}
 
 	async function loadAxis() {
@@ -216,6 +220,8 @@ export function create(root, app) {
 		axis = createAxis(rows);
 		axisOf = wanted;
 		current = backdrop = view = null;
+		finer = [];
+		given.clear();
 		siteNames.clear();
 		loadNames();
 	}
@@ -242,6 +248,11 @@ export function create(root, app) {
 			from: view.from, to: view.to, low: view.low, high: view.high, width: cells(width), height: cells(height) };
 	}
 
+	function read(answer, wanted) {
+		const picture = readPicture(answer);
+		return { ...picture, by: answer.by ?? wanted.by, isOther: Boolean(answer.stored) && !sameView(picture, view) };
+	}
+
 	async function loadPicture() {
 		const wanted = request();
 		const text = JSON.stringify(wanted);
@@ -254,7 +265,9 @@ export function create(root, app) {
 			const isOther = current && (current.picture.by !== wanted.by || current.source !== wanted.source);
 			if (isOther)
 				hidden.clear();
-			current = { picture: { ...readPicture(answer), by: answer.by ?? wanted.by }, source: wanted.source };
+			current = { picture: read(answer, wanted), source: wanted.source };
+			finer = (answer.stored ? app.parts("picture", wanted) : []).filter((part) => part.to - part.from < answer.to - answer.from)
+				.map((part) => ({ picture: read(part, wanted) }));
 			const whole = wholeView();
 			if (current.picture.from <= whole.from && current.picture.to >= whole.to && current.picture.low === 0
 				&& current.picture.high >= whole.high)
@@ -313,11 +326,16 @@ export function create(root, app) {
 		go(wholeView());
 	}
 
+	/** The finest layer that holds a place. */
+	function layerAt(time, y) {
+		return finer.find(({ picture }) => picture.from <= time && time < picture.to && picture.low <= y && y < picture.high) ?? current;
+	}
+
 	/** What lies at a place of the canvas, as far as the picture tells. */
 	function lookAt(at) {
 		const scales = scale();
-		const { picture } = current;
-		const point = nearestPoint(picture, scales, at, hidden);
+		const { picture, hidden: unseen } = layerAt(scales.time(at.x), scales.at(at.y));
+		const point = nearestPoint(picture, scales, at, unseen);
 		const time = Math.round(point >= 0 ? picture.points.time_ns[point] : scales.time(at.x));
 		const y = Math.round(point >= 0 ? picture.points.y[point] : scales.at(at.y));
 		const cell = picture.nPoints > 0 ? -1 : cellAt(picture, time, y);
@@ -332,6 +350,12 @@ export function create(root, app) {
 		};
 	}
 
+	/** "main 4711" of a thread.id. */
+	function threadName(id) {
+		const row = rowsOf(app.run.threads).find((thread) => thread.id === id);
+		return row ? [row.name, row.tid].filter(Boolean).join(" ") : id;
+	}
+
 	function askAt(here) {
 		const half = Math.ceil(here.step * 2);
 		const from = Math.max(0, here.time - half);
@@ -342,7 +366,7 @@ export function create(root, app) {
 		try {
 			const answer = await askAt(here);
 			if (cursor && tip.isShown())
-				tip.show(at, tipRows(here, answer));
+				tip.show(at, tipRows(here, answer, threadName));
 		} catch {
 			// the box then says what the picture tells
 		}
@@ -354,7 +378,7 @@ export function create(root, app) {
 			return leave();
 		cursor = at;
 		const here = lookAt(at);
-		tip.show(at, tipRows(here, null));
+		tip.show(at, tipRows(here, null, threadName));
 		if (!app.isStored)
 			askSoon(at, here);
 		draw();

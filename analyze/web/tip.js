@@ -14,7 +14,7 @@ function innermost(stack) {
 	return (stack ?? []).find((frame) => frame.function || frame.file) ?? null;
 }
 
-function sampleText(samples, wanted) {
+function sampleText(samples, wanted, threadName) {
 	const rows = samples?.columns ?? {};
 	const n = samples?.n ?? 0;
 	if (n === 0)
@@ -24,7 +24,7 @@ function sampleText(samples, wanted) {
 	const how = write === 1 ? "write" : write === 0 ? "read" : "touch";
 	const extra = [rows.level?.[i], rows.latency?.[i] ? `${count(rows.latency[i])} cycles` : ""].filter(Boolean).join(", ");
 	const where = place({ function: rows.function?.[i], file: rows.file?.[i], line: rows.line?.[i] });
-	return { text: `${how} by ${where}${extra ? ` (${extra})` : ""}`, thread: rows.thread?.[i], source: rows.source?.[i],
+	return { text: `${how} by ${where}${extra ? ` (${extra})` : ""}`, thread: rows.thread?.[i] ? threadName(rows.thread[i]) : null, source: rows.source?.[i],
 		offset: rows.offset?.[i] };
 }
 
@@ -34,14 +34,15 @@ function sampleText(samples, wanted) {
  * @param {{ time: number, step: number, address: number, band: string, n: number|null, category: string|null,
  *   sample: number|null }} here
  * @param {Object|null} answer  of `at`, null while it is not there
+ * @param {(id: number) => string} threadName  of a thread.id
  */
-export function tipRows(here, answer) {
+export function tipRows(here, answer, threadName) {
 	const rows = [["time", moment(here.time, here.step)], ["address", `${address(here.address)} in ${here.band}`]];
 	if (here.n !== null)
 		rows.push(["cell", here.n > 0 ? `${count(here.n)} touches, most: ${here.category}` : "no touches"]);
 	if (!answer)
 		return [...rows, ["object", here.name ?? "…"]];
-	const sample = sampleText(answer.samples, here.sample);
+	const sample = sampleText(answer.samples, here.sample, threadName);
 	const frame = innermost(answer.stack);
 	return [...rows,
 		["object", answer.owner === "heap" ? `block of ${bytes(answer.size ?? 0)}` : [answer.owner, answer.kind].filter(Boolean).join(", ")],
@@ -49,7 +50,7 @@ export function tipRows(here, answer) {
 		["offset", answer.offset === null || answer.offset === undefined ? null : `${count(answer.offset)} of ${count(answer.size)} bytes`],
 		["lives", answer.birth_ns === null || answer.birth_ns === undefined ? null
 			: `${moment(answer.birth_ns)} to ${answer.death_ns === null ? "the end" : moment(answer.death_ns)}`],
-		["allocated by", answer.thread === null ? null : `thread ${answer.thread}`],
+		["allocated by", answer.thread === null ? null : `thread ${threadName(answer.thread)}`],
 		["nearest", sample?.text],
 		["thread", sample?.thread], ["source", sample?.source]];
 }

@@ -320,7 +320,7 @@ def a_file_shows_the_same_without_server_and_network(checks, page):
         heights = [y for _, y in columns_of(alone.canvas("#scene-canvas"), frame, browser.is_vivid)]
         checks.that(len(heights) > 50 and heights[0] < 0.15 and heights[-1] > 0.85,
                     f"the sweep: {len(heights)} columns, from {heights[:1]} to {heights[-1:]}")
-        checks.that("nearest stored picture" in alone.text("#scene-counted"), alone.text("#scene-counted"))
+        checks.that("nearest is drawn" in alone.text("#scene-counted"), alone.text("#scene-counted"))
         alone.js("document.querySelector('#scene').focus()")
         alone.keys(Keys.ENTER)
         alone.until("return location.hash.includes('page=object')")
@@ -328,6 +328,31 @@ def a_file_shows_the_same_without_server_and_network(checks, page):
         alone.until("return document.querySelector('[data-object]')?.dataset.object === arguments[0]", f"site {site}")
         checks.that("allocate_swept" in alone.text("main"), "the page of the site does not name it")
         alone.check_quiet(checks, f"file://{path}")
+
+
+# Recordings that lack something: how they are made and what the page says instead of a picture, or below it.
+LACKING = [
+    (["--source", "none"], [], "#scene-counted", "no source took samples in this run"),
+    (["--no-alloc"], [], "#scene-counted", "no allocation was recorded"),
+    (["--no-alloc", "--source", "none"], [], ".panel-scene .pane-state", "Nothing was recorded in this run"),
+    ([], ["--no-tiles"], ".panel-scene .pane-state", "memsight analyze --force"),
+]
+
+
+def what_a_recording_lacks_is_said(_, page):
+    folder = page.recording.folder.name
+    for i, (record, analyze, selector, words) in enumerate(LACKING):
+        trace, path = os.path.join(folder, f"lacking-{i}.mst"), os.path.join(folder, f"lacking-{i}.db")
+        whole.run([page.memsight, "record", "-o", trace, *record, "--", page.victim, "20"])
+        whole.run([page.memsight, "analyze", "-o", path, *analyze, trace])
+        with browser.Served(page.memsight, path) as served:
+            page.chromium.open(served.address)
+            page.chromium.until("return document.querySelector(arguments[0])?.innerText.includes(arguments[1])", selector, words)
+            page.chromium.open(served.address + "#page=object")
+            page.chromium.until("return document.querySelector('.panel-object .pane-state')?.innerText.includes('No object is chosen')")
+            page.chromium.read_logs()
+            # Other servers than that of the last test.
+            page.chromium.requested = [url for url in page.chromium.requested if not url.startswith(served.address)]
 
 
 def a_server_that_is_gone_is_said(checks, page):
@@ -356,7 +381,7 @@ TESTS = [a_sweep_is_drawn_as_a_diagonal, an_array_that_nobody_touches_stays_empt
          colours_and_sources_are_chosen_and_stay_in_the_link, hovering_tells_what_is_there_and_a_click_opens_it,
          the_page_of_an_object_shows_its_own_picture_and_source_text, the_keyboard_alone_does,
          light_and_dark_follow_the_system_and_the_switch, a_phone_needs_no_sideways_scrolling,
-         a_file_shows_the_same_without_server_and_network, a_server_that_is_gone_is_said, nothing_leaves_the_machine_and_the_console_is_free_of_errors]
+         a_file_shows_the_same_without_server_and_network, what_a_recording_lacks_is_said, a_server_that_is_gone_is_said, nothing_leaves_the_machine_and_the_console_is_free_of_errors]
 
 
 def main():
@@ -365,7 +390,7 @@ def main():
     recording.need_source("clock")
     with browser.Served(memsight, recording.path) as served, browser.Browser() as chromium:
         page = Page(recording, served, chromium)
-        page.memsight = memsight
+        page.memsight, page.victim = memsight, victim
         browser.run_tests(TESTS, page)
 
 
