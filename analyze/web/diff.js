@@ -87,13 +87,20 @@ export function create(root, app) {
 			`${changeText(after - before, now.unit)}${before > 0 ? ` (${(100 * (after - before) / before).toFixed(1)} %)` : ", new"}`].join("\n");
 	}
 
-	/* The two that are chosen, else the first two that are worth comparing. */
+	/* The first two that have something; of an exported file the two that it holds. */
+	function usualPair() {
+		const recorded = app.runs.filter((run) => run.n_blocks + run.n_samples > 0);
+		const pairs = app.isStored ? app.runs.flatMap((a) => app.runs.map((b) => [a.id, b.id])) : [];
+		const held = pairs.find(([a, b]) => a !== b && app.holds("diff", { a, b }));
+		return held ?? [recorded[0]?.id ?? app.runs[0]?.id ?? "", recorded[1]?.id ?? app.runs[1]?.id ?? ""];
+	}
+
+	/* The two that are chosen, else those. */
 	function sidesOf(state) {
 		const choices = choicesOf(app.runs);
 		const known = (name) => choices.some(([key]) => key === name);
-		const recorded = app.runs.filter((run) => run.n_blocks + run.n_samples > 0);
-		return { choices, a: known(state["diff.a"]) ? state["diff.a"] : String(recorded[0]?.id ?? app.runs[0]?.id ?? ""),
-			b: known(state["diff.b"]) ? state["diff.b"] : String(recorded[1]?.id ?? app.runs[1]?.id ?? "") };
+		const [first, second] = usualPair();
+		return { choices, a: known(state["diff.a"]) ? state["diff.a"] : String(first), b: known(state["diff.b"]) ? state["diff.b"] : String(second) };
 	}
 
 	function showChoices({ choices, a, b }, by) {
@@ -109,13 +116,14 @@ export function create(root, app) {
 		const by = KINDS.includes(state["diff.by"]) ? state["diff.by"] : "bytes";
 		const request = { a: sides.a, b: sides.b, by, limit: LIMIT };
 		now.asked = JSON.stringify(request);
-		showChoices(sides, by);
 		if (app.runs.length < 2) {
 			pane.empty("This database holds one run. Give two to one database (memsight analyze -o BOTH.db A.mst B.mst) and view that, or compare two files in the "
 				+ "terminal: memsight diff A B.");
 			flame.empty("Nothing to compare.");
 			return;
 		}
+		showChoices(sides, by);
+		flame.empty("");
 		pane.show(app.ask("diff", request, pane), (answer) => {
 			now.answer = answer;
 			now.unit = METRICS.find(({ id }) => id === by).unit;

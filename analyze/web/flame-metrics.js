@@ -40,8 +40,8 @@ export const METRICS = [
 		missing: (run) => (run.has_latency ? null : "no source of this run measures latencies") },
 ];
 
-/** The metric that a state names, or the first that the run has; null: it has none. */
-export function pickMetric(run, wanted) {
-	const there = METRICS.filter((metric) => metric.missing(run) === null);
+/** The metric that a state names, or the first that is there; null: none is. whyNot(metric): null, or why it is not there. */
+export function pickMetric(whyNot, wanted) {
+	const there = METRICS.filter((metric) => whyNot(metric) === null);
 	return there.find(({ id }) => id === wanted) ?? there[0] ?? null;
 }

@@ -95,8 +95,12 @@ export function create(root, app) {
 			site ? h("a", { class: "button", href: app.link({ page: "object", site, block: null }) }, "Open the object") : null)));
 	}
 
+	function whyNot(metric) {
+		return metric.missing(app.run) ?? (app.holds("flame", { run: app.runId, by: metric.id }) ? null : "this exported file does not hold it");
+	}
+
 	function showChoices(metric) {
-		const there = METRICS.map((one) => ({ ...one, why: one.missing(app.run) }));
+		const there = METRICS.map((one) => ({ ...one, why: whyNot(one) }));
 		const picker = select("By", there.map(({ id, title }) => [id, title]), metric.id, (by) => setTree({ "flame.by": by }));
 		there.forEach(({ why }, i) => {
 			const option = picker.querySelector("select").options[i];
@@ -126,7 +130,7 @@ export function create(root, app) {
 	}
 
 	function load(state) {
-		const metric = pickMetric(app.run, state["flame.by"]);
+		const metric = pickMetric(whyNot, state["flame.by"]);
 		now.asked = "";
 		if (!metric) {
 			pane.empty("This run has neither allocations nor samples, so there is no call tree to draw. The page \"Run\" tells what was "
@@ -210,14 +214,14 @@ export function create(root, app) {
 		const n = answer.n_samples;
 		return [`${answer.unit}: ${valueText(answer.total, unit())} in all`,
 			n === null ? "counted exactly" : `${shareOf(answer.total, now.tree.samples[0])} of n = ${count(n)} samples; ± is the 95 % interval`,
-			isAll ? "whole run" : `of the selected time ${app.format.interval(from, to)}`,
-			answer.n_left_out ? `${count(answer.n_left_out)} of the smallest frames are not drawn` : "",
-			answer.stored && !isAll ? "an exported file holds it for the whole run only" : ""].filter(Boolean).join(" · ");
+			isAll ? "whole run" : app.isStored ? "whole run: an exported file cannot count a part of the time anew"
+				: `of the selected time ${app.format.interval(from, to)}`,
+			answer.n_left_out ? `${count(answer.n_left_out)} of the smallest frames are not drawn` : ""].filter(Boolean).join(" · ");
 	}
 
 	return {
 		update(state) {
-			const metric = pickMetric(app.run, state["flame.by"]);
+			const metric = pickMetric(whyNot, state["flame.by"]);
 			if (!metric || now.asked !== JSON.stringify(requestOf(state, metric)))
 				load(state);
 			else if (now.tree && pane.element.dataset.state !== "busy")

@@ -5,7 +5,7 @@
 import { debounced, h } from "memsight/dom";
 import { rowsOf } from "memsight/data";
 import { count, place, share } from "memsight/format";
-import { createGrid } from "memsight/grid";
+import { createGrid, sorted } from "memsight/grid";
 import { createPane } from "memsight/pane";
 import { shareBar, spark } from "memsight/spark";
 import { valueText } from "memsight/units";
@@ -22,7 +22,8 @@ const countCell = (key) => (row) => (row[key] === null || row[key] === undefined
 function nameCell(row, app) {
 	const [inner, ...callers] = String(row.name || (row.function || row.file ? place(row) : `${row.owner}, not known which`)).split(" < ");
 	const link = row.site ? h("a", { href: app.link({ page: "object", site: row.site, block: null }), class: "object-link" }, inner) : h("span", {}, inner);
-	const more = callers.length ? `< ${callers.join(" < ")}` : row.file ? row.file.split("/").pop() : "";
+	const where = row.function || row.file ? place(row) : "";
+	const more = callers.length ? `< ${callers.join(" < ")}` : where === inner ? "" : where;
 	return h("div", { class: "object-name" }, link, h("span", { class: "muted" }, [row.owner, more].filter(Boolean).join(" · ")));
 }
 
@@ -62,6 +63,13 @@ function columnsFor(app, now) {
 	return columnsOf(app, now).filter(({ key }) => !absent.has(key));
 }
 
+/* An exported file holds the first rows by each column: what is left of them, in the order that is wanted. */
+function ofStored(rows, columns, { filter, sort, descending }) {
+	const wanted = filter.toLowerCase();
+	const found = rows.filter((row) => !wanted || [row.name, row.function, row.file].some((text) => String(text ?? "").toLowerCase().includes(wanted)));
+	return sorted(found, columns.find(({ key }) => key === sort) ?? { key: sort }, descending === 1);
+}
+
 export function create(root, app) {
 	const pane = createPane(root, "Objects", HELP, () => load(app.state));
 	const now = { asked: "", n: 0, grid: null, runId: 0, most: 1 };
@@ -94,11 +102,13 @@ export function create(root, app) {
 	function load(state) {
 		const request = requestOf(state);
 		now.asked = JSON.stringify(request);
-		pane.show(app.ask("objects", request, pane), (answer) => draw(answer, request));
+		const held = { ...request, filter: "", descending: 1, offset: 0 };
+		pane.show(app.ask("objects", app.isStored ? held : request, pane), (answer) => draw(answer, request));
 	}
 
 	function draw(answer, request) {
-		const rows = rowsOf(answer.rows);
+		const all = rowsOf(answer.rows);
+		const rows = app.isStored ? ofStored(all, columnsFor(app, now), request) : all;
 		const { from, to, isAll } = app.span();
 		if (rows.length === 0) {
 			pane.empty(request.filter ? `Nothing is called "${request.filter}" ${isAll ? "" : "in the selected time"}. Clear the filter to see all.`
@@ -107,9 +117,11 @@ export function create(root, app) {
 		}
 		now.most = Math.max(...rows.map((row) => row.share_high ?? row.share ?? 0), 0.001);
 		gridFor().show(rows, { key: request.sort, isDescending: request.descending === 1 });
-		showPager(answer.n_all, request.offset, rows.length);
-		pane.foot.textContent = [isAll ? "Whole run" : `Blocks that were made and samples that were taken in ${app.format.interval(from, to)}`, sampleText(),
-			answer.stored ? "an exported file holds the first rows of the whole run" : ""].filter(Boolean).join(" · ");
+		showPager(answer.n_all, app.isStored ? 0 : request.offset, rows.length);
+		const part = app.isStored ? "Whole run: an exported file cannot count a part of the time anew"
+			: `Blocks that were made and samples that were taken in ${app.format.interval(from, to)}`;
+		pane.foot.textContent = [isAll ? "Whole run" : part, sampleText(), app.isStored && all.length < answer.n_all
+			? `of ${count(answer.n_all)} objects the file holds the first ${count(all.length)} by each column` : ""].filter(Boolean).join(" · ");
 	}
 
 	function sampleText() {
@@ -122,7 +134,7 @@ export function create(root, app) {
 			onclick: () => app.set({ "objects.offset": to > 0 ? to : null }) }, text);
 		pager.replaceChildren(step("◀ Before", offset - PAGE_ROWS, offset > 0),
 			h("span", { class: "pager-text" }, `${count(offset + 1)}-${count(offset + n)} of ${count(nAll)}`),
-			step("After ▶", offset + PAGE_ROWS, offset + n < nAll));
+			step("After ▶", offset + PAGE_ROWS, offset + n < nAll && !app.isStored));
 	}
 
 	return {

@@ -4,6 +4,7 @@ report` tell of the same recording.
 Arguments: memsight, victim-panels, whose numbers of blocks are known.
 """
 import json
+import os
 import sys
 
 import browser
@@ -356,6 +357,25 @@ def every_page_fits_a_phone(checks, page):
     page.chromium.resize(1280, 900)
 
 
+def an_exported_file_sorts_and_filters_what_it_holds(checks, page):
+    path = os.path.join(page.recording.folder.name, "page.html")
+    whole.run([page.memsight, "view", "--export", path, page.recording.path])
+    start, end = page.region("load")
+    with browser.Browser() as alone:
+        alone.go_offline()
+        file = Page(page.memsight, page.recording, page.served, alone)
+        for up, expected in [("", ["allocate_small", "allocate_big"]), ("&objects.up=1", ["allocate_big", "allocate_small"])]:
+            alone.open(f"file://{path}#page=objects&objects.filter=allocate_&objects.sort=n_blocks{up}&from={start}&to={end}")
+            alone.until("return document.querySelector('.page-objects tbody tr')")
+            shown = [row["Object"].split()[0] for row in file.objects()]
+            checks.that(shown == expected, f"{up}: {shown}")
+        checks.that("cannot count a part of the time anew" in alone.text(".panel-objects .foot"), alone.text(".panel-objects .foot"))
+        alone.open(f"file://{path}#page=flame&flame.by=bytes&from={start}&to={end}")
+        alone.until("return document.querySelector('.page-flame .flame-canvas')?.dataset.frames")
+        checks.that("3.10 MiB in all" in alone.text(".panel-flame .foot") and "cannot count" in alone.text(".panel-flame .foot"), alone.text(".panel-flame .foot"))
+        alone.check_quiet(checks, f"file://{path}")
+
+
 def the_page_was_quiet(checks, page):
     page.chromium.check_quiet(checks, page.served.address)
 
@@ -365,8 +385,8 @@ TESTS = [the_timeline_is_as_high_as_what_was_live, regions_and_marks_stand_in_th
          a_frame_tells_its_bytes_and_is_as_wide_as_them, enter_zooms_and_escape_goes_back_out, a_search_tells_its_share_and_marks_what_it_found,
          shares_of_time_are_those_of_the_report, the_inverse_graph_begins_with_what_allocated, what_a_run_does_not_have_is_disabled_and_says_why,
          a_frame_leads_to_its_source_line, objects_sort_by_each_column_as_the_database_does, objects_are_filtered_and_shown_by_pages,
-         a_row_opens_its_object, the_run_tells_its_facts_and_sources, every_page_fits_a_phone,
-         the_page_was_quiet]
+         a_curve_rises_where_its_object_lived, a_row_opens_its_object, the_run_tells_its_facts_and_sources, every_page_fits_a_phone,
+         an_exported_file_sorts_and_filters_what_it_holds, the_page_was_quiet]
 
 
 def main():
