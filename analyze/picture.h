@@ -136,3 +136,14 @@ struct picture *picture_free(struct picture *picture); /* accepts NULL, returns 
  */
 struct db;
 int picture_write(struct db *db, int64_t run_id);
+
+/* Whether a run that has rows to draw has no stored picture (analyze --no-tiles). */
+bool picture_is_missing(sqlite3 *db);
+
+/*
+ * Compute the pictures of all runs of a database, which is only read, into a private one: *ret_path
+ * (allocated) is a file in TMPDIR that its user alone may read, for db_open() and picture_store_open().
+ * The caller unlinks it, which may be done once it is open. Takes about 1 s for a million rows. Returns 0 or a
+ * negative errno.
+ */
+int picture_compute(const char *path, char **ret_path);

@@ -2,13 +2,18 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyze/db-internal.h"
+#include "analyze/import.h"
+#include "common/cleanup.h"
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/memory-db.h"
 #include "tests/common/trace-random.h"
+#include "tests/make-trace/make-trace.h"
 
 /* A world of rows in a database, and the same rows in arrays: what pictures must say of them. */
 struct row_block {
@@ -233,31 +238,45 @@ static void insert_run(struct world *world)
 	exec(world, text);
 }
 
-static struct world *make_world(const struct shape *shape)
+/* The rows go to a database that has the tables. */
+static struct world *make_world_in(const struct shape *shape, sqlite3 *handle)
 {
 	struct world *world = calloc(1, sizeof(*world));
 
 	ck_assert_ptr_nonnull(world);
 	world->shape = *shape;
 	world->random = (struct trace_random){ shape->seed };
-	world->handle = memory_db_open();
+	world->handle = handle;
 	world->db = (struct db){ .handle = world->handle, .lock_fd = -1 };
 	world->blocks = calloc(shape->n_blocks + 1, sizeof(*world->blocks));
 	world->touches = calloc(shape->n_touches + 1, sizeof(*world->touches));
-	exec(world, "BEGIN");
 	insert_run(world);
 	insert_blocks(world);
 	insert_touches(world);
+	return world;
+}
+
+static struct world *make_world(const struct shape *shape)
+{
+	sqlite3 *handle = memory_db_open();
+
+	sqlite3_exec(handle, "BEGIN", NULL, NULL, NULL);
+	struct world *world = make_world_in(shape, handle);
 	exec(world, "COMMIT");
 	return world;
+}
+
+static void free_world(struct world *world)
+{
+	free(world->blocks);
+	free(world->touches);
+	free(world);
 }
 
 static void end_world(struct world *world)
 {
 	sqlite3_close(world->handle);
-	free(world->blocks);
-	free(world->touches);
-	free(world);
+	free_world(world);
 }
 
 static struct picture_store *open_store(struct world *world)
@@ -711,6 +730,124 @@ START_TEST(without_stored_pictures_there_is_no_data)
 }
 END_TEST
 
+/* A path for a file that is not there yet. */
+static char *make_path(void)
+{
+	char *path = NULL;
+	const char *folder = getenv("TMPDIR");
+
+	ck_assert_int_gt(asprintf(&path, "%s/test-picture-XXXXXX", folder ? folder : "/tmp"), 0);
+	int fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	unlink(path);
+	return path;
+}
+
+START_TEST(pictures_of_a_database_without_them_are_computed_beside_it)
+{
+	auto_free char *path = make_path();
+	auto_free char *private = NULL;
+	struct picture_store *store = NULL;
+	struct db *db = NULL;
+
+	ck_assert_int_eq(db_begin(path, DB_REPLACE, &db), 0);
+	struct world *world = make_world_in(&shapes[1], db_handle(db));
+	ck_assert_int_eq(db_commit(db), 0);
+	db_close(db);
+	ck_assert_int_eq(db_open(path, &db), 0);
+	ck_assert(picture_is_missing(db_handle(db)));
+	db_close(db);
+
+	ck_assert_int_eq(picture_compute(path, &private), 0);
+	ck_assert_int_eq(db_open(private, &db), 0);
+	unlink(private);
+	ck_assert_int_eq(picture_store_open(db_handle(db), &store), 0);
+	for (int i = 0; i < 20; i++) {
+		struct picture_request request = random_request(world, store);
+		check_picture(world, store, &request);
+	}
+	picture_store_close(store);
+	db_close(db);
+	unlink(path);
+	free_world(world);
+}
+END_TEST
+
+/* ---- From a trace ---- */
+
+/* The pictures of a trace's database, plain or compact. */
+static struct picture_store *import(const char *trace, const char *path, unsigned mode,
+				    struct db **ret_db)
+{
+	struct import_options options = { .compact = mode & DB_COMPACT };
+	struct import_result result;
+	struct picture_store *store = NULL;
+	struct db *db = NULL;
+
+	ck_assert_int_eq(db_begin(path, DB_REPLACE | mode, &db), 0);
+	ck_assert_int_eq(import_trace(db, trace, &options, &result), 0);
+	ck_assert_int_eq(picture_write(db, result.run_id), 0);
+	ck_assert_int_eq(db_commit(db), 0);
+	db_close(db);
+	ck_assert_int_eq(db_open(path, ret_db), 0);
+	ck_assert(!picture_is_missing(db_handle(*ret_db)));
+	ck_assert_int_eq(picture_store_open(db_handle(*ret_db), &store), 0);
+	return store;
+}
+
+static void check_equal_pictures(struct picture_store *stores[2],
+				 const struct picture_request *request)
+{
+	struct picture *pictures[2];
+	size_t n = (size_t)request->width * request->height;
+
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(picture_make(stores[i], request, &pictures[i]), 0);
+	check_equal(pictures[0]->n_touches, pictures[1]->n_touches);
+	check_equal(pictures[0]->n_blocks, pictures[1]->n_blocks);
+	ck_assert_uint_gt(pictures[0]->n_blocks, 0);
+	check_equal(memcmp(pictures[0]->counts, pictures[1]->counts, n * sizeof(uint32_t)), 0);
+	check_equal(memcmp(pictures[0]->occupancy, pictures[1]->occupancy, n), 0);
+	check_equal(pictures[0]->n_drawn_blocks, pictures[1]->n_drawn_blocks);
+	for (int i = 0; i < 2; i++)
+		picture_free(pictures[i]);
+}
+
+START_TEST(a_compact_database_gives_the_same_pictures)
+{
+	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+	auto_free char *trace = make_path();
+	char *paths[2] = { make_path(), make_path() };
+	struct picture_store *stores[2];
+	struct db *dbs[2];
+
+	options.n_processes = 2;
+	options.n_samples = 20000;
+	ck_assert_int_eq(make_trace(open(trace, O_RDWR | O_CREAT | O_EXCL, 0600), &options, NULL),
+			 0);
+	stores[0] = import(trace, paths[0], 0, &dbs[0]);
+	stores[1] = import(trace, paths[1], DB_COMPACT, &dbs[1]);
+	for (int i = 0; i < 10; i++) {
+		struct picture_request request = {
+			.run_id = 1, .process_id = 1 + i % 2, .width = 100, .height = 50
+		};
+		request.by = (enum picture_by)(i % PICTURE_BY_COUNT);
+		check_equal_pictures(stores, &request);
+	}
+	/* What was touched in the heap has the site of its block. */
+	check_no_row(dbs[0]->handle, "SELECT * FROM picture_category WHERE colour = 'direction'"
+				     " AND item_id <> 2");
+	for (int i = 0; i < 2; i++) {
+		picture_store_close(stores[i]);
+		db_close(dbs[i]);
+		unlink(paths[i]);
+		free(paths[i]);
+	}
+	unlink(trace);
+}
+END_TEST
+
 START_TEST(requests_out_of_range_are_refused)
 {
 	struct world *world = make_world(&shapes[0]);
@@ -814,6 +951,8 @@ int main(void)
 	tcase_add_test(tcase, levels_over_time_are_what_the_touches_tell);
 	tcase_add_test(tcase, a_site_s_curve_is_the_most_that_it_held);
 	tcase_add_test(tcase, without_stored_pictures_there_is_no_data);
+	tcase_add_test(tcase, pictures_of_a_database_without_them_are_computed_beside_it);
+	tcase_add_test(tcase, a_compact_database_gives_the_same_pictures);
 	tcase_add_test(tcase, requests_out_of_range_are_refused);
 	tcase_add_test(tcase, writing_again_replaces_what_was_there);
 	tcase_add_test(tcase, the_grid_counts_what_the_rows_count);
