@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/db.h"
 #include "analyze/format.h"
 #include "analyze/report-sampling.h"
 #include "analyze/report-sql.h"
@@ -24,6 +25,7 @@ void heat_finish(struct heat *heat)
 {
 	heat->picture = picture_free(heat->picture);
 	heat->store = picture_store_close(heat->store);
+	heat->private = db_close(heat->private);
 	*heat = (struct heat){ 0 };
 }
 
@@ -177,6 +179,22 @@ static bool has_rows(sqlite3 *db, int64_t run_id)
 		run_id);
 }
 
+/* What was not stored is computed for this one picture. */
+static int open_store(sqlite3 *db, struct heat *heat)
+{
+	const char *original = sqlite3_db_filename(db, "main");
+	auto_free char *path = NULL;
+
+	if (!original || !*original || !picture_is_missing(db))
+		return picture_store_open(db, &heat->store);
+	int r = picture_compute(original, &path);
+	if (r < 0)
+		return r;
+	r = db_open(path, &heat->private);
+	unlink(path);
+	return r < 0 ? r : picture_store_open(db_handle(heat->private), &heat->store);
+}
+
 int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat)
 {
 	struct picture_request asked = {
@@ -186,7 +204,7 @@ int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat
 	*heat = (struct heat){ 0 };
 	int r = find_ids(db, request, &asked);
 	if (r == 0)
-		r = picture_store_open(db, &heat->store);
+		r = open_store(db, heat);
 	if (r == -ENODATA && !has_rows(db, request->run_id))
 		r = -ENOENT;
 	if (r == 0)

@@ -23,7 +23,10 @@ struct heat_request {
 	unsigned block_bits; /* a cell is 2^N bytes high; 0: not given */
 };
 
+struct db;
+
 struct heat {
+	struct db *private; /* of picture_compute(), where nothing was stored; else NULL */
 	struct picture_store *store;
 	struct picture *picture;
 	const struct picture_band *bands; /* of the store */

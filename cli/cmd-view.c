@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyze/picture.h"
 #include "analyze/view/export.h"
 #include "analyze/view/request.h"
 #include "analyze/view/server.h"
@@ -86,7 +87,25 @@ static int explain(const char *path, uint16_t port, int is_socket, int error)
 	return cmd_fail("%s: %s", path, strerror(-error));
 }
 
-static int serve(const struct option_set *options, const char *path, const char *fragment)
+/* What is shown; the pictures, if any, are in a file of ours. */
+struct shown {
+	char *database;
+	char *pictures;
+	int64_t run_id;
+};
+
+/* What is open stays readable without its name. */
+static void finish_shown(struct shown *shown)
+{
+	if (shown->pictures)
+		unlink(shown->pictures);
+	free(shown->pictures);
+	free(shown->database);
+	*shown = (struct shown){ 0 };
+}
+#define auto_shown __attribute__((cleanup(finish_shown)))
+
+static int serve(const struct option_set *options, struct shown *shown, const char *fragment)
 {
 	uint64_t port = option_number(options, OPTION_PORT);
 	struct view_server *server = NULL;
@@ -102,7 +121,9 @@ static int serve(const struct option_set *options, const char *path, const char 
 	sigaddset(&ends, SIGHUP);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	int r = view_server_start(path, (uint16_t)port, &server, &is_socket);
+	const struct view_files files = { shown->database, shown->pictures };
+	int r = view_server_start(&files, (uint16_t)port, &server, &is_socket);
+	finish_shown(shown);
 	if (r < 0)
 		return explain(options->operands[0], (uint16_t)port, is_socket, r);
 	tell_address(server, options, fragment);
@@ -112,10 +133,11 @@ static int serve(const struct option_set *options, const char *path, const char 
 	return CMD_DONE;
 }
 
-static int write_file(const struct option_set *options, const char *path, int64_t run_id)
+static int write_file(const struct option_set *options, const struct view_files *files,
+		      int64_t run_id)
 {
 	const struct view_export export = {
-		.database = path,
+		.files = *files,
 		.run_id = run_id,
 		.output = option_text(options, OPTION_EXPORT_PAGE),
 		.force = option_flag(options, OPTION_FORCE),
@@ -130,34 +152,48 @@ static int write_file(const struct option_set *options, const char *path, int64_
 	return r < 0 ? cmd_fail("cannot write %s: %s", export.output, strerror(-r)) : CMD_DONE;
 }
 
+/* Of a database that was made with --no-tiles. */
+static int compute_pictures(const struct option_set *options, struct shown *shown)
+{
+	cmd_warn("%s was made without pictures (analyze --no-tiles): computing them now",
+		 options->operands[0]);
+	int r = picture_compute(shown->database, &shown->pictures);
+	return r < 0 ? cmd_fail("cannot compute pictures into a temporary file (TMPDIR names "
+				"another folder for it): %s",
+				strerror(-r))
+		     : CMD_DONE;
+}
+
 /* The path of the database (of a trace, the one beside it) and the run that is meant. */
-static int find_database(const struct option_set *options, char **ret_path, int64_t *ret_run_id)
+static int find_database(const struct option_set *options, struct shown *shown)
 {
 	auto_db struct db *db = NULL;
 	int status = database_open(options->operands[0], options, &db);
 
 	if (status == CMD_DONE)
 		status = database_find_run(db_handle(db), options->operands[0],
-					   option_text(options, OPTION_RUN), ret_run_id);
+					   option_text(options, OPTION_RUN), &shown->run_id);
 	if (status != CMD_DONE)
 		return status;
-	*ret_path = strdup(sqlite3_db_filename(db_handle(db), "main"));
-	return *ret_path ? CMD_DONE : cmd_fail("out of memory");
+	shown->database = strdup(sqlite3_db_filename(db_handle(db), "main"));
+	if (!shown->database)
+		return cmd_fail("out of memory");
+	return picture_is_missing(db_handle(db)) ? compute_pictures(options, shown) : CMD_DONE;
 }
 
 int cmd_view(const struct option_set *options)
 {
 	auto_free char *fragment = NULL;
-	auto_free char *path = NULL;
-	int64_t run_id = 0;
+	auto_shown struct shown shown = { 0 };
 
 	mallopt(M_ARENA_MAX, MAX_ARENAS);
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
-	int status = find_database(options, &path, &run_id);
+	int status = find_database(options, &shown);
 	if (status != CMD_DONE)
 		return status;
+	const struct view_files files = { shown.database, shown.pictures };
 	if (option_text(options, OPTION_EXPORT_PAGE))
-		return write_file(options, path, run_id);
-	status = make_fragment(options, run_id, &fragment);
-	return status == CMD_DONE ? serve(options, path, fragment) : status;
+		return write_file(options, &files, shown.run_id);
+	status = make_fragment(options, shown.run_id, &fragment);
+	return status == CMD_DONE ? serve(options, &shown, fragment) : status;
 }

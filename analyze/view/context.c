@@ -92,13 +92,15 @@ void view_context_be_patient(struct view_context *context, sqlite3 *connection)
 	sqlite3_progress_handler(connection, PATIENCE_INSTRUCTIONS, look_up, context);
 }
 
-int view_context_open(const char *path, struct view_context **ret_context)
+int view_context_open(const struct view_files *files, struct view_context **ret_context)
 {
 	auto_view_context struct view_context *context = calloc(1, sizeof(*context));
 
 	if (!context)
 		return -ENOMEM;
-	int r = view_context_connect(context, path, &context->db);
+	int r = view_context_connect(context, files->database, &context->db);
+	if (r == 0 && files->pictures)
+		r = db_open(files->pictures, &context->pictures_db);
 	if (r < 0)
 		return r;
 	*ret_context = steal_ptr(&context);
@@ -111,6 +113,7 @@ struct view_context *view_context_close(struct view_context *context)
 		return NULL;
 	picture_store_close(context->pictures);
 	view_part_free(context->part);
+	db_close(context->pictures_db);
 	db_close(context->db);
 	free(context);
 	return NULL;
@@ -118,15 +121,16 @@ struct view_context *view_context_close(struct view_context *context)
 
 int view_context_pictures(struct view_context *context, struct picture_store **ret_pictures)
 {
+	const struct db *db = context->pictures_db ? context->pictures_db : context->db;
 	int r = 0;
 
 	if (!context->pictures)
-		r = picture_store_open(db_handle(context->db), &context->pictures);
+		r = picture_store_open(db_handle(db), &context->pictures);
 	if (r == -ENODATA)
 		return view_context_refuse(
 			context, r,
-			"the database holds no pictures (analyze --no-tiles, or an older version): "
-			"memsight analyze makes them");
+			"the database holds nothing that a picture could be drawn of: no run in it has "
+			"blocks or touches with an address");
 	if (r == 0)
 		*ret_pictures = context->pictures;
 	return r;

@@ -31,6 +31,7 @@ struct view_limits {
 
 struct view_context {
 	struct db *db; /* owned */
+	struct db *pictures_db; /* owned; NULL: pictures are in db */
 	struct picture_store *pictures; /* owned; NULL until they are asked for */
 	struct view_part *part; /* owned; NULL: none was counted */
 	struct view_limits limits;
@@ -38,8 +39,14 @@ struct view_context {
 	char message[VIEW_MESSAGE_BYTES]; /* why the last answer failed; may be "" */
 };
 
-/* Returns 0 or as db_open(). */
-int view_context_open(const char *path, struct view_context **ret_context);
+/* What is shown. */
+struct view_files {
+	const char *database;
+	const char *pictures; /* of picture_compute(), where the database has none; else NULL */
+};
+
+/* The paths are not needed any more afterwards, nor are their files. Returns 0 or as db_open(). */
+int view_context_open(const struct view_files *files, struct view_context **ret_context);
 struct view_context *view_context_close(struct view_context *context); /* accepts NULL */
 
 static inline void view_context_cleanup(struct view_context **context)

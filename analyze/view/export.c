@@ -50,7 +50,7 @@ static int write_file(const struct view_export *export, const char *text, size_t
 	if (fd < 0)
 		return -errno;
 	int r = io_write_all(fd, text, n_bytes);
-	if (r == 0 && fchmod(fd, mode_of(export->database)) < 0)
+	if (r == 0 && fchmod(fd, mode_of(export->files.database)) < 0)
 		r = -errno;
 	if (r == 0 && fsync(fd) < 0 && errno != EINVAL && errno != EROFS)
 		r = -errno;
@@ -78,7 +78,7 @@ static int make_answers(const struct view_export *export, size_t max_bytes, char
 	const struct view_stored stored = { export->run_id, max_bytes };
 	auto_json struct json json = { 0 };
 	size_t n_bytes = 0;
-	int r = view_context_open(export->database, &context);
+	int r = view_context_open(&export->files, &context);
 
 	if (r == 0)
 		r = view_stored_make(context, &stored, &json);

@@ -3,10 +3,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze/view/context.h"
+
 #define VIEW_EXPORT_MAX_BYTES 5000000u
 
 struct view_export {
-	const char *database;
+	struct view_files files;
 	int64_t run_id;
 	const char
 		*output; /* written in whole or not at all, for those who may read the database */

@@ -171,10 +171,11 @@ void view_pool_sent(struct view_pool *pool, size_t n_bytes)
 
 /* ---- Begin and end ---- */
 
-static int start_worker(struct view_pool *pool, struct worker *worker, const char *path)
+static int start_worker(struct view_pool *pool, struct worker *worker,
+			const struct view_files *files)
 {
 	worker->pool = pool;
-	int r = view_context_open(path, &worker->context);
+	int r = view_context_open(files, &worker->context);
 	if (r < 0)
 		return r;
 	worker->context->patience = (struct view_patience){ is_over, worker };
@@ -183,7 +184,7 @@ static int start_worker(struct view_pool *pool, struct worker *worker, const cha
 	return r;
 }
 
-int view_pool_start(const char *path, struct view_pool **ret_pool)
+int view_pool_start(const struct view_files *files, struct view_pool **ret_pool)
 {
 	struct view_pool *pool = calloc(1, sizeof(*pool));
 	int r = 0;
@@ -194,7 +195,7 @@ int view_pool_start(const char *path, struct view_pool **ret_pool)
 	pthread_cond_init(&pool->changed, NULL);
 	pool->last_next = &pool->first;
 	for (unsigned i = 0; i < VIEW_POOL_WORKERS && r == 0; i++)
-		r = start_worker(pool, &pool->workers[i], path);
+		r = start_worker(pool, &pool->workers[i], files);
 	if (r < 0)
 		view_pool_free(pool);
 	else

@@ -27,7 +27,7 @@ struct view_job {
 };
 
 /* Open so many contexts, and start a thread for each. Returns 0 or as view_context_open(). */
-int view_pool_start(const char *path, struct view_pool **ret_pool);
+int view_pool_start(const struct view_files *files, struct view_pool **ret_pool);
 
 /* Have a job done by whichever thread is free. */
 void view_pool_add(struct view_pool *pool, struct view_job *job);

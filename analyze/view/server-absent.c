@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stddef.h>
 
-int view_server_start(const char *path, uint16_t port, struct view_server **ret_server,
-		      int *ret_is_socket)
+int view_server_start(const struct view_files *files, uint16_t port,
+		      struct view_server **ret_server, int *ret_is_socket)
 {
-	(void)path;
+	(void)files;
 	(void)port;
 	(void)ret_server;
 	*ret_is_socket = 1;

@@ -320,7 +320,8 @@ static int start_daemon(struct view_server *server)
 	return 0;
 }
 
-static int start(struct view_server *server, const char *path, uint16_t port, int *ret_is_socket)
+static int start(struct view_server *server, const struct view_files *files, uint16_t port,
+		 int *ret_is_socket)
 {
 	int r = view_random_hex(server->token, VIEW_TOKEN_LETTERS);
 
@@ -330,15 +331,15 @@ static int start(struct view_server *server, const char *path, uint16_t port, in
 	if (r < 0)
 		return r;
 	*ret_is_socket = 0;
-	r = view_pool_start(path, &server->pool);
+	r = view_pool_start(files, &server->pool);
 	if (r < 0)
 		return r;
 	*ret_is_socket = 1;
 	return start_daemon(server);
 }
 
-int view_server_start(const char *path, uint16_t port, struct view_server **ret_server,
-		      int *ret_is_socket)
+int view_server_start(const struct view_files *files, uint16_t port,
+		      struct view_server **ret_server, int *ret_is_socket)
 {
 	struct view_server *server = calloc(1, sizeof(*server));
 	sigset_t all, before;
@@ -349,7 +350,7 @@ int view_server_start(const char *path, uint16_t port, struct view_server **ret_
 	server->socket = -1;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int r = start(server, path, port, ret_is_socket);
+	int r = start(server, files, port, ret_is_socket);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0)
 		view_server_stop(server);

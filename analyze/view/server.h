@@ -5,17 +5,19 @@
  */
 #include <stdint.h>
 
+#include "analyze/view/context.h"
+
 #define VIEW_ADDRESS_BYTES 80u
 
 struct view_server;
 
 /*
- * Serve a database (a path) at a port (0: one that is free). Its threads block all signals. Returns 0; as
+ * Serve a database at a port (0: one that is free). Its threads block all signals. Returns 0; as
  * view_context_open() for the database with *ret_is_socket false; an errno of socket, bind or listen with
  * *ret_is_socket true; -ENOSYS: built without libmicrohttpd.
  */
-int view_server_start(const char *path, uint16_t port, struct view_server **ret_server,
-		      int *ret_is_socket);
+int view_server_start(const struct view_files *files, uint16_t port,
+		      struct view_server **ret_server, int *ret_is_socket);
 
 /* "http://127.0.0.1:PORT/SECRET/" */
 const char *view_server_address(const struct view_server *server);
