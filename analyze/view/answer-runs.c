@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "analyze/picture.h"
+
 static const char runs_sql[] =
 	"SELECT id, program, mode, repetition, command, start_unix_ns, duration_ns, exit_status,"
 	" ended_cleanly, detail,"
@@ -53,8 +55,7 @@ static const char threads_sql[] =
 
 /* What the page may offer. */
 static const char offers_sql[] =
-	"SELECT EXISTS (SELECT 1 FROM band WHERE run_id = :run) AS has_picture,"
-	" EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src) WHERE run_id = :run"
+	"SELECT EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src) WHERE run_id = :run"
 	"  AND level IS NOT NULL) AS has_levels,"
 	" EXISTS (SELECT 1 FROM access_total WHERE run_id = :run AND n_latencies > 0) AS has_latency,"
 	" EXISTS (SELECT 1 FROM (SELECT stack_id FROM sample WHERE run_id = :run LIMIT 10000)"
@@ -67,6 +68,22 @@ static int write_run(struct view_question *question)
 	int r = view_members(question, run_sql);
 	json_close(&question->json, '}');
 	return r < 0 ? r : 0;
+}
+
+/* Pictures may lie in a file of their own. */
+static int write_has_picture(struct view_question *question)
+{
+	const struct picture_band *bands;
+	struct picture_store *store;
+	size_t n;
+	int r = view_context_pictures(question->context, &store);
+
+	if (r == 0)
+		r = picture_bands(store, question->run, 0, &bands, &n);
+	json_name(&question->json, "has_picture");
+	json_integer(&question->json, r == 0);
+	question->context->message[0] = '\0';
+	return r == -ENOENT || r == -ENODATA ? 0 : r;
 }
 
 int view_run(struct view_question *question)
@@ -88,6 +105,8 @@ int view_run(struct view_question *question)
 	int r = write_run(question);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && r == 0; i++)
 		r = parts[i].write(question, parts[i].name, parts[i].sql);
+	if (r == 0)
+		r = write_has_picture(question);
 	if (r == 0)
 		r = view_members(question, offers_sql);
 	json_close(&question->json, '}');

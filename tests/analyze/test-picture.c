@@ -7,279 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/db-internal.h"
 #include "analyze/import.h"
 #include "common/cleanup.h"
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/memory-db.h"
-#include "tests/common/trace-random.h"
+#include "tests/analyze/picture-world.h"
 #include "tests/make-trace/make-trace.h"
 
-/* A world of rows in a database, and the same rows in arrays: what pictures must say of them. */
-struct row_block {
-	int64_t id, process, birth_ns,
-		end_ns; /* as it counts: of its process where it was not freed */
-	int64_t site;
-	uint64_t address, size;
-	bool is_freed;
-};
-struct row_touch {
-	int64_t sample, process, thread, source, time_ns, level, latency;
-	uint64_t address;
-	int is_write;
-};
-struct shape {
-	uint64_t seed;
-	size_t n_blocks;
-	size_t n_touches;
-	int64_t duration_ns;
-	int n_processes;
-};
-struct world {
-	struct trace_random random;
-	struct shape shape;
-	sqlite3 *handle;
-	struct db db;
-	struct row_block *blocks;
-	struct row_touch *touches;
-};
-
-static const uint64_t bases[] = { 0x1000,	  0x555580000000,     0x7f1200000000,
-				  0x7ffffff00000, 0xffff888000000000, UINT64_MAX - 0x10400000 };
-static const int64_t words[] = { 0, 5, 6, 7 };
-
-static uint32_t below(struct world *world, uint32_t n)
-{
-	return trace_random_below(&world->random, n);
-}
-
-static int64_t time_of(struct world *world)
-{
-	int64_t duration_ns = world->shape.duration_ns;
-
-	if (duration_ns == 0)
-		return 0;
-	/* A third of all in one part in a thousand of the time. */
-	int64_t span = below(world, 3) == 0 ? duration_ns / 1000 + 1 : duration_ns + 1;
-	return (int64_t)(trace_random_bits(&world->random) % (uint64_t)span);
-}
-
-static uint64_t address_of(struct world *world)
-{
-	return bases[below(world, 6)] + below(world, 1u << below(world, 25)) * 16ull;
-}
-
-static int64_t end_of_process(const struct world *world, int64_t process)
-{
-	return process == 2 ? world->shape.duration_ns / 2 : world->shape.duration_ns;
-}
-
-static int by_birth(const void *a, const void *b)
-{
-	const struct row_block *left = a, *right = b;
-
-	return left->birth_ns < right->birth_ns ? -1 : left->birth_ns > right->birth_ns;
-}
-
-static void make_block(struct world *world, struct row_block *block)
-{
-	*block = (struct row_block){
-		.process = 1 + below(world, (uint32_t)world->shape.n_processes),
-		.birth_ns = time_of(world),
-		.address = address_of(world),
-		.size = below(world, 1u << below(world, 21)),
-		.site = 100 + below(world, 5),
-		.is_freed = below(world, 8) > 0,
-	};
-	int64_t most = world->shape.duration_ns >> below(world, 30);
-	int64_t life_ns = (int64_t)(trace_random_bits(&world->random) % ((uint64_t)most + 1));
-	block->end_ns = block->birth_ns + life_ns;
-	if (block->end_ns > world->shape.duration_ns)
-		block->end_ns = world->shape.duration_ns;
-}
-
-static void exec(struct world *world, const char *sql)
-{
-	ck_assert_msg(sqlite3_exec(world->handle, sql, NULL, NULL, NULL) == SQLITE_OK, "%s",
-		      sqlite3_errmsg(world->handle));
-}
-
-static void bind_all(sqlite3_stmt *statement, const int64_t *values, int n)
-{
-	for (int i = 0; i < n; i++) {
-		if (values[i] == INT64_MIN)
-			sqlite3_bind_null(statement, i + 1);
-		else
-			sqlite3_bind_int64(statement, i + 1, values[i]);
-	}
-	ck_assert_int_eq(sqlite3_step(statement), SQLITE_DONE);
-	sqlite3_reset(statement);
-}
-
-static sqlite3_stmt *prepare(struct world *world, const char *sql)
-{
-	sqlite3_stmt *statement;
-
-	ck_assert_msg(sqlite3_prepare_v2(world->handle, sql, -1, &statement, NULL) == SQLITE_OK,
-		      "%s", sqlite3_errmsg(world->handle));
-	return statement;
-}
-
-static void insert_blocks(struct world *world)
-{
-	sqlite3_stmt *insert = prepare(
-		world,
-		"INSERT INTO allocation(id, run_id, process_id, thread_id, address, size,"
-		" birth_ns, death_ns, stack_id, call, death) VALUES(?, 1, ?, 1, ?, ?, ?, ?, ?, 1, 0)");
-
-	for (size_t i = 0; i < world->shape.n_blocks; i++)
-		make_block(world, &world->blocks[i]);
-	qsort(world->blocks, world->shape.n_blocks, sizeof(*world->blocks), by_birth);
-	for (size_t i = 0; i < world->shape.n_blocks; i++) {
-		struct row_block *block = &world->blocks[i];
-		block->id = (int64_t)i + 1000;
-		bind_all(insert,
-			 (int64_t[]){ block->id, block->process, (int64_t)block->address,
-				      (int64_t)block->size, block->birth_ns,
-				      block->is_freed ? block->end_ns : INT64_MIN, block->site },
-			 7);
-		if (!block->is_freed)
-			block->end_ns = end_of_process(world, block->process);
-		if (block->end_ns <= block->birth_ns)
-			block->end_ns = block->birth_ns + 1;
-		if (block->size == 0)
-			block->size = 1;
-	}
-	sqlite3_finalize(insert);
-}
-
-static void make_touch(struct world *world, struct row_touch *touch, size_t i)
-{
-	uint32_t word = below(world, 4);
-
-	*touch = (struct row_touch){
-		.sample = (int64_t)i + 7,
-		.process = 1 + below(world, (uint32_t)world->shape.n_processes),
-		.thread = below(world, 20),
-		.source = 1 + below(world, 3),
-		.time_ns = time_of(world),
-		.level = words[word],
-		.latency = below(world, 2) ? below(world, 1u << below(world, 22)) : 0,
-		.address = address_of(world),
-		.is_write = (int)below(world, 3) - 1,
-	};
-	/* Half of them where a block is. */
-	if (world->shape.n_blocks > 0 && below(world, 2)) {
-		const struct row_block *block =
-			&world->blocks[below(world, (uint32_t)world->shape.n_blocks)];
-		touch->address = block->address + below(world, (uint32_t)block->size);
-		touch->process = block->process;
-	}
-}
-
-static void insert_touches(struct world *world)
-{
-	sqlite3_stmt *sample =
-		prepare(world, "INSERT INTO sample(id, run_id, source_id, process_id, thread_id,"
-			       " time_ns, weight, is_kernel) VALUES(?, 1, ?, ?, ?, ?, 1, 0)");
-	sqlite3_stmt *touch = prepare(
-		world, "INSERT INTO touch(sample_id, run_id, role, share, address, is_write,"
-		       " owner_kind, phase, data_src) VALUES(?, 1, 0, 1, ?, ?, 13, 0, ?)");
-	sqlite3_stmt *detail = prepare(
-		world, "INSERT INTO access_detail(sample_id, run_id, latency) VALUES(?, 1, ?)");
-
-	for (size_t i = 0; i < world->shape.n_touches; i++) {
-		struct row_touch *row = &world->touches[i];
-		make_touch(world, row, i);
-		bind_all(sample,
-			 (int64_t[]){ row->sample, row->source, row->process,
-				      row->thread ? row->thread : INT64_MIN, row->time_ns },
-			 5);
-		bind_all(touch,
-			 (int64_t[]){ row->sample, (int64_t)row->address,
-				      row->is_write < 0 ? INT64_MIN : row->is_write,
-				      row->level ? row->level : INT64_MIN },
-			 4);
-		if (i % 50 == 0) /* not resolved */
-			bind_all(touch, (int64_t[]){ row->sample, INT64_MIN, INT64_MIN, INT64_MIN },
-				 4);
-		if (row->latency)
-			bind_all(detail, (int64_t[]){ row->sample, row->latency }, 2);
-	}
-	sqlite3_finalize(sample);
-	sqlite3_finalize(touch);
-	sqlite3_finalize(detail);
-}
-
-static void insert_run(struct world *world)
-{
-	char text[1600];
-
-	snprintf(
-		text, sizeof(text),
-		"INSERT INTO run(id, program, mode, repetition, command, directory, trace,"
-		" recording_id, start_unix_ns, duration_ns, clock_error_ns, ended_cleanly,"
-		" committed_ns) VALUES (1,'a','default',1,'a','/','a.mst','00',0,%lld,0,1,0);"
-		"INSERT INTO timeline VALUES (1,0,%lld,0,0,0,0,0,0);"
-		"INSERT INTO data_source(data_src, level) VALUES (5,'L1'), (6,'RAM'), (7,NULL);"
-		"INSERT INTO source(id, run_id, number, name, unit, exclude_kernel, error) VALUES"
-		" (1,1,1,'clock','ns',0,0), (2,1,2,'faults','f',0,0), (3,1,3,'loads','l',0,0);"
-		"INSERT INTO process(id, run_id, number, pid, ns_pid, exec_seq, birth, exe, command,"
-		" traced, start_ns, end_ns) VALUES (1,1,1,10,10,0,'exec','/a','a',1,0,NULL),"
-		" (2,1,2,11,11,0,'exec','/a','a',1,0,%lld), (3,1,3,12,12,0,'exec','/a','a',1,0,NULL);"
-		"INSERT INTO module(run_id, process_id, path, bias, start, end, load_ns) VALUES"
-		" (1,1,'/a',0,%lld,%lld,0);"
-		"INSERT INTO mapping(run_id, process_id, address, size, birth_ns, prot, flags, path,"
-		" is_nested) VALUES (1,1,%lld,65536,0,3,2,'/data',0), (1,1,%lld,99999,0,3,2,'/late',0);",
-		(long long)world->shape.duration_ns, (long long)world->shape.duration_ns / 900 + 1,
-		(long long)end_of_process(world, 2), (long long)bases[1],
-		(long long)bases[1] + 40960, (long long)bases[2] + 5000,
-		(long long)bases[2] + 9000);
-	exec(world, text);
-}
-
-/* The rows go to a database that has the tables. */
-static struct world *make_world_in(const struct shape *shape, sqlite3 *handle)
-{
-	struct world *world = calloc(1, sizeof(*world));
-
-	ck_assert_ptr_nonnull(world);
-	world->shape = *shape;
-	world->random = (struct trace_random){ shape->seed };
-	world->handle = handle;
-	world->db = (struct db){ .handle = world->handle, .lock_fd = -1 };
-	world->blocks = calloc(shape->n_blocks + 1, sizeof(*world->blocks));
-	world->touches = calloc(shape->n_touches + 1, sizeof(*world->touches));
-	insert_run(world);
-	insert_blocks(world);
-	insert_touches(world);
-	return world;
-}
-
-static struct world *make_world(const struct shape *shape)
-{
-	sqlite3 *handle = memory_db_open();
-
-	sqlite3_exec(handle, "BEGIN", NULL, NULL, NULL);
-	struct world *world = make_world_in(shape, handle);
-	exec(world, "COMMIT");
-	return world;
-}
-
-static void free_world(struct world *world)
-{
-	free(world->blocks);
-	free(world->touches);
-	free(world);
-}
-
-static void end_world(struct world *world)
-{
-	sqlite3_close(world->handle);
-	free_world(world);
-}
-
-static struct picture_store *open_store(struct world *world)
+static struct picture_store *open_store(struct picture_world *world)
 {
 	struct picture_store *store = NULL;
 
@@ -291,7 +26,7 @@ static struct picture_store *open_store(struct world *world)
 /* ---- What a picture must be ---- */
 
 struct expected {
-	const struct world *world;
+	const struct picture_world *world;
 	struct picture_request request;
 	const struct picture_band *bands;
 	size_t n_bands;
@@ -414,7 +149,7 @@ static bool is_drawn(const struct picture *picture, const struct row_block *bloc
 
 static void check_drawn(const struct picture *picture, const struct expected *expected)
 {
-	const struct world *world = expected->world;
+	const struct picture_world *world = expected->world;
 	size_t n = expected->n_drawn < PICTURE_MAX_BLOCKS ? expected->n_drawn : PICTURE_MAX_BLOCKS;
 	size_t n_known = 0;
 
@@ -427,7 +162,7 @@ static void check_drawn(const struct picture *picture, const struct expected *ex
 
 static void check_points(const struct picture *picture, const struct expected *expected)
 {
-	const struct world *world = expected->world;
+	const struct picture_world *world = expected->world;
 	bool has_points = expected->n_touches <= PICTURE_MAX_POINTS;
 
 	check_equal(picture->n_points, has_points ? expected->n_touches : 0);
@@ -456,7 +191,7 @@ static void check_categories(const struct picture *picture)
 	}
 }
 
-static void check_picture(const struct world *world, struct picture_store *store,
+static void check_picture(const struct picture_world *world, struct picture_store *store,
 			  const struct picture_request *request)
 {
 	struct expected expected = { .world = world };
@@ -487,9 +222,9 @@ static void check_picture(const struct world *world, struct picture_store *store
 }
 
 /* A stretch of an axis, of any order of magnitude. */
-static void pick(struct world *world, uint64_t length, uint64_t *ret_from, uint64_t *ret_to)
+static void pick(struct picture_world *world, uint64_t length, uint64_t *ret_from, uint64_t *ret_to)
 {
-	uint64_t span = 1 + (length >> below(world, 40));
+	uint64_t span = 1 + (length >> picture_world_below(world, 40));
 
 	if (span > length)
 		span = length;
@@ -497,27 +232,28 @@ static void pick(struct world *world, uint64_t length, uint64_t *ret_from, uint6
 	*ret_to = *ret_from + span;
 }
 
-static struct picture_request random_request(struct world *world, struct picture_store *store)
+static struct picture_request random_request(struct picture_world *world,
+					     struct picture_store *store)
 {
 	struct picture_request request = {
 		.run_id = 1,
-		.process_id = 1 + below(world, (uint32_t)world->shape.n_processes),
-		.source_id = below(world, 4),
-		.by = (enum picture_by)below(world, PICTURE_BY_COUNT),
-		.width = 1 + below(world, 1u << below(world, 8)),
-		.height = 1 + below(world, 1u << below(world, 8)),
+		.process_id = 1 + picture_world_below(world, (uint32_t)world->shape.n_processes),
+		.source_id = picture_world_below(world, 4),
+		.by = (enum picture_by)picture_world_below(world, PICTURE_BY_COUNT),
+		.width = 1 + picture_world_below(world, 1u << picture_world_below(world, 8)),
+		.height = 1 + picture_world_below(world, 1u << picture_world_below(world, 8)),
 	};
 	const struct picture_band *bands;
 	uint64_t from, to;
 	size_t n;
 
 	ck_assert_int_eq(picture_bands(store, 1, request.process_id, &bands, &n), 0);
-	if (below(world, 4)) {
+	if (picture_world_below(world, 4)) {
 		pick(world, (uint64_t)world->shape.duration_ns + 1, &from, &to);
 		request.from_ns = (int64_t)from;
 		request.to_ns = (int64_t)to;
 	}
-	if (below(world, 4))
+	if (picture_world_below(world, 4))
 		pick(world, bands[n - 1].y + (bands[n - 1].end - bands[n - 1].start), &request.low,
 		     &request.high);
 	return request;
@@ -536,7 +272,7 @@ static const struct shape shapes[] = {
 
 START_TEST(pictures_are_what_the_rows_give)
 {
-	struct world *world = make_world(&shapes[_i]);
+	struct picture_world *world = picture_world_make(&shapes[_i]);
 	struct picture_store *store = open_store(world);
 
 	for (int i = 0; i < 60; i++) {
@@ -544,13 +280,13 @@ START_TEST(pictures_are_what_the_rows_give)
 		check_picture(world, store, &request);
 	}
 	picture_store_close(store);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
 START_TEST(bands_cover_all_that_there_is_and_nothing_twice)
 {
-	struct world *world = make_world(&shapes[_i]);
+	struct picture_world *world = picture_world_make(&shapes[_i]);
 	struct picture_store *store = open_store(world);
 
 	for (int process = 1; process <= world->shape.n_processes; process++) {
@@ -574,13 +310,13 @@ START_TEST(bands_cover_all_that_there_is_and_nothing_twice)
 		}
 	}
 	picture_store_close(store);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
 START_TEST(places_and_addresses_are_each_others_inverse)
 {
-	struct world *world = make_world(&shapes[1]);
+	struct picture_world *world = picture_world_make(&shapes[1]);
 	struct picture_store *store = open_store(world);
 	const struct picture_band *bands;
 	uint64_t y, address;
@@ -598,13 +334,13 @@ START_TEST(places_and_addresses_are_each_others_inverse)
 	ck_assert(!picture_place(bands, n, bands[n - 1].end, &y));
 	ck_assert(!picture_place(bands, n, bands[0].start - 1, &y));
 	picture_store_close(store);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
 START_TEST(categories_add_up_to_all_touches_and_name_what_they_count)
 {
-	struct world *world = make_world(&shapes[1]);
+	struct picture_world *world = picture_world_make(&shapes[1]);
 	struct picture_store *store = open_store(world);
 
 	for (unsigned by = 0; by < PICTURE_BY_COUNT; by++) {
@@ -630,13 +366,13 @@ START_TEST(categories_add_up_to_all_touches_and_name_what_they_count)
 				      " AND colour = 'thread' AND number = 15"),
 		    -1);
 	picture_store_close(store);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
 START_TEST(levels_over_time_are_what_the_touches_tell)
 {
-	struct world *world = make_world(&shapes[1]);
+	struct picture_world *world = picture_world_make(&shapes[1]);
 
 	picture_store_close(open_store(world));
 	check_no_row(world->handle,
@@ -644,14 +380,14 @@ START_TEST(levels_over_time_are_what_the_touches_tell)
 		     " JOIN data_source USING (data_src) WHERE role = 0 GROUP BY 1)"
 		     " SELECT * FROM rows LEFT JOIN (SELECT level, sum(n) AS n FROM timeline_level"
 		     " GROUP BY 1) AS stored USING (level) WHERE stored.n IS NOT rows.n");
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
 /* ---- Curves ---- */
 
 /* The most that a site held in each slot, by looking at all blocks for each birth. */
-static void expect_curve(const struct world *world, int64_t site, uint64_t most[32])
+static void expect_curve(const struct picture_world *world, int64_t site, uint64_t most[32])
 {
 	uint64_t width_32 = (uint64_t)world->shape.duration_ns;
 
@@ -682,12 +418,13 @@ static void expect_curve(const struct world *world, int64_t site, uint64_t most[
 START_TEST(a_site_s_curve_is_the_most_that_it_held)
 {
 	const struct shape shape = { 11, 600, 0, 1000000007, 1 };
-	struct world *world = make_world(&shape);
+	struct picture_world *world = picture_world_make(&shape);
 	uint64_t most[32];
 
-	exec(world, "DELETE FROM allocation WHERE size = 0");
+	picture_world_exec(world, "DELETE FROM allocation WHERE size = 0");
 	picture_store_close(open_store(world));
-	sqlite3_stmt *row = prepare(world, "SELECT stack_id, live_bytes FROM site_curve");
+	sqlite3_stmt *row =
+		picture_world_prepare(world, "SELECT stack_id, live_bytes FROM site_curve");
 	size_t n_left = 0;
 	for (size_t i = 0; i < world->shape.n_blocks; i++) {
 		/* A row of size 0 counts as 1 byte in pictures, and as nothing here. */
@@ -708,7 +445,7 @@ START_TEST(a_site_s_curve_is_the_most_that_it_held)
 			check_equal(found[i], most[i]);
 	}
 	sqlite3_finalize(row);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
@@ -717,16 +454,16 @@ END_TEST
 START_TEST(without_stored_pictures_there_is_no_data)
 {
 	const struct shape shape = { 1, 10, 10, 1000, 1 };
-	struct world *world = make_world(&shape);
+	struct picture_world *world = picture_world_make(&shape);
 	struct picture_store *store = NULL;
 
 	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
-	exec(world, "UPDATE run SET detail = 'totals'");
+	picture_world_exec(world, "UPDATE run SET detail = 'totals'");
 	ck_assert_int_eq(picture_write(&world->db, 1), 0);
 	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
-	exec(world, "DROP TABLE picture"); /* as an older version left it */
+	picture_world_exec(world, "DROP TABLE picture"); /* as an older version left it */
 	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
@@ -752,7 +489,7 @@ START_TEST(pictures_of_a_database_without_them_are_computed_beside_it)
 	struct db *db = NULL;
 
 	ck_assert_int_eq(db_begin(path, DB_REPLACE, &db), 0);
-	struct world *world = make_world_in(&shapes[1], db_handle(db));
+	struct picture_world *world = picture_world_make_in(&shapes[1], db_handle(db));
 	ck_assert_int_eq(db_commit(db), 0);
 	db_close(db);
 	ck_assert_int_eq(db_open(path, &db), 0);
@@ -770,7 +507,7 @@ START_TEST(pictures_of_a_database_without_them_are_computed_beside_it)
 	picture_store_close(store);
 	db_close(db);
 	unlink(path);
-	free_world(world);
+	picture_world_free(world);
 }
 END_TEST
 
@@ -850,7 +587,7 @@ END_TEST
 
 START_TEST(requests_out_of_range_are_refused)
 {
-	struct world *world = make_world(&shapes[0]);
+	struct picture_world *world = picture_world_make(&shapes[0]);
 	struct picture_store *store = open_store(world);
 	struct picture *picture = NULL;
 	const struct {
@@ -869,13 +606,13 @@ START_TEST(requests_out_of_range_are_refused)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		ck_assert_int_eq(picture_make(store, &cases[i].request, &picture), cases[i].error);
 	picture_store_close(store);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
 START_TEST(writing_again_replaces_what_was_there)
 {
-	struct world *world = make_world(&shapes[0]);
+	struct picture_world *world = picture_world_make(&shapes[0]);
 	static const char sql[] =
 		"SELECT sum(n) + count(*) + (SELECT count(*) FROM picture_data)"
 		" + (SELECT count(*) FROM band) + (SELECT count(*) FROM site_curve)"
@@ -885,7 +622,7 @@ START_TEST(writing_again_replaces_what_was_there)
 	int64_t before = memory_db_integer(world->handle, sql);
 	picture_store_close(open_store(world));
 	check_equal(memory_db_integer(world->handle, sql), before);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
@@ -894,19 +631,20 @@ END_TEST
 START_TEST(the_grid_counts_what_the_rows_count)
 {
 	const struct shape shape = { 21, 30000, 0, 1000000000, 1 };
-	struct world *world = make_world(&shape);
+	struct picture_world *world = picture_world_make(&shape);
 	struct picture_request request = {
 		.run_id = 1, .process_id = 1, .width = 800, .height = 400
 	};
 
 	/* Many, by the database itself: three threads, reads and writes, two sources. */
-	exec(world,
-	     "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999999)"
-	     " INSERT INTO sample(id, run_id, source_id, process_id, thread_id, time_ns, weight,"
-	     " is_kernel) SELECT i + 1, 1, 1 + i % 2, 1, 1 + i % 3, i * 499, 1, 0 FROM n;"
-	     "INSERT INTO touch(sample_id, run_id, role, share, address, is_write, owner_kind, phase)"
-	     " SELECT id, 1, 0, 1, 94000000000000 + id * 7919 % 40000000, id % 5 = 0, 13, 0"
-	     " FROM sample");
+	picture_world_exec(
+		world,
+		"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999999)"
+		" INSERT INTO sample(id, run_id, source_id, process_id, thread_id, time_ns, weight,"
+		" is_kernel) SELECT i + 1, 1, 1 + i % 2, 1, 1 + i % 3, i * 499, 1, 0 FROM n;"
+		"INSERT INTO touch(sample_id, run_id, role, share, address, is_write, owner_kind, phase)"
+		" SELECT id, 1, 0, 1, 94000000000000 + id * 7919 % 40000000, id % 5 = 0, 13, 0"
+		" FROM sample");
 	struct picture_store *store = open_store(world);
 	for (unsigned by = 0; by < PICTURE_BY_COUNT; by++) {
 		struct picture *picture = NULL;
@@ -933,7 +671,7 @@ START_TEST(the_grid_counts_what_the_rows_count)
 	check_equal(picture->n_touches, 1000000);
 	picture_free(picture);
 	picture_store_close(store);
-	end_world(world);
+	picture_world_end(world);
 }
 END_TEST
 
