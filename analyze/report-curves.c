@@ -10,7 +10,7 @@
 
 #define LABEL_COLUMNS	24
 #define DEFAULT_COLUMNS 100
-#define LEAST_COLUMNS	20
+#define LEAST_COLUMNS	8
 #define EIGHTHS		8
 
 /* How each curve is drawn: lines of text, colour of a terminal with 256 (Okabe and Ito's). */

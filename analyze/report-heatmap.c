@@ -13,7 +13,7 @@
 
 #define LABEL_COLUMNS	29
 #define DEFAULT_COLUMNS 100
-#define LEAST_COLUMNS	16
+#define LEAST_COLUMNS	8
 #define N_LINES		24
 #define N_SHADES	4
 #define N_COLOURS	7

@@ -342,6 +342,8 @@ int cmd_plot(const struct option_set *options)
 		status = database_open(options->operands[0], options, &job.db);
 	if (status == CMD_DONE)
 		status = read_selection(&job);
+	if (status == CMD_DONE && job.request.kind == PLOT_HEATMAP)
+		heat_tell_missing(options, job.db);
 	if (status == CMD_DONE)
 		status = plot_part(&job);
 	free((void *)job.selection.runs);

@@ -242,6 +242,8 @@ int cmd_report(const struct option_set *options)
 		status = read_suppressions(options, &suppressions);
 	if (status == CMD_DONE)
 		status = database_open(options->operands[0], options, &job.db);
+	if (status == CMD_DONE && job.report->scope == REPORT_OF_PICTURE)
+		heat_tell_missing(options, job.db);
 	job.suppressions = suppressions;
 	if (status == CMD_DONE)
 		status = write_report(&job);

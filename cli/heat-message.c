@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "analyze/db.h"
 #include "analyze/picture.h"
 #include "cli/cmd.h"
 
@@ -35,6 +36,14 @@ int heat_complain(const struct option_set *options, int error)
 	default:
 		return CMD_DONE;
 	}
+}
+
+void heat_tell_missing(const struct option_set *options, struct db *db)
+{
+	if (picture_is_missing(db_handle(db)))
+		cmd_warn(
+			"%s was made without pictures (analyze --no-tiles): they are computed for this time",
+			options->operands[0]);
 }
 
 int cells_read(const struct option_set *options, unsigned ret_cells[2])

@@ -50,24 +50,32 @@ def copy_source(folder):
     return path
 
 
-def build_deb(folder, **variables):
-    os.makedirs(folder)
-    path = copy_source(folder)
+def build_deb(path, **variables):
+    folder = os.path.dirname(path)
     do(["dpkg-buildpackage", "-us", "-uc", "-b"], path, DEB_BUILD_OPTIONS="nocheck parallel=2", SOURCE_DATE_EPOCH="1767225600",
        HOME=folder, **variables)
     return sorted(glob.glob(os.path.join(folder, "*.deb")))
 
 
+def difference(first, second):
+    """Which files of two packages differ."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, name in [(first, "a"), (second, "b")]:
+            do(["dpkg-deb", "-R", path, name], folder)
+        return subprocess.run(["diff", "-rq", "a", "b"], cwd=folder, capture_output=True, text=True, check=False).stdout
+
+
 def check_deb():
     need("dpkg-buildpackage", "dh", "lintian", "fakeroot", "meson")
     with tempfile.TemporaryDirectory(prefix="memsight-deb-") as folder:
-        first = build_deb(os.path.join(folder, "first"))
-        second = build_deb(os.path.join(folder, "another/second"), TZ="Asia/Tokyo", LC_ALL="C.UTF-8", USER="somebody")
+        paths = [copy_source(os.path.join(folder, name)) for name in ["first", "another/second"]]
+        first = build_deb(paths[0])
+        second = build_deb(paths[1], TZ="Asia/Tokyo", LC_ALL="C.UTF-8", USER="somebody")
         names = [os.path.basename(path).split("_")[0] for path in first]
         checks.that(names == ["libmemsight-dev", "memsight-dbgsym", "memsight"] or
                     sorted(names) == ["libmemsight-dev", "memsight", "memsight-dbgsym"], f"packages {names}")
         for one, other in zip(first, second):
-            checks.that(same(one, other), f"{os.path.basename(one)} is another one when it is built again")
+            checks.that(same(one, other), f"{os.path.basename(one)} is another one when it is built again: {difference(one, other)}")
         changes = glob.glob(os.path.join(folder, "first/*.changes"))
         print(do(["lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", *changes], folder, HOME=folder))
         root = os.path.join(folder, "root")
