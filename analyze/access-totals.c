@@ -70,3 +70,20 @@ int access_totals_write(const struct access_totals *totals, struct db *db, int64
 	}
 	return r;
 }
+
+int access_totals_write_nodes(const struct access_totals *totals, struct db *db, int64_t run_id)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < totals->n && r == 0; i++) {
+		const struct access_total *item = &totals->items[i];
+
+		r = db_run(
+			db,
+			"INSERT INTO fault_node(run_id, source_id, owner_kind, owner_id, node, n)"
+			" VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+			"nnnnnn", run_id, item->source_row, item->owner_kind, item->owner_id,
+			item->data_src, (int64_t)item->n);
+	}
+	return r;
+}

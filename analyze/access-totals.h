@@ -38,3 +38,6 @@ int access_totals_add(struct access_totals *totals, const struct sample_touch *t
 
 /* Write the rows of a run. Returns 0 or a negative errno. */
 int access_totals_write(const struct access_totals *totals, struct db *db, int64_t run_id);
+
+/* The same of page faults, whose data_src is a node: the table fault_node. */
+int access_totals_write_nodes(const struct access_totals *totals, struct db *db, int64_t run_id);

@@ -310,6 +310,11 @@ static int on_source_ledger(struct import *import, const struct trace_record *re
 	return samples_source_ledger(import->samples, (const struct trace_source_ledger *)record);
 }
 
+static int on_page_nodes(struct import *import, const struct trace_record *record)
+{
+	return samples_page_nodes(import->samples, (const struct trace_page_nodes *)record);
+}
+
 static int on_perf_clock(struct import *import, const struct trace_record *record)
 {
 	return samples_perf_clock(import->samples, (const struct trace_perf_clock *)record);
@@ -375,6 +380,7 @@ static const struct {
 	{ TRACE_RECORD_SOURCE, on_source },
 	{ TRACE_RECORD_SOURCE_DETAIL, on_source_detail },
 	{ TRACE_RECORD_PERF_CLOCK, on_perf_clock },
+	{ TRACE_RECORD_PAGE_NODES, on_page_nodes },
 	{ TRACE_RECORD_WATCH, on_watch },
 	{ TRACE_RECORD_SOURCE_LEDGER, on_source_ledger },
 	{ TRACE_RECORD_RUN, on_run },

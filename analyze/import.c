@@ -346,6 +346,7 @@ static int run_until(struct import *import, int64_t until_ticks)
 /* Everything before ticks has been read. */
 static int on_commit(struct import *import, uint64_t ticks)
 {
+	samples_end_segment(import->samples);
 	import_time(import, ticks);
 	int64_t until = import_order(import, ticks);
 

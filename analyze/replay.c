@@ -299,14 +299,19 @@ enum {
 	TOUCH_SOURCE_KIND,
 	TOUCH_DATA_SRC,
 	TOUCH_LATENCY,
+	TOUCH_NODE,
 };
 
+/* Of the samples of page faults only: the node + 1. */
+#define FAULT_NODE                                                                                 \
+	" CASE WHEN role = 3 THEN (SELECT node + 1 FROM main.access_detail AS detail"              \
+	"  WHERE detail.sample_id = sample.id) END"
 #define TOUCH_HEAD                                                                                 \
 	"SELECT sample.id, sample.time_ns, weight, sample.process_id, sample.thread_id,"           \
 	" source.name, role, share, touch.address, touch.size, is_write, owner_kind, owner_id,"    \
 	" phase, touch.frame_id, source_id, source.kind, data_src,"                                \
 	" (SELECT latency FROM main.access_detail AS detail WHERE detail.sample_id = sample.id"    \
-	"  AND source.kind BETWEEN 4 AND 6)"
+	"  AND source.kind BETWEEN 4 AND 6)," FAULT_NODE
 #define TOUCH_REST                                                                                 \
 	" JOIN main.source ON source.id = source_id WHERE sample.run_id = :run"                    \
 	" AND touch.run_id = :run"
@@ -385,6 +390,7 @@ static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stm
 		.source_row = sqlite3_column_int64(row, TOUCH_SOURCE_ROW),
 		.data_src = sqlite3_column_int64(row, TOUCH_DATA_SRC),
 		.latency = (uint32_t)sqlite3_column_int64(row, TOUCH_LATENCY),
+		.node_number = (uint32_t)sqlite3_column_int64(row, TOUCH_NODE),
 	};
 	int r = find_site(replay, stack_of, &touch.owner, &touch.owner.site);
 

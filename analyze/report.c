@@ -459,7 +459,8 @@ const struct report reports[] = {
 		.needs = REPORT_NEEDS_DATA_SOURCE,
 		.note = "share: of the samples of the source, with its 95 % interval; mean cycles: latency as the "
 			"source measures it; of all cycles: share of their sum; HitM: found modified in another "
-			"cache. A source samples what its unit says, which need not be all accesses",
+			"cache. A source samples what its unit says, which need not be all accesses. Page faults: by the "
+			"node of the page some ms later, of those that were still there",
 		.sql = report_locality_sql,
 		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES,
 		      TABLE_COUNT, TABLE_COUNT, TABLE_PLAIN, TABLE_PERCENT),

@@ -224,7 +224,7 @@ static int add_touches(struct samples *samples, struct sample_source *source,
 }
 
 int sample_attribute(struct samples *samples, struct sample_source *source,
-		     const struct pmu_record *record, int64_t time_ns)
+		     const struct pmu_record *record, int64_t time_ns, uint32_t node_number)
 {
 	const struct sample_place place = {
 		.pid = record->origin.pid,
@@ -241,6 +241,7 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 	r = sample_begin(samples, source, &place, time_ns);
 	if (r <= 0)
 		return r;
+	samples->item->detail.node_number = node_number;
 	r = add_touches(samples, source, record);
 	return r < 0 ? r : sample_end(samples);
 }

@@ -20,6 +20,7 @@ struct sample_entry {
 	uint32_t offset; /* in the block's bytes */
 	uint32_t n_bytes;
 	uint32_t source; /* index of samples.c */
+	uint32_t node_number; /* of a page fault: the page's node + 1; 0: not told */
 	bool is_private; /* struct trace_access[] of one sample; else a perf record, or ... */
 	bool is_hardware; /* ... struct hardware_access of one */
 };

@@ -63,8 +63,9 @@ static const struct rows_table touch_table = {
 
 static const struct rows_table detail_table = {
 	.name = "access_detail",
-	.columns = "sample_id, run_id, latency, latency_2, latency_3, physical_address, page_bytes",
-	.types = "nniiiii",
+	.columns = "sample_id, run_id, latency, latency_2, latency_3, physical_address, page_bytes,"
+		   " node",
+	.types = "nniiiiii",
 };
 
 static int read_next_sample(struct sample_rows *rows, sqlite3 *db)
@@ -300,7 +301,7 @@ static int write_detail(struct sample_rows *rows, const struct sample_item *item
 	const int64_t physical = (int64_t)detail->physical_address;
 
 	if (!(detail->latency | detail->latency_2 | detail->latency_3 | detail->physical_address |
-	      detail->page_bytes))
+	      detail->page_bytes | detail->node_number))
 		return 0;
 	union rows_cell *cells = rows_add(rows->details);
 	if (!cells)
@@ -312,6 +313,7 @@ static int write_detail(struct sample_rows *rows, const struct sample_item *item
 	cells[4].integer = or_null(detail->latency_3, detail->latency_3);
 	cells[5].integer = or_null(physical, physical);
 	cells[6].integer = or_null((int64_t)detail->page_bytes, (int64_t)detail->page_bytes);
+	cells[7].integer = or_null((int64_t)detail->node_number - 1, detail->node_number);
 	return 0;
 }
 
@@ -364,6 +366,7 @@ int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item
 			.source_row = source->row,
 			.data_src = access->data_src,
 			.latency = item->detail.latency,
+			.node_number = item->detail.node_number,
 		};
 
 		r = write_touch(rows, item, access);
@@ -371,7 +374,7 @@ int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item
 			r = sink->touch(sink->user, &touch);
 	}
 	add_up(source, item);
-	return r < 0 || !item->is_access ? r : write_detail(rows, item);
+	return r < 0 ? r : write_detail(rows, item);
 }
 
 static int write_sum(const struct sample_rows *rows, const struct row_source *source,

@@ -35,6 +35,7 @@ struct sample_detail {
 	uint32_t latency_3;
 	uint64_t physical_address;
 	uint64_t page_bytes;
+	uint32_t node_number; /* the node + 1 */
 };
 
 /* A sample with its row. */

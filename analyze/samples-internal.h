@@ -84,6 +84,8 @@ struct samples {
 	size_t n_sources;
 	size_t n_sources_allocated;
 	struct merge_clock clock; /* perf's own clock in CLOCK_MONOTONIC_RAW, of all sources */
+	struct key_map
+		nodes; /* of page faults of this segment: by time, page and pid, the node + 1 */
 	struct key_map words; /* of data sources, seen in samples */
 	uint64_t last_word;
 	struct sample_stream **streams; /* of AUX bytes, by source and CPU */
@@ -92,9 +94,12 @@ struct samples {
 	uint64_t n_orphans; /* frames of sources that nobody told */
 };
 
-/* A record whose turn has come. 0 or a negative errno. */
+/*
+ * A record whose turn has come; node_number: of a page fault, the page's node + 1, or 0. 0 or a
+ * negative errno.
+ */
 int sample_attribute(struct samples *samples, struct sample_source *source,
-		     const struct pmu_record *record, int64_t time_ns);
+		     const struct pmu_record *record, int64_t time_ns, uint32_t node_number);
 
 /* What all samples have: fills in samples->item and makes the row of sample. */
 struct sample_place {

@@ -78,6 +78,7 @@ struct samples *samples_destroy(struct samples *samples)
 	sample_rows_destroy(samples->rows);
 	sample_queue_finish(&samples->queue);
 	sample_waiting_finish(&samples->waiting);
+	key_map_finish(&samples->nodes);
 	watch_log_destroy(samples->watch_log);
 	for (size_t i = 0; i < samples->n_sources; i++) {
 		merge_clock_finish(&samples->sources[i].clock);
@@ -244,6 +245,43 @@ int64_t samples_time_of(struct samples *samples, struct sample_source *source, u
 			    clock->start_raw_ns + (uint64_t)merge_clock_of_ticks(clock, time_ns));
 }
 
+/* Two processes may fault at the same moment, on the same address. */
+static uint64_t node_key(uint32_t pid, uint64_t address)
+{
+	return address / 4096 ^ (uint64_t)pid << 40;
+}
+
+int samples_page_nodes(struct samples *samples, const struct trace_page_nodes *record)
+{
+	size_t n_bytes;
+	const char *bytes = trace_record_string(&record->head, 0, &n_bytes);
+	struct trace_page_node item;
+	int r = 0;
+
+	for (size_t at = 0; r == 0 && at + sizeof(item) <= n_bytes; at += sizeof(item)) {
+		memcpy(&item, bytes + at, sizeof(item));
+		if (item.node < UINT32_MAX)
+			r = key_map_put(&samples->nodes, item.time_ns,
+					node_key(record->pid, item.address), item.node + 1);
+	}
+	return r;
+}
+
+void samples_end_segment(struct samples *samples)
+{
+	key_map_finish(&samples->nodes);
+}
+
+static uint32_t node_number_of(const struct samples *samples, const struct sample_source *source,
+			       const struct pmu_record *record)
+{
+	if (samples->nodes.n == 0 || source->kind != SAMPLE_FAULT ||
+	    record->type != PERF_RECORD_SAMPLE)
+		return 0;
+	return (uint32_t)key_map_get(&samples->nodes, record->origin.time_ns,
+				     node_key(record->origin.pid, record->sample.address));
+}
+
 int samples_perf(struct samples *samples, uint32_t source, const void *records, size_t n_bytes)
 {
 	struct sample_source *own = samples_source_of_frame(samples, source);
@@ -269,6 +307,7 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 			.offset = (uint32_t)at,
 			.n_bytes = record.bytes,
 			.source = (uint32_t)(own - samples->sources),
+			.node_number = is_used ? node_number_of(samples, own, &record) : 0,
 		};
 		if (is_used && sample_queue_add(&samples->queue, &entry) < 0)
 			r = -ENOMEM;
@@ -332,7 +371,8 @@ static int take_perf(struct samples *samples, struct sample_source *source,
 		return 0; /* counted when it was queued */
 	switch (record.type) {
 	case PERF_RECORD_SAMPLE:
-		return sample_attribute(samples, source, &record, entry->time_ns);
+		return sample_attribute(samples, source, &record, entry->time_ns,
+					entry->node_number);
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
 		source->losses[SAMPLE_LOSS_LOST] += record.lost.count;

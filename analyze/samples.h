@@ -54,6 +54,7 @@ struct sample_touch {
 	int64_t source_row;
 	int64_t data_src; /* 0: none */
 	uint32_t latency; /* cycles; 0: not told */
+	uint32_t node_number; /* of a page fault: the page's node + 1; 0: not told */
 };
 
 /* A sample as it is written. */
@@ -129,6 +130,12 @@ int samples_perf_clock(struct samples *samples, const struct trace_perf_clock *r
 
 /* Bound of the error of times that came by such pairs, in ns; 0: none did. */
 uint64_t samples_clock_error(const struct samples *samples);
+
+/* Where pages of page faults lay: before the frames with the faults. 0 or -ENOMEM. */
+int samples_page_nodes(struct samples *samples, const struct trace_page_nodes *record);
+
+/* A segment has been read: what was told of its faults is done with. */
+void samples_end_segment(struct samples *samples);
 
 /* What the recorder counted of a source. 0, or -EBADMSG for a source that nobody told. */
 int samples_source_ledger(struct samples *samples, const struct trace_source_ledger *record);

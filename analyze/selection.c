@@ -39,7 +39,7 @@ int selection_count_trips(struct db *db, const struct selection *selection, int6
 /* What tally_write() writes, and whose samples there are. */
 static const char *const hidden[] = {
 	"site",		"site_peak",	"total",       "timeline",     "histogram",
-	"thread_total", "object_total", "shared_line", "access_total",
+	"thread_total", "object_total", "shared_line", "access_total", "fault_node",
 };
 
 static int hide(struct db *db)

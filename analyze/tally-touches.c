@@ -45,13 +45,24 @@ static bool is_unresolved(const struct sample_touch *touch)
 }
 
 /* A block stands for its site. */
+static int64_t owner_id_of(const struct tally *tally, const struct sample_touch *touch)
+{
+	return touch->owner.kind == OWNER_heap ? tally->sites[touch->owner.site].stack_id
+					       : touch->owner.id;
+}
+
 static int count_access(struct tally *tally, const struct sample_touch *touch)
 {
-	bool is_heap = touch->owner.kind == OWNER_heap;
+	return access_totals_add(&tally->accesses, touch, owner_id_of(tally, touch));
+}
 
-	return access_totals_add(&tally->accesses, touch,
-				 is_heap ? tally->sites[touch->owner.site].stack_id
-					 : touch->owner.id);
+/* Where the page of a fault lay, in the place of a data source. */
+static int count_node(struct tally *tally, const struct sample_touch *touch)
+{
+	struct sample_touch node = *touch;
+
+	node.data_src = (int64_t)touch->node_number - 1;
+	return access_totals_add(&tally->fault_nodes, &node, owner_id_of(tally, touch));
 }
 
 int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
@@ -71,5 +82,7 @@ int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 		r = shared_lines_add(&tally->lines, touch);
 	if (r == 0 && touch->is_access && touch->role == TRACE_ROLE_EXACT)
 		r = count_access(tally, touch);
+	if (r == 0 && touch->node_number && touch->role == TRACE_ROLE_FAULT)
+		r = count_node(tally, touch);
 	return r;
 }

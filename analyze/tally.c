@@ -43,6 +43,7 @@ void tally_finish(struct tally *tally)
 	object_totals_finish(&tally->objects);
 	shared_lines_finish(&tally->lines);
 	access_totals_finish(&tally->accesses);
+	access_totals_finish(&tally->fault_nodes);
 	unresolved_finish(&tally->unresolved);
 	tally->sites = NULL;
 	tally->site_of_stack = NULL;
@@ -403,6 +404,8 @@ static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 		r = object_totals_write(&tally->objects, db, run_id);
 	if (r == 0)
 		r = access_totals_write(&tally->accesses, db, run_id);
+	if (r == 0)
+		r = access_totals_write_nodes(&tally->fault_nodes, db, run_id);
 	return r < 0 ? r : shared_lines_write(&tally->lines, db, run_id);
 }
 

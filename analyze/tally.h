@@ -90,6 +90,7 @@ struct tally {
 	struct object_totals objects;
 	struct shared_lines lines;
 	struct access_totals accesses;
+	struct access_totals fault_nodes; /* data_src: the node */
 	struct unresolved_shares unresolved;
 	struct alignment alignment;
 };

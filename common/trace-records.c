@@ -37,6 +37,8 @@ static const struct trace_record_shape shapes[] = {
 	[TRACE_RECORD_WATCH] = { SHAPE(trace_watch),
 				 LENGTHS(2, LENGTH(trace_watch, text), LENGTH(trace_watch, note)) },
 	[TRACE_RECORD_SOURCE_LEDGER] = { SHAPE(trace_source_ledger) },
+	[TRACE_RECORD_PAGE_NODES] = { SHAPE(trace_page_nodes),
+				      LENGTHS(1, LENGTH(trace_page_nodes, items)) },
 	[TRACE_RECORD_RUN] = { SHAPE(trace_run),
 			       LENGTHS(4, LENGTH(trace_run, program), LENGTH(trace_run, mode),
 				       LENGTH(trace_run, command), LENGTH(trace_run, directory)) },

@@ -103,6 +103,9 @@ uint64_t samples_store_losses(struct samples *samples)
 	if (counts && counts->n_unreadable)
 		store_counter(samples->writer, 0, "code pages not readable", "pages",
 			      counts->n_unreadable);
+	if (samples->nodes.n_gone)
+		store_counter(samples->writer, 0, "page faults without a node", "pages",
+			      samples->nodes.n_gone);
 	return n;
 }
 

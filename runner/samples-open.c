@@ -6,6 +6,7 @@
 
 #include "pmu/pmu-choice.h"
 #include "pmu/pmu-watch.h"
+#include "runner/process-sampler.h"
 #include "runner/samples-private.h"
 #include "runner/samples.h"
 
@@ -314,6 +315,8 @@ int samples_open(struct samples *samples, const struct run_options *options, pid
 	struct pmu_choice choice;
 	int err = parse_choice(options, &choice, why);
 
+	if (run_count_nodes() > 1)
+		samples->nodes.writer = samples->writer;
 	if (err == 0)
 		err = options->private_samples
 			      ? samples_private_create(samples->writer, &samples->private_samples)

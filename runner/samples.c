@@ -110,6 +110,19 @@ static void look_for_heat(struct samples *samples, const struct samples_stream *
 		watches_sample(samples->watches, &record, image);
 }
 
+/* The kernel's record of a fault says where, and not on which node. */
+static int take_fault(struct samples *samples, const struct samples_stream *stream,
+		      const void *bytes, size_t n_bytes)
+{
+	struct pmu_record record;
+
+	if (!samples->nodes.writer ||
+	    pmu_record_parse(&stream->format, bytes, n_bytes, &record) <= 0)
+		return 0;
+	return page_nodes_add(&samples->nodes, record.origin.pid, record.origin.time_ns,
+			      record.sample.address);
+}
+
 static int look_at_records(struct samples_stream *stream, const uint8_t *records, size_t n_bytes)
 {
 	struct samples *samples = stream->owner;
@@ -124,6 +137,8 @@ static int look_at_records(struct samples_stream *stream, const uint8_t *records
 			look_for_heat(samples, stream, records, (size_t)length);
 		if (role == ACCESS_ROLE_TASKS && is_task(head))
 			err = keep_task(samples, records, (size_t)length);
+		else if (role == ACCESS_ROLE_FAULTS && head->type == PERF_RECORD_SAMPLE)
+			err = take_fault(samples, stream, records, (size_t)length);
 		else if (role == ACCESS_ROLE_WATCH && head->type == PERF_RECORD_SAMPLE)
 			err = take_hit(samples, stream, records, (size_t)length);
 		else if (is_secret(stream) && head->type == PERF_RECORD_SAMPLE)
@@ -338,6 +353,8 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 		if (err == 0 && samples->streams[i].source->role == ACCESS_ROLE_TASKS)
 			err = tell_tracker(samples);
 	}
+	if (err == 0)
+		err = page_nodes_flush(&samples->nodes);
 	samples_rate_spent(&samples->rate, begin_ns);
 	if (err == 0)
 		look_at_rate(samples); /* a rate that stays as it is loses nothing */

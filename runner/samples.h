@@ -13,6 +13,7 @@
 #include "pmu/pmu-record.h"
 #include "pmu/pmu-source.h"
 #include "common/clock.h"
+#include "runner/page-nodes.h"
 #include "runner/code-capture.h"
 #include "runner/run-options.h"
 #include "runner/samples-rate.h"
@@ -41,6 +42,7 @@ struct samples {
 	struct tracker *tracker;
 	struct run_code *code;
 	struct watches *watches; /* of --watch; NULL: none */
+	struct page_nodes nodes; /* of page faults, where there are several */
 	struct samples_private *private_samples; /* --private: decode at once; else NULL */
 	struct samples_stream streams[PMU_MAX_SOURCES];
 	size_t n_streams;

@@ -341,6 +341,7 @@ enum trace_record_type {
 	TRACE_RECORD_PERF_CLOCK = 0x42,
 	TRACE_RECORD_WATCH = 0x43,
 	TRACE_RECORD_SOURCE_LEDGER = 0x44,
+	TRACE_RECORD_PAGE_NODES = 0x45,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,
@@ -659,6 +660,22 @@ struct trace_process_sample {
 	uint64_t system_ns;
 	uint32_t process_id;
 	uint32_t node_bytes; /* length of the pairs */
+};
+
+/* A page fault of the PERF frames of this segment, and where its page lay some ms later. */
+struct trace_page_node {
+	uint64_t time_ns; /* as in the fault's perf record */
+	uint64_t address; /* as well */
+	uint32_t node;
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct trace_page_node) == 24, "trace_page_node is ABI");
+
+/* Page faults of one process; those of which nothing is known are left out. */
+struct trace_page_nodes {
+	struct trace_record head;
+	uint32_t pid; /* as in the faults' perf records */
+	uint32_t items_bytes; /* length of the struct trace_page_node[] */
 };
 
 /* How the command ended. */

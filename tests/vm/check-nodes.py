@@ -51,7 +51,34 @@ def the_database_knows_policy_and_pages(guest):
         guest.that(database.one("SELECT count(*) FROM allocation WHERE size = ?", size) == n, f"blocks of {size}")
     guest.that(fact(database, "policy_found") == "bind:1", f"{fact(database, 'policy_found')}")
     guest.that(fact(database, "cpus_found") == "0", f"{fact(database, 'cpus_found')}")
+    rows, sums = faults_by_node(database)
+    guest.that(rows == sums and set(rows) == {1}, f"page faults by node: {rows} {sums}")
     guest.that(blocks <= most < 2 * blocks, f"{most} bytes on node 1, of {blocks}")
+
+
+def faults_by_node(database):
+    """Of the large blocks: {node: page faults}, as rows and added up."""
+    rows = dict(database.ask("SELECT node, count(*) FROM access_detail JOIN touch USING (sample_id) JOIN owner ON owner.id"
+                             " = owner_kind JOIN allocation ON allocation.id = owner_id WHERE role = 3 AND owner.name ="
+                             " 'heap' AND allocation.size = ? GROUP BY 1", LARGE_BYTES))
+    sums = dict(database.ask("SELECT node, sum(n) FROM fault_node JOIN owner ON owner.id = owner_kind WHERE owner.name ="
+                             " 'heap' AND owner_id IN (SELECT stack_id FROM allocation WHERE size = ?) GROUP BY 1",
+                             LARGE_BYTES))
+    return rows, sums
+
+
+def page_faults_tell_their_node(guest):
+    """As many on each node as the victim counts pages there, but for the two at each end that are others' as well."""
+    outcome, database = guest.recorded(["--interleave", "0,1"], [guest.victim, "1000"])
+    words = outcome.stdout.decode().splitlines()[1].split()[1:]
+    pages_of = {int(node): int(n) for node, n in zip(words[::2], words[1::2])}
+    rows, sums = faults_by_node(database)
+    guest.that(rows == sums and set(rows) == set(pages_of) and
+               all(abs(rows[node] - n) <= 2 * N_LARGE for node, n in pages_of.items()), f"{rows} {sums} {pages_of}")
+    report = run([guest.memsight, "report", "--locality", guest.path("run.db")])
+    guest.that(all(f"page faults: node {node}" in report for node in pages_of), report)
+    part = run([guest.memsight, "report", "--locality", "--thread", "1", guest.path("run.db")])
+    guest.that("page faults: node" not in part, f"of a thread that is not there: {part}")
 
 
 def the_buffer_lies_on_its_node(guest):
@@ -115,6 +142,7 @@ def main(guest):
     guest.step(nodes_are_named)
     guest.step(pages_lie_where_they_were_asked_for)
     guest.step(the_database_knows_policy_and_pages)
+    guest.step(page_faults_tell_their_node)
     guest.step(the_buffer_lies_on_its_node)
     guest.step(what_is_not_there_is_refused)
     guest.step(a_series_compares_the_nodes)

@@ -24,7 +24,7 @@ def stamps_of_another_clock_join_as_well(guest):
     guest.that(database.losses() == {}, f"{database.losses()}")
     heap = database.ask("SELECT sum(share * (owner.name = 'heap')), sum(share) FROM touch JOIN sample ON sample.id ="
                         " sample_id JOIN source ON source.id = source_id JOIN owner ON owner.id = owner_kind"
-                        " WHERE role = 1 AND source.name = 'clock' AND frame_id IN (SELECT id FROM frame WHERE"
+                        " WHERE role = 1 AND source.name = 'clock' AND sample.frame_id IN (SELECT id FROM frame WHERE"
                         " function LIKE '%memset%')")[0]
     guest.that(heap[1] and heap[0] > 0.9 * heap[1], f"of memset's time in blocks: {heap}")
     faults = database.one("SELECT count(*) FROM touch JOIN allocation ON allocation.id = owner_id JOIN owner ON"

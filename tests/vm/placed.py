@@ -29,6 +29,11 @@ def database_says(guest, database, kind, place):
         " NOT EXISTS (SELECT 1 FROM heap_range WHERE kind_id = heap_kind.id AND allocation.address >= start AND"
         " allocation.address + allocation.size <= start + heap_range.size)", kind)
     guest.that(outside == 0, f"{kind}: {outside} of its blocks lie outside of its heap")
+    nodes = {node for node, in database.ask(
+        "SELECT DISTINCT node FROM fault_node JOIN owner ON owner.id = owner_kind JOIN site ON site.stack_id = owner_id"
+        " WHERE owner.name = 'heap' AND site.bytes >= ?", N_SMALL * SMALL_BYTES)}
+    wanted = {int(place.split()[1])} if place.startswith("node ") else set()
+    guest.that(nodes <= wanted or not wanted, f"{kind}: page faults on {nodes}")
     places = database.ask("SELECT DISTINCT place FROM heap_range")
     guest.that(places == [(place,)], f"{kind}: its places are {places}")
 
