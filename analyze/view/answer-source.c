@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -105,11 +106,28 @@ static void write_source(struct json *json, const struct place *place, char *tex
 	json_close(json, '}');
 }
 
+/* Compilers name files as they were called: from the folder that programs are often run in, too. */
+static char *whole_path(struct view_question *question, const char *file)
+{
+	sqlite3_stmt *stmt = NULL;
+	char *path = NULL;
+
+	if (file[0] == '/')
+		return strdup(file);
+	if (view_prepare(question, "SELECT directory FROM run WHERE id = :run", &stmt) == 0 &&
+	    sqlite3_step(stmt) == SQLITE_ROW &&
+	    asprintf(&path, "%s/%s", (const char *)sqlite3_column_text(stmt, 0), file) < 0)
+		path = NULL;
+	sqlite3_finalize(stmt);
+	return path;
+}
+
 int view_source(struct view_question *question)
 {
 	struct place place = { 0 };
 	auto_free char *file = NULL;
 	auto_free char *text = NULL;
+	auto_free char *path = NULL;
 	int r = split(question, &place);
 
 	file = place.file;
@@ -118,7 +136,8 @@ int view_source(struct view_question *question)
 					"the database names no such source file");
 	if (r < 0)
 		return r;
-	r = read_source(file, &text);
+	path = whole_path(question, file);
+	r = path ? read_source(path, &text) : -ENOENT;
 	if (r < 0)
 		return view_context_refuse(question->context, -ENOENT,
 					   "the source file cannot be read here: %s",
