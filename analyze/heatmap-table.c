@@ -92,7 +92,8 @@ static int insert_cells(sqlite3 *db, const struct heat *heat)
 
 struct heat_request report_heatmap_part(const struct report_request *request)
 {
-	const struct selection *selection = request->selection;
+	const struct selection all = { .to_ns = INT64_MAX };
+	const struct selection *selection = request->selection ? request->selection : &all;
 
 	return (struct heat_request){
 		.run_id = request->run_id,

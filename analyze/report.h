@@ -29,7 +29,7 @@ struct report_request {
 	enum profile_metric by; /* of profiles */
 	const char *const *excluded; /* of profiles, as paths.excluded; may be NULL */
 	const struct suppressions *suppressions; /* of leaks; may be NULL */
-	const struct selection *selection; /* of pictures; may be NULL for all others */
+	const struct selection *selection; /* of pictures; NULL: all of the run */
 	const char *source; /* of pictures: the only one whose touches are shown; NULL: all */
 	unsigned cells[2]; /* of pictures: columns and rows; 0: as many as there is room for */
 };
