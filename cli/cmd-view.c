@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "analyze/view/export.h"
 #include "analyze/view/request.h"
 #include "analyze/view/server.h"
+#include "cli/browser.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
 
@@ -38,38 +38,23 @@ static bool has_screen(void)
 	return isatty(STDOUT_FILENO) && ((display && *display) || (wayland && *wayland));
 }
 
-static void open_browser(const char *address)
-{
-	char *const words[] = { "xdg-open", (char *)address, NULL };
-	posix_spawn_file_actions_t actions;
-	pid_t pid = -1;
-
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", 0, 0);
-	int r = posix_spawnp(&pid, words[0], &actions, NULL, words, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	if (r != 0)
-		cmd_warn("no browser was opened (xdg-open: %s): open the address above",
-			 strerror(r));
-}
-
+/* Print where the page is, and open it where there is a screen. */
 static void tell_address(const struct view_server *server, const struct option_set *options,
-			 const char *fragment)
+			 const char *address, struct browser **ret_browser)
 {
-	const char *address = view_server_address(server);
-	auto_free char *whole = NULL;
-
-	if (asprintf(&whole, "%s%s", address, fragment ? fragment : "") < 0)
-		whole = NULL;
-	printf("%s\n", whole ? whole : address);
+	printf("%s\n", address);
 	fflush(stdout);
 	if (getenv("SSH_CONNECTION"))
 		cmd_warn(
 			"for a browser on the machine that you come from: ssh -L %u:127.0.0.1:%u HOST "
 			"there, then open the address above",
 			view_server_port(server), view_server_port(server));
-	if (!option_flag(options, OPTION_NO_OPEN) && has_screen())
-		open_browser(whole ? whole : address);
+	if (option_flag(options, OPTION_NO_OPEN) || !has_screen())
+		return;
+	int r = browser_open(address, ret_browser);
+	if (r < 0)
+		cmd_warn("no browser was opened (xdg-open: %s): open the address above",
+			 strerror(-r));
 }
 
 static int explain(const char *path, uint16_t port, int is_socket, int error)
@@ -108,6 +93,8 @@ static void finish_shown(struct shown *shown)
 static int serve(const struct option_set *options, struct shown *shown, const char *fragment)
 {
 	uint64_t port = option_number(options, OPTION_PORT);
+	auto_browser struct browser *browser = NULL;
+	auto_free char *address = NULL;
 	struct view_server *server = NULL;
 	sigset_t ends;
 	int signal_number = 0, is_socket = 0;
@@ -126,7 +113,9 @@ static int serve(const struct option_set *options, struct shown *shown, const ch
 	finish_shown(shown);
 	if (r < 0)
 		return explain(options->operands[0], (uint16_t)port, is_socket, r);
-	tell_address(server, options, fragment);
+	if (asprintf(&address, "%s%s", view_server_address(server), fragment ? fragment : "") < 0)
+		address = NULL;
+	tell_address(server, options, address ? address : view_server_address(server), &browser);
 	while (sigwait(&ends, &signal_number) != 0)
 		continue;
 	view_server_stop(server);

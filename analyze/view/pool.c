@@ -92,7 +92,6 @@ static struct view_job *take(struct view_pool *pool)
 		*at = job->next;
 		if (!*at)
 			pool->last_next = at;
-		pool->is_recounting |= is_recount(job);
 		pool->n_bytes += job->n_expected;
 		return job;
 	}
@@ -103,14 +102,28 @@ static void answer(struct worker *worker, struct view_job *job)
 {
 	job->status = GONE;
 	worker->job = job;
-	if (is_recount(job)) /* nobody else does */
-		worker->context->part = steal_ptr(&worker->pool->part);
 	if (!is_over(worker))
 		job->status = view_answer_make(worker->context, job->answer, job->values,
 					       &job->text, &job->n_bytes);
-	if (is_recount(job))
-		worker->pool->part = steal_ptr(&worker->context->part);
 	worker->job = NULL;
+}
+
+/* Under the lock: whether the worker is the one that recounts, who has what was recounted last. */
+static bool begin_recount(struct worker *worker, const struct view_job *job)
+{
+	struct view_pool *pool = worker->pool;
+
+	if (!is_recount(job) || pool->is_recounting)
+		return false; /* the latter at the end only, when nothing is made any more */
+	pool->is_recounting = true;
+	worker->context->part = steal_ptr(&pool->part);
+	return true;
+}
+
+static void end_recount(struct worker *worker)
+{
+	worker->pool->is_recounting = false;
+	worker->pool->part = steal_ptr(&worker->context->part);
 }
 
 static void *work(void *user)
@@ -127,12 +140,13 @@ static void *work(void *user)
 			pthread_cond_wait(&pool->changed, &pool->lock);
 			continue;
 		}
+		bool recounts = begin_recount(worker, job);
 		pthread_mutex_unlock(&pool->lock);
 		answer(worker, job);
 		pthread_mutex_lock(&pool->lock);
 		pool->n_bytes += job->n_bytes - job->n_expected;
-		if (is_recount(job))
-			pool->is_recounting = false;
+		if (recounts)
+			end_recount(worker);
 		pthread_cond_broadcast(&pool->changed);
 		pthread_mutex_unlock(&pool->lock);
 		job->done(job);

@@ -4,6 +4,7 @@ nothing, and stays alive and small whatever clients send, or leave unsent."""
 import asyncio
 import hashlib
 import os
+import pty
 import re
 import resource
 import shutil
@@ -189,6 +190,43 @@ def check_ends(checks, memsight, database):
             busy.close()
 
 
+XDG_OPEN = """#!/bin/sh
+# Whom memsight starts as a browser: tells its words, what its file holds, and who may read that.
+{ echo "words: $*"; cat "$1"; stat -c 'mode: %a' "$1"; } >"$HEARD.part"
+mv "$HEARD.part" "$HEARD"
+"""
+
+
+def check_browser(checks, memsight, folder, database):
+    """On a terminal with a display a browser is led to the page, and nobody else can see where that is."""
+    heard = os.path.join(folder, "heard")
+    program = os.path.join(folder, "xdg-open")
+    with open(program, "w", encoding="ascii") as file:
+        file.write(XDG_OPEN)
+    os.chmod(program, 0o755)
+    for options, is_opened in [([], True), (["--no-open"], False)]:
+        outer, inner = pty.openpty()
+        env = whole.environment(PATH=folder + ":" + os.environ["PATH"], DISPLAY=":9", HEARD=heard, TMPDIR=folder, XDG_RUNTIME_DIR=folder)
+        process = subprocess.Popen([memsight, "view", *options, database], stdin=inner, stdout=inner, stderr=inner, env=env,
+                                   start_new_session=True)
+        line = os.read(outer, 4096).decode().strip()
+        until = time.monotonic() + (PATIENCE_S if is_opened else 1)
+        while not os.path.exists(heard) and time.monotonic() < until:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        checks.that(process.wait(PATIENCE_S) == 0, "with a browser it ends with another status")
+        os.close(outer)
+        os.close(inner)
+        checks.that(os.path.exists(heard) == is_opened, f"{options}: a browser is {'not ' * is_opened}opened")
+        if is_opened:
+            told = open(heard, encoding="ascii").read()
+            checks.that(line in told and line not in told.splitlines()[0], f"the browser is told {told!r}, the page is at {line!r}")
+            checks.that("mode: 600" in told, f"others may read the file of the browser: {told!r}")
+            os.unlink(heard)
+        left = [name for name in os.listdir(folder) if name.startswith("memsight-view")]
+        checks.that(not left, f"{left} was left")
+
+
 def change(database, path, *statements):
     shutil.copy(database, path)
     os.chmod(path, 0o600)
@@ -275,6 +313,7 @@ def main():
     os.mkdir(folder)
     check_refused(checks, memsight, folder, recording.path)
     check_hostile(checks, memsight, folder, recording.path)
+    check_browser(checks, memsight, folder, recording.path)
     checks.end()
 
 
