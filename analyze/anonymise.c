@@ -140,8 +140,7 @@ static int replace_all(sqlite3 *db)
 	int r = statement_prepare(db, columns_sql, &statement);
 
 	while (r == 0 && (r = statement_step(statement)) > 0)
-		r = replace(db, (const char *)sqlite3_column_text(statement, 0),
-			    (const char *)sqlite3_column_text(statement, 1));
+		r = replace(db, statement_string(statement, 0), statement_string(statement, 1));
 	return r;
 }
 

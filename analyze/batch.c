@@ -8,6 +8,7 @@
 #include "analyze/feed.h"
 #include "analyze/picture.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 struct batch {
@@ -85,7 +86,7 @@ static void release(struct batch *batch)
 static bool is_fatal(int error)
 {
 	return error == -ENOSPC || error == -EDQUOT || error == -EFBIG || error == -ENOMEM ||
-	       error == -EROFS || error == -EIO || error == -EBUSY;
+	       error == -EROFS || error == -EIO || error == -EBUSY || error == -EAGAIN;
 }
 
 static int import(struct batch *batch, const struct result *what, enum import_enough totals,
@@ -244,6 +245,8 @@ int batch_import(const struct batch_request *request, size_t *ret_n_failed)
 		r = import_all(&batch);
 	else if (r == 0)
 		tell_errors(&batch);
+	if (r < 0 && batch.db && statement_kept(db_handle(batch.db)) < 0)
+		r = statement_kept(db_handle(batch.db)); /* why the rest failed */
 	if (r == 0)
 		tell_all(&batch);
 	*ret_n_failed = batch.n_failed;

@@ -86,7 +86,7 @@ static int64_t default_of(sqlite3_stmt *row)
 
 	if (sqlite3_column_type(row, DEFAULT) == SQLITE_NULL)
 		return CHUNK_NULL;
-	if (strcmp((const char *)sqlite3_column_text(row, TYPE), "REAL") != 0)
+	if (strcmp(statement_string(row, TYPE), "REAL") != 0)
 		return sqlite3_column_int64(row, DEFAULT);
 	memcpy(&bits, &real, sizeof(bits));
 	return bits;
@@ -94,7 +94,7 @@ static int64_t default_of(sqlite3_stmt *row)
 
 static int add_column(struct chunk_writer *writer, const struct rows_table *rows, sqlite3_stmt *row)
 {
-	const char *name = (const char *)sqlite3_column_text(row, NAME);
+	const char *name = statement_string(row, NAME);
 	struct column *column = &writer->columns[writer->n_columns];
 	if (writer->n_columns == CHUNK_COLUMNS)
 		return -EINVAL;
@@ -102,7 +102,7 @@ static int add_column(struct chunk_writer *writer, const struct rows_table *rows
 		.values = malloc(CHUNK_ROWS * sizeof(*column->values)),
 		.cell = find_name(rows->columns, name),
 		.fallback = default_of(row),
-		.is_real = strcmp((const char *)sqlite3_column_text(row, TYPE), "REAL") == 0,
+		.is_real = strcmp(statement_string(row, TYPE), "REAL") == 0,
 	};
 	char type = column->cell < 0 ? 'i' : rows->types[column->cell];
 	column->may_be_null = type == 'i';

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
+
 static bool is_harmless(const char *word, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -51,9 +53,6 @@ char *command_text(const char *arguments, size_t n_bytes)
 		put_word(out, arguments + at, n);
 		at += n + 1;
 	}
-	if (fclose(out) != 0) {
-		free(text);
-		return NULL;
-	}
+	cleanup_finish_text(out, &text);
 	return text;
 }

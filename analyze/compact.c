@@ -15,14 +15,18 @@ static const char *const tables[] = { "allocation", "sample", "touch" };
 bool compact_is(sqlite3 *db, const char *table)
 {
 	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(db,
+				  "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+				  " AND sql LIKE 'CREATE VIRTUAL TABLE%'",
+				  &row);
 
-	if (statement_prepare(db,
-			      "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-			      " AND sql LIKE 'CREATE VIRTUAL TABLE%'",
-			      &row) < 0)
-		return false;
-	statement_text(row, 1, table);
-	return statement_step(row) == 1;
+	if (r == 0) {
+		statement_text(row, 1, table);
+		r = statement_step(row);
+	}
+	if (r < 0)
+		statement_keep(db, sqlite3_errcode(db));
+	return r == 1;
 }
 
 static bool is_compact_table(const char *name, size_t n)
@@ -64,11 +68,11 @@ static void add_definition(sqlite3_str *text, sqlite3_stmt *row)
 	bool is_key = sqlite3_column_int(row, KEY) > 0;
 
 	sqlite3_str_appendf(text, "%s%s %s%s%s", sqlite3_str_length(text) ? ", " : "",
-			    sqlite3_column_text(row, NAME), sqlite3_column_text(row, TYPE),
+			    statement_string(row, NAME), statement_string(row, TYPE),
 			    is_key ? " PRIMARY KEY" : "",
 			    sqlite3_column_int(row, NOT_NULL) ? " NOT NULL" : "");
 	if (sqlite3_column_type(row, DEFAULT) != SQLITE_NULL)
-		sqlite3_str_appendf(text, " DEFAULT %s", sqlite3_column_text(row, DEFAULT));
+		sqlite3_str_appendf(text, " DEFAULT %s", statement_string(row, DEFAULT));
 }
 
 /* The definitions of a table's columns, to be freed by sqlite3_free(). */

@@ -11,6 +11,7 @@
 #include "analyze/compact.h"
 #include "analyze/db-internal.h"
 #include "analyze/db-schema.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 #include "common/trace-names.h"
 #include "schemas/trace-format.h"
@@ -127,8 +128,10 @@ static int lock_temporary(struct db *db)
 		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
 	if (r == 0 && !is_still(db->temporary, fd))
 		r = -EBUSY;
-	if (r == 0 && ftruncate(fd, 0) < 0)
+	if (r == 0 && ftruncate(fd, 0) < 0) {
 		r = -errno;
+		unlink(db->temporary); /* ours by the lock */
+	}
 	if (r < 0) {
 		free(steal_ptr(&db->temporary)); /* it is not ours to remove */
 		return r;
@@ -222,8 +225,10 @@ static int publish(struct db *db)
 
 int db_commit(struct db *db)
 {
-	int r = compact_is_database(db->handle) ? compact_make_indexes(db, db_indexes)
-						: db_exec(db, db_indexes);
+	int r = statement_kept(db->handle);
+	if (r == 0)
+		r = compact_is_database(db->handle) ? compact_make_indexes(db, db_indexes)
+						    : db_exec(db, db_indexes);
 	if (r == 0)
 		r = db_exec(db, db_views);
 	if (r == 0)

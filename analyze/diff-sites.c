@@ -5,6 +5,7 @@
 
 #include "analyze/grow.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 
 struct key {
 	uint64_t a, b;
@@ -58,7 +59,7 @@ static int add_rows(struct diff_sites *sites, const struct paths *paths, sqlite3
 	struct path_step steps[PATHS_MAX_DEPTH];
 	int code = SQLITE_DONE;
 
-	while ((code = sqlite3_step(row)) == SQLITE_ROW) {
+	while ((code = statement_advance(row)) == SQLITE_ROW) {
 		int64_t stack_id = sqlite3_column_int64(row, 0);
 		size_t n = paths_walk(paths, stack_id, steps);
 		struct diff_site *site = site_at(sites, key_of(paths, steps, n));

@@ -9,6 +9,7 @@
 #include "analyze/format.h"
 #include "analyze/grow.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 /* ---- Which runs ---- */
@@ -29,12 +30,13 @@ int diff_runs(sqlite3 *db, const char *selector, int64_t **ret_runs, size_t *ret
 
 	if (stmt && selector)
 		sqlite3_bind_text(stmt, 1, selector, -1, SQLITE_STATIC);
-	while (r == 0 && sqlite3_step(stmt) == SQLITE_ROW) {
+	while (r == 0 && statement_advance(stmt) == SQLITE_ROW) {
 		r = grow_array(&runs, n, &n_allocated, sizeof(*runs));
 		if (r == 0)
 			runs[n++] = sqlite3_column_int64(stmt, 0);
 	}
 	sqlite3_finalize(stmt);
+	r = statement_verdict(db, r);
 	if (r == 0 && n == 0)
 		r = selector ? -ENOENT : -ENODATA;
 	if (r < 0)
@@ -203,7 +205,7 @@ static int insert(const struct diff *diff, size_t i, sqlite3_stmt *stmt)
 		sqlite3_bind_int(stmt, 5, is_sure(change));
 	}
 	sqlite3_bind_text(stmt, 6, place, -1, SQLITE_TRANSIENT);
-	return sqlite3_step(stmt) == SQLITE_DONE ? 0 : -EPROTO;
+	return statement_advance(stmt) == SQLITE_DONE ? 0 : -EPROTO;
 }
 
 static bool is_listed(const struct diff *diff, const struct change *change)
@@ -327,6 +329,10 @@ int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_fail
 		r = write_rows(out, &diff);
 	free(diff.changes);
 	diff_sites_finish(&diff.sites);
+	for (int side = 0; side < 2 && r == 0; side++) {
+		*ret_failed = request->sides[side].db;
+		r = statement_verdict(*ret_failed, r);
+	}
 	return ferror(out) ? -EIO : r;
 }
 

@@ -7,6 +7,7 @@
 
 #include "analyze/export.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "analyze/utf8.h"
 #include "common/cleanup.h"
 
@@ -50,8 +51,11 @@ static int write_events(FILE *out, sqlite3 *db, const char *sql, int64_t run_id,
 	sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
 	int code = SQLITE_DONE;
 
-	while (stmt && (code = sqlite3_step(stmt)) == SQLITE_ROW && !ferror(out)) {
-		auto_free char *text = utf8_copy((const char *)sqlite3_column_text(stmt, 0));
+	while (stmt && (code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
+		const char *event = statement_string(stmt, 0);
+		auto_free char *text = utf8_copy(*event ? event : "{}");
+		if (!text)
+			statement_keep(db, SQLITE_NOMEM);
 		fprintf(out, "%s%s", *comma, text ? text : "{}");
 		*comma = ",\n";
 	}

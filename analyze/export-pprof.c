@@ -11,6 +11,7 @@
 #include "analyze/grow.h"
 #include "analyze/protobuf.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "analyze/utf8.h"
 #include "common/cleanup.h"
 
@@ -92,7 +93,7 @@ static void flush(struct pprof *pprof)
 		pprof->error = -ENOMEM;
 	else if (gzwrite(pprof->file, pprof->out.bytes, (unsigned)pprof->out.n) !=
 		 (int)pprof->out.n)
-		pprof->error = -EIO;
+		pprof->error = errno == ENOMEM ? -ENOMEM : -EIO;
 	pprof->out.n = 0;
 }
 
@@ -136,7 +137,8 @@ static void put_functions(struct pprof *pprof)
 static void put_location(struct pprof *pprof, sqlite3_stmt *row, int64_t mapping)
 {
 	int64_t id = sqlite3_column_int64(row, 0);
-	const struct path_frame *frame = &pprof->paths->frames[id];
+	bool is_frame = id > 0 && (uint64_t)id < pprof->paths->n_frames;
+	const struct path_frame *frame = &pprof->paths->frames[is_frame ? id : 0];
 	struct protobuf location = { 0 };
 
 	protobuf_number(&location, LOCATION_ID, id);
@@ -154,12 +156,11 @@ static void put_location(struct pprof *pprof, sqlite3_stmt *row, int64_t mapping
 
 static void put_mapping(struct pprof *pprof, sqlite3_stmt *row, int64_t id)
 {
-	const char *object = (const char *)sqlite3_column_text(row, 3);
+	const char *object = statement_string(row, 3);
 	struct protobuf mapping = { 0 };
 
 	protobuf_number(&mapping, MAPPING_ID, id);
-	protobuf_number(&mapping, MAPPING_FILENAME,
-			string(pprof, (const char *)sqlite3_column_text(row, 2)));
+	protobuf_number(&mapping, MAPPING_FILENAME, string(pprof, statement_string(row, 2)));
 	if (!strchr(object, '/'))
 		protobuf_number(&mapping, MAPPING_BUILD_ID, string(pprof, object));
 	/* Functions and the rest are known: do not look for them in files. */
@@ -177,11 +178,12 @@ static int put_locations(struct pprof *pprof)
 	int64_t mapping = 0;
 	int code = SQLITE_DONE;
 
-	while (row && pprof->error == 0 && (code = sqlite3_step(row)) == SQLITE_ROW) {
-		const char *now = (const char *)sqlite3_column_text(row, 3);
+	while (row && pprof->error == 0 && (code = statement_advance(row)) == SQLITE_ROW) {
+		const char *now = statement_string(row, 3);
 		if (!object || strcmp(object, now) != 0) {
 			free(object);
 			object = strdup(now);
+			pprof->error = object ? 0 : -ENOMEM;
 			put_mapping(pprof, row, ++mapping);
 		}
 		put_location(pprof, row, mapping);
@@ -210,7 +212,7 @@ static int put_samples(struct pprof *pprof)
 	int64_t ids[PATHS_MAX_DEPTH];
 	int code = SQLITE_DONE;
 
-	while (row && pprof->error == 0 && (code = sqlite3_step(row)) == SQLITE_ROW) {
+	while (row && pprof->error == 0 && (code = statement_advance(row)) == SQLITE_ROW) {
 		size_t n = frames_of(pprof->paths, sqlite3_column_int64(row, 0), ids);
 		int64_t values[N_VALUES];
 		struct protobuf sample = { 0 };

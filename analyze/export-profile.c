@@ -7,6 +7,7 @@
 
 #include "analyze/export.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 
 /* A name must not end its line or its place in the path. */
 static void write_name(FILE *out, const char *name, const char *forbidden)
@@ -41,7 +42,7 @@ int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *req
 		db, profile_metric_row_of(db, request->run_id, request->metric)->sql,
 		request->run_id, -1);
 
-	while (stmt && (code = sqlite3_step(stmt)) == SQLITE_ROW && !ferror(out)) {
+	while (stmt && (code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
 		int64_t value = (int64_t)llround(sqlite3_column_double(stmt, 1));
 		size_t n = paths_walk(paths, sqlite3_column_int64(stmt, 0), steps);
 		if (value)

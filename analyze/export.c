@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "analyze/table.h"
 
 static int write_query(FILE *out, sqlite3_stmt *stmt, enum table_format format)
@@ -27,7 +28,7 @@ static int write_view(FILE *out, sqlite3 *db, const struct export_request *reque
 	if (!find)
 		return -EPROTO;
 	sqlite3_bind_text(find, 1, request->view, -1, SQLITE_STATIC);
-	int is_there = sqlite3_step(find) == SQLITE_ROW;
+	int is_there = statement_advance(find) == SQLITE_ROW;
 	int has_run = is_there && sqlite3_column_int(find, 0);
 	sqlite3_finalize(find);
 	if (!is_there)
@@ -83,4 +84,11 @@ const struct export_format *export_find(const char *name)
 		if (strcmp(format->name, name) == 0)
 			return format;
 	return NULL;
+}
+
+int export_write(FILE *out, sqlite3 *db, const struct export_format *format,
+		 const struct export_request *request)
+{
+	statement_forget(db);
+	return statement_verdict(db, format->write(out, db, request));
 }

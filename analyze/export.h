@@ -19,7 +19,7 @@ struct export_request {
 struct export_format {
 	const char *name; /* as in --format NAME */
 	int is_binary; /* not for a terminal */
-	/* 0, -EIO, -ENOMEM, -EPROTO (sqlite3_errmsg() tells), -ESRCH (no such view) */
+	/* As export_write(), which is to be called. */
 	int (*write)(FILE *out, sqlite3 *db, const struct export_request *request);
 };
 
@@ -28,6 +28,10 @@ extern const struct export_format export_formats[];
 
 /* The format of a name, or NULL. */
 const struct export_format *export_find(const char *name);
+
+/* Write a run. 0, -EIO, -ENOMEM, -EPROTO (statement_message() tells), -ESRCH (no such view). */
+int export_write(FILE *out, sqlite3 *db, const struct export_format *format,
+		 const struct export_request *request);
 
 /*
  * What the formats are written by; each in its file. Folded stacks for flamegraph.pl, the input of

@@ -23,6 +23,7 @@ struct globals {
 	size_t n;
 	size_t n_allocated;
 	int64_t first_row;
+	bool has_failed; /* a variable found no memory: globals_write() tells */
 };
 
 struct globals *globals_destroy(struct globals *globals)
@@ -50,9 +51,8 @@ int globals_create(sqlite3 *db, struct objects *objects, struct globals **ret_gl
 	globals->first_row = 1;
 	while ((r = statement_step(statement)) > 0) {
 		int64_t row = sqlite3_column_int64(statement, 0);
-		struct object *object =
-			objects_get_named(objects, (const char *)sqlite3_column_text(statement, 1),
-					  (const char *)sqlite3_column_text(statement, 2));
+		struct object *object = objects_get_named(objects, statement_string(statement, 1),
+							  statement_string(statement, 2));
 
 		if (!object ||
 		    key_map_put(&globals->rows, object->number,
@@ -94,6 +94,7 @@ int64_t globals_row(struct globals *globals, struct object *object, uint64_t add
 		       sizeof(*globals->items)) < 0 ||
 	    key_map_put(&globals->rows, object->number, variable.address, (uint64_t)row) < 0) {
 		free(name);
+		globals->has_failed = true;
 		return -ENOMEM;
 	}
 	globals->items[globals->n++] =
@@ -109,6 +110,8 @@ int globals_write(struct globals *globals, sqlite3 *db)
 		"INSERT INTO symbol(id, object, path, name, offset, size) VALUES(?, ?, ?, ?, ?, ?)",
 		&statement);
 
+	if (globals->has_failed)
+		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < globals->n; i++) {
 		const struct global *global = &globals->items[i];
 

@@ -13,6 +13,7 @@
 #include "analyze/db.h"
 #include "analyze/objects.h"
 #include "analyze/package.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 #define DPKG_INFO	"/var/lib/dpkg/info"
@@ -47,7 +48,7 @@ static int add_fact(sqlite3 *handle, int64_t run_id, const char *key, const char
 		sqlite3_bind_int64(stmt, 1, run_id);
 		sqlite3_bind_text(stmt, 2, key, -1, SQLITE_STATIC);
 		sqlite3_bind_text(stmt, 3, value, -1, SQLITE_STATIC);
-		code = sqlite3_step(stmt);
+		code = statement_advance(stmt);
 		sqlite3_finalize(stmt);
 	}
 	return db_errno(handle, code);
@@ -96,8 +97,8 @@ static int hint_allocators(sqlite3 *handle, int64_t run_id)
 
 	sqlite3_bind_int64(stmt, 1, run_id);
 	sqlite3_bind_int(stmt, 2, MAX_EXECUTABLES);
-	for (int i = 0; r == 0 && sqlite3_step(stmt) == SQLITE_ROW; i++) {
-		const char *exe = (const char *)sqlite3_column_text(stmt, 0);
+	for (int i = 0; r == 0 && statement_advance(stmt) == SQLITE_ROW; i++) {
+		const char *exe = statement_string(stmt, 0);
 		char key[32], value[4400];
 		if (!defines_malloc(exe))
 			continue;
@@ -157,9 +158,9 @@ static int hint_lines(sqlite3 *handle, int64_t run_id, const struct objects *obj
 	int r = db_errno(handle, sqlite3_prepare_v2(handle, lineless_sql, -1, &stmt, NULL));
 
 	sqlite3_bind_int64(stmt, 1, run_id);
-	for (int i = 0; r == 0 && sqlite3_step(stmt) == SQLITE_ROW; i++) {
+	for (int i = 0; r == 0 && statement_advance(stmt) == SQLITE_ROW; i++) {
 		double part = sqlite3_column_double(stmt, 1);
-		const char *path = (const char *)sqlite3_column_text(stmt, 0);
+		const char *path = statement_string(stmt, 0);
 		char key[32], value[1024];
 		if (part < MIN_LINELESS)
 			break;
@@ -180,6 +181,8 @@ static int64_t count_unnamed(struct db *db, const struct object *object)
 		"SELECT count(*) FROM frame WHERE object = %Q AND function IS NULL", object->name);
 	int64_t n = sql ? db_integer(db, sql, 0) : 0;
 
+	if (!sql)
+		statement_keep(db_handle(db), SQLITE_NOMEM);
 	sqlite3_free(sql);
 	return n;
 }

@@ -34,7 +34,7 @@ static int delete_from_each(struct db *db, const char *names_sql, int64_t run_id
 	int r = statement_prepare(db_handle(db), names_sql, &names);
 
 	while (r >= 0 && (r = statement_step(names)) > 0)
-		r = delete_from(db, (const char *)sqlite3_column_text(names, 0), run_id);
+		r = delete_from(db, statement_string(names, 0), run_id);
 	return r;
 }
 

@@ -92,6 +92,7 @@ struct memory {
 	int64_t first_mapping;
 	bool keeps_freed;
 	bool is_over; /* the trace has ended: what is left stays live */
+	bool has_failed; /* an image or thread found no memory: memory_finish() tells */
 	void *paths; /* tsearch() tree of the texts in mappings */
 	struct block_rows *allocations;
 	struct rows *mappings;

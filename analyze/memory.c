@@ -130,11 +130,14 @@ struct memory_image *memory_image(struct memory *memory, uint32_t number)
 		return memory->images[number];
 
 	const struct task_process *process = tasks_process(memory->tasks, number);
-	if (!process || reserve(&memory->images, &memory->n_images, number) < 0)
+	if (!process)
 		return NULL;
-	struct memory_image *image = calloc(1, sizeof(*image));
-	if (!image)
+	bool has_room = reserve(&memory->images, &memory->n_images, number) == 0;
+	struct memory_image *image = has_room ? calloc(1, sizeof(*image)) : NULL;
+	if (!image) {
+		memory->has_failed = true;
 		return NULL;
+	}
 	image->number = number;
 	image->parent = process->parent;
 	image->row = process->row;
@@ -151,11 +154,14 @@ struct memory_thread *memory_thread(struct memory *memory, uint32_t number)
 
 	const struct task_thread *task = tasks_thread(memory->tasks, number);
 	struct memory_image *image = task ? memory_image(memory, task->process) : NULL;
-	if (!image || reserve(&memory->threads, &memory->n_threads, number) < 0)
+	if (!image)
 		return NULL;
-	struct memory_thread *thread = calloc(1, sizeof(*thread));
-	if (!thread)
+	bool has_room = reserve(&memory->threads, &memory->n_threads, number) == 0;
+	struct memory_thread *thread = has_room ? calloc(1, sizeof(*thread)) : NULL;
+	if (!thread) {
+		memory->has_failed = true;
 		return NULL;
+	}
 	thread->row = task->row;
 	thread->image = image;
 	memory->threads[number] = thread;
@@ -247,6 +253,8 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 {
 	int r = 0;
 
+	if (memory->has_failed)
+		return -ENOMEM;
 	memory->is_over = true;
 	for (size_t i = 0; i < memory->n_images && r >= 0; i++) {
 		if (memory->images[i])

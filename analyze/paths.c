@@ -95,12 +95,15 @@ static int add_called(struct paths *paths, uint32_t number, int32_t line)
 /* One function of a frame; those of one frame follow each other. */
 static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *row)
 {
-	struct path_frame *frame = &paths->frames[sqlite3_column_int64(row, 0)];
-	const char *module = base_name((const char *)sqlite3_column_text(row, 1));
+	uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
+	const char *module = base_name(statement_string(row, 1));
 	const char *name = (const char *)sqlite3_column_text(row, 2);
 	auto_free char *made = NULL;
 	uint32_t number;
 
+	if (id >= paths->n_frames)
+		return -EBADMSG;
+	struct path_frame *frame = &paths->frames[id];
 	if (!name && asprintf(&made, "(in %s)", *module ? module : "unknown code") < 0)
 		return -ENOMEM;
 	int r = find_function(paths, names, name ? name : made, module, &number);
@@ -142,7 +145,10 @@ static int read_stacks(struct paths *paths, sqlite3 *db)
 	int r = statement_prepare(db, "SELECT id, parent_id, frame_id FROM stack", &stmt);
 
 	while (r == 0 && (r = statement_step(stmt)) == 1) {
-		paths->stacks[sqlite3_column_int64(stmt, 0)] = (struct path_stack){
+		uint64_t id = (uint64_t)sqlite3_column_int64(stmt, 0);
+		if (id >= paths->n_stacks)
+			return -EBADMSG;
+		paths->stacks[id] = (struct path_stack){
 			.parent = sqlite3_column_int64(stmt, 1),
 			.frame = (uint32_t)sqlite3_column_int64(stmt, 2),
 		};

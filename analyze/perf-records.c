@@ -115,7 +115,8 @@ static bool make_map(struct making *making, const struct pmu_map *map, const uin
 	put_u64(making, map->address);
 	put_u64(making, map->size);
 	put_u64(making, map->file_offset);
-	memcpy(identity + 4, build_id, n_build_id);
+	if (n_build_id > 0)
+		memcpy(identity + 4, build_id, n_build_id);
 	put(making, identity, sizeof(identity));
 	put_u32(making, is_old ? PROT_READ | PROT_EXEC : map->prot);
 	put_u32(making, map->flags ? map->flags : MAP_PRIVATE);

@@ -7,6 +7,7 @@
 #include "analyze/grow.h"
 #include "analyze/report.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
@@ -137,7 +138,7 @@ static int add_sites(struct profile *profile, sqlite3_stmt *stmt, uint32_t *seen
 	struct path_step steps[PATHS_MAX_DEPTH];
 	int code = SQLITE_DONE;
 
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
+	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
 		const struct profile_sum sum = {
 			.value = sqlite3_column_double(stmt, 1),
 			.n = sqlite3_column_double(stmt, 2),
@@ -219,7 +220,7 @@ static int insert_function(const struct profile *profile, const struct profile_f
 	sqlite3_bind_text(stmt, 3, names->module, -1, SQLITE_STATIC);
 	for (int i = 0; i < 8; i++)
 		sqlite3_bind_double(stmt, 4 + i, values[i]);
-	int code = sqlite3_step(stmt);
+	int code = statement_advance(stmt);
 	sqlite3_reset(stmt);
 	return code;
 }
@@ -249,7 +250,7 @@ static int insert_calls(const struct profile *profile, sqlite3 *db)
 		sqlite3_bind_int64(stmt, 2, edge->callee);
 		sqlite3_bind_double(stmt, 3, edge->value);
 		sqlite3_bind_int(stmt, 4, edge->is_cycle);
-		code = sqlite3_step(stmt);
+		code = statement_advance(stmt);
 		sqlite3_reset(stmt);
 	}
 	sqlite3_finalize(stmt);

@@ -23,6 +23,8 @@
 	" AND EXISTS (SELECT 1 FROM temp.span WHERE span.thread_id = " row ".thread_id AND"        \
 	" span.start_ns <= " row "." time " AND span.end_ns > " row "." time ")"
 
+#define MAX_BLOCKS (UINT64_C(1) << 40) /* of ids of one run; a damaged database is refused */
+
 struct conditions {
 	const char *head;
 	const char *process, *thread, *region, *addresses, *time;
@@ -54,7 +56,10 @@ static sqlite3_stmt *prepare(const struct replay *replay, const struct condition
 		{ ":to", selection->to_ns },
 	};
 
-	if (sql && sqlite3_prepare_v2(handle, sql, -1, &stmt, NULL) == SQLITE_OK) {
+	int result = sql ? sqlite3_prepare_v2(handle, sql, -1, &stmt, NULL) : SQLITE_NOMEM;
+	if (result != SQLITE_OK) {
+		statement_keep(handle, result);
+	} else {
 		for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 			sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, values[i].name),
 					   values[i].value);
@@ -169,7 +174,9 @@ static int remember(struct replay_sites *sites, int64_t id, uint32_t site)
 {
 	if (!sites->sites)
 		sites->first_id = id;
-	size_t at = (size_t)(id - sites->first_id);
+	size_t at = (size_t)id - (size_t)sites->first_id;
+	if (at > MAX_BLOCKS)
+		return -EBADMSG;
 	if (at >= sites->n) {
 		size_t n = at + at / 2 + 1024;
 		uint32_t *larger = reallocarray(sites->sites, n, sizeof(*larger));
@@ -227,6 +234,8 @@ static int64_t run_end(const struct replay *replay)
 				    (long long)replay->run_id);
 	int64_t end_ns = sql ? db_integer(replay->db, sql, 0) : 0;
 
+	if (!sql)
+		statement_keep(db_handle(replay->db), SQLITE_NOMEM);
 	sqlite3_free(sql);
 	return end_ns;
 }
@@ -236,7 +245,7 @@ int replay_blocks(const struct replay *replay)
 	auto_statement sqlite3_stmt *row = prepare(replay, &block_conditions);
 	auto_ends struct ends ends = { 0 };
 	int64_t run_end_ns = run_end(replay);
-	int r = row ? 0 : -EIO;
+	int r = row ? 0 : statement_kept(db_handle(replay->db));
 
 	while (r == 0 && (r = statement_step(row)) == 1)
 		r = add_block(replay, &ends, row, run_end_ns);
@@ -261,10 +270,10 @@ static const struct conditions sample_conditions = {
 int replay_samples(const struct replay *replay)
 {
 	auto_statement sqlite3_stmt *row = prepare(replay, &sample_conditions);
-	int r = row ? 0 : -EIO;
+	int r = row ? 0 : statement_kept(db_handle(replay->db));
 
 	while (r == 0 && (r = statement_step(row)) == 1) {
-		const char *source = (const char *)sqlite3_column_text(row, 3);
+		const char *source = statement_string(row, 3);
 		const struct sample_taken taken = {
 			.source = source,
 			.is_clock = sample_source_is_time(source),
@@ -375,7 +384,7 @@ static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stm
 		.weight = sqlite3_column_int64(row, TOUCH_WEIGHT),
 		.process_row = sqlite3_column_int64(row, TOUCH_PROCESS),
 		.thread_row = sqlite3_column_int64(row, TOUCH_THREAD),
-		.source = (const char *)sqlite3_column_text(row, TOUCH_SOURCE),
+		.source = statement_string(row, TOUCH_SOURCE),
 		.role = (enum trace_role)sqlite3_column_int(row, TOUCH_ROLE),
 		.share = sqlite3_column_double(row, TOUCH_SHARE),
 		.address = (uint64_t)sqlite3_column_int64(row, TOUCH_ADDRESS),
@@ -414,7 +423,8 @@ int replay_touches(const struct replay *replay)
 	auto_statement sqlite3_stmt *row =
 		prepare(replay, is_short(replay) ? &timed_touch_conditions : &touch_conditions);
 	auto_statement sqlite3_stmt *stack_of = NULL;
-	int r = row ? statement_prepare(db_handle(replay->db), stack_sql, &stack_of) : -EIO;
+	int r = row ? statement_prepare(db_handle(replay->db), stack_sql, &stack_of)
+		    : statement_kept(db_handle(replay->db));
 
 	while (r == 0 && (r = statement_step(row)) == 1)
 		r = add_touch(replay, row, stack_of);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 
 /* No lines. */
 #define LINES_SQL "SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.debug%' LIMIT 5"
@@ -115,8 +116,8 @@ int report_hint_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id)
 
 	if (!stmt)
 		return -EPROTO;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW)
-		fprintf(out, "hint: %s\n", (const char *)sqlite3_column_text(stmt, 0));
+	while ((code = statement_advance(stmt)) == SQLITE_ROW)
+		fprintf(out, "hint: %s\n", statement_string(stmt, 0));
 	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }

@@ -5,6 +5,7 @@
 
 #include "analyze/format.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "analyze/table-text.h"
 
 #define PLACE_COLUMN 55 /* where the last column starts */
@@ -175,7 +176,7 @@ int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *re
 
 	if (!stmt)
 		return -EPROTO;
-	for (size_t row = 0; (code = sqlite3_step(stmt)) == SQLITE_ROW; row++) {
+	for (size_t row = 0; (code = statement_advance(stmt)) == SQLITE_ROW; row++) {
 		if (row == 0)
 			write_head(out, &objects);
 		write_object(out, stmt, request, &objects);

@@ -9,6 +9,7 @@
 #include "analyze/report-queries.h"
 #include "analyze/report-sql.h"
 #include "analyze/report-why.h"
+#include "analyze/statement.h"
 #include "analyze/table-text.h"
 
 #define NUMBER(value) "CAST(round(" value ") AS INTEGER)"
@@ -148,7 +149,7 @@ static void write_name(const struct calls *calls, sqlite3_stmt *row, unsigned in
 	unsigned left = width > NAME_COLUMN + 30 ? width - NAME_COLUMN - indent - 10 : 0;
 
 	fprintf(calls->out, "%*s", (int)indent, "");
-	table_text_cut(calls->out, (const char *)sqlite3_column_text(row, 1), left);
+	table_text_cut(calls->out, statement_string(row, 1), left);
 	if (sqlite3_column_int64(row, 0))
 		fprintf(calls->out, " [%lld]", sqlite3_column_int64(row, 0));
 	fputc('\n', calls->out);
@@ -160,7 +161,7 @@ static int write_relatives(const struct calls *calls, const char *sql, int64_t i
 	sqlite3_stmt *stmt = report_sql_prepare(calls->db, sql, id, -1);
 	int code = SQLITE_DONE;
 
-	while (stmt && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+	while (stmt && (code = statement_advance(stmt)) == SQLITE_ROW) {
 		double value = sqlite3_column_double(stmt, 2);
 		bool is_cycle = sqlite3_column_int(stmt, 3) != 0;
 		struct format_text text = format_value(value, calls->metric->kind);
@@ -214,7 +215,7 @@ int report_calls_write(FILE *out, sqlite3 *db, const struct report_request *requ
 
 	if (calls.whole > 0)
 		write_head(&calls);
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
+	while (r == 0 && (code = statement_advance(stmt)) == SQLITE_ROW)
 		r = write_function(&calls, stmt);
 	sqlite3_finalize(stmt);
 	if (r == 0 && code == SQLITE_DONE && !(calls.whole > 0))

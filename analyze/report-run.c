@@ -4,6 +4,8 @@
 
 #include "analyze/report.h"
 
+#include "analyze/statement.h"
+
 static const char named_sql[] = "SELECT id FROM run WHERE CAST(id AS TEXT) = ?1"
 				" OR program || '.' || mode || '.' || repetition = ?1"
 				" OR program || '.' || mode = ?1 OR program = ?1"
@@ -19,7 +21,7 @@ int report_run_find(sqlite3 *db, const char *selector, int64_t *ret_run_id)
 	if (selector)
 		sqlite3_bind_text(stmt, 1, selector, -1, SQLITE_STATIC);
 
-	int code = sqlite3_step(stmt);
+	int code = statement_advance(stmt);
 	if (code == SQLITE_ROW)
 		*ret_run_id = sqlite3_column_int64(stmt, 0);
 	sqlite3_finalize(stmt);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 #define SHARED_SAMPLES "samples of user CPU time" /* in the notes of reports */
@@ -16,9 +17,8 @@ static int write_lines(FILE *out, sqlite3 *db, int64_t run_id, const char *headi
 
 	if (!stmt)
 		return -EPROTO;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		fprintf(out, "%-*s%s\n", (int)strlen(heading), heading,
-			(const char *)sqlite3_column_text(stmt, 0));
+	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
+		fprintf(out, "%-*s%s\n", (int)strlen(heading), heading, statement_string(stmt, 0));
 		heading = *heading ? "             " : "";
 	}
 	sqlite3_finalize(stmt);

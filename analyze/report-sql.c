@@ -2,12 +2,17 @@
 
 #include <string.h>
 
+#include "analyze/statement.h"
+
 sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, int64_t limit)
 {
 	sqlite3_stmt *stmt = NULL;
 
-	if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
+	int result = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+	if (result != SQLITE_OK) {
+		statement_keep(db, result);
 		return NULL;
+	}
 	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, ":run"), run_id);
 	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, ":limit"), limit);
 	return stmt;
@@ -18,7 +23,7 @@ int64_t report_sql_number(sqlite3 *db, const char *sql, int64_t run_id)
 	sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
 	int64_t number = 0;
 
-	if (stmt && sqlite3_step(stmt) == SQLITE_ROW)
+	if (stmt && statement_advance(stmt) == SQLITE_ROW)
 		number = sqlite3_column_int64(stmt, 0);
 	sqlite3_finalize(stmt);
 	return number;
@@ -30,10 +35,12 @@ char *report_sql_text(sqlite3 *db, const char *sql, int64_t run_id)
 	const char *text = NULL;
 	char *copy = NULL;
 
-	if (stmt && sqlite3_step(stmt) == SQLITE_ROW)
+	if (stmt && statement_advance(stmt) == SQLITE_ROW)
 		text = (const char *)sqlite3_column_text(stmt, 0);
 	if (text)
 		copy = strdup(text);
+	if (text && !copy)
+		statement_keep(db, SQLITE_NOMEM);
 	sqlite3_finalize(stmt);
 	return copy;
 }

@@ -11,6 +11,7 @@
 #include "analyze/report-sampling.h"
 #include "analyze/report-sql.h"
 #include "analyze/report-stop.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 #include "schemas/trace-format.h"
 
@@ -26,7 +27,7 @@ static int64_t total(sqlite3 *db, int64_t run_id, const char *name)
 		return 0;
 	sqlite3_bind_text(stmt, sqlite3_bind_parameter_index(stmt, ":name"), name, -1,
 			  SQLITE_STATIC);
-	if (sqlite3_step(stmt) == SQLITE_ROW)
+	if (statement_advance(stmt) == SQLITE_ROW)
 		value = sqlite3_column_int64(stmt, 0);
 	sqlite3_finalize(stmt);
 	return value;
@@ -180,8 +181,8 @@ static void write_sources(FILE *out, sqlite3 *db, int64_t run)
 		run, -1);
 	size_t n = 0;
 
-	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
-		const char *unit = (const char *)sqlite3_column_text(stmt, 2);
+	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
+		const char *unit = statement_string(stmt, 2);
 		int64_t period = sqlite3_column_int64(stmt, 1);
 
 		fprintf(out, "%s%s", n++ ? "; " : "",
@@ -254,7 +255,7 @@ static void write_kind(FILE *out, sqlite3_stmt *stmt)
 	int64_t n_blocks = sqlite3_column_int64(stmt, 1);
 	double sum = sqlite3_column_double(stmt, 4);
 
-	fprintf(out, "%s: %s %s, %s, peak %s", (const char *)sqlite3_column_text(stmt, 0),
+	fprintf(out, "%s: %s %s, %s, peak %s", statement_string(stmt, 0),
 		format_count(n_blocks).text, plural(n_blocks, "block", "blocks"),
 		format_bytes(sqlite3_column_int64(stmt, 2)).text,
 		format_bytes(sqlite3_column_int64(stmt, 3)).text);
@@ -272,7 +273,7 @@ static void write_kinds(FILE *out, sqlite3 *db, int64_t run)
 	sqlite3_stmt *stmt = report_sql_prepare(db, kinds_sql, run, -1);
 	size_t n_rows = 0;
 
-	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
 		fputs(n_rows++ ? "             " : "blocks in    ", out);
 		write_kind(out, stmt);
 	}
@@ -304,7 +305,7 @@ static void write_imputed(FILE *out, sqlite3 *db, int64_t run)
 	sqlite3_stmt *stmt = report_sql_prepare(db, imputed_sql, run, -1);
 	size_t n_rows = 0;
 
-	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
 		double share = 100 * sqlite3_column_double(stmt, 1) /
 			       (double)sqlite3_column_int64(stmt, 2);
 
@@ -314,7 +315,7 @@ static void write_imputed(FILE *out, sqlite3 *db, int64_t run)
 			n_rows++
 				? "  "
 				: "             of the unknown, by the same instructions elsewhere: ",
-			(const char *)sqlite3_column_text(stmt, 0), share);
+			statement_string(stmt, 0), share);
 	}
 	if (n_rows)
 		fputc('\n', out);
@@ -329,7 +330,7 @@ static void write_owners(FILE *out, sqlite3 *db, int64_t run, enum trace_role ro
 	if (stmt)
 		sqlite3_bind_int(stmt, sqlite3_bind_parameter_index(stmt, ":role"), role);
 
-	while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
 		double sum = sqlite3_column_double(stmt, 1);
 		int64_t n = sqlite3_column_int64(stmt, 3);
 		double half = format_half_width(sum, sqlite3_column_double(stmt, 2), n);
@@ -338,7 +339,7 @@ static void write_owners(FILE *out, sqlite3 *db, int64_t run, enum trace_role ro
 			n_rows			   ? "  "
 			: role == TRACE_ROLE_STALL ? "waited for   "
 						   : "owners       ",
-			(const char *)sqlite3_column_text(stmt, 0));
+			statement_string(stmt, 0));
 		if (n_rows++ == 0)
 			fprintf(out, " %s", format_percent_interval(sum / (double)n, half).text);
 		else

@@ -17,6 +17,7 @@
 #include "analyze/report-summary.h"
 #include "analyze/report-why.h"
 #include "analyze/stack-text.h"
+#include "analyze/statement.h"
 #include "analyze/suppressions.h"
 #include "common/cleanup.h"
 
@@ -556,13 +557,14 @@ static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
 int report_write(FILE *out, sqlite3 *db, const struct report *report,
 		 const struct report_request *request)
 {
+	statement_forget(db);
 	int r = report->prepare ? report->prepare(db, request) : 0;
 
-	if (r < 0)
-		return r;
-	if (report->write && request->format == TABLE_TEXT)
-		return report->write(out, db, request);
-	return write_rows(out, db, report, request);
+	if (r == 0 && report->write && request->format == TABLE_TEXT)
+		r = report->write(out, db, request);
+	else if (r == 0)
+		r = write_rows(out, db, report, request);
+	return statement_verdict(db, r);
 }
 
 int report_functions_register(sqlite3 *db)

@@ -85,7 +85,7 @@ const struct report *report_find(const char *name);
 
 /*
  * Write one report. Returns 0, -EIO when the stream failed, -EPROTO when SQLite failed
- * (sqlite3_errmsg(db) says how), -ENOMEM; of pictures also what heat_make() returns.
+ * (statement_message(db) says how), -ENOMEM; of pictures also what heat_make() returns.
  */
 int report_write(FILE *out, sqlite3 *db, const struct report *report,
 		 const struct report_request *request);

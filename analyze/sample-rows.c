@@ -210,7 +210,8 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 	cells[8].integer = row->is_kernel;
 	cells[9].integer = or_null(row->stack, row->stack);
 	source->n_samples++;
-	source->weight += row->weight;
+	if (__builtin_add_overflow(source->weight, row->weight, &source->weight))
+		source->weight = INT64_MAX; /* periods that no kernel takes */
 
 	const struct sample_taken taken = {
 		.source = source->name,

@@ -6,6 +6,7 @@
 
 #include "analyze/db.h"
 #include "analyze/replay.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 bool selection_is_part(const struct selection *selection)
@@ -138,5 +139,7 @@ int selection_apply(struct db *db, const struct selection *selection)
 		r = replay_run(db, selection, &tally, selection->runs[i], &n_clock);
 	if (r == 0)
 		r = tally_write(&tally, db, selection->runs[0]);
-	return r < 0 ? r : settle(db, selection, n_clock, (int64_t)tally.total.faults);
+	if (r == 0)
+		r = settle(db, selection, n_clock, (int64_t)tally.total.faults);
+	return r < 0 ? r : statement_kept(db_handle(db));
 }

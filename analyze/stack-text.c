@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 #define DEFAULT_FRAMES 3
@@ -107,7 +108,7 @@ static int64_t write_row(struct walk *walk, int64_t stack_id)
 
 	sqlite3_reset(walk->stmt);
 	sqlite3_bind_int64(walk->stmt, 1, stack_id);
-	while (!walk->is_cut && sqlite3_step(walk->stmt) == SQLITE_ROW) {
+	while (!walk->is_cut && statement_advance(walk->stmt) == SQLITE_ROW) {
 		parent = sqlite3_column_int64(walk->stmt, COLUMN_PARENT);
 		write_frame(walk);
 	}
@@ -140,13 +141,12 @@ static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **arg
 		return;
 	}
 	walk.out = open_memstream(&text, &n_bytes);
-	if (walk.out) {
+	if (walk.out)
 		write_stack(&walk, sqlite3_value_int64(args[0]));
-		fclose(walk.out);
+	if (walk.out && cleanup_finish_text(walk.out, &text) == 0)
 		sqlite3_result_text(context, text, (int)n_bytes, SQLITE_TRANSIENT);
-	} else {
+	else
 		sqlite3_result_error_nomem(context);
-	}
 	sqlite3_finalize(walk.stmt);
 }
 

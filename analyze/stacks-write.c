@@ -124,8 +124,8 @@ static int read_old(const struct stacks *stacks, sqlite3 *db, struct old_frames 
 			.row = sqlite3_column_int64(statement, 0),
 			.frame = {
 				objects_get_named(stacks->objects,
-						  (const char *)sqlite3_column_text(statement, 1),
-						  (const char *)sqlite3_column_text(statement, 2)),
+						  statement_string(statement, 1),
+						  statement_string(statement, 2)),
 				(uint64_t)sqlite3_column_int64(statement, 3),
 			},
 		};

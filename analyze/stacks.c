@@ -61,9 +61,9 @@ static int load_frames(struct stacks *stacks, sqlite3 *db)
 
 	while (r == 0 && (r = statement_step(statement)) > 0) {
 		int64_t row = sqlite3_column_int64(statement, 0);
-		struct object *object = objects_get_named(
-			stacks->objects, (const char *)sqlite3_column_text(statement, 1),
-			(const char *)sqlite3_column_text(statement, 2));
+		struct object *object =
+			objects_get_named(stacks->objects, statement_string(statement, 1),
+					  statement_string(statement, 2));
 
 		if (!object)
 			return -ENOMEM;
@@ -90,7 +90,7 @@ static int load_stacks(struct stacks *stacks, sqlite3 *db)
 	while (r == 0 && (r = statement_step(statement)) > 0) {
 		int64_t row = sqlite3_column_int64(statement, 0);
 		uint64_t parent = (uint64_t)sqlite3_column_int64(statement, 1);
-		unsigned stop = stop_of((const char *)sqlite3_column_text(statement, 3));
+		unsigned stop = stop_of(statement_string(statement, 3));
 		uint64_t key = frame_key(sqlite3_column_int64(statement, 2), stop);
 
 		r = key_map_put(&stacks->stack_rows, parent, key, (uint64_t)row);

@@ -25,6 +25,50 @@ static int to_errno(int result)
 	}
 }
 
+/* The argument of a hook is the only place that a connection has for us. */
+static void do_nothing(void *kept)
+{
+	(void)kept;
+}
+
+void statement_keep(sqlite3 *db, int result)
+{
+	void *kept = sqlite3_rollback_hook(db, do_nothing, NULL);
+
+	if (!kept && to_errno(result) < 0)
+		kept = (void *)(intptr_t)-to_errno(result);
+	sqlite3_rollback_hook(db, do_nothing, kept);
+}
+
+int statement_kept(sqlite3 *db)
+{
+	if (!db)
+		return 0;
+	void *kept = sqlite3_rollback_hook(db, do_nothing, NULL);
+
+	sqlite3_rollback_hook(db, do_nothing, kept);
+	return -(int)(intptr_t)kept;
+}
+
+const char *statement_message(sqlite3 *db)
+{
+	int kept = statement_kept(db);
+
+	if (kept == -ENOMEM)
+		return "out of memory";
+	return kept < 0 ? "a part of it is missing or damaged" : sqlite3_errmsg(db);
+}
+
+int statement_verdict(sqlite3 *db, int r)
+{
+	return r != -EIO && statement_kept(db) < 0 ? -EPROTO : r;
+}
+
+void statement_forget(sqlite3 *db)
+{
+	sqlite3_rollback_hook(db, NULL, NULL);
+}
+
 int statement_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement)
 {
 	return to_errno(

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * A prepared statement that is run again and again, with errors that stick: binding can only fail
- * without memory, and running tells.
+ * A prepared statement that is run again and again. What fails where nobody looks at once, binding and steps in
+ * the middle of a text, sticks to the connection until somebody asks (statement_kept()).
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -23,6 +23,17 @@ int statement_run(sqlite3_stmt *statement);
 /* Step a SELECT. Returns 1 with a row, 0 at the end, or a negative errno. */
 int statement_step(sqlite3_stmt *statement);
 
+/*
+ * The text of a column of the row. NULL is "": whoever made the database, there is a text. Without memory it
+ * is "" as well, and the next statement_step() fails.
+ */
+static inline const char *statement_string(sqlite3_stmt *statement, int i)
+{
+	const char *text = (const char *)sqlite3_column_text(statement, i);
+
+	return text ? text : "";
+}
+
 static inline void statement_integer(sqlite3_stmt *statement, int i, int64_t value)
 {
 	sqlite3_bind_int64(statement, i, value);
@@ -42,8 +53,39 @@ static inline void statement_real(sqlite3_stmt *statement, int i, double value)
 	sqlite3_bind_double(statement, i, value);
 }
 
+/*
+ * Remember an SQLite result that is an error, unless there is one already. Uses the argument of the connection's
+ * rollback hook, so only for connections of our own.
+ */
+void statement_keep(sqlite3 *db, int result);
+
+/* What was kept, as a negative errno; 0: nothing, or no connection. */
+int statement_kept(sqlite3 *db);
+
+/* What was kept in words, else what SQLite says of its last failure. */
+const char *statement_message(sqlite3 *db);
+
+/* r, or -EPROTO when something was kept; a stream that failed (-EIO) is told first. */
+int statement_verdict(sqlite3 *db, int r);
+
+/* Nothing has failed so far. */
+void statement_forget(sqlite3 *db);
+
+/* sqlite3_step() that keeps its error, for loops that end at the last row. */
+static inline int statement_advance(sqlite3_stmt *statement)
+{
+	int result = sqlite3_step(statement);
+
+	if (result != SQLITE_ROW && result != SQLITE_DONE)
+		statement_keep(sqlite3_db_handle(statement), result);
+	return result;
+}
+
 /* NULL gives NULL. The text is copied. */
 static inline void statement_text(sqlite3_stmt *statement, int i, const char *text)
 {
-	sqlite3_bind_text(statement, i, text, -1, SQLITE_TRANSIENT);
+	int result = sqlite3_bind_text(statement, i, text, -1, SQLITE_TRANSIENT);
+
+	if (result != SQLITE_OK) /* it would be NULL */
+		statement_keep(sqlite3_db_handle(statement), result);
 }

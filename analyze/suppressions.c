@@ -7,6 +7,7 @@
 
 #include "analyze/grow.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 struct suppressions {
@@ -168,7 +169,7 @@ static const char *match_stack(const struct suppressions *suppressions, sqlite3_
 
 	sqlite3_reset(frames);
 	sqlite3_bind_int64(frames, 1, stack_id);
-	while (!rule && sqlite3_step(frames) == SQLITE_ROW)
+	while (!rule && statement_advance(frames) == SQLITE_ROW)
 		rule = match_row(suppressions, frames);
 	return rule;
 }
@@ -178,7 +179,7 @@ static int insert(sqlite3_stmt *stmt, int64_t stack_id, const char *rule)
 	sqlite3_reset(stmt);
 	sqlite3_bind_int64(stmt, 1, stack_id);
 	sqlite3_bind_text(stmt, 2, rule, -1, SQLITE_STATIC);
-	return sqlite3_step(stmt) == SQLITE_DONE ? 0 : -EPROTO;
+	return statement_advance(stmt) == SQLITE_DONE ? 0 : -EPROTO;
 }
 
 static int fill_table(const struct suppressions *suppressions, sqlite3 *db, int64_t run_id)
@@ -191,7 +192,7 @@ static int fill_table(const struct suppressions *suppressions, sqlite3 *db, int6
 		db, "INSERT OR REPLACE INTO temp.suppressed VALUES (?, ?)", 0, -1);
 	int r = sites && frames && row ? 0 : -EPROTO;
 
-	while (r == 0 && sqlite3_step(sites) == SQLITE_ROW) {
+	while (r == 0 && statement_advance(sites) == SQLITE_ROW) {
 		int64_t stack_id = sqlite3_column_int64(sites, 0);
 		const char *rule = match_stack(suppressions, frames, stack_id);
 		if (rule)

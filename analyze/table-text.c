@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/format.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 #define LOOK_AHEAD_ROWS 1000u
@@ -86,8 +87,7 @@ static struct format_text format_number(sqlite3_stmt *stmt, int column, enum tab
 	case TABLE_PERCENT:
 		return format_percent(sqlite3_column_double(stmt, column));
 	default:
-		snprintf(out.text, sizeof(out.text), "%s",
-			 (const char *)sqlite3_column_text(stmt, column));
+		snprintf(out.text, sizeof(out.text), "%s", statement_string(stmt, column));
 		return out;
 	}
 }
@@ -118,7 +118,7 @@ static char *cell_text(sqlite3_stmt *stmt, int column, const struct table_style 
 	case SQLITE_BLOB:
 		return sqlite3_column_bytes(stmt, column) ? strdup("(binary)") : strdup("");
 	case SQLITE_TEXT:
-		return clean_copy((const char *)sqlite3_column_text(stmt, column));
+		return clean_copy(statement_string(stmt, column));
 	default:
 		return strdup(format_number(stmt, column, kind_of(style, column)).text);
 	}
@@ -191,7 +191,7 @@ static int read_ahead(sqlite3_stmt *stmt, const struct table_style *style, struc
 {
 	size_t n_rows = 0;
 
-	while (n_rows < LOOK_AHEAD_ROWS && (*ret_code = sqlite3_step(stmt)) == SQLITE_ROW) {
+	while (n_rows < LOOK_AHEAD_ROWS && (*ret_code = statement_advance(stmt)) == SQLITE_ROW) {
 		for (int i = 0; i < layout->n_columns; i++) {
 			layout->is_right[i] |= is_number(stmt, i);
 			int r = cells_add(cells, cell_text(stmt, i, style));
@@ -228,7 +228,7 @@ static int write_rest(FILE *out, sqlite3_stmt *stmt, const struct table_style *s
 {
 	int code = 0;
 
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && !ferror(out)) {
+	while ((code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
 		for (int i = 0; i < layout->n_columns; i++) {
 			auto_free char *text = cell_text(stmt, i, style);
 			write_cell(out, layout, i, text ? text : "?", style->width);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "analyze/statement.h"
 #include "analyze/table-text.h"
 #include "analyze/utf8.h"
 
@@ -60,7 +61,7 @@ static void write_csv_value(FILE *out, sqlite3_stmt *stmt, int column)
 			  sqlite3_column_bytes(stmt, column));
 		break;
 	default:
-		write_csv_text(out, (const char *)sqlite3_column_text(stmt, column));
+		write_csv_text(out, statement_string(stmt, column));
 	}
 }
 
@@ -128,7 +129,7 @@ static void write_json_value(FILE *out, sqlite3_stmt *stmt, int column)
 		fputc('"', out);
 		break;
 	default:
-		write_json_text(out, (const char *)sqlite3_column_text(stmt, column));
+		write_json_text(out, statement_string(stmt, column));
 	}
 }
 
@@ -167,7 +168,7 @@ static int write_stream(FILE *out, sqlite3_stmt *stmt, enum table_format format,
 	size_t n_rows = 0;
 	int code = 0;
 
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && !ferror(out))
+	while ((code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out))
 		streams[format].row(out, stmt, n_rows++);
 	if (n_rows)
 		fputs(streams[format].tail, out);

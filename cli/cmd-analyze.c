@@ -206,7 +206,10 @@ static int analyze_all(const struct option_set *options, const struct import_opt
 	}
 	if (results.n == 0)
 		return CMD_FAILED;
+	errno = 0;
 	auto_free char *db_path = named ? strdup(named) : results_database(&results);
+	if (!db_path && errno == ENOMEM)
+		return cmd_fail("out of memory");
 	if (!db_path)
 		return cmd_usage("analyze: the traces lie in several folders: say with --output "
 				 "where their database should be");

@@ -8,6 +8,7 @@
 
 #include "analyze/diff.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
 
@@ -61,7 +62,9 @@ static int open_side(const struct option_set *options, int i, struct side *side,
 				side->path, side->run, side->path);
 	if (r == -ENODATA)
 		return cmd_fail("%s: the database holds no run", side->path);
-	return r < 0 ? cmd_fail("%s: %s", side->path, sqlite3_errmsg(ret_side->db))
+	if (r == -ENOMEM)
+		return cmd_fail("out of memory");
+	return r < 0 ? cmd_fail("%s: %s", side->path, statement_message(ret_side->db))
 		     : check_allocations(side, ret_side);
 }
 
@@ -72,7 +75,7 @@ static int write_diff(const struct diff_request *request)
 
 	if (r == -EPROTO)
 		return cmd_fail("%s: %s", sqlite3_db_filename(failed, "main"),
-				sqlite3_errmsg(failed));
+				statement_message(failed));
 	if (r < 0 || fflush(stdout) != 0)
 		return cmd_fail("cannot write the differences: %s", strerror(r < 0 ? -r : errno));
 	return CMD_DONE;

@@ -7,6 +7,7 @@
 
 #include "analyze/anonymise.h"
 #include "analyze/export.h"
+#include "analyze/statement.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
 
@@ -18,7 +19,7 @@ static int write_file(const char *path, sqlite3 *db, const struct export_format 
 
 	if (!file)
 		return -errno;
-	int r = format->write(file, db, request);
+	int r = export_write(file, db, format, request);
 	if (r == 0 && (fflush(file) != 0 || ferror(file)))
 		r = -EIO;
 	if (r < 0)
@@ -29,7 +30,7 @@ static int write_file(const char *path, sqlite3 *db, const struct export_format 
 static int write_stdout(sqlite3 *db, const struct export_format *format,
 			const struct export_request *request)
 {
-	int r = format->write(stdout, db, request);
+	int r = export_write(stdout, db, format, request);
 
 	return r == 0 && fflush(stdout) != 0 ? -errno : r;
 }
@@ -39,7 +40,7 @@ static int complain(sqlite3 *db, const struct option_set *options, int error)
 	const char *path = option_text(options, OPTION_EXPORT_FILE);
 
 	if (error == -EPROTO)
-		return cmd_fail("%s: %s", options->operands[0], sqlite3_errmsg(db));
+		return cmd_fail("%s: %s", options->operands[0], statement_message(db));
 	if (error == -ESRCH)
 		return cmd_fail("%s has no table or view %s; docs/database.md names them",
 				options->operands[0], option_text(options, OPTION_VIEW));
@@ -76,7 +77,7 @@ static int write_anonymised(sqlite3 *db, const struct option_set *options)
 	case 0:
 		return CMD_DONE;
 	case -EPROTO:
-		return cmd_fail("%s: %s", of, sqlite3_errmsg(db));
+		return cmd_fail("%s: %s", of, statement_message(db));
 	case -EALREADY:
 		return cmd_fail("%s has no names any more: it is such a copy itself", of);
 	case -EEXIST:

@@ -7,6 +7,7 @@
 
 #include "analyze/report.h"
 #include "analyze/report-sql.h"
+#include "analyze/statement.h"
 #include "analyze/suppressions.h"
 #include "cli/database.h"
 #include "cli/heat-message.h"
@@ -106,7 +107,7 @@ static int write_one(const struct job *job, int64_t run_id)
 	if (status != CMD_DONE)
 		return status;
 	if (r == -EPROTO)
-		return cmd_fail("%s: %s", options->operands[0], sqlite3_errmsg(db));
+		return cmd_fail("%s: %s", options->operands[0], statement_message(db));
 	if (r < 0 || fflush(stdout) != 0)
 		return cmd_fail("cannot write the report: %s", strerror(r < 0 ? -r : errno));
 	return judge(db, options, job->report, run_id);
@@ -167,9 +168,11 @@ static int write_selected(struct job *job)
 		return status;
 	if (selection_is_part(&job->selection) && job->report->scope != REPORT_OF_PICTURE) {
 		int r = selection_apply(job->db, &job->selection);
+		if (r == -ENOMEM)
+			return cmd_fail("out of memory");
 		if (r < 0)
 			return cmd_fail("%s: %s", job->options->operands[0],
-					sqlite3_errmsg(db_handle(job->db)));
+					statement_message(db_handle(job->db)));
 	}
 	return write_one(job, job->selection.runs[0]);
 }

@@ -9,6 +9,7 @@
 
 #include "analyze/analyze.h"
 #include "analyze/report.h"
+#include "analyze/statement.h"
 #include "cli/cmd-analyze.h"
 #include "cli/cmd.h"
 #include "cli/symbol-options.h"
@@ -51,7 +52,7 @@ int database_open(const char *path, const struct option_set *options, struct db 
 	if (r < 0)
 		return cmd_fail_db(path, r);
 	if (report_functions_register(db_handle(db)) != SQLITE_OK) {
-		status = cmd_fail("%s: %s", path, sqlite3_errmsg(db_handle(db)));
+		status = cmd_fail("%s: %s", path, statement_message(db_handle(db)));
 		db_close(db);
 		return status;
 	}
@@ -70,7 +71,7 @@ int database_find_run(sqlite3 *db, const char *path, const char *selector, int64
 	case -ENODATA:
 		return cmd_fail("%s: the database holds no run", path);
 	default:
-		return cmd_fail("%s: %s", path, sqlite3_errmsg(db));
+		return cmd_fail("%s: %s", path, statement_message(db));
 	}
 }
 

@@ -121,8 +121,11 @@ int launch_go(struct launch *launch)
 	int error = 0;
 	ssize_t n;
 
-	if (write(launch->gate_fd, "", 1) != 1)
-		return -errno;
+	if (write(launch->gate_fd, "", 1) != 1) {
+		error = -errno;
+		close(steal_fd(&launch->gate_fd)); /* or it would wait for ever */
+		return error;
+	}
 	close(steal_fd(&launch->gate_fd));
 	do {
 		n = read(launch->error_fd, &error, sizeof(error));

@@ -477,6 +477,8 @@ static void locate(const char *path, int line, char *message)
 	char what[SERIES_MESSAGE_BYTES];
 
 	memcpy(what, message, sizeof(what));
+	if (!what[0])
+		snprintf(what, sizeof(what), "out of memory");
 	if (line > 0)
 		snprintf(message, SERIES_MESSAGE_BYTES, "%.200s:%d: %.290s", path, line, what);
 	else

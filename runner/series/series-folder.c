@@ -265,7 +265,7 @@ static int check_one(const struct series_folder *folder, const char *list,
 		put_program(to, definition->program);
 	else
 		put_mode(to, definition->mode);
-	if (fclose(to) != 0)
+	if (cleanup_finish_text(to, &text) < 0)
 		return -ENOMEM;
 	snprintf(key, sizeof(key), "%s-%s", definition->kind, definition->name);
 	return compare(folder, list, key, text + 1, message);

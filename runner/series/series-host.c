@@ -52,7 +52,7 @@ static char *facts_text(void)
 	if (!to)
 		return NULL;
 	run_facts(put, to);
-	fclose(to);
+	cleanup_finish_text(to, &text);
 	return text;
 }
 

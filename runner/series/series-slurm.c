@@ -137,8 +137,8 @@ static char *list_missing(const struct series_slurm *slurm, size_t *ret_n)
 		fprintf(to, "%s\n", name);
 		++*ret_n;
 	}
-	if (to && fclose(to) != 0)
-		return NULL;
+	if (to)
+		cleanup_finish_text(to, &text);
 	return text;
 }
 
@@ -173,8 +173,7 @@ static char *job_script(const struct series_slurm *slurm, size_t n_elements)
 	}
 	fputs("--only \"$run\"", to);
 	fputs(" </dev/null\ndone\n", to);
-	if (fclose(to) != 0)
-		return NULL;
+	cleanup_finish_text(to, &text);
 	return text;
 }
 
@@ -246,7 +245,7 @@ static int submit_analyze(const struct series_slurm *slurm, struct series_submis
 	put_quoted(to, slurm->memsight);
 	fputs(" analyze ", to);
 	put_quoted(to, slurm->folder->path);
-	if (fclose(to) != 0)
+	if (cleanup_finish_text(to, &command) < 0)
 		return -ENOMEM;
 	add(&words, "sbatch");
 	add(&words, "--parsable");

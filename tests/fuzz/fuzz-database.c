@@ -215,7 +215,7 @@ static void write_exports(FILE *out, sqlite3 *db, int64_t run_id)
 	const struct export_request request = { .run_id = run_id, .view = "allocation" };
 
 	for (const struct export_format *format = export_formats; format->name; format++)
-		format->write(out, db, &request);
+		export_write(out, db, format, &request);
 }
 
 static int count(void *user, int n, char **values, char **names)
