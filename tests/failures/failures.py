@@ -19,7 +19,8 @@ import tempfile
 
 import whole
 
-MEMSIGHT, MAKE_TRACE, LIBRARY, CASE, KIND = sys.argv[1:6]
+MEMSIGHT, MAKE_TRACE, LIBRARY = map(os.path.abspath, sys.argv[1:4])
+CASE, KIND = sys.argv[4:6]
 STRIDE = int(sys.argv[6]) if len(sys.argv) > 6 else 1
 TIMEOUT = 300
 MOST_SHOWN = 20
