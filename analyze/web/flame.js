@@ -170,7 +170,7 @@ export function create(root, app) {
 		const hits = search(tree, state["flame.search"] ?? "", zoom);
 		const isSearching = Boolean((state["flame.search"] ?? "").trim());
 		if (!(answer.total > 0))
-			pane.empty(`Nothing of that ${app.span().isAll ? "in this run" : "in the selected time"}: ${now.metric.title} add up to 0.`);
+			pane.empty(`${app.span().isAll ? "In this run" : "In the selected time"} there is none of that (${answer.unit}).`);
 		canvas.show({ tree, zoom, matches: isSearching ? hits.matches : null });
 		if (document.activeElement !== field)
 			field.value = state["flame.search"] ?? "";

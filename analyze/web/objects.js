@@ -37,7 +37,7 @@ function columnsOf(app, now) {
 		{ key: "share", title: "Share of time", isNumber: true, help: "Of the samples of CPU time, with the 95 % interval; bars are as long as the largest one shown allows",
 			cell: (row) => (row.share === null || row.share === undefined ? "-" : h("div", { class: "share-cell" },
 				shareBar(row, now.most), h("span", {}, share(row.share, row.share_low, row.share_high)))) },
-		{ key: "peak_bytes", title: "Peak", isNumber: true, help: "The most of its bytes that were live at once", cell: bytesCell("peak_bytes") },
+		{ key: "peak_bytes", title: "Peak", isNumber: true, help: "The most of its bytes that were live at once; of variables and mappings their size", cell: bytesCell("peak_bytes") },
 		{ key: "spark", title: "Live bytes over time", isFixed: true, cell: (row) => spark(row.spark, sparkPart()) },
 		{ key: "bytes", title: "Bytes", isNumber: true, help: "Asked for in all", cell: bytesCell("bytes") },
 		{ key: "n_blocks", title: "Blocks", isNumber: true, cell: countCell("n_blocks") },
@@ -59,7 +59,7 @@ function columnsFor(app, now) {
 	const hasAccesses = names.some((name) => !["clock", "signal", "faults", "tasks"].includes(name));
 	const absent = new Set([...(hasAccesses ? [] : ["n_accesses"]), ...(hasLatency ? [] : ["latency"]),
 		...(names.includes("clock") || names.includes("signal") ? [] : ["share", "n_samples"]), ...(names.includes("faults") ? [] : ["n_faults"]),
-		...(totals?.allocations > 0 ? [] : ["bytes", "n_blocks", "live_bytes", "n_temporary", "mean_life_ns"])]);
+		...(totals?.allocations > 0 ? [] : ["spark", "bytes", "n_blocks", "live_bytes", "n_temporary", "mean_life_ns"])]);
 	return columnsOf(app, now).filter(({ key }) => !absent.has(key));
 }
 
@@ -147,8 +147,8 @@ export function create(root, app) {
 	};
 }
 
-/* By time where it was sampled, else by what was live. */
+/* By time where it was sampled, else by what was live, or touched. */
 function defaultSort(app) {
 	const hasTime = rowsOf(app.run.sources).some(({ name, n_samples: n }) => n > 0 && (name === "clock" || name === "signal"));
-	return hasTime ? "share" : "peak_bytes";
+	return hasTime ? "share" : app.run.totals?.allocations > 0 ? "peak_bytes" : "n_accesses";
 }

@@ -27,8 +27,9 @@ function stripsOf(answer, span) {
 	const rss = rssOf(answer, times);
 	const memory = [{ name: "live, most", unit: "bytes", values: curves.most, isFilled: true }, { name: "live, at the end", unit: "bytes", values: curves.live },
 		...(answer.rss.n ? [{ name: "RSS", unit: "bytes", values: rss }] : [])];
-	strips.push({ id: "memory", title: "Memory", unit: "bytes", height: 130, curves: totals.blocks || answer.rss.n
-		? memory.slice(totals.blocks || Math.max(...curves.most, 0) > 0 ? 0 : 2) : memory });
+	const hasLive = totals.blocks > 0 || Math.max(...curves.most, 0) > 0;
+	if (hasLive || answer.rss.n > 0)
+		strips.push({ id: "memory", title: "Memory", unit: "bytes", height: 130, curves: memory.slice(hasLive ? 0 : 2) });
 	if (totals.blocks + totals.frees > 0)
 		strips.push({ id: "rate", title: "Allocations per second", unit: "/s", height: 80, curves: [{ name: "allocations", unit: "/s", values: curves.allocations,
 			isFilled: true }, { name: "frees", unit: "/s", values: curves.frees }] });
@@ -89,7 +90,7 @@ export function create(root, app, { isOverview = false } = {}) {
 		pane.show(app.ask("timeline", request, pane), (answer) => {
 			now.answer = answer;
 			now.drawn = "";
-			if (answer.live.n === 0 && answer.rss.n === 0)
+			if (stripsOf(answer, now.view).strips.length === 0)
 				pane.empty("Nothing was recorded over time: the run has neither allocations nor samples nor readings of its memory.");
 			else
 				redraw();
