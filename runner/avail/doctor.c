@@ -1,13 +1,18 @@
 #include "runner/avail/doctor.h"
 
+#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "pmu/catalogue.h"
 #include "pmu/pmu-cpus.h"
 #include "runner/avail/avail.h"
@@ -185,6 +190,47 @@ static int look_at_symbols(struct doctor *doctor)
 		   "DEBUGINFOD_URLS=https://debuginfod.debian.net");
 }
 
+/* The other way, where a container's filter forbids the first. */
+static bool may_open_memory(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0;
+}
+
+/* A child's memory, as the recorder reads that of programs: Yama may forbid it, also to root. */
+static bool may_read_child(void)
+{
+	static const char there = 'x';
+	char byte = 0;
+	struct iovec local = { &byte, 1 }, remote = { (void *)(uintptr_t)&there, 1 };
+	pid_t pid = fork();
+	bool may_read;
+
+	if (pid < 0)
+		return true; /* not known */
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	may_read = process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1 || may_open_memory(pid);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return may_read;
+}
+
+static int look_at_reading(struct doctor *doctor)
+{
+	if (may_read_child())
+		return 0;
+	return say(doctor, DOCTOR_NOTE, "code of programs",
+		   "their memory may not be read: code comes from the files that they mapped, and "
+		   "generated code is not decoded",
+		   "sudo sysctl kernel.yama.ptrace_scope=1 (where it is 3: from the next boot on)");
+}
+
 /* ---- Quiet measurements ---- */
 
 /* A fact of the host that makes runs differ. */
@@ -258,8 +304,9 @@ static int look_at_cluster(struct doctor *doctor)
 int doctor_look(doctor_sink sink, void *user)
 {
 	static int (*const looks[])(struct doctor *) = {
-		look_at_library, look_at_folder, look_at_limits, look_at_samples, look_at_catalogue,
-		look_at_symbols, look_at_heap,	 look_at_nodes,	 look_at_cluster, look_at_host,
+		look_at_library,   look_at_folder,  look_at_limits, look_at_samples,
+		look_at_catalogue, look_at_symbols, look_at_heap,   look_at_nodes,
+		look_at_reading,   look_at_cluster, look_at_host,
 	};
 	struct doctor doctor = { .sink = sink, .user = user };
 	int err = 0;

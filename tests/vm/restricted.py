@@ -105,6 +105,7 @@ def run_all(guest):
     for scope in ["1", "2", "3"]:
         write(YAMA, scope)
         print(f"Yama's ptrace_scope is {scope}")
+        guest.that(("kernel.yama.ptrace_scope=1" in doctor(guest).stdout.decode()) == (scope != "1"), "doctor on Yama")
         guest.step(samples_are_taken, user=NOBODY)
         guest.step(samples_are_decoded, False, user=NOBODY)
         guest.step(samples_are_decoded, True, user=NOBODY)
