@@ -5,7 +5,7 @@ import { createAxis } from "memsight/axis";
 import { barColumns, barList } from "memsight/bars";
 import { rowsOf } from "memsight/data";
 import { h, table } from "memsight/dom";
-import { address, bytes, count, duration, interval, moment, objectName, plural, share } from "memsight/format";
+import { address, bytes, count, duration, interval, moment, objectName, share } from "memsight/format";
 import { createHeat } from "memsight/heat";
 import { categorical } from "memsight/palette";
 import { createPane } from "memsight/pane";
@@ -15,25 +15,29 @@ const HEAT_HELP = "Where in the block it was touched when: offsets upwards, time
 	+ "over each other. A diagonal is a sweep, a horizontal line a field that is used all the time, an empty part is memory that no "
 	+ "sample saw in use.";
 
-/** "clock: n = 1,401 samples of user CPU time", of a source of the run by its name or role. */
+/** What a share of time is of: "6,882 of n = 21,502 samples; source clock, unit ns of user CPU time". */
 function sourceText(app, answer) {
-	const source = rowsOf(app.run.sources).find(({ name }) => name === (answer.source ?? "clock"));
-	return source ? `source ${source.name}, unit ${source.unit}, n = ${plural(source.n_samples, "sample")} of the run` : "";
+	const source = rowsOf(app.run.sources).find(({ name, n_samples: n }) => /^(clock|signal)$/.test(name) && n > 0);
+	const { isAll } = app.span();
+	const n = answer.share > 0 ? answer.n_samples / answer.share : isAll ? source?.n_samples : null;
+	return `${count(answer.n_samples ?? 0)} of ${n ? `n = ${count(n)} samples` : "the samples"}${
+		source ? `; source ${source.name}, unit ${source.unit}` : ""}`;
 }
 
 /** What the row of objects says, as [name, value, small print]. */
 function numbers(app, answer) {
 	const life = answer.mean_life_ns;
-	const said = sourceText(app, answer);
+	const span = app.span().isAll ? "" : " in the selected time";
+	const when = app.span().isAll ? "exact" : "exact, of what was allocated in the selected time";
 	return [
-		["blocks", count(answer.n_blocks ?? 0), answer.n_temporary > 0 ? `${count(answer.n_temporary)} of them temporary` : "all, exact"],
-		["bytes", bytes(answer.bytes ?? 0), "allocated in all, exact"],
-		["peak", bytes(answer.peak_bytes ?? 0), "live at once, exact"],
-		["not freed", bytes(answer.live_bytes ?? 0), "at the end, exact"],
-		["mean life", life === null || life === undefined ? "-" : duration(life), "from allocation to free"],
+		["blocks", count(answer.n_blocks ?? 0), answer.n_temporary > 0 ? `${count(answer.n_temporary)} of them temporary; ${when}` : when],
+		["bytes", bytes(answer.bytes ?? 0), `asked for in all, ${when}`],
+		["peak", bytes(answer.peak_bytes ?? 0), `live at once${span}, exact`],
+		["not freed", bytes(answer.live_bytes ?? 0), `at the end, ${when}`],
+		["mean life", life === null || life === undefined ? "-" : duration(life), "of a byte, until it was freed or the end"],
 		answer.share === null || answer.share === undefined ? ["time", "-", "no sample of CPU time"]
 			: ["time", share(answer.share, answer.share_low, answer.share_high),
-				`of CPU time, ±: 95 % interval; ${plural(answer.n_samples ?? 0, "sample")} here; ${said}`],
+				`of CPU time ± 95 % interval; ${sourceText(app, answer)}`],
 		answer.n_faults > 0 ? ["page faults", count(answer.n_faults), "source faults, unit page faults"] : null,
 		answer.n_accesses > 0 ? ["accesses", count(answer.n_accesses), "samples that told the exact address"] : null,
 		answer.latency ? ["latency", `${count(answer.latency)} cycles`, "mean of the sampled accesses"] : null,
@@ -212,13 +216,13 @@ export function create(root, app) {
 		const threads = rowsOf(answer.threads);
 		const levels = rowsOf(answer.levels);
 		const instructions = rowsOf(answer.instructions);
-		const parts = [threads.length ? threadTable(threads) : "", levels.length ? levelTable(levels)
-			: app.run.has_levels ? "" : h("p", { class: "muted" }, "Levels and latencies: no source of this run told them (they need PEBS, IBS or SPE)."),
-		instructions.length ? instructionTable(app, instructions) : ""].filter(Boolean);
+		users.foot.textContent = app.run.has_levels ? "" : "Levels and latencies: no source of this run told them (they need PEBS, IBS or SPE).";
+		const parts = [threads.length ? threadTable(threads) : "", levels.length ? levelTable(levels) : "",
+			instructions.length ? instructionTable(app, instructions) : ""].filter(Boolean);
 		if (threads.length + levels.length + instructions.length === 0)
 			return users.empty("No sample saw who touches it.");
 		users.ready();
-		users.body.replaceChildren(h("div", { class: "columns-of" }, parts));
+		users.body.replaceChildren(h("div", { class: "columns-of wide" }, parts));
 	}
 
 	function drawBlocks(answer) {
