@@ -122,5 +122,5 @@ int report_heatmap_prepare(sqlite3 *db, const struct report_request *request)
 	if (!part.height)
 		part.height = DEFAULT_HEIGHT;
 	int r = heat_make(db, &part, &heat);
-	return r == -ENOENT ? 0 : r < 0 ? r : insert_cells(db, &heat);
+	return report_heatmap_is_nothing(r) ? 0 : r < 0 ? r : insert_cells(db, &heat);
 }

@@ -221,10 +221,21 @@ static int draw(const struct drawing *drawing, sqlite3 *db, const struct report_
 	return r < 0 ? r : ferror(drawing->out) ? -EIO : 0;
 }
 
-static int write_nothing(FILE *out, sqlite3 *db, const struct report_request *request)
+bool report_heatmap_is_nothing(int error)
 {
-	return report_why_write(out, db, request, REPORT_NEEDS_BLOCKS,
-				"There is nothing to draw: no block and no touch has an address.");
+	return error == -ENOENT || error == -ERANGE || error == -EADDRNOTAVAIL || error == -ESRCH;
+}
+
+static int write_nothing(FILE *out, sqlite3 *db, const struct report_request *request, int error)
+{
+	if (error == -ENOENT)
+		return report_why_write(
+			out, db, request, REPORT_NEEDS_BLOCKS,
+			"There is nothing to draw: no block and no touch has an address.");
+	fputs("There is nothing to draw. The reason: a selection (--from, --to, --process, --addr) holds "
+	      "none of what was recorded.\n",
+	      out);
+	return ferror(out) ? -EIO : 0;
 }
 
 int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *request)
@@ -239,7 +250,7 @@ int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *re
 	if (!part.height)
 		part.height = request->is_coloured ? 2 * N_LINES : N_LINES;
 	int r = heat_make(db, &part, &heat);
-	if (r == -ENOENT)
-		return write_nothing(out, db, request);
+	if (report_heatmap_is_nothing(r))
+		return write_nothing(out, db, request, r);
 	return r < 0 ? r : draw(&(struct drawing){ &heat, request->is_coloured, out }, db, request);
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -16,6 +17,9 @@ int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *re
 
 /* What of a run is asked for; cells that are not given are 0. */
 struct heat_request report_heatmap_part(const struct report_request *request);
+
+/* Whether an error of heat_make() says that nothing lies there: that is no failure of a report. */
+bool report_heatmap_is_nothing(int error);
 
 /*
  * Which of n levels a number from 1 to `most` has: from 0, in equal steps of its logarithm. Each level has at

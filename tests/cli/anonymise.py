@@ -19,7 +19,7 @@ OURS = ["call.name", "owner.name", "owner.meaning", "source.name", "source.unit"
         "counter.name", "counter.unit", "loss.source", "loss.reason", "fact.key", "stack.stop", "process.birth",
         "process.why_not", "module.debug_info", "heap_kind.name", "withheld.classes", "process_sample.node_bytes",
         "run.detail", "source.event", "source.note", "loop.method"]
-REPORTS = ["sites", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "leaks", "temporary", "histogram",
+REPORTS = ["heatmap", "sites", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "leaks", "temporary", "histogram",
            "hot", "cold", "unused", "watched", "access-mix", "mappings", "processes", "losses", "regions", "marks", "list"]
 
 

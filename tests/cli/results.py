@@ -13,7 +13,7 @@ import whole
 MEMSIGHT, MAKE_TRACE = sys.argv[1:3]
 checks = whole.Checks()
 ROWS = ["allocation", "sample", "touch", "mapping_event", "shared_line"]
-REPORTS = ["sites", "leaks", "unused", "regions", "processes", "losses", "objects", "flat", "hierarchical",
+REPORTS = ["heatmap", "sites", "leaks", "unused", "regions", "processes", "losses", "objects", "flat", "hierarchical",
            "threads", "mappings", "timeline", "temporary", "peak", "histogram", "hot", "cold", "sharing"]
 
 

@@ -14,7 +14,7 @@ from whole import Outcome, environment, run, skip
 
 SIZE = 4801
 csv.field_size_limit(1 << 30)
-REPORTS = ["sites", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "leaks", "temporary", "histogram",
+REPORTS = ["heatmap", "sites", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "leaks", "temporary", "histogram",
            "hot", "cold", "unused", "sharing", "locality", "access-mix", "watched", "mappings", "processes", "losses", "regions", "marks"]
 
 PROGRAM = """
@@ -288,7 +288,7 @@ def an_empty_trace_says_why_in_every_report(edge):
     nothing = edge.record(["true"], ["--no-alloc", "--source", "none"])
     window = edge.record([edge.victim("victim-calls"), "zeros"], ["--source", "none"])
     untraced = edge.record([static], ["--source", "none"]) if static else nothing
-    needs_blocks = ["sites", "flat", "hierarchical", "peak", "timeline", "histogram", "temporary", "objects"]
+    needs_blocks = ["heatmap", "sites", "flat", "hierarchical", "peak", "timeline", "histogram", "temporary", "objects"]
     for traced, options, reason in [(nothing, [], "--no-alloc"), (window, ["--from", "1000s"], "selection"),
                                     (untraced, [], "static" if static else "--no-alloc")]:
         for report in REPORTS:

@@ -14,7 +14,7 @@ memsight, part = sys.argv[1], sys.argv[2]
 folder = os.environ.get("MEMSIGHT_PERF_DATA", "/work/shared/perfdata")
 checks = whole.Checks()
 scratch = tempfile.TemporaryDirectory(prefix="memsight-test-")
-REPORTS = ["sites", "leaks", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "histogram",
+REPORTS = ["heatmap", "sites", "leaks", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "histogram",
            "hot", "cold", "sharing", "locality", "losses", "processes", "mappings", "regions", "list"]
 
 
