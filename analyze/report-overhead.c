@@ -43,11 +43,14 @@ const char report_overhead_sql[] = PAIRS
 const char report_series_overhead_sql[] = PAIRS RATIO("wall time", "wall") " UNION ALL " RATIO(
 	"CPU time", "cpu") " ORDER BY 1, 2, 4, 3";
 
-const char report_overhead_text_sql[] =
-	PAIRS "SELECT program || '.' || mode AS run, against, " RECORDED
-	      " AS recorded, count(*) AS pairs,"
-	      " printf('%.3f', median(wall)) AS \"wall time\","
-	      " printf('%.3f - %.3f', interval_low(wall), interval_high(wall)) AS \"95 %\","
-	      " printf('%.3f', median(cpu)) AS \"CPU time\","
-	      " printf('%.3f - %.3f', interval_low(cpu), interval_high(cpu)) AS \"95 %\","
-	      " unit_text(median(rss), 'bytes') AS \"max rss\"" GROUPS;
+/* printf() would make 0.000 of an interval that few pairs do not have. */
+#define INTERVAL(name)                                                                             \
+	" CASE WHEN interval_low(" name                                                            \
+	") IS NOT NULL THEN printf('%.3f - %.3f', interval_low(" name "), interval_high(" name     \
+	")) END AS \"95 %\","
+
+const char report_overhead_text_sql[] = PAIRS
+	"SELECT program || '.' || mode AS run, against, " RECORDED
+	" AS recorded, count(*) AS pairs,"
+	" printf('%.3f', median(wall)) AS \"wall time\"," INTERVAL("wall") " printf('%.3f', median(cpu)) AS \"CPU time\"," INTERVAL(
+		"cpu") " unit_text(median(rss), 'bytes') AS \"max rss\"" GROUPS;

@@ -154,6 +154,8 @@ def overhead_is_told_against_natural_runs(checks, page):
     for metric, key in [("wall time", "wall"), ("CPU time", "cpu")]:
         expected = ["alloc", "natural", metric, str(told["pairs"]), f"{told[key + '_ratio']:.3f}", f"{told[key + '_low']:.3f} - {told[key + '_high']:.3f}"]
         checks.that(expected in rows, f"{expected} is not among {rows}")
+    text = whole.run([page.memsight, "report", page.database.path, "--overhead"])
+    checks.that("failing.alloc" in text and "0.000 - 0.000" not in text, f"5 pairs have no interval: {text}")
 
 
 def a_difference_is_that_of_memsight_diff(checks, page):
