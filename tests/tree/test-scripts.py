@@ -121,5 +121,24 @@ class Check(unittest.TestCase):
         self.assertIn("usage:", result.stderr)
 
 
+class VmTest(unittest.TestCase):
+    """Emulated machines, where there is no kernel for them."""
+
+    def run_it(self, *arguments):
+        with tempfile.TemporaryDirectory() as cache:
+            return subprocess.run([tree.ROOT / "scripts/vm-test", *arguments], text=True, capture_output=True,
+                                  env={**os.environ, "XDG_CACHE_HOME": cache}, check=False)
+
+    def test_without_a_kernel_it_is_skipped_with_the_reason(self):
+        result = self.run_it("nodes")
+        self.assertEqual(result.returncode, 77, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, r"cannot be measured here: no .*scripts/(vm-test --fetch|setup --all)")
+
+    def test_an_unknown_machine_is_wrong_usage(self):
+        result = self.run_it("cray")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("usage: scripts/vm-test", result.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -16,6 +16,7 @@ TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "
          "modprobe": "kmod", "ndctl": "ndctl", "daxctl": "daxctl", "numactl": "numactl",
          "mkfs.ext4": "e2fsprogs", "setpriv": "util-linux"}
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+ENGLISH = {**os.environ, "LC_ALL": "C"}
 
 
 def cache():
@@ -38,9 +39,12 @@ def missing():
 
 
 def package_name():
-    lines = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True, check=True,
+    lines = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True, check=True, env=ENGLISH,
                            stdout=subprocess.PIPE).stdout
-    return re.search(r"Depends: (linux-image-\S+)", lines).group(1)
+    found = re.search(r"Depends: (linux-image-\S+)", lines)
+    if not found:
+        raise OSError("apt knows no linux-image-amd64")
+    return found.group(1)
 
 
 def unpacked(compressed):
