@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyze/db.h"
+#include "analyze/picture.h"
 #include "analyze/report-sql.h"
 #include "analyze/statement.h"
 #include "analyze/view/answer.h"
@@ -246,30 +247,40 @@ static const char main_process_sql[] =
 	" n_samples + n_faults), 0) FROM thread_total JOIN thread ON thread.id = thread_id WHERE process_id ="
 	" process.id) DESC, number LIMIT 1";
 
+/* How far the picture of the process reaches; without one there is nothing to draw. */
 static int find_picture(struct store *store)
 {
+	const struct picture_request request = {
+		.run_id = store->run_id,
+		.process_id = store->process_id,
+		.width = 1,
+		.height = 1,
+	};
+	struct picture_store *pictures = NULL;
+	struct picture *picture = NULL;
+	int r = view_context_pictures(store->context, &pictures);
+
+	if (r == 0)
+		r = picture_make(pictures, &request, &picture);
+	if (r == 0) {
+		store->from_ns = picture->request.from_ns;
+		store->to_ns = picture->request.to_ns;
+		store->height = (int64_t)picture->request.high;
+	}
+	picture_free(picture);
+	return r == -ENODATA || r == -ENOENT ? 0 : r;
+}
+
+static int find_what(struct store *store)
+{
 	sqlite3 *db = db_handle(store->context->db);
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(db,
-				  "SELECT from_ns, to_ns, height FROM picture WHERE run_id = ?1"
-				  " AND process_id = ?2",
-				  &row);
 
 	store->process_id = report_sql_number(db, main_process_sql, store->run_id);
 	/* The run before, or else the one behind. */
 	store->other_run_id = report_sql_number(
 		db, "SELECT id FROM run WHERE id <> :run ORDER BY id < :run DESC, id DESC LIMIT 1",
 		store->run_id);
-	if (r < 0)
-		return -EPROTO;
-	statement_integer(row, 1, store->run_id);
-	statement_integer(row, 2, store->process_id);
-	if (statement_step(row) == 1) {
-		store->from_ns = sqlite3_column_int64(row, 0);
-		store->to_ns = sqlite3_column_int64(row, 1);
-		store->height = sqlite3_column_int64(row, 2);
-	}
-	return 0;
+	return find_picture(store);
 }
 
 static int add_main_run(struct store *store)
@@ -335,7 +346,7 @@ int view_stored_make(struct view_context *context, const struct view_stored *sto
 			       .max_bytes = stored->max_bytes };
 
 	json_open(&store.json, '{');
-	int r = find_picture(&store);
+	int r = find_what(&store);
 	if (r == 0)
 		r = add(&store, &other_limits, "runs");
 	if (r == 0)
