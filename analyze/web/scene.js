@@ -7,47 +7,17 @@ import { debounced, framed, h, select } from "memsight/dom";
 import { bytes, count, duration, interval, objectName, plural } from "memsight/format";
 import { listen } from "memsight/gestures";
 import { countedAs, drawLegend } from "memsight/legend";
-import { blockBox, frameOf, paintScene, scaleOf } from "memsight/paint";
+import { blockAt, cellAt, nearestPoint } from "memsight/lookup";
+import { frameOf, paintScene, scaleOf } from "memsight/paint";
 import { categoryColours } from "memsight/palette";
 import { createPane } from "memsight/pane";
 import { occupancyImage, readPicture, touchImage } from "memsight/picture";
+import { COLOURS, emptyText, HELP } from "memsight/scene-words";
 import { numberOf } from "memsight/state";
 import { createTip, tipRows } from "memsight/tip";
 import { clipped, moved, sameView, zoomed } from "memsight/view";
 
-const HELP = "Time runs to the right, addresses upwards. Parts of the address space that nothing lay in are left out: a slanted double stroke "
-	+ "at the axis marks each hole. Grey is memory in blocks, from allocation to free; coloured marks are touches, which the recorder's "
-	+ "sources saw (a sample, not all of them). Wheel: zoom (shift: time only, alt or ctrl: addresses only). Drag: move. "
-	+ "Shift and drag, or Select: zoom to a box. Double click, Escape or 0: all. Click or Enter: the object. Arrow keys move, with shift "
-	+ "they move the cross-hair, + and - zoom. What is in view is what all other panels count.";
-
-/** Colours to choose; `has` names what the run must have for it. */
-const COLOURS = [
-	{ id: "direction", text: "read or write" },
-	{ id: "thread", text: "thread" },
-	{ id: "level", text: "memory level", has: "has_levels" },
-	{ id: "latency", text: "latency", has: "has_latency" },
-	{ id: "source", text: "source" },
-	{ id: "density", text: "number of touches" },
-];
-
-const CELL_PIXELS = 2;
-const NEAR_PIXELS = 7;
-
-/** Why there is nothing to draw, or null. */
-function emptyText(app) {
-	const run = app.runs.find((row) => row.id === app.runId);
-	if (run.detail === "totals")
-		return "This run has totals only: of the repetitions of a mode one was imported with all its rows, and of the others the sums, "
-			+ "which the pages Objects and Run show. memsight analyze --all imports every one to be seen over time.";
-	if (run.n_blocks === 0 && run.n_samples === 0)
-		return "Nothing was recorded in this run: no allocation and no sample. The page Run says which sources ran and what hindered "
-			+ "the others.";
-	if (!app.run.has_picture)
-		return "No picture of this run is stored: it was analyzed with --no-tiles or by an older version. Analyze its trace again: "
-			+ "memsight analyze --force TRACE.";
-	return null;
-}
+const CELL_PIXELS = 2; // of the page that a cell of a picture is asked for
 
 /** Elements of the panel. */
 function build(root, retry) {
@@ -61,40 +31,6 @@ function build(root, retry) {
 	pane.body.append(region, legend);
 	pane.foot.append(counted);
 	return { pane, canvas, region, legend, counted, tip: createTip(region) };
-}
-
-/** The point that lies nearest to a place, within a few pixels; -1 for none. */
-function nearestPoint(picture, scale, at, hidden) {
-	const { time_ns, y, category } = picture.points;
-	let best = -1;
-	let least = NEAR_PIXELS ** 2;
-	for (let i = 0; i < picture.nPoints; i++) {
-		const far = (scale.x(time_ns[i]) - at.x) ** 2 + (scale.y(y[i]) - at.y) ** 2;
-		if (far < least && !hidden.has(category[i])) {
-			least = far;
-			best = i;
-		}
-	}
-	return best;
-}
-
-/** The smallest drawn block at a place; -1 for none. */
-function blockAt(picture, time, y) {
-	const { from_ns, to_ns, y: low, size } = picture.blocks;
-	let best = -1;
-	for (let i = 0; i < picture.nBlocks; i++) {
-		const isIn = from_ns[i] <= time && (to_ns[i] === null || time < to_ns[i]) && low[i] <= y && y < low[i] + size[i];
-		if (isIn && (best < 0 || size[i] < size[best]))
-			best = i;
-	}
-	return best;
-}
-
-function cellAt(picture, time, y) {
-	const column = Math.floor((time - picture.from) / (picture.to - picture.from) * picture.width);
-	const row = Math.floor((y - picture.low) / (picture.high - picture.low) * picture.height);
-	const isIn = column >= 0 && column < picture.width && row >= 0 && row < picture.height;
-	return isIn ? row * picture.width + column : -1;
 }
 
 export function create(root, app) {

@@ -1,0 +1,34 @@
+/**
+ * Words of the panel time x address: how it is read, what it can be coloured by, why it is empty.
+ */
+
+export const HELP = "Time runs to the right, addresses upwards. Parts of the address space that nothing lay in are left out: a slanted double stroke "
+	+ "at the axis marks each hole. Grey is memory in blocks, from allocation to free; coloured marks are touches, which the recorder's "
+	+ "sources saw (a sample, not all of them). Wheel: zoom (shift: time only, alt or ctrl: addresses only). Drag: move. "
+	+ "Shift and drag, or Select: zoom to a box. Double click, Escape or 0: all. Click or Enter: the object. Arrow keys move, with shift "
+	+ "they move the cross-hair, + and - zoom. What is in view is what all other panels count.";
+
+/** Colours to choose; `has` names what the run must have for it. */
+export const COLOURS = [
+	{ id: "direction", text: "read or write" },
+	{ id: "thread", text: "thread" },
+	{ id: "level", text: "memory level", has: "has_levels" },
+	{ id: "latency", text: "latency", has: "has_latency" },
+	{ id: "source", text: "source" },
+	{ id: "density", text: "number of touches" },
+];
+
+/** Why there is nothing to draw, or null. */
+export function emptyText(app) {
+	const run = app.runs.find((row) => row.id === app.runId);
+	if (run.detail === "totals")
+		return "This run has totals only: of the repetitions of a mode one was imported with all its rows, and of the others the sums, "
+			+ "which the pages Objects and Run show. memsight analyze --all imports every one to be seen over time.";
+	if (run.n_blocks === 0 && run.n_samples === 0)
+		return "Nothing was recorded in this run: no allocation and no sample. The page Run says which sources ran and what hindered "
+			+ "the others.";
+	if (!app.run.has_picture)
+		return "No picture of this run is stored: it was analyzed with --no-tiles or by an older version. Analyze its trace again: "
+			+ "memsight analyze --force TRACE.";
+	return null;
+}
