@@ -46,6 +46,12 @@ static inline uint64_t picture_last_byte(uint64_t address, uint64_t size)
 	return last < address || last > most ? most : last;
 }
 
+/* What a run's processes are known to have at which addresses: files, stacks, mappings. */
+struct picture_regions;
+int picture_regions_open(struct db *db, int64_t run_id,
+			 struct picture_regions **ret_regions); /* 0 or a negative errno */
+struct picture_regions *picture_regions_close(struct picture_regions *regions); /* accepts NULL */
+
 /* Write the bands of a process, from ranges that were settled. *ret_height: bytes of all. 0 or an errno. */
-int picture_bands_write(const struct picture_ranges *ranges, struct db *db, int64_t run_id,
+int picture_bands_write(const struct picture_ranges *ranges, const struct picture_regions *regions,
 			int64_t process_id, uint64_t *ret_height);

@@ -62,8 +62,10 @@ static int add_part(struct picture_store *store, sqlite3_stmt *row)
 			.max_size = (uint64_t)sqlite3_column_int64(row, 7),
 			.max_life_ns = (uint64_t)sqlite3_column_int64(row, 8),
 		};
-	for (size_t i = 0; i < store->n_processes && r == 0; i++) {
-		struct picture_process *process = &store->processes[i];
+	if (r < 0)
+		return r;
+	for (; store->filled < store->n_processes; store->filled++) {
+		struct picture_process *process = &store->processes[store->filled];
 		if (process->run_id == sqlite3_column_int64(row, 9) &&
 		    process->process_id == sqlite3_column_int64(row, 10)) {
 			process->n_parts++;

@@ -43,6 +43,7 @@ struct picture_store {
 	struct picture_part *parts; /* by process */
 	size_t n_parts;
 	size_t n_parts_allocated;
+	size_t filled; /* the process whose parts are being read */
 	sqlite3_stmt *fetch;
 	struct chunk_decoder *decoder;
 	struct picture_columns columns; /* of the piece that was fetched last */

@@ -37,6 +37,7 @@ struct build {
 	struct picture_slabs *slabs;
 	struct picture_curves *curves;
 	struct picture_sites *sites;
+	struct picture_regions *regions;
 	struct picture_levels levels;
 };
 
@@ -51,6 +52,7 @@ static void finish(struct build *build)
 	picture_slabs_close(build->slabs);
 	picture_curves_close(build->curves);
 	picture_sites_close(build->sites);
+	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
 }
 #define auto_build __attribute__((cleanup(finish)))
@@ -207,8 +209,7 @@ static int write_process(struct build *build, struct process *process)
 	int r = picture_ranges_settle(&process->ranges);
 
 	if (r == 0)
-		r = picture_bands_write(&process->ranges, build->db, build->run_id, process->id,
-					&height);
+		r = picture_bands_write(&process->ranges, build->regions, process->id, &height);
 	if (r == 0)
 		r = picture_categories_write(&process->categories, &rows);
 	if (r == 0)
@@ -297,6 +298,8 @@ int picture_write(struct db *db, int64_t run_id)
 	r = open_parts(&build);
 	if (r == 0)
 		r = scan(&build);
+	if (r == 0)
+		r = picture_regions_open(db, run_id, &build.regions);
 	for (size_t i = 0; i < build.n_processes && r == 0; i++)
 		r = write_process(&build, &build.processes[i]);
 	return r < 0 ? r : picture_grid_write(db, run_id);

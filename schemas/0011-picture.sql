@@ -50,7 +50,7 @@ CREATE TABLE picture_category (
     process_id INTEGER NOT NULL,
     colour     TEXT NOT NULL,             -- direction | thread | level | latency | source
     number     INTEGER NOT NULL,          -- from 0
-    item_id    INTEGER NOT NULL,          -- thread.id, source.id, of direction 0 read, 1 write, of latency its log2; -1: none, or all others
+    item_id    INTEGER NOT NULL,          -- thread.id, source.id; of direction 0 read, 1 write, 2 not known; level and latency: numbers; -1: all others
     name       TEXT NOT NULL,             -- of level data_source.level; else empty
     n          INTEGER NOT NULL,          -- touches
     PRIMARY KEY (run_id, process_id, colour, number)
@@ -64,7 +64,7 @@ CREATE TABLE picture_part (
     is_blocks   INTEGER NOT NULL,         -- 0: touches
     n           INTEGER NOT NULL,
     from_ns     INTEGER NOT NULL,
-    to_ns       INTEGER NOT NULL,         -- of the last one; of blocks when the last was freed, not before picture.end_ns: not freed
+    to_ns       INTEGER NOT NULL,         -- of the last touch; of blocks of the last end
     low         INTEGER NOT NULL,         -- address
     high        INTEGER NOT NULL,         -- the last byte
     max_size    INTEGER NOT NULL,         -- bytes of the largest block

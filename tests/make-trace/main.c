@@ -1,5 +1,5 @@
 /*
- * make-trace [--seed N] [--events N] [--samples N] [--processes N] [--threads N] [--live N]
+ * make-trace [--seed N] [--events N] [--samples N] [--accesses] [--processes N] [--threads N] [--live N]
  *	[--stacks N] [--kind heap|mmap|realloc|mixed] -o FILE.mst [--truth FILE.json]
  */
 #include <err.h>
@@ -19,17 +19,12 @@ struct arguments {
 };
 
 static const struct option options[] = {
-	{ "seed", required_argument, NULL, 's' },
-	{ "events", required_argument, NULL, 'e' },
-	{ "samples", required_argument, NULL, 'f' },
-	{ "processes", required_argument, NULL, 'p' },
-	{ "threads", required_argument, NULL, 't' },
-	{ "live", required_argument, NULL, 'l' },
-	{ "stacks", required_argument, NULL, 'c' },
-	{ "kind", required_argument, NULL, 'k' },
-	{ "output", required_argument, NULL, 'o' },
-	{ "truth", required_argument, NULL, 'j' },
-	{ 0 },
+	{ "seed", required_argument, NULL, 's' },      { "events", required_argument, NULL, 'e' },
+	{ "samples", required_argument, NULL, 'f' },   { "accesses", no_argument, NULL, 'a' },
+	{ "processes", required_argument, NULL, 'p' }, { "threads", required_argument, NULL, 't' },
+	{ "live", required_argument, NULL, 'l' },      { "stacks", required_argument, NULL, 'c' },
+	{ "kind", required_argument, NULL, 'k' },      { "output", required_argument, NULL, 'o' },
+	{ "truth", required_argument, NULL, 'j' },     { 0 },
 };
 
 static const char *const kinds[MAKE_TRACE_KIND_COUNT] = { "heap", "mmap", "realloc", "mixed" };
@@ -67,6 +62,9 @@ static void take(struct arguments *arguments, int option)
 	case 'f':
 		to->n_samples = number("samples", UINT64_C(1) << 40);
 		break;
+	case 'a':
+		to->are_accesses = true;
+		break;
 	case 'p':
 		to->n_processes = (uint32_t)number("processes", UINT32_MAX);
 		break;
@@ -89,9 +87,10 @@ static void take(struct arguments *arguments, int option)
 		arguments->arg_truth = optarg;
 		break;
 	default:
-		errx(2, "usage: make-trace [--seed N] [--events N] [--samples N] [--processes N] "
-			"[--threads N] [--live N] [--stacks N] [--kind heap|mmap|realloc|mixed] "
-			"-o FILE.mst [--truth FILE.json]");
+		errx(2,
+		     "usage: make-trace [--seed N] [--events N] [--samples N] [--accesses] [--processes N] "
+		     "[--threads N] [--live N] [--stacks N] [--kind heap|mmap|realloc|mixed] "
+		     "-o FILE.mst [--truth FILE.json]");
 	}
 }
 

@@ -5,6 +5,7 @@
  * same options give the same bytes. Memory grows with the live blocks and the stacks, not with the
  * number of events. Nothing in it exists: modules, pids and addresses are made up.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -19,7 +20,8 @@ enum make_trace_kind {
 struct make_trace_options {
 	uint64_t seed;
 	uint64_t n_events; /* allocation events of all threads */
-	uint64_t n_samples; /* page faults, spread evenly over the events */
+	uint64_t n_samples; /* spread evenly over the events: page faults, or ... */
+	bool are_accesses; /* ... reads and writes with level and latency, most of them in few blocks */
 	uint32_t n_processes; /* at least 1 */
 	uint32_t n_threads; /* of each process, at least 1 */
 	uint32_t n_live; /* blocks alive in steady state, over all processes, at least 1 */

@@ -51,8 +51,38 @@ static int write_facts(struct world *world)
 	return 0;
 }
 
+/* Loads and stores as a CPU samples them, with all that it tells of one. */
+static int write_access_source(struct world *world)
+{
+	struct trace_string strings[] = { text("accesses"), text("memory accesses"), text("") };
+	struct trace_string detail_strings[] = { text("made up"), text("") };
+	struct trace_source source = { .head.type = TRACE_RECORD_SOURCE,
+				       .source_id = WORLD_SOURCE_ID,
+				       .perf_type = PERF_TYPE_RAW,
+				       .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+						      PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
+						      PERF_SAMPLE_CPU | PERF_SAMPLE_WEIGHT |
+						      PERF_SAMPLE_DATA_SRC,
+				       .period = 1000,
+				       .exclude_kernel = 1,
+				       .clock_id = CLOCK_MONOTONIC_RAW,
+				       .name_bytes = strings[0].n_bytes,
+				       .unit_bytes = strings[1].n_bytes };
+	struct trace_source_detail detail = { .head.type = TRACE_RECORD_SOURCE_DETAIL,
+					      .source_id = WORLD_SOURCE_ID,
+					      .kind = TRACE_SAMPLE_ACCESS,
+					      .event_bytes = detail_strings[0].n_bytes };
+	int r = trace_writer_record(world->writer, &source, sizeof(source), strings, 3);
+
+	return r < 0 ? r
+		     : trace_writer_record(world->writer, &detail, sizeof(detail), detail_strings,
+					   2);
+}
+
 static int write_source(struct world *world)
 {
+	if (world->options.are_accesses)
+		return write_access_source(world);
 	struct trace_string strings[] = { text("faults"), text("page faults"), text("") };
 	struct trace_source source = { .head.type = TRACE_RECORD_SOURCE,
 				       .source_id = WORLD_SOURCE_ID,
@@ -206,7 +236,9 @@ int world_write_end(struct world *world)
 	struct trace_exit exit_record = { .head.type = TRACE_RECORD_EXIT,
 					  .ticks = world->ticks,
 					  .user_ns = run_ns,
-					  .minor_faults = world->truth->n_samples };
+					  .minor_faults = world->options.are_accesses
+								  ? 0
+								  : world->truth->n_samples };
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < world->options.n_processes; i++)

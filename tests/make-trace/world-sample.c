@@ -22,6 +22,13 @@ struct fault {
 };
 _Static_assert(sizeof(struct fault) == 48, "as the kernel writes it");
 
+/* The same with PERF_SAMPLE_WEIGHT and PERF_SAMPLE_DATA_SRC. */
+struct access {
+	struct fault fault;
+	uint64_t latency;
+	uint64_t data_src;
+};
+
 /*
  * Time without events on both sides of a sample: far more than the error of the clock, so that it
  * cannot change places with an event.
@@ -36,6 +43,20 @@ struct touch {
 	uint32_t stack; /* of a heap block */
 };
 
+/* Faults are everywhere. Accesses are mostly in one part of the blocks, which moves, and in few of it. */
+static size_t pick_block(struct touch *touch, const struct space *space)
+{
+	struct trace_random *random = &touch->world->random;
+	uint32_t n = (uint32_t)space->n_blocks;
+	uint32_t any = trace_random_below(random, n);
+
+	if (!touch->world->options.are_accesses || any % 4 == 0)
+		return any;
+	uint64_t part = touch->world->ticks / WORLD_TICKS_PER_SECOND * 5 / 2;
+	uint32_t near = trace_random_below(random, 1 + trace_random_below(random, n / 16 + 1));
+	return (size_t)((part * (n / 7) + near) % n);
+}
+
 /* Each picks an address of its owner, or returns 0 when there is none now. */
 static uint64_t in_block(struct touch *touch, const struct space *space)
 {
@@ -43,8 +64,7 @@ static uint64_t in_block(struct touch *touch, const struct space *space)
 
 	if (space->n_blocks == 0)
 		return 0;
-	const struct space_block *block =
-		&space->blocks[trace_random_below(random, (uint32_t)space->n_blocks)];
+	const struct space_block *block = &space->blocks[pick_block(touch, space)];
 	touch->stack = block->stack;
 	return block->address + trace_random_below(random, (uint32_t)block->size);
 }
@@ -117,6 +137,37 @@ static uint64_t pick_address(struct touch *touch, enum owner *ret_owner)
 	return address;
 }
 
+/* Where the data was, for 16 accesses, and from how many cycles on that takes. */
+static const struct {
+	uint32_t weight; /* of 16 */
+	uint64_t level;
+	uint32_t cycles;
+} levels[] = {
+	{ 10, PERF_MEM_S(LVL, HIT) | PERF_MEM_S(LVL, L1), 4 },
+	{ 3, PERF_MEM_S(LVL, HIT) | PERF_MEM_S(LVL, L2), 14 },
+	{ 2, PERF_MEM_S(LVL, HIT) | PERF_MEM_S(LVL, L3), 50 },
+	{ 1, PERF_MEM_S(LVL, HIT) | PERF_MEM_S(LVL, LOC_RAM), 200 },
+};
+
+static int write_access(struct world *world, const struct fault *fault)
+{
+	struct trace_random *random = &world->random;
+	uint32_t dice = trace_random_below(random, 16);
+	bool is_store = trace_random_below(random, 4) == 0;
+	unsigned i = 0;
+
+	while (dice >= levels[i].weight)
+		dice -= levels[i++].weight;
+	struct access access = {
+		.fault = *fault,
+		.latency = levels[i].cycles + trace_random_below(random, 2 * levels[i].cycles),
+		.data_src =
+			(is_store ? PERF_MEM_S(OP, STORE) : PERF_MEM_S(OP, LOAD)) | levels[i].level,
+	};
+	access.fault.header.size = sizeof(access);
+	return trace_writer_perf(world->writer, WORLD_SOURCE_ID, &access, sizeof(access), 1);
+}
+
 int world_sample(struct world *world)
 {
 	struct trace_random *random = &world->random;
@@ -145,5 +196,7 @@ int world_sample(struct world *world)
 	world->truth->n_samples_of_owner[owner]++;
 	if (owner == OWNER_heap)
 		world->truth->stacks[touch.stack].n_samples++;
-	return trace_writer_perf(world->writer, WORLD_SOURCE_ID, &fault, sizeof(fault), 1);
+	return world->options.are_accesses ? write_access(world, &fault)
+					   : trace_writer_perf(world->writer, WORLD_SOURCE_ID,
+							       &fault, sizeof(fault), 1);
 }

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Measure the web view and what pictures are drawn from on a big database: ten million blocks and samples.
+
+bench-view.py MEMSIGHT MAKE-TRACE BENCH-PICTURE [BLOCKS [SAMPLES [FILE.mst]]]. The bars: 20 s of CPU time for what
+analyze stores, the first picture 1 s (3 s with nothing of the file in memory), any zoom 150 ms at the 95th percentile,
+200 MiB of memory. Wall times mean nothing on a busy machine: CPU seconds stand beside them. A FILE that is there is
+used, and kept with its databases.
+"""
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+N_ZOOMS = 300
+COLOURS = ["direction", "thread", "level", "latency", "source"]
+
+
+def cpu_of(pid):
+    """Seconds of CPU time that a process has used."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_of(pid):
+    """The most memory that a process had, in MiB."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1)) / 1024
+
+
+def timed(command):
+    """CPU seconds of a command that must succeed."""
+    before = os.times()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = os.times()
+    return after.children_user - before.children_user + after.children_system - before.children_system
+
+
+def forget(path):
+    """Let the kernel drop what it keeps of a file."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def tell(name, value, unit, bar=None):
+    over = "" if bar is None else f"   bar {bar}" + ("" if value <= bar else "   OVER")
+    print(f"{name:48} {value:9.1f} {unit}{over}", flush=True)
+
+
+class Server:
+    """memsight view of a database, and how long its answers take."""
+
+    def __init__(self, memsight, database):
+        self.process = subprocess.Popen([memsight, "view", "--no-open", database], stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip().split("#")[0]
+
+    def ask(self, name, **parameters):
+        """The answer, wall and CPU seconds."""
+        wall, cpu = time.monotonic(), cpu_of(self.process.pid)
+        with urllib.request.urlopen(f"{self.address}api/{name}?{urllib.parse.urlencode(parameters)}") as reply:
+            answer = json.load(reply)
+        return answer, time.monotonic() - wall, cpu_of(self.process.pid) - cpu
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def part_of(length, is_whole):
+    """A stretch of an axis, of any order of magnitude."""
+    span = length if is_whole else max(1, int(length * 2 ** random.uniform(-14, 0)))
+    start = random.randint(0, length - span)
+    return start, start + span
+
+
+def random_zoom(whole):
+    shape = random.randrange(4)
+    start, end = part_of(whole["to"] - whole["from"], shape == 2)
+    low, high = part_of(whole["high"], shape == 1)
+    return {"run": 1, "width": 1000, "height": 600, "by": random.choice(COLOURS), "from": start, "to": end, "low": low,
+            "high": high}
+
+
+def measure_server(memsight, database):
+    for name, bar in (("cold", 3000), ("warm", 1000)):
+        if name == "cold":
+            forget(database)
+        started = time.monotonic()
+        server = Server(memsight, database)
+        whole, _, cpu = server.ask("picture", run=1, width=1000, height=600)
+        tell(f"view: first picture, {name}, from its start", 1e3 * (time.monotonic() - started), "ms wall", bar)
+        tell("    of it the answer", 1e3 * cpu, "ms CPU")
+        if name == "cold":
+            server.close()
+    times = []
+    for _ in range(N_ZOOMS):
+        _, wall, cpu = server.ask("picture", **random_zoom(whole))
+        times.append((wall, cpu))
+    walls, cpus = sorted(wall for wall, _ in times), sorted(cpu for _, cpu in times)
+    for share, bar in ((50, None), (95, 150)):
+        place = N_ZOOMS * share // 100
+        tell(f"view: zoom, {share}th percentile", 1e3 * walls[place], "ms wall", bar)
+        tell("    the same", 1e3 * cpus[place], "ms CPU")
+    tell("view: memory", peak_of(server.process.pid), "MiB", 200)
+    server.close()
+
+
+def analyze(memsight, trace, database, *options):
+    """CPU seconds and MiB of a database."""
+    if os.path.exists(database):
+        os.unlink(database)
+    cpu = timed([memsight, "analyze", "-o", database, *options, trace])
+    return cpu, os.path.getsize(database) / 2 ** 20
+
+
+def measure(memsight, bench, trace, n_rows):
+    for options in ([], ["--compact"]):
+        cpu_without, size_without = analyze(memsight, trace, trace + ".without.db", "--no-tiles", *options)
+        cpu, size = analyze(memsight, trace, trace + ".view.db", *options)
+        name = "compact" if options else "plain"
+        tell(f"{name}: analyze without pictures", cpu_without, "s CPU")
+        tell(f"{name}: pictures", cpu - cpu_without, "s CPU", 20)
+        tell(f"{name}: database without pictures", size_without, "MiB")
+        tell(f"{name}: pictures", size - size_without, "MiB")
+        tell("    of a block and a sample", (size - size_without) * 2 ** 20 / n_rows, "bytes")
+        if not options:
+            subprocess.run([bench, "zoom", trace + ".view.db", str(N_ZOOMS)], check=True)
+            measure_server(memsight, trace + ".view.db")
+
+
+def main():
+    random.seed(1)
+    memsight, make_trace, bench, *rest = sys.argv[1:]
+    n_blocks, n_samples = (int(rest[i]) if len(rest) > i else 10_000_000 for i in (0, 1))
+    memsight = os.path.abspath(memsight)
+    with tempfile.TemporaryDirectory(prefix="memsight-bench-") as folder:
+        trace = rest[2] if len(rest) > 2 else os.path.join(folder, "big.mst")
+        if not os.path.exists(trace):
+            subprocess.run([make_trace, "--accesses", "--kind", "heap", "--events", str(2 * n_blocks), "--samples",
+                            str(n_samples), "--processes", "2", "--threads", "4", "--live", "100000", "--stacks", "1000",
+                            "-o", trace], check=True)
+        measure(memsight, bench, trace, n_blocks)
+
+
+main()
