@@ -18,7 +18,8 @@ checks = whole.Checks()
 OURS = ["call.name", "owner.name", "owner.meaning", "source.name", "source.unit", "source.remedy", "total.name",
         "counter.name", "counter.unit", "loss.source", "loss.reason", "fact.key", "stack.stop", "process.birth",
         "process.why_not", "module.debug_info", "heap_kind.name", "withheld.classes", "process_sample.node_bytes",
-        "run.detail", "source.event", "source.note", "loop.method"]
+        "run.detail", "source.event", "source.note", "loop.method", "band.kind", "timeline_level.level",
+        "picture_category.colour", "picture_category.name", "picture_tile.colour"]
 REPORTS = ["heatmap", "sites", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "leaks", "temporary", "histogram",
            "hot", "cold", "unused", "watched", "access-mix", "mappings", "processes", "losses", "regions", "marks", "list"]
 
