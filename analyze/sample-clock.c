@@ -12,7 +12,7 @@
 
 bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample *ret)
 {
-	if (!sample->regs || sample->regs_abi != PERF_SAMPLE_REGS_ABI_64)
+	if (!pmu_sample_is_x86(sample))
 		return false;
 	if (sample->regs_mask == DECODE_REGS_MASK) {
 		memcpy(ret->regs, sample->regs, sizeof(ret->regs));

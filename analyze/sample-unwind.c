@@ -4,26 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <asm/perf_regs.h>
-#endif
-
 #include "analyze/expression.h"
 
 #define STACK_POINTER  7
 #define RETURN_ADDRESS 16
 
-#if defined(__x86_64__)
+/* arch/x86/include/uapi/asm/perf_regs.h: traces of x86-64 are read on other processors too. */
+enum {
+	PERF_AX,
+	PERF_BX,
+	PERF_CX,
+	PERF_DX,
+	PERF_SI,
+	PERF_DI,
+	PERF_BP,
+	PERF_SP,
+	PERF_IP,
+	PERF_R8 = 16,
+	PERF_R9,
+	PERF_R10,
+	PERF_R11,
+	PERF_R12,
+	PERF_R13,
+	PERF_R14,
+	PERF_R15,
+};
+
 /* perf's registers by DWARF's numbers (System V ABI, AMD64, figure 3.36). */
 static const uint8_t perf_registers[EXPRESSION_N_REGISTERS] = {
-	PERF_REG_X86_AX,  PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,	PERF_REG_X86_SI,
-	PERF_REG_X86_DI,  PERF_REG_X86_BP,  PERF_REG_X86_SP,  PERF_REG_X86_R8,	PERF_REG_X86_R9,
-	PERF_REG_X86_R10, PERF_REG_X86_R11, PERF_REG_X86_R12, PERF_REG_X86_R13, PERF_REG_X86_R14,
-	PERF_REG_X86_R15, PERF_REG_X86_IP,
+	PERF_AX, PERF_DX,  PERF_CX,  PERF_BX,  PERF_SI,	 PERF_DI,  PERF_BP,  PERF_SP, PERF_R8,
+	PERF_R9, PERF_R10, PERF_R11, PERF_R12, PERF_R13, PERF_R14, PERF_R15, PERF_IP,
 };
-#else
-static const uint8_t perf_registers[EXPRESSION_N_REGISTERS];
-#endif
 
 /* What a call keeps. */
 static const int kept_registers[] = { 3, 6, 12, 13, 14, 15, RETURN_ADDRESS };
@@ -59,7 +70,7 @@ static bool begin(struct walk *walk)
 {
 	const struct pmu_sample *sample = walk->unwind->sample;
 
-	if (!sample->regs || sample->regs_abi != PERF_SAMPLE_REGS_ABI_64)
+	if (!pmu_sample_is_x86(sample))
 		return false;
 	for (unsigned i = 0; i < EXPRESSION_N_REGISTERS; i++)
 		if (!pmu_sample_register(sample, perf_registers[i], &walk->frame.registers[i]))

@@ -5,6 +5,7 @@
  * field is read outside the record. Layout: linux/perf_event.h, enum perf_event_type; man 2
  * perf_event_open. Pure functions: any thread, also in signal handlers.
  */
+#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -141,6 +142,16 @@ int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t 
  */
 bool pmu_record_sample_ip(const struct pmu_format *format, const void *bytes, size_t n_bytes,
 			  struct pmu_origin *ret_origin, uint64_t *ret_ip);
+
+/*
+ * Are its registers x86-64's by their numbers? Those end at 23; what other processors tell goes further
+ * (arch/arm64/include/uapi/asm/perf_regs.h: 32 is the pc), so that a trace may come from anywhere.
+ */
+static inline bool pmu_sample_is_x86(const struct pmu_sample *sample)
+{
+	return sample->regs && sample->regs_abi == PERF_SAMPLE_REGS_ABI_64 &&
+	       sample->regs_mask >> 24 == 0;
+}
 
 /* The value of register `reg` (PERF_REG_X86_SP ...) of a sample. Returns false when it is not there. */
 bool pmu_sample_register(const struct pmu_sample *sample, unsigned reg, uint64_t *ret_value);

@@ -68,15 +68,31 @@ static void configure(const struct access_options *options, struct perf_event_at
 	}
 }
 
+/* decode/ knows the instructions of x86-64. What it is not asked about is a sample of a function only. */
+#if defined(__x86_64__)
+#define ABOUT  "timer and registers: share of user CPU time at loads and stores; needs no PMU"
+#define REMARK ""
+#else
+#define ABOUT  "timer: share of user CPU time by function, not by object; needs no PMU"
+#define REMARK "no addresses: this processor's instructions are not decoded"
+#endif
+
+static const char *remarks(const struct access_stream *stream)
+{
+	(void)stream;
+	return REMARK;
+}
+
 const struct access_source pmu_source_clock = {
 	PMU_EVENT_STREAM,
 	.name = "clock",
 	.unit = "ns of user CPU time",
-	.about = "timer and registers: share of user CPU time at loads and stores; needs no PMU",
+	.about = ABOUT,
 	.role = ACCESS_ROLE_ACCESS,
 	.kind = TRACE_SAMPLE_REGISTERS,
 	.is_timed = true,
 	.configure = configure,
+	.remarks = remarks,
 	.ring_bytes = 512 << 10,
 	.small_ring_bytes = 256 << 10,
 };

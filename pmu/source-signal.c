@@ -78,6 +78,14 @@ static int probe(const struct access_source *source, const struct access_options
 {
 	(void)source;
 	(void)options;
+#if !defined(__x86_64__)
+	*ret_refusal = (struct pmu_refusal){
+		.error = ENOTSUP,
+		.why = "it knows the registers of x86-64 only",
+		.fix = "--source clock",
+	};
+	return -ENOTSUP;
+#endif
 	(void)ret_refusal;
 	return 0;
 }
@@ -85,8 +93,12 @@ static int probe(const struct access_source *source, const struct access_options
 static int open_signal(const struct access_source *source, const struct access_options *options,
 		       struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
 {
-	struct signal_stream *stream = calloc(1, sizeof(*stream));
+	struct signal_stream *stream;
+	int err = probe(source, options, ret_refusal);
 
+	if (err < 0)
+		return err;
+	stream = calloc(1, sizeof(*stream));
 	if (!stream) {
 		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
 		return -ENOMEM;

@@ -366,11 +366,21 @@ static bool has_ended(struct collector *collector)
 	return !images_has_known(&collector->tracker.images);
 }
 
+/* Kernels before 5.11 (and qemu-user) know whole milliseconds only. */
+static int wait_epoll(int epoll_fd, struct epoll_event *events, int n_events, uint64_t ns)
+{
+	struct timespec timeout = { .tv_nsec = (long)ns };
+	int n = epoll_pwait2(epoll_fd, events, n_events, &timeout, NULL);
+
+	if (n < 0 && errno == ENOSYS)
+		n = epoll_wait(epoll_fd, events, n_events, (int)((ns + 999999) / 1000000));
+	return n;
+}
+
 static int wait_for_events(struct collector *collector)
 {
 	struct epoll_event events[64];
-	struct timespec timeout = { .tv_nsec = (long)collector->interval_ns };
-	int n = epoll_pwait2(collector->epoll_fd, events, 64, &timeout, NULL);
+	int n = wait_epoll(collector->epoll_fd, events, 64, collector->interval_ns);
 
 	collector->now_ns = monotonic_ns();
 	if (n < 0)

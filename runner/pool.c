@@ -74,6 +74,7 @@ static void fill_control(const struct pool *pool, const struct pool_config *conf
 	control->stacks = config->stacks;
 	control->clock = config->clock;
 	control->max_frames = config->max_frames ? config->max_frames : RING_MAX_FRAMES;
+	control->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
 	control->min_bytes = config->min_bytes;
 	control->ticks_per_ms = config->ticks_per_ms;
 	control->magic = RING_MAGIC;

@@ -89,7 +89,7 @@ static bool take_registers(const struct pmu_sample *sample, struct decode_sample
 {
 	unsigned n = 0;
 
-	if (!sample->regs || sample->regs_abi != PERF_SAMPLE_REGS_ABI_64)
+	if (!pmu_sample_is_x86(sample))
 		return false;
 	for (unsigned bit = 0; n < DECODE_N_REGS; bit++) {
 		if ((DECODE_REGS_MASK >> bit & 1) &&

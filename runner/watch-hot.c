@@ -107,7 +107,8 @@ static void note(void *user, uint64_t address, double share)
 void watch_hot_sample(struct watch_hot *hot, const struct pmu_record *record,
 		      const struct image *image)
 {
-	if (!pmu_sample_register(&record->sample, REG_SP, &hot->sp))
+	if (!pmu_sample_is_x86(&record->sample) ||
+	    !pmu_sample_register(&record->sample, REG_SP, &hot->sp))
 		return;
 	hot->process_id = image->id;
 	samples_private_look(hot->decoder, record, image, note, hot);

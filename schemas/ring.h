@@ -29,13 +29,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RING_MAGIC	   UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION	   4
-#define RING_CHUNK_BYTES   65536u
-#define RING_RECORD_BYTES  32u /* records are multiples of this and 32-aligned */
-#define RING_MAX_PROCESSES 4096u
-#define RING_MAX_CHUNKS	   65536u /* 4 GiB of pool */
-#define RING_MAX_FRAMES	   256u /* deepest call stack, then "truncated: depth" */
+#define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
+#define RING_VERSION		5
+#define RING_CHUNK_BYTES	65536u
+#define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
+#define RING_RECORD_BYTES	32u /* records are multiples of this and 32-aligned */
+#define RING_MAX_PROCESSES	4096u
+#define RING_MAX_CHUNKS		65536u /* 4 GiB of pool */
+#define RING_MAX_FRAMES		256u /* deepest call stack, then "truncated: depth" */
 
 /* ring_control.events: which hooks record. A cleared bit means: call through, record nothing. */
 #define RING_EVENTS_HEAP    (1u << 0)
@@ -134,7 +135,7 @@ _Static_assert(sizeof(struct ring_process) == 192, "ring_process is shared");
 struct ring_control {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t control_bytes; /* offset of chunk 0, a multiple of 4096 */
+	uint32_t control_bytes; /* offset of chunk 0, a multiple of RING_LARGEST_PAGE_BYTES */
 	uint32_t n_chunks;
 	uint32_t n_processes; /* slots: RING_MAX_PROCESSES */
 	uint32_t events; /* RING_EVENTS_* */
@@ -147,7 +148,8 @@ struct ring_control {
 	uint64_t min_bytes; /* blocks below it are counted, not recorded; 0: record all */
 	uint64_t ticks_per_ms; /* for bounds of waits only */
 	uint64_t signal_period_ns; /* CPU time between samples of --source signal; 0: none */
-	uint8_t reserved1[56];
+	uint32_t page_bytes; /* of the kernel: sizes of mappings are rounded to it */
+	uint8_t reserved1[52];
 	/* The collector's side, a cache line of its own. */
 	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
@@ -184,7 +186,8 @@ static inline size_t ring_control_bytes(uint32_t n_processes, uint32_t n_chunks)
 	size_t bytes = sizeof(struct ring_control) + n_processes * sizeof(struct ring_process) +
 		       n_chunks * sizeof(uint32_t);
 
-	return (bytes + 4095) / 4096 * 4096;
+	return (bytes + RING_LARGEST_PAGE_BYTES - 1) / RING_LARGEST_PAGE_BYTES *
+	       RING_LARGEST_PAGE_BYTES;
 }
 
 /* A chunk: this header, then records. */

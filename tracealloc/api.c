@@ -110,29 +110,28 @@ static void note_plain(const uintptr_t *frame, enum trace_call call, uintptr_t a
 
 TA_EXPORT void memsight_1_region_push(const char *name)
 {
-	note(__builtin_frame_address(0), TRACE_CALL_REGION_PUSH, name, 0, 0);
+	note(TA_FRAME(), TRACE_CALL_REGION_PUSH, name, 0, 0);
 }
 
 TA_EXPORT void memsight_1_region_pop(const char *name)
 {
 	if (name)
-		note(__builtin_frame_address(0), TRACE_CALL_REGION_POP, name, 0, 0);
+		note(TA_FRAME(), TRACE_CALL_REGION_POP, name, 0, 0);
 	else
-		note_plain(__builtin_frame_address(0), TRACE_CALL_REGION_POP, 0);
+		note_plain(TA_FRAME(), TRACE_CALL_REGION_POP, 0);
 }
 
 TA_EXPORT void memsight_1_mark(const char *name)
 {
-	note(__builtin_frame_address(0), TRACE_CALL_MARK, name, 0, 0);
+	note(TA_FRAME(), TRACE_CALL_MARK, name, 0, 0);
 }
 
 TA_EXPORT void memsight_1_name(const void *object, size_t size, const char *name)
 {
 	if (name)
-		note(__builtin_frame_address(0), TRACE_CALL_NAME_OBJECT, name, (uintptr_t)object,
-		     size);
+		note(TA_FRAME(), TRACE_CALL_NAME_OBJECT, name, (uintptr_t)object, size);
 	else
-		note_plain(__builtin_frame_address(0), TRACE_CALL_NAME_OBJECT, (uintptr_t)object);
+		note_plain(TA_FRAME(), TRACE_CALL_NAME_OBJECT, (uintptr_t)object);
 }
 
 /* Begin a call that withholds recording. False: it is not obeyed (--api marks), or nobody records. */
@@ -154,7 +153,7 @@ TA_EXPORT void memsight_1_pause(void)
 {
 	struct ta_hook hook;
 
-	if (!enter_control(&hook, __builtin_frame_address(0)))
+	if (!enter_control(&hook, TA_FRAME()))
 		return;
 	ta_pause_begin();
 	write_note(&hook, TRACE_OP_PAUSE, 0, 0, 0, 0);
@@ -165,7 +164,7 @@ TA_EXPORT void memsight_1_resume(void)
 {
 	struct ta_hook hook;
 
-	if (!enter_control(&hook, __builtin_frame_address(0)))
+	if (!enter_control(&hook, TA_FRAME()))
 		return;
 	if (ta_pause_is_begun()) {
 		write_note(&hook, TRACE_OP_RESUME, 0, 0, 0, 0);
@@ -178,7 +177,7 @@ TA_EXPORT void memsight_1_pause_thread(void)
 {
 	struct ta_hook hook;
 
-	if (!enter_control(&hook, __builtin_frame_address(0)))
+	if (!enter_control(&hook, TA_FRAME()))
 		return;
 	if (ta_tls.pause_depth < UINT16_MAX) {
 		ta_tls.pause_depth++;
@@ -192,7 +191,7 @@ TA_EXPORT void memsight_1_resume_thread(void)
 {
 	struct ta_hook hook;
 
-	if (!enter_control(&hook, __builtin_frame_address(0)))
+	if (!enter_control(&hook, TA_FRAME()))
 		return;
 	if (ta_tls.pause_depth > 0) {
 		write_note(&hook, TRACE_OP_RESUME, 0, 1, 0, 0);
@@ -207,7 +206,7 @@ TA_EXPORT void memsight_1_collect_push(const char *classes)
 	struct name name = name_of(classes);
 	struct ta_hook hook;
 
-	if (!enter_control(&hook, __builtin_frame_address(0)))
+	if (!enter_control(&hook, TA_FRAME()))
 		return;
 	if (tell_name(&hook, &name))
 		write_note(&hook, TRACE_OP_NOTE, TRACE_CALL_COLLECT_PUSH, name.id, 0, 0);
@@ -219,7 +218,7 @@ TA_EXPORT void memsight_1_collect_pop(void)
 {
 	struct ta_hook hook;
 
-	if (!enter_control(&hook, __builtin_frame_address(0)))
+	if (!enter_control(&hook, TA_FRAME()))
 		return;
 	if (ta_collect_pop())
 		write_note(&hook, TRACE_OP_NOTE, TRACE_CALL_COLLECT_POP, 0, 0, 0);

@@ -1,106 +1,29 @@
 #pragma once
 /*
- * What depends on the processor: ticks, system calls that leave errno alone, and an add that a
- * signal handler of the same thread cannot split. x86-64 Linux.
+ * What depends on the processor. Each file of it has:
+ *  - ta_tsc_begin(), ta_tsc_end(): ticks now, and ticks after everything before has been done;
+ *  - ta_local_fetch_add(): an add that a signal handler of the same thread cannot split;
+ *  - ta_syscall(): a system call that leaves errno alone;
+ *  - ta_thread_pointer(), the register that TLS hangs on, and ta_thread_self(), libc's descriptor of
+ *    the thread, which is its pthread_t;
+ *  - ta_relax() for spin loops; ta_call_ends_at(): does a call instruction end at an address?
+ *  - TA_FRAME(), what a hook was called from: [0] the caller's frame pointer, [1] the return address;
+ *    ta_frame_place(), an address in it that does not depend on the size of the hook's frame, its low bit
+ *    free; ta_frame_word(), where the return address lies as long as the hook runs;
+ *  - TA_PLACE_IS_WORD: the word's address follows from the place;
+ *  - TA_HAS_SAMPLER, TA_TLS_IS_BELOW (the thread pointer), TA_LARGEST_PAGE_BYTES (that kernels have), TA_USER_ADDRESS_BITS, DWARF's numbers of registers.
+ *
+ * Other processors than x86-64 order loads and stores weakly: what one thread writes for another to
+ * find goes by release and acquire, or by a fence, everywhere.
  */
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 
-#ifndef __x86_64__
-#error "tracealloc knows only x86-64: add the functions of this file for another processor"
+#if defined(__x86_64__)
+#include "tracealloc/arch-x86.h"
+#elif defined(__aarch64__)
+#include "tracealloc/arch-arm.h"
+#elif defined(__powerpc64__) && _CALL_ELF == 2
+#include "tracealloc/arch-power.h"
+#else
+#error "tracealloc knows x86-64, aarch64 and ppc64le: add a file for another processor"
 #endif
-
-/* Ticks now, not ordered with what stands around it: for the moment before a call. */
-static inline uint64_t ta_tsc_begin(void)
-{
-	return __builtin_ia32_rdtsc();
-}
-
-/*
- * Ticks after everything before it has been done: for the moment after a call. (As rdtscp, which
- * takes 2 ns more: it also tells the processor's number.)
- */
-static inline uint64_t ta_tsc_end(void)
-{
-	__builtin_ia32_lfence();
-	return __builtin_ia32_rdtsc();
-}
-
-/*
- * Add to a counter that only this thread and its signal handlers change; returns the old value.
- * One instruction, so no handler can come between; without the lock prefix, so it costs 2 ns.
- */
-static inline uint64_t ta_local_fetch_add(_Atomic uint64_t *counter, uint64_t n)
-{
-	__asm__ volatile("xaddq %0, %1" : "+r"(n), "+m"(*counter) : : "memory", "cc");
-	return n;
-}
-
-/* A raw system call: the result, or a negative errno. errno itself is not touched. */
-static inline long ta_syscall(long number, long a, long b, long c, long d, long e, long f)
-{
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-	long result;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return result;
-}
-
-/* The thread pointer (FS base): the address of the thread's control block in glibc and musl. */
-static inline uintptr_t ta_thread_pointer(void)
-{
-	uintptr_t pointer;
-
-	__asm__("movq %%fs:0, %0" : "=r"(pointer));
-	return pointer;
-}
-
-/* Tell the core that this is a spin loop. */
-static inline void ta_relax(void)
-{
-	__builtin_ia32_pause();
-}
-
-/* Bytes of an FF instruction with this ModRM and SIB byte (Intel SDM, tables 2-2 and 2-3). */
-static inline unsigned ta_indirect_bytes(uint8_t modrm, uint8_t sib)
-{
-	bool has_sib = (modrm & 7) == 4;
-
-	switch (modrm >> 6) {
-	case 0:
-		if ((modrm & 7) == 5 || (has_sib && (sib & 7) == 5))
-			return has_sib ? 7 : 6;
-		return has_sib ? 3 : 2;
-	case 1:
-		return has_sib ? 4 : 3;
-	case 2:
-		return has_sib ? 7 : 6;
-	default:
-		return 2;
-	}
-}
-
-/*
- * Does a call instruction end at pc? code points to the bytes before pc, n_bytes of them (at most
- * 7 are looked at). Intel SDM: E8 rel32; FF /2 with its ModRM forms, with or without a REX prefix.
- */
-static inline bool ta_call_ends_at(const uint8_t *pc, unsigned n_bytes)
-{
-	if (n_bytes >= 5 && pc[-5] == 0xe8)
-		return true;
-	for (unsigned length = 2; length <= 7 && length <= n_bytes; length++) {
-		uint8_t modrm = pc[1 - (int)length];
-
-		if (pc[-(int)length] == 0xff && (modrm & 0x38) == 0x10 &&
-		    ta_indirect_bytes(modrm, length > 2 ? pc[2 - (int)length] : 0) == length)
-			return true;
-	}
-	return false;
-}

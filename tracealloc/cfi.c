@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define REMEMBER_DEPTH 4u
-#define OP_BREG_RBP    0x76 /* DW_OP_breg6: rbp + sleb */
+#define OP_BREG_RBP    (0x70 + TA_DWARF_FRAME) /* DW_OP_breg6 on x86: rbp + sleb */
 
 /* Pointer encodings: low half the format, then what it is relative to. */
 enum encoding {
@@ -378,6 +378,8 @@ static void run_extended(struct state *state, struct cursor *code, const struct 
 	case 0x12:
 	case 0x13:
 		run_cfa(state, code, cie, op);
+		break;
+	case 0x2d: /* AARCH64_negate_ra_state: a return address is signed; its upper bits are dropped anyway */
 		break;
 	case 0x2e: /* GNU_args_size */
 		read_uleb(code);

@@ -1,18 +1,19 @@
 #pragma once
 /*
  * How to find the caller's frame at an address, from a module's .eh_frame (LSB core, "Exception
- * Frames"; DWARF 5 section 6.4; register numbers of the x86-64 psABI). Reads only the module's
+ * Frames"; DWARF 5 section 6.4; register numbers of the processor's psABI). Reads only the module's
  * mapped bytes, allocates nothing, signal safe.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tracealloc/arch.h"
 #include "tracealloc/module.h"
 
 enum ta_cfi_register {
-	TA_CFI_RBP = 6,
-	TA_CFI_RSP = 7,
-	TA_CFI_RETURN = 16,
+	TA_CFI_RBP = TA_DWARF_FRAME, /* or what serves as rbp and rsp elsewhere */
+	TA_CFI_RSP = TA_DWARF_STACK,
+	TA_CFI_RETURN = TA_DWARF_RETURN,
 };
 
 /* Where a register of the caller is found. */

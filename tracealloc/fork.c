@@ -39,9 +39,11 @@ static void begin_child(void)
 {
 	struct ta_hook hook;
 
+	/* The kernel has wiped the word. qemu-user accepts MADV_WIPEONFORK, and does nothing. */
+	atomic_store(&ta_state.word, TA_ASK);
 	if (ta_tls.guard)
 		return;
-	if (ta_hook_enter(&hook, __builtin_frame_address(0), TA_EVENTS_ALWAYS))
+	if (ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		ta_hook_leave(&hook);
 	end();
 }

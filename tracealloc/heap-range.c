@@ -45,7 +45,7 @@ TA_EXPORT void memsight_1_heap_range(uint64_t start, uint64_t size, const char *
 	};
 	struct ta_hook hook;
 
-	if (!ta_hook_enter_kept(&hook, __builtin_frame_address(0), TA_EVENTS_ALWAYS))
+	if (!ta_hook_enter_kept(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		return;
 	if (hook.bits)
 		ta_chunk_count_nested();

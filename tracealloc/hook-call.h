@@ -11,7 +11,7 @@
 
 static inline size_t ta_round_to_pages(size_t size)
 {
-	return (size + TA_PAGE_BYTES - 1) & -(size_t)TA_PAGE_BYTES;
+	return (size + ta_image.page_bytes - 1) & -(size_t)ta_image.page_bytes;
 }
 
 struct ta_call {

@@ -21,6 +21,8 @@ static bool is_stale(const struct ta_thread *thread, uintptr_t guard, uintptr_t 
 		return frame >= guard && frame - guard < NEAR_BYTES;
 	if (frame >= guard)
 		return frame < thread->stack_end;
+	if (!TA_PLACE_IS_WORD)
+		return *ta_tls.guard_word != ta_tls.guard_pc;
 	return ((const uintptr_t *)guard)[1] != ta_tls.guard_pc;
 }
 
@@ -100,7 +102,7 @@ struct ta_hook ta_hook_enter_slow(const uintptr_t *frame, bool is_kept)
 	if (ta_tls.pause_depth && !is_kept && (state & TA_ON))
 		return (struct ta_hook){ .thread = NULL };
 	saved = errno;
-	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, (uintptr_t)frame))
+	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, ta_frame_place(frame)))
 		hook = enter_nested(state);
 	else
 		hook = enter_outermost(frame, is_kept);
@@ -130,7 +132,7 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
 /* Attach before main even when nothing allocates; the first hook may have done it already. */
 __attribute__((constructor)) static void start(void)
 {
-	const uintptr_t *frame = __builtin_frame_address(0);
+	const uintptr_t *frame = TA_FRAME();
 	struct ta_hook hook;
 
 	ta_real_resolve();

@@ -47,13 +47,15 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
 /* Set the guard; a signal handler sees it whole or not at all. */
 static ta_always_inline void ta_hook_guard(const uintptr_t *frame)
 {
-	ta_tls.guard_pc = frame[1];
+	ta_tls.guard_pc = *ta_frame_word(frame);
+	if (!TA_PLACE_IS_WORD)
+		ta_tls.guard_word = ta_frame_word(frame);
 	ta_compiler_barrier();
-	ta_tls.guard = (uintptr_t)frame;
+	ta_tls.guard = ta_frame_place(frame);
 	ta_compiler_barrier();
 }
 
-/* Begin a hook; frame is its __builtin_frame_address(0). False: call through, record nothing. */
+/* Begin a hook; frame is its TA_FRAME(). False: call through, record nothing. */
 static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t *frame,
 					   uint32_t events)
 {
@@ -95,7 +97,7 @@ static ta_always_inline void ta_hook_stack(struct ta_hook *hook, const uintptr_t
 	if (ta_likely(!hook->bits)) {
 		hook->stack_id = ta_stack_capture(hook->thread, frame);
 		ta_compiler_barrier();
-		ta_tls.guard = (uintptr_t)frame | TA_GUARD_STACK;
+		ta_tls.guard = ta_frame_place(frame) | TA_GUARD_STACK;
 	} else if (ta_tls.guard & TA_GUARD_STACK) {
 		hook->stack_id = hook->thread->stack_id;
 	}

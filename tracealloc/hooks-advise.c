@@ -21,7 +21,7 @@
 		struct ta_call call;                                                               \
 		int r;                                                                             \
                                                                                                    \
-		ta_call_begin(&call, __builtin_frame_address(0), RING_EVENTS_MMAP);                \
+		ta_call_begin(&call, TA_FRAME(), RING_EVENTS_MMAP);                                \
 		r = ta_real.function args;                                                         \
 		ta_call_end(&call, r == 0 ? &fields : NULL);                                       \
 		return r;                                                                          \

@@ -24,7 +24,7 @@ TA_EXPORT int brk(void *address)
 	uintptr_t from;
 	int r;
 
-	ta_call_begin(&call, __builtin_frame_address(0), RING_EVENTS_BRK);
+	ta_call_begin(&call, TA_FRAME(), RING_EVENTS_BRK);
 	from = call.record ? (uintptr_t)ta_syscall(SYS_brk, 0, 0, 0, 0, 0, 0) : 0;
 	r = ta_real.brk(address);
 	fields = fields_of(TRACE_CALL_BRK, from, (uintptr_t)address);
@@ -40,7 +40,7 @@ TA_EXPORT void *sbrk(intptr_t increment)
 
 	if (increment == 0) /* only asks */
 		return ta_real.sbrk(increment);
-	ta_call_begin(&call, __builtin_frame_address(0), RING_EVENTS_BRK);
+	ta_call_begin(&call, TA_FRAME(), RING_EVENTS_BRK);
 	from = ta_real.sbrk(increment);
 	fields =
 		fields_of(TRACE_CALL_SBRK, (uintptr_t)from, (uintptr_t)from + (uintptr_t)increment);

@@ -157,7 +157,7 @@ static int run_call(struct exec_call *call, const uintptr_t *frame)
 	return perform_in_map(call, is_followed, n_bytes);
 }
 
-#define RUN(...) run_call(&(struct exec_call){ __VA_ARGS__ }, __builtin_frame_address(0))
+#define RUN(...) run_call(&(struct exec_call){ __VA_ARGS__ }, TA_FRAME())
 
 TA_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {

@@ -15,7 +15,7 @@
 #define TA_HEAP(name, call, type, params, args, size)                                              \
 	TA_EXPORT type name params                                                                 \
 	{                                                                                          \
-		const uintptr_t *frame = __builtin_frame_address(0);                               \
+		const uintptr_t *frame = TA_FRAME();                                               \
 		struct ta_hook hook;                                                               \
 		void *block;                                                                       \
                                                                                                    \
@@ -38,7 +38,7 @@
 
 TA_EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
 {
-	const uintptr_t *frame = __builtin_frame_address(0);
+	const uintptr_t *frame = TA_FRAME();
 	struct ta_hook hook;
 	int r;
 
@@ -63,7 +63,7 @@ TA_EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
 
 TA_EXPORT void free(void *block)
 {
-	ta_release(__builtin_frame_address(0), TRACE_CALL_FREE, block);
+	ta_release(TA_FRAME(), TRACE_CALL_FREE, block);
 }
 
 /* Of a realloc that only ends its old block: a free at the time before the call, and an empty slot. */
@@ -170,7 +170,7 @@ static ta_always_inline void *reallocate(const uintptr_t *frame, enum trace_call
 
 TA_EXPORT void *realloc(void *block, size_t size)
 {
-	return reallocate(__builtin_frame_address(0), TRACE_CALL_REALLOC, block, size);
+	return reallocate(TA_FRAME(), TRACE_CALL_REALLOC, block, size);
 }
 
 /* Not the next library's reallocarray: it would come back to our realloc, as a second event. */
@@ -182,5 +182,5 @@ TA_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return reallocate(__builtin_frame_address(0), TRACE_CALL_REALLOCARRAY, block, bytes);
+	return reallocate(TA_FRAME(), TRACE_CALL_REALLOCARRAY, block, bytes);
 }

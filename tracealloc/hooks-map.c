@@ -30,7 +30,7 @@ static void commit_map(const struct ta_hook *hook, struct ring_record2 *record, 
 
 TA_EXPORT void *mmap(void *address, size_t size, int prot, int flags, int fd, off_t offset)
 {
-	const uintptr_t *frame = __builtin_frame_address(0);
+	const uintptr_t *frame = TA_FRAME();
 	struct ring_record2 *record;
 	struct ta_hook hook;
 	void *result;
@@ -61,7 +61,7 @@ TA_EXPORT int munmap(void *address, size_t size)
 	uint64_t ticks;
 	int r;
 
-	if (!ta_hook_enter_end(&hook, __builtin_frame_address(0), RING_EVENTS_MMAP))
+	if (!ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_MMAP))
 		return ta_real.munmap(address, size);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	ticks = ta_ticks_begin();
@@ -96,7 +96,7 @@ static void commit_moved_away(const struct ta_hook *hook, struct ring_record2 *r
 
 TA_EXPORT void *mremap(void *address, size_t old_size, size_t size, int flags, ...)
 {
-	const uintptr_t *frame = __builtin_frame_address(0);
+	const uintptr_t *frame = TA_FRAME();
 	struct ring_record2 *record;
 	struct ta_hook hook;
 	bool is_paused;

@@ -14,7 +14,7 @@ TA_EXPORT int dlclose(void *handle)
 	/* Destructors of the module run in here: their own hooks must be outermost ones. */
 	ta_real_resolve();
 	r = ta_real.dlclose(handle);
-	if (!ta_hook_enter(&hook, __builtin_frame_address(0), TA_EVENTS_ALWAYS))
+	if (!ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		return r;
 	if (!hook.bits)
 		ta_module_check_gone(hook.thread);

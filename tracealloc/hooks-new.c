@@ -166,7 +166,7 @@ static void end_delete(const struct wrap *wrap, enum trace_call call, const void
 	}                                                                                          \
 	TA_EXPORT void *name params                                                                \
 	{                                                                                          \
-		const uintptr_t *frame = __builtin_frame_address(0);                               \
+		const uintptr_t *frame = TA_FRAME();                                               \
 		void *block;                                                                       \
                                                                                                    \
 		if (ta_likely(ta_new_mode == TA_NEW_DIRECT)) {                                     \
@@ -195,7 +195,7 @@ static void end_delete(const struct wrap *wrap, enum trace_call call, const void
 	}                                                                                          \
 	TA_EXPORT void name params                                                                 \
 	{                                                                                          \
-		const uintptr_t *frame = __builtin_frame_address(0);                               \
+		const uintptr_t *frame = TA_FRAME();                                               \
                                                                                                    \
 		if (ta_likely(ta_new_mode == TA_NEW_DIRECT))                                       \
 			ta_release(frame, call, block);                                            \

@@ -32,7 +32,7 @@ TA_EXPORT void *shmat(int shmid, const void *address, int flags)
 	struct ta_call call;
 	void *result;
 
-	ta_call_begin(&call, __builtin_frame_address(0), RING_EVENTS_SHM);
+	ta_call_begin(&call, TA_FRAME(), RING_EVENTS_SHM);
 	result = ta_real.shmat(shmid, address, flags);
 	if (result != (void *)-1 && call.record) {
 		fields.address = (uintptr_t)result;
@@ -50,7 +50,7 @@ TA_EXPORT int shmdt(const void *address)
 	uint64_t ticks;
 	int r;
 
-	if (!ta_hook_enter_end(&hook, __builtin_frame_address(0), RING_EVENTS_SHM))
+	if (!ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_SHM))
 		return ta_real.shmdt(address);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	ticks = ta_ticks_begin();

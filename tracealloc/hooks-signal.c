@@ -149,7 +149,7 @@ static void *run_thread(void *pointer)
 	struct birth birth = *(struct birth *)pointer;
 
 	ta_syscall(SYS_munmap, (long)pointer, TA_PAGE_BYTES, 0, 0, 0, 0);
-	begin_thread(__builtin_frame_address(0));
+	begin_thread(TA_FRAME());
 	return birth.run(birth.argument);
 }
 

@@ -12,12 +12,12 @@ TA_EXPORT void free_sized(void *block, size_t size)
 	struct ta_hook hook;
 
 	if (!ta_real.free_sized) {
-		ta_release(__builtin_frame_address(0), TRACE_CALL_FREE_SIZED, block);
+		ta_release(TA_FRAME(), TRACE_CALL_FREE_SIZED, block);
 		return;
 	}
 	if (ta_is_ours(block))
 		return;
-	if (!ta_hook_enter_end(&hook, __builtin_frame_address(0), RING_EVENTS_HEAP)) {
+	if (!ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_HEAP)) {
 		ta_real.free_sized(block, size);
 		return;
 	}
@@ -31,12 +31,12 @@ TA_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 	struct ta_hook hook;
 
 	if (!ta_real.free_aligned_sized) {
-		ta_release(__builtin_frame_address(0), TRACE_CALL_FREE_ALIGNED_SIZED, block);
+		ta_release(TA_FRAME(), TRACE_CALL_FREE_ALIGNED_SIZED, block);
 		return;
 	}
 	if (ta_is_ours(block))
 		return;
-	if (!ta_hook_enter_end(&hook, __builtin_frame_address(0), RING_EVENTS_HEAP)) {
+	if (!ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_HEAP)) {
 		ta_real.free_aligned_sized(block, alignment, size);
 		return;
 	}

@@ -45,7 +45,7 @@ TA_EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 		return ENOSYS;
 	r = ta_real.pthread_setname_np(thread, name);
 	if (r == 0)
-		record_name(__builtin_frame_address(0), ta_thread_find((uintptr_t)thread), name);
+		record_name(TA_FRAME(), ta_thread_find((uintptr_t)thread), name);
 	return r;
 }
 
@@ -62,8 +62,7 @@ TA_EXPORT int prctl(int option, ...)
 	va_end(list);
 	r = ta_real.prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
 	if (option == PR_SET_NAME && r == 0)
-		record_name(__builtin_frame_address(0),
-			    (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
+		record_name(TA_FRAME(), (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
 			    (const char *)arguments[0]);
 	return r;
 }

@@ -210,8 +210,8 @@ static int list_one(struct dl_phdr_info *info, size_t size, void *buffer)
 
 	(void)size;
 	if (atomic_load(&n_modules) == 0 && (!path || !*path)) {
-		length = ta_syscall(SYS_readlink, (long)"/proc/self/exe", (long)exe,
-				    TA_PATH_BYTES - 1, 0, 0, 0);
+		length = ta_syscall(SYS_readlinkat, -1, (long)"/proc/self/exe", (long)exe,
+				    TA_PATH_BYTES - 1, 0, 0);
 		exe[length > 0 ? length : 0] = '\0';
 		path = exe;
 	}

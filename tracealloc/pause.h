@@ -30,7 +30,8 @@ void ta_pause_renew(struct ta_thread *thread, uint32_t number);
  */
 static inline uint32_t *ta_pause_entry(const void *block)
 {
-	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+	/* Acquire: a pause's number is written before its bit. An old one would keep the old table. */
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_acquire);
 	struct ta_thread *thread = ta_tls.thread;
 	uint32_t number;
 

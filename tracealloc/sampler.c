@@ -19,18 +19,19 @@ _Static_assert(RECORD_BYTES % RING_RECORD_BYTES == 0, "records are whole slots")
 /* Its address marks our timers' signals. */
 static const char cookie;
 
-/* In the order of struct ring_sample: that of perf's register bits. */
-static const uint8_t registers[RING_SAMPLE_REGISTERS] = {
-	REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_RIP,
-	REG_EFL, REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
-};
-
 static void count(_Atomic uint64_t *counter, uint64_t n)
 {
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
 /* ---- The handler ---- */
+
+#if TA_HAS_SAMPLER
+/* In the order of struct ring_sample: that of perf's register bits. */
+static const uint8_t registers[RING_SAMPLE_REGISTERS] = {
+	REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_RIP,
+	REG_EFL, REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+};
 
 /* What lies above the stack pointer is in use, so it can be read, where it is the thread's own stack. */
 static uint16_t stack_bytes(const struct ta_thread *thread, uintptr_t sp)
@@ -56,6 +57,15 @@ static void fill(struct ring_sample *record, const struct ta_thread *thread, con
 	memcpy(record->stack, (const void *)sp, record->stack_bytes);
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_SAMPLE, 0, RECORD_SLOTS, 0));
 }
+#else
+/* No recorder asks for samples here. */
+static void fill(struct ring_sample *record, const struct ta_thread *thread, const siginfo_t *info,
+		 const ucontext_t *context)
+{
+	(void)thread, (void)info, (void)context;
+	ta_record_cancel(record, RECORD_BYTES);
+}
+#endif
 
 /* In a hook: behind what it has reserved, with room left for it and for hooks nested in it. */
 static struct ring_sample *reserve_nested(struct ta_thread *thread)
@@ -103,7 +113,7 @@ static void handle(int number, siginfo_t *info, void *context)
 	if (state == TA_OFF)
 		ta_sampler_end(thread);
 	else if (state & TA_ON)
-		take(thread, info, context, __builtin_frame_address(0));
+		take(thread, info, context, TA_FRAME());
 }
 
 void ta_sampler_install(void)

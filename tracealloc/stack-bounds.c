@@ -109,7 +109,8 @@ static bool search_maps(int fd, uintptr_t address, uintptr_t *ret_start, uintptr
 /* By the maps of the process. Nothing is changed when they cannot be read. */
 static bool find_map(uintptr_t address, uintptr_t *ret_start, uintptr_t *ret_end)
 {
-	long fd = ta_syscall(SYS_open, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+	long fd =
+		ta_syscall(SYS_openat, -1, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	bool found = fd >= 0 && search_maps((int)fd, address, ret_start, ret_end);
 
 	if (fd >= 0)
@@ -120,7 +121,7 @@ static bool find_map(uintptr_t address, uintptr_t *ret_start, uintptr_t *ret_end
 void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-	uintptr_t self = ta_thread_pointer();
+	uintptr_t self = ta_thread_self();
 	uintptr_t start = 0;
 	uintptr_t end = 0;
 	const uintptr_t *pair;

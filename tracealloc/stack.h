@@ -10,8 +10,7 @@
 #include "tracealloc/thread.h"
 
 /*
- * The id of the call stack of the hook whose frame this is (its __builtin_frame_address(0): there
- * the caller's rbp is saved, next to it lies the return address). Nodes that are new are written
+ * The id of the call stack of the hook whose frame this is (its TA_FRAME()). Nodes that are new are written
  * to the ring first. 0: no stack wanted, or no room in the pool. Outermost hooks only.
  */
 uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame);

@@ -25,7 +25,7 @@
 
 #define WAIT_MAX_NS (UINT64_C(2) * RECORDING_PATIENCE_MS * 1000000)
 
-union ta_state_page ta_state __attribute__((aligned(TA_PAGE_BYTES)));
+union ta_state_page ta_state __attribute__((aligned(TA_LARGEST_PAGE_BYTES)));
 struct ta_image ta_image;
 
 void ta_image_count_late(void)
@@ -96,6 +96,8 @@ static void take_settings(struct ring_control *control)
 	ta_image.min_bytes = control->min_bytes;
 	ta_image.ticks_per_ms = control->ticks_per_ms;
 	ta_image.signal_period_ns = control->signal_period_ns;
+	ta_image.page_bytes =
+		control->page_bytes > TA_PAGE_BYTES ? control->page_bytes : TA_PAGE_BYTES;
 	ta_image.max_frames = control->max_frames;
 	if (ta_image.max_frames == 0 || ta_image.max_frames > RING_MAX_FRAMES)
 		ta_image.max_frames = RING_MAX_FRAMES;

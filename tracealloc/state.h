@@ -14,8 +14,9 @@
 #include <pthread.h>
 
 #include "schemas/ring.h"
+#include "tracealloc/arch.h"
 
-#define TA_PAGE_BYTES  4096u
+#define TA_PAGE_BYTES  4096u /* of the smallest pages */
 #define TA_PATH_BYTES  4096u
 #define ta_likely(x)   __builtin_expect(!!(x), 1)
 #define ta_unlikely(x) __builtin_expect(!!(x), 0)
@@ -41,9 +42,10 @@ enum ta_state {
 
 union ta_state_page {
 	_Atomic uint32_t word;
-	uint8_t page[TA_PAGE_BYTES];
+	uint8_t page[TA_LARGEST_PAGE_BYTES];
 };
-extern union ta_state_page ta_state __attribute__((aligned(TA_PAGE_BYTES), visibility("hidden")));
+extern union ta_state_page ta_state
+	__attribute__((aligned(TA_LARGEST_PAGE_BYTES), visibility("hidden")));
 
 /* In ta_image.events always: for hooks that no RING_EVENTS_* bit switches off. */
 #define TA_EVENTS_ALWAYS (1u << 31)
@@ -66,6 +68,7 @@ struct ta_image {
 	uint32_t stacks;
 	uint32_t clock;
 	uint32_t max_frames;
+	uint32_t page_bytes;
 	uint64_t min_bytes;
 	uint64_t ticks_per_ms;
 	uint64_t signal_period_ns; /* --source signal; 0: this image is not sampled */

@@ -87,7 +87,7 @@ static void reset(struct ta_thread *thread, bool is_main)
 	thread->serial = atomic_fetch_add(&ta_image.process->n_threads, 1);
 	thread->sequence = 0;
 	thread->tid = (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
-	atomic_store(&thread->pointer, ta_thread_pointer());
+	atomic_store(&thread->pointer, ta_thread_self());
 	thread->is_main = is_main;
 	thread->announced = false;
 	thread->pause_number = 0;
@@ -162,7 +162,8 @@ void ta_thread_announce(struct ta_thread *thread)
 	record->is_main = thread->is_main;
 	record->stack_start = thread->stack_start;
 	record->stack_end = thread->stack_end;
-	record->fs_base = ta_thread_pointer();
+	/* Elsewhere TLS lies above it: what is in a thread's map and not on its stack is the map's. */
+	record->fs_base = TA_TLS_IS_BELOW ? ta_thread_pointer() : 0;
 	ta_syscall(SYS_prctl, PR_GET_NAME, (long)record->name, 0, 0, 0, 0);
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_THREAD_START, 0, 3, 0));
 }
@@ -211,7 +212,7 @@ void ta_thread_exit(void *pointer)
 		return;
 	if (++ta_tls.rounds < EXIT_ROUNDS && pthread_setspecific(ta_image.key, thread) == 0)
 		return;
-	ta_hook_guard(__builtin_frame_address(0));
+	ta_hook_guard(TA_FRAME());
 	end_chain(thread);
 	ta_compiler_barrier();
 	ta_tls.guard = 0;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "schemas/ring.h"
+#include "tracealloc/arch.h"
 #include "tracealloc/unwind.h"
 
 #define TA_TRACE_FRAMES RING_MAX_FRAMES
@@ -79,6 +80,7 @@ struct ta_tls {
 	struct ta_thread *thread;
 	uintptr_t guard; /* frame of the outermost hook that runs, | TA_GUARD_STACK; 0: none */
 	uintptr_t guard_pc; /* return address of that hook */
+	const uintptr_t *guard_word; /* where that lies, where the guard does not tell */
 	uint32_t seen; /* = known, but while the thread is paused TA_SEEN_PAUSED */
 	uint32_t known; /* the state word for which `thread` is right */
 	uint32_t rounds; /* of the key destructor */

@@ -40,6 +40,7 @@ enum ta_rule_kind {
 /* Values of the rbp field other than words below the CFA. */
 enum ta_rule_rbp {
 	TA_RULE_RBP_SAME = 0,
+	TA_RULE_RBP_MOST = 253,
 	TA_RULE_RBP_AT_RBP = 254, /* saved where rbp points to */
 	TA_RULE_RBP_LOST = 255,
 };
@@ -132,6 +133,21 @@ static inline uint64_t ta_rule_find(uintptr_t pc)
  * call. TA_RULE_NONE also where no module is. Signal safe.
  */
 struct ta_rule ta_rule_work_out(uintptr_t pc, bool is_exact);
+
+struct ta_module;
+
+/* Where the executable segment that holds the byte before pc starts and ends. */
+bool ta_rule_find_code(const struct ta_module *module, uintptr_t pc, uintptr_t *ret_start,
+		       uintptr_t *ret_end);
+
+/* Does a call instruction of the module's code end at pc? */
+bool ta_rule_follows_call(const struct ta_module *module, uintptr_t pc);
+
+/*
+ * Is pc the C library's own function, and not behind a call? makecontext has put it there, as what a
+ * coroutine returns to.
+ */
+bool ta_rule_is_context_end(const struct ta_module *module, uintptr_t pc);
 
 /* Is pc behind a call instruction of a known module's code? */
 bool ta_rule_is_return(uintptr_t pc);

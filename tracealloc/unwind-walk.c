@@ -10,11 +10,9 @@
 #include "tracealloc/cfi.h"
 #include "tracealloc/thread.h"
 
-#define MAX_PROBED_PAGES 256u /* between two frames on a stack of unknown bounds */
-#define MAX_SWITCHES	 8u
-#define MAX_SCAN_WORDS	 512u
-#define NEAR_BYTES	 (UINT64_C(16) << 20) /* generated code that may call each other */
-#define SIGSET_BYTES	 8
+#define MAX_SWITCHES   8u
+#define MAX_SCAN_WORDS 512u
+#define NEAR_BYTES     (UINT64_C(16) << 20) /* generated code that may call each other */
 
 static bool end_walk(struct ta_walk *walk, enum trace_stop reason)
 {
@@ -37,45 +35,6 @@ static bool end_before(struct ta_walk *walk, uintptr_t pc)
 		walk->hash_sum -= ta_hash_term(pc, walk->n_fresh);
 	}
 	return end_for_now(walk, TRACE_STOP_BAD_STACK);
-}
-
-void ta_walk_enter(struct ta_walk *walk, uintptr_t address)
-{
-	const struct ta_thread *thread = walk->thread;
-
-	walk->is_own = address >= thread->stack_start && address < thread->stack_end;
-	walk->limit = walk->is_own ? thread->stack_end : (address | (TA_PAGE_BYTES - 1)) + 1;
-}
-
-/* rt_sigprocmask reads the mask before it finds out that it is not told what to do with it. */
-static bool is_readable(uintptr_t address)
-{
-	return ta_syscall(SYS_rt_sigprocmask, -1, (long)address, 0, SIGSET_BYTES, 0, 0) != -EFAULT;
-}
-
-bool ta_walk_reach_slow(struct ta_walk *walk, uintptr_t end)
-{
-	if (walk->is_own || end < walk->limit ||
-	    end - walk->limit > MAX_PROBED_PAGES * TA_PAGE_BYTES)
-		return false;
-	for (; walk->limit < end; walk->limit += TA_PAGE_BYTES)
-		if (!is_readable(walk->limit))
-			return false;
-	return true;
-}
-
-/* Are the bytes before pc, outside of all modules, readable and a call? */
-static bool is_generated_return(uintptr_t pc)
-{
-	if (pc < TA_PAGE_BYTES || pc >> (TA_RULE_ADDRESS_BITS - 1) || !is_readable(pc - 8) ||
-	    !is_readable((pc - 1) & -(uintptr_t)8))
-		return false;
-	return ta_call_ends_at((const uint8_t *)pc, 7);
-}
-
-static bool is_return(uintptr_t pc)
-{
-	return ta_rule_is_return(pc) || is_generated_return(pc);
 }
 
 /*
@@ -104,9 +63,9 @@ static bool step_frame_pointer(struct ta_walk *walk, struct ta_registers *regist
 {
 	const uintptr_t *frame = (const uintptr_t *)registers->rbp;
 
-	if (!walk->is_exact && !is_return(registers->pc))
+	if (!walk->is_exact && !ta_walk_is_return(registers->pc))
 		return end_before(walk, registers->pc);
-	if (!has_frame_pointer(walk, registers) || !is_return(frame[1]))
+	if (!has_frame_pointer(walk, registers) || !ta_walk_is_return(frame[1]))
 		return end_for_now(walk, TRACE_STOP_NO_RULE);
 	walk->n_odd = walk->n_fresh;
 	*registers = (struct ta_registers){

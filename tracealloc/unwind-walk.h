@@ -49,6 +49,12 @@ static inline bool ta_walk_reach(struct ta_walk *walk, uintptr_t end)
 	return ta_likely(end <= walk->limit) || ta_walk_reach_slow(walk, end);
 }
 
+/* Can the 8 bytes at an address be read? */
+bool ta_walk_is_readable(uintptr_t address);
+
+/* Does a call instruction end at pc, in a module or in code that was generated? */
+bool ta_walk_is_return(uintptr_t pc);
+
 /*
  * Go one frame out where the rule is not one of the two usual ones. False: this was the last frame;
  * walk->stop says why.

@@ -258,6 +258,7 @@ START_TEST(a_map_of_a_real_file_gives_its_bias_and_bounds)
 }
 END_TEST
 
+#if defined(__x86_64__)
 struct static_tls {
 	uint64_t lowest;
 };
@@ -290,7 +291,6 @@ static int announce(struct dl_phdr_info *info, size_t n_bytes, void *user)
 
 static _Thread_local char own_tls[100];
 
-#if defined(__x86_64__)
 START_TEST(static_tls_is_as_large_as_glibc_made_it)
 {
 	uint64_t fs_base = (uint64_t)(uintptr_t)__builtin_thread_pointer();

@@ -545,6 +545,28 @@ END_TEST
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(*(array))))
 
+START_TEST(registers_of_another_processor_are_not_taken_for_x86)
+{
+	static const uint64_t value;
+	static const struct {
+		uint64_t mask;
+		bool is_x86;
+	} masks[] = { { 0xff03ff, true },
+		      { 0xff0fff, true },
+		      { (UINT64_C(1) << 33) - 1, false },
+		      { (UINT64_C(1) << 32) - 1, false } };
+	struct pmu_sample sample = { .regs = &value,
+				     .regs_abi = PERF_SAMPLE_REGS_ABI_64,
+				     .regs_mask = masks[_i].mask };
+
+	ck_assert_int_eq(pmu_sample_is_x86(&sample), masks[_i].is_x86);
+	sample.regs_abi = PERF_SAMPLE_REGS_ABI_32;
+	ck_assert(!pmu_sample_is_x86(&sample));
+	sample.regs = NULL;
+	ck_assert(!pmu_sample_is_x86(&sample));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pmu-record");
@@ -553,6 +575,7 @@ int main(void)
 	int n_failed;
 
 	tcase_add_test(tcase, every_field_of_a_full_sample_is_found);
+	tcase_add_loop_test(tcase, registers_of_another_processor_are_not_taken_for_x86, 0, 4);
 	tcase_add_test(tcase, the_fast_way_finds_the_same_ip_and_thread);
 	tcase_add_test(tcase, a_sample_of_a_kernel_thread_has_no_registers_and_no_stack);
 	tcase_add_loop_test(tcase, a_count_that_leads_outside_of_the_record_is_refused, 0,

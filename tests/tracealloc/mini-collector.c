@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include "schemas/recording.h"
+#include "tracealloc/arch.h"
 
 #define N_PROCESSES 2048u
 #define must(condition)                                                                            \
@@ -61,11 +61,11 @@ static uint64_t now_ns(void)
 static uint64_t measure_ticks_per_ms(void)
 {
 	uint64_t ns = now_ns();
-	uint64_t ticks = __rdtsc();
+	uint64_t ticks = ta_tsc_begin();
 
 	while (now_ns() - ns < 5000000)
 		;
-	return (__rdtsc() - ticks) / 5;
+	return (ta_tsc_begin() - ticks) / 5;
 }
 
 static void make_pool(struct collector *c)
@@ -93,6 +93,7 @@ static void make_pool(struct collector *c)
 		.stacks = options->stacks,
 		.clock = RING_CLOCK_TICKS,
 		.max_frames = options->max_frames ? options->max_frames : RING_MAX_FRAMES,
+		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
 		.min_bytes = options->min_bytes,
 		.ticks_per_ms = measure_ticks_per_ms(),
 	};
@@ -138,6 +139,35 @@ static void become(uid_t uid)
 		_exit(125);
 }
 
+/*
+ * Programs for another processor: MEMSIGHT_EMULATOR has the words that come before theirs. What is to be
+ * preloaded goes to the program, not to the emulator.
+ */
+static void exec_emulated(const char *const argv[])
+{
+	const char *words = getenv("MEMSIGHT_EMULATOR");
+	const char *preload = getenv("LD_PRELOAD");
+	static char copy[4096], setting[2048];
+	char *all[64], *rest = copy;
+	size_t n = 0;
+
+	if (!words)
+		return;
+	snprintf(copy, sizeof(copy), "%s", words);
+	for (char *word; n < 16 && (word = strtok_r(rest, " ", &rest));)
+		all[n++] = word;
+	if (preload) {
+		snprintf(setting, sizeof(setting), "LD_PRELOAD=%s", preload);
+		all[n++] = (char *)"-E";
+		all[n++] = setting;
+		unsetenv("LD_PRELOAD");
+	}
+	for (; n < 63 && *argv; argv++)
+		all[n++] = (char *)*argv;
+	all[n] = NULL;
+	execvp(all[0], all);
+}
+
 static pid_t start(struct collector *c, const char *const argv[])
 {
 	pid_t pid = fork();
@@ -155,6 +185,7 @@ static pid_t start(struct collector *c, const char *const argv[])
 	if (c->options->set)
 		putenv((char *)c->options->set);
 	set_environment(c);
+	exec_emulated(argv);
 	execv(argv[0], (char **)argv);
 	_exit(126);
 }

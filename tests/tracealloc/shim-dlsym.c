@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The version of the symbols that the C library had from the start. */
+#if defined(__x86_64__)
+#define FIRST_GLIBC "GLIBC_2.2.5"
+#else
+#define FIRST_GLIBC "GLIBC_2.17"
+#endif
+
 void *shim_early; /* what dlsym got from calloc */
 void *shim_early_realloc;
 
@@ -15,7 +22,7 @@ void *dlsym(void *handle, const char *name)
 	static void *(*real)(void *, const char *);
 
 	if (!real)
-		real = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+		real = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", FIRST_GLIBC);
 	if (!shim_early) {
 		for (int i = 0; i < 3; i++) {
 			uint8_t *block = calloc(1024, 2);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define SHIM_RAISE_MALLOC  9999
 #define SHIM_RAISE_REALLOC 9998
@@ -18,7 +19,6 @@
 #define AREA_BYTES	   (UINT64_C(1) << 36) /* of address space; pages come on demand */
 
 void *memalign(size_t alignment, size_t size);
-void *mmap(void *address, size_t size, int prot, int flags, int fd, long offset);
 
 static _Atomic(uint8_t *) area;
 static _Atomic size_t used;
@@ -30,8 +30,8 @@ static uint8_t *get_area(void)
 
 	if (found)
 		return found;
-	found = mmap(NULL, AREA_BYTES, 3 /* read, write */,
-		     0x4022 /* private, anonymous, noreserve */, -1, 0);
+	found = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (!atomic_compare_exchange_strong(&area, &none, found))
 		return none;
 	return found;

@@ -13,8 +13,11 @@ static struct mini_run run;
 static uint64_t pcs[MAX_PCS];
 static const char *const either[] = { VICTIM_STACK_FP, VICTIM_STACK_NO_FP };
 
+#if defined(__x86_64__)
+/* In assembly, or with frames as only this processor's compilers make them. */
 static const char *const hard[] = { VICTIM_UNWIND_FP, VICTIM_UNWIND_NO_FP, VICTIM_UNWIND_CET };
 #define N_HARD (sizeof(hard) / sizeof(*hard))
+#endif
 
 static void trace(const char *program, const char *name, uint32_t max_frames)
 {
@@ -25,9 +28,11 @@ static void trace(const char *program, const char *name, uint32_t max_frames)
 		.n_chunks = 256,
 	};
 
+#if defined(__x86_64__)
 	/* With a shadow stack where processor, kernel and C library have one. */
 	if (program == hard[N_HARD - 1])
 		options.set = "GLIBC_TUNABLES=glibc.cpu.x86_shstk=on:glibc.cpu.x86_ibt=on";
+#endif
 	mini_run(&options, argv, &run);
 	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
 		      (unsigned)run.status, run.output);
@@ -51,10 +56,17 @@ static void assert_frames(unsigned n)
 		ck_assert_uint_eq(pcs[i], mini_value(&run, names[i]));
 }
 
+/* On ppc64le _start jumps into the C library. */
+#if defined(__powerpc64__)
+#define N_OUTER 2u
+#else
+#define N_OUTER 3u
+#endif
+
 /* Behind main come the C library's two frames that call it and _start. */
 static void assert_ends_in_main(size_t n, size_t n_inner)
 {
-	ck_assert_uint_eq(n, n_inner + 3);
+	ck_assert_uint_eq(n, n_inner + N_OUTER);
 	ck_assert_uint_eq(pcs[n_inner], mini_value(&run, "outermost-main"));
 	ck_assert_uint_ge(pcs[n - 1], TRACE_STOP_MAX);
 }
@@ -142,6 +154,7 @@ START_TEST(a_coroutines_stack_ends_where_the_coroutine_began)
 }
 END_TEST
 
+#if defined(__x86_64__)
 START_TEST(data_in_rbp_makes_no_frames)
 {
 	uint64_t n;
@@ -161,6 +174,7 @@ START_TEST(data_in_rbp_makes_no_frames)
 	}
 }
 END_TEST
+#endif
 
 /* The number of different paths among the nodes of the run's only thread. */
 static size_t count_paths(size_t *ret_n_nodes)
@@ -243,6 +257,7 @@ START_TEST(stacks_of_a_full_table_stay_whole_and_each_node_written_again_was_dis
 }
 END_TEST
 
+#if defined(__x86_64__)
 /* Where pc stands in the stack that was read last; n when it does not. */
 static size_t place_of(uint64_t pc, size_t n)
 {
@@ -396,6 +411,7 @@ START_TEST(coroutines_in_turn_have_one_stack_each)
 	ck_assert_uint_ne(first[0]->stack_id, first[1]->stack_id);
 }
 END_TEST
+#endif
 
 static Suite *unwind_suite(void)
 {
@@ -410,10 +426,11 @@ static Suite *unwind_suite(void)
 	tcase_add_loop_test(tests, a_stack_that_is_too_deep_says_so, 0, 2);
 	tcase_add_loop_test(tests, a_stack_goes_on_through_the_c_library, 0, 2);
 	tcase_add_loop_test(tests, a_coroutines_stack_ends_where_the_coroutine_began, 0, 2);
-	tcase_add_loop_test(tests, data_in_rbp_makes_no_frames, 0, 2);
 	tcase_add_test(tests, a_node_is_written_once);
 	tcase_add_test(tests,
 		       stacks_of_a_full_table_stay_whole_and_each_node_written_again_was_displaced);
+#if defined(__x86_64__)
+	tcase_add_loop_test(tests, data_in_rbp_makes_no_frames, 0, 2);
 	tcase_add_loop_test(tests, a_handlers_stack_goes_on_where_the_signal_came, 0, 2 * N_HARD);
 	tcase_add_loop_test(tests, frames_of_changing_size_and_place_are_one_stack, 0, N_HARD);
 	tcase_add_loop_test(tests, a_jump_to_malloc_shows_the_jumpers_caller, 0, N_HARD);
@@ -428,6 +445,7 @@ static Suite *unwind_suite(void)
 		N_HARD);
 	tcase_add_loop_test(tests, a_frame_interrupted_while_it_aligns_itself_is_walked, 0, N_HARD);
 	tcase_add_loop_test(tests, coroutines_in_turn_have_one_stack_each, 0, N_HARD);
+#endif
 	suite_add_tcase(suite, tests);
 	return suite;
 }

@@ -18,6 +18,7 @@
  * malloc(size), and the address that it returns to. The caller must make other calls too, so that
  * its stack is aligned here.
  */
+#if defined(__x86_64__)
 #define malloc_at(size, pc)                                                                        \
 	({                                                                                         \
 		void *block_;                                                                      \
@@ -27,6 +28,33 @@
 				 : "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc"); \
 		block_;                                                                            \
 	})
+#elif defined(__aarch64__)
+#define malloc_at(size, pc)                                                                        \
+	({                                                                                         \
+		void *block_;                                                                      \
+		__asm__ volatile("mov x0, %2\n\tadr %1, 1f\n\tbl malloc\n1:\tmov %0, x0"           \
+				 : "=r"(block_), "=&r"(pc)                                         \
+				 : "r"((size_t)(size))                                             \
+				 : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9",     \
+				   "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18",  \
+				   "x30", "memory", "cc");                                         \
+		block_;                                                                            \
+	})
+#elif defined(__powerpc64__)
+/* The linker makes an instruction of the nop that restores r2. */
+#define malloc_at(size, pc)                                                                        \
+	({                                                                                         \
+		void *block_;                                                                      \
+		__asm__ volatile("mr 3, %2\n\tbl malloc\n1:\tnop\n\tmr %0, 3\n\t"                  \
+				 "bcl 20, 31, 2f\n2:\tmflr %1\n\taddi %1, %1, 1b - 2b"             \
+				 : "=&r"(block_), "=&r"(pc)                                        \
+				 : "r"((size_t)(size))                                             \
+				 : "r0", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11",   \
+				   "r12", "lr", "ctr", "memory", "cr0", "cr1", "cr5", "cr6",       \
+				   "cr7");                                                         \
+		block_;                                                                            \
+	})
+#endif
 
 static void say_return(const char *name, const void *address)
 {
@@ -171,6 +199,7 @@ static int other_stack(void)
 	return 0;
 }
 
+#if defined(__x86_64__)
 static distinct void with_rbp(uintptr_t rbp, size_t size)
 {
 	uint64_t pc;
@@ -219,6 +248,7 @@ static int data_in_rbp(void)
 	say("n", sizeof(values) / sizeof(*values));
 	return 0;
 }
+#endif
 
 static distinct void left_turn(unsigned level, unsigned path);
 
@@ -267,7 +297,9 @@ static const struct program programs[] = {
 	{ "deep", deep },
 	{ "through-libc", through_libc },
 	{ "other-stack", other_stack },
+#if defined(__x86_64__)
 	{ "data-in-rbp", data_in_rbp },
+#endif
 	{ "many-stacks", many_stacks },
 	{ "many-stacks-twice", many_stacks_twice },
 	{ NULL, NULL },
