@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+import tempfile
 
 import contract
 import served
@@ -136,8 +137,12 @@ def check_large(checks, memsight, make_trace, folder):
 
 
 def main():
-    memsight, victim, make_trace = sys.argv[1:]
+    memsight, victim, *large = sys.argv[1:]
     checks = whole.Checks()
+    if large:
+        with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
+            check_large(checks, memsight, large[0], folder)
+        checks.end()
     recording = whole.Recording(memsight, [victim, "200"])
     folder = recording.folder.name
     output = check_file(checks, memsight, recording.path, folder)
@@ -146,7 +151,6 @@ def main():
     checks.that({"runs", "run?run=1", "stored"} <= set(answers), f"the file holds {sorted(answers)[:5]}")
     check_answers(checks, memsight, recording.path, answers)
     check_anonymous(checks, memsight, recording.path, folder, ["allocate_swept", "victim-sweep", os.uname().nodename])
-    check_large(checks, memsight, make_trace, folder)
     checks.end()
 
 
