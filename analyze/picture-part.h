@@ -2,7 +2,7 @@
 /*
  * Parts of a picture: up to PICTURE_PART_ITEMS touches or blocks of a process that lie near each other
  * in time and address, as compressed columns (picture_part and picture_data). A large part lies in
- * three pieces, so that every 16th or every 4th of its items can be looked at alone; of a small one
+ * three pieces, so that one in 16 or one in 4 of its items can be looked at alone; of a small one
  * all lie in the first. The bytes of a piece: of each column a uint32_t with its size, and a column
  * of chunk-column.h.
  */
@@ -43,10 +43,17 @@ struct picture_item {
 	int64_t values[PICTURE_COLUMNS];
 };
 
-/* Which piece the item at a place of its part lies in. */
+/*
+ * Which piece the item at a place of its part lies in: by chance (the place's bits, mixed), so that no
+ * pattern of a program's accesses meets a pattern of ours.
+ */
 static inline unsigned picture_piece_of(uint32_t place, uint32_t n_items)
 {
-	return n_items <= PICTURE_SMALL_PART ? 0 : place % 16 == 0 ? 0 : place % 4 == 0 ? 1 : 2;
+	uint64_t bits = (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	bits = (bits ^ bits >> 32) * UINT64_C(0xd6e8feb86659fd93);
+	bits = (bits ^ bits >> 32) % 16;
+	return n_items <= PICTURE_SMALL_PART || bits == 0 ? 0 : bits < 4 ? 1 : 2;
 }
 
 /* Compresses pieces; one thread. */

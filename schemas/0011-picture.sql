@@ -73,7 +73,7 @@ CREATE TABLE picture_part (
 
 -- Their columns, compressed (analyze/picture-part.h).
 CREATE TABLE picture_data (
-    id     INTEGER PRIMARY KEY,           -- picture_part.id * 4 + 0: every 16th, 1: the rest of every 4th, 2: all others
+    id     INTEGER PRIMARY KEY,           -- picture_part.id * 4 + 0: one in 16, 1: the rest of one in 4, 2: all others
     run_id INTEGER NOT NULL,
     data   BLOB NOT NULL
 );

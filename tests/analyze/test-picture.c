@@ -628,6 +628,35 @@ END_TEST
 
 /* ---- More than is looked at one by one ---- */
 
+/* All touches in one page, where the grid has but one cell: some are looked at, and that is told. */
+static void check_hot_page(struct picture_store *store)
+{
+	struct picture_request request = {
+		.run_id = 1, .process_id = 1, .width = 64, .height = 64
+	};
+	const struct picture_band *bands;
+	struct picture *picture = NULL;
+	uint64_t sum = 0;
+	size_t n;
+
+	ck_assert_int_eq(picture_bands(store, 1, 1, &bands, &n), 0);
+	ck_assert(picture_place(bands, n, 94000000000000, &request.low));
+	request.high = request.low + 4096;
+	ck_assert_int_eq(picture_make(store, &request, &picture), 0);
+	check_equal(picture->stride, 4);
+	for (size_t i = 0; i < 64ul * 64; i++) {
+		sum += picture->counts[i];
+		/* 2,000,000 / 4 / 4,096 cells, spread evenly. */
+		ck_assert_uint_gt(picture->counts[i], 122 / 3);
+		ck_assert_uint_lt(picture->counts[i], 122 * 3);
+	}
+	check_equal(picture->n_touches, 4 * sum);
+	ck_assert_uint_gt(sum, 2000000 / 4 * 95 / 100);
+	ck_assert_uint_lt(sum, 2000000 / 4 * 105 / 100);
+	check_equal(picture->n_points, 0);
+	picture_free(picture);
+}
+
 START_TEST(the_grid_counts_what_the_rows_count)
 {
 	const struct shape shape = { 21, 30000, 0, 1000000000, 1 };
@@ -643,7 +672,7 @@ START_TEST(the_grid_counts_what_the_rows_count)
 		" INSERT INTO sample(id, run_id, source_id, process_id, thread_id, time_ns, weight,"
 		" is_kernel) SELECT i + 1, 1, 1 + i % 2, 1, 1 + i % 3, i * 499, 1, 0 FROM n;"
 		"INSERT INTO touch(sample_id, run_id, role, share, address, is_write, owner_kind, phase)"
-		" SELECT id, 1, 0, 1, 94000000000000 + id * 7919 % 40000000, id % 5 = 0, 13, 0"
+		" SELECT id, 1, 0, 1, 94000000000000 + id * 7919 % 4096, id % 5 = 0, 13, 0"
 		" FROM sample");
 	struct picture_store *store = open_store(world);
 	for (unsigned by = 0; by < PICTURE_BY_COUNT; by++) {
@@ -670,6 +699,7 @@ START_TEST(the_grid_counts_what_the_rows_count)
 	ck_assert_int_eq(picture_make(store, &request, &picture), 0);
 	check_equal(picture->n_touches, 1000000);
 	picture_free(picture);
+	check_hot_page(store);
 	picture_store_close(store);
 	picture_world_end(world);
 }
