@@ -336,7 +336,7 @@ START_TEST(files_tell_why_they_cannot_be_traced)
 	char path[PATH_MAX];
 	auto_fclose FILE *file = NULL;
 
-	ck_assert_int_eq(image_file_why_not("/proc/self/exe"), 0);
+	ck_assert_int_eq(image_file_why_not("/bin/sh"), 0);
 	snprintf(path, sizeof(path), "%s/mallocs-static", getenv("MEMSIGHT_TEST_VICTIMS"));
 	ck_assert_int_eq(image_file_why_not(path), TRACE_NOT_STATIC);
 	snprintf(path, sizeof(path), "%s/elf32", base);

@@ -56,6 +56,11 @@ def newer_versions(library):
             yield f"{name}: version {version}, newest allowed is GLIBC_%d.%d" % GLIBC_NEWEST
 
 
+def dynamic_tls(library):
+    """Relocations of thread-local variables that are looked up by a call, which may allocate."""
+    return sorted(set(re.findall(r"R_\w*(?:DTPMOD|DTPOFF|TLSDESC|TLS_DTP)\w*", output("readelf", "-rW", library))))
+
+
 def hooked(path):
     text = re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S)
     lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -87,6 +92,7 @@ def main(library, hooks_def, api_def, version_map):
         faults.append("no STATIC_TLS flag: thread-local variables are not initial-exec")
     if "NODELETE" not in dynamic:
         faults.append("no NODELETE flag: dlclose could unmap hooks that run")
+    faults += [f"{name}: a thread-local variable is found by a call" for name in dynamic_tls(library)]
     faults += newer_versions(library)
     for fault in faults:
         print(fault)
