@@ -1,9 +1,13 @@
 #include "analyze/report-hints.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "analyze/report-sql.h"
 #include "analyze/statement.h"
+#include "common/cleanup.h"
+#include "common/text.h"
 
 /* No lines. */
 #define LINES_SQL "SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.debug%' LIMIT 5"
@@ -116,8 +120,11 @@ int report_hint_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id)
 
 	if (!stmt)
 		return -EPROTO;
-	while ((code = statement_advance(stmt)) == SQLITE_ROW)
-		fprintf(out, "hint: %s\n", statement_string(stmt, 0));
+	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
+		auto_free char *hint = strdup(statement_string(stmt, 0));
+
+		fprintf(out, "hint: %s\n", hint ? text_hide_controls(hint) : "");
+	}
 	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }

@@ -13,6 +13,7 @@
 #include "analyze/report-stop.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "schemas/trace-format.h"
 
 #define OBJECT_ROWS 10
@@ -105,7 +106,8 @@ static void write_head(FILE *out, sqlite3 *db, int64_t run)
 		db, "SELECT value FROM fact WHERE run_id = :run AND key = 'pmu' AND NOT at_end",
 		run);
 
-	fprintf(out, "%s   %s", command && *command ? command : "(command not known)",
+	fprintf(out, "%s   %s",
+		command && *command ? text_hide_controls(command) : "(command not known)",
 		format_duration(duration).text);
 	write_processes(out, db, run);
 	if (sources)
@@ -235,7 +237,7 @@ static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 			plural(n_paths, "region", "regions"), n_marks ? "; " : "");
 	if (n_marks)
 		fprintf(out, "%s %s: %s%s", format_count(n_marks).text,
-			plural(n_marks, "mark", "marks"), marks ? marks : "",
+			plural(n_marks, "mark", "marks"), marks ? text_hide_controls(marks) : "",
 			n_marks > 4 ? ", ..., see --marks" : "");
 	fputc('\n', out);
 }

@@ -8,6 +8,7 @@
 #include "analyze/format.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 
 #define LOOK_AHEAD_ROWS 1000u
 #define MIN_CUT_COLUMNS 12u
@@ -102,12 +103,7 @@ static bool is_number(sqlite3_stmt *stmt, int column)
 /* Control characters would break the lines of the table, or drive the terminal. */
 static char *clean_copy(const char *text)
 {
-	char *copy = strdup(text);
-
-	for (char *c = copy; c && *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
-	return copy;
+	return text_hide_controls(strdup(text));
 }
 
 static char *cell_text(sqlite3_stmt *stmt, int column, const struct table_style *style)

@@ -3,14 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* A line stays one, and names of files tell the terminal nothing. */
-static void hide_controls(char *line)
-{
-	for (; *line; line++) {
-		if ((unsigned char)*line < ' ' || *line == 0x7f)
-			*line = '?';
-	}
-}
+#include "common/text.h"
 
 static void print_line(const char *format, va_list arguments)
 {
@@ -18,7 +11,7 @@ static void print_line(const char *format, va_list arguments)
 	char line[1024];
 
 	vsnprintf(line, sizeof(line), format, arguments);
-	hide_controls(line);
+	text_hide_controls(line); /* one line, and names of files tell the terminal nothing */
 	fflush(stdout);
 	fprintf(stderr, "memsight: %s\n", line);
 }

@@ -13,6 +13,21 @@
 
 #define BACKLOG 1024
 
+/*
+ * Can nobody else but the administrator rename what lies in it? With sudo's -E, XDG_RUNTIME_DIR is
+ * another user's: he could put a folder, and a socket, of his own in place of ours.
+ */
+static bool is_safe_base(const char *base)
+{
+	struct stat status;
+
+	if (stat(base, &status) < 0 || !S_ISDIR(status.st_mode))
+		return false;
+	if (status.st_uid != 0 && status.st_uid != geteuid())
+		return false;
+	return !(status.st_mode & (S_IWGRP | S_IWOTH)) || (status.st_mode & S_ISVTX);
+}
+
 static int make_folder(const char *base, struct recording *recording)
 {
 	char folder[RECORDING_PATH_BYTES];
@@ -21,6 +36,8 @@ static int make_folder(const char *base, struct recording *recording)
 	/* The socket's name in it, and the NUL before an abstract one, must fit too. */
 	if (base[0] != '/' || n < 0 || (size_t)n + sizeof("/socket") + 1 > sizeof(folder))
 		return -ENAMETOOLONG;
+	if (!is_safe_base(base))
+		return -EPERM;
 	recording_sweep(base);
 	if (!mkdtemp(folder))
 		return -errno;

@@ -74,15 +74,33 @@ static char process_state(uint32_t pid)
 	return end >= 0 ? text[end + 2] : '?';
 }
 
+/* Who listens; false when the kernel does not tell. */
+static bool read_peer(int fd, struct ucred *ret_peer)
+{
+	socklen_t n_bytes = sizeof(*ret_peer);
+
+	return ta_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)ret_peer,
+			  (long)&n_bytes, 0) == 0;
+}
+
+/*
+ * Is it the administrator, or ourselves? Another user may take the socket's name, which all can read in
+ * /proc/net/unix, once the recorder is gone; what he hands us would be our memory.
+ */
+static bool is_trusted(int fd)
+{
+	struct ucred peer = { .uid = (uid_t)-1 };
+
+	return read_peer(fd, &peer) &&
+	       (peer.uid == 0 || peer.uid == (uid_t)ta_syscall(SYS_getuid, 0, 0, 0, 0, 0, 0));
+}
+
 /* Who listens, as our pid namespace knows it; 0: it does not. */
 static uint32_t collector_pid(int fd)
 {
 	struct ucred peer = { 0 };
-	socklen_t n_bytes = sizeof(peer);
-	long r = ta_syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (long)&peer,
-			    (long)&n_bytes, 0);
 
-	return r == 0 && peer.pid > 0 ? (uint32_t)peer.pid : 0;
+	return read_peer(fd, &peer) && peer.pid > 0 ? (uint32_t)peer.pid : 0;
 }
 
 /*
@@ -213,6 +231,8 @@ static int talk(int fd, const char *path, uint32_t pid, struct recording_welcome
 	int pool_fd = -1;
 	int r = connect_path(fd, path, deadline_ms);
 
+	if (r == 0 && !is_trusted(fd))
+		r = -EPERM;
 	if (r == 0)
 		r = say_hello(fd, pid);
 	if (r == 0)

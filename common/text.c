@@ -1,0 +1,23 @@
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* U+0080 to U+009F. */
+static bool is_second_set(const unsigned char *c)
+{
+	return c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f;
+}
+
+char *text_hide_controls(char *text)
+{
+	for (unsigned char *c = (unsigned char *)text; c && *c; c++) {
+		if (*c < 0x20 || *c == 0x7f) {
+			*c = '?';
+		} else if (is_second_set(c)) {
+			*c++ = '?';
+			*c = '?';
+		}
+	}
+	return text;
+}
