@@ -2,17 +2,27 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/grow.h"
 #include "analyze/unit-functions.h"
 
+/* A name that DWARF has below the folder of the compilation, and all of it. */
+struct whole_name {
+	const char *name; /* libdw's */
+	char *path;
+};
+
 /* A compilation unit; several ranges may lead to it. */
 struct unit {
 	Dwarf_Die die; /* holds the line table */
 	Dwarf_Die body; /* holds the functions: the split unit, or the same */
 	struct unit_functions *functions; /* NULL: not read yet */
+	struct whole_name *names; /* that were asked for so far */
+	size_t n_names;
+	size_t n_names_allocated;
 };
 
 struct unit_range {
@@ -33,12 +43,20 @@ struct lines {
 	size_t n_ranges_allocated;
 };
 
+static void finish_unit(struct unit *unit)
+{
+	for (size_t i = 0; i < unit->n_names; i++)
+		free(unit->names[i].path);
+	free(unit->names);
+	unit_functions_destroy(unit->functions);
+}
+
 struct lines *lines_destroy(struct lines *lines)
 {
 	if (!lines)
 		return NULL;
 	for (size_t i = 0; i < lines->n_units; i++)
-		unit_functions_destroy(lines->units[i].functions);
+		finish_unit(&lines->units[i]);
 	free(lines->units);
 	free(lines->ranges);
 	free(lines);
@@ -152,6 +170,30 @@ static struct unit *find_unit(struct lines *lines, uint64_t address)
 	return NULL;
 }
 
+/*
+ * libdw joins names with their folder, but that one may lie below the folder of the compilation (src/x.c,
+ * ../x.c): nobody else could find such a file. As it is where that folder is not known, or none.
+ */
+static const char *whole_name(struct unit *unit, const char *name)
+{
+	Dwarf_Attribute attribute;
+	const char *folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &attribute));
+	char *path = NULL;
+
+	if (!name || name[0] == '/' || !folder || folder[0] != '/')
+		return name;
+	for (size_t i = unit->n_names; i-- > 0;) {
+		if (unit->names[i].name == name)
+			return unit->names[i].path;
+	}
+	if (grow_array(&unit->names, unit->n_names, &unit->n_names_allocated,
+		       sizeof(*unit->names)) < 0 ||
+	    asprintf(&path, "%s/%s", folder, name) < 0)
+		return name;
+	unit->names[unit->n_names++] = (struct whole_name){ name, path };
+	return path;
+}
+
 /* The position in the line table; leaves it as it was when there is none. */
 static void find_position(struct unit *unit, uint64_t address, struct symbol_line *line)
 {
@@ -185,5 +227,7 @@ size_t lines_find(struct lines *lines, uint64_t address, struct symbol_line *ret
 		ret_lines[n++] = (struct symbol_line){ 0 };
 	ret_lines[0].file = first.file;
 	ret_lines[0].line = first.line;
+	for (size_t i = 0; i < n; i++)
+		ret_lines[i].file = whole_name(unit, ret_lines[i].file);
 	return n;
 }
