@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """One CPU, one node, and a time stamp counter that is not invariant, as emulated ones are not: stamps come from
 clock_gettime then. Runs in the emulated machine `single': scripts/vm-test."""
+import threading
+import time
+
 import guest as machine
 from guest import LARGE_BYTES, N_LARGE, N_SMALL, NOBODY, SMALL_BYTES, write
 
@@ -49,10 +52,37 @@ def threads_take_turns(guest):
     guest.that(n >= 16 * 300, f"{n} blocks")
 
 
+def jump(is_over):
+    """The clock on the wall, an hour forth and two hours back, five times a second."""
+    while not is_over.wait(0.2):
+        for seconds in (3600, -7200, 3600):
+            time.clock_settime(time.CLOCK_REALTIME, time.time() + seconds)
+
+
+def the_clock_on_the_wall_may_jump(guest):
+    """No time of a run is taken from it but that of its start."""
+    is_over = threading.Event()
+    jumper = threading.Thread(target=jump, args=(is_over,))
+    jumper.start()
+    began = time.monotonic()
+    try:
+        stamps_of_another_clock_join_as_well(guest)
+        _, database = guest.recorded([], [guest.victim, "fork"])
+    finally:
+        is_over.set()
+        jumper.join()
+    took_ns = (time.monotonic() - began) * 1e9
+    guest.that(0 < database.one("SELECT duration_ns FROM run") < took_ns, "the run is no longer than it took")
+    last = database.one("SELECT max(time) FROM (SELECT max(birth_ns) AS time FROM allocation UNION ALL"
+                        " SELECT max(time_ns) FROM sample UNION ALL SELECT max(time_ns) FROM process_sample)")
+    guest.that(0 < last <= database.one("SELECT duration_ns FROM run"), f"the last event is at {last} ns")
+
+
 def main(guest):
     guest.step(there_is_one_of_each)
     guest.step(stamps_of_another_clock_join_as_well)
     guest.step(threads_take_turns)
+    guest.step(the_clock_on_the_wall_may_jump)
     write("/proc/sys/kernel/perf_event_paranoid", "2")
     guest.step(stamps_of_another_clock_join_as_well, user=NOBODY)
 
