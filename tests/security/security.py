@@ -95,7 +95,8 @@ def a_program_that_scribbles_over_the_pool_harms_only_its_own_trace(tools, folde
     wrong = []
     before = set(os.listdir(folder))
     for seed in range(1, 1 + int(os.environ.get("ROUNDS", "3"))):
-        trace, done = record(tools.memsight, folder, tools.build / "victim-hostile", str(seed), "2", timeout=120)
+        trace, done = record(tools.memsight, folder, tools.build / "victim-hostile", str(seed), "2",
+                             options=["--wait=child"], timeout=120)
         if done.status != 9:
             wrong.append(f"seed {seed}: status {done.status}: {done.messages}{done.stderr[-2000:]}")
         if not re.search(r"[1-9][0-9,]* lost|damage", done.messages):
