@@ -157,7 +157,7 @@ static void write_thread(struct columns *columns, const struct object_thread *th
 {
 	sqlite3_reset(name);
 	view_bind(name, ":its_id", thread->id);
-	bool is_known = sqlite3_step(name) == SQLITE_ROW;
+	bool is_known = statement_advance(name) == SQLITE_ROW;
 	json_integer(columns_at(columns, 0), thread->id);
 	json_text(columns_at(columns, 1),
 		  is_known ? (const char *)sqlite3_column_text(name, 0) : NULL);
@@ -207,7 +207,7 @@ static void write_instruction(struct columns *columns, const struct object_instr
 {
 	sqlite3_reset(place);
 	view_bind(place, ":its_id", instruction->frame);
-	bool is_known = sqlite3_step(place) == SQLITE_ROW;
+	bool is_known = statement_advance(place) == SQLITE_ROW;
 	for (int i = 0; i < 3; i++) {
 		if (is_known)
 			json_column(columns_at(columns, (size_t)i), place, i);

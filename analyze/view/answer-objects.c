@@ -1,4 +1,5 @@
 /* What was worked on: request "objects". */
+#include "analyze/statement.h"
 #include "analyze/view/answer-internal.h"
 
 #include <errno.h>
@@ -78,7 +79,7 @@ int view_object_rows(struct view_question *question, sqlite3_stmt *stmt)
 	columns.n_columns = (size_t)n;
 	for (int i = 0; i < n; i++)
 		columns.names[i] = sqlite3_column_name(stmt, i);
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
+	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
 		for (int i = 0; i + 1 < n; i++)
 			json_column(columns_at(&columns, (size_t)i), stmt, i);
 		write_spark(columns_at(&columns, (size_t)n - 1), stmt, n - 1);

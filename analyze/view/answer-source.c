@@ -1,4 +1,5 @@
 /* Lines of source files: request "source". */
+#include "analyze/statement.h"
 #include "analyze/view/answer-internal.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static bool is_named(struct view_question *question, const char *file)
 			 &stmt) == 0) {
 		sqlite3_bind_text(stmt, sqlite3_bind_parameter_index(stmt, ":its_file"), file, -1,
 				  SQLITE_STATIC);
-		is_there = sqlite3_step(stmt) == SQLITE_ROW;
+		is_there = statement_advance(stmt) == SQLITE_ROW;
 	}
 	sqlite3_finalize(stmt);
 	return is_there;
@@ -115,7 +116,7 @@ static char *whole_path(struct view_question *question, const char *file)
 	if (file[0] == '/')
 		return strdup(file);
 	if (view_prepare(question, "SELECT directory FROM run WHERE id = :run", &stmt) == 0 &&
-	    sqlite3_step(stmt) == SQLITE_ROW &&
+	    statement_advance(stmt) == SQLITE_ROW &&
 	    asprintf(&path, "%s/%s", (const char *)sqlite3_column_text(stmt, 0), file) < 0)
 		path = NULL;
 	sqlite3_finalize(stmt);

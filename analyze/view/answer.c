@@ -6,6 +6,7 @@
 
 #include "analyze/db.h"
 #include "analyze/report.h"
+#include "analyze/statement.h"
 #include "analyze/view/answer-internal.h"
 #include "analyze/view/columns.h"
 #include "analyze/view/part.h"
@@ -61,7 +62,7 @@ char *view_error_text(const char *message, size_t *ret_n_bytes)
 static unsigned refuse(struct view_question *question, int error, char **ret_text,
 		       size_t *ret_n_bytes)
 {
-	const char *message = sqlite3_errmsg(question->db);
+	const char *message = statement_message(question->db);
 	unsigned status = 500;
 
 	if (error == -EPROTO && sqlite3_errcode(question->db) == SQLITE_INTERRUPT)
@@ -87,11 +88,15 @@ unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 
 	*ret_text = NULL;
 	context->message[0] = '\0';
+	statement_forget(question.db);
 	int r = makers[answer] ? 0 : -ENOSYS;
 	if (r == 0 && view_answer_takes(answer, VIEW_RUN_NAME))
 		r = find_run(&question);
 	if (r == 0)
 		r = makers[answer](&question);
+	/* Half an answer is none: what failed where nobody looked is asked for. */
+	if (r == 0)
+		r = statement_verdict(question.db, 0);
 	if (r == 0)
 		r = json_finish(&question.json, ret_text, ret_n_bytes);
 	json_drop(&question.json);
@@ -126,6 +131,8 @@ int view_take_part(struct view_question *question)
 	int r = view_part_take(question->context, &span);
 	if (r == 0)
 		question->db = db_handle(question->context->part->db);
+	if (r == 0)
+		statement_forget(question->db);
 	return r;
 }
 
@@ -177,7 +184,7 @@ int view_pairs(struct view_question *question, const char *name, const char *sql
 
 	json_name(&question->json, name);
 	json_open(&question->json, '{');
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+	while (r == 0 && (code = statement_advance(stmt)) == SQLITE_ROW) {
 		const char *key = (const char *)sqlite3_column_text(stmt, 0);
 		json_name(&question->json, key ? key : "");
 		json_column(&question->json, stmt, 1);
@@ -194,7 +201,7 @@ int view_members(struct view_question *question, const char *sql)
 
 	if (r < 0)
 		return r;
-	int code = sqlite3_step(stmt);
+	int code = statement_advance(stmt);
 	for (int i = 0; i < sqlite3_column_count(stmt); i++) {
 		json_name(&question->json, sqlite3_column_name(stmt, i));
 		if (code == SQLITE_ROW)
@@ -211,7 +218,7 @@ int64_t view_number(struct view_question *question, const char *sql)
 	sqlite3_stmt *stmt = NULL;
 	int64_t number = 0;
 
-	if (view_prepare(question, sql, &stmt) == 0 && sqlite3_step(stmt) == SQLITE_ROW)
+	if (view_prepare(question, sql, &stmt) == 0 && statement_advance(stmt) == SQLITE_ROW)
 		number = sqlite3_column_int64(stmt, 0);
 	sqlite3_finalize(stmt);
 	return number;

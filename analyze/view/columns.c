@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyze/statement.h"
+
 void columns_begin(struct columns *columns, const char *const *names, size_t n)
 {
 	memset(columns, 0, sizeof(*columns));
@@ -45,7 +47,7 @@ int columns_of(struct json *json, sqlite3_stmt *stmt, size_t *ret_n_rows)
 		columns.n_columns = COLUMNS_MAX;
 	for (size_t i = 0; i < columns.n_columns; i++)
 		columns.names[i] = sqlite3_column_name(stmt, (int)i);
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
+	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
 		for (size_t i = 0; i < columns.n_columns; i++)
 			json_column(&columns.values[i], stmt, (int)i);
 		columns_end_row(&columns);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyze/grow.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 static int node_at(struct flame *flame, uint32_t parent, uint32_t function, uint32_t *ret_index)
@@ -76,7 +77,7 @@ int flame_add(struct flame *flame, sqlite3_stmt *rows)
 	int r = allocate_lines(flame);
 	int code = SQLITE_DONE;
 
-	while (r == 0 && (code = sqlite3_step(rows)) == SQLITE_ROW) {
+	while (r == 0 && (code = statement_advance(rows)) == SQLITE_ROW) {
 		double value = sqlite3_column_double(rows, 1);
 		if (value > 0)
 			r = add_site(flame, sqlite3_column_int64(rows, 0), value,
