@@ -1,10 +1,10 @@
 /* What was worked on: request "objects". */
-#include "analyze/statement.h"
 #include "analyze/view/answer-internal.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "analyze/statement.h"
 #include "analyze/view/columns.h"
 #include "analyze/view/object-rows.h"
 

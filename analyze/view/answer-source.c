@@ -1,5 +1,4 @@
 /* Lines of source files: request "source". */
-#include "analyze/statement.h"
 #include "analyze/view/answer-internal.h"
 
 #include <errno.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "common/parse.h"
