@@ -20,6 +20,7 @@ int tasks_index_process(struct tasks *tasks, struct task_process *process)
 {
 	struct task_process *newer = tasks_newest(tasks, process->pid);
 
+	process->is_indexed = true;
 	if (!newer || newer->begin_ns <= process->begin_ns) {
 		process->older = newer;
 		return key_map_put(&tasks->by_pid, process->pid, 0, (uintptr_t)process);

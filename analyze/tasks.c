@@ -222,7 +222,7 @@ int tasks_add_process(struct tasks *tasks, const struct trace_process *record, i
 	if (r < 0)
 		return r;
 
-	bool is_known = process->pid != 0; /* defined before, or adopted: in its place already */
+	bool is_known = process->is_indexed; /* defined before, or adopted: in its place already */
 	r = read_process(process, record);
 	if (r < 0)
 		return r;

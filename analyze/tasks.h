@@ -32,6 +32,7 @@ struct task_process {
 	int32_t status; /* as from wait(); < 0: not known */
 	int64_t rank; /* of a parallel job; < 0: none */
 	bool is_defined; /* its record was there */
+	bool is_indexed; /* by its pid: once only, whatever a damaged trace says of it again */
 	uint64_t stack_top; /* of the first thread's stack, as perf told it at exec; 0: not known */
 	bool has_exec; /* perf's exec record of it was there */
 	bool is_used; /* samples name it */

@@ -51,6 +51,20 @@ static void check_life(const struct task_thread *thread, int64_t start_ns, int64
 	ck_assert_int_eq(thread->end_ns, end_ns);
 }
 
+/* A program that scribbles over its pool can have them written: pid 0, twice; then whoever comes. */
+START_TEST(an_image_that_is_told_twice_without_a_pid_is_one_image)
+{
+	static const uint32_t numbers[] = { 7, 7, 8 };
+
+	for (size_t i = 0; i < 3; i++) {
+		struct trace_process record = { .process_id = numbers[i] };
+
+		ck_assert_int_eq(tasks_add_process(tasks, &record, 10 - (int64_t)i), 0);
+	}
+	ck_assert_ptr_nonnull(tasks_process(tasks, 8));
+}
+END_TEST
+
 START_TEST(a_thread_that_speaks_late_lives_from_its_birth_on)
 {
 	tell(1, 50 * MS);
@@ -107,6 +121,7 @@ static Suite *tasks_suite(void)
 	TCase *lives = tcase_create("lives");
 
 	tcase_add_checked_fixture(lives, setup, teardown);
+	tcase_add_test(lives, an_image_that_is_told_twice_without_a_pid_is_one_image);
 	tcase_add_test(lives, a_thread_that_speaks_late_lives_from_its_birth_on);
 	tcase_add_test(lives, a_thread_that_says_nothing_has_a_life_too);
 	tcase_add_test(lives, a_number_that_is_given_out_again_is_another_thread);
