@@ -36,7 +36,7 @@ static double area_of(const struct picture_block *block, const struct picture_jo
 
 	to_ns = to_ns < request->to_ns ? to_ns : request->to_ns;
 	high = high < request->high ? high : request->high;
-	return (double)(to_ns - from_ns) * (double)(high - low);
+	return (double)((uint64_t)to_ns - (uint64_t)from_ns) * (double)(high - low);
 }
 
 static int compare(const void *a, const void *b, void *context)
@@ -116,7 +116,7 @@ static void use_block(struct picture_job *job, const struct use *use,
 static uint64_t end_of(const struct picture_process *process, int64_t birth_ns, int64_t life_ns)
 {
 	if (life_ns == CHUNK_NULL)
-		life_ns = process->end_ns - birth_ns;
+		life_ns = (int64_t)((uint64_t)process->end_ns - (uint64_t)birth_ns);
 	return picture_time(birth_ns) + (life_ns > 0 ? (uint64_t)life_ns : 1);
 }
 
@@ -156,7 +156,8 @@ static double share_of(const struct picture_part *part, const struct picture_req
 	to = part->to < to ? part->to : to;
 	low = part->low > low ? part->low : low;
 	high = part->high < high ? part->high : high;
-	return (double)(to - from) * (double)(high - low) / all;
+	return all > 0 && to > from && high > low ? (double)(to - from) * (double)(high - low) / all
+						  : 0;
 }
 
 static int use_part(struct picture_job *job, const struct picture_part *part, struct use *use)

@@ -20,7 +20,8 @@ struct reader {
 	struct picture_cells rows;
 	uint32_t column_of[PICTURE_GRID_COLUMNS]; /* cells of the canvas; OUTSIDE */
 	uint32_t row_of[PICTURE_GRID_ROWS];
-	unsigned category_of[PICTURE_MAX_CATEGORIES]; /* by number of picture_category */
+	unsigned category_of
+		[PICTURE_MAX_CATEGORIES]; /* by number of picture_category; OUTSIDE: none */
 	ZSTD_DCtx *zstd;
 	uint8_t *bytes; /* of a tile; MAX_TILE_BYTES */
 	size_t n_bytes;
@@ -164,7 +165,8 @@ static int add_tile(struct reader *reader, unsigned number)
 		unsigned category = reader->bytes[at];
 		unsigned n_planes = at + 1 < reader->n_bytes ? reader->bytes[at + 1] : 0;
 		at += 2;
-		if (category >= PICTURE_MAX_CATEGORIES || n_planes == 0 || n_planes > 4 ||
+		if (category >= PICTURE_MAX_CATEGORIES ||
+		    reader->category_of[category] == OUTSIDE || n_planes == 0 || n_planes > 4 ||
 		    reader->n_bytes - at < (size_t)n_planes * PICTURE_TILE_CELLS)
 			return -EPROTO;
 		for (unsigned plane = 0; plane < n_planes; plane++) {
@@ -210,7 +212,7 @@ int picture_grid_count(struct picture_job *job)
 	int r = init(&reader, job);
 
 	for (unsigned i = 0; i < PICTURE_MAX_CATEGORIES && by != PICTURE_BY_DIRECTION; i++)
-		reader.category_of[i] = has_tiles ? i : 0;
+		reader.category_of[i] = !has_tiles ? 0 : i < job->palette.n ? i : OUTSIDE;
 	if (r == 0 && by == PICTURE_BY_DIRECTION)
 		r = map_directions(&reader);
 	return r < 0 ? r

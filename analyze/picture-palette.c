@@ -36,7 +36,7 @@ static void name_latency(struct picture_category *category)
 {
 	unsigned number = (unsigned)category->id;
 
-	if (number == 0)
+	if (number == 0 || number >= PICTURE_LATENCIES)
 		put_name(category, "unknown");
 	else if (number == 1)
 		put_name(category, "below 16 cycles");

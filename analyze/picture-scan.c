@@ -40,7 +40,7 @@ static int run_at(sqlite3_stmt *statement, int64_t id, int64_t *ret_run)
 /* The first id whose run is not below run_id. Runs ascend with row ids. */
 static int search(sqlite3_stmt *statement, int64_t max, int64_t run_id, int64_t *ret_id)
 {
-	int64_t low = 0, high = max + 1;
+	int64_t low = 0, high = max < INT64_MAX ? max + 1 : max;
 
 	while (low < high) {
 		int64_t middle = low + (high - low) / 2, run;

@@ -152,7 +152,8 @@ int picture_store_open(sqlite3 *db, struct picture_store **ret_store)
 int picture_store_fetch(struct picture_store *store, const struct picture_part *part,
 			unsigned piece, unsigned wanted)
 {
-	statement_integer(store->fetch, 1, part->id * PICTURE_ROWS_OF_PART + piece);
+	statement_integer(store->fetch, 1,
+			  (int64_t)((uint64_t)part->id * PICTURE_ROWS_OF_PART + piece));
 	int r = statement_step(store->fetch);
 
 	if (r > 0) {
@@ -180,6 +181,20 @@ bool picture_part_meets(const struct picture_part *part, const struct picture_re
 static void copy_text(char *to, size_t n_bytes, const unsigned char *from)
 {
 	snprintf(to, n_bytes, "%s", from ? (const char *)from : "");
+}
+
+/* Whether bands ascend and fill the axis: what looks up places and addresses relies on it. */
+static bool are_sound(const struct picture_band *bands, size_t n, uint64_t height)
+{
+	uint64_t start = 0, y = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (bands[i].y != y || bands[i].start < start || bands[i].end <= bands[i].start)
+			return false;
+		start = bands[i].end;
+		y += bands[i].end - bands[i].start;
+	}
+	return y == height;
 }
 
 static int read_bands(struct picture_store *store, struct picture_process *process)
@@ -210,6 +225,8 @@ static int read_bands(struct picture_store *store, struct picture_process *proce
 	}
 	if (r < 0)
 		return r == -ENOMEM ? r : -EPROTO;
+	if (n > 0 && !are_sound(bands, n, process->height))
+		return -EPROTO;
 	process->bands = steal_ptr(&bands);
 	process->n_bands = n;
 	return 0;
@@ -220,10 +237,12 @@ static int place_parts(struct picture_process *process)
 {
 	for (size_t i = 0; i < process->n_parts; i++) {
 		struct picture_part *part = &process->parts[i];
-		if (!picture_place(process->bands, process->n_bands, part->low, &part->low) ||
-		    !picture_place(process->bands, process->n_bands, part->high - 1, &part->high))
+		uint64_t low, last;
+		if (!picture_place(process->bands, process->n_bands, part->low, &low) ||
+		    !picture_place(process->bands, process->n_bands, part->high - 1, &last))
 			return -EPROTO;
-		part->high++;
+		part->low = low;
+		part->high = last + 1;
 	}
 	return 0;
 }
@@ -258,6 +277,10 @@ int picture_store_process(struct picture_store *store, int64_t run_id, int64_t p
 		r = read_bands(store, process);
 		if (r == 0 && process->n_bands > 0)
 			r = place_parts(process);
+		if (r < 0) {
+			free(process->bands);
+			process->bands = NULL;
+		}
 	}
 	if (r == 0 && process->n_bands == 0)
 		return -ENOENT;

@@ -47,7 +47,10 @@ static int settle_request(struct picture_request *request, const struct picture_
 		request->to_ns = process->to_ns;
 	if (!request->is_whole && request->high > process->height)
 		request->high = process->height;
-	return request->from_ns < request->to_ns && request->low < request->high ? 0 : -EINVAL;
+	return request->from_ns < request->to_ns && request->from_ns < process->to_ns &&
+			       request->low < request->high && request->low < process->height
+		       ? 0
+		       : -EINVAL;
 }
 
 static int allocate(struct picture *picture)

@@ -599,12 +599,56 @@ START_TEST(requests_out_of_range_are_refused)
 		{ { .run_id = 1, .width = 1, .height = 1, .by = PICTURE_BY_COUNT }, -EINVAL },
 		{ { .run_id = 1, .width = 1, .height = 1, .from_ns = 9, .to_ns = 9 }, -EINVAL },
 		{ { .run_id = 1, .width = 1, .height = 1, .low = 9, .high = 3 }, -EINVAL },
+		{ { .run_id = 1,
+		    .width = 1,
+		    .height = 1,
+		    .from_ns = INT64_MAX - 1,
+		    .to_ns = INT64_MAX,
+		    .is_whole = true },
+		  -EINVAL },
 		{ { .run_id = 2, .width = 1, .height = 1 }, -ENOENT },
 		{ { .run_id = 1, .process_id = 9, .width = 1, .height = 1 }, -ENOENT },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		ck_assert_int_eq(picture_make(store, &cases[i].request, &picture), cases[i].error);
+	picture_store_close(store);
+	picture_world_end(world);
+}
+END_TEST
+
+/* A tile of one category, one touch in each cell: as zstd has it (RFC 8878), raw bytes and a run. */
+#define TILE(category) "x'28b52ffd60020f100000" category "0103800001'"
+
+/* Changes to a database with stored pictures, after which none can be drawn. */
+static const char *const damages[] = {
+	"UPDATE band SET y = y + 1 WHERE number = 0",
+	"UPDATE band SET y = 1 << 62 WHERE number > 0",
+	"UPDATE band SET start = 1, end = -1 WHERE number = 1",
+	"DELETE FROM band WHERE number = 0",
+	"UPDATE picture SET height = height + 4096",
+	"UPDATE picture_part SET high = -1",
+	"DELETE FROM picture_category WHERE number > 1;"
+	"UPDATE picture_part SET n = 100000000; INSERT INTO picture_tile"
+	" SELECT 1, process_id, 'thread', 1, 511, 4096, " TILE("0f") " FROM picture",
+};
+
+START_TEST(a_damaged_picture_is_told_of_and_not_drawn)
+{
+	struct picture_world *world = picture_world_make(&shapes[1]);
+	const struct picture_request request = {
+		.run_id = 1, .width = 64, .height = 32, .by = PICTURE_BY_THREAD
+	};
+	struct picture_store *store = open_store(world);
+	struct picture *picture = NULL;
+
+	ck_assert_int_eq(picture_make(store, &request, &picture), 0);
+	picture_free(picture);
+	picture_store_close(store);
+	picture_world_exec(world, damages[_i]);
+	ck_assert_int_eq(picture_store_open(world->handle, &store), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(picture_make(store, &request, &picture), -EPROTO);
 	picture_store_close(store);
 	picture_world_end(world);
 }
@@ -722,6 +766,8 @@ int main(void)
 	tcase_add_test(tcase, pictures_of_a_database_without_them_are_computed_beside_it);
 	tcase_add_test(tcase, a_compact_database_gives_the_same_pictures);
 	tcase_add_test(tcase, requests_out_of_range_are_refused);
+	tcase_add_loop_test(tcase, a_damaged_picture_is_told_of_and_not_drawn, 0,
+			    (int)(sizeof(damages) / sizeof(damages[0])));
 	tcase_add_test(tcase, writing_again_replaces_what_was_there);
 	tcase_add_test(tcase, the_grid_counts_what_the_rows_count);
 	suite_add_tcase(suite, tcase);
