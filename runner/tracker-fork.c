@@ -208,6 +208,7 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 	pid_t pid = pid_of_slot(tracker, parent, slot);
 	uint64_t now = clock_ticks(tracker->clock), start = process->start_ticks;
 	struct image *image = pid > 0 ? images_find(&tracker->images, pid) : NULL;
+	uint32_t parent_id = parent ? parent->id : 0;
 
 	if (image && image->slot != IMAGE_NO_SLOT && start < image->start_ticks) {
 		attach_predecessor(tracker, slot, image, parent);
@@ -216,6 +217,8 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 	/* perf may have told of the fork already; an image with a slot is one whose end we missed. */
 	if (image && image->slot != IMAGE_NO_SLOT) {
 		tracker_end_image(tracker, image, STORE_STATUS_UNKNOWN, now);
+		if (parent == image) /* that claims a second slot, as its own child */
+			parent = NULL;
 		image = NULL;
 	}
 	if (!image)
@@ -223,8 +226,8 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 					   birth_of_slot(tracker, slot));
 	if (!image)
 		return;
-	if (image->parent_id == 0 && parent)
-		image->parent_id = parent->id;
+	if (image->parent_id == 0)
+		image->parent_id = parent_id;
 	image->ns_pid = (pid_t)process->pid;
 	tracker_bind_slot(tracker, image, slot);
 	if (parent)

@@ -39,8 +39,12 @@ static void begin_child(void)
 {
 	struct ta_hook hook;
 
-	/* The kernel has wiped the word. qemu-user accepts MADV_WIPEONFORK, and does nothing. */
-	atomic_store(&ta_state.word, TA_ASK);
+	/*
+	 * The kernel has wiped the word. qemu-user accepts MADV_WIPEONFORK, and does nothing: wiped here,
+	 * unless another library's handler has allocated, and so begun this image, before.
+	 */
+	if (ta_image.pid != (uint32_t)ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0))
+		atomic_store(&ta_state.word, TA_ASK);
 	if (ta_tls.guard)
 		return;
 	if (ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))

@@ -1,7 +1,9 @@
 /*
  * A tree of processes: 60 children, one after the other, while the parent goes on allocating where
- * the child does. One in three ends, one becomes another program, one does nothing at all.
+ * the child does. One in three ends, one becomes another program, one does nothing at all. In each child
+ * a handler of fork allocates before any other.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,19 @@ static void churn(size_t size)
 		memset(kept[i], i, size);
 	}
 }
+
+/* As a library does whose handlers come before those of the recorder. */
+static void allocate(void)
+{
+	free(malloc(100));
+}
+
+static void begin_early(void)
+{
+	pthread_atfork(NULL, NULL, allocate);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const early)(void) = begin_early;
 
 static void be_child(int kind)
 {
