@@ -176,7 +176,7 @@ static int take(struct picture_curves *curves, uint64_t until)
 		for (size_t j = 0; j < bucket->n; j++) {
 			const struct death *death = &bucket->items[j];
 			change(curves, &curves->sites[death->site], death->time,
-			       -(int64_t)death->size);
+			       (int64_t)(0 - death->size));
 		}
 		bucket->n = 0;
 		curves->least[0] = UINT64_MAX;

@@ -56,7 +56,9 @@ const char *statement_message(sqlite3 *db)
 
 	if (kept == -ENOMEM)
 		return "out of memory";
-	return kept < 0 ? "a part of it is missing or damaged" : sqlite3_errmsg(db);
+	/* What SQLite found nothing wrong with may still be no number, or bytes of no picture. */
+	return kept < 0 || to_errno(sqlite3_errcode(db)) == 0 ? "a part of it is missing or damaged"
+							      : sqlite3_errmsg(db);
 }
 
 int statement_verdict(sqlite3 *db, int r)

@@ -12,6 +12,7 @@
 #include "analyze/report.h"
 #include "analyze/report-sql.h"
 #include "analyze/selection.h"
+#include "analyze/statement.h"
 #include "cli/database.h"
 #include "cli/heat-message.h"
 #include "cli/selection-options.h"
@@ -246,7 +247,7 @@ static int complain(const struct job *job, int error, const struct plot_result *
 	if (status != CMD_DONE)
 		return status;
 	if (error == -EPROTO)
-		return cmd_fail("%s: %s", path, sqlite3_errmsg(db_handle(job->db)));
+		return cmd_fail("%s: %s", path, statement_message(db_handle(job->db)));
 	return cmd_fail("cannot draw the figure: %s", strerror(-error));
 }
 

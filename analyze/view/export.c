@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "analyze/db.h"
+#include "analyze/statement.h"
 #include "analyze/view/context.h"
 #include "analyze/view/page.h"
 #include "analyze/view/stored.h"
@@ -85,7 +86,7 @@ static int make_answers(const struct view_export *export, size_t max_bytes, char
 	if (r == -EPROTO)
 		snprintf(message, VIEW_MESSAGE_BYTES, "%s",
 			 context->message[0] ? context->message
-					     : sqlite3_errmsg(db_handle(context->db)));
+					     : statement_message(db_handle(context->db)));
 	return r < 0 ? r : json_finish(&json, ret_text, &n_bytes);
 }
 
