@@ -24,6 +24,11 @@ int view_object_rows(struct view_question *question, sqlite3_stmt *stmt);
 /* The same row as members of the open object; nulls without one. */
 void view_object_members(struct view_question *question, sqlite3_stmt *stmt, bool has_row);
 
+/* The function of a frame (of frame, frame_line), or FILE+0xOFFSET as reports have it. */
+#define VIEW_FUNCTION                                                                              \
+	"coalesce(frame_line.function, frame.function, nullif(replace(frame.path, rtrim("          \
+	"frame.path, replace(frame.path, '/', '')), ''), '') || printf('+0x%x', frame.offset))"
+
 /* Write "stack": [{function, module, file, line}], innermost first; empty for a stack that is not known. */
 int view_stack(struct view_question *question, int64_t stack_id);
 

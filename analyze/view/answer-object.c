@@ -231,7 +231,7 @@ static int write_instructions(struct view_question *question, struct object_tall
 	auto_statement sqlite3_stmt *place = NULL;
 	auto_columns struct columns columns;
 	int r = view_prepare(question,
-			     "SELECT coalesce(frame_line.function, frame.function),"
+			     "SELECT " VIEW_FUNCTION ","
 			     " coalesce(file, path), line FROM frame LEFT JOIN frame_line"
 			     " ON frame_id = frame.id AND depth = 0 WHERE frame.id = :its_id",
 			     &place);

@@ -11,7 +11,7 @@ static const char stack_sql[] =
 	"  SELECT 1, id, parent_id, frame_id, stop FROM stack WHERE id = :its_stack"
 	"  UNION ALL SELECT n + 1, stack.id, stack.parent_id, stack.frame_id, stack.stop"
 	"  FROM walk JOIN stack ON stack.id = walk.parent_id WHERE n < 300)"
-	" SELECT coalesce('(' || walk.stop || ')', frame_line.function, frame.function) AS function,"
+	" SELECT coalesce('(' || walk.stop || ')', " VIEW_FUNCTION ") AS function,"
 	" path AS module, file, line FROM walk LEFT JOIN frame ON frame.id = walk.frame_id"
 	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id ORDER BY n, depth";
 

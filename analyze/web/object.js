@@ -54,9 +54,11 @@ function blockText(block) {
 	return `Block ${block.id}: ${bytes(block.size)} at ${address(block.address)}, allocated at ${moment(block.birth_ns)}, ${end}.`;
 }
 
-function log2Text(power, unit) {
-	const low = unit(2 ** power);
-	return power <= 0 ? `up to ${unit(1)}` : `${low} to ${unit(2 ** (power + 1))}`;
+/** What a bucket of `histogram` holds: from 2^power to below twice that; -1 is 0, -2 a block that was not freed. */
+export function log2Text(power, unit) {
+	if (power === -2)
+		return "not freed";
+	return power === -1 ? unit(0) : `${unit(2 ** power)} to ${unit(2 ** (power + 1))}`;
 }
 
 function logList(caption, rows, key, unit) {

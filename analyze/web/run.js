@@ -11,6 +11,7 @@ import { createPane } from "memsight/pane";
 import { valueText } from "memsight/units";
 
 const LOSS_HELP = "Everything that was not recorded or cannot be used, with what it means for the numbers of the other pages. What is not listed here was not lost.";
+const OF_ALL = "Of all sources, page faults among them";
 const SOURCE_HELP = "Where samples came from. The period is in the source's unit: one sample for so many of them. A source that could not be opened stands here with the reason.";
 
 /* Bytes and counts of `total`, by the end of their name. */
@@ -83,9 +84,15 @@ function processesGrid(app) {
 		{ key: "start_ns", title: "From", isNumber: true, cell: (row) => duration(row.start_ns) },
 		{ key: "end_ns", title: "To", isNumber: true, cell: (row) => (row.end_ns === null ? "end of the trace" : duration(row.end_ns)) },
 		{ key: "n_blocks", title: "Blocks", isNumber: true, cell: (row) => count(row.n_blocks) },
-		{ key: "n_samples", title: "Samples", isNumber: true, cell: (row) => count(row.n_samples) },
+		{ key: "n_samples", title: "Samples and faults", isNumber: true, help: OF_ALL, cell: (row) => count(row.n_samples) },
 		{ key: "peak_bytes", title: "Peak", isNumber: true, help: "Of live bytes; known where one process was recorded", cell: (row) => valueText(row.peak_bytes, "bytes") },
 	] });
+}
+
+/** When a thread ended: one that nobody ended went with its process. */
+export function threadEnd(app, { end_ns: end, process_id: id }) {
+	const last = end ?? app.processes.find((row) => row.id === id)?.end_ns ?? null;
+	return last === null ? "end of the trace" : duration(last);
 }
 
 function threadsGrid(app) {
@@ -94,9 +101,9 @@ function threadsGrid(app) {
 		{ key: "name", title: "Name", cell: (row) => row.name || "-" },
 		{ key: "process_id", title: "Process", cell: (row) => processText(app, row.process_id) },
 		{ key: "start_ns", title: "From", isNumber: true, cell: (row) => duration(row.start_ns) },
-		{ key: "end_ns", title: "To", isNumber: true, cell: (row) => (row.end_ns === null ? "end of the trace" : duration(row.end_ns)) },
+		{ key: "end_ns", title: "To", isNumber: true, cell: (row) => threadEnd(app, row) },
 		{ key: "n_blocks", title: "Blocks", isNumber: true, cell: (row) => count(row.n_blocks) },
-		{ key: "n_samples", title: "Samples", isNumber: true, cell: (row) => count(row.n_samples) },
+		{ key: "n_samples", title: "Samples and faults", isNumber: true, help: OF_ALL, cell: (row) => count(row.n_samples) },
 	] });
 }
 
@@ -108,7 +115,7 @@ function runFacts(app) {
 		...(run.user_ns === null || run.user_ns === undefined ? [] : [["CPU time", `${duration(run.user_ns)} in the program, ${duration(run.system_ns)} in the kernel`]]),
 		...(run.max_rss ? [["Most resident", bytes(run.max_rss)]] : []),
 		...(run.clock_error_ns === undefined ? [] : [["Clocks agree within", duration(run.clock_error_ns)]]),
-		...(row ? [["Recorded", `${plural(row.n_blocks, "block")}, ${plural(row.n_samples, "sample")}, ${row.n_lost ? `${count(row.n_lost)} lost` : "nothing lost"}`]] : [])];
+		...(row ? [["Recorded", `${plural(row.n_blocks, "block")}, ${plural(row.n_samples, "sample")} of all sources, ${row.n_lost ? `${count(row.n_lost)} lost` : "nothing lost"}`]] : [])];
 }
 
 export function create(root, app) {

@@ -22,8 +22,10 @@ async function unfold(app, holder, frame) {
 
 /** The place of a frame as a button that unfolds its source text, or as text where the line is not known. */
 export function placeButton(app, frame) {
-	if (!frame.file || !frame.line)
-		return h("span", { class: "muted", title: frame.module ?? "" }, frame.module ? `in ${fileName(frame.module)}` : "");
+	if (!frame.file || !frame.line) {
+		const isTold = !frame.module || frame.function?.startsWith(`${fileName(frame.module)}+`);
+		return h("span", { class: "muted", title: frame.module ?? "" }, isTold ? "" : `in ${fileName(frame.module)}`);
+	}
 	const holder = h("div", { class: "source-holder", hidden: true });
 	const button = h("button", { type: "button", class: "place", "aria-expanded": "false", title: frame.file, onclick() {
 		holder.hidden = !holder.hidden;

@@ -161,6 +161,8 @@ def check_object(checks, ask, database, run, site):
     time_ns = sum(column(answer["threads"], "time_ns"))
     checks.that(abs(time_ns - site["time_ns"]) <= 1e-6 * time_ns + 1, f"time by thread is {time_ns}, of the site {site['time_ns']}")
     checks.that(answer["stack"][0]["function"] == "allocate_swept", f"the stack begins with {answer['stack'][0]}")
+    checks.that(all(frame["function"] for frame in answer["stack"]) and all(column(answer["instructions"], "function")),
+                "a place without a name does not tell its file and offset")
     heat = base64.b64decode(answer["heat"]["packed"])
     checks.that(len(heat) == 2 * answer["heat"]["width"] * answer["heat"]["height"] and any(heat), "the heat map is empty")
     block = rows(answer["blocks"])[0]

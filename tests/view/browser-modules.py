@@ -107,6 +107,17 @@ def values_have_their_unit(checks, modules):
     checks.that(found == ["\u22121.00 KiB", "+1.00 KiB", "0 B"], f"{found}")
 
 
+def buckets_of_lives_and_sizes_are_told_as_the_database_means_them(checks, modules):
+    found = modules.ask("object", "return [-2, -1, 0, 10].map((power) => m.log2Text(power, String))")
+    checks.that(found == ["not freed", "0", "1 to 2", "1024 to 2048"], f"{found}")
+
+
+def a_thread_that_nobody_ended_went_with_its_process(checks, modules):
+    found = modules.ask("run", "const app = { processes: [{ id: 7, end_ns: 2000 }, { id: 8, end_ns: null }] };"
+                               "return [[1000, 7], [null, 7], [null, 8]].map(([end_ns, process_id]) => m.threadEnd(app, { end_ns, process_id }))")
+    checks.that(found == ["1.00 us", "2.00 us", "end of the trace"], f"{found}")
+
+
 def the_interval_of_a_share_is_that_of_agresti_and_coull(checks, modules):
     for successes, n in [(0, 10), (5, 10), (10, 10), (300, 1000)]:
         mean = (successes + 2) / (n + 4)
@@ -205,7 +216,8 @@ def every_option_that_the_page_names_is_one(checks, modules):
 
 TESTS = [frames_lie_side_by_side_below_their_caller, a_frame_that_is_zoomed_is_as_wide_as_the_picture, every_frame_is_found_where_it_is_drawn,
          a_recursive_match_counts_once, a_function_of_the_table_counts_once_on_each_path, arrow_keys_walk_the_tree_and_stop_at_its_ends,
-         a_frame_is_found_again_in_another_tree, times_are_read_as_people_write_them, values_have_their_unit,
+         a_frame_is_found_again_in_another_tree, times_are_read_as_people_write_them, values_have_their_unit, buckets_of_lives_and_sizes_are_told_as_the_database_means_them,
+         a_thread_that_nobody_ended_went_with_its_process,
          the_interval_of_a_share_is_that_of_agresti_and_coull, axes_count_in_steps_of_people_and_bytes_in_powers_of_two,
          whiskers_end_at_values_and_leave_outliers_outside, counts_of_intervals_become_rates_and_add_up, regions_that_overlap_stand_below_each_other,
          a_difference_as_a_tree_adds_up_on_both_sides, what_is_not_known_is_sorted_last_either_way,
