@@ -74,9 +74,10 @@ static int write_path(struct json *json, const struct paths *paths, const struct
 		const char *source = function->source ? function->source : function->module;
 		const char *slash = strrchr(source, '/');
 		auto_free char *text = NULL;
-		int r = steps[i].line
-				? asprintf(&text, "%s at %s:%d", function->name,
-					   slash ? slash + 1 : source, steps[i].line)
+		int r = steps[i].line ? asprintf(&text, "%s at %s:%d", function->name,
+						 slash ? slash + 1 : source, steps[i].line)
+			: function->name[0] == '(' // "(in MODULE)" has it
+				? asprintf(&text, "%s", function->name)
 				: asprintf(&text, "%s in %s", function->name, function->module);
 		if (r < 0) {
 			text = NULL;

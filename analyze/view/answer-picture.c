@@ -125,10 +125,12 @@ static void write_cells(struct json *json, const struct picture *picture, bool i
 	packed_write_u8(json, picture->occupancy, n, is_short);
 }
 
-/* What a touch is one of. */
+/* What a touch is one of: a sample of CPU time is charged to accesses, which may be several. */
 static void write_unit(struct view_question *question, const struct picture *picture)
 {
-	static const char sql[] = "SELECT unit FROM source WHERE id = :its_source";
+	static const char sql[] = "SELECT CASE WHEN name IN ('clock', 'signal') "
+				  "THEN 'what samples of CPU time were charged to' ELSE unit END "
+				  "FROM source WHERE id = :its_source";
 	auto_statement sqlite3_stmt *row = NULL;
 	const char *unit = NULL;
 
@@ -137,7 +139,8 @@ static void write_unit(struct view_question *question, const struct picture *pic
 		if (statement_step(row) == 1)
 			unit = (const char *)sqlite3_column_text(row, 0);
 	}
-	json_set_text(&question->json, "unit", unit ? unit : "samples of all sources");
+	json_set_text(&question->json, "unit",
+		      unit ? unit : "what samples of all sources were charged to");
 }
 
 static void write_picture(struct view_question *question, const struct picture *picture)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyze/db.h"
+#include "analyze/format.h"
 #include "analyze/picture.h"
 #include "analyze/report-sql.h"
 #include "analyze/statement.h"
@@ -321,12 +322,12 @@ static void tell(struct store *store)
 
 	snprintf(
 		text, sizeof(text),
-		"It holds run %lld: pictures of all of it (of %lld bytes of addresses, 800 x 400 cells), %u of parts "
+		"It holds run %lld: pictures of all of it (of %s of addresses, 800 x 400 cells), %u of parts "
 		"(the smallest 1/%u of both axes, 320 x 160 cells), the first 50 objects by each "
 		"column, details of %u call sites, call trees of at most 2,000 nodes%s. It cannot "
 		"count a part of the time anew, filter what it does not hold, or show source "
 		"files.%s",
-		(long long)store->run_id, (long long)store->height, store->n_parts,
+		(long long)store->run_id, format_bytes((int64_t)store->height).text, store->n_parts,
 		1u << store->depth, store->n_sites,
 		store->other_run_id ? ", and a comparison with one other run" : "",
 		store->is_full ? " There was more than the file has room for." : "");

@@ -6,6 +6,8 @@ import { h, select } from "memsight/dom";
 import { count, duration, fileName, interval, plural } from "memsight/format";
 import { isDark } from "memsight/palette";
 
+/* Pages that show one process; all others count all of them. */
+const OF_ONE_PROCESS = ["memory"];
 const THEME_KEY = "memsight-theme";
 
 function storedTheme() {
@@ -108,7 +110,7 @@ export function createHeader(root, app, pages, redraw) {
 			app.runs.length > 0 ? select("Run", app.runs.map((row) => [row.id, runName(row)]), app.runId, (run) =>
 				app.set({ run, process: null, from: null, to: null, low: null, high: null, site: null, block: null,
 					source: null, page: page.id === "object" ? "objects" : state.page })) : null,
-			app.processes.length > 1 ? select("Process", app.processes.map((row) => [row.id, processName(row)]),
+			app.processes.length > 1 && OF_ONE_PROCESS.includes(page.id) ? select("Process", app.processes.map((row) => [row.id, processName(row)]),
 				app.processId, (process) => app.set({ process, low: null, high: null, block: null })) : null,
 		].filter(Boolean));
 		alarms.replaceChildren(...[lossButton(app)].filter(Boolean));

@@ -16,7 +16,7 @@ function swatch(i, colour) {
 
 /** What one number of the picture stands for, in sentences. */
 export function countedAs(picture, run) {
-	const unit = picture.n_samples > 0 && picture.unit ? ` (unit: ${picture.unit})` : "";
+	const unit = picture.n_samples > 0 && picture.unit ? ` (${picture.unit})` : "";
 	const parts = [`${picture.isOther ? "In the stored picture" : "In view"}: ${plural(picture.n_samples, "touch", "touches")}${unit}, ${
 		plural(picture.n_blocks, "block")}`];
 	if (run.n_blocks === 0)

@@ -4,7 +4,7 @@
  */
 import { debounced, h } from "memsight/dom";
 import { rowsOf } from "memsight/data";
-import { count, place, share } from "memsight/format";
+import { count, fileName, place, share } from "memsight/format";
 import { createGrid, sorted } from "memsight/grid";
 import { createPane } from "memsight/pane";
 import { shareBar, spark } from "memsight/spark";
@@ -22,9 +22,10 @@ const countCell = (key) => (row) => (row[key] === null || row[key] === undefined
 function nameCell(row, app) {
 	const [inner, ...callers] = String(row.name || (row.function || row.file ? place(row) : `${row.owner}, not known which`)).split(" < ");
 	const link = row.site ? h("a", { href: app.link({ page: "object", site: row.site, block: null }), class: "object-link" }, inner) : h("span", {}, inner);
-	const where = row.function || row.file ? place(row) : "";
+	const where = row.function ? place(row) : row.file ? `in ${fileName(row.file)}` : "";
 	const more = callers.length ? `< ${callers.join(" < ")}` : where === inner ? "" : where;
-	return h("div", { class: "object-name" }, link, h("span", { class: "muted" }, [row.owner, more].filter(Boolean).join(" · ")));
+	const kind = row.owner === "global" && inner.startsWith("[") ? "section" : row.owner; // no variable of that name
+	return h("div", { class: "object-name" }, link, h("span", { class: "muted" }, [kind, more].filter(Boolean).join(" · ")));
 }
 
 function columnsOf(app, now) {

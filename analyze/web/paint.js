@@ -199,6 +199,7 @@ function drawAddresses(context, { axis, view, theme, font, mono }, scale, frame)
 		context.font = font;
 		context.textBaseline = "middle";
 		const half = 7;
+		const below = free;
 		if (middle + half <= free && middle - half >= frame.top - 4) {
 			context.fillStyle = theme.ink;
 			context.fillText(shortened(context, pieceText(piece), width), frame.left - 12, middle);
@@ -209,7 +210,7 @@ function drawAddresses(context, { axis, view, theme, font, mono }, scale, frame)
 		context.font = mono;
 		context.fillStyle = theme.muted;
 		context.textBaseline = "bottom";
-		context.fillText(address(axis.addressOf(Math.max(piece.bands[0].y, view.low))), frame.left - 12, piece.bottom - 1);
+		context.fillText(address(axis.addressOf(Math.max(piece.bands[0].y, view.low))), frame.left - 12, Math.min(piece.bottom - 1, below));
 		context.textBaseline = "top";
 		const last = Math.min(piece.bands[0].y + piece.bands[0].size, view.high) - 1;
 		context.fillText(address(axis.addressOf(last) + 1), frame.left - 12, piece.top + 1);

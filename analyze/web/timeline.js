@@ -14,9 +14,17 @@ import { curvesOf, levelsOf, rssOf, stacked, sumsIn } from "memsight/timeline-se
 import { parseDuration, valueText } from "memsight/units";
 
 const HELP = "Each strip is drawn over the time of the run. Live bytes are what the program has asked for and not given back: the most within "
-	+ "each interval and what is left at its end; RSS is what the kernel says is resident, of all processes. Rates are counts per second. "
+	+ "each interval and what is left at its end (a process that ends gives all of it back); RSS is what the kernel says is resident, of all processes. Rates are counts per second. "
 	+ "Drag over any strip to select a time: all other panels then show that time only. Arrow keys move the selection, with Shift its end; "
 	+ "Escape clears it.";
+
+const NO_BLOCKS = "no allocations were recorded";
+const LINES = ["filled", "dashed", "dotted"]; // as seriesOf of memsight/timeline-chart draws them
+
+/* What stands above a strip; a bare one has no legend, so its curves are told there. */
+function titleOf({ title, curves, isBare }) {
+	return isBare ? `${title}: ${curves.map(({ name }, i) => (curves.length > 1 ? `${name} (${LINES[i]})` : name)).join(", ")}` : title;
+}
 
 /** The strips that an answer fills, and what could not be drawn, in words. */
 function stripsOf(answer, span) {
@@ -34,7 +42,7 @@ function stripsOf(answer, span) {
 		strips.push({ id: "rate", title: "Allocations per second", unit: "/s", height: 80, curves: [{ name: "allocations", unit: "/s", values: curves.allocations,
 			isFilled: true }, { name: "frees", unit: "/s", values: curves.frees }] });
 	else
-		absent.push("no allocations were recorded");
+		absent.push(NO_BLOCKS);
 	strips.push(...accessStrip(answer, curves, absent));
 	if (totals.faults > 0)
 		strips.push({ id: "faults", title: "Page faults per second", unit: "/s", height: 60, curves: [{ name: "page faults", unit: "/s", values: curves.faults,
@@ -118,7 +126,7 @@ export function create(root, app, { isOverview = false } = {}) {
 
 	function draw(list, theme, width) {
 		now.charts = list.map((strip, i) => {
-			const place = h("figure", { class: `strip strip-${strip.id}`, "data-strip": strip.id }, strip.isBare ? null : h("figcaption", {}, strip.title));
+			const place = h("figure", { class: `strip strip-${strip.id}`, "data-strip": strip.id }, h("figcaption", {}, titleOf(strip)));
 			strips.append(place);
 			const last = { ...strip, isLast: i === list.length - 1 };
 			const chart = strip.lanes ? createLanes(place, last, theme, width) : createChart(place, last, theme, width);
@@ -131,9 +139,11 @@ export function create(root, app, { isOverview = false } = {}) {
 	function tellSelection() {
 		const { from, to, isAll } = app.span();
 		const sums = sumsIn(now.answer, from, to);
+		const hasBlocks = !(now.absent ?? []).includes(NO_BLOCKS);
 		const parts = isAll ? ["Whole run"] : [`Selected ${interval(from, to)}, in the ${count(sums.intervals)} intervals that it meets`];
-		parts.push(`most live ${valueText(sums.most, "bytes")}`, `${count(sums.allocations)} allocations`, `${count(sums.frees)} frees`,
-			`${count(sums.samples)} samples`, `${count(sums.faults)} page faults`, ...(isOverview ? [] : now.absent ?? []));
+		parts.push(...(app.processes.length > 1 ? ["all processes"] : []), ...(hasBlocks ? [`most live ${valueText(sums.most, "bytes")}`,
+			`${count(sums.allocations)} allocations`, `${count(sums.frees)} frees`] : [NO_BLOCKS]), `${count(sums.samples)} samples`,
+		`${count(sums.faults)} page faults`, ...(isOverview ? [] : (now.absent ?? []).filter((text) => text !== NO_BLOCKS)));
 		pane.foot.textContent = parts.join(" · ");
 	}
 
