@@ -6,7 +6,7 @@ export const HELP = "Time runs to the right, addresses upwards. Parts of the add
 	+ "at the axis marks each hole. Grey is memory in blocks, from allocation to free; coloured marks are touches, which the recorder's "
 	+ "sources saw (a sample, not all of them). Wheel: zoom (shift: time only, alt or ctrl: addresses only). Drag: move. "
 	+ "Shift and drag, or Select: zoom to a box. Double click, Escape or 0: all. Click or Enter: the object. Arrow keys move, with shift "
-	+ "they move the cross-hair, + and - zoom. What is in view is what all other panels count.";
+	+ "they move the cross-hair, + and - zoom. The time in view is what all other panels count, of all processes and addresses.";
 
 /** Colours to choose; `has` names what the run must have for it. */
 export const COLOURS = [
