@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "analyze/utf8.h"
+#include "common/cleanup.h"
+
 #define POINTS_PER_INCH 72.0
 
 struct page {
@@ -38,13 +41,16 @@ static void set_date(cairo_surface_t *surface, int64_t unix_ns)
 
 static void open_pdf(struct page *page, const struct canvas_size *size)
 {
+	auto_free char *title = size->title ? utf8_copy(size->title) : NULL;
+
 	page->scale = 1;
 	page->surface = cairo_pdf_surface_create_for_stream(write_bytes, page->out, size->width,
 							    size->height);
 	set_date(page->surface, size->unix_ns);
-	if (size->title)
-		cairo_pdf_surface_set_metadata(page->surface, CAIRO_PDF_METADATA_TITLE,
-					       size->title);
+	/* cairo writes no file at all where a title is no UTF-8. */
+	page->has_failed = size->title && !title;
+	if (title)
+		cairo_pdf_surface_set_metadata(page->surface, CAIRO_PDF_METADATA_TITLE, title);
 }
 
 static void open_png(struct page *page, const struct canvas_size *size)

@@ -224,6 +224,7 @@ def a_pdf_has_its_size_and_no_clock(sweep):
     with open(path, "rb") as file:
         data = file.read()
     checks.that(data.startswith(b"%PDF-") and b"%%EOF" in data[-16:], "no PDF")
+    plot(sweep, "-o", sweep.file("title.pdf"), "--title", os.fsdecode(b"no UTF-8: \xff"))
 
 
 def cells_have_the_size_that_was_asked_for(sweep):
