@@ -1,6 +1,6 @@
 /*
  * Attaches to its recording and then writes random bytes all over the shared memory: chunks, their
- * states, slots, control. argv: SEED MILLISECONDS.
+ * states, slots, control. Before, with an odd seed, it claims slots of others. argv: SEED MILLISECONDS.
  */
 #include <poll.h>
 #include <stdint.h>
@@ -61,6 +61,22 @@ static long elapsed_ms(const struct timespec *since)
 	return (now.tv_sec - since->tv_sec) * 1000 + (now.tv_nsec - since->tv_nsec) / 1000000;
 }
 
+/* All of them are this process, each the child of the one before. */
+static void claim_slots(struct ring_control *control)
+{
+	struct ring_process *slots = ring_processes(control);
+
+	for (uint32_t i = 1; i < 8; i++) {
+		slots[i].pid = (uint32_t)getpid();
+		slots[i].parent_slot = i - 1;
+		slots[i].birth = RING_BIRTH_FORK;
+		slots[i].start_ticks = UINT64_MAX / 2;
+		atomic_store(&slots[i].state, RING_PROCESS_READY);
+		atomic_store(&control->processes_used, i + 1);
+		poll(NULL, 0, 20);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct recording_welcome welcome = { 0 };
@@ -75,6 +91,8 @@ int main(int argc, char **argv)
 		return 94;
 	if (ftruncate(fd, 0) == 0)
 		return 95; /* this would kill the collector */
+	if (seed % 2)
+		claim_slots((struct ring_control *)words);
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	while (elapsed_ms(&start) < ms) {
 		for (int i = 0; i < 1000; i++) {
