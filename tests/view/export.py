@@ -119,7 +119,9 @@ def check_anonymous(checks, memsight, database, folder, names):
     _, answers = read_page(output)
     text = json.dumps(answers)
     for name in names:
-        checks.that(name not in text, f"the page of an anonymous database names {name}")
+        # Packed numbers are letters, too: what is as short as a host called "vm" stands there by chance.
+        told = name in text if len(name) > 5 else re.search(rf"(?<![\w+]){re.escape(name)}(?![\w+=])", re.sub(r"[\w+/=]{200,}", "", text))
+        checks.that(not told, f"the page of an anonymous database names {name}")
     checks.that('"function' in text and any(key.startswith("picture") for key in answers), "the page of an anonymous database is empty")
 
 
