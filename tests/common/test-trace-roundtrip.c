@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/trace-index.h"
 #include "common/trace-records.h"
 #include "tests/common/trace-items.h"
 #include "tests/common/trace-random.h"
@@ -430,6 +431,45 @@ START_TEST(every_known_record_type_has_a_shape_that_fits_its_struct)
 }
 END_TEST
 
+/* The segment whose number is `i` lies at i, ends at i + 1 and has i events. */
+static void add_segments(struct trace_index *index, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		const struct trace_index_entry segment = { i, i + 1, i, 1 };
+
+		ck_assert_int_eq(trace_index_reserve(index), 0);
+		trace_index_add(index, &segment);
+	}
+}
+
+static const uint64_t n_segments[] = {
+	1,
+	TRACE_INDEX_MAX_ENTRIES,
+	TRACE_INDEX_MAX_ENTRIES + 1,
+	2 * TRACE_INDEX_MAX_ENTRIES,
+	5 * TRACE_INDEX_MAX_ENTRIES + 3,
+};
+
+START_TEST(an_index_that_is_full_still_covers_every_segment_once)
+{
+	struct trace_index index = { 0 };
+	uint64_t n = n_segments[_i], next = 0, n_events = 0, n_samples = 0;
+
+	add_segments(&index, n);
+	ck_assert_uint_le(index.n_entries, TRACE_INDEX_MAX_ENTRIES);
+	for (uint32_t i = 0; i < index.n_entries; i++) {
+		ck_assert_uint_eq(index.entries[i].offset, next);
+		next = index.entries[i].commit_ticks;
+		n_events += index.entries[i].n_events;
+		n_samples += index.entries[i].n_samples;
+	}
+	ck_assert_uint_eq(next, n);
+	ck_assert_uint_eq(n_events, n * (n - 1) / 2);
+	ck_assert_uint_eq(n_samples, n);
+	trace_index_finish(&index);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("trace-roundtrip");
@@ -444,6 +484,8 @@ int main(void)
 	tcase_add_test(tests, a_record_that_does_not_fit_its_type_is_refused);
 	tcase_add_test(tests, what_no_frame_can_hold_is_refused);
 	tcase_add_test(tests, every_known_record_type_has_a_shape_that_fits_its_struct);
+	tcase_add_loop_test(tests, an_index_that_is_full_still_covers_every_segment_once, 0,
+			    sizeof(n_segments) / sizeof(n_segments[0]));
 	suite_add_tcase(suite, tests);
 
 	SRunner *runner = srunner_create(suite);
