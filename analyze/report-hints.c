@@ -123,7 +123,10 @@ int report_hint_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id)
 	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
 		auto_free char *hint = strdup(statement_string(stmt, 0));
 
-		fprintf(out, "hint: %s\n", hint ? text_hide_controls(hint) : "");
+		if (hint)
+			fprintf(out, "hint: %s\n", text_hide_controls(hint));
+		else
+			statement_keep(db, SQLITE_NOMEM);
 	}
 	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;

@@ -88,7 +88,7 @@ static void write_run(FILE *out, sqlite3 *db, int64_t run)
 		run);
 
 	if (line)
-		fprintf(out, "%s\n", line);
+		fprintf(out, "%s\n", text_hide_controls(line));
 }
 
 static void write_head(FILE *out, sqlite3 *db, int64_t run)
