@@ -23,7 +23,7 @@
 #define MAIN_STACK UINT64_C(0x7ff0000)
 #define MAIN_TLS   UINT64_C(0x6400800)
 #define SECOND	   UINT64_C(0x7100000)
-#define SECOND_END (SECOND + 0x10000)
+#define SECOND_END (SECOND + 0x100000) /* room for the thread-local storage of sanitizers */
 #define SECOND_FS  (SECOND_END - 0x900)
 #define KERNEL	   UINT64_C(0xffffffff81000000)
 #define NOW	   INT64_C(1000000000)
