@@ -33,6 +33,9 @@ static void do_nothing(void *kept)
 
 void statement_keep(sqlite3 *db, int result)
 {
+	/* Of a statement that could not be prepared; who prepared it was told. */
+	if (!db)
+		return;
 	void *kept = sqlite3_rollback_hook(db, do_nothing, NULL);
 
 	if (!kept && to_errno(result) < 0)

@@ -55,7 +55,7 @@ static inline void statement_real(sqlite3_stmt *statement, int i, double value)
 
 /*
  * Remember an SQLite result that is an error, unless there is one already. Uses the argument of the connection's
- * rollback hook, so only for connections of our own.
+ * rollback hook, so only for connections of our own. NULL is none.
  */
 void statement_keep(sqlite3 *db, int result);
 

@@ -53,7 +53,8 @@ CASES = {
     "run": (["run", "s.ini"], ["results"]),
 }
 # One of these says why. EAGAIN is what a thread without memory for its stack gives.
-WORDS = ["memory", "Resource temporarily"] if KIND == "memory" else ["No space", "disk is full", "cannot write"]
+WORDS = ["memory", "Resource temporarily"] if KIND == "memory" else ["No space", "disk is full", "cannot write",
+                                                                           "Input/output error"]
 FREE = {"record", "run"}  # the program goes on whatever happens to us, and its status is ours
 
 
