@@ -44,9 +44,16 @@ export function debounced(ms, call) {
 	let timer = 0;
 	const later = (...given) => {
 		clearTimeout(timer);
-		timer = setTimeout(() => call(...given), ms);
+		timer = setTimeout(() => {
+			timer = 0;
+			call(...given);
+		}, ms);
 	};
-	later.cancel = () => clearTimeout(timer);
+	later.isWaiting = () => timer !== 0;
+	later.cancel = () => {
+		clearTimeout(timer);
+		timer = 0;
+	};
 	return later;
 }
 

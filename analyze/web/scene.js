@@ -60,6 +60,7 @@ export function create(root, app) {
 			font: `12px ${look.getPropertyValue("--font")}`, mono: `11px ${look.getPropertyValue("--mono")}`,
 		});
 		region.dataset.frame = JSON.stringify(frame());
+		region.dataset.request = current.text;
 		region.dataset.drawn = String(Number(region.dataset.drawn ?? 0) + 1);
 	});
 
@@ -201,7 +202,7 @@ export function create(root, app) {
 			const isOther = current && (current.picture.by !== wanted.by || current.source !== wanted.source);
 			if (isOther)
 				hidden.clear();
-			current = { picture: read(answer, wanted), source: wanted.source };
+			current = { picture: read(answer, wanted), source: wanted.source, text };
 			finer = (answer.stored ? app.parts("picture", wanted) : []).filter((part) => part.to - part.from < answer.to - answer.from)
 				.map((part) => ({ picture: read(part, wanted) }));
 			const whole = wholeView();
@@ -213,7 +214,6 @@ export function create(root, app) {
 			repaint();
 			describe();
 			region.setAttribute("aria-busy", "false");
-			region.dataset.request = text;
 		} catch (error) {
 			if (!(error instanceof Outdated))
 				asked = "";
@@ -433,7 +433,9 @@ export function create(root, app) {
 			await loadAxis();
 			if (axis.bands.length === 0)
 				return pane.empty("Nothing with an address was recorded of this process: no block, and no touch that has one.");
-			view = viewOfState(state);
+			// What the wheel has made of it, and the state does not have yet, is not thrown away.
+			if (!view || !commitSoon.isWaiting())
+				view = viewOfState(state);
 			pane.ready();
 			size = { width: region.clientWidth, height: region.clientHeight };
 			if (size.width === 0)

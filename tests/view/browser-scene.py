@@ -130,6 +130,20 @@ def the_wheel_zooms_both_axes_or_one(checks, page):
         checks.that(new[changed[1]] - new[changed[0]] < old[changed[1]] - old[changed[0]], f"with {keys}: {old} {new}")
 
 
+def a_wheel_that_turns_while_the_page_is_laid_out_is_not_lost(checks, page):
+    before = page.open()
+    page.chromium.js("""
+        const scene = document.querySelector("#scene");
+        const box = scene.getBoundingClientRect();
+        scene.style.height = `${box.height - 40}px`;
+        // Between the layout that is answered after 120 ms and the state that follows the wheel after 160.
+        setTimeout(() => scene.dispatchEvent(new WheelEvent("wheel", { deltaY: -300, clientX: box.left + box.width / 2,
+            clientY: box.top + box.height / 2, bubbles: true, cancelable: true })), 60);""")
+    page.chromium.until("return location.hash.includes('from=') && location.hash.includes('low=')")
+    after = page.settled()
+    checks.that(after["to"] - after["from"] < before["to"] - before["from"], f"{before} {after}")
+
+
 def a_drag_moves_and_a_box_selects_what_all_panels_follow(checks, page):
     page.open()
     page.chromium.js("document.querySelector('#scene').scrollIntoView({ block: 'center' })")
@@ -377,6 +391,7 @@ def nothing_leaves_the_machine_and_the_console_is_free_of_errors(checks, page):
 
 TESTS = [a_sweep_is_drawn_as_a_diagonal, an_array_that_nobody_touches_stays_empty,
          the_picture_tells_its_counts_to_who_does_not_see_it, the_wheel_zooms_both_axes_or_one,
+         a_wheel_that_turns_while_the_page_is_laid_out_is_not_lost,
          a_drag_moves_and_a_box_selects_what_all_panels_follow, a_category_is_switched_off_and_on_in_the_legend,
          colours_and_sources_are_chosen_and_stay_in_the_link, hovering_tells_what_is_there_and_a_click_opens_it,
          the_page_of_an_object_shows_its_own_picture_and_source_text, the_keyboard_alone_does,
