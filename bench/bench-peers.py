@@ -51,7 +51,9 @@ class Lttng:
         record.n_events = lambda output: 0
 
     def wall(self, program, env):
-        return self.tracer.measure(program, self.folder)[0]
+        # The session's own environment is all that measure() gives: what the program needs goes before it.
+        more = [f"{key}={value}" for key, value in env.items() if os.environ.get(key) != value]
+        return self.tracer.measure(["env", *more, *program] if more else program, self.folder)[0]
 
 
 def tools(args, folder):

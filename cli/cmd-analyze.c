@@ -40,6 +40,8 @@ static const struct {
 	{ -EEXIST, "has appeared meanwhile: analyse again" },
 	{ -ENOTSUP,
 	  "holds plain rows, and stays so: name another database for --compact with --output" },
+	{ -EISDIR, "is a folder: name a database or a trace in it (`memsight analyze FOLDER' makes "
+		   "FOLDER/memsight.db of all)" },
 	{ -ENOSPC, "cannot be written: the disk is full; what was there is as before" },
 };
 

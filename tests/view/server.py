@@ -260,6 +260,7 @@ def check_refused(checks, memsight, folder, database):
             other = whole.Outcome([memsight, "view", "--no-open", *options, path], timeout=PATIENCE_S)
             checks.that(other.status == 1 and other.messages.count("\n") == 1 and other.stdout == b"" and other.stderr == b"",
                         f"a database that is {what} gives {other.status}: {other.messages!r}")
+            checks.that(what != "folder" or "name a database or a trace in it" in other.messages, other.messages)
     checks.that(not os.path.exists(os.path.join(folder, "never.html")), "a file was written without a database")
 
 
