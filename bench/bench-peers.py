@@ -60,7 +60,8 @@ def tools(args, folder):
     """Those that are installed; the first of a kind is memsight."""
     out = os.path.join(folder, "out")
     memsight = [args.memsight, "record", "--quiet", "--force", "-o", out + ".mst"]
-    perf = ["perf", "record", "-q", "-g", "-d", "-o", out]
+    # Without the thread for BPF events, for which perf waits a second when it ends.
+    perf = ["perf", "record", "-q", "--no-bpf-event", "-g", "-d", "-o", out]
     found = [
         Prefix("memsight", "allocations", [*memsight, "--"]),
         Prefix("heaptrack", "allocations", ["heaptrack", "-o", out]),

@@ -62,7 +62,7 @@ def programs(args, folder):
     wanted = {
         "cc1": [cc1, "-quiet", "-O2", source, "-o", os.path.join(folder, "a.s")],
         "json": ["/usr/bin/python3", write(folder, "read-and-write.py", JSON)],
-        "json, malloc": ["/usr/bin/python3", write(folder, "read-and-write.py", JSON)],
+        "json-malloc": ["/usr/bin/python3", write(folder, "read-and-write.py", JSON)],
         "sqlite3": [sqlite3, ":memory:", ".read " + write(folder, "rows.sql", SQL)],
         "kernel": [args.kernel],
     }
@@ -73,7 +73,7 @@ def programs(args, folder):
             print(f"{name}: not installed, left out")
             continue
         env = dict(os.environ)
-        if name == "json, malloc":
+        if name == "json-malloc":
             env["PYTHONMALLOC"] = "malloc"
         yield name, command, env
 
