@@ -146,9 +146,10 @@ def main(guest):
     guest.step(the_buffer_lies_on_its_node)
     guest.step(what_is_not_there_is_refused)
     guest.step(a_series_compares_the_nodes)
-    guest.step(pages_lie_where_they_were_asked_for, user=NOBODY)
-    guest.step(the_buffer_lies_on_its_node, user=NOBODY)
-    restricted.run_all(guest)
+    for check in [nodes_are_named, pages_lie_where_they_were_asked_for, the_buffer_lies_on_its_node,
+                  what_is_not_there_is_refused, a_series_compares_the_nodes]:
+        guest.step(check, user=NOBODY)
+    restricted.run_all(guest, [the_database_knows_policy_and_pages, page_faults_tell_their_node])
 
 
 machine.main(main)

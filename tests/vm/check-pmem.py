@@ -5,7 +5,8 @@ import os
 
 import guest as machine
 from guest import NOBODY, fact
-from placed import blocks_lie_on_a_kind, database_says, full_is_told, kinds_are_named, programs_stay_the_same
+from placed import (blocks_lie_on_a_kind, database_says, full_is_told, kinds_are_named, programs_stay_the_same,
+                    the_report_names_the_kind)
 from whole import run
 
 NODE = 2
@@ -65,15 +66,18 @@ def buffers_lie_on_persistent_memory(guest):
 def main(guest):
     guest.step(make_file_system)
     guest.step(make_node)
-    guest.step(kinds_are_named, [f"kmem                     nodes {NODE}", "pmem:/pm"])
+    guest.step(kinds_are_named, {"kmem": NODE}, "pmem:/pm")
     guest.step(blocks_lie_on_a_kind, "kmem,96M", "kmem", NODE)
     guest.step(blocks_lie_on_persistent_memory)
+    guest.step(the_report_names_the_kind, "pmem")
     guest.step(no_page_is_copied_to_memory)
     guest.step(buffers_lie_on_persistent_memory)
     guest.step(full_is_told, "pmem:/pm,64M")
     guest.step(programs_stay_the_same, "pmem:/pm,64M")
+    guest.step(kinds_are_named, {"kmem": NODE}, "pmem:/pm", user=NOBODY)
     guest.step(blocks_lie_on_a_kind, "kmem,96M", "kmem", NODE, user=NOBODY)
-    guest.step(blocks_lie_on_persistent_memory, user=NOBODY)
+    for check in [blocks_lie_on_persistent_memory, no_page_is_copied_to_memory, buffers_lie_on_persistent_memory]:
+        guest.step(check, user=NOBODY)
 
 
 machine.main(main)

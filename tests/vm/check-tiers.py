@@ -3,16 +3,15 @@
 node 1 the most bandwidth, node 2 is slow. Runs in the emulated machine `tiers': scripts/vm-test."""
 import guest as machine
 from guest import NOBODY, pages
-from placed import blocks_lie_on_a_kind, full_is_told, kinds_are_named, programs_stay_the_same
+from placed import blocks_lie_on_a_kind, full_is_told, kinds_are_named, programs_stay_the_same, the_report_names_the_kind
 from whole import Outcome
 
 # What --heap takes, and the node that the firmware's table makes of it.
-KINDS = [("hbw", 1), ("hbw-preferred", 1), ("highest-capacity", 0), ("lowest-latency", 0)]
-WORDS = ["hbw                      nodes 1", "lowest-latency           nodes 0", "MiB free, no CPUs"]
+KINDS = {"hbw": 1, "hbw-preferred": 1, "highest-capacity": 0, "lowest-latency": 0}
 
 
 def blocks_lie_on_each_kind(guest):
-    for kind, node in KINDS:
+    for kind, node in KINDS.items():
         blocks_lie_on_a_kind(guest, f"{kind},96M", kind, node)
 
 
@@ -36,15 +35,17 @@ def lists_are_those_of_numactl(guest):
 
 
 def main(guest):
-    guest.step(kinds_are_named, WORDS)
+    guest.step(kinds_are_named, KINDS)
     guest.step(blocks_lie_on_each_kind)
+    guest.step(the_report_names_the_kind, list(KINDS)[-1])
     guest.step(no_kind_no_program)
     guest.step(buffers_lie_on_a_kind)
     guest.step(lists_are_those_of_numactl)
     guest.step(full_is_told, "hbw,64M")
     guest.step(programs_stay_the_same, "hbw,96M")
-    guest.step(blocks_lie_on_each_kind, user=NOBODY)
-    guest.step(buffers_lie_on_a_kind, user=NOBODY)
+    guest.step(kinds_are_named, KINDS, user=NOBODY)
+    for check in [blocks_lie_on_each_kind, no_kind_no_program, buffers_lie_on_a_kind, lists_are_those_of_numactl]:
+        guest.step(check, user=NOBODY)
 
 
 machine.main(main)

@@ -21,13 +21,14 @@ def bandwidth(target, nanoseconds, gigabytes):
 
 
 def nvdimm(number, size, node):
-    return (f"-object memory-backend-file,id=nv{number},share=on,mem-path=nv{number}.img,size={size} "
+    return (f"-object memory-backend-ram,id=nv{number},size={size} "
             f"-device nvdimm,id=nvd{number},memdev=nv{number},node={node},label-size=2M")
 
 
 FAR = "-numa dist,src=0,dst=1,val=21 -numa dist,src=0,dst=2,val=31 -numa dist,src=1,dst=2,val=31"
 
-# Of an NVDIMM, size less label must be a multiple of 16 MiB.
+# Of an NVDIMM, size less label must be a multiple of 16 MiB. It lasts as long as the guest: in a file, writes would
+# wait for the disk of this host.
 MACHINES = {
     "nodes": ["-machine q35 -m 1280M -smp 2", ram("m0", "640M"), ram("m1", "640M"),
               "-numa node,nodeid=0,memdev=m0,cpus=0 -numa node,nodeid=1,memdev=m1,cpus=1",
@@ -41,7 +42,6 @@ MACHINES = {
              nvdimm(1, "258M", 1), nvdimm(2, "514M", 2)],
     "single": ["-machine q35 -m 1G -smp 1"],
 }
-FILES = {"pmem": {"nv1.img": 258 << 20, "nv2.img": 514 << 20}}
 KERNEL_WORDS = {"single": "nr_cpus=1"}
 
 
@@ -68,9 +68,6 @@ class Guest:
     def __init__(self, name, build, job):
         self.status = None
         with tempfile.TemporaryDirectory(prefix="memsight-vm-") as folder:
-            for file, size in FILES.get(name, {}).items():
-                with open(os.path.join(folder, file), "wb") as image:
-                    image.truncate(size)
             with open(os.path.join(folder, "initrd"), "wb") as initrd:
                 initrd.write(kernel.initial_files(shares(build), job))
             self.output = self.boot(command_line(name, folder, build, kernel.image()), folder)

@@ -26,7 +26,7 @@
 #define PAGE	    4096u
 #define MAX_PAGES   (LARGE_BYTES / PAGE)
 #define MAX_NODES   8
-#define N_MIB	    400
+#define N_MIB	    200
 
 static unsigned char *large[N_LARGE], *small[N_SMALL];
 
