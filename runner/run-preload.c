@@ -1,0 +1,98 @@
+/* What the command gets preloaded and in its environment, and what of it cannot be recorded. */
+#include "runner/run-private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/program-file.h"
+#include "runner/image-proc.h"
+#include "runner/library.h"
+#include "schemas/recording.h"
+
+/* Append the library at path to what is preloaded. */
+static int preload(struct run *run, const char *path)
+{
+	size_t n = strlen(run->library);
+	int err;
+
+	if (n > 0)
+		run->library[n++] = ':';
+	err = library_preload_name(path, run->recording.folder, run->library + n,
+				   sizeof(run->library) - n);
+	return err < 0 ? run_fail(run, err, "cannot name %s for the loader", path) : 0;
+}
+
+int run_libraries_find(struct run *run)
+{
+	char path[PATH_MAX];
+	int err;
+
+	if (run->options->no_alloc)
+		return 0;
+	err = library_find(run->options->library, path, sizeof(path));
+	if (err < 0)
+		return run_fail(run, err, "%s is neither beside memsight nor installed",
+				RECORDING_LIBRARY);
+	err = preload(run, path);
+	if (err < 0 || !run->placement.kind[0])
+		return err;
+	err = library_find_beside(RECORDING_HEAP_LIBRARY, path, sizeof(path));
+	if (err < 0)
+		return run_fail(run, err,
+				"--heap: %s is neither beside memsight nor installed (it is built "
+				"where libmemkind and libnuma are)",
+				RECORDING_HEAP_LIBRARY);
+	return preload(run, path);
+}
+
+/* What a command is whose allocations cannot be recorded. */
+static const char *const untraced_kinds[TRACE_NOT_COUNT] = {
+	[TRACE_NOT_STATIC] = "is linked statically",
+	[TRACE_NOT_SETUID] = "runs with more rights than we have (setuid)",
+	[TRACE_NOT_32BIT] = "is a 32-bit program",
+	[TRACE_NOT_SANITIZER] = "is built with a sanitizer, which has its own malloc",
+};
+
+/*
+ * What to preload. NULL: nothing, since ld.so would complain on the program's standard error, or a
+ * sanitizer would not run.
+ */
+static const char *choose_preload(struct run *run)
+{
+	int why_not = image_command_why_not(run->program);
+	char line[PATH_MAX + 128];
+
+	if (program_list_has_sanitizer(getenv(RECORDING_ENV_PRELOAD)))
+		why_not = TRACE_NOT_SANITIZER;
+	if (untraced_kinds[why_not]) {
+		snprintf(line, sizeof(line), "%s %s: its allocations are not recorded",
+			 run->options->command[0], untraced_kinds[why_not]);
+		run_say(run, line);
+	} else if (image_file_has_malloc(run->program)) {
+		snprintf(line, sizeof(line),
+			 "%s has a malloc of its own: blocks that it does not take from the C "
+			 "library are not recorded",
+			 run->options->command[0]);
+		run_say(run, line);
+	}
+	return why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER ? NULL : run->library;
+}
+
+int run_environment_make(struct run *run)
+{
+	auto_free char *placement = NULL;
+
+	if (run->options->no_alloc)
+		return environment_copy(environ, &run->envp);
+	if (run->placement.kind[0]) {
+		placement = placement_variable(&run->placement, run->options);
+		if (!placement)
+			return -ENOMEM;
+	}
+	return environment_make(environ, choose_preload(run), run->recording.socket_path, placement,
+				&run->envp);
+}

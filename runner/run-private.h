@@ -1,0 +1,78 @@
+#pragma once
+/*
+ * Shared by run*.c: one recorded run from its preparation to its end. Functions that can fail return 0 or
+ * a negative errno, and have said why by run_fail() then. One thread.
+ */
+#include "runner/collector.h"
+#include "runner/environment.h"
+#include "runner/launch.h"
+#include "runner/placement.h"
+#include "runner/run.h"
+
+/* Everything that a run holds, so that one destructor ends it from any state. */
+struct run {
+	struct run_options options_now; /* as they can be followed here */
+	const struct run_options *options;
+	const struct run_observer *observer;
+	struct run_summary *summary;
+	struct recording recording;
+	struct pool pool;
+	struct launch launch;
+	struct launch_state state;
+	bool has_state;
+	struct output output;
+	struct collector collector;
+	struct trace_writer *writer;
+	char **envp;
+	int signal_fd;
+	struct clock_pair first_pair;
+	uint64_t ticks_per_second;
+	char program[PATH_MAX]; /* where PATH leads to */
+	char library[2 * PATH_MAX]; /* for LD_PRELOAD: with the heap's two, parted by ':' */
+	struct placement placement;
+	bool keeps_partial;
+};
+
+/* ---- run.c ---- */
+
+/* Put the one line for a person together, with what err < 0 means behind it; returns err. */
+__attribute__((format(printf, 3, 4))) int run_fail(struct run *run, int err, const char *format,
+						   ...);
+
+/* Something a person should know now: one line, told to the observer if there is one. */
+void run_say(const struct run *run, const char *line);
+
+/* ---- run-pool.c ---- */
+
+/*
+ * The folder of the recording, the clock's rate and the pool in shared memory. A limit of memory or of
+ * file size makes the pool smaller than asked for, or no_alloc of options_now true: that is said.
+ */
+int run_pool_make(struct run *run);
+
+/* ---- run-preload.c ---- */
+
+/* Put into run->library what a program gets preloaded; nothing under no_alloc. */
+int run_libraries_find(struct run *run);
+
+/* Make run->envp, the command's environment. Says what of the command will not be recorded. */
+int run_environment_make(struct run *run);
+
+/* ---- run-output.c ---- */
+
+/* Open the output (the command's pid may be part of its name) and begin the trace in it. */
+int run_output_open(struct run *run);
+
+/* -ENOSPC: less than a twentieth of its disk is free. */
+int run_output_check(struct run *run);
+
+/* End the writer and give the file its name; if that fails, the summary says where the trace is. */
+void run_output_name(struct run *run);
+
+/* ---- run-start.c ---- */
+
+/* Begin to collect, with the sources open on the command that still waits. */
+int run_collector_start(struct run *run);
+
+/* Let the command go, and tell the observer that it has started. */
+int run_command_start(struct run *run);

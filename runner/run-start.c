@@ -1,0 +1,184 @@
+/* From the command that waits at its gate to one that runs and is collected. */
+#include "runner/run-private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "common/collect-words.h"
+#include "runner/run-records.h"
+#include "runner/store.h"
+
+#define COLLECTOR_NICE (-10)
+
+/* The hard one: launch_prepare() has raised the soft one to it. 0: none. */
+static uint64_t file_limit(const struct run *run)
+{
+	rlim_t limit = run->state.file_bytes.rlim_max;
+
+	return limit == RLIM_INFINITY ? 0 : limit;
+}
+
+static int store_run_fact(void *context, const char *key, const char *value)
+{
+	struct run *run = context;
+
+	return store_fact(run->writer, key, value, run->first_pair.ticks, false);
+}
+
+/* --strict: something that was asked for cannot be had. */
+static int refuse_strictly(struct run *run)
+{
+	const struct samples *samples = &run->collector.samples;
+
+	run->summary->exit_status = 2;
+	run_fail(run, 0, "--strict: %s",
+		 samples->refusal[0] ? samples->refusal : samples->given_up);
+	return -EPERM;
+}
+
+static int prepare_collector(struct run *run)
+{
+	struct collector *collector = &run->collector;
+
+	collector->options = run->options;
+	collector->observer = run->observer;
+	collector->pool = &run->pool;
+	collector->recording = &run->recording;
+	collector->output = &run->output;
+	collector->writer = run->writer;
+	collector->command_pid = run->launch.pid;
+	/* One that waits behind busy programs for 10 ms loses events. Root may put it first. */
+	setpriority(PRIO_PROCESS, 0, COLLECTOR_NICE);
+	collector_limit_room(collector, file_limit(run));
+	return collector_init(collector, &run->first_pair, run->ticks_per_second, run->signal_fd);
+}
+
+static int open_sources(struct run *run)
+{
+	struct collector *collector = &run->collector;
+	int err = tracker_add_command(&collector->tracker, run->launch.pid, run->program);
+
+	if (err == 0)
+		err = samples_open(&collector->samples, run->options, run->launch.pid);
+	if (err == 0)
+		err = pmu_counters_open(run->options->counters, run->launch.pid,
+					&collector->counters);
+	return err;
+}
+
+/* Whenever the recorder is killed, its file tells of what run it is. */
+static int store_facts(struct run *run)
+{
+	int err = run_records_begin(run->writer, run->options, &run->first_pair);
+
+	if (err == 0)
+		err = placement_facts(&run->placement, run->options, store_run_fact, run);
+	if (err == 0)
+		err = samples_facts(&run->collector.samples, run->options, store_run_fact, run);
+	return err == 0 ? collector_commit(&run->collector) : err;
+}
+
+static void begin_watches(struct run *run)
+{
+	struct collector *collector = &run->collector;
+
+	collector->samples.watches = &collector->watches;
+	run->pool.control->signal_period_ns = samples_signal_period(&collector->samples);
+	watches_open(&collector->watches, samples_watch_stream(&collector->samples));
+	samples_watch(&collector->samples, collector->epoll_fd, UINT64_C(3) << 32);
+}
+
+int run_collector_start(struct run *run)
+{
+	struct collector *collector = &run->collector;
+	int err = prepare_collector(run);
+
+	if (err == 0)
+		err = open_sources(run);
+	if (err == 0)
+		err = store_facts(run);
+	if (err == -EPERM && run->options->is_strict)
+		return refuse_strictly(run);
+	if (err < 0)
+		return run_fail(run, err, "cannot start to record");
+	begin_watches(run);
+	if (run->output.left_behind[0])
+		collector_warn(collector, "%s is what a killed recording left; it can be analysed",
+			       run->output.left_behind);
+	if (collector->samples.refusal[0])
+		collector_warn(collector, "%s", collector->samples.refusal);
+	if (collector->samples.given_up[0])
+		collector_warn(collector, "%s", collector->samples.given_up);
+	return 0;
+}
+
+/* "allocations", or which events of them: without those of the heap it would promise too much. */
+static void name_events(const struct run_options *options, char text[COLLECT_TEXT_BYTES])
+{
+	text[0] = '\0';
+	if (options->no_alloc)
+		return;
+	if (!options->events || options->events & RING_EVENTS_HEAP)
+		snprintf(text, COLLECT_TEXT_BYTES, "allocations");
+	else
+		collect_format(options->events, text);
+}
+
+static void tell_start(struct run *run)
+{
+	char sources[512], events[COLLECT_TEXT_BYTES];
+	const char *slash = strrchr(run->options->command[0], '/');
+	struct run_start start = {
+		.pid = run->launch.pid,
+		.program = slash ? slash + 1 : run->options->command[0],
+		.output = run->output.path,
+		.sources = sources,
+	};
+	const char *sampled = run->collector.samples.sources;
+	const char *passed = run->collector.samples.passed;
+
+	name_events(run->options, events);
+	snprintf(sources, sizeof(sources), "%s%s%s%s%s%s", events,
+		 events[0] && sampled[0] ? " + " : "", sampled, passed[0] ? " (" : "", passed,
+		 passed[0] ? ")" : "");
+	if (run->observer && run->observer->started)
+		run->observer->started(run->observer->user, &start);
+}
+
+/* CPUs and policy as the program has them now, beside what was asked for. */
+static void check_binding(struct run *run)
+{
+	const struct placement_binding *binding = &run->placement.binding;
+	char cpus[PLACEMENT_LIST_BYTES], policy[PLACEMENT_LIST_BYTES];
+
+	if (!binding->has_cpus && binding->policy.mode == 0)
+		return;
+	if (!placement_check(binding, run->launch.pid, cpus, policy, sizeof(cpus)))
+		collector_warn(&run->collector,
+			       "the program is not bound as asked for: CPUs %.200s, memory %.200s",
+			       cpus, policy);
+	if (cpus[0])
+		store_run_fact(run, "memsight.cpus_found", cpus);
+	if (policy[0])
+		store_run_fact(run, "memsight.policy_found", policy);
+}
+
+int run_command_start(struct run *run)
+{
+	int err;
+
+	collector_mark_begin(&run->collector);
+	err = launch_go(&run->launch);
+	if (err < 0) {
+		waitpid(run->launch.pid, NULL, 0);
+		run->summary->exit_status = launch_exit_status(err);
+		return run_fail(run, err, "cannot run '%s'", run->options->command[0]);
+	}
+	tracker_command_started(&run->collector.tracker);
+	check_binding(run);
+	tell_start(run);
+	return 0;
+}
