@@ -65,8 +65,46 @@ def difference(first, second):
         return subprocess.run(["diff", "-rq", "a", "b"], cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
+# In a copy of this system that nobody else sees and that is gone with the last process in it.
+INSTALL = """set -eu
+mount -t tmpfs tmpfs copy
+mkdir copy/new copy/work copy/root
+mount -t overlay overlay -o lowerdir=/,upperdir=copy/new,workdir=copy/work copy/root || exit 77
+for name in proc sys dev; do mount --rbind /$name copy/root/$name; done
+mkdir copy/root/debs && cp *.deb copy/root/debs && cp "$1" copy/root/debs/record
+exec chroot copy/root env -i HOME=/tmp TMPDIR=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 sh -eu -c '
+ours() { find /usr -xdev -cnewer /debs/record -name "*memsight*" ! -type d | sed "s/^/$1: /"; }
+dpkg -i /debs/*.deb
+ours installed
+/debs/record
+zsh -f -c "autoload -Uz compinit; compinit -u -D; echo zsh completes by \\$_comps[memsight]"
+fish -c "complete -C \\"memsight repo\\"" | sed "s/^/fish completes /"
+bash --norc -c ". /usr/share/bash-completion/completions/memsight && complete -p memsight" | sed "s/^/bash completes by /"
+dpkg -P memsight libmemsight-dev memsight-dbgsym
+ours "left behind"
+'"""
+
+
+def check_installed(folder):
+    """Installed by dpkg, it works from where it lies, and shells find its completion; removed, nothing is left."""
+    if os.getuid() != 0:
+        print("not installed: this user may not")
+        return
+    os.mkdir(os.path.join(folder, "copy"))
+    done = subprocess.run(["unshare", "-m", "sh", "-c", INSTALL, "sh", os.path.join(SOURCE, "debian/tests/record")], cwd=folder,
+                          env=whole.environment(), stdin=subprocess.DEVNULL, text=True, capture_output=True, check=False)
+    if done.returncode == whole.SKIP:
+        print("not installed: no overlay of file systems here")
+        return
+    checks.that(done.returncode == 0, f"installed: {done.returncode} {done.stdout} {done.stderr}")
+    for words in ["zsh completes by _memsight", "fish completes report", "bash completes by complete -F",
+                  "installed: /usr/bin/memsight\n", "installed: /usr/include/memsight.h\n"]:
+        checks.that(words in done.stdout, f"'{words}' is not in {done.stdout} {done.stderr}")
+    checks.that("left behind" not in done.stdout, done.stdout)
+
+
 def check_deb():
-    need("dpkg-buildpackage", "dh", "lintian", "fakeroot", "meson")
+    need("dpkg-buildpackage", "dh", "lintian", "fakeroot", "meson", "zsh", "fish")
     with tempfile.TemporaryDirectory(prefix="memsight-deb-") as folder:
         paths = [copy_source(os.path.join(folder, name)) for name in ["first", "another/second"]]
         first = build_deb(paths[0])
@@ -87,14 +125,24 @@ def check_deb():
         # What autopkgtest runs, with the packages unpacked below a folder.
         print(do([os.path.join(SOURCE, "debian/tests/record")], folder, PATH=os.path.join(root, "usr/bin") + ":" + os.environ["PATH"],
                  PKG_CONFIG_PATH=":".join(pc), PKG_CONFIG_SYSROOT_DIR=root, HOME=folder, TMPDIR=folder))
+        check_installed(os.path.join(folder, "first"))
 
 
 # ---- The tarball ----
 
-def make_tarball(copy):
-    do(["meson", "dist", "-C", BUILD, "--no-tests", "--formats", "xztar", "--allow-dirty"], BUILD)
-    shutil.copyfile(os.path.join(BUILD, f"meson-dist/memsight-{VERSION}.tar.xz"), copy)
-    return copy
+def make_tarball(build, umask, **variables):
+    do(["sh", "-c", f"umask {umask} && meson dist -C {build} --no-tests --formats xztar --allow-dirty"], build, **variables)
+    return os.path.join(build, f"meson-dist/memsight-{VERSION}.tar.xz")
+
+
+def make_tarball_elsewhere(folder):
+    """Of a clone of the same commit, with other habits."""
+    commit = do(["git", "rev-parse", "HEAD"], SOURCE).strip()
+    do(["git", "clone", "-q", SOURCE, "clone"], folder)
+    clone = os.path.join(folder, "clone")
+    do(["git", "checkout", "-q", commit], clone)
+    do(["meson", "setup", "-Dtests=disabled", "build"], clone)
+    return make_tarball(os.path.join(clone, "build"), "077", TZ="Asia/Tokyo", LC_ALL="C")
 
 
 def check_dist():
@@ -102,9 +150,9 @@ def check_dist():
     if not os.path.exists(os.path.join(SOURCE, ".git")) or not os.access(BUILD, os.W_OK):
         whole.skip("a tarball is made from a git repository, into a build folder that this user may write")
     with tempfile.TemporaryDirectory(prefix="memsight-dist-") as folder:
-        first, second = (make_tarball(os.path.join(folder, name)) for name in ["first.tar.xz", "second.tar.xz"])
-        checks.that(same(first, second), "the tarball is another one when it is made again")
-        do(["tar", "xJf", first], folder)
+        tarball = make_tarball(BUILD, "022")
+        checks.that(same(tarball, make_tarball_elsewhere(folder)), "the tarball is another one when it is made elsewhere")
+        do(["tar", "xJf", tarball], folder)
         # No repository above, so that git could tell nothing of it.
         path = os.path.join(folder, f"memsight-{VERSION}")
         do(["meson", "setup", "build"], path)

@@ -18,6 +18,7 @@ import whole
 
 QEMU = {"aarch64": "qemu-aarch64", "powerpc64le": "qemu-ppc64le"}
 TRIPLE = "{}-linux-gnu"
+SECONDS = 3600  # for one program: emulated, on a machine where others run
 
 # Suites whose tests are programs in C. tests/ports itself has what the others show by running memsight.
 SUITES = {"common", "pmu", "perf-data", "decode", "tracealloc", "analyze", "cli", "series", "make-trace"}
@@ -74,7 +75,7 @@ class Port:
 
     def emulated(self, *command, **options):
         return subprocess.run([*self.qemu, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, errors="replace", check=False, timeout=600, **options)
+                              text=True, errors="replace", check=False, timeout=SECONDS, **options)
 
 
 def unit_tests(build):
@@ -91,7 +92,7 @@ def unit_tests(build):
 def run_units(port, build, folder):
     """Failed checks that qemu does not explain, and how many programs and checks there were."""
     wrong, n_checks, n_programs, unable = [], 0, 0, set()
-    env = whole.environment(MEMSIGHT_EMULATOR=" ".join(port.qemu), TMPDIR=str(folder), CK_TIMEOUT_MULTIPLIER="30")
+    env = whole.environment(MEMSIGHT_EMULATOR=" ".join(port.qemu), TMPDIR=str(folder), CK_TIMEOUT_MULTIPLIER="100")
     for name, command in unit_tests(build):
         done = port.emulated(*command, env=env)
         failed = set(re.findall(r":[FE]:[^:]*:(\w+):\d+:", done.stdout))
