@@ -13,6 +13,7 @@
 #include "analyze/db-schema.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
+#include "common/new-file.h"
 #include "common/trace-names.h"
 #include "schemas/trace-format.h"
 
@@ -207,18 +208,14 @@ int db_protect(struct db *db, const struct stat *trace)
 /* Give the finished file its name. */
 static int publish(struct db *db)
 {
-	unsigned flags = db->replaces ? 0 : RENAME_NOREPLACE;
-
 	if (sqlite3_close(db->handle) != SQLITE_OK)
 		return -EBUSY;
 	db->handle = NULL;
 	if (fdatasync(db->lock_fd) < 0)
 		return -errno;
-	int r = renameat2(AT_FDCWD, db->temporary, AT_FDCWD, db->path, flags);
-	if (r < 0 && errno == EINVAL) /* a file system without RENAME_NOREPLACE */
-		r = rename(db->temporary, db->path);
+	int r = new_file_publish(db->temporary, db->path, db->replaces);
 	if (r < 0)
-		return -errno;
+		return r;
 	free(steal_ptr(&db->temporary));
 	return 0;
 }

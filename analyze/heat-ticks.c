@@ -35,17 +35,36 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* As analyze/web/axis.js calls it. */
+static const char *name_of(const struct picture_band *band)
+{
+	static const struct {
+		const char
+			*kind; /* as it is in the database, or how the kernel calls the mapping */
+		const char *name;
+	} names[] = {
+		{ "[heap]", "heap (brk)" },
+		{ "[stack]", "stack" },
+		{ "tool", "memsight" },
+	};
+	const char *name = *band->name ? base_name(band->name) : band->kind;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i].kind) == 0)
+			return names[i].name;
+	return name;
+}
+
 static void add_band(struct ticks *ticks, const struct shown *shown)
 {
 	const struct picture_band *band = shown->band;
-	const char *name = base_name(band->name);
 	struct heat_tick tick = { .y = shown->low, .is_band = true };
 
 	if (!is_free(ticks, shown->low))
 		return;
 	snprintf(tick.text, sizeof(tick.text), "%llx",
 		 (unsigned long long)(band->start + (shown->low - band->y)));
-	snprintf(tick.name, sizeof(tick.name), "%.39s", *name ? name : band->kind);
+	snprintf(tick.name, sizeof(tick.name), "%.39s", name_of(band));
 	ticks->items[ticks->n++] = tick;
 }
 

@@ -205,6 +205,32 @@ static int trim_heap(struct memory *memory, struct memory_image *image, const st
 				      seen->birth_ns);
 }
 
+/*
+ * An image that does not tell of its unmappings: what the kernel tells of an area now ends all that it told
+ * of it before under another name.
+ */
+static int end_others(const struct mapper *mapper, const struct mapping *seen)
+{
+	struct memory_image *image = mapper->image;
+	uint64_t at = seen->address;
+	int r = 0;
+
+	while (r >= 0 && at < end_of(seen)) {
+		const struct mapping *next = mappings_next(&image->mappings, at);
+		if (!next || next->address >= end_of(seen))
+			break;
+		uint64_t start = next->address > at ? next->address : at;
+		uint64_t end = end_of(next) < end_of(seen) ? end_of(next) : end_of(seen);
+		bool is_other = next->path != seen->path &&
+				!(strcmp(seen->path, "[heap]") == 0 && !next->path[0]);
+		if (is_other)
+			r = memory_remove_mappings(mapper->memory, image, start, end - start,
+						   seen->birth_ns);
+		at = end;
+	}
+	return r;
+}
+
 /* Not ours: the pool. And what cannot be accessed is a place reserved, not memory. */
 static bool is_of_interest(const struct mapping *mapping)
 {
@@ -213,12 +239,15 @@ static bool is_of_interest(const struct mapping *mapping)
 	       strncmp(mapping->path, "/memfd:memsight-pool", 20) != 0;
 }
 
-/* Of an image that tells nothing of its unmappings the mappings would pile up. */
-/* Of an image in a perf.data these are all the mappings that are known. */
+/*
+ * Of an image that tells nothing of its unmappings the mappings would pile up. But where nobody was to tell
+ * of any (--no-alloc, a perf.data) these are all that are known.
+ */
 static bool is_told(const struct task_process *process)
 {
 	return process && process->is_defined && process->number < TASKS_UNSEEN &&
-	       (process->why_not == TRACE_TRACED || process->why_not == TRACE_NOT_PERF_DATA);
+	       (process->why_not == TRACE_TRACED || process->why_not == TRACE_NOT_FOLLOWED ||
+		process->why_not == TRACE_NOT_PERF_DATA);
 }
 
 /* The thread of that number, if it is one of the image. */
@@ -253,7 +282,10 @@ int memory_seen(struct memory *memory, uint32_t process, const struct mapping *m
 	if (thread && seen.path[0])
 		thread->named = seen;
 	int r = strcmp(seen.path, "[heap]") == 0 ? trim_heap(memory, image, &seen) : 0;
-	return r < 0 ? r : add_gaps(&(struct mapper){ memory, image, thread }, &seen);
+	const struct mapper mapper = { memory, image, thread };
+	if (r == 0 && task->why_not == TRACE_NOT_FOLLOWED)
+		r = end_others(&mapper, &seen);
+	return r < 0 ? r : add_gaps(&mapper, &seen);
 }
 
 /* ---- Blocks in them ---- */

@@ -57,7 +57,7 @@ static size_t join(struct picture_range *items, size_t n, uint64_t hole)
 			continue;
 		}
 		last->end = items[i].end > last->end ? items[i].end : last->end;
-		last->has_blocks |= items[i].has_blocks;
+		last->holds |= items[i].holds;
 	}
 	return n_left;
 }
@@ -82,10 +82,12 @@ static int sort_in(struct picture_ranges *ranges)
 	return 0;
 }
 
-static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t last, bool is_block)
+static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t last,
+		     enum picture_holding what)
 {
-	uint64_t mark = first | (is_block ? 2 : 1);
-	uint64_t *seen = &ranges->seen[(first / PAGE * 2 + is_block) % N_SEEN];
+	uint64_t mark = first | (uint64_t)what;
+	uint64_t *seen =
+		&ranges->seen[(first / PAGE * 2 + (what == PICTURE_HOLDS_BLOCKS)) % N_SEEN];
 
 	if (first == last && *seen == mark)
 		return true;
@@ -94,13 +96,13 @@ static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t las
 }
 
 int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t size,
-		       bool is_block)
+		       enum picture_holding what)
 {
 	uint64_t last = picture_last_byte(address, size);
 	uint64_t first_page = (address < last ? address : last) & ~(PAGE - 1);
 	uint64_t last_page = last & ~(PAGE - 1);
 
-	if (was_seen(ranges, first_page, last_page, is_block))
+	if (was_seen(ranges, first_page, last_page, what))
 		return 0;
 	if (ranges->n_waiting == MAX_WAITING) {
 		int r = sort_in(ranges);
@@ -108,7 +110,7 @@ int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t
 			return r;
 	}
 	ranges->waiting[ranges->n_waiting++] =
-		(struct picture_range){ first_page, last_page + PAGE, is_block };
+		(struct picture_range){ first_page, last_page + PAGE, what };
 	return 0;
 }
 

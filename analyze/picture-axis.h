@@ -9,11 +9,19 @@
 
 struct db;
 
+/* What lies in a range, as bits: where no mapping tells what it is, this does. */
+enum picture_holding {
+	PICTURE_HOLDS_BLOCKS = 1,
+	PICTURE_HOLDS_STACK = 2, /* touches of a thread's stack */
+	PICTURE_HOLDS_TOOL = 4, /* touches of what is memsight's own */
+	PICTURE_HOLDS_REST = 8, /* all other touches */
+};
+
 /* Pages from start to before end. */
 struct picture_range {
 	uint64_t start;
 	uint64_t end;
-	bool has_blocks;
+	unsigned holds; /* enum picture_holding */
 };
 
 /* All ranges of a process, in order and apart, but for what waits to be sorted in. */
@@ -32,7 +40,7 @@ void picture_ranges_finish(struct picture_ranges *ranges);
 
 /* Something lies in size bytes at address (0 counts as 1). Returns 0 or -ENOMEM. */
 int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t size,
-		       bool is_block);
+		       enum picture_holding what);
 
 /* Sort in what waits, and join ranges until there are few enough for an axis. 0 or -ENOMEM. */
 int picture_ranges_settle(struct picture_ranges *ranges);

@@ -195,20 +195,23 @@ struct writer {
 	uint64_t y;
 };
 
-/* What a piece of a range is that has no name. */
+/* What a piece of a range is that has no name. What is joined of several things is none of them. */
 static const char *guess_kind(const struct writer *writer, uint64_t start, uint64_t end,
-			      bool has_blocks)
+			      unsigned holds)
 {
-	if (has_blocks)
+	if (holds & PICTURE_HOLDS_BLOCKS)
 		return "heap";
-	return region_in(&writer->regions->mapped, writer->process_id, start, end) ? "mapping"
-										   : "other";
+	if (region_in(&writer->regions->mapped, writer->process_id, start, end))
+		return "mapping";
+	return holds == PICTURE_HOLDS_STACK  ? "stack"
+	       : holds == PICTURE_HOLDS_TOOL ? "tool"
+					     : "other";
 }
 
 static int write_band(struct writer *writer, uint64_t start, uint64_t end,
-		      const struct region *region, bool has_blocks)
+		      const struct region *region, unsigned holds)
 {
-	const char *kind = region ? region->kind : guess_kind(writer, start, end, has_blocks);
+	const char *kind = region ? region->kind : guess_kind(writer, start, end, holds);
 
 	statement_integer(writer->insert, 3, writer->number++);
 	statement_integer(writer->insert, 4, (int64_t)start);
@@ -231,12 +234,12 @@ static int write_range(struct writer *writer, const struct picture_range *range)
 			region_in(&writer->regions->named, writer->process_id, at, range->end);
 		uint64_t start = !region ? range->end : region->start > at ? region->start : at;
 		if (start > at)
-			r = write_band(writer, at, start, NULL, range->has_blocks);
+			r = write_band(writer, at, start, NULL, range->holds);
 		at = start;
 		if (!region || r < 0)
 			continue;
 		uint64_t end = region->end < range->end ? region->end : range->end;
-		r = write_band(writer, at, end, region, range->has_blocks);
+		r = write_band(writer, at, end, region, range->holds);
 		at = end;
 	}
 	return r;

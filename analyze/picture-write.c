@@ -4,6 +4,7 @@
 #include "analyze/chunk-column.h"
 #include "analyze/db.h"
 #include "analyze/grow.h"
+#include "analyze/owners.h"
 #include "analyze/picture-axis.h"
 #include "analyze/picture-categories.h"
 #include "analyze/picture-curve.h"
@@ -134,7 +135,8 @@ static int add_block(void *context, const struct picture_row_block *block)
 				     } };
 	widen(process, block->birth_ns, block->birth_ns + life_ns);
 	process->n_blocks++;
-	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size, true);
+	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
+			       PICTURE_HOLDS_BLOCKS);
 	/* In a picture it lives for 1 ns at least. */
 	if (r == 0)
 		r = picture_slabs_block(build->slabs, process->id, &item,
@@ -164,6 +166,13 @@ static int count(struct process *process, const struct picture_item *item)
 	return r;
 }
 
+static enum picture_holding holding_of(const struct picture_row_touch *touch)
+{
+	return touch->owner_kind == OWNER_stack	 ? PICTURE_HOLDS_STACK
+	       : touch->owner_kind == OWNER_tool ? PICTURE_HOLDS_TOOL
+						 : PICTURE_HOLDS_REST;
+}
+
 static int add_touch(void *context, const struct picture_row_touch *touch)
 {
 	struct build *build = context;
@@ -189,7 +198,7 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 				     } };
 	widen(process, touch->time_ns, touch->time_ns);
 	process->n_touches++;
-	r = picture_ranges_add(&process->ranges, touch->address, 1, false);
+	r = picture_ranges_add(&process->ranges, touch->address, 1, holding_of(touch));
 	if (r == 0)
 		r = count(process, &item);
 	return r < 0 ? r : picture_slabs_touch(build->slabs, process->id, &item);

@@ -21,21 +21,33 @@ static int tell_map(struct samples *samples, const struct task_process *process,
 {
 	const struct sample_sink *sink = &samples->context.sink;
 	const struct pmu_map *map = &record->map;
-	const struct task_thread *thread;
-
-	if (!sink->map || record->type != PERF_RECORD_MMAP2 || !process->is_defined)
-		return 0;
-	thread = tasks_thread_at(samples->context.tasks, record->origin.pid, record->origin.tid,
-				 time_ns);
-	const struct mapping mapping = {
-		.address = map->address,
-		.size = map->size,
-		.birth_ns = time_ns,
-		.detail = map->prot | (uint64_t)map->flags << 32,
-		.path = map->path,
-		.thread = thread ? thread->number : 0,
+	struct early_map told = {
+		.mapping = {
+			.address = map->address,
+			.size = map->size,
+			.birth_ns = time_ns,
+			.detail = map->prot | (uint64_t)map->flags << 32,
+			.path = map->path,
+		},
+		.pid = record->origin.pid,
+		.tid = record->origin.tid,
 	};
-	return sink->map(sink->user, process->number, &mapping);
+
+	if (!sink->map || record->type != PERF_RECORD_MMAP2)
+		return 0;
+	if (!process->is_defined)
+		return early_maps_keep(&samples->early_maps, &told);
+	const struct task_thread *thread =
+		tasks_thread_at(samples->context.tasks, told.pid, told.tid, time_ns);
+	told.mapping.thread = thread ? thread->number : 0;
+	return sink->map(sink->user, process->number, &told.mapping);
+}
+
+int sample_tell_early_maps(struct samples *samples)
+{
+	const struct sample_sink *sink = &samples->context.sink;
+
+	return early_maps_tell(&samples->early_maps, samples->context.tasks, sink->map, sink->user);
 }
 
 static int take_map(struct samples *samples, const struct pmu_record *record, int64_t time_ns)

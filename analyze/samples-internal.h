@@ -2,6 +2,7 @@
 /* What samples.c, sample-attribute.c and sample-clock.c share. */
 #include "analyze/code-store.h"
 #include "analyze/db.h"
+#include "analyze/early-maps.h"
 #include "analyze/key-map.h"
 #include "analyze/instruction-owners.h"
 #include "analyze/merge-clock.h"
@@ -79,6 +80,7 @@ struct samples {
 	struct sample_queue queue;
 	struct sample_waiting waiting;
 	struct watch_log *watch_log;
+	struct early_maps early_maps;
 	struct sample_item *item; /* with room for SAMPLE_MAX_ACCESSES */
 	struct sample_source *sources;
 	size_t n_sources;
@@ -172,3 +174,6 @@ int sample_attribute_private(struct samples *samples, struct sample_source *sour
 
 /* Maps, names, births and ends. */
 int sample_task(struct samples *samples, const struct pmu_record *record, int64_t time_ns);
+
+/* Maps that were told of processes before those were. 0 or a negative errno. */
+int sample_tell_early_maps(struct samples *samples);

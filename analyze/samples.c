@@ -80,6 +80,7 @@ struct samples *samples_destroy(struct samples *samples)
 	sample_waiting_finish(&samples->waiting);
 	key_map_finish(&samples->nodes);
 	watch_log_destroy(samples->watch_log);
+	early_maps_finish(&samples->early_maps);
 	for (size_t i = 0; i < samples->n_sources; i++) {
 		merge_clock_finish(&samples->sources[i].clock);
 		free(samples->sources[i].name);
@@ -385,7 +386,7 @@ static int take_perf(struct samples *samples, struct sample_source *source,
 int samples_advance(struct samples *samples, int64_t time_ns)
 {
 	const struct sample_entry *entry;
-	int r = 0;
+	int r = sample_tell_early_maps(samples);
 
 	while (r == 0 && (entry = sample_queue_peek(&samples->queue, time_ns))) {
 		struct sample_source *source = &samples->sources[entry->source];
@@ -476,6 +477,8 @@ int samples_finish(struct samples *samples, bool has_losses)
 {
 	int r = samples_advance(samples, INT64_MAX);
 
+	if (r == 0)
+		r = sample_tell_early_maps(samples);
 	if (r == 0)
 		r = sample_waiting_settle(&samples->waiting);
 	if (r == 0)

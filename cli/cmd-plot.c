@@ -1,7 +1,6 @@
 #include "cli/cmd.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "cli/heat-message.h"
 #include "cli/selection-options.h"
 #include "common/cleanup.h"
+#include "common/new-file.h"
 
 #define POINTS_PER_MM (72 / 25.4)
 #define MAX_MM	      2000u
@@ -264,26 +264,28 @@ static int write_bytes(FILE *file, const char *bytes, size_t n)
 	return fwrite(bytes, 1, n, file) == n && fflush(file) == 0 ? 0 : -errno;
 }
 
-/* The figure is complete before the file is opened; a file that could not be written is removed. */
+/* That of the figure that it replaces. */
+static mode_t mode_of(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 ? status.st_mode & 0777 : 0666;
+}
+
 static int write_file(const struct job *job, const char *bytes, size_t n)
 {
 	const char *path = option_text(job->options, OPTION_PLOT_FILE);
-	bool is_forced = option_flag(job->options, OPTION_FORCE);
-	int r;
+	const struct new_file file = { path, mode_of(path),
+				       option_flag(job->options, OPTION_FORCE) };
 
 	if (is_stdout(path)) {
-		r = write_bytes(stdout, bytes, n);
+		int r = write_bytes(stdout, bytes, n);
 		return r < 0 ? cmd_fail("cannot write to standard output: %s", strerror(-r))
 			     : CMD_DONE;
 	}
-	auto_fclose FILE *file = fopen(path, is_forced ? "we" : "wxe");
-	if (!file && errno == EEXIST)
+	int r = new_file_write(&file, bytes, n);
+	if (r == -EEXIST)
 		return cmd_fail("%s is there already: --force overwrites it", path);
-	if (!file)
-		return cmd_fail("cannot write %s: %s", path, strerror(errno));
-	r = write_bytes(file, bytes, n);
-	if (r < 0 && !is_forced)
-		unlink(path);
 	return r < 0 ? cmd_fail("cannot write %s: %s", path, strerror(-r)) : CMD_DONE;
 }
 

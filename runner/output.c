@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/new-file.h"
 
 #define MAX_PARTIAL_NAMES 1000
 
@@ -149,17 +150,7 @@ int output_open(const struct output_names *names, struct output *ret_output)
 
 int output_rename(struct output *output)
 {
-	unsigned flags = output->force ? 0 : RENAME_NOREPLACE;
-
-	if (renameat2(AT_FDCWD, output->partial, AT_FDCWD, output->path, flags) == 0)
-		return 0;
-	if (errno != EINVAL || !flags)
-		return -errno;
-	/* A file system without RENAME_NOREPLACE: a hard link never replaces either. */
-	if (link(output->partial, output->path) < 0)
-		return -errno;
-	unlink(output->partial);
-	return 0;
+	return new_file_publish(output->partial, output->path, output->force);
 }
 
 void output_remove(struct output *output)

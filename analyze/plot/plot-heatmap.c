@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/plot/palette.h"
 #include "analyze/plot/plot.h"
@@ -10,6 +11,7 @@
 #define DEFAULT_WIDTH  200 /* cells: 0.25 mm in a column of a paper */
 #define DEFAULT_HEIGHT 120
 #define LABEL_SCALE    0.75 /* of the font, for addresses */
+#define NAME_HEIGHT    1.85 /* ems of a label from a range's begin to the top of its name */
 
 static const struct canvas_pen thin = { PALETTE_BLACK, FIGURE_LINE, 0, CANVAS_NO_COLOUR };
 
@@ -133,11 +135,15 @@ static void make_labels(const struct plot *plot, const struct heat *heat, double
 static void draw_name(struct plot *plot, const struct heat_tick *tick, double right, double y)
 {
 	double size = plot->figure.font * LABEL_SCALE;
-	char name[sizeof(tick->name)];
+	char name[sizeof(tick->name) + sizeof("…")];
 	int n = snprintf(name, sizeof(name), "%s", tick->name);
 
-	while (n > 1 && canvas_text_width(name, size) > 10 * size)
-		name[--n] = '\0';
+	while (n > 1 && canvas_text_width(name, size) > 10 * size) {
+		do
+			n--;
+		while (n > 1 && ((unsigned char)name[n] & 0xc0) == 0x80);
+		memcpy(name + n, "…", sizeof("…"));
+	}
 	figure_text(&plot->figure,
 		    &(struct figure_text){ right, y - 0.85 * size, CANVAS_END, LABEL_SCALE,
 					   PALETTE_GREY },
@@ -188,14 +194,15 @@ static int draw(struct plot *plot, const struct heat *heat)
 	struct labels labels;
 	double font = figure->font;
 	double scale_width = 5.2 * font;
-	double height = figure->body.height - figure_x_axis_height(figure) - 0.5 * font;
+	double top = NAME_HEIGHT * LABEL_SCALE * font; /* the last range may be as low as a line */
+	double height = figure->body.height - figure_x_axis_height(figure) - top;
 	double ends[2] = { (double)part->from_ns, (double)part->to_ns };
 
 	if (height <= 0)
 		return -ENOSPC;
 	make_labels(plot, heat, height, &labels);
 	double left = labels.width + 1.5 * font + 6;
-	struct panel panel = { .rect = { figure->body.x + left, figure->body.y + 0.5 * font,
+	struct panel panel = { .rect = { figure->body.x + left, figure->body.y + top,
 					 figure->body.width - left - scale_width, height } };
 	int r = plot_check(plot, panel.rect);
 	if (r == 0)

@@ -1,9 +1,7 @@
 #include "analyze/view/export.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,52 +12,14 @@
 #include "analyze/view/page.h"
 #include "analyze/view/stored.h"
 #include "common/cleanup.h"
-#include "common/io.h"
-
-/* ---- The file ---- */
+#include "common/new-file.h"
 
 /* Nobody may read it who may not read the database. */
 static mode_t mode_of(const char *database)
 {
 	struct stat st;
-	mode_t mask = umask(0);
 
-	umask(mask);
-	return 0666 & ~mask & (stat(database, &st) == 0 ? st.st_mode | 0600 : 0600);
-}
-
-static int publish(const struct view_export *export, const char *temporary)
-{
-	if (export->force)
-		return rename(temporary, export->output) < 0 ? -errno : 0;
-	if (link(temporary, export->output) < 0)
-		return -errno;
-	unlink(temporary);
-	return 0;
-}
-
-static int write_file(const struct view_export *export, const char *text, size_t n_bytes)
-{
-	auto_free char *temporary = NULL;
-	auto_close int fd = -1;
-
-	if (asprintf(&temporary, "%s.XXXXXX", export->output) < 0) {
-		temporary = NULL;
-		return -ENOMEM;
-	}
-	fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	int r = io_write_all(fd, text, n_bytes);
-	if (r == 0 && fchmod(fd, mode_of(export->files.database)) < 0)
-		r = -errno;
-	if (r == 0 && fsync(fd) < 0 && errno != EINVAL && errno != EROFS)
-		r = -errno;
-	if (r == 0)
-		r = publish(export, temporary);
-	if (r < 0)
-		unlink(temporary);
-	return r;
+	return 0666 & (stat(database, &st) == 0 ? st.st_mode | 0600 : 0600);
 }
 
 /* ---- What is in it ---- */
@@ -106,5 +66,9 @@ int view_export_write(const struct view_export *export, char *message)
 		r = make_answers(export, VIEW_EXPORT_MAX_BYTES - n_bytes - 4096, &answers, message);
 	if (r == 0)
 		r = view_page_store(answers, &text, &n_bytes);
-	return r < 0 ? r : write_file(export, text, n_bytes);
+	if (r < 0)
+		return r;
+	const struct new_file file = { export->output, mode_of(export->files.database),
+				       export->force };
+	return new_file_write(&file, text, n_bytes);
 }

@@ -449,6 +449,63 @@ START_TEST(a_site_s_curve_is_the_most_that_it_held)
 }
 END_TEST
 
+/* ---- Runs that go ---- */
+
+static const char *const picture_tables[] = {
+	"band",		"site_curve",	"timeline_level", "picture", "picture_category",
+	"picture_part", "picture_data", "picture_tile",
+};
+#define N_PICTURE_TABLES (sizeof(picture_tables) / sizeof(picture_tables[0]))
+
+/* A row of any values: of pictures that small runs do not have, and of another run. */
+static void add_row(struct picture_world *world, const char *table, int run)
+{
+	char sql[200];
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT group_concat(CASE WHEN name = 'run_id' THEN %d"
+		 " WHEN name = 'id' THEN 1000000 ELSE 1 END) FROM pragma_table_info('%s')",
+		 run, table);
+	sqlite3_stmt *row = picture_world_prepare(world, sql);
+	ck_assert_int_eq(sqlite3_step(row), SQLITE_ROW);
+	snprintf(sql, sizeof(sql), "INSERT INTO %s VALUES(%s)", table,
+		 (const char *)sqlite3_column_text(row, 0));
+	sqlite3_finalize(row);
+	picture_world_exec(world, sql);
+}
+
+static int64_t count_rows(struct picture_world *world, const char *table, int run)
+{
+	char sql[100];
+
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s WHERE run_id = %d", table, run);
+	return memory_db_integer(world->handle, sql);
+}
+
+START_TEST(a_run_that_goes_takes_its_pictures_with_it)
+{
+	static int (*const ways[])(struct db * db, int64_t run_id) = { import_delete_run,
+								       import_drop_rows };
+	const struct shape shape = { 3, 300, 300, 1000000, 2 };
+	struct picture_world *world = picture_world_make(&shape);
+
+	picture_store_close(open_store(world));
+	for (size_t i = 0; i < N_PICTURE_TABLES; i++) {
+		if (count_rows(world, picture_tables[i], 1) == 0)
+			add_row(world, picture_tables[i], 1);
+		add_row(world, picture_tables[i], 2);
+	}
+	ck_assert_int_eq(ways[_i](&world->db, 1), 0);
+	for (size_t i = 0; i < N_PICTURE_TABLES; i++) {
+		ck_assert_msg(count_rows(world, picture_tables[i], 1) == 0, "%s has rows left",
+			      picture_tables[i]);
+		ck_assert_msg(count_rows(world, picture_tables[i], 2) == 1,
+			      "%s has lost those of another run", picture_tables[i]);
+	}
+	picture_world_end(world);
+}
+END_TEST
+
 /* ---- What is not there ---- */
 
 START_TEST(without_stored_pictures_there_is_no_data)
@@ -762,6 +819,7 @@ int main(void)
 	tcase_add_test(tcase, categories_add_up_to_all_touches_and_name_what_they_count);
 	tcase_add_test(tcase, levels_over_time_are_what_the_touches_tell);
 	tcase_add_test(tcase, a_site_s_curve_is_the_most_that_it_held);
+	tcase_add_loop_test(tcase, a_run_that_goes_takes_its_pictures_with_it, 0, 2);
 	tcase_add_test(tcase, without_stored_pictures_there_is_no_data);
 	tcase_add_test(tcase, pictures_of_a_database_without_them_are_computed_beside_it);
 	tcase_add_test(tcase, a_compact_database_gives_the_same_pictures);

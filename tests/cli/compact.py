@@ -17,6 +17,7 @@ import whole
 
 MEMSIGHT, MAKE_TRACE, EXAMPLE, TREE, OPTIONS, EXTENSION = map(os.path.abspath, sys.argv[1:7])
 COMPACT_TABLES = ("allocation", "sample", "touch")
+PICTURE_TABLES = ("band", "site_curve", "timeline_level", "picture", "picture_category", "picture_part", "picture_data", "picture_tile")
 checks = whole.Checks()
 folder = tempfile.TemporaryDirectory(prefix="memsight-test-")
 
@@ -159,10 +160,22 @@ def analyze(*arguments):
                           env=whole.environment())
 
 
+def pictures_of(path):
+    """Rows of each table of pictures. Nothing is left of one of a run that went."""
+    database = whole.Database(path)
+    for table in PICTURE_TABLES:
+        n = database.one(f"SELECT count(*) FROM {table} WHERE run_id NOT IN (SELECT id FROM run)")
+        checks.that(n == 0, f"{path}: {n} rows of {table} belong to no run")
+    n = database.one("SELECT count(*) FROM picture_data WHERE id / 4 NOT IN (SELECT id FROM picture_part)")
+    checks.that(n == 0, f"{path}: {n} rows of picture_data belong to no part")
+    return {table: database.one(f"SELECT count(*) FROM {table}") for table in PICTURE_TABLES}
+
+
 def check_adding(both, traces):
     """Runs are added in the database's own way, skipped, and replaced; --compact is refused for rows."""
     plain, compact = (os.path.join(path, "x.db") for path in both.folders)
-    before = open(plain, "rb").read()
+    before, pictures = open(plain, "rb").read(), pictures_of(plain)
+    checks.that(pictures["band"] > 0 and pictures["picture_data"] > 0, f"no pictures: {pictures}")
     done = analyze("--compact", "-o", plain, traces[1])
     checks.that(done.returncode == 1 and done.stderr.count("\n") == 1 and "plain rows" in done.stderr,
                 f"--compact into rows: {done.stderr}")
@@ -173,6 +186,8 @@ def check_adding(both, traces):
     for path in (plain, compact):
         done = analyze("--force", "-o", path, traces[0])
         checks.that(done.returncode == 0, f"--force: {done.stderr}")
+        again = pictures_of(path)
+        checks.that(again == pictures, f"rows of pictures: {pictures}, of a run that was replaced {again}")
     checks.that(os.path.getsize(compact) * 2 < os.path.getsize(plain), "rows were added as rows")
     for table in COMPACT_TABLES:
         both.same("query", "x.db", "--format", "csv", f"SELECT * FROM {table}")

@@ -13,6 +13,7 @@ import whole
 MEMSIGHT, MAKE_TRACE = sys.argv[1:3]
 checks = whole.Checks()
 ROWS = ["allocation", "sample", "touch", "mapping_event", "shared_line"]
+PICTURES = ["band", "site_curve", "timeline_level", "picture", "picture_category", "picture_part", "picture_data", "picture_tile"]
 REPORTS = ["heatmap", "sites", "leaks", "unused", "regions", "processes", "losses", "objects", "flat", "hierarchical",
            "threads", "mappings", "timeline", "temporary", "peak", "histogram", "hot", "cold", "sharing"]
 
@@ -50,7 +51,9 @@ def check_folder(folder, path):
         ("bt.A.hms.1", "full"), ("bt.A.hms.10", "totals"), ("bt.A.hms.2", "totals"), ("lu.hms.3", "full"),
         ("maketrace.synthetic.1", "full")], f"runs of the folder: {runs_of(path)}")
     database = whole.Database(path)
-    for table in ROWS:
+    n_runs = database.one("SELECT count(DISTINCT run_id) FROM picture_data")
+    checks.that(n_runs == 3, f"{n_runs} runs have pictures, not the three that are there in full")
+    for table in ROWS + PICTURES:
         rows = database.ask(f"SELECT DISTINCT run_id FROM {table} WHERE run_id IN"
                             " (SELECT id FROM run WHERE detail = 'totals')")
         checks.that(rows == [], f"{table} has rows of runs that have totals only: {rows}")

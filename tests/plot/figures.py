@@ -4,6 +4,8 @@ import json
 import os
 import pty
 import re
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -180,6 +182,56 @@ def svg_is_xml_with_its_labels(sweep):
         checks.that(text in note, f"the note does not tell '{text}': {note}")
 
 
+def names_of_ranges_lie_within_the_figure(sweep):
+    """Also that of a thin one at the top, which stands above its begin."""
+    tall = "end - start > 200000 AND end - start = (SELECT max(end - start) FROM band)"
+    bands = sweep.ask(f"SELECT start, end FROM band WHERE number IN (SELECT number + i FROM band, (SELECT 0 AS i UNION SELECT 1)"
+                      f" WHERE {tall}) ORDER BY start")
+    checks.that(len(bands) == 2 and 20 * (bands[1][1] - bands[1][0]) < bands[0][1] - bands[0][0], f"no thin range above: {bands}")
+    path = sweep.file("top.svg")
+    plot(sweep, "--kind", "heatmap", "-o", path, "--addr", hexadecimal((bands[0][0], bands[1][1])))
+    root, labels = labels_of(path)
+    checks.that(f"{bands[1][0]:x}" in labels, f"the range at the top is not told: {labels}")
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        top = float(text.get("y")) - float(text.get("font-size"))
+        checks.that(top >= 0 or text.get("transform"), f"'{text.text}' is cut: it begins {top} above the figure")
+
+
+def the_heap_has_its_name_without_allocations(sweep):
+    """--no-alloc: what the kernel tells of mappings is what is known."""
+    path, trace = sweep.file("bare-heap.svg"), sweep.file("no-alloc.mst")
+    whole.run([MEMSIGHT, "record", "-q", "--no-alloc", "-o", trace, "--", VICTIM])
+    whole.run([MEMSIGHT, "analyze", "-o", trace + ".db", trace])
+    bands = whole.Database(trace + ".db").ask("SELECT start, end, kind FROM band WHERE name = '[heap]'")
+    checks.that(len(bands) == 1 and bands[0][2] == "heap", f"libc's heap is {bands}")
+    kinds = whole.Database(trace + ".db").ask("SELECT DISTINCT kind FROM band")
+    checks.that(("stack",) in kinds, f"no range is a stack: {kinds}")
+    if bands:
+        whole.run([MEMSIGHT, "plot", trace + ".db", "-o", path, "--addr", hexadecimal(bands[0][:2])])
+        _, labels = labels_of(path)
+        checks.that("heap (brk)" in labels, f"libc's heap has another name: {labels}")
+
+
+def a_figure_is_replaced_in_whole_or_not_at_all(sweep):
+    path = sweep.file("replaced.svg")
+    plot(sweep, "-o", path)
+    with open(path, encoding="utf-8") as old:
+        plot(sweep, "-o", path, "--force", "--title", "another")
+        checks.that("another" not in old.read(), "who reads a figure while it is replaced reads another one")
+    with open(path, encoding="utf-8") as file:
+        before = file.read()
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    outcome = whole.Outcome([MEMSIGHT, "plot", sweep.path, "-o", path, "--force"], preexec_fn=limit)
+    checks.that(outcome.status == 1 and "cannot write" in outcome.messages, f"a full disk: {outcome.status} {outcome.messages}")
+    with open(path, encoding="utf-8") as file:
+        checks.that(file.read() == before, "a figure that could not be replaced is gone")
+    left = [name for name in os.listdir(sweep.folder.name) if name.startswith(".memsight")]
+    checks.that(not left, f"{left} was left")
+
+
 def same_input_gives_same_bytes(sweep):
     for form in ["svg", "png", "pdf"] if HAS_CAIRO else ["svg"]:
         for kind in ["heatmap", "timeline", "series"]:
@@ -316,7 +368,8 @@ def an_empty_run_has_nothing_to_draw():
 PARTS = {
     "cells": [cells_are_where_the_program_was, parts_are_parts, pictures_are_computed_where_none_were_stored],
     "terminal": [terminals_get_what_they_can_show, timelines_are_drawn_over_their_rows],
-    "files": [svg_is_xml_with_its_labels, same_input_gives_same_bytes, cells_have_the_size_that_was_asked_for,
+    "files": [svg_is_xml_with_its_labels, names_of_ranges_lie_within_the_figure, the_heap_has_its_name_without_allocations,
+              a_figure_is_replaced_in_whole_or_not_at_all, same_input_gives_same_bytes, cells_have_the_size_that_was_asked_for,
               what_is_wrong_is_one_clear_line],
     "pixels": [pixels_are_where_the_program_was, a_pdf_has_its_size_and_no_clock],
 }
