@@ -6,6 +6,13 @@ import sys
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
          ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 LINE = 96
+SCRIPT = ".iife.min.js"  # of a library that is minified as a script only: it sets a variable called as the file
+
+
+def read(path):
+    """The file as it is served: what sets a variable becomes a module that gives it."""
+    data = path.read_bytes()
+    return data + f"\nexport default {path.name.removesuffix(SCRIPT)};\n".encode() if path.name.endswith(SCRIPT) else data
 
 
 def literal(data):
@@ -23,7 +30,7 @@ def main():
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in TYPES)
     text = ['#include "analyze/view/file.h"', "", "const struct view_file view_files[] = {"]
     for path in files:
-        data = path.read_bytes()
+        data = read(path)
         text += [f'\t{{ "{path.relative_to(folder).as_posix()}", "{TYPES[path.suffix]}",',
                  literal(data) + f", {len(data)} }},"]
     output.write_text("\n".join([*text, "\t{ 0 },", "};"]) + "\n", encoding="utf-8")

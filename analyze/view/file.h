@@ -4,7 +4,7 @@
 
 struct view_file {
 	const char *
-		name; /* below analyze/web/: "app.js", "vendor/uplot/uPlot.esm.js"; NULL: behind the last */
+		name; /* below analyze/web/: "app.js", "vendor/uplot/uPlot.iife.min.js"; NULL: behind the last */
 	const char *type; /* of its content */
 	const char *bytes; /* with a NUL behind them */
 	size_t n_bytes;

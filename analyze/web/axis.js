@@ -64,14 +64,12 @@ export function createAxis(rows) {
 	};
 }
 
-const KINDS = { heap: "heap", stack: "stack", global: "globals", mapping: "mapping", other: "other" };
+/** What has no file: by its kind, or as the kernel calls the mapping. */
+const NAMES = { "[heap]": "heap (brk)", "[stack]": "stack", global: "globals", tool: "memsight itself" };
 
-/** "heap", "libc.so.6", "mapping /dev/shm/x" */
+/** "heap", "heap (brk)", "libc.so.6" */
 export function bandName(band) {
-	const kind = KINDS[band.kind] ?? band.kind;
-	if (!band.name || band.name === `[${band.kind}]`)
-		return kind;
-	return band.kind === "global" ? fileName(band.name) : `${kind} ${fileName(band.name)}`;
+	return NAMES[band.name || band.kind] ?? (band.name ? fileName(band.name) : band.kind);
 }
 
 /** With its addresses and its size. */

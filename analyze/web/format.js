@@ -53,12 +53,17 @@ export function percent(share) {
 	return share === null || share === undefined || share < 0 ? "-" : `${(100 * share).toFixed(1)} %`;
 }
 
-/** 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1. */
+/**
+ * 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1. Of what no sample fell on
+ * only the upper end can be told: "≤ 0.5 %".
+ */
 export function share(value, low, high) {
 	if (value === null || value === undefined || value < 0)
 		return "-";
 	if (low === null || low === undefined)
 		return percent(value);
+	if (value === 0 && high > 0)
+		return `≤ ${(Math.ceil(1000 * high - 1e-9) / 10).toFixed(1)} %`;
 	return `${(100 * value).toFixed(1)} ±${(100 * Math.max(high - value, value - low)).toFixed(1)} %`;
 }
 

@@ -43,8 +43,11 @@ function head(column, sort, onSort) {
 }
 
 function line(row, columns, onRow) {
-	const element = h("tr", {}, columns.map((column) => h("td", { class: column.isNumber ? "number" : null, "data-title": column.title },
-		column.cell ? column.cell(row) : row[column.key] ?? "-")));
+	const element = h("tr", {}, columns.map((column) => {
+		const cell = h("td", { class: column.isNumber ? "number" : null, "data-title": column.title }, column.cell ? column.cell(row) : row[column.key] ?? "-");
+		cell.classList.toggle("none", cell.textContent === "-"); // a card needs no line for it
+		return cell;
+	}));
 	onRow?.(element, row);
 	return element;
 }

@@ -2,11 +2,12 @@
  * The own picture of an object: offset (upwards) x time (to the right), as touches per cell.
  */
 import { gutter, MARGIN, timeTicks } from "memsight/axis";
+import { contextOf, scaleOf } from "memsight/canvas-frame";
 import { unpack16 } from "memsight/data";
 import { framed, h } from "memsight/dom";
 import { bytes, count, interval, moment } from "memsight/format";
-import { contextOf, scaleOf } from "memsight/paint";
 import { touchImage } from "memsight/picture";
+import { createRamp, mostOf } from "memsight/ramp";
 
 function frameOf(width, height) {
 	const left = gutter();
@@ -48,6 +49,7 @@ export function createHeat(heat, span, theme) {
 	const picture = { width: heat.width, height: heat.height, counts, category: counts };
 	const canvas = h("canvas", { role: "img", "aria-label": `Touches by offset and time: ${count(sum)} in ${bytes(heat.size)}, `
 		+ interval(span.from, span.to) });
+	const key = h("div", { class: "legend heat-key" });
 	const said = h("p", { class: "foot", "aria-live": "off" }, "");
 	const box = h("div", { class: "heat" }, canvas);
 
@@ -56,6 +58,7 @@ export function createHeat(heat, span, theme) {
 		if (width === 0)
 			return;
 		const look = theme();
+		key.replaceChildren(...createRamp(mostOf(counts), look.dark), h("span", { class: "swatch heat-none" }), "no touch seen");
 		const context = contextOf(canvas, width, height);
 		const frame = frameOf(width, height);
 		const scale = scaleOf(frame, { ...span, low: 0, high: heat.size });
@@ -79,5 +82,5 @@ export function createHeat(heat, span, theme) {
 			count(counts[row * heat.width + column])} touches` : "";
 	});
 	new ResizeObserver(draw).observe(box);
-	return { element: h("div", {}, box, said), draw, sum };
+	return { element: h("div", {}, box, key, said), draw, sum };
 }

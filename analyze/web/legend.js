@@ -4,7 +4,8 @@
  */
 import { h } from "memsight/dom";
 import { bytes, count, duration, plural } from "memsight/format";
-import { drawMark } from "memsight/paint";
+import { drawMark } from "memsight/marks";
+import { createRamp, mostOf } from "memsight/ramp";
 
 function swatch(i, colour) {
 	const canvas = h("canvas", { width: 28, height: 28, class: "swatch", "aria-hidden": "true" });
@@ -38,14 +39,13 @@ export function countedAs(picture, run) {
 /**
  * @param {Element} root
  * @param {Object} picture  as of readPicture
- * @param {{ colours: string[], hidden: Set<number>, byDensity: boolean, onToggle: (id: number) => void }} how
+ * @param {{ colours: string[], hidden: Set<number>, byDensity: boolean, dark: boolean, onToggle: (id: number) => void }} how
  */
-export function drawLegend(root, picture, { colours, hidden, byDensity, onToggle }) {
+export function drawLegend(root, picture, { colours, hidden, byDensity, dark, onToggle }) {
 	const focused = root.contains(document.activeElement) ? document.activeElement.dataset.category : null;
 	const entries = picture.categories.map((category, i) => ({ ...category, i }))
 		.filter(({ n, i }) => n > 0 || hidden.has(i));
-	root.replaceChildren(...(byDensity ? [h("span", { class: "ramp-few" }, "few"), h("canvas", { class: "ramp", width: 120, height: 12,
-		"aria-hidden": "true" }), h("span", {}, "many (logarithmic)")] : entries.map(({ i, id, name, n }) => h("button", {
+	root.replaceChildren(...(byDensity ? createRamp(mostOf(picture.counts), dark) : entries.map(({ i, id, name, n }) => h("button", {
 		type: "button", class: "key", "data-category": i, "aria-pressed": hidden.has(i) ? "false" : "true",
 		title: hidden.has(i) ? `Show ${name}` : `Hide ${name}`, onclick: () => onToggle(id),
 	}, swatch(i, colours[i]), h("span", { class: "key-name" }, name || "unknown"),

@@ -37,7 +37,7 @@ function numbers(app, answer) {
 		["mean life", life === null || life === undefined ? "-" : duration(life), "of a byte, until it was freed or the end"],
 		answer.share === null || answer.share === undefined ? ["time", "-", "no sample of CPU time"]
 			: ["time", share(answer.share, answer.share_low, answer.share_high),
-				`of CPU time ± 95 % interval; ${sourceText(app, answer)}`],
+				`of CPU time${answer.share > 0 ? " ± 95 % interval" : ", end of the 95 % interval"}; ${sourceText(app, answer)}`],
 		answer.n_faults > 0 ? ["page faults", count(answer.n_faults), "source faults, unit page faults"] : null,
 		answer.n_accesses > 0 ? ["accesses", count(answer.n_accesses), "samples that told the exact address"] : null,
 		answer.latency ? ["latency", `${count(answer.latency)} cycles`, "mean of the sampled accesses"] : null,

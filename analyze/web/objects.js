@@ -11,6 +11,7 @@ import { shareBar, spark } from "memsight/spark";
 import { valueText } from "memsight/units";
 
 const PAGE_ROWS = 50;
+const NO_SAMPLE = "No sample of CPU time fell on it: its share is not known to be 0, but lies below this with 95 % confidence";
 const HELP = "One row for each call stack that allocated (a site), and for each variable, mapping and stack that samples or faults touched. Bytes and "
 	+ "blocks are counted exactly. The share is that of the samples of CPU time that fell into accesses to it, with its 95 % interval; what was not "
 	+ "sampled is not proof of no access. The curve shows its live bytes over the whole run.";
@@ -37,7 +38,8 @@ function columnsOf(app, now) {
 		{ key: "name", title: "Object", help: "Where it was allocated, or what it is called", cell: (row) => nameCell(row, app) },
 		{ key: "share", title: "Share of time", isNumber: true, help: "Of the samples of CPU time, with the 95 % interval; bars are as long as the largest one shown allows",
 			cell: (row) => (row.share === null || row.share === undefined ? "-" : h("div", { class: "share-cell" },
-				shareBar(row, now.most), h("span", {}, share(row.share, row.share_low, row.share_high)))) },
+				shareBar(row, now.most), h("span", { title: row.share === 0 ? NO_SAMPLE : null },
+					share(row.share, row.share_low, row.share_high)))) },
 		{ key: "peak_bytes", title: "Peak", isNumber: true, help: "The most of its bytes that were live at once; of variables and mappings their size", cell: bytesCell("peak_bytes") },
 		{ key: "spark", title: "Live bytes over time", isFixed: true, cell: (row) => spark(row.spark, sparkPart()) },
 		{ key: "bytes", title: "Bytes", isNumber: true, help: "Asked for in all", cell: bytesCell("bytes") },

@@ -1,29 +1,10 @@
 /**
  * Draws time x address: a picture that fits the view or not (then it is scaled), axes, blocks, touches, cross-hair.
  */
-import { bandName, bandPieces, gutter, MARGIN, timeTicks } from "memsight/axis";
-import { address, bytes } from "memsight/format";
-
-/** @typedef {{ from: number, to: number, low: number, high: number }} View  ns and bytes of the squeezed axis */
-
-/** Pixels of the plot within a canvas of this size. */
-export function frameOf(width, height) {
-	const left = gutter();
-	return { left, top: 8, right: width - MARGIN, bottom: height - 30, width: width - MARGIN - left, height: height - 38 };
-}
-
-/** From a view's units to pixels and back. */
-export function scaleOf(frame, view) {
-	const xUnit = frame.width / (view.to - view.from);
-	const yUnit = frame.height / (view.high - view.low);
-	return {
-		x: (ns) => frame.left + (ns - view.from) * xUnit,
-		y: (at) => frame.bottom - (at - view.low) * yUnit,
-		time: (x) => view.from + (x - frame.left) / xUnit,
-		at: (y) => view.low + (frame.bottom - y) / yUnit,
-		xUnit, yUnit,
-	};
-}
+import { contextOf, frameOf, scaleOf } from "memsight/canvas-frame";
+import { bytes } from "memsight/format";
+import { drawMark } from "memsight/marks";
+import { drawAddresses, drawTime } from "memsight/paint-axes";
 
 function drawImage(context, scale, picture, image) {
 	const left = scale.x(picture.from);
@@ -93,33 +74,6 @@ function drawNames(context, scene, scale, frame) {
 	}
 }
 
-/** Marks differ in shape too: square, diamond, cross, ring. */
-const MARKS = [
-	(context, x, y, r) => context.fillRect(x - r, y - r, 2 * r, 2 * r),
-	(context, x, y, r) => {
-		context.beginPath();
-		context.moveTo(x, y - 1.4 * r);
-		context.lineTo(x + 1.4 * r, y);
-		context.lineTo(x, y + 1.4 * r);
-		context.lineTo(x - 1.4 * r, y);
-		context.fill();
-	},
-	(context, x, y, r) => {
-		context.fillRect(x - 1.5 * r, y - 0.5 * r, 3 * r, r);
-		context.fillRect(x - 0.5 * r, y - 1.5 * r, r, 3 * r);
-	},
-	(context, x, y, r) => {
-		context.beginPath();
-		context.arc(x, y, 1.1 * r, 0, 2 * Math.PI);
-		context.fill();
-	},
-];
-
-/** The mark of the i-th category. */
-export function drawMark(context, i, x, y, r) {
-	MARKS[i % MARKS.length](context, x, y, r);
-}
-
 function drawPoints(context, scene, scale, frame) {
 	const { picture, colours, hidden } = scene;
 	const { time_ns, y, category } = picture.points;
@@ -134,88 +88,6 @@ function drawPoints(context, scene, scale, frame) {
 		drawMark(context, category[i], px, py, r);
 	}
 	context.globalAlpha = 1;
-}
-
-function drawTime(context, { view, theme, font }, scale, frame) {
-	context.font = font;
-	context.textBaseline = "top";
-	context.textAlign = "center";
-	context.lineWidth = 1;
-	for (const tick of timeTicks(view.from, view.to, frame.width)) {
-		const x = Math.round(scale.x(tick.at)) + 0.5;
-		if (x < frame.left || x > frame.right)
-			continue;
-		context.strokeStyle = theme.line;
-		context.beginPath();
-		context.moveTo(x, frame.bottom);
-		context.lineTo(x, frame.bottom + 5);
-		context.stroke();
-		context.fillStyle = theme.muted;
-		const half = context.measureText(tick.text).width / 2;
-		context.fillText(tick.text, Math.min(x, frame.right + MARGIN - half), frame.bottom + 8);
-	}
-}
-
-/** A hole in the addresses: two short slanted strokes across the axis. */
-function drawBreak(context, x, y, theme) {
-	context.strokeStyle = theme.ink;
-	context.beginPath();
-	for (const shift of [-2, 2]) {
-		context.moveTo(x - 5, y + 2.5 + shift);
-		context.lineTo(x + 5, y - 2.5 + shift);
-	}
-	context.stroke();
-}
-
-function shortened(context, text, width) {
-	if (context.measureText(text).width <= width)
-		return text;
-	let n = text.length;
-	while (n > 1 && context.measureText(text.slice(0, n) + "…").width > width)
-		n--;
-	return text.slice(0, n) + "…";
-}
-
-function pieceText(piece) {
-	return piece.bands.length === 1 ? bandName(piece.bands[0]) : `${piece.bands.length} small ranges`;
-}
-
-function drawAddresses(context, { axis, view, theme, font, mono }, scale, frame) {
-	const width = frame.left - 18;
-	context.textAlign = "right";
-	context.lineWidth = 1;
-	let free = frame.bottom + 1; // labels below this pixel are taken
-	for (const piece of bandPieces(axis, scale.y, view, 15)) {
-		const middle = (piece.top + piece.bottom) / 2;
-		const isFirst = piece.bands[0].y <= view.low;
-		if (!isFirst) {
-			context.strokeStyle = theme.line;
-			context.beginPath();
-			context.moveTo(frame.left, Math.round(piece.bottom) + 0.5);
-			context.lineTo(frame.right, Math.round(piece.bottom) + 0.5);
-			context.stroke();
-			drawBreak(context, frame.left, piece.bottom, theme);
-		}
-		context.font = font;
-		context.textBaseline = "middle";
-		const half = 7;
-		const below = free;
-		if (middle + half <= free && middle - half >= frame.top - 4) {
-			context.fillStyle = theme.ink;
-			context.fillText(shortened(context, pieceText(piece), width), frame.left - 12, middle);
-			free = middle - half;
-		}
-		if (piece.bands.length > 1 || piece.bottom - piece.top < 56 || frame.left < 120)
-			continue;
-		context.font = mono;
-		context.fillStyle = theme.muted;
-		context.textBaseline = "bottom";
-		context.fillText(address(axis.addressOf(Math.max(piece.bands[0].y, view.low))), frame.left - 12, Math.min(piece.bottom - 1, below));
-		context.textBaseline = "top";
-		const last = Math.min(piece.bands[0].y + piece.bands[0].size, view.high) - 1;
-		context.fillText(address(axis.addressOf(last) + 1), frame.left - 12, piece.top + 1);
-		free = Math.min(free, piece.top);
-	}
 }
 
 function drawCursor(context, { cursor, theme }, frame) {
@@ -247,19 +119,6 @@ function drawBox(context, { box, theme }, frame) {
 	context.strokeStyle = theme.accent;
 	context.lineWidth = 1.5;
 	context.strokeRect(Math.min(box.x0, box.x1), top, Math.abs(box.x1 - box.x0), height);
-}
-
-/** The canvas in device pixels, its context in those of the page. */
-export function contextOf(canvas, width, height) {
-	const ratio = window.devicePixelRatio || 1;
-	if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-		canvas.width = Math.round(width * ratio);
-		canvas.height = Math.round(height * ratio);
-	}
-	const context = canvas.getContext("2d");
-	context.setTransform(ratio, 0, 0, ratio, 0, 0);
-	context.clearRect(0, 0, width, height);
-	return context;
 }
 
 /**

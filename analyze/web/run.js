@@ -8,16 +8,12 @@ import { bytes, count, duration, interval, plural } from "memsight/format";
 import { createGrid } from "memsight/grid";
 import { lossWords } from "memsight/loss-words";
 import { createPane } from "memsight/pane";
+import { totalRows } from "memsight/total-words";
 import { valueText } from "memsight/units";
 
 const LOSS_HELP = "Everything that was not recorded or cannot be used, with what it means for the numbers of the other pages. What is not listed here was not lost.";
 const OF_ALL = "Of all sources, page faults among them";
 const SOURCE_HELP = "Where samples came from. The period is in the source's unit: one sample for so many of them. A source that could not be opened stands here with the reason.";
-
-/* Bytes and counts of `total`, by the end of their name. */
-function totalText(name, value) {
-	return name.endsWith("_ns") ? duration(value) : name.endsWith("bytes") || name === "bytes" ? bytes(value) : count(value);
-}
 
 /** How a run ended, in words. */
 export function endText(run) {
@@ -115,7 +111,7 @@ function runFacts(app) {
 		...(run.user_ns === null || run.user_ns === undefined ? [] : [["CPU time", `${duration(run.user_ns)} in the program, ${duration(run.system_ns)} in the kernel`]]),
 		...(run.max_rss ? [["Most resident", bytes(run.max_rss)]] : []),
 		...(run.clock_error_ns === undefined ? [] : [["Clocks agree within", duration(run.clock_error_ns)]]),
-		...(row ? [["Recorded", `${plural(row.n_blocks, "block")}, ${plural(row.n_samples, "sample")} of all sources, ${row.n_lost ? `${count(row.n_lost)} lost` : "nothing lost"}`]] : [])];
+		...(row ? [["Recorded", `${plural(row.n_blocks, "block")}, ${plural(row.n_samples, "sample")} (page faults among them), ${row.n_lost ? `${count(row.n_lost)} lost` : "nothing lost"}`]] : [])];
 }
 
 export function create(root, app) {
@@ -158,7 +154,8 @@ export function create(root, app) {
 		run.ready();
 		processes.ready();
 		run.body.replaceChildren(h("div", { class: "fact-columns" }, facts(runFacts(app)),
-			h("details", { class: "fact-list", open: true }, h("summary", {}, "Totals"), facts(Object.entries(app.run.totals ?? {}).map(([name, value]) => [name.replaceAll("_", " "), totalText(name, value)]))),
+			h("details", { class: "fact-list", open: true }, h("summary", {}, "Totals"), facts(totalRows(app.run.totals ?? {}).map(({ text, value, help }) =>
+				[help ? h("span", { title: help }, text) : text, value]))),
 			h("details", { class: "fact-list" }, h("summary", {}, "Host and options"), facts(Object.entries(app.run.host ?? {}).map(([key, value]) => [key, h("span", { class: "mono" }, String(value))])))));
 		grids.processes.show(app.processes);
 		grids.threads.show(rowsOf(app.run.threads));

@@ -1,6 +1,7 @@
 /**
- * Words of the panel time x address: how it is read, what it can be coloured by, why it is empty.
+ * Words of the panel time x address: how it is read, what it can be coloured by, what it shows, why it is empty.
  */
+import { bytes, count, duration, interval, plural } from "memsight/format";
 
 export const HELP = "Time runs to the right, addresses upwards. Parts of the address space that nothing lay in are left out: a slanted double stroke "
 	+ "at the axis marks each hole. Grey is memory in blocks, from allocation to free; coloured marks are touches, which the recorder's "
@@ -31,4 +32,21 @@ export function emptyText(app) {
 		return "No picture of this run is stored: it was analyzed with --no-tiles or by an older version. Analyze its trace again: "
 			+ "memsight analyze --force TRACE.";
 	return null;
+}
+
+/** For who does not see it. */
+export function describeView(picture, view, axis) {
+	const names = picture.categories.filter(({ n }) => n > 0).slice(0, 6).map(({ name, n }) => `${name || "unknown"} ${count(n)}`);
+	const ranges = axis.bands.filter((band) => band.y < view.high && band.y + band.size > view.low);
+	return `Time ${interval(view.from, view.to)}, ${bytes(view.high - view.low)} of addresses in ${plural(ranges.length, "range")}: ${
+		plural(picture.n_blocks, "block")}, ${plural(picture.n_samples, "touch", "touches")}${names.length ? ` (${names.join(", ")})` : ""}.`;
+}
+
+/** Of an exported file: how far what is drawn is what was asked for. */
+export function storedText(picture, finest) {
+	if (!picture.stored)
+		return "";
+	const cells = `cells of ${duration((finest.to - finest.from) / finest.width)} x ${bytes((finest.high - finest.low) / finest.height)}`;
+	return picture.isOther ? ` This file does not hold exactly this view; what is nearest is drawn, in ${cells}. The counts are of ${
+		interval(picture.from, picture.to)}, ${bytes(picture.high - picture.low)} of addresses.` : ` Drawn from what this file holds: ${cells}.`;
 }

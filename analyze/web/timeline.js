@@ -14,7 +14,7 @@ import { curvesOf, levelsOf, rssOf, stacked, sumsIn } from "memsight/timeline-se
 import { parseDuration, valueText } from "memsight/units";
 
 const HELP = "Each strip is drawn over the time of the run. Live bytes are what the program has asked for and not given back: the most within "
-	+ "each interval and what is left at its end (a process that ends gives all of it back); RSS is what the kernel says is resident, of all processes. Rates are counts per second. "
+	+ "each interval and what is live at its end (a process that ends gives all of it back); RSS is what the kernel says is resident, of all processes. Rates are counts per second. "
 	+ "Drag over any strip to select a time: all other panels then show that time only. Arrow keys move the selection, with Shift its end; "
 	+ "Escape clears it.";
 
@@ -33,7 +33,7 @@ function stripsOf(answer, span) {
 	const strips = [];
 	const absent = [];
 	const rss = rssOf(answer, times);
-	const memory = [{ name: "live, most", unit: "bytes", values: curves.most, isFilled: true }, { name: "live, at the end", unit: "bytes", values: curves.live },
+	const memory = [{ name: "most live", unit: "bytes", values: curves.most, isFilled: true }, { name: "live at interval's end", unit: "bytes", values: curves.live },
 		...(answer.rss.n ? [{ name: "RSS", unit: "bytes", values: rss }] : [])];
 	const hasLive = totals.blocks > 0 || Math.max(...curves.most, 0) > 0;
 	if (hasLive || answer.rss.n > 0)

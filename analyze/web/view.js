@@ -1,7 +1,7 @@
 /**
  * A view of time x address is a rectangle; here it is moved, zoomed and kept within what there is.
  *
- * @typedef {import("memsight/paint").View} View
+ * @typedef {import("memsight/canvas-frame").View} View
  */
 
 const LEAST_NS = 100;

@@ -6,6 +6,7 @@ import re
 import tree
 
 MAX_FILE_LINES = 900
+MAX_MODULE_LINES = 300  # of the page
 MAX_FUNCTION_LINES = 100
 MAX_PARAMETERS = 5
 GIVEN = {"feed_connect", "table_connect", "debug_file_find"}  # the parameters are sqlite's, libdwfl's
@@ -60,6 +61,10 @@ def main():
     for path in files:
         lines = (tree.ROOT / path).read_text().split("\n")
         problems += problems_of(path, lines, lengths)
+    for path in (path for path in tree.sources(".js") if "vendor" not in path.parts):
+        n_lines = (tree.ROOT / path).read_text().count("\n")
+        if n_lines > MAX_MODULE_LINES:
+            problems.append(f"{path}: {n_lines} lines, at most {MAX_MODULE_LINES}")
     shares = ", ".join(f"{100 * sum(n <= most for n in lengths) / len(lengths):.0f} % within {most}"
                        for most in (20, 40, 60))
     tree.finish(problems, f"{len(files)} files, {len(lengths)} functions ({shares})")

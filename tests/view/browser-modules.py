@@ -21,10 +21,10 @@ TREE = {"total": 100, "unit": "bytes", "n_samples": None,
 
 
 class Modules:
-    """.ask(name, body, values...): what `return` gives in a function whose `m` is the module memsight/NAME."""
+    """.recording; .ask(name, body, values...): what `return` gives in a function whose `m` is the module memsight/NAME."""
 
-    def __init__(self, chromium):
-        self.chromium = chromium
+    def __init__(self, chromium, recording):
+        self.chromium, self.recording = chromium, recording
 
     def ask(self, name, body, *values):
         text = self.chromium.driver.execute_async_script("""
@@ -127,6 +127,39 @@ def the_interval_of_a_share_is_that_of_agresti_and_coull(checks, modules):
     checks.that(modules.ask("units", "return m.halfWidth(0.5, 0)") == 1, "of no samples everything is possible")
 
 
+def what_no_sample_fell_on_has_an_upper_end_only(checks, modules):
+    for share, low, high, expected in [(0, 0, 0.0051, "≤ 0.6 %"), (0, 0, 0.00001, "≤ 0.1 %"), (0, 0, 0.5, "≤ 50.0 %"), (0.413, 0.404, 0.422, "41.3 ±0.9 %"),
+                                       (0.0001, 0, 0.005, "0.0 ±0.5 %"), (None, None, None, "-"), (0, None, None, "0.0 %")]:
+        found = modules.ask("format", "return m.share(a, b, c)", share, low, high)
+        checks.that(found == expected, f"{share} from {low} to {high}: {found}")
+
+
+def totals_are_words_with_units(checks, modules):
+    totals = dict(modules.recording.ask("SELECT name, value FROM total"))
+    unknown = modules.ask("total-words", "return Object.keys(a).filter((name) => !m.isKnownTotal(name))", totals)
+    checks.that(len(totals) > 20 and not unknown, f"totals without words: {unknown} of {len(totals)}")
+    rows = modules.ask("total-words", "return m.totalRows(a).map(({ text, value }) => [text, value])",
+                       {"bytes": 1536, "pauses": 0, "paused_ns": 1500000, "allocations": 0, "new_bytes": 2048, "new_thing": 1234})
+    checks.that(rows == [["Blocks allocated", "0"], ["Bytes asked for", "1.50 KiB"], ["… in all", "1.50 ms"], ["new bytes", "2.00 KiB"],
+                         ["new thing", "1,234"]], f"{rows}")
+
+
+def ranges_are_called_as_in_figures(checks, modules):
+    for kind, name, expected in [("heap", "", "heap"), ("heap", "[heap]", "heap (brk)"), ("stack", "[stack]", "stack"), ("stack", "", "stack"),
+                                 ("global", "/usr/lib/libc.so.6", "libc.so.6"), ("mapping", "/dev/shm/x", "x"), ("mapping", "", "mapping"),
+                                 ("global", "", "globals"), ("tool", "", "memsight itself"), ("other", "", "other")]:
+        found = modules.ask("axis", "return m.bandName({ kind: a, name: b })", kind, name)
+        checks.that(found == expected, f"{kind} {name!r}: {found}")
+
+
+def a_scale_of_colours_goes_from_one_touch_to_the_most(checks, modules):
+    for most in (1, 2, 50, 65535):
+        found = modules.ask("ramp", "return [0, 0.25, 0.5, 0.75, 1].map((part) => m.rampCount(part, a))", most)
+        checks.that(abs(found[0] - 1) < 1e-9 and abs(found[-1] - most) < 1e-6 * most and found == sorted(found), f"up to {most}: {found}")
+    found = modules.ask("ramp", "return [m.createRamp(1, false).map((e) => e.innerText || e.textContent), m.createRamp(1234, false).map((e) => e.textContent)]")
+    checks.that("1,234" in found[1][0] and found[0][1] == "touch in a cell", f"{found}")
+
+
 def axes_count_in_steps_of_people_and_bytes_in_powers_of_two(checks, modules):
     for low, high, wanted, unit, expected in [(0, 100, 5, "", [0, 20, 40, 60, 80, 100]), (0.93, 1.14, 4, "", None), (0, 4096, 4, "bytes", [0, 1024, 2048, 3072, 4096])]:
         found = modules.ask("units", "return m.niceSteps(a[0], a[1], b, c)", [low, high], wanted, unit)
@@ -218,7 +251,8 @@ TESTS = [frames_lie_side_by_side_below_their_caller, a_frame_that_is_zoomed_is_a
          a_recursive_match_counts_once, a_function_of_the_table_counts_once_on_each_path, arrow_keys_walk_the_tree_and_stop_at_its_ends,
          a_frame_is_found_again_in_another_tree, times_are_read_as_people_write_them, values_have_their_unit, buckets_of_lives_and_sizes_are_told_as_the_database_means_them,
          a_thread_that_nobody_ended_went_with_its_process,
-         the_interval_of_a_share_is_that_of_agresti_and_coull, axes_count_in_steps_of_people_and_bytes_in_powers_of_two,
+         the_interval_of_a_share_is_that_of_agresti_and_coull, what_no_sample_fell_on_has_an_upper_end_only,
+         totals_are_words_with_units, ranges_are_called_as_in_figures, a_scale_of_colours_goes_from_one_touch_to_the_most, axes_count_in_steps_of_people_and_bytes_in_powers_of_two,
          whiskers_end_at_values_and_leave_outliers_outside, counts_of_intervals_become_rates_and_add_up, regions_that_overlap_stand_below_each_other,
          a_difference_as_a_tree_adds_up_on_both_sides, what_is_not_known_is_sorted_last_either_way,
          every_loss_that_the_program_tells_has_a_meaning_and_a_remedy, every_option_that_the_page_names_is_one]
@@ -230,7 +264,7 @@ def main():
     with browser.Served(memsight, recording.path) as served, browser.Browser() as chromium:
         chromium.open(served.address)
         chromium.until("return document.documentElement.dataset.ready")
-        browser.run_tests(TESTS, Modules(chromium))
+        browser.run_tests(TESTS, Modules(chromium, recording))
 
 
 main()

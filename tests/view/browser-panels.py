@@ -344,8 +344,10 @@ def the_run_tells_its_facts_and_sources(checks, page):
     for name, n in page.recording.ask("SELECT name, n_samples FROM source WHERE error = 0"):
         rows = page.chromium.js("return [...document.querySelectorAll('.page-run tbody tr')].map((r) => r.innerText)")
         checks.that(any(row.startswith(name) and f"{n:,}" in row for row in rows), f"{name} with {n} samples is not among {rows[:9]}")
-    for name, value in page.recording.ask("SELECT name, value FROM total WHERE name IN ('allocations', 'frees')"):
-        checks.that(f"{name}\n{value:,}" in text, f"{name} {value:,}")
+    for name, words in [("allocations", "Blocks allocated"), ("frees", "Blocks freed"), ("live_blocks", "Blocks not freed")]:
+        value = page.recording.one("SELECT value FROM total WHERE name = ?", name)
+        checks.that(f"{words}\n{value:,}" in text, f"{words} {value:,}")
+    checks.that("_" not in page.chromium.text(".fact-list"), f"raw names: {page.chromium.text('.fact-list')}")
 
 
 def every_page_fits_a_phone(checks, page):

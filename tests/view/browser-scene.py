@@ -2,6 +2,7 @@
 
 Arguments: memsight, victim-sweep. The victim sweeps one array from end to end and leaves another alone.
 """
+import base64
 import json
 import os
 import sys
@@ -237,6 +238,7 @@ def the_page_of_an_object_shows_its_own_picture_and_source_text(checks, page):
     heights = [y for _, y in found]
     checks.that(len(found) > 50 and heights[0] < 0.25 and heights[-1] > 0.75,
                 f"offset x time: {len(found)} columns from {heights[:1]} to {heights[-1:]}")
+    check_scale(checks, page, site)
     page.chromium.click(".stack .place")
     line = page.chromium.until("return document.querySelector('.source .here')?.innerText")
     checks.that("malloc(SWEPT_BYTES)" in line, f"the line of the source text: {line}")
@@ -254,6 +256,19 @@ def the_page_of_an_object_shows_its_own_picture_and_source_text(checks, page):
     page.chromium.click(".neighbours a")
     page.chromium.until("return !location.hash.includes(arguments[0])", f"site={site}")
     checks.that("site" in page.chromium.state(), "next leads to no site")
+
+
+def check_scale(checks, page, site):
+    """The colours of offset x time have a scale, whose end is the fullest cell."""
+    heat = page.served.answer("object", run=page.run, site=site)["heat"]
+    data = base64.b64decode(heat["packed"])
+    most = max(data[i] | data[i + 1] << 8 for i in range(0, len(data), 2))
+    text = page.chromium.text(".heat-key")
+    checks.that(text.split()[0] == "1" and f"{most:,}" in text and "touch" in text, f"the scale up to {most} says {text!r}")
+    scale, pixels = page.chromium.canvas(".heat-key .ramp"), settled_heat(page)
+    colours = {pixels.at(x, y)[:3] for x in range(160, pixels.width - 30, 2) for y in range(10, pixels.height - 30, 2)}
+    last = scale.at(scale.width - 1, 5)[:3]
+    checks.that(last in colours, f"no cell has the colour {last} of the fullest one")
 
 
 def settled_heat(page):

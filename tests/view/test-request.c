@@ -23,8 +23,8 @@ START_TEST(the_page_and_its_files_are_found)
 		{ "/" TOKEN "/?x=1", VIEW_PAGE, NULL },
 		{ "/" TOKEN "/web/app.js", VIEW_FILE, "app.js" },
 		{ "/" TOKEN "/web/app.js?v=2", VIEW_FILE, "app.js" },
-		{ "/" TOKEN "/web/vendor/uplot/uPlot.esm.js", VIEW_FILE,
-		  "vendor/uplot/uPlot.esm.js" },
+		{ "/" TOKEN "/web/vendor/uplot/uPlot.iife.min.js", VIEW_FILE,
+		  "vendor/uplot/uPlot.iife.min.js" },
 		{ "/" TOKEN "/web/../app.js", VIEW_FILE,
 		  "../app.js" }, /* which is no file's name */
 	};
