@@ -21,7 +21,8 @@ struct early_maps {
 	struct early_map *items;
 	size_t n;
 	size_t n_allocated;
-	size_t n_processes; /* that there were when it was looked last */
+	size_t n_bytes; /* of paths */
+	uint32_t n_defined; /* processes that were known when it was looked last */
 };
 
 /* Keep a copy. When there are very many, those that wait are forgotten. Returns 0 or -ENOMEM. */

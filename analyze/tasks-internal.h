@@ -27,6 +27,7 @@ struct task_name {
 struct tasks {
 	int64_t next_process; /* rows */
 	int64_t next_thread;
+	uint32_t n_defined;
 	struct task_list processes; /* by number - 1; NULL: not there */
 	struct task_list threads;
 	struct task_list unseen_processes; /* by number - TASKS_UNSEEN; may be in both lists */

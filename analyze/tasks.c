@@ -229,6 +229,7 @@ int tasks_add_process(struct tasks *tasks, const struct trace_process *record, i
 	if (is_own_ancestor(tasks, process))
 		process->parent = 0;
 	process->start_ns = start_ns;
+	tasks->n_defined += !process->is_defined;
 	process->is_defined = true;
 	if (is_known)
 		return 0;
@@ -378,6 +379,11 @@ struct task_thread *tasks_thread(const struct tasks *tasks, uint32_t number)
 		index = number - TASKS_UNSEEN;
 	}
 	return index < list->n ? list->items[index] : NULL;
+}
+
+uint32_t tasks_n_defined(const struct tasks *tasks)
+{
+	return tasks->n_defined;
 }
 
 uint32_t tasks_n_processes(const struct tasks *tasks)

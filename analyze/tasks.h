@@ -112,6 +112,9 @@ void tasks_saw_end(struct tasks *tasks, uint32_t pid, int64_t time_ns);
 struct task_process *tasks_process(const struct tasks *tasks, uint32_t number);
 struct task_thread *tasks_thread(const struct tasks *tasks, uint32_t number);
 
+/* Images whose records were there so far. */
+uint32_t tasks_n_defined(const struct tasks *tasks);
+
 /* The highest numbers of the trace so far: numbers run from 1 to this. */
 uint32_t tasks_n_processes(const struct tasks *tasks);
 uint32_t tasks_n_threads(const struct tasks *tasks);
