@@ -42,6 +42,7 @@ export function create(root, app) {
 	const layers = createLayers(app, () => draw());
 	const view = createSceneView(app, () => layers.axis.height, () => draw());
 	let asked = "";
+	let loading = null; // the picture that was asked for, until it is there
 	let box = null;
 	let wantsBox = false;
 	let grabbed = null; // the view when a drag began
@@ -97,26 +98,32 @@ export function create(root, app) {
 			from, to, low, high, width: cells(width), height: cells(height) };
 	}
 
+	async function takePicture(wanted) {
+		await layers.load(wanted, view.now, view.whole(), canvas);
+		repaint();
+		const { picture } = layers.current;
+		canvas.setAttribute("aria-label", describeView(picture, view.now, layers.axis));
+		counted.textContent = countedAs(picture, app.runs.find((row) => row.id === app.runId)) + storedText(picture, layers.finest());
+	}
+
 	async function loadPicture() {
 		const wanted = request();
 		const text = JSON.stringify(wanted);
-		if (text === asked && layers.current)
-			return repaint();
-		asked = text;
-		region.setAttribute("aria-busy", "true");
-		try {
-			await layers.load(wanted, view.now, view.whole(), canvas);
+		if (text === asked && layers.current) {
 			repaint();
-			const { picture } = layers.current;
-			canvas.setAttribute("aria-label", describeView(picture, view.now, layers.axis));
-			counted.textContent = countedAs(picture, app.runs.find((row) => row.id === app.runId)) + storedText(picture, layers.finest());
-			region.setAttribute("aria-busy", "false");
+			return loading; // that one, if it is under way still
+		}
+		asked = text;
+		const mine = loading = takePicture(wanted);
+		try {
+			await mine;
 		} catch (error) {
-			if (!(error instanceof Outdated)) {
+			if (!(error instanceof Outdated))
 				asked = "";
-				region.setAttribute("aria-busy", "false");
-			}
 			throw error;
+		} finally {
+			if (loading === mine)
+				loading = null;
 		}
 	}
 
@@ -205,32 +212,38 @@ export function create(root, app) {
 		resized();
 	}).observe(region);
 
+	async function show(state) {
+		if (await layers.loadAxis(region))
+			view.forget();
+		if (layers.axis.bands.length === 0)
+			return pane.empty("Nothing with an address was recorded of this process: no block, and no touch that has one.");
+		view.take(state);
+		pane.ready();
+		size = { width: region.clientWidth, height: region.clientHeight };
+		if (size.width === 0)
+			return;
+		updateTools();
+		draw();
+		await loadPicture();
+	}
+
 	async function update(state) {
 		const empty = emptyText(app);
 		if (empty)
 			return pane.empty(empty);
 		if (!layers.current)
 			pane.busy();
+		region.setAttribute("aria-busy", "true");
 		try {
-			if (await layers.loadAxis(region))
-				view.forget();
-			if (layers.axis.bands.length === 0)
-				return pane.empty("Nothing with an address was recorded of this process: no block, and no touch that has one.");
-			view.take(state);
-			pane.ready();
-			size = { width: region.clientWidth, height: region.clientHeight };
-			if (size.width === 0)
-				return;
-			updateTools();
-			draw();
-			await loadPicture();
+			await show(state);
 		} catch (error) {
 			if (error instanceof Outdated)
-				return;
+				return; // who came later shows what is wanted now
 			if (!("status" in error))
 				console.error(error);
 			pane.fault(error);
 		}
+		region.setAttribute("aria-busy", "false");
 	}
 	return { update };
 }
