@@ -8,6 +8,8 @@ export function gutter() {
 	return parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--gutter"));
 }
 
+const LEAST_TICKS = 3; // on a phone, too: one moment alone is no scale
+
 /** Pixels right of it. */
 export const MARGIN = 24;
 
@@ -20,7 +22,7 @@ function roundStep(span, n) {
 
 /** @returns {{ at: number, text: string }[]} moments of a span that `width` pixels show */
 export function timeTicks(from, to, width) {
-	const step = Math.max(1, roundStep(to - from, Math.floor(width / 90)));
+	const step = Math.max(1, roundStep(to - from, Math.max(LEAST_TICKS, Math.floor(width / 90))));
 	const ticks = [];
 	for (let i = Math.ceil(from / step); i * step <= to; i++)
 		ticks.push({ at: i * step, text: moment(i * step, step) });

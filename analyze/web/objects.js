@@ -48,7 +48,7 @@ function columnsOf(app, now) {
 		{ key: "n_temporary", title: "Temporary", isNumber: true, help: "Blocks that the next event of the same thread freed", cell: countCell("n_temporary") },
 		{ key: "mean_life_ns", title: "Mean life", isNumber: true, cell: (row) => valueText(row.mean_life_ns, "ns") },
 		{ key: "n_samples", title: "Samples", isNumber: true, help: "Of CPU time, shares added up", cell: (row) => (row.n_samples === null ? "-"
-			: String(Number(row.n_samples.toFixed(1)))) },
+			: row.n_samples.toLocaleString("en", { maximumFractionDigits: 1 })) },
 		{ key: "n_faults", title: "Page faults", isNumber: true, cell: countCell("n_faults") },
 		{ key: "n_accesses", title: "Accesses", isNumber: true, help: "Sampled, of sources that sample accesses", cell: countCell("n_accesses") },
 		{ key: "latency", title: "Latency", isNumber: true, help: "Mean of its sampled accesses, cycles", cell: (row) => valueText(row.latency, "cycles") },

@@ -152,6 +152,12 @@ def ranges_are_called_as_in_figures(checks, modules):
         checks.that(found == expected, f"{kind} {name!r}: {found}")
 
 
+def time_has_a_scale_on_a_phone_too(checks, modules):
+    for end in (43.8e9, 1, 3, 999, 5e9, 10.1e9, 20.5e9, 49e9):
+        found = modules.ask("axis", "return m.timeTicks(0, a, 240)", end)
+        checks.that(2 <= len(found) <= 5 or end == 1, f"0 to {end} ns: {found}")
+
+
 def a_scale_of_colours_goes_from_one_touch_to_the_most(checks, modules):
     for most in (1, 2, 50, 65535):
         found = modules.ask("ramp", "return [0, 0.25, 0.5, 0.75, 1].map((part) => m.rampCount(part, a))", most)
@@ -252,7 +258,7 @@ TESTS = [frames_lie_side_by_side_below_their_caller, a_frame_that_is_zoomed_is_a
          a_frame_is_found_again_in_another_tree, times_are_read_as_people_write_them, values_have_their_unit, buckets_of_lives_and_sizes_are_told_as_the_database_means_them,
          a_thread_that_nobody_ended_went_with_its_process,
          the_interval_of_a_share_is_that_of_agresti_and_coull, what_no_sample_fell_on_has_an_upper_end_only,
-         totals_are_words_with_units, ranges_are_called_as_in_figures, a_scale_of_colours_goes_from_one_touch_to_the_most, axes_count_in_steps_of_people_and_bytes_in_powers_of_two,
+         totals_are_words_with_units, ranges_are_called_as_in_figures, time_has_a_scale_on_a_phone_too, a_scale_of_colours_goes_from_one_touch_to_the_most, axes_count_in_steps_of_people_and_bytes_in_powers_of_two,
          whiskers_end_at_values_and_leave_outliers_outside, counts_of_intervals_become_rates_and_add_up, regions_that_overlap_stand_below_each_other,
          a_difference_as_a_tree_adds_up_on_both_sides, what_is_not_known_is_sorted_last_either_way,
          every_loss_that_the_program_tells_has_a_meaning_and_a_remedy, every_option_that_the_page_names_is_one]
