@@ -17,34 +17,49 @@ void access_totals_finish(struct access_totals *totals)
 	*totals = (struct access_totals){ 0 };
 }
 
-static int add_item(struct access_totals *totals, const struct sample_touch *touch, uint64_t key,
-		    int64_t owner_id)
+static int add_item(struct access_totals *totals, const struct access_total *like, uint64_t key)
 {
 	int r = grow_array(&totals->items, totals->n, &totals->n_allocated, sizeof(*totals->items));
 
 	if (r == 0)
-		r = key_map_put(&totals->numbers, key, (uint64_t)touch->data_src, totals->n + 1);
+		r = key_map_put(&totals->numbers, key, (uint64_t)like->data_src, totals->n + 1);
 	if (r == 0)
 		totals->items[totals->n++] = (struct access_total){
-			.source_row = touch->source_row,
-			.owner_kind = touch->owner.kind,
-			.owner_id = owner_id,
-			.data_src = touch->data_src,
+			.source_row = like->source_row,
+			.owner_kind = like->owner_kind,
+			.owner_id = like->owner_id,
+			.data_src = like->data_src,
 		};
+	return r;
+}
+
+int access_totals_at(struct access_totals *totals, const struct access_total *like,
+		     struct access_total **ret_item)
+{
+	uint64_t key = (uint64_t)like->source_row << SOURCE_SHIFT |
+		       (uint64_t)like->owner_kind << KIND_SHIFT | (uint64_t)like->owner_id;
+	uint64_t number = key_map_get(&totals->numbers, key, (uint64_t)like->data_src);
+	int r = number ? 0 : add_item(totals, like, key);
+
+	if (r == 0)
+		*ret_item = &totals->items[number ? number - 1 : totals->n - 1];
 	return r;
 }
 
 int access_totals_add(struct access_totals *totals, const struct sample_touch *touch,
 		      int64_t owner_id)
 {
-	uint64_t key = (uint64_t)touch->source_row << SOURCE_SHIFT |
-		       (uint64_t)touch->owner.kind << KIND_SHIFT | (uint64_t)owner_id;
-	uint64_t number = key_map_get(&totals->numbers, key, (uint64_t)touch->data_src);
-	int r = number ? 0 : add_item(totals, touch, key, owner_id);
+	const struct access_total like = {
+		.source_row = touch->source_row,
+		.owner_kind = touch->owner.kind,
+		.owner_id = owner_id,
+		.data_src = touch->data_src,
+	};
+	struct access_total *item;
+	int r = access_totals_at(totals, &like, &item);
 
 	if (r < 0)
 		return r;
-	struct access_total *item = &totals->items[number ? number - 1 : totals->n - 1];
 	item->n++;
 	item->n_writes += touch->is_write > 0;
 	item->n_latencies += touch->latency > 0;

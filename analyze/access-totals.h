@@ -36,6 +36,10 @@ void access_totals_finish(struct access_totals *totals);
 int access_totals_add(struct access_totals *totals, const struct sample_touch *touch,
 		      int64_t owner_id);
 
+/* The sums of the source, owner and data source of another; valid until the next call. 0 or -ENOMEM. */
+int access_totals_at(struct access_totals *totals, const struct access_total *like,
+		     struct access_total **ret_item);
+
 /* Write the rows of a run. Returns 0 or a negative errno. */
 int access_totals_write(const struct access_totals *totals, struct db *db, int64_t run_id);
 

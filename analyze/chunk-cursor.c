@@ -110,13 +110,34 @@ static int row_id_of(struct chunk_cursor *cursor, struct place *place, int64_t *
 	return ids && chunk_column_get(ids, row, ret_id) ? 0 : -EBADMSG;
 }
 
+/* Numbers of a damaged database may be anything: their distances have more than 64 bits. */
+static uint32_t clamp_row(const struct place *place, __int128 row)
+{
+	return row < place->from ? place->from : row > place->to ? place->to : (uint32_t)row;
+}
+
+/* Rows of a chunk lie together: those from the least row id to the most. */
+static void apply_row_ids(struct place *place, const struct chunk_filter *filter)
+{
+	__int128 first = place->head->first_row;
+
+	place->from = clamp_row(place, filter->low - first);
+	place->to = clamp_row(place, filter->high - first + 1);
+}
+
 /* Apply a filter to a chunk: rows that cannot fit go, where the order of values tells them. */
 static int apply(struct chunk_cursor *cursor, struct place *place, unsigned i)
 {
 	const struct chunk_filter *filter = &cursor->filters.items[i];
 	const struct chunk_column *column;
-	int r = column_of(cursor, place, filter->column, &column);
 
+	place->tested[i] = NULL;
+	if (filter->column == CHUNK_ROW_ID) {
+		if (!filter->wants_null)
+			apply_row_ids(place, filter);
+		return 0;
+	}
+	int r = column_of(cursor, place, filter->column, &column);
 	if (r < 0)
 		return r;
 	place->tested[i] = column;
@@ -240,7 +261,9 @@ static void start_place(struct chunk_cursor *cursor, unsigned number)
 	place->end = cursor->filters.is_empty ? 0 : series->n;
 	for (unsigned i = 0; i < cursor->filters.n; i++) {
 		const struct chunk_filter *filter = &cursor->filters.items[i];
-		if (!filter->wants_null && (int)filter->column == cursor->id_column)
+		bool is_id =
+			(int)filter->column == cursor->id_column || filter->column == CHUNK_ROW_ID;
+		if (!filter->wants_null && is_id)
 			bound(place, series, filter);
 	}
 }

@@ -133,7 +133,7 @@ static int fail(struct table *table, int error, int64_t chunk)
 static int integer_column(const struct table *table, int column)
 {
 	if (column < 0)
-		return table->id_column;
+		return table->id_column < 0 ? (int)CHUNK_ROW_ID : table->id_column;
 	return table->columns[column].is_real ? -1 : column;
 }
 

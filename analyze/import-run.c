@@ -56,7 +56,7 @@ int import_drop_rows(struct db *db, int64_t run_id)
 	static const char names_sql[] =
 		"SELECT column1 FROM (VALUES ('allocation'), ('mapping_event'), ('sample'), ('touch'),"
 		" ('shared_line'), ('band'), ('site_curve'), ('timeline_level'), ('picture'),"
-		" ('picture_category'), ('picture_part'), ('picture_data'), ('picture_tile'))";
+		" ('picture_category'), ('picture_part'), ('picture_data'), ('picture_tile'), ('slice'))";
 	int r = delete_from_each(db, names_sql, run_id);
 
 	if (r == 0)

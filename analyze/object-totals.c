@@ -13,24 +13,31 @@ void object_totals_finish(struct object_totals *totals)
 	totals->items = NULL;
 }
 
-static int add_item(struct object_totals *totals, const struct sample_touch *touch,
-		    struct object_total **ret_item)
+static int add_item(struct object_totals *totals, int64_t kind, int64_t id)
 {
-	uint64_t kind = (uint64_t)touch->owner.kind, id = (uint64_t)touch->owner.id;
 	int r = grow_array(&totals->items, totals->n, &totals->n_allocated, sizeof(*totals->items));
 
 	if (r == 0)
-		r = key_map_put(&totals->numbers, kind, id, totals->n + 1);
-	if (r < 0)
-		return r;
-	*ret_item = &totals->items[totals->n++];
-	**ret_item = (struct object_total){
-		.owner_kind = touch->owner.kind,
-		.owner_id = touch->owner.id,
-		.first_touch_ns = touch->time_ns,
-		.last_touch_ns = touch->time_ns,
-	};
-	return 0;
+		r = key_map_put(&totals->numbers, (uint64_t)kind, (uint64_t)id, totals->n + 1);
+	if (r == 0)
+		totals->items[totals->n++] = (struct object_total){
+			.owner_kind = kind,
+			.owner_id = id,
+			.first_touch_ns = INT64_MAX,
+			.last_touch_ns = INT64_MIN,
+		};
+	return r;
+}
+
+int object_totals_at(struct object_totals *totals, int64_t kind, int64_t id,
+		     struct object_total **ret_item)
+{
+	uint64_t number = key_map_get(&totals->numbers, (uint64_t)kind, (uint64_t)id);
+	int r = number ? 0 : add_item(totals, kind, id);
+
+	if (r == 0)
+		*ret_item = &totals->items[number ? number - 1 : totals->n - 1];
+	return r;
 }
 
 static void settle(struct object_total *item)
@@ -51,10 +58,8 @@ static void add_time(struct object_total *item, const struct sample_touch *touch
 
 int object_totals_add(struct object_totals *totals, const struct sample_touch *touch)
 {
-	uint64_t number = key_map_get(&totals->numbers, (uint64_t)touch->owner.kind,
-				      (uint64_t)touch->owner.id);
-	struct object_total *item = number ? &totals->items[number - 1] : NULL;
-	int r = item ? 0 : add_item(totals, touch, &item);
+	struct object_total *item;
+	int r = object_totals_at(totals, touch->owner.kind, touch->owner.id, &item);
 
 	if (r < 0)
 		return r;

@@ -40,5 +40,9 @@ void object_totals_finish(struct object_totals *totals);
 /* Add a touch. Returns 0 or -ENOMEM. */
 int object_totals_add(struct object_totals *totals, const struct sample_touch *touch);
 
+/* The sums of an owner, made when it is new; valid until the next call. Returns 0 or -ENOMEM. */
+int object_totals_at(struct object_totals *totals, int64_t kind, int64_t id,
+		     struct object_total **ret_item);
+
 /* Write the rows of a run. Returns 0 or a negative errno. */
 int object_totals_write(struct object_totals *totals, struct db *db, int64_t run_id);

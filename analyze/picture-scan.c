@@ -100,15 +100,22 @@ static int begin(sqlite3 *db, const char *sql, const char *table, int64_t run_id
 	return 0;
 }
 
+static int64_t or_null(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? INT64_MIN
+							       : sqlite3_column_int64(row, column);
+}
+
 /* ---- Blocks ---- */
 
 int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, void *context)
 {
 	auto_statement sqlite3_stmt *row = NULL;
-	int r = begin(db,
-		      "SELECT id, process_id, address, size, birth_ns, death_ns, stack_id"
-		      " FROM allocation WHERE run_id = ?1 AND id BETWEEN ?2 AND ?3",
-		      "allocation", run_id, &row);
+	int r = begin(
+		db,
+		"SELECT id, process_id, address, size, birth_ns, death_ns, stack_id, thread_id,"
+		" death_thread_id FROM allocation WHERE run_id = ?1 AND id BETWEEN ?2 AND ?3",
+		"allocation", run_id, &row);
 
 	while (r >= 0 && (r = statement_step(row)) > 0) {
 		const struct picture_row_block block = {
@@ -121,6 +128,8 @@ int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, 
 					    ? INT64_MAX
 					    : sqlite3_column_int64(row, 5),
 			.stack_id = sqlite3_column_int64(row, 6),
+			.thread_id = sqlite3_column_int64(row, 7),
+			.killer_id = or_null(row, 8),
 		};
 		r = visit(context, &block);
 		if (r != 0)
@@ -131,15 +140,6 @@ int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, 
 
 /* ---- Touches ---- */
 
-struct sample {
-	int64_t id; /* 0: none */
-	int64_t process_id;
-	int64_t thread_id;
-	int64_t source_id;
-	int64_t time_ns;
-	int64_t latency;
-};
-
 /* Samples and their details beside the touches, each read once in the order of their ids. */
 struct samples {
 	sqlite3_stmt *rows;
@@ -147,7 +147,8 @@ struct samples {
 	sqlite3_stmt *one; /* a sample by its id: of touches out of order */
 	int64_t last; /* sample that was read; INT64_MAX: all were */
 	int64_t detail; /* sample of the details' row */
-	struct sample kept[N_SAMPLES]; /* by id */
+	const struct picture_touch_visitor *visitor;
+	struct picture_row_sample kept[N_SAMPLES]; /* by id; 0: none */
 };
 
 static void close_samples(struct samples **samples)
@@ -160,7 +161,7 @@ static void close_samples(struct samples **samples)
 	free(*samples);
 }
 
-#define SAMPLE "SELECT id, process_id, thread_id, source_id, time_ns FROM sample "
+#define SAMPLE "SELECT id, process_id, thread_id, source_id, time_ns, weight FROM sample "
 
 static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples)
 {
@@ -169,15 +170,21 @@ static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples)
 
 	if (r == 0)
 		r = begin(db,
-			  "SELECT sample_id, latency FROM access_detail WHERE run_id = ?1"
+			  "SELECT sample_id, latency, node + 1 FROM access_detail WHERE run_id = ?1"
 			  " AND sample_id BETWEEN ?2 AND ?3 ORDER BY sample_id",
 			  "sample", run_id, &samples->details);
 	if (r == 0)
-		r = statement_prepare(db, SAMPLE "WHERE id = ?", &samples->one);
+		r = statement_prepare(
+			db,
+			"SELECT id, process_id, thread_id, source_id, time_ns, weight,"
+			" (SELECT latency FROM access_detail WHERE sample_id = sample.id),"
+			" (SELECT node + 1 FROM access_detail WHERE sample_id = sample.id)"
+			" FROM sample WHERE id = ?",
+			&samples->one);
 	return r;
 }
 
-static int read_detail(struct samples *samples, struct sample *sample)
+static int read_detail(struct samples *samples, struct picture_row_sample *sample)
 {
 	while (samples->details && samples->detail < sample->id) {
 		int r = statement_step(samples->details);
@@ -189,22 +196,25 @@ static int read_detail(struct samples *samples, struct sample *sample)
 			samples->details = NULL;
 		}
 	}
-	if (samples->details && samples->detail == sample->id)
+	if (samples->details && samples->detail == sample->id) {
 		sample->latency = sqlite3_column_int64(samples->details, 1);
+		sample->node = sqlite3_column_int64(samples->details, 2);
+	}
 	return 0;
 }
 
-static struct sample *keep_sample(struct samples *samples, sqlite3_stmt *row)
+static struct picture_row_sample *keep_sample(struct samples *samples, sqlite3_stmt *row)
 {
 	int64_t id = sqlite3_column_int64(row, 0);
-	struct sample *sample = &samples->kept[(uint64_t)id % N_SAMPLES];
+	struct picture_row_sample *sample = &samples->kept[(uint64_t)id % N_SAMPLES];
 
-	*sample = (struct sample){
+	*sample = (struct picture_row_sample){
 		.id = id,
 		.process_id = sqlite3_column_int64(row, 1),
 		.thread_id = sqlite3_column_int64(row, 2),
 		.source_id = sqlite3_column_int64(row, 3),
 		.time_ns = sqlite3_column_int64(row, 4),
+		.weight = sqlite3_column_int64(row, 5),
 	};
 	return sample;
 }
@@ -217,27 +227,34 @@ static int read_next(struct samples *samples)
 		samples->last = INT64_MAX;
 		return r;
 	}
-	struct sample *sample = keep_sample(samples, samples->rows);
+	struct picture_row_sample *sample = keep_sample(samples, samples->rows);
 	samples->last = sample->id;
-	return read_detail(samples, sample);
+	r = read_detail(samples, sample);
+	return r < 0 ? r : samples->visitor->sample(samples->visitor->context, sample);
 }
 
 /* One that has been left behind, or that there is none of: then its numbers are 0. */
-static int look_up(struct samples *samples, int64_t id, const struct sample **ret_sample)
+static int look_up(struct samples *samples, int64_t id,
+		   const struct picture_row_sample **ret_sample)
 {
 	statement_integer(samples->one, 1, id);
 	int r = statement_step(samples->one);
 
-	if (r > 0)
-		*ret_sample = keep_sample(samples, samples->one);
+	if (r > 0) {
+		struct picture_row_sample *sample = keep_sample(samples, samples->one);
+		sample->latency = sqlite3_column_int64(samples->one, 6);
+		sample->node = sqlite3_column_int64(samples->one, 7);
+		*ret_sample = sample;
+	}
 	sqlite3_reset(samples->one);
 	return r;
 }
 
 /* Returns 1, 0: there is no such sample, or a negative errno. */
-static int find_sample(struct samples *samples, int64_t id, const struct sample **ret_sample)
+static int find_sample(struct samples *samples, int64_t id,
+		       const struct picture_row_sample **ret_sample)
 {
-	const struct sample *sample = &samples->kept[(uint64_t)id % N_SAMPLES];
+	const struct picture_row_sample *sample = &samples->kept[(uint64_t)id % N_SAMPLES];
 
 	while (samples->last < id) {
 		int r = read_next(samples);
@@ -250,7 +267,7 @@ static int find_sample(struct samples *samples, int64_t id, const struct sample 
 	return 1;
 }
 
-static struct picture_row_touch touch_of(sqlite3_stmt *row, const struct sample *sample)
+static struct picture_row_touch touch_of(sqlite3_stmt *row, const struct picture_row_sample *sample)
 {
 	return (struct picture_row_touch){
 		.sample_id = sample->id,
@@ -267,33 +284,60 @@ static struct picture_row_touch touch_of(sqlite3_stmt *row, const struct sample 
 		.data_src = sqlite3_column_int64(row, 4),
 		.owner_kind = sqlite3_column_int(row, 5),
 		.owner_id = sqlite3_column_int64(row, 6),
+		.weight = sample->weight,
+		.node = sample->node,
+		.share = sqlite3_column_double(row, 7),
+		.phase = sqlite3_column_int(row, 8),
+		.frame_id = sqlite3_column_int64(row, 9),
+		.size = or_null(row, 10),
+		.id = sqlite3_column_int64(row, 11),
 	};
 }
 
-int picture_scan_touches(sqlite3 *db, int64_t run_id, picture_visit_touch visit, void *context)
+/* Those behind the last touch. */
+static int read_rest(struct samples *samples)
+{
+	int r = 0;
+
+	while (samples->last < INT64_MAX && r >= 0)
+		r = read_next(samples);
+	return r < 0 ? r : 0;
+}
+
+static int read_touches(struct samples *samples, sqlite3_stmt *row)
+{
+	const struct picture_row_sample *sample;
+	int r;
+
+	while ((r = statement_step(row)) > 0) {
+		r = find_sample(samples, sqlite3_column_int64(row, 0), &sample);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			continue;
+		const struct picture_row_touch touch = touch_of(row, sample);
+		r = samples->visitor->touch(samples->visitor->context, &touch);
+		if (r != 0)
+			return r;
+	}
+	return r < 0 ? r : read_rest(samples);
+}
+
+int picture_scan_touches(sqlite3 *db, int64_t run_id, const struct picture_touch_visitor *visitor)
 {
 	auto_statement sqlite3_stmt *row = NULL;
 	__attribute__((cleanup(close_samples))) struct samples *samples =
 		calloc(1, sizeof(*samples));
-	const struct sample *sample;
 
 	if (!samples)
 		return -ENOMEM;
+	samples->visitor = visitor;
 	int r = open_samples(db, run_id, samples);
 	if (r == 0)
-		r = begin(
-			db,
-			"SELECT sample_id, role, address, is_write, data_src, owner_kind, owner_id FROM touch"
-			" WHERE run_id = ?1 AND rowid BETWEEN ?2 AND ?3",
-			"touch", run_id, &row);
-	while (r >= 0 && (r = statement_step(row)) > 0) {
-		r = find_sample(samples, sqlite3_column_int64(row, 0), &sample);
-		if (r <= 0)
-			continue;
-		const struct picture_row_touch touch = touch_of(row, sample);
-		r = visit(context, &touch);
-		if (r != 0)
-			return r;
-	}
-	return r;
+		r = begin(db,
+			  "SELECT sample_id, role, address, is_write, data_src, owner_kind,"
+			  " owner_id, share, phase, frame_id, size, rowid FROM touch"
+			  " WHERE run_id = ?1 AND rowid BETWEEN ?2 AND ?3",
+			  "touch", run_id, &row);
+	return r < 0 ? r : read_touches(samples, row);
 }

@@ -14,9 +14,23 @@ struct picture_row_block {
 	int64_t birth_ns;
 	int64_t death_ns; /* INT64_MAX: not freed */
 	int64_t stack_id; /* 0: none */
+	int64_t thread_id;
+	int64_t killer_id; /* thread that freed it; INT64_MIN: nobody */
+};
+
+struct picture_row_sample {
+	int64_t id;
+	int64_t process_id; /* 0: not known */
+	int64_t thread_id; /* 0: not known */
+	int64_t source_id;
+	int64_t time_ns;
+	int64_t weight;
+	int64_t latency; /* cycles; 0: not known */
+	int64_t node; /* of a page fault: that of its page + 1; 0: not known */
 };
 
 struct picture_row_touch {
+	int64_t id; /* rowid */
 	int64_t sample_id;
 	int64_t process_id; /* 0: not known */
 	int64_t thread_id; /* 0: not known */
@@ -30,11 +44,23 @@ struct picture_row_touch {
 	int has_address;
 	int owner_kind; /* enum owner_kind */
 	int64_t owner_id;
+	int64_t weight; /* of its sample */
+	int64_t node; /* as picture_row_sample.node */
+	int64_t frame_id; /* 0: not known */
+	int64_t size; /* INT64_MIN: not known */
+	double share;
+	int phase;
 };
 
 typedef int (*picture_visit_block)(void *context, const struct picture_row_block *block);
-typedef int (*picture_visit_touch)(void *context, const struct picture_row_touch *touch);
+
+/* Samples in the order of their ids, each before the first of its touches. */
+struct picture_touch_visitor {
+	int (*sample)(void *context, const struct picture_row_sample *sample);
+	int (*touch)(void *context, const struct picture_row_touch *touch);
+	void *context;
+};
 
 /* Returns 0, a negative errno, or what a visitor returned other than 0. */
 int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, void *context);
-int picture_scan_touches(sqlite3 *db, int64_t run_id, picture_visit_touch visit, void *context);
+int picture_scan_touches(sqlite3 *db, int64_t run_id, const struct picture_touch_visitor *visitor);

@@ -24,7 +24,7 @@ struct picture_sites {
 	uint64_t n; /* of ids from first_id on, that were written or wait */
 	uint32_t *waiting; /* BUFFER */
 	size_t n_waiting;
-	const uint32_t *sites; /* n, mapped */
+	const uint32_t *sites; /* n, mapped: 1 + stack.id; 0: no block */
 	struct key_map named; /* of object_name.id: allocation.id */
 };
 
@@ -97,8 +97,8 @@ int picture_sites_add(struct picture_sites *sites, const struct picture_row_bloc
 		return 0;
 	while (sites->n < place && r == 0)
 		r = append(sites, 0);
-	bool fits = block->stack_id >= 0 && block->stack_id <= UINT32_MAX;
-	return r < 0 ? r : append(sites, fits ? (uint32_t)block->stack_id : 0);
+	bool fits = block->stack_id >= 0 && block->stack_id < UINT32_MAX;
+	return r < 0 ? r : append(sites, fits ? (uint32_t)block->stack_id + 1 : 1);
 }
 
 static int read_named(struct picture_sites *sites)
@@ -141,5 +141,5 @@ int64_t picture_sites_of(const struct picture_sites *sites, const struct picture
 	if (touch->owner_kind == OWNER_named)
 		id = (int64_t)key_map_get(&sites->named, (uint64_t)touch->owner_id, 0);
 	uint64_t place = (uint64_t)(id - sites->first_id);
-	return id && sites->sites && place < sites->n ? sites->sites[place] : 0;
+	return id && sites->sites && place < sites->n ? (int64_t)sites->sites[place] - 1 : -1;
 }

@@ -13,6 +13,7 @@
 #include "analyze/picture-sites.h"
 #include "analyze/picture-slab.h"
 #include "analyze/picture.h"
+#include "analyze/slice-write.h"
 #include "analyze/statement.h"
 
 /* A process while its picture is made. */
@@ -31,12 +32,15 @@ struct build {
 	struct db *db;
 	int64_t run_id;
 	int64_t duration_ns;
+	size_t n_slice_events;
 	struct process *processes;
 	size_t n_processes;
 	size_t n_allocated;
 	struct key_map numbers; /* of process.id: 1 + place in processes */
 	struct picture_slabs *slabs;
 	struct picture_curves *curves;
+	struct sweep *sweep;
+	struct slices *slices; /* NULL: the database has no room for them */
 	struct picture_sites *sites;
 	struct picture_regions *regions;
 	struct picture_levels levels;
@@ -52,6 +56,8 @@ static void finish(struct build *build)
 	key_map_finish(&build->numbers);
 	picture_slabs_close(build->slabs);
 	picture_curves_close(build->curves);
+	sweep_close(build->sweep);
+	slices_close(build->slices);
 	picture_sites_close(build->sites);
 	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
@@ -113,6 +119,42 @@ static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
 
 /* ---- Rows ---- */
 
+/* A block ends; of a process's end (0 blocks) curves know nothing. */
+static int end_block(void *context, const struct sweep_end *end)
+{
+	struct build *build = context;
+	int r = end->n ? picture_curves_change(build->curves, end->stack_id, end->time,
+					       -(int64_t)end->size)
+		       : 0;
+
+	return r < 0 ? r : slices_end(build->slices, end);
+}
+
+/* A block is born, and others have ended before. */
+static int sweep_block(struct build *build, const struct picture_row_block *block)
+{
+	uint64_t birth = block->birth_ns > 0 ? (uint64_t)block->birth_ns : 0;
+	int r = sweep_until(build->sweep, birth);
+
+	if (r < 0)
+		return r;
+	birth = sweep_time(build->sweep, block->birth_ns);
+	r = picture_curves_change(build->curves, block->stack_id, birth, block->size);
+	if (r == 0)
+		r = slices_birth(build->slices, build->sweep, block);
+	if (r < 0 || block->death_ns == INT64_MAX)
+		return r;
+	const struct sweep_end end = {
+		.time = block->death_ns > (int64_t)birth ? (uint64_t)block->death_ns : birth,
+		.size = (uint64_t)block->size,
+		.n = 1,
+		.id = block->id,
+		.stack_id = block->stack_id,
+		.thread_id = block->killer_id,
+	};
+	return sweep_push(build->sweep, &end);
+}
+
 static int add_block(void *context, const struct picture_row_block *block)
 {
 	struct build *build = context;
@@ -143,7 +185,7 @@ static int add_block(void *context, const struct picture_row_block *block)
 					life_ns > 0 ? life_ns : 1);
 	if (r == 0)
 		r = picture_sites_add(build->sites, block);
-	return r < 0 ? r : picture_curves_add(build->curves, block);
+	return r < 0 ? r : sweep_block(build, block);
 }
 
 static int count(struct process *process, const struct picture_item *item)
@@ -173,12 +215,25 @@ static enum picture_holding holding_of(const struct picture_row_touch *touch)
 						 : PICTURE_HOLDS_REST;
 }
 
+static int add_sample(void *context, const struct picture_row_sample *sample)
+{
+	struct build *build = context;
+
+	return slices_sample(build->slices, sample);
+}
+
 static int add_touch(void *context, const struct picture_row_touch *touch)
 {
 	struct build *build = context;
 	struct process *process;
 	int level = picture_levels_add(&build->levels, touch);
+	int64_t site = picture_sites_of(build->sites, touch);
 
+	if (level >= 0) {
+		int r = slices_touch(build->slices, touch, site);
+		if (r < 0)
+			return r;
+	}
 	if (level < 0 || !touch->has_address || !touch->process_id)
 		return level < 0 ? level : 0;
 	int r = find_process(build, touch->process_id, &process);
@@ -194,6 +249,7 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 					     [PICTURE_TOUCH_LEVEL] = level,
 					     [PICTURE_TOUCH_LATENCY] =
 						     picture_latency(touch->latency),
+					     [PICTURE_TOUCH_SITE] = site > 0 ? site : 0,
 					     [PICTURE_TOUCH_SAMPLE] = touch->sample_id,
 				     } };
 	widen(process, touch->time_ns, touch->time_ns);
@@ -236,8 +292,11 @@ static int open_parts(struct build *build)
 	int r = picture_slabs_open(build->db, build->run_id, &build->slabs);
 
 	build->curves = picture_curves_open(build->duration_ns);
-	if (r == 0 && !build->curves)
+	build->sweep = sweep_open(end_block, build);
+	if (r == 0 && (!build->curves || !build->sweep))
 		r = -ENOMEM;
+	if (r == 0)
+		r = slices_open(build->db, build->run_id, build->n_slice_events, &build->slices);
 	if (r == 0)
 		r = picture_sites_open(build->db, &build->sites);
 	return r < 0 ? r : picture_levels_init(&build->levels, build->db, build->run_id);
@@ -246,8 +305,14 @@ static int open_parts(struct build *build)
 static int scan(struct build *build)
 {
 	sqlite3 *db = db_handle(build->db);
+	const struct picture_touch_visitor visitor = { add_sample, add_touch, build };
 	int r = picture_scan_blocks(db, build->run_id, add_block, build);
 
+	if (r == 0)
+		r = sweep_until(build->sweep, UINT64_MAX);
+	build->sweep = sweep_close(build->sweep);
+	if (r == 0)
+		r = slices_end_blocks(build->slices);
 	if (r == 0)
 		r = picture_curves_write(build->curves, build->db, build->run_id);
 	build->curves = picture_curves_close(build->curves);
@@ -256,7 +321,9 @@ static int scan(struct build *build)
 	if (r == 0)
 		r = picture_sites_settle(build->sites);
 	if (r == 0)
-		r = picture_scan_touches(db, build->run_id, add_touch, build);
+		r = picture_scan_touches(db, build->run_id, &visitor);
+	if (r == 0)
+		r = slices_end_touches(build->slices);
 	if (r == 0)
 		r = picture_slabs_flush(build->slabs);
 	build->slabs = picture_slabs_close(build->slabs);
@@ -295,10 +362,16 @@ static int64_t duration_of(struct db *db, int64_t run_id)
 
 int picture_write(struct db *db, int64_t run_id)
 {
+	return picture_write_sliced(db, run_id, SLICE_EVENTS);
+}
+
+int picture_write_sliced(struct db *db, int64_t run_id, size_t n_events)
+{
 	auto_build struct build build = {
 		.db = db,
 		.run_id = run_id,
 		.duration_ns = duration_of(db, run_id),
+		.n_slice_events = n_events,
 	};
 	int r = delete_old(db, run_id);
 

@@ -23,11 +23,16 @@
 	" AND EXISTS (SELECT 1 FROM temp.span WHERE span.thread_id = " row ".thread_id AND"        \
 	" span.start_ns <= " row "." time " AND span.end_ns > " row "." time ")"
 
+/* Rows that are told by their ids are not looked for by the index of time. */
+#define TIME_OF_ROWS " AND +sample.time_ns >= :from AND +sample.time_ns < :to"
+
 #define MAX_BLOCKS (UINT64_C(1) << 40) /* of ids of one run; a damaged database is refused */
 
 struct conditions {
 	const char *head;
 	const char *process, *thread, *region, *addresses, *time;
+	const char *rows; /* with their times, in the place of time ... */
+	const char *whole; /* ... and what stands there for all time; NULL: nothing */
 	const char *tail;
 };
 
@@ -36,13 +41,17 @@ static sqlite3_stmt *prepare(const struct replay *replay, const struct condition
 	const struct selection *selection = replay->selection;
 	sqlite3 *handle = db_handle(replay->db);
 	bool is_timed = selection->from_ns > 0 || selection->to_ns < INT64_MAX;
+	const char *time = replay->rows ? conditions->rows
+			   : is_timed	? conditions->time
+					: conditions->whole;
 	sqlite3_stmt *stmt = NULL;
-	char *sql = sqlite3_mprintf("%s%s%s%s%s%s%s", conditions->head,
-				    selection->pid ? conditions->process : "",
-				    selection->tid ? conditions->thread : "",
-				    selection->region ? conditions->region : "",
-				    selection->high ? conditions->addresses : "",
-				    is_timed ? conditions->time : "", conditions->tail);
+	char *sql = sqlite3_mprintf(
+		"%s%s%s%s%s%s%s", conditions->head, selection->pid ? conditions->process : "",
+		selection->tid ? conditions->thread : "",
+		selection->region ? conditions->region : "",
+		selection->high ? conditions->addresses : "", time ? time : "", conditions->tail);
+	static const struct replay_rows all;
+	const struct replay_rows *rows = replay->rows ? replay->rows : &all;
 	const struct {
 		const char *name;
 		int64_t value;
@@ -54,6 +63,10 @@ static sqlite3_stmt *prepare(const struct replay *replay, const struct condition
 		{ ":high", (int64_t)selection->high },
 		{ ":from", selection->from_ns },
 		{ ":to", selection->to_ns },
+		{ ":first_touch", rows->first_touch },
+		{ ":last_touch", rows->last_touch },
+		{ ":first_sample", rows->first_sample },
+		{ ":last_sample", rows->last_sample },
 	};
 
 	int result = sql ? sqlite3_prepare_v2(handle, sql, -1, &stmt, NULL) : SQLITE_NOMEM;
@@ -134,6 +147,7 @@ static const struct conditions block_conditions = {
 	.region = IN_REGION("allocation", "birth_ns"),
 	.addresses = " AND address < :high AND address + max(size, 1) > :low",
 	.time = " AND birth_ns < :to AND coalesce(death_ns, :to) >= :from",
+	.rows = "",
 	.tail = " ORDER BY allocation.id",
 };
 
@@ -203,13 +217,13 @@ static int add_block(const struct replay *replay, struct ends *ends, sqlite3_stm
 		r = remember(replay->sites, sqlite3_column_int64(row, BLOCK_ID), end.site);
 	if (r < 0)
 		return r;
-	while (ends->n > 0 && ends->items[0].time_ns <= end.birth_ns) {
+	/* What is there when the time begins is there at once, and ends afterwards. */
+	while (!end.is_carried && ends->n > 0 && ends->items[0].time_ns <= end.birth_ns) {
 		struct tally_end earlier = ends_pop(ends);
 		tally_death(tally, &earlier);
 	}
 	if (end.is_carried)
-		tally_carry(tally, end.site, end.size,
-			    sqlite3_column_int64(row, BLOCK_BIRTH) - replay->selection->from_ns);
+		tally_carry(tally, end.site, end.size);
 	else
 		tally_birth(tally, end.site, end.size, end.birth_ns, end.thread_row);
 	return ends_push(ends, &end);
@@ -258,12 +272,14 @@ int replay_blocks(const struct replay *replay)
 
 static const struct conditions sample_conditions = {
 	.head = "SELECT sample.time_ns, sample.weight, sample.thread_id, source.name"
-		" FROM main.sample JOIN main.source ON source.id = source_id WHERE sample.run_id = :run",
+		" FROM main.sample JOIN main.source ON source.id = source_id WHERE source.run_id = :run",
 	.process = IN_PROCESS("sample"),
 	.thread = IN_THREAD("sample"),
 	.region = IN_REGION("sample", "time_ns"),
 	.addresses = "",
-	.time = " AND sample.time_ns >= :from AND sample.time_ns < :to",
+	.time = " AND sample.run_id = :run AND sample.time_ns >= :from AND sample.time_ns < :to",
+	.rows = " AND sample.id BETWEEN :first_sample AND :last_sample" TIME_OF_ROWS,
+	.whole = " AND sample.run_id = :run",
 	.tail = "",
 };
 
@@ -329,7 +345,8 @@ enum {
 	.process = IN_PROCESS("sample"), .thread = IN_THREAD("sample"),                            \
 	.region = IN_REGION("sample", "time_ns"),                                                  \
 	.addresses = " AND touch.address >= :low AND touch.address < :high",                       \
-	.time = " AND sample.time_ns >= :from AND sample.time_ns < :to", .tail = ""
+	.time = " AND sample.time_ns >= :from AND sample.time_ns < :to",                           \
+	.rows = " AND touch.rowid BETWEEN :first_touch AND :last_touch" TIME_OF_ROWS, .tail = ""
 
 /* In the order of rows, unless the index of time leads to fewer of them. */
 static const struct conditions touch_conditions = {
@@ -421,7 +438,8 @@ int replay_touches(const struct replay *replay)
 	static const char stack_sql[] =
 		"SELECT coalesce(stack_id, 0) FROM main.allocation WHERE id = ?";
 	auto_statement sqlite3_stmt *row =
-		prepare(replay, is_short(replay) ? &timed_touch_conditions : &touch_conditions);
+		prepare(replay, !replay->rows && is_short(replay) ? &timed_touch_conditions
+								  : &touch_conditions);
 	auto_statement sqlite3_stmt *stack_of = NULL;
 	int r = row ? statement_prepare(db_handle(replay->db), stack_sql, &stack_of)
 		    : statement_kept(db_handle(replay->db));

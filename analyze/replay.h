@@ -10,6 +10,14 @@ struct replay_sites {
 	size_t n;
 };
 
+/* Rows that are looked at: of samples and touches. */
+struct replay_rows {
+	int64_t first_touch; /* touch.rowid */
+	int64_t last_touch;
+	int64_t first_sample; /* sample.id */
+	int64_t last_sample;
+};
+
 struct replay {
 	struct db *db;
 	const struct selection *selection;
@@ -17,6 +25,7 @@ struct replay {
 	int64_t run_id;
 	struct replay_sites *sites; /* of blocks that were met */
 	int64_t *n_clock; /* samples of CPU time, over all runs */
+	const struct replay_rows *rows; /* NULL: all */
 };
 
 /* Times become those since selection.from_ns. Return 0 or a negative errno. */

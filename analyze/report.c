@@ -353,6 +353,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "timeline",
+		.needs_order = true,
 		.scope = REPORT_OF_PART,
 		.title = "Live bytes over time",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -437,6 +438,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sharing",
+		.needs_order = true,
 		.needs_rows = true,
 		.is_sampled = true,
 		.scope = REPORT_OF_PART,

@@ -6,6 +6,7 @@
 
 #include "analyze/db.h"
 #include "analyze/replay.h"
+#include "analyze/slice-tally.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
 
@@ -102,17 +103,31 @@ static int settle(struct db *db, const struct selection *selection, int64_t n_cl
 						   (long long)n_clock, (long long)n_faults));
 }
 
+/* Whether slices tell it. */
+static bool is_of_time(const struct selection *selection)
+{
+	return selection->n_runs == 1 && !selection->pid && !selection->tid && !selection->high &&
+	       !selection->region && !selection->needs_order;
+}
+
+static int replay_rows(const struct replay *replay)
+{
+	int r = replay_blocks(replay);
+
+	if (r == 0)
+		r = replay_samples(replay);
+	return r < 0 ? r : replay_touches(replay);
+}
+
 static int replay_run(struct db *db, const struct selection *selection, struct tally *tally,
 		      int64_t run_id, int64_t *n_clock)
 {
 	struct replay_sites sites = { 0 };
-	const struct replay replay = { db, selection, tally, run_id, &sites, n_clock };
-	int r = replay_blocks(&replay);
+	const struct replay replay = { db, selection, tally, run_id, &sites, n_clock, NULL };
+	int r = is_of_time(selection) ? slice_tally(&replay) : -ENODATA;
 
-	if (r == 0)
-		r = replay_samples(&replay);
-	if (r == 0)
-		r = replay_touches(&replay);
+	if (r == -ENODATA)
+		r = replay_rows(&replay);
 	if (r == 0)
 		r = tally_impute(tally, db, run_id);
 	free(sites.sites);

@@ -6,7 +6,8 @@
  *
  * Blocks count (n_blocks, bytes, not freed ...) where they were born within the selection. Blocks that
  * live when its time begins are in what is live, at the peak and in the byte-seconds only. Samples count
- * where they were taken within it. Of several runs the sums are kept, and the highest peak.
+ * where they were taken within it. Times of blocks are cut at its begin and end. Of several runs the sums
+ * are kept, and the highest peak.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@ struct selection {
 	uint64_t low; /* addresses from low up to below high; high 0: all */
 	uint64_t high;
 	const char *region; /* what its threads did in it; NULL: all */
+	bool needs_order; /* timeline or shared_line are asked for, which only all rows in their order tell */
 };
 
 /* Whether it is anything but one whole run. */
@@ -37,7 +39,8 @@ int selection_count_trips(struct db *db, const struct selection *selection, int6
 			  int64_t *ret_stored);
 
 /*
- * Hide the aggregates of an open database (db_open()) by those of the selection. Returns 0 or a negative
+ * A span of time of one run is counted from its slices (table slice), if it has them and nothing needs_order; then
+ * timeline and shared_line are empty. Hide the aggregates of an open database (db_open()) by those of the selection. Returns 0 or a negative
  * errno; after a failure the handle is only good for its error message.
  */
 int selection_apply(struct db *db, const struct selection *selection);

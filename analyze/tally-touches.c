@@ -78,7 +78,7 @@ int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 		r = object_totals_add(&tally->objects, touch);
 	if (r == 0 && is_unresolved(touch))
 		r = unresolved_add(&tally->unresolved, touch->frame, touch->role, touch->share);
-	if (r == 0 && is_of_line(touch))
+	if (r == 0 && !tally->is_slice && is_of_line(touch))
 		r = shared_lines_add(&tally->lines, touch);
 	if (r == 0 && touch->is_access && touch->role == TRACE_ROLE_EXACT)
 		r = count_access(tally, touch);

@@ -137,13 +137,13 @@ void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64
 	timeline_at(&tally->timeline, time_ns)->n_allocations++;
 }
 
-void tally_carry(struct tally *tally, uint32_t site_number, uint64_t size, int64_t birth_ns)
+void tally_carry(struct tally *tally, uint32_t site_number, uint64_t size)
 {
 	struct tally_site *site = &tally->sites[site_number];
 
-	if (birth_ns < site->first_ns)
-		site->first_ns = birth_ns;
+	site->first_ns = 0;
 	add_live(tally, site, size, 0);
+	tally->n_peaks++; /* also where it has no bytes: all that is there is of the peak */
 }
 
 static void take_live(struct tally *tally, struct tally_site *site, uint64_t size)
@@ -254,14 +254,16 @@ void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_
 	if (sample_source_is_watch(taken->source))
 		return;
 
-	struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
 	struct thread_total *thread =
 		taken->thread_row ? thread_totals_at(&tally->threads, taken->thread_row) : NULL;
 
 	tally->total.samples += !is_fault;
 	tally->total.faults += is_fault != 0;
-	slot->n_samples += !is_fault;
-	slot->n_faults += is_fault != 0;
+	if (!tally->is_slice) {
+		struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
+		slot->n_samples += !is_fault;
+		slot->n_faults += is_fault != 0;
+	}
 	if (thread) {
 		thread->n_faults += is_fault != 0;
 		thread->n_samples += taken->is_clock;
@@ -394,7 +396,7 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 
 static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 {
-	int r = timeline_write(&tally->timeline, db, run_id);
+	int r = tally->is_slice ? 0 : timeline_write(&tally->timeline, db, run_id);
 
 	if (r == 0)
 		r = histogram_write(&tally->histogram, db, run_id);

@@ -93,6 +93,7 @@ struct tally {
 	struct access_totals fault_nodes; /* data_src: the node */
 	struct unresolved_shares unresolved;
 	struct alignment alignment;
+	uint8_t is_slice; /* of a slice of time (slice.h): has neither timeline nor lines */
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -107,8 +108,11 @@ int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
 void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns,
 		 int64_t thread_row);
 
-/* A block lives from before the time that is looked at: it is live, and else counts nowhere. */
-void tally_carry(struct tally *tally, uint32_t site, uint64_t size, int64_t birth_ns);
+/*
+ * A block lives from before the time that is looked at: it is live from its begin on, and else counts nowhere. Those
+ * come first.
+ */
+void tally_carry(struct tally *tally, uint32_t site, uint64_t size);
 
 /* A run ends, others follow: a block that is live by then is so no more. */
 void tally_leave(struct tally *tally, uint32_t site, uint64_t size);

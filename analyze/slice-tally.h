@@ -1,0 +1,9 @@
+#pragma once
+/*
+ * For selection.c: a span of a run's time, all of its processes and addresses, counted from slices and the rows at
+ * its ends; what replay.h counts from all rows. The tally is_slice. Times become those since selection.from_ns.
+ */
+#include "analyze/replay.h"
+
+/* Returns 0, -ENODATA: the run has no slices, and nothing was counted; or another negative errno. */
+int slice_tally(const struct replay *replay);
