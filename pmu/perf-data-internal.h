@@ -166,3 +166,38 @@ void perf_data_unzip_drop(struct perf_data_unzip *unzip, size_t n_used);
 
 /* Forget what is there: what follows belongs to another stream. */
 void perf_data_unzip_reset(struct perf_data_unzip *unzip);
+
+/* ---- perf-data.c ---- */
+
+struct perf_data {
+	struct trace_window window;
+	uint64_t file_bytes;
+	uint64_t offset; /* of the next record */
+	uint64_t end; /* of the records */
+	uint64_t aux_left; /* bytes of the AUXTRACE at hand */
+	struct perf_data_item aux; /* what they belong to */
+	bool is_swapped;
+	bool is_unzipping; /* records come out of unzip until it has none */
+	struct perf_data_unzip *unzip;
+	uint8_t *copy; /* 64 KiB: a record that is not aligned or swapped */
+	struct perf_data_events events;
+	struct perf_data_features features;
+	struct perf_data_damage damage;
+};
+
+/* ---- perf-data-header.c ---- */
+
+#define PERF_DATA_ATTR_BYTES 64u /* of the first perf_event_attr: what an attr has at least */
+#define PERF_DATA_FEATURES   256u
+
+/* Read the header of a file or of a pipe, up to its first record. 0, -EBADMSG: it is none, or errno. */
+int perf_data_read_header(struct perf_data *data);
+
+/* ---- perf-data-own.c ---- */
+
+/*
+ * Take a record that perf itself wrote; head is its own in our byte order. Returns 1 with an item, 0 without, or
+ * a negative errno.
+ */
+int perf_data_take_own(struct perf_data *data, const struct perf_event_header *head,
+		       const uint8_t *record, struct perf_data_item *ret_item);
