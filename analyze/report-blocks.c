@@ -1,19 +1,5 @@
 #include "analyze/report-queries.h"
 
-const char report_peak_sql[] =
-	"SELECT site_peak.bytes AS bytes, 1.0 * site_peak.bytes / nullif((SELECT sum(bytes) FROM"
-	"  site_peak WHERE run_id = :run), 0) AS share, site_peak.n_blocks AS blocks,"
-	" peak_bytes AS \"own peak\", peak_ns AS \"at\","
-	" stack_text(stack_id, 5) AS \"allocated at\""
-	" FROM site_peak JOIN site USING (run_id, stack_id) WHERE run_id = :run"
-	" ORDER BY site_peak.bytes DESC, site_peak.n_blocks DESC, stack_id LIMIT :limit";
-
-const char report_temporary_sql[] =
-	"SELECT n_temporary AS temporary, 1.0 * n_temporary / n_blocks AS share, n_blocks AS blocks,"
-	" bytes / n_blocks AS \"mean size\", stack_text(stack_id, 5) AS \"allocated at\""
-	" FROM site WHERE run_id = :run AND n_temporary > 0"
-	" ORDER BY n_temporary DESC, stack_id LIMIT :limit";
-
 /* Sizes, then lifetimes; from and below are bytes, or ns. */
 #define BUCKETS                                                                                    \
 	"WITH bucket AS ("                                                                         \

@@ -3,6 +3,7 @@
  * The queries behind the reports that are lists, by subject. Each takes :run and :limit and needs
  * report_functions_register(). The table of report.c says what goes over and under their rows.
  */
+#include <sqlite3.h>
 
 /* Samples of CPU time in the run: what shares of time are shares of. */
 #define CLOCK_SAMPLES                                                                              \
@@ -23,6 +24,25 @@
 	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                 \
 	"  WHERE thread.id = object.id) END"
 
+/* report-recording.c: what was recorded */
+extern const char report_list_sql[];
+extern const char report_processes_sql[];
+extern const char report_regions_sql[];
+extern const char report_losses_sql[];
+extern const char report_losses_hints_sql[];
+
+/* report-sites.c: who allocated */
+extern const char report_sites_sql[];
+extern const char report_leaks_sql[]; /* needs report_leaks_prepare() */
+extern const char report_leaks_hints_sql[];
+extern const char report_unused_sql[];
+extern const char report_peak_sql[];
+extern const char report_temporary_sql[];
+
+/* Make the table of the call stacks that suppressions name. Result as report_write(). */
+struct report_request;
+int report_leaks_prepare(sqlite3 *db, const struct report_request *request);
+
 /* report-blocks.c: what was allocated */
 extern const char report_overhead_sql[];
 extern const char report_overhead_text_sql[];
@@ -33,8 +53,6 @@ extern const char report_stat_values_sql[]; /* a row for each repetition; value 
 extern const char report_series_values_sql[];
 extern const char report_series_statistics_sql[];
 extern const char report_series_overhead_sql[];
-extern const char report_peak_sql[];
-extern const char report_temporary_sql[];
 extern const char report_histogram_sql[];
 extern const char report_threads_sql[];
 extern const char report_mappings_sql[];

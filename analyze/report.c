@@ -1,152 +1,16 @@
 #include "analyze/report.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "analyze/report-curves.h"
-#include "analyze/report-functions.h"
 #include "analyze/report-heatmap.h"
-#include "analyze/report-hints.h"
 #include "analyze/report-profile.h"
 #include "analyze/report-queries.h"
-#include "analyze/report-sampling.h"
-#include "analyze/report-sql.h"
-#include "analyze/report-stat.h"
-#include "analyze/report-stop.h"
 #include "analyze/report-summary.h"
-#include "analyze/report-why.h"
-#include "analyze/stack-text.h"
-#include "analyze/statement.h"
-#include "analyze/suppressions.h"
-#include "common/cleanup.h"
 
 #define KINDS(...)                                                                                 \
 	.kinds = (const enum table_kind[]){ __VA_ARGS__ },                                         \
 	.n_kinds = sizeof((const enum table_kind[]){ __VA_ARGS__ }) / sizeof(enum table_kind)
-
-static const char sites_sql[] =
-	"SELECT CAST(n_samples AS REAL) / " CLOCK_SAMPLES " AS time,"
-	" half_width(n_samples, n_samples_sq, " CLOCK_SAMPLES ") AS \"±95 %\","
-	" peak_bytes AS peak, n_blocks AS blocks, bytes AS \"in all\", live_bytes AS \"not freed\","
-	" n_temporary AS temporary, n_faults AS faults, stack_text(stack_id, 4) AS \"allocated at\""
-	" FROM site WHERE run_id = :run"
-	" ORDER BY n_samples DESC, peak_bytes DESC, stack_id LIMIT :limit";
-
-static const char leaks_sql[] =
-	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks, sum(n_blocks) AS \"of blocks\","
-	" min(first_ns) AS \"first at\", stack_text(stack_id, 6) AS \"allocated at\""
-	" FROM site WHERE run_id = :run AND live_blocks > 0"
-	" AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed) GROUP BY stack_text(stack_id, 6)"
-	" ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
-
-static const char leaks_hints_sql[] =
-	"SELECT printf('the program was killed by signal %d: these blocks were alive when killed, and whether"
-	" it would have freed them is not known', exit_status & 127) FROM run WHERE id = :run"
-	" AND ended_cleanly AND exit_status & 127";
-
-/*
- * With H samples in heap blocks in all, a site that held a share b of the heap's byte-seconds would
- * see H x b of them at the average rate, and none with probability exp(-H x b): below 1 % from
- * H x b = 4.605 on. Only there "no access seen" says something about the program.
- */
-static const char unused_sql[] =
-	"WITH heap AS (SELECT sum(n_samples) AS n, sum(byte_seconds) AS held"
-	" FROM site WHERE run_id = :run)"
-	" SELECT peak_bytes AS peak, n_blocks AS blocks, live_bytes AS \"not freed\","
-	" round(heap.n * byte_seconds / heap.held, 1) AS \"samples expected\","
-	" stack_text(stack_id, 5) AS \"allocated at\""
-	" FROM site, heap WHERE run_id = :run AND n_samples = 0 AND first_touch_ns IS NULL"
-	" AND heap.n * byte_seconds > 4.605 * heap.held"
-	" ORDER BY peak_bytes DESC, stack_id LIMIT :limit";
-
-/* Trips, and then what is in a region with those inside it; own: without them. */
-static const char regions_sql[] =
-	"WITH RECURSIVE path(id, text, place) AS ("
-	"  SELECT id, name, printf('%08d', id) FROM region_total WHERE run_id = :run"
-	"  AND parent_id IS NULL"
-	"  UNION ALL SELECT part.id, path.text || ' / ' || part.name,"
-	"  path.place || printf('%08d', part.id)"
-	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id = path.id)"
-	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own,"
-	" CAST(all_samples AS REAL) / " CLOCK_SAMPLES " AS \"CPU time\","
-	" half_width(all_samples, all_samples, " CLOCK_SAMPLES ") AS \"±95 %\","
-	" CAST(own_samples AS REAL) / " CLOCK_SAMPLES " AS \"own CPU\","
-	" all_blocks AS blocks, all_bytes AS bytes, own_bytes AS \"own bytes\","
-	" all_faults AS faults, path.text AS region"
-	" FROM region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT :limit";
-
-static const char losses_sql[] =
-	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\", max(to_ns) AS \"to\","
-	" (SELECT exe FROM process WHERE process.id = loss.process_id) AS program"
-	" FROM loss WHERE run_id = :run GROUP BY source, reason, process_id"
-	" UNION ALL SELECT name, 'not opened: ' || coalesce(remedy, 'error ' || error), NULL, NULL,"
-	" NULL, NULL FROM source WHERE run_id = :run AND error <> 0 AND NOT passed_over"
-	" UNION ALL SELECT 'process ' || pid, 'not traced: ' || coalesce(why_not, 'unknown'), NULL,"
-	" start_ns, end_ns, exe FROM process WHERE run_id = :run AND NOT traced"
-	" AND why_not IS NOT 'perf.data'"
-	" LIMIT :limit";
-
-/* A node of a reason is one for all stacks of the database: it has no count of its own, but stacks. */
-static const char losses_hints_sql[] =
-	"WITH RECURSIVE path(id) AS (SELECT stack_id FROM site WHERE run_id = :run"
-	" UNION SELECT stack_id FROM mapping WHERE run_id = :run"
-	" UNION SELECT parent_id FROM stack JOIN path USING (id) WHERE parent_id IS NOT NULL)"
-	" SELECT 'stack cut short: recorded up to ' || CASE stop"
-	" WHEN 'depth' THEN 'the depth that stacks are followed to (at most 256 frames, --stack-depth)'"
-	" WHEN 'no unwind rule' THEN 'code without unwind tables, such as generated code and some assembly:"
-	" its callers are not known'"
-	" WHEN 'no frame pointer' THEN 'code without frame pointers: record without --stacks fp'"
-	" WHEN 'outside the stack' THEN 'a frame outside of the thread''s stack: its callers are not known'"
-	" WHEN 'stack table full' THEN 'what the thread''s table of stacks had room for'"
-	" ELSE stop END || '. The event counts, with what is known of its stack'"
-	" FROM (SELECT DISTINCT stop FROM stack JOIN path USING (id) WHERE stop IS NOT NULL) WHERE EXISTS (SELECT 1 FROM loss"
-	" WHERE run_id = :run AND reason = 'stack cut short')"
-	/* Nothing is lost there, but one in a thousand is more than clocks that fit would show. */
-	" UNION ALL SELECT printf('%,d of %,d accesses lay in no block, but within 10 us of the life of one"
-	" there: where the program does not reuse memory so fast, the clocks of events and samples do not fit',"
-	" near, near + found) FROM (SELECT"
-	" coalesce(sum(value) FILTER (WHERE name LIKE 'accesses_%'), 0) AS near,"
-	" coalesce(sum(value) FILTER (WHERE name = 'heap_accesses'), 0) AS found"
-	" FROM total WHERE run_id = :run AND name IN"
-	" ('heap_accesses', 'accesses_before_birth', 'accesses_after_death'))"
-	" WHERE near >= 10 AND near * 1000 > near + found";
-
-static const char processes_sql[] =
-	"SELECT pid, (SELECT pid FROM process AS parent WHERE parent.id = process.parent_id) AS parent,"
-	" birth, CASE WHEN traced THEN 'traced' ELSE 'not traced: ' || why_not END AS state,"
-	" start_ns AS start, end_ns AS end,"
-	" (SELECT count(*) FROM thread WHERE thread.process_id = process.id) AS threads,"
-	" (SELECT sum(n_events) FROM thread WHERE thread.process_id = process.id) AS events,"
-	" CASE WHEN command <> '' THEN command ELSE exe END AS command"
-	" FROM process WHERE run_id = :run ORDER BY start_ns, id LIMIT :limit";
-
-/* A natural run had allocations, too: nobody counted them. */
-#define RECORDED                                                                                   \
-	"NOT EXISTS (SELECT 1 FROM fact WHERE run_id = run.id AND key = 'memsight.alloc' AND "     \
-	"value = 'no')"
-
-static const char list_sql[] =
-	"SELECT id, program || '.' || mode || '.' || repetition AS run, duration_ns AS duration,"
-	" (SELECT value FROM total WHERE run_id = run.id AND name = 'allocations' AND " RECORDED
-	") AS allocations,"
-	" (SELECT value FROM total WHERE run_id = run.id AND name = 'peak_bytes' AND " RECORDED
-	") AS peak,"
-	" (SELECT count(*) FROM loss WHERE run_id = run.id) AS losses, command"
-	" FROM run ORDER BY id LIMIT :limit";
-
-static int prepare_leaks(sqlite3 *db, const struct report_request *request)
-{
-	return suppressions_table(request->suppressions, db, request->run_id);
-}
-
-int64_t report_count_leaks(sqlite3 *db, int64_t run_id)
-{
-	return report_sql_number(db,
-				 "SELECT count(*) FROM site WHERE run_id = :run AND live_blocks > 0"
-				 " AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed)",
-				 run_id);
-}
 
 const struct report reports[] = {
 	{
@@ -159,7 +23,7 @@ const struct report reports[] = {
 		.name = "list",
 		.title = "Runs in this database",
 		.nothing = "None.",
-		.sql = list_sql,
+		.sql = report_list_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_DURATION, TABLE_COUNT, TABLE_BYTES,
 		      TABLE_COUNT),
 	},
@@ -199,7 +63,7 @@ const struct report reports[] = {
 		.note = "time: share of the samples of user CPU time at accesses to the site's blocks, "
 			"with its 95 % interval; faults: page faults; temporary: freed by the same "
 			"thread's next event",
-		.sql = sites_sql,
+		.sql = report_sites_sql,
 		KINDS(TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES, TABLE_COUNT, TABLE_BYTES,
 		      TABLE_BYTES, TABLE_COUNT, TABLE_COUNT),
 	},
@@ -211,9 +75,9 @@ const struct report reports[] = {
 		.nothing = "Every recorded block was freed.",
 		.note = "not freed is not always a leak: a program may leave its last blocks to the "
 			"kernel",
-		.hints_sql = leaks_hints_sql,
-		.prepare = prepare_leaks,
-		.sql = leaks_sql,
+		.hints_sql = report_leaks_hints_sql,
+		.prepare = report_leaks_prepare,
+		.sql = report_leaks_sql,
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_TIME),
 	},
 	{
@@ -225,7 +89,7 @@ const struct report reports[] = {
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "listed only where a block accessed at the heap's average rate would have been "
 			"missed with less than 1 % probability",
-		.sql = unused_sql,
+		.sql = report_unused_sql,
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES),
 	},
 	{
@@ -236,7 +100,7 @@ const struct report reports[] = {
 		.note = "time: wall time, added up over trips and threads; own: without the regions inside; CPU "
 			"time: share of the run's samples of user CPU time, with its 95 % interval; blocks and "
 			"bytes: allocated in the region; left open: trips that no pop of their own ended",
-		.sql = regions_sql,
+		.sql = report_regions_sql,
 		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_PERCENT,
 		      TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES,
 		      TABLE_COUNT),
@@ -268,7 +132,7 @@ const struct report reports[] = {
 		.name = "processes",
 		.title = "Process images, in the order in which they began",
 		.nothing = "No process was recorded.",
-		.sql = processes_sql,
+		.sql = report_processes_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_TIME, TABLE_TIME,
 		      TABLE_COUNT, TABLE_COUNT),
 	},
@@ -276,8 +140,8 @@ const struct report reports[] = {
 		.name = "losses",
 		.title = "What was not recorded, or cannot be used",
 		.nothing = "Nothing was lost.",
-		.hints_sql = losses_hints_sql,
-		.sql = losses_sql,
+		.hints_sql = report_losses_hints_sql,
+		.sql = report_losses_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
 	},
 	{
@@ -490,90 +354,4 @@ const struct report *report_find(const char *name)
 		if (strcmp(report->name, name) == 0)
 			return report;
 	return NULL;
-}
-
-/* It also says of each source what was not lost. */
-static bool is_of_losses(const struct report *report)
-{
-	return report->sql == losses_sql;
-}
-
-/* Under the rows, or instead of them. */
-static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
-		      const struct report_request *request, size_t n_rows)
-{
-	if (n_rows > 0) {
-		auto_free char *stop = report_stop_text(db, request->run_id);
-
-		if (report->note)
-			report_sampling_note(out, db, request->run_id, report->note);
-		if (report->is_sampled && report_sampling_foot(out, db, request->run_id) < 0)
-			return -EPROTO;
-		if (is_of_losses(report) && report_ledger_write(out, db, request->run_id) < 0)
-			return -EPROTO;
-		if (report->note && stop)
-			fprintf(out, "%s: what lived then counts as not freed\n", stop);
-		if (report->hints_sql &&
-		    report_hint_write(out, db, report->hints_sql, request->run_id) < 0)
-			return -EPROTO;
-		return report->has_lines ? report_line_hints_write(out, db, request->run_id) : 0;
-	}
-	int r = report_why_write(out, db, request, report->needs, report->nothing);
-
-	return r == 0 && is_of_losses(report) ? report_ledger_write(out, db, request->run_id) : r;
-}
-
-static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report,
-		      const struct report_request *request)
-{
-	struct table_style style = { request->format, report->kinds, report->n_kinds,
-				     request->width, true };
-	bool is_text = request->format == TABLE_TEXT;
-	size_t n_rows = 0;
-
-	if (is_text)
-		fprintf(out, request->is_coloured ? "\033[1m%s\033[0m\n" : "%s\n", report->title);
-	int r = is_text && report->draw ? report->draw(out, sqlite3_db_handle(stmt), request) : 0;
-	if (r == 0)
-		r = table_write(out, stmt, &style, &n_rows);
-	if (r < 0 || !is_text)
-		return r;
-	return write_foot(out, sqlite3_db_handle(stmt), report, request, n_rows);
-}
-
-static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
-		      const struct report_request *request)
-{
-	bool is_text = request->format == TABLE_TEXT;
-	const char *sql = is_text && report->text_sql ? report->text_sql : report->sql;
-	int64_t limit = report->is_whole && !is_text ? -1 : request->limit;
-	sqlite3_stmt *stmt = report_sql_prepare(db, sql, request->run_id, limit);
-
-	if (!stmt)
-		return -EPROTO;
-	int r = write_list(out, stmt, report, request);
-	sqlite3_finalize(stmt);
-	return r;
-}
-
-int report_write(FILE *out, sqlite3 *db, const struct report *report,
-		 const struct report_request *request)
-{
-	statement_forget(db);
-	int r = report->prepare ? report->prepare(db, request) : 0;
-
-	if (r == 0 && report->write && request->format == TABLE_TEXT)
-		r = report->write(out, db, request);
-	else if (r == 0)
-		r = write_rows(out, db, report, request);
-	return statement_verdict(db, r);
-}
-
-int report_functions_register(sqlite3 *db)
-{
-	int code = report_functions_add(db);
-
-	if (code == SQLITE_OK)
-		code = report_stat_register(db);
-	return code == SQLITE_OK ? stack_text_register(db) : code;
 }
