@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "pmu/pmu-event.h"
+#include "pmu/pmu-ring.h"
 
 #define PAIRS	       9
 #define SLICE_NS       UINT64_C(2000000)

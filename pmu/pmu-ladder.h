@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "pmu/pmu-event.h"
+#include "pmu/pmu-event-set.h"
 
 #define PMU_LADDER_MAX_RUNGS 6
 #define PMU_LADDER_STEP	     3 /* a level's periods are so many times those of the level before */

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "pmu/pmu-event.h"
 #include "pmu/pmu-record.h"
+#include "pmu/pmu-ring.h"
 
 #define TRIES 5
 

@@ -3,7 +3,7 @@
  * What an open source looks like from inside pmu/, and the implementation that all sources share
  * which are one perf event with a ring for each CPU.
  */
-#include "pmu/pmu-event.h"
+#include "pmu/pmu-event-set.h"
 #include "pmu/pmu-ladder.h"
 #include "pmu/pmu-source.h"
 

@@ -9,6 +9,7 @@
 #include "pmu/pmu-event.h"
 #include "pmu/pmu-perf-clock.h"
 #include "pmu/pmu-record.h"
+#include "pmu/pmu-ring.h"
 
 static uint64_t now_ns(void)
 {
