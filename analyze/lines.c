@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/die-ranges.h"
 #include "analyze/grow.h"
 #include "analyze/unit-functions.h"
 
@@ -25,22 +26,13 @@ struct unit {
 	size_t n_names_allocated;
 };
 
-struct unit_range {
-	uint64_t low;
-	uint64_t high;
-	uint64_t max_high; /* of this and all before it */
-	size_t unit;
-};
-
 struct lines {
 	bool keep_mangled;
 	uint64_t bias; /* DWARF address + bias = ELF address */
 	struct unit *units;
 	size_t n_units;
 	size_t n_units_allocated;
-	struct unit_range *ranges;
-	size_t n_ranges;
-	size_t n_ranges_allocated;
+	struct die_ranges ranges; /* of units */
 };
 
 static void finish_unit(struct unit *unit)
@@ -58,28 +50,9 @@ struct lines *lines_destroy(struct lines *lines)
 	for (size_t i = 0; i < lines->n_units; i++)
 		finish_unit(&lines->units[i]);
 	free(lines->units);
-	free(lines->ranges);
+	die_ranges_finish(&lines->ranges);
 	free(lines);
 	return NULL;
-}
-
-static int add_ranges(struct lines *lines, Dwarf_Die *die)
-{
-	ptrdiff_t offset = 0;
-	Dwarf_Addr base = 0;
-	Dwarf_Addr low;
-	Dwarf_Addr high;
-
-	while ((offset = dwarf_ranges(die, offset, &base, &low, &high)) > 0) {
-		if (low >= high)
-			continue;
-		if (grow_array(&lines->ranges, lines->n_ranges, &lines->n_ranges_allocated,
-			       sizeof(*lines->ranges)) < 0)
-			return -ENOMEM;
-		lines->ranges[lines->n_ranges++] =
-			(struct unit_range){ .low = low, .high = high, .unit = lines->n_units };
-	}
-	return 0;
 }
 
 static int add_units(struct lines *lines, Dwarf *dwarf)
@@ -93,7 +66,7 @@ static int add_units(struct lines *lines, Dwarf *dwarf)
 		if (dwarf_tag(&die) != DW_TAG_compile_unit &&
 		    dwarf_tag(&die) != DW_TAG_skeleton_unit)
 			continue;
-		if (add_ranges(lines, &die) < 0 ||
+		if (die_ranges_add(&lines->ranges, &die, lines->n_units) < 0 ||
 		    grow_array(&lines->units, lines->n_units, &lines->n_units_allocated,
 			       sizeof(*lines->units)) < 0)
 			return -ENOMEM;
@@ -103,27 +76,6 @@ static int add_units(struct lines *lines, Dwarf *dwarf)
 		};
 	}
 	return 0;
-}
-
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct unit_range *left = a;
-	const struct unit_range *right = b;
-
-	return left->low < right->low ? -1 : left->low > right->low;
-}
-
-static void sort_ranges(struct lines *lines)
-{
-	uint64_t max_high = 0;
-
-	if (lines->n_ranges)
-		qsort(lines->ranges, lines->n_ranges, sizeof(*lines->ranges), compare_ranges);
-	for (size_t i = 0; i < lines->n_ranges; i++) {
-		if (lines->ranges[i].high > max_high)
-			max_high = lines->ranges[i].high;
-		lines->ranges[i].max_high = max_high;
-	}
 }
 
 struct lines *lines_create(struct object *object)
@@ -139,35 +91,21 @@ struct lines *lines_create(struct object *object)
 	lines->bias = bias;
 	if (dwarf && add_units(lines, dwarf) < 0)
 		return lines_destroy(lines);
-	sort_ranges(lines);
+	die_ranges_settle(&lines->ranges);
 	return lines;
 }
 
 size_t lines_n_units(const struct lines *lines)
 {
-	return lines->n_ranges;
+	return lines->ranges.n;
 }
 
 static struct unit *find_unit(struct lines *lines, uint64_t address)
 {
-	size_t low = 0;
-	size_t high = lines->n_ranges;
+	size_t at = die_ranges_begin(&lines->ranges, address);
+	size_t unit;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (lines->ranges[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low > 0 && lines->ranges[low - 1].max_high > address) {
-		const struct unit_range *range = &lines->ranges[--low];
-
-		if (address < range->high)
-			return &lines->units[range->unit];
-	}
-	return NULL;
+	return die_ranges_next(&lines->ranges, address, &at, &unit) ? &lines->units[unit] : NULL;
 }
 
 /*

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/die-ranges.h"
 #include "analyze/grow.h"
 
 #define MAX_TREE_DEPTH 256u /* of DIEs: deeper is a damaged file */
@@ -18,22 +19,13 @@ struct function {
 	char *name; /* NULL: not asked for yet */
 };
 
-struct function_range {
-	uint64_t low;
-	uint64_t high;
-	uint64_t max_high; /* of this and all before it */
-	size_t function;
-};
-
 struct unit_functions {
 	bool keep_mangled;
 	Dwarf_Files *files;
 	struct function *functions;
 	size_t n_functions;
 	size_t n_functions_allocated;
-	struct function_range *ranges;
-	size_t n_ranges;
-	size_t n_ranges_allocated;
+	struct die_ranges ranges; /* of functions */
 };
 
 struct unit_functions *unit_functions_destroy(struct unit_functions *functions)
@@ -43,28 +35,9 @@ struct unit_functions *unit_functions_destroy(struct unit_functions *functions)
 	for (size_t i = 0; i < functions->n_functions; i++)
 		free(functions->functions[i].name);
 	free(functions->functions);
-	free(functions->ranges);
+	die_ranges_finish(&functions->ranges);
 	free(functions);
 	return NULL;
-}
-
-static int add_ranges(struct unit_functions *functions, Dwarf_Die *die, size_t function)
-{
-	ptrdiff_t offset = 0;
-	Dwarf_Addr base = 0;
-	Dwarf_Addr low;
-	Dwarf_Addr high;
-
-	while ((offset = dwarf_ranges(die, offset, &base, &low, &high)) > 0) {
-		if (low >= high)
-			continue;
-		if (grow_array(&functions->ranges, functions->n_ranges,
-			       &functions->n_ranges_allocated, sizeof(*functions->ranges)) < 0)
-			return -ENOMEM;
-		functions->ranges[functions->n_ranges++] =
-			(struct function_range){ .low = low, .high = high, .function = function };
-	}
-	return 0;
 }
 
 /* Add a function when it has code; *inout_parent becomes it. */
@@ -73,10 +46,10 @@ static int add_function(struct unit_functions *functions, Dwarf_Die *die, size_t
 	bool is_inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
 	size_t parent = is_inlined ? *inout_parent : NO_PARENT;
 	size_t index = functions->n_functions;
-	size_t n_ranges = functions->n_ranges;
+	size_t n_ranges = functions->ranges.n;
 
-	int r = add_ranges(functions, die, index);
-	if (r < 0 || functions->n_ranges == n_ranges)
+	int r = die_ranges_add(&functions->ranges, die, index);
+	if (r < 0 || functions->ranges.n == n_ranges)
 		return r;
 	r = grow_array(&functions->functions, index, &functions->n_functions_allocated,
 		       sizeof(*functions->functions));
@@ -135,34 +108,18 @@ static int read_tree(struct unit_functions *functions, Dwarf_Die *die, size_t pa
 	return 0;
 }
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct function_range *left = a;
-	const struct function_range *right = b;
-
-	return left->low < right->low ? -1 : left->low > right->low;
-}
-
 struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_die,
 					     bool keep_mangled)
 {
 	struct unit_functions *functions = calloc(1, sizeof(*functions));
 	size_t n_files;
-	uint64_t max_high = 0;
 
 	if (!functions || read_tree(functions, body, NO_PARENT, 0) < 0)
 		return unit_functions_destroy(functions);
 	functions->keep_mangled = keep_mangled;
 	if (dwarf_getsrcfiles(lines_die, &functions->files, &n_files) != 0)
 		functions->files = NULL;
-	if (functions->n_ranges)
-		qsort(functions->ranges, functions->n_ranges, sizeof(*functions->ranges),
-		      compare_ranges);
-	for (size_t i = 0; i < functions->n_ranges; i++) {
-		if (functions->ranges[i].high > max_high)
-			max_high = functions->ranges[i].high;
-		functions->ranges[i].max_high = max_high;
-	}
+	die_ranges_settle(&functions->ranges);
 	return functions;
 }
 
@@ -183,25 +140,14 @@ static const char *name_of(const struct unit_functions *functions, struct functi
 /* The innermost function around an address: of all that cover it, the deepest. */
 static size_t innermost(const struct unit_functions *functions, uint64_t address)
 {
-	size_t low = 0;
-	size_t high = functions->n_ranges;
+	size_t at = die_ranges_begin(&functions->ranges, address);
 	size_t best = NO_PARENT;
+	size_t function;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (functions->ranges[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low > 0 && functions->ranges[low - 1].max_high > address) {
-		const struct function_range *range = &functions->ranges[--low];
-
-		if (address < range->high &&
-		    (best == NO_PARENT || functions->functions[range->function].depth >
-						  functions->functions[best].depth))
-			best = range->function;
+	while (die_ranges_next(&functions->ranges, address, &at, &function)) {
+		if (best == NO_PARENT ||
+		    functions->functions[function].depth > functions->functions[best].depth)
+			best = function;
 	}
 	return best;
 }
