@@ -164,6 +164,21 @@ int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on)
 	return 0;
 }
 
+ssize_t pmu_event_set_drain(struct pmu_event_set *set, pmu_sink sink, void *context,
+			    struct pmu_losses *losses)
+{
+	ssize_t sum = 0;
+
+	for (size_t i = 0; i < set->n; i++) {
+		ssize_t n = pmu_ring_drain(&set->rings[i], sink, context, losses);
+
+		if (n < 0)
+			return n;
+		sum += n;
+	}
+	return sum;
+}
+
 int pmu_event_set_lost(const struct pmu_event_set *set, uint64_t *ret_lost)
 {
 	uint64_t sum = 0;

@@ -53,6 +53,10 @@ void pmu_event_set_close(struct pmu_event_set *set);
  */
 int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on);
 
+/* As pmu_ring_drain(), of all rings. Returns the sum of bytes, or a negative errno. */
+ssize_t pmu_event_set_drain(struct pmu_event_set *set, pmu_sink sink, void *context,
+			    struct pmu_losses *losses);
+
 /*
  * Sum of the kernel's counts of lost records (PERF_FORMAT_LOST) over the set. -EOPNOTSUPP when the
  * kernel does not count.

@@ -87,6 +87,16 @@ void pmu_hardware_close(struct access_stream *stream);
 	.fds = pmu_event_stream_fds, .close = pmu_hardware_close
 #define PMU_HARDWARE_STREAM PMU_HARDWARE_STREAM_BUT_DETAIL, .detail = pmu_hardware_detail
 
+/* Sources of loads, and of stores as their companion, in records of perf. */
+#define PMU_HARDWARE_LOADS(of)                                                                     \
+	PMU_HARDWARE_STREAM, .role = ACCESS_ROLE_ACCESS, .kind = TRACE_SAMPLE_ACCESS,              \
+			     .direction = TRACE_DIRECTION_LOADS, .hardware = (of),                 \
+			     .ring_bytes = 256 << 10, .small_ring_bytes = 128 << 10
+#define PMU_HARDWARE_STORES(of)                                                                    \
+	PMU_HARDWARE_STREAM, .role = ACCESS_ROLE_ACCESS, .kind = TRACE_SAMPLE_ACCESS,              \
+			     .direction = TRACE_DIRECTION_STORES, .hardware = (of),                \
+			     .ring_bytes = 256 << 10, .small_ring_bytes = 64 << 10
+
 /* ---- For plans ---- */
 
 /* The event that was asked for: --load-event or --store-event, or the kind's word. */

@@ -168,16 +168,8 @@ uint64_t pmu_event_stream_period(const struct access_stream *base)
 ssize_t pmu_event_stream_read(struct access_stream *base, pmu_sink sink, void *context)
 {
 	struct event_stream *stream = event_stream(base);
-	ssize_t sum = 0;
 
-	for (size_t i = 0; i < stream->set.n; i++) {
-		ssize_t n = pmu_ring_drain(&stream->set.rings[i], sink, context, &stream->losses);
-
-		if (n < 0)
-			return n;
-		sum += n;
-	}
-	return sum;
+	return pmu_event_set_drain(&stream->set, sink, context, &stream->losses);
 }
 
 int pmu_event_stream_losses(struct access_stream *base, struct pmu_losses *ret_losses)

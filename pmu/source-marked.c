@@ -49,28 +49,16 @@ static const struct hardware_kind stores = {
 };
 
 static const struct access_source marked_stores = {
-	PMU_HARDWARE_STREAM,
+	PMU_HARDWARE_STORES(&stores),
 	.name = "marked-stores",
 	.unit = "marked stores",
 	.about = "POWER's marked stores: exact addresses",
-	.role = ACCESS_ROLE_ACCESS,
-	.kind = TRACE_SAMPLE_ACCESS,
-	.direction = TRACE_DIRECTION_STORES,
-	.hardware = &stores,
-	.ring_bytes = 256 << 10,
-	.small_ring_bytes = 64 << 10,
 };
 
 const struct access_source pmu_source_marked = {
-	PMU_HARDWARE_STREAM,
+	PMU_HARDWARE_LOADS(&loads),
 	.companion = &marked_stores,
 	.name = "marked",
 	.unit = "marked loads",
 	.about = "POWER's marked instructions: loads with address, level and latency, and stores",
-	.role = ACCESS_ROLE_ACCESS,
-	.kind = TRACE_SAMPLE_ACCESS,
-	.direction = TRACE_DIRECTION_LOADS,
-	.hardware = &loads,
-	.ring_bytes = 256 << 10,
-	.small_ring_bytes = 128 << 10,
 };

@@ -130,28 +130,16 @@ static const struct hardware_kind stores = { .vendor = PMU_VENDOR_INTEL,
 					     .remark = remark };
 
 static const struct access_source pebs_stores = {
-	PMU_HARDWARE_STREAM,
+	PMU_HARDWARE_STORES(&stores),
 	.name = "pebs-stores",
 	.unit = "stores",
 	.about = "Intel PEBS, stores: exact addresses",
-	.role = ACCESS_ROLE_ACCESS,
-	.kind = TRACE_SAMPLE_ACCESS,
-	.direction = TRACE_DIRECTION_STORES,
-	.hardware = &stores,
-	.ring_bytes = 256 << 10,
-	.small_ring_bytes = 64 << 10,
 };
 
 const struct access_source pmu_source_pebs = {
-	PMU_HARDWARE_STREAM,
+	PMU_HARDWARE_LOADS(&loads),
 	.companion = &pebs_stores,
 	.name = "pebs",
 	.unit = "loads",
 	.about = "Intel PEBS: sampled loads with address, level and latency, and stores",
-	.role = ACCESS_ROLE_ACCESS,
-	.kind = TRACE_SAMPLE_ACCESS,
-	.direction = TRACE_DIRECTION_LOADS,
-	.hardware = &loads,
-	.ring_bytes = 256 << 10,
-	.small_ring_bytes = 128 << 10,
 };

@@ -233,16 +233,8 @@ static int enable(struct access_stream *base, bool on)
 static ssize_t read_watch(struct access_stream *base, pmu_sink sink, void *context)
 {
 	struct watch_stream *stream = watch_stream(base);
-	ssize_t sum = 0;
 
-	for (size_t i = 0; i < stream->set.n; i++) {
-		ssize_t n = pmu_ring_drain(&stream->set.rings[i], sink, context, &stream->losses);
-
-		if (n < 0)
-			return n;
-		sum += n;
-	}
-	return sum;
+	return pmu_event_set_drain(&stream->set, sink, context, &stream->losses);
 }
 
 /* Each register counts what it lost itself. */
