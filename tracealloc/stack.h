@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tracealloc/stack-hash.h"
 #include "tracealloc/thread.h"
 
 /*
@@ -31,6 +32,21 @@ static inline uint32_t ta_stack_name(struct ta_thread *thread, uint32_t parent, 
 	uint32_t id = ta_stack_find(thread, hash, pc);
 
 	return id ? id : ta_stack_write(thread, parent, pc, hash);
+}
+
+/* The same for the n frames of a walk, from the outermost in, inside the node id with its hash. */
+static inline uint32_t ta_stack_name_fresh(struct ta_thread *thread, uint32_t n, uint32_t id,
+					   uint64_t hash)
+{
+	const struct ta_unwind_fresh *fresh = thread->unwind.fresh;
+
+	while (n-- > 0) {
+		hash = ta_hash_inward(hash, fresh[n].pc);
+		id = ta_stack_name(thread, id, fresh[n].pc, hash);
+		if (!id)
+			return 0;
+	}
+	return id;
 }
 
 /* The node that says why a stack ends; 0 for TRACE_STOP_NONE. False: the pool is full. */

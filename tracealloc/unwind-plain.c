@@ -282,7 +282,6 @@ static void walk_out(struct ta_walk *walk, struct ta_unwind *unwind, const uintp
 /* The id of a stack that is not in the table: of its nodes, those that are new are written. */
 static uint32_t name_walk(struct ta_thread *thread, const struct ta_walk *walk)
 {
-	const struct ta_unwind *unwind = &thread->unwind;
 	uint64_t hash = ta_hash_of_stop(walk->stop);
 	uint32_t id;
 
@@ -291,13 +290,7 @@ static uint32_t name_walk(struct ta_thread *thread, const struct ta_walk *walk)
 		ta_module_announce(thread);
 	if (!ta_stack_name_stop(thread, walk->stop, &id))
 		return 0;
-	for (uint32_t i = walk->n_fresh; i-- > 0;) {
-		hash = ta_hash_inward(hash, unwind->fresh[i].pc);
-		id = ta_stack_name(thread, id, unwind->fresh[i].pc, hash);
-		if (!id)
-			return 0;
-	}
-	return id;
+	return ta_stack_name_fresh(thread, walk->n_fresh, id, hash);
 }
 
 static uint32_t capture_new(struct ta_thread *thread, const uintptr_t *frame)

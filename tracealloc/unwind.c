@@ -176,8 +176,7 @@ static uint64_t outer_hash(const struct ta_unwind *unwind, const struct ta_walk 
 static __attribute__((noinline)) uint32_t name_walk(struct ta_thread *thread,
 						    const struct ta_walk *walk)
 {
-	const struct ta_unwind *unwind = &thread->unwind;
-	uint64_t hash = outer_hash(unwind, walk);
+	uint64_t hash = outer_hash(&thread->unwind, walk);
 	uint32_t id;
 
 	/* Names of modules that the walk has found come before the nodes. */
@@ -185,13 +184,7 @@ static __attribute__((noinline)) uint32_t name_walk(struct ta_thread *thread,
 		ta_module_announce(thread);
 	if (!name_kept(thread, walk->n_known, &id))
 		return 0;
-	for (uint32_t i = walk->n_fresh; i-- > 0;) {
-		hash = ta_hash_inward(hash, unwind->fresh[i].pc);
-		id = ta_stack_name(thread, id, unwind->fresh[i].pc, hash);
-		if (!id)
-			return 0;
-	}
-	return id;
+	return ta_stack_name_fresh(thread, walk->n_fresh, id, hash);
 }
 
 /* The whole stack may be taken again, should the next hook be called from the same place. */
