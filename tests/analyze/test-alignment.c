@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analyze/alignment.h"
+#include "tests/suite.h"
 
 static struct alignment alignment;
 
@@ -121,8 +122,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("alignment");
-	TCase *tcase = tcase_create("alignment");
-	SRunner *runner = srunner_create(suite);
+	TCase *tcase = suite_case("alignment");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, NULL);
@@ -132,8 +132,5 @@ int main(void)
 	tcase_add_test(tcase, other_processes_roles_and_owners_do_not_count);
 	tcase_add_test(tcase, what_an_allocator_does_to_its_blocks_does_not_count);
 	tcase_add_test(tcase, only_the_last_moments_are_remembered);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

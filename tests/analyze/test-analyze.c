@@ -18,6 +18,7 @@
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/trace-maker.h"
 #include "tests/make-trace/make-trace.h"
+#include "tests/suite.h"
 
 static const struct import_options plain;
 static const struct import_options forced = { .force = true };
@@ -731,9 +732,5 @@ int main(void)
 	tcase_add_loop_test(other, a_full_disk_leaves_the_database_as_before, 0, N_FORMS);
 	suite_add_tcase(suite, truth);
 	suite_add_tcase(suite, other);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

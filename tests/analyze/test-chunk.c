@@ -8,6 +8,7 @@
 #include "analyze/chunk-cache.h"
 #include "analyze/chunk-format.h"
 #include "tests/common/trace-random.h"
+#include "tests/suite.h"
 
 static struct chunk_encoder *encoder;
 static struct chunk_decoder *decoder;
@@ -298,9 +299,5 @@ int main(void)
 	tcase_add_test(columns, the_cache_keeps_what_is_in_use_and_what_was_used_last);
 	suite_add_tcase(suite, columns);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? 1 : 0;
+	return suite_run(suite);
 }

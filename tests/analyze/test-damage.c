@@ -11,6 +11,7 @@
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/trace-maker.h"
 #include "tests/analyze/world.h"
+#include "tests/suite.h"
 
 #define PARTS 8 /* of the bytes, each a test: they run in turn */
 
@@ -137,15 +138,11 @@ int main(void)
 {
 	Suite *suite = suite_create("damage");
 	TCase *tcase = tcase_create("damage");
-	SRunner *runner = srunner_create(suite);
 
 	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 600);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_loop_test(tcase, a_trace_cut_at_any_byte_is_read_up_to_there, 0, PARTS);
 	tcase_add_loop_test(tcase, a_trace_with_any_byte_turned_says_so, 0, PARTS);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 #include "analyze/analyze.h"
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/trace-maker.h"
+#include "tests/suite.h"
 
 #define BLOCK	   0x5000u
 #define MAX_EVENTS 8
@@ -134,16 +135,10 @@ int main(void)
 {
 	Suite *suite = suite_create("early");
 	TCase *tests = tcase_create("all");
-	SRunner *runner;
-	int n_failed;
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, an_end_that_is_stamped_before_its_birth_waits_for_it, 0,
 			    (int)(sizeof(worlds) / sizeof(worlds[0])));
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include <dwarf.h>
 
 #include "analyze/expression.h"
+#include "tests/suite.h"
 
 static bool read_memory(void *user, uint64_t address, uint64_t *ret_value)
 {
@@ -98,7 +99,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("expression");
-	TCase *tcase = tcase_create("expression");
+	TCase *tcase = suite_case("expression");
 
 	tcase_add_loop_test(tcase, an_expression_gives_its_result, 0,
 			    sizeof(expressions) / sizeof(expressions[0]));
@@ -107,9 +108,5 @@ int main(void)
 	tcase_add_test(tcase, the_stack_of_values_is_bounded);
 	suite_add_tcase(suite, tcase);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? 0 : 1;
+	return suite_run(suite);
 }

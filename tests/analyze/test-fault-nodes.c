@@ -6,6 +6,7 @@
 #include "analyze/analyze.h"
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/trace-maker.h"
+#include "tests/suite.h"
 
 #define BLOCK  0x500000u
 #define PID    1001u /* of the maker's process 1 */
@@ -148,16 +149,10 @@ int main(void)
 {
 	Suite *suite = suite_create("fault-nodes");
 	TCase *tests = tcase_create("all");
-	SRunner *runner;
-	int n_failed;
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, a_page_fault_has_the_node_that_was_told_of_it_and_no_other);
 	tcase_add_test(tests, without_nodes_there_are_no_rows);
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -1,4 +1,5 @@
 #include "analyze/format.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -93,7 +94,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("format");
-	TCase *tcase = tcase_create("format");
+	TCase *tcase = suite_case("format");
 
 	tcase_add_loop_test(tcase, a_count_has_a_comma_every_three_digits, 0,
 			    sizeof(counts) / sizeof(*counts));
@@ -106,9 +107,5 @@ int main(void)
 	tcase_add_test(tcase, shares_that_are_alike_in_every_sample_have_a_narrow_interval);
 	suite_add_tcase(suite, tcase);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/analyze/check-db.h"
+#include "tests/suite.h"
 
 /* A naive live set: an array of blocks, searched from end to end. */
 #define MAX_BLOCKS 3000
@@ -295,9 +296,5 @@ int main(void)
 	tcase_add_loop_test(tcase, a_live_block_takes_at_most_64_bytes, 0, 2);
 	tcase_add_test(tcase, a_fork_storm_takes_no_memory);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/trace-maker.h"
 #include "tests/analyze/world.h"
+#include "tests/suite.h"
 
 static struct maker maker;
 static struct db *db;
@@ -195,9 +196,5 @@ int main(void)
 	tcase_add_loop_test(tcase, frees_that_are_stamped_late_come_before_the_next_birth, 0, 25);
 	tcase_add_loop_test(tcase, missing_events_are_repaired_and_counted, 0, 25);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include "analyze/merge-clock.h"
 #include "analyze/timeline.h"
 #include "tests/analyze/check-db.h"
+#include "tests/suite.h"
 
 #define START UINT64_C(1000)
 
@@ -330,8 +331,8 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("merge");
-	TCase *order = tcase_create("order");
-	TCase *parts = tcase_create("parts");
+	TCase *order = suite_case("order");
+	TCase *parts = suite_case("parts");
 
 	tcase_add_checked_fixture(order, set_up, tear_down);
 	tcase_add_test(order, events_of_threads_come_in_the_order_of_time);
@@ -349,9 +350,5 @@ int main(void)
 	tcase_add_test(parts, freed_pages_are_those_of_the_ranges_added);
 	suite_add_tcase(suite, order);
 	suite_add_tcase(suite, parts);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

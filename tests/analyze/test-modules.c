@@ -11,6 +11,7 @@
 #include "analyze/modules.h"
 #include "make-records.h"
 #include "memory-db.h"
+#include "tests/suite.h"
 
 static struct objects *objects;
 static struct tasks *tasks;
@@ -336,8 +337,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("modules");
-	TCase *tcase = tcase_create("intervals");
-	SRunner *runner = srunner_create(suite);
+	TCase *tcase = suite_case("intervals");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -354,8 +354,5 @@ int main(void)
 	tcase_add_test(tcase, static_tls_is_as_large_as_glibc_made_it);
 #endif
 	tcase_add_test(tcase, only_own_modules_get_rows);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "analyze/owners.h"
 #include "make-records.h"
 #include "memory-db.h"
+#include "tests/suite.h"
 
 #define HEAP	   UINT64_C(0x5000000)
 #define MAPPING	   UINT64_C(0x6000000)
@@ -588,8 +589,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("owners");
-	TCase *tcase = tcase_create("owners");
-	SRunner *runner = srunner_create(suite);
+	TCase *tcase = suite_case("owners");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -613,8 +613,5 @@ int main(void)
 	tcase_add_test(tcase, a_thread_follows_its_image_to_the_number_of_its_record);
 	tcase_add_test(tcase, the_command_is_one_image_however_late_its_exec_was);
 	tcase_add_test(tcase, a_fork_without_events_has_the_memory_of_its_parent);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

@@ -1,4 +1,5 @@
 #include "analyze/package.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -66,7 +67,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("package");
-	TCase *tcase = tcase_create("package");
+	TCase *tcase = suite_case("package");
 
 	tcase_add_unchecked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, a_file_belongs_to_the_package_that_lists_exactly_it, 0,
@@ -75,9 +76,5 @@ int main(void)
 	tcase_add_test(tcase, debug_packages_have_their_names);
 	suite_add_tcase(suite, tcase);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 #include "tests/analyze/memory-db.h"
 #include "tests/analyze/picture-world.h"
 #include "tests/make-trace/make-trace.h"
+#include "tests/suite.h"
 
 static struct picture_store *open_store(struct picture_world *world)
 {
@@ -829,9 +830,5 @@ int main(void)
 	tcase_add_test(tcase, writing_again_replaces_what_was_there);
 	tcase_add_test(tcase, the_grid_counts_what_the_rows_count);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed > 0;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "analyze/shared-lines.h"
 #include "analyze/suppressions.h"
 #include "tests/analyze/memory-db.h"
+#include "tests/suite.h"
 
 /*
  * main calls f and g(int); f calls g(int) and itself. Stacks, outermost first:
@@ -270,7 +271,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("profile");
-	TCase *tcase = tcase_create("profile");
+	TCase *tcase = suite_case("profile");
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, a_recursive_function_counts_once_per_stack);
@@ -289,9 +290,5 @@ int main(void)
 	tcase_add_test(tcase, with_too_many_lines_shared_ones_stay_and_the_rest_is_counted);
 	suite_add_tcase(suite, tcase);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

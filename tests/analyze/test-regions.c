@@ -12,6 +12,7 @@
 #include "analyze/regions.h"
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/make-records.h"
+#include "tests/suite.h"
 
 #define N_THREADS 3
 #define N_NAMES	  4
@@ -344,11 +345,5 @@ static Suite *regions_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(regions_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(regions_suite());
 }

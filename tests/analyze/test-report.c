@@ -7,6 +7,7 @@
 
 #include "common/io.h"
 #include "tests/analyze/memory-db.h"
+#include "tests/suite.h"
 
 /* A run that a person can add up: 1,000 samples, two sites, one global, one process not traced. */
 static const char rows_sql[] =
@@ -324,7 +325,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("report");
-	TCase *tcase = tcase_create("report");
+	TCase *tcase = suite_case("report");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, the_first_screen_answers_what_ran_and_what_is_hot);
@@ -347,9 +348,5 @@ int main(void)
 	tcase_add_test(tcase, every_report_is_also_json);
 	suite_add_tcase(suite, tcase);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 #include "decode/decode.h"
 #include "make-records.h"
 #include "memory-db.h"
+#include "tests/suite.h"
 
 #define PID	    1001
 #define TID	    2001
@@ -864,7 +865,6 @@ int main(void)
 {
 	Suite *suite = suite_create("samples");
 	TCase *tcase = tcase_create("samples");
-	SRunner *runner = srunner_create(suite);
 
 	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 60);
@@ -892,8 +892,5 @@ int main(void)
 	tcase_add_test(tcase, an_exec_that_nobody_else_tells_starts_another_image);
 	tcase_add_test(tcase, private_accesses_of_one_sample_go_together_and_the_rest_is_unknown);
 	tcase_add_loop_test(tcase, the_shares_of_every_sample_and_role_add_up_to_one, 0, 10);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

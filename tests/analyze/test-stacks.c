@@ -5,6 +5,7 @@
 #include "analyze/stacks.h"
 #include "make-records.h"
 #include "memory-db.h"
+#include "tests/suite.h"
 
 #define MS   INT64_C(1000000)
 #define A_SO UINT64_C(0x10000)
@@ -323,8 +324,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("stacks");
-	TCase *tcase = tcase_create("stacks");
-	SRunner *runner = srunner_create(suite);
+	TCase *tcase = suite_case("stacks");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -338,8 +338,5 @@ int main(void)
 	tcase_add_test(tcase, code_that_was_replaced_at_its_address_is_another_frame);
 	tcase_add_test(tcase, code_in_no_module_is_a_frame_at_its_address);
 	tcase_add_loop_test(tcase, rows_are_as_many_as_distinct_paths, 0, 8);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

@@ -1,4 +1,5 @@
 #include "analyze/statistics.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -82,7 +83,6 @@ int main(void)
 {
 	Suite *suite = suite_create("statistics");
 	TCase *tcase = tcase_create("statistics");
-	SRunner *runner = srunner_create(suite);
 
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, a_quantile_lies_between_two_values_in_proportion);
@@ -91,8 +91,5 @@ int main(void)
 	tcase_add_test(tcase, an_interval_holds_the_true_median_about_as_often_as_it_says);
 	tcase_add_test(tcase, what_lies_beyond_the_fences_is_far_from_the_quartiles);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -13,6 +13,7 @@
 #include "analyze/objects.h"
 #include "analyze/symbols.h"
 #include "symbols-target.h"
+#include "tests/suite.h"
 
 uint64_t target_cpp(void);
 uint64_t target_cpp_total(void);
@@ -338,7 +339,6 @@ int main(void)
 {
 	Suite *suite = suite_create("symbols");
 	TCase *tcase = tcase_create("self");
-	SRunner *runner = srunner_create(suite);
 
 	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 60);
@@ -361,8 +361,5 @@ int main(void)
 	tcase_add_test(tcase, the_bytes_of_a_function_are_read_out_of_its_file);
 	tcase_add_test(tcase, a_forgotten_object_answers_again);
 	tcase_add_test(tcase, a_stripped_file_finds_its_debug_file_by_debuglink);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

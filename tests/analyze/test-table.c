@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyze/utf8.h"
+#include "tests/suite.h"
 
 static sqlite3 *db;
 static char *text;
@@ -172,7 +173,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("table");
-	TCase *tcase = tcase_create("table");
+	TCase *tcase = suite_case("table");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, csv_quotes_what_a_reader_could_misread);
@@ -189,9 +190,5 @@ int main(void)
 			    sizeof(any_bytes) / sizeof(*any_bytes));
 	suite_add_tcase(suite, tcase);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

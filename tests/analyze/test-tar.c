@@ -12,6 +12,7 @@
 #include "analyze/tar-format.h"
 #include "analyze/tar.h"
 #include "common/io.h"
+#include "tests/suite.h"
 
 static char folder[] = "/tmp/test-tar-XXXXXX";
 static char tar_path[64];
@@ -205,7 +206,6 @@ int main(void)
 {
 	Suite *suite = suite_create("tar");
 	TCase *tcase = tcase_create("tar");
-	SRunner *runner = srunner_create(suite);
 
 	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 120);
@@ -217,8 +217,5 @@ int main(void)
 	tcase_add_test(tcase, flipped_bits_do_no_harm);
 	tcase_add_test(tcase, sizes_above_eight_gibibytes_are_told);
 	tcase_add_test(tcase, more_bytes_than_were_told_are_refused);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "analyze/tasks.h"
 #include "make-records.h"
+#include "tests/suite.h"
 
 #define MS  INT64_C(1000000)
 #define PID 100u
@@ -118,7 +119,7 @@ END_TEST
 static Suite *tasks_suite(void)
 {
 	Suite *suite = suite_create("tasks");
-	TCase *lives = tcase_create("lives");
+	TCase *lives = suite_case("lives");
 
 	tcase_add_checked_fixture(lives, setup, teardown);
 	tcase_add_test(lives, an_image_that_is_told_twice_without_a_pid_is_one_image);
@@ -133,11 +134,5 @@ static Suite *tasks_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(tasks_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(tasks_suite());
 }

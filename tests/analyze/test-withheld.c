@@ -132,6 +132,7 @@ static int64_t length_of(uint32_t mask)
 		n += (size_t)snprintf(words + n, sizeof(words) - n, "%s" #word, n ? "," : "");
 #define SAMPLES EVENTS
 #include "schemas/events.def"
+#include "tests/suite.h"
 #undef EVENTS
 #undef SAMPLES
 	snprintf(sql, sizeof(sql),
@@ -236,11 +237,5 @@ static Suite *withheld_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(withheld_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(withheld_suite());
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/option.h"
+#include "tests/suite.h"
 
 #define MAX_ARGS 16
 
@@ -380,14 +381,10 @@ static void add_tests(TCase *tests)
 int main(void)
 {
 	Suite *suite = suite_create("option");
-	TCase *tests = tcase_create("option");
+	TCase *tests = suite_case("option");
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	add_tests(tests);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

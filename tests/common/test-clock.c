@@ -1,4 +1,5 @@
 #include "common/clock.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -139,9 +140,5 @@ int main(void)
 	tcase_add_test(tests, pairs_that_are_not_apart_give_the_rate_of_nanoseconds);
 	suite_add_tcase(suite, tests);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

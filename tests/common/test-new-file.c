@@ -12,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "tests/suite.h"
 
 /* A file system that cannot do all: these stand before libc's. */
 static bool has_noreplace, has_links;
@@ -177,7 +178,7 @@ int main(void)
 {
 	const int n_systems = sizeof(systems) / sizeof(systems[0]);
 	Suite *suite = suite_create("new-file");
-	TCase *tests = tcase_create("new-file");
+	TCase *tests = suite_case("new-file");
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_loop_test(tests, a_name_that_is_free_is_taken_on_every_file_system, 0, n_systems);
@@ -190,9 +191,5 @@ int main(void)
 	tcase_add_test(tests, the_umask_takes_from_the_mode);
 	tcase_add_test(tests, a_name_may_be_as_long_as_names_can_be);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/parse.h"
+#include "tests/suite.h"
 
 static const struct {
 	const char *text;
@@ -178,7 +179,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("parse");
-	TCase *tests = tcase_create("parse");
+	TCase *tests = suite_case("parse");
 
 	tcase_add_loop_test(tests, a_number_is_digits_and_nothing_else, 0, COUNT(numbers));
 	tcase_add_loop_test(tests, a_size_has_a_unit_as_in_gnu_tools, 0, COUNT(sizes));
@@ -188,9 +189,5 @@ int main(void)
 	tcase_add_loop_test(tests, a_duration_has_a_unit, 0,
 			    sizeof(durations) / sizeof(*durations));
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

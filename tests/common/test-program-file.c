@@ -7,6 +7,7 @@
 
 #include "common/io.h"
 #include "schemas/trace-format.h"
+#include "tests/suite.h"
 
 /* The file that is read: a copy of a shell, whole or damaged. */
 static unsigned char *bytes;
@@ -121,8 +122,6 @@ int main(void)
 {
 	Suite *suite = suite_create("program-file");
 	TCase *tests = tcase_create("all");
-	SRunner *runner;
-	int n_failed;
 
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
@@ -133,9 +132,5 @@ int main(void)
 	tcase_add_loop_test(tests, a_list_of_libraries_holds_a_sanitizer_or_not, 0,
 			    (int)(sizeof(lists) / sizeof(lists[0])));
 	suite_add_tcase(suite, tests);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

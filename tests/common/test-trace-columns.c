@@ -7,6 +7,7 @@
 
 #include "common/trace-varint.h"
 #include "tests/common/trace-random.h"
+#include "tests/suite.h"
 
 static const uint64_t edge_numbers[] = {
 	0,
@@ -218,7 +219,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("trace-columns");
-	TCase *tests = tcase_create("columns");
+	TCase *tests = suite_case("columns");
 	const int n_edges = sizeof(edge_numbers) / sizeof(edge_numbers[0]);
 
 	tcase_add_loop_test(tests, a_varint_of_every_length_comes_back, 0, n_edges);
@@ -232,9 +233,5 @@ int main(void)
 	tcase_add_test(tests, columns_that_do_not_fill_the_body_are_damage);
 	suite_add_tcase(suite, tests);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "common/trace-frame.h"
 #include "tests/common/trace-items.h"
 #include "tests/common/trace-random.h"
+#include "tests/suite.h"
 
 /* A whole small trace, as bytes and as the items that it holds. */
 static char path[256];
@@ -239,9 +240,5 @@ int main(void)
 	tcase_add_test(tests, what_is_no_trace_is_refused);
 	suite_add_tcase(suite, tests);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

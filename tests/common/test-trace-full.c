@@ -15,6 +15,7 @@
 #include "common/io.h"
 #include "tests/common/trace-items.h"
 #include "tests/common/trace-random.h"
+#include "tests/suite.h"
 
 #define LIMIT_BYTES	   (256u << 10)
 #define EVENTS_PER_SEGMENT 2000u /* of random bits: some 20 KiB */
@@ -321,9 +322,5 @@ int main(int argc, char **argv)
 	}
 	suite_add_tcase(suite, tests);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

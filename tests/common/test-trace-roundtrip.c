@@ -9,6 +9,7 @@
 #include "common/trace-records.h"
 #include "tests/common/trace-items.h"
 #include "tests/common/trace-random.h"
+#include "tests/suite.h"
 
 #define N_STREAMS 5u
 
@@ -488,9 +489,5 @@ int main(void)
 			    sizeof(n_segments) / sizeof(n_segments[0]));
 	suite_add_tcase(suite, tests);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 #include "common/trace-columns.h"
 #include "common/trace-frame.h"
 #include "tests/common/trace-items.h"
+#include "tests/suite.h"
 
 /* A file made by hand, as newer writers, broken ones and enemies might. */
 static char path[256];
@@ -368,9 +369,5 @@ int main(void)
 	tcase_add_test(tests, many_heads_of_large_bodies_do_not_take_for_ever);
 	suite_add_tcase(suite, tests);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

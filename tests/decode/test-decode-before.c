@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/decode/flat.h"
+#include "tests/suite.h"
 
 #ifdef __x86_64__
 
@@ -142,7 +143,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("decode-before");
-	TCase *tcase = tcase_create("decode-before");
+	TCase *tcase = suite_case("decode-before");
 
 #ifdef __x86_64__
 	tcase_add_loop_test(tcase, the_instruction_whose_operand_lies_there_is_the_one, 0,
@@ -152,9 +153,5 @@ int main(void)
 	tcase_add_test(tcase, without_code_nothing_is_told);
 #endif
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "decode/instruction.h"
 #include "tests/decode/flat.h"
+#include "tests/suite.h"
 
 #ifdef __x86_64__
 
@@ -218,7 +219,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("decode-behind");
-	TCase *tcase = tcase_create("behind");
+	TCase *tcase = suite_case("behind");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, the_access_before_ip_gets_the_time_of_its_block);
@@ -230,11 +231,7 @@ int main(void)
 	tcase_add_test(tcase, sweeps_find_where_the_instructions_of_real_code_begin);
 	suite_add_tcase(suite, tcase);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }
 
 #else

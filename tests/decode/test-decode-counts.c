@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "tests/decode/flat.h"
+#include "tests/suite.h"
 
 #ifdef __x86_64__
 
@@ -235,7 +236,7 @@ END_TEST
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("decode-counts");
-	TCase *tcase = tcase_create("counts");
+	TCase *tcase = suite_case("counts");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_counter_tells_the_iterations);
@@ -258,12 +259,7 @@ static Suite *make_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(make_suite());
-
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(make_suite());
 }
 
 #else

@@ -4,6 +4,7 @@
 #include <check.h>
 
 #include "tests/decode/random-code.h"
+#include "tests/suite.h"
 
 #include <stdlib.h>
 
@@ -47,15 +48,10 @@ int main(void)
 {
 	Suite *suite = suite_create("decode-fuzz");
 	TCase *tcase = tcase_create("fuzz");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, random_bytes_are_decoded);
 	tcase_add_test(tcase, random_instructions_are_decoded);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -10,6 +10,7 @@
 
 #include "tests/decode/native.h"
 #include "tests/decode/random-code.h"
+#include "tests/suite.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -355,8 +356,6 @@ int main(void)
 {
 	Suite *suite = suite_create("decode-native");
 	TCase *tcase = tcase_create("native");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	if (!has_oracle()) {
 		puts("needs ptrace of own children");
@@ -366,8 +365,5 @@ int main(void)
 	tcase_add_test(tcase, what_the_emulator_knows_is_what_the_processor_has);
 	tcase_add_test(tcase, bits_that_are_hidden_never_come_back_wrong);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

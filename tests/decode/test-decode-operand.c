@@ -3,6 +3,7 @@
 #include <check.h>
 
 #include "tests/decode/flat.h"
+#include "tests/suite.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -308,9 +309,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("decode-operand");
-	TCase *tcase = tcase_create("operand");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("operand");
 
 	tcase_add_loop_test(tcase, an_instruction_has_the_operands_of_the_manual, 0,
 			    (int)(sizeof(rows) / sizeof(rows[0])));
@@ -320,8 +319,5 @@ int main(void)
 	tcase_add_test(tcase, a_negative_bit_offset_moves_down);
 	tcase_add_test(tcase, other_machines_are_not_supported);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tests/decode/flat.h"
+#include "tests/suite.h"
 
 #ifdef __x86_64__
 
@@ -253,7 +254,7 @@ END_TEST
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("decode-stall");
-	TCase *tcase = tcase_create("stall");
+	TCase *tcase = suite_case("stall");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_loop_waits_for_what_runs_before_ip_next_time);
@@ -280,12 +281,7 @@ static Suite *make_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(make_suite());
-
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(make_suite());
 }
 
 #else

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "tests/decode/native.h"
 #include "tests/decode/victim.h"
+#include "tests/suite.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -336,8 +337,6 @@ int main(void)
 {
 	Suite *suite = suite_create("decode-steps");
 	TCase *tcase = tcase_create("steps");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	if (!has_ptrace()) {
 		puts("needs ptrace of own children");
@@ -348,8 +347,5 @@ int main(void)
 	tcase_add_loop_test(tcase, windows_are_what_a_program_of_the_system_does, 0,
 			    (int)(sizeof(programs) / sizeof(programs[0])));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

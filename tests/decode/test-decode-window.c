@@ -4,6 +4,7 @@
 #include <check.h>
 
 #include "tests/decode/flat.h"
+#include "tests/suite.h"
 
 #include <errno.h>
 #include <math.h>
@@ -509,7 +510,7 @@ END_TEST
 
 static TCase *make_ends(void)
 {
-	TCase *tcase = tcase_create("ends");
+	TCase *tcase = suite_case("ends");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_loop_closes_after_one_iteration);
@@ -530,7 +531,7 @@ static TCase *make_ends(void)
 
 static TCase *make_memory(void)
 {
-	TCase *tcase = tcase_create("memory");
+	TCase *tcase = suite_case("memory");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, stores_feed_later_loads);
@@ -543,7 +544,7 @@ static TCase *make_memory(void)
 
 static TCase *make_charge(void)
 {
-	TCase *tcase = tcase_create("charge");
+	TCase *tcase = suite_case("charge");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, repeats_count_as_their_elements);
@@ -555,7 +556,7 @@ static TCase *make_charge(void)
 
 static TCase *make_cache(void)
 {
-	TCase *tcase = tcase_create("cache");
+	TCase *tcase = suite_case("cache");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, instructions_are_decoded_once);
@@ -568,17 +569,12 @@ static TCase *make_cache(void)
 int main(void)
 {
 	Suite *suite = suite_create("decode-window");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	suite_add_tcase(suite, make_ends());
 	suite_add_tcase(suite, make_memory());
 	suite_add_tcase(suite, make_charge());
 	suite_add_tcase(suite, make_cache());
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }
 
 #else

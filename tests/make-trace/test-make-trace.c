@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "common/trace-reader.h"
+#include "tests/suite.h"
 
 #define MAX_THREADS 64
 #define N_OLD_MAPS  2 /* [stack] and the one from before the trace, in each process */
@@ -396,9 +397,5 @@ int main(void)
 	tcase_add_loop_test(tests, options_out_of_range_are_refused, 0, 4);
 	suite_add_tcase(suite, tests);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed != 0;
+	return suite_run(suite);
 }

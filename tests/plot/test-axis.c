@@ -7,6 +7,7 @@
 
 #include "analyze/plot/canvas.h"
 #include "analyze/report-heatmap.h"
+#include "tests/suite.h"
 
 static const enum axis_unit units[] = { AXIS_TIME, AXIS_BYTES, AXIS_COUNT, AXIS_RATIO };
 
@@ -146,7 +147,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("axis");
-	TCase *all = tcase_create("all");
+	TCase *all = suite_case("all");
 
 	tcase_add_test(all, ticks_are_on_the_axis_in_order_and_no_more_than_asked_for);
 	tcase_add_test(all, texts_of_ticks_differ_and_tell_their_value);
@@ -156,9 +157,5 @@ int main(void)
 	tcase_add_test(all, text_of_any_bytes_is_valid_xml);
 	tcase_add_test(all, equal_cells_of_a_row_are_one_piece_and_holes_none);
 	suite_add_tcase(suite, all);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -12,6 +12,7 @@
 #include "pmu/catalogue.h"
 #include "pmu/catalogue-sysfs.h"
 #include "tests/pmu/machine.h"
+#include "tests/suite.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -532,9 +533,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("catalogue");
-	TCase *tcase = tcase_create("catalogue");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("catalogue");
 
 	setenv("LIBPFM_ENCODE_INACTIVE", "1", 1); /* before the library is loaded */
 	if (!pmu_catalogue_has_library()) {
@@ -553,8 +552,5 @@ int main(void)
 	tcase_add_loop_test(tcase, a_processor_is_known_by_what_the_kernel_tells, 0,
 			    COUNT(processors));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -19,6 +19,7 @@
 #include "pmu/pmu-perf-clock.h"
 #include "pmu/source-pebs.h"
 #include "tests/pmu/machine.h"
+#include "tests/suite.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
@@ -776,9 +777,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("hardware");
-	TCase *tcase = tcase_create("hardware");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("hardware");
 
 	setenv("LIBPFM_ENCODE_INACTIVE", "1", 1);
 	tcase_add_checked_fixture(tcase, NULL, teardown);
@@ -800,8 +799,5 @@ int main(void)
 	tcase_add_test(tcase, aux_bytes_come_out_as_they_were_written_and_their_flags_are_counted);
 	tcase_add_loop_test(tcase, each_refusal_is_one_clause_with_a_remedy, 0, COUNT(refusals));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

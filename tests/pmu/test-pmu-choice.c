@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "pmu/pmu-choice.h"
+#include "tests/suite.h"
 
 static struct pmu_choice choice;
 static char message[PMU_CHOICE_MESSAGE_BYTES];
@@ -138,7 +139,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pmu-choice");
-	TCase *tcase = tcase_create("choice");
+	TCase *tcase = suite_case("choice");
 
 	tcase_add_loop_test(tcase, a_list_names_its_sources_and_tasks_come_last, 0,
 			    sizeof(lists) / sizeof(lists[0]));
@@ -151,9 +152,5 @@ int main(void)
 			    sizeof(refused) / sizeof(refused[0]));
 	suite_add_tcase(suite, tcase);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? 0 : 1;
+	return suite_run(suite);
 }

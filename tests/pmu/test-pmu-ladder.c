@@ -11,6 +11,7 @@
 #include "pmu/pmu-ladder.h"
 #include "pmu/pmu-record.h"
 #include "tests/pmu/watched.h"
+#include "tests/suite.h"
 
 #define MS UINT64_C(1000000)
 
@@ -222,8 +223,8 @@ static bool can_be_measured(void)
 int main(void)
 {
 	Suite *suite = suite_create("pmu-ladder");
-	TCase *plan = tcase_create("plan");
-	TCase *real = tcase_create("real");
+	TCase *plan = suite_case("plan");
+	TCase *real = suite_case("real");
 
 	tcase_add_loop_test(plan, a_ladder_has_different_primes_near_the_asked_period, 0, 4);
 	tcase_add_test(plan, no_period_of_a_ladder_is_below_the_least);
@@ -238,9 +239,5 @@ int main(void)
 	suite_add_tcase(suite, plan);
 	suite_add_tcase(suite, real);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? 0 : 1;
+	return suite_run(suite);
 }

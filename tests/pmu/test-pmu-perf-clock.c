@@ -10,6 +10,7 @@
 #include "pmu/pmu-perf-clock.h"
 #include "pmu/pmu-record.h"
 #include "pmu/pmu-ring.h"
+#include "tests/suite.h"
 
 static uint64_t now_ns(void)
 {
@@ -138,15 +139,10 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("perf-clock");
-	TCase *tcase = tcase_create("perf-clock");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("perf-clock");
 
 	tcase_add_test(tcase, perf_s_clock_and_ours_go_alike);
 	tcase_add_test(tcase, a_pair_turns_a_stamp_of_perf_s_clock_into_ours);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

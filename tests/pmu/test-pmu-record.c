@@ -5,6 +5,7 @@
 
 #include "pmu/pmu-record.h"
 #include "tests/pmu/built-record.h"
+#include "tests/suite.h"
 
 #define PAGE 4096u
 
@@ -570,9 +571,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pmu-record");
-	TCase *tcase = tcase_create("records");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("records");
 
 	tcase_add_test(tcase, every_field_of_a_full_sample_is_found);
 	tcase_add_loop_test(tcase, registers_of_another_processor_are_not_taken_for_x86, 0, 4);
@@ -593,8 +592,5 @@ int main(void)
 	tcase_add_test(tcase, an_unknown_type_is_stepped_over);
 	tcase_add_test(tcase, a_record_that_was_cut_is_refused_and_nothing_behind_it_is_read);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

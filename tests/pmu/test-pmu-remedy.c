@@ -14,6 +14,7 @@
 #include "pmu/pmu-cpus.h"
 #include "pmu/pmu-source.h"
 #include "tests/pmu/watched.h"
+#include "tests/suite.h"
 
 #define ROOT  .has_perfmon = true, .has_sys_admin = true, .has_ipc_lock = true
 #define PLAIN .mlock_kb = 516, .memlock_bytes = 8 << 20
@@ -243,10 +244,8 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pmu-remedy");
-	TCase *tcase = tcase_create("refusals");
-	TCase *cpus = tcase_create("cpus");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("refusals");
+	TCase *cpus = suite_case("cpus");
 
 	tcase_add_loop_test(tcase, each_refusal_says_why_and_what_helps, 0, COUNT(cases));
 	tcase_add_test(tcase, no_error_gives_no_words);
@@ -256,8 +255,5 @@ int main(void)
 	tcase_add_loop_test(cpus, a_list_of_cpus_is_read_or_refused, 0, COUNT(lists));
 	tcase_add_test(cpus, as_many_cpus_are_online_as_the_library_says);
 	suite_add_tcase(suite, cpus);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 #include "pmu/pmu-ring.h"
 #include "tests/pmu/built-record.h"
 #include "tests/pmu/watched.h"
+#include "tests/suite.h"
 
 #define BODY_BYTES 4096u
 #define N_SEEDS	   40
@@ -271,9 +272,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pmu-ring");
-	TCase *tcase = tcase_create("rings");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("rings");
 
 	tcase_add_loop_test(tcase, what_is_read_is_what_was_written_wherever_records_wrap, 0,
 			    N_SEEDS);
@@ -285,8 +284,5 @@ int main(void)
 	tcase_add_test(tcase, a_head_that_overran_the_ring_is_dropped_and_counted);
 	tcase_add_test(tcase, a_ring_whose_size_is_no_power_of_two_is_refused);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -23,6 +23,7 @@
 #include "pmu/pmu-event.h"
 #include "pmu/pmu-record.h"
 #include "tests/pmu/watched.h"
+#include "tests/suite.h"
 
 #define PAGE 4096u
 
@@ -695,10 +696,8 @@ static int n_users(void)
 int main(void)
 {
 	Suite *suite = suite_create("pmu-source");
-	TCase *real = tcase_create("real events");
-	TCase *choice = tcase_create("choices");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *real = suite_case("real events");
+	TCase *choice = suite_case("choices");
 
 	if (!can_be_measured())
 		return 77;
@@ -724,8 +723,5 @@ int main(void)
 	tcase_add_loop_test(choice, a_stream_tells_what_its_samples_say, 0, 3);
 	suite_add_tcase(suite, choice);
 
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "pmu/pmu-record.h"
 #include "pmu/pmu-watch.h"
+#include "tests/suite.h"
 
 static const struct {
 	uint64_t address;
@@ -196,9 +197,5 @@ int main(void)
 			    sizeof(covers) / sizeof(covers[0]));
 	tcase_add_test(tcase, registers_see_what_they_are_armed_for_and_nothing_else);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

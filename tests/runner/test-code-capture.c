@@ -13,6 +13,7 @@
 
 #include "runner/code-capture.h"
 #include "tests/pmu/watched.h"
+#include "tests/suite.h"
 
 #define PAGE	 RUN_CODE_PAGE_BYTES
 #define MAX_KEPT 4096
@@ -363,9 +364,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("code-capture");
-	TCase *tcase = tcase_create("code");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("code");
 
 	tcase_add_loop_test(tcase, a_sample_stores_its_page_and_the_next_once, 0, 2);
 	tcase_add_test(tcase, the_page_behind_the_last_is_no_loss);
@@ -379,8 +378,5 @@ int main(void)
 	tcase_add_loop_test(tcase, read_only_data_is_copied_once_after_some_samples, 0, 2);
 	tcase_add_test(tcase, a_snapshot_keeps_to_its_bytes);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -11,6 +11,7 @@
 #include "common/trace-reader.h"
 #include "runner/drain.h"
 #include "tests/runner/ring-writer.h"
+#include "tests/suite.h"
 
 #define N_CHUNKS     16
 #define TICKS_PER_MS 1000
@@ -527,8 +528,6 @@ int main(void)
 {
 	Suite *suite = suite_create("drain");
 	TCase *tcase = tcase_create("chains");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
@@ -549,8 +548,5 @@ int main(void)
 	tcase_add_loop_test(tcase, random_bytes_in_the_pool_never_crash_the_collector, 1, 21);
 	tcase_add_test(tcase, a_pool_cannot_be_shrunk_by_a_program);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

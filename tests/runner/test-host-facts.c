@@ -9,6 +9,7 @@
 #include "common/io.h"
 #include "runner/host-facts.h"
 #include "tests/pmu/watched.h"
+#include "tests/suite.h"
 
 #define MAX_FACTS 128
 
@@ -144,9 +145,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("host-facts");
-	TCase *tcase = tcase_create("facts");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("facts");
 
 	tcase_add_loop_test(tcase, keys_are_unique_and_values_are_one_line, 0, 2);
 	tcase_add_loop_test(tcase, facts_agree_with_what_the_system_says_elsewhere, 0, 2);
@@ -155,8 +154,5 @@ int main(void)
 	tcase_add_test(tcase, only_listed_variables_of_the_environment_are_told);
 	tcase_add_test(tcase, a_sink_can_stop);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

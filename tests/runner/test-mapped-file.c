@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runner/mapped-file.h"
+#include "tests/suite.h"
 
 #define PAGE	4096u
 #define N_BYTES (3 * PAGE)
@@ -137,9 +138,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("mapped-file");
-	TCase *tests = tcase_create("mapped-file");
-	SRunner *runner = srunner_create(suite);
-	int failed;
+	TCase *tests = suite_case("mapped-file");
 
 	tcase_add_test(tests, code_is_read_from_the_file_that_was_mapped);
 	tcase_add_test(tests, no_more_is_read_than_was_mapped);
@@ -148,8 +147,5 @@ int main(void)
 	tcase_add_test(tests, what_may_have_been_relocated_is_not_read);
 	tcase_add_test(tests, what_is_no_file_gives_nothing);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

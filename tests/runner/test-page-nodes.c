@@ -9,6 +9,7 @@
 
 #include "runner/page-nodes.h"
 #include "tests/common/trace-items.h"
+#include "tests/suite.h"
 
 #define PAGE 4096u
 
@@ -126,10 +127,9 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-nodes");
-	TCase *tests = tcase_create("page-nodes");
-	SRunner *runner = srunner_create(suite);
+	TCase *tests = suite_case("page-nodes");
 	void *address = &suite;
-	int node = -1, failed;
+	int node = -1;
 
 	if (syscall(SYS_move_pages, 0, 1L, &address, NULL, &node, 0) != 0) {
 		puts("cannot be measured here: no move_pages(2), as in many containers");
@@ -140,8 +140,5 @@ int main(void)
 	tcase_add_test(tests, of_a_process_that_has_ended_nothing_is_told);
 	tcase_add_test(tests, without_a_writer_nobody_is_asked);
 	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

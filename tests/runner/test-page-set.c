@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runner/page-set.h"
+#include "tests/suite.h"
 
 #define PAGE	UINT64_C(4096)
 #define N_PAGES 512
@@ -77,16 +78,11 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-set");
-	TCase *tcase = tcase_create("pages");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
+	TCase *tcase = suite_case("pages");
 
 	tcase_add_loop_test(tcase, a_set_tells_what_was_put_last, 0, 10);
 	tcase_add_test(tcase, ranges_at_both_ends_of_the_addresses_do_not_overflow);
 	tcase_add_test(tcase, an_empty_set_knows_nothing);
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

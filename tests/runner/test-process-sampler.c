@@ -11,6 +11,7 @@
 
 #include "runner/process-sampler.h"
 #include "tests/pmu/watched.h"
+#include "tests/suite.h"
 
 #define MIB	     (UINT64_C(1) << 20)
 #define ANON_BYTES   (64 * MIB)
@@ -182,8 +183,6 @@ int main(void)
 {
 	Suite *suite = suite_create("process-sampler");
 	TCase *tcase = tcase_create("processes");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, a_sample_tells_memory_and_time_of_a_process, 0, 2);
@@ -193,8 +192,5 @@ int main(void)
 	tcase_add_loop_test(tcase, lines_of_numa_maps_are_added_up, 0,
 			    (int)(sizeof(numa_texts) / sizeof(*numa_texts)));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -12,6 +12,7 @@
 
 #include "schemas/ring.h"
 #include "tests/runner/recorded.h"
+#include "tests/suite.h"
 
 static struct recorded run;
 
@@ -694,16 +695,11 @@ int main(void)
 {
 	Suite *suite = suite_create("record");
 	TCase *tcase = tcase_create("whole");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_set_timeout(tcase, 90);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	add_tests(tcase, recorded_n_users());
 	add_more_tests(tcase, recorded_n_users());
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

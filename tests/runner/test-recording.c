@@ -20,6 +20,7 @@
 #include "runner/recording.h"
 #include "runner/run-command.h"
 #include "schemas/ring.h"
+#include "tests/suite.h"
 
 static char base[64];
 
@@ -379,8 +380,6 @@ int main(void)
 {
 	Suite *suite = suite_create("recording");
 	TCase *tcase = tcase_create("recording");
-	SRunner *runner = srunner_create(suite);
-	int n_failed;
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_set_timeout(tcase, 60);
@@ -397,8 +396,5 @@ int main(void)
 	tcase_add_test(tcase, files_tell_why_they_cannot_be_traced);
 	tcase_add_loop_test(tcase, a_command_is_found_as_execvp_finds_it, 0, COUNT(commands));
 	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_ENV);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

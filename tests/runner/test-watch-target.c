@@ -7,6 +7,7 @@
 #include "runner/watch-nodes.h"
 #include "runner/watch-symbol.h"
 #include "runner/watch-target.h"
+#include "tests/suite.h"
 
 #define GOOD(...)                                                                                  \
 	{                                                                                          \
@@ -148,7 +149,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("watch-target");
-	TCase *tcase = tcase_create("watch-target");
+	TCase *tcase = suite_case("watch-target");
 
 	tcase_add_loop_test(tcase, a_target_says_what_and_how_much, 0,
 			    sizeof(good) / sizeof(good[0]));
@@ -159,9 +160,5 @@ int main(void)
 	tcase_add_test(tcase, what_is_no_program_is_refused);
 	tcase_add_test(tcase, nodes_keep_their_targets_apart);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "runner/series/series-compat.h"
 #include "runner/series/series-file.h"
+#include "tests/suite.h"
 
 /* Takes options a to z, without looking at their values; knows nothing else. */
 static int check_option(void *user, const char *key, const char *value, char *message)
@@ -214,7 +215,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("series-config");
-	TCase *tests = tcase_create("config");
+	TCase *tests = suite_case("config");
 
 	suite_add_tcase(suite, tests);
 	tcase_add_test(tests, a_file_is_read_as_it_says);
@@ -226,9 +227,5 @@ int main(void)
 	tcase_add_test(tests, heimdallrs_variables_name_folder_size_and_threshold);
 	tcase_add_test(tests, wrong_mode_lines_are_told);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

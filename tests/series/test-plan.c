@@ -6,6 +6,7 @@
 
 #include "runner/series/series-compat.h"
 #include "runner/series/series-plan.h"
+#include "tests/suite.h"
 
 static struct series *make_series(unsigned n_workloads, unsigned n_modes, uint32_t repetitions)
 {
@@ -192,7 +193,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("series-plan");
-	TCase *tests = tcase_create("plan");
+	TCase *tests = suite_case("plan");
 
 	suite_add_tcase(suite, tests);
 	tcase_add_test(tests, each_block_has_every_program_and_mode_once);
@@ -204,9 +205,5 @@ int main(void)
 	tcase_add_test(tests, programs_of_one_base_name_stay_apart);
 	tcase_add_test(tests, a_pattern_becomes_a_program_for_each_file);
 
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

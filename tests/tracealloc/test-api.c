@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 #define ALL UINT32_MAX
 
@@ -302,11 +303,5 @@ static Suite *api_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(api_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(api_suite());
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tracealloc/cfi.h"
+#include "tests/suite.h"
 
 #define STRIDE 13
 
@@ -250,11 +251,5 @@ static Suite *cfi_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(cfi_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(cfi_suite());
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 #define ALL  UINT32_MAX
 #define PAGE 4096u
@@ -209,11 +210,5 @@ static Suite *events_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(events_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(events_suite());
 }

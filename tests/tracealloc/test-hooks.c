@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 #define ALL UINT32_MAX
 
@@ -524,11 +525,5 @@ static Suite *hooks_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(hooks_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(hooks_suite());
 }

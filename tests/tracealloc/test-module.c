@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 static struct mini_run run;
 
@@ -153,11 +154,5 @@ static Suite *module_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(module_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(module_suite());
 }

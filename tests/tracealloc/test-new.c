@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 static struct mini_run run;
 
@@ -144,11 +145,5 @@ static Suite *new_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(new_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(new_suite());
 }

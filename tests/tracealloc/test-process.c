@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 #define ALL UINT32_MAX
 
@@ -285,11 +286,5 @@ static Suite *process_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(process_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(process_suite());
 }

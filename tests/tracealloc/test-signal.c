@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 static struct mini_run run;
 
@@ -155,11 +156,5 @@ static Suite *signal_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(signal_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(signal_suite());
 }

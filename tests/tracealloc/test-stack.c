@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 static struct mini_run run;
 static uint64_t pcs[300];
@@ -200,11 +201,5 @@ static Suite *stack_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(stack_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(stack_suite());
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "mini-collector.h"
+#include "tests/suite.h"
 
 #define MAX_PCS 300
 
@@ -452,11 +453,5 @@ static Suite *unwind_suite(void)
 
 int main(void)
 {
-	SRunner *runner = srunner_create(unwind_suite());
-	int n_failed;
-
-	srunner_run_all(runner, CK_NORMAL);
-	n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(unwind_suite());
 }

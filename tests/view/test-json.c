@@ -7,6 +7,7 @@
 #include "analyze/view/columns.h"
 #include "analyze/view/json.h"
 #include "analyze/view/packed.h"
+#include "tests/suite.h"
 
 static void check_is(struct json *json, const char *expected)
 {
@@ -226,7 +227,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("json");
-	TCase *tests = tcase_create("json");
+	TCase *tests = suite_case("json");
 
 	tcase_add_test(tests, commas_stand_between_values_only);
 	tcase_add_test(tests, text_is_quoted_and_valid);
@@ -237,9 +238,5 @@ int main(void)
 	tcase_add_test(tests, runs_give_back_what_went_in);
 	tcase_add_test(tests, numbers_of_two_bytes_are_low_bytes_then_high_ones);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }

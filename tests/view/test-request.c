@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/view/request.h"
+#include "tests/suite.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
@@ -242,7 +243,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("request");
-	TCase *tests = tcase_create("request");
+	TCase *tests = suite_case("request");
 
 	tcase_add_test(tests, the_page_and_its_files_are_found);
 	tcase_add_test(tests, who_does_not_know_the_token_gets_nothing);
@@ -255,9 +256,5 @@ int main(void)
 	tcase_add_test(tests, every_parameter_of_the_contract_has_a_type);
 	tcase_add_test(tests, only_this_host_at_this_port_is_ours);
 	suite_add_tcase(suite, tests);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return suite_run(suite);
 }
