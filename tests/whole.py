@@ -111,3 +111,23 @@ class Checks:
 
     def end(self):
         sys.exit(1 if self.n_failed else 0)
+
+
+def run_cases(cases, make):
+    """Run each case with the Checks that make() gives for a folder of its own. A case may skip; exits with 1
+    when one failed."""
+    n_failed = 0
+    for case in cases:
+        with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
+            try:
+                checks = make(folder)
+                case(checks)
+            except SystemExit as stop:
+                if stop.code != SKIP:
+                    raise
+                print(case.__name__, "was skipped")
+                continue
+        if checks.n_failed:
+            print(f"{case.__name__}: {checks.n_failed} failed")
+            n_failed += 1
+    sys.exit(1 if n_failed else 0)

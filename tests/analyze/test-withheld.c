@@ -10,6 +10,7 @@
 #include "common/collect-words.h"
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/make-records.h"
+#include "tests/suite.h"
 
 #define N_THREADS 3 /* of the one image */
 #define N_STEPS	  2000
@@ -132,7 +133,6 @@ static int64_t length_of(uint32_t mask)
 		n += (size_t)snprintf(words + n, sizeof(words) - n, "%s" #word, n ? "," : "");
 #define SAMPLES EVENTS
 #include "schemas/events.def"
-#include "tests/suite.h"
 #undef EVENTS
 #undef SAMPLES
 	snprintf(sql, sizeof(sql),

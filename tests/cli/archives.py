@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 import whole
 
@@ -241,22 +240,4 @@ def a_containers_files_are_kept(shop):
     shop.that(found > 0, f"main of a container's program: {found}; {shop.outcome.messages}")
 
 
-def main():
-    n_failed = 0
-    for function in CASES:
-        with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
-            try:
-                shop = Shop(folder)
-                function(shop)
-            except SystemExit as stop:
-                if stop.code != whole.SKIP:
-                    raise
-                print(function.__name__, "was skipped")
-                continue
-        if shop.n_failed:
-            print(f"{function.__name__}: {shop.n_failed} failed")
-            n_failed += 1
-    sys.exit(1 if n_failed else 0)
-
-
-main()
+whole.run_cases(CASES, Shop)

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 
 import whole
@@ -290,22 +289,4 @@ def a_server_is_asked_when_the_variable_names_one(shop):
     server.shutdown()
 
 
-def main():
-    n_failed = 0
-    for function in CASES:
-        with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
-            try:
-                shop = Shop(folder)
-                function(shop)
-            except SystemExit as stop:
-                if stop.code != whole.SKIP:
-                    raise
-                print(function.__name__, "was skipped")
-                continue
-        if shop.n_failed:
-            print(f"{function.__name__}: {shop.n_failed} failed")
-            n_failed += 1
-    sys.exit(1 if n_failed else 0)
-
-
-main()
+whole.run_cases(CASES, Shop)

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mini-collector.h"
+#include "mini-check.h"
 #include "tests/suite.h"
 
 #define ALL  UINT32_MAX
@@ -24,11 +24,7 @@ static void trace_with(int user, const char *name, uint32_t events)
 	const char *const argv[] = { VICTIM_EVENTS, name, NULL };
 	struct mini_options options = { .uid = getuid() == 0 ? users[user] : 0, .events = events };
 
-	mini_run(&options, argv, &run);
-	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
-		      (unsigned)run.status, run.output);
-	ck_assert_uint_eq(run.n_bad, 0);
-	ck_assert_uint_eq(run.n_uncommitted, 0);
+	mini_run_well(&options, argv, &run);
 	ck_assert_uint_eq(run.processes[0].n_dropped, 0);
 	ck_assert_uint_eq(run.processes[0].n_late, 0);
 }

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mini-collector.h"
+#include "mini-check.h"
 #include "tests/suite.h"
 
 #define ALL UINT32_MAX
@@ -20,11 +20,7 @@ static void trace_with(struct mini_options options, const char *name)
 {
 	const char *const argv[] = { VICTIM_BASIC, name, NULL };
 
-	mini_run(&options, argv, &run);
-	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
-		      (unsigned)run.status, run.output);
-	ck_assert_uint_eq(run.n_bad, 0);
-	ck_assert_uint_eq(run.n_uncommitted, 0);
+	mini_run_well(&options, argv, &run);
 }
 
 static void trace_as(int user, const char *name)

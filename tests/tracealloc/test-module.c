@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "mini-collector.h"
+#include "mini-check.h"
 #include "tests/suite.h"
 
 static struct mini_run run;
@@ -19,11 +19,7 @@ static void trace_stacks(enum ring_stacks stacks, const char *program, const cha
 		.n_chunks = 256,
 	};
 
-	mini_run(&options, argv, &run);
-	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
-		      (unsigned)run.status, run.output);
-	ck_assert_uint_eq(run.n_bad, 0);
-	ck_assert_uint_eq(run.n_uncommitted, 0);
+	mini_run_well(&options, argv, &run);
 }
 
 static void trace(const char *program, const char *name, bool is_untraced)

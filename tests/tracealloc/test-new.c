@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "mini-collector.h"
+#include "mini-check.h"
 #include "tests/suite.h"
 
 static struct mini_run run;
@@ -13,11 +13,7 @@ static void trace_program(const char *program, const char *name)
 	const char *const argv[] = { program, name, NULL };
 	struct mini_options options = { .stacks = RING_STACKS_FP };
 
-	mini_run(&options, argv, &run);
-	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
-		      (unsigned)run.status, run.output);
-	ck_assert_uint_eq(run.n_bad, 0);
-	ck_assert_uint_eq(run.n_uncommitted, 0);
+	mini_run_well(&options, argv, &run);
 }
 
 static void trace(const char *name)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "mini-collector.h"
+#include "mini-check.h"
 #include "tests/suite.h"
 
 static struct mini_run run;
@@ -14,11 +14,7 @@ static void trace(struct mini_options options, const char *name)
 
 	options.stacks = RING_STACKS_FP;
 	options.n_chunks = options.n_chunks ? options.n_chunks : 2048;
-	mini_run(&options, argv, &run);
-	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
-		      (unsigned)run.status, run.output);
-	ck_assert_uint_eq(run.n_bad, 0);
-	ck_assert_uint_eq(run.n_uncommitted, 0);
+	mini_run_well(&options, argv, &run);
 }
 
 static uint64_t lost(void)

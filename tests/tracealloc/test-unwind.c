@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mini-collector.h"
+#include "mini-check.h"
 #include "tests/suite.h"
 
 #define MAX_PCS 300
@@ -34,11 +34,7 @@ static void trace(const char *program, const char *name, uint32_t max_frames)
 	if (program == hard[N_HARD - 1])
 		options.set = "GLIBC_TUNABLES=glibc.cpu.x86_shstk=on:glibc.cpu.x86_ibt=on";
 #endif
-	mini_run(&options, argv, &run);
-	ck_assert_msg(WIFEXITED(run.status) && WEXITSTATUS(run.status) == 0, "status 0x%x: %s",
-		      (unsigned)run.status, run.output);
-	ck_assert_uint_eq(run.n_bad, 0);
-	ck_assert_uint_eq(run.n_uncommitted, 0);
+	mini_run_well(&options, argv, &run);
 }
 
 static size_t stack_of(uint64_t size, size_t i)
