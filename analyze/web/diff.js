@@ -22,14 +22,25 @@ const FLAME_HELP = "Each box is as wide as before and after together. Orange wit
 	+ "the change is against the whole of the box.";
 const KINDS = ["bytes", "blocks", "peak", "leaked", "time", "faults"];
 
-/** "all repetitions" of a mode, and each run. */
-function choicesOf(runs) {
+/** Modes of programs that have repetitions: [name, number of runs]. */
+function groupsOf(runs) {
 	const groups = new Map();
 	for (const run of runs) {
 		const name = `${run.program}.${run.mode}`;
 		groups.set(name, (groups.get(name) ?? 0) + 1);
 	}
-	return [...[...groups].filter(([, n]) => n > 1).map(([name, n]) => [name, `${name}: all ${n} runs`]),
+	return [...groups].filter(([, n]) => n > 1);
+}
+
+/** Two modes of the first program, where it has two that were repeated; else null. */
+export function usualModes(runs) {
+	const groups = groupsOf(runs.filter(({ program }) => program === runs[0].program));
+	return groups.length > 1 ? groups.slice(0, 2).map(([name]) => name) : null;
+}
+
+/** "all repetitions" of a mode, and each run. */
+function choicesOf(runs) {
+	return [...groupsOf(runs).map(([name, n]) => [name, `${name}: all ${n} runs`]),
 		...runs.map((run) => [String(run.id), `${run.id}: ${run.program}.${run.mode}.${run.repetition}`])];
 }
 
@@ -87,9 +98,12 @@ export function create(root, app) {
 			`${changeText(after - before, now.unit)}${before > 0 ? ` (${(100 * (after - before) / before).toFixed(1)} %)` : ", new"}`].join("\n");
 	}
 
-	/* The first two that have something; of an exported file the two that it holds. */
+	/* Two modes of a program that was repeated, else the first two runs that have something; of an exported file the two that it holds. */
 	function usualPair() {
 		const recorded = app.runs.filter((run) => run.n_blocks + run.n_samples > 0);
+		const modes = app.isStored ? null : usualModes(recorded);
+		if (modes)
+			return modes;
 		const pairs = app.isStored ? app.runs.flatMap((a) => app.runs.map((b) => [a.id, b.id])) : [];
 		const held = pairs.find(([a, b]) => a !== b && app.holds("diff", { a, b }));
 		return held ?? [recorded[0]?.id ?? app.runs[0]?.id ?? "", recorded[1]?.id ?? app.runs[1]?.id ?? ""];
@@ -119,7 +133,8 @@ export function create(root, app) {
 		if (app.runs.length < 2) {
 			pane.empty("This database holds one run. Give two to one database (memsight analyze -o BOTH.db A.mst B.mst) and view that, or compare two files in the "
 				+ "terminal: memsight diff A B.");
-			flame.empty("Nothing to compare.");
+			flame.empty("");
+			flame.element.hidden = true;
 			return;
 		}
 		showChoices(sides, by);
@@ -134,6 +149,12 @@ export function create(root, app) {
 		});
 	}
 
+	/* "sq.old.1" of a run that was asked for by its number */
+	function nameOf(side) {
+		const run = app.runs.find(({ id }) => String(id) === side);
+		return run ? `${run.program}.${run.mode}.${run.repetition}` : side;
+	}
+
 	function draw(state) {
 		const { answer } = now;
 		const wanted = (state["diff.filter"] ?? "").toLowerCase();
@@ -144,13 +165,15 @@ export function create(root, app) {
 			field.value = state["diff.filter"] ?? "";
 		grid.element.hidden = changed.length === 0;
 		grid.show(rows);
-		summary.textContent = summaryOf(answer, changed, now.unit);
+		summary.textContent = summaryOf(answer, changed, { unit: now.unit, nameOf });
 		pane.foot.textContent = changed.length === 0 ? "" : [`${count(rows.length)} of ${plural(changed.length, "call site")} that differ`, now.rows.length < answer.n_all
 			? `the ${count(now.rows.length)} biggest changes of ${count(answer.n_all)} sites are here` : ""].filter(Boolean).join(" · ");
-		if (now.sides.total > 0)
-			drawFlame(state);
-		else
+		if (now.sides.total === 0)
 			flame.empty("Both runs have nothing of that.");
+		else if (changed.length === 0)
+			flame.empty("Nothing: every call site has as much as before.");
+		else
+			drawFlame(state);
 	}
 
 	function drawFlame(state) {
@@ -181,10 +204,10 @@ function pathOf(row) {
 	return row.path ? String(row.path).split(" < ").reverse() : [];
 }
 
-function summaryOf(answer, changed, unit) {
-	const side = (name, n, total) => `${name}${n > 1 ? ` (mean of ${n} runs)` : ""}: ${valueText(total, unit)}`;
+function summaryOf(answer, changed, { unit, nameOf }) {
+	const side = (name, n, total) => `${nameOf(name)}${n > 1 ? ` (mean of ${n} runs)` : ""}: ${valueText(total, unit)}`;
 	if (answer.total_before === undefined)
-		return `${answer.before} against ${answer.after}`;
+		return `${nameOf(answer.before)} against ${nameOf(answer.after)}`;
 	const change = answer.total_after - answer.total_before;
 	return `${side(answer.before, answer.n_before, answer.total_before)} → ${side(answer.after, answer.n_after, answer.total_after)}, ${changeText(change, unit)}${
 		answer.total_before > 0 ? ` (${(100 * change / answer.total_before).toFixed(1)} %)` : ""}. ${changed.length === 0 ? "No call site differs."

@@ -203,6 +203,9 @@ def changes_of_repetitions_have_an_interval_and_can_be_filtered(checks, page):
     checks.that("0 of 1 call site" in page.chromium.text(".page-diff .foot"), page.chromium.text(".page-diff .foot"))
     page.open("page=diff&diff.a=small.alloc&diff.b=small.alloc&diff.by=bytes")
     checks.that("No call site differs" in page.chromium.text(".diff-summary"), page.chromium.text(".diff-summary"))
+    page.open(f"page=diff&diff.a={page.run_id('small', 'alloc')}&diff.b={page.run_id('large', 'alloc')}")
+    text = page.chromium.text(".diff-summary")
+    checks.that("small.alloc.1: " in text and "large.alloc.1: " in text, f"runs are called by their names: {text}")
 
 
 def losses_are_explained_and_lie_behind_the_header(checks, page):
