@@ -44,6 +44,13 @@ function choicesOf(runs) {
 		...runs.map((run) => [String(run.id), `${run.id}: ${run.program}.${run.mode}.${run.repetition}`])];
 }
 
+/** The innermost function, and where that has no name the callers that have: "(in libx.so) < f at x.c:3 < g". */
+export function siteText(path) {
+	const inner = path.at(-1) ?? "(no call stack)";
+	const named = path.slice(0, -1).reverse().filter((step) => !step.startsWith("(in "));
+	return inner.startsWith("(in ") ? [inner, ...named.slice(0, 2)].join(" < ") : inner;
+}
+
 /** Whether an interval tells the change from 0; exact ones always do. */
 function isSure(row) {
 	return row.low === null || row.low === undefined || row.low > 0 || row.high < 0;
@@ -62,7 +69,7 @@ function rowsGrid(now) {
 	const unit = () => now.unit;
 	return createGrid({ caption: "Call sites that differ", sort: { key: "change", isDescending: true }, part: 50, columns: [
 		{ key: "place", title: "Allocated at", order: (row) => row.function ?? "", cell: (row) => h("details", { class: "path" },
-			h("summary", {}, row.path[row.path.length - 1] ?? "(no call stack)"),
+			h("summary", {}, siteText(row.path)),
 			h("ol", {}, [...row.path].reverse().map((step) => h("li", {}, step)))) },
 		{ key: "change", title: "Change", isNumber: true, order: (row) => Math.abs(row.change), help: "Sorted by its size, whatever its sign",
 			cell: (row) => h("div", { class: "share-cell" }, changeBar(row, now.most), h("span", {}, changeText(row.change, unit()))) },

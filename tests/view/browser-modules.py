@@ -218,6 +218,13 @@ def a_difference_as_a_tree_adds_up_on_both_sides(checks, modules):
     checks.that(modules.ask("diff-tree", "return [m.changeOf(0, 5), m.changeOf(5, 0), m.changeOf(5, 5), m.changeOf(0, 0)]") == [1, -1, 0, 0], "changes")
 
 
+def a_site_without_a_name_is_told_by_its_callers(checks, modules):
+    for path, expected in [(["main", "f at x.c:2"], "f at x.c:2"), (["main", "g", "(in a.so)", "f", "(in a.so)"], "(in a.so) < f < g"), ([], "(no call stack)"),
+                           (["(in a)", "(in b)"], "(in b)")]:
+        found = modules.ask("diff", "return m.siteText(a)", path)
+        checks.that(found == expected, f"{path}: {found}")
+
+
 def modes_that_were_repeated_are_compared_before_single_runs(checks, modules):
     for names, expected in [("a.x a.x a.y a.y b.x b.x", ["a.x", "a.y"]), ("a.x a.x a.y b.x b.x", None), ("a.x a.y", None), ("", None)]:
         runs = [{"program": name[0], "mode": name[2]} for name in names.split()]
@@ -267,7 +274,7 @@ TESTS = [frames_lie_side_by_side_below_their_caller, a_frame_that_is_zoomed_is_a
          the_interval_of_a_share_is_that_of_agresti_and_coull, what_no_sample_fell_on_has_an_upper_end_only,
          totals_are_words_with_units, ranges_are_called_as_in_figures, time_has_a_scale_on_a_phone_too, a_scale_of_colours_goes_from_one_touch_to_the_most, axes_count_in_steps_of_people_and_bytes_in_powers_of_two,
          whiskers_end_at_values_and_leave_outliers_outside, counts_of_intervals_become_rates_and_add_up, regions_that_overlap_stand_below_each_other,
-         a_difference_as_a_tree_adds_up_on_both_sides, modes_that_were_repeated_are_compared_before_single_runs, what_is_not_known_is_sorted_last_either_way,
+         a_difference_as_a_tree_adds_up_on_both_sides, a_site_without_a_name_is_told_by_its_callers, modes_that_were_repeated_are_compared_before_single_runs, what_is_not_known_is_sorted_last_either_way,
          every_loss_that_the_program_tells_has_a_meaning_and_a_remedy, every_option_that_the_page_names_is_one]
 
 
