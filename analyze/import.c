@@ -183,7 +183,22 @@ static int birth_of(struct import *import, uint32_t thread, const struct merge_e
 	return 0;
 }
 
-/* An address is born that is still live: perhaps another thread's free of it was stamped late. */
+/* Another thread's free of a block that stands in the way of a birth was perhaps stamped late. */
+static int take_late(struct import *import, const struct merge_wanted *wanted)
+{
+	struct merge_event event;
+	uint32_t thread;
+	bool is_next;
+
+	if (!merge_take_end(import->merge, wanted, &thread, &event, &is_next))
+		return 0;
+	struct memory_end_of end = end_of(import, thread, &event);
+	end.is_early = !is_next;
+	int r = memory_death(import->memory, &end);
+	return r < 0 || !is_next ? r : import_tell_event(import, thread, event.op, NULL);
+}
+
+/* What is born was still taken, perhaps by several blocks. */
 static int end_late(struct import *import, const struct memory_birth *birth, int64_t time)
 {
 	struct merge_wanted wanted = {
@@ -191,17 +206,12 @@ static int end_late(struct import *import, const struct memory_birth *birth, int
 		.thread = birth->thread,
 		.time = time,
 	};
-	struct merge_event event;
-	uint32_t thread;
-	bool is_next;
+	uint64_t from = birth->address;
+	int r = 0;
 
-	if (!memory_is_taken(import->memory, birth, &wanted.address) ||
-	    !merge_take_end(import->merge, &wanted, &thread, &event, &is_next))
-		return 0;
-	struct memory_end_of end = end_of(import, thread, &event);
-	end.is_early = !is_next;
-	int r = memory_death(import->memory, &end);
-	return r < 0 || !is_next ? r : import_tell_event(import, thread, event.op, NULL);
+	while (r == 0 && memory_is_taken(import->memory, birth, &from, &wanted.address))
+		r = take_late(import, &wanted);
+	return r;
 }
 
 static int apply_birth(struct import *import, uint32_t thread, const struct merge_event *event)
@@ -611,6 +621,8 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 	r = feed_ahead(&import.feed);
 	if (r == 0)
 		r = open_parts(&import);
+	if (r == 0 && import.feed.skew_ns)
+		memory_set_unseen(import.memory);
 	if (r == 0)
 		r = read_all(&import);
 	if (r == 0)

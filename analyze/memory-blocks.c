@@ -100,31 +100,55 @@ static bool is_made_within(const struct memory_thread *thread, const struct memo
 	       ret_block->id == thread->nested_id && ret_block->address == birth->address;
 }
 
-bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *ret_address)
+bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *from,
+		     uint64_t *ret_address)
 {
 	const struct memory_thread *thread = memory_thread(memory, birth->thread);
 	struct heap_block block;
 
-	if (!thread || is_made_within(thread, birth, &block) ||
-	    !heap_overlap(&thread->image->heap, birth->address, birth->size, &block))
+	if (!thread || is_made_within(thread, birth, &block))
 		return false;
-	*ret_address = block.address;
-	return true;
+	while (*from == birth->address || *from - birth->address < birth->size) {
+		if (!heap_overlap(&thread->image->heap, *from,
+				  birth->size - (*from - birth->address), &block))
+			return false;
+		*from = block.address + (block.size ? block.size : 1);
+		if (memory_early_end(thread->image, block.id))
+			continue;
+		*ret_address = block.address;
+		return true;
+	}
+	return false;
 }
 
-/* Blocks that are in the way of a new one must have ended unseen. */
+/* A block is in the way of a new one: it ended unseen, or by an end that came before its birth. */
+static int end_unseen(struct memory *memory, struct memory_image *image,
+		      const struct heap_block *block, int64_t time_ns)
+{
+	const struct memory_end_of *end = memory_early_end(image, block->id);
+	struct memory_thread *thread = end ? memory_thread(memory, end->thread) : NULL;
+	struct ending ending = { MEMORY_MISSED, time_ns, ROWS_NULL, false, 0 };
+
+	if (thread) {
+		ending = (struct ending){ end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
+					  block->birth_ns, thread->row, false, end->call };
+		memory_early_count(memory, image);
+	} else {
+		memory->tally->total.missed_frees++;
+	}
+	return end_block(memory, image, block, &ending);
+}
+
 static int end_overlapped(struct memory *memory, struct memory_image *image,
 			  const struct heap_block *born)
 {
-	struct ending ending = { MEMORY_MISSED, born->birth_ns, ROWS_NULL, false, 0 };
 	struct heap_block block;
 
 	while (heap_overlap(&image->heap, born->address, born->size, &block)) {
 		int r = heap_remove(&image->heap, block.address, &block);
 		if (r < 0)
 			return r;
-		memory->tally->total.missed_frees++;
-		r = end_block(memory, image, &block, &ending);
+		r = end_unseen(memory, image, &block, born->birth_ns);
 		if (r < 0)
 			return r;
 	}
@@ -225,9 +249,7 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 	if (map.size > 0)
 		r = memory_seen_move(memory, thread->image, &block, &map);
 	*ret_block = owner_of(memory, &block);
-	if (r == 0 && thread->image->n_early > 0)
-		r = memory_early_birth(memory, thread->image, birth);
-	return r;
+	return r == 0 ? memory_early_birth(memory, thread->image, birth, block.id) : r;
 }
 
 /* The thread has given this block back, and remembers it until its next event. */
@@ -260,9 +282,9 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 	if (r == 0) {
 		/* realloc has given it back already, and now by the free that it calls. */
 		if (!end->is_nested || thread->freed.start != end->address)
-			memory_early_keep(memory, thread->image, end);
+			r = memory_early_keep(memory, thread->image, end);
 		memory_other(memory, end->thread);
-		return 0;
+		return r;
 	}
 	struct ending ending = {
 		.death = end->link ? MEMORY_REALLOCATED : MEMORY_FREED,

@@ -8,7 +8,6 @@
 #include "analyze/texts.h"
 
 #define MEMORY_RECENT 64 /* ends of blocks of an image that are remembered */
-#define MEMORY_EARLY  8 /* ends that wait for their birth */
 
 /* A block that ended not long ago. */
 struct memory_recent {
@@ -17,11 +16,8 @@ struct memory_recent {
 	uint32_t thread;
 };
 
-/* An end that may come before its birth, and the thread that ended a block there just before. */
-struct memory_early {
-	struct memory_end_of end;
-	uint32_t other;
-};
+/* Ends that may come before their birth: memory-early.c. */
+struct memory_early;
 
 /* One process image. */
 struct memory_image {
@@ -41,8 +37,7 @@ struct memory_image {
 	uint64_t heap_end; /* as it told it last */
 	struct memory_recent recent[MEMORY_RECENT]; /* round */
 	unsigned n_recent; /* ever */
-	struct memory_early early[MEMORY_EARLY];
-	unsigned n_early;
+	struct memory_early *early; /* NULL: there were none */
 };
 
 #define MEMORY_SEEN    4 /* of a thread: what the kernel told since its last block */
@@ -91,6 +86,7 @@ struct memory {
 	int64_t first_allocation; /* allocation.id = this + block id */
 	int64_t first_mapping;
 	bool keeps_freed;
+	bool has_unseen; /* blocks may have been born without an event, in any image */
 	bool is_over; /* the trace has ended: what is left stays live */
 	bool has_failed; /* an image or thread found no memory: memory_finish() tells */
 	void *paths; /* tsearch() tree of the texts in mappings */
@@ -145,13 +141,20 @@ int memory_seen_move(struct memory *memory, struct memory_image *image,
 /* A block was ended, as its thread says. */
 void memory_early_note(struct memory_image *image, const struct memory_end_of *end);
 
-/* An end found no block: count it, or keep it for a birth that was stamped later. */
-void memory_early_keep(struct memory *memory, struct memory_image *image,
-		       const struct memory_end_of *end);
+/* An end found no block: keep it for a birth that was stamped later. 0 or -ENOMEM. */
+int memory_early_keep(struct memory *memory, struct memory_image *image,
+		      const struct memory_end_of *end);
 
 /* A block was born: end it if its end came before. 0 or a negative errno. */
 int memory_early_birth(struct memory *memory, struct memory_image *image,
-		       const struct memory_birth *birth);
+		       const struct memory_birth *birth, uint64_t block_id);
+
+/*
+ * What may have been the end of a live block, before its birth; NULL: nothing. Where its address is
+ * taken by another block it was, and is to be counted as that.
+ */
+const struct memory_end_of *memory_early_end(const struct memory_image *image, uint64_t block_id);
+void memory_early_count(struct memory *memory, const struct memory_image *image);
 
 /* No birth comes any more. */
 void memory_early_finish(struct memory *memory, struct memory_image *image);

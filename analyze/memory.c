@@ -70,6 +70,7 @@ static void free_image(struct memory_image *image)
 	heap_finish(&image->names);
 	mappings_finish(&image->mappings);
 	freed_pages_finish(&image->freed);
+	free(image->early);
 	free(image);
 }
 
@@ -276,6 +277,11 @@ int memory_withhold(struct memory *memory, uint32_t process)
 	if (image)
 		image->was_withheld = true;
 	return image ? 0 : -ENOMEM;
+}
+
+void memory_set_unseen(struct memory *memory)
+{
+	memory->has_unseen = true;
 }
 
 void memory_set_texts(struct memory *memory, const struct texts *texts)

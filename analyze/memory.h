@@ -66,8 +66,11 @@ struct memory_birth {
 	bool ends_others; /* a block that is in the way ends unseen; else -EEXIST, and nothing is done */
 };
 
-/* Whether a block that is live stands in the way of a birth; *ret_address is where it starts. */
-bool memory_is_taken(struct memory *memory, const struct memory_birth *birth,
+/*
+ * Whether a block that is live stands in the way of a birth at *from, which is birth->address at
+ * first, or behind it; *ret_address is where it starts, and *from moves behind its end.
+ */
+bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *from,
 		     uint64_t *ret_address);
 
 /* Whatever is in the way ends as MEMORY_MISSED, if that is wished. *ret_block says what was born. */
@@ -107,6 +110,9 @@ bool memory_knows_block(struct memory *memory, uint32_t thread, uint64_t address
 
 /* From now on blocks of an image may be born without an event: the program withholds recording. */
 int memory_withhold(struct memory *memory, uint32_t process);
+
+/* The same of all images: the trace is none of ours. */
+void memory_set_unseen(struct memory *memory);
 
 /* Blocks smaller than bytes have no events: --min-size. */
 void memory_set_minimum(struct memory *memory, uint64_t bytes);

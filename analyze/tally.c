@@ -371,6 +371,7 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 		{ "temporary", total->temporary },
 		{ "reallocations", total->reallocations },
 		{ "missed_frees", total->missed_frees },
+		{ "early_frees", total->early_frees },
 		{ "mismatched_frees", total->mismatched_frees },
 		{ "before_trace_frees", total->before_trace_frees },
 		{ "unrecorded_frees", total->unrecorded_frees },

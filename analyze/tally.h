@@ -60,6 +60,7 @@ struct tally_total {
 	uint64_t temporary;
 	uint64_t reallocations;
 	uint64_t missed_frees; /* a birth on a live block implied its death */
+	uint64_t early_frees; /* stamped before the birth of their block, and put right */
 	uint64_t mismatched_frees; /* by another family of functions: new and free */
 	uint64_t before_trace_frees; /* of blocks that nobody saw being born */
 	uint64_t

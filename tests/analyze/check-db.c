@@ -98,11 +98,12 @@ static void check_sites(sqlite3 *db, int64_t run_id)
 	sqlite3_free(sql);
 }
 
-/* Changes of live bytes in the order of time; at one time ends come first. */
+/* Changes of live bytes in the order of time; at one time ends come first, but behind their births. */
 static const char changes_sql[] =
 	"SELECT birth_ns AS t, 1 AS o, size, coalesce(stack_id, 0) FROM allocation WHERE run_id = %lld"
 	" UNION ALL"
-	" SELECT coalesce(death_ns, process.end_ns), 0, -size, coalesce(stack_id, 0)"
+	" SELECT coalesce(death_ns, process.end_ns), CASE WHEN death_ns = birth_ns THEN 2 ELSE 0 END,"
+	" -size, coalesce(stack_id, 0)"
 	" FROM allocation JOIN process ON process.id = process_id"
 	" WHERE allocation.run_id = %lld AND coalesce(death_ns, process.end_ns) IS NOT NULL"
 	" ORDER BY t, o";
@@ -222,7 +223,8 @@ static const char at_peak_sql[] =
 	" SELECT coalesce(stack_id, 0) AS stack_id, sum(size) AS bytes, sum(size > 0) AS n"
 	" FROM allocation JOIN process ON process.id = process_id, peak"
 	" WHERE allocation.run_id = %lld AND birth_ns <= t"
-	"  AND coalesce(death_ns, process.end_ns, t + 1) > t GROUP BY 1)"
+	"  AND (coalesce(death_ns, process.end_ns, t + 1) > t OR (birth_ns = t AND death_ns = t))"
+	"  GROUP BY 1)"
 	" SELECT live.stack_id FROM live LEFT JOIN site_peak AS kept ON kept.run_id = %lld"
 	"  AND kept.stack_id = live.stack_id"
 	"  WHERE (kept.bytes IS NOT live.bytes OR kept.n_blocks < n) AND live.bytes > 0"

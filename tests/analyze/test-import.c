@@ -144,6 +144,9 @@ static void check_counts(sqlite3 *handle, const struct world *world)
 	ck_assert_int_eq(
 		check_integer(handle, "SELECT value FROM total WHERE name = 'inherited_frees'"),
 		(int64_t)world->n_inherited_frees);
+	ck_assert_int_eq(
+		check_integer(handle, "SELECT value FROM total WHERE name = 'early_frees'"),
+		(int64_t)world->n_early);
 	ck_assert_int_eq(check_integer(handle, "SELECT value FROM total WHERE name = 'events'"),
 			 (int64_t)world->n_events);
 }
@@ -180,6 +183,12 @@ START_TEST(frees_that_are_stamped_late_come_before_the_next_birth)
 }
 END_TEST
 
+START_TEST(frees_that_are_stamped_before_the_birth_end_their_block)
+{
+	check_worlds(_i, WORLD_EARLY);
+}
+END_TEST
+
 START_TEST(missing_events_are_repaired_and_counted)
 {
 	check_worlds(_i, WORLD_LOSSY);
@@ -191,10 +200,15 @@ int main(void)
 	Suite *suite = suite_create("import");
 	TCase *tcase = tcase_create("worlds");
 
+	TCase *early = tcase_create("early");
+
 	tcase_set_timeout(tcase, 120);
+	tcase_set_timeout(early, 120);
 	tcase_add_loop_test(tcase, rows_of_random_programs_are_what_happened, 0, 25);
 	tcase_add_loop_test(tcase, frees_that_are_stamped_late_come_before_the_next_birth, 0, 25);
 	tcase_add_loop_test(tcase, missing_events_are_repaired_and_counted, 0, 25);
+	tcase_add_loop_test(early, frees_that_are_stamped_before_the_birth_end_their_block, 0, 15);
 	suite_add_tcase(suite, tcase);
+	suite_add_tcase(suite, early);
 	return suite_run(suite);
 }

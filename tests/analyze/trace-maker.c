@@ -195,6 +195,18 @@ void maker_source(struct maker *maker, uint32_t number, const char *name, const 
 			 0);
 }
 
+void maker_fact(struct maker *maker, const char *key, const char *value)
+{
+	struct trace_string strings[] = { text(key), text(value) };
+	struct trace_fact fact = {
+		.head.type = TRACE_RECORD_FACT,
+		.key_bytes = strings[0].n_bytes,
+		.value_bytes = strings[1].n_bytes,
+	};
+
+	ck_assert_int_eq(trace_writer_record(maker->writer, &fact, sizeof(fact), strings, 2), 0);
+}
+
 void maker_node(struct maker *maker, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc)
 {
 	struct trace_node node = { id, parent, pc };

@@ -35,6 +35,9 @@ void maker_event(struct maker *maker, uint32_t thread, const struct trace_event 
 void maker_source(struct maker *maker, uint32_t number, const char *name, const char *unit,
 		  uint64_t period);
 
+/* A fact of the run. */
+void maker_fact(struct maker *maker, const char *key, const char *value);
+
 /* A node of a thread's stacks. */
 void maker_node(struct maker *maker, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc);
 

@@ -25,6 +25,7 @@ struct process {
 	bool is_live;
 	struct slot slots[SLOTS]; /* the truth */
 	int known[SLOTS]; /* rows that the trace says are live; NO_ROW: none */
+	uint64_t freed_ns[SLOTS]; /* the last stamp of an end there */
 	int pages[WORLD_PAGES]; /* rows of mappings; NO_ROW: none */
 	int n_inherited; /* rows below it are the parent's */
 };
@@ -218,6 +219,7 @@ static int end_known(struct maker_world *world, uint32_t number, int slot, uint8
 	int row = process->known[slot];
 
 	process->known[slot] = NO_ROW;
+	process->freed_ns[slot] = world->now_ns;
 	if (row == NO_ROW) {
 		world->out->n_before_trace++;
 	} else if (row < process->n_inherited) {
@@ -280,6 +282,50 @@ static void do_late_free(struct maker_world *world, uint32_t number, uint32_t ot
 	push(world, other, &birth);
 	push(world, number, &end);
 	world->now_ns = end.ticks;
+}
+
+/*
+ * A block goes to another thread at once, which frees it with a stamp from before its birth, though
+ * none from before its own last event. Somebody may be given the address again right behind it.
+ */
+static void do_early_free(struct maker_world *world, uint32_t number, uint32_t other)
+{
+	struct process *process = &world->processes[world->threads[number].process];
+	struct thread *thread = &world->threads[number];
+	int slot = free_slot(world, process);
+	uint64_t early = below(world, 5000);
+
+	if (slot == NO_ROW || other == number || world->threads[other].is_moving ||
+	    world->threads[other].process != thread->process)
+		return;
+	struct trace_event birth = {
+		.op = TRACE_OP_ALLOC,
+		.call = TRACE_CALL_MALLOC,
+		.ticks = step(world),
+		.address = address_of(slot),
+		.size = 1 + below(world, SLOT_BYTES),
+	};
+	struct trace_event end = {
+		.op = TRACE_OP_FREE,
+		.call = TRACE_CALL_FREE,
+		.ticks = birth.ticks - early,
+		.address = birth.address,
+	};
+
+	if (end.ticks <= process->freed_ns[slot])
+		end.ticks = process->freed_ns[slot] + 1;
+	if (end.ticks <= thread->last_ns)
+		end.ticks = thread->last_ns + 1;
+	if (end.ticks >= birth.ticks)
+		end.ticks = birth.ticks - 1;
+	if (end.ticks <= thread->last_ns || end.ticks <= process->freed_ns[slot])
+		return;
+	int row = add_row(world, other, &birth, NO_ROW);
+	push(world, other, &birth);
+	end_known(world, number, slot, 1);
+	push(world, number, &end);
+	world->out->n_early++;
+	world->out->blocks[row].is_temporary = false;
 }
 
 /* The old block ends now; other threads go on until do_realloc_end(). */
@@ -551,6 +597,8 @@ static void step_thread(struct maker_world *world, uint32_t number)
 	} else if (choice < 80) {
 		if (world->mode == WORLD_SKEWED && !is_reserved(world, thread->process))
 			do_late_free(world, number, 1 + (uint32_t)below(world, world->n_threads));
+		if (world->mode == WORLD_EARLY && !is_reserved(world, thread->process))
+			do_early_free(world, number, 1 + (uint32_t)below(world, world->n_threads));
 	} else if (choice < 86) {
 		do_mmap(world, number);
 	} else if (choice < 92) {

@@ -13,6 +13,7 @@
 enum world_mode {
 	WORLD_CLEAN, /* every event is recorded, in order */
 	WORLD_SKEWED, /* frees are stamped up to 5 us late, behind the next birth there */
+	WORLD_EARLY, /* frees are stamped up to 5 us early, before the birth of their block */
 	WORLD_LOSSY, /* events are missing */
 	WORLD_MODE_COUNT
 };
@@ -57,6 +58,7 @@ struct world {
 	uint64_t n_missed;
 	uint64_t n_before_trace;
 	uint64_t n_inherited_frees;
+	uint64_t n_early;
 	int64_t end_ns; /* of the last event */
 	int64_t process_end_ns[WORLD_MAX_PROCESSES + 1]; /* by number; -1: lives to the end */
 };

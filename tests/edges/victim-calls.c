@@ -205,6 +205,19 @@ static int reuse(void)
 	return in_threads(exchange);
 }
 
+/* The threads wait for nothing but the line of one word, by which each block goes to the next. */
+static void *hand_over(void *unused)
+{
+	for (unsigned i = 0; i < n_rounds; i++)
+		free(atomic_exchange(&places[0], malloc(2331)));
+	return unused;
+}
+
+static int handed(void)
+{
+	return in_threads(hand_over);
+}
+
 static int pingpong(void)
 {
 	return in_threads(move);
@@ -293,7 +306,7 @@ static const struct program programs[] = {
 	{ "pingpong", pingpong }, { "producer", producer },
 	{ "unknown", unknown },	  { "alive", alive },
 	{ "killed", killed },	  { "wish", wish },
-	{ NULL, NULL },
+	{ "handed", handed },	  { NULL, NULL },
 };
 
 int main(int argc, char **argv)
