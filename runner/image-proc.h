@@ -44,6 +44,9 @@ int64_t image_process_rank(pid_t pid);
 /* Whether a process is dead and waits to be waited for. */
 bool image_is_zombie(pid_t pid);
 
+/* Whether a process will be gone, whatever it does: it is on its way out with its last thread. */
+bool image_is_ending(pid_t pid);
+
 /* The parent of a process, 0 when it is gone. */
 pid_t image_parent_pid(pid_t pid);
 

@@ -3,9 +3,11 @@
  * only what getpid() says in its program: in another pid namespace that is a number of its own.
  */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "runner/image-proc.h"
 #include "runner/store.h"
@@ -50,35 +52,56 @@ static struct image *image_of_slot(struct tracker *tracker, uint32_t slot)
 	return tracker->drain->slots[parent_slot].image;
 }
 
+struct pool_search {
+	uintptr_t start; /* of a map; 0: wherever it lies */
+	uint64_t inode; /* 0: found out here */
+	bool is_found;
+};
+
 static void look_for_pool(void *user, const struct image_map *map)
 {
-	if (strncmp(map->path, POOL_MAP_PATH, sizeof(POOL_MAP_PATH) - 1) == 0 ||
-	    strstr(map->path, POOL_FILE_NAME))
-		*(bool *)user = true;
+	struct pool_search *search = user;
+	bool is_pool = strncmp(map->path, POOL_MAP_PATH, sizeof(POOL_MAP_PATH) - 1) == 0 ||
+		       strstr(map->path, POOL_FILE_NAME);
+
+	if (!is_pool || (search->start && map->start != search->start) ||
+	    (search->inode && map->inode != search->inode))
+		return;
+	search->inode = map->inode;
+	search->is_found = true;
 }
 
-bool tracker_maps_pool(pid_t pid)
+/* The pools of all recordings have the same name. What maps tell of a file may not be what stat tells. */
+static uint64_t pool_inode(struct tracker *tracker)
 {
-	bool maps_pool = false;
+	struct pool_search search = { .start = (uintptr_t)tracker->pool->control };
 
-	image_each_map(pid, look_for_pool, &maps_pool);
-	return maps_pool;
+	if (tracker->pool_inode == 0)
+		image_each_map(getpid(), look_for_pool, &search);
+	if (search.is_found)
+		tracker->pool_inode = search.inode;
+	return tracker->pool_inode;
+}
+
+bool tracker_maps_pool(struct tracker *tracker, pid_t pid)
+{
+	struct pool_search search = { .inode = pool_inode(tracker) };
+
+	if (search.inode)
+		image_each_map(pid, look_for_pool, &search);
+	return search.is_found;
 }
 
 /*
- * A slot can name any process of this machine, and the recording would then wait for its end: it
- * must map the pool, or be dead, or be the child of one of ours (which has called exec since, before
- * perf's word of the fork was read). *ret_is_gone: there is no such process.
+ * A slot can name any process of this machine, and the recording would then wait for its end: it must
+ * be the child of one of ours, or map the pool, or end by itself, or be gone. What may happen while we
+ * look comes last.
  */
-static bool is_plausible_fork(struct tracker *tracker, pid_t pid, bool *ret_is_gone)
+static bool is_plausible_fork(struct tracker *tracker, pid_t pid)
 {
-	bool maps_pool = false;
-
-	*ret_is_gone = false;
-	if (pid <= 1 || pid == getpid())
-		return false;
-	*ret_is_gone = image_each_map(pid, look_for_pool, &maps_pool) == -ENOENT;
-	return maps_pool || image_is_zombie(pid) || tracker_parent(tracker, pid);
+	return pid > 1 && pid != getpid() &&
+	       (tracker_parent(tracker, pid) || tracker_maps_pool(tracker, pid) ||
+		image_is_ending(pid) || (kill(pid, 0) < 0 && errno == ESRCH));
 }
 
 /* Both are 0 or the pid that perf told of, for a slot whose program calls itself ns_pid. */
@@ -114,12 +137,12 @@ static pid_t pid_of_slot(struct tracker *tracker, const struct image *parent, ui
 	const volatile struct ring_process *process = &tracker->pool->processes[slot];
 	pid_t ns_pid = (pid_t)process->pid;
 	struct candidates found = find_candidates(tracker, parent, ns_pid, process->start_ticks);
-	bool is_gone, is_foreign = parent && parent->pid != parent->ns_pid;
+	bool is_foreign = parent && parent->pid != parent->ns_pid;
 
 	if (found.same)
 		return found.same;
-	if (!is_foreign && (images_find(&tracker->images, ns_pid) ||
-			    is_plausible_fork(tracker, ns_pid, &is_gone) || is_gone))
+	if (!is_foreign &&
+	    (images_find(&tracker->images, ns_pid) || is_plausible_fork(tracker, ns_pid)))
 		return ns_pid;
 	if (found.youngest)
 		return found.youngest;
@@ -153,6 +176,23 @@ static uint64_t birth_of_slot(const struct tracker *tracker, uint32_t slot)
 	uint64_t born = fork && fork < start ? fork : start;
 
 	return born > now ? now : born < safe ? safe : born;
+}
+
+/*
+ * An image that only a slot tells of. Between the look at its process and the pidfd that its end is
+ * waited for by, the number may have become another's. NULL: no memory.
+ */
+static struct image *open_claimed(struct tracker *tracker, uint32_t slot, pid_t pid)
+{
+	struct image *image =
+		tracker_open_image(tracker, pid, RING_BIRTH_FORK, birth_of_slot(tracker, slot));
+
+	if (!image || image->pidfd < 0 || is_plausible_fork(tracker, pid))
+		return image;
+	cleanup_close(&image->pidfd);
+	image->pidfd = -1;
+	image->pid = image->sampler.pid = 0;
+	return image;
 }
 
 /* The image of a forked child that only its slot tells of. NULL: no memory. */
@@ -222,8 +262,7 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 		image = NULL;
 	}
 	if (!image)
-		image = tracker_open_image(tracker, pid, RING_BIRTH_FORK,
-					   birth_of_slot(tracker, slot));
+		image = open_claimed(tracker, slot, pid);
 	if (!image)
 		return;
 	if (image->parent_id == 0)

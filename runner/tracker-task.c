@@ -159,7 +159,7 @@ static void found_child(void *user, pid_t child)
 		return;
 	if (kill(child, 0) < 0 && errno == ESRCH)
 		return; /* a zombie that was waited for just now */
-	if (tracker_maps_pool(child)) {
+	if (tracker_maps_pool(tracker, child)) {
 		if (search->parent)
 			return;
 		birth = RING_BIRTH_FORK; /* all others have ended: its slot did not come */

@@ -32,6 +32,7 @@ struct tracker {
 	uint32_t next_thread_id;
 	uint32_t command_id; /* process_id of the command's first image */
 	pid_t command_pid;
+	uint64_t pool_inode; /* of the pool in /proc/PID/maps; 0: not looked at yet */
 	bool no_alloc;
 	bool no_follow;
 	bool has_task_records; /* perf tells of forks and execs */
@@ -100,7 +101,7 @@ void tracker_adopt_slot(struct tracker *tracker, struct image *image, uint64_t t
 struct image *tracker_adopt_forked(struct tracker *tracker, pid_t pid, pid_t ns_pid);
 
 /* Has a process the memory of a recorded image? Then it is one, or its fork. */
-bool tracker_maps_pool(pid_t pid);
+bool tracker_maps_pool(struct tracker *tracker, pid_t pid);
 
 /* A FORK, COMM or EXIT record of perf, in order of time over all CPUs; ticks is its time. */
 void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint64_t ticks);

@@ -111,6 +111,35 @@ def a_program_that_scribbles_over_the_pool_harms_only_its_own_trace(tools, folde
     return wrong + ([f"files that nobody asked for: {extra}"] if extra else [])
 
 
+def nobody_is_waited_for_because_a_program_names_him(tools, folder):
+    """Who lives on: a kernel thread, init, ourselves, a process of no recording, and one that has a pool: that of
+    another recording has the same name."""
+    wrong = []
+    pool = ("import mmap, os, time; fd = os.memfd_create('memsight-pool'); os.ftruncate(fd, 4096);"
+            "pool = mmap.mmap(fd, 4096); print(flush=True); time.sleep(3600)")
+    others = [subprocess.Popen(["sleep", "3600"]),
+              subprocess.Popen([sys.executable, "-c", pool], stdout=subprocess.PIPE)]
+    others[1].stdout.readline()
+    named = [str(pid) for pid in (2, 1, os.getpid(), *(other.pid for other in others))]
+    for options in ([], ["--source", "none"]):
+        try:
+            trace, done = record(tools.memsight, folder, tools.build / "victim-claims", *named, options=options,
+                                 timeout=60)
+        except subprocess.TimeoutExpired:
+            wrong.append(f"{options}: the recording waits for others")
+            continue
+        whole.run([tools.memsight, "analyze", "--force", trace])
+        numbers = {pid for pid, in whole.Database(f"{trace}.db").ask("SELECT pid FROM process WHERE number > 1")}
+        if done.status != 9 or numbers != {0}:
+            wrong.append(f"{options}: status {done.status}, processes {numbers}: {done.messages}")
+    for other in others:
+        if other.poll() is not None:
+            wrong.append("somebody has ended early: nothing was tested")
+        other.kill()
+        other.communicate()
+    return wrong
+
+
 def names_do_not_command_the_terminal(tools, folder):
     trace, _ = record(tools.memsight, folder, tools.build / "victim-names")
     database = folder / "n.db"
@@ -131,7 +160,8 @@ def names_do_not_command_the_terminal(tools, folder):
 
 CASES = [files_are_for_their_owner_whatever_the_umask, a_folder_that_others_may_rename_things_in_is_not_used,
          another_user_who_takes_the_sockets_name_is_told_nothing, what_is_not_followed_sees_nothing_of_us,
-         a_program_that_scribbles_over_the_pool_harms_only_its_own_trace, names_do_not_command_the_terminal]
+         a_program_that_scribbles_over_the_pool_harms_only_its_own_trace,
+         nobody_is_waited_for_because_a_program_names_him, names_do_not_command_the_terminal]
 
 
 class Tools:
