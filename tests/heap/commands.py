@@ -14,7 +14,7 @@ SQL = ("create table t(a, b); with recursive n(i) as (select 1 union all select 
 PYTHON = ("import json, subprocess; text = json.dumps([{'id': i, 'tags': ['a', str(i % 7)]} for i in range(9000)]);"
           "print(len(text), subprocess.run(['cat'], input=text, capture_output=True, text=True).stdout == text)")
 PERL = "my %h; $h{$_ % 1009} .= chr(65 + $_ % 26) for 1 .. 60000; print join(' ', map { length $h{$_} } (1 .. 9)), \"\\n\""
-BASH = ("for i in 1 2 3; do a=$(echo $i; ls / | wc -l); b=$(echo \"$a\" | sort | tr '\\n' ' '); echo $b $(( $(echo 4) * i )); done;"
+BASH = ("for i in 1 2 3; do a=$(echo $i; ls \"$1\" | wc -l); b=$(echo \"$a\" | sort | tr '\\n' ' '); echo $b $(( $(echo 4) * i )); done;"
         " (echo in a subshell; exit 3); echo $?; exit 4")
 C = "#include <stdio.h>\nint main(void) { for (int i = 0; i < 3; i++) printf(\"%d\\n\", i * i); return 0; }\n"
 
@@ -27,17 +27,25 @@ def commands(folder, threaded):
     lines = os.path.join(folder, "lines")
     with open(lines, "w", encoding="ascii") as file:
         file.writelines("%08x %d\n" % (i * 2654435761 % 2 ** 32, i % 1000) for i in range(60000))
+    # A folder of the system may change meanwhile: somebody installs something.
+    many = os.path.join(folder, "many")
+    os.mkdir(many)
+    for i in range(300):
+        name = os.path.join(many, f"entry-{i * 7919 % 300}")
+        with open(name, "w", encoding="ascii") as file:
+            file.write("x" * i)
+        os.utime(name, (i * 86400, i * 86400))
     git = ("rm -rf r && git init -q r && cd r && cp ../lines . && git add lines && "
            "git -c user.name=a -c user.email=a@b commit -qm one --date=2020-01-01T00:00:00Z && "
            "echo more >> lines && git diff --stat && git status --short && git log --format=%s && git gc -q")
     found = {
-        "ls": ["ls", "-la", "/usr/lib"],
+        "ls": ["ls", "-lA", many],
         "sort": ["sort", "--parallel=2", lines],
         "perl": ["perl", "-e", PERL],
         "python3": ["/usr/bin/python3", "-c", PYTHON],
         "sqlite3": ["sqlite3", ":memory:", SQL],
         "gcc": ["sh", "-c", f"gcc -O2 -o {folder}/work {source} && {folder}/work"],
-        "bash": ["bash", "-c", BASH],
+        "bash": ["bash", "-c", BASH, "bash", many],
         "xz": ["xz", "-1", "-T2", "-c", lines],
         "git": ["sh", "-c", f"cd {folder} && {git}"],
         "tar": ["sh", "-c", f"tar -C {folder} -cf - lines work.c | tar -tvf -"],
