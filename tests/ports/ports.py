@@ -2,9 +2,10 @@
 qemu-user, a program is recorded by a recorder that both run there, and the same trace gives the same
 database on that processor and on this one.
 
-usage: ports.py TREE PROCESSOR MEMSIGHT [BUILD]   (BUILD: a folder that is built already, to look at one thing)
+usage: ports.py TREE PROCESSOR MEMSIGHT [BUILD]   (BUILD: a folder to build in, or that is built already; it stays)
 """
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import whole
 
@@ -89,22 +91,31 @@ def unit_tests(build):
             yield test["name"], test["cmd"][at[0]:]
 
 
-def run_units(port, build, folder):
-    """Failed checks that qemu does not explain, and how many programs and checks there were."""
-    wrong, n_checks, n_programs, unable = [], 0, 0, set()
-    env = whole.environment(MEMSIGHT_EMULATOR=" ".join(port.qemu), TMPDIR=str(folder), CK_TIMEOUT_MULTIPLIER="100")
-    for name, command in unit_tests(build):
+def run_unit(port, env, name, command):
+    """Failed checks of one program, those that qemu explains, and how many it has."""
+    began = time.monotonic()
+    try:
         done = port.emulated(*command, env=env)
-        failed = set(re.findall(r":[FE]:[^:]*:(\w+):\d+:", done.stdout))
-        summary = re.search(r"Checks: (\d+)", done.stdout)
-        n_checks += int(summary.group(1)) if summary else 0
-        n_programs += 1
-        unable |= failed & UNABLE.keys()
-        wrong += [f"{name}: {check}\n{done.stdout[-1500:]}" for check in failed - UNABLE.keys()]
-        if done.returncode not in (0, whole.SKIP) and not failed:
-            wrong.append(f"{name}: exit status {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
-    print(f"{n_programs} test programs, {n_checks} checks; not to be seen under qemu-user: {len(unable)}")
-    return wrong
+    except subprocess.TimeoutExpired:
+        return [f"{name}: not done after {SECONDS} s"], set(), 0
+    failed = set(re.findall(r":[FE]:[^:]*:(\w+):\d+:", done.stdout))
+    wrong = [f"{name}: {check}\n{done.stdout[-1500:]}" for check in failed - UNABLE.keys()]
+    if done.returncode not in (0, whole.SKIP) and not failed:
+        wrong.append(f"{name}: exit status {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
+    summary = re.search(r"Checks: (\d+)", done.stdout)
+    n_checks = int(summary.group(1)) if summary else 0
+    print(f"{time.monotonic() - began:6.1f} s  {name}: {n_checks} checks{', FAILED' if wrong else ''}", flush=True)
+    return wrong, failed & UNABLE.keys(), n_checks
+
+
+def run_units(port, build, folder):
+    """Failed checks that qemu does not explain; says how many programs and checks there were."""
+    env = whole.environment(MEMSIGHT_EMULATOR=" ".join(port.qemu), TMPDIR=str(folder), CK_TIMEOUT_MULTIPLIER="100")
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        results = list(pool.map(lambda unit: run_unit(port, env, *unit), unit_tests(build)))
+    unable = set().union(*(explained for _, explained, _ in results))
+    print(f"{len(results)} test programs, {sum(n for *_, n in results)} checks; not to be seen under qemu-user: {len(unable)}")
+    return [text for wrong, _, _ in results for text in wrong]
 
 
 def record(port, build, folder):
@@ -154,9 +165,9 @@ def main():
         folder = pathlib.Path(name)
         build = pathlib.Path(*built) if built else folder / "build"
         wrong = []
-        if not built:
+        if not (build / "build.ninja").exists():
             port.build(build)
-            wrong += run_units(port, build, folder)
+        wrong += run_units(port, build, folder)
         trace, done = record(port, build, folder)
         if done.returncode != 7 or done.stdout != "child 9 kept 1\n":
             wrong.append(f"the program ended with {done.returncode}, wrote {done.stdout!r}")
