@@ -104,8 +104,10 @@ START_TEST(a_call_that_ends_its_function_belongs_to_it)
 	ck_assert_str_eq(lines[0].function, "calls_at_its_end");
 	ck_assert_str_eq(symbols_function(self, pc - 1), "calls_at_its_end");
 
+#if !defined(__powerpc64__) /* where a traceback table ends each function */
 	const char *behind = symbols_function(self, pc);
 	ck_assert(!behind || strcmp(behind, "calls_at_its_end") != 0);
+#endif
 }
 END_TEST
 

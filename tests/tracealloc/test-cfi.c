@@ -159,7 +159,9 @@ START_TEST(rules_are_those_of_libdw)
 	ck_assert_uint_ge(n_modules, 4);
 	ck_assert_uint_gt(total.n_same, 50000);
 	ck_assert_uint_gt(total.n_without, 0);
+#if defined(__x86_64__) /* whose .plt has them */
 	ck_assert_uint_gt(total.n_expression, 0);
+#endif
 	ck_assert_msg(total.n_different == 0, "%zu of %zu addresses differ", total.n_different,
 		      total.n_same + total.n_different);
 }
@@ -185,21 +187,43 @@ static int find_libelf(struct dl_phdr_info *info, size_t size, void *buffer)
 	return 1;
 }
 
+/* Between segments nothing need be mapped: they are 64 KiB apart on some processors. */
+static int copy_segments(struct dl_phdr_info *info, size_t size, void *buffer)
+{
+	struct copy *copy = buffer;
+
+	(void)size;
+	if (!info->dlpi_name || !strstr(info->dlpi_name, "libelf"))
+		return 0;
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+		size_t at = start - copy->module.start;
+
+		if (segment->p_type != PT_LOAD || at >= copy->n_bytes)
+			continue;
+		memcpy(copy->bytes + at, (const void *)start,
+		       segment->p_memsz < copy->n_bytes - at ? segment->p_memsz
+							     : copy->n_bytes - at);
+	}
+	return 1;
+}
+
 static void make_copy(struct copy *copy)
 {
-	const struct ta_module *module = &copy->module;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t map_bytes;
 	uint8_t *map;
 
 	dl_iterate_phdr(find_libelf, copy);
 	ck_assert_uint_gt(copy->n_bytes, 0);
-	map_bytes = (copy->n_bytes + 4095) / 4096 * 4096 + 4096;
+	map_bytes = (copy->n_bytes + page - 1) / page * page + page;
 	map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(map, MAP_FAILED);
-	ck_assert_int_eq(mprotect(map + map_bytes - 4096, 4096, PROT_NONE), 0);
-	copy->bytes = map + map_bytes - 4096 - copy->n_bytes;
-	memcpy(copy->bytes, (const void *)module->start, copy->n_bytes);
-	copy->shift = (uintptr_t)copy->bytes - module->start;
+	ck_assert_int_eq(mprotect(map + map_bytes - page, page, PROT_NONE), 0);
+	copy->bytes = map + map_bytes - page - copy->n_bytes;
+	dl_iterate_phdr(copy_segments, copy);
+	copy->shift = (uintptr_t)copy->bytes - copy->module.start;
 	copy->module.start += copy->shift;
 	copy->module.end += copy->shift;
 	copy->module.bias += copy->shift;
