@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "analyze/modules-private.h"
+#include "analyze/modules-internal.h"
 #include "common/trace-reader.h"
 
 #define PAGE_BYTES UINT64_C(4096)

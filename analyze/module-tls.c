@@ -1,7 +1,7 @@
 /* How much static TLS an image has below its thread pointer, by glibc's layout of its modules. */
 #include <stdlib.h>
 
-#include "analyze/modules-private.h"
+#include "analyze/modules-internal.h"
 
 /* glibc 2.36: rtld_static_tls_surplus with default tunables, for IE libraries loaded later. */
 #define TLS_SURPLUS_BYTES 1664u

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analyze/grow.h"
-#include "analyze/modules-private.h"
+#include "analyze/modules-internal.h"
 #include "common/trace-reader.h"
 #include "schemas/ring.h"
 

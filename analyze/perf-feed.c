@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "analyze/perf-feed-private.h"
+#include "analyze/perf-feed-internal.h"
 
 int perf_feed_create(const char *path, const struct perf_feed_options *options,
 		     struct perf_feed **ret_feed)

@@ -3,7 +3,7 @@
 #include <linux/perf_event.h>
 
 #include "analyze/grow.h"
-#include "analyze/perf-feed-private.h"
+#include "analyze/perf-feed-internal.h"
 
 /* Records of an event are given when so many are there, or the round ends. */
 #define FRAME_BYTES (1u << 20)

@@ -3,7 +3,7 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
-#include "analyze/perf-feed-private.h"
+#include "analyze/perf-feed-internal.h"
 #include "schemas/ring.h"
 
 /* A file without rounds is looked through so far for its first time. */

@@ -1,5 +1,5 @@
 /* From the body of a frame, as it is stored, to the items in it. */
-#include "common/trace-reader-private.h"
+#include "common/trace-reader-internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

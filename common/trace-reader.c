@@ -8,7 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/trace-frame.h"
-#include "common/trace-reader-private.h"
+#include "common/trace-reader-internal.h"
 
 #define SEARCH_BUDGET_BYTES (UINT64_C(1) << 30)
 

@@ -1,5 +1,5 @@
 /* What a writer has buffered becomes a segment of its file, or what there is room for. */
-#include "common/trace-writer-private.h"
+#include "common/trace-writer-internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #include "common/trace-columns.h"
 #include "common/trace-frame.h"
 #include "common/trace-records.h"
-#include "common/trace-writer-private.h"
+#include "common/trace-writer-internal.h"
 
 /* An EVENTS frame is closed at so many: its columns then still lie in the L2 cache, and a reader that
  * merges threads holds 1 MiB of events for each. More gain nothing: 4.26 bytes per event at 16384,

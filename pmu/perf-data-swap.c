@@ -1,4 +1,4 @@
-/* Records of the other byte order. What lies where is as in pmu-record.c. */
+/* Records of the other byte order. What lies where is as in pmu-fields.c and pmu-record.c. */
 #include <linux/perf_event.h>
 
 #include "pmu/perf-data-internal.h"

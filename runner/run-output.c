@@ -1,5 +1,5 @@
 /* The file of a run: its name, the trace that begins in it, and the disk below it. */
-#include "runner/run-private.h"
+#include "runner/run-internal.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The pool in shared memory that a run collects from, as large as limits let it be. */
-#include "runner/run-private.h"
+#include "runner/run-internal.h"
 
 #include <errno.h>
 

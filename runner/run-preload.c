@@ -1,5 +1,5 @@
 /* What the command gets preloaded and in its environment, and what of it cannot be recorded. */
-#include "runner/run-private.h"
+#include "runner/run-internal.h"
 
 #include <errno.h>
 #include <stdio.h>

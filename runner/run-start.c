@@ -1,5 +1,5 @@
 /* From the command that waits at its gate to one that runs and is collected. */
-#include "runner/run-private.h"
+#include "runner/run-internal.h"
 
 #include <errno.h>
 #include <stdio.h>

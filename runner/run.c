@@ -11,7 +11,7 @@
 
 #include "common/cleanup.h"
 #include "runner/run-command.h"
-#include "runner/run-private.h"
+#include "runner/run-internal.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 

@@ -17,6 +17,7 @@
 #include "schemas/trace-format.h"
 #include "tests/analyze/memory-db.h"
 #include "tests/common/trace-random.h"
+#include "tests/suite.h"
 
 #define DURATION_NS 20000
 #define N_SITES	    7 /* 0: none */
@@ -474,9 +475,5 @@ int main(void)
 	tcase_add_test(tcase, damaged_slices_are_refused);
 	tcase_add_test(tcase, more_rows_than_a_chunk_has_come_back);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int n_failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return n_failed ? 1 : 0;
+	return suite_run(suite);
 }
