@@ -175,17 +175,11 @@ def a_category_is_switched_off_and_on_in_the_legend(checks, page):
     for _ in range(len(names)):
         page.chromium.js("document.querySelector('.legend .key[aria-pressed=true]').click()")
     page.chromium.until("return !document.querySelector('.legend .key[aria-pressed=true]')")
-    n_none = len(columns_of(settled_pixels(page), frame, browser.is_vivid))
+    n_none = len(columns_of(page.chromium.canvas("#scene-canvas"), frame, browser.is_vivid))
     checks.that(n_all > 50 and n_none == 0, f"{n_all} columns with all categories, {n_none} with none")
     page.chromium.js("document.querySelector('.legend .key').click()")
-    n_one = len(columns_of(settled_pixels(page), frame, browser.is_vivid))
+    n_one = len(columns_of(page.chromium.canvas("#scene-canvas"), frame, browser.is_vivid))
     checks.that(n_one > 0, "none with one category")
-
-
-def settled_pixels(page):
-    """After the next frame was drawn."""
-    page.chromium.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))")
-    return page.chromium.canvas("#scene-canvas")
 
 
 def colours_and_sources_are_chosen_and_stay_in_the_link(checks, page):
@@ -232,7 +226,7 @@ def the_page_of_an_object_shows_its_own_picture_and_source_text(checks, page):
     page.chromium.open(f"{page.served.address}#page=object&site={site}")
     page.chromium.until("return document.querySelector('[data-object]')?.dataset.object === arguments[0]", f"site {site}")
     page.chromium.until("return document.querySelector('.heat canvas')?.width > 100")
-    pixels = settled_heat(page)
+    pixels = page.chromium.canvas(".heat canvas")
     found = columns_of(pixels, {"left": 84, "right": pixels.width - 8, "top": 8, "bottom": pixels.height - 26,
                                 "width": pixels.width - 92, "height": pixels.height - 34}, browser.is_vivid)
     heights = [y for _, y in found]
@@ -265,15 +259,10 @@ def check_scale(checks, page, site):
     most = max(data[i] | data[i + 1] << 8 for i in range(0, len(data), 2))
     text = page.chromium.text(".heat-key")
     checks.that(text.split()[0] == "1" and f"{most:,}" in text and "touch" in text, f"the scale up to {most} says {text!r}")
-    scale, pixels = page.chromium.canvas(".heat-key .ramp"), settled_heat(page)
+    scale, pixels = page.chromium.canvas(".heat-key .ramp"), page.chromium.canvas(".heat canvas")
     colours = {pixels.at(x, y)[:3] for x in range(160, pixels.width - 30, 2) for y in range(10, pixels.height - 30, 2)}
     last = scale.at(scale.width - 1, 5)[:3]
     checks.that(last in colours, f"no cell has the colour {last} of the fullest one")
-
-
-def settled_heat(page):
-    page.chromium.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))")
-    return page.chromium.canvas(".heat canvas")
 
 
 def the_keyboard_alone_does(checks, page):

@@ -169,7 +169,12 @@ class Browser:
         """To what has the focus."""
         ActionChains(self.driver).send_keys(*keys).perform()
 
+    def painted(self):
+        """Waits until the page has painted what it had to by now: it draws in the next frame, and then comes ours."""
+        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))")
+
     def canvas(self, selector):
+        self.painted()
         width, height, data = self.js("""
             const canvas = document.querySelector(arguments[0]);
             const { width, height } = canvas;

@@ -29,7 +29,7 @@ IDLE = "return ![...document.querySelectorAll('[aria-busy=true]')].some((e) => e
 
 def save(page, folder, name):
     page.until(IDLE)
-    page.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))")
+    page.painted()
     path = os.path.join(folder, name)
     page.driver.save_screenshot(path)
     size = os.path.getsize(path)
