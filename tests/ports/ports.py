@@ -20,7 +20,7 @@ import whole
 
 QEMU = {"aarch64": "qemu-aarch64", "powerpc64le": "qemu-ppc64le"}
 TRIPLE = "{}-linux-gnu"
-SECONDS = 3600  # for one program: emulated, on a machine where others run
+SECONDS = 10800  # for one program: emulated, on a machine where others run
 
 # Suites whose tests are programs in C. tests/ports itself has what the others show by running memsight.
 SUITES = {"common", "pmu", "perf-data", "decode", "tracealloc", "analyze", "cli", "series", "make-trace"}
