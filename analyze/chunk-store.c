@@ -120,7 +120,8 @@ static int read_head(struct chunk_store *store, sqlite3_stmt *row)
 
 	if (number < 0 || number >= CHUNK_SERIES || n_rows < 1 || n_rows > CHUNK_ROWS ||
 	    head.id < 0 || head.id > INT64_MAX / CHUNK_COLUMNS - 1 ||
-	    head.last_row < head.first_row)
+	    head.last_row < head.first_row ||
+	    (uint64_t)head.last_row - (uint64_t)head.first_row < (uint64_t)n_rows - 1)
 		return -EBADMSG;
 	struct chunk_series *series = &store->series[number];
 	if (series->n > 0 && series->heads[series->n - 1].last_row >= head.first_row)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyze/grow.h"
+#include "analyze/row-limit.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
 
@@ -171,12 +172,14 @@ static int allocate(struct paths *paths, sqlite3 *db)
 		r = statement_step(stmt);
 	if (r < 0)
 		return r;
-	if (sqlite3_column_int64(stmt, 0) >= UINT32_MAX ||
-	    sqlite3_column_int64(stmt, 1) >= UINT32_MAX || sqlite3_column_int64(stmt, 2) < 1 ||
-	    sqlite3_column_int64(stmt, 3) < 1)
+	int64_t last_stack = sqlite3_column_int64(stmt, 0);
+	int64_t last_frame = sqlite3_column_int64(stmt, 1);
+	if (last_stack >= UINT32_MAX || !row_is_below(last_stack, row_limit(db, "stack")) ||
+	    last_frame >= UINT32_MAX || !row_is_below(last_frame, row_limit(db, "frame")) ||
+	    sqlite3_column_int64(stmt, 2) < 1 || sqlite3_column_int64(stmt, 3) < 1)
 		return -EBADMSG;
-	paths->n_stacks = (size_t)sqlite3_column_int64(stmt, 0) + 1;
-	paths->n_frames = (size_t)sqlite3_column_int64(stmt, 1) + 1;
+	paths->n_stacks = (size_t)last_stack + 1;
+	paths->n_frames = (size_t)last_frame + 1;
 	paths->stacks = calloc(paths->n_stacks, sizeof(*paths->stacks));
 	paths->frames = calloc(paths->n_frames, sizeof(*paths->frames));
 	return paths->stacks && paths->frames ? 0 : -ENOMEM;

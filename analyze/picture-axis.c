@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/grow.h"
 #include "analyze/picture.h"
 
 #define PAGE	    UINT64_C(4096)
@@ -12,14 +13,12 @@
 #define MAX_KEPT    65536u /* ranges while they are collected */
 #define MAX_RANGES  1024u /* of an axis */
 #define N_SEEN	    4096u
+#define LITTLE	    64u
 #define FRACTION    64u /* a hole of less than this part of its neighbours stays */
 
-int picture_ranges_init(struct picture_ranges *ranges)
+void picture_ranges_init(struct picture_ranges *ranges)
 {
 	*ranges = (struct picture_ranges){ .hole = HOLE };
-	ranges->waiting = malloc(MAX_WAITING * sizeof(*ranges->waiting));
-	ranges->seen = calloc(N_SEEN, sizeof(*ranges->seen));
-	return ranges->waiting && ranges->seen ? 0 : -ENOMEM;
 }
 
 void picture_ranges_finish(struct picture_ranges *ranges)
@@ -95,6 +94,18 @@ static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t las
 	return false;
 }
 
+/* Thousands of processes may have little each. */
+static int reserve(struct picture_ranges *ranges)
+{
+	int r = grow_array(&ranges->waiting, ranges->n_waiting, &ranges->n_allocated,
+			   sizeof(*ranges->waiting));
+
+	if (r < 0 || ranges->seen || ranges->n_waiting < LITTLE)
+		return r;
+	ranges->seen = calloc(N_SEEN, sizeof(*ranges->seen));
+	return ranges->seen ? 0 : -ENOMEM;
+}
+
 int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t size,
 		       enum picture_holding what)
 {
@@ -102,13 +113,11 @@ int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t
 	uint64_t first_page = (address < last ? address : last) & ~(PAGE - 1);
 	uint64_t last_page = last & ~(PAGE - 1);
 
-	if (was_seen(ranges, first_page, last_page, what))
+	if (ranges->seen && was_seen(ranges, first_page, last_page, what))
 		return 0;
-	if (ranges->n_waiting == MAX_WAITING) {
-		int r = sort_in(ranges);
-		if (r < 0)
-			return r;
-	}
+	int r = ranges->n_waiting == MAX_WAITING ? sort_in(ranges) : reserve(ranges);
+	if (r < 0)
+		return r;
 	ranges->waiting[ranges->n_waiting++] =
 		(struct picture_range){ first_page, last_page + PAGE, what };
 	return 0;

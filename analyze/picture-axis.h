@@ -30,12 +30,13 @@ struct picture_ranges {
 	size_t n;
 	struct picture_range *waiting;
 	size_t n_waiting;
-	uint64_t *seen; /* pages that were just added: most things lie where others did */
+	size_t n_allocated;
+	uint64_t *
+		seen; /* pages that were just added: most things lie where others did; NULL: few so far */
 	uint64_t hole; /* bytes: larger ones are left out of the axis */
 };
 
-/* Returns 0 or -ENOMEM. */
-int picture_ranges_init(struct picture_ranges *ranges);
+void picture_ranges_init(struct picture_ranges *ranges);
 void picture_ranges_finish(struct picture_ranges *ranges);
 
 /* Something lies in size bytes at address (0 counts as 1). Returns 0 or -ENOMEM. */
@@ -52,6 +53,15 @@ static inline uint64_t picture_last_byte(uint64_t address, uint64_t size)
 	uint64_t last = address + (size ? size - 1 : 0);
 
 	return last < address || last > most ? most : last;
+}
+
+/* Times on the axis: 73 years to both sides, so that what is computed from them is no longer than an int64_t. */
+#define PICTURE_MOST_NS (INT64_C(1) << 61)
+static inline int64_t picture_held_ns(int64_t time_ns)
+{
+	if (time_ns > PICTURE_MOST_NS)
+		return PICTURE_MOST_NS;
+	return time_ns < -PICTURE_MOST_NS ? -PICTURE_MOST_NS : time_ns;
 }
 
 /* What a run's processes are known to have at which addresses: files, stacks, mappings. */

@@ -112,12 +112,14 @@ static void use_block(struct picture_job *job, const struct use *use,
 	keep(job, &block);
 }
 
-/* A block that was not freed lives as long as its process, and each for 1 ns at least. */
+/* A block that was not freed lives as long as its process, and each for 1 ns at least, and not for ever. */
 static uint64_t end_of(const struct picture_process *process, int64_t birth_ns, int64_t life_ns)
 {
 	if (life_ns == CHUNK_NULL)
 		life_ns = (int64_t)((uint64_t)process->end_ns - (uint64_t)birth_ns);
-	return picture_time(birth_ns) + (life_ns > 0 ? (uint64_t)life_ns : 1);
+	uint64_t birth = picture_time(birth_ns);
+	uint64_t end = birth + (life_ns > 0 ? (uint64_t)life_ns : 1);
+	return end > birth ? end : UINT64_MAX;
 }
 
 static void use_piece(struct picture_job *job, const struct use *use)

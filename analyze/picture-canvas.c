@@ -146,10 +146,10 @@ static void add_small(struct picture_canvas *canvas, const struct side *x, const
 		      int64_t weight)
 {
 	for (unsigned j = y->first; j <= y->last; j++) {
-		int64_t *row = canvas->areas + (size_t)j * canvas->times.n;
+		uint64_t *row = canvas->areas + (size_t)j * canvas->times.n;
 		int64_t height = cover(y, j) * weight;
 		for (unsigned i = x->first; i <= x->last; i++)
-			row[i] += cover(x, i) * height;
+			row[i] += (uint64_t)(cover(x, i) * height);
 	}
 }
 
@@ -180,9 +180,9 @@ static void add_large(struct picture_canvas *canvas, const struct side *x, const
 	unsigned n_y = changes_of(y, y_at, y_by);
 
 	for (unsigned j = 0; j < n_y; j++) {
-		int64_t *row = canvas->changes + (size_t)y_at[j] * (canvas->times.n + 2u);
+		uint64_t *row = canvas->changes + (size_t)y_at[j] * (canvas->times.n + 2u);
 		for (unsigned i = 0; i < n_x; i++)
-			row[x_at[i]] += x_by[i] * y_by[j] * weight;
+			row[x_at[i]] += (uint64_t)(x_by[i] * y_by[j] * weight);
 	}
 }
 
@@ -220,15 +220,15 @@ void picture_canvas_settle_occupancy(struct picture_canvas *canvas)
 		canvas->picture->occupancy + (size_t)canvas->first_row * canvas->times.n;
 
 	for (unsigned j = 0; j < n_rows; j++) {
-		int64_t *row = canvas->changes + (size_t)j * (width + 2);
-		int64_t sum = 0;
+		uint64_t *row = canvas->changes + (size_t)j * (width + 2);
+		uint64_t sum = 0;
 		for (unsigned i = 0; i < width; i++) {
 			size_t cell = (size_t)j * width + i;
 			if (j > 0)
 				row[i] += row[(int64_t)i - (int64_t)(width + 2)];
 			sum += row[i];
-			occupancy[cell] =
-				picture_share((double)(sum + canvas->areas[cell]) / ONE / ONE);
+			occupancy[cell] = picture_share(
+				(double)(int64_t)(sum + canvas->areas[cell]) / ONE / ONE);
 		}
 	}
 }

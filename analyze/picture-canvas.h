@@ -44,8 +44,9 @@ struct picture_canvas {
 	unsigned first_row;
 	unsigned n_categories;
 	uint32_t *counts; /* by cell and category */
-	int64_t *areas; /* by cell: of small blocks, in 2^-48 of a cell */
-	int64_t *changes; /* of large ones: from cell to cell, in both directions */
+	/* What thousands of blocks over each other add up to is damage, and may be any number: unsigned. */
+	uint64_t *areas; /* by cell: of small blocks, in 2^-48 of a cell */
+	uint64_t *changes; /* of large ones: from cell to cell, in both directions */
 };
 
 /* The request of the picture is filled in, and its arrays are there. 0, -EINVAL or -ENOMEM. */

@@ -167,8 +167,11 @@ static void count_piece(struct writer *writer)
 		uint64_t time = picture_time(columns->values[PICTURE_TOUCH_TIME][i]);
 		uint64_t y = picture_placer_at(&placer,
 					       (uint64_t)columns->values[PICTURE_TOUCH_ADDRESS][i]);
+		if (time < writer->columns.from || time >= writer->columns.to ||
+		    y >= writer->rows.to)
+			continue;
 		unsigned column = picture_cell_of(&writer->columns, time) - writer->first_column;
-		if (column >= writer->n_columns || y >= writer->rows.to)
+		if (column >= writer->n_columns)
 			continue;
 		size_t cell =
 			(size_t)picture_cell_of(&writer->rows, y) * writer->n_columns + column;

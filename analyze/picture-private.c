@@ -46,9 +46,30 @@ static int make_file(char **ret_path)
 	return 0;
 }
 
+/* A path as a URI that only lets read (https://www.sqlite.org/uri.html), allocated. NULL without memory. */
+static char *read_only_uri(const char *path)
+{
+	char *uri = malloc(3 * strlen(path) + sizeof("file://?mode=ro"));
+	char *to = uri;
+
+	if (!uri)
+		return NULL;
+	to = stpcpy(to, path[0] == '/' ? "file://" : "file:./");
+	for (; *path; path++) {
+		if (strchr("?#%", *path))
+			to += sprintf(to, "%%%02x", (unsigned char)*path);
+		else
+			*to++ = *path;
+	}
+	strcpy(to, "?mode=ro");
+	return uri;
+}
+
+/* Whatever its schema asks for, the original cannot be written. */
 static int attach(struct db *db, const char *path)
 {
-	char *sql = sqlite3_mprintf("ATTACH %Q AS original", path);
+	auto_free char *uri = read_only_uri(path);
+	char *sql = uri ? sqlite3_mprintf("ATTACH %Q AS original", uri) : NULL;
 	int r = sql ? db_exec(db, sql) : -ENOMEM;
 
 	sqlite3_free(sql);
@@ -93,7 +114,7 @@ static int complete(struct db *db)
 static int fill(const char *original, const char *path)
 {
 	auto_db struct db *db = db_new(path);
-	int r = db ? db_connect(db, path, SQLITE_OPEN_READWRITE) : -ENOMEM;
+	int r = db ? db_connect(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI) : -ENOMEM;
 
 	if (r == 0)
 		r = db_exec(db, "PRAGMA page_size = 8192; PRAGMA journal_mode = OFF;"

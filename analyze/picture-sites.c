@@ -15,13 +15,16 @@
 #include "common/io.h"
 
 #define BUFFER 65536u
-#define MOST   (UINT64_C(1) << 40) /* ids from the first one on: more is damage */
+/* Room is made for so many ids for each block that was met: more is damage. */
+#define IDS_OF_BLOCK 64u
+#define LEAST_BLOCKS 1024u
 
 struct picture_sites {
 	struct db *db;
 	int fd;
 	int64_t first_id;
 	uint64_t n; /* of ids from first_id on, that were written or wait */
+	uint64_t n_met;
 	uint32_t *waiting; /* BUFFER */
 	size_t n_waiting;
 	const uint32_t *sites; /* n, mapped: 1 + stack.id; 0: no block */
@@ -92,8 +95,9 @@ int picture_sites_add(struct picture_sites *sites, const struct picture_row_bloc
 
 	if (sites->n == 0)
 		sites->first_id = block->id;
-	uint64_t place = (uint64_t)(block->id - sites->first_id);
-	if (place < sites->n || place > MOST)
+	uint64_t place = (uint64_t)block->id - (uint64_t)sites->first_id;
+	uint64_t limit = (++sites->n_met + LEAST_BLOCKS) * IDS_OF_BLOCK;
+	if (place < sites->n || place >= limit)
 		return 0;
 	while (sites->n < place && r == 0)
 		r = append(sites, 0);
@@ -140,6 +144,6 @@ int64_t picture_sites_of(const struct picture_sites *sites, const struct picture
 
 	if (touch->owner_kind == OWNER_named)
 		id = (int64_t)key_map_get(&sites->named, (uint64_t)touch->owner_id, 0);
-	uint64_t place = (uint64_t)(id - sites->first_id);
+	uint64_t place = (uint64_t)id - (uint64_t)sites->first_id;
 	return id && sites->sites && place < sites->n ? (int64_t)sites->sites[place] - 1 : -1;
 }

@@ -13,7 +13,7 @@
 
 #define SLAB_ITEMS   (16u * PICTURE_PART_ITEMS)
 #define ALL_ITEMS    (2u * SLAB_ITEMS) /* in all slabs: 32 MiB */
-#define FIRST_ITEMS  64u
+#define FIRST_ITEMS  8u
 #define TIERS	     8u /* of size, and of life; each holds 16 times what the one before does */
 #define ALL_TIERS    (TIERS * TIERS)
 #define TOUCHES	     ALL_TIERS /* the slab of touches */

@@ -6,8 +6,11 @@
 
 #include "analyze/chunk-column.h"
 #include "analyze/grow.h"
+#include "analyze/picture-axis.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
+
+#define MAX_HEIGHT (UINT64_C(1) << 62) /* bytes of an axis */
 
 struct picture_store *picture_store_close(struct picture_store *store)
 {
@@ -22,6 +25,15 @@ struct picture_store *picture_store_close(struct picture_store *store)
 	picture_columns_finish(&store->columns);
 	free(store);
 	return NULL;
+}
+
+/* Whether what is computed from its axes is a number. */
+static bool is_sound(const struct picture_process *process)
+{
+	return picture_held_ns(process->from_ns) == process->from_ns &&
+	       picture_held_ns(process->to_ns - 1) == process->to_ns - 1 &&
+	       picture_held_ns(process->end_ns) == process->end_ns &&
+	       process->from_ns < process->to_ns && process->height <= MAX_HEIGHT;
 }
 
 static int add_process(struct picture_store *store, sqlite3_stmt *row)
@@ -41,7 +53,7 @@ static int add_process(struct picture_store *store, sqlite3_stmt *row)
 			.n_touches = (uint64_t)sqlite3_column_int64(row, 7),
 			.has_grid = sqlite3_column_int(row, 8),
 		};
-	return r;
+	return r < 0 || is_sound(&store->processes[store->n_processes - 1]) ? r : -EPROTO;
 }
 
 /* Parts come in the order of the processes, which get theirs when all are there. */
@@ -232,15 +244,17 @@ static int read_bands(struct picture_store *store, struct picture_process *proce
 	return 0;
 }
 
-/* Extents of parts become places on the axis. Returns 0, or -EPROTO: they are on no band. */
+/* Extents of parts become places on the axis: all of them, or -EPROTO: some are on no band. */
 static int place_parts(struct picture_process *process)
 {
-	for (size_t i = 0; i < process->n_parts; i++) {
-		struct picture_part *part = &process->parts[i];
+	for (size_t i = 0; i < 2 * process->n_parts; i++) {
+		struct picture_part *part = &process->parts[i % process->n_parts];
 		uint64_t low, last;
 		if (!picture_place(process->bands, process->n_bands, part->low, &low) ||
 		    !picture_place(process->bands, process->n_bands, part->high - 1, &last))
 			return -EPROTO;
+		if (i < process->n_parts)
+			continue;
 		part->low = low;
 		part->high = last + 1;
 	}

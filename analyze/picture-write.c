@@ -73,7 +73,7 @@ static int64_t end_of_process(const struct build *build, int64_t process_id)
 	int64_t end_ns = sql ? db_integer(build->db, sql, build->duration_ns) : 0;
 
 	sqlite3_free(sql);
-	return end_ns;
+	return picture_held_ns(end_ns);
 }
 
 static int add_process(struct build *build, int64_t process_id)
@@ -91,9 +91,8 @@ static int add_process(struct build *build, int64_t process_id)
 		.to_ns = build->duration_ns,
 	};
 	build->n_processes++;
-	r = picture_ranges_init(&process->ranges);
-	return r < 0 ? r
-		     : key_map_put(&build->numbers, (uint64_t)process_id, 0, build->n_processes);
+	picture_ranges_init(&process->ranges);
+	return key_map_put(&build->numbers, (uint64_t)process_id, 0, build->n_processes);
 }
 
 static int find_process(struct build *build, int64_t process_id, struct process **ret_process)
@@ -160,14 +159,15 @@ static int add_block(void *context, const struct picture_row_block *block)
 	struct build *build = context;
 	struct process *process;
 	bool is_freed = block->death_ns != INT64_MAX;
+	int64_t birth_ns = picture_held_ns(block->birth_ns);
 	int r = find_process(build, block->process_id, &process);
 
 	if (r < 0)
 		return r;
-	int64_t death_ns = is_freed ? block->death_ns : process->end_ns;
-	int64_t life_ns = death_ns > block->birth_ns ? death_ns - block->birth_ns : 0;
+	int64_t death_ns = is_freed ? picture_held_ns(block->death_ns) : process->end_ns;
+	int64_t life_ns = death_ns > birth_ns ? death_ns - birth_ns : 0;
 	struct picture_item item = { .values = {
-					     [PICTURE_BLOCK_BIRTH] = block->birth_ns,
+					     [PICTURE_BLOCK_BIRTH] = birth_ns,
 					     [PICTURE_BLOCK_ADDRESS] = (int64_t)block->address,
 					     [PICTURE_BLOCK_SIZE] =
 						     block->size > 0 ? block->size : 1,
@@ -175,7 +175,7 @@ static int add_block(void *context, const struct picture_row_block *block)
 					     [PICTURE_BLOCK_ID] = block->id,
 					     [PICTURE_BLOCK_SITE] = block->stack_id,
 				     } };
-	widen(process, block->birth_ns, block->birth_ns + life_ns);
+	widen(process, birth_ns, birth_ns + life_ns);
 	process->n_blocks++;
 	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
 			       PICTURE_HOLDS_BLOCKS);
@@ -226,6 +226,7 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 {
 	struct build *build = context;
 	struct process *process;
+	int64_t time_ns = picture_held_ns(touch->time_ns);
 	int level = picture_levels_add(&build->levels, touch);
 	int64_t site = picture_sites_of(build->sites, touch);
 
@@ -240,7 +241,7 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 	if (r < 0)
 		return r;
 	struct picture_item item = { .values = {
-					     [PICTURE_TOUCH_TIME] = touch->time_ns,
+					     [PICTURE_TOUCH_TIME] = time_ns,
 					     [PICTURE_TOUCH_ADDRESS] = (int64_t)touch->address,
 					     [PICTURE_TOUCH_DIRECTION] =
 						     touch->is_write < 0 ? 2 : touch->is_write > 0,
@@ -252,7 +253,7 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 					     [PICTURE_TOUCH_SITE] = site > 0 ? site : 0,
 					     [PICTURE_TOUCH_SAMPLE] = touch->sample_id,
 				     } };
-	widen(process, touch->time_ns, touch->time_ns);
+	widen(process, time_ns, time_ns);
 	process->n_touches++;
 	r = picture_ranges_add(&process->ranges, touch->address, 1, holding_of(touch));
 	if (r == 0)
@@ -357,7 +358,7 @@ static int64_t duration_of(struct db *db, int64_t run_id)
 	int64_t duration_ns = sql ? db_integer(db, sql, -1) : -1;
 
 	sqlite3_free(sql);
-	return duration_ns;
+	return picture_held_ns(duration_ns);
 }
 
 int picture_write(struct db *db, int64_t run_id)

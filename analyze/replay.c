@@ -8,6 +8,7 @@
 #include "analyze/db.h"
 #include "analyze/grow.h"
 #include "analyze/owners.h"
+#include "analyze/row-limit.h"
 #include "analyze/rows.h"
 #include "analyze/samples.h"
 #include "analyze/statement.h"
@@ -26,7 +27,9 @@
 /* Rows that are told by their ids are not looked for by the index of time. */
 #define TIME_OF_ROWS " AND +sample.time_ns >= :from AND +sample.time_ns < :to"
 
-#define MAX_BLOCKS (UINT64_C(1) << 40) /* of ids of one run; a damaged database is refused */
+/* Ids that room is made for, for each block that was met. */
+#define IDS_OF_BLOCK 64u
+#define LEAST_BLOCKS 1024u
 
 struct conditions {
 	const char *head;
@@ -157,8 +160,15 @@ static int64_t or_null(sqlite3_stmt *row, int column)
 							       : sqlite3_column_int64(row, column);
 }
 
-/* How the selection sees the end of a block; times since its begin, cut at its end. */
-static struct tally_end end_of(const struct replay *replay, sqlite3_stmt *row, int64_t run_end_ns)
+/* What one row tells may be anything; distances that no int64_t holds are damage. */
+static int distance(int64_t from, int64_t to, int64_t *ret_distance)
+{
+	return __builtin_sub_overflow(to, from, ret_distance) ? -EBADMSG : 0;
+}
+
+/* How the selection sees the end of a block; times since its begin, cut at its end. 0 or -EBADMSG. */
+static int read_end(const struct replay *replay, sqlite3_stmt *row, int64_t run_end_ns,
+		    struct tally_end *ret_end)
 {
 	const struct selection *selection = replay->selection;
 	int64_t birth_ns = sqlite3_column_int64(row, BLOCK_BIRTH);
@@ -169,28 +179,37 @@ static struct tally_end end_of(const struct replay *replay, sqlite3_stmt *row, i
 						       : INT64_MAX;
 	int64_t to_ns = selection->to_ns < run_end_ns ? selection->to_ns : run_end_ns;
 	bool is_carried = birth_ns < selection->from_ns;
-
-	return (struct tally_end){
+	struct tally_end end = {
 		.size = (uint64_t)sqlite3_column_int64(row, BLOCK_SIZE),
-		.birth_ns = is_carried ? 0 : birth_ns - selection->from_ns,
-		.life_ns = death_ns == ROWS_NULL ? -1 : death_ns - birth_ns,
-		.time_ns = (end_ns < to_ns ? end_ns : to_ns) - selection->from_ns,
+		.life_ns = -1,
 		.thread_row = sqlite3_column_int64(row, BLOCK_THREAD),
 		.death_thread_row = or_null(row, BLOCK_KILLER),
 		.is_freed = death_ns != ROWS_NULL,
 		.is_left = end_ns == INT64_MAX || end_ns >= selection->to_ns,
 		.is_carried = is_carried,
 	};
+
+	int r = distance(selection->from_ns, end_ns < to_ns ? end_ns : to_ns, &end.time_ns);
+	if (r == 0 && !is_carried)
+		r = distance(selection->from_ns, birth_ns, &end.birth_ns);
+	if (r == 0 && end.is_freed)
+		r = distance(birth_ns, death_ns, &end.life_ns);
+	*ret_end = end;
+	return r;
 }
 
-/* Samples ask for the sites of millions of blocks: those that were met are kept, 4 bytes each. */
+/*
+ * Samples ask for the sites of millions of blocks: those that were met are kept, 4 bytes for each id from the
+ * first one on. Where ids lie too far apart for that, the database is asked.
+ */
 static int remember(struct replay_sites *sites, int64_t id, uint32_t site)
 {
 	if (!sites->sites)
 		sites->first_id = id;
-	size_t at = (size_t)id - (size_t)sites->first_id;
-	if (at > MAX_BLOCKS)
-		return -EBADMSG;
+	uint64_t at = (uint64_t)id - (uint64_t)sites->first_id;
+	uint64_t limit = (++sites->n_met + LEAST_BLOCKS) * IDS_OF_BLOCK;
+	if (at >= limit)
+		return 0;
 	if (at >= sites->n) {
 		size_t n = at + at / 2 + 1024;
 		uint32_t *larger = reallocarray(sites->sites, n, sizeof(*larger));
@@ -204,15 +223,28 @@ static int remember(struct replay_sites *sites, int64_t id, uint32_t site)
 	return 0;
 }
 
+static bool has_rows(const struct replay_limits *limits, const struct tally_end *end,
+		     int64_t stack_id)
+{
+	return row_is_below(stack_id, limits->stacks) &&
+	       row_is_below(end->thread_row, limits->threads) &&
+	       (end->death_thread_row == ROWS_NULL ||
+		row_is_below(end->death_thread_row, limits->threads));
+}
+
 static int add_block(const struct replay *replay, struct ends *ends, sqlite3_stmt *row,
 		     int64_t run_end_ns)
 {
-	struct tally_end end = end_of(replay, row, run_end_ns);
-	struct tally *tally = replay->tally;
+	int64_t stack_id = sqlite3_column_int64(row, BLOCK_STACK);
+	struct tally_end end;
 
-	if (end.is_carried && end.time_ns < 0) /* its process ended before */
+	int r = read_end(replay, row, run_end_ns, &end);
+	if (r == 0 && end.is_carried && end.time_ns < 0) /* its process ended before */
 		return 0;
-	int r = tally_site(tally, sqlite3_column_int64(row, BLOCK_STACK), &end.site);
+	if (r == 0 && !has_rows(&replay->limits, &end, stack_id))
+		r = -EBADMSG;
+	if (r == 0)
+		r = tally_site(replay->tally, stack_id, &end.site);
 	if (r == 0)
 		r = remember(replay->sites, sqlite3_column_int64(row, BLOCK_ID), end.site);
 	if (r < 0)
@@ -220,12 +252,12 @@ static int add_block(const struct replay *replay, struct ends *ends, sqlite3_stm
 	/* What is there when the time begins is there at once, and ends afterwards. */
 	while (!end.is_carried && ends->n > 0 && ends->items[0].time_ns <= end.birth_ns) {
 		struct tally_end earlier = ends_pop(ends);
-		tally_death(tally, &earlier);
+		tally_death(replay->tally, &earlier);
 	}
 	if (end.is_carried)
-		tally_carry(tally, end.site, end.size);
+		tally_carry(replay->tally, end.site, end.size);
 	else
-		tally_birth(tally, end.site, end.size, end.birth_ns, end.thread_row);
+		tally_birth(replay->tally, end.site, end.size, end.birth_ns, end.thread_row);
 	return ends_push(ends, &end);
 }
 
@@ -290,13 +322,16 @@ int replay_samples(const struct replay *replay)
 
 	while (r == 0 && (r = statement_step(row)) == 1) {
 		const char *source = statement_string(row, 3);
-		const struct sample_taken taken = {
+		struct sample_taken taken = {
 			.source = source,
 			.is_clock = sample_source_is_time(source),
-			.time_ns = sqlite3_column_int64(row, 0) - replay->selection->from_ns,
 			.weight = sqlite3_column_int64(row, 1),
 			.thread_row = sqlite3_column_int64(row, 2),
 		};
+		r = distance(replay->selection->from_ns, sqlite3_column_int64(row, 0),
+			     &taken.time_ns);
+		if (r < 0 || !row_is_below(taken.thread_row, replay->limits.threads))
+			return -EBADMSG;
 		*replay->n_clock += taken.is_clock;
 		tally_sample(replay->tally, &taken, strcmp(source, "faults") == 0);
 		r = 0;
@@ -367,15 +402,18 @@ static int ask_site(const struct replay *replay, sqlite3_stmt *stack_of, int64_t
 	sqlite3_reset(stack_of);
 	statement_integer(stack_of, 1, id);
 	int r = statement_step(stack_of);
+	int64_t stack_id = r > 0 ? sqlite3_column_int64(stack_of, 0) : 0;
 
-	return r <= 0 ? r : tally_site(replay->tally, sqlite3_column_int64(stack_of, 0), ret_site);
+	if (!row_is_below(stack_id, replay->limits.stacks))
+		return -EBADMSG;
+	return r <= 0 ? r : tally_site(replay->tally, stack_id, ret_site);
 }
 
 static int find_site(const struct replay *replay, sqlite3_stmt *stack_of, const struct owner *owner,
 		     uint32_t *ret_site)
 {
 	const struct replay_sites *sites = replay->sites;
-	size_t at = (size_t)(owner->id - sites->first_id);
+	uint64_t at = (uint64_t)owner->id - (uint64_t)sites->first_id;
 
 	*ret_site = 0;
 	if (owner->kind != OWNER_heap)
@@ -397,7 +435,6 @@ static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stm
 {
 	struct sample_touch touch = {
 		.sample = sqlite3_column_int64(row, TOUCH_SAMPLE),
-		.time_ns = sqlite3_column_int64(row, TOUCH_TIME) - replay->selection->from_ns,
 		.weight = sqlite3_column_int64(row, TOUCH_WEIGHT),
 		.process_row = sqlite3_column_int64(row, TOUCH_PROCESS),
 		.thread_row = sqlite3_column_int64(row, TOUCH_THREAD),
@@ -418,8 +455,11 @@ static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stm
 		.latency = (uint32_t)sqlite3_column_int64(row, TOUCH_LATENCY),
 		.node_number = (uint32_t)sqlite3_column_int64(row, TOUCH_NODE),
 	};
-	int r = find_site(replay, stack_of, &touch.owner, &touch.owner.site);
+	int r = distance(replay->selection->from_ns, sqlite3_column_int64(row, TOUCH_TIME),
+			 &touch.time_ns);
 
+	if (r == 0)
+		r = find_site(replay, stack_of, &touch.owner, &touch.owner.site);
 	return r < 0 ? r : tally_any_touch(replay->tally, &touch);
 }
 
@@ -430,7 +470,7 @@ static bool is_short(const struct replay *replay)
 	int64_t to_ns =
 		replay->selection->to_ns < run_end_ns ? replay->selection->to_ns : run_end_ns;
 
-	return (to_ns - replay->selection->from_ns) * 4 < run_end_ns;
+	return 4 * ((double)to_ns - (double)replay->selection->from_ns) < (double)run_end_ns;
 }
 
 int replay_touches(const struct replay *replay)

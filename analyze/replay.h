@@ -8,6 +8,13 @@ struct replay_sites {
 	int64_t first_id;
 	uint32_t *sites;
 	size_t n;
+	uint64_t n_met;
+};
+
+/* Of what the sums keep arrays by id (row-limit.h). */
+struct replay_limits {
+	int64_t stacks;
+	int64_t threads;
 };
 
 /* Rows that are looked at: of samples and touches. */
@@ -26,9 +33,13 @@ struct replay {
 	struct replay_sites *sites; /* of blocks that were met */
 	int64_t *n_clock; /* samples of CPU time, over all runs */
 	const struct replay_rows *rows; /* NULL: all */
+	struct replay_limits limits;
 };
 
-/* Times become those since selection.from_ns. Return 0 or a negative errno. */
+/*
+ * Times become those since selection.from_ns. Return 0, -EBADMSG for rows that cannot be, or another negative
+ * errno.
+ */
 int replay_blocks(const struct replay *replay);
 int replay_samples(const struct replay *replay);
 int replay_touches(const struct replay *replay);

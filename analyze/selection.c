@@ -6,6 +6,7 @@
 
 #include "analyze/db.h"
 #include "analyze/replay.h"
+#include "analyze/row-limit.h"
 #include "analyze/slice-tally.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
@@ -123,7 +124,16 @@ static int replay_run(struct db *db, const struct selection *selection, struct t
 		      int64_t run_id, int64_t *n_clock)
 {
 	struct replay_sites sites = { 0 };
-	const struct replay replay = { db, selection, tally, run_id, &sites, n_clock, NULL };
+	const struct replay replay = {
+		db,
+		selection,
+		tally,
+		run_id,
+		&sites,
+		n_clock,
+		NULL,
+		{ row_limit(db_handle(db), "main.stack"), row_limit(db_handle(db), "main.thread") }
+	};
 	int r = is_of_time(selection) ? slice_tally(&replay) : -ENODATA;
 
 	if (r == -ENODATA)

@@ -208,7 +208,8 @@ void tally_death(struct tally *tally, const struct tally_end *end)
 {
 	struct tally_site *site = &tally->sites[end->site];
 
-	site->byte_seconds += (double)end->size * (double)(end->time_ns - end->birth_ns) / 1e9;
+	site->byte_seconds +=
+		(double)end->size * ((double)end->time_ns - (double)end->birth_ns) / 1e9;
 	if (end->time_ns > site->last_ns)
 		site->last_ns = end->time_ns;
 	if (!end->is_left) {

@@ -315,8 +315,11 @@ static int plot_part(struct job *job)
 	job->selection.needs_order = true;
 	if (job->request.kind == PLOT_TIMELINE && selection_is_part(&job->selection)) {
 		int r = selection_apply(job->db, &job->selection);
+		if (r == -ENOMEM)
+			return cmd_fail("out of memory");
 		if (r < 0)
-			return cmd_fail("cannot count the part anew: %s", strerror(-r));
+			return cmd_fail("%s: %s", job->options->operands[0],
+					statement_message(db_handle(job->db)));
 	}
 	return draw(job);
 }

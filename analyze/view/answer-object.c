@@ -135,7 +135,8 @@ static int find_bounds(struct view_question *question, const struct object *obje
 	int64_t to = view_value(question, VIEW_TO, INT64_MAX);
 	tally->size = sqlite3_column_int64(row, 0);
 	tally->from_ns = sqlite3_column_int64(row, 1);
-	tally->to_ns = sqlite3_column_int64(row, 2) + 1;
+	tally->to_ns = sqlite3_column_int64(row, 2);
+	tally->to_ns += tally->to_ns < INT64_MAX;
 	tally->from_ns = tally->from_ns < from ? from : tally->from_ns;
 	tally->to_ns = tally->to_ns > to ? to : tally->to_ns;
 	return 0;

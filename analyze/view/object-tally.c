@@ -15,9 +15,9 @@ static int log2_of(int64_t value)
 	return value <= 0 ? -1 : 63 - __builtin_clzll((unsigned long long)value);
 }
 
-static size_t cell_of(int64_t value, int64_t whole, unsigned n)
+static size_t cell_of(double value, double whole, unsigned n)
 {
-	double cell = whole > 0 ? (double)value * n / (double)whole : 0;
+	double cell = whole > 0 ? value * n / whole : 0;
 
 	return cell < 0 ? 0 : cell >= n ? n - 1 : (size_t)cell;
 }
@@ -84,10 +84,11 @@ static void add_level(struct object_tally *tally, const struct object_touch *tou
 
 static void add_place(struct object_tally *tally, const struct object_touch *touch, bool counts)
 {
-	size_t x = cell_of(touch->time_ns - tally->from_ns, tally->to_ns - tally->from_ns,
+	double from_ns = (double)tally->from_ns, size = (double)tally->size;
+	size_t x = cell_of((double)touch->time_ns - from_ns, (double)tally->to_ns - from_ns,
 			   OBJECT_HEAT_WIDTH);
-	size_t y = cell_of(touch->offset, tally->size, OBJECT_HEAT_HEIGHT);
-	size_t offset = cell_of(touch->offset, tally->size, OBJECT_OFFSETS);
+	size_t y = cell_of((double)touch->offset, size, OBJECT_HEAT_HEIGHT);
+	size_t offset = cell_of((double)touch->offset, size, OBJECT_OFFSETS);
 
 	tally->heat[y * OBJECT_HEAT_WIDTH + x]++;
 	tally->offsets[offset] += counts;
@@ -149,6 +150,15 @@ static void keep_block(struct object_tally *tally, const struct object_block *bl
 	tally->blocks[i] = *block;
 }
 
+/* Of one that was freed. */
+static int64_t life_of(const struct object_block *block)
+{
+	int64_t life_ns;
+
+	return __builtin_sub_overflow(block->death_ns, block->birth_ns, &life_ns) ? INT64_MAX
+										  : life_ns;
+}
+
 void object_tally_block(struct object_tally *tally, const struct object_block *block)
 {
 	struct object_block counted = *block;
@@ -156,7 +166,7 @@ void object_tally_block(struct object_tally *tally, const struct object_block *b
 
 	counted.n = key_map_get(&tally->count_of, (uint64_t)block->id, 0);
 	tally->sizes[log2_of(block->size) + 2]++;
-	tally->lives[is_freed ? log2_of(block->death_ns - block->birth_ns) + 2 : 0]++;
+	tally->lives[is_freed ? log2_of(life_of(block)) + 2 : 0]++;
 	keep_block(tally, &counted);
 }
 
@@ -187,7 +197,9 @@ static void write_offsets(const struct object_tally *tally, struct json *json)
 	for (size_t i = 0; i < OBJECT_OFFSETS; i++)
 		sum += (double)tally->offsets[i] + tally->times_ns[i];
 	for (size_t i = 0; i < OBJECT_OFFSETS && sum > 0; i++) {
-		json_integer(columns_at(&columns, 0), tally->size * (int64_t)i / OBJECT_OFFSETS);
+		json_integer(columns_at(&columns, 0),
+			     tally->size / OBJECT_OFFSETS * (int64_t)i +
+				     tally->size % OBJECT_OFFSETS * (int64_t)i / OBJECT_OFFSETS);
 		json_integer(columns_at(&columns, 1), (int64_t)tally->offsets[i]);
 		json_integer(columns_at(&columns, 2), (int64_t)tally->written[i]);
 		json_real(columns_at(&columns, 3), tally->times_ns[i]);

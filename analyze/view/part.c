@@ -6,6 +6,7 @@
 
 #include "analyze/db.h"
 #include "analyze/selection.h"
+#include "analyze/statement.h"
 #include "analyze/view/context.h"
 
 struct view_part *view_part_free(struct view_part *part)
@@ -35,7 +36,8 @@ static int count(struct view_context *context, struct view_part *part)
 	if (r == -EINTR || r == -ENOMEM || r >= 0)
 		return r;
 	return view_context_refuse(context, -EIO, "the part of the run cannot be counted: %s",
-				   part->db ? sqlite3_errmsg(db_handle(part->db)) : strerror(-r));
+				   part->db ? statement_message(db_handle(part->db))
+					    : strerror(-r));
 }
 
 int view_part_take(struct view_context *context, const struct view_span *span)
