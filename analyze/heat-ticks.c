@@ -1,5 +1,6 @@
 #include "analyze/heat.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,17 +134,19 @@ static size_t find_shown(const struct heat *heat, struct shown *shown)
 	return n;
 }
 
-size_t heat_ticks(const struct heat *heat, uint64_t gap, struct heat_tick ticks[HEAT_MAX_TICKS])
+int heat_ticks(const struct heat *heat, uint64_t gap, struct heat_tick ticks[HEAT_MAX_TICKS])
 {
 	struct shown *shown = calloc(heat->n_bands + 1, sizeof(*shown));
 	struct ticks made = { .items = ticks, .gap = gap ? gap : 1 };
-	size_t n = shown ? find_shown(heat, shown) : 0;
 
+	if (!shown)
+		return -ENOMEM;
+	size_t n = find_shown(heat, shown);
 	for (size_t i = 0; i < n; i++)
 		add_band(&made, &shown[i]);
 	for (size_t i = 0; i < n; i++)
 		add_offsets(&made, &shown[i]);
 	free(shown);
 	qsort(ticks, made.n, sizeof(*ticks), compare_places);
-	return made.n;
+	return (int)made.n;
 }

@@ -299,7 +299,7 @@ int heat_notes(sqlite3 *db, const struct heat *heat, char **ret_notes, char **re
 	FILE *out = open_memstream(&losses, &n_bytes);
 	int r = out ? write_losses(out, db, heat) : -ENOMEM;
 
-	if (out && fclose(out) != 0)
+	if (out && cleanup_finish_text(out, &losses) < 0)
 		r = -ENOMEM;
 	out = r == 0 ? open_memstream(&notes, &n_bytes) : NULL;
 	if (out) {
@@ -307,7 +307,7 @@ int heat_notes(sqlite3 *db, const struct heat *heat, char **ret_notes, char **re
 		write_cells(out, heat);
 		fputs(losses, out);
 	}
-	if (r == 0 && (!out || fclose(out) != 0))
+	if (r == 0 && (!out || cleanup_finish_text(out, &notes) < 0))
 		r = -ENOMEM;
 	if (r < 0) {
 		free(notes);

@@ -62,8 +62,8 @@ struct heat_tick {
 
 #define HEAT_MAX_TICKS 128
 
-/* Ticks with at least `gap` bytes of the axis between them, the lowest first. Returns how many. */
-size_t heat_ticks(const struct heat *heat, uint64_t gap, struct heat_tick ticks[HEAT_MAX_TICKS]);
+/* Ticks with at least `gap` bytes of the axis between them, the lowest first. Returns how many, or -ENOMEM. */
+int heat_ticks(const struct heat *heat, uint64_t gap, struct heat_tick ticks[HEAT_MAX_TICKS]);
 
 /*
  * What the picture shows, as lines: unit, source and n; what a cell is; what of it was lost or left out. The

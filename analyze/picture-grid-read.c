@@ -108,7 +108,7 @@ static int for_tiles(struct reader *reader, const char *colour, int64_t source_i
 				  &row);
 
 	if (r < 0)
-		return -EPROTO;
+		return picture_error(r);
 	statement_integer(row, 1, request->run_id);
 	statement_integer(row, 2, request->process_id);
 	statement_text(row, 3, colour);
@@ -131,7 +131,7 @@ static int for_tiles(struct reader *reader, const char *colour, int64_t source_i
 		if (r < 0)
 			return r;
 	}
-	return r < 0 ? -EPROTO : 0;
+	return picture_error(r);
 }
 
 /* ---- Touches ---- */
@@ -191,7 +191,7 @@ static int map_directions(struct reader *reader)
 				  &row);
 
 	if (r < 0)
-		return -EPROTO;
+		return picture_error(r);
 	statement_integer(row, 1, request->run_id);
 	statement_integer(row, 2, request->process_id);
 	while ((r = statement_step(row)) > 0) {
@@ -200,7 +200,7 @@ static int map_directions(struct reader *reader)
 			reader->category_of[number] = picture_palette_find(
 				&reader->job->palette, sqlite3_column_int64(row, 1));
 	}
-	return r < 0 ? -EPROTO : 0;
+	return picture_error(r);
 }
 
 int picture_grid_count(struct picture_job *job)

@@ -22,14 +22,14 @@ static int read_name(sqlite3 *db, enum picture_by by, struct picture_category *c
 	int r = statement_prepare(db, names_sql[by], &row);
 
 	if (r < 0)
-		return -EPROTO;
+		return picture_error(r);
 	statement_integer(row, 1, category->id);
 	r = statement_step(row);
 	if (r > 0)
-		put_name(category, "%s", (const char *)sqlite3_column_text(row, 0));
+		put_name(category, "%s", statement_string(row, 0));
 	else
 		put_name(category, "unknown");
-	return r < 0 ? -EPROTO : 0;
+	return r < 0 ? picture_error(r) : 0;
 }
 
 static void name_latency(struct picture_category *category)
@@ -107,7 +107,7 @@ int picture_palette_read(struct picture_job *job)
 			      " AND process_id = ?2 AND colour = ?3 ORDER BY number",
 			      &row);
 	if (r < 0)
-		return -EPROTO;
+		return picture_error(r);
 	statement_integer(row, 1, request->run_id);
 	statement_integer(row, 2, request->process_id);
 	statement_text(row, 3, picture_colours[request->by]);
@@ -117,5 +117,5 @@ int picture_palette_read(struct picture_job *job)
 			return r;
 	}
 	job->picture->n_categories = job->palette.n;
-	return r < 0 ? -EPROTO : 0;
+	return picture_error(r);
 }

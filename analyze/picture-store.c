@@ -99,7 +99,7 @@ static int for_rows(struct picture_store *store, const char *sql,
 		if (r < 0)
 			return r;
 	}
-	return r == -ENOMEM || r == 0 ? r : -EPROTO;
+	return picture_error(r);
 }
 
 static bool has_pictures(sqlite3 *db)
@@ -141,7 +141,7 @@ static int open_parts(struct picture_store *store)
 		return -ENOMEM;
 	r = statement_prepare(store->db, "SELECT data FROM picture_data WHERE id = ?",
 			      &store->fetch);
-	return r < 0 ? -EPROTO : read_heads(store);
+	return r < 0 ? picture_error(r) : read_heads(store);
 }
 
 int picture_store_open(sqlite3 *db, struct picture_store **ret_store)
@@ -178,7 +178,7 @@ int picture_store_fetch(struct picture_store *store, const struct picture_part *
 		r = r < 0 ? r : 1;
 	}
 	sqlite3_reset(store->fetch);
-	return r >= 0 || r == -ENOMEM ? r : -EPROTO;
+	return picture_error(r);
 }
 
 bool picture_part_meets(const struct picture_part *part, const struct picture_request *request)
@@ -220,7 +220,7 @@ static int read_bands(struct picture_store *store, struct picture_process *proce
 				  &row);
 
 	if (r < 0)
-		return -EPROTO;
+		return picture_error(r);
 	statement_integer(row, 1, process->run_id);
 	statement_integer(row, 2, process->process_id);
 	while ((r = statement_step(row)) > 0) {
@@ -236,7 +236,7 @@ static int read_bands(struct picture_store *store, struct picture_process *proce
 		n++;
 	}
 	if (r < 0)
-		return r == -ENOMEM ? r : -EPROTO;
+		return picture_error(r);
 	if (n > 0 && !are_sound(bands, n, process->height))
 		return -EPROTO;
 	process->bands = steal_ptr(&bands);

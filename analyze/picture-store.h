@@ -1,5 +1,7 @@
 #pragma once
 /* What pictures of one database are made from; shared by the files of the engine (picture.h). */
+#include <errno.h>
+
 #include "analyze/picture-part.h"
 #include "analyze/picture.h"
 
@@ -58,6 +60,12 @@ static inline uint64_t picture_time(int64_t time_ns)
 static inline int64_t picture_ns(uint64_t time)
 {
 	return (int64_t)(time ^ (UINT64_C(1) << 63));
+}
+
+/* What SQLite tells, for those who are told -ENOMEM or -EPROTO. */
+static inline int picture_error(int r)
+{
+	return r >= 0 || r == -ENOMEM ? r : -EPROTO;
 }
 
 /* process_id 0: the one with most to draw. Its bands are read. 0, -ENOENT, -ENOMEM, -EPROTO. */

@@ -112,12 +112,13 @@ static void draw_label(FILE *out, const struct heat_tick *tick)
 }
 
 /* The lowest addresses are at the bottom, where a diagram has them. */
-static void draw_lines(const struct drawing *drawing, unsigned n_lines)
+static int draw_lines(const struct drawing *drawing, unsigned n_lines)
 {
 	const struct picture_request *part = &drawing->heat->picture->request;
 	struct heat_tick ticks[HEAT_MAX_TICKS];
 	uint64_t line_bytes = (part->high - part->low + n_lines - 1) / n_lines;
-	size_t tick = heat_ticks(drawing->heat, line_bytes ? line_bytes : 1, ticks);
+	int n_ticks = heat_ticks(drawing->heat, line_bytes ? line_bytes : 1, ticks);
+	size_t tick = n_ticks > 0 ? (size_t)n_ticks : 0;
 
 	for (unsigned line = n_lines; line-- > 0;) {
 		double below = (double)(part->high - part->low) * line / n_lines;
@@ -130,6 +131,7 @@ static void draw_lines(const struct drawing *drawing, unsigned n_lines)
 		draw_label(drawing->out, found);
 		draw_cells(drawing, line);
 	}
+	return n_ticks < 0 ? n_ticks : 0;
 }
 
 /* ---- Legend ---- */
@@ -212,12 +214,14 @@ static int draw(const struct drawing *drawing, sqlite3 *db, const struct report_
 				     : "%s, process %lld (%s)\n",
 		"Touches and blocks over time and addresses", (long long)drawing->heat->pid,
 		drawing->heat->program);
-	draw_lines(drawing, n_lines);
+	int r = draw_lines(drawing, n_lines);
+	if (r < 0)
+		return r;
 	report_time_axis_draw(drawing->out,
 			      &(struct report_time_axis){ part->from_ns, part->to_ns, LABEL_COLUMNS,
 							  part->width });
 	write_legend(drawing);
-	int r = write_notes(drawing, db);
+	r = write_notes(drawing, db);
 	return r < 0 ? r : ferror(drawing->out) ? -EIO : 0;
 }
 

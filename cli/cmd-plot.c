@@ -299,7 +299,7 @@ static int draw(struct job *job)
 	if (!out)
 		return cmd_fail("out of memory");
 	int r = plot_write(out, db_handle(job->db), &job->request, &result);
-	if (fclose(out) != 0 && r == 0)
+	if (cleanup_finish_text(out, &bytes) < 0 && (r == 0 || r == -EIO))
 		r = -ENOMEM;
 	int status = r < 0 ? complain(job, r, &result) : write_file(job, bytes, n);
 	if (status == CMD_DONE)

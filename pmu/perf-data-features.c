@@ -184,10 +184,8 @@ static int read_numa(struct reading *reading)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n && i < MAX_NODES && !bytes->is_short; i++)
 		print_node(out, bytes, i == 0);
-	if (fclose(out) != 0) {
-		free(text);
+	if (cleanup_finish_text(out, &text) < 0)
 		return -ENOMEM;
-	}
 	free(reading->features->info.numa);
 	reading->features->info.numa = text;
 	return 0;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,18 @@
 
 struct page {
 	FILE *out;
-	bool has_failed; /* no memory for some cells */
+	bool has_failed; /* no memory for some of it */
 };
+
+/* A stream in memory that cannot grow says so here only, and goes on with what follows. */
+__attribute__((format(printf, 2, 3))) static void put(struct page *page, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	page->has_failed |= vfprintf(page->out, format, arguments) < 0;
+	va_end(arguments);
+}
 
 /* Without what nobody sees: two decimals, no trailing zeros, no sign of zero. */
 struct number {
@@ -35,17 +46,17 @@ static struct number number_of(double value)
 	return number;
 }
 
-static void write_escaped(FILE *out, const char *text)
+static void write_escaped(struct page *page, const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '<')
-			fputs("&lt;", out);
+			put(page, "&lt;");
 		else if (*text == '&')
-			fputs("&amp;", out);
+			put(page, "&amp;");
 		else if (*text == '>')
-			fputs("&gt;", out);
+			put(page, "&gt;");
 		else
-			fputc(*text, out);
+			put(page, "%c", *text);
 	}
 }
 
@@ -57,18 +68,18 @@ static void *svg_open(enum canvas_format format, FILE *out, const struct canvas_
 	if (!page)
 		return NULL;
 	page->out = out;
-	fprintf(out,
-		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%spt\" height=\"%spt\" "
-		"viewBox=\"0 0 %s %s\" font-family=\"" FONTS "\">\n",
-		number_of(size->width).text, number_of(size->height).text,
-		number_of(size->width).text, number_of(size->height).text);
+	put(page,
+	    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+	    "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%spt\" height=\"%spt\" "
+	    "viewBox=\"0 0 %s %s\" font-family=\"" FONTS "\">\n",
+	    number_of(size->width).text, number_of(size->height).text, number_of(size->width).text,
+	    number_of(size->height).text);
 	if (size->title) {
-		fputs("<title>", out);
-		write_escaped(out, size->title);
-		fputs("</title>\n", out);
+		put(page, "<title>");
+		write_escaped(page, size->title);
+		put(page, "</title>\n");
 	}
-	fputs("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", out);
+	put(page, "%s", "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
 	return page;
 }
 
@@ -76,63 +87,65 @@ static int svg_close(void *data)
 {
 	struct page *page = data;
 
-	fputs("</svg>\n", page->out);
-	int r = page->has_failed ? -ENOMEM : fflush(page->out) != 0 || ferror(page->out) ? -EIO : 0;
+	put(page, "</svg>\n");
+	bool is_written = fflush(page->out) == 0 && !ferror(page->out);
+	int r = !is_written ? -EIO : page->has_failed ? -ENOMEM : 0;
 	free(page);
 	return r;
 }
 
-static void write_colour(FILE *out, const char *attribute, uint32_t colour)
+static void write_colour(struct page *page, const char *attribute, uint32_t colour)
 {
 	if (colour == CANVAS_NO_COLOUR)
-		fprintf(out, " %s=\"none\"", attribute);
+		put(page, " %s=\"none\"", attribute);
 	else
-		fprintf(out, " %s=\"#%06x\"", attribute, (unsigned)colour);
+		put(page, " %s=\"#%06x\"", attribute, (unsigned)colour);
 }
 
 static void svg_path(void *data, const struct canvas_point *points, size_t n,
 		     const struct canvas_pen *pen)
 {
-	FILE *out = ((struct page *)data)->out;
+	struct page *page = data;
 
-	fputs("<path d=\"", out);
+	put(page, "<path d=\"");
 	for (size_t i = 0; i < n; i++)
-		fprintf(out, "%s%s %s", i ? "L" : "M", number_of(points[i].x).text,
-			number_of(points[i].y).text);
-	fputs(pen->fill == CANVAS_NO_COLOUR ? "\"" : "Z\"", out);
-	write_colour(out, "fill", pen->fill);
+		put(page, "%s%s %s", i ? "L" : "M", number_of(points[i].x).text,
+		    number_of(points[i].y).text);
+	put(page, "%s", pen->fill == CANVAS_NO_COLOUR ? "\"" : "Z\"");
+	write_colour(page, "fill", pen->fill);
 	if (pen->stroke != CANVAS_NO_COLOUR) {
-		write_colour(out, "stroke", pen->stroke);
-		fprintf(out, " stroke-width=\"%s\" stroke-linejoin=\"round\"",
-			number_of(pen->width).text);
+		write_colour(page, "stroke", pen->stroke);
+		put(page, " stroke-width=\"%s\" stroke-linejoin=\"round\"",
+		    number_of(pen->width).text);
 	}
 	if (pen->dash > 0)
-		fprintf(out, " stroke-dasharray=\"%s\"", number_of(pen->dash).text);
-	fputs("/>\n", out);
+		put(page, " stroke-dasharray=\"%s\"", number_of(pen->dash).text);
+	put(page, "/>\n");
 }
 
 static void svg_text(void *data, const struct canvas_label *label)
 {
 	static const char *const anchors[] = { "start", "middle", "end" };
-	FILE *out = ((struct page *)data)->out;
+	struct page *page = data;
 	struct number x = number_of(label->at.x), y = number_of(label->at.y);
 
-	fprintf(out, "<text x=\"%s\" y=\"%s\" font-size=\"%s\" text-anchor=\"%s\"", x.text, y.text,
-		number_of(label->size).text, anchors[label->anchor]);
-	write_colour(out, "fill", label->colour);
+	put(page, "<text x=\"%s\" y=\"%s\" font-size=\"%s\" text-anchor=\"%s\"", x.text, y.text,
+	    number_of(label->size).text, anchors[label->anchor]);
+	write_colour(page, "fill", label->colour);
 	if (label->is_upright)
-		fprintf(out, " transform=\"rotate(-90 %s %s)\"", x.text, y.text);
-	fputc('>', out);
-	write_escaped(out, label->text);
-	fputs("</text>\n", out);
+		put(page, " transform=\"rotate(-90 %s %s)\"", x.text, y.text);
+	put(page, "%c", '>');
+	write_escaped(page, label->text);
+	put(page, "</text>\n");
 }
 
 /* One path for each colour, in units of cells: a run of equal cells in a row is a piece of it. */
-static void write_colour_cells(FILE *out, const struct canvas_raster *raster, uint32_t colour)
+static void write_colour_cells(struct page *page, const struct canvas_raster *raster,
+			       uint32_t colour)
 {
-	fputs("<path", out);
-	write_colour(out, "fill", colour);
-	fputs(" d=\"", out);
+	put(page, "<path");
+	write_colour(page, "fill", colour);
+	put(page, " d=\"");
 	for (unsigned y = 0; y < raster->height; y++) {
 		const uint32_t *row = raster->colours + (size_t)y * raster->width;
 		for (unsigned x = 0; x < raster->width;) {
@@ -140,11 +153,11 @@ static void write_colour_cells(FILE *out, const struct canvas_raster *raster, ui
 			while (end < raster->width && row[end] == colour)
 				end++;
 			if (end > x)
-				fprintf(out, "M%u %uh%uv1h-%uz", x, y, end - x, end - x);
+				put(page, "M%u %uh%uv1h-%uz", x, y, end - x, end - x);
 			x = end > x ? end : x + 1;
 		}
 	}
-	fputs("\"/>\n", out);
+	put(page, "\"/>\n");
 }
 
 static int compare_colours(const void *a, const void *b)
@@ -156,24 +169,24 @@ static int compare_colours(const void *a, const void *b)
 
 static void svg_cells(void *data, struct canvas_rect rect, const struct canvas_raster *raster)
 {
-	FILE *out = ((struct page *)data)->out;
+	struct page *page = data;
 	size_t n = (size_t)raster->width * raster->height;
 	uint32_t *colours = calloc(n, sizeof(*colours));
 
 	if (!colours) {
-		((struct page *)data)->has_failed = true;
+		page->has_failed = true;
 		return;
 	}
 	memcpy(colours, raster->colours, n * sizeof(*colours));
 	qsort(colours, n, sizeof(*colours), compare_colours);
-	fprintf(out,
-		"<g shape-rendering=\"crispEdges\" transform=\"translate(%s %s) scale(%.6f %.6f)\">\n",
-		number_of(rect.x).text, number_of(rect.y).text, rect.width / raster->width,
-		rect.height / raster->height);
+	put(page,
+	    "<g shape-rendering=\"crispEdges\" transform=\"translate(%s %s) scale(%.6f %.6f)\">\n",
+	    number_of(rect.x).text, number_of(rect.y).text, rect.width / raster->width,
+	    rect.height / raster->height);
 	for (size_t i = 0; i < n; i++)
 		if (colours[i] != CANVAS_NO_COLOUR && (i == 0 || colours[i] != colours[i - 1]))
-			write_colour_cells(out, raster, colours[i]);
-	fputs("</g>\n", out);
+			write_colour_cells(page, raster, colours[i]);
+	put(page, "</g>\n");
 	free(colours);
 }
 

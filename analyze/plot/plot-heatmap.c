@@ -114,14 +114,18 @@ struct labels {
 	double width;
 };
 
-static void make_labels(const struct plot *plot, const struct heat *heat, double height,
-			struct labels *labels)
+static int make_labels(const struct plot *plot, const struct heat *heat, double height,
+		       struct labels *labels)
 {
 	const struct picture_request *part = &heat->picture->request;
 	double size = plot->figure.font * LABEL_SCALE;
 	double gap = 2.3 * size / height * (double)(part->high - part->low);
 
-	labels->n = heat_ticks(heat, (uint64_t)gap, labels->ticks);
+	int n = heat_ticks(heat, (uint64_t)gap, labels->ticks);
+
+	if (n < 0)
+		return n;
+	labels->n = (size_t)n;
 	labels->width = 0;
 	for (size_t i = 0; i < labels->n; i++) {
 		const struct heat_tick *tick = &labels->ticks[i];
@@ -129,6 +133,7 @@ static void make_labels(const struct plot *plot, const struct heat *heat, double
 		labels->width =
 			fmax(labels->width, fmin(canvas_text_width(tick->name, size), 10 * size));
 	}
+	return 0;
 }
 
 /* Names are cut to the room there is: 10 em. */
@@ -200,11 +205,13 @@ static int draw(struct plot *plot, const struct heat *heat)
 
 	if (height <= 0)
 		return -ENOSPC;
-	make_labels(plot, heat, height, &labels);
+	int r = make_labels(plot, heat, height, &labels);
+	if (r < 0)
+		return r;
 	double left = labels.width + 1.5 * font + 6;
 	struct panel panel = { .rect = { figure->body.x + left, figure->body.y + top,
 					 figure->body.width - left - scale_width, height } };
-	int r = plot_check(plot, panel.rect);
+	r = plot_check(plot, panel.rect);
 	if (r == 0)
 		r = draw_cells(plot, heat, panel.rect);
 	if (r < 0)

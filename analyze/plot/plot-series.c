@@ -259,10 +259,7 @@ static char *notes_of(const struct plot *plot, const struct series *series)
 	      out);
 	if (n_failed)
 		fprintf(out, "%zu repetitions that failed were left out\n", n_failed);
-	if (fclose(out) != 0) {
-		free(notes);
-		return NULL;
-	}
+	cleanup_finish_text(out, &notes);
 	return notes;
 }
 

@@ -168,7 +168,7 @@ static int make_notes(const struct plot *plot, const struct curves *curves, char
 	FILE *out = open_memstream(&losses, &n_bytes);
 	int r = out ? write_losses(plot, out) : -ENOMEM;
 
-	if (out && fclose(out) != 0)
+	if (out && cleanup_finish_text(out, &losses) < 0)
 		r = -ENOMEM;
 	plot->result->losses = losses;
 	if (r == 0 &&

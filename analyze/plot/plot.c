@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "analyze/statement.h"
+
 static int (*const kinds[PLOT_KIND_COUNT])(struct plot *plot) = {
 	[PLOT_HEATMAP] = plot_heatmap,
 	[PLOT_TIMELINE] = plot_timeline,
@@ -30,5 +32,5 @@ int plot_write(FILE *out, sqlite3 *db, const struct plot_request *request,
 		return r;
 	r = kinds[request->kind](&plot);
 	int closed = canvas_close(plot.figure.canvas);
-	return r < 0 ? r : closed;
+	return statement_verdict(db, r < 0 ? r : closed);
 }

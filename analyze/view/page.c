@@ -153,7 +153,7 @@ static int make(struct writer *writer, char **ret_text, size_t *ret_n_bytes)
 	if (!writer->out)
 		return file ? -ENOMEM : -ENOENT;
 	write_page(writer, file->bytes);
-	if (fclose(writer->out) != 0)
+	if (cleanup_finish_text(writer->out, &text) < 0)
 		return -ENOMEM;
 	*ret_text = steal_ptr(&text);
 	return 0;
