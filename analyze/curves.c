@@ -188,6 +188,7 @@ int curves_read(sqlite3 *db, int64_t run_id, unsigned n_columns, struct curves *
 	if (r == 0)
 		r = read_resident(db, run_id, curves, own);
 	free(own);
-	find_most(curves);
+	if (r == 0)
+		find_most(curves);
 	return r;
 }

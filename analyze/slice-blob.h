@@ -59,6 +59,17 @@ struct slice_reader *slice_reader_close(struct slice_reader *reader); /* accepts
 int slice_read(struct slice_reader *reader, const void *bytes, size_t n_bytes,
 	       const struct slice_visitor *visitor);
 
+/* Sums of a damaged database may be anything: they wrap. */
+static inline int64_t slice_plus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static inline int64_t slice_minus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 static inline int64_t slice_of_real(double value)
 {
 	int64_t bits;

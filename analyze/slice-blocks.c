@@ -47,28 +47,6 @@ const struct slice_site *slice_blocks_site(const struct slice_blocks *blocks, in
 	return number ? &blocks->sites[number - 1] : NULL;
 }
 
-/* Sums of a damaged database may be anything: they wrap. */
-static int64_t plus(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-static int64_t minus(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a - (uint64_t)b);
-}
-
-static slice_moment moment_of(int64_t bytes, int64_t time_ns)
-{
-	return (slice_moment)bytes * time_ns;
-}
-
-/* As unsigned numbers, which may wrap. */
-static slice_moment add_moments(slice_moment a, slice_moment b)
-{
-	return (slice_moment)((unsigned __int128)a + (unsigned __int128)b);
-}
-
 static void raise_peak(struct slice_peak *peak, int64_t most, int64_t time_ns, int64_t id)
 {
 	if (peak->most_id && most <= peak->most)
@@ -107,20 +85,21 @@ int slice_blocks_birth(struct slice_blocks *blocks, const struct slice_birth *bi
 		return r;
 	bool is_first = site->n_blocks++ == 0;
 	site->n_frees += is_freed;
-	site->bytes = plus(site->bytes, birth->size);
-	site->unfreed_bytes = plus(site->unfreed_bytes, is_freed ? 0 : birth->size);
-	int64_t live = minus(site->bytes, site->ended_bytes);
+	site->bytes = slice_plus(site->bytes, birth->size);
+	site->unfreed_bytes = slice_plus(site->unfreed_bytes, is_freed ? 0 : birth->size);
+	int64_t live = slice_minus(site->bytes, site->ended_bytes);
 	if (is_first || live > site->most) {
 		site->most = live;
 		site->most_ns = birth->birth_ns;
 	}
 	if (is_first)
 		site->first_birth_ns = birth->birth_ns;
-	site->moment = add_moments(site->moment, moment_of(birth->size, birth->birth_ns));
-	blocks->peak.live = plus(blocks->peak.live, birth->size);
+	site->moment =
+		slice_add_moments(site->moment, slice_moment_of(birth->size, birth->birth_ns));
+	blocks->peak.live = slice_plus(blocks->peak.live, birth->size);
 	raise_peak(&blocks->peak, blocks->peak.live, birth->birth_ns, birth->id);
 	histogram_add(&blocks->histogram, (uint64_t)birth->size,
-		      is_freed ? birth->death_ns - birth->birth_ns : -1);
+		      is_freed ? slice_minus(birth->death_ns, birth->birth_ns) : -1);
 	return count_thread(blocks, birth);
 }
 
@@ -131,12 +110,12 @@ int slice_blocks_end(struct slice_blocks *blocks, const struct sweep_end *end)
 
 	if (r < 0)
 		return r;
-	site->n_ended = plus(site->n_ended, (int64_t)end->n);
-	site->ended_bytes = plus(site->ended_bytes, (int64_t)end->size);
+	site->n_ended = slice_plus(site->n_ended, (int64_t)end->n);
+	site->ended_bytes = slice_plus(site->ended_bytes, (int64_t)end->size);
 	site->last_end_ns = (int64_t)end->time;
-	site->moment =
-		add_moments(site->moment, -moment_of((int64_t)end->size, (int64_t)end->time));
-	blocks->peak.live = minus(blocks->peak.live, (int64_t)end->size);
+	site->moment = slice_add_moments(site->moment,
+					 -slice_moment_of((int64_t)end->size, (int64_t)end->time));
+	blocks->peak.live = slice_minus(blocks->peak.live, (int64_t)end->size);
 	if (end->thread_id == NOBODY)
 		return 0;
 	struct thread_total *killer = thread_totals_at(&blocks->threads, end->thread_id);
@@ -149,8 +128,8 @@ int slice_blocks_end(struct slice_blocks *blocks, const struct sweep_end *end)
 
 static int pack_site(const struct slice_site *site, struct slice_blob *blob, int64_t ref_ns)
 {
-	int64_t live = minus(site->bytes, site->ended_bytes);
-	slice_moment moment = add_moments(site->moment, -moment_of(live, ref_ns));
+	int64_t live = slice_minus(site->bytes, site->ended_bytes);
+	slice_moment moment = slice_add_moments(site->moment, -slice_moment_of(live, ref_ns));
 	const int64_t values[] = {
 		site->stack_id,
 		site->n_blocks,
@@ -226,26 +205,27 @@ static int add_site(struct slice_blocks *blocks, const int64_t *values, int64_t 
 
 	if (r < 0)
 		return r;
-	int64_t live = minus(site->bytes, site->ended_bytes);
-	int64_t most = plus(live, values[7]);
-	int64_t gained = minus(values[3], values[6]);
+	int64_t live = slice_minus(site->bytes, site->ended_bytes);
+	int64_t most = slice_plus(live, values[7]);
+	int64_t gained = slice_minus(values[3], values[6]);
 	if (values[1] && (!site->n_blocks || most > site->most)) {
 		site->most = most;
-		site->most_ns = plus(values[8], ref_ns);
+		site->most_ns = slice_plus(values[8], ref_ns);
 	}
 	if (values[1] && !site->n_blocks)
-		site->first_birth_ns = plus(values[9], ref_ns);
+		site->first_birth_ns = slice_plus(values[9], ref_ns);
 	if (values[5])
-		site->last_end_ns = plus(values[10], ref_ns);
-	site->n_blocks = plus(site->n_blocks, values[1]);
-	site->n_frees = plus(site->n_frees, values[2]);
-	site->bytes = plus(site->bytes, values[3]);
-	site->unfreed_bytes = plus(site->unfreed_bytes, values[4]);
-	site->n_ended = plus(site->n_ended, values[5]);
-	site->ended_bytes = plus(site->ended_bytes, values[6]);
+		site->last_end_ns = slice_plus(values[10], ref_ns);
+	site->n_blocks = slice_plus(site->n_blocks, values[1]);
+	site->n_frees = slice_plus(site->n_frees, values[2]);
+	site->bytes = slice_plus(site->bytes, values[3]);
+	site->unfreed_bytes = slice_plus(site->unfreed_bytes, values[4]);
+	site->n_ended = slice_plus(site->n_ended, values[5]);
+	site->ended_bytes = slice_plus(site->ended_bytes, values[6]);
 	slice_moment moment = (slice_moment)((unsigned __int128)(uint64_t)values[11] << 64 |
 					     (uint64_t)values[12]);
-	site->moment = add_moments(site->moment, add_moments(moment, moment_of(gained, ref_ns)));
+	site->moment = slice_add_moments(
+		site->moment, slice_add_moments(moment, slice_moment_of(gained, ref_ns)));
 	return 0;
 }
 
@@ -283,8 +263,8 @@ static int add_cell(struct slice_blocks *blocks, const int64_t *values)
 static void add_peak(struct slice_peak *peak, const int64_t *values)
 {
 	if (values[3])
-		raise_peak(peak, plus(peak->live, values[1]), values[2], values[3]);
-	peak->live = plus(peak->live, values[0]);
+		raise_peak(peak, slice_plus(peak->live, values[1]), values[2], values[3]);
+	peak->live = slice_plus(peak->live, values[0]);
 }
 
 int slice_blocks_add(void *context, enum slice_section section, const int64_t *values)

@@ -16,6 +16,17 @@
 /* A sum of sizes and times needs more than 64 bits. */
 typedef __int128 slice_moment;
 
+static inline slice_moment slice_moment_of(int64_t bytes, int64_t time_ns)
+{
+	return (slice_moment)bytes * time_ns;
+}
+
+/* As unsigned numbers, which may wrap. */
+static inline slice_moment slice_add_moments(slice_moment a, slice_moment b)
+{
+	return (slice_moment)((unsigned __int128)a + (unsigned __int128)b);
+}
+
 struct slice_site {
 	int64_t stack_id; /* 0: no stack recorded */
 	int64_t n_blocks; /* born */

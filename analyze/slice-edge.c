@@ -40,6 +40,16 @@ static int end_block(void *context, const struct sweep_end *end)
 	return counts(count, (int64_t)end->time) ? slice_blocks_end(count->blocks, end) : 0;
 }
 
+/* Whether there can be such a stack, and such threads (INT64_MIN: none). */
+static bool has_rows(const struct count *count, int64_t stack_id, int64_t thread_id)
+{
+	const struct slice_store *store = count->store;
+	bool is_thread = thread_id >= 0 && thread_id <= store->last_thread;
+
+	return stack_id >= 0 && stack_id <= store->last_stack &&
+	       (is_thread || thread_id == INT64_MIN);
+}
+
 /* A block that was there before the slice. */
 static int push_older(struct count *count, int64_t id)
 {
@@ -56,7 +66,8 @@ static int push_older(struct count *count, int64_t id)
 		.stack_id = sqlite3_column_int64(count->ended, 2),
 		.thread_id = or_else(count->ended, 3, INT64_MIN),
 	};
-	return sweep_push(count->sweep, &end);
+	return has_rows(count, end.stack_id, end.thread_id) ? sweep_push(count->sweep, &end)
+							    : -EBADMSG;
 }
 
 static int push_exit(struct count *count, const int64_t *values)
@@ -105,8 +116,12 @@ static int add_birth(struct count *count, const struct slice_head *head)
 		.thread_id = sqlite3_column_int64(row, 5),
 		.killer_id = or_else(row, 6, INT64_MIN),
 	};
+	bool is_sound = birth.thread_id >= 0 && has_rows(count, birth.stack_id, birth.thread_id) &&
+			has_rows(count, birth.stack_id, birth.killer_id);
 	int r = sweep_until(count->sweep, birth.birth_ns > 0 ? (uint64_t)birth.birth_ns : 0);
 
+	if (r == 0 && !is_sound)
+		r = -EBADMSG;
 	if (r == 0 && counts(count, birth.birth_ns))
 		r = slice_blocks_birth(count->blocks, &birth);
 	if (birth.id == count->cut->last_id)

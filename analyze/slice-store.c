@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyze/grow.h"
+#include "analyze/row-limit.h"
 #include "analyze/slice-levels.h"
 #include "analyze/statement.h"
 
@@ -73,15 +74,6 @@ static bool are_sound(const struct slice_store *store)
 	return true;
 }
 
-static int64_t number_of(sqlite3 *db, const char *sql)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-
-	return statement_prepare(db, sql, &row) == 0 && statement_step(row) > 0
-		       ? sqlite3_column_int64(row, 0)
-		       : 0;
-}
-
 int slice_store_open(sqlite3 *db, int64_t run_id, bool is_blocks, struct slice_store *ret_store)
 {
 	auto_slice_store struct slice_store store = { .db = db, .run_id = run_id };
@@ -101,8 +93,8 @@ int slice_store_open(sqlite3 *db, int64_t run_id, bool is_blocks, struct slice_s
 		return -ENODATA;
 	if (!are_sound(&store))
 		return -EBADMSG;
-	store.last_thread = number_of(db, "SELECT max(id) FROM main.thread");
-	store.last_stack = number_of(db, "SELECT max(id) FROM main.stack");
+	store.last_thread = row_limit(db, "main.thread") - 1;
+	store.last_stack = row_limit(db, "main.stack") - 1;
 	*ret_store = store;
 	store = (struct slice_store){ 0 };
 	return 0;

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "analyze/db.h"
+#include "analyze/row-limit.h"
 #include "analyze/slice-edge.h"
 #include "analyze/slice-store.h"
 #include "analyze/slice-touches.h"
@@ -42,10 +43,11 @@ static int read_span(const struct replay *replay, struct slice_store *store, str
 				     &span->within);
 	span->has_peak = peak->most_id && peak->most > 0;
 	if (r == 0 && span->has_peak)
-		r = slice_edge_count(
-			store,
-			&(struct slice_cut){ selection->from_ns, peak->most_ns + 1, peak->most_id },
-			&span->to_peak);
+		r = slice_edge_count(store,
+				     &(struct slice_cut){ selection->from_ns,
+							  slice_plus(peak->most_ns, 1),
+							  peak->most_id },
+				     &span->to_peak);
 	return r;
 }
 
@@ -59,35 +61,37 @@ static struct held held_by(const struct slice_blocks *blocks, int64_t stack_id)
 {
 	const struct slice_site *site = slice_blocks_site(blocks, stack_id);
 
-	return site ? (struct held){ site->bytes - site->ended_bytes,
-				     site->n_blocks - site->n_ended }
+	return site ? (struct held){ slice_minus(site->bytes, site->ended_bytes),
+				     slice_minus(site->n_blocks, site->n_ended) }
 		    : (struct held){ 0, 0 };
 }
 
 static void set_times(struct tally_site *to, const struct slice_site *site, const struct span *span,
 		      const struct held *held)
 {
-	bool is_left = held->blocks + site->n_blocks - site->n_ended > 0;
+	bool is_left = slice_plus(held->blocks, slice_minus(site->n_blocks, site->n_ended)) > 0;
 
 	if (held->blocks > 0)
 		to->first_ns = 0;
 	else if (site->n_blocks)
-		to->first_ns = site->first_birth_ns - span->from_ns;
+		to->first_ns = slice_minus(site->first_birth_ns, span->from_ns);
 	if (is_left)
-		to->last_ns = span->to_ns - span->from_ns;
+		to->last_ns = slice_minus(span->to_ns, span->from_ns);
 	else if (site->n_ended)
-		to->last_ns = site->last_end_ns - span->from_ns;
+		to->last_ns = slice_minus(site->last_end_ns, span->from_ns);
 }
 
 /* The integral of what was live: it begins with `held`, each birth adds until the end, each end takes away. */
 static double byte_seconds(const struct slice_site *site, const struct span *span,
 			   const struct held *held)
 {
-	slice_moment sum = (slice_moment)held->bytes * (span->to_ns - span->from_ns) +
-			   (slice_moment)(site->bytes - site->ended_bytes) * span->to_ns -
-			   site->moment;
+	int64_t gained = slice_minus(site->bytes, site->ended_bytes);
+	slice_moment sum = slice_add_moments(
+		slice_moment_of(held->bytes, slice_minus(span->to_ns, span->from_ns)),
+		slice_moment_of(gained, span->to_ns));
 
-	return (double)sum / 1e9;
+	return (double)(slice_moment)((unsigned __int128)sum - (unsigned __int128)site->moment) /
+	       1e9;
 }
 
 static void set_peak(struct tally_site *to, const struct slice_site *site, const struct span *span,
@@ -97,19 +101,23 @@ static void set_peak(struct tally_site *to, const struct slice_site *site, const
 	struct held kept =
 		span->has_peak ? held_by(&span->to_peak, site->stack_id) : (struct held){ 0, 0 };
 
-	to->peak_bytes = (uint64_t)(held->bytes + (rises ? site->most : 0));
-	to->peak_ns = rises ? site->most_ns - span->from_ns : 0;
+	to->peak_bytes = (uint64_t)slice_plus(held->bytes, rises ? site->most : 0);
+	to->peak_ns = rises ? slice_minus(site->most_ns, span->from_ns) : 0;
 	to->kept = 1;
-	to->kept_bytes = (uint64_t)(held->bytes + kept.bytes);
-	to->kept_blocks = (uint64_t)(held->blocks + kept.blocks);
+	to->kept_bytes = (uint64_t)slice_plus(held->bytes, kept.bytes);
+	to->kept_blocks = (uint64_t)slice_plus(held->blocks, kept.blocks);
 }
 
-static int add_site(struct tally *tally, const struct slice_site *site, const struct span *span)
+static int add_site(const struct replay *replay, const struct slice_site *site,
+		    const struct span *span)
 {
 	struct held held = held_by(&span->before, site->stack_id);
+	struct tally *tally = replay->tally;
 	uint32_t number;
-	int r = tally_site(tally, site->stack_id, &number);
 
+	if (!row_is_below(site->stack_id, replay->limits.stacks))
+		return -EBADMSG;
+	int r = tally_site(tally, site->stack_id, &number);
 	if (r < 0)
 		return r;
 	struct tally_site *to = &tally->sites[number];
@@ -129,13 +137,14 @@ static int add_site(struct tally *tally, const struct slice_site *site, const st
 }
 
 /* Sites that only hold what they held before. */
-static int add_holder(struct tally *tally, const struct slice_site *site, const struct span *span)
+static int add_holder(const struct replay *replay, const struct slice_site *site,
+		      const struct span *span)
 {
 	const struct slice_site nothing = { .stack_id = site->stack_id };
 
 	if (slice_blocks_site(&span->within, site->stack_id) || site->n_blocks == site->n_ended)
 		return 0;
-	return add_site(tally, &nothing, span);
+	return add_site(replay, &nothing, span);
 }
 
 static int add_threads(struct tally *tally, const struct thread_totals *threads)
@@ -178,13 +187,14 @@ static int count_blocks(const struct replay *replay, struct slice_store *store)
 	int r = read_span(replay, store, &span);
 
 	for (size_t i = 0; i < span.within.n_sites && r == 0; i++)
-		r = add_site(tally, &span.within.sites[i], &span);
+		r = add_site(replay, &span.within.sites[i], &span);
 	for (size_t i = 0; i < span.before.n_sites && r == 0; i++)
-		r = add_holder(tally, &span.before.sites[i], &span);
+		r = add_holder(replay, &span.before.sites[i], &span);
 	tally->n_peaks = 1;
-	tally->total.peak_bytes =
-		(uint64_t)(span.before.peak.live + (span.has_peak ? span.within.peak.most : 0));
-	tally->total.peak_ns = span.has_peak ? span.within.peak.most_ns - span.from_ns : 0;
+	tally->total.peak_bytes = (uint64_t)slice_plus(span.before.peak.live,
+						       span.has_peak ? span.within.peak.most : 0);
+	tally->total.peak_ns =
+		span.has_peak ? slice_minus(span.within.peak.most_ns, span.from_ns) : 0;
 	tally->histogram = span.within.histogram;
 	return r < 0 ? r : add_threads(tally, &span.within.threads);
 }

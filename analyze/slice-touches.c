@@ -158,11 +158,6 @@ static int64_t most(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-static int64_t minus(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a - (uint64_t)b);
-}
-
 static int add_site(const struct slice_touches_sum *sum, const int64_t *values)
 {
 	uint32_t number;
@@ -174,8 +169,10 @@ static int add_site(const struct slice_touches_sum *sum, const int64_t *values)
 		return r;
 	struct tally_site *site = &sum->tally->sites[number];
 	if (values[1]) {
-		site->first_touch_ns = least(site->first_touch_ns, minus(values[2], sum->from_ns));
-		site->last_touch_ns = most(site->last_touch_ns, minus(values[3], sum->from_ns));
+		site->first_touch_ns =
+			least(site->first_touch_ns, slice_minus(values[2], sum->from_ns));
+		site->last_touch_ns =
+			most(site->last_touch_ns, slice_minus(values[3], sum->from_ns));
 	}
 	site->n_samples += slice_real(values[4]);
 	site->n_samples_sq += slice_real(values[5]);
@@ -193,8 +190,8 @@ static int add_object(const struct slice_touches_sum *sum, const int64_t *values
 
 	if (r < 0)
 		return r;
-	item->first_touch_ns = least(item->first_touch_ns, minus(values[2], sum->from_ns));
-	item->last_touch_ns = most(item->last_touch_ns, minus(values[3], sum->from_ns));
+	item->first_touch_ns = least(item->first_touch_ns, slice_minus(values[2], sum->from_ns));
+	item->last_touch_ns = most(item->last_touch_ns, slice_minus(values[3], sum->from_ns));
 	item->n_samples += slice_real(values[4]);
 	item->n_samples_sq += slice_real(values[5]);
 	item->time_ns += slice_real(values[6]);
