@@ -21,7 +21,7 @@
 
 #define MAX_CONNECTIONS	  1000u
 #define CONNECTION_BYTES  (16u << 10) /* of a request's head */
-#define IDLE_SECONDS	  10u
+#define IDLE_SECONDS	  30u /* a browser connects ahead; on a starved machine it asks much later */
 #define OTHER_DESCRIPTORS 64u /* of this program */
 
 struct view_server {
