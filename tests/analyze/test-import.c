@@ -7,6 +7,7 @@
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/trace-maker.h"
 #include "tests/analyze/world.h"
+#include "tests/fewer.h"
 #include "tests/suite.h"
 
 static struct maker maker;
@@ -204,10 +205,12 @@ int main(void)
 
 	tcase_set_timeout(tcase, 120);
 	tcase_set_timeout(early, 120);
-	tcase_add_loop_test(tcase, rows_of_random_programs_are_what_happened, 0, 25);
-	tcase_add_loop_test(tcase, frees_that_are_stamped_late_come_before_the_next_birth, 0, 25);
-	tcase_add_loop_test(tcase, missing_events_are_repaired_and_counted, 0, 25);
-	tcase_add_loop_test(early, frees_that_are_stamped_before_the_birth_end_their_block, 0, 15);
+	tcase_add_loop_test(tcase, rows_of_random_programs_are_what_happened, 0, fewer(25));
+	tcase_add_loop_test(tcase, frees_that_are_stamped_late_come_before_the_next_birth, 0,
+			    fewer(25));
+	tcase_add_loop_test(tcase, missing_events_are_repaired_and_counted, 0, fewer(25));
+	tcase_add_loop_test(early, frees_that_are_stamped_before_the_birth_end_their_block, 0,
+			    fewer(15));
 	suite_add_tcase(suite, tcase);
 	suite_add_tcase(suite, early);
 	return suite_run(suite);
