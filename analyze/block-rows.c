@@ -8,7 +8,8 @@
 #include "analyze/rows.h"
 #include "common/cleanup.h"
 
-#define ADVANCE (BLOCK_ROWS_WINDOW / 4) /* births at a time leave the window */
+#define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* births at a time leave the window */
+#define FIRST_WINDOW 1024u /* most runs are small, and 28 MiB are not for them */
 
 static const struct rows_table table = {
 	.name = "allocation",
@@ -41,7 +42,8 @@ struct block_rows {
 	int64_t first_id;
 	uint64_t base; /* the lowest id in the window */
 	uint64_t last; /* the highest id that was born */
-	struct block_row *window; /* by id modulo its size; block.id 0: has not ended */
+	struct block_row *window; /* by id modulo n_window; block.id 0: has not ended */
+	uint64_t n_window; /* a power of two, at most BLOCK_ROWS_WINDOW */
 	struct block_spill *late; /* what ended when its id had left the window */
 	struct rows *rows;
 };
@@ -60,7 +62,8 @@ int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct bloc
 	rows->run_id = run_id;
 	rows->first_id = first_id;
 	rows->base = 1;
-	rows->window = calloc(BLOCK_ROWS_WINDOW, sizeof(*rows->window));
+	rows->n_window = FIRST_WINDOW;
+	rows->window = calloc(rows->n_window, sizeof(*rows->window));
 	rows->late = block_spill_open(db->path);
 	if (!rows->window || !rows->late)
 		return -ENOMEM;
@@ -110,11 +113,35 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	return 0;
 }
 
+static struct block_row *row_of(const struct block_rows *rows, uint64_t id)
+{
+	return &rows->window[id & (rows->n_window - 1)];
+}
+
+/* Make the window twice as large. */
+static int widen(struct block_rows *rows)
+{
+	uint64_t n_wider = 2 * rows->n_window;
+	struct block_row *wider = calloc(n_wider, sizeof(*wider));
+
+	if (!wider)
+		return -ENOMEM;
+	for (uint64_t id = rows->base; id < rows->base + rows->n_window; id++) {
+		const struct block_row *row = row_of(rows, id);
+		if (row->block.id == id)
+			wider[id & (n_wider - 1)] = *row;
+	}
+	free(rows->window);
+	rows->window = wider;
+	rows->n_window = n_wider;
+	return 0;
+}
+
 /* Births below the new base leave the window: those that have ended are written. */
 static int advance(struct block_rows *rows, uint64_t base)
 {
 	for (; rows->base < base; rows->base++) {
-		struct block_row *row = &rows->window[rows->base & (BLOCK_ROWS_WINDOW - 1)];
+		struct block_row *row = row_of(rows, rows->base);
 		if (row->block.id != rows->base)
 			continue;
 		int r = write_row(rows, row);
@@ -128,6 +155,11 @@ static int advance(struct block_rows *rows, uint64_t base)
 int block_rows_born(struct block_rows *rows, uint64_t id)
 {
 	rows->last = id;
+	while (id >= rows->base + rows->n_window && rows->n_window < BLOCK_ROWS_WINDOW) {
+		int r = widen(rows);
+		if (r < 0)
+			return r;
+	}
 	if (id < rows->base + BLOCK_ROWS_WINDOW)
 		return 0;
 	return advance(rows, id + ADVANCE - BLOCK_ROWS_WINDOW);
@@ -141,7 +173,7 @@ static int write_late(void *context, const struct block_row *row)
 int block_rows_end(struct block_rows *rows, const struct block_row *row)
 {
 	if (row->block.id >= rows->base) {
-		rows->window[row->block.id & (BLOCK_ROWS_WINDOW - 1)] = *row;
+		*row_of(rows, row->block.id) = *row;
 		return 0;
 	}
 	return block_spill_add(rows->late, row);

@@ -24,7 +24,7 @@ struct run {
 struct block_spill {
 	char *folder;
 	int fd; /* -1: all rows fit into memory so far */
-	struct block_row *rows; /* BLOCK_ROWS_BATCH, not sorted yet */
+	struct block_row *rows; /* BLOCK_ROWS_BATCH, not sorted yet; NULL until one is added */
 	size_t n;
 	struct run *runs;
 	size_t n_runs;
@@ -54,8 +54,7 @@ struct block_spill *block_spill_open(const char *path)
 		return NULL;
 	spill->fd = -1;
 	spill->folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("./");
-	spill->rows = malloc(BLOCK_ROWS_BATCH * sizeof(*spill->rows));
-	return spill->folder && spill->rows ? spill : block_spill_close(spill);
+	return spill->folder ? spill : block_spill_close(spill);
 }
 
 static int compare(const void *a, const void *b)
@@ -95,6 +94,10 @@ static int write_run(struct block_spill *spill)
 
 int block_spill_add(struct block_spill *spill, const struct block_row *row)
 {
+	if (!spill->rows)
+		spill->rows = malloc(BLOCK_ROWS_BATCH * sizeof(*spill->rows));
+	if (!spill->rows)
+		return -ENOMEM;
 	if (spill->n == BLOCK_ROWS_BATCH) {
 		int r = write_run(spill);
 		if (r < 0)
@@ -187,7 +190,7 @@ int block_spill_drain(struct block_spill *spill, block_spill_visit visit, void *
 		r = spill->n > 0 ? write_run(spill) : 0;
 		if (r == 0)
 			r = drain_file(spill, visit, context);
-	} else {
+	} else if (spill->n > 0) {
 		qsort(spill->rows, spill->n, sizeof(*spill->rows), compare);
 		for (size_t i = 0; i < spill->n && r == 0; i++)
 			r = visit(context, &spill->rows[i]);

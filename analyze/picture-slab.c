@@ -47,7 +47,7 @@ struct picture_slabs {
 	sqlite3_stmt *insert_part;
 	sqlite3_stmt *insert_data;
 	int64_t next_part;
-	struct key *keys; /* 2 * SLAB_ITEMS */
+	struct key *keys; /* 2 * SLAB_ITEMS; NULL until a slab needs more than one part */
 	const struct picture_item **chosen; /* of one piece */
 };
 
@@ -97,9 +97,8 @@ int picture_slabs_open(struct db *db, int64_t run_id, struct picture_slabs **ret
 	slabs->db = db;
 	slabs->run_id = run_id;
 	slabs->packer = picture_packer_open();
-	slabs->keys = malloc(2ul * SLAB_ITEMS * sizeof(*slabs->keys));
 	slabs->chosen = malloc(PICTURE_PART_ITEMS * sizeof(struct picture_item *));
-	int r = slabs->packer && slabs->keys && slabs->chosen ? prepare(slabs) : -ENOMEM;
+	int r = slabs->packer && slabs->chosen ? prepare(slabs) : -ENOMEM;
 	if (r < 0) {
 		picture_slabs_close(slabs);
 		return r;
@@ -220,9 +219,14 @@ static bool sort_byte(const struct key *keys, struct key *other, uint32_t n, uns
 	return true;
 }
 
-/* The slab's items by address. The keys are the slabs' until they are sorted anew. */
+/* The slab's items by address. The keys are the slabs' until they are sorted anew; NULL: no memory. */
 static const struct key *sort(struct picture_slabs *slabs, const struct slab *slab)
 {
+	/* Most runs are small, and those 8 MiB are not for them. */
+	if (!slabs->keys)
+		slabs->keys = malloc(2ul * SLAB_ITEMS * sizeof(*slabs->keys));
+	if (!slabs->keys)
+		return NULL;
 	struct key *keys = slabs->keys, *other = slabs->keys + SLAB_ITEMS;
 
 	for (uint32_t i = 0; i < slab->n; i++)
@@ -250,6 +254,8 @@ static int write_slab(struct picture_slabs *slabs, struct slab *slab)
 	if (!places || !part_of)
 		return -ENOMEM;
 	const struct key *keys = n_parts > 1 ? sort(slabs, slab) : NULL;
+	if (n_parts > 1 && !keys)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < slab->n; i++)
 		part_of[keys ? keys[i].index : i] = (uint8_t)(i / each);
 	for (uint32_t i = 0; i < slab->n; i++)

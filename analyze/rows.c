@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 
 #define BATCH_BYTES (4u << 20)
+#define FIRST_ROWS  128u
 
 struct rows {
 	struct db *db;
@@ -24,7 +25,9 @@ struct rows {
 	size_t n_columns;
 	size_t n; /* filled */
 	size_t n_sent;
-	size_t n_batch; /* room */
+	size_t n_batch; /* of so many, a batch is sent */
+	size_t n_room; /* in cells */
+	size_t n_sent_room;
 	int error;
 };
 
@@ -226,10 +229,8 @@ int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_r
 	rows->table = table;
 	rows->n_columns = strlen(table->types);
 	rows->n_batch = BATCH_BYTES / (rows->n_columns * sizeof(*rows->cells));
-	rows->cells = malloc(rows->n_batch * rows->n_columns * sizeof(*rows->cells));
-	rows->sent = malloc(rows->n_batch * rows->n_columns * sizeof(*rows->cells));
 	rows->module = sqlite3_mprintf("feed_%s", table->name);
-	if (!rows->cells || !rows->sent || !rows->module)
+	if (!rows->module)
 		return -ENOMEM;
 
 	int r = db->writer ? 0 : db_writer_open(&db->writer);
@@ -256,13 +257,16 @@ static int settle(struct rows *rows)
 static int send(struct rows *rows)
 {
 	union rows_cell *sent = rows->sent;
+	size_t n_sent_room = rows->n_sent_room;
 
 	if (settle(rows) < 0)
 		return rows->error;
 	rows->sent = rows->cells;
 	rows->n_sent = rows->n;
+	rows->n_sent_room = rows->n_room;
 	rows->cells = sent;
 	rows->n = 0;
+	rows->n_room = n_sent_room;
 	db_writer_give(rows->db->writer, &rows->insert);
 	return 0;
 }
@@ -285,10 +289,30 @@ int rows_start_again(struct rows *rows)
 	return rows->error;
 }
 
+/* Most tables of most runs are small: batches grow, up to the size of all in large ones. */
+static void make_room(struct rows *rows)
+{
+	if (rows->n == rows->n_batch && send(rows) < 0)
+		return;
+	if (rows->n < rows->n_room)
+		return;
+	size_t n = rows->n_room ? 2 * rows->n_room : FIRST_ROWS;
+	if (n > rows->n_batch)
+		n = rows->n_batch;
+	union rows_cell *cells =
+		reallocarray(rows->cells, n * rows->n_columns, sizeof(*rows->cells));
+	if (!cells) {
+		rows->error = -ENOMEM;
+		return;
+	}
+	rows->cells = cells;
+	rows->n_room = n;
+}
+
 union rows_cell *rows_add(struct rows *rows)
 {
-	if (rows->n == rows->n_batch)
-		send(rows);
+	if (rows->n == rows->n_room)
+		make_room(rows);
 	if (rows->error < 0)
 		return NULL;
 	return rows->cells + rows->n++ * rows->n_columns;
