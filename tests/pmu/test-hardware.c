@@ -116,23 +116,22 @@ static long open_event(const struct perf_event_attr *attr, int cpu, int leader_f
 	return opened->fd;
 }
 
+/* Nothing else that is linked here calls syscall(). */
 long __wrap_syscall(long number, ...)
 {
-	long argument[6];
 	va_list arguments;
 
+	ck_assert_int_eq(number, SYS_perf_event_open);
 	va_start(arguments, number);
-	for (int i = 0; i < 6; i++)
-		argument[i] = va_arg(arguments, long);
+	const struct perf_event_attr *attr = va_arg(arguments, const struct perf_event_attr *);
+	pid_t pid = va_arg(arguments, pid_t);
+	int cpu = va_arg(arguments, int);
+	int leader_fd = va_arg(arguments, int);
+	unsigned long flags = va_arg(arguments, unsigned long);
 	va_end(arguments);
-	if (number == SYS_perf_event_open) {
-		const struct perf_event_attr *attr = (const void *)argument[0];
-
-		if (attr->type != PERF_TYPE_SOFTWARE)
-			return open_event(attr, (int)argument[2], (int)argument[3]);
-	}
-	return __real_syscall(number, argument[0], argument[1], argument[2], argument[3],
-			      argument[4], argument[5]);
+	if (attr->type != PERF_TYPE_SOFTWARE)
+		return open_event(attr, cpu, leader_fd);
+	return __real_syscall(number, attr, pid, cpu, leader_fd, flags);
 }
 
 /* ---- A machine ---- */
