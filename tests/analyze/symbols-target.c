@@ -8,6 +8,11 @@ int target_counter = 7;
 
 static char static_buffer[40];
 
+const char *target_literal(void)
+{
+	return "nobody's";
+}
+
 uint64_t target_static_address(void)
 {
 	return (uint64_t)(uintptr_t)static_buffer;

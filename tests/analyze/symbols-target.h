@@ -11,6 +11,7 @@ struct place {
 extern const int target_table[16]; /* read only */
 extern int target_counter; /* .data */
 
+const char *target_literal(void); /* "nobody's" */
 uint64_t target_static_address(void); /* of a static variable in .bss, 40 bytes */
 
 struct place target_plain(void);

@@ -10,6 +10,7 @@
 #include "analyze/owners.h"
 #include "make-records.h"
 #include "memory-db.h"
+#include "tests/own-size.h"
 #include "tests/suite.h"
 
 #define HEAP	   UINT64_C(0x5000000)
@@ -108,7 +109,7 @@ static struct globals *globals;
 static struct owners *owners;
 static char self_path[4096];
 static uint64_t self_bias;
-static int a_variable = 3;
+static OWN_SIZE int a_variable = 3;
 static char a_buffer[1000];
 static const char *a_literal = "text without a symbol";
 

@@ -182,8 +182,8 @@ START_TEST(an_address_without_a_variable_has_its_section)
 	struct symbol_variable variable;
 	static const char text[] = "a string constant has no symbol of its own";
 
-	/* The literal below lies in .rodata and is nobody's variable. */
-	const char *literal = "nobody's";
+	/* The literal lies in .rodata and is nobody's variable. */
+	const char *literal = target_literal();
 	ck_assert(symbols_variable(self, (uint64_t)(uintptr_t)literal - bias, &variable));
 	ck_assert_str_eq(variable.name, "[.rodata]");
 	ck_assert_uint_ge(variable.size, sizeof("nobody's"));

@@ -263,7 +263,7 @@ static bool mount_small_disk(const char *folder)
 	if (getuid() != 0 && !become_root())
 		return false;
 	return unshare(CLONE_NEWNS) == 0 &&
-	       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
 	       mount("tmpfs", folder, "tmpfs", 0, "size=256k") == 0;
 }
 
@@ -301,13 +301,14 @@ static bool probe_disk(void)
 int main(int argc, char **argv)
 {
 	bool is_disk = argc > 1 && strcmp(argv[1], "disk") == 0;
-	Suite *suite = suite_create("trace-full");
-	TCase *tests = tcase_create("full");
 
 	if (is_disk && !probe_disk()) {
 		puts("skipped: neither root nor user namespaces, so no small disk can be mounted");
 		return 77;
 	}
+
+	Suite *suite = suite_create("trace-full");
+	TCase *tests = tcase_create("full");
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	if (is_disk) {

@@ -7,6 +7,7 @@
 #include "runner/watch-nodes.h"
 #include "runner/watch-symbol.h"
 #include "runner/watch-target.h"
+#include "tests/own-size.h"
 #include "tests/suite.h"
 
 #define GOOD(...)                                                                                  \
@@ -92,7 +93,7 @@ START_TEST(a_library_is_meant_by_its_name_or_the_begin_of_it)
 }
 END_TEST
 
-int watched_variable[3] = { 1, 2, 3 };
+OWN_SIZE int watched_variable[3] = { 1, 2, 3 };
 _Thread_local int watched_local = 4;
 void watched_function(void);
 
