@@ -7,6 +7,7 @@
 
 #include "common/trace-varint.h"
 #include "tests/common/trace-random.h"
+#include "tests/fewer.h"
 #include "tests/suite.h"
 
 static const uint64_t edge_numbers[] = {
@@ -225,11 +226,11 @@ int main(void)
 	tcase_add_loop_test(tests, a_varint_of_every_length_comes_back, 0, n_edges);
 	tcase_add_test(tests, random_varints_come_back);
 	tcase_add_test(tests, a_varint_without_end_or_over_64_bits_is_refused);
-	tcase_add_loop_test(tests, random_events_come_back_as_they_were, 0, 60);
+	tcase_add_loop_test(tests, random_events_come_back_as_they_were, 0, fewer(60));
 	tcase_add_loop_test(tests, an_event_of_edge_numbers_comes_back, 0, n_edges);
 	tcase_add_test(tests, a_common_event_takes_few_bytes);
 	tcase_add_loop_test(tests, garbage_in_columns_is_refused_or_decoded_but_never_overrun, 0,
-			    50);
+			    fewer(50));
 	tcase_add_test(tests, columns_that_do_not_fill_the_body_are_damage);
 	suite_add_tcase(suite, tests);
 

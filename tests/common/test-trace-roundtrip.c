@@ -9,6 +9,7 @@
 #include "common/trace-records.h"
 #include "tests/common/trace-items.h"
 #include "tests/common/trace-random.h"
+#include "tests/fewer.h"
 #include "tests/suite.h"
 
 #define N_STREAMS 5u
@@ -478,7 +479,7 @@ int main(void)
 
 	tcase_set_timeout(tests, 120);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
-	tcase_add_loop_test(tests, whatever_was_written_comes_back_in_order, 0, 20);
+	tcase_add_loop_test(tests, whatever_was_written_comes_back_in_order, 0, fewer(20));
 	tcase_add_test(tests, a_segment_of_many_frames_of_each_type_comes_back);
 	tcase_add_test(tests, what_was_committed_is_there_without_an_end);
 	tcase_add_test(tests, idle_streams_cost_nothing_and_slow_ones_little);
