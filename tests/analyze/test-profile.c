@@ -273,7 +273,6 @@ int main(void)
 	Suite *suite = suite_create("profile");
 	TCase *tcase = suite_case("profile");
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, a_recursive_function_counts_once_per_stack);
 	tcase_add_test(tcase, a_call_that_closes_a_cycle_is_marked_and_carries_nothing);

@@ -779,7 +779,6 @@ int main(void)
 	TCase *tcase = suite_case("hardware");
 
 	setenv("LIBPFM_ENCODE_INACTIVE", "1", 1);
-	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, NULL, teardown);
 	tcase_add_test(tcase, pebs_asks_for_latency_source_and_one_interrupt_for_many);
 	tcase_add_test(tcase, stores_are_a_source_of_their_own_beside_pebs);
