@@ -10,6 +10,7 @@
 #include "analyze/owners.h"
 #include "make-records.h"
 #include "memory-db.h"
+#include "symbols-target.h"
 #include "tests/own-size.h"
 #include "tests/suite.h"
 
@@ -111,7 +112,6 @@ static char self_path[4096];
 static uint64_t self_bias;
 static OWN_SIZE int a_variable = 3;
 static char a_buffer[1000];
-static const char *a_literal = "text without a symbol";
 
 static void load(const char *path, uint64_t bias, uint64_t end)
 {
@@ -302,7 +302,8 @@ START_TEST(variables_have_rows_and_their_names)
 	ck_assert_int_gt(owner.id, 0);
 	ck_assert_int_eq(find((uint64_t)(uintptr_t)a_buffer + 999, 0, &is_open).kind, OWNER_global);
 	ck_assert_int_ne(find((uint64_t)(uintptr_t)a_buffer, 0, &is_open).id, owner.id);
-	ck_assert_int_eq(find((uint64_t)(uintptr_t)a_literal, 0, &is_open).kind, OWNER_global);
+	ck_assert_int_eq(find((uint64_t)(uintptr_t)target_literal(), 0, &is_open).kind,
+			 OWNER_global);
 	ck_assert_int_eq(find(address, 0, &is_open).id, owner.id);
 	ck_assert_int_eq(globals_write(globals, db), 0);
 
