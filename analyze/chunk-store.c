@@ -9,8 +9,6 @@
 #include "analyze/statement.h"
 #include "common/trace-frame.h"
 
-#define KEEP_BYTES (128u << 20) /* of decoded columns that nobody uses at the moment */
-
 struct chunk_store {
 	sqlite3 *db;
 	char *schema;
@@ -56,7 +54,8 @@ struct chunk_store *chunk_store_close(struct chunk_store *store)
 	return NULL;
 }
 
-struct chunk_store *chunk_store_open(sqlite3 *db, const char *schema, const char *table)
+struct chunk_store *chunk_store_open(sqlite3 *db, const char *schema, const char *table,
+				     size_t keep_bytes)
 {
 	struct chunk_store *store = calloc(1, sizeof(*store));
 	if (!store)
@@ -64,7 +63,7 @@ struct chunk_store *chunk_store_open(sqlite3 *db, const char *schema, const char
 	store->db = db;
 	store->schema = strdup(schema);
 	store->table = strdup(table);
-	store->cache = chunk_cache_open(KEEP_BYTES);
+	store->cache = chunk_cache_open(keep_bytes);
 	store->decoder = chunk_decoder_open();
 	if (!store->schema || !store->table || !store->cache || !store->decoder)
 		return chunk_store_close(store);

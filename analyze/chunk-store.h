@@ -47,7 +47,8 @@ struct chunk_series {
 struct chunk_store;
 
 /* schema: "main" or the name of an attached database. NULL without memory. */
-struct chunk_store *chunk_store_open(sqlite3 *db, const char *schema, const char *table);
+struct chunk_store *chunk_store_open(sqlite3 *db, const char *schema, const char *table,
+				     size_t keep_bytes);
 struct chunk_store *chunk_store_close(struct chunk_store *store); /* accepts NULL */
 
 /*

@@ -87,7 +87,6 @@ static int table_connect(sqlite3 *db, void *context, int n, const char *const *a
 {
 	unsigned n_columns = n > 3 ? (unsigned)n - 3 : 0;
 
-	(void)context;
 	if (n_columns == 0 || n_columns > CHUNK_COLUMNS) {
 		*ret_error = sqlite3_mprintf("%s: 1 to %d columns", CHUNK_MODULE, CHUNK_COLUMNS);
 		return SQLITE_ERROR;
@@ -100,7 +99,7 @@ static int table_connect(sqlite3 *db, void *context, int n, const char *const *a
 	struct table *table = calloc(1, sizeof(*table));
 	if (!table)
 		return SQLITE_NOMEM;
-	table->store = chunk_store_open(db, arguments[1], arguments[2]);
+	table->store = chunk_store_open(db, arguments[1], arguments[2], (size_t)(uintptr_t)context);
 	table->name = strdup(arguments[2]);
 	if (!table->store || !table->name) {
 		table_disconnect(&table->base);
@@ -354,7 +353,10 @@ static const sqlite3_module module = {
 	.xShadowName = is_shadow,
 };
 
-int chunk_table_register(sqlite3 *db)
+int chunk_table_register(sqlite3 *db, size_t keep_bytes)
 {
-	return sqlite3_create_module_v2(db, CHUNK_MODULE, &module, NULL, NULL);
+	/* Only a number: it must outlive the connection. */
+	void *context = (void *)(uintptr_t)keep_bytes; /* NOLINT(performance-no-int-to-ptr) */
+
+	return sqlite3_create_module_v2(db, CHUNK_MODULE, &module, context, NULL);
 }

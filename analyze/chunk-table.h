@@ -4,9 +4,15 @@
  * has. CREATE VIRTUAL TABLE name USING libmemsight_sqlite(column definitions, as of CREATE TABLE).
  */
 #include <sqlite3.h>
+#include <stddef.h>
 
 /* The module is called as the file that has it: so says "no such module" to who lacks it. */
 #define CHUNK_MODULE "libmemsight_sqlite"
 
-/* Make the module known to a connection. Returns a result of SQLite. */
-int chunk_table_register(sqlite3 *db);
+#define CHUNK_KEEP_BYTES ((size_t)128 << 20)
+
+/*
+ * Make the module known to a connection, in the place of one that is known already. keep_bytes: of decoded columns that
+ * nobody uses at the moment, for each table. Returns a result of SQLite.
+ */
+int chunk_table_register(sqlite3 *db, size_t keep_bytes);

@@ -151,7 +151,7 @@ int db_connect(struct db *db, const char *path, int flags)
 	if (r == SQLITE_OK)
 		r = sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
 	if (r == SQLITE_OK)
-		r = chunk_table_register(db->handle);
+		r = chunk_table_register(db->handle, CHUNK_KEEP_BYTES);
 	/* Views of a database that somebody else made call only what can do no harm. */
 	if (r == SQLITE_OK)
 		r = sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);

@@ -19,5 +19,5 @@ sqlite3_memsightsqlite_init(sqlite3 *db, char **ret_error, const sqlite3_api_rou
 					     sqlite3_libversion());
 		return SQLITE_ERROR;
 	}
-	return chunk_table_register(db);
+	return chunk_table_register(db, CHUNK_KEEP_BYTES);
 }

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/compact.h"
 #include "analyze/statement.h"
 #include "analyze/view/columns.h"
+#include "analyze/view/object-list.h"
 #include "analyze/view/object-rows.h"
 #include "analyze/view/object-tally.h"
 #include "common/cleanup.h"
@@ -25,25 +27,43 @@
 static const char block_sql[] = "SELECT * FROM allocation WHERE run_id = :run AND id = :block";
 
 /* Those of the heat map's axes. */
-static const char bounds_sql[] =
-	"SELECT max(size), min(birth_ns), max(coalesce(death_ns, (SELECT duration_ns FROM run"
-	" WHERE id = :run))) FROM allocation WHERE" MEANT;
+#define BOUNDS(blocks)                                                                             \
+	"SELECT max(size), min(birth_ns), max(coalesce(death_ns, (SELECT duration_ns FROM run"     \
+	" WHERE id = :run))) FROM " blocks " WHERE" MEANT
 
-static const char blocks_sql[] =
-	"SELECT id, address, size, birth_ns, coalesce(death_ns, 9223372036854775807)"
-	" FROM allocation WHERE" MEANT;
+#define BLOCKS(blocks)                                                                             \
+	"SELECT allocation.id, address, size, birth_ns, coalesce(death_ns, 9223372036854775807)"   \
+	" FROM " blocks " WHERE" MEANT
 
-static const char touches_sql[] =
-	"SELECT allocation.id, sample.time_ns, coalesce(touch.address - allocation.address, -1),"
-	" coalesce(sample.thread_id, 0), coalesce(touch.frame_id, 0), data_source.level,"
-	" CASE WHEN role = 1 AND source.name IN ('clock', 'signal') THEN share * weight ELSE 0 END,"
-	" coalesce(CASE WHEN role = 0 THEN latency END, -1), role, coalesce(is_write, -1)"
-	" FROM allocation CROSS JOIN touch ON touch.owner_kind = 1 AND touch.owner_id = allocation.id"
-	" CROSS JOIN sample ON sample.id = touch.sample_id JOIN source ON source.id = source_id"
-	" LEFT JOIN data_source ON data_source.data_src = touch.data_src"
-	" LEFT JOIN access_detail ON access_detail.sample_id = touch.sample_id"
-	" WHERE role IN (0, 1, 2, 3) AND "
-	" sample.time_ns >= coalesce(:from, 0) AND (:to IS NULL OR sample.time_ns < :to) AND" MEANT;
+#define TOUCHES(touches)                                                                           \
+	"SELECT allocation.id, sample.time_ns, coalesce(touch.address - allocation.address, -1),"  \
+	" coalesce(sample.thread_id, 0), coalesce(touch.frame_id, 0), data_source.level,"          \
+	" CASE WHEN role = 1 AND source.name IN ('clock', 'signal') THEN share * weight ELSE 0"    \
+	" END, coalesce(CASE WHEN role = 0 THEN latency END, -1), role, coalesce(is_write, -1)"    \
+	" FROM " touches                                                                           \
+	" CROSS JOIN sample ON sample.id = touch.sample_id JOIN source ON source.id = source_id"   \
+	" LEFT JOIN data_source ON data_source.data_src = touch.data_src"                          \
+	" LEFT JOIN access_detail ON access_detail.sample_id = touch.sample_id"                    \
+	" WHERE role IN (0, 1, 2, 3) AND +touch.owner_kind = 1 AND sample.time_ns >="              \
+	" coalesce(:from, 0) AND (:to IS NULL OR sample.time_ns < :to) AND" MEANT
+
+/* Ways to the same rows. */
+#define EACH_BLOCK "allocation"
+#define THEIR_TOUCH                                                                                \
+	EACH_BLOCK " CROSS JOIN touch ON touch.owner_kind = 1 AND touch.owner_id = allocation.id"
+#define EACH_TOUCH "touch CROSS JOIN allocation ON allocation.id = touch.owner_id"
+#define LISTED	   "temp.its_block CROSS JOIN allocation ON allocation.id = its_block.id"
+#define OF_LISTED                                                                                  \
+	"temp.its_sample CROSS JOIN touch ON touch.sample_id = its_sample.id"                      \
+	" CROSS JOIN allocation ON allocation.id = touch.owner_id"
+
+struct way {
+	const char *bounds, *blocks, *touches;
+};
+static const struct way by_block = { BOUNDS(EACH_BLOCK), BLOCKS(EACH_BLOCK), TOUCHES(THEIR_TOUCH) };
+/* A compact database has no index of touches by their blocks. */
+static const struct way by_touch = { BOUNDS(EACH_BLOCK), BLOCKS(EACH_BLOCK), TOUCHES(EACH_TOUCH) };
+static const struct way by_list = { BOUNDS(LISTED), BLOCKS(LISTED), TOUCHES(OF_LISTED) };
 
 static void free_tally(struct object_tally **tally)
 {
@@ -54,6 +74,7 @@ static void free_tally(struct object_tally **tally)
 
 struct object {
 	int64_t site;
+	const struct way *way;
 	struct object_tally *tally;
 };
 
@@ -104,7 +125,7 @@ static int take_touch(struct object_tally *tally, sqlite3_stmt *row)
 static int count_touches(struct view_question *question, const struct object *object)
 {
 	auto_statement sqlite3_stmt *rows = NULL;
-	int r = prepare(question, object, touches_sql, &rows);
+	int r = prepare(question, object, object->way->touches, &rows);
 
 	while (r == 0 && (r = statement_step(rows)) == 1)
 		r = take_touch(object->tally, rows);
@@ -114,7 +135,7 @@ static int count_touches(struct view_question *question, const struct object *ob
 static int count_blocks(struct view_question *question, const struct object *object)
 {
 	auto_statement sqlite3_stmt *rows = NULL;
-	int r = prepare(question, object, blocks_sql, &rows);
+	int r = prepare(question, object, object->way->blocks, &rows);
 
 	while (r == 0 && (r = statement_step(rows)) == 1) {
 		take_block(object->tally, rows);
@@ -127,7 +148,7 @@ static int find_bounds(struct view_question *question, const struct object *obje
 {
 	auto_statement sqlite3_stmt *row = NULL;
 	struct object_tally *tally = object->tally;
-	int r = prepare(question, object, bounds_sql, &row);
+	int r = prepare(question, object, object->way->bounds, &row);
 
 	if (r < 0 || statement_step(row) != 1)
 		return -EPROTO;
@@ -142,10 +163,23 @@ static int find_bounds(struct view_question *question, const struct object *obje
 	return 0;
 }
 
-static int count(struct view_question *question, const struct object *object)
+static int choose_way(struct view_question *question, struct object *object)
 {
-	int r = find_bounds(question, object);
+	bool is_block = question->values->is_given[VIEW_BLOCK];
+	int r = is_block ? 0 : object_list_make(question, object->site);
 
+	object->way = r > 0					       ? &by_list
+		      : is_block || !compact_is_database(question->db) ? &by_block
+								       : &by_touch;
+	return r < 0 ? r : 0;
+}
+
+static int count(struct view_question *question, struct object *object)
+{
+	int r = choose_way(question, object);
+
+	if (r == 0)
+		r = find_bounds(question, object);
 	if (r == 0)
 		r = count_touches(question, object);
 	return r == 0 ? count_blocks(question, object) : r;

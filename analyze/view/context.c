@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/chunk-table.h"
 #include "analyze/db-schema.h"
 #include "analyze/db.h"
 #include "analyze/picture.h"
@@ -14,6 +15,7 @@
 #include "common/cleanup.h"
 
 #define PATIENCE_INSTRUCTIONS 20000 /* of SQLite's machine: some 1 ms */
+#define KEEP_BYTES	      ((size_t)8 << 20) /* of each compact table, for each thread */
 #define MAX_VALUE_BYTES	      (64 << 20)
 #define BUSY_TIMEOUT_MS	      10000
 
@@ -63,6 +65,8 @@ static int set_up(sqlite3 *handle)
 
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && code == SQLITE_OK; i++)
 		code = sqlite3_db_config(handle, settings[i].option, settings[i].value, NULL);
+	if (code == SQLITE_OK)
+		code = chunk_table_register(handle, KEEP_BYTES);
 	if (code == SQLITE_OK)
 		code = report_functions_register(handle);
 	if (code == SQLITE_OK)

@@ -255,7 +255,7 @@ def check_damage(both):
         except sqlite3.IntegrityError:
             continue
         for command in (["query", copy, "SELECT sum(size), sum(death_ns), count(DISTINCT thread_id) FROM allocation"],
-                        ["report", copy, "--sites", "--from", "1ms", "--to", "2s"]):
+                        ["report", copy, "--sites", "--run", "1", "--from", "1ms", "--to", "2s"]):
             done = subprocess.run([MEMSIGHT, *command], capture_output=True, text=True, check=False,
                                   env=whole.environment())
             checks.that(done.returncode == 1 and done.stderr.count("\n") == 1,

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import sqlite3
 import sys
 import tempfile
 
@@ -172,6 +173,38 @@ def check_object(checks, ask, database, run, site):
     return block
 
 
+def told_of(answer):
+    """What a page of an object says, whatever the order in which it was counted."""
+    told = {name: sorted(rows(answer[name]), key=str) for name in ("sizes", "lives", "levels", "blocks")}
+    told["offsets"] = [(row["offset"], row["n"], row["n_writes"], round(row["time_ns"])) for row in rows(answer["offsets"])]
+    told["threads"] = sorted((row["thread"], row["n_reads"], row["n_writes"], row["n_unknown"], round(row["time_ns"]))
+                             for row in rows(answer["threads"]))
+    told["heat"] = answer["heat"]
+    return told
+
+
+def check_ways(checks, memsight, trace, folder):
+    """Sites are the same found in pictures and found in rows, in a compact database too."""
+    paths = [os.path.join(folder, name) for name in ("listed.db", "rows.db", "compact.db", "compact-rows.db")]
+    for path, option in zip(paths, ([], [], ["--compact"], ["--compact"])):
+        whole.run([memsight, "analyze", *option, "-o", path, trace])
+    for path in paths[1::2]:
+        with sqlite3.connect(path) as database:
+            database.execute("DELETE FROM slice")
+    answers = []
+    for path in paths:
+        with served.Server(memsight, path) as server:
+            listed = rows(server.answer("objects", run=1, limit=12, sort="n_blocks")["rows"])
+            sites = [row["site"] for row in listed if row["site"]]
+            answers.append([told_of(server.answer("object", run=1, site=site, **span)) for site in sites
+                            for span in ({}, {"from": 10000000, "to": 200000000})])
+    checks.that(len(answers[0]) >= 4, "there are too few sites to compare")
+    for path, others in zip(paths[1:], answers[1:]):
+        for ours, theirs in zip(answers[0], others):
+            for name in ours:
+                checks.that(ours[name] == theirs[name], f"{os.path.basename(path)}: {name} is {theirs[name]}, not {ours[name]}")
+
+
 def check_at(checks, ask, run, block):
     death = block["death_ns"] or block["birth_ns"] + 1
     answer = ask("at", run=run, address=block["address"] + 4096, **{"from": block["birth_ns"], "to": death})
@@ -241,6 +274,7 @@ def check_recorded(checks, memsight, victim):
             check_picture(checks, ask, recording, 1, process)
             check_at(checks, ask, 1, block)
         checks.that(server.answer("run") == run, "without a run the last one is not told")
+    check_ways(checks, memsight, recording.trace, recording.folder.name)
 
 
 SERIES = """[series]
