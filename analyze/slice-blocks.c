@@ -47,20 +47,6 @@ const struct slice_site *slice_blocks_site(const struct slice_blocks *blocks, in
 	return number ? &blocks->sites[number - 1] : NULL;
 }
 
-<<<<<<< HEAD
-=======
-static slice_moment moment_of(int64_t bytes, int64_t time_ns)
-{
-	return (slice_moment)bytes * time_ns;
-}
-
-/* As unsigned numbers, which may wrap. */
-static slice_moment add_moments(slice_moment a, slice_moment b)
-{
-	return (slice_moment)((unsigned __int128)a + (unsigned __int128)b);
-}
-
->>>>>>> 6e3cf9a (view: find a call site's blocks in stored pictures, keep compact tables small)
 static void raise_peak(struct slice_peak *peak, int64_t most, int64_t time_ns, int64_t id)
 {
 	if (peak->most_id && most <= peak->most)
@@ -108,12 +94,8 @@ int slice_blocks_birth(struct slice_blocks *blocks, const struct slice_birth *bi
 	}
 	if (is_first)
 		site->first_birth_ns = birth->birth_ns;
-<<<<<<< HEAD
 	site->moment =
 		slice_add_moments(site->moment, slice_moment_of(birth->size, birth->birth_ns));
-=======
-	site->moment = add_moments(site->moment, moment_of(birth->size, birth->birth_ns));
->>>>>>> 6e3cf9a (view: find a call site's blocks in stored pictures, keep compact tables small)
 	blocks->peak.live = slice_plus(blocks->peak.live, birth->size);
 	raise_peak(&blocks->peak, blocks->peak.live, birth->birth_ns, birth->id);
 	histogram_add(&blocks->histogram, (uint64_t)birth->size,
@@ -131,13 +113,8 @@ int slice_blocks_end(struct slice_blocks *blocks, const struct sweep_end *end)
 	site->n_ended = slice_plus(site->n_ended, (int64_t)end->n);
 	site->ended_bytes = slice_plus(site->ended_bytes, (int64_t)end->size);
 	site->last_end_ns = (int64_t)end->time;
-<<<<<<< HEAD
 	site->moment = slice_add_moments(site->moment,
 					 -slice_moment_of((int64_t)end->size, (int64_t)end->time));
-=======
-	site->moment =
-		add_moments(site->moment, -moment_of((int64_t)end->size, (int64_t)end->time));
->>>>>>> 6e3cf9a (view: find a call site's blocks in stored pictures, keep compact tables small)
 	blocks->peak.live = slice_minus(blocks->peak.live, (int64_t)end->size);
 	if (end->thread_id == NOBODY)
 		return 0;
@@ -152,11 +129,7 @@ int slice_blocks_end(struct slice_blocks *blocks, const struct sweep_end *end)
 static int pack_site(const struct slice_site *site, struct slice_blob *blob, int64_t ref_ns)
 {
 	int64_t live = slice_minus(site->bytes, site->ended_bytes);
-<<<<<<< HEAD
 	slice_moment moment = slice_add_moments(site->moment, -slice_moment_of(live, ref_ns));
-=======
-	slice_moment moment = add_moments(site->moment, -moment_of(live, ref_ns));
->>>>>>> 6e3cf9a (view: find a call site's blocks in stored pictures, keep compact tables small)
 	const int64_t values[] = {
 		site->stack_id,
 		site->n_blocks,
@@ -166,9 +139,9 @@ static int pack_site(const struct slice_site *site, struct slice_blob *blob, int
 		site->n_ended,
 		site->ended_bytes,
 		site->most,
-		site->n_blocks ? slice_minus(site->most_ns, ref_ns) : 0,
-		site->n_blocks ? slice_minus(site->first_birth_ns, ref_ns) : 0,
-		site->n_ended ? slice_minus(site->last_end_ns, ref_ns) : 0,
+		site->n_blocks ? site->most_ns - ref_ns : 0,
+		site->n_blocks ? site->first_birth_ns - ref_ns : 0,
+		site->n_ended ? site->last_end_ns - ref_ns : 0,
 		(int64_t)(moment >> 64),
 		(int64_t)(uint64_t)moment,
 	};

@@ -85,16 +85,10 @@ static void set_times(struct tally_site *to, const struct slice_site *site, cons
 static double byte_seconds(const struct slice_site *site, const struct span *span,
 			   const struct held *held)
 {
-<<<<<<< HEAD
 	int64_t gained = slice_minus(site->bytes, site->ended_bytes);
 	slice_moment sum = slice_add_moments(
 		slice_moment_of(held->bytes, slice_minus(span->to_ns, span->from_ns)),
 		slice_moment_of(gained, span->to_ns));
-=======
-	slice_moment sum = (slice_moment)held->bytes * slice_minus(span->to_ns, span->from_ns) +
-			   (slice_moment)slice_minus(site->bytes, site->ended_bytes) * span->to_ns -
-			   site->moment;
->>>>>>> 6e3cf9a (view: find a call site's blocks in stored pictures, keep compact tables small)
 
 	return (double)(slice_moment)((unsigned __int128)sum - (unsigned __int128)site->moment) /
 	       1e9;
