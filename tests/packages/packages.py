@@ -25,6 +25,7 @@ def do(command, folder, **variables):
     done = subprocess.run(command, cwd=folder, env=environment(**variables), stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", timeout=2 * SECONDS, check=False)
     if done.returncode:
+        print("\n".join(line for line in done.stdout.splitlines() if " FAIL " in line or " TIMEOUT " in line))
         print(done.stdout[-6000:])
         print("FAILED:", " ".join(command), "exit status", done.returncode)
         sys.exit(1)
