@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/compact.h"
 #include "analyze/db.h"
 #include "analyze/grow.h"
 #include "analyze/owners.h"
@@ -463,13 +464,18 @@ static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stm
 	return r < 0 ? r : tally_any_touch(replay->tally, &touch);
 }
 
-/* The index of time pays for a part of the run; all rows are read faster in their own order. */
+/*
+ * The index of time pays for a part of the run; all rows are read faster in their own order, and always where there
+ * are no indexes.
+ */
 static bool is_short(const struct replay *replay)
 {
 	int64_t run_end_ns = run_end(replay);
 	int64_t to_ns =
 		replay->selection->to_ns < run_end_ns ? replay->selection->to_ns : run_end_ns;
 
+	if (compact_is_database(db_handle(replay->db)))
+		return false;
 	return 4 * ((double)to_ns - (double)replay->selection->from_ns) < (double)run_end_ns;
 }
 

@@ -113,10 +113,15 @@ static bool is_of_time(const struct selection *selection)
 
 static int replay_rows(const struct replay *replay)
 {
+	const struct selection *selection = replay->selection;
+	bool is_timed = selection->from_ns > 0 || selection->to_ns < INT64_MAX;
 	int r = replay_blocks(replay);
 
 	if (r == 0)
-		r = replay_samples(replay);
+		r = is_timed ? slice_replay(replay) : -ENODATA;
+	if (r != -ENODATA)
+		return r;
+	r = replay_samples(replay);
 	return r < 0 ? r : replay_touches(replay);
 }
 

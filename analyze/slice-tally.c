@@ -265,3 +265,19 @@ int slice_tally(const struct replay *replay)
 	r = count_blocks(replay, &blocks);
 	return r < 0 ? r : count_touches(replay, &touches);
 }
+
+int slice_replay(const struct replay *replay)
+{
+	auto_slice_store struct slice_store store = { 0 };
+	struct touches touches = { replay, &store };
+	const struct slice_walk walk = {
+		.from_ns = replay->selection->from_ns,
+		.to_ns = replay->selection->to_ns,
+		.whole = add_part,
+		.part = add_part,
+		.context = &touches,
+	};
+	int r = slice_store_open(db_handle(replay->db), replay->run_id, false, &store);
+
+	return r < 0 ? r : slice_store_walk(&store, &walk);
+}

@@ -7,3 +7,9 @@
 
 /* Returns 0, -ENODATA: the run has no slices, and nothing was counted; or another negative errno. */
 int slice_tally(const struct replay *replay);
+
+/*
+ * replay_samples() and replay_touches() of any selection, of the rows only that lie in slices which its time meets.
+ * Returns as slice_tally().
+ */
+int slice_replay(const struct replay *replay);

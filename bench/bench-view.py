@@ -18,6 +18,7 @@ import urllib.parse
 import urllib.request
 
 N_ZOOMS = 300
+N_BRUSHES = 100
 COLOURS = ["direction", "thread", "level", "latency", "source"]
 
 
@@ -108,6 +109,11 @@ def measure_server(memsight, database):
         place = N_ZOOMS * share // 100
         tell(f"view: zoom, {share}th percentile", 1e3 * walls[place], "ms wall", bar)
         tell("    the same", 1e3 * cpus[place], "ms CPU")
+    times = []
+    for _ in range(N_BRUSHES):
+        start, end = part_of(whole["to"] - whole["from"], False)
+        times.append(server.ask("objects", run=1, **{"from": start, "to": end})[1])
+    tell("view: selected time, 95th percentile", 1e3 * sorted(times)[N_BRUSHES * 95 // 100], "ms wall", 1000)
     tell("view: memory", peak_of(server.process.pid), "MiB", 200)
     server.close()
 
@@ -132,7 +138,7 @@ def measure(memsight, bench, trace, n_rows):
         tell("    of a block and a sample", (size - size_without) * 2 ** 20 / n_rows, "bytes")
         if not options:
             subprocess.run([bench, "zoom", trace + ".view.db", str(N_ZOOMS)], check=True)
-            measure_server(memsight, trace + ".view.db")
+        measure_server(memsight, trace + ".view.db")
 
 
 def main():

@@ -202,8 +202,10 @@ static const struct {
 	{ "access_total", "2, 3, 4, 5" },
 	{ "fault_node", "2, 3, 4, 5" },
 	{ "source", "1" },
+	{ "timeline", "2" },
 };
-#define N_TABLES (sizeof(tables) / sizeof(tables[0]))
+#define N_TABLES    (sizeof(tables) / sizeof(tables[0]))
+#define N_OF_SLICES (N_TABLES - 1) /* but for the last one */
 
 static void count(struct world *world, int64_t from_ns, int64_t to_ns, bool needs_order)
 {
@@ -297,7 +299,7 @@ static void check_span(struct world *world, int64_t from_ns, int64_t to_ns)
 	count(world, from_ns, to_ns, true);
 	keep(world);
 	count(world, from_ns, to_ns, false);
-	for (size_t i = 0; i < N_TABLES; i++)
+	for (size_t i = 0; i < N_OF_SLICES; i++)
 		check_table(world, i, what);
 }
 
@@ -324,6 +326,38 @@ START_TEST(a_part_of_time_is_what_all_rows_say)
 		check_span(&world, DURATION_NS, INT64_MAX);
 		sqlite3_close(world.db.handle);
 	}
+}
+END_TEST
+
+/* Of a process and a range of addresses; needs_order, so that the timeline is compared, too. */
+START_TEST(rows_that_slices_lead_to_are_all_there_are)
+{
+	int64_t run_id = 1;
+	struct world world;
+
+	make(&world, 11, 900, 1500);
+	ck_assert_int_eq(picture_write_sliced(&world.db, 1, 30), 0);
+	for (int n = 0; n < 60; n++) {
+		int64_t a = pick(&world), b = pick(&world);
+		const struct selection selection = {
+			.runs = &run_id,
+			.n_runs = 1,
+			.from_ns = a < b ? a : b,
+			.to_ns = (a < b ? b : a) + 1,
+			.pid = n % 2 ? 10 : 0,
+			.low = 0x1100,
+			.high = n % 3 ? 0x9000 : 0,
+			.needs_order = true,
+		};
+		ck_assert_int_eq(selection_apply(&world.db, &selection), 0);
+		keep(&world);
+		run_sql(&world, "BEGIN; DELETE FROM slice");
+		ck_assert_int_eq(selection_apply(&world.db, &selection), 0);
+		for (size_t i = 0; i < N_TABLES; i++)
+			check_table(&world, i, "rows");
+		run_sql(&world, "ROLLBACK");
+	}
+	sqlite3_close(world.db.handle);
 }
 END_TEST
 
@@ -470,6 +504,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 0);
 	tcase_add_loop_test(tcase, a_part_of_time_is_what_all_rows_say, 0, 3);
+	tcase_add_test(tcase, rows_that_slices_lead_to_are_all_there_are);
 	tcase_add_test(tcase, slices_lie_in_groups_of_sixteen);
 	tcase_add_test(tcase, blocks_out_of_order_are_counted_from_rows);
 	tcase_add_test(tcase, damaged_slices_are_refused);
