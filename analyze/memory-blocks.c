@@ -112,7 +112,11 @@ bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, ui
 		if (!heap_overlap(&thread->image->heap, *from,
 				  birth->size - (*from - birth->address), &block))
 			return false;
+		uint64_t at = *from;
 		*from = block.address + (block.size ? block.size : 1);
+		/* A block up to the end of the address space: nothing is behind it. */
+		if (*from <= at)
+			*from = birth->address - 1;
 		if (memory_early_end(thread->image, block.id))
 			continue;
 		*ret_address = block.address;

@@ -1,6 +1,7 @@
 #include "analyze/profile.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,26 +30,44 @@ static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
 };
 
 #define SAMPLED_FROM(name)                                                                         \
-	" FROM sample WHERE run_id = :run AND stack_id IS NOT NULL AND source_id ="                \
+	" FROM sample WHERE run_id = :run AND source_id ="                                         \
 	" (SELECT id FROM source WHERE run_id = :run AND name = '" name "' AND error = 0)"
+#define SAMPLED(name, n)                                                                           \
+	"SELECT stack_id, sum(weight), " n ", " n SAMPLED_FROM(                                    \
+		name) " AND stack_id IS NOT NULL GROUP BY stack_id"
+#define SELECTED(name, n)                                                                          \
+	"SELECT stack_id, sum(weight), " n ", " n " FROM temp.sample_stack WHERE source = '" name  \
+	"' GROUP BY stack_id"
+
+#define BY_STACKS(queries)                                                                         \
+	{                                                                                          \
+		[PROFILE_TIME] = { "time", "user CPU time, by the call stacks of samples",         \
+				   REPORT_NEEDS_CLOCK, TABLE_DURATION,                             \
+				   queries("clock", "count(*)") },                                 \
+		[PROFILE_FAULTS] = { "faults", "page faults, by the call stacks of samples",       \
+				     REPORT_NEEDS_FAULTS, TABLE_COUNT, queries("faults", "0") },   \
+	}
 
 /* By the samples' own call stacks: each sample is a whole one of its stack. */
-static const struct profile_metric_row sampled_metrics[PROFILE_METRIC_COUNT] = {
-	[PROFILE_TIME] = { "time", "user CPU time, by the call stacks of samples",
-			   REPORT_NEEDS_CLOCK, TABLE_DURATION,
-			   "SELECT stack_id, sum(weight), count(*), count(*)" SAMPLED_FROM(
-				   "clock") " GROUP BY stack_id" },
-	[PROFILE_FAULTS] = { "faults", "page faults, by the call stacks of samples",
-			     REPORT_NEEDS_FAULTS, TABLE_COUNT,
-			     "SELECT stack_id, sum(weight), 0, 0" SAMPLED_FROM(
-				     "faults") " GROUP BY stack_id" },
+static const struct profile_metric_row sampled_metrics[PROFILE_METRIC_COUNT] = BY_STACKS(SAMPLED);
+static const struct profile_metric_row selected_metrics[PROFILE_METRIC_COUNT] = BY_STACKS(SELECTED);
+
+#define HAS_STACKS(name)                                                                           \
+	"SELECT EXISTS (SELECT 1 FROM (SELECT stack_id" SAMPLED_FROM(name) " LIMIT " TEXT(         \
+		PROFILE_FIRST_SAMPLES) ") WHERE stack_id IS NOT NULL)"
+#define TEXT(number)  TEXT_(number)
+#define TEXT_(number) #number
+
+static const char *const has_stacks_sql[PROFILE_METRIC_COUNT] = {
+	[PROFILE_TIME] = HAS_STACKS("clock"),
+	[PROFILE_FAULTS] = HAS_STACKS("faults"),
 };
 
-/* Whether there is one is seen at the first sample that has none, or has one. */
-static const char *const has_stacks_sql[PROFILE_METRIC_COUNT] = {
-	[PROFILE_TIME] = "SELECT EXISTS (SELECT 1" SAMPLED_FROM("clock") ")",
-	[PROFILE_FAULTS] = "SELECT EXISTS (SELECT 1" SAMPLED_FROM("faults") ")",
-};
+static bool is_part(sqlite3 *db)
+{
+	return sqlite3_table_column_metadata(db, "temp", "sample_stack", NULL, NULL, NULL, NULL,
+					     NULL, NULL) == SQLITE_OK;
+}
 
 const struct profile_metric_row *profile_metric_row(enum profile_metric metric)
 {
@@ -60,8 +79,9 @@ const struct profile_metric_row *profile_metric_row_of(sqlite3 *db, int64_t run_
 {
 	const char *sql = has_stacks_sql[metric];
 
-	return sql && report_sql_number(db, sql, run_id) ? &sampled_metrics[metric]
-							 : &metrics[metric];
+	if (!sql || !report_sql_number(db, sql, run_id))
+		return &metrics[metric];
+	return is_part(db) ? &selected_metrics[metric] : &sampled_metrics[metric];
 }
 
 int profile_metric_find(const char *name)

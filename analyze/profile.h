@@ -12,6 +12,9 @@
 #include "analyze/paths.h"
 #include "analyze/table.h"
 
+/* So many samples of a run are looked at to see whether its samples have call stacks. */
+#define PROFILE_FIRST_SAMPLES 65536
+
 enum profile_metric {
 	PROFILE_BYTES,
 	PROFILE_BLOCKS,
@@ -31,7 +34,10 @@ struct profile_metric_row {
 	const char *sql;
 };
 
-/* run_id: a run with call stacks of samples (record --sample-stacks) has time and faults by them. */
+/*
+ * run_id: a run with call stacks of samples (record --sample-stacks) has time and faults by them; behind
+ * selection_apply() those of the selection.
+ */
 const struct profile_metric_row *profile_metric_row(enum profile_metric metric);
 const struct profile_metric_row *profile_metric_row_of(sqlite3 *db, int64_t run_id,
 						       enum profile_metric metric);

@@ -340,6 +340,29 @@ int replay_samples(const struct replay *replay)
 	return r;
 }
 
+/* Addresses are those that a sample touched. */
+static const struct conditions stack_conditions = {
+	.head = "INSERT INTO temp.sample_stack SELECT source.name, stack_id, weight"
+		" FROM main.sample JOIN main.source ON source.id = source_id"
+		" WHERE source.run_id = :run AND source.error = 0 AND stack_id IS NOT NULL",
+	.process = IN_PROCESS("sample"),
+	.thread = IN_THREAD("sample"),
+	.region = IN_REGION("sample", "time_ns"),
+	.addresses = " AND EXISTS (SELECT 1 FROM main.touch WHERE sample_id = sample.id"
+		     " AND address >= :low AND address < :high)",
+	.time = " AND sample.run_id = :run AND sample.time_ns >= :from AND sample.time_ns < :to",
+	.rows = "",
+	.whole = " AND sample.run_id = :run",
+	.tail = "",
+};
+
+int replay_stacks(const struct replay *replay)
+{
+	auto_statement sqlite3_stmt *row = prepare(replay, &stack_conditions);
+
+	return row ? statement_step(row) : statement_kept(db_handle(replay->db));
+}
+
 enum {
 	TOUCH_SAMPLE,
 	TOUCH_TIME,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyze/db.h"
+#include "analyze/profile.h"
 #include "analyze/replay.h"
 #include "analyze/row-limit.h"
 #include "analyze/slice-tally.h"
@@ -47,7 +48,9 @@ static const char *const hidden[] = {
 
 static int hide(struct db *db)
 {
-	int r = 0;
+	int r = db_exec(db,
+			"DROP TABLE IF EXISTS temp.sample_stack; CREATE TEMP TABLE sample_stack("
+			"source TEXT, stack_id INTEGER, weight INTEGER)");
 
 	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]) && r == 0; i++) {
 		char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.%s; CREATE TEMP TABLE %s AS"
@@ -125,6 +128,20 @@ static int replay_rows(const struct replay *replay)
 	return r < 0 ? r : replay_touches(replay);
 }
 
+/* What samples with call stacks count (profile.c); a run has them from its first samples on, or not at all. */
+static int add_stacks(const struct replay *replay)
+{
+	char *sql = sqlite3_mprintf("SELECT EXISTS (SELECT 1 FROM (SELECT stack_id FROM main.sample"
+				    " WHERE run_id = %lld LIMIT %d) WHERE stack_id IS NOT NULL)",
+				    (long long)replay->run_id, PROFILE_FIRST_SAMPLES);
+	bool has_stacks = sql && db_integer(replay->db, sql, 0);
+
+	if (!sql)
+		return -ENOMEM;
+	sqlite3_free(sql);
+	return has_stacks ? replay_stacks(replay) : 0;
+}
+
 static int replay_run(struct db *db, const struct selection *selection, struct tally *tally,
 		      int64_t run_id, int64_t *n_clock)
 {
@@ -145,6 +162,8 @@ static int replay_run(struct db *db, const struct selection *selection, struct t
 		r = replay_rows(&replay);
 	if (r == 0)
 		r = tally_impute(tally, db, run_id);
+	if (r == 0)
+		r = add_stacks(&replay);
 	free(sites.sites);
 	return r;
 }

@@ -2,6 +2,8 @@
 """Call stacks of samples: three quarters of the time are called by one function, a quarter by another; by
 frame pointers in a program that has them, by unwind tables in one that has none.
 Arguments: memsight, the victim with frame pointers, the one without."""
+import csv
+import io
 import re
 import sys
 
@@ -13,6 +15,18 @@ CHAIN = """WITH RECURSIVE up(sample, id, text) AS (
       UNION ALL SELECT sample, stack.parent_id, coalesce(frame.function, '?') || ' ' || text
       FROM up JOIN stack ON stack.id = up.id JOIN frame ON frame.id = stack.frame_id)
     SELECT text, count(*) FROM up WHERE id IS NULL GROUP BY text"""
+
+
+def check_part(checks, memsight, recording):
+    """Of a part of the time only its own samples count."""
+    half = recording.one("SELECT duration_ns / 2 FROM run")
+    wanted = recording.one("SELECT sum(weight) FROM sample JOIN source ON source.id = source_id"
+                           " WHERE name = 'clock' AND stack_id IS NOT NULL AND time_ns < ?", half)
+    text = run([memsight, "report", "--flat", "--by", "time", "--to", f"{half}ns", "--limit", "0", "--format", "csv", recording.path])
+    rows = list(csv.DictReader(io.StringIO(text)))
+    found = sum(int(row["self"]) for row in rows)
+    checks.that(found == wanted, f"{found} ns of the first half are told, {wanted} were sampled")
+    checks.that(max(float(row["total %"]) for row in rows) <= 1 + 1e-9, f"more than all of it: {text}")
 
 
 def check(checks, memsight, victim, how, whole):
@@ -28,6 +42,7 @@ def check(checks, memsight, victim, how, whole):
         n_whole = sum(count for text, count in chains.items()
                       if re.search(r"main (take_three|take_one) take (work )?$", text))
         checks.that(n_whole >= 0.97 * n, f"{how}: {n_whole} of {n} stacks are whole: {chains}")
+    check_part(checks, memsight, recording)
     found = {}
     for line in run([memsight, "report", "--flat", "--by", "time", recording.path]).splitlines():
         match = LINE.match(line)
