@@ -103,6 +103,8 @@ class Browser:
         self.driver.set_script_timeout(PATIENCE_S)
         self.requested = []
         self.said = []
+        self.opened = set()  # addresses
+        self.gone = ()  # those of servers that have ended
         self.resize(width, height)
 
     def __enter__(self):
@@ -129,6 +131,7 @@ class Browser:
 
     def open(self, address):
         """As if typed: a new page, also where only the fragment is another."""
+        self.opened.add(address.split("#", maxsplit=1)[0])
         self.driver.get("about:blank")
         self.driver.get(address)
 
@@ -197,12 +200,16 @@ class Browser:
     def requests(self):
         """Every address that was asked for so far, but for what lies in the page or the browser itself."""
         self.read_logs()
-        return [url for url in self.requested if not url.startswith(("data:", "blob:", "about:", "chrome:"))]
+        return [url for url in self.requested if not url.startswith(("data:", "blob:", "about:", "chrome:", *self.gone))]
 
     def console(self):
-        """Everything that the console holds so far."""
+        """Everything that the console holds so far, but that connections to servers that have ended were refused."""
         self.read_logs()
-        return list(self.said)
+        return [line for line in self.said if "ERR_CONNECTION_REFUSED" not in line or not any(url in line for url in self.gone)]
+
+    def forget(self, addresses):
+        """Servers that have ended: what was asked of them is not told, and not always at once by the browser."""
+        self.gone = tuple(addresses)
 
     def check_quiet(self, checks, address):
         """No request left for another place than `address`, and the console has no error."""
