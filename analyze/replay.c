@@ -449,12 +449,6 @@ static int find_site(const struct replay *replay, sqlite3_stmt *stack_of, const 
 	return ask_site(replay, stack_of, owner->id, ret_site);
 }
 
-/* Of source.kind, enum trace_sample_kind. */
-static bool is_access_kind(int kind)
-{
-	return kind == TRACE_SAMPLE_ACCESS || kind == TRACE_SAMPLE_IBS || kind == TRACE_SAMPLE_SPE;
-}
-
 static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stmt *stack_of)
 {
 	struct sample_touch touch = {
@@ -473,7 +467,7 @@ static int add_touch(const struct replay *replay, sqlite3_stmt *row, sqlite3_stm
 		.owner = { .kind = (enum owner_kind)sqlite3_column_int(row, TOUCH_KIND),
 			   .phase = (enum owner_phase)sqlite3_column_int(row, TOUCH_PHASE),
 			   .id = sqlite3_column_int64(row, TOUCH_OWNER) },
-		.is_access = is_access_kind(sqlite3_column_int(row, TOUCH_SOURCE_KIND)),
+		.is_access = sample_kind_is_access(sqlite3_column_int(row, TOUCH_SOURCE_KIND)),
 		.source_row = sqlite3_column_int64(row, TOUCH_SOURCE_ROW),
 		.data_src = sqlite3_column_int64(row, TOUCH_DATA_SRC),
 		.latency = (uint32_t)sqlite3_column_int64(row, TOUCH_LATENCY),

@@ -103,6 +103,12 @@ static inline bool sample_source_is_watch(const char *name)
 	return name[0] == 'w' && strcmp(name, "watch") == 0;
 }
 
+/* Whether samples of this source.kind are accesses: enum trace_sample_kind. */
+static inline bool sample_kind_is_access(int kind)
+{
+	return kind == TRACE_SAMPLE_ACCESS || kind == TRACE_SAMPLE_IBS || kind == TRACE_SAMPLE_SPE;
+}
+
 /* The sources whose weight is CPU time; a run has one of them at most. */
 
 static inline bool sample_source_is_time(const char *name)

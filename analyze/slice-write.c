@@ -71,8 +71,7 @@ static int add_source(struct slices *slices, sqlite3_stmt *row)
 	struct source *source = &slices->sources[slices->n_sources];
 	*source = (struct source){
 		.name = strdup(statement_string(row, 1)),
-		.is_access = kind == TRACE_SAMPLE_ACCESS || kind == TRACE_SAMPLE_IBS ||
-			     kind == TRACE_SAMPLE_SPE,
+		.is_access = sample_kind_is_access(kind),
 	};
 	if (!source->name)
 		return -ENOMEM;

@@ -28,7 +28,8 @@ static inline uint64_t ta_cfi_bytes(struct ta_cfi_cursor *cursor, unsigned n_byt
 	return value;
 }
 
-static inline uint64_t ta_cfi_uleb(struct ta_cfi_cursor *cursor)
+/* LEB128; ret_sign: the bits above those that it has, where the highest of them is set. */
+static inline uint64_t ta_cfi_leb(struct ta_cfi_cursor *cursor, uint64_t *ret_sign)
 {
 	uint64_t value = 0;
 	uint64_t byte;
@@ -40,24 +41,23 @@ static inline uint64_t ta_cfi_uleb(struct ta_cfi_cursor *cursor)
 			value |= (byte & 0x7f) << shift;
 		shift += 7;
 	} while (byte & 0x80);
+	*ret_sign = shift < 64 && (byte & 0x40) ? ~UINT64_C(0) << shift : 0;
 	return value;
+}
+
+static inline uint64_t ta_cfi_uleb(struct ta_cfi_cursor *cursor)
+{
+	uint64_t sign;
+
+	return ta_cfi_leb(cursor, &sign);
 }
 
 static inline int64_t ta_cfi_sleb(struct ta_cfi_cursor *cursor)
 {
-	uint64_t value = 0;
-	uint64_t byte;
-	unsigned shift = 0;
+	uint64_t sign;
+	uint64_t value = ta_cfi_leb(cursor, &sign);
 
-	do {
-		byte = ta_cfi_bytes(cursor, 1);
-		if (shift < 64)
-			value |= (byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (shift < 64 && (byte & 0x40))
-		value |= ~UINT64_C(0) << shift;
-	return (int64_t)value;
+	return (int64_t)(value | sign);
 }
 
 static inline void ta_cfi_skip(struct ta_cfi_cursor *cursor, uint64_t n_bytes)
