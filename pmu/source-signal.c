@@ -105,6 +105,8 @@ static int open_signal(const struct access_source *source, const struct access_o
 	}
 	stream->base.source = source;
 	stream->period_ns = choose_period(options, &stream->notes);
+	if (options->has_call_chain || options->stack_bytes > STACK_BYTES)
+		pmu_notes_add(&stream->notes, "no call stacks of samples");
 	stream->losses.n_lost_is_exact = true;
 	*ret_stream = &stream->base;
 	return 0;

@@ -44,6 +44,14 @@ def check_shares(checks, memsight, victim):
     checks.that(abs(weight - user - system) < 0.2 * (user + system) + 5e7, "samples stand for the CPU time")
 
 
+def check_stacks(checks, memsight, victim):
+    """It has none, and says so to who asks for them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for how, is_told in [("none", False), ("fp", True), ("dwarf", True)]:
+            done = Outcome([memsight, "record", *SIGNAL, "--sample-stacks", how, "--force", "-o", folder + "/a.mst", "--", "true"])
+            checks.that(("no call stacks of samples" in done.messages) == is_told and done.status == 0, f"{how}: {done.messages}")
+
+
 def check_threads(checks, memsight, victim):
     recording = Recording(memsight, [victim, "threads"], SIGNAL)
     found = dict(recording.ask(TIMES))
@@ -106,6 +114,7 @@ def main():
     memsight, victim, victim_clock, no_perf = sys.argv[1:]
     checks = Checks()
     check_shares(checks, memsight, victim_clock)
+    check_stacks(checks, memsight, victim)
     check_threads(checks, memsight, victim)
     check_signals(checks, memsight, victim)
     check_without_perf(checks, memsight, victim, no_perf)
