@@ -100,6 +100,7 @@ unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 	if (r == 0)
 		r = json_finish(&question.json, ret_text, ret_n_bytes);
 	json_drop(&question.json);
+	context->error = r;
 	return r == 0 ? 200 : refuse(&question, r, ret_text, ret_n_bytes);
 }
 

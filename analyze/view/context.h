@@ -36,6 +36,7 @@ struct view_context {
 	struct view_part *part; /* owned; NULL: none was counted */
 	struct view_limits limits;
 	struct view_patience patience; /* is_over NULL: endless */
+	int error; /* of the last answer: 0 or a negative errno */
 	char message[VIEW_MESSAGE_BYTES]; /* why the last answer failed; may be "" */
 };
 

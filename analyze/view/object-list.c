@@ -116,10 +116,11 @@ static bool are_too_many(struct view_question *question, int64_t site)
 
 static int prepare(struct view_question *question, struct list *list)
 {
+	/* Emptied, not dropped: SQLite refuses that while whoever asks for many sites reads them. */
 	static const char tables[] =
-		"DROP TABLE IF EXISTS temp.its_block; DROP TABLE IF EXISTS temp.its_sample;"
-		"CREATE TEMP TABLE its_block(id INTEGER PRIMARY KEY);"
-		"CREATE TEMP TABLE its_sample(id INTEGER PRIMARY KEY)";
+		"CREATE TEMP TABLE IF NOT EXISTS its_block(id INTEGER PRIMARY KEY);"
+		"CREATE TEMP TABLE IF NOT EXISTS its_sample(id INTEGER PRIMARY KEY);"
+		"DELETE FROM temp.its_block; DELETE FROM temp.its_sample";
 	int r = view_context_pictures(question->context, &list->store);
 
 	if (r == 0 && sqlite3_exec(question->db, tables, NULL, NULL, NULL) != SQLITE_OK)

@@ -36,9 +36,14 @@ static const struct view_limits whole_limits = { true, 2000, 2000, 0, 0 };
 static const struct view_limits part_limits = { true, 150, 400, 0, 0 };
 static const struct view_limits other_limits = { true, 0, 0, 2000, 150 };
 
+static int fault_of(int error)
+{
+	return error == -ENOMEM || error == -EINTR ? error : -EPROTO;
+}
+
 /*
- * Add the answer of a request, unless it fails (then the page says that the file does not hold it) or does not
- * fit. Returns 0, or -ENOMEM, -EINTR.
+ * Add the answer of a request, unless there is none or it does not fit: then the page says that the file does not
+ * hold it. Returns 0, -ENOMEM, -EINTR, or -EPROTO: the database cannot be read, the context or its handle says why.
  */
 __attribute__((format(printf, 3, 4))) static int
 add(struct store *store, const struct view_limits *limits, const char *format, ...)
@@ -57,10 +62,10 @@ add(struct store *store, const struct view_limits *limits, const char *format, .
 	store->context->limits = *limits;
 	unsigned status =
 		view_answer_make(store->context, request.answer, &request.values, &text, &n_bytes);
-	if (status == 499)
-		return -EINTR;
-	if (status != 200 || !text)
-		return status == 503 ? -ENOMEM : 0;
+	if (status >= 499 && store->context->error != -EFBIG)
+		return fault_of(store->context->error);
+	if (status != 200)
+		return 0;
 	if (store->json.n_bytes + n_bytes + KEY_BYTES > store->max_bytes) {
 		store->is_full = true;
 		return 0;
