@@ -152,6 +152,9 @@ def main():
     check_page(checks, text)
     checks.that({"runs", "run?run=1", "stored"} <= set(answers), f"the file holds {sorted(answers)[:5]}")
     check_answers(checks, memsight, recording.path, answers)
+    sites = {f"object?run=1&site={site}" for site, in recording.ask("SELECT stack_id FROM site WHERE run_id = 1 AND stack_id > 0")}
+    held = {key for key in answers if key.startswith("object?") and "site=" in key}
+    checks.that(len(sites) > 1 and held == sites, f"{len(sites)} call sites, the file holds the pages of {sorted(held)}")
     check_anonymous(checks, memsight, recording.path, folder, ["allocate_swept", "victim-sweep", os.uname().nodename])
     checks.end()
 
