@@ -245,8 +245,9 @@ int batch_import(const struct batch_request *request, size_t *ret_n_failed)
 		r = import_all(&batch);
 	else if (r == 0)
 		tell_errors(&batch);
-	if (r < 0 && batch.db && statement_kept(db_handle(batch.db)) < 0)
-		r = statement_kept(db_handle(batch.db)); /* why the rest failed */
+	/* Why the rest failed; without memory SQLite rolls back, and then finds no tables. */
+	if (r < 0 && r != -ENOMEM && batch.db && statement_kept(db_handle(batch.db)) < 0)
+		r = statement_kept(db_handle(batch.db));
 	if (r == 0)
 		tell_all(&batch);
 	*ret_n_failed = batch.n_failed;

@@ -125,10 +125,20 @@ int db_run(struct db *db, const char *sql, const char *types, ...)
 
 int64_t db_integer(struct db *db, const char *sql, int64_t fallback)
 {
+	return db_integer_of(db, fallback, sql, "");
+}
+
+int64_t db_integer_of(struct db *db, int64_t fallback, const char *sql, const char *types, ...)
+{
 	sqlite3_stmt *stmt = NULL;
 	int64_t value = fallback;
+	va_list args;
 
+	va_start(args, types);
 	int result = sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL);
+	if (result == SQLITE_OK)
+		result = bind_all(stmt, types, args);
+	va_end(args);
 	if (result != SQLITE_OK)
 		statement_keep(db->handle, result);
 	else if (statement_advance(stmt) == SQLITE_ROW &&

@@ -65,8 +65,14 @@ int db_exec(struct db *db, const char *sql);
  */
 int db_run(struct db *db, const char *sql, const char *types, ...);
 
-/* The first column of the first row as an integer; no row, NULL or an error give fallback. */
+/*
+ * The first column of the first row as an integer; no row, NULL or an error give fallback. An error is kept
+ * (statement.h), so that nothing is committed.
+ */
 int64_t db_integer(struct db *db, const char *sql, int64_t fallback);
+
+/* The same of a statement with ?1, ?2 ..., set from arguments as db_run() does. */
+int64_t db_integer_of(struct db *db, int64_t fallback, const char *sql, const char *types, ...);
 
 /* A result of SQLite as a negative errno; 0 for SQLITE_OK, _ROW and _DONE. */
 int db_errno(sqlite3 *handle, int result);

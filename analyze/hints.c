@@ -177,14 +177,9 @@ static int hint_lines(sqlite3 *handle, int64_t run_id, const struct objects *obj
 /* How many places of an object have no name. */
 static int64_t count_unnamed(struct db *db, const struct object *object)
 {
-	char *sql = sqlite3_mprintf(
-		"SELECT count(*) FROM frame WHERE object = %Q AND function IS NULL", object->name);
-	int64_t n = sql ? db_integer(db, sql, 0) : 0;
-
-	if (!sql)
-		statement_keep(db_handle(db), SQLITE_NOMEM);
-	sqlite3_free(sql);
-	return n;
+	return db_integer_of(db, 0,
+			     "SELECT count(*) FROM frame WHERE object = ?1 AND function IS NULL",
+			     "t", object->name);
 }
 
 /* "X was rebuilt since it was recorded: 12 code addresses have neither names nor lines; ..." */

@@ -94,13 +94,10 @@ bool import_is_as_wanted(struct db *db, int64_t run_id, const struct import_opti
 	if (!options->estimators)
 		return true;
 	decode_estimators_print(options->estimators, text);
-	char *sql = sqlite3_mprintf("SELECT count(*) FROM fact WHERE run_id = %lld"
-				    " AND key = 'estimator' AND value <> %Q",
-				    (long long)run_id, text);
-	bool is_other = sql && db_integer(db, sql, 0) > 0;
-
-	sqlite3_free(sql);
-	return !is_other;
+	return db_integer_of(db, 0,
+			     "SELECT count(*) FROM fact WHERE run_id = ?1 AND key = 'estimator'"
+			     " AND value <> ?2",
+			     "it", run_id, text) == 0;
 }
 
 int import_write_estimators(struct import *import)
@@ -119,20 +116,17 @@ int import_write_estimators(struct import *import)
 static int64_t find_run(const struct import *import, bool *ret_is_enough)
 {
 	const struct import_options *options = import->options;
-	char *sql = sqlite3_mprintf("SELECT id FROM run WHERE recording_id = %Q",
-				    import->run.recording_id);
-	int64_t run_id = sql ? db_integer(import->db, sql, 0) : 0;
+	int64_t run_id = db_integer_of(import->db, 0, "SELECT id FROM run WHERE recording_id = ?1",
+				       "t", import->run.recording_id);
+	int64_t is_enough = db_integer_of(
+		import->db, 0,
+		"SELECT CASE WHEN detail = 'full' THEN 1 WHEN ?1 THEN 0 ELSE"
+		" coalesce(exit_status, 0) <> 0 OR NOT ended_cleanly END FROM run WHERE id = ?2",
+		"ii", (int64_t)(options->totals == IMPORT_NOT_ENOUGH), run_id);
 
-	sqlite3_free(sql);
-	sql = sqlite3_mprintf(
-		"SELECT CASE WHEN detail = 'full' THEN 1 WHEN %d THEN 0 ELSE"
-		" coalesce(exit_status, 0) <> 0 OR NOT ended_cleanly END FROM run WHERE id = %lld",
-		options->totals == IMPORT_NOT_ENOUGH, (long long)run_id);
-	*ret_is_enough = !options->force && (options->totals == IMPORT_ENOUGH ||
-					     (sql && db_integer(import->db, sql, 0)));
+	*ret_is_enough = !options->force && (options->totals == IMPORT_ENOUGH || is_enough);
 	if (options->first_new_run && run_id >= options->first_new_run)
 		*ret_is_enough = true;
-	sqlite3_free(sql);
 	return run_id;
 }
 

@@ -520,7 +520,9 @@ static int open_parts(struct import *import)
 				  &import->stacks);
 	if (r == 0)
 		r = tally_init(&import->tally);
-	import->tally.threads.first_row = db_integer(db, "SELECT max(id) FROM thread", 0) + 1;
+	if (r == 0)
+		import->tally.threads.first_row =
+			db_integer(db, "SELECT max(id) FROM thread", 0) + 1;
 	if (r == 0)
 		r = merge_open(import->skew, &import->merge);
 	if (r == 0)

@@ -387,13 +387,9 @@ static int write_process(struct db *db, struct picture_store *store, int64_t run
 /* Whether one of a run's processes is large enough. */
 static bool is_large(struct db *db, int64_t run_id)
 {
-	char *sql = sqlite3_mprintf("SELECT max(n_blocks + n_touches) FROM picture"
-				    " WHERE run_id = %lld",
-				    (long long)run_id);
-	int64_t n = sql ? db_integer(db, sql, 0) : 0;
-
-	sqlite3_free(sql);
-	return n > PICTURE_BUDGET / 2;
+	return db_integer_of(db, 0,
+			     "SELECT max(n_blocks + n_touches) FROM picture WHERE run_id = ?1", "i",
+			     run_id) > PICTURE_BUDGET / 2;
 }
 
 int picture_grid_write(struct db *db, int64_t run_id)

@@ -10,12 +10,9 @@
 
 int picture_levels_init(struct picture_levels *levels, struct db *db, int64_t run_id)
 {
-	char *sql = sqlite3_mprintf("SELECT max(interval_ns) FROM timeline WHERE run_id = %lld",
-				    (long long)run_id);
-
 	*levels = (struct picture_levels){ .db = db, .run_id = run_id, .n = 1 };
-	levels->interval_ns = sql ? db_integer(db, sql, 0) : 0;
-	sqlite3_free(sql);
+	levels->interval_ns = db_integer_of(
+		db, 0, "SELECT max(interval_ns) FROM timeline WHERE run_id = ?1", "i", run_id);
 	levels->counts = calloc(TIMELINE_MAX * PICTURE_MAX_LEVELS, sizeof(*levels->counts));
 	levels->names[0] = strdup("");
 	if (!levels->counts || !levels->names[0])

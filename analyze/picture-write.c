@@ -68,12 +68,9 @@ static void finish(struct build *build)
 
 static int64_t end_of_process(const struct build *build, int64_t process_id)
 {
-	char *sql = sqlite3_mprintf("SELECT end_ns FROM process WHERE id = %lld",
-				    (long long)process_id);
-	int64_t end_ns = sql ? db_integer(build->db, sql, build->duration_ns) : 0;
-
-	sqlite3_free(sql);
-	return picture_held_ns(end_ns);
+	return picture_held_ns(db_integer_of(build->db, build->duration_ns,
+					     "SELECT end_ns FROM process WHERE id = ?1", "i",
+					     process_id));
 }
 
 static int add_process(struct build *build, int64_t process_id)
@@ -352,13 +349,9 @@ static int delete_old(struct db *db, int64_t run_id)
 /* run.duration_ns; -1: the run has no rows that a picture could be of. */
 static int64_t duration_of(struct db *db, int64_t run_id)
 {
-	char *sql =
-		sqlite3_mprintf("SELECT duration_ns FROM run WHERE id = %lld AND detail = 'full'",
-				(long long)run_id);
-	int64_t duration_ns = sql ? db_integer(db, sql, -1) : -1;
-
-	sqlite3_free(sql);
-	return picture_held_ns(duration_ns);
+	return picture_held_ns(db_integer_of(
+		db, -1, "SELECT duration_ns FROM run WHERE id = ?1 AND detail = 'full'", "i",
+		run_id));
 }
 
 int picture_write(struct db *db, int64_t run_id)

@@ -277,14 +277,8 @@ static void end_all(const struct replay *replay, struct ends *ends)
 
 static int64_t run_end(const struct replay *replay)
 {
-	char *sql = sqlite3_mprintf("SELECT duration_ns FROM main.run WHERE id = %lld",
-				    (long long)replay->run_id);
-	int64_t end_ns = sql ? db_integer(replay->db, sql, 0) : 0;
-
-	if (!sql)
-		statement_keep(db_handle(replay->db), SQLITE_NOMEM);
-	sqlite3_free(sql);
-	return end_ns;
+	return db_integer_of(replay->db, 0, "SELECT duration_ns FROM main.run WHERE id = ?1", "i",
+			     replay->run_id);
 }
 
 int replay_blocks(const struct replay *replay)

@@ -22,18 +22,14 @@ int selection_count_trips(struct db *db, const struct selection *selection, int6
 			  int64_t *ret_stored)
 {
 	static const char *const sql[2] = {
-		"SELECT coalesce(sum(n_trips), 0) FROM main.region_total WHERE run_id = %lld AND name = %Q",
-		"SELECT count(*) FROM main.region WHERE run_id = %lld AND name = %Q",
+		"SELECT coalesce(sum(n_trips), 0) FROM main.region_total WHERE run_id = ?1 AND name = ?2",
+		"SELECT count(*) FROM main.region WHERE run_id = ?1 AND name = ?2",
 	};
 	int64_t sums[2] = { 0, 0 };
 
 	for (size_t i = 0; i < 2 * selection->n_runs; i++) {
-		char *text = sqlite3_mprintf(sql[i % 2], (long long)selection->runs[i / 2],
+		sums[i % 2] += db_integer_of(db, 0, sql[i % 2], "it", selection->runs[i / 2],
 					     selection->region);
-		if (!text)
-			return -ENOMEM;
-		sums[i % 2] += db_integer(db, text, 0);
-		sqlite3_free(text);
 	}
 	*ret_made = sums[0];
 	*ret_stored = sums[1];
@@ -131,14 +127,12 @@ static int replay_rows(const struct replay *replay)
 /* What samples with call stacks count (profile.c); a run has them from its first samples on, or not at all. */
 static int add_stacks(const struct replay *replay)
 {
-	char *sql = sqlite3_mprintf("SELECT EXISTS (SELECT 1 FROM (SELECT stack_id FROM main.sample"
-				    " WHERE run_id = %lld LIMIT %d) WHERE stack_id IS NOT NULL)",
-				    (long long)replay->run_id, PROFILE_FIRST_SAMPLES);
-	bool has_stacks = sql && db_integer(replay->db, sql, 0);
+	bool has_stacks =
+		db_integer_of(replay->db, 0,
+			      "SELECT EXISTS (SELECT 1 FROM (SELECT stack_id FROM main.sample"
+			      " WHERE run_id = ?1 LIMIT ?2) WHERE stack_id IS NOT NULL)",
+			      "ii", replay->run_id, (int64_t)PROFILE_FIRST_SAMPLES);
 
-	if (!sql)
-		return -ENOMEM;
-	sqlite3_free(sql);
 	return has_stacks ? replay_stacks(replay) : 0;
 }
 

@@ -167,12 +167,8 @@ static int add_threads(struct tally *tally, const struct thread_totals *threads)
 
 static int64_t run_end(const struct replay *replay)
 {
-	char *sql = sqlite3_mprintf("SELECT duration_ns FROM main.run WHERE id = %lld",
-				    (long long)replay->run_id);
-	int64_t end_ns = sql ? db_integer(replay->db, sql, 0) : 0;
-
-	sqlite3_free(sql);
-	return end_ns;
+	return db_integer_of(replay->db, 0, "SELECT duration_ns FROM main.run WHERE id = ?1", "i",
+			     replay->run_id);
 }
 
 static int count_blocks(const struct replay *replay, struct slice_store *store)

@@ -103,10 +103,8 @@ static int open_levels(struct slices *slices, struct slice_levels *levels, bool 
 		.run_id = slices->run_id,
 		.is_blocks = is_blocks,
 	};
-	char *sql = sqlite3_mprintf("SELECT min(id) FROM thread WHERE run_id = %lld",
-				    (long long)slices->run_id);
-	levels->first_thread = sql ? db_integer(slices->db, sql, 1) : 1;
-	sqlite3_free(sql);
+	levels->first_thread = db_integer_of(
+		slices->db, 1, "SELECT min(id) FROM thread WHERE run_id = ?1", "i", slices->run_id);
 	return slice_levels_init(levels);
 }
 
