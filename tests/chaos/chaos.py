@@ -258,6 +258,7 @@ def kill_analyze(chaos, moment):
         process.kill()
         process.wait()
     if os.path.exists(path):
+        run([chaos.memsight, "report", path], timeout=PATIENCE_S)  # whoever reads it first undoes what is half written
         need(not invariants.problems(path), f"the database adds up: {invariants.problems(path)}")
         n_runs = Database(path).one("SELECT count(*) FROM run")
         need(n_runs in ((1, 2) if is_added else (1,)), f"{n_runs} runs")
