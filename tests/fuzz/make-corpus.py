@@ -143,6 +143,13 @@ seed("hardware", "ibs", b"\1" + struct.pack("<I8Q", 0x3ff, 0, 0x401000, 0, 0x82,
 seed("database", "times", b"\0" + bytes(range(48)))
 seed("database", "compact", b"\1" + bytes(range(100, 148)))
 seed("database", "part", b"\2" + bytes(range(60, 120)))
+PART = "\n".join(f"{question}run=1&from=1000&to=9000" for question in (
+    "flame?by=time&", "flame?by=bytes&", "objects?sort=latency&", "timeline?width=9&", "object?site=1&"))
+for i, value in enumerate((7, 1 << 40, 2 ** 63 - 1)):  # one section of one slice after the other (hostile-packed.c)
+    changes = b"".join(struct.pack("<BBBBQ", 0x90 + section % 8, section, section + 13 * (section * 5 % 7), 255, value)
+                       for section in range(i * 4, i * 4 + 5))
+    seed("view", f"slices-{i}", b"\0\5" + changes + PART.encode())
+    seed("database", f"slices-{i}", b"\2" + changes)
 seed("database", "bytes", b"\0" + bytes([0xd0, 0, 0, 0, 255, 0x10, 2, 0, 0, 0, 0, 0]) * 4)
 
 
