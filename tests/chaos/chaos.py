@@ -373,8 +373,10 @@ class Chaos:
             analysed(self, trace)
         return trace + ".db"
 
-    def one_round(self, kinds):
-        kind = self.random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
+    def one_round(self, kinds, number):
+        """Each kind once, then as they are drawn."""
+        drawn = self.random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
+        kind = kinds[number] if number < len(kinds) else drawn
         moment = self.random.uniform(0, 4)
         if self.random.random() < 0.1:
             moment = COMMITTED_WITHIN_S + 1  # late enough that something must be in the file
@@ -412,8 +414,8 @@ def main():
     chaos = Chaos(arguments.memsight, arguments.build, arguments.seed)
     check_checker(chaos)
     rounds, broken = {}, []
-    for _ in range(arguments.rounds):
-        kind, problem = chaos.one_round(arguments.kinds)
+    for number in range(arguments.rounds):
+        kind, problem = chaos.one_round(arguments.kinds, number)
         rounds[kind] = rounds.get(kind, 0) + 1
         if problem:
             broken.append(problem)
