@@ -120,7 +120,7 @@ static int end_block(void *context, const struct sweep_end *end)
 {
 	struct build *build = context;
 	int r = end->n ? picture_curves_change(build->curves, end->stack_id, end->time,
-					       -(int64_t)end->size)
+					       (int64_t)-end->size)
 		       : 0;
 
 	return r < 0 ? r : slices_end(build->slices, end);
