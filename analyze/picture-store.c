@@ -126,7 +126,7 @@ static int read_heads(struct picture_store *store)
 			     " ORDER BY run_id, process_id, id",
 			     add_part);
 	for (size_t i = 0; i < store->n_processes; i++) {
-		store->processes[i].parts = store->parts + first;
+		store->processes[i].parts = store->parts ? store->parts + first : NULL;
 		first += store->processes[i].n_parts;
 	}
 	return r < 0 || first == store->n_parts ? r : -EPROTO;
