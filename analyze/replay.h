@@ -44,5 +44,8 @@ int replay_blocks(const struct replay *replay);
 int replay_samples(const struct replay *replay);
 int replay_touches(const struct replay *replay);
 
+/* The lines that threads share: tally.lines, which replay_touches() leaves out. */
+int replay_lines(const struct replay *replay);
+
 /* The samples that have call stacks, into temp.sample_stack. Returns 0 or a negative errno. */
 int replay_stacks(const struct replay *replay);

@@ -217,7 +217,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "timeline",
-		.needs_order = true,
+		.order = SELECTION_TIMELINE,
 		.scope = REPORT_OF_PART,
 		.title = "Live bytes over time",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -302,7 +302,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sharing",
-		.needs_order = true,
+		.order = SELECTION_LINES,
 		.needs_rows = true,
 		.is_sampled = true,
 		.scope = REPORT_OF_PART,

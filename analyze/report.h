@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 #include "analyze/profile.h"
+#include "analyze/selection.h"
 #include "analyze/table.h"
 
-struct selection;
 struct suppressions;
 
 #define REPORT_LIMIT 20 /* what --limit is when nobody gives it (options.def) */
@@ -67,7 +67,7 @@ struct report {
 	const char *hints_sql; /* each row is a hint under the note; may be NULL */
 	bool is_sampled; /* shows shares of samples: what of them was lost is told */
 	bool has_lines; /* functions and lines: what debug information would add is told */
-	bool needs_order; /* as selection.needs_order */
+	enum selection_order order; /* as selection.order */
 	bool needs_rows; /* a run of which the totals only are there does not do */
 	bool is_whole; /* CSV and JSON hold all rows, whatever the limit */
 	/* Text: a drawing between title and rows; may be NULL. */

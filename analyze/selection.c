@@ -107,7 +107,7 @@ static int settle(struct db *db, const struct selection *selection, int64_t n_cl
 static bool is_of_time(const struct selection *selection)
 {
 	return selection->n_runs == 1 && !selection->pid && !selection->tid && !selection->high &&
-	       !selection->region && !selection->needs_order;
+	       !selection->region && selection->order != SELECTION_TIMELINE;
 }
 
 static int replay_rows(const struct replay *replay)
@@ -136,6 +136,19 @@ static int add_stacks(const struct replay *replay)
 	return has_stacks ? replay_stacks(replay) : 0;
 }
 
+static int add_lines(const struct replay *replay)
+{
+	struct replay_rows rows;
+	struct replay part = *replay;
+	bool is_timed = replay->selection->from_ns > 0 || replay->selection->to_ns < INT64_MAX;
+	int r = is_timed ? slice_rows(replay, &rows) : -ENODATA;
+
+	if (r < 0 && r != -ENODATA)
+		return r;
+	part.rows = r == 0 ? &rows : NULL;
+	return replay_lines(&part);
+}
+
 static int replay_run(struct db *db, const struct selection *selection, struct tally *tally,
 		      int64_t run_id, int64_t *n_clock)
 {
@@ -158,6 +171,8 @@ static int replay_run(struct db *db, const struct selection *selection, struct t
 		r = tally_impute(tally, db, run_id);
 	if (r == 0)
 		r = add_stacks(&replay);
+	if (r == 0 && selection->order == SELECTION_LINES)
+		r = add_lines(&replay);
 	free(sites.sites);
 	return r;
 }
@@ -174,6 +189,7 @@ int selection_apply(struct db *db, const struct selection *selection)
 	int64_t n_clock = 0;
 	int r = tally_init(&tally);
 
+	tally.has_no_lines = true;
 	if (r == 0 && selection->region)
 		r = run_sql(db, sqlite3_mprintf(span_sql, selection->region));
 	if (r == 0)

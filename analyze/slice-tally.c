@@ -257,7 +257,7 @@ int slice_tally(const struct replay *replay)
 		r = slice_store_open(db, replay->run_id, false, &touches);
 	if (r < 0)
 		return r;
-	replay->tally->is_slice = true;
+	replay->tally->has_no_timeline = true;
 	r = count_blocks(replay, &blocks);
 	return r < 0 ? r : count_touches(replay, &touches);
 }
@@ -276,4 +276,38 @@ int slice_replay(const struct replay *replay)
 	int r = slice_store_open(db_handle(replay->db), replay->run_id, false, &store);
 
 	return r < 0 ? r : slice_store_walk(&store, &walk);
+}
+
+static int widen(void *context, const struct slice_head *head)
+{
+	struct replay_rows *rows = context;
+
+	rows->first_touch =
+		head->first_row < rows->first_touch ? head->first_row : rows->first_touch;
+	rows->last_touch = head->last_row > rows->last_touch ? head->last_row : rows->last_touch;
+	rows->first_sample =
+		head->first_sample < rows->first_sample ? head->first_sample : rows->first_sample;
+	rows->last_sample =
+		head->last_sample > rows->last_sample ? head->last_sample : rows->last_sample;
+	return 0;
+}
+
+int slice_rows(const struct replay *replay, struct replay_rows *ret_rows)
+{
+	auto_slice_store struct slice_store store = { 0 };
+	struct replay_rows rows = { INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN };
+	const struct slice_walk walk = {
+		.from_ns = replay->selection->from_ns,
+		.to_ns = replay->selection->to_ns,
+		.whole = widen,
+		.part = widen,
+		.context = &rows,
+	};
+	int r = slice_store_open(db_handle(replay->db), replay->run_id, false, &store);
+
+	if (r == 0)
+		r = slice_store_walk(&store, &walk);
+	if (r == 0)
+		*ret_rows = rows;
+	return r;
 }

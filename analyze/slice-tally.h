@@ -1,7 +1,7 @@
 #pragma once
 /*
  * For selection.c: a span of a run's time, all of its processes and addresses, counted from slices and the rows at
- * its ends; what replay.h counts from all rows. The tally is_slice. Times become those since selection.from_ns.
+ * its ends; what replay.h counts from all rows. The tally has no timeline. Times become those since selection.from_ns.
  */
 #include "analyze/replay.h"
 
@@ -13,3 +13,6 @@ int slice_tally(const struct replay *replay);
  * Returns as slice_tally().
  */
 int slice_replay(const struct replay *replay);
+
+/* The rows that lie in slices which the selection's time meets. Returns as slice_tally(). */
+int slice_rows(const struct replay *replay, struct replay_rows *ret_rows);

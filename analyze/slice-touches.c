@@ -11,7 +11,7 @@ int slice_touches_init(struct slice_touches *touches, int64_t first_thread)
 {
 	int r = tally_init(&touches->tally);
 
-	touches->tally.is_slice = true;
+	touches->tally.has_no_timeline = touches->tally.has_no_lines = true;
 	touches->tally.threads.first_row = first_thread;
 	touches->n_clock = 0;
 	return r;

@@ -9,7 +9,7 @@
 #include "analyze/tally.h"
 
 struct slice_touches {
-	struct tally tally; /* is_slice */
+	struct tally tally; /* without timeline and lines */
 	int64_t n_clock; /* samples of CPU time */
 };
 

@@ -65,6 +65,13 @@ static int count_node(struct tally *tally, const struct sample_touch *touch)
 	return access_totals_add(&tally->fault_nodes, &node, owner_id_of(tally, touch));
 }
 
+int tally_line(struct tally *tally, const struct sample_touch *touch)
+{
+	if (sample_source_is_watch(touch->source) || !is_of_line(touch))
+		return 0;
+	return shared_lines_add(&tally->lines, touch);
+}
+
 int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 {
 	int r = 0;
@@ -78,8 +85,8 @@ int tally_any_touch(struct tally *tally, const struct sample_touch *touch)
 		r = object_totals_add(&tally->objects, touch);
 	if (r == 0 && is_unresolved(touch))
 		r = unresolved_add(&tally->unresolved, touch->frame, touch->role, touch->share);
-	if (r == 0 && !tally->is_slice && is_of_line(touch))
-		r = shared_lines_add(&tally->lines, touch);
+	if (r == 0 && !tally->has_no_lines)
+		r = tally_line(tally, touch);
 	if (r == 0 && touch->is_access && touch->role == TRACE_ROLE_EXACT)
 		r = count_access(tally, touch);
 	if (r == 0 && touch->node_number && touch->role == TRACE_ROLE_FAULT)

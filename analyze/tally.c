@@ -260,7 +260,7 @@ void tally_sample(struct tally *tally, const struct sample_taken *taken, int is_
 
 	tally->total.samples += !is_fault;
 	tally->total.faults += is_fault != 0;
-	if (!tally->is_slice) {
+	if (!tally->has_no_timeline) {
 		struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
 		slot->n_samples += !is_fault;
 		slot->n_faults += is_fault != 0;
@@ -398,7 +398,7 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 
 static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 {
-	int r = tally->is_slice ? 0 : timeline_write(&tally->timeline, db, run_id);
+	int r = tally->has_no_timeline ? 0 : timeline_write(&tally->timeline, db, run_id);
 
 	if (r == 0)
 		r = histogram_write(&tally->histogram, db, run_id);

@@ -94,7 +94,8 @@ struct tally {
 	struct access_totals fault_nodes; /* data_src: the node */
 	struct unresolved_shares unresolved;
 	struct alignment alignment;
-	uint8_t is_slice; /* of a slice of time (slice.h): has neither timeline nor lines */
+	uint8_t has_no_timeline; /* of a slice of time */
+	uint8_t has_no_lines; /* likewise, or they are counted by themselves */
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -150,6 +151,9 @@ void tally_touch(struct tally *tally, const struct tally_touch *touch);
 /* Touches of any owner: each into the sums that it belongs to. Returns 0 or -ENOMEM. */
 struct sample_touch;
 int tally_any_touch(struct tally *tally, const struct sample_touch *touch);
+
+/* What tally_any_touch() does for lines, unless the tally has_no_lines; in order of time. Returns 0 or -ENOMEM. */
+int tally_line(struct tally *tally, const struct sample_touch *touch);
 
 /* A sample was taken. */
 struct sample_taken;

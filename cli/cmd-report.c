@@ -166,7 +166,7 @@ static int write_selected(struct job *job)
 		status = check_rows(job);
 	if (status != CMD_DONE)
 		return status;
-	job->selection.needs_order = job->report->needs_order;
+	job->selection.order = job->report->order;
 	if (selection_is_part(&job->selection) && job->report->scope != REPORT_OF_PICTURE) {
 		int r = selection_apply(job->db, &job->selection);
 		if (r == -ENOMEM)

@@ -203,23 +203,22 @@ static const struct {
 	{ "fault_node", "2, 3, 4, 5" },
 	{ "source", "1" },
 	{ "timeline", "2" },
+	{ "shared_line", "2, 3" },
 };
 #define N_TABLES    (sizeof(tables) / sizeof(tables[0]))
-#define N_OF_SLICES (N_TABLES - 1) /* but for the last one */
+#define N_OF_SLICES (N_TABLES - 2) /* but for the last two */
 
-static void count(struct world *world, int64_t from_ns, int64_t to_ns, bool needs_order)
+static void count(struct world *world, int64_t from_ns, int64_t to_ns, enum selection_order order)
 {
 	int64_t run_id = 1;
-	const struct selection selection = { .runs = &run_id,
-					     .n_runs = 1,
-					     .from_ns = from_ns,
-					     .to_ns = to_ns,
-					     .needs_order = needs_order };
+	const struct selection selection = {
+		.runs = &run_id, .n_runs = 1, .from_ns = from_ns, .to_ns = to_ns, .order = order
+	};
 
 	ck_assert_int_eq(selection_apply(&world->db, &selection), 0);
 	ck_assert_int_eq(memory_db_integer(world->db.handle, "SELECT count(*) FROM temp.timeline") >
 				 0,
-			 needs_order);
+			 order == SELECTION_TIMELINE);
 }
 
 static void keep(struct world *world)
@@ -296,9 +295,9 @@ static void check_span(struct world *world, int64_t from_ns, int64_t to_ns)
 
 	snprintf(what, sizeof(what), "%lld to %lld of %zu and %zu", (long long)from_ns,
 		 (long long)to_ns, world->n_blocks, world->n_samples);
-	count(world, from_ns, to_ns, true);
+	count(world, from_ns, to_ns, SELECTION_TIMELINE);
 	keep(world);
-	count(world, from_ns, to_ns, false);
+	count(world, from_ns, to_ns, SELECTION_OF_SUMS);
 	for (size_t i = 0; i < N_OF_SLICES; i++)
 		check_table(world, i, what);
 }
@@ -329,7 +328,7 @@ START_TEST(a_part_of_time_is_what_all_rows_say)
 }
 END_TEST
 
-/* Of a process and a range of addresses; needs_order, so that the timeline is compared, too. */
+/* Of a process and a range of addresses; with the timeline. */
 START_TEST(rows_that_slices_lead_to_are_all_there_are)
 {
 	int64_t run_id = 1;
@@ -347,7 +346,7 @@ START_TEST(rows_that_slices_lead_to_are_all_there_are)
 			.pid = n % 2 ? 10 : 0,
 			.low = 0x1100,
 			.high = n % 3 ? 0x9000 : 0,
-			.needs_order = true,
+			.order = SELECTION_TIMELINE,
 		};
 		ck_assert_int_eq(selection_apply(&world.db, &selection), 0);
 		keep(&world);
@@ -357,6 +356,71 @@ START_TEST(rows_that_slices_lead_to_are_all_there_are)
 			check_table(&world, i, "rows");
 		run_sql(&world, "ROLLBACK");
 	}
+	sqlite3_close(world.db.handle);
+}
+END_TEST
+
+/* Of what is shared, in the order of time and then of sample.id. */
+static const char shared_sql[] =
+	"WITH seen AS (SELECT process_id, (touch.address | 63) - 63 AS line, thread_id, time_ns,"
+	"  sample.id AS id, coalesce(is_write, 0) AS is_write FROM touch JOIN sample ON sample.id = sample_id"
+	"  JOIN source ON source.id = source_id WHERE role IN (0, 1) AND touch.address IS NOT NULL"
+	"  AND thread_id IS NOT NULL AND owner_kind <> 13 AND source.kind <> 7"
+	"  AND time_ns >= %lld AND time_ns < %lld),"
+	" placed AS (SELECT *, first_value(thread_id) OVER line AS first,"
+	"  lag(thread_id) OVER line AS before FROM seen"
+	"  WINDOW line AS (PARTITION BY process_id, line ORDER BY time_ns, id)),"
+	" others AS (SELECT process_id, line, thread_id, row_number() OVER"
+	"  (PARTITION BY process_id, line ORDER BY time_ns, id) AS place FROM placed"
+	"  WHERE thread_id <> first),"
+	" expected AS (SELECT process_id, line, count(*) AS n, sum(is_write) AS writes,"
+	"  sum(thread_id <> before) AS changes, min(first) AS first,"
+	"  (SELECT thread_id FROM others WHERE others.line = placed.line AND place = 1) AS other"
+	"  FROM placed GROUP BY 1, 2 HAVING writes > 0 AND count(DISTINCT thread_id) > 1)"
+	" SELECT count(found.address) = count(*) AND count(*) ="
+	"  (SELECT count(*) FROM temp.shared_line)"
+	" FROM expected LEFT JOIN temp.shared_line AS found ON address = line AND n_touches = n"
+	"  AND n_writes = writes AND n_changes = changes AND thread_id = first AND other_thread_id = other";
+
+static void check_shared(struct world *world, const struct selection *selection)
+{
+	char sql[2000];
+
+	snprintf(sql, sizeof(sql), shared_sql, (long long)selection->from_ns,
+		 (long long)selection->to_ns);
+	ck_assert_int_eq(selection_apply(&world->db, selection), 0);
+	ck_assert_int_eq(memory_db_integer(world->db.handle, sql), 1);
+}
+
+START_TEST(who_shares_a_line_first_does_not_depend_on_the_order_of_rows)
+{
+	int64_t run_id = 1, n_lines = 0;
+	struct world world;
+
+	make(&world, 23 + (uint64_t)_i, 200, 2500);
+	/* Several samples at one moment. */
+	run_sql(&world, "UPDATE sample SET time_ns = time_ns / 30 * 30");
+	if (_i > 0)
+		ck_assert_int_eq(picture_write_sliced(&world.db, 1, 100), 0);
+	for (int n = 0; n < 10; n++) {
+		int64_t a = pick(&world), b = pick(&world);
+		const struct selection selection = { .runs = &run_id,
+						     .n_runs = 1,
+						     .from_ns = a < b ? a : b,
+						     .to_ns = (a < b ? b : a) + 1,
+						     .order = SELECTION_LINES };
+		check_shared(&world, &selection);
+		keep(&world);
+		n_lines +=
+			memory_db_integer(world.db.handle, "SELECT count(*) FROM temp.shared_line");
+		run_sql(&world, "BEGIN; DELETE FROM slice; CREATE TEMP TABLE mixed AS SELECT *"
+				" FROM touch ORDER BY random(); DELETE FROM touch;"
+				" INSERT INTO touch SELECT * FROM mixed");
+		check_shared(&world, &selection);
+		check_table(&world, N_TABLES - 1, "rows in another order");
+		run_sql(&world, "ROLLBACK");
+	}
+	ck_assert_int_gt(n_lines, 50);
 	sqlite3_close(world.db.handle);
 }
 END_TEST
@@ -505,6 +569,8 @@ int main(void)
 	tcase_set_timeout(tcase, 0);
 	tcase_add_loop_test(tcase, a_part_of_time_is_what_all_rows_say, 0, 3);
 	tcase_add_test(tcase, rows_that_slices_lead_to_are_all_there_are);
+	tcase_add_loop_test(tcase, who_shares_a_line_first_does_not_depend_on_the_order_of_rows, 0,
+			    2);
 	tcase_add_test(tcase, slices_lie_in_groups_of_sixteen);
 	tcase_add_test(tcase, blocks_out_of_order_are_counted_from_rows);
 	tcase_add_test(tcase, damaged_slices_are_refused);
