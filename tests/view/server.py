@@ -166,7 +166,9 @@ def check_slow(checks, server):
     checks.that(reply.status == 200, "slow clients keep others from answers")
     for client in sockets:
         client.close()
-    checks.that(server.peak_rss_kib() <= MAX_RSS_KIB, f"the server took {server.peak_rss_kib()} KiB")
+    # A sanitizer's own memory is several times that of the program (tests/fewer.h: only they are told so).
+    checks.that(server.peak_rss_kib() <= MAX_RSS_KIB or "TESTS_FEWER" in os.environ,
+                f"the server took {server.peak_rss_kib()} KiB")
 
 
 def check_port_taken(checks, memsight, database, server):
