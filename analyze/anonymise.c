@@ -164,9 +164,10 @@ static int rewrite(const char *path)
 		r = -ENOMEM;
 	if (r == 0)
 		r = run(db, first_sql);
-	if (r == 0 && sqlite3_table_column_metadata(db, NULL, "sqlite_stat4", NULL, NULL, NULL,
-						    NULL, NULL, NULL) == SQLITE_OK)
+	if (r == 0 && statement_has_column(db, NULL, "sqlite_stat4", NULL))
 		r = run(db, "DELETE FROM sqlite_stat4");
+	if (r == 0)
+		r = statement_kept(db);
 	if (r == 0)
 		r = replace_all(db);
 	if (r == 0)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
+#include "common/text-stream.h"
 
 static bool is_harmless(const char *word, size_t n)
 {
@@ -39,7 +39,7 @@ char *command_text(const char *arguments, size_t n_bytes)
 {
 	char *text = NULL;
 	size_t n_text;
-	FILE *out = open_memstream(&text, &n_text);
+	FILE *out = text_stream_open(&text, &n_text);
 
 	if (!out)
 		return NULL;
@@ -53,6 +53,6 @@ char *command_text(const char *arguments, size_t n_bytes)
 		put_word(out, arguments + at, n);
 		at += n + 1;
 	}
-	cleanup_finish_text(out, &text);
+	text_stream_close(out, &text);
 	return text;
 }

@@ -218,8 +218,11 @@ static int fill_table(const struct diff *diff)
 	sqlite3 *db = diff->request->sides[0].db;
 	int64_t left = diff->request->limit;
 
-	if (sqlite3_exec(db, table_sql, NULL, NULL, NULL) != SQLITE_OK)
+	int result = sqlite3_exec(db, table_sql, NULL, NULL, NULL);
+	if (result != SQLITE_OK) {
+		statement_keep(db, result);
 		return -EPROTO;
+	}
 	sqlite3_stmt *stmt = report_sql_prepare(
 		db, "INSERT INTO temp.diff_site VALUES (?, ?, ?, ?, ?, ?)", 0, -1);
 	int r = stmt ? 0 : -EPROTO;

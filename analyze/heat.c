@@ -13,6 +13,7 @@
 #include "analyze/report-sql.h"
 #include "analyze/report-stop.h"
 #include "common/cleanup.h"
+#include "common/text-stream.h"
 
 /* Of the images of a pid the one that did most. */
 static const char process_sql[] =
@@ -296,18 +297,18 @@ int heat_notes(sqlite3 *db, const struct heat *heat, char **ret_notes, char **re
 {
 	char *notes = NULL, *losses = NULL;
 	size_t n_bytes;
-	FILE *out = open_memstream(&losses, &n_bytes);
+	FILE *out = text_stream_open(&losses, &n_bytes);
 	int r = out ? write_losses(out, db, heat) : -ENOMEM;
 
-	if (out && cleanup_finish_text(out, &losses) < 0)
+	if (out && text_stream_close(out, &losses) < 0)
 		r = -ENOMEM;
-	out = r == 0 ? open_memstream(&notes, &n_bytes) : NULL;
+	out = r == 0 ? text_stream_open(&notes, &n_bytes) : NULL;
 	if (out) {
 		write_touches(out, heat);
 		write_cells(out, heat);
 		fputs(losses, out);
 	}
-	if (r == 0 && (!out || cleanup_finish_text(out, &notes) < 0))
+	if (r == 0 && (!out || text_stream_close(out, &notes) < 0))
 		r = -ENOMEM;
 	if (r < 0) {
 		free(notes);

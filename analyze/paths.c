@@ -98,7 +98,7 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 {
 	uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
 	const char *module = base_name(statement_string(row, 1));
-	const char *name = (const char *)sqlite3_column_text(row, 2);
+	const char *name = statement_string_or_null(row, 2);
 	auto_free char *made = NULL;
 	uint32_t number;
 
@@ -112,9 +112,10 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 		r = add_called(paths, number, sqlite3_column_int(row, 3));
 	if (r < 0)
 		return r;
-	const char *source = (const char *)sqlite3_column_text(row, 4);
-	if (source && !paths->functions[number].source)
-		paths->functions[number].source = strdup(source);
+	const char *source = statement_string_or_null(row, 4);
+	if (source && !paths->functions[number].source &&
+	    !(paths->functions[number].source = strdup(source)))
+		return -ENOMEM;
 	if (frame->n++ == 0)
 		frame->first = (uint32_t)paths->n_called - 1;
 	return 0;

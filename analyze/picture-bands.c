@@ -76,12 +76,12 @@ static const char *kind_of(const char *text)
 
 static int add_region(struct list *list, sqlite3_stmt *row)
 {
-	const char *name = (const char *)sqlite3_column_text(row, 4);
+	const char *name = statement_string_or_null(row, 4);
 	struct region region = {
 		.process_id = sqlite3_column_int64(row, 0),
 		.start = (uint64_t)sqlite3_column_int64(row, 1),
 		.end = (uint64_t)sqlite3_column_int64(row, 2),
-		.kind = kind_of((const char *)sqlite3_column_text(row, 3)),
+		.kind = kind_of(statement_string_or_null(row, 3)),
 	};
 
 	if (region.end <= region.start)

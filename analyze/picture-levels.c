@@ -48,7 +48,7 @@ static int read_level(struct picture_levels *levels, int64_t data_src)
 {
 	statement_integer(levels->name_of, 1, data_src);
 	int r = statement_step(levels->name_of);
-	const char *name = r > 0 ? (const char *)sqlite3_column_text(levels->name_of, 0) : NULL;
+	const char *name = r > 0 ? statement_string_or_null(levels->name_of, 0) : NULL;
 
 	if (r >= 0)
 		r = number_of(levels, name ? name : "");

@@ -72,7 +72,7 @@ static int add_category(struct picture_job *job, sqlite3_stmt *row)
 	if (category->id < 0)
 		palette->others = (unsigned)palette->n;
 	palette->items[palette->n++] = category->id;
-	return name_category(job->store->db, palette->by, (const char *)sqlite3_column_text(row, 1),
+	return name_category(job->store->db, palette->by, statement_string_or_null(row, 1),
 			     category);
 }
 

@@ -102,12 +102,6 @@ static int for_rows(struct picture_store *store, const char *sql,
 	return picture_error(r);
 }
 
-static bool has_pictures(sqlite3 *db)
-{
-	return sqlite3_table_column_metadata(db, NULL, "picture", "height", NULL, NULL, NULL, NULL,
-					     NULL) == SQLITE_OK;
-}
-
 static int read_heads(struct picture_store *store)
 {
 	size_t first = 0;
@@ -146,8 +140,8 @@ static int open_parts(struct picture_store *store)
 
 int picture_store_open(sqlite3 *db, struct picture_store **ret_store)
 {
-	if (!has_pictures(db))
-		return -ENODATA;
+	if (!statement_has_column(db, NULL, "picture", "height"))
+		return statement_kept(db) == -ENOMEM ? -ENOMEM : -ENODATA;
 	auto_picture_store struct picture_store *store = calloc(1, sizeof(*store));
 	if (!store)
 		return -ENOMEM;
@@ -190,11 +184,6 @@ bool picture_part_meets(const struct picture_part *part, const struct picture_re
 
 /* ---- Bands ---- */
 
-static void copy_text(char *to, size_t n_bytes, const unsigned char *from)
-{
-	snprintf(to, n_bytes, "%s", from ? (const char *)from : "");
-}
-
 /* Whether bands ascend and fill the axis: what looks up places and addresses relies on it. */
 static bool are_sound(const struct picture_band *bands, size_t n, uint64_t height)
 {
@@ -231,8 +220,8 @@ static int read_bands(struct picture_store *store, struct picture_process *proce
 			.end = (uint64_t)sqlite3_column_int64(row, 1),
 			.y = (uint64_t)sqlite3_column_int64(row, 2),
 		};
-		copy_text(bands[n].kind, sizeof(bands[n].kind), sqlite3_column_text(row, 3));
-		copy_text(bands[n].name, sizeof(bands[n].name), sqlite3_column_text(row, 4));
+		snprintf(bands[n].kind, sizeof(bands[n].kind), "%s", statement_string(row, 3));
+		snprintf(bands[n].name, sizeof(bands[n].name), "%s", statement_string(row, 4));
 		n++;
 	}
 	if (r < 0)

@@ -141,7 +141,10 @@ int picture_write(struct db *db, int64_t run_id);
 /* The same with at least so many events in a slice, for tests. */
 int picture_write_sliced(struct db *db, int64_t run_id, size_t n_events);
 
-/* Whether a run that has rows to draw has no stored picture (analyze --no-tiles). */
+/*
+ * Whether a run that has rows to draw has no stored picture (analyze --no-tiles). An error is false, and kept
+ * (statement.h) where it is no memory.
+ */
 bool picture_is_missing(sqlite3 *db);
 
 /*

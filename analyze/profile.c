@@ -65,8 +65,7 @@ static const char *const has_stacks_sql[PROFILE_METRIC_COUNT] = {
 
 static bool is_part(sqlite3 *db)
 {
-	return sqlite3_table_column_metadata(db, "temp", "sample_stack", NULL, NULL, NULL, NULL,
-					     NULL, NULL) == SQLITE_OK;
+	return statement_has_column(db, "temp", "sample_stack", NULL);
 }
 
 const struct profile_metric_row *profile_metric_row(enum profile_metric metric)

@@ -133,7 +133,7 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 						  sqlite3_column_int64(stmt, COLUMN_LAST));
 	unsigned column = PLACE_COLUMN + (objects->has_stalls ? STALL_COLUMNS : 0);
 	unsigned left = request->width > column + 20 ? request->width - column : 0;
-	const char *place = (const char *)sqlite3_column_text(stmt, COLUMN_PLACE);
+	const char *place = statement_string_or_null(stmt, COLUMN_PLACE);
 
 	fputs("  ", out);
 	write_share(out, stmt, COLUMN_N, objects->n_samples);

@@ -16,8 +16,11 @@ int report_run_find(sqlite3 *db, const char *selector, int64_t *ret_run_id)
 	sqlite3_stmt *stmt = NULL;
 	const char *sql = selector ? named_sql : "SELECT id FROM run ORDER BY id DESC LIMIT 1";
 
-	if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
+	int result = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+	if (result != SQLITE_OK) {
+		statement_keep(db, result);
 		return -EPROTO;
+	}
 	if (selector)
 		sqlite3_bind_text(stmt, 1, selector, -1, SQLITE_STATIC);
 

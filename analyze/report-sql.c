@@ -36,7 +36,7 @@ char *report_sql_text(sqlite3 *db, const char *sql, int64_t run_id)
 	char *copy = NULL;
 
 	if (stmt && statement_advance(stmt) == SQLITE_ROW)
-		text = (const char *)sqlite3_column_text(stmt, 0);
+		text = statement_string_or_null(stmt, 0);
 	if (text)
 		copy = strdup(text);
 	if (text && !copy)

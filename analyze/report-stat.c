@@ -119,7 +119,7 @@ static double *sorted_of(sqlite3_context *context, const struct values *values)
 				 ? calloc(values->n, sizeof(*sorted))
 				 : NULL;
 
-	if (values && values->n && !sorted)
+	if (values && (values->n || values->has_failed) && !sorted)
 		sqlite3_result_error_nomem(context);
 	for (size_t i = 0; sorted && i < values->n; i++)
 		sorted[i] = values->items[i].value;

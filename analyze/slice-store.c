@@ -78,9 +78,8 @@ int slice_store_open(sqlite3 *db, int64_t run_id, bool is_blocks, struct slice_s
 {
 	auto_slice_store struct slice_store store = { .db = db, .run_id = run_id };
 
-	if (sqlite3_table_column_metadata(db, "main", "slice", "level", NULL, NULL, NULL, NULL,
-					  NULL) != SQLITE_OK)
-		return -ENODATA;
+	if (!statement_has_column(db, "main", "slice", "level"))
+		return statement_kept(db) == -ENOMEM ? -ENOMEM : -ENODATA;
 	store.reader = slice_reader_open();
 	if (!store.reader)
 		return -ENOMEM;

@@ -110,8 +110,7 @@ static int open_levels(struct slices *slices, struct slice_levels *levels, bool 
 
 int slices_open(struct db *db, int64_t run_id, size_t n_events, struct slices **ret_slices)
 {
-	if (sqlite3_table_column_metadata(db_handle(db), "main", "slice", "level", NULL, NULL, NULL,
-					  NULL, NULL) != SQLITE_OK) {
+	if (!statement_has_column(db_handle(db), "main", "slice", "level")) {
 		*ret_slices = NULL;
 		return 0;
 	}

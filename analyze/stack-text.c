@@ -8,6 +8,7 @@
 
 #include "analyze/statement.h"
 #include "common/cleanup.h"
+#include "common/text-stream.h"
 
 #define DEFAULT_FRAMES 3
 #define MAX_DEPTH      300 /* a damaged database must not make a loop */
@@ -37,6 +38,7 @@ struct walk {
 	int max_shown;
 	bool has_skipped; /* operator new: who called it is meant */
 	bool is_cut;
+	int code; /* of SQLite: what failed */
 };
 
 static const char *base_name(const char *path)
@@ -46,9 +48,13 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static const char *column_text(const struct walk *walk, int column)
+static const char *column_text(struct walk *walk, int column)
 {
-	return (const char *)sqlite3_column_text(walk->stmt, column);
+	const char *text = statement_string_or_null(walk->stmt, column);
+
+	if (!text && sqlite3_errcode(sqlite3_db_handle(walk->stmt)) == SQLITE_NOMEM)
+		walk->code = SQLITE_NOMEM;
+	return text;
 }
 
 static bool is_operator_new(const char *function)
@@ -105,14 +111,17 @@ static void write_frame(struct walk *walk)
 static int64_t write_row(struct walk *walk, int64_t stack_id)
 {
 	int64_t parent = 0;
+	int code = SQLITE_DONE;
 
 	sqlite3_reset(walk->stmt);
 	sqlite3_bind_int64(walk->stmt, 1, stack_id);
-	while (!walk->is_cut && statement_advance(walk->stmt) == SQLITE_ROW) {
+	while (!walk->is_cut && (code = statement_advance(walk->stmt)) == SQLITE_ROW) {
 		parent = sqlite3_column_int64(walk->stmt, COLUMN_PARENT);
 		write_frame(walk);
 	}
-	return parent;
+	if (code != SQLITE_ROW && code != SQLITE_DONE)
+		walk->code = code;
+	return walk->code == SQLITE_OK ? parent : 0;
 }
 
 static void write_stack(struct walk *walk, int64_t stack_id)
@@ -140,13 +149,15 @@ static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **arg
 		sqlite3_result_error_code(context, code);
 		return;
 	}
-	walk.out = open_memstream(&text, &n_bytes);
+	walk.out = text_stream_open(&text, &n_bytes);
 	if (walk.out)
 		write_stack(&walk, sqlite3_value_int64(args[0]));
-	if (walk.out && cleanup_finish_text(walk.out, &text) == 0)
+	if (walk.out && text_stream_close(walk.out, &text) < 0)
+		walk.code = SQLITE_NOMEM;
+	if (walk.out && walk.code == SQLITE_OK)
 		sqlite3_result_text(context, text, (int)n_bytes, SQLITE_TRANSIENT);
 	else
-		sqlite3_result_error_nomem(context);
+		sqlite3_result_error_code(context, walk.out ? walk.code : SQLITE_NOMEM);
 	sqlite3_finalize(walk.stmt);
 }
 

@@ -74,10 +74,24 @@ void statement_forget(sqlite3 *db)
 	sqlite3_rollback_hook(db, NULL, NULL);
 }
 
+/* As to_errno(). */
+static int keep_memory(sqlite3 *db, int result)
+{
+	if (to_errno(result) == -ENOMEM)
+		statement_keep(db, result);
+	return to_errno(result);
+}
+
 int statement_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement)
 {
-	return to_errno(
-		sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret_statement, NULL));
+	return keep_memory(db, sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT,
+						  ret_statement, NULL));
+}
+
+bool statement_has_column(sqlite3 *db, const char *schema, const char *table, const char *column)
+{
+	return keep_memory(db, sqlite3_table_column_metadata(db, schema, table, column, NULL, NULL,
+							     NULL, NULL, NULL)) == 0;
 }
 
 int statement_run(sqlite3_stmt *statement)
@@ -85,12 +99,22 @@ int statement_run(sqlite3_stmt *statement)
 	int result = sqlite3_step(statement);
 
 	sqlite3_reset(statement);
-	return to_errno(result);
+	return keep_memory(sqlite3_db_handle(statement), result);
 }
 
 int statement_step(sqlite3_stmt *statement)
 {
 	int result = sqlite3_step(statement);
 
-	return result == SQLITE_ROW ? 1 : to_errno(result);
+	return result == SQLITE_ROW ? 1 : keep_memory(sqlite3_db_handle(statement), result);
+}
+
+const char *statement_string_or_null(sqlite3_stmt *statement, int i)
+{
+	const char *text = (const char *)sqlite3_column_text(statement, i);
+	sqlite3 *db = sqlite3_db_handle(statement);
+
+	if (!text && sqlite3_errcode(db) == SQLITE_NOMEM)
+		statement_keep(db, SQLITE_NOMEM);
+	return text;
 }

@@ -14,8 +14,14 @@ static inline void statement_cleanup(sqlite3_stmt **statement)
 	sqlite3_finalize(*statement);
 }
 
-/* Prepare SQL. Returns 0 or a negative errno. */
+/*
+ * These three keep -ENOMEM: who takes a statement that fails for one without rows must not answer in silence.
+ * Prepare SQL. Returns 0 or a negative errno.
+ */
 int statement_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement);
+
+/* Whether there is such a column; schema NULL: in any. No memory is kept, and there is none then. */
+bool statement_has_column(sqlite3 *db, const char *schema, const char *table, const char *column);
 
 /* Run one that gives no rows, and make it ready for the next values. 0 or a negative errno. */
 int statement_run(sqlite3_stmt *statement);
@@ -24,12 +30,14 @@ int statement_run(sqlite3_stmt *statement);
 int statement_step(sqlite3_stmt *statement);
 
 /*
- * The text of a column of the row. NULL is "": whoever made the database, there is a text. Without memory it
- * is "" as well, and the next statement_step() fails.
+ * The text of a column of the row, NULL for NULL. Without memory it is NULL as well, and that is kept.
  */
+const char *statement_string_or_null(sqlite3_stmt *statement, int i);
+
+/* The same, with "" for NULL: whoever made the database, there is a text. */
 static inline const char *statement_string(sqlite3_stmt *statement, int i)
 {
-	const char *text = (const char *)sqlite3_column_text(statement, i);
+	const char *text = statement_string_or_null(statement, i);
 
 	return text ? text : "";
 }

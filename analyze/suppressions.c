@@ -157,7 +157,7 @@ static const char *match_row(const struct suppressions *suppressions, sqlite3_st
 	for (size_t i = 0; i < suppressions->n; i++)
 		for (int column = 0; column < 3; column++)
 			if (suppressions_match(suppressions->rules[i],
-					       (const char *)sqlite3_column_text(row, column)))
+					       statement_string_or_null(row, column)))
 				return suppressions->rules[i];
 	return NULL;
 }

@@ -17,6 +17,7 @@
 #include "cli/selection-options.h"
 #include "common/cleanup.h"
 #include "common/new-file.h"
+#include "common/text-stream.h"
 
 #define POINTS_PER_MM (72 / 25.4)
 #define MAX_MM	      2000u
@@ -293,13 +294,13 @@ static int draw(struct job *job)
 {
 	auto_free char *bytes = NULL;
 	size_t n = 0;
-	FILE *out = open_memstream(&bytes, &n);
+	FILE *out = text_stream_open(&bytes, &n);
 	struct plot_result result = { 0 };
 
 	if (!out)
 		return cmd_fail("out of memory");
 	int r = plot_write(out, db_handle(job->db), &job->request, &result);
-	if (cleanup_finish_text(out, &bytes) < 0 && (r == 0 || r == -EIO))
+	if (text_stream_close(out, &bytes) < 0 && (r == 0 || r == -EIO))
 		r = -ENOMEM;
 	int status = r < 0 ? complain(job, r, &result) : write_file(job, bytes, n);
 	if (status == CMD_DONE)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "analyze/picture.h"
+#include "analyze/statement.h"
 #include "analyze/view/export.h"
 #include "analyze/view/request.h"
 #include "analyze/view/server.h"
@@ -167,7 +168,10 @@ static int find_database(const struct option_set *options, struct shown *shown)
 	shown->database = strdup(sqlite3_db_filename(db_handle(db), "main"));
 	if (!shown->database)
 		return cmd_fail("out of memory");
-	return picture_is_missing(db_handle(db)) ? compute_pictures(options, shown) : CMD_DONE;
+	bool is_missing = picture_is_missing(db_handle(db));
+	if (statement_kept(db_handle(db)) == -ENOMEM)
+		return cmd_fail("out of memory");
+	return is_missing ? compute_pictures(options, shown) : CMD_DONE;
 }
 
 int cmd_view(const struct option_set *options)

@@ -35,21 +35,6 @@ static inline void cleanup_fclose(FILE **file)
 		fclose(*file);
 }
 
-/*
- * End a stream of open_memstream(), whose text is at *text: NULL when it found no memory, for fclose() may not say
- * so. Returns 0 or -ENOMEM; then *text is NULL.
- */
-static inline int cleanup_finish_text(FILE *stream, char **text)
-{
-	int is_whole = !ferror(stream);
-
-	if (fclose(stream) == 0 && is_whole && *text)
-		return 0;
-	free(*text);
-	*text = NULL;
-	return -ENOMEM;
-}
-
 /* Return *fd and leave -1, so that a scope does not close it. */
 static inline int steal_fd(int *fd)
 {

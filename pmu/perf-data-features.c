@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/cleanup.h"
+#include "common/text-stream.h"
 #include "pmu/perf-data-internal.h"
 
 /* Numbers of enum in tools/perf/util/header.h. */
@@ -178,13 +178,13 @@ static int read_numa(struct reading *reading)
 	uint32_t n = perf_bytes_u32(bytes);
 	char *text = NULL;
 	size_t n_text = 0;
-	FILE *out = open_memstream(&text, &n_text);
+	FILE *out = text_stream_open(&text, &n_text);
 
 	if (!out)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n && i < MAX_NODES && !bytes->is_short; i++)
 		print_node(out, bytes, i == 0);
-	if (cleanup_finish_text(out, &text) < 0)
+	if (text_stream_close(out, &text) < 0)
 		return -ENOMEM;
 	free(reading->features->info.numa);
 	reading->features->info.numa = text;

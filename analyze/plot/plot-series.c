@@ -8,6 +8,7 @@
 #include "analyze/plot/plot.h"
 #include "analyze/plot/series.h"
 #include "common/cleanup.h"
+#include "common/text-stream.h"
 
 #define BOX_SHARE 0.5 /* of the room of a mode */
 #define POINT	  1.1 /* half the size of an outlier's mark */
@@ -241,7 +242,7 @@ static char *notes_of(const struct plot *plot, const struct series *series)
 	bool has_natural = false;
 	char *notes = NULL;
 	size_t n_bytes;
-	FILE *out = open_memstream(&notes, &n_bytes);
+	FILE *out = text_stream_open(&notes, &n_bytes);
 
 	if (!out)
 		return NULL;
@@ -259,7 +260,7 @@ static char *notes_of(const struct plot *plot, const struct series *series)
 	      out);
 	if (n_failed)
 		fprintf(out, "%zu repetitions that failed were left out\n", n_failed);
-	cleanup_finish_text(out, &notes);
+	text_stream_close(out, &notes);
 	return notes;
 }
 

@@ -10,6 +10,7 @@
 #include "analyze/report-sampling.h"
 #include "analyze/report-stop.h"
 #include "common/cleanup.h"
+#include "common/text-stream.h"
 
 #define N_COLUMNS 600
 #define GAP	  0.7 /* between panels, of the font */
@@ -165,10 +166,10 @@ static int make_notes(const struct plot *plot, const struct curves *curves, char
 {
 	size_t n_bytes;
 	char *losses = NULL, *notes = NULL;
-	FILE *out = open_memstream(&losses, &n_bytes);
+	FILE *out = text_stream_open(&losses, &n_bytes);
 	int r = out ? write_losses(plot, out) : -ENOMEM;
 
-	if (out && cleanup_finish_text(out, &losses) < 0)
+	if (out && text_stream_close(out, &losses) < 0)
 		r = -ENOMEM;
 	plot->result->losses = losses;
 	if (r == 0 &&

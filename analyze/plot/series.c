@@ -9,6 +9,7 @@
 #include "analyze/report-queries.h"
 #include "analyze/report-sql.h"
 #include "analyze/statistics.h"
+#include "analyze/statement.h"
 #include "common/cleanup.h"
 
 enum {
@@ -32,17 +33,11 @@ void series_finish(struct series *series)
 	*series = (struct series){ 0 };
 }
 
-static const char *column(sqlite3_stmt *stmt, int i)
-{
-	const char *text = (const char *)sqlite3_column_text(stmt, i);
-
-	return text ? text : "";
-}
-
 /* The box of the row: rows of one follow each other. */
 static struct series_box *box_of(struct series *series, size_t *n_allocated, sqlite3_stmt *stmt)
 {
-	const char *program = column(stmt, COLUMN_PROGRAM), *mode = column(stmt, COLUMN_MODE);
+	const char *program = statement_string(stmt, COLUMN_PROGRAM),
+		   *mode = statement_string(stmt, COLUMN_MODE);
 	struct series_box *last = series->n ? &series->boxes[series->n - 1] : NULL;
 
 	if (last && strcmp(last->program, program) == 0 && strcmp(last->mode, mode) == 0)
@@ -52,7 +47,7 @@ static struct series_box *box_of(struct series *series, size_t *n_allocated, sql
 	struct series_box *box = &series->boxes[series->n++];
 	*box = (struct series_box){ .program = strdup(program), .mode = strdup(mode) };
 	box->is_natural = sqlite3_column_int(stmt, COLUMN_NATURAL);
-	snprintf(series->unit, sizeof(series->unit), "%s", column(stmt, COLUMN_UNIT));
+	snprintf(series->unit, sizeof(series->unit), "%s", statement_string(stmt, COLUMN_UNIT));
 	return box->program && box->mode ? box : NULL;
 }
 
@@ -85,8 +80,8 @@ static int read_rows(sqlite3_stmt *stmt, const char *program, const char *metric
 
 	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
 		n_rows++;
-		if (strcmp(column(stmt, COLUMN_NAME), metric) == 0 &&
-		    (!program || strcmp(column(stmt, COLUMN_PROGRAM), program) == 0))
+		if (strcmp(statement_string(stmt, COLUMN_NAME), metric) == 0 &&
+		    (!program || strcmp(statement_string(stmt, COLUMN_PROGRAM), program) == 0))
 			r = take_row(series, &n_allocated, stmt);
 	}
 	if (r < 0)
@@ -148,14 +143,15 @@ char *series_metrics(sqlite3 *db)
 	while (stmt && seen && sqlite3_step(stmt) == SQLITE_ROW) {
 		auto_free char *name = NULL;
 		char *longer = NULL;
-		if (asprintf(&name, ",%s,", column(stmt, COLUMN_NAME)) < 0 || strstr(seen, name))
+		if (asprintf(&name, ",%s,", statement_string(stmt, COLUMN_NAME)) < 0 ||
+		    strstr(seen, name))
 			continue;
-		if (asprintf(&longer, "%s%s,", seen, column(stmt, COLUMN_NAME)) < 0)
+		if (asprintf(&longer, "%s%s,", seen, statement_string(stmt, COLUMN_NAME)) < 0)
 			break;
 		free(seen);
 		seen = longer;
 		sqlite3_str_appendf(text, "%s%s", sqlite3_str_length(text) ? ", " : "",
-				    column(stmt, COLUMN_NAME));
+				    statement_string(stmt, COLUMN_NAME));
 	}
 	sqlite3_finalize(stmt);
 	char *list = sqlite3_str_finish(text);

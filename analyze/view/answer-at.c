@@ -170,7 +170,10 @@ static int write_samples(struct view_question *question, const struct place *pla
 		view_bind(row, ":its_sample", found[i].sample);
 		view_bind(row, ":its_block", place->block);
 		view_bind(row, ":its_address", base);
-		if (statement_step(row) != 1)
+		int step = statement_step(row);
+		if (step < 0)
+			r = -EPROTO;
+		if (step != 1)
 			continue;
 		for (size_t column = 0; column < columns.n_columns; column++)
 			json_column(columns_at(&columns, column), row, (int)column);

@@ -112,7 +112,7 @@ static int take_touch(struct object_tally *tally, sqlite3_stmt *row)
 		.offset = sqlite3_column_int64(row, 2),
 		.thread = sqlite3_column_int64(row, 3),
 		.frame = sqlite3_column_int64(row, 4),
-		.level = (const char *)sqlite3_column_text(row, 5),
+		.level = statement_string_or_null(row, 5),
 		.time_share_ns = sqlite3_column_double(row, 6),
 		.latency = sqlite3_column_int64(row, 7),
 		.role = sqlite3_column_int(row, 8),
@@ -194,8 +194,7 @@ static void write_thread(struct columns *columns, const struct object_thread *th
 	view_bind(name, ":its_id", thread->id);
 	bool is_known = statement_advance(name) == SQLITE_ROW;
 	json_integer(columns_at(columns, 0), thread->id);
-	json_text(columns_at(columns, 1),
-		  is_known ? (const char *)sqlite3_column_text(name, 0) : NULL);
+	json_text(columns_at(columns, 1), is_known ? statement_string_or_null(name, 0) : NULL);
 	json_integer(columns_at(columns, 2), (int64_t)thread->n[1]);
 	json_integer(columns_at(columns, 3), (int64_t)thread->n[2]);
 	json_integer(columns_at(columns, 4), (int64_t)thread->n[0]);
@@ -306,8 +305,9 @@ static int write_row(struct view_question *question, const struct object *object
 
 	if (r < 0)
 		return r;
-	view_object_members(question, row, statement_step(row) == 1);
-	return 0;
+	int step = statement_step(row);
+	view_object_members(question, row, step == 1);
+	return step < 0 ? -EPROTO : 0;
 }
 
 static int write_object(struct view_question *question, const struct object *object)

@@ -137,7 +137,7 @@ static void write_unit(struct view_question *question, const struct picture *pic
 	if (picture->request.source_id && view_prepare(question, sql, &row) == 0) {
 		view_bind(row, ":its_source", picture->request.source_id);
 		if (statement_step(row) == 1)
-			unit = (const char *)sqlite3_column_text(row, 0);
+			unit = statement_string_or_null(row, 0);
 	}
 	json_set_text(&question->json, "unit",
 		      unit ? unit : "what samples of all sources were charged to");

@@ -108,19 +108,22 @@ static void write_source(struct json *json, const struct place *place, char *tex
 }
 
 /* Compilers name files as they were called: from the folder that programs are often run in, too. */
-static char *whole_path(struct view_question *question, const char *file)
+static int whole_path(struct view_question *question, const char *file, char **ret_path)
 {
-	sqlite3_stmt *stmt = NULL;
-	char *path = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
+	bool is_whole = file[0] == '/';
+	int r = 0;
 
-	if (file[0] == '/')
-		return strdup(file);
-	if (view_prepare(question, "SELECT directory FROM run WHERE id = :run", &stmt) == 0 &&
-	    statement_advance(stmt) == SQLITE_ROW &&
-	    asprintf(&path, "%s/%s", (const char *)sqlite3_column_text(stmt, 0), file) < 0)
-		path = NULL;
-	sqlite3_finalize(stmt);
-	return path;
+	if (!is_whole)
+		r = view_prepare(question, "SELECT directory FROM run WHERE id = :run", &stmt);
+	if (r == 0 && !is_whole && statement_advance(stmt) != SQLITE_ROW)
+		r = -ENOENT;
+	if (r < 0)
+		return r;
+	return asprintf(ret_path, "%s%s%s", is_whole ? "" : statement_string(stmt, 0),
+			is_whole ? "" : "/", file) < 0
+		       ? -ENOMEM
+		       : 0;
 }
 
 int view_source(struct view_question *question)
@@ -137,8 +140,11 @@ int view_source(struct view_question *question)
 					"the database names no such source file");
 	if (r < 0)
 		return r;
-	path = whole_path(question, file);
-	r = path ? read_source(path, &text) : -ENOENT;
+	r = whole_path(question, file, &path);
+	if (r == 0)
+		r = read_source(path, &text);
+	if (r == -ENOMEM || r == -EPROTO)
+		return r;
 	if (r < 0)
 		return view_context_refuse(question->context, -ENOENT,
 					   "the source file cannot be read here: %s",

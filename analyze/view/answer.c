@@ -79,6 +79,20 @@ static unsigned refuse(struct view_question *question, int error, char **ret_tex
 	return status;
 }
 
+/*
+ * Half an answer is none: what failed where nobody looked is asked for. Who found no memory may have gone on with
+ * too little, and then have found nothing like that in the database.
+ */
+static int verdict(const struct view_question *question, int r)
+{
+	int kept = view_context_kept(question->context);
+
+	if (kept != -ENOMEM)
+		return r == 0 && kept < 0 ? -EPROTO : r;
+	question->context->message[0] = '\0';
+	return kept;
+}
+
 unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 			  const struct view_values *values, char **ret_text, size_t *ret_n_bytes)
 {
@@ -88,15 +102,13 @@ unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 
 	*ret_text = NULL;
 	context->message[0] = '\0';
-	statement_forget(question.db);
+	view_context_forget(context);
 	int r = makers[answer] ? 0 : -ENOSYS;
 	if (r == 0 && view_answer_takes(answer, VIEW_RUN_NAME))
 		r = find_run(&question);
 	if (r == 0)
 		r = makers[answer](&question);
-	/* Half an answer is none: what failed where nobody looked is asked for. */
-	if (r == 0)
-		r = statement_verdict(question.db, 0);
+	r = verdict(&question, r);
 	if (r == 0)
 		r = json_finish(&question.json, ret_text, ret_n_bytes);
 	json_drop(&question.json);
@@ -132,8 +144,6 @@ int view_take_part(struct view_question *question)
 	int r = view_part_take(question->context, &span);
 	if (r == 0)
 		question->db = db_handle(question->context->part->db);
-	if (r == 0)
-		statement_forget(question->db);
 	return r;
 }
 
@@ -145,8 +155,11 @@ int view_prepare(struct view_question *question, const char *sql, sqlite3_stmt *
 	sqlite3_stmt *stmt = NULL;
 	char name[40];
 
-	if (sqlite3_prepare_v2(question->db, sql, -1, &stmt, NULL) != SQLITE_OK)
+	int result = sqlite3_prepare_v2(question->db, sql, -1, &stmt, NULL);
+	if (result != SQLITE_OK) {
+		statement_keep(question->db, result);
 		return -EPROTO;
+	}
 	for (int i = 0; i < VIEW_PARAMETER_COUNT; i++) {
 		snprintf(name, sizeof(name), ":%s", view_parameter_name((enum view_parameter)i));
 		int at = sqlite3_bind_parameter_index(stmt, name);
@@ -186,8 +199,7 @@ int view_pairs(struct view_question *question, const char *name, const char *sql
 	json_name(&question->json, name);
 	json_open(&question->json, '{');
 	while (r == 0 && (code = statement_advance(stmt)) == SQLITE_ROW) {
-		const char *key = (const char *)sqlite3_column_text(stmt, 0);
-		json_name(&question->json, key ? key : "");
+		json_name(&question->json, statement_string(stmt, 0));
 		json_column(&question->json, stmt, 1);
 	}
 	json_close(&question->json, '}');

@@ -11,6 +11,7 @@
 #include "analyze/db.h"
 #include "analyze/picture.h"
 #include "analyze/report.h"
+#include "analyze/statement.h"
 #include "analyze/view/part.h"
 #include "common/cleanup.h"
 
@@ -138,6 +139,38 @@ int view_context_pictures(struct view_context *context, struct picture_store **r
 	if (r == 0)
 		*ret_pictures = context->pictures;
 	return r;
+}
+
+/* The handles of all connections that there are; NULL for others. */
+static void find_connections(const struct view_context *context, sqlite3 *ret_handles[3])
+{
+	const struct db *all[] = { context->db, context->pictures_db,
+				   context->part ? context->part->db : NULL };
+
+	for (size_t i = 0; i < 3; i++)
+		ret_handles[i] = all[i] ? db_handle(all[i]) : NULL;
+}
+
+int view_context_kept(const struct view_context *context)
+{
+	sqlite3 *handles[3];
+	int kept = 0;
+
+	find_connections(context, handles);
+	for (size_t i = 0; i < 3 && kept == 0; i++)
+		kept = statement_kept(handles[i]);
+	return kept;
+}
+
+void view_context_forget(const struct view_context *context)
+{
+	sqlite3 *handles[3];
+
+	find_connections(context, handles);
+	for (size_t i = 0; i < 3; i++) {
+		if (handles[i])
+			statement_forget(handles[i]);
+	}
 }
 
 int view_context_refuse(struct view_context *context, int error, const char *format, ...)

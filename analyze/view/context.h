@@ -71,6 +71,12 @@ int view_context_connect(struct view_context *context, const char *path, struct 
 /* Let a connection of view_context_connect() give up when this context's patience is over. */
 void view_context_be_patient(struct view_context *context, sqlite3 *connection);
 
+/* The first error that a connection of it kept (statement.h), as a negative errno; 0: none. */
+int view_context_kept(const struct view_context *context);
+
+/* Nothing has failed so far. */
+void view_context_forget(const struct view_context *context);
+
 /* Set the message and return the error. */
 int view_context_refuse(struct view_context *context, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -92,8 +92,18 @@ static void put_text(struct json *json, const char *text)
 	put(json, "\"", 1);
 }
 
+void json_fail(struct json *json, int error)
+{
+	if (!json->error)
+		json->error = error;
+}
+
 void json_name(struct json *json, const char *name)
 {
+	if (!name) {
+		json_fail(json, -ENOMEM);
+		return;
+	}
 	put_text(json, name);
 	put(json, ":", 1);
 	json->needs_comma = false;
@@ -166,12 +176,23 @@ void json_base64_marked(struct json *json, char mark, const void *bytes, size_t 
 
 void json_raw(struct json *json, const struct json *value)
 {
-	if (value->error && !json->error)
-		json->error = value->error;
+	if (value->error)
+		json_fail(json, value->error);
 	if (value->n_bytes)
 		put_value(json, value->bytes, value->n_bytes);
 	else
 		json_null(json);
+}
+
+/* Of a text; NULL is what it is without memory. */
+static void json_string(struct json *json, sqlite3_stmt *stmt, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, column);
+
+	if (text)
+		put_text(json, text);
+	else
+		json_fail(json, -ENOMEM);
 }
 
 void json_column(struct json *json, sqlite3_stmt *stmt, int column)
@@ -191,7 +212,7 @@ void json_column(struct json *json, sqlite3_stmt *stmt, int column)
 			    (size_t)sqlite3_column_bytes(stmt, column));
 		break;
 	default:
-		json_text(json, (const char *)sqlite3_column_text(stmt, column));
+		json_string(json, stmt, column);
 	}
 }
 

@@ -23,7 +23,10 @@ struct json {
 void json_open(struct json *json, char bracket);
 void json_close(struct json *json, char bracket);
 
-/* The name of the value that comes next. */
+/* Nothing more is written: json_finish() returns the error, unless there was another one before. */
+void json_fail(struct json *json, int error);
+
+/* The name of the value that comes next. NULL is what SQLite names a column without memory: -ENOMEM. */
 void json_name(struct json *json, const char *name);
 
 void json_integer(struct json *json, int64_t value);

@@ -93,8 +93,7 @@ static int add_parts(struct list *list, int64_t run_id)
 static bool do_pictures_tell(struct view_question *question)
 {
 	return question->context->pictures_db ||
-	       (sqlite3_table_column_metadata(question->db, "main", "slice", "level", NULL, NULL,
-					      NULL, NULL, NULL) == SQLITE_OK &&
+	       (statement_has_column(question->db, "main", "slice", "level") &&
 		view_number(question, "SELECT EXISTS (SELECT 1 FROM slice WHERE run_id = :run)"));
 }
 
@@ -123,8 +122,11 @@ static int prepare(struct view_question *question, struct list *list)
 		"DELETE FROM temp.its_block; DELETE FROM temp.its_sample";
 	int r = view_context_pictures(question->context, &list->store);
 
-	if (r == 0 && sqlite3_exec(question->db, tables, NULL, NULL, NULL) != SQLITE_OK)
+	int result = r == 0 ? sqlite3_exec(question->db, tables, NULL, NULL, NULL) : SQLITE_OK;
+	if (result != SQLITE_OK) {
+		statement_keep(question->db, result);
 		r = -EPROTO;
+	}
 	if (r == 0)
 		r = statement_prepare(question->db,
 				      "INSERT OR IGNORE INTO temp.its_sample VALUES (?)",

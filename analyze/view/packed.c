@@ -56,7 +56,7 @@ static void write_short(struct json *json, const uint8_t *bytes, size_t n)
 	auto_free uint8_t *out = malloc(n + n / MAX_LITERAL + 2);
 
 	if (!out) {
-		json->error = -ENOMEM;
+		json_fail(json, -ENOMEM);
 		return;
 	}
 	json_base64_marked(json, '!', out, shorten(bytes, n, out));
@@ -75,7 +75,7 @@ void packed_write_u16(struct json *json, const uint32_t *numbers, size_t n, bool
 	auto_free uint8_t *bytes = malloc(2 * n + 1);
 
 	if (!bytes) {
-		json->error = -ENOMEM;
+		json_fail(json, -ENOMEM);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {

@@ -10,6 +10,7 @@
 #include "analyze/view/file.h"
 #include "analyze/view/json.h"
 #include "common/cleanup.h"
+#include "common/text-stream.h"
 
 int view_random_hex(char *text, size_t n_letters)
 {
@@ -31,16 +32,17 @@ struct writer {
 	FILE *out;
 	const char *nonce;
 	const char *answers; /* NULL: the page is served */
+	int error; /* negative errno */
 };
 
 struct mark {
 	const char *text;
 	/* Write what stands in place of it; rest is what follows. Returns how much of that is used up. */
-	size_t (*write)(const struct writer *writer, const char *rest);
+	size_t (*write)(struct writer *writer, const char *rest);
 	bool is_stored_only;
 };
 
-static size_t write_nonce(const struct writer *writer, const char *rest)
+static size_t write_nonce(struct writer *writer, const char *rest)
 {
 	(void)rest;
 	fputs(writer->nonce, writer->out);
@@ -62,7 +64,7 @@ static const struct view_file *find_named(const char *rest, size_t *ret_length)
 }
 
 /* A style sheet; what follows is NAME"> */
-static size_t write_style(const struct writer *writer, const char *rest)
+static size_t write_style(struct writer *writer, const char *rest)
 {
 	size_t n = 0;
 	const struct view_file *file = find_named(rest, &n);
@@ -73,21 +75,23 @@ static size_t write_style(const struct writer *writer, const char *rest)
 }
 
 /* A module in the import map; what follows is NAME" */
-static size_t write_module(const struct writer *writer, const char *rest)
+static size_t write_module(struct writer *writer, const char *rest)
 {
 	struct json json = { 0 };
 	size_t n = 0;
 	const struct view_file *file = find_named(rest, &n);
 
 	json_base64(&json, file ? file->bytes : "", file ? file->n_bytes : 0);
-	if (json.n_bytes > 1)
+	if (json.error)
+		writer->error = json.error;
+	else
 		fprintf(writer->out, "\"data:text/javascript;base64,%.*s\"", (int)json.n_bytes - 2,
 			json.bytes + 1);
 	json_drop(&json);
 	return n + strlen("\"");
 }
 
-static size_t write_policy(const struct writer *writer, const char *rest)
+static size_t write_policy(struct writer *writer, const char *rest)
 {
 	(void)rest;
 	fprintf(writer->out,
@@ -98,7 +102,7 @@ static size_t write_policy(const struct writer *writer, const char *rest)
 	return 0;
 }
 
-static size_t write_answers(const struct writer *writer, const char *rest)
+static size_t write_answers(struct writer *writer, const char *rest)
 {
 	(void)rest;
 	fprintf(writer->out,
@@ -131,7 +135,7 @@ static const struct mark *find_mark(const char *at, bool is_stored, const char *
 	return first;
 }
 
-static void write_page(const struct writer *writer, const char *at)
+static void write_page(struct writer *writer, const char *at)
 {
 	const char *place = NULL;
 	const struct mark *mark;
@@ -149,12 +153,14 @@ static int make(struct writer *writer, char **ret_text, size_t *ret_n_bytes)
 	const struct view_file *file = view_file_find("index.html");
 	auto_free char *text = NULL;
 
-	writer->out = file ? open_memstream(&text, ret_n_bytes) : NULL;
+	writer->out = file ? text_stream_open(&text, ret_n_bytes) : NULL;
 	if (!writer->out)
 		return file ? -ENOMEM : -ENOENT;
 	write_page(writer, file->bytes);
-	if (cleanup_finish_text(writer->out, &text) < 0)
+	if (text_stream_close(writer->out, &text) < 0)
 		return -ENOMEM;
+	if (writer->error)
+		return writer->error;
 	*ret_text = steal_ptr(&text);
 	return 0;
 }

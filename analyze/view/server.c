@@ -63,26 +63,61 @@ static const struct {
 	"default-src 'none'; script-src 'self'%s%s%s; style-src 'self'; img-src 'self' data:;"     \
 	" connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/* Give an answer and forget it. nonce: of the page's scripts; NULL: there are none. */
+/* Whether there was memory for all of them. nonce: of the page's scripts; NULL: there are none. */
+static bool add_headers(struct MHD_Response *response, unsigned status, const char *type,
+			const char *nonce)
+{
+	char policy[sizeof(POLICY) + VIEW_NONCE_LETTERS + 16];
+
+	snprintf(policy, sizeof(policy), POLICY, nonce ? " 'nonce-" : "", nonce ? nonce : "",
+		 nonce ? "'" : "");
+	bool are_all = MHD_add_response_header(response, "Content-Security-Policy", policy) &&
+		       MHD_add_response_header(response, "Content-Type", type);
+	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]) && are_all; i++)
+		are_all = MHD_add_response_header(response, headers[i].name, headers[i].value);
+	if (status == MHD_HTTP_METHOD_NOT_ALLOWED && are_all)
+		are_all = MHD_add_response_header(response, "Allow", "GET, HEAD");
+	return are_all;
+}
+
+/* Give an answer, unless it is NULL or its headers are not whole, and forget it. */
+static bool try_response(struct MHD_Connection *connection, unsigned status,
+			 struct MHD_Response *response, const char *type, const char *nonce)
+{
+	bool is_given = response && add_headers(response, status, type, nonce) &&
+			MHD_queue_response(connection, status, response);
+
+	if (response)
+		MHD_destroy_response(response);
+	return is_given;
+}
+
+/* The same; instead of one that there is no memory for, say so. MHD_NO ends the connection without an answer. */
 static enum MHD_Result send_response(struct MHD_Connection *connection, unsigned status,
 				     struct MHD_Response *response, const char *type,
 				     const char *nonce)
 {
-	char policy[sizeof(POLICY) + VIEW_NONCE_LETTERS + 16];
+	static const char no_memory[] = "{\"error\":\"the server has no memory for the answer\"}";
+
+	return try_response(connection, status, response, type, nonce) ||
+			       try_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+					    MHD_create_response_from_buffer(sizeof(no_memory) - 1,
+									    (void *)no_memory,
+									    MHD_RESPMEM_PERSISTENT),
+					    "application/json", NULL)
+		       ? MHD_YES
+		       : MHD_NO;
+}
+
+/* A response of a text, which is freed; NULL without memory, or of NULL. */
+static struct MHD_Response *make_response(char *text, size_t n_bytes)
+{
+	struct MHD_Response *response =
+		text ? MHD_create_response_from_buffer(n_bytes, text, MHD_RESPMEM_MUST_FREE) : NULL;
 
 	if (!response)
-		return MHD_NO;
-	snprintf(policy, sizeof(policy), POLICY, nonce ? " 'nonce-" : "", nonce ? nonce : "",
-		 nonce ? "'" : "");
-	MHD_add_response_header(response, "Content-Security-Policy", policy);
-	MHD_add_response_header(response, "Content-Type", type);
-	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
-		MHD_add_response_header(response, headers[i].name, headers[i].value);
-	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		MHD_add_response_header(response, "Allow", "GET, HEAD");
-	enum MHD_Result result = MHD_queue_response(connection, status, response);
-	MHD_destroy_response(response);
-	return result;
+		free(text);
+	return response;
 }
 
 static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status,
@@ -91,10 +126,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
 	size_t n = 0;
 	char *text = view_error_text(message, &n);
 
-	return text ? send_response(connection, status,
-				    MHD_create_response_from_buffer(n, text, MHD_RESPMEM_MUST_FREE),
-				    "application/json", NULL)
-		    : MHD_NO;
+	return send_response(connection, status, make_response(text, n), "application/json", NULL);
 }
 
 static enum MHD_Result send_page(struct MHD_Connection *connection)
@@ -105,8 +137,7 @@ static enum MHD_Result send_page(struct MHD_Connection *connection)
 
 	if (view_random_hex(nonce, VIEW_NONCE_LETTERS) < 0 || view_page_make(nonce, &text, &n) < 0)
 		return refuse(connection, 500, "the page cannot be made: out of memory");
-	return send_response(connection, MHD_HTTP_OK,
-			     MHD_create_response_from_buffer(n, text, MHD_RESPMEM_MUST_FREE),
+	return send_response(connection, MHD_HTTP_OK, make_response(text, n),
 			     "text/html; charset=utf-8", nonce);
 }
 

@@ -53,7 +53,12 @@ add(struct store *store, const struct view_limits *limits, const char *format, .
 	auto_free char *text = NULL;
 	size_t n_bytes = 0;
 	va_list arguments;
+	int kept = view_context_kept(store->context); /* the answer forgets it */
 
+	if (kept < 0) {
+		store->context->message[0] = '\0';
+		return fault_of(kept);
+	}
 	va_start(arguments, format);
 	vsnprintf(key, sizeof(key), format, arguments);
 	va_end(arguments);
@@ -203,15 +208,15 @@ static int add_sites(struct store *store)
 	int r = statement_prepare(db_handle(store->context->db), sql, &row);
 
 	if (r < 0)
-		return -EPROTO;
+		return fault_of(r);
 	statement_integer(row, 1, store->run_id);
-	while (r == 0 && statement_step(row) == 1) {
+	while (r == 0 && (r = statement_step(row)) == 1) {
 		bool was_full = store->is_full;
 		r = add(store, &other_limits, "object?run=%lld&site=%lld", (long long)store->run_id,
 			(long long)sqlite3_column_int64(row, 0));
 		store->n_sites += store->is_full == was_full;
 	}
-	return r;
+	return r < 0 ? fault_of(r) : 0;
 }
 
 static int add_diffs(struct store *store)
@@ -359,6 +364,8 @@ int view_stored_make(struct view_context *context, const struct view_stored *sto
 		r = add_main_run(&store);
 	if (r == 0)
 		r = add_more(&store);
+	if (r == 0 && view_context_kept(context) < 0)
+		r = fault_of(view_context_kept(context));
 	tell(&store);
 	json_close(&store.json, '}');
 	if (r == 0)

@@ -14,6 +14,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "common/parse.h"
+#include "common/text-stream.h"
 
 #define LIST	       "series.lst"
 #define MAX_LIST_BYTES (64u << 20)
@@ -257,7 +258,7 @@ static int check_one(const struct series_folder *folder, const char *list,
 	char key[SERIES_NAME_BYTES + 16];
 	auto_free char *text = NULL;
 	size_t n_bytes = 0;
-	FILE *to = open_memstream(&text, &n_bytes);
+	FILE *to = text_stream_open(&text, &n_bytes);
 
 	if (!to)
 		return -ENOMEM;
@@ -265,7 +266,7 @@ static int check_one(const struct series_folder *folder, const char *list,
 		put_program(to, definition->program);
 	else
 		put_mode(to, definition->mode);
-	if (cleanup_finish_text(to, &text) < 0)
+	if (text_stream_close(to, &text) < 0)
 		return -ENOMEM;
 	snprintf(key, sizeof(key), "%s-%s", definition->kind, definition->name);
 	return compare(folder, list, key, text + 1, message);

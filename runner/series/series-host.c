@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
+#include "common/text-stream.h"
 #include "runner/host-facts.h"
 #include "runner/series/series-run.h"
 
@@ -47,12 +47,12 @@ static char *facts_text(void)
 {
 	char *text = NULL;
 	size_t n_bytes = 0;
-	FILE *to = open_memstream(&text, &n_bytes);
+	FILE *to = text_stream_open(&text, &n_bytes);
 
 	if (!to)
 		return NULL;
 	run_facts(put, to);
-	cleanup_finish_text(to, &text);
+	text_stream_close(to, &text);
 	return text;
 }
 

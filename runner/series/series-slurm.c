@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/text-stream.h"
 
 #define FOLDER	       "slurm"
 #define MAX_WORDS      64
@@ -124,7 +125,7 @@ static char *list_missing(const struct series_slurm *slurm, size_t *ret_n)
 {
 	char *text = NULL, name[SERIES_NAME_BYTES];
 	size_t n_bytes = 0;
-	FILE *to = open_memstream(&text, &n_bytes);
+	FILE *to = text_stream_open(&text, &n_bytes);
 
 	*ret_n = 0;
 	for (size_t i = 0; to && i < slurm->plan->n_items; i++) {
@@ -138,7 +139,7 @@ static char *list_missing(const struct series_slurm *slurm, size_t *ret_n)
 		++*ret_n;
 	}
 	if (to)
-		cleanup_finish_text(to, &text);
+		text_stream_close(to, &text);
 	return text;
 }
 
@@ -159,7 +160,7 @@ static char *job_script(const struct series_slurm *slurm, size_t n_elements)
 {
 	char *text = NULL;
 	size_t n_bytes = 0;
-	FILE *to = open_memstream(&text, &n_bytes);
+	FILE *to = text_stream_open(&text, &n_bytes);
 
 	if (!to)
 		return NULL;
@@ -173,7 +174,7 @@ static char *job_script(const struct series_slurm *slurm, size_t n_elements)
 	}
 	fputs("--only \"$run\"", to);
 	fputs(" </dev/null\ndone\n", to);
-	cleanup_finish_text(to, &text);
+	text_stream_close(to, &text);
 	return text;
 }
 
@@ -237,7 +238,7 @@ static int submit_analyze(const struct series_slurm *slurm, struct series_submis
 	auto_free char *text = NULL;
 	auto_free char *command = NULL;
 	size_t n_bytes = 0;
-	FILE *to = open_memstream(&command, &n_bytes);
+	FILE *to = text_stream_open(&command, &n_bytes);
 	int err;
 
 	if (!to)
@@ -245,7 +246,7 @@ static int submit_analyze(const struct series_slurm *slurm, struct series_submis
 	put_quoted(to, slurm->memsight);
 	fputs(" analyze ", to);
 	put_quoted(to, slurm->folder->path);
-	if (cleanup_finish_text(to, &command) < 0)
+	if (text_stream_close(to, &command) < 0)
 		return -ENOMEM;
 	add(&words, "sbatch");
 	add(&words, "--parsable");

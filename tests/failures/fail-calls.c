@@ -1,6 +1,6 @@
 /*
- * Preloaded into memsight: makes one call of it fail, an allocation or a write to a file. Programs that memsight
- * starts do not inherit it.
+ * Preloaded into memsight, or linked to a test's program (fail-calls.h): makes one call of it fail, an allocation
+ * or a write to a file. Programs that memsight starts do not inherit it.
  *
  *	FAIL_KIND	"memory", "write" (also fsync, ftruncate and rename) ...
  *	FAIL_LIST	a file that gets one line for each place that such a call is made from: its name
@@ -12,6 +12,8 @@
  * A place is named by the code that leads to the call: the innermost frames of the program itself, so that a
  * library's own ways are one place for each way into it. Names do not change from run to run.
  */
+#include "tests/failures/fail-calls.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,9 +40,9 @@ void __libc_free(void *block);
 enum kind { KIND_NONE, KIND_MEMORY, KIND_WRITE };
 
 static struct {
-	enum kind kind;
-	bool is_listing;
-	uint64_t place; /* that fails */
+	_Atomic enum kind kind;
+	atomic_bool is_listing;
+	_Atomic uint64_t place; /* that fails */
 	int error;
 	uintptr_t start; /* of the program */
 	uintptr_t end;
@@ -49,7 +51,7 @@ static struct {
 	_Atomic uint64_t places[MAX_PLACES];
 } state;
 
-static _Thread_local bool is_busy;
+static _Thread_local bool is_busy, is_spared;
 
 /* ---- Places ---- */
 
@@ -102,7 +104,8 @@ static bool fails(enum kind kind)
 {
 	struct walk walk = { .hash = UINT64_C(0xcbf29ce484222325) };
 
-	if (state.kind != kind || is_busy || (!state.is_listing && atomic_load(&state.has_failed)))
+	if (state.kind != kind || is_busy || is_spared ||
+	    (!state.is_listing && atomic_load(&state.has_failed)))
 		return false;
 	is_busy = true;
 	_Unwind_Backtrace(take_frame, &walk);
@@ -213,6 +216,51 @@ CALL_OR_FAIL(int, fdatasync, (int fd), fd)
 CALL_OR_FAIL(int, ftruncate64, (int fd, off64_t n_bytes), fd, n_bytes)
 CALL_OR_FAIL(int, rename, (const char *from, const char *to), from, to)
 
+/* ---- For a test's program ---- */
+
+void fail_calls_spare(bool is_to_be_spared)
+{
+	is_spared = is_to_be_spared;
+}
+
+void fail_calls_list(void)
+{
+	for (size_t i = 0; i < MAX_PLACES; i++)
+		atomic_store(&state.places[i], 0);
+	state.is_listing = true;
+	state.kind = KIND_MEMORY;
+}
+
+size_t fail_calls_listed(uint64_t *places, size_t n_most)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < MAX_PLACES && n < n_most; i++) {
+		if (state.places[i])
+			places[n++] = state.places[i];
+	}
+	return n;
+}
+
+void fail_calls_at(uint64_t place)
+{
+	state.is_listing = false;
+	state.place = place;
+	atomic_store(&state.has_failed, false);
+	state.kind = KIND_MEMORY;
+}
+
+bool fail_calls_end(void)
+{
+	state.kind = KIND_NONE;
+	return atomic_load(&state.has_failed);
+}
+
+long fail_calls_n_live(void)
+{
+	return atomic_load(&state.n_live);
+}
+
 /* ---- Begin and end ---- */
 
 static void find_program(void)
@@ -240,13 +288,13 @@ __attribute__((constructor)) static void begin(void)
 		   *error = getenv("FAIL_ERRNO");
 
 	unsetenv("LD_PRELOAD");
+	find_program();
+	atomic_store(&state.n_live, 0);
 	if (!kind)
 		return;
-	find_program();
 	state.is_listing = getenv("FAIL_LIST") != NULL;
 	state.place = place ? strtoull(place, NULL, 16) : 0;
 	state.error = error ? atoi(error) : ENOSPC;
-	atomic_store(&state.n_live, 0);
 	state.kind = strcmp(kind, "memory") == 0 ? KIND_MEMORY : KIND_WRITE;
 }
 
