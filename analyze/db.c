@@ -39,6 +39,8 @@ static const struct {
 
 int db_errno(sqlite3 *handle, int result)
 {
+	if (result == SQLITE_IOERR_NOMEM)
+		return -ENOMEM;
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		if (errors[i].result == (result & 0xff))
 			return errors[i].error;

@@ -5,6 +5,8 @@
 
 static int to_errno(int result)
 {
+	if (result == SQLITE_IOERR_NOMEM)
+		return -ENOMEM;
 	switch (result & 0xff) {
 	case SQLITE_OK:
 	case SQLITE_DONE:
