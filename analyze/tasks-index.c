@@ -158,10 +158,26 @@ int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const cha
 	return process->exe && process->command ? 0 : -ENOMEM;
 }
 
+/*
+ * The image of a fork that perf has not told of yet and that lived then: where the program itself stamped its
+ * fork, that was when it began to call it. A parent that has to wait for a CPU within the call is ms late.
+ */
+static struct task_process *told_before(const struct tasks *tasks, uint32_t pid, int64_t time_ns)
+{
+	struct task_process *process = tasks_newest(tasks, pid);
+
+	while (process && (process->birth != RING_BIRTH_FORK || !process->is_defined ||
+			   process->begin_ns != process->start_ns || process->start_ns > time_ns))
+		process = process->older;
+	return process && time_ns < process->end_ns ? process : NULL;
+}
+
 int tasks_saw_fork(struct tasks *tasks, uint32_t pid, uint32_t parent_pid, int64_t time_ns)
 {
 	struct task_process *process = first_since(tasks, pid, time_ns, RING_BIRTH_FORK);
 
+	if (!process)
+		process = told_before(tasks, pid, time_ns);
 	if (process) {
 		process->begin_ns = time_ns;
 		return 0;

@@ -239,7 +239,7 @@ int64_t collector_round(struct collector *collector)
 	int err;
 
 	keep_clock_fresh(collector);
-	collector->drain.round_ticks = ticks;
+	drain_begin(&collector->drain, ticks);
 	/* A fork's task record was written before the child could claim its slot. */
 	tracker_find_slots(&collector->tracker, &slots);
 	err = samples_read(&collector->samples, ticks, &collector->last_pair,
@@ -249,7 +249,7 @@ int64_t collector_round(struct collector *collector)
 	tracker_attach_slots(&collector->tracker, &slots);
 	watches_round(&collector->watches, &collector->tracker.images, ticks);
 	collector->round_chunks = collector_max_chunks(collector, MAX_ROUND_CHUNKS);
-	return drain_round(&collector->drain, ticks, collector->round_chunks);
+	return drain_round(&collector->drain, collector->round_chunks);
 }
 
 /* Come back when a round's worth should be there. */

@@ -16,7 +16,8 @@ int drain_init(struct drain *ret_drain, struct pool *pool, struct trace_writer *
 		.handler = *handler,
 		.settle_ticks = ticks_per_ms / 10 + 1,
 		.max_ahead_ticks = ticks_per_ms * 1000,
-		.fork_ticks = ticks_per_ms * 100,
+		.fork_ticks = ticks_per_ms * RING_FORK_MS,
+		.forking_ticks = UINT64_MAX,
 	};
 
 	drain.slots = calloc(pool->n_processes, sizeof(*drain.slots));
@@ -126,14 +127,27 @@ static int64_t drain_slot_chains(struct drain *drain, uint32_t slot, uint32_t *b
 	return n_slots;
 }
 
-/* Has the program called fork just now? A child of it may still be on its way to a slot. */
-static bool has_forked(const struct drain *drain, uint32_t slot)
+/* The oldest fork whose child may still be on its way to a slot; UINT64_MAX: there is none. */
+static uint64_t oldest_fork(const struct drain *drain)
 {
-	uint64_t ticks = atomic_load_explicit(&drain->pool->processes[slot].forking_ticks,
-					      memory_order_relaxed);
+	const _Atomic uint64_t *forks = drain->pool->forks;
+	uint32_t used = atomic_load(&drain->pool->control->forks_used);
+	uint64_t oldest = UINT64_MAX;
 
-	return ticks && drain->slots[slot].is_attached &&
-	       drain->round_ticks - ticks < drain->fork_ticks;
+	for (uint32_t i = 0; i < used && i < RING_MAX_FORKS; i++) {
+		/* Pairs with the child's: where it is 0 again, the slot is READY. */
+		uint64_t ticks = atomic_load_explicit(&forks[i], memory_order_acquire);
+
+		if (ticks && ticks < oldest && ticks + drain->fork_ticks > drain->round_ticks)
+			oldest = ticks;
+	}
+	return oldest;
+}
+
+void drain_begin(struct drain *drain, uint64_t now_ticks)
+{
+	drain->round_ticks = now_ticks;
+	drain->forking_ticks = oldest_fork(drain);
 }
 
 /* What the slowest chain allows, and the slowest child. */
@@ -141,9 +155,9 @@ static void advance_safe_ticks(struct drain *drain)
 {
 	uint64_t safe = drain->candidate_ticks;
 
+	if (drain->forking_ticks < safe)
+		safe = drain->forking_ticks;
 	for (uint32_t slot = 0; slot < drain->slots_end; slot++) {
-		if (has_forked(drain, slot) && drain->round_ticks - drain->fork_ticks < safe)
-			safe = drain->round_ticks - drain->fork_ticks;
 		for (struct chain *chain = drain->slots[slot].chains; chain; chain = chain->next) {
 			if (chain->clean_ticks < safe)
 				safe = chain->clean_ticks;
@@ -153,8 +167,9 @@ static void advance_safe_ticks(struct drain *drain)
 		drain->safe_ticks = safe;
 }
 
-int64_t drain_round(struct drain *drain, uint64_t now_ticks, uint32_t max_chunks)
+int64_t drain_round(struct drain *drain, uint32_t max_chunks)
 {
+	uint64_t now_ticks = drain->round_ticks;
 	uint32_t budget = max_chunks;
 	int64_t n_slots = 0;
 	bool all_known;
@@ -163,7 +178,6 @@ int64_t drain_round(struct drain *drain, uint64_t now_ticks, uint32_t max_chunks
 		drain->candidate_ticks = drain->settling_ticks;
 		drain->settling_ticks = now_ticks;
 	}
-	drain->round_ticks = now_ticks;
 	all_known = chain_find_chunks(drain);
 	for (uint32_t n = 0; n < drain->slots_end; n++) {
 		if (drain->next_slot >= drain->slots_end)

@@ -7,7 +7,8 @@
  *
  *	drain_init(&drain, &pool, writer, &handler);
  *	drain_attach(&drain, slot, image);		for each process that said hello or forked
- *	drain_round(&drain, max_chunks);		every few ms
+ *	drain_begin(&drain, now_ticks);			every few ms; then attach what has forked
+ *	drain_round(&drain, max_chunks);
  *	trace_writer_commit(... drain_safe_ticks(&drain) ...)
  *	drain_detach(&drain, slot, &losses);		when that image is gone
  *
@@ -74,6 +75,7 @@ struct drain_losses {
 	uint64_t n_damaged; /* 32-byte slots behind a record that makes no sense */
 	uint64_t
 		n_in_flight; /* reserved, not committed when the image ended: a call was under way */
+	uint64_t n_late_forks; /* told when COMMIT had passed: at most 1 */
 	uint64_t n_restamped; /* stamps outside of what is possible, moved to its edge */
 	uint64_t n_refused; /* the trace could not take them: stopped, or full */
 };
@@ -100,6 +102,8 @@ struct drain {
 	uint64_t safe_ticks;
 	uint64_t settle_ticks; /* how old a round's start must be to become the candidate */
 	uint64_t fork_ticks; /* how long a forked child may need to claim its slot */
+	uint64_t
+		forking_ticks; /* before the oldest fork whose child had none when the round began */
 	uint64_t max_ahead_ticks; /* stamps further in the future are nonsense */
 	uint64_t n_events;
 	uint64_t n_chunks_in_use; /* after the last round */
@@ -124,10 +128,17 @@ void drain_finish(struct drain *drain);
 void drain_attach(struct drain *drain, uint32_t slot, void *image);
 
 /*
- * Consume what is there, at most max_chunks chunks of it. now_ticks is read by the caller just
- * before. Returns the number of 32-byte slots consumed, or a negative errno of the writer.
+ * A round begins at now_ticks, read by the caller just before. The slots that forked children have claimed
+ * must be looked for, and attached, between this and drain_round(): those that claim theirs later hold the
+ * commit time back.
  */
-int64_t drain_round(struct drain *drain, uint64_t now_ticks, uint32_t max_chunks);
+void drain_begin(struct drain *drain, uint64_t now_ticks);
+
+/*
+ * Consume what is there, at most max_chunks chunks of it. Returns the number of 32-byte slots consumed, or
+ * a negative errno of the writer.
+ */
+int64_t drain_round(struct drain *drain, uint32_t max_chunks);
 
 /* Every event stamped before this has been given to the writer. Never goes back. */
 uint64_t drain_safe_ticks(const struct drain *drain);

@@ -120,9 +120,10 @@ int pool_init(struct pool *ret_pool, const struct pool_config *config)
 
 	pool.control = (struct ring_control *)base;
 	pool.processes = ring_processes(pool.control);
-	pool.chunk_states = (_Atomic uint32_t *)(pool.processes + pool.n_processes);
 	pool.chunks = (struct ring_chunk *)(base + control_bytes);
 	fill_control(&pool, config, control_bytes);
+	pool.chunk_states = ring_chunk_states(pool.control);
+	pool.forks = ring_forks(pool.control);
 	pool.fd = steal_fd(&fd);
 	*ret_pool = pool;
 	return 0;

@@ -39,6 +39,7 @@ struct pool {
 	struct ring_control *control;
 	struct ring_process *processes;
 	_Atomic uint32_t *chunk_states;
+	_Atomic uint64_t *forks; /* RING_MAX_FORKS */
 	struct ring_chunk *chunks;
 	size_t bytes; /* of the mapping */
 	uint32_t n_processes;

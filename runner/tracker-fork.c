@@ -36,9 +36,12 @@ void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots
 	uint32_t used = n_used_slots(tracker);
 
 	ret_slots->n = 0;
-	for (uint32_t slot = 0; slot < used && ret_slots->n < TRACKER_MAX_NEW_SLOTS; slot++) {
-		if (is_new(tracker, slot))
-			ret_slots->slots[ret_slots->n++] = slot;
+	for (uint32_t slot = 0; slot < used; slot++) {
+		if (!is_new(tracker, slot))
+			continue;
+		ret_slots->found[ret_slots->n].slot = slot;
+		ret_slots->found[ret_slots->n++].generation =
+			tracker->drain->slots[slot].generation;
 	}
 }
 
@@ -178,6 +181,15 @@ static uint64_t birth_of_slot(const struct tracker *tracker, uint32_t slot)
 	return born > now ? now : born < safe ? safe : born;
 }
 
+/* Let an image that was opened for a slot have it. COMMIT should not have passed its birth. */
+static void bind_claimed(struct tracker *tracker, struct image *image, uint32_t slot)
+{
+	uint64_t fork = tracker->pool->processes[slot].fork_ticks;
+
+	tracker_bind_slot(tracker, image, slot);
+	tracker->drain->slots[slot].losses.n_late_forks = fork && fork < image->start_ticks;
+}
+
 /*
  * An image that only a slot tells of. Between the look at its process and the pidfd that its end is
  * waited for by, the number may have become another's. NULL: no memory.
@@ -208,7 +220,7 @@ static struct image *open_forked(struct tracker *tracker, uint32_t slot, pid_t p
 		image->parent_id = parent->id;
 	tracker_inspect_fork(image, parent);
 	image->ns_pid = (pid_t)tracker->pool->processes[slot].pid;
-	tracker_bind_slot(tracker, image, slot);
+	bind_claimed(tracker, image, slot);
 	return image;
 }
 
@@ -268,7 +280,12 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 	if (image->parent_id == 0)
 		image->parent_id = parent_id;
 	image->ns_pid = (pid_t)process->pid;
-	tracker_bind_slot(tracker, image, slot);
+	if (image->is_written) {
+		tracker_bind_slot(tracker, image, slot);
+	} else {
+		image->start_ticks = birth_of_slot(tracker, slot);
+		bind_claimed(tracker, image, slot);
+	}
 	if (parent)
 		tracker_announce(tracker, parent);
 	if (!image->is_written)
@@ -279,8 +296,11 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *slots)
 {
 	for (uint32_t i = 0; i < slots->n; i++) {
+		uint32_t slot = slots->found[i].slot;
+
 		/* perf's word of the fork may have bound it since, and its image may have ended. */
-		if (is_new(tracker, slots->slots[i]))
-			attach_slot(tracker, slots->slots[i]);
+		if (is_new(tracker, slot) &&
+		    tracker->drain->slots[slot].generation == slots->found[i].generation)
+			attach_slot(tracker, slot);
 	}
 }

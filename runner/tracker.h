@@ -79,11 +79,16 @@ void tracker_hello(struct tracker *tracker, const struct recording_hello *hello,
 void tracker_unattached(struct tracker *tracker, const struct recording_hello *hello,
 			const struct ucred *peer);
 
-/* Attach the slots that forked children claimed. Task records are best read between these two. */
-#define TRACKER_MAX_NEW_SLOTS 256
+/*
+ * Attach the slots that forked children claimed. Task records are best read between these two. A slot that
+ * is free again by then, and perhaps claimed by another child, is left to the next look.
+ */
 struct tracker_slots {
 	uint32_t n;
-	uint32_t slots[TRACKER_MAX_NEW_SLOTS];
+	struct {
+		uint32_t slot;
+		uint32_t generation;
+	} found[RING_MAX_PROCESSES];
 };
 void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots);
 void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *slots);

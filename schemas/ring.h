@@ -30,12 +30,14 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		5
+#define RING_VERSION		6
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_RECORD_BYTES	32u /* records are multiples of this and 32-aligned */
 #define RING_MAX_PROCESSES	4096u
 #define RING_MAX_CHUNKS		65536u /* 4 GiB of pool */
+#define RING_MAX_FORKS		1024u /* under way at once, of all programs */
+#define RING_FORK_MS		1000u /* a fork without a child for so long has failed, or it was killed */
 #define RING_MAX_FRAMES		256u /* deepest call stack, then "truncated: depth" */
 
 /* ring_control.events: which hooks record. A cleared bit means: call through, record nothing. */
@@ -120,14 +122,13 @@ struct ring_process {
 	_Atomic uint64_t
 		n_displaced_nodes; /* of full tables; each is written again if it returns */
 	uint64_t fork_ticks; /* when its parent called fork; 0: not known, or not forked */
-	_Atomic uint64_t forking_ticks; /* when it called fork last itself; 0: never */
 	/* --source signal: */
 	_Atomic uint64_t n_lost_samples; /* no room, or in a hook whose chunk is nearly full */
 	_Atomic uint64_t n_unsampled_threads; /* no timer could be had (ulimit -i) */
 	_Atomic uint64_t blocked_ns; /* CPU time of threads that had the signal blocked */
 	_Atomic uint32_t signal_stop; /* enum ring_signal_stop */
 	uint32_t reserved0;
-	uint64_t reserved1[4];
+	uint64_t reserved1[5];
 };
 _Static_assert(sizeof(struct ring_process) == 192, "ring_process is shared");
 
@@ -161,8 +162,12 @@ struct ring_control {
 	_Atomic uint32_t
 		n_waiters; /* threads that wait for chunks; a futex word of the collector's */
 	_Atomic uint32_t processes_used; /* slots at or above it were never claimed */
-	uint8_t reserved3[52];
-	/* struct ring_process processes[n_processes], then _Atomic uint32_t chunk_state[n_chunks] */
+	_Atomic uint32_t forks_used; /* forks at or above it were never under way */
+	uint8_t reserved3[48];
+	/*
+	 * struct ring_process processes[n_processes], _Atomic uint64_t forks[RING_MAX_FORKS], then
+	 * _Atomic uint32_t chunk_state[n_chunks]
+	 */
 };
 _Static_assert(sizeof(struct ring_control) == 256, "ring_control is shared");
 _Static_assert(offsetof(struct ring_control, heartbeat) == 128, "a cache line of its own");
@@ -174,17 +179,29 @@ static inline struct ring_process *ring_processes(struct ring_control *control)
 	return (struct ring_process *)(control + 1);
 }
 
+/*
+ * Forks under way in a mapped pool: a moment before each, or 0. Fork protocol: a parent puts the time in
+ * place of a 0, or of one that is older than RING_FORK_MS, and only then stamps its fork. The child, a copy
+ * of it, makes that 0 again when its slot is READY. So who reads forks first and then the slots finds each
+ * child in the one or the other, and may commit what is older than all of them. As for chunk states, where they
+ * lie hangs on n_processes, which must have been checked, and may be scribbled on later: to be asked once.
+ */
+static inline _Atomic uint64_t *ring_forks(struct ring_control *control)
+{
+	return (_Atomic uint64_t *)(ring_processes(control) + control->n_processes);
+}
+
 /* The chunk states of a mapped pool; n_processes must have been checked against the mapping. */
 static inline _Atomic uint32_t *ring_chunk_states(struct ring_control *control)
 {
-	return (_Atomic uint32_t *)(ring_processes(control) + control->n_processes);
+	return (_Atomic uint32_t *)(ring_forks(control) + RING_MAX_FORKS);
 }
 
 /* Bytes of the control area for so many slots and chunks. */
 static inline size_t ring_control_bytes(uint32_t n_processes, uint32_t n_chunks)
 {
 	size_t bytes = sizeof(struct ring_control) + n_processes * sizeof(struct ring_process) +
-		       n_chunks * sizeof(uint32_t);
+		       RING_MAX_FORKS * sizeof(uint64_t) + n_chunks * sizeof(uint32_t);
 
 	return (bytes + RING_LARGEST_PAGE_BYTES - 1) / RING_LARGEST_PAGE_BYTES *
 	       RING_LARGEST_PAGE_BYTES;

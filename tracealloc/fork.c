@@ -16,16 +16,54 @@ extern int __register_atfork(fork_fn prepare, fork_fn parent, fork_fn child, voi
 	__attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
+static void raise_used(uint32_t used)
+{
+	uint32_t seen = atomic_load(&ta_image.control->forks_used);
+
+	while (seen < used &&
+	       !atomic_compare_exchange_weak(&ta_image.control->forks_used, &seen, used))
+		continue;
+}
+
+/* Let the collector wait for the child of a fork that is about to be. See ring_forks(). */
+static void tell(struct ta_thread *thread)
+{
+	uint64_t now = ta_ticks_begin(), limit = ta_image.ticks_per_ms * RING_FORK_MS;
+	_Atomic uint64_t *forks = ta_image.forks;
+	uint32_t i = 0;
+
+	for (; i < RING_MAX_FORKS; i++) {
+		uint64_t told = atomic_load_explicit(&forks[i], memory_order_relaxed);
+		bool is_free = told == 0 || told + limit <= now;
+
+		if (is_free && atomic_compare_exchange_strong(&forks[i], &told, now))
+			break;
+	}
+	thread->fork_told_ticks = now;
+	thread->fork_place = i;
+	if (i < RING_MAX_FORKS)
+		raise_used(i + 1);
+}
+
+/* A thread that has no event yet begins here: what its child shares would not be known else. */
+static struct ta_thread *own_thread(void)
+{
+	struct ta_hook hook;
+
+	if (!ta_tls.thread && !ta_tls.guard && ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
+		ta_hook_leave(&hook);
+	return ta_tls.thread;
+}
+
 /* The thread's own record of it goes into the child as a copy, like all of its memory. */
 static void begin(void)
 {
-	struct ta_thread *thread = ta_tls.thread;
+	struct ta_thread *thread = own_thread();
 
 	if (!thread || !ta_image.process)
 		return;
-	thread->fork_ticks = ta_ticks_begin();
-	atomic_store_explicit(&ta_image.process->forking_ticks, thread->fork_ticks,
-			      memory_order_relaxed);
+	tell(thread);
+	thread->fork_ticks = ta_ticks_end();
 }
 
 static void end(void)
@@ -68,4 +106,15 @@ void ta_fork_watch(void)
 uint64_t ta_fork_ticks(void)
 {
 	return ta_tls.thread ? ta_tls.thread->fork_ticks : 0;
+}
+
+void ta_fork_claimed(void)
+{
+	const struct ta_thread *thread = ta_tls.thread;
+
+	if (!thread || !thread->fork_ticks || thread->fork_place >= RING_MAX_FORKS)
+		return;
+	uint64_t told = thread->fork_told_ticks;
+	/* Somebody else's by now, if this child is very late. */
+	atomic_compare_exchange_strong(&ta_image.forks[thread->fork_place], &told, 0);
 }

@@ -12,3 +12,6 @@ void ta_fork_watch(void);
 
 /* In a child that claims its slot: when the thread that is left called fork; 0: it cannot be told. */
 uint64_t ta_fork_ticks(void);
+
+/* In that child: the slot is filled, or there was none. The collector waits for it no longer. */
+void ta_fork_claimed(void);

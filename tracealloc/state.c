@@ -86,6 +86,7 @@ static void take_settings(struct ring_control *control)
 	ta_image.control = control;
 	ta_image.chunks = (uint8_t *)control + control->control_bytes;
 	ta_image.chunk_states = ring_chunk_states(control);
+	ta_image.forks = ring_forks(control);
 	ta_image.n_chunks = control->n_chunks;
 	ta_image.n_shared = control->n_shared;
 	ta_image.wanted = control->events | TA_EVENTS_ALWAYS;
@@ -171,9 +172,11 @@ static int attach_fork(void)
 			;
 		ta_image.pid = own_pid();
 		take_slot(i, processes[i].generation, parent_slot, RING_BIRTH_FORK);
+		ta_fork_claimed();
 		ta_module_forked();
 		return 0;
 	}
+	ta_fork_claimed();
 	return -EAGAIN;
 }
 

@@ -82,6 +82,7 @@ struct ta_image {
 	char socket[TA_PATH_BYTES]; /* MEMSIGHT_RECORDING as it was at start; "" without */
 	char library[TA_PATH_BYTES]; /* our own path, for LD_PRELOAD */
 	char placement[TA_PATH_BYTES]; /* MEMSIGHT_PLACEMENT as it was at start; "" without */
+	_Atomic uint64_t *forks; /* RING_MAX_FORKS */
 };
 extern struct ta_image ta_image __attribute__((visibility("hidden")));
 

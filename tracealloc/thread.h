@@ -65,6 +65,8 @@ struct ta_thread {
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
 	uint64_t fork_ticks; /* it is calling fork since then; 0: it is not */
+	uint64_t fork_told_ticks; /* what it has put for that into ring_forks() ... */
+	uint32_t fork_place; /* ... and where; RING_MAX_FORKS: there was no room */
 	uint64_t held_since_ns; /* --source signal: of its CPU time; is_held */
 	int timer; /* --source signal; -1: none */
 	bool is_held; /* the timer stands still: the thread has the signal blocked */

@@ -116,6 +116,39 @@ START_TEST(a_record_that_comes_after_the_birth_is_the_same_thread)
 }
 END_TEST
 
+static const struct task_process *forked(uint32_t number, int64_t start_ns, int64_t end_ns)
+{
+	struct trace_process *process = make_process(number, 1, TID, RING_BIRTH_FORK);
+
+	ck_assert_int_eq(tasks_add_process(tasks, process, start_ns), 0);
+	ck_assert_int_eq(tasks_end_process(tasks, number, end_ns, 0), 0);
+	free(process);
+	return tasks_process(tasks, number);
+}
+
+/* Its parent waited for a CPU between its own stamp and the kernel's. */
+START_TEST(a_fork_that_perf_tells_of_late_is_the_one_that_the_program_told_of)
+{
+	const struct task_process *child = forked(2, 10 * MS, 30 * MS);
+
+	ck_assert_int_eq(tasks_saw_fork(tasks, TID, PID, 14 * MS), 0);
+	ck_assert_ptr_eq(tasks_process_at(tasks, TID, 14 * MS), child);
+	ck_assert_int_eq(child->begin_ns, 14 * MS);
+	ck_assert_int_eq(child->start_ns, 10 * MS);
+}
+END_TEST
+
+START_TEST(a_fork_behind_the_end_of_one_with_its_number_is_another)
+{
+	const struct task_process *child = forked(2, 10 * MS, 30 * MS);
+
+	ck_assert_int_eq(tasks_saw_fork(tasks, TID, PID, 10 * MS), 0);
+	ck_assert_int_eq(tasks_saw_fork(tasks, TID, PID, 40 * MS), 0);
+	ck_assert_ptr_eq(tasks_process_at(tasks, TID, 20 * MS), child);
+	ck_assert_uint_ge(tasks_process_at(tasks, TID, 45 * MS)->number, TASKS_UNSEEN);
+}
+END_TEST
+
 static Suite *tasks_suite(void)
 {
 	Suite *suite = suite_create("tasks");
@@ -128,6 +161,8 @@ static Suite *tasks_suite(void)
 	tcase_add_test(lives, a_number_that_is_given_out_again_is_another_thread);
 	tcase_add_test(lives, a_thread_that_has_ended_does_not_speak_later);
 	tcase_add_test(lives, a_record_that_comes_after_the_birth_is_the_same_thread);
+	tcase_add_test(lives, a_fork_that_perf_tells_of_late_is_the_one_that_the_program_told_of);
+	tcase_add_test(lives, a_fork_behind_the_end_of_one_with_its_number_is_another);
 	suite_add_tcase(suite, lives);
 	return suite;
 }

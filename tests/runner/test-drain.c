@@ -124,7 +124,8 @@ static void teardown(void)
 static int64_t round_of(uint32_t max_chunks)
 {
 	now += ROUND;
-	return drain_round(&drain, now, max_chunks);
+	drain_begin(&drain, now);
+	return drain_round(&drain, max_chunks);
 }
 
 /* Finish the trace and give the addresses of its events, in order. Returns how many there are. */
@@ -229,6 +230,51 @@ START_TEST(a_call_under_way_holds_the_commit_time_back)
 	ck_assert_uint_gt(drain_safe_ticks(&drain), reserved_at);
 	ck_assert_uint_eq(read_back(addresses, 8), 6);
 	ck_assert_uint_eq(drain.slots[0].losses.n_restamped, 0);
+}
+END_TEST
+
+/*
+ * A parent forks, and again before its first child has claimed a slot; the second fork is stamped behind the
+ * begin of the round that reads it. What the first child shares is known as of its fork.
+ */
+START_TEST(a_fork_under_way_holds_the_commit_time_back)
+{
+	_Atomic uint64_t *forks = pool.forks;
+	uint64_t forked_at = now;
+
+	atomic_store(&pool.control->forks_used, 2);
+	atomic_store(&forks[1], forked_at);
+	for (int i = 0; i < 5; i++) {
+		atomic_store(&forks[0], now + ROUND + 1);
+		ck_assert_int_eq(round_of(100), 0);
+	}
+	ck_assert_uint_le(drain_safe_ticks(&drain), forked_at);
+	atomic_store(&forks[0], 0);
+	round_of(100);
+	ck_assert_uint_le(drain_safe_ticks(&drain), forked_at);
+	/* A child that claims its slot behind the look at slots is found by the next round. */
+	now += ROUND;
+	drain_begin(&drain, now);
+	atomic_store(&forks[1], 0);
+	ck_assert_int_eq(drain_round(&drain, 100), 0);
+	ck_assert_uint_le(drain_safe_ticks(&drain), forked_at);
+	round_of(100);
+	ck_assert_uint_gt(drain_safe_ticks(&drain), forked_at);
+}
+END_TEST
+
+START_TEST(a_fork_that_gets_no_child_is_not_waited_for_for_ever)
+{
+	uint64_t forked_at = now;
+
+	atomic_store(&pool.control->forks_used, UINT32_MAX);
+	atomic_store(&pool.forks[RING_MAX_FORKS - 1], forked_at);
+	for (unsigned i = 0; i < RING_FORK_MS - 2; i++)
+		round_of(100);
+	ck_assert_uint_le(drain_safe_ticks(&drain), forked_at);
+	for (int i = 0; i < 5; i++)
+		round_of(100);
+	ck_assert_uint_gt(drain_safe_ticks(&drain), forked_at);
 }
 END_TEST
 
@@ -535,6 +581,8 @@ int main(void)
 	tcase_add_test(tcase, a_chunk_that_is_not_at_hand_yet_is_waited_for);
 	tcase_add_test(tcase, the_commit_time_follows_when_nothing_is_under_way);
 	tcase_add_test(tcase, a_call_under_way_holds_the_commit_time_back);
+	tcase_add_test(tcase, a_fork_under_way_holds_the_commit_time_back);
+	tcase_add_test(tcase, a_fork_that_gets_no_child_is_not_waited_for_for_ever);
 	tcase_add_test(tcase, an_empty_record_is_stepped_over);
 	tcase_add_test(tcase, a_round_stops_at_its_budget_and_the_next_goes_on);
 	tcase_add_test(tcase, a_round_tells_how_many_chunks_it_gave_back);
