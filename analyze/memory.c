@@ -397,12 +397,13 @@ static bool answer_last_freed(void *user, uint32_t number, struct owner_block *r
 	return true;
 }
 
-/* Nothing but the kernel's records tells of such an image. */
-static bool is_of_perf_data(const struct memory *memory, uint32_t process)
+/* Nothing but the kernel's records tells of such an image: of a perf.data, or without our library. */
+static bool is_of_kernel(const struct memory *memory, uint32_t process)
 {
 	const struct task_process *task = tasks_process(memory->tasks, process);
 
-	return task && task->why_not == TRACE_NOT_PERF_DATA;
+	return task &&
+	       (task->why_not == TRACE_NOT_PERF_DATA || task->why_not == TRACE_NOT_FOLLOWED);
 }
 
 static bool answer_mapping(void *user, uint32_t process, uint64_t address,
@@ -414,7 +415,7 @@ static bool answer_mapping(void *user, uint32_t process, uint64_t address,
 
 	/* What libc maps for itself is asked for in owners.c, by other means. */
 	bool is_seen = mapping && mapping->seen == MAPPING_KERNEL;
-	if (!mapping || (is_seen && !is_of_perf_data(memory, process)))
+	if (!mapping || (is_seen && !is_of_kernel(memory, process)))
 		return false;
 	*ret_mapping = (struct owner_mapping){
 		.id = memory->first_mapping + (int64_t)mapping->id,

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "analyze/format.h"
+#include "analyze/report-queries.h"
 #include "analyze/report-sql.h"
 #include "analyze/statement.h"
 #include "analyze/table-text.h"
@@ -48,9 +49,12 @@ static const char objects_sql[] =
 	"  UNION ALL SELECT 1, n, sq, st, st_sq, CASE kind WHEN 'reserved' THEN NULL ELSE size END, 1, birth_ns,"
 	"  coalesce(death_ns, duration_ns), CASE WHEN stack_id IS NOT NULL"
 	"  THEN CASE kind WHEN 'reserved' THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"
-	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"
+	"  ELSE " MAPPING_NAME " END"
 	"  FROM other JOIN mapping ON mapping.id = owner_id JOIN mapping_kind ON mapping_id = owner_id"
 	"  JOIN run ON run.id = :run WHERE owner_kind = 3"
+	"  UNION ALL SELECT 1, n, sq, st, st_sq, NULL, NULL, 0, duration_ns, owner.meaning"
+	"  FROM other JOIN owner ON owner.id = owner_kind JOIN run ON run.id = :run"
+	"  WHERE owner_kind = 3 AND owner_id NOT IN (SELECT id FROM mapping)"
 	"  UNION ALL SELECT 1, n, sq, st, st_sq, symbol.size, NULL, 0, duration_ns,"
 	"  CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' || trim(symbol.name, '[]')"
 	"  ELSE 'global ' || symbol.name END || ' in ' || symbol.path"

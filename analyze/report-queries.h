@@ -9,19 +9,24 @@
 #define CLOCK_SAMPLES                                                                              \
 	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND name IN ('clock', 'signal'))"
 
+/* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (heat-ticks.c). */
+#define MAPPING_NAME                                                                               \
+	"CASE path WHEN '[heap]' THEN 'heap (brk)'"                                                \
+	" ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"
+
 /* What owner_id means is told by the kind; what has none is told by its kind. */
-#define PLACE                                                                                       \
-	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                      \
-	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)"  \
-	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN CASE kind WHEN 'reserved'"        \
-	"  THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"                    \
-	"  ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"                \
-	"  FROM mapping JOIN mapping_kind ON mapping_id = mapping.id WHERE mapping.id = object.id)" \
-	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                 \
-	"  trim(symbol.name, '[]') ELSE symbol.name END || ' in ' || path FROM symbol"              \
-	"  WHERE symbol.id = object.id)"                                                            \
-	" WHEN 5 THEN (SELECT 'stack of thread ' || tid FROM thread WHERE thread.id = object.id)"   \
-	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                 \
+#define PLACE                                                                                      \
+	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                     \
+	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)" \
+	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN CASE kind WHEN 'reserved'"       \
+	"  THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"                   \
+	"  ELSE " MAPPING_NAME " END FROM mapping JOIN mapping_kind ON mapping_id = mapping.id"    \
+	"  WHERE mapping.id = object.id)"                                                          \
+	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                \
+	"  trim(symbol.name, '[]') ELSE symbol.name END || ' in ' || path FROM symbol"             \
+	"  WHERE symbol.id = object.id)"                                                           \
+	" WHEN 5 THEN (SELECT 'stack of thread ' || tid FROM thread WHERE thread.id = object.id)"  \
+	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                \
 	"  WHERE thread.id = object.id) END"
 
 /* report-recording.c: what was recorded */

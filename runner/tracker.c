@@ -50,7 +50,7 @@ struct image *tracker_open_image(struct tracker *tracker, pid_t pid, enum ring_b
 		return NULL;
 	image->birth = birth;
 	image->start_ticks = ticks;
-	image->decide_after_ns = monotonic_ns() + HELLO_PATIENCE_NS;
+	image->decide_after_ns = monotonic_ns() + (tracker->no_alloc ? 0 : HELLO_PATIENCE_NS);
 	watch(tracker, image);
 	return image;
 }
@@ -327,6 +327,7 @@ int tracker_add_command(struct tracker *tracker, pid_t pid, const char *path)
 	if (!image)
 		return -ENOMEM;
 	image->awaits_exec_record = true;
+	image->decide_after_ns = monotonic_ns() + HELLO_PATIENCE_NS; /* it is let go first */
 	snprintf(image->exe, sizeof(image->exe), "%s", path);
 	image->is_exe_guessed = true; /* a script is run by another program */
 	tracker->command_id = image->id;
@@ -338,8 +339,12 @@ void tracker_command_started(struct tracker *tracker)
 {
 	struct image *image = images_find_id(&tracker->images, tracker->command_id);
 
-	if (image)
-		image_inspect(image);
+	if (!image)
+		return;
+	image_inspect(image);
+	/* No hello will come to be waited for; who owns what the first samples touch is told by this record. */
+	if (tracker->no_alloc)
+		tracker_announce(tracker, image);
 }
 
 void tracker_gone(struct tracker *tracker, pid_t pid, int status, uint64_t ticks)

@@ -16,13 +16,13 @@
 	" = " OBJECT_INNER " WHERE made.stack_id = item.stack_id)"
 
 /* Variables, mappings and stacks of threads that were touched. */
-#define OBJECT_THINGS                                                                                                      \
-	"SELECT 2 AS kind, id, size, NULL AS stack_id, name, NULL AS path FROM object_name"                                \
-	"  WHERE run_id = :run UNION ALL SELECT 3, id, CASE WHEN prot = 0 AND seen = 0 THEN NULL ELSE size END, stack_id," \
-	"  coalesce(nullif(path, ''), 'anonymous memory'), NULL FROM mapping WHERE run_id = :run"                          \
-	" UNION ALL SELECT 4, id, size, NULL, name, path FROM symbol"                                                      \
-	" UNION ALL SELECT 5, id, NULL, NULL, 'stack of thread ' || tid, NULL FROM thread"                                 \
-	"  WHERE run_id = :run UNION ALL SELECT 6, id, NULL, NULL,"                                                        \
+#define OBJECT_THINGS                                                                                                                                \
+	"SELECT 2 AS kind, id, size, NULL AS stack_id, name, NULL AS path FROM object_name"                                                          \
+	"  WHERE run_id = :run UNION ALL SELECT 3, id, CASE WHEN prot = 0 AND seen = 0 THEN NULL ELSE size END, stack_id,"                           \
+	"  CASE path WHEN '[heap]' THEN 'heap (brk)' ELSE coalesce(nullif(path, ''), 'anonymous memory') END, NULL FROM mapping WHERE run_id = :run" \
+	" UNION ALL SELECT 4, id, size, NULL, name, path FROM symbol"                                                                                \
+	" UNION ALL SELECT 5, id, NULL, NULL, 'stack of thread ' || tid, NULL FROM thread"                                                           \
+	"  WHERE run_id = :run UNION ALL SELECT 6, id, NULL, NULL,"                                                                                  \
 	"  'thread-local storage of thread ' || tid, NULL FROM thread WHERE run_id = :run"
 
 #define OBJECT_ITEMS                                                                               \

@@ -210,6 +210,21 @@ def the_heap_has_its_name_without_allocations(sweep):
         whole.run([MEMSIGHT, "plot", trace + ".db", "-o", path, "--addr", hexadecimal(bands[0][:2])])
         _, labels = labels_of(path)
         checks.that("heap (brk)" in labels, f"libc's heap has another name: {labels}")
+        check_owner_of(trace, *bands[0][:2])
+
+
+def check_owner_of(trace, start, end):
+    """Who is touched in the heap has in reports the name of pictures."""
+    db = whole.Database(trace + ".db")
+    n_faults = db.one("SELECT count(*) FROM touch JOIN mapping ON mapping.id = owner_id WHERE owner_kind = 3 AND role = 3"
+                      " AND path = '[heap]'")
+    strays = db.one("SELECT count(*) FROM touch WHERE role = 3 AND touch.address BETWEEN ? AND ? AND owner_kind = 3"
+                    " AND owner_id IS NULL", start, end - 1)
+    rows = json.loads(whole.run([MEMSIGHT, "report", trace + ".db", "--objects", "--limit", "0", "--format", "json"]))
+    heap = [row for row in rows if row["object"] == "heap (brk)"]
+    checks.that(n_faults > 0 and strays == 0, f"{n_faults} faults of the heap, {strays} of no mapping")
+    checks.that(len(heap) == 1 and heap[0]["kind"] == "mapping" and heap[0]["faults"] == n_faults,
+                f"libc's heap is {heap}, not {n_faults} faults")
 
 
 def a_figure_is_replaced_in_whole_or_not_at_all(sweep):
