@@ -1,7 +1,9 @@
 #include "analyze/report-functions.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/format.h"
@@ -17,6 +19,29 @@ static void half_width(sqlite3_context *context, int n_args, sqlite3_value **arg
 		return;
 	sqlite3_result_double(context, format_half_width(sqlite3_value_double(args[0]),
 							 sqlite3_value_double(args[1]), n));
+}
+
+/*
+ * A number with the digits that its half interval allows: two of that one's. 1628.66 +-1193.98 is 1600 +-1200. NULL
+ * without numbers.
+ */
+static void of_interval(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	double value = sqlite3_value_double(args[0]);
+	double half = fabs(sqlite3_value_double(args[1]));
+	int digits = half > 0 && half < 1e15 ? 1 - (int)floor(log10(half)) : 0;
+	double scale = pow(10, abs(digits));
+
+	(void)n_args;
+	if (sqlite3_value_type(args[0]) == SQLITE_NULL ||
+	    sqlite3_value_type(args[1]) == SQLITE_NULL)
+		return;
+	if (half > 0 && digits > 0)
+		sqlite3_result_double(context, round(value * scale) / scale);
+	else if (half > 0 && fabs(value) < 1e15)
+		sqlite3_result_int64(context, (int64_t)(round(value / scale) * scale));
+	else
+		sqlite3_result_double(context, value);
 }
 
 static void give_text(sqlite3_context *context, const char *text)
@@ -69,11 +94,9 @@ static const struct {
 	int n_args;
 	void (*call)(sqlite3_context *, int, sqlite3_value **);
 } functions[] = {
-	{ "half_width", 3, half_width },
-	{ "bytes_text", 1, bytes_text },
-	{ "duration_text", 1, duration_text },
-	{ "bar_text", 2, bar_text },
-	{ "data_source_text", 1, data_source_text },
+	{ "half_width", 3, half_width }, { "of_interval", 2, of_interval },
+	{ "bytes_text", 1, bytes_text }, { "duration_text", 1, duration_text },
+	{ "bar_text", 2, bar_text },	 { "data_source_text", 1, data_source_text },
 };
 
 int report_functions_add(sqlite3 *db)

@@ -40,16 +40,51 @@ const char report_regions_sql[] =
 	" all_faults AS faults, path.text AS region"
 	" FROM region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT :limit";
 
-const char report_losses_sql[] =
-	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\", max(to_ns) AS \"to\","
-	" (SELECT exe FROM process WHERE process.id = loss.process_id) AS program"
-	" FROM loss WHERE run_id = :run GROUP BY source, reason, process_id"
-	" UNION ALL SELECT name, 'not opened: ' || coalesce(remedy, 'error ' || error), NULL, NULL,"
-	" NULL, NULL FROM source WHERE run_id = :run AND error <> 0 AND NOT passed_over"
-	" UNION ALL SELECT 'process ' || pid, 'not traced: ' || coalesce(why_not, 'unknown'), NULL,"
-	" start_ns, end_ns, exe FROM process WHERE run_id = :run AND NOT traced"
+#define LOSSES                                                                                        \
+	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\", max(to_ns) AS \"to\"," \
+	" (SELECT exe FROM process WHERE process.id = loss.process_id) AS program"                    \
+	" FROM loss WHERE run_id = :run GROUP BY source, reason, process_id"                          \
+	" UNION ALL SELECT name, 'not opened: ' || coalesce(remedy, 'error ' || error), NULL, NULL,"  \
+	" NULL, NULL FROM source WHERE run_id = :run AND error <> 0 AND NOT passed_over"              \
+	" UNION ALL SELECT 'process ' || pid, 'not traced: ' || coalesce(why_not, 'unknown'), NULL,"  \
+	" start_ns, end_ns, exe FROM process WHERE run_id = :run AND NOT traced"                      \
 	" AND why_not IS NOT 'perf.data'"
-	" LIMIT :limit";
+
+const char report_losses_sql[] = LOSSES " LIMIT :limit";
+
+#define LEDGER(count, reason)                                                                      \
+	" UNION ALL SELECT number, name, " reason ", CAST(" count " AS INTEGER) AS n FROM ledger"  \
+	" WHERE n <> 0"
+
+/* In numbers what report_ledger_write() tells in words; what was read and what was lost also where it is 0. */
+const char report_losses_data_sql[] =
+	"WITH ledger AS (SELECT * FROM source_ledger JOIN source ON source.id = source_id"
+	"  WHERE source.run_id = :run AND (name <> 'tasks' OR n_lost + bad_bytes > 0)),"
+	" entry(number, name, reason, count) AS ("
+	" SELECT number, name, 'samples read', n_taken FROM ledger"
+	" UNION ALL SELECT number, name, 'found the ring full' || CASE"
+	" WHEN NOT is_complete THEN ' (the recorder was killed: as far as the trace shows)'"
+	" WHEN NOT lost_is_exact THEN ' (as far as records tell)' ELSE '' END, n_lost FROM ledger" LEDGER(
+		"n_hardware_lost",
+		"'dropped by the hardware'") LEDGER("n_dropped", "'after recording had stopped'")
+		LEDGER("n_throttles", "'times throttled'") LEDGER("throttled_ns",
+								  "'ns throttled: without samples'")
+			LEDGER("n_behind", "'times that the recorder was late'") LEDGER(
+				"n_aux_truncated",
+				"'AUX area: full'") LEDGER("n_aux_partial", "'AUX area: with gaps'")
+				LEDGER("n_aux_collision", "'AUX area: collisions'") LEDGER(
+					"bad_bytes", "'bytes unreadable'") LEDGER("n_undecodable",
+										  "'not decodable'")
+					LEDGER("n_no_memory", "'without memory access'") LEDGER(
+						"n_outside", "'of processes that nothing told of'")
+						LEDGER("n_zero", "'with address 0'") LEDGER(
+							"n_kernel",
+							"'with an address in the kernel'")
+							LEDGER("n_no_clock",
+							       "'without a time'") ") SELECT * FROM (" LOSSES
+										   ")"
+										   " UNION ALL SELECT * FROM (SELECT name, reason, count, NULL, NULL, NULL FROM entry ORDER BY number)"
+										   " LIMIT :limit";
 
 /* A node of a reason is one for all stacks of the database: it has no count of its own, but stacks. */
 const char report_losses_hints_sql[] =

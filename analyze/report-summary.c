@@ -77,8 +77,7 @@ static void write_processes(FILE *out, sqlite3 *db, int64_t run)
 		plural(n_threads, "thread", "threads"));
 }
 
-/* Of several runs it is told which one this is. */
-static void write_run(FILE *out, sqlite3 *db, int64_t run)
+void report_summary_run(FILE *out, sqlite3 *db, int64_t run)
 {
 	auto_free char *line = report_sql_text(
 		db,
@@ -369,7 +368,6 @@ static int64_t object_rows(int64_t limit)
 
 int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request)
 {
-	write_run(out, db, request->run_id);
 	write_head(out, db, request->run_id);
 	write_allocations(out, db, request->run_id);
 	write_kinds(out, db, request->run_id);

@@ -62,15 +62,16 @@ const char report_access_mix_sql[] =
  * Time per byte and second against the heap's average: the share of the heap's samples over the share
  * of its byte-seconds. Listed only where the 95 % interval leaves the average out.
  */
-#define RATED                                                                                                              \
-	"WITH heap AS (SELECT sum(n_samples) AS n, sum(byte_seconds) AS held FROM site"                                    \
-	"  WHERE run_id = :run),"                                                                                          \
-	" rated AS (SELECT stack_id, peak_bytes, n_blocks, live_bytes, n_samples / heap.n AS used,"                        \
-	"  half_width(n_samples, n_samples_sq, " CLOCK_SAMPLES ") * " CLOCK_SAMPLES                                        \
-	"   / heap.n AS half, byte_seconds / heap.held AS held"                                                            \
-	"  FROM site, heap WHERE run_id = :run AND byte_seconds > 0 AND heap.n > 0)"                                       \
-	" SELECT round(used / held, 2) AS \"x average\", round(half / held, 2) AS \"x ±95 %\", used AS \"of heap time\"," \
-	" half AS \"±95 %\", held AS \"of heap\", peak_bytes AS peak, n_blocks AS blocks,"                                \
+#define RATED                                                                                       \
+	"WITH heap AS (SELECT sum(n_samples) AS n, sum(byte_seconds) AS held FROM site"             \
+	"  WHERE run_id = :run),"                                                                   \
+	" rated AS (SELECT stack_id, peak_bytes, n_blocks, live_bytes, n_samples / heap.n AS used," \
+	"  half_width(n_samples, n_samples_sq, " CLOCK_SAMPLES ") * " CLOCK_SAMPLES                 \
+	"   / heap.n AS half, byte_seconds / heap.held AS held"                                     \
+	"  FROM site, heap WHERE run_id = :run AND byte_seconds > 0 AND heap.n > 0)"                \
+	" SELECT of_interval(used / held, half / held) AS \"x average\","                           \
+	"  of_interval(half / held, half / held) AS \"x ±95 %\", used AS \"of heap time\","        \
+	" half AS \"±95 %\", held AS \"of heap\", peak_bytes AS peak, n_blocks AS blocks,"         \
 	" live_bytes AS \"not freed\", stack_text(stack_id, 4) AS \"allocated at\" FROM rated"
 
 const char report_hot_sql[] =

@@ -9,6 +9,7 @@
 #include "analyze/report-sql.h"
 #include "analyze/report-stat.h"
 #include "analyze/report-stop.h"
+#include "analyze/report-summary.h"
 #include "analyze/report-why.h"
 #include "analyze/report.h"
 #include "analyze/stack-text.h"
@@ -18,7 +19,7 @@
 /* It also says of each source what was not lost. */
 static bool is_of_losses(const struct report *report)
 {
-	return report->sql == report_losses_sql;
+	return report->text_sql == report_losses_sql;
 }
 
 /* Under the rows, or instead of them. */
@@ -79,11 +80,25 @@ static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
 	return r;
 }
 
+/* Which of several runs of the database this is about. */
+static void write_run(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	size_t n_runs = request->selection ? request->selection->n_runs : 1;
+
+	if (n_runs > 1)
+		fprintf(out, "%zu runs added up\n", n_runs);
+	else
+		report_summary_run(out, db, request->run_id);
+}
+
 int report_write(FILE *out, sqlite3 *db, const struct report *report,
 		 const struct report_request *request)
 {
 	statement_forget(db);
 	int r = report->prepare ? report->prepare(db, request) : 0;
+
+	if (r == 0 && request->format == TABLE_TEXT)
+		write_run(out, db, request);
 
 	if (r == 0 && report->write && request->format == TABLE_TEXT)
 		r = report->write(out, db, request);

@@ -141,7 +141,9 @@ const struct report reports[] = {
 		.title = "What was not recorded, or cannot be used",
 		.nothing = "Nothing was lost.",
 		.hints_sql = report_losses_hints_sql,
-		.sql = report_losses_sql,
+		.sql = report_losses_data_sql,
+		.text_sql = report_losses_sql,
+		.is_whole = true,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
 	},
 	{

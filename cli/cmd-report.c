@@ -178,7 +178,7 @@ static int write_selected(struct job *job)
 	return write_one(job, job->selection.runs[0]);
 }
 
-/* One report after the other, each with the run's name over it. */
+/* One report after the other; each names its run. */
 static int write_each(struct job *job)
 {
 	const int64_t *runs = job->selection.runs;
@@ -188,7 +188,8 @@ static int write_each(struct job *job)
 	for (size_t i = 0; i < n_runs; i++) {
 		job->selection.runs = runs + i;
 		job->selection.n_runs = 1;
-		printf("%srun %lld\n", i ? "\n" : "", (long long)runs[i]);
+		if (i > 0)
+			putchar('\n');
 		int one = write_selected(job);
 		status = one != CMD_DONE ? one : status;
 	}

@@ -96,6 +96,33 @@ START_TEST(the_first_screen_answers_what_ran_and_what_is_hot)
 }
 END_TEST
 
+START_TEST(a_number_has_the_digits_of_its_interval)
+{
+	static const struct {
+		const char *sql, *text;
+	} cases[] = {
+		{ "1628.66, 1193.98", "1600" },
+		{ "474.23, 283.2", "470" },
+		{ "8.437, 7.2", "8.4" },
+		{ "8.437, 0.72", "8.44" },
+		{ "0.5, 12.0", "1" },
+		{ "-0.0123456, 0.00034", "-0.01235" },
+		{ "1234.5678, 0", "1234.5678" },
+		{ "99.99, 9.99", "100.0" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char sql[100];
+		snprintf(sql, sizeof(sql), "SELECT of_interval(%s)", cases[i].sql);
+		sqlite3_stmt *row;
+		ck_assert_int_eq(sqlite3_prepare_v2(db, sql, -1, &row, NULL), SQLITE_OK);
+		ck_assert_int_eq(sqlite3_step(row), SQLITE_ROW);
+		ck_assert_str_eq((const char *)sqlite3_column_text(row, 0), cases[i].text);
+		sqlite3_finalize(row);
+	}
+}
+END_TEST
+
 START_TEST(a_process_counts_once_however_often_it_called_exec)
 {
 	sqlite3_exec(db,
@@ -329,6 +356,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, the_first_screen_answers_what_ran_and_what_is_hot);
+	tcase_add_test(tcase, a_number_has_the_digits_of_its_interval);
 	tcase_add_test(tcase, a_process_counts_once_however_often_it_called_exec);
 	tcase_add_test(tcase, time_that_samples_do_not_stand_for_is_told);
 	tcase_add_test(tcase, sites_that_read_alike_are_one_row_with_bounds);

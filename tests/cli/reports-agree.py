@@ -203,7 +203,13 @@ def check_sum(folder):
     found = column(report(path, "peak", "--run", "1,2", "--sum"), "bytes")
     checks.that(found == max(peaks), f"sum: the peak is {found}, not the higher one of {peaks}")
     text = whole.run([MEMSIGHT, "report", path, "--peak", "--run", "1,2"])
-    checks.that(text.startswith("run 1\n") and "\nrun 2\n" in text, "two runs are two reports")
+    checks.that(text.startswith("run 1 of 2: ") and "\nrun 2 of 2: " in text, "two runs are two reports")
+    for name in sorted(set(reports()) - {"list", "stat", "overhead"}):
+        for options, run in [([], 2), (["--run", "1"], 1)]:
+            text = whole.run([MEMSIGHT, "report", path, "--" + name, *options])
+            checks.that(text.startswith(f"run {run} of 2: maketrace."), f"--{name} {options} does not name its run: {text[:80]}")
+    text = whole.run([MEMSIGHT, "report", path, "--peak", "--run", "1,2", "--sum"])
+    checks.that(text.startswith("2 runs added up\n"), f"a sum is told as {text[:80]}")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--timeline", "--run", "1,2", "--sum"])
     checks.that(refused.status == 2, "a sum of two timelines")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--sites", "--run", "2,2", "--sum"])
@@ -233,6 +239,19 @@ def check_empty(folder):
                         f"--{name} of an empty trace gives no reason: {text!r}")
 
 
+def check_ledger(path, name):
+    """What each source read and lost is in the numbers of --losses, too, however many rows are asked for."""
+    db = whole.Database(path)
+    text = whole.run([MEMSIGHT, "report", path, "--losses", "--limit", "1", "--format", "json"])
+    rows = {(row["source"], row["reason"].split(" (")[0]): row["count"] for row in json.loads(text)}
+    for source, n_taken, n_lost, is_told in db.ask(
+            "SELECT name, n_taken, n_lost, name <> 'tasks' OR n_lost + bad_bytes > 0 FROM source_ledger"
+            " JOIN source ON source.id = source_id"):
+        expected = (n_taken, n_lost) if is_told else (None, None)
+        found = (rows.get((source, "samples read")), rows.get((source, "found the ring full")))
+        checks.that(found == expected, f"{name}: --losses as json tells {found} of {source}, not {expected}")
+
+
 def check_fail(path, folder):
     """--fail is about blocks that no suppression names."""
     known = os.path.join(folder, "known")
@@ -255,6 +274,7 @@ def check_recorded(folder):
     check_trace(path, "recorded")
     check_all_is_whole(path, "recorded")
     check_parts(path, "recorded")
+    check_ledger(path, "recorded")
     db = whole.Database(path)
     for name, n_blocks, n_faults in db.ask("SELECT name, sum(n_blocks), sum(n_faults) FROM region GROUP BY name"):
         rows = report(path, "sites", "--region", name)
@@ -280,6 +300,7 @@ def main():
             whole.run([MEMSIGHT, "analyze", "-o", path, trace])
             check_trace(path, f"{seed} {kind}")
             check_all_is_whole(path, f"{seed} {kind}")
+            check_ledger(path, f"{seed} {kind}")
             if n_events > 1:
                 check_parts(path, f"{seed} {kind}")
         check_sum(folder)
