@@ -7,6 +7,7 @@
 
 #include "analyze/db.h"
 #include "analyze/grow.h"
+#include "analyze/replay-carried.h"
 #include "analyze/row-limit.h"
 #include "analyze/rows.h"
 #include "analyze/statement.h"
@@ -81,7 +82,8 @@ static const struct replay_conditions block_conditions = {
 	.region = IN_REGION("allocation", "birth_ns"),
 	.addresses = " AND address < :high AND address + max(size, 1) > :low",
 	.time = " AND birth_ns < :to AND coalesce(death_ns, :to) >= :from",
-	.rows = "",
+	.rows = " AND allocation.id BETWEEN :first_block AND :last_block AND birth_ns < :to"
+		" AND coalesce(death_ns, :to) >= :from",
 	.tail = " ORDER BY allocation.id",
 };
 
@@ -193,16 +195,58 @@ static void end_all(const struct replay *replay, struct ends *ends)
 	}
 }
 
-int replay_blocks(const struct replay *replay)
+static int add_rows(const struct replay *replay, struct ends *ends, sqlite3_stmt *row,
+		    int64_t run_end_ns)
 {
-	auto_statement sqlite3_stmt *row = replay_prepare(replay, &block_conditions);
-	auto_ends struct ends ends = { 0 };
-	int64_t run_end_ns = replay_run_end(replay);
 	int r = row ? 0 : statement_kept(db_handle(replay->db));
 
 	while (r == 0 && (r = statement_step(row)) == 1)
-		r = add_block(replay, &ends, row, run_end_ns);
+		r = add_block(replay, ends, row, run_end_ns);
+	return r;
+}
+
+/* Those that live when the time begins, each by its id, and then those that are born in it. */
+static int add_found(const struct replay *replay, struct ends *ends, int64_t run_end_ns,
+		     const struct replay_carried *carried)
+{
+	static const struct replay_rows any;
+	struct replay part = *replay;
+	int r = 0;
+
+	part.rows = &any;
+	auto_statement sqlite3_stmt *row = replay_prepare(&part, &block_conditions);
+	int first = sqlite3_bind_parameter_index(row, ":first_block");
+	int last = sqlite3_bind_parameter_index(row, ":last_block");
+	for (size_t i = 0; i <= carried->n && row && r == 0; i++) {
+		bool is_one = i < carried->n;
+		sqlite3_reset(row);
+		statement_integer(row, first, is_one ? carried->ids[i] : carried->first_id);
+		statement_integer(row, last, is_one ? carried->ids[i] : carried->last_id);
+		r = add_rows(replay, ends, row, run_end_ns);
+	}
+	return row ? r : statement_kept(db_handle(replay->db));
+}
+
+static int add_all(const struct replay *replay, struct ends *ends, int64_t run_end_ns)
+{
+	auto_statement sqlite3_stmt *row = replay_prepare(replay, &block_conditions);
+
+	return add_rows(replay, ends, row, run_end_ns);
+}
+
+int replay_blocks(const struct replay *replay)
+{
+	auto_ends struct ends ends = { 0 };
+	struct replay_carried carried = { 0 };
+	int64_t run_end_ns = replay_run_end(replay);
+	int r = replay_carried_find(replay, &carried);
+
+	if (r == 0)
+		r = add_found(replay, &ends, run_end_ns, &carried);
+	else if (r == -ENODATA)
+		r = add_all(replay, &ends, run_end_ns);
 	if (r == 0)
 		end_all(replay, &ends);
+	free(carried.ids);
 	return r;
 }

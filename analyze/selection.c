@@ -9,6 +9,7 @@
 #include "analyze/replay.h"
 #include "analyze/row-limit.h"
 #include "analyze/slice-tally.h"
+#include "analyze/slice-timeline.h"
 #include "analyze/statement.h"
 #include "common/cleanup.h"
 
@@ -107,7 +108,7 @@ static int settle(struct db *db, const struct selection *selection, int64_t n_cl
 static bool is_of_time(const struct selection *selection)
 {
 	return selection->n_runs == 1 && !selection->pid && !selection->tid && !selection->high &&
-	       !selection->region && selection->order != SELECTION_TIMELINE;
+	       !selection->region;
 }
 
 static int replay_rows(const struct replay *replay)
@@ -165,6 +166,8 @@ static int replay_run(struct db *db, const struct selection *selection, struct t
 	};
 	int r = is_of_time(selection) ? slice_tally(&replay) : -ENODATA;
 
+	if (r == 0 && selection->order == SELECTION_TIMELINE)
+		r = slice_timeline(&replay);
 	if (r == -ENODATA)
 		r = replay_rows(&replay);
 	if (r == 0)

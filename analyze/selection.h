@@ -46,8 +46,8 @@ int selection_count_trips(struct db *db, const struct selection *selection, int6
 			  int64_t *ret_stored);
 
 /*
- * A span of time of one run is counted from its slices (table slice), if it has them. timeline is
- * there if it is asked for, shared_line only then. Hide the aggregates of an open database (db_open()) by those of the selection. Returns 0 or a
+ * A span of time of one run is counted from its slices (table slice), if it has them; then timeline
+ * is there only if it is asked for; shared_line always so. Hide the aggregates of an open database (db_open()) by those of the selection. Returns 0 or a
  * negative errno; after a failure the handle is only good for its error message.
  */
 int selection_apply(struct db *db, const struct selection *selection);

@@ -7,10 +7,12 @@
 struct count {
 	struct slice_store *store;
 	const struct slice_cut *cut;
-	struct slice_blocks *blocks;
+	struct slice_blocks *blocks; /* where whole slices are added up; NULL: all rows are read */
+	const struct slice_events *events;
 	sqlite3_stmt *births; /* of ?1 run, ?2 to ?3 ids */
 	sqlite3_stmt *ended; /* a block that ends */
-	struct sweep *sweep; /* of the slice at hand */
+	struct sweep *sweep; /* of the slice at hand; without blocks of all */
+	int64_t first_id; /* blocks from here on are in the sweep since their birth */
 	bool is_over; /* the last birth was met */
 };
 
@@ -37,7 +39,8 @@ static int end_block(void *context, const struct sweep_end *end)
 {
 	struct count *count = context;
 
-	return counts(count, (int64_t)end->time) ? slice_blocks_end(count->blocks, end) : 0;
+	return counts(count, (int64_t)end->time) ? count->events->end(count->events->context, end)
+						 : 0;
 }
 
 /* Whether there can be such a stack, and such threads (INT64_MIN: none). */
@@ -76,6 +79,7 @@ static int push_exit(struct count *count, const int64_t *values)
 		.time = sweep_time(count->sweep, values[0]),
 		.size = (uint64_t)values[3],
 		.n = (uint64_t)values[2],
+		.id = SLICE_EXIT,
 		.stack_id = values[1],
 		.thread_id = INT64_MIN,
 	};
@@ -87,6 +91,8 @@ static int push_stored(void *context, enum slice_section section, const int64_t 
 {
 	struct count *count = context;
 
+	if (section == SLICE_ENDS && values[0] >= count->first_id)
+		return 0;
 	return section == SLICE_ENDS ? push_older(count, values[0]) : push_exit(count, values);
 }
 
@@ -101,7 +107,10 @@ static int push_own(struct count *count, const struct slice_birth *birth,
 		.thread_id = birth->killer_id,
 	};
 
-	return birth->death_ns <= head->last_ns ? sweep_push(count->sweep, &end) : 0;
+	bool is_pushed =
+		count->blocks ? birth->death_ns <= head->last_ns : birth->death_ns != INT64_MAX;
+
+	return is_pushed ? sweep_push(count->sweep, &end) : 0;
 }
 
 static int add_birth(struct count *count, const struct slice_head *head)
@@ -123,7 +132,7 @@ static int add_birth(struct count *count, const struct slice_head *head)
 	if (r == 0 && !is_sound)
 		r = -EBADMSG;
 	if (r == 0 && counts(count, birth.birth_ns))
-		r = slice_blocks_birth(count->blocks, &birth);
+		r = count->events->birth(count->events->context, &birth);
 	if (birth.id == count->cut->last_id)
 		count->is_over = true;
 	return r < 0 ? r : push_own(count, &birth, head);
@@ -141,7 +150,7 @@ static int sweep_rows(struct count *count, const struct slice_head *head)
 	statement_integer(count->births, 3, head->last_row);
 	while (r == 0 && !count->is_over && (r = statement_step(count->births)) == 1)
 		r = add_birth(count, head);
-	return r < 0 ? r : sweep_until(count->sweep, UINT64_MAX);
+	return r;
 }
 
 static int add_part(void *context, const struct slice_head *head)
@@ -150,6 +159,8 @@ static int add_part(void *context, const struct slice_head *head)
 
 	count->sweep = sweep_open(end_block, count);
 	int r = count->sweep ? sweep_rows(count, head) : -ENOMEM;
+	if (r == 0)
+		r = sweep_until(count->sweep, UINT64_MAX);
 	count->sweep = sweep_close(count->sweep);
 	return r;
 }
@@ -164,23 +175,80 @@ static int add_whole(void *context, const struct slice_head *head)
 	return count->is_over ? 0 : slice_store_read(count->store, head, &visitor);
 }
 
-int slice_edge_count(struct slice_store *store, const struct slice_cut *cut,
-		     struct slice_blocks *blocks)
+static int prepare(struct count *count)
 {
-	auto_count struct count count = { .store = store, .cut = cut, .blocks = blocks };
-	const struct slice_walk walk = { cut->from_ns, cut->to_ns, cut->last_id,
-					 add_whole,    add_part,   &count };
-	int r = statement_prepare(store->db,
+	sqlite3 *db = count->store->db;
+	int r = statement_prepare(db,
 				  "SELECT id, coalesce(stack_id, 0), size, birth_ns, death_ns,"
 				  " thread_id, death_thread_id FROM main.allocation"
 				  " WHERE run_id = ?1 AND id BETWEEN ?2 AND ?3",
-				  &count.births);
+				  &count->births);
 
 	if (r == 0)
 		r = statement_prepare(
-			store->db,
+			db,
 			"SELECT death_ns, size, coalesce(stack_id, 0), death_thread_id"
 			" FROM main.allocation WHERE id = ?",
-			&count.ended);
+			&count->ended);
+	return r;
+}
+
+static int count_birth(void *context, const struct slice_birth *birth)
+{
+	return slice_blocks_birth(context, birth);
+}
+
+static int count_end(void *context, const struct sweep_end *end)
+{
+	return slice_blocks_end(context, end);
+}
+
+int slice_edge_count(struct slice_store *store, const struct slice_cut *cut,
+		     struct slice_blocks *blocks)
+{
+	const struct slice_events events = { count_birth, count_end, blocks };
+	auto_count struct count count = { .store = store,
+					  .cut = cut,
+					  .blocks = blocks,
+					  .events = &events,
+					  .first_id = INT64_MAX };
+	const struct slice_walk walk = { .from_ns = cut->from_ns,
+					 .to_ns = cut->to_ns,
+					 .cut_row = cut->last_id,
+					 .whole = add_whole,
+					 .part = add_part,
+					 .context = &count };
+	int r = prepare(&count);
+
 	return r < 0 ? r : slice_store_walk(store, &walk);
+}
+
+static int add_rows(void *context, const struct slice_head *head)
+{
+	struct count *count = context;
+
+	if (count->first_id == INT64_MAX)
+		count->first_id = head->first_row;
+	return sweep_rows(count, head);
+}
+
+int slice_edge_visit(struct slice_store *store, const struct slice_cut *cut,
+		     const struct slice_events *events)
+{
+	auto_count struct count count = {
+		.store = store, .cut = cut, .events = events, .first_id = INT64_MAX
+	};
+	const struct slice_walk walk = { .from_ns = cut->from_ns,
+					 .to_ns = cut->to_ns,
+					 .is_of_rows = true,
+					 .part = add_rows,
+					 .context = &count };
+	int r = prepare(&count);
+
+	count.sweep = sweep_open(end_block, &count);
+	if (!count.sweep)
+		return -ENOMEM;
+	if (r == 0)
+		r = slice_store_walk(store, &walk);
+	return r < 0 ? r : sweep_until(count.sweep, UINT64_MAX);
 }

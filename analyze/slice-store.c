@@ -154,8 +154,8 @@ static int visit(const struct slice_store *store, const struct slice_walk *walk,
 {
 	bool is_outside = head->first_ns > head->last_ns || head->last_ns < walk->from_ns ||
 			  head->first_ns >= walk->to_ns;
-	bool is_inside = head->first_ns >= walk->from_ns && head->last_ns < walk->to_ns &&
-			 !is_cut(walk, head);
+	bool is_inside = !walk->is_of_rows && head->first_ns >= walk->from_ns &&
+			 head->last_ns < walk->to_ns && !is_cut(walk, head);
 
 	if (is_outside)
 		return 0;

@@ -48,6 +48,7 @@ struct slice_walk {
 	int64_t from_ns;
 	int64_t to_ns; /* not included */
 	int64_t cut_row; /* the slice with this first_row <= row <= last_row counts as lying within in part; 0: none */
+	bool is_of_rows; /* slices of level 0 only, and all are parts */
 	int (*whole)(void *context, const struct slice_head *head);
 	int (*part)(void *context, const struct slice_head *head);
 	void *context;

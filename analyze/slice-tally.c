@@ -187,6 +187,7 @@ static int count_blocks(const struct replay *replay, struct slice_store *store)
 	for (size_t i = 0; i < span.before.n_sites && r == 0; i++)
 		r = add_holder(replay, &span.before.sites[i], &span);
 	tally->n_peaks = 1;
+	tally->live_bytes = (uint64_t)span.before.peak.live;
 	tally->total.peak_bytes = (uint64_t)slice_plus(span.before.peak.live,
 						       span.has_peak ? span.within.peak.most : 0);
 	tally->total.peak_ns =
@@ -292,22 +293,39 @@ static int widen(void *context, const struct slice_head *head)
 	return 0;
 }
 
-int slice_rows(const struct replay *replay, struct replay_rows *ret_rows)
+static int find_rows(const struct replay *replay, bool is_blocks, struct replay_rows *ret_rows)
 {
 	auto_slice_store struct slice_store store = { 0 };
 	struct replay_rows rows = { INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN };
 	const struct slice_walk walk = {
 		.from_ns = replay->selection->from_ns,
 		.to_ns = replay->selection->to_ns,
-		.whole = widen,
+		.is_of_rows = true,
 		.part = widen,
 		.context = &rows,
 	};
-	int r = slice_store_open(db_handle(replay->db), replay->run_id, false, &store);
+	int r = slice_store_open(db_handle(replay->db), replay->run_id, is_blocks, &store);
 
 	if (r == 0)
 		r = slice_store_walk(&store, &walk);
 	if (r == 0)
 		*ret_rows = rows;
+	return r;
+}
+
+int slice_rows(const struct replay *replay, struct replay_rows *ret_rows)
+{
+	return find_rows(replay, false, ret_rows);
+}
+
+int slice_births(const struct replay *replay, int64_t *ret_first, int64_t *ret_last)
+{
+	struct replay_rows rows;
+	int r = find_rows(replay, true, &rows);
+
+	if (r == 0) {
+		*ret_first = rows.first_touch;
+		*ret_last = rows.last_touch;
+	}
 	return r;
 }

@@ -14,5 +14,8 @@ int slice_tally(const struct replay *replay);
  */
 int slice_replay(const struct replay *replay);
 
+/* The blocks, from the first id to the last, that are born in slices which the selection's time meets. Likewise. */
+int slice_births(const struct replay *replay, int64_t *ret_first, int64_t *ret_last);
+
 /* The rows that lie in slices which the selection's time meets. Returns as slice_tally(). */
 int slice_rows(const struct replay *replay, struct replay_rows *ret_rows);

@@ -81,6 +81,8 @@ static const char world_sql[] =
 	" (5,1,1,1,20,1,0), (6,1,1,2,21,0,0), (7,1,2,3,22,1,0), (8,1,3,4,23,1,0);"
 	"INSERT INTO data_source(data_src, level) VALUES (5,'L1'), (6,'RAM');"
 	"INSERT INTO stack(id, depth) VALUES (1,1), (2,1), (3,1), (4,1), (5,1), (6,1);"
+	"INSERT INTO region(run_id, thread_id, name, start_ns, end_ns) VALUES (1,5,'loop',100,9000),"
+	" (1,6,'loop',4000,4800), (1,6,'loop',5000,NULL), (1,7,'loop',8000,8900);"
 	"INSERT INTO instruction_owner VALUES (1,91,1,3,0.5), (1,91,4,2,0.25), (1,92,1,4,1);";
 
 static int64_t end_of(int64_t process)
@@ -295,11 +297,17 @@ static void check_span(struct world *world, int64_t from_ns, int64_t to_ns)
 
 	snprintf(what, sizeof(what), "%lld to %lld of %zu and %zu", (long long)from_ns,
 		 (long long)to_ns, world->n_blocks, world->n_samples);
-	count(world, from_ns, to_ns, SELECTION_TIMELINE);
-	keep(world);
 	count(world, from_ns, to_ns, SELECTION_OF_SUMS);
+	keep(world);
+	count(world, from_ns, to_ns, SELECTION_TIMELINE);
 	for (size_t i = 0; i < N_OF_SLICES; i++)
 		check_table(world, i, what);
+	keep(world);
+	run_sql(world, "BEGIN; DELETE FROM slice");
+	count(world, from_ns, to_ns, SELECTION_TIMELINE);
+	for (size_t i = 0; i < N_TABLES; i++)
+		check_table(world, i, what);
+	run_sql(world, "ROLLBACK");
 }
 
 START_TEST(a_part_of_time_is_what_all_rows_say)
@@ -310,7 +318,7 @@ START_TEST(a_part_of_time_is_what_all_rows_say)
 	} cases[] = {
 		{ 0, 0, 1, 3 },		{ 1, 1, 1, 10 },	{ 0, 300, 10, 20 },
 		{ 300, 0, 10, 20 },	{ 200, 200, 5, 100 },	{ 1500, 800, 10, 60 },
-		{ 800, 1500, 400, 60 }, { 9000, 9000, 20, 25 }, { 1000, 1000, 100000, 30 },
+		{ 800, 1500, 400, 60 }, { 9000, 9000, 20, 15 }, { 1000, 1000, 100000, 30 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -328,7 +336,7 @@ START_TEST(a_part_of_time_is_what_all_rows_say)
 }
 END_TEST
 
-/* Of a process and a range of addresses; with the timeline. */
+/* Of a process, a thread, a region and a range of addresses; with the timeline. */
 START_TEST(rows_that_slices_lead_to_are_all_there_are)
 {
 	int64_t run_id = 1;
@@ -336,16 +344,18 @@ START_TEST(rows_that_slices_lead_to_are_all_there_are)
 
 	make(&world, 11, 900, 1500);
 	ck_assert_int_eq(picture_write_sliced(&world.db, 1, 30), 0);
-	for (int n = 0; n < 60; n++) {
+	for (int n = 0; n < 100; n++) {
 		int64_t a = pick(&world), b = pick(&world);
 		const struct selection selection = {
 			.runs = &run_id,
 			.n_runs = 1,
 			.from_ns = a < b ? a : b,
 			.to_ns = (a < b ? b : a) + 1,
-			.pid = n % 2 ? 10 : 0,
+			.pid = n % 4 == 1 ? 10 : 0,
+			.tid = n % 4 == 2 ? 21 : 0,
 			.low = 0x1100,
 			.high = n % 3 ? 0x9000 : 0,
+			.region = n % 4 == 3 ? "loop" : NULL,
 			.order = SELECTION_TIMELINE,
 		};
 		ck_assert_int_eq(selection_apply(&world.db, &selection), 0);
