@@ -168,8 +168,13 @@ static void consume_exec(struct drain *drain, struct chain *chain, const struct 
 		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
 		return;
 	}
-	drain->handler.exec(drain->handler.user, slot_of(drain, chain)->image,
-			    (const char *)exec->bytes, exec->path_bytes, exec->is_spawn != 0);
+	const struct drain_exec told = {
+		.ticks = plausible_ticks(drain, chain, exec->ticks),
+		.path = (const char *)exec->bytes,
+		.n_bytes = exec->path_bytes,
+		.is_spawn = exec->is_spawn != 0,
+	};
+	drain->handler.exec(drain->handler.user, slot_of(drain, chain)->image, &told);
 }
 
 static void consume_heap_range(struct drain *drain, struct chain *chain,

@@ -43,6 +43,14 @@ struct drain_heap_range {
 	bool is_removed;
 };
 
+/* An exec or spawn that is about to be tried. */
+struct drain_exec {
+	uint64_t ticks;
+	const char *path; /* n_bytes long, no NUL */
+	size_t n_bytes;
+	bool is_spawn; /* of a program that begins in the memory of the image, which goes on */
+};
+
 /* Called while draining; image is what drain_attach() was given. */
 struct drain_handler {
 	void *user;
@@ -60,8 +68,7 @@ struct drain_handler {
 	void (*text)(void *user, void *image, uint64_t id, const char *text, size_t n_bytes);
 	/* Memory that the heap of a kind took; strings are not NUL-terminated. */
 	void (*heap_range)(void *user, void *image, const struct drain_heap_range *range);
-	/* An exec or spawn is about to be tried. path is n_bytes long, no NUL. */
-	void (*exec)(void *user, void *image, const char *path, size_t n_bytes, bool is_spawn);
+	void (*exec)(void *user, void *image, const struct drain_exec *exec);
 	/* A sample of --source signal; a private copy, with its stack_bytes checked. NULL: dropped. */
 	void (*sample)(void *user, void *image, uint32_t thread_id,
 		       const struct ring_sample *sample);

@@ -45,6 +45,11 @@ struct image {
 	uint64_t gone_ticks;
 	char exe[PATH_MAX];
 	char *last_exec; /* path that it last tried to run; NULL: none */
+	uint64_t last_exec_ticks;
+	uint64_t spawned_ticks; /* exec of the program that it has started last; 0: none */
+	uint64_t sibling_ticks; /* and of the one before this image */
+	uint32_t forker_id; /* the image in whose memory it may have called exec (vfork); 0: none */
+	char comm[16]; /* as the kernel calls a program that perf told of; "": it did not */
 	char *command; /* arguments separated by NUL */
 	size_t command_bytes;
 	struct run_process_sampler sampler;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "runner/image-proc.h"
 #include "runner/run.h"
@@ -21,8 +22,7 @@ static void inherit(struct tracker *tracker, struct image *image, struct image *
 	image->is_traced = parent->is_traced;
 	image->why_not = parent->why_not;
 	image->ns_pid = parent->pid == parent->ns_pid ? image->pid : image->ns_pid;
-	if (parent->last_exec) /* a vfork child's exec is told in its parent's chain */
-		image->last_exec = strdup(parent->last_exec);
+	image->forker_id = parent->id;
 	tracker_inspect_fork(image, parent);
 	/* In another pid namespace its slot may still tell what it calls itself. */
 	if (image->is_traced && (parent->pid == parent->ns_pid || image->ns_pid != image->pid))
@@ -46,16 +46,41 @@ static void take_fork(struct tracker *tracker, const struct pmu_task *task, uint
 		inherit(tracker, image, parent);
 }
 
-/* What the image that forked it said last that it would run; NULL: nothing. */
-static const char *parent_exec(struct tracker *tracker, const struct image *image)
+/* The kernel calls a program by the last part of the path that it was asked to run, cut to 15 bytes. */
+static bool is_called(const struct image *image, const char *path)
 {
-	const struct image *parent = tracker_parent(tracker, image->pid);
+	const char *slash = strrchr(path, '/');
 
-	return parent ? parent->last_exec : NULL;
+	return strncmp(slash ? slash + 1 : path, image->comm, sizeof(image->comm) - 1) == 0;
 }
 
-static void take_exec(struct tracker *tracker, pid_t pid, uint64_t ticks)
+/* The program that an image said it would run, and nothing since. A shell tries one folder after the other. */
+static bool is_told(const struct image *image, const struct image *forker)
 {
+	return image->forker_id == forker->id && image->birth == RING_BIRTH_EXEC &&
+	       !image->is_written && !image->exe[0] &&
+	       image->start_ticks >= forker->last_exec_ticks &&
+	       image->sibling_ticks < forker->last_exec_ticks &&
+	       is_called(image, forker->last_exec);
+}
+
+void tracker_name_spawned(struct tracker *tracker, const struct image *forker)
+{
+	const char *path = forker->last_exec;
+
+	if (!path || (path[0] == '/' && access(path, X_OK) < 0))
+		return;
+	for (struct image *image = tracker->images.first; image; image = image->next) {
+		if (!is_told(image, forker))
+			continue;
+		snprintf(image->exe, sizeof(image->exe), "%s", path);
+		image->is_exe_guessed = true;
+	}
+}
+
+static void take_exec(struct tracker *tracker, const struct pmu_record *record, uint64_t ticks)
+{
+	pid_t pid = (pid_t)record->comm.pid;
 	struct image *image = images_find(&tracker->images, pid);
 	struct image *parent;
 
@@ -69,14 +94,18 @@ static void take_exec(struct tracker *tracker, pid_t pid, uint64_t ticks)
 		parent = tracker_parent(tracker, pid);
 		image = tracker_open_image(tracker, pid, RING_BIRTH_EXEC, ticks);
 		if (image && parent)
-			image->parent_id = parent->id;
+			image->parent_id = image->forker_id = parent->id;
 	}
-	if (image && !image->exe[0] && parent_exec(tracker, image)) {
-		snprintf(image->exe, sizeof(image->exe), "%s", parent_exec(tracker, image));
-		image->is_exe_guessed = true;
+	if (!image)
+		return;
+	snprintf(image->comm, sizeof(image->comm), "%s", record->comm.name);
+	parent = images_find_id(&tracker->images, image->forker_id);
+	if (parent) {
+		image->sibling_ticks = parent->spawned_ticks;
+		parent->spawned_ticks = ticks;
+		tracker_name_spawned(tracker, parent);
 	}
-	if (image)
-		image_inspect(image);
+	image_inspect(image);
 }
 
 static void tell_loaded(const struct tracker *tracker, const struct pmu_record *record)
@@ -124,7 +153,7 @@ void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint
 		break;
 	case PERF_RECORD_COMM:
 		if (record->comm.is_exec)
-			take_exec(tracker, (pid_t)record->comm.pid, ticks);
+			take_exec(tracker, record, ticks);
 		break;
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:

@@ -150,18 +150,25 @@ static void add_untraced(struct tracker *tracker, struct image *parent, bool is_
  * perf tells of every exec; without it this is the only trace of a program that will say nothing.
  * The exec may still fail, but a file that can be run and cannot be traced is rare enough.
  */
-static void take_exec(void *user, void *image_pointer, const char *path, size_t n_bytes,
-		      bool is_spawn)
+static void take_exec(void *user, void *image_pointer, const struct drain_exec *exec)
 {
 	struct tracker *tracker = user;
 	struct image *image = image_pointer;
 
 	free(image->last_exec);
-	image->last_exec = n_bytes > 0 && n_bytes < PATH_MAX ? strndup(path, n_bytes) : NULL;
-	if (tracker->has_task_records || !image->last_exec)
+	image->last_exec = exec->n_bytes > 0 && exec->n_bytes < PATH_MAX
+				   ? strndup(exec->path, exec->n_bytes)
+				   : NULL;
+	image->last_exec_ticks = exec->ticks;
+	if (!image->last_exec)
 		return;
+	if (tracker->has_task_records) {
+		if (exec->is_spawn)
+			tracker_name_spawned(tracker, image);
+		return;
+	}
 	if (access(image->last_exec, X_OK) == 0 && image_file_why_not(image->last_exec))
-		add_untraced(tracker, image, is_spawn);
+		add_untraced(tracker, image, exec->is_spawn);
 }
 
 struct drain_handler tracker_drain_handler(struct tracker *tracker)

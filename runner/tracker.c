@@ -58,6 +58,7 @@ struct image *tracker_open_image(struct tracker *tracker, pid_t pid, enum ring_b
 struct image *tracker_replace_image(struct tracker *tracker, struct image *old, uint64_t ticks)
 {
 	uint32_t parent_id = old->id, exec_seq = old->exec_seq + 1;
+	uint32_t forker_id = old->birth == RING_BIRTH_FORK ? old->parent_id : 0;
 	pid_t pid = old->pid;
 	struct image *image;
 
@@ -71,6 +72,7 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 	image->is_exe_guessed = true;
 	image->parent_id = parent_id;
 	image->exec_seq = exec_seq;
+	image->forker_id = forker_id;
 	return image;
 }
 
@@ -140,6 +142,9 @@ void tracker_announce(struct tracker *tracker, struct image *image)
 		return;
 	if (!image->is_traced)
 		image->why_not = why_not_traced(tracker, image);
+	/* Neither it nor who started it, nor /proc while it was there, told what it was: no folder. */
+	if (!image->exe[0])
+		snprintf(image->exe, sizeof(image->exe), "%s", image->comm);
 	image->is_written = true;
 	store_process(tracker->writer, image);
 	store_image_rank(tracker, image);
@@ -372,6 +377,8 @@ void tracker_settle(struct tracker *tracker, uint64_t now_ticks)
 			if (!image->is_traced)
 				image_inspect(image);
 			tracker_announce(tracker, image);
+		} else if (!image->is_written && !image->exe[0]) {
+			image_inspect(image); /* its arguments were not in place yet */
 		}
 	}
 }

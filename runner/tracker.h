@@ -146,5 +146,10 @@ void tracker_count(struct tracker *tracker, const struct image *image);
 void tracker_end_image(struct tracker *tracker, struct image *image, int status, uint64_t ticks);
 /* Let the slot be drained for image; it is traced from now on. */
 void tracker_bind_slot(struct tracker *tracker, struct image *image, uint32_t slot);
+/*
+ * An image has said what it tries to run (last_exec): that is the name of the first program that was born of it
+ * since without leaving its memory, as vfork and posix_spawn start one, unless that has told its name itself.
+ */
+void tracker_name_spawned(struct tracker *tracker, const struct image *forker);
 /* The image of a process's parent; NULL: not one of ours. */
 struct image *tracker_parent(struct tracker *tracker, pid_t pid);

@@ -62,12 +62,11 @@ static void on_module(void *user, void *of, const struct drain_module *module)
 	n_modules++;
 }
 
-static void on_exec(void *user, void *of, const char *file, size_t n_bytes, bool is_spawn)
+static void on_exec(void *user, void *of, const struct drain_exec *exec)
 {
 	(void)user;
 	(void)of;
-	(void)is_spawn;
-	snprintf(last_path, sizeof(last_path), "%.*s", (int)n_bytes, file);
+	snprintf(last_path, sizeof(last_path), "%.*s", (int)exec->n_bytes, exec->path);
 	n_execs++;
 }
 

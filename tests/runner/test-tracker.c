@@ -1,7 +1,9 @@
-/* Who is drained: slots that forked children claim while the collector looks at them. */
+/* Slots that forked children claim while the collector looks at them, and names of programs. */
 #include <check.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -110,6 +112,75 @@ START_TEST(a_slot_that_is_claimed_again_between_the_looks_waits_for_the_next)
 }
 END_TEST
 
+/* ---- Names of programs that cannot be asked ---- */
+
+/* A shell that is recorded. */
+static struct image *shell(void)
+{
+	struct image *image = tracker_open_image(&tracker, GONE, RING_BIRTH_EXEC, 1000);
+
+	image->is_traced = image->is_written = true;
+	snprintf(image->exe, sizeof(image->exe), "/bin/sh");
+	return image;
+}
+
+/* perf tells that the shell has a child, in its memory, which becomes another program. */
+static struct image *begin_program(uint32_t pid, const char *name, uint64_t ticks)
+{
+	const struct pmu_record fork = { .type = PERF_RECORD_FORK,
+					 .task = { .pid = pid, .parent_pid = GONE, .tid = pid } };
+	const struct pmu_record comm = { .type = PERF_RECORD_COMM,
+					 .comm = { .pid = pid, .is_exec = true, .name = name } };
+
+	tracker_task(&tracker, &fork, ticks);
+	tracker_task(&tracker, &comm, ticks + 100);
+	return images_find(&tracker.images, (pid_t)pid);
+}
+
+/* What the chain of the shell says, when it is read. */
+static void say(struct image *image, const char *program, uint64_t ticks)
+{
+	const struct drain_exec exec = { ticks, program, strlen(program), true };
+
+	drain.handler.exec(drain.handler.user, image, &exec);
+}
+
+/* Where another program runs on before the chain is read, its name is not that of the one before. */
+START_TEST(a_program_that_a_shell_starts_has_the_name_that_it_said_whenever_it_is_read)
+{
+	struct image *parent = shell();
+
+	tracker.has_task_records = true;
+	say(parent, "/no/such/folder/cat", 2010);
+	say(parent, "/bin/cat", 2020);
+	ck_assert_str_eq(begin_program(GONE + 1, "cat", 2000)->exe, "/bin/cat");
+	/* These are known by perf before what the shell said is read; the first one told its name itself. */
+	struct image *known = begin_program(GONE + 2, "ls", 3000);
+	snprintf(known->exe, sizeof(known->exe), "/other/ls");
+	struct image *second = begin_program(GONE + 3, "ls", 4000);
+	struct image *third = begin_program(GONE + 4, "true", 5000);
+	say(parent, "/bin/ls", 3050);
+	ck_assert_str_eq(known->exe, "/other/ls");
+	ck_assert_str_eq(second->exe, "");
+	say(parent, "/bin/ls", 4050);
+	say(parent, "/bin/true", 5050);
+	ck_assert_str_eq(second->exe, "/bin/ls");
+	ck_assert_str_eq(third->exe, "/bin/true");
+	/* The last word is not that of the next program, whatever that is called. */
+	ck_assert_str_eq(begin_program(GONE + 5, "true", 6000)->exe, "");
+}
+END_TEST
+
+START_TEST(a_program_of_which_nobody_said_anything_has_the_name_that_the_kernel_calls_it)
+{
+	shell();
+	tracker.has_task_records = true;
+	struct image *image = begin_program(GONE + 1, "child", 2000);
+	tracker_announce(&tracker, image);
+	ck_assert_str_eq(image->exe, "child");
+}
+END_TEST
+
 static Suite *tracker_suite(void)
 {
 	Suite *suite = suite_create("tracker");
@@ -119,6 +190,14 @@ static Suite *tracker_suite(void)
 	tcase_add_test(tcase, a_slot_that_a_forked_child_has_claimed_is_drained_as_of_its_fork);
 	tcase_add_test(tcase, a_fork_that_is_told_too_late_is_counted);
 	tcase_add_test(tcase, a_slot_that_is_claimed_again_between_the_looks_waits_for_the_next);
+	suite_add_tcase(suite, tcase);
+	tcase = suite_case("names");
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase,
+		       a_program_that_a_shell_starts_has_the_name_that_it_said_whenever_it_is_read);
+	tcase_add_test(
+		tcase,
+		a_program_of_which_nobody_said_anything_has_the_name_that_the_kernel_calls_it);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
