@@ -59,6 +59,12 @@ static const char *const hints_sql[] = {
 	" are of those that count', CASE name WHEN 'faults' THEN 'page faults' ELSE 'samples of ' || name"
 	" END, 100.0 * (process_ns - withheld_ns) / process_ns, n_withheld)"
 	" FROM source WHERE run_id = :run AND withheld_ns > 0 AND process_ns > 0",
+	/* What the program's own shares seem to be too small by. */
+	"SELECT 'more than a tenth of the samples of CPU time fell into memsight''s own code (owner memsight), as many events"
+	" in short time make it: the time of the program itself is the rest' FROM (SELECT"
+	" sum(CASE owner_kind WHEN 12 THEN n ELSE 0 END) / sum(n) AS own FROM owner_share"
+	" JOIN source ON source.id = source_id WHERE source.run_id = :run AND role = 1"
+	" AND source.name IN ('clock', 'signal')) WHERE own > 0.1",
 	/* Nothing recorded, though a program was traced. */
 	"SELECT '0 calls of malloc seen in ' || exe || ': it made none, or has an allocator of its own'"
 	" FROM process WHERE run_id = :run AND traced"

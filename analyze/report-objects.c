@@ -158,7 +158,16 @@ static void write_head(FILE *out, const struct objects *objects)
 	if (objects->has_stalls)
 		fprintf(out, "  %14s", "stall \u00b195 % ");
 	fprintf(out, "  %-9s  %-9s  %-14s  %s\n", "peak", "blocks", "phase of life",
-		"allocated at");
+		"what it is, or where it was allocated");
+}
+
+static void write_note(FILE *out, const struct objects *objects)
+{
+	fprintf(out,
+		"time: share of the samples of CPU time at accesses to it; %sphase of life: from the "
+		"first birth to the last end\n",
+		objects->has_stalls ? "stall: right behind an instruction that waited for it; "
+				    : "");
 }
 
 int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request,
@@ -180,11 +189,14 @@ int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *re
 
 	if (!stmt)
 		return -EPROTO;
-	for (size_t row = 0; (code = statement_advance(stmt)) == SQLITE_ROW; row++) {
+	size_t row = 0;
+	for (; (code = statement_advance(stmt)) == SQLITE_ROW; row++) {
 		if (row == 0)
 			write_head(out, &objects);
 		write_object(out, stmt, request, &objects);
 	}
 	sqlite3_finalize(stmt);
+	if (row > 0)
+		write_note(out, &objects);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }

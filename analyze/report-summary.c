@@ -52,11 +52,11 @@ static void write_processes(FILE *out, sqlite3 *db, int64_t run)
 {
 	int64_t n = report_sql_number(
 		db, "SELECT count(*) FROM process WHERE run_id = :run AND" IS_LAST_IMAGE, run);
-	int64_t n_not =
-		report_sql_number(db,
-				  "SELECT count(*) FROM process WHERE run_id = :run AND NOT traced"
-				  " AND why_not IS NOT 'perf.data' AND" IS_LAST_IMAGE,
-				  run);
+	int64_t n_not = report_sql_number(
+		db,
+		"SELECT count(*) FROM process WHERE run_id = :run AND NOT traced"
+		" AND why_not IS NOT 'perf.data' AND" IS_LAST_IMAGE " AND NOT" REPORT_SQL_LEFT_OUT,
+		run);
 	int64_t n_threads = report_sql_number(
 		db,
 		"SELECT count(*) FROM thread JOIN process ON process.id = process_id"
@@ -143,6 +143,17 @@ static bool has_several_ends(sqlite3 *db, int64_t run)
 				 run) > 1;
 }
 
+/* Where no process was traced, how the first one was not; else NULL. */
+static char *untraced_text(sqlite3 *db, int64_t run)
+{
+	return report_sql_text(
+		db,
+		"SELECT replace(exe, rtrim(exe, replace(exe, '/', '')), '') || ' was not traced: ' ||"
+		" coalesce(why_not, 'unknown') FROM process WHERE run_id = :run AND NOT EXISTS"
+		" (SELECT 1 FROM process WHERE run_id = :run AND traced) ORDER BY start_ns LIMIT 1",
+		run);
+}
+
 static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 {
 	auto_free char *recorder = report_sql_text(
@@ -155,6 +166,11 @@ static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 	if (report_sql_number(db, "SELECT" REPORT_SQL_LEFT_OUT, run)) {
 		fputs("allocations  not recorded: --no-alloc, or the natural run of a series\n",
 		      out);
+		return;
+	}
+	auto_free char *why = untraced_text(db, run);
+	if (why) {
+		fprintf(out, "allocations  not recorded: %s\n", text_hide_controls(why));
 		return;
 	}
 	int64_t n_left = total(db, run, "live_blocks");

@@ -69,19 +69,36 @@ static void print_option(struct layout *layout, const struct option_row *row)
 	fputc('\n', layout->file);
 }
 
-static void print_options(struct layout *layout, enum command_id command)
+/* Whether the command's option is the first of its group, wherever in the table the others stand. */
+static bool is_first_of_group(const struct option_row *row, enum command_id command)
 {
-	const char *group = "";
+	for (int id = 0; id < (int)row->id; id++) {
+		const struct option_row *other = option_row((enum option_id)id);
 
+		if (option_is_of(other->id, command) && strcmp(other->group, row->group) == 0)
+			return false;
+	}
+	return true;
+}
+
+static void print_group(struct layout *layout, enum command_id command, const char *group)
+{
+	fprintf(layout->file, "\n%s:\n", group);
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = option_row((enum option_id)id);
 
-		if (!option_is_of(row->id, command))
-			continue;
-		if (strcmp(group, row->group) != 0)
-			fprintf(layout->file, "\n%s:\n", row->group);
-		group = row->group;
-		print_option(layout, row);
+		if (option_is_of(row->id, command) && strcmp(row->group, group) == 0)
+			print_option(layout, row);
+	}
+}
+
+static void print_options(struct layout *layout, enum command_id command)
+{
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = option_row((enum option_id)id);
+
+		if (option_is_of(row->id, command) && is_first_of_group(row, command))
+			print_group(layout, command, row->group);
 	}
 }
 

@@ -139,6 +139,36 @@ START_TEST(a_process_counts_once_however_often_it_called_exec)
 }
 END_TEST
 
+START_TEST(a_run_of_which_nothing_was_traced_has_no_count_of_allocations)
+{
+	sqlite3_exec(db, "UPDATE process SET traced = 0, why_not = 'static' WHERE id = 1", NULL,
+		     NULL, NULL);
+	write_report("summary");
+	ck_assert_has("allocations  not recorded: app was not traced: static\n");
+	/* With --no-alloc nobody is missing. */
+	sqlite3_exec(
+		db,
+		"UPDATE process SET why_not = 'not followed';"
+		"INSERT INTO fact(run_id, key, at_end, value) VALUES (1,'memsight.alloc',0,'no')",
+		NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("app -n 100   12.4 s   2 processes   1 thread   ");
+	ck_assert_has("allocations  not recorded: --no-alloc");
+}
+END_TEST
+
+START_TEST(time_of_ours_that_is_much_is_told)
+{
+	write_report("summary");
+	ck_assert_ptr_null(strstr(text, "memsight's own"));
+	sqlite3_exec(db, "UPDATE owner_share SET owner_kind = 12 WHERE owner_kind = 13", NULL, NULL,
+		     NULL);
+	write_report("summary");
+	ck_assert_has(
+		"hint: more than a tenth of the samples of CPU time fell into memsight's own");
+}
+END_TEST
+
 START_TEST(time_that_samples_do_not_stand_for_is_told)
 {
 	write_report("summary");
@@ -358,6 +388,8 @@ int main(void)
 	tcase_add_test(tcase, the_first_screen_answers_what_ran_and_what_is_hot);
 	tcase_add_test(tcase, a_number_has_the_digits_of_its_interval);
 	tcase_add_test(tcase, a_process_counts_once_however_often_it_called_exec);
+	tcase_add_test(tcase, a_run_of_which_nothing_was_traced_has_no_count_of_allocations);
+	tcase_add_test(tcase, time_of_ours_that_is_much_is_told);
 	tcase_add_test(tcase, time_that_samples_do_not_stand_for_is_told);
 	tcase_add_test(tcase, sites_that_read_alike_are_one_row_with_bounds);
 	tcase_add_test(tcase, what_was_waited_for_stands_beside_the_time);

@@ -47,6 +47,12 @@ class Help(unittest.TestCase):
             for option in options_of(command):
                 self.assertRegex(result.stdout, rf"--{option}[=\[\s]")
 
+    def test_each_heading_of_help_stands_once(self):
+        for command in COMMANDS:
+            lines = [line for line in memsight(command, "--help").stdout.splitlines() if re.fullmatch("[A-Z].*:", line)]
+            self.assertIn("Help:", lines)
+            self.assertEqual(len(lines), len(set(lines)), (command, lines))
+
     def test_help_command_is_the_same_as_command_help(self):
         for command in COMMANDS:
             self.assertEqual(memsight("help", command).stdout, memsight(command, "--help").stdout)
