@@ -282,15 +282,26 @@ static void hand_over(struct ring_chunk *chunk)
 			      memory_order_release);
 }
 
-void ta_chunk_finish(struct ta_thread *thread)
+/*
+ * Go on in another chunk, and hand over the one before. A signal handler finds the one or the other at any
+ * moment, and what it has begun it has also committed when it comes back.
+ */
+static void change_chunk(struct ta_thread *thread, struct ring_chunk *next)
 {
 	struct ring_chunk *chunk = thread->chunk;
 
-	thread->chunk = &ta_chunk_none;
+	ta_compiler_barrier();
+	thread->chunk = next;
+	ta_compiler_barrier();
 	thread->pending = 0;
 	thread->pending_nested = 0;
 	if (chunk != &ta_chunk_none && chunk != thread->null_sink)
 		hand_over(chunk);
+}
+
+void ta_chunk_finish(struct ta_thread *thread)
+{
+	change_chunk(thread, &ta_chunk_none);
 }
 
 bool ta_chunk_next(struct ta_thread *thread)
@@ -307,8 +318,7 @@ bool ta_chunk_next(struct ta_thread *thread)
 	if (!chunk)
 		return false;
 	begin_chunk(thread, chunk);
-	ta_chunk_finish(thread);
-	thread->chunk = chunk;
+	change_chunk(thread, chunk);
 	if (!thread->announced) {
 		thread->announced = true;
 		ta_thread_announce(thread);
