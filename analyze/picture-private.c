@@ -127,6 +127,10 @@ static int fill(const char *original, const char *path)
 		r = compute_runs(db);
 	if (r == 0)
 		r = complete(db);
+	/* Who had no memory may have gone on with too little; SQLite rolls back then, and finds no tables. */
+	int kept = db ? statement_kept(db_handle(db)) : 0;
+	if (kept == -ENOMEM || (r == 0 && kept < 0))
+		r = kept;
 	return r < 0 ? r : db_exec(db, "COMMIT");
 }
 
