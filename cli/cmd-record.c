@@ -89,18 +89,22 @@ static void untraced_text(const struct run_summary *summary, char *text, size_t 
 	}
 }
 
-static void say_summary(const struct run_summary *summary, bool is_null_sink)
+static void say_summary(const struct run_summary *summary, const struct run_options *run)
 {
-	char events[32], samples[32], faults[32], losses[32], size[32], untraced[512];
+	char events[32], samples[32], faults[32], losses[32], size[32], untraced[512],
+		recorded[600];
 	const char *before_faults = summary->has_faults ? ", " : "";
 
 	untraced_text(summary, untraced, sizeof(untraced));
-	cmd_warn("%.1f s, %u process%s%s, %s allocation events, %s samples%s%s%s, %s "
+	snprintf(recorded, sizeof(recorded), "%s, %s allocation events", untraced,
+		 grouped(summary->n_events, events));
+	cmd_warn("%.1f s, %u process%s%s, %s samples%s%s%s, %s "
 		 "lost; %s of trace",
 		 (double)summary->wall_ns / 1e9, summary->n_processes,
-		 summary->n_processes == 1 ? "" : "es", untraced,
-		 grouped(summary->n_events, events), grouped(summary->n_samples, samples),
-		 before_faults, summary->has_faults ? grouped(summary->n_faults, faults) : "",
+		 summary->n_processes == 1 ? "" : "es",
+		 run->no_alloc ? ", no allocations (--no-alloc)" : recorded,
+		 grouped(summary->n_samples, samples), before_faults,
+		 summary->has_faults ? grouped(summary->n_faults, faults) : "",
 		 summary->has_faults ? " page faults" : "", grouped(summary->n_losses, losses),
 		 size_text(summary->file_bytes, size));
 	if (summary->wait_ns > 1000000)
@@ -110,7 +114,7 @@ static void say_summary(const struct run_summary *summary, bool is_null_sink)
 	if (summary->n_below_min)
 		cmd_warn("%s blocks below --min-size were counted, not recorded",
 			 grouped(summary->n_below_min, events));
-	if (is_null_sink)
+	if (run->null_sink)
 		cmd_warn("--sink null: hooks ran, and none of their events was stored");
 	if (summary->was_let_go)
 		cmd_warn("the program runs on, unrecorded");
@@ -193,7 +197,7 @@ int cmd_record(const struct option_set *given)
 	if (r < 0)
 		return summary.exit_status;
 	if (!option_flag(options, OPTION_QUIET))
-		say_summary(&summary, run.null_sink);
+		say_summary(&summary, &run);
 	if (option_flag(options, OPTION_ARCHIVE))
 		archive(summary.output, files, option_flag(options, OPTION_QUIET));
 	if (option_text(options, OPTION_REPORT))

@@ -495,12 +495,12 @@ END_TEST
 START_TEST(damaged_slices_are_refused)
 {
 	int64_t run_id = 1;
-	const struct selection selection = { &run_id, 1, .from_ns = 3000, .to_ns = 12000 };
+	struct selection selection = { &run_id, 1, .from_ns = 3000, .to_ns = 12000 };
 	struct world world;
 
 	make(&world, 3, 1000, 1000);
 	ck_assert_int_eq(picture_write_sliced(&world.db, 1, 50), 0);
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 300; i++) {
 		char sql[200];
 		int result;
 		snprintf(sql, sizeof(sql),
@@ -510,10 +510,13 @@ START_TEST(damaged_slices_are_refused)
 			 1 + below(&world, 40));
 		run_sql(&world, "BEGIN");
 		run_sql(&world, sql);
+		selection.order = (enum selection_order)(i % 3);
+		selection.pid = i % 4 ? 0 : 10;
 		result = selection_apply(&world.db, &selection);
 		ck_assert(result == 0 || result == -EBADMSG);
 		run_sql(&world, "ROLLBACK");
 	}
+	selection.pid = 0;
 	run_sql(&world, "DELETE FROM slice WHERE level = 1 AND number = 0");
 	ck_assert_int_eq(selection_apply(&world.db, &selection), -EBADMSG);
 	sqlite3_close(world.db.handle);
