@@ -18,9 +18,11 @@ static const enum picture_touch_column columns_by[PICTURE_BY_COUNT] = {
 static const struct picture_part *next_part(const struct picture_job *job,
 					    const struct picture_part *part)
 {
-	const struct picture_part *end = job->process->parts + job->process->n_parts;
+	const struct picture_process *process = job->process;
+	size_t i = part ? (size_t)(part - process->parts) + 1 : 0;
 
-	for (part = part ? part + 1 : job->process->parts; part < end; part++) {
+	for (; i < process->n_parts; i++) {
+		part = &process->parts[i];
 		if (!part->is_blocks && picture_part_meets(part, &job->slice))
 			return part;
 	}
