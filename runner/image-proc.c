@@ -61,6 +61,13 @@ static pid_t status_number(const char *status, const char *name)
 	return (pid_t)atoi(end);
 }
 
+bool image_is_process(pid_t pid)
+{
+	auto_free char *status = read_proc(pid, "status", NULL);
+
+	return status && status_number(status, "\nTgid:") == pid;
+}
+
 pid_t image_parent_pid(pid_t pid)
 {
 	auto_free char *status = read_proc(pid, "status", NULL);

@@ -47,6 +47,9 @@ bool image_is_zombie(pid_t pid);
 /* Whether a process will be gone, whatever it does: it is on its way out with its last thread. */
 bool image_is_ending(pid_t pid);
 
+/* Whether it is the number of a process that is there, and not that of a further thread of one. */
+bool image_is_process(pid_t pid);
+
 /* The parent of a process, 0 when it is gone. */
 pid_t image_parent_pid(pid_t pid);
 

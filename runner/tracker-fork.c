@@ -95,6 +95,13 @@ bool tracker_maps_pool(struct tracker *tracker, pid_t pid)
 	return search.is_found;
 }
 
+/* Threads have numbers of the same kind: one of our own maps the pool as well, and ends after the recording. */
+static bool is_of_ours(struct tracker *tracker, pid_t pid)
+{
+	return image_is_process(pid) &&
+	       (tracker_parent(tracker, pid) || tracker_maps_pool(tracker, pid));
+}
+
 /*
  * A slot can name any process of this machine, and the recording would then wait for its end: it must
  * be the child of one of ours, or map the pool, or end by itself, or be gone. What may happen while we
@@ -103,8 +110,8 @@ bool tracker_maps_pool(struct tracker *tracker, pid_t pid)
 static bool is_plausible_fork(struct tracker *tracker, pid_t pid)
 {
 	return pid > 1 && pid != getpid() &&
-	       (tracker_parent(tracker, pid) || tracker_maps_pool(tracker, pid) ||
-		image_is_ending(pid) || (kill(pid, 0) < 0 && errno == ESRCH));
+	       (is_of_ours(tracker, pid) || image_is_ending(pid) ||
+		(kill(pid, 0) < 0 && errno == ESRCH));
 }
 
 /* Both are 0 or the pid that perf told of, for a slot whose program calls itself ns_pid. */

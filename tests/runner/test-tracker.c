@@ -1,6 +1,7 @@
 /* Slots that forked children claim while the collector looks at them, and names of programs. */
 #include <check.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,38 @@ START_TEST(a_slot_that_is_claimed_again_between_the_looks_waits_for_the_next)
 }
 END_TEST
 
+static void *wait_for_end(void *pointer)
+{
+	int *pipe_fds = pointer;
+	pid_t tid = gettid();
+	char byte;
+
+	ck_assert_int_eq(write(pipe_fds[1], &tid, sizeof(tid)), sizeof(tid));
+	ck_assert_int_eq(read(pipe_fds[2], &byte, 1), 0);
+	return NULL;
+}
+
+/* A program may write what it likes into its slot; our threads end when the recording has. */
+START_TEST(a_slot_that_names_a_thread_of_the_recorder_is_not_waited_for)
+{
+	int fds[4];
+	pthread_t thread;
+	pid_t tid;
+
+	ck_assert(pipe(fds) == 0 && pipe(fds + 2) == 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_end, fds), 0);
+	ck_assert_int_eq(read(fds[0], &tid, sizeof(tid)), sizeof(tid));
+	ck_assert(tracker_maps_pool(&tracker, tid));
+	claim(3, tid, 1);
+	tracker_find_slots(&tracker, &slots);
+	tracker_attach_slots(&tracker, &slots);
+	ck_assert(drain.slots[3].is_attached);
+	ck_assert_int_ne(((struct image *)drain.slots[3].image)->pid, tid);
+	close(fds[3]);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 /* ---- Names of programs that cannot be asked ---- */
 
 /* A shell that is recorded. */
@@ -190,6 +223,7 @@ static Suite *tracker_suite(void)
 	tcase_add_test(tcase, a_slot_that_a_forked_child_has_claimed_is_drained_as_of_its_fork);
 	tcase_add_test(tcase, a_fork_that_is_told_too_late_is_counted);
 	tcase_add_test(tcase, a_slot_that_is_claimed_again_between_the_looks_waits_for_the_next);
+	tcase_add_test(tcase, a_slot_that_names_a_thread_of_the_recorder_is_not_waited_for);
 	suite_add_tcase(suite, tcase);
 	tcase = suite_case("names");
 	tcase_add_checked_fixture(tcase, setup, teardown);
