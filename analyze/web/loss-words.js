@@ -34,6 +34,8 @@ const WORDS = [
 	[/of a process that nothing told of/, "Samples of a process that was never seen to start: they belong to no program of this run.", "Record from the start of the process."],
 	[/frees not seen: address born again/, "A block began where another still lived: its free was not seen. The old block is taken to have ended then.", "Only many of them matter: see other losses of tracealloc."],
 	[/lines that --sharing had no room for/, "Touches of cache lines that the table of shared lines had no room for.", "Look at a shorter time, or at one process."],
+	[/fork told too late/, "A forked child got a CPU so late that its parent's blocks of after the fork were taken for inherited ones, or its frees for those of blocks that nobody saw.",
+		"Give the recorder and the program more CPUs, or fewer children at once."],
 	[/--max-size is reached|file size limit|disk are free|could not be written/, "The trace was full: what came after is not recorded.", "Raise --max-size or free the disk, or record less."],
 	[/recording stopped/, "Events came after the recording had stopped.", "None is needed when you stopped it."],
 	[/cut off/, "The recording did not end by itself (killed, disk full): what came last may be missing.", "Let memsight record end; a killed one is readable up to its last commit."],
