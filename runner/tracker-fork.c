@@ -290,6 +290,8 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 	if (image->is_written) {
 		tracker_bind_slot(tracker, image, slot);
 	} else {
+		/* One that was found after its exec, and before this slot, was taken for a program. */
+		image->birth = RING_BIRTH_FORK;
 		image->start_ticks = birth_of_slot(tracker, slot);
 		bind_claimed(tracker, image, slot);
 	}

@@ -80,6 +80,19 @@ START_TEST(a_slot_that_a_forked_child_has_claimed_is_drained_as_of_its_fork)
 }
 END_TEST
 
+/* Its maps lack the pool already when /proc is looked through; its records are a forked child's all the same. */
+START_TEST(a_child_that_was_found_as_another_program_before_its_slot_is_a_forked_one)
+{
+	struct image *image = tracker_open_image(&tracker, GONE, RING_BIRTH_EXEC, 7);
+
+	claim(3, GONE, clock_ticks(tracker.clock));
+	tracker_find_slots(&tracker, &slots);
+	tracker_attach_slots(&tracker, &slots);
+	ck_assert_ptr_eq(drain.slots[3].image, image);
+	ck_assert_int_eq(image->birth, RING_BIRTH_FORK);
+}
+END_TEST
+
 /* COMMIT has passed it: what the child shares with its parent cannot be exact, and is told. */
 START_TEST(a_fork_that_is_told_too_late_is_counted)
 {
@@ -221,6 +234,8 @@ static Suite *tracker_suite(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_slot_that_a_forked_child_has_claimed_is_drained_as_of_its_fork);
+	tcase_add_test(tcase,
+		       a_child_that_was_found_as_another_program_before_its_slot_is_a_forked_one);
 	tcase_add_test(tcase, a_fork_that_is_told_too_late_is_counted);
 	tcase_add_test(tcase, a_slot_that_is_claimed_again_between_the_looks_waits_for_the_next);
 	tcase_add_test(tcase, a_slot_that_names_a_thread_of_the_recorder_is_not_waited_for);
