@@ -75,6 +75,7 @@ static const char *size_text(uint64_t bytes, char text[32])
 /* ", 2 not traced: ping (setuid), busybox (static)"; "" when all are. */
 static void untraced_text(const struct run_summary *summary, char *text, size_t n_bytes)
 {
+	const char *before = ": ";
 	size_t n = 0;
 
 	text[0] = '\0';
@@ -82,10 +83,11 @@ static void untraced_text(const struct run_summary *summary, char *text, size_t 
 		n = (size_t)snprintf(text, n_bytes, ", %u not traced",
 				     summary->n_processes - summary->n_traced);
 	for (unsigned why = 1; why < TRACE_NOT_COUNT && n < n_bytes; why++) {
-		if (summary->n_why_not[why])
-			n += (size_t)snprintf(text + n, n_bytes - n, "; %s (%s)",
-					      summary->why_not_example[why],
-					      trace_why_not_name(why));
+		if (!summary->n_why_not[why])
+			continue;
+		n += (size_t)snprintf(text + n, n_bytes - n, "%s%s (%s)", before,
+				      summary->why_not_example[why], trace_why_not_name(why));
+		before = ", ";
 	}
 }
 

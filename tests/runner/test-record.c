@@ -223,7 +223,7 @@ START_TEST(a_static_program_runs_and_is_named)
 	recorded_init(&run, recorded_user(_i));
 	recorded_run(&run, WORDS("record", "--", recorded_victim("mallocs-static"), "100", "4"));
 	ck_assert_int_eq(WEXITSTATUS(run.status), 4);
-	ck_assert_ptr_nonnull(strstr(run.err, "mallocs-static (static)"));
+	ck_assert_ptr_nonnull(strstr(run.err, "1 not traced: mallocs-static (static)"));
 	recorded_read(&run);
 	ck_assert_int_eq(run.n_processes, 1);
 	ck_assert_uint_eq(run.processes[0].why_not, TRACE_NOT_STATIC);
