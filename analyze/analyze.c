@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/compact.h"
 #include "analyze/batch.h"
-#include "analyze/feed.h"
+#include "analyze/input/input.h"
 #include "common/cleanup.h"
+#include "store/compact/compact.h"
 
 bool analyze_is_trace(const char *path)
 {

@@ -3,8 +3,8 @@
  * Traces into databases: what `memsight analyze` does, and what every reader does that is given a
  * trace.
  */
-#include "analyze/db.h"
 #include "analyze/import.h"
+#include "store/database.h"
 
 /* Whether a file begins as a trace or a perf.data does. False also when it cannot be read. */
 bool analyze_is_trace(const char *path);

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "analyze/feed.h"
-#include "analyze/picture.h"
-#include "analyze/report-sql.h"
-#include "analyze/statement.h"
+#include "analyze/input/input.h"
 #include "common/cleanup.h"
+#include "store/heatmap/heatmap.h"
+#include "store/query-value.h"
+#include "store/statement.h"
 
 struct batch {
 	const struct batch_request *request;

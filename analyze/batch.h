@@ -5,9 +5,9 @@
  * Of the repetitions of a PROGRAM.MODE found in a folder of results, the lowest that succeeded gets all
  * its rows, the others their totals only (run.detail); where none succeeded, the lowest gets them.
  */
-#include "analyze/db.h"
 #include "analyze/import.h"
-#include "analyze/results.h"
+#include "analyze/input/run-discovery.h"
+#include "store/database.h"
 
 /* What became of one. */
 struct batch_told {

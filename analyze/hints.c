@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/db.h"
-#include "analyze/objects.h"
-#include "analyze/package.h"
-#include "analyze/statement.h"
+#include "analyze/symbols/debian-package.h"
+#include "analyze/symbols/objects.h"
 #include "common/cleanup.h"
+#include "store/database.h"
+#include "store/statement.h"
 
 #define DPKG_INFO	"/var/lib/dpkg/info"
 #define MIN_LINELESS	0.05 /* of the bytes, to be worth a hint */

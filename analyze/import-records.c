@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "analyze/command-text.h"
-#include "analyze/db.h"
 #include "common/cleanup.h"
+#include "common/shell-quote.h"
 #include "schemas/ring.h"
+#include "store/database.h"
 
 char *import_text(const char *bytes, size_t n_bytes)
 {
@@ -320,6 +320,11 @@ static int on_perf_clock(struct import *import, const struct trace_record *recor
 	return samples_perf_clock(import->samples, (const struct trace_perf_clock *)record);
 }
 
+static int on_period(struct import *import, const struct trace_record *record)
+{
+	return samples_period(import->samples, (const struct trace_period *)record);
+}
+
 static int on_watch(struct import *import, const struct trace_record *record)
 {
 	const struct trace_watch *watch = (const struct trace_watch *)record;
@@ -380,6 +385,7 @@ static const struct {
 	{ TRACE_RECORD_SOURCE, on_source },
 	{ TRACE_RECORD_SOURCE_DETAIL, on_source_detail },
 	{ TRACE_RECORD_PERF_CLOCK, on_perf_clock },
+	{ TRACE_RECORD_PERIOD, on_period },
 	{ TRACE_RECORD_PAGE_NODES, on_page_nodes },
 	{ TRACE_RECORD_WATCH, on_watch },
 	{ TRACE_RECORD_SOURCE_LEDGER, on_source_ledger },

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/compact.h"
-#include "analyze/db.h"
-#include "analyze/statement.h"
+#include "analyze/input/run-discovery.h"
+#include "common/cleanup.h"
 #include "decode/decode.h"
+#include "store/compact/compact.h"
+#include "store/database.h"
+#include "store/statement.h"
 
 /* Every table with rows of one run, also those of later migrations. */
 static const char run_tables_sql[] =
@@ -243,6 +245,57 @@ static int write_verdict(struct import *import)
 		       : 0;
 }
 
+#define SAME_NAME                                                                                  \
+	" FROM run WHERE (program, mode, repetition) = (SELECT program, mode, repetition FROM run" \
+	" WHERE id = ?1)"
+
+/* Give the runs that are called as this one the names of their traces as modes: before.mst, after.mst. */
+static int name_by_traces(struct import *import)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(db_handle(import->db), "SELECT id, trace" SAME_NAME, &row);
+
+	if (r == 0)
+		statement_integer(row, 1, import->run_id);
+	while (r >= 0 && (r = statement_step(row)) > 0) {
+		auto_free char *label = results_label(statement_string(row, 1));
+
+		if (!label)
+			return -ENOENT;
+		r = db_run(import->db,
+			   "INSERT OR REPLACE INTO temp.label(run_id, name) VALUES(?1, ?2)", "nt",
+			   sqlite3_column_int64(row, 0), label);
+	}
+	if (r == 0 &&
+	    db_integer(import->db, "SELECT count(*) - count(DISTINCT name) FROM temp.label", 1) > 0)
+		return -ENOENT;
+	return r < 0 ? r
+		     : db_run(import->db,
+			      "UPDATE run SET mode = (SELECT name FROM temp.label WHERE run_id = id)"
+			      " WHERE id IN (SELECT run_id FROM temp.label)",
+			      "");
+}
+
+/* Two runs of one name could not be told apart, and reports would take them for repetitions. */
+static int tell_apart(struct import *import)
+{
+	if (db_integer_of(import->db, 0, "SELECT count(*)" SAME_NAME, "n", import->run_id) < 2)
+		return 0;
+	int r = db_run(import->db, "CREATE TEMP TABLE label(run_id INTEGER, name TEXT)", "");
+	if (r < 0)
+		return r;
+	r = name_by_traces(import);
+	if (r == -ENOENT)
+		r = db_run(
+			import->db,
+			"UPDATE run SET repetition = (SELECT max(repetition) + 1 FROM run AS other"
+			" WHERE (other.program, other.mode) = (run.program, run.mode))"
+			" WHERE id = ?1",
+			"n", import->run_id);
+	int dropped = db_run(import->db, "DROP TABLE temp.label", "");
+	return r < 0 ? r : dropped;
+}
+
 int import_end_run(struct import *import)
 {
 	int r = count_damage(import);
@@ -252,5 +305,7 @@ int import_end_run(struct import *import)
 
 	if (r == 0)
 		r = losses_write(&import->losses, import->db, import->run_id);
-	return r < 0 ? r : write_run(import);
+	if (r == 0)
+		r = write_run(import);
+	return r < 0 ? r : tell_apart(import);
 }

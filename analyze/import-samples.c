@@ -25,7 +25,7 @@ static bool is_faults(const char *source)
 	return strcmp(source, "faults") == 0;
 }
 
-static int on_sample(void *user, const struct sample_taken *taken)
+static int on_sample(void *user, const struct sample_event *taken)
 {
 	struct import *import = user;
 	bool is_fault = is_faults(taken->source);
@@ -48,7 +48,7 @@ static bool is_collected(void *user, const struct task_thread *thread, bool is_f
 				 is_fault ? COLLECT_FAULTS : COLLECT_SAMPLES);
 }
 
-static int on_touch(void *user, const struct sample_touch *touch)
+static int on_touch(void *user, const struct touch *touch)
 {
 	struct import *import = user;
 	bool is_access = touch->role == TRACE_ROLE_EXACT || touch->role == TRACE_ROLE_FAULT;
@@ -100,6 +100,7 @@ int import_open_samples(struct import *import)
 		.owners = import->owners,
 		.clock = { import, from_raw, from_ticks },
 		.sink = { import, on_sample, is_collected, on_touch, stack_of, on_map, on_loss },
+		.trace_path = import->path,
 		.machine = feed_header(&import->feed)->machine,
 		.estimators = import->options->estimators,
 	};

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/beside-feed.h"
-#include "analyze/feed-ahead.h"
 #include "analyze/hints.h"
 #include "analyze/import-internal.h"
+#include "analyze/input/perf-data/companion-input.h"
+#include "analyze/input/read-ahead.h"
+#include "analyze/samples/source-ledger.h"
 #include "common/cleanup.h"
 
 int64_t import_time(struct import *import, uint64_t ticks)
@@ -555,6 +556,9 @@ static int write_rest(struct import *import)
 		r = tasks_write(import->tasks, handle, import->run_id);
 	if (r == 0)
 		r = import_write_estimators(import);
+	if (r == 0)
+		r = sample_ledger_unsampled(import->samples, import->run.user_ns,
+					    import->run.system_ns);
 	if (r == 0)
 		r = tally_impute(&import->tally, import->db, import->run_id);
 	if (r == 0)

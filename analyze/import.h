@@ -18,18 +18,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze/db.h"
-#include "analyze/symbol-places.h"
+#include "analyze/input/run-discovery.h"
+#include "analyze/symbols/search-paths.h"
+#include "store/database.h"
 
 /* Called now and then with the bytes of the file that were read, of all. */
 typedef void (*import_progress)(void *context, uint64_t n_bytes, uint64_t n_all_bytes);
-
-/* What a run is called, where that is not the trace's to say. */
-struct import_name {
-	const char *program; /* NULL: as the trace says */
-	const char *mode;
-	uint32_t repetition;
-};
 
 /* What a recording that the database has with its totals only is good for. */
 enum import_enough {

@@ -18,8 +18,8 @@
 
 #include "common/cleanup.h"
 #include "decode/decode.h"
-#include "pmu/pmu-record.h"
-#include "pmu/pmu-source.h"
+#include "perf/record.h"
+#include "pmu/source.h"
 
 #define FREQ_HZ	      4999
 #define MIN_DECODE_NS 1000000000
@@ -224,7 +224,7 @@ static void decode_all(struct bench *bench, struct decoder *decoder, struct resu
 		result->code += (double)charge.code_share;
 		result->stalls[window.stall]++;
 		for (uint32_t k = 0; k < window.n_stalled; k++)
-			if (window.stalled[k].state <= DECODE_BASE_ONLY)
+			if (decode_state_has_address(window.stalled[k].state))
 				result->stalls_resolved += (double)window.stalled[k].share;
 	}
 	result->ns += now_ns() - start_ns;

@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "analyze/db.h"
-#include "analyze/picture.h"
+#include "store/database.h"
+#include "store/heatmap/heatmap.h"
 
 static double now(clockid_t clock)
 {

@@ -11,11 +11,11 @@
 
 #include "analyze/analyze.h"
 #include "analyze/batch.h"
-#include "analyze/beside.h"
-#include "analyze/format.h"
+#include "analyze/input/perf-data/companion.h"
 #include "cli/cmd.h"
-#include "cli/symbol-options.h"
+#include "cli/options/symbol-options.h"
 #include "common/cleanup.h"
+#include "common/human-number.h"
 
 /* What to say of an error when it was the trace's. */
 static const struct {

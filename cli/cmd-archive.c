@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analyze/archive.h"
-#include "analyze/format.h"
+#include "analyze/archive/archive.h"
 #include "cli/cmd-analyze.h"
 #include "cli/cmd.h"
-#include "cli/symbol-options.h"
+#include "cli/options/symbol-options.h"
 #include "common/cleanup.h"
+#include "common/human-number.h"
 
 int cmd_archive_trace(const char *trace, const char *output, const struct symbol_places *places,
 		      bool is_quiet)
@@ -49,7 +49,13 @@ int cmd_archive(const struct option_set *options)
 
 	if (status != CMD_DONE)
 		return status;
+	const char *output = option_text(options, OPTION_ARCHIVE_OUTPUT);
+	auto_free char *beside = archive_default_path(options->operands[0]);
+	if (!beside)
+		return cmd_fail("out of memory");
+	status = cmd_check_new(output ? output : beside, options);
+	if (status != CMD_DONE)
+		return status;
 	cmd_survive_size_limit();
-	return cmd_archive_trace(options->operands[0], option_text(options, OPTION_ARCHIVE_OUTPUT),
-				 &places, false);
+	return cmd_archive_trace(options->operands[0], output, &places, false);
 }

@@ -1,7 +1,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "analyze/symbol-places.h"
+#include "analyze/symbols/search-paths.h"
 
 /*
  * Make the archive of a trace and say what came of it (is_quiet: only what went wrong), all on standard error.

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "runner/avail/avail.h"
+#include "runner/host/avail.h"
 
 #define NAME_COLUMNS 24
 

@@ -6,11 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/diff.h"
-#include "analyze/report-sql.h"
-#include "analyze/statement.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
+#include "report/diff/diff.h"
+#include "store/statement.h"
 
 /* One operand: DATABASE or DATABASE:RUN; a colon may also be part of a file's name. */
 struct side {
@@ -25,19 +24,6 @@ static void close_side(struct side *side)
 	free(side->path);
 }
 #define auto_side __attribute__((cleanup(close_side)))
-
-/* Call sites of a run that recorded none would all be told as new, or as gone. */
-static int check_allocations(const struct side *side, const struct diff_side *runs)
-{
-	for (size_t i = 0; i < runs->n_runs; i++) {
-		if (report_sql_number(runs->db, "SELECT" REPORT_SQL_LEFT_OUT, runs->runs[i]))
-			return cmd_fail(
-				"%s: %s recorded no allocations (--no-alloc, or a natural run), so there "
-				"are no call sites to compare; `memsight report %s --list' names others",
-				side->path, side->run ? side->run : "the run", side->path);
-	}
-	return CMD_DONE;
-}
 
 static int open_side(const struct option_set *options, int i, struct side *side,
 		     struct diff_side *ret_side)
@@ -64,8 +50,18 @@ static int open_side(const struct option_set *options, int i, struct side *side,
 		return cmd_fail("%s: the database holds no run", side->path);
 	if (r == -ENOMEM)
 		return cmd_fail("out of memory");
-	return r < 0 ? cmd_fail("%s: %s", side->path, statement_message(ret_side->db))
-		     : check_allocations(side, ret_side);
+	return r < 0 ? cmd_fail("%s: %s", side->path, statement_message(ret_side->db)) : CMD_DONE;
+}
+
+/* What a run did not record would all be told as new, or as gone. */
+static int check(const struct side *side, const struct diff_request *request, int i)
+{
+	auto_free char *why = diff_why_not(&request->sides[i], request->metric);
+
+	if (!why)
+		return CMD_DONE;
+	return cmd_fail("%s: %s %s; `memsight report %s --list' names others", side->path,
+			side->run ? side->run : "the run", why, side->path);
 }
 
 static int write_diff(const struct diff_request *request)
@@ -83,14 +79,13 @@ static int write_diff(const struct diff_request *request)
 
 int cmd_diff(const struct option_set *options)
 {
-	uint64_t limit = option_number(options, OPTION_LIMIT);
 	auto_side struct side before = { 0 };
 	auto_side struct side after = { 0 };
 	struct diff_request request = {
 		.metric = (enum profile_metric)profile_metric_find(
 			option_choice_name(option_choice(options, OPTION_BY))),
-		.limit = limit ? (int64_t)limit : -1,
-		.width = database_terminal_width(),
+		.limit = database_limit(options),
+		.width = option_flag(options, OPTION_FULL) ? 0 : database_text_width(STDOUT_FILENO),
 	};
 
 	table_format_parse(option_choice_name(option_choice(options, OPTION_REPORT_FORMAT)),
@@ -98,6 +93,10 @@ int cmd_diff(const struct option_set *options)
 	int status = open_side(options, 0, &before, &request.sides[0]);
 	if (status == CMD_DONE)
 		status = open_side(options, 1, &after, &request.sides[1]);
+	if (status == CMD_DONE)
+		status = check(&before, &request, 0);
+	if (status == CMD_DONE)
+		status = check(&after, &request, 1);
 	if (status == CMD_DONE)
 		status = write_diff(&request);
 	free(request.sides[0].runs);

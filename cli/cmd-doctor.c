@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "cli/cmd.h"
-#include "runner/avail/doctor.h"
+#include "runner/host/doctor.h"
 
 #define SUBJECT_COLUMNS 26
 

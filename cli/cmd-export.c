@@ -1,30 +1,78 @@
 #include "cli/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/anonymise.h"
-#include "analyze/export.h"
-#include "analyze/statement.h"
 #include "cli/database.h"
+#include "common/atomic-file.h"
 #include "common/cleanup.h"
+#include "report/export/anonymise.h"
+#include "report/export/export.h"
+#include "store/statement.h"
 
-/* Write to a new file; what fails leaves none. */
-static int write_file(const char *path, sqlite3 *db, const struct export_format *format,
-		      const struct export_request *request)
+static int write_to(FILE *file, sqlite3 *db, const struct export_format *format,
+		    const struct export_request *request)
 {
-	auto_fclose FILE *file = fopen(path, "we");
-
-	if (!file)
-		return -errno;
 	int r = export_write(file, db, format, request);
-	if (r == 0 && (fflush(file) != 0 || ferror(file)))
-		r = -EIO;
+
+	return r == 0 && (fflush(file) != 0 || ferror(file)) ? -EIO : r;
+}
+
+/* Beside the place, then named: what fails leaves what was there. */
+static int write_new(const struct new_file *target, sqlite3 *db, const struct export_format *format,
+		     const struct export_request *request)
+{
+	auto_free char *name = NULL;
+
+	if (asprintf(&name, "%s.XXXXXX", target->path) < 0) {
+		name = NULL;
+		return -ENOMEM;
+	}
+	int fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	auto_fclose FILE *file = fdopen(fd, "w");
+	int r = !file || fchmod(fd, target->mode) < 0 ? -errno : 0;
+	if (!file)
+		close(fd);
+	if (r == 0)
+		r = write_to(file, db, format, request);
+	if (r == 0)
+		r = new_file_publish(name, target->path, target->replaces);
 	if (r < 0)
-		unlink(path);
+		unlink(name);
 	return r;
+}
+
+/* As open(2) would make it; that of a file which is replaced. */
+static mode_t mode_of(const char *path)
+{
+	mode_t mask = umask(0);
+	struct stat status;
+
+	umask(mask);
+	return stat(path, &status) == 0 ? status.st_mode & 0777 : 0666 & ~mask;
+}
+
+static int write_file(const struct option_set *options, sqlite3 *db,
+		      const struct export_format *format, const struct export_request *request)
+{
+	const char *given = option_text(options, OPTION_EXPORT_FILE);
+	auto_free char *real = realpath(given, NULL);
+	const char *path = real ? real : given;
+	struct stat status;
+
+	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+		auto_fclose FILE *file = fopen(path, "we");
+		return file ? write_to(file, db, format, request) : -errno;
+	}
+	const struct new_file target = { path, mode_of(path), option_flag(options, OPTION_FORCE) };
+	return write_new(&target, db, format, request);
 }
 
 static int write_stdout(sqlite3 *db, const struct export_format *format,
@@ -39,6 +87,8 @@ static int complain(sqlite3 *db, const struct option_set *options, int error)
 {
 	const char *path = option_text(options, OPTION_EXPORT_FILE);
 
+	if (error == -EEXIST)
+		return cmd_fail("%s is there already: --force overwrites it", path);
 	if (error == -EPROTO)
 		return cmd_fail("%s: %s", options->operands[0], statement_message(db));
 	if (error == -ESRCH)
@@ -63,7 +113,8 @@ static int export_run(sqlite3 *db, const struct option_set *options)
 				       &request.run_id);
 	if (status != CMD_DONE)
 		return status;
-	int r = path ? write_file(path, db, format, &request) : write_stdout(db, format, &request);
+	int r = path && strcmp(path, "-") != 0 ? write_file(options, db, format, &request)
+					       : write_stdout(db, format, &request);
 	return r < 0 ? complain(db, options, r) : CMD_DONE;
 }
 
@@ -71,7 +122,7 @@ static int write_anonymised(sqlite3 *db, const struct option_set *options)
 {
 	const char *path = option_text(options, OPTION_EXPORT_FILE);
 	const char *of = options->operands[0];
-	int r = anonymise(db, path);
+	int r = anonymise(db, path, option_flag(options, OPTION_FORCE));
 
 	switch (r) {
 	case 0:
@@ -81,7 +132,7 @@ static int write_anonymised(sqlite3 *db, const struct option_set *options)
 	case -EALREADY:
 		return cmd_fail("%s has no names any more: it is such a copy itself", of);
 	case -EEXIST:
-		return cmd_fail("%s is there already: remove it, or name another file", path);
+		return cmd_fail("%s is there already: --force overwrites it", path);
 	default:
 		return cmd_fail("cannot write %s: %s", path, strerror(-r));
 	}
@@ -94,12 +145,16 @@ int cmd_export(const struct option_set *options)
 	const struct export_format *format = export_find(option_choice_name(choice));
 	struct db *db = NULL;
 
-	if (format->is_binary && !option_text(options, OPTION_EXPORT_FILE) && isatty(STDOUT_FILENO))
+	const char *path = option_text(options, OPTION_EXPORT_FILE);
+	bool is_stdout = !path || strcmp(path, "-") == 0;
+	if (format->is_binary && is_stdout && isatty(STDOUT_FILENO))
 		return cmd_usage("export: %s is not for a terminal: name a file with --output",
 				 format->name);
-	if (is_anonymised && !option_text(options, OPTION_EXPORT_FILE))
+	if (is_anonymised && is_stdout)
 		return cmd_usage("export: --anonymise writes a database: name it with --output");
-	int status = database_open(options->operands[0], options, &db);
+	int status = is_stdout ? CMD_DONE : cmd_check_new(path, options);
+	if (status == CMD_DONE)
+		status = database_open(options->operands[0], options, &db);
 	if (status == CMD_DONE)
 		status = is_anonymised ? write_anonymised(db_handle(db), options)
 				       : export_run(db_handle(db), options);

@@ -7,17 +7,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/plot/plot.h"
-#include "analyze/report.h"
-#include "analyze/report-sql.h"
-#include "analyze/selection.h"
-#include "analyze/statement.h"
 #include "cli/database.h"
-#include "cli/heat-message.h"
-#include "cli/selection-options.h"
+#include "cli/heatmap-errors.h"
+#include "cli/options/selection-options.h"
+#include "common/atomic-file.h"
 #include "common/cleanup.h"
-#include "common/new-file.h"
 #include "common/text-stream.h"
+#include "report/plot/plot.h"
+#include "report/report.h"
+#include "report/selection/selection.h"
+#include "store/query-value.h"
+#include "store/statement.h"
 
 #define POINTS_PER_MM (72 / 25.4)
 #define MAX_MM	      2000u
@@ -68,17 +68,6 @@ static int find_format(const struct option_set *options, enum canvas_format *ret
 		path);
 }
 
-/* Nothing is computed for a file that must not be written. */
-static int check_file(const struct option_set *options)
-{
-	const char *path = option_text(options, OPTION_PLOT_FILE);
-	struct stat status;
-
-	if (!is_stdout(path) && !option_flag(options, OPTION_FORCE) && lstat(path, &status) == 0)
-		return cmd_fail("%s is there already: --force overwrites it", path);
-	return CMD_DONE;
-}
-
 static int check_output(struct job *job)
 {
 	const char *path = option_text(job->options, OPTION_PLOT_FILE);
@@ -95,7 +84,8 @@ static int check_output(struct job *job)
 		return cmd_fail(
 			"this memsight was built without cairo, so it writes .svg only: for png and pdf "
 			"install libcairo2-dev and build it again");
-	return check_file(job->options);
+	return cmd_check_new(
+		path, job->options); /* nothing is computed for a file that must not be written */
 }
 
 /* ---- How large ---- */
@@ -273,11 +263,20 @@ static mode_t mode_of(const char *path)
 	return stat(path, &status) == 0 ? status.st_mode & 0777 : 0666;
 }
 
+/* A device or a pipe is written to. */
+static bool is_special(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
 static int write_file(const struct job *job, const char *bytes, size_t n)
 {
 	const char *path = option_text(job->options, OPTION_PLOT_FILE);
-	const struct new_file file = { path, mode_of(path),
-				       option_flag(job->options, OPTION_FORCE) };
+	const struct new_file file = {
+		path, mode_of(path), option_flag(job->options, OPTION_FORCE) || is_special(path)
+	};
 
 	if (is_stdout(path)) {
 		int r = write_bytes(stdout, bytes, n);

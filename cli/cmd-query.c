@@ -2,14 +2,21 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "analyze/query.h"
 #include "cli/database.h"
+#include "report/user-query.h"
 
 static int run_query(sqlite3 *db, const struct option_set *options)
 {
-	struct table_style style = { .width = database_terminal_width() };
+	bool is_for_eyes = isatty(STDOUT_FILENO) || getenv("COLUMNS");
+	struct table_style style = {
+		.width = is_for_eyes && !option_flag(options, OPTION_FULL)
+				 ? database_text_width(STDOUT_FILENO)
+				 : 0,
+	};
 
 	table_format_parse(option_choice_name(option_choice(options, OPTION_QUERY_FORMAT)),
 			   &style.format);

@@ -3,19 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/report.h"
+#include "analyze/archive/archive.h"
 #include "cli/cmd-archive.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
-#include "cli/heimdallr.h"
-#include "cli/live-files.h"
-#include "cli/record-options.h"
+#include "cli/heimdallr-variables.h"
+#include "cli/open-files.h"
+#include "cli/options/record-options.h"
 #include "common/cleanup.h"
-#include "common/trace-names.h"
+#include "report/report.h"
 #include "runner/run.h"
 #include "schemas/trace-format.h"
-
-#define REPORT_LINES 20
+#include "trace/names.h"
 
 /* What the observer's functions need. */
 struct saying {
@@ -126,9 +125,8 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 static void print_report(const char *trace, struct db *db, FILE *file, const char *where)
 {
 	struct report_request request = {
-		.limit = REPORT_LINES,
 		.format = TABLE_TEXT,
-		.width = database_terminal_width(),
+		.width = database_text_width(fileno(file)),
 		.name = trace,
 	};
 	int r = report_run_find(db_handle(db), NULL, &request.run_id);
@@ -191,8 +189,13 @@ int cmd_record(const struct option_set *given)
 	struct run_summary summary;
 	char message[OPTION_MESSAGE_BYTES];
 
+	if (option_flag(options, OPTION_ARCHIVE))
+		run.beside = ARCHIVE_SUFFIX;
 	if (run_check(&run, message, sizeof(message)) < 0)
 		return cmd_usage("record: %s", message);
+	if (option_text(options, OPTION_REPORT) &&
+	    cmd_check_new(option_text(options, OPTION_REPORT), options) != CMD_DONE)
+		return CMD_FAILED;
 	r = run_record(&run, &observer, &summary);
 	if (summary.problem[0])
 		cmd_fail("%s", summary.problem);

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/report.h"
-#include "analyze/report-sql.h"
-#include "analyze/statement.h"
-#include "analyze/suppressions.h"
 #include "cli/database.h"
-#include "cli/heat-message.h"
-#include "cli/selection-options.h"
+#include "cli/heatmap-errors.h"
+#include "cli/options/selection-options.h"
 #include "common/cleanup.h"
+#include "report/report.h"
+#include "report/suppressions.h"
+#include "store/query-value.h"
+#include "store/statement.h"
 
 /* The option that asks for a report has its name; the summary has none. */
 static bool is_wanted(const struct option_set *options, const char *report)
@@ -85,18 +85,18 @@ static int write_one(const struct job *job, int64_t run_id)
 {
 	const struct option_set *options = job->options;
 	sqlite3 *db = db_handle(job->db);
-	uint64_t limit = option_number(options, OPTION_LIMIT);
 	const struct report_request request = {
 		.run_id = run_id,
-		.limit = limit ? (int64_t)limit : -1,
+		.limit = database_limit(options),
 		.format = format_of(options),
-		.width = database_terminal_width(),
+		.width = option_flag(options, OPTION_FULL) ? 0 : database_text_width(STDOUT_FILENO),
 		.name = options->operands[0],
 		.is_coloured = database_has_colours(),
 		.by = (enum profile_metric)profile_metric_find(
 			option_choice_name(option_choice(options, OPTION_BY))),
 		.excluded = option_texts(options, OPTION_EXCLUDE),
 		.suppressions = job->suppressions,
+		.is_full = option_flag(options, OPTION_FULL),
 		.selection = &job->selection,
 		.source = option_text(options, OPTION_OF_SOURCE),
 		.cells = { job->cells[0], job->cells[1] },

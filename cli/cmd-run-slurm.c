@@ -7,7 +7,7 @@
 
 #include "cli/cmd-run.h"
 #include "common/cleanup.h"
-#include "runner/series/series-slurm.h"
+#include "series/slurm.h"
 
 #define MAX_WORDS 256
 

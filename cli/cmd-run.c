@@ -13,10 +13,10 @@
 #include "cli/series-text.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
-#include "runner/placement.h"
+#include "runner/placement/placement.h"
 #include "runner/run-command.h"
-#include "runner/series/series-compat.h"
-#include "runner/series/series-process.h"
+#include "series/heimdallr-command.h"
+#include "series/process.h"
 
 #define STOPPED 130 /* as a shell says of SIGINT */
 
@@ -153,8 +153,9 @@ static int check_mode(struct cmd_series *run, size_t i)
 	if (err == 0)
 		err = placement_find(options, &placement, problem, sizeof(problem));
 	if (err < 0)
-		snprintf(run->message, sizeof(run->message), "mode %s cannot be done here: %s",
-			 run->series->modes[i].name, problem[0] ? problem : strerror(-err));
+		snprintf(run->message, sizeof(run->message), "mode %s cannot be done here: %s%s",
+			 run->series->modes[i].name, problem[0] ? problem : strerror(-err),
+			 run->series->is_compat ? "; --modes FILE chooses others" : "");
 	return err;
 }
 
@@ -250,7 +251,7 @@ static int execute(struct cmd_series *run)
 		.log = log,
 		.is_quiet = option_flag(run->options, OPTION_QUIET),
 		.is_terminal = isatty(STDERR_FILENO) == 1,
-		.columns = database_terminal_width(),
+		.columns = database_terminal_width(STDERR_FILENO),
 	};
 	struct series_request request = {
 		.plan = &run->plan,
@@ -323,10 +324,15 @@ static int status_only(struct cmd_series *run, uint64_t seed)
 static int carry_out(struct cmd_series *run, uint64_t seed)
 {
 	bool is_part = option_texts(run->options, OPTION_ONLY) != NULL;
-	int err = series_folder_open(run->series, is_part, &seed, &run->folder, run->message);
+	uint64_t drawn = seed;
+	int err = lay_out(run, seed); /* what cannot be done leaves no folder */
 
 	if (err == 0)
-		err = lay_out(run, seed);
+		err = series_folder_open(run->series, is_part, &seed, &run->folder, run->message);
+	if (err == 0 && seed != drawn) {
+		series_plan_finish(&run->plan);
+		err = series_plan_make(run->series, seed, &run->plan, run->message);
+	}
 	if (err == 0)
 		err = series_folder_check(&run->folder, &run->plan, run->message);
 	if (err < 0)

@@ -2,8 +2,8 @@
 /* What the files of `memsight run` share. */
 #include "cli/cmd.h"
 #include "cli/series-modes.h"
-#include "runner/series/series-folder.h"
-#include "runner/series/series-plan.h"
+#include "series/plan.h"
+#include "series/results-folder.h"
 
 /* A series under way. */
 struct cmd_series {

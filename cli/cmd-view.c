@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/picture.h"
-#include "analyze/statement.h"
-#include "analyze/view/export.h"
-#include "analyze/view/request.h"
-#include "analyze/view/server.h"
 #include "cli/browser.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
+#include "store/heatmap/heatmap.h"
+#include "store/statement.h"
+#include "view/export.h"
+#include "view/request.h"
+#include "view/server.h"
 
 /* Threads share memory that was freed: many small heaps would each keep some; and large answers keep none. */
 #define MAX_ARENAS  2

@@ -2,6 +2,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "common/text.h"
 
@@ -14,6 +16,18 @@ static void print_line(const char *format, va_list arguments)
 	text_hide_controls(line); /* one line, and names of files tell the terminal nothing */
 	fflush(stdout);
 	fprintf(stderr, "memsight: %s\n", line);
+}
+
+int cmd_check_new(const char *path, const struct option_set *options)
+{
+	struct stat status;
+
+	if (strcmp(path, "-") == 0 || option_flag(options, OPTION_FORCE) ||
+	    lstat(path, &status) < 0)
+		return CMD_DONE;
+	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+		return CMD_DONE;
+	return cmd_fail("%s is there already: --force overwrites it", path);
 }
 
 int cmd_fail(const char *format, ...)

@@ -2,7 +2,7 @@
 /*
  * What the sub-commands share. Each lies in a file cmd-<name>.c; schemas/commands.def lists them.
  */
-#include "cli/option.h"
+#include "cli/options/option.h"
 
 /* Exit statuses; `record` ends with that of the program instead. */
 enum cmd_status {
@@ -18,6 +18,12 @@ enum cmd_status {
 #define COMMAND(id, name, ...) int cmd_##name(const struct option_set *options);
 #include "schemas/commands.def"
 #undef COMMAND
+
+/*
+ * Whether a file that is to be made may be: it is not there, or no regular file (a device, a pipe), or --force is given.
+ * Else says so and returns CMD_FAILED. "-" is standard output.
+ */
+int cmd_check_new(const char *path, const struct option_set *options);
 
 /*
  * Print one line "memsight: ..." on standard error; a newline is added. Say what is wrong and what

@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include "analyze/analyze.h"
-#include "analyze/report.h"
-#include "analyze/statement.h"
 #include "cli/cmd-analyze.h"
 #include "cli/cmd.h"
-#include "cli/symbol-options.h"
+#include "cli/options/symbol-options.h"
+#include "report/report.h"
+#include "store/statement.h"
+
+#define DEFAULT_COLUMNS 100 /* of what is no terminal */
+#define LEAST_COLUMNS	40
+#define MAX_COLUMNS	100000
 
 int database_open(const char *path, const struct option_set *options, struct db **ret_db)
 {
@@ -75,6 +79,15 @@ int database_find_run(sqlite3 *db, const char *path, const char *selector, int64
 	}
 }
 
+int64_t database_limit(const struct option_set *options)
+{
+	uint64_t limit = option_number(options, OPTION_LIMIT);
+
+	if (option_origin(options, OPTION_LIMIT) == OPTION_UNSET)
+		return 0;
+	return limit && limit < INT64_MAX ? (int64_t)limit : -1;
+}
+
 bool database_has_colours(void)
 {
 	const char *terminal = getenv("TERM");
@@ -84,11 +97,23 @@ bool database_has_colours(void)
 	       !(refused && *refused);
 }
 
-unsigned database_terminal_width(void)
+unsigned database_terminal_width(int fd)
 {
 	struct winsize size;
 
-	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+	if (!isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
 		return 0;
 	return size.ws_col;
+}
+
+unsigned database_text_width(int fd)
+{
+	const char *given = getenv("COLUMNS");
+	unsigned long columns = given ? strtoul(given, NULL, 10) : 0;
+
+	if (columns == 0 || columns > MAX_COLUMNS)
+		columns = database_terminal_width(fd);
+	if (columns == 0)
+		return DEFAULT_COLUMNS;
+	return columns < LEAST_COLUMNS ? LEAST_COLUMNS : (unsigned)columns;
 }

@@ -1,8 +1,8 @@
 #pragma once
 #include <stdbool.h>
 
-#include "analyze/db.h"
-#include "cli/option.h"
+#include "cli/options/option.h"
+#include "store/database.h"
 
 /*
  * Open what a user names for reading: a database, or a trace, which is analysed first when its
@@ -19,8 +19,14 @@ int database_open(const char *path, const struct option_set *options, struct db 
  */
 int database_find_run(sqlite3 *db, const char *path, const char *selector, int64_t *ret_run_id);
 
-/* Columns of the terminal on standard output; 0 when it is none: lines are not cut then. */
-unsigned database_terminal_width(void);
+/* --limit as report_request.limit: 0: not given, negative: all. */
+int64_t database_limit(const struct option_set *options);
+
+/* Columns of the terminal that a descriptor leads to; 0 when it is none: lines are not cut then. */
+unsigned database_terminal_width(int fd);
+
+/* Columns for what only people read: those of $COLUMNS, of the terminal at fd, or 100 where there is none; 40 at least. */
+unsigned database_text_width(int fd);
 
 /* Whether standard output is a terminal that shows colours, and NO_COLOR does not forbid them. */
 bool database_has_colours(void);

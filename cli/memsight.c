@@ -1,17 +1,23 @@
 #include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/option-help.h"
+#include "cli/options/option-help.h"
 #include "cli/version.h"
 #include "common/parse.h"
 
 #define DEFAULT_COLUMNS 80
 #define MAX_COLUMNS	100
+#define STACK_BYTES	(8u << 20) /* as most systems give a program */
 
 static int (*const commands[COMMAND_COUNT])(const struct option_set *) = {
 #define COMMAND(id, name, ...) [COMMAND_##id] = cmd_##name,
@@ -118,7 +124,7 @@ static int flush_output(int status)
 	return status == CMD_DONE ? failed : status;
 }
 
-int main(int argc, char **argv)
+static int run_words(int argc, char **argv)
 {
 	auto_options struct option_set global;
 	int r = option_parse(COMMAND_GLOBAL, argc > 0 ? argc - 1 : 0, argv + 1, &global);
@@ -126,4 +132,56 @@ int main(int argc, char **argv)
 	if (r < 0)
 		return report_usage(&global, r);
 	return flush_output(dispatch(&global));
+}
+
+/* What a stack of our own runs. */
+struct whole {
+	ucontext_t before;
+	ucontext_t own;
+	int argc;
+	char **argv;
+	int status;
+};
+
+/* makecontext(3) hands numbers on. */
+static void run_whole(unsigned upper, unsigned lower)
+{
+	struct whole *whole = (struct whole *)((uintptr_t)upper << 32 | lower);
+
+	whole->status = run_words(whole->argc, whole->argv);
+}
+
+/*
+ * The program that is recorded may need a small stack (ulimit -s); we, and libdw, and SQLite need more than that. The
+ * limit is left alone, as it is the program's. Returns the exit status.
+ */
+static int run_on_stack(void *stack, size_t n_bytes, int argc, char **argv)
+{
+	struct whole whole = { .argc = argc, .argv = argv };
+	uintptr_t at = (uintptr_t)&whole;
+	pthread_attr_t threads;
+
+	pthread_attr_init(&threads);
+	if (pthread_attr_setstacksize(&threads, n_bytes) == 0)
+		pthread_setattr_default_np(&threads);
+	pthread_attr_destroy(&threads);
+	getcontext(&whole.own);
+	whole.own.uc_stack = (stack_t){ .ss_sp = stack, .ss_size = n_bytes };
+	whole.own.uc_link = &whole.before;
+	makecontext(&whole.own, (void (*)(void))run_whole, 2, (unsigned)(at >> 32), (unsigned)at);
+	swapcontext(&whole.before, &whole.own);
+	return whole.status;
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+	void *stack = MAP_FAILED;
+
+	getrlimit(RLIMIT_STACK, &limit);
+	if (limit.rlim_cur < STACK_BYTES)
+		stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+	return stack == MAP_FAILED ? run_words(argc, argv)
+				   : run_on_stack(stack, STACK_BYTES, argc, argv);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/record-options.h"
+#include "cli/options/record-options.h"
 
 /* What the series says itself, of each run. */
 static const char *const own[] = { "output", "dir", "force", "report", "quiet", "help" };

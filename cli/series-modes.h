@@ -1,9 +1,9 @@
 #pragma once
 /* The modes of a series: keys of a config file through the option table of `record`. */
-#include "cli/heimdallr.h"
-#include "cli/option.h"
+#include "cli/heimdallr-variables.h"
+#include "cli/options/option.h"
 #include "runner/run-options.h"
-#include "runner/series/series-file.h"
+#include "series/config-file.h"
 
 struct series_mode_set {
 	struct option_set options;

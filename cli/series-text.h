@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "runner/series/series-run.h"
+#include "series/run.h"
 
 /* The plan of a series: programs, modes, order. */
 void series_text_plan(FILE *to, const struct series_plan *plan);

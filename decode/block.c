@@ -1,11 +1,19 @@
 #include "decode/block.h"
 
-#include "decode/execute.h"
-#include "decode/machine.h"
+#include <string.h>
+
+#include "decode/decoder.h"
+#include "decode/x86/execute.h"
+#include "decode/x86/machine.h"
 
 /* Two values whose sums and differences with constants show as the same distance. */
 #define PROBE_A UINT64_C(0x0000123456780000)
 #define PROBE_B UINT64_C(0x00005fedcba98000)
+
+/* Beyond so many instructions a function is not looked through for its returns. */
+#define MAX_FUNCTION   64u
+#define FUNCTION_ALIGN 16u
+#define SHORT_BYTES    2u /* of a branch of 8 bits */
 
 static void find_lengths(const struct block_code *code, const struct decode_sample *sample,
 			 struct behind_entry *ret_entry)
@@ -22,43 +30,189 @@ static void find_lengths(const struct block_code *code, const struct decode_samp
 		n = code->memory->code(code->memory->user, sample->process, start, sample->time,
 				       bytes, sample->ip - start);
 	}
-	ret_entry->n = 0;
+	*ret_entry = (struct behind_entry){ .process = sample->process, .address = sample->ip };
 	if (start + n == sample->ip)
-		ret_entry->n = (uint8_t)decode_behind_lengths(
-			bytes, n, sample->ip, ret_entry->lengths, DECODE_MAX_BEHIND);
-	ret_entry->process = sample->process;
-	ret_entry->address = sample->ip;
-	ret_entry->way = BEHIND_NOT_ASKED;
+		ret_entry->n = (uint8_t)decode_behind_lengths(bytes, n, ret_entry->lengths,
+							      DECODE_MAX_BEHIND);
 }
 
-struct behind_entry *decode_block_lengths(const struct block_code *code,
-					  const struct decode_sample *sample)
+static bool is_free(const struct ways *ways)
+{
+	return !ways->is_open && ways->n_jumps + ways->n_calls + ways->n_tables == 0;
+}
+
+static bool goes_on(const struct instruction *instruction)
+{
+	return !decode_execute_is_flow(instruction->execute) ||
+	       instruction->execute == decode_execute_jcc ||
+	       instruction->execute == decode_execute_call;
+}
+
+/*
+ * Whether the code before ip goes on to it. nops between an end and a begin that is aligned are
+ * padding, which nothing runs through; a call right before such a begin does not return.
+ */
+static bool is_line(const struct block_code *code, const struct decode_sample *sample,
+		    const struct behind_entry *entry)
+{
+	uint64_t address = sample->ip;
+	bool is_begin = sample->ip % FUNCTION_ALIGN == 0;
+
+	for (unsigned i = 0; i < entry->n; i++) {
+		address -= entry->lengths[i];
+		const struct instruction *instruction = code->find(code->user, sample, address);
+		if (!instruction || instruction->bytes != entry->lengths[i])
+			return false;
+		if (instruction->execute != decode_execute_nop)
+			return goes_on(instruction) &&
+			       !(is_begin && instruction->execute == decode_execute_call);
+	}
+	return entry->n > 0 && !is_begin;
+}
+
+/* The only ret that a function ends with; 0: it has several, or may end otherwise. */
+static uint64_t find_return(const struct block_code *code, const struct decode_sample *sample,
+			    uint64_t function)
+{
+	uint64_t address = function, furthest = function, found = 0;
+
+	for (unsigned i = 0; i < MAX_FUNCTION; i++) {
+		const struct instruction *instruction = code->find(code->user, sample, address);
+		if (!instruction || instruction->bytes == 0)
+			return 0;
+		execute_function execute = instruction->execute;
+		bool is_direct = instruction->operands[0].kind == OPERAND_IMMEDIATE;
+		bool is_jump = execute == decode_execute_jump || execute == decode_execute_jcc;
+		if (is_jump && (!is_direct || instruction->immediate < function))
+			return 0;
+		if (is_jump && instruction->immediate > furthest)
+			furthest = instruction->immediate;
+		if (execute == decode_execute_ret && found)
+			return 0;
+		if (execute == decode_execute_ret)
+			found = address;
+		else if (decode_execute_is_flow(execute) && !is_jump &&
+			 execute != decode_execute_call)
+			return 0;
+		address += instruction->bytes;
+		if ((execute == decode_execute_ret || execute == decode_execute_jump) &&
+		    address > furthest)
+			return found;
+	}
+	return 0;
+}
+
+/* By the instruction right before ip. */
+static void set_line(const struct block_code *code, const struct decode_sample *sample,
+		     struct behind_entry *entry)
+{
+	const struct instruction *before =
+		code->find(code->user, sample, sample->ip - entry->lengths[0]);
+
+	entry->way = BEHIND_LINE;
+	if (before->execute != decode_execute_call)
+		return;
+	entry->way = BEHIND_RETURN;
+	if (before->operands[0].kind == OPERAND_IMMEDIATE)
+		entry->source = find_return(code, sample, before->immediate);
+}
+
+/* By the branch that leads to ip; what ran before that is known if nothing else leads there. */
+static void set_source(const struct block_code *code, const struct decode_sample *sample,
+		       const struct ways *ways, struct behind_entry *entry)
+{
+	struct ways of_source = { .address = ways->source };
+
+	decode_targets_find(code->targets, code->memory, sample, &of_source, 1);
+	entry->source = ways->source;
+	entry->fused_bytes = is_free(&of_source) ? ways->fused_bytes : 0;
+}
+
+/*
+ * A begin that is aligned may be a function's, which is called in ways that code does not show, and
+ * jumped to by another as its last act.
+ */
+static bool may_be_function(const struct block_code *code, const struct decode_sample *sample,
+			    uint64_t source)
+{
+	const struct instruction *branch = code->find(code->user, sample, source);
+
+	return sample->ip % FUNCTION_ALIGN == 0 &&
+	       (!branch || branch->bytes > SHORT_BYTES || branch->execute == decode_execute_jump);
+}
+
+static void find_way(const struct block_code *code, const struct decode_sample *sample,
+		     const struct ways *ways, struct behind_entry *entry)
+{
+	bool comes_from_line = entry->n_if_line > 0;
+
+	if (ways->is_open || ways->n_tables || ways->n_jumps > 1 || entry->n == 0)
+		return;
+	if (ways->n_jumps)
+		set_source(code, sample, ways, entry);
+	if (is_free(ways) && comes_from_line)
+		set_line(code, sample, entry);
+	else if (ways->n_calls == 0 && ways->n_jumps)
+		entry->way = comes_from_line				    ? BEHIND_EITHER
+			     : may_be_function(code, sample, entry->source) ? BEHIND_UNKNOWN
+									    : BEHIND_BRANCH;
+	else if (ways->n_jumps == 0 && !comes_from_line)
+		entry->way = BEHIND_CALL;
+}
+
+static void fill_entry(const struct block_code *code, const struct decode_sample *sample,
+		       struct behind_entry *entry)
+{
+	struct ways ways[DECODE_MAX_BEHIND + 1] = { { .address = sample->ip } };
+
+	find_lengths(code, sample, entry);
+	for (unsigned i = 0; i < entry->n; i++)
+		ways[i + 1].address = ways[i].address - entry->lengths[i];
+	decode_targets_find(code->targets, code->memory, sample, ways, entry->n + 1);
+	while (entry->n_line < entry->n && is_free(&ways[entry->n_line]))
+		entry->n_line++;
+	if (is_line(code, sample, entry))
+		entry->n_if_line = 1;
+	while (entry->n_if_line && entry->n_if_line < entry->n && is_free(&ways[entry->n_if_line]))
+		entry->n_if_line++;
+	find_way(code, sample, ways, entry);
+}
+
+const struct behind_entry *decode_block_entry(const struct block_code *code,
+					      const struct decode_sample *sample)
 {
 	struct behind_entry *entry = decode_behind_entry(code->behind, sample->process, sample->ip);
+	uint64_t version = decode_code_version(code->memory, sample, sample->ip - BEHIND_LOOK_BYTES,
+					       sample->ip + BEHIND_LOOK_BYTES - 1);
 
-	if (entry->address != sample->ip || entry->process != sample->process)
-		find_lengths(code, sample, entry);
+	if (entry->address != sample->ip || entry->process != sample->process ||
+	    entry->version != version)
+		fill_entry(code, sample, entry);
+	entry->version = version;
 	return entry;
 }
 
-/* What the instruction makes of a probe in one register. */
-static struct value try_probe(const struct machine *after, const struct instruction *instruction,
+/* What the instruction makes of a probe in one register. It must not write memory. */
+static struct value try_probe(struct machine *machine, const struct instruction *instruction,
 			      unsigned reg, uint64_t probe)
 {
-	struct machine machine = *after;
+	struct value kept[REG_COUNT], result;
 
-	machine.regs[reg] = value_exact(probe);
-	machine.next = instruction->address + instruction->bytes;
-	decode_machine_prepare(&machine, instruction);
-	instruction->execute(&machine, instruction);
-	return machine.regs[reg];
+	memcpy(kept, machine->regs, sizeof(kept));
+	machine->regs[reg] = value_exact(probe);
+	machine->next = instruction->address + instruction->bytes;
+	decode_machine_prepare(machine, instruction);
+	instruction->execute(machine, instruction);
+	result = machine->regs[reg];
+	memcpy(machine->regs, kept, sizeof(kept));
+	return result;
 }
 
 /*
  * A register's value before the instruction. Found by running it on two values: the same distance
  * for both means that it adds a constant, and this is taken off again.
  */
-static struct value before(const struct machine *after, const struct instruction *instruction,
+static struct value before(struct machine *after, const struct instruction *instruction,
 			   unsigned reg)
 {
 	struct value a = try_probe(after, instruction, reg, PROBE_A);
@@ -71,31 +225,117 @@ static struct value before(const struct machine *after, const struct instruction
 	return value_exact(after->regs[reg].bits - (a.bits - PROBE_A));
 }
 
-/* Registers whose old value could be told: those that nothing but the instruction itself feeds. */
-static bool can_undo(const struct instruction *instruction, unsigned reg)
+/* What may add a constant to a register, or leave it, and writes no memory when it does. */
+static bool may_add(const struct instruction *instruction)
 {
-	uint32_t general = instruction->regs_written &
-			   ~(1u << DECODE_SP | 1u << DECODE_IP | 1u << DECODE_FLAGS);
-	const struct operand *to = &instruction->operands[0];
+	static const execute_function adding[] = {
+		decode_execute_add, decode_execute_sub, decode_execute_inc,
+		decode_execute_dec, decode_execute_lea, decode_execute_cmovcc,
+	};
 
-	if (reg == DECODE_SP)
-		return true;
-	if (general != 1u << reg)
-		return false; /* xchg, xadd: each depends on the old value of the other */
-	return !(instruction->n_memory && to->kind == OPERAND_REG && to->reg == reg);
+	for (size_t i = 0; i < sizeof(adding) / sizeof(adding[0]); i++)
+		if (instruction->execute == adding[i])
+			return instruction->operands[0].kind == OPERAND_REG;
+	return false;
+}
+
+/* How far an instruction moves the stack pointer; 0: not by what is known here. */
+static uint64_t moves_stack(const struct instruction *instruction)
+{
+	execute_function execute = instruction->execute;
+	uint64_t n_bytes = 8;
+
+	if (execute == decode_execute_call)
+		return -n_bytes;
+	if (execute == decode_execute_ret)
+		return n_bytes + (instruction->operands[0].kind == OPERAND_IMMEDIATE
+					  ? instruction->immediate & 0xffff
+					  : 0);
+	n_bytes = instruction->n_memory ? instruction->memory[instruction->n_memory - 1].size : 0;
+	if (execute == decode_execute_push || execute == decode_execute_pushf)
+		return -n_bytes;
+	return execute == decode_execute_pop || execute == decode_execute_popf ? n_bytes : 0;
+}
+
+/* A register that the instruction wrote, before that. */
+static struct value undo_register(struct machine *machine, const struct instruction *instruction,
+				  unsigned reg)
+{
+	uint32_t written = instruction->regs_written & ~(1u << DECODE_IP | 1u << DECODE_FLAGS);
+	const struct operand *to = &instruction->operands[0];
+	uint64_t distance = reg == DECODE_SP ? moves_stack(instruction) : 0;
+
+	if (distance && !(to->kind == OPERAND_REG && to->reg == DECODE_SP))
+		return value_subtract(machine->regs[reg], value_exact(distance), value_exact(0));
+	/* Alone: of two that are written each may depend on the old value of the other. */
+	if (written != 1u << reg || instruction->n_memory || !may_add(instruction))
+		return value_unknown();
+	return before(machine, instruction, reg);
 }
 
 void decode_block_undo(struct machine *machine, const struct instruction *instruction)
 {
-	struct machine after = *machine;
+	struct value old[DECODE_N_REGS];
 
-	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++) {
-		if (!(instruction->regs_written >> reg & 1))
-			continue;
-		machine->regs[reg] = can_undo(instruction, reg) ? before(&after, instruction, reg)
-								: value_unknown();
+	memcpy(old, machine->regs, sizeof(old));
+	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++)
+		if (instruction->regs_written >> reg & 1)
+			old[reg] = undo_register(machine, instruction, reg);
+	memcpy(machine->regs, old, sizeof(old));
+	machine_set_flags(machine, instruction->flags_written, value_unknown());
+}
+
+/* Whether nothing that is known of both differs. */
+static bool agree(const struct value a[static DECODE_N_REGS],
+		  const struct value b[static DECODE_N_REGS])
+{
+	for (unsigned i = 0; i < DECODE_N_REGS; i++)
+		if (i != DECODE_IP && (a[i].bits ^ b[i].bits) & a[i].known & b[i].known)
+			return false;
+	return true;
+}
+
+bool decode_block_writes(const struct instruction *instruction)
+{
+	for (unsigned i = 0; i < instruction->n_memory; i++)
+		if (instruction->memory[i].flags & MEMORY_WRITE)
+			return true;
+	return false;
+}
+
+/* Whether a call left its return address, as far as the stack is known. */
+static bool has_pushed(struct machine *after, uint64_t address)
+{
+	struct value word =
+		decode_machine_load(after, after->regs[DECODE_SP].bits, 8, MACHINE_READER_STACK);
+
+	return ((word.bits ^ address) & word.known) == 0;
+}
+
+bool decode_block_undo_checked(struct machine *machine, const struct instruction *instruction,
+			       uint64_t next, bool is_memory_as_then)
+{
+	struct value after[DECODE_N_REGS], old[DECODE_N_REGS];
+	uint64_t end = instruction->address + instruction->bytes;
+
+	if ((instruction->n_memory && !is_memory_as_then) || decode_block_writes(instruction)) {
+		bool is_call = instruction->execute == decode_execute_call;
+		bool may_be = !is_memory_as_then || !is_call || has_pushed(machine, end);
+
+		decode_block_undo(machine, instruction);
+		return may_be;
 	}
-	machine->regs[DECODE_FLAGS] = value_unknown();
+	memcpy(after, machine->regs, sizeof(after));
+	decode_block_undo(machine, instruction);
+	memcpy(old, machine->regs, sizeof(old));
+	machine->next = end;
+	machine->end = MACHINE_GOES_ON;
+	decode_machine_prepare(machine, instruction);
+	instruction->execute(machine, instruction);
+	bool may_be = (machine->end != MACHINE_GOES_ON || machine->next == next) &&
+		      agree(machine->regs, after);
+	memcpy(machine->regs, old, sizeof(old));
+	return may_be;
 }
 
 unsigned decode_block_accesses(const struct machine *machine, const struct instruction *instruction,
@@ -111,9 +351,7 @@ unsigned decode_block_accesses(const struct machine *machine, const struct instr
 			.address = is_known ? address.bits : 0,
 			.size = operand->size,
 			.count = operand->count,
-			.state = !is_known			     ? DECODE_UNKNOWN_REGISTER
-				 : operand->flags & MEMORY_BASE_ONLY ? DECODE_BASE_ONLY
-								     : DECODE_RESOLVED,
+			.state = is_known ? decode_memory_state(operand) : DECODE_UNKNOWN_REGISTER,
 			.is_read = operand->flags & MEMORY_READ,
 			.is_write = operand->flags & MEMORY_WRITE,
 		};
@@ -133,13 +371,13 @@ static void note(const struct machine *machine, const struct instruction *instru
 void decode_block_behind(const struct block_code *code, const struct decode_sample *sample,
 			 struct decode_window *window)
 {
-	const struct behind_entry *entry = decode_block_lengths(code, sample);
+	const struct behind_entry *entry = decode_block_entry(code, sample);
 	uint64_t address = sample->ip;
 	struct machine machine;
 
 	window->n_behind = 0;
 	decode_machine_init(&machine, code->memory, sample);
-	for (unsigned i = 0; i < entry->n; i++) {
+	for (unsigned i = 0; i < entry->n_line; i++) {
 		address -= entry->lengths[i];
 		const struct instruction *instruction = code->find(code->user, sample, address);
 		if (!instruction || instruction->bytes != entry->lengths[i] ||

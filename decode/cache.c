@@ -37,14 +37,14 @@ static size_t find_set(const struct cache *cache, uint32_t process, uint64_t add
 }
 
 const struct instruction *decode_cache_find(const struct cache *cache, uint32_t process,
-					    uint64_t address)
+					    uint64_t address, uint64_t version)
 {
 	const struct instruction *entry =
 		&cache->entries[find_set(cache, process, address) * CACHE_WAYS];
 
 	for (unsigned way = 0; way < CACHE_WAYS; way++, entry++)
 		if (entry->address == address && entry->process == process &&
-		    entry->execute != CACHE_UNUSED)
+		    entry->version == version && entry->execute != CACHE_UNUSED)
 			return entry;
 	return NULL;
 }

@@ -3,7 +3,7 @@
  * Decoded instructions by (process, address): 4 ways per set, the oldest of a full set goes. The
  * memory is fixed when it is made.
  */
-#include "decode/instruction.h"
+#include "decode/x86/instruction.h"
 
 struct cache {
 	struct instruction *entries;
@@ -17,7 +17,7 @@ void decode_cache_finish(struct cache *cache);
 
 /* The instruction, or NULL. Valid until the next decode_cache_add. */
 const struct instruction *decode_cache_find(const struct cache *cache, uint32_t process,
-					    uint64_t address);
+					    uint64_t address, uint64_t version);
 
 /* Copy the instruction in. Returns the copy. */
 const struct instruction *decode_cache_add(struct cache *cache,

@@ -13,9 +13,10 @@ static uint32_t count_before(const struct decode_window *window, uint32_t n)
 	return i;
 }
 
-static bool is_resolved(const struct decode_access *access)
+/* What another access stands for has no weight. */
+static double weight_of(const struct decode_access *access)
 {
-	return access->state == DECODE_RESOLVED || access->state == DECODE_BASE_ONLY;
+	return access->state == DECODE_TURN_BEFORE ? 0 : access->count;
 }
 
 static double sum_counts(const struct decode_access *accesses, uint32_t n)
@@ -23,7 +24,7 @@ static double sum_counts(const struct decode_access *accesses, uint32_t n)
 	double sum = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		sum += accesses[i].count;
+		sum += weight_of(&accesses[i]);
 	return sum;
 }
 
@@ -33,10 +34,10 @@ static double divide(struct decode_access *accesses, uint32_t n, double total)
 	double resolved = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		double share = accesses[i].count / total;
+		double share = weight_of(&accesses[i]) / total;
 
 		accesses[i].share = (float)share;
-		if (is_resolved(&accesses[i]))
+		if (decode_state_has_address(accesses[i].state))
 			resolved += share;
 	}
 	return resolved;
@@ -56,6 +57,7 @@ static void divide_shares(struct decode_window *window, struct decode_charge *ch
 static bool charge_loop(const struct decode_window *window, struct decode_charge *charge)
 {
 	charge->n_charged = window->n_accesses;
+	charge->n_behind = window->n_behind;
 	return window->end == DECODE_END_LOOP;
 }
 

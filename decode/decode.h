@@ -60,11 +60,32 @@ enum decode_reg {
 typedef size_t (*decode_read)(void *user, uint32_t process, uint64_t address, uint64_t time,
 			      void *bytes, size_t n_bytes);
 
+/*
+ * Which of its versions the code of the page around address is in at that time: while the number is the
+ * same the code callback gives the same bytes. Any numbers; 0 for a page that does not change.
+ */
+typedef uint32_t (*decode_version)(void *user, uint32_t process, uint64_t address, uint64_t time);
+
 /* What the decoder may see of the traced program. Copied by decode_create. */
 struct decode_memory {
 	decode_read code; /* executable bytes */
 	decode_read constant; /* data that never changes while it is mapped; NULL: none is known */
+	/*
+	 * Other data, as it surely was at that time, and is until the window itself stores there; asked
+	 * for as long as the window has stored nowhere unknown. NULL: none is known.
+	 */
+	decode_read data;
+	decode_version version; /* NULL: code does not change, but for decode_invalidate() */
 	void *user;
+};
+
+/* Vector registers, where a sample has them: the first n_bytes of the first n_regs are known. */
+struct decode_vectors {
+	uint32_t n_regs; /* 16, or 32 with AVX-512 */
+	uint32_t n_bytes; /* 16, 32 or 64 */
+	uint32_t n_masks; /* 8 with AVX-512, else 0 */
+	uint8_t regs[32][64];
+	uint64_t masks[8];
 };
 
 /* One raw sample of a thread in 64-bit mode. */
@@ -74,17 +95,28 @@ struct decode_sample {
 	uint64_t fs_base; /* 0: not known */
 	const void *stack; /* bytes at regs[DECODE_SP]; may be NULL */
 	uint32_t stack_bytes;
+	const struct decode_vectors *vectors; /* NULL: not known */
 	uint32_t process; /* any number that tells address spaces apart */
 	uint64_t time; /* in the unit of the caller's callbacks */
 };
 
 enum decode_state {
 	DECODE_RESOLVED, /* address and count are exact */
-	DECODE_BASE_ONLY, /* near address: gather, scatter, or unknown length */
+	DECODE_FIRST_ONLY, /* so is the first element; how many follow is not known: count is 1 */
+	DECODE_MASKED, /* elements of the range, which ones depends on a mask that is not known */
+	DECODE_BASE_ONLY, /* a gather's base, or a string of maybe no element: tells not whose it is */
 	DECODE_UNKNOWN_REGISTER, /* address 0: depends on something not known */
 	DECODE_UNKNOWN_SEGMENT, /* address 0: fs without fs_base, or gs */
+	DECODE_NEXT_TURN, /* only in stalled: not known, address is that of the next turn of the loop */
+	DECODE_TURN_BEFORE, /* in a closed loop: not known, behind has that of the turn before; no share */
 	DECODE_STATE_COUNT,
 };
+
+/* Whether address is one that is surely accessed; else it is nobody's. */
+static inline bool decode_state_has_address(unsigned state)
+{
+	return state <= DECODE_FIRST_ONLY;
+}
 
 /* One memory operand of one instruction in the window. */
 struct decode_access {
@@ -122,7 +154,7 @@ enum decode_stall {
 	DECODE_STALL_COUNT,
 };
 
-#define DECODE_MAX_STALLED 4u
+#define DECODE_MAX_STALLED 16u /* lanes of a gather */
 
 /* Ways to divide a sample's time, from the best down. Bits of a mask. */
 enum decode_estimator {
@@ -147,14 +179,17 @@ struct decode_window {
 	/*
 	 * Where no loop closed: what the instructions of ip's block before ip accessed, nearest
 	 * first. The timer's interrupt often lands right behind the access that was waited for.
+	 * In a closed loop: those of them that tell what is DECODE_TURN_BEFORE in accesses.
 	 */
 	uint32_t n_behind;
 	struct decode_access behind[2 * DECODE_MAX_BEHIND];
 	/*
 	 * A timer's interrupt is taken when the instruction that was waited for has finished: what
 	 * the time was lost on is the instruction that ran right before ip (measured on a chase of
-	 * pointers: 99.6 %), with the comparison that a branch is one operation with. In a loop its
-	 * operands are those of the next time that it runs.
+	 * pointers: 99.6 %), with the comparison that a branch is one operation with. Its operands are
+	 * found by undoing it on the registers at ip; one that has replaced its own base is not known.
+	 * Where several ways lead to ip, those are ruled out that could not leave registers and flags
+	 * as they are.
 	 */
 	enum decode_stall stall;
 	uint64_t stall_ip; /* 0: not known */
@@ -177,7 +212,7 @@ void decode_estimators_print(unsigned estimators, char ret_text[DECODE_ESTIMATOR
 
 /*
  * Make a decoder for programs of machine (ELF e_machine). It keeps up to cache_entries decoded
- * instructions (0: DECODE_CACHE_ENTRIES; about 104 bytes each, rounded up to a power of two).
+ * instructions (0: DECODE_CACHE_ENTRIES; about 112 bytes each, rounded up to a power of two).
  * The caller destroys *ret_decoder. Returns 0, -EOPNOTSUPP for other machines, -EINVAL without a
  * code callback, or -ENOMEM.
  */
@@ -196,6 +231,12 @@ static inline void decode_cleanup(struct decoder **decoder)
 
 /* Which estimators windows are made for; DECODE_ESTIMATORS unless told. */
 void decode_set_estimators(struct decoder *decoder, unsigned estimators);
+
+/*
+ * Windows from here on are without what lies before ip and what was waited for (DECODE_STALL_UNKNOWN), in half the
+ * time; or with it again.
+ */
+void decode_set_ahead_only(struct decoder *decoder, bool is_ahead_only);
 
 /*
  * Forget the decoded instructions of process that overlap [start, end): other code was mapped
@@ -275,7 +316,7 @@ struct decode_charge {
 	uint32_t n_behind; /* behind[0..n_behind) have a share */
 	uint32_t n_exact; /* accesses[0..n_exact) are the operands at ip: role exact */
 	float exact_share; /* of each of those (1 / n_exact), 0 without operand at ip */
-	float resolved_share; /* sum over states RESOLVED and BASE_ONLY */
+	float resolved_share; /* sum over the states that have an address */
 	float unresolved_share; /* sum over the other states; 1 for BASIS_NONE */
 	float code_share; /* 1 for BASIS_CODE */
 };

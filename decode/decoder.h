@@ -1,17 +1,39 @@
 #pragma once
 /* What the files of decode/ share of a decoder. */
-#include "decode/behind.h"
+#include "decode/branch-targets.h"
 #include "decode/cache.h"
 #include "decode/decode.h"
-#include "decode/machine.h"
+#include "decode/hoisted.h"
+#include "decode/previous-instructions.h"
+#include "decode/x86/machine.h"
 
 struct decoder {
 	struct decode_memory memory;
 	struct cache cache;
 	struct behind_cache behind;
+	struct targets targets;
+	struct hoisted_cache hoisted;
+	struct vectors vectors; /* of the window that is made */
 	uint64_t n_decoded;
 	unsigned estimators;
+	bool is_ahead_only;
 };
+
+/* The versions of the one or two pages that [first, last] lies on. */
+static inline uint64_t decode_code_version(const struct decode_memory *memory,
+					   const struct decode_sample *sample, uint64_t first,
+					   uint64_t last)
+{
+	uint64_t version;
+
+	if (!memory->version)
+		return 0;
+	version = memory->version(memory->user, sample->process, first, sample->time);
+	if ((first ^ last) >> 12)
+		version = version << 32 |
+			  memory->version(memory->user, sample->process, last, sample->time);
+	return version;
+}
 
 /* The instruction at an address of the sample's process. NULL: no bytes of code. */
 const struct instruction *decode_find_instruction(struct decoder *decoder,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "decode/decoder.h"
-#include "decode/execute.h"
+#include "decode/x86/execute.h"
 
 #define MIN_KNOWN 8u /* registers, of 16, that must be known to say where it is */
 
@@ -146,6 +146,7 @@ int decode_replay(struct decoder *decoder, const struct decode_sample *from,
 	ret_way->n_accesses = 0;
 	ret_way->n_picked = 0;
 	decode_machine_init(&replay.machine, &decoder->memory, from);
+	replay.machine.is_data_lost = true; /* far from the sample memory may be another */
 	int r = walk(&replay, max_instructions);
 	ret_way->n_emulated = replay.n;
 	return r;

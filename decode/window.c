@@ -2,8 +2,9 @@
 
 #include "decode/block.h"
 #include "decode/decoder.h"
-#include "decode/execute.h"
+#include "decode/hoisted.h"
 #include "decode/stall.h"
+#include "decode/x86/execute.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,8 +36,10 @@ int decode_create(unsigned machine, const struct decode_memory *memory, size_t c
 
 struct decoder *decode_destroy(struct decoder *decoder)
 {
-	if (decoder)
+	if (decoder) {
 		decode_cache_finish(&decoder->cache);
+		decode_targets_finish(&decoder->targets);
+	}
 	free(decoder);
 	return NULL;
 }
@@ -45,11 +48,17 @@ void decode_invalidate(struct decoder *decoder, uint32_t process, uint64_t start
 {
 	decode_cache_drop(&decoder->cache, process, start, end);
 	decode_behind_drop(&decoder->behind, process, start, end);
+	decode_targets_drop(&decoder->targets, process, start, end);
 }
 
 void decode_set_estimators(struct decoder *decoder, unsigned estimators)
 {
 	decoder->estimators = estimators;
+}
+
+void decode_set_ahead_only(struct decoder *decoder, bool is_ahead_only)
+{
+	decoder->is_ahead_only = is_ahead_only;
 }
 
 uint64_t decode_n_decoded(const struct decoder *decoder)
@@ -59,7 +68,8 @@ uint64_t decode_n_decoded(const struct decoder *decoder)
 
 /* Decode what is not in the cache. NULL: there are no, or not enough, bytes of code. */
 static const struct instruction *decode_new(struct decoder *decoder,
-					    const struct decode_sample *sample, uint64_t address)
+					    const struct decode_sample *sample, uint64_t address,
+					    uint64_t version)
 {
 	uint8_t code[INSTRUCTION_MAX_BYTES];
 	struct instruction instruction;
@@ -78,6 +88,7 @@ static const struct instruction *decode_new(struct decoder *decoder,
 		instruction =
 			(struct instruction){ .address = address, .execute = decode_execute_trap };
 	instruction.process = sample->process;
+	instruction.version = version;
 	return decode_cache_add(&decoder->cache, &instruction);
 }
 
@@ -85,10 +96,12 @@ const struct instruction *decode_find_instruction(struct decoder *decoder,
 						  const struct decode_sample *sample,
 						  uint64_t address)
 {
+	uint64_t version = decode_code_version(&decoder->memory, sample, address,
+					       address + INSTRUCTION_MAX_BYTES - 1);
 	const struct instruction *instruction =
-		decode_cache_find(&decoder->cache, sample->process, address);
+		decode_cache_find(&decoder->cache, sample->process, address, version);
 
-	return instruction ? instruction : decode_new(decoder, sample, address);
+	return instruction ? instruction : decode_new(decoder, sample, address, version);
 }
 
 /* The range of a repeated string instruction: from rcx and the direction flag. */
@@ -100,8 +113,9 @@ static void apply_repeat(const struct machine *machine, const struct instruction
 
 	if (!value_is_exact(n) || !(flags.known & FLAG_DIRECTION) ||
 	    instruction->repeat == REPEAT_UNTIL) {
+		/* Without a bit that is set in the count there may be no repetition. */
 		if (access->state == DECODE_RESOLVED)
-			access->state = DECODE_BASE_ONLY;
+			access->state = n.bits ? DECODE_FIRST_ONLY : DECODE_BASE_ONLY;
 		return;
 	}
 	access->count = n.bits > UINT32_MAX ? UINT32_MAX : (uint32_t)n.bits;
@@ -117,7 +131,7 @@ static uint8_t find_state(const struct machine *machine, const struct memory_ope
 				       (operand->flags & MEMORY_FS && !machine->fs_base)
 			       ? DECODE_UNKNOWN_SEGMENT
 			       : DECODE_UNKNOWN_REGISTER;
-	return operand->flags & MEMORY_BASE_ONLY ? DECODE_BASE_ONLY : DECODE_RESOLVED;
+	return decode_memory_state(operand);
 }
 
 bool decode_is_repeated_never(const struct machine *machine, const struct instruction *instruction)
@@ -145,16 +159,117 @@ void decode_fill_access(const struct machine *machine, const struct instruction 
 		apply_repeat(machine, instruction, ret_access);
 }
 
+/* The accesses that an instruction may need room for. */
+static unsigned count_room(const struct instruction *instruction)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < instruction->n_memory; i++) {
+		const struct memory_operand *operand = &instruction->memory[i];
+
+		n += operand->flags & MEMORY_GATHER ? operand->count + 1u
+		     : operand->mask != MASK_NONE   ? operand->lanes
+						    : 1;
+	}
+	return n;
+}
+
+/* Add `from` with another address and size. */
+static void add_part(struct decode_window *window, const struct decode_access *from,
+		     uint64_t address, uint32_t size, enum decode_state state)
+{
+	struct decode_access *access = &window->accesses[window->n_accesses++];
+
+	*access = *from;
+	access->address = address;
+	access->size = size;
+	access->state = (uint8_t)state;
+}
+
+/*
+ * The lanes of a gather or scatter, each for itself where its index and mask are known; the others
+ * are one access of so many elements.
+ */
+static void note_gather(struct decode_window *window, const struct machine *machine,
+			const struct memory_operand *operand, const struct decode_access *from)
+{
+	struct value mask = decode_lanes_mask(machine, operand);
+	struct value base =
+		from->state == DECODE_BASE_ONLY ? value_exact(from->address) : value_unknown();
+	struct decode_access rest = *from;
+
+	rest.count = 0;
+	for (unsigned i = 0; i < operand->count; i++) {
+		struct value address = decode_lane_address(machine, operand, base, i);
+		struct decode_access lane = *from;
+
+		lane.count = 1;
+		if (mask.known >> i & 1 && !(mask.bits >> i & 1))
+			continue;
+		if (mask.bits >> i & 1 && value_is_exact(address))
+			add_part(window, &lane, address.bits, operand->size, DECODE_RESOLVED);
+		else
+			rest.count++;
+	}
+	if (rest.count > 0)
+		window->accesses[window->n_accesses++] = rest;
+}
+
+/* Runs of the elements that a mask takes. */
+static void note_runs(struct decode_window *window, const struct memory_operand *operand,
+		      const struct decode_access *from, uint64_t mask)
+{
+	for (unsigned i = 0; i < operand->lanes; i++) {
+		unsigned start = i;
+
+		while (i < operand->lanes && mask >> i & 1)
+			i++;
+		if (i > start)
+			add_part(window, from, from->address + (uint64_t)start * operand->element,
+				 (i - start) * operand->element, DECODE_RESOLVED);
+	}
+}
+
+static void note_masked(struct decode_window *window, const struct machine *machine,
+			const struct memory_operand *operand, const struct decode_access *from)
+{
+	uint64_t lanes = value_mask(operand->lanes);
+	struct value mask = decode_lanes_mask(machine, operand);
+	bool is_known = (mask.known & lanes) == lanes;
+	bool is_broadcast = operand->lanes * operand->element > operand->size;
+
+	if (is_known && !(mask.bits & lanes))
+		return;
+	if (is_broadcast && mask.bits & lanes)
+		add_part(window, from, from->address, operand->size, DECODE_RESOLVED);
+	else if (!is_known || is_broadcast)
+		window->accesses[window->n_accesses++] = *from;
+	else if (operand->flags & MEMORY_PACKED)
+		add_part(window, from, from->address,
+			 (uint32_t)__builtin_popcountll(mask.bits & lanes) * operand->element,
+			 DECODE_RESOLVED);
+	else
+		note_runs(window, operand, from, mask.bits & lanes);
+}
+
 static void note_accesses(struct decode_window *window, const struct machine *machine,
 			  const struct instruction *instruction)
 {
+	struct decode_access access;
+
 	if (decode_is_repeated_never(machine, instruction))
 		return;
 	for (unsigned i = 0; i < instruction->n_memory; i++) {
-		struct decode_access *access = &window->accesses[window->n_accesses++];
+		const struct memory_operand *operand = &instruction->memory[i];
 
-		decode_fill_access(machine, instruction, i, access);
-		access->position = (uint16_t)window->n_instructions;
+		decode_fill_access(machine, instruction, i, &access);
+		access.position = (uint16_t)window->n_instructions;
+		if (operand->flags & MEMORY_GATHER)
+			note_gather(window, machine, operand, &access);
+		else if (access.state == DECODE_MASKED)
+			note_masked(window, machine, operand, &access);
+		else
+			window->accesses[window->n_accesses++] = access;
 	}
 }
 
@@ -182,6 +297,8 @@ static bool run_instruction(struct decoder *decoder, struct machine *machine,
 		window->end = instruction ? DECODE_END_BAD_CODE : DECODE_END_NO_CODE;
 		return false;
 	}
+	if (window->n_accesses + count_room(instruction) > DECODE_MAX_ACCESSES)
+		return false;
 	decode_machine_prepare(machine, instruction);
 	note_accesses(window, machine, instruction);
 	machine->next += instruction->bytes;
@@ -203,47 +320,130 @@ static const struct instruction *find_for_block(void *user, const struct decode_
 	return decode_find_instruction(user, sample, address);
 }
 
-static void look_behind(struct decoder *decoder, const struct decode_sample *sample,
-			struct decode_window *window)
+static bool is_open(const struct decode_window *window)
 {
-	const struct block_code code = {
+	for (uint32_t i = 0; i < window->n_accesses; i++)
+		if (!decode_state_has_address(window->accesses[i].state))
+			return true;
+	return false;
+}
+
+/* The access of the next turn that is not known, and of which `behind` is that of the turn before. */
+static struct decode_access *find_next_turn(struct decode_window *window,
+					    const struct decode_access *behind)
+{
+	for (uint32_t i = window->n_accesses; i > 0; i--) {
+		struct decode_access *access = &window->accesses[i - 1];
+
+		if (access->ip == behind->ip && access->state == DECODE_UNKNOWN_REGISTER &&
+		    access->is_write == behind->is_write && access->size == behind->size &&
+		    access->count == behind->count)
+			return access;
+	}
+	return NULL;
+}
+
+/*
+ * What a pointer that was loaded leads to is not known of the next turn, but of the turn before, which ran
+ * right before ip: it stands for the other. What is known of both is kept out of behind.
+ */
+static void take_turn_before(struct decode_window *window)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < window->n_behind; i++) {
+		struct decode_access behind = window->behind[i];
+		struct decode_access *next =
+			behind.state == DECODE_RESOLVED ? find_next_turn(window, &behind) : NULL;
+
+		if (!next)
+			continue;
+		next->state = DECODE_TURN_BEFORE;
+		window->behind[n++] = behind;
+	}
+	window->n_behind = n;
+}
+
+static struct block_code code_of(struct decoder *decoder)
+{
+	return (struct block_code){
 		.memory = &decoder->memory,
 		.behind = &decoder->behind,
+		.targets = &decoder->targets,
 		.find = find_for_block,
 		.user = decoder,
 	};
+}
 
-	/* A closed loop needs no block, unless it may not be used. */
-	if (window->end != DECODE_END_LOOP || !(window->estimators & DECODE_BY_WINDOW))
+static void look_behind(struct decoder *decoder, const struct decode_sample *sample,
+			struct decode_window *window)
+{
+	const struct block_code code = code_of(decoder);
+	bool is_loop =
+		window->end == DECODE_END_LOOP && (window->estimators & DECODE_BY_WINDOW) != 0;
+	/* A closed loop that tells all of its accesses needs no block. */
+	if (!is_loop || is_open(window))
 		decode_block_behind(&code, sample, window);
 	decode_stall_find(&code, sample, window);
+	if (is_loop)
+		take_turn_before(window);
+}
+
+/* From the sample on; constants of vector registers are taken as far as they are told. */
+static void run_window(struct decoder *decoder, const struct decode_sample *sample,
+		       const struct hoisted *hoisted, unsigned max_instructions,
+		       struct decode_window *window)
+{
+	struct machine machine;
+
+	decode_machine_init(&machine, &decoder->memory, sample);
+	decode_vectors_init(&machine, &decoder->vectors);
+	if (hoisted)
+		decode_hoisted_take(hoisted, &machine);
+	window->end = DECODE_END_LIMIT;
+	window->end_ip = sample->ip;
+	window->head_ip = sample->ip;
+	window->n_instructions = 0;
+	window->n_block = 0;
+	window->n_accesses = 0;
+	while (window->n_instructions < max_instructions)
+		if (!run_instruction(decoder, &machine, window))
+			break;
+	if (window->n_block == 0)
+		window->n_block = window->n_instructions;
+}
+
+/* Whether a mask, or an index of a gather, was wanted and is not known. */
+static bool lacks_vectors(const struct decode_window *window)
+{
+	for (uint32_t i = 0; i < window->n_accesses; i++)
+		if (window->accesses[i].state == DECODE_BASE_ONLY ||
+		    window->accesses[i].state == DECODE_MASKED)
+			return true;
+	return false;
 }
 
 int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 		  unsigned max_instructions, struct decode_window *ret_window)
 {
-	struct machine machine;
+	const struct block_code code = code_of(decoder);
 
 	if (max_instructions == 0 || max_instructions > DECODE_MAX_INSTRUCTIONS)
 		return -EINVAL;
-	decode_machine_init(&machine, &decoder->memory, sample);
 	ret_window->estimators = decoder->estimators;
-	ret_window->end = DECODE_END_LIMIT;
-	ret_window->end_ip = sample->ip;
-	ret_window->head_ip = sample->ip;
 	ret_window->stall = DECODE_STALL_UNKNOWN;
 	ret_window->stall_ip = 0;
 	ret_window->n_stalled = 0;
-	ret_window->n_instructions = 0;
-	ret_window->n_block = 0;
-	ret_window->n_accesses = 0;
 	ret_window->n_behind = 0;
-	while (ret_window->n_instructions < max_instructions)
-		if (!run_instruction(decoder, &machine, ret_window))
-			break;
-	if (ret_window->n_block == 0)
-		ret_window->n_block = ret_window->n_instructions;
-	if (ret_window->n_instructions > 0)
+	run_window(decoder, sample, NULL, max_instructions, ret_window);
+	if (!sample->vectors && lacks_vectors(ret_window)) {
+		const struct hoisted *hoisted =
+			decode_hoisted_find(&decoder->hoisted, &code, sample);
+
+		if (hoisted->n)
+			run_window(decoder, sample, hoisted, max_instructions, ret_window);
+	}
+	if (ret_window->n_instructions > 0 && !decoder->is_ahead_only)
 		look_behind(decoder, sample, ret_window);
 	return 0;
 }

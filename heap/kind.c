@@ -1,26 +1,19 @@
 #include "heap/kind.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <sys/single_threaded.h>
 
 #include "heap/placement.h"
 #include "heap/range.h"
-#include "heap/real.h"
+#include "heap/stand-in.h"
 #include "schemas/ring.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 struct kind kind = { .min_bytes = SIZE_MAX };
-
-_Thread_local unsigned kind_depth __attribute__((tls_model("initial-exec")));
 
 /* Of libtracealloc.so, when it is there: the memory of the heap, for the trace. */
 extern __attribute__((weak)) void memsight_1_heap_range(uint64_t start, uint64_t size,
@@ -39,14 +32,69 @@ static void tell(size_t size, const char *name, const char *place)
 		memsight_1_heap_range(range.start, size, name, place);
 }
 
+/* ---- Forks ---- */
+
+/* What libmemkind (its jemalloc) wanted to be called at a fork. */
+static struct fork_handlers {
+	void (*prepare)(void);
+	void (*parent)(void);
+	void (*child)(void);
+} handlers[4];
+static size_t n_handlers;
+
+/* libc's lock of the list of open files: recursive, exported, in no header. */
+extern void _IO_list_lock(void);
+extern void _IO_list_unlock(void);
+extern void _IO_list_resetlock(void);
+
+/*
+ * The heap's locks come behind stdio's, as those of libc's own malloc do: a thread that writes into a
+ * file allocates under the file's lock, which fflush(NULL) awaits under that of the list. A lone
+ * thread needs none, nor may one take them that is inside the heap: a signal's handler forks.
+ */
+static void before_fork(void)
+{
+	if (kind_depth == 0 && !__libc_single_threaded) {
+		_IO_list_lock();
+		for (size_t i = n_handlers; i-- > 0;)
+			if (handlers[i].prepare)
+				handlers[i].prepare();
+		kind_depth = KIND_AT_FORK;
+	}
+	range_fork_prepare();
+}
+
+static void after_fork_in_parent(void)
+{
+	range_fork_parent();
+	if (!(kind_depth & KIND_AT_FORK))
+		return;
+	for (size_t i = 0; i < n_handlers; i++)
+		if (handlers[i].parent)
+			handlers[i].parent();
+	_IO_list_unlock();
+	kind_depth &= ~KIND_AT_FORK;
+}
+
 static void after_fork_in_child(void)
 {
 	range_fork_child();
+	for (size_t i = 0; (kind_depth & KIND_AT_FORK) && i < n_handlers; i++)
+		if (handlers[i].child)
+			handlers[i].child();
+	if (kind_depth & KIND_AT_FORK)
+		_IO_list_resetlock();
+	kind_depth &= ~KIND_AT_FORK;
 	if (range_is_displaced() && !told.is_displaced) {
 		told.is_displaced = true;
 		tell(range.size, "dram", "no room for the copy of a forked process");
 	}
 }
+
+/* Of libc, in no header: what its pthread_atfork() calls. That name is ours, see below. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+			     void *library);
+extern uint8_t __dso_handle __attribute__((visibility("hidden")));
 
 void kind_register(void)
 {
@@ -54,101 +102,26 @@ void kind_register(void)
 
 	if (atomic_load_explicit(&is_registered, memory_order_relaxed) == 0 &&
 	    atomic_exchange(&is_registered, 1) == 0)
-		pthread_atfork(range_fork_prepare, range_fork_parent, after_fork_in_child);
+		__register_atfork(before_fork, after_fork_in_parent, after_fork_in_child,
+				  &__dso_handle);
 }
 
-/* ---- In place of libmemkind's own functions; a program's own kinds get those ---- */
-
-static void *next_function(const char *name)
+/* What libmemkind's allocator calls, in place of libc's. */
+int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
-	return dlsym(RTLD_NEXT, name);
-}
-
-/* Takes a step of the file; libmemkind's would map it somewhere, from a descriptor like any other. */
-EXPORT void *memkind_pmem_mmap(memkind_t memkind, void *address, size_t size);
-void *memkind_pmem_mmap(memkind_t memkind, void *address, size_t size)
-{
-	void *(*next)(memkind_t, void *, size_t);
-	void *memory;
-
-	if (memkind != kind.memkind) {
-		next = next_function("memkind_pmem_mmap");
-		return next ? next(memkind, address, size) : MAP_FAILED;
-	}
-	memory = range_grow(size);
-	return memory ? memory : MAP_FAILED;
-}
-
-/* libmemkind's destructor gives up at the first error: our heap stays, whoever still runs. */
-static int destroy_other(memkind_t memkind, const char *name)
-{
-	int (*next)(memkind_t) = next_function(name);
-
-	return memkind == kind.memkind || !next ? MEMKIND_ERROR_RUNTIME : next(memkind);
-}
-
-EXPORT int memkind_pmem_destroy(memkind_t memkind);
-int memkind_pmem_destroy(memkind_t memkind)
-{
-	return destroy_other(memkind, "memkind_pmem_destroy");
-}
-
-EXPORT int memkind_fixed_destroy(memkind_t memkind);
-int memkind_fixed_destroy(memkind_t memkind)
-{
-	return destroy_other(memkind, "memkind_fixed_destroy");
-}
-
-/*
- * memkind gives pages of a file back by punching holes and unmapping: both would leave addresses in
- * the range without memory, or with somebody else's. It takes a refusal for "keep them, then".
- */
-EXPORT int munmap(void *address, size_t size)
-{
-	if (kind_depth > 0 && range_has(address)) {
-		errno = EINVAL;
-		return -1;
-	}
-	return real_functions()->munmap(address, size);
-}
-
-EXPORT int madvise(void *address, size_t size, int advice)
-{
-	if (kind_depth > 0 && range_has(address) && advice == MADV_REMOVE) {
-		errno = EINVAL;
-		return -1;
-	}
-	return real_functions()->madvise(address, size, advice);
+	if (n_handlers == sizeof(handlers) / sizeof(handlers[0]))
+		return ENOMEM;
+	handlers[n_handlers++] = (struct fork_handlers){ prepare, parent, child };
+	return 0;
 }
 
 /* ---- Start ---- */
-
-/*
- * memkind's own file, which it names the kind after. It gets ours, under a number out of the way: the
- * lowest free one is the program's, and so are the names made of low numbers.
- */
-static int own_fd = -1;
-
-EXPORT int mkstemp(char *name);
-int mkstemp(char *name)
-{
-	int (*next)(char *);
-
-	if (kind_depth > 0 && range_fd() >= 0) {
-		own_fd = fcntl(range_fd(), F_DUPFD_CLOEXEC, range_fd());
-		return own_fd;
-	}
-	next = next_function("mkstemp");
-	return next ? next(name) : -1;
-}
 
 static int create_on_file(const char *dir, memkind_t *ret_memkind)
 {
 	int err = memkind_create_pmem(dir, range.size, ret_memkind);
 
-	/* It uses it no more, see memkind_pmem_mmap(). */
-	if (own_fd >= 0)
-		close(own_fd);
+	stand_in_close(); /* it uses its file no more */
 	return err;
 }
 
@@ -161,7 +134,7 @@ static int create(const struct placement *placement, memkind_t *ret_memkind)
 	return err == 0 ? 0 : -ENOTSUP;
 }
 
-/* A first block, from where it must come from: another libmemkind might call other functions. */
+/* A first block, from where it must come from: another libmemkind may want other functions. */
 static int try_out(memkind_t memkind)
 {
 	void *block = memkind_malloc(memkind, 64);

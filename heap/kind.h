@@ -17,10 +17,13 @@ extern struct kind kind __attribute__((visibility("hidden")));
 
 /*
  * Set while this thread is inside memkind: what that allocates itself, and what a signal handler
- * allocates on top of it, is left to libc.
+ * allocates on top of it, is left to libc. It lies in libtracealloc.so: where an auditing library
+ * was loaded first, what there is of static TLS has no room for that of memkind's allocator, whose
+ * first use in a thread allocates then.
  */
-extern _Thread_local unsigned kind_depth
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern _Thread_local unsigned memsight_1_heap_depth __attribute__((tls_model("initial-exec")));
+#define kind_depth   memsight_1_heap_depth
+#define KIND_AT_FORK (1u << 31) /* in it: this thread is at a fork, and holds the locks */
 
 /*
  * Register for forks. To be called as early as possible: whoever registers before jemalloc is the

@@ -27,8 +27,22 @@ void numa_error(char *where)
 	snprintf(complaint, sizeof(complaint), "%s failed", where);
 }
 
+/* A complaint of a number that is too high, in words that say what there is instead. */
+static void translate(const struct bitmask *all)
+{
+	char what[16], here[NODE_SET_TEXT_BYTES];
+	unsigned number;
+
+	if (sscanf(complaint, "%15s argument %u is out of range", what, &number) != 2)
+		return;
+	node_set_write(all, here);
+	snprintf(complaint, sizeof(complaint), "%s %u is not there (here: %.200s)", what, number,
+		 here);
+}
+
 static struct bitmask *checked(struct bitmask *set, const char *what, char *why, size_t why_bytes)
 {
+	translate(*what == 'n' ? numa_all_nodes_ptr : numa_all_cpus_ptr);
 	if (set && numa_bitmask_weight(set) > 0)
 		return set;
 	if (set)

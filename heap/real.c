@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define ARENA_BYTES 65536u
 #define ALIGNMENT   16u
@@ -75,16 +73,6 @@ static void arena_free(void *block)
 	(void)block;
 }
 
-static int raw_munmap(void *address, size_t size)
-{
-	return (int)syscall(SYS_munmap, address, size);
-}
-
-static int raw_madvise(void *address, size_t size, int advice)
-{
-	return (int)syscall(SYS_madvise, address, size, advice);
-}
-
 static const struct real early = {
 	.malloc = arena_malloc,
 	.calloc = arena_calloc,
@@ -92,8 +80,6 @@ static const struct real early = {
 	.free = arena_free,
 	.memalign = arena_memalign,
 	.malloc_usable_size = arena_usable_size,
-	.munmap = raw_munmap,
-	.madvise = raw_madvise,
 };
 
 /* What was found, and what is handed out: with a look whether a block is the arena's. */
@@ -128,8 +114,7 @@ static size_t checked_usable_size(void *block)
 static void look_up(void)
 {
 	static const char *const names[] = { "malloc", "calloc",   "realloc",
-					     "free",   "memalign", "malloc_usable_size",
-					     "munmap", "madvise" };
+					     "free",   "memalign", "malloc_usable_size" };
 	void *functions[sizeof(names) / sizeof(names[0])];
 	int saved = errno;
 

@@ -14,8 +14,6 @@ struct real {
 	void (*free)(void *block);
 	void *(*memalign)(size_t alignment, size_t size);
 	size_t (*malloc_usable_size)(void *block);
-	int (*munmap)(void *address, size_t size);
-	int (*madvise)(void *address, size_t size, int advice);
 };
 
 /* The functions to call now. Any thread; keeps errno. They accept blocks of the arena, too. */

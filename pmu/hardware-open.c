@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "pmu/catalogue-sysfs.h"
-#include "pmu/pmu-cpus.h"
-#include "pmu/pmu-hardware.h"
-#include "pmu/pmu-perf-clock.h"
+#include "pmu/catalogue/sysfs.h"
+#include "pmu/cpus.h"
+#include "pmu/hardware-event.h"
+#include "pmu/perf-clock.h"
 
 /* ---- Refusals ---- */
 
@@ -43,15 +43,16 @@ static int refuse_vendor(const struct pmu_host *host, struct pmu_refusal *ret_re
 	return -EOPNOTSUPP;
 }
 
-static void explain(const struct hardware_kind *kind, const struct pmu_host *host,
-		    enum pmu_step step, int error, struct pmu_refusal *ret_refusal)
+static void explain(const struct hardware_question *question, enum pmu_step step, int error,
+		    struct pmu_refusal *ret_refusal)
 {
 	struct pmu_permissions permissions;
 
 	pmu_permissions_read(&permissions);
+	permissions.wants_kernel = question->options->mode == ACCESS_MODE_KERNEL;
 	pmu_remedy(step, -error, &permissions, ret_refusal);
 	if (step == PMU_STEP_OPEN && !is_about_rights(error))
-		kind->explain(host, error, ret_refusal);
+		question->kind->explain(question->host, error, ret_refusal);
 }
 
 /* ---- One event on one CPU ---- */
@@ -315,7 +316,7 @@ static int try_variant(const struct hardware_question *question, pid_t pid,
 	plan.attr.enable_on_exec = question->options->enable_on_exec;
 	r = open_plan_with_clock(&plan, question->host, pid, ret_stream);
 	if (r < 0)
-		explain(kind, question->host, PMU_STEP_OPEN, r, ret_refusal);
+		explain(question, PMU_STEP_OPEN, r, ret_refusal);
 	return r;
 }
 
@@ -369,7 +370,10 @@ int pmu_hardware_init(const struct access_source *source, const struct access_op
 	set->rings = calloc(set->n, sizeof(*set->rings));
 	r = set->rings ? pmu_event_set_map(set, pmu_event_ring_bytes(source, options)) : -ENOMEM;
 	if (r < 0) {
-		explain(kind, &stream.host, PMU_STEP_MAP, r, ret_refusal);
+		explain(&(struct hardware_question){ .kind = kind,
+						     .host = &stream.host,
+						     .options = options },
+			PMU_STEP_MAP, r, ret_refusal);
 		pmu_hardware_finish(&stream);
 		return r;
 	}

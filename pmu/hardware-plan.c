@@ -1,7 +1,7 @@
 /* What sources of the hardware ask for alike. */
 #include <string.h>
 
-#include "pmu/pmu-hardware.h"
+#include "pmu/hardware-event.h"
 
 const char *pmu_hardware_name(const struct hardware_question *question)
 {

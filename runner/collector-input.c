@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runner/collector.h"
+#include "runner/launch/job-control.h"
 
 #define CONNECTION_PATIENCE_NS UINT64_C(1000000000)
 
@@ -33,18 +34,56 @@ static void take_interrupt(struct collector *collector)
 		collector->was_let_go = true;
 }
 
-static void pass_on(struct collector *collector, int signal_number)
+static bool is_stop(int signal_number)
 {
-	if (!collector->command_has_ended)
-		kill(collector->command_pid, signal_number);
-	else if (signal_number == SIGTERM || signal_number == SIGHUP)
-		collector->was_let_go = true; /* what is left was not started by us */
+	return signal_number == SIGTSTP || signal_number == SIGTTIN || signal_number == SIGTTOU;
 }
 
-/* A terminal (the kernel for it) sends to all in the foreground, kill(1) to us alone. */
+static void pass_on(struct collector *collector, const struct signalfd_siginfo *info)
+{
+	int signal_number = (int)info->ssi_signo;
+
+	if (collector->command_has_ended) {
+		if (signal_number == SIGTERM || signal_number == SIGHUP)
+			collector->was_let_go = true; /* what is left was not started by us */
+		else if (is_stop(signal_number))
+			job_control_stop(0, -1, signal_number);
+	} else if (info->ssi_code == SI_QUEUE) {
+		sigqueue(collector->command_pid, signal_number,
+			 (union sigval){ .sival_ptr = (void *)(uintptr_t)info->ssi_ptr });
+	} else {
+		kill(collector->command_pid, signal_number);
+	}
+}
+
+/*
+ * A terminal (the kernel for it) sends to all in the foreground, kill(1) to us alone; and a limit of CPU
+ * time is each process's own. Timers that were set before us are the program's.
+ */
 static bool reached_program(const struct signalfd_siginfo *info)
 {
-	return info->ssi_code == SI_KERNEL && info->ssi_signo != SIGHUP;
+	static const int to_all[] = { SIGINT,  SIGQUIT,	 SIGTSTP, SIGTTIN,
+				      SIGTTOU, SIGWINCH, SIGCONT, SIGXCPU };
+
+	if (info->ssi_code != SI_KERNEL)
+		return info->ssi_pid == (uint32_t)getpid(); /* by a write of ours that failed */
+	for (size_t i = 0; i < sizeof(to_all) / sizeof(to_all[0]); i++)
+		if (to_all[i] == (int)info->ssi_signo)
+			return true;
+	return false;
+}
+
+/* The command may have stopped, be it by itself: so does its job. What ended is told by its pidfd. */
+static void look_for_stop(struct collector *collector)
+{
+	struct image *image = images_find(&collector->tracker.images, collector->command_pid);
+	int signal_number;
+
+	if (collector->command_has_ended)
+		return;
+	signal_number = job_control_stopped(collector->command_pid);
+	if (signal_number)
+		job_control_stop(collector->command_pid, image ? image->pidfd : -1, signal_number);
 }
 
 void collector_take_signals(struct collector *collector)
@@ -54,45 +93,61 @@ void collector_take_signals(struct collector *collector)
 	while (read(collector->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGINT)
 			take_interrupt(collector);
-		else if (!reached_program(&info))
-			pass_on(collector, (int)info.ssi_signo);
+		else if (info.ssi_signo == SIGCHLD && info.ssi_code != SI_USER &&
+			 info.ssi_code != SI_QUEUE)
+			look_for_stop(collector);
+		else if (!reached_program(&info) || collector->command_has_ended)
+			pass_on(collector, &info);
 	}
+}
+
+/* One that gives up just now leaves its slot unused: that is told at its end. */
+static void welcome(struct collector *collector, int fd, const struct tracker_visit *visit)
+{
+	recording_answer(fd, &visit->welcome,
+			 visit->welcome.verdict == RECORDING_ACCEPTED ? collector->pool->fd : -1);
 }
 
 /* Returns true when the connection is done with. */
 static bool answer(struct collector *collector, int fd)
 {
-	struct recording_hello hello;
-	struct recording_welcome welcome;
+	struct tracker *tracker = &collector->tracker;
+	struct tracker_visit visit;
 	struct tracker_slots slots;
-	struct ucred peer;
-	int err = recording_receive(fd, &hello, &peer);
+	bool is_plain;
+	int err = recording_receive(fd, &visit.greeting, &visit.peer);
 
 	if (err == -EAGAIN)
 		return false;
 	if (err < 0)
 		return true;
 	/* What perf has to tell about its exec lies in the rings by now; an image may end by it,
-	 * and what that has forked is known by its slot alone. */
+	 * and what that has forked is known by its slot alone. Before it is welcome: it may exec
+	 * again at once, and what perf tells of that is not about who says hello here. */
 	collector->drain.round_ticks = clock_ticks(collector->clock);
-	tracker_find_slots(&collector->tracker, &slots);
+	tracker_find_slots(tracker, &slots);
+	is_plain = tracker_is_plain(tracker, &visit);
 	samples_read(&collector->samples, collector->drain.round_ticks, &collector->last_pair,
 		     collector->ticks_per_second);
-	tracker_attach_slots(&collector->tracker, &slots);
+	tracker_attach_slots(tracker, &slots);
 	if (recording_is_closed(fd)) {
-		tracker_unattached(&collector->tracker, &hello, &peer);
+		tracker_unattached(tracker, &visit);
 		return true;
 	}
-	tracker_hello(&collector->tracker, &hello, &peer, &welcome);
-	/* One that gives up just now leaves its slot unused: that is told at its end. */
-	recording_answer(fd, &welcome,
-			 welcome.verdict == RECORDING_ACCEPTED ? collector->pool->fd : -1);
+	tracker_admit(tracker, &visit);
+	if (is_plain)
+		welcome(collector, fd, &visit);
+	tracker_hello(tracker, &visit);
+	if (!is_plain)
+		welcome(collector, fd, &visit);
+	if (visit.exe_fd >= 0)
+		close(visit.exe_fd);
 	return true;
 }
 
-void collector_take_connections(struct collector *collector)
+/* Its hello comes right behind it: mostly it is there by now, and nothing has to be waited for. */
+static void accept_all(struct collector *collector)
 {
-	size_t n_kept = 0;
 	int fd;
 
 	while (collector->n_connections < COLLECTOR_MAX_CONNECTIONS &&
@@ -100,13 +155,24 @@ void collector_take_connections(struct collector *collector)
 		struct epoll_event event = { .events = EPOLLIN,
 					     .data.u64 = collector_connection_tag() };
 
+		if (answer(collector, fd)) {
+			close(fd);
+			continue;
+		}
 		epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 		collector->connections[collector->n_connections] = fd;
 		collector->connection_ends_ns[collector->n_connections++] =
 			collector->now_ns + CONNECTION_PATIENCE_NS;
 	}
+}
+
+void collector_take_connections(struct collector *collector)
+{
+	size_t n_kept = 0;
+
 	for (size_t i = 0; i < collector->n_connections; i++) {
-		fd = collector->connections[i];
+		int fd = collector->connections[i];
+
 		if (answer(collector, fd) || collector->now_ns > collector->connection_ends_ns[i]) {
 			close(fd);
 			continue;
@@ -115,4 +181,5 @@ void collector_take_connections(struct collector *collector)
 		collector->connection_ends_ns[n_kept++] = collector->connection_ends_ns[i];
 	}
 	collector->n_connections = n_kept;
+	accept_all(collector);
 }

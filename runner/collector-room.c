@@ -7,6 +7,9 @@
 #define DISK_GUARD_DIVISOR 20 /* stops at one part in 20 free */
 #define RESERVE_BYTES	   (64u << 10) /* for what is written at the end */
 #define SMALLEST_SEGMENT   (16u << 10) /* of raw bytes: less is not worth a segment */
+#define HOLD_BYTES	   (64u << 20) /* of memory, for what waits for room on the disk */
+#define FIRST_RETRY_NS	   UINT64_C(20000000)
+#define MAX_RETRY_NS	   UINT64_C(320000000)
 #define CHUNK_RAW_BYTES	   (RING_CHUNK_BYTES / RING_RECORD_BYTES * TRACE_WRITER_EVENT_BYTES)
 
 static uint64_t reserve_of(uint64_t most)
@@ -21,6 +24,36 @@ static uint64_t smallest_segment(const struct collector *collector)
 	return collector->most_bytes && part < SMALLEST_SEGMENT ? part : SMALLEST_SEGMENT;
 }
 
+/* As much as programs have for what is not read yet: who allows that much has it. */
+static uint64_t hold_bytes(const struct collector *collector)
+{
+	uint64_t pool_bytes = (uint64_t)collector->pool->n_shared * RING_CHUNK_BYTES;
+
+	return pool_bytes < HOLD_BYTES ? pool_bytes : HOLD_BYTES;
+}
+
+/* Others may free some of the disk; what --max-size or a limit of the process takes does not come back. */
+static bool can_wait(const struct collector *collector)
+{
+	return collector->room_reason != collector->most_reason &&
+	       trace_writer_pending_bytes(collector->writer) < hold_bytes(collector);
+}
+
+void collector_wait_for_room(struct collector *collector)
+{
+	uint64_t wait_ns = 2 * collector->retry_wait_ns;
+
+	if (collector->retry_wait_ns == 0) {
+		wait_ns = FIRST_RETRY_NS;
+		collector_warn(collector,
+			       "no space left on device for %s: what is recorded waits in memory, "
+			       "at most %u MiB, until there is",
+			       collector->output->path, (unsigned)(hold_bytes(collector) >> 20));
+	}
+	collector->retry_wait_ns = wait_ns < MAX_RETRY_NS ? wait_ns : MAX_RETRY_NS;
+	collector->retry_ns = collector->now_ns + collector->retry_wait_ns;
+}
+
 void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes)
 {
 	uint64_t most = collector->options->max_bytes;
@@ -31,6 +64,7 @@ void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes
 		collector->most_reason = "the file size limit (ulimit -f) is reached";
 	}
 	collector->most_bytes = most;
+	trace_writer_hold(collector->writer, hold_bytes(collector));
 	trace_writer_limit(collector->writer, most, most ? reserve_of(most) : RESERVE_BYTES);
 	collector_look_at_room(collector);
 }
@@ -63,15 +97,21 @@ int collector_check_room(struct collector *collector)
 	uint64_t smallest = smallest_segment(collector);
 	int err = 0;
 
+	if (collector->retry_wait_ns)
+		collector_look_at_room(collector);
 	if (collector->stopped_ticks || collector->room_bytes == UINT64_MAX ||
 	    (pending < collector->room_bytes && collector->room_bytes - pending >= smallest))
 		return 0;
 	/* What is pending is counted raw: in the file it takes less. */
-	if (pending > 0)
+	if (pending > 0 && !(collector->room_bytes < smallest && can_wait(collector)))
 		err = collector_commit(collector);
-	if (err == 0 && collector->room_bytes < smallest)
+	if (err < 0 || collector->room_bytes >= smallest)
+		return err;
+	if (can_wait(collector))
+		collector_wait_for_room(collector);
+	else
 		collector_stop(collector, collector->room_reason);
-	return err;
+	return 0;
 }
 
 uint32_t collector_max_chunks(const struct collector *collector, uint32_t most)
@@ -80,8 +120,8 @@ uint32_t collector_max_chunks(const struct collector *collector, uint32_t most)
 	uint64_t room = collector->room_bytes;
 	uint64_t n_chunks = room > pending ? (room - pending) / CHUNK_RAW_BYTES : 0;
 
-	/* One that has stopped reads to count what it drops. */
-	if (collector->stopped_ticks || n_chunks >= most)
+	/* One that has stopped reads to count what it drops, one that waits keeps it in memory. */
+	if (collector->stopped_ticks || collector->retry_wait_ns || n_chunks >= most)
 		return most;
 	return n_chunks ? (uint32_t)n_chunks : 1;
 }

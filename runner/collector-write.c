@@ -5,8 +5,8 @@
 #include <time.h>
 
 #include "runner/collector.h"
-#include "runner/host-facts.h"
-#include "runner/store.h"
+#include "runner/host/host-facts.h"
+#include "runner/trace-records-write.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
@@ -25,10 +25,14 @@ void collector_stop(struct collector *collector, const char *reason)
 		return;
 	collector->stopped_ticks = clock_ticks(collector->clock);
 	snprintf(collector->stop_reason, sizeof(collector->stop_reason), "%s", reason);
-	pool_end(collector->pool);
+	pool_end(collector->pool, RING_STOPPED);
+	tracker_stop(&collector->tracker, collector->stopped_ticks);
+	trace_writer_hold(collector->writer, 0);
+	collector->retry_ns = 0;
 	collector->drain.is_muted = true;
 	samples_mute(&collector->samples);
-	collector_warn(collector, "recording has stopped: %s; the program goes on", reason);
+	collector_warn(collector, "recording to %s has stopped: %s; the program goes on",
+		       collector->output->path, reason);
 }
 
 int collector_commit(struct collector *collector)
@@ -46,10 +50,17 @@ int collector_commit(struct collector *collector)
 	collector_look_at_room(collector);
 	switch (-err) {
 	case 0:
+		collector->retry_ns = 0;
+		collector->retry_wait_ns = 0;
+		return 0;
+	case EAGAIN:
+		collector_wait_for_room(collector);
 		return 0;
 	case ENOSPC:
+		collector_stop(collector, "the disk is full: no space left on device");
+		return 0;
 	case EDQUOT:
-		collector_stop(collector, "the disk is full");
+		collector_stop(collector, "the quota of the disk is used up");
 		return 0;
 	case EFBIG:
 		collector_stop(collector, collector->most_reason);
@@ -172,8 +183,7 @@ static void store_losses(struct collector *collector, uint64_t ticks)
 	store_loss(collector->writer, &stopped);
 	store_loss(collector->writer, &dropped);
 	collector->n_dropped = dropped.count;
-	collector->tracker.n_losses +=
-		samples_store_losses(&collector->samples) + stopped.count + dropped.count;
+	collector->tracker.n_losses += samples_store_losses(&collector->samples) + dropped.count;
 }
 
 int collector_end(struct collector *collector)
@@ -186,7 +196,7 @@ int collector_end(struct collector *collector)
 		/* Somebody runs on: let hooks that are under way finish what they have reserved. */
 		struct timespec moment = { .tv_nsec = 2000000 };
 
-		pool_end(collector->pool);
+		pool_end(collector->pool, RING_ENDED);
 		nanosleep(&moment, NULL);
 	}
 	collector_round(collector);
@@ -194,6 +204,7 @@ int collector_end(struct collector *collector)
 	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);
 	/* The last events: what of them has no room is counted below. */
+	trace_writer_hold(collector->writer, 0);
 	if (collector->tracker.n_signal_stops)
 		collector_warn(
 			collector,

@@ -9,19 +9,21 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "runner/store.h"
+#include "runner/trace-records-write.h"
 
 #define NS_PER_MS	 UINT64_C(1000000)
 #define NS_PER_SECOND	 UINT64_C(1000000000)
 #define MIN_INTERVAL_NS	 NS_PER_MS
 #define MAX_INTERVAL_NS	 (50 * NS_PER_MS)
 #define BUSY_INTERVAL_NS (20 * NS_PER_MS)
-#define ROUND_BYTES	 (4u << 20) /* what a round should find: it stays in the caches */
-#define MAX_ROUND_CHUNKS 128 /* then look at hellos: they wait for 100 ms at most */
-#define CLOCK_NS	 (20 * NS_PER_MS)
-#define SAMPLE_NS	 (100 * NS_PER_MS)
-#define FIRST_COMMIT_NS	 (50 * NS_PER_MS)
-#define COMMIT_NS	 (TRACE_SEGMENT_NS / 4)
+/* And up to twice that, so that it falls into step with nothing. */
+#define HASTE_INTERVAL_NS (3 * NS_PER_MS)
+#define ROUND_BYTES	  (4u << 20) /* what a round should find: it stays in the caches */
+#define MAX_ROUND_CHUNKS  128 /* then look at hellos: they wait for 100 ms at most */
+#define CLOCK_NS	  (20 * NS_PER_MS)
+#define SAMPLE_NS	  (100 * NS_PER_MS)
+#define FIRST_COMMIT_NS	  (50 * NS_PER_MS)
+#define COMMIT_NS	  (TRACE_SEGMENT_NS / 4)
 
 enum tag {
 	TAG_SIGNAL,
@@ -73,7 +75,7 @@ static void forget_image(void *user, uint32_t process_id)
 {
 	struct collector *collector = user;
 
-	samples_forget(&collector->samples, process_id, 0, UINT64_MAX);
+	samples_forget(&collector->samples, process_id);
 	watches_forget(&collector->watches, process_id);
 }
 
@@ -247,6 +249,7 @@ int64_t collector_round(struct collector *collector)
 	if (err < 0)
 		return err;
 	tracker_attach_slots(&collector->tracker, &slots);
+	tracker_look_at_new(&collector->tracker);
 	watches_round(&collector->watches, &collector->tracker.images, ticks);
 	collector->round_chunks = collector_max_chunks(collector, MAX_ROUND_CHUNKS);
 	return drain_round(&collector->drain, collector->round_chunks);
@@ -271,6 +274,8 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 		target = ROUND_BYTES;
 	if (bytes > 0 && elapsed * target / bytes < interval)
 		interval = elapsed * target / bytes;
+	if (samples_want_haste(&collector->samples) || watches_want_haste(&collector->watches))
+		most = HASTE_INTERVAL_NS + collector->now_ns % HASTE_INTERVAL_NS;
 	if (interval > most)
 		interval = most;
 	if (interval < MIN_INTERVAL_NS)
@@ -348,8 +353,10 @@ static int do_timed_work(struct collector *collector)
 	}
 	if (collector->now_ns >= collector->next_second_ns)
 		each_second(collector);
+	if (collector->now_ns < collector->retry_ns)
+		return 0;
 	err = collector_check_room(collector);
-	if (err == 0 && is_commit_due(collector))
+	if (err == 0 && collector->now_ns >= collector->retry_ns && is_commit_due(collector))
 		err = collector_commit(collector);
 	return err;
 }
@@ -416,7 +423,8 @@ int collector_run(struct collector *collector)
 		err = wait_for_events(collector);
 		if (err < 0)
 			break;
-		collector_take_connections(collector);
+		if (collector->n_connections > 0)
+			collector_take_connections(collector);
 		n_slots = collector_round(collector);
 		if (n_slots < 0)
 			return (int)n_slots;

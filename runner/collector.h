@@ -8,19 +8,19 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "common/trace-writer.h"
 #include "common/clock.h"
-#include "runner/drain.h"
+#include "pmu/count.h"
+#include "runner/liveness.h"
 #include "runner/output.h"
-#include "runner/pool.h"
-#include "runner/pulse.h"
+#include "runner/processes/tracker.h"
 #include "runner/recording.h"
+#include "runner/ring/drain.h"
+#include "runner/ring/pool.h"
 #include "runner/run-options.h"
 #include "runner/run.h"
-#include "pmu/pmu-count.h"
-#include "runner/samples.h"
-#include "runner/tracker.h"
-#include "runner/watches.h"
+#include "runner/sampling/sampling.h"
+#include "runner/watch/watch.h"
+#include "trace/writer.h"
 
 #define COLLECTOR_MAX_CONNECTIONS 64
 
@@ -75,6 +75,8 @@ struct collector {
 	uint64_t
 		room_bytes; /* that it may still take, as of the last look; UINT64_MAX: not known */
 	const char *room_reason; /* why recording stops at the end of it */
+	uint64_t retry_ns; /* the disk had no room: when it is asked again; 0: it had */
+	uint64_t retry_wait_ns; /* the back-off; 0: nothing waits */
 	uint64_t n_dropped; /* events and samples that are told as not written */
 	uint64_t stopped_ticks; /* recording has stopped early; 0: it goes on */
 	char stop_reason[64];
@@ -111,6 +113,8 @@ void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes
 void collector_look_at_room(struct collector *collector);
 /* Commit when the rest of the room could be full; stop when it is. 0 or a negative errno. */
 int collector_check_room(struct collector *collector);
+/* The disk has no room: what is pending waits for the next try. */
+void collector_wait_for_room(struct collector *collector);
 /* How many chunks a round may read so that the room is enough for them; at least 1. */
 uint32_t collector_max_chunks(const struct collector *collector, uint32_t most);
 /* Store memory and CPU time of all images. */

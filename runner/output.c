@@ -10,8 +10,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/atomic-file.h"
 #include "common/cleanup.h"
-#include "common/new-file.h"
 
 #define MAX_PARTIAL_NAMES 1000
 
@@ -125,6 +125,23 @@ static void find_left_behind(const struct output_names *names, struct output *ou
 	}
 }
 
+/* On failure path is that of the file beside it. */
+static int check_beside(const struct output_names *names, char path[static PATH_MAX])
+{
+	size_t n = strlen(path);
+	int err;
+
+	if (!names->beside)
+		return 0;
+	if (n + strlen(names->beside) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	strcpy(path + n, names->beside);
+	err = check_name(path, names->force);
+	if (err == 0)
+		path[n] = '\0';
+	return err;
+}
+
 int output_open(const struct output_names *names, struct output *ret_output)
 {
 	int err;
@@ -136,6 +153,8 @@ int output_open(const struct output_names *names, struct output *ret_output)
 		err = make_folders(names->dir);
 	if (err == 0)
 		err = check_name(ret_output->path, names->force);
+	if (err == 0)
+		err = check_beside(names, ret_output->path);
 	if (err == 0)
 		err = open_partial(ret_output);
 	if (err < 0)

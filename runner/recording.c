@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "schemas/ring.h"
 
 #define BACKLOG 1024
 
@@ -139,13 +141,18 @@ void recording_finish(struct recording *recording)
 
 int recording_accept(const struct recording *recording)
 {
+	struct pollfd polls[2];
 	int err = -EAGAIN;
 
+	/* accept(2) makes a socket before it looks whether anybody is there. */
+	for (int i = 0; i < 2; i++)
+		polls[i] = (struct pollfd){ .fd = recording->listen_fds[i], .events = POLLIN };
+	if (poll(polls, 2, 0) <= 0)
+		return err;
 	for (int i = 0; i < 2; i++) {
-		if (recording->listen_fds[i] < 0)
+		if (!polls[i].revents)
 			continue;
-		int fd =
-			accept4(recording->listen_fds[i], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(polls[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			return fd;
 		if (errno != EAGAIN)
@@ -154,22 +161,33 @@ int recording_accept(const struct recording *recording)
 	return err;
 }
 
-int recording_receive(int fd, struct recording_hello *ret_hello, struct ucred *ret_peer)
+/* Another build's hello may go on otherwise; its version is for the caller to refuse. */
+static bool is_hello(const struct recording_greeting *greeting, size_t n_bytes)
 {
-	struct recording_hello hello;
+	const struct recording_hello *hello = &greeting->hello;
+
+	return n_bytes >= offsetof(struct recording_hello, command_bytes) &&
+	       hello->magic == RECORDING_MAGIC &&
+	       (hello->version != RING_VERSION ||
+		(hello->command_bytes <= RECORDING_TEXT_BYTES &&
+		 hello->maps_bytes <= RECORDING_TEXT_BYTES &&
+		 n_bytes == sizeof(*hello) + hello->command_bytes + hello->maps_bytes));
+}
+
+int recording_receive(int fd, struct recording_greeting *ret_greeting, struct ucred *ret_peer)
+{
 	struct ucred peer;
 	socklen_t peer_bytes = sizeof(peer);
-	ssize_t n = recv(fd, &hello, sizeof(hello), MSG_DONTWAIT);
+	ssize_t n = recv(fd, ret_greeting, sizeof(*ret_greeting), MSG_DONTWAIT);
 
 	if (n < 0)
 		return -errno;
 	if (n == 0)
 		return -EPIPE;
-	if (n != (ssize_t)sizeof(hello) || hello.magic != RECORDING_MAGIC)
+	if (!is_hello(ret_greeting, (size_t)n))
 		return -EPROTO;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) < 0)
 		return -errno;
-	*ret_hello = hello;
 	*ret_peer = peer;
 	return 0;
 }

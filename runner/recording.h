@@ -51,9 +51,10 @@ int recording_accept(const struct recording *recording);
 
 /*
  * Read the hello of a connection and who sent it, as the kernel says. Returns 0, -EAGAIN (not there
- * yet), -EPIPE (the program went away), -EPROTO (not a hello) or another negative errno.
+ * yet), -EPIPE (the program went away), -EPROTO (not a hello) or another negative errno. Its text, of as
+ * many bytes as it says, is of a program of this version only; behind it there is no NUL.
  */
-int recording_receive(int fd, struct recording_hello *ret_hello, struct ucred *ret_peer);
+int recording_receive(int fd, struct recording_greeting *ret_greeting, struct ucred *ret_peer);
 
 /* Whether the program at the other end has closed the connection: it has waited for too long. */
 bool recording_is_closed(int fd);

@@ -4,9 +4,9 @@
  * a negative errno, and have said why by run_fail() then. One thread.
  */
 #include "runner/collector.h"
-#include "runner/environment.h"
-#include "runner/launch.h"
-#include "runner/placement.h"
+#include "runner/launch/environment.h"
+#include "runner/launch/launch.h"
+#include "runner/placement/placement.h"
 #include "runner/run.h"
 
 /* Everything that a run holds, so that one destructor ends it from any state. */

@@ -34,11 +34,13 @@ struct run_options {
 	char *const *command; /* argv of the program, NULL at the end */
 	const char *output; /* pattern with %e %p %r %n; NULL: memsight.%e.%p.mst */
 	const char *dir; /* of an output without '/', made when missing; NULL: the cwd */
+	const char *
+		beside; /* a file of the output's name and this suffix is made at the end; NULL: none */
 	const char *library; /* libtracealloc.so; NULL: beside the binary, or installed */
 	const char *program; /* name of the run's program; NULL: that of the command's file */
 	const char *mode; /* name of the run's mode; NULL: "default" */
 	uint32_t repetition; /* from 1; 0: 1 */
-	const char *source; /* as pmu/pmu-choice.h takes it; NULL: "auto" */
+	const char *source; /* as pmu/choice.h takes it; NULL: "auto" */
 	uint32_t frequency_hz; /* of access sources; 0: as each does by itself, the clock 997 */
 	uint64_t period; /* of access sources, in their unit; 0: by frequency_hz */
 	bool has_period; /* it was given: 0 is refused */

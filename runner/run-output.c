@@ -44,6 +44,7 @@ int run_output_open(struct run *run)
 		.dir = run->options->dir,
 		.program = run->options->command[0],
 		.pid = run->launch.pid,
+		.beside = run->options->beside,
 		.force = run->options->force,
 	};
 	int err = output_open(&names, &run->output);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "runner/memory-limit.h"
+#include "runner/launch/memory-limit.h"
 
 #define CALIBRATION_NS	     UINT64_C(1000000)
 #define MEMORY_LIMIT_DIVISOR 8

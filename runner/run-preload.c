@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/program-file.h"
-#include "runner/image-proc.h"
-#include "runner/library.h"
+#include "common/elf-check.h"
+#include "runner/launch/library.h"
+#include "runner/processes/image-proc.h"
 #include "schemas/recording.h"
 
 /* Append the library at path to what is preloaded. */
@@ -57,6 +57,18 @@ static const char *const untraced_kinds[TRACE_NOT_COUNT] = {
 	[TRACE_NOT_SANITIZER] = "is built with a sanitizer, which has its own malloc",
 };
 
+/* The heap's library needs glibc; no name of the list has a colon inside. */
+static void leave_heap_out(struct run *run)
+{
+	char line[PATH_MAX + 128];
+
+	*strchrnul(run->library, ':') = '\0';
+	snprintf(line, sizeof(line),
+		 "--heap: %s is a program of musl: its blocks stay in its own heap",
+		 run->options->command[0]);
+	run_say(run, line);
+}
+
 /*
  * What to preload. NULL: nothing, since ld.so would complain on the program's standard error, or a
  * sanitizer would not run.
@@ -72,13 +84,15 @@ static const char *choose_preload(struct run *run)
 		snprintf(line, sizeof(line), "%s %s: its allocations are not recorded",
 			 run->options->command[0], untraced_kinds[why_not]);
 		run_say(run, line);
-	} else if (image_file_has_malloc(run->program)) {
+	} else if (image_file_has_malloc(run->program) && !image_command_is_musl(run->program)) {
 		snprintf(line, sizeof(line),
 			 "%s has a malloc of its own: blocks that it does not take from the C "
 			 "library are not recorded",
 			 run->options->command[0]);
 		run_say(run, line);
 	}
+	if (run->placement.kind[0] && image_command_is_musl(run->program))
+		leave_heap_out(run);
 	return why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER ? NULL : run->library;
 }
 

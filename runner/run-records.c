@@ -11,8 +11,8 @@
 
 #include "common/cleanup.h"
 #include "common/collect-words.h"
-#include "runner/host-facts.h"
-#include "runner/store.h"
+#include "runner/host/host-facts.h"
+#include "runner/trace-records-write.h"
 
 /* What changes how memory is used; nothing that could hold a secret. */
 static const char *const variables[] = {

@@ -1,7 +1,7 @@
 #pragma once
-#include "common/trace-writer.h"
 #include "common/clock.h"
 #include "runner/run-options.h"
+#include "trace/writer.h"
 
 /*
  * Write what a trace begins with: the RUN record, the facts of the host, of the options and of the

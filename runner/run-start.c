@@ -9,7 +9,7 @@
 
 #include "common/collect-words.h"
 #include "runner/run-records.h"
-#include "runner/store.h"
+#include "runner/trace-records-write.h"
 
 #define COLLECTOR_NICE (-10)
 

@@ -90,23 +90,33 @@ static int find_placement(struct run *run)
 	return err;
 }
 
-/* What an administrator tells a service with, too: nginx ends by QUIT, PostgreSQL by INT. */
-static const int taken_signals[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH };
-
 static int prepare_signals(struct run *run)
 {
 	sigset_t signals;
 	int err;
 
-	sigemptyset(&signals);
-	for (size_t i = 0; i < sizeof(taken_signals) / sizeof(taken_signals[0]); i++)
-		sigaddset(&signals, taken_signals[i]);
+	/*
+	 * All of them are the program's: whatever somebody sends to us, or the kernel for a timer that was set
+	 * before us. Those of a fault of our own end us though they are blocked.
+	 */
+	sigfillset(&signals);
 	err = launch_prepare(&signals, &run->state);
 	if (err < 0)
 		return run_fail(run, err, "cannot prepare the process");
 	run->has_state = true;
 	run->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	return run->signal_fd < 0 ? run_fail(run, -errno, "cannot make a signalfd") : 0;
+}
+
+/* What programs are, where they end, and what they map: without it nothing of that is known. */
+static int check_proc(struct run *run)
+{
+	if (access("/proc/self/stat", R_OK) == 0)
+		return 0;
+	return run_fail(
+		run, -errno,
+		"/proc is not mounted or cannot be read, and recording needs it (mount -t proc "
+		"proc /proc)");
 }
 
 static int launch(struct run *run)
@@ -205,7 +215,9 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 
 	run.options = &run.options_now;
 	*ret_summary = (struct run_summary){ .exit_status = 1, .wait_status = -1 };
-	err = find_command(&run);
+	err = check_proc(&run);
+	if (err == 0)
+		err = find_command(&run);
 	if (err == 0)
 		err = prepare_signals(&run);
 	if (err == 0)

@@ -186,7 +186,9 @@ CREATE TABLE sample (
     is_kernel  INTEGER NOT NULL
 );
 
--- One row per resolved access of a sample and owner.
+-- One row per resolved access of a sample. Of one role, owner and direction up to four addresses of a
+-- sample's time (role 1), one of the others (2, 5): where there are more, some are drawn and have the shares of
+-- all, so that each address has its share on the average (analyze/samples/sample-accesses.c). Exact accesses are all there.
 CREATE TABLE touch (
     sample_id  INTEGER NOT NULL,
     run_id     INTEGER NOT NULL,

@@ -40,7 +40,7 @@ CREATE TABLE picture (
     end_ns     INTEGER NOT NULL,          -- of blocks that were not freed: the end of the process
     height     INTEGER NOT NULL,          -- bytes of all bands
     n_blocks   INTEGER NOT NULL,
-    n_touches  INTEGER NOT NULL,          -- rows of touch with an address
+    n_touches  INTEGER NOT NULL,          -- with an address; of a sample of CPU time one, drawn by shares
     PRIMARY KEY (run_id, process_id)
 ) WITHOUT ROWID;
 
@@ -71,14 +71,14 @@ CREATE TABLE picture_part (
     max_life_ns INTEGER NOT NULL          -- of the block that lived longest
 );
 
--- Their columns, compressed (analyze/picture-part.h).
+-- Their columns, compressed (store/heatmap/parts.h).
 CREATE TABLE picture_data (
     id     INTEGER PRIMARY KEY,           -- picture_part.id * 4 + 0: one in 16, 1: the rest of one in 4, 2: all others
     run_id INTEGER NOT NULL,
     data   BLOB NOT NULL
 );
 
--- Counts in cells of a grid over both axes, for pictures of more than is looked at one by one (analyze/picture-grid.h).
+-- Counts in cells of a grid over both axes, for pictures of more than is looked at one by one (store/heatmap/tiles.h).
 CREATE TABLE picture_tile (
     run_id     INTEGER NOT NULL,
     process_id INTEGER NOT NULL,

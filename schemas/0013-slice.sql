@@ -14,6 +14,6 @@ CREATE TABLE slice (
     last_row     INTEGER NOT NULL,        -- ... up to this one
     first_sample INTEGER NOT NULL,        -- sample.id of its samples; of blocks 0
     last_sample  INTEGER NOT NULL,
-    data         BLOB NOT NULL,           -- compressed columns (analyze/slice-blob.h)
+    data         BLOB NOT NULL,           -- compressed columns (store/slices/blob.h)
     UNIQUE (run_id, is_blocks, level, number)
 );

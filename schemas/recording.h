@@ -4,7 +4,8 @@
  * on the socket. Same build only, like ring.h.
  *
  * MEMSIGHT_RECORDING=PATH names a SOCK_SEQPACKET socket: first the file PATH is tried, then the
- * abstract name "\0" PATH (chroot, or the folder is not visible). The program sends a hello; the
+ * abstract name "\0" PATH (chroot, or the folder is not visible). The program sends a hello, and with it
+ * what /proc says of it, so that it need not wait until the collector has asked; the
  * collector checks its peer credentials, answers with a welcome and, when it accepts, the pool's
  * file descriptor in SCM_RIGHTS. If that takes too long the program runs untraced: at once when the
  * collector is found stopped (looked at every RECORDING_SLICE_MS), after RECORDING_ATTACH_MS when nothing
@@ -40,7 +41,16 @@ struct recording_hello {
 	uint32_t version; /* RING_VERSION */
 	uint32_t pid; /* getpid of the program (its own namespace) */
 	uint32_t tid;
-	uint64_t ticks;
+	uint32_t command_bytes; /* as /proc/PID/cmdline; 0: to be asked for while it waits */
+	uint32_t maps_bytes; /* as /proc/PID/maps, all of it; 0: the same */
+};
+
+#define RECORDING_TEXT_BYTES 16384
+
+/* A hello as one message: only as much of the text as it has. */
+struct recording_greeting {
+	struct recording_hello hello;
+	char text[RECORDING_TEXT_BYTES]; /* the command, then the maps */
 };
 
 enum recording_verdict {
@@ -56,4 +66,7 @@ struct recording_welcome {
 	uint64_t pool_bytes; /* to map of the file descriptor that comes with it */
 	uint32_t slot; /* the process slot that the collector has claimed for this image */
 	uint32_t generation;
+	uint64_t ticks; /* now ... */
+	uint64_t
+		raw_ns; /* ... which is this on CLOCK_MONOTONIC_RAW: for a program that may not read the counter */
 };

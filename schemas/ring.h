@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		6
+#define RING_VERSION		8
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_RECORD_BYTES	32u /* records are multiples of this and 32-aligned */
@@ -66,6 +66,7 @@
 enum ring_signal_stop {
 	RING_SIGNAL_SAMPLED,
 	RING_SIGNAL_IN_USE, /* the program has a handler of its own for it */
+	RING_SIGNAL_FORBIDDEN, /* a filter of the program forbids the return from handlers */
 };
 
 enum ring_stacks {
@@ -91,6 +92,13 @@ enum ring_process_state {
 	RING_PROCESS_CLAIMED, /* a program is filling it (CAS from FREE) */
 	RING_PROCESS_READY, /* filled: the collector may read it */
 	RING_PROCESS_ENDED, /* the image is gone; the collector frees the slot when drained */
+};
+
+/* Whether programs go on to record. */
+enum ring_ended {
+	RING_RECORDING,
+	RING_ENDED, /* recording is over: record nothing more */
+	RING_STOPPED, /* nothing more can be kept: take no chunk, count what is not recorded as dropped */
 };
 
 /* How a process image came to be. */
@@ -128,7 +136,11 @@ struct ring_process {
 	_Atomic uint64_t blocked_ns; /* CPU time of threads that had the signal blocked */
 	_Atomic uint32_t signal_stop; /* enum ring_signal_stop */
 	uint32_t reserved0;
-	uint64_t reserved1[5];
+	_Atomic uint64_t n_unseen_libraries; /* of another namespace, or bound past us */
+	_Atomic uint64_t
+		n_sealed; /* events of threads in strict seccomp: no time stamp can be had */
+	_Atomic uint64_t n_not_followed; /* programs started behind filters that would kill us */
+	uint64_t reserved1[2];
 };
 _Static_assert(sizeof(struct ring_process) == 192, "ring_process is shared");
 
@@ -154,7 +166,7 @@ struct ring_control {
 	/* The collector's side, a cache line of its own. */
 	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
-	_Atomic uint32_t ended; /* 1: recording is over, record nothing more */
+	_Atomic uint32_t ended; /* enum ring_ended */
 	_Atomic uint64_t pulse; /* +1 each ms while programs wait: the collector lives, if late */
 	uint8_t reserved2[40];
 	/* The programs' side. */

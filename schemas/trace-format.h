@@ -276,13 +276,45 @@ enum trace_stop {
 
 /* ---- Samples ---- */
 
-/* Head of a CODE frame; n_bytes bytes follow. Executable bytes, or read-only data. */
+enum trace_code_kind {
+	TRACE_CODE_FIXED, /* code that stays as it is for as long as it is mapped */
+	TRACE_CODE_DATA, /* snapshot of read-only data (GOT, switch tables) */
+	TRACE_CODE_CHANGING, /* code that may be written to: lines of what this reading found new */
+	TRACE_CODE_HELD, /* struct trace_held, each with its ranges: what addresses were loaded from */
+};
+
+#define TRACE_CODE_PAGE_BYTES 4096u
+#define TRACE_CODE_LINE_BYTES 64u
+
+/*
+ * Head of a CODE frame; n_bytes bytes follow. Those of code that may change are whole lines of one
+ * page: all of it at its first reading, and what differs from the reading before at later ones.
+ */
 struct trace_code {
 	uint64_t address;
 	uint64_t ticks; /* when they were read */
+	uint64_t begin_raw_ns; /* CHANGING: the reading, in CLOCK_MONOTONIC_RAW; else 0 */
+	uint64_t end_raw_ns;
 	uint32_t n_bytes;
-	uint32_t is_data; /* snapshot of read-only data (GOT, switch tables) */
+	uint32_t kind; /* enum trace_code_kind */
 };
+
+/*
+ * What memory held that a sample's window loads addresses from, read behind the sample: n_ranges times the
+ * address of the first of up to 8 words (of 8 bytes, aligned) with the number of words less 1 in its low 3
+ * bits, and the words. Where a reading before had seen all of these words, it tells whether they
+ * have changed since; then there are no ranges. Times in CLOCK_MONOTONIC_RAW.
+ */
+struct trace_held {
+	uint64_t ip; /* of the sample */
+	uint64_t loop; /* the lowest address of its window: what changes is told by loops */
+	uint64_t before_raw_ns; /* the end of that reading; 0: there was none */
+	uint64_t after_raw_ns; /* the begin of this one */
+	uint32_t n_ranges;
+	uint32_t has_changed;
+};
+_Static_assert(sizeof(struct trace_held) == 40, "trace_held is ABI");
+#define TRACE_HELD_WORDS 8u
 
 /* A decoded access of `record --private`: no registers, no bytes of the program. */
 struct trace_access {
@@ -342,6 +374,8 @@ enum trace_record_type {
 	TRACE_RECORD_WATCH = 0x43,
 	TRACE_RECORD_SOURCE_LEDGER = 0x44,
 	TRACE_RECORD_PAGE_NODES = 0x45,
+	TRACE_RECORD_CODE_SEEN = 0x46,
+	TRACE_RECORD_PERIOD = 0x47,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,
@@ -574,6 +608,22 @@ struct trace_perf_clock {
 	uint32_t reserved;
 };
 
+/*
+ * A timed source goes on with another period. Samples of other threads carry theirs; those of the thread that the
+ * source was opened on carry `mark` instead, and have `period` from raw_ns on, to the next PERIOD of that mark. A period
+ * of that thread begins there, and nothing younger than `least` is sampled: the first sample on each CPU stands for
+ * period + least.
+ */
+struct trace_period {
+	struct trace_record head;
+	uint64_t raw_ns;
+	uint64_t mark;
+	uint64_t period; /* in the source's unit, as the others */
+	uint64_t least;
+	uint32_t source_id;
+	uint32_t reserved;
+};
+
 enum trace_watch_state {
 	TRACE_WATCH_ARMED, /* from here on each access is a sample of source "watch" */
 	TRACE_WATCH_PAUSED, /* too many of them: none from here on */
@@ -678,6 +728,18 @@ struct trace_page_nodes {
 	uint32_t items_bytes; /* length of the struct trace_page_node[] */
 };
 
+/*
+ * Pages of code that may change were read again, and no line had changed. Together with the CODE
+ * frames these are all readings of a page: what two of them in a row saw alike is what ran between.
+ */
+struct trace_code_seen {
+	struct trace_record head;
+	uint32_t process_id;
+	uint32_t pages_bytes; /* length of their addresses, 8 bytes each */
+	uint64_t begin_raw_ns;
+	uint64_t end_raw_ns;
+};
+
 /* How the command ended. */
 struct trace_exit {
 	struct trace_record head;
@@ -702,3 +764,6 @@ struct trace_counter {
 	uint32_t unit_bytes;
 	uint32_t reserved;
 };
+
+/* Modules from here on have no place in memory that is known: they get no row. */
+#define TRACE_MADE_UP_ADDRESS (UINT64_C(1) << 62)

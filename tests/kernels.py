@@ -51,10 +51,14 @@ class Kernel:
         return {(name, "write" if is_write else "read"): share for name, is_write, share in rows}
 
     def mix_error(self):
-        """Half of the sum of all absolute errors, in points."""
-        measured = self.measured_mix()
+        """Half of the sum of all absolute errors, in points. What is unknown may lack anywhere."""
+        measured = {key: n for key, n in self.measured_mix().items() if key[0] != "unknown"}
         keys = set(measured) | set(self.mix)
-        return 50 * sum(abs(measured.get(key, 0) - self.mix.get(key, 0)) for key in keys)
+        return 50 * (sum(abs(measured.get(key, 0) - self.mix.get(key, 0)) for key in keys) - self.unknown_mix())
+
+    def unknown_mix(self):
+        """The share of the mix that is nobody's."""
+        return sum(n for key, n in self.measured_mix().items() if key[0] == "unknown")
 
     def loop_coverage(self):
         """Samples in the loop with the most, of all."""
@@ -81,7 +85,7 @@ class Kernel:
 
 
 def half_width(total, squares, n):
-    """As format_half_width() of analyze/format.c."""
+    """As format_half_width() of common/human-number.c."""
     mean = (total + 2) / (n + 4)
     return 1.96 * (max((squares + 2) / (n + 4) - mean * mean, 0) / (n + 4)) ** 0.5
 

@@ -2,13 +2,17 @@
 
 A test is a program: it prints what it found, and exits with 0, 1, or 77 (cannot be measured here).
 """
+import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import tempfile
 
 SKIP = 77
+# What is looked for in reports is not what the width of a line leaves of it.
+os.environ.setdefault("COLUMNS", "4000")
 
 
 def skip(reason):
@@ -84,6 +88,25 @@ class Database:
                         " AND reason = 'ring overrun'", name)
         if lost:
             skip("%d %s samples found the ring full" % (lost, name))
+
+
+def disagreement(memsight, path, n_told=None):
+    """How what the overview of a database says of losses, the rows of --losses, and what `analyze` said (if given) differ; ""."""
+    overview = run([memsight, "report", path])
+    found = re.search(r"losses: (none|([0-9,.]+( [kM])?) of ([0-9,]+) kinds?, see --losses)", overview)
+    if not found:
+        return "no losses in " + overview
+    rows = json.loads(run([memsight, "report", path, "--losses", "--format", "json"]))
+    lost = [row for row in rows if row["part"] == "loss"]
+    text = run([memsight, "report", path, "--losses", "-n", "0"])
+    kinds = {(row["source"], row["reason"]) for row in lost}
+    n_lost = sum(row["count"] for row in lost)
+    stated = [n_lost and f"{n_lost:,}", kinds and f"{len(kinds):,}"] if lost else [None, None]
+    if [found.group(2), found.group(4)] != stated:
+        return f"{found.group(0)}, but --losses as json has {n_lost} of {len(kinds)}"
+    if any(not re.search(re.escape(row["reason"]) + rf" +{row['count']:,} ", text) for row in lost):
+        return f"{lost}, but as text {text}"
+    return "" if n_told in (None, n_lost) else f"analyze says {n_told} lost, --losses {n_lost}"
 
 
 class Recording(Database):

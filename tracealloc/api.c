@@ -7,7 +7,7 @@
 
 #include "include/memsight.h"
 #include "tracealloc/collect.h"
-#include "tracealloc/hook.h"
+#include "tracealloc/hooks/hook.h"
 
 #define MAX_NAME_BYTES 255u
 #define FNV_START      UINT64_C(0xcbf29ce484222325)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,7 +13,16 @@
 
 #include "schemas/recording.h"
 #include "schemas/ring.h"
-#include "tracealloc/arch.h"
+#include "tracealloc/arch/arch.h"
+#include "tracealloc/limit.h"
+#include "tracealloc/state.h"
+
+#define MAX_ARGUMENTS	  1024u
+#define MAX_COMMAND_BYTES 4096
+
+extern void *__libc_stack_end __attribute__((weak));
+
+static struct recording_greeting greeting TA_LARGE; /* of the one thread that attaches */
 
 static uint64_t now_ms(void)
 {
@@ -162,18 +172,72 @@ static int connect_path(int fd, const char *path, uint64_t deadline_ms)
 			  deadline_ms);
 }
 
-static int say_hello(int fd, uint32_t pid)
+/*
+ * Add the arguments to the greeting: behind each other, above where the stack began, as the kernel put them
+ * there. Of a loader that was asked to run the program (no AT_BASE) some are its own.
+ */
+static void add_command(void)
 {
-	struct recording_hello hello = {
+	const uintptr_t *start = &__libc_stack_end ? __libc_stack_end : NULL;
+	const char *last = (const char *)getauxval(AT_EXECFN); /* above all of them */
+	char *const *arguments = (char *const *)(start + 1);
+	const char *at;
+
+	if (!start || !getauxval(AT_BASE) || *start == 0 || *start > MAX_ARGUMENTS)
+		return;
+	at = arguments[0];
+	for (uintptr_t i = 0; i < *start; i++) {
+		if (arguments[i] != at || at <= (const char *)start || at >= last)
+			return;
+		at += strlen(at) + 1;
+	}
+	if (arguments[*start] || at - arguments[0] > MAX_COMMAND_BYTES)
+		return;
+	greeting.hello.command_bytes = (uint32_t)(at - arguments[0]);
+	memcpy(greeting.text, arguments[0], greeting.hello.command_bytes);
+}
+
+static void add_maps(void)
+{
+	char *to = greeting.text + greeting.hello.command_bytes;
+	uint32_t room = RECORDING_TEXT_BYTES - greeting.hello.command_bytes, n = 0;
+	long fd = ta_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0,
+			     0, 0);
+	long got = -1;
+
+	if (fd < 0)
+		return;
+	while (n < room && (got = ta_syscall(SYS_read, fd, (long)(to + n), room - n, 0, 0, 0)) > 0)
+		n += (uint32_t)got;
+	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	greeting.hello.maps_bytes = got == 0 ? n : 0; /* all of them, or none */
+}
+
+const char *ta_attach_maps(size_t *ret_bytes)
+{
+	*ret_bytes = greeting.hello.maps_bytes;
+	return greeting.text + greeting.hello.command_bytes;
+}
+
+static void make_greeting(uint32_t pid)
+{
+	greeting.hello = (struct recording_hello){
 		.magic = RECORDING_MAGIC,
 		.version = RING_VERSION,
 		.pid = pid,
 		.tid = (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
-		.ticks = ta_tsc_begin(),
 	};
-	long r = ta_syscall(SYS_sendto, fd, (long)&hello, sizeof(hello), MSG_NOSIGNAL, 0, 0);
+	add_command();
+	add_maps();
+}
 
-	return r == sizeof(hello) ? 0 : -EPROTO;
+static int say_hello(int fd)
+{
+	size_t n_bytes =
+		sizeof(greeting.hello) + greeting.hello.command_bytes + greeting.hello.maps_bytes;
+	long r = ta_syscall(SYS_sendto, fd, (long)&greeting, (long)n_bytes, MSG_NOSIGNAL, 0, 0);
+
+	return r == (long)n_bytes ? 0 : -EPROTO;
 }
 
 /* Take the welcome and the file descriptor that may come with it (-1: none). */
@@ -224,40 +288,44 @@ static int map_pool(int pool_fd, uint64_t pool_bytes, void **ret_pool)
 	return 0;
 }
 
-static int talk(int fd, const char *path, uint32_t pid, struct recording_welcome *welcome,
-		void **ret_pool)
+static int greet(int fd, const char *path, uint32_t pid)
 {
-	uint64_t deadline_ms = now_ms() + RECORDING_ATTACH_MS;
-	int pool_fd = -1;
-	int r = connect_path(fd, path, deadline_ms);
+	int r;
 
+	make_greeting(pid);
+	r = connect_path(fd, path, now_ms() + RECORDING_ATTACH_MS);
 	if (r == 0 && !is_trusted(fd))
 		r = -EPERM;
-	if (r == 0)
-		r = say_hello(fd, pid);
-	if (r == 0)
-		r = wait_welcome(fd);
-	if (r == 0)
-		r = take_welcome(fd, welcome, &pool_fd);
-	if (r == 0 && !ta_attach_fits_limit(welcome->pool_bytes))
-		r = -ENOMEM;
-	if (r == 0)
-		r = map_pool(pool_fd, welcome->pool_bytes, ret_pool);
-	if (pool_fd >= 0)
-		ta_syscall(SYS_close, pool_fd, 0, 0, 0, 0, 0);
-	return r;
+	return r == 0 ? say_hello(fd) : r;
 }
 
-int ta_attach_socket(const char *path, uint32_t pid, struct recording_welcome *ret_welcome,
-		     void **ret_pool)
+int ta_attach_begin(const char *path, uint32_t pid)
 {
 	long fd = ta_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
 			     0, 0, 0);
-	int r;
+	int r = fd < 0 ? (int)fd : greet((int)fd, path, pid);
 
-	if (fd < 0)
+	if (r == 0)
 		return (int)fd;
-	r = talk((int)fd, path, pid, ret_welcome, ret_pool);
+	if (fd >= 0)
+		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	return r;
+}
+
+int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool)
+{
+	int pool_fd = -1;
+	int r = wait_welcome(fd);
+
+	if (r == 0)
+		r = take_welcome(fd, ret_welcome, &pool_fd);
+	if (r == 0 && !ta_attach_fits_limit(ret_welcome->pool_bytes) &&
+	    !ta_limit_make_room(ret_welcome->pool_bytes))
+		r = -ENOMEM;
+	if (r == 0)
+		r = map_pool(pool_fd, ret_welcome->pool_bytes, ret_pool);
+	if (pool_fd >= 0)
+		ta_syscall(SYS_close, pool_fd, 0, 0, 0, 0, 0);
 	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	return r;
 }

@@ -1,17 +1,27 @@
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "schemas/recording.h"
 
 /*
- * Say hello to the collector at the socket, first as a file, then as an abstract name, and map the
- * pool that it sends. The file descriptor is closed again. *ret_pool is the mapping, of
- * ret_welcome->pool_bytes. 0 or a negative errno, within the
- * times of schemas/recording.h. Raw system calls only.
+ * Say hello to the collector at the socket, first as a file, then as an abstract name. Returns the
+ * connection, for ta_attach_end(), or a negative errno. Raw system calls only, as is the other.
  */
-int ta_attach_socket(const char *path, uint32_t pid, struct recording_welcome *ret_welcome,
-		     void **ret_pool);
+int ta_attach_begin(const char *path, uint32_t pid);
+
+/*
+ * Wait for the welcome, within the times of schemas/recording.h, and map the pool that comes with it.
+ * *ret_pool is the mapping, of ret_welcome->pool_bytes. 0 or a negative errno; the connection is closed.
+ */
+int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool);
+
+/*
+ * /proc/self/maps as it was before the pool was mapped; no bytes: it cannot be read, or is long. Behind
+ * ta_attach_begin(), for the thread that called it.
+ */
+const char *ta_attach_maps(size_t *ret_bytes);
 
 /*
  * May so much of the program's limit of address space be taken? The pool counts towards it. Where it is

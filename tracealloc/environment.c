@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "schemas/recording.h"
-#include "tracealloc/arch.h"
+#include "tracealloc/arch/arch.h"
 #include "tracealloc/state.h"
 
 extern void *__libc_stack_end __attribute__((weak));
@@ -36,14 +36,13 @@ const char *ta_environment_find(char *const environment[], const char *name)
 	return NULL;
 }
 
-static void copy_text(char *to, const char *from)
+/* Into zeros: what is nothing touches no page. */
+static void copy_text(char *to, size_t room, const char *from)
 {
 	size_t length = from ? strlen(from) : 0;
 
-	if (length >= TA_PATH_BYTES)
-		length = 0; /* too long to be ours */
-	memcpy(to, from ? from : "", length);
-	to[length] = '\0';
+	if (length > 0 && length < room) /* else too long to be ours */
+		memcpy(to, from, length);
 }
 
 /* Our own path as the loader has it, which is as LD_PRELOAD has it. */
@@ -58,7 +57,7 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 
 		if (header->p_type == PT_LOAD &&
 		    here - (info->dlpi_addr + header->p_vaddr) < header->p_memsz) {
-			copy_text(ta_image.library, info->dlpi_name);
+			copy_text(ta_image.library, sizeof(ta_image.library), info->dlpi_name);
 			return 1;
 		}
 	}
@@ -67,8 +66,9 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 
 void ta_environment_start(void)
 {
-	copy_text(ta_image.socket, ta_environment_find(start_environment(), RECORDING_ENV_SOCKET));
-	copy_text(ta_image.placement,
+	copy_text(ta_image.socket, sizeof(ta_image.socket),
+		  ta_environment_find(start_environment(), RECORDING_ENV_SOCKET));
+	copy_text(ta_image.placement, sizeof(ta_image.placement),
 		  ta_environment_find(start_environment(), RECORDING_ENV_PLACEMENT));
 	if (ta_image.socket[0])
 		dl_iterate_phdr(find_library, NULL);
@@ -131,11 +131,18 @@ static bool list_has(const char *list, const char *name)
 	return false;
 }
 
+bool ta_environment_lacks_heap(void)
+{
+	return ta_image.placement[0] &&
+	       !list_has(ta_environment_find(start_environment(), RECORDING_ENV_PRELOAD),
+			 RECORDING_HEAP_LIBRARY);
+}
+
 /*
  * Is nothing to be changed? An environment that names another recording (a `memsight record`
  * inside the recorded program), or an empty one, is as somebody wants it.
  */
-static bool is_right(char *const environment[], bool is_followed)
+static bool is_right(char *const environment[], enum ta_follow follow)
 {
 	const char *socket = ta_environment_find(environment, RECORDING_ENV_SOCKET);
 	const char *preload = ta_environment_find(environment, RECORDING_ENV_PRELOAD);
@@ -145,9 +152,11 @@ static bool is_right(char *const environment[], bool is_followed)
 
 	if (socket && strcmp(socket, ta_image.socket) != 0)
 		return true;
-	if (!is_followed)
+	if (follow == TA_FOLLOW_NOT)
 		return !socket && !has_ours && !has_heap;
-	return socket && has_ours && (!ta_image.placement[0] || (placement && has_heap));
+	if (!socket || !has_ours)
+		return false;
+	return !ta_image.placement[0] || (placement && has_heap == (follow == TA_FOLLOW_ALL));
 }
 
 /* The folder of our own path, with the last '/': the heap's library lies beside us. */
@@ -161,12 +170,12 @@ static size_t folder_bytes(void)
 	return (size_t)(end - ta_image.library);
 }
 
-size_t ta_environment_bytes(char *const environment[], bool is_followed)
+size_t ta_environment_bytes(char *const environment[], enum ta_follow follow)
 {
 	size_t n = 0;
 	const char *preload;
 
-	if (!ta_image.socket[0] || !ta_image.library[0] || is_right(environment, is_followed))
+	if (!ta_image.socket[0] || !ta_image.library[0] || is_right(environment, follow))
 		return 0;
 	while (environment && environment[n])
 		n++;
@@ -185,15 +194,15 @@ static char *append(char *to, const char *from, size_t length)
 }
 
 /* LD_PRELOAD's new value, with the user's entries; "" when nothing is left of it. */
-static char *write_list(char *to, const char *list, bool is_followed)
+static char *write_list(char *to, const char *list, enum ta_follow follow)
 {
 	const char *entry;
 	size_t length;
-	bool is_first = !is_followed;
+	bool is_first = follow == TA_FOLLOW_NOT;
 
-	if (is_followed)
+	if (follow != TA_FOLLOW_NOT)
 		to = append(to, ta_image.library, strlen(ta_image.library));
-	if (is_followed && ta_image.placement[0]) {
+	if (follow == TA_FOLLOW_ALL && ta_image.placement[0]) {
 		*to++ = ':';
 		to = append(to, ta_image.library, folder_bytes());
 		to = append(to, RECORDING_HEAP_LIBRARY, sizeof(RECORDING_HEAP_LIBRARY) - 1);
@@ -210,7 +219,7 @@ static char *write_list(char *to, const char *list, bool is_followed)
 	return to;
 }
 
-char **ta_environment_build(char *const environment[], bool is_followed, void *memory)
+char **ta_environment_build(char *const environment[], enum ta_follow follow, void *memory)
 {
 	char **result = memory;
 	char **next = result;
@@ -225,15 +234,15 @@ char **ta_environment_build(char *const environment[], bool is_followed, void *m
 			*next++ = environment[n];
 	preload = (char *)memory + (n + 4) * sizeof(char *);
 	text = append(preload, RECORDING_ENV_PRELOAD "=", sizeof(RECORDING_ENV_PRELOAD "=") - 1);
-	if (write_list(text, list, is_followed) > text + 1)
+	if (write_list(text, list, follow) > text + 1)
 		*next++ = preload;
-	if (is_followed) {
+	if (follow != TA_FOLLOW_NOT) {
 		text += strlen(text) + 1;
 		*next++ = text;
 		text = append(text, RECORDING_ENV_SOCKET "=", sizeof(RECORDING_ENV_SOCKET "=") - 1);
 		text = append(text, ta_image.socket, strlen(ta_image.socket) + 1);
 	}
-	if (is_followed && ta_image.placement[0]) {
+	if (follow != TA_FOLLOW_NOT && ta_image.placement[0]) {
 		*next++ = text;
 		text = append(text, RECORDING_ENV_PLACEMENT "=",
 			      sizeof(RECORDING_ENV_PLACEMENT "=") - 1);
@@ -243,12 +252,17 @@ char **ta_environment_build(char *const environment[], bool is_followed, void *m
 	return result;
 }
 
-bool ta_environment_is_reachable(void)
+static bool may_read_us(int flags)
 {
-	long r = ta_syscall(SYS_faccessat2, AT_FDCWD, (long)ta_image.library, R_OK, AT_EACCESS, 0,
-			    0);
+	long r = ta_syscall(SYS_faccessat2, AT_FDCWD, (long)ta_image.library, R_OK, flags, 0, 0);
 
 	return r != -ENOENT && r != -EACCES && r != -ENOTDIR;
+}
+
+/* As the real user without capabilities too: setpriv keeps them up to the exec, which takes them away. */
+bool ta_environment_is_reachable(void)
+{
+	return may_read_us(AT_EACCESS) && may_read_us(0);
 }
 
 #define MAX_COMMAND_BYTES (96u << 10) /* Linux takes 128 KiB in one argument */
@@ -263,7 +277,7 @@ size_t ta_environment_command_bytes(const char *command)
 	const char *list = ta_environment_find(environ, RECORDING_ENV_PRELOAD);
 	size_t n_bytes = strlen(command) + (list ? strlen(list) : 0);
 
-	if (n_bytes > MAX_COMMAND_BYTES || ta_environment_bytes(environ, true) == 0 ||
+	if (n_bytes > MAX_COMMAND_BYTES || ta_environment_bytes(environ, TA_FOLLOW_ALL) == 0 ||
 	    strchr(ta_image.socket, '\'') || strchr(ta_image.library, '\'') ||
 	    strchr(ta_image.placement, '\'') || (list && strchr(list, '\'')))
 		return 0;
@@ -278,7 +292,7 @@ const char *ta_environment_command(const char *command, char *memory)
 
 	to = append(to, ta_image.socket, strlen(ta_image.socket));
 	to = append(to, shell_preload, sizeof(shell_preload) - 1);
-	to = write_list(to, ta_environment_find(environ, RECORDING_ENV_PRELOAD), true) - 1;
+	to = write_list(to, ta_environment_find(environ, RECORDING_ENV_PRELOAD), TA_FOLLOW_ALL) - 1;
 	if (ta_image.placement[0]) {
 		to = append(to, shell_placement, sizeof(shell_placement) - 1);
 		to = append(to, ta_image.placement, strlen(ta_image.placement));

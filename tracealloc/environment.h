@@ -3,21 +3,31 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* What a new program is to have of us. */
+enum ta_follow {
+	TA_FOLLOW_NOT,
+	TA_FOLLOW_BARE, /* without the library of the heap, which its C library cannot load */
+	TA_FOLLOW_ALL,
+};
+
 /* Remember MEMSIGHT_RECORDING and our own path as they are when the image starts. Once. */
 void ta_environment_start(void);
 
 /*
  * Bytes of memory that ta_environment_build() needs for this environment (NULL: empty); 0 when it
- * can be used as it is. With is_followed both variables must be there, without it neither.
+ * can be used as it is. With TA_FOLLOW_NOT none of our variables may be there.
  */
-size_t ta_environment_bytes(char *const environment[], bool is_followed);
+size_t ta_environment_bytes(char *const environment[], enum ta_follow follow);
 
 /*
  * Build the environment of a new program in memory (8-aligned, as many bytes as said above). Our
  * library goes in front of the user's own LD_PRELOAD entries, or away from among them. The other
  * strings are not copied. Allocates nothing, signal safe, keeps errno.
  */
-char **ta_environment_build(char *const environment[], bool is_followed, void *memory);
+char **ta_environment_build(char *const environment[], enum ta_follow follow, void *memory);
+
+/* Was a heap asked for, and its library not preloaded into this program? */
+bool ta_environment_lacks_heap(void);
 
 /* The value of a variable, or NULL. */
 const char *ta_environment_find(char *const environment[], const char *name);

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "tracealloc/clock.h"
-#include "tracealloc/hook.h"
+#include "tracealloc/hooks/hook.h"
+#include "tracealloc/ring/clock.h"
 
 /*
  * glibc's pthread_atfork is a static function that calls this one. Weak: the library must load where
@@ -75,13 +75,14 @@ static void end(void)
 /* In a signal handler that has interrupted a hook nothing can be claimed: the next event does. */
 static void begin_child(void)
 {
+	long pid = ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	struct ta_hook hook;
 
 	/*
 	 * The kernel has wiped the word. qemu-user accepts MADV_WIPEONFORK, and does nothing: wiped here,
 	 * unless another library's handler has allocated, and so begun this image, before.
 	 */
-	if (ta_image.pid != (uint32_t)ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0))
+	if (pid > 0 && ta_image.pid != (uint32_t)pid)
 		atomic_store(&ta_state.word, TA_ASK);
 	if (ta_tls.guard)
 		return;

@@ -4,10 +4,14 @@
  */
 #include <string.h>
 
-#include "tracealloc/hook.h"
+#include "tracealloc/environment.h"
+#include "tracealloc/hooks/hook.h"
 
 TA_EXPORT void memsight_1_heap_range(uint64_t start, uint64_t size, const char *kind,
 				     const char *place);
+
+/* Its own: whether this thread is inside memkind. */
+TA_EXPORT _Thread_local unsigned memsight_1_heap_depth __attribute__((tls_model("initial-exec")));
 
 #define MAX_TEXT_BYTES 1024u
 
@@ -52,4 +56,11 @@ TA_EXPORT void memsight_1_heap_range(uint64_t start, uint64_t size, const char *
 	else
 		write_range(&hook, &head, kind, place);
 	ta_hook_leave(&hook);
+}
+
+void ta_heap_range_start(void)
+{
+	if (ta_environment_lacks_heap())
+		memsight_1_heap_range(0, 0, "none",
+				      "no heap: its C library is not glibc, which the heap needs");
 }

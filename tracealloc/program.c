@@ -5,13 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/program-file.h"
+#include "common/elf-check.h"
 #include "schemas/recording.h"
 #include "schemas/trace-format.h"
-#include "tracealloc/arch.h"
+#include "tracealloc/arch/arch.h"
 #include "tracealloc/environment.h"
+#include "tracealloc/stack/unwind-walk.h"
+#include "tracealloc/state.h"
 
 #define DEFAULT_PATH	 "/bin:/usr/bin" /* of execvp, where there is no PATH */
+#define MAX_TEXT_BYTES	 (128 << 10) /* of one argument, MAX_ARG_STRLEN */
 #define MAX_INTERPRETERS 4 /* a script of a script ...; the kernel stops there, too */
 
 static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
@@ -75,14 +78,59 @@ static int open_program(const struct ta_program *program)
 	return open_file(program->fd, program->path);
 }
 
-bool ta_program_is_harmed(const struct ta_program *program, char *const environment[])
+/* Is the page of an address readable? *page was asked for last. */
+static bool is_readable(const void *address, uintptr_t *page)
+{
+	uintptr_t asked = (uintptr_t)address & -(uintptr_t)TA_PAGE_BYTES;
+
+	if (asked != *page && (asked == 0 || !ta_walk_is_readable(asked)))
+		return false;
+	*page = asked;
+	return true;
+}
+
+static bool is_text(const char *text, uintptr_t *page)
+{
+	for (const char *at = text; at - text < MAX_TEXT_BYTES; at++) {
+		if ((at == text || (uintptr_t)at % TA_PAGE_BYTES == 0) && !is_readable(at, page))
+			return false;
+		if (!*at)
+			return true;
+	}
+	return false;
+}
+
+bool ta_program_is_text(const char *text)
+{
+	uintptr_t page = 1; /* none */
+
+	return is_text(text, &page);
+}
+
+bool ta_program_is_list(char *const list[])
+{
+	uintptr_t page = 1, text_page = 1;
+
+	for (; list; list++) {
+		if (!is_readable(list, &page) || !is_readable((const char *)(list + 1) - 1, &page))
+			return false;
+		if (!*list)
+			break;
+		if (!is_text(*list, &text_page))
+			return false;
+	}
+	return true;
+}
+
+enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[])
 {
 	char path[PATH_MAX];
 	int fd = -1;
-	int why_not = TRACE_TRACED;
+	bool is_musl;
+	int why_not;
 
 	if (program_list_has_sanitizer(ta_environment_find(environment, RECORDING_ENV_PRELOAD)))
-		return true;
+		return TA_FOLLOW_NOT;
 	fd = open_program(program);
 	for (int i = 0; fd >= 0 && i < MAX_INTERPRETERS &&
 			program_file_interpreter(read_file, fd, path, sizeof(path));
@@ -91,8 +139,11 @@ bool ta_program_is_harmed(const struct ta_program *program, char *const environm
 		fd = open_file(AT_FDCWD, path);
 	}
 	if (fd < 0)
-		return false;
+		return TA_FOLLOW_ALL;
 	why_not = program_file_why_not(read_file, fd);
+	is_musl = ta_image.placement[0] && program_file_is_musl(read_file, fd);
 	close_file(fd);
-	return why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER;
+	if (why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER)
+		return TA_FOLLOW_NOT;
+	return is_musl ? TA_FOLLOW_BARE : TA_FOLLOW_ALL;
 }

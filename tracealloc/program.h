@@ -6,11 +6,22 @@
  */
 #include <stdbool.h>
 
+#include "tracealloc/environment.h"
+
 struct ta_program {
 	const char *path; /* "" for fexecve */
 	int fd; /* of fexecve, and the folder of execveat; else AT_FDCWD */
 	bool is_searched; /* in the folders of PATH when it has no slash */
 };
 
-/* What cannot be looked at is not harmed. */
-bool ta_program_is_harmed(const struct ta_program *program, char *const environment[]);
+/* Can a text of at most 128 KiB, more than a program may be given in one, be read to its end? NULL is none. */
+bool ta_program_is_text(const char *text);
+
+/* Can a list of texts that ends with NULL? NULL is an empty list, as the kernel has it. */
+bool ta_program_is_list(char *const list[]);
+
+/*
+ * What of us does no harm to it: all to what cannot be looked at; nothing of the heap to a program of
+ * musl, whose loader would not start it.
+ */
+enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[]);

@@ -1,18 +1,23 @@
 #include "tracealloc/sampler.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
 #include <ucontext.h>
 
-#include "tracealloc/clock.h"
-#include "tracealloc/hook.h"
-#include "tracealloc/real.h"
+#include "tracealloc/hooks/hook.h"
+#include "tracealloc/hooks/real.h"
+#include "tracealloc/ring/clock.h"
 
 #define KERNEL_SIGSET_BYTES 8
 #define RECORD_BYTES	    ((uint32_t)sizeof(struct ring_sample) + RING_SAMPLE_STACK_BYTES)
 #define RECORD_SLOTS	    (RECORD_BYTES / RING_RECORD_BYTES)
 #define NS_PER_SECOND	    UINT64_C(1000000000)
-#define THREAD_CLOCK	    6u /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, linux/posix-timers.h */
+#define HANDLERS_BYTES	    3072u /* of the program's handler and of ours */
+#define LEAST_FRAME_BYTES                                                                          \
+	2048ul /* where the kernel does not tell: MINSIGSTKSZ of old headers, a constant */
+#define THREAD_CLOCK 6u /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, linux/posix-timers.h */
 
 _Static_assert(RECORD_BYTES % RING_RECORD_BYTES == 0, "records are whole slots");
 
@@ -182,6 +187,24 @@ static bool is_blocked(void)
 	return set >> (RING_SIGNAL - 1) & 1;
 }
 
+/*
+ * Our handler runs where the program wants handlers to run. On an alternate stack there must be room for two frames of
+ * the kernel, that of a handler of the program and ours on top, and for what the two need.
+ */
+static bool is_stack_small(void)
+{
+	int saved = errno;
+	unsigned long frame = getauxval(AT_MINSIGSTKSZ);
+	stack_t now = { .ss_flags = SS_DISABLE };
+
+	errno = saved; /* of a kernel that does not tell */
+
+	if (frame < LEAST_FRAME_BYTES)
+		frame = LEAST_FRAME_BYTES;
+	ta_syscall(SYS_sigaltstack, 0, (long)&now, 0, 0, 0, 0);
+	return !(now.ss_flags & SS_DISABLE) && now.ss_size < 2 * frame + HANDLERS_BYTES;
+}
+
 /* Whoever does not use libc to set a handler (Go does) is found here. */
 static bool is_handler_ours(void)
 {
@@ -211,7 +234,7 @@ void ta_sampler_start(struct ta_thread *thread)
 		return;
 	}
 	thread->timer = timer;
-	if (!is_blocked()) {
+	if (!is_blocked() && !is_stack_small()) {
 		arm(thread);
 		return;
 	}
@@ -242,7 +265,9 @@ void ta_sampler_stop(void)
 
 bool ta_sampler_is_own(void)
 {
-	return (uint32_t)ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) == ta_image.pid;
+	long pid = ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+
+	return pid < 0 || (uint32_t)pid == ta_image.pid; /* forbidden: by the image itself */
 }
 
 __sighandler_t ta_sampler_hide(__sighandler_t handler)
@@ -272,13 +297,30 @@ void ta_sampler_hold(void)
 	thread->held_since_ns = thread_cpu_ns(thread);
 }
 
+/* The time until now is counted in any case: a program may end as it is. */
+static void count_until_now(struct ta_thread *thread)
+{
+	count_held(thread);
+	thread->held_since_ns = thread_cpu_ns(thread);
+}
+
 void ta_sampler_release(void)
 {
 	struct ta_thread *thread = own_thread();
 
 	if (!thread || !thread->is_held)
 		return;
+	count_until_now(thread);
+	if (is_blocked() || is_stack_small())
+		return;
 	thread->is_held = false;
-	count_held(thread);
 	arm(thread);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	struct ta_thread *thread = own_thread();
+
+	if (thread && thread->is_held && ta_sampler_is_on())
+		count_until_now(thread);
 }

@@ -2,7 +2,7 @@
 /*
  * --source signal: each thread has a timer on its own CPU time that sends it a signal; the handler
  * writes the registers that it interrupted, and some of the stack, into the thread's chain. Needs no
- * permission at all. All of it is off, and costs one load in the hooks of hooks-signal.c, unless the
+ * permission at all. All of it is off, and costs one load in the hooks of tracealloc/hooks/signal.c, unless the
  * recording asks for it.
  *
  * The handler takes no lock, allocates nothing and leaves errno alone. Where it interrupts a hook it writes as

@@ -8,15 +8,17 @@
 
 #include "schemas/recording.h"
 #include "tracealloc/attach.h"
-#include "tracealloc/clock.h"
 #include "tracealloc/environment.h"
 #include "tracealloc/fork.h"
-#include "tracealloc/module.h"
+#include "tracealloc/hooks/real.h"
+#include "tracealloc/limit.h"
 #include "tracealloc/pause.h"
-#include "tracealloc/real.h"
+#include "tracealloc/ring/clock.h"
 #include "tracealloc/sampler.h"
-#include "tracealloc/stack-bounds.h"
-#include "tracealloc/stack-hash.h"
+#include "tracealloc/sandbox.h"
+#include "tracealloc/stack/module.h"
+#include "tracealloc/stack/stack-bounds.h"
+#include "tracealloc/stack/stack-hash.h"
 #include "tracealloc/thread.h"
 
 #ifndef MADV_WIPEONFORK
@@ -25,7 +27,7 @@
 
 #define WAIT_MAX_NS (UINT64_C(2) * RECORDING_PATIENCE_MS * 1000000)
 
-union ta_state_page ta_state __attribute__((aligned(TA_LARGEST_PAGE_BYTES)));
+union ta_state_page ta_state __attribute__((aligned(TA_LARGEST_PAGE_BYTES))) TA_LARGE;
 struct ta_image ta_image;
 
 void ta_image_count_late(void)
@@ -34,6 +36,12 @@ void ta_image_count_late(void)
 
 	atomic_fetch_add_explicit(process ? &process->n_late : &ta_image.n_early, 1,
 				  memory_order_relaxed);
+}
+
+void ta_image_count_sealed(void)
+{
+	if (ta_image.process)
+		atomic_fetch_add_explicit(&ta_image.process->n_sealed, 1, memory_order_relaxed);
 }
 
 void ta_image_stop(void)
@@ -123,10 +131,23 @@ static void take_slot(uint32_t slot, uint32_t generation, uint32_t parent_slot,
 	atomic_store_explicit(&process->state, RING_PROCESS_READY, memory_order_release);
 }
 
+/* What the image needs of itself: done while the collector writes its welcome. */
+static void prepare(void)
+{
+	size_t n_bytes;
+	const char *maps = ta_attach_maps(&n_bytes);
+
+	ta_real_resolve();
+	ta_stack_bounds_main(maps, n_bytes, &ta_image.stack_start, &ta_image.stack_end);
+	ta_hash_begin();
+	ta_module_list();
+}
+
 static int attach_exec(void)
 {
 	struct recording_welcome welcome = { 0 };
 	void *pool = NULL;
+	bool has_no_counter;
 	int r;
 
 	if (!ta_image.socket[0])
@@ -135,8 +156,14 @@ static int attach_exec(void)
 			    0);
 	if (r < 0)
 		return r;
+	ta_limit_make_private_room();
+	has_no_counter = ta_sandbox_has_no_counter();
 	ta_image.pid = own_pid();
-	r = ta_attach_socket(ta_image.socket, ta_image.pid, &welcome, &pool);
+	r = ta_attach_begin(ta_image.socket, ta_image.pid);
+	if (r < 0)
+		return r;
+	prepare();
+	r = ta_attach_end(r, &welcome, &pool);
 	if (r < 0)
 		return r;
 	if (!is_sound(pool, welcome.pool_bytes, welcome.slot)) {
@@ -144,10 +171,9 @@ static int attach_exec(void)
 		return -EPROTO;
 	}
 	take_settings(pool);
+	if (has_no_counter && ta_image.clock == RING_CLOCK_TICKS)
+		ta_sandbox_use_clock(welcome.ticks, welcome.raw_ns);
 	take_slot(welcome.slot, welcome.generation, UINT32_MAX, RING_BIRTH_EXEC);
-	ta_stack_bounds_main(&ta_image.stack_start, &ta_image.stack_end);
-	ta_hash_begin();
-	ta_module_list();
 	ta_sampler_install();
 	ta_image.has_key = pthread_key_create(&ta_image.key, ta_thread_exit) == 0;
 	return 0;
@@ -186,11 +212,10 @@ void ta_image_attach(void)
 	int saved = errno;
 	int r;
 
-	if (!is_fork) {
-		ta_real_resolve();
+	if (!is_fork)
 		ta_environment_start();
-	}
 	r = is_fork ? attach_fork() : attach_exec();
+	ta_real_resolve(); /* unless it was done */
 	if (r == 0 && is_fork)
 		ta_thread_forked();
 	if (r < 0 && is_fork)

@@ -12,12 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "schemas/ring.h"
-#include "tracealloc/arch.h"
+#include "tracealloc/arch/arch.h"
 
-#define TA_PAGE_BYTES  4096u /* of the smallest pages */
-#define TA_PATH_BYTES  4096u
+#define TA_PAGE_BYTES	4096u /* of the smallest pages */
+#define TA_PATH_BYTES	4096u
+#define TA_SOCKET_BYTES 128u /* more than an address of a socket has */
+
+/* For zeros of pages: the linker puts them behind all others, which so lie in few pages (meson.build). */
+#define TA_LARGE       __attribute__((section(".bss.zz_large")))
 #define ta_likely(x)   __builtin_expect(!!(x), 1)
 #define ta_unlikely(x) __builtin_expect(!!(x), 0)
 
@@ -40,6 +45,9 @@ enum ta_state {
 	TA_SEEN_PAUSED = ~1, /* ta_tls.seen of a thread that has paused itself */
 };
 
+/* In ta_image.clock: ticks, but the counter must not be read. Beside enum ring_clock. */
+#define TA_CLOCK_KERNEL 255u
+
 union ta_state_page {
 	_Atomic uint32_t word;
 	uint8_t page[TA_LARGEST_PAGE_BYTES];
@@ -54,6 +62,7 @@ struct ta_image {
 	struct ring_control *control; /* the mapped pool; NULL before attaching */
 	uint8_t *chunks; /* chunk 0 */
 	_Atomic uint32_t *chunk_states;
+	_Atomic uint64_t *forks; /* RING_MAX_FORKS */
 	struct ring_process *process;
 	uint32_t slot;
 	uint32_t generation;
@@ -66,25 +75,38 @@ struct ta_image {
 	uint32_t wanted; /* copies of ring_control, which the collector may scribble on */
 	uint32_t flags;
 	uint32_t stacks;
-	uint32_t clock;
+	uint32_t clock; /* enum ring_clock, or TA_CLOCK_KERNEL */
 	uint32_t max_frames;
 	uint32_t page_bytes;
+	uint64_t clock_ticks; /* TA_CLOCK_KERNEL: these ticks ... */
+	uint64_t clock_raw_ns; /* ... were these ns of CLOCK_MONOTONIC_RAW */
 	uint64_t min_bytes;
 	uint64_t ticks_per_ms;
 	uint64_t signal_period_ns; /* --source signal; 0: this image is not sampled */
 	pthread_key_t key; /* its destructor ends a thread's chain */
-	bool has_key;
+	_Atomic bool has_key;
+	_Atomic bool locks_future; /* the program has asked for mlockall(MCL_FUTURE) */
 	uintptr_t stack_start; /* of the first thread of the exec image */
 	uintptr_t stack_end;
 	_Atomic uint32_t pause_depth; /* memsight_pause() without memsight_resume() */
 	_Atomic uint32_t pause_number; /* +1 for each pause */
 	_Atomic uint64_t n_early; /* events that came while there was no slot to count them in */
-	char socket[TA_PATH_BYTES]; /* MEMSIGHT_RECORDING as it was at start; "" without */
+	char socket[TA_SOCKET_BYTES]; /* MEMSIGHT_RECORDING as it was at start; "" without */
 	char library[TA_PATH_BYTES]; /* our own path, for LD_PRELOAD */
 	char placement[TA_PATH_BYTES]; /* MEMSIGHT_PLACEMENT as it was at start; "" without */
-	_Atomic uint64_t *forks; /* RING_MAX_FORKS */
 };
 extern struct ta_image ta_image __attribute__((visibility("hidden")));
+
+/* Map private memory of ours; a negative errno. What the program may lock is left to it. Signal safe. */
+static inline long ta_map_private(size_t n_bytes)
+{
+	long memory = ta_syscall(SYS_mmap, 0, (long)n_bytes, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory > 0 && atomic_load_explicit(&ta_image.locks_future, memory_order_relaxed))
+		ta_syscall(SYS_munlock, memory, (long)n_bytes, 0, 0, 0, 0);
+	return memory;
+}
 
 /*
  * Attach this image: by the socket after exec, by claiming a slot after fork. Leaves the state
@@ -95,6 +117,9 @@ void ta_image_attach(void);
 
 /* Count one event that cannot be recorded since its thread has no chain. Signal safe. */
 void ta_image_count_late(void);
+
+/* Count one event of a thread that can have no time stamp: strict seccomp. Signal safe. */
+void ta_image_count_sealed(void);
 
 /* Let every thread forget its stacks: a module was unloaded. Nothing when the image is off. */
 void ta_image_next_epoch(void);

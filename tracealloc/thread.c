@@ -1,19 +1,22 @@
 #include "tracealloc/thread.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "tracealloc/clock.h"
-#include "tracealloc/hook.h"
+#include "tracealloc/hooks/hook.h"
+#include "tracealloc/ring/clock.h"
 #include "tracealloc/sampler.h"
-#include "tracealloc/stack.h"
-#include "tracealloc/stack-bounds.h"
+#include "tracealloc/stack/stack-bounds.h"
+#include "tracealloc/stack/stack.h"
 
 #define STATE_BYTES    ((sizeof(struct ta_thread) + TA_PAGE_BYTES - 1) & -(size_t)TA_PAGE_BYTES)
 #define EXIT_ROUNDS    4u /* PTHREAD_DESTRUCTOR_ITERATIONS of POSIX and glibc */
 #define FREE_TAG_SHIFT 48
+#define MAX_KEY_YIELDS 1000
+#define MAX_LOOKED_AT  256u
 
 _Thread_local struct ta_tls ta_tls
 	__attribute__((tls_model("initial-exec"))) = { .seen = (uint32_t)TA_SEEN_NONE,
@@ -22,6 +25,7 @@ _Thread_local struct ta_tls ta_tls
 /* All states ever made, and the free ones: a stack whose head carries a tag against ABA. */
 static _Atomic(struct ta_thread *) all_threads;
 static _Atomic uint64_t free_threads;
+static _Atomic uint32_t key_users; /* threads that are about to set the key */
 
 static void push_free(struct ta_thread *thread)
 {
@@ -57,8 +61,7 @@ static struct ta_thread *pop_free(void)
 
 static struct ta_thread *map_state(void)
 {
-	long memory = ta_syscall(SYS_mmap, 0, (long)STATE_BYTES, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long memory = ta_map_private(STATE_BYTES);
 	struct ta_thread *thread;
 
 	if (memory < 0)
@@ -69,6 +72,14 @@ static struct ta_thread *map_state(void)
 	while (!atomic_compare_exchange_weak(&all_threads, &thread->next_all, thread))
 		;
 	return thread;
+}
+
+/* 0: it is forbidden to ask. */
+static uint32_t own_tid(void)
+{
+	long tid = ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+
+	return tid > 0 ? (uint32_t)tid : 0;
 }
 
 /* Begin a new chain with a state that is new, or was another thread's. */
@@ -82,11 +93,14 @@ static void reset(struct ta_thread *thread, bool is_main)
 		thread->table = thread->small_table;
 		thread->table_size = TA_TABLE_SMALL;
 	}
-	ta_stack_forget(thread);
+	if (thread->next_id == 0) /* mapped just now: to clear it would touch all of its pages */
+		ta_unwind_forget(&thread->unwind);
+	else
+		ta_stack_forget(thread);
 	thread->next_id = 1;
 	thread->serial = atomic_fetch_add(&ta_image.process->n_threads, 1);
 	thread->sequence = 0;
-	thread->tid = (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	thread->tid = own_tid();
 	atomic_store(&thread->pointer, ta_thread_self());
 	thread->is_main = is_main;
 	thread->announced = false;
@@ -94,6 +108,39 @@ static void reset(struct ta_thread *thread, bool is_main)
 	thread->fork_ticks = 0; /* of a fork in a handler: its slot has it by now */
 	memset(thread->texts, 0, sizeof(thread->texts));
 	ta_sampler_start(thread);
+}
+
+/* Set the key, unless it has been given back: its number may be the program's by now. */
+static bool set_key(struct ta_thread *thread)
+{
+	bool is_set;
+
+	atomic_fetch_add(&key_users, 1);
+	is_set = atomic_load(&ta_image.has_key) && pthread_setspecific(ta_image.key, thread) == 0;
+	atomic_fetch_sub(&key_users, 1);
+	return is_set;
+}
+
+bool ta_thread_give_key(void)
+{
+	int saved = errno;
+
+	if (!atomic_exchange(&ta_image.has_key, false))
+		return false;
+	for (int i = 0; i < MAX_KEY_YIELDS && atomic_load(&key_users) > 0; i++)
+		ta_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	if (atomic_load(&key_users) > 0) {
+		atomic_store(&ta_image.has_key, true); /* we have interrupted who is at it */
+		return false;
+	}
+	pthread_key_delete(ta_image.key);
+	errno = saved;
+	return true;
+}
+
+const struct ta_thread *ta_thread_all(void)
+{
+	return atomic_load(&all_threads);
 }
 
 void ta_thread_each_timer(void)
@@ -107,27 +154,10 @@ uint32_t ta_thread_find(uintptr_t pointer)
 	const struct ta_thread *thread = atomic_load(&all_threads);
 
 	if (pointer == ta_thread_pointer())
-		return (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+		return own_tid();
 	while (thread && atomic_load(&thread->pointer) != pointer)
 		thread = thread->next_all;
 	return thread ? thread->tid : 0;
-}
-
-bool ta_thread_begin(bool is_main)
-{
-	struct ta_thread *thread = pop_free();
-
-	if (!thread)
-		thread = map_state();
-	if (!thread)
-		return false;
-	reset(thread, is_main);
-	ta_stack_bounds(&thread->stack_start, &thread->stack_end);
-	ta_tls.thread = thread;
-	ta_tls.rounds = 0;
-	if (ta_image.has_key)
-		pthread_setspecific(ta_image.key, thread);
-	return true;
 }
 
 void ta_thread_forked(void)
@@ -136,18 +166,24 @@ void ta_thread_forked(void)
 
 	/* The other threads stayed in the parent: their states are free memory here. */
 	atomic_store(&free_threads, 0);
+	atomic_store(&key_users, 0);
 	for (struct ta_thread *i = atomic_load(&all_threads); i; i = i->next_all) {
 		if (i == own)
 			continue;
 		atomic_store(&i->pointer, 0);
 		i->timer = -1; /* timers stay in the parent */
+		ta_stack_release(i);
 		push_free(i);
 	}
 	ta_tls.ended = false;
 	ta_tls.rounds = 0;
 	ta_tls.pause_depth = 0;
-	if (own)
-		reset(own, true);
+	if (!own)
+		return;
+	/* To clear its tables here would copy each of their pages first. */
+	ta_stack_release(own);
+	ta_stack_discard(own);
+	reset(own, true);
 }
 
 void ta_thread_announce(struct ta_thread *thread)
@@ -184,7 +220,8 @@ static void write_end(struct ta_thread *thread)
 			       0);
 }
 
-static void end_chain(struct ta_thread *thread)
+/* End a chain; the state is ready for another one. */
+static void finish(struct ta_thread *thread)
 {
 	ta_sampler_end(thread);
 	ta_record_repair(thread);
@@ -192,11 +229,56 @@ static void end_chain(struct ta_thread *thread)
 		write_end(thread);
 	ta_chunk_finish(thread);
 	ta_stack_release(thread);
+}
+
+static void end_chain(struct ta_thread *thread)
+{
+	finish(thread);
 	ta_tls.thread = NULL;
 	ta_tls.seen = ta_tls.known = (uint32_t)TA_SEEN_NONE;
 	ta_tls.ended = true;
 	atomic_store(&thread->pointer, 0);
 	push_free(thread);
+}
+
+static bool is_gone(const struct ta_thread *thread)
+{
+	return ta_syscall(SYS_tgkill, ta_image.pid, thread->tid, 0, 0, 0, 0) == -ESRCH;
+}
+
+/* Without a key: the state of a thread that ended without a word; its chain is ended. NULL: none. */
+static struct ta_thread *reclaim(void)
+{
+	struct ta_thread *thread = atomic_load(&all_threads);
+
+	for (uint32_t i = 0; thread && i < MAX_LOOKED_AT; i++, thread = thread->next_all) {
+		uintptr_t pointer = atomic_load(&thread->pointer);
+
+		if (pointer == 0 || !is_gone(thread) ||
+		    !atomic_compare_exchange_strong(&thread->pointer, &pointer, 0))
+			continue;
+		finish(thread);
+		return thread;
+	}
+	return NULL;
+}
+
+bool ta_thread_begin(bool is_main)
+{
+	struct ta_thread *thread = pop_free();
+
+	if (!thread && !atomic_load(&ta_image.has_key))
+		thread = reclaim();
+	if (!thread)
+		thread = map_state();
+	if (!thread)
+		return false;
+	reset(thread, is_main);
+	ta_stack_bounds(&thread->stack_start, &thread->stack_end);
+	ta_tls.thread = thread;
+	ta_tls.rounds = 0;
+	set_key(thread);
+	return true;
 }
 
 /*
@@ -210,7 +292,7 @@ void ta_thread_exit(void *pointer)
 
 	if (ta_tls.thread != thread || state == TA_ASK || state == TA_OFF)
 		return;
-	if (++ta_tls.rounds < EXIT_ROUNDS && pthread_setspecific(ta_image.key, thread) == 0)
+	if (++ta_tls.rounds < EXIT_ROUNDS && set_key(thread))
 		return;
 	ta_hook_guard(TA_FRAME());
 	end_chain(thread);

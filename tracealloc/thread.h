@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "schemas/ring.h"
-#include "tracealloc/arch.h"
-#include "tracealloc/unwind.h"
+#include "tracealloc/arch/arch.h"
+#include "tracealloc/stack/unwind.h"
 
 #define TA_TRACE_FRAMES RING_MAX_FRAMES
 #define TA_TABLE_SMALL	256u /* entries inside the thread state */
@@ -60,8 +60,6 @@ struct ta_thread {
 	bool announced; /* THREAD_START is written */
 	void *null_sink; /* RING_FLAG_NULL_SINK: the private chunk */
 	uint32_t pause_number; /* of the pause that unrecorded[] is about */
-	uint32_t unrecorded[TA_UNRECORDED]; /* blocks born in this pause; see pause.h */
-	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
 	uint64_t fork_ticks; /* it is calling fork since then; 0: it is not */
@@ -70,9 +68,12 @@ struct ta_thread {
 	uint64_t held_since_ns; /* --source signal: of its CPU time; is_held */
 	int timer; /* --source signal; -1: none */
 	bool is_held; /* the timer stands still: the thread has the signal blocked */
-	struct ta_trace traces[2]; /* RING_STACKS_FP */
+	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */
+	/* A page each time that it is met: what a short process needs stands first. */
 	struct ta_unwind unwind; /* RING_STACKS_DWARF */
 	struct ta_node small_table[TA_TABLE_SMALL];
+	struct ta_trace traces[2]; /* RING_STACKS_FP */
+	uint32_t unrecorded[TA_UNRECORDED]; /* blocks born in this pause; see pause.h */
 };
 
 _Static_assert(sizeof(struct ta_thread) <= 65536, "an idle thread must stay small");
@@ -88,6 +89,7 @@ struct ta_tls {
 	uint32_t rounds; /* of the key destructor */
 	uint16_t pause_depth; /* memsight_pause_thread() without memsight_resume_thread() */
 	bool ended; /* the chain is closed: the thread is exiting */
+	bool is_sealed; /* strict seccomp: it can have no time stamp */
 };
 _Static_assert(sizeof(struct ta_tls) <= 64, "static TLS is scarce");
 
@@ -110,11 +112,20 @@ void ta_thread_forked(void);
 /* Write THREAD_START as the first record of a chain. The chunk is empty. */
 void ta_thread_announce(struct ta_thread *thread);
 
+/* The list of all states, by next_all; those of threads that are gone stay in it. Any thread. */
+const struct ta_thread *ta_thread_all(void);
+
 /* Delete the timers of all threads (--source signal). Signal safe. */
 void ta_thread_each_timer(void);
 
 /* Destructor of the pthread key: ends the chain in the last round. */
 void ta_thread_exit(void *thread);
+
+/*
+ * Give our pthread key back: the program wants more than are left. From now on nobody tells of the end
+ * of a thread; a later one that needs a state looks for those that are gone. False: there is none.
+ */
+bool ta_thread_give_key(void);
 
 /* The tid of a live thread with this thread pointer (its pthread_t); 0: it has no chain. Any thread. */
 uint32_t ta_thread_find(uintptr_t pointer);

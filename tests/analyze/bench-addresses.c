@@ -10,11 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyze/db.h"
-#include "analyze/samples.h"
-#include "analyze/symbols.h"
+#include "analyze/samples/samples.h"
+#include "analyze/symbols/symbols.h"
 #include "decode/decode.h"
 #include "make-records.h"
+#include "store/database.h"
 
 #define N_FAULTS  1000000
 #define N_CLOCK	  300000

@@ -215,6 +215,7 @@ static void check_samples(sqlite3 *db, int64_t run_id)
 		check_no_row(db, texts[i]);
 		sqlite3_free(texts[i]);
 	}
+	check_lines(db, run_id, 0, INT64_MAX, "touch.rowid");
 }
 
 /* Who was live at the peak: born by then, and not ended. */
@@ -280,18 +281,48 @@ static const char histogram_sql[] =
 	" UNION ALL SELECT size_log2 FROM histogram WHERE run_id = %lld AND NOT EXISTS"
 	"  (SELECT 1 FROM sums WHERE s = size_log2 AND l = life_log2)";
 
-/* Lines that several threads touched, and one wrote to. */
+/*
+ * Of lines with two users of different threads, the first of which begins with a write: turns are what one does before the
+ * other comes; the first two and the last do not count, and from 4 changes on with a write they are told.
+ */
 static const char lines_sql[] =
-	"WITH seen AS (SELECT process_id, (address | 63) - 63 AS line, count(*) AS n,"
-	"  sum(coalesce(is_write, 0)) AS writes, count(DISTINCT thread_id) AS threads,"
-	"  min(time_ns) AS a, max(time_ns) AS b FROM touch JOIN sample ON sample.id = sample_id"
-	"  WHERE touch.run_id = %lld AND role <> 3 AND address IS NOT NULL AND thread_id IS NOT NULL"
-	"  AND owner_kind NOT IN (7, 8, 12, 13) GROUP BY 1, 2 HAVING threads > 1 AND writes > 0)"
-	" SELECT line FROM seen LEFT JOIN shared_line AS kept ON kept.run_id = %lld"
-	"  AND kept.process_id = seen.process_id AND kept.address = line"
-	"  WHERE n_touches IS NOT n OR n_writes IS NOT writes OR first_ns IS NOT a OR last_ns IS NOT b"
-	" UNION ALL SELECT address FROM shared_line WHERE run_id = %lld AND NOT EXISTS"
-	"  (SELECT 1 FROM seen WHERE line = address)";
+	"WITH seen AS (SELECT process_id, (touch.address | 63) - 63 AS line, thread_id AS thread,"
+	"  owner_kind || ' ' || coalesce(owner_id, 0) AS owner, coalesce(is_write, 0) AS is_write,"
+	"  row_number() OVER (ORDER BY %s) AS place FROM touch JOIN sample ON sample.id = sample_id"
+	"  JOIN source ON source.id = source_id WHERE touch.run_id = %lld AND role IN (0, 1)"
+	"  AND touch.address IS NOT NULL AND thread_id IS NOT NULL AND process_id IS NOT NULL"
+	"  AND source.kind IS NOT 7 AND owner_kind NOT IN (7, 8, 12, 13) AND time_ns >= %lld"
+	"  AND time_ns < %lld),"
+	" line AS (SELECT process_id, line, min(place) AS first FROM seen GROUP BY 1, 2"
+	"  HAVING count(DISTINCT thread || ' ' || owner) = 2 AND count(DISTINCT thread) = 2),"
+	" placed AS (SELECT seen.*, first, thread <> lag(thread, 1, thread) OVER (PARTITION BY"
+	"  process_id, line ORDER BY place) AS is_change FROM seen JOIN line USING (process_id, line)),"
+	" turned AS (SELECT *, sum(is_change) OVER (PARTITION BY process_id, line ORDER BY place) AS turn"
+	"  FROM placed),"
+	" ended AS (SELECT *, max(turn) OVER (PARTITION BY process_id, line) AS last FROM turned),"
+	" expected AS (SELECT process_id, line, last, sum(turn BETWEEN 2 AND last - 1) AS n,"
+	"  sum((turn BETWEEN 2 AND last - 1) * is_write) AS writes FROM ended GROUP BY 1, 2"
+	"  HAVING max((place = first) * is_write) > 0)"
+	" SELECT count(*) FILTER (WHERE last >= 4 AND writes > 0), count(*) FILTER (WHERE (last >= 4"
+	"  AND writes > 0) <> (kept.address IS NOT NULL) OR kept.address IS NOT NULL AND"
+	"  (n_touches <> n OR n_writes <> writes OR n_changes <> last OR n_same + n_apart > last - 2))"
+	"  FROM expected LEFT JOIN shared_line AS kept ON kept.run_id = %lld"
+	"  AND kept.process_id = expected.process_id AND kept.address = line";
+
+int64_t check_lines(sqlite3 *db, int64_t run_id, int64_t from_ns, int64_t to_ns, const char *order)
+{
+	char *text = sqlite3_mprintf(lines_sql, order, (long long)run_id, (long long)from_ns,
+				     (long long)to_ns, (long long)run_id);
+	sqlite3_stmt *row = prepare(db, text);
+
+	ck_assert_int_eq(sqlite3_step(row), SQLITE_ROW);
+	int64_t n = sqlite3_column_int64(row, 0);
+	ck_assert_msg(sqlite3_column_int64(row, 1) == 0, "%lld lines of %lld are told otherwise",
+		      (long long)sqlite3_column_int64(row, 1), (long long)n);
+	sqlite3_finalize(row);
+	sqlite3_free(text);
+	return n;
+}
 
 static void check_others(sqlite3 *db, int64_t run_id)
 {
@@ -299,8 +330,7 @@ static void check_others(sqlite3 *db, int64_t run_id)
 	char *texts[] = { sqlite3_mprintf(at_peak_sql, id, id, id, id, id),
 			  sqlite3_mprintf(threads_sql, id, id, id, id),
 			  sqlite3_mprintf(objects_sql, id, id),
-			  sqlite3_mprintf(histogram_sql, id, id, id),
-			  sqlite3_mprintf(lines_sql, id, id, id) };
+			  sqlite3_mprintf(histogram_sql, id, id, id) };
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		check_no_row(db, texts[i]);

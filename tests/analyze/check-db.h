@@ -25,3 +25,9 @@ void check_no_row(sqlite3 *db, const char *sql);
 
 /* The tables site, total and timeline of a run are what its rows give. */
 void check_aggregates(sqlite3 *db, int64_t run_id);
+
+/*
+ * Lines that two threads share, each through one owner, against the touches of a span of time put in order. Returns how many
+ * lines it compared.
+ */
+int64_t check_lines(sqlite3 *db, int64_t run_id, int64_t from_ns, int64_t to_ns, const char *order);

@@ -4,7 +4,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-#include "analyze/db-schema.h"
+#include "store/schema.h"
 
 /* The schema that the program carries; the caller closes it with sqlite3_close(). */
 static inline sqlite3 *memory_db_open(void)

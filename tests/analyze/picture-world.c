@@ -145,8 +145,10 @@ static void insert_touches(struct picture_world *world)
 		world, "INSERT INTO sample(id, run_id, source_id, process_id, thread_id,"
 		       " time_ns, weight, is_kernel) VALUES(?, 1, ?, ?, ?, ?, 1, 0)");
 	sqlite3_stmt *touch = picture_world_prepare(
-		world, "INSERT INTO touch(sample_id, run_id, role, share, address, is_write,"
-		       " owner_kind, phase, data_src) VALUES(?, 1, 0, 1, ?, ?, 13, 0, ?)");
+		world,
+		"INSERT INTO touch(sample_id, run_id, role, share, address, is_write,"
+		" owner_kind, phase, data_src) SELECT ?1, 1, source_id = 1, 1, ?2, ?3, 13, 0,"
+		" ?4 FROM sample WHERE id = ?1");
 	sqlite3_stmt *detail = picture_world_prepare(
 		world, "INSERT INTO access_detail(sample_id, run_id, latency) VALUES(?, 1, ?)");
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyze/db-internal.h"
+#include "store/database-internal.h"
 #include "tests/common/trace-random.h"
 
 struct row_block {

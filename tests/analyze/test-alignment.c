@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "analyze/alignment.h"
+#include "store/totals/clock-check.h"
 #include "tests/suite.h"
 
 static struct alignment alignment;
@@ -24,7 +24,7 @@ static void death(int64_t time_ns, uint64_t address)
 
 static void touch(int64_t time_ns, uint64_t address, enum owner_kind kind, enum trace_role role)
 {
-	alignment_touch(&alignment, &(struct sample_touch){
+	alignment_touch(&alignment, &(struct touch){
 					    .time_ns = time_ns,
 					    .process_row = 1,
 					    .address = address,
@@ -76,11 +76,11 @@ START_TEST(other_processes_roles_and_owners_do_not_count)
 	touch(99999, 4096, OWNER_tool, TRACE_ROLE_EXACT);
 	touch(99999, 4096, OWNER_freed, TRACE_ROLE_WINDOW);
 	touch(99999, 4096, OWNER_freed, TRACE_ROLE_STALL);
-	alignment_touch(&alignment, &(struct sample_touch){ .time_ns = 99999,
-							    .process_row = 2,
-							    .address = 4096,
-							    .is_resolved = true,
-							    .owner = { .kind = OWNER_freed } });
+	alignment_touch(&alignment, &(struct touch){ .time_ns = 99999,
+						     .process_row = 2,
+						     .address = 4096,
+						     .is_resolved = true,
+						     .owner = { .kind = OWNER_freed } });
 	touch(99999, 4096, OWNER_heap, TRACE_ROLE_EXACT);
 	touch(99999, 4096, OWNER_named, TRACE_ROLE_FAULT);
 	check_counts(2, 0, 0);
@@ -94,14 +94,13 @@ START_TEST(what_an_allocator_does_to_its_blocks_does_not_count)
 
 	death(100000, 4096);
 	for (unsigned i = 0; i < 3; i++)
-		alignment_touch(&alignment,
-				&(struct sample_touch){
-					.process_row = 1,
-					.time_ns = 100001,
-					.address = 4096,
-					.is_resolved = true,
-					.role = TRACE_ROLE_EXACT,
-					.owner = { .kind = OWNER_freed, .phase = phases[i] } });
+		alignment_touch(&alignment, &(struct touch){ .process_row = 1,
+							     .time_ns = 100001,
+							     .address = 4096,
+							     .is_resolved = true,
+							     .role = TRACE_ROLE_EXACT,
+							     .owner = { .kind = OWNER_freed,
+									.phase = phases[i] } });
 	check_counts(0, 0, 0);
 	touch(100001, 4096, OWNER_freed, TRACE_ROLE_EXACT);
 	check_counts(0, 0, 1);

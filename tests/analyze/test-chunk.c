@@ -1,12 +1,12 @@
-#include "analyze/chunk-column.h"
+#include "store/columns/column.h"
 
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/chunk-cache.h"
-#include "analyze/chunk-format.h"
+#include "store/columns/encoding.h"
+#include "store/compact/column-cache.h"
 #include "tests/common/trace-random.h"
 #include "tests/suite.h"
 

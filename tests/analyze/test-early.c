@@ -1,4 +1,4 @@
-/* Frees that are stamped before the birth of what they free; see analyze/memory-early.c. */
+/* Frees that are stamped before the birth of what they free; see analyze/live/early-frees.c. */
 #include <check.h>
 #include <stdlib.h>
 

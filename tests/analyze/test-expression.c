@@ -2,7 +2,7 @@
 #include <check.h>
 #include <dwarf.h>
 
-#include "analyze/expression.h"
+#include "analyze/symbols/dwarf-expression.h"
 #include "tests/suite.h"
 
 static bool read_memory(void *user, uint64_t address, uint64_t *ret_value)
@@ -14,6 +14,7 @@ static bool read_memory(void *user, uint64_t address, uint64_t *ret_value)
 
 static const struct expression_frame frame = {
 	.registers = { [3] = 0x33, [6] = 0x6000, [7] = 0x7008, [16] = 0x40000b },
+	.known = EXPRESSION_ALL_REGISTERS & ~(UINT32_C(1) << 12),
 	.cfa = 0x7018,
 	.read = read_memory,
 };
@@ -69,6 +70,7 @@ END_TEST
 static const Dwarf_Op refused[][2] = {
 	{ { DW_OP_plus, 0, 0, 0 }, { DW_OP_nop, 0, 0, 0 } },
 	{ { DW_OP_lit1, 0, 0, 0 }, { DW_OP_piece, 0, 0, 0 } },
+	{ { DW_OP_breg12, 0, 0, 0 }, { DW_OP_stack_value, 0, 0, 0 } },
 	{ { DW_OP_breg31, 0, 0, 0 }, { DW_OP_stack_value, 0, 0, 0 } },
 	{ { DW_OP_constu, 0x9000, 0, 0 }, { DW_OP_deref, 0, 0, 0 } },
 	{ { DW_OP_dup, 0, 0, 0 }, { DW_OP_dup, 0, 0, 0 } },

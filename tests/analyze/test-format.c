@@ -1,4 +1,4 @@
-#include "analyze/format.h"
+#include "common/human-number.h"
 #include "tests/suite.h"
 
 #include <check.h>

@@ -1,4 +1,4 @@
-#include "analyze/heap.h"
+#include "analyze/live/block-tree.h"
 
 #include <check.h>
 #include <errno.h>

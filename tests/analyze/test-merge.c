@@ -1,11 +1,11 @@
-#include "analyze/merge.h"
+#include "analyze/input/merge.h"
 
 #include <check.h>
 #include <stdlib.h>
 
-#include "analyze/freed-pages.h"
-#include "analyze/merge-clock.h"
-#include "analyze/timeline.h"
+#include "analyze/input/clock-map.h"
+#include "analyze/live/freed-pages.h"
+#include "store/totals/timeline.h"
 #include "tests/analyze/check-db.h"
 #include "tests/suite.h"
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "analyze/modules.h"
+#include "analyze/process/modules.h"
 #include "make-records.h"
 #include "memory-db.h"
 #include "tests/suite.h"

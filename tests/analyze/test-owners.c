@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/allocator.h"
-#include "analyze/owners.h"
+#include "analyze/live/owners.h"
+#include "analyze/symbols/allocator-code.h"
 #include "make-records.h"
 #include "memory-db.h"
 #include "symbols-target.h"

@@ -1,4 +1,4 @@
-#include "analyze/package.h"
+#include "analyze/symbols/debian-package.h"
 #include "tests/suite.h"
 
 #include <check.h>

@@ -1,6 +1,7 @@
-#include "analyze/picture.h"
+#include "store/heatmap/heatmap.h"
 
 #include <check.h>
+#include <math.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -774,7 +775,7 @@ START_TEST(the_grid_counts_what_the_rows_count)
 		" INSERT INTO sample(id, run_id, source_id, process_id, thread_id, time_ns, weight,"
 		" is_kernel) SELECT i + 1, 1, 1 + i % 2, 1, 1 + i % 3, i * 499, 1, 0 FROM n;"
 		"INSERT INTO touch(sample_id, run_id, role, share, address, is_write, owner_kind, phase)"
-		" SELECT id, 1, 0, 1, 94000000000000 + id * 7919 % 4096, id % 5 = 0, 13, 0"
+		" SELECT id, 1, source_id = 1, 1, 94000000000000 + id * 7919 % 4096, id % 5 = 0, 13, 0"
 		" FROM sample");
 	struct picture_store *store = open_store(world);
 	for (unsigned by = 0; by < PICTURE_BY_COUNT; by++) {
@@ -807,6 +808,39 @@ START_TEST(the_grid_counts_what_the_rows_count)
 }
 END_TEST
 
+/* One address has a fifth of each sample's time, another three fifths, and what is left none. */
+START_TEST(a_sample_of_time_counts_once_at_a_place_drawn_by_shares)
+{
+	const struct shape shape = { 1, 1, 0, 2000000, 1 };
+	struct picture_world *world = picture_world_make(&shape);
+	struct picture_request request = { .run_id = 1, .process_id = 1, .width = 1, .height = 1 };
+	struct picture *picture = NULL;
+	enum { N = 3000 };
+
+	picture_world_exec(
+		world,
+		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+		" INSERT INTO sample(id, run_id, source_id, process_id, thread_id, time_ns, weight,"
+		" is_kernel) SELECT i, 1, 1, 1, 1, i * 499, 1, 0 FROM n;"
+		"INSERT INTO touch(sample_id, run_id, role, share, address, is_write, owner_kind,"
+		" phase)"
+		" SELECT id, 1, column1, column2, column3, column4, 13, 0 FROM sample, (VALUES"
+		" (0, 1.0, 94000000000000, 0), (1, 0.2, 94000000000000, 0), (1, 0.2, NULL, 0),"
+		" (1, 0.6, 94000000002048, 1), (2, 1.0, 94000000000000, 0), (5, 1.0, 94000000000000, 0))"
+		" ORDER BY id, column1, column2");
+	struct picture_store *store = open_store(world);
+	ck_assert_int_eq(picture_make(store, &request, &picture), 0);
+	/* 5 standard deviations. */
+	ck_assert_double_eq_tol((double)picture->categories[0].n, N * 0.2, 5 * sqrt(N * 0.2 * 0.8));
+	ck_assert_double_eq_tol((double)picture->categories[1].n, N * 0.6, 5 * sqrt(N * 0.6 * 0.4));
+	check_equal(picture->n_touches, picture->counts[0]);
+	check_categories(picture);
+	picture_free(picture);
+	picture_store_close(store);
+	picture_world_end(world);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("picture");
@@ -819,6 +853,7 @@ int main(void)
 	tcase_add_test(tcase, places_and_addresses_are_each_others_inverse);
 	tcase_add_test(tcase, categories_add_up_to_all_touches_and_name_what_they_count);
 	tcase_add_test(tcase, levels_over_time_are_what_the_touches_tell);
+	tcase_add_test(tcase, a_sample_of_time_counts_once_at_a_place_drawn_by_shares);
 	tcase_add_test(tcase, a_site_s_curve_is_the_most_that_it_held);
 	tcase_add_loop_test(tcase, a_run_that_goes_takes_its_pictures_with_it, 0, 2);
 	tcase_add_test(tcase, without_stored_pictures_there_is_no_data);

@@ -1,14 +1,13 @@
-#include "analyze/profile.h"
+#include "report/callgraph/profile.h"
 
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/histogram.h"
-#include "analyze/samples.h"
-#include "analyze/shared-lines.h"
-#include "analyze/suppressions.h"
+#include "analyze/samples/samples.h"
+#include "report/suppressions.h"
+#include "store/totals/histogram.h"
 #include "tests/analyze/memory-db.h"
 #include "tests/suite.h"
 
@@ -217,55 +216,6 @@ START_TEST(a_number_lies_in_the_bucket_of_its_highest_bit)
 }
 END_TEST
 
-static void touch(struct shared_lines *lines, uint64_t address, int64_t thread, bool is_write)
-{
-	ck_assert_int_eq(shared_lines_add(lines, &(struct sample_touch){ .address = address,
-									 .size = 4,
-									 .thread_row = thread,
-									 .process_row = 1,
-									 .is_write = is_write }),
-			 0);
-}
-
-START_TEST(a_line_remembers_who_touched_which_bytes)
-{
-	struct shared_lines lines = { 0 };
-
-	touch(&lines, 0x1000, 7, true);
-	touch(&lines, 0x103e, 8, false);
-	touch(&lines, 0x1004, 7, false);
-	ck_assert_uint_eq(lines.n, 1);
-	ck_assert_uint_eq(lines.items[0].bytes, 0xff);
-	ck_assert_uint_eq(lines.items[0].other_bytes, UINT64_C(3) << 62);
-	ck_assert_uint_eq(lines.items[0].n_touches, 3);
-	ck_assert_uint_eq(lines.items[0].n_writes, 1);
-	ck_assert_uint_eq(lines.items[0].n_changes, 2);
-	ck_assert_int_eq(lines.items[0].other_thread, 8);
-	shared_lines_finish(&lines);
-}
-END_TEST
-
-START_TEST(with_too_many_lines_shared_ones_stay_and_the_rest_is_counted)
-{
-	struct shared_lines lines = { 0 };
-	uint64_t n = 0;
-
-	touch(&lines, 0x40, 1, true);
-	touch(&lines, 0x40, 2, true);
-	for (uint64_t i = 2; i < SHARED_LINES + 10; i++)
-		touch(&lines, i * 64, 1, true);
-	touch(&lines, 0x40, 1, true);
-	for (size_t i = 0; i < lines.n; i++)
-		n += lines.items[i].n_touches;
-	ck_assert_uint_le(lines.n, SHARED_LINES);
-	ck_assert_uint_gt(lines.n_forgotten, 0);
-	ck_assert_uint_eq(n + lines.n_forgotten, SHARED_LINES + 8 + 3);
-	ck_assert_uint_eq(lines.items[0].address, 0x40);
-	ck_assert_uint_eq(lines.items[0].n_touches, 3);
-	shared_lines_finish(&lines);
-}
-END_TEST
-
 #define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
 
 int main(void)
@@ -286,8 +236,6 @@ int main(void)
 	tcase_add_loop_test(tcase, a_wrong_line_of_suppressions_is_named, 0, COUNT(wrong));
 	tcase_add_loop_test(tcase, any_bytes_are_suppressions_or_are_refused, 0, 5);
 	tcase_add_test(tcase, a_number_lies_in_the_bucket_of_its_highest_bit);
-	tcase_add_test(tcase, a_line_remembers_who_touched_which_bytes);
-	tcase_add_test(tcase, with_too_many_lines_shared_ones_stay_and_the_rest_is_counted);
 	suite_add_tcase(suite, tcase);
 
 	return suite_run(suite);

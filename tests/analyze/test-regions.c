@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/db.h"
-#include "analyze/regions.h"
+#include "analyze/live/regions.h"
+#include "store/database.h"
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/make-records.h"
 #include "tests/suite.h"

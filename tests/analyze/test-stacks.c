@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/stacks.h"
+#include "analyze/process/stacks.h"
 #include "make-records.h"
 #include "memory-db.h"
 #include "tests/suite.h"

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analyze/objects.h"
-#include "analyze/symbols.h"
+#include "analyze/symbols/objects.h"
+#include "analyze/symbols/symbols.h"
 #include "symbols-target.h"
 #include "tests/suite.h"
 

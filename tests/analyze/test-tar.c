@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/tar-format.h"
-#include "analyze/tar.h"
+#include "analyze/archive/tar-format.h"
+#include "analyze/archive/tar.h"
 #include "common/io.h"
 #include "tests/suite.h"
 

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "analyze/tasks.h"
+#include "analyze/process/processes.h"
 #include "make-records.h"
 #include "tests/suite.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/db.h"
-#include "analyze/withheld.h"
+#include "analyze/live/recording-gaps.h"
 #include "common/collect-words.h"
+#include "store/database.h"
 #include "tests/analyze/check-db.h"
 #include "tests/analyze/make-records.h"
 #include "tests/suite.h"

@@ -5,7 +5,7 @@
  */
 #include <stdint.h>
 
-#include "common/trace-writer.h"
+#include "trace/writer.h"
 
 #define MAKER_START UINT64_C(1000000000000)
 

@@ -61,7 +61,7 @@ def numbers(rows):
 
 def check_reports(before, after):
     for name in REPORTS:
-        found = [json.loads(whole.run([MEMSIGHT, "report", path, "--" + name, "--limit", "0", "--format", "json"]))
+        found = [json.loads(whole.run([MEMSIGHT, "report", path, "--" + name, "--full", "--limit", "0", "--format", "json"]))
                  for path in (before, after)]
         checks.that(numbers(found[0]) == numbers(found[1]), f"--{name} has other numbers")
         checks.that(len(found[0]) == len(found[1]), f"--{name} has {len(found[1])} rows, not {len(found[0])}")

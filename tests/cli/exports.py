@@ -42,6 +42,7 @@ def check_folded(db):
 
 def check_chrome(db):
     events = json.loads(export(db, "chrome"))["traceEvents"]
+    checks.that(export(db, "perfetto") == export(db, "chrome"), "perfetto is not chrome's")
     kinds = collections.Counter(event["ph"] for event in events)
     n_threads = db.one("SELECT count(*) FROM thread")
     checks.that(kinds["X"] >= n_threads and kinds["M"] >= n_threads, f"threads: {kinds}")
@@ -81,7 +82,7 @@ def parse_text(lines):
     return message
 
 
-def check_pprof(db):
+def read_pprof(db):
     if not shutil.which("protoc"):
         whole.skip("no protoc (protobuf-compiler), which decodes what was written")
     path = os.path.join(db.folder.name, "profile.pb.gz")
@@ -90,7 +91,31 @@ def check_pprof(db):
         decoded = subprocess.run(
             ["protoc", "--decode", "perftools.profiles.Profile", "-I", os.path.dirname(PROTO), PROTO],
             input=file.read(), stdout=subprocess.PIPE, check=True).stdout.decode()
-    profile = parse_text(iter(decoded.splitlines()))
+    return parse_text(iter(decoded.splitlines()))
+
+
+def check_pprof_program(command, options, program):
+    """The first mapping is the program; the comment names the time that was counted."""
+    db = whole.Recording(MEMSIGHT, command, ["-q", *options])
+    profile = read_pprof(db)
+    strings = profile["string_table"]
+    first = strings[profile["mapping"][0]["filename"][0]]
+    checks.that(os.path.realpath(first) == os.path.realpath(program), f"{command}: the first mapping is {first}")
+    known = {path: name for path, name in db.ask("SELECT path, object FROM frame") if "/" not in name}
+    for mapping in profile["mapping"]:
+        build_id = known.get(strings[(mapping["filename"] or [0])[0]])
+        checks.that(not build_id or strings[(mapping["build_id"] or [0])[0]] == build_id, f"build id of {mapping}")
+    unit = db.ask("SELECT unit FROM source WHERE name = 'clock' AND error = 0")
+    time = unit[0][0].removeprefix("ns of ") if unit else "user CPU time"
+    comment = strings[profile["comment"][0]]
+    checks.that(comment.endswith(f"; time: {time} at accesses"), f"{options}: {comment}")
+
+
+def check_pprof(db):
+    for how in [["--source", "none"], ["--count", "user"], ["--count", "both"], ["--count", "kernel"]]:
+        check_pprof_program([EXAMPLE, TREE, "1000"], how, EXAMPLE)
+    check_pprof_program(["sh", "-c", f"exec '{EXAMPLE}' '{TREE}' 1000"], ["--source", "none"], EXAMPLE)
+    profile = read_pprof(db)
     strings = profile["string_table"]
     checks.that(strings[0] == "", "the first string is not empty")
     types = [strings[kind["type"][0]] for kind in profile["sample_type"]]
@@ -108,6 +133,29 @@ def check_pprof(db):
     checks.that(any("main" in path[1:] and path[0] != "main" for path in paths), "innermost first, main further out")
 
 
+def check_callgrind_lines(db, path, total):
+    """Source lines have what the call sites on them asked for, and what they call."""
+    lines = dict(db.ask("SELECT line, sum(bytes) FROM site JOIN stack_line USING (stack_id) WHERE function = 'read_text'"
+                        " GROUP BY line"))
+    (source,) = {file for (file,) in db.ask("SELECT file FROM stack_line WHERE function = 'read_text'")}
+    with open(os.path.join(TREE, "../examples", os.path.basename(source)), encoding="utf-8") as file:
+        code = file.read().splitlines()
+    folder = os.path.join(db.folder.name, "source")
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy(os.path.join(TREE, "../examples", os.path.basename(source)), folder)
+    with open(path, encoding="utf-8") as file:
+        text = file.read().replace(f"={source}\n", f"={os.path.join(folder, os.path.basename(source))}\n")
+    with open(path + ".here", "w", encoding="utf-8") as file:
+        file.write(text)
+    text = whole.run(["callgrind_annotate", "--auto=yes", "--threshold=100", path + ".here"])
+    for line, n in lines.items():
+        annotated = re.search(rf"^ *([\d,]+) \([ \d.]+%\)  {re.escape(code[line - 1])}$", text, re.MULTILINE)
+        checks.that(annotated and int(annotated[1].replace(",", "")) == n, f"line {line} has {n}: {annotated}")
+    call = next(i for i, line in enumerate(code) if "= read_text(" in line)
+    called = re.search(rf"{re.escape(code[call])}\n *([\d,]+) \([ \d.]+%\)  => [^\n]*:read_text", text)
+    checks.that(called and int(called[1].replace(",", "")) == total, f"the call of read_text: {called}")
+
+
 def check_callgrind(db):
     if not shutil.which("callgrind_annotate"):
         whole.skip("no callgrind_annotate (valgrind), which reads what was written")
@@ -122,15 +170,60 @@ def check_callgrind(db):
     expected = {row["function"]: row["self"] for row in flat if row["self"]}
     checks.that(self.get("read_text") == expected["read_text"], f"read_text: {self.get('read_text')}")
     text = whole.run(["callgrind_annotate", "--auto=no", "--threshold=100", "--inclusive=yes", path])
+    check_callgrind_lines(db, path, next(row["total"] for row in flat if row["function"] == "read_text"))
     main = re.search(r"^ *([\d,]+) \([ \d.]+%\)  [^\n]*:main \[", text, re.MULTILINE)
     expected = next(row["total"] for row in flat if row["function"] == "main")
     checks.that(main and int(main[1].replace(",", "")) == expected, "main with what it called")
 
 
+def check_overwriting(db):
+    """Nothing that is there is overwritten without --force; what fails leaves it as it was."""
+    path = os.path.join(db.folder.name, "precious")
+    ran = os.path.join(db.folder.name, "ran")
+    for command, status in [
+            (["export", db.path, "-o", path], 1), (["export", db.path, "--format", "pprof", "-o", path], 1),
+            (["export", db.path, "--anonymise", "-o", path], 1), (["archive", db.trace, "-o", path], 1),
+            (["plot", db.path, "--format", "svg", "--kind", "timeline", "-o", path], 1), (["view", db.path, "--export", path], 1),
+            (["record", "-q", "--source", "none", "-o", ran + ".mst", f"--report={path}", "--", "touch", ran], 1)]:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("precious\n")
+        refused = whole.Outcome([MEMSIGHT, *command])
+        with open(path, encoding="utf-8") as file:
+            kept = file.read()
+        checks.that(kept == "precious\n", f"{command} overwrites it")
+        checks.that(refused.status == status and refused.messages == f"memsight: {path} is there already: --force overwrites it\n",
+                    f"{command}: {refused.status}: {refused.messages}")
+        checks.that(not os.path.exists(ran), "the program ran for nothing")
+        done = whole.Outcome([MEMSIGHT, command[0], "--force", *command[1:]])
+        with open(path, "rb") as file:
+            checks.that(done.status == 0 and file.read() != b"precious\n", f"--force {command}: {done.messages}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("precious\n")
+    whole.Outcome([MEMSIGHT, "export", db.path, "--force", "--format", "csv", "--view", "nothing", "-o", path])
+    with open(path, encoding="utf-8") as file:
+        checks.that(file.read() == "precious\n", "what fails leaves nothing of it")
+    checks.that(sorted(name for name in os.listdir(db.folder.name) if name.startswith("precious")) == ["precious"], "left over")
+    trace, beside = os.path.join(db.folder.name, "new.mst"), os.path.join(db.folder.name, "new.mst.symbols.tar.zst")
+    os.unlink(ran)  # by the last of those with --force
+    with open(beside, "w", encoding="utf-8") as file:
+        file.write("precious\n")
+    command = [MEMSIGHT, "record", "-q", "--source", "none", "--archive", "-o", trace]
+    refused = whole.Outcome([*command, "--", "touch", ran])
+    with open(beside, encoding="utf-8") as file:
+        checks.that(file.read() == "precious\n", "record --archive overwrites the archive of another trace")
+    checks.that(refused.status != 0 and not os.path.exists(ran) and not os.path.exists(trace) and
+                f"{beside} is there already; --force overwrites it, -o names another" in refused.messages,
+                f"{refused.status}: {refused.messages}")
+    done = whole.Outcome([*command, "--force", "--", "true"])
+    checks.that(done.status == 0 and os.path.getsize(beside) > 20, f"--force: {done.messages}")
+    for place in ["-", "/dev/stdout"]:
+        checks.that(whole.run([MEMSIGHT, "export", db.path, "-o", place]) == export(db, "folded"), f"-o {place}")
+
+
 def main():
     db = whole.Recording(MEMSIGHT, [EXAMPLE, TREE, "100000"], ["-q", "--source", "none"])
     parts = {"pprof": [check_pprof], "callgrind": [check_callgrind],
-             "rest": [check_folded, check_chrome, check_tables]}
+             "rest": [check_folded, check_chrome, check_tables, check_overwriting]}
     for check in parts[PART]:
         check(db)
     checks.end()

@@ -169,6 +169,20 @@ def check_bare(home):
     """A dry run has a time.log alone; what is no such folder is said in a line."""
     db = Folder(home, "lu.A.DR.1").write("time.log", TIME % "0:02.25").analyze()
     checks.that(db.ask("SELECT wtime_ns, max_rss FROM runs") == [(2250000000, 4088)], "a dry run")
+    series = os.path.join(home, "series")
+    for i, dry, traced in ((1, "0:02.00", "0:03.00"), (2, "0:04.00", "0:05.00"), (3, "0:02.00", "0:04.00")):
+        Folder(series, f"lu.A.DR.{i}").write("time.log", TIME % dry).write("cmd.log", " time  -o t   lu.A  \n")
+        one = Folder(series, f"lu.A.hms.{i}").write("time.log", TIME % traced)
+        one.write("cmd.log", "time -o t env LD_PRELOAD=/x/libtracealloc.so lu.A\n")
+        one.write("alloc_0_5.log", line("+", 0, 0x1000, 16))
+    path = os.path.join(home, "series.db")
+    checks.that(whole.Outcome([MEMSIGHT, "analyze", "-o", path, series]).status == 0, "a series with dry runs")
+    db = whole.Database(path)
+    checks.that(set(db.ask("SELECT DISTINCT command FROM run")) == {
+        ("time -o t lu.A",), ("time -o t env LD_PRELOAD=/x/libtracealloc.so lu.A",)}, "empty words in a command")
+    rows = json.loads(whole.run([MEMSIGHT, "report", "--overhead", "--format", "json", path]))
+    checks.that([(row["run"], row["against"], row["pairs"], row["wall_ratio"]) for row in rows] ==
+                [("lu.A.hms", "DR", 3, 1.5)], f"pairs with the dry mode: {rows}")
     odd = Folder(home, "x.y.1")
     done = whole.Outcome([MEMSIGHT, "analyze", odd.path])
     checks.that(done.status == 1 and len(done.messages.splitlines()) == 1, f"an empty folder: {done.messages}")
@@ -195,22 +209,23 @@ def check_processes(home):
     checks.that(any("several processes" in reason for _, reason in db.losses()), "the guess is not told")
 
 
-def check_accesses(home):
-    """access.dat by Debian's perf: each page's first touch is found in its block, by aligned clocks."""
+def check_accesses(home, name, *prefix):
+    """access.dat by Debian's perf: each page's first touch is found in its block, by aligned clocks; also where perf
+    starts what becomes the program by another exec (runs.sh: env LD_PRELOAD=... PROGRAM)."""
     perf = shutil.which("perf")
     if not perf:
         print("accesses cannot be measured here: no perf")
         return
-    folder = Folder(home, "touch.a.1")
+    folder = Folder(home, name)
     store = "page-faults"
     done = subprocess.run([perf, "record", "-q", "-d", "-c", "1", "-e", "minor-faults", "-e", store, "-o",
-                           folder.path + "/access.dat", TRACED],
+                           folder.path + "/access.dat", *prefix, TRACED],
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
                           env=whole.environment(TRAC_LOGPATH=folder.path))
     if done.returncode != 0:
         print("accesses cannot be measured here: perf record:", done.stderr.decode(errors="replace").strip())
         return
-    folder.write("cmd.log", f"time -o t perf record -d -e minor-faults -e {store} {TRACED}\n")
+    folder.write("cmd.log", f"time -o t perf record -d -e minor-faults -e {store} {' '.join((*prefix, TRACED))}\n")
     db = folder.analyze()
     checks.that(db.one("SELECT count(*) FROM allocation") == 16, "blocks")
     checks.that(db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 2, "live at exit")
@@ -229,7 +244,7 @@ def check_accesses(home):
     checks.that(db.one("SELECT min(t) FROM (SELECT min(from_ns) AS t FROM allocs UNION ALL"
                        " SELECT min(at_ns) FROM access)") == 0, "times from the first event on")
     folder.write("access.dat", "this is no perf.data")
-    broken = Folder(home, "broken.a.1")
+    broken = Folder(home, "broken." + name)
     for name in os.listdir(folder.path):
         shutil.copy(os.path.join(folder.path, name), broken.path)
     db = broken.analyze()
@@ -324,7 +339,9 @@ def main():
         check_bare(home)
         check_processes(home)
         check_statistics(home)
-        check_accesses(home)
+        check_accesses(home, "touch.a.1")
+        check_accesses(home, "through.a.1", "env", "HMM=1")
+        check_accesses(home, "shell.a.1", "nice", "-n", "0", "env", "HMM=1", "TWO=2")
         for seed in range(1, 6):
             simulate(home, seed)
     checks.end()

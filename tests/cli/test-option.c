@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/option.h"
+#include "cli/options/option.h"
 #include "tests/suite.h"
 
 #define MAX_ARGS 16

@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/trace-columns.h"
-#include "common/trace-reader.h"
-#include "common/trace-writer.h"
+#include "trace/columns.h"
+#include "trace/reader.h"
+#include "trace/writer.h"
 
 #define N_LIVE	  1000u
 #define N_PATTERN (1u << 20) /* events made beforehand and played in a circle */

@@ -1,4 +1,4 @@
-#include "common/new-file.h"
+#include "common/atomic-file.h"
 
 #include <check.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "common/program-file.h"
+#include "common/elf-check.h"
 
 #include <check.h>
 #include <elf.h>

@@ -1,14 +1,14 @@
-#include "common/trace-columns.h"
+#include "trace/columns.h"
 
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/trace-varint.h"
 #include "tests/common/trace-random.h"
 #include "tests/fewer.h"
 #include "tests/suite.h"
+#include "trace/varint.h"
 
 static const uint64_t edge_numbers[] = {
 	0,

@@ -7,11 +7,11 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/trace-frame.h"
 #include "tests/common/trace-items.h"
 #include "tests/common/trace-random.h"
 #include "tests/fewer.h"
 #include "tests/suite.h"
+#include "trace/frame.h"
 
 /* A whole small trace, as bytes and as the items that it holds. */
 static char path[256];

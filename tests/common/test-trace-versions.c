@@ -5,11 +5,11 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "common/trace-columns.h"
-#include "common/trace-frame.h"
 #include "tests/common/trace-items.h"
 #include "tests/fewer.h"
 #include "tests/suite.h"
+#include "trace/columns.h"
+#include "trace/frame.h"
 
 /* A file made by hand, as newer writers, broken ones and enemies might. */
 static char path[256];
@@ -271,8 +271,8 @@ static const struct {
 	{ TRACE_FRAME_ACCESSES, 0, 0, 8, 8, { 0 } }, /* 8 bytes each */
 	{ TRACE_FRAME_COMMIT, 0, 0, 1, 1, { 0 } }, /* too short */
 	{ TRACE_FRAME_CODE, 0, 0, 1, 2, { 0 } }, /* no room for its head */
-	{ TRACE_FRAME_CODE, 0, 0, 1, 4, { 0, 0, 9, 0 } }, /* 9 bytes in 8 */
-	{ TRACE_FRAME_CODE, 0, 0, 1, 3, { 0, 0, UINT32_MAX } },
+	{ TRACE_FRAME_CODE, 0, 0, 1, 6, { 0, 0, 0, 0, 9, 0 } }, /* 9 bytes in 8 */
+	{ TRACE_FRAME_CODE, 0, 0, 1, 5, { 0, 0, 0, 0, UINT32_MAX } },
 	{ TRACE_FRAME_AUX, 0, 0, 1, 3, { 0 } }, /* no room for its head */
 	{ TRACE_FRAME_AUX, 0, 0, 1, 5, { 0, 0, 0, UINT64_C(9) << 32, 0 } }, /* 9 bytes in 8 */
 	{ TRACE_FRAME_RECORDS, 0, 0, 1, 1, { 0 } }, /* a record of 0 bytes */

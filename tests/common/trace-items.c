@@ -10,8 +10,8 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/trace-records.h"
 #include "tests/common/trace-random.h"
+#include "trace/records.h"
 
 void trace_temporary_path(char *path, const char *name)
 {

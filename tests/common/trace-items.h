@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/trace-reader.h"
-#include "common/trace-writer.h"
+#include "trace/reader.h"
+#include "trace/writer.h"
 
 /* An item that was read, or that must be read: what it held, by a hash. */
 struct trace_kept {

@@ -1,5 +1,5 @@
 #pragma once
-/* A program for the decoder: one piece of code and one piece of constant data. */
+/* A program for the decoder: one piece of code, one of constant data, and one of data that was read. */
 #include <stdint.h>
 #include <string.h>
 
@@ -13,6 +13,9 @@ struct flat {
 	uint64_t data_start;
 	const void *data;
 	size_t data_bytes;
+	uint64_t live_start; /* data that may change */
+	const void *live;
+	size_t live_bytes;
 	unsigned n_code_reads;
 };
 
@@ -48,7 +51,19 @@ static inline size_t flat_data(void *user, uint32_t process, uint64_t address, u
 	return flat_copy(flat->data, flat->data_bytes, address - flat->data_start, bytes, n_bytes);
 }
 
+static inline size_t flat_live(void *user, uint32_t process, uint64_t address, uint64_t time,
+			       void *bytes, size_t n_bytes)
+{
+	struct flat *flat = user;
+
+	(void)process;
+	(void)time;
+	return flat_copy(flat->live, flat->live_bytes, address - flat->live_start, bytes, n_bytes);
+}
+
 static inline struct decode_memory flat_memory(struct flat *flat)
 {
-	return (struct decode_memory){ .code = flat_code, .constant = flat_data, .user = flat };
+	return (struct decode_memory){
+		.code = flat_code, .constant = flat_data, .data = flat_live, .user = flat
+	};
 }

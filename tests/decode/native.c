@@ -1,5 +1,7 @@
 #include "tests/decode/native.h"
 
+#include <cpuid.h>
+#include <elf.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -8,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,4 +142,70 @@ int native_step(struct native *native, unsigned max_steps, uint64_t regs[DECODE_
 	}
 	native_regs_load(regs, &user);
 	return stop == SIGTRAP ? 0 : stop;
+}
+
+#define XSAVE_BYTES  16384u
+#define XSAVE_XMM    160u /* Intel SDM volume 1, 13.4 */
+#define XSAVE_HEADER 512u
+#define XSAVE_AVX    2u /* component: bits 128 to 255 */
+
+static int read_area(pid_t child, uint8_t area[XSAVE_BYTES], struct iovec *ret_part)
+{
+	*ret_part = (struct iovec){ area, XSAVE_BYTES };
+	return ptrace(PTRACE_GETREGSET, child, (void *)NT_X86_XSTATE, ret_part) < 0 ? -errno : 0;
+}
+
+/* Where the area has the upper halves; 0: this processor has none. */
+static unsigned find_avx(void)
+{
+	unsigned size, offset, flags, unused;
+
+	if (!__builtin_cpu_supports("avx") ||
+	    !__get_cpuid_count(13, XSAVE_AVX, &size, &offset, &flags, &unused))
+		return 0;
+	return offset;
+}
+
+int native_vectors_get(pid_t child, struct decode_vectors *ret_vectors)
+{
+	uint8_t area[XSAVE_BYTES];
+	unsigned avx = find_avx();
+	uint64_t components;
+	struct iovec part;
+	int err = read_area(child, area, &part);
+
+	if (err < 0)
+		return err;
+	memcpy(&components, area + XSAVE_HEADER, sizeof(components));
+	memset(ret_vectors, 0, sizeof(*ret_vectors));
+	ret_vectors->n_regs = 16;
+	ret_vectors->n_bytes = avx ? 32 : 16;
+	for (unsigned i = 0; i < 16; i++) {
+		if (components & 2)
+			memcpy(ret_vectors->regs[i], area + XSAVE_XMM + i * 16, 16);
+		if (avx && components & 1u << XSAVE_AVX)
+			memcpy(ret_vectors->regs[i] + 16, area + avx + i * 16, 16);
+	}
+	return 0;
+}
+
+int native_vectors_set(pid_t child, const struct decode_vectors *vectors)
+{
+	uint8_t area[XSAVE_BYTES];
+	unsigned avx = find_avx();
+	uint64_t components;
+	struct iovec part;
+	int err = read_area(child, area, &part);
+
+	if (err < 0)
+		return err;
+	memcpy(&components, area + XSAVE_HEADER, sizeof(components));
+	components |= 2u | (avx ? 1u << XSAVE_AVX : 0);
+	memcpy(area + XSAVE_HEADER, &components, sizeof(components));
+	for (unsigned i = 0; i < 16; i++) {
+		memcpy(area + XSAVE_XMM + i * 16, vectors->regs[i], 16);
+		if (avx)
+			memcpy(area + avx + i * 16, vectors->regs[i] + 16, 16);
+	}
+	return ptrace(PTRACE_SETREGSET, child, (void *)NT_X86_XSTATE, &part) < 0 ? -errno : 0;
 }

@@ -38,6 +38,13 @@ void native_close(struct native *native);
  */
 int native_step(struct native *native, unsigned max_steps, uint64_t regs[DECODE_N_REGS]);
 
+/*
+ * The vector registers of a stopped child, of 16 or 32 bytes as the processor has them (AVX-512's are
+ * left alone). 0 or a negative errno.
+ */
+int native_vectors_get(pid_t child, struct decode_vectors *ret_vectors);
+int native_vectors_set(pid_t child, const struct decode_vectors *vectors);
+
 /* Between the kernel's struct and perf's order. */
 void native_regs_load(uint64_t regs[DECODE_N_REGS], const struct user_regs_struct *user);
 void native_regs_store(const uint64_t regs[DECODE_N_REGS], struct user_regs_struct *user);

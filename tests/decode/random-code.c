@@ -91,6 +91,47 @@ void random_instruction(struct random *random, uint8_t code[RANDOM_CODE_BYTES])
 	put_operands(random, code + n);
 }
 
+static unsigned put_legacy(struct random *random, uint8_t *code)
+{
+	static const uint8_t prefixes[] = { 0x66, 0x66, 0xf2, 0xf3 };
+	unsigned n = 0;
+
+	if (random_below(random, 5))
+		code[n++] = prefixes[random_below(random, sizeof(prefixes))];
+	if (random_below(random, 3))
+		code[n++] = (uint8_t)(0x40 | random_below(random, 16));
+	code[n++] = 0x0f;
+	if (random_below(random, 3) == 0)
+		code[n++] = random_below(random, 2) ? 0x38 : 0x3a;
+	code[n++] = (uint8_t)random_below(random, 256);
+	return n;
+}
+
+/* The second source is none (1111) as often as it is one. */
+static unsigned put_vex(struct random *random, uint8_t *code)
+{
+	unsigned second = random_below(random, 2) ? 15 : random_below(random, 16);
+
+	code[0] = 0xc4;
+	code[1] = (uint8_t)(random_below(random, 8) << 5 | (1 + random_below(random, 3)));
+	code[2] = (uint8_t)(random_below(random, 2) << 7 | second << 3 | random_below(random, 8));
+	code[3] = (uint8_t)random_below(random, 256);
+	return 4;
+}
+
+void random_vector_instruction(struct random *random, uint8_t code[RANDOM_CODE_BYTES])
+{
+	unsigned n;
+
+	for (n = 0; n < RANDOM_CODE_BYTES; n++)
+		code[n] = (uint8_t)(random_next(random) >> 56);
+	n = random_below(random, 2) ? put_legacy(random, code) : put_vex(random, code);
+	put_operands(random, code + n);
+	if (code[n] < 0xc0 && random_below(random, 4) == 0)
+		code[n] = (uint8_t)((code[n] & ~7u) |
+				    4); /* with an index: gathers have nothing else */
+}
+
 uint64_t random_reg(struct random *random, uint64_t start, unsigned n_bytes)
 {
 	static const uint64_t edges[] = {

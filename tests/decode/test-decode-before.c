@@ -1,5 +1,5 @@
 /* Which instruction a debug register's trap came from, and what it did there. */
-#include "decode/before.h"
+#include "decode/watch-instruction.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -30,6 +30,12 @@ PROGRAM(periodic, "2: xor ecx, ecx\n1: mov bl, [rsi+rcx]\ninc rcx\ncmp rcx, 10\n
 		  "mov [rdi], bl\njmp 2b");
 PROGRAM(branch, "1: mov rax, [rsi]\ntest rax, rax\nje 2f\nadd rsi, 8\n2: add rdi, 8\njmp 1b");
 
+/* Every other page is skipped, and only rdi shows it. */
+PROGRAM(pages, "1: mov rax, [rdi]\nadd rdi, 8\ntest edi, 4095\njne 1b\nadd rdi, 4096\njmp 1b");
+/* One row of rdx - rdi bytes, and then another: rdi and rdx go on together. */
+PROGRAM(rows, "1: mov rax, [rdi]\nadd rdi, 8\ncmp rdi, rdx\njne 1b\nud2");
+PROGRAM(signs, "1: mov rax, [rdi]\nadd rdi, 8\ndec ecx\njns 1b\nud2");
+
 static struct flat flat;
 static struct decoder *decoder;
 static struct decode_sample from, to;
@@ -105,6 +111,45 @@ START_TEST(counters_of_32_bits_count_too_and_all_must_agree)
 	ck_assert_double_eq_tol(n, 600, 1e-9);
 
 	to.regs[DECODE_SI] += 8;
+	ck_assert_int_eq(count(&n), DECODE_COUNT_REFUTED);
+}
+END_TEST
+
+START_TEST(a_pointer_that_may_skip_is_no_count)
+{
+	double n;
+
+	LOAD(pages);
+	to.regs[DECODE_DI] += 3 * 4096;
+	ck_assert_int_eq(count(&n), DECODE_COUNT_NONE);
+}
+END_TEST
+
+START_TEST(a_loop_that_was_left_in_between_refutes)
+{
+	double n;
+
+	LOAD(rows);
+	from.regs[DECODE_DX] = to.regs[DECODE_DX] = from.regs[DECODE_DI] + 800;
+	to.regs[DECODE_DI] += 792;
+	ck_assert_int_eq(count(&n), DECODE_COUNT_EXACT);
+	ck_assert_double_eq_tol(n, 99, 1e-9);
+	to.regs[DECODE_DI] += 16;
+	ck_assert_int_eq(count(&n), DECODE_COUNT_REFUTED);
+}
+END_TEST
+
+START_TEST(a_counter_beyond_its_end_refutes)
+{
+	double n;
+
+	LOAD(signs);
+	from.regs[DECODE_CX] = 50;
+	to.regs[DECODE_CX] = 0;
+	to.regs[DECODE_DI] += 50 * 8;
+	ck_assert_int_eq(count(&n), DECODE_COUNT_EXACT);
+	to.regs[DECODE_CX] = UINT32_MAX - 1;
+	to.regs[DECODE_DI] += 2 * 8;
 	ck_assert_int_eq(count(&n), DECODE_COUNT_REFUTED);
 }
 END_TEST
@@ -242,6 +287,9 @@ static Suite *make_suite(void)
 	tcase_add_test(tcase, a_counter_tells_the_iterations);
 	tcase_add_test(tcase, a_later_sample_may_lie_anywhere_in_the_loop);
 	tcase_add_test(tcase, counters_of_32_bits_count_too_and_all_must_agree);
+	tcase_add_test(tcase, a_pointer_that_may_skip_is_no_count);
+	tcase_add_test(tcase, a_loop_that_was_left_in_between_refutes);
+	tcase_add_test(tcase, a_counter_beyond_its_end_refutes);
 	tcase_add_test(tcase, a_counter_that_went_back_refutes);
 	tcase_add_test(tcase, another_array_refutes);
 	tcase_add_test(tcase, what_is_masked_does_not_count);

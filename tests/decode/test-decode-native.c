@@ -4,7 +4,7 @@
  * registers, flags, stored memory, the next address - must be the processor's, and every byte
  * that the processor changes must lie in an access that was predicted.
  */
-#include "decode/execute.h"
+#include "decode/x86/execute.h"
 
 #include <check.h>
 
@@ -27,6 +27,12 @@ static struct native native;
 static struct random seed = { 20240229 };
 static uint8_t before[NATIVE_DATA_BYTES];
 
+/* Of the rounds with vector registers. */
+static bool has_vectors;
+static struct vectors vectors;
+static struct decode_vectors sampled_vectors, true_vectors;
+static uint64_t n_of_form[ZYDIS_MNEMONIC_MAX_VALUE + 1];
+
 static struct {
 	uint64_t n_steps;
 	uint64_t n_emulated; /* steps of instructions that are not just skipped */
@@ -35,6 +41,7 @@ static struct {
 	uint64_t n_bits;
 	uint64_t n_words;
 	uint64_t n_stores;
+	uint64_t n_vectors; /* steps of vector instructions */
 } seen;
 
 static size_t read_fixed(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
@@ -143,6 +150,25 @@ static void check_words(const struct machine *machine, const struct instruction 
 			check_word(instruction, machine->words[i].address, machine->words[i].value);
 }
 
+static void check_vectors(const struct machine *machine, const struct instruction *instruction)
+{
+	if (!has_vectors)
+		return;
+	ck_assert_int_eq(native_vectors_get(native.child, &true_vectors), 0);
+	for (unsigned reg = 0; reg < 16; reg++) {
+		if (!(machine->vectors->known >> reg & 1))
+			continue;
+		for (unsigned i = 0; i < true_vectors.n_bytes / 8; i++) {
+			uint64_t truth;
+
+			memcpy(&truth, true_vectors.regs[reg] + i * 8, sizeof(truth));
+			check_value(instruction, "vector word", reg * 10 + i,
+				    machine->vectors->regs[reg].words[i], truth);
+		}
+	}
+	seen.n_bits += 16 * true_vectors.n_bytes * 8;
+}
+
 /* Whether the byte at address may be written by the instruction; n: how often it repeats. */
 static bool is_predicted(const struct machine *machine, const struct instruction *instruction,
 			 uint64_t address, uint64_t n, bool is_backward)
@@ -153,7 +179,8 @@ static bool is_predicted(const struct machine *machine, const struct instruction
 
 		if (!(operand->flags & MEMORY_WRITE))
 			continue;
-		if (!value_is_exact(machine->addresses[i]) || operand->flags & MEMORY_BASE_ONLY)
+		if (!value_is_exact(machine->addresses[i]) ||
+		    operand->flags & (MEMORY_GATHER | MEMORY_OPEN_END))
 			return true;
 		if (is_backward)
 			start -= (n - 1) * operand->size;
@@ -194,6 +221,12 @@ static void check_fault(const struct machine *machine, const struct instruction 
 			      hex(instruction));
 }
 
+/* Stops within: between two repetitions, or two lanes of a gather. */
+static bool goes_on(const struct instruction *instruction)
+{
+	return instruction->repeat != REPEAT_NONE || instruction->execute == decode_execute_gather;
+}
+
 /* Returns false when the round ends: a fault, a store that may have hit the stack, an end. */
 static bool run_step(struct machine *machine, uint64_t regs[DECODE_N_REGS])
 {
@@ -209,7 +242,7 @@ static bool run_step(struct machine *machine, uint64_t regs[DECODE_N_REGS])
 	memcpy(before, native.data, sizeof(before));
 	memcpy(regs_before, regs, sizeof(regs_before));
 	regs[DECODE_IP] = address;
-	signal = native_step(&native, instruction.repeat == REPEAT_NONE ? 1 : MAX_REPEATS, regs);
+	signal = native_step(&native, goes_on(&instruction) ? MAX_REPEATS : 1, regs);
 	ck_assert_int_ge(signal, 0);
 	decode_machine_prepare(machine, &instruction);
 	machine->next += instruction.bytes;
@@ -218,7 +251,7 @@ static bool run_step(struct machine *machine, uint64_t regs[DECODE_N_REGS])
 		check_fault(machine, &instruction, signal);
 		return false;
 	}
-	if (regs[DECODE_IP] == address && instruction.repeat != REPEAT_NONE)
+	if (regs[DECODE_IP] == address && goes_on(&instruction))
 		return false; /* longer than the oracle waits */
 	seen.n_steps++;
 	seen.n_emulated += instruction.execute != decode_execute_skip;
@@ -226,6 +259,8 @@ static bool run_step(struct machine *machine, uint64_t regs[DECODE_N_REGS])
 	check_regs(machine, &instruction, regs);
 	check_stores(machine, &instruction, regs_before);
 	check_words(machine, &instruction);
+	check_vectors(machine, &instruction);
+	seen.n_vectors += instruction.element != 0;
 	return machine->end == MACHINE_GOES_ON && machine->stack_stable == UINT64_MAX;
 }
 
@@ -262,6 +297,54 @@ static void choose_regs(uint64_t regs[DECODE_N_REGS])
 		regs[DECODE_FLAGS] |= FLAG_DIRECTION;
 }
 
+/* An emulated vector instruction, of the forms one as often as the other. */
+static bool is_chosen(const struct instruction *instruction, const uint8_t *code)
+{
+	ZydisDecoder zydis;
+	ZydisDecodedInstruction head;
+
+	if (!instruction->element)
+		return false;
+	ZydisDecoderInit(&zydis, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(&zydis, NULL, code, INSTRUCTION_MAX_BYTES,
+						      &head)))
+		return false;
+	if (n_of_form[head.mnemonic] > N_STEPS / 500 && random_below(&seed, 16))
+		return false;
+	n_of_form[head.mnemonic]++;
+	return true;
+}
+
+/* Small numbers, so that gathers find memory, or anything; some bits of some are not told. */
+static void choose_vectors(struct machine *machine)
+{
+	sampled_vectors.n_regs = 16;
+	sampled_vectors.n_bytes = 32;
+	for (unsigned reg = 0; reg < 16; reg++) {
+		unsigned kind = random_below(&seed, 4);
+
+		for (unsigned i = 0; i < 8; i++) {
+			uint32_t lane = (uint32_t)random_reg(&seed, 0, 4096);
+
+			if (kind == 0)
+				lane = random_below(&seed, 64);
+			if (kind == 1)
+				lane = random_below(&seed, 2) ? UINT32_MAX : 0;
+			memcpy(sampled_vectors.regs[reg] + i * 4, &lane, sizeof(lane));
+		}
+	}
+	ck_assert_int_eq(native_vectors_set(native.child, &sampled_vectors), 0);
+	ck_assert_int_eq(native_vectors_get(native.child, &sampled_vectors), 0);
+	decode_vectors_init(machine, &vectors);
+	for (unsigned i = 0; i < 16 * VECTOR_WORDS; i++) {
+		struct value *word = &vectors.regs[i / VECTOR_WORDS].words[i % VECTOR_WORDS];
+
+		if (random_below(&seed, 8) == 0)
+			word->known &= random_below(&seed, 2) ? random_next(&seed) : 0;
+		word->bits &= word->known;
+	}
+}
+
 /* The instructions of a round lie one behind the other. */
 static uint64_t choose_code(void)
 {
@@ -270,10 +353,16 @@ static uint64_t choose_code(void)
 	struct instruction instruction;
 
 	for (unsigned i = 0; i < MAX_STEPS; i++) {
+		bool is_vector = has_vectors && random_below(&seed, 4);
+
 		do {
-			random_instruction(&seed, native.code + offset);
+			if (is_vector)
+				random_vector_instruction(&seed, native.code + offset);
+			else
+				random_instruction(&seed, native.code + offset);
 		} while (decode_instruction_fill(native.code + offset, INSTRUCTION_MAX_BYTES,
-						 NATIVE_CODE + offset, &instruction) < 0);
+						 NATIVE_CODE + offset, &instruction) < 0 ||
+			 (is_vector && !is_chosen(&instruction, native.code + offset)));
 		offset += instruction.bytes;
 	}
 	return start;
@@ -282,7 +371,9 @@ static uint64_t choose_code(void)
 static void run_round(bool hides)
 {
 	uint8_t stack[DECODE_STACK_BYTES];
-	struct decode_sample sample = { .ip = choose_code(), .stack = stack };
+	struct decode_sample sample = { .ip = choose_code(),
+					.stack = stack,
+					.vectors = &sampled_vectors };
 	uint64_t regs[DECODE_N_REGS];
 	struct machine machine;
 
@@ -293,6 +384,8 @@ static void run_round(bool hides)
 	}
 	memcpy(regs, sample.regs, sizeof(regs));
 	decode_machine_init(&machine, &memory, &sample);
+	if (has_vectors)
+		choose_vectors(&machine);
 	if (hides)
 		hide_bits(&machine);
 	for (unsigned i = 0; i < MAX_STEPS; i++)
@@ -310,12 +403,13 @@ static void fill(uint8_t *bytes, size_t n_bytes)
 static void run_rounds(bool hides)
 {
 	const char *arg_seed = getenv("DECODE_SEED");
+	unsigned n_wanted = has_vectors ? N_STEPS / 4 : N_STEPS;
 
 	if (arg_seed)
 		seed.state ^= strtoull(arg_seed, NULL, 0) * 2 + (hides ? 1u << 31 : 0);
 	ck_assert_int_eq(native_open(&native), 0);
 	fill(native.fixed, NATIVE_FIXED_BYTES);
-	for (unsigned i = 0; seen.n_steps < N_STEPS; i++) {
+	for (unsigned i = 0; seen.n_steps < n_wanted; i++) {
 		if (i % 256 == 0)
 			fill(native.data, NATIVE_DATA_BYTES);
 		run_round(hides);
@@ -325,8 +419,8 @@ static void run_rounds(bool hides)
 	       "%.1f %% of the bits known\n",
 	       seen.n_steps, seen.n_emulated, seen.n_faults, seen.n_stores, seen.n_words,
 	       100.0 * (double)seen.n_known_bits / (double)seen.n_bits);
-	ck_assert_uint_gt(seen.n_emulated, N_STEPS / 2);
-	ck_assert_uint_gt(seen.n_stores, N_STEPS / 20);
+	ck_assert_uint_gt(seen.n_emulated, n_wanted / 2);
+	ck_assert_uint_gt(seen.n_stores, n_wanted / 40);
 	ck_assert_uint_gt(seen.n_known_bits, seen.n_bits / 2);
 }
 
@@ -343,6 +437,22 @@ START_TEST(bits_that_are_hidden_never_come_back_wrong)
 }
 END_TEST
 
+/* SSE and AVX2 in registers, stack and constant data: what the processor lacks is a fault. */
+START_TEST(vector_registers_are_the_processors)
+{
+	unsigned n_forms = 0;
+
+	seed.state = 19991011;
+	has_vectors = true;
+	run_rounds(false);
+	for (unsigned i = 0; i <= ZYDIS_MNEMONIC_MAX_VALUE; i++)
+		n_forms += n_of_form[i] > 0;
+	printf("%lu steps of vector instructions, %u forms\n", seen.n_vectors, n_forms);
+	ck_assert_uint_gt(seen.n_vectors, N_STEPS / 8);
+	ck_assert_uint_gt(n_forms, 200);
+}
+END_TEST
+
 static bool has_oracle(void)
 {
 	int err = native_open(&native);
@@ -355,7 +465,7 @@ static bool has_oracle(void)
 int main(void)
 {
 	Suite *suite = suite_create("decode-native");
-	TCase *tcase = tcase_create("native");
+	TCase *tcase = tcase_create("native"), *tcase_vectors = tcase_create("vectors");
 
 	if (!has_oracle()) {
 		puts("needs ptrace of own children");
@@ -364,6 +474,9 @@ int main(void)
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, what_the_emulator_knows_is_what_the_processor_has);
 	tcase_add_test(tcase, bits_that_are_hidden_never_come_back_wrong);
+	tcase_set_timeout(tcase_vectors, 300);
+	tcase_add_test(tcase_vectors, vector_registers_are_the_processors);
 	suite_add_tcase(suite, tcase);
+	suite_add_tcase(suite, tcase_vectors);
 	return suite_run(suite);
 }

@@ -21,19 +21,26 @@
 	extern const uint8_t name##_start[], name##_ip[], name##_end[]
 
 /* The load that a chase waits for is the last instruction of its loop. */
-PROGRAM(chase, "ret", "1: inc qword ptr [rdi]\ndec rdx\njz 2f\nmov rax, [rax]\njmp 1b\n2: syscall");
+PROGRAM(chase, "ret\nret",
+	"1: inc qword ptr [rdi]\ndec rdx\njz 2f\nmov rax, [rax]\njmp 1b\n2: syscall");
 PROGRAM(chase_end, "ret\n1: mov rax, [rax]", "add qword ptr [rdi], 1\ndec rdx\njnz 1b\nsyscall");
+PROGRAM(summed, "ret\n1: inc rdi\nmov rax, [rsi+rdi*8]", "dec rdx\njnz 1b\nsyscall");
 PROGRAM(before, "ret\nmov rcx, [rdi+8]\nadd rdi, 16", "mov eax, ecx\nsyscall");
 PROGRAM(loaded, "ret\nadd rdi, 8\nmov rcx, [rdi+8]", "mov eax, ecx\nsyscall");
 PROGRAM(replaced, "ret\nmov rdi, [rdi+8]", "mov eax, ecx\nsyscall");
 PROGRAM(fused, "ret\ncmp qword ptr [rdi+8], 5\nje 9f", "mov eax, ecx\nsyscall\n9: ud2");
 PROGRAM(not_fused, "ret\nmov rcx, [rdi+8]\nje 9f", "mov eax, ecx\nsyscall\n9: ud2");
-PROGRAM(head, "ret\nmov rcx, [rdi+8]",
-	"1: mov eax, [rsi]\ntest eax, eax\nje 2f\nmov rcx, [rdx]\n2: cmp [rdi], rcx\njne 1b\nud2");
+#define HEAD                                                                                       \
+	"1: mov eax, [rsi]\ntest eax, eax\nje 2f\nmov rcx, [rdx]\n2: cmp [rdi], rcx\njne 1b\nud2"
+PROGRAM(counted_head, "ret\nmov rcx, [rdi+8]", HEAD);
+PROGRAM(cleared_head, "ret\nxor ecx, ecx", HEAD);
 PROGRAM(join, "je 1f\nmov rcx, [rdi+8]\n1:", "mov eax, ecx\nsyscall");
 PROGRAM(jumped, "1: ret\nret", "mov eax, ecx\nsyscall\nmov [rsi], eax\njmp jumped_ip");
 PROGRAM(returned, "ret\ncall 9f", "mov eax, ecx\nsyscall\n9: ret");
 PROGRAM(called, "ret\nnop\n.balign 16, 0x90", "mov eax, ecx\nsyscall\ncall called_ip");
+PROGRAM(gathered,
+	"ret\n1: vmovdqu ymm1, [rsi]\nvpcmpeqd ymm2, ymm2, ymm2\nvpgatherdd ymm0, [rdi+ymm1*4], ymm2",
+	"dec rdx\njnz 1b\nsyscall");
 PROGRAM(string, "ret\nmov eax, [rsi]", "rep movsb\nsyscall");
 
 static struct flat flat;
@@ -84,7 +91,52 @@ START_TEST(a_loop_waits_for_what_runs_before_ip_next_time)
 {
 	RUN(chase_end);
 	ck_assert_int_eq(window.end, DECODE_END_LOOP);
-	check_access(HEAP + 0x400); /* not the counter that is at ip */
+	ck_assert_int_eq(window.stall, DECODE_STALL_ACCESS); /* not the counter that is at ip */
+	ck_assert_uint_eq(window.stall_ip, sample.ip - 3);
+}
+END_TEST
+
+/* What it read next time is known, but that is another node: it was not waited for. */
+START_TEST(in_a_chase_the_node_before_is_not_known)
+{
+	RUN(chase_end);
+	ck_assert_uint_eq(window.n_stalled, 1);
+	ck_assert_int_eq(window.stalled[0].state, DECODE_NEXT_TURN);
+	ck_assert_uint_eq(window.stalled[0].address, HEAP + 0x400);
+	ck_assert_uint_eq(window.stalled[0].ip, sample.ip - 3);
+}
+END_TEST
+
+/* Its base alone would name a neighbour. */
+START_TEST(of_a_gather_a_lane_of_the_next_turn_is_told)
+{
+	static const uint32_t indices[8] = { 100, 200, 300, 400, 500, 600, 700, 800 };
+
+	flat.data_start = HEAP + 0x10000;
+	flat.data = indices;
+	flat.data_bytes = sizeof(indices);
+	sample.regs[DECODE_SI] = flat.data_start;
+	RUN(gathered);
+	ck_assert_int_eq(window.end, DECODE_END_LOOP);
+	ck_assert_uint_eq(window.n_accesses, 9);
+	ck_assert_uint_eq(window.n_stalled, 1);
+	ck_assert_int_eq(window.stalled[0].state, DECODE_NEXT_TURN);
+	ck_assert_uint_eq(window.stalled[0].address, HEAP + 800 * 4);
+	flat.data_bytes = 0;
+	RUN(gathered);
+	ck_assert_uint_eq(window.n_stalled, 1);
+	ck_assert_int_eq(window.stalled[0].state, DECODE_BASE_ONLY);
+}
+END_TEST
+
+START_TEST(in_a_loop_the_operand_is_that_of_this_turn)
+{
+	sample.regs[DECODE_SI] = HEAP;
+	sample.regs[DECODE_DI] = 5;
+	sample.regs[DECODE_FLAGS] = 0x206; /* as an increment to 5 leaves them */
+	RUN(summed);
+	ck_assert_int_eq(window.end, DECODE_END_LOOP);
+	check_access(HEAP + 40);
 }
 END_TEST
 
@@ -134,10 +186,23 @@ START_TEST(a_branch_does_not_wait_for_another_instruction_before_it)
 }
 END_TEST
 
-START_TEST(the_head_of_a_loop_is_come_to_from_its_end)
+/* Flags are those that the branch at the end of the loop leads to its head with, or are not. */
+START_TEST(flags_tell_whether_the_head_of_a_loop_was_come_to_from_its_end)
 {
-	RUN(head);
+	sample.regs[DECODE_CX] = 1;
+	sample.regs[DECODE_SI] = HEAP;
+	sample.regs[DECODE_FLAGS] = 0x202; /* not equal */
+	RUN(counted_head);
 	ck_assert_int_ne(window.end, DECODE_END_LOOP);
+	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN); /* from above as well */
+
+	sample.regs[DECODE_FLAGS] = 0x246; /* equal: the branch would not have been taken */
+	RUN(counted_head);
+	check_access(HEAP + 8);
+
+	/* rcx is not what the code above leaves. */
+	sample.regs[DECODE_FLAGS] = 0x202;
+	RUN(cleared_head);
 	check_access(HEAP);
 }
 END_TEST
@@ -258,13 +323,16 @@ static Suite *make_suite(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_loop_waits_for_what_runs_before_ip_next_time);
+	tcase_add_test(tcase, in_a_chase_the_node_before_is_not_known);
+	tcase_add_test(tcase, of_a_gather_a_lane_of_the_next_turn_is_told);
+	tcase_add_test(tcase, in_a_loop_the_operand_is_that_of_this_turn);
 	tcase_add_test(tcase, a_jump_that_closes_a_loop_is_code);
 	tcase_add_test(tcase, an_instruction_without_operand_is_code);
 	tcase_add_test(tcase, the_load_right_before_ip_was_waited_for);
 	tcase_add_test(tcase, a_load_that_replaces_its_own_base_stays_unresolved);
 	tcase_add_test(tcase, a_branch_waits_for_the_comparison_that_it_is_one_with);
 	tcase_add_test(tcase, a_branch_does_not_wait_for_another_instruction_before_it);
-	tcase_add_test(tcase, the_head_of_a_loop_is_come_to_from_its_end);
+	tcase_add_test(tcase, flags_tell_whether_the_head_of_a_loop_was_come_to_from_its_end);
 	tcase_add_test(tcase, where_two_ways_meet_nothing_is_said);
 	tcase_add_test(tcase, behind_a_return_only_the_jump_leads_on);
 	tcase_add_test(tcase, behind_a_call_the_return_was_last);

@@ -1,7 +1,8 @@
 /*
  * Windows against what a program really does: victims run in a child, single-stepped; each step's
  * registers are kept. From every step a window is predicted, and must agree with the steps that
- * followed: same instructions, same addresses, and exactly one iteration where a loop closed.
+ * followed: same instructions, same addresses, and exactly one iteration where a loop closed. What is
+ * charged before the step, and what is said to have been waited for, must have run right before it.
  */
 #include "decode/decode.h"
 
@@ -31,9 +32,11 @@ struct step {
 	uint64_t fs_base;
 	uint8_t stack[DECODE_STACK_BYTES];
 	uint32_t stack_bytes;
+	struct decode_vectors vectors; /* of victims; n_regs 0: not taken */
 };
 
 static struct step *steps;
+static bool takes_vectors;
 static size_t n_steps;
 static struct decode_window window, exact;
 static struct decoder *decoder;
@@ -116,6 +119,8 @@ static void save_step(const struct user_regs_struct *user)
 		return;
 	n = process_vm_readv(child, &to, 1, &from, 1, 0);
 	step->stack_bytes = n > 0 ? (uint32_t)n : 0;
+	if (takes_vectors)
+		ck_assert_int_eq(native_vectors_get(child, &step->vectors), 0);
 	n_steps++;
 }
 
@@ -196,7 +201,52 @@ static struct {
 	size_t n_closed;
 	size_t n_accesses;
 	size_t n_resolved;
+	size_t n_lanes; /* of these: of gathers, scatters and masked moves */
+	size_t n_behind;
+	size_t n_stalls; /* told */
+	size_t n_stalls_wrong;
 } seen;
+
+/* Whether what was predicted of a position are its operands, and not some lanes of them. */
+static bool is_whole(const struct decode_window *predicted, uint32_t access, uint32_t position)
+{
+	for (uint32_t j = 0; j < exact.n_accesses; j++, access++)
+		if (access >= predicted->n_accesses ||
+		    predicted->accesses[access].position != position ||
+		    predicted->accesses[access].size != exact.accesses[j].size)
+			return false;
+	return access == predicted->n_accesses || predicted->accesses[access].position != position;
+}
+
+/* Of lanes, those that are told must have run; in all there are not fewer of them than ran. */
+static void check_lanes(uint32_t *access, uint32_t position)
+{
+	uint32_t n = 0, n_true = 0;
+
+	for (uint32_t j = 0; j < exact.n_accesses; j++) {
+		ck_assert_int_eq(exact.accesses[j].state, DECODE_RESOLVED);
+		n_true += exact.accesses[j].count * exact.accesses[j].size;
+	}
+	for (; *access < window.n_accesses && window.accesses[*access].position == position;
+	     (*access)++) {
+		const struct decode_access *predicted = &window.accesses[*access];
+		uint32_t j = 0;
+
+		n += predicted->count * predicted->size;
+		seen.n_accesses++;
+		if (predicted->state != DECODE_RESOLVED)
+			continue;
+		while (j < exact.n_accesses && (exact.accesses[j].address != predicted->address ||
+						exact.accesses[j].size != predicted->size))
+			j++;
+		ck_assert_msg(j < exact.n_accesses, "no lane of %#lx touches %#lx",
+			      (unsigned long)predicted->ip, (unsigned long)predicted->address);
+		seen.n_resolved++;
+		seen.n_lanes++;
+	}
+	ck_assert_msg(n >= n_true, "%#lx touches %u bytes, predicted %u",
+		      (unsigned long)exact.accesses[0].ip, n_true, n);
+}
 
 /* The operands that instruction i + position had in fact, from its own registers. */
 static void check_instruction(size_t i, uint32_t *access, uint32_t position)
@@ -205,7 +255,13 @@ static void check_instruction(size_t i, uint32_t *access, uint32_t position)
 
 	ck_assert_uint_lt(i + position, n_steps);
 	sample_step(i + position, &sample);
+	if (takes_vectors)
+		sample.vectors = &steps[i + position].vectors;
 	ck_assert_int_eq(decode_window(decoder, &sample, 1, &exact), 0);
+	if (!is_whole(&window, *access, position)) {
+		check_lanes(access, position);
+		return;
+	}
 	for (uint32_t j = 0; j < exact.n_accesses; j++, (*access)++) {
 		const struct decode_access *predicted = &window.accesses[*access];
 
@@ -221,7 +277,53 @@ static void check_instruction(size_t i, uint32_t *access, uint32_t position)
 		ck_assert_uint_eq(predicted->address, exact.accesses[j].address);
 		ck_assert_uint_eq(predicted->count, exact.accesses[j].count);
 		seen.n_resolved++;
+		seen.n_lanes += exact.n_accesses > 2;
 	}
+}
+
+/* Whether step i had an operand like this one in fact. */
+static bool has_access(size_t i, const struct decode_access *access)
+{
+	struct decode_sample sample;
+	bool is_there = false;
+
+	sample_step(i, &sample);
+	ck_assert_int_eq(decode_window(decoder, &sample, 1, &exact), 0);
+	for (uint32_t j = 0; j < exact.n_accesses; j++)
+		is_there |= exact.accesses[j].address == access->address &&
+			    exact.accesses[j].is_write == access->is_write;
+	return is_there;
+}
+
+static void check_behind(size_t i)
+{
+	for (uint32_t k = 0; k < window.n_behind && window.behind[k].position <= i; k++) {
+		const struct decode_access *access = &window.behind[k];
+		size_t at = i - access->position;
+
+		ck_assert_uint_eq(access->ip, steps[at].regs[DECODE_IP]);
+		if (access->state == DECODE_RESOLVED)
+			ck_assert(has_access(at, access));
+		seen.n_behind++;
+	}
+}
+
+/* The one right before, or the comparison that a branch there is one operation with. */
+static void check_stall(size_t i)
+{
+	if (window.stall == DECODE_STALL_UNKNOWN || i < 2 ||
+	    window.stall_ip == steps[i].regs[DECODE_IP])
+		return;
+	size_t at = window.stall_ip == steps[i - 1].regs[DECODE_IP] ? i - 1 : i - 2;
+
+	seen.n_stalls++;
+	if (window.stall_ip != steps[at].regs[DECODE_IP]) {
+		seen.n_stalls_wrong++;
+		return;
+	}
+	for (uint32_t k = 0; k < window.n_stalled; k++)
+		if (window.stalled[k].state == DECODE_RESOLVED)
+			ck_assert(has_access(at, &window.stalled[k]));
 }
 
 /* How many steps until ip and stack pointer of step i return; 0: not within max. */
@@ -254,6 +356,8 @@ static void check_window(size_t i)
 		ck_assert(in_fact == window.n_instructions && is_undecided(window.end));
 	for (uint32_t n = 0; n < window.n_instructions && i + n < n_steps; n++)
 		check_instruction(i, &access, n);
+	check_behind(i);
+	check_stall(i);
 	seen.n_windows++;
 	seen.n_closed += window.end == DECODE_END_LOOP;
 }
@@ -284,18 +388,38 @@ static void compare_steps(const char *name)
 	       "resolved\n",
 	       name, n_steps, 100 * closed_share(),
 	       100.0 * (double)seen.n_resolved / (double)seen.n_accesses, seen.n_accesses);
+	printf("           %zu accesses before a step, all ran; of %zu stalls told %zu at a wrong "
+	       "instruction\n",
+	       seen.n_behind, seen.n_stalls, seen.n_stalls_wrong);
 	fflush(stdout);
+	ck_assert_uint_le(100 * seen.n_stalls_wrong, seen.n_stalls);
 	ck_assert_uint_gt(seen.n_windows, 200);
 	ck_assert_uint_gt(seen.n_resolved, 200);
 	decoder = decode_destroy(decoder);
+}
+
+static bool has_features(const char *names)
+{
+	return strcmp(names, "avx2") == 0
+		       ? __builtin_cpu_supports("avx2")
+		       : __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
 }
 
 START_TEST(windows_are_what_the_victim_does)
 {
 	const struct victim *victim = &victims[_i];
 
+	if (victim->needs && !has_features(victim->needs)) {
+		printf("%-10s this processor lacks %s\n", victim->name, victim->needs);
+		return;
+	}
+	takes_vectors = victim->needs != NULL;
 	start_victim(victim);
 	compare_steps(victim->name);
+	ck_assert_uint_gt(seen.n_stalls, 200);
+	ck_assert_uint_eq(seen.n_stalls_wrong, 0);
+	if (victim->n_lanes)
+		ck_assert_uint_ge(seen.n_lanes, victim->n_lanes);
 	/* A loop is left once in a while: its last iteration cannot close. */
 	if (victim->is_loop)
 		ck_assert_double_gt(closed_share(), 0.9);

@@ -99,6 +99,27 @@ PROGRAM(cut, "nop\n"
 PROGRAM(masked, "and eax, 0xff\n" /* rax is not known, but fits 8 bits */
 		"shr eax, 8\n"
 		"mov r8, [rdi+rax]");
+PROGRAM(gather, "vpgatherdd ymm0, [rdi+ymm1*4], ymm2\n"
+		"vpmaskmovd [rsi], ymm1, ymm0\n"
+		"syscall");
+PROGRAM(lanes512, "vmovdqu32 zmm1, [rsi]\n"
+		  "mov eax, 0x80ff\n"
+		  "kmovw k1, eax\n"
+		  "vpgatherdd zmm0{k1}, [rdi+zmm1*4]\n" /* nine of them; k1 = 0 */
+		  "vmovdqu32 [rbx]{k1}, zmm0\n" /* none */
+		  "kmovw k2, eax\n"
+		  "vmovdqu32 [rbx]{k2}, zmm0\n" /* two runs */
+		  "vpcompressd [rbx]{k2}, zmm0\n" /* nine elements */
+		  "vpternlogd zmm2, zmm2, zmm2, 0xff\n"
+		  "vpsubd zmm3, zmm1, zmm2\n" /* one more */
+		  "kxnorw k3, k3, k3\n"
+		  "vpscatterdd [rdx+zmm3*4]{k3}, zmm0\n" /* all 16 */
+		  "vpcmpd k4, zmm1, [rsi]{1to16}, 2\n" /* at most the first index */
+		  "vpaddd zmm4{k4}{z}, zmm1, [rsi+4]{1to16}\n"
+		  "kxnorw k5, k5, k5\n"
+		  "vpgatherdd zmm5{k5}, [rdi+zmm4*4]\n"
+		  "vpgatherdd zmm6{k6}, [rdi+zmm4*4]\n" /* a mask that is not known */
+		  "syscall");
 PROGRAM(divide, "xor edx, edx\n"
 		"xor ecx, ecx\n"
 		"div ecx");
@@ -453,10 +474,12 @@ START_TEST(instructions_are_decoded_once)
 {
 	LOAD(copy);
 	sample.regs[DECODE_DX] = 100;
+	run();
+	unsigned n_code_reads = flat.n_code_reads;
 	for (unsigned i = 0; i < 10; i++)
 		run();
 	ck_assert_uint_eq(decode_n_decoded(decoder), 5);
-	ck_assert_uint_eq(flat.n_code_reads, 5);
+	ck_assert_uint_eq(flat.n_code_reads, n_code_reads);
 }
 END_TEST
 
@@ -493,6 +516,40 @@ START_TEST(code_that_was_mapped_over_is_decoded_again)
 }
 END_TEST
 
+static uint32_t version_now;
+
+static uint32_t tell_version(void *user, uint32_t process, uint64_t address, uint64_t time)
+{
+	(void)user;
+	(void)process;
+	(void)time;
+	/* Of the page behind another one always: neither may be taken for the other. */
+	return address < FLAT_CODE_START + 4096 ? version_now : 7;
+}
+
+START_TEST(each_version_of_code_is_decoded_for_itself)
+{
+	struct decode_memory memory = flat_memory(&flat);
+	auto_decoder struct decoder *changing = NULL;
+	uint64_t n;
+
+	memory.version = tell_version;
+	ck_assert_int_eq(decode_create(DECODE_MACHINE_X86_64, &memory, 0, &changing), 0);
+	for (uint32_t turn = 0; turn < 4; turn++) {
+		version_now = turn & 1;
+		if (version_now)
+			LOAD(straight);
+		else
+			LOAD(spin);
+		n = decode_n_decoded(changing);
+		ck_assert_int_eq(decode_window(changing, &sample, 10, &window), 0);
+		ck_assert_int_eq(window.end, version_now ? DECODE_END_LIMIT : DECODE_END_LOOP);
+		/* What was decoded of a version is kept beside the other one's. */
+		ck_assert_int_eq(decode_n_decoded(changing) > n, turn < 2);
+	}
+}
+END_TEST
+
 START_TEST(a_small_cache_gives_the_same_answer)
 {
 	struct decode_memory memory = flat_memory(&flat);
@@ -505,6 +562,87 @@ START_TEST(a_small_cache_gives_the_same_answer)
 		ck_assert_uint_eq(window.n_accesses, 70);
 	}
 	ck_assert_uint_gt(decode_n_decoded(small), 71);
+}
+END_TEST
+
+START_TEST(the_base_of_a_gather_is_nobodys_time)
+{
+	struct decode_charge charge;
+
+	LOAD(gather);
+	sample.regs[DECODE_DI] = HEAP;
+	sample.regs[DECODE_SI] = HEAP + 0x1000;
+	run();
+	decode_charge(&window, &charge);
+	ck_assert_uint_eq(window.n_accesses, 2);
+	ck_assert_int_eq(window.accesses[0].state, DECODE_BASE_ONLY);
+	ck_assert_int_eq(window.accesses[1].state, DECODE_MASKED);
+	ck_assert(!decode_state_has_address(window.accesses[0].state));
+	ck_assert(!decode_state_has_address(window.accesses[1].state)); /* the mask may be 0 */
+	ck_assert(fabs((double)charge.unresolved_share - 1) < 1e-6);
+	ck_assert(fabs((double)charge.resolved_share) < 1e-6);
+}
+END_TEST
+
+/* The accesses of an instruction, in order. */
+static unsigned find_accesses(unsigned position, const struct decode_access **ret_first)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < window.n_accesses; i++) {
+		if (window.accesses[i].position != position)
+			continue;
+		if (n++ == 0)
+			*ret_first = &window.accesses[i];
+	}
+	return n;
+}
+
+/* By the Intel SDM: this processor may have no AVX-512 to compare with. */
+START_TEST(masks_and_lanes_of_avx512_are_told)
+{
+	static const int32_t indices[16] = { 5, 900, -3, 4, 5, 6,   7,	800,
+					     8, 9,   10, 1, 2, 700, 11, 600 };
+	const struct decode_access *lanes = NULL;
+	unsigned n;
+
+	LOAD(lanes512);
+	flat.data_start = HEAP;
+	flat.data = indices;
+	flat.data_bytes = sizeof(indices);
+	sample.regs[DECODE_SI] = HEAP;
+	sample.regs[DECODE_DI] = HEAP + 0x10000;
+	sample.regs[DECODE_BX] = HEAP + 0x20000;
+	sample.regs[DECODE_DX] = HEAP + 0x30000;
+	run();
+	ck_assert_uint_eq(find_accesses(3, &lanes), 9);
+	for (unsigned i = 0; i < 9; i++) {
+		ck_assert_int_eq(lanes[i].state, DECODE_RESOLVED);
+		ck_assert_uint_eq(lanes[i].address,
+				  HEAP + 0x10000 + (uint64_t)(indices[i < 8 ? i : 15] * 4l));
+	}
+	ck_assert_uint_eq(find_accesses(4, &lanes), 0);
+	ck_assert_uint_eq(find_accesses(6, &lanes), 2);
+	ck_assert(lanes[0].address == HEAP + 0x20000 && lanes[0].size == 32);
+	ck_assert(lanes[1].address == HEAP + 0x20000 + 60 && lanes[1].size == 4);
+	ck_assert(lanes[1].is_write && lanes[1].state == DECODE_RESOLVED);
+	ck_assert_uint_eq(find_accesses(7, &lanes), 1);
+	ck_assert(lanes[0].size == 36 && lanes[0].state == DECODE_RESOLVED);
+	ck_assert_uint_eq(find_accesses(11, &lanes), 16);
+	for (unsigned i = 0; i < 16; i++) {
+		ck_assert(lanes[i].is_write && !lanes[i].is_read);
+		ck_assert_uint_eq(lanes[i].address,
+				  HEAP + 0x30000 + (uint64_t)((indices[i] + 1) * 4l));
+	}
+	ck_assert_uint_eq(find_accesses(15, &lanes), 16);
+	for (unsigned i = 0; i < 16; i++) {
+		int64_t index = indices[i] <= 5 ? indices[i] + 900 : 0;
+
+		ck_assert_uint_eq(lanes[i].address, HEAP + 0x10000 + (uint64_t)(index * 4));
+	}
+	n = find_accesses(16, &lanes);
+	ck_assert_uint_eq(n, 1);
+	ck_assert(lanes[0].state == DECODE_BASE_ONLY && lanes[0].count == 16);
 }
 END_TEST
 
@@ -539,6 +677,7 @@ static TCase *make_memory(void)
 	tcase_add_test(tcase, a_vector_store_hides_exactly_its_bytes);
 	tcase_add_test(tcase, a_switch_follows_its_constant_table);
 	tcase_add_test(tcase, bits_of_unknown_registers_can_be_known);
+	tcase_add_test(tcase, masks_and_lanes_of_avx512_are_told);
 	return tcase;
 }
 
@@ -551,6 +690,7 @@ static TCase *make_charge(void)
 	tcase_add_test(tcase, without_a_loop_the_block_is_charged_as_far_as_one_looks_ahead);
 	tcase_add_test(tcase, what_is_not_resolved_keeps_its_share);
 	tcase_add_test(tcase, a_window_without_accesses_is_the_codes_time);
+	tcase_add_test(tcase, the_base_of_a_gather_is_nobodys_time);
 	return tcase;
 }
 
@@ -562,6 +702,7 @@ static TCase *make_cache(void)
 	tcase_add_test(tcase, instructions_are_decoded_once);
 	tcase_add_test(tcase, processes_do_not_share_code);
 	tcase_add_test(tcase, code_that_was_mapped_over_is_decoded_again);
+	tcase_add_test(tcase, each_version_of_code_is_decoded_for_itself);
 	tcase_add_test(tcase, a_small_cache_gives_the_same_answer);
 	return tcase;
 }

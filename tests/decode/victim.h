@@ -6,6 +6,8 @@ struct victim {
 	const char *name;
 	void (*run)(void);
 	int is_loop; /* nearly all of its steps lie in loops that close */
+	const char *needs; /* "avx2", "avx512", or NULL */
+	unsigned n_lanes; /* at least so many lanes of gathers and masked moves are told */
 };
 
 extern const struct victim victims[];

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from edges import case, main, unshared
-from whole import skip
+from whole import Outcome, skip
 
 BLOCK = 4801  # as in victim-family.c
 
@@ -69,6 +69,27 @@ def a_program_in_another_root_that_cannot_load_us_runs_in_silence(edge):
     edge.that(traced.outcome.status == 0 and not traced.outcome.stderr, f"{traced.outcome.stderr}")
     edge.that(traced.n_blocks(BLOCK) == 0 and "1 not traced" in traced.messages, traced.messages)
     edge.that("program" in traced.why_not(), f"{traced.why_not()}")
+
+
+@case
+def a_user_who_may_not_read_us_starts_programs_in_silence(edge):
+    """As above: a build in a folder of root's, and setpriv, which has its capabilities up to the exec."""
+    if os.getuid() != 0:
+        skip("only root becomes another user")
+    if not shutil.which("setpriv"):
+        skip("setpriv is not installed")
+    private = os.path.join(edge.folder, "private")
+    os.mkdir(private, 0o700)
+    build = os.path.dirname(os.path.abspath(edge.memsight))
+    for path in (edge.memsight, *(os.path.join(build, name) for name in os.listdir(build)
+                                  if name.startswith("libtracealloc") and name.endswith(".so"))):
+        shutil.copy(path, private)
+    trace = os.path.join(edge.folder, "private.mst")
+    outcome = Outcome([os.path.join(private, os.path.basename(edge.memsight)), "record", "-o", trace, "--",
+                       "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", "ls -d /; true"])
+    edge.that(outcome.status == 0 and outcome.stdout == b"/\n", f"{outcome.status} {outcome.stdout} {outcome.messages}")
+    edge.that(not outcome.stderr, f"{outcome.stderr}")
+    edge.that("not traced" in outcome.messages, outcome.messages)
 
 
 @case

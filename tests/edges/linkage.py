@@ -3,8 +3,10 @@
 import bisect
 import os
 import pathlib
+import re
 import shutil
 import struct
+import subprocess
 
 from edges import case, main
 from whole import Outcome, environment, run, skip
@@ -132,6 +134,16 @@ def a_program_with_capabilities_runs_and_is_named(edge):
     edge.that(not traced.differs_from(untraced), f"differs: {traced.differs_from(untraced)}")
     edge.that("runs with more rights than we have (setuid): its allocations are not recorded" in
               traced.messages, f"said: {traced.messages}")
+
+
+@case
+def a_program_that_its_loader_is_told_to_run_is_recorded(edge):
+    program = hello(edge)
+    loader = re.search(r"interpreter: ([^]]+)", subprocess.run(["readelf", "-lW", program], text=True, check=True,
+                                                               stdout=subprocess.PIPE).stdout)
+    traced = edge.compare([loader.group(1), program])
+    check_hello(edge, traced)
+    edge.that("not recorded" not in traced.messages, f"said: {traced.messages}")
 
 
 @case

@@ -71,7 +71,7 @@ def ask_everything(edge, path, name=None):
             except ValueError as error:
                 edge.that(False, f"--{report} --format {form}: {error}")
     for form in ["folded", "pprof", "chrome", "callgrind", "heaptrack-csv", "csv", "json"]:
-        done = subprocess.run([edge.memsight, "export", path, "--format", form, "-o", path + ".out"],
+        done = subprocess.run([edge.memsight, "export", path, "--format", form, "-o", path + ".out", "--force"],
                               capture_output=True, check=False, env=environment())
         edge.that(done.returncode == 0, f"export {form}: {done.stderr[-300:]!r}")
         if form in ["chrome", "json"]:
@@ -305,6 +305,49 @@ def an_empty_trace_says_why_in_every_report(edge):
     edge.that(outcome.status == 0, "--fail of an empty trace")
 
 
+BLOCKS = {"sites": [], "objects": [], "threads": ["blocks", "bytes", "frees", "freed by others", "not freed", "temporary"],
+          "regions": ["blocks", "bytes", "own bytes"], "processes": [],
+          "timeline": ["live_bytes", "max_live_bytes", "allocations", "frees"]}
+FAULTS = ["sites", "objects", "threads", "regions", "timeline"]
+
+
+def columns_without_a_source(edge, left_out):
+    """Columns of what a run did not record are empty as csv, null as json and "-" as text; others have numbers."""
+    def rows(database, report):
+        return json.loads(run([edge.memsight, "report", database.path, "--" + report, "--format", "json"]))
+
+    def check(database, reports, is_there, told):
+        for report in reports:
+            found = rows(database, report)
+            for name in told(report):
+                values = {row[name] is not None for row in found}
+                edge.that(values <= {is_there}, f"{database.path}: {name} of --{report}: {values}, not {is_there}")
+            edge.that(found or report == "regions" or not is_there, f"--{report} of {database.path} has no row")
+
+    calls = [edge.victim("victim-calls"), "zeros"]
+    plain = edge.record(calls, ["--source", "none"])
+    check(plain, BLOCKS, True, BLOCKS.get)
+    check(plain, FAULTS, False, lambda _: ["faults"])
+    sites = run([edge.memsight, "report", plain.path, "--sites"], env=environment(COLUMNS="400")).splitlines()
+    place = sites[1].index("faults") + len("faults")
+    edge.that(len(sites) > 3 and {line[:place].split()[-1] for line in sites[2:4]} == {"-"}, f"{sites}")
+    by_faults = [edge.memsight, "report", plain.path, "--flat", "--by", "faults"]
+    edge.that("not recorded" in run(by_faults) and "0 in all" not in run(by_faults), run(by_faults))
+    for database in [left_out, edge.record(calls, ["--source", "none", "--events", "mmap,threads"]),
+                     edge.record(calls, ["--source", "none", "--sink", "null"])]:
+        check(database, BLOCKS, False, BLOCKS.get)
+        text = run([edge.memsight, "report", database.path])
+        edge.that("allocations  not recorded: --" in text, text)
+        outcome = Outcome([edge.memsight, "diff", plain.path, database.path])
+        edge.that(outcome.status == 1 and "recorded no allocations (--" in outcome.messages, outcome.messages)
+    for metric, words in [("faults", "recorded no page faults"), ("time", "recorded no samples of CPU time")]:
+        outcome = Outcome([edge.memsight, "diff", plain.path, plain.path, "--by", metric])
+        edge.that(outcome.status == 1 and words in outcome.messages, outcome.messages)
+    faults = edge.record(calls, ["--source", "faults"])
+    if faults.one("SELECT count(*) FROM source WHERE name = 'faults' AND error = 0"):
+        check(faults, FAULTS, True, lambda _: ["faults"])
+
+
 @case
 def what_was_not_counted_is_not_told_as_none(edge):
     """Allocations that --no-alloc left out, faults of which one in 10 was sampled, and none at all."""
@@ -319,6 +362,7 @@ def what_was_not_counted_is_not_told_as_none(edge):
     edge.that(fields["allocations"] == fields["peak"] == "", f"{fields}")
     outcome = Outcome([edge.memsight, "diff", left_out.path, left_out.path])
     edge.that(outcome.status == 1 and "recorded no allocations" in outcome.messages, outcome.messages)
+    columns_without_a_source(edge, left_out)
     sampled = edge.record([edge.victim("victim-sampling"), "faults", "6000"], ["--source", "faults@10"])
     if sampled.one("SELECT count(*) FROM source WHERE name = 'faults' AND error = 0"):
         text = run([edge.memsight, "report", sampled.path, "--objects"])

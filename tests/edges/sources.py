@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 """Sources of samples that this machine does not have (case 76): each says why and what helps, and the run goes on
 with those that it has."""
+import gzip
 import os
+import sys
 
 from edges import Traced, case, main
 from whole import Outcome, run, skip
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "view"))
+import served  # noqa: E402 (it lies beside the tests of the page)
 
 HARDWARE = ["pebs", "spe", "marked", "ibs"]  # each of one maker's processors
 SPIN = ["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo $i"]
@@ -69,6 +74,53 @@ def a_source_that_is_refused_leaves_the_others_unless_strict(edge):
         edge.that(outcome.status == 2 and outcome.stdout == b"",
                   f"{words}: --strict starts the program: {outcome.status} {outcome.stdout}")
         edge.that(refused[0] in outcome.messages, f"{words}: {outcome.messages}")
+
+
+# Time of the kernel at blocks, and time of the program at blocks.
+COPY = ["sh", "-c", "dd if=/dev/zero of=/dev/null bs=4M count=1000 status=none; seq 200000 | LC_ALL=C sort -r | tail -n 1"]
+
+
+@case
+def time_of_the_kernel_is_called_so(edge):
+    """--count says whose time samples are of, and so does every report; what is not allowed says what it takes."""
+    for words in users(edge):
+        for count in ["user", "both", "kernel"]:
+            trace = os.path.join(edge.folder, f"{len(words)}{count}.mst")
+            outcome = Outcome([*words, edge.memsight, "record", "-o", trace, "--source", "clock", "--count", count, "--", *COPY])
+            run([edge.memsight, "analyze", "-o", trace + ".db", trace])
+            database = Traced(trace + ".db", outcome)
+            error, unit, remedy = database.ask("SELECT error, unit, remedy FROM source WHERE name = 'clock'")[0]
+            paranoid = int(open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read())
+            if error and paranoid <= 2:
+                edge.that(count == "kernel" and (words or os.getuid()) and "kernel code need" in remedy and "another user" not in remedy,
+                          f"{words} {count}: {error} {remedy}")
+            if error or not database.one("SELECT n_samples FROM source WHERE name = 'clock'"):
+                continue
+            check_time(edge, trace + ".db", unit, count)
+
+
+def check_time(edge, path, unit, count):
+    """The name of the time in reports, exports and the page."""
+    names = {"ns of user CPU time": "user CPU time", "ns of kernel CPU time": "kernel CPU time", "ns of CPU time": "CPU time"}
+    edge.that(unit == f"ns of {count} CPU time" if count != "both" else unit in ["ns of CPU time", "ns of user CPU time"],
+              f"--count {count}: {unit}")
+    others = [name for name in ["user CPU time", "kernel CPU time"] if name != names[unit]]
+
+    def check(text, what):
+        # Of so short a program it may be that no sample fell on a block.
+        edge.that((names[unit] in text or text.strip() == "Nothing to show.") and not any(name in text for name in others),
+                  f"{what} of --count {count}: {text}")
+
+    for report in [[], ["--sites"], ["--objects"], ["--threads"], ["--flat", "--by", "time"], ["--hierarchical", "--by", "time"]]:
+        check(run([edge.memsight, "report", path, *report]), report)
+    check(run([edge.memsight, "export", path, "--by", "time", "--format", "callgrind"]), "callgrind")
+    check(run([edge.memsight, "diff", path, path, "--by", "time"]), "diff")
+    told = Outcome([edge.memsight, "export", path, "--format", "pprof"]).stdout
+    check(gzip.decompress(told).decode(errors="replace"), "pprof")
+    with served.Server(edge.memsight, path) as server:
+        answer = server.answer("flame", by="time")["unit"], server.answer("diff", a="1", b="1", by="time")["unit"]
+        check(answer[0], "flame")
+        check(answer[1], "diff of the page")
 
 
 @case

@@ -18,10 +18,10 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "analyze/view/answer.h"
-#include "analyze/view/server.h"
 #include "common/cleanup.h"
 #include "tests/failures/fail-calls.h"
+#include "view/answers/answers.h"
+#include "view/server.h"
 
 #define MAX_PLACES    16384u
 #define MAX_QUESTIONS 200u

@@ -43,6 +43,9 @@ def questions(path, source):
     site = db.one("SELECT stack_id FROM site WHERE run_id = ? ORDER BY n_samples DESC, bytes DESC LIMIT 1", run)
     block, address = db.ask("SELECT owner_id, touch.address FROM touch JOIN allocation ON allocation.id = owner_id"
                             " WHERE owner_kind = 1 AND allocation.run_id = ? LIMIT 1", run)[0]
+    # What one of two did not record is no question to their difference.
+    recorded = [by for by, sources in (("time", "'clock', 'signal'"), ("faults", "'faults'"))
+                if db.one(f"SELECT count(*) FROM source WHERE name IN ({sources}) AND n_samples > 0 AND error = 0") == 2]
     part = f"from={duration // 4}&to={duration // 2}"
     return ["runs", "series", f"run?run={run}", f"bands?run={run}", f"timeline?run={run}&width=100",
             *(f"picture?run={run}&width=40&height=20&by={by}" for by in
@@ -54,7 +57,7 @@ def questions(path, source):
             *(f"objects?run={run}&sort={sort}" for sort in ("share", "name", "bytes")),
             f"objects?run={run}&filter=a", f"objects?run={run}&{part}", f"object?run={run}&site={site}",
             f"object?run={run}&site={site}&{part}", f"object?run={run}&block={block}",
-            *(f"diff?a={run}&b={last}&by={by}" for by in ("bytes", "time", "peak")),
+            *(f"diff?a={run}&b={last}&by={by}" for by in ("bytes", "peak", *recorded)),
             f"source?run={run}&filter={source}:2"]
 
 

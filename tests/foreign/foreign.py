@@ -35,7 +35,7 @@ SELECT count(*) FROM (SELECT sum(share) AS s FROM touch GROUP BY sample_id, role
 WHERE s NOT BETWEEN 0.999 AND 1.001"""
 
 # Of single samples: their program ended before its code could be read.
-BUSY = {"no code bytes: not attributed"}
+BUSY = {"no code bytes: not attributed", "code that changed around them: not attributed"}
 
 TRACES = {
     "default": [],

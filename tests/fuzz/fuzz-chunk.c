@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analyze/chunk-column.h"
-#include "analyze/chunk-format.h"
 #include "common/cleanup.h"
-#include "common/trace-frame.h"
+#include "store/columns/column.h"
+#include "store/columns/encoding.h"
 #include "tests/fuzz/fuzz.h"
+#include "trace/frame.h"
 
 #define MAX_OTHER 127u
 

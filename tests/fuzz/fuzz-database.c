@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analyze/db.h"
-#include "analyze/export.h"
-#include "analyze/report.h"
-#include "analyze/selection.h"
 #include "common/cleanup.h"
+#include "report/export/export.h"
+#include "report/report.h"
+#include "report/selection/selection.h"
+#include "store/database.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hostile.h"
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "analyze/expression.h"
+#include "analyze/symbols/dwarf-expression.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MAX_OPS	     256u
@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
 	static uint8_t window[WINDOW_BYTES];
 	Dwarf_Op ops[MAX_OPS] = { 0 };
-	struct expression_frame frame = { .cfa = WINDOW_START + 64,
+	struct expression_frame frame = { .known = EXPRESSION_ALL_REGISTERS,
+					  .cfa = WINDOW_START + 64,
 					  .read = read_window,
 					  .user = window };
 	uint64_t result = 0, again = 1;

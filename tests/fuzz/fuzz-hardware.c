@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "decode/data-source.h"
-#include "decode/hardware.h"
+#include "decode/hardware/hardware.h"
+#include "perf/data-source.h"
 #include "tests/fuzz/fuzz.h"
 
 static void require_words(uint64_t word)

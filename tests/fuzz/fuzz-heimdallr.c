@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "analyze/heimdallr-folder.h"
-#include "analyze/heimdallr.h"
+#include "analyze/input/heimdallr/folder.h"
+#include "analyze/input/heimdallr/input.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "tests/fuzz/fuzz.h"

@@ -7,10 +7,10 @@
 
 #include "cli/cmd.h"
 #include "cli/database.h"
-#include "cli/selection-options.h"
+#include "cli/options/selection-options.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
-#include "runner/watch-target.h"
+#include "runner/watch/target.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MAX_WORDS 64

@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "analyze/input/perf-data/file.h"
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "pmu/perf-data.h"
 #include "tests/fuzz/fuzz.h"
 
 static uint64_t sum(const void *bytes, size_t n_bytes)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/program-file.h"
+#include "common/elf-check.h"
 #include "schemas/trace-format.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "pmu/pmu-record.h"
+#include "perf/record.h"
 #include "tests/fuzz/fuzz.h"
 
 #define GUARD_BYTES 4096u

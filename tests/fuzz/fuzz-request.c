@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/utf8.h"
-#include "analyze/view/request.h"
 #include "common/cleanup.h"
+#include "common/utf8.h"
 #include "tests/fuzz/fuzz.h"
+#include "view/request.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 

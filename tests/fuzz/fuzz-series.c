@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "runner/series/series-file.h"
-#include "runner/series/series-plan.h"
+#include "series/config-file.h"
+#include "series/plan.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MAX_REPETITIONS 20u

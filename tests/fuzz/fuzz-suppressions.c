@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/suppressions.h"
 #include "common/cleanup.h"
+#include "report/suppressions.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Whether all patterns are tried in time, whatever stars they hold; a text contains itself. */

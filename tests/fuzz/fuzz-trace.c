@@ -12,9 +12,9 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/trace-frame.h"
-#include "common/trace-reader.h"
 #include "tests/fuzz/fuzz.h"
+#include "trace/frame.h"
+#include "trace/reader.h"
 
 static uint64_t sum_bytes(const void *bytes, size_t n_bytes)
 {

@@ -6,15 +6,15 @@
  */
 #include <string.h>
 
-#include "analyze/db.h"
-#include "analyze/picture.h"
-#include "analyze/plot/plot.h"
-#include "analyze/report.h"
-#include "analyze/view/answer.h"
-#include "analyze/view/export.h"
 #include "common/cleanup.h"
+#include "report/plot/plot.h"
+#include "report/report.h"
+#include "store/database.h"
+#include "store/heatmap/heatmap.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hostile.h"
+#include "view/answers/answers.h"
+#include "view/export.h"
 
 #define MAX_CHANGES   7u
 #define MAX_QUESTIONS 8u

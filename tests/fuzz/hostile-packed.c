@@ -3,13 +3,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "analyze/chunk-column.h"
-#include "analyze/chunk-store.h"
-#include "analyze/chunk-table.h"
-#include "analyze/picture-part.h"
-#include "analyze/slice-blob.h"
-#include "common/trace-frame.h"
+#include "store/columns/column.h"
+#include "store/compact/chunk-store.h"
+#include "store/compact/virtual-table.h"
+#include "store/heatmap/parts.h"
+#include "store/slices/blob.h"
 #include "tests/fuzz/fuzz.h"
+#include "trace/frame.h"
 
 static int64_t odd_value(const struct hostile_change *change, int64_t old)
 {

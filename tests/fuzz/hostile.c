@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 
 #include "analyze/analyze.h"
-#include "analyze/db.h"
-#include "analyze/picture.h"
 #include "common/cleanup.h"
+#include "store/database.h"
+#include "store/heatmap/heatmap.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hostile-packed.h"
 #include "tests/make-trace/make-trace.h"

@@ -81,7 +81,7 @@ def plane(data):
 
 
 def column(coding, planes, n_rows=8, flags=0, other=0, n_dictionary=0, base=5):
-    """analyze/chunk-format.h; the checksum is put right by the target."""
+    """store/columns/encoding.h; the checksum is put right by the target."""
     return b"\x11" + struct.pack("<IIBBBBBBHQ", 0, n_rows, coding, len(planes) - bool(n_dictionary) * 8, flags, 0, other, 0,
                                 n_dictionary, base) + b"".join(map(plane, planes))
 

@@ -12,8 +12,8 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "tests/fuzz/fuzz.h"
 #include "tests/common/trace-random.h"
+#include "tests/fuzz/fuzz.h"
 
 #define MAX_BYTES  (1u << 20)
 #define N_SHUFFLES 200u

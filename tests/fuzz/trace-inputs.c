@@ -12,10 +12,10 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/trace-columns.h"
-#include "tests/fuzz/fuzz.h"
 #include "tests/common/trace-random.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/make-trace/make-trace.h"
+#include "trace/columns.h"
 
 #define N_TRACES	  8u
 #define N_INPUTS	  (N_TRACES + 8u) /* and bodies of events alone */

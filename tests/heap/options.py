@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What record says and keeps about kinds, nodes and CPUs. Arguments: memsight, the victim."""
+"""What record says and keeps about kinds, nodes and CPUs. Arguments: memsight, the victim, a library that audits."""
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -114,6 +115,69 @@ def check_follow(checks, memsight, pmem):
     checks.that({"ls", "sort"} <= placed, f"placed: {placed}")
 
 
+def events(memsight, command, options):
+    """What was recorded, but for where it lies. (Of no shell: that has a block for each variable.)"""
+    recording = Recording(memsight, command, ["-q", *options])
+    return {"allocations": recording.ask("SELECT size, call, count(*), count(death_ns) FROM allocation GROUP BY 1, 2"),
+            "maps": recording.ask("SELECT call, count(*), sum(size) FROM mapping_event GROUP BY 1")
+            + recording.ask("SELECT count(*), sum(size) FROM mapping WHERE call IS NOT NULL"),
+            "losses": recording.losses()}
+
+
+def check_events(checks, memsight, victim, pmem):
+    """The heap has no events of its own: what is recorded is the program's, whatever its blocks lie in."""
+    for command in ([victim, "zeros"], [victim, "align"], ["sort", __file__]):
+        plain = events(memsight, command, [])
+        checks.that(len(plain["allocations"]) > 3, f"{command}: {plain}")
+        for kind in ("default", f"pmem:{pmem},256M"):
+            placed = events(memsight, command, ["--heap", kind])
+            for what, rows in plain.items():
+                checks.that(rows == placed[what], f"{kind}: {command}: {what}: {rows} and {placed[what]}")
+
+
+def check_libraries(checks, memsight, pmem):
+    """No library comes with the heap: each process would pay for loading it, and for its constructors."""
+    found = {}
+    for kind in (None, "default", f"pmem:{pmem},64M"):
+        recording = Recording(memsight, ["cat", "/proc/self/maps"], ["-q"] + (["--heap", kind] if kind else []))
+        found[kind] = {os.path.basename(line.split()[5]) for line in recording.output.splitlines() if ".so" in line}
+        more = found[kind] - found[None]
+        checks.that(more == ({"libtracealloc_heap.so"} if kind else set()), f"{kind}: {more}")
+
+
+def check_musl(checks, memsight, folder):
+    """A program of another C library runs, as the command and as a child, without a heap: that is told."""
+    if not shutil.which("musl-gcc"):
+        print("no musl-gcc: programs of musl are not tested")
+        return
+    source, program = os.path.join(folder, "other.c"), os.path.join(folder, "other")
+    with open(source, "w", encoding="ascii") as file:
+        file.write("#include <stdio.h>\n#include <stdlib.h>\n"
+                   "int main(void) { void *p = malloc(1931); puts(p ? \"there\" : \"none\"); free(p); return 0; }\n")
+    subprocess.run(["musl-gcc", "-o", program, source], check=True)
+    commands = [[program], ["sh", "-c", f"{program}; exit $?"], ["sh", "-c", f"env -i {program}; exit $?"]]
+    loader = run(["readelf", "-p", ".interp", program]).split()[-1]
+    for command in commands + [[loader, program], ["sh", "-c", f"{loader} {program}; exit $?"]]:
+        recording = Recording(memsight, command, ["-q", "--heap", "default"])
+        checks.that("there" in str(recording.output), f"{command}: {recording.output}")
+        checks.that(recording.one("SELECT count(*) FROM allocation WHERE size = 1931 AND kind IS NULL") == 1,
+                    f"{command}: its block, in no heap")
+        losses = [row[0] for row in recording.ask("SELECT reason FROM loss")]
+        checks.that(any("not glibc" in reason for reason in losses), f"{command}: losses {losses}")
+
+
+def check_audit(checks, memsight, folder, victim, audit, pmem):
+    """A library that audits each call stands between all others, and takes what room there is for thread-local variables."""
+    variables = environment(LD_AUDIT=audit)
+    for case in ("align", "early", "foreign"):
+        plain = Outcome([victim, case], env=variables)
+        checks.that(plain.status == 0, f"{case} is audited: {plain.status}")
+        for kind in ("default", f"pmem:{pmem},64M"):
+            placed = Outcome(["env", f"LD_AUDIT={audit}", memsight, "record", "-q", "-f", "-o", os.path.join(folder, "a.mst"),
+                              "--heap", kind, "--", victim, case])
+            checks.that(plain.differs_from(placed) == [], f"{case} on {kind}: {plain.differs_from(placed)} {placed.messages}")
+
+
 def check_variables(checks, memsight, victim, pmem):
     """Heimdallr's variables, and that an option of ours wins."""
     variables = environment(HEIMDALLR_PMEMDIR=pmem, HEIMDALLR_PMEMSIZE="", TRAC_THRESHOLD="0x400",
@@ -182,7 +246,7 @@ def check_file_limit(checks, memsight, folder):
 
 
 def main():
-    memsight, victim = sys.argv[1:]
+    memsight, victim, audit = sys.argv[1:]
     checks = Checks()
     pmem = "/dev/shm" if os.access("/dev/shm", os.W_OK) else os.path.realpath(tempfile.gettempdir())
     with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
@@ -190,10 +254,14 @@ def main():
         check_cpus(checks, memsight, folder)
         check_full_folder(checks, memsight, victim, folder)
         check_file_limit(checks, memsight, folder)
+        check_musl(checks, memsight, folder)
+        check_audit(checks, memsight, folder, victim, audit, pmem)
     check_kinds(checks, memsight, victim, pmem)
     check_follow(checks, memsight, pmem)
     check_variables(checks, memsight, victim, pmem)
     check_buffers(checks, memsight, pmem)
+    check_events(checks, memsight, victim, pmem)
+    check_libraries(checks, memsight, pmem)
     checks.end()
 
 

@@ -9,7 +9,7 @@ from kinds import all_kinds, is_here
 from whole import Checks, Outcome, environment
 
 CASES = ["foreign", "fork", "storm", "output", "exit", "nothing", "zeros", "realloc", "align", "errno",
-         "full", "descriptors", "copies", "early"]
+         "full", "descriptors", "copies", "early", "handler", "stdio"]
 
 
 def record(memsight, folder, options, command, variables):
@@ -19,7 +19,8 @@ def record(memsight, folder, options, command, variables):
 
 def compare(checks, memsight, victim, folder, kind, variables):
     """Kinds that are bound to nodes differ in nothing but the nodes: they take fewer cases."""
-    for case in CASES if kind.startswith(("default", "pmem")) else ["foreign", "fork", "output", "align"]:
+    cases = CASES if kind.startswith(("default", "pmem")) else ["foreign", "fork", "output", "align", "stdio"]
+    for case in cases:
         plain = Outcome([victim, case])
         checks.that(plain.status == 0, f"{case} without us: {plain.stdout[-300:]!r}")
         placed = record(memsight, folder, ["--heap", kind], [victim, case], variables)

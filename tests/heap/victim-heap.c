@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -175,6 +177,89 @@ static void storm(void)
 	is_over = 1;
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/* ---- Forks while others are inside stdio, and in a signal's handler ---- */
+
+/* fflush(NULL) calls it under the lock of all files. */
+static ssize_t allocate_and_drop(void *unused, const char *bytes, size_t n_bytes)
+{
+	(void)unused;
+	(void)bytes;
+	for (size_t i = 0; i < 200; i++)
+		free(malloc(i * 50));
+	return (ssize_t)n_bytes;
+}
+
+static void *flush_all(void *unused)
+{
+	const cookie_io_functions_t calls = { .write = allocate_and_drop };
+	FILE *file = fopencookie(NULL, "w", calls);
+
+	(void)unused;
+	while (!is_over) {
+		fputc('x', file);
+		fflush(NULL);
+		usleep(20); /* or nobody else gets the lock */
+	}
+	fclose(file);
+	return NULL;
+}
+
+static void beside_stdio(void)
+{
+	pthread_t threads[2];
+
+	alarm(60); /* instead of waiting for each other for ever */
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, flush_all, NULL);
+	for (int i = 0; i < 4 * n_rounds; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			char *block = malloc(100);
+
+			fflush(NULL);
+			_exit(!block);
+		}
+		CHECK(status_of(pid) == 0);
+	}
+	is_over = 1;
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static volatile sig_atomic_t n_forks;
+
+static void fork_here(int number)
+{
+	int saved = errno, status = 0;
+	pid_t pid = fork();
+
+	(void)number;
+	if (pid == 0)
+		_exit(7);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	n_forks += pid > 0 && WEXITSTATUS(status) == 7;
+	errno = saved;
+}
+
+static void in_handler(void)
+{
+	const struct itimerval often = { { 0, 2000 }, { 0, 2000 } }, never = { { 0, 0 }, { 0, 0 } };
+	unsigned char *blocks[64] = { NULL };
+
+	alarm(60);
+	signal(SIGPROF, fork_here);
+	setitimer(ITIMER_PROF, &often, NULL);
+	for (unsigned i = 0; n_forks < n_rounds; i++) {
+		free(blocks[i % 64]);
+		blocks[i % 64] = malloc(i * 37 % 20000);
+	}
+	setitimer(ITIMER_PROF, &never, NULL);
+	for (unsigned i = 0; i < 64; i++)
+		free(blocks[i]);
 }
 
 /* ---- The end ---- */
@@ -462,11 +547,12 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{ "foreign", foreign }, { "fork", forks },	 { "storm", storm },
-	{ "output", output },	{ "exit", exiting },	 { "nothing", nothing },
-	{ "zeros", zeros },	{ "realloc", reallocs }, { "align", alignments },
-	{ "errno", errors },	{ "full", full },	 { "descriptors", descriptors },
-	{ "copies", copies },	{ "early", early },
+	{ "foreign", foreign },	   { "fork", forks },	    { "storm", storm },
+	{ "output", output },	   { "exit", exiting },	    { "nothing", nothing },
+	{ "zeros", zeros },	   { "realloc", reallocs }, { "align", alignments },
+	{ "errno", errors },	   { "full", full },	    { "descriptors", descriptors },
+	{ "copies", copies },	   { "early", early },	    { "stdio", beside_stdio },
+	{ "handler", in_handler },
 };
 
 /* A name, and how often to do it. */

@@ -6,8 +6,8 @@
  */
 #include <stdint.h>
 
-#include "common/trace-writer.h"
 #include "tests/make-trace/make-trace.h"
+#include "trace/writer.h"
 
 #define CALL_TREE_MAX_PATHS 1000000u
 

@@ -10,8 +10,8 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/trace-reader.h"
 #include "tests/suite.h"
+#include "trace/reader.h"
 
 #define MAX_THREADS 64
 #define N_OLD_MAPS  2 /* [stack] and the one from before the trace, in each process */

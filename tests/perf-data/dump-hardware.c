@@ -11,8 +11,8 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "decode/data-source.h"
-#include "decode/hardware.h"
+#include "decode/hardware/hardware.h"
+#include "perf/data-source.h"
 
 static void print_source(uint64_t word)
 {

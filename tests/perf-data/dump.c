@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pmu/perf-data.h"
+#include "analyze/input/perf-data/file.h"
 
 static void print_events(const struct perf_data *data)
 {

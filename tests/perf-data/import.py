@@ -26,7 +26,10 @@ def recorded(name):
 
 
 def imported(path):
-    whole.run([memsight, "analyze", "--force", path])
+    told = whole.run([memsight, "analyze", "--force", path])
+    n_lost = re.search(r"([0-9,]+) lost \(", told)
+    why = whole.disagreement(memsight, path + ".db", int(n_lost.group(1).replace(",", "")) if n_lost else 0)
+    checks.that(not why, "%s: %s" % (path, why))
     return whole.Database(path + ".db")
 
 
@@ -63,8 +66,9 @@ def every_report():
               ] if os.path.isdir(os.path.join(folder, "robustness")) else []
     for name in names:
         path = recorded(name)
+        imported(path)
         summary = whole.Outcome([memsight, "report", path])
-        checks.that(summary.status == 0 and b"a perf.data tells of samples" in summary.stdout,
+        checks.that(summary.status == 0 and b"a perf.data tells of samples, not of allocations" in summary.stdout,
                     "%s: %s %s" % (name, summary.stdout, summary.messages))
         for report in REPORTS if "pebs" in name else ["losses"]:
             outcome = whole.Outcome([memsight, "report", path, "--" + report])

@@ -103,7 +103,7 @@ def in_terminal(command, columns, **variables):
     import termios
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     child = subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL,
-                             env=whole.environment(TERM="xterm-256color", **variables))
+                             env=whole.environment(TERM="xterm-256color", COLUMNS="", **variables))
     os.close(slave)
     data = b""
     while True:

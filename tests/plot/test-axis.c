@@ -1,12 +1,12 @@
-#include "analyze/axis.h"
+#include "report/chart/axis.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/plot/canvas.h"
-#include "analyze/report-heatmap.h"
+#include "report/heatmap-text.h"
+#include "report/plot/canvas.h"
 #include "tests/suite.h"
 
 static const enum axis_unit units[] = { AXIS_TIME, AXIS_BYTES, AXIS_COUNT, AXIS_RATIO };

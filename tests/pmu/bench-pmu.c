@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pmu/pmu-record.h"
-#include "pmu/pmu-source.h"
+#include "perf/record.h"
+#include "pmu/source.h"
 
 #define N_THREADS 2
 #define RUN_NS	  UINT64_C(3000000000)

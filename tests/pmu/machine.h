@@ -3,7 +3,7 @@
  * Machines that are not here: folders as sysfs has them, with the contents that the kernel's sources
  * give, and processors by their numbers.
  */
-#include "pmu/pmu-host.h"
+#include "pmu/host.h"
 
 struct machine_file {
 	const char *path; /* below devices; NULL ends the list */

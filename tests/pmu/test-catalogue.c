@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pmu/catalogue.h"
-#include "pmu/catalogue-sysfs.h"
+#include "pmu/catalogue/catalogue.h"
+#include "pmu/catalogue/sysfs.h"
 #include "tests/pmu/machine.h"
 #include "tests/suite.h"
 

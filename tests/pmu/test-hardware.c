@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pmu/pmu-hardware.h"
-#include "pmu/pmu-perf-clock.h"
-#include "pmu/source-pebs.h"
+#include "pmu/hardware-event.h"
+#include "pmu/perf-clock.h"
+#include "pmu/sources/pebs.h"
 #include "tests/pmu/machine.h"
 #include "tests/suite.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pmu/pmu-choice.h"
+#include "pmu/choice.h"
 #include "tests/suite.h"
 
 static struct pmu_choice choice;

@@ -6,10 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pmu/pmu-event.h"
-#include "pmu/pmu-perf-clock.h"
-#include "pmu/pmu-record.h"
-#include "pmu/pmu-ring.h"
+#include "perf/record.h"
+#include "pmu/event.h"
+#include "pmu/perf-clock.h"
+#include "pmu/ring.h"
 #include "tests/suite.h"
 
 static uint64_t now_ns(void)

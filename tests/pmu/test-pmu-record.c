@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "pmu/pmu-record.h"
+#include "perf/record.h"
 #include "tests/pmu/built-record.h"
 #include "tests/suite.h"
 

@@ -10,9 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "pmu/pmu-choice.h"
-#include "pmu/pmu-cpus.h"
-#include "pmu/pmu-source.h"
+#include "pmu/choice.h"
+#include "pmu/cpus.h"
+#include "pmu/source.h"
 #include "tests/pmu/watched.h"
 #include "tests/suite.h"
 
@@ -69,6 +69,22 @@ static const struct {
 	  "seccomp",
 	  "--cap-add PERFMON" },
 	{ PMU_STEP_OPEN, EACCES, { .paranoid = 2, PLAIN }, "another user", "setcap cap_perfmon" },
+	/* --count kernel: 2 allows samples of users' code only. */
+	{ PMU_STEP_OPEN,
+	  EACCES,
+	  { .paranoid = 2, PLAIN, .wants_kernel = true },
+	  "samples of kernel code need 1",
+	  "kernel.perf_event_paranoid=1" },
+	{ PMU_STEP_OPEN,
+	  EACCES,
+	  { .paranoid = 1, PLAIN, .wants_kernel = true },
+	  "another user",
+	  "setcap cap_perfmon" },
+	{ PMU_STEP_OPEN,
+	  EACCES,
+	  { .paranoid = 2, PLAIN, .wants_kernel = true, .has_perfmon = true },
+	  "another user",
+	  "setcap cap_perfmon" },
 	{ PMU_STEP_OPEN,
 	  ENOSYS,
 	  { .paranoid = INT_MIN },

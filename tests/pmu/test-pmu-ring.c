@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "pmu/pmu-ring.h"
+#include "pmu/ring.h"
 #include "tests/pmu/built-record.h"
 #include "tests/pmu/watched.h"
 #include "tests/suite.h"

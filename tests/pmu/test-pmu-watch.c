@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pmu/pmu-record.h"
-#include "pmu/pmu-watch.h"
+#include "perf/record.h"
+#include "pmu/watch.h"
 #include "tests/suite.h"
 
 static const struct {

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "pmu/pmu-source.h"
+#include "pmu/source.h"
 
 #define NOBODY 65534
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/trace-names.h"
-#include "common/trace-reader.h"
+#include "trace/names.h"
+#include "trace/reader.h"
 
 #define MAX_PROCESSES 4096
 #define MAX_THREADS   65536

@@ -17,7 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/trace-reader.h"
+#include "trace/reader.h"
 
 int recorded_n_users(void)
 {

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "runner/pool.h"
+#include "runner/ring/pool.h"
 #include "schemas/trace-format.h"
 
 struct ring_writer {

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/trace-reader.h"
-#include "runner/drain.h"
+#include "runner/ring/drain.h"
 #include "tests/runner/ring-writer.h"
 #include "tests/suite.h"
+#include "trace/reader.h"
 
 #define N_CHUNKS     16
 #define TICKS_PER_MS 1000

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/io.h"
-#include "runner/host-facts.h"
+#include "runner/host/host-facts.h"
 #include "tests/pmu/watched.h"
 #include "tests/suite.h"
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runner/mapped-file.h"
+#include "runner/sampling/mapped-file.h"
 #include "tests/suite.h"
 
 #define PAGE	4096u

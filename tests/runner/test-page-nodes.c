@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "runner/page-nodes.h"
+#include "runner/sampling/page-nodes.h"
 #include "tests/common/trace-items.h"
 #include "tests/suite.h"
 

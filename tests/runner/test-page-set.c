@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner/page-set.h"
+#include "runner/sampling/page-set.h"
 #include "tests/suite.h"
 
 #define PAGE	UINT64_C(4096)

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runner/process-sampler.h"
+#include "runner/processes/process-sampler.h"
 #include "tests/pmu/watched.h"
 #include "tests/suite.h"
 

@@ -467,7 +467,10 @@ START_TEST(a_second_interrupt_lets_go_of_the_program)
 }
 END_TEST
 
-static const int forwarded[] = { SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+static const int forwarded[] = {
+	SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,   SIGUSR2, SIGALRM,	  SIGIO,
+	SIGPWR,	 SIGXCPU, SIGPROF, SIGVTALRM, SIGPIPE, SIGSTKFLT, SIGABRT
+};
 
 START_TEST(signals_sent_to_the_recorder_reach_the_program)
 {
@@ -480,6 +483,31 @@ START_TEST(signals_sent_to_the_recorder_reach_the_program)
 	ck_assert_int_eq(kill(memsight, forwarded[_i]), 0);
 	recorded_wait(&run, memsight);
 	ck_assert_int_eq(WEXITSTATUS(run.status), 128 + forwarded[_i]);
+	recorded_read(&run);
+	ck_assert(run.is_whole);
+}
+END_TEST
+
+static const int stops[] = { SIGSTOP, SIGTSTP, SIGTTIN };
+
+/* Who waits for the recorder sees it stop as the program has stopped itself; either one may be let go on. */
+START_TEST(the_recorder_stops_and_goes_on_with_the_program)
+{
+	int status, stop = stops[_i / 2];
+	char script[64];
+
+	snprintf(script, sizeof(script), "kill -%d $$; exit 5", stop);
+	recorded_init(&run, recorded_user(0));
+	pid_t memsight = recorded_start(&run, WORDS("record", "--", "/bin/sh", "-c", script));
+	pid_t program = recorded_wait_for_start(&run);
+
+	ck_assert_int_eq(waitpid(memsight, &status, WUNTRACED), memsight);
+	ck_assert(WIFSTOPPED(status));
+	ck_assert_int_eq(WSTOPSIG(status), stop);
+	ck_assert_int_eq(kill(_i % 2 ? memsight : program, SIGCONT), 0);
+	recorded_wait(&run, memsight);
+	ck_assert(WIFEXITED(run.status));
+	ck_assert_int_eq(WEXITSTATUS(run.status), 5);
 	recorded_read(&run);
 	ck_assert(run.is_whole);
 }
@@ -675,6 +703,8 @@ static void add_more_tests(TCase *tcase, int n_users)
 	tcase_add_loop_test(tcase, a_second_interrupt_lets_go_of_the_program, 0, n_users);
 	tcase_add_loop_test(tcase, signals_sent_to_the_recorder_reach_the_program, 0,
 			    sizeof(forwarded) / sizeof(forwarded[0]));
+	tcase_add_loop_test(tcase, the_recorder_stops_and_goes_on_with_the_program, 0,
+			    2 * sizeof(stops) / sizeof(stops[0]));
 	tcase_add_loop_test(tcase, recording_waits_for_all_or_for_the_command, 0, n_users);
 	tcase_add_loop_test(tcase, a_trace_stops_at_its_largest_size_and_says_so, 0, n_users);
 	if (n_users > 1) /* root may raise the limit again */

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "runner/environment.h"
-#include "runner/image-proc.h"
-#include "runner/library.h"
+#include "runner/launch/environment.h"
+#include "runner/launch/library.h"
+#include "runner/processes/image-proc.h"
 #include "runner/recording.h"
 #include "runner/run-command.h"
 #include "schemas/ring.h"
@@ -181,10 +181,10 @@ static int take_fd(int fd, struct recording_welcome *welcome)
 
 START_TEST(a_program_says_hello_by_either_name_and_gets_a_file)
 {
-	const struct recording_hello hello = { RECORDING_MAGIC, RING_VERSION, 1, 2, 3 };
+	const struct recording_hello hello = { RECORDING_MAGIC, RING_VERSION, 1, 2 };
 	struct recording_welcome welcome = { .magic = RECORDING_MAGIC, .pool_bytes = 4096 }, got;
 	struct recording recording;
-	struct recording_hello received;
+	struct recording_greeting received;
 	struct ucred peer;
 
 	ck_assert_int_eq(recording_init(&recording), 0);
@@ -195,7 +195,7 @@ START_TEST(a_program_says_hello_by_either_name_and_gets_a_file)
 	ck_assert_int_eq(recording_receive(ours, &received, &peer), -EAGAIN);
 	ck_assert_int_eq(send(program, &hello, sizeof(hello), 0), (int)sizeof(hello));
 	ck_assert_int_eq(recording_receive(ours, &received, &peer), 0);
-	ck_assert_mem_eq(&received, &hello, sizeof(hello));
+	ck_assert_mem_eq(&received.hello, &hello, sizeof(hello));
 	ck_assert_int_eq(peer.pid, getpid());
 	ck_assert_uint_eq(peer.uid, geteuid());
 
@@ -210,10 +210,44 @@ START_TEST(a_program_says_hello_by_either_name_and_gets_a_file)
 }
 END_TEST
 
+/* Counts are the program's words: what they say must be what came. */
+START_TEST(a_hello_has_as_much_text_as_it_says)
+{
+	static const struct {
+		uint32_t version, command_bytes, maps_bytes;
+		size_t n_bytes;
+		int result;
+	} hellos[] = {
+		{ RING_VERSION, 4, 6, 10, 0 },
+		{ RING_VERSION, 4, 6, 9, -EPROTO },
+		{ RING_VERSION, 4, 6, 11, -EPROTO },
+		{ RING_VERSION, UINT32_MAX, 11, 10, -EPROTO },
+		{ RING_VERSION, RECORDING_TEXT_BYTES, 0, RECORDING_TEXT_BYTES, 0 },
+		{ RING_VERSION - 1, 4, 6, 3, 0 }, /* goes on otherwise; to be refused */
+	};
+	static struct recording_greeting sent, received;
+	struct recording recording;
+	struct ucred peer;
+
+	sent.hello = (struct recording_hello){ RECORDING_MAGIC,		 hellos[_i].version,   1, 2,
+					       hellos[_i].command_bytes, hellos[_i].maps_bytes };
+	memcpy(sent.text, "cmd", 4);
+	ck_assert_int_eq(recording_init(&recording), 0);
+	auto_close int program = connect_to(recording.socket_path, false);
+	auto_close int ours = recording_accept(&recording);
+	size_t n_bytes = sizeof(sent.hello) + hellos[_i].n_bytes;
+	ck_assert_int_eq(send(program, &sent, n_bytes, 0), (ssize_t)n_bytes);
+	ck_assert_int_eq(recording_receive(ours, &received, &peer), hellos[_i].result);
+	if (hellos[_i].result == 0)
+		ck_assert_mem_eq(&received, &sent, n_bytes);
+	recording_finish(&recording);
+}
+END_TEST
+
 START_TEST(what_is_no_hello_is_refused)
 {
 	struct recording recording;
-	struct recording_hello received;
+	struct recording_greeting received;
 	struct ucred peer;
 
 	ck_assert_int_eq(recording_init(&recording), 0);
@@ -389,6 +423,7 @@ int main(void)
 	tcase_add_test(tcase, what_killed_recordings_left_is_swept_and_nothing_else);
 	tcase_add_test(tcase, recorders_that_begin_at_once_do_not_sweep_each_other_away);
 	tcase_add_loop_test(tcase, a_program_says_hello_by_either_name_and_gets_a_file, 0, 2);
+	tcase_add_loop_test(tcase, a_hello_has_as_much_text_as_it_says, 0, 6);
 	tcase_add_test(tcase, what_is_no_hello_is_refused);
 	tcase_add_loop_test(tcase, the_users_own_preload_stays_behind_ours, 0, COUNT(preloads));
 	tcase_add_test(tcase, a_library_in_an_odd_place_is_named_through_a_link);

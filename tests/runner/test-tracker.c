@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "runner/tracker.h"
+#include "runner/processes/tracker.h"
 #include "tests/suite.h"
 
 #define TICKS_PER_MS 1000

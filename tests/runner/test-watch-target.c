@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner/watch-nodes.h"
-#include "runner/watch-symbol.h"
-#include "runner/watch-target.h"
+#include "runner/watch/stack-nodes.h"
+#include "runner/watch/symbol.h"
+#include "runner/watch/target.h"
 #include "tests/own-size.h"
 #include "tests/suite.h"
 

@@ -217,8 +217,35 @@ def heimdallrs_command_line_and_modes_are_understood(series):
     series.that([name.split(".")[1] for name in order] == sum(([m] * 4 for m in ["plain", "both", "none_DR", "perf"]), []),
                 f"modes run in sequence: {order}")
     plan = Outcome([series.memsight, "run", "--check", "--compat", "x", "8", "./foo"], cwd=series.folder)
-    series.that("--min-size=4096" in plan.stdout.decode() or "node" in plan.messages,
+    series.that("--min-size=4096" in plan.stdout.decode() or "node 1 is not there" in plan.messages,
                 f"{plan.stdout.decode()} {plan.messages}")
+
+
+def heimdallrs_modes_that_want_more_than_this_host_are_told_and_leave_nothing(series):
+    """Node 900 is nowhere; what runs.sh does by itself wants node 1."""
+    modes = os.path.join(series.folder, "modes.lst")
+    for fields, options, node in [("0 900 - 0 0", ["--modes", modes], 900), ("0 - 900 0 0", ["--modes", modes], 900),
+                                  ("", [], 1)]:
+        with open(modes, "w", encoding="utf-8") as file:
+            file.write(f"far {fields}\n")
+        if os.path.exists(f"/sys/devices/system/node/node{node}"):
+            continue
+        outcome = Outcome([series.memsight, "run", *options, "--compat", series.output, "1", "true"], cwd=series.folder)
+        series.that(outcome.status == 2 and outcome.messages.count("\n") == 1, f"{outcome.status} {outcome.messages}")
+        for words in [f"node {node} is not there", "--modes"]:
+            series.that(words in outcome.messages, f"{words!r} in {outcome.messages}")
+        series.that(not os.path.exists(series.output), "a folder is left")
+    outcome = Outcome([series.memsight, "run", "--compat", series.output, "1", "/nowhere/x"], cwd=series.folder)
+    series.that(outcome.status == 2 and not os.path.exists(series.output), outcome.messages)
+
+
+def the_order_of_a_series_leaves_its_names_alone(series):
+    series.write("[workload one]\ncommand = echo 1\n[workload two]\ncommand = echo 2\n" + TWO_MODES,
+                 head="name = t\norder = shuffle-within-mode\n")
+    outcome = series.execute("--no-analyze")
+    series.that(outcome.status == 0, outcome.messages)
+    series.that(series.runs() == sorted(f"{p}.{m}.1" for p in ["one", "two"] for m in ["natural", "traced"]), f"{series.runs()}")
+    series.that(series.read("two.traced.1", "stdout") == "2\n", "each name has its command")
 
 
 def wrong_configs_are_told_with_their_line(series):
@@ -233,7 +260,7 @@ def wrong_configs_are_told_with_their_line(series):
         outcome = series.execute()
         series.that(outcome.status == 2 and words in outcome.messages and outcome.messages.count("\n") <= 1,
                     f"{words}: {outcome.status} {outcome.messages}")
-        series.that(not os.path.exists(series.output) or not series.runs(), "nothing ran")
+        series.that(not os.path.exists(series.output), "a folder is left")
     for words in [["run"], ["run", "--compat", "x"], ["run", "--modes", "x", series.config]]:
         outcome = Outcome([series.memsight, *words])
         series.that(outcome.status == 2, f"{words}: {outcome.status} {outcome.messages}")
@@ -273,7 +300,7 @@ def a_mode_that_cannot_be_done_here_is_told_before_the_first_run(series):
         series.write(f"[workload a]\ncommand = true\n[mode fine]\nsource = none\n[mode m]\n{setting}\n")
         outcome = series.execute()
         series.that(outcome.status == 2 and "mode m cannot be done here" in outcome.messages, outcome.messages)
-        series.that(not os.path.exists(series.output) or not series.runs(), "nothing ran")
+        series.that(not os.path.exists(series.output), "a folder is left")
 
 
 def events_are_counted_over_a_run(series):

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runner/series/series-compat.h"
-#include "runner/series/series-file.h"
+#include "series/config-file.h"
+#include "series/heimdallr-command.h"
 #include "tests/suite.h"
 
 /* Takes options a to z, without looking at their values; knows nothing else. */

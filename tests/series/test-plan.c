@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner/series/series-compat.h"
-#include "runner/series/series-plan.h"
+#include "series/heimdallr-command.h"
+#include "series/plan.h"
 #include "tests/suite.h"
 
 static struct series *make_series(unsigned n_workloads, unsigned n_modes, uint32_t repetitions)
@@ -168,6 +168,60 @@ START_TEST(programs_of_one_base_name_stay_apart)
 }
 END_TEST
 
+/* Make a section of command lines, NULL behind the last. */
+static void add_section(struct series *series, const char *name, const char *const *lines)
+{
+	struct series_workload *workload = series_add_workload(series, name);
+
+	ck_assert_ptr_nonnull(workload);
+	for (; *lines; lines++)
+		ck_assert_int_eq(series_texts_add(&workload->commands, *lines), 0);
+}
+
+START_TEST(sections_keep_their_names_in_every_order)
+{
+	static const enum series_order orders[] = { SERIES_ORDER_BLOCKS, SERIES_ORDER_SEQUENTIAL,
+						    SERIES_ORDER_WITHIN_MODE };
+	static const char *const names[] = { "foo-1",	  "foo-2",     "bar", "small-foo",
+					     "sweep-bar", "sweep-foo", "foo", "large" };
+
+	for (size_t o = 0; o < 3; o++) {
+		auto_series struct series *series = make_series(0, 1, 2);
+
+		series->order = orders[o];
+		add_section(series, "foo-1", (const char *[]){ "./foo -n 1", NULL });
+		add_section(series, "foo-2", (const char *[]){ "./foo -n 2", NULL });
+		add_section(series, "small", (const char *[]){ "./bar 1", "./foo 1", NULL });
+		add_section(series, "sweep", (const char *[]){ "./bar 2", "./deep/foo 2", NULL });
+		add_section(series, "foo", (const char *[]){ "./bar -x", NULL });
+		add_section(series, "large", (const char *[]){ "./foo", NULL });
+
+		struct series_plan plan = make_plan(series, 1);
+		ck_assert_uint_eq(plan.n_programs, 8);
+		for (size_t i = 0; i < 8; i++)
+			ck_assert_str_eq(plan.programs[i].name, names[i]);
+		series_plan_finish(&plan);
+	}
+}
+END_TEST
+
+START_TEST(a_second_program_of_a_section_is_numbered)
+{
+	auto_series struct series *series = make_series(0, 1, 1);
+
+	add_section(series, "a", (const char *[]){ "./foo 1", "./x/foo 2", "./foo 3", NULL });
+	add_section(series, "foo-3", (const char *[]){ "./foo", NULL });
+	add_section(series, "b", (const char *[]){ "./foo 1", "./foo 2", NULL });
+
+	static const char *const names[] = { "foo", "foo-2", "foo-4", "foo-3", "b-foo", "b-foo-2" };
+	struct series_plan plan = make_plan(series, 1);
+	ck_assert_uint_eq(plan.n_programs, 6);
+	for (size_t i = 0; i < 6; i++)
+		ck_assert_str_eq(plan.programs[i].name, names[i]);
+	series_plan_finish(&plan);
+}
+END_TEST
+
 START_TEST(a_pattern_becomes_a_program_for_each_file)
 {
 	auto_series struct series *series = make_series(0, 1, 1);
@@ -203,6 +257,8 @@ int main(void)
 	tcase_add_test(tests, sequential_goes_program_by_program_and_mode_by_mode);
 	tcase_add_test(tests, shuffle_within_mode_keeps_modes_in_sequence);
 	tcase_add_test(tests, programs_of_one_base_name_stay_apart);
+	tcase_add_test(tests, sections_keep_their_names_in_every_order);
+	tcase_add_test(tests, a_second_program_of_a_section_is_numbered);
 	tcase_add_test(tests, a_pattern_becomes_a_program_for_each_file);
 
 	return suite_run(suite);

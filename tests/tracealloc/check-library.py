@@ -14,19 +14,17 @@ IMPORTS = {
     "environ": "the environment of execv and execvp",
     "__libc_stack_end": "where the environment is before libc knows it; weak",
     "dl_iterate_phdr": "at start only",
-    "dlsym": "at start only",
     "dladdr": "at start, and for an operator new that finds no memory",
-    "dladdr1": "at start; weak",
+    "dladdr1": "at start, and when a library was loaded; weak",
     "dlerror": "at start only: what we did not find is no error of the program's",
     "dlopen": "without loading, for an operator new that finds no memory",
     "getauxval": "at start only",
     "memcpy": "", "memset": "", "memcmp": "", "strlen": "", "strnlen": "", "strcmp": "", "strncmp": "",
     "strchr": "",
-    "pthread_key_create": "at start only",
+    "pthread_key_delete": "when the program wants the last key",
     "__register_atfork": "at start only; weak",
     "pthread_setspecific": "when a thread starts and ends",
     "__cxa_finalize": "of the C runtime; weak",
-    "__gmon_start__": "of the C runtime; weak",
     "_ITM_deregisterTMCloneTable": "of the C runtime; weak",
     "_ITM_registerTMCloneTable": "of the C runtime; weak",
 }
@@ -61,10 +59,22 @@ def dynamic_tls(library):
     return sorted(set(re.findall(r"R_\w*(?:DTPMOD|DTPOFF|TLSDESC|TLS_DTP)\w*", output("readelf", "-rW", library))))
 
 
+# The callee looks at who called it (RTLD_NEXT), or comes back on another stack: we may not stand between.
+JUMPS = ["syscall", "dlsym", "dlmopen"]
+
+
+def no_jumps(library):
+    if "Advanced Micro Devices X86-64" not in output("readelf", "-hW", library):
+        return []
+    code = {name: output("objdump", "-d", "--no-show-raw-insn", f"--disassemble={name}", library) for name in JUMPS}
+    return [f"{name}: its real function is called, and not jumped to" for name in JUMPS
+            if not re.search(r"\bjmp +\*", code[name])]
+
+
 def hooked(path):
     text = re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S)
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return set(re.findall(r"^TA_(?:HEAP|REAL|NEW|DELETE|API)\((\w+)[,)]", "\n".join(lines), flags=re.M))
+    return set(re.findall(r"^TA_(?:HEAP|LIBC|REAL|NEW|DELETE|API)\((\w+)[,)]", "\n".join(lines), flags=re.M))
 
 
 def mapped(path):
@@ -94,6 +104,7 @@ def main(library, hooks_def, api_def, version_map):
         faults.append("no NODELETE flag: dlclose could unmap hooks that run")
     faults += [f"{name}: a thread-local variable is found by a call" for name in dynamic_tls(library)]
     faults += newer_versions(library)
+    faults += no_jumps(library)
     for fault in faults:
         print(fault)
     return 1 if faults else 0

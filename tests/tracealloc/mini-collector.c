@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "schemas/recording.h"
-#include "tracealloc/arch.h"
+#include "tracealloc/arch/arch.h"
 
 #define N_PROCESSES 2048u
 #define must(condition)                                                                            \
@@ -190,10 +190,73 @@ static pid_t start(struct collector *c, const char *const argv[])
 	_exit(126);
 }
 
+/* Read a file of /proc while the program waits; returns its length. */
+static size_t read_proc(pid_t pid, const char *name, char *text, size_t n_bytes)
+{
+	char path[64];
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	file = fopen(path, "r");
+	must(file);
+	n = fread(text, 1, n_bytes - 1, file);
+	fclose(file);
+	text[n] = '\0';
+	return n;
+}
+
+static bool tells_command(pid_t pid, const char *told, size_t n_bytes)
+{
+	char text[4096];
+	size_t n = read_proc(pid, "cmdline", text, sizeof(text));
+
+	return n > 0 && n == n_bytes && memcmp(text, told, n) == 0;
+}
+
+/* Only lines of files: our library maps memory meanwhile. */
+static size_t keep_files(char *text)
+{
+	size_t n = 0;
+
+	for (char *line = text, *next; *line; line = next) {
+		next = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line);
+		if (!memchr(line, '/', (size_t)(next - line)))
+			continue;
+		memmove(text + n, line, (size_t)(next - line));
+		n += (size_t)(next - line);
+	}
+	return n;
+}
+
+static bool tells_maps(pid_t pid, const char *told, size_t n_bytes)
+{
+	static char ours[RECORDING_TEXT_BYTES + 1], theirs[RECORDING_TEXT_BYTES + 1];
+	size_t n;
+
+	memcpy(theirs, told, n_bytes);
+	theirs[n_bytes] = '\0';
+	read_proc(pid, "maps", ours, sizeof(ours));
+	n = keep_files(ours);
+	return n > 0 && keep_files(theirs) == n && memcmp(ours, theirs, n) == 0;
+}
+
+static void look_at(struct collector *c, const struct recording_greeting *greeting, int fd)
+{
+	const struct recording_hello *hello = &greeting->hello;
+	struct ucred peer;
+	socklen_t n_bytes = sizeof(peer);
+
+	must(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_bytes) == 0);
+	c->run->n_told +=
+		tells_command(peer.pid, greeting->text, hello->command_bytes) &&
+		tells_maps(peer.pid, greeting->text + hello->command_bytes, hello->maps_bytes);
+}
+
 /* Claim a slot for an image that says hello, and answer it. */
 static void welcome(struct collector *c, int fd)
 {
-	struct recording_hello hello;
+	static struct recording_greeting greeting;
 	struct recording_welcome answer = { .magic = RECORDING_MAGIC };
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
 	union {
@@ -206,8 +269,10 @@ static void welcome(struct collector *c, int fd)
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 	uint32_t slot = 0;
 
-	must(poll(&poll_fd, 1, 1000) == 1 && recv(fd, &hello, sizeof(hello), 0) == sizeof(hello));
-	must(hello.magic == RECORDING_MAGIC && hello.version == RING_VERSION);
+	must(poll(&poll_fd, 1, 1000) == 1 &&
+	     recv(fd, &greeting, sizeof(greeting), 0) >= (ssize_t)sizeof(greeting.hello));
+	must(greeting.hello.magic == RECORDING_MAGIC && greeting.hello.version == RING_VERSION);
+	look_at(c, &greeting, fd);
 	answer.verdict = c->options->verdict;
 	if (answer.verdict == RECORDING_ACCEPTED) {
 		struct ring_process *processes = ring_processes(c->control);

@@ -66,6 +66,7 @@ struct mini_run {
 	uint32_t n_processes;
 	size_t n_uncommitted; /* chains that end in a record that was never committed */
 	size_t n_bad; /* records against the contract */
+	size_t n_told; /* hellos with the command and the maps of files that /proc had of the program */
 	size_t n_chunks_seen;
 	size_t max_chunks_owned;
 	struct ring_chunk **chunks; /* copies */

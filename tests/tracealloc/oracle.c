@@ -19,11 +19,11 @@
 #include <libunwind.h>
 
 #include "schemas/trace-format.h"
-#include "tracealloc/arch.h"
-#include "tracealloc/stack.h"
+#include "tracealloc/arch/arch.h"
+#include "tracealloc/stack/stack.h"
+#include "tracealloc/stack/unwind.h"
 #include "tracealloc/state.h"
 #include "tracealloc/thread.h"
-#include "tracealloc/unwind.h"
 
 #define MAX_FRAMES   512u
 #define MAX_THREADS  64u

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tracealloc/cfi.h"
 #include "tests/suite.h"
+#include "tracealloc/stack/cfi.h"
 
 #define STRIDE 13
 

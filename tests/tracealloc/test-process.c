@@ -84,6 +84,16 @@ START_TEST(children_of_children_know_their_parents)
 }
 END_TEST
 
+START_TEST(a_child_of_a_program_with_many_stacks_pays_for_none_of_them)
+{
+	trace("fork-late");
+	ck_assert_uint_ge(mini_count(&run, 0, TRACE_OP_ALLOC, 0), 4096);
+	/* Its parent's table of stacks alone has 64 pages and more. */
+	ck_assert_uint_gt(mini_value(&run, "faults"), 0);
+	ck_assert_uint_lt(mini_value(&run, "faults"), 60);
+}
+END_TEST
+
 START_TEST(forks_beside_busy_threads_lose_nothing)
 {
 	trace("fork-storm");
@@ -225,6 +235,18 @@ START_TEST(a_program_that_is_refused_runs_untraced)
 }
 END_TEST
 
+/* So that it need not wait until the collector has asked. */
+START_TEST(a_program_says_with_its_hello_what_proc_says_of_it)
+{
+	const char *const argv[] = { VICTIM_PROCESS, "child", "", "two words", NULL };
+
+	if (getenv("MEMSIGHT_EMULATOR"))
+		return; /* /proc is the emulator's */
+	mini_run_well(&(struct mini_options){ .uid = getuid() == 0 ? users[_i] : 0 }, argv, &run);
+	ck_assert_uint_eq(run.n_told, 1);
+}
+END_TEST
+
 START_TEST(a_collector_that_never_answers_is_given_up)
 {
 	trace_with((struct mini_options){ .is_mute = true }, "child");
@@ -262,6 +284,7 @@ static Suite *process_suite(void)
 	tcase_add_loop_test(tests, a_forked_child_is_an_image_of_its_own, 0, n);
 	tcase_add_loop_test(tests, a_forked_child_tells_its_thread_and_modules_again, 0, n);
 	tcase_add_loop_test(tests, children_of_children_know_their_parents, 0, n);
+	tcase_add_test(tests, a_child_of_a_program_with_many_stacks_pays_for_none_of_them);
 	tcase_add_test(tests, forks_beside_busy_threads_lose_nothing);
 	tcase_add_loop_test(tests, a_program_started_with_a_clean_environment_is_followed, 0,
 			    n * (int)N_STARTERS);
@@ -273,6 +296,7 @@ static Suite *process_suite(void)
 	tcase_add_loop_test(tests, a_program_that_cannot_be_started_changes_nothing, 0, n);
 	tcase_add_test(tests, the_abstract_name_is_found_when_the_file_is_not);
 	tcase_add_test(tests, a_program_that_is_refused_runs_untraced);
+	tcase_add_loop_test(tests, a_program_says_with_its_hello_what_proc_says_of_it, 0, n);
 	tcase_add_test(tests, a_collector_that_never_answers_is_given_up);
 	tcase_add_test(tests, a_collector_that_is_slow_and_alive_is_waited_for);
 	tcase_add_test(tests, a_tight_limit_of_address_space_is_left_to_the_program);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -241,11 +242,45 @@ static int failing(void)
 	return 0;
 }
 
+/* Two ways to go on at each level: 2^12 stacks. */
+static __attribute__((noinline)) void descend(unsigned ways, unsigned depth)
+{
+	if (depth == 0) {
+		free(malloc(2007));
+	} else if (ways & 1) {
+		descend(ways >> 1, depth - 1);
+		__asm__ volatile("" : : "r"(ways) : "memory");
+	} else {
+		descend(ways >> 1, depth - 1);
+		__asm__ volatile("nop" : : "r"(ways) : "memory");
+	}
+}
+
+/* A program of many stacks forks, as a shell does: what the child has to touch for us alone. */
+static int fork_late(void)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	for (unsigned ways = 0; ways < 1u << 12; ways++)
+		descend(ways, 12);
+	pid = fork();
+	if (pid == 0) {
+		getrusage(RUSAGE_SELF, &usage);
+		_exit(usage.ru_minflt > 200 ? 201 : (int)usage.ru_minflt);
+	}
+	waitpid(pid, &status, 0);
+	say("faults", (uint64_t)WEXITSTATUS(status));
+	return 0;
+}
+
 static const struct program programs[] = {
 	{ "child", child },
 	{ "fork-child", fork_child },
 	{ "fork-chain", fork_chain },
 	{ "fork-storm", fork_storm },
+	{ "fork-late", fork_late },
 	{ "execve", with_execve },
 	{ "execv", with_execv },
 	{ "execvp", with_execvp },

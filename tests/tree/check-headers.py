@@ -34,7 +34,7 @@ def main():
     if not sys.argv[1:] or not shutil.which(sys.argv[1]):
         print("check-headers.py COMPILER [OPTION...]: name a C compiler that is installed, such as cc")
         sys.exit(2)
-    headers = tree.sources(".h", folders=tree.MAY_INCLUDE)
+    headers = tree.sources(".h", folders=tree.PARTS)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         problems = [problem for problem in pool.map(compile_header, headers) if problem]
     problems += compile_as_cpp("g++") + compile_as_cpp("clang++")

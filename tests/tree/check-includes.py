@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Who includes whom: parts only look downwards, includes name the folder, the own header is first."""
+"""Who includes whom: rooms only look downwards and have at most 40 files, includes name the folder, the own header is first."""
 import re
 
 import tree
 
+MOST_FILES = 40  # directly in a folder
+
 # What runs inside other people's programs takes from common only headers that neither allocate,
 # lock nor format.
-COMMON_FOR_TRACEALLOC = {"common/cleanup.h", "common/collect-words.h", "common/program-file.h",
+COMMON_FOR_TRACEALLOC = {"common/cleanup.h", "common/collect-words.h", "common/elf-check.h",
                          "common/ticks.h"}
 
 
@@ -16,15 +18,14 @@ def includes_of(path):
 
 
 def wrong_target(path, target):
-    part = path.parts[0]
-    folder = target.split("/")[0]
+    room, folder = tree.room_of(path), tree.room_of(target)
     if "/" not in target:
         return "does not name the folder"
     if not (tree.ROOT / target).exists():
         return None if target.startswith("tests/") else "is not in the tree"
-    if folder not in tree.MAY_INCLUDE[part]:
-        return f"{part} must not include {folder}"
-    if part == "tracealloc" and folder == "common" and target not in COMMON_FOR_TRACEALLOC:
+    if not tree.may_include(room, folder if folder in tree.MAY_INCLUDE else target.split("/")[0]):
+        return f"{room} must not include {folder}"
+    if path.parts[0] == "tracealloc" and folder == "common" and target not in COMMON_FOR_TRACEALLOC:
         return "is not for code that runs inside other programs"
     return None
 
@@ -40,9 +41,18 @@ def problems_of(path):
         yield f"{path}: its own header must come first"
 
 
+def overfull():
+    """Folders of the product that nobody can take in at a glance."""
+    for folder in sorted({path.parent for path in tree.sources(".c", ".h", ".js", folders=tree.PARTS)}):
+        n = sum(path.is_file() for path in (tree.ROOT / folder).iterdir())
+        if n > MOST_FILES:
+            yield f"{folder}/ has {n} files, at most {MOST_FILES}: give it rooms"
+
+
 def main():
-    files = tree.sources(".c", ".h", folders=tree.MAY_INCLUDE)
+    files = tree.sources(".c", ".h", folders=tree.PARTS)
     problems = [problem for path in files for problem in problems_of(path)]
+    problems += overfull()
     problems += [f"{path}: no #pragma once" for path in files if path.suffix == ".h"
                  and "\n#pragma once\n" not in "\n" + (tree.ROOT / path).read_text()]
     tree.finish(problems, f"{len(files)} files")

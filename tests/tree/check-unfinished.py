@@ -14,7 +14,7 @@ def main():
         for number, line in enumerate((tree.ROOT / path).read_text().split("\n"), 1):
             if MARKS.search(line):
                 problems.append(f"{path}:{number}: {line.strip()}")
-    for path in tree.sources(".c", folders=(*tree.MAY_INCLUDE, "tests")):
+    for path in tree.sources(".c", folders=(*tree.PARTS, "tests")):
         builds = [parent / "meson.build" for parent in (tree.ROOT / path).parents
                   if parent == tree.ROOT or tree.ROOT in parent.parents]
         text = "".join(build.read_text() for build in builds if build.exists())

@@ -4,7 +4,7 @@ import hashlib
 
 import tree
 
-VENDOR = tree.ROOT / "analyze/web/vendor"
+VENDOR = tree.ROOT / "view/web/vendor"
 LICENCES = {"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0"}
 
 

@@ -5,21 +5,85 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# The parts of the house, and what each may include.
+# The rooms of the house, from the ground up, and what each may include beside itself and schemas.
+# A star stands for all rooms below; where it names the own part, its rooms are not in order yet.
 MAY_INCLUDE = {
-    "common": {"common", "schemas"},
-    "tracealloc": {"tracealloc", "include", "common", "schemas"},
-    "heap": {"heap", "schemas"},
-    "pmu": {"pmu", "common", "schemas"},
-    "decode": {"decode", "common", "schemas"},
-    "runner": {"runner", "pmu", "decode", "common", "schemas"},
-    "analyze": {"analyze", "decode", "pmu", "common", "schemas"},
-    "cli": {"cli", "runner", "analyze", "common", "schemas"},
-    "schemas": {"schemas"},
+    "schemas": "",
+    "common": "",
+    "trace": "common",
+    "perf": "common",
+    "pmu": "common perf pmu/catalogue",
+    "pmu/catalogue": "common pmu",
+    "pmu/sources": "common perf pmu pmu/catalogue",
+    "decode": "decode/x86",
+    "decode/x86": "decode",
+    "decode/hardware": "perf",
+    "runner": "common trace pmu runner/*",
+    "runner/host": "common pmu pmu/catalogue runner runner/launch runner/placement",
+    "runner/launch": "common runner/placement runner/processes",
+    "runner/placement": "common runner runner/launch",
+    "runner/processes": "common trace perf pmu runner runner/ring runner/sampling runner/watch",
+    "runner/ring": "common trace",
+    "runner/sampling": "common trace perf pmu decode runner runner/processes runner/watch",
+    "runner/watch": "common trace perf pmu runner runner/processes runner/ring runner/sampling",
+    "series": "common runner runner/host",
+    "store": "common trace store/compact",
+    "store/columns": "trace",
+    "store/compact": "common trace store store/columns",
+    "store/totals": "common store",
+    "store/slices": "common store store/columns store/totals",
+    "store/heatmap": "common store store/columns store/totals",
+    "store/summaries": "common store store/columns store/heatmap store/slices",
+    "analyze/symbols": "common",
+    "analyze/archive": "common trace perf analyze/symbols",
+    "analyze/input": "common trace analyze/input/heimdallr",
+    "analyze/input/perf-data": "common trace perf decode analyze/input",
+    "analyze/input/heimdallr": "common analyze/input analyze/input/perf-data",
+    "analyze/process": "common trace store analyze/symbols",
+    "analyze/live": "common store store/totals analyze/input analyze/process analyze/symbols",
+    "analyze/samples": "common trace perf decode decode/hardware store store/totals analyze/input analyze/live"
+                       " analyze/process analyze/symbols analyze/samples/code",
+    "analyze/samples/code": "common trace decode analyze/process analyze/samples",
+    "analyze": "common trace decode store store/* analyze/*",
+    "report/text": "common perf store",
+    "report/callgraph": "common store report/text",
+    "report/selection": "common store store/* report/callgraph",
+    "report/chart": "common store store/heatmap report/text",
+    "report": "common store report/callgraph report/chart report/selection report/text",
+    "report/diff": "common store report report/callgraph report/text",
+    "report/export": "common store report/callgraph report/text",
+    "report/plot": "common store report report/chart report/text",
+    "view": "common store store/compact store/heatmap report report/selection view/answers",
+    "view/answers": "common store store/compact store/heatmap report report/callgraph report/diff view",
+    "cli": "common trace runner runner/* series store store/* analyze analyze/* report report/* view cli/options",
+    "cli/options": "cli common runner runner/* series store store/* analyze analyze/* report report/*",
+    "cli/generate": "cli/options",
+    "heap": "",
+    "tracealloc": "common include tracealloc/*",
+    "tracealloc/arch": "",
+    "tracealloc/hooks": "common tracealloc tracealloc/*",
+    "tracealloc/ring": "tracealloc tracealloc/arch tracealloc/stack",
+    "tracealloc/stack": "tracealloc tracealloc/*",
 }
+PARTS = tuple(dict.fromkeys(room.split("/")[0] for room in MAY_INCLUDE))
 
 
-def sources(*suffixes, folders=(*MAY_INCLUDE, "include", "tests", "bench", "examples")):
+def room_of(path):
+    """The folder of a file where it is a room of its own, else the one above."""
+    folder = pathlib.PurePath(path).parent
+    while str(folder) not in MAY_INCLUDE and folder.parts:
+        folder = folder.parent
+    return str(folder)
+
+
+def may_include(room, target):
+    """Whether a file of one room may include one of another."""
+    named = MAY_INCLUDE.get(room, "").split()
+    return target in (room, "schemas", *named) or any(
+        name.endswith("/*") and target.startswith(name[:-1]) for name in named)
+
+
+def sources(*suffixes, folders=(*PARTS, "include", "tests", "bench", "examples")):
     """Files of the tree with one of these suffixes, as paths relative to its root."""
     found = [path.relative_to(ROOT) for folder in folders
              for path in sorted((ROOT / folder).rglob("*")) if path.suffix in suffixes]

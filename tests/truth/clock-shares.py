@@ -7,7 +7,7 @@ import sys
 
 from whole import Checks, Recording, run
 
-LINE = re.compile(r"^\s*([0-9.]+) ±([0-9.]+) %.* (make_[a-z]+)\b")
+LINE = re.compile(r"^\s*([0-9.]+)( ±|-)([0-9.]+) %.* (make_[a-z]+)\b")
 ARRAYS = ("make_small", "make_stream", "make_chase")
 MAX_OUTSIDE = 2 # of 20
 
@@ -22,7 +22,9 @@ def one_run(memsight, victim):
     for line in run([memsight, "report", recording.path]).splitlines():
         found = LINE.match(line)
         if found:
-            reported[found[3]] = (float(found[1]), float(found[2]))
+            first, second = float(found[1]), float(found[3])
+            is_range = found[2] == "-"
+            reported[found[4]] = ((first + second) / 2, (second - first) / 2) if is_range else (first, second)
     n_samples = recording.one("SELECT n_samples FROM source WHERE name = 'clock'")
     return n_samples, {name: (100 * int(truth[name]) / total, *reported.get(name, (-1, 0)))
                        for name in ARRAYS}

@@ -325,7 +325,7 @@ static void tell_stencil(uint64_t n_steps)
 	say_mix("b", "write", 1, n_steps * (GRID - 2) * (GRID - 2));
 }
 
-/* ---- A gather: eight elements by eight indices ---- */
+/* ---- A gather: eight elements by eight indices; its base is a block that it never reads ---- */
 
 KERNEL __attribute__((target("avx2"))) static void run_gather(int *to, const int *indices,
 							      const int *from, uint64_t n)
@@ -345,13 +345,15 @@ static void prepare_gather(void)
 
 	make_b(GATHER * 4);
 	make_c(GATHER * 4);
+	make_d(GATHER * 4);
 	for (uint64_t i = 0; i < GATHER; i++)
-		indices[i] = (int)(next_random(&seed) % GATHER);
+		indices[i] = (int)(next_random(&seed) % GATHER) +
+			     (int)((const int *)objects[1] - (const int *)objects[3]);
 }
 
 static void step_gather(void)
 {
-	run_gather((int *)objects[2], (const int *)objects[0], (const int *)objects[1], GATHER);
+	run_gather((int *)objects[2], (const int *)objects[0], (const int *)objects[3], GATHER);
 }
 
 static void tell_gather(uint64_t n_steps)

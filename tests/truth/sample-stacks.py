@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Call stacks of samples: three quarters of the time are called by one function, a quarter by another; by
-frame pointers in a program that has them, by unwind tables in one that has none.
-Arguments: memsight, the victim with frame pointers, the one without."""
+frame pointers in a program that has them, by unwind tables in one that has none; and by tables in each
+instruction of a prologue or an epilogue.
+Arguments: memsight, the victim with frame pointers, the one without, recursive victims."""
 import csv
 import io
 import re
@@ -55,12 +56,27 @@ def check(checks, memsight, victim, how, whole):
         checks.that(abs(total - true) <= 2 * half + 1, f"{how}: {name} {total} ±{half}, in truth {true}")
 
 
+def check_recursion(checks, memsight, victim):
+    """Whatever instruction is hit, the way out is known up to main, and no call of it is missed."""
+    recording = Recording(memsight, [victim], ["--no-alloc", "--source", "clock", "--sample-stacks", "dwarf"])
+    recording.need_source("clock")
+    n = recording.one("SELECT count(*) FROM sample JOIN source ON source.id = source_id WHERE name = 'clock'")
+    chains = recording.ask(CHAIN)
+    n_inside = sum(count for text, count in chains if "tree " in text)
+    n_whole = sum(count for text, count in chains if re.search(r"(^| )main( tree){1,13} $", text))
+    print(victim, n, "samples", n_inside, "inside", n_whole, "whole")
+    checks.that(n > 100 and n_inside >= 0.9 * n, f"{victim}: {n_inside} of {n} stacks are of the recursion")
+    checks.that(n_whole >= 0.995 * n_inside, f"{victim}: {n_whole} of {n_inside} stacks reach main")
+
+
 def main():
     checks = Checks()
-    memsight, with_pointers, without = sys.argv[1:]
+    memsight, with_pointers, without, *recursive = sys.argv[1:]
     check(checks, memsight, with_pointers, "fp", False)
     check(checks, memsight, with_pointers, "dwarf", True)
     check(checks, memsight, without, "dwarf", True)
+    for victim in recursive:
+        check_recursion(checks, memsight, victim)
     checks.end()
 
 

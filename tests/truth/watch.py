@@ -10,6 +10,9 @@ from whole import Checks, Recording, environment, run, skip
 COUNTS = """SELECT target, n_reads, n_writes, n_updates, n_unknown FROM watch WHERE to_ns IS NOT NULL"""
 
 
+EACH = ("--watch-rate", "0")  # on a busy machine an access costs so much that some go unseen, which is told
+
+
 def record(memsight, targets, command, *more, may_lose=False):
     options = [word for target in targets for word in ("--watch", target)]
     recording = Recording(memsight, command, ["--source", "none", *options, *more])
@@ -35,7 +38,7 @@ def by_thread(recording, target):
 
 
 def check_all(checks, memsight, victim):
-    recording = record(memsight, ["counted", "shared", "queue head", "make_block"], [victim])
+    recording = record(memsight, ["counted", "shared", "queue head", "make_block"], [victim], *EACH)
     expect(checks, recording, "counted", (250, 500, 1000, 0))
     expect(checks, recording, "shared", (400, 300, 0, 0))
     threads = by_thread(recording, "shared")
@@ -63,7 +66,7 @@ def check_all(checks, memsight, victim):
 
 
 def check_forms(checks, memsight, victim):
-    recording = record(memsight, ["counted:w", "wide,16", "make_block+2", "local"], [victim])
+    recording = record(memsight, ["counted:w", "wide,16", "make_block+2", "local"], [victim], *EACH)
     expect(checks, recording, "counted:w", (0, 500, 1000, 0))
     expect(checks, recording, "wide,16", (0, 40, 30, 0))
     expect(checks, recording, "make_block+2", (0, 90, 0, 0))
@@ -74,7 +77,7 @@ def check_forms(checks, memsight, victim):
 
 def check_privately(checks, memsight, victim):
     """Without registers the code alone tells loads from stores, and not always."""
-    recording = record(memsight, ["counted"], [victim], "--private")
+    recording = record(memsight, ["counted"], [victim], "--private", *EACH)
     n = recording.one("SELECT n_reads + n_writes + n_updates + n_unknown FROM watch")
     checks.that(n == 1750, "--private: %s accesses" % n)
 
@@ -84,7 +87,7 @@ def check_rate(checks, memsight, victim):
                        may_lose=True)
     n, off = recording.ask("SELECT n_writes, to_ns - from_ns - armed_ns FROM watch")[0]
     lost = recording.losses().get(
-        ("watch", "ms switched off: more accesses than --watch-rate"), 0)
+        ("watch", "ms switched off: more accesses than --watch-rate or a fifth of the time allow"), 0)
     print("rate: %d of 10000000 accesses, off for %.1f ms" % (n, off / 1e6))
     checks.that(0 < n < 10000000 and off > 0 and lost <= off / 1e6 + 1, "the rate is bounded")
 
@@ -121,9 +124,9 @@ def main():
     check_all(checks, memsight, victim)
     check_forms(checks, memsight, victim)
     check_privately(checks, memsight, victim)
-    late = record(memsight, ["watch-plugin.so:plugin_counter"], [victim, "plugin", plugin])
+    late = record(memsight, ["watch-plugin.so:plugin_counter"], [victim, "plugin", plugin], *EACH)
     expect(checks, late, "watch-plugin.so:plugin_counter", (0, 200, 0, 0))
-    forked = record(memsight, ["counted"], [victim, "forked"])
+    forked = record(memsight, ["counted"], [victim, "forked"], *EACH)
     expect(checks, forked, "counted", (0, 150, 0, 0))
     check_rate(checks, memsight, victim)
     check_hot(checks, memsight, victim)

@@ -16,7 +16,7 @@ NESTED = 70 * 64
 
 
 def bytes_text(n):
-    """As analyze/format.c writes bytes."""
+    """As common/human-number.c writes bytes."""
     value, unit = float(n), 0
     while abs(value) >= 1023.5:
         value, unit = value / 1024, unit + 1
@@ -350,6 +350,56 @@ def the_run_tells_its_facts_and_sources(checks, page):
     checks.that("_" not in page.chromium.text(".fact-list"), f"raw names: {page.chromium.text('.fact-list')}")
 
 
+def a_link_with_times_draws_them_on_each_page(checks, page):
+    for name in ["memory", "objects", "flame"]:
+        page.open(f"page={name}&from={page.duration // 5}&to={page.duration // 2}")
+        page.chromium.until("return document.querySelector('.page:not([hidden]) .strip .u-select')?.offsetWidth > 0")
+        left, width = page.chromium.js("""
+            const strip = document.querySelector(".page:not([hidden]) .strip");
+            const [select, over] = [".u-select", ".u-over"].map((name) => strip.querySelector(name).getBoundingClientRect());
+            return [(select.left - over.left) / over.width, select.width / over.width];""")
+        checks.that(abs(left - 0.2) < 0.01 and abs(width - 0.3) < 0.01, f"{name}: from {left}, {width} wide")
+
+
+def the_focus_stays_where_it_was(checks, page):
+    """Where what has it is drawn anew; a page that gives way to another leaves it to that."""
+    steps = [("memory", ".tabs a:nth-child(2)", Keys.ENTER, ".tabs a:nth-child(2)"),
+             ("flame", "#flame-by", Keys.ARROW_DOWN, "#flame-by"),
+             ("flame", "[aria-label=Direction] button:last-child", Keys.ENTER, "[aria-label=Direction] button:last-child"),
+             ("objects", "button.sort[data-key=bytes]", Keys.ENTER, "button.sort[data-key=bytes]"),
+             ("objects", ".object-link", Keys.ENTER, "main"),
+             ("memory&from=1000&to=2000", ".time-clear", Keys.ENTER, ".time-form *")]
+    for name, start, key, end in steps:
+        page.open(f"page={name}")
+        page.chromium.until(f"return document.querySelector('.page:not([hidden]) {start}, header {start}')")
+        page.chromium.js(f"document.querySelector('.page:not([hidden]) {start}, header {start}').focus()")
+        before = page.chromium.js("return location.hash")
+        page.chromium.keys(key)
+        page.chromium.until("return location.hash !== arguments[0]", before)
+        page.settle()
+        found = page.chromium.until("return document.activeElement !== document.body && document.activeElement")
+        checks.that(page.chromium.js("return arguments[0].matches(arguments[1])", found, end),
+                    f"{name}: from {start} to {page.chromium.js('return document.activeElement.outerHTML.slice(0, 120)')}")
+
+
+def a_library_has_one_colour_in_both_directions(checks, page):
+    def colours(fragment):
+        page.open(f"page=flame&{fragment}")
+        page.chromium.until("return document.querySelector('.flame-key')")
+        return dict(page.chromium.js("""
+            return [...document.querySelectorAll(".flame-key")].map((key) => [key.innerText, key.querySelector(".swatch").style.background]);"""))
+    page.open("page=flame")
+    first = colours("flame.by=bytes")
+    page.chromium.js("[...document.querySelectorAll('[aria-label=Direction] button')].at(-1).click()")
+    page.chromium.until("return location.hash.includes('inverse')")
+    page.settle()
+    second = dict(page.chromium.js("""
+        return [...document.querySelectorAll(".flame-key")].map((key) => [key.innerText, key.querySelector(".swatch").style.background]);"""))
+    both = first.keys() & second.keys()
+    checks.that(len(both) > 1 and all(first[name] == second[name] for name in both), f"{first} and {second}")
+    checks.that(len(set(second.values())) == len(second), f"two have one colour: {second}")
+
+
 def every_page_fits_a_phone(checks, page):
     page.chromium.resize(390, 844)
     for name in ["memory", "flame", "objects", "series", "diff", "run"]:
@@ -387,6 +437,7 @@ TESTS = [the_timeline_is_as_high_as_what_was_live, regions_and_marks_stand_in_th
          a_frame_tells_its_bytes_and_is_as_wide_as_them, enter_zooms_and_escape_goes_back_out, a_search_tells_its_share_and_marks_what_it_found,
          shares_of_time_are_those_of_the_report, the_inverse_graph_begins_with_what_allocated, what_a_run_does_not_have_is_disabled_and_says_why,
          a_frame_leads_to_its_source_line, objects_sort_by_each_column_as_the_database_does, objects_are_filtered_and_shown_by_pages,
+         a_link_with_times_draws_them_on_each_page, the_focus_stays_where_it_was, a_library_has_one_colour_in_both_directions,
          a_curve_rises_where_its_object_lived, a_row_opens_its_object, the_run_tells_its_facts_and_sources, every_page_fits_a_phone,
          an_exported_file_sorts_and_filters_what_it_holds, the_page_was_quiet]
 

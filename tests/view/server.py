@@ -62,7 +62,7 @@ def check_methods(checks, server):
 
 def check_paths(checks, server):
     for path in ["../../etc/passwd", "web/../../../etc/passwd", "web/%2e%2e/%2e%2e/etc/passwd", "web//etc/passwd", "web/",
-                 "web/app.js/", "web/./app.js", "web/index.html%00.js", "api/../web/app.js", "api/runs/", "x", "web/vendor/packages",
+                 "web/core/app.js/", "web/./app.js", "web/index.html%00.js", "api/../web/core/app.js", "api/runs/", "x", "web/vendor/packages",
                  "..;/", "web/\\..\\x"]:
         reply = server.get(f"/{server.token}/{path}")
         checks.that(reply.status == 404, f"{path} gives {reply.status}")
@@ -70,7 +70,7 @@ def check_paths(checks, server):
 
 
 def check_headers(checks, server):
-    for path in ["", "web/app.js", "api/runs", "api/nothing", "x"]:
+    for path in ["", "web/core/app.js", "api/runs", "api/nothing", "x"]:
         reply = server.get(f"/{server.token}/{path}")
         policy = reply.headers.get("content-security-policy", "")
         checks.that("default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy,
@@ -133,7 +133,7 @@ async def ask(address, path, host):
 
 
 async def ask_many(server, n):
-    paths = [f"/{server.token}/api/runs", f"/{server.token}/web/app.js", f"/{server.token}/", "/wrong/",
+    paths = [f"/{server.token}/api/runs", f"/{server.token}/web/core/app.js", f"/{server.token}/", "/wrong/",
              f"/{server.token}/api/picture?width=64&height=32", f"/{server.token}/api/timeline"]
     tasks = [ask(("127.0.0.1", server.port), paths[i % len(paths)], f"127.0.0.1:{server.port}") for i in range(n)]
     return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 600)
@@ -159,7 +159,7 @@ def check_slow(checks, server):
         client.send(b"GET /" if i % 2 else large)
         sockets.append(client)
     began = time.monotonic()
-    reply = server.get(f"/{server.token}/web/app.js")
+    reply = server.get(f"/{server.token}/web/core/app.js")
     checks.that(reply.status == 200, "slow clients keep others from the page")
     reply = server.get(f"/{server.token}/api/runs")
     print(f"with 600 slow clients an answer took {time.monotonic() - began:.1f} s; RSS at most {server.peak_rss_kib() >> 10} MiB")

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/view/columns.h"
-#include "analyze/view/json.h"
-#include "analyze/view/packed.h"
 #include "tests/suite.h"
+#include "view/columns.h"
+#include "view/json.h"
+#include "view/packed-array.h"
 
 static void check_is(struct json *json, const char *expected)
 {

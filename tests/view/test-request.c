@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/view/request.h"
 #include "tests/suite.h"
+#include "view/request.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
@@ -22,8 +22,8 @@ START_TEST(the_page_and_its_files_are_found)
 	} cases[] = {
 		{ "/" TOKEN "/", VIEW_PAGE, NULL },
 		{ "/" TOKEN "/?x=1", VIEW_PAGE, NULL },
-		{ "/" TOKEN "/web/app.js", VIEW_FILE, "app.js" },
-		{ "/" TOKEN "/web/app.js?v=2", VIEW_FILE, "app.js" },
+		{ "/" TOKEN "/web/core/app.js", VIEW_FILE, "core/app.js" },
+		{ "/" TOKEN "/web/core/app.js?v=2", VIEW_FILE, "core/app.js" },
 		{ "/" TOKEN "/web/vendor/uplot/uPlot.iife.min.js", VIEW_FILE,
 		  "vendor/uplot/uPlot.iife.min.js" },
 		{ "/" TOKEN "/web/../app.js", VIEW_FILE,

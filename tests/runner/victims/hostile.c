@@ -33,7 +33,7 @@ static int connect_to_recording(void)
 static int attach(struct recording_welcome *welcome)
 {
 	struct recording_hello hello = { RECORDING_MAGIC, RING_VERSION, (uint32_t)getpid(),
-					 (uint32_t)getpid(), 0 };
+					 (uint32_t)getpid() };
 	char control[CMSG_SPACE(sizeof(int))];
 	struct iovec iov = { welcome, sizeof(*welcome) };
 	struct msghdr message = { .msg_iov = &iov,

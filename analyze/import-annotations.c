@@ -1,0 +1,233 @@
+/* What the program says of itself: regions, marks, names, and what it withholds from recording. */
+#include <errno.h>
+#include <string.h>
+
+#include "analyze/import-internal.h"
+#include "analyze/symbols/symbols.h"
+#include "common/collect-words.h"
+#include "store/database.h"
+
+static const struct rows_table mark_table = {
+	.name = "mark",
+	.columns = "run_id, thread_id, time_ns, name",
+	.types = "nnnt",
+};
+
+int import_open_notes(struct import *import)
+{
+	memory_set_texts(import->memory, &import->texts);
+
+	int r = regions_open(import->db, import->run_id, import->tasks, &import->texts,
+			     &import->regions);
+
+	if (r == 0)
+		r = withheld_open(import->db, import->run_id, import->tasks, &import->withheld);
+	return r < 0 ? r : rows_open(import->db, &mark_table, &import->marks);
+}
+
+void import_close_notes(struct import *import)
+{
+	regions_close(import->regions);
+	withheld_close(import->withheld);
+	rows_close(import->marks);
+	texts_finish(&import->texts);
+}
+
+int import_text_record(struct import *import, const struct trace_record *record)
+{
+	const struct trace_text *text = (const struct trace_text *)record;
+	size_t n_bytes;
+	const char *bytes = trace_record_string(record, 0, &n_bytes);
+
+	return texts_add(&import->texts, text->id, bytes, n_bytes);
+}
+
+/* An event with its name's number in texts.h; 0: it has none. */
+struct note {
+	uint32_t thread;
+	uint32_t text;
+	const struct merge_event *event;
+};
+
+static int on_push(struct import *import, const struct note *note)
+{
+	return regions_push(import->regions, note->thread, note->text, import->now_ns);
+}
+
+static int on_pop(struct import *import, const struct note *note)
+{
+	return regions_pop(import->regions, note->thread, note->text, import->now_ns);
+}
+
+static int on_mark(struct import *import, const struct note *note)
+{
+	const struct task_thread *thread = tasks_thread(import->tasks, note->thread);
+	union rows_cell *cells = thread ? rows_add(import->marks) : NULL;
+
+	if (!cells)
+		return thread ? rows_error(import->marks) : 0;
+	cells[0].integer = import->run_id;
+	cells[1].integer = thread->row;
+	cells[2].integer = import->now_ns;
+	cells[3].text = texts_get(&import->texts, note->text);
+	import->tally.total.marks++;
+	return 0;
+}
+
+/* The variable that an address lies in gives a name its extent, where the program gave none. */
+static void find_variable(struct import *import, uint32_t process, struct memory_name *name)
+{
+	const struct module *module =
+		modules_find(import->modules, process, name->address, import->now_ns);
+	struct symbol_variable variable;
+
+	/* "[.data]" is a section in which no symbol covers the address. */
+	if (!module || !object_open(module->object) ||
+	    !symbols_variable(module->object, name->address - module->bias, &variable) ||
+	    variable.name[0] == '[')
+		return;
+	name->address = variable.address + module->bias;
+	name->size = variable.size;
+}
+
+static int on_name(struct import *import, const struct note *note)
+{
+	struct memory_name name = {
+		.thread = note->thread,
+		.time_ns = import->now_ns,
+		.address = note->event->address,
+		.size = note->event->size,
+		.text = note->text,
+	};
+	uint32_t process = memory_process_of(import->memory, note->thread);
+
+	if (name.size == 0 && !memory_knows_block(import->memory, note->thread, name.address))
+		find_variable(import, process, &name);
+	return memory_name(import->memory, &name);
+}
+
+/* Births of blocks may go unseen from here on. */
+static int tell_memory(struct import *import, uint32_t thread)
+{
+	return memory_withhold(import->memory, memory_process_of(import->memory, thread));
+}
+
+static int on_collect(struct import *import, const struct note *note)
+{
+	uint32_t n_unknown = 0;
+	const char *words = note->text ? texts_get(&import->texts, note->text) : "";
+	uint32_t classes = collect_parse(words, strlen(words), &n_unknown);
+	int r = losses_count(&import->losses, "memsight.h",
+			     "unknown words given to memsight_collect_push", n_unknown);
+
+	if (r == 0 && !(classes & COLLECT_HEAP))
+		r = tell_memory(import, note->thread);
+	return r < 0 ? r : withheld_push(import->withheld, note->thread, classes, import->now_ns);
+}
+
+static int on_collect_end(struct import *import, const struct note *note)
+{
+	return withheld_pop(import->withheld, note->thread, import->now_ns);
+}
+
+static const struct {
+	uint8_t call;
+	int (*handle)(struct import *import, const struct note *note);
+} notes[] = {
+	{ TRACE_CALL_REGION_PUSH, on_push },
+	{ TRACE_CALL_REGION_POP, on_pop },
+	{ TRACE_CALL_MARK, on_mark },
+	{ TRACE_CALL_NAME_OBJECT, on_name },
+	{ TRACE_CALL_COLLECT_PUSH, on_collect },
+	{ TRACE_CALL_COLLECT_POP, on_collect_end },
+};
+
+static int apply_note(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	struct note note = { .thread = thread, .event = event };
+
+	if (event->detail) {
+		int64_t number = texts_number(&import->texts, event->detail);
+
+		if (number < 0)
+			return (int)number;
+		note.text = (uint32_t)number;
+	}
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		if (notes[i].call == event->call)
+			return notes[i].handle(import, &note);
+	}
+	return 0; /* from a newer writer */
+}
+
+int import_apply_note(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	bool only_thread = event->detail & 1;
+	int r;
+
+	if (!tasks_thread(import->tasks, thread))
+		return 0;
+	switch (event->op) {
+	case TRACE_OP_PAUSE:
+		r = tell_memory(import, thread);
+		return r < 0 ? r
+			     : withheld_pause(import->withheld, thread, only_thread,
+					      import->now_ns);
+	case TRACE_OP_RESUME:
+		r = tell_memory(import, thread); /* the record of the pause may be lost */
+		return r < 0 ? r
+			     : withheld_resume(import->withheld, thread, only_thread,
+					       import->now_ns);
+	default:
+		return apply_note(import, thread, event);
+	}
+}
+
+static int write_totals(struct import *import)
+{
+	const struct withheld_totals *totals = withheld_totals(import->withheld);
+	const struct {
+		const char *name;
+		int64_t value;
+	} rows[] = {
+		{ "pauses", (int64_t)totals->n_pauses },
+		{ "paused_ns", totals->paused_ns },
+		{ "thread_pauses", (int64_t)totals->n_thread_pauses },
+		{ "thread_paused_ns", totals->thread_paused_ns },
+		{ "collect_intervals", (int64_t)totals->n_collects },
+		{ "marks", (int64_t)import->tally.total.marks },
+		{ "regions_without_row", (int64_t)regions_losses(import->regions)->n_rows },
+		{ "withheld_without_row", (int64_t)totals->n_rows },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
+		r = db_run(import->db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)",
+			   "ntn", import->run_id, rows[i].name, rows[i].value);
+	return r;
+}
+
+int import_finish_notes(struct import *import)
+{
+	const struct regions_losses *lost = regions_losses(import->regions);
+	int r = regions_finish(import->regions, import->last_ns);
+
+	if (r == 0)
+		r = withheld_finish(import->withheld, import->last_ns);
+	if (r == 0)
+		r = rows_flush(import->marks);
+	if (r == 0)
+		r = losses_count(&import->losses, "memsight.h", "pops of regions without a push",
+				 lost->n_pops);
+	if (r == 0)
+		r = losses_count(&import->losses, "memsight.h", "ends of pauses not seen",
+				 withheld_totals(import->withheld)->n_lost_ends);
+	if (r == 0)
+		r = losses_count(&import->losses, "memsight.h", "regions nested too deep",
+				 lost->n_too_deep);
+	if (r == 0)
+		r = losses_count(&import->losses, "memsight.h",
+				 "names of memory whose size nobody knows",
+				 import->tally.total.sizeless_names);
+	return r < 0 ? r : write_totals(import);
+}

@@ -1,0 +1,118 @@
+#include "analyze/input/clock-map.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void merge_clock_init(struct merge_clock *clock, uint64_t start_ticks, uint64_t ticks_per_second)
+{
+	*clock = (struct merge_clock){
+		.start_ticks = start_ticks,
+		.ns_per_tick = ticks_per_second ? 1e9 / (double)ticks_per_second : 1,
+	};
+}
+
+void merge_clock_finish(struct merge_clock *clock)
+{
+	free(clock->pairs);
+	clock->pairs = NULL;
+	clock->n = clock->n_allocated = 0;
+}
+
+/* The signed distance of two stamps, whatever they hold. */
+static int64_t distance(uint64_t from, uint64_t to)
+{
+	return (int64_t)(to - from);
+}
+
+/* Absurd stamps end here, so that times can be subtracted. */
+#define MAX_NS (INT64_C(1) << 61)
+
+static int64_t to_ns(double ns)
+{
+	if (ns >= (double)MAX_NS)
+		return MAX_NS;
+	if (ns <= -(double)MAX_NS)
+		return -MAX_NS;
+	return (int64_t)(ns < 0 ? ns - 0.5 : ns + 0.5);
+}
+
+int merge_clock_add(struct merge_clock *clock, const struct trace_clock *record)
+{
+	const struct merge_clock_pair *before = clock->n ? &clock->pairs[clock->n - 1] : NULL;
+
+	if (before && (record->ticks <= before->ticks || record->raw_ns <= before->raw_ns)) {
+		clock->n_refused += record->ticks != before->ticks;
+		return 0;
+	}
+	if (clock->n == clock->n_allocated) {
+		size_t n_new = 2 * clock->n_allocated + 64;
+		struct merge_clock_pair *pairs = reallocarray(clock->pairs, n_new, sizeof(*pairs));
+		if (!pairs)
+			return -ENOMEM;
+		clock->pairs = pairs;
+		clock->n_allocated = n_new;
+	}
+	if (!before && clock->start_ticks == 0) /* the header is damaged: the run starts here */
+		clock->start_ticks = record->ticks;
+	if (!before) {
+		double since = (double)distance(clock->start_ticks, record->ticks);
+		clock->start_raw_ns = record->raw_ns - (uint64_t)to_ns(since * clock->ns_per_tick);
+	}
+	if (record->error_ns > clock->error_ns)
+		clock->error_ns = record->error_ns;
+	clock->pairs[clock->n++] = (struct merge_clock_pair){ record->ticks, record->raw_ns };
+	return 0;
+}
+
+/* -1: line i begins behind ticks; 1: it ended before; 0: it holds. The outer lines are endless. */
+static int side_of(const struct merge_clock *clock, size_t i, uint64_t ticks)
+{
+	if (i > 0 && distance(clock->pairs[i].ticks, ticks) < 0)
+		return -1;
+	if (i + 2 < clock->n && distance(clock->pairs[i + 1].ticks, ticks) >= 0)
+		return 1;
+	return 0;
+}
+
+/* The pair where the line for ticks starts. There are two pairs or more. */
+static const struct merge_clock_pair *line_of(struct merge_clock *clock, uint64_t ticks)
+{
+	size_t low = 0;
+	size_t high = clock->n - 2;
+
+	if (side_of(clock, clock->last, ticks) == 0)
+		return &clock->pairs[clock->last];
+	while (low < high) {
+		size_t middle = (low + high + 1) / 2;
+		if (side_of(clock, middle, ticks) < 0)
+			high = middle - 1;
+		else
+			low = middle;
+	}
+	clock->last = low;
+	return &clock->pairs[low];
+}
+
+int64_t merge_clock_of_ticks(struct merge_clock *clock, uint64_t ticks)
+{
+	if (clock->n < 2)
+		return to_ns((double)distance(clock->start_ticks, ticks) * clock->ns_per_tick);
+
+	const struct merge_clock_pair *line = line_of(clock, ticks);
+	double slope =
+		(double)(line[1].raw_ns - line->raw_ns) / (double)(line[1].ticks - line->ticks);
+	int64_t since_ns = to_ns((double)distance(line->ticks, ticks) * slope);
+	int64_t ns;
+
+	if (__builtin_add_overflow(distance(clock->start_raw_ns, line->raw_ns), since_ns, &ns))
+		return since_ns < 0 ? -MAX_NS : MAX_NS;
+	return ns > MAX_NS ? MAX_NS : ns < -MAX_NS ? -MAX_NS : ns;
+}
+
+int64_t merge_clock_of_raw(struct merge_clock *clock, uint64_t raw_ns)
+{
+	if (clock->n == 0 && clock->start_raw_ns == 0) /* no pair: the first sample is time 0 */
+		clock->start_raw_ns = raw_ns;
+	int64_t ns = distance(clock->start_raw_ns, raw_ns);
+	return ns > MAX_NS ? MAX_NS : ns < -MAX_NS ? -MAX_NS : ns;
+}

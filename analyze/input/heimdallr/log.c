@@ -1,0 +1,238 @@
+#include "analyze/input/heimdallr/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define READ_BYTES     (64u << 10)
+#define MAX_LINE_BYTES (256u << 10) /* a longer one is none */
+
+void heimdallr_log_finish(struct heimdallr_log *log)
+{
+	free(log->path);
+	free(log->text);
+	free(log->next_frames);
+	free(log->given_frames);
+	*log = (struct heimdallr_log){ 0 };
+}
+
+/* Read at an offset. Returns the number of bytes, or a negative errno. */
+static ssize_t read_at(const char *path, uint64_t offset, char *bytes, size_t n_bytes)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (n < n_bytes) {
+		ssize_t got = pread(fd, bytes + n, n_bytes - n, (off_t)(offset + n));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	return (ssize_t)n;
+}
+
+void heimdallr_log_seek(struct heimdallr_log *log, uint64_t offset)
+{
+	log->offset = log->text_offset = offset;
+	log->n_text = 0;
+	log->n_lines = log->n_bad = log->first_bad = 0;
+	log->n_backwards = log->first_backwards = 0;
+	log->has_next = log->is_started = false;
+}
+
+/* Keep what was not looked at, and read on behind it. Returns 1, 0 at the end, or a negative errno. */
+static int fill(struct heimdallr_log *log)
+{
+	size_t n_used = (size_t)(log->offset - log->text_offset);
+
+	if (log->n_text > n_used)
+		memmove(log->text, log->text + n_used, log->n_text - n_used);
+	log->n_text -= n_used;
+	log->text_offset = log->offset;
+	if (log->text_capacity < log->n_text + READ_BYTES) {
+		char *text = realloc(log->text, log->n_text + READ_BYTES);
+		if (!text)
+			return -ENOMEM;
+		log->text = text;
+		log->text_capacity = log->n_text + READ_BYTES;
+	}
+	uint64_t at = log->text_offset + log->n_text;
+	uint64_t n_left = log->end > at ? log->end - at : 0;
+	ssize_t n = read_at(log->path, at, log->text + log->n_text,
+			    n_left < READ_BYTES ? (size_t)n_left : READ_BYTES);
+	if (n < 0)
+		return (int)n;
+	log->n_text += (size_t)n;
+	return n > 0;
+}
+
+/* The end of the line at hand, read as far as it takes; NULL: it has none, or is too long. */
+static int find_newline(struct heimdallr_log *log, const char **ret_end)
+{
+	size_t n_seen = 0;
+
+	for (;;) {
+		size_t at = (size_t)(log->offset - log->text_offset);
+		const char *start = log->n_text ? log->text + at : NULL;
+		size_t n = log->n_text - at;
+		*ret_end = n > n_seen ? memchr(start + n_seen, '\n', n - n_seen) : NULL;
+		if (*ret_end || n > MAX_LINE_BYTES)
+			return 1;
+		n_seen = n;
+		int r = fill(log);
+		if (r <= 0)
+			return r < 0 || n == 0 ? r : 1;
+	}
+}
+
+static void count_bad(struct heimdallr_log *log)
+{
+	if (log->n_bad++ == 0)
+		log->first_bad = log->n_lines;
+}
+
+/* Step over a line of too many bytes, or one that was cut off. */
+static int skip_line(struct heimdallr_log *log)
+{
+	const char *newline = NULL;
+
+	while (!newline) {
+		log->offset = log->text_offset + log->n_text;
+		int r = fill(log);
+		if (r <= 0)
+			return r;
+		newline = memchr(log->text, '\n', log->n_text);
+	}
+	log->offset = log->text_offset + (uint64_t)(newline + 1 - log->text);
+	return 0;
+}
+
+/* The next line that is one. Returns 1, 0 at the end, or a negative errno. */
+static int read_line(struct heimdallr_log *log, struct heimdallr_line *ret_line)
+{
+	const char *end;
+	int r;
+
+	while ((r = find_newline(log, &end)) > 0) {
+		const char *start = log->text + (log->offset - log->text_offset);
+		log->n_lines++;
+		if (!end) {
+			count_bad(log);
+			r = skip_line(log);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		log->offset += (uint64_t)(end + 1 - start);
+		if (heimdallr_line_parse(start, (size_t)(end - start), ret_line) == 0)
+			return 1;
+		count_bad(log);
+	}
+	return r;
+}
+
+/* Read ahead; the text of the frames is copied, as the buffer moves on. */
+static int read_next(struct heimdallr_log *log)
+{
+	int r = read_line(log, &log->next);
+
+	log->has_next = r > 0;
+	if (r <= 0)
+		return r;
+	if (log->next_capacity < log->next.n_frame_bytes) {
+		char *frames = realloc(log->next_frames, log->next.n_frame_bytes);
+		if (!frames)
+			return -ENOMEM;
+		log->next_frames = frames;
+		log->next_capacity = log->next.n_frame_bytes;
+	}
+	if (log->next.n_frame_bytes)
+		memcpy(log->next_frames, log->next.frames, log->next.n_frame_bytes);
+	log->next.frames = log->next.n_frame_bytes ? log->next_frames : "";
+	log->next_end = log->offset;
+	return 1;
+}
+
+static void count_backwards(struct heimdallr_log *log, uint64_t line)
+{
+	if (log->n_backwards++ == 0)
+		log->first_backwards = line;
+}
+
+/*
+ * Where a line's time is below the one's before it, one of the two is wrong: the earlier one if the
+ * later one goes on from what was before both.
+ */
+static void order_times(struct heimdallr_log *log, struct heimdallr_line *line)
+{
+	if (!log->has_next || log->next.time_ns >= line->time_ns)
+		return;
+	if (log->is_started && log->next.time_ns < log->last_ns) {
+		log->next.time_ns = line->time_ns;
+		count_backwards(log, log->n_lines);
+	} else {
+		line->time_ns = log->is_started ? log->last_ns : log->next.time_ns;
+		count_backwards(log, log->n_lines - 1);
+	}
+}
+
+int heimdallr_log_next(struct heimdallr_log *log, struct heimdallr_line *ret_line)
+{
+	int r = log->is_started || log->has_next ? 1 : read_next(log);
+
+	if (r < 0 || !log->has_next)
+		return r < 0 ? r : 0;
+	struct heimdallr_line line = log->next;
+	char *frames = log->next_frames;
+	size_t capacity = log->next_capacity;
+	log->next_frames = log->given_frames;
+	log->next_capacity = log->given_capacity;
+	log->given_frames = frames;
+	log->given_capacity = capacity;
+	log->given_end = log->next_end;
+
+	r = read_next(log);
+	if (r < 0)
+		return r;
+	order_times(log, &line);
+	log->last_ns = line.time_ns;
+	log->is_started = true;
+	*ret_line = line;
+	return 1;
+}
+
+int heimdallr_log_last_birth(const struct heimdallr_log *log, uint64_t *ret_offset)
+{
+	auto_free char *block = malloc(READ_BYTES);
+	uint64_t end = log->n_file_bytes;
+
+	if (!block)
+		return -ENOMEM;
+	*ret_offset = UINT64_MAX;
+	while (end > 0) {
+		/* One byte more in front: whether a "+" begins a line. */
+		uint64_t start = end > READ_BYTES - 1 ? end - (READ_BYTES - 1) : 0;
+		ssize_t n = read_at(log->path, start, block, (size_t)(end - start));
+		if (n < 0)
+			return (int)n;
+		for (char *at = n ? memrchr(block, '+', (size_t)n) : NULL; at;
+		     at = memrchr(block, '+', (size_t)(at - block))) {
+			if (at > block ? at[-1] != '\n' : start > 0)
+				continue;
+			*ret_offset = start + (uint64_t)(at - block);
+			return 0;
+		}
+		end = start > 0 ? start + 1 : 0;
+	}
+	return 0;
+}

@@ -1,0 +1,65 @@
+#pragma once
+/*
+ * What an import reads: the frames of a trace, whatever file they come from. Each kind of file is told
+ * by its first bytes and has an opener in feed.c's table; what is no trace of memsight gives the same
+ * items as one would. One thread.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/reader.h"
+
+/* How one kind of file is read; self is what its opener made. As the functions of trace/reader.h. */
+struct feed_class {
+	int (*next)(void *self, struct trace_item *ret_item);
+	const struct trace_file_header *(*header)(const void *self);
+	const struct trace_damage *(*damage)(const void *self);
+	uint64_t (*offset)(const void *self);
+	void (*close)(void *self);
+};
+
+struct feed {
+	const struct feed_class *class;
+	void *self;
+	uint64_t file_bytes; /* for progress */
+	uint64_t
+		skew_ns; /* how far stamps of two threads may be from the true order; 0: MERGE_SKEW_NS */
+};
+
+/* Whether a file begins as one of the kinds does. False also when it cannot be read. */
+bool feed_is_known(const char *path);
+
+/*
+ * Open a file, or a folder of Heimdallr's. 0 or a negative errno: -EBADMSG: none of the kinds;
+ * -EPROTONOSUPPORT: written by a newer version; -EUCLEAN: one of them, but damaged from its begin on.
+ * ret_feed is closed with feed_close().
+ */
+int feed_open(const char *path, struct feed *ret_feed);
+void feed_close(struct feed *feed); /* accepts one that is all zero */
+
+static inline void feed_cleanup(struct feed *feed)
+{
+	feed_close(feed);
+}
+#define auto_feed __attribute__((cleanup(feed_cleanup)))
+
+/* As trace_reader_next() and its family. */
+static inline int feed_next(struct feed *feed, struct trace_item *ret_item)
+{
+	return feed->class->next(feed->self, ret_item);
+}
+
+static inline const struct trace_file_header *feed_header(const struct feed *feed)
+{
+	return feed->class->header(feed->self);
+}
+
+static inline const struct trace_damage *feed_damage(const struct feed *feed)
+{
+	return feed->class->damage(feed->self);
+}
+
+static inline uint64_t feed_offset(const struct feed *feed)
+{
+	return feed->class->offset(feed->self);
+}

@@ -1,0 +1,320 @@
+/* What a perf.data tells of host and recording. Each feature is read by one function of a table. */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "analyze/input/perf-data/file-internal.h"
+#include "common/text-stream.h"
+
+/* Numbers of enum in tools/perf/util/header.h. */
+enum feature {
+	FEATURE_BUILD_ID = 2,
+	FEATURE_HOSTNAME = 3,
+	FEATURE_OSRELEASE = 4,
+	FEATURE_VERSION = 5,
+	FEATURE_ARCH = 6,
+	FEATURE_NRCPUS = 7,
+	FEATURE_CPUDESC = 8,
+	FEATURE_CPUID = 9,
+	FEATURE_TOTAL_MEM = 10,
+	FEATURE_CMDLINE = 11,
+	FEATURE_EVENT_DESC = 12,
+	FEATURE_NUMA_TOPOLOGY = 14,
+	FEATURE_PMU_MAPPINGS = 16,
+	FEATURE_SAMPLE_TIME = 21,
+	FEATURE_CLOCK_DATA = 29,
+};
+
+#define MAX_PMUS   4096u
+#define MAX_NODES  1024u
+#define MAX_BUILDS (1u << 20)
+
+/* Of struct perf_record_header_build_id: behind 20 bytes comes their number, when the bit is set. */
+#define BUILD_ID_ROOM	   24u
+#define MISC_BUILD_ID_SIZE (1u << 15)
+
+void perf_data_features_finish(struct perf_data_features *features)
+{
+	struct perf_data_info *info = &features->info;
+
+	free(info->host_name);
+	free(info->kernel);
+	free(info->perf_version);
+	free(info->arch);
+	free(info->cpu_model);
+	free(info->cpu_id);
+	free(info->command);
+	free(info->numa);
+	for (size_t i = 0; i < features->n_pmus; i++)
+		free(features->pmus[i].name);
+	for (size_t i = 0; i < features->n_builds; i++)
+		free(features->builds[i].path);
+	free(features->pmus);
+	free(features->builds);
+	*features = (struct perf_data_features){ 0 };
+}
+
+/* What a reader works on. */
+struct reading {
+	struct perf_data_features *features;
+	struct perf_data_events *events;
+	struct perf_bytes bytes;
+};
+
+/* A string with its length before it, padded with NULs. Not more than its bytes: *ret_n. */
+static const char *take_string(struct perf_bytes *bytes, size_t *ret_n)
+{
+	uint32_t n = perf_bytes_u32(bytes);
+	const char *text = perf_bytes_take(bytes, n);
+
+	*ret_n = text ? strnlen(text, n) : 0;
+	return text ? text : "";
+}
+
+/* Keep a string instead of what was there. */
+static int keep_string(struct perf_bytes *bytes, char **text)
+{
+	size_t n;
+	const char *from = take_string(bytes, &n);
+	char *copy = strndup(from, n);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*text);
+	*text = copy;
+	return 0;
+}
+
+#define STRING_FEATURE(name, target)                                                               \
+	static int read_##name(struct reading *reading)                                            \
+	{                                                                                          \
+		return keep_string(&reading->bytes, &reading->features->info.target);              \
+	}
+
+STRING_FEATURE(host_name, host_name)
+STRING_FEATURE(kernel, kernel)
+STRING_FEATURE(version, perf_version)
+STRING_FEATURE(arch, arch)
+STRING_FEATURE(cpu_model, cpu_model)
+STRING_FEATURE(cpu_id, cpu_id)
+
+static int read_n_cpus(struct reading *reading)
+{
+	perf_bytes_u32(&reading->bytes); /* configured */
+	reading->features->info.n_cpus = perf_bytes_u32(&reading->bytes);
+	return 0;
+}
+
+static int read_memory(struct reading *reading)
+{
+	reading->features->info.memory_bytes = perf_bytes_u64(&reading->bytes) * 1024;
+	return 0;
+}
+
+static int read_command(struct reading *reading)
+{
+	struct perf_data_info *info = &reading->features->info;
+	struct perf_bytes *bytes = &reading->bytes;
+	uint32_t n = perf_bytes_u32(bytes);
+	char *command = malloc((size_t)(bytes->end - bytes->at) + 1);
+	size_t n_command = 0;
+
+	if (!command)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n && !bytes->is_short; i++) {
+		size_t n_word;
+		const char *word = take_string(bytes, &n_word);
+
+		if (bytes->is_short)
+			break;
+		memcpy(command + n_command, word, n_word);
+		n_command += n_word;
+		command[n_command++] = '\0'; /* the length before it gave room for this */
+	}
+	free(info->command);
+	info->command = command;
+	info->command_bytes = n_command;
+	return 0;
+}
+
+/* struct perf_event_attr, ids and name of each event. */
+static int read_events(struct reading *reading)
+{
+	struct perf_bytes *bytes = &reading->bytes;
+	uint32_t n = perf_bytes_u32(bytes);
+	uint32_t attr_bytes = perf_bytes_u32(bytes);
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < n && !bytes->is_short; i++) {
+		perf_bytes_take(bytes, attr_bytes);
+		uint32_t n_ids = perf_bytes_u32(bytes);
+		size_t n_name;
+		const char *name = take_string(bytes, &n_name);
+
+		perf_bytes_take(bytes, n_ids * sizeof(uint64_t));
+		if (!bytes->is_short && i < reading->events->n)
+			r = perf_data_events_name(reading->events, i, name, n_name);
+	}
+	return r;
+}
+
+static void print_node(FILE *out, struct perf_bytes *bytes, bool is_first)
+{
+	uint32_t node = perf_bytes_u32(bytes);
+	uint64_t kib = perf_bytes_u64(bytes);
+	size_t n_cpus;
+
+	perf_bytes_u64(bytes); /* free */
+	const char *cpus = take_string(bytes, &n_cpus);
+	if (!bytes->is_short)
+		fprintf(out, "%s%u: %llu MiB, cpus %.*s", is_first ? "" : "; ", node,
+			(unsigned long long)kib / 1024, (int)n_cpus, cpus);
+}
+
+static int read_numa(struct reading *reading)
+{
+	struct perf_bytes *bytes = &reading->bytes;
+	uint32_t n = perf_bytes_u32(bytes);
+	char *text = NULL;
+	size_t n_text = 0;
+	FILE *out = text_stream_open(&text, &n_text);
+
+	if (!out)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n && i < MAX_NODES && !bytes->is_short; i++)
+		print_node(out, bytes, i == 0);
+	if (text_stream_close(out, &text) < 0)
+		return -ENOMEM;
+	free(reading->features->info.numa);
+	reading->features->info.numa = text;
+	return 0;
+}
+
+static int read_pmus(struct reading *reading)
+{
+	struct perf_data_features *features = reading->features;
+	struct perf_bytes *bytes = &reading->bytes;
+	uint32_t n = perf_bytes_u32(bytes);
+
+	if (features->pmus || n > MAX_PMUS)
+		return 0;
+	features->pmus = calloc(n + 1, sizeof(*features->pmus));
+	if (!features->pmus)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n && !bytes->is_short; i++) {
+		struct perf_data_pmu *pmu = &features->pmus[features->n_pmus];
+
+		pmu->type = perf_bytes_u32(bytes);
+		int r = keep_string(bytes, &pmu->name);
+		if (r < 0)
+			return r;
+		features->n_pmus++;
+	}
+	return 0;
+}
+
+static int read_times(struct reading *reading)
+{
+	reading->features->info.first_sample_ns = perf_bytes_u64(&reading->bytes);
+	reading->features->info.last_sample_ns = perf_bytes_u64(&reading->bytes);
+	return 0;
+}
+
+static int read_clock(struct reading *reading)
+{
+	struct perf_data_info *info = &reading->features->info;
+	uint32_t version = perf_bytes_u32(&reading->bytes);
+	uint32_t clock_id = perf_bytes_u32(&reading->bytes);
+	uint64_t wall_ns = perf_bytes_u64(&reading->bytes);
+	uint64_t clock_ns = perf_bytes_u64(&reading->bytes);
+
+	if (version != 1 || reading->bytes.is_short)
+		return 0;
+	info->has_clock_data = true;
+	info->clock_id = (int32_t)clock_id;
+	info->wall_ns = wall_ns;
+	info->clock_ns = clock_ns;
+	return 0;
+}
+
+int perf_data_features_build_id(struct perf_data_features *features, uint16_t misc,
+				struct perf_bytes bytes)
+{
+	perf_bytes_u32(&bytes); /* pid: -1, or of a guest */
+	const uint8_t *id = perf_bytes_take(&bytes, BUILD_ID_ROOM);
+	size_t n_path = (size_t)(bytes.end - bytes.at);
+
+	if (bytes.is_short || features->n_builds >= MAX_BUILDS)
+		return 0;
+	if (features->n_builds == features->n_builds_allocated) {
+		size_t n_new = 2 * features->n_builds + 64;
+		void *builds = reallocarray(features->builds, n_new, sizeof(*features->builds));
+
+		if (!builds)
+			return -ENOMEM;
+		features->builds = builds;
+		features->n_builds_allocated = n_new;
+	}
+	struct perf_data_build *build = &features->builds[features->n_builds];
+	*build = (struct perf_data_build){ .n_bytes = 20 };
+	if (misc & MISC_BUILD_ID_SIZE && id[20] >= 1 && id[20] <= 20)
+		build->n_bytes = id[20];
+	memcpy(build->id, id, 20);
+	build->path = strndup((const char *)bytes.at, n_path);
+	if (!build->path)
+		return -ENOMEM;
+	features->n_builds++;
+	features->is_sorted = false;
+	return 0;
+}
+
+/* Records of type BUILD_ID one behind the other. */
+static int read_build_ids(struct reading *reading)
+{
+	struct perf_bytes *bytes = &reading->bytes;
+	int r = 0;
+
+	while (r == 0 && (size_t)(bytes->end - bytes->at) > sizeof(struct perf_event_header)) {
+		struct perf_event_header head;
+
+		memcpy(&head, perf_bytes_take(bytes, sizeof(head)), sizeof(head));
+		if (bytes->is_swapped)
+			perf_data_swap_head(&head);
+		if (head.size < sizeof(head))
+			break;
+		struct perf_bytes body = *bytes;
+		body.end = perf_bytes_take(bytes, head.size - sizeof(head));
+		if (bytes->is_short)
+			break;
+		body.end = bytes->at;
+		r = perf_data_features_build_id(reading->features, head.misc, body);
+	}
+	return r;
+}
+
+static const struct {
+	enum feature feature;
+	int (*read)(struct reading *reading);
+} readers[] = {
+	{ FEATURE_BUILD_ID, read_build_ids }, { FEATURE_HOSTNAME, read_host_name },
+	{ FEATURE_OSRELEASE, read_kernel },   { FEATURE_VERSION, read_version },
+	{ FEATURE_ARCH, read_arch },	      { FEATURE_NRCPUS, read_n_cpus },
+	{ FEATURE_CPUDESC, read_cpu_model },  { FEATURE_CPUID, read_cpu_id },
+	{ FEATURE_TOTAL_MEM, read_memory },   { FEATURE_CMDLINE, read_command },
+	{ FEATURE_EVENT_DESC, read_events },  { FEATURE_NUMA_TOPOLOGY, read_numa },
+	{ FEATURE_PMU_MAPPINGS, read_pmus },  { FEATURE_SAMPLE_TIME, read_times },
+	{ FEATURE_CLOCK_DATA, read_clock },
+};
+
+int perf_data_features_add(struct perf_data_features *features, unsigned feature,
+			   struct perf_bytes bytes, struct perf_data_events *events)
+{
+	struct reading reading = { features, events, bytes };
+
+	for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+		if (readers[i].feature == feature)
+			return readers[i].read(&reading);
+	}
+	return 0;
+}

@@ -1,0 +1,191 @@
+#include "analyze/live/allocation-writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "analyze/live/allocation-sorter.h"
+#include "common/cleanup.h"
+#include "store/database-internal.h"
+#include "store/row-writer.h"
+
+#define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* births at a time leave the window */
+#define FIRST_WINDOW 1024u /* most runs are small, and 28 MiB are not for them */
+
+static const struct rows_table table = {
+	.name = "allocation",
+	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns,"
+		   " death_thread_id, stack_id, call, death, previous_allocation_id, death_call,"
+		   " kind",
+	.types = "nnnnnnniiinniii",
+};
+
+enum column {
+	ID,
+	RUN,
+	PROCESS,
+	THREAD,
+	ADDRESS,
+	SIZE,
+	BIRTH_NS,
+	DEATH_NS,
+	DEATH_THREAD,
+	STACK,
+	CALL,
+	DEATH,
+	PREVIOUS,
+	DEATH_CALL,
+	KIND,
+};
+
+struct block_rows {
+	int64_t run_id;
+	int64_t first_id;
+	uint64_t base; /* the lowest id in the window */
+	uint64_t last; /* the highest id that was born */
+	struct block_row *window; /* by id modulo n_window; block.id 0: has not ended */
+	uint64_t n_window; /* a power of two, at most BLOCK_ROWS_WINDOW */
+	struct block_spill *late; /* what ended when its id had left the window */
+	struct rows *rows;
+};
+
+static void cleanup_block_rows(struct block_rows **rows)
+{
+	*rows = block_rows_close(*rows);
+}
+#define auto_block_rows __attribute__((cleanup(cleanup_block_rows)))
+
+int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct block_rows **ret_rows)
+{
+	auto_block_rows struct block_rows *rows = calloc(1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	rows->run_id = run_id;
+	rows->first_id = first_id;
+	rows->base = 1;
+	rows->n_window = FIRST_WINDOW;
+	rows->window = calloc(rows->n_window, sizeof(*rows->window));
+	rows->late = block_spill_open(db->path);
+	if (!rows->window || !rows->late)
+		return -ENOMEM;
+
+	int r = rows_open(db, &table, &rows->rows);
+	if (r < 0)
+		return r;
+	*ret_rows = steal_ptr(&rows);
+	return 0;
+}
+
+struct block_rows *block_rows_close(struct block_rows *rows)
+{
+	if (!rows)
+		return NULL;
+	rows_close(rows->rows);
+	free(rows->window);
+	block_spill_close(rows->late);
+	free(rows);
+	return NULL;
+}
+
+static int write_row(struct block_rows *rows, const struct block_row *from)
+{
+	const struct heap_block *block = &from->block;
+	union rows_cell *row = rows_add(rows->rows);
+	if (!row)
+		return rows_error(rows->rows);
+
+	row[ID].integer = rows->first_id + (int64_t)block->id;
+	row[RUN].integer = rows->run_id;
+	row[PROCESS].integer = from->process_row;
+	row[THREAD].integer = from->thread_row;
+	row[ADDRESS].integer = (int64_t)block->address;
+	row[SIZE].integer = (int64_t)block->size;
+	row[BIRTH_NS].integer = block->birth_ns;
+	row[DEATH_NS].integer = from->death_ns;
+	row[DEATH_THREAD].integer = from->death_thread_row;
+	row[STACK].integer = from->stack_id ? from->stack_id : ROWS_NULL;
+	row[CALL].integer = block->call;
+	row[DEATH].integer = from->death;
+	row[DEATH_CALL].integer = from->death_call ? from->death_call : ROWS_NULL;
+	row[KIND].integer = from->kind;
+	row[PREVIOUS].integer = ROWS_NULL;
+	if (block->previous_id)
+		row[PREVIOUS].integer = rows->first_id + (int64_t)block->previous_id;
+	return 0;
+}
+
+static struct block_row *row_of(const struct block_rows *rows, uint64_t id)
+{
+	return &rows->window[id & (rows->n_window - 1)];
+}
+
+/* Make the window twice as large. */
+static int widen(struct block_rows *rows)
+{
+	uint64_t n_wider = 2 * rows->n_window;
+	struct block_row *wider = calloc(n_wider, sizeof(*wider));
+
+	if (!wider)
+		return -ENOMEM;
+	for (uint64_t id = rows->base; id < rows->base + rows->n_window; id++) {
+		const struct block_row *row = row_of(rows, id);
+		if (row->block.id == id)
+			wider[id & (n_wider - 1)] = *row;
+	}
+	free(rows->window);
+	rows->window = wider;
+	rows->n_window = n_wider;
+	return 0;
+}
+
+/* Births below the new base leave the window: those that have ended are written. */
+static int advance(struct block_rows *rows, uint64_t base)
+{
+	for (; rows->base < base; rows->base++) {
+		struct block_row *row = row_of(rows, rows->base);
+		if (row->block.id != rows->base)
+			continue;
+		int r = write_row(rows, row);
+		if (r < 0)
+			return r;
+		row->block.id = 0;
+	}
+	return 0;
+}
+
+int block_rows_born(struct block_rows *rows, uint64_t id)
+{
+	rows->last = id;
+	while (id >= rows->base + rows->n_window && rows->n_window < BLOCK_ROWS_WINDOW) {
+		int r = widen(rows);
+		if (r < 0)
+			return r;
+	}
+	if (id < rows->base + BLOCK_ROWS_WINDOW)
+		return 0;
+	return advance(rows, id + ADVANCE - BLOCK_ROWS_WINDOW);
+}
+
+static int write_late(void *context, const struct block_row *row)
+{
+	return write_row(context, row);
+}
+
+int block_rows_end(struct block_rows *rows, const struct block_row *row)
+{
+	if (row->block.id >= rows->base) {
+		*row_of(rows, row->block.id) = *row;
+		return 0;
+	}
+	return block_spill_add(rows->late, row);
+}
+
+int block_rows_finish(struct block_rows *rows)
+{
+	int r = advance(rows, rows->last + 1);
+
+	if (r == 0)
+		r = rows_start_again(rows->rows);
+	if (r == 0)
+		r = block_spill_drain(rows->late, write_late, rows);
+	return r < 0 ? r : rows_flush(rows->rows);
+}

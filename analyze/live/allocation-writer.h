@@ -1,0 +1,45 @@
+#pragma once
+/*
+ * Rows of `allocation`, written in the order of their ids as far as memory permits: blocks end in
+ * another order than they were born in, and SQLite takes ascending ids several times faster. The
+ * last BLOCK_ROWS_WINDOW births wait for the end of those before them; who lives longer is written
+ * behind all others, again in the order of ids (allocation-sorter.h). One thread.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/live/block-tree.h"
+
+struct db;
+struct block_rows;
+
+#define BLOCK_ROWS_WINDOW (1u << 18) /* births; a power of two */
+#define BLOCK_ROWS_BATCH  (1u << 15) /* of long-lived blocks, sorted at a time */
+
+/* A block that ended. Rows and ids as in the database, except those in `block`. */
+struct block_row {
+	struct heap_block block;
+	int64_t process_row;
+	int64_t thread_row;
+	int64_t stack_id; /* 0: none */
+	int64_t death_ns; /* ROWS_NULL: not freed */
+	int64_t death_thread_row; /* ROWS_NULL: nobody */
+	int64_t kind; /* ROWS_NULL: libc's heap */
+	uint8_t death; /* enum memory_death */
+	uint8_t death_call; /* enum trace_call; 0: it did not end by a call */
+};
+
+/* Block ids are added to first_id. Returns 0 or a negative errno. */
+int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct block_rows **ret_rows);
+
+/* Accepts NULL, returns NULL. */
+struct block_rows *block_rows_close(struct block_rows *rows);
+
+/* Blocks up to this id have been born. Returns 0 or a negative errno. */
+int block_rows_born(struct block_rows *rows, uint64_t id);
+
+/* A block ended. Returns 0 or a negative errno. */
+int block_rows_end(struct block_rows *rows, const struct block_row *row);
+
+/* Write all that ended. Returns 0 or a negative errno. */
+int block_rows_finish(struct block_rows *rows);

@@ -1,0 +1,233 @@
+#include "analyze/live/block-tree-pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+
+#define CHUNK_ITEMS_LOG2 15
+#define CHUNK_ITEMS	 (1u << CHUNK_ITEMS_LOG2)
+#define SLAB_NODES	 64
+#define NO_ITEM		 UINT32_MAX
+
+_Static_assert(sizeof(struct heap_item) == 40, "the bound of 64 bytes a live block counts on it");
+
+union free_node {
+	struct heap_leaf leaf;
+	struct heap_inner inner;
+	union free_node *next;
+};
+
+/* Leaves and inner nodes come from slabs of their own: they differ in size. */
+struct node_store {
+	size_t node_bytes;
+	void *free;
+	void **slabs;
+	size_t n_slabs;
+};
+
+struct heap_pool {
+	struct heap_item **chunks;
+	size_t n_chunks;
+	uint32_t free_item; /* a free item's birth_ns holds the next one */
+	struct node_store leaves;
+	struct node_store inners;
+};
+
+int heap_pool_open(struct heap_pool **ret_pool)
+{
+	struct heap_pool *pool = calloc(1, sizeof(*pool));
+	if (!pool)
+		return -ENOMEM;
+	pool->free_item = NO_ITEM;
+	pool->leaves.node_bytes = sizeof(struct heap_leaf);
+	pool->inners.node_bytes = sizeof(struct heap_inner);
+	*ret_pool = pool;
+	return 0;
+}
+
+static void free_store(struct node_store *store)
+{
+	for (size_t i = 0; i < store->n_slabs; i++)
+		free(store->slabs[i]);
+	free(store->slabs);
+}
+
+struct heap_pool *heap_pool_close(struct heap_pool *pool)
+{
+	if (!pool)
+		return NULL;
+	for (size_t i = 0; i < pool->n_chunks; i++)
+		free(pool->chunks[i]);
+	free(pool->chunks);
+	free_store(&pool->leaves);
+	free_store(&pool->inners);
+	free(pool);
+	return NULL;
+}
+
+size_t heap_pool_bytes(const struct heap_pool *pool)
+{
+	return pool->n_chunks * CHUNK_ITEMS * sizeof(struct heap_item) +
+	       pool->leaves.n_slabs * SLAB_NODES * pool->leaves.node_bytes +
+	       pool->inners.n_slabs * SLAB_NODES * pool->inners.node_bytes;
+}
+
+/* Returns the array with room for one more, or NULL without memory (the array is as before). */
+static void *grow(void *array, size_t n, size_t item_bytes)
+{
+	if (n & (n - 1)) /* room up to the next power of two */
+		return array;
+	return reallocarray(array, n ? 2 * n : 1, item_bytes);
+}
+
+static int add_slab(struct node_store *store)
+{
+	void **slabs = grow(store->slabs, store->n_slabs, sizeof(*slabs));
+	if (!slabs)
+		return -ENOMEM;
+	store->slabs = slabs;
+
+	char *slab = malloc(SLAB_NODES * store->node_bytes);
+	if (!slab)
+		return -ENOMEM;
+	slabs[store->n_slabs++] = slab;
+	for (size_t i = SLAB_NODES; i-- > 0;) {
+		*(void **)(slab + i * store->node_bytes) = store->free;
+		store->free = slab + i * store->node_bytes;
+	}
+	return 0;
+}
+
+static struct node_store *store_of(struct heap_pool *pool, uint16_t level)
+{
+	return level == 0 ? &pool->leaves : &pool->inners;
+}
+
+struct heap_node *heap_pool_node(struct heap_pool *pool, uint16_t level)
+{
+	struct node_store *store = store_of(pool, level);
+
+	if (!store->free && add_slab(store) < 0)
+		return NULL;
+	struct heap_node *node = store->free;
+	store->free = *(void **)node;
+	node->n_refs = 1;
+	node->n = 0;
+	node->level = level;
+	node->max_id = 0;
+	return node;
+}
+
+void heap_pool_put_node(struct heap_pool *pool, struct heap_node *node)
+{
+	struct node_store *store = store_of(pool, node->level);
+
+	*(void **)node = store->free;
+	store->free = node;
+}
+
+/* Blocks of a copied leaf. Returns false when a counter is full: memory for 2^24 leaves is gone. */
+static bool ref_items(struct heap_pool *pool, const struct heap_leaf *leaf)
+{
+	for (unsigned i = 0; i < leaf->head.n; i++) {
+		if (heap_pool_at(pool, leaf->blocks[i])->n_refs == HEAP_ITEM_MAX_REFS)
+			return false;
+	}
+	for (unsigned i = 0; i < leaf->head.n; i++)
+		heap_pool_at(pool, leaf->blocks[i])->n_refs++;
+	return true;
+}
+
+struct heap_node *heap_pool_copy_node(struct heap_pool *pool, const struct heap_node *node)
+{
+	if (node->level == 0 && !ref_items(pool, (const struct heap_leaf *)node))
+		return NULL;
+
+	struct heap_node *copy = heap_pool_node(pool, node->level);
+	if (!copy && node->level == 0) {
+		const struct heap_leaf *leaf = (const struct heap_leaf *)node;
+		for (unsigned i = 0; i < node->n; i++)
+			heap_pool_put_item(pool, leaf->blocks[i]);
+	}
+	if (!copy)
+		return NULL;
+
+	memcpy(copy, node, store_of(pool, node->level)->node_bytes);
+	copy->n_refs = 1;
+	for (unsigned i = 0; node->level > 0 && i < node->n; i++)
+		heap_as_inner(copy)->children[i]->n_refs++;
+	return copy;
+}
+
+void heap_pool_unref(struct heap_pool *pool, struct heap_node *node)
+{
+	if (!node || --node->n_refs > 0)
+		return;
+	for (unsigned i = 0; i < node->n; i++) {
+		if (node->level > 0)
+			heap_pool_unref(pool, heap_as_inner(node)->children[i]);
+		else
+			heap_pool_put_item(pool, heap_as_leaf(node)->blocks[i]);
+	}
+	heap_pool_put_node(pool, node);
+}
+
+struct heap_item *heap_pool_at(const struct heap_pool *pool, uint32_t index)
+{
+	return &pool->chunks[index >> CHUNK_ITEMS_LOG2][index & (CHUNK_ITEMS - 1)];
+}
+
+static int add_chunk(struct heap_pool *pool)
+{
+	if (pool->n_chunks >= (NO_ITEM >> CHUNK_ITEMS_LOG2))
+		return -ENOMEM;
+	struct heap_item **chunks = grow(pool->chunks, pool->n_chunks, sizeof(struct heap_item *));
+	if (!chunks)
+		return -ENOMEM;
+	pool->chunks = chunks;
+
+	struct heap_item *chunk = malloc(CHUNK_ITEMS * sizeof(*chunk));
+	if (!chunk)
+		return -ENOMEM;
+	uint32_t first = (uint32_t)pool->n_chunks << CHUNK_ITEMS_LOG2;
+	chunks[pool->n_chunks++] = chunk;
+	for (uint32_t i = CHUNK_ITEMS; i-- > 0;) {
+		chunk[i].birth_ns = pool->free_item;
+		pool->free_item = first + i;
+	}
+	return 0;
+}
+
+int heap_pool_item(struct heap_pool *pool, const struct heap_block *block, uint32_t *ret_index)
+{
+	if (pool->free_item == NO_ITEM && add_chunk(pool) < 0)
+		return -ENOMEM;
+
+	uint32_t index = pool->free_item;
+	struct heap_item *item = heap_pool_at(pool, index);
+	pool->free_item = (uint32_t)item->birth_ns;
+	*item = (struct heap_item){
+		.size = block->size,
+		.birth_ns = block->birth_ns,
+		.id = block->id,
+		.n_refs = 1,
+		.previous_id = block->previous_id,
+		.call = block->call,
+		.thread = block->thread,
+		.site = block->site,
+	};
+	*ret_index = index;
+	return 0;
+}
+
+void heap_pool_put_item(struct heap_pool *pool, uint32_t index)
+{
+	struct heap_item *item = heap_pool_at(pool, index);
+
+	if (--item->n_refs > 0)
+		return;
+	item->birth_ns = pool->free_item;
+	pool->free_item = index;
+}

@@ -1,0 +1,75 @@
+#pragma once
+/*
+ * Memory of heap.h's trees: nodes and blocks, both counted by reference and reused. A block is
+ * referred to by every leaf that holds it (copies of a leaf after a fork share their blocks).
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/live/block-tree.h"
+
+#define HEAP_NODE_ITEMS 63
+
+struct heap_node {
+	uint32_t n_refs;
+	uint16_t n; /* items */
+	uint16_t level; /* 0: a leaf */
+	uint64_t max_id; /* no block below it has a higher id */
+	uint64_t keys[HEAP_NODE_ITEMS]; /* leaf: addresses; inner: the lowest key below a child */
+};
+
+struct heap_leaf {
+	struct heap_node head;
+	uint32_t sizes[HEAP_NODE_ITEMS]; /* UINT32_MAX: that or more, see the block */
+	uint32_t blocks[HEAP_NODE_ITEMS];
+};
+
+struct heap_inner {
+	struct heap_node head;
+	struct heap_node *children[HEAP_NODE_ITEMS];
+};
+
+/* The part of a block that is not in the leaf; 40 bytes. */
+struct heap_item {
+	uint64_t size;
+	int64_t birth_ns;
+	uint64_t id : 40;
+	uint64_t n_refs : 24;
+	uint64_t previous_id : 40;
+	uint64_t call : 8;
+	uint32_t thread;
+	uint32_t site;
+};
+
+#define HEAP_ITEM_MAX_REFS ((1u << 24) - 1)
+
+static inline struct heap_leaf *heap_as_leaf(struct heap_node *node)
+{
+	return (struct heap_leaf *)node;
+}
+
+static inline struct heap_inner *heap_as_inner(struct heap_node *node)
+{
+	return (struct heap_inner *)node;
+}
+
+/* An empty node with one reference, or NULL without memory. */
+struct heap_node *heap_pool_node(struct heap_pool *pool, uint16_t level);
+
+/* Free the node alone: what it refers to is moved elsewhere. */
+void heap_pool_put_node(struct heap_pool *pool, struct heap_node *node);
+
+/* A copy with one reference, whose children or blocks have one more; NULL without memory. */
+struct heap_node *heap_pool_copy_node(struct heap_pool *pool, const struct heap_node *node);
+
+/* Give up a reference of a node, and with the last one all that it refers to. NULL is fine. */
+void heap_pool_unref(struct heap_pool *pool, struct heap_node *node);
+
+/* A new item with one reference. Returns 0 or -ENOMEM. */
+int heap_pool_item(struct heap_pool *pool, const struct heap_block *block, uint32_t *ret_index);
+
+/* Give up a reference. */
+void heap_pool_put_item(struct heap_pool *pool, uint32_t index);
+
+/* Valid until the next heap_pool_item(). */
+struct heap_item *heap_pool_at(const struct heap_pool *pool, uint32_t index);

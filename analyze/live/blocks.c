@@ -1,0 +1,339 @@
+#include "analyze/live/live-memory.h"
+
+#include <errno.h>
+
+#include "analyze/live/live-memory-internal.h"
+
+/* How a block ended. */
+struct ending {
+	enum memory_death death;
+	int64_t time_ns;
+	int64_t thread_row; /* ROWS_NULL: nobody's doing */
+	bool is_temporary;
+	uint8_t call; /* enum trace_call that ended it; 0: none */
+};
+
+static bool is_inherited(const struct memory_image *image, const struct heap_block *block)
+{
+	return block->id <= image->first_id;
+}
+
+static bool is_freed(enum memory_death death)
+{
+	return death != MEMORY_ALIVE && death != MEMORY_EXEC;
+}
+
+static int write_row(struct memory *memory, const struct memory_image *image,
+		     const struct heap_block *block, const struct ending *ending)
+{
+	struct block_row row = {
+		.block = *block,
+		.process_row = image->row,
+		.thread_row = memory->threads[block->thread]->row,
+		.stack_id = memory->tally->sites[block->site].stack_id,
+		.death_ns = is_freed(ending->death) ? ending->time_ns : ROWS_NULL,
+		.death_thread_row = ending->thread_row,
+		.kind = kinds_row(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block)),
+		.death = ending->death,
+		.death_call = ending->call,
+	};
+
+	return block_rows_end(memory->allocations, &row);
+}
+
+/* C++ asks that what one of these made is given back by its counterpart. 0: malloc and its family. */
+static unsigned family_of(uint8_t call)
+{
+	static const uint8_t families[TRACE_CALL_COUNT] = {
+		[TRACE_CALL_NEW] = 1,	       [TRACE_CALL_NEW_ALIGNED] = 1,
+		[TRACE_CALL_DELETE] = 1,       [TRACE_CALL_NEW_ARRAY] = 2,
+		[TRACE_CALL_DELETE_ARRAY] = 2, [TRACE_CALL_NEW_ARRAY_ALIGNED] = 2,
+	};
+
+	return call < TRACE_CALL_COUNT ? families[call] : 0;
+}
+
+/* A block left the live set of an image. */
+static int end_block(struct memory *memory, struct memory_image *image,
+		     const struct heap_block *block, const struct ending *ending)
+{
+	if (memory->keeps_freed && is_freed(ending->death) &&
+	    freed_pages_add(&image->freed, block->address, block->size) < 0)
+		return -ENOMEM;
+	if (image->names.n_blocks > 0 &&
+	    memory_end_names(memory, image, block->address, block->size, ending->time_ns) < 0)
+		return -ENOMEM;
+	if (is_inherited(image, block)) { /* its row is the parent's */
+		memory->tally->total.inherited_frees += is_freed(ending->death);
+		return 0;
+	}
+	memory->tally->total.mismatched_frees +=
+		ending->death == MEMORY_FREED && family_of(block->call) != family_of(ending->call);
+	kinds_death(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
+		    is_freed(ending->death));
+	tally_death(
+		memory->tally,
+		&(struct tally_end){
+			.size = block->size,
+			.birth_ns = block->birth_ns,
+			.time_ns = ending->time_ns,
+			.life_ns = is_freed(ending->death) ? ending->time_ns - block->birth_ns : -1,
+			.thread_row = memory->threads[block->thread]->row,
+			.death_thread_row = ending->thread_row,
+			.site = block->site,
+			.is_freed = is_freed(ending->death),
+			.is_left = memory->is_over,
+			.is_temporary = ending->is_temporary,
+		});
+	return write_row(memory, image, block, ending);
+}
+
+/*
+ * A C library may make a block through another of our hooks (musl: calloc calls malloc). The nested
+ * birth came first, and this one by the same thread at the same address, still live, is the same.
+ */
+static bool is_made_within(const struct memory_thread *thread, const struct memory_birth *birth,
+			   struct heap_block *ret_block)
+{
+	return thread->nested_id && !(birth->flags & TRACE_EVENT_NESTED) &&
+	       heap_find(&thread->image->heap, birth->address, ret_block) &&
+	       ret_block->id == thread->nested_id && ret_block->address == birth->address;
+}
+
+bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *from,
+		     uint64_t *ret_address)
+{
+	const struct memory_thread *thread = memory_thread(memory, birth->thread);
+	struct heap_block block;
+
+	if (!thread || is_made_within(thread, birth, &block))
+		return false;
+	while (*from == birth->address || *from - birth->address < birth->size) {
+		if (!heap_overlap(&thread->image->heap, *from,
+				  birth->size - (*from - birth->address), &block))
+			return false;
+		uint64_t at = *from;
+		*from = block.address + (block.size ? block.size : 1);
+		/* A block up to the end of the address space: nothing is behind it. */
+		if (*from <= at)
+			*from = birth->address - 1;
+		if (memory_early_end(thread->image, block.id))
+			continue;
+		*ret_address = block.address;
+		return true;
+	}
+	return false;
+}
+
+/* A block is in the way of a new one: it ended unseen, or by an end that came before its birth. */
+static int end_unseen(struct memory *memory, struct memory_image *image,
+		      const struct heap_block *block, int64_t time_ns)
+{
+	const struct memory_end_of *end = memory_early_end(image, block->id);
+	struct memory_thread *thread = end ? memory_thread(memory, end->thread) : NULL;
+	struct ending ending = { MEMORY_MISSED, time_ns, ROWS_NULL, false, 0 };
+
+	if (thread) {
+		ending = (struct ending){ end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
+					  block->birth_ns, thread->row, false, end->call };
+		memory_early_count(memory, image);
+	} else {
+		memory->tally->total.missed_frees++;
+	}
+	return end_block(memory, image, block, &ending);
+}
+
+static int end_overlapped(struct memory *memory, struct memory_image *image,
+			  const struct heap_block *born)
+{
+	struct heap_block block;
+
+	while (heap_overlap(&image->heap, born->address, born->size, &block)) {
+		int r = heap_remove(&image->heap, block.address, &block);
+		if (r < 0)
+			return r;
+		r = end_unseen(memory, image, &block, born->birth_ns);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int insert(struct memory *memory, struct memory_image *image, const struct heap_block *block,
+		  bool ends_others)
+{
+	int r = heap_insert(&image->heap, block);
+
+	if (r != -EEXIST || !ends_others)
+		return r;
+	r = end_overlapped(memory, image, block);
+	return r < 0 ? r : heap_insert(&image->heap, block);
+}
+
+/* What the old half of a realloc left; 0: nothing, or the block was not known. */
+static uint64_t previous_of(struct memory_move *move)
+{
+	return move ? move->previous_id : 0;
+}
+
+static struct owner_block owner_of(const struct memory *memory, const struct heap_block *block)
+{
+	return (struct owner_block){
+		.id = memory->first_allocation + (int64_t)block->id,
+		.start = block->address,
+		.size = block->size,
+		.site = block->site,
+	};
+}
+
+/* The call that the program made is the one to be named. */
+static int rename_block(struct memory *memory, const struct memory_birth *birth,
+			struct heap_block *block)
+{
+	struct memory_thread *thread = memory_thread(memory, birth->thread);
+	int r = heap_remove(&thread->image->heap, block->address, block);
+
+	block->call = birth->call;
+	struct memory_move *move = memory_find_move(thread, birth->link);
+	block->previous_id = previous_of(move);
+	if (move)
+		move->link = 0;
+	memory->tally->total.reallocations += birth->link != 0;
+	thread->born_id = block->id;
+	thread->nested_id = 0;
+	return r < 0 ? r : heap_insert(&thread->image->heap, block);
+}
+
+int memory_birth(struct memory *memory, const struct memory_birth *birth,
+		 struct owner_block *ret_block)
+{
+	struct memory_thread *thread = memory_thread(memory, birth->thread);
+	struct heap_block block = {
+		.address = birth->address,
+		.size = birth->size,
+		.birth_ns = birth->time_ns,
+		.id = memory->n_births + 1,
+		.thread = birth->thread,
+		.call = birth->call,
+	};
+
+	if (!thread)
+		return -ENOMEM;
+	struct heap_block inner;
+	if (is_made_within(thread, birth, &inner)) {
+		*ret_block = owner_of(memory, &inner);
+		return rename_block(memory, birth, &inner);
+	}
+	struct memory_move *move = memory_find_move(thread, birth->link);
+	struct mapping map = move ? move->mapping : (struct mapping){ 0 };
+	block.previous_id = previous_of(move);
+	int r = block_rows_born(memory->allocations, block.id);
+	if (r == 0)
+		r = tally_site(memory->tally, birth->stack_id, &block.site);
+	if (r == 0)
+		r = insert(memory, thread->image, &block, birth->ends_others);
+	if (r < 0)
+		return r;
+
+	if (move)
+		move->link = 0;
+	memory->n_births++;
+	if (memory->keeps_freed)
+		alignment_birth(&memory->tally->alignment,
+				&(struct alignment_moment){ thread->image->row, block.birth_ns,
+							    block.address, block.size });
+	memory->tally->total.reallocations += birth->link != 0;
+	tally_birth(memory->tally, block.site, block.size, block.birth_ns, thread->row);
+	kinds_birth(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
+		    block.size);
+	thread->born_id = block.id;
+	thread->nested_id = birth->flags & TRACE_EVENT_NESTED ? block.id : 0;
+	thread->freed.id = 0;
+	memory_seen_birth(thread, &block);
+	if (map.size > 0)
+		r = memory_seen_move(memory, thread->image, &block, &map);
+	*ret_block = owner_of(memory, &block);
+	return r == 0 ? memory_early_birth(memory, thread->image, birth, block.id) : r;
+}
+
+/* The thread has given this block back, and remembers it until its next event. */
+static void remember(struct memory *memory, struct memory_thread *thread,
+		     const struct memory_end_of *end, const struct heap_block *block)
+{
+	if (end->link)
+		memory_keep_move(thread, end->link)->previous_id = block->id;
+	if (end->is_early)
+		return;
+	thread->born_id = 0;
+	thread->freed = (struct owner_block){
+		.id = memory->first_allocation + (int64_t)block->id,
+		.start = block->address,
+		.size = block->size,
+		.site = block->site,
+	};
+}
+
+int memory_death(struct memory *memory, const struct memory_end_of *end)
+{
+	struct memory_thread *thread = memory_thread(memory, end->thread);
+	struct heap_block block;
+
+	if (!thread)
+		return -ENOMEM;
+	int r = heap_remove(&thread->image->heap, end->address, &block);
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		/* realloc has given it back already, and now by the free that it calls. */
+		if (!end->is_nested || thread->freed.start != end->address)
+			r = memory_early_keep(memory, thread->image, end);
+		memory_other(memory, end->thread);
+		return r;
+	}
+	struct ending ending = {
+		.death = end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
+		.time_ns = end->time_ns > block.birth_ns ? end->time_ns : block.birth_ns,
+		.thread_row = thread->row,
+		.is_temporary = !end->link && !end->is_early && thread->born_id == block.id,
+		.call = end->call,
+	};
+	remember(memory, thread, end, &block);
+	if (memory->keeps_freed)
+		alignment_death(&memory->tally->alignment,
+				&(struct alignment_moment){ thread->image->row, ending.time_ns,
+							    block.address, block.size });
+	memory_early_note(thread->image, end);
+	r = memory_seen_death(memory, thread->image, &block, ending.time_ns,
+			      memory_find_move(thread, end->link));
+	if (r < 0)
+		return r;
+	return end_block(memory, thread->image, &block, &ending);
+}
+
+struct leftover {
+	struct memory *memory;
+	struct memory_image *image;
+	struct ending ending;
+};
+
+static int end_leftover(void *context, const struct heap_block *block)
+{
+	struct leftover *left = context;
+
+	return end_block(left->memory, left->image, block, &left->ending);
+}
+
+int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t time_ns,
+		      bool by_exec)
+{
+	struct leftover left = {
+		.memory = memory,
+		.image = image,
+		.ending = { by_exec ? MEMORY_EXEC : MEMORY_ALIVE, time_ns, ROWS_NULL, false, 0 },
+	};
+	int r = heap_walk(&image->heap, image->first_id, end_leftover, &left);
+
+	memory_early_finish(memory, image);
+	heap_finish(&image->heap);
+	return r;
+}

@@ -1,0 +1,441 @@
+#include "analyze/live/live-memory.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/live/live-memory-internal.h"
+#include "common/cleanup.h"
+#include "store/database.h"
+
+#define MAX_NUMBER (1u << 24) /* of images and threads: more is damage */
+
+static const struct rows_table mapping_table = {
+	.name = "mapping",
+	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns, stack_id,"
+		   " call, prot, flags, path, is_nested, previous_mapping_id, seen",
+	.types = "nnninnniiinntnin",
+};
+
+static const struct rows_table change_table = {
+	.name = "mapping_event",
+	.columns = "id, run_id, process_id, thread_id, time_ns, call, address, size, detail,"
+		   " mapping_id, stack_id, is_nested",
+	.types = "nnnnnnnnniin",
+};
+
+static void cleanup_memory(struct memory **memory)
+{
+	*memory = memory_close(*memory);
+}
+#define auto_memory __attribute__((cleanup(cleanup_memory)))
+
+int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct tally *tally,
+		struct memory **ret_memory)
+{
+	auto_memory struct memory *memory = calloc(1, sizeof(*memory));
+	if (!memory)
+		return -ENOMEM;
+	memory->run_id = run_id;
+	memory->tasks = tasks;
+	memory->tally = tally;
+	memory->next_mapping = 1;
+	kinds_init(&memory->kinds, db, run_id);
+	memory->first_allocation = db_integer(db, "SELECT max(id) FROM allocation", 0);
+	memory->first_name = db_integer(db, "SELECT max(id) FROM object_name", 0);
+	memory->first_mapping = db_integer(db, "SELECT max(id) FROM mapping", 0);
+	memory->next_change = db_integer(db, "SELECT max(id) FROM mapping_event", 0) + 1;
+
+	int r = heap_pool_open(&memory->pool);
+	if (r == 0)
+		r = block_rows_open(db, run_id, memory->first_allocation, &memory->allocations);
+	if (r == 0)
+		r = rows_open(db, &mapping_table, &memory->mappings);
+	if (r == 0)
+		r = memory_open_names(memory, db);
+	if (r == 0)
+		r = rows_open(db, &change_table, &memory->changes);
+	if (r < 0)
+		return r;
+	*ret_memory = steal_ptr(&memory);
+	return 0;
+}
+
+static void free_image(struct memory_image *image)
+{
+	if (!image)
+		return;
+	heap_finish(&image->heap);
+	heap_finish(&image->names);
+	mappings_finish(&image->mappings);
+	freed_pages_finish(&image->freed);
+	free(image->early);
+	free(image);
+}
+
+static void free_thread(struct memory_thread *thread)
+{
+	for (size_t i = 0; thread && i < MEMORY_MOVES; i++)
+		mappings_finish(&thread->moves[i].pieces);
+	free(thread);
+}
+
+struct memory *memory_close(struct memory *memory)
+{
+	if (!memory)
+		return NULL;
+	for (size_t i = 0; i < memory->n_images; i++)
+		free_image(memory->images[i]);
+	for (size_t i = 0; i < memory->n_threads; i++)
+		free_thread(memory->threads[i]);
+	free(memory->images);
+	free(memory->threads);
+	block_rows_close(memory->allocations);
+	rows_close(memory->mappings);
+	rows_close(memory->names);
+	rows_close(memory->changes);
+	heap_pool_close(memory->pool);
+	tdestroy(memory->paths, free);
+	free(memory);
+	return NULL;
+}
+
+void memory_keep_freed(struct memory *memory)
+{
+	memory->keeps_freed = true;
+}
+
+/* Make room for a pointer number `number` in an array of pointers. */
+static int reserve(void *array, size_t *n, uint32_t number)
+{
+	void ***pointers = array;
+
+	if (number < *n)
+		return 0;
+	if (number >= MAX_NUMBER)
+		return -EBADMSG;
+	size_t n_new = number + number / 2 + 16;
+	void **grown = reallocarray(*pointers, n_new, sizeof(void *));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *n, 0, (n_new - *n) * sizeof(void *));
+	*pointers = grown;
+	*n = n_new;
+	return 0;
+}
+
+struct memory_image *memory_image(struct memory *memory, uint32_t number)
+{
+	if (number < memory->n_images && memory->images[number])
+		return memory->images[number];
+
+	const struct task_process *process = tasks_process(memory->tasks, number);
+	if (!process)
+		return NULL;
+	bool has_room = reserve(&memory->images, &memory->n_images, number) == 0;
+	struct memory_image *image = has_room ? calloc(1, sizeof(*image)) : NULL;
+	if (!image) {
+		memory->has_failed = true;
+		return NULL;
+	}
+	image->number = number;
+	image->parent = process->parent;
+	image->row = process->row;
+	heap_init(&image->heap, memory->pool);
+	heap_init(&image->names, memory->pool);
+	memory->images[number] = image;
+	return image;
+}
+
+struct memory_thread *memory_thread(struct memory *memory, uint32_t number)
+{
+	if (number < memory->n_threads && memory->threads[number])
+		return memory->threads[number];
+
+	const struct task_thread *task = tasks_thread(memory->tasks, number);
+	struct memory_image *image = task ? memory_image(memory, task->process) : NULL;
+	if (!image)
+		return NULL;
+	bool has_room = reserve(&memory->threads, &memory->n_threads, number) == 0;
+	struct memory_thread *thread = has_room ? calloc(1, sizeof(*thread)) : NULL;
+	if (!thread) {
+		memory->has_failed = true;
+		return NULL;
+	}
+	thread->row = task->row;
+	thread->image = image;
+	memory->threads[number] = thread;
+	return thread;
+}
+
+struct memory_move *memory_keep_move(struct memory_thread *thread, uint64_t link)
+{
+	struct memory_move *move = &thread->moves[thread->next_move++ % MEMORY_MOVES];
+
+	mappings_finish(&move->pieces);
+	*move = (struct memory_move){ .link = link };
+	return move;
+}
+
+struct memory_move *memory_find_move(struct memory_thread *thread, uint64_t link)
+{
+	for (unsigned i = 0; link != 0 && i < MEMORY_MOVES; i++) {
+		if (thread->moves[i].link == link)
+			return &thread->moves[i];
+	}
+	return NULL;
+}
+
+int memory_fork(struct memory *memory, uint32_t process, uint32_t parent)
+{
+	struct memory_image *child = memory_image(memory, process);
+	struct memory_image *source = memory_image(memory, parent);
+
+	/* A child that has memory already: its definition came too late. */
+	if (!child || !source || child == source || child->heap.n_blocks > 0 ||
+	    child->mappings.n > 0)
+		return 0;
+	child->first_id = memory->n_births;
+	heap_fork(&child->heap, &source->heap);
+	heap_fork(&child->names, &source->names);
+	child->kinds = source->kinds;
+	child->first_name = memory->n_names;
+	child->was_withheld = source->was_withheld;
+	return mappings_fork(&child->mappings, &source->mappings);
+}
+
+static int end_image(struct memory *memory, struct memory_image *image, int64_t time_ns,
+		     bool by_exec)
+{
+	int r = memory_end_all_names(memory, image);
+
+	if (r >= 0)
+		r = memory_end_blocks(memory, image, time_ns, by_exec);
+	return r < 0 ? r : memory_end_mappings(memory, image);
+}
+
+int memory_end(struct memory *memory, uint32_t process, int64_t time_ns, bool by_exec)
+{
+	struct memory_image *image = memory_image(memory, process);
+
+	return image ? end_image(memory, image, time_ns, by_exec) : 0;
+}
+
+void memory_other(struct memory *memory, uint32_t number)
+{
+	struct memory_thread *thread = memory_thread(memory, number);
+
+	if (thread) {
+		thread->born_id = 0;
+		thread->freed.id = 0;
+	}
+}
+
+void memory_passed(struct memory *memory, uint32_t number, int64_t time_ns)
+{
+	if (number < memory->n_threads && memory->threads[number])
+		memory->threads[number]->last_ns = time_ns;
+}
+
+uint32_t memory_process_of(const struct memory *memory, uint32_t thread)
+{
+	const struct task_thread *task = tasks_thread(memory->tasks, thread);
+
+	return task ? task->process : 0;
+}
+
+size_t memory_bytes(const struct memory *memory)
+{
+	return heap_pool_bytes(memory->pool);
+}
+
+int memory_finish(struct memory *memory, int64_t end_ns)
+{
+	int r = 0;
+
+	if (memory->has_failed)
+		return -ENOMEM;
+	memory->is_over = true;
+	for (size_t i = 0; i < memory->n_images && r >= 0; i++) {
+		if (memory->images[i])
+			r = end_image(memory, memory->images[i], end_ns, false);
+	}
+	if (r >= 0)
+		r = block_rows_finish(memory->allocations);
+	if (r >= 0)
+		r = rows_flush(memory->names);
+	if (r >= 0)
+		r = rows_flush(memory->mappings);
+	return r < 0 ? r : rows_flush(memory->changes);
+}
+
+int memory_withhold(struct memory *memory, uint32_t process)
+{
+	struct memory_image *image = memory_image(memory, process);
+
+	if (image)
+		image->was_withheld = true;
+	return image ? 0 : -ENOMEM;
+}
+
+void memory_set_unseen(struct memory *memory)
+{
+	memory->has_unseen = true;
+}
+
+void memory_set_texts(struct memory *memory, const struct texts *texts)
+{
+	memory->texts = texts;
+}
+
+void memory_set_minimum(struct memory *memory, uint64_t bytes)
+{
+	memory->min_bytes = bytes;
+}
+
+void memory_set_heap_minimum(struct memory *memory, uint64_t bytes)
+{
+	memory->kinds.min_bytes = bytes;
+}
+
+void memory_set_spill(struct memory *memory)
+{
+	memory->kinds.spills = true;
+}
+
+int memory_heap_range(struct memory *memory, uint32_t process, const struct kinds_told *told)
+{
+	struct memory_image *image = memory_image(memory, process);
+	struct kinds_told copy = *told;
+
+	if (!image)
+		return 0;
+	copy.process_row = image->row;
+	return kinds_add_range(&memory->kinds, &image->kinds, &copy);
+}
+
+int memory_write_kinds(struct memory *memory)
+{
+	return kinds_write(&memory->kinds);
+}
+
+/* ---- Answers ---- */
+
+static struct memory_image *known_image(const struct memory *memory, uint32_t number)
+{
+	return number < memory->n_images ? memory->images[number] : NULL;
+}
+
+static bool answer_block(void *user, uint32_t process, uint64_t address,
+			 struct owner_block *ret_block)
+{
+	const struct memory *memory = user;
+	const struct memory_image *image = known_image(memory, process);
+	struct heap_block block;
+
+	if (!image || !heap_find(&image->heap, address, &block))
+		return false;
+	*ret_block = (struct owner_block){
+		.id = memory->first_allocation + (int64_t)block.id,
+		.start = block.address,
+		.size = block.size,
+		.site = block.site,
+	};
+	return true;
+}
+
+static bool answer_named(void *user, uint32_t process, uint64_t address, int64_t *ret_id)
+{
+	const struct memory *memory = user;
+	const struct memory_image *image = known_image(memory, process);
+	struct heap_block name;
+
+	if (!image || image->names.n_blocks == 0 || !heap_find(&image->names, address, &name))
+		return false;
+	*ret_id = memory->first_name + (int64_t)name.id;
+	return true;
+}
+
+/* Why a block may be there of which no event tells. */
+static bool answer_unrecorded(void *user, uint32_t process, enum owner_kind *ret_kind)
+{
+	const struct memory *memory = user;
+	const struct memory_image *image = known_image(memory, process);
+
+	if (image && image->was_withheld)
+		*ret_kind = OWNER_paused;
+	else if (memory->min_bytes > 0)
+		*ret_kind = OWNER_below_threshold;
+	else
+		return false;
+	return true;
+}
+
+/* By page: in an image or one that it was forked from. */
+static bool answer_was_block(void *user, uint32_t process, uint64_t address)
+{
+	const struct memory *memory = user;
+	const struct memory_image *image = known_image(memory, process);
+
+	for (unsigned depth = 0; image && depth < 64; depth++) {
+		if (freed_pages_has(&image->freed, address))
+			return true;
+		image = known_image(memory, image->parent);
+	}
+	return false;
+}
+
+static bool answer_last_freed(void *user, uint32_t number, struct owner_block *ret_block)
+{
+	const struct memory *memory = user;
+
+	if (number >= memory->n_threads || !memory->threads[number] ||
+	    memory->threads[number]->freed.id == 0)
+		return false;
+	*ret_block = memory->threads[number]->freed;
+	return true;
+}
+
+/* Nothing but the kernel's records tells of such an image: of a perf.data, or without our library. */
+static bool is_of_kernel(const struct memory *memory, uint32_t process)
+{
+	const struct task_process *task = tasks_process(memory->tasks, process);
+
+	return task &&
+	       (task->why_not == TRACE_NOT_PERF_DATA || task->why_not == TRACE_NOT_FOLLOWED);
+}
+
+static bool answer_mapping(void *user, uint32_t process, uint64_t address,
+			   struct owner_mapping *ret_mapping)
+{
+	const struct memory *memory = user;
+	const struct memory_image *image = known_image(memory, process);
+	const struct mapping *mapping = image ? mappings_find(&image->mappings, address) : NULL;
+
+	/* What libc maps for itself is asked for in owners.c, by other means. */
+	bool is_seen = mapping && mapping->seen == MAPPING_KERNEL;
+	if (!mapping || (is_seen && !is_of_kernel(memory, process)))
+		return false;
+	*ret_mapping = (struct owner_mapping){
+		.id = memory->first_mapping + (int64_t)mapping->id,
+		.is_initial = mapping->seen == MAPPING_BEFORE ||
+			      (is_seen && strncmp(mapping->path, "[vvar", 5) == 0),
+		.is_nested = mapping->is_nested || is_seen, /* modules and stacks come first */
+		.path = mapping->path,
+	};
+	return true;
+}
+
+struct owner_memory memory_answers(struct memory *memory)
+{
+	return (struct owner_memory){
+		.user = memory,
+		.block = answer_block,
+		.was_block = answer_was_block,
+		.last_freed = answer_last_freed,
+		.mapping = answer_mapping,
+		.named = answer_named,
+		.unrecorded = answer_unrecorded,
+	};
+}

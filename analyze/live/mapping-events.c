@@ -1,0 +1,85 @@
+/* What happens to memory that is mapped: advice, protection, locks, and the program break. */
+#include "analyze/live/live-memory.h"
+
+#include <errno.h>
+
+#include "analyze/live/live-memory-internal.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+
+enum column {
+	ID,
+	RUN,
+	PROCESS,
+	THREAD,
+	TIME_NS,
+	CALL,
+	ADDRESS,
+	SIZE,
+	DETAIL,
+	MAPPING,
+	STACK,
+	IS_NESTED,
+};
+
+static int write_row(struct memory *memory, const struct memory_thread *thread,
+		     const struct memory_birth *change)
+{
+	const struct mapping *mapping =
+		change->size ? mappings_find(&thread->image->mappings, change->address) : NULL;
+	union rows_cell *row = rows_add(memory->changes);
+
+	if (!row)
+		return rows_error(memory->changes);
+	row[ID].integer = memory->next_change++;
+	row[RUN].integer = memory->run_id;
+	row[PROCESS].integer = thread->image->row;
+	row[THREAD].integer = thread->row;
+	row[TIME_NS].integer = change->time_ns;
+	row[CALL].integer = change->call;
+	row[ADDRESS].integer = (int64_t)change->address;
+	row[SIZE].integer = (int64_t)change->size;
+	row[DETAIL].integer = (int64_t)change->detail;
+	row[MAPPING].integer = mapping ? memory->first_mapping + (int64_t)mapping->id : ROWS_NULL;
+	row[STACK].integer = change->stack_id ? change->stack_id : ROWS_NULL;
+	row[IS_NESTED].integer = (change->flags & TRACE_EVENT_NESTED) != 0;
+	return 0;
+}
+
+int memory_change(struct memory *memory, const struct memory_birth *change)
+{
+	struct memory_thread *thread = memory_thread(memory, change->thread);
+
+	if (!thread)
+		return -ENOMEM;
+	if (!(change->flags & TRACE_EVENT_NESTED))
+		memory_other(memory, change->thread);
+	return write_row(memory, thread, change);
+}
+
+static uint64_t round_up(uint64_t address)
+{
+	return (address + PAGE_BYTES - 1) & -PAGE_BYTES;
+}
+
+int memory_break(struct memory *memory, const struct memory_birth *birth, bool has_grown)
+{
+	struct memory_thread *thread = memory_thread(memory, birth->thread);
+	struct memory_birth pages = *birth;
+
+	if (!thread)
+		return -ENOMEM;
+	/* The kernel maps whole pages: the one that the lower end lies in is there already. */
+	pages.address = round_up(birth->address);
+	pages.size = round_up(birth->address + birth->size) - pages.address;
+	pages.detail = 3 | UINT64_C(0x22) << 32; /* PROT_READ|WRITE, MAP_PRIVATE|ANONYMOUS */
+	int r = 0;
+	if (pages.size > 0 && has_grown)
+		r = memory_map(memory, &pages);
+	if (r >= 0)
+		r = memory_change(memory, birth);
+	if (r >= 0 && pages.size > 0 && !has_grown)
+		r = memory_remove_mappings(memory, thread->image, pages.address, pages.size,
+					   birth->time_ns);
+	return r;
+}

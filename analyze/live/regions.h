@@ -1,0 +1,51 @@
+#pragma once
+/*
+ * Regions of memsight.h: which ones each thread is in, the rows of `region` (one for each trip, up to
+ * a bound) and the aggregate region_total (one for each path of regions, over all threads). Threads
+ * go by their numbers in the trace, times are ns since the run's start. One thread.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/live/name-table.h"
+#include "analyze/process/processes.h"
+
+struct db;
+struct regions;
+
+#define REGIONS_MAX_DEPTH 1000u /* open at once in a thread; deeper ones are only counted */
+#define REGIONS_MAX_ROWS  200000u
+
+/* region.ending */
+enum region_ending {
+	REGION_POPPED,
+	REGION_POPPED_AROUND,
+	REGION_LEFT,
+};
+
+/* All must outlive it. Returns 0 or a negative errno. */
+int regions_open(struct db *db, int64_t run_id, const struct tasks *tasks,
+		 const struct texts *texts, struct regions **ret_regions);
+struct regions *regions_close(struct regions *regions); /* accepts NULL, returns NULL */
+
+/* A thread enters a region; text is its name's number. Returns 0 or a negative errno. */
+int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns);
+
+/* It leaves the innermost one of that name, with those inside it; text 0: the innermost. 0 or an errno. */
+int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns);
+
+/* What a thread does counts for the region that it is in. */
+void regions_birth(struct regions *regions, uint32_t thread, uint64_t size);
+void regions_sample(struct regions *regions, uint32_t thread, int64_t weight);
+void regions_fault(struct regions *regions, uint32_t thread);
+
+/* What could not be counted as it was told. */
+struct regions_losses {
+	uint64_t n_pops; /* without a push */
+	uint64_t n_too_deep; /* pushes beyond REGIONS_MAX_DEPTH */
+	uint64_t n_rows; /* trips beyond REGIONS_MAX_ROWS: in the aggregate only */
+};
+const struct regions_losses *regions_losses(const struct regions *regions);
+
+/* End what is open, with its thread or at end_ns, and write. Returns 0 or a negative errno. */
+int regions_finish(struct regions *regions, int64_t end_ns);

@@ -1,0 +1,320 @@
+/* From a perf sample to its rows: who was it, what did it touch, whose is that. */
+#include <errno.h>
+#include <linux/perf_event.h>
+
+#include "analyze/samples/callchain.h"
+#include "analyze/samples/samples-internal.h"
+
+/* Shares are floats in decode/: what is missing below this is rounding. */
+#define SHARE_EPSILON 1e-4
+
+static struct task_thread *find_thread(struct samples *samples, struct sample_source *source,
+				       const struct sample_place *place, int64_t time_ns)
+{
+	struct tasks *tasks = samples->context.tasks;
+
+	if (place->pid == 0 || place->pid == UINT32_MAX)
+		source->losses[SAMPLE_LOSS_UNKNOWN_PROCESS]++;
+	else if (!tasks_process_at(tasks, place->pid, time_ns)) {
+		/* No task records: it is known from here on only. */
+		source->losses[SAMPLE_LOSS_UNKNOWN_PROCESS]++;
+		tasks_saw_exec(tasks, place->pid, time_ns, "");
+	}
+	return tasks_thread_at(tasks, place->pid, place->tid, time_ns);
+}
+
+const struct sample_code *sample_code_at(struct samples *samples, const struct sample_item *item,
+					 uint64_t ip)
+{
+	size_t hash = (size_t)((ip ^ ip >> 13) + item->space * UINT64_C(7919));
+	struct sample_code *code = &samples->codes[hash % SAMPLE_CODES];
+
+	if (code->frame > 0 && code->ip == ip && code->space == item->space)
+		return code;
+	*code = (struct sample_code){
+		.ip = ip,
+		.space = item->space,
+		.frame = stacks_frame(samples->context.stacks, item->process, ip, item->time_ns),
+		.is_tool =
+			owners_is_tool(samples->context.owners, item->process, ip, item->time_ns),
+	};
+	return code->frame > 0 ? code : NULL;
+}
+
+/* Returns 1, 0 when the program wants no samples here, or a negative errno. */
+int sample_begin(struct samples *samples, struct sample_source *source,
+		 const struct sample_place *place, int64_t time_ns)
+{
+	const struct task_thread *thread = find_thread(samples, source, place, time_ns);
+	const struct sample_sink *sink = &samples->context.sink;
+	struct sample_item *item = samples->item;
+
+	if (thread && sink->collects &&
+	    !sink->collects(sink->user, thread, source->kind == SAMPLE_FAULT)) {
+		sample_rows_withhold(samples->rows, (uint32_t)source->row);
+		sample_loops_break(&samples->loops, thread->number);
+		return 0;
+	}
+
+	*item = (struct sample_item){
+		.time_ns = time_ns,
+		.weight = place->weight,
+		.source = (uint32_t)source->row,
+		.process = thread ? thread->image->number : 0,
+		.thread = thread ? thread->number : 0,
+	};
+	item->space = code_store_space(samples->code, item->process, time_ns);
+
+	const struct sample_code *code =
+		place->is_kernel ? NULL : sample_code_at(samples, item, place->ip);
+	const struct sample_row row = {
+		.source = (uint32_t)source->row,
+		.process_row = thread ? thread->image->row : 0,
+		.thread_row = thread ? thread->row : 0,
+		.thread = thread ? thread->number : 0,
+		.time_ns = time_ns,
+		.frame = place->is_kernel ? stacks_kernel_frame(samples->context.stacks, place->ip)
+			 : code		  ? code->frame
+					  : -ENOMEM,
+		.weight = place->weight,
+		.is_kernel = place->is_kernel,
+		.stack = place->sample ? sample_stack(samples, source, place->sample, item->process,
+						      time_ns)
+				       : 0,
+	};
+	if (row.frame < 0 || row.stack < 0)
+		return row.frame < 0 ? (int)row.frame : (int)row.stack;
+	item->row = sample_rows_sample(samples->rows, &row);
+	return item->row < 0 ? (int)item->row : 1;
+}
+
+void sample_add_access(struct sample_item *item, const struct sample_access *access)
+{
+	if (item->n == SAMPLE_MAX_ACCESSES)
+		item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
+	if (item->n < SAMPLE_MAX_ACCESSES)
+		item->accesses[item->n++] = *access;
+}
+
+void sample_add_plain(struct sample_item *item, enum trace_role role, enum owner_kind kind,
+		      double share)
+{
+	const struct sample_access access = {
+		.role = role,
+		.share = share,
+		.size = -1,
+		.is_write = -1,
+		.owner = { .kind = kind },
+	};
+
+	if (share > 0)
+		sample_add_access(item, &access);
+}
+
+/* Only a traced thread has a next event. */
+static bool may_wait(const struct samples *samples, const struct sample_item *item)
+{
+	const struct task_process *process = tasks_process(samples->context.tasks, item->process);
+
+	return process && process->why_not == TRACE_TRACED && item->thread &&
+	       item->thread < TASKS_UNSEEN;
+}
+
+int sample_find_owner(struct samples *samples, struct sample_item *item,
+		      struct sample_access *access)
+{
+	const struct sample_code *code = sample_code_at(samples, item, access->ip);
+	const struct owner_question question = {
+		.process = item->process,
+		.thread = item->thread,
+		.address = access->address,
+		.ip = access->ip,
+		.time_ns = item->time_ns,
+		.is_not_tool = code && !code->is_tool,
+	};
+
+	if (!code)
+		return -ENOMEM;
+	access->frame = code->frame;
+	access->owner = owners_find(samples->context.owners, &question, &access->is_open);
+	access->is_open = access->is_open && may_wait(samples, item);
+	return 0;
+}
+
+/* Merge what can be; write it, or let it wait for the thread's next event. */
+int sample_end(struct samples *samples)
+{
+	struct sample_item *item = samples->item;
+
+	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
+	if (!sample_touches_are_open(item))
+		return sample_finish_item(samples, item);
+	item->has_freed = owners_last_freed(samples->context.owners, item->thread, &item->freed);
+	return sample_waiting_add(&samples->waiting, item);
+}
+
+/* Whether a source's samples are writes, when all of them are of one kind; -1: they are not. */
+static int8_t direction_of(const struct sample_source *source)
+{
+	switch (source->direction) {
+	case TRACE_DIRECTION_LOADS:
+		return 0;
+	case TRACE_DIRECTION_STORES:
+		return 1;
+	default:
+		return -1;
+	}
+}
+
+/* Where user memory ends on all our machines: what is above belongs to the kernel. */
+#define FIRST_KERNEL_ADDRESS (UINT64_C(1) << 63)
+
+/* Addresses that say nothing about the program's memory: counted, and charged to nobody else. */
+static bool is_no_address(struct sample_source *source, uint64_t address)
+{
+	if (address != 0 && address < FIRST_KERNEL_ADDRESS)
+		return false;
+	source->losses[address ? SAMPLE_LOSS_ADDRESS_KERNEL : SAMPLE_LOSS_ADDRESS_ZERO]++;
+	return true;
+}
+
+static int add_addressed(struct samples *samples, struct sample_source *source,
+			 const struct pmu_sample *sample, enum trace_role role)
+{
+	struct sample_item *item = samples->item;
+	struct sample_access access = {
+		.role = role,
+		.share = 1,
+		.address = sample->address,
+		.size = -1,
+		.is_write = direction_of(source),
+		.is_resolved = true,
+		.ip = sample->ip,
+		.data_src = (int64_t)sample->data_src,
+	};
+
+	if (is_no_address(source, sample->address)) {
+		sample_add_plain(item, role, sample->address ? OWNER_kernel : OWNER_unknown, 1);
+		return 0;
+	}
+	int r = sample_find_owner(samples, item, &access);
+	if (r == 0)
+		sample_add_access(item, &access);
+	if (r == 0 && role == TRACE_ROLE_FAULT && access.frame && !access.is_open &&
+	    access.owner.kind != OWNER_unknown)
+		r = instruction_owners_fault(&samples->instructions, access.frame, &access.owner);
+	return r;
+}
+
+static int add_touches(struct samples *samples, struct sample_source *source,
+		       const struct pmu_record *record)
+{
+	const struct pmu_sample *sample = &record->sample;
+
+	switch (source->kind) {
+	case SAMPLE_FAULT:
+		return add_addressed(samples, source, sample, TRACE_ROLE_FAULT);
+	case SAMPLE_ADDRESS:
+	case SAMPLE_IBS:
+		return sample_add_hardware_record(samples, source, sample);
+	case SAMPLE_CLOCK:
+		return sample_clock_add(samples, source, record);
+	default:
+		sample_add_plain(samples->item, TRACE_ROLE_WINDOW,
+				 record->is_kernel ? OWNER_kernel : OWNER_unknown, 1);
+		return 0;
+	}
+}
+
+int sample_attribute(struct samples *samples, struct sample_source *source,
+		     const struct pmu_record *record, int64_t time_ns, uint32_t node_number)
+{
+	const struct sample_place place = {
+		.pid = record->origin.pid,
+		.tid = record->origin.tid,
+		.ip = record->sample.ip,
+		.weight = record->sample.period ? (int64_t)sample_turns_weight(
+							  &source->turns, record->origin.time_ns,
+							  record->origin.cpu, record->sample.period)
+						: source->period,
+		.is_kernel = record->is_kernel,
+		.sample = &record->sample,
+	};
+	int r;
+
+	if (source->kind == SAMPLE_WATCH)
+		return sample_attribute_watch(samples, source, record, time_ns);
+	r = sample_begin(samples, source, &place, time_ns);
+	if (r <= 0)
+		return r;
+	samples->item->detail.node_number = node_number;
+	r = add_touches(samples, source, record);
+	return r < 0 ? r : sample_end(samples);
+}
+
+static int add_private(struct samples *samples, const struct trace_access *from)
+{
+	struct sample_item *item = samples->item;
+	struct sample_access access = {
+		.role = from->role,
+		.share = (double)from->share,
+		.address = from->address,
+		.size = from->size ? (int64_t)from->size : -1,
+		.is_write = from->role == TRACE_ROLE_FAULT ? -1 : (int8_t)(from->is_write != 0),
+		.is_resolved = true,
+		.ip = from->ip,
+		.data_src = (int64_t)from->data_src,
+	};
+
+	int r = sample_find_owner(samples, item, &access);
+	if (r == 0)
+		sample_add_access(item, &access);
+	return r;
+}
+
+/* What the accesses leave of a role's whole: not resolved. */
+static void add_rest(struct sample_item *item, enum trace_role role, bool is_needed)
+{
+	double sum = 0;
+	bool is_there = is_needed;
+
+	for (size_t i = 0; i < item->n; i++) {
+		if (item->accesses[i].role == role) {
+			sum += item->accesses[i].share;
+			is_there = true;
+		}
+	}
+	if (is_there && sum < 1 - SHARE_EPSILON)
+		sample_add_plain(item, role, OWNER_unknown, 1 - sum);
+}
+
+int sample_attribute_private(struct samples *samples, struct sample_source *source,
+			     const struct trace_access *accesses, size_t n, int64_t time_ns)
+{
+	const struct sample_place place = {
+		.pid = accesses->pid,
+		.tid = accesses->tid,
+		.ip = accesses->sample_ip ? accesses->sample_ip : accesses->ip,
+		.weight = source->period,
+	};
+	int r = sample_begin(samples, source, &place, time_ns);
+
+	if (r <= 0)
+		return r;
+	r = 0;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		bool is_access =
+			accesses[i].role < TRACE_ROLE_NONE || accesses[i].role == TRACE_ROLE_MIX;
+
+		if (is_access && accesses[i].share > 0)
+			r = add_private(samples, &accesses[i]);
+	}
+	if (r < 0)
+		return r;
+	add_rest(samples->item, TRACE_ROLE_EXACT, false);
+	add_rest(samples->item, TRACE_ROLE_STALL, source->kind == SAMPLE_CLOCK);
+	add_rest(samples->item, TRACE_ROLE_MIX, false);
+	add_rest(samples->item, TRACE_ROLE_FAULT, source->kind == SAMPLE_FAULT);
+	add_rest(samples->item, TRACE_ROLE_WINDOW, source->kind == SAMPLE_CLOCK);
+	return sample_end(samples);
+}

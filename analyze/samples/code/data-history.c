@@ -1,0 +1,328 @@
+#include "analyze/samples/code/data-history.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/hash-map.h"
+#include "trace/reader.h"
+
+#define WORD_BYTES 8u
+#define MARGIN_NS  20000 /* as in code-history.c */
+
+/* A reading later than that behind a sample says nothing of it. */
+#define MOST_NS INT64_C(200000000)
+
+/*
+ * So many readings around one must have seen no change, those that could tell; with none before it, for it
+ * to count, there must be as many (0 of 100: at most 3 % change, rule of three).
+ */
+#define AROUND	 100u
+#define MIN_TOLD 10u
+
+/* One sample's reading. */
+struct reading {
+	uint64_t ip;
+	uint64_t loop;
+	uint32_t process;
+	uint32_t n_told; /* of those around, that could tell */
+	int64_t before_ns; /* INT64_MIN: nothing was read before */
+	int64_t after_ns;
+	bool has_changed;
+	bool is_steady; /* none of those around has changed */
+};
+
+/* A word of it; those of an address form a chain, newest first. */
+struct word {
+	uint32_t older; /* index + 1 */
+	uint32_t reading;
+	uint64_t bytes;
+};
+
+struct data_history {
+	struct reading *readings;
+	size_t n_readings;
+	size_t n_readings_allocated;
+	struct word *words;
+	size_t n_words;
+	size_t n_words_allocated;
+	struct key_map addresses; /* (process, word address) -> index + 1 of the newest word */
+};
+
+struct data_history *data_history_destroy(struct data_history *history)
+{
+	if (!history)
+		return NULL;
+	key_map_finish(&history->addresses);
+	free(history->readings);
+	free(history->words);
+	free(history);
+	return NULL;
+}
+
+static int add_word(struct data_history *history, uint64_t address, uint64_t bytes)
+{
+	uint32_t process = history->readings[history->n_readings - 1].process;
+	struct word word = {
+		.older = (uint32_t)key_map_get(&history->addresses, process, address),
+		.reading = (uint32_t)history->n_readings - 1,
+		.bytes = bytes,
+	};
+
+	if (history->n_words >= UINT32_MAX - 1 ||
+	    grow_array(&history->words, history->n_words, &history->n_words_allocated,
+		       sizeof(*history->words)) < 0)
+		return -ENOMEM;
+	history->words[history->n_words++] = word;
+	return key_map_put(&history->addresses, process, address, history->n_words);
+}
+
+/* The ranges of a reading. Returns the bytes they take, 0: damaged, or a negative errno. */
+static int64_t take_ranges(struct data_history *history, uint32_t n_ranges, const uint8_t *bytes,
+			   size_t n_bytes)
+{
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < n_ranges; i++) {
+		uint64_t range, word;
+
+		if (n_bytes - at < sizeof(range))
+			return 0;
+		memcpy(&range, bytes + at, sizeof(range));
+		at += sizeof(range);
+		size_t n_words = (size_t)(range & (TRACE_HELD_WORDS - 1)) + 1;
+		uint64_t address = range & ~(uint64_t)(TRACE_HELD_WORDS - 1);
+		if (n_bytes - at < n_words * WORD_BYTES)
+			return 0;
+		for (; n_words > 0; n_words--, at += WORD_BYTES, address += WORD_BYTES) {
+			memcpy(&word, bytes + at, sizeof(word));
+			int r = add_word(history, address, word);
+			if (r < 0)
+				return r;
+		}
+	}
+	return (int64_t)at;
+}
+
+static int64_t take_reading(struct data_history *history, const struct sample_clock *clock,
+			    const struct trace_item *item, size_t at)
+{
+	const uint8_t *bytes = item->code.bytes;
+	size_t n_bytes = item->code.head->n_bytes;
+	struct trace_held held;
+
+	if (n_bytes - at < sizeof(held))
+		return 0;
+	memcpy(&held, bytes + at, sizeof(held));
+	if (grow_array(&history->readings, history->n_readings, &history->n_readings_allocated,
+		       sizeof(*history->readings)) < 0)
+		return -ENOMEM;
+	history->readings[history->n_readings++] = (struct reading){
+		.ip = held.ip,
+		.loop = held.loop,
+		.process = item->stream_id,
+		.before_ns = held.before_raw_ns ? clock->from_raw(clock->user, held.before_raw_ns)
+						: INT64_MIN,
+		.after_ns = clock->from_raw(clock->user, held.after_raw_ns),
+		.has_changed = held.has_changed,
+	};
+	at += sizeof(held);
+	int64_t n = take_ranges(history, held.n_ranges, bytes + at, n_bytes - at);
+	return n <= 0 && held.n_ranges ? n : (int64_t)at + n;
+}
+
+static int take_frame(struct data_history *history, const struct sample_clock *clock,
+		      const struct trace_item *item)
+{
+	int64_t at = 0;
+
+	if (item->type != TRACE_FRAME_CODE || item->code.head->kind != TRACE_CODE_HELD)
+		return 0;
+	do
+		at = take_reading(history, clock, item, (size_t)at);
+	while (at > 0 && at < (int64_t)item->code.head->n_bytes);
+	return at < 0 ? (int)at : 0;
+}
+
+/* ---- Which readings count ---- */
+
+static int compare_order(const void *left, const void *right)
+{
+	const struct reading *a = *(struct reading *const *)left,
+			     *b = *(struct reading *const *)right;
+
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (a->loop != b->loop)
+		return a->loop < b->loop ? -1 : 1;
+	return a->after_ns < b->after_ns ? -1 : a->after_ns > b->after_ns;
+}
+
+static bool can_tell(const struct reading *reading)
+{
+	return reading->before_ns > INT64_MIN;
+}
+
+/* Readings in one loop of one image, in order of time. */
+struct group {
+	struct reading **readings;
+	size_t n;
+	uint32_t *n_changed; /* of the first so many that can tell; n + 1 of them */
+	uint32_t n_told;
+};
+
+static void count_changes(struct group *group)
+{
+	group->n_told = 0;
+	group->n_changed[0] = 0;
+	for (size_t i = 0; i < group->n; i++) {
+		if (!can_tell(group->readings[i]))
+			continue;
+		group->n_changed[group->n_told + 1] =
+			group->n_changed[group->n_told] + group->readings[i]->has_changed;
+		group->n_told++;
+	}
+}
+
+static void judge_group(struct group *group)
+{
+	uint32_t n_told = 0;
+
+	count_changes(group);
+	for (size_t i = 0; i < group->n; i++) {
+		struct reading *reading = group->readings[i];
+		uint32_t first = n_told > AROUND / 2 ? n_told - AROUND / 2 : 0;
+		uint32_t end = first + AROUND < group->n_told ? first + AROUND : group->n_told;
+
+		if (end - first < AROUND)
+			first = end > AROUND ? end - AROUND : 0;
+		reading->n_told = end - first;
+		reading->is_steady = group->n_changed[end] == group->n_changed[first];
+		n_told += can_tell(reading);
+	}
+}
+
+static int judge(struct data_history *history)
+{
+	size_t n = history->n_readings;
+	auto_free struct reading **order = calloc(n + 1, sizeof(*order));
+	auto_free uint32_t *n_changed = calloc(n + 1, sizeof(*n_changed));
+
+	if (!order || !n_changed)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		order[i] = &history->readings[i];
+	qsort(order, n, sizeof(struct reading *), compare_order);
+	for (size_t i = 0, end = 0; i < n; i = end) {
+		struct group group = { .readings = order + i, .n_changed = n_changed };
+
+		while (end < n && order[end]->process == order[i]->process &&
+		       order[end]->loop == order[i]->loop)
+			end++;
+		group.n = end - i;
+		judge_group(&group);
+	}
+	return 0;
+}
+
+/* ---- Out of the trace ---- */
+
+static void cleanup_history(struct data_history **history)
+{
+	data_history_destroy(*history);
+}
+
+static void cleanup_reader(struct trace_reader **reader)
+{
+	trace_reader_close(*reader);
+}
+
+/* What is lost of a damaged trace may have told of a change. */
+static bool is_damaged(const struct trace_reader *reader)
+{
+	const struct trace_damage *damage = trace_reader_damage(reader);
+
+	return damage->n_damaged_frames || damage->n_skipped_bytes;
+}
+
+int data_history_read(const char *path, const struct sample_clock *clock,
+		      struct data_history **ret_history)
+{
+	__attribute__((cleanup(cleanup_history))) struct data_history *history =
+		calloc(1, sizeof(*history));
+	__attribute__((cleanup(cleanup_reader))) struct trace_reader *reader = NULL;
+	static const enum trace_frame_type types[] = { TRACE_FRAME_CODE };
+	struct trace_item item;
+	int r = history ? trace_reader_open(path, &reader) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	trace_reader_only(reader, types, sizeof(types) / sizeof(types[0]));
+	while (r >= 0 && (r = trace_reader_next(reader, &item)) > 0)
+		r = take_frame(history, clock, &item);
+	if (r == 0 && is_damaged(reader))
+		history->n_readings = history->n_words = 0;
+	if (r == 0)
+		r = judge(history);
+	if (r < 0)
+		return r;
+	*ret_history = history;
+	history = NULL;
+	return 0;
+}
+
+/* ---- Questions ---- */
+
+static bool is_usable(const struct reading *reading, int64_t time_ns)
+{
+	bool is_between = can_tell(reading) && reading->before_ns + MARGIN_NS < time_ns;
+
+	return !reading->has_changed && reading->is_steady &&
+	       reading->after_ns - time_ns <= MOST_NS &&
+	       reading->n_told >= (is_between ? MIN_TOLD : AROUND);
+}
+
+/* The first reading of the word behind that time, at samples of that instruction. */
+static const struct word *find_word(const struct data_history *history,
+				    const struct data_question *question, uint64_t address)
+{
+	const struct word *found = NULL;
+	uint64_t i =
+		history->n_words ? key_map_get(&history->addresses, question->process, address) : 0;
+
+	for (; i; i = history->words[i - 1].older) {
+		const struct word *word = &history->words[i - 1];
+		const struct reading *reading = &history->readings[word->reading];
+
+		if (reading->ip != question->ip)
+			continue;
+		if (reading->after_ns < question->time_ns + MARGIN_NS)
+			break;
+		found = word;
+	}
+	return found && is_usable(&history->readings[found->reading], question->time_ns) ? found
+											 : NULL;
+}
+
+size_t data_history_bytes(const struct data_history *history, const struct data_question *question,
+			  void *ret_bytes, size_t n_bytes)
+{
+	uint8_t *to = ret_bytes;
+	size_t n = 0;
+
+	while (n < n_bytes) {
+		uint64_t at = question->address + n;
+		const struct word *word = find_word(history, question, at & ~UINT64_C(7));
+		size_t within = (size_t)(at % WORD_BYTES), part = WORD_BYTES - within;
+
+		if (!word)
+			break;
+		part = part < n_bytes - n ? part : n_bytes - n;
+		memcpy(to + n, (const uint8_t *)&word->bytes + within, part);
+		n += part;
+	}
+	return n;
+}

@@ -1,0 +1,133 @@
+#include "analyze/samples/sample-accesses.h"
+
+/* Whether their shares are of one sum: of a role, an owner and a direction. */
+static bool is_alike(const struct sample_access *a, const struct sample_access *b)
+{
+	return a->role == b->role && a->role != TRACE_ROLE_EXACT && !a->is_open && !b->is_open &&
+	       a->owner.kind == b->owner.kind && a->owner.id == b->owner.id &&
+	       a->owner.phase == b->owner.phase && a->is_write == b->is_write &&
+	       a->is_resolved == b->is_resolved && (a->is_resolved || a->frame == b->frame);
+}
+
+/* From 0 up to below 1, the same for the same sample and access. splitmix64's mixing, as in statistics.c. */
+static double draw(uint64_t time_ns, const struct sample_access *access, size_t i)
+{
+	uint64_t z =
+		time_ns + (access->ip ^ access->address << 20 ^ i) * UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+/*
+ * One too many is alike: one goes, and the others stand for it, such that each address has its share on the average
+ * (Cohen, Duffield, Kaplan, Lund, Thorup: Stream sampling for variance-optimal estimation of subset sums, 2009).
+ * Those below a threshold go with a probability of what they lack, and have the threshold's share when they stay.
+ * alike: of them, from the smallest share up. Returns which one goes.
+ */
+static size_t pick_one(struct sample_access *const *alike, size_t n, double u)
+{
+	double threshold = alike[0]->share + alike[1]->share;
+	size_t n_small = 2, gone = 0;
+
+	if (threshold <= 0)
+		return 0;
+	while (n_small < n && alike[n_small]->share < threshold) {
+		double sum = threshold * (double)(n_small - 1) + alike[n_small]->share;
+		threshold = sum / (double)n_small++;
+	}
+	for (size_t i = 0; i + 1 < n_small && u >= 0; i++) {
+		u -= 1 - alike[i]->share / threshold;
+		gone = u < 0 ? i : i + 1;
+	}
+	for (size_t i = 0; i < n_small; i++)
+		alike[i]->share = threshold;
+	return gone;
+}
+
+static void put_in_order(struct sample_access **alike, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		for (size_t k = i; k > 0 && alike[k]->share < alike[k - 1]->share; k--) {
+			struct sample_access *other = alike[k];
+			alike[k] = alike[k - 1];
+			alike[k - 1] = other;
+		}
+	}
+}
+
+/* Take accesses[i] to the n_left that stay, which lie before it. Returns how many stay. */
+static size_t take(struct sample_access *accesses, size_t n_left, size_t i, uint64_t time_ns)
+{
+	struct sample_access *alike[SAMPLE_MAX_ALIKE + 1];
+	const struct sample_access access = accesses[i];
+	const size_t n_most = access.role == TRACE_ROLE_WINDOW ? SAMPLE_MAX_ALIKE : 1;
+	size_t n = 0;
+
+	for (size_t k = 0; k < n_left; k++) {
+		if (!is_alike(&accesses[k], &access))
+			continue;
+		if (accesses[k].address == access.address && accesses[k].frame == access.frame) {
+			accesses[k].share += access.share;
+			return n_left;
+		}
+		alike[n++] = &accesses[k];
+	}
+	accesses[n_left] = access;
+	if (n < n_most)
+		return n_left + 1;
+	alike[n] = &accesses[n_left];
+	put_in_order(alike, n + 1);
+	*alike[pick_one(alike, n + 1, draw(time_ns, &access, i))] = accesses[n_left];
+	return n_left;
+}
+
+size_t sample_touches_merge(struct sample_access *accesses, size_t n, int64_t time_ns)
+{
+	size_t n_left = 0;
+
+	for (size_t i = 0; i < n; i++)
+		n_left = take(accesses, n_left, i, (uint64_t)time_ns);
+	return n_left;
+}
+
+bool sample_touches_are_open(const struct sample_item *item)
+{
+	for (size_t i = 0; i < item->n; i++) {
+		if (item->accesses[i].is_open)
+			return true;
+	}
+	return false;
+}
+
+static void close_access(struct owners *owners, const struct sample_item *item,
+			 struct sample_access *access, const struct owner_block *block,
+			 bool is_realloc)
+{
+	const struct owner_question question = {
+		.process = item->process,
+		.thread = item->thread,
+		.address = access->address,
+		.ip = access->ip,
+		.time_ns = item->time_ns,
+	};
+
+	if (block && owners_allocating(owners, &question, block, &access->owner))
+		return;
+	if (is_realloc && item->has_freed)
+		owners_moving(owners, &question, &item->freed, &access->owner);
+}
+
+void sample_touches_close(struct owners *owners, struct sample_item *item,
+			  const struct owner_block *block, bool is_realloc)
+{
+	for (size_t i = 0; i < item->n; i++) {
+		struct sample_access *access = &item->accesses[i];
+
+		if (access->is_open)
+			close_access(owners, item, access, block, is_realloc);
+		access->is_open = false;
+	}
+	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
+}

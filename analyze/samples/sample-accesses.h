@@ -1,0 +1,78 @@
+#pragma once
+/*
+ * The touches of one sample while their owners are found. Some owners are open until the next event
+ * of the sample's thread (struct owner phase ALLOCATING): then the whole sample waits.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyze/live/owners.h"
+#include "schemas/trace-format.h"
+
+/* A touch to be: what it says, and what its owner depends on. */
+struct sample_access {
+	enum trace_role role;
+	double share;
+	uint64_t address; /* without is_resolved: 0 */
+	int64_t size; /* < 0: not known */
+	int8_t is_write; /* < 0: not known */
+	bool is_resolved;
+	bool is_open;
+	struct owner owner;
+	uint64_t ip; /* of the accessing instruction */
+	int64_t frame;
+	int64_t data_src; /* 0: none */
+};
+
+/* Accesses beyond these are merged with those of the same owner at once. */
+#define SAMPLE_MAX_ACCESSES 1040u
+
+#define SAMPLE_MAX_ALIKE 4u /* of the time; of other roles 1 */
+
+/* What a sampled access tells beside its touch; all zero: nothing. */
+struct sample_detail {
+	uint32_t latency; /* cycles; 0: not told, as the others */
+	uint32_t latency_2;
+	uint32_t latency_3;
+	uint64_t physical_address;
+	uint64_t page_bytes;
+	uint32_t node_number; /* the node + 1 */
+};
+
+/* A sample with its row. */
+struct sample_item {
+	int64_t row; /* sample.id */
+	int64_t time_ns;
+	int64_t weight;
+	uint32_t source; /* index of samples.c */
+	uint32_t process; /* numbers; 0: not known */
+	uint32_t thread;
+	uint32_t space; /* of code_store_space() */
+	uint32_t loop; /* number of loops.h; 0: in none */
+	bool is_access; /* hardware sampled it: its unit is accesses, not time */
+	struct sample_detail detail;
+	bool has_freed; /* `freed` is the block that the thread gave back last */
+	struct owner_block freed;
+	size_t n;
+	struct sample_access accesses[]; /* n of them */
+};
+
+/*
+ * Of one role, owner and direction at most SAMPLE_MAX_ALIKE stay: those of one address and instruction are one,
+ * and of more than that some are drawn, the same ones for the same sample, which have the shares of the others
+ * too: each address has its share on the average over samples, and sums of owners are what they were.
+ * Open ones stay apart, and so do exact operands and what different instructions leave unresolved.
+ * time_ns: the sample's. Returns how many are left.
+ */
+size_t sample_touches_merge(struct sample_access *accesses, size_t n, int64_t time_ns);
+
+/*
+ * The next event of the item's thread made block (NULL: made none, or there is no next): decide
+ * what is open, and merge.
+ */
+void sample_touches_close(struct owners *owners, struct sample_item *item,
+			  const struct owner_block *block, bool is_realloc);
+
+/* Whether any is open. */
+bool sample_touches_are_open(const struct sample_item *item);

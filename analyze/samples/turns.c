@@ -1,0 +1,83 @@
+#include "analyze/samples/turns.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+
+#define MAX_CPUS 65536u /* a damaged trace may name any */
+
+static bool is_mark(const struct sample_turns *turns, uint64_t carried)
+{
+	for (size_t i = 0; i < turns->n_marks; i++)
+		if (turns->marks[i] == carried)
+			return true;
+	return false;
+}
+
+int sample_turns_add(struct sample_turns *turns, const struct trace_period *record)
+{
+	int r = grow_array(&turns->items, turns->n, &turns->n_allocated, sizeof(*turns->items));
+
+	if (r < 0)
+		return r;
+	turns->items[turns->n++] = *record;
+	if (!is_mark(turns, record->mark) && turns->n_marks < SAMPLE_MAX_MARKS)
+		turns->marks[turns->n_marks++] = record->mark;
+	return r;
+}
+
+/* How many turns were up to a time. */
+static size_t n_until(const struct sample_turns *turns, uint64_t raw_ns)
+{
+	size_t low = 0, high = turns->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (turns->items[middle].raw_ns <= raw_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Is it the first on its CPU since that turn? */
+static bool is_first(struct sample_turns *turns, uint32_t cpu, size_t turn)
+{
+	bool is_new;
+
+	if (cpu >= MAX_CPUS)
+		return false;
+	while (turns->n_cpus <= cpu) {
+		size_t before = turns->n_cpus;
+
+		if (grow_array(&turns->seen, before, &turns->n_cpus, sizeof(*turns->seen)) < 0)
+			return false;
+		for (size_t i = before; i < turns->n_cpus; i++)
+			turns->seen[i] = 0;
+	}
+	is_new = turns->seen[cpu] != turn + 1;
+	turns->seen[cpu] = turn + 1;
+	return is_new;
+}
+
+uint64_t sample_turns_weight(struct sample_turns *turns, uint64_t raw_ns, uint32_t cpu,
+			     uint64_t carried)
+{
+	for (size_t i = is_mark(turns, carried) ? n_until(turns, raw_ns) : 0; i-- > 0;) {
+		const struct trace_period *turn = &turns->items[i];
+
+		if (turn->mark == carried)
+			return turn->period + (is_first(turns, cpu, i) ? turn->least : 0);
+	}
+	return carried;
+}
+
+void sample_turns_finish(struct sample_turns *turns)
+{
+	free(turns->items);
+	free(turns->seen);
+	*turns = (struct sample_turns){ 0 };
+}

@@ -1,0 +1,451 @@
+#include "analyze/samples/write.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "store/database.h"
+#include "store/row-writer.h"
+#include "store/statement.h"
+#include "trace/reader.h"
+
+#define N_ROLES	 6u
+#define N_OWNERS 16u
+#define N_PHASES 4u
+_Static_assert(OWNER_unknown < N_OWNERS, "all owners have a sum");
+_Static_assert(OWNER_IN_KERNEL < N_PHASES, "all phases have a sum");
+_Static_assert(TRACE_ROLE_MIX < N_ROLES, "all roles have a sum");
+
+/* The sums of owner_share, and what the sample at hand adds to n. */
+struct share_sum {
+	double n;
+	double n_sq;
+	double weight;
+	double current;
+};
+
+struct row_source {
+	int64_t row;
+	char *name;
+	char *unit;
+	int64_t n_samples;
+	int64_t weight;
+	bool is_time;
+	int64_t n_withheld;
+	struct share_sum sums[N_ROLES][N_OWNERS][N_PHASES];
+};
+
+struct sample_rows {
+	const struct sample_context *context;
+	struct rows *samples;
+	struct rows *touches;
+	struct rows *details;
+	int64_t next_sample;
+	struct row_source **sources;
+	size_t n_sources;
+	size_t n_sources_allocated;
+};
+
+static const struct rows_table sample_table = {
+	.name = "sample",
+	.columns = "id, run_id, source_id, process_id, thread_id, time_ns, frame_id, weight,"
+		   " is_kernel, stack_id",
+	.types = "nnniininni",
+};
+
+static const struct rows_table touch_table = {
+	.name = "touch",
+	.columns = "sample_id, run_id, role, share, address, size, is_write, owner_kind, owner_id,"
+		   " phase, frame_id, data_src",
+	.types = "nnnriiiniini",
+};
+
+static const struct rows_table detail_table = {
+	.name = "access_detail",
+	.columns = "sample_id, run_id, latency, latency_2, latency_3, physical_address, page_bytes,"
+		   " node",
+	.types = "nniiiiii",
+};
+
+static int read_next_sample(struct sample_rows *rows, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(db, "SELECT coalesce(max(id), 0) + 1 FROM sample", &statement);
+
+	if (r == 0)
+		r = statement_step(statement);
+	if (r > 0)
+		rows->next_sample = sqlite3_column_int64(statement, 0);
+	return r < 0 ? r : 0;
+}
+
+int sample_rows_create(const struct sample_context *context, struct sample_rows **ret_rows)
+{
+	struct sample_rows *rows = calloc(1, sizeof(*rows));
+
+	if (!rows)
+		return -ENOMEM;
+	rows->context = context;
+
+	int r = read_next_sample(rows, db_handle(context->db));
+	if (r == 0)
+		r = rows_open(context->db, &sample_table, &rows->samples);
+	if (r == 0)
+		r = rows_open(context->db, &touch_table, &rows->touches);
+	if (r == 0)
+		r = rows_open(context->db, &detail_table, &rows->details);
+	if (r < 0) {
+		sample_rows_destroy(rows);
+		return r;
+	}
+	*ret_rows = rows;
+	return 0;
+}
+
+struct sample_rows *sample_rows_destroy(struct sample_rows *rows)
+{
+	if (!rows)
+		return NULL;
+	rows_close(rows->samples);
+	rows_close(rows->touches);
+	rows_close(rows->details);
+	for (size_t i = 0; i < rows->n_sources; i++) {
+		free(rows->sources[i]->name);
+		free(rows->sources[i]->unit);
+		free(rows->sources[i]);
+	}
+	free(rows->sources);
+	free(rows);
+	return NULL;
+}
+
+static char *copy_string(const struct trace_record *record, unsigned i)
+{
+	size_t n_bytes;
+	const char *bytes = trace_record_string(record, i, &n_bytes);
+
+	return strndup(bytes, n_bytes);
+}
+
+static int insert_source(struct sample_rows *rows, const struct trace_source *record,
+			 struct row_source *source)
+{
+	sqlite3 *db = db_handle(rows->context->db);
+	auto_statement sqlite3_stmt *statement = NULL;
+	char *remedy = copy_string(&record->head, 2);
+	uint64_t period = record->period;
+	int r = source->unit && remedy ? 0 : -ENOMEM;
+
+	if (!period && record->frequency_hz)
+		period = UINT64_C(1000000000) / record->frequency_hz;
+	if (r == 0)
+		r = statement_prepare(
+			db,
+			"INSERT INTO source(run_id, number, name, unit, period,"
+			" exclude_kernel, error, remedy, perf_type, perf_config, passed_over)"
+			" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			&statement);
+	if (r == 0) {
+		statement_integer(statement, 1, rows->context->run_id);
+		statement_integer(statement, 2, record->source_id);
+		statement_text(statement, 3, source->name);
+		statement_text(statement, 4, source->unit);
+		statement_integer_or_null(statement, 5, (int64_t)period, period);
+		statement_integer(statement, 6, record->exclude_kernel);
+		statement_integer(statement, 7, record->error);
+		statement_text(statement, 8, *remedy ? remedy : NULL);
+		statement_integer(statement, 9, record->perf_type);
+		statement_integer(statement, 10, (int64_t)record->perf_config);
+		statement_integer(statement, 11, (record->flags & TRACE_SOURCE_PASSED_OVER) != 0);
+		r = statement_run(statement);
+	}
+	source->row = sqlite3_last_insert_rowid(db);
+	source->is_time = source->unit && strncmp(source->unit, "ns of ", 6) == 0;
+	free(remedy);
+	return r;
+}
+
+int sample_rows_source(struct sample_rows *rows, const struct trace_source *record)
+{
+	struct row_source *source = calloc(1, sizeof(*source));
+
+	if (!source || grow_array(&rows->sources, rows->n_sources, &rows->n_sources_allocated,
+				  sizeof(struct row_source *)) < 0) {
+		free(source);
+		return -ENOMEM;
+	}
+	source->name = copy_string(&record->head, 0);
+	source->unit = copy_string(&record->head, 1);
+	rows->sources[rows->n_sources++] = source;
+	if (!source->name)
+		return -ENOMEM;
+
+	int r = insert_source(rows, record, source);
+	return r < 0 ? r : (int)rows->n_sources - 1;
+}
+
+static int64_t or_null(int64_t value, bool is_known)
+{
+	return is_known ? value : ROWS_NULL;
+}
+
+int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *row)
+{
+	const struct sample_sink *sink = &rows->context->sink;
+	struct row_source *source = rows->sources[row->source];
+	union rows_cell *cells = rows_add(rows->samples);
+	int64_t id = rows->next_sample++;
+
+	if (!cells)
+		return rows_error(rows->samples);
+	cells[0].integer = id;
+	cells[1].integer = rows->context->run_id;
+	cells[2].integer = source->row;
+	cells[3].integer = or_null(row->process_row, row->process_row);
+	cells[4].integer = or_null(row->thread_row, row->thread_row);
+	cells[5].integer = row->time_ns;
+	cells[6].integer = or_null(row->frame, row->frame);
+	cells[7].integer = row->weight;
+	cells[8].integer = row->is_kernel;
+	cells[9].integer = or_null(row->stack, row->stack);
+	source->n_samples++;
+	if (__builtin_add_overflow(source->weight, row->weight, &source->weight))
+		source->weight = INT64_MAX; /* periods that no kernel takes */
+
+	const struct sample_event taken = {
+		.source = source->name,
+		.is_clock = sample_source_is_time(source->name),
+		.time_ns = row->time_ns,
+		.weight = row->weight,
+		.thread_row = row->thread_row,
+		.thread = row->thread,
+	};
+	int r = sink->sample ? sink->sample(sink->user, &taken) : 0;
+	return r < 0 ? r : id;
+}
+
+int sample_rows_detail(struct sample_rows *rows, uint32_t source,
+		       const struct trace_source_detail *record)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	auto_free char *event = copy_string(&record->head, 0);
+	auto_free char *note = copy_string(&record->head, 1);
+	bool is_watch = record->kind == TRACE_SAMPLE_WATCH;
+	int r = event && note ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = statement_prepare(
+			db_handle(rows->context->db),
+			"UPDATE source SET event = ?, kind = ?, direction = ?, precise = ?,"
+			" min_latency = ?, perf_config1 = ?, watch_address = ?, watch_size = ?,"
+			" note = ? WHERE id = ?",
+			&statement);
+	if (r < 0)
+		return r;
+	statement_text(statement, 1, *event ? event : NULL);
+	statement_integer(statement, 2, record->kind);
+	statement_integer(statement, 3, record->direction);
+	statement_integer(statement, 4, record->precise);
+	statement_integer(statement, 5, record->min_latency);
+	statement_integer(statement, 6, (int64_t)record->perf_config1);
+	statement_integer_or_null(statement, 7, (int64_t)record->watch_address, is_watch);
+	statement_integer_or_null(statement, 8, record->watch_bytes, is_watch);
+	statement_text(statement, 9, *note ? note : NULL);
+	statement_integer(statement, 10, rows->sources[source]->row);
+	return statement_run(statement);
+}
+
+struct sample_row_counts sample_rows_counts(const struct sample_rows *rows, uint32_t source)
+{
+	const struct row_source *own = rows->sources[source];
+
+	return (struct sample_row_counts){
+		.row = own->row,
+		.n_samples = own->n_samples,
+		.weight = own->weight,
+		.n_withheld = own->n_withheld,
+		.is_time = own->is_time,
+		.unit = own->unit,
+	};
+}
+
+void sample_rows_withhold(struct sample_rows *rows, uint32_t source)
+{
+	rows->sources[source]->n_withheld++;
+}
+
+static int write_touch(struct sample_rows *rows, const struct sample_item *item,
+		       const struct sample_access *access)
+{
+	union rows_cell *cells = rows_add(rows->touches);
+
+	if (!cells)
+		return rows_error(rows->touches);
+	cells[0].integer = item->row;
+	cells[1].integer = rows->context->run_id;
+	cells[2].integer = access->role;
+	cells[3].real = access->share;
+	cells[4].integer = or_null((int64_t)access->address, access->is_resolved);
+	cells[5].integer = or_null(access->size, access->size >= 0);
+	cells[6].integer = or_null(access->is_write, access->is_write >= 0);
+	cells[7].integer = access->owner.kind;
+	cells[8].integer = or_null(access->owner.id, access->owner.id);
+	cells[9].integer = access->owner.phase;
+	cells[10].integer = or_null(access->frame, access->frame);
+	cells[11].integer = or_null(access->data_src, access->data_src);
+	return 0;
+}
+
+/* Most sources tell nothing of it: then there is no row. */
+static int write_detail(struct sample_rows *rows, const struct sample_item *item)
+{
+	const struct sample_detail *detail = &item->detail;
+	const int64_t physical = (int64_t)detail->physical_address;
+
+	if (!(detail->latency | detail->latency_2 | detail->latency_3 | detail->physical_address |
+	      detail->page_bytes | detail->node_number))
+		return 0;
+	union rows_cell *cells = rows_add(rows->details);
+	if (!cells)
+		return rows_error(rows->details);
+	cells[0].integer = item->row;
+	cells[1].integer = rows->context->run_id;
+	cells[2].integer = or_null(detail->latency, detail->latency);
+	cells[3].integer = or_null(detail->latency_2, detail->latency_2);
+	cells[4].integer = or_null(detail->latency_3, detail->latency_3);
+	cells[5].integer = or_null(physical, physical);
+	cells[6].integer = or_null((int64_t)detail->page_bytes, (int64_t)detail->page_bytes);
+	cells[7].integer = or_null((int64_t)detail->node_number - 1, detail->node_number);
+	return 0;
+}
+
+static struct share_sum *sum_of(struct row_source *source, const struct sample_access *access)
+{
+	return &source->sums[access->role][access->owner.kind][access->owner.phase];
+}
+
+/* Shares of one sample in the same sum are added before they are squared. */
+static void add_up(struct row_source *source, const struct sample_item *item)
+{
+	for (size_t i = 0; i < item->n; i++)
+		sum_of(source, &item->accesses[i])->current += item->accesses[i].share;
+	for (size_t i = 0; i < item->n; i++) {
+		struct share_sum *sum = sum_of(source, &item->accesses[i]);
+
+		sum->n += sum->current;
+		sum->n_sq += sum->current * sum->current;
+		sum->weight += sum->current * (double)item->weight;
+		sum->current = 0;
+	}
+}
+
+int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item)
+{
+	const struct sample_sink *sink = &rows->context->sink;
+	struct row_source *source = rows->sources[item->source];
+	const struct task_process *process = tasks_process(rows->context->tasks, item->process);
+	const struct task_thread *thread = tasks_thread(rows->context->tasks, item->thread);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < item->n; i++) {
+		const struct sample_access *access = &item->accesses[i];
+		const struct touch touch = {
+			.sample = item->row,
+			.time_ns = item->time_ns,
+			.weight = item->weight,
+			.process_row = process ? process->row : 0,
+			.thread_row = thread ? thread->row : 0,
+			.address = access->address,
+			.size = access->size,
+			.is_write = access->is_write,
+			.is_resolved = access->is_resolved,
+			.frame = access->frame,
+			.source = source->name,
+			.role = access->role,
+			.share = access->share,
+			.owner = access->owner,
+			.is_access = item->is_access,
+			.source_row = source->row,
+			.data_src = access->data_src,
+			.latency = item->detail.latency,
+			.node_number = item->detail.node_number,
+		};
+
+		r = write_touch(rows, item, access);
+		if (r == 0 && sink->touch)
+			r = sink->touch(sink->user, &touch);
+	}
+	add_up(source, item);
+	return r < 0 ? r : write_detail(rows, item);
+}
+
+static int write_sum(const struct sample_rows *rows, const struct row_source *source,
+		     sqlite3_stmt *statement, const unsigned at[3])
+{
+	const struct share_sum *sum = &source->sums[at[0]][at[1]][at[2]];
+
+	if (sum->n == 0)
+		return 0;
+	statement_integer(statement, 1, rows->context->run_id);
+	statement_integer(statement, 2, source->row);
+	for (int i = 0; i < 3; i++)
+		statement_integer(statement, 3 + i, at[i]);
+	statement_real(statement, 6, sum->n);
+	statement_real(statement, 7, sum->n_sq);
+	statement_real(statement, 8, sum->weight);
+	return statement_run(statement);
+}
+
+static int write_sums(const struct sample_rows *rows, const struct row_source *source,
+		      sqlite3_stmt *statement)
+{
+	unsigned at[3];
+	int r = 0;
+
+	for (at[0] = 0; at[0] < N_ROLES; at[0]++) {
+		for (at[1] = 0; at[1] < N_OWNERS; at[1]++) {
+			for (at[2] = 0; r == 0 && at[2] < N_PHASES; at[2]++)
+				r = write_sum(rows, source, statement, at);
+		}
+	}
+	return r;
+}
+
+static int write_counts(const struct sample_rows *rows, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(
+		db, "UPDATE source SET n_samples = ?, n_withheld = ? WHERE id = ?", &statement);
+
+	for (size_t i = 0; r == 0 && i < rows->n_sources; i++) {
+		statement_integer(statement, 1, rows->sources[i]->n_samples);
+		statement_integer(statement, 2, rows->sources[i]->n_withheld);
+		statement_integer(statement, 3, rows->sources[i]->row);
+		r = statement_run(statement);
+	}
+	return r;
+}
+
+int sample_rows_finish(struct sample_rows *rows)
+{
+	sqlite3 *db = db_handle(rows->context->db);
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = rows_flush(rows->samples);
+
+	if (r == 0)
+		r = rows_flush(rows->touches);
+	if (r == 0)
+		r = rows_flush(rows->details);
+	if (r == 0)
+		r = write_counts(rows, db);
+	if (r == 0)
+		r = statement_prepare(db,
+				      "INSERT INTO owner_share(run_id, source_id, role, owner_kind,"
+				      " phase, n, n_sq, weight) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+				      &statement);
+	for (size_t i = 0; r == 0 && i < rows->n_sources; i++)
+		r = write_sums(rows, rows->sources[i], statement);
+	return r;
+}

@@ -1,0 +1,75 @@
+#include "analyze/symbols/debian-package.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/io.h"
+
+#define MAX_LIST_BYTES (64u << 20)
+
+/* Whether one of the list's lines is the path. */
+static bool has_line(const char *list, const char *path)
+{
+	size_t n = strlen(path);
+
+	for (const char *at = strstr(list, path); at; at = strstr(at + 1, path)) {
+		bool is_start = at == list || at[-1] == '\n';
+		if (is_start && (at[n] == '\n' || at[n] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+static bool list_has(const char *list_path, const char *path)
+{
+	static const char usr[] = "/usr";
+	auto_free char *list = NULL;
+
+	if (io_read_file(list_path, MAX_LIST_BYTES, &list, NULL) < 0)
+		return false;
+	/* Packages built before the merge of / and /usr list /lib/..., maps show /usr/lib/... */
+	bool is_usr = strncmp(path, usr, sizeof(usr) - 1) == 0;
+	return has_line(list, path) || (is_usr && has_line(list, path + sizeof(usr) - 1));
+}
+
+/* ".../info/libc6:amd64.list" -> "libc6" */
+static void name_of_list(const char *list_path, char *ret_name, size_t n_bytes)
+{
+	const char *slash = strrchr(list_path, '/');
+	const char *base = slash ? slash + 1 : list_path;
+	size_t n = strcspn(base, ":");
+
+	if (!base[n])
+		n = strlen(base) - strlen(".list");
+	snprintf(ret_name, n_bytes, "%.*s", (int)n, base);
+}
+
+int package_of_file(const char *info_folder, const char *path, char *ret_name, size_t n_bytes)
+{
+	char pattern[4096];
+	glob_t lists = { 0 };
+	int r = -ENOENT;
+
+	snprintf(pattern, sizeof(pattern), "%s/*.list", info_folder);
+	if (glob(pattern, GLOB_NOSORT, NULL, &lists) != 0)
+		return -ENOENT;
+	for (size_t i = 0; r == -ENOENT && i < lists.gl_pathc; i++) {
+		if (!list_has(lists.gl_pathv[i], path))
+			continue;
+		name_of_list(lists.gl_pathv[i], ret_name, n_bytes);
+		r = 0;
+	}
+	globfree(&lists);
+	return r;
+}
+
+void package_debug_name(const char *package, char *ret_name, size_t n_bytes)
+{
+	bool is_libc = strcmp(package, "libc6") == 0;
+
+	snprintf(ret_name, n_bytes, "%s-%s", package, is_libc ? "dbg" : "dbgsym");
+}

@@ -1,0 +1,38 @@
+#pragma once
+/* Which file holds the debug information of another one. Used by elf-file.c only. */
+#include <stddef.h>
+
+#include "analyze/symbols/objects.h"
+
+/* The callback of libdwfl: *userdata is the object. Its places first, then libdwfl's own rules. */
+int debug_file_find(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+		    const char *file_name, const char *link, GElf_Word checksum, char **ret_path);
+
+/*
+ * Folder number i (from 0) of those in which debug files are looked for, allocated; NULL behind the
+ * last one, or without memory.
+ */
+char *debug_file_folder(const struct symbol_places *places, size_t i);
+
+/*
+ * "FOLDER/.build-id/xx/yyyyENDING", allocated; NULL without memory, and for a build-id that is too short.
+ */
+char *debug_file_by_id(const char *folder, const char *build_id, const char *ending);
+
+/*
+ * An absolute path without "." and "..", allocated; NULL without memory. As text: the folders need not be
+ * there, and whoever packs a file and whoever looks for it agree.
+ */
+char *debug_file_plain_path(const char *path);
+
+/* Open a file that is a file (a pipe of that name would hang us). A descriptor or -1. */
+int debug_file_open(const char *path);
+
+/* The build-id of an ELF file as hex, allocated; NULL: it has none. */
+char *debug_file_build_id(Elf *elf);
+
+/*
+ * The build-id (hex, allocated) of the file with what several debug files share (dwz); NULL: none is
+ * named. *ret_name points into the ELF file.
+ */
+char *debug_file_shared(Elf *elf, const char **ret_name);

@@ -1,0 +1,367 @@
+#include "cli/options/option.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options/option-value.h"
+#include "common/parse.h"
+
+#define MAX_WORDS  256
+#define NAME_BYTES 64
+
+/* A list of words under way: argv, or MEMSIGHT_OPTIONS. */
+struct words {
+	struct option_set *options;
+	char **words;
+	int n;
+	int next;
+	enum option_origin origin;
+};
+
+static bool is_action(enum option_id id)
+{
+	return option_row(id)->type == OPTION_ACTION;
+}
+
+static bool action_is_given(const struct option_set *options)
+{
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		if (is_action((enum option_id)id) && options->values[id].number)
+			return true;
+	}
+	return false;
+}
+
+static int complain(struct option_set *options, const char *what, const char *word,
+		    const char *hint)
+{
+	snprintf(options->message, OPTION_MESSAGE_BYTES, "%s %s%s%s", what, word, hint ? "; " : "",
+		 hint ? hint : "");
+	return -EINVAL;
+}
+
+/* The option of `command` with this name (or, once no name is equal, this unique beginning). */
+static int find_name(enum command_id command, const char *name, size_t n_bytes)
+{
+	int found = -ENOENT;
+
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = option_row((enum option_id)id);
+
+		if (!option_is_of(row->id, command) || strncmp(row->name, name, n_bytes) != 0)
+			continue;
+		if (row->name[n_bytes] == '\0')
+			return id;
+		found = found == -ENOENT ? id : -EINVAL;
+	}
+	return found;
+}
+
+static int find_letter(enum command_id command, char letter)
+{
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		if (option_is_of((enum option_id)id, command) &&
+		    option_row((enum option_id)id)->letter == letter)
+			return id;
+	}
+	return -ENOENT;
+}
+
+/* MEMSIGHT_OPTIONS serves all commands: an option of another one is read over, not wrong. */
+static int find_elsewhere(const struct words *words, const char *name, size_t n_bytes)
+{
+	for (int i = 0; words->origin == OPTION_FROM_WORDS && i < COMMAND_COUNT; i++) {
+		int id = n_bytes ? find_name((enum command_id)i, name, n_bytes)
+				 : find_letter((enum command_id)i, *name);
+		if (id >= 0)
+			return id;
+	}
+	return -ENOENT;
+}
+
+static int complain_unknown(struct option_set *options, const char *name, size_t n_bytes)
+{
+	char shown[NAME_BYTES];
+	char hint[NAME_BYTES + 32];
+
+	snprintf(shown, sizeof(shown), "--%.*s", (int)n_bytes, name);
+	struct parse_nearest nearest = { .word = shown + 2 };
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		if (option_is_of((enum option_id)id, options->command))
+			parse_nearest_offer(&nearest, option_row((enum option_id)id)->name);
+	}
+	if (nearest.name)
+		snprintf(hint, sizeof(hint), "did you mean --%s?", nearest.name);
+	return complain(options, "unknown option", shown, nearest.name ? hint : NULL);
+}
+
+/* One more of a TEXTS option; those of a lower origin go. */
+static int add_text(struct option_list *list, const char *text, bool is_first)
+{
+	size_t n = is_first ? 0 : list->n;
+	const char **texts = reallocarray(list->texts, n + 2, sizeof(*texts));
+
+	if (!texts)
+		return -ENOMEM;
+	texts[n] = text;
+	texts[n + 1] = NULL;
+	*list = (struct option_list){ texts, n + 1 };
+	return 0;
+}
+
+static int assign(struct option_set *options, enum option_id id, const char *text,
+		  const char *shown, enum option_origin origin)
+{
+	struct option_value value;
+
+	if (!option_is_of(id, options->command) || options->values[id].origin > origin)
+		return 0;
+
+	int r = option_value_parse(id, text, shown, &value, options->message);
+	if (r < 0)
+		return r;
+	value.origin = origin;
+	if (option_row(id)->type == OPTION_TEXTS)
+		r = add_text(&options->lists[id], value.text, options->values[id].origin != origin);
+	if (r < 0)
+		return r;
+	options->values[id] = value;
+	return 0;
+}
+
+static bool takes_next_word(enum option_id id)
+{
+	const struct option_row *row = option_row(id);
+
+	if (row->type == OPTION_FLAG || row->type == OPTION_ACTION)
+		return false;
+	return !(row->argument && row->argument[0] == '[');
+}
+
+/* The word behind an option, when that option must have one. */
+static const char *take_argument(struct words *words, enum option_id id)
+{
+	if (!takes_next_word(id) || words->next == words->n)
+		return NULL;
+	return words->words[words->next++];
+}
+
+static int parse_long(struct words *words, const char *name)
+{
+	struct option_set *options = words->options;
+	size_t n_bytes = strcspn(name, "=");
+	char shown[NAME_BYTES];
+	int id = find_name(options->command, name, n_bytes);
+
+	snprintf(shown, sizeof(shown), "--%.*s", (int)n_bytes, name);
+	if (id == -ENOENT)
+		id = find_elsewhere(words, name, n_bytes);
+	if (id == -ENOENT)
+		return complain_unknown(options, name, n_bytes);
+	if (id < 0)
+		return complain(options, "more than one option begins with", shown, NULL);
+
+	const char *text = name[n_bytes] == '=' ? name + n_bytes + 1
+						: take_argument(words, (enum option_id)id);
+	return assign(options, (enum option_id)id, text, shown, words->origin);
+}
+
+/* "-qf", "-oFILE", "-o FILE": letters behind each other, the last may take a value. */
+static int parse_letters(struct words *words, const char *letters)
+{
+	for (; *letters; letters++) {
+		const char shown[] = { '-', *letters, '\0' };
+		int id = find_letter(words->options->command, *letters);
+
+		if (id < 0)
+			id = find_elsewhere(words, letters, 0);
+		if (id < 0)
+			return complain(words->options, "unknown option", shown, NULL);
+
+		bool has_rest = takes_next_word((enum option_id)id) && letters[1] != '\0';
+		const char *text =
+			has_rest ? letters + 1 : take_argument(words, (enum option_id)id);
+		int r = assign(words->options, (enum option_id)id, text, shown, words->origin);
+		if (r < 0 || has_rest)
+			return r;
+	}
+	return 0;
+}
+
+static bool is_option(const char *word)
+{
+	return word[0] == '-' && word[1] != '\0';
+}
+
+static void take_operands(struct words *words, int n)
+{
+	struct option_set *options = words->options;
+
+	while (n-- > 0)
+		options->operands[options->n_operands++] = words->words[words->next++];
+}
+
+/* Options of the traced program and of other commands are none of ours. */
+static bool options_end_at_operand(enum command_id command)
+{
+	return command == COMMAND_RECORD || command == COMMAND_GLOBAL;
+}
+
+static int parse_list(struct words *words)
+{
+	int r = 0;
+
+	while (r == 0 && words->next < words->n && !action_is_given(words->options)) {
+		const char *word = words->words[words->next];
+
+		if (strcmp(word, "--") == 0) {
+			words->next++;
+			take_operands(words, words->n - words->next);
+		} else if (!is_option(word)) {
+			bool end = options_end_at_operand(words->options->command);
+			take_operands(words, end ? words->n - words->next : 1);
+		} else {
+			words->next++;
+			r = word[1] == '-' ? parse_long(words, word + 2)
+					   : parse_letters(words, word + 1);
+		}
+	}
+	return r;
+}
+
+static int parse_variables(struct option_set *options)
+{
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const char *name = option_row((enum option_id)id)->variable;
+		const char *text = name ? getenv(name) : NULL;
+
+		if (!text || text[0] == '\0')
+			continue;
+		int r = assign(options, (enum option_id)id, text, name, OPTION_FROM_VARIABLE);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int complain_in_words(struct option_set *options)
+{
+	char message[OPTION_MESSAGE_BYTES];
+
+	memcpy(message, options->message, sizeof(message));
+	snprintf(options->message, OPTION_MESSAGE_BYTES, "MEMSIGHT_OPTIONS: %.230s", message);
+	return -EINVAL;
+}
+
+/* Operands make no sense here; the real ones are kept aside meanwhile. */
+static int parse_split_words(struct option_set *options, char **split, size_t n)
+{
+	char *unwanted[MAX_WORDS + 1];
+	char **operands = options->operands;
+	int n_operands = options->n_operands;
+	struct words words = {
+		.options = options, .words = split, .n = (int)n, .origin = OPTION_FROM_WORDS
+	};
+
+	options->operands = unwanted;
+	options->n_operands = 0;
+	int r = parse_list(&words);
+	if (r == 0 && options->n_operands > 0)
+		r = complain(options, "not an option:", unwanted[0], NULL);
+	options->operands = operands;
+	options->n_operands = n_operands;
+	return r < 0 ? complain_in_words(options) : 0;
+}
+
+static int parse_environment_words(struct option_set *options)
+{
+	const char *text = getenv("MEMSIGHT_OPTIONS");
+	char *split[MAX_WORDS];
+	size_t n = 0;
+
+	if (!text)
+		return 0;
+	options->words = strdup(text);
+	if (!options->words)
+		return -ENOMEM;
+
+	int r = parse_words(options->words, split, MAX_WORDS, &n);
+	if (r < 0)
+		return complain(options, "MEMSIGHT_OPTIONS:",
+				r == -E2BIG ? "too many words" : "a quote is not closed", NULL);
+	return parse_split_words(options, split, n);
+}
+
+static void set_defaults(struct option_set *options)
+{
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const char *preset = option_row((enum option_id)id)->preset;
+
+		if (!preset)
+			continue;
+		/* A default that its own parser refuses is a mistake in the table. */
+		int r = assign(options, (enum option_id)id, preset, "default", OPTION_FROM_DEFAULT);
+		assert(r == 0);
+		(void)r;
+	}
+}
+
+static int check_operands(struct option_set *options)
+{
+	const struct command_row *command = option_command(options->command);
+
+	if (options->n_operands < command->min_operands)
+		return complain(options, "something is missing after", command->name,
+				command->operands);
+	if (options->n_operands > command->max_operands)
+		return complain(options,
+				"one argument too many:", options->operands[command->max_operands],
+				NULL);
+	return 0;
+}
+
+int option_parse(enum command_id command, int n_args, char **argv, struct option_set *options)
+{
+	*options = (struct option_set){ .command = command };
+	options->operands = calloc((size_t)n_args + 1, sizeof(*options->operands));
+	if (!options->operands)
+		return -ENOMEM;
+
+	set_defaults(options);
+	struct words line = {
+		.options = options, .words = argv, .n = n_args, .origin = OPTION_FROM_LINE
+	};
+	int r = parse_list(&line);
+	/* Help is given even if a variable is wrong. */
+	if (r < 0 || action_is_given(options) || command == COMMAND_GLOBAL)
+		return r;
+
+	r = parse_variables(options);
+	if (r == 0)
+		r = parse_environment_words(options);
+	return r < 0 ? r : check_operands(options);
+}
+
+int option_assign(struct option_set *options, const char *name, const char *text,
+		  enum option_origin origin)
+{
+	int id = find_name(options->command, name, strlen(name));
+
+	/* No abbreviations: what a file says must mean the same in the next version. */
+	if (id < 0 || option_row((enum option_id)id)->name[strlen(name)] != '\0' ||
+	    is_action((enum option_id)id))
+		return complain_unknown(options, name, strlen(name));
+	return assign(options, (enum option_id)id, text, name, origin);
+}
+
+void option_finish(struct option_set *options)
+{
+	free(options->operands);
+	free(options->words);
+	for (int id = 0; id < OPTION_COUNT; id++)
+		free(options->lists[id].texts);
+	*options = (struct option_set){ 0 };
+}

@@ -1,0 +1,59 @@
+#include "cli/options/option.h"
+
+#include <assert.h>
+
+static const struct option_value *value_of(const struct option_set *options, enum option_id id,
+					   enum option_type type)
+{
+	assert(option_row(id)->type == type);
+	(void)type;
+	return &options->values[id];
+}
+
+bool option_flag(const struct option_set *options, enum option_id id)
+{
+	assert(option_row(id)->type == OPTION_FLAG || option_row(id)->type == OPTION_ACTION);
+	return options->values[id].number != 0;
+}
+
+const char *option_text(const struct option_set *options, enum option_id id)
+{
+	assert(option_row(id)->type == OPTION_TEXT || option_row(id)->type == OPTION_RATES);
+	return options->values[id].text;
+}
+
+uint64_t option_size(const struct option_set *options, enum option_id id)
+{
+	return value_of(options, id, OPTION_SIZE)->number;
+}
+
+uint64_t option_number(const struct option_set *options, enum option_id id)
+{
+	return value_of(options, id, OPTION_NUMBER)->number;
+}
+
+unsigned option_frequency(const struct option_set *options, enum option_id id)
+{
+	return (unsigned)value_of(options, id, OPTION_FREQUENCY)->number;
+}
+
+enum option_choice option_choice(const struct option_set *options, enum option_id id)
+{
+	return (enum option_choice)value_of(options, id, OPTION_CHOICE)->number;
+}
+
+const char *const *option_texts(const struct option_set *options, enum option_id id)
+{
+	(void)value_of(options, id, OPTION_TEXTS);
+	return options->lists[id].texts;
+}
+
+uint32_t option_words(const struct option_set *options, enum option_id id)
+{
+	return (uint32_t)value_of(options, id, OPTION_WORDS)->number;
+}
+
+enum option_origin option_origin(const struct option_set *options, enum option_id id)
+{
+	return options->values[id].origin;
+}

@@ -1,0 +1,92 @@
+#include "cli/options/option.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define IN(command)	       (1u << COMMAND_##command)
+#define VARIABLE_FLAG(id)      "MEMSIGHT_" #id
+#define VARIABLE_ACTION(id)    NULL
+#define VARIABLE_TEXT(id)      "MEMSIGHT_" #id
+#define VARIABLE_SIZE(id)      "MEMSIGHT_" #id
+#define VARIABLE_NUMBER(id)    "MEMSIGHT_" #id
+#define VARIABLE_FREQUENCY(id) "MEMSIGHT_" #id
+#define VARIABLE_CHOICE(id)    "MEMSIGHT_" #id
+#define VARIABLE_WORDS(id)     "MEMSIGHT_" #id
+#define VARIABLE_RATES(id)     "MEMSIGHT_" #id
+#define VARIABLE_TEXTS(id)     "MEMSIGHT_" #id
+
+static const struct option_row option_rows[OPTION_COUNT] = {
+#define OPTION(id, commands, name, letter, argument, type, preset, group, help, manual)            \
+	[OPTION_##id] = { OPTION_##id, commands, name, letter, argument,	   OPTION_##type,  \
+			  preset,      group,	 help, manual, VARIABLE_##type(id) },
+#define CHOICE(...)
+#include "schemas/options.def"
+#undef OPTION
+#undef CHOICE
+};
+
+static const struct choice_row choice_rows[CHOICE_COUNT] = {
+#define OPTION(...)
+#define CHOICE(option, id, name, help, refusal)                                                    \
+	[CHOICE_##option##_##id] = { OPTION_##option, name, help, refusal },
+#include "schemas/options.def"
+#undef OPTION
+#undef CHOICE
+};
+
+#define ANY_NUMBER INT_MAX
+
+static const struct command_row command_rows[COMMAND_COUNT] = {
+	[COMMAND_GLOBAL] = { NULL, 0, ANY_NUMBER, "COMMAND ...", NULL, NULL, NULL },
+#define COMMAND(id, name, min, max, operands, summary, manual, exit_status)                        \
+	[COMMAND_##id] = { #name, min, max, operands, summary, manual, exit_status },
+#include "schemas/commands.def"
+#undef COMMAND
+};
+
+const struct option_row *option_row(enum option_id id)
+{
+	return &option_rows[id];
+}
+
+const struct choice_row *option_choice_row(enum option_choice choice)
+{
+	return &choice_rows[choice];
+}
+
+const struct command_row *option_command(enum command_id command)
+{
+	return &command_rows[command];
+}
+
+bool option_is_of(enum option_id id, enum command_id command)
+{
+	return (option_rows[id].commands >> command & 1) != 0;
+}
+
+static void append(char *text, size_t n_bytes, const char *more)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, n_bytes - used, "%s", more);
+}
+
+void option_argument(enum option_id id, char *text, size_t n_bytes)
+{
+	text[0] = '\0';
+	if (option_rows[id].argument)
+		append(text, n_bytes, option_rows[id].argument);
+	for (int i = 0; i < CHOICE_COUNT; i++) {
+		if (choice_rows[i].option != id || option_rows[id].type != OPTION_CHOICE)
+			continue;
+		if (text[0])
+			append(text, n_bytes, "|");
+		append(text, n_bytes, choice_rows[i].name);
+	}
+}
+
+const char *option_choice_name(enum option_choice choice)
+{
+	return choice_rows[choice].name;
+}

@@ -1,0 +1,117 @@
+#include "common/human-number.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+struct format_text format_count(int64_t count)
+{
+	struct format_text out = { "" };
+	char digits[24];
+	int n = snprintf(digits, sizeof(digits), "%" PRId64, count);
+	size_t used = 0;
+
+	for (int i = 0; i < n; i++) {
+		bool is_group = i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-';
+		if (is_group)
+			out.text[used++] = ',';
+		out.text[used++] = digits[i];
+	}
+	return out;
+}
+
+/* Three digits, as long as the number has that many. */
+static int decimals_of(double value)
+{
+	return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+}
+
+struct format_text format_bytes(int64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	struct format_text out;
+	double value = (double)bytes;
+	size_t unit = 0;
+
+	while (fabs(value) >= 1023.5 && unit < sizeof(units) / sizeof(*units) - 1) {
+		value /= 1024;
+		unit++;
+	}
+	int decimals = unit == 0 ? 0 : decimals_of(fabs(value));
+	snprintf(out.text, sizeof(out.text), "%.*f %s", decimals, value, units[unit]);
+	return out;
+}
+
+struct format_text format_duration(int64_t ns)
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	struct format_text out;
+	double value = (double)ns;
+	size_t unit = 0;
+
+	while (fabs(value) >= 999.5 && unit < sizeof(units) / sizeof(*units) - 1) {
+		value /= 1000;
+		unit++;
+	}
+	if (unit == 3 && value >= 119.5) {
+		snprintf(out.text, sizeof(out.text), "%.0f min %.0f s", floor(value / 60),
+			 fmod(floor(value + 0.5), 60));
+		return out;
+	}
+	int decimals = unit == 0 ? 0 : decimals_of(fabs(value));
+	snprintf(out.text, sizeof(out.text), "%.*f %s", decimals, value, units[unit]);
+	return out;
+}
+
+struct format_text format_interval(int64_t from_ns, int64_t to_ns)
+{
+	struct format_text out;
+	double from = (double)from_ns / 1e9;
+	double to = (double)to_ns / 1e9;
+	int decimals = to - from >= 10 ? 1 : to - from >= 0.1 ? 2 : 3;
+
+	snprintf(out.text, sizeof(out.text), "%.*f-%.*f s", decimals, from, decimals, to);
+	return out;
+}
+
+struct format_text format_percent(double share)
+{
+	struct format_text out = { "-" };
+
+	if (share >= 0)
+		snprintf(out.text, sizeof(out.text), "%.1f %%", 100 * share);
+	return out;
+}
+
+struct format_text format_percent_interval(double share, double half_width)
+{
+	struct format_text out;
+
+	snprintf(out.text, sizeof(out.text), "%.1f \u00b1%.1f %%", 100 * share, 100 * half_width);
+	return out;
+}
+
+struct format_text format_share(double share, double low, double high)
+{
+	struct format_text out;
+
+	if (share >= 0)
+		return format_percent_interval(share, fmax(share - low, high - share));
+	snprintf(out.text, sizeof(out.text), "%.1f-%.1f %%", 100 * low, 100 * high);
+	return out;
+}
+
+double format_half_width(double sum, double sum_of_squares, int64_t n_samples)
+{
+	if (n_samples <= 0)
+		return 1;
+
+	double n = (double)n_samples + 4;
+	double mean = (sum + 2) / n;
+	double variance = (sum_of_squares + 2) / n - mean * mean;
+
+	return 1.96 * sqrt(fmax(variance, 0) / n);
+}

@@ -1,0 +1,42 @@
+#pragma once
+/*
+ * Numbers as people read them. Each function returns the text by value: printf("%s",
+ * format_bytes(n).text). No locale, no allocation; safe in threads.
+ */
+#include <stdint.h>
+
+struct format_text {
+	char text[48];
+};
+
+/* 4,210,233 */
+struct format_text format_count(int64_t count);
+
+/* Binary units with three digits: 512 B, 4.10 KiB, 1.21 GiB. */
+struct format_text format_bytes(int64_t bytes);
+
+/* A length of time in ns with three digits: 310 ns, 1.00 ms, 12.4 s, 3 min 20 s. */
+struct format_text format_duration(int64_t ns);
+
+/* Seconds since the start of a run, for two ends of an interval: "0.2-12.1 s". */
+struct format_text format_interval(int64_t from_ns, int64_t to_ns);
+
+/* "41.3 %" of a share between 0 and 1; negative: "-". */
+struct format_text format_percent(double share);
+
+/* "41.3 ±0.9 %" of a share and the half width of its 95 % interval, both between 0 and 1. */
+struct format_text format_percent_interval(double share, double half_width);
+
+/*
+ * The same of an interval with two ends: "41.3 ±0.9 %", with the longer side; "2.4-10.8 %" where no share is
+ * identified (share < 0).
+ */
+struct format_text format_share(double share, double low, double high);
+
+/*
+ * Half the width of the 95 % interval of a mean share. n_samples samples each gave this owner a
+ * share between 0 and 1; sum and sum_of_squares are of these shares. The variance is that of a
+ * mean, with two samples of 1 and two of 0 added ("plus four", Agresti and Coull, 1998), so that
+ * an owner with few samples does not get an interval of zero. Returns 1 when n_samples is 0.
+ */
+double format_half_width(double sum, double sum_of_squares, int64_t n_samples);

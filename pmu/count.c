@@ -1,0 +1,203 @@
+#include "pmu/count.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/parse.h"
+#include "pmu/catalogue/catalogue.h"
+#include "pmu/event.h"
+
+/* The kernel's own events by perf's names (perf-list(1)). */
+static const struct kernel_event {
+	const char *name;
+	uint32_t type;
+	uint64_t config;
+} kernel_events[] = {
+	{ "page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS },
+	{ "faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS },
+	{ "minor-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MIN },
+	{ "major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ },
+	{ "context-switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES },
+	{ "cpu-migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS },
+	{ "cpu-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK },
+	{ "task-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK },
+	{ "alignment-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_ALIGNMENT_FAULTS },
+	{ "emulation-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_EMULATION_FAULTS },
+	{ "cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES },
+	{ "cpu-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES },
+	{ "ref-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES },
+	{ "bus-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BUS_CYCLES },
+	{ "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS },
+	{ "cache-references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES },
+	{ "cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES },
+	{ "branches", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
+	{ "branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES },
+	{ "stalled-cycles-frontend", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND },
+	{ "stalled-cycles-backend", PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_BACKEND },
+	{ NULL, 0, 0 },
+};
+
+const char *pmu_counter_kernel_name(size_t i)
+{
+	return i < sizeof(kernel_events) / sizeof(kernel_events[0]) ? kernel_events[i].name : NULL;
+}
+
+static const struct kernel_event *find_kernel_event(const char *name)
+{
+	for (const struct kernel_event *event = kernel_events; event->name; event++) {
+		if (strcmp(event->name, name) == 0)
+			return event;
+	}
+	return NULL;
+}
+
+/* The next name of a list; a comma between slashes belongs to it. Returns what is behind it, or NULL. */
+static const char *next_name(const char *list, char name[PMU_COUNTER_NAME_BYTES])
+{
+	bool is_inside = false;
+	size_t n = 0;
+
+	for (; *list && (is_inside || *list != ','); list++) {
+		is_inside ^= *list == '/';
+		if (n + 1 < PMU_COUNTER_NAME_BYTES)
+			name[n++] = *list;
+	}
+	name[n] = '\0';
+	return *list ? list + 1 : NULL;
+}
+
+/* What perf_event_open is to be asked for. Returns 0 or a negative errno with refusal. */
+static int find(const char *name, struct perf_event_attr *attr, struct pmu_refusal *refusal)
+{
+	const struct kernel_event *known = find_kernel_event(name);
+	struct pmu_event events[PMU_MAX_EVENTS];
+	struct pmu_host host;
+	int n;
+
+	*attr = (struct perf_event_attr){ .size = sizeof(*attr) };
+	if (known) {
+		attr->type = known->type;
+		attr->config = known->config;
+		return 0;
+	}
+	pmu_host_read(&host);
+	n = pmu_catalogue_find(&host, name, 0, events, refusal);
+	if (n < 0)
+		return n;
+	attr->type = events[0].type;
+	attr->config = events[0].config;
+	attr->config1 = events[0].config1;
+	attr->config2 = events[0].config2;
+	attr->exclude_user = events[0].exclude_user;
+	attr->exclude_kernel = events[0].exclude_kernel;
+	return 0;
+}
+
+static int complain(const char *name, const struct pmu_refusal *refusal, char *message,
+		    size_t n_bytes)
+{
+	struct parse_nearest nearest = { .word = name };
+
+	for (const struct kernel_event *event = kernel_events; event->name; event++)
+		parse_nearest_offer(&nearest, event->name);
+	if (nearest.name)
+		snprintf(message, n_bytes, "there is no event '%s'; did you mean %s?", name,
+			 nearest.name);
+	else
+		snprintf(message, n_bytes, "event '%s': %s%s%s", name,
+			 refusal->why[0] ? refusal->why : "not known", refusal->fix[0] ? "; " : "",
+			 refusal->fix);
+	return -ENOENT;
+}
+
+int pmu_counters_check(const char *list, char *message, size_t n_bytes)
+{
+	char name[PMU_COUNTER_NAME_BYTES];
+	size_t n = 0;
+
+	while (list) {
+		struct perf_event_attr attr;
+		struct pmu_refusal refusal = { 0 };
+
+		list = next_name(list, name);
+		if (!name[0]) {
+			snprintf(message, n_bytes, "an event's name is missing");
+			return -EINVAL;
+		}
+		if (find(name, &attr, &refusal) < 0)
+			return complain(name, &refusal, message, n_bytes);
+		if (++n > PMU_MAX_COUNTERS) {
+			snprintf(message, n_bytes, "at most %d events", PMU_MAX_COUNTERS);
+			return -E2BIG;
+		}
+	}
+	return 0;
+}
+
+/* As an ordinary user may: without the kernel's part, if that is what is refused. */
+static int open_event(struct perf_event_attr *attr, pid_t pid, int *ret_fd)
+{
+	int err = pmu_event_open(attr, pid, -1, ret_fd);
+
+	if ((err != -EACCES && err != -EPERM) || attr->exclude_kernel)
+		return err;
+	attr->exclude_kernel = 1;
+	return pmu_event_open(attr, pid, -1, ret_fd);
+}
+
+static void open_counter(struct pmu_counter *counter, pid_t pid)
+{
+	struct pmu_permissions permissions;
+	struct perf_event_attr attr;
+	int err = find(counter->name, &attr, &counter->refusal);
+
+	counter->fd = -1;
+	if (err < 0)
+		return;
+	attr.disabled = 1;
+	attr.enable_on_exec = 1;
+	attr.inherit = 1;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	err = open_event(&attr, pid, &counter->fd);
+	counter->is_user_only = attr.exclude_kernel;
+	if (err == 0)
+		return;
+	counter->fd = -1;
+	pmu_permissions_read(&permissions);
+	pmu_remedy(PMU_STEP_OPEN, -err, &permissions, &counter->refusal);
+}
+
+int pmu_counters_open(const char *list, pid_t pid, struct pmu_counters *ret_counters)
+{
+	*ret_counters = (struct pmu_counters){ 0 };
+	while (list && ret_counters->n < PMU_MAX_COUNTERS) {
+		struct pmu_counter *counter = &ret_counters->counters[ret_counters->n++];
+
+		list = next_name(list, counter->name);
+		open_counter(counter, pid);
+	}
+	return 0;
+}
+
+int pmu_counter_read(const struct pmu_counter *counter, struct pmu_count *ret_count)
+{
+	uint64_t words[3]; /* value, enabled, running: PERF_FORMAT_* of open_counter() */
+
+	if (counter->fd < 0)
+		return -EBADF;
+	if (read(counter->fd, words, sizeof(words)) != (ssize_t)sizeof(words))
+		return -EIO;
+	*ret_count = (struct pmu_count){ words[0], words[1], words[2] };
+	return 0;
+}
+
+void pmu_counters_close(struct pmu_counters *counters)
+{
+	for (size_t i = 0; i < counters->n; i++)
+		cleanup_close(&counters->counters[i].fd);
+	counters->n = 0;
+}

@@ -1,0 +1,211 @@
+#include "pmu/event-set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "pmu/cpus.h"
+
+static void explain(const struct pmu_event_set *set, enum pmu_step step, int error,
+		    struct pmu_refusal *ret_refusal)
+{
+	struct pmu_permissions permissions;
+
+	pmu_permissions_read(&permissions);
+	permissions.wants_kernel = set->attr.exclude_user;
+	pmu_remedy(step, -error, &permissions, ret_refusal);
+}
+
+void pmu_event_fill_common(struct perf_event_attr *attr)
+{
+	attr->size = sizeof(*attr);
+	attr->disabled = 1;
+	attr->inherit = 1;
+	attr->sample_id_all = 1;
+	attr->use_clockid = 1;
+	attr->clockid = CLOCK_MONOTONIC_RAW;
+	attr->read_format |= PMU_READ_FORMAT_LOST;
+	/* 0 bytes means half of the ring, also after the ring had to be halved: one wake-up for
+	 * each record would cost more than the sample itself. */
+	attr->watermark = 1;
+	attr->wakeup_watermark = 0;
+}
+
+static int allocate(struct pmu_event_set *set, size_t n)
+{
+	set->n_rungs = 1;
+	set->fds = calloc(n, sizeof(*set->fds));
+	set->cpus = calloc(n, sizeof(*set->cpus));
+	set->rings = calloc(n, sizeof(*set->rings));
+	return set->fds && set->cpus && set->rings ? 0 : -ENOMEM;
+}
+
+/* The first CPU decides what is conceded; the others get the same. */
+static int open_on(struct pmu_event_set *set, pid_t pid, int cpu)
+{
+	int r;
+
+	if (set->n == 0)
+		r = pmu_event_negotiate(&set->attr, pid, cpu, &set->notes, &set->fds[0]);
+	else
+		r = pmu_event_open(&set->attr, pid, cpu, &set->fds[set->n]);
+	if (r == 0)
+		set->cpus[set->n++] = cpu;
+	return r;
+}
+
+static int open_everywhere(struct pmu_event_set *set, pid_t pid)
+{
+	auto_free int *cpus = NULL;
+	int n_cpus = pmu_cpus_online(&cpus);
+	int r = n_cpus < 0 ? n_cpus : allocate(set, (size_t)n_cpus);
+
+	for (int i = 0; r == 0 && i < n_cpus; i++) {
+		r = open_on(set, pid, cpus[i]);
+		if (r == -ENODEV && n_cpus > 1) { /* went offline since */
+			pmu_notes_add(&set->notes, "CPU %d is offline", cpus[i]);
+			r = 0;
+		}
+	}
+	return r == 0 && set->n == 0 ? -ENODEV : r;
+}
+
+static void unmap_rings(struct pmu_event_set *set)
+{
+	for (size_t i = 0; i < set->n; i++)
+		pmu_ring_finish(&set->rings[i]);
+}
+
+static int map_rings(struct pmu_event_set *set, unsigned pages_log2)
+{
+	for (size_t i = 0; i < set->n; i++) {
+		int r = pmu_ring_init(&set->rings[i], set->fds[i], pages_log2);
+
+		if (r < 0) {
+			unmap_rings(set);
+			return r;
+		}
+	}
+	return 0;
+}
+
+static unsigned pages_log2_for(uint32_t bytes)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	unsigned pages_log2 = 0;
+
+	while (page_bytes << pages_log2 < bytes)
+		pages_log2++;
+	return pages_log2;
+}
+
+/* EPERM: the limit of locked memory, which all recordings of a user share. Smaller may still go. */
+int pmu_event_set_map(struct pmu_event_set *set, uint32_t ring_bytes)
+{
+	unsigned wanted = pages_log2_for(ring_bytes);
+	unsigned pages_log2 = wanted;
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	int r = map_rings(set, pages_log2);
+
+	while ((r == -EPERM || r == -ENOMEM) && pages_log2 > 0)
+		r = map_rings(set, --pages_log2);
+	if (r < 0)
+		return r;
+	set->ring_bytes = (uint32_t)(page_bytes << pages_log2);
+	if (pages_log2 < wanted)
+		pmu_notes_add(&set->notes,
+			      "rings of %u instead of %u KiB for each CPU: limit of locked memory",
+			      set->ring_bytes / 1024, (unsigned)((page_bytes << wanted) / 1024));
+	return 0;
+}
+
+int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t ring_bytes,
+		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal)
+{
+	struct pmu_event_set set = { .attr = *attr };
+	enum pmu_step step = PMU_STEP_OPEN;
+	int r;
+
+	pmu_event_fill_common(&set.attr);
+	r = open_everywhere(&set, pid);
+	if (r == 0) {
+		step = PMU_STEP_MAP;
+		r = pmu_event_set_map(&set, ring_bytes);
+	}
+	if (r < 0) {
+		explain(&set, step, r, ret_refusal);
+		pmu_event_set_close(&set);
+		return r;
+	}
+	*ret_set = set;
+	return 0;
+}
+
+void pmu_event_set_close(struct pmu_event_set *set)
+{
+	for (size_t i = 0; i < set->n; i++)
+		pmu_ring_finish(&set->rings[i]);
+	for (size_t i = 0; i < set->n * set->n_rungs; i++)
+		close(set->fds[i]);
+	free(set->fds);
+	free(set->cpus);
+	free(set->rings);
+	*set = (struct pmu_event_set){ 0 };
+}
+
+int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on)
+{
+	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+
+	for (size_t i = 0; i < set->n; i++)
+		if (ioctl(set->fds[rung * set->n + i], request, 0) < 0)
+			return -errno;
+	return 0;
+}
+
+int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, uint64_t period)
+{
+	for (size_t i = 0; i < set->n; i++)
+		if (ioctl(set->fds[rung * set->n + i], PERF_EVENT_IOC_PERIOD, &period) < 0)
+			return -errno;
+	return 0;
+}
+
+ssize_t pmu_event_set_drain(struct pmu_event_set *set, pmu_sink sink, void *context,
+			    struct pmu_losses *losses)
+{
+	ssize_t sum = 0;
+
+	for (size_t i = 0; i < set->n; i++) {
+		ssize_t n = pmu_ring_drain(&set->rings[i], sink, context, losses);
+
+		if (n < 0)
+			return n;
+		sum += n;
+	}
+	return sum;
+}
+
+int pmu_event_set_lost(const struct pmu_event_set *set, uint64_t *ret_lost)
+{
+	uint64_t sum = 0;
+
+	/* read() then gives struct { u64 value; u64 lost; }: no other bit of read_format is set. */
+	if (set->attr.read_format != PMU_READ_FORMAT_LOST)
+		return -EOPNOTSUPP;
+	for (size_t i = 0; i < set->n * set->n_rungs; i++) {
+		uint64_t values[2];
+		ssize_t n = read(set->fds[i], values, sizeof(values));
+
+		if (n < 0)
+			return -errno;
+		if (n != sizeof(values))
+			return -EIO;
+		sum += values[1];
+	}
+	*ret_lost = sum;
+	return 0;
+}

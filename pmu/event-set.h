@@ -1,0 +1,70 @@
+#pragma once
+/*
+ * One perf event on every online CPU for one process, its threads and its later children.
+ *
+ * inherit does not go with cpu = -1 (mmap then gives EINVAL), hence one event for each CPU, each
+ * with a ring of its own. Sources do not share rings (PERF_EVENT_IOC_SET_OUTPUT): a trace keeps the
+ * records of each source apart and verbatim, so a shared ring would have to be split record by
+ * record; its LOST records would not tell which source lost; and a storm of page faults would push
+ * out the records of maps. With a ring for each, samples also need no PERF_SAMPLE_IDENTIFIER.
+ */
+#include "pmu/event.h"
+#include "pmu/remedy.h"
+#include "pmu/ring.h"
+
+/*
+ * An event on every online CPU: fds[i] and rings[i] belong to cpus[i]. A ladder (period-ladder.h) adds
+ * more events to each CPU, which write into its ring: fds[rung * n + i].
+ */
+struct pmu_event_set {
+	struct perf_event_attr attr; /* as accepted; of the first rung */
+	size_t n;
+	size_t n_rungs; /* 1 without a ladder */
+	int *fds;
+	int *cpus;
+	struct pmu_ring *rings;
+	uint32_t ring_bytes; /* of each */
+	struct pmu_notes notes;
+};
+
+/* What every source asks for alike: disabled, inherit, clock, sample_id_all, watermark ... */
+void pmu_event_fill_common(struct perf_event_attr *attr);
+
+/*
+ * Open the set. attr is what is wanted; the common part (disabled, inherit, clock, sample_id_all,
+ * watermark ...) is filled in here. ring_bytes is rounded up to a power of two pages, and halved
+ * while the limit of locked memory forbids it. On failure nothing stays open and *ret_refusal
+ * explains. Returns 0 or a negative errno.
+ */
+int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t ring_bytes,
+		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal);
+
+/*
+ * Map a ring for each event of a set that was opened. ring_bytes as there; notes tell of halving.
+ * Returns 0 or a negative errno.
+ */
+int pmu_event_set_map(struct pmu_event_set *set, uint32_t ring_bytes);
+
+/* Close everything. Works on a zeroed set, and twice. */
+void pmu_event_set_close(struct pmu_event_set *set);
+
+/*
+ * Switch a rung on or off, in the inherited threads and children too. Returns 0 or a negative errno.
+ */
+int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on);
+
+/*
+ * Another period for a rung: of threads and children that are born from now on, and of the thread that was opened
+ * on, which begins with a whole one. Returns 0 or a negative errno.
+ */
+int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, uint64_t period);
+
+/* As pmu_ring_drain(), of all rings. Returns the sum of bytes, or a negative errno. */
+ssize_t pmu_event_set_drain(struct pmu_event_set *set, pmu_sink sink, void *context,
+			    struct pmu_losses *losses);
+
+/*
+ * Sum of the kernel's counts of lost records (PERF_FORMAT_LOST) over the set. -EOPNOTSUPP when the
+ * kernel does not count.
+ */
+int pmu_event_set_lost(const struct pmu_event_set *set, uint64_t *ret_lost);

@@ -1,0 +1,156 @@
+#include "pmu/hardware-event.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "pmu/perf-clock.h"
+
+/* The trace's number for a clock that has none. */
+#define PERF_CLOCK_ID UINT32_MAX
+
+void pmu_hardware_finish(struct hardware_stream *stream)
+{
+	struct pmu_event_set *set = &stream->events.set;
+
+	for (size_t i = 0; i < set->n; i++) {
+		if (set->rings)
+			pmu_ring_finish(&set->rings[i]);
+		close(set->fds[i]);
+		if (stream->leader_fds[i] >= 0)
+			close(stream->leader_fds[i]);
+	}
+	free(set->fds);
+	free(set->rings);
+	free(stream->leader_fds);
+	free(set->cpus);
+	pmu_perf_clock_close(stream->clock);
+	*stream = (struct hardware_stream){ 0 };
+}
+
+static struct hardware_stream *hardware(struct access_stream *stream)
+{
+	return (struct hardware_stream *)stream; /* base is the first member of its first member */
+}
+
+static const struct hardware_stream *hardware_const(const struct access_stream *stream)
+{
+	return (const struct hardware_stream *)stream;
+}
+
+int pmu_hardware_open(const struct access_source *source, const struct access_options *options,
+		      struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
+{
+	auto_free struct hardware_stream *stream = calloc(1, sizeof(*stream));
+	int r;
+
+	if (!stream) {
+		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
+		return -ENOMEM;
+	}
+	r = pmu_hardware_init(source, options, stream, ret_refusal);
+	if (r == 0)
+		*ret_stream = &((struct hardware_stream *)steal_ptr(&stream))->events.base;
+	return r;
+}
+
+int pmu_hardware_enable(struct access_stream *base, bool on)
+{
+	const struct hardware_stream *stream = hardware(base);
+	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+
+	for (size_t i = 0; i < stream->events.set.n; i++) {
+		int leader_fd = stream->leader_fds[i];
+
+		if (ioctl(leader_fd >= 0 ? leader_fd : stream->events.set.fds[i], request, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/*
+ * With perf's clock many samples may wait in the processor's own buffer. Reading the count empties it
+ * into the ring (intel_pmu_auto_reload_read), so that none is older than what was told before.
+ */
+static void flush(const struct hardware_stream *stream)
+{
+	for (size_t i = 0; i < stream->events.set.n; i++) {
+		uint64_t values[4];
+
+		if (read(stream->events.set.fds[i], values, sizeof(values)) < 0)
+			continue; /* its task has ended, and emptied it before */
+	}
+}
+
+ssize_t pmu_hardware_read(struct access_stream *base, pmu_sink sink, void *context)
+{
+	if (hardware(base)->clock)
+		flush(hardware(base));
+	return pmu_event_stream_read(base, sink, context);
+}
+
+/* Times of throttling, too, are of the clock that the records are stamped with. */
+int pmu_hardware_losses(struct access_stream *base, struct pmu_losses *ret_losses)
+{
+	uint64_t shift_ns = (uint64_t)hardware(base)->clock_shift_ns;
+	struct pmu_losses losses;
+	int r = pmu_event_stream_losses(base, &losses);
+
+	if (r < 0)
+		return r;
+	if (hardware(base)->clock && losses.n_throttles) {
+		losses.throttled_from_ns += shift_ns;
+		losses.throttled_to_ns += shift_ns;
+	}
+	*ret_losses = losses;
+	return 0;
+}
+
+void pmu_hardware_describe(const struct access_stream *base, struct trace_source *ret_source)
+{
+	pmu_event_stream_describe(base, ret_source);
+	if (hardware_const(base)->clock)
+		ret_source->clock_id = PERF_CLOCK_ID;
+}
+
+void pmu_hardware_detail(const struct access_stream *base, struct trace_source_detail *ret_detail,
+			 const char **ret_event)
+{
+	const struct hardware_stream *stream = hardware_const(base);
+
+	pmu_event_stream_detail(base, ret_detail, ret_event);
+	if (stream->event.is_latency)
+		ret_detail->min_latency = (uint32_t)stream->event.config1;
+	*ret_event = stream->event.name;
+}
+
+const char *pmu_hardware_remarks(const struct access_stream *base)
+{
+	return hardware_const(base)->remarks.text;
+}
+
+int pmu_hardware_perf_clock(struct access_stream *base, struct trace_perf_clock *ret_clock)
+{
+	struct trace_perf_clock clock = { 0 };
+	int r;
+
+	if (!hardware(base)->clock)
+		return 0;
+	r = pmu_perf_clock_pair(hardware(base)->clock, &clock.perf_ns, &clock.raw_ns,
+				&clock.error_ns);
+	if (r < 0)
+		return r;
+	hardware(base)->clock_shift_ns = (int64_t)(clock.raw_ns - clock.perf_ns);
+	*ret_clock = clock;
+	return 1;
+}
+
+void pmu_hardware_close(struct access_stream *base)
+{
+	struct hardware_stream *stream = hardware(base);
+
+	pmu_hardware_finish(stream);
+	free(stream);
+}

@@ -1,0 +1,318 @@
+#include "report/callgraph/call-paths.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "store/row-limit.h"
+#include "store/statement.h"
+
+#define FUNCTION_TABLE_SEED UINT64_C(0xcbf29ce484222325)
+
+/* While reading: functions by a hash of name and file; chains by number. */
+struct names {
+	struct key_map first; /* of a hash: number of a function */
+	uint32_t *next; /* by number: another one with the same hash */
+	size_t n_allocated;
+	struct key_map sources; /* of a hash: index of a source file */
+};
+
+static void names_finish(struct names *names)
+{
+	key_map_finish(&names->first);
+	key_map_finish(&names->sources);
+	free(names->next);
+}
+#define auto_names __attribute__((cleanup(names_finish)))
+
+static uint64_t hash_of(const char *text, uint64_t hash)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int add_source(struct paths *paths, const char *source)
+{
+	int r = grow_array(&paths->sources, paths->n_sources, &paths->n_sources_allocated,
+			   sizeof(*paths->sources));
+	if (r < 0)
+		return r;
+	paths->sources[paths->n_sources] = strdup(source);
+	return paths->sources[paths->n_sources++] ? 0 : -ENOMEM;
+}
+
+static int add_function(struct paths *paths, const char *name, const char *module)
+{
+	int r = grow_array(&paths->functions, paths->n_functions, &paths->n_functions_allocated,
+			   sizeof(*paths->functions));
+	if (r < 0)
+		return r;
+
+	struct path_function *function = &paths->functions[paths->n_functions++];
+	*function = (struct path_function){ .name = strdup(name), .module = strdup(module) };
+	return function->name && function->module ? 0 : -ENOMEM;
+}
+
+/* The number of a function, made when it is new. */
+static int find_function(struct paths *paths, struct names *names, const char *name,
+			 const char *module, uint32_t *ret_number)
+{
+	uint64_t hash = hash_of(module, hash_of(name, FUNCTION_TABLE_SEED));
+	uint32_t first = (uint32_t)key_map_get(&names->first, hash, 0);
+
+	for (uint32_t i = first; i; i = names->next[i]) {
+		const struct path_function *function = &paths->functions[i];
+		*ret_number = i;
+		if (strcmp(function->name, name) == 0 && strcmp(function->module, module) == 0)
+			return 0;
+	}
+	size_t number = paths->n_functions;
+	int r = grow_array(&names->next, number, &names->n_allocated, sizeof(*names->next));
+	if (r == 0)
+		r = add_function(paths, name, module);
+	if (r == 0)
+		r = key_map_put(&names->first, hash, 0, number);
+	if (r < 0)
+		return r;
+	names->next[number] = first;
+	*ret_number = (uint32_t)number;
+	return 0;
+}
+
+/* The index of a source file, made when it is new; two of one hash are only told apart. */
+static int find_source(struct paths *paths, struct names *names, const char *source,
+		       uint32_t *ret_index)
+{
+	uint64_t hash = hash_of(source, FUNCTION_TABLE_SEED);
+	uint64_t found = key_map_get(&names->sources, hash, 0);
+	int r = 0;
+
+	if (*source == '\0' || (found && strcmp(paths->sources[found], source) == 0)) {
+		*ret_index = *source ? (uint32_t)found : 0;
+		return 0;
+	}
+	r = add_source(paths, source);
+	if (r == 0 && !found)
+		r = key_map_put(&names->sources, hash, 0, paths->n_sources - 1);
+	if (r == 0)
+		*ret_index = (uint32_t)paths->n_sources - 1;
+	return r;
+}
+
+static int add_called(struct paths *paths, uint32_t number, int32_t line, uint32_t source)
+{
+	int r = grow_array(&paths->called, paths->n_called, &paths->n_called_allocated,
+			   sizeof(*paths->called));
+	if (r == 0)
+		r = grow_array(&paths->lines, paths->n_called, &paths->n_lines_allocated,
+			       sizeof(*paths->lines));
+	if (r == 0)
+		r = grow_array(&paths->source_of, paths->n_called, &paths->n_source_of_allocated,
+			       sizeof(*paths->source_of));
+	if (r < 0)
+		return r;
+	paths->source_of[paths->n_called] = source;
+	paths->lines[paths->n_called] = line;
+	paths->called[paths->n_called++] = number;
+	return 0;
+}
+
+/* One function of a frame; those of one frame follow each other. */
+static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *row)
+{
+	uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
+	const char *module = base_name(statement_string(row, 1));
+	const char *name = statement_string_or_null(row, 2);
+	auto_free char *made = NULL;
+	uint32_t number, source = 0;
+
+	if (id >= paths->n_frames)
+		return -EBADMSG;
+	struct path_frame *frame = &paths->frames[id];
+	if (!name && asprintf(&made, "(in %s)", *module ? module : "unknown code") < 0)
+		return -ENOMEM;
+	int r = find_function(paths, names, name ? name : made, module, &number);
+	if (r == 0)
+		r = find_source(paths, names, statement_string(row, 4), &source);
+	if (r == 0)
+		r = add_called(paths, number, sqlite3_column_int(row, 3), source);
+	if (r < 0)
+		return r;
+	if (source && !paths->functions[number].source)
+		paths->functions[number].source = paths->sources[source];
+	if (frame->n++ == 0)
+		frame->first = (uint32_t)paths->n_called - 1;
+	return 0;
+}
+
+static const char frames_sql[] =
+	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line,"
+	" file FROM frame"
+	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id ORDER BY frame.id, depth";
+
+static int read_frames(struct paths *paths, sqlite3 *db)
+{
+	auto_names struct names names = { 0 };
+	auto_statement sqlite3_stmt *stmt = NULL;
+	int r = grow_array(&names.next, 0, &names.n_allocated, sizeof(*names.next));
+
+	if (r == 0)
+		r = add_function(paths, "", "");
+	if (r == 0)
+		r = add_source(paths, "");
+	if (r == 0)
+		r = statement_prepare(db, frames_sql, &stmt);
+	while (r == 0 && (r = statement_step(stmt)) == 1)
+		r = add_to_frame(paths, &names, stmt);
+	return r;
+}
+
+static int read_stacks(struct paths *paths, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *stmt = NULL;
+	int r = statement_prepare(db, "SELECT id, parent_id, frame_id FROM stack", &stmt);
+
+	while (r == 0 && (r = statement_step(stmt)) == 1) {
+		uint64_t id = (uint64_t)sqlite3_column_int64(stmt, 0);
+		if (id >= paths->n_stacks)
+			return -EBADMSG;
+		paths->stacks[id] = (struct path_stack){
+			.parent = sqlite3_column_int64(stmt, 1),
+			.frame = (uint32_t)sqlite3_column_int64(stmt, 2),
+		};
+		r = 0;
+	}
+	return r;
+}
+
+/* Ids are given out one by one, so that arrays hold them; a damaged database is refused. */
+static int allocate(struct paths *paths, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *stmt = NULL;
+	int r = statement_prepare(db,
+				  "SELECT coalesce((SELECT max(id) FROM stack), 0),"
+				  " coalesce((SELECT max(id) FROM frame), 0),"
+				  " coalesce((SELECT min(id) FROM stack), 1),"
+				  " coalesce((SELECT min(id) FROM frame), 1)",
+				  &stmt);
+	if (r == 0)
+		r = statement_step(stmt);
+	if (r < 0)
+		return r;
+	int64_t last_stack = sqlite3_column_int64(stmt, 0);
+	int64_t last_frame = sqlite3_column_int64(stmt, 1);
+	if (last_stack >= UINT32_MAX || !row_is_below(last_stack, row_limit(db, "stack")) ||
+	    last_frame >= UINT32_MAX || !row_is_below(last_frame, row_limit(db, "frame")) ||
+	    sqlite3_column_int64(stmt, 2) < 1 || sqlite3_column_int64(stmt, 3) < 1)
+		return -EBADMSG;
+	paths->n_stacks = (size_t)last_stack + 1;
+	paths->n_frames = (size_t)last_frame + 1;
+	paths->stacks = calloc(paths->n_stacks, sizeof(*paths->stacks));
+	paths->frames = calloc(paths->n_frames, sizeof(*paths->frames));
+	return paths->stacks && paths->frames ? 0 : -ENOMEM;
+}
+
+int paths_open(sqlite3 *db, const char *const *excluded, struct paths **ret_paths)
+{
+	auto_paths struct paths *paths = calloc(1, sizeof(*paths));
+
+	if (!paths)
+		return -ENOMEM;
+	paths->excluded = excluded;
+	int r = allocate(paths, db);
+	if (r == 0)
+		r = read_frames(paths, db);
+	if (r == 0)
+		r = read_stacks(paths, db);
+	if (r < 0)
+		return r == -ENOMEM ? r : -EPROTO;
+	*ret_paths = steal_ptr(&paths);
+	return 0;
+}
+
+struct paths *paths_close(struct paths *paths)
+{
+	if (!paths)
+		return NULL;
+	for (size_t i = 0; i < paths->n_functions; i++) {
+		free(paths->functions[i].name);
+		free(paths->functions[i].module);
+	}
+	for (size_t i = 0; i < paths->n_sources; i++)
+		free(paths->sources[i]);
+	free(paths->sources);
+	free(paths->source_of);
+	free(paths->functions);
+	free(paths->called);
+	free(paths->lines);
+	free(paths->frames);
+	free(paths->stacks);
+	free(paths);
+	return NULL;
+}
+
+int paths_is_named(const char *function, const char *name)
+{
+	size_t n_bytes = strlen(name);
+
+	return strncmp(function, name, n_bytes) == 0 &&
+	       (function[n_bytes] == '\0' || function[n_bytes] == '(');
+}
+
+static bool is_excluded(const struct paths *paths, uint32_t function)
+{
+	for (const char *const *name = paths->excluded; name && *name; name++)
+		if (paths_is_named(paths->functions[function].name, *name))
+			return true;
+	return false;
+}
+
+/* Innermost first, as the rows lead outwards. */
+static size_t walk_outwards(const struct paths *paths, int64_t stack_id, struct path_step *steps)
+{
+	size_t n = 0;
+
+	for (size_t depth = 0;
+	     stack_id > 0 && (size_t)stack_id < paths->n_stacks && depth < PATHS_MAX_DEPTH;
+	     depth++) {
+		const struct path_stack *stack = &paths->stacks[stack_id];
+		const struct path_frame *frame =
+			&paths->frames[stack->frame < paths->n_frames ? stack->frame : 0];
+
+		for (uint32_t i = 0; i < frame->n && n < PATHS_MAX_DEPTH; i++)
+			steps[n++] = (struct path_step){ paths->called[frame->first + i],
+							 paths->lines[frame->first + i],
+							 paths->source_of[frame->first + i] };
+		stack_id = stack->parent;
+	}
+	return n;
+}
+
+size_t paths_walk(const struct paths *paths, int64_t stack_id,
+		  struct path_step ret_steps[PATHS_MAX_DEPTH])
+{
+	size_t n = walk_outwards(paths, stack_id, ret_steps);
+	size_t n_kept = 0;
+
+	for (size_t i = 0; i < n / 2; i++) {
+		struct path_step other = ret_steps[i];
+		ret_steps[i] = ret_steps[n - 1 - i];
+		ret_steps[n - 1 - i] = other;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!is_excluded(paths, ret_steps[i].function))
+			ret_steps[n_kept++] = ret_steps[i];
+	return n_kept;
+}

@@ -1,0 +1,446 @@
+#include "report/diff/diff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/human-number.h"
+#include "report/diff/diff-sites.h"
+#include "report/report.h"
+#include "report/text/fit-text.h"
+#include "store/query-value.h"
+#include "store/statement.h"
+
+#define N_ROWS 20 /* of text, when nobody says how many */
+
+/* ---- Which runs ---- */
+
+static const char runs_sql[] =
+	"SELECT id FROM run WHERE CASE WHEN ?1 IS NULL THEN (program, mode) ="
+	"  (SELECT program, mode FROM run ORDER BY id DESC LIMIT 1)"
+	" ELSE CAST(id AS TEXT) = ?1 OR program || '.' || mode || '.' || repetition = ?1"
+	"  OR (NOT EXISTS (SELECT 1 FROM run WHERE CAST(id AS TEXT) = ?1)"
+	"   AND (program || '.' || mode = ?1 OR program = ?1)) END ORDER BY id";
+
+int diff_runs(sqlite3 *db, const char *selector, int64_t **ret_runs, size_t *ret_n)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(db, runs_sql, 0, -1);
+	auto_free int64_t *runs = NULL;
+	size_t n = 0, n_allocated = 0;
+	int r = stmt ? 0 : -EPROTO;
+
+	if (stmt && selector)
+		sqlite3_bind_text(stmt, 1, selector, -1, SQLITE_STATIC);
+	while (r == 0 && statement_advance(stmt) == SQLITE_ROW) {
+		r = grow_array(&runs, n, &n_allocated, sizeof(*runs));
+		if (r == 0)
+			runs[n++] = sqlite3_column_int64(stmt, 0);
+	}
+	sqlite3_finalize(stmt);
+	r = statement_verdict(db, r);
+	if (r == 0 && n == 0)
+		r = selector ? -ENOENT : -ENODATA;
+	if (r < 0)
+		return r;
+	*ret_n = n;
+	*ret_runs = steal_ptr(&runs);
+	return 0;
+}
+
+#define NEED(has, what)                                                                            \
+	"SELECT 'recorded no " what ": there is nothing to compare by' WHERE NOT" has
+
+static const char *const missing_sql[REPORT_NEEDS_COUNT] = {
+	[REPORT_NEEDS_BLOCKS] =
+		"SELECT 'recorded no allocations (' || coalesce((" REPORT_SQL_WHY_NO_BLOCKS
+		"), 'no process was traced') || '): there are no call sites to compare'"
+		" WHERE NOT" REPORT_SQL_HAS_BLOCKS(":run"),
+	[REPORT_NEEDS_CLOCK] =
+		NEED(" EXISTS (SELECT 1 FROM source WHERE run_id = :run AND error = 0"
+		     " AND name IN ('clock', 'signal'))",
+		     "samples of CPU time"),
+	[REPORT_NEEDS_FAULTS] = NEED(REPORT_SQL_HAS_FAULTS(":run"), "page faults"),
+};
+
+char *diff_why_not(const struct diff_side *side, enum profile_metric metric)
+{
+	const char *sql = missing_sql[profile_metric_row(metric)->needs];
+	char *why = NULL;
+
+	for (size_t i = 0; !why && i < side->n_runs; i++) {
+		why = report_sql_text(side->db, missing_sql[REPORT_NEEDS_BLOCKS], side->runs[i]);
+		if (!why)
+			why = report_sql_text(side->db, sql, side->runs[i]);
+	}
+	return why;
+}
+
+/* ---- What differs, and how surely ---- */
+
+struct change {
+	double before, after; /* means over the runs */
+	double half; /* of the 95 % interval of after - before; < 0: none */
+	const struct diff_site *site;
+};
+
+struct diff {
+	const struct diff_request *request;
+	struct diff_sites sites;
+	double n_samples[2]; /* time: of all runs of a side, and what they stand for in ns */
+	double time_ns[2];
+	double whole[2];
+	double unknown[2]; /* the most that it may be off, by what is not known of sites */
+	struct change *changes;
+	size_t n_changes;
+	size_t n_noise; /* changes that their interval does not tell from 0 */
+};
+
+/* Student's t, 97.5 %, by degrees of freedom; any table of statistics. */
+static double student_t(double degrees)
+{
+	static const double t[] = { 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
+				    2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+				    2.110,  2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064,
+				    2.060,  2.056, 2.052, 2.048, 2.045, 2.042 };
+
+	if (degrees > 30)
+		return 2.042; /* wider than need be, by 4 % at most */
+	return t[degrees < 1 ? 0 : (size_t)degrees - 1];
+}
+
+/* Variance of the mean of n values. */
+static double variance_of_mean(const struct diff_sum *sum, double n)
+{
+	double mean = sum->sum / n;
+
+	return fmax(sum->sum_sq / n - mean * mean, 0) / (n - 1);
+}
+
+/* Welch's interval of the difference of two means. */
+static double half_of_means(const struct diff *diff, const struct diff_site *site)
+{
+	double n[2], variance[2];
+
+	for (int side = 0; side < 2; side++) {
+		n[side] = (double)diff->request->sides[side].n_runs;
+		variance[side] = variance_of_mean(&site->sides[side], n[side]);
+	}
+	double sum = variance[0] + variance[1];
+	if (sum == 0)
+		return 0;
+	double degrees =
+		sum * sum /
+		(variance[0] * variance[0] / (n[0] - 1) + variance[1] * variance[1] / (n[1] - 1));
+	return student_t(degrees) * sqrt(sum);
+}
+
+/*
+ * The interval that the samples of time give, in ns a run. A side that does not have the site, or not the ends of its
+ * interval, has that of n samples.
+ */
+static double half_of_samples(const struct diff *diff, const struct diff_site *site)
+{
+	double squares = 0;
+
+	for (int side = 0; side < 2; side++) {
+		const struct diff_sum *sum = &site->sides[side];
+		double n_runs = (double)diff->request->sides[side].n_runs;
+		double share = format_half_width(sum->n, sum->n_sq,
+						 (int64_t)llround(diff->n_samples[side]));
+		double half = sum->has_ends ? sqrt(sum->half_sq) / n_runs
+					    : share * diff->time_ns[side] / n_runs;
+		squares += half * half;
+	}
+	return sqrt(squares);
+}
+
+/* What is not known is no matter of chance: more samples and repetitions do not make it less. */
+static double half_of_unknown(const struct diff *diff, const struct diff_site *site)
+{
+	double half = 0;
+
+	for (int side = 0; side < 2; side++)
+		half += site->sides[side].half_unknown / (double)diff->request->sides[side].n_runs;
+	return half;
+}
+
+static double half_of(const struct diff *diff, const struct diff_site *site)
+{
+	const struct diff_side *sides = diff->request->sides;
+
+	if (sides[0].n_runs > 1 && sides[1].n_runs > 1)
+		return half_of_means(diff, site) + half_of_unknown(diff, site);
+	return diff->request->metric == PROFILE_TIME
+		       ? half_of_samples(diff, site) + half_of_unknown(diff, site)
+		       : -1;
+}
+
+static bool is_sure(const struct change *change)
+{
+	return fabs(change->after - change->before) > change->half;
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct change *a = left, *b = right;
+	double x = fabs(a->after - a->before), y = fabs(b->after - b->before);
+
+	return x > y ? -1 : x < y;
+}
+
+static int find_changes(struct diff *diff)
+{
+	diff->changes = calloc(diff->sites.n + 1, sizeof(*diff->changes));
+	if (!diff->changes)
+		return -ENOMEM;
+	for (size_t i = 0; i < diff->sites.n; i++) {
+		const struct diff_site *site = &diff->sites.items[i];
+		struct change change = {
+			.before = site->sides[0].sum / (double)diff->request->sides[0].n_runs,
+			.after = site->sides[1].sum / (double)diff->request->sides[1].n_runs,
+			.site = site,
+		};
+		diff->whole[0] += change.before;
+		diff->whole[1] += change.after;
+		for (int side = 0; side < 2; side++)
+			diff->unknown[side] += site->sides[side].half_unknown /
+					       (double)diff->request->sides[side].n_runs;
+		change.half = half_of(diff, site);
+		if (change.before != change.after)
+			diff->n_noise += !is_sure(&change);
+		diff->n_changes += change.before != change.after;
+		diff->changes[i] = change;
+	}
+	qsort(diff->changes, diff->sites.n, sizeof(*diff->changes), compare);
+	return 0;
+}
+
+/* ---- As rows ---- */
+
+static const char table_sql[] =
+	"DROP TABLE IF EXISTS temp.diff_site;"
+	"CREATE TEMP TABLE diff_site(id INTEGER PRIMARY KEY, before INTEGER, after INTEGER,"
+	" half INTEGER, is_sure INTEGER, place TEXT,"
+	" change INTEGER)";
+
+static const char rows_sql[] =
+	"SELECT change, iif(after IS NULL, NULL, 1.0 * change / nullif(before, 0)) AS \"of before\","
+	" half AS \"\u00b195 %\", before, after,"
+	" CASE is_sure WHEN 1 THEN 'yes' WHEN 0 THEN 'no' END AS significant,"
+	" place AS \"allocated at\""
+	" FROM temp.diff_site ORDER BY id LIMIT :limit";
+
+/* The call path as the newer side that has it tells it; allocated. */
+static char *place_of(const struct diff *diff, const struct diff_site *site)
+{
+	int side = site->sides[1].stack_id >= 0;
+
+	return report_sql_text(diff->request->sides[side].db, "SELECT stack_text(:run, 5)",
+			       site->sides[side].stack_id);
+}
+
+static int insert(const struct diff *diff, size_t i, sqlite3_stmt *stmt)
+{
+	const struct change *change = &diff->changes[i];
+	auto_free char *place = place_of(diff, change->site);
+
+	sqlite3_reset(stmt);
+	sqlite3_bind_int64(stmt, 1, (int64_t)i + 1);
+	for (int column = 2; column <= 5; column++)
+		sqlite3_bind_null(stmt, column);
+	if (change->site->sides[0].half_unknown == 0)
+		sqlite3_bind_int64(stmt, 2, llround(change->before));
+	if (change->site->sides[1].half_unknown == 0)
+		sqlite3_bind_int64(stmt, 3, llround(change->after));
+	sqlite3_bind_int64(stmt, 7, llround(change->after - change->before));
+	if (change->half >= 0) {
+		sqlite3_bind_int64(stmt, 4, llround(change->half));
+		sqlite3_bind_int(stmt, 5, is_sure(change));
+	}
+	sqlite3_bind_text(stmt, 6, place, -1, SQLITE_TRANSIENT);
+	return statement_advance(stmt) == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+static bool is_listed(const struct diff *diff, const struct change *change)
+{
+	return diff->request->format != TABLE_TEXT || change->half < 0 || is_sure(change);
+}
+
+static int64_t limit_of(const struct diff_request *request)
+{
+	if (request->limit)
+		return request->limit;
+	return request->format == TABLE_TEXT ? N_ROWS : -1;
+}
+
+static int fill_table(const struct diff *diff)
+{
+	sqlite3 *db = diff->request->sides[0].db;
+	int64_t left = limit_of(diff->request);
+
+	int result = sqlite3_exec(db, table_sql, NULL, NULL, NULL);
+	if (result != SQLITE_OK) {
+		statement_keep(db, result);
+		return -EPROTO;
+	}
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db, "INSERT INTO temp.diff_site VALUES (?, ?, ?, ?, ?, ?, ?)", 0, -1);
+	int r = stmt ? 0 : -EPROTO;
+	for (size_t i = 0; r == 0 && left != 0 && i < diff->n_changes; i++) {
+		if (!is_listed(diff, &diff->changes[i]))
+			continue;
+		r = insert(diff, i, stmt);
+		left--;
+	}
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+static struct format_text value_text(double value, enum table_kind kind)
+{
+	return kind == TABLE_BYTES	? format_bytes(llround(value))
+	       : kind == TABLE_DURATION ? format_duration(llround(value))
+					: format_count(llround(value));
+}
+
+static void write_head(FILE *out, const struct diff *diff)
+{
+	const struct profile_metric_row *metric = profile_metric_row(diff->request->metric);
+	const struct diff_side *sides = diff->request->sides;
+
+	auto_free char *title = profile_title(sides[1].db, sides[1].runs[0], metric->title);
+
+	fprintf(out, "Call sites by %s: ", title ? title : metric->title);
+	for (int side = 0; side < 2; side++) {
+		fputs(value_text(diff->whole[side], metric->kind).text, out);
+		if (diff->unknown[side] > 0)
+			fprintf(out, " \u00b1%s",
+				value_text(diff->unknown[side], metric->kind).text);
+		fprintf(out, " (%zu run%s)%s", sides[side].n_runs,
+			sides[side].n_runs > 1 ? "s, mean" : "", side == 0 ? " -> " : "\n");
+	}
+}
+
+static void write_foot(FILE *out, const struct diff *diff, size_t n_rows)
+{
+	size_t n_sure = diff->n_changes - diff->n_noise;
+
+	if (n_sure == 0)
+		fputs("No call site differs.\n", out);
+	else
+		report_rest_write(out, (int64_t)n_sure - (int64_t)n_rows);
+	if (diff->unknown[0] + diff->unknown[1] > 0)
+		fputs("-: not known, the change is to what lies in the middle of what it may be, and its interval has all of it\n",
+		      out);
+	if (diff->n_noise)
+		fprintf(out, "%zu differ by less than their 95 %% interval: not listed\n",
+			diff->n_noise);
+}
+
+static int write_rows(FILE *out, void *user)
+{
+	const struct diff *diff = user;
+	bool is_text = diff->request->format == TABLE_TEXT;
+	enum table_kind kind = profile_metric_row(diff->request->metric)->kind;
+	const enum table_kind kinds[] = { kind, TABLE_PERCENT_CHANGE, kind, kind, kind };
+	const struct table_style style = { diff->request->format, kinds, 5, diff->request->width,
+					   true };
+	sqlite3_stmt *stmt = report_sql_prepare(diff->request->sides[0].db, rows_sql, 0,
+						limit_of(diff->request));
+	size_t n_rows = 0;
+
+	if (!stmt)
+		return -EPROTO;
+	if (is_text)
+		write_head(out, diff);
+	int r = table_write(out, stmt, &style, &n_rows);
+	sqlite3_finalize(stmt);
+	if (r == 0 && is_text)
+		write_foot(out, diff, n_rows);
+	return r;
+}
+
+/* How many samples of time the runs of a side took, and what those stand for. */
+static void count_samples(struct diff *diff, int side)
+{
+	static const char n_sql[] = "SELECT sum(n_samples) FROM source WHERE run_id = :run AND"
+				    " name IN ('clock', 'signal')";
+	static const char time_sql[] =
+		"SELECT sum(coalesce(weight, n_samples * period)) FROM source"
+		" LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id = :run AND name IN ('clock', 'signal')";
+	const struct diff_side *from = &diff->request->sides[side];
+
+	for (size_t i = 0; i < from->n_runs; i++) {
+		diff->n_samples[side] += (double)report_sql_number(from->db, n_sql, from->runs[i]);
+		diff->time_ns[side] += (double)report_sql_number(from->db, time_sql, from->runs[i]);
+	}
+}
+
+static int find(struct diff *diff, sqlite3 **ret_failed)
+{
+	const struct diff_request *request = diff->request;
+	int r = 0;
+
+	for (int side = 0; side < 2 && r == 0; side++) {
+		*ret_failed = request->sides[side].db;
+		count_samples(diff, side);
+		r = diff_sites_read(&diff->sites, request, side);
+	}
+	if (r < 0)
+		return r;
+	*ret_failed = request->sides[0].db;
+	r = diff_sites_pair(&diff->sites);
+	return r < 0 ? r : find_changes(diff);
+}
+
+int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed)
+{
+	struct diff diff = { .request = request };
+	int r = find(&diff, ret_failed);
+
+	if (r == 0)
+		r = fill_table(&diff);
+	if (r == 0)
+		r = fit_lines_write(out, request->format == TABLE_TEXT ? request->width : 0,
+				    write_rows, &diff);
+	free(diff.changes);
+	diff_sites_finish(&diff.sites);
+	for (int side = 0; side < 2 && r == 0; side++) {
+		*ret_failed = request->sides[side].db;
+		r = statement_verdict(*ret_failed, r);
+	}
+	return ferror(out) ? -EIO : r;
+}
+
+static struct diff_row row_of(const struct change *change)
+{
+	int side = change->site->sides[1].stack_id >= 0;
+
+	return (struct diff_row){ change->before, change->after, change->half,
+				  change->site->sides[side].stack_id, side };
+}
+
+int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sqlite3 **ret_failed)
+{
+	struct diff diff = { .request = request };
+	auto_free struct diff_row *rows = NULL;
+	size_t n = 0;
+	int r = find(&diff, ret_failed);
+
+	if (r == 0)
+		rows = calloc(diff.sites.n + 1, sizeof(*rows));
+	for (size_t i = 0; rows && i < diff.sites.n; i++) {
+		if (diff.changes[i].before != 0 || diff.changes[i].after != 0)
+			rows[n++] = row_of(&diff.changes[i]);
+	}
+	*ret_rows = (struct diff_rows){ .n = n, .whole = { diff.whole[0], diff.whole[1] } };
+	if (r == 0 && !rows)
+		r = -ENOMEM;
+	free(diff.changes);
+	diff_sites_finish(&diff.sites);
+	ret_rows->rows = steal_ptr(&rows);
+	return r;
+}

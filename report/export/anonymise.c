@@ -1,0 +1,225 @@
+#include "report/export/anonymise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "report/export/pseudonyms.h"
+#include "store/statement.h"
+
+/* Names that only memsight gives, or that every program has. */
+#define WORDS                                                                                      \
+	"'[unknown]', '[module]', '[data]', '[rodata]', '[.data]', '[.bss]', '[.rodata]', "        \
+	"'[heap]', '[stack]', '[vdso]', '[vvar]', '[vsyscall]', '[anon]', '//anon', 'default'"
+#define UNLESS_WORD(new) "CASE WHEN value IN (" WORDS ") THEN value ELSE " new " END"
+#define FUNCTION                                                                                   \
+	"CASE WHEN value IN (" WORDS ") OR value GLOB 'operator new*' OR value GLOB 'operator "    \
+	"delete*' THEN value ELSE pseudonym('function', value) END"
+#define PATH   UNLESS_WORD("pseudonym_path(value)")
+#define OBJECT UNLESS_WORD("pseudonym_object(value)")
+/* Numbers, and what memsight was told that names nothing. */
+#define FACT                                                                                       \
+	"CASE WHEN key IN ('memsight.alloc', 'memsight.api', 'memsight.events',"                   \
+	" 'memsight.follow', 'memsight.private', 'memsight.sink', 'memsight.stacks',"              \
+	" 'memsight.heap_spill', 'memsight.version', 'memsight_version', 'machine') OR"            \
+	" (key <> 'uid' AND value NOT GLOB '*[^0-9]*') THEN value"                                 \
+	" ELSE pseudonym('value', value) END"
+/* Of ours, but for what the program or its user may have given to it. */
+#define SENTENCE "CASE WHEN value GLOB '*/*' THEN pseudonym('reason', value) ELSE value END"
+#define KEEP	 NULL
+
+/* What becomes of the texts of a column, named `value`. A column that is not here is replaced. */
+static const struct rule {
+	const char *table;
+	const char *column;
+	const char *sql;
+} rules[] = {
+	{ "run", "program", "pseudonym('name', value)" },
+	{ "run", "mode", UNLESS_WORD("pseudonym('mode', value)") },
+	{ "run", "command", "pseudonym('command', value)" },
+	{ "run", "directory", PATH },
+	{ "run", "trace", PATH },
+	{ "run", "recording_id", OBJECT },
+	{ "run", "detail", KEEP },
+	{ "fact", "key", KEEP },
+	{ "fact", "value", FACT },
+	{ "process", "birth", KEEP },
+	{ "process", "exe", PATH },
+	{ "process", "command", "pseudonym('command', value)" },
+	{ "process", "why_not", KEEP },
+	{ "thread_name", "name", "pseudonym('thread', value)" },
+	{ "module", "path", PATH },
+	{ "module", "build_id", OBJECT },
+	{ "module", "debug_info", KEEP },
+	{ "frame", "object", OBJECT },
+	{ "frame", "path", PATH },
+	{ "frame", "function", FUNCTION },
+	{ "frame_line", "function", FUNCTION },
+	{ "frame_line", "file", PATH },
+	{ "stack", "stop", KEEP },
+	{ "call", "name", KEEP },
+	{ "mapping", "path", PATH },
+	{ "source", "name", KEEP },
+	{ "source", "unit", KEEP },
+	{ "source", "remedy", KEEP },
+	{ "source", "event", SENTENCE },
+	{ "source", "note", SENTENCE },
+	{ "loop", "method", KEEP },
+	{ "owner", "name", KEEP },
+	{ "owner", "meaning", KEEP },
+	{ "symbol", "object", OBJECT },
+	{ "symbol", "path", PATH },
+	{ "symbol", "name", UNLESS_WORD("pseudonym('variable', value)") },
+	{ "process_sample", "node_bytes", KEEP },
+	{ "region", "name", "pseudonym('region', value)" },
+	{ "region_total", "name", "pseudonym('region', value)" },
+	{ "mark", "name", "pseudonym('mark', value)" },
+	{ "object_name", "name", "pseudonym('object', value)" },
+	{ "counter", "name", KEEP },
+	{ "counter", "unit", KEEP },
+	{ "loss", "source", KEEP },
+	{ "loss", "reason", SENTENCE },
+	{ "total", "name", KEEP },
+	{ "withheld", "classes", KEEP },
+	{ "watch", "target", "pseudonym('variable', value)" },
+	{ "watch", "note", KEEP },
+	{ "heap_kind", "name", KEEP },
+	{ "heap_range", "place", PATH },
+	{ "band", "kind", KEEP },
+	{ "band", "name", PATH },
+	{ "timeline_level", "level", KEEP },
+	{ "picture_category", "colour", KEEP },
+	{ "picture_category", "name", KEEP },
+	{ "picture_tile", "colour", KEEP },
+};
+
+static const struct rule *rule_of(const char *table, const char *column)
+{
+	static const struct rule other = { NULL, NULL, "pseudonym('text', value)" };
+
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (strcmp(rules[i].table, table) == 0 && strcmp(rules[i].column, column) == 0)
+			return &rules[i];
+	}
+	return &other;
+}
+
+static int run(sqlite3 *db, const char *sql)
+{
+	return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EPROTO;
+}
+
+static int replace(sqlite3 *db, const char *table, const char *column)
+{
+	const char *new = rule_of(table, column)->sql;
+	if (!new)
+		return 0;
+
+	/* The rule's `value` is the column: a subquery gives it that name. */
+	char *sql = sqlite3_mprintf("UPDATE \"%w\" SET \"%w\" = (SELECT %s FROM (SELECT"
+				    " \"%w\".\"%w\" AS value))",
+				    table, column, new, table, column);
+	int r = sql ? run(db, sql) : -ENOMEM;
+	sqlite3_free(sql);
+	return r;
+}
+
+static const char columns_sql[] =
+	"SELECT tables.name, columns.name FROM sqlite_master AS tables,"
+	" pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+	" AND tables.name NOT GLOB 'sqlite_*' AND tables.sql NOT LIKE 'CREATE VIRTUAL%'"
+	" AND columns.type = 'TEXT'";
+
+static int replace_all(sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(db, columns_sql, &statement);
+
+	while (r == 0 && (r = statement_step(statement)) > 0)
+		r = replace(db, statement_string(statement, 0), statement_string(statement, 1));
+	return r;
+}
+
+/*
+ * Hints are sentences with names in them; the view readme of a compact database says where memsight is
+ * installed; samples of sqlite_stat4 are rows.
+ */
+static const char first_sql[] =
+	"PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON; BEGIN;"
+	"DELETE FROM fact WHERE key GLOB 'hint.*'; DROP VIEW IF EXISTS readme;";
+static const char last_sql[] =
+	"INSERT INTO fact(run_id, key, at_end, value)"
+	" SELECT id, 'memsight.anonymised', 1, 'yes' FROM run; COMMIT; VACUUM;";
+
+static int rewrite(const char *path)
+{
+	sqlite3 *db = NULL;
+	int r = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -EIO;
+
+	if (r == 0 && pseudonyms_register(db) != SQLITE_OK)
+		r = -ENOMEM;
+	if (r == 0)
+		r = run(db, first_sql);
+	if (r == 0 && statement_has_column(db, NULL, "sqlite_stat4", NULL))
+		r = run(db, "DELETE FROM sqlite_stat4");
+	if (r == 0)
+		r = statement_kept(db);
+	if (r == 0)
+		r = replace_all(db);
+	if (r == 0)
+		r = run(db, last_sql);
+	if (r < 0 && sqlite3_errcode(db) == SQLITE_FULL)
+		r = -ENOSPC;
+	sqlite3_close_v2(db);
+	return r == -EPROTO ? -EIO : r;
+}
+
+static int is_copy(sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(db, "SELECT 1 FROM fact WHERE key = 'memsight.anonymised'",
+				  &statement);
+
+	r = r < 0 ? r : statement_step(statement);
+	return r > 0 ? -EALREADY : r;
+}
+
+static int copy(sqlite3 *db, const char *path)
+{
+	char *sql = sqlite3_mprintf("VACUUM INTO %Q", path);
+	int r = sql ? run(db, sql) : -ENOMEM;
+
+	sqlite3_free(sql);
+	if (r < 0 && (sqlite3_errcode(db) & 0xff) == SQLITE_FULL)
+		return -ENOSPC;
+	return r;
+}
+
+int anonymise(sqlite3 *db, const char *path, bool replaces)
+{
+	auto_free char *partial = NULL;
+	int r = is_copy(db);
+
+	if (r == 0 && !replaces && access(path, F_OK) == 0)
+		return -EEXIST;
+	if (r < 0)
+		return r;
+	if (asprintf(&partial, "%s.partial", path) < 0)
+		return -ENOMEM;
+	/* Into an empty file: SQLite would let others read it. */
+	auto_close int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	r = copy(db, partial);
+	if (r == 0)
+		r = rewrite(partial);
+	if (r == 0 && rename(partial, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(partial);
+	return r;
+}

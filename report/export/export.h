@@ -1,0 +1,44 @@
+#pragma once
+/*
+ * A run in the formats of other programs, on a stream that the caller owns. Each format is a line in a
+ * table; the database is only read. Its handle needs report_functions_register() first.
+ */
+#include <sqlite3.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "report/callgraph/profile.h"
+
+struct export_request {
+	int64_t run_id;
+	enum profile_metric metric;
+	const char *const *excluded; /* as paths.excluded; may be NULL */
+	const char *view; /* csv, json: the table or view */
+};
+
+struct export_format {
+	const char *name; /* as in --format NAME */
+	int is_binary; /* not for a terminal */
+	/* As export_write(), which is to be called. */
+	int (*write)(FILE *out, sqlite3 *db, const struct export_request *request);
+};
+
+/* The table of formats; ends with a name of NULL. */
+extern const struct export_format export_formats[];
+
+/* The format of a name, or NULL. */
+const struct export_format *export_find(const char *name);
+
+/* Write a run. 0, -EIO, -ENOMEM, -EPROTO (statement_message() tells), -ESRCH (no such view). */
+int export_write(FILE *out, sqlite3 *db, const struct export_format *format,
+		 const struct export_request *request);
+
+/*
+ * What the formats are written by; each in its file. Folded stacks for flamegraph.pl, the input of
+ * callgrind_annotate and KCachegrind, pprof's gzipped protocol buffer, and the trace event format of
+ * Chrome and Perfetto.
+ */
+int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *request);
+int export_callgrind_write(FILE *out, sqlite3 *db, const struct export_request *request);
+int export_pprof_write(FILE *out, sqlite3 *db, const struct export_request *request);
+int export_chrome_write(FILE *out, sqlite3 *db, const struct export_request *request);

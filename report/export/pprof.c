@@ -1,0 +1,291 @@
+/*
+ * pprof's profile.proto, gzipped (github.com/google/pprof/blob/main/proto/profile.proto). One sample
+ * for each call site, one location for each frame with its inlined functions.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/utf8.h"
+#include "report/export/export.h"
+#include "report/export/protobuf.h"
+#include "store/query-value.h"
+#include "store/statement.h"
+
+/* Numbers of the fields. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING_TABLE = 6,
+	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS = 10,
+	PROFILE_COMMENT = 13,
+	PROFILE_DEFAULT_SAMPLE_TYPE = 14
+};
+enum { TYPE_TYPE = 1, TYPE_UNIT = 2 };
+enum { SAMPLE_LOCATION_ID = 1, SAMPLE_VALUE = 2 };
+enum { MAPPING_ID = 1, MAPPING_FILENAME = 5, MAPPING_BUILD_ID = 6, MAPPING_HAS_FUNCTIONS = 7 };
+enum { LOCATION_ID = 1, LOCATION_MAPPING_ID = 2, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
+enum { LINE_FUNCTION_ID = 1, LINE_LINE = 2 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILENAME = 4 };
+
+/* The values of a sample, in the order of sites_sql. */
+static const struct {
+	const char *type, *unit;
+} value_types[] = {
+	{ "alloc_objects", "count" }, { "alloc_space", "bytes" }, { "inuse_objects", "count" },
+	{ "inuse_space", "bytes" },   { "peak_space", "bytes" },  { "time", "nanoseconds" },
+};
+#define N_VALUES      (sizeof(value_types) / sizeof(value_types[0]))
+#define DEFAULT_VALUE 1
+
+static const char sites_sql[] =
+	"SELECT site.stack_id, site.n_blocks, site.bytes, live_blocks, live_bytes,"
+	" coalesce(site_peak.bytes, 0), CAST(round(time_ns) AS INTEGER) FROM site"
+	" LEFT JOIN site_peak ON site_peak.run_id = site.run_id"
+	"  AND site_peak.stack_id = site.stack_id WHERE site.run_id = :run";
+
+static const char comment[] =
+	"memsight: alloc: asked for in all; inuse: not freed; peak: live when "
+	"the run's live bytes were highest; time: user CPU time at accesses";
+
+struct pprof {
+	sqlite3 *db;
+	const struct export_request *request;
+	struct paths *paths;
+	struct protobuf out; /* the profile, up to what was flushed */
+	gzFile file;
+	char **strings; /* the table; number 0 is "" */
+	size_t n_strings;
+	size_t n_strings_allocated;
+	int64_t last; /* the string that was asked for last: mappings repeat */
+	int error;
+};
+
+/* Strings are few beside samples, and functions and files come once each: no search but the last. */
+static int64_t string(struct pprof *pprof, const char *text)
+{
+	if (pprof->n_strings && strcmp(pprof->strings[pprof->last], text) == 0)
+		return pprof->last;
+	if (pprof->n_strings && *text == '\0')
+		return 0;
+	char *copy = utf8_copy(text); /* proto3 refuses anything else */
+	if (!copy || grow_array(&pprof->strings, pprof->n_strings, &pprof->n_strings_allocated,
+				sizeof(*pprof->strings)) < 0) {
+		free(copy);
+		pprof->error = -ENOMEM;
+		return 0;
+	}
+	pprof->strings[pprof->n_strings] = copy;
+	pprof->last = (int64_t)pprof->n_strings;
+	return (int64_t)pprof->n_strings++;
+}
+
+static void flush(struct pprof *pprof)
+{
+	if (pprof->out.is_failed)
+		pprof->error = -ENOMEM;
+	else if (gzwrite(pprof->file, pprof->out.bytes, (unsigned)pprof->out.n) !=
+		 (int)pprof->out.n)
+		pprof->error = errno == ENOMEM ? -ENOMEM : -EIO;
+	pprof->out.n = 0;
+}
+
+/* Give a message to the stream. */
+static void put(struct pprof *pprof, unsigned field, struct protobuf *message)
+{
+	protobuf_message(&pprof->out, field, message);
+	protobuf_finish(message);
+	if (pprof->out.n > 1 << 16)
+		flush(pprof);
+}
+
+static void put_types(struct pprof *pprof)
+{
+	for (size_t i = 0; i < N_VALUES; i++) {
+		struct protobuf type = { 0 };
+		int64_t name = string(pprof, value_types[i].type);
+		protobuf_number(&type, TYPE_TYPE, name);
+		protobuf_number(&type, TYPE_UNIT, string(pprof, value_types[i].unit));
+		put(pprof, PROFILE_SAMPLE_TYPE, &type);
+		if (i == DEFAULT_VALUE)
+			protobuf_number(&pprof->out, PROFILE_DEFAULT_SAMPLE_TYPE, name);
+	}
+}
+
+static void put_functions(struct pprof *pprof)
+{
+	for (size_t i = 1; i < pprof->paths->n_functions && pprof->error == 0; i++) {
+		const struct path_function *from = &pprof->paths->functions[i];
+		struct protobuf function = { 0 };
+		int64_t name = string(pprof, from->name);
+		protobuf_number(&function, FUNCTION_ID, (int64_t)i);
+		protobuf_number(&function, FUNCTION_NAME, name);
+		protobuf_number(&function, FUNCTION_SYSTEM_NAME, name);
+		protobuf_number(&function, FUNCTION_FILENAME,
+				string(pprof, from->source ? from->source : ""));
+		put(pprof, PROFILE_FUNCTION, &function);
+	}
+}
+
+static void put_location(struct pprof *pprof, sqlite3_stmt *row, int64_t mapping)
+{
+	int64_t id = sqlite3_column_int64(row, 0);
+	bool is_frame = id > 0 && (uint64_t)id < pprof->paths->n_frames;
+	const struct path_frame *frame = &pprof->paths->frames[is_frame ? id : 0];
+	struct protobuf location = { 0 };
+
+	protobuf_number(&location, LOCATION_ID, id);
+	protobuf_number(&location, LOCATION_MAPPING_ID, mapping);
+	protobuf_number(&location, LOCATION_ADDRESS, sqlite3_column_int64(row, 1));
+	for (uint32_t i = 0; i < frame->n; i++) {
+		struct protobuf line = { 0 };
+		protobuf_number(&line, LINE_FUNCTION_ID, pprof->paths->called[frame->first + i]);
+		protobuf_number(&line, LINE_LINE, pprof->paths->lines[frame->first + i]);
+		protobuf_message(&location, LOCATION_LINE, &line);
+		protobuf_finish(&line);
+	}
+	put(pprof, PROFILE_LOCATION, &location);
+}
+
+static void put_mapping(struct pprof *pprof, sqlite3_stmt *row, int64_t id)
+{
+	const char *object = statement_string(row, 3);
+	struct protobuf mapping = { 0 };
+
+	protobuf_number(&mapping, MAPPING_ID, id);
+	protobuf_number(&mapping, MAPPING_FILENAME, string(pprof, statement_string(row, 2)));
+	if (!strchr(object, '/'))
+		protobuf_number(&mapping, MAPPING_BUILD_ID, string(pprof, object));
+	/* Functions and the rest are known: do not look for them in files. */
+	for (unsigned field = MAPPING_HAS_FUNCTIONS; field < MAPPING_HAS_FUNCTIONS + 4; field++)
+		protobuf_number(&mapping, field, 1);
+	put(pprof, PROFILE_MAPPING, &mapping);
+}
+
+/* pprof takes the first mapping for the program: what the run's first process has become by exec. */
+static const char frames_sql[] =
+	"WITH program(path) AS (SELECT exe FROM process WHERE run_id = :run AND pid = (SELECT pid"
+	"  FROM process WHERE run_id = :run ORDER BY number LIMIT 1) ORDER BY exec_seq DESC LIMIT 1)"
+	" SELECT id, offset, path, object FROM (SELECT id, offset, path, object FROM frame UNION ALL"
+	"  SELECT NULL, 0, path, path FROM program WHERE path NOT IN (SELECT path FROM frame))"
+	" ORDER BY path IN (SELECT path FROM program) DESC, object, id";
+
+/* Frames by file: a mapping comes before its locations. */
+static int put_locations(struct pprof *pprof)
+{
+	sqlite3_stmt *row = report_sql_prepare(pprof->db, frames_sql, pprof->request->run_id, -1);
+	auto_free char *object = NULL;
+	int64_t mapping = 0;
+	int code = SQLITE_DONE;
+
+	while (row && pprof->error == 0 && (code = statement_advance(row)) == SQLITE_ROW) {
+		const char *now = statement_string(row, 3);
+		if (!object || strcmp(object, now) != 0) {
+			free(object);
+			object = strdup(now);
+			pprof->error = object ? 0 : -ENOMEM;
+			put_mapping(pprof, row, ++mapping);
+		}
+		if (sqlite3_column_type(row, 0) != SQLITE_NULL)
+			put_location(pprof, row, mapping);
+	}
+	sqlite3_finalize(row);
+	return row && (code == SQLITE_DONE || pprof->error) ? pprof->error : -EPROTO;
+}
+
+/* The frames of a stack, innermost first. */
+static size_t frames_of(const struct paths *paths, int64_t stack_id, int64_t *ids)
+{
+	size_t n = 0;
+
+	while (stack_id > 0 && (size_t)stack_id < paths->n_stacks && n < PATHS_MAX_DEPTH) {
+		const struct path_stack *stack = &paths->stacks[stack_id];
+		if (stack->frame)
+			ids[n++] = stack->frame;
+		stack_id = stack->parent;
+	}
+	return n;
+}
+
+static int put_samples(struct pprof *pprof)
+{
+	sqlite3_stmt *row = report_sql_prepare(pprof->db, sites_sql, pprof->request->run_id, -1);
+	int64_t ids[PATHS_MAX_DEPTH];
+	int code = SQLITE_DONE;
+
+	while (row && pprof->error == 0 && (code = statement_advance(row)) == SQLITE_ROW) {
+		size_t n = frames_of(pprof->paths, sqlite3_column_int64(row, 0), ids);
+		int64_t values[N_VALUES];
+		struct protobuf sample = { 0 };
+		for (size_t i = 0; i < N_VALUES; i++)
+			values[i] = sqlite3_column_int64(row, (int)i + 1);
+		protobuf_numbers(&sample, SAMPLE_LOCATION_ID, ids, n);
+		protobuf_numbers(&sample, SAMPLE_VALUE, values, N_VALUES);
+		put(pprof, PROFILE_SAMPLE, &sample);
+	}
+	sqlite3_finalize(row);
+	return row && (code == SQLITE_DONE || pprof->error) ? pprof->error : -EPROTO;
+}
+
+static void put_rest(struct pprof *pprof)
+{
+	int64_t run_id = pprof->request->run_id;
+
+	protobuf_number(&pprof->out, PROFILE_TIME_NANOS,
+			report_sql_number(pprof->db,
+					  "SELECT start_unix_ns FROM run WHERE id = :run", run_id));
+	protobuf_number(&pprof->out, PROFILE_DURATION_NANOS,
+			report_sql_number(pprof->db, "SELECT duration_ns FROM run WHERE id = :run",
+					  run_id));
+	auto_free char *told = profile_title(pprof->db, run_id, comment);
+	if (!told)
+		pprof->error = -ENOMEM;
+	protobuf_number(&pprof->out, PROFILE_COMMENT, string(pprof, told ? told : ""));
+	for (size_t i = 0; i < pprof->n_strings; i++)
+		protobuf_text(&pprof->out, PROFILE_STRING_TABLE, pprof->strings[i]);
+	flush(pprof);
+}
+
+static int put_all(struct pprof *pprof)
+{
+	string(pprof, "");
+	put_types(pprof);
+	put_functions(pprof);
+	int r = put_locations(pprof);
+	if (r == 0)
+		r = put_samples(pprof);
+	put_rest(pprof);
+	return r < 0 ? r : pprof->error;
+}
+
+int export_pprof_write(FILE *out, sqlite3 *db, const struct export_request *request)
+{
+	struct pprof pprof = { .db = db, .request = request };
+	auto_paths struct paths *paths = NULL;
+	int r = paths_open(db, NULL, &paths);
+	if (r < 0)
+		return r;
+
+	/* zlib closes its descriptor; the stream stays the caller's. */
+	auto_close int fd = fflush(out) == 0 ? dup(fileno(out)) : -1;
+	pprof.paths = paths;
+	pprof.file = fd < 0 ? NULL : gzdopen(fd, "wb");
+	if (!pprof.file)
+		return fd < 0 ? -EIO : -ENOMEM;
+	steal_fd(&fd);
+	r = put_all(&pprof);
+	if (gzclose(pprof.file) != Z_OK && r == 0)
+		r = -EIO;
+	for (size_t i = 0; i < pprof.n_strings; i++)
+		free(pprof.strings[i]);
+	free(pprof.strings);
+	protobuf_finish(&pprof.out);
+	return r;
+}

@@ -1,0 +1,262 @@
+#include "report/heatmap-text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/human-number.h"
+#include "report/chart/heatmap-request.h"
+#include "report/no-data.h"
+#include "report/timeline-text.h"
+
+#define LABEL_COLUMNS	29
+#define DEFAULT_COLUMNS 100
+#define MOST_COLUMNS	400
+#define LEAST_COLUMNS	8
+#define N_LINES		24
+#define N_SHADES	4
+#define N_COLOURS	7
+#define NOTHING		(-1)
+
+/* From dark to light, as viridis: told apart by everybody, also in grey. Then what lies in a block, untouched. */
+static const unsigned char colours[N_COLOURS] = { 54, 60, 30, 36, 71, 148, 220 };
+static const unsigned char greys[N_SHADES] = { 236, 238, 240, 242 };
+static const char *const shades[N_SHADES] = { "░", "▒", "▓", "█" };
+
+unsigned report_heatmap_level(uint32_t number, uint32_t most, unsigned n)
+{
+	if (number <= 1 || n < 2)
+		return 0;
+	if (most <= n)
+		return number - 1;
+	double level = ceil(log(number) / log(most) * n - 1e-9) - 1;
+	return level < 0 ? 0 : level < n ? (unsigned)level : n - 1;
+}
+
+/* What is drawn: cells, and how. */
+struct drawing {
+	const struct heat *heat;
+	bool is_coloured; /* two cells a line, as half blocks */
+	FILE *out;
+};
+
+static size_t index_of(const struct heat *heat, unsigned x, unsigned y)
+{
+	return (size_t)y * heat->picture->request.width + x;
+}
+
+/* Colour of a cell; NOTHING: the terminal's own. */
+static int colour_of(const struct heat *heat, unsigned x, unsigned y)
+{
+	size_t i = index_of(heat, x, y);
+	uint32_t count = heat->picture->counts[i];
+	unsigned part = heat->picture->occupancy[i];
+
+	if (count)
+		return colours[report_heatmap_level(count, heat->most, N_COLOURS)];
+	if (part == 0)
+		return NOTHING;
+	return heat->most ? greys[part * N_SHADES / 256] : colours[part * N_COLOURS / 256];
+}
+
+static const char *shade_of(const struct heat *heat, unsigned x, unsigned y)
+{
+	size_t i = index_of(heat, x, y);
+	uint32_t count = heat->picture->counts[i];
+	unsigned part = heat->picture->occupancy[i];
+
+	if (count)
+		return shades[report_heatmap_level(count, heat->most, N_SHADES)];
+	if (part == 0)
+		return " ";
+	return heat->most ? "·" : shades[part * N_SHADES / 256];
+}
+
+static void draw_halves(FILE *out, int upper, int lower)
+{
+	if (upper == NOTHING && lower == NOTHING)
+		fputs(" ", out);
+	else if (lower == NOTHING)
+		fprintf(out, "\033[38;5;%dm▀\033[0m", upper);
+	else if (upper == NOTHING)
+		fprintf(out, "\033[38;5;%dm▄\033[0m", lower);
+	else
+		fprintf(out, "\033[38;5;%d;48;5;%dm▀\033[0m", upper, lower);
+}
+
+static void draw_cells(const struct drawing *drawing, unsigned line)
+{
+	const struct heat *heat = drawing->heat;
+	unsigned width = heat->picture->request.width;
+
+	for (unsigned x = 0; x < width; x++) {
+		if (!drawing->is_coloured)
+			fputs(shade_of(heat, x, line), drawing->out);
+		else
+			draw_halves(drawing->out,
+				    2 * line + 1 < heat->picture->request.height
+					    ? colour_of(heat, x, 2 * line + 1)
+					    : NOTHING,
+				    colour_of(heat, x, 2 * line));
+	}
+	fputc('\n', drawing->out);
+}
+
+static void draw_label(FILE *out, const struct heat_tick *tick)
+{
+	if (!tick)
+		fprintf(out, "%*s│", LABEL_COLUMNS - 1, "");
+	else
+		fprintf(out, "%-13.13s %14s┤", tick->name, tick->text);
+}
+
+/* The lowest addresses are at the bottom, where a diagram has them. */
+static int draw_lines(const struct drawing *drawing, unsigned n_lines)
+{
+	const struct picture_request *part = &drawing->heat->picture->request;
+	struct heat_tick ticks[HEAT_MAX_TICKS];
+	uint64_t line_bytes = (part->high - part->low + n_lines - 1) / n_lines;
+	int n_ticks = heat_ticks(drawing->heat, line_bytes ? line_bytes : 1, ticks);
+	size_t tick = n_ticks > 0 ? (size_t)n_ticks : 0;
+
+	for (unsigned line = n_lines; line-- > 0;) {
+		double below = (double)(part->high - part->low) * line / n_lines;
+		const struct heat_tick *found = NULL;
+		while (tick > 0 && (double)(ticks[tick - 1].y - part->low) >= below) {
+			if (!found || ticks[tick - 1].is_band)
+				found = &ticks[tick - 1];
+			tick--;
+		}
+		draw_label(drawing->out, found);
+		draw_cells(drawing, line);
+	}
+	return n_ticks < 0 ? n_ticks : 0;
+}
+
+/* ---- Legend ---- */
+
+/* The least number above which the level begins: the inverse of report_heatmap_level(), by trying. */
+static void write_range(FILE *out, unsigned level, uint32_t most, unsigned n)
+{
+	uint32_t low = 1, high = most;
+
+	while (low < most && report_heatmap_level(low, most, n) < level) {
+		uint32_t step = 1;
+		while (low + 2 * step < most &&
+		       report_heatmap_level(low + 2 * step, most, n) < level)
+			step *= 2;
+		low += step;
+	}
+	while (high > low && report_heatmap_level(high, most, n) > level) {
+		uint32_t step = 1;
+		while (high - low > 2 * step &&
+		       report_heatmap_level(high - 2 * step, most, n) > level)
+			step *= 2;
+		high -= step;
+	}
+	fprintf(out, low == high ? " %s" : " %s-", format_count(low).text);
+	if (low != high)
+		fputs(format_count(high).text, out);
+}
+
+static void write_sign(const struct drawing *drawing, unsigned level)
+{
+	if (drawing->is_coloured)
+		fprintf(drawing->out, "  \033[38;5;%dm█\033[0m", colours[level]);
+	else
+		fprintf(drawing->out, "  %s", shades[level]);
+}
+
+static void write_legend(const struct drawing *drawing)
+{
+	unsigned n = drawing->is_coloured ? N_COLOURS : N_SHADES;
+	uint32_t most = drawing->heat->most;
+	FILE *out = drawing->out;
+
+	if (most && drawing->is_coloured)
+		fprintf(out, "\033[38;5;%dm█\033[0m in a block, no touch seen; touches in a cell:",
+			greys[N_SHADES - 1]);
+	else if (most)
+		fputs("· in a block, no touch seen; touches in a cell:", out);
+	else
+		fputs("of a cell's bytes x time in blocks:", out);
+	for (unsigned level = 0; level < n && (!most || level < most); level++) {
+		write_sign(drawing, level);
+		if (most)
+			write_range(out, level, most, n);
+		else
+			fprintf(out, " to %u %%", 100 * (level + 1) / n);
+	}
+	fputc('\n', out);
+}
+
+static int write_notes(const struct drawing *drawing, sqlite3 *db)
+{
+	auto_free char *notes = NULL;
+	auto_free char *losses = NULL;
+	int r = heat_notes(db, drawing->heat, &notes, &losses);
+
+	if (r == 0)
+		fputs(notes, drawing->out);
+	return r;
+}
+
+/* ---- The whole ---- */
+
+static int draw(const struct drawing *drawing, sqlite3 *db, const struct report_request *request)
+{
+	const struct picture_request *part = &drawing->heat->picture->request;
+	unsigned n_lines = drawing->is_coloured ? (part->height + 1) / 2 : part->height;
+
+	fprintf(drawing->out,
+		request->is_coloured ? "\033[1m%s\033[0m, process %lld (%s)\n"
+				     : "%s, process %lld (%s)\n",
+		"Touches and blocks over time and addresses", (long long)drawing->heat->pid,
+		drawing->heat->program);
+	int r = draw_lines(drawing, n_lines);
+	if (r < 0)
+		return r;
+	report_time_axis_draw(drawing->out,
+			      &(struct report_time_axis){ part->from_ns, part->to_ns, LABEL_COLUMNS,
+							  part->width });
+	write_legend(drawing);
+	r = write_notes(drawing, db);
+	return r < 0 ? r : ferror(drawing->out) ? -EIO : 0;
+}
+
+bool report_heatmap_is_nothing(int error)
+{
+	return error == -ENOENT || error == -ERANGE || error == -EADDRNOTAVAIL || error == -ESRCH;
+}
+
+static int write_nothing(FILE *out, sqlite3 *db, const struct report_request *request, int error)
+{
+	if (error == -ENOENT)
+		return report_why_write(
+			out, db, request, REPORT_NEEDS_BLOCKS,
+			"There is nothing to draw: no block and no touch has an address.");
+	fputs("There is nothing to draw. The reason: a selection (--from, --to, --process, --addr) holds "
+	      "none of what was recorded.\n",
+	      out);
+	return ferror(out) ? -EIO : 0;
+}
+
+int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	struct heat_request part = report_heatmap_part(request);
+	unsigned width = request->width ? request->width : DEFAULT_COLUMNS;
+	auto_heat struct heat heat = { 0 };
+
+	if (!part.width)
+		part.width = width > LABEL_COLUMNS + MOST_COLUMNS    ? MOST_COLUMNS
+			     : width > LABEL_COLUMNS + LEAST_COLUMNS ? width - LABEL_COLUMNS
+								     : LEAST_COLUMNS;
+	if (!part.height)
+		part.height = request->is_coloured ? 2 * N_LINES : N_LINES;
+	int r = heat_make(db, &part, &heat);
+	if (report_heatmap_is_nothing(r))
+		return write_nothing(out, db, request, r);
+	return r < 0 ? r : draw(&(struct drawing){ &heat, request->is_coloured, out }, db, request);
+}

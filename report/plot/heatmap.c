@@ -1,0 +1,264 @@
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "report/plot/palette.h"
+#include "report/plot/plot.h"
+
+#define DEFAULT_WIDTH  200 /* cells: 0.25 mm in a column of a paper */
+#define DEFAULT_HEIGHT 120
+#define LABEL_SCALE    0.75 /* of the font, for addresses */
+#define NAME_HEIGHT    1.85 /* ems of a label from a range's begin to the top of its name */
+
+static const struct canvas_pen thin = { PALETTE_BLACK, FIGURE_LINE, 0, CANVAS_NO_COLOUR };
+
+static uint32_t colour_of(const struct heat *heat, size_t i)
+{
+	uint32_t count = heat->picture->counts[i];
+	unsigned part = heat->picture->occupancy[i];
+
+	if (count && heat->most > 1)
+		return palette_level(
+			(unsigned)(log(count) / log(heat->most) * (PALETTE_LEVELS - 1)));
+	if (count)
+		return palette_level(PALETTE_LEVELS - 1);
+	if (part == 0)
+		return CANVAS_NO_COLOUR;
+	return heat->most ? palette_occupied(part)
+			  : palette_level(part * (PALETTE_LEVELS - 1) / 255);
+}
+
+/* The picture's first row has the lowest addresses, the page's is at the top. */
+static int draw_cells(struct plot *plot, const struct heat *heat, struct canvas_rect rect)
+{
+	const struct picture_request *part = &heat->picture->request;
+	auto_free uint32_t *colours = calloc((size_t)part->width * part->height, sizeof(*colours));
+
+	if (!colours)
+		return -ENOMEM;
+	for (unsigned y = 0; y < part->height; y++)
+		for (unsigned x = 0; x < part->width; x++)
+			colours[(size_t)(part->height - 1 - y) * part->width + x] =
+				colour_of(heat, (size_t)y * part->width + x);
+	canvas_cells(plot->figure.canvas, rect,
+		     &(struct canvas_raster){ part->width, part->height, colours });
+	return 0;
+}
+
+/* ---- The scale of colours ---- */
+
+static void draw_scale_tick(struct plot *plot, struct canvas_rect rect, double place,
+			    const char *text)
+{
+	double y = rect.y + rect.height * (1 - place);
+	double right = rect.x + rect.width;
+
+	canvas_line(plot->figure.canvas, (struct canvas_point){ right, y },
+		    (struct canvas_point){ right + 2, y }, &thin);
+	figure_text(&plot->figure,
+		    &(struct figure_text){ right + 3, y + 0.3 * plot->figure.font, CANVAS_START,
+					   LABEL_SCALE, PALETTE_BLACK },
+		    text);
+}
+
+/* Powers of ten, and the most. */
+static void draw_count_ticks(struct plot *plot, const struct heat *heat, struct canvas_rect rect)
+{
+	char text[24];
+	double most = heat->most;
+
+	for (double value = 1; value * 1.5 < most; value *= 10) {
+		snprintf(text, sizeof(text), "%.0f", value);
+		draw_scale_tick(plot, rect, log(value) / log(most), text);
+	}
+	snprintf(text, sizeof(text), "%.0f", most);
+	draw_scale_tick(plot, rect, 1, text);
+}
+
+static void draw_scale(struct plot *plot, const struct heat *heat, struct canvas_rect rect)
+{
+	double font = plot->figure.font;
+	uint32_t levels[PALETTE_LEVELS];
+
+	for (unsigned i = 0; i < PALETTE_LEVELS; i++)
+		levels[i] = palette_level(PALETTE_LEVELS - 1 - i);
+	canvas_cells(plot->figure.canvas, rect,
+		     &(struct canvas_raster){ 1, PALETTE_LEVELS, levels });
+	canvas_box(plot->figure.canvas, rect, &thin);
+	if (heat->most) {
+		draw_count_ticks(plot, heat, rect);
+	} else {
+		draw_scale_tick(plot, rect, 0, "0 %");
+		draw_scale_tick(plot, rect, 1, "100 %");
+	}
+	canvas_text(plot->figure.canvas,
+		    &(struct canvas_label){
+			    .at = { plot->figure.body.x + plot->figure.body.width,
+				    rect.y + rect.height / 2 },
+			    .size = font,
+			    .anchor = CANVAS_MIDDLE,
+			    .is_upright = true,
+			    .colour = PALETTE_BLACK,
+			    .text = heat->most ? "touches per cell" : "of the cell in blocks",
+		    });
+}
+
+/* ---- The axis of addresses ---- */
+
+struct labels {
+	struct heat_tick ticks[HEAT_MAX_TICKS];
+	size_t n;
+	double width;
+};
+
+static int make_labels(const struct plot *plot, const struct heat *heat, double height,
+		       struct labels *labels)
+{
+	const struct picture_request *part = &heat->picture->request;
+	double size = plot->figure.font * LABEL_SCALE;
+	double gap = 2.3 * size / height * (double)(part->high - part->low);
+
+	int n = heat_ticks(heat, (uint64_t)gap, labels->ticks);
+
+	if (n < 0)
+		return n;
+	labels->n = (size_t)n;
+	labels->width = 0;
+	for (size_t i = 0; i < labels->n; i++) {
+		const struct heat_tick *tick = &labels->ticks[i];
+		labels->width = fmax(labels->width, canvas_text_width(tick->text, size));
+		labels->width =
+			fmax(labels->width, fmin(canvas_text_width(tick->name, size), 10 * size));
+	}
+	return 0;
+}
+
+/* Names are cut to the room there is: 10 em. */
+static void draw_name(struct plot *plot, const struct heat_tick *tick, double right, double y)
+{
+	double size = plot->figure.font * LABEL_SCALE;
+	char name[sizeof(tick->name) + sizeof("…")];
+	int n = snprintf(name, sizeof(name), "%s", tick->name);
+
+	while (n > 1 && canvas_text_width(name, size) > 10 * size) {
+		do
+			n--;
+		while (n > 1 && ((unsigned char)name[n] & 0xc0) == 0x80);
+		memcpy(name + n, "…", sizeof("…"));
+	}
+	figure_text(&plot->figure,
+		    &(struct figure_text){ right, y - 0.85 * size, CANVAS_END, LABEL_SCALE,
+					   PALETTE_GREY },
+		    name);
+}
+
+static void draw_labels(struct plot *plot, const struct heat *heat, const struct labels *labels,
+			struct canvas_rect rect)
+{
+	const struct picture_request *part = &heat->picture->request;
+	double size = plot->figure.font * LABEL_SCALE;
+
+	for (size_t i = 0; i < labels->n; i++) {
+		const struct heat_tick *tick = &labels->ticks[i];
+		double share = (double)(tick->y - part->low) / (double)(part->high - part->low);
+		double y = rect.y + rect.height * (1 - share);
+		canvas_line(plot->figure.canvas,
+			    (struct canvas_point){ rect.x - (tick->is_band ? 3.5 : 2), y },
+			    (struct canvas_point){ rect.x, y }, &thin);
+		figure_text(&plot->figure,
+			    &(struct figure_text){ rect.x - 4, y + 0.3 * size, CANVAS_END,
+						   LABEL_SCALE, PALETTE_BLACK },
+			    tick->text);
+		if (tick->is_band)
+			draw_name(plot, tick, rect.x - 4, y);
+	}
+}
+
+static void draw_title(struct plot *plot, struct canvas_rect rect)
+{
+	canvas_text(plot->figure.canvas, &(struct canvas_label){
+						 .at = { plot->figure.body.x + plot->figure.font,
+							 rect.y + rect.height / 2 },
+						 .size = plot->figure.font,
+						 .anchor = CANVAS_MIDDLE,
+						 .is_upright = true,
+						 .colour = PALETTE_BLACK,
+						 .text = "address (holes left out)",
+					 });
+}
+
+/* ---- The whole ---- */
+
+static int draw(struct plot *plot, const struct heat *heat)
+{
+	const struct picture_request *part = &heat->picture->request;
+	struct figure *figure = &plot->figure;
+	struct labels labels;
+	double font = figure->font;
+	double scale_width = 5.2 * font;
+	double top = NAME_HEIGHT * LABEL_SCALE * font; /* the last range may be as low as a line */
+	double height = figure->body.height - figure_x_axis_height(figure) - top;
+	double ends[2] = { (double)part->from_ns, (double)part->to_ns };
+
+	if (height <= 0)
+		return -ENOSPC;
+	int r = make_labels(plot, heat, height, &labels);
+	if (r < 0)
+		return r;
+	double left = labels.width + 1.5 * font + 6;
+	struct panel panel = { .rect = { figure->body.x + left, figure->body.y + top,
+					 figure->body.width - left - scale_width, height } };
+	r = plot_check(plot, panel.rect);
+	if (r == 0)
+		r = draw_cells(plot, heat, panel.rect);
+	if (r < 0)
+		return r;
+	axis_make(AXIS_TIME, ends, 2 + (unsigned)(panel.rect.width / (5 * font)), &panel.x);
+	figure_x_axis(figure, &panel, "time");
+	draw_labels(plot, heat, &labels, panel.rect);
+	draw_title(plot, panel.rect);
+	draw_scale(plot, heat,
+		   (struct canvas_rect){ panel.rect.x + panel.rect.width + font, panel.rect.y, font,
+					 height });
+	return 0;
+}
+
+static int draw_with_notes(struct plot *plot, const struct heat *heat)
+{
+	auto_free char *notes = NULL;
+	auto_free char *whole = NULL;
+	int r = heat_notes(plot->db, heat, &notes, &plot->result->losses);
+
+	if (r < 0)
+		return r;
+	if (asprintf(
+		    &whole, "%s%s",
+		    heat->most
+			    ? "grey: in a block, no touch seen; white: in no block, no touch seen\n"
+			    : "white: in no block\n",
+		    notes) < 0) {
+		whole = NULL;
+		return -ENOMEM;
+	}
+	figure_frame(&plot->figure, plot->request->title, whole);
+	return draw(plot, heat);
+}
+
+int plot_heatmap(struct plot *plot)
+{
+	struct heat_request request = plot->request->heat;
+	auto_heat struct heat heat = { 0 };
+
+	request.run_id = plot->request->run_id;
+	if (!request.width)
+		request.width = DEFAULT_WIDTH;
+	if (!request.height)
+		request.height = DEFAULT_HEIGHT;
+	int r = heat_make(plot->db, &request, &heat);
+	plot->result->wanted[0] = heat.wanted_width;
+	plot->result->wanted[1] = heat.wanted_height;
+	return r < 0 ? r : draw_with_notes(plot, &heat);
+}

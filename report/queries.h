@@ -1,0 +1,95 @@
+#pragma once
+/*
+ * The queries behind the reports that are lists, by subject. Each takes :run and :limit and needs
+ * report_functions_register(). The table of report.c says what goes over and under their rows.
+ */
+#include <sqlite3.h>
+
+#include "store/query-value.h"
+
+/* Samples of CPU time in the run: what shares of time are shares of. */
+#define CLOCK_SAMPLES                                                                              \
+	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND name IN ('clock', 'signal'))"
+
+/* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (report/chart/heatmap-ticks.c). */
+#define MAPPING_NAME                                                                               \
+	"CASE path WHEN '[heap]' THEN 'heap (brk)'"                                                \
+	" ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"
+
+/* What owner_id means is told by the kind; what has none is told by its kind. */
+#define PLACE                                                                                      \
+	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                     \
+	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)" \
+	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN CASE kind WHEN 'reserved'"       \
+	"  THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"                   \
+	"  ELSE " MAPPING_NAME " END FROM mapping JOIN mapping_kind ON mapping_id = mapping.id"    \
+	"  WHERE mapping.id = object.id)"                                                          \
+	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                \
+	"  trim(symbol.name, '[]') ELSE symbol.name END || ' in ' || path FROM symbol"             \
+	"  WHERE symbol.id = object.id)"                                                           \
+	" WHEN 5 THEN (SELECT 'stack of thread ' || tid FROM thread WHERE thread.id = object.id)"  \
+	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                \
+	"  WHERE thread.id = object.id) END"
+
+/* recording.c: what was recorded */
+extern const char report_totals_sql[]; /* NULL: not recorded */
+extern const char report_list_sql[];
+extern const char report_processes_sql[];
+extern const char report_regions_sql[];
+extern const char report_losses_sql[];
+extern const char report_losses_data_sql[]; /* with what sources tell, for CSV and JSON */
+extern const char report_losses_hints_sql[];
+
+/* sites.c: who allocated */
+extern const char report_sites_sql[];
+extern const char report_sites_n_sql[];
+extern const char report_leaks_sql[]; /* needs report_leaks_prepare() */
+extern const char report_leaks_foot_sql[];
+extern const char report_leaks_hints_sql[];
+extern const char report_unused_sql[];
+extern const char report_unused_n_sql[];
+extern const char report_peak_sql[];
+extern const char report_temporary_sql[];
+extern const char report_temporary_n_sql[];
+
+/* Make the tables of the call stacks that suppressions name, and of those whose blocks libraries keep. Result as report_write(). */
+struct report_request;
+int report_leaks_prepare(sqlite3 *db, const struct report_request *request);
+
+/* blocks.c: what was allocated */
+extern const char report_overhead_sql[];
+extern const char report_overhead_text_sql[];
+extern const char report_stat_sql[];
+extern const char report_stat_n_sql[];
+extern const char report_stat_text_sql[];
+extern const char report_stat_values_sql[]; /* a row for each repetition; value NULL: it failed */
+/* The same for pages of a series, one value or measure a row; :run 0: all. */
+extern const char report_series_values_sql[];
+extern const char report_series_statistics_sql[];
+extern const char report_series_overhead_sql[];
+extern const char report_histogram_sql[];
+extern const char report_threads_sql[];
+extern const char report_mappings_sql[];
+
+/* touches.c: what was done with it */
+extern const char report_objects_sql[];
+extern const char report_objects_n_sql[];
+extern const char report_access_mix_sql[];
+extern const char report_access_mix_n_sql[];
+extern const char report_hot_sql[];
+extern const char report_hot_n_sql[];
+extern const char report_cold_sql[];
+extern const char report_cold_n_sql[];
+extern const char report_sharing_sql[];
+
+/* accesses.c: what hardware sampled */
+extern const char report_locality_sql[];
+extern const char report_accesses_sql[];
+
+/* watched.c: what --watch saw */
+extern const char report_watch_sql[];
+
+/* Of both, as text: what a person reads is drawn. */
+extern const char report_histogram_text_sql[];
+extern const char report_timeline_sql[];
+extern const char report_timeline_text_sql[];

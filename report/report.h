@@ -1,0 +1,105 @@
+#pragma once
+/*
+ * Reports: answers from a database to the questions that people ask, on a stream that the caller
+ * owns. Each is a line in a table; the database is only read. Its handle needs
+ * report_functions_register() first.
+ */
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "report/callgraph/needs.h"
+#include "report/callgraph/profile.h"
+#include "report/selection/selection.h"
+#include "report/text/table.h"
+
+struct suppressions;
+
+/* How and of what. */
+struct report_request {
+	int64_t run_id;
+	int64_t limit; /* rows; 0: what the report shows by itself, of CSV and JSON all; negative: all */
+	enum table_format format;
+	unsigned width; /* columns that lines of text have at most; 0: as many as they need */
+	const char *name; /* what the user called the trace or database, for "next:" lines */
+	bool is_coloured; /* a terminal that shows colours */
+	enum profile_metric by; /* of profiles */
+	const char *const *excluded; /* of profiles, as paths.excluded; may be NULL */
+	const struct suppressions *suppressions; /* of leaks; may be NULL */
+	bool is_full; /* leaks: also what libraries keep (texts are cut by width alone) */
+	const struct selection *selection; /* of pictures; NULL: all of the run */
+	const char *source; /* of pictures: the only one whose touches are shown; NULL: all */
+	unsigned cells[2]; /* of pictures: columns and rows; 0: as many as there is room for */
+};
+
+/* Which selections (selection.h) a report follows. */
+enum report_scope {
+	REPORT_OF_RUN, /* none: it is about a whole run */
+	REPORT_OF_PART, /* parts of one run */
+	REPORT_OF_SUM, /* parts, and sums of several runs */
+	REPORT_OF_PICTURE, /* a span of time, a process and addresses, which it narrows down to by itself */
+};
+
+struct report {
+	const char *name; /* as in --NAME */
+	const char *title; /* over the rows */
+	const char *nothing; /* said instead of an empty list */
+	enum report_needs needs;
+	const char *note; /* under the rows: what the numbers are; may be NULL */
+	/* A list is this query, with :run and :limit, ... */
+	const char *sql;
+	const char *text_sql; /* another one for text; NULL: the same */
+	const enum table_kind *kinds;
+	size_t n_kinds;
+	enum report_scope scope;
+	const char *
+		foot_sql; /* each row is a line under the rows, or under what is said instead; may be NULL */
+	const char *hints_sql; /* each row is a hint under the note; may be NULL */
+	bool is_sampled; /* shows shares of samples: what of them was lost is told */
+	bool has_lines; /* functions and lines: what debug information would add is told */
+	enum selection_order order; /* as selection.order */
+	bool needs_rows; /* a run of which the totals only are there does not do */
+	/* How many rows text has without :limit, where counting those of the query takes long; NULL: those are counted. */
+	const char *n_sql;
+	int n_rows; /* that text shows by itself, if not 20 */
+	/* Text: a drawing between title and rows; may be NULL. */
+	int (*draw)(FILE *out, sqlite3 *db, const struct report_request *request);
+	/* Makes temporary tables that the query reads; may be NULL. */
+	int (*prepare)(sqlite3 *db, const struct report_request *request);
+	/* ... or text is written by this; then sql serves CSV and JSON. */
+	int (*write)(FILE *out, sqlite3 *db, const struct report_request *request);
+};
+
+/* The table of reports, in the order of --list; ends with a name of NULL. */
+extern const struct report reports[];
+
+/* The report of a name, or NULL. */
+const struct report *report_find(const char *name);
+
+/*
+ * Write one report; text says how many rows are left out. Returns 0, -EIO when the stream failed, -EPROTO when SQLite failed
+ * (statement_message(db) says how), -ENOMEM; of pictures also what heat_make() returns.
+ */
+int report_write(FILE *out, sqlite3 *db, const struct report *report,
+		 const struct report_request *request);
+
+/* Say under a table of text that rows follow; n_rest 0 or less: none do. */
+void report_rest_write(FILE *out, int64_t n_rest);
+
+/* How many call stacks have blocks that were not freed, no suppression names and no library keeps; after --leaks. */
+int64_t report_count_leaks(sqlite3 *db, int64_t run_id);
+
+/*
+ * Add the SQL functions that reports (and `memsight query`) use: stack_text(), and those of
+ * report/text/sql-functions.h and repetitions.h. Returns an SQLite code.
+ */
+int report_functions_register(sqlite3 *db);
+
+/*
+ * The run that a person names: an id, PROGRAM.MODE.N, PROGRAM.MODE or PROGRAM (the lowest
+ * repetition); NULL: the only run, or the last one imported. Returns 0, -ENOENT when nothing is
+ * called so, -ENODATA when the database holds no run, -EPROTO for an SQL error.
+ */
+int report_run_find(sqlite3 *db, const char *selector, int64_t *ret_run_id);

@@ -1,0 +1,389 @@
+#include "report/summary.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/cleanup.h"
+#include "common/human-number.h"
+#include "common/text.h"
+#include "report/hints.h"
+#include "report/objects.h"
+#include "report/text/fit-text.h"
+#include "report/text/recording-end.h"
+#include "report/text/sampling-notes.h"
+#include "schemas/trace-format.h"
+#include "store/query-value.h"
+#include "store/statement.h"
+
+static int64_t total(sqlite3 *db, int64_t run_id, const char *name)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db, "SELECT value FROM total WHERE run_id = :run AND name = :name", run_id, -1);
+	int64_t value = 0;
+
+	if (!stmt)
+		return 0;
+	sqlite3_bind_text(stmt, sqlite3_bind_parameter_index(stmt, ":name"), name, -1,
+			  SQLITE_STATIC);
+	if (statement_advance(stmt) == SQLITE_ROW)
+		value = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return value;
+}
+
+static const char *plural(int64_t n, const char *one, const char *many)
+{
+	return n == 1 ? one : many;
+}
+
+/*
+ * A process counts once, as what it became by exec; its main thread likewise. An exec whose fork was
+ * not seen has its parent's id too, so the pid decides.
+ */
+#define IS_LAST_IMAGE                                                                              \
+	" NOT EXISTS (SELECT 1 FROM process AS next WHERE next.parent_id = process.id"             \
+	" AND next.pid = process.pid AND next.birth = 'exec')"
+
+/* "   3 processes (1 not traced: ping, setuid)   9 threads" */
+static void write_processes(FILE *out, sqlite3 *db, int64_t run)
+{
+	int64_t n = report_sql_number(
+		db, "SELECT count(*) FROM process WHERE run_id = :run AND" IS_LAST_IMAGE, run);
+	int64_t n_not =
+		report_sql_number(db,
+				  "SELECT count(*) FROM process WHERE run_id = :run AND NOT traced"
+				  " AND why_not IS NOT 'perf.data' AND" IS_LAST_IMAGE " AND NOT"
+				  " EXISTS (SELECT 1 FROM fact WHERE run_id = :run"
+				  " AND key = 'memsight.alloc' AND value = 'no')",
+				  run);
+	int64_t n_threads = report_sql_number(
+		db,
+		"SELECT count(*) FROM thread JOIN process ON process.id = process_id"
+		" WHERE thread.run_id = :run AND (NOT is_main OR" IS_LAST_IMAGE ")",
+		run);
+	auto_free char *first = report_sql_text(
+		db,
+		"SELECT replace(exe, rtrim(exe, replace(exe, '/', '')), '') || ', ' ||"
+		" coalesce(why_not, 'unknown') FROM process WHERE run_id = :run AND NOT traced"
+		" AND" IS_LAST_IMAGE " ORDER BY start_ns LIMIT 1",
+		run);
+
+	fprintf(out, "   %s %s", format_count(n).text, plural(n, "process", "processes"));
+	if (n_not)
+		fprintf(out, " (%s not traced: %s%s)", format_count(n_not).text,
+			first ? first : "?", n_not > 1 ? ", ..." : "");
+	fprintf(out, "   %s %s", format_count(n_threads).text,
+		plural(n_threads, "thread", "threads"));
+}
+
+void report_summary_run(FILE *out, sqlite3 *db, int64_t run)
+{
+	auto_free char *line = report_sql_text(
+		db,
+		"SELECT 'run ' || id || ' of ' || (SELECT count(*) FROM run) || ': ' || program || '.'"
+		" || mode || '.' || repetition || '   (--run chooses one, --stat tells of all)' FROM run"
+		" WHERE id = :run AND (SELECT count(*) FROM run) > 1",
+		run);
+
+	if (line)
+		fprintf(out, "%s\n", text_hide_controls(line));
+}
+
+static void write_head(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	int64_t run = request->run_id;
+	auto_free char *command =
+		report_sql_text(db, "SELECT command FROM run WHERE id = :run", run);
+	int64_t duration =
+		report_sql_number(db, "SELECT duration_ns FROM run WHERE id = :run", run);
+	auto_free char *sources = report_sql_text(
+		db,
+		"SELECT group_concat(name, ' + ') FROM (SELECT name FROM source"
+		" WHERE run_id = :run AND error = 0 AND name <> 'tasks' ORDER BY number)",
+		run);
+	auto_free char *pmu = report_sql_text(
+		db, "SELECT value FROM fact WHERE run_id = :run AND key = 'pmu' AND NOT at_end",
+		run);
+
+	fit_write(out, command && *command ? text_hide_controls(command) : "(command not known)",
+		  request->width);
+	fprintf(out, "   %s", format_duration(duration).text);
+	write_processes(out, db, run);
+	if (sources)
+		fprintf(out, "   %s%s", pmu && strcmp(pmu, "none") == 0 ? "no PMU: " : "", sources);
+	else
+		fputs("   nothing sampled", out);
+	fputc('\n', out);
+	auto_free char *stop = report_stop_text(db, run);
+	if (stop)
+		fprintf(out, "%s; of what came later nothing is known\n", stop);
+}
+
+/* What blocks that are left at the end are called depends on how the end came. */
+static const char *left_words(sqlite3 *db, int64_t run)
+{
+	int64_t clean = report_sql_number(db, "SELECT ended_cleanly FROM run WHERE id = :run", run);
+	int64_t status = report_sql_number(db, "SELECT exit_status FROM run WHERE id = :run", run);
+
+	auto_free char *stop = report_stop_text(db, run);
+
+	if (!clean)
+		return "live when the trace was cut off";
+	if (stop)
+		return "live when recording stopped";
+	return WIFSIGNALED((int)status) ? "alive when killed" : "not freed at exit";
+}
+
+/* What each process left when it ended adds up to more than was ever there at once. */
+static bool has_several_ends(sqlite3 *db, int64_t run)
+{
+	return report_sql_number(db,
+				 "SELECT count(*) FROM (SELECT 1 FROM process WHERE run_id = :run"
+				 " AND traced AND" IS_LAST_IMAGE " LIMIT 2)",
+				 run) > 1;
+}
+
+/* Where no process was traced, how the first one was not; else NULL. */
+static char *untraced_text(sqlite3 *db, int64_t run)
+{
+	return report_sql_text(
+		db,
+		"SELECT replace(exe, rtrim(exe, replace(exe, '/', '')), '') || ' was not traced: ' ||"
+		" coalesce(why_not, 'unknown') FROM process WHERE run_id = :run AND NOT EXISTS"
+		" (SELECT 1 FROM process WHERE run_id = :run AND traced) ORDER BY start_ns LIMIT 1",
+		run);
+}
+
+static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
+{
+	auto_free char *left_out = report_sql_text(db, REPORT_SQL_WHY_NO_BLOCKS, run);
+	auto_free char *why = left_out ? steal_ptr(&left_out) : untraced_text(db, run);
+
+	if (why) {
+		fprintf(out, "allocations  not recorded: %s\n", text_hide_controls(why));
+		return;
+	}
+	int64_t n_left = total(db, run, "live_blocks");
+
+	fprintf(out, "allocations  %s", format_count(total(db, run, "allocations")).text);
+	fprintf(out, "    peak %s at %s", format_bytes(total(db, run, "peak_bytes")).text,
+		format_duration(total(db, run, "peak_ns")).text);
+	fprintf(out, "    %s ", left_words(db, run));
+	if (n_left)
+		fprintf(out, "%s in %s %s%s\n", format_bytes(total(db, run, "live_bytes")).text,
+			format_count(n_left).text, plural(n_left, "block", "blocks"),
+			has_several_ends(db, run) ? " (sum over processes)" : "");
+	else
+		fputs("nothing\n", out);
+}
+
+/*
+ * What was mapped when most blocks were live, by who made it; mappings that blocks lie in are left out. Of a process that has
+ * ended nothing is there, whatever it left mapped.
+ */
+static const char mapped_sql[] =
+	"WITH at(ns) AS (SELECT value FROM total WHERE run_id = :run AND name = 'peak_ns'),"
+	" part AS (SELECT CASE WHEN kind = 'stack' THEN 'stacks' WHEN kind = 'reserved' THEN 'reserved'"
+	"  WHEN seen = 0 AND kind <> 'file' THEN 'by the program' WHEN kind = 'file' THEN 'files' END AS what, size"
+	"  FROM at, mapping JOIN mapping_kind ON mapping_id = mapping.id JOIN process ON process.id = process_id"
+	"  WHERE mapping.run_id = :run AND seen <> 2 AND NOT is_nested AND birth_ns <= ns"
+	"  AND coalesce(death_ns, ns + 1) > ns AND coalesce(end_ns, ns + 1) > ns AND start_ns <= ns)"
+	" SELECT group_concat(bytes_text(bytes) || ' ' || what, ', ') FROM"
+	" (SELECT what, sum(size) AS bytes FROM part WHERE what IS NOT NULL GROUP BY what ORDER BY 2 DESC)";
+
+/* Live bytes are of blocks only: what the kernel had given is told beside them. */
+static void write_memory(FILE *out, sqlite3 *db, int64_t run)
+{
+	int64_t rss = report_sql_number(db, "SELECT max_rss FROM run WHERE id = :run", run);
+	auto_free char *mapped = report_sql_text(db, mapped_sql, run);
+
+	if (rss <= 0 && !mapped)
+		return;
+	fprintf(out, "memory       max RSS %s\n", rss > 0 ? format_bytes(rss).text : "not known");
+	if (mapped)
+		fprintf(out,
+			"             mapped beside blocks at their peak: %s (touched or not)\n",
+			mapped);
+}
+
+/* "12,388 x 1 ms user CPU time; 310,201 page faults" */
+static void write_sources(FILE *out, sqlite3 *db, int64_t run)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(
+		db,
+		"SELECT source.n_samples, coalesce(weight / nullif(whole.n_samples, 0), source.period),"
+		" source.unit FROM source JOIN main.source AS whole ON whole.id = source.id"
+		" LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id = :run"
+		" AND source.error = 0 AND source.name <> 'tasks' ORDER BY source.number",
+		run, -1);
+	size_t n = 0;
+
+	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
+		const char *unit = statement_string(stmt, 2);
+		int64_t period = sqlite3_column_int64(stmt, 1);
+
+		fprintf(out, "%s%s", n++ ? "; " : "",
+			format_count(sqlite3_column_int64(stmt, 0)).text);
+		if (strncmp(unit, "ns of ", 6) == 0)
+			fprintf(out, " x %s %s", format_duration(period).text, unit + 6);
+		else if (period > 1)
+			fprintf(out, " x %s %s", format_count(period).text, unit);
+		else
+			fprintf(out, " %s", unit);
+	}
+	if (n == 0)
+		fputs("none", out);
+	sqlite3_finalize(stmt);
+}
+
+static void write_samples(FILE *out, sqlite3 *db, int64_t run)
+{
+	int64_t n_lost =
+		report_sql_number(db, "SELECT sum(count) FROM loss WHERE run_id = :run", run);
+	int64_t n_reasons = report_sql_number(
+		db, "SELECT count(DISTINCT source || reason) FROM loss WHERE run_id = :run", run);
+
+	fputs("samples      ", out);
+	write_sources(out, db, run);
+	if (n_reasons)
+		fprintf(out, "    losses: %s of %s %s, see --losses\n", format_count(n_lost).text,
+			format_count(n_reasons).text, plural(n_reasons, "kind", "kinds"));
+	else
+		fputs("    losses: none\n", out);
+}
+
+/* "program      12 regions, see --regions; 2 marks: start 0.10 s, done 1.20 s" */
+static void write_notes(FILE *out, sqlite3 *db, int64_t run)
+{
+	int64_t n_paths =
+		report_sql_number(db, "SELECT count(*) FROM region_total WHERE run_id = :run", run);
+	int64_t n_marks = total(db, run, "marks");
+	auto_free char *marks = report_sql_text(
+		db,
+		"SELECT group_concat(name || printf(' %.2f s', time_ns / 1e9), ', ') FROM"
+		" (SELECT name, time_ns FROM mark WHERE run_id = :run ORDER BY time_ns LIMIT 4)",
+		run);
+
+	if (n_paths + n_marks == 0)
+		return;
+	fputs("program      ", out);
+	if (n_paths)
+		fprintf(out, "%s %s, see --regions%s", format_count(n_paths).text,
+			plural(n_paths, "region", "regions"), n_marks ? "; " : "");
+	if (n_marks)
+		fprintf(out, "%s %s: %s%s", format_count(n_marks).text,
+			plural(n_marks, "mark", "marks"), marks ? text_hide_controls(marks) : "",
+			n_marks > 4 ? ", ..., see --marks" : "");
+	fputc('\n', out);
+}
+
+/* Where the blocks lay; spilled ones stand apart, for they are not where the run wanted them. */
+static const char kinds_sql[] =
+	"SELECT heap_kind.name, n_blocks, bytes, peak_bytes, kind_total.n_samples, n_samples_sq,"
+	" n_faults, (SELECT source.n_samples FROM source WHERE source.run_id = :run AND"
+	" source.name IN ('clock', 'signal') AND error = 0),"
+	" EXISTS (SELECT 1 FROM source WHERE source.run_id = :run AND source.name = 'faults'"
+	"  AND error = 0) FROM kind_total JOIN heap_kind ON heap_kind.id = kind_id"
+	" WHERE kind_total.run_id = :run AND n_blocks > 0"
+	" ORDER BY heap_kind.name = 'libc', heap_kind.name = 'spilled', bytes DESC";
+
+static void write_kind(FILE *out, sqlite3_stmt *stmt)
+{
+	int64_t n = sqlite3_column_int64(stmt, 7);
+	int64_t n_blocks = sqlite3_column_int64(stmt, 1);
+	double sum = sqlite3_column_double(stmt, 4);
+
+	fprintf(out, "%s: %s %s, %s, peak %s", statement_string(stmt, 0),
+		format_count(n_blocks).text, plural(n_blocks, "block", "blocks"),
+		format_bytes(sqlite3_column_int64(stmt, 2)).text,
+		format_bytes(sqlite3_column_int64(stmt, 3)).text);
+	if (n > 0)
+		fprintf(out, ", %s of CPU time",
+			format_percent_interval(
+				sum / (double)n,
+				format_half_width(sum, sqlite3_column_double(stmt, 5), n))
+				.text);
+	if (sqlite3_column_int(stmt, 8))
+		fprintf(out, ", %s page faults\n",
+			format_count(sqlite3_column_int64(stmt, 6)).text);
+	else
+		fputs(", page faults not recorded\n", out);
+}
+
+static void write_kinds(FILE *out, sqlite3 *db, int64_t run)
+{
+	sqlite3_stmt *stmt = report_sql_prepare(db, kinds_sql, run, -1);
+	size_t n_rows = 0;
+
+	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
+		fputs(n_rows++ ? "             " : "blocks in    ", out);
+		write_kind(out, stmt);
+	}
+	sqlite3_finalize(stmt);
+}
+
+/* Plain words for owners; memsight's own part is never hidden. */
+#define OWNERS(share, low, high, n)                                                                \
+	"SELECT CASE owner.name WHEN 'paused' THEN 'not recorded' WHEN 'global' THEN 'globals'"    \
+	" WHEN 'tool' THEN 'memsight' WHEN 'before_trace' THEN 'before trace'"                     \
+	" WHEN 'below_threshold' THEN 'below threshold' WHEN 'mapping' THEN 'mappings'"            \
+	" ELSE owner.name END, " share ", " low ", " high ", " n " AS n"                           \
+	" FROM kind_share JOIN owner ON owner.id = owner_kind WHERE run_id = :run"                 \
+	" AND " high " IS NOT NULL AND n > 0 AND (owner.name <> 'unknown' OR " share               \
+	" IS NULL OR " share " >= 0.0005) ORDER BY owner.name = 'unknown', n DESC"
+
+static const char time_sql[] = OWNERS("share", "share_low", "share_high", "n_samples + n_imputed");
+static const char stalls_sql[] =
+	OWNERS("stall_share", "stall_low", "stall_high", "n_stalls + n_stalls_imputed");
+
+static void write_owners(FILE *out, sqlite3 *db, int64_t run, enum trace_role role)
+{
+	bool is_stall = role == TRACE_ROLE_STALL;
+	sqlite3_stmt *stmt = report_sql_prepare(db, is_stall ? stalls_sql : time_sql, run, -1);
+	size_t n_rows = 0;
+
+	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
+		const char *heading = is_stall ? "waited for   " : "owners       ";
+		struct format_text text = report_sql_share(stmt, 1);
+
+		/* The first has its interval; the others their number, or the range that they lie in. */
+		if (n_rows > 0)
+			text.text[strcspn(text.text, " ")] = '\0';
+		fprintf(out, "%s%s %s", n_rows ? "  " : heading, statement_string(stmt, 0),
+			text.text);
+		n_rows++;
+	}
+	if (n_rows)
+		fputs("   (% of CPU time)\n", out);
+	sqlite3_finalize(stmt);
+}
+
+static void write_next(FILE *out, const struct report_request *request)
+{
+	if (request->name)
+		fprintf(out,
+			"next: memsight report %s --sites | --flat | --peak | --leaks | --timeline     "
+			"memsight query %s \"...\"\n",
+			request->name, request->name);
+}
+
+int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	write_head(out, db, request);
+	write_allocations(out, db, request->run_id);
+	write_memory(out, db, request->run_id);
+	write_kinds(out, db, request->run_id);
+	write_samples(out, db, request->run_id);
+	report_sampling_write(out, db, request->run_id);
+	report_sampling_foot(out, db, request->run_id);
+	write_owners(out, db, request->run_id, TRACE_ROLE_WINDOW);
+	write_owners(out, db, request->run_id, TRACE_ROLE_STALL);
+	write_notes(out, db, request->run_id);
+	int r = report_objects_write(out, db, request);
+	if (r == 0)
+		r = report_hints_write(out, db, request);
+	write_next(out, request);
+	return ferror(out) ? -EIO : r;
+}

@@ -1,0 +1,334 @@
+#include "report/text/table-text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/human-number.h"
+#include "common/text.h"
+#include "report/text/fit-text.h"
+#include "store/statement.h"
+
+#define LOOK_AHEAD_ROWS 1000u
+#define MIN_CUT_COLUMNS 12u
+#define LEAST_LAST	44u /* columns for a text, with less it goes below the numbers */
+#define BELOW_INDENT	4u
+#define MAX_BAR		40u
+#define WIDTH		100u /* of what is no terminal */
+
+/* Cells of the rows that were read ahead; a cell is an allocated text. */
+struct cells {
+	char **texts;
+	size_t n;
+	size_t capacity;
+};
+
+static void cells_finish(struct cells *cells)
+{
+	for (size_t i = 0; i < cells->n; i++)
+		free(cells->texts[i]);
+	free(cells->texts);
+}
+
+#define auto_cells __attribute__((cleanup(cells_finish)))
+
+static enum table_kind kind_of(const struct table_style *style, int column)
+{
+	return (size_t)column < style->n_kinds ? style->kinds[column] : TABLE_PLAIN;
+}
+
+static struct format_text format_time(int64_t ns)
+{
+	struct format_text out;
+
+	snprintf(out.text, sizeof(out.text), "%.3f s", (double)ns / 1e9);
+	return out;
+}
+
+/* A number as its column's kind wants it; plain ones as SQLite gives them. */
+static struct format_text format_number(sqlite3_stmt *stmt, int column, enum table_kind kind)
+{
+	int64_t value = sqlite3_column_int64(stmt, column);
+	struct format_text out = { "" };
+
+	switch (kind) {
+	case TABLE_COUNT:
+		return format_count(value);
+	case TABLE_BYTES:
+		return format_bytes(value);
+	case TABLE_DURATION:
+		return format_duration(value);
+	case TABLE_TIME:
+		return format_time(value);
+	case TABLE_PERCENT_CHANGE:
+		snprintf(out.text, sizeof(out.text), "%+.1f %%",
+			 100 * sqlite3_column_double(stmt, column));
+		return out;
+	case TABLE_BAR: /* drawn when its room is known */
+		snprintf(out.text, sizeof(out.text), "%.6f", sqlite3_column_double(stmt, column));
+		return out;
+	case TABLE_PERCENT:
+		return format_percent(sqlite3_column_double(stmt, column));
+	default:
+		snprintf(out.text, sizeof(out.text), "%s", statement_string(stmt, column));
+		return out;
+	}
+}
+
+static bool is_number(sqlite3_stmt *stmt, int column)
+{
+	int type = sqlite3_column_type(stmt, column);
+
+	return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+}
+
+/* Control characters would break the lines of the table, or drive the terminal. */
+static char *clean_copy(const char *text)
+{
+	return text_hide_controls(strdup(text));
+}
+
+static char *cell_text(sqlite3_stmt *stmt, int column, const struct table_style *style)
+{
+	switch (sqlite3_column_type(stmt, column)) {
+	case SQLITE_NULL:
+		return strdup("-");
+	case SQLITE_BLOB:
+		return sqlite3_column_bytes(stmt, column) ? strdup("(binary)") : strdup("");
+	case SQLITE_TEXT:
+		return clean_copy(statement_string(stmt, column));
+	default:
+		return strdup(format_number(stmt, column, kind_of(style, column)).text);
+	}
+}
+
+static int cells_add(struct cells *cells, char *text)
+{
+	if (!text)
+		return -ENOMEM;
+	if (cells->n == cells->capacity) {
+		size_t capacity = cells->capacity ? 2 * cells->capacity : 256;
+		char **texts = realloc(cells->texts, capacity * sizeof(*texts));
+		if (!texts) {
+			free(text);
+			return -ENOMEM;
+		}
+		cells->texts = texts;
+		cells->capacity = capacity;
+	}
+	cells->texts[cells->n++] = text;
+	return 0;
+}
+
+/* What the columns look like once the first rows are known. */
+struct layout {
+	int n_columns;
+	unsigned *widths;
+	bool *is_right; /* numbers align to the right */
+	bool has_bar; /* in the last column */
+	bool is_fitted; /* texts are cut at the widths */
+	bool is_below; /* the last column has lines of its own, under those of the others */
+};
+
+static void layout_grow(struct layout *layout, int column, const char *text)
+{
+	unsigned columns = fit_columns(text);
+
+	if (columns > layout->widths[column])
+		layout->widths[column] = columns;
+}
+
+/* All bars have the same scale; what is not nothing shows at least a dot. */
+static void write_bar(FILE *out, double share, unsigned room)
+{
+	unsigned n = (unsigned)(fmin(fmax(share, 0), 1) * room + 0.5);
+
+	for (unsigned i = 0; i < n; i++)
+		fputc('#', out);
+	fputs(n == 0 && share > 0 ? "." : "", out);
+}
+
+/* Texts give way, the widest first; numbers do not. */
+static unsigned *widest_text(const struct layout *layout, int n_columns)
+{
+	unsigned *widest = NULL;
+
+	for (int i = 0; i < n_columns; i++) {
+		unsigned *width = &layout->widths[i];
+		if (!layout->is_right[i] && *width > MIN_CUT_COLUMNS &&
+		    (!widest || *width >= *widest))
+			widest = width;
+	}
+	return widest;
+}
+
+/* What the columns but the last take: as they are, or with their texts as short as can be. */
+static unsigned columns_before_last(const struct layout *layout, bool is_least)
+{
+	unsigned used = 0;
+
+	for (int i = 0; i + 1 < layout->n_columns; i++) {
+		bool is_short =
+			is_least && !layout->is_right[i] && layout->widths[i] > MIN_CUT_COLUMNS;
+		used += 2 + (is_short ? MIN_CUT_COLUMNS : layout->widths[i]);
+	}
+	return used;
+}
+
+static unsigned width_left(const struct layout *layout, unsigned width)
+{
+	unsigned used = columns_before_last(layout, false);
+
+	return width > used + MIN_CUT_COLUMNS ? width - used : MIN_CUT_COLUMNS;
+}
+
+/* Have rows fit: what has no room beside the others goes below them. */
+static void layout_fit(struct layout *layout, unsigned width)
+{
+	int last = layout->n_columns - 1;
+
+	if (width == 0 || last < 0)
+		return;
+
+	unsigned *widths = layout->widths;
+	unsigned least = columns_before_last(layout, true);
+	unsigned before = 0;
+
+	layout->is_fitted = true;
+	layout->is_below = last > 0 && !layout->is_right[last] && !layout->has_bar &&
+			   least + LEAST_LAST > width && least + widths[last] > width;
+	if (layout->is_below)
+		widths[last] = width > BELOW_INDENT ? width - BELOW_INDENT : 1;
+	if (layout->has_bar && widths[last] < MIN_CUT_COLUMNS)
+		widths[last] = MIN_CUT_COLUMNS;
+	while ((before = columns_before_last(layout, false)) +
+		       (layout->is_below ? 0 : widths[last]) >
+	       width + (layout->is_below ? 2 : 0)) {
+		unsigned *widest = widest_text(layout, layout->n_columns - layout->is_below);
+		if (!widest)
+			return;
+		(*widest)--;
+	}
+}
+
+static void write_cell(FILE *out, const struct layout *layout, int column, const char *text)
+{
+	bool is_last = column + 1 == layout->n_columns;
+	bool is_right = layout->is_right[column];
+	unsigned columns = fit_columns(text);
+	unsigned width = layout->widths[column];
+	int pad = columns < width ? (int)(width - columns) : 0;
+
+	if (is_last && layout->is_below)
+		fprintf(out, "\n%*s", (int)BELOW_INDENT, "");
+	else if (column)
+		fputs("  ", out);
+	if (is_right)
+		fprintf(out, "%*s", pad, "");
+	fit_write(out, text, layout->is_fitted && !is_right ? width : 0);
+	if (!is_right && column + 1 + layout->is_below < layout->n_columns)
+		fprintf(out, "%*s", pad, "");
+}
+
+/* Read up to LOOK_AHEAD_ROWS rows; *ret_code is SQLite's last answer. */
+static int read_ahead(sqlite3_stmt *stmt, const struct table_style *style, struct layout *layout,
+		      struct cells *cells, int *ret_code)
+{
+	size_t n_rows = 0;
+
+	while (n_rows < LOOK_AHEAD_ROWS && (*ret_code = statement_advance(stmt)) == SQLITE_ROW) {
+		for (int i = 0; i < layout->n_columns; i++) {
+			layout->is_right[i] |= is_number(stmt, i) && kind_of(style, i) != TABLE_BAR;
+			int r = cells_add(cells, cell_text(stmt, i, style));
+			if (r < 0)
+				return r;
+			layout_grow(layout, i, cells->texts[cells->n - 1]);
+		}
+		n_rows++;
+	}
+	return 0;
+}
+
+static void write_head(FILE *out, sqlite3_stmt *stmt, const struct layout *layout)
+{
+	for (int i = 0; i < layout->n_columns; i++)
+		write_cell(out, layout, i, sqlite3_column_name(stmt, i));
+	fputc('\n', out);
+}
+
+/* A cell of a row: a bar is drawn. */
+static void write_value(FILE *out, const struct layout *layout, int column, const char *text,
+			unsigned width)
+{
+	unsigned room = width_left(layout, width ? width : WIDTH);
+
+	if (!layout->has_bar || column + 1 < layout->n_columns) {
+		write_cell(out, layout, column, text);
+		return;
+	}
+	fputs(column ? "  " : "", out);
+	write_bar(out, strtod(text, NULL), room < MAX_BAR ? room : MAX_BAR);
+}
+
+static void write_cells(FILE *out, const struct cells *cells, const struct layout *layout,
+			unsigned width)
+{
+	for (size_t i = 0; i < cells->n; i++) {
+		int column = (int)(i % (size_t)layout->n_columns);
+		write_value(out, layout, column, cells->texts[i], width);
+		if (column + 1 == layout->n_columns)
+			fputc('\n', out);
+	}
+}
+
+/* Behind the rows that set the widths, one row at a time. */
+static int write_rest(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
+		      const struct layout *layout, size_t *n_rows)
+{
+	int code = 0;
+
+	while ((code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
+		for (int i = 0; i < layout->n_columns; i++) {
+			auto_free char *text = cell_text(stmt, i, style);
+			write_value(out, layout, i, text ? text : "?", style->width);
+		}
+		fputc('\n', out);
+		(*n_rows)++;
+	}
+	return code;
+}
+
+int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
+		     size_t *ret_n_rows)
+{
+	int n_columns = sqlite3_column_count(stmt);
+	auto_free unsigned *widths = calloc((size_t)n_columns + 1, sizeof(*widths));
+	auto_free bool *is_right = calloc((size_t)n_columns + 1, sizeof(*is_right));
+	auto_cells struct cells cells = { 0 };
+	struct layout layout = { n_columns, widths, is_right,
+				 .has_bar = n_columns > 0 &&
+					    kind_of(style, n_columns - 1) == TABLE_BAR };
+	int code = SQLITE_DONE;
+
+	if (!widths || !is_right)
+		return -ENOMEM;
+	for (int i = 0; i < n_columns; i++)
+		layout_grow(&layout, i, sqlite3_column_name(stmt, i));
+
+	int r = read_ahead(stmt, style, &layout, &cells, &code);
+	if (r < 0)
+		return r;
+
+	size_t n_rows = n_columns ? cells.n / (size_t)n_columns : 0;
+	layout_fit(&layout, style->width);
+	if (n_columns > 0 && (n_rows > 0 || !style->is_silent_when_empty))
+		write_head(out, stmt, &layout);
+	write_cells(out, &cells, &layout, style->width);
+	if (code == SQLITE_ROW)
+		code = write_rest(out, stmt, style, &layout, &n_rows);
+	*ret_n_rows = n_rows;
+	return ferror(out) ? -EIO : code == SQLITE_DONE ? 0 : -EPROTO;
+}

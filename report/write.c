@@ -1,0 +1,183 @@
+/* A report on a stream: its title, rows, notes and hints. */
+#include <errno.h>
+#include <stdbool.h>
+
+#include "common/cleanup.h"
+#include "common/human-number.h"
+#include "report/callgraph/stack-text.h"
+#include "report/hints.h"
+#include "report/no-data.h"
+#include "report/queries.h"
+#include "report/repetitions.h"
+#include "report/report.h"
+#include "report/summary.h"
+#include "report/text/fit-text.h"
+#include "report/text/recording-end.h"
+#include "report/text/sampling-notes.h"
+#include "report/text/sql-functions.h"
+#include "store/query-value.h"
+#include "store/statement.h"
+
+#define N_ROWS 20 /* of text, when nobody says how many */
+
+/* It also says of each source what was not lost. */
+static bool is_of_losses(const struct report *report)
+{
+	return report->text_sql == report_losses_sql;
+}
+
+static int write_lines(FILE *out, sqlite3 *db, const struct report *report,
+		       const struct report_request *request)
+{
+	return report->foot_sql ? report_lines_write(out, db, report->foot_sql, request->run_id, "")
+				: 0;
+}
+
+/* Under the rows, or instead of them. */
+static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
+		      const struct report_request *request, size_t n_rows)
+{
+	if (n_rows > 0) {
+		auto_free char *stop = report_stop_text(db, request->run_id);
+
+		if (report->note)
+			report_sampling_note(out, db, request->run_id, report->note);
+		if (report->is_sampled && report_sampling_foot(out, db, request->run_id) < 0)
+			return -EPROTO;
+		if (is_of_losses(report) && report_ledger_write(out, db, request->run_id) < 0)
+			return -EPROTO;
+		if (report->note && stop)
+			fprintf(out, "%s: what lived then counts as not freed\n", stop);
+		if (write_lines(out, db, report, request) < 0)
+			return -EPROTO;
+		if (report->hints_sql &&
+		    report_hint_write(out, db, report->hints_sql, request->run_id) < 0)
+			return -EPROTO;
+		return report->has_lines ? report_line_hints_write(out, db, request->run_id) : 0;
+	}
+	int r = report_why_write(out, db, request, report->needs, report->nothing);
+
+	if (r == 0)
+		r = write_lines(out, db, report, request);
+	return r == 0 && is_of_losses(report) ? report_ledger_write(out, db, request->run_id) : r;
+}
+
+void report_rest_write(FILE *out, int64_t n_rest)
+{
+	if (n_rest > 0)
+		fprintf(out, "\u2026 %s more (-n 0 shows all)\n", format_count(n_rest).text);
+}
+
+/* How many rows the limit left out. */
+static int count_rest(sqlite3 *db, const struct report *report,
+		      const struct report_request *request, int64_t *ret_n)
+{
+	const char *shown = report->text_sql ? report->text_sql : report->sql;
+	char *sql = report->n_sql ? sqlite3_mprintf("%s", report->n_sql)
+				  : sqlite3_mprintf("SELECT count(*) FROM (%s)", shown);
+
+	if (!sql)
+		return -ENOMEM;
+	*ret_n = report_sql_number(db, sql, request->run_id) - request->limit;
+	sqlite3_free(sql);
+	return 0;
+}
+
+static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report,
+		      const struct report_request *request)
+{
+	struct table_style style = { request->format, report->kinds, report->n_kinds,
+				     request->width, true };
+	bool is_text = request->format == TABLE_TEXT;
+	size_t n_rows = 0;
+
+	if (is_text)
+		fprintf(out, request->is_coloured ? "\033[1m%s\033[0m\n" : "%s\n", report->title);
+	int r = is_text && report->draw ? report->draw(out, sqlite3_db_handle(stmt), request) : 0;
+	if (r == 0)
+		r = table_write(out, stmt, &style, &n_rows);
+	if (r < 0 || !is_text)
+		return r;
+	int64_t n_rest = 0;
+	if (request->limit > 0 && (int64_t)n_rows >= request->limit)
+		r = count_rest(sqlite3_db_handle(stmt), report, request, &n_rest);
+	report_rest_write(out, n_rest);
+	return r < 0 ? r : write_foot(out, sqlite3_db_handle(stmt), report, request, n_rows);
+}
+
+static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
+		      const struct report_request *request)
+{
+	bool is_text = request->format == TABLE_TEXT;
+	const char *sql = is_text && report->text_sql ? report->text_sql : report->sql;
+	sqlite3_stmt *stmt = report_sql_prepare(db, sql, request->run_id, request->limit);
+
+	if (!stmt)
+		return -EPROTO;
+	int r = write_list(out, stmt, report, request);
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+/* Which of several runs of the database this is about. */
+static void write_run(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	size_t n_runs = request->selection ? request->selection->n_runs : 1;
+
+	if (n_runs > 1)
+		fprintf(out, "%zu runs added up\n", n_runs);
+	else
+		report_summary_run(out, db, request->run_id);
+}
+
+/* What is read by a program holds all. */
+static int64_t limit_of(const struct report *report, const struct report_request *request)
+{
+	if (request->limit)
+		return request->limit;
+	return request->format != TABLE_TEXT ? -1 : report->n_rows ? report->n_rows : N_ROWS;
+}
+
+/* What write_text() needs. */
+struct text {
+	sqlite3 *db;
+	const struct report *report;
+	const struct report_request *request;
+};
+
+static int write_text(FILE *out, void *user)
+{
+	const struct text *text = user;
+
+	write_run(out, text->db, text->request);
+	return text->report->write ? text->report->write(out, text->db, text->request)
+				   : write_rows(out, text->db, text->report, text->request);
+}
+
+int report_write(FILE *out, sqlite3 *db, const struct report *report,
+		 const struct report_request *given)
+{
+	struct report_request resolved = *given;
+	const struct report_request *request = &resolved;
+	struct text text = { db, report, request };
+
+	resolved.limit = limit_of(report, given);
+	statement_forget(db);
+	int r = report->prepare ? report->prepare(db, request) : 0;
+
+	/* A picture that has as many cells as were asked for is as wide as it is. */
+	if (r == 0 && request->format == TABLE_TEXT)
+		r = fit_lines_write(out, request->cells[0] ? 0 : request->width, write_text, &text);
+	else if (r == 0)
+		r = write_rows(out, db, report, request);
+	return statement_verdict(db, r);
+}
+
+int report_functions_register(sqlite3 *db)
+{
+	int code = report_functions_add(db);
+
+	if (code == SQLITE_OK)
+		code = report_stat_register(db);
+	return code == SQLITE_OK ? stack_text_register(db) : code;
+}

@@ -1,0 +1,401 @@
+#include "runner/processes/image-proc.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/elf-check.h"
+#include "common/io.h"
+#include "common/parse.h"
+#include "runner/output.h"
+#include "runner/run-command.h"
+#include "schemas/recording.h"
+
+#define MAX_TEXT_BYTES	  (4u << 20)
+#define MAX_COMMAND_BYTES (64u << 10)
+#define EXE_PATH_BYTES	  64u /* of a link to a program */
+#define MAX_INTERPRETERS  4 /* a script of a script ...; the kernel stops there, too */
+
+/* Read a file of /proc/PID. NULL: it is gone or not ours to read. The caller frees. */
+static char *read_proc(pid_t pid, const char *name, size_t *ret_bytes)
+{
+	char path[96];
+	char *text = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return io_read_file(path, MAX_TEXT_BYTES, &text, ret_bytes) < 0 ? NULL : text;
+}
+
+static bool follow_link(const char *path, char *ret_target, size_t n_bytes)
+{
+	ssize_t n = readlink(path, ret_target, n_bytes - 1);
+
+	if (n < 0)
+		return false;
+	ret_target[n] = '\0';
+	return true;
+}
+
+static bool read_link(pid_t pid, const char *name, char *ret_target, size_t n_bytes)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return follow_link(path, ret_target, n_bytes);
+}
+
+/* The last number of a line "NAME:\t1 2 3" of /proc/PID/status; 0: not there. */
+static pid_t status_number(const char *status, const char *name)
+{
+	const char *line = strstr(status, name);
+	const char *end;
+
+	if (!line)
+		return 0;
+	line++; /* behind the end of the line before */
+	end = line + strcspn(line, "\n");
+	while (end > line && isdigit((unsigned char)end[-1]))
+		end--;
+	return (pid_t)atoi(end);
+}
+
+bool image_is_process(pid_t pid)
+{
+	auto_free char *status = read_proc(pid, "status", NULL);
+
+	return status && status_number(status, "\nTgid:") == pid;
+}
+
+pid_t image_parent_pid(pid_t pid)
+{
+	auto_free char *status = read_proc(pid, "status", NULL);
+
+	return status ? status_number(status, "\nPPid:") : 0;
+}
+
+static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
+{
+	return pread(fd, to, n_bytes, (off_t)at);
+}
+
+/* AT_SECURE: ld.so drops LD_PRELOAD entries with a slash (ld.so(8)). */
+static bool raises_privileges(int fd, const struct stat *status)
+{
+	char capabilities[64];
+
+	if (fgetxattr(fd, "security.capability", capabilities, sizeof(capabilities)) > 0)
+		return geteuid() != 0;
+	if ((status->st_mode & S_ISUID) && status->st_uid != geteuid())
+		return true;
+	return (status->st_mode & S_ISGID) && (status->st_mode & S_IXGRP) &&
+	       status->st_gid != getegid();
+}
+
+int image_file_why_not(const char *path)
+{
+	struct stat status;
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int why_not;
+
+	if (fd < 0) {
+		/* Executable, but not readable: only its mode can be looked at. */
+		if (stat(path, &status) < 0)
+			return 0;
+		return (status.st_mode & S_ISUID) && status.st_uid != geteuid() ? TRACE_NOT_SETUID
+										: 0;
+	}
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return 0;
+	why_not = program_file_why_not(read_file, fd);
+	if (why_not == 0 && raises_privileges(fd, &status))
+		why_not = TRACE_NOT_SETUID;
+	return why_not;
+}
+
+bool image_file_has_malloc(const char *path)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	return fd >= 0 && program_file_defines(read_file, fd, "malloc");
+}
+
+static void exe_path(pid_t pid, int exe_fd, char path[EXE_PATH_BYTES])
+{
+	if (exe_fd >= 0)
+		snprintf(path, EXE_PATH_BYTES, "/proc/self/fd/%d", exe_fd);
+	else
+		snprintf(path, EXE_PATH_BYTES, "/proc/%d/exe", (int)pid);
+}
+
+int image_open_exe(pid_t pid)
+{
+	char path[EXE_PATH_BYTES];
+	int fd;
+
+	exe_path(pid, -1, path);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+bool image_has_malloc(const struct image *image, int exe_fd)
+{
+	char path[EXE_PATH_BYTES];
+
+	exe_path(image->pid, exe_fd, path);
+	return image_file_has_malloc(access(path, F_OK) == 0 ? path : image->exe);
+}
+
+/* The file that the kernel starts for a command: of a script its interpreter; -1: cannot be opened. */
+static int open_command(const char **path, char interpreter[PATH_MAX])
+{
+	int fd = open(*path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	for (int i = 0; i < MAX_INTERPRETERS && fd >= 0 &&
+			program_file_interpreter(read_file, fd, interpreter, PATH_MAX);
+	     i++) {
+		close(fd);
+		*path = interpreter;
+		fd = open(*path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	}
+	return fd;
+}
+
+int image_command_why_not(const char *path)
+{
+	char interpreter[PATH_MAX];
+	auto_close int fd = open_command(&path, interpreter);
+
+	(void)fd; /* the path is what is needed */
+	return image_file_why_not(path);
+}
+
+bool image_command_is_musl(const char *path)
+{
+	char interpreter[PATH_MAX];
+	auto_close int fd = open_command(&path, interpreter);
+
+	return fd >= 0 && program_file_is_musl(read_file, fd);
+}
+
+static bool is_in_another_root(pid_t pid)
+{
+	char ours[PATH_MAX], theirs[PATH_MAX];
+
+	return read_link(getpid(), "root", ours, sizeof(ours)) &&
+	       read_link(pid, "root", theirs, sizeof(theirs)) && strcmp(ours, theirs) != 0;
+}
+
+/* The value of a variable, or NULL; text is /proc/PID/environ. */
+static const char *find_variable(const char *text, size_t n_bytes, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t at = 0; at < n_bytes; at += strlen(text + at) + 1) {
+		if (strncmp(text + at, name, n) == 0 && text[at + n] == '=')
+			return text + at + n + 1;
+	}
+	return NULL;
+}
+
+/* That of the recording. */
+static const char *find_socket(const char *text, size_t n_bytes)
+{
+	return find_variable(text, n_bytes, RECORDING_ENV_SOCKET);
+}
+
+int64_t image_process_rank(pid_t pid)
+{
+	size_t n_bytes = 0;
+	auto_free char *text = read_proc(pid, "environ", &n_bytes);
+	uint64_t rank;
+
+	for (size_t i = 0; text && output_rank_variables[i]; i++) {
+		const char *value = find_variable(text, n_bytes, output_rank_variables[i]);
+
+		if (value && parse_number(value, &rank) == 0 && rank <= INT32_MAX)
+			return (int64_t)rank;
+	}
+	return -1;
+}
+
+static bool lacks_our_variable(pid_t pid)
+{
+	size_t n_bytes = 0;
+	auto_free char *text = read_proc(pid, "environ", &n_bytes);
+
+	/* Empty: not ours to read, or on its way out. */
+	return text && n_bytes > 0 && !find_socket(text, n_bytes);
+}
+
+int image_process_why_not(pid_t pid)
+{
+	char path[64];
+	int why_not;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	why_not = image_file_why_not(path);
+	if (why_not)
+		return why_not;
+	if (is_in_another_root(pid))
+		return TRACE_NOT_CHROOT;
+	if (lacks_our_variable(pid))
+		return TRACE_NOT_ENVIRONMENT;
+	return TRACE_NOT_ATTACHED;
+}
+
+/* n_bytes 0: it is to be asked for. */
+static void take_command(struct image *image, const char *known, size_t n_bytes)
+{
+	bool is_known = n_bytes > 0;
+	char *command = is_known ? malloc(n_bytes + 1) : read_proc(image->pid, "cmdline", &n_bytes);
+
+	if (command && is_known) {
+		memcpy(command, known, n_bytes);
+		command[n_bytes] = '\0';
+	}
+	if (!command || n_bytes == 0) {
+		free(command);
+		return;
+	}
+	if (n_bytes > MAX_COMMAND_BYTES)
+		n_bytes = MAX_COMMAND_BYTES;
+	if (command[n_bytes - 1] == '\0')
+		n_bytes--;
+	free(image->command);
+	image->command = command;
+	image->command_bytes = n_bytes;
+}
+
+/* /proc/PID/exe of another user's (setuid) program cannot be read, but what it was called can. */
+static void take_exe_from_command(struct image *image)
+{
+	char path[PATH_MAX];
+
+	if (image->exe[0] || !image->command_bytes)
+		return;
+	if (image->command[0] != '/' && strchr(image->command, '/'))
+		return; /* relative to a folder that is not ours */
+	if (run_command_find(image->command, path) == 0)
+		snprintf(image->exe, sizeof(image->exe), "%s", path);
+}
+
+bool image_inspect_number(struct image *image)
+{
+	auto_free char *status = read_proc(image->pid, "status", NULL);
+	pid_t ns_pid = status ? status_number(status, "\nNSpid:") : 0;
+
+	if (ns_pid > 0)
+		image->ns_pid = ns_pid;
+	return status != NULL;
+}
+
+void image_inspect_program(struct image *image, const struct image_told *told)
+{
+	char path[EXE_PATH_BYTES];
+
+	exe_path(image->pid, told->exe_fd, path);
+	if (follow_link(path, image->exe, sizeof(image->exe)))
+		image->is_exe_guessed = false;
+	take_command(image, told->command, told->n_bytes);
+	take_exe_from_command(image);
+}
+
+void image_inspect(struct image *image)
+{
+	bool is_there = image_inspect_number(image);
+
+	image_inspect_program(image, &(struct image_told){ .exe_fd = -1 });
+	if (!image->is_traced && is_there)
+		image->why_not = image_process_why_not(image->pid);
+}
+
+static bool descends_from(pid_t pid, pid_t ancestor)
+{
+	for (int depth = 0; pid > 1 && depth < 64; depth++) {
+		if (pid == ancestor)
+			return true;
+		pid = image_parent_pid(pid);
+	}
+	return false;
+}
+
+static void close_folder(DIR **folder)
+{
+	if (*folder)
+		closedir(*folder);
+}
+
+pid_t image_find_ns_pid(pid_t ancestor, pid_t ns_pid)
+{
+	__attribute__((cleanup(close_folder))) DIR *folder = opendir("/proc");
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)) != NULL) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+		auto_free char *status = pid > 0 ? read_proc(pid, "status", NULL) : NULL;
+
+		if (status && status_number(status, "\nNSpid:") == ns_pid &&
+		    descends_from(pid, ancestor))
+			return pid;
+	}
+	return 0;
+}
+
+static void each_child_of_thread(pid_t pid, const char *tid, void (*call)(void *user, pid_t child),
+				 void *user)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "task/%.20s/children", tid);
+	auto_free char *text = read_proc(pid, name, NULL);
+	char *rest = text;
+
+	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
+		if (atoi(word) > 0)
+			call(user, (pid_t)atoi(word));
+	}
+}
+
+void image_each_child(pid_t pid, void (*call)(void *user, pid_t child), void *user)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	__attribute__((cleanup(close_folder))) DIR *folder = opendir(path);
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)) != NULL) {
+		if (isdigit((unsigned char)entry->d_name[0]))
+			each_child_of_thread(pid, entry->d_name, call, user);
+	}
+}
+
+static bool names_socket(pid_t pid, const char *socket_path)
+{
+	size_t n_bytes = 0;
+	auto_free char *text = read_proc(pid, "environ", &n_bytes);
+	const char *value = text ? find_socket(text, n_bytes) : NULL;
+
+	return value && strcmp(value, socket_path) == 0;
+}
+
+void image_each_recorded(const char *socket_path, void (*call)(void *user, pid_t pid), void *user)
+{
+	__attribute__((cleanup(close_folder))) DIR *folder = opendir("/proc");
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)) != NULL) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+
+		if (pid > 0 && pid != getpid() && names_socket(pid, socket_path))
+			call(user, pid);
+	}
+}

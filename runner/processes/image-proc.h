@@ -1,0 +1,112 @@
+#pragma once
+/* What /proc and the executable tell about a process image. Reads only; any thread. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "runner/processes/image.h"
+
+/*
+ * Fill exe, command, ns_pid of a live image and, for one that is not traced, what its file says
+ * about why. What cannot be read (it is gone, or another user's) is left as it is.
+ */
+void image_inspect(struct image *image);
+
+/* Only the number that it has in its own namespace. Returns whether it is there. */
+bool image_inspect_number(struct image *image);
+
+/* The file of the program that a process runs now, O_PATH; or a negative errno. */
+int image_open_exe(pid_t pid);
+
+/* What is known of a program already. */
+struct image_told {
+	int exe_fd; /* its file, perhaps O_PATH; -1: /proc/PID/exe */
+	const char *command; /* arguments with a NUL behind each; NULL: /proc/PID/cmdline */
+	size_t n_bytes; /* of command */
+};
+
+/* Only which program it is. */
+void image_inspect_program(struct image *image, const struct image_told *told);
+
+/*
+ * Why our library is not loaded into this file, by ld.so or by us: enum trace_why_not, or 0 when it
+ * would be.
+ */
+int image_file_why_not(const char *path);
+
+/*
+ * Does the executable define malloc for itself and its libraries? Ours comes behind it: blocks are
+ * seen as far as its malloc takes them from the next one.
+ */
+bool image_file_has_malloc(const char *path);
+
+/* The same for the program of an image: the file that it runs or, when it is gone, the one of that name. */
+bool image_has_malloc(const struct image *image, int exe_fd);
+
+/* Why not, for a command: a script is what its interpreter is. */
+int image_command_why_not(const char *path);
+
+/* Does musl's loader start a command (see there)? */
+bool image_command_is_musl(const char *path);
+
+/* Why a live process that ran for a while has said no hello: never 0. */
+int image_process_why_not(pid_t pid);
+
+/*
+ * How a dead process ended, as from wait(), where the kernel tells somebody who is not its parent;
+ * else IMAGE_STATUS_UNKNOWN.
+ */
+#define IMAGE_STATUS_UNKNOWN (-1)
+int image_end_status(const struct image *image);
+
+/* Which rank of a parallel job a live process is, by its environment; < 0: none, or not ours to read. */
+int64_t image_process_rank(pid_t pid);
+
+/* Whether a process is dead and waits to be waited for. */
+bool image_is_zombie(pid_t pid);
+
+/* Whether a process has been stopped by a signal. */
+bool image_is_stopped(pid_t pid);
+
+/* Whether a process will be gone, whatever it does: it is on its way out with its last thread. */
+bool image_is_ending(pid_t pid);
+
+/* Whether it is the number of a process that is there, and not that of a further thread of one. */
+bool image_is_process(pid_t pid);
+
+/* The parent of a process, 0 when it is gone. */
+pid_t image_parent_pid(pid_t pid);
+
+/* Find the process that another pid namespace knows as ns_pid, below ancestor. 0: not found. */
+pid_t image_find_ns_pid(pid_t ancestor, pid_t ns_pid);
+
+/* Call back for each child of a process (all its threads' children). */
+void image_each_child(pid_t pid, void (*call)(void *user, pid_t child), void *user);
+
+/*
+ * Call back for each process whose environment names this recording's socket, as far as we may
+ * read it. Looks at every process of the machine.
+ */
+void image_each_recorded(const char *socket_path, void (*call)(void *user, pid_t pid), void *user);
+
+/* One line of /proc/PID/maps. path lies in the line, NUL-terminated. */
+struct image_map {
+	uint64_t start;
+	uint64_t end;
+	uint64_t file_offset;
+	uint32_t prot; /* PROT_* */
+	uint32_t flags; /* MAP_SHARED or MAP_PRIVATE */
+	const char *path;
+	uint64_t inode; /* 0: no file */
+};
+
+/* Parse a line (its newline is cut off). Returns false when it is none. */
+bool image_parse_map(char *line, struct image_map *ret_map);
+
+/* Call back for each map of a live process. Returns 0 or a negative errno. */
+int image_each_map(pid_t pid, void (*call)(void *user, const struct image_map *map), void *user);
+
+/* The same for maps that were read already, which are written over. */
+void image_each_map_of(char *text, void (*call)(void *user, const struct image_map *map),
+		       void *user);

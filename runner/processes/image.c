@@ -1,0 +1,104 @@
+#include "runner/processes/image.h"
+
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+
+struct image *images_find(const struct images *images, pid_t pid)
+{
+	struct image *image = images->first;
+
+	while (image && image->pid != pid)
+		image = image->next;
+	return image;
+}
+
+struct image *images_find_id(const struct images *images, uint32_t id)
+{
+	struct image *image = images->first;
+
+	while (image && image->id != id)
+		image = image->next;
+	return image;
+}
+
+bool images_has_known(const struct images *images)
+{
+	for (const struct image *image = images->first; image; image = image->next) {
+		if (image->pid > 0)
+			return true;
+	}
+	return false;
+}
+
+struct image *images_add(struct images *images, pid_t pid)
+{
+	struct image *image = calloc(1, sizeof(*image));
+
+	if (!image)
+		return NULL;
+	image->id = ++images->next_id;
+	image->pid = pid;
+	image->ns_pid = pid;
+	image->slot = IMAGE_NO_SLOT;
+	image->pidfd = -1;
+	image->rank = IMAGE_RANK_UNKNOWN;
+	image->sampler.pid = pid;
+	image->next = images->first;
+	images->first = image;
+	images->n_live++;
+	return image;
+}
+
+void images_remove(struct images *images, struct image *image)
+{
+	struct image **link = &images->first;
+
+	while (*link != image)
+		link = &(*link)->next;
+	*link = image->next;
+	images->n_live--;
+	cleanup_close(&image->pidfd);
+	free(image->command);
+	free(image->last_exec);
+	free(image->threads);
+	free(image);
+}
+
+void images_finish(struct images *images)
+{
+	while (images->first)
+		images_remove(images, images->first);
+}
+
+void image_add_thread(struct image *image, const struct image_thread *thread)
+{
+	/* Room grows at powers of two. */
+	if ((image->n_threads & (image->n_threads - 1)) == 0) {
+		size_t room = image->n_threads ? 2 * image->n_threads : 1;
+		void *threads = reallocarray(image->threads, room, sizeof(*image->threads));
+
+		if (!threads)
+			return;
+		image->threads = threads;
+	}
+	image->threads[image->n_threads++] = *thread;
+}
+
+uint32_t image_thread_id(const struct image *image, uint32_t ns_tid)
+{
+	for (size_t i = image->n_threads; i-- > 0;) {
+		if (image->threads[i].ns_tid == ns_tid)
+			return image->threads[i].id;
+	}
+	return 0;
+}
+
+uint64_t image_fs_base(const struct image *image, uint32_t tid)
+{
+	for (size_t i = image->n_threads; i-- > 0;) {
+		if (image->threads[i].tid == tid)
+			return image->threads[i].fs_base;
+	}
+	return 0;
+}

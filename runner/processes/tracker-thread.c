@@ -1,0 +1,189 @@
+/* What the records of the pool say about threads, modules and execs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "runner/processes/image-proc.h"
+#include "runner/processes/tracker.h"
+#include "runner/run.h"
+#include "runner/sampling/sampling.h"
+#include "runner/trace-records-write.h"
+#include "runner/watch/watch.h"
+
+static uint32_t start_thread(void *user, void *image_pointer, const struct ring_thread_start *start)
+{
+	struct tracker *tracker = user;
+	struct image *image = image_pointer;
+	uint32_t tid = start ? start->tid : 0;
+
+	tracker_announce(tracker, image);
+	/* The first thread has the number of its process in every namespace. */
+	if (start && image->pid != image->ns_pid)
+		tid = (pid_t)start->tid == image->ns_pid ? (uint32_t)image->pid : 0;
+	if (store_thread(tracker->writer, ++tracker->next_thread_id, image, tid, start) < 0)
+		return 0;
+	if (start)
+		image_add_thread(image, &(struct image_thread){
+						.id = tracker->next_thread_id,
+						.tid = tid,
+						.ns_tid = start->tid,
+						.fs_base = start->fs_base,
+					});
+	return tracker->next_thread_id;
+}
+
+static void name_thread(void *user, void *image, uint32_t tid, const char *name, uint64_t ticks)
+{
+	struct tracker *tracker = user;
+	uint32_t thread_id = image_thread_id(image, tid);
+
+	if (thread_id)
+		store_thread_name(tracker->writer, thread_id, name, ticks);
+}
+
+static void end_thread(void *user, void *image, uint32_t thread_id, uint64_t ticks)
+{
+	struct tracker *tracker = user;
+
+	(void)image;
+	store_thread_end(tracker->writer, thread_id, ticks);
+}
+
+/* Whoever keeps files, and whoever looks for symbols in them. */
+static void tell_module(struct tracker *tracker, struct image *image,
+			const struct drain_module *module)
+{
+	char *path;
+
+	if (tracker->loaded && image->pid > 0) {
+		const struct run_file file = {
+			.pid = image->pid,
+			.path = module->path,
+			.path_bytes = module->head.path_bytes,
+			.build_id = module->build_id,
+			.build_id_bytes = module->head.build_id_bytes,
+		};
+		tracker->loaded(tracker->files, &file);
+	}
+	if (!tracker->watches)
+		return;
+	path = strndup(module->path, module->head.path_bytes);
+	if (path)
+		watches_module(tracker->watches, image, path, module->head.bias);
+	free(path);
+}
+
+static void take_module(void *user, void *image_pointer, const struct drain_module *module)
+{
+	struct tracker *tracker = user;
+	struct image *image = image_pointer;
+
+	tracker_announce(tracker, image);
+	store_module(tracker->writer, image->id, module);
+	if (!module->is_unload)
+		tell_module(tracker, image, module);
+}
+
+static void take_sample(void *user, void *image, uint32_t thread_id,
+			const struct ring_sample *sample)
+{
+	struct tracker *tracker = user;
+
+	samples_take_signal(tracker->samples, image, thread_id, sample);
+}
+
+static void take_node(void *user, void *image, uint32_t thread_id, const struct trace_node *node)
+{
+	struct tracker *tracker = user;
+
+	watches_node(tracker->watches, image, thread_id, node);
+}
+
+static void take_event(void *user, void *image, uint32_t thread_id, const struct trace_event *event)
+{
+	struct tracker *tracker = user;
+
+	watches_event(tracker->watches, image, thread_id, event);
+}
+
+static void take_text(void *user, void *image_pointer, uint64_t id, const char *text,
+		      size_t n_bytes)
+{
+	struct tracker *tracker = user;
+	struct image *image = image_pointer;
+
+	tracker_announce(tracker, image);
+	store_text(tracker->writer, image->id, id, text, n_bytes);
+}
+
+static void take_heap_range(void *user, void *image_pointer, const struct drain_heap_range *range)
+{
+	struct tracker *tracker = user;
+	struct image *image = image_pointer;
+
+	tracker_announce(tracker, image);
+	store_heap_range(tracker->writer, image->id, range);
+}
+
+/* A row of its own; nothing more will be heard of it, and its process has an image that lives. */
+static void add_untraced(struct tracker *tracker, struct image *parent, bool is_spawn)
+{
+	struct image *image = images_add(&tracker->images, is_spawn ? 0 : parent->pid);
+
+	if (!image)
+		return;
+	image->birth = RING_BIRTH_EXEC;
+	image->parent_id = parent->id;
+	image->exec_seq = is_spawn ? 0 : parent->exec_seq + 1;
+	image->start_ticks = clock_ticks(tracker->clock);
+	snprintf(image->exe, sizeof(image->exe), "%s", parent->last_exec);
+	tracker_announce(tracker, image);
+	tracker_count(tracker, image);
+	images_remove(&tracker->images, image);
+	parent->is_counted = !is_spawn;
+}
+
+/*
+ * perf tells of every exec; without it this is the only trace of a program that will say nothing.
+ * The exec may still fail, but a file that can be run and cannot be traced is rare enough.
+ */
+static void take_exec(void *user, void *image_pointer, const struct drain_exec *exec)
+{
+	struct tracker *tracker = user;
+	struct image *image = image_pointer;
+
+	free(image->last_exec);
+	image->last_exec = exec->n_bytes > 0 && exec->n_bytes < PATH_MAX
+				   ? strndup(exec->path, exec->n_bytes)
+				   : NULL;
+	image->last_exec_ticks = exec->ticks;
+	if (!image->last_exec)
+		return;
+	if (tracker->has_task_records) {
+		if (exec->is_spawn)
+			tracker_name_spawned(tracker, image);
+		return;
+	}
+	if (access(image->last_exec, X_OK) == 0 && image_file_why_not(image->last_exec))
+		add_untraced(tracker, image, exec->is_spawn);
+}
+
+struct drain_handler tracker_drain_handler(struct tracker *tracker)
+{
+	return (struct drain_handler){
+		.user = tracker,
+		.thread_start = start_thread,
+		.thread_end = end_thread,
+		.thread_name = name_thread,
+		.module = take_module,
+		.text = take_text,
+		.heap_range = take_heap_range,
+		.exec = take_exec,
+		.sample = tracker->samples ? take_sample : NULL,
+		.node = tracker->watches ? take_node : NULL,
+		.event = tracker->watches ? take_event : NULL,
+	};
+}

@@ -1,0 +1,33 @@
+#pragma once
+/*
+ * Which code of a process image stays as it is for as long as it is mapped: private maps of files that
+ * may not be written to. All other code may change where it lies: a JIT's anonymous memory, code that may
+ * be written, memory that is shared (the program may write to it through another map). From zero; one
+ * thread at a time.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct code_range {
+	uint64_t start;
+	uint64_t end;
+};
+
+struct code_maps {
+	struct code_range *fixed;
+	size_t n_fixed;
+	bool is_known; /* they were read, and no map has come that could be one of them */
+};
+
+/*
+ * Whether the code at an address of a live process is fixed. Reads /proc/PID/maps when something may
+ * have changed. True where that cannot be read: the process is gone.
+ */
+bool code_maps_is_fixed(struct code_maps *maps, pid_t pid, uint64_t address);
+
+/* Something was mapped there, or got another protection; is_file: a file. */
+void code_maps_changed(struct code_maps *maps, uint64_t start, uint64_t size, bool is_file);
+
+void code_maps_finish(struct code_maps *maps);

@@ -1,0 +1,329 @@
+#include "runner/sampling/decode-live.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "decode/decode.h"
+#include "runner/sampling/mapped-file.h"
+
+/* The most that one sample gives: its window in three roles, what lies before it, and its stall. */
+#define MAX_ACCESSES (3 * DECODE_MAX_ACCESSES + 2 * DECODE_MAX_BEHIND + DECODE_MAX_STALLED)
+
+#define MAX_RENEWED 64u
+
+/* Where other code was mapped, or code was changed: samples from before are not of what is there now. */
+struct renewed {
+	uint32_t process_id;
+	uint64_t start;
+	uint64_t end;
+	uint64_t raw_ns;
+};
+
+/* Head of a record that waits for its code. */
+struct kept {
+	const void *stream;
+	size_t n_bytes;
+};
+
+struct samples_private {
+	struct trace_writer *writer;
+	struct decoder *decoder;
+	pid_t pid; /* of the sample being decoded; 0: its process is not known */
+	pid_t forbidden_pid; /* whose memory the kernel lets us not read (Yama), and logs each attempt */
+	struct mapped_pages pages; /* of such */
+	struct run_code *code; /* NULL: code is taken for what it is now */
+	uint32_t round;
+	struct renewed
+		renewed[MAX_RENEWED]; /* since the last round, in a ring when there are more */
+	size_t n_renewed;
+	uint8_t *kept; /* struct kept, then the record, each a multiple of 8 bytes */
+	size_t kept_bytes;
+	size_t kept_room;
+	uint32_t n_samples;
+	struct decode_window window;
+	struct trace_access accesses[MAX_ACCESSES];
+	size_t n_accesses;
+};
+
+/* Whether other code came to the page since; when more came than was noted, whether any did. */
+static bool is_renewed(const struct samples_private *private_samples, uint32_t process,
+		       uint64_t address, uint64_t time)
+{
+	if (private_samples->n_renewed > MAX_RENEWED)
+		return true;
+	for (size_t i = 0; i < private_samples->n_renewed; i++) {
+		const struct renewed *renewed = &private_samples->renewed[i];
+
+		if (renewed->process_id == process && renewed->raw_ns >= time &&
+		    address < renewed->end && address + 4096 > renewed->start)
+			return true;
+	}
+	return false;
+}
+
+/* Of code that may change what is certain is so for one round of samples only. */
+static uint32_t version_of(void *user, uint32_t process, uint64_t address, uint64_t time)
+{
+	const struct samples_private *private_samples = user;
+
+	if (!private_samples->code || private_samples->pid == 0)
+		return 0;
+	if (is_renewed(private_samples, process, address, time))
+		return UINT32_MAX;
+	return run_code_is_fixed(private_samples->code, process, private_samples->pid, address)
+		       ? 0
+		       : private_samples->round;
+}
+
+/* The page after the one wanted may not be mapped: then less is known. */
+static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
+			size_t n_bytes)
+{
+	struct samples_private *private_samples = user;
+	size_t in_page = 4096 - (size_t)(address % 4096);
+	size_t n_pages = 1;
+	ssize_t n;
+
+	if (private_samples->pid == 0 || is_renewed(private_samples, process, address, time))
+		return 0;
+	if (private_samples->code &&
+	    !run_code_is_fixed(private_samples->code, process, private_samples->pid, address))
+		return run_code_live(private_samples->code, process, address, bytes, n_bytes);
+	if (private_samples->code && n_bytes > in_page &&
+	    !run_code_is_fixed(private_samples->code, process, private_samples->pid,
+			       address + in_page))
+		n_bytes = in_page;
+	struct iovec local = { bytes, n_bytes };
+	struct iovec remote[2] = { { (void *)(uintptr_t)address, n_bytes } };
+	if (private_samples->pid == private_samples->forbidden_pid)
+		return mapped_pages_read(&private_samples->pages, private_samples->pid, address,
+					 bytes, n_bytes);
+	if (n_bytes > in_page) {
+		remote[0].iov_len = in_page;
+		remote[1] =
+			(struct iovec){ (void *)(uintptr_t)(address + in_page), n_bytes - in_page };
+		n_pages = 2;
+	}
+	n = process_vm_readv(private_samples->pid, &local, 1, remote, n_pages, 0);
+	if (n >= 0 || errno != EPERM)
+		return n > 0 ? (size_t)n : 0;
+	private_samples->forbidden_pid = private_samples->pid;
+	return mapped_pages_read(&private_samples->pages, private_samples->pid, address, bytes,
+				 n_bytes);
+}
+
+int samples_private_create(struct trace_writer *writer, struct run_code *code,
+			   struct samples_private **ret_private)
+{
+	struct samples_private *private_samples = calloc(1, sizeof(*private_samples));
+	struct decode_memory memory = { .code = read_code,
+					.version = code ? version_of : NULL,
+					.user = private_samples };
+	int err;
+
+	if (!private_samples)
+		return -ENOMEM;
+	private_samples->writer = writer;
+	private_samples->code = code;
+	private_samples->round = 1;
+	err = decode_create(DECODE_MACHINE_X86_64, &memory, 0, &private_samples->decoder);
+	if (err < 0) {
+		free(private_samples);
+		return err;
+	}
+	*ret_private = private_samples;
+	return 0;
+}
+
+struct samples_private *samples_private_destroy(struct samples_private *private_samples)
+{
+	if (private_samples) {
+		decode_destroy(private_samples->decoder);
+		free(private_samples->kept);
+		free(private_samples);
+	}
+	return NULL;
+}
+
+/* perf's registers in the decoder's order: both go by the bits of DECODE_REGS_MASK. */
+static bool take_registers(const struct pmu_sample *sample, struct decode_sample *ret_input)
+{
+	unsigned n = 0;
+
+	if (!pmu_sample_is_x86(sample))
+		return false;
+	for (unsigned bit = 0; n < DECODE_N_REGS; bit++) {
+		if ((DECODE_REGS_MASK >> bit & 1) &&
+		    !pmu_sample_register(sample, bit, &ret_input->regs[n++]))
+			return false;
+	}
+	return true;
+}
+
+static bool decode(struct samples_private *private_samples, const struct pmu_record *record,
+		   const struct image *image, struct decode_charge *ret_charge)
+{
+	const struct pmu_sample *sample = &record->sample;
+	struct decode_sample input = {
+		.ip = sample->ip,
+		.fs_base = image ? image_fs_base(image, record->origin.tid) : 0,
+		.stack = sample->stack,
+		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
+				       ? DECODE_STACK_BYTES
+				       : (uint32_t)sample->stack_bytes,
+		.process = image ? image->id : 0,
+		.time = record->origin.time_ns,
+	};
+
+	private_samples->pid = image ? image->pid : 0;
+	if (!take_registers(sample, &input) ||
+	    decode_window(private_samples->decoder, &input, DECODE_MAX_INSTRUCTIONS,
+			  &private_samples->window) < 0)
+		return false;
+	decode_charge(&private_samples->window, ret_charge);
+	return true;
+}
+
+static void add(struct samples_private *private_samples, const struct pmu_record *record,
+		const struct decode_access *from, enum trace_role role, double share)
+{
+	struct trace_access *to = &private_samples->accesses[private_samples->n_accesses];
+
+	if (private_samples->n_accesses == MAX_ACCESSES)
+		return;
+	*to = (struct trace_access){
+		.raw_ns = record->origin.time_ns,
+		.sample_ip = record->sample.ip,
+		.ip = record->sample.ip,
+		.sample = private_samples->n_samples,
+		.pid = record->origin.pid,
+		.tid = record->origin.tid,
+		.share = (float)share,
+		.role = (uint8_t)role,
+	};
+	if (from) {
+		to->ip = from->ip;
+		to->address = from->address;
+		to->size = from->size * from->count;
+		to->is_write = from->is_write;
+	}
+	private_samples->n_accesses++;
+}
+
+/* Shares of n accesses, of what they have in all. */
+static void add_shares(struct samples_private *private_samples, const struct pmu_record *record,
+		       const struct decode_access *accesses, uint32_t n, enum trace_role role)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (decode_state_has_address(accesses[i].state) && accesses[i].share > 0)
+			add(private_samples, record, &accesses[i], role, (double)accesses[i].share);
+}
+
+/*
+ * What has no address is left out: what its role lacks to 1 is the share that is not resolved. The
+ * shares of a window with those before it add up to 1, as those of a stall do.
+ */
+static void add_window(struct samples_private *private_samples, const struct pmu_record *record,
+		       const struct decode_charge *charge)
+{
+	const struct decode_window *window = &private_samples->window;
+
+	for (uint32_t i = 0; i < charge->n_exact; i++) {
+		if (decode_state_has_address(window->accesses[i].state))
+			add(private_samples, record, &window->accesses[i], TRACE_ROLE_EXACT,
+			    1.0 / charge->n_exact);
+	}
+	add_shares(private_samples, record, window->accesses, charge->n_charged, TRACE_ROLE_WINDOW);
+	add_shares(private_samples, record, window->behind, charge->n_behind, TRACE_ROLE_WINDOW);
+	add_shares(private_samples, record, window->stalled, window->n_stalled, TRACE_ROLE_STALL);
+	if (charge->basis == DECODE_BASIS_LOOP)
+		add_shares(private_samples, record, window->accesses, charge->n_charged,
+			   TRACE_ROLE_MIX);
+}
+
+int samples_private_take(struct samples_private *private_samples, uint32_t source_id,
+			 const struct pmu_record *record, const struct image *image)
+{
+	struct decode_charge charge;
+
+	private_samples->n_accesses = 0;
+	private_samples->n_samples++;
+	if (!record->is_kernel && decode(private_samples, record, image, &charge))
+		add_window(private_samples, record, &charge);
+	if (private_samples->n_accesses == 0)
+		add(private_samples, record, NULL, TRACE_ROLE_NONE, 0);
+	return trace_writer_accesses(private_samples->writer, source_id, private_samples->accesses,
+				     private_samples->n_accesses);
+}
+
+void samples_private_look(struct samples_private *private_samples, const struct pmu_record *record,
+			  const struct image *image,
+			  void (*call)(void *user, uint64_t address, double share), void *user)
+{
+	const struct decode_access *accesses = private_samples->window.accesses;
+	struct decode_charge charge;
+
+	if (record->is_kernel || !decode(private_samples, record, image, &charge))
+		return;
+	for (uint32_t i = 0; i < charge.n_charged; i++) {
+		if (decode_state_has_address(accesses[i].state))
+			call(user, accesses[i].address, (double)accesses[i].share);
+	}
+}
+
+int samples_private_keep(struct samples_private *private_samples, const void *stream,
+			 const void *record, size_t n_bytes)
+{
+	const struct kept head = { stream, n_bytes };
+	size_t room = private_samples->kept_bytes + sizeof(head) + ((n_bytes + 7) & ~(size_t)7);
+
+	if (room > private_samples->kept_room) {
+		uint8_t *longer = realloc(private_samples->kept, room * 2);
+
+		if (!longer)
+			return -ENOMEM;
+		private_samples->kept = longer;
+		private_samples->kept_room = room * 2;
+	}
+	memcpy(private_samples->kept + private_samples->kept_bytes, &head, sizeof(head));
+	memcpy(private_samples->kept + private_samples->kept_bytes + sizeof(head), record, n_bytes);
+	private_samples->kept_bytes = room;
+	return 0;
+}
+
+int samples_private_flush(struct samples_private *private_samples,
+			  int (*take)(void *user, const void *stream, const void *record,
+				      size_t n_bytes),
+			  void *user)
+{
+	size_t at = 0;
+	int r = 0;
+
+	while (r >= 0 && at < private_samples->kept_bytes) {
+		struct kept head;
+
+		memcpy(&head, private_samples->kept + at, sizeof(head));
+		at += sizeof(head);
+		r = take(user, head.stream, private_samples->kept + at, head.n_bytes);
+		at += (head.n_bytes + 7) & ~(size_t)7;
+	}
+	private_samples->kept_bytes = 0;
+	private_samples->n_renewed = 0;
+	private_samples->round++;
+	return r < 0 ? r : 0;
+}
+
+void samples_private_forget(struct samples_private *private_samples, uint32_t process_id,
+			    uint64_t start, uint64_t end, uint64_t raw_ns)
+{
+	const struct renewed renewed = { process_id, start, end, raw_ns };
+
+	if (raw_ns)
+		private_samples->renewed[private_samples->n_renewed++ % MAX_RENEWED] = renewed;
+	decode_invalidate(private_samples->decoder, process_id, start, end);
+	mapped_pages_forget(&private_samples->pages);
+}

@@ -1,0 +1,59 @@
+#include "runner/sampling/process-read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+/* Bytes read from the start of the range, or a negative errno when not even the first page can be. */
+static ssize_t read_by_syscall(pid_t pid, uint64_t address, void *bytes, size_t n_bytes)
+{
+	struct iovec local = { bytes, n_bytes };
+	struct iovec remote = { (void *)(uintptr_t)address, n_bytes };
+	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t read_by_file(pid_t pid, uint64_t address, void *bytes, size_t n_bytes)
+{
+	char path[64];
+	auto_close int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = pread(fd, bytes, n_bytes, (off_t)address);
+	return n < 0 ? -errno : n;
+}
+
+static bool is_refusal(ssize_t n)
+{
+	return n == -EPERM || n == -EACCES;
+}
+
+/*
+ * The file serves where process_vm_readv is forbidden (seccomp), and for code that may be executed
+ * but not read. Since it also reads what is protected from the program itself, and a guard page
+ * would get a page frame by that, a page that is only wanted is left alone.
+ */
+size_t process_read(pid_t pid, bool *is_forbidden, uint64_t address, void *bytes, size_t n_bytes,
+		    enum process_read_wish wish)
+{
+	ssize_t n = 0;
+
+	if (!*is_forbidden)
+		n = read_by_syscall(pid, address, bytes, n_bytes);
+	if (n < 0 && (n != -EFAULT || wish == READ_NEEDED)) {
+		bool is_refused = is_refusal(n);
+
+		n = read_by_file(pid, address, bytes, n_bytes);
+		*is_forbidden = is_refused && is_refusal(n);
+	}
+	return n > 0 ? (size_t)n : 0;
+}

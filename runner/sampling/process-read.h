@@ -1,0 +1,19 @@
+#pragma once
+/* Bytes of a live process, by whichever way the kernel allows. Any thread. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * A page that a sample hit surely was there. The page behind it is only wanted: behind the last
+ * page of a text there is none, or a guard page.
+ */
+enum process_read_wish { READ_NEEDED, READ_WANTED };
+
+/*
+ * Returns the bytes read from address on, 0 when none can be. *is_forbidden is the process's: whether the
+ * kernel lets us not read its memory at all, and may log each attempt; it is set when that is found out.
+ */
+size_t process_read(pid_t pid, bool *is_forbidden, uint64_t address, void *bytes, size_t n_bytes,
+		    enum process_read_wish wish);

@@ -1,0 +1,351 @@
+/* Choosing and opening the sources of a recording. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pmu/choice.h"
+#include "pmu/watch.h"
+#include "runner/processes/process-sampler.h"
+#include "runner/sampling/decode-live.h"
+#include "runner/sampling/sampling.h"
+
+#define STACK_BYTES	  256
+#define UNWIND_RING_BYTES (1u << 20) /* what an ordinary user may lock is for all sources */
+#define UNWIND_BYTES	  8192 /* --sample-stacks dwarf: what of the stack is kept */
+
+static int emit_code(void *context, uint32_t process_id, const struct trace_code *code,
+		     const void *bytes)
+{
+	struct samples *samples = context;
+
+	return trace_writer_code(samples->writer, process_id, code, bytes);
+}
+
+static int emit_seen(void *context, const struct trace_code_seen *record, const uint64_t *pages)
+{
+	struct samples *samples = context;
+	const struct trace_string string = { pages, record->pages_bytes };
+
+	return trace_writer_record(samples->writer, record, sizeof(*record), &string, 1);
+}
+
+static struct trace_string text(const char *bytes)
+{
+	return (struct trace_string){ bytes, (uint32_t)strlen(bytes) };
+}
+
+static int store_source(struct samples *samples, const char *name, const char *unit,
+			struct trace_source *record, const char *remedy)
+{
+	struct trace_string strings[] = { text(name), text(unit), text(remedy) };
+
+	record->head.type = TRACE_RECORD_SOURCE;
+	record->source_id = (uint32_t)++samples->n_sources;
+	record->name_bytes = strings[0].n_bytes;
+	record->unit_bytes = strings[1].n_bytes;
+	record->remedy_bytes = strings[2].n_bytes;
+	return trace_writer_record(samples->writer, record, sizeof(*record), strings, 3);
+}
+
+static int store_refused(struct samples *samples, const struct pmu_chosen *chosen,
+			 const struct access_options *options)
+{
+	const struct pmu_refusal *refusal = &chosen->refusal;
+	struct trace_source record = { 0 };
+	char remedy[sizeof(refusal->why) + sizeof(refusal->fix) + 4];
+
+	pmu_source_describe_refused(chosen->source, options, chosen->error, &record);
+	record.flags = chosen->is_passed_over ? TRACE_SOURCE_PASSED_OVER : 0;
+	snprintf(remedy, sizeof(remedy), "%s%s%s", refusal->why, refusal->fix[0] ? "; " : "",
+		 refusal->fix);
+	return store_source(samples, chosen->source->name, chosen->source->unit, &record, remedy);
+}
+
+static int refuse(struct samples *samples, const struct pmu_chosen *chosen,
+		  const struct access_options *options)
+{
+	/* What other sources need, too, is told with them; alone, the samples that are there do without. */
+	if (!samples->refusal[0] && chosen->source->role == ACCESS_ROLE_TASKS)
+		snprintf(samples->refusal, sizeof(samples->refusal),
+			 "no task records (names of threads, maps that no hook sees): %s",
+			 chosen->refusal.why);
+	else if (!samples->refusal[0])
+		snprintf(samples->refusal, sizeof(samples->refusal), "no %s samples: %s; %s",
+			 chosen->source->name, chosen->refusal.why, chosen->refusal.fix);
+	return store_refused(samples, chosen, options);
+}
+
+/* What its samples say, for whoever decodes them. */
+static int store_detail(struct samples *samples, struct samples_stream *stream)
+{
+	const char *event = "";
+	struct trace_source_detail record = { 0 };
+	const char *given_up = pmu_stream_notes(stream->stream);
+	const char *remarks = pmu_stream_remarks(stream->stream);
+	char notes[1024];
+
+	snprintf(notes, sizeof(notes), "%s%s%s", given_up, given_up[0] && remarks[0] ? "; " : "",
+		 remarks);
+	pmu_stream_detail(stream->stream, &record, &event);
+	stream->format.read_format = record.read_format;
+	stream->format.regs_intr = record.regs_intr;
+	stream->format.branch_sample_type = record.branch_sample_type;
+	struct trace_string strings[] = { text(event ? event : ""), text(notes) };
+
+	record.head.type = TRACE_RECORD_SOURCE_DETAIL;
+	record.source_id = stream->source_id;
+	record.event_bytes = strings[0].n_bytes;
+	record.note_bytes = strings[1].n_bytes;
+	return trace_writer_record(samples->writer, &record, sizeof(record), strings, 2);
+}
+
+static void give_up(struct samples *samples, const char *name, const char *what)
+{
+	size_t n = strlen(samples->given_up);
+
+	snprintf(samples->given_up + n, sizeof(samples->given_up) - n, "%s%s: %s", n ? "; " : "",
+		 name, what);
+}
+
+/* What a source gave up; --strict does not go on then. */
+static void note(struct samples *samples, const struct access_source *source, const char *notes)
+{
+	if (notes[0])
+		give_up(samples, source->name, notes);
+}
+
+static int open_one(struct samples *samples, struct pmu_chosen *chosen,
+		    const struct access_options *options)
+{
+	const struct access_source *source = chosen->source;
+	struct samples_stream *mine = &samples->streams[samples->n_streams];
+	struct trace_source record = { 0 };
+	int err = pmu_stream_open(source, options, &mine->stream, &chosen->refusal);
+
+	if (err < 0) {
+		chosen->error = err;
+		return refuse(samples, chosen, options);
+	}
+	pmu_stream_describe(mine->stream, &record);
+	mine->owner = samples;
+	mine->source = source;
+	mine->format = (struct pmu_format){ .sample_type = record.sample_type,
+					    .regs_user = record.regs_user };
+	samples->n_streams++;
+	err = store_source(samples, source->name, pmu_stream_unit(mine->stream), &record,
+			   pmu_stream_notes(mine->stream));
+	mine->source_id = (uint32_t)samples->n_sources;
+	if (err == 0)
+		err = store_detail(samples, mine);
+	if (err == 0)
+		err = samples_store_perf_clock(mine);
+	note(samples, source, pmu_stream_notes(mine->stream));
+	if (source->role == ACCESS_ROLE_TASKS) {
+		samples->tracker->has_task_records = true;
+		return err;
+	}
+	if (samples->sources[0])
+		strncat(samples->sources, " + ",
+			sizeof(samples->sources) - strlen(samples->sources) - 1);
+	strncat(samples->sources, source->name,
+		sizeof(samples->sources) - strlen(samples->sources) - 1);
+	return err;
+}
+
+static struct access_options access_options_of(const struct run_options *options, pid_t pid)
+{
+	static const enum access_mode modes[] = {
+		[RUN_COUNT_USER] = ACCESS_MODE_USER,
+		[RUN_COUNT_KERNEL] = ACCESS_MODE_KERNEL,
+		[RUN_COUNT_BOTH] = ACCESS_MODE_BOTH,
+	};
+
+	return (struct access_options){
+		.pid = pid,
+		.enable_on_exec = true,
+		.freq_hz = options->frequency_hz,
+		.period = options->period,
+		.load_event = options->load_event,
+		.store_event = options->store_event,
+		.min_latency = options->min_latency,
+		.mode = modes[options->count],
+		.stack_bytes = options->sample_stacks == RUN_SAMPLE_STACKS_DWARF ? UNWIND_BYTES
+										 : STACK_BYTES,
+		.has_call_chain = options->sample_stacks == RUN_SAMPLE_STACKS_FP,
+		.is_private = options->private_samples,
+	};
+}
+
+static int parse_choice(const struct run_options *options, struct pmu_choice *ret_choice,
+			char message[PMU_CHOICE_MESSAGE_BYTES])
+{
+	return pmu_choice_parse(options->source ? options->source : "auto", ret_choice, message);
+}
+
+int samples_check(const struct run_options *options, char *message, size_t n_bytes)
+{
+	char why[PMU_CHOICE_MESSAGE_BYTES];
+	struct pmu_choice choice;
+	uint32_t budget_ppm;
+
+	if (parse_choice(options, &choice, why) < 0)
+		return snprintf(message, n_bytes, "--source: %s", why), -EINVAL;
+	if (options->no_alloc && pmu_choice_has(&choice, "signal"))
+		return snprintf(message, n_bytes,
+				"--source signal: the timer lives in the library that --no-alloc "
+				"leaves out"),
+		       -EINVAL;
+	if (options->budget && samples_rate_parse_budget(options->budget, &budget_ppm) < 0)
+		return snprintf(message, n_bytes,
+				"--budget: '%s' is not a part such as 2%% or 0.5%% (at most 50%%)",
+				options->budget),
+		       -EINVAL;
+	if (options->private_samples && options->sample_stacks)
+		return snprintf(message, n_bytes,
+				"--private keeps no call stacks of samples: leave one of it and "
+				"--sample-stacks out"),
+		       -EINVAL;
+	if (options->period == 0 && options->has_period)
+		return snprintf(message, n_bytes,
+				"--period: 0 is no period; leave it out for the default"),
+		       -EINVAL;
+	if (options->frequency_hz && options->period)
+		return snprintf(message, n_bytes, "--freq and --period exclude each other"),
+		       -EINVAL;
+	return 0;
+}
+
+/* One after the other those that auto tried in vain, equal reasons once. */
+static void pass_over(struct samples *samples, const struct pmu_chosen *chosen,
+		      const struct pmu_chosen *before)
+{
+	size_t n = strlen(samples->passed);
+	bool is_same =
+		before && before->error && strcmp(before->refusal.why, chosen->refusal.why) == 0;
+	size_t n_why = strlen(chosen->refusal.why);
+
+	if (is_same && n > n_why + 2)
+		n -= n_why + 2;
+	snprintf(samples->passed + n, sizeof(samples->passed) - n, "%s%s: %s",
+		 is_same && n ? ", "
+		 : n	      ? "; no "
+			      : "no ",
+		 chosen->source->name, chosen->refusal.why);
+}
+
+static void choose_rate(struct samples *samples, const struct access_source *source,
+			struct access_options *own)
+{
+	uint64_t asked = own->freq_hz;
+	char what[128];
+
+	samples_rate_choose(&samples->rate, source, own);
+	if (samples->rate.limit_hz == 0 || (samples->rate.budget_ppm && asked == 0))
+		return; /* nobody asked for a rate that cannot be had */
+	snprintf(what, sizeof(what),
+		 "at most %" PRIu64 " samples a second (kernel.perf_event_max_sample_rate)",
+		 samples->rate.limit_hz);
+	give_up(samples, source->name, what);
+}
+
+/* What was asked of the hardware has no effect where none of its sources runs. */
+static void refuse_idle_options(struct samples *samples, const struct access_options *access)
+{
+	const char *option = access->load_event	   ? "--load-event"
+			     : access->store_event ? "--store-event"
+			     : access->min_latency ? "--ldlat"
+						   : NULL;
+
+	for (size_t i = 0; i < samples->n_streams; i++)
+		if (samples->streams[i].source->hardware)
+			return;
+	if (option && !samples->refusal[0])
+		snprintf(samples->refusal, sizeof(samples->refusal),
+			 "%s has no effect: no hardware source runs; see memsight record --help of"
+			 " --source",
+			 option);
+}
+
+static int open_all(struct samples *samples, struct pmu_choice *choice,
+		    const struct access_options *access)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < choice->n && err == 0; i++) {
+		struct pmu_chosen *chosen = &choice->items[i];
+		struct access_options own = pmu_chosen_options(chosen, access);
+
+		/* Only timed sources have registers and stack bytes: the others follow frame pointers. */
+		own.has_call_chain |= own.stack_bytes == UNWIND_BYTES && !chosen->source->is_timed;
+		if (own.stack_bytes == UNWIND_BYTES && chosen->source->is_timed)
+			own.ring_bytes = UNWIND_RING_BYTES;
+		if (chosen->source->is_timed && chosen->error == 0)
+			choose_rate(samples, chosen->source, &own);
+		if (chosen->is_passed_over) {
+			pass_over(samples, chosen, i > 0 ? chosen - 1 : NULL);
+			err = store_refused(samples, chosen, &own);
+		} else if (chosen->error) {
+			err = refuse(samples, chosen, &own);
+		} else {
+			err = open_one(samples, chosen, &own);
+		}
+	}
+	return err;
+}
+
+struct access_stream *samples_watch_stream(const struct samples *samples)
+{
+	for (size_t i = 0; i < samples->n_streams; i++) {
+		if (samples->streams[i].source == &pmu_source_watch)
+			return samples->streams[i].stream;
+	}
+	return NULL;
+}
+
+/* --watch goes beside any choice; it needs the records of maps, which come last. */
+static int open_watch(struct samples *samples, const struct pmu_choice *choice,
+		      const struct access_options *access)
+{
+	struct pmu_chosen watch = { .source = &pmu_source_watch };
+	struct pmu_chosen tasks = { .source = pmu_source_find("tasks") };
+	int err = open_one(samples, &watch, access);
+
+	if (err == 0 && choice->n == 0)
+		err = open_one(samples, &tasks, access);
+	return err;
+}
+
+int samples_open(struct samples *samples, const struct run_options *options, pid_t pid)
+{
+	const struct code_changing_sink sink = { emit_code, emit_seen, samples };
+	const struct access_options access = access_options_of(options, pid);
+	char why[PMU_CHOICE_MESSAGE_BYTES];
+	struct pmu_choice choice;
+	int err = parse_choice(options, &choice, why);
+
+	if (run_count_nodes() > 1)
+		samples->nodes.writer = samples->writer;
+	if (err == 0)
+		err = run_code_create(NULL, options->private_samples ? NULL : &sink,
+				      &samples->code);
+	if (err == 0 && options->private_samples)
+		err = samples_private_create(samples->writer, samples->code,
+					     &samples->private_samples);
+	if (err == 0 && !options->private_samples)
+		err = run_data_create(&sink, samples->code, &samples->data);
+	if (err < 0)
+		return err;
+	if (options->budget)
+		samples_rate_parse_budget(options->budget, &samples->rate.budget_ppm);
+	pmu_choice_resolve(&choice, &access);
+	if ((options->watches && options->watches[0]) || options->watch_hot)
+		err = open_watch(samples, &choice, &access);
+	if (err == 0)
+		err = open_all(samples, &choice, &access);
+	if (err == 0)
+		refuse_idle_options(samples, &access);
+	if (err == 0 && options->is_strict && (samples->refusal[0] || samples->given_up[0]))
+		err = -EPERM;
+	return err;
+}

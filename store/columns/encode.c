@@ -1,0 +1,267 @@
+#include "store/columns/column.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "store/columns/encoding.h"
+#include "trace/frame.h"
+
+#define LEVEL	   1
+#define HASH_SLOTS (2u * CHUNK_DICTIONARY_MAX)
+
+struct slot {
+	int64_t value;
+	uint32_t number; /* 1 + place in the dictionary; 0: free */
+};
+
+struct chunk_encoder {
+	ZSTD_CCtx *zstd;
+	uint64_t codes[CHUNK_ROWS];
+	uint64_t list[CHUNK_DICTIONARY_MAX]; /* the dictionary's values */
+	uint8_t plane[CHUNK_ROWS];
+	struct slot *slots; /* HASH_SLOTS, of which 2^n_slots_log2 are in use */
+	unsigned n_slots_log2;
+	char *out;
+	size_t n_out_max;
+};
+
+/* What codes are made of. */
+struct narrowed {
+	struct chunk_column_head head;
+	uint32_t n_list;
+};
+
+struct chunk_encoder *chunk_encoder_close(struct chunk_encoder *encoder)
+{
+	if (!encoder)
+		return NULL;
+	ZSTD_freeCCtx(encoder->zstd);
+	free(encoder->slots);
+	free(encoder->out);
+	free(encoder);
+	return NULL;
+}
+
+struct chunk_encoder *chunk_encoder_open(void)
+{
+	struct chunk_encoder *encoder = malloc(sizeof(*encoder));
+	if (!encoder)
+		return NULL;
+	encoder->n_out_max = sizeof(struct chunk_column_head) +
+			     16 * (sizeof(uint32_t) + ZSTD_compressBound(CHUNK_ROWS));
+	encoder->zstd = ZSTD_createCCtx();
+	encoder->slots = malloc(HASH_SLOTS * sizeof(*encoder->slots));
+	encoder->out = malloc(encoder->n_out_max);
+	if (!encoder->zstd || !encoder->slots || !encoder->out)
+		return chunk_encoder_close(encoder);
+	ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_compressionLevel, LEVEL);
+	ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_contentSizeFlag, 1);
+	return encoder;
+}
+
+/* ---- Codes ---- */
+
+static bool is_null(const struct chunk_values *values, uint32_t i)
+{
+	return values->may_be_null && values->values[i] == CHUNK_NULL;
+}
+
+/* What is left of each value; a NULL leaves what stands there, and is left out afterwards. */
+static void subtract(struct chunk_encoder *encoder, const struct chunk_values *values,
+		     enum chunk_coding coding)
+{
+	const int64_t *from = values->values;
+	uint64_t *codes = encoder->codes;
+	uint64_t before = 0;
+
+	for (uint32_t i = 0; i < values->n && coding == CHUNK_PLAIN; i++)
+		codes[i] = (uint64_t)from[i];
+	for (uint32_t i = 0; i < values->n && coding == CHUNK_RELATIVE; i++)
+		codes[i] = (uint64_t)from[i] - (uint64_t)values->others[i];
+	for (uint32_t i = 0; i < values->n && coding == CHUNK_DELTA; i++) {
+		codes[i] = (uint64_t)from[i] - before;
+		if (!is_null(values, i))
+			before = (uint64_t)from[i];
+	}
+}
+
+struct range {
+	int64_t min;
+	int64_t max;
+	uint32_t n_null;
+};
+
+static struct range range_of(const struct chunk_encoder *encoder, const struct chunk_values *values)
+{
+	struct range range = { INT64_MAX, INT64_MIN, 0 };
+
+	for (uint32_t i = 0; i < values->n; i++) {
+		int64_t code = (int64_t)encoder->codes[i];
+		if (is_null(values, i)) {
+			range.n_null++;
+			continue;
+		}
+		range.min = code < range.min ? code : range.min;
+		range.max = code > range.max ? code : range.max;
+	}
+	if (range.n_null == values->n)
+		range.min = range.max = 0;
+	return range;
+}
+
+/* How many low bits are 0 in all codes since base; of what is not NULL. */
+static uint8_t shift_of(const struct chunk_encoder *encoder, const struct chunk_values *values,
+			uint64_t base)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < values->n; i++)
+		all |= is_null(values, i) ? 0 : encoder->codes[i] - base;
+	return all ? (uint8_t)__builtin_ctzll(all) : 0;
+}
+
+static uint8_t planes_of(uint64_t max)
+{
+	return max ? (uint8_t)((64 - __builtin_clzll(max) + 7) / 8) : 0;
+}
+
+static bool is_ascending(const struct chunk_values *values)
+{
+	for (uint32_t i = 1; i < values->n; i++) {
+		if (values->values[i] < values->values[i - 1])
+			return false;
+	}
+	return true;
+}
+
+/* Codes since the least one, with NULL as 0 where there is one. */
+static int narrow(struct chunk_encoder *encoder, const struct chunk_values *values,
+		  struct narrowed *narrowed)
+{
+	struct chunk_column_head *head = &narrowed->head;
+
+	subtract(encoder, values, head->coding);
+	struct range range = range_of(encoder, values);
+	uint64_t distance = (uint64_t)range.max - (uint64_t)range.min;
+	bool has_null = range.n_null > 0;
+	if (has_null && distance == UINT64_MAX)
+		return -ERANGE;
+
+	head->base = (uint64_t)range.min;
+	head->shift = shift_of(encoder, values, head->base);
+	head->flags = has_null ? CHUNK_HAS_NULL : is_ascending(values) ? CHUNK_IS_ASCENDING : 0;
+	head->n_planes = planes_of((distance >> head->shift) + has_null);
+	for (uint32_t i = 0; i < values->n; i++) {
+		uint64_t code = (encoder->codes[i] - head->base) >> head->shift;
+		encoder->codes[i] = is_null(values, i) ? 0 : code + has_null;
+	}
+	return 0;
+}
+
+static struct slot *slot_of(const struct chunk_encoder *encoder, int64_t value)
+{
+	uint64_t hash = (uint64_t)value * UINT64_C(0x9e3779b97f4a7c15);
+	size_t i = hash >> (64 - encoder->n_slots_log2);
+
+	while (encoder->slots[i].number && encoder->slots[i].value != value)
+		i = (i + 1) & (((size_t)1 << encoder->n_slots_log2) - 1);
+	return &encoder->slots[i];
+}
+
+/* Free slots, at least twice as many as values. */
+static void clear_slots(struct chunk_encoder *encoder, uint32_t n_values)
+{
+	encoder->n_slots_log2 = 33 - (unsigned)__builtin_clz((n_values - 1) | 1);
+	memset(encoder->slots, 0, sizeof(*encoder->slots) << encoder->n_slots_log2);
+}
+_Static_assert(HASH_SLOTS >= 2 * CHUNK_ROWS, "there are always free ones");
+
+/* Codes are places in a list of the values, in the order in which they come first. */
+static int number(struct chunk_encoder *encoder, const struct chunk_values *values,
+		  struct narrowed *narrowed)
+{
+	struct chunk_column_head *head = &narrowed->head;
+	uint64_t has_null = 0;
+
+	for (uint32_t i = 0; i < values->n && !has_null; i++)
+		has_null = is_null(values, i);
+	clear_slots(encoder, values->n);
+	for (uint32_t i = 0; i < values->n; i++) {
+		if (is_null(values, i)) {
+			encoder->codes[i] = 0;
+			continue;
+		}
+		struct slot *slot = slot_of(encoder, values->values[i]);
+		if (!slot->number) {
+			encoder->list[narrowed->n_list] = (uint64_t)values->values[i];
+			*slot = (struct slot){ values->values[i], ++narrowed->n_list };
+		}
+		encoder->codes[i] = slot->number - 1 + has_null;
+	}
+	if (narrowed->n_list == 0)
+		return -ERANGE;
+	head->n_dictionary = (uint16_t)narrowed->n_list;
+	head->flags = has_null ? CHUNK_HAS_NULL : is_ascending(values) ? CHUNK_IS_ASCENDING : 0;
+	head->n_planes = planes_of(narrowed->n_list - 1 + has_null);
+	return 0;
+}
+
+/* ---- Bytes ---- */
+
+/* Append one plane of numbers. Returns 0 or -ENOMEM. */
+static int write_plane(struct chunk_encoder *encoder, const uint64_t *from, uint32_t n,
+		       unsigned plane, size_t *n_out)
+{
+	uint32_t n_bytes;
+
+	for (uint32_t i = 0; i < n; i++)
+		encoder->plane[i] = (uint8_t)(from[i] >> (8 * plane));
+	size_t n_written =
+		ZSTD_compress2(encoder->zstd, encoder->out + *n_out + sizeof(n_bytes),
+			       encoder->n_out_max - *n_out - sizeof(n_bytes), encoder->plane, n);
+	if (ZSTD_isError(n_written))
+		return -ENOMEM;
+	n_bytes = (uint32_t)n_written;
+	memcpy(encoder->out + *n_out, &n_bytes, sizeof(n_bytes));
+	*n_out += sizeof(n_bytes) + n_written;
+	return 0;
+}
+
+static int write_planes(struct chunk_encoder *encoder, const struct narrowed *narrowed,
+			size_t *n_out)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < 8 && r == 0 && narrowed->n_list > 0; i++)
+		r = write_plane(encoder, encoder->list, narrowed->n_list, i, n_out);
+	for (unsigned i = 0; i < narrowed->head.n_planes && r == 0; i++)
+		r = write_plane(encoder, encoder->codes, narrowed->head.n_rows, i, n_out);
+	return r;
+}
+
+int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values *values,
+			struct chunk_plan plan, const void **ret_bytes, size_t *ret_n_bytes)
+{
+	struct narrowed narrowed = {
+		.head = { .coding = (uint8_t)plan.coding, .n_rows = values->n },
+	};
+	size_t n_out = sizeof(narrowed.head);
+	int r = plan.coding == CHUNK_DICTIONARY ? number(encoder, values, &narrowed)
+						: narrow(encoder, values, &narrowed);
+
+	if (r == 0)
+		r = write_planes(encoder, &narrowed, &n_out);
+	if (r < 0)
+		return r;
+	if (plan.coding == CHUNK_RELATIVE)
+		narrowed.head.other = plan.other;
+	memcpy(encoder->out, &narrowed.head, sizeof(narrowed.head));
+	narrowed.head.checksum =
+		trace_checksum(encoder->out + CHUNK_CHECKED_FROM, n_out - CHUNK_CHECKED_FROM);
+	memcpy(encoder->out, &narrowed.head, sizeof(narrowed.head));
+	*ret_bytes = encoder->out;
+	*ret_n_bytes = n_out;
+	return 0;
+}

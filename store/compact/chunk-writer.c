@@ -1,0 +1,356 @@
+#include "store/compact/chunk-writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "store/columns/choose-encoding.h"
+#include "store/compact/chunk-store.h"
+#include "store/database.h"
+#include "store/statement.h"
+#include "trace/frame.h"
+
+#define TILE_ROWS  256u /* rows that are turned into columns at a time: they stay in the cache */
+#define TRY_CHUNKS 64u /* how often narrowings are tried */
+
+struct column {
+	int64_t *values; /* CHUNK_ROWS */
+	int cell; /* of rows_table; -1: not among them */
+	int64_t fallback; /* then each row has this */
+	struct chunk_plan plan;
+	bool may_be_null;
+	bool is_real;
+};
+
+struct chunk_writer {
+	sqlite3 *db;
+	struct chunk_encoder *encoder;
+	sqlite3_stmt *insert_chunk;
+	sqlite3_stmt *insert_column;
+	struct column columns[CHUNK_COLUMNS];
+	unsigned n_columns;
+	unsigned n_cells; /* of a row */
+	int id_column; /* -1: none: rows are numbered */
+	int run_column;
+	unsigned series;
+	uint32_t n; /* rows that are not stored yet */
+	int64_t next_chunk;
+	int64_t next_row;
+	uint64_t n_chunks;
+};
+
+struct chunk_writer *chunk_writer_close(struct chunk_writer *writer)
+{
+	if (!writer)
+		return NULL;
+	for (unsigned i = 0; i < CHUNK_COLUMNS; i++)
+		free(writer->columns[i].values);
+	sqlite3_finalize(writer->insert_chunk);
+	sqlite3_finalize(writer->insert_column);
+	chunk_encoder_close(writer->encoder);
+	free(writer);
+	return NULL;
+}
+
+static void cleanup_writer(struct chunk_writer **writer)
+{
+	*writer = chunk_writer_close(*writer);
+}
+#define auto_writer __attribute__((cleanup(cleanup_writer)))
+
+/* ---- Which columns ---- */
+
+/* The place of a name in a list "a, b, c"; -1: it is not there. */
+static int find_name(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (int i = 0; *list; i++) {
+		size_t n_word = strcspn(list, ", ");
+		if (n_word == n && strncmp(list, name, n) == 0)
+			return i;
+		list += n_word;
+		list += strspn(list, ", ");
+	}
+	return -1;
+}
+
+enum info { NAME, TYPE, DEFAULT, KEY };
+
+/* What a row has in a column that nobody gave: NULL, or a number, as its bits. */
+static int64_t default_of(sqlite3_stmt *row)
+{
+	double real = sqlite3_column_double(row, DEFAULT);
+	int64_t bits;
+
+	if (sqlite3_column_type(row, DEFAULT) == SQLITE_NULL)
+		return CHUNK_NULL;
+	if (strcmp(statement_string(row, TYPE), "REAL") != 0)
+		return sqlite3_column_int64(row, DEFAULT);
+	memcpy(&bits, &real, sizeof(bits));
+	return bits;
+}
+
+static int add_column(struct chunk_writer *writer, const struct rows_table *rows, sqlite3_stmt *row)
+{
+	const char *name = statement_string(row, NAME);
+	struct column *column = &writer->columns[writer->n_columns];
+	if (writer->n_columns == CHUNK_COLUMNS)
+		return -EINVAL;
+	*column = (struct column){
+		.values = malloc(CHUNK_ROWS * sizeof(*column->values)),
+		.cell = find_name(rows->columns, name),
+		.fallback = default_of(row),
+		.is_real = strcmp(statement_string(row, TYPE), "REAL") == 0,
+	};
+	char type = column->cell < 0 ? 'i' : rows->types[column->cell];
+	column->may_be_null = type == 'i';
+	if (sqlite3_column_int(row, KEY))
+		writer->id_column = (int)writer->n_columns;
+	if (strcmp(name, "run_id") == 0)
+		writer->run_column = (int)writer->n_columns;
+	writer->n_columns++;
+	if (!column->values)
+		return -ENOMEM;
+	return type == 't' || (type == 'r') != (column->is_real && column->cell >= 0) ? -EINVAL : 0;
+}
+
+static int find_columns(struct chunk_writer *writer, const struct rows_table *rows)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	unsigned n_found = 0;
+	int r = statement_prepare(writer->db,
+				  "SELECT name, type, dflt_value, pk FROM pragma_table_info(?)"
+				  " ORDER BY cid",
+				  &row);
+
+	writer->id_column = writer->run_column = -1;
+	statement_text(row, 1, rows->name);
+	while (r == 0 && (r = statement_step(row)) == 1) {
+		r = add_column(writer, rows, row);
+		n_found += r == 0 && writer->columns[writer->n_columns - 1].cell >= 0;
+	}
+	if (r == 0 && (n_found != writer->n_cells || writer->run_column < 0))
+		r = -EINVAL;
+	return r;
+}
+
+/* ---- Beginning ---- */
+
+static int prepare(struct chunk_writer *writer, const char *format, const char *table,
+		   sqlite3_stmt **ret_statement)
+{
+	char *sql = sqlite3_mprintf(format, table);
+	int r = sql ? statement_prepare(writer->db, sql, ret_statement) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r;
+}
+
+static int prepare_all(struct chunk_writer *writer, const char *table)
+{
+	auto_statement sqlite3_stmt *last = NULL;
+	int r = prepare(writer,
+			"INSERT INTO \"%w_chunk\"(id, run_id, series, n_rows, first_row, last_row,"
+			" head) VALUES(?, ?, ?, ?, ?, ?, ?)",
+			table, &writer->insert_chunk);
+
+	if (r == 0)
+		r = prepare(writer, "INSERT INTO \"%w_column\"(id, data) VALUES(?, ?)", table,
+			    &writer->insert_column);
+	if (r == 0)
+		r = prepare(writer,
+			    "SELECT coalesce(max(id), 0) + 1, coalesce(max(last_row), 0) + 1"
+			    " FROM \"%w_chunk\"",
+			    table, &last);
+	if (r == 0)
+		r = statement_step(last);
+	if (r < 0)
+		return r;
+	writer->next_chunk = sqlite3_column_int64(last, 0);
+	writer->next_row = sqlite3_column_int64(last, 1);
+	return 0;
+}
+
+int chunk_writer_open(struct db *db, const struct rows_table *rows,
+		      struct chunk_writer **ret_writer)
+{
+	auto_writer struct chunk_writer *writer = calloc(1, sizeof(*writer));
+
+	if (!writer)
+		return -ENOMEM;
+	writer->db = db_handle(db);
+	writer->n_cells = (unsigned)strlen(rows->types);
+	writer->encoder = chunk_encoder_open();
+	if (!writer->encoder)
+		return -ENOMEM;
+	int r = find_columns(writer, rows);
+	if (r == 0)
+		r = prepare_all(writer, rows->name);
+	if (r < 0)
+		return r;
+	*ret_writer = steal_ptr(&writer);
+	return 0;
+}
+
+/* ---- Storing a chunk ---- */
+
+static struct chunk_values values_of(const struct chunk_writer *writer, unsigned i,
+				     struct chunk_plan plan)
+{
+	return (struct chunk_values){
+		.values = writer->columns[i].values,
+		.others = plan.coding == CHUNK_RELATIVE ? writer->columns[plan.other].values : NULL,
+		.n = writer->n,
+		.may_be_null = writer->columns[i].may_be_null,
+	};
+}
+
+static struct chunk_range range_of(const struct column *column, uint32_t n)
+{
+	struct chunk_range range = { INT64_MAX, INT64_MIN, 0, 1 };
+	int64_t before = INT64_MIN;
+
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t value = column->values[i];
+		if (column->may_be_null && value == CHUNK_NULL) {
+			range.n_null++;
+			continue;
+		}
+		range.min = value < range.min ? value : range.min;
+		range.max = value > range.max ? value : range.max;
+		range.is_ascending = range.is_ascending && value >= before;
+		before = value;
+	}
+	range.is_ascending = range.is_ascending && range.n_null == 0;
+	return range;
+}
+
+/* Find how each column is narrowed best, by some rows of this chunk. */
+static int try_plans(struct chunk_writer *writer)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < writer->n_columns && r == 0; i++) {
+		struct chunk_trial trial = { .encoder = writer->encoder, .column = i };
+		for (unsigned j = 0; j <= i; j++) {
+			trial.plans[j] = writer->columns[j].plan;
+			trial.is_real[j] = writer->columns[j].is_real;
+			trial.values[j] = values_of(writer, j, (struct chunk_plan){ 0 });
+		}
+		r = chunk_trial_choose(&trial, &writer->columns[i].plan);
+	}
+	return r;
+}
+
+static int store_column(struct chunk_writer *writer, unsigned i)
+{
+	struct chunk_plan plan = writer->columns[i].plan;
+	struct chunk_values values = values_of(writer, i, plan);
+	const void *bytes;
+	size_t n_bytes;
+	int r = chunk_column_encode(writer->encoder, &values, plan, &bytes, &n_bytes);
+
+	if (r == -ERANGE)
+		r = chunk_column_encode(writer->encoder, &values,
+					(struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes, &n_bytes);
+	if (r < 0)
+		return r;
+	statement_integer(writer->insert_column, 1, writer->next_chunk * CHUNK_COLUMNS + i);
+	sqlite3_bind_blob(writer->insert_column, 2, bytes, (int)n_bytes, SQLITE_STATIC);
+	return statement_run(writer->insert_column);
+}
+
+/* The head: a checksum, and the ranges of all columns. */
+static int store_head(struct chunk_writer *writer, int64_t first, int64_t last)
+{
+	struct chunk_range ranges[CHUNK_COLUMNS];
+	size_t n_bytes = writer->n_columns * sizeof(ranges[0]);
+	char head[sizeof(uint32_t) + sizeof(ranges)];
+
+	memset(ranges, 0, sizeof(ranges));
+	for (unsigned i = 0; i < writer->n_columns; i++)
+		ranges[i] = range_of(&writer->columns[i], writer->n);
+	uint32_t checksum = trace_checksum(ranges, n_bytes);
+	memcpy(head, &checksum, sizeof(checksum));
+	memcpy(head + sizeof(checksum), ranges, n_bytes);
+
+	const int64_t values[] = { writer->next_chunk,
+				   writer->columns[writer->run_column].values[0],
+				   writer->series,
+				   writer->n,
+				   first,
+				   last };
+	for (int i = 0; i < 6; i++)
+		statement_integer(writer->insert_chunk, i + 1, values[i]);
+	sqlite3_bind_blob(writer->insert_chunk, 7, head, (int)(sizeof(checksum) + n_bytes),
+			  SQLITE_STATIC);
+	return statement_run(writer->insert_chunk);
+}
+
+int chunk_writer_flush(struct chunk_writer *writer)
+{
+	int64_t first = writer->next_row, last = writer->next_row + writer->n - 1;
+	int r = 0;
+
+	if (writer->n == 0)
+		return 0;
+	if (writer->id_column >= 0) {
+		const int64_t *ids = writer->columns[writer->id_column].values;
+		first = ids[0];
+		last = ids[writer->n - 1];
+	}
+	if (writer->n_chunks++ % TRY_CHUNKS == 0)
+		r = try_plans(writer);
+	for (unsigned i = 0; i < writer->n_columns && r == 0; i++)
+		r = store_column(writer, i);
+	if (r == 0)
+		r = store_head(writer, first, last);
+	writer->next_chunk++;
+	writer->next_row = last + 1;
+	writer->n = 0;
+	return r;
+}
+
+int chunk_writer_next_series(struct chunk_writer *writer)
+{
+	int r = chunk_writer_flush(writer);
+
+	writer->series++;
+	writer->n_chunks = 0;
+	return writer->series < CHUNK_SERIES ? r : -EINVAL;
+}
+
+/* ---- Rows to columns ---- */
+
+static void turn(struct chunk_writer *writer, const union rows_cell *cells, uint32_t n)
+{
+	for (unsigned i = 0; i < writer->n_columns; i++) {
+		const struct column *column = &writer->columns[i];
+		int64_t *to = column->values + writer->n;
+		const union rows_cell *from = cells + column->cell;
+		for (uint32_t row = 0; row < n && column->cell < 0; row++)
+			to[row] = column->fallback;
+		for (uint32_t row = 0; row < n && column->cell >= 0; row++)
+			to[row] = from[row * writer->n_cells].integer;
+	}
+	writer->n += n;
+}
+
+int chunk_writer_add(struct chunk_writer *writer, const union rows_cell *cells, size_t n)
+{
+	int r = 0;
+
+	while (n > 0 && r == 0) {
+		uint32_t n_tile = n < TILE_ROWS ? (uint32_t)n : TILE_ROWS;
+		if (n_tile > CHUNK_ROWS - writer->n)
+			n_tile = CHUNK_ROWS - writer->n;
+		turn(writer, cells, n_tile);
+		cells += (size_t)n_tile * writer->n_cells;
+		n -= n_tile;
+		if (writer->n == CHUNK_ROWS)
+			r = chunk_writer_flush(writer);
+	}
+	return r;
+}

@@ -1,0 +1,326 @@
+#include "store/compact/cursor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the cursor is in one series. */
+struct place {
+	size_t first, end; /* chunks that were not begun yet */
+	const struct chunk_head *head; /* NULL: behind the last row */
+	uint32_t from, to; /* rows of it that are left, with the one at hand */
+	int64_t row_id; /* of that one, where the other series has rows, too */
+	const struct chunk_column *columns[CHUNK_COLUMNS]; /* taken; NULL: not yet */
+	const struct chunk_column *tested[CHUNK_FILTERS]; /* by filter; NULL: all rows left fit */
+};
+
+struct chunk_cursor {
+	struct chunk_store *store;
+	int id_column;
+	bool is_begun;
+	bool is_descending;
+	struct chunk_filters filters;
+	struct place places[CHUNK_SERIES];
+	struct place *place; /* of the row at hand */
+	int64_t chunk;
+};
+
+struct chunk_cursor *chunk_cursor_open(struct chunk_store *store, int id_column)
+{
+	struct chunk_cursor *cursor = calloc(1, sizeof(*cursor));
+
+	if (!cursor)
+		return NULL;
+	cursor->store = store;
+	cursor->id_column = id_column;
+	cursor->place = &cursor->places[0];
+	return cursor;
+}
+
+static void leave_chunk(struct chunk_cursor *cursor, struct place *place)
+{
+	for (unsigned i = 0; place->head && i < place->head->n_columns; i++) {
+		chunk_store_put(cursor->store, place->columns[i]);
+		place->columns[i] = NULL;
+	}
+	place->head = NULL;
+}
+
+static void leave_all(struct chunk_cursor *cursor)
+{
+	for (unsigned i = 0; i < CHUNK_SERIES; i++) {
+		leave_chunk(cursor, &cursor->places[i]);
+		cursor->places[i].first = cursor->places[i].end = 0;
+	}
+}
+
+struct chunk_cursor *chunk_cursor_close(struct chunk_cursor *cursor)
+{
+	if (!cursor)
+		return NULL;
+	leave_all(cursor);
+	if (cursor->is_begun)
+		chunk_store_end(cursor->store);
+	free(cursor);
+	return NULL;
+}
+
+/* ---- Rows of a chunk ---- */
+
+static uint32_t row_of(const struct chunk_cursor *cursor, const struct place *place)
+{
+	return cursor->is_descending ? place->to - 1 : place->from;
+}
+
+static void step(const struct chunk_cursor *cursor, struct place *place)
+{
+	if (cursor->is_descending)
+		place->to--;
+	else
+		place->from++;
+}
+
+/* The column of the chunk at hand; *ret_column NULL: it does not have it. */
+static int column_of(struct chunk_cursor *cursor, struct place *place, unsigned column,
+		     const struct chunk_column **ret_column)
+{
+	if (column < place->head->n_columns && !place->columns[column]) {
+		cursor->chunk = place->head->id;
+		int r = chunk_store_take(cursor->store, place->head, column,
+					 &place->columns[column]);
+		if (r < 0)
+			return r;
+	}
+	*ret_column = column < place->head->n_columns ? place->columns[column] : NULL;
+	return 0;
+}
+
+static int row_id_of(struct chunk_cursor *cursor, struct place *place, int64_t *ret_id)
+{
+	uint32_t row = row_of(cursor, place);
+	const struct chunk_column *ids;
+
+	if (cursor->id_column < 0) {
+		*ret_id = place->head->first_row + row;
+		return 0;
+	}
+	int r = column_of(cursor, place, (unsigned)cursor->id_column, &ids);
+	if (r < 0)
+		return r;
+	return ids && chunk_column_get(ids, row, ret_id) ? 0 : -EBADMSG;
+}
+
+/* Numbers of a damaged database may be anything: their distances have more than 64 bits. */
+static uint32_t clamp_row(const struct place *place, __int128 row)
+{
+	return row < place->from ? place->from : row > place->to ? place->to : (uint32_t)row;
+}
+
+/* Rows of a chunk lie together: those from the least row id to the most. */
+static void apply_row_ids(struct place *place, const struct chunk_filter *filter)
+{
+	__int128 first = place->head->first_row;
+
+	place->from = clamp_row(place, filter->low - first);
+	place->to = clamp_row(place, filter->high - first + 1);
+}
+
+/* Apply a filter to a chunk: rows that cannot fit go, where the order of values tells them. */
+static int apply(struct chunk_cursor *cursor, struct place *place, unsigned i)
+{
+	const struct chunk_filter *filter = &cursor->filters.items[i];
+	const struct chunk_column *column;
+
+	place->tested[i] = NULL;
+	if (filter->column == CHUNK_ROW_ID) {
+		if (!filter->wants_null)
+			apply_row_ids(place, filter);
+		return 0;
+	}
+	int r = column_of(cursor, place, filter->column, &column);
+	if (r < 0)
+		return r;
+	place->tested[i] = column;
+	if (!column || !column->is_ascending || filter->wants_null)
+		return 0;
+	place->tested[i] = NULL;
+	place->from = chunk_column_find(column, place->from, place->to, filter->low);
+	if (filter->high < INT64_MAX)
+		place->to = chunk_column_find(column, place->from, place->to, filter->high + 1);
+	return 0;
+}
+
+static int enter_chunk(struct chunk_cursor *cursor, struct place *place,
+		       const struct chunk_head *head)
+{
+	int r = 0;
+
+	place->head = head;
+	place->from = 0;
+	place->to = head->n_rows;
+	for (unsigned i = 0; i < cursor->filters.n && r == 0; i++)
+		r = apply(cursor, place, i);
+	return r;
+}
+
+/* Enter the next chunk that may have rows that fit. Returns 1, 0 at the end, or an errno. */
+static int next_chunk(struct chunk_cursor *cursor, struct place *place)
+{
+	const struct chunk_series *series =
+		chunk_store_series(cursor->store, (unsigned)(place - cursor->places));
+
+	leave_chunk(cursor, place);
+	while (place->first < place->end) {
+		size_t at = cursor->is_descending ? --place->end : place->first++;
+		if (!chunk_filters_meet(&cursor->filters, &series->heads[at]))
+			continue;
+		int r = enter_chunk(cursor, place, &series->heads[at]);
+		return r < 0 ? r : 1;
+	}
+	return 0;
+}
+
+static bool fits(const struct chunk_cursor *cursor, const struct place *place)
+{
+	uint32_t row = row_of(cursor, place);
+
+	for (unsigned i = 0; i < cursor->filters.n; i++) {
+		if (place->tested[i] &&
+		    !chunk_filter_fits(&cursor->filters.items[i], place->tested[i], row))
+			return false;
+	}
+	return true;
+}
+
+/* From the row at hand, if there is one, to the first that fits. */
+static int settle(struct chunk_cursor *cursor, struct place *place)
+{
+	int r = 1;
+
+	while (r == 1) {
+		if (!place->head || place->from >= place->to)
+			r = next_chunk(cursor, place);
+		else if (fits(cursor, place))
+			return 0;
+		else
+			step(cursor, place);
+	}
+	return r;
+}
+
+/* ---- Both series ---- */
+
+/* The row at hand is that of the series whose id comes first. */
+static int choose(struct chunk_cursor *cursor)
+{
+	struct place *a = &cursor->places[0];
+	struct place *b = &cursor->places[1];
+
+	cursor->place = a->head ? a : b;
+	if (!a->head || !b->head)
+		return 0;
+	int r = row_id_of(cursor, a, &a->row_id);
+	if (r == 0)
+		r = row_id_of(cursor, b, &b->row_id);
+	if (r == 0 && (cursor->is_descending ? b->row_id > a->row_id : b->row_id < a->row_id))
+		cursor->place = b;
+	return r;
+}
+_Static_assert(CHUNK_SERIES == 2, "two are merged");
+
+/* Which chunks can have ids of a filter's. */
+static void bound(struct place *place, const struct chunk_series *series,
+		  const struct chunk_filter *filter)
+{
+	size_t low = place->first, high = place->end;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (series->heads[middle].last_row < filter->low)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	place->first = low;
+	for (high = place->end; low < high;) {
+		size_t middle = low + (high - low) / 2;
+		if (series->heads[middle].first_row <= filter->high)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	place->end = low;
+}
+
+static void start_place(struct chunk_cursor *cursor, unsigned number)
+{
+	const struct chunk_series *series = chunk_store_series(cursor->store, number);
+	struct place *place = &cursor->places[number];
+
+	place->first = 0;
+	place->end = cursor->filters.is_empty ? 0 : series->n;
+	for (unsigned i = 0; i < cursor->filters.n; i++) {
+		const struct chunk_filter *filter = &cursor->filters.items[i];
+		bool is_id =
+			(int)filter->column == cursor->id_column || filter->column == CHUNK_ROW_ID;
+		if (!filter->wants_null && is_id)
+			bound(place, series, filter);
+	}
+}
+
+int chunk_cursor_start(struct chunk_cursor *cursor, const struct chunk_filters *filters,
+		       bool is_descending)
+{
+	int r = 0;
+
+	leave_all(cursor);
+	cursor->chunk = 0;
+	if (!cursor->is_begun)
+		r = chunk_store_begin(cursor->store);
+	if (r < 0)
+		return r;
+	cursor->is_begun = true;
+	cursor->filters = *filters;
+	cursor->is_descending = is_descending;
+	for (unsigned i = 0; i < CHUNK_SERIES && r == 0; i++) {
+		start_place(cursor, i);
+		r = settle(cursor, &cursor->places[i]);
+	}
+	return r < 0 ? r : choose(cursor);
+}
+
+int chunk_cursor_next(struct chunk_cursor *cursor)
+{
+	step(cursor, cursor->place);
+	int r = settle(cursor, cursor->place);
+	return r < 0 ? r : choose(cursor);
+}
+
+bool chunk_cursor_is_at_end(const struct chunk_cursor *cursor)
+{
+	return !cursor->place->head;
+}
+
+int chunk_cursor_value(struct chunk_cursor *cursor, unsigned column, int64_t *ret_value)
+{
+	struct place *place = cursor->place;
+	const struct chunk_column *found;
+	int r = column_of(cursor, place, column, &found);
+
+	if (r < 0)
+		return r;
+	if (!found)
+		return CHUNK_HELD_NOTHING;
+	return chunk_column_get(found, row_of(cursor, place), ret_value) ? CHUNK_HELD_VALUE
+									 : CHUNK_HELD_NULL;
+}
+
+int chunk_cursor_row(struct chunk_cursor *cursor, int64_t *ret_row)
+{
+	return row_id_of(cursor, cursor->place, ret_row);
+}
+
+int64_t chunk_cursor_chunk(const struct chunk_cursor *cursor)
+{
+	return cursor->chunk;
+}

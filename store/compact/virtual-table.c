@@ -1,0 +1,362 @@
+#include "store/compact/virtual-table.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/compact/chunk-store.h"
+#include "store/compact/cursor.h"
+#include "store/compact/filter.h"
+
+#define DESCENDING 1 /* idxNum */
+
+/* A column as it was declared. */
+struct column {
+	bool is_real;
+	bool has_default;
+	int64_t value; /* the default, where there is one */
+};
+
+struct table {
+	sqlite3_vtab base;
+	struct chunk_store *store;
+	char *name;
+	int id_column; /* INTEGER PRIMARY KEY; -1: none */
+	unsigned n_columns;
+	struct column columns[CHUNK_COLUMNS];
+};
+
+struct cursor {
+	sqlite3_vtab_cursor base;
+	struct chunk_cursor *rows;
+};
+
+/* ---- Tables ---- */
+
+static struct column column_of(const char *definition)
+{
+	const char *type = strchr(definition, ' ');
+	const char *fallback = strstr(definition, " DEFAULT ");
+
+	return (struct column){
+		.is_real = type && strncmp(type, " REAL", 5) == 0,
+		.has_default = fallback != NULL,
+		.value = fallback ? strtoll(fallback + strlen(" DEFAULT "), NULL, 10) : 0,
+	};
+}
+
+static void set_columns(struct table *table, const char *const *definitions, unsigned n)
+{
+	table->id_column = -1;
+	table->n_columns = n;
+	for (unsigned i = 0; i < n; i++) {
+		table->columns[i] = column_of(definitions[i]);
+		if (strstr(definitions[i], " PRIMARY KEY"))
+			table->id_column = (int)i;
+	}
+}
+
+static int declare(sqlite3 *db, const char *const *definitions, unsigned n)
+{
+	sqlite3_str *text = sqlite3_str_new(db);
+
+	sqlite3_str_appendall(text, "CREATE TABLE x(");
+	for (unsigned i = 0; i < n; i++)
+		sqlite3_str_appendf(text, "%s%s", i ? ", " : "", definitions[i]);
+	sqlite3_str_appendall(text, ")");
+	char *sql = sqlite3_str_finish(text);
+	int r = sql ? sqlite3_declare_vtab(db, sql) : SQLITE_NOMEM;
+	sqlite3_free(sql);
+	return r;
+}
+
+static int table_disconnect(sqlite3_vtab *base)
+{
+	struct table *table = (struct table *)base;
+
+	chunk_store_close(table->store);
+	free(table->name);
+	free(table);
+	return SQLITE_OK;
+}
+
+/* arguments: module, database, table, and the definitions of columns. */
+static int table_connect(sqlite3 *db, void *context, int n, const char *const *arguments,
+			 sqlite3_vtab **ret_table, char **ret_error)
+{
+	unsigned n_columns = n > 3 ? (unsigned)n - 3 : 0;
+
+	if (n_columns == 0 || n_columns > CHUNK_COLUMNS) {
+		*ret_error = sqlite3_mprintf("%s: 1 to %d columns", CHUNK_MODULE, CHUNK_COLUMNS);
+		return SQLITE_ERROR;
+	}
+	int r = declare(db, arguments + 3, n_columns);
+	if (r != SQLITE_OK)
+		return r;
+	/* It reads nothing but its own chunks: views of any schema may use it. */
+	sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+	struct table *table = calloc(1, sizeof(*table));
+	if (!table)
+		return SQLITE_NOMEM;
+	table->store = chunk_store_open(db, arguments[1], arguments[2], (size_t)(uintptr_t)context);
+	table->name = strdup(arguments[2]);
+	if (!table->store || !table->name) {
+		table_disconnect(&table->base);
+		return SQLITE_NOMEM;
+	}
+	set_columns(table, arguments + 3, n_columns);
+	*ret_table = &table->base;
+	return SQLITE_OK;
+}
+
+/* What an errno is to SQLite, with a line that says which chunk it was. */
+static int fail(struct table *table, int error, int64_t chunk)
+{
+	char **text = &table->base.zErrMsg;
+
+	if (error == -ENOMEM)
+		return SQLITE_NOMEM;
+	sqlite3_free(*text);
+	if (chunk > 0)
+		*text = sqlite3_mprintf("table %s: chunk %lld is damaged", table->name,
+					(long long)chunk);
+	else
+		*text = sqlite3_mprintf("table %s: its list of chunks cannot be read", table->name);
+	return error == -EBADMSG ? SQLITE_CORRUPT_VTAB : SQLITE_ERROR;
+}
+
+/* ---- Planning ---- */
+
+/* The column that a constraint is about; -1: none that has integers. */
+static int integer_column(const struct table *table, int column)
+{
+	if (column < 0)
+		return table->id_column < 0 ? (int)CHUNK_ROW_ID : table->id_column;
+	return table->columns[column].is_real ? -1 : column;
+}
+
+/* What is known of a column over all chunks. */
+struct spread {
+	double values; /* from the least to the most */
+	double chunks; /* that are expected to have a value */
+	bool is_ascending; /* within all chunks */
+};
+
+static double distance(int64_t min, int64_t max)
+{
+	return min > max ? 0 : (double)max - (double)min + 1;
+}
+
+static struct spread spread_of(const struct table *table, unsigned column)
+{
+	struct spread spread = { 0, 0, true };
+	int64_t min = INT64_MAX, max = INT64_MIN;
+	double sum = 0;
+
+	for (unsigned i = 0; i < CHUNK_SERIES; i++) {
+		const struct chunk_series *series = chunk_store_series(table->store, i);
+		for (size_t j = 0; j < series->n; j++) {
+			if (column >= series->heads[j].n_columns)
+				continue;
+			const struct chunk_range *range = &series->heads[j].ranges[column];
+			min = range->min < min ? range->min : min;
+			max = range->max > max ? range->max : max;
+			sum += distance(range->min, range->max);
+			spread.is_ascending = spread.is_ascending && range->is_ascending;
+		}
+	}
+	spread.values = distance(min, max) > 1 ? distance(min, max) : 1;
+	spread.chunks = sum / spread.values;
+	return spread;
+}
+
+/* How a constraint changes what a scan costs, and how many rows it leaves. */
+static void add_cost(const struct table *table, unsigned column, unsigned char op,
+		     sqlite3_index_info *info)
+{
+	struct spread spread = spread_of(table, column);
+	double n_rows = (double)chunk_store_n_rows(table->store);
+	bool is_equal = op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_IS;
+	double cost = info->estimatedCost / 3;
+	double rows = (double)info->estimatedRows / 3;
+
+	if (is_equal) {
+		bool is_id = (int)column == table->id_column;
+		double each = spread.is_ascending || is_id ? 30 : CHUNK_ROWS / 10.0;
+		rows = is_id ? 1 : n_rows / spread.values;
+		cost = 20 + 2 * rows + (is_id ? 0 : spread.chunks * each);
+	}
+	if (cost < info->estimatedCost)
+		info->estimatedCost = cost;
+	if (rows < (double)info->estimatedRows)
+		info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
+}
+
+/* Whether rows come as the query wants them sorted: by their ids. */
+static bool is_in_order(const struct table *table, const sqlite3_index_info *info)
+{
+	return info->nOrderBy == 1 &&
+	       (info->aOrderBy[0].iColumn < 0 || info->aOrderBy[0].iColumn == table->id_column);
+}
+
+/* idxStr: two letters for each constraint that is used, '!' + column and its operator. */
+static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+	struct table *table = (struct table *)base;
+	char *text = sqlite3_malloc(2 * CHUNK_FILTERS + 1);
+	int n = 0;
+
+	if (!text)
+		return SQLITE_NOMEM;
+	info->idxStr = text;
+	info->needToFreeIdxStr = 1;
+	int r = chunk_store_begin(table->store);
+	if (r < 0)
+		return fail(table, r, 0);
+	info->estimatedRows = chunk_store_n_rows(table->store) + 1;
+	info->estimatedCost = 2 * (double)info->estimatedRows + 100;
+	for (int i = 0; i < info->nConstraint && n < (int)CHUNK_FILTERS; i++) {
+		int column = integer_column(table, info->aConstraint[i].iColumn);
+		unsigned char op = info->aConstraint[i].op;
+		if (!info->aConstraint[i].usable || column < 0 || !chunk_filter_takes(op))
+			continue;
+		text[2 * n] = (char)('!' + column);
+		text[2 * n + 1] = (char)op;
+		info->aConstraintUsage[i].argvIndex = ++n;
+		add_cost(table, (unsigned)column, op, info);
+	}
+	text[2 * n] = '\0';
+	chunk_store_end(table->store);
+	if (is_in_order(table, info)) {
+		info->orderByConsumed = 1;
+		info->idxNum = info->aOrderBy[0].desc ? DESCENDING : 0;
+	}
+	return SQLITE_OK;
+}
+
+/* ---- Cursors ---- */
+
+static int table_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret_cursor)
+{
+	struct table *table = (struct table *)base;
+	struct cursor *cursor = calloc(1, sizeof(*cursor));
+
+	if (!cursor)
+		return SQLITE_NOMEM;
+	cursor->rows = chunk_cursor_open(table->store, table->id_column);
+	if (!cursor->rows) {
+		free(cursor);
+		return SQLITE_NOMEM;
+	}
+	*ret_cursor = &cursor->base;
+	return SQLITE_OK;
+}
+
+static int table_close(sqlite3_vtab_cursor *base)
+{
+	struct cursor *cursor = (struct cursor *)base;
+
+	chunk_cursor_close(cursor->rows);
+	free(cursor);
+	return SQLITE_OK;
+}
+
+static int result_of(struct cursor *cursor, int r)
+{
+	struct table *table = (struct table *)cursor->base.pVtab;
+
+	return r < 0 ? fail(table, r, chunk_cursor_chunk(cursor->rows)) : SQLITE_OK;
+}
+
+static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text, int n,
+			sqlite3_value **values)
+{
+	struct cursor *cursor = (struct cursor *)base;
+	struct chunk_filters filters = { .n = 0 };
+
+	for (int i = 0; i < n; i++)
+		chunk_filters_add(&filters, (unsigned)(text[2 * i] - '!'),
+				  (unsigned char)text[2 * i + 1], values[i]);
+	return result_of(cursor, chunk_cursor_start(cursor->rows, &filters, number == DESCENDING));
+}
+
+static int table_next(sqlite3_vtab_cursor *base)
+{
+	struct cursor *cursor = (struct cursor *)base;
+
+	return result_of(cursor, chunk_cursor_next(cursor->rows));
+}
+
+static int table_eof(sqlite3_vtab_cursor *base)
+{
+	return chunk_cursor_is_at_end(((struct cursor *)base)->rows);
+}
+
+static int table_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i)
+{
+	struct cursor *cursor = (struct cursor *)base;
+	struct table *table = (struct table *)base->pVtab;
+	const struct column *column = &table->columns[i];
+	int64_t value = column->value;
+	double real;
+	int held = chunk_cursor_value(cursor->rows, (unsigned)i, &value);
+
+	if (held < 0) {
+		int r = result_of(cursor, held);
+		sqlite3_result_error(context, table->base.zErrMsg ? table->base.zErrMsg : "", -1);
+		sqlite3_result_error_code(context, r);
+		return r;
+	}
+	if (held == CHUNK_HELD_NULL || (held == CHUNK_HELD_NOTHING && !column->has_default))
+		return SQLITE_OK; /* nothing set: NULL */
+	if (!column->is_real) {
+		sqlite3_result_int64(context, value);
+		return SQLITE_OK;
+	}
+	memcpy(&real, &value, sizeof(real));
+	sqlite3_result_double(context, held == CHUNK_HELD_NOTHING ? (double)value : real);
+	return SQLITE_OK;
+}
+
+static int table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_row)
+{
+	struct cursor *cursor = (struct cursor *)base;
+	int64_t row = 0;
+	int r = chunk_cursor_row(cursor->rows, &row);
+
+	*ret_row = row;
+	return result_of(cursor, r);
+}
+
+/* Tables whose names end so belong to the virtual one. */
+static int is_shadow(const char *ending)
+{
+	return strcmp(ending, "chunk") == 0 || strcmp(ending, "column") == 0;
+}
+
+/* Chunks are neither made nor dropped with it: a migration makes the virtual table anew over them. */
+static const sqlite3_module module = {
+	.iVersion = 3,
+	.xCreate = table_connect,
+	.xConnect = table_connect,
+	.xBestIndex = table_best_index,
+	.xDisconnect = table_disconnect,
+	.xDestroy = table_disconnect,
+	.xOpen = table_open,
+	.xClose = table_close,
+	.xFilter = table_filter,
+	.xNext = table_next,
+	.xEof = table_eof,
+	.xColumn = table_column,
+	.xRowid = table_rowid,
+	.xShadowName = is_shadow,
+};
+
+int chunk_table_register(sqlite3 *db, size_t keep_bytes)
+{
+	/* Only a number: it must outlive the connection. */
+	void *context = (void *)(uintptr_t)keep_bytes; /* NOLINT(performance-no-int-to-ptr) */
+
+	return sqlite3_create_module_v2(db, CHUNK_MODULE, &module, context, NULL);
+}

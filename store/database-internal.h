@@ -1,0 +1,28 @@
+#pragma once
+/* Shared by db.c, database-write.c and rows.c. */
+#include "store/database.h"
+
+struct db_writer;
+
+struct db {
+	sqlite3 *handle;
+	struct db_writer *writer; /* takes batches of rows; NULL: none yet */
+	char *path; /* as the user named it */
+	char *temporary; /* where a new database is written; NULL: an existing one */
+	int lock_fd; /* holds the lock on the temporary file; -1 */
+	bool is_protected; /* as a trace that it has is */
+	bool is_writing; /* a transaction is open */
+	bool replaces; /* the new database may take the place of one */
+};
+
+/* A closed database that remembers its path. Returns NULL without memory. */
+struct db *db_new(const char *path);
+
+/* Open the handle. flags as of sqlite3_open_v2(). Returns 0 or a negative errno. */
+int db_connect(struct db *db, const char *path, int flags);
+
+/*
+ * Whether the open file is a database of ours that this version understands: 0 or -EBADMSG,
+ * -EPROTONOSUPPORT, another negative errno. *ret_version is its user_version.
+ */
+int db_check(struct db *db, int *ret_version);

@@ -1,0 +1,232 @@
+#include "store/database.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "store/compact/virtual-table.h"
+#include "store/database-internal.h"
+#include "store/schema.h"
+#include "store/statement.h"
+#include "store/writer-thread.h"
+
+#define BUSY_TIMEOUT_MS 5000
+
+static const struct {
+	int result;
+	int error;
+} errors[] = {
+	{ SQLITE_OK, 0 },
+	{ SQLITE_ROW, 0 },
+	{ SQLITE_DONE, 0 },
+	{ SQLITE_NOMEM, -ENOMEM },
+	{ SQLITE_FULL, -ENOSPC },
+	{ SQLITE_BUSY, -EBUSY },
+	{ SQLITE_LOCKED, -EBUSY },
+	{ SQLITE_CORRUPT, -EBADMSG },
+	{ SQLITE_NOTADB, -EBADMSG },
+	{ SQLITE_READONLY, -EROFS },
+	{ SQLITE_PERM, -EACCES },
+	{ SQLITE_INTERRUPT, -EINTR },
+	{ SQLITE_TOOBIG, -EFBIG },
+	{ SQLITE_CONSTRAINT, -EEXIST },
+};
+
+int db_errno(sqlite3 *handle, int result)
+{
+	if (result == SQLITE_IOERR_NOMEM)
+		return -ENOMEM;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (errors[i].result == (result & 0xff))
+			return errors[i].error;
+	}
+	int system = handle ? sqlite3_system_errno(handle) : 0;
+	return system > 0 ? -system : -EIO;
+}
+
+struct db *db_new(const char *path)
+{
+	struct db *db = calloc(1, sizeof(*db));
+	if (!db)
+		return NULL;
+	db->lock_fd = -1;
+	db->path = strdup(path);
+	return db->path ? db : db_close(db);
+}
+
+struct db *db_close(struct db *db)
+{
+	if (!db)
+		return NULL;
+	db_writer_close(db->writer);
+	if (db->is_writing)
+		sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+	sqlite3_close_v2(db->handle);
+	if (db->temporary)
+		unlink(db->temporary);
+	if (db->lock_fd >= 0)
+		close(db->lock_fd);
+	free(db->temporary);
+	free(db->path);
+	free(db);
+	return NULL;
+}
+
+sqlite3 *db_handle(const struct db *db)
+{
+	return db->handle;
+}
+
+int db_exec(struct db *db, const char *sql)
+{
+	return db_errno(db->handle, sqlite3_exec(db->handle, sql, NULL, NULL, NULL));
+}
+
+static int bind_all(sqlite3_stmt *stmt, const char *types, va_list args)
+{
+	int r = SQLITE_OK;
+
+	for (int i = 0; types[i] && r == SQLITE_OK; i++) {
+		if (types[i] == 'i') {
+			int64_t value = va_arg(args, int64_t);
+			if (value != INT64_MIN)
+				r = sqlite3_bind_int64(stmt, i + 1, value);
+		} else if (types[i] == 'n') {
+			r = sqlite3_bind_int64(stmt, i + 1, va_arg(args, int64_t));
+		} else if (types[i] == 'r') {
+			r = sqlite3_bind_double(stmt, i + 1, va_arg(args, double));
+		} else if (types[i] == 't') {
+			r = sqlite3_bind_text(stmt, i + 1, va_arg(args, const char *), -1,
+					      SQLITE_TRANSIENT);
+		}
+	}
+	return r;
+}
+
+int db_run(struct db *db, const char *sql, const char *types, ...)
+{
+	sqlite3_stmt *stmt = NULL;
+	va_list args;
+
+	va_start(args, types);
+	int r = sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL);
+	if (r == SQLITE_OK)
+		r = bind_all(stmt, types, args);
+	va_end(args);
+	while (r == SQLITE_OK || r == SQLITE_ROW)
+		r = sqlite3_step(stmt);
+	int error = db_errno(db->handle, r);
+	sqlite3_finalize(stmt);
+	return error;
+}
+
+int64_t db_integer(struct db *db, const char *sql, int64_t fallback)
+{
+	return db_integer_of(db, fallback, sql, "");
+}
+
+int64_t db_integer_of(struct db *db, int64_t fallback, const char *sql, const char *types, ...)
+{
+	sqlite3_stmt *stmt = NULL;
+	int64_t value = fallback;
+	va_list args;
+
+	va_start(args, types);
+	int result = sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL);
+	if (result == SQLITE_OK)
+		result = bind_all(stmt, types, args);
+	va_end(args);
+	if (result != SQLITE_OK)
+		statement_keep(db->handle, result);
+	else if (statement_advance(stmt) == SQLITE_ROW &&
+		 sqlite3_column_type(stmt, 0) != SQLITE_NULL)
+		value = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return value;
+}
+
+int db_connect(struct db *db, const char *path, int flags)
+{
+	/* A name such as ":memory:" or "file:x" is a file here. */
+	auto_free char *plain = NULL;
+	if (asprintf(&plain, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
+		return -ENOMEM;
+
+	sqlite3_close_v2(db->handle);
+	db->handle = NULL;
+	int r = sqlite3_open_v2(plain, &db->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);
+	if (r == SQLITE_OK)
+		r = sqlite3_busy_timeout(db->handle, BUSY_TIMEOUT_MS);
+	if (r == SQLITE_OK)
+		r = chunk_table_register(db->handle, CHUNK_KEEP_BYTES);
+	/* Views of a database that somebody else made call only what can do no harm. */
+	if (r == SQLITE_OK)
+		r = sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	return db_errno(db->handle, r);
+}
+
+static int user_version(void *context, int n, char **values, char **names)
+{
+	(void)names;
+	if (n > 0 && values[0])
+		*(int *)context = atoi(values[0]);
+	return 0;
+}
+
+int db_check(struct db *db, int *ret_version)
+{
+	int version = -1;
+	int application = -1;
+
+	int r = sqlite3_exec(db->handle, "PRAGMA user_version", user_version, &version, NULL);
+	if (r == SQLITE_OK)
+		r = sqlite3_exec(db->handle, "PRAGMA application_id", user_version, &application,
+				 NULL);
+	if (r != SQLITE_OK)
+		return db_errno(db->handle, r);
+	if (application != DB_APPLICATION_ID || version < 1)
+		return -EBADMSG;
+	if (version > db_n_migrations)
+		return -EPROTONOSUPPORT;
+	*ret_version = version;
+	return 0;
+}
+
+/* A killed writer may have left a journal: rolling it back needs to write once. */
+static int recover(struct db *db, int *ret_version)
+{
+	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE);
+
+	return r < 0 ? r : db_check(db, ret_version);
+}
+
+int db_open(const char *path, struct db **ret_db)
+{
+	struct stat st;
+	int version;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+
+	auto_db struct db *db = db_new(path);
+	if (!db)
+		return -ENOMEM;
+	int r = db_connect(db, path, SQLITE_OPEN_READONLY);
+	if (r == 0)
+		r = db_check(db, &version);
+	if (r == -EROFS) /* SQLITE_READONLY_ROLLBACK */
+		r = recover(db, &version);
+	if (r == 0 && version < db_n_migrations)
+		r = -ESTALE;
+	if (r < 0)
+		return r;
+	*ret_db = steal_ptr(&db);
+	return 0;
+}

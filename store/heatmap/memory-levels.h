@@ -1,0 +1,30 @@
+#pragma once
+/* Memory levels of a run as numbers, and how often each was met over time (table timeline_level). */
+#include <stdint.h>
+
+#include "common/hash-map.h"
+#include "store/row-scan.h"
+
+#define PICTURE_MAX_LEVELS 64u
+
+struct db;
+
+struct picture_levels {
+	struct db *db;
+	sqlite3_stmt *name_of; /* a word of data_source */
+	struct key_map numbers; /* of words: 1 + number */
+	char *names[PICTURE_MAX_LEVELS]; /* 0: not told */
+	unsigned n;
+	int64_t run_id;
+	int64_t interval_ns;
+	uint64_t *counts; /* of the intervals and levels */
+};
+
+/* Returns 0 or a negative errno. Finish in any case. */
+int picture_levels_init(struct picture_levels *levels, struct db *db, int64_t run_id);
+void picture_levels_finish(struct picture_levels *levels);
+
+/* The number of a touch's level, or a negative errno. An access that was sampled is counted. */
+int picture_levels_add(struct picture_levels *levels, const struct picture_row_touch *touch);
+
+int picture_levels_write(const struct picture_levels *levels); /* 0 or a negative errno */

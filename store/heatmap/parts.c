@@ -1,0 +1,184 @@
+#include "store/heatmap/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/columns/column.h"
+
+/* Items stand in the order of time and id, which are told by their distances. */
+static const uint8_t codings[PICTURE_COLUMNS] = {
+	[PICTURE_TOUCH_TIME] = CHUNK_DELTA,
+	[PICTURE_TOUCH_SAMPLE] = CHUNK_DELTA,
+};
+static const uint8_t block_codings[PICTURE_COLUMNS] = {
+	[PICTURE_BLOCK_BIRTH] = CHUNK_DELTA,
+	[PICTURE_BLOCK_ID] = CHUNK_DELTA,
+};
+
+struct picture_packer {
+	struct chunk_encoder *encoder;
+	int64_t values[PICTURE_PART_ITEMS];
+	uint8_t *bytes;
+	size_t n_bytes;
+	size_t n_allocated;
+};
+
+struct picture_packer *picture_packer_close(struct picture_packer *packer)
+{
+	if (!packer)
+		return NULL;
+	chunk_encoder_close(packer->encoder);
+	free(packer->bytes);
+	free(packer);
+	return NULL;
+}
+
+struct picture_packer *picture_packer_open(void)
+{
+	struct picture_packer *packer = calloc(1, sizeof(*packer));
+
+	if (!packer)
+		return NULL;
+	packer->encoder = chunk_encoder_open();
+	return packer->encoder ? packer : picture_packer_close(packer);
+}
+
+static int append(struct picture_packer *packer, const void *bytes, size_t n_bytes)
+{
+	if (packer->n_bytes + n_bytes > packer->n_allocated) {
+		size_t n_new = 2 * (packer->n_bytes + n_bytes);
+		uint8_t *larger = realloc(packer->bytes, n_new);
+		if (!larger)
+			return -ENOMEM;
+		packer->bytes = larger;
+		packer->n_allocated = n_new;
+	}
+	memcpy(packer->bytes + packer->n_bytes, bytes, n_bytes);
+	packer->n_bytes += n_bytes;
+	return 0;
+}
+
+static int pack_column(struct picture_packer *packer, uint32_t n, enum chunk_coding coding)
+{
+	const struct chunk_values values = { .values = packer->values,
+					     .n = n,
+					     .may_be_null = true };
+	const void *bytes;
+	size_t n_bytes;
+	int r = chunk_column_encode(packer->encoder, &values, (struct chunk_plan){ coding, 0 },
+				    &bytes, &n_bytes);
+
+	if (r < 0)
+		return r;
+	uint32_t size = (uint32_t)n_bytes;
+	r = append(packer, &size, sizeof(size));
+	return r < 0 ? r : append(packer, bytes, n_bytes);
+}
+
+int picture_pack(struct picture_packer *packer, const struct picture_item *const *items, uint32_t n,
+		 bool is_blocks, struct picture_bytes *ret_bytes)
+{
+	int r = 0;
+
+	packer->n_bytes = 0;
+	for (unsigned c = 0; c < PICTURE_COLUMNS && r == 0; c++) {
+		for (uint32_t i = 0; i < n; i++)
+			packer->values[i] = items[i]->values[c];
+		r = pack_column(packer, n, is_blocks ? block_codings[c] : codings[c]);
+	}
+	if (r == 0)
+		*ret_bytes = (struct picture_bytes){ packer->bytes, packer->n_bytes };
+	return r;
+}
+
+/* ---- Reading ---- */
+
+int picture_columns_init(struct picture_columns *columns)
+{
+	int64_t *values = malloc(PICTURE_COLUMNS * PICTURE_PART_ITEMS * sizeof(*values));
+
+	*columns = (struct picture_columns){ 0 };
+	for (unsigned c = 0; values && c < PICTURE_COLUMNS; c++)
+		columns->values[c] = values + (size_t)c * PICTURE_PART_ITEMS;
+	return values ? 0 : -ENOMEM;
+}
+
+void picture_columns_finish(struct picture_columns *columns)
+{
+	free(columns->values[0]);
+	*columns = (struct picture_columns){ 0 };
+}
+
+/* Codes to values; one loop for each width, as there are millions of them. */
+static void widen(const struct chunk_column *column, int64_t *to)
+{
+	const uint8_t *codes_1 = column->codes;
+	const uint16_t *codes_2 = column->codes;
+	const uint32_t *codes_4 = column->codes;
+	const uint64_t *codes_8 = column->codes;
+	uint32_t n = column->n;
+	uint64_t base = column->base;
+	unsigned shift = column->shift;
+
+	for (uint32_t i = 0; i < n && column->width == 0; i++)
+		to[i] = (int64_t)base;
+	for (uint32_t i = 0; i < n && column->width == 1; i++)
+		to[i] = (int64_t)(base + ((uint64_t)codes_1[i] << shift));
+	for (uint32_t i = 0; i < n && column->width == 2; i++)
+		to[i] = (int64_t)(base + ((uint64_t)codes_2[i] << shift));
+	for (uint32_t i = 0; i < n && column->width == 4; i++)
+		to[i] = (int64_t)(base + ((uint64_t)codes_4[i] << shift));
+	for (uint32_t i = 0; i < n && column->width == 8; i++)
+		to[i] = (int64_t)(base + (codes_8[i] << shift));
+}
+
+static int unpack_column(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
+			 int64_t *to, uint32_t *ret_n)
+{
+	struct chunk_column *column;
+	int other;
+	int r = chunk_column_check(bytes, n_bytes, &other);
+
+	if (r == 0)
+		r = chunk_column_decode(decoder, bytes, n_bytes, NULL, &column);
+	if (r < 0)
+		return r;
+	*ret_n = column->n;
+	if (column->n > PICTURE_PART_ITEMS)
+		r = -EBADMSG;
+	else if (column->has_null || column->dictionary)
+		for (uint32_t i = 0; i < column->n; i++) {
+			to[i] = CHUNK_NULL;
+			chunk_column_get(column, i, &to[i]);
+		}
+	else
+		widen(column, to);
+	chunk_column_free(column);
+	return r;
+}
+
+int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *bytes,
+		   struct picture_columns *columns)
+{
+	size_t at = 0;
+
+	columns->n = 0;
+	for (unsigned c = 0; c < PICTURE_COLUMNS; c++) {
+		uint32_t size, n = columns->n;
+		if (bytes->n - at < sizeof(size))
+			return -EBADMSG;
+		memcpy(&size, bytes->data + at, sizeof(size));
+		at += sizeof(size);
+		if (bytes->n - at < size)
+			return -EBADMSG;
+		int r = columns->wanted & (1u << c) ? unpack_column(decoder, bytes->data + at, size,
+								    columns->values[c], &n)
+						    : 0;
+		if (r < 0 || (columns->n && n != columns->n))
+			return r < 0 ? r : -EBADMSG;
+		columns->n = n;
+		at += size;
+	}
+	return 0;
+}

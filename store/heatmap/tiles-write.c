@@ -1,0 +1,410 @@
+#include "store/heatmap/tiles.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "common/cleanup.h"
+#include "store/database.h"
+#include "store/heatmap/categories.h"
+#include "store/heatmap/draw-job.h"
+#include "store/statement.h"
+
+#define PLANES_BYTES   (UINT64_C(48) << 20) /* of counts at a time */
+#define MAX_TILE_BYTES ((size_t)PICTURE_MAX_CATEGORIES * (2 + 4 * PICTURE_TILE_CELLS))
+#define LEVEL	       1
+#define N_COLOURS      4u /* what has tiles: of sources each has its own */
+
+static const struct {
+	enum picture_by by;
+	enum picture_touch_column column;
+} colours[N_COLOURS] = {
+	{ PICTURE_BY_DIRECTION, PICTURE_TOUCH_DIRECTION },
+	{ PICTURE_BY_THREAD, PICTURE_TOUCH_THREAD },
+	{ PICTURE_BY_LEVEL, PICTURE_TOUCH_LEVEL },
+	{ PICTURE_BY_LATENCY, PICTURE_TOUCH_LATENCY },
+};
+
+struct writer {
+	struct db *db;
+	struct picture_store *store;
+	const struct picture_process *process;
+	struct picture_palette palettes[N_COLOURS]; /* by number of picture_category */
+	struct picture_palette sources;
+	struct picture_cells columns;
+	struct picture_cells rows;
+	unsigned first_plane[N_COLOURS]; /* of a source */
+	unsigned n_planes; /* of a source: one for each category of each colour */
+	unsigned first_column; /* of the strip at hand */
+	unsigned n_columns;
+	uint32_t *counts; /* by source, plane, row and column of the strip */
+	sqlite3_stmt *insert;
+	ZSTD_CCtx *zstd;
+	uint8_t *raw; /* a tile; MAX_TILE_BYTES */
+	uint8_t *packed;
+	size_t n_packed_max;
+};
+
+static void finish(struct writer *writer)
+{
+	picture_cells_finish(&writer->columns);
+	picture_cells_finish(&writer->rows);
+	free(writer->counts);
+	sqlite3_finalize(writer->insert);
+	ZSTD_freeCCtx(writer->zstd);
+	free(writer->raw);
+	free(writer->packed);
+}
+#define auto_writer __attribute__((cleanup(finish)))
+
+/* ---- Tiles ---- */
+
+/* What the row of picture_tile says beside its bytes. */
+struct tile {
+	const char *colour;
+	int64_t source_id;
+	unsigned number;
+	uint64_t n;
+};
+
+/* Insert a tile of which n_raw bytes are in `raw`. */
+static int insert_tile(struct writer *writer, const struct tile *tile, size_t n_raw)
+{
+	size_t n_packed = ZSTD_compressCCtx(writer->zstd, writer->packed, writer->n_packed_max,
+					    writer->raw, n_raw, LEVEL);
+
+	if (ZSTD_isError(n_packed))
+		return -ENOMEM;
+	statement_integer(writer->insert, 1, writer->process->run_id);
+	statement_integer(writer->insert, 2, writer->process->process_id);
+	statement_text(writer->insert, 3, tile->colour);
+	statement_integer(writer->insert, 4, tile->source_id);
+	statement_integer(writer->insert, 5, tile->number);
+	statement_integer(writer->insert, 6, (int64_t)tile->n);
+	sqlite3_bind_blob64(writer->insert, 7, writer->packed, n_packed, SQLITE_STATIC);
+	return statement_run(writer->insert);
+}
+
+/* Append the planes of a category's counts in a tile to `raw`. Returns their sum. */
+static uint64_t append_planes(struct writer *writer, const uint32_t *counts, unsigned category,
+			      size_t *n_raw)
+{
+	uint8_t *to = writer->raw + *n_raw;
+	uint32_t all = 0;
+	uint64_t sum = 0;
+
+	for (unsigned j = 0; j < PICTURE_TILE; j++) {
+		for (unsigned i = 0; i < PICTURE_TILE; i++) {
+			all |= counts[(size_t)j * writer->n_columns + i];
+			sum += counts[(size_t)j * writer->n_columns + i];
+		}
+	}
+	if (sum == 0)
+		return 0;
+	unsigned n_planes = (32 - (unsigned)__builtin_clz(all) + 7) / 8;
+	*to++ = (uint8_t)category;
+	*to++ = (uint8_t)n_planes;
+	for (unsigned plane = 0; plane < n_planes; plane++) {
+		for (unsigned j = 0; j < PICTURE_TILE; j++) {
+			for (unsigned i = 0; i < PICTURE_TILE; i++)
+				*to++ = (uint8_t)(counts[(size_t)j * writer->n_columns + i] >>
+						  (8 * plane));
+		}
+	}
+	*n_raw = (size_t)(to - writer->raw);
+	return sum;
+}
+
+/* Place of a source's plane in counts. */
+static uint32_t *plane_at(const struct writer *writer, unsigned source, unsigned plane)
+{
+	return writer->counts +
+	       (size_t)(source * writer->n_planes + plane) * PICTURE_GRID_ROWS * writer->n_columns;
+}
+
+/* row, column: of tiles in the strip. */
+static int write_tile(struct writer *writer, unsigned source, unsigned colour, unsigned row,
+		      unsigned column)
+{
+	const struct picture_palette *palette = &writer->palettes[colour];
+	size_t at = (size_t)row * PICTURE_TILE * writer->n_columns + (size_t)column * PICTURE_TILE;
+	size_t n_raw = 0;
+	struct tile tile = {
+		.colour = picture_colours[palette->by],
+		.source_id = writer->sources.items[source],
+		.number = row * PICTURE_TILE_COLUMNS + writer->first_column / PICTURE_TILE + column,
+	};
+
+	for (unsigned i = 0; i < palette->n; i++) {
+		unsigned plane = writer->first_plane[colour] + i;
+		tile.n += append_planes(writer, plane_at(writer, source, plane) + at, i, &n_raw);
+	}
+	return tile.n ? insert_tile(writer, &tile, n_raw) : 0;
+}
+
+static int write_tiles(struct writer *writer, unsigned source, unsigned colour)
+{
+	int r = 0;
+
+	if (colour > 0 && writer->palettes[colour].n < 2)
+		return 0;
+	for (unsigned row = 0; row < PICTURE_TILE_ROWS; row++) {
+		for (unsigned i = 0; i < writer->n_columns / PICTURE_TILE && r == 0; i++)
+			r = write_tile(writer, source, colour, row, i);
+	}
+	return r;
+}
+
+/* ---- Touches ---- */
+
+static void count_piece(struct writer *writer)
+{
+	const struct picture_columns *columns = &writer->store->columns;
+	struct picture_placer placer = picture_placer_of(writer->process);
+
+	for (uint32_t i = 0; i < columns->n; i++) {
+		uint64_t time = picture_time(columns->values[PICTURE_TOUCH_TIME][i]);
+		uint64_t y = picture_placer_at(&placer,
+					       (uint64_t)columns->values[PICTURE_TOUCH_ADDRESS][i]);
+		if (time < writer->columns.from || time >= writer->columns.to ||
+		    y >= writer->rows.to ||
+		    columns->values[PICTURE_TOUCH_DIRECTION][i] == PICTURE_TOUCH_NO_COUNT)
+			continue;
+		unsigned column = picture_cell_of(&writer->columns, time) - writer->first_column;
+		if (column >= writer->n_columns)
+			continue;
+		size_t cell =
+			(size_t)picture_cell_of(&writer->rows, y) * writer->n_columns + column;
+		unsigned source = picture_palette_find(&writer->sources,
+						       columns->values[PICTURE_TOUCH_SOURCE][i]);
+		for (unsigned c = 0; c < N_COLOURS; c++) {
+			const struct picture_palette *palette = &writer->palettes[c];
+			if (c > 0 && palette->n < 2)
+				continue;
+			unsigned category = picture_palette_find(
+				palette, columns->values[colours[c].column][i]);
+			plane_at(writer, source, writer->first_plane[c] + category)[cell]++;
+		}
+	}
+}
+
+static int count_strip(struct writer *writer)
+{
+	const struct picture_process *process = writer->process;
+	const struct picture_cells *times = &writer->columns;
+	unsigned wanted = (1u << PICTURE_TOUCH_SITE) - 1;
+	uint64_t from = times->from + times->edges[writer->first_column];
+	uint64_t to = times->from + times->edges[writer->first_column + writer->n_columns];
+
+	for (size_t i = 0; i < process->n_parts; i++) {
+		const struct picture_part *part = &process->parts[i];
+		if (part->is_blocks || part->from >= to || part->to <= from)
+			continue;
+		for (unsigned piece = 0; piece < picture_n_pieces(part, 1); piece++) {
+			int r = picture_store_fetch(writer->store, part, piece, wanted);
+			if (r < 0)
+				return r;
+			if (r > 0)
+				count_piece(writer);
+		}
+	}
+	return 0;
+}
+
+static int write_strip(struct writer *writer)
+{
+	size_t n = (size_t)writer->sources.n * writer->n_planes * PICTURE_GRID_ROWS *
+		   writer->n_columns;
+	int r;
+
+	memset(writer->counts, 0, n * sizeof(*writer->counts));
+	r = count_strip(writer);
+	for (unsigned source = 0; source < writer->sources.n && r == 0; source++) {
+		for (unsigned colour = 0; colour < N_COLOURS && r == 0; colour++)
+			r = write_tiles(writer, source, colour);
+	}
+	return r;
+}
+
+static int read_palette(struct writer *writer, enum picture_by by, struct picture_palette *palette)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(db_handle(writer->db),
+				  "SELECT item_id FROM picture_category WHERE run_id = ?1"
+				  " AND process_id = ?2 AND colour = ?3 ORDER BY number",
+				  &row);
+
+	*palette = (struct picture_palette){ .by = by };
+	if (r < 0)
+		return r;
+	statement_integer(row, 1, writer->process->run_id);
+	statement_integer(row, 2, writer->process->process_id);
+	statement_text(row, 3, picture_colours[by]);
+	while ((r = statement_step(row)) > 0 && palette->n < PICTURE_MAX_CATEGORIES) {
+		palette->items[palette->n] = sqlite3_column_int64(row, 0);
+		if (palette->items[palette->n] < 0)
+			palette->others = (unsigned)palette->n;
+		palette->n++;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* As many columns at a time as there is memory for. */
+static int plan_strips(struct writer *writer)
+{
+	int r = read_palette(writer, PICTURE_BY_SOURCE, &writer->sources);
+
+	for (unsigned c = 0; c < N_COLOURS && r == 0; c++) {
+		r = read_palette(writer, colours[c].by, &writer->palettes[c]);
+		writer->first_plane[c] = writer->n_planes;
+		if (c == 0 || writer->palettes[c].n > 1)
+			writer->n_planes += (unsigned)writer->palettes[c].n;
+	}
+	if (r < 0)
+		return r;
+	size_t column_bytes =
+		writer->sources.n * writer->n_planes * PICTURE_GRID_ROWS * sizeof(*writer->counts);
+	writer->n_columns = PICTURE_GRID_COLUMNS;
+	while (writer->n_columns > PICTURE_TILE && writer->n_columns * column_bytes > PLANES_BYTES)
+		writer->n_columns /= 2;
+	writer->counts = malloc(writer->n_columns * column_bytes + 1);
+	return writer->counts ? 0 : -ENOMEM;
+}
+
+static int write_touches(struct writer *writer)
+{
+	int r = writer->process->n_touches ? plan_strips(writer) : 0;
+
+	for (unsigned i = 0; r == 0 && writer->counts && i < PICTURE_GRID_COLUMNS;
+	     i += writer->n_columns) {
+		writer->first_column = i;
+		r = write_strip(writer);
+	}
+	free(writer->counts);
+	writer->counts = NULL;
+	return r;
+}
+
+/* ---- Blocks ---- */
+
+static int write_shares(struct writer *writer, const struct picture *picture)
+{
+	int r = 0;
+
+	for (unsigned number = 0; number < PICTURE_TILE_COLUMNS * PICTURE_TILE_ROWS && r == 0;
+	     number++) {
+		const uint8_t *from = picture->occupancy +
+				      (size_t)(number / PICTURE_TILE_COLUMNS) * PICTURE_TILE *
+					      PICTURE_GRID_COLUMNS +
+				      (size_t)(number % PICTURE_TILE_COLUMNS) * PICTURE_TILE;
+		unsigned any = 0;
+		for (unsigned j = 0; j < PICTURE_TILE; j++)
+			memcpy(writer->raw + (size_t)j * PICTURE_TILE,
+			       from + (size_t)j * PICTURE_GRID_COLUMNS, PICTURE_TILE);
+		for (unsigned i = 0; i < PICTURE_TILE_CELLS; i++)
+			any |= writer->raw[i];
+		const struct tile tile = { .colour = PICTURE_BLOCKS, .number = number };
+		if (any)
+			r = insert_tile(writer, &tile, PICTURE_TILE_CELLS);
+	}
+	return r;
+}
+
+/* The grid is a picture of the whole process. */
+static int write_blocks(struct writer *writer)
+{
+	struct picture_job job = {
+		.store = writer->store,
+		.process = writer->process,
+		.is_first_slice = true,
+		.block_stride = 1,
+	};
+	auto_free uint8_t *occupancy = calloc(PICTURE_GRID_COLUMNS, PICTURE_GRID_ROWS);
+	auto_free struct picture_block *blocks = calloc(PICTURE_BLOCKS_KEPT, sizeof(*blocks));
+	struct picture picture = {
+		.request = {
+			.from_ns = writer->process->from_ns,
+			.to_ns = writer->process->to_ns,
+			.high = writer->process->height,
+			.width = PICTURE_GRID_COLUMNS,
+			.height = PICTURE_GRID_ROWS,
+		},
+		.occupancy = occupancy,
+		.blocks = blocks,
+	};
+
+	if (!occupancy || !blocks)
+		return -ENOMEM;
+	job.picture = &picture;
+	job.slice = picture.request;
+	int r = picture_canvas_init(&job.canvas, &picture, 0, PICTURE_GRID_ROWS);
+	if (r == 0)
+		r = picture_blocks_draw(&job);
+	if (r == 0)
+		picture_canvas_settle_occupancy(&job.canvas);
+	picture_canvas_finish(&job.canvas);
+	return r < 0 ? r : write_shares(writer, &picture);
+}
+
+/* ---- Processes ---- */
+
+static int open_writer(struct writer *writer)
+{
+	const struct picture_process *process = writer->process;
+	int r = picture_cells_init(&writer->columns, picture_time(process->from_ns),
+				   picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
+
+	if (r == 0)
+		r = picture_cells_init(&writer->rows, 0, process->height, PICTURE_GRID_ROWS);
+	writer->zstd = ZSTD_createCCtx();
+	writer->n_packed_max = ZSTD_compressBound(MAX_TILE_BYTES);
+	writer->raw = malloc(MAX_TILE_BYTES);
+	writer->packed = malloc(writer->n_packed_max);
+	if (r < 0 || !writer->zstd || !writer->raw || !writer->packed)
+		return r < 0 ? r : -ENOMEM;
+	return statement_prepare(db_handle(writer->db),
+				 "INSERT INTO picture_tile(run_id, process_id, colour, source_id,"
+				 " number, n, data) VALUES(?, ?, ?, ?, ?, ?, ?)",
+				 &writer->insert);
+}
+
+static int write_process(struct db *db, struct picture_store *store, int64_t run_id,
+			 int64_t process_id)
+{
+	auto_writer struct writer writer = { .db = db, .store = store };
+	struct picture_process *process;
+	int r = picture_store_process(store, run_id, process_id, &process);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	writer.process = process;
+	r = open_writer(&writer);
+	if (r == 0)
+		r = write_touches(&writer);
+	return r < 0 ? r : write_blocks(&writer);
+}
+
+/* Whether one of a run's processes is large enough. */
+static bool is_large(struct db *db, int64_t run_id)
+{
+	return db_integer_of(db, 0,
+			     "SELECT max(n_blocks + n_touches) FROM picture WHERE run_id = ?1", "i",
+			     run_id) > PICTURE_BUDGET / 2;
+}
+
+int picture_grid_write(struct db *db, int64_t run_id)
+{
+	auto_picture_store struct picture_store *store = NULL;
+	int r = is_large(db, run_id) ? picture_store_open(db_handle(db), &store) : -ENODATA;
+
+	if (r < 0)
+		return r == -ENODATA ? 0 : r;
+	for (size_t i = 0; i < store->n_processes && r == 0; i++) {
+		const struct picture_process *process = &store->processes[i];
+		if (process->run_id == run_id &&
+		    process->n_blocks + process->n_touches > PICTURE_BUDGET / 2)
+			r = write_process(db, store, run_id, process->process_id);
+	}
+	return r;
+}

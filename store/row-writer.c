@@ -1,0 +1,324 @@
+#include "store/row-writer.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "store/compact/chunk-writer.h"
+#include "store/compact/compact.h"
+#include "store/database-internal.h"
+#include "store/writer-thread.h"
+
+#define BATCH_BYTES (4u << 20)
+#define FIRST_ROWS  128u
+
+struct rows {
+	struct db *db;
+	const struct rows_table *table;
+	char *module; /* name of the virtual table */
+	struct db_job insert;
+	struct chunk_writer *chunks; /* NULL: the table is plain */
+	union rows_cell *cells; /* being filled */
+	union rows_cell *sent; /* with the writer */
+	size_t n_columns;
+	size_t n; /* filled */
+	size_t n_sent;
+	size_t n_batch; /* of so many, a batch is sent */
+	size_t n_room; /* in cells */
+	size_t n_sent_room;
+	int error;
+};
+
+/* ---- The virtual table: the batch as SQLite sees it ---- */
+
+struct feed {
+	sqlite3_vtab base;
+	struct rows *rows;
+};
+
+struct feed_cursor {
+	sqlite3_vtab_cursor base;
+	struct rows *rows;
+	size_t at;
+};
+
+/* "CREATE TABLE x(c0, c1, ...)": only the number of columns matters. */
+static char *declaration(size_t n_columns)
+{
+	sqlite3_str *text = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendall(text, "CREATE TABLE x(");
+	for (size_t i = 0; i < n_columns; i++)
+		sqlite3_str_appendf(text, "%sc%d", i ? ", " : "", (int)i);
+	sqlite3_str_appendall(text, ")");
+	return sqlite3_str_finish(text);
+}
+
+static int feed_connect(sqlite3 *handle, void *context, int n, const char *const *arguments,
+			sqlite3_vtab **ret_table, char **ret_error)
+{
+	struct rows *rows = context;
+	char *sql = declaration(rows->n_columns);
+
+	(void)n;
+	(void)arguments;
+	(void)ret_error;
+	int r = sql ? sqlite3_declare_vtab(handle, sql) : SQLITE_NOMEM;
+	sqlite3_free(sql);
+	struct feed *feed = r == SQLITE_OK ? sqlite3_malloc(sizeof(*feed)) : NULL;
+	if (!feed)
+		return r == SQLITE_OK ? SQLITE_NOMEM : r;
+	*feed = (struct feed){ .rows = rows };
+	*ret_table = &feed->base;
+	return SQLITE_OK;
+}
+
+static int feed_disconnect(sqlite3_vtab *table)
+{
+	sqlite3_free(table);
+	return SQLITE_OK;
+}
+
+static int feed_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
+{
+	info->estimatedCost = 1e6;
+	info->estimatedRows = (sqlite3_int64)((struct feed *)table)->rows->n_batch;
+	return SQLITE_OK;
+}
+
+static int feed_open(sqlite3_vtab *table, sqlite3_vtab_cursor **ret_cursor)
+{
+	struct feed_cursor *cursor = sqlite3_malloc(sizeof(*cursor));
+	if (!cursor)
+		return SQLITE_NOMEM;
+	*cursor = (struct feed_cursor){ .rows = ((struct feed *)table)->rows };
+	*ret_cursor = &cursor->base;
+	return SQLITE_OK;
+}
+
+static int feed_close(sqlite3_vtab_cursor *cursor)
+{
+	sqlite3_free(cursor);
+	return SQLITE_OK;
+}
+
+static int feed_filter(sqlite3_vtab_cursor *base, int number, const char *text, int n,
+		       sqlite3_value **values)
+{
+	(void)number;
+	(void)text;
+	(void)n;
+	(void)values;
+	((struct feed_cursor *)base)->at = 0;
+	return SQLITE_OK;
+}
+
+static int feed_next(sqlite3_vtab_cursor *base)
+{
+	((struct feed_cursor *)base)->at++;
+	return SQLITE_OK;
+}
+
+static int feed_eof(sqlite3_vtab_cursor *base)
+{
+	struct feed_cursor *cursor = (struct feed_cursor *)base;
+
+	return cursor->at >= cursor->rows->n_sent;
+}
+
+static int feed_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i)
+{
+	struct feed_cursor *cursor = (struct feed_cursor *)base;
+	const struct rows *rows = cursor->rows;
+	union rows_cell cell = rows->sent[cursor->at * rows->n_columns + (size_t)i];
+	char type = rows->table->types[i];
+
+	if (type == 'r')
+		sqlite3_result_double(context, cell.real);
+	else if (type == 'n' || (type == 'i' && cell.integer != ROWS_NULL))
+		sqlite3_result_int64(context, cell.integer);
+	else if (type == 't' && cell.text)
+		sqlite3_result_text(context, cell.text, -1, SQLITE_STATIC);
+	return SQLITE_OK; /* nothing set: NULL */
+}
+
+static int feed_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
+{
+	*ret_rowid = (sqlite3_int64)((struct feed_cursor *)base)->at;
+	return SQLITE_OK;
+}
+
+static const sqlite3_module feed_module = {
+	.xConnect = feed_connect, /* no xCreate: it exists without CREATE VIRTUAL TABLE */
+	.xBestIndex = feed_best_index,
+	.xDisconnect = feed_disconnect,
+	.xOpen = feed_open,
+	.xClose = feed_close,
+	.xFilter = feed_filter,
+	.xNext = feed_next,
+	.xEof = feed_eof,
+	.xColumn = feed_column,
+	.xRowid = feed_rowid,
+};
+
+/* ---- Rows ---- */
+
+struct rows *rows_close(struct rows *rows)
+{
+	if (!rows)
+		return NULL;
+	if (rows->db->writer)
+		db_writer_wait(rows->db->writer, &rows->insert);
+	sqlite3_finalize(rows->insert.stmt);
+	chunk_writer_close(rows->chunks);
+	if (rows->module && !rows->chunks)
+		sqlite3_create_module_v2(rows->db->handle, rows->module, NULL, NULL, NULL);
+	sqlite3_free(rows->module);
+	free(rows->cells);
+	free(rows->sent);
+	free(rows);
+	return NULL;
+}
+
+static void cleanup_rows(struct rows **rows)
+{
+	*rows = rows_close(*rows);
+}
+#define auto_rows __attribute__((cleanup(cleanup_rows)))
+
+/* OR FAIL: without it SQLite keeps a journal to undo half a statement; we undo all or nothing. */
+static int prepare(struct rows *rows)
+{
+	sqlite3 *handle = rows->db->handle;
+	char *sql = sqlite3_mprintf("INSERT OR FAIL INTO %s(%s) SELECT * FROM %s",
+				    rows->table->name, rows->table->columns, rows->module);
+	if (!sql)
+		return -ENOMEM;
+
+	int r = sqlite3_create_module_v2(handle, rows->module, &feed_module, rows, NULL);
+	if (r == SQLITE_OK)
+		r = sqlite3_prepare_v3(handle, sql, -1, SQLITE_PREPARE_PERSISTENT,
+				       &rows->insert.stmt, NULL);
+	sqlite3_free(sql);
+	return db_errno(handle, r);
+}
+
+/* The writer's thread takes a batch: encoding is its work, too. */
+static int store_batch(void *context)
+{
+	struct rows *rows = context;
+
+	return chunk_writer_add(rows->chunks, rows->sent, rows->n_sent);
+}
+
+static int prepare_chunks(struct rows *rows)
+{
+	rows->insert.work = store_batch;
+	rows->insert.context = rows;
+	return chunk_writer_open(rows->db, rows->table, &rows->chunks);
+}
+
+int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_rows)
+{
+	auto_rows struct rows *rows = calloc(1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	rows->db = db;
+	rows->table = table;
+	rows->n_columns = strlen(table->types);
+	rows->n_batch = BATCH_BYTES / (rows->n_columns * sizeof(*rows->cells));
+	rows->module = sqlite3_mprintf("feed_%s", table->name);
+	if (!rows->module)
+		return -ENOMEM;
+
+	int r = db->writer ? 0 : db_writer_open(&db->writer);
+	if (r == 0)
+		r = compact_is(db->handle, table->name) ? prepare_chunks(rows) : prepare(rows);
+	if (r < 0)
+		return r;
+	*ret_rows = steal_ptr(&rows);
+	return 0;
+}
+
+/* Wait for the batch that the writer has, and see how it went. */
+static int settle(struct rows *rows)
+{
+	db_writer_wait(rows->db->writer, &rows->insert);
+	if (rows->n_sent > 0 && rows->error == 0)
+		rows->error = rows->chunks ? rows->insert.result
+					   : db_errno(rows->db->handle, rows->insert.result);
+	rows->n_sent = 0;
+	return rows->error;
+}
+
+/* Give what is filled to the writer, and go on with the other batch. */
+static int send(struct rows *rows)
+{
+	union rows_cell *sent = rows->sent;
+	size_t n_sent_room = rows->n_sent_room;
+
+	if (settle(rows) < 0)
+		return rows->error;
+	rows->sent = rows->cells;
+	rows->n_sent = rows->n;
+	rows->n_sent_room = rows->n_room;
+	rows->cells = sent;
+	rows->n = 0;
+	rows->n_room = n_sent_room;
+	db_writer_give(rows->db->writer, &rows->insert);
+	return 0;
+}
+
+int rows_flush(struct rows *rows)
+{
+	if (rows->n > 0)
+		send(rows);
+	if (settle(rows) == 0 && rows->chunks)
+		rows->error = chunk_writer_flush(rows->chunks);
+	return rows->error;
+}
+
+int rows_start_again(struct rows *rows)
+{
+	if (!rows->chunks) /* a plain table takes ids in any order */
+		return 0;
+	if (rows_flush(rows) == 0)
+		rows->error = chunk_writer_next_series(rows->chunks);
+	return rows->error;
+}
+
+/* Most tables of most runs are small: batches grow, up to the size of all in large ones. */
+static void make_room(struct rows *rows)
+{
+	if (rows->n == rows->n_batch && send(rows) < 0)
+		return;
+	if (rows->n < rows->n_room)
+		return;
+	size_t n = rows->n_room ? 2 * rows->n_room : FIRST_ROWS;
+	if (n > rows->n_batch)
+		n = rows->n_batch;
+	union rows_cell *cells =
+		reallocarray(rows->cells, n * rows->n_columns, sizeof(*rows->cells));
+	if (!cells) {
+		rows->error = -ENOMEM;
+		return;
+	}
+	rows->cells = cells;
+	rows->n_room = n;
+}
+
+union rows_cell *rows_add(struct rows *rows)
+{
+	if (rows->n == rows->n_room)
+		make_room(rows);
+	if (rows->error < 0)
+		return NULL;
+	return rows->cells + rows->n++ * rows->n_columns;
+}
+
+int rows_error(const struct rows *rows)
+{
+	return rows->error;
+}

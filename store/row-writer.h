@@ -1,0 +1,52 @@
+#pragma once
+/*
+ * Rows of numbers into a table, fast: filled in place, and taken over by the database in batches
+ * with INSERT ... SELECT from an in-process virtual table (no bind and step per row), by a thread of
+ * its own (writer-thread.h). Into a table of a compact database (compact.h) the same batches go as chunks.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+struct db;
+struct rows;
+
+#define ROWS_NULL INT64_MIN
+
+/* A column's value; which member holds is said by rows_table.types. */
+union rows_cell {
+	int64_t integer; /* ROWS_NULL: NULL */
+	double real;
+	const char *text; /* NULL: NULL; must live until rows_flush() or rows_close() */
+};
+
+/* Which table, and which of its columns in which order. */
+struct rows_table {
+	const char *name;
+	const char *columns; /* "id, run_id, ..." as in an INSERT */
+	const char *types; /* one letter for each: i integer, n integer that is never NULL, r real,
+			    * t text */
+};
+
+/* table must live as long as the rows. Returns 0 or a negative errno. */
+int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_rows);
+
+/* Give up what was not flushed. Accepts NULL, returns NULL. */
+struct rows *rows_close(struct rows *rows);
+
+/*
+ * The next row, to be filled in before the next call: one cell for each column. NULL when the
+ * database failed; rows_error() says how, and stays.
+ */
+union rows_cell *rows_add(struct rows *rows);
+
+/* Hand over what is filled. Returns 0 or a negative errno. */
+int rows_flush(struct rows *rows);
+
+/*
+ * The ids that follow ascend again from the start: they are ids that were left out. To be called
+ * once at most. Returns 0 or a negative errno.
+ */
+int rows_start_again(struct rows *rows);
+
+/* The first failure, as a negative errno; 0: none. */
+int rows_error(const struct rows *rows);

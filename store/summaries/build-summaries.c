@@ -1,0 +1,434 @@
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "schemas/trace-format.h"
+#include "store/columns/column.h"
+#include "store/database.h"
+#include "store/heatmap/address-axis.h"
+#include "store/heatmap/block-sites.h"
+#include "store/heatmap/categories.h"
+#include "store/heatmap/heatmap.h"
+#include "store/heatmap/memory-levels.h"
+#include "store/heatmap/partition.h"
+#include "store/heatmap/site-curves.h"
+#include "store/heatmap/tiles.h"
+#include "store/slices/write.h"
+#include "store/statement.h"
+#include "store/touch.h"
+
+/* A process while its picture is made. */
+struct process {
+	int64_t id;
+	int64_t end_ns;
+	int64_t from_ns; /* of what it has; from > to: nothing */
+	int64_t to_ns;
+	uint64_t n_blocks;
+	uint64_t n_touches;
+	struct picture_ranges ranges;
+	struct picture_categories categories;
+};
+
+struct build {
+	struct db *db;
+	int64_t run_id;
+	int64_t duration_ns;
+	size_t n_slice_events;
+	struct process *processes;
+	size_t n_processes;
+	size_t n_allocated;
+	struct key_map numbers; /* of process.id: 1 + place in processes */
+	struct picture_slabs *slabs;
+	struct picture_curves *curves;
+	struct sweep *sweep;
+	struct slices *slices; /* NULL: the database has no room for them */
+	struct picture_sites *sites;
+	struct picture_regions *regions;
+	struct picture_levels levels;
+	int64_t time_source; /* source.id whose samples are of CPU time; 0: none */
+	struct picture_row_touch last; /* that was put into a part */
+	double share; /* of the sample at hand: its rows of time so far */
+	int64_t sample;
+};
+
+static void finish(struct build *build)
+{
+	for (size_t i = 0; i < build->n_processes; i++) {
+		picture_ranges_finish(&build->processes[i].ranges);
+		picture_categories_finish(&build->processes[i].categories);
+	}
+	free(build->processes);
+	key_map_finish(&build->numbers);
+	picture_slabs_close(build->slabs);
+	picture_curves_close(build->curves);
+	sweep_close(build->sweep);
+	slices_close(build->slices);
+	picture_sites_close(build->sites);
+	picture_regions_close(build->regions);
+	picture_levels_finish(&build->levels);
+}
+#define auto_build __attribute__((cleanup(finish)))
+
+/* ---- Processes ---- */
+
+static int64_t end_of_process(const struct build *build, int64_t process_id)
+{
+	return picture_held_ns(db_integer_of(build->db, build->duration_ns,
+					     "SELECT end_ns FROM process WHERE id = ?1", "i",
+					     process_id));
+}
+
+static int add_process(struct build *build, int64_t process_id)
+{
+	int r = grow_array(&build->processes, build->n_processes, &build->n_allocated,
+			   sizeof(*build->processes));
+
+	if (r < 0)
+		return r;
+	struct process *process = &build->processes[build->n_processes];
+	*process = (struct process){
+		.id = process_id,
+		.end_ns = end_of_process(build, process_id),
+		.from_ns = 0,
+		.to_ns = build->duration_ns,
+	};
+	build->n_processes++;
+	picture_ranges_init(&process->ranges);
+	return key_map_put(&build->numbers, (uint64_t)process_id, 0, build->n_processes);
+}
+
+static int find_process(struct build *build, int64_t process_id, struct process **ret_process)
+{
+	uint64_t number = key_map_get(&build->numbers, (uint64_t)process_id, 0);
+
+	if (!number) {
+		int r = add_process(build, process_id);
+		if (r < 0)
+			return r;
+		number = build->n_processes;
+	}
+	*ret_process = &build->processes[number - 1];
+	return 0;
+}
+
+/* The axis of time reaches over all that there is. */
+static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
+{
+	process->from_ns = from_ns < process->from_ns ? from_ns : process->from_ns;
+	process->to_ns = to_ns > process->to_ns ? to_ns : process->to_ns;
+}
+
+/* ---- Rows ---- */
+
+/* A block ends; of a process's end (0 blocks) curves know nothing. */
+static int end_block(void *context, const struct sweep_end *end)
+{
+	struct build *build = context;
+	int r = end->n ? picture_curves_change(build->curves, end->stack_id, end->time,
+					       (int64_t)-end->size)
+		       : 0;
+
+	return r < 0 ? r : slices_end(build->slices, end);
+}
+
+/* A block is born, and others have ended before. */
+static int sweep_block(struct build *build, const struct picture_row_block *block)
+{
+	uint64_t birth = block->birth_ns > 0 ? (uint64_t)block->birth_ns : 0;
+	int r = sweep_until(build->sweep, birth);
+
+	if (r < 0)
+		return r;
+	birth = sweep_time(build->sweep, block->birth_ns);
+	r = picture_curves_change(build->curves, block->stack_id, birth, block->size);
+	if (r == 0)
+		r = slices_birth(build->slices, build->sweep, block);
+	if (r < 0 || block->death_ns == INT64_MAX)
+		return r;
+	const struct sweep_end end = {
+		.time = block->death_ns > (int64_t)birth ? (uint64_t)block->death_ns : birth,
+		.size = (uint64_t)block->size,
+		.n = 1,
+		.id = block->id,
+		.stack_id = block->stack_id,
+		.thread_id = block->killer_id,
+	};
+	return sweep_push(build->sweep, &end);
+}
+
+static int add_block(void *context, const struct picture_row_block *block)
+{
+	struct build *build = context;
+	struct process *process;
+	bool is_freed = block->death_ns != INT64_MAX;
+	int64_t birth_ns = picture_held_ns(block->birth_ns);
+	int r = find_process(build, block->process_id, &process);
+
+	if (r < 0)
+		return r;
+	int64_t death_ns = is_freed ? picture_held_ns(block->death_ns) : process->end_ns;
+	int64_t life_ns = death_ns > birth_ns ? death_ns - birth_ns : 0;
+	struct picture_item item = { .values = {
+					     [PICTURE_BLOCK_BIRTH] = birth_ns,
+					     [PICTURE_BLOCK_ADDRESS] = (int64_t)block->address,
+					     [PICTURE_BLOCK_SIZE] =
+						     block->size > 0 ? block->size : 1,
+					     [PICTURE_BLOCK_LIFE] = is_freed ? life_ns : CHUNK_NULL,
+					     [PICTURE_BLOCK_ID] = block->id,
+					     [PICTURE_BLOCK_SITE] = block->stack_id,
+				     } };
+	widen(process, birth_ns, birth_ns + life_ns);
+	process->n_blocks++;
+	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
+			       PICTURE_HOLDS_BLOCKS);
+	/* In a picture it lives for 1 ns at least. */
+	if (r == 0)
+		r = picture_slabs_block(build->slabs, process->id, &item,
+					life_ns > 0 ? life_ns : 1);
+	if (r == 0)
+		r = picture_sites_add(build->sites, block);
+	return r < 0 ? r : sweep_block(build, block);
+}
+
+static int count(struct process *process, const struct picture_item *item)
+{
+	static const struct {
+		enum picture_by by;
+		enum picture_touch_column column;
+	} colours[] = {
+		{ PICTURE_BY_DIRECTION, PICTURE_TOUCH_DIRECTION },
+		{ PICTURE_BY_THREAD, PICTURE_TOUCH_THREAD },
+		{ PICTURE_BY_LEVEL, PICTURE_TOUCH_LEVEL },
+		{ PICTURE_BY_LATENCY, PICTURE_TOUCH_LATENCY },
+		{ PICTURE_BY_SOURCE, PICTURE_TOUCH_SOURCE },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]) && r == 0; i++)
+		r = picture_categories_add(&process->categories, colours[i].by,
+					   item->values[colours[i].column]);
+	return r;
+}
+
+static enum picture_holding holding_of(const struct picture_row_touch *touch)
+{
+	return touch->owner_kind == OWNER_stack	 ? PICTURE_HOLDS_STACK
+	       : touch->owner_kind == OWNER_tool ? PICTURE_HOLDS_TOOL
+						 : PICTURE_HOLDS_REST;
+}
+
+static int add_sample(void *context, const struct picture_row_sample *sample)
+{
+	struct build *build = context;
+
+	return slices_sample(build->slices, sample);
+}
+
+/* From 0 up to below 1, by the sample. splitmix64's mixing, as in statistics.c. */
+static double draw_of(int64_t sample)
+{
+	uint64_t z = (uint64_t)sample * UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+/*
+ * Whether a touch counts as one. A sample of CPU time is told several times over (exact accesses, what was waited for,
+ * the mix of its loop) and has parts of different size: it counts once, at one of the places that its time is charged
+ * to, drawn by their shares. What has no address takes part: then the sample counts nowhere.
+ */
+static bool does_count(struct build *build, const struct picture_row_touch *touch)
+{
+	if (touch->source_id != build->time_source)
+		return true;
+	if (touch->role != TRACE_ROLE_WINDOW)
+		return false;
+	if (build->sample != touch->sample_id)
+		build->share = 0;
+	build->sample = touch->sample_id;
+	double before = build->share, drawn = draw_of(touch->sample_id);
+	build->share += touch->share;
+	return before <= drawn && drawn < build->share;
+}
+
+/* What does not count is kept where it says which samples touched a call site's blocks. */
+static bool is_kept(struct build *build, const struct picture_row_touch *touch, int64_t site)
+{
+	return site > 0 && (build->last.sample_id != touch->sample_id ||
+			    build->last.owner_kind != touch->owner_kind ||
+			    build->last.owner_id != touch->owner_id);
+}
+
+static int add_touch(void *context, const struct picture_row_touch *touch)
+{
+	struct build *build = context;
+	struct process *process;
+	bool counts = does_count(build, touch);
+	int64_t time_ns = picture_held_ns(touch->time_ns);
+	int level = picture_levels_add(&build->levels, touch);
+	int64_t site = picture_sites_of(build->sites, touch);
+
+	if (level >= 0) {
+		int r = slices_touch(build->slices, touch, site);
+		if (r < 0)
+			return r;
+	}
+	if (level < 0 || !touch->has_address || !touch->process_id)
+		return level < 0 ? level : 0;
+	int r = find_process(build, touch->process_id, &process);
+	if (r < 0)
+		return r;
+	struct picture_item item = { .values = {
+					     [PICTURE_TOUCH_TIME] = time_ns,
+					     [PICTURE_TOUCH_ADDRESS] = (int64_t)touch->address,
+					     [PICTURE_TOUCH_DIRECTION] =
+						     !counts		   ? PICTURE_TOUCH_NO_COUNT
+						     : touch->is_write < 0 ? 2
+									   : touch->is_write > 0,
+					     [PICTURE_TOUCH_SOURCE] = touch->source_id,
+					     [PICTURE_TOUCH_THREAD] = touch->thread_id,
+					     [PICTURE_TOUCH_LEVEL] = level,
+					     [PICTURE_TOUCH_LATENCY] =
+						     picture_latency(touch->latency),
+					     [PICTURE_TOUCH_SITE] = site > 0 ? site : 0,
+					     [PICTURE_TOUCH_SAMPLE] = touch->sample_id,
+				     } };
+	widen(process, time_ns, time_ns);
+	process->n_touches += counts;
+	r = picture_ranges_add(&process->ranges, touch->address, 1, holding_of(touch));
+	if (r == 0 && counts)
+		r = count(process, &item);
+	if (r < 0 || (!counts && !is_kept(build, touch, site)))
+		return r;
+	build->last = *touch;
+	return picture_slabs_touch(build->slabs, process->id, &item);
+}
+
+/* ---- Writing ---- */
+
+static int write_process(struct build *build, struct process *process)
+{
+	const struct picture_category_rows rows = {
+		.db = build->db,
+		.run_id = build->run_id,
+		.process_id = process->id,
+		.level_names = build->levels.names,
+	};
+	uint64_t height = 0;
+	int r = picture_ranges_settle(&process->ranges);
+
+	if (r == 0)
+		r = picture_bands_write(&process->ranges, build->regions, process->id, &height);
+	if (r == 0)
+		r = picture_categories_write(&process->categories, &rows);
+	if (r == 0)
+		r = db_run(build->db,
+			   "INSERT INTO picture(run_id, process_id, from_ns, to_ns, end_ns, height,"
+			   " n_blocks, n_touches) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+			   "nnnnnnnn", build->run_id, process->id, process->from_ns,
+			   process->to_ns + 1, process->end_ns, (int64_t)height,
+			   (int64_t)process->n_blocks, (int64_t)process->n_touches);
+	return r;
+}
+
+static int open_parts(struct build *build)
+{
+	int r = picture_slabs_open(build->db, build->run_id, &build->slabs);
+
+	build->curves = picture_curves_open(build->duration_ns);
+	build->sweep = sweep_open(end_block, build);
+	if (r == 0 && (!build->curves || !build->sweep))
+		r = -ENOMEM;
+	if (r == 0)
+		r = slices_open(build->db, build->run_id, build->n_slice_events, &build->slices);
+	if (r == 0)
+		r = picture_sites_open(build->db, &build->sites);
+	build->time_source = db_integer_of(build->db, 0,
+					   "SELECT id FROM source WHERE run_id = ?1 AND name IN"
+					   " ('clock', 'signal') AND error = 0",
+					   "i", build->run_id);
+	return r < 0 ? r : picture_levels_init(&build->levels, build->db, build->run_id);
+}
+
+static int scan(struct build *build)
+{
+	sqlite3 *db = db_handle(build->db);
+	const struct picture_touch_visitor visitor = { add_sample, add_touch, build };
+	int r = picture_scan_blocks(db, build->run_id, add_block, build);
+
+	if (r == 0)
+		r = sweep_until(build->sweep, UINT64_MAX);
+	build->sweep = sweep_close(build->sweep);
+	if (r == 0)
+		r = slices_end_blocks(build->slices);
+	if (r == 0)
+		r = picture_curves_write(build->curves, build->db, build->run_id);
+	build->curves = picture_curves_close(build->curves);
+	if (r == 0)
+		r = picture_slabs_flush(build->slabs);
+	if (r == 0)
+		r = picture_sites_settle(build->sites);
+	if (r == 0)
+		r = picture_scan_touches(db, build->run_id, &visitor);
+	if (r == 0)
+		r = slices_end_touches(build->slices);
+	if (r == 0)
+		r = picture_slabs_flush(build->slabs);
+	build->slabs = picture_slabs_close(build->slabs);
+	return r < 0 ? r : picture_levels_write(&build->levels);
+}
+
+static int delete_old(struct db *db, int64_t run_id)
+{
+	static const char *const tables[] = {
+		"band",		"site_curve",	"timeline_level",   "picture_part",
+		"picture_data", "picture_tile", "picture_category", "picture",
+	};
+	size_t n = sizeof(tables) / sizeof(tables[0]);
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		char *sql = sqlite3_mprintf("DELETE FROM %s WHERE run_id = %lld", tables[i],
+					    (long long)run_id);
+		r = sql ? db_exec(db, sql) : -ENOMEM;
+		sqlite3_free(sql);
+	}
+	return r;
+}
+
+/* run.duration_ns; -1: the run has no rows that a picture could be of. */
+static int64_t duration_of(struct db *db, int64_t run_id)
+{
+	return picture_held_ns(db_integer_of(
+		db, -1, "SELECT duration_ns FROM run WHERE id = ?1 AND detail = 'full'", "i",
+		run_id));
+}
+
+int picture_write(struct db *db, int64_t run_id)
+{
+	return picture_write_sliced(db, run_id, SLICE_EVENTS);
+}
+
+int picture_write_sliced(struct db *db, int64_t run_id, size_t n_events)
+{
+	auto_build struct build build = {
+		.db = db,
+		.run_id = run_id,
+		.duration_ns = duration_of(db, run_id),
+		.n_slice_events = n_events,
+	};
+	int r = delete_old(db, run_id);
+
+	if (r < 0 || build.duration_ns < 0)
+		return r;
+	r = open_parts(&build);
+	if (r == 0)
+		r = scan(&build);
+	if (r == 0)
+		r = picture_regions_open(db, run_id, &build.regions);
+	for (size_t i = 0; i < build.n_processes && r == 0; i++)
+		r = write_process(&build, &build.processes[i]);
+	return r < 0 ? r : picture_grid_write(db, run_id);
+}

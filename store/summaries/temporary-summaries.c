@@ -1,0 +1,151 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "store/database-internal.h"
+#include "store/heatmap/heatmap.h"
+#include "store/schema.h"
+#include "store/statement.h"
+
+#define PICTURE_MIGRATION 10 /* schemas/0011-picture.sql, and nothing that comes before it */
+
+/* Where the axes' categories get their names. */
+static const char copy_sql[] = "INSERT INTO main.thread SELECT * FROM original.thread;"
+			       "INSERT INTO main.thread_name SELECT * FROM original.thread_name;"
+			       "INSERT INTO main.source SELECT * FROM original.source;";
+
+bool picture_is_missing(sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(
+		db,
+		"SELECT 1 FROM run WHERE detail = 'full' AND id NOT IN (SELECT run_id FROM picture)"
+		" AND (EXISTS (SELECT 1 FROM allocation WHERE run_id = run.id)"
+		" OR EXISTS (SELECT 1 FROM touch WHERE run_id = run.id AND address IS NOT NULL))",
+		&row);
+
+	return r == 0 && statement_step(row) > 0;
+}
+
+/* An empty file that nobody else may read. Returns 0 or a negative errno. */
+static int make_file(char **ret_path)
+{
+	const char *folder = getenv("TMPDIR");
+	auto_free char *path = NULL;
+
+	if (asprintf(&path, "%s/memsight-pictures-XXXXXX", folder && *folder ? folder : "/tmp") < 0)
+		return -ENOMEM;
+	auto_close int fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_path = steal_ptr(&path);
+	return 0;
+}
+
+/* A path as a URI that only lets read (https://www.sqlite.org/uri.html), allocated. NULL without memory. */
+static char *read_only_uri(const char *path)
+{
+	char *uri = malloc(3 * strlen(path) + sizeof("file://?mode=ro"));
+	char *to = uri;
+
+	if (!uri)
+		return NULL;
+	to = stpcpy(to, path[0] == '/' ? "file://" : "file:./");
+	for (; *path; path++) {
+		if (strchr("?#%", *path))
+			to += sprintf(to, "%%%02x", (unsigned char)*path);
+		else
+			*to++ = *path;
+	}
+	strcpy(to, "?mode=ro");
+	return uri;
+}
+
+/* Whatever its schema asks for, the original cannot be written. */
+static int attach(struct db *db, const char *path)
+{
+	auto_free char *uri = read_only_uri(path);
+	char *sql = uri ? sqlite3_mprintf("ATTACH %Q AS original", uri) : NULL;
+	int r = sql ? db_exec(db, sql) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r;
+}
+
+/*
+ * Names of tables are looked for in the private database first: while pictures are computed it has
+ * theirs only, and all others are the original's.
+ */
+static int compute_runs(struct db *db)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = db_exec(db, db_migrations[PICTURE_MIGRATION]);
+
+	if (r == 0)
+		r = statement_prepare(db_handle(db), "SELECT id FROM run WHERE detail = 'full'",
+				      &row);
+	while (r >= 0 && (r = statement_step(row)) > 0)
+		r = picture_write(db, sqlite3_column_int64(row, 0));
+	return r;
+}
+
+/* The rest of a database, for db_open() to know it. */
+static int complete(struct db *db)
+{
+	auto_free char *pragma = NULL;
+	int r = 0;
+
+	for (int i = 0; i < db_n_migrations && r == 0; i++) {
+		if (i != PICTURE_MIGRATION)
+			r = db_exec(db, db_migrations[i]);
+	}
+	if (r == 0)
+		r = db_exec(db, copy_sql);
+	if (r == 0 && asprintf(&pragma, "PRAGMA user_version = %d; PRAGMA application_id = %d",
+			       db_n_migrations, DB_APPLICATION_ID) < 0)
+		r = -ENOMEM;
+	return r < 0 ? r : db_exec(db, pragma);
+}
+
+static int fill(const char *original, const char *path)
+{
+	auto_db struct db *db = db_new(path);
+	int r = db ? db_connect(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI) : -ENOMEM;
+
+	if (r == 0)
+		r = db_exec(db, "PRAGMA page_size = 8192; PRAGMA journal_mode = OFF;"
+				"PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
+	if (r == 0)
+		r = attach(db, original);
+	if (r == 0)
+		r = db_exec(db, "BEGIN");
+	if (r == 0)
+		r = compute_runs(db);
+	if (r == 0)
+		r = complete(db);
+	/* Who had no memory may have gone on with too little; SQLite rolls back then, and finds no tables. */
+	int kept = db ? statement_kept(db_handle(db)) : 0;
+	if (kept == -ENOMEM || (r == 0 && kept < 0))
+		r = kept;
+	return r < 0 ? r : db_exec(db, "COMMIT");
+}
+
+int picture_compute(const char *path, char **ret_path)
+{
+	auto_free char *private = NULL;
+	int r = make_file(&private);
+
+	if (r == 0)
+		r = fill(path, private);
+	if (r < 0) {
+		if (private)
+			unlink(private);
+		return r;
+	}
+	*ret_path = steal_ptr(&private);
+	return 0;
+}

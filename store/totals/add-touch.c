@@ -1,0 +1,380 @@
+/* Which sums a touch belongs to, and those of shares, which are added sample by sample. */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "store/totals/totals.h"
+#include "store/touch.h"
+
+/* A named part of a block has an owner of its own; the block is in use all the same. */
+static void count_heap(struct tally *tally, const struct touch *touch)
+{
+	bool is_heap = touch->owner.kind == OWNER_heap;
+
+	if (touch->owner.site == 0)
+		return;
+	tally_touch(tally, &(struct tally_touch){
+				   .time_ns = touch->time_ns,
+				   .site = touch->owner.site,
+				   .is_fault = is_heap && touch->role == TRACE_ROLE_FAULT,
+				   .is_in_use = touch->owner.phase == OWNER_IN_USE,
+			   });
+}
+
+/*
+ * A fault is the kernel's look at a page, no access to a line; what is not known is nobody's. What
+ * was waited for and the mix of a loop tell the same accesses once more.
+ */
+static bool is_of_line(const struct touch *touch)
+{
+	bool is_access = touch->role == TRACE_ROLE_EXACT || touch->role == TRACE_ROLE_WINDOW;
+
+	return touch->is_resolved && is_access && touch->thread_row && touch->process_row &&
+	       touch->owner.kind != OWNER_tool && touch->owner.kind != OWNER_unknown &&
+	       touch->owner.kind != OWNER_kernel && touch->owner.kind != OWNER_code;
+}
+
+/* A block stands for its site. */
+static int64_t owner_id_of(const struct tally *tally, const struct touch *touch)
+{
+	return touch->owner.kind == OWNER_heap ? tally->sites[touch->owner.site].stack_id
+					       : touch->owner.id;
+}
+
+static int count_access(struct tally *tally, const struct touch *touch)
+{
+	return access_totals_add(&tally->accesses, touch, owner_id_of(tally, touch));
+}
+
+/* Where the page of a fault lay, in the place of a data source. */
+static int count_node(struct tally *tally, const struct touch *touch)
+{
+	struct touch node = *touch;
+
+	node.data_src = (int64_t)touch->node_number - 1;
+	return access_totals_add(&tally->fault_nodes, &node, owner_id_of(tally, touch));
+}
+
+int tally_line(struct tally *tally, const struct touch *touch)
+{
+	if (sample_source_is_watch(touch->source) || !is_of_line(touch))
+		return 0;
+	return shared_lines_add(&tally->lines, touch);
+}
+
+/* ---- Shares ---- */
+
+/* A touch of the sample at hand that has a part of it. */
+struct tally_part {
+	struct owner_name owner;
+	uint32_t index; /* of the site, or of the object */
+	uint8_t of; /* enum share_of */
+	bool is_resolved;
+	int64_t frame;
+	double share;
+};
+
+/* Owners beyond these are not compared with the next sample: then intervals are wider, not smaller. */
+#define NEIGHBOUR_PARTS 16u
+
+/* What a thread's last sample had, each times its weight. */
+struct tally_neighbour {
+	double weight;
+	unsigned n;
+	struct {
+		int64_t kind;
+		uint32_t index;
+		uint8_t of;
+		double time;
+	} parts[NEIGHBOUR_PARTS];
+	double kinds[TALLY_KINDS][SHARE_COUNT];
+};
+
+void tally_sample_finish(struct tally_sample *sample)
+{
+	key_map_finish(&sample->threads);
+	free(sample->parts);
+	free(sample->neighbours);
+	*sample = (struct tally_sample){ 0 };
+}
+
+/* Memory that tells instructions' uses apart: a thread's stack is in every sample. */
+static bool is_beside(const struct tally_part *part)
+{
+	return part->of == SHARE_TIME && part->is_resolved &&
+	       (part->owner.kind == OWNER_heap || part->owner.kind == OWNER_named ||
+		part->owner.kind == OWNER_mapping || part->owner.kind == OWNER_global);
+}
+
+static bool is_before(const struct owner_name *a, const struct owner_name *b)
+{
+	return a->kind != b->kind ? a->kind < b->kind : a->id < b->id;
+}
+
+/* Into the first ones in order, each once: what a sample accesses has no order. */
+static void insert_beside(struct unresolved_share *share, const struct owner_name *name)
+{
+	struct owner_name moved = *name;
+
+	for (unsigned i = 0; i < UNRESOLVED_BESIDE; i++) {
+		struct owner_name *at = &share->beside[i];
+		if (at->kind == moved.kind && at->id == moved.id)
+			return;
+		if (at->kind && !is_before(&moved, at))
+			continue;
+		struct owner_name next = *at;
+		*at = moved;
+		if (!next.kind)
+			return;
+		moved = next;
+	}
+}
+
+static double part_of(const struct tally_sample *sample, const struct owner_name *name)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < sample->n; i++) {
+		const struct tally_part *part = &sample->parts[i];
+		if (is_beside(part) && part->owner.kind == name->kind && part->owner.id == name->id)
+			sum += part->share;
+	}
+	return sum;
+}
+
+static bool is_unresolved(const struct tally_part *part)
+{
+	return !part->is_resolved && part->owner.kind == OWNER_unknown;
+}
+
+static int add_unresolved(struct tally *tally)
+{
+	const struct tally_sample *sample = &tally->current;
+	double square = sample->weight * sample->weight, whole[SHARE_COUNT] = { 0 };
+	struct unresolved_share like = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < sample->n; i++)
+		if (is_unresolved(&sample->parts[i]))
+			whole[sample->parts[i].of] += sample->parts[i].share;
+	if (whole[SHARE_TIME] + whole[SHARE_STALL] == 0)
+		return 0;
+	for (size_t i = 0; i < sample->n; i++)
+		if (is_beside(&sample->parts[i]))
+			insert_beside(&like, &sample->parts[i].owner);
+	for (size_t i = 0; i < sample->n && r == 0; i++) {
+		const struct tally_part *part = &sample->parts[i];
+		if (!is_unresolved(part))
+			continue;
+		struct unresolved_share share = like;
+		share.frame = part->frame;
+		share.of = (enum share_of)part->of;
+		share.n_samples = 1;
+		share.n = part->share;
+		share.time = sample->weight * part->share;
+		share.time_sq = square * part->share * whole[part->of];
+		for (unsigned k = 0; k < UNRESOLVED_BESIDE && part->of == SHARE_TIME; k++)
+			share.cross[k] = square * part->share * part_of(sample, &like.beside[k]);
+		r = unresolved_add(&tally->unresolved, &share);
+	}
+	return r;
+}
+
+static struct owner_shares *shares_of(struct tally *tally, int64_t kind, uint32_t index)
+{
+	return kind == OWNER_heap ? &tally->sites[index].shares
+				  : &tally->objects.items[index].shares;
+}
+
+/* Touches of one owner are one part. */
+static void merge_parts(struct tally_sample *sample)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sample->n; i++) {
+		const struct tally_part part = sample->parts[i];
+		size_t k = 0;
+		while (k < n &&
+		       !(sample->parts[k].owner.kind == part.owner.kind &&
+			 sample->parts[k].index == part.index && sample->parts[k].of == part.of))
+			k++;
+		if (k < n)
+			sample->parts[k].share += part.share;
+		else
+			sample->parts[n++] = part;
+	}
+	sample->n = n;
+}
+
+static int find_neighbour(struct tally_sample *sample, struct tally_neighbour **ret_neighbour)
+{
+	uint64_t number = key_map_get(&sample->threads, (uint64_t)sample->thread_row, 0);
+
+	if (!number) {
+		int r = grow_array(&sample->neighbours, sample->n_neighbours,
+				   &sample->n_neighbours_allocated, sizeof(*sample->neighbours));
+		if (r == 0)
+			r = key_map_put(&sample->threads, (uint64_t)sample->thread_row, 0,
+					sample->n_neighbours + 1);
+		if (r < 0)
+			return r;
+		number = ++sample->n_neighbours;
+		sample->neighbours[number - 1] = (struct tally_neighbour){ 0 };
+	}
+	*ret_neighbour = &sample->neighbours[number - 1];
+	return 0;
+}
+
+static void add_neighbours(struct tally *tally, const struct tally_neighbour *before,
+			   bool is_turned)
+{
+	const struct tally_sample *sample = &tally->current;
+
+	tally->design.lag[is_turned] += before->weight * sample->weight;
+	for (unsigned k = 0; is_turned && k < before->n; k++)
+		shares_of(tally, before->parts[k].kind, before->parts[k].index)
+			->of[before->parts[k].of]
+			.turned += before->parts[k].time * before->parts[k].time / before->weight *
+				   sample->weight / 2;
+	for (size_t i = 0; i < sample->n; i++) {
+		const struct tally_part *part = &sample->parts[i];
+		struct share_sum *sum =
+			&shares_of(tally, part->owner.kind, part->index)->of[part->of];
+		if (is_turned)
+			sum->turned +=
+				before->weight * sample->weight * part->share * part->share / 2;
+		for (unsigned k = 0; k < before->n; k++)
+			if (before->parts[k].kind == part->owner.kind &&
+			    before->parts[k].index == part->index &&
+			    before->parts[k].of == part->of)
+				sum->lag[is_turned] +=
+					before->parts[k].time * sample->weight * part->share;
+	}
+}
+
+static void keep_parts(const struct tally_sample *sample, struct tally_neighbour *neighbour)
+{
+	neighbour->weight = sample->weight;
+	neighbour->n = 0;
+	for (size_t i = 0; i < sample->n && neighbour->n < NEIGHBOUR_PARTS; i++) {
+		const struct tally_part *part = &sample->parts[i];
+		neighbour->parts[neighbour->n].kind = part->owner.kind;
+		neighbour->parts[neighbour->n].index = part->index;
+		neighbour->parts[neighbour->n].of = part->of;
+		neighbour->parts[neighbour->n++].time = sample->weight * part->share;
+	}
+}
+
+/* Of two weighted shares, weighted by both. */
+static double mean_square(double time, double weight, double other_time, double other_weight)
+{
+	return (time * time / weight * other_weight +
+		other_time * other_time / other_weight * weight) /
+	       2;
+}
+
+static void add_kinds(struct tally *tally, struct tally_neighbour *neighbour, bool is_turned)
+{
+	const struct tally_sample *sample = &tally->current;
+	double shares[TALLY_KINDS][SHARE_COUNT] = { 0 };
+
+	for (size_t i = 0; i < sample->n; i++)
+		if ((uint64_t)sample->parts[i].owner.kind < TALLY_KINDS)
+			shares[sample->parts[i].owner.kind][sample->parts[i].of] +=
+				sample->parts[i].share;
+	for (unsigned kind = 0; kind < TALLY_KINDS; kind++) {
+		for (unsigned of = 0; of < SHARE_COUNT; of++) {
+			struct share_sum *sum = &tally->kinds[kind].of[of];
+			double time = sample->weight * shares[kind][of];
+			if (time != 0)
+				share_sum_add(sum, shares[kind][of], sample->weight);
+			sum->lag[is_turned] += neighbour->kinds[kind][of] * time;
+			if (is_turned && neighbour->weight > 0)
+				sum->turned +=
+					mean_square(time, sample->weight,
+						    neighbour->kinds[kind][of], neighbour->weight);
+			neighbour->kinds[kind][of] = time;
+		}
+	}
+}
+
+static int add_sample(struct tally *tally)
+{
+	struct tally_sample *sample = &tally->current;
+	struct tally_neighbour *neighbour = NULL;
+	int r = add_unresolved(tally);
+
+	if (r == 0)
+		r = find_neighbour(sample, &neighbour);
+	if (r < 0)
+		return r;
+	bool is_turned = neighbour->weight != sample->weight;
+	merge_parts(sample);
+	for (size_t i = 0; i < sample->n; i++) {
+		const struct tally_part *part = &sample->parts[i];
+		share_sum_add(&shares_of(tally, part->owner.kind, part->index)->of[part->of],
+			      part->share, sample->weight);
+	}
+	if (neighbour->weight > 0)
+		add_neighbours(tally, neighbour, is_turned);
+	add_kinds(tally, neighbour, is_turned);
+	keep_parts(sample, neighbour);
+	return 0;
+}
+
+int tally_settle(struct tally *tally)
+{
+	int r = tally->current.n ? add_sample(tally) : 0;
+
+	tally->current.n = 0;
+	tally->current.sample = 0;
+	return r;
+}
+
+static int add_part(struct tally *tally, const struct touch *touch, uint32_t index)
+{
+	struct tally_sample *sample = &tally->current;
+	int r = sample->sample != touch->sample ? tally_settle(tally) : 0;
+
+	if (r == 0)
+		r = grow_array(&sample->parts, sample->n, &sample->n_allocated,
+			       sizeof(*sample->parts));
+	if (r < 0)
+		return r;
+	sample->sample = touch->sample;
+	sample->thread_row = touch->thread_row;
+	sample->weight = (double)touch->weight;
+	sample->parts[sample->n++] = (struct tally_part){
+		.owner = { touch->owner.kind, owner_id_of(tally, touch) },
+		.index = index,
+		.of = touch->role == TRACE_ROLE_STALL ? SHARE_STALL : SHARE_TIME,
+		.is_resolved = touch->is_resolved || touch->owner.kind != OWNER_unknown,
+		.frame = touch->frame,
+		.share = touch->share,
+	};
+	return 0;
+}
+
+int tally_any_touch(struct tally *tally, const struct touch *touch)
+{
+	bool has_share = touch->role == TRACE_ROLE_WINDOW || touch->role == TRACE_ROLE_STALL;
+	uint32_t index = touch->owner.site;
+	int r = 0;
+
+	if (touch->owner.kind == OWNER_heap || touch->owner.kind == OWNER_named)
+		count_heap(tally, touch);
+	/* All accesses to a few bytes: no sample of the program's, which these sums are of. */
+	if (sample_source_is_watch(touch->source))
+		return 0;
+	if (touch->owner.kind != OWNER_heap)
+		r = object_totals_add(&tally->objects, touch, &index);
+	if (r == 0 && has_share && !(touch->owner.kind == OWNER_heap && index == 0))
+		r = add_part(tally, touch, index);
+	if (r == 0 && !tally->has_no_lines)
+		r = tally_line(tally, touch);
+	if (r == 0 && touch->is_access && touch->role == TRACE_ROLE_EXACT)
+		r = count_access(tally, touch);
+	if (r == 0 && touch->node_number && touch->role == TRACE_ROLE_FAULT)
+		r = count_node(tally, touch);
+	return r;
+}

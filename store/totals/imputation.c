@@ -1,0 +1,435 @@
+/*
+ * Whose the shares are that could not be resolved, concluded from what the same instructions access in samples that
+ * tell, and the end-to-end answer for each owner.
+ *
+ * Whether a sample resolves an operand depends on where in the code it lands, and so on how long each access takes:
+ * slow memory is resolved more rarely, or more often, than fast memory. So what resolved samples tell in
+ * proportions is no measure of the rest. They tell who is accessed. Where one owner is all that an
+ * instruction accesses, beside the other memory that the sample tells, the rest is likely its too: of n
+ * samples none was another's, so with 95 % confidence others have at most 3 / n (the rule of three: Hanley and
+ * Lippman-Hand, 1983), times the odds of a sample not to resolve it where they are more than even. Where
+ * several are accessed, each may have any part of it.
+ */
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "store/database.h"
+#include "store/statement.h"
+#include "store/totals/totals.h"
+#include "store/touch.h"
+
+#define RULE_OF_THREE 3.0
+#define MAX_OWNERS                                                                                 \
+	16u /* of an instruction: more than instruction-owners.h keeps, for several runs of one stack */
+
+/* A range that is small beside sampling's own interval, or of so many parts of one, is no range. */
+#define SMALL_RANGE    2.0
+#define SMALLEST_RANGE 0.002
+
+void unresolved_finish(struct unresolved_shares *shares)
+{
+	key_map_finish(&shares->numbers);
+	free(shares->items);
+	*shares = (struct unresolved_shares){ 0 };
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+static bool is_same(const struct owner_name *a, const struct owner_name *b)
+{
+	return a->kind == b->kind && a->id == b->id;
+}
+
+int unresolved_add(struct unresolved_shares *shares, const struct unresolved_share *share)
+{
+	uint64_t hash = share->of;
+
+	for (unsigned i = 0; i < UNRESOLVED_BESIDE; i++)
+		hash = mix(mix(hash, (uint64_t)share->beside[i].kind),
+			   (uint64_t)share->beside[i].id);
+	uint64_t number = key_map_get(&shares->numbers, (uint64_t)share->frame, hash);
+	if (!number) {
+		int r = grow_array(&shares->items, shares->n, &shares->n_allocated,
+				   sizeof(*shares->items));
+		if (r == 0)
+			r = key_map_put(&shares->numbers, (uint64_t)share->frame, hash,
+					shares->n + 1);
+		if (r < 0)
+			return r;
+		shares->items[shares->n++] = *share;
+		return 0;
+	}
+	struct unresolved_share *item = &shares->items[number - 1];
+	item->n_samples += share->n_samples;
+	item->n += share->n;
+	item->time += share->time;
+	item->time_sq += share->time_sq;
+	for (unsigned i = 0; i < UNRESOLVED_BESIDE; i++)
+		item->cross[i] += share->cross[i];
+	return 0;
+}
+
+/* ---- Evidence ---- */
+
+/* What samples tell of an instruction, beside something or not. */
+struct evidence {
+	struct owner_name beside;
+	double n; /* samples that tell */
+	double n_unresolved;
+	double time;
+	double others_time;
+	bool has_others; /* more owners than are named */
+	unsigned n_owners;
+	struct {
+		struct owner_name owner;
+		double time;
+	} owners[MAX_OWNERS];
+};
+
+static void add_row(struct evidence *evidence, sqlite3_stmt *row)
+{
+	const struct owner_name owner = { sqlite3_column_int64(row, 3),
+					  sqlite3_column_int64(row, 4) };
+	double time = sqlite3_column_double(row, 6);
+
+	evidence->n_unresolved = sqlite3_column_double(row, 2);
+	evidence->n += sqlite3_column_double(row, 5);
+	evidence->time += time;
+	if (owner.kind == OWNER_unknown || evidence->n_owners == MAX_OWNERS) {
+		evidence->has_others = true;
+		evidence->others_time += time;
+		return;
+	}
+	evidence->owners[evidence->n_owners].owner = owner;
+	evidence->owners[evidence->n_owners++].time = time;
+}
+
+/* The most that others may have of what is not resolved, 0 to 1. */
+static double doubt(const struct evidence *evidence)
+{
+	double odds = evidence->n > 0 ? evidence->n_unresolved / evidence->n : 1;
+
+	return evidence->n > 0 ? fmin(1, RULE_OF_THREE * fmax(odds, 1) / evidence->n) : 1;
+}
+
+static bool is_single(const struct evidence *evidence)
+{
+	return evidence->n_owners == 1 && !evidence->has_others;
+}
+
+/* One owner before several, then what is known best. */
+static bool is_better(const struct evidence *a, const struct evidence *b)
+{
+	if (a->n_owners + a->has_others == 0 || b->n_owners + b->has_others == 0)
+		return a->n_owners + a->has_others > b->n_owners + b->has_others;
+	if (is_single(a) != is_single(b))
+		return is_single(a);
+	return doubt(a) < doubt(b);
+}
+
+static bool is_wanted(const struct unresolved_share *share, const struct owner_name *beside)
+{
+	for (unsigned i = 0; i < UNRESOLVED_BESIDE; i++)
+		if (is_same(&share->beside[i], beside))
+			return true;
+	return beside->kind == 0;
+}
+
+static int read_evidence(sqlite3_stmt *row, const struct unresolved_share *share,
+			 struct evidence *ret_best)
+{
+	struct evidence best = { 0 }, current = { 0 };
+	int r;
+
+	sqlite3_reset(row);
+	statement_integer(row, 2, share->frame);
+	while ((r = statement_step(row)) == 1) {
+		const struct owner_name beside = { sqlite3_column_int64(row, 0),
+						   sqlite3_column_int64(row, 1) };
+		if (!is_same(&beside, &current.beside)) {
+			best = is_better(&current, &best) ? current : best;
+			current = (struct evidence){ .beside = beside };
+		}
+		if (is_wanted(share, &beside))
+			add_row(&current, row);
+	}
+	*ret_best = is_better(&current, &best) ? current : best;
+	return r;
+}
+
+/* ---- Conclusions ---- */
+
+static struct owner_shares *find(const struct tally *tally, const struct owner_name *owner)
+{
+	if (owner->kind != OWNER_heap) {
+		uint64_t number = key_map_get(&tally->objects.numbers, (uint64_t)owner->kind,
+					      (uint64_t)owner->id);
+
+		return number ? &tally->objects.items[number - 1].shares : NULL;
+	}
+	if ((size_t)owner->id >= tally->n_stacks || tally->site_of_stack[owner->id] == 0)
+		return NULL;
+	return &tally->sites[tally->site_of_stack[owner->id]].shares;
+}
+
+/* Give a part of a share: a best guess, of which doubt (0 to 1) may be others'. */
+static void give(struct imputed *imputed, const struct unresolved_share *share, double part,
+		 double doubt_part)
+{
+	imputed->n += part * share->n;
+	imputed->time += part * share->time;
+	imputed->least += part * (1 - doubt_part) * share->time;
+	imputed->time_sq += part * part * share->time_sq;
+}
+
+/* Twice what it shares samples with, for the square of a sum. */
+static double cross_of(const struct unresolved_share *share, const struct owner_name *owner,
+		       bool is_kind)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < UNRESOLVED_BESIDE; i++)
+		if (share->beside[i].kind == owner->kind &&
+		    (is_kind || share->beside[i].id == owner->id))
+			sum += 2 * share->cross[i];
+	return sum;
+}
+
+static double part_of(const struct evidence *evidence, unsigned i)
+{
+	unsigned n = evidence->n_owners + evidence->has_others;
+
+	return evidence->time > 0 ? evidence->owners[i].time / evidence->time : 1.0 / n;
+}
+
+static void give_owners(struct tally *tally, const struct unresolved_share *share,
+			const struct evidence *evidence)
+{
+	bool is_one = is_single(evidence);
+
+	for (unsigned i = 0; i < evidence->n_owners; i++) {
+		struct owner_shares *to = find(tally, &evidence->owners[i].owner);
+		double part = part_of(evidence, i);
+		if (!to)
+			continue;
+		struct imputed *imputed = &to->imputed[share->of];
+		give(imputed, share, part, is_one ? doubt(evidence) : 1);
+		imputed->most += (1 - part) * share->time;
+		imputed->time_sq += part * cross_of(share, &evidence->owners[i].owner, false);
+	}
+}
+
+static void give_kinds(struct tally *tally, const struct unresolved_share *share,
+		       const struct evidence *evidence)
+{
+	double parts[TALLY_KINDS] = { 0 };
+	unsigned n_kinds = evidence->has_others;
+
+	for (unsigned i = 0; i < evidence->n_owners; i++) {
+		uint64_t kind = (uint64_t)evidence->owners[i].owner.kind;
+		if (kind >= TALLY_KINDS)
+			continue;
+		n_kinds += parts[kind] == 0;
+		parts[kind] += part_of(evidence, i) + 1e-9; /* named, be it by a fault only */
+	}
+	for (unsigned kind = 0; kind < TALLY_KINDS; kind++) {
+		const struct owner_name name = { .kind = kind };
+		struct imputed *imputed = &tally->kinds[kind].imputed[share->of];
+		double part = fmin(parts[kind], 1);
+		if (part == 0)
+			continue;
+		give(imputed, share, part, n_kinds == 1 ? doubt(evidence) : 1);
+		imputed->most += (1 - part) * share->time;
+		imputed->time_sq += part * cross_of(share, &name, true);
+	}
+}
+
+/* What is given to others is no longer unknown's. */
+static void take_unknown(struct tally *tally, const struct unresolved_share *share, double part)
+{
+	static const struct owner_name unknown = { .kind = OWNER_unknown };
+	struct owner_shares *object = find(tally, &unknown);
+
+	if (object)
+		object->imputed[share->of].time -= part * share->time;
+	tally->kinds[OWNER_unknown].imputed[share->of].time -= part * share->time;
+}
+
+static int conclude(struct tally *tally, sqlite3_stmt *row, const struct unresolved_share *share)
+{
+	struct evidence evidence = { 0 };
+	int r = share->frame ? read_evidence(row, share, &evidence) : 0;
+
+	if (r < 0)
+		return r;
+	if (evidence.n_owners == 0) {
+		tally->anybody[share->of] += share->time;
+		return 0;
+	}
+	double others = evidence.time > 0 ? evidence.others_time / evidence.time : 0;
+	others = fmin(1, others + doubt(&evidence));
+	tally->anybody[share->of] += others * share->time;
+	take_unknown(tally, share,
+		     1 - (evidence.time > 0 ? evidence.others_time / evidence.time : 0));
+	give_owners(tally, share, &evidence);
+	give_kinds(tally, share, &evidence);
+	return 0;
+}
+
+int tally_impute(struct tally *tally, struct db *db, int64_t run_id)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = tally_settle(tally);
+
+	if (r == 0)
+		r = statement_prepare(
+			db_handle(db),
+			"SELECT beside_kind, beside_id, n_unresolved, owner_kind, owner_id, n, time_ns"
+			" FROM main.instruction_owner WHERE run_id = ?1 AND frame_id = ?2"
+			" ORDER BY beside_kind, beside_id, owner_kind, owner_id",
+			&row);
+	if (r == 0)
+		statement_integer(row, 1, run_id);
+	for (size_t i = 0; r == 0 && i < tally->unresolved.n; i++)
+		r = conclude(tally, row, &tally->unresolved.items[i]);
+	unresolved_finish(&tally->unresolved);
+	return r;
+}
+
+/* ---- Answers ---- */
+
+/* The resolved part's correlation of neighbours stands for all, where it is most of it. */
+static struct share_sum add_imputed(const struct share_design *design,
+				    const struct owner_shares *shares, enum share_of of)
+{
+	const struct imputed *imputed = &shares->imputed[of];
+	struct share_sum sum = shares->of[of];
+	double mean = sum.time / design->time;
+	double variance = (sum.time_sq - 2 * mean * sum.time_w) / design->time_sq + mean * mean;
+	bool is_most = sum.time > imputed->time && variance > 0;
+
+	sum.n += imputed->n;
+	sum.time = fmax(sum.time + imputed->time, 0);
+	sum.time_sq =
+		fmin(sum.time_sq + imputed->time_sq, sum.time * design->time_sq / design->time);
+	sum.time_w += imputed->time * design->time_sq / design->time;
+	double whole = sum.time / design->time;
+	double after = (sum.time_sq - 2 * whole * sum.time_w) / design->time_sq + whole * whole;
+	for (unsigned i = 0; i < 2; i++) {
+		double r = is_most ? share_correlation(design, &shares->of[of], i) : 0;
+		sum.lag[i] = design->lag[i] * (whole * whole + r * fmax(after, 0));
+	}
+	/* The mean of squares of a neighbour is that of all, so that their correlation is that of both ways to tell it. */
+	sum.turned = design->lag[1] * (whole * whole + fmax(after, 0));
+	return sum;
+}
+
+struct share_answer share_answer_of(const struct share_design *design,
+				    const struct owner_shares *shares, enum share_of of,
+				    double anybody, double unsampled)
+{
+	const struct imputed *imputed = &shares->imputed[of];
+	bool has_imputed = imputed->time != 0 || imputed->most != 0;
+	struct share_sum sum = has_imputed ? add_imputed(design, shares, of) : shares->of[of];
+	double half = share_half(design, &sum);
+	double share = sum.time / design->time;
+	double least = (shares->of[of].time + fmin(imputed->least, imputed->time)) / design->time;
+	double most = (sum.time + imputed->most + anybody) / design->time;
+	double low = fmax(fmin(least, share) - half, 0) * (1 - unsampled);
+	double high = fmin(most + half, 1) * (1 - unsampled) + unsampled;
+	double range = most - fmin(least, share) + unsampled;
+
+	return (struct share_answer){
+		.share = range <= fmax(SMALL_RANGE * half, SMALLEST_RANGE) ? share : -1,
+		.low = low,
+		.high = high,
+	};
+}
+
+double tally_unsampled(struct db *db, int64_t run_id)
+{
+	int64_t ppm = db_integer_of(
+		db, 0,
+		"SELECT CAST(1e6 * sum(unsampled_ns) / sum(unsampled_ns + weight * scale) AS INTEGER)"
+		" FROM main.source JOIN main.source_ledger ON source_id = source.id"
+		" WHERE source.run_id = ?1 AND unsampled_ns > 0",
+		"i", run_id);
+
+	return (double)ppm / 1e6;
+}
+
+static void bind_answer(sqlite3_stmt *statement, int first, const struct share_answer *answer,
+			bool is_known)
+{
+	if (!is_known)
+		return;
+	if (answer->share >= 0)
+		statement_real(statement, first, answer->share);
+	statement_real(statement, first + 1, answer->low);
+	statement_real(statement, first + 2, answer->high);
+}
+
+/* An operand that is not known is memory: not the kernel's or our own time, and what is unknown is no owner. */
+static bool is_none_of_memory(const struct tally *tally, const struct owner_shares *shares)
+{
+	static const int64_t kinds[] = { OWNER_code, OWNER_kernel, OWNER_tool, OWNER_unknown };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct owner_name name = { .kind = kinds[i] };
+		if (shares == &tally->kinds[kinds[i]] || shares == find(tally, &name))
+			return true;
+	}
+	return false;
+}
+
+void tally_bind_answers(sqlite3_stmt *statement, int first, const struct tally *tally,
+			const struct owner_shares *shares)
+{
+	bool is_known = tally->design.time > 0;
+	bool takes_none = is_none_of_memory(tally, shares);
+
+	for (int i = 0; i < 6; i++)
+		sqlite3_bind_null(statement, first + i);
+	for (int of = 0; of < SHARE_COUNT; of++) {
+		struct share_answer answer =
+			share_answer_of(&tally->design, shares, (enum share_of)of,
+					takes_none ? 0 : tally->anybody[of], tally->unsampled);
+		bind_answer(statement, first + 3 * of, &answer, is_known);
+	}
+}
+
+int tally_write_kinds(const struct tally *tally, struct db *db, int64_t run_id)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(
+		db_handle(db),
+		"INSERT INTO kind_share(run_id, owner_kind, n_samples, n_imputed, n_stalls,"
+		" n_stalls_imputed, share, share_low, share_high, stall_share, stall_low,"
+		" stall_high) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+		&statement);
+
+	for (unsigned kind = 0; kind < TALLY_KINDS && r == 0; kind++) {
+		const struct owner_shares *shares = &tally->kinds[kind];
+		const struct imputed *imputed = shares->imputed;
+		if (kind > 0 && shares->of[SHARE_TIME].n + shares->of[SHARE_STALL].n +
+						imputed[SHARE_TIME].n + imputed[SHARE_STALL].n ==
+					0)
+			continue;
+		statement_integer(statement, 1, run_id);
+		statement_integer(statement, 2, kind);
+		statement_real(statement, 3, shares->of[SHARE_TIME].n);
+		statement_real(statement, 4, imputed[SHARE_TIME].n);
+		statement_real(statement, 5, shares->of[SHARE_STALL].n);
+		statement_real(statement, 6, imputed[SHARE_STALL].n);
+		tally_bind_answers(statement, 7, tally, shares);
+		r = statement_run(statement);
+	}
+	return r;
+}

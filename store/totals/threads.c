@@ -1,0 +1,62 @@
+#include "store/totals/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/database.h"
+
+void thread_totals_finish(struct thread_totals *totals)
+{
+	free(totals->items);
+	totals->items = NULL;
+}
+
+static int grow(struct thread_totals *totals, size_t at)
+{
+	size_t n_new = at + at / 2 + 16;
+	struct thread_total *items = reallocarray(totals->items, n_new, sizeof(*items));
+
+	if (!items)
+		return -1;
+	memset(items + totals->n_allocated, 0, (n_new - totals->n_allocated) * sizeof(*items));
+	totals->items = items;
+	totals->n_allocated = n_new;
+	return 0;
+}
+
+struct thread_total *thread_totals_at(struct thread_totals *totals, int64_t row)
+{
+	int64_t at = row - totals->first_row;
+
+	if (at < 0 || ((size_t)at >= totals->n_allocated && grow(totals, (size_t)at) < 0))
+		return NULL;
+	if ((size_t)at >= totals->n)
+		totals->n = (size_t)at + 1;
+	return &totals->items[at];
+}
+
+static int write_total(const struct thread_total *total, struct db *db, int64_t run_id, int64_t row)
+{
+	return db_run(db,
+		      "INSERT INTO thread_total(run_id, thread_id, n_blocks, bytes, n_frees,"
+		      " n_foreign, live_blocks, live_bytes, n_temporary, n_samples, time_ns,"
+		      " n_faults) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+		      "nnnnnnnnnnnn", run_id, row, (int64_t)total->n_blocks, (int64_t)total->bytes,
+		      (int64_t)total->n_frees, (int64_t)total->n_foreign,
+		      (int64_t)total->live_blocks, (int64_t)total->live_bytes,
+		      (int64_t)total->n_temporary, (int64_t)total->n_samples, total->time_ns,
+		      (int64_t)total->n_faults);
+}
+
+int thread_totals_write(const struct thread_totals *totals, struct db *db, int64_t run_id)
+{
+	static const struct thread_total nothing;
+	int r = 0;
+
+	for (size_t i = 0; i < totals->n && r == 0; i++) {
+		if (memcmp(&totals->items[i], &nothing, sizeof(nothing)) != 0)
+			r = write_total(&totals->items[i], db, run_id,
+					totals->first_row + (int64_t)i);
+	}
+	return r;
+}

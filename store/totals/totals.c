@@ -1,0 +1,419 @@
+#include "store/totals/totals.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/database.h"
+#include "store/row-writer.h"
+#include "store/statement.h"
+#include "store/touch.h"
+
+/* Room for item number `at` in an array; new items are zero. Returns 0 or -ENOMEM. */
+static int reserve(void *array, size_t *n_allocated, size_t at, size_t item_bytes)
+{
+	void **items = array;
+
+	if (at < *n_allocated)
+		return 0;
+	size_t n_new = at + at / 2 + 64;
+	char *grown = reallocarray(*items, n_new, item_bytes);
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + *n_allocated * item_bytes, 0, (n_new - *n_allocated) * item_bytes);
+	*items = grown;
+	*n_allocated = n_new;
+	return 0;
+}
+
+int tally_init(struct tally *tally)
+{
+	*tally = (struct tally){ 0 };
+	timeline_init(&tally->timeline);
+	tally->n_sites = 1; /* 0 is "none yet" */
+	return reserve(&tally->sites, &tally->n_sites_allocated, 0, sizeof(*tally->sites));
+}
+
+void tally_finish(struct tally *tally)
+{
+	free(tally->sites);
+	free(tally->site_of_stack);
+	thread_totals_finish(&tally->threads);
+	object_totals_finish(&tally->objects);
+	shared_lines_finish(&tally->lines);
+	access_totals_finish(&tally->accesses);
+	access_totals_finish(&tally->fault_nodes);
+	unresolved_finish(&tally->unresolved);
+	tally_sample_finish(&tally->current);
+	tally->sites = NULL;
+	tally->site_of_stack = NULL;
+}
+
+static int add_site(struct tally *tally, int64_t stack_id)
+{
+	int r = reserve(&tally->sites, &tally->n_sites_allocated, tally->n_sites,
+			sizeof(*tally->sites));
+	if (r < 0)
+		return r;
+
+	tally->site_of_stack[stack_id] = (uint32_t)tally->n_sites;
+	tally->sites[tally->n_sites++] = (struct tally_site){
+		.stack_id = stack_id,
+		.first_ns = INT64_MAX,
+		.last_ns = INT64_MIN,
+		.first_touch_ns = INT64_MAX,
+		.last_touch_ns = INT64_MIN,
+	};
+	return 0;
+}
+
+int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site)
+{
+	int r = reserve(&tally->site_of_stack, &tally->n_stacks, (size_t)stack_id,
+			sizeof(*tally->site_of_stack));
+	if (r == 0 && tally->site_of_stack[stack_id] == 0)
+		r = add_site(tally, stack_id);
+	if (r == 0)
+		*ret_site = tally->site_of_stack[stack_id];
+	return r;
+}
+
+/*
+ * Who is live at the run's peak, without a look at every site whenever the peak rises: a site that
+ * changes keeps what it had at the last peak, one that does not still has it.
+ */
+static void keep_peak(const struct tally *tally, struct tally_site *site)
+{
+	if (site->kept == tally->n_peaks)
+		return;
+	site->kept = tally->n_peaks;
+	site->kept_bytes = site->live_bytes;
+	site->kept_blocks = site->n_live;
+}
+
+static void count_thread_birth(struct tally *tally, int64_t thread_row, uint64_t size)
+{
+	struct thread_total *thread = thread_totals_at(&tally->threads, thread_row);
+
+	if (!thread)
+		return;
+	thread->n_blocks++;
+	thread->bytes += size;
+	thread->live_blocks++;
+	thread->live_bytes += size;
+}
+
+static void add_live(struct tally *tally, struct tally_site *site, uint64_t size, int64_t time_ns)
+{
+	keep_peak(tally, site);
+	site->n_live++;
+	site->live_bytes += size;
+	if (site->live_bytes > site->peak_bytes) {
+		site->peak_bytes = site->live_bytes;
+		site->peak_ns = time_ns;
+	}
+	tally->live_bytes += size;
+	if (tally->live_bytes > tally->total.peak_bytes) {
+		tally->total.peak_bytes = tally->live_bytes;
+		tally->total.peak_ns = time_ns;
+		tally->n_peaks++;
+	}
+	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
+}
+
+void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns,
+		 int64_t thread_row)
+{
+	struct tally_site *site = &tally->sites[site_number];
+
+	count_thread_birth(tally, thread_row, size);
+	site->n_blocks++;
+	site->bytes += size;
+	if (time_ns < site->first_ns)
+		site->first_ns = time_ns;
+	tally->total.allocations++;
+	tally->total.bytes += size;
+	add_live(tally, site, size, time_ns);
+	timeline_at(&tally->timeline, time_ns)->n_allocations++;
+}
+
+void tally_carry(struct tally *tally, uint32_t site_number, uint64_t size)
+{
+	struct tally_site *site = &tally->sites[site_number];
+
+	site->first_ns = 0;
+	add_live(tally, site, size, 0);
+	tally->n_peaks++; /* also where it has no bytes: all that is there is of the peak */
+}
+
+static void take_live(struct tally *tally, struct tally_site *site, uint64_t size)
+{
+	keep_peak(tally, site);
+	site->n_live--;
+	site->live_bytes -= size;
+	tally->live_bytes -= size;
+}
+
+void tally_leave(struct tally *tally, uint32_t site, uint64_t size)
+{
+	take_live(tally, &tally->sites[site], size);
+}
+
+static void count_thread_free(struct tally *tally, const struct tally_end *end)
+{
+	struct thread_total *killer =
+		end->death_thread_row == ROWS_NULL
+			? NULL
+			: thread_totals_at(&tally->threads, end->death_thread_row);
+
+	bool is_foreign = killer && end->death_thread_row != end->thread_row;
+
+	if (killer && !end->is_left)
+		killer->n_frees++;
+	/* After the killer: the array may have moved. */
+	struct thread_total *owner = thread_totals_at(&tally->threads, end->thread_row);
+	if (!owner || end->is_carried)
+		return;
+	owner->live_blocks--;
+	owner->live_bytes -= end->size;
+	owner->n_temporary += end->is_temporary;
+	owner->n_foreign += is_foreign;
+}
+
+static void count_freed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
+{
+	count_thread_free(tally, end);
+	if (!end->is_left)
+		timeline_at(&tally->timeline, end->time_ns)->n_frees++;
+	if (end->is_carried)
+		return;
+	histogram_add(&tally->histogram, end->size, end->life_ns);
+	site->n_frees++;
+	site->n_temporary += end->is_temporary;
+	tally->total.frees++;
+	tally->total.temporary += end->is_temporary;
+}
+
+static void count_unfreed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
+{
+	if (end->is_carried)
+		return;
+	histogram_add(&tally->histogram, end->size, -1);
+	site->unfreed_bytes += end->size;
+	tally->total.live_blocks++;
+	tally->total.live_bytes += end->size;
+}
+
+void tally_death(struct tally *tally, const struct tally_end *end)
+{
+	struct tally_site *site = &tally->sites[end->site];
+
+	site->byte_seconds +=
+		(double)end->size * ((double)end->time_ns - (double)end->birth_ns) / 1e9;
+	if (end->time_ns > site->last_ns)
+		site->last_ns = end->time_ns;
+	if (!end->is_left) {
+		take_live(tally, site, end->size);
+		timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
+	}
+	if (end->is_freed)
+		count_freed(tally, site, end);
+	else
+		count_unfreed(tally, site, end);
+}
+
+void tally_touch(struct tally *tally, const struct tally_touch *touch)
+{
+	struct tally_site *site = &tally->sites[touch->site];
+
+	if (touch->is_in_use && touch->time_ns < site->first_touch_ns)
+		site->first_touch_ns = touch->time_ns;
+	if (touch->is_in_use && touch->time_ns > site->last_touch_ns)
+		site->last_touch_ns = touch->time_ns;
+	site->n_faults += touch->is_fault != 0;
+}
+
+void tally_sample(struct tally *tally, const struct sample_event *taken, int is_fault)
+{
+	if (sample_source_is_watch(taken->source))
+		return;
+
+	struct thread_total *thread =
+		taken->thread_row ? thread_totals_at(&tally->threads, taken->thread_row) : NULL;
+
+	tally->total.samples += !is_fault;
+	tally->total.faults += is_fault != 0;
+	if (taken->is_clock) {
+		tally->design.n++;
+		tally->design.time += (double)taken->weight;
+		tally->design.time_sq += (double)taken->weight * (double)taken->weight;
+	}
+	if (!tally->has_no_timeline) {
+		struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
+		slot->n_samples += !is_fault;
+		slot->n_faults += is_fault != 0;
+	}
+	if (thread) {
+		thread->n_faults += is_fault != 0;
+		thread->n_samples += taken->is_clock;
+		/* Unsigned: a damaged weight may be anything. */
+		if (taken->is_clock)
+			thread->time_ns =
+				(int64_t)((uint64_t)thread->time_ns + (uint64_t)taken->weight);
+	}
+}
+
+static const char site_sql[] =
+	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
+	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples,"
+	" n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns, n_stalls, n_stalls_sq,"
+	" n_imputed, n_stalls_imputed, share, share_low, share_high, stall_share, stall_low, stall_high)"
+	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,"
+	" ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+
+static const char peak_sql[] =
+	"INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes) VALUES(?1, ?2, ?3, ?4)";
+
+static void bind_integers(sqlite3_stmt *statement, const int64_t *values, int n)
+{
+	for (int i = 0; i < n; i++)
+		statement_integer(statement, i + 1, values[i]);
+}
+
+static int write_site(const struct tally *tally, const struct tally_site *site,
+		      sqlite3_stmt *statement, int64_t run_id)
+{
+	const struct share_sum *time = &site->shares.of[SHARE_TIME];
+	const struct share_sum *stalls = &site->shares.of[SHARE_STALL];
+	bool is_touched = site->first_touch_ns != INT64_MAX;
+	const int64_t integers[] = { run_id,
+				     site->stack_id,
+				     (int64_t)site->n_blocks,
+				     (int64_t)site->n_frees,
+				     (int64_t)site->bytes,
+				     (int64_t)(site->n_blocks - site->n_frees),
+				     (int64_t)site->unfreed_bytes,
+				     (int64_t)site->peak_bytes,
+				     site->peak_ns,
+				     site->first_ns,
+				     site->last_ns,
+				     (int64_t)site->n_temporary };
+
+	bind_integers(statement, integers, 12);
+	statement_real(statement, 13, site->byte_seconds);
+	statement_real(statement, 14, time->n);
+	statement_real(statement, 15, time->n_sq);
+	statement_real(statement, 16, time->time);
+	statement_integer(statement, 17, (int64_t)site->n_faults);
+	statement_integer_or_null(statement, 18, site->first_touch_ns, is_touched);
+	statement_integer_or_null(statement, 19, site->last_touch_ns, is_touched);
+	statement_real(statement, 20, stalls->n);
+	statement_real(statement, 21, stalls->n_sq);
+	statement_real(statement, 22, site->shares.imputed[SHARE_TIME].n);
+	statement_real(statement, 23, site->shares.imputed[SHARE_STALL].n);
+	tally_bind_answers(statement, 24, tally, &site->shares);
+	return statement_run(statement);
+}
+
+static int write_peak(const struct tally *tally, struct tally_site *site, sqlite3_stmt *statement,
+		      int64_t run_id)
+{
+	keep_peak(tally, site);
+	if (site->kept_blocks == 0)
+		return 0;
+	bind_integers(statement,
+		      (const int64_t[]){ run_id, site->stack_id, (int64_t)site->kept_blocks,
+					 (int64_t)site->kept_bytes },
+		      4);
+	return statement_run(statement);
+}
+
+/* Sites may be many: their statements are prepared once. */
+static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
+{
+	auto_statement sqlite3_stmt *site = NULL;
+	auto_statement sqlite3_stmt *peak = NULL;
+	int r = statement_prepare(db_handle(db), site_sql, &site);
+
+	if (r == 0)
+		r = statement_prepare(db_handle(db), peak_sql, &peak);
+	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
+		r = write_site(tally, &tally->sites[i], site, run_id);
+		if (r == 0)
+			r = write_peak(tally, &tally->sites[i], peak, run_id);
+	}
+	return r;
+}
+
+static int write_totals(const struct tally *tally, struct db *db, int64_t run_id)
+{
+	const struct tally_total *total = &tally->total;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = {
+		{ "allocations", total->allocations },
+		{ "frees", total->frees },
+		{ "bytes", total->bytes },
+		{ "live_blocks", total->live_blocks },
+		{ "live_bytes", total->live_bytes },
+		{ "peak_bytes", total->peak_bytes },
+		{ "peak_ns", (uint64_t)total->peak_ns },
+		{ "temporary", total->temporary },
+		{ "reallocations", total->reallocations },
+		{ "missed_frees", total->missed_frees },
+		{ "early_frees", total->early_frees },
+		{ "mismatched_frees", total->mismatched_frees },
+		{ "before_trace_frees", total->before_trace_frees },
+		{ "unrecorded_frees", total->unrecorded_frees },
+		{ "blocks_below_minimum", total->below_min },
+		{ "names_without_size", total->sizeless_names },
+		{ "inherited_frees", total->inherited_frees },
+		{ "events", total->events },
+		{ "samples", total->samples },
+		{ "faults", total->faults },
+		{ "mappings", total->mappings },
+		{ "mapped_bytes", total->mapped_bytes },
+		{ "heap_accesses", tally->alignment.n_heap },
+		{ "accesses_before_birth", tally->alignment.n_before },
+		{ "accesses_after_death", tally->alignment.n_after },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
+		r = db_run(db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)", "ntn",
+			   run_id, rows[i].name, (int64_t)rows[i].value);
+	return r;
+}
+
+static int write_others(struct tally *tally, struct db *db, int64_t run_id)
+{
+	int r = tally->has_no_timeline ? 0 : timeline_write(&tally->timeline, db, run_id);
+
+	if (r == 0)
+		r = histogram_write(&tally->histogram, db, run_id);
+	if (r == 0)
+		r = thread_totals_write(&tally->threads, db, run_id);
+	if (r == 0)
+		r = object_totals_write(tally, db, run_id);
+	if (r == 0)
+		r = tally_write_kinds(tally, db, run_id);
+	if (r == 0)
+		r = access_totals_write(&tally->accesses, db, run_id);
+	if (r == 0)
+		r = access_totals_write_nodes(&tally->fault_nodes, db, run_id);
+	return r < 0 ? r : shared_lines_write(&tally->lines, db, run_id);
+}
+
+int tally_write(struct tally *tally, struct db *db, int64_t run_id)
+{
+	int r = tally_settle(tally);
+
+	tally->unsampled = tally_unsampled(db, run_id);
+	if (r == 0)
+		r = write_sites(tally, db, run_id);
+	if (r == 0)
+		r = write_totals(tally, db, run_id);
+	return r < 0 ? r : write_others(tally, db, run_id);
+}

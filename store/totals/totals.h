@@ -1,0 +1,202 @@
+#pragma once
+/*
+ * The aggregates of a run, kept while its rows pass: per call site, in all, and over time. Equal to
+ * what SQL says about the rows. Times are ns since the run's start.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/totals/accesses.h"
+#include "store/totals/clock-check.h"
+#include "store/totals/histogram.h"
+#include "store/totals/objects.h"
+#include "store/totals/share-sum.h"
+#include "store/totals/shared-lines.h"
+#include "store/totals/threads.h"
+#include "store/totals/timeline.h"
+#include "store/totals/unresolved.h"
+
+struct db;
+
+/* One call site: all blocks allocated from one stack. */
+struct tally_site {
+	int64_t stack_id; /* 0: no stack recorded */
+	uint64_t n_blocks;
+	uint64_t n_frees;
+	uint64_t bytes;
+	uint64_t unfreed_bytes; /* of blocks that nobody freed, known when their process ends */
+	uint64_t live_bytes; /* now */
+	uint64_t n_live; /* blocks, now */
+	uint64_t kept_bytes; /* live at the peak number `kept` of the run, ... */
+	uint64_t kept_blocks;
+	uint64_t kept; /* ... unless a later one found it unchanged */
+	uint64_t peak_bytes;
+	int64_t peak_ns;
+	int64_t first_ns;
+	int64_t last_ns;
+	uint64_t n_temporary;
+	double byte_seconds;
+	uint64_t n_faults;
+	int64_t first_touch_ns; /* INT64_MAX: none */
+	int64_t last_touch_ns;
+	struct owner_shares shares;
+};
+
+/* Sums of the run; names in tally.c become names of the table `total`. */
+struct tally_total {
+	uint64_t allocations;
+	uint64_t frees;
+	uint64_t bytes;
+	uint64_t live_blocks; /* not freed */
+	uint64_t live_bytes;
+	uint64_t peak_bytes;
+	int64_t peak_ns;
+	uint64_t temporary;
+	uint64_t reallocations;
+	uint64_t missed_frees; /* a birth on a live block implied its death */
+	uint64_t early_frees; /* stamped before the birth of their block, and put right */
+	uint64_t mismatched_frees; /* by another family of functions: new and free */
+	uint64_t before_trace_frees; /* of blocks that nobody saw being born */
+	uint64_t
+		unrecorded_frees; /* of blocks below --min-size, or born while recording was withheld */
+	uint64_t below_min; /* blocks below --min-size: counted, not recorded */
+	uint64_t sizeless_names; /* names of memory whose size is not known */
+	uint64_t inherited_frees; /* a forked child frees its copy of the parent's block */
+	uint64_t events;
+	uint64_t samples;
+	uint64_t faults;
+	uint64_t mappings;
+	uint64_t mapped_bytes;
+	uint64_t marks;
+};
+
+/* Kinds of owners in kind_share; 0: nobody. */
+#define TALLY_KINDS 16u
+
+/* The sample whose touches come in, and what each thread's sample before had. */
+struct tally_part;
+struct tally_neighbour;
+struct tally_sample {
+	int64_t sample; /* 0: none */
+	int64_t thread_row;
+	double weight;
+	struct tally_part *parts;
+	size_t n;
+	size_t n_allocated;
+	struct key_map threads; /* by row: index + 1 */
+	struct tally_neighbour *neighbours;
+	size_t n_neighbours;
+	size_t n_neighbours_allocated;
+};
+
+struct tally {
+	struct tally_site *sites;
+	size_t n_sites;
+	size_t n_sites_allocated;
+	uint32_t *site_of_stack; /* by stack.id; 0: none yet */
+	size_t n_stacks;
+	struct tally_total total;
+	uint64_t live_bytes; /* now, of all processes */
+	uint64_t n_peaks; /* how often live_bytes was higher than ever before */
+	struct timeline timeline;
+	struct histogram histogram;
+	struct thread_totals threads; /* threads.first_row: set by the owner */
+	struct object_totals objects;
+	struct shared_lines lines;
+	struct access_totals accesses;
+	struct access_totals fault_nodes; /* data_src: the node */
+	struct unresolved_shares unresolved;
+	struct tally_sample current;
+	struct share_design design; /* of all samples of CPU time */
+	struct owner_shares kinds[TALLY_KINDS];
+	double anybody[SHARE_COUNT]; /* time that evidence gives to nobody */
+	double unsampled; /* tally_unsampled(), while it is written */
+	struct alignment alignment;
+	uint8_t has_no_timeline; /* of a slice of time */
+	uint8_t has_no_lines; /* likewise, or they are counted by themselves */
+};
+
+/* Returns 0 or -ENOMEM. */
+int tally_init(struct tally *tally);
+void tally_finish(struct tally *tally);
+
+/* The number of a stack's site, made when it is new. Returns 0 or -ENOMEM. */
+int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
+
+/* A block was born to a thread (its row; 0: none); it ended by being freed (or a free that was missed, or realloc); or its
+ * process ended with the block still there. */
+void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns,
+		 int64_t thread_row);
+
+/*
+ * A block lives from before the time that is looked at: it is live from its begin on, and else counts nowhere. Those
+ * come first.
+ */
+void tally_carry(struct tally *tally, uint32_t site, uint64_t size);
+
+/* A run ends, others follow: a block that is live by then is so no more. */
+void tally_leave(struct tally *tally, uint32_t site, uint64_t size);
+
+struct tally_end {
+	uint64_t size;
+	int64_t birth_ns;
+	int64_t time_ns;
+	int64_t life_ns; /* < 0: it was not freed */
+	int64_t thread_row; /* that allocated */
+	int64_t death_thread_row; /* that freed; ROWS_NULL: nobody */
+	uint32_t site;
+	uint8_t is_freed;
+	uint8_t is_left; /* the trace ended, its process did not: it stays live */
+	uint8_t is_carried; /* see tally_carry() */
+	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
+};
+void tally_death(struct tally *tally, const struct tally_end *end);
+
+/* A sample's touch of a heap block: when, and whether by a fault. */
+struct tally_touch {
+	int64_t time_ns;
+	uint32_t site;
+	uint8_t is_fault;
+	uint8_t is_in_use; /* not while it was allocated or freed */
+};
+void tally_touch(struct tally *tally, const struct tally_touch *touch);
+
+/*
+ * Touches of any owner: each into the sums that it belongs to. Those of one sample must follow each other, and are
+ * added when the next one begins. Returns 0 or -ENOMEM.
+ */
+struct touch;
+int tally_any_touch(struct tally *tally, const struct touch *touch);
+
+/* What tally_any_touch() does for lines, unless the tally has_no_lines; in order of time. Returns 0 or -ENOMEM. */
+int tally_line(struct tally *tally, const struct touch *touch);
+
+/* Add the sample whose touches came last; tally_write() does. Returns 0 or -ENOMEM. */
+int tally_settle(struct tally *tally);
+
+/* Free what tally_settle() keeps. */
+void tally_sample_finish(struct tally_sample *sample);
+
+/* A sample was taken. */
+struct sample_event;
+void tally_sample(struct tally *tally, const struct sample_event *taken, int is_fault);
+
+/*
+ * Conclude whose the shares are that a run left unresolved, by the database's instruction_owner. Before
+ * tally_write(), for each run. 0 or a negative errno.
+ */
+int tally_impute(struct tally *tally, struct db *db, int64_t run_id);
+
+/* Write kind_share. 0 or a negative errno. */
+int tally_write_kinds(const struct tally *tally, struct db *db, int64_t run_id);
+
+/* The part of the run's CPU time that no sample stands for, 0 to 1. */
+double tally_unsampled(struct db *db, int64_t run_id);
+
+/* Bind share, low and high of time and of stalls to six parameters, NULL for what is not told. */
+struct sqlite3_stmt;
+void tally_bind_answers(struct sqlite3_stmt *statement, int first, const struct tally *tally,
+			const struct owner_shares *shares);
+
+/* Write site, total, timeline and the other aggregates. Returns 0 or a negative errno. */
+int tally_write(struct tally *tally, struct db *db, int64_t run_id);

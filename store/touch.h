@@ -1,0 +1,84 @@
+#pragma once
+/*
+ * A touch: an address that a sample accessed, with who owned it then; and the sample itself. What the
+ * import makes, what rows of the database become again, and what every sum is fed with.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "schemas/trace-format.h"
+
+/* Numbers of owner.def. */
+enum owner_kind {
+#define OWNER(name, number, meaning) OWNER_##name = number,
+#include "schemas/owner.def"
+#undef OWNER
+};
+
+enum owner_phase {
+	OWNER_IN_USE,
+	OWNER_ALLOCATING,
+	OWNER_FREEING,
+	OWNER_IN_KERNEL, /* the kernel ran while an instruction that accesses it was stopped */
+};
+
+/* touch.owner_kind, owner_id, phase. id 0: none. */
+struct owner {
+	enum owner_kind kind;
+	enum owner_phase phase;
+	int64_t id;
+	uint32_t site; /* of heap blocks, named ones too, as owner_block.site; else 0 */
+};
+
+/* A touch as it is written. share is of the sample's weight. Those of one sample follow each other. */
+struct touch {
+	int64_t sample; /* sample.id */
+	int64_t time_ns;
+	int64_t weight;
+	int64_t process_row; /* 0: not known */
+	int64_t thread_row;
+	uint64_t address;
+	int64_t size; /* < 0: not known */
+	int8_t is_write; /* < 0: not known */
+	bool is_resolved; /* the address is known */
+	int64_t frame; /* of the accessing instruction; 0: not known */
+	const char *source; /* source.name: "clock", "faults" */
+	enum trace_role role;
+	double share;
+	struct owner owner;
+	bool is_access; /* hardware sampled it: its unit is accesses, not time */
+	int64_t source_row;
+	int64_t data_src; /* 0: none */
+	uint32_t latency; /* cycles; 0: not told */
+	uint32_t node_number; /* of a page fault: the page's node + 1; 0: not told */
+};
+
+/* A sample as it is written. */
+struct sample_event {
+	const char *source; /* source.name */
+	bool is_clock; /* its weight is CPU time */
+	int64_t time_ns;
+	int64_t weight;
+	int64_t thread_row; /* 0: not known */
+	uint32_t thread; /* number; 0: not known */
+};
+
+/* Is it the source of --watch, whose accesses are those to chosen bytes? */
+static inline bool sample_source_is_watch(const char *name)
+{
+	return name[0] == 'w' && strcmp(name, "watch") == 0;
+}
+
+/* Whether samples of this source.kind are accesses: enum trace_sample_kind. */
+static inline bool sample_kind_is_access(int kind)
+{
+	return kind == TRACE_SAMPLE_ACCESS || kind == TRACE_SAMPLE_IBS || kind == TRACE_SAMPLE_SPE;
+}
+
+/* The sources whose weight is CPU time; a run has one of them at most. */
+
+static inline bool sample_source_is_time(const char *name)
+{
+	return strcmp(name, "clock") == 0 || strcmp(name, "signal") == 0;
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""No line of a report is wider than the terminal, or than 100 columns where there is none, and call sites keep their function and place.
+Arguments: memsight, the source of a program in C++ with long names, the compiler's command."""
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+
+import whole
+
+MEMSIGHT, SOURCE = sys.argv[1:3]
+COMPILER = sys.argv[3:]
+checks = whole.Checks()
+PICTURE = re.compile("\033\\[[0-9;]*m")
+
+
+def report(trace, columns, *options):
+    env = whole.environment()
+    env.pop("COLUMNS", None)
+    if columns:
+        env["COLUMNS"] = str(columns)
+    done = subprocess.run([MEMSIGHT, "report", trace, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, env=env, check=False)
+    checks.that(done.returncode == 0, f"{options}: {done.stdout}")
+    return done.stdout
+
+
+def names():
+    """The options that ask for a report: those of the usage's first group that take no argument."""
+    text = whole.run([MEMSIGHT, "report", "--help"])
+    options = re.findall(r"^ +(--[a-z-]+) ", text.split("Selection:")[0], re.M)
+    return [name for name in options if name not in ["--full", "--fail"]]
+
+
+def widest(text):
+    return max((len(PICTURE.sub("", line)) for line in text.splitlines()), default=0)
+
+
+def check(trace, wanted):
+    for columns in [80, 100, 140, None]:
+        for name in wanted:
+            text = report(trace, columns, *name)
+            n = widest(text)
+            checks.that(n <= (columns or 100), f"{name} with {columns} columns: a line of {n}: "
+                        f"{max(text.splitlines(), key=len)}")
+        for name in ["--sites", "--leaks", "--peak"]:
+            text = report(trace, columns, name)
+            checks.that(re.search(r"long_named_.*::make_block.*victim-long-names\.cc:\d+( < |$)", text, re.M),
+                        f"{name} with {columns} columns: no call site of the program: {text}")
+            checks.that("…" in text, f"{name} with {columns} columns: nothing is cut")
+    text = report(trace, 80, "--leaks", "--full")
+    checks.that("…" not in re.sub("… [0-9,]+ more", "", text) and widest(text) > 300, f"--full cuts: {text}")
+    checks.that("…" not in report(trace, 80, "--leaks", "--format", "json"), "json is cut")
+
+
+def on_terminal(columns, command):
+    """What a command writes to a terminal of so many columns that its standard error is; its output is none."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    env = whole.environment()
+    env.pop("COLUMNS", None)
+    text = b""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=its, env=env) as process:
+        os.close(its)
+        try:
+            while piece := os.read(ours, 65536):
+                text += piece
+        except OSError:  # the other end is closed
+            pass
+    checks.that(process.returncode == 0, f"{command}: {text}")
+    os.close(ours)
+    return text.decode(errors="replace").replace("\r\n", "\n")
+
+
+def check_others(trace, program, folder):
+    """Also lines of diff, of query where it is told a width, and of what record reports at a terminal."""
+    other = os.path.join(folder, "other.mst")
+    seen = on_terminal(61, [MEMSIGHT, "record", "--report", "-q", "-o", other, "--", program])
+    whole.run([MEMSIGHT, "record", "-q", "-o", other, "--force", "--events", "heap", "--min-size", "60000", "--", program])
+    report_lines = seen.split("allocations  ")
+    checks.that(len(report_lines) == 2 and widest(seen) <= 61 < len(program) and "…" in seen, f"record --report: {seen}")
+    for columns in [80, 140]:
+        env = whole.environment(COLUMNS=str(columns))
+        text = whole.run([MEMSIGHT, "diff", trace, other, "--by", "blocks"], env=env)
+        checks.that("…" in text and widest(text) <= columns, f"diff at {columns}: {text}")
+        checks.that(re.search(r"::(allocate|make_block|_M_get_node)", text), f"diff at {columns}: no function's name: {text}")
+        full = whole.run([MEMSIGHT, "diff", trace, other, "--by", "blocks", "--full"], env=env)
+        checks.that("…" not in re.sub("… [0-9,]+ more", "", full) and widest(full) > columns, f"diff --full at {columns}: {full}")
+        sql = "SELECT id, command, program FROM run"
+        text = whole.run([MEMSIGHT, "query", trace, sql], env=env)
+        checks.that("…" in text and widest(text) <= columns, f"query at {columns}: {text}")
+        full = whole.run([MEMSIGHT, "query", trace, sql, "--full"], env=env)
+        checks.that("…" not in full and widest(full) > columns, f"query --full at {columns}: {full}")
+    env.pop("COLUMNS")
+    checks.that(whole.run([MEMSIGHT, "query", trace, sql], env=env) == full, "query cuts what goes to a program")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
+        deep = os.path.join(folder, *["a-folder-with-a-name-of-forty-characters"] * 5)
+        os.makedirs(deep)
+        program = os.path.join(deep, "program-with-a-long-name")
+        subprocess.run([*COMPILER, "-g", "-O1", "-o", program, SOURCE], check=True)
+        trace = os.path.join(deep, "run.mst")
+        whole.run([MEMSIGHT, "record", "-q", "-o", trace, "--", program, *["argument"] * 60])
+        wanted = [[]] + [[name] for name in names()]
+        checks.that(len(wanted) > 20, f"only {wanted}")
+        check(trace, wanted)
+        check_others(trace, program, folder)
+    checks.end()
+
+
+main()

@@ -1,0 +1,260 @@
+/*
+ * Loops whose addresses come out of memory: a shuffled list, a sparse matrix, a gather, indices that are written as
+ * soon as they are read; and two that store. Half a second of the one that the argument names (gather needs AVX2). Behind the code lies data that reads as a switch.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <immintrin.h>
+
+#define N_NODES	  50000
+#define N_ROWS	  20000
+#define PER_ROW	  12
+#define N_INDICES (1 << 14)
+#define N_TABLE	  (1 << 20)
+#define FIRST_KEY 3000000 /* of the gather: its base lies so far before the table */
+
+/* jmp [rax * 8 + 4] again and again, and nothing runs it. */
+#define ROW 0xff, 0x24, 0xc5, 4, 0, 0, 0, 0x90
+__attribute__((used)) static const unsigned char like_a_switch[] = { ROW, ROW, ROW, ROW, ROW, ROW };
+
+struct node {
+	struct node *next;
+	long value;
+};
+
+static volatile long sink;
+static uint64_t state = 88172645463325252u;
+
+static uint64_t draw(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* One site for each. */
+#define MAKE(name)                                                                                 \
+	__attribute__((noinline)) static void *make_##name(size_t n_bytes)                         \
+	{                                                                                          \
+		void *block = aligned_alloc(64, (n_bytes + 63) & ~(size_t)63);                     \
+		if (!block)                                                                        \
+			exit(1);                                                                   \
+		memset(block, 0, n_bytes);                                                         \
+		__asm__ volatile("# " #name : "+r"(block));                                        \
+		return block;                                                                      \
+	}
+MAKE(nodes)
+MAKE(columns)
+MAKE(values)
+MAKE(vector)
+MAKE(result)
+MAKE(table)
+MAKE(indices)
+MAKE(output)
+MAKE(decoy)
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static struct node *at;
+
+__attribute__((noinline)) static void walk(void)
+{
+	struct node *node = at;
+	long sum = 0;
+
+	for (long i = 0; i < N_NODES; i++) {
+		sum += node->value;
+		node = node->next;
+	}
+	at = node;
+	sink = sum;
+}
+
+static void prepare_walk(void)
+{
+	struct node *nodes = make_nodes(N_NODES * sizeof(*nodes));
+	uint32_t *order = malloc(N_NODES * sizeof(*order));
+
+	for (uint32_t i = 0; i < N_NODES; i++)
+		order[i] = i;
+	for (uint32_t i = N_NODES - 1; i > 0; i--) {
+		uint32_t other = (uint32_t)(draw() % (i + 1)), kept = order[i];
+
+		order[i] = order[other];
+		order[other] = kept;
+	}
+	for (uint32_t i = 0; i < N_NODES; i++)
+		nodes[order[i]] = (struct node){ &nodes[order[(i + 1) % N_NODES]], i };
+	free(order);
+	at = nodes;
+}
+
+static int *columns;
+static double *values, *vector, *result;
+
+__attribute__((noinline)) static void multiply(void)
+{
+	for (long row = 0; row < N_ROWS; row++) {
+		double sum = 0;
+
+		for (long i = row * PER_ROW; i < (row + 1) * PER_ROW; i++)
+			sum += values[i] * vector[columns[i]];
+		result[row] = sum;
+	}
+}
+
+static void prepare_multiply(void)
+{
+	columns = make_columns(N_ROWS * PER_ROW * sizeof(*columns));
+	values = make_values(N_ROWS * PER_ROW * sizeof(*values));
+	vector = make_vector(N_ROWS * sizeof(*vector));
+	result = make_result(N_ROWS * sizeof(*result));
+	for (long i = 0; i < (long)N_ROWS * PER_ROW; i++)
+		columns[i] = (int)(draw() % N_ROWS);
+}
+
+static int *table, *indices, *output;
+
+/* The mask's ones are made once, before the loop. */
+__attribute__((noinline, target("avx2"))) static void gather(void)
+{
+	const int *base = (const int *)((uintptr_t)table - FIRST_KEY * sizeof(int));
+
+	for (int i = 0; i < N_INDICES; i += 8) {
+		__m256i index = _mm256_load_si256((const __m256i *)(indices + i));
+
+		_mm256_store_si256((__m256i *)(output + i), _mm256_i32gather_epi32(base, index, 4));
+	}
+}
+
+static void prepare_gather(void)
+{
+	table = make_table(N_TABLE * sizeof(*table));
+	make_decoy((size_t)6 * N_TABLE *
+		   sizeof(*table)); /* where a base without its index may lie */
+	indices = make_indices(N_INDICES * sizeof(*indices));
+	output = make_output(N_INDICES * sizeof(*output));
+	for (int i = 0; i < N_INDICES; i++)
+		indices[i] = (int)(FIRST_KEY + draw() % N_TABLE);
+}
+
+static long *master, *first, *second;
+static struct {
+	long *table;
+	long *decoy;
+} once;
+
+/* What a turn reads is gone when anybody else looks: each word is written at once, to lead to the decoy. */
+__attribute__((noinline)) static void read_once(void)
+{
+	long away = (long)(once.decoy - once.table), sum = 0;
+
+	for (long i = 0; i < N_INDICES; i++) {
+		long index = first[second[i]];
+
+		first[second[i]] = index + away;
+		sum += *(volatile long *)&once.table[index];
+	}
+	sink = sum;
+	memcpy(first, master, N_INDICES * sizeof(*first));
+}
+
+static void prepare_once(void)
+{
+	once.table = make_table(N_TABLE * sizeof(long));
+	once.decoy = make_decoy(N_TABLE * sizeof(long));
+	master = make_values(N_INDICES * sizeof(*master));
+	first = make_indices(N_INDICES * sizeof(*first));
+	second = make_columns(N_INDICES * sizeof(*second));
+	for (long i = 0; i < N_INDICES; i++) {
+		master[i] = first[i] = (long)(draw() % N_TABLE);
+		second[i] = i;
+	}
+	for (long i = N_INDICES - 1; i > 0; i--) {
+		long other = (long)(draw() % (uint64_t)(i + 1)), kept = second[i];
+
+		second[i] = second[other];
+		second[other] = kept;
+	}
+}
+
+static struct {
+	long *far;
+	long *near;
+} stores;
+
+/* Two stores in one loop: what the near one waits for may be room that the far one takes. */
+__attribute__((noinline)) static void store_both(void)
+{
+	uint64_t draws = (uint64_t)(uintptr_t)stores.far;
+	long *far = stores.far, *near = stores.near;
+
+	for (long i = 0; i < N_INDICES; i++) {
+		draws ^= draws << 13;
+		draws ^= draws >> 7;
+		draws ^= draws << 17;
+		far[draws >> 44] = i;
+		near[i & 63] = i;
+	}
+}
+
+/* The same with one owner of all stores. */
+__attribute__((noinline)) static void store_one(void)
+{
+	uint64_t draws = (uint64_t)(uintptr_t)stores.far;
+	long *far = stores.far;
+
+	for (long i = 0; i < N_INDICES; i++) {
+		draws ^= draws << 13;
+		draws ^= draws >> 7;
+		draws ^= draws << 17;
+		far[draws >> 44] = i;
+		far[i & 63] = i;
+	}
+}
+
+static void prepare_stores(void)
+{
+	stores.far = make_table(N_TABLE * sizeof(long));
+	stores.near = make_output(64 * sizeof(long));
+}
+
+/* No table of names and functions, nor __builtin_cpu_supports(): they have tables as of a switch, which is then known. */
+__attribute__((noinline)) static void run(void (*prepare)(void), void (*loop)(void))
+{
+	prepare();
+	for (double end = seconds() + 0.6; seconds() < end;)
+		loop();
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc == 2 ? argv[1] : "";
+
+	if (strcmp(name, "list") == 0)
+		run(prepare_walk, walk);
+	else if (strcmp(name, "sparse") == 0)
+		run(prepare_multiply, multiply);
+	else if (strcmp(name, "once") == 0)
+		run(prepare_once, read_once);
+	else if (strcmp(name, "two-stores") == 0)
+		run(prepare_stores, store_both);
+	else if (strcmp(name, "one-store") == 0)
+		run(prepare_stores, store_one);
+	else if (strcmp(name, "gather") == 0)
+		run(prepare_gather, gather);
+	else
+		return 2;
+	return 0;
+}

@@ -1,0 +1,86 @@
+#pragma once
+/*
+ * Reads a trace file, one decoded frame at a time, in bounded memory. The file is hostile input:
+ * whatever it holds, no function crashes, reads out of bounds or loops; damage is reported and
+ * stepped over (a damaged frame by its length; a damaged frame head by searching the next one).
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/trace-format.h"
+
+struct trace_reader;
+
+/*
+ * Open a trace. -EBADMSG: not a trace; -EPROTONOSUPPORT: a newer major version; else errno. A
+ * header that starts as a trace but is damaged is no failure: trace_damage.header_damaged.
+ */
+int trace_reader_open(const char *path, struct trace_reader **ret_reader);
+
+/* Accepts NULL, returns NULL. */
+struct trace_reader *trace_reader_close(struct trace_reader *reader);
+
+/* The file's header, valid until close; not to be believed when header_damaged. */
+const struct trace_file_header *trace_reader_header(const struct trace_reader *reader);
+
+/* How far the file was read, in bytes: for progress. */
+uint64_t trace_reader_offset(const struct trace_reader *reader);
+
+/* Give frames of these types and COMMIT only; what else there is is stepped over unseen. */
+void trace_reader_only(struct trace_reader *reader, const enum trace_frame_type *types, size_t n);
+
+/* A frame whose items are decoded. The pointers are valid until the next call. */
+struct trace_item {
+	enum trace_frame_type type; /* INDEX frames are not given */
+	uint32_t stream_id;
+	size_t n; /* events, nodes, accesses; known records of a RECORDS frame; bytes of PERF, CODE and AUX */
+	size_t n_bytes; /* of the decoded body, RECORDS */
+	union {
+		const struct trace_event *events;
+		const struct trace_node *nodes;
+		const struct trace_access *accesses;
+		const void *perf;
+		struct {
+			const struct trace_code *head;
+			const void *bytes;
+		} code;
+		struct {
+			const struct trace_aux *head;
+			const void *bytes;
+		} aux;
+		const struct trace_record *records; /* walk with trace_record_next() */
+		const struct trace_commit *commit;
+	};
+};
+
+/* Read on. Returns 1 with an item, 0 at the end of what is readable, or a negative errno. */
+int trace_reader_next(struct trace_reader *reader, struct trace_item *ret_item);
+
+/*
+ * The next record of a RECORDS item, or NULL behind the last. Start with NULL. Records of unknown
+ * types are stepped over (trace_damage.n_unknown_records counts them). Every record given
+ * is at least as long as the struct of its type (known types), and its strings lie inside it.
+ */
+const struct trace_record *trace_record_next(const struct trace_item *item,
+					     const struct trace_record *record);
+
+/*
+ * String number i (from 0) of a record of known type: *ret_bytes its length; not NUL-terminated.
+ * An unknown type or number gives "" and 0.
+ */
+const char *trace_record_string(const struct trace_record *record, unsigned i, size_t *ret_bytes);
+
+/* What was found wrong so far. All zero, with ended = true at the end, is a whole trace. */
+struct trace_damage {
+	uint64_t n_damaged_frames; /* head good, body not: n_lost_items counts its items */
+	uint64_t n_lost_items; /* events, nodes, records, samples, accesses, pieces of code */
+	uint64_t n_skipped_bytes; /* searched over for the next good frame head */
+	uint64_t n_unknown_frames; /* from a newer writer */
+	uint64_t n_unknown_records;
+	uint64_t n_uncommitted_items; /* behind the last COMMIT: given all the same */
+	uint64_t committed_ticks; /* of the last COMMIT seen */
+	bool header_damaged; /* clock, rate and start of the run are not known */
+	bool ended; /* index and footer are there: a clean end */
+};
+const struct trace_damage *trace_reader_damage(const struct trace_reader *reader);

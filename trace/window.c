@@ -1,0 +1,67 @@
+#include "trace/window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* At least so much is read at once: frames of small streams are many and short. */
+#define READ_BYTES (256u << 10)
+
+void trace_window_finish(struct trace_window *window)
+{
+	free(window->bytes);
+	window->bytes = NULL;
+	window->n_bytes = 0;
+	window->capacity = 0;
+}
+
+static int reserve(struct trace_window *window, size_t n_bytes)
+{
+	if (n_bytes <= window->capacity)
+		return 0;
+
+	uint8_t *bytes = realloc(window->bytes, n_bytes);
+	if (!bytes)
+		return -ENOMEM;
+	window->bytes = bytes;
+	window->capacity = n_bytes;
+	return 0;
+}
+
+/* Move the window to offset. */
+static int fill(struct trace_window *window, uint64_t offset, size_t n_bytes)
+{
+	int r = reserve(window, n_bytes);
+	if (r < 0)
+		return r;
+
+	window->offset = offset;
+	window->n_bytes = 0;
+	while (window->n_bytes < n_bytes) {
+		ssize_t n = pread(window->fd, window->bytes + window->n_bytes,
+				  n_bytes - window->n_bytes, (off_t)(offset + window->n_bytes));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		window->n_bytes += (size_t)n;
+	}
+	return 0;
+}
+
+ssize_t trace_window_look(struct trace_window *window, uint64_t offset, size_t n_bytes,
+			  const uint8_t **ret_bytes)
+{
+	uint64_t end = window->offset + window->n_bytes;
+
+	if (offset < window->offset || offset > end || end - offset < n_bytes) {
+		int r = fill(window, offset, n_bytes > READ_BYTES ? n_bytes : READ_BYTES);
+		if (r < 0)
+			return r;
+		end = window->offset + window->n_bytes;
+	}
+	*ret_bytes = window->bytes + (offset - window->offset);
+	return (ssize_t)(end - offset < n_bytes ? end - offset : n_bytes);
+}

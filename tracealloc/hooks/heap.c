@@ -1,0 +1,218 @@
+/* The hooks of the heap. A free is recorded before the real call: afterwards the address may
+ * already be another thread's. An allocation is recorded after it. */
+#include <errno.h>
+#include <string.h>
+
+#include "tracealloc/hooks/hook-release.h"
+
+#define TA_REAL(name, type, params) TA_EXPORT type name params;
+#include "tracealloc/hooks/hooks.def"
+
+/* What a function does that gives out blocks. A block below --min-size costs no look at its stack. */
+#define ALLOCATE(real, call, args, size)                                                           \
+	const uintptr_t *frame = TA_FRAME();                                                       \
+	struct ta_hook hook;                                                                       \
+	void *block;                                                                               \
+                                                                                                   \
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))                                        \
+		return ta_pause_note(ta_real.real args);                                           \
+	if (ta_hook_is_small(size)) {                                                              \
+		block = ta_real.real args;                                                         \
+		ta_hook_count_small(&hook, block);                                                 \
+		return block;                                                                      \
+	}                                                                                          \
+	ta_hook_stack(&hook, frame);                                                               \
+	block = ta_real.real args;                                                                 \
+	if (ta_likely(block))                                                                      \
+		ta_hook_alloc(&hook, call, block, size);                                           \
+	ta_hook_leave(&hook);                                                                      \
+	return block;
+
+/*
+ * malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. Libc's own names of them are the same functions,
+ * but where another allocator stands between us and libc: what that takes from libc is no block.
+ */
+#define TA_HEAP(name, call, type, params, args, size)                                              \
+	TA_EXPORT type name params                                                                 \
+	{                                                                                          \
+		ALLOCATE(name, call, args, size)                                                   \
+	}
+#define TA_LIBC(name, plain, call, type, params, args, size)                                       \
+	TA_EXPORT type name params                                                                 \
+	{                                                                                          \
+		if (!ta_real.name)                                                                 \
+			ta_real_resolve();                                                         \
+		if (ta_real.name && (ta_tls.guard || ta_real.name != ta_real.plain))               \
+			return ta_real.name args;                                                  \
+		ALLOCATE(plain, call, args, size)                                                  \
+	}
+#define TA_REAL(name, type, params)
+#include "tracealloc/hooks/hooks.def"
+
+TA_EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
+{
+	const uintptr_t *frame = TA_FRAME();
+	struct ta_hook hook;
+	int r;
+
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
+		r = ta_real.posix_memalign(ret_block, alignment, size);
+		if (r == 0)
+			ta_pause_note(*ret_block);
+		return r;
+	}
+	if (ta_hook_is_small(size)) {
+		r = ta_real.posix_memalign(ret_block, alignment, size);
+		ta_hook_count_small(&hook, r == 0 ? *ret_block : NULL);
+		return r;
+	}
+	ta_hook_stack(&hook, frame);
+	r = ta_real.posix_memalign(ret_block, alignment, size);
+	if (r == 0)
+		ta_hook_alloc(&hook, TRACE_CALL_POSIX_MEMALIGN, *ret_block, size);
+	ta_hook_leave(&hook);
+	return r;
+}
+
+TA_EXPORT void free(void *block)
+{
+	ta_release(TA_FRAME(), TRACE_CALL_FREE, block);
+}
+
+/* Of a realloc that only ends its old block: a free at the time before the call, and an empty slot. */
+static void commit_end(const struct ta_hook *hook, struct ring_record2 *record,
+		       enum trace_call call)
+{
+	struct ring_record *second = (struct ring_record *)record + 1;
+	uintptr_t old_address = record->old_address;
+	uint64_t begin = record->begin_ticks;
+	struct ta_hook plain = { .bits = hook->bits };
+
+	memset(second, 0, sizeof(*second));
+	ta_record_cancel(second, sizeof(*second));
+	ta_record_fill(&record->base, ta_hook_head(&plain, TRACE_OP_FREE, call, 1), begin,
+		       old_address, 0);
+}
+
+/*
+ * Write what realloc has done into its two reserved slots. The new block may be below --min-size:
+ * then the old one ends, and was perhaps never recorded. glibc's realloc(p, 0) gives the block back.
+ */
+static void commit_realloc(const struct ta_hook *hook, struct ring_record2 *record, void *block,
+			   size_t size)
+{
+	enum trace_call call = RING_HEAD_CALL(record->detail);
+
+	bool is_small = ta_hook_is_small(size);
+
+	record->detail = 0;
+	if (block && is_small)
+		atomic_fetch_add_explicit(&ta_image.process->n_below_min, 1, memory_order_relaxed);
+	if (block && !is_small) {
+		record->base.address = (uintptr_t)block;
+		record->base.size = size;
+		record->base.ticks = ta_ticks_end();
+		ta_record_commit(&record->base.head, ta_hook_head(hook, TRACE_OP_REALLOC, call, 2));
+	} else if ((block || size == 0) && record->old_address) {
+		commit_end(hook, record, call);
+	} else {
+		ta_record_cancel(record, sizeof(*record));
+	}
+}
+
+/* The new block is not recorded now; the end of the old one is, unless it was not either. */
+static __attribute__((noinline)) void *
+reallocate_unseen(const uintptr_t *frame, enum trace_call call, void *block, size_t size)
+{
+	struct ring_record2 *record = NULL;
+	struct ta_hook hook;
+	void *result;
+
+	if (block && ta_pause_is_on(RING_EVENTS_HEAP) && ta_pause_forget(block)) {
+		result = ta_real.realloc(block, size);
+		/* Where it failed the block is there as before. */
+		return result || size == 0 ? ta_pause_note(result) : (ta_pause_note(block), NULL);
+	}
+	if (!block || !ta_pause_is_on(RING_EVENTS_HEAP) ||
+	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
+		return ta_pause_note(ta_real.realloc(block, size));
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (record) {
+		record->old_address = (uintptr_t)block;
+		record->begin_ticks = ta_ticks_begin();
+	}
+	result = ta_real.realloc(block, size);
+	if (record && (result || size == 0))
+		commit_end(&hook, record, call);
+	else if (record)
+		ta_record_cancel(record, sizeof(*record));
+	ta_hook_leave(&hook);
+	return result ? ta_pause_note(result) : NULL;
+}
+
+/* realloc and reallocarray. A block of the arena moves to the real heap. */
+static ta_always_inline void *reallocate(const uintptr_t *frame, enum trace_call call, void *block,
+					 size_t size)
+{
+	struct ring_record2 *record;
+	struct ta_hook hook;
+	void *result;
+
+	if (ta_unlikely(ta_arena_has(block))) {
+		result = ta_real.malloc(size);
+		if (result)
+			memcpy(result, block,
+			       size < ta_arena_size(block) ? size : ta_arena_size(block));
+		return result;
+	}
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
+		return reallocate_unseen(frame, call, block, size);
+	ta_hook_stack(&hook, frame);
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (ta_likely(record)) {
+		record->old_address = (uintptr_t)block;
+		record->detail = RING_HEAD(0, call, 0, 0);
+		record->begin_ticks = ta_ticks_begin();
+	}
+	result = ta_real.realloc(block, size);
+	if (ta_likely(record))
+		commit_realloc(&hook, record, result, size);
+	ta_hook_leave(&hook);
+	return result;
+}
+
+TA_EXPORT void *realloc(void *block, size_t size)
+{
+	return reallocate(TA_FRAME(), TRACE_CALL_REALLOC, block, size);
+}
+
+/* Not the next library's reallocarray: it would come back to our realloc, as a second event. */
+TA_EXPORT void *reallocarray(void *block, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return reallocate(TA_FRAME(), TRACE_CALL_REALLOCARRAY, block, bytes);
+}
+
+TA_EXPORT void *__libc_realloc(void *block, size_t size)
+{
+	if (!ta_real.__libc_realloc)
+		ta_real_resolve();
+	if (ta_real.__libc_realloc && (ta_tls.guard || ta_real.__libc_realloc != ta_real.realloc))
+		return ta_real.__libc_realloc(block, size);
+	return reallocate(TA_FRAME(), TRACE_CALL_REALLOC, block, size);
+}
+
+TA_EXPORT void __libc_free(void *block)
+{
+	if (!ta_real.__libc_free)
+		ta_real_resolve();
+	if (ta_real.__libc_free && (ta_tls.guard || ta_real.__libc_free != ta_real.free))
+		ta_real.__libc_free(block);
+	else
+		ta_release(TA_FRAME(), TRACE_CALL_FREE, block);
+}

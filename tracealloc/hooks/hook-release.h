@@ -1,0 +1,31 @@
+#pragma once
+/* What free does, under whatever name it is called. */
+#include "tracealloc/hooks/hook.h"
+#include "tracealloc/hooks/real.h"
+
+/* Blocks of the arena are nobody's to give back. */
+static ta_always_inline bool ta_is_ours(const void *block)
+{
+	return ta_unlikely(!block || ta_arena_has(block));
+}
+
+/* Nothing is recorded now, but the end of a block that was is, even while recording is paused. */
+void ta_release_unseen(const uintptr_t *frame, enum trace_call call, void *block);
+
+static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call call, void *block)
+{
+	struct ta_hook hook;
+
+	if (ta_is_ours(block))
+		return;
+	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
+		if (ta_pause_forget(block))
+			ta_real.free(block);
+		else
+			ta_release_unseen(frame, call, block);
+		return;
+	}
+	ta_hook_free(&hook, call, block);
+	ta_real.free(block);
+	ta_hook_leave(&hook);
+}

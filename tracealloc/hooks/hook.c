@@ -1,0 +1,162 @@
+#include "tracealloc/hooks/hook.h"
+
+#include <errno.h>
+
+#include "tracealloc/fork.h"
+#include "tracealloc/hooks/real.h"
+#include "tracealloc/stack/module.h"
+
+/* Without a known stack: how far above a guard a hook may start and still mean "unwound". */
+#define NEAR_BYTES (256u << 10)
+
+/*
+ * Has the stack been unwound past the hook that set the guard? A hook that is called from inside
+ * it starts further down, and finds the return address of the first still in its place. A handler
+ * on an alternate stack may start anywhere: outside the thread's own stack it counts as nested.
+ */
+static bool is_stale(const struct ta_thread *thread, uintptr_t guard, uintptr_t frame)
+{
+	guard &= ~TA_GUARD_STACK;
+	if (!thread || guard < thread->stack_start || guard >= thread->stack_end)
+		return frame >= guard && frame - guard < NEAR_BYTES;
+	if (frame >= guard)
+		return frame < thread->stack_end;
+	if (!TA_PLACE_IS_WORD)
+		return *ta_tls.guard_word != ta_tls.guard_pc;
+	return ((const uintptr_t *)guard)[1] != ta_tls.guard_pc;
+}
+
+/* A hook inside a hook: it records when the thread has a chain of this image. */
+static struct ta_hook enter_nested(uint32_t state)
+{
+	struct ta_thread *thread = ta_tls.thread;
+
+	/* An epoch may have been added since the outermost hook began; a fork sets TA_ASK. */
+	if (!(state & TA_ON) || !thread || ta_tls.known == (uint32_t)TA_SEEN_NONE) {
+		if (state != TA_OFF)
+			ta_image_count_late();
+		return (struct ta_hook){ .thread = NULL };
+	}
+	return (struct ta_hook){ .thread = thread, .bits = TA_NESTED_BITS };
+}
+
+/* Attach, or wait until the thread that attaches is ready. Returns the new state. */
+static uint32_t settle_state(uint32_t state)
+{
+	while (!(state & TA_ON) && state != TA_OFF) {
+		if (state == TA_ASK &&
+		    atomic_compare_exchange_strong(&ta_state.word, &state, TA_BUSY))
+			ta_image_attach();
+		state = ta_image_wait();
+	}
+	return state;
+}
+
+/* Make the thread fit the state: give it a chain, or let it forget its stacks. */
+static bool settle_thread(uint32_t state)
+{
+	if (ta_tls.ended)
+		return false;
+	if (!ta_tls.thread) {
+		bool is_first = ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == ta_image.pid;
+
+		if (!ta_thread_begin(is_first))
+			return false;
+	} else if (ta_tls.known != (uint32_t)TA_SEEN_NONE) {
+		ta_stack_forget(ta_tls.thread);
+	}
+	ta_tls.known = state;
+	ta_tls.seen = ta_tls.pause_depth ? (uint32_t)TA_SEEN_PAUSED : state;
+	return true;
+}
+
+static struct ta_hook enter_outermost(const uintptr_t *frame, bool is_kept)
+{
+	bool is_paused;
+	uint32_t state;
+	bool ok;
+
+	if (ta_tls.guard && ta_tls.thread)
+		ta_record_repair(ta_tls.thread);
+	ta_hook_guard(frame);
+	state = settle_state(atomic_load(&ta_state.word));
+	is_paused = (state & TA_PAUSED) && !is_kept;
+	state &= ~TA_PAUSED;
+	ok = state != TA_OFF && !is_paused && (state == ta_tls.known || settle_thread(state));
+	if (!ok && state != TA_OFF && !is_paused)
+		ta_image_count_late();
+	if (ok)
+		return (struct ta_hook){ .thread = ta_tls.thread };
+	ta_tls.guard = 0;
+	return (struct ta_hook){ .thread = NULL };
+}
+
+struct ta_hook ta_hook_enter_slow(const uintptr_t *frame, bool is_kept)
+{
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+	struct ta_hook hook;
+	int saved;
+
+	if (ta_real_is_resolving())
+		return (struct ta_hook){ .thread = NULL };
+	if (ta_unlikely(ta_tls.is_sealed)) {
+		ta_image_count_sealed();
+		return (struct ta_hook){ .thread = NULL };
+	}
+	if (ta_tls.pause_depth && !is_kept && (state & TA_ON))
+		return (struct ta_hook){ .thread = NULL };
+	saved = errno;
+	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, ta_frame_place(frame)))
+		hook = enter_nested(state);
+	else
+		hook = enter_outermost(frame, is_kept);
+	errno = saved;
+	return hook;
+}
+
+bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t events)
+{
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+
+	if (state == TA_OFF)
+		return false;
+	if (ta_likely((state & ~TA_PAUSED) == ta_tls.known && !ta_tls.guard)) {
+		ta_hook_guard(frame);
+		*hook = (struct ta_hook){ .thread = ta_tls.thread };
+	} else {
+		*hook = ta_hook_enter_slow(frame, true);
+	}
+	if (ta_likely(hook->thread && (ta_image.wanted & events)))
+		return true;
+	if (hook->thread && !hook->bits)
+		ta_tls.guard = 0;
+	return false;
+}
+
+/* Of a page that is read before it is written the kernel shows the zeros first, in a fault of its own. */
+static void touch(_Atomic uint32_t *word)
+{
+	uint32_t value = 0;
+
+	atomic_compare_exchange_strong(word, &value, value);
+}
+
+/* Attach before main even when nothing allocates; the first hook may have done it already. */
+__attribute__((constructor)) static void start(void)
+{
+	const uintptr_t *frame = TA_FRAME();
+	struct ta_hook hook;
+
+	bool is_recorded;
+
+	touch(&ta_image.pause_depth);
+	touch(&ta_state.word);
+	is_recorded = ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS);
+	ta_real_resolve(); /* unless it was done while we attached */
+	if (!is_recorded)
+		return;
+	ta_chunk_room(hook.thread, RING_RECORD_BYTES);
+	ta_hook_leave(&hook);
+	ta_fork_watch();
+	ta_heap_range_start();
+}

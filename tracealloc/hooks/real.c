@@ -1,0 +1,235 @@
+#include "tracealloc/hooks/real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tracealloc/arch/arch.h"
+#include "tracealloc/hooks/libc-fallback.h"
+#include "tracealloc/hooks/operator-new.h"
+#include "tracealloc/stack/symbol.h"
+#include "tracealloc/state.h"
+
+#define ARENA_ALIGNMENT 16u
+
+uint8_t ta_arena[TA_ARENA_BYTES] __attribute__((aligned(4096))) TA_LARGE;
+static _Atomic size_t arena_used;
+static _Atomic int resolve_state; /* 0 not yet, 1 looking up, 2 known */
+
+void *ta_arena_alloc(size_t alignment, size_t size)
+{
+	size_t start;
+	size_t bytes;
+
+	if (alignment < ARENA_ALIGNMENT)
+		alignment = ARENA_ALIGNMENT;
+	if (size > TA_ARENA_BYTES || alignment > TA_ARENA_BYTES)
+		return NULL;
+	bytes = ARENA_ALIGNMENT + alignment + (size + ARENA_ALIGNMENT - 1) / 16 * 16;
+	start = atomic_fetch_add(&arena_used, bytes);
+	if (bytes > TA_ARENA_BYTES || start > TA_ARENA_BYTES - bytes)
+		return NULL;
+	/* The size stands in the 8 bytes before the block. */
+	start = (start + ARENA_ALIGNMENT + alignment - 1) / alignment * alignment;
+	memcpy(&ta_arena[start - sizeof(size)], &size, sizeof(size));
+	return &ta_arena[start];
+}
+
+size_t ta_arena_size(const void *block)
+{
+	size_t size;
+
+	memcpy(&size, (const uint8_t *)block - sizeof(size), sizeof(size));
+	return size;
+}
+
+static void *arena_or_enomem(size_t alignment, size_t size)
+{
+	void *block = ta_arena_alloc(alignment, size);
+
+	if (!block)
+		errno = ENOMEM;
+	return block;
+}
+
+/* Are the real functions known now? If not, this call comes out of the look-up itself. */
+static bool resolved(void)
+{
+	ta_real_resolve();
+	return atomic_load_explicit(&resolve_state, memory_order_acquire) == 2;
+}
+
+/* The stand-ins. A function that the next libraries do not have keeps its stand-in. */
+static void *early_malloc(size_t size)
+{
+	if (resolved() && ta_real.malloc != early_malloc)
+		return ta_real.malloc(size);
+	return arena_or_enomem(0, size);
+}
+
+static void *early_calloc(size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (resolved() && ta_real.calloc != early_calloc)
+		return ta_real.calloc(count, size);
+	if (__builtin_mul_overflow(count, size, &bytes))
+		bytes = SIZE_MAX;
+	return arena_or_enomem(0, bytes);
+}
+
+static void *early_memalign(size_t alignment, size_t size)
+{
+	if (resolved() && ta_real.memalign != early_memalign)
+		return ta_real.memalign(alignment, size);
+	return arena_or_enomem(alignment, size);
+}
+
+static void *early_aligned_alloc(size_t alignment, size_t size)
+{
+	if (resolved() && ta_real.aligned_alloc != early_aligned_alloc)
+		return ta_real.aligned_alloc(alignment, size);
+	return arena_or_enomem(alignment, size);
+}
+
+static void *early_valloc(size_t size)
+{
+	if (resolved() && ta_real.valloc != early_valloc)
+		return ta_real.valloc(size);
+	return arena_or_enomem(TA_PAGE_BYTES, size);
+}
+
+static void *early_pvalloc(size_t size)
+{
+	if (resolved() && ta_real.pvalloc != early_pvalloc)
+		return ta_real.pvalloc(size);
+	return arena_or_enomem(TA_PAGE_BYTES, (size + TA_PAGE_BYTES - 1) & -(size_t)TA_PAGE_BYTES);
+}
+
+static void *early_realloc(void *block, size_t size)
+{
+	if (resolved() && ta_real.realloc != early_realloc)
+		return ta_real.realloc(block, size);
+	return block ? NULL : arena_or_enomem(0, size);
+}
+
+static void early_free(void *block)
+{
+	if (resolved() && ta_real.free != early_free)
+		ta_real.free(block);
+}
+
+static int early_posix_memalign(void **ret_block, size_t alignment, size_t size)
+{
+	void *block;
+
+	if (resolved() && ta_real.posix_memalign != early_posix_memalign)
+		return ta_real.posix_memalign(ret_block, alignment, size);
+	block = ta_arena_alloc(alignment, size);
+	if (!block)
+		return ENOMEM;
+	*ret_block = block;
+	return 0;
+}
+
+/* A raw result as libc gives it. */
+static long with_errno(long result)
+{
+	if (result >= 0 || result < -4095)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+static void *early_mmap(void *address, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	if (resolved() && ta_real.mmap != early_mmap)
+		return ta_real.mmap(address, size, prot, flags, fd, offset);
+	return (void *)with_errno(
+		ta_syscall_raw(SYS_mmap, (long)address, (long)size, prot, flags, fd, offset));
+}
+
+static int early_munmap(void *address, size_t size)
+{
+	if (resolved() && ta_real.munmap != early_munmap)
+		return ta_real.munmap(address, size);
+	return (int)with_errno(ta_syscall_raw(SYS_munmap, (long)address, (long)size, 0, 0, 0, 0));
+}
+
+static void *early_mremap(void *address, size_t old_size, size_t size, int flags, ...)
+{
+	__builtin_va_list list;
+	void *target;
+
+	__builtin_va_start(list, flags);
+	target = flags & MREMAP_FIXED ? __builtin_va_arg(list, void *) : NULL;
+	__builtin_va_end(list);
+	if (resolved() && ta_real.mremap != early_mremap)
+		return ta_real.mremap(address, old_size, size, flags, target);
+	return (void *)with_errno(ta_syscall_raw(SYS_mremap, (long)address, (long)old_size,
+						 (long)size, flags, (long)target, 0));
+}
+
+struct ta_real ta_real = {
+	.malloc = early_malloc,
+	.calloc = early_calloc,
+	.memalign = early_memalign,
+	.aligned_alloc = early_aligned_alloc,
+	.valloc = early_valloc,
+	.pvalloc = early_pvalloc,
+	.realloc = early_realloc,
+	.free = early_free,
+	.posix_memalign = early_posix_memalign,
+	.mmap = early_mmap,
+	.mmap64 = early_mmap,
+	.munmap = early_munmap,
+	.mremap = early_mremap,
+	.brk = ta_early_brk,
+	.sbrk = ta_early_sbrk,
+	.shmat = ta_early_shmat,
+	.shmdt = ta_early_shmdt,
+	.madvise = ta_early_madvise,
+	.mprotect = ta_early_mprotect,
+	.pkey_mprotect = ta_early_pkey_mprotect,
+	.mlock = ta_early_mlock,
+	.mlock2 = ta_early_mlock2,
+	.munlock = ta_early_munlock,
+	.mlockall = ta_early_mlockall,
+	.munlockall = ta_early_munlockall,
+	.prctl = ta_early_prctl,
+};
+
+bool ta_real_is_resolving(void)
+{
+	return atomic_load_explicit(&resolve_state, memory_order_relaxed) == 1;
+}
+
+void ta_real_resolve(void)
+{
+	int expected = 0;
+	int saved = errno;
+
+	if (!atomic_compare_exchange_strong(&resolve_state, &expected, 1))
+		return;
+	/* Into a copy first: during the look-up the stand-ins must stay. */
+	struct ta_real found = ta_real;
+	void *function;
+
+	ta_symbol_begin();
+#define TA_REAL(name, type, params)                                                                \
+	function = ta_symbol_next(#name);                                                          \
+	if (function)                                                                              \
+		memcpy(&found.name, &function, sizeof(function));
+#define TA_NEW(name, call, params, args, alignment)
+#define TA_DELETE(name, call, params, args)
+#include "tracealloc/hooks/hooks.def"
+	ta_real = found;
+	ta_new_resolve();
+	ta_symbol_end();
+	/* What was not found is no error of the program's: it may ask dlerror. Twice frees the text. */
+	(void)(dlerror() && dlerror());
+	atomic_store_explicit(&resolve_state, 2, memory_order_release);
+	errno = saved;
+}

@@ -1,0 +1,49 @@
+/* What of a stack, and of code that is in no module, can be read. */
+#include "tracealloc/stack/unwind-walk.h"
+
+#include <errno.h>
+
+#include "tracealloc/arch/arch.h"
+#include "tracealloc/thread.h"
+
+#define MAX_PROBED_PAGES 256u /* between two frames on a stack of unknown bounds */
+#define SIGSET_BYTES	 8
+
+void ta_walk_enter(struct ta_walk *walk, uintptr_t address)
+{
+	const struct ta_thread *thread = walk->thread;
+
+	walk->is_own = address >= thread->stack_start && address < thread->stack_end;
+	walk->limit = walk->is_own ? thread->stack_end : (address | (TA_PAGE_BYTES - 1)) + 1;
+}
+
+/* rt_sigprocmask reads the mask before it finds out that it is not told what to do with it. */
+bool ta_walk_is_readable(uintptr_t address)
+{
+	return ta_syscall(SYS_rt_sigprocmask, -1, (long)address, 0, SIGSET_BYTES, 0, 0) != -EFAULT;
+}
+
+bool ta_walk_reach_slow(struct ta_walk *walk, uintptr_t end)
+{
+	if (walk->is_own || end < walk->limit ||
+	    end - walk->limit > MAX_PROBED_PAGES * TA_PAGE_BYTES)
+		return false;
+	for (; walk->limit < end; walk->limit += TA_PAGE_BYTES)
+		if (!ta_walk_is_readable(walk->limit))
+			return false;
+	return true;
+}
+
+/* Are the bytes before pc, outside of all modules, readable and a call? */
+static bool is_generated_return(uintptr_t pc)
+{
+	if (pc < TA_PAGE_BYTES || pc >> TA_USER_ADDRESS_BITS || !ta_walk_is_readable(pc - 8) ||
+	    !ta_walk_is_readable((pc - 1) & -(uintptr_t)8))
+		return false;
+	return ta_call_ends_at((const uint8_t *)pc, 7);
+}
+
+bool ta_walk_is_return(uintptr_t pc)
+{
+	return ta_rule_is_return(pc) || is_generated_return(pc);
+}

@@ -1,0 +1,184 @@
+#include "view/context.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "report/report.h"
+#include "store/compact/virtual-table.h"
+#include "store/database.h"
+#include "store/heatmap/heatmap.h"
+#include "store/schema.h"
+#include "store/statement.h"
+#include "view/selected-part.h"
+
+#define PATIENCE_INSTRUCTIONS 20000 /* of SQLite's machine: some 1 ms */
+#define KEEP_BYTES	      ((size_t)8 << 20) /* of each compact table, for each thread */
+#define MAX_VALUE_BYTES	      (64 << 20)
+#define BUSY_TIMEOUT_MS	      10000
+
+/* What a database that others made must not do. */
+static const struct {
+	int option;
+	int value;
+} settings[] = {
+	{ SQLITE_DBCONFIG_DEFENSIVE, 1 },
+	{ SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+	{ SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+	{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+	{ SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
+};
+
+static int look_up(void *user)
+{
+	const struct view_context *context = user;
+
+	return context->patience.is_over && context->patience.is_over(context->patience.waiter);
+}
+
+/*
+ * The views of the database are off; those that reports need are made anew from our own text, as temporary
+ * ones.
+ */
+static int make_views(sqlite3 *handle)
+{
+	static const char create[] = "CREATE VIEW";
+	int code = SQLITE_OK;
+
+	for (const char *at = strstr(db_views, create); at && code == SQLITE_OK;
+	     at = strstr(at, create)) {
+		at += sizeof(create) - 1;
+		const char *end = strchr(at, ';');
+		char *sql =
+			end ? sqlite3_mprintf("CREATE TEMP VIEW%.*s", (int)(end - at), at) : NULL;
+		code = sql ? sqlite3_exec(handle, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+		sqlite3_free(sql);
+	}
+	return code;
+}
+
+static int set_up(sqlite3 *handle)
+{
+	int code = SQLITE_OK;
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && code == SQLITE_OK; i++)
+		code = sqlite3_db_config(handle, settings[i].option, settings[i].value, NULL);
+	if (code == SQLITE_OK)
+		code = chunk_table_register(handle, KEEP_BYTES);
+	if (code == SQLITE_OK)
+		code = report_functions_register(handle);
+	if (code == SQLITE_OK)
+		code = make_views(handle);
+	sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES);
+	sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0);
+	sqlite3_busy_timeout(handle, BUSY_TIMEOUT_MS);
+	return db_errno(handle, code);
+}
+
+int view_context_connect(struct view_context *context, const char *path, struct db **ret_db)
+{
+	auto_db struct db *db = NULL;
+	int r = db_open(path, &db);
+
+	if (r == 0)
+		r = set_up(db_handle(db));
+	if (r < 0)
+		return r;
+	view_context_be_patient(context, db_handle(db));
+	*ret_db = steal_ptr(&db);
+	return 0;
+}
+
+void view_context_be_patient(struct view_context *context, sqlite3 *connection)
+{
+	sqlite3_progress_handler(connection, PATIENCE_INSTRUCTIONS, look_up, context);
+}
+
+int view_context_open(const struct view_files *files, struct view_context **ret_context)
+{
+	auto_view_context struct view_context *context = calloc(1, sizeof(*context));
+
+	if (!context)
+		return -ENOMEM;
+	int r = view_context_connect(context, files->database, &context->db);
+	if (r == 0 && files->pictures)
+		r = db_open(files->pictures, &context->pictures_db);
+	if (r < 0)
+		return r;
+	*ret_context = steal_ptr(&context);
+	return 0;
+}
+
+struct view_context *view_context_close(struct view_context *context)
+{
+	if (!context)
+		return NULL;
+	picture_store_close(context->pictures);
+	view_part_free(context->part);
+	db_close(context->pictures_db);
+	db_close(context->db);
+	free(context);
+	return NULL;
+}
+
+int view_context_pictures(struct view_context *context, struct picture_store **ret_pictures)
+{
+	const struct db *db = context->pictures_db ? context->pictures_db : context->db;
+	int r = 0;
+
+	if (!context->pictures)
+		r = picture_store_open(db_handle(db), &context->pictures);
+	if (r == -ENODATA)
+		return view_context_refuse(
+			context, r,
+			"the database holds nothing that a picture could be drawn of: no run in it has "
+			"blocks or touches with an address");
+	if (r == 0)
+		*ret_pictures = context->pictures;
+	return r;
+}
+
+/* The handles of all connections that there are; NULL for others. */
+static void find_connections(const struct view_context *context, sqlite3 *ret_handles[3])
+{
+	const struct db *all[] = { context->db, context->pictures_db,
+				   context->part ? context->part->db : NULL };
+
+	for (size_t i = 0; i < 3; i++)
+		ret_handles[i] = all[i] ? db_handle(all[i]) : NULL;
+}
+
+int view_context_kept(const struct view_context *context)
+{
+	sqlite3 *handles[3];
+	int kept = 0;
+
+	find_connections(context, handles);
+	for (size_t i = 0; i < 3 && kept == 0; i++)
+		kept = statement_kept(handles[i]);
+	return kept;
+}
+
+void view_context_forget(const struct view_context *context)
+{
+	sqlite3 *handles[3];
+
+	find_connections(context, handles);
+	for (size_t i = 0; i < 3; i++) {
+		if (handles[i])
+			statement_forget(handles[i]);
+	}
+}
+
+int view_context_refuse(struct view_context *context, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(context->message, sizeof(context->message), format, arguments);
+	va_end(arguments);
+	return error;
+}

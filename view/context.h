@@ -1,0 +1,82 @@
+#pragma once
+/*
+ * What one thread answers from: a connection of its own to the database, which cannot write, runs none
+ * of its views and triggers and loads no code, and a store of pictures.
+ */
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "view/request.h"
+
+struct db;
+struct picture_store;
+struct view_part;
+
+/* Whether nobody waits for the answer any more; asked now and then while SQLite works. */
+struct view_patience {
+	bool (*is_over)(void *waiter);
+	void *waiter;
+};
+
+/* How much an answer may hold; all zero: what a page that is served wants. */
+struct view_limits {
+	bool is_short; /* arrays of cells in runs (packed.h) */
+	size_t n_blocks; /* of a picture; 0: all that it draws */
+	size_t n_points; /* of a picture: with more there are none */
+	size_t n_nodes; /* of a call tree */
+	size_t n_rows; /* of differences */
+};
+
+struct view_context {
+	struct db *db; /* owned */
+	struct db *pictures_db; /* owned; NULL: pictures are in db */
+	struct picture_store *pictures; /* owned; NULL until they are asked for */
+	struct view_part *part; /* owned; NULL: none was counted */
+	struct view_limits limits;
+	struct view_patience patience; /* is_over NULL: endless */
+	int error; /* of the last answer: 0 or a negative errno */
+	char message[VIEW_MESSAGE_BYTES]; /* why the last answer failed; may be "" */
+};
+
+/* What is shown. */
+struct view_files {
+	const char *database;
+	const char *pictures; /* of picture_compute(), where the database has none; else NULL */
+};
+
+/* The paths are not needed any more afterwards, nor are their files. Returns 0 or as db_open(). */
+int view_context_open(const struct view_files *files, struct view_context **ret_context);
+struct view_context *view_context_close(struct view_context *context); /* accepts NULL */
+
+static inline void view_context_cleanup(struct view_context **context)
+{
+	*context = view_context_close(*context);
+}
+#define auto_view_context __attribute__((cleanup(view_context_cleanup)))
+
+/*
+ * The store of pictures. Returns 0, -ENODATA with a message when the database has none, or as
+ * picture_store_open().
+ */
+int view_context_pictures(struct view_context *context, struct picture_store **ret_pictures);
+
+/*
+ * Another connection to a database, likewise. Its temporary tables may be written, and views.sql made is there
+ * as temporary views. Returns 0 or as db_open().
+ */
+int view_context_connect(struct view_context *context, const char *path, struct db **ret_db);
+
+/* Let a connection of view_context_connect() give up when this context's patience is over. */
+void view_context_be_patient(struct view_context *context, sqlite3 *connection);
+
+/* The first error that a connection of it kept (statement.h), as a negative errno; 0: none. */
+int view_context_kept(const struct view_context *context);
+
+/* Nothing has failed so far. */
+void view_context_forget(const struct view_context *context);
+
+/* Set the message and return the error. */
+int view_context_refuse(struct view_context *context, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));

@@ -1,0 +1,257 @@
+#include "view/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/utf8.h"
+
+/* Room for n_bytes more and a NUL, or NULL. */
+static char *reserve(struct json *json, size_t n_bytes)
+{
+	size_t wanted = json->n_bytes + n_bytes + 1;
+
+	if (json->error)
+		return NULL;
+	if (n_bytes > JSON_MAX_BYTES || wanted > JSON_MAX_BYTES) {
+		json->error = -EFBIG;
+		return NULL;
+	}
+	if (wanted > json->n_allocated) {
+		/* Large ones are mostly reserved at once. */
+		size_t more = wanted < 1 << 20 ? wanted : wanted / 8;
+		size_t capacity = wanted + more < 256 ? 256 : wanted + more;
+		char *larger = realloc(json->bytes, capacity);
+		if (!larger) {
+			json->error = -ENOMEM;
+			return NULL;
+		}
+		json->bytes = larger;
+		json->n_allocated = capacity;
+	}
+	return json->bytes + json->n_bytes;
+}
+
+static void put(struct json *json, const char *bytes, size_t n_bytes)
+{
+	char *room = reserve(json, n_bytes);
+
+	if (!room)
+		return;
+	memcpy(room, bytes, n_bytes);
+	json->n_bytes += n_bytes;
+}
+
+static void put_value(struct json *json, const char *bytes, size_t n_bytes)
+{
+	if (json->needs_comma)
+		put(json, ",", 1);
+	put(json, bytes, n_bytes);
+	json->needs_comma = true;
+}
+
+void json_open(struct json *json, char bracket)
+{
+	put_value(json, &bracket, 1);
+	json->needs_comma = false;
+}
+
+void json_close(struct json *json, char bracket)
+{
+	put(json, &bracket, 1);
+	json->needs_comma = true;
+}
+
+static void put_letter(struct json *json, const unsigned char *s, int n)
+{
+	char escaped[8];
+
+	if (n == 0)
+		put(json, "\xef\xbf\xbd", 3); /* U+FFFD: names of files may hold any byte */
+	else if (*s == '"' || *s == '\\')
+		put(json, escaped, (size_t)snprintf(escaped, sizeof(escaped), "\\%c", *s));
+	else if (*s < 0x20 || *s == 0x7f ||
+		 *s == '<') /* "</script>" must not end an exported page's */
+		put(json, escaped, (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", *s));
+	else
+		put(json, (const char *)s, (size_t)n);
+}
+
+static void put_text(struct json *json, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+
+	put_value(json, "\"", 1);
+	while (*s) {
+		int n = utf8_length(s);
+		put_letter(json, s, n);
+		s += n ? n : 1;
+	}
+	put(json, "\"", 1);
+}
+
+void json_fail(struct json *json, int error)
+{
+	if (!json->error)
+		json->error = error;
+}
+
+void json_name(struct json *json, const char *name)
+{
+	if (!name) {
+		json_fail(json, -ENOMEM);
+		return;
+	}
+	put_text(json, name);
+	put(json, ":", 1);
+	json->needs_comma = false;
+}
+
+void json_integer(struct json *json, int64_t value)
+{
+	char text[24];
+
+	put_value(json, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)value));
+}
+
+void json_real(struct json *json, double value)
+{
+	char text[32];
+
+	if (isfinite(value))
+		put_value(json, text, (size_t)snprintf(text, sizeof(text), "%.15g", value));
+	else
+		json_null(json);
+}
+
+void json_text(struct json *json, const char *text)
+{
+	if (text)
+		put_text(json, text);
+	else
+		json_null(json);
+}
+
+void json_bool(struct json *json, bool value)
+{
+	put_value(json, value ? "1" : "0", 1);
+}
+
+void json_null(struct json *json)
+{
+	put_value(json, "null", 4);
+}
+
+void json_base64(struct json *json, const void *bytes, size_t n_bytes)
+{
+	json_base64_marked(json, '\0', bytes, n_bytes);
+}
+
+void json_base64_marked(struct json *json, char mark, const void *bytes, size_t n_bytes)
+{
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const unsigned char *in = bytes;
+	size_t n_letters = (n_bytes + 2) / 3 * 4;
+
+	put_value(json, "\"", 1);
+	put(json, &mark, mark != '\0');
+	char *out = reserve(json, n_letters);
+	if (!out)
+		return;
+	for (size_t i = 0; i < n_bytes; i += 3) {
+		unsigned n = n_bytes - i < 3 ? (unsigned)(n_bytes - i) : 3;
+		unsigned word = (unsigned)in[i] << 16 | (n > 1 ? (unsigned)in[i + 1] << 8 : 0) |
+				(n > 2 ? in[i + 2] : 0);
+		*out++ = letters[word >> 18];
+		*out++ = letters[word >> 12 & 63];
+		*out++ = n > 1 ? letters[word >> 6 & 63] : '=';
+		*out++ = n > 2 ? letters[word & 63] : '=';
+	}
+	json->n_bytes += n_letters;
+	put(json, "\"", 1);
+}
+
+void json_raw(struct json *json, const struct json *value)
+{
+	if (value->error)
+		json_fail(json, value->error);
+	if (value->n_bytes)
+		put_value(json, value->bytes, value->n_bytes);
+	else
+		json_null(json);
+}
+
+/* Of a text; NULL is what it is without memory. */
+static void json_string(struct json *json, sqlite3_stmt *stmt, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, column);
+
+	if (text)
+		put_text(json, text);
+	else
+		json_fail(json, -ENOMEM);
+}
+
+void json_column(struct json *json, sqlite3_stmt *stmt, int column)
+{
+	switch (sqlite3_column_type(stmt, column)) {
+	case SQLITE_NULL:
+		json_null(json);
+		break;
+	case SQLITE_INTEGER:
+		json_integer(json, sqlite3_column_int64(stmt, column));
+		break;
+	case SQLITE_FLOAT:
+		json_real(json, sqlite3_column_double(stmt, column));
+		break;
+	case SQLITE_BLOB:
+		json_base64(json, sqlite3_column_blob(stmt, column),
+			    (size_t)sqlite3_column_bytes(stmt, column));
+		break;
+	default:
+		json_string(json, stmt, column);
+	}
+}
+
+void json_set_integer(struct json *json, const char *name, int64_t value)
+{
+	json_name(json, name);
+	json_integer(json, value);
+}
+
+void json_set_real(struct json *json, const char *name, double value)
+{
+	json_name(json, name);
+	json_real(json, value);
+}
+
+void json_set_text(struct json *json, const char *name, const char *text)
+{
+	json_name(json, name);
+	json_text(json, text);
+}
+
+int json_finish(struct json *json, char **ret_bytes, size_t *ret_n_bytes)
+{
+	char *end = reserve(json, 0);
+	int r = json->error;
+
+	if (r < 0) {
+		json_drop(json);
+		return r;
+	}
+	*end = '\0';
+	*ret_bytes = json->bytes;
+	*ret_n_bytes = json->n_bytes;
+	*json = (struct json){ 0 };
+	return 0;
+}
+
+void json_drop(struct json *json)
+{
+	free(json->bytes);
+	*json = (struct json){ 0 };
+}

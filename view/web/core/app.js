@@ -1,0 +1,173 @@
+/**
+ * The page's frame: header, tabs, what is selected, and the table of the pages.
+ *
+ * A page is made of panels, each a module with `create(root, app) -> { update(state) }`. create() is called once, when
+ * the page is first shown; update() whenever the page is shown, the state changes or the theme does, and only
+ * while the page is visible. app.run is there by then.
+ *
+ * @typedef {Object} App
+ * @property {(name: string, parameters?: Object, slot?: any) => Promise<any>} ask  see memsight/data
+ * @property {(name: string, parameters: Object) => boolean} holds  false: an exported file without such an answer
+ * @property {(name: string, parameters: Object) => Object[]} parts  finer answers of an exported file
+ * @property {boolean} isStored    an exported file: only what was stored can be shown
+ * @property {{ run: number, text: string }|null} about  what an exported file says that it holds
+ * @property {Object} state        what is shown (memsight/state)
+ * @property {(changes: Object, how?: { replace?: boolean }) => void} set
+ * @property {(changes: Object) => string} link   the address of the page with these changes, for <a href>
+ * @property {Object} format       memsight/format
+ * @property {() => Object} theme  colours as they are now (memsight/palette)
+ * @property {Object[]} runs       rows of the answer `runs`
+ * @property {Object} run          the answer `run`; .run is the row
+ * @property {number} runId
+ * @property {number|null} processId   the one chosen, or the one with most in it
+ * @property {Object[]} processes  rows of them
+ * @property {number} duration     of the run, ns
+ * @property {() => { from: number, to: number, isAll: boolean }} span   the selected time, ns
+ * @property {(text: string) => void} say   tells a screen reader
+ */
+import { createData, Outdated, rowsOf } from "memsight/data";
+import { h } from "memsight/dom";
+import { keepFocus } from "memsight/focus";
+import * as format from "memsight/format";
+import { createHeader } from "memsight/header";
+import { theme } from "memsight/palette";
+import { changed, createState, numberOf, printState } from "memsight/state";
+
+/** One line per page; `module` names what is imported as memsight/NAME. A page without a title has no tab. */
+const PAGES = [
+	{ id: "memory", title: "Memory", panels: ["scene", "timeline"] },
+	{ id: "flame", title: "Flame graph", panels: ["overview", "flame"] },
+	{ id: "objects", title: "Objects", panels: ["overview", "objects"] },
+	{ id: "object", title: "", panels: ["object"], tab: "objects" },
+	{ id: "series", title: "Series", panels: ["series"] },
+	{ id: "diff", title: "Diff", panels: ["diff"] },
+	{ id: "run", title: "Run", panels: ["run"] },
+];
+
+const main = document.getElementById("main");
+const shown = new Map(); // page id -> { root, panels }
+
+const data = createData();
+const state = createState(() => refresh());
+const app = {
+	ask: data.ask,
+	holds: data.holds,
+	parts: data.parts,
+	isStored: data.isStored,
+	about: data.about,
+	get state() { return state.get(); },
+	set: state.set,
+	link: (changes) => "#" + printState(changed(state.get(), changes)),
+	format, theme,
+	runs: [], run: null, runId: 0, processId: null, processes: [], duration: 0,
+	span() {
+		const from = Math.max(0, numberOf(state.get().from, 0));
+		const to = Math.min(app.duration, numberOf(state.get().to, app.duration));
+		return from < to ? { from, to, isAll: from === 0 && to === app.duration }
+			: { from: 0, to: app.duration, isAll: true };
+	},
+	say(text) { live.textContent = text; },
+};
+
+const live = h("div", { class: "unseen", "aria-live": "polite" });
+const header = createHeader(document.getElementById("header"), app, PAGES, refresh);
+
+/** A whole page of one sentence: what is wrong and what to do. */
+function fatal(error) {
+	main.replaceChildren(h("div", { class: "pane-state fault whole", role: "alert" }, h("p", {}, error.message ?? String(error)),
+		h("button", { type: "button", onclick: () => location.reload() }, "Reload")));
+}
+
+async function loadPanel(root, name) {
+	const place = h("div", { class: `panel panel-${name}` });
+	root.append(place);
+	try {
+		const module = await import(`memsight/${name}`);
+		return module.create(place, app);
+	} catch (error) {
+		console.error(error);
+		place.append(h("p", { class: "pane-state fault", role: "alert" }, `This panel (${name}) cannot be shown: ${error.message}`));
+		return { update() {} };
+	}
+}
+
+async function openPage(page) {
+	let entry = shown.get(page.id);
+	if (!entry) {
+		const root = h("div", { class: `page page-${page.id}` });
+		entry = { root, panels: null };
+		shown.set(page.id, entry);
+		main.append(root);
+		entry.panels = Promise.all(page.panels.map((name) => loadPanel(root, name)));
+	}
+	for (const [id, { root }] of shown)
+		root.hidden = id !== page.id;
+	return entry.panels;
+}
+
+function pickRun(wanted) {
+	const name = wanted ?? String(app.about?.run ?? "");
+	const run = app.runs.find((row) => String(row.id) === name || `${row.program}.${row.mode}.${row.repetition}` === name);
+	return run ?? app.runs.find((row) => row.n_samples + row.n_blocks > 0) ?? app.runs[0];
+}
+
+/** The process that was chosen, or the one with most blocks and samples. */
+function pickProcess(wanted) {
+	const chosen = app.processes.find((row) => String(row.id) === wanted);
+	const most = (best, row) => (row.n_blocks + row.n_samples > best.n_blocks + best.n_samples ? row : best);
+	return chosen?.id ?? (app.processes.length ? app.processes.reduce(most).id : null);
+}
+
+async function takeRun(row) {
+	const answer = await app.ask("run", { run: row.id }, "run");
+	app.run = answer;
+	app.runId = row.id;
+	app.duration = row.duration_ns;
+	const processes = rowsOf(answer.processes);
+	const held = processes.filter(({ id }) => app.holds("bands", { run: row.id, process: id }));
+	app.processes = held.length ? held : processes;
+}
+
+let drawing = 0;
+
+async function refresh() {
+	const mine = ++drawing;
+	try {
+		const row = pickRun(app.state.run);
+		if (!row)
+			throw new Error("This database has no run. Record one: memsight record -- PROGRAM, then memsight analyze.");
+		if (!app.run || app.runId !== row.id)
+			await takeRun(row);
+		app.processId = pickProcess(app.state.process);
+		const page = PAGES.find(({ id }) => id === app.state.page) ?? PAGES[0];
+		header.update(app.state, page);
+		const panels = await openPage(page);
+		if (mine !== drawing)
+			return;
+		for (const panel of panels)
+			panel.update(app.state);
+		document.documentElement.dataset.ready = page.id;
+	} catch (error) {
+		if (!(error instanceof Outdated))
+			fatal(error);
+	}
+}
+
+async function start() {
+	document.body.append(live);
+	keepFocus(main, () => main.querySelector(".page:not([hidden]) .pane[data-state=busy]") !== null);
+	document.getElementById("skip").addEventListener("click", (event) => {
+		event.preventDefault(); // its fragment would take the place of the state
+		main.focus();
+	});
+	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
+	try {
+		app.runs = rowsOf(await app.ask("runs")).filter((row) => app.holds("run", { run: row.id }));
+		main.replaceChildren();
+		await refresh();
+	} catch (error) {
+		fatal(error);
+	}
+}
+
+start();

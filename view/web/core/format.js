@@ -1,0 +1,99 @@
+/**
+ * Numbers as people read them, in the words of common/human-number.c: the page and the terminal say the same.
+ */
+
+/** 4,210,233 */
+export function count(n) {
+	return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/* Three digits, as long as the number has that many. */
+function decimalsOf(value) {
+	return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+}
+
+function scaled(value, base, limit, units) {
+	let unit = 0;
+	while (Math.abs(value) >= limit && unit < units.length - 1) {
+		value /= base;
+		unit++;
+	}
+	return `${value.toFixed(unit === 0 ? 0 : decimalsOf(Math.abs(value)))} ${units[unit]}`;
+}
+
+/** 512 B, 4.10 KiB, 1.21 GiB */
+export function bytes(n) {
+	return scaled(n, 1024, 1023.5, ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]);
+}
+
+/** 310 ns, 1.00 ms, 12.4 s, 3 min 20 s */
+export function duration(ns) {
+	if (ns / 1e9 >= 119.5)
+		return `${Math.floor(ns / 6e10)} min ${Math.floor(ns / 1e9 + 0.5) % 60} s`;
+	return scaled(ns, 1000, 999.5, ["ns", "us", "ms", "s"]);
+}
+
+/** A moment since the start of the run, exact enough to tell it from one `step` later. */
+export function moment(ns, step = 0) {
+	const [unit, size] = step >= 1e7 || step === 0 && ns >= 1e9 ? ["s", 1e9]
+		: step >= 1e4 || step === 0 && ns >= 1e6 ? ["ms", 1e6] : step >= 10 || step === 0 ? ["us", 1e3] : ["ns", 1];
+	const decimals = step > 0 ? Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9))) : 3;
+	return `${(ns / size).toFixed(decimals)} ${unit}`;
+}
+
+/** 0.2-12.1 s */
+export function interval(fromNs, toNs) {
+	const span = (toNs - fromNs) / 1e9;
+	const decimals = span >= 10 ? 1 : span >= 0.1 ? 2 : span >= 0.01 ? 3 : span >= 1e-5 ? 6 : 9;
+	return `${(fromNs / 1e9).toFixed(decimals)}-${(toNs / 1e9).toFixed(decimals)} s`;
+}
+
+/** 41.3 %; null or negative: - */
+export function percent(share) {
+	return share === null || share === undefined || share < 0 ? "-" : `${(100 * share).toFixed(1)} %`;
+}
+
+/**
+ * 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1. Of what no sample fell on
+ * only the upper end can be told: "≤ 0.5 %"; of what samples do not tell both ends: "2.4-10.8 %".
+ */
+export function share(value, low, high) {
+	const isRange = (value ?? null) === null && (high ?? null) !== null;
+	if (isRange)
+		return `${(100 * low).toFixed(1)}-${(100 * high).toFixed(1)} %`;
+	if (value === null || value === undefined || value < 0)
+		return "-";
+	if (low === null || low === undefined)
+		return percent(value);
+	if (value === 0 && high > 0)
+		return `≤ ${(Math.ceil(1000 * high - 1e-9) / 10).toFixed(1)} %`;
+	return `${(100 * value).toFixed(1)} ±${(100 * Math.max(high - value, value - low)).toFixed(1)} %`;
+}
+
+/** 0x7f3c00401000 */
+export function address(n) {
+	return "0x" + n.toString(16);
+}
+
+/** "function at file:line" of a place in the program; what is not known is left out. */
+export function place({ function: name, file, line, module } = {}) {
+	const text = name || (module ? `in ${fileName(module)}` : "");
+	return file ? `${text || "?"} at ${fileName(file)}${line ? ":" + line : ""}` : text || "unknown";
+}
+
+/** What an object of the answer `objects` is called: its place, or as much of its call path as tells something. */
+export function objectName(row) {
+	if (row.owner !== "heap")
+		return row.name || row.owner || "unknown";
+	return row.function && row.file ? place(row) : String(row.name || place(row)).split(" < ").slice(0, 3).join(" < ");
+}
+
+/** The last part of a path. */
+export function fileName(path) {
+	return String(path).replace(/\/+$/, "").split("/").pop();
+}
+
+/** "1 block", "2 blocks" with the number as count() writes it. */
+export function plural(n, one, many = one + "s") {
+	return `${count(n)} ${n === 1 ? one : many}`;
+}

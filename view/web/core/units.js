@@ -1,0 +1,79 @@
+/**
+ * Values with their unit, and the interval of a share, in the words of the reports.
+ */
+import { bytes, count, duration } from "memsight/format";
+
+const WRITERS = { bytes, ns: duration, "/s": perSecond };
+
+/** "12.3 /s", "4.56 k/s", "7.89 M/s" */
+function perSecond(value) {
+	const names = ["", "k", "M", "G", "T"];
+	let name = 0;
+	while (Math.abs(value) >= 999.5 && name < names.length - 1) {
+		value /= 1000;
+		name++;
+	}
+	return `${Number(value.toPrecision(3))} ${names[name]}/s`;
+}
+
+/** 3 digits of a number that need not be whole: 1,234  12.3  0.0123 */
+export function number(value) {
+	if (Number.isInteger(value) || Math.abs(value) >= 1000)
+		return count(value);
+	return value === 0 ? "0" : String(Number(value.toPrecision(3)));
+}
+
+/** "1.21 GiB", "310 ns", "4,210 page faults"; null: "-". */
+export function valueText(value, unit) {
+	if (value === null || value === undefined || Number.isNaN(value))
+		return "-";
+	return WRITERS[unit] ? WRITERS[unit](value) : `${number(value)} ${unit ?? ""}`.trim();
+}
+
+/** The same with a sign, for changes: "+1.21 GiB", "−310 ns". */
+export function changeText(value, unit) {
+	return value === 0 ? valueText(0, unit) : (value > 0 ? "+" : "\u2212") + valueText(Math.abs(value), unit);
+}
+
+/**
+ * Half the width of the 95 % interval of a share of n samples, as format_half_width() of common/human-number.c has
+ * it for samples that lie in a frame or do not: with two samples of each kind added (Agresti and Coull, 1998).
+ */
+export function halfWidth(share, n) {
+	if (!(n > 0))
+		return 1;
+	const mean = (share * n + 2) / (n + 4);
+	return 1.96 * Math.sqrt(mean * (1 - mean) / (n + 4));
+}
+
+/** "41.3 ±0.9 %" of samples, "41.3 %" of what is counted (n null). */
+export function shareText(share, n = null) {
+	const percent = (100 * share).toFixed(1);
+	return n === null || n === undefined ? `${percent} %` : `${percent} ±${(100 * halfWidth(share, n)).toFixed(1)} %`;
+}
+
+/** "1.5 ms", "0.2", "200us" as ns; a bare number is seconds. NaN: not a time. */
+export function parseDuration(text) {
+	const units = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9, min: 6e10 };
+	const found = /^\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|µs|ms|s|min)?\s*$/.exec(text);
+	return found ? Math.round(Number(found[1]) * units[found[2] ?? "s"]) : NaN;
+}
+
+/** The steps of an axis that people count in, around `wanted` of them: 0, 20, 40 ...; of bytes in powers of two. */
+export function niceSteps(low, high, wanted, unit = "") {
+	const raw = (high - low) / Math.max(wanted, 1);
+	if (!(raw > 0))
+		return [low];
+	const power = 10 ** Math.floor(Math.log10(raw));
+	const step = unit === "bytes" ? Math.max(1, 2 ** Math.ceil(Math.log2(raw))) : [1, 2, 5, 10].find((factor) => factor * power >= raw) * power;
+	const first = Math.ceil(low / step - 1e-9);
+	const last = Math.floor(high / step + 1e-9);
+	return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => (first + i) * step);
+}
+
+/** Texts of such steps; where three digits do not tell them apart, all digits. */
+export function stepTexts(steps, unit) {
+	const texts = steps.map((step) => valueText(step, unit));
+	const isTold = new Set(texts).size === texts.length;
+	return isTold ? texts : steps.map((step) => `${Number(step.toPrecision(12)).toLocaleString("en", { maximumFractionDigits: 9 })} ${unit === "bytes" ? "B" : unit}`.trim());
+}
