@@ -196,7 +196,7 @@ struct target {
 static const struct target targets[] = {
 	{ "GET", "api/runs", 200 },
 	{ "GET", "", 200 },
-	{ "GET", "web/app.js", 200 },
+	{ "GET", "web/core/app.js", 200 },
 	{ "GET", "web/absent.js", 404 },
 	{ "GET", "api/run?run=1", 200 },
 	{ "GET", "api/flame?run=1&by=bytes&from=1&to=100000", 200 },
