@@ -41,14 +41,17 @@ def meson_names():
 
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "schemas/commands.def", "schemas/options.def",
-             *(str(path.relative_to(tree.ROOT)) for path in (tree.ROOT / "docs").glob("*.md"))]
+             *(str(path.relative_to(tree.ROOT)) for path in (tree.ROOT / "docs").rglob("*.md"))]
+# Of the parts only names with a suffix: `cli/diff` is a test's name, `pmu/field` perf's way to write an event.
+NAMED = re.compile(r"(?<![\w/.$-])(?:(?:docs|scripts|schemas|examples|tests|bench|\.ci)/[\w./-]+\w"
+                   r"|(?:" + "|".join((*tree.PARTS, "include")) + r")/[\w./-]+\.\w+)")
 
 
 def missing_files():
     """Files of the tree that a document names and that are not there."""
     for document in DOCUMENTS:
         text = (tree.ROOT / document).read_text()
-        named = re.findall(r"(?<![\w/.-])((?:docs|scripts|schemas|examples|tests|\.ci)/[\w./-]+\w)", text)
+        named = NAMED.findall(text)
         for name in sorted(set(named)):
             # A program is named after its source.
             if not any((tree.ROOT / (name + suffix)).exists() for suffix in ("", ".c")):
