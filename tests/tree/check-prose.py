@@ -8,7 +8,7 @@ import tree
 MEAN_WORDS, MOST_WORDS, COLUMNS = 20, 35, 100
 FORBIDDEN = {"tells": "reports, says or shows", "told": "reported, known or said"}
 NOT_YET = {"CHANGELOG.md", "CONTRIBUTING.md", "README.md", *(f"docs/{name}.md" for name in (
-    "accuracy", "api", "compatibility", "database", "edge-cases", "events", "heap", "heimdallr", "perf-data", "performance",
+    "accuracy", "database", "edge-cases", "heimdallr", "perf-data", "performance",
     "plot", "reports", "security", "series", "sources", "trace-format", "trust", "view"))}  # only shrinks
 
 
