@@ -13,7 +13,7 @@
 
 #define PIECE_BYTES 65536u
 
-/* Bytes of a file that names, lines and stacks need not. */
+/* Bytes of a file that analyze needs not. */
 struct hole {
 	uint64_t start;
 	uint64_t end;
@@ -51,11 +51,11 @@ static int take_name(struct archive_names *names, const char *name)
 	return 1;
 }
 
-/* Instructions, and variables as they begin. */
+/* Variables as they begin: samples tell what they are when they are used. */
 static bool is_hole(const GElf_Shdr *header)
 {
 	return header->sh_type == SHT_PROGBITS && header->sh_flags & SHF_ALLOC &&
-	       header->sh_flags & (SHF_EXECINSTR | SHF_WRITE);
+	       header->sh_flags & SHF_WRITE;
 }
 
 static int find_holes(Elf *elf, struct image *image)

@@ -1,8 +1,8 @@
 #pragma once
 /*
  * What analyze needs of the files that a program loaded, in one file beside the trace: symbols, debug
- * information and unwind tables, without instructions and variables. A tar file in zstd, laid out as
- * --debug-dir and --sysroot take it: .build-id/xx/yyyy (the file), .build-id/xx/yyyy.debug (its debug
+ * information, unwind tables, and instructions, since a sample is followed into code that was never sampled itself; all
+ * but variables. A tar file in zstd, laid out as --debug-dir and --sysroot take it: .build-id/xx/yyyy (the file), .build-id/xx/yyyy.debug (its debug
  * file, and what debug files share), and PATH for files that were told without a build-id.
  */
 #include <stddef.h>

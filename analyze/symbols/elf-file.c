@@ -136,6 +136,31 @@ static void read_segments(struct object *object)
 	}
 }
 
+static bool is_code(const GElf_Shdr *header)
+{
+	return header->sh_type == SHT_PROGBITS && header->sh_flags & SHF_EXECINSTR &&
+	       header->sh_size;
+}
+
+/* Until November 2026 archives had zeros for instructions, which no code begins with. */
+static bool begins_with_zeros(Elf *elf)
+{
+	static const char zeros[16];
+	size_t image_bytes = 0;
+	const char *image = elf_rawfile(elf, &image_bytes);
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	while (image && (section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header) || !is_code(&header))
+			continue;
+		size_t n = header.sh_size < sizeof(zeros) ? header.sh_size : sizeof(zeros);
+		return header.sh_offset < image_bytes && n <= image_bytes - header.sh_offset &&
+		       memcmp(image + header.sh_offset, zeros, n) == 0;
+	}
+	return false;
+}
+
 /* A path below a folder; NULL for a relative path. */
 static bool open_below(struct object *object, const char *folder)
 {
@@ -202,8 +227,9 @@ static bool open_loaded(struct object *object)
 
 	if (open_held(object))
 		return true;
-	object->lacks_code = !object->build_id && open_archived(object, places->archive);
-	if (object->lacks_code || open_below(object, places->sysroot))
+	if (!object->build_id && open_archived(object, places->archive))
+		return true;
+	if (open_below(object, places->sysroot))
 		return true;
 	if ((places->sysroot || places->archive) && !object->build_id)
 		return false;
@@ -221,7 +247,6 @@ static bool open_by_id(struct object *object, const char *folder)
 
 	if (open_elf(object, whole)) {
 		object->is_file = true;
-		object->lacks_code = true; /* an archive's has none, another's is not asked for */
 		return true;
 	}
 	if (open_elf(object, debug))
@@ -269,8 +294,10 @@ bool object_open(struct object *object)
 		return object->elf;
 	object->is_opened = true;
 	elf_version(EV_CURRENT);
-	if (open_anywhere(object))
+	if (open_anywhere(object)) {
 		read_segments(object);
+		object->lacks_code = object->is_file && begins_with_zeros(object->elf);
+	}
 	return object->elf;
 }
 

@@ -47,7 +47,7 @@ struct object {
 	uint32_t number; /* from 0 */
 	bool is_opened; /* tried */
 	bool is_file; /* the file that was loaded, so that its bytes are the module's */
-	bool lacks_code; /* out of an archive: without its instructions */
+	bool lacks_code; /* out of an archive that was made without instructions */
 	enum object_state state; /* as found when it was last opened */
 	Dwfl *dwfl;
 	const struct symbol_places *places;
