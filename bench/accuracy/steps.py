@@ -87,7 +87,7 @@ def say(name, seen):
 def print_steps(stepper, own):
     """The table of all programs. Returns what was missed."""
     misses = []
-    print("| program | steps | samples | decoded | wrong addresses | time at instructions that did not run | stalls told |"
+    print("| program | steps | samples | decoded | wrong addresses | time at instructions that did not run | stalls reported |"
           " of these at a wrong instruction | loops that did not close |")
     print("| --- " * 9 + "|")
     with tempfile.TemporaryDirectory(prefix="memsight-accuracy-") as folder:

@@ -7,8 +7,7 @@ import tree
 
 MEAN_WORDS, MOST_WORDS, COLUMNS = 20, 35, 100
 FORBIDDEN = {"tells": "reports, says or shows", "told": "reported, known or said"}
-NOT_YET = {"CHANGELOG.md", "CONTRIBUTING.md", "README.md", *(f"docs/{name}.md" for name in (
-    "accuracy", "database", "edge-cases", "performance", "trace-format", "trust"))}  # only shrinks
+NOT_YET = {"CHANGELOG.md", "CONTRIBUTING.md", "docs/database.md"}  # only shrinks
 
 
 def paragraphs(text):
