@@ -13,7 +13,7 @@
 
 /* What is known of a log's thread. 0: not told. */
 struct life {
-	uint64_t birth_ns; /* FORK, or exec: perf's clock */
+	uint64_t birth_ns; /* FORK, or the last exec, which is that of the program itself: perf's clock */
 	uint64_t end_ns; /* EXIT */
 	uint64_t first_ns; /* of its lines: CLOCK_MONOTONIC_RAW */
 	uint64_t last_ns;
@@ -40,6 +40,13 @@ static struct life *life_of(struct align *align, uint32_t tid)
 	return NULL;
 }
 
+/* perf writes the ring of one CPU behind that of another: what is last in the file need not have happened last. */
+static void note_last(uint64_t *last_ns, uint64_t time_ns)
+{
+	if (time_ns > *last_ns)
+		*last_ns = time_ns;
+}
+
 /* An access to a block was before its free. */
 static void take_sample(struct align *align, const struct pmu_record *record)
 {
@@ -64,17 +71,17 @@ static int take_record(struct align *align, const struct pmu_record *record)
 	case PERF_RECORD_FORK:
 		life = life_of(align, record->task.tid);
 		if (life)
-			life->birth_ns = time_ns;
+			note_last(&life->birth_ns, time_ns);
 		return 0;
 	case PERF_RECORD_EXIT:
 		life = life_of(align, record->task.tid);
 		if (life)
-			life->end_ns = time_ns;
+			note_last(&life->end_ns, time_ns);
 		return 0;
-	case PERF_RECORD_COMM: /* the last exec is that of the program itself */
+	case PERF_RECORD_COMM:
 		life = record->comm.is_exec ? life_of(align, record->comm.tid) : NULL;
 		if (life)
-			life->birth_ns = time_ns;
+			note_last(&life->birth_ns, time_ns);
 		return 0;
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
