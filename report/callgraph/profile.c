@@ -128,10 +128,11 @@ struct profile *profile_close(struct profile *profile)
 struct profile_sum profile_row(sqlite3_stmt *row)
 {
 	bool has_ends = sqlite3_column_count(row) > 4 && sqlite3_column_type(row, 6) != SQLITE_NULL;
+	bool has_samples = sqlite3_column_count(row) > 3;
 	struct profile_sum sum = {
 		.value = sqlite3_column_double(row, 1),
-		.n = sqlite3_column_double(row, 2),
-		.n_sq = sqlite3_column_double(row, 3),
+		.n = has_samples ? sqlite3_column_double(row, 2) : 0,
+		.n_sq = has_samples ? sqlite3_column_double(row, 3) : 0,
 		.told = sqlite3_column_double(row, has_ends ? 4 : 1),
 		.n_sites = 1,
 		.has_ends = has_ends,
@@ -145,7 +146,7 @@ struct profile_sum profile_row(sqlite3_stmt *row)
 	return sum;
 }
 
-static void add_sum(struct profile_sum *sum, const struct profile_sum *more)
+void profile_sum_add(struct profile_sum *sum, const struct profile_sum *more)
 {
 	sum->value += more->value;
 	sum->n += more->n;
@@ -217,7 +218,7 @@ static int add_path(struct profile *profile, const struct path_step *steps, size
 	uint32_t path = ++seen[0];
 	uint32_t caller = 0;
 
-	add_sum(&profile->functions[0].all, sum);
+	profile_sum_add(&profile->functions[0].all, sum);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t function = steps[i].function;
 		struct profile_edge *edge = edge_at(profile, caller, function);
@@ -227,12 +228,12 @@ static int add_path(struct profile *profile, const struct path_step *steps, size
 			edge->is_cycle = 1;
 		} else {
 			edge->value += sum->value;
-			add_sum(&profile->functions[function].all, sum);
+			profile_sum_add(&profile->functions[function].all, sum);
 		}
 		seen[function] = path;
 		caller = function;
 	}
-	add_sum(&profile->functions[caller].self, sum);
+	profile_sum_add(&profile->functions[caller].self, sum);
 	return 0;
 }
 

@@ -76,8 +76,9 @@ struct profile_sum {
 	bool has_ends;
 };
 
-/* Sum of the next row of a metric's query. */
+/* Sum of the next row of a metric's query; of one without samples, stack_id and value will do. */
 struct profile_sum profile_row(sqlite3_stmt *row);
+void profile_sum_add(struct profile_sum *sum, const struct profile_sum *more);
 
 struct profile_function {
 	struct profile_sum self; /* of sites right in it */

@@ -3,9 +3,13 @@ report` tell of the same recording.
 
 Arguments: memsight, victim-panels, whose numbers of blocks are known.
 """
+import contextlib
 import json
 import os
+import re
+import sqlite3
 import sys
+import tempfile
 
 import browser
 import whole
@@ -237,18 +241,40 @@ def a_search_tells_its_share_and_marks_what_it_found(checks, page):
 
 
 def shares_of_time_are_those_of_the_report(checks, page):
+    """Also where samples leave open whose time it is: both give a range then."""
     page.recording.need_source("clock")
+    check_shares(checks, page)
+    with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
+        path = os.path.join(folder, "open.db")
+        page.recording.database.execute("VACUUM INTO ?", (path,))
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            n_left_open = database.execute(
+                "UPDATE site SET share = NULL, share_low = 0.01, share_high = 0.2 WHERE stack_id = (SELECT min(stack_id) FROM site"
+                " WHERE bytes = 64) OR stack_id = (SELECT stack_id FROM site WHERE bytes = ?)", (BIG,)).rowcount
+        checks.that(n_left_open == 2, f"{n_left_open} sites were left open")
+        with browser.Served(page.memsight, path) as served:
+            n_ranges = check_shares(checks, Page(page.memsight, whole.Database(path), served, page.chromium))
+            checks.that(n_ranges > 4, f"{n_ranges} ranges of main, solve, allocate_big, nest and what called them")
+            checks.that("at least" in page.chromium.text(".page-flame .panel-flame .foot"), page.chromium.text(".page-flame .panel-flame .foot"))
+
+
+def check_shares(checks, page):
+    """How many of them are ranges."""
     page.open("page=flame&flame.by=time")
     told = {row["function"]: row for row in page.report("--flat", "--by", "time", "--limit", "0")}
     shown = page.functions()
+    n_ranges = 0
     checks.that("allocate_big" in shown, f"{shown}")
-    for function, (own, whole_text) in shown.items():
-        row = told[function]
-        total = 100 * row["total %"]
-        checks.that(f"({total:.1f} ±" in whole_text, f"{function}: {whole_text}, the report has {total:.1f} %")
-        checks.that(f"({100 * row['self %']:.1f} ±" in own, f"{function}: {own}, the report has {100 * row['self %']:.1f} %")
+    for function, texts in shown.items():
+        for name, text in zip(("self", "total"), texts):
+            share, low, high = (told[function][f"{name} {what}"] for what in ("%", "low", "high"))
+            expected = [low, high] if share is None else [share]
+            found = re.search(r"\(([0-9.]+)" + (r"-([0-9.]+) %\)" if share is None else " ±"), text)
+            checks.that(found and all(abs(100 * a - float(b)) < 0.0501 for a, b in zip(expected, found.groups())), f"{function}: {text}, the report has {expected}")
+            n_ranges += share is None
     n = page.recording.one("SELECT sum(n_samples) FROM source WHERE name IN ('clock', 'signal')")
     checks.that(f"n = {n:,} samples" in page.chromium.text(".page-flame .panel-flame .foot"), page.chromium.text(".page-flame .panel-flame .foot"))
+    return n_ranges
 
 
 def the_inverse_graph_begins_with_what_allocated(checks, page):

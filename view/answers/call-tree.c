@@ -33,7 +33,7 @@ static void note_line(struct flame *flame, const struct path_step *step, double 
 	flame->lines[step->function] = step->line;
 }
 
-static int add_site(struct flame *flame, int64_t stack_id, double value, double n_samples)
+static int add_site(struct flame *flame, int64_t stack_id, const struct profile_sum *sum)
 {
 	struct path_step steps[PATHS_MAX_DEPTH];
 	size_t n = paths_walk(flame->paths, stack_id, steps);
@@ -45,18 +45,16 @@ static int add_site(struct flame *flame, int64_t stack_id, double value, double 
 		const struct path_step *step = &steps[flame->is_inverse ? n - 1 - i : i];
 		if (node_at(flame, at, step->function, &at) < 0)
 			return -ENOMEM;
-		flame->nodes[at].value += value;
-		flame->nodes[at].n += n_samples;
-		note_line(flame, step, value);
+		profile_sum_add(&flame->nodes[at].all, sum);
+		note_line(flame, step, sum->value);
 	}
 	struct flame_node *end = &flame->nodes[at];
-	end->self += value;
-	if (value > end->most) {
-		end->most = value;
+	profile_sum_add(&end->self, sum);
+	if (sum->value > end->most || !end->site) {
+		end->most = sum->value;
 		end->site = stack_id;
 	}
-	flame->total += value;
-	flame->n_sites++;
+	profile_sum_add(&flame->total, sum);
 	return 0;
 }
 
@@ -73,15 +71,13 @@ static int allocate_lines(struct flame *flame)
 
 int flame_add(struct flame *flame, sqlite3_stmt *rows)
 {
-	bool has_samples = sqlite3_column_count(rows) > 2;
 	int r = allocate_lines(flame);
 	int code = SQLITE_DONE;
 
 	while (r == 0 && (code = statement_advance(rows)) == SQLITE_ROW) {
-		double value = sqlite3_column_double(rows, 1);
-		if (value > 0)
-			r = add_site(flame, sqlite3_column_int64(rows, 0), value,
-				     has_samples ? sqlite3_column_double(rows, 2) : 0);
+		const struct profile_sum sum = profile_row(rows);
+		if (sum.value > 0 || sum.n_unknown)
+			r = add_site(flame, sqlite3_column_int64(rows, 0), &sum);
 	}
 	return r < 0 || code == SQLITE_DONE ? r : -EPROTO;
 }
@@ -100,7 +96,7 @@ static void keep_above(struct flame *flame, double value, uint32_t *new_index)
 
 	for (size_t i = 0; i < flame->n_nodes; i++) {
 		struct flame_node node = flame->nodes[i];
-		if (node.value <= value)
+		if (node.all.value <= value)
 			continue;
 		if (node.parent != FLAME_ROOT)
 			node.parent = new_index[node.parent];
@@ -121,7 +117,7 @@ int64_t flame_prune(struct flame *flame, size_t max_nodes)
 	if (!values || !new_index)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		values[i] = flame->nodes[i].value;
+		values[i] = flame->nodes[i].all.value;
 	qsort(values, n, sizeof(*values), compare_descending);
 	keep_above(flame, values[max_nodes], new_index);
 	return (int64_t)(n - flame->n_nodes);

@@ -10,13 +10,13 @@
 
 #include "common/hash-map.h"
 #include "report/callgraph/call-paths.h"
+#include "report/callgraph/profile.h"
 
 struct flame_node {
 	uint32_t parent; /* index; FLAME_ROOT: none */
 	uint32_t function; /* of paths.functions; 0: no call path */
-	double value;
-	double self; /* of sites whose path ends here */
-	double n; /* samples that value is from, shares added up */
+	struct profile_sum all;
+	struct profile_sum self; /* of sites whose path ends here */
 	double most; /* of one site that ends here: */
 	int64_t site; /* stack.id; 0: none, or not recorded */
 };
@@ -30,14 +30,13 @@ struct flame {
 	size_t n_nodes;
 	size_t n_allocated;
 	struct key_map node_of; /* (parent, function): index + 1 */
-	double total;
-	uint64_t n_sites;
+	struct profile_sum total;
 	double *line_values; /* by function: the most that one site has at lines[] */
 	int32_t *
 		lines; /* by function: of its call, or allocation, with the greatest value; 0: not known */
 };
 
-/* Add the rows of a statement: stack_id, value, and (or 0) samples. Returns 0, -ENOMEM or -EPROTO. */
+/* Add the rows of a metric's statement (profile_row()). Returns 0, -ENOMEM or -EPROTO. */
 int flame_add(struct flame *flame, sqlite3_stmt *rows);
 
 /*

@@ -56,6 +56,23 @@ static int find_metric(struct view_question *question, struct metric *ret_metric
 				   "accesses and latency");
 }
 
+/* Of time that is known of some sites as a range only: what its ends are told by, of all (""), and right in it ("self_"). */
+static const char *const ends_names[] = {
+	"told",	     "n_told",	    "low",	"high",	     "n_sites",	     "n_unknown",
+	"self_told", "self_n_told", "self_low", "self_high", "self_n_sites", "self_n_unknown",
+};
+#define N_BASE 6u
+#define N_ENDS (sizeof(ends_names) / sizeof(ends_names[0]) / 2)
+
+static void write_ends(struct columns *columns, size_t first, const struct profile_sum *sum)
+{
+	const double values[N_ENDS] = { sum->told, sum->n,	 sum->low,
+					sum->high, sum->n_sites, sum->n_unknown };
+
+	for (size_t i = 0; i < N_ENDS; i++)
+		json_real(columns_at(columns, first + i), values[i]);
+}
+
 /*
  * samples_per_ns: of time, a node has as many samples as its time says, since samples stand for periods that differ: shares
  * are those of time, as in --flat; 0: n is what was counted.
@@ -63,23 +80,30 @@ static int find_metric(struct view_question *question, struct metric *ret_metric
 static void write_nodes(struct json *json, const struct flame *flame, const uint32_t *name_of,
 			double samples_per_ns)
 {
-	static const char *const names[] = { "parent", "function", "value", "self", "site", "n" };
+	const char *names[N_BASE + 2 * N_ENDS] = { "parent", "function", "value",
+						   "self",   "site",	 "n" };
+	bool has_unknown = flame->total.n_unknown > 0;
 	auto_columns struct columns columns;
 
-	columns_begin(&columns, names, 6);
+	memcpy(&names[N_BASE], ends_names, sizeof(ends_names));
+	columns_begin(&columns, names, has_unknown ? N_BASE + 2 * N_ENDS : N_BASE);
 	for (size_t i = 0; i < flame->n_nodes; i++) {
 		const struct flame_node *node = &flame->nodes[i];
 		json_integer(columns_at(&columns, 0),
 			     node->parent == FLAME_ROOT ? -1 : (int64_t)node->parent);
 		json_integer(columns_at(&columns, 1), name_of[node->function] - 1);
-		json_real(columns_at(&columns, 2), node->value);
-		json_real(columns_at(&columns, 3), node->self);
+		json_real(columns_at(&columns, 2), node->all.value);
+		json_real(columns_at(&columns, 3), node->self.value);
 		if (node->site)
 			json_integer(columns_at(&columns, 4), node->site);
 		else
 			json_null(columns_at(&columns, 4));
 		json_real(columns_at(&columns, 5),
-			  samples_per_ns > 0 ? node->value * samples_per_ns : node->n);
+			  samples_per_ns > 0 ? node->all.value * samples_per_ns : node->all.n);
+		if (has_unknown) {
+			write_ends(&columns, N_BASE, &node->all);
+			write_ends(&columns, N_BASE + N_ENDS, &node->self);
+		}
 		columns_end_row(&columns);
 	}
 	json_name(json, "nodes");
@@ -142,13 +166,14 @@ static int write_flame(struct view_question *question, struct flame *flame,
 	}
 	json_open(json, '{');
 	json_set_text(json, "unit", title ? title : metric->title);
-	json_set_real(json, "total", flame->total);
+	json_set_real(json, "total", flame->total.value);
 	json_name(json, "n_samples");
 	if (metric->is_time)
 		json_integer(json, n_samples);
 	else
 		json_null(json);
-	json_set_integer(json, "n_sites", (int64_t)flame->n_sites);
+	json_set_real(json, "clock_ns", clock_ns);
+	json_set_integer(json, "n_sites", flame->total.n_sites);
 	json_set_integer(json, "n_left_out", n_pruned);
 	write_names(json, flame, name_of);
 	write_nodes(json, flame, name_of, clock_ns > 0 ? (double)n_samples / clock_ns : 0);

@@ -52,6 +52,17 @@ export function shareText(share, n = null) {
 	return n === null || n === undefined ? `${percent} %` : `${percent} ±${(100 * halfWidth(share, n)).toFixed(1)} %`;
 }
 
+/**
+ * Where a share lies, as report --flat has it: [low, high] of a sum of sites of which some are known by their ends only,
+ * null where the sum is known. `sum` has what the answer "flame" tells of a node's ends, or is null.
+ */
+export function rangeOf(sum, clockNs, n) {
+	if (!sum?.n_unknown)
+		return null;
+	const told = sum.n_sites > 1 ? sum.told / clockNs - halfWidth(sum.n_told / n, n) : 0;
+	return [Math.max(0, sum.low / clockNs, told), Math.min(1, sum.high / clockNs)];
+}
+
 /** "1.5 ms", "0.2", "200us" as ns; a bare number is seconds. NaN: not a time. */
 export function parseDuration(text) {
 	const units = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9, min: 6e10 };

@@ -10,6 +10,7 @@
  * @property {Float64Array} self    without
  * @property {Float64Array} samples       samples that value is from, where it is sampled time
  * @property {Float64Array} start   where it begins, in the unit of value; a parent's children lie side by side
+ * @property {?{ all: Object, self: Object }[]} ends   what ranges are told by (rangeOf() of memsight/units), where some site has one only
  * @property {number[][]} children  the widest first
  * @property {Object[]} frame       {function, module, file, line} of each node
  * @property {number} levels        rows of the graph
@@ -29,6 +30,17 @@ function childrenOf(parent, value, names) {
 	for (const list of children)
 		list.sort((a, b) => value[b] - value[a] || (names[a] < names[b] ? -1 : names[a] > names[b] ? 1 : a - b));
 	return children;
+}
+
+const ENDS = ["told", "n_told", "low", "high", "n_sites", "n_unknown"];
+
+/** The sum of two nodes' ends; null is none. */
+function addEnds(a, b) {
+	return a && b ? Object.fromEntries(ENDS.map((name) => [name, a[name] + b[name]])) : a ?? b;
+}
+
+function endsOf(columns, prefix, i) {
+	return Object.fromEntries(ENDS.map((name) => [name, columns[prefix + name][i]]));
 }
 
 /* Parents before their children, whatever the order of the nodes. */
@@ -66,9 +78,12 @@ export function treeOf(answer) {
 		number: Int32Array.from([-1, ...columns.function]),
 		site: [null, ...(columns.site ?? [])],
 		children: [],
+		ends: columns.n_unknown ? [{ all: null, self: null }, ...columns.n_unknown.map((_, i) => ({ all: endsOf(columns, "", i), self: endsOf(columns, "self_", i) }))] : null,
 	};
 	tree.children = childrenOf(tree.parent, tree.value, tree.frame.map(frameName));
 	tree.samples[0] = tree.children[0].reduce((sum, child) => sum + tree.samples[child], 0);
+	if (tree.ends)
+		tree.ends[0].all = tree.children[0].reduce((sum, child) => addEnds(sum, tree.ends[child].all), null);
 	place(tree);
 	return tree;
 }
@@ -143,13 +158,14 @@ function textOf(frame) {
  * What a search finds below `zoom`: the nodes, and their sum. What lies inside a match is not added again, so the
  * share is of paths on which anything matches, and never above 1.
  *
- * @returns {{ matches: Set<number>, value: number, samples: number, share: number }} share: of zoom's value
+ * @returns {{ matches: Set<number>, value: number, samples: number, ends: ?Object, share: number }} share: of zoom's value
  */
 export function search(tree, text, zoom = 0) {
 	const wanted = text.trim().toLowerCase();
 	const matches = new Set();
 	let value = 0;
 	let samples = 0;
+	let ends = null;
 	const waiting = wanted ? [[zoom, false]] : [];
 	while (waiting.length) {
 		const [node, isInside] = waiting.pop();
@@ -159,25 +175,26 @@ export function search(tree, text, zoom = 0) {
 		if (isMatch && !isInside) {
 			value += tree.value[node];
 			samples += tree.samples[node];
+			ends = addEnds(ends, tree.ends?.[node].all);
 		}
 		for (const child of tree.children[node])
 			waiting.push([child, isInside || isMatch]);
 	}
-	return { matches, value, samples, share: tree.value[zoom] > 0 ? value / tree.value[zoom] : 0 };
+	return { matches, value, samples, ends, share: tree.value[zoom] > 0 ? value / tree.value[zoom] : 0 };
 }
 
 /* What a node has for itself; samples of it in proportion, as its children's are known. */
 function ownOf(tree, node, isInverse) {
 	if (isInverse)
-		return tree.depth[node] === 1 ? { value: tree.value[node], samples: tree.samples[node] } : { value: 0, samples: 0 };
-	return { value: tree.self[node], samples: Math.max(0, tree.children[node].reduce((left, child) => left - tree.samples[child], tree.samples[node])) };
+		return tree.depth[node] === 1 ? { value: tree.value[node], samples: tree.samples[node], ends: tree.ends?.[node].all } : { value: 0, samples: 0 };
+	return { value: tree.self[node], ends: tree.ends?.[node].self, samples: Math.max(0, tree.children[node].reduce((left, child) => left - tree.samples[child], tree.samples[node])) };
 }
 
 /**
  * The functions below `zoom`, by their own value: a function counts once on each path, however often it
  * stands there. Of an inverse tree, whose first row are the innermost functions, the own value is that of this row.
  *
- * @returns {{ frame: Object, self: number, total: number, node: number }[]} node: the widest one
+ * @returns {{ frame: Object, self: number, total: number, selfEnds: ?Object, ends: ?Object, node: number }[]} node: the widest one
  */
 export function functionsOf(tree, zoom = 0, isInverse = false) {
 	const found = new Map();
@@ -191,12 +208,14 @@ export function functionsOf(tree, zoom = 0, isInverse = false) {
 			continue;
 		}
 		if (node > 0) {
-			const row = found.get(key) ?? { frame: tree.frame[node], self: 0, total: 0, selfSamples: 0, samples: 0, node };
+			const row = found.get(key) ?? { frame: tree.frame[node], self: 0, total: 0, selfSamples: 0, samples: 0, selfEnds: null, ends: null, node };
 			const own = ownOf(tree, node, isInverse);
 			row.self += own.value;
 			row.selfSamples += own.samples;
+			row.selfEnds = addEnds(row.selfEnds, own.ends);
 			row.total += open.get(key) ? 0 : tree.value[node];
 			row.samples += open.get(key) ? 0 : tree.samples[node];
+			row.ends = open.get(key) ? row.ends : addEnds(row.ends, tree.ends?.[node].all);
 			row.node = tree.value[node] > tree.value[row.node] ? node : row.node;
 			found.set(key, row);
 			open.set(key, (open.get(key) ?? 0) + 1);

@@ -7,12 +7,12 @@ import { debounced, h, select } from "memsight/dom";
 import { createFlameCanvas } from "memsight/flame-canvas";
 import { findSteps, frameName, functionsOf, pathOf, search, stepsOf, treeOf } from "memsight/flame-layout";
 import { METRICS, pickMetric } from "memsight/flame-metrics";
-import { count, place } from "memsight/format";
+import { count, place, share } from "memsight/format";
 import { createGrid } from "memsight/grid";
 import { categorical } from "memsight/palette";
 import { createPane } from "memsight/pane";
 import { placeButton } from "memsight/source-text";
-import { shareText, valueText } from "memsight/units";
+import { rangeOf, shareText, valueText } from "memsight/units";
 
 const HELP = "Each box is a function; it stands below the one that called it and is as wide as its part of the whole. The order from "
 	+ "left to right is by width and means nothing else. A click makes a box as wide as the picture. Colours tell the file "
@@ -52,7 +52,7 @@ export function create(root, app) {
 		oninput: debounced(250, () => app.set({ "flame.search": field.value || null }, { replace: true })) });
 	const legend = h("div", { class: "flame-legend" });
 	const detail = h("div", { class: "frame-detail" });
-	const functions = functionsGrid(now, shareOf, (node) => app.set({ "flame.at": node || null }));
+	const functions = functionsGrid(now, shareOf, atLeast, (node) => app.set({ "flame.at": node || null }));
 	pane.tools.append(choices);
 	pane.body.append(h("div", { class: "tools-row" }, h("label", { class: "choice" }, h("span", {}, "Search"), field), found, crumbs),
 		canvas.element, legend, detail,
@@ -60,20 +60,29 @@ export function create(root, app) {
 
 	const unit = () => now.metric.unit;
 
-	/* Of all that was counted; of time, of all samples that were taken, as in the reports. */
-	function shareOf(value, samples) {
-		return now.answer.n_samples === null ? shareText(value / (now.answer.total || 1)) : shareText(samples / (now.answer.n_samples || 1), now.answer.n_samples);
+	/* Of all that was counted; of time, of all samples that were taken, as in the reports: a range where samples leave it open. */
+	function shareOf(value, samples, ends) {
+		const { total, n_samples: n, clock_ns: clockNs } = now.answer;
+		const range = rangeOf(ends, clockNs, n);
+		if (range)
+			return share(null, ...range);
+		return n === null ? shareText(value / (total || 1)) : shareText(samples / (n || 1), n);
+	}
+
+	/* Where some sites are known as a range only, a sum has what surely is theirs. */
+	function atLeast(value, ends) {
+		return `${ends?.n_unknown ? "at least " : ""}${valueText(value, unit())}`;
 	}
 
 	function tell(node) {
 		const { tree, answer, zoom } = now;
 		const isSampled = answer.n_samples !== null;
 		const lines = [node === 0 ? "all of it" : place(tree.frame[node]),
-			`${valueText(tree.value[node], unit())}, ${shareOf(tree.value[node], tree.samples[node])} of ${isSampled ? "all samples" : "all"}`];
-		if ((zoom > 0 || isSampled) && node !== 0 && !(zoom > 0 && pathOf(tree, zoom).includes(node)))
+			`${atLeast(tree.value[node], tree.ends?.[node].all)}, ${shareOf(tree.value[node], tree.samples[node], tree.ends?.[node].all)} of ${isSampled ? "all samples" : "all"}`];
+		if (!tree.ends && (zoom > 0 || isSampled) && node !== 0 && !(zoom > 0 && pathOf(tree, zoom).includes(node)))
 			lines.push(`${partText(node)} of ${zoom > 0 ? frameName(tree.frame[zoom]) : "this graph"}`);
 		if (tree.self[node] > 0)
-			lines.push(`${valueText(tree.self[node], unit())} ${now.isInverse ? "of paths that begin here" : "right in it"}`);
+			lines.push(`${atLeast(tree.self[node], tree.ends?.[node].self)} ${now.isInverse ? "of paths that begin here" : "right in it"}`);
 		return lines.join("\n");
 	}
 
@@ -180,7 +189,7 @@ export function create(root, app) {
 		if (document.activeElement !== field)
 			field.value = state["flame.search"] ?? "";
 		found.textContent = isSearching ? `${hits.matches.size ? "" : "no match, "}${count(hits.matches.size)} frames, ${
-			valueText(hits.value, unit())}, ${foundShare(hits, zoom)}` : "";
+			atLeast(hits.value, hits.ends)}, ${foundShare(hits, zoom)}` : "";
 		found.dataset.share = isSearching ? hits.share : "";
 		crumbs.replaceChildren(...crumbsOf(tree, zoom));
 		legend.replaceChildren(...legendOf(app));
@@ -192,7 +201,7 @@ export function create(root, app) {
 		const { tree, answer } = now;
 		if (answer.n_samples === null)
 			return `${shareText(hits.share)}${zoom ? " of what is shown" : ""}`;
-		return zoom ? `${shareText(hits.samples / (tree.samples[zoom] || 1), tree.samples[zoom])} of what is shown` : `${shareOf(hits.value, hits.samples)} of all samples`;
+		return zoom && !tree.ends ? `${shareText(hits.samples / (tree.samples[zoom] || 1), tree.samples[zoom])} of what is shown` : `${shareOf(hits.value, hits.samples, hits.ends)} of all samples`;
 	}
 
 	function crumbsOf(tree, zoom) {
@@ -217,8 +226,9 @@ export function create(root, app) {
 		const { answer } = now;
 		const { from, to, isAll } = app.span();
 		const n = answer.n_samples;
-		return [`${answer.unit}: ${valueText(answer.total, unit())} in all`,
-			n === null ? "counted exactly" : `${shareOf(answer.total, now.tree.samples[0])} of n = ${count(n)} samples; ± is the 95 % interval`,
+		return [`${answer.unit}: ${atLeast(answer.total, now.tree.ends?.[0].all)} in all`,
+			n === null ? "counted exactly" : `${shareOf(answer.total, now.tree.samples[0], now.tree.ends?.[0].all)} of n = ${count(n)} samples; ± is the 95 % interval`,
+			now.tree.ends ? "two numbers: anywhere between them" : "",
 			isAll ? "whole run" : app.isStored ? "whole run: an exported file cannot count a part of the time anew"
 				: `of the selected time ${app.format.interval(from, to)}`,
 			answer.n_left_out ? `${count(answer.n_left_out)} of the smallest frames are not drawn` : ""].filter(Boolean).join(" · ");
@@ -236,7 +246,7 @@ export function create(root, app) {
 }
 
 /* The accessible reading: what functions have for themselves and with what they called. */
-function functionsGrid(now, shareOf, onZoom) {
+function functionsGrid(now, shareOf, atLeast, onZoom) {
 	const grid = createGrid({
 		caption: "Functions; a function counts once on each path, however often it stands there",
 		sort: { key: "self", isDescending: true }, part: 30,
@@ -245,8 +255,8 @@ function functionsGrid(now, shareOf, onZoom) {
 				onclick: () => onZoom(row.node) }, frameName(row.frame)) },
 			{ key: "place", title: "Place", order: (row) => row.frame.file, cell: ({ frame }) => (frame.file
 				? `${frame.file.split("/").pop()}:${frame.line}` : frame.module.split("/").pop() || "-") },
-			{ key: "self", title: "Right in it", isNumber: true, cell: (row) => `${valueText(row.self, now.metric.unit)} (${shareOf(row.self, row.selfSamples)})` },
-			{ key: "total", title: "With what it calls", isNumber: true, cell: (row) => `${valueText(row.total, now.metric.unit)} (${shareOf(row.total, row.samples)})` },
+			{ key: "self", title: "Right in it", isNumber: true, cell: (row) => `${atLeast(row.self, row.selfEnds)} (${shareOf(row.self, row.selfSamples, row.selfEnds)})` },
+			{ key: "total", title: "With what it calls", isNumber: true, cell: (row) => `${atLeast(row.total, row.ends)} (${shareOf(row.total, row.samples, row.ends)})` },
 		],
 	});
 	return { element: grid.element, show: () => grid.show(functionsOf(now.tree, now.isInverse ? 0 : now.zoom, now.isInverse)) };
