@@ -13,7 +13,8 @@
 
 /* What is known of a log's thread. 0: not told. */
 struct life {
-	uint64_t birth_ns; /* FORK, or the last exec, which is that of the program itself: perf's clock */
+	uint64_t
+		birth_ns; /* FORK, or the last exec, which is that of the program itself: perf's clock */
 	uint64_t end_ns; /* EXIT */
 	uint64_t first_ns; /* of its lines: CLOCK_MONOTONIC_RAW */
 	uint64_t last_ns;
