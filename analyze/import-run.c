@@ -12,7 +12,7 @@
 #include "store/database.h"
 #include "store/statement.h"
 
-/* Every table with rows of one run, also those of later migrations. */
+/* Every table with rows of one run, also those that an import does not know. */
 static const char run_tables_sql[] =
 	"SELECT tables.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns"
 	" WHERE tables.type = 'table' AND columns.name = 'run_id'";

@@ -35,7 +35,7 @@ static const struct {
 } db_errors[] = {
 	{ -EBADMSG, "is not a database of memsight; name another one with --output" },
 	{ -EPROTONOSUPPORT, "was written by a newer version of memsight: use that one" },
-	{ -ESTALE, "was written by an older version of memsight: analyse its trace again" },
+	{ -ESTALE, "was made by an older memsight: analyse the trace again" },
 	{ -EBUSY, "is being written by another memsight: try again when that has ended" },
 	{ -EEXIST, "has appeared meanwhile: analyse again" },
 	{ -ENOTSUP,

@@ -1,5 +1,5 @@
 -- Views: the questions that people ask. Dropped and made anew whenever a database is written, so
--- that they may change without a migration.
+-- that they may change without a new version of the database.
 
 DROP VIEW IF EXISTS stack_line;
 CREATE VIEW stack_line AS -- each stack with its innermost frame as text

@@ -1,5 +1,5 @@
 #pragma once
-/* Shared by db.c, database-write.c and rows.c. */
+/* Private to store/. */
 #include "store/database.h"
 
 struct db_writer;
@@ -21,8 +21,8 @@ struct db *db_new(const char *path);
 /* Open the handle. flags as of sqlite3_open_v2(). Returns 0 or a negative errno. */
 int db_connect(struct db *db, const char *path, int flags);
 
-/*
- * Whether the open file is a database of ours that this version understands: 0 or -EBADMSG,
- * -EPROTONOSUPPORT, another negative errno. *ret_version is its user_version.
- */
-int db_check(struct db *db, int *ret_version);
+/* Whether the open file is a database of ours, of this version: 0, or an error as of db_open(). */
+int db_check(struct db *db);
+
+/* Say in the file that it is one. Returns 0 or a negative errno. */
+int db_sign(struct db *db);

@@ -51,57 +51,47 @@ static int write_names(struct db *db)
 	return r;
 }
 
-/* Bring the schema to this version, inside the transaction. */
-static int migrate(struct db *db, int version)
+int db_sign(struct db *db)
 {
-	int r = 0;
+	auto_free char *pragmas = NULL;
 
-	for (; version < db_n_migrations && r == 0; version++) {
-		auto_free char *pragma = NULL;
-		if (asprintf(&pragma, "PRAGMA user_version = %d; PRAGMA application_id = %d",
-			     version + 1, DB_APPLICATION_ID) < 0)
-			return -ENOMEM;
-		r = db_exec(db, db_migrations[version]);
-		if (r == 0)
-			r = db_exec(db, pragma);
-	}
-	return r < 0 ? r : write_names(db);
+	if (asprintf(&pragmas, "PRAGMA user_version = %d; PRAGMA application_id = %d", DB_VERSION,
+		     DB_APPLICATION_ID) < 0)
+		return -ENOMEM;
+	return db_exec(db, pragmas);
 }
 
-/* Migrations change plain tables, which a compact database has while it is made only. */
-static int migrate_compact(struct db *db, int version)
+static int make_tables(struct db *db, bool is_compact)
 {
-	if (version == db_n_migrations)
-		return write_names(db);
-	if (version > 0)
-		return -ESTALE;
-	int r = migrate(db, version);
-	return r < 0 ? r : compact_make(db);
+	int r = db_sign(db);
+
+	for (int i = 0; i < db_n_groups && r == 0; i++)
+		r = db_exec(db, db_groups[i].sql);
+	return r == 0 && is_compact ? compact_make(db) : r;
 }
 
-static int begin(struct db *db, int version, bool is_compact)
+static int begin(struct db *db)
 {
 	int r = db_exec(db, write_pragmas);
+
 	if (r == 0)
 		r = db_exec(db, "BEGIN IMMEDIATE");
-	if (r < 0)
-		return r;
-	db->is_writing = true;
-	return is_compact ? migrate_compact(db, version) : migrate(db, version);
+	db->is_writing = r == 0;
+	return r;
 }
 
 /* Add to a database that is there. */
 static int begin_existing(struct db *db, bool wants_compact)
 {
-	int version;
 	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE);
 
 	if (r == 0)
-		r = db_check(db, &version);
-	if (r < 0)
-		return r;
-	bool is_compact = compact_is_database(db->handle);
-	return wants_compact && !is_compact ? -ENOTSUP : begin(db, version, is_compact);
+		r = db_check(db);
+	if (r == 0 && wants_compact && !compact_is_database(db->handle))
+		r = -ENOTSUP;
+	if (r == 0)
+		r = begin(db);
+	return r < 0 ? r : write_names(db);
 }
 
 /* Whether the file that was locked is still the one with this name. */
@@ -148,7 +138,11 @@ static int begin_new(struct db *db, bool is_compact)
 		r = db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
 	if (r == 0)
 		r = db_exec(db, new_pragmas);
-	return r < 0 ? r : begin(db, 0, is_compact);
+	if (r == 0)
+		r = begin(db);
+	if (r == 0)
+		r = make_tables(db, is_compact);
+	return r < 0 ? r : write_names(db);
 }
 
 int db_begin(const char *path, unsigned mode, struct db **ret_db)

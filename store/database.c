@@ -178,7 +178,7 @@ static int user_version(void *context, int n, char **values, char **names)
 	return 0;
 }
 
-int db_check(struct db *db, int *ret_version)
+int db_check(struct db *db)
 {
 	int version = -1;
 	int application = -1;
@@ -191,24 +191,22 @@ int db_check(struct db *db, int *ret_version)
 		return db_errno(db->handle, r);
 	if (application != DB_APPLICATION_ID || version < 1)
 		return -EBADMSG;
-	if (version > db_n_migrations)
+	if (version > DB_VERSION)
 		return -EPROTONOSUPPORT;
-	*ret_version = version;
-	return 0;
+	return version < DB_VERSION ? -ESTALE : 0;
 }
 
 /* A killed writer may have left a journal: rolling it back needs to write once. */
-static int recover(struct db *db, int *ret_version)
+static int recover(struct db *db)
 {
 	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE);
 
-	return r < 0 ? r : db_check(db, ret_version);
+	return r < 0 ? r : db_check(db);
 }
 
 int db_open(const char *path, struct db **ret_db)
 {
 	struct stat st;
-	int version;
 
 	if (stat(path, &st) < 0)
 		return -errno;
@@ -220,11 +218,9 @@ int db_open(const char *path, struct db **ret_db)
 		return -ENOMEM;
 	int r = db_connect(db, path, SQLITE_OPEN_READONLY);
 	if (r == 0)
-		r = db_check(db, &version);
+		r = db_check(db);
 	if (r == -EROFS) /* SQLITE_READONLY_ROLLBACK */
-		r = recover(db, &version);
-	if (r == 0 && version < db_n_migrations)
-		r = -ESTALE;
+		r = recover(db);
 	if (r < 0)
 		return r;
 	*ret_db = steal_ptr(&db);

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * The database of recordings (schemas/0001-first.sql and later). It is written in whole or not at
+ * The database of recordings (schemas/schema.sql). It is written in whole or not at
  * all: a new one under a temporary name that is renamed at the end, an existing one in one
  * transaction.
  */
@@ -14,7 +14,7 @@ struct db;
 
 /*
  * Open an existing database for reading. Returns 0, -ENOENT, -EBADMSG (not one of ours),
- * -EPROTONOSUPPORT (made by a newer version), or another negative errno.
+ * -EPROTONOSUPPORT (made by a newer memsight), -ESTALE (by an older one), or another negative errno.
  */
 int db_open(const char *path, struct db **ret_db);
 

@@ -1,26 +1,24 @@
 #!/usr/bin/env python3
-"""Make C strings of the schema: embed-sql.py OUTPUT.c 0001-*.sql ... views.sql indexes.sql"""
+"""Make C strings of the schema: embed-sql.py OUTPUT.c schema.sql views.sql indexes.sql"""
 import pathlib
+import re
 import sys
 
 
-def literal(path):
-    lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
-    quoted = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
+def literal(text):
+    quoted = [line.replace("\\", "\\\\").replace('"', '\\"') for line in text.splitlines()]
     return "\n".join(f'\t"{line}\\n"' for line in quoted)
 
 
 def main():
-    output, *paths = sys.argv[1:]
-    migrations = sorted(path for path in paths if pathlib.Path(path).name[:4].isdigit())
-    text = ['#include "store/schema.h"', "", "const char *const db_migrations[] = {"]
-    text += [literal(path) + "," for path in migrations]
-    text += ["};", "", f"const int db_n_migrations = {len(migrations)};"]
-    for path in paths:
-        if path not in migrations:
-            name = pathlib.Path(path).stem
-            text += ["", f"const char db_{name}[] =", literal(path) + ";"]
-    pathlib.Path(output).write_text("\n".join(text) + "\n", encoding="utf-8")
+    output, schema, *others = map(pathlib.Path, sys.argv[1:])
+    _, *groups = re.split(r"^-- ## (.*)\n", schema.read_text(encoding="utf-8"), flags=re.M)
+    text = ['#include "store/schema.h"', "", "const struct db_group db_groups[] = {"]
+    text += [f'{{ "{heading}",\n{literal(sql)} }},' for heading, sql in zip(groups[::2], groups[1::2])]
+    text += ["};", "", f"const int db_n_groups = {len(groups) // 2};"]
+    for path in others:
+        text += ["", f"const char db_{path.stem}[] =", literal(path.read_text(encoding="utf-8")) + ";"]
+    output.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
 main()

@@ -1,12 +1,22 @@
 #pragma once
 /* The schema as SQL, made from schemas/ when building (embed-sql.py). */
 
-/* Migration i brings a database from user_version i to i + 1. */
-extern const char *const db_migrations[];
-extern const int db_n_migrations;
-
-extern const char db_views[]; /* dropped and made anew with every write */
-extern const char db_indexes[]; /* made at the end of a write, where missing */
+/* PRAGMA user_version of our databases: another one is refused. */
+#define DB_VERSION 16
 
 /* PRAGMA application_id of our databases: "MSDB". */
 #define DB_APPLICATION_ID 0x4d534442
+
+/* The tables of schemas/schema.sql, in the groups that its headings make. */
+struct db_group {
+	const char *heading;
+	const char *sql;
+};
+extern const struct db_group db_groups[];
+extern const int db_n_groups;
+
+/* The heading of what heatmaps are drawn from. */
+#define DB_HEATMAPS "Pictures of time x address"
+
+extern const char db_views[]; /* dropped and made anew with every write */
+extern const char db_indexes[]; /* made at the end of a write, where missing */

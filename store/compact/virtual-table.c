@@ -335,7 +335,7 @@ static int is_shadow(const char *ending)
 	return strcmp(ending, "chunk") == 0 || strcmp(ending, "column") == 0;
 }
 
-/* Chunks are neither made nor dropped with it: a migration makes the virtual table anew over them. */
+/* Chunks are neither made nor dropped with it: they are tables of their own. */
 static const sqlite3_module module = {
 	.iVersion = 3,
 	.xCreate = table_connect,

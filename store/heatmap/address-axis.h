@@ -1,7 +1,7 @@
 #pragma once
 /*
  * The squeezed axis of addresses: pages that something lay in, joined to ranges over small holes, and
- * cut into bands (schemas/0011-picture.sql) by what lies in them.
+ * cut into bands (table band) by what lies in them.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,8 +11,6 @@
 #include "store/schema.h"
 #include "store/statement.h"
 
-#define PICTURE_MIGRATION 10 /* schemas/0011-picture.sql, and nothing that comes before it */
-
 /* Where the axes' categories get their names. */
 static const char copy_sql[] = "INSERT INTO main.thread SELECT * FROM original.thread;"
 			       "INSERT INTO main.thread_name SELECT * FROM original.thread_name;"
@@ -76,6 +74,18 @@ static int attach(struct db *db, const char *path)
 	return r;
 }
 
+/* The tables of heatmaps, or all others. */
+static int make_tables(struct db *db, bool of_heatmaps)
+{
+	int r = 0;
+
+	for (int i = 0; i < db_n_groups && r == 0; i++) {
+		if (of_heatmaps == (strcmp(db_groups[i].heading, DB_HEATMAPS) == 0))
+			r = db_exec(db, db_groups[i].sql);
+	}
+	return r;
+}
+
 /*
  * Names of tables are looked for in the private database first: while pictures are computed it has
  * theirs only, and all others are the original's.
@@ -83,7 +93,7 @@ static int attach(struct db *db, const char *path)
 static int compute_runs(struct db *db)
 {
 	auto_statement sqlite3_stmt *row = NULL;
-	int r = db_exec(db, db_migrations[PICTURE_MIGRATION]);
+	int r = make_tables(db, true);
 
 	if (r == 0)
 		r = statement_prepare(db_handle(db), "SELECT id FROM run WHERE detail = 'full'",
@@ -96,19 +106,11 @@ static int compute_runs(struct db *db)
 /* The rest of a database, for db_open() to know it. */
 static int complete(struct db *db)
 {
-	auto_free char *pragma = NULL;
-	int r = 0;
+	int r = make_tables(db, false);
 
-	for (int i = 0; i < db_n_migrations && r == 0; i++) {
-		if (i != PICTURE_MIGRATION)
-			r = db_exec(db, db_migrations[i]);
-	}
 	if (r == 0)
 		r = db_exec(db, copy_sql);
-	if (r == 0 && asprintf(&pragma, "PRAGMA user_version = %d; PRAGMA application_id = %d",
-			       db_n_migrations, DB_APPLICATION_ID) < 0)
-		r = -ENOMEM;
-	return r < 0 ? r : db_exec(db, pragma);
+	return r < 0 ? r : db_sign(db);
 }
 
 static int fill(const char *original, const char *path)

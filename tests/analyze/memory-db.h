@@ -12,8 +12,8 @@ static inline sqlite3 *memory_db_open(void)
 	sqlite3 *db = NULL;
 
 	ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
-	for (int i = 0; i < db_n_migrations; i++)
-		ck_assert_int_eq(sqlite3_exec(db, db_migrations[i], NULL, NULL, NULL), SQLITE_OK);
+	for (int i = 0; i < db_n_groups; i++)
+		ck_assert_int_eq(sqlite3_exec(db, db_groups[i].sql, NULL, NULL, NULL), SQLITE_OK);
 	return db;
 }
 

@@ -524,6 +524,30 @@ START_TEST(a_database_of_a_newer_version_is_refused_and_left_alone)
 }
 END_TEST
 
+START_TEST(a_database_of_an_older_version_is_refused_and_that_beside_its_trace_made_anew)
+{
+	struct import_result result;
+	sqlite3 *handle;
+
+	make_small();
+	ck_assert_int_eq(sqlite3_open(maker.db, &handle), SQLITE_OK);
+	ck_assert_int_eq(sqlite3_exec(handle,
+				      "CREATE TABLE run (id INTEGER PRIMARY KEY, program TEXT);"
+				      "PRAGMA user_version = 15;"
+				      "PRAGMA application_id = 0x4d534442", /* MSDB */
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	sqlite3_close(handle);
+	ck_assert_int_eq(db_open(maker.db, &db), -ESTALE);
+	ck_assert_int_eq(db_begin(maker.db, DB_ADD, &db), -ESTALE);
+	ck_assert_int_eq(db_begin(maker.db, DB_ADD | DB_COMPACT, &db), -ESTALE);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	db = db_close(db);
+	ck_assert_int_eq(analyse_into(maker.db, &plain, &result), 0);
+	ck_assert(result.is_skipped);
+}
+END_TEST
+
 START_TEST(a_second_writer_is_turned_away)
 {
 	struct db *other = NULL;
@@ -725,6 +749,9 @@ int main(void)
 	tcase_add_test(other, a_reader_analyses_a_trace_again_only_when_it_is_newer);
 	tcase_add_test(other, what_is_no_trace_and_no_database_is_refused);
 	tcase_add_test(other, a_database_of_a_newer_version_is_refused_and_left_alone);
+	tcase_add_test(
+		other,
+		a_database_of_an_older_version_is_refused_and_that_beside_its_trace_made_anew);
 	tcase_add_test(other, a_second_writer_is_turned_away);
 	tcase_add_loop_test(other, a_database_is_no_more_open_than_its_traces, 0,
 			    sizeof(modes) / sizeof(*modes));

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import sys
 import tempfile
 
@@ -146,6 +147,21 @@ def check_failures(folder):
     checks.that(not os.path.exists(mixed + "/none/memsight.db"), "a database without a run was made")
 
 
+def check_older_database(folder):
+    """A database of an older memsight is left alone, with one line that says what to do."""
+    path = os.path.join(os.path.dirname(folder), "older.db")
+    older = sqlite3.connect(path)
+    older.executescript("create table run (id integer primary key, program text);"
+                        f"pragma user_version = 15; pragma application_id = {0x4d534442}")
+    older.close()
+    before = open(path, "rb").read()
+    for arguments in (["analyze", "-o", path, f"{folder}/bt.A.hms.1.mst"], ["report", path], ["query", path, "select 1"]):
+        done = whole.Outcome([MEMSIGHT, *arguments])
+        checks.that(done.status == 1 and "was made by an older memsight: analyse the trace again" in done.messages
+                    and len(done.messages.splitlines()) == 1, done.messages)
+    checks.that(open(path, "rb").read() == before, "a database of an older memsight was changed")
+
+
 def check_same_recording(folder):
     twins = os.path.join(os.path.dirname(folder), "twins")
     os.makedirs(twins)
@@ -258,6 +274,7 @@ def main():
         check_several(folder)
         check_same_name(folder)
         check_failures(folder)
+        check_older_database(folder)
         check_same_recording(folder)
         check_reports(folder, every)
         check_refusals(path)

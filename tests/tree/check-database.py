@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""docs/database.md tells every table, view and column with its unit, and nothing else; its queries run."""
+"""docs/database.md is what schema.sql says of tables; it has every view and column with its unit; its queries run."""
 import re
 import sqlite3
+import subprocess
+import sys
 
 import tree
 
@@ -12,9 +14,8 @@ SHORT_VIEWS = {"not_freed": ["function", "file", "line"], "mismatched_free": ["b
 
 def make_database():
     db = sqlite3.connect(":memory:")
-    migrations = sorted((tree.ROOT / "schemas").glob("[0-9]*.sql"))
-    for path in [*migrations, tree.ROOT / "schemas/views.sql"]:
-        db.executescript(path.read_text())
+    for name in ("schema.sql", "views.sql"):
+        db.executescript((tree.ROOT / "schemas" / name).read_text())
     return db
 
 
@@ -45,6 +46,8 @@ def main():
     text = (tree.ROOT / "docs/database.md").read_text()
     found = sections(text)
     problems = []
+    if text != subprocess.check_output([sys.executable, tree.ROOT / "scripts/database-page", "--print"], text=True):
+        problems.append("docs/database.md is not what schemas/schema.sql says: run scripts/database-page")
     names = db.execute("select name, type = 'table' from sqlite_master where type in ('table', 'view')"
                        " and name not like 'sqlite_%'").fetchall()
     for name, is_table in names:
