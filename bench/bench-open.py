@@ -3,7 +3,7 @@
 
 bench-open.py MEMSIGHT MAKE-TRACE [SAMPLES [FILE.html]]. The bars: 5 MB, and 2 s for a run of a million samples. Beside the
 wall time, which means nothing on a busy machine, stands the CPU time of the page's thread. A FILE that is there is opened as
-it is. Needs chromium, its driver and selenium, as tests/view does.
+it is. Needs chromium, its driver and selenium, as tests/system/view does.
 """
 import os
 import pathlib
@@ -13,7 +13,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/view")]
+sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests/system/view")]
 
 import browser  # noqa: E402
 import whole  # noqa: E402

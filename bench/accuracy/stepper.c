@@ -10,7 +10,7 @@
 #include "decode/decode.h"
 
 #include "common/cleanup.h"
-#include "tests/decode/native.h"
+#include "tests/unit/decode/native.h"
 
 #include <errno.h>
 #include <fcntl.h>

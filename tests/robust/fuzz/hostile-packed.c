@@ -1,0 +1,255 @@
+#include "tests/robust/fuzz/hostile-packed.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "store/columns/column.h"
+#include "store/compact/chunk-store.h"
+#include "store/compact/virtual-table.h"
+#include "store/heatmap/parts.h"
+#include "store/slices/blob.h"
+#include "tests/robust/fuzz/fuzz.h"
+#include "trace/frame.h"
+
+static int64_t odd_value(const struct hostile_change *change, int64_t old)
+{
+	const int64_t values[] = {
+		(int64_t)change->value,
+		INT64_MAX,
+		INT64_MIN,
+		INT64_MIN + 1,
+		-(int64_t)(change->value & 15),
+		(int64_t)(change->value & 255),
+		(int64_t)((change->value & 255) << 56),
+		(int64_t)((uint64_t)old + change->value),
+	};
+
+	return values[change->kind & 7];
+}
+
+static bool is_meant(const struct hostile_change *change, uint32_t item)
+{
+	return change->row == 255 || change->row == item % 255;
+}
+
+/* One row of a query of id and bytes, counted around. The caller finalizes. */
+static sqlite3_stmt *pick_row(sqlite3 *db, const char *sql, unsigned n)
+{
+	sqlite3_stmt *row = NULL;
+	unsigned n_rows = 0;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &row, NULL) != SQLITE_OK)
+		return NULL;
+	while (sqlite3_step(row) == SQLITE_ROW)
+		n_rows++;
+	sqlite3_reset(row);
+	for (unsigned i = 0; n_rows && i <= n % n_rows; i++)
+		sqlite3_step(row);
+	if (n_rows && sqlite3_column_type(row, 1) == SQLITE_BLOB)
+		return row;
+	sqlite3_finalize(row);
+	return NULL;
+}
+
+static void put_bytes(sqlite3 *db, const char *sql, int64_t id, const void *bytes, size_t n_bytes)
+{
+	sqlite3_stmt *put = NULL;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &put, NULL) != SQLITE_OK)
+		return;
+	sqlite3_bind_blob(put, 1, bytes, (int)n_bytes, SQLITE_TRANSIENT);
+	sqlite3_bind_int64(put, 2, id);
+	sqlite3_step(put);
+	sqlite3_finalize(put);
+}
+
+/* ---- Parts of pictures ---- */
+
+static void repack(const struct hostile_change *change, struct picture_columns *columns,
+		   sqlite3 *db, int64_t id)
+{
+	struct picture_packer *packer = picture_packer_open();
+	struct picture_item *items = calloc(columns->n + 1, sizeof(*items));
+	const struct picture_item **order = calloc(columns->n + 1, sizeof(*order));
+	struct picture_bytes bytes;
+
+	FUZZ_REQUIRE(packer && items && order);
+	for (uint32_t i = 0; i < columns->n; i++) {
+		unsigned column = change->column % PICTURE_COLUMNS;
+		for (unsigned c = 0; c < PICTURE_COLUMNS; c++)
+			items[i].values[c] = columns->values[c][i];
+		if (is_meant(change, i))
+			items[i].values[column] = odd_value(change, items[i].values[column]);
+		order[i] = &items[i];
+	}
+	if (columns->n && picture_pack(packer, order, columns->n, change->kind & 8, &bytes) == 0)
+		put_bytes(db, "UPDATE picture_data SET data = ? WHERE id = ?", id, bytes.data,
+			  bytes.n);
+	free(order);
+	free(items);
+	picture_packer_close(packer);
+}
+
+void hostile_change_part(sqlite3 *db, const struct hostile_change *change)
+{
+	sqlite3_stmt *row =
+		pick_row(db, "SELECT id, data FROM picture_data ORDER BY id", change->table);
+	struct chunk_decoder *decoder = chunk_decoder_open();
+	struct picture_columns columns;
+
+	FUZZ_REQUIRE(decoder && picture_columns_init(&columns) == 0);
+	if (row) {
+		int64_t id = sqlite3_column_int64(row, 0);
+		const struct picture_bytes bytes = { sqlite3_column_blob(row, 1),
+						     (size_t)sqlite3_column_bytes(row, 1) };
+		columns.wanted = (1u << PICTURE_COLUMNS) - 1;
+		int r = picture_unpack(decoder, &bytes, &columns);
+		sqlite3_reset(row);
+		if (r == 0)
+			repack(change, &columns, db, id);
+	}
+	sqlite3_finalize(row);
+	picture_columns_finish(&columns);
+	chunk_decoder_close(decoder);
+}
+
+/* ---- Chunks of compact tables ---- */
+
+/* A column of a chunk is written anew as plain numbers. */
+static void recode(const struct hostile_change *change, const struct chunk_column *column,
+		   sqlite3 *db, const char *sql, int64_t id)
+{
+	struct chunk_encoder *encoder = chunk_encoder_open();
+	int64_t *numbers = calloc(column->n, sizeof(*numbers));
+	const struct chunk_values values = { .values = numbers,
+					     .n = column->n,
+					     .may_be_null = true };
+	const void *bytes;
+	size_t n_bytes;
+
+	FUZZ_REQUIRE(encoder && numbers);
+	for (uint32_t i = 0; i < column->n; i++) {
+		numbers[i] = CHUNK_NULL;
+		chunk_column_get(column, i, &numbers[i]);
+		if (is_meant(change, i))
+			numbers[i] = odd_value(change, numbers[i]);
+	}
+	if (chunk_column_encode(encoder, &values, (struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes,
+				&n_bytes) == 0)
+		put_bytes(db, sql, id, bytes, n_bytes);
+	free(numbers);
+	chunk_encoder_close(encoder);
+}
+
+static void change_chunk_column(const struct hostile_change *change, sqlite3_stmt *row, sqlite3 *db,
+				const char *sql)
+{
+	struct chunk_decoder *decoder = chunk_decoder_open();
+	size_t n_bytes = (size_t)sqlite3_column_bytes(row, 1);
+	struct chunk_column *column;
+	int other;
+
+	FUZZ_REQUIRE(decoder);
+	void *bytes = malloc(n_bytes + 1);
+	FUZZ_REQUIRE(bytes);
+	memcpy(bytes, sqlite3_column_blob(row, 1), n_bytes);
+	int64_t id = sqlite3_column_int64(row, 0);
+	sqlite3_reset(row);
+	/* Of one that is relative to another, only its own bytes are changed. */
+	if (chunk_column_check(bytes, n_bytes, &other) == 0 && other < 0 &&
+	    chunk_column_decode(decoder, bytes, n_bytes, NULL, &column) == 0) {
+		recode(change, column, db, sql, id);
+		chunk_column_free(column);
+	}
+	free(bytes);
+	chunk_decoder_close(decoder);
+}
+
+/* What a chunk says of the least and most of its columns. */
+static void change_chunk_head(const struct hostile_change *change, sqlite3_stmt *row, sqlite3 *db,
+			      const char *sql)
+{
+	size_t n_bytes = (size_t)sqlite3_column_bytes(row, 1);
+	char *bytes = malloc(n_bytes + 8);
+
+	FUZZ_REQUIRE(bytes);
+	memcpy(bytes, sqlite3_column_blob(row, 1), n_bytes);
+	int64_t id = sqlite3_column_int64(row, 0), number;
+	sqlite3_reset(row);
+	if (n_bytes >= sizeof(uint32_t) + sizeof(number)) {
+		size_t n_numbers = (n_bytes - sizeof(uint32_t)) / sizeof(number);
+		char *at = bytes + sizeof(uint32_t) + change->column % n_numbers * sizeof(number);
+		memcpy(&number, at, sizeof(number));
+		number = odd_value(change, number);
+		memcpy(at, &number, sizeof(number));
+		uint32_t checksum =
+			trace_checksum(bytes + sizeof(checksum), n_bytes - sizeof(checksum));
+		memcpy(bytes, &checksum, sizeof(checksum));
+		put_bytes(db, sql, id, bytes, n_bytes);
+	}
+	free(bytes);
+}
+
+void hostile_change_chunk(sqlite3 *db, const struct hostile_change *change)
+{
+	static const char *const tables[] = { "allocation", "sample", "touch" };
+	const char *table = tables[change->table % 3];
+	bool is_head = change->kind & 8;
+	char select[160], update[160];
+
+	snprintf(select, sizeof(select), "SELECT id, %s FROM %s_%s ORDER BY id",
+		 is_head ? "head" : "data", table, is_head ? "chunk" : "column");
+	snprintf(update, sizeof(update), "UPDATE %s_%s SET %s = ? WHERE id = ?", table,
+		 is_head ? "chunk" : "column", is_head ? "head" : "data");
+	sqlite3_stmt *row = pick_row(db, select, is_head ? change->table / 3 : change->column);
+	if (row && is_head)
+		change_chunk_head(change, row, db, update);
+	else if (row)
+		change_chunk_column(change, row, db, update);
+	sqlite3_finalize(row);
+}
+
+/* ---- Slices of time ---- */
+
+struct slice_copy {
+	const struct hostile_change *change;
+	struct slice_blob *blob;
+	uint32_t n_rows;
+};
+
+static int copy_row(void *context, enum slice_section section, const int64_t *values)
+{
+	struct slice_copy *copy = context;
+	int64_t row[SLICE_COLUMNS];
+	int64_t *cell = &row[copy->change->column / SLICE_SECTION_COUNT % SLICE_COLUMNS];
+
+	memcpy(row, values, sizeof(row));
+	if (section == copy->change->column % SLICE_SECTION_COUNT &&
+	    is_meant(copy->change, copy->n_rows++))
+		*cell = odd_value(copy->change, *cell);
+	return slice_blob_row(copy->blob, section, row, SLICE_COLUMNS);
+}
+
+/* column: the section, and the column of its rows. */
+void hostile_change_slice(sqlite3 *db, const struct hostile_change *change)
+{
+	sqlite3_stmt *row = pick_row(db, "SELECT id, data FROM slice ORDER BY id", change->table);
+	struct slice_copy copy = { .change = change, .blob = slice_blob_open() };
+	struct slice_reader *reader = slice_reader_open();
+	const struct slice_visitor visitor = { (1u << SLICE_SECTION_COUNT) - 1, copy_row, &copy };
+	const uint8_t *bytes;
+	size_t n_bytes;
+
+	FUZZ_REQUIRE(copy.blob && reader);
+	if (row) {
+		int64_t id = sqlite3_column_int64(row, 0);
+		int r = slice_read(reader, sqlite3_column_blob(row, 1),
+				   (size_t)sqlite3_column_bytes(row, 1), &visitor);
+		sqlite3_reset(row);
+		if (r == 0 && slice_blob_bytes(copy.blob, &bytes, &n_bytes) == 0 && n_bytes)
+			put_bytes(db, "UPDATE slice SET data = ? WHERE id = ?", id, bytes, n_bytes);
+	}
+	sqlite3_finalize(row);
+	slice_reader_close(reader);
+	slice_blob_close(copy.blob);
+}

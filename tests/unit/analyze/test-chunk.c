@@ -1,0 +1,303 @@
+#include "store/columns/column.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/columns/encoding.h"
+#include "store/compact/column-cache.h"
+#include "tests/unit/common/trace-random.h"
+#include "tests/support/suite.h"
+
+static struct chunk_encoder *encoder;
+static struct chunk_decoder *decoder;
+static int64_t values[CHUNK_ROWS];
+static int64_t others[CHUNK_ROWS];
+
+static void set_up(void)
+{
+	encoder = chunk_encoder_open();
+	decoder = chunk_decoder_open();
+	ck_assert_ptr_nonnull(encoder);
+	ck_assert_ptr_nonnull(decoder);
+}
+
+static void tear_down(void)
+{
+	chunk_encoder_close(encoder);
+	chunk_decoder_close(decoder);
+}
+
+/* ---- What columns may hold ---- */
+
+static int64_t constant(struct trace_random *random, uint32_t i)
+{
+	(void)random;
+	(void)i;
+	return -77;
+}
+
+static int64_t counting(struct trace_random *random, uint32_t i)
+{
+	(void)random;
+	return INT64_C(5000000000) + 3 * (int64_t)i;
+}
+
+static int64_t anything(struct trace_random *random, uint32_t i)
+{
+	(void)i;
+	return (int64_t)trace_random_bits(random);
+}
+
+static int64_t few(struct trace_random *random, uint32_t i)
+{
+	(void)i;
+	return (int64_t)(trace_random_below(random, 7) * UINT64_C(0x123456789abcdef));
+}
+
+static int64_t addresses(struct trace_random *random, uint32_t i)
+{
+	(void)i;
+	return INT64_C(0x7f0000000000) + 16 * (int64_t)trace_random_below(random, 1u << 24);
+}
+
+static int64_t extremes(struct trace_random *random, uint32_t i)
+{
+	static const int64_t ends[] = {
+		INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX - 1, INT64_MAX
+	};
+
+	(void)i;
+	return ends[trace_random_below(random, 7)];
+}
+
+static int64_t nulls(struct trace_random *random, uint32_t i)
+{
+	return trace_random_below(random, 3) ? counting(random, i) : CHUNK_NULL;
+}
+
+static int64_t only_null(struct trace_random *random, uint32_t i)
+{
+	(void)random;
+	(void)i;
+	return CHUNK_NULL;
+}
+
+typedef int64_t (*maker)(struct trace_random *random, uint32_t i);
+static const maker makers[] = { constant,  counting, anything, few,
+				addresses, extremes, nulls,    only_null };
+#define N_MAKERS (sizeof(makers) / sizeof(makers[0]))
+static const uint32_t lengths[] = { 1, 2, 255, 4097, CHUNK_ROWS };
+#define N_LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
+
+static bool is_null(const struct chunk_values *column, uint32_t i)
+{
+	return column->may_be_null && column->values[i] == CHUNK_NULL;
+}
+
+static void check_equal_values(const struct chunk_column *read, const struct chunk_values *written)
+{
+	bool ascends = true;
+
+	ck_assert_uint_eq(read->n, written->n);
+	for (uint32_t i = 0; i < written->n; i++) {
+		int64_t value = 0;
+		bool is_there = chunk_column_get(read, i, &value);
+		if (is_there == is_null(written, i) || (is_there && value != written->values[i]))
+			ck_abort_msg("row %u: %lld is %lld", i, (long long)written->values[i],
+				     (long long)value);
+		ascends = ascends && is_there &&
+			  (i == 0 || written->values[i] >= written->values[i - 1]);
+	}
+	ck_assert_int_eq(read->is_ascending, ascends);
+}
+
+/* Encode, decode and compare; the size, or 0 where the plan does not fit. */
+static size_t round_trip(const struct chunk_values *column, struct chunk_plan plan,
+			 const struct chunk_column *other)
+{
+	const void *bytes;
+	size_t n_bytes;
+	int number;
+	struct chunk_column *read = NULL;
+
+	int r = chunk_column_encode(encoder, column, plan, &bytes, &n_bytes);
+	if (r == -ERANGE && plan.coding != CHUNK_PLAIN)
+		return 0;
+	ck_assert_int_eq(r, 0);
+	ck_assert_int_eq(chunk_column_check(bytes, n_bytes, &number), 0);
+	ck_assert_int_eq(number, plan.coding == CHUNK_RELATIVE ? plan.other : -1);
+	ck_assert_int_eq(chunk_column_decode(decoder, bytes, n_bytes, other, &read), 0);
+	check_equal_values(read, column);
+	chunk_column_free(read);
+	return n_bytes;
+}
+
+/* Every maker, as NULL or not, in every length. */
+START_TEST(a_column_reads_as_it_was_written)
+{
+	struct trace_random random = { (uint64_t)_i + 1 };
+	struct chunk_values column = { .values = values,
+				       .others = others,
+				       .n = lengths[(size_t)_i % N_LENGTHS],
+				       .may_be_null = (size_t)_i / N_LENGTHS % 2 };
+	maker make = makers[(size_t)_i / N_LENGTHS / 2];
+	struct chunk_values before = { .values = others, .n = column.n, .may_be_null = true };
+	struct chunk_column *other;
+	const void *bytes;
+	size_t n_bytes;
+
+	for (uint32_t i = 0; i < column.n; i++) {
+		values[i] = make(&random, i);
+		others[i] = nulls(&random, i);
+	}
+	ck_assert_int_eq(chunk_column_encode(encoder, &before,
+					     (struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes,
+					     &n_bytes),
+			 0);
+	ck_assert_int_eq(chunk_column_decode(decoder, bytes, n_bytes, NULL, &other), 0);
+	for (int coding = 0; coding < CHUNK_CODING_COUNT; coding++)
+		round_trip(&column, (struct chunk_plan){ (enum chunk_coding)coding, 3 }, other);
+	chunk_column_free(other);
+}
+END_TEST
+
+START_TEST(what_is_alike_takes_little)
+{
+	struct chunk_values column = { .values = values, .n = CHUNK_ROWS };
+
+	for (uint32_t i = 0; i < CHUNK_ROWS; i++)
+		values[i] = counting(NULL, i);
+	ck_assert_uint_le(round_trip(&column, (struct chunk_plan){ CHUNK_DELTA, 0 }, NULL), 200);
+	for (uint32_t i = 0; i < CHUNK_ROWS; i++)
+		values[i] = -77;
+	ck_assert_uint_le(round_trip(&column, (struct chunk_plan){ CHUNK_PLAIN, 0 }, NULL), 40);
+}
+END_TEST
+
+/* ---- Bytes from anybody ---- */
+
+/* Decode what may be anything: no more is asked than that it ends, with the other column or without. */
+static int try_bytes(const char *bytes, size_t n_bytes, const struct chunk_column *other)
+{
+	struct chunk_column *read = NULL;
+	uint32_t n_null = 0;
+	int64_t value;
+	char *exact = malloc(n_bytes ? n_bytes : 1); /* a sanitizer sees one byte behind it */
+
+	memcpy(exact, bytes, n_bytes);
+	int r = chunk_column_decode(decoder, exact, n_bytes, other, &read);
+	ck_assert(r == 0 || r == -EBADMSG);
+	for (uint32_t i = 0; r == 0 && i < read->n; i++)
+		n_null += !chunk_column_get(read, i, &value);
+	ck_assert(n_null == 0 || read->has_null);
+	chunk_column_free(read);
+	free(exact);
+	return r;
+}
+
+static size_t encode_any(struct trace_random *random, char *copy, uint32_t n)
+{
+	struct chunk_values column = {
+		.values = values, .others = others, .n = n, .may_be_null = true
+	};
+	struct chunk_plan plan = {
+		(enum chunk_coding)trace_random_below(random, CHUNK_CODING_COUNT), 0
+	};
+	maker make = makers[trace_random_below(random, N_MAKERS)];
+	const void *bytes;
+	size_t n_bytes;
+
+	for (uint32_t i = 0; i < n; i++) {
+		values[i] = make(random, i);
+		others[i] = counting(random, i);
+	}
+	if (chunk_column_encode(encoder, &column, plan, &bytes, &n_bytes) < 0)
+		ck_assert_int_eq(chunk_column_encode(encoder, &column,
+						     (struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes,
+						     &n_bytes),
+				 0);
+	memcpy(copy, bytes, n_bytes);
+	return n_bytes;
+}
+
+START_TEST(damaged_bytes_are_told_or_read_as_something_else)
+{
+	struct trace_random random = { (uint64_t)_i + 1 };
+	static char bytes[1u << 20];
+	uint32_t n = 1 + trace_random_below(&random, 700);
+	struct chunk_column other = { .n = n, .base = 5 };
+	size_t n_bytes = encode_any(&random, bytes, n);
+	int number;
+
+	for (int round = 0; round < 300; round++) {
+		size_t limit = round % 2 ? n_bytes : sizeof(struct chunk_column_head) + 8;
+		size_t at =
+			trace_random_below(&random, (uint32_t)(limit < n_bytes ? limit : n_bytes));
+		char before = bytes[at];
+		bytes[at] = (char)trace_random_bits(&random);
+		ck_assert(bytes[at] == before || chunk_column_check(bytes, n_bytes, &number) < 0);
+		try_bytes(bytes, n_bytes, round % 3 ? &other : NULL);
+		bytes[at] = before;
+	}
+	for (size_t n_left = 0; n_left < n_bytes && n_left < 300; n_left++) {
+		ck_assert_int_eq(chunk_column_check(bytes, n_left, &number), -EBADMSG);
+		ck_assert_int_eq(try_bytes(bytes, n_left, &other), -EBADMSG);
+	}
+}
+END_TEST
+
+/* ---- What is kept ---- */
+
+static struct chunk_column *column_of(size_t n_bytes)
+{
+	struct chunk_column *column = calloc(1, sizeof(*column));
+
+	column->n_bytes = n_bytes;
+	return column;
+}
+
+START_TEST(the_cache_keeps_what_is_in_use_and_what_was_used_last)
+{
+	struct chunk_cache *cache = chunk_cache_open(250);
+	const struct chunk_column *columns[4];
+
+	for (int i = 0; i < 4; i++) {
+		struct chunk_column *column = column_of(100);
+		ck_assert_int_eq(chunk_cache_add(cache, i, column), 0);
+		columns[i] = column;
+	}
+	for (int i = 0; i < 4; i++) /* more than fits, but all are in use */
+		ck_assert_ptr_eq(chunk_cache_take(cache, i), columns[i]);
+	for (int i = 0; i < 4; i++) {
+		chunk_cache_put(cache, columns[i]);
+		chunk_cache_put(cache, columns[i]);
+	}
+	ck_assert_ptr_null(chunk_cache_take(cache, 0));
+	ck_assert_ptr_null(chunk_cache_take(cache, 1));
+	ck_assert_ptr_eq(chunk_cache_take(cache, 2), columns[2]);
+	chunk_cache_clear(cache);
+	ck_assert_ptr_null(chunk_cache_take(cache, 2));
+	ck_assert_uint_eq(columns[2]->n_bytes, 100); /* it stays with who has it */
+	chunk_cache_put(cache, columns[2]);
+	chunk_cache_close(cache);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("chunk");
+	TCase *columns = tcase_create("columns");
+
+	tcase_set_timeout(columns, 120);
+	tcase_add_checked_fixture(columns, set_up, tear_down);
+	tcase_add_loop_test(columns, a_column_reads_as_it_was_written, 0,
+			    (int)(N_MAKERS * N_LENGTHS * 2));
+	tcase_add_test(columns, what_is_alike_takes_little);
+	tcase_add_loop_test(columns, damaged_bytes_are_told_or_read_as_something_else, 0, 60);
+	tcase_add_test(columns, the_cache_keeps_what_is_in_use_and_what_was_used_last);
+	suite_add_tcase(suite, columns);
+
+	return suite_run(suite);
+}
