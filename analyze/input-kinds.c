@@ -115,10 +115,3 @@ int feed_open(const char *path, struct feed *ret_feed)
 		*ret_feed = feed;
 	return r;
 }
-
-void feed_close(struct feed *feed)
-{
-	if (feed->class)
-		feed->class->close(feed->self);
-	*feed = (struct feed){ 0 };
-}

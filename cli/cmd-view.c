@@ -13,9 +13,9 @@
 #include "common/cleanup.h"
 #include "store/heatmap/heatmap.h"
 #include "store/statement.h"
-#include "view/export.h"
+#include "view/server/export.h"
 #include "view/request.h"
-#include "view/server.h"
+#include "view/server/server.h"
 
 /* Threads share memory that was freed: many small heaps would each keep some; and large answers keep none. */
 #define MAX_ARENAS  2

@@ -11,25 +11,6 @@
 /* The trace's number for a clock that has none. */
 #define PERF_CLOCK_ID UINT32_MAX
 
-void pmu_hardware_finish(struct hardware_stream *stream)
-{
-	struct pmu_event_set *set = &stream->events.set;
-
-	for (size_t i = 0; i < set->n; i++) {
-		if (set->rings)
-			pmu_ring_finish(&set->rings[i]);
-		close(set->fds[i]);
-		if (stream->leader_fds[i] >= 0)
-			close(stream->leader_fds[i]);
-	}
-	free(set->fds);
-	free(set->rings);
-	free(stream->leader_fds);
-	free(set->cpus);
-	pmu_perf_clock_close(stream->clock);
-	*stream = (struct hardware_stream){ 0 };
-}
-
 static struct hardware_stream *hardware(struct access_stream *stream)
 {
 	return (struct hardware_stream *)stream; /* base is the first member of its first member */

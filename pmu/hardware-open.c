@@ -385,3 +385,22 @@ int pmu_hardware_init(const struct access_source *source, const struct access_op
 	*ret_stream = stream;
 	return 0;
 }
+
+void pmu_hardware_finish(struct hardware_stream *stream)
+{
+	struct pmu_event_set *set = &stream->events.set;
+
+	for (size_t i = 0; i < set->n; i++) {
+		if (set->rings)
+			pmu_ring_finish(&set->rings[i]);
+		close(set->fds[i]);
+		if (stream->leader_fds[i] >= 0)
+			close(stream->leader_fds[i]);
+	}
+	free(set->fds);
+	free(set->rings);
+	free(stream->leader_fds);
+	free(set->cpus);
+	pmu_perf_clock_close(stream->clock);
+	*stream = (struct hardware_stream){ 0 };
+}

@@ -124,3 +124,8 @@ int report_heatmap_prepare(sqlite3 *db, const struct report_request *request)
 	int r = heat_make(db, &part, &heat);
 	return report_heatmap_is_nothing(r) ? 0 : r < 0 ? r : insert_cells(db, &heat);
 }
+
+bool report_heatmap_is_nothing(int error)
+{
+	return error == -ENOENT || error == -ERANGE || error == -EADDRNOTAVAIL || error == -ESRCH;
+}

@@ -226,11 +226,6 @@ static int draw(const struct drawing *drawing, sqlite3 *db, const struct report_
 	return r < 0 ? r : ferror(drawing->out) ? -EIO : 0;
 }
 
-bool report_heatmap_is_nothing(int error)
-{
-	return error == -ENOENT || error == -ERANGE || error == -EADDRNOTAVAIL || error == -ESRCH;
-}
-
 static int write_nothing(FILE *out, sqlite3 *db, const struct report_request *request, int error)
 {
 	if (error == -ENOENT)

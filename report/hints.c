@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/human-number.h"
 #include "common/text.h"
 #include "store/query-value.h"
 #include "store/statement.h"
@@ -157,4 +158,10 @@ int report_line_hints_write(FILE *out, sqlite3 *db, int64_t run_id)
 	int r = report_hint_write(out, db, LINES_SQL, run_id);
 
 	return r < 0 ? r : report_hint_write(out, db, FAULTS_SQL, run_id);
+}
+
+void report_rest_write(FILE *out, int64_t n_rest)
+{
+	if (n_rest > 0)
+		fprintf(out, "\u2026 %s more (-n 0 shows all)\n", format_count(n_rest).text);
 }

@@ -62,12 +62,6 @@ static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
 	return r == 0 && is_of_losses(report) ? report_ledger_write(out, db, request->run_id) : r;
 }
 
-void report_rest_write(FILE *out, int64_t n_rest)
-{
-	if (n_rest > 0)
-		fprintf(out, "\u2026 %s more (-n 0 shows all)\n", format_count(n_rest).text);
-}
-
 /* How many rows the limit left out. */
 static int count_rest(sqlite3 *db, const struct report *report,
 		      const struct report_request *request, int64_t *ret_n)

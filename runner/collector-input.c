@@ -153,7 +153,7 @@ static void accept_all(struct collector *collector)
 	while (collector->n_connections < COLLECTOR_MAX_CONNECTIONS &&
 	       (fd = recording_accept(collector->recording)) >= 0) {
 		struct epoll_event event = { .events = EPOLLIN,
-					     .data.u64 = collector_connection_tag() };
+					     .data.u64 = collector_tag(COLLECTOR_CONNECTION, 0) };
 
 		if (answer(collector, fd)) {
 			close(fd);

@@ -1,8 +1,12 @@
 /*
- * How far the trace may grow: --max-size, the limit of file size, the disk. Near the end of it
+ * Segments, and how far the trace may grow: --max-size, the limit of file size, the disk. Near the end of it
  * segments become small, so that nearly all of the room is used and little is lost with the last one.
  */
+#include <errno.h>
+#include <stdio.h>
+
 #include "runner/collector.h"
+#include "runner/trace-records-write.h"
 
 #define DISK_GUARD_DIVISOR 20 /* stops at one part in 20 free */
 #define RESERVE_BYTES	   (64u << 10) /* for what is written at the end */
@@ -88,6 +92,69 @@ void collector_look_at_room(struct collector *collector)
 	if (free_bytes < collector->room_bytes) {
 		collector->room_bytes = free_bytes;
 		collector->room_reason = "less than 5 % of the disk are free";
+	}
+}
+
+struct trace_commit collector_commit_at(const struct collector *collector, uint64_t ticks)
+{
+	return (struct trace_commit){
+		.ticks = ticks,
+		.raw_ns = clock_pair_raw_ns(&collector->last_pair, collector->ticks_per_second,
+					    ticks),
+	};
+}
+
+void collector_stop(struct collector *collector, const char *reason)
+{
+	if (collector->stopped_ticks)
+		return;
+	collector->stopped_ticks = clock_ticks(collector->clock);
+	snprintf(collector->stop_reason, sizeof(collector->stop_reason), "%s", reason);
+	pool_end(collector->pool, RING_STOPPED);
+	tracker_stop(&collector->tracker, collector->stopped_ticks);
+	trace_writer_hold(collector->writer, 0);
+	collector->retry_ns = 0;
+	collector->drain.is_muted = true;
+	samples_mute(&collector->samples);
+	collector_warn(collector, "recording to %s has stopped: %s; the program goes on",
+		       collector->output->path, reason);
+}
+
+int collector_commit(struct collector *collector)
+{
+	struct trace_commit commit;
+	int err;
+
+	/* Events of a segment are put in time by lines that end in it, and not by a guess. */
+	collector->last_pair = clock_pair_read(collector->clock);
+	store_clock(collector->writer, &collector->last_pair);
+	commit = collector_commit_at(collector, drain_safe_ticks(&collector->drain));
+	err = trace_writer_commit(collector->writer, &commit, NULL);
+
+	collector->committed_ticks = commit.ticks;
+	collector_look_at_room(collector);
+	switch (-err) {
+	case 0:
+		collector->retry_ns = 0;
+		collector->retry_wait_ns = 0;
+		return 0;
+	case EAGAIN:
+		collector_wait_for_room(collector);
+		return 0;
+	case ENOSPC:
+		collector_stop(collector, "the disk is full: no space left on device");
+		return 0;
+	case EDQUOT:
+		collector_stop(collector, "the quota of the disk is used up");
+		return 0;
+	case EFBIG:
+		collector_stop(collector, collector->most_reason);
+		return 0;
+	case EIO:
+		collector_stop(collector, "the disk reports an error");
+		return 0;
+	default:
+		return err;
 	}
 }
 

@@ -1,4 +1,4 @@
-/* What goes into the trace besides events: segments, limits, memory of processes, the end. */
+/* The end of a trace: what was counted, lost and used. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,94 +9,6 @@
 #include "runner/trace-records-write.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
-
-static struct trace_commit commit_at(const struct collector *collector, uint64_t ticks)
-{
-	return (struct trace_commit){
-		.ticks = ticks,
-		.raw_ns = clock_pair_raw_ns(&collector->last_pair, collector->ticks_per_second,
-					    ticks),
-	};
-}
-
-void collector_stop(struct collector *collector, const char *reason)
-{
-	if (collector->stopped_ticks)
-		return;
-	collector->stopped_ticks = clock_ticks(collector->clock);
-	snprintf(collector->stop_reason, sizeof(collector->stop_reason), "%s", reason);
-	pool_end(collector->pool, RING_STOPPED);
-	tracker_stop(&collector->tracker, collector->stopped_ticks);
-	trace_writer_hold(collector->writer, 0);
-	collector->retry_ns = 0;
-	collector->drain.is_muted = true;
-	samples_mute(&collector->samples);
-	collector_warn(collector, "recording to %s has stopped: %s; the program goes on",
-		       collector->output->path, reason);
-}
-
-int collector_commit(struct collector *collector)
-{
-	struct trace_commit commit;
-	int err;
-
-	/* Events of a segment are put in time by lines that end in it, and not by a guess. */
-	collector->last_pair = clock_pair_read(collector->clock);
-	store_clock(collector->writer, &collector->last_pair);
-	commit = commit_at(collector, drain_safe_ticks(&collector->drain));
-	err = trace_writer_commit(collector->writer, &commit, NULL);
-
-	collector->committed_ticks = commit.ticks;
-	collector_look_at_room(collector);
-	switch (-err) {
-	case 0:
-		collector->retry_ns = 0;
-		collector->retry_wait_ns = 0;
-		return 0;
-	case EAGAIN:
-		collector_wait_for_room(collector);
-		return 0;
-	case ENOSPC:
-		collector_stop(collector, "the disk is full: no space left on device");
-		return 0;
-	case EDQUOT:
-		collector_stop(collector, "the quota of the disk is used up");
-		return 0;
-	case EFBIG:
-		collector_stop(collector, collector->most_reason);
-		return 0;
-	case EIO:
-		collector_stop(collector, "the disk reports an error");
-		return 0;
-	default:
-		return err;
-	}
-}
-
-static void sample_process(struct collector *collector, struct image *image)
-{
-	struct run_node_bytes nodes[RUN_MAX_NODES];
-	struct trace_process_sample sample = { 0 };
-	struct trace_string pairs = { .bytes = nodes };
-
-	if (run_process_sample(&image->sampler, &sample, nodes, RUN_MAX_NODES) < 0)
-		return;
-	sample.head.type = TRACE_RECORD_PROCESS_SAMPLE;
-	sample.ticks = clock_ticks(collector->clock);
-	sample.process_id = image->id;
-	pairs.n_bytes = sample.node_bytes;
-	trace_writer_record(collector->writer, &sample, sizeof(sample), &pairs, 1);
-}
-
-void collector_sample_processes(struct collector *collector)
-{
-	if (collector->stopped_ticks)
-		return;
-	for (struct image *image = collector->tracker.images.first; image; image = image->next) {
-		if (image->is_written) /* a sample in front of its PROCESS record means nothing */
-			sample_process(collector, image);
-	}
-}
 
 static uint64_t timeval_ns(const struct timeval *time)
 {
@@ -218,6 +130,6 @@ int collector_end(struct collector *collector)
 	store_losses(collector, ticks);
 	store_counts(collector, ticks);
 	store_exit(collector, ticks);
-	commit = commit_at(collector, collector->last_pair.ticks);
+	commit = collector_commit_at(collector, collector->last_pair.ticks);
 	return trace_writer_finish(collector->writer, &commit);
 }

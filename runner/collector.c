@@ -25,19 +25,6 @@
 #define FIRST_COMMIT_NS	  (50 * NS_PER_MS)
 #define COMMIT_NS	  (TRACE_SEGMENT_NS / 4)
 
-enum tag {
-	TAG_SIGNAL,
-	TAG_CONNECTION,
-	TAG_PROCESS,
-	TAG_RING,
-	TAG_WAITING,
-};
-
-static uint64_t tagged(enum tag tag, uint32_t value)
-{
-	return (uint64_t)tag << 32 | value;
-}
-
 static uint64_t monotonic_ns(void)
 {
 	struct timespec now;
@@ -55,11 +42,6 @@ uint64_t collector_wall_ns(const struct collector *collector)
 {
 	return collector->command_end_ns ? collector->command_end_ns - collector->command_begin_ns
 					 : 0;
-}
-
-uint64_t collector_connection_tag(void)
-{
-	return tagged(TAG_CONNECTION, 0);
 }
 
 static int watch(struct collector *collector, int fd, uint64_t tag)
@@ -108,7 +90,7 @@ static void init_tracker(struct collector *collector)
 		.clock = collector->clock,
 		.ticks_per_second = collector->ticks_per_second,
 		.epoll_fd = collector->epoll_fd,
-		.epoll_tag = tagged(TAG_PROCESS, 0),
+		.epoll_tag = collector_tag(COLLECTOR_PROCESS, 0),
 		.no_alloc = collector->options->no_alloc,
 		.no_follow = collector->options->no_follow,
 		.samples = &collector->samples,
@@ -124,7 +106,7 @@ static int start_pulse(struct collector *collector)
 {
 	if (collector->options->no_alloc || pulse_start(&collector->pulse, collector->pool) < 0)
 		return 0;
-	return watch(collector, collector->pulse.event_fd, tagged(TAG_WAITING, 0));
+	return watch(collector, collector->pulse.event_fd, collector_tag(COLLECTOR_WAITING, 0));
 }
 
 int collector_init(struct collector *collector, const struct clock_pair *first_pair,
@@ -153,9 +135,9 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 	collector->samples.tracker = &collector->tracker;
 	for (int i = 0; err == 0 && i < 2; i++)
 		err = watch(collector, collector->recording->listen_fds[i],
-			    tagged(TAG_CONNECTION, 0));
+			    collector_tag(COLLECTOR_CONNECTION, 0));
 	if (err == 0)
-		err = watch(collector, signal_fd, tagged(TAG_SIGNAL, 0));
+		err = watch(collector, signal_fd, collector_tag(COLLECTOR_SIGNAL, 0));
 	return err < 0 ? err : start_pulse(collector);
 }
 
@@ -195,14 +177,14 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 {
 	uint32_t value = (uint32_t)event->data.u64;
 
-	switch ((enum tag)(event->data.u64 >> 32)) {
-	case TAG_SIGNAL:
+	switch ((enum collector_tag)(event->data.u64 >> 32)) {
+	case COLLECTOR_SIGNAL:
 		collector_take_signals(collector);
 		break;
-	case TAG_CONNECTION:
+	case COLLECTOR_CONNECTION:
 		collector_take_connections(collector);
 		break;
-	case TAG_PROCESS:
+	case COLLECTOR_PROCESS:
 		if ((pid_t)value == collector->command_pid && !collector->command_has_ended) {
 			look_for_end_of_command(collector);
 			break;
@@ -211,9 +193,9 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 		tracker_gone(&collector->tracker, (pid_t)value, STORE_STATUS_UNKNOWN,
 			     clock_ticks(collector->clock));
 		break;
-	case TAG_RING:
+	case COLLECTOR_RING:
 		break; /* each round reads the rings */
-	case TAG_WAITING:
+	case COLLECTOR_WAITING:
 		pulse_take(&collector->pulse);
 		break; /* and the pool */
 	}
@@ -300,6 +282,31 @@ static void each_second(struct collector *collector)
 	collector->next_second_ns = collector->now_ns + NS_PER_SECOND;
 }
 
+static void sample_process(struct collector *collector, struct image *image)
+{
+	struct run_node_bytes nodes[RUN_MAX_NODES];
+	struct trace_process_sample sample = { 0 };
+	struct trace_string pairs = { .bytes = nodes };
+
+	if (run_process_sample(&image->sampler, &sample, nodes, RUN_MAX_NODES) < 0)
+		return;
+	sample.head.type = TRACE_RECORD_PROCESS_SAMPLE;
+	sample.ticks = clock_ticks(collector->clock);
+	sample.process_id = image->id;
+	pairs.n_bytes = sample.node_bytes;
+	trace_writer_record(collector->writer, &sample, sizeof(sample), &pairs, 1);
+}
+
+static void sample_processes(struct collector *collector)
+{
+	if (collector->stopped_ticks)
+		return;
+	for (struct image *image = collector->tracker.images.first; image; image = image->next) {
+		if (image->is_written) /* a sample in front of its PROCESS record means nothing */
+			sample_process(collector, image);
+	}
+}
+
 /* What a person at the terminal may be waiting for. */
 static void say_what_is_waited_for(struct collector *collector)
 {
@@ -346,7 +353,7 @@ static int do_timed_work(struct collector *collector)
 		say_what_is_waited_for(collector);
 		if (!collector->options->is_natural) {
 			tracker_find_children(&collector->tracker);
-			collector_sample_processes(collector);
+			sample_processes(collector);
 		}
 		tracker_settle(&collector->tracker, clock_ticks(collector->clock));
 		collector->next_sample_ns = collector->now_ns + SAMPLE_NS;

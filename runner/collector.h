@@ -103,6 +103,8 @@ void collector_finish(struct collector *collector);
 
 /* For runner/collector*.c. Commit what is safe; returns 0 or a negative errno. */
 int collector_commit(struct collector *collector);
+/* A time in ticks, as a commit tells it. */
+struct trace_commit collector_commit_at(const struct collector *collector, uint64_t ticks);
 /* Record nothing more from here on; the program goes on. */
 void collector_stop(struct collector *collector, const char *reason);
 /* Read all sources once. Returns the 32-byte slots consumed, or a negative errno. */
@@ -117,14 +119,22 @@ int collector_check_room(struct collector *collector);
 void collector_wait_for_room(struct collector *collector);
 /* How many chunks a round may read so that the room is enough for them; at least 1. */
 uint32_t collector_max_chunks(const struct collector *collector, uint32_t most);
-/* Store memory and CPU time of all images. */
-void collector_sample_processes(struct collector *collector);
 /* A signal came in. */
 void collector_take_signals(struct collector *collector);
 /* Accept connections, answer hellos. */
 void collector_take_connections(struct collector *collector);
-/* The epoll tag of sockets: listening, or with a hello to come. */
-uint64_t collector_connection_tag(void);
+/* What an event of epoll is about: its tag tells, with a pid or the like in the lower half. */
+enum collector_tag {
+	COLLECTOR_SIGNAL,
+	COLLECTOR_CONNECTION, /* sockets: listening, or with a hello to come */
+	COLLECTOR_PROCESS,
+	COLLECTOR_RING,
+	COLLECTOR_WAITING,
+};
+static inline uint64_t collector_tag(enum collector_tag tag, uint32_t value)
+{
+	return (uint64_t)tag << 32 | value;
+}
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);

@@ -1,12 +1,36 @@
-/* The file of a run: its name, the trace that begins in it, and the disk below it. */
+/* What a run says, and its file: its name, the trace that begins in it, and the disk below it. */
 #include "runner/run-internal.h"
 
 #include <elf.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "common/cleanup.h"
+
+/* Put the one line for a person together; returns err. */
+__attribute__((format(printf, 3, 4))) int run_fail(struct run *run, int err, const char *format,
+						   ...)
+{
+	va_list arguments;
+	int n;
+
+	va_start(arguments, format);
+	n = vsnprintf(run->summary->problem, sizeof(run->summary->problem), format, arguments);
+	va_end(arguments);
+	if (n >= 0 && (size_t)n < sizeof(run->summary->problem) && err < 0)
+		snprintf(run->summary->problem + n, sizeof(run->summary->problem) - (size_t)n,
+			 ": %s", strerror(-err));
+	return err;
+}
+
+void run_say(const struct run *run, const char *line)
+{
+	if (run->observer && run->observer->warn)
+		run->observer->warn(run->observer->user, line);
+}
 
 static int explain_output(struct run *run, int err)
 {

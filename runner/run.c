@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -29,28 +28,6 @@ static void finish(struct run *run)
 	cleanup_close(&run->signal_fd);
 	if (run->has_state)
 		launch_restore(&run->state);
-}
-
-/* Put the one line for a person together; returns err. */
-__attribute__((format(printf, 3, 4))) int run_fail(struct run *run, int err, const char *format,
-						   ...)
-{
-	va_list arguments;
-	int n;
-
-	va_start(arguments, format);
-	n = vsnprintf(run->summary->problem, sizeof(run->summary->problem), format, arguments);
-	va_end(arguments);
-	if (n >= 0 && (size_t)n < sizeof(run->summary->problem) && err < 0)
-		snprintf(run->summary->problem + n, sizeof(run->summary->problem) - (size_t)n,
-			 ": %s", strerror(-err));
-	return err;
-}
-
-void run_say(const struct run *run, const char *line)
-{
-	if (run->observer && run->observer->warn)
-		run->observer->warn(run->observer->user, line);
 }
 
 static int find_command(struct run *run)

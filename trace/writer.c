@@ -1,14 +1,21 @@
 #include "trace/writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#include <zstd.h>
 
 #include "trace/columns.h"
 #include "trace/frame.h"
+#include "trace/index.h"
+#include "trace/output.h"
 #include "trace/records.h"
-#include "trace/writer-internal.h"
+#include "trace/salvage.h"
+#include "trace/stream.h"
 
 /* An EVENTS frame is closed at so many: its columns then still lie in the L2 cache, and a reader that
  * merges threads holds 1 MiB of events for each. More gain nothing: 4.26 bytes per event at 16384,
@@ -18,6 +25,70 @@
 
 /* Frames of other types are closed at this size, long before TRACE_FRAME_MAX_BYTES. */
 #define FRAME_BYTES (1u << 20)
+/* Less of a disk is not worth a segment. */
+#define SMALLEST_ROOM_BYTES 4096u
+
+struct trace_writer {
+	int fd;
+	uint64_t file_bytes; /* up to the end of the last segment */
+	uint64_t limit_bytes; /* that the file may have; 0: no limit */
+	uint64_t reserve_bytes; /* of them, kept for the last segment */
+	uint64_t hold_bytes; /* of a segment that waits for room on the disk, at most */
+	ZSTD_CCtx *zstd;
+	struct trace_stream *last_events; /* the stream of the last event, often the next one's */
+	struct trace_streams streams;
+	/* Closed frames of the segment: definitions go first, whenever they were closed. */
+	struct trace_output definitions;
+	struct trace_output data;
+	struct trace_index index;
+	size_t pending_bytes; /* without events */
+	uint64_t n_pending_events;
+	uint64_t n_pending_samples;
+	uint64_t raw_bytes; /* of closed frames */
+	struct trace_writer_totals totals;
+};
+
+static inline bool is_definition(enum trace_frame_type type)
+{
+	return type == TRACE_FRAME_RECORDS || type == TRACE_FRAME_NODES || type == TRACE_FRAME_CODE;
+}
+
+/* Write at an offset, going on after short writes and EINTR. *written grows by what was written. */
+static int write_at(int fd, const struct trace_output *output, uint64_t offset, uint64_t *written)
+{
+	for (size_t at = 0; at < output->n_bytes;) {
+		ssize_t n =
+			pwrite(fd, output->bytes + at, output->n_bytes - at, (off_t)(offset + at));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		at += (size_t)n;
+		*written += (uint64_t)n;
+	}
+	return 0;
+}
+
+/*
+ * Write n outputs behind the last segment; if that fails, cut the file back to where it ended.
+ * *written: how much there was room for.
+ */
+static int append(struct trace_writer *writer, const struct trace_output *const outputs[],
+		  unsigned n, uint64_t *written)
+{
+	*written = 0;
+	for (unsigned i = 0; i < n; i++) {
+		int r = write_at(writer->fd, outputs[i], writer->file_bytes + *written, written);
+		if (r < 0) {
+			/* If this fails too, a reader still stops at the unfinished frame. */
+			if (ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
+				return r;
+			return r;
+		}
+	}
+	writer->file_bytes += *written;
+	return 0;
+}
 
 static int write_header(struct trace_writer *writer, const struct trace_file_header *given)
 {
@@ -31,8 +102,7 @@ static int write_header(struct trace_writer *writer, const struct trace_file_hea
 
 	struct trace_output output = { (uint8_t *)&header, sizeof(header), sizeof(header) };
 	uint64_t written;
-	return trace_writer_append(writer, (const struct trace_output *const[]){ &output }, 1,
-				   &written);
+	return append(writer, (const struct trace_output *const[]){ &output }, 1, &written);
 }
 
 int trace_writer_open(int fd, const struct trace_file_header *header,
@@ -104,20 +174,26 @@ void trace_writer_hold(struct trace_writer *writer, uint64_t hold_bytes)
 
 /* ---- Frames ---- */
 
+static int close_frame(struct trace_writer *writer, struct trace_stream *stream);
+
 /* Processes and threads are told before their nodes and code. */
 static int close_records(struct trace_writer *writer)
 {
 	struct trace_stream *records = trace_streams_find(&writer->streams, TRACE_FRAME_RECORDS, 0);
 
-	return records ? trace_writer_close_frame(writer, records) : 0;
+	return records ? close_frame(writer, records) : 0;
 }
 
-int trace_writer_add_frame(struct trace_writer *writer, const struct trace_frame *head,
-			   const struct iovec *parts, unsigned n_parts)
+/*
+ * Make a frame of parts at once; records go before it if it is a definition, since they tell the processes and
+ * threads that it names. n_items, type and stream_id of head are set.
+ */
+static int add_frame(struct trace_writer *writer, const struct trace_frame *head,
+		     const struct iovec *parts, unsigned n_parts)
 {
 	struct trace_output *output = &writer->data;
 
-	if (trace_writer_is_definition(head->type)) {
+	if (is_definition(head->type)) {
 		int r = head->type == TRACE_FRAME_RECORDS ? 0 : close_records(writer);
 		if (r < 0)
 			return r;
@@ -128,7 +204,8 @@ int trace_writer_add_frame(struct trace_writer *writer, const struct trace_frame
 	return trace_output_frame(output, writer->zstd, *head, parts, n_parts);
 }
 
-int trace_writer_close_frame(struct trace_writer *writer, struct trace_stream *stream)
+/* Make a frame of what a stream has buffered. Nothing if it is empty. */
+static int close_frame(struct trace_writer *writer, struct trace_stream *stream)
 {
 	struct iovec parts[TRACE_COLUMNS_PARTS] = { { stream->bytes, stream->n_bytes } };
 	struct trace_frame head = { .type = (uint16_t)stream->type,
@@ -144,7 +221,7 @@ int trace_writer_close_frame(struct trace_writer *writer, struct trace_stream *s
 		n_parts = TRACE_COLUMNS_PARTS;
 	}
 
-	int r = trace_writer_add_frame(writer, &head, parts, n_parts);
+	int r = add_frame(writer, &head, parts, n_parts);
 	if (r < 0)
 		return r;
 	trace_stream_clear(stream);
@@ -158,7 +235,7 @@ static int reserve(struct trace_writer *writer, struct trace_stream *stream, siz
 	if (n_bytes > TRACE_FRAME_MAX_BYTES)
 		return -EMSGSIZE;
 	if (stream->n_bytes > 0 && stream->n_bytes + n_bytes > FRAME_BYTES) {
-		int r = trace_writer_close_frame(writer, stream);
+		int r = close_frame(writer, stream);
 		if (r < 0)
 			return r;
 	}
@@ -257,7 +334,7 @@ static int make_room(struct trace_writer *writer, struct trace_stream *stream)
 	uint32_t capacity = stream->columns.capacity;
 
 	if (capacity >= EVENTS_PER_FRAME)
-		return trace_writer_close_frame(writer, stream);
+		return close_frame(writer, stream);
 	return trace_columns_reserve(&stream->columns, capacity ? capacity * 2 : EVENTS_AT_FIRST);
 }
 
@@ -347,7 +424,7 @@ int trace_writer_code(struct trace_writer *writer, uint32_t process_id,
 
 	if (code->n_bytes == 0)
 		return 0;
-	int r = trace_writer_add_frame(writer, &head, parts, 2);
+	int r = add_frame(writer, &head, parts, 2);
 	if (r == 0)
 		writer->pending_bytes += sizeof(*code) + code->n_bytes;
 	return r;
@@ -360,7 +437,7 @@ static int add_aux(struct trace_writer *writer, uint32_t source_id, const struct
 	struct iovec parts[] = { { (void *)(uintptr_t)aux, sizeof(*aux) },
 				 { (void *)(uintptr_t)bytes, aux->n_bytes } };
 
-	int r = trace_writer_add_frame(writer, &head, parts, 2);
+	int r = add_frame(writer, &head, parts, 2);
 	if (r == 0) {
 		writer->pending_bytes += sizeof(*aux) + aux->n_bytes;
 		writer->n_pending_samples++;
@@ -385,4 +462,226 @@ int trace_writer_aux(struct trace_writer *writer, uint32_t source_id, const stru
 		piece.flags = 0;
 	} while (r == 0 && left > 0);
 	return r;
+}
+
+/* ---- Segments: what is buffered goes into the file, or what there is room for ---- */
+
+static int close_frames(struct trace_writer *writer)
+{
+	for (struct trace_stream *stream = writer->streams.first; stream; stream = stream->next) {
+		int r = close_frame(writer, stream);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int add_commit(struct trace_writer *writer, const struct trace_commit *commit)
+{
+	struct trace_frame head = { .type = TRACE_FRAME_COMMIT, .n_items = 1 };
+	struct iovec part = { (void *)(uintptr_t)commit, sizeof(*commit) };
+
+	return add_frame(writer, &head, &part, 1);
+}
+
+/* Start the next segment; what is still pending (memory was out) is dropped. */
+static void begin_segment(struct trace_writer *writer)
+{
+	for (struct trace_stream *stream = writer->streams.first; stream; stream = stream->next) {
+		if (is_definition(stream->type))
+			writer->totals.n_dropped_definition_bytes += stream->n_bytes;
+		trace_stream_clear(stream);
+	}
+	trace_streams_rest(&writer->streams);
+	writer->last_events = NULL;
+	writer->data.n_bytes = 0;
+	writer->pending_bytes = 0;
+	writer->totals.n_events += writer->n_pending_events;
+	writer->totals.n_samples += writer->n_pending_samples;
+	writer->n_pending_events = 0;
+	writer->n_pending_samples = 0;
+	writer->raw_bytes = 0;
+}
+
+/* What of the segment is not in the file is lost, except for definitions: they wait for the next. */
+static void drop_segment(struct trace_writer *writer, uint64_t n_events, uint64_t n_samples)
+{
+	writer->totals.n_dropped_events += writer->n_pending_events - n_events;
+	writer->totals.n_dropped_samples += writer->n_pending_samples - n_samples;
+	if (writer->definitions.n_bytes > TRACE_WRITER_KEPT_BYTES) {
+		writer->totals.n_dropped_definition_bytes += writer->definitions.n_bytes;
+		writer->definitions.n_bytes = 0;
+	}
+	begin_segment(writer);
+}
+
+/* A segment is in the file. */
+static void count_segment(struct trace_writer *writer, struct trace_index_entry *entry)
+{
+	trace_index_add(&writer->index, entry);
+	writer->totals.n_segments++;
+}
+
+static bool is_out_of_room(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -EFBIG;
+}
+
+/* Bytes behind the last segment that a segment may take; the index comes behind the last one. */
+static uint64_t room_of_segment(const struct trace_writer *writer, bool is_last)
+{
+	uint64_t kept = is_last ? 0 : writer->reserve_bytes;
+	uint64_t end = (writer->index.n_entries + 1) * sizeof(struct trace_index_entry) +
+		       sizeof(struct trace_frame) + sizeof(struct trace_file_footer);
+
+	if (writer->limit_bytes == 0)
+		return UINT64_MAX;
+	end += writer->file_bytes + kept;
+	return end < writer->limit_bytes ? writer->limit_bytes - end : 0;
+}
+
+/* Write what fits of a segment. */
+static void salvage_segment(struct trace_writer *writer, size_t room,
+			    struct trace_index_entry *entry)
+{
+	struct trace_salvage salvage = { 0 };
+	uint64_t written;
+	int r = trace_salvage(&writer->definitions, &writer->data, room, &salvage);
+
+	if (r == 0)
+		r = append(
+			writer,
+			(const struct trace_output *const[]){ &salvage.definitions, &salvage.data },
+			2, &written);
+	entry->n_events = r == 0 ? salvage.n_events : 0;
+	entry->n_samples = r == 0 ? salvage.n_samples : 0;
+	if (r == 0) {
+		struct trace_output kept = writer->definitions;
+
+		writer->definitions = salvage.left;
+		salvage.left = kept;
+		writer->totals.n_dropped_definition_bytes += salvage.n_dropped_bytes;
+		count_segment(writer, entry);
+	}
+	trace_salvage_finish(&salvage);
+}
+
+/* Make sure that the disk has room for n_bytes, and for the end of the trace behind them. */
+static bool reserve_disk(const struct trace_writer *writer, uint64_t n_bytes)
+{
+	uint64_t end = (writer->index.n_entries + 1) * sizeof(struct trace_index_entry);
+
+	if (writer->reserve_bytes == 0)
+		return true;
+	n_bytes += writer->reserve_bytes + end;
+	return fallocate(writer->fd, FALLOC_FL_KEEP_SIZE, (off_t)writer->file_bytes,
+			 (off_t)n_bytes) == 0 ||
+	       (errno != ENOSPC && errno != EDQUOT);
+}
+
+/* A disk that has no room for n_bytes: for about how many it has. */
+static uint64_t find_disk_room(const struct trace_writer *writer, uint64_t n_bytes)
+{
+	for (n_bytes /= 2; n_bytes >= SMALLEST_ROOM_BYTES; n_bytes /= 2) {
+		if (reserve_disk(writer, n_bytes))
+			return n_bytes;
+	}
+	return 0;
+}
+
+/* Append the closed segment, or what there is room for. */
+static int write_segment(struct trace_writer *writer, bool is_last, struct trace_index_entry *entry)
+{
+	const struct trace_output *const outputs[] = { &writer->definitions, &writer->data };
+	uint64_t n_bytes = outputs[0]->n_bytes + outputs[1]->n_bytes;
+	uint64_t room = room_of_segment(writer, is_last), written = 0;
+	uint64_t kept = is_last ? 0 : writer->reserve_bytes;
+	int r = -EFBIG;
+
+	if (n_bytes <= room && !is_last && !reserve_disk(writer, n_bytes)) {
+		r = -ENOSPC;
+		room = find_disk_room(writer, n_bytes);
+	} else if (n_bytes <= room) {
+		r = append(writer, outputs, 2, &written);
+		room = written > kept ? written - kept : 0;
+	}
+	if ((r == -ENOSPC || r == -EDQUOT) && !is_last && n_bytes < writer->hold_bytes)
+		return -EAGAIN;
+	if (is_out_of_room(r))
+		salvage_segment(writer, room, entry);
+	else if (r < 0)
+		*entry = (struct trace_index_entry){ 0 };
+	return r;
+}
+
+static int commit_segment(struct trace_writer *writer, const struct trace_commit *commit,
+			  bool is_last)
+{
+	struct trace_index_entry entry = { .offset = writer->file_bytes,
+					   .commit_ticks = commit->ticks,
+					   .n_events = writer->n_pending_events,
+					   .n_samples = writer->n_pending_samples };
+
+	int r = close_frames(writer);
+	size_t n_data_bytes = writer->data.n_bytes;
+	uint64_t raw_bytes = writer->raw_bytes;
+
+	if (r == 0)
+		r = add_commit(writer, commit);
+	if (r == 0)
+		r = trace_index_reserve(&writer->index);
+	if (r < 0)
+		entry = (struct trace_index_entry){ 0 };
+	else
+		r = write_segment(writer, is_last, &entry);
+	if (r == -EAGAIN) { /* all but the COMMIT waits for the next try */
+		writer->data.n_bytes = n_data_bytes;
+		writer->raw_bytes = raw_bytes;
+		return r;
+	}
+	if (r < 0) {
+		drop_segment(writer, entry.n_events, entry.n_samples);
+		return r;
+	}
+	count_segment(writer, &entry);
+	writer->totals.raw_bytes += writer->raw_bytes;
+	writer->definitions.n_bytes = 0;
+	begin_segment(writer);
+	return 0;
+}
+
+int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *commit,
+			uint64_t *ret_n_dropped)
+{
+	uint64_t n_before = writer->totals.n_dropped_events;
+	int r = commit_segment(writer, commit, false);
+
+	if (ret_n_dropped)
+		*ret_n_dropped = writer->totals.n_dropped_events - n_before;
+	return r;
+}
+
+int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *commit)
+{
+	struct trace_frame head = { .type = TRACE_FRAME_INDEX, .n_items = writer->index.n_entries };
+	struct trace_file_footer footer = { .magic = TRACE_FOOTER_MAGIC };
+
+	uint64_t written;
+
+	int r = commit_segment(writer, commit, true);
+	if (r < 0)
+		return r;
+
+	struct iovec part = { writer->index.entries,
+			      writer->index.n_entries * sizeof(writer->index.entries[0]) };
+	head.n_items = writer->index.n_entries;
+	footer.index_offset = writer->file_bytes;
+	footer.n_segments = writer->totals.n_segments;
+	footer.checksum = trace_footer_checksum(&footer);
+	struct trace_output end = { (uint8_t *)&footer, sizeof(footer), sizeof(footer) };
+	r = add_frame(writer, &head, &part, 1);
+	if (r < 0)
+		return r;
+	return append(writer, (const struct trace_output *const[]){ &writer->data, &end }, 2,
+		      &written);
 }

@@ -8,12 +8,12 @@
 
 #include "common/cleanup.h"
 #include "report/report.h"
+#include "report/selection/selection.h"
 #include "store/compact/virtual-table.h"
 #include "store/database.h"
 #include "store/heatmap/heatmap.h"
 #include "store/schema.h"
 #include "store/statement.h"
-#include "view/selected-part.h"
 
 #define PATIENCE_INSTRUCTIONS 20000 /* of SQLite's machine: some 1 ms */
 #define KEEP_BYTES	      ((size_t)8 << 20) /* of each compact table, for each thread */
@@ -96,6 +96,62 @@ void view_context_be_patient(struct view_context *context, sqlite3 *connection)
 {
 	sqlite3_progress_handler(connection, PATIENCE_INSTRUCTIONS, look_up, context);
 }
+
+/* ---- A part of a run ---- */
+
+struct view_part *view_part_free(struct view_part *part)
+{
+	if (!part)
+		return NULL;
+	db_close(part->db);
+	free(part);
+	return NULL;
+}
+
+static int count(struct view_context *context, struct view_part *part)
+{
+	const struct selection selection = {
+		.runs = &part->span.run_id,
+		.n_runs = 1,
+		.from_ns = part->span.from_ns,
+		.to_ns = part->span.to_ns,
+	};
+	const char *path = sqlite3_db_filename(db_handle(context->db), "main");
+	int r = view_context_connect(context, path, &part->db);
+
+	if (r == 0)
+		r = selection_apply(part->db, &selection);
+	if (r < 0 && part->db && sqlite3_errcode(db_handle(part->db)) == SQLITE_INTERRUPT)
+		return -EINTR;
+	if (r == -EINTR || r == -ENOMEM || r >= 0)
+		return r;
+	return view_context_refuse(context, -EIO, "the part of the run cannot be counted: %s",
+				   part->db ? statement_message(db_handle(part->db))
+					    : strerror(-r));
+}
+
+int view_part_take(struct view_context *context, const struct view_span *span)
+{
+	struct view_part *part = context->part;
+
+	if (part && memcmp(&part->span, span, sizeof(*span)) == 0) {
+		view_context_be_patient(context, db_handle(part->db));
+		return 0;
+	}
+	context->part = view_part_free(part);
+	part = calloc(1, sizeof(*part));
+	if (!part)
+		return -ENOMEM;
+	part->span = *span;
+	int r = count(context, part);
+	if (r < 0)
+		view_part_free(part);
+	else
+		context->part = part;
+	return r;
+}
+
+/* ---- The whole ---- */
 
 int view_context_open(const struct view_files *files, struct view_context **ret_context)
 {

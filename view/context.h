@@ -12,7 +12,6 @@
 
 struct db;
 struct picture_store;
-struct view_part;
 
 /* Whether nobody waits for the answer any more; asked now and then while SQLite works. */
 struct view_patience {
@@ -27,6 +26,21 @@ struct view_limits {
 	size_t n_points; /* of a picture: with more there are none */
 	size_t n_nodes; /* of a call tree */
 	size_t n_rows; /* of differences */
+};
+
+/*
+ * A part of a run, from one time to another, counted anew (report/selection/selection.h) into a connection of its own.
+ * Counting takes long, so the last part is kept for the questions that follow. One thread at a time.
+ */
+struct view_span {
+	int64_t run_id;
+	int64_t from_ns; /* since the run's start */
+	int64_t to_ns; /* not included; INT64_MAX: the end */
+};
+
+struct view_part {
+	struct view_span span;
+	struct db *db; /* its temporary tables hide the aggregates */
 };
 
 struct view_context {
@@ -80,3 +94,11 @@ void view_context_forget(const struct view_context *context);
 /* Set the message and return the error. */
 int view_context_refuse(struct view_context *context, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/*
+ * Have context->part hold a span: count it, unless it does already; an older one is freed. Gives up when the
+ * context's patience is over. Returns 0 or a negative errno, perhaps with a message in the context.
+ */
+int view_part_take(struct view_context *context, const struct view_span *span);
+
+struct view_part *view_part_free(struct view_part *part); /* accepts NULL, returns NULL */

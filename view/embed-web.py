@@ -28,7 +28,7 @@ def literal(data):
 def main():
     output, depfile, folder = (pathlib.Path(argument) for argument in sys.argv[1:])
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in TYPES)
-    text = ['#include "view/page-files.h"', "", "const struct view_file view_files[] = {"]
+    text = ['#include "view/server/page-files.h"', "", "const struct view_file view_files[] = {"]
     for path in files:
         data = read(path)
         text += [f'\t{{ "{path.relative_to(folder).as_posix()}", "{TYPES[path.suffix]}",',

@@ -1,7 +1,7 @@
 #pragma once
 /*
  * What an import reads: the frames of a trace, whatever file they come from. Each kind of file is told
- * by its first bytes and has an opener in feed.c's table; what is no trace of memsight gives the same
+ * by its first bytes and has an opener in analyze/input-kinds.c's table; what is no trace of memsight gives the same
  * items as one would. One thread.
  */
 #include <stdbool.h>
@@ -35,7 +35,14 @@ bool feed_is_known(const char *path);
  * ret_feed is closed with feed_close().
  */
 int feed_open(const char *path, struct feed *ret_feed);
-void feed_close(struct feed *feed); /* accepts one that is all zero */
+
+/* Accepts one that is all zero. */
+static inline void feed_close(struct feed *feed)
+{
+	if (feed->class)
+		feed->class->close(feed->self);
+	*feed = (struct feed){ 0 };
+}
 
 static inline void feed_cleanup(struct feed *feed)
 {

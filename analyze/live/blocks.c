@@ -219,6 +219,7 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 
 	if (!thread)
 		return -ENOMEM;
+	struct memory_end_of end;
 	struct heap_block inner;
 	if (is_made_within(thread, birth, &inner)) {
 		*ret_block = owner_of(memory, &inner);
@@ -253,7 +254,9 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 	if (map.size > 0)
 		r = memory_seen_move(memory, thread->image, &block, &map);
 	*ret_block = owner_of(memory, &block);
-	return r == 0 ? memory_early_birth(memory, thread->image, birth, block.id) : r;
+	if (r == 0 && memory_early_birth(memory, thread->image, birth, block.id, &end))
+		r = memory_death(memory, &end);
+	return r;
 }
 
 /* The thread has given this block back, and remembers it until its next event. */

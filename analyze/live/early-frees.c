@@ -139,12 +139,13 @@ static struct waiting *find_end(struct memory *memory, struct memory_image *imag
 	return first;
 }
 
-int memory_early_birth(struct memory *memory, struct memory_image *image,
-		       const struct memory_birth *birth, uint64_t block_id)
+bool memory_early_birth(struct memory *memory, struct memory_image *image,
+			const struct memory_birth *birth, uint64_t block_id,
+			struct memory_end_of *ret_end)
 {
 	struct waiting *waiting = image->early ? find_end(memory, image, birth) : NULL;
 	if (!waiting)
-		return 0;
+		return false;
 
 	struct memory_end_of end = waiting->end;
 	end.is_early = true;
@@ -155,11 +156,12 @@ int memory_early_birth(struct memory *memory, struct memory_image *image,
 		struct memory_early *early = image->early;
 		early->doubted[early->n_doubted++ % N_DOUBTED] = (struct doubted){ block_id, end };
 		drop(memory, image, waiting);
-		return 0;
+		return false;
 	}
 	waiting->end.thread = 0;
 	memory->tally->total.early_frees++;
-	return memory_death(memory, &end);
+	*ret_end = end;
+	return true;
 }
 
 const struct memory_end_of *memory_early_end(const struct memory_image *image, uint64_t block_id)

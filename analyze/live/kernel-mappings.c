@@ -18,68 +18,9 @@
 #define ARENA_BYTES	  (UINT64_C(64) << 20) /* glibc: HEAP_MAX_SIZE of a thread's arena, arena.c */
 #define BREAK_BYTES	  (UINT64_C(1) << 30) /* Linux: from a program's end to its heap, at most */
 
-static uint64_t end_of(const struct mapping *mapping)
-{
-	return mappings_end_of(mapping->address, mapping->size);
-}
-
-/* ---- A call and a record of the same ---- */
-
-/* The mapping around an address as one that may be changed. */
-static struct mapping *find(struct memory_image *image, uint64_t address)
-{
-	return (struct mapping *)mappings_find(&image->mappings, address);
-}
-
 static bool is_near(int64_t a, int64_t b)
 {
 	return a - b < MEMORY_SEEN_NS && b - a < MEMORY_SEEN_NS;
-}
-
-/* The kernel told of it while the thread made the call whose end is now. */
-static bool is_since(const struct memory_thread *thread, const struct mapping *seen)
-{
-	return seen->birth_ns >= thread->last_ns - MEMORY_SEEN_NS;
-}
-
-struct making {
-	const struct memory_thread *thread;
-	const struct mapping *made;
-};
-
-static bool is_the_same(const void *context, const struct mapping *seen)
-{
-	const struct making *making = context;
-
-	return seen->seen == MAPPING_KERNEL && is_since(making->thread, seen) &&
-	       (!seen->thread || seen->thread == making->made->thread);
-}
-
-/* What libc's heap was said to have grown by is what the program itself has moved the break by. */
-static void undo_growth(struct memory_thread *thread, const struct mapping *made)
-{
-	const struct mapping *grown = &thread->grown;
-	struct mapping *heap = grown->size ? find(thread->image, grown->address) : NULL;
-
-	if (heap && heap->address < grown->address && end_of(heap) == end_of(grown) &&
-	    made->address <= grown->address && end_of(grown) <= end_of(made) &&
-	    is_since(thread, grown))
-		heap->size -= grown->size;
-	thread->grown.size = 0;
-}
-
-void memory_recognise(struct memory_thread *thread, struct mapping *mapping)
-{
-	const struct mapping *named = &thread->named;
-	const struct making making = { thread, mapping };
-
-	undo_growth(thread, mapping);
-	thread->made[thread->next_made++ % MEMORY_SEEN] = *mapping;
-	mappings_forget(&thread->image->mappings, mapping->address, mapping->size, is_the_same,
-			&making);
-	if (!mapping->path && named->path && is_since(thread, named) &&
-	    named->address <= mapping->address && end_of(named) >= end_of(mapping))
-		mapping->path = named->path;
 }
 
 /* The call was told before the record: the clocks are not the same to the last ns. */
@@ -89,7 +30,7 @@ static bool is_made(const struct memory_thread *thread, const struct mapping *ga
 		const struct mapping *made = &thread->made[i];
 
 		if (made->size && is_near(made->birth_ns, gap->birth_ns) &&
-		    made->address <= gap->address && end_of(made) >= end_of(gap))
+		    made->address <= gap->address && mapping_end(made) >= mapping_end(gap))
 			return true;
 	}
 	return false;
@@ -108,7 +49,8 @@ struct mapper {
 static bool extend(const struct mapper *mapper, const struct mapping *gap,
 		   const struct mapping *seen)
 {
-	struct mapping *before = gap->address > 0 ? find(mapper->image, gap->address - 1) : NULL;
+	struct mapping *before =
+		gap->address > 0 ? mapping_at(mapper->image, gap->address - 1) : NULL;
 	bool is_break = strcmp(seen->path, "[heap]") == 0;
 	bool is_heap = is_break || seen->address % ARENA_BYTES == 0;
 
@@ -146,13 +88,13 @@ static int add_gaps(const struct mapper *mapper, const struct mapping *seen)
 	uint64_t at = seen->address;
 	int r = 0;
 
-	while (r >= 0 && at < end_of(seen)) {
+	while (r >= 0 && at < mapping_end(seen)) {
 		const struct mapping *next = mappings_next(&mapper->image->mappings, at);
-		uint64_t start = next ? next->address : end_of(seen);
-		uint64_t behind = next ? end_of(next) : end_of(seen);
+		uint64_t start = next ? next->address : mapping_end(seen);
+		uint64_t behind = next ? mapping_end(next) : mapping_end(seen);
 
-		if (start > end_of(seen))
-			start = end_of(seen);
+		if (start > mapping_end(seen))
+			start = mapping_end(seen);
 		if (start > at)
 			r = add_gap(mapper, seen, at, start);
 		at = behind;
@@ -175,14 +117,14 @@ static bool is_first_heap(const struct memory_image *image, const char *exe,
 	for (size_t i = 0; i < all->n && all->items[i].address < seen->address; i++) {
 		const struct mapping *item = &all->items[i];
 		bool is_bss = last && item->seen == MAPPING_BEFORE && item->path &&
-			      !item->path[0] && item->address == end_of(last);
+			      !item->path[0] && item->address == mapping_end(last);
 
 		if (is_bss || (item->path && strcmp(item->path, exe) == 0))
 			last = item;
 		else
 			last = NULL;
 	}
-	return last && seen->address - end_of(last) < BREAK_BYTES;
+	return last && seen->address - mapping_end(last) < BREAK_BYTES;
 }
 
 /*
@@ -198,10 +140,10 @@ static int trim_heap(struct memory *memory, struct memory_image *image, const st
 	if (seen->address != image->heap_start ||
 	    (uint32_t)seen->detail != (PROT_READ | PROT_WRITE))
 		return 0;
-	image->heap_end = end_of(seen);
-	if (old_end <= end_of(seen))
+	image->heap_end = mapping_end(seen);
+	if (old_end <= mapping_end(seen))
 		return 0;
-	return memory_remove_mappings(memory, image, end_of(seen), old_end - end_of(seen),
+	return memory_remove_mappings(memory, image, mapping_end(seen), old_end - mapping_end(seen),
 				      seen->birth_ns);
 }
 
@@ -215,12 +157,13 @@ static int end_others(const struct mapper *mapper, const struct mapping *seen)
 	uint64_t at = seen->address;
 	int r = 0;
 
-	while (r >= 0 && at < end_of(seen)) {
+	while (r >= 0 && at < mapping_end(seen)) {
 		const struct mapping *next = mappings_next(&image->mappings, at);
-		if (!next || next->address >= end_of(seen))
+		if (!next || next->address >= mapping_end(seen))
 			break;
 		uint64_t start = next->address > at ? next->address : at;
-		uint64_t end = end_of(next) < end_of(seen) ? end_of(next) : end_of(seen);
+		uint64_t end = mapping_end(next) < mapping_end(seen) ? mapping_end(next)
+								     : mapping_end(seen);
 		bool is_other = next->path != seen->path &&
 				!(strcmp(seen->path, "[heap]") == 0 && !next->path[0]);
 		if (is_other)
@@ -295,10 +238,10 @@ void memory_seen_birth(struct memory_thread *thread, const struct heap_block *bl
 	if (thread->next_seen == 0)
 		return;
 	for (size_t i = 0; i < MEMORY_SEEN; i++) {
-		struct mapping *mapping = find(thread->image, thread->seen[i]);
+		struct mapping *mapping = mapping_at(thread->image, thread->seen[i]);
 
 		if (thread->seen[i] && mapping && mapping->seen == MAPPING_KERNEL &&
-		    block->address < end_of(mapping) &&
+		    block->address < mapping_end(mapping) &&
 		    mapping->address < block->address + block->size)
 			mapping->is_nested = true;
 		thread->seen[i] = 0;
@@ -322,7 +265,7 @@ int memory_seen_death(struct memory *memory, struct memory_image *image,
 
 	if ((block->address & (PAGE_BYTES - 1)) != LARGE_BLOCK_START)
 		return 0;
-	mapping = find(image, block->address);
+	mapping = mapping_at(image, block->address);
 	if (!mapping || !has_map(mapping, block))
 		return 0;
 	if (move)
@@ -364,7 +307,7 @@ int memory_unloaded(struct memory *memory, uint32_t process, uint64_t start, uin
 		if (mapping.seen != MAPPING_CALL)
 			r = memory_remove_mappings(memory, image, mapping.address, mapping.size,
 						   time_ns);
-		next = mappings_next(&image->mappings, end_of(&mapping));
+		next = mappings_next(&image->mappings, mapping_end(&mapping));
 	}
 	return r;
 }

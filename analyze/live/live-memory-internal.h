@@ -1,5 +1,5 @@
 #pragma once
-/* Shared by memory.c, blocks.c and mappings.c. */
+/* Shared by live-memory.c, live-images.c and what is in them: blocks, mappings, names. */
 #include "analyze/live/allocation-writer.h"
 #include "analyze/live/freed-pages.h"
 #include "analyze/live/live-memory.h"
@@ -110,6 +110,17 @@ struct memory_thread *memory_thread(struct memory *memory, uint32_t number);
 struct memory_move *memory_keep_move(struct memory_thread *thread, uint64_t link);
 struct memory_move *memory_find_move(struct memory_thread *thread, uint64_t link);
 
+static inline uint64_t mapping_end(const struct mapping *mapping)
+{
+	return mappings_end_of(mapping->address, mapping->size);
+}
+
+/* The mapping around an address as one that may be changed; NULL: none. */
+static inline struct mapping *mapping_at(struct memory_image *image, uint64_t address)
+{
+	return (struct mapping *)mappings_find(&image->mappings, address);
+}
+
 /* Let a mapping begin, and what it covers end. 0 or a negative errno. */
 int memory_insert_mapping(struct memory *memory, struct memory_image *image,
 			  const struct mapping *mapping);
@@ -145,9 +156,10 @@ void memory_early_note(struct memory_image *image, const struct memory_end_of *e
 int memory_early_keep(struct memory *memory, struct memory_image *image,
 		      const struct memory_end_of *end);
 
-/* A block was born: end it if its end came before. 0 or a negative errno. */
-int memory_early_birth(struct memory *memory, struct memory_image *image,
-		       const struct memory_birth *birth, uint64_t block_id);
+/* A block was born: whether its end came before, to be told now. */
+bool memory_early_birth(struct memory *memory, struct memory_image *image,
+			const struct memory_birth *birth, uint64_t block_id,
+			struct memory_end_of *ret_end);
 
 /*
  * What may have been the end of a live block, before its birth; NULL: nothing. Where its address is

@@ -9,8 +9,6 @@
 #include "common/cleanup.h"
 #include "store/database.h"
 
-#define MAX_NUMBER (1u << 24) /* of images and threads: more is damage */
-
 static const struct rows_table mapping_table = {
 	.name = "mapping",
 	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns, stack_id,"
@@ -106,87 +104,6 @@ void memory_keep_freed(struct memory *memory)
 	memory->keeps_freed = true;
 }
 
-/* Make room for a pointer number `number` in an array of pointers. */
-static int reserve(void *array, size_t *n, uint32_t number)
-{
-	void ***pointers = array;
-
-	if (number < *n)
-		return 0;
-	if (number >= MAX_NUMBER)
-		return -EBADMSG;
-	size_t n_new = number + number / 2 + 16;
-	void **grown = reallocarray(*pointers, n_new, sizeof(void *));
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + *n, 0, (n_new - *n) * sizeof(void *));
-	*pointers = grown;
-	*n = n_new;
-	return 0;
-}
-
-struct memory_image *memory_image(struct memory *memory, uint32_t number)
-{
-	if (number < memory->n_images && memory->images[number])
-		return memory->images[number];
-
-	const struct task_process *process = tasks_process(memory->tasks, number);
-	if (!process)
-		return NULL;
-	bool has_room = reserve(&memory->images, &memory->n_images, number) == 0;
-	struct memory_image *image = has_room ? calloc(1, sizeof(*image)) : NULL;
-	if (!image) {
-		memory->has_failed = true;
-		return NULL;
-	}
-	image->number = number;
-	image->parent = process->parent;
-	image->row = process->row;
-	heap_init(&image->heap, memory->pool);
-	heap_init(&image->names, memory->pool);
-	memory->images[number] = image;
-	return image;
-}
-
-struct memory_thread *memory_thread(struct memory *memory, uint32_t number)
-{
-	if (number < memory->n_threads && memory->threads[number])
-		return memory->threads[number];
-
-	const struct task_thread *task = tasks_thread(memory->tasks, number);
-	struct memory_image *image = task ? memory_image(memory, task->process) : NULL;
-	if (!image)
-		return NULL;
-	bool has_room = reserve(&memory->threads, &memory->n_threads, number) == 0;
-	struct memory_thread *thread = has_room ? calloc(1, sizeof(*thread)) : NULL;
-	if (!thread) {
-		memory->has_failed = true;
-		return NULL;
-	}
-	thread->row = task->row;
-	thread->image = image;
-	memory->threads[number] = thread;
-	return thread;
-}
-
-struct memory_move *memory_keep_move(struct memory_thread *thread, uint64_t link)
-{
-	struct memory_move *move = &thread->moves[thread->next_move++ % MEMORY_MOVES];
-
-	mappings_finish(&move->pieces);
-	*move = (struct memory_move){ .link = link };
-	return move;
-}
-
-struct memory_move *memory_find_move(struct memory_thread *thread, uint64_t link)
-{
-	for (unsigned i = 0; link != 0 && i < MEMORY_MOVES; i++) {
-		if (thread->moves[i].link == link)
-			return &thread->moves[i];
-	}
-	return NULL;
-}
-
 int memory_fork(struct memory *memory, uint32_t process, uint32_t parent)
 {
 	struct memory_image *child = memory_image(memory, process);
@@ -220,16 +137,6 @@ int memory_end(struct memory *memory, uint32_t process, int64_t time_ns, bool by
 	struct memory_image *image = memory_image(memory, process);
 
 	return image ? end_image(memory, image, time_ns, by_exec) : 0;
-}
-
-void memory_other(struct memory *memory, uint32_t number)
-{
-	struct memory_thread *thread = memory_thread(memory, number);
-
-	if (thread) {
-		thread->born_id = 0;
-		thread->freed.id = 0;
-	}
 }
 
 void memory_passed(struct memory *memory, uint32_t number, int64_t time_ns)

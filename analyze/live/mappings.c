@@ -286,3 +286,51 @@ int memory_end_mappings(struct memory *memory, struct memory_image *image)
 	mappings_finish(&image->mappings);
 	return r;
 }
+
+/* ---- A call and a record of the same ---- */
+
+/* The kernel told of it while the thread made the call whose end is now. */
+static bool is_since(const struct memory_thread *thread, const struct mapping *seen)
+{
+	return seen->birth_ns >= thread->last_ns - MEMORY_SEEN_NS;
+}
+
+struct making {
+	const struct memory_thread *thread;
+	const struct mapping *made;
+};
+
+static bool is_the_same(const void *context, const struct mapping *seen)
+{
+	const struct making *making = context;
+
+	return seen->seen == MAPPING_KERNEL && is_since(making->thread, seen) &&
+	       (!seen->thread || seen->thread == making->made->thread);
+}
+
+/* What libc's heap was said to have grown by is what the program itself has moved the break by. */
+static void undo_growth(struct memory_thread *thread, const struct mapping *made)
+{
+	const struct mapping *grown = &thread->grown;
+	struct mapping *heap = grown->size ? mapping_at(thread->image, grown->address) : NULL;
+
+	if (heap && heap->address < grown->address && mapping_end(heap) == mapping_end(grown) &&
+	    made->address <= grown->address && mapping_end(grown) <= mapping_end(made) &&
+	    is_since(thread, grown))
+		heap->size -= grown->size;
+	thread->grown.size = 0;
+}
+
+void memory_recognise(struct memory_thread *thread, struct mapping *mapping)
+{
+	const struct mapping *named = &thread->named;
+	const struct making making = { thread, mapping };
+
+	undo_growth(thread, mapping);
+	thread->made[thread->next_made++ % MEMORY_SEEN] = *mapping;
+	mappings_forget(&thread->image->mappings, mapping->address, mapping->size, is_the_same,
+			&making);
+	if (!mapping->path && named->path && is_since(thread, named) &&
+	    named->address <= mapping->address && mapping_end(named) >= mapping_end(mapping))
+		mapping->path = named->path;
+}

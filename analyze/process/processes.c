@@ -72,43 +72,6 @@ struct tasks *tasks_destroy(struct tasks *tasks)
 	return NULL;
 }
 
-int task_list_add(struct task_list *list, void *item)
-{
-	int r = grow_array(&list->items, list->n, &list->n_allocated, sizeof(void *));
-
-	if (r == 0)
-		list->items[list->n++] = item;
-	return r;
-}
-
-struct task_process *tasks_make_process(struct tasks *tasks, uint32_t number)
-{
-	struct task_process *process = calloc(1, sizeof(*process));
-
-	if (process)
-		*process = (struct task_process){
-			.number = number,
-			.row = tasks->next_process++,
-			.end_ns = INT64_MAX,
-			.status = -1,
-			.rank = -1,
-		};
-	return process;
-}
-
-struct task_thread *tasks_make_thread(struct tasks *tasks, uint32_t number)
-{
-	struct task_thread *thread = calloc(1, sizeof(*thread));
-
-	if (thread)
-		*thread = (struct task_thread){
-			.number = number,
-			.row = tasks->next_thread++,
-			.end_ns = INT64_MAX,
-		};
-	return thread;
-}
-
 /* Make items[number - 1] exist, with NULL in between. */
 static int reach(struct task_list *list, uint32_t number)
 {
@@ -355,18 +318,6 @@ int tasks_name_thread(struct tasks *tasks, uint32_t number, int64_t time_ns, con
 
 	int r = get_thread(tasks, number, &thread);
 	return r < 0 ? r : tasks_add_name(tasks, thread, time_ns, strndup(name, n_bytes));
-}
-
-struct task_process *tasks_process(const struct tasks *tasks, uint32_t number)
-{
-	const struct task_list *list = &tasks->processes;
-	uint32_t index = number - 1;
-
-	if (number >= TASKS_UNSEEN) {
-		list = &tasks->unseen_processes;
-		index = number - TASKS_UNSEEN;
-	}
-	return index < list->n ? list->items[index] : NULL;
 }
 
 struct task_thread *tasks_thread(const struct tasks *tasks, uint32_t number)

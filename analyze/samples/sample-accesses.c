@@ -1,5 +1,9 @@
 #include "analyze/samples/sample-accesses.h"
 
+#include <errno.h>
+
+#include "analyze/samples/samples-internal.h"
+
 /* Whether their shares are of one sum: of a role, an owner and a direction. */
 static bool is_alike(const struct sample_access *a, const struct sample_access *b)
 {
@@ -130,4 +134,75 @@ void sample_touches_close(struct owners *owners, struct sample_item *item,
 		access->is_open = false;
 	}
 	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
+}
+
+const struct sample_code *sample_code_at(struct samples *samples, const struct sample_item *item,
+					 uint64_t ip)
+{
+	size_t hash = (size_t)((ip ^ ip >> 13) + item->space * UINT64_C(7919));
+	struct sample_code *code = &samples->codes[hash % SAMPLE_CODES];
+
+	if (code->frame > 0 && code->ip == ip && code->space == item->space)
+		return code;
+	*code = (struct sample_code){
+		.ip = ip,
+		.space = item->space,
+		.frame = stacks_frame(samples->context.stacks, item->process, ip, item->time_ns),
+		.is_tool =
+			owners_is_tool(samples->context.owners, item->process, ip, item->time_ns),
+	};
+	return code->frame > 0 ? code : NULL;
+}
+
+void sample_add_access(struct sample_item *item, const struct sample_access *access)
+{
+	if (item->n == SAMPLE_MAX_ACCESSES)
+		item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
+	if (item->n < SAMPLE_MAX_ACCESSES)
+		item->accesses[item->n++] = *access;
+}
+
+void sample_add_plain(struct sample_item *item, enum trace_role role, enum owner_kind kind,
+		      double share)
+{
+	const struct sample_access access = {
+		.role = role,
+		.share = share,
+		.size = -1,
+		.is_write = -1,
+		.owner = { .kind = kind },
+	};
+
+	if (share > 0)
+		sample_add_access(item, &access);
+}
+
+/* Only a traced thread has a next event. */
+static bool may_wait(const struct samples *samples, const struct sample_item *item)
+{
+	const struct task_process *process = tasks_process(samples->context.tasks, item->process);
+
+	return process && process->why_not == TRACE_TRACED && item->thread &&
+	       item->thread < TASKS_UNSEEN;
+}
+
+int sample_find_owner(struct samples *samples, struct sample_item *item,
+		      struct sample_access *access)
+{
+	const struct sample_code *code = sample_code_at(samples, item, access->ip);
+	const struct owner_question question = {
+		.process = item->process,
+		.thread = item->thread,
+		.address = access->address,
+		.ip = access->ip,
+		.time_ns = item->time_ns,
+		.is_not_tool = code && !code->is_tool,
+	};
+
+	if (!code)
+		return -ENOMEM;
+	access->frame = code->frame;
+	access->owner = owners_find(samples->context.owners, &question, &access->is_open);
+	access->is_open = access->is_open && may_wait(samples, item);
+	return 0;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/* What samples.c, attribute.c and attribute-clock.c share. */
+/* What the files of this room share. */
 #include "analyze/input/clock-map.h"
 #include "analyze/samples/code/code-snapshots.h"
 #include "analyze/samples/instruction-owners.h"

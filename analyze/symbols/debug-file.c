@@ -10,8 +10,19 @@
 #include <elfutils/libdwelf.h>
 
 #include "analyze/symbols/debuginfod.h"
-#include "analyze/symbols/elf-file.h"
 #include "common/cleanup.h"
+
+char *object_file_hex(const uint8_t *bytes, size_t n_bytes)
+{
+	char *text = malloc(2 * n_bytes + 1);
+
+	if (!text)
+		return NULL;
+	for (size_t i = 0; i < n_bytes; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	text[2 * n_bytes] = '\0';
+	return text;
+}
 
 int debug_file_open(const char *path)
 {

@@ -36,3 +36,6 @@ char *debug_file_build_id(Elf *elf);
  * named. *ret_name points into the ELF file.
  */
 char *debug_file_shared(Elf *elf, const char **ret_name);
+
+/* Lower-case hex of some bytes, allocated; NULL without memory. */
+char *object_file_hex(const uint8_t *bytes, size_t n_bytes);

@@ -1,5 +1,6 @@
 #include "analyze/symbols/dwarf-functions.h"
 
+#include <dlfcn.h>
 #include <dwarf.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -184,4 +185,35 @@ size_t unit_functions_find(struct unit_functions *functions, uint64_t address,
 		i = function->parent;
 	}
 	return n;
+}
+
+/* ---- Names for people ---- */
+
+typedef char *(*demangle_function)(const char *name, char *buffer, size_t *bytes, int *ret_status);
+
+/*
+ * The C++ runtime's own demangler (Debian: libstdc++6, which apt itself needs). Loaded when the
+ * first mangled name is met (then it stays): a C program's recording needs none of it, and where
+ * it is missing names stay as they are.
+ */
+static demangle_function load_demangler(void)
+{
+	void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, "__cxa_demangle") : NULL;
+	demangle_function function = NULL;
+
+	memcpy(&function, &symbol, sizeof(function)); /* ISO C has no cast for this */
+	return function;
+}
+
+char *symbols_demangle(const char *name)
+{
+	int status = 0;
+
+	if (name[0] != '_' || name[1] != 'Z')
+		return NULL;
+
+	demangle_function function = load_demangler();
+	char *pretty = function ? function(name, NULL, NULL, &status) : NULL;
+	return pretty;
 }

@@ -7,23 +7,9 @@
 
 #include "analyze/symbols/debug-file.h"
 #include "analyze/symbols/debuginfod.h"
-#include "analyze/symbols/dwarf-lines.h"
-#include "analyze/symbols/symbol-table.h"
 #include "common/cleanup.h"
 
 #define DEBUG_FOLDER "/usr/lib/debug"
-
-char *object_file_hex(const uint8_t *bytes, size_t n_bytes)
-{
-	char *text = malloc(2 * n_bytes + 1);
-
-	if (!text)
-		return NULL;
-	for (size_t i = 0; i < n_bytes; i++)
-		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-	text[2 * n_bytes] = '\0';
-	return text;
-}
 
 static const Dwfl_Callbacks callbacks = {
 	.find_elf = dwfl_build_id_find_elf,
@@ -43,8 +29,6 @@ static void end_dwfl(struct object *object)
 
 void object_file_close(struct object *object)
 {
-	object->lines = lines_destroy(object->lines);
-	object->symbols = symbol_table_destroy(object->symbols);
 	free(object->segments);
 	object->segments = NULL;
 	object->n_segments = 0;
@@ -299,13 +283,6 @@ bool object_open(struct object *object)
 		object->lacks_code = object->is_file && begins_with_zeros(object->elf);
 	}
 	return object->elf;
-}
-
-void object_forget(struct object *object)
-{
-	object_file_close(object);
-	object->is_opened = false;
-	object->is_file = false;
 }
 
 static const struct object_segment *find_segment(const struct object *object, uint64_t address)

@@ -7,8 +7,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "analyze/symbols/debug-file.h"
 #include "analyze/symbols/debuginfod.h"
+#include "analyze/symbols/dwarf-lines.h"
 #include "analyze/symbols/elf-file.h"
+#include "analyze/symbols/symbol-table.h"
 #include "common/array.h"
 #include "common/hash-map.h"
 
@@ -36,11 +39,26 @@ int objects_create(const struct symbol_places *places, struct objects **ret_obje
 	return 0;
 }
 
+/* The file and everything that was read from it. */
+static void close_object(struct object *object)
+{
+	object->lines = lines_destroy(object->lines);
+	object->symbols = symbol_table_destroy(object->symbols);
+	object_file_close(object);
+}
+
+void object_forget(struct object *object)
+{
+	close_object(object);
+	object->is_opened = false;
+	object->is_file = false;
+}
+
 static void object_destroy(struct object *object)
 {
 	if (!object)
 		return;
-	object_file_close(object);
+	close_object(object);
 	free(object->name);
 	free(object->path);
 	free(object->build_id);

@@ -1,40 +1,10 @@
 #include "analyze/symbols/symbols.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/symbols/dwarf-lines.h"
 #include "analyze/symbols/symbol-table.h"
-
-typedef char *(*demangle_function)(const char *name, char *buffer, size_t *bytes, int *ret_status);
-
-/*
- * The C++ runtime's own demangler (Debian: libstdc++6, which apt itself needs). Loaded when the
- * first mangled name is met (then it stays): a C program's recording needs none of it, and where
- * it is missing names stay as they are.
- */
-static demangle_function load_demangler(void)
-{
-	void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
-	void *symbol = library ? dlsym(library, "__cxa_demangle") : NULL;
-	demangle_function function = NULL;
-
-	memcpy(&function, &symbol, sizeof(function)); /* ISO C has no cast for this */
-	return function;
-}
-
-char *symbols_demangle(const char *name)
-{
-	int status = 0;
-
-	if (name[0] != '_' || name[1] != 'Z')
-		return NULL;
-
-	demangle_function function = load_demangler();
-	char *pretty = function ? function(name, NULL, NULL, &status) : NULL;
-	return pretty;
-}
 
 static struct lines *lines_of(struct object *object)
 {

@@ -1,5 +1,6 @@
 #include "report/plot/figure.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -181,4 +182,11 @@ void figure_y_axis(const struct figure *figure, const struct panel *panel, const
 			    .colour = PALETTE_BLACK,
 			    .text = text,
 		    });
+}
+
+int figure_check(const struct figure *figure, struct canvas_rect rect)
+{
+	double least = 3 * figure->font;
+
+	return rect.width < 2 * least || rect.height < least ? -ENOSPC : 0;
 }

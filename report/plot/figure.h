@@ -51,3 +51,6 @@ struct figure_text {
 	uint32_t colour;
 };
 void figure_text(const struct figure *figure, const struct figure_text *place, const char *text);
+
+/* Whether a panel is big enough to be read: -ENOSPC or 0. */
+int figure_check(const struct figure *figure, struct canvas_rect rect);

@@ -1,7 +1,5 @@
 #include "report/plot/plot.h"
 
-#include <errno.h>
-
 #include "store/statement.h"
 
 static int (*const kinds[PLOT_KIND_COUNT])(struct plot *plot) = {
@@ -9,13 +7,6 @@ static int (*const kinds[PLOT_KIND_COUNT])(struct plot *plot) = {
 	[PLOT_TIMELINE] = plot_timeline,
 	[PLOT_SERIES] = plot_series,
 };
-
-int plot_check(const struct plot *plot, struct canvas_rect rect)
-{
-	double least = 3 * plot->figure.font;
-
-	return rect.width < 2 * least || rect.height < least ? -ENOSPC : 0;
-}
 
 int plot_write(FILE *out, sqlite3 *db, const struct plot_request *request,
 	       struct plot_result *result)

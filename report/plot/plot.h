@@ -50,6 +50,3 @@ struct plot {
 int plot_heatmap(struct plot *plot);
 int plot_timeline(struct plot *plot);
 int plot_series(struct plot *plot);
-
-/* Whether a panel is big enough to be read: -ENOSPC or 0. */
-int plot_check(const struct plot *plot, struct canvas_rect rect);

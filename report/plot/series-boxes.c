@@ -215,8 +215,8 @@ static int place_panels(const struct plot *plot, const struct series *series, st
 		struct group *group = &groups->items[i];
 		group->panel.rect.y = figure->body.y + heading;
 		group->panel.rect.height = figure->body.height - heading - groups->label_height;
-		if (plot_check(plot, (struct canvas_rect){ 0, 0, 1e9, group->panel.rect.height }) <
-		    0)
+		if (figure_check(&plot->figure,
+				 (struct canvas_rect){ 0, 0, 1e9, group->panel.rect.height }) < 0)
 			return -ENOSPC;
 		make_axis(plot, group, unit_of(series));
 		axes += figure_y_axis_width(figure, &group->panel.y) + 0.5 * figure->font;

@@ -144,7 +144,8 @@ static int place_panels(const struct plot *plot, const struct curves *curves, st
 		top += panel->rect.height + GAP * figure->font;
 		axis_make(AXIS_TIME, ends, 2 + (unsigned)(panel->rect.width / (5 * figure->font)),
 			  &panel->x);
-		if (panel->rect.height < 2 * figure->font || plot_check(plot, panel->rect) < 0)
+		if (panel->rect.height < 2 * figure->font ||
+		    figure_check(&plot->figure, panel->rect) < 0)
 			r = -ENOSPC;
 	}
 	return r;

@@ -1,10 +1,278 @@
 #include "runner/host/avail.h"
 
-#include "runner/host/avail-internal.h"
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-int avail_give(const struct avail *avail, const struct avail_item *item)
+#include "common/cleanup.h"
+#include "common/io.h"
+#include "pmu/catalogue/catalogue.h"
+#include "pmu/count.h"
+#include "pmu/cpus.h"
+#include "pmu/remedy.h"
+#include "pmu/source.h"
+#include "runner/placement/kinds-helper.h"
+
+#define MAX_FILE_BYTES (1u << 20)
+#define SET_CAPABILITY "sudo setcap cap_perfmon,cap_ipc_lock+ep $(which memsight)"
+
+/* Where things go. */
+struct avail {
+	avail_sink sink;
+	void *user;
+};
+
+static int avail_give(const struct avail *avail, const struct avail_item *item)
 {
 	return avail->sink(avail->user, item);
+}
+
+/* ---- Sources, events and counters: opened on this process, and closed again ---- */
+
+static int avail_sources(const struct avail *avail)
+{
+	struct access_options options = { .pid = getpid() };
+	int err = 0;
+
+	for (size_t i = 0; pmu_sources[i] && err == 0; i++) {
+		const struct access_source *source = pmu_sources[i];
+		struct pmu_refusal refusal = { 0 };
+		bool is_there;
+
+		if (source->role == ACCESS_ROLE_TASKS)
+			continue;
+		is_there = source->probe(source, &options, &refusal) == 0;
+		err = avail_give(avail,
+				 &(struct avail_item){ "sources", source->name, is_there,
+						       is_there ? source->about : refusal.why,
+						       is_there ? "" : refusal.fix });
+	}
+	return err;
+}
+
+/* Whether a name can be counted on this process; whatever can be sampled can be counted. */
+static int try_counter(const struct avail *avail, const char *section, const char *name,
+		       const char *about)
+{
+	struct pmu_counters counters;
+	struct avail_item item = { section, name, false, about, "" };
+	int err;
+
+	pmu_counters_open(name, getpid(), &counters);
+	item.is_there = counters.counters[0].fd >= 0;
+	if (item.is_there && counters.counters[0].is_user_only)
+		item.about = "in user mode only: perf_event_paranoid";
+	if (!item.is_there) {
+		item.about = counters.counters[0].refusal.why;
+		item.fix = counters.counters[0].refusal.fix;
+	}
+	err = avail_give(avail, &item);
+	pmu_counters_close(&counters);
+	return err;
+}
+
+static int avail_events(const struct avail *avail)
+{
+	static const char *const words[] = { "loads", "stores", "llc-miss", "all-loads" };
+	struct pmu_host host;
+	int err = 0;
+
+	pmu_host_read(&host);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && err == 0; i++) {
+		struct pmu_event events[PMU_MAX_EVENTS];
+		struct pmu_refusal refusal = { 0 };
+
+		if (pmu_catalogue_find(&host, words[i], 0, events, &refusal) > 0)
+			err = try_counter(avail, "events", words[i], events[0].name);
+		else
+			err = avail_give(avail, &(struct avail_item){ "events", words[i], false,
+								      refusal.why, refusal.fix });
+	}
+	return err;
+}
+
+static int avail_counters(const struct avail *avail)
+{
+	int err = 0;
+
+	for (size_t i = 0; pmu_counter_kernel_name(i) && err == 0; i++)
+		err = try_counter(avail, "counters", pmu_counter_kernel_name(i), "");
+	return err;
+}
+
+/* ---- Kinds of memory and NUMA nodes, as the helper and the kernel tell of them ---- */
+
+/* "heap MODE NODES BYTES" of memsight-kinds. */
+static void take_kind(void *user, const char *key, const char *value)
+{
+	char *about = user;
+	unsigned long long bytes = 0;
+	char nodes[256] = "";
+	int mode = 0;
+
+	if (strcmp(key, "heap") == 0 && sscanf(value, "%d %255s %llu", &mode, nodes, &bytes) >= 2)
+		snprintf(about, AVAIL_TEXT_BYTES, "%s%s", strcmp(nodes, "-") == 0 ? "" : "nodes ",
+			 strcmp(nodes, "-") == 0 ? "ordinary memory" : nodes);
+}
+
+static int look_at_kind(const struct avail *avail, const char *kind)
+{
+	auto_kinds_helper struct kinds_helper helper = { 0 };
+	char problem[KINDS_HELPER_PROBLEM_BYTES] = "", about[AVAIL_TEXT_BYTES] = "";
+	int err = kinds_helper_add(&helper, "heap", kind);
+
+	if (err == 0)
+		err = kinds_helper_run(&helper, take_kind, about, problem);
+	return avail_give(avail, &(struct avail_item){ "heap kinds", kind, err == 0,
+						       err == 0 ? about : problem, "" });
+}
+
+/* Whether mount options say that files are mapped without page cache: ext4 and xfs also write dax=never. */
+static bool is_direct(const char *options)
+{
+	const char *dax = strstr(options, ",dax");
+
+	return dax && (dax[4] == '\0' || dax[4] == ',' || strncmp(dax + 4, "=always", 7) == 0);
+}
+
+/* Mounted file systems with direct access: what pmem:DIR wants. */
+static int look_at_pmem(const struct avail *avail)
+{
+	auto_free char *mounts = NULL;
+	char name[AVAIL_TEXT_BYTES], folder[256], options[256];
+	int err = 0, n = 0;
+
+	if (io_read_file("/proc/self/mounts", MAX_FILE_BYTES, &mounts, NULL) < 0)
+		return 0;
+	for (char *line = strtok(mounts, "\n"); line && err == 0; line = strtok(NULL, "\n")) {
+		if (sscanf(line, "%*s %255s %*s %255s", folder, options) != 2 ||
+		    !is_direct(options))
+			continue;
+		snprintf(name, sizeof(name), "pmem:%s", folder);
+		err = avail_give(avail,
+				 &(struct avail_item){ "heap kinds", name, true,
+						       "persistent memory, mounted with dax", "" });
+		n++;
+	}
+	if (err == 0 && n == 0)
+		err = avail_give(avail,
+				 &(struct avail_item){ "heap kinds", "pmem:DIR,SIZE", true,
+						       "a file in any folder; none here is mounted "
+						       "with dax, so it is not persistent memory",
+						       "" });
+	return err;
+}
+
+static int avail_kinds(const struct avail *avail)
+{
+	static const char *const kinds[] = { "default",		 "hbw",
+					     "hbw-preferred",	 "kmem",
+					     "highest-capacity", "lowest-latency" };
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && err == 0; i++)
+		err = look_at_kind(avail, kinds[i]);
+	return err == 0 ? look_at_pmem(avail) : err;
+}
+
+/* The number behind a word of a node's meminfo, in MiB. */
+static unsigned long long meminfo_mib(const char *text, const char *word)
+{
+	const char *found = strstr(text, word);
+
+	return found ? strtoull(found + strlen(word), NULL, 10) / 1024 : 0;
+}
+
+static int look_at_node(const struct avail *avail, int node)
+{
+	auto_free char *meminfo = NULL;
+	auto_free char *cpus = NULL;
+	char path[96], name[16], about[AVAIL_TEXT_BYTES];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
+	if (io_read_file(path, MAX_FILE_BYTES, &meminfo, NULL) < 0)
+		return 0;
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
+	if (io_read_file(path, MAX_FILE_BYTES, &cpus, NULL) == 0)
+		cpus[strcspn(cpus, "\n")] = '\0';
+	snprintf(name, sizeof(name), "%d", node);
+	snprintf(about, sizeof(about), "%llu of %llu MiB free, %s%.200s",
+		 meminfo_mib(meminfo, "MemFree:"), meminfo_mib(meminfo, "MemTotal:"),
+		 cpus && *cpus ? "CPUs " : "no CPUs", cpus ? cpus : "");
+	return avail_give(avail, &(struct avail_item){ "nodes", name, true, about, "" });
+}
+
+static int avail_nodes(const struct avail *avail)
+{
+	auto_free char *list = NULL;
+	auto_free int *nodes = NULL;
+	int n = 0, err = 0;
+
+	if (io_read_file("/sys/devices/system/node/online", MAX_FILE_BYTES, &list, NULL) == 0)
+		n = pmu_cpus_parse(list, &nodes);
+	for (int i = 0; i < n && err == 0; i++)
+		err = look_at_node(avail, nodes[i]);
+	return err;
+}
+
+/* ---- What this user may do ---- */
+
+static int give(const struct avail *avail, const char *name, bool is_there, const char *about,
+		const char *fix)
+{
+	return avail_give(avail, &(struct avail_item){ "privileges", name, is_there, about,
+						       is_there ? "" : fix });
+}
+
+static int give_memory(const struct avail *avail, const struct pmu_permissions *permissions)
+{
+	char about[AVAIL_TEXT_BYTES];
+
+	if (permissions->memlock_bytes == INT64_MAX || permissions->has_ipc_lock)
+		return give(avail, "locked-memory", true, "as much as is asked for", "");
+	snprintf(about, sizeof(about),
+		 "%" PRId64 " KiB, and %ld KiB for each CPU (perf_event_mlock_kb): rings are made "
+		 "smaller",
+		 permissions->memlock_bytes / 1024, permissions->mlock_kb);
+	return give(avail, "locked-memory", true, about, "");
+}
+
+static int avail_privileges(const struct avail *avail)
+{
+	struct pmu_permissions permissions;
+	char about[AVAIL_TEXT_BYTES];
+	bool sees_kernel;
+	int err;
+
+	pmu_permissions_read(&permissions);
+	sees_kernel = permissions.has_sys_admin || permissions.paranoid < 2 ||
+		      (permissions.has_perfmon && permissions.paranoid == 2);
+	snprintf(about, sizeof(about), "uid %u%s%s", (unsigned)geteuid(),
+		 permissions.has_sys_admin ? ", CAP_SYS_ADMIN"
+		 : permissions.has_perfmon ? ", CAP_PERFMON"
+					   : "",
+		 permissions.in_user_namespace ? ", in a user namespace" : "");
+	err = give(avail, "user", true, about, "");
+	snprintf(about, sizeof(about), "perf_event_paranoid is %d", permissions.paranoid);
+	if (err == 0)
+		err = give(avail, "samples", permissions.has_sys_admin || permissions.paranoid < 3,
+			   about, "sudo sysctl kernel.perf_event_paranoid=2");
+	if (err == 0)
+		err = give(avail, "kernel-samples", sees_kernel, about,
+			   "sudo sysctl kernel.perf_event_paranoid=1, or 2 and " SET_CAPABILITY);
+	if (err == 0)
+		err = give(avail, "physical-addresses", permissions.has_perfmon,
+			   permissions.has_perfmon ? "CAP_PERFMON" : "only with CAP_PERFMON",
+			   SET_CAPABILITY);
+	if (err == 0)
+		err = give(avail, "no-seccomp", !permissions.has_seccomp,
+			   permissions.has_seccomp ? "a seccomp filter binds this process"
+						   : "no seccomp filter",
+			   "allow perf_event_open in the container's seccomp profile");
+	return err == 0 ? give_memory(avail, &permissions) : err;
 }
 
 int avail_look(avail_sink sink, void *user)

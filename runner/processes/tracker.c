@@ -126,13 +126,6 @@ void tracker_inspect_fork(struct image *image, const struct image *parent)
 	image->command_bytes = parent->command_bytes;
 }
 
-struct image *tracker_parent(struct tracker *tracker, pid_t pid)
-{
-	pid_t parent = image_parent_pid(pid);
-
-	return parent > 0 ? images_find(&tracker->images, parent) : NULL;
-}
-
 /* From here on the image stands in the trace as it is: the last chance to find out. */
 static int why_not_traced(const struct tracker *tracker, const struct image *image)
 {
@@ -181,13 +174,6 @@ void tracker_announce(struct tracker *tracker, struct image *image)
 	image->is_written = true;
 	store_process(tracker->writer, image);
 	store_image_rank(tracker, image);
-}
-
-void tracker_bind_slot(struct tracker *tracker, struct image *image, uint32_t slot)
-{
-	image->slot = slot;
-	image->is_traced = true;
-	drain_attach(tracker->drain, slot, image);
 }
 
 static void store_drain_losses(struct tracker *tracker, const struct image *image,

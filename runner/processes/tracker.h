@@ -109,6 +109,17 @@ void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots
 void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *slots);
 
 /*
+ * tracker-slots.c: a slot that a forked child has claimed and nobody drains yet; how many slots were ever claimed;
+ * the image that forked the child of a slot, NULL: not known; the number that we know its process by, 0: it cannot
+ * be told; whether a process may be that of a slot.
+ */
+bool tracker_slot_is_new(const struct tracker *tracker, uint32_t slot);
+uint32_t tracker_slots_used(const struct tracker *tracker);
+struct image *tracker_slot_parent(struct tracker *tracker, uint32_t slot);
+pid_t tracker_slot_pid(struct tracker *tracker, const struct image *parent, uint32_t slot);
+bool tracker_is_plausible_fork(struct tracker *tracker, pid_t pid);
+
+/*
  * An image that was forked ends or becomes another at ticks: if it has claimed a slot that we have not
  * seen yet, the slot is its own.
  */

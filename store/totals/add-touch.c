@@ -9,16 +9,17 @@
 /* A named part of a block has an owner of its own; the block is in use all the same. */
 static void count_heap(struct tally *tally, const struct touch *touch)
 {
-	bool is_heap = touch->owner.kind == OWNER_heap;
-
 	if (touch->owner.site == 0)
 		return;
-	tally_touch(tally, &(struct tally_touch){
-				   .time_ns = touch->time_ns,
-				   .site = touch->owner.site,
-				   .is_fault = is_heap && touch->role == TRACE_ROLE_FAULT,
-				   .is_in_use = touch->owner.phase == OWNER_IN_USE,
-			   });
+
+	struct tally_site *site = &tally->sites[touch->owner.site];
+	bool is_in_use = touch->owner.phase == OWNER_IN_USE;
+
+	if (is_in_use && touch->time_ns < site->first_touch_ns)
+		site->first_touch_ns = touch->time_ns;
+	if (is_in_use && touch->time_ns > site->last_touch_ns)
+		site->last_touch_ns = touch->time_ns;
+	site->n_faults += touch->owner.kind == OWNER_heap && touch->role == TRACE_ROLE_FAULT;
 }
 
 /*

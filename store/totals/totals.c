@@ -223,17 +223,6 @@ void tally_death(struct tally *tally, const struct tally_end *end)
 		count_unfreed(tally, site, end);
 }
 
-void tally_touch(struct tally *tally, const struct tally_touch *touch)
-{
-	struct tally_site *site = &tally->sites[touch->site];
-
-	if (touch->is_in_use && touch->time_ns < site->first_touch_ns)
-		site->first_touch_ns = touch->time_ns;
-	if (touch->is_in_use && touch->time_ns > site->last_touch_ns)
-		site->last_touch_ns = touch->time_ns;
-	site->n_faults += touch->is_fault != 0;
-}
-
 void tally_sample(struct tally *tally, const struct sample_event *taken, int is_fault)
 {
 	if (sample_source_is_watch(taken->source))

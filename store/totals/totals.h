@@ -152,15 +152,6 @@ struct tally_end {
 };
 void tally_death(struct tally *tally, const struct tally_end *end);
 
-/* A sample's touch of a heap block: when, and whether by a fault. */
-struct tally_touch {
-	int64_t time_ns;
-	uint32_t site;
-	uint8_t is_fault;
-	uint8_t is_in_use; /* not while it was allocated or freed */
-};
-void tally_touch(struct tally *tally, const struct tally_touch *touch);
-
 /*
  * Touches of any owner: each into the sums that it belongs to. Those of one sample must follow each other, and are
  * added when the next one begins. Returns 0 or -ENOMEM.
@@ -192,6 +183,9 @@ int tally_write_kinds(const struct tally *tally, struct db *db, int64_t run_id);
 
 /* The part of the run's CPU time that no sample stands for, 0 to 1. */
 double tally_unsampled(struct db *db, int64_t run_id);
+
+/* The shares of an owner as the database names it; NULL: it has none. */
+struct owner_shares *tally_shares_of(const struct tally *tally, const struct owner_name *owner);
 
 /* Bind share, low and high of time and of stalls to six parameters, NULL for what is not told. */
 struct sqlite3_stmt;

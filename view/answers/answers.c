@@ -1,7 +1,6 @@
 #include "view/answers/answers.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -9,8 +8,6 @@
 #include "store/database.h"
 #include "store/statement.h"
 #include "view/answers/internal.h"
-#include "view/columns.h"
-#include "view/selected-part.h"
 
 static int (*const makers[VIEW_COUNT])(struct view_question *question) = {
 	[VIEW_RUNS] = view_runs,	  [VIEW_RUN] = view_run,
@@ -114,125 +111,4 @@ unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 	json_drop(&question.json);
 	context->error = r;
 	return r == 0 ? 200 : refuse(&question, r, ret_text, ret_n_bytes);
-}
-
-/* ---- Parts of a run ---- */
-
-/* Whether a span of time holds all that the run has. */
-static bool is_whole(struct view_question *question, const struct view_span *span)
-{
-	return span->from_ns == 0 &&
-	       span->to_ns > view_number(question, "SELECT duration_ns FROM run WHERE id = :run");
-}
-
-int view_take_part(struct view_question *question)
-{
-	const struct view_span span = {
-		.run_id = question->run,
-		.from_ns = view_value(question, VIEW_FROM, 0),
-		.to_ns = view_value(question, VIEW_TO, INT64_MAX),
-	};
-
-	if (is_whole(question, &span))
-		return 0;
-	if (span.to_ns <= span.from_ns)
-		return view_context_refuse(question->context, -EINVAL, "to lies before from");
-	if (view_number(question, "SELECT detail = 'totals' FROM run WHERE id = :run"))
-		return view_context_refuse(question->context, -ENODATA,
-					   "of this run only the totals are in the database, not "
-					   "its rows: a part of it cannot be counted");
-	int r = view_part_take(question->context, &span);
-	if (r == 0)
-		question->db = db_handle(question->context->part->db);
-	return r;
-}
-
-/* ---- Small questions ---- */
-
-int view_prepare(struct view_question *question, const char *sql, sqlite3_stmt **ret_stmt)
-{
-	const struct view_values *values = question->values;
-	sqlite3_stmt *stmt = NULL;
-	char name[40];
-
-	int result = sqlite3_prepare_v2(question->db, sql, -1, &stmt, NULL);
-	if (result != SQLITE_OK) {
-		statement_keep(question->db, result);
-		return -EPROTO;
-	}
-	for (int i = 0; i < VIEW_PARAMETER_COUNT; i++) {
-		snprintf(name, sizeof(name), ":%s", view_parameter_name((enum view_parameter)i));
-		int at = sqlite3_bind_parameter_index(stmt, name);
-		if (at == 0 || !values->is_given[i])
-			continue;
-		if (view_parameter_is_text((enum view_parameter)i))
-			sqlite3_bind_text(stmt, at, values->texts[i], -1, SQLITE_STATIC);
-		else
-			sqlite3_bind_int64(stmt, at, values->numbers[i]);
-	}
-	int at = sqlite3_bind_parameter_index(stmt, ":run");
-	if (at)
-		sqlite3_bind_int64(stmt, at, question->run);
-	*ret_stmt = stmt;
-	return 0;
-}
-
-int view_columns(struct view_question *question, const char *name, const char *sql)
-{
-	sqlite3_stmt *stmt = NULL;
-	int r = view_prepare(question, sql, &stmt);
-
-	if (name)
-		json_name(&question->json, name);
-	if (r == 0)
-		r = columns_of(&question->json, stmt, NULL);
-	sqlite3_finalize(stmt);
-	return r;
-}
-
-int view_pairs(struct view_question *question, const char *name, const char *sql)
-{
-	sqlite3_stmt *stmt = NULL;
-	int r = view_prepare(question, sql, &stmt);
-	int code = SQLITE_DONE;
-
-	json_name(&question->json, name);
-	json_open(&question->json, '{');
-	while (r == 0 && (code = statement_advance(stmt)) == SQLITE_ROW) {
-		json_name(&question->json, statement_string(stmt, 0));
-		json_column(&question->json, stmt, 1);
-	}
-	json_close(&question->json, '}');
-	sqlite3_finalize(stmt);
-	return r == 0 && code != SQLITE_DONE ? -EPROTO : r;
-}
-
-int view_members(struct view_question *question, const char *sql)
-{
-	sqlite3_stmt *stmt = NULL;
-	int r = view_prepare(question, sql, &stmt);
-
-	if (r < 0)
-		return r;
-	int code = statement_advance(stmt);
-	for (int i = 0; i < sqlite3_column_count(stmt); i++) {
-		json_name(&question->json, sqlite3_column_name(stmt, i));
-		if (code == SQLITE_ROW)
-			json_column(&question->json, stmt, i);
-		else
-			json_null(&question->json);
-	}
-	sqlite3_finalize(stmt);
-	return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : -EPROTO;
-}
-
-int64_t view_number(struct view_question *question, const char *sql)
-{
-	sqlite3_stmt *stmt = NULL;
-	int64_t number = 0;
-
-	if (view_prepare(question, sql, &stmt) == 0 && statement_advance(stmt) == SQLITE_ROW)
-		number = sqlite3_column_int64(stmt, 0);
-	sqlite3_finalize(stmt);
-	return number;
 }

@@ -21,7 +21,7 @@
 #include "common/cleanup.h"
 #include "tests/robust/failures/fail-calls.h"
 #include "view/answers/answers.h"
-#include "view/server.h"
+#include "view/server/server.h"
 
 #define MAX_PLACES    16384u
 #define MAX_QUESTIONS 200u

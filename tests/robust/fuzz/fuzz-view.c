@@ -14,7 +14,7 @@
 #include "tests/robust/fuzz/fuzz.h"
 #include "tests/robust/fuzz/hostile.h"
 #include "view/answers/answers.h"
-#include "view/export.h"
+#include "view/server/export.h"
 
 #define MAX_CHANGES   7u
 #define MAX_QUESTIONS 8u

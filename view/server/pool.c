@@ -1,4 +1,4 @@
-#include "view/pool.h"
+#include "view/server/pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include "common/cleanup.h"
-#include "view/selected-part.h"
 
 #define GONE	      499u
 #define CELL_BYTES    6u /* 4 in base64 */

@@ -1,5 +1,5 @@
 /* In place of server.c, where libmicrohttpd is not there. */
-#include "view/server.h"
+#include "view/server/server.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "view/page.h"
+#include "view/server/page.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "common/cleanup.h"
 #include "common/text-stream.h"
 #include "view/json.h"
-#include "view/page-files.h"
+#include "view/server/page-files.h"
 
 int view_random_hex(char *text, size_t n_letters)
 {
@@ -179,4 +179,13 @@ int view_page_store(const char *answers, char **ret_text, size_t *ret_n_bytes)
 	int r = view_random_hex(nonce, VIEW_NONCE_LETTERS);
 
 	return r < 0 ? r : make(&writer, ret_text, ret_n_bytes);
+}
+
+const struct view_file *view_file_find(const char *name)
+{
+	for (const struct view_file *file = view_files; file->name; file++) {
+		if (strcmp(file->name, name) == 0)
+			return file;
+	}
+	return NULL;
 }

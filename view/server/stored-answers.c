@@ -1,4 +1,4 @@
-#include "view/stored-answers.h"
+#include "view/server/stored-answers.h"
 
 #include <errno.h>
 #include <stdarg.h>

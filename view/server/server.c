@@ -1,4 +1,4 @@
-#include "view/server.h"
+#include "view/server/server.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "view/page-files.h"
-#include "view/page.h"
-#include "view/pool.h"
+#include "view/server/page-files.h"
+#include "view/server/page.h"
+#include "view/server/pool.h"
 
 #define MAX_CONNECTIONS	  1000u
 #define CONNECTION_BYTES  (16u << 10) /* of a request's head */

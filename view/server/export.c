@@ -1,4 +1,4 @@
-#include "view/export.h"
+#include "view/server/export.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "store/database.h"
 #include "store/statement.h"
 #include "view/context.h"
-#include "view/page.h"
-#include "view/stored-answers.h"
+#include "view/server/page.h"
+#include "view/server/stored-answers.h"
 
 /* Nobody may read it who may not read the database. */
 static mode_t mode_of(const char *database)

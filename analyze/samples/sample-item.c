@@ -1,0 +1,86 @@
+/* The sample at hand, from its row to its touches: begun, given accesses and owners, ended. */
+#include <errno.h>
+
+#include "analyze/samples/callchain.h"
+#include "analyze/samples/samples-internal.h"
+
+static struct task_thread *find_thread(struct samples *samples, struct sample_source *source,
+				       const struct sample_place *place, int64_t time_ns)
+{
+	struct tasks *tasks = samples->context.tasks;
+
+	if (place->pid == 0 || place->pid == UINT32_MAX)
+		source->losses[SAMPLE_LOSS_UNKNOWN_PROCESS]++;
+	else if (!tasks_process_at(tasks, place->pid, time_ns)) {
+		/* No task records: it is known from here on only. */
+		source->losses[SAMPLE_LOSS_UNKNOWN_PROCESS]++;
+		tasks_saw_exec(tasks, place->pid, time_ns, "");
+	}
+	return tasks_thread_at(tasks, place->pid, place->tid, time_ns);
+}
+
+/* Returns 1, 0 when the program wants no samples here, or a negative errno. */
+int sample_begin(struct samples *samples, struct sample_source *source,
+		 const struct sample_place *place, int64_t time_ns)
+{
+	const struct task_thread *thread = find_thread(samples, source, place, time_ns);
+	const struct sample_sink *sink = &samples->context.sink;
+	struct sample_item *item = samples->item;
+
+	if (thread && sink->collects &&
+	    !sink->collects(sink->user, thread, source->kind == SAMPLE_FAULT)) {
+		sample_rows_withhold(samples->rows, (uint32_t)source->row);
+		sample_loops_break(&samples->loops, thread->number);
+		return 0;
+	}
+
+	*item = (struct sample_item){
+		.time_ns = time_ns,
+		.weight = place->weight,
+		.source = (uint32_t)source->row,
+		.process = thread ? thread->image->number : 0,
+		.thread = thread ? thread->number : 0,
+	};
+	item->space = code_store_space(samples->code, item->process, time_ns);
+
+	const struct sample_code *code =
+		place->is_kernel ? NULL : sample_code_at(samples, item, place->ip);
+	const struct sample_row row = {
+		.source = (uint32_t)source->row,
+		.process_row = thread ? thread->image->row : 0,
+		.thread_row = thread ? thread->row : 0,
+		.thread = thread ? thread->number : 0,
+		.time_ns = time_ns,
+		.frame = place->is_kernel ? stacks_kernel_frame(samples->context.stacks, place->ip)
+			 : code		  ? code->frame
+					  : -ENOMEM,
+		.weight = place->weight,
+		.is_kernel = place->is_kernel,
+		.stack = place->sample ? sample_stack(samples, source, place->sample, item->process,
+						      time_ns)
+				       : 0,
+	};
+	if (row.frame < 0 || row.stack < 0)
+		return row.frame < 0 ? (int)row.frame : (int)row.stack;
+	item->row = sample_rows_sample(samples->rows, &row);
+	return item->row < 0 ? (int)item->row : 1;
+}
+
+int sample_finish_item(struct samples *samples, const struct sample_item *item)
+{
+	int r = sample_loops_mix(&samples->loops, item);
+
+	return r < 0 ? r : sample_rows_touches(samples->rows, item);
+}
+
+/* Merge what can be; write it, or let it wait for the thread's next event. */
+int sample_end(struct samples *samples)
+{
+	struct sample_item *item = samples->item;
+
+	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
+	if (!sample_touches_are_open(item))
+		return sample_finish_item(samples, item);
+	item->has_freed = owners_last_freed(samples->context.owners, item->thread, &item->freed);
+	return sample_waiting_add(&samples->waiting, item);
+}

@@ -1,0 +1,158 @@
+#include "store/totals/unresolved.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "store/statement.h"
+#include "store/totals/totals.h"
+#include "store/touch.h"
+
+/* A range that is small beside sampling's own interval, or of so many parts of one, is no range. */
+#define SMALL_RANGE    2.0
+#define SMALLEST_RANGE 0.002
+
+void unresolved_finish(struct unresolved_shares *shares)
+{
+	key_map_finish(&shares->numbers);
+	free(shares->items);
+	*shares = (struct unresolved_shares){ 0 };
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 32;
+}
+
+int unresolved_add(struct unresolved_shares *shares, const struct unresolved_share *share)
+{
+	uint64_t hash = share->of;
+
+	for (unsigned i = 0; i < UNRESOLVED_BESIDE; i++)
+		hash = mix(mix(hash, (uint64_t)share->beside[i].kind),
+			   (uint64_t)share->beside[i].id);
+	uint64_t number = key_map_get(&shares->numbers, (uint64_t)share->frame, hash);
+	if (!number) {
+		int r = grow_array(&shares->items, shares->n, &shares->n_allocated,
+				   sizeof(*shares->items));
+		if (r == 0)
+			r = key_map_put(&shares->numbers, (uint64_t)share->frame, hash,
+					shares->n + 1);
+		if (r < 0)
+			return r;
+		shares->items[shares->n++] = *share;
+		return 0;
+	}
+	struct unresolved_share *item = &shares->items[number - 1];
+	item->n_samples += share->n_samples;
+	item->n += share->n;
+	item->time += share->time;
+	item->time_sq += share->time_sq;
+	for (unsigned i = 0; i < UNRESOLVED_BESIDE; i++)
+		item->cross[i] += share->cross[i];
+	return 0;
+}
+
+/* ---- Answers ---- */
+
+struct owner_shares *tally_shares_of(const struct tally *tally, const struct owner_name *owner)
+{
+	if (owner->kind != OWNER_heap) {
+		uint64_t number = key_map_get(&tally->objects.numbers, (uint64_t)owner->kind,
+					      (uint64_t)owner->id);
+
+		return number ? &tally->objects.items[number - 1].shares : NULL;
+	}
+	if ((size_t)owner->id >= tally->n_stacks || tally->site_of_stack[owner->id] == 0)
+		return NULL;
+	return &tally->sites[tally->site_of_stack[owner->id]].shares;
+}
+
+/* The resolved part's correlation of neighbours stands for all, where it is most of it. */
+static struct share_sum add_imputed(const struct share_design *design,
+				    const struct owner_shares *shares, enum share_of of)
+{
+	const struct imputed *imputed = &shares->imputed[of];
+	struct share_sum sum = shares->of[of];
+	double mean = sum.time / design->time;
+	double variance = (sum.time_sq - 2 * mean * sum.time_w) / design->time_sq + mean * mean;
+	bool is_most = sum.time > imputed->time && variance > 0;
+
+	sum.n += imputed->n;
+	sum.time = fmax(sum.time + imputed->time, 0);
+	sum.time_sq =
+		fmin(sum.time_sq + imputed->time_sq, sum.time * design->time_sq / design->time);
+	sum.time_w += imputed->time * design->time_sq / design->time;
+	double whole = sum.time / design->time;
+	double after = (sum.time_sq - 2 * whole * sum.time_w) / design->time_sq + whole * whole;
+	for (unsigned i = 0; i < 2; i++) {
+		double r = is_most ? share_correlation(design, &shares->of[of], i) : 0;
+		sum.lag[i] = design->lag[i] * (whole * whole + r * fmax(after, 0));
+	}
+	/* The mean of squares of a neighbour is that of all, so that their correlation is that of both ways to tell it. */
+	sum.turned = design->lag[1] * (whole * whole + fmax(after, 0));
+	return sum;
+}
+
+struct share_answer share_answer_of(const struct share_design *design,
+				    const struct owner_shares *shares, enum share_of of,
+				    double anybody, double unsampled)
+{
+	const struct imputed *imputed = &shares->imputed[of];
+	bool has_imputed = imputed->time != 0 || imputed->most != 0;
+	struct share_sum sum = has_imputed ? add_imputed(design, shares, of) : shares->of[of];
+	double half = share_half(design, &sum);
+	double share = sum.time / design->time;
+	double least = (shares->of[of].time + fmin(imputed->least, imputed->time)) / design->time;
+	double most = (sum.time + imputed->most + anybody) / design->time;
+	double low = fmax(fmin(least, share) - half, 0) * (1 - unsampled);
+	double high = fmin(most + half, 1) * (1 - unsampled) + unsampled;
+	double range = most - fmin(least, share) + unsampled;
+
+	return (struct share_answer){
+		.share = range <= fmax(SMALL_RANGE * half, SMALLEST_RANGE) ? share : -1,
+		.low = low,
+		.high = high,
+	};
+}
+
+static void bind_answer(sqlite3_stmt *statement, int first, const struct share_answer *answer,
+			bool is_known)
+{
+	if (!is_known)
+		return;
+	if (answer->share >= 0)
+		statement_real(statement, first, answer->share);
+	statement_real(statement, first + 1, answer->low);
+	statement_real(statement, first + 2, answer->high);
+}
+
+/* An operand that is not known is memory: not the kernel's or our own time, and what is unknown is no owner. */
+static bool is_none_of_memory(const struct tally *tally, const struct owner_shares *shares)
+{
+	static const int64_t kinds[] = { OWNER_code, OWNER_kernel, OWNER_tool, OWNER_unknown };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct owner_name name = { .kind = kinds[i] };
+		if (shares == &tally->kinds[kinds[i]] || shares == tally_shares_of(tally, &name))
+			return true;
+	}
+	return false;
+}
+
+void tally_bind_answers(sqlite3_stmt *statement, int first, const struct tally *tally,
+			const struct owner_shares *shares)
+{
+	bool is_known = tally->design.time > 0;
+	bool takes_none = is_none_of_memory(tally, shares);
+
+	for (int i = 0; i < 6; i++)
+		sqlite3_bind_null(statement, first + i);
+	for (int of = 0; of < SHARE_COUNT; of++) {
+		struct share_answer answer =
+			share_answer_of(&tally->design, shares, (enum share_of)of,
+					takes_none ? 0 : tally->anybody[of], tally->unsampled);
+		bind_answer(statement, first + 3 * of, &answer, is_known);
+	}
+}
