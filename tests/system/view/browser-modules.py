@@ -270,7 +270,7 @@ def every_loss_that_the_program_tells_has_a_meaning_and_a_remedy(checks, modules
 
 
 def every_option_that_the_page_names_is_one(checks, modules):
-    options = {name for _, name in re.findall(r'^OPTION\((\w+), [^"]*"([a-z-]+)"', (ROOT / "schemas/options.def").read_text(), re.MULTILINE)}
+    options = {name for _, name in re.findall(r'^OPTION\((\w+),\s[^"]*"([a-z-]+)"', (ROOT / "schemas/options.def").read_text(), re.MULTILINE)}
     colours = set(re.findall(r"--([a-z-]+):", (ROOT / "view/web/style.css").read_text()))
     for path in sorted(path for path in (ROOT / "view/web").rglob("*.js") if "vendor" not in path.parts):
         named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", path.read_text())) - colours

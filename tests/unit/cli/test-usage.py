@@ -24,7 +24,7 @@ def memsight(*arguments, stdout=subprocess.PIPE, **variables):
 def options_of(command):
     """Long names of a command's options, read from the table itself."""
     text = (ROOT / "schemas/options.def").read_text()
-    rows = re.findall(r'^OPTION\(\w+, ([^"]*), "([^"]+)"', text, re.MULTILINE)
+    rows = re.findall(r'^OPTION\(\w+,\s([^"]*),\s+"([^"]+)"', text, re.MULTILINE)
     return [name for commands, name in rows if f"IN({command.upper()})" in commands]
 
 
