@@ -1,9 +1,11 @@
 #pragma once
 /*
- * Many runs into one database, by one transaction. One that cannot be read does not stop the others.
+ * Many runs into one database, by one transaction. One that cannot be read does not stop the
+ * others.
  *
- * Of the repetitions of a PROGRAM.MODE found in a folder of results, the lowest that succeeded gets all
- * its rows, the others their totals only (run.detail); where none succeeded, the lowest gets them.
+ * Of the repetitions of a PROGRAM.MODE found in a folder of results, the lowest that succeeded gets
+ * all its rows, the others their totals only (run.detail); where none succeeded, the lowest gets
+ * them.
  */
 #include "analyze/import.h"
 #include "analyze/input/run-discovery.h"
@@ -24,7 +26,10 @@ struct batch_request {
 	struct results *results; /* put in order */
 	bool all; /* every repetition gets its rows */
 	struct import_options options; /* force and progress */
-	/* Told before each (may be NULL); and of each when the database is written, or none could be read. */
+	/*
+	 * Told before each (may be NULL); and of each when the database is written, or none could
+	 * be read.
+	 */
 	void (*begin)(void *context, size_t i, const struct result *what);
 	void (*end)(void *context, const struct batch_told *told);
 	void *context;

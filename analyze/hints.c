@@ -25,8 +25,10 @@ static const char add_fact_sql[] =
 	"INSERT OR REPLACE INTO fact (run_id, key, at_end, value) VALUES (?1, ?2, 1, ?3)";
 
 /* Bytes by module whose innermost frame, but for operator new, has no line; ?1 = the run. */
+/* clang-format off */
 static const char lineless_sql[] =
-	"SELECT frame.path, sum(bytes) * 1.0 / (SELECT sum(bytes) FROM site WHERE run_id = ?1) AS part"
+	"SELECT frame.path, sum(bytes) * 1.0 / (SELECT sum(bytes) FROM site"
+	" WHERE run_id = ?1) AS part"
 	" FROM site JOIN stack AS inner_stack ON inner_stack.id = site.stack_id"
 	" LEFT JOIN frame AS inner_frame ON inner_frame.id = inner_stack.frame_id"
 	" JOIN stack ON stack.id = CASE WHEN inner_frame.function GLOB 'operator new*'"
@@ -35,6 +37,7 @@ static const char lineless_sql[] =
 	" WHERE site.run_id = ?1 AND frame.path LIKE '/%' AND NOT EXISTS"
 	" (SELECT 1 FROM frame_line WHERE frame_line.frame_id = frame.id AND line IS NOT NULL)"
 	" GROUP BY frame.path ORDER BY part DESC LIMIT 2";
+/* clang-format on */
 
 static const char executables_sql[] =
 	"SELECT DISTINCT exe FROM process WHERE run_id = ?1 AND traced LIMIT ?2";
@@ -113,7 +116,9 @@ static int hint_allocators(sqlite3 *handle, int64_t run_id)
 	return r;
 }
 
-/* "37.0 % of the bytes were asked for in libx.so, which has no line numbers: install libx-dbgsym" */
+/*
+ * "37.0 % of the bytes were asked for in libx.so, which has no line numbers: install libx-dbgsym"
+ */
 static void lineless_text(const char *path, double part, char *text, size_t n_bytes)
 {
 	const char *slash = strrchr(path, '/');

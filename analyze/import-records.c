@@ -253,7 +253,10 @@ static int on_clock(struct import *import, const struct trace_record *record)
 	return merge_clock_add(&import->clock, (const struct trace_clock *)record);
 }
 
-/* {"0": bytes, ...}; NULL where none were told, as on a host with one. The caller frees it by sqlite3_free(). */
+/*
+ * {"0": bytes, ...}; NULL where none were told, as on a host with one. The caller frees it by
+ * sqlite3_free().
+ */
 static char *nodes_text(const struct trace_record *record)
 {
 	size_t n_bytes;

@@ -56,9 +56,11 @@ int import_drop_rows(struct db *db, int64_t run_id)
 {
 	/* Lines of cache name their blocks by the rows that go; pictures are made of such rows. */
 	static const char names_sql[] =
-		"SELECT column1 FROM (VALUES ('allocation'), ('mapping_event'), ('sample'), ('touch'),"
+		"SELECT column1 FROM (VALUES ('allocation'), ('mapping_event'), ('sample'),"
+		" ('touch'),"
 		" ('shared_line'), ('band'), ('site_curve'), ('timeline_level'), ('picture'),"
-		" ('picture_category'), ('picture_part'), ('picture_data'), ('picture_tile'), ('slice'))";
+		" ('picture_category'), ('picture_part'), ('picture_data'), ('picture_tile'),"
+		" ('slice'))";
 	int r = delete_from_each(db, names_sql, run_id);
 
 	if (r == 0)
@@ -68,7 +70,9 @@ int import_drop_rows(struct db *db, int64_t run_id)
 		     : db_run(db, "UPDATE run SET detail = 'totals' WHERE id = ?1", "i", run_id);
 }
 
-/* The recording's id as hex. A damaged header has none to trust: then it goes by the file's name. */
+/*
+ * The recording's id as hex. A damaged header has none to trust: then it goes by the file's name.
+ */
 static void set_recording_id(struct import *import)
 {
 	char *text = import->run.recording_id;
@@ -249,7 +253,10 @@ static int write_verdict(struct import *import)
 	" FROM run WHERE (program, mode, repetition) = (SELECT program, mode, repetition FROM run" \
 	" WHERE id = ?1)"
 
-/* Give the runs that are called as this one the names of their traces as modes: before.mst, after.mst. */
+/*
+ * Give the runs that are called as this one the names of their traces as modes: before.mst,
+ * after.mst.
+ */
 static int name_by_traces(struct import *import)
 {
 	auto_statement sqlite3_stmt *row = NULL;
@@ -271,7 +278,8 @@ static int name_by_traces(struct import *import)
 		return -ENOENT;
 	return r < 0 ? r
 		     : db_run(import->db,
-			      "UPDATE run SET mode = (SELECT name FROM temp.label WHERE run_id = id)"
+			      "UPDATE run SET mode = (SELECT name FROM temp.label"
+			      " WHERE run_id = id)"
 			      " WHERE id IN (SELECT run_id FROM temp.label)",
 			      "");
 }

@@ -38,18 +38,18 @@ struct import_options {
 	enum import_enough totals; /* replace one of which only the totals are there */
 	int64_t first_new_run; /* runs from this id on are never replaced; 0: none is meant */
 	struct import_name name;
-	const char
-		*verdict; /* of the series that made the run: "ok" or what was wrong; NULL: none */
+	/* of the series that made the run: "ok" or what was wrong; NULL: none */
+	const char *verdict;
 	const char *shown_path; /* run.trace; NULL: the path that is read */
 	bool no_tiles; /* pictures are not stored (picture.h) */
 	bool compact; /* a database that is made is compact (compact.h) */
-	const struct beside
-		*beside; /* a perf.data recorded beside the trace (beside.h); NULL: none */
+	/* a perf.data recorded beside the trace (beside.h); NULL: none */
+	const struct beside *beside;
 	import_progress progress; /* may be NULL */
 	const struct symbol_places *places; /* may be NULL */
 	/*
-	 * enum decode_estimator: how samples of time and registers are divided; 0: DECODE_ESTIMATORS. A
-	 * recording that the database has by others is read anew.
+	 * enum decode_estimator: how samples of time and registers are divided; 0:
+	 * DECODE_ESTIMATORS. A recording that the database has by others is read anew.
 	 */
 	unsigned estimators;
 	void *context;
@@ -85,7 +85,10 @@ struct import_result {
 int import_trace(struct db *db, const char *path, const struct import_options *options,
 		 struct import_result *ret_result);
 
-/* Remove all that the database has of a run; what is shared between runs stays. 0 or a negative errno. */
+/*
+ * Remove all that the database has of a run; what is shared between runs stays. 0 or a negative
+ * errno.
+ */
 int import_delete_run(struct db *db, int64_t run_id);
 
 /*

@@ -3,7 +3,8 @@
  * live blocks, by malloc and free (preloaded: the heap) and by memkind_malloc and memkind_free on a
  * kind of the program's own, in turns in one process. usage: bench-heap DIR
  *
- *	MEMSIGHT_PLACEMENT="pmem 1073741824 0 0 0 - /dev/shm" LD_PRELOAD=build/libtracealloc_heap.so \
+ *	MEMSIGHT_PLACEMENT="pmem 1073741824 0 0 0 - /dev/shm" LD_PRELOAD=build/libtracealloc_heap.so
+ *	\
  *		build/bench/bench-heap /dev/shm
  */
 #include <memkind.h>
@@ -83,7 +84,8 @@ static void compare_at(const struct allocator *ours, const struct allocator *the
 	qsort(our_ns, N_ROUNDS, sizeof(our_ns[0]), compare);
 	qsort(their_ns, N_ROUNDS, sizeof(their_ns[0]), compare);
 	qsort(ratio, N_ROUNDS, sizeof(ratio[0]), compare);
-	printf("1-%zu bytes: %s %.0f ns, %s %.0f ns a pair; ratio %.2f (median of %d, %.2f to %.2f)\n",
+	printf("1-%zu bytes: %s %.0f ns, %s %.0f ns a pair; ratio "
+	       "%.2f (median of %d, %.2f to %.2f)\n",
 	       max_bytes, ours->name, our_ns[N_ROUNDS / 2], theirs->name, their_ns[N_ROUNDS / 2],
 	       ratio[N_ROUNDS / 2], N_ROUNDS, ratio[0], ratio[N_ROUNDS - 1]);
 }

@@ -103,7 +103,8 @@ static void show(const char *name, const struct sample *sample)
 {
 	const struct picture_request *request = &sample->request;
 
-	printf("%-6s %7.1f ms wall %7.1f ms CPU  by %d  %.2e ns x %.2e bytes in %u x %u  stride %u%s\n",
+	printf("%-6s %7.1f ms wall %7.1f ms CPU  by %d  %.2e ns x "
+	       "%.2e bytes in %u x %u  stride %u%s\n",
 	       name, 1e3 * sample->wall, 1e3 * sample->cpu, (int)request->by,
 	       (double)(request->to_ns - request->from_ns), (double)(request->high - request->low),
 	       request->width, request->height, sample->stride, sample->is_grid ? " grid" : "");

@@ -1,6 +1,7 @@
 /*
- * fixed-work THREADS ROUNDS: the same number of loads and stores in each thread, whatever it is beside.
- * Prints the CPU time of the process in ns: what sampling adds to it is what sampling costs.
+ * fixed-work THREADS ROUNDS: the same number of loads and stores in each thread, whatever it is
+ * beside. Prints the CPU time of the process in ns: what sampling adds to it is what sampling
+ * costs.
  */
 #include <pthread.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /*
- * kernel: a program that computes and hardly allocates: products of matrices, each into a fresh one.
+ * kernel: a program that computes and hardly allocates: products of matrices, each into a fresh
+ * one.
  *
  *	kernel [PRODUCTS]
  */

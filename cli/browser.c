@@ -60,7 +60,8 @@ static int write_file(struct browser *browser, const char *address)
 		return -ENOMEM;
 	}
 	fprintf(file,
-		"<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">"
+		"<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" "
+		"content=\"no-referrer\">"
 		"<meta http-equiv=\"refresh\" content=\"0; url=%s\"><title>memsight</title>"
 		"<a href=\"%s\">memsight view</a>\n",
 		address, address);

@@ -64,7 +64,8 @@ static int find_format(const struct option_set *options, enum canvas_format *ret
 		}
 	}
 	return cmd_usage(
-		"plot: %s ends with none of .svg, .png and .pdf: name another file, or say which with --format",
+		"plot: %s ends with none of .svg, .png and .pdf: name another file, or say which "
+		"with --format",
 		path);
 }
 
@@ -81,9 +82,9 @@ static int check_output(struct job *job)
 	if (is_stdout(path) && job->request.format != CANVAS_SVG && isatty(STDOUT_FILENO))
 		return cmd_usage("plot: this is not for a terminal: name a file with --output");
 	if (!canvas_can(job->request.format))
-		return cmd_fail(
-			"this memsight was built without cairo, so it writes .svg only: for png and pdf "
-			"install libcairo2-dev and build it again");
+		return cmd_fail("this memsight was built without cairo, so it "
+				"writes .svg only: for png and pdf "
+				"install libcairo2-dev and build it again");
 	return cmd_check_new(
 		path, job->options); /* nothing is computed for a file that must not be written */
 }
@@ -122,9 +123,9 @@ static int read_size(struct job *job)
 	size->height = height * POINTS_PER_MM;
 	if (job->request.format == CANVAS_PNG &&
 	    (width > height ? width : height) / 25.4 * size->dpi > MAX_PIXELS)
-		return cmd_usage(
-			"plot: a png has at most %u pixels each way: lower --dpi, or write svg or pdf",
-			MAX_PIXELS);
+		return cmd_usage("plot: a png has at most %u pixels each way: "
+				 "lower --dpi, or write svg or pdf",
+				 MAX_PIXELS);
 	return CMD_DONE;
 }
 
@@ -219,15 +220,16 @@ static int complain(const struct job *job, int error, const struct plot_result *
 
 	if (error == -ENOSPC)
 		return cmd_usage(
-			"plot: the figure is too small for its text: raise --width or --height, or lower --font-size");
+			"plot: the figure is too small for its text: raise --width or --height, "
+			"or lower --font-size");
 	if (error == -E2BIG && is_series)
 		return cmd_usage("plot: %s has more than %d programs: choose one with --run", path,
 				 PLOT_MAX_PROGRAMS);
 	if (error == -E2BIG)
-		return cmd_usage(
-			"plot: cells of that size are %u x %u, at most %d each way: take larger ones, or a "
-			"part (--from, --to, --addr)",
-			result->wanted[0], result->wanted[1], PICTURE_MAX_CELLS);
+		return cmd_usage("plot: cells of that size are %u x %u, at most %d "
+				 "each way: take larger ones, or a "
+				 "part (--from, --to, --addr)",
+				 result->wanted[0], result->wanted[1], PICTURE_MAX_CELLS);
 	if (error == -ENXIO && is_series)
 		return cmd_fail("%s: no run has a %s; there are %s", path,
 				option_text(options, OPTION_METRIC),

@@ -109,9 +109,9 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 		 summary->has_faults ? " page faults" : "", grouped(summary->n_losses, losses),
 		 size_text(summary->file_bytes, size));
 	if (summary->wait_ns > 1000000)
-		cmd_warn(
-			"the program waited %.1f ms for the recorder (a larger --buffer-size helps)",
-			(double)summary->wait_ns / 1e6);
+		cmd_warn("the program waited %.1f ms for the recorder "
+			 "(a larger --buffer-size helps)",
+			 (double)summary->wait_ns / 1e6);
 	if (summary->n_below_min)
 		cmd_warn("%s blocks below --min-size were counted, not recorded",
 			 grouped(summary->n_below_min, events));

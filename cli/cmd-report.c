@@ -129,10 +129,10 @@ static int check_region(const struct job *job)
 			"%s: no region is called %s; `memsight report %s --regions' names them",
 			job->options->operands[0], name, job->options->operands[0]);
 	if (n_stored < n_made)
-		cmd_warn(
-			"only %lld of the %lld trips through %s are stored one by one: the report is "
-			"about those",
-			(long long)n_stored, (long long)n_made, name);
+		cmd_warn("only %lld of the %lld trips through %s are "
+			 "stored one by one: the report is "
+			 "about those",
+			 (long long)n_stored, (long long)n_made, name);
 	return CMD_DONE;
 }
 
@@ -149,10 +149,10 @@ static int check_rows(const struct job *job)
 	for (size_t i = 0; i < job->selection.n_runs; i++) {
 		auto_free char *trace = report_sql_text(db, trace_sql, job->selection.runs[i]);
 		if (trace)
-			return cmd_fail(
-				"%s: of run %lld only the totals are here, and this takes its rows: "
-				"`memsight analyze -o %s %s' brings them",
-				path, (long long)job->selection.runs[i], path, trace);
+			return cmd_fail("%s: of run %lld only the totals are "
+					"here, and this takes its rows: "
+					"`memsight analyze -o %s %s' brings them",
+					path, (long long)job->selection.runs[i], path, trace);
 	}
 	return CMD_DONE;
 }

@@ -81,11 +81,11 @@ static int say(const struct cmd_series *run, const struct series_submission *sub
 		cmd_warn("nothing is missing of %zu runs in %s", run->plan.n_items,
 			 run->series->output);
 	else
-		cmd_warn(
-			"%zu runs submitted as job array %s of %zu elements, job %s makes %s/memsight.db; "
-			"`memsight run --status ...' tells how far they are",
-			submission->n_runs, submission->array_id, submission->n_elements,
-			submission->analyze_id, run->series->output);
+		cmd_warn("%zu runs submitted as job array %s of %zu elements, job %s makes "
+			 "%s/memsight.db; "
+			 "`memsight run --status ...' tells how far they are",
+			 submission->n_runs, submission->array_id, submission->n_elements,
+			 submission->analyze_id, run->series->output);
 	return CMD_DONE;
 }
 

@@ -55,9 +55,9 @@ static int read_file(struct cmd_series *run)
 		return -EINVAL;
 	}
 	if (run->options->n_operands != 1) {
-		snprintf(
-			run->message, sizeof(run->message),
-			"name one config file (schemas/series.example.ini shows one), or use --compat");
+		snprintf(run->message, sizeof(run->message),
+			 "name one config file "
+			 "(schemas/series.example.ini shows one), or use --compat");
 		return -EINVAL;
 	}
 	err = series_modes_begin(&scratch);
@@ -193,7 +193,10 @@ static int check_all(struct cmd_series *run)
 
 /* ---- Carrying it out ---- */
 
-/* In a process of its own: whatever becomes of it, the runs are there. Returns whether there is a database. */
+/*
+ * In a process of its own: whatever becomes of it, the runs are there. Returns whether there is a
+ * database.
+ */
 static bool analyze(const struct cmd_series *run)
 {
 	char log[PATH_MAX];

@@ -20,8 +20,8 @@ enum cmd_status {
 #undef COMMAND
 
 /*
- * Whether a file that is to be made may be: it is not there, or no regular file (a device, a pipe), or --force is given.
- * Else says so and returns CMD_FAILED. "-" is standard output.
+ * Whether a file that is to be made may be: it is not there, or no regular file (a device, a pipe),
+ * or --force is given. Else says so and returns CMD_FAILED. "-" is standard output.
  */
 int cmd_check_new(const char *path, const struct option_set *options);
 

@@ -34,10 +34,10 @@ int database_open(const char *path, const struct option_set *options, struct db 
 	if (status != CMD_DONE)
 		return status;
 	if (import.force && !analyze_is_trace(path))
-		cmd_warn(
-			"%s is a database: --debug-dir, --sysroot, --symbols and --no-demangle matter "
-			"when a trace is analysed",
-			path);
+		cmd_warn("%s is a database: --debug-dir, --sysroot, "
+			 "--symbols and --no-demangle matter "
+			 "when a trace is analysed",
+			 path);
 	cmd_survive_size_limit();
 	int r = db_open_any(path, &import, &db);
 	cmd_end_progress(&last_percent);

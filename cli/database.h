@@ -8,14 +8,14 @@
  * Open what a user names for reading: a database, or a trace, which is analysed first when its
  * database beside it is missing or older (progress on a terminal's standard error). The functions
  * of reports are registered. Says what is wrong in one line and returns an exit status (CMD_DONE
- * with *ret_db). Close with db_close(). Options that say where symbols come from (symbol-options.h) have
- * a trace analysed anew.
+ * with *ret_db). Close with db_close(). Options that say where symbols come from (symbol-options.h)
+ * have a trace analysed anew.
  */
 int database_open(const char *path, const struct option_set *options, struct db **ret_db);
 
 /*
- * The run that --run names (report_run_find()); path is what the user called the database. Says what is
- * wrong in one line and returns an exit status (CMD_DONE with *ret_run_id).
+ * The run that --run names (report_run_find()); path is what the user called the database. Says
+ * what is wrong in one line and returns an exit status (CMD_DONE with *ret_run_id).
  */
 int database_find_run(sqlite3 *db, const char *path, const char *selector, int64_t *ret_run_id);
 
@@ -25,7 +25,10 @@ int64_t database_limit(const struct option_set *options);
 /* Columns of the terminal that a descriptor leads to; 0 when it is none: lines are not cut then. */
 unsigned database_terminal_width(int fd);
 
-/* Columns for what only people read: those of $COLUMNS, of the terminal at fd, or 100 where there is none; 40 at least. */
+/*
+ * Columns for what only people read: those of $COLUMNS, of the terminal at fd, or 100 where there
+ * is none; 40 at least.
+ */
 unsigned database_text_width(int fd);
 
 /* Whether standard output is a terminal that shows colours, and NO_COLOR does not forbid them. */

@@ -20,13 +20,14 @@ int heat_complain(const struct option_set *options, int error)
 		return cmd_fail(
 			"%s: there is nothing to draw: no block and no touch has an address", path);
 	case -ESRCH:
-		return cmd_fail(
-			"%s: no process of this run has pid %llu; `memsight report %s --processes' lists them",
-			path, (unsigned long long)option_number(options, OPTION_PROCESS), path);
+		return cmd_fail("%s: no process of this run has pid %llu; `memsight report %s "
+				"--processes' lists them",
+				path, (unsigned long long)option_number(options, OPTION_PROCESS),
+				path);
 	case -ENXIO:
-		return cmd_fail(
-			"%s: no source of this run is called %s; `memsight report %s --losses' names them",
-			path, option_text(options, OPTION_OF_SOURCE), path);
+		return cmd_fail("%s: no source of this run is called %s; "
+				"`memsight report %s --losses' names them",
+				path, option_text(options, OPTION_OF_SOURCE), path);
 	case -EADDRNOTAVAIL:
 		return cmd_fail("%s: nothing lay at %s in this process", path,
 				option_text(options, OPTION_ADDR));
@@ -41,9 +42,9 @@ int heat_complain(const struct option_set *options, int error)
 void heat_tell_missing(const struct option_set *options, struct db *db)
 {
 	if (picture_is_missing(db_handle(db)))
-		cmd_warn(
-			"%s was made without pictures (analyze --no-tiles): they are computed for this time",
-			options->operands[0]);
+		cmd_warn("%s was made without pictures (analyze "
+			 "--no-tiles): they are computed for this time",
+			 options->operands[0]);
 }
 
 int cells_read(const struct option_set *options, unsigned ret_cells[2])

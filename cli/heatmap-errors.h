@@ -4,8 +4,8 @@
 struct db;
 
 /*
- * Say why a picture of time x address could not be made (what heat_make() returned), with what to do. Returns an
- * exit status, or CMD_DONE when the error is none of a picture's.
+ * Say why a picture of time x address could not be made (what heat_make() returned), with what to
+ * do. Returns an exit status, or CMD_DONE when the error is none of a picture's.
  */
 int heat_complain(const struct option_set *options, int error);
 

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * The variables of Heimdallr and its allocation tracer, for workloads and job scripts that set them:
- * each stands for one of our options, which wins when it is given in any way.
+ * The variables of Heimdallr and its allocation tracer, for workloads and job scripts that set
+ * them: each stands for one of our options, which wins when it is given in any way.
  */
 #include <stddef.h>
 

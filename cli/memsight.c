@@ -152,8 +152,8 @@ static void run_whole(unsigned upper, unsigned lower)
 }
 
 /*
- * The program that is recorded may need a small stack (ulimit -s); we, and libdw, and SQLite need more than that. The
- * limit is left alone, as it is the program's. Returns the exit status.
+ * The program that is recorded may need a small stack (ulimit -s); we, and libdw, and SQLite need
+ * more than that. The limit is left alone, as it is the program's. Returns the exit status.
  */
 static int run_on_stack(void *stack, size_t n_bytes, int argc, char **argv)
 {

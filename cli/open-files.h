@@ -1,7 +1,7 @@
 #pragma once
 /*
- * The files that recorded processes have loaded, kept open while they are recorded: a container's are
- * gone with it, and a program may be replaced while it runs. One thread at a time.
+ * The files that recorded processes have loaded, kept open while they are recorded: a container's
+ * are gone with it, and a program may be replaced while it runs. One thread at a time.
  */
 #include "analyze/symbols/search-paths.h"
 #include "runner/run.h"

@@ -32,7 +32,10 @@ static uint64_t read_counter(void)
 {
 	unsigned cpu;
 
-	/* Waits for the instructions before it (Intel SDM 2B RDTSCP); the fence holds later ones back. */
+	/*
+	 * Waits for the instructions before it (Intel SDM 2B RDTSCP); the fence holds later ones
+	 * back.
+	 */
 	uint64_t ticks = __rdtscp(&cpu);
 	_mm_lfence();
 	return ticks;

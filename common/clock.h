@@ -23,10 +23,10 @@ uint64_t clock_ticks(enum ring_clock clock);
 uint64_t clock_raw_ns(void);
 
 /*
- * The clock that programs on this machine can stamp with. TICKS where the counter runs at a constant
- * rate in all power states and the kernel has found it the same on all CPUs. x86: CPUID 0x80000007
- * EDX bit 8 (Intel SDM 18.17.1, AMD APM 3 E.4.7), and "tsc" among the kernel's available clock
- * sources, from which it is taken when it is found unstable. Arm's generic timer and POWER's
+ * The clock that programs on this machine can stamp with. TICKS where the counter runs at a
+ * constant rate in all power states and the kernel has found it the same on all CPUs. x86: CPUID
+ * 0x80000007 EDX bit 8 (Intel SDM 18.17.1, AMD APM 3 E.4.7), and "tsc" among the kernel's available
+ * clock sources, from which it is taken when it is found unstable. Arm's generic timer and POWER's
  * timebase always are.
  */
 enum ring_clock clock_choose(void);

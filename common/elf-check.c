@@ -256,7 +256,10 @@ static bool has_sanitizer_inside(const struct image_file *file)
 	return false;
 }
 
-/* Run by its name (ld.so PROGRAM) a loader loads us with the program; only debuggers need what it defines. */
+/*
+ * Run by its name (ld.so PROGRAM) a loader loads us with the program; only debuggers need what it
+ * defines.
+ */
 static bool is_loader(const struct image_file *file)
 {
 	struct hash_head head;

@@ -24,7 +24,9 @@ int program_file_why_not(program_read_fn read, int fd);
  */
 bool program_file_interpreter(program_read_fn read, int fd, char *ret_path, size_t n_bytes);
 
-/* Is it loaded by musl's ld.so, or that itself? What needs glibc may not be preloaded into it then. */
+/*
+ * Is it loaded by musl's ld.so, or that itself? What needs glibc may not be preloaded into it then.
+ */
 bool program_file_is_musl(program_read_fn read, int fd);
 
 /* Does an executable define this symbol for all its libraries (by its table of GNU hashes)? */

@@ -44,8 +44,8 @@ ssize_t io_read_full(int fd, void *bytes, size_t n_bytes)
 #define FIRST_READ_BYTES 4096u
 
 /*
- * Files in /proc and /sys do not tell their size: read until there is no more. The buffer grows with
- * what is there: max_bytes is a bound, and most files are far below it.
+ * Files in /proc and /sys do not tell their size: read until there is no more. The buffer grows
+ * with what is there: max_bytes is a bound, and most files are far below it.
  */
 static int read_growing(int fd, size_t max_bytes, char **text, size_t *ret_bytes)
 {

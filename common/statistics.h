@@ -15,12 +15,14 @@ double statistics_mean(const double *values, size_t n);
 double statistics_deviation(const double *values, size_t n);
 
 /*
- * The 95 % interval of the median: between the values that hold it with more and with less than that by the
- * binomial distribution, in proportion (Hettmansperger and Sheather, Confidence intervals based on interpolated
- * order statistics, 1986): nearly the same for all distributions. Of sorted values, at least as many as below.
+ * The 95 % interval of the median: between the values that hold it with more and with less than
+ * that by the binomial distribution, in proportion (Hettmansperger and Sheather, Confidence
+ * intervals based on interpolated order statistics, 1986): nearly the same for all distributions.
+ * Of sorted values, at least as many as below.
  *
- * Of n values, the median of what they were drawn from lies between the least and the greatest with a
- * probability of 1 - 2^(1 - n), 93.75 % of 5: below 6 values no interval within them can claim 95 %.
+ * Of n values, the median of what they were drawn from lies between the least and the greatest with
+ * a probability of 1 - 2^(1 - n), 93.75 % of 5: below 6 values no interval within them can claim 95
+ * %.
  */
 #define STATISTICS_INTERVAL_VALUES 6u
 void statistics_interval(const double *sorted, size_t n, double *ret_low, double *ret_high);

@@ -1,8 +1,9 @@
 #pragma once
 
 /*
- * Put '?' in place of what would command a terminal or end a line: control characters, also those of
- * ISO 6429's second set as UTF-8 has them (U+009B is one with what ESC [ is). In place; returns the text. NULL
- * stays NULL. Names and paths that are printed are of programs, traces and databases of anybody.
+ * Put '?' in place of what would command a terminal or end a line: control characters, also those
+ * of ISO 6429's second set as UTF-8 has them (U+009B is one with what ESC [ is). In place; returns
+ * the text. NULL stays NULL. Names and paths that are printed are of programs, traces and databases
+ * of anybody.
  */
 char *text_hide_controls(char *text);

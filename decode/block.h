@@ -18,8 +18,9 @@ struct block_code {
 
 /*
  * Fill window->behind: the accesses of the instructions before ip in its basic block as far as they
- * surely ran (nothing else leads between them and ip), nearest first, with their addresses as far as the registers at ip still tell them. A register that an
- * instruction has changed by a constant is traced back; one that it has replaced is unknown.
+ * surely ran (nothing else leads between them and ip), nearest first, with their addresses as far
+ * as the registers at ip still tell them. A register that an instruction has changed by a constant
+ * is traced back; one that it has replaced is unknown.
  */
 void decode_block_behind(const struct block_code *code, const struct decode_sample *sample,
 			 struct decode_window *window);

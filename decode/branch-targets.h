@@ -60,8 +60,8 @@ struct ways {
 };
 
 /*
- * All ways to n addresses of the sample's process, which are in ways[].address from the highest down,
- * within TARGETS_MAX_RANGE. The other members are 0 and are filled in.
+ * All ways to n addresses of the sample's process, which are in ways[].address from the highest
+ * down, within TARGETS_MAX_RANGE. The other members are 0 and are filled in.
  */
 #define TARGETS_MAX_RANGE 128u
 void decode_targets_find(struct targets *targets, const struct decode_memory *memory,

@@ -61,8 +61,8 @@ typedef size_t (*decode_read)(void *user, uint32_t process, uint64_t address, ui
 			      void *bytes, size_t n_bytes);
 
 /*
- * Which of its versions the code of the page around address is in at that time: while the number is the
- * same the code callback gives the same bytes. Any numbers; 0 for a page that does not change.
+ * Which of its versions the code of the page around address is in at that time: while the number is
+ * the same the code callback gives the same bytes. Any numbers; 0 for a page that does not change.
  */
 typedef uint32_t (*decode_version)(void *user, uint32_t process, uint64_t address, uint64_t time);
 
@@ -71,8 +71,8 @@ struct decode_memory {
 	decode_read code; /* executable bytes */
 	decode_read constant; /* data that never changes while it is mapped; NULL: none is known */
 	/*
-	 * Other data, as it surely was at that time, and is until the window itself stores there; asked
-	 * for as long as the window has stored nowhere unknown. NULL: none is known.
+	 * Other data, as it surely was at that time, and is until the window itself stores there;
+	 * asked for as long as the window has stored nowhere unknown. NULL: none is known.
 	 */
 	decode_read data;
 	decode_version version; /* NULL: code does not change, but for decode_invalidate() */
@@ -104,11 +104,14 @@ enum decode_state {
 	DECODE_RESOLVED, /* address and count are exact */
 	DECODE_FIRST_ONLY, /* so is the first element; how many follow is not known: count is 1 */
 	DECODE_MASKED, /* elements of the range, which ones depends on a mask that is not known */
-	DECODE_BASE_ONLY, /* a gather's base, or a string of maybe no element: tells not whose it is */
+	/* a gather's base, or a string of maybe no element: tells not whose it is */
+	DECODE_BASE_ONLY,
 	DECODE_UNKNOWN_REGISTER, /* address 0: depends on something not known */
 	DECODE_UNKNOWN_SEGMENT, /* address 0: fs without fs_base, or gs */
-	DECODE_NEXT_TURN, /* only in stalled: not known, address is that of the next turn of the loop */
-	DECODE_TURN_BEFORE, /* in a closed loop: not known, behind has that of the turn before; no share */
+	/* only in stalled: not known, address is that of the next turn of the loop */
+	DECODE_NEXT_TURN,
+	/* in a closed loop: not known, behind has that of the turn before; no share */
+	DECODE_TURN_BEFORE,
 	DECODE_STATE_COUNT,
 };
 
@@ -124,8 +127,8 @@ struct decode_access {
 	uint64_t address; /* lowest byte of the range of count * size bytes */
 	uint32_t size; /* bytes of one element; 0: Zydis does not tell (AMX tiles) */
 	uint32_t count; /* elements: repetitions of a rep, lanes of a gather, else 1 */
-	uint16_t
-		position; /* of the instruction: 0 is the one at ip; in behind 1 is the one before it */
+	/* of the instruction: 0 is the one at ip; in behind 1 is the one before it */
+	uint16_t position;
 	uint8_t state; /* enum decode_state */
 	bool is_read;
 	bool is_write; /* both: read-modify-write */
@@ -150,7 +153,8 @@ enum decode_end {
 enum decode_stall {
 	DECODE_STALL_ACCESS, /* it touches memory: stalled[] */
 	DECODE_STALL_CODE, /* it touches none */
-	DECODE_STALL_UNKNOWN, /* which one it was cannot be told: several ways lead to ip, or none is known */
+	/* which one it was cannot be told: several ways lead to ip, or none is known */
+	DECODE_STALL_UNKNOWN,
 	DECODE_STALL_COUNT,
 };
 
@@ -186,10 +190,10 @@ struct decode_window {
 	/*
 	 * A timer's interrupt is taken when the instruction that was waited for has finished: what
 	 * the time was lost on is the instruction that ran right before ip (measured on a chase of
-	 * pointers: 99.6 %), with the comparison that a branch is one operation with. Its operands are
-	 * found by undoing it on the registers at ip; one that has replaced its own base is not known.
-	 * Where several ways lead to ip, those are ruled out that could not leave registers and flags
-	 * as they are.
+	 * pointers: 99.6 %), with the comparison that a branch is one operation with. Its operands
+	 * are found by undoing it on the registers at ip; one that has replaced its own base is not
+	 * known. Where several ways lead to ip, those are ruled out that could not leave registers
+	 * and flags as they are.
 	 */
 	enum decode_stall stall;
 	uint64_t stall_ip; /* 0: not known */
@@ -233,8 +237,8 @@ static inline void decode_cleanup(struct decoder **decoder)
 void decode_set_estimators(struct decoder *decoder, unsigned estimators);
 
 /*
- * Windows from here on are without what lies before ip and what was waited for (DECODE_STALL_UNKNOWN), in half the
- * time; or with it again.
+ * Windows from here on are without what lies before ip and what was waited for
+ * (DECODE_STALL_UNKNOWN), in half the time; or with it again.
  */
 void decode_set_ahead_only(struct decoder *decoder, bool is_ahead_only);
 
@@ -267,11 +271,11 @@ enum decode_count {
 
 /*
  * The iterations of the loop around `from` (whose window ended with DECODE_END_LOOP) up to `to`, a
- * later sample of the same thread and process: from the registers that each iteration changes by the
- * same constant and nothing else changes. All of them must agree, and what the loop does not write
- * must be the same. Not sure alone: where a wrapped counter happens to lie ahead it is taken for few
- * iterations, but lies behind, and is refuted, as often; a loop that is refuted now and then has no
- * rate.
+ * later sample of the same thread and process: from the registers that each iteration changes by
+ * the same constant and nothing else changes. All of them must agree, and what the loop does not
+ * write must be the same. Not sure alone: where a wrapped counter happens to lie ahead it is taken
+ * for few iterations, but lies behind, and is refuted, as often; a loop that is refuted now and
+ * then has no rate.
  */
 enum decode_count decode_iterations(struct decoder *decoder, const struct decode_sample *from,
 				    const struct decode_sample *to, double *ret_iterations);
@@ -289,10 +293,10 @@ struct decode_way {
 
 /*
  * Emulate from one sample to a later one of the same thread, at most max_instructions. It is there
- * when all that is known of registers and stack is as sampled, and it does not come to be so again in
- * as many instructions. Draws are the same for the same samples. Returns 0; -EAGAIN when something
- * stopped it that is not known, -ERANGE beyond max_instructions, -EINVAL when it cannot be told when
- * it was there.
+ * when all that is known of registers and stack is as sampled, and it does not come to be so again
+ * in as many instructions. Draws are the same for the same samples. Returns 0; -EAGAIN when
+ * something stopped it that is not known, -ERANGE beyond max_instructions, -EINVAL when it cannot
+ * be told when it was there.
  */
 int decode_replay(struct decoder *decoder, const struct decode_sample *from,
 		  const struct decode_sample *to, uint64_t max_instructions,
@@ -323,12 +327,13 @@ struct decode_charge {
 
 /*
  * Divide one sample's weight over the accesses of its window, in proportion to their counts, by the
- * first of the window's estimators that applies: of the whole iteration when the loop closed, else of the basic block around ip, or, where that
- * has none, of the first DECODE_LOOK_AHEAD instructions. A window that ended early without an access
- * says nothing (NONE): time is the code's only where it is known to touch no data.
- * Writes the share of each access. An unresolved access keeps its share (to be imputed, or shown
- * as unresolved), so nothing is lost. The shares are of time, never of access counts. Measured
- * where counts are known (prototype, ten loops): a closed loop has the exact mix of accesses (0 to
+ * first of the window's estimators that applies: of the whole iteration when the loop closed, else
+ * of the basic block around ip, or, where that has none, of the first DECODE_LOOK_AHEAD
+ * instructions. A window that ended early without an access says nothing (NONE): time is the code's
+ * only where it is known to touch no data. Writes the share of each access. An unresolved access
+ * keeps its share (to be imputed, or shown as unresolved), so nothing is lost. The shares are of
+ * time, never of access counts. Measured where counts are known (prototype, ten loops): a closed
+ * loop has the exact mix of accesses (0 to
  * 0.1 points off); the look-ahead was 0.5 to 4 points off, 28 where most operands are loaded
  * pointers.
  */

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Vector and mask registers that hold a constant at an address of code, whichever way leads there: what
- * compilers put before a loop, as the ones of a gather's mask. Found by walking back over all ways
- * until each has set the register without reading anything that changes.
+ * Vector and mask registers that hold a constant at an address of code, whichever way leads there:
+ * what compilers put before a loop, as the ones of a gather's mask. Found by walking back over all
+ * ways until each has set the register without reading anything that changes.
  */
 #include <stdint.h>
 

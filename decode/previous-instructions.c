@@ -15,7 +15,10 @@ struct sweep {
 	uint16_t votes[BEHIND_SWEEP_BYTES + 1];
 };
 
-/* The length of the instruction at code[0], or 0. Its operands are not asked for: that takes half the time. */
+/*
+ * The length of the instruction at code[0], or 0. Its operands are not asked for: that takes half
+ * the time.
+ */
 static uint8_t find_length(const ZydisDecoder *zydis, const uint8_t *code, size_t n_bytes)
 {
 	ZydisDecodedInstruction instruction;
@@ -40,7 +43,9 @@ static void sweep_all(const uint8_t *code, size_t n_bytes, struct sweep *sweep)
 	}
 }
 
-/* The length of the instruction that ends at `end`, by three quarters of the votes; 0: no telling. */
+/*
+ * The length of the instruction that ends at `end`, by three quarters of the votes; 0: no telling.
+ */
 static uint8_t elect(const struct sweep *sweep, size_t end)
 {
 	size_t best = 0;

@@ -12,7 +12,8 @@
 #define BEHIND_SWEEP_BYTES 96u
 
 /*
- * The lengths of the instructions that `n_bytes` bytes of code end with, nearest first; at most n_max of them, less where the sweeps do not agree. Returns how many.
+ * The lengths of the instructions that `n_bytes` bytes of code end with, nearest first; at most
+ * n_max of them, less where the sweeps do not agree. Returns how many.
  */
 unsigned decode_behind_lengths(const uint8_t *code, size_t n_bytes, uint8_t *ret_lengths,
 			       unsigned n_max);
@@ -23,7 +24,8 @@ enum behind_way {
 	BEHIND_LINE, /* from the instruction before it */
 	BEHIND_BRANCH, /* from the branch at `source` */
 	BEHIND_EITHER, /* from one of these two */
-	BEHIND_RETURN, /* from the function that the call right before it called: the ret at `source` */
+	/* from the function that the call right before it called: the ret at `source` */
+	BEHIND_RETURN,
 	BEHIND_CALL, /* from a call, if from anywhere */
 };
 
@@ -38,7 +40,8 @@ struct behind_entry {
 	uint64_t version; /* decode_code_version() of all that is looked at around it */
 	uint32_t process;
 	uint8_t n;
-	uint8_t n_line; /* of these, those that surely ran right before: nothing else leads between them */
+	/* of these, those that surely ran right before: nothing else leads between them */
+	uint8_t n_line;
 	uint8_t lengths[DECODE_MAX_BEHIND];
 	uint8_t way; /* enum behind_way */
 	uint8_t fused_bytes; /* of the instruction that ran before `source`; 0: not known */

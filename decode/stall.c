@@ -1,11 +1,15 @@
-/* Which instruction finished last before a sample: how the code came to ip, and what that touched. */
+/*
+ * Which instruction finished last before a sample: how the code came to ip, and what that touched.
+ */
 #include "decode/stall.h"
 
 #include <string.h>
 
 #include "decode/x86/execute.h"
 
-/* The instructions that ran last before ip, nearest first. Copies: what find returns is soon gone. */
+/*
+ * The instructions that ran last before ip, nearest first. Copies: what find returns is soon gone.
+ */
 struct last {
 	unsigned n;
 	struct instruction instructions[DECODE_MAX_BEHIND];
@@ -134,7 +138,9 @@ static void stall_at_push(struct decode_window *window, uint64_t ip, uint64_t ad
 	set_state(window, DECODE_STALL_ACCESS, ip);
 }
 
-/* At the begin of a function the word at the stack pointer tells the call, if that is a direct one. */
+/*
+ * At the begin of a function the word at the stack pointer tells the call, if that is a direct one.
+ */
 static void stall_at_call(const struct block_code *code, const struct decode_sample *sample,
 			  struct decode_window *window)
 {
@@ -224,8 +230,8 @@ static void add_next_turn(struct decode_window *window)
 }
 
 /*
- * In a loop what ran before ip is what the window ends with, where only one way leads there: the turn
- * before may have come in another one, or the loop may just have been entered.
+ * In a loop what ran before ip is what the window ends with, where only one way leads there: the
+ * turn before may have come in another one, or the loop may just have been entered.
  */
 static void stall_in_loop(const struct block_code *code, const struct decode_sample *sample,
 			  struct decode_window *window)

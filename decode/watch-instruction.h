@@ -1,9 +1,9 @@
 #pragma once
 /*
- * What a debug register saw: the trap comes behind the instruction that accessed, so ip is that of the
- * next one. x86 code cannot be read backwards, but here the address is known: an instruction that ends
- * at ip and whose operand lies there is the one. Where the operand can no longer be computed (the
- * instruction has changed its registers), sweeps of the code decide (behind.h).
+ * What a debug register saw: the trap comes behind the instruction that accessed, so ip is that of
+ * the next one. x86 code cannot be read backwards, but here the address is known: an instruction
+ * that ends at ip and whose operand lies there is the one. Where the operand can no longer be
+ * computed (the instruction has changed its registers), sweeps of the code decide (behind.h).
  *
  * Pure functions on the caller's memory; one thread for each cache.
  */

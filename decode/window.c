@@ -328,7 +328,9 @@ static bool is_open(const struct decode_window *window)
 	return false;
 }
 
-/* The access of the next turn that is not known, and of which `behind` is that of the turn before. */
+/*
+ * The access of the next turn that is not known, and of which `behind` is that of the turn before.
+ */
 static struct decode_access *find_next_turn(struct decode_window *window,
 					    const struct decode_access *behind)
 {
@@ -344,8 +346,8 @@ static struct decode_access *find_next_turn(struct decode_window *window,
 }
 
 /*
- * What a pointer that was loaded leads to is not known of the next turn, but of the turn before, which ran
- * right before ip: it stands for the other. What is known of both is kept out of behind.
+ * What a pointer that was loaded leads to is not known of the next turn, but of the turn before,
+ * which ran right before ip: it stands for the other. What is known of both is kept out of behind.
  */
 static void take_turn_before(struct decode_window *window)
 {

@@ -8,7 +8,8 @@
  *   lower case   a copy of each text: given back at once
  *   history      made for the worst case, never used
  *
- * It tells the recorder by memsight.h which part of its work it is at: regions read, index, look up.
+ * It tells the recorder by memsight.h which part of its work it is at: regions read, index, look
+ * up.
  *
  * usage: word-index [FOLDER [LOOK-UPS]]
  */

@@ -23,10 +23,12 @@ static const struct {
 } kinds[] = {
 	{ "default", NULL, false, NULL },
 	{ "hbw", &MEMKIND_HBW_ALL, false,
-	  "no node of high-bandwidth memory: memkind finds none (the firmware's HMAT names no faster "
+	  "no node of high-bandwidth memory: memkind finds none "
+	  "(the firmware's HMAT names no faster "
 	  "node; MEMKIND_HBW_NODES may)" },
 	{ "hbw-preferred", &MEMKIND_HBW_ALL, true,
-	  "no node of high-bandwidth memory: memkind finds none (the firmware's HMAT names no faster "
+	  "no node of high-bandwidth memory: memkind finds none "
+	  "(the firmware's HMAT names no faster "
 	  "node; MEMKIND_HBW_NODES may)" },
 	{ "kmem", &MEMKIND_DAX_KMEM_ALL, false,
 	  "no node of persistent or CXL memory: memkind finds none (daxctl reconfigure-device "
@@ -34,7 +36,8 @@ static const struct {
 	{ "highest-capacity", &MEMKIND_HIGHEST_CAPACITY, false,
 	  "no node of highest capacity: memkind cannot compare the nodes" },
 	{ "lowest-latency", &MEMKIND_LOWEST_LATENCY_LOCAL, false,
-	  "no node of lowest latency: memkind cannot compare the nodes (the firmware's HMAT tells no "
+	  "no node of lowest latency: memkind cannot compare the "
+	  "nodes (the firmware's HMAT tells no "
 	  "latencies)" },
 };
 

@@ -48,8 +48,8 @@ extern void _IO_list_unlock(void);
 extern void _IO_list_resetlock(void);
 
 /*
- * The heap's locks come behind stdio's, as those of libc's own malloc do: a thread that writes into a
- * file allocates under the file's lock, which fflush(NULL) awaits under that of the list. A lone
+ * The heap's locks come behind stdio's, as those of libc's own malloc do: a thread that writes into
+ * a file allocates under the file's lock, which fflush(NULL) awaits under that of the list. A lone
  * thread needs none, nor may one take them that is inside the heap: a signal's handler forks.
  */
 static void before_fork(void)

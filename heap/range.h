@@ -52,8 +52,8 @@ bool range_is_displaced(void);
 int range_fd(void);
 
 /*
- * Fork: copy the file (nobody else may change the heap meanwhile), let go of the copy, take it. They
- * make system calls only.
+ * Fork: copy the file (nobody else may change the heap meanwhile), let go of the copy, take it.
+ * They make system calls only.
  */
 void range_fork_prepare(void);
 void range_fork_parent(void);

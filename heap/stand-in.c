@@ -52,8 +52,8 @@ void *sbrk(intptr_t increment)
 }
 
 /*
- * memkind's own file, which it names the kind after. It gets ours, under a number out of the way: the
- * lowest free one is the program's, and so are the names made of low numbers.
+ * memkind's own file, which it names the kind after. It gets ours, under a number out of the way:
+ * the lowest free one is the program's, and so are the names made of low numbers.
  */
 static int own_fd = -1;
 
@@ -73,7 +73,9 @@ void stand_in_close(void)
 
 /* ---- In place of libmemkind's own: found first, since the linker keeps the first of two ---- */
 
-/* Takes a step of the file; libmemkind's would map it somewhere, from a descriptor like any other. */
+/*
+ * Takes a step of the file; libmemkind's would map it somewhere, from a descriptor like any other.
+ */
 void *memkind_pmem_mmap(memkind_t memkind, void *address, size_t size);
 void *memkind_pmem_mmap(memkind_t memkind, void *address, size_t size)
 {

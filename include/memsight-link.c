@@ -1,6 +1,6 @@
 /*
- * libmemsight.a: the functions of memsight.h as functions that can be linked, for languages that cannot
- * include it. include/memsight.f90 is their only user in here.
+ * libmemsight.a: the functions of memsight.h as functions that can be linked, for languages that
+ * cannot include it. include/memsight.f90 is their only user in here.
  */
 #include "include/memsight-link.h"
 

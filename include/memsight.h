@@ -1,11 +1,12 @@
 /*
  * memsight.h: what a program can tell its recorder (`memsight record PROGRAM`): regions of its run,
- * marks, names of objects, and what is to be recorded when. docs/api.md says how it shows in reports.
+ * marks, names of objects, and what is to be recorded when. docs/api.md says how it shows in
+ * reports.
  *
  * There is nothing to link: the functions are weak symbols of the library that `memsight record`
- * preloads. In a program that nobody records each call below is one load and a branch. C99 and C++98,
- * gcc and clang. All functions may be called from any thread and from signal handlers, keep errno,
- * neither allocate nor lock, and cannot fail: what there is no room for is counted as lost.
+ * preloads. In a program that nobody records each call below is one load and a branch. C99 and
+ * C++98, gcc and clang. All functions may be called from any thread and from signal handlers, keep
+ * errno, neither allocate nor lock, and cannot fail: what there is no room for is counted as lost.
  *
  * Names are texts of at most 255 bytes; longer ones are cut. They are copied. NULL is "".
  */
@@ -62,9 +63,9 @@ extern void memsight_1_collect_pop(void) MEMSIGHT_WEAK;
 #define MEMSIGHT_INLINE static __inline__ __attribute__((unused, always_inline))
 
 /*
- * A region: from push to pop the calling thread is in it. Regions nest; each thread has its own. The
- * report has a line for each path of regions, over all threads: trips, time, CPU time, faults, and
- * the blocks and bytes that were allocated, with and without the regions inside.
+ * A region: from push to pop the calling thread is in it. Regions nest; each thread has its own.
+ * The report has a line for each path of regions, over all threads: trips, time, CPU time, faults,
+ * and the blocks and bytes that were allocated, with and without the regions inside.
  */
 MEMSIGHT_INLINE void memsight_region_push(const char *name)
 {
@@ -89,8 +90,8 @@ MEMSIGHT_INLINE void memsight_mark(const char *name)
 
 /*
  * Call the bytes from object on by a name: accesses to them are told under it, whatever else they
- * lie in. size 0: the block, variable or mapping that object lies in, as far as memsight knows it. It
- * holds until the block or mapping is given back, another name takes the place, or name is NULL.
+ * lie in. size 0: the block, variable or mapping that object lies in, as far as memsight knows it.
+ * It holds until the block or mapping is given back, another name takes the place, or name is NULL.
  */
 MEMSIGHT_INLINE void MEMSIGHT_NO_ACCESS(1)
 	memsight_name_range(const void *object, size_t size, const char *name)
@@ -100,8 +101,8 @@ MEMSIGHT_INLINE void MEMSIGHT_NO_ACCESS(1)
 
 /*
  * The same, with the size of an array that is named directly (memsight_name(table, "table")); of
- * anything else that of the block, variable or mapping it lies in. Of what a pointer points to on the
- * stack nobody knows the size: there use memsight_name_range().
+ * anything else that of the block, variable or mapping it lies in. Of what a pointer points to on
+ * the stack nobody knows the size: there use memsight_name_range().
  */
 #ifdef __cplusplus
 extern "C++" {
@@ -125,10 +126,10 @@ inline void memsight_name(const void *object, const char *name)
 #endif
 
 /*
- * Record nothing until memsight_resume(), in all threads: no births of blocks and mappings, no samples,
- * no page faults. Frees are recorded all the same, and so are regions, marks and names. Pauses nest:
- * each wants its resume; a resume without a pause does nothing. A forked child inherits the pause,
- * another program (exec) does not.
+ * Record nothing until memsight_resume(), in all threads: no births of blocks and mappings, no
+ * samples, no page faults. Frees are recorded all the same, and so are regions, marks and names.
+ * Pauses nest: each wants its resume; a resume without a pause does nothing. A forked child
+ * inherits the pause, another program (exec) does not.
  */
 MEMSIGHT_INLINE void memsight_pause(void)
 {
@@ -140,7 +141,9 @@ MEMSIGHT_INLINE void memsight_resume(void)
 	MEMSIGHT_CALL(memsight_1_resume, ());
 }
 
-/* The same for the calling thread alone. Ends with the thread; a forked child goes on without it. */
+/*
+ * The same for the calling thread alone. Ends with the thread; a forked child goes on without it.
+ */
 MEMSIGHT_INLINE void memsight_pause_thread(void)
 {
 	MEMSIGHT_CALL(memsight_1_pause_thread, ());
@@ -153,9 +156,9 @@ MEMSIGHT_INLINE void memsight_resume_thread(void)
 
 /*
  * Until memsight_collect_pop() collect only these classes, in all threads: a list such as
- * "heap,faults" of heap, mmap, brk, shm, threads, regions, samples, faults; "" is none of them. What
- * --events or --source left out stays out. One stack for the whole process, 7 deep: pushes beyond
- * that change nothing. Ends of what was recorded are recorded all the same.
+ * "heap,faults" of heap, mmap, brk, shm, threads, regions, samples, faults; "" is none of them.
+ * What --events or --source left out stays out. One stack for the whole process, 7 deep: pushes
+ * beyond that change nothing. Ends of what was recorded are recorded all the same.
  */
 MEMSIGHT_INLINE void memsight_collect_push(const char *classes)
 {

@@ -1,8 +1,9 @@
 #pragma once
 /*
- * What perf's data source word says (union perf_mem_data_src of linux/perf_event.h), in words. Levels that
- * Debian 12's header lacks are here as later kernels number them. The word is a number: files of the
- * other byte order have their fields at the same bits once its bytes are swapped. Pure functions.
+ * What perf's data source word says (union perf_mem_data_src of linux/perf_event.h), in words.
+ * Levels that Debian 12's header lacks are here as later kernels number them. The word is a number:
+ * files of the other byte order have their fields at the same bits once its bytes are swapped. Pure
+ * functions.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * The fields that sample_type says: of a SAMPLE, in the order of the kernel's perf_output_sample(), and of
- * the trailer behind every other record.
+ * The fields that sample_type says: of a SAMPLE, in the order of the kernel's perf_output_sample(),
+ * and of the trailer behind every other record.
  */
 #include <linux/perf_event.h>
 

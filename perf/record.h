@@ -1,8 +1,8 @@
 #pragma once
 /*
  * The only parser of perf_event records. A view: pointers lead into the caller's bytes, nothing is
- * copied or allocated. The bytes are hostile (they come out of a trace file): whatever they hold, no
- * field is read outside the record. Layout: linux/perf_event.h, enum perf_event_type; man 2
+ * copied or allocated. The bytes are hostile (they come out of a trace file): whatever they hold,
+ * no field is read outside the record. Layout: linux/perf_event.h, enum perf_event_type; man 2
  * perf_event_open. Pure functions: any thread, also in signal handlers.
  */
 #include <linux/perf_event.h>
@@ -121,17 +121,18 @@ struct pmu_record {
 };
 
 /*
- * Length of the record at `bytes` when n_bytes lie there. Returns its length (>= 8, a multiple of 8,
- * <= n_bytes), 0 when n_bytes is 0, or -EBADMSG when no record can be told: then nothing behind it
- * can be either. -EINVAL: bytes is not 8-byte aligned.
+ * Length of the record at `bytes` when n_bytes lie there. Returns its length (>= 8, a multiple of
+ * 8, <= n_bytes), 0 when n_bytes is 0, or -EBADMSG when no record can be told: then nothing behind
+ * it can be either. -EINVAL: bytes is not 8-byte aligned.
  */
 int pmu_record_length(const void *bytes, size_t n_bytes);
 
 /*
  * Parse the record at `bytes`. Returns its length, so that `bytes + length` is the next one; 0 at
- * the end (n_bytes 0); or the errors of pmu_record_length(). -EILSEQ: the record's own fields do not
- * fit into it; ret_record->bytes is then its length, so that it can be stepped over and counted (the
- * rest of ret_record is not to be used). A type that is not known is no error: is_known is false.
+ * the end (n_bytes 0); or the errors of pmu_record_length(). -EILSEQ: the record's own fields do
+ * not fit into it; ret_record->bytes is then its length, so that it can be stepped over and counted
+ * (the rest of ret_record is not to be used). A type that is not known is no error: is_known is
+ * false.
  */
 int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t n_bytes,
 		     struct pmu_record *ret_record);
@@ -144,8 +145,9 @@ bool pmu_record_sample_ip(const struct pmu_format *format, const void *bytes, si
 			  struct pmu_origin *ret_origin, uint64_t *ret_ip);
 
 /*
- * Are its registers x86-64's by their numbers? Those end at 23; what other processors tell goes further
- * (arch/arm64/include/uapi/asm/perf_regs.h: 32 is the pc), so that a trace may come from anywhere.
+ * Are its registers x86-64's by their numbers? Those end at 23; what other processors tell goes
+ * further (arch/arm64/include/uapi/asm/perf_regs.h: 32 is the pc), so that a trace may come from
+ * anywhere.
  */
 static inline bool pmu_sample_is_x86(const struct pmu_sample *sample)
 {
@@ -153,5 +155,8 @@ static inline bool pmu_sample_is_x86(const struct pmu_sample *sample)
 	       sample->regs_mask >> 24 == 0;
 }
 
-/* The value of register `reg` (PERF_REG_X86_SP ...) of a sample. Returns false when it is not there. */
+/*
+ * The value of register `reg` (PERF_REG_X86_SP ...) of a sample. Returns false when it is not
+ * there.
+ */
 bool pmu_sample_register(const struct pmu_sample *sample, unsigned reg, uint64_t *ret_value);

@@ -5,8 +5,8 @@
  *
  *	NAME@N    timed sources (clock): N samples per second of CPU time; others: one in N of what
  *	          the source counts
- *	NAME@Np   one sample for each N of what the source counts (ns of CPU time, loads, faults ...)
- *	NAME@NHz  N samples per second; the kernel adapts the period where the source is not timed
+ *	NAME@Np one sample for each N of what the source counts (ns of CPU time, loads, faults ...)
+ *	NAME@NHz N samples per second; the kernel adapts the period where the source is not timed
  *
  * "auto" is the first access source that opens, and page faults; "none" is nothing. The source of
  * tasks is added to any other.
@@ -32,18 +32,18 @@ struct pmu_choice {
 };
 
 /*
- * Parse a choice; nothing is tried yet: items are the sources that were named. Returns 0, or -EINVAL
- * with one line in message: an unknown name, a rate that cannot be, or a combination that makes no
- * sense, and why.
+ * Parse a choice; nothing is tried yet: items are the sources that were named. Returns 0, or
+ * -EINVAL with one line in message: an unknown name, a rate that cannot be, or a combination that
+ * makes no sense, and why.
  */
 int pmu_choice_parse(const char *text, struct pmu_choice *ret_choice,
 		     char message[PMU_CHOICE_MESSAGE_BYTES]);
 
 /*
  * Make the list of what to open: auto becomes the access sources that it passes over (their error
- * tells why), then the first whose probe succeeds (or, where none does, all with their errors), then
- * faults; tasks come last. options.freq_hz and .period are for access sources that have no rate of
- * their own.
+ * tells why), then the first whose probe succeeds (or, where none does, all with their errors),
+ * then faults; tasks come last. options.freq_hz and .period are for access sources that have no
+ * rate of their own.
  */
 void pmu_choice_resolve(struct pmu_choice *choice, const struct access_options *options);
 

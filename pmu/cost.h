@@ -9,8 +9,9 @@
 
 /*
  * Measure it on the calling thread: the same work some times with and without samples as `source`
- * (a timed one) takes them, by its CPU time; the median of the differences for each sample. Takes some
- * 40 ms. PMU_COST_DEFAULT_NS where the source does not open, or a busy machine gives no answer.
+ * (a timed one) takes them, by its CPU time; the median of the differences for each sample. Takes
+ * some 40 ms. PMU_COST_DEFAULT_NS where the source does not open, or a busy machine gives no
+ * answer.
  */
 uint64_t pmu_cost_measure(const struct access_source *source, const struct access_options *options);
 

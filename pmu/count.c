@@ -55,7 +55,10 @@ static const struct kernel_event *find_kernel_event(const char *name)
 	return NULL;
 }
 
-/* The next name of a list; a comma between slashes belongs to it. Returns what is behind it, or NULL. */
+/*
+ * The next name of a list; a comma between slashes belongs to it. Returns what is behind it, or
+ * NULL.
+ */
 static const char *next_name(const char *list, char name[PMU_COUNTER_NAME_BYTES])
 {
 	bool is_inside = false;

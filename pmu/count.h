@@ -29,21 +29,21 @@ struct pmu_counters {
 struct pmu_count {
 	uint64_t value; /* as counted in running_ns */
 	uint64_t enabled_ns;
-	uint64_t
-		running_ns; /* < enabled_ns: the kernel took turns, value is to be scaled up; 0: says nothing */
+	/* < enabled_ns: the kernel took turns, value is to be scaled up; 0: says nothing */
+	uint64_t running_ns;
 };
 
 /*
- * Split "page-faults,cycles,MEM_LOAD_RETIRED:L3_MISS" (commas inside of cpu/.../ are part of a name)
- * and look each name up: the kernel's software and generic hardware events by perf's names, then the
- * catalogue. Returns 0; -ENOENT or -EINVAL with a line in message (n_bytes) naming what is unknown; -E2BIG.
- * Opens nothing.
+ * Split "page-faults,cycles,MEM_LOAD_RETIRED:L3_MISS" (commas inside of cpu/.../ are part of a
+ * name) and look each name up: the kernel's software and generic hardware events by perf's names,
+ * then the catalogue. Returns 0; -ENOENT or -EINVAL with a line in message (n_bytes) naming what is
+ * unknown; -E2BIG. Opens nothing.
  */
 int pmu_counters_check(const char *list, char *message, size_t n_bytes);
 
 /*
- * Open all on a process that has not exec'd yet; they begin with its exec. One that is refused stays
- * closed and says why. list is checked already. Returns 0 or a negative errno.
+ * Open all on a process that has not exec'd yet; they begin with its exec. One that is refused
+ * stays closed and says why. list is checked already. Returns 0 or a negative errno.
  */
 int pmu_counters_open(const char *list, pid_t pid, struct pmu_counters *ret_counters);
 

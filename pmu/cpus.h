@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /*
- * Parse a list as in /sys/devices/system/cpu/online, "0-3,8,10-11\n", into an allocated array in the
- * order of the list; the caller frees *ret_cpus. Returns how many, or -EINVAL for anything that is
- * no such list (or names a CPU above 65535), -ENOMEM.
+ * Parse a list as in /sys/devices/system/cpu/online, "0-3,8,10-11\n", into an allocated array in
+ * the order of the list; the caller frees *ret_cpus. Returns how many, or -EINVAL for anything that
+ * is no such list (or names a CPU above 65535), -ENOMEM.
  */
 int pmu_cpus_parse(const char *list, int **ret_cpus);
 

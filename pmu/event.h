@@ -34,8 +34,8 @@ int pmu_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *
  * Open, giving up optional features of attr until the kernel accepts (it is asked by trying, never
  * by its version): kernel samples, PERF_FORMAT_LOST, build_id, stack bytes, user registers; of
  * hardware events physical addresses, page sizes, the parts of the weight, call chains and levels
- * of precise_ip (never to 0). attr is left as it was accepted, and each loss noted. Returns 0 or the
- * negative errno of the first try.
+ * of precise_ip (never to 0). attr is left as it was accepted, and each loss noted. Returns 0 or
+ * the negative errno of the first try.
  */
 int pmu_event_negotiate_at(struct perf_event_attr *attr, const struct pmu_place *place,
 			   struct pmu_notes *notes, int *ret_fd);

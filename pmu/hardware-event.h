@@ -1,7 +1,7 @@
 #pragma once
 /*
- * What the sources of the hardware share: an event by name, on the CPUs that have it, led by another
- * where the kernel wants that, with what this kernel and user get of what was asked for.
+ * What the sources of the hardware share: an event by name, on the CPUs that have it, led by
+ * another where the kernel wants that, with what this kernel and user get of what was asked for.
  */
 #include "pmu/catalogue/catalogue.h"
 #include "pmu/catalogue/model.h"
@@ -56,7 +56,9 @@ struct hardware_stream {
 	struct pmu_perf_clock *clock; /* NULL: its stamps are of CLOCK_MONOTONIC_RAW */
 };
 
-/* Open events and rings into *ret_stream. On failure nothing stays open and the refusal explains. */
+/*
+ * Open events and rings into *ret_stream. On failure nothing stays open and the refusal explains.
+ */
 int pmu_hardware_init(const struct access_source *source, const struct access_options *options,
 		      struct hardware_stream *ret_stream, struct pmu_refusal *ret_refusal);
 
@@ -78,7 +80,10 @@ const char *pmu_hardware_remarks(const struct access_stream *stream);
 int pmu_hardware_perf_clock(struct access_stream *stream, struct trace_perf_clock *ret_clock);
 void pmu_hardware_close(struct access_stream *stream);
 
-/* All operations of a source that adds nothing to struct hardware_stream; its detail may be its own. */
+/*
+ * All operations of a source that adds nothing to struct hardware_stream; its detail may be its
+ * own.
+ */
 #define PMU_HARDWARE_STREAM_BUT_DETAIL                                                             \
 	.probe = pmu_hardware_probe, .open = pmu_hardware_open, .enable = pmu_hardware_enable,     \
 	.read = pmu_hardware_read, .losses = pmu_hardware_losses,                                  \

@@ -9,7 +9,9 @@
 #include "common/io.h"
 
 #define DEVICES "/sys/bus/event_source/devices"
-/* The first CPU tells it; the kernel interrupts each CPU whose lines are read to ask for its clock. */
+/*
+ * The first CPU tells it; the kernel interrupts each CPU whose lines are read to ask for its clock.
+ */
 #define CPUINFO_BYTES 8192
 
 static const char *const vendor_names[PMU_VENDOR_COUNT] = {

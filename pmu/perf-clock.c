@@ -81,8 +81,8 @@ int pmu_perf_clock_open(struct pmu_perf_clock **ret_clock)
 }
 
 /*
- * The last map of our page stays in clock->last_ns; others of this thread are passed over. A record is
- * of the whole area, which the kernel may have merged with its neighbours.
+ * The last map of our page stays in clock->last_ns; others of this thread are passed over. A record
+ * is of the whole area, which the kernel may have merged with its neighbours.
  */
 static int take(void *context, const void *records, size_t n_bytes, uint32_t n_samples)
 {

@@ -1,9 +1,9 @@
 #pragma once
 /*
- * perf's own clock (sched_clock) beside CLOCK_MONOTONIC_RAW. An event that names no clock stamps its
- * records with it, and no call reads it: so we map a page between two readings of the other clock,
- * and the record of that map carries it. Works without rights beyond those of sampling one's own
- * process, and in virtual machines, where the ring's page does not tell how to convert
+ * perf's own clock (sched_clock) beside CLOCK_MONOTONIC_RAW. An event that names no clock stamps
+ * its records with it, and no call reads it: so we map a page between two readings of the other
+ * clock, and the record of that map carries it. Works without rights beyond those of sampling one's
+ * own process, and in virtual machines, where the ring's page does not tell how to convert
  * (cap_user_time_zero is 0). One thread.
  *
  * Not by a sample of a page fault: Linux 6.18 gives all software events of one fault the stamp of

@@ -1,21 +1,24 @@
 #pragma once
 /*
- * Many periods for one source. A fixed period that a loop of the program divides samples the same place of that loop
- * again and again; one that a thread does not live for never samples it; one that was chosen too short costs too
- * much. So periods are drawn at random, and what PERF_EVENT_IOC_PERIOD sets is what threads and processes
- * born later begin with: each keeps its own. It does not reach those that live already, but switching on and off
- * does: a set holds a few events, a rung each, of which one is on at a time, so that they have a few periods too.
+ * Many periods for one source. A fixed period that a loop of the program divides samples the same
+ * place of that loop again and again; one that a thread does not live for never samples it; one
+ * that was chosen too short costs too much. So periods are drawn at random, and what
+ * PERF_EVENT_IOC_PERIOD sets is what threads and processes born later begin with: each keeps its
+ * own. It does not reach those that live already, but switching on and off does: a set holds a few
+ * events, a rung each, of which one is on at a time, so that they have a few periods too.
  *
- * The law. All that a thread of age s (CPU time) is sampled by are whole multiples of its period p, so that of one
- * p each sample stands for, s is as likely sampled at any age if the sum over k of g(s / k) / k is the same for
- * all s, g(p) / p being the density of p. From a least period a on it is 1 (within 2.5 % up to 10 a, 7 % beyond)
- * for g = 1 below 2 a, 1/2 below 3 a, 1/6 below 5 a, 0 below 6 a, 2/15 below 7 a: each g(s) is what the multiples of
- * shorter periods leave of it. Whoever draws just any first period oversamples some ages: of threads of two halves,
- * 21 % and 79 % instead of 50 %. The mean of 1 / p is 0.6076 / a. Ages below a are never sampled.
+ * The law. All that a thread of age s (CPU time) is sampled by are whole multiples of its period p,
+ * so that of one p each sample stands for, s is as likely sampled at any age if the sum over k of
+ * g(s / k) / k is the same for all s, g(p) / p being the density of p. From a least period a on it
+ * is 1 (within 2.5 % up to 10 a, 7 % beyond) for g = 1 below 2 a, 1/2 below 3 a, 1/6 below 5 a, 0
+ * below 6 a, 2/15 below 7 a: each g(s) is what the multiples of shorter periods leave of it.
+ * Whoever draws just any first period oversamples some ages: of threads of two halves, 21 % and 79
+ * % instead of 50 %. The mean of 1 / p is 0.6076 / a. Ages below a are never sampled.
  *
  * Measured (6.18, 2 CPUs): what is left of a period when a rung is switched off counts when it is
- * switched on again, so the samples of each rung stand for the time that it was on. IOC_PERIOD begins a new
- * period in the thread that was opened on, whose samples go on to carry the period of the opening: a mark.
+ * switched on again, so the samples of each rung stand for the time that it was on. IOC_PERIOD
+ * begins a new period in the thread that was opened on, whose samples go on to carry the period of
+ * the opening: a mark.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,9 +41,9 @@ struct pmu_ladder {
 };
 
 /*
- * Plan a ladder around a period; none of it is below min_period. n_levels as wanted, 0: the only rung is the period as it is;
- * n_jitters 3, less where there are many CPUs: each thread of the program inherits an event for each
- * CPU and rung.
+ * Plan a ladder around a period; none of it is below min_period. n_levels as wanted, 0: the only
+ * rung is the period as it is; n_jitters 3, less where there are many CPUs: each thread of the
+ * program inherits an event for each CPU and rung.
  */
 void pmu_ladder_plan(uint64_t period, uint64_t min_period, size_t n_levels, size_t n_cpus,
 		     struct pmu_ladder *ret_ladder);
@@ -49,8 +52,9 @@ void pmu_ladder_plan(uint64_t period, uint64_t min_period, size_t n_levels, size
 uint64_t pmu_ladder_least(const struct pmu_ladder *ladder, size_t level);
 
 /*
- * A period for a rung, as a random number says: of the rung's part of the law, so that a thread's periods differ and
- * those of all rungs together have the law's distribution. Odd, which no period that a rung was opened with is.
+ * A period for a rung, as a random number says: of the rung's part of the law, so that a thread's
+ * periods differ and those of all rungs together have the law's distribution. Odd, which no period
+ * that a rung was opened with is.
  */
 uint64_t pmu_ladder_draw(const struct pmu_ladder *ladder, size_t rung, uint64_t random);
 

@@ -27,7 +27,8 @@ struct pmu_permissions {
 	bool has_sys_admin; /* Debian's kernel asks for it where paranoid is above 2 */
 	bool has_ipc_lock; /* CAP_IPC_LOCK is effective */
 	bool has_seccomp; /* a seccomp filter or strict mode binds this process */
-	bool wants_kernel; /* samples of kernel code only were asked for; the caller knows, nothing looks it up */
+	/* samples of kernel code only were asked for; the caller knows, nothing looks it up */
+	bool wants_kernel;
 	bool in_user_namespace; /* a container's root: its capabilities do not count for perf */
 };
 

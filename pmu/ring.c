@@ -93,8 +93,9 @@ static void unwrap(struct pmu_ring *ring, uint64_t offset, struct batch *ret_bat
 }
 
 /*
- * The next batch before head: records up to the end of the body, or the one that goes over it. Empty
- * when no record can be told. Records are multiples of 8 bytes, so a header never goes over the end.
+ * The next batch before head: records up to the end of the body, or the one that goes over it.
+ * Empty when no record can be told. Records are multiples of 8 bytes, so a header never goes over
+ * the end.
  */
 static void next_batch(struct pmu_ring *ring, uint64_t head, struct batch *ret_batch)
 {

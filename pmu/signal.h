@@ -1,8 +1,8 @@
 #pragma once
 /*
  * The source `signal`: samples that a program takes of itself by a timer on each thread's CPU time
- * (tracealloc/sampler.h). No perf event is opened; who reads the program's records pushes them, and they
- * come out as PERF_RECORD_SAMPLE, as those of `clock` do.
+ * (tracealloc/sampler.h). No perf event is opened; who reads the program's records pushes them, and
+ * they come out as PERF_RECORD_SAMPLE, as those of `clock` do.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -39,8 +39,8 @@ struct access_options {
 	bool enable_on_exec; /* begin at its next exec; otherwise with pmu_stream_enable() */
 	uint64_t freq_hz; /* of timed sources, at most 100,000; 0: PMU_DEFAULT_FREQ_HZ */
 	uint64_t period; /* in the source's unit, instead of freq_hz; 0: by freq_hz or the source */
-	const char *
-		load_event; /* of hardware sources: libpfm4's name, rXXXX, sysfs alias, "loads" ...; */
+	/* of hardware sources: libpfm4's name, rXXXX, sysfs alias, "loads" ...; */
+	const char *load_event;
 	const char *store_event; /* NULL: the best that is known for this processor */
 	uint32_t min_latency; /* cycles: sample no loads that were faster; 0: the source's least */
 	enum access_mode mode;
@@ -50,10 +50,10 @@ struct access_options {
 	bool has_call_chain; /* with the user's call chain by frame pointers */
 	bool is_private; /* watch: no registers, which hold the program's data */
 	uint32_t stack_bytes; /* of user stack with each timed sample, a multiple of 8; 0: none */
-	uint32_t
-		ring_bytes; /* for each CPU, rounded up to a power of two pages; 0: by the source */
-	const struct pmu_host
-		*host; /* whose events hardware sources look for; NULL: this machine's */
+	/* for each CPU, rounded up to a power of two pages; 0: by the source */
+	uint32_t ring_bytes;
+	/* whose events hardware sources look for; NULL: this machine's */
+	const struct pmu_host *host;
 };
 
 /*
@@ -84,8 +84,9 @@ struct pmu_losses {
 };
 
 /*
- * Takes bytes of an AUX area as the hardware wrote them; aux->n_bytes of them at `bytes`, valid until
- * the sink returns. A negative result stops the reading, keeps them for the next time and is handed on.
+ * Takes bytes of an AUX area as the hardware wrote them; aux->n_bytes of them at `bytes`, valid
+ * until the sink returns. A negative result stops the reading, keeps them for the next time and is
+ * handed on.
  */
 typedef int (*pmu_aux_sink)(void *context, const struct trace_aux *aux, const void *bytes);
 
@@ -146,8 +147,8 @@ struct access_source {
 	/* For the sources that are one plain perf event: what to ask the kernel for. */
 	void (*configure)(const struct access_options *options, struct perf_event_attr *attr);
 	uint32_t ring_bytes; /* for each CPU, where memory may be locked freely */
-	uint32_t
-		small_ring_bytes; /* where perf_event_mlock_kb binds: all sources fit into 516 KiB */
+	/* where perf_event_mlock_kb binds: all sources fit into 516 KiB */
+	uint32_t small_ring_bytes;
 };
 
 /* All sources in order of preference; ends in NULL. */
@@ -166,13 +167,16 @@ int pmu_stream_open(const struct access_source *source, const struct access_opti
 /* Accepts NULL, returns NULL. What is still in the rings is gone: read first. */
 struct access_stream *pmu_stream_close(struct access_stream *stream);
 
-/* Start or stop sampling, in the inherited threads and children too. Returns 0 or negative errno. */
+/*
+ * Start or stop sampling, in the inherited threads and children too. Returns 0 or negative errno.
+ */
 int pmu_stream_enable(struct access_stream *stream, bool on);
 
 /*
- * What a stream was turned to. Samples carry their own period, but those of the thread that was opened on: they
- * carry `mark`, and from raw_ns on have `period`. A period of that thread begins with each turn, and nothing
- * younger than `least` is sampled, so the first sample on each CPU stands for period + least.
+ * What a stream was turned to. Samples carry their own period, but those of the thread that was
+ * opened on: they carry `mark`, and from raw_ns on have `period`. A period of that thread begins
+ * with each turn, and nothing younger than `least` is sampled, so the first sample on each CPU
+ * stands for period + least.
  */
 struct pmu_turn {
 	uint64_t raw_ns; /* CLOCK_MONOTONIC_RAW */
@@ -182,9 +186,9 @@ struct pmu_turn {
 };
 
 /*
- * Go on with another period of a level, as a random number says (period-ladder.h); levels above the highest are the
- * highest. A stream that has one period stays as it is; so does one that is switched off. Returns 1 when it turned,
- * 0 or a negative errno.
+ * Go on with another period of a level, as a random number says (period-ladder.h); levels above the
+ * highest are the highest. A stream that has one period stays as it is; so does one that is
+ * switched off. Returns 1 when it turned, 0 or a negative errno.
  */
 int pmu_stream_turn(struct access_stream *stream, size_t level, uint64_t random,
 		    struct pmu_turn *ret_turn);
@@ -217,8 +221,8 @@ void pmu_stream_describe(const struct access_stream *stream, struct trace_source
 
 /*
  * More about it: kind, direction, precise, perf_config1 and 2, read_format, regs_intr, min_latency
- * ... head, source_id and the string lengths are left 0 for the caller. *ret_event: the event's name as
- * asked for or found, or ""; owned by the stream. The note is pmu_stream_notes().
+ * ... head, source_id and the string lengths are left 0 for the caller. *ret_event: the event's
+ * name as asked for or found, or ""; owned by the stream. The note is pmu_stream_notes().
  */
 void pmu_stream_detail(const struct access_stream *stream, struct trace_source_detail *ret_detail,
 		       const char **ret_event);
@@ -229,16 +233,16 @@ void pmu_source_describe_refused(const struct access_source *source,
 				 struct trace_source *ret_source);
 
 /*
- * What its counts are counts of: the source's unit, or of a timed source what is left of it by what was
- * accepted ("ns of CPU time" with the kernel's, "ns of kernel CPU time" with nothing else).
+ * What its counts are counts of: the source's unit, or of a timed source what is left of it by what
+ * was accepted ("ns of CPU time" with the kernel's, "ns of kernel CPU time" with nothing else).
  */
 const char *pmu_stream_unit(const struct access_stream *stream);
 
 /*
  * Times of a source whose SOURCE.clock_id is UINT32_MAX are of perf's own clock: read it and
  * CLOCK_MONOTONIC_RAW at one moment, for a PERF_CLOCK record (head and source_id are left to the
- * caller). To be done when the source has been opened, about once a second, and before it is closed.
- * Returns 1; 0 for any other source (nothing to write); or a negative errno.
+ * caller). To be done when the source has been opened, about once a second, and before it is
+ * closed. Returns 1; 0 for any other source (nothing to write); or a negative errno.
  */
 int pmu_stream_perf_clock(struct access_stream *stream, struct trace_perf_clock *ret_clock);
 

@@ -46,7 +46,10 @@ bool pmu_fits_full_rings(void);
 /* The registers that an address can be made of, as sample_regs_user; 0: not known here. */
 uint64_t pmu_user_registers(void);
 
-/* How large a ring of this source may be on each CPU, by the options and the limit of locked memory. */
+/*
+ * How large a ring of this source may be on each CPU, by the options and the limit of locked
+ * memory.
+ */
 uint32_t pmu_event_ring_bytes(const struct access_source *source,
 			      const struct access_options *options);
 

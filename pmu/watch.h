@@ -1,12 +1,13 @@
 #pragma once
 /*
- * The source `watch`: the processor's 4 debug registers, in every thread of a process and of its later
- * children. Each access to the watched bytes by user code is a sample with the address of its register's
- * range and the ip of the *next* instruction (the trap comes behind the access).
+ * The source `watch`: the processor's 4 debug registers, in every thread of a process and of its
+ * later children. Each access to the watched bytes by user code is a sample with the address of its
+ * register's range and the ip of the *next* instruction (the trap comes behind the access).
  *
  * The registers are opened unarmed with the stream and armed later, in all threads at once: the
- * kernel hands PERF_EVENT_IOC_MODIFY_ATTRIBUTES on to inherited events. An unarmed one costs nothing
- * while the program runs, an armed one 3.5 us for each access (see pmu_watch_hit_ns()) and nothing else.
+ * kernel hands PERF_EVENT_IOC_MODIFY_ATTRIBUTES on to inherited events. An unarmed one costs
+ * nothing while the program runs, an armed one 3.5 us for each access (see pmu_watch_hit_ns()) and
+ * nothing else.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +17,9 @@
 
 #define PMU_WATCH_REGISTERS 4u
 
-/* What one register watches: 1, 2, 4 or 8 bytes at an address that is a multiple of their number. */
+/*
+ * What one register watches: 1, 2, 4 or 8 bytes at an address that is a multiple of their number.
+ */
 struct pmu_watch_range {
 	uint64_t address;
 	uint32_t n_bytes;
@@ -30,7 +33,9 @@ struct pmu_watch_range {
 unsigned pmu_watch_cover(uint64_t address, uint64_t n_bytes, bool is_write_only,
 			 struct pmu_watch_range *ret_ranges, unsigned n_max);
 
-/* How many registers a stream of pmu_source_watch has: fewer than 4 where somebody else holds some. */
+/*
+ * How many registers a stream of pmu_source_watch has: fewer than 4 where somebody else holds some.
+ */
 unsigned pmu_watch_registers(const struct access_stream *stream);
 
 /*

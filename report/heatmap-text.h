@@ -8,8 +8,9 @@
 #include "report/report.h"
 
 /*
- * Time x address: text draws the cells (report_heatmap_write), csv and json list those that are not empty, which
- * report_heatmap_prepare() puts into temp.heatmap. Results as report_write(), and those of heat_make().
+ * Time x address: text draws the cells (report_heatmap_write), csv and json list those that are not
+ * empty, which report_heatmap_prepare() puts into temp.heatmap. Results as report_write(), and
+ * those of heat_make().
  */
 extern const char report_heatmap_sql[];
 int report_heatmap_prepare(sqlite3 *db, const struct report_request *request);
@@ -22,7 +23,7 @@ struct heat_request report_heatmap_part(const struct report_request *request);
 bool report_heatmap_is_nothing(int error);
 
 /*
- * Which of n levels a number from 1 to `most` has: from 0, in equal steps of its logarithm. Each level has at
- * least one number, as far as there are that many.
+ * Which of n levels a number from 1 to `most` has: from 0, in equal steps of its logarithm. Each
+ * level has at least one number, as far as there are that many.
  */
 unsigned report_heatmap_level(uint32_t number, uint32_t most, unsigned n);

@@ -18,7 +18,7 @@ int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, 
 int report_hint_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id);
 
 /*
- * Of these, what debug information would add, and what a counted page fault stands for: for reports of
- * functions, lines and objects. 0 or -EPROTO.
+ * Of these, what debug information would add, and what a counted page fault stands for: for reports
+ * of functions, lines and objects. 0 or -EPROTO.
  */
 int report_line_hints_write(FILE *out, sqlite3 *db, int64_t run_id);

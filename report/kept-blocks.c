@@ -39,11 +39,15 @@ static const struct {
 enum when {
 	WHEN_ALWAYS,
 	WHEN_STREAM, /* it may be a stream of the program's own, which it did not close */
-	WHEN_BUFFER, /* likewise, and only what a stream's buffer is made by: else it is the caller's */
+	/* likewise, and only what a stream's buffer is made by: else it is the caller's */
+	WHEN_BUFFER,
 	WHEN_INNER, /* what it allocates itself is the caller's */
 };
 
-/* By the name of the function that was called from outside, as plain_name() gives it. A space on either side. */
+/*
+ * By the name of the function that was called from outside, as plain_name() gives it. A space on
+ * either side.
+ */
 static const struct rule {
 	const char *what;
 	enum when when;
@@ -52,40 +56,59 @@ static const struct rule {
 	{ "stdio buffers", WHEN_ALWAYS,
 	  " puts printf vprintf putchar perror getchar gets wprintf vwprintf putwchar getwchar " },
 	{ "stdio buffers", WHEN_STREAM,
-	  " fputs fputc putc fwrite fprintf vfprintf fgets fgetc getc fread ungetc fflush fputwc putwc fputws fgetwc"
-	  " getwc fgetws ungetwc fwprintf vfwprintf fwide fseek fseeko rewind ftell ftello fgetpos fsetpos setvbuf"
-	  " setbuf setbuffer setlinebuf overflow uflow underflow default_uflow default_xsputn default_xsgetn file_overflow"
-	  " file_underflow file_xsputn file_xsgetn sputn sgetn woverflow wunderflow wuflow wdefault_uflow wdefault_xsputn"
+	  " fputs fputc putc fwrite fprintf vfprintf fgets fgetc getc fread ungetc fflush fputwc"
+	  " putwc fputws fgetwc"
+	  " getwc fgetws ungetwc fwprintf vfwprintf fwide fseek fseeko rewind ftell ftello"
+	  " fgetpos fsetpos setvbuf"
+	  " setbuf setbuffer setlinebuf overflow uflow underflow default_uflow default_xsputn"
+	  " default_xsgetn file_overflow"
+	  " file_underflow file_xsputn file_xsgetn sputn sgetn woverflow wunderflow wuflow"
+	  " wdefault_uflow wdefault_xsputn"
 	  " wdefault_xsgetn wfile_overflow wfile_underflow wfile_xsputn " },
 	{ "stdio buffers", WHEN_BUFFER,
-	  " getline getdelim scanf vscanf fscanf vfscanf wscanf vwscanf fwscanf vfwscanf file_doallocate"
+	  " getline getdelim scanf vscanf fscanf vfscanf wscanf vwscanf fwscanf vfwscanf"
+	  " file_doallocate"
 	  " wfile_doallocate " },
 	{ "locale", WHEN_ALWAYS,
-	  " setlocale gettext dgettext dcgettext ngettext dngettext dcngettext dcigettext textdomain bindtextdomain"
-	  " bind_textdomain_codeset set_binding_values strerror strerror_l strsignal psignal btowc wctob mbrtowc mbsrtowcs"
-	  " mbsnrtowcs mbstowcs mbtowc wcrtomb wcsrtombs wcsnrtombs wcstombs wctomb mbrlen mblen wcsmbs_load_conv " },
+	  " setlocale gettext dgettext dcgettext ngettext dngettext dcngettext dcigettext"
+	  " textdomain bindtextdomain"
+	  " bind_textdomain_codeset set_binding_values strerror strerror_l strsignal psignal"
+	  " btowc wctob mbrtowc mbsrtowcs"
+	  " mbsnrtowcs mbstowcs mbtowc wcrtomb wcsrtombs wcsnrtombs wcstombs wctomb mbrlen mblen"
+	  " wcsmbs_load_conv " },
 	{ "locale", WHEN_INNER, " newlocale " },
 	{ "time zone", WHEN_ALWAYS,
-	  " localtime gmtime mktime timelocal mktime_internal tzset tz_convert ctime strftime strftime_l wcsftime"
+	  " localtime gmtime mktime timelocal mktime_internal tzset tz_convert ctime strftime"
+	  " strftime_l wcsftime"
 	  " wcsftime_l strptime " },
 	{ "environment", WHEN_ALWAYS, " setenv putenv unsetenv clearenv add_to_environ " },
 	{ "exit handlers", WHEN_ALWAYS,
-	  " cxa_atexit on_exit at_quick_exit cxa_at_quick_exit cxa_thread_atexit_impl register_atfork"
+	  " cxa_atexit on_exit at_quick_exit cxa_at_quick_exit cxa_thread_atexit_impl"
+	  " register_atfork"
 	  " pthread_atfork " },
 	{ "loader", WHEN_ALWAYS,
-	  " dlopen dlmopen dlsym dlvsym dlerror dladdr dladdr1 dlinfo dlclose dl_iterate_phdr dlerror_run"
+	  " dlopen dlmopen dlsym dlvsym dlerror dladdr dladdr1"
+	  " dlinfo dlclose dl_iterate_phdr dlerror_run"
 	  " dlopen_implementation dlsym_implementation dlvsym_implementation tls_get_addr " },
 	{ "threads", WHEN_ALWAYS, " pthread_create thrd_create pthread_setspecific tss_set " },
 	{ "name service", WHEN_ALWAYS,
-	  " getpwnam getpwuid getpwent setpwent getgrnam getgrgid getgrent setgrent getgrouplist initgroups"
-	  " gethostbyname gethostbyname2 gethostbyaddr gethostent sethostent getservbyname getservbyport getservent"
-	  " setservent getprotobyname getprotobynumber getprotoent setprotoent getnetbyname getnetbyaddr getnetent"
-	  " setnetent getspnam getspent setspent getrpcbyname getrpcbynumber getrpcent getaliasbyname getaliasent"
-	  " getutent getutid getutline getlogin getmntent getttyent getttynam ttyname getusershell getfsent getfsspec"
-	  " getfsfile getnameinfo gethostid res_init res_ninit res_query res_search res_querydomain " },
+	  " getpwnam getpwuid getpwent setpwent getgrnam getgrgid"
+	  " getgrent setgrent getgrouplist initgroups"
+	  " gethostbyname gethostbyname2 gethostbyaddr gethostent sethostent getservbyname"
+	  " getservbyport getservent"
+	  " setservent getprotobyname getprotobynumber getprotoent setprotoent getnetbyname"
+	  " getnetbyaddr getnetent"
+	  " setnetent getspnam getspent setspent getrpcbyname getrpcbynumber getrpcent"
+	  " getaliasbyname getaliasent"
+	  " getutent getutid getutline getlogin getmntent getttyent getttynam ttyname"
+	  " getusershell getfsent getfsspec"
+	  " getfsfile getnameinfo gethostid res_init res_ninit res_query res_search"
+	  " res_querydomain " },
 	{ "libstdc++", WHEN_ALWAYS,
-	  " std::ios_base::sync_with_stdio std::locale::locale std::locale::global std::locale::combine"
-	  " std::locale::classic std::ios_base::Init::Init ZNSt8ios_base15sync_with_stdioEb ZNSt6localeC1EPKc"
+	  " std::ios_base::sync_with_stdio std::locale::locale std::locale::global"
+	  " std::locale::combine"
+	  " std::locale::classic std::ios_base::Init::Init ZNSt8ios_base15sync_with_stdioEb"
+	  " ZNSt6localeC1EPKc"
 	  " ZNSt6localeC2EPKc ZNSt6locale6globalERKS_ " },
 };
 
@@ -149,7 +172,10 @@ static void plain_name(const char *name, char *ret_name)
 		i = drop_end(ret_name, ends[i]) ? 0 : i + 1;
 }
 
-/* "(behind gmtime, localtime)", of code without a name (symbol-table.h), becomes the plain names with spaces between. */
+/*
+ * "(behind gmtime, localtime)", of code without a name (symbol-table.h), becomes the plain names
+ * with spaces between.
+ */
 static void take_name(const char *name, char *ret_name)
 {
 	static const char behind[] = "(behind ";
@@ -189,7 +215,10 @@ static bool is_among(const char *names, const char *name)
 	return is_all;
 }
 
-/* One row of a stack. Returns whether its caller may matter: behind code of the program's own nothing does. */
+/*
+ * One row of a stack. Returns whether its caller may matter: behind code of the program's own
+ * nothing does.
+ */
 static bool add_frame(struct frames *frames, sqlite3_stmt *row)
 {
 	bool is_outermost = sqlite3_column_type(row, 0) == SQLITE_NULL;
@@ -230,7 +259,10 @@ static size_t behind_run(const struct frames *frames, size_t i)
 	return i;
 }
 
-/* Where the part of the runtime that allocated was entered: the index of the frame; -1: the innermost is in neither. */
+/*
+ * Where the part of the runtime that allocated was entered: the index of the frame; -1: the
+ * innermost is in neither.
+ */
 static int find_entry(const struct frames *frames)
 {
 	return (int)behind_run(frames, 0) - 1;
@@ -353,8 +385,10 @@ static int fill_table(sqlite3 *db, int64_t run_id)
 	auto_statement sqlite3_stmt *sites = report_sql_prepare(db, sites_sql, run_id, -1);
 	auto_statement sqlite3_stmt *row = report_sql_prepare(
 		db,
-		"SELECT parent_id, coalesce((SELECT function FROM frame_line WHERE frame_line.frame_id = frame.id"
-		" ORDER BY depth DESC LIMIT 1), function), path FROM stack LEFT JOIN frame ON frame.id = frame_id"
+		"SELECT parent_id, coalesce((SELECT function FROM frame_line"
+		" WHERE frame_line.frame_id = frame.id"
+		" ORDER BY depth DESC LIMIT 1), function), path FROM stack LEFT JOIN frame"
+		" ON frame.id = frame_id"
 		" WHERE stack.id = ?",
 		0, -1);
 	auto_statement sqlite3_stmt *add =

@@ -22,7 +22,8 @@
 /*
  * One row for what reads alike: heap sites by their three innermost frames (the C++ runtime's
  * operator new is none of the program's), mappings by what asked for them. Heap sites come from
- * their aggregate, the others from theirs. For a row of several sites the sum of their peaks is a bound.
+ * their aggregate, the others from theirs. For a row of several sites the sum of their peaks is a
+ * bound.
  */
 #define SHARES                                                                                     \
 	"n_samples + n_imputed AS n, n_samples AS told, share AS s, share_low AS s_low,"           \
@@ -36,8 +37,9 @@
 #define NAMES "n, told, s, s_low, s_high, st, st_told, t, t_low, t_high"
 
 /*
- * An answer of several parts: their ends bound its interval, and so does the binomial one of their sum. That one goes by
- * numbers of samples, the share by their time: the interval holds the number all the same.
+ * An answer of several parts: their ends bound its interval, and so does the binomial one of their
+ * sum. That one goes by numbers of samples, the share by their time: the interval holds the number
+ * all the same.
  */
 #define ANSWER(share, low, high, n, told, anybody)                                                 \
 	"CASE WHEN count(" share ") = count(*) THEN sum(" share ") END, "                          \
@@ -48,8 +50,8 @@
 	") / " CLOCK_SAMPLES " + half_width(sum(" n "), sum(" n "), " CLOCK_SAMPLES                \
 	") + (SELECT " anybody " FROM kind_share WHERE run_id = :run AND owner_kind = 0))) END, "
 
-static const char objects_sql[] =
-	"WITH other AS ("
+/* clang-format off */
+static const char objects_sql[] = "WITH other AS ("
 	"  SELECT owner_kind, owner_id, " SHARES " FROM object_total"
 	"  WHERE run_id = :run AND owner_kind IN (2, 3, 4, 5, 6)"
 	"  AND n_samples + n_imputed + n_stalls + n_stalls_imputed > 0"
@@ -61,27 +63,29 @@ static const char objects_sql[] =
 	"  FROM site LEFT JOIN stack ON stack.id = stack_id"
 	"  LEFT JOIN frame ON frame.id = stack.frame_id WHERE run_id = :run),"
 	" heap AS ("
-	"  SELECT count(*) AS n_parts, " SUMS
-	", sum(peak_bytes) AS bytes, sum(n_blocks) AS blocks, min(first_ns) AS first,"
+	"  SELECT count(*) AS n_parts, " SUMS ", sum(peak_bytes) AS bytes,"
+	" sum(n_blocks) AS blocks, min(first_ns) AS first,"
 	"  max(last_ns) AS last, min(inner_id) AS stack_id"
 	"  FROM site_of LEFT JOIN stack AS a ON a.id = inner_id"
 	"  LEFT JOIN stack AS b ON b.id = a.parent_id LEFT JOIN stack AS c ON c.id = b.parent_id"
 	"  GROUP BY a.frame_id, b.frame_id, c.frame_id, a.stop, b.stop, c.stop"
 	"  ORDER BY n DESC, bytes DESC, stack_id LIMIT " CANDIDATES "),"
 	" object AS ("
-	"  SELECT n_parts, " NAMES
-	", bytes, blocks, first, last, stack_text(stack_id, 3) AS place FROM heap"
-	"  UNION ALL SELECT 1, " NAMES
-	", size, 1, time_ns, coalesce(object_name.end_ns, duration_ns),"
+	"  SELECT n_parts, " NAMES ", bytes, blocks, first, last, stack_text(stack_id,"
+	" 3) AS place FROM heap"
+	"  UNION ALL SELECT 1, " NAMES ", size, 1, time_ns, coalesce(object_name.end_ns, "
+	"duration_ns),"
 	"  'named ' || name"
 	"  FROM other JOIN object_name ON object_name.id = owner_id JOIN run ON run.id = :run"
 	"  WHERE owner_kind = 2"
-	"  UNION ALL SELECT 1, " NAMES
-	", CASE kind WHEN 'reserved' THEN NULL ELSE size END, 1, birth_ns,"
+	"  UNION ALL SELECT 1, " NAMES ", CASE kind WHEN 'reserved' THEN NULL ELSE size END, 1,"
+	" birth_ns,"
 	"  coalesce(death_ns, duration_ns), CASE WHEN stack_id IS NOT NULL"
-	"  THEN CASE kind WHEN 'reserved' THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"
+	"  THEN CASE kind WHEN 'reserved' THEN 'mmap, reserved: ' ELSE 'mmap: '"
+	" END || stack_text(stack_id, 3)"
 	"  ELSE " MAPPING_NAME " END"
-	"  FROM other JOIN mapping ON mapping.id = owner_id JOIN mapping_kind ON mapping_id = owner_id"
+	"  FROM other JOIN mapping ON mapping.id = owner_id JOIN mapping_kind"
+	" ON mapping_id = owner_id"
 	"  JOIN run ON run.id = :run WHERE owner_kind = 3"
 	"  UNION ALL SELECT 1, " NAMES ", NULL, NULL, 0, duration_ns, owner.meaning"
 	"  FROM other JOIN owner ON owner.id = owner_kind JOIN run ON run.id = :run"
@@ -97,10 +101,11 @@ static const char objects_sql[] =
 	"  ORDER BY time_ns DESC LIMIT 1) || ')', '')"
 	"  FROM other JOIN thread ON thread.id = owner_id JOIN run ON run.id = :run"
 	"  WHERE owner_kind IN (5, 6)) "
-	"SELECT sum(n) AS n_all, " ANSWER("s", "s_low", "s_high", "n", "told", "share_high") ANSWER(
-		"t", "t_low", "t_high", "st", "st_told",
-		"stall_high") "  sum(bytes) AS bytes_all, sum(blocks), min(first), max(last), place, sum(n_parts)"
-			      " FROM object GROUP BY place ORDER BY n_all DESC, bytes_all DESC LIMIT :limit";
+	"SELECT sum(n) AS n_all, " ANSWER("s", "s_low", "s_high", "n", "told", "share_high")
+	ANSWER("t", "t_low", "t_high", "st", "st_told", "stall_high")
+	"  sum(bytes) AS bytes_all, sum(blocks), min(first), max(last), place, sum(n_parts)"
+	" FROM object GROUP BY place ORDER BY n_all DESC, bytes_all DESC LIMIT :limit";
+/* clang-format on */
 
 enum {
 	COLUMN_N,
@@ -191,15 +196,16 @@ static void write_head(FILE *out, const struct objects *objects)
 static void write_note(FILE *out, const struct objects *objects)
 {
 	fprintf(out,
-		"time: share of the samples of CPU time at accesses to it, two numbers: anywhere between them; %sphase of life: from the "
+		"time: share of the samples of CPU time at accesses to it, two numbers: anywhere "
+		"between them; %sphase of life: from the "
 		"first birth to the last end\n",
 		objects->has_stalls ? "stall: right behind an instruction that waited for it; "
 				    : "");
 }
 
 /*
- * What was left out. Lines are made of the texts of places, and those take their time: where there are very many, the
- * parts of lines are told.
+ * What was left out. Lines are made of the texts of places, and those take their time: where there
+ * are very many, the parts of lines are told.
  */
 static void write_rest(FILE *out, sqlite3 *db, const struct report_request *request)
 {

@@ -15,30 +15,32 @@
  * Repetitions that failed or were cut off are counted, and leave no value. Counters that were
  * multiplexed are scaled up to the time that they were meant to count.
  */
-#define VALUES                                                                                                            \
-	"WITH good(id, program, mode, repetition, is_good) AS ("                                                          \
-	"  SELECT id, program, mode, repetition, " REPORT_RUN_IS_GOOD                                                     \
-	"  FROM run WHERE :run = 0 OR (program, mode) ="                                                                  \
-	"  (SELECT program, mode FROM run WHERE id = :run)),"                                                             \
-	" told(run_id, place, name, unit, value) AS ("                                                                    \
-	"  SELECT id, 1, 'wall time', 'ns', wtime_ns FROM runs"                                                           \
-	"  UNION ALL SELECT id, 2, 'user time', 'ns', user_ns FROM run"                                                   \
-	"  UNION ALL SELECT id, 3, 'system time', 'ns', system_ns FROM run"                                               \
-	"  UNION ALL SELECT id, 4, 'max rss', 'bytes', max_rss FROM run"                                                  \
-	"  UNION ALL SELECT id, 5, 'minor faults', 'page faults', minor_faults FROM run"                                  \
-	"  UNION ALL SELECT id, 6, 'major faults', 'page faults', major_faults FROM run"                                  \
-	"  UNION ALL SELECT run_id, 7, replace(name, '_', ' '),"                                                          \
-	"   CASE name WHEN 'allocations' THEN 'blocks' ELSE 'bytes' END, value FROM total"                                \
-	"   WHERE name IN ('allocations', 'bytes', 'peak_bytes') AND"                                                     \
-	"   " REPORT_SQL_HAS_BLOCKS(                                                                                      \
-		"total.run_id") "  UNION ALL SELECT run_id, 8, name, unit, sum(CASE WHEN running_ns > 0 AND running_ns <" \
-				"   enabled_ns THEN 1.0 * value * enabled_ns / running_ns ELSE value END) FROM counter"   \
-				"   WHERE NOT (name = 'wall clock' AND unit = 'ns')"                                      \
-				"   GROUP BY run_id, name, unit),"                                                        \
-				" kept(id, program, mode, repetition, is_good, place, name, unit, value, told) AS ("      \
-				"  SELECT id, program, mode, repetition, is_good, place, name, unit,"                     \
-				"  CASE WHEN is_good THEN value END, value FROM good JOIN told ON told.run_id = good.id"  \
-				"  WHERE value IS NOT NULL) "
+/* clang-format off */
+#define VALUES \
+	"WITH good(id, program, mode, repetition, is_good) AS (" \
+	"  SELECT id, program, mode, repetition, " REPORT_RUN_IS_GOOD \
+	"  FROM run WHERE :run = 0 OR (program, mode) =" \
+	"  (SELECT program, mode FROM run WHERE id = :run))," \
+	" told(run_id, place, name, unit, value) AS (" \
+	"  SELECT id, 1, 'wall time', 'ns', wtime_ns FROM runs" \
+	"  UNION ALL SELECT id, 2, 'user time', 'ns', user_ns FROM run" \
+	"  UNION ALL SELECT id, 3, 'system time', 'ns', system_ns FROM run" \
+	"  UNION ALL SELECT id, 4, 'max rss', 'bytes', max_rss FROM run" \
+	"  UNION ALL SELECT id, 5, 'minor faults', 'page faults', minor_faults FROM run" \
+	"  UNION ALL SELECT id, 6, 'major faults', 'page faults', major_faults FROM run" \
+	"  UNION ALL SELECT run_id, 7, replace(name, '_', ' ')," \
+	"   CASE name WHEN 'allocations' THEN 'blocks' ELSE 'bytes' END, value FROM total" \
+	"   WHERE name IN ('allocations', 'bytes', 'peak_bytes') AND" \
+	"   " REPORT_SQL_HAS_BLOCKS("total.run_id") "  UNION ALL SELECT run_id, 8, name, unit," \
+	" sum(CASE WHEN running_ns > 0 AND running_ns <" \
+	"   enabled_ns THEN 1.0 * value * enabled_ns / running_ns ELSE value END) FROM counter" \
+	"   WHERE NOT (name = 'wall clock' AND unit = 'ns')" \
+	"   GROUP BY run_id, name, unit)," \
+	" kept(id, program, mode, repetition, is_good, place, name, unit, value, told) AS (" \
+	"  SELECT id, program, mode, repetition, is_good, place, name, unit," \
+	"  CASE WHEN is_good THEN value END, value FROM good JOIN told ON told.run_id = good.id" \
+	"  WHERE value IS NOT NULL) "
+/* clang-format on */
 #define GROUPED " FROM kept GROUP BY program, mode, place, name, unit"
 #define GROUPS	GROUPED " ORDER BY program, mode, place, name LIMIT :limit"
 
@@ -69,12 +71,14 @@ const char report_series_values_sql[] = VALUES
 	"SELECT program, mode, name AS metric, unit, id AS run, told AS value, is_good FROM kept"
 	" ORDER BY place, name, program, mode, repetition, id";
 
-const char report_series_statistics_sql[] = VALUES
-	"SELECT program, mode, name AS metric, unit, count(value) AS n, sum(NOT is_good) AS n_failed,"
+/* clang-format off */
+const char report_series_statistics_sql[] = VALUES "SELECT program, mode, name AS metric, unit,"
+	" count(value) AS n, sum(NOT is_good) AS n_failed,"
 	" median(value) AS median, interval_low(value) AS low, interval_high(value) AS high,"
 	" quartile_low(value) AS q1, quartile_high(value) AS q3, min(value) AS least,"
 	" max(value) AS most FROM kept GROUP BY program, mode, place, name, unit"
 	" ORDER BY program, mode, place, name";
+/* clang-format on */
 
 /* ---- Aggregates: all keep the values, and look at them at the end ---- */
 

@@ -7,9 +7,10 @@
 #include <sqlite3.h>
 
 /*
- * SQL functions for statistics over repetitions; NULLs are left out. Aggregates: median(x), deviation(x)
- * (NULL below two values), interval_low(x) and interval_high(x) (95 %, of the median, seeded; NULL
- * below STATISTICS_INTERVAL_VALUES), quartile_low(x), quartile_high(x), outliers(x, name): the names of values beyond Tukey's fences, NULL: none. unit_text(x, unit).
- * Returns an SQLite code.
+ * SQL functions for statistics over repetitions; NULLs are left out. Aggregates: median(x),
+ * deviation(x) (NULL below two values), interval_low(x) and interval_high(x) (95 %, of the median,
+ * seeded; NULL below STATISTICS_INTERVAL_VALUES), quartile_low(x), quartile_high(x), outliers(x,
+ * name): the names of values beyond Tukey's fences, NULL: none. unit_text(x, unit). Returns an
+ * SQLite code.
  */
 int report_stat_register(sqlite3 *db);

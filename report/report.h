@@ -20,7 +20,8 @@ struct suppressions;
 /* How and of what. */
 struct report_request {
 	int64_t run_id;
-	int64_t limit; /* rows; 0: what the report shows by itself, of CSV and JSON all; negative: all */
+	/* rows; 0: what the report shows by itself, of CSV and JSON all; negative: all */
+	int64_t limit;
 	enum table_format format;
 	unsigned width; /* columns that lines of text have at most; 0: as many as they need */
 	const char *name; /* what the user called the trace or database, for "next:" lines */
@@ -39,7 +40,8 @@ enum report_scope {
 	REPORT_OF_RUN, /* none: it is about a whole run */
 	REPORT_OF_PART, /* parts of one run */
 	REPORT_OF_SUM, /* parts, and sums of several runs */
-	REPORT_OF_PICTURE, /* a span of time, a process and addresses, which it narrows down to by itself */
+	/* a span of time, a process and addresses, which it narrows down to by itself */
+	REPORT_OF_PICTURE,
 };
 
 struct report {
@@ -54,14 +56,17 @@ struct report {
 	const enum table_kind *kinds;
 	size_t n_kinds;
 	enum report_scope scope;
-	const char *
-		foot_sql; /* each row is a line under the rows, or under what is said instead; may be NULL */
+	/* each row is a line under the rows, or under what is said instead; may be NULL */
+	const char *foot_sql;
 	const char *hints_sql; /* each row is a hint under the note; may be NULL */
 	bool is_sampled; /* shows shares of samples: what of them was lost is told */
 	bool has_lines; /* functions and lines: what debug information would add is told */
 	enum selection_order order; /* as selection.order */
 	bool needs_rows; /* a run of which the totals only are there does not do */
-	/* How many rows text has without :limit, where counting those of the query takes long; NULL: those are counted. */
+	/*
+	 * How many rows text has without :limit, where counting those of the query takes long;
+	 * NULL: those are counted.
+	 */
 	const char *n_sql;
 	int n_rows; /* that text shows by itself, if not 20 */
 	/* Text: a drawing between title and rows; may be NULL. */
@@ -79,8 +84,9 @@ extern const struct report reports[];
 const struct report *report_find(const char *name);
 
 /*
- * Write one report; text says how many rows are left out. Returns 0, -EIO when the stream failed, -EPROTO when SQLite failed
- * (statement_message(db) says how), -ENOMEM; of pictures also what heat_make() returns.
+ * Write one report; text says how many rows are left out. Returns 0, -EIO when the stream failed,
+ * -EPROTO when SQLite failed (statement_message(db) says how), -ENOMEM; of pictures also what
+ * heat_make() returns.
  */
 int report_write(FILE *out, sqlite3 *db, const struct report *report,
 		 const struct report_request *request);
@@ -88,7 +94,10 @@ int report_write(FILE *out, sqlite3 *db, const struct report *report,
 /* Say under a table of text that rows follow; n_rest 0 or less: none do. */
 void report_rest_write(FILE *out, int64_t n_rest);
 
-/* How many call stacks have blocks that were not freed, no suppression names and no library keeps; after --leaks. */
+/*
+ * How many call stacks have blocks that were not freed, no suppression names and no library keeps;
+ * after --leaks.
+ */
 int64_t report_count_leaks(sqlite3 *db, int64_t run_id);
 
 /*

@@ -1,4 +1,7 @@
-/* The reports of call stacks that allocated: all, those that kept their blocks, and those nobody accessed. */
+/*
+ * The reports of call stacks that allocated: all, those that kept their blocks, and those nobody
+ * accessed.
+ */
 #include <errno.h>
 
 #include "report/kept-blocks.h"
@@ -7,48 +10,59 @@
 #include "report/suppressions.h"
 #include "store/query-value.h"
 
-const char report_sites_sql[] =
-	"SELECT share AS time, share_low AS low, share_high AS high,"
+/* clang-format off */
+const char report_sites_sql[] = "SELECT share AS time, share_low AS low, share_high AS high,"
 	" peak_bytes AS peak, n_blocks AS blocks, bytes AS \"in all\", live_bytes AS \"not freed\","
-	" n_temporary AS temporary, " REPORT_SQL_FAULTS(
-		"n_faults") " AS faults, stack_text(stack_id, 4) AS \"allocated at\""
-			    " FROM site WHERE run_id = :run"
-			    " ORDER BY n_samples + n_imputed DESC, peak_bytes DESC, stack_id LIMIT :limit";
+	" n_temporary AS temporary, " REPORT_SQL_FAULTS("n_faults")
+	" AS faults, stack_text(stack_id, 4) AS \"allocated at\""
+	" FROM site WHERE run_id = :run"
+	" ORDER BY n_samples + n_imputed DESC, peak_bytes DESC, stack_id LIMIT :limit";
+/* clang-format on */
 
 const char report_sites_n_sql[] = "SELECT count(*) FROM site WHERE run_id = :run";
 
+/* clang-format off */
 const char report_leaks_sql[] =
-	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks, sum(n_blocks) AS \"of blocks\","
+	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks,"
+	" sum(n_blocks) AS \"of blocks\","
 	" min(first_ns) AS \"first at\","
-	" coalesce('kept by libraries (' || what || '): ', '') || stack_text(stack_id, 6) AS \"allocated at\""
+	" coalesce('kept by libraries (' || what || '): ', '') || stack_text(stack_id,"
+	" 6) AS \"allocated at\""
 	" FROM site LEFT JOIN temp.kept USING (stack_id) WHERE run_id = :run AND live_blocks > 0"
 	" AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed) GROUP BY 5"
 	" ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
 
-#define IN_ALL                                                                                     \
-	"bytes_text(sum(bytes)) || printf(' in %,d block%s', sum(n), CASE sum(n) WHEN 1 THEN '' ELSE 's' END)"
+#define IN_ALL \
+	"bytes_text(sum(bytes)) || printf(' in %,d block%s', sum(n), CASE sum(n) WHEN 1" \
+	" THEN '' ELSE 's' END)"
 
-const char report_leaks_foot_sql[] =
-	"SELECT 'kept by libraries until the end, by design: ' || " IN_ALL
-	" || ' (' || group_concat(what || ' ' || bytes_text(bytes), ', ') || '): --full lists them' FROM"
-	" (SELECT what, sum(live_bytes) AS bytes, sum(live_blocks) AS n FROM site JOIN temp.kept USING (stack_id)"
-	"  JOIN temp.suppressed USING (stack_id) WHERE run_id = :run AND rule = '' GROUP BY what ORDER BY 2 DESC, 1)"
+const char report_leaks_foot_sql[] = "SELECT 'kept by libraries until the end, by design: ' || "
+	IN_ALL " || ' (' || group_concat(what || ' ' || bytes_text(bytes), ',"
+	" ') || '): --full lists them' FROM"
+	" (SELECT what, sum(live_bytes) AS bytes, sum(live_blocks) AS n FROM site"
+	" JOIN temp.kept USING (stack_id)"
+	"  JOIN temp.suppressed USING (stack_id) WHERE run_id = :run AND rule = '' GROUP BY what"
+	" ORDER BY 2 DESC, 1)"
 	" HAVING sum(n) > 0"
 	" UNION ALL SELECT 'left out by --suppressions: ' || " IN_ALL
-	" FROM (SELECT live_bytes AS bytes, live_blocks AS n FROM site JOIN temp.suppressed USING (stack_id)"
+	" FROM (SELECT live_bytes AS bytes, live_blocks AS n FROM site"
+	" JOIN temp.suppressed USING (stack_id)"
 	"  WHERE run_id = :run AND rule <> '') HAVING sum(n) > 0";
 
 const char report_leaks_hints_sql[] =
-	"SELECT printf('the program was killed by signal %d: these blocks were alive when killed, and whether"
+	"SELECT printf('the program was killed by signal %d: these blocks were alive when killed,"
+	" and whether"
 	" it would have freed them is not known', exit_status & 127) FROM run WHERE id = :run"
 	" AND ended_cleanly AND exit_status & 127";
+/* clang-format on */
 
 /*
  * With H samples in heap blocks in all, a site that held a share b of the heap's byte-seconds would
  * see H x b of them at the average rate, and none with probability exp(-H x b): below 1 % from
- * H x b = 4.605 on. Samples that may be of its blocks, as far as anybody knows, may be all that it would see: so many
- * more are expected, and they must be less than a twentieth of what it would see: memory that may well be used is not
- * called unused. Only there "no access seen" says something about the program.
+ * H x b = 4.605 on. Samples that may be of its blocks, as far as anybody knows, may be all that it
+ * would see: so many more are expected, and they must be less than a twentieth of what it would
+ * see: memory that may well be used is not called unused. Only there "no access seen" says
+ * something about the program.
  */
 #define HEAP                                                                                       \
 	"WITH heap AS (SELECT sum(n_samples + n_imputed) AS n, sum(byte_seconds) AS held"          \
@@ -79,16 +93,21 @@ const char report_peak_sql[] =
 
 #define TEMPORARY " FROM site WHERE run_id = :run AND n_temporary > 0"
 
+/* clang-format off */
 const char report_temporary_sql[] =
-	"SELECT n_temporary AS temporary, 1.0 * n_temporary / n_blocks AS share, n_blocks AS blocks,"
+	"SELECT n_temporary AS temporary, 1.0 * n_temporary / n_blocks AS share,"
+	" n_blocks AS blocks,"
 	" bytes / n_blocks AS \"mean size\", stack_text(stack_id, 5) AS \"allocated at\"" TEMPORARY
 	" ORDER BY n_temporary DESC, stack_id LIMIT :limit";
+/* clang-format on */
 
 const char report_temporary_n_sql[] = "SELECT count(*)" TEMPORARY;
 
 int report_leaks_prepare(sqlite3 *db, const struct report_request *request)
 {
-	/* What libraries keep is suppressed by a rule without a name; by none when it is asked for. */
+	/*
+	 * What libraries keep is suppressed by a rule without a name; by none when it is asked for.
+	 */
 	static const char hide_sql[] =
 		"INSERT OR REPLACE INTO temp.suppressed SELECT stack_id, '' FROM temp.kept";
 	int r = suppressions_table(request->suppressions, db, request->run_id);

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Which leaks are known, in LeakSanitizer's format: lines "leak:PATTERN", "#" comments. A pattern is
- * looked for anywhere in a function's name, its source file or its module; "*" stands for anything,
- * "^" and "$" for the begin and end of the text.
+ * Which leaks are known, in LeakSanitizer's format: lines "leak:PATTERN", "#" comments. A pattern
+ * is looked for anywhere in a function's name, its source file or its module; "*" stands for
+ * anything, "^" and "$" for the begin and end of the text.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ struct suppressions *suppressions_free(struct suppressions *suppressions); /* ac
 bool suppressions_match(const char *pattern, const char *text);
 
 /*
- * Make the temporary table suppressed(stack_id, rule) of the run's sites that have blocks which were
- * not freed; empty without suppressions (NULL). Returns 0, -ENOMEM or -EPROTO.
+ * Make the temporary table suppressed(stack_id, rule) of the run's sites that have blocks which
+ * were not freed; empty without suppressions (NULL). Returns 0, -ENOMEM or -EPROTO.
  */
 int suppressions_table(const struct suppressions *suppressions, sqlite3 *db, int64_t run_id);

@@ -4,12 +4,15 @@
 
 #include "report/report.h"
 
-/* Live bytes, resident memory and rates over time, drawn with blocks of Unicode. Result as report_write(). */
+/*
+ * Live bytes, resident memory and rates over time, drawn with blocks of Unicode. Result as
+ * report_write().
+ */
 int report_curves_draw(FILE *out, sqlite3 *db, const struct report_request *request);
 
 /*
- * The axis of time under a drawing, with its ticks and their texts: two lines. The drawing begins at column
- * `indent` and has n_columns.
+ * The axis of time under a drawing, with its ticks and their texts: two lines. The drawing begins
+ * at column `indent` and has n_columns.
  */
 struct report_time_axis {
 	int64_t from_ns;

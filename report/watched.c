@@ -34,19 +34,22 @@
 	" WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = owner_id)"                        \
 	" ELSE (SELECT name FROM owner WHERE owner.id = owner_kind) END"
 
-const char report_watch_sql[] = "WITH line AS (SELECT " KEY(
-	"watch") " AS key, min(number) AS number, target, address, size,"
-		 " min(from_ns) AS from_ns, max(to_ns) AS to_ns, sum(armed_ns) AS armed_ns,"
-		 " sum(n_reads) AS n_reads, sum(n_writes) AS n_writes, sum(n_updates) AS n_updates,"
-		 " sum(n_unknown) AS n_unknown, is_write_only, max(owner_kind) AS owner_kind,"
-		 " max(owner_id) AS owner_id, note FROM watch WHERE run_id = :run GROUP BY 1)"
-		 " SELECT target, printf('0x%x', address) AS address, size AS bytes, from_ns AS \"from\","
-		 " to_ns AS \"to\", armed_ns AS armed,"
-		 " CASE WHEN NOT is_write_only THEN n_reads END AS reads, n_writes AS writes, n_updates AS both,"
-		 " n_unknown AS unknown,"
-		 " (n_reads + n_writes + n_updates + n_unknown) * 1e9 / nullif(armed_ns, 0) AS \"per second\"," MEDIAN
-		 " AS \"next access\","
-		 " (SELECT 1.0 * sum(n_other) / sum(n) FROM watch_reuse WHERE " OF_LINE
-		 ") AS \"by another\"," WHO " AS threads, " OBJECT " AS object,"
-		 " CASE WHEN to_ns IS NULL THEN 'refused: ' || note ELSE note END AS note"
-		 " FROM line ORDER BY number LIMIT :limit";
+/* clang-format off */
+const char report_watch_sql[] = "WITH line AS (SELECT " KEY("watch")
+	" AS key, min(number) AS number, target, address, size,"
+	" min(from_ns) AS from_ns, max(to_ns) AS to_ns, sum(armed_ns) AS armed_ns,"
+	" sum(n_reads) AS n_reads, sum(n_writes) AS n_writes, sum(n_updates) AS n_updates,"
+	" sum(n_unknown) AS n_unknown, is_write_only, max(owner_kind) AS owner_kind,"
+	" max(owner_id) AS owner_id, note FROM watch WHERE run_id = :run GROUP BY 1)"
+	" SELECT target, printf('0x%x', address) AS address, size AS bytes, from_ns AS \"from\","
+	" to_ns AS \"to\", armed_ns AS armed,"
+	" CASE WHEN NOT is_write_only THEN n_reads END AS reads, n_writes AS writes,"
+	" n_updates AS both,"
+	" n_unknown AS unknown,"
+	" (n_reads + n_writes + n_updates + n_unknown) * 1e9 / nullif(armed_ns,"
+	" 0) AS \"per second\"," MEDIAN " AS \"next access\","
+	" (SELECT 1.0 * sum(n_other) / sum(n) FROM watch_reuse WHERE " OF_LINE
+	") AS \"by another\"," WHO " AS threads, " OBJECT " AS object,"
+	" CASE WHEN to_ns IS NULL THEN 'refused: ' || note ELSE note END AS note"
+	" FROM line ORDER BY number LIMIT :limit";
+/* clang-format on */

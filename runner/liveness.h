@@ -1,8 +1,9 @@
 #pragma once
 /*
- * A thread of the recorder that does next to nothing, and so gets its turn soon, also where there is more
- * work than CPUs. While programs wait for chunks it tells them each millisecond that the recorder lives,
- * which one that is stopped cannot; and it wakes the collector when the first of them begins to wait.
+ * A thread of the recorder that does next to nothing, and so gets its turn soon, also where there
+ * is more work than CPUs. While programs wait for chunks it tells them each millisecond that the
+ * recorder lives, which one that is stopped cannot; and it wakes the collector when the first of
+ * them begins to wait.
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -162,7 +162,9 @@ int output_open(const struct output_names *names, struct output *ret_output)
 	flock(ret_output->fd, LOCK_EX | LOCK_NB);
 	if (!names->pattern || strstr(names->pattern, "%p"))
 		find_left_behind(names, ret_output);
-	/* The writer owns fd and closes it before the rename; the same description keeps the lock. */
+	/*
+	 * The writer owns fd and closes it before the rename; the same description keeps the lock.
+	 */
 	ret_output->lock_fd = fcntl(ret_output->fd, F_DUPFD_CLOEXEC, 0);
 	return 0;
 }

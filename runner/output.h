@@ -16,8 +16,8 @@ struct output_names {
 	const char *dir; /* of a pattern without '/'; made when missing; NULL: the cwd */
 	const char *program; /* %e: its last path component is used */
 	pid_t pid; /* %p */
-	const char *
-		beside; /* suffix of a file that is made beside it: may not be there either; or NULL */
+	/* suffix of a file that is made beside it: may not be there either; or NULL */
+	const char *beside;
 	bool force; /* overwrite an existing regular file */
 };
 
@@ -37,15 +37,16 @@ extern const char *const output_rank_variables[];
 
 /*
  * Fill a pattern in: %e program, %p pid, %r rank among the processes of an MPI or Slurm job (0
- * outside of one), %n name of the host, %% a percent sign. Returns 0, -EINVAL (another letter, or empty), or -ENAMETOOLONG.
+ * outside of one), %n name of the host, %% a percent sign. Returns 0, -EINVAL (another letter, or
+ * empty), or -ENAMETOOLONG.
  */
 int output_expand(const struct output_names *names, char ret_path[static PATH_MAX]);
 
 /*
- * Make the partial file. Returns 0 or a negative errno: -EEXIST (the name, or that of the file beside
- * it, is taken and force is off), -EISDIR, -ENOTSUP (the name is no regular file), or that of open().
- * ret_output->path is filled in on failure too, as far as it is known: with the name that is wrong. The file can be read by its user only: it holds
- * registers and addresses.
+ * Make the partial file. Returns 0 or a negative errno: -EEXIST (the name, or that of the file
+ * beside it, is taken and force is off), -EISDIR, -ENOTSUP (the name is no regular file), or that
+ * of open(). ret_output->path is filled in on failure too, as far as it is known: with the name
+ * that is wrong. The file can be read by its user only: it holds registers and addresses.
  */
 int output_open(const struct output_names *names, struct output *ret_output);
 

@@ -2,7 +2,8 @@
 /*
  * The place where traced programs find their collector: a folder that only its user can enter, with
  * a socket in it, and the same name as an abstract socket (schemas/recording.h). It also keeps a
- * lock file, so that a later recording can tell a folder whose collector was killed from one in use.
+ * lock file, so that a later recording can tell a folder whose collector was killed from one in
+ * use.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,8 +52,8 @@ int recording_accept(const struct recording *recording);
 
 /*
  * Read the hello of a connection and who sent it, as the kernel says. Returns 0, -EAGAIN (not there
- * yet), -EPIPE (the program went away), -EPROTO (not a hello) or another negative errno. Its text, of as
- * many bytes as it says, is of a program of this version only; behind it there is no NUL.
+ * yet), -EPIPE (the program went away), -EPROTO (not a hello) or another negative errno. Its text,
+ * of as many bytes as it says, is of a program of this version only; behind it there is no NUL.
  */
 int recording_receive(int fd, struct recording_greeting *ret_greeting, struct ucred *ret_peer);
 

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Shared by run*.c: one recorded run from its preparation to its end. Functions that can fail return 0 or
- * a negative errno, and have said why by run_fail() then. One thread.
+ * Shared by run*.c: one recorded run from its preparation to its end. Functions that can fail
+ * return 0 or a negative errno, and have said why by run_fail() then. One thread.
  */
 #include "runner/collector.h"
 #include "runner/launch/environment.h"
@@ -45,8 +45,9 @@ void run_say(const struct run *run, const char *line);
 /* ---- run-pool.c ---- */
 
 /*
- * The folder of the recording, the clock's rate and the pool in shared memory. A limit of memory or of
- * file size makes the pool smaller than asked for, or no_alloc of options_now true: that is said.
+ * The folder of the recording, the clock's rate and the pool in shared memory. A limit of memory or
+ * of file size makes the pool smaller than asked for, or no_alloc of options_now true: that is
+ * said.
  */
 int run_pool_make(struct run *run);
 

@@ -13,7 +13,8 @@
 enum run_sample_stacks {
 	RUN_SAMPLE_STACKS_NONE,
 	RUN_SAMPLE_STACKS_FP, /* as the kernel follows it */
-	RUN_SAMPLE_STACKS_DWARF, /* bytes of the stack, for the analysis; faults: as the kernel does */
+	/* bytes of the stack, for the analysis; faults: as the kernel does */
+	RUN_SAMPLE_STACKS_DWARF,
 };
 
 /* Whose accesses and time are sampled. */
@@ -34,8 +35,8 @@ struct run_options {
 	char *const *command; /* argv of the program, NULL at the end */
 	const char *output; /* pattern with %e %p %r %n; NULL: memsight.%e.%p.mst */
 	const char *dir; /* of an output without '/', made when missing; NULL: the cwd */
-	const char *
-		beside; /* a file of the output's name and this suffix is made at the end; NULL: none */
+	/* a file of the output's name and this suffix is made at the end; NULL: none */
+	const char *beside;
 	const char *library; /* libtracealloc.so; NULL: beside the binary, or installed */
 	const char *program; /* name of the run's program; NULL: that of the command's file */
 	const char *mode; /* name of the run's mode; NULL: "default" */

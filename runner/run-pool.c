@@ -28,8 +28,8 @@ static uint32_t ring_flags(const struct run_options *options)
 }
 
 /*
- * Limits of address space or of file size, as which shared memory counts: with less of it. Tracing may
- * fail, the program may not.
+ * Limits of address space or of file size, as which shared memory counts: with less of it. Tracing
+ * may fail, the program may not.
  */
 static int make_small_pool(struct run *run, struct pool_config *config)
 {
@@ -50,9 +50,9 @@ static int make_small_pool(struct run *run, struct pool_config *config)
 			"allows no more");
 	if (err != -EFBIG)
 		return err;
-	run_say(run,
-		"allocations are not recorded: the file size limit (ulimit -f) is below the smallest "
-		"--buffer-size");
+	run_say(run, "allocations are not recorded: the file size limit "
+		     "(ulimit -f) is below the smallest "
+		     "--buffer-size");
 	run->options_now.no_alloc = true;
 	config->is_private = true;
 	config->buffer_bytes = 0;

@@ -19,7 +19,9 @@ struct run_start {
 	const char *sources; /* "allocations + clock + faults" */
 };
 
-/* A file whose code a recorded process has mapped. path as the process sees it, not NUL-terminated. */
+/*
+ * A file whose code a recorded process has mapped. path as the process sees it, not NUL-terminated.
+ */
 struct run_file {
 	pid_t pid;
 	const char *path;
@@ -71,7 +73,8 @@ int run_check(const struct run_options *options, char *message, size_t n_bytes);
 /*
  * Run options->command and record it. Returns 0 when a trace was written (its end may be early:
  * problem says so), or a negative errno: then nothing is left behind, and problem says why in one
- * line. ret_summary is filled in either case. Changes the signal state of the process while it runs.
+ * line. ret_summary is filled in either case. Changes the signal state of the process while it
+ * runs.
  */
 int run_record(const struct run_options *options, const struct run_observer *observer,
 	       struct run_summary *ret_summary);

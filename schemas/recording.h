@@ -4,13 +4,13 @@
  * on the socket. Same build only, like ring.h.
  *
  * MEMSIGHT_RECORDING=PATH names a SOCK_SEQPACKET socket: first the file PATH is tried, then the
- * abstract name "\0" PATH (chroot, or the folder is not visible). The program sends a hello, and with it
- * what /proc says of it, so that it need not wait until the collector has asked; the
+ * abstract name "\0" PATH (chroot, or the folder is not visible). The program sends a hello, and
+ * with it what /proc says of it, so that it need not wait until the collector has asked; the
  * collector checks its peer credentials, answers with a welcome and, when it accepts, the pool's
  * file descriptor in SCM_RIGHTS. If that takes too long the program runs untraced: at once when the
- * collector is found stopped (looked at every RECORDING_SLICE_MS), after RECORDING_ATTACH_MS when nothing
- * can be told about it (no /proc, another pid namespace), after RECORDING_PATIENCE_MS when it lives. The
- * collector finds the connection of a program that gave up closed, and says so.
+ * collector is found stopped (looked at every RECORDING_SLICE_MS), after RECORDING_ATTACH_MS when
+ * nothing can be told about it (no /proc, another pid namespace), after RECORDING_PATIENCE_MS when
+ * it lives. The collector finds the connection of a program that gave up closed, and says so.
  */
 #include <stdint.h>
 
@@ -26,8 +26,9 @@
  * blocks go. Words with one blank between them:
  *	KIND SIZE MIN SPILLS MODE NODES DIR
  * KIND as --heap names it; SIZE of the heap of one process and MIN, the smallest block that goes
- * there, in bytes; SPILLS 1: what does not fit goes to libc, 0: it is refused (ENOMEM); MODE a MPOL_*
- * and NODES its nodes ("0,2"), or 0 and "-"; DIR the absolute folder of the heap's file, or nothing.
+ * there, in bytes; SPILLS 1: what does not fit goes to libc, 0: it is refused (ENOMEM); MODE a
+ * MPOL_* and NODES its nodes ("0,2"), or 0 and "-"; DIR the absolute folder of the heap's file, or
+ * nothing.
  */
 #define RECORDING_ENV_PLACEMENT "MEMSIGHT_PLACEMENT"
 #define RECORDING_HEAP_LIBRARY	"libtracealloc_heap.so"
@@ -67,6 +68,9 @@ struct recording_welcome {
 	uint32_t slot; /* the process slot that the collector has claimed for this image */
 	uint32_t generation;
 	uint64_t ticks; /* now ... */
-	uint64_t
-		raw_ns; /* ... which is this on CLOCK_MONOTONIC_RAW: for a program that may not read the counter */
+	/*
+	 * ... which is this on CLOCK_MONOTONIC_RAW: for a program that may not read the
+	 * counter
+	 */
+	uint64_t raw_ns;
 };

@@ -20,8 +20,9 @@
  * on its way, which holds the commit time of the trace back. A record with op NONE and n_slots > 0
  * is empty (its call failed) and is stepped over.
  *
- * A thread that idles keeps its chunk. So that many of them do not take all, the chunks from n_shared on
- * are only for the first chunk of each thread: of an idle one's a page or two are ever written.
+ * A thread that idles keeps its chunk. So that many of them do not take all, the chunks from
+ * n_shared on are only for the first chunk of each thread: of an idle one's a page or two are ever
+ * written.
  *
  * The collector treats all of it as hostile input: every index, length and op is checked.
  */
@@ -37,7 +38,7 @@
 #define RING_MAX_PROCESSES	4096u
 #define RING_MAX_CHUNKS		65536u /* 4 GiB of pool */
 #define RING_MAX_FORKS		1024u /* under way at once, of all programs */
-#define RING_FORK_MS		1000u /* a fork without a child for so long has failed, or it was killed */
+#define RING_FORK_MS		1000u /* a fork without a child for so long has failed */
 #define RING_MAX_FRAMES		256u /* deepest call stack, then "truncated: depth" */
 
 /* ring_control.events: which hooks record. A cleared bit means: call through, record nothing. */
@@ -98,7 +99,8 @@ enum ring_process_state {
 enum ring_ended {
 	RING_RECORDING,
 	RING_ENDED, /* recording is over: record nothing more */
-	RING_STOPPED, /* nothing more can be kept: take no chunk, count what is not recorded as dropped */
+	/* nothing more can be kept: take no chunk, count what is not recorded as dropped */
+	RING_STOPPED,
 };
 
 /* How a process image came to be. */
@@ -107,7 +109,9 @@ enum ring_birth {
 	RING_BIRTH_FORK, /* fork or clone without CLONE_VM of a traced image */
 };
 
-/* One process image (fork or exec makes a new one). 192 bytes; counters are written by the program. */
+/*
+ * One process image (fork or exec makes a new one). 192 bytes; counters are written by the program.
+ */
 struct ring_process {
 	_Atomic uint32_t state; /* enum ring_process_state */
 	uint32_t generation; /* the collector's; +1 each time that the slot is freed */
@@ -118,17 +122,17 @@ struct ring_process {
 	uint64_t start_ticks;
 	_Atomic uint64_t n_dropped; /* events not recorded: the pool was full */
 	_Atomic uint64_t n_nested; /* events not recorded: nested in a hook with a full chunk */
-	_Atomic uint64_t
-		n_late; /* events not recorded: no thread state (thread or process ending) */
-	_Atomic uint64_t
-		n_truncated_stacks; /* deeper than max_frames; of equal ones in a row only one */
+	/* events not recorded: no thread state (thread or process ending) */
+	_Atomic uint64_t n_late;
+	/* deeper than max_frames; of equal ones in a row only one */
+	_Atomic uint64_t n_truncated_stacks;
 	_Atomic uint64_t wait_ticks; /* time spent waiting for a chunk */
 	_Atomic uint64_t n_waits;
 	_Atomic uint64_t n_below_min; /* blocks smaller than min_bytes, not recorded */
 	_Atomic uint64_t first_drop_ticks; /* 0: none yet */
 	_Atomic uint64_t last_drop_ticks;
-	_Atomic uint64_t
-		n_displaced_nodes; /* of full tables; each is written again if it returns */
+	/* of full tables; each is written again if it returns */
+	_Atomic uint64_t n_displaced_nodes;
 	uint64_t fork_ticks; /* when its parent called fork; 0: not known, or not forked */
 	/* --source signal: */
 	_Atomic uint64_t n_lost_samples; /* no room, or in a hook whose chunk is nearly full */
@@ -137,8 +141,8 @@ struct ring_process {
 	_Atomic uint32_t signal_stop; /* enum ring_signal_stop */
 	uint32_t reserved0;
 	_Atomic uint64_t n_unseen_libraries; /* of another namespace, or bound past us */
-	_Atomic uint64_t
-		n_sealed; /* events of threads in strict seccomp: no time stamp can be had */
+	/* events of threads in strict seccomp: no time stamp can be had */
+	_Atomic uint64_t n_sealed;
 	_Atomic uint64_t n_not_followed; /* programs started behind filters that would kill us */
 	uint64_t reserved1[2];
 };
@@ -156,8 +160,8 @@ struct ring_control {
 	uint32_t stacks; /* enum ring_stacks */
 	uint32_t clock; /* enum ring_clock */
 	uint32_t max_frames; /* <= RING_MAX_FRAMES */
-	uint32_t
-		n_shared; /* chunks below it are for all; from it on each is a thread's first one */
+	/* chunks below it are for all; from it on each is a thread's first one */
+	uint32_t n_shared;
 	uint64_t min_bytes; /* blocks below it are counted, not recorded; 0: record all */
 	uint64_t ticks_per_ms; /* for bounds of waits only */
 	uint64_t signal_period_ns; /* CPU time between samples of --source signal; 0: none */
@@ -171,8 +175,8 @@ struct ring_control {
 	uint8_t reserved2[40];
 	/* The programs' side. */
 	_Atomic uint32_t take_hint; /* where the last free chunk was found */
-	_Atomic uint32_t
-		n_waiters; /* threads that wait for chunks; a futex word of the collector's */
+	/* threads that wait for chunks; a futex word of the collector's */
+	_Atomic uint32_t n_waiters;
 	_Atomic uint32_t processes_used; /* slots at or above it were never claimed */
 	_Atomic uint32_t forks_used; /* forks at or above it were never under way */
 	uint8_t reserved3[48];
@@ -192,11 +196,12 @@ static inline struct ring_process *ring_processes(struct ring_control *control)
 }
 
 /*
- * Forks under way in a mapped pool: a moment before each, or 0. Fork protocol: a parent puts the time in
- * place of a 0, or of one that is older than RING_FORK_MS, and only then stamps its fork. The child, a copy
- * of it, makes that 0 again when its slot is READY. So who reads forks first and then the slots finds each
- * child in the one or the other, and may commit what is older than all of them. As for chunk states, where they
- * lie hangs on n_processes, which must have been checked, and may be scribbled on later: to be asked once.
+ * Forks under way in a mapped pool: a moment before each, or 0. Fork protocol: a parent puts the
+ * time in place of a 0, or of one that is older than RING_FORK_MS, and only then stamps its fork.
+ * The child, a copy of it, makes that 0 again when its slot is READY. So who reads forks first and
+ * then the slots finds each child in the one or the other, and may commit what is older than all of
+ * them. As for chunk states, where they lie hangs on n_processes, which must have been checked, and
+ * may be scribbled on later: to be asked once.
  */
 static inline _Atomic uint64_t *ring_forks(struct ring_control *control)
 {
@@ -367,13 +372,16 @@ struct ring_exec {
 };
 _Static_assert(sizeof(struct ring_exec) == RING_RECORD_BYTES, "is shared");
 
-/* n slots: SAMPLE, of --source signal; stack_bytes of the stack, from the stack pointer up, behind it. */
+/*
+ * n slots: SAMPLE, of --source signal; stack_bytes of the stack, from the stack pointer up, behind
+ * it.
+ */
 struct ring_sample {
 	_Atomic uint64_t head;
 	uint64_t ticks;
 	uint64_t fs_base;
-	uint32_t
-		n_periods; /* that it stands for: the timer is looked at by the kernel's tick only */
+	/* that it stands for: the timer is looked at by the kernel's tick only */
+	uint32_t n_periods;
 	uint16_t stack_bytes;
 	uint16_t reserved0;
 	uint64_t registers

@@ -14,7 +14,8 @@
  * segments may still hold events stamped after T only; so a merge needs bounded memory.
  *
  * Change: a new record type, frame type, flag or a longer struct is a new minor version, and old
- * readers step over it by its length; anything else is a new major version, which old readers refuse.
+ * readers step over it by its length; anything else is a new major version, which old readers
+ * refuse.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -204,11 +205,13 @@ struct trace_event {
 enum trace_column {
 	TRACE_COLUMN_CONTROL, /* one byte: op | TRACE_CONTROL_* */
 	TRACE_COLUMN_CALL, /* one byte, where TRACE_CONTROL_CALL */
-	TRACE_COLUMN_TICKS, /* ticks - ticks of the event before (the first: base_ticks), mod 2^64 */
+	/* ticks - ticks of the event before (the first: base_ticks), mod 2^64 */
+	TRACE_COLUMN_TICKS,
 	TRACE_COLUMN_ADDRESS, /* zigzag(d >> 4), d = address - address of the event before (or 0) */
 	TRACE_COLUMN_SIZE, /* where TRACE_CONTROL_SIZE; else 0 */
 	TRACE_COLUMN_STACK, /* stack_id, where TRACE_CONTROL_STACK; else 0 */
-	TRACE_COLUMN_EXTRA, /* where TRACE_CONTROL_EXTRA: a byte of TRACE_EXTRA_*, then its fields */
+	/* where TRACE_CONTROL_EXTRA: a byte of TRACE_EXTRA_*, then its fields */
+	TRACE_COLUMN_EXTRA,
 	TRACE_COLUMN_COUNT
 };
 
@@ -221,7 +224,7 @@ enum trace_column {
 /* Fields of EXTRA, in this order. */
 #define TRACE_EXTRA_LOW		0x01u /* one byte: d & 15; else 0 */
 #define TRACE_EXTRA_FLAGS	0x02u /* varint; else 0 */
-#define TRACE_EXTRA_BEGIN	0x04u /* varint ticks - begin_ticks, mod 2^64; else begin_ticks = ticks */
+#define TRACE_EXTRA_BEGIN	0x04u /* varint ticks - begin_ticks, mod 2^64; else equal */
 #define TRACE_EXTRA_OLD_ADDRESS 0x08u /* varint zigzag(old_address - address); else 0 */
 #define TRACE_EXTRA_OLD_SIZE	0x10u /* varint; else 0 */
 #define TRACE_EXTRA_DETAIL	0x20u /* varint; else 0 */
@@ -250,8 +253,8 @@ static inline uint8_t trace_usual_call(uint8_t op)
 
 /*
  * A node of a thread's call stacks. NODES and ACCESSES: the size of one item is the body's bytes
- * divided by n_items, so that a newer writer can add fields at the end. Ids start at 1; the parent is the
- * caller's side.
+ * divided by n_items, so that a newer writer can add fields at the end. Ids start at 1; the parent
+ * is the caller's side.
  */
 struct trace_node {
 	uint32_t id;
@@ -280,7 +283,8 @@ enum trace_code_kind {
 	TRACE_CODE_FIXED, /* code that stays as it is for as long as it is mapped */
 	TRACE_CODE_DATA, /* snapshot of read-only data (GOT, switch tables) */
 	TRACE_CODE_CHANGING, /* code that may be written to: lines of what this reading found new */
-	TRACE_CODE_HELD, /* struct trace_held, each with its ranges: what addresses were loaded from */
+	/* struct trace_held, each with its ranges: what addresses were loaded from */
+	TRACE_CODE_HELD,
 };
 
 #define TRACE_CODE_PAGE_BYTES 4096u
@@ -300,10 +304,10 @@ struct trace_code {
 };
 
 /*
- * What memory held that a sample's window loads addresses from, read behind the sample: n_ranges times the
- * address of the first of up to 8 words (of 8 bytes, aligned) with the number of words less 1 in its low 3
- * bits, and the words. Where a reading before had seen all of these words, it tells whether they
- * have changed since; then there are no ranges. Times in CLOCK_MONOTONIC_RAW.
+ * What memory held that a sample's window loads addresses from, read behind the sample: n_ranges
+ * times the address of the first of up to 8 words (of 8 bytes, aligned) with the number of words
+ * less 1 in its low 3 bits, and the words. Where a reading before had seen all of these words, it
+ * tells whether they have changed since; then there are no ranges. Times in CLOCK_MONOTONIC_RAW.
  */
 struct trace_held {
 	uint64_t ip; /* of the sample */
@@ -344,7 +348,10 @@ enum trace_role {
 	TRACE_ROLE_MIX, /* accesses of one iteration of its loop, by their number: no time */
 };
 
-/* Head of an AUX frame: bytes as the hardware wrote them, whole packets or not (Arm SPE). Since 1.2. */
+/*
+ * Head of an AUX frame: bytes as the hardware wrote them, whole packets or not (Arm SPE). Since
+ * 1.2.
+ */
 struct trace_aux {
 	uint64_t raw_ns; /* when they were taken out */
 	uint64_t offset; /* in the stream of this CPU: a gap is a loss */
@@ -502,8 +509,8 @@ struct trace_loss {
 
 /*
  * A name that NOTE events of an image use. The same text has the same id in every image and thread:
- * 64-bit FNV-1a over its bytes (Fowler, Noll, Vo; draft-eastlake-fnv), 0 becoming 1. It precedes the
- * first event of each thread that uses it, and may be repeated.
+ * 64-bit FNV-1a over its bytes (Fowler, Noll, Vo; draft-eastlake-fnv), 0 becoming 1. It precedes
+ * the first event of each thread that uses it, and may be repeated.
  */
 struct trace_text {
 	struct trace_record head;
@@ -589,8 +596,8 @@ struct trace_source_detail {
 	uint32_t watch_bytes; /* ... and how much of it */
 	uint32_t min_latency; /* cycles: loads below it are not sampled; 0: all */
 	uint32_t stride; /* one in this many is taken where the program thins out; 0 or 1: all */
-	uint32_t
-		event_bytes; /* name of the event as asked for or found: "MEM_TRANS_RETIRED:LOAD_LATENCY" */
+	/* name of the event as asked for or found: "MEM_TRANS_RETIRED:LOAD_LATENCY" */
+	uint32_t event_bytes;
 	uint32_t note_bytes; /* what was given up while opening, or empty */
 	uint32_t reserved;
 };
@@ -609,10 +616,10 @@ struct trace_perf_clock {
 };
 
 /*
- * A timed source goes on with another period. Samples of other threads carry theirs; those of the thread that the
- * source was opened on carry `mark` instead, and have `period` from raw_ns on, to the next PERIOD of that mark. A period
- * of that thread begins there, and nothing younger than `least` is sampled: the first sample on each CPU stands for
- * period + least.
+ * A timed source goes on with another period. Samples of other threads carry theirs; those of the
+ * thread that the source was opened on carry `mark` instead, and have `period` from raw_ns on, to
+ * the next PERIOD of that mark. A period of that thread begins there, and nothing younger than
+ * `least` is sampled: the first sample on each CPU stands for period + least.
  */
 struct trace_period {
 	struct trace_record head;
@@ -628,7 +635,8 @@ enum trace_watch_state {
 	TRACE_WATCH_ARMED, /* from here on each access is a sample of source "watch" */
 	TRACE_WATCH_PAUSED, /* too many of them: none from here on */
 	TRACE_WATCH_RESUMED,
-	TRACE_WATCH_ENDED, /* the object, its module or its process is gone; or it is others' turn */
+	/* the object, its module or its process is gone; or it is others' turn */
+	TRACE_WATCH_ENDED,
 	TRACE_WATCH_REFUSED, /* the note says why */
 };
 
@@ -639,8 +647,8 @@ struct trace_watch {
 	uint64_t address;
 	uint64_t n_bytes;
 	uint32_t number; /* of the watch, from 1; each time that it is armed anew has its own */
-	uint32_t
-		process_id; /* the image; forks of it have the same memory and are watched as well */
+	/* the image; forks of it have the same memory and are watched as well */
+	uint32_t process_id;
 	uint16_t state; /* enum trace_watch_state */
 	uint8_t is_write_only;
 	uint8_t is_hot; /* --watch-hot chose it */
@@ -650,14 +658,14 @@ struct trace_watch {
 };
 
 /*
- * What a source gave and what it did not, from its opening to its end; once, at the end of the trace. What
- * of it is a loss also stands in LOSS records. Since 1.2.
+ * What a source gave and what it did not, from its opening to its end; once, at the end of the
+ * trace. What of it is a loss also stands in LOSS records. Since 1.2.
  */
 struct trace_source_ledger {
 	struct trace_record head;
 	uint32_t source_id;
-	uint32_t
-		is_exact; /* n_lost is the kernel's own count; 0: of LOST records, which miss the last ones */
+	/* n_lost is the kernel's own count; 0: of LOST records, which miss the last ones */
+	uint32_t is_exact;
 	uint64_t n_taken; /* samples that were read */
 	uint64_t n_lost; /* records that found the ring full */
 	uint64_t n_lost_samples; /* dropped by hardware or driver */
@@ -700,7 +708,9 @@ struct trace_clock {
 	uint64_t error_ns; /* half the time between the two readings around it */
 };
 
-/* Memory of one process at one moment; n_nodes pairs of uint32 node, uint64 bytes (12 bytes each). */
+/*
+ * Memory of one process at one moment; n_nodes pairs of uint32 node, uint64 bytes (12 bytes each).
+ */
 struct trace_process_sample {
 	struct trace_record head;
 	uint64_t ticks;

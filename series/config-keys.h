@@ -24,7 +24,7 @@ __attribute__((format(printf, 2, 3))) int series_complain(struct series_reading 
 							  const char *format, ...);
 
 /*
- * Take a key of the section that we are in; an empty value opens a list on the lines below. 0, -ENOMEM, or
- * -EINVAL after series_complain().
+ * Take a key of the section that we are in; an empty value opens a list on the lines below. 0,
+ * -ENOMEM, or -EINVAL after series_complain().
  */
 int series_key_take(struct series_reading *reading, const char *key, const char *value);

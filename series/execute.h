@@ -15,8 +15,8 @@ struct series_execution {
 	const struct series_item *item;
 	const struct series_folder *folder; /* closed in the run's process */
 	const char *path; /* of the run's own folder */
-	struct run_options
-		options; /* of the mode; command, output, names and facts are filled in */
+	/* of the mode; command, output, names and facts are filled in */
+	struct run_options options;
 	size_t position; /* of the run in the plan, from 1 */
 	int64_t timeout_ns;
 };
@@ -31,8 +31,9 @@ struct series_outcome {
 };
 
 /*
- * Execute a run and wait for its end. stop_fd becomes readable when the series is to end (-1: never): the
- * run is then ended, too. Returns 0 and the outcome; -ECANCELED (stopped); or another negative errno.
+ * Execute a run and wait for its end. stop_fd becomes readable when the series is to end (-1:
+ * never): the run is then ended, too. Returns 0 and the outcome; -ECANCELED (stopped); or another
+ * negative errno.
  */
 int series_execute(const struct series_execution *execution, int stop_fd,
 		   struct series_outcome *ret_outcome);

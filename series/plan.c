@@ -79,7 +79,10 @@ static bool is_others(const struct series_plan *plan, const struct series_worklo
 	return false;
 }
 
-/* base, where it is free; SECTION-base where another section has it; the section's second one is NAME-2. */
+/*
+ * base, where it is free; SECTION-base where another section has it; the section's second one is
+ * NAME-2.
+ */
 static int name_program(const struct series_plan *plan, const struct series_workload *workload,
 			const char *base, char name[SERIES_NAME_BYTES])
 {

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * What a series does, run by run: globs expanded, programs named, the order drawn from the seed. The
- * same series and seed give the same plan, and more repetitions only add to it.
+ * What a series does, run by run: globs expanded, programs named, the order drawn from the seed.
+ * The same series and seed give the same plan, and more repetitions only add to it.
  */
 #include <limits.h>
 #include <stddef.h>
@@ -34,8 +34,9 @@ struct series_plan {
 };
 
 /*
- * Lay a series out. seed: see series->has_seed. The series must outlive the plan. Returns 0; -ENOENT
- * with one line in message: a pattern that fits no file; -EINVAL: a name is too long; or -ENOMEM.
+ * Lay a series out. seed: see series->has_seed. The series must outlive the plan. Returns 0;
+ * -ENOENT with one line in message: a pattern that fits no file; -EINVAL: a name is too long; or
+ * -ENOMEM.
  */
 int series_plan_make(const struct series *series, uint64_t seed, struct series_plan *ret_plan,
 		     char *message);

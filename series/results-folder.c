@@ -70,7 +70,9 @@ static int open_folder(const char *path, bool is_shared, struct series_folder *f
 	return flock(folder->lock_fd, (is_shared ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0 ? -EBUSY : 0;
 }
 
-/* The value of `key VALUE` at the beginning of a line of the list, up to the line's end; or NULL. */
+/*
+ * The value of `key VALUE` at the beginning of a line of the list, up to the line's end; or NULL.
+ */
 static const char *find_line(const char *list, const char *key, size_t *ret_bytes)
 {
 	size_t n = strlen(key);

@@ -1,11 +1,12 @@
 #pragma once
 /*
- * The folder of a series' results. A run is a folder PROGRAM.MODE.N in it, which appears by rename when
- * it is whole; so what is there is done, and a series that was killed goes on with what is missing.
+ * The folder of a series' results. A run is a folder PROGRAM.MODE.N in it, which appears by rename
+ * when it is whole; so what is there is done, and a series that was killed goes on with what is
+ * missing.
  *
- *	OUTPUT/series.lst		what the series is: name, seed, one line for each program and mode
- *	OUTPUT/PROGRAM.MODE.N/		trace.mst, stdout, stderr, memsight.log, run.ini
- *	OUTPUT/.PROGRAM.MODE.N.partial/	the run that is going on, or was when the series was killed
+ *	OUTPUT/series.lst what the series is: name, seed, one line for each program and mode
+ *	OUTPUT/PROGRAM.MODE.N/ trace.mst, stdout, stderr, memsight.log, run.ini
+ *	OUTPUT/.PROGRAM.MODE.N.partial/ the run that is going on, or was when the series was killed
  */
 #include <limits.h>
 #include <stdbool.h>
@@ -33,10 +34,10 @@ struct series_folder {
 #define SERIES_FOLDER_CLOSED ((struct series_folder){ .fd = -1, .lock_fd = -1 })
 
 /*
- * Open the folder of a series, making it where it is missing; is_shared: beside others, each at runs of its
- * own. Its seed comes from there when the series
- * has none of its own: *seed is replaced. Returns 0; -EBUSY (another memsight is at it), -EEXIST (it
- * belongs to another series), or another negative errno, each with one line in message.
+ * Open the folder of a series, making it where it is missing; is_shared: beside others, each at
+ * runs of its own. Its seed comes from there when the series has none of its own: *seed is
+ * replaced. Returns 0; -EBUSY (another memsight is at it), -EEXIST (it belongs to another series),
+ * or another negative errno, each with one line in message.
  */
 int series_folder_open(const struct series *series, bool is_shared, uint64_t *seed,
 		       struct series_folder *ret_folder, char *message);
@@ -47,8 +48,8 @@ void series_folder_close(
 	struct series_folder *folder); /* safe on SERIES_FOLDER_CLOSED, and twice */
 
 /*
- * Compare programs and modes with those that the folder's runs were made with, and note new ones. -EEXIST
- * with one line in message when one of the same name has changed.
+ * Compare programs and modes with those that the folder's runs were made with, and note new ones.
+ * -EEXIST with one line in message when one of the same name has changed.
  */
 int series_folder_check(const struct series_folder *folder, const struct series_plan *plan,
 			char *message);

@@ -165,10 +165,10 @@ static int check_only(const struct series_request *request, char *message)
 				break;
 		}
 		if (i == plan->n_items)
-			return snprintf(
-				       message, SERIES_MESSAGE_BYTES,
-				       "--only %s: the series has no such run; names are PROGRAM.MODE.N, as --check shows them",
-				       *only),
+			return snprintf(message, SERIES_MESSAGE_BYTES,
+					"--only %s: the series has no such run; names are "
+					"PROGRAM.MODE.N, as --check shows them",
+					*only),
 			       -EINVAL;
 	}
 	return 0;

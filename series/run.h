@@ -38,8 +38,8 @@ struct series_totals {
 };
 
 /*
- * Execute what is missing. A run that fails is a result like another; it does not stop the series. Returns 0,
- * or a negative errno (disk full, no memory) with one line in message.
+ * Execute what is missing. A run that fails is a result like another; it does not stop the series.
+ * Returns 0, or a negative errno (disk full, no memory) with one line in message.
  */
 int series_run(const struct series_request *request, struct series_totals *ret_totals,
 	       char *message);

@@ -89,7 +89,7 @@ int series_add_setting(struct series_mode *mode, const char *key, const char *va
 bool series_is_mode_name(const char *name);
 
 /*
- * Split a command line into words as a shell does, without expansion. *ret_words is one allocation with
- * its strings: free it. 0, -EINVAL (a quote is not closed, or no word), -ENOMEM.
+ * Split a command line into words as a shell does, without expansion. *ret_words is one allocation
+ * with its strings: free it. 0, -EINVAL (a quote is not closed, or no word), -ENOMEM.
  */
 int series_split(const char *line, char ***ret_words);

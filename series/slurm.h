@@ -1,13 +1,13 @@
 #pragma once
 /*
  * A series on a cluster: one Slurm job array whose elements make the runs that are missing, each by
- * `memsight run --only`, and one job behind it that makes the database. The output folder must be on a
- * file system that the nodes share.
+ * `memsight run --only`, and one job behind it that makes the database. The output folder must be
+ * on a file system that the nodes share.
  *
- *	OUTPUT/slurm/runs.lst	names of the runs, one a line: element i makes lines i, i + n, i + 2n ...
- *	OUTPUT/slurm/job.sh	what an element executes
- *	OUTPUT/slurm/jobs.lst	ids of the jobs that were submitted: "array ID", "analyze ID"
- *	OUTPUT/slurm/A_I.log	what element I of array A had to say
+ *	OUTPUT/slurm/runs.lst names of the runs, one a line: element i makes lines i, i + n, i + 2n
+ *	... OUTPUT/slurm/job.sh what an element executes OUTPUT/slurm/jobs.lst ids of the jobs that
+ *	were submitted: "array ID", "analyze ID" OUTPUT/slurm/A_I.log what element I of array A had
+ *	to say
  */
 #include "series/results-folder.h"
 
@@ -17,7 +17,8 @@ struct series_slurm {
 	const struct series_plan *plan;
 	const struct series_folder *folder;
 	char *const *
-		command; /* of this series again, NULL behind the last: memsight run ... --only is added */
+		/* of this series again, NULL behind the last: memsight run ... --only is added */
+		command;
 	const char *memsight; /* path of the program */
 	const char *arguments; /* for sbatch, as a shell takes them; NULL: none */
 	uint64_t n_parallel; /* at most so many elements at once; 0: as many as there is room for */
@@ -33,8 +34,9 @@ struct series_submission {
 };
 
 /*
- * Submit what is missing. Returns 0 (also with nothing to do: n_runs is 0), -EALREADY (jobs of this series
- * are still there), or another negative errno, each with one line in message: what sbatch said.
+ * Submit what is missing. Returns 0 (also with nothing to do: n_runs is 0), -EALREADY (jobs of this
+ * series are still there), or another negative errno, each with one line in message: what sbatch
+ * said.
  */
 int series_slurm_submit(const struct series_slurm *slurm, struct series_submission *ret_submission,
 			char *message);

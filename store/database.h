@@ -14,7 +14,8 @@ struct db;
 
 /*
  * Open an existing database for reading. Returns 0, -ENOENT, -EBADMSG (not one of ours),
- * -EPROTONOSUPPORT (made by a newer memsight), -ESTALE (by an older one), or another negative errno.
+ * -EPROTONOSUPPORT (made by a newer memsight), -ESTALE (by an older one), or another negative
+ * errno.
  */
 int db_open(const char *path, struct db **ret_db);
 
@@ -61,13 +62,14 @@ int db_exec(struct db *db, const char *sql);
 
 /*
  * Run one statement with its ?1, ?2 ... set from arguments as told by types: i int64_t, r double,
- * t const char * (NULL: NULL). An i of INT64_MIN is NULL; n is an int64_t that never is. 0 or a negative errno.
+ * t const char * (NULL: NULL). An i of INT64_MIN is NULL; n is an int64_t that never is. 0 or a
+ * negative errno.
  */
 int db_run(struct db *db, const char *sql, const char *types, ...);
 
 /*
- * The first column of the first row as an integer; no row, NULL or an error give fallback. An error is kept
- * (statement.h), so that nothing is committed.
+ * The first column of the first row as an integer; no row, NULL or an error give fallback. An error
+ * is kept (statement.h), so that nothing is committed.
  */
 int64_t db_integer(struct db *db, const char *sql, int64_t fallback);
 

@@ -15,8 +15,8 @@ struct bucket {
 };
 
 /*
- * A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): times that are taken never go back, so an item moves to
- * lower buckets only.
+ * A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): times that are taken never go back, so an
+ * item moves to lower buckets only.
  */
 struct sweep {
 	sweep_visit visit;

@@ -1,15 +1,16 @@
 #pragma once
 /*
- * Ids of rows are given out one by one, so that arrays hold what is known of them. Somebody else's database may
- * have any: this is what an id must be below, so that an array's memory follows from the rows that there are.
+ * Ids of rows are given out one by one, so that arrays hold what is known of them. Somebody else's
+ * database may have any: this is what an id must be below, so that an array's memory follows from
+ * the rows that there are.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /*
- * Some times the number of rows of a table of ours (with its schema), as there are gaps where somebody deleted
- * rows. What fails sticks to the connection (statement_kept()).
+ * Some times the number of rows of a table of ours (with its schema), as there are gaps where
+ * somebody deleted rows. What fails sticks to the connection (statement_kept()).
  */
 int64_t row_limit(sqlite3 *db, const char *table);
 

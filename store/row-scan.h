@@ -1,7 +1,7 @@
 #pragma once
 /*
- * All blocks and touches of a run, in order of time, from one scan over each of the tables: no look-ups
- * row by row, and no index is needed. Reads compact databases as well.
+ * All blocks and touches of a run, in order of time, from one scan over each of the tables: no
+ * look-ups row by row, and no index is needed. Reads compact databases as well.
  */
 #include <sqlite3.h>
 #include <stdint.h>

@@ -1,8 +1,9 @@
 #pragma once
 /*
  * Rows of numbers into a table, fast: filled in place, and taken over by the database in batches
- * with INSERT ... SELECT from an in-process virtual table (no bind and step per row), by a thread of
- * its own (writer-thread.h). Into a table of a compact database (compact.h) the same batches go as chunks.
+ * with INSERT ... SELECT from an in-process virtual table (no bind and step per row), by a thread
+ * of its own (writer-thread.h). Into a table of a compact database (compact.h) the same batches go
+ * as chunks.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * A prepared statement that is run again and again. What fails where nobody looks at once, binding and steps in
- * the middle of a text, sticks to the connection until somebody asks (statement_kept()).
+ * A prepared statement that is run again and again. What fails where nobody looks at once, binding
+ * and steps in the middle of a text, sticks to the connection until somebody asks
+ * (statement_kept()).
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -15,12 +16,14 @@ static inline void statement_cleanup(sqlite3_stmt **statement)
 }
 
 /*
- * These three keep -ENOMEM: who takes a statement that fails for one without rows must not answer in silence.
- * Prepare SQL. Returns 0 or a negative errno.
+ * These three keep -ENOMEM: who takes a statement that fails for one without rows must not answer
+ * in silence. Prepare SQL. Returns 0 or a negative errno.
  */
 int statement_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement);
 
-/* Whether there is such a column; schema NULL: in any. No memory is kept, and there is none then. */
+/*
+ * Whether there is such a column; schema NULL: in any. No memory is kept, and there is none then.
+ */
 bool statement_has_column(sqlite3 *db, const char *schema, const char *table, const char *column);
 
 /* Run one that gives no rows, and make it ready for the next values. 0 or a negative errno. */
@@ -30,7 +33,8 @@ int statement_run(sqlite3_stmt *statement);
 int statement_step(sqlite3_stmt *statement);
 
 /*
- * The text of a column of the row, NULL for NULL. Without memory it is NULL as well, and that is kept.
+ * The text of a column of the row, NULL for NULL. Without memory it is NULL as well, and that is
+ * kept.
  */
 const char *statement_string_or_null(sqlite3_stmt *statement, int i);
 
@@ -62,8 +66,8 @@ static inline void statement_real(sqlite3_stmt *statement, int i, double value)
 }
 
 /*
- * Remember an SQLite result that is an error, unless there is one already. Uses the argument of the connection's
- * rollback hook, so only for connections of our own. NULL is none.
+ * Remember an SQLite result that is an error, unless there is one already. Uses the argument of the
+ * connection's rollback hook, so only for connections of our own. NULL is none.
  */
 void statement_keep(sqlite3 *db, int result);
 

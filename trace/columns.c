@@ -25,7 +25,10 @@ int trace_columns_reserve(struct trace_columns *columns, uint32_t capacity)
 	for (unsigned i = 0; i < TRACE_COLUMN_COUNT; i++)
 		bytes += (size_t)capacity * column_width[i] + TRACE_VARINT_SLACK;
 
-	/* Never touched as a whole: large ones come from mmap, and most values are one or two bytes. */
+	/*
+	 * Never touched as a whole: large ones come from mmap, and most values are one or two
+	 * bytes.
+	 */
 	uint8_t *memory = malloc(bytes);
 	if (!memory)
 		return -ENOMEM;

@@ -1,5 +1,7 @@
 #pragma once
-/* Frames that are ready to be appended to a trace file: compressed, sealed, one behind the other. */
+/*
+ * Frames that are ready to be appended to a trace file: compressed, sealed, one behind the other.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>

@@ -21,9 +21,10 @@ struct trace_reader {
 };
 
 /*
- * Make an item of the body of a frame that is stored in n_bytes, or in fewer than its head says at the end of
- * the file. Returns 1 with the item, which is valid until the next call; 0 for a frame that nobody is given, or that
- * is unknown: the damage counts it; or a negative errno, -EBADMSG for a damaged body.
+ * Make an item of the body of a frame that is stored in n_bytes, or in fewer than its head says at
+ * the end of the file. Returns 1 with the item, which is valid until the next call; 0 for a frame
+ * that nobody is given, or that is unknown: the damage counts it; or a negative errno, -EBADMSG for
+ * a damaged body.
  */
 int trace_reader_body(struct trace_reader *reader, const struct trace_frame *head,
 		      const uint8_t *stored, size_t n_bytes, struct trace_item *item);

@@ -228,8 +228,8 @@ static int leads_on(struct trace_reader *reader, uint64_t offset, uint64_t index
 }
 
 /*
- * Step over a damaged frame. By its length if that leads to the next frame or to the end; else bytes
- * are missing or too many, and the next frame may begin inside what this one claims.
+ * Step over a damaged frame. By its length if that leads to the next frame or to the end; else
+ * bytes are missing or too many, and the next frame may begin inside what this one claims.
  */
 static int step_over_damaged(struct trace_reader *reader, const struct trace_frame *head,
 			     bool is_whole)

@@ -34,7 +34,8 @@ void trace_reader_only(struct trace_reader *reader, const enum trace_frame_type 
 struct trace_item {
 	enum trace_frame_type type; /* INDEX frames are not given */
 	uint32_t stream_id;
-	size_t n; /* events, nodes, accesses; known records of a RECORDS frame; bytes of PERF, CODE and AUX */
+	/* events, nodes, accesses; known records of a RECORDS frame; bytes of PERF, CODE and AUX */
+	size_t n;
 	size_t n_bytes; /* of the decoded body, RECORDS */
 	union {
 		const struct trace_event *events;

@@ -20,10 +20,10 @@ struct trace_salvage {
 };
 
 /*
- * Fit a segment into room bytes: its records and stack nodes first, since events need them, then data
- * in its order up to the first frame that does not fit. The last frame of data is the COMMIT. Returns
- * 0, -ENOSPC (nothing of it fits, or no data although there is some), or -ENOMEM; in both cases
- * *ret_salvage is empty.
+ * Fit a segment into room bytes: its records and stack nodes first, since events need them, then
+ * data in its order up to the first frame that does not fit. The last frame of data is the COMMIT.
+ * Returns 0, -ENOSPC (nothing of it fits, or no data although there is some), or -ENOMEM; in both
+ * cases *ret_salvage is empty.
  */
 int trace_salvage(const struct trace_output *definitions, const struct trace_output *data,
 		  size_t room, struct trace_salvage *ret_salvage);

@@ -66,8 +66,9 @@ int trace_writer_code(struct trace_writer *writer, uint32_t process_id,
 		      const struct trace_code *code, const void *bytes);
 
 /*
- * Add bytes of an AUX area as the hardware wrote them: n_bytes of aux. More than fit into a frame become
- * several pieces, and only the first has its flags; of none is told, too, for its flags. Each counts as a sample in the totals.
+ * Add bytes of an AUX area as the hardware wrote them: n_bytes of aux. More than fit into a frame
+ * become several pieces, and only the first has its flags; of none is told, too, for its flags.
+ * Each counts as a sample in the totals.
  */
 int trace_writer_aux(struct trace_writer *writer, uint32_t source_id, const struct trace_aux *aux,
 		     const void *bytes);
@@ -83,24 +84,26 @@ size_t trace_writer_pending_bytes(const struct trace_writer *writer);
 uint64_t trace_writer_file_bytes(const struct trace_writer *writer);
 
 /*
- * Let the file have at most limit_bytes (0: no limit, as at first), the last reserve_bytes of which, and
- * room for index and footer, only trace_writer_finish() uses. So much of the disk is taken ahead, too.
+ * Let the file have at most limit_bytes (0: no limit, as at first), the last reserve_bytes of
+ * which, and room for index and footer, only trace_writer_finish() uses. So much of the disk is
+ * taken ahead, too.
  */
 void trace_writer_limit(struct trace_writer *writer, uint64_t limit_bytes, uint64_t reserve_bytes);
 
 /*
- * Let a segment that the disk has no room for wait, while it has fewer than hold_bytes (0: none waits, as
- * at first): a commit is then -EAGAIN, changes nothing, and may be tried again.
+ * Let a segment that the disk has no room for wait, while it has fewer than hold_bytes (0: none
+ * waits, as at first): a commit is then -EAGAIN, changes nothing, and may be tried again.
  */
 void trace_writer_hold(struct trace_writer *writer, uint64_t hold_bytes);
 
 /*
  * Compress and append what is buffered, then a COMMIT frame. commit.ticks is T of the format.
- * Returns 0 or a negative errno. -EFBIG (the limit, or that of the process), -ENOSPC, -EDQUOT: of the
- * segment as many frames as there is room for are in the file, as a segment of its own. After any
- * other error the file is cut back to the segment before. What is not in the file is dropped and counted
- * in *ret_n_dropped (events; trace_writer_totals() has the samples), except for records and nodes: they
- * come with the next commit that succeeds, up to TRACE_WRITER_KEPT_BYTES. ret_n_dropped may be NULL.
+ * Returns 0 or a negative errno. -EFBIG (the limit, or that of the process), -ENOSPC, -EDQUOT: of
+ * the segment as many frames as there is room for are in the file, as a segment of its own. After
+ * any other error the file is cut back to the segment before. What is not in the file is dropped
+ * and counted in *ret_n_dropped (events; trace_writer_totals() has the samples), except for records
+ * and nodes: they come with the next commit that succeeds, up to TRACE_WRITER_KEPT_BYTES.
+ * ret_n_dropped may be NULL.
  */
 #define TRACE_WRITER_KEPT_BYTES (64u << 20)
 int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *commit,

@@ -134,7 +134,9 @@ TA_EXPORT void memsight_1_name(const void *object, size_t size, const char *name
 		note_plain(TA_FRAME(), TRACE_CALL_NAME_OBJECT, (uintptr_t)object);
 }
 
-/* Begin a call that withholds recording. False: it is not obeyed (--api marks), or nobody records. */
+/*
+ * Begin a call that withholds recording. False: it is not obeyed (--api marks), or nobody records.
+ */
 static bool enter_control(struct ta_hook *hook, const uintptr_t *frame)
 {
 	if (!ta_hook_enter_kept(hook, frame, TA_EVENTS_ALWAYS))

@@ -94,7 +94,8 @@ static bool read_peer(int fd, struct ucred *ret_peer)
 }
 
 /*
- * Is it the administrator, or ourselves? Another user may take the socket's name, which all can read in
+ * Is it the administrator, or ourselves? Another user may take the socket's name, which all can
+ * read in
  * /proc/net/unix, once the recorder is gone; what he hands us would be our memory.
  */
 static bool is_trusted(int fd)
@@ -114,9 +115,9 @@ static uint32_t collector_pid(int fd)
 }
 
 /*
- * Wait for the welcome. A collector that is stopped costs one slice; one that is alive but slow, on a
- * machine with more work than CPUs, gets more time than one of which we can tell nothing. One that
- * dies closes the socket, and that can be read.
+ * Wait for the welcome. A collector that is stopped costs one slice; one that is alive but slow, on
+ * a machine with more work than CPUs, gets more time than one of which we can tell nothing. One
+ * that dies closes the socket, and that can be read.
  */
 static int wait_welcome(int fd)
 {
@@ -173,8 +174,8 @@ static int connect_path(int fd, const char *path, uint64_t deadline_ms)
 }
 
 /*
- * Add the arguments to the greeting: behind each other, above where the stack began, as the kernel put them
- * there. Of a loader that was asked to run the program (no AT_BASE) some are its own.
+ * Add the arguments to the greeting: behind each other, above where the stack began, as the kernel
+ * put them there. Of a loader that was asked to run the program (no AT_BASE) some are its own.
  */
 static void add_command(void)
 {

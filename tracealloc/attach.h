@@ -12,19 +12,20 @@
 int ta_attach_begin(const char *path, uint32_t pid);
 
 /*
- * Wait for the welcome, within the times of schemas/recording.h, and map the pool that comes with it.
- * *ret_pool is the mapping, of ret_welcome->pool_bytes. 0 or a negative errno; the connection is closed.
+ * Wait for the welcome, within the times of schemas/recording.h, and map the pool that comes with
+ * it. *ret_pool is the mapping, of ret_welcome->pool_bytes. 0 or a negative errno; the connection
+ * is closed.
  */
 int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool);
 
 /*
- * /proc/self/maps as it was before the pool was mapped; no bytes: it cannot be read, or is long. Behind
- * ta_attach_begin(), for the thread that called it.
+ * /proc/self/maps as it was before the pool was mapped; no bytes: it cannot be read, or is long.
+ * Behind ta_attach_begin(), for the thread that called it.
  */
 const char *ta_attach_maps(size_t *ret_bytes);
 
 /*
- * May so much of the program's limit of address space be taken? The pool counts towards it. Where it is
- * tight, the program's own allocations come first: at most a sixteenth is ours. Signal safe.
+ * May so much of the program's limit of address space be taken? The pool counts towards it. Where
+ * it is tight, the program's own allocations come first: at most a sixteenth is ours. Signal safe.
  */
 bool ta_attach_fits_limit(uint64_t pool_bytes);

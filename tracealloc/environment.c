@@ -259,7 +259,10 @@ static bool may_read_us(int flags)
 	return r != -ENOENT && r != -EACCES && r != -ENOTDIR;
 }
 
-/* As the real user without capabilities too: setpriv keeps them up to the exec, which takes them away. */
+/*
+ * As the real user without capabilities too: setpriv keeps them up to the exec, which takes them
+ * away.
+ */
 bool ta_environment_is_reachable(void)
 {
 	return may_read_us(AT_EACCESS) && may_read_us(0);

@@ -32,7 +32,10 @@ bool ta_environment_lacks_heap(void);
 /* The value of a variable, or NULL. */
 const char *ta_environment_find(char *const environment[], const char *name);
 
-/* Could a program that is started now load us? Not in another root, nor as a user who may not read us. */
+/*
+ * Could a program that is started now load us? Not in another root, nor as a user who may not read
+ * us.
+ */
 bool ta_environment_is_reachable(void);
 
 /*

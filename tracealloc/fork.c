@@ -8,8 +8,8 @@
 #include "tracealloc/ring/clock.h"
 
 /*
- * glibc's pthread_atfork is a static function that calls this one. Weak: the library must load where
- * there is none (musl exports pthread_atfork itself, glibc does not).
+ * glibc's pthread_atfork is a static function that calls this one. Weak: the library must load
+ * where there is none (musl exports pthread_atfork itself, glibc does not).
  */
 typedef void (*fork_fn)(void);
 extern int __register_atfork(fork_fn prepare, fork_fn parent, fork_fn child, void *dso)
@@ -79,8 +79,8 @@ static void begin_child(void)
 	struct ta_hook hook;
 
 	/*
-	 * The kernel has wiped the word. qemu-user accepts MADV_WIPEONFORK, and does nothing: wiped here,
-	 * unless another library's handler has allocated, and so begun this image, before.
+	 * The kernel has wiped the word. qemu-user accepts MADV_WIPEONFORK, and does nothing: wiped
+	 * here, unless another library's handler has allocated, and so begun this image, before.
 	 */
 	if (pid > 0 && ta_image.pid != (uint32_t)pid)
 		atomic_store(&ta_state.word, TA_ASK);

@@ -1,6 +1,6 @@
 /*
- * What libtracealloc_heap.so, which lies below us, tells: the memory of the heap of this image. size 0:
- * it has none, and place says why.
+ * What libtracealloc_heap.so, which lies below us, tells: the memory of the heap of this image.
+ * size 0: it has none, and place says why.
  */
 #include <string.h>
 

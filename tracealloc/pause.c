@@ -28,7 +28,9 @@ void ta_pause_begin(void)
 {
 	uint32_t depth = atomic_load(&ta_image.pause_depth);
 
-	/* One more for the outermost alone, before anybody can see it: within it the tables stay. */
+	/*
+	 * One more for the outermost alone, before anybody can see it: within it the tables stay.
+	 */
 	do {
 		if (depth == 0)
 			atomic_fetch_add(&ta_image.pause_number, 1);

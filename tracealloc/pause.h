@@ -1,12 +1,14 @@
 #pragma once
 /*
- * Recording that the program itself withholds: paused as a whole (a bit of the state word), paused in
- * one thread (ta_tls.pause_depth), or a class that is not collected (ta_image.events). What is born
- * then is not recorded; what ends still is, or every block freed meanwhile would read as a leak.
+ * Recording that the program itself withholds: paused as a whole (a bit of the state word), paused
+ * in one thread (ta_tls.pause_depth), or a class that is not collected (ta_image.events). What is
+ * born then is not recorded; what ends still is, or every block freed meanwhile would read as a
+ * leak.
  *
- * Most blocks that are freed during a pause were born in it. Each thread keeps the last ones that it
- * got while the whole image was paused in a small table, so that their free needs no record: during
- * such a pause no birth is recorded, so an address in the table cannot belong to a recorded block.
+ * Most blocks that are freed during a pause were born in it. Each thread keeps the last ones that
+ * it got while the whole image was paused in a small table, so that their free needs no record:
+ * during such a pause no birth is recorded, so an address in the table cannot belong to a recorded
+ * block.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,11 +28,14 @@ void ta_pause_renew(struct ta_thread *thread, uint32_t number);
 
 /*
  * The entry of a block in the calling thread's table; NULL: the image is not paused. What an entry
- * holds is the part of the address that its place does not tell: together they are all 47 bits of it.
+ * holds is the part of the address that its place does not tell: together they are all 47 bits of
+ * it.
  */
 static inline uint32_t *ta_pause_entry(const void *block)
 {
-	/* Acquire: a pause's number is written before its bit. An old one would keep the old table. */
+	/*
+	 * Acquire: a pause's number is written before its bit. An old one would keep the old table.
+	 */
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_acquire);
 	struct ta_thread *thread = ta_tls.thread;
 	uint32_t number;

@@ -1,8 +1,8 @@
 #pragma once
 /*
  * The program that a call is about to start: would our library harm it? One of 32 bits would say
- * on its standard error that it ignores the library, one with a sanitizer would refuse to run. Async-
- * signal safe, a few system calls on the file, no errno; also for vfork children.
+ * on its standard error that it ignores the library, one with a sanitizer would refuse to run.
+ * Async- signal safe, a few system calls on the file, no errno; also for vfork children.
  */
 #include <stdbool.h>
 
@@ -14,14 +14,17 @@ struct ta_program {
 	bool is_searched; /* in the folders of PATH when it has no slash */
 };
 
-/* Can a text of at most 128 KiB, more than a program may be given in one, be read to its end? NULL is none. */
+/*
+ * Can a text of at most 128 KiB, more than a program may be given in one, be read to its end? NULL
+ * is none.
+ */
 bool ta_program_is_text(const char *text);
 
 /* Can a list of texts that ends with NULL? NULL is an empty list, as the kernel has it. */
 bool ta_program_is_list(char *const list[]);
 
 /*
- * What of us does no harm to it: all to what cannot be looked at; nothing of the heap to a program of
- * musl, whose loader would not start it.
+ * What of us does no harm to it: all to what cannot be looked at; nothing of the heap to a program
+ * of musl, whose loader would not start it.
  */
 enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[]);

@@ -203,7 +203,10 @@ void ta_rebind_library(const void *code)
 		rebind_one(&library, &library.tables[1][i]);
 	if (library.is_unseen)
 		ta_rebind_count_unseen();
-	/* What was not found is no error of the program's: it may ask dlerror. Twice frees the text. */
+	/*
+	 * What was not found is no error of the program's: it may ask dlerror. Twice frees the
+	 * text.
+	 */
 	(void)(ta_real.dlsym && dlerror() && dlerror());
 	errno = saved;
 }

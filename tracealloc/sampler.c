@@ -38,7 +38,10 @@ static const uint8_t registers[RING_SAMPLE_REGISTERS] = {
 	REG_EFL, REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
 };
 
-/* What lies above the stack pointer is in use, so it can be read, where it is the thread's own stack. */
+/*
+ * What lies above the stack pointer is in use, so it can be read, where it is the thread's own
+ * stack.
+ */
 static uint16_t stack_bytes(const struct ta_thread *thread, uintptr_t sp)
 {
 	if (sp < thread->stack_start || sp >= thread->stack_end)
@@ -160,7 +163,10 @@ static void arm(const struct ta_thread *thread)
 	set_timer(thread, 1 + ta_ticks_begin() % period_ns, period_ns);
 }
 
-/* The CPU time of any of our threads: the kernel makes such clocks of a tid as clock_getcpuclockid(3). */
+/*
+ * The CPU time of any of our threads: the kernel makes such clocks of a tid as
+ * clock_getcpuclockid(3).
+ */
 static uint64_t thread_cpu_ns(const struct ta_thread *thread)
 {
 	struct timespec now = { 0 };
@@ -188,8 +194,9 @@ static bool is_blocked(void)
 }
 
 /*
- * Our handler runs where the program wants handlers to run. On an alternate stack there must be room for two frames of
- * the kernel, that of a handler of the program and ours on top, and for what the two need.
+ * Our handler runs where the program wants handlers to run. On an alternate stack there must be
+ * room for two frames of the kernel, that of a handler of the program and ours on top, and for what
+ * the two need.
  */
 static bool is_stack_small(void)
 {

@@ -1,12 +1,12 @@
 #pragma once
 /*
  * --source signal: each thread has a timer on its own CPU time that sends it a signal; the handler
- * writes the registers that it interrupted, and some of the stack, into the thread's chain. Needs no
- * permission at all. All of it is off, and costs one load in the hooks of tracealloc/hooks/signal.c, unless the
- * recording asks for it.
+ * writes the registers that it interrupted, and some of the stack, into the thread's chain. Needs
+ * no permission at all. All of it is off, and costs one load in the hooks of
+ * tracealloc/hooks/signal.c, unless the recording asks for it.
  *
- * The handler takes no lock, allocates nothing and leaves errno alone. Where it interrupts a hook it writes as
- * a nested hook does: only where the chunk has room.
+ * The handler takes no lock, allocates nothing and leaves errno alone. Where it interrupts a hook
+ * it writes as a nested hook does: only where the chunk has room.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -28,8 +28,8 @@ void ta_sampler_end(struct ta_thread *thread);
 void ta_sampler_stop(void);
 
 /*
- * Is the caller the process that is sampled? A child of vfork shares our memory, not our handlers; one of
- * fork that has not attached yet still has its parent's slot. Signal safe.
+ * Is the caller the process that is sampled? A child of vfork shares our memory, not our handlers;
+ * one of fork that has not attached yet still has its parent's slot. Signal safe.
  */
 bool ta_sampler_is_own(void);
 
@@ -43,8 +43,8 @@ static inline bool ta_sampler_is_on(void)
 }
 
 /*
- * The calling thread is about to block the signal, or has it open again: a blocked one must never be
- * pending, since the program might wait for all signals. Signal safe.
+ * The calling thread is about to block the signal, or has it open again: a blocked one must never
+ * be pending, since the program might wait for all signals. Signal safe.
  */
 void ta_sampler_hold(void);
 void ta_sampler_release(void);

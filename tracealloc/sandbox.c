@@ -160,7 +160,10 @@ static uint32_t run(const struct ta_sandbox_filter *filter, const struct seccomp
 	return SECCOMP_RET_KILL_PROCESS;
 }
 
-/* What all filters say, from there on: the severest, which is the lowest as a signed number (seccomp(2)). */
+/*
+ * What all filters say, from there on: the severest, which is the lowest as a signed number
+ * (seccomp(2)).
+ */
 static int32_t ask(const struct ta_sandbox_filter *filter, long number, const long arguments[6])
 {
 	struct seccomp_data data = { .nr = (int)number, .arch = OWN_ARCH };
@@ -191,7 +194,10 @@ bool ta_sandbox_may_wait(void)
 	       (ta_sandbox_allows(SYS_futex, wait) && ta_sandbox_allows(SYS_futex, wake));
 }
 
-/* What an image does at its start, and when it runs on: it does not know the filters that it is given. */
+/*
+ * What an image does at its start, and when it runs on: it does not know the filters that it is
+ * given.
+ */
 static const struct {
 	long number;
 	long arguments[6];
@@ -300,7 +306,9 @@ static void begin_filter(struct ta_sandbox_change *change, uintptr_t address)
 	atomic_store(&ta_sandbox_is_on, true);
 }
 
-/* Nothing but read, write, exit and the return from a signal, and no counter: no event has a time. */
+/*
+ * Nothing but read, write, exit and the return from a signal, and no counter: no event has a time.
+ */
 static void begin_strict(struct ta_sandbox_change *change)
 {
 	change->kind = TA_SANDBOX_STRICT;

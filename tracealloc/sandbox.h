@@ -1,8 +1,8 @@
 #pragma once
 /*
- * What the program forbids itself: system calls, by filters of seccomp(2), and the time stamp counter. Our own
- * rare system calls then must not be made that would kill it; what is forbidden is known since we are asked
- * to hand the filters on to the kernel.
+ * What the program forbids itself: system calls, by filters of seccomp(2), and the time stamp
+ * counter. Our own rare system calls then must not be made that would kill it; what is forbidden is
+ * known since we are asked to hand the filters on to the kernel.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,10 @@ struct ta_sandbox_change {
 	struct ta_sandbox_filter *filter;
 };
 
-/* Before the call: obey already. number: SYS_prctl or SYS_seccomp, with its first arguments. Keeps errno. */
+/*
+ * Before the call: obey already. number: SYS_prctl or SYS_seccomp, with its first arguments. Keeps
+ * errno.
+ */
 struct ta_sandbox_change ta_sandbox_begin(long number, const unsigned long arguments[3]);
 
 /* After it: forget what the kernel has refused. Keeps errno. */
@@ -35,5 +38,8 @@ bool ta_sandbox_lets_follow(void);
 /* At the start of an image: it may have been started without the counter. Is it? */
 bool ta_sandbox_has_no_counter(void);
 
-/* Stamp events by a clock of the kernel from now on: these ticks are those ns of CLOCK_MONOTONIC_RAW. */
+/*
+ * Stamp events by a clock of the kernel from now on: these ticks are those ns of
+ * CLOCK_MONOTONIC_RAW.
+ */
 void ta_sandbox_use_clock(uint64_t ticks, uint64_t raw_ns);

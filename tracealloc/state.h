@@ -21,7 +21,10 @@
 #define TA_PATH_BYTES	4096u
 #define TA_SOCKET_BYTES 128u /* more than an address of a socket has */
 
-/* For zeros of pages: the linker puts them behind all others, which so lie in few pages (meson.build). */
+/*
+ * For zeros of pages: the linker puts them behind all others, which so lie in few pages
+ * (meson.build).
+ */
 #define TA_LARGE       __attribute__((section(".bss.zz_large")))
 #define ta_likely(x)   __builtin_expect(!!(x), 1)
 #define ta_unlikely(x) __builtin_expect(!!(x), 0)
@@ -30,8 +33,8 @@
 #define ta_compiler_barrier() __asm__ volatile("" : : : "memory")
 
 /*
- * Values of the state word. Odd values are "on"; what is above bit 2 counts unloaded modules. One bit
- * says that the program has paused its recording: then no hook finds the word that it has seen.
+ * Values of the state word. Odd values are "on"; what is above bit 2 counts unloaded modules. One
+ * bit says that the program has paused its recording: then no hook finds the word that it has seen.
  */
 #define TA_PAUSED (UINT32_C(1) << 31)
 
@@ -97,7 +100,10 @@ struct ta_image {
 };
 extern struct ta_image ta_image __attribute__((visibility("hidden")));
 
-/* Map private memory of ours; a negative errno. What the program may lock is left to it. Signal safe. */
+/*
+ * Map private memory of ours; a negative errno. What the program may lock is left to it. Signal
+ * safe.
+ */
 static inline long ta_map_private(size_t n_bytes)
 {
 	long memory = ta_syscall(SYS_mmap, 0, (long)n_bytes, PROT_READ | PROT_WRITE,

@@ -198,7 +198,9 @@ void ta_thread_announce(struct ta_thread *thread)
 	record->is_main = thread->is_main;
 	record->stack_start = thread->stack_start;
 	record->stack_end = thread->stack_end;
-	/* Elsewhere TLS lies above it: what is in a thread's map and not on its stack is the map's. */
+	/*
+	 * Elsewhere TLS lies above it: what is in a thread's map and not on its stack is the map's.
+	 */
 	record->fs_base = TA_TLS_IS_BELOW ? ta_thread_pointer() : 0;
 	ta_syscall(SYS_prctl, PR_GET_NAME, (long)record->name, 0, 0, 0, 0);
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_THREAD_START, 0, 3, 0));
@@ -246,7 +248,9 @@ static bool is_gone(const struct ta_thread *thread)
 	return ta_syscall(SYS_tgkill, ta_image.pid, thread->tid, 0, 0, 0, 0) == -ESRCH;
 }
 
-/* Without a key: the state of a thread that ended without a word; its chain is ended. NULL: none. */
+/*
+ * Without a key: the state of a thread that ended without a word; its chain is ended. NULL: none.
+ */
 static struct ta_thread *reclaim(void)
 {
 	struct ta_thread *thread = atomic_load(&all_threads);

@@ -122,10 +122,14 @@ void ta_thread_each_timer(void);
 void ta_thread_exit(void *thread);
 
 /*
- * Give our pthread key back: the program wants more than are left. From now on nobody tells of the end
- * of a thread; a later one that needs a state looks for those that are gone. False: there is none.
+ * Give our pthread key back: the program wants more than are left. From now on nobody tells of the
+ * end of a thread; a later one that needs a state looks for those that are gone. False: there is
+ * none.
  */
 bool ta_thread_give_key(void);
 
-/* The tid of a live thread with this thread pointer (its pthread_t); 0: it has no chain. Any thread. */
+/*
+ * The tid of a live thread with this thread pointer (its pthread_t); 0: it has no chain. Any
+ * thread.
+ */
 uint32_t ta_thread_find(uintptr_t pointer);

@@ -5,8 +5,8 @@
 #define COLUMNS_MAX 32u
 
 /*
- * The columns that are being filled; names are not copied. Begin with columns_begin(), put one value into
- * each column and count a row, then columns_write() or columns_drop().
+ * The columns that are being filled; names are not copied. Begin with columns_begin(), put one
+ * value into each column and count a row, then columns_write() or columns_drop().
  */
 struct columns {
 	size_t n_columns;
@@ -35,7 +35,7 @@ void columns_drop(struct columns *columns);
 #define auto_columns __attribute__((cleanup(columns_drop)))
 
 /*
- * Step through a statement and write all its rows. ret_n_rows may be NULL. Returns 0 or -EPROTO, with the
- * error in sqlite3_errmsg(); errors of the JSON stick there.
+ * Step through a statement and write all its rows. ret_n_rows may be NULL. Returns 0 or -EPROTO,
+ * with the error in sqlite3_errmsg(); errors of the JSON stick there.
  */
 int columns_of(struct json *json, sqlite3_stmt *stmt, size_t *ret_n_rows);

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * JSON into memory: commas and quoting are looked after, numbers are raw, text becomes valid UTF-8. An
- * error sticks: what is written afterwards is left out, and json_finish() tells. One thread at a time.
+ * JSON into memory: commas and quoting are looked after, numbers are raw, text becomes valid UTF-8.
+ * An error sticks: what is written afterwards is left out, and json_finish() tells. One thread at a
+ * time.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -26,7 +27,10 @@ void json_close(struct json *json, char bracket);
 /* Nothing more is written: json_finish() returns the error, unless there was another one before. */
 void json_fail(struct json *json, int error);
 
-/* The name of the value that comes next. NULL is what SQLite names a column without memory: -ENOMEM. */
+/*
+ * The name of the value that comes next. NULL is what SQLite names a column without memory:
+ * -ENOMEM.
+ */
 void json_name(struct json *json, const char *name);
 
 void json_integer(struct json *json, int64_t value);

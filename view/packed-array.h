@@ -1,8 +1,9 @@
 #pragma once
 /*
- * Arrays of small numbers as text. Served: base64 of little-endian numbers. In a file that holds its answers they
- * are shorter: '!' and base64 of runs (PackBits), numbers of two bytes as all low bytes, then all high bytes. A
- * byte c below 128 stands before c + 1 bytes as they are, one above before a byte that comes c - 126 times.
+ * Arrays of small numbers as text. Served: base64 of little-endian numbers. In a file that holds
+ * its answers they are shorter: '!' and base64 of runs (PackBits), numbers of two bytes as all low
+ * bytes, then all high bytes. A byte c below 128 stands before c + 1 bytes as they are, one above
+ * before a byte that comes c - 126 times.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,9 @@
 #pragma once
 /*
- * What a browser asks for, out of the first line of its request: pure functions on bytes that anybody may
- * have sent. A target is /TOKEN/ (the page), /TOKEN/web/NAME (a file of it) or /TOKEN/api/NAME?parameters
- * (schemas/view.def). Paths are compared as they stand and never decoded.
+ * What a browser asks for, out of the first line of its request: pure functions on bytes that
+ * anybody may have sent. A target is /TOKEN/ (the page), /TOKEN/web/NAME (a file of it) or
+ * /TOKEN/api/NAME?parameters (schemas/view.def). Paths are compared as they stand and never
+ * decoded.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,9 +69,10 @@ struct view_request {
 };
 
 /*
- * Parse a target as the client sent it, NUL-terminated. token: VIEW_TOKEN_LETTERS hex digits; compared in a
- * time that does not depend on where it differs. Returns 200, or the status to refuse it with: 400, 403
- * (no token, or another), 404, 414. ret_request points into itself: it must not be copied.
+ * Parse a target as the client sent it, NUL-terminated. token: VIEW_TOKEN_LETTERS hex digits;
+ * compared in a time that does not depend on where it differs. Returns 200, or the status to refuse
+ * it with: 400, 403 (no token, or another), 404, 414. ret_request points into itself: it must not
+ * be copied.
  */
 unsigned view_request_parse(const char *target, const char *token,
 			    struct view_request *ret_request);
@@ -80,7 +82,10 @@ unsigned view_request_parse(const char *target, const char *token,
  */
 unsigned view_request_parse_api(const char *text, struct view_request *ret_request);
 
-/* The names of an answer and of a parameter, whether its value is no number, and whether an answer takes it. */
+/*
+ * The names of an answer and of a parameter, whether its value is no number, and whether an answer
+ * takes it.
+ */
 const char *view_answer_name(enum view_answer answer);
 const char *view_parameter_name(enum view_parameter parameter);
 bool view_parameter_is_text(enum view_parameter parameter);
@@ -94,7 +99,7 @@ unsigned view_values_parse(enum view_answer answer, char *query, struct view_val
 			   char *message);
 
 /*
- * Whether a Host header (NULL: there was none) is that of a server at 127.0.0.1:port. Any other name
- * means that a page from elsewhere got its name to lead here (DNS rebinding).
+ * Whether a Host header (NULL: there was none) is that of a server at 127.0.0.1:port. Any other
+ * name means that a page from elsewhere got its name to lead here (DNS rebinding).
  */
 bool view_host_is_ours(const char *host, uint16_t port);

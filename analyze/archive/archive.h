@@ -1,9 +1,10 @@
 #pragma once
 /*
- * What analyze needs of the files that a program loaded, in one file beside the trace: symbols, debug
- * information, unwind tables, and instructions, since a sample is followed into code that was never sampled itself; all
- * but variables. A tar file in zstd, laid out as --debug-dir and --sysroot take it: .build-id/xx/yyyy (the file), .build-id/xx/yyyy.debug (its debug
- * file, and what debug files share), and PATH for files that were told without a build-id.
+ * What analyze needs of the files that a program loaded, in one file beside the trace: symbols,
+ * debug information, unwind tables, and instructions, since a sample is followed into code that was
+ * never sampled itself; all but variables. A tar file in zstd, laid out as --debug-dir and
+ * --sysroot take it: .build-id/xx/yyyy (the file), .build-id/xx/yyyy.debug (its debug file, and
+ * what debug files share), and PATH for files that were told without a build-id.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -24,9 +25,9 @@ struct archive_result {
 };
 
 /*
- * Make the archive of a trace; the file appears under its name when it is whole. places: where to look
- * beside the usual folders. Returns 0, what trace_reader_open() returns, or a negative errno of writing,
- * with *ret_is_output set then.
+ * Make the archive of a trace; the file appears under its name when it is whole. places: where to
+ * look beside the usual folders. Returns 0, what trace_reader_open() returns, or a negative errno
+ * of writing, with *ret_is_output set then.
  */
 int archive_write(const char *trace, const char *output, const struct symbol_places *places,
 		  struct archive_result *ret_result, bool *ret_is_output);

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * How far perf's clock is from CLOCK_MONOTONIC_RAW, by what is known to come first: of two things told in
- * one clock each, the order bounds the distance. And ranges of addresses, to tell which two things are of one
- * place. One thread.
+ * How far perf's clock is from CLOCK_MONOTONIC_RAW, by what is known to come first: of two things
+ * told in one clock each, the order bounds the distance. And ranges of addresses, to tell which two
+ * things are of one place. One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ struct clock_offset {
 };
 
 /*
- * The least of the upper bounds, since of many delays the shortest is next to nothing; its error is the
- * distance to the lower bound.
+ * The least of the upper bounds, since of many delays the shortest is next to nothing; its error is
+ * the distance to the lower bound.
  */
 struct clock_offset clock_bounds_offset(const struct clock_bounds *bounds);

@@ -2,8 +2,8 @@
 /*
  * The events of all threads in one order: of time between threads, of the program within one.
  * An event that moves a block (realloc, mremap) is two here: the end of the old one, at the time
- * before the call, and the birth of the new one. A move of the break has the lower of the two as its
- * address, and a size. One thread.
+ * before the call, and the birth of the new one. A move of the break has the lower of the two as
+ * its address, and a size. One thread.
  *
  * Times are ticks since the run's start, not ns: what a tick is in ns is known better and better
  * while a trace is read, and the order must not depend on it.

@@ -71,7 +71,9 @@ static struct pieces pieces_of(const struct trace_item *item)
 	}
 }
 
-/* Let the copy point to its own bytes. All members of the union but code and aux are one pointer. */
+/*
+ * Let the copy point to its own bytes. All members of the union but code and aux are one pointer.
+ */
 static void point(struct ahead_item *copy, const struct pieces *pieces, size_t at_rest)
 {
 	if (copy->item.type == TRACE_FRAME_CODE) {

@@ -1,9 +1,9 @@
 #pragma once
 /*
- * Which runs a person means by the operands of `memsight analyze`: a trace, a folder of results, or a
- * pattern. In a folder of results a run is PROGRAM.MODE.N.mst, or a folder PROGRAM.MODE.N with a trace or
- * with what Heimdallr wrote in it; names are split from the right. What is called differently is a run
- * of its own.
+ * Which runs a person means by the operands of `memsight analyze`: a trace, a folder of results, or
+ * a pattern. In a folder of results a run is PROGRAM.MODE.N.mst, or a folder PROGRAM.MODE.N with a
+ * trace or with what Heimdallr wrote in it; names are split from the right. What is called
+ * differently is a run of its own.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,9 +18,11 @@ struct import_name {
 
 struct result {
 	char *path; /* of the trace, or of Heimdallr's folder */
-	char *name; /* what its name was read from: owned, with NULs between its parts; NULL: none */
+	/* what its name was read from: owned, with NULs between its parts; NULL: none */
+	char *name;
 	struct import_name run; /* points into name */
-	char *verdict; /* "result" of the run.ini that `memsight run` wrote beside it; NULL: none; owned */
+	/* "result" of the run.ini that `memsight run` wrote beside it; NULL: none; owned */
+	char *verdict;
 	bool is_heimdallr;
 	bool is_one_of_many; /* a repetition, found in a folder or by a pattern */
 	uint64_t order; /* as found */
@@ -40,8 +42,9 @@ struct results {
 int results_add(struct results *results, const char *operand);
 
 /*
- * What the name of a trace or folder says of its run beside others that are called the same: "before" of
- * before.mst, without a number at its end. Allocated; NULL: nothing (a name that `record` chose), or no memory.
+ * What the name of a trace or folder says of its run beside others that are called the same:
+ * "before" of before.mst, without a number at its end. Allocated; NULL: nothing (a name that
+ * `record` chose), or no memory.
  */
 char *results_label(const char *path);
 

@@ -52,7 +52,9 @@ static unsigned child_of(const struct heap_node *node, uint64_t key)
 	return rank > 0 ? rank - 1 : 0;
 }
 
-/* Make *slot a node that nobody else refers to. Returns NULL without memory (*slot is as before). */
+/*
+ * Make *slot a node that nobody else refers to. Returns NULL without memory (*slot is as before).
+ */
 static struct heap_node *own(struct heap_pool *pool, struct heap_node **slot)
 {
 	if ((*slot)->n_refs == 1)
@@ -147,8 +149,8 @@ static int prepare_root(struct heap *heap)
 }
 
 /*
- * The owned leaf where a block goes, with room for it; the path to it is owned too. No key of the leaves
- * behind it is less than *ret_bound.
+ * The owned leaf where a block goes, with room for it; the path to it is owned too. No key of the
+ * leaves behind it is less than *ret_bound.
  */
 static struct heap_node *leaf_with_room(struct heap *heap, const struct heap_block *block,
 					uint64_t *ret_bound)

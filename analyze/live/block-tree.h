@@ -70,9 +70,9 @@ bool heap_overlap(const struct heap *heap, uint64_t address, uint64_t size,
 		  struct heap_block *ret_block);
 
 /*
- * Call visit for every block whose id is above above_id, in order of address. What a child has of its
- * parent costs nothing: whole parts of the tree without newer blocks are left out. visit must not
- * change the heap. Stops and returns at the first negative result.
+ * Call visit for every block whose id is above above_id, in order of address. What a child has of
+ * its parent costs nothing: whole parts of the tree without newer blocks are left out. visit must
+ * not change the heap. Stops and returns at the first negative result.
  */
 typedef int (*heap_visit)(void *context, const struct heap_block *block);
 int heap_walk(const struct heap *heap, uint64_t above_id, heap_visit visit, void *context);

@@ -63,7 +63,8 @@ struct memory_birth {
 	uint64_t size;
 	uint64_t detail; /* mapping: prot | flags << 32 */
 	uint64_t link; /* realloc, mremap: as given to the end of the old one; 0: none */
-	bool ends_others; /* a block that is in the way ends unseen; else -EEXIST, and nothing is done */
+	/* a block that is in the way ends unseen; else -EEXIST, and nothing is done */
+	bool ends_others;
 };
 
 /*
@@ -73,7 +74,9 @@ struct memory_birth {
 bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *from,
 		     uint64_t *ret_address);
 
-/* Whatever is in the way ends as MEMORY_MISSED, if that is wished. *ret_block says what was born. */
+/*
+ * Whatever is in the way ends as MEMORY_MISSED, if that is wished. *ret_block says what was born.
+ */
 int memory_birth(struct memory *memory, const struct memory_birth *birth,
 		 struct owner_block *ret_block);
 
@@ -123,8 +126,8 @@ int memory_break(struct memory *memory, const struct memory_birth *birth, bool h
 int memory_change(struct memory *memory, const struct memory_birth *change);
 
 /*
- * The kernel's records say that there is a mapping now, at address, of size; it may be more than what
- * was new. Its path is copied. thread 0: not known.
+ * The kernel's records say that there is a mapping now, at address, of size; it may be more than
+ * what was new. Its path is copied. thread 0: not known.
  */
 int memory_seen(struct memory *memory, uint32_t process, const struct mapping *mapping);
 
@@ -145,7 +148,9 @@ uint32_t memory_process_of(const struct memory *memory, uint32_t thread);
 void memory_set_heap_minimum(struct memory *memory, uint64_t bytes);
 void memory_set_spill(struct memory *memory);
 
-/* A process gave its heap of a kind memory; told->process_row is found here. 0 or a negative errno. */
+/*
+ * A process gave its heap of a kind memory; told->process_row is found here. 0 or a negative errno.
+ */
 int memory_heap_range(struct memory *memory, uint32_t process, const struct kinds_told *told);
 
 /* Write the totals of kinds; all other rows are written. Returns 0 or a negative errno. */

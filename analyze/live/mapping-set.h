@@ -1,8 +1,8 @@
 #pragma once
 /*
  * The live mappings of one process image: mmap, munmap of pieces, MAP_FIXED over others, mremap,
- * and what was there before the trace. A sorted array: programs have hundreds of them, not millions.
- * Pieces that remain of a partly unmapped mapping are new mappings with previous_id.
+ * and what was there before the trace. A sorted array: programs have hundreds of them, not
+ * millions. Pieces that remain of a partly unmapped mapping are new mappings with previous_id.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,8 +86,8 @@ const struct mapping *mappings_find(const struct mappings *mappings, uint64_t ad
 const struct mapping *mappings_next(const struct mappings *mappings, uint64_t address);
 
 /*
- * Forget the mappings that lie within address .. address + size - 1 and are to go, without an end: they
- * turn out to be others that come now.
+ * Forget the mappings that lie within address .. address + size - 1 and are to go, without an end:
+ * they turn out to be others that come now.
  */
 typedef bool (*mappings_test)(const void *context, const struct mapping *mapping);
 void mappings_forget(struct mappings *mappings, uint64_t address, uint64_t size,

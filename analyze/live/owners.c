@@ -17,7 +17,9 @@
 /* glibc's struct pthread behind the thread pointer: 2304 bytes in 2.36. */
 #define TCB_BYTES UINT64_C(2304)
 
-/* Linux leaves at least this below the top of the stack to it: mmap_base() in arch/x86/mm/mmap.c. */
+/*
+ * Linux leaves at least this below the top of the stack to it: mmap_base() in arch/x86/mm/mmap.c.
+ */
 #define STACK_GAP_BYTES (UINT64_C(128) << 20)
 
 /* An allocator's own words beside a block: the header before it, and that of the block behind. */
@@ -148,8 +150,8 @@ static struct owner owner_in_module(struct owners *owners, const struct module *
 }
 
 /*
- * x86-64: thread-local storage lies below the thread pointer, glibc's struct pthread at and behind it.
- * For threads other than the first both are the upper end of the stack's own mapping.
+ * x86-64: thread-local storage lies below the thread pointer, glibc's struct pthread at and behind
+ * it. For threads other than the first both are the upper end of the stack's own mapping.
  */
 struct thread_bounds {
 	uint64_t stack_start;
@@ -258,7 +260,9 @@ static bool is_freeing(struct owners *owners, const struct owner_question *quest
 	return true;
 }
 
-/* Where the interposer saw all calls, anonymous memory that none of them made is not the program's. */
+/*
+ * Where the interposer saw all calls, anonymous memory that none of them made is not the program's.
+ */
 static const struct {
 	enum owner_region kind;
 	enum owner_kind traced;
@@ -291,8 +295,8 @@ static bool find_named(struct owners *owners, uint32_t memory, uint64_t address,
 }
 
 /*
- * Memory of the heap in no live block: where blocks are born without an event it is most likely one of
- * theirs, and nobody can say that it was freed.
+ * Memory of the heap in no live block: where blocks are born without an event it is most likely one
+ * of theirs, and nobody can say that it was freed.
  */
 static bool is_unrecorded(struct owners *owners, const struct owner_question *question,
 			  uint32_t memory, const struct owner_mapping *mapping,
@@ -375,8 +379,8 @@ struct owner owners_find(struct owners *owners, const struct owner_question *que
 }
 
 /*
- * memset and memcpy, which are not the allocator's own, but lie in a file with one: libc. `unknown` is
- * the answer where there is no file that could tell.
+ * memset and memcpy, which are not the allocator's own, but lie in a file with one: libc. `unknown`
+ * is the answer where there is no file that could tell.
  */
 static bool is_beside_allocator(struct owners *owners, const struct owner_question *question,
 				bool unknown)
@@ -390,7 +394,9 @@ static bool is_beside_allocator(struct owners *owners, const struct owner_questi
 bool owners_allocating(struct owners *owners, const struct owner_question *question,
 		       const struct owner_block *block, struct owner *ret_owner)
 {
-	/* What the program itself touches there before is memory that it gave back: no block yet. */
+	/*
+	 * What the program itself touches there before is memory that it gave back: no block yet.
+	 */
 	bool holds =
 		(block_holds(block, question->address, 0, 0) &&
 		 is_beside_allocator(owners, question, true)) ||

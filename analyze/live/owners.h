@@ -89,7 +89,8 @@ bool owners_last_freed(const struct owners *owners, uint32_t thread, struct owne
 
 /* What perf tells of maps that the interposer did not see, since libc made them for itself. */
 enum owner_region {
-	OWNER_REGION_ANONYMOUS, /* and [heap]: outside of blocks before_trace; untraced: a mapping */
+	/* and [heap]: outside of blocks before_trace; untraced: a mapping */
+	OWNER_REGION_ANONYMOUS,
 	OWNER_REGION_FILE, /* a file's data: a mapping without a row */
 	OWNER_REGION_TOOL, /* our pool */
 	OWNER_REGION_COUNT,

@@ -1,9 +1,9 @@
 #pragma once
 /*
  * What the program withheld from its recording (memsight.h): pauses of a process or a thread, and
- * intervals in which only some classes were collected. Says whether a sample counts, writes the rows
- * of `withheld` and how much of the run each source counts. Images and threads go by their numbers in
- * the trace, times are ns since the run's start. One thread.
+ * intervals in which only some classes were collected. Says whether a sample counts, writes the
+ * rows of `withheld` and how much of the run each source counts. Images and threads go by their
+ * numbers in the trace, times are ns since the run's start. One thread.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,8 +30,8 @@ int withheld_pop(struct withheld *withheld, uint32_t thread, int64_t time_ns);
 
 /*
  * A thread has recorded a birth: within a pause each can do so once, since its call may have been
- * under way. At the second time the end of the pause must have been lost: it ends here, counted. The
- * same for intervals without births of blocks. Returns 0 or a negative errno.
+ * under way. At the second time the end of the pause must have been lost: it ends here, counted.
+ * The same for intervals without births of blocks. Returns 0 or a negative errno.
  */
 int withheld_birth(struct withheld *withheld, uint32_t thread, int64_t time_ns);
 
@@ -57,5 +57,7 @@ struct withheld_totals {
 };
 const struct withheld_totals *withheld_totals(const struct withheld *withheld);
 
-/* End what is open at end_ns, write the rows and what sources count. Returns 0 or a negative errno. */
+/*
+ * End what is open at end_ns, write the rows and what sources count. Returns 0 or a negative errno.
+ */
 int withheld_finish(struct withheld *withheld, int64_t end_ns);

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Regions of memsight.h: which ones each thread is in, the rows of `region` (one for each trip, up to
- * a bound) and the aggregate region_total (one for each path of regions, over all threads). Threads
- * go by their numbers in the trace, times are ns since the run's start. One thread.
+ * Regions of memsight.h: which ones each thread is in, the rows of `region` (one for each trip, up
+ * to a bound) and the aggregate region_total (one for each path of regions, over all threads).
+ * Threads go by their numbers in the trace, times are ns since the run's start. One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +31,10 @@ struct regions *regions_close(struct regions *regions); /* accepts NULL, returns
 /* A thread enters a region; text is its name's number. Returns 0 or a negative errno. */
 int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns);
 
-/* It leaves the innermost one of that name, with those inside it; text 0: the innermost. 0 or an errno. */
+/*
+ * It leaves the innermost one of that name, with those inside it; text 0: the innermost. 0 or an
+ * errno.
+ */
 int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns);
 
 /* What a thread does counts for the region that it is in. */

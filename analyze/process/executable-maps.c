@@ -1,4 +1,7 @@
-/* Executable maps that perf or /proc told: modules that nobody announced, and ends of those under them. */
+/*
+ * Executable maps that perf or /proc told: modules that nobody announced, and ends of those under
+ * them.
+ */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -38,7 +41,9 @@ static bool is_same_file(const struct module *module, const struct module_map *m
 	       (n == map->path_bytes || map->path[map->path_bytes - n - 1] == '/');
 }
 
-/* What lay under the map is gone: other files under a file, and what anonymous memory covers whole. */
+/*
+ * What lay under the map is gone: other files under a file, and what anonymous memory covers whole.
+ */
 static void end_covered(struct modules *modules, struct module_list *list,
 			const struct module_map *map)
 {

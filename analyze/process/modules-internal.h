@@ -25,5 +25,8 @@ static inline const char *module_base_name(const char *path)
 
 /* ---- static-tls.c ---- */
 
-/* Bytes of static TLS of the modules that were there when the image attached; 0: no memory to find out. */
+/*
+ * Bytes of static TLS of the modules that were there when the image attached; 0: no memory to find
+ * out.
+ */
 uint64_t module_tls_bytes(const struct module_list *list);

@@ -38,7 +38,9 @@ static int write_image(const struct task_process *process, sqlite3_stmt *stateme
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && list && i < list->n; i++) {
-		/* Heimdallr does not tell where libraries lay: such addresses only stand for them. */
+		/*
+		 * Heimdallr does not tell where libraries lay: such addresses only stand for them.
+		 */
 		if (!list->items[i].is_inherited && list->items[i].start < TRACE_MADE_UP_ADDRESS &&
 		    list->items[i].load_ns < list->items[i].unload_ns)
 			r = write_module(&list->items[i], process, statement, run_id);

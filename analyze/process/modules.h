@@ -1,9 +1,9 @@
 #pragma once
 /*
  * Which file was mapped where and when: for each process image the intervals of its loaded modules.
- * What is told: MODULE and MODULE_UNLOAD records of the interposer, executable maps (MAPPING records
- * and perf MMAP2) where it did not see. An image made by fork has its parent's modules of that
- * moment; one made by exec starts empty. Times are ns since the run's start. One thread.
+ * What is told: MODULE and MODULE_UNLOAD records of the interposer, executable maps (MAPPING
+ * records and perf MMAP2) where it did not see. An image made by fork has its parent's modules of
+ * that moment; one made by exec starts empty. Times are ns since the run's start. One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -83,7 +83,8 @@ static int write_frames(struct stacks *stacks, sqlite3 *db)
 	if (r == 0)
 		r = statement_prepare(
 			db,
-			"INSERT INTO frame(id, object, path, offset, function) VALUES(?, ?, ?, ?, ?)",
+			"INSERT INTO frame(id, object, path, offset, function) VALUES(?, ?, ?, ?,"
+			" ?)",
 			&frames);
 	if (r == 0)
 		r = statement_prepare(db, add_line_sql, &lines);

@@ -39,12 +39,14 @@ struct stacks_path {
 	uint32_t process;
 	const uint64_t *pcs;
 	size_t n; /* at least 1 */
-	enum trace_stop
-		stop; /* why it goes no further; TRACE_STOP_NONE: it does not say, or is whole */
+	/* why it goes no further; TRACE_STOP_NONE: it does not say, or is whole */
+	enum trace_stop stop;
 	int64_t time_ns;
 };
 
-/* stack.id of such a path, of the same rows as those of blocks. Negative errno only without memory. */
+/*
+ * stack.id of such a path, of the same rows as those of blocks. Negative errno only without memory.
+ */
 int64_t stacks_path(struct stacks *stacks, const struct stacks_path *path);
 
 /* frame.id of a code address; frames of samples pass the ip itself. > 0 or a negative errno. */
@@ -63,8 +65,8 @@ uint64_t stacks_n_lost(const struct stacks *stacks);
 int stacks_write(struct stacks *stacks, sqlite3 *db);
 
 /*
- * Name the frames that the database had anew: symbols may be there that were missing, or are wanted in
- * another way. Before stacks_write(). Returns 0 or a negative errno.
+ * Name the frames that the database had anew: symbols may be there that were missing, or are wanted
+ * in another way. Before stacks_write(). Returns 0 or a negative errno.
  */
 int stacks_rename(struct stacks *stacks, sqlite3 *db);
 

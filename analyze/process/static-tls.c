@@ -39,8 +39,8 @@ static const struct module **tls_modules(const struct module_list *list, size_t 
 }
 
 /*
- * glibc's _dl_determine_tlsoffset for TLS_TCB_AT_TP (elf/dl-tls.c), without its reuse of gaps, which
- * can only make the block smaller.
+ * glibc's _dl_determine_tlsoffset for TLS_TCB_AT_TP (elf/dl-tls.c), without its reuse of gaps,
+ * which can only make the block smaller.
  */
 static uint64_t tls_layout(const struct module **modules, size_t n)
 {

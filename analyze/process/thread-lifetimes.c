@@ -1,6 +1,6 @@
 /*
- * What perf tells of threads: births, ends and names, also of those that never allocate and of which
- * no sample tells. Called in order of time; the records of the trace are known ahead of it.
+ * What perf tells of threads: births, ends and names, also of those that never allocate and of
+ * which no sample tells. Called in order of time; the records of the trace are known ahead of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,10 @@
 
 #include "analyze/process/processes-internal.h"
 
-/* The image of pid, when its record was there: rows of others are made only where samples need them. */
+/*
+ * The image of pid, when its record was there: rows of others are made only where samples need
+ * them.
+ */
 static struct task_process *known_process(const struct tasks *tasks, uint32_t pid, int64_t time_ns)
 {
 	struct task_process *process = tasks_process_at(tasks, pid, time_ns);
@@ -41,7 +44,9 @@ static struct task_thread *add_thread(struct tasks *tasks, uint32_t tid, int64_t
 	return thread;
 }
 
-/* A thread begins with the name of the one that made it: which that was then is found at the end. */
+/*
+ * A thread begins with the name of the one that made it: which that was then is found at the end.
+ */
 static int inherit_name(struct tasks *tasks, struct task_thread *thread,
 			const struct task_thread *parent, int64_t time_ns)
 {
@@ -91,8 +96,8 @@ static struct task_thread *born_before(const struct tasks *tasks, uint32_t tid, 
 }
 
 /*
- * The thread that ends said nothing, and its birth was taken for that of the next one with its number:
- * give it a life of its own.
+ * The thread that ends said nothing, and its birth was taken for that of the next one with its
+ * number: give it a life of its own.
  */
 static int part(struct tasks *tasks, struct task_thread *next, int64_t end_ns)
 {

@@ -64,8 +64,8 @@ static void learn(struct samples *samples, const struct sample_access *access)
 }
 
 /*
- * What was waited for in a chase is not known, only where the next turn of the loop will read. Whose that
- * is it was as well, if the instruction has accessed nobody else's.
+ * What was waited for in a chase is not known, only where the next turn of the loop will read.
+ * Whose that is it was as well, if the instruction has accessed nobody else's.
  */
 static int find_same_owner(struct samples *samples, struct sample_access *access)
 {
@@ -216,8 +216,8 @@ static int are_stores_of(struct samples *samples, const struct decode_access *ac
 
 /*
  * A store is done before its memory is reached: what is waited for behind one is room in the store
- * buffer, which any store before it may take. Whose it was is known where all stores around are of one
- * owner. 1, 0 or -ENOMEM.
+ * buffer, which any store before it may take. Whose it was is known where all stores around are of
+ * one owner. 1, 0 or -ENOMEM.
  */
 static int is_stall_clear(struct samples *samples, const struct decode_sample *input)
 {
@@ -321,7 +321,10 @@ static int add_interrupted(struct samples *samples, const struct decode_sample *
 	return r;
 }
 
-/* Time of a system call that copies goes to the buffers, by their length: it is the call's, not the copy's alone. */
+/*
+ * Time of a system call that copies goes to the buffers, by their length: it is the call's, not the
+ * copy's alone.
+ */
 static int add_buffers(struct samples *samples, const struct decode_sample *input)
 {
 	struct sample_item *item = samples->item;

@@ -50,8 +50,8 @@ static int add_watched(struct samples *samples, const struct pmu_sample *sample,
 }
 
 /*
- * A trap of a debug register. Its instruction ends where ip says: the place is inside of it, but for a
- * call or jump through memory.
+ * A trap of a debug register. Its instruction ends where ip says: the place is inside of it, but
+ * for a call or jump through memory.
  */
 int sample_attribute_watch(struct samples *samples, struct sample_source *source,
 			   const struct pmu_record *record, int64_t time_ns)

@@ -67,7 +67,10 @@ static void add_owner(struct instruction_seen *seen, const struct owner *owner, 
 	seen->owners[i].time += time;
 }
 
-/* The same memory that a sample accesses by one instruction is one answer of it, whatever roles tell it. */
+/*
+ * The same memory that a sample accesses by one instruction is one answer of it, whatever roles
+ * tell it.
+ */
 void instruction_owners_take(struct instruction_owners *owners,
 			     const struct instruction_access *access)
 {
@@ -211,7 +214,8 @@ int instruction_owners_write(const struct instruction_owners *owners, struct db 
 	int r = statement_prepare(
 		db_handle(db),
 		"INSERT INTO instruction_owner(run_id, frame_id, beside_kind, beside_id,"
-		" n_unresolved, owner_kind, owner_id, n, time_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+		" n_unresolved, owner_kind, owner_id, n, time_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6,"
+		" ?7,"
 		" ?8, ?9) ON CONFLICT DO UPDATE SET n = n + excluded.n,"
 		" time_ns = time_ns + excluded.time_ns,"
 		" n_unresolved = max(n_unresolved, excluded.n_unresolved)",

@@ -1,8 +1,9 @@
 #pragma once
 /*
  * Whose memory each instruction was seen to access, for the samples in which its operand cannot be
- * resolved: the table `instruction_owner`, from which store/totals/imputation.c concludes whose such shares are. What else the
- * samples accessed tells uses of one instruction apart (a function that is called for several arrays). One thread.
+ * resolved: the table `instruction_owner`, from which store/totals/imputation.c concludes whose
+ * such shares are. What else the samples accessed tells uses of one instruction apart (a function
+ * that is called for several arrays). One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,7 +65,10 @@ int instruction_owners_end(struct instruction_owners *owners, double weight);
 /* Blocks of one site are one owner here: which of them it was can no longer be told. */
 bool instruction_owners_is_same(const struct owner *a, const struct owner *b);
 
-/* Whether the owner is the only one whose memory the instruction of a frame was seen to access in samples so far. */
+/*
+ * Whether the owner is the only one whose memory the instruction of a frame was seen to access in
+ * samples so far.
+ */
 bool instruction_owners_is_only(const struct instruction_owners *owners, int64_t frame,
 				const struct owner *owner);
 

@@ -8,8 +8,8 @@
 #include "common/array.h"
 
 /*
- * Emulating every instruction between two samples takes milliseconds: at most this many in all, some
- * more with each sample, and only one pair in so many is tried.
+ * Emulating every instruction between two samples takes milliseconds: at most this many in all,
+ * some more with each sample, and only one pair in so many is tried.
  */
 #define REPLAY_INSTRUCTIONS	 8000000
 #define REPLAY_INSTRUCTIONS_EACH 100

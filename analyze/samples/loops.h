@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Loops in which samples were taken: their accesses by owner and number, and, where two samples of a
- * thread that follow each other tell it, how often they ran. The tables `loop` and `loop_access`. One
- * thread.
+ * Loops in which samples were taken: their accesses by owner and number, and, where two samples of
+ * a thread that follow each other tell it, how often they ran. The tables `loop` and `loop_access`.
+ * One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -71,8 +71,8 @@ struct sample_loops {
 void sample_loops_finish(struct sample_loops *loops);
 
 /*
- * The sample at hand (samples->item and ->window): in which loop it is, for item->loop, and what lies
- * between it and the one of its thread before. 0 or a negative errno.
+ * The sample at hand (samples->item and ->window): in which loop it is, for item->loop, and what
+ * lies between it and the one of its thread before. 0 or a negative errno.
  */
 int sample_loops_enter(struct samples *samples, const struct decode_sample *input);
 

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Maps that perf tells of before the trace has told of their process: the exec of a program that is not followed
- * is in the trace only after it. They wait here for it. One thread.
+ * Maps that perf tells of before the trace has told of their process: the exec of a program that is
+ * not followed is in the trace only after it. They wait here for it. One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +32,8 @@ int early_maps_keep(struct early_maps *early, const struct early_map *map);
 typedef int (*early_maps_visit)(void *user, uint32_t process, const struct mapping *mapping);
 
 /*
- * Tell, in the order in which they came, those whose process is known by now. Of traced ones there is better to
- * know: theirs are dropped. Returns 0 or what visit returned.
+ * Tell, in the order in which they came, those whose process is known by now. Of traced ones there
+ * is better to know: theirs are dropped. Returns 0 or what visit returned.
  */
 int early_maps_tell(struct early_maps *early, struct tasks *tasks, early_maps_visit visit,
 		    void *user);

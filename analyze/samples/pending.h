@@ -1,8 +1,8 @@
 #pragma once
 /*
  * Samples that wait for the next event of their thread to know an owner. Bounded: beyond
- * SAMPLE_MAX_WAITING of a thread, or SAMPLE_MAX_WAITING_ALL (about 50 MiB), they are settled without
- * it. One thread.
+ * SAMPLE_MAX_WAITING of a thread, or SAMPLE_MAX_WAITING_ALL (about 50 MiB), they are settled
+ * without it. One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>

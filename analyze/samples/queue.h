@@ -49,8 +49,8 @@ void sample_block_settle(struct sample_block *block);
 int sample_queue_add(struct sample_queue *queue, const struct sample_entry *entry);
 
 /*
- * The earliest entry before time_ns, or NULL. Its block stays until sample_queue_drop() of it, which
- * comes before the next call.
+ * The earliest entry before time_ns, or NULL. Its block stays until sample_queue_drop() of it,
+ * which comes before the next call.
  */
 const struct sample_entry *sample_queue_peek(struct sample_queue *queue, int64_t time_ns);
 void sample_queue_drop(struct sample_queue *queue);

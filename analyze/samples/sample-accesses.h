@@ -59,11 +59,11 @@ struct sample_item {
 };
 
 /*
- * Of one role, owner and direction at most SAMPLE_MAX_ALIKE stay: those of one address and instruction are one,
- * and of more than that some are drawn, the same ones for the same sample, which have the shares of the others
- * too: each address has its share on the average over samples, and sums of owners are what they were.
- * Open ones stay apart, and so do exact operands and what different instructions leave unresolved.
- * time_ns: the sample's. Returns how many are left.
+ * Of one role, owner and direction at most SAMPLE_MAX_ALIKE stay: those of one address and
+ * instruction are one, and of more than that some are drawn, the same ones for the same sample,
+ * which have the shares of the others too: each address has its share on the average over samples,
+ * and sums of owners are what they were. Open ones stay apart, and so do exact operands and what
+ * different instructions leave unresolved. time_ns: the sample's. Returns how many are left.
  */
 size_t sample_touches_merge(struct sample_access *accesses, size_t n, int64_t time_ns);
 

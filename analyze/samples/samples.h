@@ -6,13 +6,13 @@
  * The import drives it, segment by segment:
  *	samples_source(), samples_source_detail(), samples_perf_clock()	for such records
  *	samples_perf(), samples_accesses(), samples_code()	for each frame: they are kept
- *	samples_advance(T)		before it applies an event stamped at T: what was sampled before
- *					T is attributed, with heap and maps as they are then. Only when
- *					*samples_next_ns() < T: that is one load.
+ *	samples_advance(T) before it applies an event stamped at T: what was sampled before
+ *					T is attributed, with heap and maps as they are then. Only
+ *					when *samples_next_ns() < T: that is one load.
  *	samples_event()			for each event of a thread that waits, after it was applied:
  *					while samples_n_waiting() > 0 and samples_is_waiting()
  *	samples_advance(commit)		at a COMMIT, up to its raw_ns
- *	samples_finish()		at the end, before globals_, stacks_, modules_ and tasks_write()
+ *	samples_finish() at the end, before globals_, stacks_, modules_ and tasks_write()
  *
  * With REALLOC both halves are events: the end of the old block (block NULL), the birth of the new.
  */
@@ -81,7 +81,9 @@ int samples_watched(struct samples *samples, const struct trace_watch *record);
 
 int samples_source_detail(struct samples *samples, const struct trace_source_detail *record);
 
-/* A pair of perf's own clock and CLOCK_MONOTONIC_RAW; before the frames that need it. 0 or -ENOMEM. */
+/*
+ * A pair of perf's own clock and CLOCK_MONOTONIC_RAW; before the frames that need it. 0 or -ENOMEM.
+ */
 int samples_perf_clock(struct samples *samples, const struct trace_perf_clock *record);
 int samples_period(struct samples *samples, const struct trace_period *record);
 
@@ -124,9 +126,9 @@ int samples_event(struct samples *samples, uint32_t thread, enum trace_op op,
 		  const struct owner_block *block);
 
 /*
- * Attribute the rest; write the sources' n_samples, owner_share and tell the losses. has_losses: the
- * trace ended cleanly, so that its own LOSS records tell what the kernel lost; otherwise that is
- * taken from perf's LOST records. 0 or a negative errno.
+ * Attribute the rest; write the sources' n_samples, owner_share and tell the losses. has_losses:
+ * the trace ended cleanly, so that its own LOSS records tell what the kernel lost; otherwise that
+ * is taken from perf's LOST records. 0 or a negative errno.
  */
 /* Write what was watched; end_ns is the run's. 0 or a negative errno. */
 int samples_write_watches(struct samples *samples, int64_t end_ns);

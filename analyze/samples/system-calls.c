@@ -1,7 +1,7 @@
 /*
- * The program's buffers of the system call that a thread is in. perf tells the registers with which it came, but rax holds no
- * number any more: that is read from the code that leads to `syscall`. Numbers are those of x86-64
- * (arch/x86/entry/syscalls/syscall_64.tbl).
+ * The program's buffers of the system call that a thread is in. perf tells the registers with which
+ * it came, but rax holds no number any more: that is read from the code that leads to `syscall`.
+ * Numbers are those of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
  */
 #include <string.h>
 

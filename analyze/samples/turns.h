@@ -1,7 +1,8 @@
 #pragma once
 /*
- * What a sample stands for. Samples carry their period, but for those of the thread that its source was opened on:
- * they carry a mark, and the trace tells which periods that thread had when (PERIOD records). One thread.
+ * What a sample stands for. Samples carry their period, but for those of the thread that its source
+ * was opened on: they carry a mark, and the trace tells which periods that thread had when (PERIOD
+ * records). One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -24,8 +25,8 @@ struct sample_turns {
 int sample_turns_add(struct sample_turns *turns, const struct trace_period *record);
 
 /*
- * The time that a sample stands for which carries a period or a mark, of source samples in order of time. Without
- * memory, a first one after a turn stands for its period only.
+ * The time that a sample stands for which carries a period or a mark, of source samples in order of
+ * time. Without memory, a first one after a turn stands for its period only.
  */
 uint64_t sample_turns_weight(struct sample_turns *turns, uint64_t raw_ns, uint32_t cpu,
 			     uint64_t carried);

@@ -92,7 +92,9 @@ static bool begin(struct walk *walk)
 	return true;
 }
 
-/* The rules at pc, which is of the file that cfi is of. NULL: there are none. The caller frees it. */
+/*
+ * The rules at pc, which is of the file that cfi is of. NULL: there are none. The caller frees it.
+ */
 static Dwarf_Frame *rules_at(const struct unwind_table *table, uint64_t pc)
 {
 	Dwarf_Frame *rules = NULL;
@@ -150,7 +152,8 @@ enum slot {
 	SLOT_NONE, /* the register is not saved there */
 	SLOT_BELOW, /* it is, below the stack pointer */
 	SLOT_INSIDE, /* it is, and the stack reaches down to it */
-	SLOT_FRAMED, /* it is; where the stack ends is not told: the CFA hangs on another register */
+	/* it is; where the stack ends is not told: the CFA hangs on another register */
+	SLOT_FRAMED,
 };
 
 /* What a row says of the slot that lies `below` bytes below the CFA. */
@@ -172,8 +175,9 @@ static enum slot find_slot(const struct walk *walk, Dwarf_Frame *rules, int numb
 
 /*
  * A slot below the stack pointer, of which nothing was sampled: the epilogue has given it back, and
- * compilers do not say that the register has its value again. It has, unless the function never put its
- * stack pointer below the slot: then the slot is in the red zone, and the register may have changed.
+ * compilers do not say that the register has its value again. It has, unless the function never put
+ * its stack pointer below the slot: then the slot is in the red zone, and the register may have
+ * changed.
  */
 static bool is_restored(const struct walk *walk, int number, uint64_t below)
 {

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Shared by watch-*.c: one arming of a watch, from its first record to its rows. Who may call what from outside
- * stands in watch-log.h.
+ * Shared by watch-*.c: one arming of a watch, from its first record to its rows. Who may call what
+ * from outside stands in watch-log.h.
  */
 #include "analyze/samples/watch-log.h"
 

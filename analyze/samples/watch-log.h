@@ -1,7 +1,8 @@
 #pragma once
 /*
- * What record --watch watched, and what was seen there: from WATCH records and the hits of the debug
- * registers to the tables watch, watch_thread and watch_reuse. Hits come in order of time. One thread.
+ * What record --watch watched, and what was seen there: from WATCH records and the hits of the
+ * debug registers to the tables watch, watch_thread and watch_reuse. Hits come in order of time.
+ * One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,8 +35,8 @@ struct watch_trap {
 };
 
 /*
- * Which watch a trap is an access to. NULL: to none that was armed then (counted), or it is the same
- * access as the trap before, which touched the ranges of two registers.
+ * Which watch a trap is an access to. NULL: to none that was armed then (counted), or it is the
+ * same access as the trap before, which touched the ranges of two registers.
  */
 struct watch_entry *watch_log_take(struct watch_log *log, const struct watch_trap *trap);
 

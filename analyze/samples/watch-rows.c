@@ -1,4 +1,7 @@
-/* The rows of what was watched: one for each arming, its counts by thread, and the times between accesses. */
+/*
+ * The rows of what was watched: one for each arming, its counts by thread, and the times between
+ * accesses.
+ */
 #include "analyze/samples/watch-entry.h"
 #include "store/statement.h"
 

@@ -1,8 +1,9 @@
 #pragma once
 /*
- * Servers of debug files (debuginfod), asked only where DEBUGINFOD_URLS names some. libdwfl asks for
- * debug files by itself; here it is kept from waiting for ever, and programs that are gone are asked
- * for. libdebuginfod is loaded when it is needed: it needs libcurl, which no recording should load.
+ * Servers of debug files (debuginfod), asked only where DEBUGINFOD_URLS names some. libdwfl asks
+ * for debug files by itself; here it is kept from waiting for ever, and programs that are gone are
+ * asked for. libdebuginfod is loaded when it is needed: it needs libcurl, which no recording should
+ * load.
  */
 #include <elfutils/libdwfl.h>
 #include <stdbool.h>

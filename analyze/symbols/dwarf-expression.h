@@ -1,7 +1,7 @@
 #pragma once
 /*
- * DWARF expressions of unwind tables (DWARF 5, 2.5 and 6.4.2): a stack machine on the registers and the
- * memory of one frame. Pure.
+ * DWARF expressions of unwind tables (DWARF 5, 2.5 and 6.4.2): a stack machine on the registers and
+ * the memory of one frame. Pure.
  */
 #include <elfutils/libdw.h>
 #include <stdbool.h>

@@ -13,8 +13,8 @@
 struct unit_functions;
 
 /*
- * Read the tree below body (a unit's DIE); files are named by the line table of lines_die, functions
- * as linkers see them with keep_mangled. NULL without memory.
+ * Read the tree below body (a unit's DIE); files are named by the line table of lines_die,
+ * functions as linkers see them with keep_mangled. NULL without memory.
  */
 struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_die,
 					     bool keep_mangled);

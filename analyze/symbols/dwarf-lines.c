@@ -109,8 +109,9 @@ static struct unit *find_unit(struct lines *lines, uint64_t address)
 }
 
 /*
- * libdw joins names with their folder, but that one may lie below the folder of the compilation (src/x.c,
- * ../x.c): nobody else could find such a file. As it is where that folder is not known, or none.
+ * libdw joins names with their folder, but that one may lie below the folder of the compilation
+ * (src/x.c, ../x.c): nobody else could find such a file. As it is where that folder is not known,
+ * or none.
  */
 static const char *whole_name(struct unit *unit, const char *name)
 {

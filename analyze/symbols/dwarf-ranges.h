@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Which of many DIEs cover an address: their ranges, which may lie in each other. Add all, settle once, then
- * ask. All zero is empty. One thread.
+ * Which of many DIEs cover an address: their ranges, which may lie in each other. Add all, settle
+ * once, then ask. All zero is empty. One thread.
  */
 #include <elfutils/libdw.h>
 #include <stdbool.h>
@@ -25,7 +25,8 @@ void die_ranges_settle(struct die_ranges *ranges);
 /*
  * Find the owners of the ranges that hold address, those that begin last first:
  *
- *	for (size_t at = die_ranges_begin(ranges, address); die_ranges_next(ranges, address, &at, &owner);)
+ *	for (size_t at = die_ranges_begin(ranges, address); die_ranges_next(ranges, address, &at,
+ *	&owner);)
  */
 size_t die_ranges_begin(const struct die_ranges *ranges, uint64_t address);
 bool die_ranges_next(const struct die_ranges *ranges, uint64_t address, size_t *inout_at,

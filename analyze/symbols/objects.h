@@ -72,8 +72,8 @@ struct object {
 struct objects;
 
 /*
- * places: where to look beside the usual folders; copied, what it points to must stay. NULL: nowhere.
- * Returns 0 or -ENOMEM.
+ * places: where to look beside the usual folders; copied, what it points to must stay. NULL:
+ * nowhere. Returns 0 or -ENOMEM.
  */
 int objects_create(const struct symbol_places *places, struct objects **ret_objects);
 struct objects *objects_destroy(struct objects *objects); /* accepts NULL, returns NULL */
@@ -85,9 +85,9 @@ int objects_set_directory(struct objects *objects, const char *directory);
 int objects_set_archive(struct objects *objects, const char *folder);
 
 /*
- * The object of this build-id (bytes, may be none) and path; made when it is new. Both are copied. An absolute
- * path takes the place of a relative one that was told before.
- * The path need not be NUL-terminated. Returns NULL only without memory.
+ * The object of this build-id (bytes, may be none) and path; made when it is new. Both are copied.
+ * An absolute path takes the place of a relative one that was told before. The path need not be
+ * NUL-terminated. Returns NULL only without memory.
  */
 struct object *objects_get(struct objects *objects, const uint8_t *build_id, size_t build_id_bytes,
 			   const char *path, size_t path_bytes);

@@ -361,7 +361,10 @@ static void add_tail(struct symbol_table *table, uint64_t address, const char *n
 		free(tail.name);
 }
 
-/* All jumps of a function that lead to the begin of a nameless one: no other four bytes happen to do so. */
+/*
+ * All jumps of a function that lead to the begin of a nameless one: no other four bytes happen to
+ * do so.
+ */
 static void find_jumps(struct object *object, struct symbol_table *table,
 		       const struct symbol_entry *entry, uint8_t *body)
 {
@@ -390,7 +393,10 @@ static int compare_tails(const void *a, const void *b)
 					       : strcmp(left->name, right->name);
 }
 
-/* The names of one place become one; some stay, and "..." for the others. Returns how many tails it was. */
+/*
+ * The names of one place become one; some stay, and "..." for the others. Returns how many tails it
+ * was.
+ */
 static size_t join_tails(const struct symbol_tail *tails, size_t n, char **ret_name)
 {
 	char *joined = NULL;

@@ -31,7 +31,10 @@ struct symbol_section {
 	uint64_t size;
 };
 
-/* A function without a symbol that exported ones go on in: gcc lets localtime() end in a jump to what does the work. */
+/*
+ * A function without a symbol that exported ones go on in: gcc lets localtime() end in a jump to
+ * what does the work.
+ */
 struct symbol_tail {
 	uint64_t address;
 	char *name; /* "(behind gmtime, localtime)" */
@@ -47,8 +50,8 @@ struct symbol_table {
 	struct symbol_tail *tails; /* by address */
 	size_t n_tails;
 	size_t n_tails_allocated;
-	uint64_t *
-		starts; /* of all functions, as the unwind tables tell: what no symbol covers, too */
+	/* of all functions, as the unwind tables tell: what no symbol covers, too */
+	uint64_t *starts;
 	size_t n_starts;
 };
 
@@ -65,9 +68,10 @@ struct symbol_table *symbol_table_of(struct object *object);
 struct symbol_entry *symbol_list_find(const struct symbol_list *list, uint64_t address);
 
 /*
- * The name of the function around an address that no symbol covers, by the exported functions that end in a jump to its begin
- * (x86-64); NULL: there are none, or no unwind tables tell where it begins. Such a jump leaves no frame: without debug
- * information nothing else in the stack would tell that localtime() was called.
+ * The name of the function around an address that no symbol covers, by the exported functions that
+ * end in a jump to its begin (x86-64); NULL: there are none, or no unwind tables tell where it
+ * begins. Such a jump leaves no frame: without debug information nothing else in the stack would
+ * tell that localtime() was called.
  */
 const char *symbol_table_tail(struct object *object, struct symbol_table *table, uint64_t address);
 

@@ -1,4 +1,6 @@
-/* Conjugate gradients on a sparse matrix of random places, for ever: what steps.py steps through. */
+/*
+ * Conjugate gradients on a sparse matrix of random places, for ever: what steps.py steps through.
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* Kinds of code that one thread runs in slices. Volatile accesses are exactly those that are written. */
+/*
+ * Kinds of code that one thread runs in slices. Volatile accesses are exactly those that are
+ * written.
+ */
 #include "bench/accuracy/victim.h"
 
 #include <immintrin.h>
@@ -322,7 +325,10 @@ static void prepare_lists(void)
 	charge("others", since_ns(start));
 }
 
-/* ---- A hash table with open addressing, and a tree of sorted nodes; keys are made in registers ---- */
+/*
+ * ---- A hash table with open addressing, and a tree of sorted nodes; keys are made in registers
+ * ----
+ */
 
 #define SLOTS  (1u << 17)
 #define FANOUT 16u
@@ -420,7 +426,9 @@ static void prepare_search(void)
 	charge("others", since_ns(start));
 }
 
-/* ---- Gathers from a table whose keys begin somewhere above 0: the base lies in another block ---- */
+/*
+ * ---- Gathers from a table whose keys begin somewhere above 0: the base lies in another block ----
+ */
 
 #define TABLE  (1u << 18)
 #define OFFSET 3000000u

@@ -1,4 +1,7 @@
-/* Kinds of code whose time is not slices of one thread: frames, threads, processes, generated code, stalls, copies. */
+/*
+ * Kinds of code whose time is not slices of one thread: frames, threads, processes, generated code,
+ * stalls, copies.
+ */
 #include "bench/accuracy/victim.h"
 
 #include <pthread.h>
@@ -62,7 +65,10 @@ static int64_t work_for(struct phase *phase, double ns)
 	return since_ns(start);
 }
 
-/* ---- Frames of the same length, a third of each on the first object: no drift against the CPU time ---- */
+/*
+ * ---- Frames of the same length, a third of each on the first object: no drift against the CPU
+ * time ----
+ */
 
 static void run_frames(double ms, const char *frame_us)
 {
@@ -81,7 +87,10 @@ static void run_frames(double ms, const char *frame_us)
 	charge_two();
 }
 
-/* ---- Threads and processes, one after the other: half of each on the first object, then half on the second ---- */
+/*
+ * ---- Threads and processes, one after the other: half of each on the first object, then half on
+ * the second ----
+ */
 
 struct half {
 	double ns;
@@ -226,7 +235,10 @@ static void run_rewritten(double ms, const char *argument)
 #define run_appended run_rewritten
 #endif
 
-/* ---- Stalls: the same loop on a far object and on a small one; what is saved is what was waited for the far one ---- */
+/*
+ * ---- Stalls: the same loop on a far object and on a small one; what is saved is what was waited
+ * for the far one ----
+ */
 
 #define FAR_WORDS (UINT64_C(1) << 22)
 

@@ -1,14 +1,14 @@
 #pragma once
 /*
- * What the victims of accuracy.py share. `victim KIND MILLISECONDS SEED [ARGUMENT]` works on objects, each in phases
- * whose CPU time it measures itself, and prints the truth, one a line:
+ * What the victims of accuracy.py share. `victim KIND MILLISECONDS SEED [ARGUMENT]` works on
+ * objects, each in phases whose CPU time it measures itself, and prints the truth, one a line:
  *	time OBJECT NS		user CPU time on the object
- *	stall OBJECT LEAST MOST	of it, that was waited for it: what its removal saves, and all that there was
- *	lines OBJECT WORD	how the threads share its line, as report --sharing says: different, same, none
- *	total NS		user CPU time of the program, but for its start and end
- *	process NS		its CPU time with the kernel's
- * An object is the function that allocated it, `stack` or `global`; NAME%BYTES@OFFSET is one word of each BYTES, and
- * NAME/N@I the part I of N equal ones.
+ *	stall OBJECT LEAST MOST of it, that was waited for it: what its removal saves, and all that
+ *	there was lines OBJECT WORD how the threads share its line, as report --sharing says:
+ *	different, same, none total NS user CPU time of the program, but for its start and end
+ *	process NS its CPU time with the kernel's
+ * An object is the function that allocated it, `stack` or `global`; NAME%BYTES@OFFSET is one word
+ * of each BYTES, and NAME/N@I the part I of N equal ones.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -38,7 +38,9 @@ struct phase {
 	int64_t spent_ns;
 };
 
-/* What a kind is: phases in slices of random length between least_us and most_us, in random order. */
+/*
+ * What a kind is: phases in slices of random length between least_us and most_us, in random order.
+ */
 struct kind {
 	const char *name;
 	void (*prepare)(void);

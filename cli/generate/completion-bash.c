@@ -2,9 +2,13 @@
 
 #include <stdio.h>
 
-/* What does not depend on the tables. Needs no package bash-completion, and uses it where it is loaded. */
+/*
+ * What does not depend on the tables. Needs no package bash-completion, and uses it where it is
+ * loaded.
+ */
 static const char functions[] =
-	"# What the value of an option is: file, folder, one|words with what there is, text, or nothing.\n"
+	"# What the value of an option is: file, folder, one|words with what there is, text, or "
+	"nothing.\n"
 	"_memsight_value()\n"
 	"{\n"
 	"\tlocal kind=$1 cur=$2 head=\n"
@@ -20,7 +24,9 @@ static const char functions[] =
 	"\tesac\n"
 	"}\n"
 	"\n"
-	"# Where the operands of a command begin, from a word on: a number, or nothing if there are none yet.\n"
+	"# Where the operands of a command begin, from a word "
+	"on: a number, or nothing if there are "
+	"none yet.\n"
 	"_memsight_operand()\n"
 	"{\n"
 	"\tlocal command=$1 i=$2 takes\n"
@@ -50,13 +56,15 @@ static const char functions[] =
 	"\n"
 	"_memsight()\n"
 	"{\n"
-	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]} command= i takes begin given=\n"
+	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]} "
+	"command= i takes begin given=\n"
 	"\tCOMPREPLY=()\n"
 	"\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 	"\t\t[[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }\n"
 	"\tdone\n"
 	"\tif [[ ! $command || $command == help ]]; then\n"
-	"\t\t_memsight_value one \"$cur\" $(_memsight_commands) $([[ $command ]] || _memsight_options '')\n"
+	"\t\t_memsight_value one \"$cur\" $(_memsight_commands) "
+	"$([[ $command ]] || _memsight_options '')\n"
 	"\t\treturn\n"
 	"\tfi\n"
 	"\tbegin=$(_memsight_operand \"$command\" $((i + 1)))\n"
@@ -141,7 +149,9 @@ static void print_takes(enum command_id command, const struct option_row *row)
 
 void completion_bash(void)
 {
-	fputs("# Completion of memsight for bash, made from the tables of its commands and options.\n\n",
+	fputs("# Completion of memsight for bash, made from the "
+	      "tables of its commands and options.\n"
+	      "\n",
 	      stdout);
 	print_commands();
 	print_options();

@@ -14,7 +14,10 @@ static void print_quoted(const char *text)
 	putchar('\'');
 }
 
-/* Each choice on a line of its own with its help, parted by a tab; those of lists are completed behind a comma. */
+/*
+ * Each choice on a line of its own with its help, parted by a tab; those of lists are completed
+ * behind a comma.
+ */
 static void print_choices(const struct option_row *row)
 {
 	bool is_list = completion_of(row) == COMPLETION_WORDS;
@@ -85,11 +88,13 @@ static void print_command(enum command_id command)
 
 void completion_fish(void)
 {
-	fputs("# Completion of memsight for fish, made from the tables of its commands and options.\n\n",
+	fputs("# Completion of memsight for fish, made from the "
+	      "tables of its commands and options.\n\n",
 	      stdout);
 	for (int i = COMMAND_GLOBAL; i < COMMAND_COUNT; i++)
 		print_command((enum command_id)i);
-	fputs("complete -c memsight -n __fish_use_subcommand -f -a help -d 'show the help of a command'\n"
+	fputs("complete -c memsight -n __fish_use_subcommand -f -a "
+	      "help -d 'show the help of a command'\n"
 	      "complete -c memsight -n '__fish_seen_subcommand_from help' -f -a '",
 	      stdout);
 	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++)

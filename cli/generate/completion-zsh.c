@@ -87,7 +87,8 @@ static void print_command(enum command_id command)
 	print_options(command);
 	switch (completion_operands(command)) {
 	case COMPLETION_TEXT:
-		fputs(" \\\n\t\t'(-)1:program:{ _command_names -e; _files }' \\\n\t\t'*::argument:_normal'",
+		fputs(" \\\n\t\t'(-)1:program:{ _command_names -e; _files }' \\\n"
+		      "\t\t'*::argument:_normal'",
 		      stdout);
 		break;
 	case COMPLETION_FILE:
@@ -124,7 +125,8 @@ static void print_main(void)
 void completion_zsh(void)
 {
 	fputs("#compdef memsight\n"
-	      "# Completion of memsight for zsh, made from the tables of its commands and options.\n\n",
+	      "# Completion of memsight for zsh, made from the "
+	      "tables of its commands and options.\n\n",
 	      stdout);
 	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++)
 		print_command((enum command_id)i);

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * What the shells complete, told from the tables of commands and options: for make-completion, which runs at build
- * time.
+ * What the shells complete, told from the tables of commands and options: for make-completion,
+ * which runs at build time.
  */
 #include "cli/options/option.h"
 
@@ -20,7 +20,10 @@ enum completion_kind completion_of(const struct option_row *row);
 /* Whether the value may be left out: it then needs a `='. */
 bool completion_is_optional(const struct option_row *row);
 
-/* What the operands of a command are: COMPLETION_NOTHING, _FILE, or _TEXT for a program with its arguments. */
+/*
+ * What the operands of a command are: COMPLETION_NOTHING, _FILE, or _TEXT for a program with its
+ * arguments.
+ */
 enum completion_kind completion_operands(enum command_id command);
 
 /* Whether the choice is one that this version takes, of the option. */

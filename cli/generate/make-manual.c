@@ -173,7 +173,8 @@ static void print_variables(enum command_id command)
 		print_text(row->name, strlen(row->name));
 		puts(row->type == OPTION_FLAG ? "\\fR: yes or no." : "\\fR.");
 	}
-	puts(".TP\n.B MEMSIGHT_OPTIONS\nOptions of any command, parted by blanks as in a shell; those "
+	puts(".TP\n.B MEMSIGHT_OPTIONS\n"
+	     "Options of any command, parted by blanks as in a shell; those "
 	     "of other commands are read over.\n.PP\nAn option on the command line beats its "
 	     "variable, a variable beats\n.BR MEMSIGHT_OPTIONS ,\nand that beats the default.");
 }
@@ -216,11 +217,12 @@ static void print_main_page(void)
 {
 	print_title("memsight", "which memory of a program is used, when, and from where");
 	puts(".SH SYNOPSIS\n.B memsight\n\\fICOMMAND\\fR [\\fIOPTION\\fR...] ...\n.SH DESCRIPTION");
-	print_paragraphs(
-		"Records every allocation of a program and a sparse sample of its loads and stores, "
-		"joins the two, and answers from one SQLite database which block was touched, when, "
-		"from where and by whom.\n\n"
-		"\tmemsight record -o app.mst ./app\n\tmemsight report app.mst");
+	print_paragraphs("Records every allocation of a program and a "
+			 "sparse sample of its loads and stores, "
+			 "joins the two, and answers from one SQLite "
+			 "database which block was touched, when, "
+			 "from where and by whom.\n\n"
+			 "\tmemsight record -o app.mst ./app\n\tmemsight report app.mst");
 	puts(".SH COMMANDS");
 	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++) {
 		const struct command_row *command = option_command((enum command_id)i);
@@ -230,7 +232,8 @@ static void print_main_page(void)
 		puts(".");
 	}
 	print_options(COMMAND_GLOBAL);
-	puts(".SH EXIT STATUS\n0: done, 1: failed, 2: wrong usage. memsight record ends with the status "
+	puts(".SH EXIT STATUS\n"
+	     "0: done, 1: failed, 2: wrong usage. memsight record ends with the status "
 	     "of the program that it ran.");
 	puts(".SH ENVIRONMENT\nEach option has a variable, named on the page of its command.");
 	print_see_also(COMMAND_GLOBAL);

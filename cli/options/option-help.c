@@ -69,7 +69,9 @@ static void print_option(struct layout *layout, const struct option_row *row)
 	fputc('\n', layout->file);
 }
 
-/* Whether the command's option is the first of its group, wherever in the table the others stand. */
+/*
+ * Whether the command's option is the first of its group, wherever in the table the others stand.
+ */
 static bool is_first_of_group(const struct option_row *row, enum command_id command)
 {
 	for (int id = 0; id < (int)row->id; id++) {

@@ -106,9 +106,11 @@ void option_argument(enum option_id id, char *text, size_t n_bytes);
 struct option_value {
 	enum option_origin origin;
 	const char *text; /* as given; "yes" or "no" for a flag */
-	uint64_t
-		number; /* SIZE: bytes, NUMBER, FREQUENCY: Hz, CHOICE: enum option_choice, FLAG: 0 or 1,
-			* WORDS: bit i for the option's i-th choice */
+	/*
+	 * SIZE: bytes, NUMBER, FREQUENCY: Hz, CHOICE: enum option_choice, FLAG: 0 or 1,
+	 * WORDS: bit i for the option's i-th choice
+	 */
+	uint64_t number;
 };
 
 /* The values of a TEXTS option, in order; NULL behind the last. */
@@ -140,8 +142,9 @@ struct option_set {
 int option_parse(enum command_id command, int n_args, char **argv, struct option_set *options);
 
 /*
- * Set an option by its long name, as a series file does; value NULL = none was written. A value from
- * a higher origin stays. Returns 0, -EINVAL with options->message set. text must outlive the set.
+ * Set an option by its long name, as a series file does; value NULL = none was written. A value
+ * from a higher origin stays. Returns 0, -EINVAL with options->message set. text must outlive the
+ * set.
  */
 int option_assign(struct option_set *options, const char *name, const char *text,
 		  enum option_origin origin);

@@ -1,11 +1,13 @@
 #pragma once
-/* --debug-dir, --sysroot, --symbols, --no-demangle: where names of functions and lines come from. */
+/*
+ * --debug-dir, --sysroot, --symbols, --no-demangle: where names of functions and lines come from.
+ */
 #include "analyze/symbols/search-paths.h"
 #include "cli/options/option.h"
 
 /*
- * What the options ask for; it refers to them. Says in one line which folder is not there. Returns an
- * exit status. A fetch from a debuginfod server is shown on a terminal.
+ * What the options ask for; it refers to them. Says in one line which folder is not there. Returns
+ * an exit status. A fetch from a debuginfod server is shown on a terminal.
  */
 int symbol_options_read(const struct option_set *options, struct symbol_places *ret_places);
 

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Accesses that processors sample in their own formats: AMD's IBS (registers) and Arm's SPE (packets).
- * Both become perf's data source word and an address, as the kernel or perf make them. Hostile
- * bytes: nothing is read outside of them. Pure functions.
+ * Accesses that processors sample in their own formats: AMD's IBS (registers) and Arm's SPE
+ * (packets). Both become perf's data source word and an address, as the kernel or perf make them.
+ * Hostile bytes: nothing is read outside of them. Pure functions.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,9 +25,9 @@ struct hardware_access {
 };
 
 /*
- * Registers of one sample of IBS op, as PERF_SAMPLE_RAW has them: capabilities (4 bytes), then IbsOpCtl,
- * Rip, Data, Data2, Data3, DcLinAd, DcPhysAd ... (arch/x86/include/asm/amd-ibs.h). 0, or -EBADMSG: too
- * few bytes.
+ * Registers of one sample of IBS op, as PERF_SAMPLE_RAW has them: capabilities (4 bytes), then
+ * IbsOpCtl, Rip, Data, Data2, Data3, DcLinAd, DcPhysAd ... (arch/x86/include/asm/amd-ibs.h). 0, or
+ * -EBADMSG: too few bytes.
  */
 int ibs_decode_op(const void *raw, size_t n_bytes, struct hardware_access *ret_access);
 
@@ -40,8 +40,8 @@ struct spe_cursor {
 };
 
 /*
- * The next record: up to its timestamp or end packet. Returns 1, or 0 at the end of the bytes, where a
- * record that has no end yet is left (cursor->at is its begin). Layout: Arm ARM, chapter D10, and
- * tools/perf/util/arm-spe-decoder of Linux.
+ * The next record: up to its timestamp or end packet. Returns 1, or 0 at the end of the bytes,
+ * where a record that has no end yet is left (cursor->at is its begin). Layout: Arm ARM, chapter
+ * D10, and tools/perf/util/arm-spe-decoder of Linux.
  */
 int spe_decode_next(struct spe_cursor *cursor, struct hardware_access *ret_access);

@@ -51,7 +51,10 @@ static bool bit(uint64_t word, unsigned at)
 #define HOPS(n)	   ((uint64_t)(n) << DATA_SOURCE_HOPS_SHIFT)
 #define LEVEL_NONE ((uint64_t)DATA_SOURCE_LVL_NA << DATA_SOURCE_LVL_SHIFT)
 
-/* By DataSrc: Zen 4 and later (5 bits), and before (3 bits). Socket or node behind RmtNode is not told. */
+/*
+ * By DataSrc: Zen 4 and later (5 bits), and before (3 bits). Socket or node behind RmtNode is not
+ * told.
+ */
 static uint64_t level_of_zen4(unsigned source, bool is_remote)
 {
 	switch (source) {

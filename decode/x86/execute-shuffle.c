@@ -661,7 +661,9 @@ void decode_execute_gather(struct machine *machine, const struct instruction *in
 	}
 }
 
-/* Lane by lane: what is stored, or that it is not known; anything where the address is not known. */
+/*
+ * Lane by lane: what is stored, or that it is not known; anything where the address is not known.
+ */
 static void store_lane(struct machine *machine, struct value bit, struct value address,
 		       unsigned n_bytes, struct value value)
 {

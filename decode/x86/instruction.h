@@ -38,7 +38,8 @@ enum operand_kind {
 
 struct operand {
 	uint8_t kind; /* enum operand_kind */
-	uint8_t reg; /* enum decode_reg, number of a vector or mask; OPERAND_MEMORY: index into memory */
+	/* enum decode_reg, number of a vector or mask; OPERAND_MEMORY: index into memory */
+	uint8_t reg;
 	uint8_t bits; /* 8 to 64 for registers and immediates; 0: wider */
 	uint8_t shift; /* 8 for ah, bh, ch, dh */
 };

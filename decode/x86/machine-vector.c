@@ -17,7 +17,9 @@ static bool is_held(const struct machine *machine, uint64_t address)
 	return false;
 }
 
-/* n_bytes at address: what is known beside the machine, asked for at once, but for what that holds. */
+/*
+ * n_bytes at address: what is known beside the machine, asked for at once, but for what that holds.
+ */
 static void load(struct machine *machine, uint64_t address, unsigned n_bytes,
 		 struct vector *ret_vector)
 {

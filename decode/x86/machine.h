@@ -38,8 +38,8 @@ struct vector {
 };
 
 struct vectors {
-	uint32_t
-		known; /* bit per register: something of it is known, else its words do not count */
+	/* bit per register: something of it is known, else its words do not count */
+	uint32_t known;
 	uint8_t masks_known; /* the same of mask registers */
 	struct vector regs[VECTOR_REGS];
 	struct value masks[MASK_REGS];
@@ -96,8 +96,8 @@ struct value decode_machine_load(struct machine *machine, uint64_t address, unsi
 				 enum machine_reader reader);
 
 /*
- * Read n_bytes at address out of what is known of memory beside what the machine holds: constant data, or
- * data as it was. Returns how many are known.
+ * Read n_bytes at address out of what is known of memory beside what the machine holds: constant
+ * data, or data as it was. Returns how many are known.
  */
 size_t decode_machine_outside(const struct machine *machine, uint64_t address, void *bytes,
 			      size_t n_bytes);
@@ -130,8 +130,8 @@ void decode_vectors_init(struct machine *machine, struct vectors *vectors);
  * Vector registers; all of these but decode_lanes_mask() and decode_lane_address() want
  * machine->vectors.
  *
- * Read operand number n: a vector, memory (repeated where the instruction broadcasts it), a mask or a
- * general register; what is above its bytes is 0, but for registers.
+ * Read operand number n: a vector, memory (repeated where the instruction broadcasts it), a mask or
+ * a general register; what is above its bytes is 0, but for registers.
  */
 struct vector decode_vector_read(struct machine *machine, const struct instruction *instruction,
 				 unsigned n);

@@ -22,7 +22,8 @@
 #include "pmu/host.h"
 #include "pmu/remedy.h"
 
-#define PMU_MAX_EVENTS	     4 /* for one name: hybrid processors have an event for each kind of core */
+/* For one name: hybrid processors have an event for each kind of core. */
+#define PMU_MAX_EVENTS	     4
 #define PMU_EVENT_NAME_BYTES 160
 #define PMU_MAX_NEAREST	     5
 

@@ -9,9 +9,10 @@
 #include "pmu/catalogue/catalogue.h"
 
 /*
- * Encode "EVENT:UMASK:modifier=value" or "pmu::EVENT..." for perf_event_open: type, config, config1,
- * config2, precise, exclude_* (only where the name says :u or :k), name. Returns 0; -ENOENT: no such
- * event; -EINVAL: the event is there, but not this umask or modifier; -ENOSYS: no library.
+ * Encode "EVENT:UMASK:modifier=value" or "pmu::EVENT..." for perf_event_open: type, config,
+ * config1, config2, precise, exclude_* (only where the name says :u or :k), name. Returns 0;
+ * -ENOENT: no such event; -EINVAL: the event is there, but not this umask or modifier; -ENOSYS: no
+ * library.
  */
 int pmu_names_encode(const struct pmu_host *host, const char *name, struct pmu_event *ret_event);
 

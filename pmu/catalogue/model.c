@@ -41,7 +41,9 @@ enum pmu_word pmu_word_find(const char *text)
 
 #define MAX_MODELS 12
 
-/* Intel's family 6: arch/x86/include/asm/intel-family.h. Unused places stay 0, which is no model. */
+/*
+ * Intel's family 6: arch/x86/include/asm/intel-family.h. Unused places stay 0, which is no model.
+ */
 static const struct processor {
 	unsigned cores;
 	unsigned small_cores; /* of a hybrid processor */

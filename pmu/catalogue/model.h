@@ -31,8 +31,9 @@ struct pmu_model_event {
 };
 
 /*
- * The n-th event of our table for this processor and word; PMU_WORD_NONE: those of that name, or all
- * with NULL. pmu is "cpu_atom" for the small cores of a hybrid processor, else any. NULL: no more.
+ * The n-th event of our table for this processor and word; PMU_WORD_NONE: those of that name, or
+ * all with NULL. pmu is "cpu_atom" for the small cores of a hybrid processor, else any. NULL: no
+ * more.
  */
 const struct pmu_model_event *pmu_model_event(const struct pmu_host *host, const char *pmu,
 					      enum pmu_word word, const char *name, unsigned n);

@@ -16,8 +16,8 @@ static inline const char *pmu_catalogue_bare(const char *name)
 }
 
 /*
- * Why a name was refused, with the nearest names that there are. error: -ENOENT, or -EINVAL: then bad is the
- * part of it at fault ("" otherwise, or the PMU that is absent).
+ * Why a name was refused, with the nearest names that there are. error: -ENOENT, or -EINVAL: then
+ * bad is the part of it at fault ("" otherwise, or the PMU that is absent).
  */
 void pmu_catalogue_refuse(const struct pmu_host *host, int error, const char *name, const char *bad,
 			  struct pmu_refusal *ret_refusal);

@@ -18,7 +18,8 @@ int pmu_sysfs_number(const struct pmu_host *host, const char *pmu, const char *p
 /*
  * Fill event->type, pmu and the fields that text sets: "event=0xcd,umask=1", "mem-loads,ldlat=30",
  * "config1=3", "r1cd"; an empty one sets none. Returns 0; -ENOENT: no such PMU; -EINVAL: no such
- * field, no number, or one that the field cannot hold. *ret_bad (at least 64 bytes) is the term at fault.
+ * field, no number, or one that the field cannot hold. *ret_bad (at least 64 bytes) is the term at
+ * fault.
  */
 int pmu_sysfs_terms(const struct pmu_host *host, const char *pmu, const char *text,
 		    struct pmu_event *event, char *ret_bad);
@@ -32,7 +33,7 @@ int pmu_sysfs_each_event(const struct pmu_host *host, const char *pmu,
 			 int (*each)(void *context, const char *name), void *context);
 
 /*
- * The CPUs that a PMU is for (its file cpus or cpumask), into an allocated array for the caller to free.
- * Returns how many; 0: all; or a negative errno.
+ * The CPUs that a PMU is for (its file cpus or cpumask), into an allocated array for the caller to
+ * free. Returns how many; 0: all; or a negative errno.
  */
 int pmu_sysfs_cpus(const struct pmu_host *host, const char *pmu, int **ret_cpus);

@@ -68,7 +68,10 @@ static void configure(const struct access_options *options, struct perf_event_at
 	}
 }
 
-/* decode/ knows the instructions of x86-64. What it is not asked about is a sample of a function only. */
+/*
+ * decode/ knows the instructions of x86-64. What it is not asked about is a sample of a function
+ * only.
+ */
 #if defined(__x86_64__)
 #define ABOUT  "timer and registers: share of user CPU time at loads and stores; needs no PMU"
 #define REMARK ""

@@ -1,5 +1,6 @@
 /*
- * Every page fault in user code, with the exact byte that was touched: the first touch of each page.
+ * Every page fault in user code, with the exact byte that was touched: the first touch of each
+ * page.
  */
 #include <linux/perf_event.h>
 

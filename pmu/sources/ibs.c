@@ -1,7 +1,7 @@
 /*
- * AMD's Instruction Based Sampling: of all micro-ops one in so many is followed to its end. Loads and
- * stores come from the one event that there is; most samples are of ops that touch no memory, and
- * are counted as such when they are decoded (arch/x86/events/amd/ibs.c; perf-amd-ibs(1)).
+ * AMD's Instruction Based Sampling: of all micro-ops one in so many is followed to its end. Loads
+ * and stores come from the one event that there is; most samples are of ops that touch no memory,
+ * and are counted as such when they are decoded (arch/x86/events/amd/ibs.c; perf-amd-ibs(1)).
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -122,12 +122,11 @@ static void explain(const struct pmu_host *host, int error, struct pmu_refusal *
 	(void)host;
 	snprintf(refusal->why, sizeof(refusal->why), "the kernel refuses IBS (%s)",
 		 strerrorname_np(-error));
-	snprintf(
-		refusal->fix, sizeof(refusal->fix), "%s",
-		error == -EINVAL
-			? "run as root: before Linux 6.14 IBS samples whole CPUs or root's tasks; or"
-			  " --source clock"
-			: "--source clock needs no PMU");
+	snprintf(refusal->fix, sizeof(refusal->fix), "%s",
+		 error == -EINVAL ? "run as root: before Linux 6.14 IBS samples "
+				    "whole CPUs or root's tasks; or"
+				    " --source clock"
+				  : "--source clock needs no PMU");
 }
 
 static const struct hardware_kind kind = {

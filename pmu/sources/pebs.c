@@ -2,12 +2,13 @@
  * Intel's PEBS: the processor itself writes down instruction, address, data source and latency of a
  * sampled load or store. Loads and stores are two events, and two sources with a ring each: their
  * periods differ, and what a sample is, is told by its event, since kernels before August 2022 call
- * sampled stores of Sapphire Rapids and Alder Lake loads (patch "perf/x86/intel: Fix PEBS data source
- * encoding", and precise_store_data in arch/x86/events/intel/ds.c).
+ * sampled stores of Sapphire Rapids and Alder Lake loads (patch "perf/x86/intel: Fix PEBS data
+ * source encoding", and precise_store_data in arch/x86/events/intel/ds.c).
  *
- * Large PEBS: with a fixed period, and nothing in a sample that needs the kernel at that moment, the
- * processor collects many samples and interrupts once for all. That excludes a clock of our choice
- * (arch/x86/events/intel/core.c, intel_pmu_large_pebs_flags), so such samples carry perf's own clock.
+ * Large PEBS: with a fixed period, and nothing in a sample that needs the kernel at that moment,
+ * the processor collects many samples and interrupts once for all. That excludes a clock of our
+ * choice (arch/x86/events/intel/core.c, intel_pmu_large_pebs_flags), so such samples carry perf's
+ * own clock.
  */
 #include "pmu/sources/pebs.h"
 
@@ -18,7 +19,9 @@
 
 #include "pmu/hardware-event.h"
 
-/* Primes, since a period that divides the length of a loop would always meet the same load of it. */
+/*
+ * Primes, since a period that divides the length of a loop would always meet the same load of it.
+ */
 #define PERIOD_LATENCY UINT64_C(20011) /* tagged loads: the processor follows one at a time */
 #define PERIOD_PLAIN   UINT64_C(1000003) /* all loads, all stores */
 
@@ -105,10 +108,10 @@ static void explain(const struct pmu_host *host, int error, struct pmu_refusal *
 	} else if (host->is_virtual) {
 		snprintf(refusal->why, sizeof(refusal->why), "no PEBS in this virtual machine (%s)",
 			 strerrorname_np(-error));
-		snprintf(
-			refusal->fix, sizeof(refusal->fix),
-			"run on the host, or give the machine a PMU with PEBS (KVM with Linux 6.0 on"
-			" Ice Lake-SP or later); --source clock needs no PMU");
+		snprintf(refusal->fix, sizeof(refusal->fix),
+			 "run on the host, or give the machine a PMU "
+			 "with PEBS (KVM with Linux 6.0 on"
+			 " Ice Lake-SP or later); --source clock needs no PMU");
 	} else {
 		snprintf(refusal->why, sizeof(refusal->why),
 			 "the processor or kernel has no PEBS for this event (%s)",

@@ -158,7 +158,10 @@ int pmu_signal_push(struct access_stream *base, const struct pmu_signal_sample *
 	struct signal_stream *stream = signal_stream(base);
 	uint32_t stack_bytes = sample->stack_bytes & ~7u;
 	size_t registers_bytes = PMU_SIGNAL_REGISTERS * sizeof(*sample->registers);
-	/* ip, tid, time, period, abi, registers, size of the stack, and unless it is 0 its bytes and size */
+	/*
+	 * ip, tid, time, period, abi, registers, size of the stack, and unless it is 0 its bytes
+	 * and size
+	 */
 	size_t n_bytes = sizeof(struct perf_event_header) + 6 * 8 + registers_bytes +
 			 (stack_bytes ? stack_bytes + 8 : 0);
 	const struct perf_event_header head = {
@@ -249,8 +252,8 @@ static size_t fds(const struct access_stream *base, const int **ret_fds)
 const struct access_source pmu_source_signal = {
 	.name = "signal",
 	.unit = "ns of CPU time",
-	.about =
-		"a timer in each thread of the program itself: as clock, but needs no perf permission",
+	.about = "a timer in each thread of the program itself: as "
+		 "clock, but needs no perf permission",
 	.role = ACCESS_ROLE_ACCESS,
 	.kind = TRACE_SAMPLE_REGISTERS,
 	.is_timed = true,

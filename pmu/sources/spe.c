@@ -1,7 +1,7 @@
 /*
  * Arm's Statistical Profiling Extension: the processor writes packets of its own into an AUX area
- * beside the ring; the ring tells by AUX records which bytes came, of which thread, and whether some
- * are missing. They are kept as they are and decoded later (drivers/perf/arm_spe_pmu.c,
+ * beside the ring; the ring tells by AUX records which bytes came, of which thread, and whether
+ * some are missing. They are kept as they are and decoded later (drivers/perf/arm_spe_pmu.c,
  * perf-arm-spe(1); packets: Arm ARM, D10).
  */
 #include <errno.h>

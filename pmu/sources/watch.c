@@ -1,6 +1,6 @@
 /*
- * Hardware breakpoints. All registers of a CPU write into one ring (PERF_EVENT_IOC_SET_OUTPUT): they are
- * one source, and their records stay in the order in which one trap raised them.
+ * Hardware breakpoints. All registers of a CPU write into one ring (PERF_EVENT_IOC_SET_OUTPUT):
+ * they are one source, and their records stay in the order in which one trap raised them.
  *
  * Measured (6.18, KVM guest): 3.5 us a hit, nothing while there is none; to arm one 1.4 us for each
  * thread. The kernel throttles no breakpoint: whoever arms bounds the rate.
@@ -55,7 +55,9 @@ static void configure(const struct access_options *options, struct perf_event_at
 			    PERF_SAMPLE_CPU;
 	attr->exclude_kernel = 1;
 	attr->exclude_hv = 1;
-	/* They tell one access to two registers' ranges from two accesses, and loads from stores. */
+	/*
+	 * They tell one access to two registers' ranges from two accesses, and loads from stores.
+	 */
 	if (!options->is_private && pmu_user_registers()) {
 		attr->sample_type |= PERF_SAMPLE_REGS_USER;
 		attr->sample_regs_user = pmu_user_registers();
@@ -147,7 +149,10 @@ static uint64_t now_ns(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* The least of some tries: others cost the same time. In time: CPU time knows nothing of a hypervisor's part. */
+/*
+ * The least of some tries: others cost the same time. In time: CPU time knows nothing of a
+ * hypervisor's part.
+ */
 static uint32_t measure_hit(const struct perf_event_attr *of_stream)
 {
 	struct perf_event_attr attr = *of_stream;

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * The call paths of a database as functions: each stack with its inlined functions, outermost first.
- * Read once into memory; some 24 bytes a stack and frame. One thread.
+ * The call paths of a database as functions: each stack with its inlined functions, outermost
+ * first. Read once into memory; some 24 bytes a stack and frame. One thread.
  */
 #include <sqlite3.h>
 #include <stddef.h>
@@ -69,8 +69,8 @@ struct path_step {
 };
 
 /*
- * The functions of a stack, outermost first, without the excluded ones. Returns how many; 0 also for
- * a stack that is not known, or was not recorded.
+ * The functions of a stack, outermost first, without the excluded ones. Returns how many; 0 also
+ * for a stack that is not known, or was not recorded.
  */
 size_t paths_walk(const struct paths *paths, int64_t stack_id,
 		  struct path_step ret_steps[PATHS_MAX_DEPTH]);

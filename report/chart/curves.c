@@ -7,9 +7,12 @@
 #include "store/query-value.h"
 
 /* The last interval reaches beyond the end of the run. */
+/* clang-format off */
 static const char span_sql[] =
-	"SELECT min(time_ns), max(time_ns + interval_ns), (SELECT duration_ns FROM run WHERE id = :run)"
+	"SELECT min(time_ns), max(time_ns + interval_ns), (SELECT duration_ns FROM run"
+	" WHERE id = :run)"
 	" FROM timeline WHERE run_id = :run";
+/* clang-format on */
 static const char intervals_sql[] =
 	"SELECT time_ns, time_ns + interval_ns, max_live_bytes, n_allocations, n_samples, n_faults"
 	" FROM timeline WHERE run_id = :run ORDER BY time_ns";
@@ -60,7 +63,10 @@ static void raise_to(double *value, double other)
 		*value = other;
 }
 
-/* A count is spread evenly over the columns that its interval is in: nothing tells where it happened. */
+/*
+ * A count is spread evenly over the columns that its interval is in: nothing tells where it
+ * happened.
+ */
 static void spread(struct curves *curves, enum curve_id id, const double ends[2], int64_t count)
 {
 	struct curve *curve = &curves->of[id];

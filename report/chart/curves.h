@@ -1,7 +1,7 @@
 #pragma once
 /*
- * What a run did over time, as curves in as many columns as are drawn: for the terminal and for plots. From
- * the tables `timeline` (which a selection hides by its own) and `process_sample`.
+ * What a run did over time, as curves in as many columns as are drawn: for the terminal and for
+ * plots. From the tables `timeline` (which a selection hides by its own) and `process_sample`.
  */
 #include <sqlite3.h>
 #include <stdint.h>
@@ -29,8 +29,8 @@ struct curves {
 };
 
 /*
- * Returns 0, -ENODATA for a run without a timeline, -ENOMEM, or -EPROTO (sqlite3_errmsg() tells). To be
- * finished in each case.
+ * Returns 0, -ENODATA for a run without a timeline, -ENOMEM, or -EPROTO (sqlite3_errmsg() tells).
+ * To be finished in each case.
  */
 int curves_read(sqlite3 *db, int64_t run_id, unsigned n_columns, struct curves *curves);
 void curves_finish(struct curves *curves); /* accepts a zeroed one */

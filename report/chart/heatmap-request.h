@@ -1,7 +1,8 @@
 #pragma once
 /*
- * A picture of time x address (picture.h) as a person asks for it: by pid, name of a source, and addresses;
- * with its ticks, and with the notes that say what its cells are. For the terminal and for plots.
+ * A picture of time x address (picture.h) as a person asks for it: by pid, name of a source, and
+ * addresses; with its ticks, and with the notes that say what its cells are. For the terminal and
+ * for plots.
  */
 #include <sqlite3.h>
 #include <stddef.h>
@@ -42,10 +43,10 @@ struct heat {
 };
 
 /*
- * Returns 0; -ENODATA: nothing was stored to draw from; -ENOENT: the run has nothing to draw there; -ESRCH: no
- * process of it has the pid; -ENXIO: no source of it has the name; -EADDRNOTAVAIL: nothing lay at the addresses;
- * -E2BIG: more than PICTURE_MAX_CELLS of that size; -ERANGE: the time begins behind the end of the run; -ENOMEM;
- * -EPROTO. To be finished in each case.
+ * Returns 0; -ENODATA: nothing was stored to draw from; -ENOENT: the run has nothing to draw there;
+ * -ESRCH: no process of it has the pid; -ENXIO: no source of it has the name; -EADDRNOTAVAIL:
+ * nothing lay at the addresses; -E2BIG: more than PICTURE_MAX_CELLS of that size; -ERANGE: the time
+ * begins behind the end of the run; -ENOMEM; -EPROTO. To be finished in each case.
  */
 int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat);
 void heat_finish(struct heat *heat); /* accepts a zeroed one */
@@ -62,12 +63,15 @@ struct heat_tick {
 
 #define HEAT_MAX_TICKS 128
 
-/* Ticks with at least `gap` bytes of the axis between them, the lowest first. Returns how many, or -ENOMEM. */
+/*
+ * Ticks with at least `gap` bytes of the axis between them, the lowest first. Returns how many, or
+ * -ENOMEM.
+ */
 int heat_ticks(const struct heat *heat, uint64_t gap, struct heat_tick ticks[HEAT_MAX_TICKS]);
 
 /*
- * What the picture shows, as lines: unit, source and n; what a cell is; what of it was lost or left out. The
- * last kind is in *ret_losses, too (to be said on standard error); both are to be freed, "" when there is
- * nothing. Returns 0, -ENOMEM or -EPROTO.
+ * What the picture shows, as lines: unit, source and n; what a cell is; what of it was lost or left
+ * out. The last kind is in *ret_losses, too (to be said on standard error); both are to be freed,
+ * "" when there is nothing. Returns 0, -ENOMEM or -EPROTO.
  */
 int heat_notes(sqlite3 *db, const struct heat *heat, char **ret_notes, char **ret_losses);

@@ -40,8 +40,8 @@ static const char *base_name(const char *path)
 static const char *name_of(const struct picture_band *band)
 {
 	static const struct {
-		const char
-			*kind; /* as it is in the database, or how the kernel calls the mapping */
+		/* as it is in the database, or how the kernel calls the mapping */
+		const char *kind;
 		const char *name;
 	} names[] = {
 		{ "[heap]", "heap (brk)" },

@@ -127,7 +127,10 @@ struct reading {
 	int side;
 };
 
-/* Where only the ends are known, the value stands for what is between them, with half of the range as its error. */
+/*
+ * Where only the ends are known, the value stands for what is between them, with half of the range
+ * as its error.
+ */
 static void add_row(struct diff_sum *sum, sqlite3_stmt *row)
 {
 	const struct profile_sum value = profile_row(row);

@@ -9,7 +9,10 @@ struct diff_sum {
 	double sum;
 	double sum_sq;
 	double current; /* of the run that is being read */
-	/* Time: samples over all runs; half of the sites' intervals, of sampling in squares, of what is not known as it is. */
+	/*
+	 * Time: samples over all runs; half of the sites' intervals, of sampling in squares, of
+	 * what is not known as it is.
+	 */
 	double n;
 	double n_sq;
 	double half_sq;
@@ -25,8 +28,10 @@ struct diff_site {
 	int32_t *lines; /* owned: of each call, outermost first */
 	size_t n_lines;
 	int side;
-	uint64_t
-		build; /* a hash of the files that it leads through; of other builds lines may have moved */
+	/*
+	 * a hash of the files that it leads through; of other builds lines may have moved
+	 */
+	uint64_t build;
 };
 
 struct diff_sites {
@@ -40,8 +45,9 @@ struct diff_sites {
 int diff_sites_read(struct diff_sites *sites, const struct diff_request *request, int side);
 
 /*
- * Make one site of what both sides have: of the same functions, in the order of lines and with as little between their
- * lines as can be. A line that was added above moves all of them and changes none. Returns 0 or -ENOMEM.
+ * Make one site of what both sides have: of the same functions, in the order of lines and with as
+ * little between their lines as can be. A line that was added above moves all of them and changes
+ * none. Returns 0 or -ENOMEM.
  */
 int diff_sites_pair(struct diff_sites *sites);
 void diff_sites_finish(struct diff_sites *sites);

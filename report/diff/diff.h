@@ -1,8 +1,9 @@
 #pragma once
 /*
- * Two runs, or two sets of repetitions, compared call site by call site. A site is its call path by names:
- * file (without its folder), function and line of each call, so that neither where a file lies nor where
- * it was loaded matters. Between two builds lines move: there the sites of one path of functions are paired in the order of lines. Both databases are only read.
+ * Two runs, or two sets of repetitions, compared call site by call site. A site is its call path by
+ * names: file (without its folder), function and line of each call, so that neither where a file
+ * lies nor where it was loaded matters. Between two builds lines move: there the sites of one path
+ * of functions are paired in the order of lines. Both databases are only read.
  */
 #include <sqlite3.h>
 #include <stddef.h>
@@ -34,8 +35,9 @@ struct diff_request {
 int diff_runs(sqlite3 *db, const char *selector, int64_t **ret_runs, size_t *ret_n);
 
 /*
- * Why a side's runs cannot be compared by a metric, as words behind a name: "recorded no page faults ...": what was not
- * recorded would read as gone, or as new. Allocated; NULL: they can, or there is no memory.
+ * Why a side's runs cannot be compared by a metric, as words behind a name: "recorded no page
+ * faults ...": what was not recorded would read as gone, or as new. Allocated; NULL: they can, or
+ * there is no memory.
  */
 char *diff_why_not(const struct diff_side *side, enum profile_metric metric);
 
@@ -61,9 +63,9 @@ int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sq
 
 /*
  * Write the sites that differ, biggest change first. With two repetitions or more on both sides the
- * 95 % interval of a change is that of the difference of two means (Welch); for time of single runs it
- * comes from their samples; else values are exact and have none. Text leaves out, and counts, changes
- * that their interval does not tell from 0. Returns 0, -EIO, -ENOMEM, -EPROTO with *ret_failed the
- * database whose sqlite3_errmsg() tells.
+ * 95 % interval of a change is that of the difference of two means (Welch); for time of single runs
+ * it comes from their samples; else values are exact and have none. Text leaves out, and counts,
+ * changes that their interval does not tell from 0. Returns 0, -EIO, -ENOMEM, -EPROTO with
+ * *ret_failed the database whose sqlite3_errmsg() tells.
  */
 int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed);

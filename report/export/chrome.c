@@ -1,7 +1,8 @@
 /*
- * The trace event format of Chrome and Perfetto (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU):
- * processes and threads with their names and lives, regions and marks, live bytes and resident memory
- * as counters. Times are in us.
+ * The trace event format of Chrome and Perfetto
+ * (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU): processes and threads
+ * with their names and lives, regions and marks, live bytes and resident memory as counters. Times
+ * are in us.
  */
 #include <errno.h>
 
@@ -26,7 +27,8 @@ static const char *const events_sql[] = {
 	"  'bytes', coalesce(bytes, 0), 'frees', coalesce(n_frees, 0)))"
 	" FROM thread JOIN process ON process.id = process_id JOIN run ON run.id = :run"
 	" LEFT JOIN thread_total ON thread_id = thread.id WHERE thread.run_id = :run",
-	"SELECT json_object('ph', 'X', 'cat', 'region', 'name', region.name, 'pid', pid, 'tid', tid,"
+	"SELECT json_object('ph', 'X', 'cat', 'region', 'name', region.name, 'pid', pid, 'tid',"
+	" tid,"
 	" 'ts', region.start_ns / 1e3, 'dur', (coalesce(region.end_ns, duration_ns)"
 	"  - region.start_ns) / 1e3) FROM region JOIN thread ON thread.id = thread_id"
 	" JOIN process ON process.id = process_id JOIN run ON run.id = :run"

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * A run in the formats of other programs, on a stream that the caller owns. Each format is a line in a
- * table; the database is only read. Its handle needs report_functions_register() first.
+ * A run in the formats of other programs, on a stream that the caller owns. Each format is a line
+ * in a table; the database is only read. Its handle needs report_functions_register() first.
  */
 #include <sqlite3.h>
 #include <stdint.h>
@@ -35,8 +35,8 @@ int export_write(FILE *out, sqlite3 *db, const struct export_format *format,
 
 /*
  * What the formats are written by; each in its file. Folded stacks for flamegraph.pl, the input of
- * callgrind_annotate and KCachegrind, pprof's gzipped protocol buffer, and the trace event format of
- * Chrome and Perfetto.
+ * callgrind_annotate and KCachegrind, pprof's gzipped protocol buffer, and the trace event format
+ * of Chrome and Perfetto.
  */
 int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *request);
 int export_callgrind_write(FILE *out, sqlite3 *db, const struct export_request *request);

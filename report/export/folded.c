@@ -101,7 +101,10 @@ static void write_place(struct callgrind *callgrind, const struct profile_place 
 		write_source(callgrind, source == own ? "fe" : "fi", source);
 	callgrind->source = source;
 	if (place->callee) {
-		/* callgrind_annotate leaves out lines that only call, and a program's lines have cost. */
+		/*
+		 * callgrind_annotate leaves out lines that only call, and a program's lines have
+		 * cost.
+		 */
 		fprintf(callgrind->out, "%d 0\n", place->line);
 		write_function(callgrind, place->callee, "c");
 		fprintf(callgrind->out, "calls=1 %d\n", callgrind->first_line[place->callee]);
@@ -123,7 +126,10 @@ static int compare_places(const void *left, const void *right)
 	return 0;
 }
 
-/* Where a function begins is not in the database: the first of its lines that is known stands for it. */
+/*
+ * Where a function begins is not in the database: the first of its lines that is known stands for
+ * it.
+ */
 static void find_first_lines(struct callgrind *callgrind)
 {
 	for (size_t i = callgrind->profile->n_places; i-- > 0;) {

@@ -1,6 +1,6 @@
 /*
- * pprof's profile.proto, gzipped (github.com/google/pprof/blob/main/proto/profile.proto). One sample
- * for each call site, one location for each frame with its inlined functions.
+ * pprof's profile.proto, gzipped (github.com/google/pprof/blob/main/proto/profile.proto). One
+ * sample for each call site, one location for each frame with its inlined functions.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,7 +68,9 @@ struct pprof {
 	int error;
 };
 
-/* Strings are few beside samples, and functions and files come once each: no search but the last. */
+/*
+ * Strings are few beside samples, and functions and files come once each: no search but the last.
+ */
 static int64_t string(struct pprof *pprof, const char *text)
 {
 	if (pprof->n_strings && strcmp(pprof->strings[pprof->last], text) == 0)
@@ -169,13 +171,19 @@ static void put_mapping(struct pprof *pprof, sqlite3_stmt *row, int64_t id)
 	put(pprof, PROFILE_MAPPING, &mapping);
 }
 
-/* pprof takes the first mapping for the program: what the run's first process has become by exec. */
+/*
+ * pprof takes the first mapping for the program: what the run's first process has become by exec.
+ */
+/* clang-format off */
 static const char frames_sql[] =
 	"WITH program(path) AS (SELECT exe FROM process WHERE run_id = :run AND pid = (SELECT pid"
-	"  FROM process WHERE run_id = :run ORDER BY number LIMIT 1) ORDER BY exec_seq DESC LIMIT 1)"
-	" SELECT id, offset, path, object FROM (SELECT id, offset, path, object FROM frame UNION ALL"
+	"  FROM process WHERE run_id = :run ORDER BY number LIMIT 1) ORDER BY exec_seq DESC"
+	" LIMIT 1)"
+	" SELECT id, offset, path, object FROM (SELECT id, offset, path, object FROM frame"
+	" UNION ALL"
 	"  SELECT NULL, 0, path, path FROM program WHERE path NOT IN (SELECT path FROM frame))"
 	" ORDER BY path IN (SELECT path FROM program) DESC, object, id";
+/* clang-format on */
 
 /* Frames by file: a mapping comes before its locations. */
 static int put_locations(struct pprof *pprof)

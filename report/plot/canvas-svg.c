@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * SVG 1.1. Text stays text, so that it can be searched, copied and edited: the reader's font decides how
- * it looks, and the families name what is near everywhere.
+ * SVG 1.1. Text stays text, so that it can be searched, copied and edited: the reader's font
+ * decides how it looks, and the families name what is near everywhere.
  */
 #define FONTS "DejaVu Sans, Helvetica, Arial, sans-serif"
 
@@ -70,7 +70,8 @@ static void *svg_open(enum canvas_format format, FILE *out, const struct canvas_
 	page->out = out;
 	put(page,
 	    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-	    "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%spt\" height=\"%spt\" "
+	    "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%spt\" "
+	    "height=\"%spt\" "
 	    "viewBox=\"0 0 %s %s\" font-family=\"" FONTS "\">\n",
 	    number_of(size->width).text, number_of(size->height).text, number_of(size->width).text,
 	    number_of(size->height).text);

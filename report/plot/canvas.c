@@ -111,7 +111,10 @@ double canvas_text_width(const char *text, double size)
 {
 	double ems = 0;
 
-	/* DejaVu Sans and Helvetica: digits 0.64 and 0.56 em, letters 0.6 and 0.5, points and blanks a third. */
+	/*
+	 * DejaVu Sans and Helvetica: digits 0.64 and 0.56 em, letters 0.6 and 0.5, points and
+	 * blanks a third.
+	 */
 	for (; *text; text++)
 		if ((*text & 0xc0) != 0x80)
 			ems += *text == '.' || *text == ' ' || *text == ',' || *text == 'i' ||

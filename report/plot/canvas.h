@@ -1,8 +1,9 @@
 #pragma once
 /*
- * What figures are drawn on: a page in points (1/72 inch) from its upper left corner. SVG is written by ourselves,
- * with text as text; PNG and PDF by cairo, where memsight was built with it. The same drawing gives the
- * same bytes: nothing of the clock, the host or the order of memory gets into a file.
+ * What figures are drawn on: a page in points (1/72 inch) from its upper left corner. SVG is
+ * written by ourselves, with text as text; PNG and PDF by cairo, where memsight was built with it.
+ * The same drawing gives the same bytes: nothing of the clock, the host or the order of memory gets
+ * into a file.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,8 +66,8 @@ struct canvas;
 bool canvas_can(enum canvas_format format);
 
 /*
- * A page that canvas_close() writes to the stream, which stays the caller's. Returns 0, -ENOTSUP for a format that
- * this memsight was built without, -ENOMEM.
+ * A page that canvas_close() writes to the stream, which stays the caller's. Returns 0, -ENOTSUP
+ * for a format that this memsight was built without, -ENOMEM.
  */
 int canvas_open(enum canvas_format format, FILE *out, const struct canvas_size *size,
 		struct canvas **ret_canvas);

@@ -25,7 +25,10 @@ uint32_t palette_level(unsigned level)
 
 uint32_t palette_occupied(unsigned part)
 {
-	/* In 8 steps, so that a file has few colours; the darkest is lighter than the lightest level. */
+	/*
+	 * In 8 steps, so that a file has few colours; the darkest is lighter than the lightest
+	 * level.
+	 */
 	unsigned step = (part + 31) / 32;
 	uint32_t grey = step ? 0xf4 - 4 * step : 0xff;
 

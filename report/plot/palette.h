@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Colours that everybody tells apart, also on a grey printer. Numbers: viridis (van der Walt and Smith, 2015), light
- * to dark, so that more is darker on paper. Kinds: Okabe and Ito (2008).
+ * Colours that everybody tells apart, also on a grey printer. Numbers: viridis (van der Walt and
+ * Smith, 2015), light to dark, so that more is darker on paper. Kinds: Okabe and Ito (2008).
  */
 #include <stdint.h>
 

@@ -24,8 +24,8 @@ struct series {
 };
 
 /*
- * Of the program of a run, 0: of all. Returns 0, -ENXIO when no run has a value of that name, -ENOENT without
- * runs, -ENOMEM, -EPROTO. To be finished in each case.
+ * Of the program of a run, 0: of all. Returns 0, -ENXIO when no run has a value of that name,
+ * -ENOENT without runs, -ENOMEM, -EPROTO. To be finished in each case.
  */
 int series_read(sqlite3 *db, long long run_id, const char *metric, struct series *series);
 void series_finish(struct series *series); /* accepts a zeroed one */

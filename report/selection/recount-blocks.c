@@ -74,7 +74,8 @@ enum {
 
 static const struct replay_conditions block_conditions = {
 	.head = "SELECT allocation.thread_id, size, birth_ns, death_ns, death_thread_id,"
-		" coalesce(stack_id, 0), CASE WHEN death_ns IS NULL THEN (SELECT end_ns FROM process"
+		" coalesce(stack_id, 0), CASE WHEN death_ns IS NULL THEN (SELECT end_ns"
+		" FROM process"
 		"  WHERE process.id = process_id) END, allocation.id FROM main.allocation"
 		" WHERE allocation.run_id = :run",
 	.process = IN_PROCESS("allocation"),
@@ -87,7 +88,9 @@ static const struct replay_conditions block_conditions = {
 	.tail = " ORDER BY allocation.id",
 };
 
-/* How the selection sees the end of a block; times since its begin, cut at its end. 0 or -EBADMSG. */
+/*
+ * How the selection sees the end of a block; times since its begin, cut at its end. 0 or -EBADMSG.
+ */
 static int read_end(const struct replay *replay, sqlite3_stmt *row, int64_t run_end_ns,
 		    struct tally_end *ret_end)
 {
@@ -120,8 +123,8 @@ static int read_end(const struct replay *replay, sqlite3_stmt *row, int64_t run_
 }
 
 /*
- * Samples ask for the sites of millions of blocks: those that were met are kept, 4 bytes for each id from the
- * first one on. Where ids lie too far apart for that, the database is asked.
+ * Samples ask for the sites of millions of blocks: those that were met are kept, 4 bytes for each
+ * id from the first one on. Where ids lie too far apart for that, the database is asked.
  */
 static int remember(struct replay_sites *sites, int64_t id, uint32_t site)
 {

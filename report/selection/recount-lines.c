@@ -1,4 +1,7 @@
-/* Lines that threads share: who was first depends on the order of accesses, so these are put in order. */
+/*
+ * Lines that threads share: who was first depends on the order of accesses, so these are put in
+ * order.
+ */
 #include "report/selection/recount-internal.h"
 
 #include "store/database.h"
@@ -6,8 +9,9 @@
 #include "store/touch.h"
 
 /*
- * By time, then by sample: rows lie in that order but for the samples whose owner was found late. What is left, two
- * touches of one sample, is told apart by what they say, since touches have no id of their own.
+ * By time, then by sample: rows lie in that order but for the samples whose owner was found late.
+ * What is left, two touches of one sample, is told apart by what they say, since touches have no id
+ * of their own.
  */
 #define IN_ORDER                                                                                   \
 	" ORDER BY sample.time_ns, sample.id, touch.address, role, owner_kind, owner_id,"          \

@@ -37,8 +37,8 @@ struct replay {
 };
 
 /*
- * Times become those since selection.from_ns. Return 0, -EBADMSG for rows that cannot be, or another negative
- * errno.
+ * Times become those since selection.from_ns. Return 0, -EBADMSG for rows that cannot be, or
+ * another negative errno.
  */
 int replay_blocks(const struct replay *replay);
 int replay_samples(const struct replay *replay);

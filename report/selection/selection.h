@@ -1,13 +1,14 @@
 #pragma once
 /*
- * A part of what was recorded: of some runs, a span of time, a process, a thread, a range of addresses, a
- * region. The aggregates that reports read are counted anew from the rows of blocks and touches, by the
- * code that counted them at import, into temporary tables that hide those of the database.
+ * A part of what was recorded: of some runs, a span of time, a process, a thread, a range of
+ * addresses, a region. The aggregates that reports read are counted anew from the rows of blocks
+ * and touches, by the code that counted them at import, into temporary tables that hide those of
+ * the database.
  *
- * Blocks count (n_blocks, bytes, not freed ...) where they were born within the selection. Blocks that
- * live when its time begins are in what is live, at the peak and in the byte-seconds only. Samples count
- * where they were taken within it. Times of blocks are cut at its begin and end. Of several runs the sums
- * are kept, and the highest peak.
+ * Blocks count (n_blocks, bytes, not freed ...) where they were born within the selection. Blocks
+ * that live when its time begins are in what is live, at the peak and in the byte-seconds only.
+ * Samples count where they were taken within it. Times of blocks are cut at its begin and end. Of
+ * several runs the sums are kept, and the highest peak.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,15 +40,16 @@ struct selection {
 bool selection_is_part(const struct selection *selection);
 
 /*
- * How many trips through selection.region the runs made, and how many of them have a row: very many are
- * not stored one by one. Returns 0 or a negative errno.
+ * How many trips through selection.region the runs made, and how many of them have a row: very many
+ * are not stored one by one. Returns 0 or a negative errno.
  */
 int selection_count_trips(struct db *db, const struct selection *selection, int64_t *ret_made,
 			  int64_t *ret_stored);
 
 /*
  * A span of time of one run is counted from its slices (table slice), if it has them; then timeline
- * is there only if it is asked for; shared_line always so. Hide the aggregates of an open database (db_open()) by those of the selection. Returns 0 or a
- * negative errno; after a failure the handle is only good for its error message.
+ * is there only if it is asked for; shared_line always so. Hide the aggregates of an open database
+ * (db_open()) by those of the selection. Returns 0 or a negative errno; after a failure the handle
+ * is only good for its error message.
  */
 int selection_apply(struct db *db, const struct selection *selection);

@@ -1,5 +1,8 @@
 #pragma once
-/* What is counted of the blocks of a span of time, from slices that lie in it and the rows of those at its ends. */
+/*
+ * What is counted of the blocks of a span of time, from slices that lie in it and the rows of those
+ * at its ends.
+ */
 #include "store/slices/blocks.h"
 #include "store/slices/lookup.h"
 
@@ -24,9 +27,9 @@ struct slice_events {
 };
 
 /*
- * Show all births and ends of a span, in the order of time, what ends at a moment before what is born; cut->last_id
- * is 0. Reads the rows of the slices that the span meets, and of older blocks those that end in it. Returns 0 or a
- * negative errno.
+ * Show all births and ends of a span, in the order of time, what ends at a moment before what is
+ * born; cut->last_id is 0. Reads the rows of the slices that the span meets, and of older blocks
+ * those that end in it. Returns 0 or a negative errno.
  */
 int slice_edge_visit(struct slice_store *store, const struct slice_cut *cut,
 		     const struct slice_events *events);

@@ -81,7 +81,10 @@ static void set_times(struct tally_site *to, const struct slice_site *site, cons
 		to->last_ns = slice_minus(site->last_end_ns, span->from_ns);
 }
 
-/* The integral of what was live: it begins with `held`, each birth adds until the end, each end takes away. */
+/*
+ * The integral of what was live: it begins with `held`, each birth adds until the end, each end
+ * takes away.
+ */
 static double byte_seconds(const struct slice_site *site, const struct span *span,
 			   const struct held *held)
 {

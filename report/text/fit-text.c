@@ -50,7 +50,10 @@ unsigned fit_columns(const char *text)
 
 /* ---- Names of C++ ---- */
 
-/* Brackets that are no group's: those of "operator<<" and "->", and of "(in libc.so)" and "(anonymous namespace)". */
+/*
+ * Brackets that are no group's: those of "operator<<" and "->", and of "(in libc.so)" and
+ * "(anonymous namespace)".
+ */
 static bool is_of_name(const char *text, const char *bracket)
 {
 	static const char word[] = "operator";
@@ -79,7 +82,10 @@ static char *group_end(const char *text, char *open)
 	return NULL;
 }
 
-/* What template arguments or parameters are is told by "…", one after the other, until the text fits. */
+/*
+ * What template arguments or parameters are is told by "…", one after the other, until the text
+ * fits.
+ */
 static void shorten_groups(char *text, char bracket, unsigned width)
 {
 	for (char *at = text; *at && fit_columns(text) > width; at++) {
@@ -107,7 +113,10 @@ static unsigned last_component(const char *text)
 	return last ? fit_columns(last) : 0;
 }
 
-/* The last word, where it is a place, and a third of what is left for the rest; of a longer name its last component. */
+/*
+ * The last word, where it is a place, and a third of what is left for the rest; of a longer name
+ * its last component.
+ */
 static unsigned columns_of_end(const char *text, unsigned width)
 {
 	const char *place = strrchr(text, ' ');

@@ -2,27 +2,31 @@
 /* Text for people in the columns that a terminal has. */
 #include <stdio.h>
 
-/* Columns that a terminal needs for a UTF-8 text: code points, not bytes; none for what sets colours. */
+/*
+ * Columns that a terminal needs for a UTF-8 text: code points, not bytes; none for what sets
+ * colours.
+ */
 unsigned fit_columns(const char *text);
 
 /*
- * Write a text in at most width columns; 0: all of it. Of a call stack ("f a.c:1 < g a.c:2") the innermost frames stay that
- * fit, and "…" says that there are more; else template arguments and parameters are shortened ("f<…>(…)"), and what then
- * is cut out is in the middle: the begin of a name stays, its last component ("::push_back"), where there is room for it, and
- * its place (file:line), which is the last word.
+ * Write a text in at most width columns; 0: all of it. Of a call stack ("f a.c:1 < g a.c:2") the
+ * innermost frames stay that fit, and "…" says that there are more; else template arguments and
+ * parameters are shortened ("f<…>(…)"), and what then is cut out is in the middle: the begin of a
+ * name stays, its last component ("::push_back"), where there is room for it, and its place
+ * (file:line), which is the last word.
  */
 void fit_write(FILE *out, const char *text, unsigned width);
 
 /*
- * A stream that writes its lines to another one, which stays the caller's: those that have more columns than width are
- * broken between words, and set in under the text behind their label. Nothing is left out. To be closed with fclose(),
- * which ends the last line. *error, which must live as long, becomes -ENOMEM where a line gets no memory. Returns NULL
- * without memory.
+ * A stream that writes its lines to another one, which stays the caller's: those that have more
+ * columns than width are broken between words, and set in under the text behind their label.
+ * Nothing is left out. To be closed with fclose(), which ends the last line. *error, which must
+ * live as long, becomes -ENOMEM where a line gets no memory. Returns NULL without memory.
  */
 FILE *fit_lines_open(FILE *out, unsigned width, int *error);
 
 /*
- * Have write() write to such a stream; width 0: to out itself. Returns what write() returned, -ENOMEM, or -EIO where the stream
- * failed.
+ * Have write() write to such a stream; width 0: to out itself. Returns what write() returned,
+ * -ENOMEM, or -EIO where the stream failed.
  */
 int fit_lines_write(FILE *out, unsigned width, int (*write)(FILE *out, void *user), void *user);

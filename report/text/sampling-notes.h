@@ -21,7 +21,7 @@ int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id);
 int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id);
 
 /*
- * Write a note; what it calls "samples of user CPU time" gets their number, source, and what was sampled
- * (record --count).
+ * Write a note; what it calls "samples of user CPU time" gets their number, source, and what was
+ * sampled (record --count).
  */
 void report_sampling_note(FILE *out, sqlite3 *db, int64_t run_id, const char *note);

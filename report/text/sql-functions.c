@@ -22,8 +22,8 @@ static void half_width(sqlite3_context *context, int n_args, sqlite3_value **arg
 }
 
 /*
- * A number with the digits that its half interval allows: two of that one's. 1628.66 +-1193.98 is 1600 +-1200. NULL
- * without numbers.
+ * A number with the digits that its half interval allows: two of that one's. 1628.66 +-1193.98 is
+ * 1600 +-1200. NULL without numbers.
  */
 static void of_interval(sqlite3_context *context, int n_args, sqlite3_value **args)
 {

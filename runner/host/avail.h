@@ -12,8 +12,8 @@
 
 /* One thing, there or not. Strings are valid during the call. */
 struct avail_item {
-	const char
-		*section; /* "sources", "events", "counters", "heap kinds", "nodes", "privileges" */
+	/* "sources", "events", "counters", "heap kinds", "nodes", "privileges" */
+	const char *section;
 	const char *name; /* as an option takes it */
 	bool is_there;
 	const char *about; /* what it gives, or why it is not there */
@@ -23,5 +23,7 @@ struct avail_item {
 /* A negative result stops, and is handed on. */
 typedef int (*avail_sink)(void *user, const struct avail_item *item);
 
-/* Give every thing to the sink, section by section. Takes some ms. Returns 0 or the sink's result. */
+/*
+ * Give every thing to the sink, section by section. Takes some ms. Returns 0 or the sink's result.
+ */
 int avail_look(avail_sink sink, void *user);

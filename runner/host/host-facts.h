@@ -1,8 +1,8 @@
 #pragma once
 /*
- * What a reader of a run must know about the machine: kernel, CPU, memory, sysctls that decide about
- * samples and pages. A table; what cannot be read is left out. Taken at the start and at the end of a
- * run: some of them change by themselves (perf_event_max_sample_rate).
+ * What a reader of a run must know about the machine: kernel, CPU, memory, sysctls that decide
+ * about samples and pages. A table; what cannot be read is left out. Taken at the start and at the
+ * end of a run: some of them change by themselves (perf_event_max_sample_rate).
  */
 #include <stddef.h>
 

@@ -5,8 +5,8 @@
  */
 
 /*
- * Make a copy of envp with the variables set. library may be a list of two, parted by ':'; placement
- * is MEMSIGHT_PLACEMENT or NULL. Returns 0 or -ENOMEM. The caller frees *ret_envp with
+ * Make a copy of envp with the variables set. library may be a list of two, parted by ':';
+ * placement is MEMSIGHT_PLACEMENT or NULL. Returns 0 or -ENOMEM. The caller frees *ret_envp with
  * environment_free().
  */
 int environment_make(char *const *envp, const char *library, const char *socket_path,

@@ -12,8 +12,9 @@
 #define LOOK_MS 20
 
 /*
- * What goes on while we are stopped: whoever lets the program go on need not know of us. In a group of its
- * own, since those that stop a job stop all of its group. Only system calls: other threads may hold locks.
+ * What goes on while we are stopped: whoever lets the program go on need not know of us. In a group
+ * of its own, since those that stop a job stop all of its group. Only system calls: other threads
+ * may hold locks.
  */
 static _Noreturn void wake_recorder(pid_t recorder, pid_t command, int pidfd)
 {
@@ -23,7 +24,9 @@ static _Noreturn void wake_recorder(pid_t recorder, pid_t command, int pidfd)
 	while (getppid() == recorder && poll(&poll_fd, pidfd >= 0 ? 1 : 0, LOOK_MS) == 0 &&
 	       image_is_stopped(command))
 		continue;
-	/* It may be about to stop: then it would miss the first. It ends us as soon as it goes on. */
+	/*
+	 * It may be about to stop: then it would miss the first. It ends us as soon as it goes on.
+	 */
 	while (getppid() == recorder) {
 		kill(recorder, SIGCONT);
 		poll(NULL, 0, LOOK_MS);
@@ -63,7 +66,10 @@ void job_control_stop(pid_t command, int pidfd, int signal_number)
 		kill(waker, SIGKILL);
 		waitpid(waker, NULL, 0);
 	}
-	/* A shell lets the whole group go on, kill(1) us alone: what reached us is not for the program again. */
+	/*
+	 * A shell lets the whole group go on, kill(1) us alone: what reached us is not for the
+	 * program again.
+	 */
 	sigemptyset(&goes_on);
 	sigaddset(&goes_on, SIGCONT);
 	sigtimedwait(&goes_on, NULL, &now);

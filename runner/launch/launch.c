@@ -13,7 +13,9 @@
 static void take_up_standard_files(void)
 {
 	for (int fd = 0; fd <= 2; fd++) {
-		/* open() gives the lowest free number: this one. The command finds it closed again. */
+		/*
+		 * open() gives the lowest free number: this one. The command finds it closed again.
+		 */
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
 			(void)!open("/dev/null", O_RDWR | O_CLOEXEC);
 	}

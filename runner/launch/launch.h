@@ -25,7 +25,8 @@ struct launch_state {
 /*
  * Prepare the calling process for collecting: take up missing file descriptors 0-2 (the trace must
  * never land on somebody's stderr), ignore SIGXFSZ and SIGPIPE, let children be waited for, block
- * the signals in `blocked`, allow as many open files and as large ones as possible. Returns 0 or a negative errno.
+ * the signals in `blocked`, allow as many open files and as large ones as possible. Returns 0 or a
+ * negative errno.
  */
 int launch_prepare(const sigset_t *blocked, struct launch_state *ret_state);
 

@@ -15,7 +15,7 @@ int library_find(const char *given, char *ret_path, size_t ret_bytes);
 
 /*
  * LD_PRELOAD separates by blanks and colons and expands '$'. When path holds one of those, put a
- * symbolic link to it into folder, under its own name, and give that name instead. ret_path as above. Returns 0 or a
- * negative errno.
+ * symbolic link to it into folder, under its own name, and give that name instead. ret_path as
+ * above. Returns 0 or a negative errno.
  */
 int library_preload_name(const char *path, const char *folder, char *ret_path, size_t ret_bytes);

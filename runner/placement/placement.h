@@ -1,8 +1,9 @@
 #pragma once
 /*
  * Where the memory of a run lies: the heap of the program (--heap), the pool of the recording
- * (--buffers), the CPUs and the memory policy of the program (--membind and its kind). What the names
- * mean on this host a helper program says, memsight-kinds: only that needs libmemkind and libnuma.
+ * (--buffers), the CPUs and the memory policy of the program (--membind and its kind). What the
+ * names mean on this host a helper program says, memsight-kinds: only that needs libmemkind and
+ * libnuma.
  */
 #include <limits.h>
 #include <sched.h>
@@ -62,8 +63,8 @@ char *placement_variable(const struct placement *placement, const struct run_opt
 int placement_bind(const struct placement_binding *binding);
 
 /*
- * Look whether a process that has just started has the CPUs and the policy. Both texts (n_bytes long)
- * are what was found, "" when it has ended already. Returns false when something differs.
+ * Look whether a process that has just started has the CPUs and the policy. Both texts (n_bytes
+ * long) are what was found, "" when it has ended already. Returns false when something differs.
  */
 bool placement_check(const struct placement_binding *binding, pid_t pid, char *cpus, char *policy,
 		     size_t n_bytes);

@@ -153,7 +153,9 @@ bool image_has_malloc(const struct image *image, int exe_fd)
 	return image_file_has_malloc(access(path, F_OK) == 0 ? path : image->exe);
 }
 
-/* The file that the kernel starts for a command: of a script its interpreter; -1: cannot be opened. */
+/*
+ * The file that the kernel starts for a command: of a script its interpreter; -1: cannot be opened.
+ */
 static int open_command(const char **path, char interpreter[PATH_MAX])
 {
 	int fd = open(*path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -41,7 +41,10 @@ int image_file_why_not(const char *path);
  */
 bool image_file_has_malloc(const char *path);
 
-/* The same for the program of an image: the file that it runs or, when it is gone, the one of that name. */
+/*
+ * The same for the program of an image: the file that it runs or, when it is gone, the one of that
+ * name.
+ */
 bool image_has_malloc(const struct image *image, int exe_fd);
 
 /* Why not, for a command: a script is what its interpreter is. */
@@ -60,7 +63,10 @@ int image_process_why_not(pid_t pid);
 #define IMAGE_STATUS_UNKNOWN (-1)
 int image_end_status(const struct image *image);
 
-/* Which rank of a parallel job a live process is, by its environment; < 0: none, or not ours to read. */
+/*
+ * Which rank of a parallel job a live process is, by its environment; < 0: none, or not ours to
+ * read.
+ */
 int64_t image_process_rank(pid_t pid);
 
 /* Whether a process is dead and waits to be waited for. */

@@ -47,7 +47,7 @@ int run_process_sample(struct run_process_sampler *sampler, struct trace_process
 unsigned run_count_nodes(void);
 
 /*
- * Add up the N<node>=<pages> of a numa_maps text, each line times its kernelpagesize_kB. Returns the
- * number of pairs filled (nodes in ascending order, without empty ones).
+ * Add up the N<node>=<pages> of a numa_maps text, each line times its kernelpagesize_kB. Returns
+ * the number of pairs filled (nodes in ascending order, without empty ones).
  */
 size_t run_parse_numa_maps(const char *text, struct run_node_bytes *ret_nodes, size_t max_nodes);

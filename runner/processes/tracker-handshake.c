@@ -19,7 +19,9 @@ static struct image *image_of_hello(struct tracker *tracker, pid_t pid, pid_t ns
 	if (image && image->slot == IMAGE_NO_SLOT && image->birth == RING_BIRTH_EXEC &&
 	    !image->is_written)
 		return image;
-	/* Its predecessor ran untraced or traced; or, without perf, a fork that we knew ended here. */
+	/*
+	 * Its predecessor ran untraced or traced; or, without perf, a fork that we knew ended here.
+	 */
 	if (image)
 		return tracker_replace_image(tracker, image, ticks);
 	parent = tracker_parent(tracker, pid);
@@ -147,7 +149,9 @@ static void store_maps(struct tracker *tracker, const struct image *image,
 	image_each_map_of(maps, write_map, &writer);
 }
 
-/* Blocks of an allocator in the executable itself cannot be counted; that there is one can be told. */
+/*
+ * Blocks of an allocator in the executable itself cannot be counted; that there is one can be told.
+ */
 static void tell_own_malloc(struct tracker *tracker, const struct image *image, int exe_fd)
 {
 	struct store_loss loss = {

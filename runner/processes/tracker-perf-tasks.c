@@ -46,7 +46,10 @@ static void take_fork(struct tracker *tracker, const struct pmu_task *task, uint
 		inherit(tracker, image, parent);
 }
 
-/* The kernel calls a program by the last part of the path that it was asked to run, cut to 15 bytes. */
+/*
+ * The kernel calls a program by the last part of the path that it was asked to run, cut to 15
+ * bytes.
+ */
 static bool is_called(const struct image *image, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -54,7 +57,10 @@ static bool is_called(const struct image *image, const char *path)
 	return strncmp(slash ? slash + 1 : path, image->comm, sizeof(image->comm) - 1) == 0;
 }
 
-/* The program that an image said it would run, and nothing since. A shell tries one folder after the other. */
+/*
+ * The program that an image said it would run, and nothing since. A shell tries one folder after
+ * the other.
+ */
 static bool is_told(const struct image *image, const struct image *forker)
 {
 	return image->forker_id == forker->id && image->birth == RING_BIRTH_EXEC &&
@@ -171,8 +177,9 @@ struct search {
 };
 
 /*
- * One that is known only as a zombie was known when it lived, or has told nothing. One that still has
- * its parent's memory tells by a slot. What is left is a program that will say hello, or never will.
+ * One that is known only as a zombie was known when it lived, or has told nothing. One that still
+ * has its parent's memory tells by a slot. What is left is a program that will say hello, or never
+ * will.
  */
 static void found_child(void *user, pid_t child)
 {

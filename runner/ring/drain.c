@@ -67,7 +67,9 @@ static void tell_programs(struct drain *drain)
 	drain->n_freed = 0;
 }
 
-/* Whether the first chunk at hand is the next one, or the missing one was waited for long enough. */
+/*
+ * Whether the first chunk at hand is the next one, or the missing one was waited for long enough.
+ */
 static bool has_next_chunk(struct drain *drain, struct chain *chain)
 {
 	struct chunk_view *view;

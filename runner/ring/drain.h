@@ -69,7 +69,9 @@ struct drain_handler {
 	/* Memory that the heap of a kind took; strings are not NUL-terminated. */
 	void (*heap_range)(void *user, void *image, const struct drain_heap_range *range);
 	void (*exec)(void *user, void *image, const struct drain_exec *exec);
-	/* A sample of --source signal; a private copy, with its stack_bytes checked. NULL: dropped. */
+	/*
+	 * A sample of --source signal; a private copy, with its stack_bytes checked. NULL: dropped.
+	 */
 	void (*sample)(void *user, void *image, uint32_t thread_id,
 		       const struct ring_sample *sample);
 	/* Each node and event of a thread, beside the trace. Both NULL: nobody asks. */
@@ -80,8 +82,8 @@ struct drain_handler {
 /* Of one process image. */
 struct drain_losses {
 	uint64_t n_damaged; /* 32-byte slots behind a record that makes no sense */
-	uint64_t
-		n_in_flight; /* reserved, not committed when the image ended: a call was under way */
+	/* reserved, not committed when the image ended: a call was under way */
+	uint64_t n_in_flight;
 	uint64_t n_late_forks; /* told when COMMIT had passed: at most 1 */
 	uint64_t n_restamped; /* stamps outside of what is possible, moved to its edge */
 	uint64_t n_refused; /* the trace could not take them: stopped, or full */
@@ -89,7 +91,8 @@ struct drain_losses {
 
 struct drain_slot {
 	bool is_attached;
-	bool is_awaited; /* for a program that has its welcome: the tracker's, which is about to attach it */
+	/* for a program that has its welcome: the tracker's, which is about to attach it */
+	bool is_awaited;
 	uint32_t generation;
 	void *image;
 	struct chain *chains;
@@ -110,8 +113,8 @@ struct drain {
 	uint64_t safe_ticks;
 	uint64_t settle_ticks; /* how old a round's start must be to become the candidate */
 	uint64_t fork_ticks; /* how long a forked child may need to claim its slot */
-	uint64_t
-		forking_ticks; /* before the oldest fork whose child had none when the round began */
+	/* before the oldest fork whose child had none when the round began */
+	uint64_t forking_ticks;
 	uint64_t max_ahead_ticks; /* stamps further in the future are nonsense */
 	uint64_t n_events;
 	uint32_t n_round_chunks; /* that the last round gave back */
@@ -131,19 +134,21 @@ int drain_init(struct drain *ret_drain, struct pool *pool, struct trace_writer *
 /* Free the private state; the pool stays. Safe on a zeroed drain and twice. */
 void drain_finish(struct drain *drain);
 
-/* Let slot < n_processes be drained for image (not NULL), as generation of the slot's present use. */
+/*
+ * Let slot < n_processes be drained for image (not NULL), as generation of the slot's present use.
+ */
 void drain_attach(struct drain *drain, uint32_t slot, void *image);
 
 /*
- * A round begins at now_ticks, read by the caller just before. The slots that forked children have claimed
- * must be looked for, and attached, between this and drain_round(): those that claim theirs later hold the
- * commit time back.
+ * A round begins at now_ticks, read by the caller just before. The slots that forked children have
+ * claimed must be looked for, and attached, between this and drain_round(): those that claim theirs
+ * later hold the commit time back.
  */
 void drain_begin(struct drain *drain, uint64_t now_ticks);
 
 /*
- * Consume what is there, at most max_chunks chunks of it. Returns the number of 32-byte slots consumed, or
- * a negative errno of the writer.
+ * Consume what is there, at most max_chunks chunks of it. Returns the number of 32-byte slots
+ * consumed, or a negative errno of the writer.
  */
 int64_t drain_round(struct drain *drain, uint32_t max_chunks);
 
@@ -156,5 +161,7 @@ uint64_t drain_safe_ticks(const struct drain *drain);
  */
 int drain_detach(struct drain *drain, uint32_t slot, struct drain_losses *ret_losses);
 
-/* The same for an image that lives on, at the end of the recording: its chunks and slot stay its. */
+/*
+ * The same for an image that lives on, at the end of the recording: its chunks and slot stay its.
+ */
 int drain_abandon(struct drain *drain, uint32_t slot, struct drain_losses *ret_losses);

@@ -146,7 +146,10 @@ enum ring_chunk_state pool_chunk_state(const struct pool *pool, uint32_t i)
 	return state <= RING_CHUNK_FULL ? state : RING_CHUNK_FREE;
 }
 
-/* Two at once: this is done for each program that starts and ends, and nearly all of thousands are free. */
+/*
+ * Two at once: this is done for each program that starts and ends, and nearly all of thousands are
+ * free.
+ */
 uint32_t pool_next_used(const struct pool *pool, uint32_t i)
 {
 	const uint32_t *states = (const uint32_t *)pool->chunk_states;
@@ -176,7 +179,10 @@ uint32_t pool_chunk_reserved(const struct pool *pool, uint32_t i)
 	return (uint32_t)reserved & ~(RING_RECORD_BYTES - 1);
 }
 
-/* Of the chunks for first ones only the lowest are used again and again: the others give memory back. */
+/*
+ * Of the chunks for first ones only the lowest are used again and again: the others give memory
+ * back.
+ */
 static bool take_memory(const struct pool *pool, uint32_t i)
 {
 	off_t offset = (off_t)((uint8_t *)&pool->chunks[i] - (uint8_t *)pool->control);
@@ -190,7 +196,9 @@ void pool_chunk_free(struct pool *pool, uint32_t i)
 {
 	uint32_t used = pool_chunk_reserved(pool, i);
 
-	/* What lies behind the reserved bytes was never written: a short program used but a little. */
+	/*
+	 * What lies behind the reserved bytes was never written: a short program used but a little.
+	 */
 	if (!take_memory(pool, i))
 		memset(&pool->chunks[i], 0, used ? used : RING_CHUNK_BYTES);
 	/* Pairs with the CAS of the program that takes it: it finds zeros. */

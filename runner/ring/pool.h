@@ -51,8 +51,9 @@ struct pool {
 #define POOL_CLOSED ((struct pool){ .fd = -1 })
 
 /*
- * Make, seal and map a pool; a file cannot be sealed. Returns 0 or a negative errno: -ENOMEM, -EFBIG
- * (a file size limit), -EINVAL (more than RING_MAX_CHUNKS, or mbind refuses), -ENOSPC. The caller ends it with pool_finish().
+ * Make, seal and map a pool; a file cannot be sealed. Returns 0 or a negative errno: -ENOMEM,
+ * -EFBIG (a file size limit), -EINVAL (more than RING_MAX_CHUNKS, or mbind refuses), -ENOSPC. The
+ * caller ends it with pool_finish().
  */
 int pool_init(struct pool *ret_pool, const struct pool_config *config);
 
@@ -65,7 +66,9 @@ uint32_t pool_next_used(const struct pool *pool, uint32_t i);
 /* State of chunk i < n_chunks; a value that is none of enum ring_chunk_state reads as FREE. */
 enum ring_chunk_state pool_chunk_state(const struct pool *pool, uint32_t i);
 
-/* Bytes of chunk i that are reserved: 0 (header not filled yet), or within the chunk and aligned. */
+/*
+ * Bytes of chunk i that are reserved: 0 (header not filled yet), or within the chunk and aligned.
+ */
 uint32_t pool_chunk_reserved(const struct pool *pool, uint32_t i);
 
 /* Zero chunk i, or take its memory away, and give it back to the programs. */
@@ -74,5 +77,8 @@ void pool_chunk_free(struct pool *pool, uint32_t i);
 /* Tell the programs that somebody drains; n_freed > 0 also wakes those that wait for a chunk. */
 void pool_heartbeat(struct pool *pool, uint32_t n_freed);
 
-/* Tell the programs that the recording is over, or has stopped and they only count; wake those that wait. */
+/*
+ * Tell the programs that the recording is over, or has stopped and they only count; wake those that
+ * wait.
+ */
 void pool_end(struct pool *pool, enum ring_ended how);

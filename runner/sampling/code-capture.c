@@ -273,7 +273,10 @@ static uint64_t page_of(uint64_t address)
 	return address & ~(uint64_t)(RUN_CODE_PAGE_BYTES - 1);
 }
 
-/* Whether a page that is not stored is of code that may change. What the kernel's addresses hold is not. */
+/*
+ * Whether a page that is not stored is of code that may change. What the kernel's addresses hold is
+ * not.
+ */
 static bool is_changing(const struct request *request, uint64_t page)
 {
 	return page < USER_END && page_set_get(&request->image->pages, page) != PAGE_STORED &&

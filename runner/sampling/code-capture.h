@@ -1,9 +1,9 @@
 #pragma once
 /*
- * Takes the bytes of code out of live processes, so that samples can be decoded later and on another
- * machine: once for each page of a file that was sampled, again and again for code that may change
- * (code-changing.h). Knows which pages of which process image are stored; bounded memory; hands the bytes
- * to callbacks that write CODE frames. One thread at a time.
+ * Takes the bytes of code out of live processes, so that samples can be decoded later and on
+ * another machine: once for each page of a file that was sampled, again and again for code that may
+ * change (code-changing.h). Knows which pages of which process image are stored; bounded memory;
+ * hands the bytes to callbacks that write CODE frames. One thread at a time.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,8 +40,8 @@ struct run_code_counts {
 struct run_code;
 
 /*
- * Returns 0 or -ENOMEM. options may be NULL. The sink's lines stores all kinds of code; where it fails the
- * page will be tried again. Without a sink (NULL) only run_code_live() has a use.
+ * Returns 0 or -ENOMEM. options may be NULL. The sink's lines stores all kinds of code; where it
+ * fails the page will be tried again. Without a sink (NULL) only run_code_live() has a use.
  */
 int run_code_create(const struct run_code_options *options, const struct code_changing_sink *sink,
 		    struct run_code **ret_code);
@@ -50,9 +50,9 @@ int run_code_create(const struct run_code_options *options, const struct code_ch
 struct run_code *run_code_destroy(struct run_code *code);
 
 /*
- * A sample at ip in a live process: stores the page of ip and the next one (look-ahead runs into it)
- * if they are not stored yet, and after some samples the image's read-only data. process_id is the
- * image, pid its number now, ticks the time of reading. Nearly always one look into a table.
+ * A sample at ip in a live process: stores the page of ip and the next one (look-ahead runs into
+ * it) if they are not stored yet, and after some samples the image's read-only data. process_id is
+ * the image, pid its number now, ticks the time of reading. Nearly always one look into a table.
  * Returns 0 (also when the page is not readable: counted), the callback's negative result, or
  * -ENOMEM.
  */
@@ -60,15 +60,15 @@ int run_code_sample(struct run_code *code, uint32_t process_id, pid_t pid, uint6
 		    uint64_t ticks);
 
 /*
- * Store the page of an address if it is not yet. Returns 1 when it is stored (now or before), 0 when
- * it cannot be (counted), or as run_code_sample().
+ * Store the page of an address if it is not yet. Returns 1 when it is stored (now or before), 0
+ * when it cannot be (counted), or as run_code_sample().
  */
 int run_code_page(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t address,
 		  uint64_t ticks);
 
 /*
- * The samples of a round have been told: code that may change is read, behind all of them. Returns 0 or
- * what the sink does.
+ * The samples of a round have been told: code that may change is read, behind all of them. Returns
+ * 0 or what the sink does.
  */
 int run_code_round(struct run_code *code, uint64_t ticks);
 
@@ -79,15 +79,15 @@ bool run_code_is_moving(const struct run_code *code);
 bool run_code_is_fixed(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t address);
 
 /*
- * For --private, behind run_code_round(): the bytes of code that may change that ran at an address when
- * samples of this round were taken, as far as that can be told. Returns how many.
+ * For --private, behind run_code_round(): the bytes of code that may change that ran at an address
+ * when samples of this round were taken, as far as that can be told. Returns how many.
  */
 size_t run_code_live(struct run_code *code, uint32_t process_id, uint64_t address, void *bytes,
 		     size_t n_bytes);
 
 /*
- * The range has another content or protection from now on (MMAP2 over it, munmap): its pages are read anew.
- * is_file: of a file.
+ * The range has another content or protection from now on (MMAP2 over it, munmap): its pages are
+ * read anew. is_file: of a file.
  */
 void run_code_forget_range(struct run_code *code, uint32_t process_id, uint64_t start,
 			   uint64_t size, bool is_file);

@@ -195,7 +195,9 @@ static bool is_full(const struct code_changing *changing)
 	return changing->n_pages >= changing->max_pages || is_over(changing);
 }
 
-/* Which pages from first on have a page frame: to read others would give them one. Up to 64 bits. */
+/*
+ * Which pages from first on have a page frame: to read others would give them one. Up to 64 bits.
+ */
 static uint64_t present_pages(pid_t pid, uint64_t first, size_t n)
 {
 	uint64_t entries[64], present = 0;
@@ -215,8 +217,8 @@ static uint64_t present_pages(pid_t pid, uint64_t first, size_t n)
 }
 
 /*
- * Code lies close together: pages around are read before a sample hits them, so that it has a reading on
- * either side.
+ * Code lies close together: pages around are read before a sample hits them, so that it has a
+ * reading on either side.
  */
 static int want_around(struct code_changing *changing, const struct page *page)
 {
@@ -379,7 +381,9 @@ static int tell_before(struct code_changing *changing, const struct page *page,
 	return page->is_read ? tell_lines(changing, page, head, UINT64_MAX) : 0;
 }
 
-/* Returns whether the page was seen as it was before, and this is to be told, or a negative errno. */
+/*
+ * Returns whether the page was seen as it was before, and this is to be told, or a negative errno.
+ */
 static int take_page(struct code_changing *changing, struct reading *reading, size_t i)
 {
 	const struct trace_code head = { .ticks = reading->ticks,

@@ -1,9 +1,9 @@
 #pragma once
 /*
- * Pages of code that may change where they lie (code-maps.h). Each one that samples hit is read again in
- * each round behind them, those around it and some of the others in turn; what differs is handed on, by lines. What two
- * readings in a row saw alike is what ran in between; nothing else is ever decoded. Bounded memory. One
- * thread at a time.
+ * Pages of code that may change where they lie (code-maps.h). Each one that samples hit is read
+ * again in each round behind them, those around it and some of the others in turn; what differs is
+ * handed on, by lines. What two readings in a row saw alike is what ran in between; nothing else is
+ * ever decoded. Bounded memory. One thread at a time.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,21 +36,21 @@ int code_changing_create(const struct code_changing_sink *sink, size_t max_pages
 struct code_changing *code_changing_destroy(struct code_changing *changing); /* accepts NULL */
 
 /*
- * A sample was taken on the page, or next to it (is_needed false): it is read in this round. Returns 0
- * or -ENOMEM.
+ * A sample was taken on the page, or next to it (is_needed false): it is read in this round.
+ * Returns 0 or -ENOMEM.
  */
 int code_changing_want(struct code_changing *changing, uint32_t process_id, pid_t pid,
 		       uint64_t page, bool is_needed);
 
 /*
- * Read what is wanted. All samples that are to be told by this reading were taken before. Returns 0 or
- * what the sink does.
+ * Read what is wanted. All samples that are to be told by this reading were taken before. Returns 0
+ * or what the sink does.
  */
 int code_changing_round(struct code_changing *changing, uint64_t ticks);
 
 /*
- * Copy bytes that were the same in this reading and in as many before it that nobody changes them all
- * the time: certain for samples between the last two rounds. Returns how many from address on.
+ * Copy bytes that were the same in this reading and in as many before it that nobody changes them
+ * all the time: certain for samples between the last two rounds. Returns how many from address on.
  */
 size_t code_changing_certain(const struct code_changing *changing, uint32_t process_id,
 			     uint64_t address, void *bytes, size_t n_bytes);

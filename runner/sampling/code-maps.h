@@ -1,9 +1,9 @@
 #pragma once
 /*
- * Which code of a process image stays as it is for as long as it is mapped: private maps of files that
- * may not be written to. All other code may change where it lies: a JIT's anonymous memory, code that may
- * be written, memory that is shared (the program may write to it through another map). From zero; one
- * thread at a time.
+ * Which code of a process image stays as it is for as long as it is mapped: private maps of files
+ * that may not be written to. All other code may change where it lies: a JIT's anonymous memory,
+ * code that may be written, memory that is shared (the program may write to it through another
+ * map). From zero; one thread at a time.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,8 +22,8 @@ struct code_maps {
 };
 
 /*
- * Whether the code at an address of a live process is fixed. Reads /proc/PID/maps when something may
- * have changed. True where that cannot be read: the process is gone.
+ * Whether the code at an address of a live process is fixed. Reads /proc/PID/maps when something
+ * may have changed. True where that cannot be read: the process is gone.
  */
 bool code_maps_is_fixed(struct code_maps *maps, pid_t pid, uint64_t address);
 

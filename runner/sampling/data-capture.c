@@ -25,7 +25,7 @@
 #define MAX_IN_ROUND	 2048u /* samples that are decoded */
 #define MAX_BYTES	 (UINT64_C(128) << 20) /* of the whole recording */
 #define MAX_HELD_BYTES	 (256u << 10) /* before they are handed on */
-#define TICK_NS		 (UINT64_C(1) << 20) /* times that are told: they take less room in the trace */
+#define TICK_NS		 (UINT64_C(1) << 20) /* of times, which take less room so */
 #define STACK_BELOW	 (UINT64_C(64) << 10)
 #define STACK_ABOVE	 (UINT64_C(1) << 20)
 
@@ -40,7 +40,10 @@ struct page {
 	uint8_t bytes[PAGE_BYTES];
 };
 
-/* Whether it was of use at an instruction, and which of its window's loads were: a bit for each in their order. */
+/*
+ * Whether it was of use at an instruction, and which of its window's loads were: a bit for each in
+ * their order.
+ */
 struct tried {
 	uint64_t ip;
 	uint32_t process_id;
@@ -355,8 +358,8 @@ static float unresolved(struct run_data *data, uint64_t allowed)
 }
 
 /*
- * The loads that are of use, all of which are answered now; 0: none is. Only of loops that close with them:
- * what else there is costs more than it tells.
+ * The loads that are of use, all of which are answered now; 0: none is. Only of loops that close
+ * with them: what else there is costs more than it tells.
  */
 static uint64_t find_useful(struct run_data *data)
 {
@@ -465,8 +468,8 @@ static bool is_wanted(struct run_data *data, struct tried *tried)
 }
 
 /*
- * Which loads of the window are of use, and read them. The first look is at what follows ip only: to look behind
- * it costs as much as a hundred samples where code is new.
+ * Which loads of the window are of use, and read them. The first look is at what follows ip only:
+ * to look behind it costs as much as a hundred samples where code is new.
  */
 static bool find_out(struct run_data *data, struct tried *tried)
 {

@@ -1,13 +1,14 @@
 #pragma once
 /*
- * Memory that an address was loaded from right before a sample: the indices of a gather, the pointer
- * of a hash bucket. Samples whose window does not tell all of its accesses are decoded here again, and what
- * would tell them is read out of the live process, some ms later, and handed on with what a reading before the
- * sample had seen there. Whether such bytes may be used is decided by who has all of them
- * (analyze/samples/code/data-history.h).
+ * Memory that an address was loaded from right before a sample: the indices of a gather, the
+ * pointer of a hash bucket. Samples whose window does not tell all of its accesses are decoded here
+ * again, and what would tell them is read out of the live process, some ms later, and handed on
+ * with what a reading before the sample had seen there. Whether such bytes may be used is decided
+ * by who has all of them (analyze/samples/code/data-history.h).
  *
- * Reads only pages that have a page frame, and none of the sampled thread's stack. Bounded memory and work;
- * an instruction for which this was of no use a few times is left alone. One thread at a time.
+ * Reads only pages that have a page frame, and none of the sampled thread's stack. Bounded memory
+ * and work; an instruction for which this was of no use a few times is left alone. One thread at a
+ * time.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,18 +28,24 @@ struct run_data_counts {
 };
 
 /*
- * Takes bytes of kind TRACE_CODE_HELD, as code_changing_sink's lines. Code is read as `code` allows; it must
- * outlive the other. Returns 0 or -ENOMEM.
+ * Takes bytes of kind TRACE_CODE_HELD, as code_changing_sink's lines. Code is read as `code`
+ * allows; it must outlive the other. Returns 0 or -ENOMEM.
  */
 int run_data_create(const struct code_changing_sink *sink, struct run_code *code,
 		    struct run_data **ret_data);
 struct run_data *run_data_destroy(struct run_data *data); /* accepts NULL */
 
-/* A sample with registers of a live process. Nearly always one look into a table. Returns 0 or -ENOMEM. */
+/*
+ * A sample with registers of a live process. Nearly always one look into a table. Returns 0 or
+ * -ENOMEM.
+ */
 int run_data_sample(struct run_data *data, const struct pmu_record *record,
 		    const struct image *image);
 
-/* The samples of a round have been told: hand on what was read for them. Returns 0 or what the sink does. */
+/*
+ * The samples of a round have been told: hand on what was read for them. Returns 0 or what the sink
+ * does.
+ */
 int run_data_round(struct run_data *data, uint64_t ticks);
 
 /* Other code or data is in the range; a whole image is (id, 0, UINT64_MAX). */

@@ -15,7 +15,10 @@
 
 #define MAX_RENEWED 64u
 
-/* Where other code was mapped, or code was changed: samples from before are not of what is there now. */
+/*
+ * Where other code was mapped, or code was changed: samples from before are not of what is there
+ * now.
+ */
 struct renewed {
 	uint32_t process_id;
 	uint64_t start;
@@ -33,12 +36,13 @@ struct samples_private {
 	struct trace_writer *writer;
 	struct decoder *decoder;
 	pid_t pid; /* of the sample being decoded; 0: its process is not known */
-	pid_t forbidden_pid; /* whose memory the kernel lets us not read (Yama), and logs each attempt */
+	/* whose memory the kernel lets us not read (Yama), and logs each attempt */
+	pid_t forbidden_pid;
 	struct mapped_pages pages; /* of such */
 	struct run_code *code; /* NULL: code is taken for what it is now */
 	uint32_t round;
-	struct renewed
-		renewed[MAX_RENEWED]; /* since the last round, in a ring when there are more */
+	/* since the last round, in a ring when there are more */
+	struct renewed renewed[MAX_RENEWED];
 	size_t n_renewed;
 	uint8_t *kept; /* struct kept, then the record, each a multiple of 8 bytes */
 	size_t kept_bytes;

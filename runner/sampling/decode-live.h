@@ -15,8 +15,9 @@
 struct samples_private;
 
 /*
- * code tells what ran where code may change (run_code_live()), and must outlive it; NULL: what is there now is
- * taken for what ran. Returns 0, -ENOMEM, or -EOPNOTSUPP for a machine that the decoder does not know.
+ * code tells what ran where code may change (run_code_live()), and must outlive it; NULL: what is
+ * there now is taken for what ran. Returns 0, -ENOMEM, or -EOPNOTSUPP for a machine that the
+ * decoder does not know.
  */
 int samples_private_create(struct trace_writer *writer, struct run_code *code,
 			   struct samples_private **ret_private);
@@ -33,16 +34,16 @@ int samples_private_take(struct samples_private *private_samples, uint32_t sourc
 			 const struct pmu_record *record, const struct image *image);
 
 /*
- * Decode one SAMPLE record and call back with each address that its time is divided over, and the share.
- * Nothing is stored: the writer may be NULL.
+ * Decode one SAMPLE record and call back with each address that its time is divided over, and the
+ * share. Nothing is stored: the writer may be NULL.
  */
 void samples_private_look(struct samples_private *private_samples, const struct pmu_record *record,
 			  const struct image *image,
 			  void (*call)(void *user, uint64_t address, double share), void *user);
 
 /*
- * Keep a SAMPLE record until code has been read behind it, and decode those that are kept: `take` is called
- * for each, in order. 0, -ENOMEM, or what it returns.
+ * Keep a SAMPLE record until code has been read behind it, and decode those that are kept: `take`
+ * is called for each, in order. 0, -ENOMEM, or what it returns.
  */
 int samples_private_keep(struct samples_private *private_samples, const void *stream,
 			 const void *record, size_t n_bytes);

@@ -12,7 +12,9 @@ static void ask(const struct page_nodes *nodes, int *ret_nodes)
 		pages[i] = (void *)(uintptr_t)nodes->items[i].address;
 		ret_nodes[i] = -1;
 	}
-	/* Without nodes to move to it only tells. What it refuses leaves the answers as they are. */
+	/*
+	 * Without nodes to move to it only tells. What it refuses leaves the answers as they are.
+	 */
 	(void)!syscall(SYS_move_pages, (long)nodes->pid, nodes->n, pages, NULL, ret_nodes, 0);
 }
 

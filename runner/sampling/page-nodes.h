@@ -1,9 +1,10 @@
 #pragma once
 /*
  * Which NUMA node the pages lie on that programs have just faulted in: the kernel's samples of page
- * faults do not tell, move_pages(2) does, for pages of any process that we may read, and moves nothing.
- * Faults are gathered while rings are read, and asked for together, some ms after they happened at most:
- * a page that has gone by then, or whose process has, is told of by nobody. One thread.
+ * faults do not tell, move_pages(2) does, for pages of any process that we may read, and moves
+ * nothing. Faults are gathered while rings are read, and asked for together, some ms after they
+ * happened at most: a page that has gone by then, or whose process has, is told of by nobody. One
+ * thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,8 +25,8 @@ struct page_nodes {
 };
 
 /*
- * A page fault, as perf tells of it: at time_ns of its clock, at any address of the page. Returns 0 or
- * the writer's negative errno.
+ * A page fault, as perf tells of it: at time_ns of its clock, at any address of the page. Returns 0
+ * or the writer's negative errno.
  */
 int page_nodes_add(struct page_nodes *nodes, uint32_t pid, uint64_t time_ns, uint64_t address);
 

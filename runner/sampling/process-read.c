@@ -8,7 +8,9 @@
 
 #include "common/cleanup.h"
 
-/* Bytes read from the start of the range, or a negative errno when not even the first page can be. */
+/*
+ * Bytes read from the start of the range, or a negative errno when not even the first page can be.
+ */
 static ssize_t read_by_syscall(pid_t pid, uint64_t address, void *bytes, size_t n_bytes)
 {
 	struct iovec local = { bytes, n_bytes };

@@ -12,8 +12,9 @@
 enum process_read_wish { READ_NEEDED, READ_WANTED };
 
 /*
- * Returns the bytes read from address on, 0 when none can be. *is_forbidden is the process's: whether the
- * kernel lets us not read its memory at all, and may log each attempt; it is set when that is found out.
+ * Returns the bytes read from address on, 0 when none can be. *is_forbidden is the process's:
+ * whether the kernel lets us not read its memory at all, and may log each attempt; it is set when
+ * that is found out.
  */
 size_t process_read(pid_t pid, bool *is_forbidden, uint64_t address, void *bytes, size_t n_bytes,
 		    enum process_read_wish wish);

@@ -102,8 +102,8 @@ uint64_t samples_store_losses(struct samples *samples)
 		store_loss(samples->writer, &all[i]);
 	store_rate(samples);
 	/*
-	 * No loss yet: the process had ended when its page was to be read, but the file it came from
-	 * serves as well. What cannot be decoded for that is counted where it is decoded.
+	 * No loss yet: the process had ended when its page was to be read, but the file it came
+	 * from serves as well. What cannot be decoded for that is counted where it is decoded.
 	 */
 	if (counts.n_unreadable)
 		store_counter(samples->writer, 0, "code pages not readable", "pages",

@@ -65,7 +65,10 @@ static int store_refused(struct samples *samples, const struct pmu_chosen *chose
 static int refuse(struct samples *samples, const struct pmu_chosen *chosen,
 		  const struct access_options *options)
 {
-	/* What other sources need, too, is told with them; alone, the samples that are there do without. */
+	/*
+	 * What other sources need, too, is told with them; alone, the samples that are there do
+	 * without.
+	 */
 	if (!samples->refusal[0] && chosen->source->role == ACCESS_ROLE_TASKS)
 		snprintf(samples->refusal, sizeof(samples->refusal),
 			 "no task records (names of threads, maps that no hook sees): %s",
@@ -276,7 +279,10 @@ static int open_all(struct samples *samples, struct pmu_choice *choice,
 		struct pmu_chosen *chosen = &choice->items[i];
 		struct access_options own = pmu_chosen_options(chosen, access);
 
-		/* Only timed sources have registers and stack bytes: the others follow frame pointers. */
+		/*
+		 * Only timed sources have registers and stack bytes: the others follow frame
+		 * pointers.
+		 */
 		own.has_call_chain |= own.stack_bytes == UNWIND_BYTES && !chosen->source->is_timed;
 		if (own.stack_bytes == UNWIND_BYTES && chosen->source->is_timed)
 			own.ring_bytes = UNWIND_RING_BYTES;

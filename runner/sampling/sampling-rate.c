@@ -164,8 +164,9 @@ static int turn(struct samples_rate *rate, struct access_stream *stream, struct 
 }
 
 /*
- * Those who were born since the last turn have one period, and its multiples are where they are sampled. The thread that
- * the source was opened on begins a period with each turn, so that it still must get through some.
+ * Those who were born since the last turn have one period, and its multiples are where they are
+ * sampled. The thread that the source was opened on begins a period with each turn, so that it
+ * still must get through some.
  */
 static bool is_birth_turn(const struct samples_rate *rate, const struct access_stream *stream,
 			  uint64_t now_ns)

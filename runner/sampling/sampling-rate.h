@@ -1,8 +1,8 @@
 #pragma once
 /*
- * How often samples are taken: the period changes at random moments between a few near the asked one
- * (against lock-step with the program), and, with --budget, to longer ones while sampling costs more
- * than its share. One thread.
+ * How often samples are taken: the period changes at random moments between a few near the asked
+ * one (against lock-step with the program), and, with --budget, to longer ones while sampling costs
+ * more than its share. One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,14 +38,15 @@ struct samples_rate {
 };
 
 /*
- * Read "2%", "0.5%" or "2" as a part of the program's CPU time in ppm. Returns 0, or -EINVAL: not above
- * 0 and at most 50 %.
+ * Read "2%", "0.5%" or "2" as a part of the program's CPU time in ppm. Returns 0, or -EINVAL: not
+ * above 0 and at most 50 %.
  */
 int samples_rate_parse_budget(const char *text, uint32_t *ret_ppm);
 
 /*
- * Choose the rate of a timed source before it is opened: below the kernel's limit, and within the budget,
- * whose cost is measured here. Changes access->freq_hz, min_period, n_levels and has_jitter.
+ * Choose the rate of a timed source before it is opened: below the kernel's limit, and within the
+ * budget, whose cost is measured here. Changes access->freq_hz, min_period, n_levels and
+ * has_jitter.
  */
 void samples_rate_choose(struct samples_rate *rate, const struct access_source *source,
 			 struct access_options *access);
@@ -55,9 +56,9 @@ uint64_t samples_rate_begin(const struct samples_rate *rate);
 void samples_rate_spent(struct samples_rate *rate, uint64_t begin_ns);
 
 /*
- * When it is time, turn a stream to another period: soon where threads and processes were born since the last look, as
- * those of one turn have one period. now_ns: CLOCK_MONOTONIC; n_taken: samples of the stream so far. Returns
- * 1 when it turned, 0 or a negative errno.
+ * When it is time, turn a stream to another period: soon where threads and processes were born
+ * since the last look, as those of one turn have one period. now_ns: CLOCK_MONOTONIC; n_taken:
+ * samples of the stream so far. Returns 1 when it turned, 0 or a negative errno.
  */
 struct samples_rate_now {
 	uint64_t now_ns;

@@ -94,8 +94,8 @@ static bool is_secret(const struct samples_stream *stream)
 }
 
 /*
- * The instruction that accessed lies before the ip: with both pages the code is told from its bytes. What
- * --private stores has no registers, and code comes from files.
+ * The instruction that accessed lies before the ip: with both pages the code is told from its
+ * bytes. What --private stores has no registers, and code comes from files.
  */
 static int take_hit(struct samples *samples, const struct samples_stream *stream, const void *bytes,
 		    size_t n_bytes)

@@ -31,11 +31,14 @@ struct samples_stream {
 	uint32_t source_id; /* in the trace, from 1 */
 	uint64_t n_taken; /* samples so far */
 	uint64_t n_dropped; /* of them: recording had stopped */
-	uint64_t
-		paired_raw_ns; /* when perf's own clock was read last, where its times are of that */
+	/* when perf's own clock was read last, where its times are of that */
+	uint64_t paired_raw_ns;
 };
 
-/* For a source that is stamped by perf's own clock: store how that clock goes. Returns as the writer. */
+/*
+ * For a source that is stamped by perf's own clock: store how that clock goes. Returns as the
+ * writer.
+ */
 int samples_store_perf_clock(struct samples_stream *stream);
 
 struct samples {
@@ -68,8 +71,8 @@ struct samples {
 };
 
 /*
- * Is what --source, --freq and --period ask for possible at all? Returns 0, or -EINVAL with one line in
- * message. Tries nothing.
+ * Is what --source, --freq and --period ask for possible at all? Returns 0, or -EINVAL with one
+ * line in message. Tries nothing.
  */
 int samples_check(const struct run_options *options, char *message, size_t n_bytes);
 
@@ -115,7 +118,9 @@ void samples_forget(struct samples *samples, uint32_t process_id);
 /* Whether code is being made, or threads and processes: what ran is told by looking soon. */
 bool samples_want_haste(const struct samples *samples);
 
-/* File descriptors that become readable when a ring fills up are added to epoll_fd with that tag. */
+/*
+ * File descriptors that become readable when a ring fills up are added to epoll_fd with that tag.
+ */
 void samples_watch(const struct samples *samples, int epoll_fd, uint64_t tag);
 
 /* Write LOSS records of what the sources lost. Returns the number of samples lost. */

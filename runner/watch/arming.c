@@ -130,7 +130,9 @@ void watches_resume(struct watches *watches, struct watch_item *item)
 	store(watches, item, TRACE_WATCH_RESUMED, ticks, "");
 }
 
-/* How many bytes to watch: what was asked for, else the object, but no more than one register does. */
+/*
+ * How many bytes to watch: what was asked for, else the object, but no more than one register does.
+ */
 static uint64_t choose_bytes(const struct watch_item *item, const struct watch_found *found)
 {
 	if (item->target.n_bytes)

@@ -15,8 +15,8 @@ struct watch_found {
 };
 
 /*
- * Watch what was found, unless the item is over. While it is armed another thing of its name is only counted;
- * what cannot be watched is refused.
+ * Watch what was found, unless the item is over. While it is armed another thing of its name is
+ * only counted; what cannot be watched is refused.
  */
 void watches_arm(struct watches *watches, struct watch_item *item, const struct watch_found *found);
 

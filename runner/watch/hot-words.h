@@ -1,8 +1,9 @@
 #pragma once
 /*
- * --watch-hot: which words the samples of time say are touched most, for the debug registers to look at in
- * turn. Samples are decoded while the program runs, as --private does. What lies on the stack that a sample
- * came from is left out: no other thread has business there. Bounded memory. One thread.
+ * --watch-hot: which words the samples of time say are touched most, for the debug registers to
+ * look at in turn. Samples are decoded while the program runs, as --private does. What lies on the
+ * stack that a sample came from is left out: no other thread has business there. Bounded memory.
+ * One thread.
  */
 #include <stdint.h>
 
@@ -30,7 +31,7 @@ void watch_hot_sample(struct watch_hot *hot, const struct pmu_record *record,
 		      const struct image *image);
 
 /*
- * The words to watch next, of the hottest lines that were not watched just before, each the hottest of its
- * line: at most n_max of them. Returns how many.
+ * The words to watch next, of the hottest lines that were not watched just before, each the hottest
+ * of its line: at most n_max of them. Returns how many.
  */
 unsigned watch_hot_choose(struct watch_hot *hot, struct watch_hot_word *ret_words, unsigned n_max);

@@ -5,7 +5,7 @@
 #define SLICES_PER_SECOND 10u
 #define TURNS_PER_SECOND  4u
 #define NS_PER_SECOND	  UINT64_C(1000000000)
-#define TIME_DIVISOR	  5u /* all watches may cost the program a fifth of the time that passes ... */
+#define TIME_DIVISOR	  5u /* all watches may cost a fifth of the program's time ... */
 #define ALL_DIVISOR                                                                                \
 	10u /* hits that take a tenth of the time by that measure are taken to take all */
 #define BURST_NS                                                                                   \
@@ -31,7 +31,10 @@ static uint64_t to_ns(const struct watches *watches, uint64_t ticks)
 	return ticks * NS_PER_SECOND / watches->ticks_per_second;
 }
 
-/* What a hit costs is known from the start only, and may be several times that when others are at work, too. */
+/*
+ * What a hit costs is known from the start only, and may be several times that when others are at
+ * work, too.
+ */
 static void spend(struct watches *watches, uint64_t now_ticks)
 {
 	uint64_t passed_ns = to_ns(watches, now_ticks - watches->round_ticks);

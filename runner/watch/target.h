@@ -2,9 +2,9 @@
 /*
  * What --watch names:  TARGET[,BYTES][:w]
  *	0x7ffe1234		an address, of the command itself
- *	name, lib.so:name	a global variable, of any loaded file or of that one; name+N: N bytes in it
- *	name			an object that the program names (memsight_name_range())
- *	name, name+N		a function: the first, or the Nth, block that it allocates
+ *	name, lib.so:name a global variable, of any loaded file or of that one; name+N: N bytes in
+ *	it name an object that the program names (memsight_name_range()) name, name+N a function:
+ *	the first, or the Nth, block that it allocates
  */
 #include <stdbool.h>
 #include <stddef.h>

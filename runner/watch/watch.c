@@ -288,8 +288,8 @@ static void store_losses(struct watches *watches, const struct watch_item *item)
 		{ .count = item->off_ticks * 1000 / (watches->ticks_per_second + 1),
 		  .from_ticks = item->first_off_ticks,
 		  .to_ticks = item->last_off_ticks,
-		  .reason =
-			  "ms switched off: more accesses than --watch-rate or a fifth of the time allow" },
+		  .reason = "ms switched off: more accesses than "
+			    "--watch-rate or a fifth of the time allow" },
 		{ .count = item->n_elsewhere,
 		  .reason = "others of the same name while one was watched" },
 	};
@@ -306,8 +306,8 @@ static const char *why_never(const struct watch_item *item)
 {
 	if (item->is_function)
 		return "its function allocated no such block";
-	return "never seen: no file that was loaded has such a symbol (are they stripped?), and the "
-	       "program named nothing so";
+	return "never seen: no file that was loaded has such a symbol (are they stripped?), and "
+	       "the program named nothing so";
 }
 
 void watches_end(struct watches *watches, uint64_t ticks)

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * --watch: which bytes the debug registers watch, from when to when. Targets wait until what they name
- * is there: a variable when its file is mapped, a named object when the program names it, a
+ * --watch: which bytes the debug registers watch, from when to when. Targets wait until what they
+ * name is there: a variable when its file is mapped, a named object when the program names it, a
  * function's block when it allocates. Each arming and each end is a WATCH record. One thread.
  *
  * A program that says hello waits for its answer, and what perf told of its maps is read before: so

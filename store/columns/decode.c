@@ -212,7 +212,9 @@ static void keep_nulls(struct chunk_decoder *decoder, const struct chunk_column_
 		decoder->plane[i] = head->flags & CHUNK_HAS_NULL && decoder->values[i] == 0;
 }
 
-/* Values to codes since the least one. Fails where NULL would leave no room: the writer has none. */
+/*
+ * Values to codes since the least one. Fails where NULL would leave no room: the writer has none.
+ */
 static int narrow(struct chunk_decoder *decoder, struct chunk_column *column)
 {
 	uint64_t *values = decoder->values;

@@ -2,7 +2,7 @@
 /*
  * The chunks of one compact table, as they lie in two tables of the database:
  *
- *	NAME_chunk   a row for each chunk: run, series, rows, and what each column holds at least and
+ *	NAME_chunk a row for each chunk: run, series, rows, and what each column holds at least and
  *		     at most (struct chunk_head and struct chunk_range)
  *	NAME_column  id = chunk * 64 + column: the bytes of store/columns/column.h
  *

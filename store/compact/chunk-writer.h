@@ -14,8 +14,8 @@ struct db;
 struct chunk_writer;
 
 /*
- * Columns of the table that rows_table does not name get their default, or NULL. Returns 0, -EINVAL:
- * a column of text, or a name that the table lacks; or another negative errno.
+ * Columns of the table that rows_table does not name get their default, or NULL. Returns 0,
+ * -EINVAL: a column of text, or a name that the table lacks; or another negative errno.
  */
 int chunk_writer_open(struct db *db, const struct rows_table *rows,
 		      struct chunk_writer **ret_writer);
@@ -28,7 +28,7 @@ int chunk_writer_add(struct chunk_writer *writer, const union rows_cell *cells, 
 int chunk_writer_flush(struct chunk_writer *writer);
 
 /*
- * What follows belongs to the next series: its ids are behind those of no chunk but its own. Returns
- * 0 or a negative errno.
+ * What follows belongs to the next series: its ids are behind those of no chunk but its own.
+ * Returns 0 or a negative errno.
  */
 int chunk_writer_next_series(struct chunk_writer *writer);

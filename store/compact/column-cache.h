@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Decoded columns by a key, counted by reference. Those that nobody has taken are kept up to a bound
- * of bytes; the one that was put back longest ago goes first.
+ * Decoded columns by a key, counted by reference. Those that nobody has taken are kept up to a
+ * bound of bytes; the one that was put back longest ago goes first.
  */
 #include <stddef.h>
 #include <stdint.h>

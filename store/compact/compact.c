@@ -51,7 +51,9 @@ bool compact_is_database(sqlite3 *db)
 	return compact_is(db, tables[0]);
 }
 
-/* Run SQL with the table's name as %w, and its columns behind it as %s, if there is such a place. */
+/*
+ * Run SQL with the table's name as %w, and its columns behind it as %s, if there is such a place.
+ */
 static int run(struct db *db, const char *format, const char *table, const char *columns)
 {
 	char *sql = sqlite3_mprintf(format, table, columns);
@@ -120,10 +122,13 @@ static const char chunk_sql[] =
 	" head BLOB NOT NULL)";
 static const char column_sql[] =
 	"CREATE TABLE IF NOT EXISTS \"%w_column\"(id INTEGER PRIMARY KEY, data BLOB NOT NULL)";
+/* clang-format off */
 static const char readme_sql[] =
-	"CREATE VIEW IF NOT EXISTS readme AS SELECT 'This database is compact: allocation, sample and"
+	"CREATE VIEW IF NOT EXISTS readme AS SELECT 'This database is compact: allocation,"
+	" sample and"
 	" touch are read through an extension of SQLite that memsight installs. In sqlite3:"
 	" .load " MEMSIGHT_LIBRARIES "/" CHUNK_MODULE ". memsight itself has it built in.' AS text";
+/* clang-format on */
 
 int compact_make(struct db *db)
 {
@@ -144,7 +149,8 @@ int compact_delete_run(struct db *db, const char *table, int64_t run_id)
 {
 	char *sql = sqlite3_mprintf(
 		"DELETE FROM \"%w_column\" WHERE id IN (SELECT part.id FROM \"%w_chunk\" AS chunk"
-		" JOIN \"%w_column\" AS part ON part.id BETWEEN chunk.id * %d AND chunk.id * %d + %d"
+		" JOIN \"%w_column\" AS part ON part.id BETWEEN chunk.id * %d"
+		" AND chunk.id * %d + %d"
 		" WHERE run_id = %lld);"
 		"DELETE FROM \"%w_chunk\" WHERE run_id = %lld",
 		table, table, table, (int)CHUNK_COLUMNS, (int)CHUNK_COLUMNS, (int)CHUNK_COLUMNS - 1,

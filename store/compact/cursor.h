@@ -11,7 +11,9 @@
 
 struct chunk_cursor;
 
-/* id_column: which column has the row id; -1: none has. The store must outlive it. NULL: no memory. */
+/*
+ * id_column: which column has the row id; -1: none has. The store must outlive it. NULL: no memory.
+ */
 struct chunk_cursor *chunk_cursor_open(struct chunk_store *store, int id_column);
 struct chunk_cursor *chunk_cursor_close(struct chunk_cursor *cursor); /* accepts NULL */
 

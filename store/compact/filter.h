@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Which rows a query wants, as far as chunks and decoded columns can tell: bounds of integer columns.
- * SQLite looks at each row again, so that leaving a bound out costs time only.
+ * Which rows a query wants, as far as chunks and decoded columns can tell: bounds of integer
+ * columns. SQLite looks at each row again, so that leaving a bound out costs time only.
  */
 #include <sqlite3.h>
 #include <stdbool.h>

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * The virtual table over chunks (chunk-store.h): the same columns, rows and order as the plain table
- * has. CREATE VIRTUAL TABLE name USING libmemsight_sqlite(column definitions, as of CREATE TABLE).
+ * The virtual table over chunks (chunk-store.h): the same columns, rows and order as the plain
+ * table has. CREATE VIRTUAL TABLE name USING libmemsight_sqlite(column definitions, as of CREATE
+ * TABLE).
  */
 #include <sqlite3.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@
 #define CHUNK_KEEP_BYTES ((size_t)128 << 20)
 
 /*
- * Make the module known to a connection, in the place of one that is known already. keep_bytes: of decoded columns that
- * nobody uses at the moment, for each table. Returns a result of SQLite.
+ * Make the module known to a connection, in the place of one that is known already. keep_bytes: of
+ * decoded columns that nobody uses at the moment, for each table. Returns a result of SQLite.
  */
 int chunk_table_register(sqlite3 *db, size_t keep_bytes);

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * The squeezed axis of addresses: pages that something lay in, joined to ranges over small holes, and
- * cut into bands (table band) by what lies in them.
+ * The squeezed axis of addresses: pages that something lay in, joined to ranges over small holes,
+ * and cut into bands (table band) by what lies in them.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,8 +31,8 @@ struct picture_ranges {
 	struct picture_range *waiting;
 	size_t n_waiting;
 	size_t n_allocated;
-	uint64_t *
-		seen; /* pages that were just added: most things lie where others did; NULL: few so far */
+	/* pages that were just added: most things lie where others did; NULL: few so far */
+	uint64_t *seen;
 	uint64_t hole; /* bytes: larger ones are left out of the axis */
 };
 
@@ -46,7 +46,9 @@ int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t
 /* Sort in what waits, and join ranges until there are few enough for an axis. 0 or -ENOMEM. */
 int picture_ranges_settle(struct picture_ranges *ranges);
 
-/* The last byte of something, within what addresses there are; its page is not the very last one. */
+/*
+ * The last byte of something, within what addresses there are; its page is not the very last one.
+ */
 static inline uint64_t picture_last_byte(uint64_t address, uint64_t size)
 {
 	const uint64_t most = UINT64_MAX - 4096;
@@ -55,7 +57,10 @@ static inline uint64_t picture_last_byte(uint64_t address, uint64_t size)
 	return last < address || last > most ? most : last;
 }
 
-/* Times on the axis: 73 years to both sides, so that what is computed from them is no longer than an int64_t. */
+/*
+ * Times on the axis: 73 years to both sides, so that what is computed from them is no longer than
+ * an int64_t.
+ */
 #define PICTURE_MOST_NS (INT64_C(1) << 61)
 static inline int64_t picture_held_ns(int64_t time_ns)
 {
@@ -70,6 +75,9 @@ int picture_regions_open(struct db *db, int64_t run_id,
 			 struct picture_regions **ret_regions); /* 0 or a negative errno */
 struct picture_regions *picture_regions_close(struct picture_regions *regions); /* accepts NULL */
 
-/* Write the bands of a process, from ranges that were settled. *ret_height: bytes of all. 0 or an errno. */
+/*
+ * Write the bands of a process, from ranges that were settled. *ret_height: bytes of all. 0 or an
+ * errno.
+ */
 int picture_bands_write(const struct picture_ranges *ranges, const struct picture_regions *regions,
 			int64_t process_id, uint64_t *ret_height);

@@ -20,5 +20,8 @@ int picture_sites_add(struct picture_sites *sites, const struct picture_row_bloc
 /* After the last block: make them ready to be asked for. Returns 0 or a negative errno. */
 int picture_sites_settle(struct picture_sites *sites);
 
-/* stack.id of the heap block that a touch is of, named ones too; 0: it has none, -1: there is no block. */
+/*
+ * stack.id of the heap block that a touch is of, named ones too; 0: it has none, -1: there is no
+ * block.
+ */
 int64_t picture_sites_of(const struct picture_sites *sites, const struct picture_row_touch *touch);

@@ -9,7 +9,10 @@
 #define PICTURE_LATENCIES 16 /* 0: not known */
 #define PICTURE_NO_LEVEL  0 /* number of the level that is not told */
 
-/* The number of a latency in cycles: 1 is below 16, then one for each power of two, to 2^17 and more. */
+/*
+ * The number of a latency in cycles: 1 is below 16, then one for each power of two, to 2^17 and
+ * more.
+ */
 unsigned picture_latency(int64_t cycles);
 
 struct picture_counts {
@@ -35,7 +38,9 @@ int picture_categories_add(struct picture_categories *categories, enum picture_b
 
 extern const char *const picture_colours[PICTURE_BY_COUNT];
 
-/* Most first, at most PICTURE_MAX_CATEGORIES with "all others" as the last. level_names: by number. */
+/*
+ * Most first, at most PICTURE_MAX_CATEGORIES with "all others" as the last. level_names: by number.
+ */
 struct picture_category_rows {
 	struct db *db;
 	int64_t run_id;

@@ -101,7 +101,9 @@ int picture_canvas_init(struct picture_canvas *canvas, struct picture *picture, 
 
 /* ---- Blocks ---- */
 
-/* A side of a block, clipped: from cell to cell, and how much of the first and the last it covers. */
+/*
+ * A side of a block, clipped: from cell to cell, and how much of the first and the last it covers.
+ */
 struct side {
 	unsigned first;
 	unsigned last;

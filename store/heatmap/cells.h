@@ -44,7 +44,10 @@ struct picture_canvas {
 	unsigned first_row;
 	unsigned n_categories;
 	uint32_t *counts; /* by cell and category */
-	/* What thousands of blocks over each other add up to is damage, and may be any number: unsigned. */
+	/*
+	 * What thousands of blocks over each other add up to is damage, and may be any number:
+	 * unsigned.
+	 */
 	uint64_t *areas; /* by cell: of small blocks, in 2^-48 of a cell */
 	uint64_t *changes; /* of large ones: from cell to cell, in both directions */
 };

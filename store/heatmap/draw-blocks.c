@@ -112,7 +112,10 @@ static void use_block(struct picture_job *job, const struct use *use,
 	keep(job, &block);
 }
 
-/* A block that was not freed lives as long as its process, and each for 1 ns at least, and not for ever. */
+/*
+ * A block that was not freed lives as long as its process, and each for 1 ns at least, and not for
+ * ever.
+ */
 static uint64_t end_of(const struct picture_process *process, int64_t birth_ns, int64_t life_ns)
 {
 	if (life_ns == CHUNK_NULL)

@@ -12,7 +12,9 @@ static const enum picture_touch_column columns_by[PICTURE_BY_COUNT] = {
 };
 
 #define BIT(column) (1u << (column))
-#define PLACES	    (BIT(PICTURE_TOUCH_TIME) | BIT(PICTURE_TOUCH_ADDRESS) | BIT(PICTURE_TOUCH_DIRECTION))
+/* clang-format off */
+#define PLACES (BIT(PICTURE_TOUCH_TIME) | BIT(PICTURE_TOUCH_ADDRESS) | BIT(PICTURE_TOUCH_DIRECTION))
+/* clang-format on */
 
 /* Run through the parts of touches that meet the slice. */
 static const struct picture_part *next_part(const struct picture_job *job,

@@ -1,11 +1,12 @@
 #pragma once
 /*
  * Time x address as cells: what the web view, the terminal and plots draw. A picture is asked for a
- * rectangle of time and of the squeezed address axis (table band: addresses with holes left out) and a
- * number of cells, and is answered from what import stored at several levels of detail, so that the
- * cost follows from the cells and not from the number of blocks and samples.
+ * rectangle of time and of the squeezed address axis (table band: addresses with holes left out)
+ * and a number of cells, and is answered from what import stored at several levels of detail, so
+ * that the cost follows from the cells and not from the number of blocks and samples.
  *
- * A touch is a row of `touch` with an address, of any role; a block lies on the axis for its lifetime.
+ * A touch is a row of `touch` with an address, of any role; a block lies on the axis for its
+ * lifetime.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -37,7 +38,8 @@ struct picture_request {
 	uint64_t high; /* not included */
 	unsigned width; /* cells, 1 to PICTURE_MAX_CELLS */
 	unsigned height;
-	bool is_whole; /* cells of a given size: the part may reach beyond what there is, and is not clipped */
+	/* cells of a given size: the part may reach beyond what there is, and is not clipped */
+	bool is_whole;
 };
 
 struct picture_category {
@@ -75,13 +77,14 @@ struct picture_band {
 };
 
 struct picture {
-	struct picture_request
-		request; /* as answered: defaults filled in, clipped to what there is */
+	/* as answered: defaults filled in, clipped to what there is */
+	struct picture_request request;
 	uint64_t n_touches; /* in the rectangle */
 	uint64_t n_blocks;
-	uint32_t
-		stride; /* 1, or only one touch in so many was looked at; counts are not scaled up */
-	int64_t cell_ns; /* what numbers were counted in, if coarser than the cells asked for, else 0 */
+	/* 1, or only one touch in so many was looked at; counts are not scaled up */
+	uint32_t stride;
+	/* what numbers were counted in, if coarser than the cells asked for, else 0 */
+	int64_t cell_ns;
 	uint64_t cell_bytes;
 	size_t n_categories;
 	struct picture_category categories[PICTURE_MAX_CATEGORIES];
@@ -99,8 +102,8 @@ struct picture {
 struct picture_store;
 
 /*
- * db stays the caller's and must outlive the store. Returns 0, -ENODATA when no picture was stored at
- * import (analyze --no-tiles, or an older version), -ENOMEM, -EPROTO (sqlite3_errmsg() tells).
+ * db stays the caller's and must outlive the store. Returns 0, -ENODATA when no picture was stored
+ * at import (analyze --no-tiles, or an older version), -ENOMEM, -EPROTO (sqlite3_errmsg() tells).
  */
 int picture_store_open(sqlite3 *db, struct picture_store **ret_store);
 struct picture_store *picture_store_close(struct picture_store *store); /* accepts NULL */
@@ -123,8 +126,8 @@ bool picture_place(const struct picture_band *bands, size_t n, uint64_t address,
 bool picture_address(const struct picture_band *bands, size_t n, uint64_t y, uint64_t *ret_address);
 
 /*
- * Answer a request. *ret_picture is freed with picture_free(). Returns 0, -EINVAL for a request out of
- * range, -ENOENT for a run or process that has nothing to draw, -ENOMEM, -EPROTO.
+ * Answer a request. *ret_picture is freed with picture_free(). Returns 0, -EINVAL for a request out
+ * of range, -ENOENT for a run or process that has nothing to draw, -ENOMEM, -EPROTO.
  */
 int picture_make(struct picture_store *store, const struct picture_request *request,
 		 struct picture **ret_picture);
@@ -132,8 +135,8 @@ struct picture *picture_free(struct picture *picture); /* accepts NULL, returns 
 
 /*
  * Store what pictures of a run are made from, in the transaction of its import; replaces what was
- * there. A run with totals only gets none. The same scan makes its slices (store/slices/write.h), where the
- * database has their table. Returns 0 or a negative errno.
+ * there. A run with totals only gets none. The same scan makes its slices (store/slices/write.h),
+ * where the database has their table. Returns 0 or a negative errno.
  */
 struct db;
 int picture_write(struct db *db, int64_t run_id);
@@ -142,15 +145,15 @@ int picture_write(struct db *db, int64_t run_id);
 int picture_write_sliced(struct db *db, int64_t run_id, size_t n_events);
 
 /*
- * Whether a run that has rows to draw has no stored picture (analyze --no-tiles). An error is false, and kept
- * (statement.h) where it is no memory.
+ * Whether a run that has rows to draw has no stored picture (analyze --no-tiles). An error is
+ * false, and kept (statement.h) where it is no memory.
  */
 bool picture_is_missing(sqlite3 *db);
 
 /*
  * Compute the pictures of all runs of a database, which is only read, into a private one: *ret_path
- * (allocated) is a file in TMPDIR that its user alone may read, for db_open() and picture_store_open().
- * The caller unlinks it, which may be done once it is open. Takes about 1 s for a million rows. Returns 0 or a
- * negative errno.
+ * (allocated) is a file in TMPDIR that its user alone may read, for db_open() and
+ * picture_store_open(). The caller unlinks it, which may be done once it is open. Takes about 1 s
+ * for a million rows. Returns 0 or a negative errno.
  */
 int picture_compute(const char *path, char **ret_path);

@@ -1,5 +1,7 @@
 #pragma once
-/* Memory levels of a run as numbers, and how often each was met over time (table timeline_level). */
+/*
+ * Memory levels of a run as numbers, and how often each was met over time (table timeline_level).
+ */
 #include <stdint.h>
 
 #include "common/hash-map.h"

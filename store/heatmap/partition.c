@@ -219,7 +219,9 @@ static bool sort_byte(const struct key *keys, struct key *other, uint32_t n, uns
 	return true;
 }
 
-/* The slab's items by address. The keys are the slabs' until they are sorted anew; NULL: no memory. */
+/*
+ * The slab's items by address. The keys are the slabs' until they are sorted anew; NULL: no memory.
+ */
 static const struct key *sort(struct picture_slabs *slabs, const struct slab *slab)
 {
 	/* Most runs are small, and those 8 MiB are not for them. */

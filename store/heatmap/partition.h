@@ -1,8 +1,8 @@
 #pragma once
 /*
  * Touches and blocks of a run on their way into parts (parts.h). They come in order of time, and
- * wait in slabs: one for each process, blocks apart by size and life, so that large ones can be found
- * without the small ones. A full slab is a stretch of time; it is cut by address into parts.
+ * wait in slabs: one for each process, blocks apart by size and life, so that large ones can be
+ * found without the small ones. A full slab is a stretch of time; it is cut by address into parts.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 #pragma once
 /*
- * Parts of a picture: up to PICTURE_PART_ITEMS touches or blocks of a process that lie near each other
- * in time and address, as compressed columns (picture_part and picture_data). A large part lies in
- * three pieces, so that one in 16 or one in 4 of its items can be looked at alone; of a small one
- * all lie in the first. The bytes of a piece: of each column a uint32_t with its size, and a column
- * of store/columns/column.h.
+ * Parts of a picture: up to PICTURE_PART_ITEMS touches or blocks of a process that lie near each
+ * other in time and address, as compressed columns (picture_part and picture_data). A large part
+ * lies in three pieces, so that one in 16 or one in 4 of its items can be looked at alone; of a
+ * small one all lie in the first. The bytes of a piece: of each column a uint32_t with its size,
+ * and a column of store/columns/column.h.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@
 enum picture_touch_column {
 	PICTURE_TOUCH_TIME, /* ns */
 	PICTURE_TOUCH_ADDRESS,
-	PICTURE_TOUCH_DIRECTION, /* 0 read, 1 write, 2 not known, 3 does not count: another touch of the sample does */
+	/* 0 read, 1 write, 2 not known, 3 does not count: another touch of the sample does */
+	PICTURE_TOUCH_DIRECTION,
 	PICTURE_TOUCH_SOURCE, /* source.id */
 	PICTURE_TOUCH_THREAD, /* thread.id; 0: not known */
 	PICTURE_TOUCH_LEVEL, /* picture_category.item_id */
@@ -45,8 +46,8 @@ struct picture_item {
 };
 
 /*
- * Which piece the item at a place of its part lies in: by chance (the place's bits, mixed), so that no
- * pattern of a program's accesses meets a pattern of ours.
+ * Which piece the item at a place of its part lies in: by chance (the place's bits, mixed), so that
+ * no pattern of a program's accesses meets a pattern of ours.
  */
 static inline unsigned picture_piece_of(uint32_t place, uint32_t n_items)
 {
@@ -68,7 +69,10 @@ struct picture_bytes {
 	size_t n;
 };
 
-/* Bytes of n items, in order of time; they are the packer's until its next call. 0 or a negative errno. */
+/*
+ * Bytes of n items, in order of time; they are the packer's until its next call. 0 or a negative
+ * errno.
+ */
 int picture_pack(struct picture_packer *packer, const struct picture_item *const *items, uint32_t n,
 		 bool is_blocks, struct picture_bytes *ret_bytes);
 

@@ -9,7 +9,10 @@ struct picture_curves;
 struct picture_curves *picture_curves_open(int64_t duration_ns);
 struct picture_curves *picture_curves_close(struct picture_curves *curves); /* accepts NULL */
 
-/* A call site has so many bytes more at a time, not before those that were told before it. 0 or -ENOMEM. */
+/*
+ * A call site has so many bytes more at a time, not before those that were told before it. 0 or
+ * -ENOMEM.
+ */
 int picture_curves_change(struct picture_curves *curves, int64_t stack_id, uint64_t time,
 			  int64_t by);
 

@@ -1,10 +1,10 @@
 #pragma once
 /*
- * Counts of a whole process in a grid of cells over both axes, for pictures of more than can be looked
- * at one by one. A tile is 64 x 64 cells, the rows with low addresses first. Its bytes are one
- * zstd frame: of touches, for each category that the tile has, a byte with its number
- * (picture_category.number), a byte with the number of planes, and the planes, from the lowest byte of
- * the counts up; of blocks one plane of shares, 255 being all of a cell.
+ * Counts of a whole process in a grid of cells over both axes, for pictures of more than can be
+ * looked at one by one. A tile is 64 x 64 cells, the rows with low addresses first. Its bytes are
+ * one zstd frame: of touches, for each category that the tile has, a byte with its number
+ * (picture_category.number), a byte with the number of planes, and the planes, from the lowest byte
+ * of the counts up; of blocks one plane of shares, 255 being all of a cell.
  */
 #include <stdint.h>
 
@@ -19,13 +19,15 @@
 struct db;
 
 /*
- * Write the grids of a run's processes that are large enough for one, from their parts. Returns 0 or
- * a negative errno.
+ * Write the grids of a run's processes that are large enough for one, from their parts. Returns 0
+ * or a negative errno.
  */
 int picture_grid_write(struct db *db, int64_t run_id);
 
 struct picture_job;
 
-/* Touches of the slice into the canvas, or occupancy into the picture. Return 0, -ENOMEM, -EPROTO. */
+/*
+ * Touches of the slice into the canvas, or occupancy into the picture. Return 0, -ENOMEM, -EPROTO.
+ */
 int picture_grid_count(struct picture_job *job);
 int picture_grid_occupy(struct picture_job *job);

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * What is counted of blocks in a span of time, in a form that can be stored and added to that of the span before:
- * births by call site, thread, size and life, and how live bytes moved, told from where they were at the begin.
- * Times are ns since the run's start. All zero is empty. One thread.
+ * What is counted of blocks in a span of time, in a form that can be stored and added to that of
+ * the span before: births by call site, thread, size and life, and how live bytes moved, told from
+ * where they were at the begin. Times are ns since the run's start. All zero is empty. One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +35,8 @@ struct slice_site {
 	int64_t unfreed_bytes;
 	int64_t n_ended; /* of any blocks: freed, or their process ended */
 	int64_t ended_bytes;
-	int64_t most; /* live bytes beyond those at the begin, after a birth; without one: nothing */
+	/* live bytes beyond those at the begin, after a birth; without one: nothing */
+	int64_t most;
 	int64_t most_ns; /* when first */
 	int64_t first_birth_ns; /* without a birth: nothing */
 	int64_t last_end_ns; /* without an end: nothing */
@@ -87,7 +88,9 @@ int slice_blocks_pack(const struct slice_blocks *blocks, struct slice_blob *blob
 #define SLICE_OF_BLOCKS                                                                            \
 	(1u << SLICE_SITES | 1u << SLICE_BLOCK_THREADS | 1u << SLICE_HISTOGRAM | 1u << SLICE_PEAK)
 
-/* A visitor (slice_visitor) that adds what was packed with ref_ns, the slice behind what is here. */
+/*
+ * A visitor (slice_visitor) that adds what was packed with ref_ns, the slice behind what is here.
+ */
 struct slice_blocks_sum {
 	struct slice_blocks *blocks;
 	int64_t ref_ns;

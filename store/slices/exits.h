@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Blocks that nobody freed while their process lives, by call site: when it ends they end, all at once. A sweep is
- * told of that moment by an end of 0 blocks whose id is the process's.
+ * Blocks that nobody freed while their process lives, by call site: when it ends they end, all at
+ * once. A sweep is told of that moment by an end of 0 blocks whose id is the process's.
  */
 #include <stdbool.h>
 
@@ -22,7 +22,9 @@ bool slice_exits_may_have(const struct slice_exits *exits, int64_t process_id, i
 int slice_exits_add(struct slice_exits *exits, const struct picture_row_block *block,
 		    struct sweep *sweep);
 
-/* The moment has come: count the ends, and keep them for slice_exits_pack(). Returns 0 or -ENOMEM. */
+/*
+ * The moment has come: count the ends, and keep them for slice_exits_pack(). Returns 0 or -ENOMEM.
+ */
 int slice_exits_take(struct slice_exits *exits, const struct sweep_end *marker,
 		     struct slice_blocks *blocks);
 

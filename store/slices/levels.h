@@ -1,5 +1,7 @@
 #pragma once
-/* For write.c: slices of one kind on their way into the table, and the groups of them. One thread. */
+/*
+ * For write.c: slices of one kind on their way into the table, and the groups of them. One thread.
+ */
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,8 +53,8 @@ int slice_levels_init(struct slice_levels *levels);
 void slice_levels_finish(struct slice_levels *levels);
 
 /*
- * Write the slice at groups[0], behind what the blob has already, and begin the next one. Returns 0 or a negative
- * errno.
+ * Write the slice at groups[0], behind what the blob has already, and begin the next one. Returns 0
+ * or a negative errno.
  */
 int slice_levels_close(struct slice_levels *levels);
 

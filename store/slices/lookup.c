@@ -57,7 +57,9 @@ static int read_heads(struct slice_store *store, bool is_blocks)
 	return r;
 }
 
-/* Each group has its slices: numbers of a level count up from 0, and the level above is complete. */
+/*
+ * Each group has its slices: numbers of a level count up from 0, and the level above is complete.
+ */
 static bool are_sound(const struct slice_store *store)
 {
 	int64_t n[SLICE_LEVELS] = { 0 };

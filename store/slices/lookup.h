@@ -31,7 +31,10 @@ struct slice_store {
 	int64_t last_stack; /* ... and stack.id */
 };
 
-/* Those of blocks, or of samples and touches. Returns 0, -ENODATA: the run has none, or another negative errno. */
+/*
+ * Those of blocks, or of samples and touches. Returns 0, -ENODATA: the run has none, or another
+ * negative errno.
+ */
 int slice_store_open(sqlite3 *db, int64_t run_id, bool is_blocks, struct slice_store *ret_store);
 void slice_store_close(struct slice_store *store); /* accepts what is all zero */
 #define auto_slice_store __attribute__((cleanup(slice_store_close)))
@@ -41,13 +44,16 @@ int slice_store_read(struct slice_store *store, const struct slice_head *head,
 		     const struct slice_visitor *visitor);
 
 /*
- * What a span of time is made of, in the order of time: groups and slices that lie within it, and slices that only
- * a part of does. Each returns 0 or a negative errno.
+ * What a span of time is made of, in the order of time: groups and slices that lie within it, and
+ * slices that only a part of does. Each returns 0 or a negative errno.
  */
 struct slice_walk {
 	int64_t from_ns;
 	int64_t to_ns; /* not included */
-	int64_t cut_row; /* the slice with this first_row <= row <= last_row counts as lying within in part; 0: none */
+	/*
+	 * the slice with this first_row <= row <= last_row counts as lying within in part; 0: none
+	 */
+	int64_t cut_row;
 	bool is_of_rows; /* slices of level 0 only, and all are parts */
 	int (*whole)(void *context, const struct slice_head *head);
 	int (*part)(void *context, const struct slice_head *head);

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * What is counted of samples and touches in a slice of time: the sums of tally.h that are of them, in a form that
- * can be stored and added to others. Times are ns since the run's start.
+ * What is counted of samples and touches in a slice of time: the sums of tally.h that are of them,
+ * in a form that can be stored and added to others. Times are ns since the run's start.
  */
 #include <stdint.h>
 
@@ -13,7 +13,9 @@ struct slice_touches {
 	int64_t n_clock; /* samples of CPU time */
 };
 
-/* Make it empty; after slice_touches_finish() or all zero. first_thread: of the run. 0 or -ENOMEM. */
+/*
+ * Make it empty; after slice_touches_finish() or all zero. first_thread: of the run. 0 or -ENOMEM.
+ */
 int slice_touches_init(struct slice_touches *touches, int64_t first_thread);
 void slice_touches_finish(struct slice_touches *touches);
 

@@ -44,7 +44,10 @@ static int make_file(char **ret_path)
 	return 0;
 }
 
-/* A path as a URI that only lets read (https://www.sqlite.org/uri.html), allocated. NULL without memory. */
+/*
+ * A path as a URI that only lets read (https://www.sqlite.org/uri.html), allocated. NULL without
+ * memory.
+ */
 static char *read_only_uri(const char *path)
 {
 	char *uri = malloc(3 * strlen(path) + sizeof("file://?mode=ro"));
@@ -129,7 +132,10 @@ static int fill(const char *original, const char *path)
 		r = compute_runs(db);
 	if (r == 0)
 		r = complete(db);
-	/* Who had no memory may have gone on with too little; SQLite rolls back then, and finds no tables. */
+	/*
+	 * Who had no memory may have gone on with too little; SQLite rolls back then, and finds no
+	 * tables.
+	 */
 	int kept = db ? statement_kept(db_handle(db)) : 0;
 	if (kept == -ENOMEM || (r == 0 && kept < 0))
 		r = kept;

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Samples of accesses (PEBS, IBS, SPE and their like), summed up by source, owner and data source: the table
- * access_total. All zero is empty. One thread.
+ * Samples of accesses (PEBS, IBS, SPE and their like), summed up by source, owner and data source:
+ * the table access_total. All zero is empty. One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +35,10 @@ void access_totals_finish(struct access_totals *totals);
 /* Add a touch of an owner; owner_id as the table has it. Returns 0 or -ENOMEM. */
 int access_totals_add(struct access_totals *totals, const struct touch *touch, int64_t owner_id);
 
-/* The sums of the source, owner and data source of another; valid until the next call. 0 or -ENOMEM. */
+/*
+ * The sums of the source, owner and data source of another; valid until the next call. 0 or
+ * -ENOMEM.
+ */
 int access_totals_at(struct access_totals *totals, const struct access_total *like,
 		     struct access_total **ret_item);
 

@@ -62,8 +62,8 @@ void alignment_touch(struct alignment *alignment, const struct touch *touch)
 	bool is_block = touch->owner.kind == OWNER_heap || touch->owner.kind == OWNER_named;
 
 	/*
-	 * Other roles tell of accesses around the sample, not at its time. An allocator works on blocks
-	 * before they are born and after they have ended, whatever the clocks say.
+	 * Other roles tell of accesses around the sample, not at its time. An allocator works on
+	 * blocks before they are born and after they have ended, whatever the clocks say.
 	 */
 	if (!touch->is_resolved || touch->owner.phase != OWNER_IN_USE ||
 	    (touch->role != TRACE_ROLE_EXACT && touch->role != TRACE_ROLE_FAULT))

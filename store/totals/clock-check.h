@@ -1,9 +1,9 @@
 #pragma once
 /*
- * How well the times of samples and of events fit: an access to memory that a block of another moment
- * holds, one that is born or ended within ALIGNMENT_NS, most likely belongs to that block. Allocation
- * events and samples have clocks of their own, and pairs of both join them; where they do not fit,
- * these become many. Bounded memory; one thread.
+ * How well the times of samples and of events fit: an access to memory that a block of another
+ * moment holds, one that is born or ended within ALIGNMENT_NS, most likely belongs to that block.
+ * Allocation events and samples have clocks of their own, and pairs of both join them; where they
+ * do not fit, these become many. Bounded memory; one thread.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 #pragma once
-/* Touches beside the heap, summed up by owner: the table `object_total`. All zero is empty. One thread. */
+/*
+ * Touches beside the heap, summed up by owner: the table `object_total`. All zero is empty. One
+ * thread.
+ */
 #include <stddef.h>
 #include <stdint.h>
 

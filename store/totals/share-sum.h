@@ -1,7 +1,7 @@
 #pragma once
 /*
- * A sum of shares of samples with what its 95 % interval needs: shares of one sample are added before
- * they are squared, so those of one sample must follow each other. All zero is empty.
+ * A sum of shares of samples with what its 95 % interval needs: shares of one sample are added
+ * before they are squared, so those of one sample must follow each other. All zero is empty.
  */
 #include <stdint.h>
 
@@ -29,7 +29,8 @@ static inline void share_total_add(struct share_total *total, int64_t sample, do
 
 /*
  * What the interval of an owner's part of CPU time needs: sums over samples of their shares x (one
- * number for each sample, 0 to 1) and weights w, in ns. Of neighbours: the sample before in its thread.
+ * number for each sample, 0 to 1) and weights w, in ns. Of neighbours: the sample before in its
+ * thread.
  */
 struct share_sum {
 	double n; /* of x */
@@ -38,7 +39,8 @@ struct share_sum {
 	double time_sq; /* of (w x)^2 */
 	double time_w; /* of w^2 x */
 	double lag[2]; /* of w x times the neighbour's: of the same period, of another */
-	double turned; /* of neighbours of another period: w times the neighbour's times the mean of both x^2 */
+	/* of neighbours of another period: w times the neighbour's times the mean of both x^2 */
+	double turned;
 };
 
 /* The same of all samples, with x = 1. */
@@ -63,8 +65,9 @@ double share_correlation(const struct share_design *design, const struct share_s
 			 unsigned i);
 
 /*
- * Half of the 95 % interval of sum.time / design.time, as samples give it; 1 without samples. The binomial one
- * holds where neighbours know nothing of each other. Where they are alike because the program works on one thing
- * for longer than a period, only the ends of such slices are uncertain (docs/accuracy.md, "Intervals").
+ * Half of the 95 % interval of sum.time / design.time, as samples give it; 1 without samples. The
+ * binomial one holds where neighbours know nothing of each other. Where they are alike because the
+ * program works on one thing for longer than a period, only the ends of such slices are uncertain
+ * (docs/accuracy.md, "Intervals").
  */
 double share_half(const struct share_design *design, const struct share_sum *sum);

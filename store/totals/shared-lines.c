@@ -87,7 +87,10 @@ static struct shared_user *user_at(struct shared_line *line, unsigned i)
 	return i ? &line->others[i - 1] : &line->first;
 }
 
-/* The user that was not seen for the longest time, of those that are in no pair that is told; n_users: there is none. */
+/*
+ * The user that was not seen for the longest time, of those that are in no pair that is told;
+ * n_users: there is none.
+ */
 static unsigned find_idle(struct shared_line *line)
 {
 	unsigned found = line->n_users;

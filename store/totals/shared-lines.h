@@ -1,9 +1,10 @@
 #pragma once
 /*
- * Lines of 64 bytes that threads share: the table `shared_line`, a row for each pair of threads. Two share a line while
- * both come back to it after the other: what one did before the other came or after it had left is no sharing, nor is
- * what a thread did through another block that lay there before. Keeps at most SHARED_LINES lines and SHARED_PAIRS
- * pairs; when there are more, those touched least go and are counted. All zero is empty. One thread.
+ * Lines of 64 bytes that threads share: the table `shared_line`, a row for each pair of threads.
+ * Two share a line while both come back to it after the other: what one did before the other came
+ * or after it had left is no sharing, nor is what a thread did through another block that lay there
+ * before. Keeps at most SHARED_LINES lines and SHARED_PAIRS pairs; when there are more, those
+ * touched least go and are counted. All zero is empty. One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -37,7 +38,9 @@ struct shared_bytes {
 	uint64_t written;
 };
 
-/* The two turns of a pair that come last, in lots: what was touched long ago says nothing of now. */
+/*
+ * The two turns of a pair that come last, in lots: what was touched long ago says nothing of now.
+ */
 struct shared_side {
 	struct shared_bytes all;
 	struct shared_bytes lots[2]; /* the current one, and the one before */

@@ -22,14 +22,17 @@ struct timeline {
 	struct timeline_slot slots[TIMELINE_MAX];
 	unsigned n; /* slots up to the latest time */
 	int64_t interval_ns;
-	int64_t from_ns; /* of the slot that was asked for last: most questions are about it again */
+	/* of the slot that was asked for last: most questions are about it again */
+	int64_t from_ns;
 	unsigned last;
 	uint64_t live_bytes; /* now */
 };
 
 void timeline_init(struct timeline *timeline);
 
-/* Live bytes changed to live_bytes at time_ns (not before the last change; earlier counts as then). */
+/*
+ * Live bytes changed to live_bytes at time_ns (not before the last change; earlier counts as then).
+ */
 void timeline_change(struct timeline *timeline, int64_t time_ns, uint64_t live_bytes);
 
 /* The slot of a time, to count in; times before 0 count in the first one. */

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Whose the samples' time is: what was resolved, and what may be concluded about the rest. Shares whose operand could not
- * be resolved are kept by their instruction and by what else their samples accessed, until their owners are
- * concluded (imputation.c).
+ * Whose the samples' time is: what was resolved, and what may be concluded about the rest. Shares
+ * whose operand could not be resolved are kept by their instruction and by what else their samples
+ * accessed, until their owners are concluded (imputation.c).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +28,10 @@ struct owner_shares {
 	struct imputed imputed[SHARE_COUNT];
 };
 
-/* An owner as the database names it: of the heap the stack.id of its site, else owner_id; kind 0: none. */
+/*
+ * An owner as the database names it: of the heap the stack.id of its site, else owner_id; kind 0:
+ * none.
+ */
 struct owner_name {
 	int64_t kind;
 	int64_t id;
@@ -68,8 +71,8 @@ struct share_answer {
 };
 
 /*
- * The answer for an owner: anybody is the time that evidence gives to nobody, unsampled the part (0 to 1) of the
- * program's time that no sample stands for.
+ * The answer for an owner: anybody is the time that evidence gives to nobody, unsampled the part (0
+ * to 1) of the program's time that no sample stands for.
  */
 struct share_answer share_answer_of(const struct share_design *design,
 				    const struct owner_shares *shares, enum share_of of,

@@ -16,7 +16,9 @@
 #define TA_DWARF_STACK	31
 #define TA_DWARF_RETURN 30
 
-/* What a signal handler returns to: mov x8, #139 (rt_sigreturn); svc #0 (arch/arm64/kernel/vdso). */
+/*
+ * What a signal handler returns to: mov x8, #139 (rt_sigreturn); svc #0 (arch/arm64/kernel/vdso).
+ */
 #define TA_TRAMPOLINE                                                                              \
 	{                                                                                          \
 		0xd2801168, 0xd4000001                                                             \
@@ -41,7 +43,9 @@ static inline uintptr_t ta_frame_place(const uintptr_t *frame)
 	return frame[2] - 16;
 }
 
-/* Pointer authentication puts its code into the bits above those of addresses (Linux: 48 of them). */
+/*
+ * Pointer authentication puts its code into the bits above those of addresses (Linux: 48 of them).
+ */
 static inline uintptr_t ta_return_address(uintptr_t word)
 {
 	return word & (UINTPTR_MAX >> 16);

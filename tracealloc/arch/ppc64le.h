@@ -112,7 +112,10 @@ static inline bool ta_call_ends_at(const uint8_t *pc, unsigned n_bytes)
 	       (code & 0xfc0007ff) == 0x4c000021;
 }
 
-/* bcl 20, 31: no call, but how code finds its own address. So makecontext of glibc finds what to return to. */
+/*
+ * bcl 20, 31: no call, but how code finds its own address. So makecontext of glibc finds what to
+ * return to.
+ */
 static inline bool ta_is_own_address(uintptr_t pc)
 {
 	return (((const uint32_t *)pc)[-1] & 0xffff0003) == 0x429f0001;

@@ -8,7 +8,9 @@
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks/hooks.def"
 
-/* What a function does that gives out blocks. A block below --min-size costs no look at its stack. */
+/*
+ * What a function does that gives out blocks. A block below --min-size costs no look at its stack.
+ */
 #define ALLOCATE(real, call, args, size)                                                           \
 	const uintptr_t *frame = TA_FRAME();                                                       \
 	struct ta_hook hook;                                                                       \
@@ -29,8 +31,9 @@
 	return block;
 
 /*
- * malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. Libc's own names of them are the same functions,
- * but where another allocator stands between us and libc: what that takes from libc is no block.
+ * malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. Libc's own names of them are the same
+ * functions, but where another allocator stands between us and libc: what that takes from libc is
+ * no block.
  */
 #define TA_HEAP(name, call, type, params, args, size)                                              \
 	TA_EXPORT type name params                                                                 \
@@ -79,7 +82,9 @@ TA_EXPORT void free(void *block)
 	ta_release(TA_FRAME(), TRACE_CALL_FREE, block);
 }
 
-/* Of a realloc that only ends its old block: a free at the time before the call, and an empty slot. */
+/*
+ * Of a realloc that only ends its old block: a free at the time before the call, and an empty slot.
+ */
 static void commit_end(const struct ta_hook *hook, struct ring_record2 *record,
 		       enum trace_call call)
 {
@@ -96,7 +101,8 @@ static void commit_end(const struct ta_hook *hook, struct ring_record2 *record,
 
 /*
  * Write what realloc has done into its two reserved slots. The new block may be below --min-size:
- * then the old one ends, and was perhaps never recorded. glibc's realloc(p, 0) gives the block back.
+ * then the old one ends, and was perhaps never recorded. glibc's realloc(p, 0) gives the block
+ * back.
  */
 static void commit_realloc(const struct ta_hook *hook, struct ring_record2 *record, void *block,
 			   size_t size)

@@ -133,7 +133,10 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
 	return false;
 }
 
-/* Of a page that is read before it is written the kernel shows the zeros first, in a fault of its own. */
+/*
+ * Of a page that is read before it is written the kernel shows the zeros first, in a fault of its
+ * own.
+ */
 static void touch(_Atomic uint32_t *word)
 {
 	uint32_t value = 0;

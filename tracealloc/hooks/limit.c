@@ -1,7 +1,8 @@
 /*
- * The hooks of limits that a program sets itself. The pool and our library are mapped into it, and count towards
- * RLIMIT_AS, and what is private of that towards RLIMIT_DATA: what the program asks for is its own, so the kernel is
- * asked for ours on top of that, as far as the hard limit goes, and the program is told what it has set.
+ * The hooks of limits that a program sets itself. The pool and our library are mapped into it, and
+ * count towards RLIMIT_AS, and what is private of that towards RLIMIT_DATA: what the program asks
+ * for is its own, so the kernel is asked for ours on top of that, as far as the hard limit goes,
+ * and the program is told what it has set.
  */
 #include <errno.h>
 #include <sys/resource.h>
@@ -65,7 +66,9 @@ static void hide(const struct space *space, struct rlimit *limit)
 	limit->rlim_max = subtract(limit->rlim_max, space->hidden_hard);
 }
 
-/* What is to be set for what the program wants. Its hard limit may have been ours to raise, or not. */
+/*
+ * What is to be set for what the program wants. Its hard limit may have been ours to raise, or not.
+ */
 static struct rlimit with_ours(const struct space *space, const struct rlimit *wanted,
 			       const struct rlimit *real)
 {

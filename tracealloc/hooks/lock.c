@@ -1,6 +1,7 @@
 /*
- * The hook of mlockall. The kernel compares all that is mapped with RLIMIT_MEMLOCK, and the pool alone is larger; who
- * may lock without a limit would lock the pool. So the program's maps are locked one by one, and none of ours.
+ * The hook of mlockall. The kernel compares all that is mapped with RLIMIT_MEMLOCK, and the pool
+ * alone is larger; who may lock without a limit would lock the pool. So the program's maps are
+ * locked one by one, and none of ours.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /*
- * dlclose: what it has unloaded is told. Its callers do not matter to it, unlike dlopen's, dlmopen's and dlsym's:
- * those must find the return address of who has called us, so our calls of them are jumps.
+ * dlclose: what it has unloaded is told. Its callers do not matter to it, unlike dlopen's,
+ * dlmopen's and dlsym's: those must find the return address of who has called us, so our calls of
+ * them are jumps.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -30,7 +31,10 @@ TA_EXPORT int dlclose(void *handle)
 	return r;
 }
 
-/* They may be asked for before anything else was looked up, and for that: put a function's address there. */
+/*
+ * They may be asked for before anything else was looked up, and for that: put a function's address
+ * there.
+ */
 static void find(const char *name, void *ret_function)
 {
 	void *function = ta_symbol_address(name);
@@ -44,7 +48,10 @@ static bool is_relative(const void *handle)
 	return handle == RTLD_DEFAULT || handle == RTLD_NEXT;
 }
 
-/* The C library's function is what stands behind ours; so that it is recorded it is ours that is handed out. */
+/*
+ * The C library's function is what stands behind ours; so that it is recorded it is ours that is
+ * handed out.
+ */
 TA_EXPORT void *dlsym(void *handle, const char *name)
 {
 	void *found, *ours;

@@ -1,6 +1,6 @@
 /*
- * The hooks of C++'s operators new and delete: one event each, which keeps the kind of the call. The
- * runtime's operators only call malloc and free; so do we then, and their frames are not in the
+ * The hooks of C++'s operators new and delete: one event each, which keeps the kind of the call.
+ * The runtime's operators only call malloc and free; so do we then, and their frames are not in the
  * call stacks. See new.h for the other cases.
  */
 #include <stdbool.h>
@@ -46,9 +46,9 @@ static ta_always_inline void *allocate(const uintptr_t *frame, enum trace_call c
 
 /*
  * Around an allocator's operator, which may come back to our malloc or free. Its record is reserved
- * before: until it is committed the collector reads nothing behind it, so that what a hook inside has
- * recorded of the same block can be taken back. One block is one event, of the kind that the program
- * asked for.
+ * before: until it is committed the collector reads nothing behind it, so that what a hook inside
+ * has recorded of the same block can be taken back. One block is one event, of the kind that the
+ * program asked for.
  */
 struct wrap {
 	struct ta_hook hook;

@@ -9,8 +9,9 @@ enum ta_new_mode {
 	/* A program with operators or a malloc of its own: call through, its malloc may be ours. */
 	TA_NEW_PASS,
 	/*
-	 * The C++ runtime's operators, which do nothing but malloc and free: we call these ourselves.
-	 * A new that gets no memory goes to the real operator, which knows the handler and throws.
+	 * The C++ runtime's operators, which do nothing but malloc and free: we call these
+	 * ourselves. A new that gets no memory goes to the real operator, which knows the handler
+	 * and throws.
 	 */
 	TA_NEW_DIRECT,
 	/* An allocator's operators, which may or may not come back to our malloc. */

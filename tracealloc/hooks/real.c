@@ -228,7 +228,10 @@ void ta_real_resolve(void)
 	ta_real = found;
 	ta_new_resolve();
 	ta_symbol_end();
-	/* What was not found is no error of the program's: it may ask dlerror. Twice frees the text. */
+	/*
+	 * What was not found is no error of the program's: it may ask dlerror. Twice frees the
+	 * text.
+	 */
 	(void)(dlerror() && dlerror());
 	atomic_store_explicit(&resolve_state, 2, memory_order_release);
 	errno = saved;

@@ -24,7 +24,9 @@ struct ta_real {
 };
 extern struct ta_real ta_real __attribute__((visibility("hidden")));
 
-/* Look the real functions up, once. Keeps errno. Any thread; during the look-up it returns at once. */
+/*
+ * Look the real functions up, once. Keeps errno. Any thread; during the look-up it returns at once.
+ */
 void ta_real_resolve(void);
 
 /* Is a look-up under way? What it allocates for itself is no event. Signal safe. */

@@ -1,6 +1,7 @@
 /*
- * The hooks of what a program forbids itself. There is no function of libc for seccomp(2): it comes by syscall(),
- * as prctl may. All other calls of syscall() are jumps: what starts a child or another stack finds ours unused.
+ * The hooks of what a program forbids itself. There is no function of libc for seccomp(2): it comes
+ * by syscall(), as prctl may. All other calls of syscall() are jumps: what starts a child or
+ * another stack finds ours unused.
  */
 #include <errno.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /*
- * system() and popen() start a shell inside libc, past the hooks of exec and spawn. Where the program
- * has cleaned its environment, our variables go in front of the command: the shell is not traced, what
- * it starts is. (To change `environ` for the time of the call would be seen by other threads.)
+ * system() and popen() start a shell inside libc, past the hooks of exec and spawn. Where the
+ * program has cleaned its environment, our variables go in front of the command: the shell is not
+ * traced, what it starts is. (To change `environ` for the time of the call would be seen by other
+ * threads.)
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * The hooks of what names a thread, and of keys, of which we have one. With perf's records of the same the database has each name once.
- * A name written to /proc/.../comm is seen by perf only.
+ * The hooks of what names a thread, and of keys, of which we have one. With perf's records of the
+ * same the database has each name once. A name written to /proc/.../comm is seen by perf only.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -66,7 +66,9 @@ TA_EXPORT int prctl(int option, ...)
 	va_list list;
 	int r;
 
-	/* As libc does: what the caller did not give is whatever stands there, and not looked at. */
+	/*
+	 * As libc does: what the caller did not give is whatever stands there, and not looked at.
+	 */
 	va_start(list, option);
 	for (int i = 0; i < 4; i++)
 		arguments[i] = va_arg(list, unsigned long);

@@ -38,9 +38,10 @@ void ta_chunk_count_nested(void)
 }
 
 /*
- * The number of the free chunk with the lowest number of a range, now ours; end: none. From the bottom,
- * not from the hint: chunks that were just freed lie in the caches and have their pages mapped here
- * already. *is_behind becomes true when there is one that the collector has yet to read.
+ * The number of the free chunk with the lowest number of a range, now ours; end: none. From the
+ * bottom, not from the hint: chunks that were just freed lie in the caches and have their pages
+ * mapped here already. *is_behind becomes true when there is one that the collector has yet to
+ * read.
  */
 static uint32_t take_between(uint32_t begin, uint32_t end, bool *is_behind)
 {
@@ -92,8 +93,8 @@ static bool map_extra(void)
 }
 
 /*
- * A free chunk. Threads that idle each keep one: the first ones come from the lower half of those for
- * all, so that the other half goes round, and then from those that are for nothing else.
+ * A free chunk. Threads that idle each keep one: the first ones come from the lower half of those
+ * for all, so that the other half goes round, and then from those that are for nothing else.
  */
 static struct ring_chunk *take_free(bool is_first, bool *is_behind)
 {
@@ -145,8 +146,8 @@ struct wait {
 };
 
 /*
- * Wait a little. What counts is what was asked for: once that is over the thread may run, and when it
- * does is a matter of the machine, not of the collector.
+ * Wait a little. What counts is what was asked for: once that is over the thread may run, and when
+ * it does is a matter of the machine, not of the collector.
  */
 static void wait_once(struct wait *wait, uint64_t limit)
 {
@@ -172,7 +173,9 @@ static void wait_once(struct wait *wait, uint64_t limit)
 	wait->live += ticks;
 }
 
-/* A pulse is a sign of life only where there is something that the collector would do, if it could. */
+/*
+ * A pulse is a sign of life only where there is something that the collector would do, if it could.
+ */
 static void look_for_life(struct wait *wait)
 {
 	uint32_t freed = atomic_load(&ta_image.control->chunks_freed);
@@ -288,8 +291,8 @@ static void hand_over(struct ring_chunk *chunk)
 }
 
 /*
- * Go on in another chunk, and hand over the one before. A signal handler finds the one or the other at any
- * moment, and what it has begun it has also committed when it comes back.
+ * Go on in another chunk, and hand over the one before. A signal handler finds the one or the other
+ * at any moment, and what it has begun it has also committed when it comes back.
  */
 static void change_chunk(struct ta_thread *thread, struct ring_chunk *next)
 {

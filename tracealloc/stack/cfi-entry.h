@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Shared by cfi.c and cfi-entry.c: the entries of an .eh_frame, and the bytes in them. As cfi.h: reads only
- * the module's mapped bytes, allocates nothing, signal safe.
+ * Shared by cfi.c and cfi-entry.c: the entries of an .eh_frame, and the bytes in them. As cfi.h:
+ * reads only the module's mapped bytes, allocates nothing, signal safe.
  */
 #include <string.h>
 
@@ -91,7 +91,7 @@ struct ta_cfi_entry {
 uint64_t ta_cfi_pointer(struct ta_cfi_cursor *cursor, uint8_t encoding);
 
 /*
- * The entry for the code at pc. 0, -ENOENT when the module says nothing about pc, -EBADMSG when what it says
- * cannot be read.
+ * The entry for the code at pc. 0, -ENOENT when the module says nothing about pc, -EBADMSG when
+ * what it says cannot be read.
  */
 int ta_cfi_entry_find(const struct ta_module *module, uintptr_t pc, struct ta_cfi_entry *ret_entry);

@@ -190,7 +190,8 @@ static void run_extended(struct state *state, struct ta_cfi_cursor *code,
 	case 0x13:
 		run_cfa(state, code, cie, op);
 		break;
-	case 0x2d: /* AARCH64_negate_ra_state: a return address is signed; its upper bits are dropped anyway */
+	/* AARCH64_negate_ra_state: a return address is signed; its upper bits are dropped anyway */
+	case 0x2d:
 		break;
 	case 0x2e: /* GNU_args_size */
 		ta_cfi_uleb(code);

@@ -24,7 +24,9 @@ static bool plausible(const uintptr_t *pair, uintptr_t self, uintptr_t here)
 	uintptr_t start = pair[0];
 	uintptr_t end = start + pair[1];
 
-	/* Two neighbouring words, a small number and a pointer into the block, add up to the same. */
+	/*
+	 * Two neighbouring words, a small number and a pointer into the block, add up to the same.
+	 */
 	return start >= LEAST_START && start % 16 == 0 && pair[1] < MAX_STACK_BYTES &&
 	       start < here && end > self + 512 && end - self <= MAX_BEHIND && end > start;
 }
@@ -82,7 +84,10 @@ static bool line_holds(const char *line, uintptr_t address, uintptr_t *ret_start
 	return true;
 }
 
-/* A search for the map that holds address. The head of each line is collected over the borders of reads. */
+/*
+ * A search for the map that holds address. The head of each line is collected over the borders of
+ * reads.
+ */
 struct search {
 	uintptr_t address, start, end;
 	uint32_t length;
@@ -121,7 +126,9 @@ static bool search_file(struct search *search)
 	return is_found;
 }
 
-/* By the maps of the process; n_bytes 0: to be read. Nothing is changed when they cannot be read. */
+/*
+ * By the maps of the process; n_bytes 0: to be read. Nothing is changed when they cannot be read.
+ */
 static bool find_map(const char *maps, size_t n_bytes, uintptr_t *ret_start, uintptr_t *ret_end)
 {
 	struct search search = { .address = *ret_start };

@@ -10,8 +10,9 @@
 void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end);
 
 /*
- * The bounds of the first thread's stack of this exec image, from its maps (n_bytes 0: they are read here)
- * and the stack limit; without /proc, an end from where the program started. Keeps errno, allocates nothing.
+ * The bounds of the first thread's stack of this exec image, from its maps (n_bytes 0: they are
+ * read here) and the stack limit; without /proc, an end from where the program started. Keeps
+ * errno, allocates nothing.
  */
 void ta_stack_bounds_main(const char *maps, size_t n_bytes, uintptr_t *ret_start,
 			  uintptr_t *ret_end);

@@ -79,7 +79,10 @@ void ta_stack_forget(struct ta_thread *thread)
 void ta_stack_discard(struct ta_thread *thread)
 {
 	uintptr_t mask = -(uintptr_t)TA_PAGE_BYTES;
-	/* What stands before and behind in the same pages only counts if the heads, which go, say so. */
+	/*
+	 * What stands before and behind in the same pages only counts if the heads, which go, say
+	 * so.
+	 */
 	uintptr_t start = ((uintptr_t)thread->unwind.checks + TA_PAGE_BYTES - 1) & mask;
 	uintptr_t end = (uintptr_t)&thread->traces[2] & mask;
 

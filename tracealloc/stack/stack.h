@@ -11,8 +11,8 @@
 #include "tracealloc/thread.h"
 
 /*
- * The id of the call stack of the hook whose frame this is (its TA_FRAME()). Nodes that are new are written
- * to the ring first. 0: no stack wanted, or no room in the pool. Outermost hooks only.
+ * The id of the call stack of the hook whose frame this is (its TA_FRAME()). Nodes that are new are
+ * written to the ring first. 0: no stack wanted, or no room in the pool. Outermost hooks only.
  */
 uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame);
 
@@ -59,8 +59,9 @@ void ta_stack_forget_addresses(void);
 void ta_stack_forget(struct ta_thread *thread);
 
 /*
- * Give back a forked child's copies of what its thread knows of stacks, so that they are zeros like those of a
- * state that has begun no chain (next_id 0). Nothing where the kernel does not; the small table is in use.
+ * Give back a forked child's copies of what its thread knows of stacks, so that they are zeros like
+ * those of a state that has begun no chain (next_id 0). Nothing where the kernel does not; the
+ * small table is in use.
  */
 void ta_stack_discard(struct ta_thread *thread);
 

@@ -8,7 +8,10 @@
 
 #include "tracealloc/state.h"
 
-/* What a file's dynamic section says about its symbols (gABI chapter 5; DT_GNU_HASH as binutils has it). */
+/*
+ * What a file's dynamic section says about its symbols (gABI chapter 5; DT_GNU_HASH as binutils has
+ * it).
+ */
 struct table {
 	const ElfW(Sym) * symbols;
 	const char *strings;
@@ -193,7 +196,9 @@ void ta_symbol_end(void)
 	n_files = 0;
 }
 
-/* As dlsym finds it in the first file that has it; what is more than an address is left to dlsym. */
+/*
+ * As dlsym finds it in the first file that has it; what is more than an address is left to dlsym.
+ */
 static void *find_listed(const char *name)
 {
 	const ElfW(Sym) *symbol = NULL;

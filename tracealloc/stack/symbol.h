@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Whether a look-up will find a symbol. dlsym makes an error text when it finds nothing, in a block of
- * malloc; but whoever called us may be a malloc, with its lock held (chromium's maps memory so).
+ * Whether a look-up will find a symbol. dlsym makes an error text when it finds nothing, in a block
+ * of malloc; but whoever called us may be a malloc, with its lock held (chromium's maps memory so).
  */
 #include <stdbool.h>
 
@@ -11,15 +11,18 @@
  */
 bool ta_symbol_is_next(const char *name);
 
-/* Where that is, or if it is in none behind ours in any other; for a function that is no IFUNC. NULL: nowhere. */
+/*
+ * Where that is, or if it is in none behind ours in any other; for a function that is no IFUNC.
+ * NULL: nowhere.
+ */
 void *ta_symbol_address(const char *name);
 
 /* dlsym(RTLD_NEXT, name), without an error when there is none. */
 void *ta_symbol_next(const char *name);
 
 /*
- * Between the two ta_symbol_next() looks itself, in a list of the files behind ours: for many names at the start. One
- * thread; nothing is loaded meanwhile.
+ * Between the two ta_symbol_next() looks itself, in a list of the files behind ours: for many names
+ * at the start. One thread; nothing is loaded meanwhile.
  */
 void ta_symbol_begin(void);
 void ta_symbol_end(void);

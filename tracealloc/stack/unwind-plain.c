@@ -1,7 +1,8 @@
 /*
- * Call stacks on processors other than x86-64: by .eh_frame where a frame's place hangs on it (aarch64),
- * by the chain that the ABI makes every function keep (ppc64le). A stack whose words are all as the last
- * walk has read them is taken again; any other one is walked from the hook outwards.
+ * Call stacks on processors other than x86-64: by .eh_frame where a frame's place hangs on it
+ * (aarch64), by the chain that the ABI makes every function keep (ppc64le). A stack whose words are
+ * all as the last walk has read them is taken again; any other one is walked from the hook
+ * outwards.
  */
 #include <stddef.h>
 
@@ -143,7 +144,9 @@ static bool step_chain(struct ta_walk *walk, struct ta_unwind *unwind,
 	return pc != 0 || end_walk(walk, TRACE_STOP_NONE);
 }
 
-/* Generated code, or assembly: by the frame record that the frame pointer points to, if it is one. */
+/*
+ * Generated code, or assembly: by the frame record that the frame pointer points to, if it is one.
+ */
 static bool step_record(struct ta_walk *walk, struct ta_unwind *unwind,
 			struct ta_registers *registers)
 {
@@ -167,8 +170,8 @@ static bool step_record(struct ta_walk *walk, struct ta_unwind *unwind,
 }
 
 /*
- * Behind a frame that a record told of, the stack pointer is known no more. But a function that has a
- * record, as its rule says, has put its address into the frame pointer.
+ * Behind a frame that a record told of, the stack pointer is known no more. But a function that has
+ * a record, as its rule says, has put its address into the frame pointer.
  */
 static uintptr_t find_cfa(const struct ta_walk *walk, const struct way *way,
 			  const struct ta_registers *registers)

@@ -57,8 +57,8 @@ static bool is_literal(uint8_t op)
 }
 
 /*
- * Assembly that aligns its frame saves rsp in it: what lies at rsp + n, or rbp + n, and perhaps + m.
- * False: it is another expression.
+ * Assembly that aligns its frame saves rsp in it: what lies at rsp + n, or rbp + n, and perhaps +
+ * m. False: it is another expression.
  */
 static bool read_saved(const struct ta_cfi_rule *cfi, struct ta_rule *rule)
 {
@@ -131,7 +131,10 @@ static uint32_t place_of_rbp(const struct ta_cfi_rule *cfi, const struct ta_rule
 	}
 }
 
-/* What .eh_frame says, as a rule. pc: the instruction that it is about, which was interrupted or not. */
+/*
+ * What .eh_frame says, as a rule. pc: the instruction that it is about, which was interrupted or
+ * not.
+ */
 static struct ta_rule condense(const struct ta_cfi_rule *cfi, uintptr_t pc, bool is_interrupted)
 {
 	struct ta_rule rule = { .offset = cfi->cfa_offset };

@@ -1,9 +1,10 @@
 #pragma once
 /*
  * How to go from a frame to its caller: one compact rule for each return address, worked out from
- * .eh_frame once and kept in a table of the process. The table takes no lock and is read by one load;
- * a rule that was displaced is worked out again. It begins small, since most programs are short: each
- * page of it that is touched costs them two page faults. One that displaces rules becomes a large one.
+ * .eh_frame once and kept in a table of the process. The table takes no lock and is read by one
+ * load; a rule that was displaced is worked out again. It begins small, since most programs are
+ * short: each page of it that is touched costs them two page faults. One that displaces rules
+ * becomes a large one.
  *
  * A rule is one word. The low bits tell the address: they are its upper ones, and together with
  * the place in the table they are all of it, so a wrong rule is never taken for a right one. Above
@@ -16,8 +17,9 @@
 #include "tracealloc/state.h"
 
 /*
- * x86-64: of 15 libraries and programs with 130,000 rows none saves rbp more than 6 words below the CFA.
- * Elsewhere a frame record lies at the lower end of its frame, and its table is large from the start.
+ * x86-64: of 15 libraries and programs with 130,000 rows none saves rbp more than 6 words below the
+ * CFA. Elsewhere a frame record lies at the lower end of its frame, and its table is large from the
+ * start.
  */
 #if defined(__x86_64__)
 #define TA_RULE_RBP_BITS     4u
@@ -68,8 +70,8 @@ struct ta_rule {
 };
 
 /*
- * A table of n sets of two rules lies from word 2 n on: the first rules of all sets, then the second
- * ones. Of the words between the tables no page is ever touched.
+ * A table of n sets of two rules lies from word 2 n on: the first rules of all sets, then the
+ * second ones. Of the words between the tables no page is ever touched.
  */
 extern _Atomic uint64_t ta_rules[4u << TA_RULE_MOST_LOG2] __attribute__((visibility("hidden")));
 extern _Atomic uint32_t ta_rule_sets __attribute__((visibility("hidden"))); /* a power of 2 */
@@ -175,8 +177,8 @@ bool ta_rule_find_code(const struct ta_module *module, uintptr_t pc, uintptr_t *
 bool ta_rule_follows_call(const struct ta_module *module, uintptr_t pc);
 
 /*
- * Is pc the C library's own function, and not behind a call? makecontext has put it there, as what a
- * coroutine returns to.
+ * Is pc the C library's own function, and not behind a call? makecontext has put it there, as what
+ * a coroutine returns to.
  */
 bool ta_rule_is_context_end(const struct ta_module *module, uintptr_t pc);
 

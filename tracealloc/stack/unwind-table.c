@@ -87,7 +87,10 @@ static void keep(uint32_t n_sets, uintptr_t pc, uint64_t word)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Go on with the large table. Threads may do it at once, and a handler may jump out of it: all write the same. */
+/*
+ * Go on with the large table. Threads may do it at once, and a handler may jump out of it: all
+ * write the same.
+ */
 static void grow(void)
 {
 	uint32_t n = 1u << TA_RULE_LEAST_LOG2;
@@ -138,7 +141,9 @@ static void empty(uint32_t n_sets)
 
 void ta_rule_forget(void)
 {
-	/* Pairs with the one in keep(): the state word's new value comes before the empty places. */
+	/*
+	 * Pairs with the one in keep(): the state word's new value comes before the empty places.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	empty(1u << TA_RULE_LEAST_LOG2);
 	if (ta_rule_n_sets() == 1u << TA_RULE_MOST_LOG2)

@@ -27,7 +27,9 @@ static bool end_for_now(struct ta_walk *walk, enum trace_stop reason)
 	return end_walk(walk, reason);
 }
 
-/* The last address is not one that a call returns to. The hook's own caller is kept all the same. */
+/*
+ * The last address is not one that a call returns to. The hook's own caller is kept all the same.
+ */
 static bool end_before(struct ta_walk *walk, uintptr_t pc)
 {
 	if (walk->n_fresh > 1) {

@@ -20,8 +20,8 @@ static void set_known(struct ta_walk *walk, const struct ta_unwind *unwind, uint
 }
 
 /*
- * Is the frame that the walk has come to known, with all outside of it? Drops those further in: what
- * lies at their place has been left standing by earlier calls.
+ * Is the frame that the walk has come to known, with all outside of it? Drops those further in:
+ * what lies at their place has been left standing by earlier calls.
  */
 static bool is_known(const struct ta_unwind *unwind, struct ta_walk *walk,
 		     const struct ta_registers *registers)

@@ -3,9 +3,9 @@
  * Call stacks by unwind tables (unwind-rule.h), without walking again what has not changed.
  *
  * What led from one frame to the next is a function of the return address and, where a CFA hangs on
- * it, of rbp. So when the words that the last walk has read (the checks: return addresses, and saved
- * rbp where it mattered) still have their values, the frames outside of the first equal one are
- * what a new walk would find.
+ * it, of rbp. So when the words that the last walk has read (the checks: return addresses, and
+ * saved rbp where it mattered) still have their values, the frames outside of the first equal one
+ * are what a new walk would find.
  *
  * The thread has the frames that its last walk has found, innermost first (fresh), and outside of
  * them those that were found earlier and have been met again since, outermost first (kept), with
@@ -54,8 +54,8 @@ struct ta_unwind {
 	uint32_t n; /* of frames: kept */
 	uint32_t first_fresh; /* of fresh: they may be kept */
 	uint32_t n_fresh;
-	uint32_t
-		n_ahead; /* so many more may be kept: few where kept ones turned out not to be met */
+	/* so many more may be kept: few where kept ones turned out not to be met */
+	uint32_t n_ahead;
 	uint32_t stop; /* enum trace_stop, why the outermost is the outermost */
 	struct ta_unwind_check checks[3 * TA_UNWIND_FRAMES];
 	struct ta_unwind_frame frames[TA_UNWIND_FRAMES];
@@ -70,7 +70,8 @@ uint32_t ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
 
 /*
  * How many frames, from the outermost in, have no word changed since the last walk; all of them are
- * kept then. Those further in than slot are gone; what lies outside of it is in use and can be read.
+ * kept then. Those further in than slot are gone; what lies outside of it is in use and can be
+ * read.
  */
 uint32_t ta_unwind_keep(struct ta_unwind *unwind, uintptr_t slot);
 

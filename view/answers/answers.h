@@ -16,9 +16,9 @@ struct view_question {
 };
 
 /*
- * Answer. *ret_text is allocated JSON of *ret_n_bytes, NUL-terminated, also of an error. Returns the
- * status: 200, 400, 404, 500, 503; 499 when the context's patience is over: nobody wants the text. With
- * no memory at all *ret_text is NULL.
+ * Answer. *ret_text is allocated JSON of *ret_n_bytes, NUL-terminated, also of an error. Returns
+ * the status: 200, 400, 404, 500, 503; 499 when the context's patience is over: nobody wants the
+ * text. With no memory at all *ret_text is NULL.
  */
 unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 			  const struct view_values *values, char **ret_text, size_t *ret_n_bytes);

@@ -1,6 +1,6 @@
 /*
- * What is at an address in a span of time: request "at". The picture's store finds it, since blocks and
- * touches have no index by address.
+ * What is at an address in a span of time: request "at". The picture's store finds it, since blocks
+ * and touches have no index by address.
  */
 #include "view/answers/internal.h"
 
@@ -138,6 +138,7 @@ static int find_samples(struct view_question *question, const struct place *plac
 	return found ? 0 : -ENOMEM;
 }
 
+/* clang-format off */
 static const char sample_sql[] =
 	"SELECT sample.id, sample.time_ns, source.name AS source, is_write, level, latency,"
 	" sample.thread_id AS thread, coalesce(frame_line.function, frame.function) AS function,"
@@ -147,8 +148,10 @@ static const char sample_sql[] =
 	" LEFT JOIN access_detail ON access_detail.sample_id = sample.id"
 	" LEFT JOIN frame ON frame.id = coalesce(touch.frame_id, sample.frame_id)"
 	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id AND depth = 0"
-	" WHERE touch.sample_id = :its_sample AND CASE :its_block WHEN 0 THEN abs(touch.address - :its_address) <= 64 ELSE"
+	" WHERE touch.sample_id = :its_sample AND CASE :its_block WHEN 0"
+	" THEN abs(touch.address - :its_address) <= 64 ELSE"
 	"  owner_kind = 1 AND owner_id = :its_block END ORDER BY role LIMIT 1";
+/* clang-format on */
 
 static int write_samples(struct view_question *question, const struct place *place, int64_t base)
 {
@@ -186,10 +189,13 @@ static int write_samples(struct view_question *question, const struct place *pla
 
 /* ---- What it is ---- */
 
+/* clang-format off */
 static const char block_sql[] =
-	"SELECT 'heap' AS owner, allocation.id, stack_id AS site, address, size, :address - address AS offset,"
+	"SELECT 'heap' AS owner, allocation.id, stack_id AS site, address, size,"
+	" :address - address AS offset,"
 	" birth_ns, death_ns, thread_id AS thread, name AS kind FROM allocation"
 	" LEFT JOIN call ON call.id = call WHERE allocation.id = :its_block";
+/* clang-format on */
 
 /* Without a block: what the band of addresses is called. */
 static void write_band(struct view_question *question, const struct place *place)

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * A call tree: values of call sites added up along their call paths, from main inwards or, inverse, from the
- * sites outwards. What a node has is the sum over the sites below it; the whole is the sum over the roots.
+ * A call tree: values of call sites added up along their call paths, from main inwards or, inverse,
+ * from the sites outwards. What a node has is the sum over the sites below it; the whole is the sum
+ * over the roots.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -32,16 +33,16 @@ struct flame {
 	struct key_map node_of; /* (parent, function): index + 1 */
 	struct profile_sum total;
 	double *line_values; /* by function: the most that one site has at lines[] */
-	int32_t *
-		lines; /* by function: of its call, or allocation, with the greatest value; 0: not known */
+	/* by function: of its call, or allocation, with the greatest value; 0: not known */
+	int32_t *lines;
 };
 
 /* Add the rows of a metric's statement (profile_row()). Returns 0, -ENOMEM or -EPROTO. */
 int flame_add(struct flame *flame, sqlite3_stmt *rows);
 
 /*
- * Leave out the nodes with the least values until there are no more than max_nodes. Those that stay keep their
- * values. Returns how many are left out, or -ENOMEM.
+ * Leave out the nodes with the least values until there are no more than max_nodes. Those that stay
+ * keep their values. Returns how many are left out, or -ENOMEM.
  */
 int64_t flame_prune(struct flame *flame, size_t max_nodes);
 

@@ -29,18 +29,21 @@ void view_object_members(struct view_question *question, sqlite3_stmt *stmt, boo
 	"coalesce(frame_line.function, frame.function, nullif(replace(frame.path, rtrim("          \
 	"frame.path, replace(frame.path, '/', '')), ''), '') || printf('+0x%x', frame.offset))"
 
-/* Write "stack": [{function, module, file, line}], innermost first; empty for a stack that is not known. */
+/*
+ * Write "stack": [{function, module, file, line}], innermost first; empty for a stack that is not
+ * known.
+ */
 int view_stack(struct view_question *question, int64_t stack_id);
 
 /*
- * Where a span of time was asked for (from, to) that is not the whole run, answer from that part of it: the
- * aggregates of question->db are those of the part. Returns 0 or a negative errno.
+ * Where a span of time was asked for (from, to) that is not the whole run, answer from that part of
+ * it: the aggregates of question->db are those of the part. Returns 0 or a negative errno.
  */
 int view_take_part(struct view_question *question);
 
 /*
- * Prepare SQL of ours, with :run and every :parameter of schemas/view.def bound that stands in it; what was
- * not given is NULL. Returns 0 or -EPROTO; the caller finalizes.
+ * Prepare SQL of ours, with :run and every :parameter of schemas/view.def bound that stands in it;
+ * what was not given is NULL. Returns 0 or -EPROTO; the caller finalizes.
  */
 int view_prepare(struct view_question *question, const char *sql, sqlite3_stmt **ret_stmt);
 
@@ -56,7 +59,10 @@ int view_columns(struct view_question *question, const char *name, const char *s
 /* Write its first two columns as an object {first: second}, under a name. */
 int view_pairs(struct view_question *question, const char *name, const char *sql);
 
-/* Write the columns of its first row as members of the open object; nulls without a row. Returns 1 with a row. */
+/*
+ * Write the columns of its first row as members of the open object; nulls without a row. Returns 1
+ * with a row.
+ */
 int view_members(struct view_question *question, const char *sql);
 
 /* The first column of the first row; 0 without one. */

@@ -1,10 +1,10 @@
 #pragma once
 /*
- * What was seen of one block, or of all blocks of a call site laid over each other, summed up touch by touch, so
- * that memory does not follow from how many there are. A count n is of sampled accesses and page faults (roles 0
- * and 3 of touch); time is that of CPU time charged (role 1), which is also told by offset, instruction and
- * direction; the heat map has a sample of time at one of its addresses at most, drawn by their shares, and every touch of
- * others.
+ * What was seen of one block, or of all blocks of a call site laid over each other, summed up touch
+ * by touch, so that memory does not follow from how many there are. A count n is of sampled
+ * accesses and page faults (roles 0 and 3 of touch); time is that of CPU time charged (role 1),
+ * which is also told by offset, instruction and direction; the heat map has a sample of time at one
+ * of its addresses at most, drawn by their shares, and every touch of others.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +26,8 @@ struct object_touch {
 	int64_t frame; /* of the instruction; 0: not known */
 	const char *level; /* NULL: not told */
 	double time_share_ns; /* of a sample of time; else 0 */
-	double part; /* how many touches of the heat map it is, at most 1: of a sample of time its share */
+	/* how many touches of the heat map it is, at most 1: of a sample of time its share */
+	double part;
 	int64_t latency; /* cycles; negative: not told */
 	int role;
 	int is_write; /* -1: not known */

@@ -38,7 +38,10 @@ static const struct {
 	{ "latency", "latency" },
 };
 
-/* The text is looked for in all functions and files of the call path, and in names of variables and mappings. */
+/*
+ * The text is looked for in all functions and files of the call path, and in names of variables and
+ * mappings.
+ */
 #define KEPT                                                                                       \
 	"found_frame(id) AS (SELECT frame.id FROM frame LEFT JOIN frame_line ON frame_id ="        \
 	"  frame.id WHERE :filter IS NOT NULL AND instr(lower(coalesce(frame_line.function,"       \

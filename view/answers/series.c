@@ -1,4 +1,6 @@
-/* Repetitions and modes: request "series"; the numbers of `memsight report --stat` and --overhead. */
+/*
+ * Repetitions and modes: request "series"; the numbers of `memsight report --stat` and --overhead.
+ */
 #include "view/answers/internal.h"
 
 #include <stddef.h>

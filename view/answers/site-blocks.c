@@ -115,7 +115,9 @@ static bool are_too_many(struct view_question *question, int64_t site)
 
 static int prepare(struct view_question *question, struct list *list)
 {
-	/* Emptied, not dropped: SQLite refuses that while whoever asks for many sites reads them. */
+	/*
+	 * Emptied, not dropped: SQLite refuses that while whoever asks for many sites reads them.
+	 */
 	static const char tables[] =
 		"CREATE TEMP TABLE IF NOT EXISTS its_block(id INTEGER PRIMARY KEY);"
 		"CREATE TEMP TABLE IF NOT EXISTS its_sample(id INTEGER PRIMARY KEY);"

@@ -6,33 +6,43 @@
 #define INSIDE " run_id = :run AND time_ns >= coalesce(:from, 0) AND (:to IS NULL OR time_ns < :to)"
 
 /* As many intervals joined as it takes to give no more than :width. */
+/* clang-format off */
 static const char live_sql[] =
-	"WITH span AS (SELECT max(1, (count(*) + coalesce(:width, 1000) - 1) / coalesce(:width, 1000)) AS k"
+	"WITH span AS (SELECT max(1, (count(*) + coalesce(:width, 1000) - 1) / coalesce(:width,"
+	" 1000)) AS k"
 	"  FROM timeline WHERE" INSIDE "),"
-	" numbered AS (SELECT *, (row_number() OVER (ORDER BY time_ns) - 1) / (SELECT k FROM span) AS part"
+	" numbered AS (SELECT *, (row_number() OVER (ORDER BY time_ns) - 1) / (SELECT k"
+	" FROM span) AS part"
 	"  FROM timeline WHERE" INSIDE "),"
 	" joined AS (SELECT part, min(time_ns) AS time_ns, max(time_ns) AS last_ns,"
 	"  sum(interval_ns) AS interval_ns, max(max_live_bytes) AS max_live_bytes,"
-	"  sum(n_allocations) AS n_allocations, sum(n_frees) AS n_frees, sum(n_samples) AS n_samples,"
+	"  sum(n_allocations) AS n_allocations, sum(n_frees) AS n_frees,"
+	" sum(n_samples) AS n_samples,"
 	"  sum(n_faults) AS n_faults FROM numbered GROUP BY part)"
 	" SELECT joined.time_ns, joined.interval_ns, timeline.live_bytes, joined.max_live_bytes,"
 	"  joined.n_allocations, joined.n_frees, joined.n_samples, joined.n_faults FROM joined"
 	"  JOIN timeline ON timeline.run_id = :run AND timeline.time_ns = last_ns ORDER BY part";
+/* clang-format on */
 
 /* Processes are looked at one after the other: between looks each keeps what it had. */
-static const char rss_sql[] =
-	"WITH step AS (SELECT time_ns,"
-	"  rss - lag(rss, 1, 0) OVER one AS rss, anonymous - lag(anonymous, 1, 0) OVER one AS anonymous"
-	"  FROM process_sample WHERE run_id = :run WINDOW one AS (PARTITION BY process_id ORDER BY time_ns)),"
+/* clang-format off */
+static const char rss_sql[] = "WITH step AS (SELECT time_ns,"
+	"  rss - lag(rss, 1, 0) OVER one AS rss, anonymous - lag(anonymous, 1,"
+	" 0) OVER one AS anonymous"
+	"  FROM process_sample WHERE run_id = :run WINDOW one AS (PARTITION BY process_id"
+	" ORDER BY time_ns)),"
 	" moved AS (SELECT * FROM step UNION ALL"
-	"  SELECT end_ns, -rss, -anonymous FROM process JOIN process_sample AS last ON last.process_id = process.id"
-	"   AND last.time_ns = (SELECT max(time_ns) FROM process_sample AS s WHERE s.process_id = process.id)"
+	"  SELECT end_ns, -rss, -anonymous FROM process JOIN process_sample AS last"
+	" ON last.process_id = process.id"
+	"   AND last.time_ns = (SELECT max(time_ns) FROM process_sample AS s"
+	" WHERE s.process_id = process.id)"
 	"  WHERE process.run_id = :run AND last.run_id = :run AND end_ns IS NOT NULL"
 	"   AND end_ns < (SELECT max(time_ns) FROM process_sample WHERE run_id = :run)),"
 	" summed AS (SELECT time_ns, sum(sum(rss)) OVER (ORDER BY time_ns) AS rss,"
 	"  sum(sum(anonymous)) OVER (ORDER BY time_ns) AS anonymous FROM moved GROUP BY time_ns)"
 	" SELECT time_ns, rss, anonymous FROM summed WHERE time_ns >= coalesce(:from, 0)"
 	"  AND (:to IS NULL OR time_ns < :to) ORDER BY time_ns LIMIT 20000";
+/* clang-format on */
 
 static const char levels_sql[] =
 	"SELECT time_ns, (SELECT interval_ns FROM timeline WHERE timeline.run_id = :run AND"

@@ -184,7 +184,8 @@ int heimdallr_access_losses(const struct heimdallr_access *access, struct record
 		r = record_list_loss(
 			records, "access.dat",
 			access->offset.is_known
-				? "times: no end of a thread is known in both clocks, the error has no bound"
+				? "times: no end of a thread is known in both "
+				  "clocks, the error has no bound"
 				: "times: nothing aligns its clock with that of the logs",
 			1);
 	return r;

@@ -6,8 +6,8 @@
 struct heimdallr_access;
 
 /*
- * first_ns: of the logs' first line, 0 without any: where its clock is put if nothing aligns it. Returns 0, or
- * why it cannot be read as a negative errno: -EBADMSG, no perf.data.
+ * first_ns: of the logs' first line, 0 without any: where its clock is put if nothing aligns it.
+ * Returns 0, or why it cannot be read as a negative errno: -EBADMSG, no perf.data.
  */
 int heimdallr_access_open(const struct heimdallr_folder *folder, uint64_t first_ns,
 			  struct heimdallr_access **ret_access);
@@ -23,7 +23,8 @@ uint64_t heimdallr_access_birth(const struct heimdallr_access *access, size_t i)
 int heimdallr_access_clock(const struct heimdallr_access *access, struct record_list *records);
 
 /*
- * The next item of what is older than raw_ns. Returns 1, 0: all of that was given, or a negative errno.
+ * The next item of what is older than raw_ns. Returns 1, 0: all of that was given, or a negative
+ * errno.
  */
 int heimdallr_access_next(struct heimdallr_access *access, uint64_t raw_ns,
 			  struct trace_item *ret_item);

@@ -13,8 +13,8 @@
 
 /* What is known of a log's thread. 0: not told. */
 struct life {
-	uint64_t
-		birth_ns; /* FORK, or the last exec, which is that of the program itself: perf's clock */
+	/* FORK, or the last exec, which is that of the program itself: perf's clock */
+	uint64_t birth_ns;
 	uint64_t end_ns; /* EXIT */
 	uint64_t first_ns; /* of its lines: CLOCK_MONOTONIC_RAW */
 	uint64_t last_ns;
@@ -41,7 +41,10 @@ static struct life *life_of(struct align *align, uint32_t tid)
 	return NULL;
 }
 
-/* perf writes the ring of one CPU behind that of another: what is last in the file need not have happened last. */
+/*
+ * perf writes the ring of one CPU behind that of another: what is last in the file need not have
+ * happened last.
+ */
 static void note_last(uint64_t *last_ns, uint64_t time_ns)
 {
 	if (time_ns > *last_ns)
@@ -168,7 +171,10 @@ static int read_logs(struct align *align)
 	return r;
 }
 
-/* Threads are born before their first line and end behind the last one; maps are made before blocks. */
+/*
+ * Threads are born before their first line and end behind the last one; maps are made before
+ * blocks.
+ */
 static void bound(struct align *align)
 {
 	for (size_t i = 0; i < align->folder->n_logs; i++) {

@@ -105,7 +105,10 @@ static int add_clock(struct heimdallr *heimdallr, uint64_t time_ns)
 	return record_list_add(&heimdallr->records, &clock, sizeof(clock), NULL, 0);
 }
 
-/* When the image of a log began: what ran before its exec under the same pid (env, nice) was another. */
+/*
+ * When the image of a log began: what ran before its exec under the same pid (env, nice) was
+ * another.
+ */
 static uint64_t birth_of(const struct heimdallr *heimdallr, size_t i)
 {
 	uint64_t birth_ns = heimdallr->access ? heimdallr_access_birth(heimdallr->access, i) : 0;
@@ -172,7 +175,10 @@ static int add_module(struct heimdallr *heimdallr, size_t i, uint32_t process)
 	return record_list_add(&heimdallr->records, &module, sizeof(module), strings, 2);
 }
 
-/* runs.sh starts a dry run by itself; its command says of others that log nothing how they were started. */
+/*
+ * runs.sh starts a dry run by itself; its command says of others that log nothing how they were
+ * started.
+ */
 static int add_modes(struct heimdallr *heimdallr)
 {
 	const struct heimdallr_folder *folder = &heimdallr->folder;
@@ -226,11 +232,11 @@ static int add_log_losses(struct heimdallr *heimdallr, const struct heimdallr_lo
 		"lines of alloc_%u_%u.log that are none of Heimdallr's, the first is line %" PRIu64,
 		log->id, log->tid, log->first_bad);
 	int r = record_list_loss(&heimdallr->records, "heimdallr", text, log->n_bad);
-	snprintf(
-		text, sizeof(text),
-		"times of alloc_%u_%u.log that ran backwards (the order of lines was kept), the first in "
-		"line %" PRIu64,
-		log->id, log->tid, log->first_backwards);
+	snprintf(text, sizeof(text),
+		 "times of alloc_%u_%u.log that ran backwards (the "
+		 "order of lines was kept), the first in "
+		 "line %" PRIu64,
+		 log->id, log->tid, log->first_backwards);
 	return r < 0 ? r
 		     : record_list_loss(&heimdallr->records, "heimdallr", text, log->n_backwards);
 }
@@ -259,7 +265,8 @@ static int add_losses(struct heimdallr *heimdallr)
 	} found[] = {
 		{ "time.log is not in GNU time's default format", folder->is_bad_usage },
 		{ "lines of maps.log that are none of Heimdallr's", folder->n_bad_libraries },
-		{ "several processes: which threads are of which, and whose libraries maps.log names, is guessed",
+		{ "several processes: which threads are of which, and whose libraries maps.log "
+		  "names, is guessed",
 		  folder->n_processes > 1 ? folder->n_processes : 0 },
 		{ "libraries that are newer than the run: their names may be wrong",
 		  count_newer(heimdallr) },

@@ -2,11 +2,11 @@
 /*
  * Where Heimdallr's frees of the blocks that are live at exit begin.
  *
- * When a program exits, Heimdallr's tracer logs a free of every block that is still there: handler by
- * handler in order of their ids, for each in order of addresses (its std::map), without call stacks. So
- * these are the last lines of the logs. Where stacks were recorded a line without one tells; else the
- * longest such sequence at the end, behind the last birth, is taken for it: frees by the program itself
- * right before its exit, in that very order, cannot be told from it.
+ * When a program exits, Heimdallr's tracer logs a free of every block that is still there: handler
+ * by handler in order of their ids, for each in order of addresses (its std::map), without call
+ * stacks. So these are the last lines of the logs. Where stacks were recorded a line without one
+ * tells; else the longest such sequence at the end, behind the last birth, is taken for it: frees
+ * by the program itself right before its exit, in that very order, cannot be told from it.
  */
 #include <stdint.h>
 
@@ -18,7 +18,7 @@ struct heimdallr_exit {
 };
 
 /*
- * Let the logs of one process, in order of ids, end where those frees begin. Returns 0 or a negative
- * errno.
+ * Let the logs of one process, in order of ids, end where those frees begin. Returns 0 or a
+ * negative errno.
  */
 int heimdallr_exit_find(struct heimdallr_log *logs, size_t n, struct heimdallr_exit *ret_exit);

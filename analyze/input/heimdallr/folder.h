@@ -1,8 +1,8 @@
 #pragma once
 /*
- * What lies in a folder PROGRAM.MODE.N that Heimdallr's runs.sh made: alloc_ID_TID.log for each thread,
- * maps.log (the numbers of libraries), time.log (GNU time's default format), cmd.log (the command as it
- * was put together), access.dat (perf record). Each may be missing. Hostile input.
+ * What lies in a folder PROGRAM.MODE.N that Heimdallr's runs.sh made: alloc_ID_TID.log for each
+ * thread, maps.log (the numbers of libraries), time.log (GNU time's default format), cmd.log (the
+ * command as it was put together), access.dat (perf record). Each may be missing. Hostile input.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +45,8 @@ struct heimdallr_folder {
 	size_t n_libraries_allocated;
 	struct heimdallr_usage usage;
 	char *command; /* words of cmd.log, parted by blanks; "" without it */
-	int64_t command_unix_ns; /* when cmd.log was written: right before the start; 0: not known */
+	/* when cmd.log was written: right before the start; 0: not known */
+	int64_t command_unix_ns;
 	uint64_t min_bytes; /* TRAC_THRESHOLD; 0: none is told */
 	uint64_t n_bytes; /* of all logs */
 	uint64_t n_bad_libraries; /* lines of maps.log that are none */
@@ -54,6 +55,8 @@ struct heimdallr_folder {
 	uint8_t identity[16]; /* the same for the same results, wherever they lie */
 };
 
-/* Read all but the logs themselves. Returns 0, -ENOENT: it is no such folder, or a negative errno. */
+/*
+ * Read all but the logs themselves. Returns 0, -ENOENT: it is no such folder, or a negative errno.
+ */
 int heimdallr_folder_open(const char *path, struct heimdallr_folder *ret_folder);
 void heimdallr_folder_finish(struct heimdallr_folder *folder);

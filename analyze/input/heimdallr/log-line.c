@@ -21,7 +21,9 @@ static bool take(struct cursor *cursor, char c)
 	return true;
 }
 
-/* A number of 1 to max_digits decimal digits. Returns how many there were; 0: too few or too many. */
+/*
+ * A number of 1 to max_digits decimal digits. Returns how many there were; 0: too few or too many.
+ */
 static unsigned take_decimal(struct cursor *cursor, unsigned max_digits, uint64_t *ret_number)
 {
 	uint64_t number = 0;

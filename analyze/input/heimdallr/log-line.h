@@ -5,8 +5,8 @@
  *	[+-]SECONDS.NANOSECONDS,ADDRESS,SIZE[,LIBRARY+OFFSET]...
  *
  * seconds decimal, nanoseconds nine digits, of CLOCK_MONOTONIC_RAW; address, size and offsets
- * hexadecimal without 0x; frames innermost first, the library's number in maps.log (0: none is known, the
- * offset is an address). Hostile input.
+ * hexadecimal without 0x; frames innermost first, the library's number in maps.log (0: none is
+ * known, the offset is an address). Hostile input.
  */
 #include <stdbool.h>
 #include <stddef.h>

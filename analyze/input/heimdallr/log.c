@@ -50,7 +50,9 @@ void heimdallr_log_seek(struct heimdallr_log *log, uint64_t offset)
 	log->has_next = log->is_started = false;
 }
 
-/* Keep what was not looked at, and read on behind it. Returns 1, 0 at the end, or a negative errno. */
+/*
+ * Keep what was not looked at, and read on behind it. Returns 1, 0 at the end, or a negative errno.
+ */
 static int fill(struct heimdallr_log *log)
 {
 	size_t n_used = (size_t)(log->offset - log->text_offset);

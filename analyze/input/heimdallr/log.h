@@ -1,8 +1,8 @@
 #pragma once
 /*
- * One file alloc_ID_TID.log of Heimdallr, line by line. It holds no open file between reads: a program
- * has one for each of its threads. Lines that are none are counted and stepped over; where times run
- * backwards the order of the lines counts.
+ * One file alloc_ID_TID.log of Heimdallr, line by line. It holds no open file between reads: a
+ * program has one for each of its threads. Lines that are none are counted and stepped over; where
+ * times run backwards the order of the lines counts.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -52,7 +52,7 @@ int heimdallr_log_next(struct heimdallr_log *log, struct heimdallr_line *ret_lin
 void heimdallr_log_seek(struct heimdallr_log *log, uint64_t offset);
 
 /*
- * The offset of the last line that starts with a "+"; UINT64_MAX without any. Returns 0 or a negative
- * errno.
+ * The offset of the last line that starts with a "+"; UINT64_MAX without any. Returns 0 or a
+ * negative errno.
  */
 int heimdallr_log_last_birth(const struct heimdallr_log *log, uint64_t *ret_offset);

@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Heimdallr's call stacks as nodes of a trace. Its frames are (library, offset in the file), while nodes
- * have addresses: each library is given an address that no program has, and the program headers of the
- * file, where it is still there, tell from an offset which ELF address lies in it.
+ * Heimdallr's call stacks as nodes of a trace. Its frames are (library, offset in the file), while
+ * nodes have addresses: each library is given an address that no program has, and the program
+ * headers of the file, where it is still there, tell from an offset which ELF address lies in it.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -44,8 +44,9 @@ static bool is_map(const struct pmu_record *record)
 }
 
 /*
- * A process that the trace does not have, or has not yet, is none of its. Of what happened to processes only
- * their maps are new to a trace; those from before it knew the process are there when it does.
+ * A process that the trace does not have, or has not yet, is none of its. Of what happened to
+ * processes only their maps are new to a trace; those from before it knew the process are there
+ * when it does.
  */
 static bool is_wanted(struct beside_feed *feed, struct pmu_record *record)
 {

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * What a trace tells that a perf.data of the same run can be known by: its images, their modules, the lives
- * of threads and blocks, in CLOCK_MONOTONIC_RAW. One thread.
+ * What a trace tells that a perf.data of the same run can be known by: its images, their modules,
+ * the lives of threads and blocks, in CLOCK_MONOTONIC_RAW. One thread.
  */
 #include "analyze/input/clock-bounds.h"
 #include "common/hash-map.h"

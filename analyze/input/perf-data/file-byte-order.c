@@ -158,7 +158,9 @@ static const struct field sample_fields[] = {
 	{ PERF_SAMPLE_REGS_USER, swap_regs_user },
 	{ PERF_SAMPLE_STACK_USER, swap_stack },
 	{ PERF_SAMPLE_WEIGHT, swap_word },
-	/* The fields of both words lie mirrored in the other order: as numbers they are the same. */
+	/*
+	 * The fields of both words lie mirrored in the other order: as numbers they are the same.
+	 */
 	{ PERF_SAMPLE_WEIGHT_STRUCT, swap_word },
 	{ PERF_SAMPLE_DATA_SRC, swap_word },
 	{ PERF_SAMPLE_TRANSACTION, swap_word },
@@ -179,7 +181,9 @@ static const struct field trailer_fields[] = {
 #define N_SAMPLE_FIELDS	 (sizeof(sample_fields) / sizeof(sample_fields[0]))
 #define N_TRAILER_FIELDS (sizeof(trailer_fields) / sizeof(trailer_fields[0]))
 
-/* Bodies up to their strings: 4 and 8 are numbers of so many bytes, i what a map names its file by. */
+/*
+ * Bodies up to their strings: 4 and 8 are numbers of so many bytes, i what a map names its file by.
+ */
 static const char *const bodies[] = {
 	[PERF_RECORD_MMAP] = "44888",
 	[PERF_RECORD_LOST] = "88",

@@ -187,7 +187,9 @@ int perf_data_events_name(struct perf_data_events *events, size_t event, const c
 	return 0;
 }
 
-/* Where perf puts what it knew before it began to record, it leaves the id out: the first event's. */
+/*
+ * Where perf puts what it knew before it began to record, it leaves the id out: the first event's.
+ */
 bool perf_data_events_of(struct perf_data_events *events, const struct perf_event_header *head,
 			 const void *record, bool is_swapped, uint32_t *ret_event)
 {

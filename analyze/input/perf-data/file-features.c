@@ -30,7 +30,9 @@ enum feature {
 #define MAX_NODES  1024u
 #define MAX_BUILDS (1u << 20)
 
-/* Of struct perf_record_header_build_id: behind 20 bytes comes their number, when the bit is set. */
+/*
+ * Of struct perf_record_header_build_id: behind 20 bytes comes their number, when the bit is set.
+ */
 #define BUILD_ID_ROOM	   24u
 #define MISC_BUILD_ID_SIZE (1u << 15)
 

@@ -1,6 +1,6 @@
 /*
- * What stands before the records of a perf.data, and behind them: the header of the file or pipe, the attrs of
- * the events with their ids, and the sections of the features.
+ * What stands before the records of a perf.data, and behind them: the header of the file or pipe,
+ * the attrs of the events with their ids, and the sections of the features.
  */
 #include <errno.h>
 #include <string.h>

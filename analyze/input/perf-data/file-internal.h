@@ -5,7 +5,10 @@
 #include "analyze/input/perf-data/file.h"
 #include "trace/window.h"
 
-/* Bytes of the file's byte order, walked through. Behind the end all reads as 0, is_short stays set. */
+/*
+ * Bytes of the file's byte order, walked through. Behind the end all reads as 0, is_short stays
+ * set.
+ */
 struct perf_bytes {
 	const uint8_t *at;
 	const uint8_t *end;
@@ -46,8 +49,8 @@ static inline uint32_t perf_bytes_u32(struct perf_bytes *bytes)
 }
 
 /*
- * May n more items be sorted? perf tells what it sorts before it is asked for, or nearly; a file that tells
- * one more before each question would have all of them sorted as often.
+ * May n more items be sorted? perf tells what it sorts before it is asked for, or nearly; a file
+ * that tells one more before each question would have all of them sorted as often.
  */
 static inline bool perf_data_may_sort(uint64_t *n_in_all, size_t n)
 {
@@ -90,8 +93,8 @@ int perf_data_events_name(struct perf_data_events *events, size_t event, const c
 			  size_t n);
 
 /*
- * The event of a record; head is its own in our byte order, the rest of it may be swapped. Returns false
- * when the file has none for it.
+ * The event of a record; head is its own in our byte order, the rest of it may be swapped. Returns
+ * false when the file has none for it.
  */
 struct perf_event_header;
 bool perf_data_events_of(struct perf_data_events *events, const struct perf_event_header *head,
@@ -100,15 +103,15 @@ bool perf_data_events_of(struct perf_data_events *events, const struct perf_even
 /* ---- file-byte-order.c ---- */
 
 /*
- * Put the head (type, misc, size) of a record into our byte order, or the body of one whose head is.
- * false: its fields do not fit into it.
+ * Put the head (type, misc, size) of a record into our byte order, or the body of one whose head
+ * is. false: its fields do not fit into it.
  */
 void perf_data_swap_head(void *record);
 bool perf_data_swap_body(const struct pmu_format *format, void *record, size_t n_bytes);
 
 /*
- * Where an id lies in a SAMPLE, from its start, and in other records, from their end; the same in both
- * orders. 0: it has none.
+ * Where an id lies in a SAMPLE, from its start, and in other records, from their end; the same in
+ * both orders. 0: it has none.
  */
 size_t perf_data_sample_id_at(const struct pmu_format *format);
 size_t perf_data_trailer_id_at(const struct pmu_format *format);
@@ -190,14 +193,17 @@ struct perf_data {
 #define PERF_DATA_ATTR_BYTES 64u /* of the first perf_event_attr: what an attr has at least */
 #define PERF_DATA_FEATURES   256u
 
-/* Read the header of a file or of a pipe, up to its first record. 0, -EBADMSG: it is none, or errno. */
+/*
+ * Read the header of a file or of a pipe, up to its first record. 0, -EBADMSG: it is none, or
+ * errno.
+ */
 int perf_data_read_header(struct perf_data *data);
 
 /* ---- file-own.c ---- */
 
 /*
- * Take a record that perf itself wrote; head is its own in our byte order. Returns 1 with an item, 0 without, or
- * a negative errno.
+ * Take a record that perf itself wrote; head is its own in our byte order. Returns 1 with an item,
+ * 0 without, or a negative errno.
  */
 int perf_data_take_own(struct perf_data *data, const struct perf_event_header *head,
 		       const uint8_t *record, struct perf_data_item *ret_item);

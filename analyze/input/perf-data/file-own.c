@@ -1,6 +1,6 @@
 /*
- * Records that perf itself writes between those of the kernel: what a pipe tells instead of a header, blocks
- * of compressed records, and what has bytes behind it.
+ * Records that perf itself writes between those of the kernel: what a pipe tells instead of a
+ * header, blocks of compressed records, and what has bytes behind it.
  */
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -1,6 +1,6 @@
 /*
- * The bytes of records of type COMPRESSED and COMPRESSED2: one zstd stream over all of them, in which a
- * record may begin in one and end in the next.
+ * The bytes of records of type COMPRESSED and COMPRESSED2: one zstd stream over all of them, in
+ * which a record may begin in one and end in the next.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,9 @@
 /* As much as is decompressed at once, and a record that began before it. */
 #define ROOM_BYTES ((256u << 10) + (64u << 10))
 
-/* perf's records become a tenth or so; more than this of what was read is made to exhaust a reader. */
+/*
+ * perf's records become a tenth or so; more than this of what was read is made to exhaust a reader.
+ */
 #define MOST_TIMES    2000u
 #define ALLOWED_BYTES (UINT64_C(64) << 20)
 
@@ -74,7 +76,10 @@ int perf_data_unzip_push(struct perf_data_unzip *unzip, const void *bytes, size_
 	return 0;
 }
 
-/* Move what is left to the front: records then begin at multiples of 8 for as long as they are such. */
+/*
+ * Move what is left to the front: records then begin at multiples of 8 for as long as they are
+ * such.
+ */
 static void make_room(struct perf_data_unzip *unzip)
 {
 	memmove(unzip->out, unzip->out + unzip->out_at, unzip->n_out - unzip->out_at);

@@ -1,10 +1,10 @@
 #pragma once
 /*
- * Reads what `perf record` wrote, one record at a time, in bounded memory: files and pipes ("perf.data"),
- * of either byte order, compressed or not, from Linux 2.6.32 to today's. The file is hostile input:
- * whatever it holds, no function crashes, reads out of bounds or loops; what cannot be used is counted
- * and stepped over. Layout: tools/perf/Documentation/perf.data-file-format.txt and
- * tools/lib/perf/include/perf/event.h of Linux. One thread.
+ * Reads what `perf record` wrote, one record at a time, in bounded memory: files and pipes
+ * ("perf.data"), of either byte order, compressed or not, from Linux 2.6.32 to today's. The file is
+ * hostile input: whatever it holds, no function crashes, reads out of bounds or loops; what cannot
+ * be used is counted and stepped over. Layout: tools/perf/Documentation/perf.data-file-format.txt
+ * and tools/lib/perf/include/perf/event.h of Linux. One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 struct perf_data;
 
 /*
- * Open a file (or what a pipe wrote into one) and read its header, events and features. 0, -EBADMSG:
- * not a perf.data, or its header is nonsense; else errno.
+ * Open a file (or what a pipe wrote into one) and read its header, events and features. 0,
+ * -EBADMSG: not a perf.data, or its header is nonsense; else errno.
  */
 int perf_data_open(const char *path, struct perf_data **ret_data);
 struct perf_data *perf_data_close(struct perf_data *data); /* accepts NULL, returns NULL */
@@ -67,7 +67,8 @@ struct perf_data_info {
 	uint64_t wall_ns;
 	uint64_t clock_ns;
 	uint64_t aux_type; /* enum auxtrace_type of perf: PERF_DATA_AUX_*; 0: none */
-	bool has_time_conversion; /* of hardware's ticks to perf's clock, as the mmap page says it */
+	/* of hardware's ticks to perf's clock, as the mmap page says it */
+	bool has_time_conversion;
 	uint64_t time_shift;
 	uint64_t time_mult;
 	uint64_t time_zero;
@@ -78,7 +79,10 @@ const struct perf_data_info *perf_data_info(const struct perf_data *data);
 
 #define PERF_DATA_AUX_ARM_SPE 4u
 
-/* The name of a PMU by perf_event_attr.type, as the file tells it ("cpu", "ibs_op"); NULL: not told. */
+/*
+ * The name of a PMU by perf_event_attr.type, as the file tells it ("cpu", "ibs_op"); NULL: not
+ * told.
+ */
 const char *perf_data_pmu(const struct perf_data *data, uint32_t type);
 
 /* The build-id that the file tells for a path. Returns its length, 0: none. */
@@ -102,9 +106,9 @@ struct perf_data_item {
 };
 
 /*
- * Read on. Returns 1 with an item, 0 at the end of what is readable, or a negative errno. Records are
- * out of order between CPUs; those behind a ROUND are not older than the newest before the ROUND that
- * came before it (tools/perf/util/session.c, process_finished_round()).
+ * Read on. Returns 1 with an item, 0 at the end of what is readable, or a negative errno. Records
+ * are out of order between CPUs; those behind a ROUND are not older than the newest before the
+ * ROUND that came before it (tools/perf/util/session.c, process_finished_round()).
  */
 int perf_data_next(struct perf_data *data, struct perf_data_item *ret_item);
 

@@ -48,7 +48,10 @@ struct perf_feed {
 /* The time of a record, in perf's clock; 0: it has none. */
 uint64_t perf_record_time(const struct perf_data *data, const struct perf_data_item *item);
 
-/* The earliest time of the first round, by a reader of its own; untouched when there is none. 0 or errno. */
+/*
+ * The earliest time of the first round, by a reader of its own; untouched when there is none. 0 or
+ * errno.
+ */
 int perf_start_find(const char *path, uint64_t *ret_start_ns);
 
 /* Make the header of feed, whose data and start_ns are set. */

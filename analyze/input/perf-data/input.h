@@ -1,7 +1,7 @@
 #pragma once
 /*
- * A perf.data as the frames of a trace (feed.h): definitions, then its records round by round in our byte
- * order, each event a source, with a COMMIT behind what cannot become older. One thread.
+ * A perf.data as the frames of a trace (feed.h): definitions, then its records round by round in
+ * our byte order, each event a source, with a COMMIT behind what cannot become older. One thread.
  */
 #include "analyze/input/input.h"
 #include "analyze/input/perf-data/file.h"

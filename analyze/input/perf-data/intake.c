@@ -1,4 +1,7 @@
-/* What is read of a perf.data and kept until its round ends: sources, tasks, samples and what was lost. */
+/*
+ * What is read of a perf.data and kept until its round ends: sources, tasks, samples and what was
+ * lost.
+ */
 #include <errno.h>
 #include <linux/perf_event.h>
 

@@ -154,7 +154,10 @@ static int begin_image(struct perf_tasks *tasks, const struct perf_task_event *e
 		int r = add_image(tasks, event, RING_BIRTH_FORK, parent);
 		return r < 0 ? r : inherit(tasks, parent);
 	}
-	/* perf tells the exec of what it starts by a COMM; of one that was there already, first of all. */
+	/*
+	 * perf tells the exec of what it starts by a COMM; of one that was there already, first of
+	 * all.
+	 */
 	if (!before || event->is_exec)
 		return add_image(tasks, event, RING_BIRTH_EXEC, before);
 	return 0;

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * The process images that a perf.data tells of, as PROCESS records of a trace. Its records come out of
- * order of time between CPUs, so they are kept up to the end of a round. One thread.
+ * The process images that a perf.data tells of, as PROCESS records of a trace. Its records come out
+ * of order of time between CPUs, so they are kept up to the end of a round. One thread.
  */
 #include "analyze/input/record-list.h"
 #include "common/hash-map.h"

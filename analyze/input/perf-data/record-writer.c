@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* A path is at most 4096 bytes; what a hostile file calls one must still leave room for the rest. */
+/*
+ * A path is at most 4096 bytes; what a hostile file calls one must still leave room for the rest.
+ */
 #define MOST_TEXT_BYTES 8192u
 
 void perf_records_finish(struct perf_records *records)

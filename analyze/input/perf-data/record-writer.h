@@ -18,9 +18,9 @@ void perf_records_finish(struct perf_records *records);
 int perf_records_add(struct perf_records *records, const void *bytes, size_t n_bytes);
 
 /*
- * Add MMAP, MMAP2, COMM, FORK or EXIT anew from what was parsed of it: maps with their build-id (n_build_id
- * bytes; 0: that of the record), all with the trailer of the format. Other types and what is too long
- * add nothing. 0 or -ENOMEM.
+ * Add MMAP, MMAP2, COMM, FORK or EXIT anew from what was parsed of it: maps with their build-id
+ * (n_build_id bytes; 0: that of the record), all with the trailer of the format. Other types and
+ * what is too long add nothing. 0 or -ENOMEM.
  */
 int perf_records_add_task(struct perf_records *records, const struct pmu_format *format,
 			  const struct pmu_record *record, const uint8_t *build_id,

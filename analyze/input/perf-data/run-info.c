@@ -31,8 +31,8 @@ static const struct {
 };
 
 /*
- * Events that sample either loads or stores whatever data_src says (kernels before August 2022 call a
- * store of STORE_SAMPLE a load): codes of libpfm4 and of the kernel's tables, and sysfs's names.
+ * Events that sample either loads or stores whatever data_src says (kernels before August 2022 call
+ * a store of STORE_SAMPLE a load): codes of libpfm4 and of the kernel's tables, and sysfs's names.
  */
 static const struct {
 	uint64_t config; /* of type RAW; 0: by name */
@@ -118,7 +118,9 @@ static struct meaning meaning_of_software(const struct perf_data_event *event)
 	return meaning;
 }
 
-/* Samples with the address of their own access. On x86 that is PEBS, on POWER marked instructions. */
+/*
+ * Samples with the address of their own access. On x86 that is PEBS, on POWER marked instructions.
+ */
 static struct meaning meaning_of_access(const struct perf_data *data,
 					const struct perf_data_event *event)
 {

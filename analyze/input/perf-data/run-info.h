@@ -1,7 +1,7 @@
 #pragma once
 /*
- * What a perf.data says of itself, as records of a trace: the run, facts of its host, and its events as
- * sources. One thread.
+ * What a perf.data says of itself, as records of a trace: the run, facts of its host, and its
+ * events as sources. One thread.
  */
 #include "analyze/input/perf-data/file.h"
 #include "analyze/input/record-list.h"
@@ -9,7 +9,8 @@
 /* What an event of a perf.data is to us. */
 struct perf_source {
 	uint32_t source_id;
-	char *name; /* "clock", "faults", "pebs", "ibs", "spe", "tasks", or as perf calls the event */
+	/* "clock", "faults", "pebs", "ibs", "spe", "tasks", or as perf calls the event */
+	char *name;
 	enum trace_sample_kind kind;
 	struct trace_source_ledger ledger; /* told at the end */
 	uint64_t throttled_since_ns; /* 0: it is not */

@@ -13,12 +13,14 @@
 #define LINE_BYTES ((uint64_t)TRACE_CODE_LINE_BYTES)
 #define N_LINES	   (PAGE_BYTES / LINE_BYTES)
 
-/* A sample is stamped some us from when the clock of the readings says: two CPUs, two ways to ask. */
+/*
+ * A sample is stamped some us from when the clock of the readings says: two CPUs, two ways to ask.
+ */
 #define MARGIN_NS 20000
 
 /*
- * What comes back sooner is made so fast that readings miss some of it: they are some 5 to 20 ms apart, and
- * ten of them saw nothing else here.
+ * What comes back sooner is made so fast that readings miss some of it: they are some 5 to 20 ms
+ * apart, and ten of them saw nothing else here.
  */
 #define RESTLESS_NS	  INT64_C(200000000)
 #define RESTLESS_READINGS 10
@@ -26,7 +28,8 @@
 /* A line as it was for some time. Those of a line form a chain, newest first. */
 struct version {
 	struct version *older;
-	int64_t last_ns; /* of the readings that saw it the last one, and how many there were by then */
+	/* of the readings that saw it the last one, and how many there were by then */
+	int64_t last_ns;
 	uint64_t last_reading;
 	int64_t from_ns; /* when it surely was there */
 	int64_t until_ns;
@@ -432,8 +435,8 @@ uint32_t code_history_version(struct code_history *history, uint32_t process, ui
 }
 
 /*
- * Whether what readings saw of a line is what was there. Beside a line that is made again and again others
- * may be as well, if they were ever written to twice.
+ * Whether what readings saw of a line is what was there. Beside a line that is made again and again
+ * others may be as well, if they were ever written to twice.
  */
 static const struct version *newest(const struct page *page, uint64_t address)
 {

@@ -1,10 +1,11 @@
 #pragma once
 /*
- * Code that changes where it lies: what was there at which time, from the readings that a trace tells
- * of (CODE frames of kind CHANGING, CODE_SEEN). A line of 64 bytes is known for the time between two
- * readings in a row that saw it alike. A line that was seen to come back to what it had been a short
- * time before is not known at all: between two readings that saw it alike it may have been another.
- * Read in one go, since what is found out late says something of samples before. One thread.
+ * Code that changes where it lies: what was there at which time, from the readings that a trace
+ * tells of (CODE frames of kind CHANGING, CODE_SEEN). A line of 64 bytes is known for the time
+ * between two readings in a row that saw it alike. A line that was seen to come back to what it had
+ * been a short time before is not known at all: between two readings that saw it alike it may have
+ * been another. Read in one go, since what is found out late says something of samples before. One
+ * thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +16,8 @@
 struct code_history;
 
 /*
- * Read all of a trace's readings; times are converted by the clock. 0 or a negative errno. Of a trace that
- * is damaged nothing is known: a change may be missing.
+ * Read all of a trace's readings; times are converted by the clock. 0 or a negative errno. Of a
+ * trace that is damaged nothing is known: a change may be missing.
  */
 int code_history_read(const char *path, const struct sample_clock *clock,
 		      struct code_history **ret_history);
@@ -52,8 +53,8 @@ struct code_fork {
 };
 
 /*
- * The same for a time before the image's own first reading of a line, at most to the line's end: known where
- * the parent's last reading before the fork saw the same.
+ * The same for a time before the image's own first reading of a line, at most to the line's end:
+ * known where the parent's last reading before the fork saw the same.
  */
 size_t code_history_inherited(const struct code_history *history, const struct code_fork *fork,
 			      const struct code_question *question);

@@ -15,7 +15,9 @@
 #define PAGE_BYTES   (UINT64_C(1) << PAGE_BITS)
 #define BEYOND_BYTES 16u /* an instruction that begins on a page ends in these */
 
-/* Bytes of one page of an image at one moment. Those of the same page form a chain, newest first. */
+/*
+ * Bytes of one page of an image at one moment. Those of the same page form a chain, newest first.
+ */
 struct snapshot {
 	struct snapshot *older;
 	struct snapshot *next; /* of all, to free them */
@@ -160,7 +162,9 @@ int code_store_add(struct code_store *store, uint32_t process, const struct trac
 					       .time_ns = time_ns };
 		memcpy(snapshot->bytes, from + (start - head->address), part_end - start);
 		int r = add_snapshot(store, process, head->kind == TRACE_CODE_DATA, snapshot);
-		/* What lies behind the page only ends its last instruction: not a page of its own. */
+		/*
+		 * What lies behind the page only ends its last instruction: not a page of its own.
+		 */
 		if (r < 0 || part_end == end)
 			return r;
 		start = page_end;
@@ -174,8 +178,8 @@ static bool is_over(const struct code_map *map, uint64_t start, uint64_t size)
 }
 
 /*
- * Files and what is mapped over them. A JIT that has its memory protected in turns is left out: that code
- * is read again and again.
+ * Files and what is mapped over them. A JIT that has its memory protected in turns is left out:
+ * that code is read again and again.
  */
 int code_store_map(struct code_store *store, const struct code_map *map)
 {
@@ -271,8 +275,8 @@ static bool is_mapped_over(const struct code_store *store, uint32_t pid, uint64_
 
 /*
  * Of several snapshots of a page that of the module that was there: the last one before the time,
- * else the first behind it (a page is read after the first sample on it). None when something else was
- * mapped, or the code made writable, in between.
+ * else the first behind it (a page is read after the first sample on it). None when something else
+ * was mapped, or the code made writable, in between.
  */
 static const struct snapshot *choose(const struct code_store *store, uint32_t process,
 				     const struct snapshot *snapshot, const struct request *request)
@@ -348,7 +352,9 @@ static size_t read_history(const struct code_store *store, uint32_t number,
 	return code_history_inherited(store->history, &fork, &question);
 }
 
-/* Whether code in memory is as in its file: nobody may write to it, or could in this image's life. */
+/*
+ * Whether code in memory is as in its file: nobody may write to it, or could in this image's life.
+ */
 static bool is_as_in_file(const struct code_store *store, uint32_t number,
 			  const struct request *request)
 {

@@ -17,8 +17,8 @@
 #define MOST_NS INT64_C(200000000)
 
 /*
- * So many readings around one must have seen no change, those that could tell; with none before it, for it
- * to count, there must be as many (0 of 100: at most 3 % change, rule of three).
+ * So many readings around one must have seen no change, those that could tell; with none before it,
+ * for it to count, there must be as many (0 of 100: at most 3 % change, rule of three).
  */
 #define AROUND	 100u
 #define MIN_TOLD 10u

@@ -1,10 +1,11 @@
 #pragma once
 /*
- * Memory that samples' windows load addresses from, as the recorder read it some ms behind them (CODE frames
- * of kind HELD), and whether it may be taken for what was there at the sample. A reading alone does not tell:
- * the program may have read the word and written it at once. Where a reading before the sample had seen
- * the same, it does, unless memory is seen to change that samples in that loop load from; where there
- * was none, only if of the hundred readings around in time none that can tell did.
+ * Memory that samples' windows load addresses from, as the recorder read it some ms behind them
+ * (CODE frames of kind HELD), and whether it may be taken for what was there at the sample. A
+ * reading alone does not tell: the program may have read the word and written it at once. Where a
+ * reading before the sample had seen the same, it does, unless memory is seen to change that
+ * samples in that loop load from; where there was none, only if of the hundred readings around in
+ * time none that can tell did.
  *
  * Read in one go, since readings behind a sample say something of it. One thread.
  */
@@ -28,6 +29,9 @@ struct data_question {
 	uint64_t address;
 };
 
-/* Copy what memory of the image held at that time; returns how many bytes are known from the address on. */
+/*
+ * Copy what memory of the image held at that time; returns how many bytes are known from the
+ * address on.
+ */
 size_t data_history_bytes(const struct data_history *history, const struct data_question *question,
 			  void *ret_bytes, size_t n_bytes);
