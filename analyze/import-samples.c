@@ -20,22 +20,16 @@ static int64_t from_ticks(void *user, uint64_t ticks)
 	return merge_clock_of_ticks(&import->clock, ticks);
 }
 
-static bool is_faults(const char *source)
-{
-	return strcmp(source, "faults") == 0;
-}
-
 static int on_sample(void *user, const struct sample_event *taken)
 {
 	struct import *import = user;
-	bool is_fault = is_faults(taken->source);
 
 	if (taken->time_ns > import->last_ns)
 		import->last_ns = taken->time_ns;
-	tally_sample(&import->tally, taken, is_fault);
-	if (is_fault)
+	tally_sample(&import->tally, taken);
+	if (taken->measures == MEASURES_FAULT)
 		regions_fault(import->regions, taken->thread);
-	else if (taken->is_clock)
+	else if (taken->measures == MEASURES_TIME)
 		regions_sample(import->regions, taken->thread, taken->weight);
 	return 0;
 }

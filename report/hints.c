@@ -20,7 +20,7 @@
 #define FAULTS_SQL                                                                                          \
 	"SELECT printf('page faults were sampled: each that is counted stands for %.3g of them on average'" \
 	", 1.0 * weight / n_samples) FROM main.source JOIN source_ledger ON source_id = source.id"          \
-	" WHERE source.run_id = :run AND name = 'faults' AND weight > n_samples AND n_samples > 0"
+	" WHERE source.run_id = :run AND measures = 'fault' AND weight > n_samples AND n_samples > 0"
 
 /*
  * Each query gives the texts of its hints, one a row; none when there is nothing to say. The facts
@@ -60,7 +60,7 @@ static const char *const hints_sql[] = {
 	" interval%s): see the table withheld', value, CASE value WHEN 1 THEN '' ELSE 's' END)"
 	" FROM total WHERE run_id = :run AND name = 'collect_intervals' AND value > 0",
 	"SELECT printf('%s count for %.1f %% of the time, as the program asked: %,d were left out, and shares"
-	" are of those that count', CASE name WHEN 'faults' THEN 'page faults' ELSE 'samples of ' || name"
+	" are of those that count', CASE measures WHEN 'fault' THEN 'page faults' ELSE 'samples of ' || name"
 	" END, 100.0 * (process_ns - withheld_ns) / process_ns, n_withheld)"
 	" FROM source WHERE run_id = :run AND withheld_ns > 0 AND process_ns > 0",
 	/* What the program's own shares seem to be too small by. */
@@ -68,7 +68,7 @@ static const char *const hints_sql[] = {
 	" in short time make it: the time of the program itself is the rest' FROM (SELECT"
 	" sum(CASE owner_kind WHEN 12 THEN n ELSE 0 END) / sum(n) AS own FROM owner_share"
 	" JOIN source ON source.id = source_id WHERE source.run_id = :run AND role = 1"
-	" AND source.name IN ('clock', 'signal')) WHERE own > 0.1",
+	" AND source.measures = 'time') WHERE own > 0.1",
 	/* Nothing recorded, though a program was traced. */
 	"SELECT '0 calls of malloc seen in ' || exe || ': it made none, or has an allocator of its own'"
 	" FROM process WHERE run_id = :run AND traced"

@@ -25,24 +25,24 @@ static const char blocks_sql[] =
 	" UNION ALL SELECT 'no call of malloc or its family was recorded' WHERE NOT EXISTS"
 	"  (SELECT 1 FROM main.site WHERE run_id = :run)";
 
-#define NO_SOURCE(source, text)                                                                       \
+#define NO_SOURCE(kind, source, text)                                                                 \
 	"SELECT name || ' was not sampled: ' || coalesce(remedy, 'error ' || error) FROM main.source" \
-	" WHERE run_id = :run AND name = '" source "' AND error <> 0"                                 \
+	" WHERE run_id = :run AND measures = '" kind "' AND error <> 0"                               \
 	" UNION ALL SELECT '" text                                                                    \
 	"' WHERE NOT EXISTS (SELECT 1 FROM main.source WHERE run_id = :run"                           \
-	"  AND name = '" source "')"                                                                  \
+	"  AND measures = '" kind "')"                                                                \
 	" UNION ALL SELECT 'the run was too short for a sample of source " source                     \
 	"' WHERE NOT EXISTS"                                                                          \
-	"  (SELECT 1 FROM main.source WHERE run_id = :run AND name = '" source                        \
+	"  (SELECT 1 FROM main.source WHERE run_id = :run AND measures = '" kind                      \
 	"' AND n_samples > 0)"
 
 static const char *const reasons_sql[REPORT_NEEDS_COUNT] = {
 	[REPORT_NEEDS_NOTHING] = NULL,
 	[REPORT_NEEDS_BLOCKS] = blocks_sql,
-	[REPORT_NEEDS_CLOCK] =
-		NO_SOURCE("clock", "CPU time was not sampled: record with --source auto or clock"),
-	[REPORT_NEEDS_FAULTS] =
-		NO_SOURCE("faults", "page faults were not recorded: record with --source auto"),
+	[REPORT_NEEDS_CLOCK] = NO_SOURCE(
+		"time", "clock", "CPU time was not sampled: record with --source auto or clock"),
+	[REPORT_NEEDS_FAULTS] = NO_SOURCE(
+		"fault", "faults", "page faults were not recorded: record with --source auto"),
 	[REPORT_NEEDS_DATA_SOURCE] =
 		"SELECT 'no source of this run tells levels and nodes: that takes a PMU that samples memory"
 		" accesses'",

@@ -5,22 +5,22 @@
  * Each run beside the natural run of the same program and block: a drift of the machine is in both. user_ns and
  * system_ns are the command's own, as wait4 told them.
  */
-#define PAIRS                                                                                         \
-	"WITH told(id, program, mode, repetition, is_natural, has_tracer, has_sampler, wall, cpu,"    \
-	"  rss) AS (SELECT id, program, mode, repetition,"                                            \
-	"  EXISTS (SELECT 1 FROM fact WHERE run_id = run.id AND key = 'memsight.natural'"             \
-	"   AND value = 'yes'),"                                                                      \
-	"  EXISTS (SELECT 1 FROM fact WHERE run_id = run.id AND key = 'memsight.alloc'"               \
-	"   AND value = 'yes'),"                                                                      \
-	"  EXISTS (SELECT 1 FROM source WHERE run_id = run.id AND error = 0 AND name <> 'tasks'),"    \
-	"  (SELECT wtime_ns FROM runs WHERE runs.id = run.id), user_ns + system_ns, max_rss FROM run" \
-	"  WHERE " REPORT_RUN_IS_GOOD "),"                                                            \
-	" pair(program, mode, against, has_tracer, has_sampler, wall, cpu, rss) AS ("                 \
-	"  SELECT run.program, run.mode, natural.mode, run.has_tracer, run.has_sampler,"              \
-	"  1.0 * run.wall / natural.wall, 1.0 * run.cpu / nullif(natural.cpu, 0),"                    \
-	"  run.rss - natural.rss FROM told AS run JOIN told AS natural USING (program, repetition)"   \
-	"  WHERE natural.is_natural AND NOT run.is_natural AND natural.wall > 0"                      \
-	"  AND (:run = 0 OR (run.program, run.mode) ="                                                \
+#define PAIRS                                                                                          \
+	"WITH told(id, program, mode, repetition, is_natural, has_tracer, has_sampler, wall, cpu,"     \
+	"  rss) AS (SELECT id, program, mode, repetition,"                                             \
+	"  EXISTS (SELECT 1 FROM fact WHERE run_id = run.id AND key = 'memsight.natural'"              \
+	"   AND value = 'yes'),"                                                                       \
+	"  EXISTS (SELECT 1 FROM fact WHERE run_id = run.id AND key = 'memsight.alloc'"                \
+	"   AND value = 'yes'),"                                                                       \
+	"  EXISTS (SELECT 1 FROM source WHERE run_id = run.id AND error = 0 AND measures <> 'tasks')," \
+	"  (SELECT wtime_ns FROM runs WHERE runs.id = run.id), user_ns + system_ns, max_rss FROM run"  \
+	"  WHERE " REPORT_RUN_IS_GOOD "),"                                                             \
+	" pair(program, mode, against, has_tracer, has_sampler, wall, cpu, rss) AS ("                  \
+	"  SELECT run.program, run.mode, natural.mode, run.has_tracer, run.has_sampler,"               \
+	"  1.0 * run.wall / natural.wall, 1.0 * run.cpu / nullif(natural.cpu, 0),"                     \
+	"  run.rss - natural.rss FROM told AS run JOIN told AS natural USING (program, repetition)"    \
+	"  WHERE natural.is_natural AND NOT run.is_natural AND natural.wall > 0"                       \
+	"  AND (:run = 0 OR (run.program, run.mode) ="                                                 \
 	"   (SELECT program, mode FROM run WHERE id = :run))) "
 #define GROUPS                                                                                     \
 	" FROM pair GROUP BY program, mode, against ORDER BY program, mode, against LIMIT :limit"

@@ -9,7 +9,7 @@
 
 /* Samples of CPU time in the run: what shares of time are shares of. */
 #define CLOCK_SAMPLES                                                                              \
-	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND name IN ('clock', 'signal'))"
+	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND measures = 'time')"
 
 /* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (report/chart/heatmap-ticks.c). */
 #define MAPPING_NAME                                                                               \

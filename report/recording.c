@@ -76,7 +76,7 @@ const char report_losses_sql[] = LOSSES(NO_PART) " LIMIT :limit";
  */
 const char report_losses_data_sql[] =
 	"WITH ledger AS (SELECT * FROM source_ledger JOIN source ON source.id = source_id"
-	"  WHERE source.run_id = :run AND (name <> 'tasks' OR n_lost + bad_bytes > 0)),"
+	"  WHERE source.run_id = :run AND (measures <> 'tasks' OR n_lost + bad_bytes > 0)),"
 	" entry(number, name, reason, count) AS ("
 	" SELECT number, name, 'samples read', n_taken FROM ledger"
 	" UNION ALL SELECT number, name, 'found the ring full' || CASE"

@@ -101,7 +101,7 @@ static void write_head(FILE *out, sqlite3 *db, const struct report_request *requ
 	auto_free char *sources = report_sql_text(
 		db,
 		"SELECT group_concat(name, ' + ') FROM (SELECT name FROM source"
-		" WHERE run_id = :run AND error = 0 AND name <> 'tasks' ORDER BY number)",
+		" WHERE run_id = :run AND error = 0 AND measures <> 'tasks' ORDER BY number)",
 		run);
 	auto_free char *pmu = report_sql_text(
 		db, "SELECT value FROM fact WHERE run_id = :run AND key = 'pmu' AND NOT at_end",
@@ -216,7 +216,7 @@ static void write_sources(FILE *out, sqlite3 *db, int64_t run)
 		"SELECT source.n_samples, coalesce(weight / nullif(whole.n_samples, 0), source.period),"
 		" source.unit FROM source JOIN main.source AS whole ON whole.id = source.id"
 		" LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id = :run"
-		" AND source.error = 0 AND source.name <> 'tasks' ORDER BY source.number",
+		" AND source.error = 0 AND source.measures <> 'tasks' ORDER BY source.number",
 		run, -1);
 	size_t n = 0;
 
@@ -283,8 +283,8 @@ static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 static const char kinds_sql[] =
 	"SELECT heap_kind.name, n_blocks, bytes, peak_bytes, kind_total.n_samples, n_samples_sq,"
 	" n_faults, (SELECT source.n_samples FROM source WHERE source.run_id = :run AND"
-	" source.name IN ('clock', 'signal') AND error = 0),"
-	" EXISTS (SELECT 1 FROM source WHERE source.run_id = :run AND source.name = 'faults'"
+	" source.measures = 'time' AND error = 0),"
+	" EXISTS (SELECT 1 FROM source WHERE source.run_id = :run AND source.measures = 'fault'"
 	"  AND error = 0) FROM kind_total JOIN heap_kind ON heap_kind.id = kind_id"
 	" WHERE kind_total.run_id = :run AND n_blocks > 0"
 	" ORDER BY heap_kind.name = 'libc', heap_kind.name = 'spilled', bytes DESC";

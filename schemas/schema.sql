@@ -286,6 +286,9 @@ CREATE TABLE source (
     run_id         INTEGER NOT NULL REFERENCES run(id),
     number         INTEGER NOT NULL,  -- source_id of the trace
     name           TEXT NOT NULL,     -- clock or faults or tasks ...
+    measures       TEXT NOT NULL,     -- `time` (of the CPU), `fault`, `access`, `watch` (all
+                                      -- accesses to chosen bytes), or `tasks` (nothing: it has no
+                                      -- samples)
     unit           TEXT NOT NULL,     -- 'ns of user CPU time', 'page faults' ...
     period         INTEGER,           -- [the source's] in that unit
     exclude_kernel INTEGER NOT NULL,  -- [0 or 1] 1: samples in the kernel are left out

@@ -18,7 +18,7 @@ sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, i
  */
 #define REPORT_SQL_HAS_FAULTS(run)                                                                 \
 	" EXISTS (SELECT 1 FROM source WHERE source.run_id = " run                                 \
-	" AND source.name = 'faults' AND source.error = 0)"
+	" AND source.measures = 'fault' AND source.error = 0)"
 #define REPORT_SQL_HAS_BLOCKS(run)                                                                 \
 	" (EXISTS (SELECT 1 FROM process WHERE process.run_id = " run                              \
 	" AND traced) AND NOT EXISTS (SELECT 1" NO_BLOCKS(run) "))"
@@ -39,7 +39,7 @@ sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, i
 #define REPORT_SQL_FAULTS(n)  "CASE WHEN" REPORT_SQL_HAS_FAULTS(":run") " THEN " n " END"
 #define REPORT_SQL_SAMPLES(n) /* of any source but page faults */                                  \
 	"CASE WHEN EXISTS (SELECT 1 FROM source WHERE source.run_id = :run"                        \
-	" AND source.error = 0 AND source.name NOT IN ('faults', 'tasks')) THEN " n " END"
+	" AND source.error = 0 AND source.measures NOT IN ('fault', 'tasks')) THEN " n " END"
 #define REPORT_SQL_BLOCKS(n) "CASE WHEN" REPORT_SQL_HAS_BLOCKS(":run") " THEN " n " END"
 
 /* The first column of the first row as a number; 0 without a row. */

@@ -5,9 +5,9 @@
  */
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "schemas/trace-format.h"
+#include "store/source-measures.h"
 
 /* Numbers of owner.def. */
 enum owner_kind {
@@ -43,7 +43,7 @@ struct touch {
 	int8_t is_write; /* < 0: not known */
 	bool is_resolved; /* the address is known */
 	int64_t frame; /* of the accessing instruction; 0: not known */
-	const char *source; /* source.name: "clock", "faults" */
+	enum source_measures measures; /* its source */
 	enum trace_role role;
 	double share;
 	struct owner owner;
@@ -56,29 +56,15 @@ struct touch {
 
 /* A sample as it is written. */
 struct sample_event {
-	const char *source; /* source.name */
-	bool is_clock; /* its weight is CPU time */
+	enum source_measures measures; /* its source */
 	int64_t time_ns;
 	int64_t weight;
 	int64_t thread_row; /* 0: not known */
 	uint32_t thread; /* number; 0: not known */
 };
 
-/* Is it the source of --watch, whose accesses are those to chosen bytes? */
-static inline bool sample_source_is_watch(const char *name)
-{
-	return name[0] == 'w' && strcmp(name, "watch") == 0;
-}
-
 /* Whether samples of this source.kind are accesses: enum trace_sample_kind. */
 static inline bool sample_kind_is_access(int kind)
 {
 	return kind == TRACE_SAMPLE_ACCESS || kind == TRACE_SAMPLE_IBS || kind == TRACE_SAMPLE_SPE;
-}
-
-/* The sources whose weight is CPU time; a run has one of them at most. */
-
-static inline bool sample_source_is_time(const char *name)
-{
-	return strcmp(name, "clock") == 0 || strcmp(name, "signal") == 0;
 }

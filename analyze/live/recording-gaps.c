@@ -346,8 +346,8 @@ int withheld_finish(struct withheld *withheld, int64_t end_ns)
 	if (r == 0)
 		r = db_run(withheld->db,
 			   "UPDATE source SET process_ns = ?2, withheld_ns ="
-			   " CASE name WHEN 'faults' THEN ?4 ELSE ?3 END"
-			   " WHERE run_id = ?1 AND error = 0 AND name <> 'tasks'",
+			   " CASE measures WHEN 'fault' THEN ?4 ELSE ?3 END"
+			   " WHERE run_id = ?1 AND error = 0 AND measures <> 'tasks'",
 			   "nnnn", withheld->run_id, process_ns(withheld, end_ns),
 			   withheld->samples_ns, withheld->faults_ns);
 	return r;

@@ -28,7 +28,7 @@ struct share_sum {
 
 struct row_source {
 	int64_t row;
-	char *name;
+	enum source_measures measures;
 	char *unit;
 	int64_t n_samples;
 	int64_t weight;
@@ -112,7 +112,6 @@ struct sample_rows *sample_rows_destroy(struct sample_rows *rows)
 	rows_close(rows->touches);
 	rows_close(rows->details);
 	for (size_t i = 0; i < rows->n_sources; i++) {
-		free(rows->sources[i]->name);
 		free(rows->sources[i]->unit);
 		free(rows->sources[i]);
 	}
@@ -134,9 +133,10 @@ static int insert_source(struct sample_rows *rows, const struct trace_source *re
 {
 	sqlite3 *db = db_handle(rows->context->db);
 	auto_statement sqlite3_stmt *statement = NULL;
+	char *name = copy_string(&record->head, 0);
 	char *remedy = copy_string(&record->head, 2);
 	uint64_t period = record->period;
-	int r = source->unit && remedy ? 0 : -ENOMEM;
+	int r = name && source->unit && remedy ? 0 : -ENOMEM;
 
 	if (!period && record->frequency_hz)
 		period = UINT64_C(1000000000) / record->frequency_hz;
@@ -144,13 +144,14 @@ static int insert_source(struct sample_rows *rows, const struct trace_source *re
 		r = statement_prepare(
 			db,
 			"INSERT INTO source(run_id, number, name, unit, period,"
-			" exclude_kernel, error, remedy, perf_type, perf_config, passed_over)"
-			" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			" exclude_kernel, error, remedy, perf_type, perf_config, passed_over,"
+			" measures) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			&statement);
 	if (r == 0) {
+		source->measures = source_measures_of(name);
 		statement_integer(statement, 1, rows->context->run_id);
 		statement_integer(statement, 2, record->source_id);
-		statement_text(statement, 3, source->name);
+		statement_text(statement, 3, name);
 		statement_text(statement, 4, source->unit);
 		statement_integer_or_null(statement, 5, (int64_t)period, period);
 		statement_integer(statement, 6, record->exclude_kernel);
@@ -159,10 +160,12 @@ static int insert_source(struct sample_rows *rows, const struct trace_source *re
 		statement_integer(statement, 9, record->perf_type);
 		statement_integer(statement, 10, (int64_t)record->perf_config);
 		statement_integer(statement, 11, (record->flags & TRACE_SOURCE_PASSED_OVER) != 0);
+		statement_text(statement, 12, source_measures_word(source->measures));
 		r = statement_run(statement);
 	}
 	source->row = sqlite3_last_insert_rowid(db);
 	source->is_time = source->unit && strncmp(source->unit, "ns of ", 6) == 0;
+	free(name);
 	free(remedy);
 	return r;
 }
@@ -176,12 +179,8 @@ int sample_rows_source(struct sample_rows *rows, const struct trace_source *reco
 		free(source);
 		return -ENOMEM;
 	}
-	source->name = copy_string(&record->head, 0);
 	source->unit = copy_string(&record->head, 1);
 	rows->sources[rows->n_sources++] = source;
-	if (!source->name)
-		return -ENOMEM;
-
 	int r = insert_source(rows, record, source);
 	return r < 0 ? r : (int)rows->n_sources - 1;
 }
@@ -215,8 +214,7 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 		source->weight = INT64_MAX; /* periods that no kernel takes */
 
 	const struct sample_event taken = {
-		.source = source->name,
-		.is_clock = sample_source_is_time(source->name),
+		.measures = source->measures,
 		.time_ns = row->time_ns,
 		.weight = row->weight,
 		.thread_row = row->thread_row,
@@ -362,7 +360,7 @@ int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item
 			.is_write = access->is_write,
 			.is_resolved = access->is_resolved,
 			.frame = access->frame,
-			.source = source->name,
+			.measures = source->measures,
 			.role = access->role,
 			.share = access->share,
 			.owner = access->owner,

@@ -26,7 +26,7 @@ static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
 			   "  nullif(whole.n_samples, 0), source.period)) FROM source"
 			   "  JOIN main.source AS whole ON whole.id = source.id"
 			   "  LEFT JOIN source_ledger ON source_id = source.id"
-			   "  WHERE source.run_id = :run AND source.name IN ('clock', 'signal'))"
+			   "  WHERE source.run_id = :run AND source.measures = 'time')"
 			   " SELECT stack_id, coalesce(share * clock.time, time_ns), n_samples + n_imputed,"
 			   " n_samples_sq + n_imputed, time_ns, share_low * clock.time,"
 			   " share_high * clock.time, share IS NOT NULL OR share_high IS NULL FROM site, clock"
@@ -36,38 +36,38 @@ static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
 			     "SELECT stack_id, n_faults, 0, 0 FROM site WHERE run_id = :run" },
 };
 
-#define SAMPLED_FROM(name)                                                                         \
+#define SAMPLED_FROM(measures)                                                                     \
 	" FROM sample WHERE run_id = :run AND source_id ="                                         \
-	" (SELECT id FROM source WHERE run_id = :run AND name = '" name "' AND error = 0)"
-#define SAMPLED(name, n)                                                                           \
+	" (SELECT id FROM source WHERE run_id = :run AND measures = '" measures "' AND error = 0)"
+#define SAMPLED(measures, n)                                                                       \
 	"SELECT stack_id, sum(weight), " n ", " n SAMPLED_FROM(                                    \
-		name) " AND stack_id IS NOT NULL GROUP BY stack_id"
-#define SELECTED(name, n)                                                                          \
-	"SELECT stack_id, sum(weight), " n ", " n " FROM temp.sample_stack WHERE source = '" name  \
-	"' GROUP BY stack_id"
+		measures) " AND stack_id IS NOT NULL GROUP BY stack_id"
+#define SELECTED(measures, n)                                                                      \
+	"SELECT stack_id, sum(weight), " n ", " n                                                  \
+	" FROM temp.sample_stack WHERE measures = '" measures "' GROUP BY stack_id"
 
 #define BY_STACKS(queries)                                                                         \
 	{                                                                                          \
 		[PROFILE_TIME] = { "time", "user CPU time, by the call stacks of samples",         \
 				   REPORT_NEEDS_CLOCK, TABLE_DURATION,                             \
-				   queries("clock", "count(*)") },                                 \
+				   queries("time", "count(*)") },                                  \
 		[PROFILE_FAULTS] = { "faults", "page faults, by the call stacks of samples",       \
-				     REPORT_NEEDS_FAULTS, TABLE_COUNT, queries("faults", "0") },   \
+				     REPORT_NEEDS_FAULTS, TABLE_COUNT, queries("fault", "0") },    \
 	}
 
 /* By the samples' own call stacks: each sample is a whole one of its stack. */
 static const struct profile_metric_row sampled_metrics[PROFILE_METRIC_COUNT] = BY_STACKS(SAMPLED);
 static const struct profile_metric_row selected_metrics[PROFILE_METRIC_COUNT] = BY_STACKS(SELECTED);
 
-#define HAS_STACKS(name)                                                                           \
-	"SELECT EXISTS (SELECT 1 FROM (SELECT stack_id" SAMPLED_FROM(name) " LIMIT " TEXT(         \
+#define HAS_STACKS(measures)                                                                       \
+	"SELECT EXISTS (SELECT 1 FROM (SELECT stack_id" SAMPLED_FROM(measures) " LIMIT " TEXT(     \
 		PROFILE_FIRST_SAMPLES) ") WHERE stack_id IS NOT NULL)"
 #define TEXT(number)  TEXT_(number)
 #define TEXT_(number) #number
 
 static const char *const has_stacks_sql[PROFILE_METRIC_COUNT] = {
-	[PROFILE_TIME] = HAS_STACKS("clock"),
-	[PROFILE_FAULTS] = HAS_STACKS("faults"),
+	[PROFILE_TIME] = HAS_STACKS("time"),
+	[PROFILE_FAULTS] = HAS_STACKS("fault"),
 };
 
 static bool is_part(sqlite3 *db)
@@ -94,7 +94,7 @@ char *profile_title(sqlite3 *db, int64_t run_id, const char *title)
 {
 	char *sql = sqlite3_mprintf(
 		"SELECT replace(%Q, 'user CPU time', coalesce((SELECT substr(min(unit), 7)"
-		" FROM main.source WHERE run_id = :run AND error = 0 AND name IN ('clock', 'signal')"
+		" FROM main.source WHERE run_id = :run AND error = 0 AND measures = 'time'"
 		" AND unit LIKE 'ns of %%'), 'user CPU time'))",
 		title);
 	char *text = sql ? report_sql_text(db, sql, run_id) : NULL;

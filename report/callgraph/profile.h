@@ -32,7 +32,7 @@ enum profile_metric {
 	"(SELECT sum(source.n_samples * coalesce(1.0 * weight / nullif(all_of.n_samples, 0),"      \
 	" source.period)) FROM source JOIN main.source AS all_of ON all_of.id = source.id"         \
 	" LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id = :run"             \
-	" AND source.name IN ('clock', 'signal'))"
+	" AND source.measures = 'time')"
 
 struct profile_metric_row {
 	const char *name; /* as in --by NAME */

@@ -14,6 +14,7 @@
 #include "report/text/sampling-notes.h"
 #include "store/database.h"
 #include "store/query-value.h"
+#include "store/source-measures.h"
 
 /* Of the images of a pid the one that did most. */
 static const char process_sql[] =
@@ -243,9 +244,11 @@ static void write_cells(FILE *out, const struct heat *heat)
 /* What a touch of a source is: time is charged to accesses, and no count of them. */
 static const char *unit_of(const char *source)
 {
-	if (strcmp(source, "clock") == 0 || strcmp(source, "signal") == 0)
+	enum source_measures measures = source_measures_of(source);
+
+	if (measures == MEASURES_TIME)
 		return " (samples of CPU time, each at an address that it is charged to)";
-	return strcmp(source, "faults") == 0 ? " (page faults)" : " (sampled accesses)";
+	return measures == MEASURES_FAULT ? " (page faults)" : " (sampled accesses)";
 }
 
 /* Touches are of one source or of several, whose units differ: each with its n. */

@@ -60,7 +60,7 @@ static const char *const missing_sql[REPORT_NEEDS_COUNT] = {
 		" WHERE NOT" REPORT_SQL_HAS_BLOCKS(":run"),
 	[REPORT_NEEDS_CLOCK] =
 		NEED(" EXISTS (SELECT 1 FROM source WHERE run_id = :run AND error = 0"
-		     " AND name IN ('clock', 'signal'))",
+		     " AND measures = 'time')",
 		     "samples of CPU time"),
 	[REPORT_NEEDS_FAULTS] = NEED(REPORT_SQL_HAS_FAULTS(":run"), "page faults"),
 };
@@ -367,10 +367,11 @@ static int write_rows(FILE *out, void *user)
 static void count_samples(struct diff *diff, int side)
 {
 	static const char n_sql[] = "SELECT sum(n_samples) FROM source WHERE run_id = :run AND"
-				    " name IN ('clock', 'signal')";
+				    " measures = 'time'";
 	static const char time_sql[] =
 		"SELECT sum(coalesce(weight, n_samples * period)) FROM source"
-		" LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id = :run AND name IN ('clock', 'signal')";
+		" LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id = :run"
+		" AND measures = 'time'";
 	const struct diff_side *from = &diff->request->sides[side];
 
 	for (size_t i = 0; i < from->n_runs; i++) {

@@ -64,6 +64,7 @@ static const struct rule {
 	{ "call", "name", KEEP },
 	{ "mapping", "path", PATH },
 	{ "source", "name", KEEP },
+	{ "source", "measures", KEEP },
 	{ "source", "unit", KEEP },
 	{ "source", "remedy", KEEP },
 	{ "source", "event", SENTENCE },

@@ -90,7 +90,7 @@ int replay_read_access(const struct replay *replay, sqlite3_stmt *row, struct to
 		.weight = sqlite3_column_int64(row, ACCESS_WEIGHT),
 		.process_row = sqlite3_column_int64(row, ACCESS_PROCESS),
 		.thread_row = sqlite3_column_int64(row, ACCESS_THREAD),
-		.source = statement_string(row, ACCESS_SOURCE),
+		.measures = source_measures_read(statement_string(row, ACCESS_MEASURES)),
 		.role = (enum trace_role)sqlite3_column_int64(row, ACCESS_ROLE),
 		.share = sqlite3_column_double(row, ACCESS_SHARE),
 		.address = (uint64_t)sqlite3_column_int64(row, ACCESS_ADDRESS),

@@ -11,7 +11,7 @@
 #include "store/touch.h"
 
 static const struct replay_conditions sample_conditions = {
-	.head = "SELECT sample.time_ns, sample.weight, sample.thread_id, source.name"
+	.head = "SELECT sample.time_ns, sample.weight, sample.thread_id, source.measures"
 		" FROM main.sample JOIN main.source ON source.id = source_id WHERE source.run_id = :run",
 	.process = IN_PROCESS("sample"),
 	.thread = IN_THREAD("sample"),
@@ -29,10 +29,8 @@ int replay_samples(const struct replay *replay)
 	int r = row ? 0 : statement_kept(db_handle(replay->db));
 
 	while (r == 0 && (r = statement_step(row)) == 1) {
-		const char *source = statement_string(row, 3);
 		struct sample_event taken = {
-			.source = source,
-			.is_clock = sample_source_is_time(source),
+			.measures = source_measures_read(statement_string(row, 3)),
 			.weight = sqlite3_column_int64(row, 1),
 			.thread_row = sqlite3_column_int64(row, 2),
 		};
@@ -40,8 +38,8 @@ int replay_samples(const struct replay *replay)
 				    &taken.time_ns);
 		if (r < 0 || !row_is_below(taken.thread_row, replay->limits.threads))
 			return -EBADMSG;
-		*replay->n_clock += taken.is_clock;
-		tally_sample(replay->tally, &taken, strcmp(source, "faults") == 0);
+		*replay->n_clock += taken.measures == MEASURES_TIME;
+		tally_sample(replay->tally, &taken);
 		r = 0;
 	}
 	return r;
@@ -49,7 +47,7 @@ int replay_samples(const struct replay *replay)
 
 /* Addresses are those that a sample touched. */
 static const struct replay_conditions stack_conditions = {
-	.head = "INSERT INTO temp.sample_stack SELECT source.name, stack_id, weight"
+	.head = "INSERT INTO temp.sample_stack SELECT source.measures, stack_id, weight"
 		" FROM main.sample JOIN main.source ON source.id = source_id"
 		" WHERE source.run_id = :run AND source.error = 0 AND stack_id IS NOT NULL",
 	.process = IN_PROCESS("sample"),

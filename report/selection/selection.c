@@ -47,7 +47,7 @@ static int hide(struct db *db)
 {
 	int r = db_exec(db,
 			"DROP TABLE IF EXISTS temp.sample_stack; CREATE TEMP TABLE sample_stack("
-			"source TEXT, stack_id INTEGER, weight INTEGER)");
+			"measures TEXT, stack_id INTEGER, weight INTEGER)");
 
 	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]) && r == 0; i++) {
 		char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.%s; CREATE TEMP TABLE %s AS"
@@ -63,7 +63,7 @@ static int hide(struct db *db)
 static const char source_sql[] =
 	"DROP TABLE IF EXISTS temp.source; CREATE TEMP TABLE source AS SELECT * FROM main.source"
 	" WHERE run_id = %lld; UPDATE temp.source SET n_samples = CASE"
-	" WHEN name IN ('clock', 'signal') THEN %lld WHEN name = 'faults' THEN %lld ELSE n_samples END";
+	" WHEN measures = 'time' THEN %lld WHEN measures = 'fault' THEN %lld ELSE n_samples END";
 
 /* Regions may lie in each other under the same name: spans are told apart by thread and time only. */
 static const char span_sql[] =

@@ -86,7 +86,7 @@ static const char ledger_sql[] =
 	" CASE WHEN scale > 1.0005 THEN printf('; what was lost counted in, times and counts are x %.3f',"
 	" scale) ELSE '' END"
 	" FROM source_ledger JOIN source ON source.id = source_id WHERE source.run_id = :run"
-	" AND (name <> 'tasks' OR n_lost + bad_bytes > 0) ORDER BY number";
+	" AND (measures <> 'tasks' OR n_lost + bad_bytes > 0) ORDER BY number";
 
 int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id)
 {
@@ -99,7 +99,7 @@ static const char foot_sql[] =
 	" || printf(': shares are those of the"
 	" samples that are there; times and counts with the lost ones are x %.3f', scale)"
 	" FROM source_ledger JOIN source ON source.id = source_id WHERE source.run_id = :run"
-	" AND name <> 'tasks' AND n_lost + n_hardware_lost + n_dropped + n_throttles > 0 ORDER BY number";
+	" AND measures <> 'tasks' AND n_lost + n_hardware_lost + n_dropped + n_throttles > 0 ORDER BY number";
 
 int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id)
 {
@@ -112,8 +112,8 @@ static char *base_text(sqlite3 *db, int64_t run_id)
 	return report_sql_text(
 		db,
 		"SELECT printf('%,d samples of ', sum(n_samples)) || substr(min(unit), 7) || ' (' ||"
-		" group_concat(name) || ')' FROM source WHERE run_id = :run AND error = 0 AND name IN"
-		" ('clock', 'signal') AND unit LIKE 'ns of %' HAVING sum(n_samples) > 0",
+		" group_concat(name) || ')' FROM source WHERE run_id = :run AND error = 0 AND"
+		" measures = 'time' AND unit LIKE 'ns of %' HAVING sum(n_samples) > 0",
 		run_id);
 }
 

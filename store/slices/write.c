@@ -18,7 +18,7 @@
 #define EVENTS_A_TOUCH_ROW 4u
 
 struct source {
-	char *name;
+	enum source_measures measures;
 	bool is_access;
 };
 
@@ -52,8 +52,6 @@ struct slices *slices_close(struct slices *slices)
 	slice_exits_close(slices->exits);
 	free(slices->ends);
 	key_map_finish(&slices->source_of);
-	for (size_t i = 0; i < slices->n_sources; i++)
-		free(slices->sources[i].name);
 	free(slices->sources);
 	free(slices);
 	return NULL;
@@ -69,11 +67,9 @@ static int add_source(struct slices *slices, sqlite3_stmt *row)
 		return r;
 	struct source *source = &slices->sources[slices->n_sources];
 	*source = (struct source){
-		.name = strdup(statement_string(row, 1)),
+		.measures = source_measures_read(statement_string(row, 1)),
 		.is_access = sample_kind_is_access(kind),
 	};
-	if (!source->name)
-		return -ENOMEM;
 	return key_map_put(&slices->source_of, (uint64_t)sqlite3_column_int64(row, 0), 0,
 			   ++slices->n_sources);
 }
@@ -82,7 +78,7 @@ static int read_sources(struct slices *slices)
 {
 	auto_statement sqlite3_stmt *row = NULL;
 	int r = statement_prepare(db_handle(slices->db),
-				  "SELECT id, name, kind FROM source WHERE run_id = ?", &row);
+				  "SELECT id, measures, kind FROM source WHERE run_id = ?", &row);
 
 	if (r < 0)
 		return r;
@@ -307,8 +303,7 @@ int slices_sample(struct slices *slices, const struct picture_row_sample *sample
 		return r;
 	struct slice_group *slice = &slices->touches.groups[0];
 	const struct sample_event taken = {
-		.source = source->name,
-		.is_clock = sample_source_is_time(source->name),
+		.measures = source->measures,
 		.time_ns = sample->time_ns,
 		.weight = sample->weight,
 		.thread_row = sample->thread_id,
@@ -318,8 +313,8 @@ int slices_sample(struct slices *slices, const struct picture_row_sample *sample
 	if (sample->id < slice->span.first_sample)
 		slice->span.first_sample = sample->id;
 	slice->span.last_sample = sample->id;
-	slice->touches.n_clock += taken.is_clock;
-	tally_sample(&slice->touches.tally, &taken, strcmp(source->name, "faults") == 0);
+	slice->touches.n_clock += taken.measures == MEASURES_TIME;
+	tally_sample(&slice->touches.tally, &taken);
 	return 0;
 }
 
@@ -333,7 +328,7 @@ static struct touch touch_of(const struct picture_row_touch *touch, const struct
 		.weight = touch->weight,
 		.process_row = touch->process_id,
 		.thread_row = touch->thread_id,
-		.source = source->name,
+		.measures = source->measures,
 		.role = (enum trace_role)touch->role,
 		.share = touch->share,
 		.address = touch->address,

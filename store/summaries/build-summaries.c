@@ -346,8 +346,8 @@ static int open_parts(struct build *build)
 	if (r == 0)
 		r = picture_sites_open(build->db, &build->sites);
 	build->time_source = db_integer_of(build->db, 0,
-					   "SELECT id FROM source WHERE run_id = ?1 AND name IN"
-					   " ('clock', 'signal') AND error = 0",
+					   "SELECT id FROM source WHERE run_id = ?1 AND"
+					   " measures = 'time' AND error = 0",
 					   "i", build->run_id);
 	return r < 0 ? r : picture_levels_init(&build->levels, build->db, build->run_id);
 }

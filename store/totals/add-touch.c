@@ -58,7 +58,7 @@ static int count_node(struct tally *tally, const struct touch *touch)
 
 int tally_line(struct tally *tally, const struct touch *touch)
 {
-	if (sample_source_is_watch(touch->source) || !is_of_line(touch))
+	if (touch->measures == MEASURES_WATCH || !is_of_line(touch))
 		return 0;
 	return shared_lines_add(&tally->lines, touch);
 }
@@ -365,7 +365,7 @@ int tally_any_touch(struct tally *tally, const struct touch *touch)
 	if (touch->owner.kind == OWNER_heap || touch->owner.kind == OWNER_named)
 		count_heap(tally, touch);
 	/* All accesses to a few bytes: no sample of the program's, which these sums are of. */
-	if (sample_source_is_watch(touch->source))
+	if (touch->measures == MEASURES_WATCH)
 		return 0;
 	if (touch->owner.kind != OWNER_heap)
 		r = object_totals_add(&tally->objects, touch, &index);

@@ -223,17 +223,20 @@ void tally_death(struct tally *tally, const struct tally_end *end)
 		count_unfreed(tally, site, end);
 }
 
-void tally_sample(struct tally *tally, const struct sample_event *taken, int is_fault)
+void tally_sample(struct tally *tally, const struct sample_event *taken)
 {
-	if (sample_source_is_watch(taken->source))
+	bool is_fault = taken->measures == MEASURES_FAULT;
+	bool is_time = taken->measures == MEASURES_TIME;
+
+	if (taken->measures == MEASURES_WATCH)
 		return;
 
 	struct thread_total *thread =
 		taken->thread_row ? thread_totals_at(&tally->threads, taken->thread_row) : NULL;
 
 	tally->total.samples += !is_fault;
-	tally->total.faults += is_fault != 0;
-	if (taken->is_clock) {
+	tally->total.faults += is_fault;
+	if (is_time) {
 		tally->design.n++;
 		tally->design.time += (double)taken->weight;
 		tally->design.time_sq += (double)taken->weight * (double)taken->weight;
@@ -241,13 +244,13 @@ void tally_sample(struct tally *tally, const struct sample_event *taken, int is_
 	if (!tally->has_no_timeline) {
 		struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
 		slot->n_samples += !is_fault;
-		slot->n_faults += is_fault != 0;
+		slot->n_faults += is_fault;
 	}
 	if (thread) {
-		thread->n_faults += is_fault != 0;
-		thread->n_samples += taken->is_clock;
+		thread->n_faults += is_fault;
+		thread->n_samples += is_time;
 		/* Unsigned: a damaged weight may be anything. */
-		if (taken->is_clock)
+		if (is_time)
 			thread->time_ns =
 				(int64_t)((uint64_t)thread->time_ns + (uint64_t)taken->weight);
 	}

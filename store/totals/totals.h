@@ -170,7 +170,7 @@ void tally_sample_finish(struct tally_sample *sample);
 
 /* A sample was taken. */
 struct sample_event;
-void tally_sample(struct tally *tally, const struct sample_event *taken, int is_fault);
+void tally_sample(struct tally *tally, const struct sample_event *taken);
 
 /*
  * Conclude whose the shares are that a run left unresolved, by the database's instruction_owner. Before

@@ -160,7 +160,7 @@ static int write_flame(struct view_question *question, struct flame *flame,
 	if (metric->is_time) {
 		n_samples = view_number(question,
 					"SELECT sum(n_samples) FROM source WHERE run_id = :run"
-					" AND name IN ('clock', 'signal')");
+					" AND measures = 'time'");
 		clock_ns = (double)view_number(question,
 					       "SELECT CAST(" PROFILE_CLOCK_TIME " AS INTEGER)");
 	}

@@ -27,7 +27,7 @@
 
 #define OBJECT_ITEMS                                                                                                     \
 	"clock(n_clock) AS (SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run"                            \
-	"  AND name IN ('clock', 'signal')),"                                                                            \
+	"  AND measures = 'time'),"                                                                                      \
 	" accessed AS (SELECT owner_kind, owner_id, sum(n) AS n_accesses,"                                               \
 	"  1.0 * sum(latency) / nullif(sum(n_latencies), 0) AS latency FROM access_total"                                \
 	"  WHERE run_id = :run GROUP BY 1, 2),"                                                                          \

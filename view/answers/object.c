@@ -38,9 +38,9 @@ static const char block_sql[] = "SELECT * FROM allocation WHERE run_id = :run AN
 #define TOUCHES(touches)                                                                           \
 	"SELECT allocation.id, sample.time_ns, coalesce(touch.address - allocation.address, -1),"  \
 	" coalesce(sample.thread_id, 0), coalesce(touch.frame_id, 0), data_source.level,"          \
-	" CASE WHEN role = 1 AND source.name IN ('clock', 'signal') THEN share * weight ELSE 0"    \
+	" CASE WHEN role = 1 AND source.measures = 'time' THEN share * weight ELSE 0"              \
 	" END, coalesce(CASE WHEN role = 0 THEN latency END, -1), role, coalesce(is_write, -1),"   \
-	" CASE WHEN source.name NOT IN ('clock', 'signal') THEN 1 WHEN role = 1 THEN share"        \
+	" CASE WHEN source.measures <> 'time' THEN 1 WHEN role = 1 THEN share"                     \
 	" ELSE 0 END"                                                                              \
 	" FROM " touches                                                                           \
 	" CROSS JOIN sample ON sample.id = touch.sample_id JOIN source ON source.id = source_id"   \

@@ -128,7 +128,7 @@ static void write_cells(struct json *json, const struct picture *picture, bool i
 /* What a touch is one of: a sample of CPU time counts at one of the addresses that it is charged to. */
 static void write_unit(struct view_question *question, const struct picture *picture)
 {
-	static const char sql[] = "SELECT CASE WHEN name IN ('clock', 'signal') "
+	static const char sql[] = "SELECT CASE WHEN measures = 'time' "
 				  "THEN 'samples of CPU time' ELSE unit END "
 				  "FROM source WHERE id = :its_source";
 	auto_statement sqlite3_stmt *row = NULL;

@@ -28,7 +28,7 @@ static const char host_sql[] = "SELECT key, value FROM fact WHERE run_id = :run 
 static const char totals_sql[] = "SELECT name, value FROM total WHERE run_id = :run ORDER BY name";
 
 static const char sources_sql[] =
-	"SELECT id, name, unit, period, n_samples, error, remedy, note, passed_over FROM source"
+	"SELECT id, name, measures, unit, period, n_samples, error, remedy, note, passed_over FROM source"
 	" WHERE run_id = :run ORDER BY number";
 
 static const char losses_sql[] =

@@ -16,8 +16,8 @@
  * 1 main, 2 main f, 3 main f g, 4 main f f, 5 main f f g, 6 main g, 7 without frames.
  */
 static const char rows_sql[] =
-	"INSERT INTO source(id, run_id, number, name, unit, exclude_kernel, error, n_samples)"
-	" VALUES (1,1,1,'clock','ns',1,0,100);"
+	"INSERT INTO source(id, run_id, number, name, measures, unit, exclude_kernel, error, n_samples)"
+	" VALUES (1,1,1,'clock','time','ns',1,0,100);"
 	"INSERT INTO frame(id, object, path, offset, function) VALUES (1,'aa','/bin/app',16,'main'), (2,'aa','/bin/app',32,'f'),"
 	" (3,'aa','/bin/app',64,'g(int)'), (4,'aa','/bin/app',33,'f');"
 	"INSERT INTO stack(id, parent_id, frame_id, stop, depth) VALUES (1,NULL,1,NULL,1), (2,1,2,NULL,2), (3,2,3,NULL,3), (4,2,4,NULL,3),"

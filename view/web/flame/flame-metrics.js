@@ -3,8 +3,6 @@
  */
 import { rowsOf } from "memsight/data";
 
-const NO_ACCESSES = new Set(["clock", "signal", "faults", "tasks"]);
-
 function sourcesOf(run) {
 	return rowsOf(run.sources);
 }
@@ -13,10 +11,10 @@ function hasBlocks(run) {
 	return run.totals?.allocations > 0 ? null : "no allocation was recorded in this run";
 }
 
-/* One of the sources, by name, gave samples; or why not. */
-function hasSource(names, otherwise) {
+/* A source that measures one of these gave samples; or why not. */
+function hasSource(kinds, otherwise) {
 	return (run) => {
-		const sources = sourcesOf(run).filter(({ name }) => names(name));
+		const sources = sourcesOf(run).filter(({ measures }) => kinds.includes(measures));
 		if (sources.some((source) => source.n_samples > 0))
 			return null;
 		const failed = sources.find((source) => source.error);
@@ -31,11 +29,11 @@ export const METRICS = [
 	{ id: "peak", title: "bytes at the peak", unit: "bytes", missing: hasBlocks },
 	{ id: "leaked", title: "bytes not freed", unit: "bytes", missing: hasBlocks },
 	{ id: "time", title: "CPU time", unit: "ns",
-		missing: hasSource((name) => name === "clock" || name === "signal", "no CPU time was sampled in this run") },
+		missing: hasSource(["time"], "no CPU time was sampled in this run") },
 	{ id: "faults", title: "page faults", unit: "page faults",
-		missing: hasSource((name) => name === "faults", "no page fault was sampled in this run") },
+		missing: hasSource(["fault"], "no page fault was sampled in this run") },
 	{ id: "accesses", title: "sampled accesses", unit: "accesses",
-		missing: hasSource((name) => !NO_ACCESSES.has(name), "no source of this run samples accesses (pebs, ibs, spe, marked, watch)") },
+		missing: hasSource(["access", "watch"], "no source of this run samples accesses (pebs, ibs, spe, marked, watch)") },
 	{ id: "latency", title: "latency of accesses", unit: "cycles",
 		missing: (run) => (run.has_latency ? null : "no source of this run measures latencies") },
 ];

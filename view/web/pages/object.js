@@ -17,7 +17,7 @@ const HEAT_HELP = "Where in the block it was touched when: offsets upwards, time
 
 /** What a share of time is of: "6,882 of n = 21,502 samples; source clock, unit ns of user CPU time". */
 function sourceText(app, answer) {
-	const source = rowsOf(app.run.sources).find(({ name, n_samples: n }) => /^(clock|signal)$/.test(name) && n > 0);
+	const source = rowsOf(app.run.sources).find(({ measures, n_samples: n }) => measures === "time" && n > 0);
 	const { isAll } = app.span();
 	const n = answer.share > 0 ? answer.n_samples / answer.share : isAll ? source?.n_samples : null;
 	return `${count(answer.n_samples ?? 0)} of ${n ? `n = ${count(n)} samples` : "the samples"}${

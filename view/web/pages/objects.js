@@ -58,10 +58,10 @@ function columnsOf(app, now) {
 /* Columns that say something about this run. */
 function columnsFor(app, now) {
 	const { totals, has_latency: hasLatency, sources } = app.run;
-	const names = rowsOf(sources).filter((source) => source.n_samples > 0).map(({ name }) => name);
-	const hasAccesses = names.some((name) => !["clock", "signal", "faults", "tasks"].includes(name));
+	const measured = rowsOf(sources).filter((source) => source.n_samples > 0).map(({ measures }) => measures);
+	const hasAccesses = measured.includes("access") || measured.includes("watch");
 	const absent = new Set([...(hasAccesses ? [] : ["n_accesses"]), ...(hasLatency ? [] : ["latency"]),
-		...(names.includes("clock") || names.includes("signal") ? [] : ["share", "n_samples"]), ...(names.includes("faults") ? [] : ["n_faults"]),
+		...(measured.includes("time") ? [] : ["share", "n_samples"]), ...(measured.includes("fault") ? [] : ["n_faults"]),
 		...(totals?.allocations > 0 ? [] : ["spark", "bytes", "n_blocks", "live_bytes", "n_temporary", "mean_life_ns"])]);
 	return columnsOf(app, now).filter(({ key }) => !absent.has(key));
 }
@@ -128,7 +128,7 @@ export function create(root, app) {
 	}
 
 	function sampleText() {
-		const sources = rowsOf(app.run.sources).filter(({ name, n_samples: n }) => n > 0 && (name === "clock" || name === "signal"));
+		const sources = rowsOf(app.run.sources).filter(({ measures, n_samples: n }) => n > 0 && measures === "time");
 		return sources.map(({ name, n_samples: n, unit }) => `${name}: ${count(n)} samples of ${unit} in the run`).join(", ");
 	}
 
@@ -152,6 +152,6 @@ export function create(root, app) {
 
 /* By time where it was sampled, else by what was live, or touched. */
 function defaultSort(app) {
-	const hasTime = rowsOf(app.run.sources).some(({ name, n_samples: n }) => n > 0 && (name === "clock" || name === "signal"));
+	const hasTime = rowsOf(app.run.sources).some(({ measures, n_samples: n }) => n > 0 && measures === "time");
 	return hasTime ? "share" : app.run.totals?.allocations > 0 ? "peak_bytes" : "n_accesses";
 }
