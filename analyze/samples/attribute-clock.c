@@ -29,7 +29,7 @@ bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample
 static bool fill_input(struct samples *samples, const struct pmu_sample *sample,
 		       struct decode_sample *ret_input)
 {
-	const struct sample_item *item = samples->item;
+	const struct pending_sample *item = samples->item;
 	const struct task_thread *thread = tasks_thread(samples->context.tasks, item->thread);
 
 	*ret_input = (struct decode_sample){
@@ -86,7 +86,7 @@ static int find_same_owner(struct samples *samples, struct sample_access *access
 static int add_decoded(struct samples *samples, const struct decode_access *decoded,
 		       enum trace_role role, double share)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	struct sample_access access = {
 		.role = role,
 		.share = share,
@@ -254,7 +254,7 @@ static int add_stall(struct samples *samples, const struct decode_sample *input)
 }
 
 /* The accesses of a closed loop by their number: as its time was divided, kept apart from time. */
-static void add_mix(struct sample_item *item)
+static void add_mix(struct pending_sample *item)
 {
 	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
 	for (size_t i = 0, n = item->n; i < n; i++) {
@@ -292,7 +292,7 @@ static int add_user(struct samples *samples, const struct decode_sample *input,
 }
 
 /* What the kernel did for the program, from an access on. */
-static void take_for_kernel(struct sample_item *item, size_t first)
+static void take_for_kernel(struct pending_sample *item, size_t first)
 {
 	for (size_t i = first; i < item->n; i++) {
 		struct sample_access *access = &item->accesses[i];
@@ -309,7 +309,7 @@ static void take_for_kernel(struct sample_item *item, size_t first)
  */
 static int add_interrupted(struct samples *samples, const struct decode_sample *input)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	const struct decode_window *window = samples->window;
 	int r = decode_window(samples->decoder, input, 1, samples->window);
 	size_t first = item->n;
@@ -327,7 +327,7 @@ static int add_interrupted(struct samples *samples, const struct decode_sample *
  */
 static int add_buffers(struct samples *samples, const struct decode_sample *input)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	struct sample_buffer buffers[SAMPLE_MAX_BUFFERS];
 	unsigned n = sample_call_buffers(samples, input, buffers);
 	size_t first = item->n;
@@ -357,7 +357,7 @@ static int add_buffers(struct samples *samples, const struct decode_sample *inpu
 /* The kernel's, at the instruction of the program that led there, where that is known. */
 static void add_called(struct samples *samples, const struct decode_sample *input)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	const struct sample_code *code = input ? sample_code_at(samples, item, input->ip) : NULL;
 
 	sample_add_plain(item, TRACE_ROLE_WINDOW, OWNER_kernel, 1);

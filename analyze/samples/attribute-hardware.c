@@ -45,7 +45,7 @@ static int8_t is_write(const struct sample_source *source, uint64_t word)
 int sample_add_hardware(struct samples *samples, struct sample_source *source,
 			const struct hardware_access *hardware)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	bool is_kernel = hardware->address >= FIRST_KERNEL_ADDRESS;
 	struct sample_access access = {
 		.role = TRACE_ROLE_EXACT,
@@ -104,7 +104,7 @@ static void read_perf(const struct sample_source *source, const struct pmu_sampl
 int sample_add_hardware_record(struct samples *samples, struct sample_source *source,
 			       const struct pmu_sample *sample)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	struct hardware_access hardware;
 
 	read_perf(source, sample, &hardware);
@@ -156,10 +156,11 @@ static struct sample_stream *stream_of(struct samples *samples, uint32_t source,
 }
 
 /* The accesses of a piece, behind what was left; *ret_n of them, allocated as a block. */
-static struct sample_block *decode_piece(struct sample_source *source, struct sample_stream *stream,
-					 const uint8_t *bytes, size_t n_bytes, size_t *ret_n)
+static struct record_buffer *decode_piece(struct sample_source *source,
+					  struct sample_stream *stream, const uint8_t *bytes,
+					  size_t n_bytes, size_t *ret_n)
 {
-	struct sample_block *block = NULL;
+	struct record_buffer *buffer = NULL;
 	size_t n_all = stream->n_bytes + n_bytes, n = 0, n_allocated = 0;
 	uint8_t *all = malloc(n_all + 1);
 	struct spe_cursor cursor = { all, n_all, 0, 0 };
@@ -172,13 +173,14 @@ static struct sample_block *decode_piece(struct sample_source *source, struct sa
 	while (spe_decode_next(&cursor, &access)) {
 		if (n == n_allocated) {
 			n_allocated = 2 * n_allocated + 256;
-			void *grown = realloc(block, sizeof(*block) + n_allocated * sizeof(access));
+			void *grown =
+				realloc(buffer, sizeof(*buffer) + n_allocated * sizeof(access));
 			if (!grown)
 				break;
-			block = grown;
-			block->n_entries = 0;
+			buffer = grown;
+			buffer->n_entries = 0;
 		}
-		memcpy(block->bytes + n++ * sizeof(access), &access, sizeof(access));
+		memcpy(buffer->bytes + n++ * sizeof(access), &access, sizeof(access));
 	}
 	source->losses[SAMPLE_LOSS_BAD_PACKET] += cursor.n_damaged;
 	stream->n_bytes = n_all - cursor.at;
@@ -189,7 +191,7 @@ static struct sample_block *decode_piece(struct sample_source *source, struct sa
 	memcpy(stream->bytes, all + cursor.at, stream->n_bytes);
 	free(all);
 	*ret_n = n;
-	return block ? block : sample_block_create("", 0);
+	return buffer ? buffer : record_buffer_create("", 0);
 }
 
 int samples_aux(struct samples *samples, uint32_t source, const struct trace_aux *head,
@@ -207,14 +209,14 @@ int samples_aux(struct samples *samples, uint32_t source, const struct trace_aux
 		return 0;
 	}
 	stream = stream_of(samples, source, head->cpu);
-	struct sample_block *block =
+	struct record_buffer *buffer =
 		stream ? decode_piece(own, stream, bytes, head->n_bytes, &n) : NULL;
-	if (!block)
+	if (!buffer)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct sample_entry entry = {
+		const struct queued_sample entry = {
 			.time_ns = samples_time_of(samples, own, head->raw_ns),
-			.block = block,
+			.buffer = buffer,
 			.offset = (uint32_t)(i * sizeof(struct hardware_access)),
 			.n_bytes = sizeof(struct hardware_access),
 			.source = (uint32_t)(own - samples->sources),
@@ -222,7 +224,7 @@ int samples_aux(struct samples *samples, uint32_t source, const struct trace_aux
 		};
 		r = sample_queue_add(&samples->queue, &entry);
 	}
-	sample_block_settle(block);
+	record_buffer_settle(buffer);
 	return r;
 }
 
@@ -230,7 +232,7 @@ int sample_attribute_hardware(struct samples *samples, struct sample_source *sou
 			      const struct hardware_access *hardware, int64_t time_ns)
 {
 	struct tasks *tasks = samples->context.tasks;
-	const struct sample_place place = {
+	const struct sample_location place = {
 		.pid = hardware->context ? tasks_pid_of(tasks, hardware->context, time_ns)
 					 : tasks_only_pid(tasks),
 		.tid = hardware->context ? hardware->context : tasks_only_pid(tasks),

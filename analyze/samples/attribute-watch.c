@@ -8,7 +8,7 @@ static int add_watched(struct samples *samples, const struct pmu_sample *sample,
 		       struct watch_entry *entry)
 {
 	const struct decode_memory memory = { .code = code_store_code, .user = samples->code };
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	const struct task_thread *thread = tasks_thread(samples->context.tasks, item->thread);
 	struct decode_sample input = {
 		.ip = sample->ip,
@@ -68,7 +68,7 @@ int sample_attribute_watch(struct samples *samples, struct sample_source *source
 		.registers = sample->regs,
 		.n_registers = sample->regs ? (size_t)__builtin_popcountll(sample->regs_mask) : 0,
 	};
-	const struct sample_place place = {
+	const struct sample_location place = {
 		.pid = record->origin.pid,
 		.tid = record->origin.tid,
 		.ip = sample->ip - 1,

@@ -36,7 +36,7 @@ static bool is_no_address(struct sample_source *source, uint64_t address)
 static int add_addressed(struct samples *samples, struct sample_source *source,
 			 const struct pmu_sample *sample, enum trace_role role)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	struct sample_access access = {
 		.role = role,
 		.share = 1,
@@ -84,7 +84,7 @@ static int add_touches(struct samples *samples, struct sample_source *source,
 int sample_attribute(struct samples *samples, struct sample_source *source,
 		     const struct pmu_record *record, int64_t time_ns, uint32_t node_number)
 {
-	const struct sample_place place = {
+	const struct sample_location place = {
 		.pid = record->origin.pid,
 		.tid = record->origin.tid,
 		.ip = record->sample.ip,
@@ -109,7 +109,7 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 
 static int add_private(struct samples *samples, const struct trace_access *from)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 	struct sample_access access = {
 		.role = from->role,
 		.share = (double)from->share,
@@ -128,7 +128,7 @@ static int add_private(struct samples *samples, const struct trace_access *from)
 }
 
 /* What the accesses leave of a role's whole: not resolved. */
-static void add_rest(struct sample_item *item, enum trace_role role, bool is_needed)
+static void add_rest(struct pending_sample *item, enum trace_role role, bool is_needed)
 {
 	double sum = 0;
 	bool is_there = is_needed;
@@ -146,7 +146,7 @@ static void add_rest(struct sample_item *item, enum trace_role role, bool is_nee
 int sample_attribute_private(struct samples *samples, struct sample_source *source,
 			     const struct trace_access *accesses, size_t n, int64_t time_ns)
 {
-	const struct sample_place place = {
+	const struct sample_location place = {
 		.pid = accesses->pid,
 		.tid = accesses->tid,
 		.ip = accesses->sample_ip ? accesses->sample_ip : accesses->ip,

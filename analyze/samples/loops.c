@@ -63,7 +63,7 @@ int sample_loops_owner(struct sample_loops *loops, uint32_t loop,
 	return 0;
 }
 
-int sample_loops_mix(struct sample_loops *loops, const struct sample_item *item)
+int sample_loops_mix(struct sample_loops *loops, const struct pending_sample *item)
 {
 	struct loop_owner *owner;
 	int r = 0;
@@ -186,7 +186,7 @@ static double sum_accesses(const struct decode_window *window)
 static int64_t note_loop(struct samples *samples)
 {
 	const struct decode_window *window = samples->window;
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 
 	if (window->end != DECODE_END_LOOP)
 		return 0;

@@ -80,7 +80,7 @@ int sample_loops_enter(struct samples *samples, const struct decode_sample *inpu
 void sample_loops_break(struct sample_loops *loops, uint32_t thread);
 
 /* The item's owners are known: add its mix to its loop. 0 or -ENOMEM. */
-int sample_loops_mix(struct sample_loops *loops, const struct sample_item *item);
+int sample_loops_mix(struct sample_loops *loops, const struct pending_sample *item);
 
 /* Add accesses of an owner to a loop. 0 or -ENOMEM. */
 int sample_loops_owner(struct sample_loops *loops, uint32_t loop,

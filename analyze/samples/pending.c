@@ -23,7 +23,7 @@ static int settle_list(struct sample_waiting *waiting, struct sample_list *list,
 	int r = 0;
 
 	for (size_t i = 0; i < list->n; i++) {
-		struct sample_item *item = list->items[i];
+		struct pending_sample *item = list->items[i];
 
 		sample_touches_close(waiting->owners, item, block, is_realloc);
 		if (r == 0)
@@ -35,11 +35,11 @@ static int settle_list(struct sample_waiting *waiting, struct sample_list *list,
 	return r;
 }
 
-int sample_waiting_add(struct sample_waiting *waiting, const struct sample_item *item)
+int sample_waiting_add(struct sample_waiting *waiting, const struct pending_sample *item)
 {
 	size_t n_bytes = sizeof(*item) + item->n * sizeof(item->accesses[0]);
 	struct sample_list *list = list_of(waiting, item->thread);
-	struct sample_item *copy = malloc(n_bytes);
+	struct pending_sample *copy = malloc(n_bytes);
 	int r = 0;
 
 	if (list && list->n >= SAMPLE_MAX_WAITING)

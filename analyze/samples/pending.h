@@ -14,10 +14,10 @@
 #define SAMPLE_MAX_WAITING_ALL (4 * SAMPLE_MAX_WAITING)
 
 /* Settles a sample whose owners are all decided. 0 or a negative errno. */
-typedef int (*sample_settle)(void *user, const struct sample_item *item);
+typedef int (*sample_settle)(void *user, const struct pending_sample *item);
 
 struct sample_list {
-	struct sample_item **items;
+	struct pending_sample **items;
 	size_t n;
 	size_t n_allocated;
 };
@@ -33,7 +33,7 @@ struct sample_waiting {
 };
 
 /* Let a copy of an item wait; settles all of its thread first when they are too many. */
-int sample_waiting_add(struct sample_waiting *waiting, const struct sample_item *item);
+int sample_waiting_add(struct sample_waiting *waiting, const struct pending_sample *item);
 
 bool sample_waiting_has(const struct sample_waiting *waiting, uint32_t thread);
 

@@ -11,27 +11,27 @@ void sample_queue_init(struct sample_queue *queue)
 	*queue = (struct sample_queue){ .next_ns = INT64_MAX };
 }
 
-struct sample_block *sample_block_create(const void *bytes, size_t n_bytes)
+struct record_buffer *record_buffer_create(const void *bytes, size_t n_bytes)
 {
-	struct sample_block *block = malloc(sizeof(*block) + n_bytes);
+	struct record_buffer *buffer = malloc(sizeof(*buffer) + n_bytes);
 
-	if (!block)
+	if (!buffer)
 		return NULL;
-	block->n_entries = 0;
-	memcpy(block->bytes, bytes, n_bytes);
-	return block;
+	buffer->n_entries = 0;
+	memcpy(buffer->bytes, bytes, n_bytes);
+	return buffer;
 }
 
-void sample_block_settle(struct sample_block *block)
+void record_buffer_settle(struct record_buffer *buffer)
 {
-	if (block->n_entries == 0)
-		free(block);
+	if (buffer->n_entries == 0)
+		free(buffer);
 }
 
-static void release(const struct sample_entry *entry)
+static void release(const struct queued_sample *entry)
 {
-	if (--entry->block->n_entries == 0)
-		free(entry->block);
+	if (--entry->buffer->n_entries == 0)
+		free(entry->buffer);
 }
 
 void sample_queue_finish(struct sample_queue *queue)
@@ -42,15 +42,15 @@ void sample_queue_finish(struct sample_queue *queue)
 	sample_queue_init(queue);
 }
 
-int sample_queue_add(struct sample_queue *queue, const struct sample_entry *entry)
+int sample_queue_add(struct sample_queue *queue, const struct queued_sample *entry)
 {
 	if (grow_array(&queue->entries, queue->n, &queue->n_allocated, sizeof(*queue->entries)) < 0)
 		return -ENOMEM;
 
-	struct sample_entry *copy = &queue->entries[queue->n++];
+	struct queued_sample *copy = &queue->entries[queue->n++];
 	*copy = *entry;
 	copy->order = queue->n_orders++;
-	copy->block->n_entries++;
+	copy->buffer->n_entries++;
 	if (copy->time_ns < queue->next_ns)
 		queue->next_ns = copy->time_ns;
 	return 0;
@@ -58,8 +58,8 @@ int sample_queue_add(struct sample_queue *queue, const struct sample_entry *entr
 
 static int compare_entries(const void *a, const void *b)
 {
-	const struct sample_entry *left = a;
-	const struct sample_entry *right = b;
+	const struct queued_sample *left = a;
+	const struct queued_sample *right = b;
 
 	if (left->time_ns != right->time_ns)
 		return left->time_ns < right->time_ns ? -1 : 1;
@@ -79,14 +79,14 @@ static void sort(struct sample_queue *queue)
 	queue->n_sorted = n;
 }
 
-const struct sample_entry *sample_queue_peek(struct sample_queue *queue, int64_t time_ns)
+const struct queued_sample *sample_queue_peek(struct sample_queue *queue, int64_t time_ns)
 {
 	if (queue->next_ns >= time_ns || queue->first == queue->n)
 		return NULL;
 	if (queue->n_sorted < queue->n)
 		sort(queue);
 
-	const struct sample_entry *entry = &queue->entries[queue->first];
+	const struct queued_sample *entry = &queue->entries[queue->first];
 	queue->next_ns = entry->time_ns;
 	return entry->time_ns < time_ns ? entry : NULL;
 }

@@ -8,16 +8,16 @@
 #include <stdint.h>
 
 /* Bytes of a frame; they go when the last entry of theirs is taken. */
-struct sample_block {
+struct record_buffer {
 	size_t n_entries;
 	_Alignas(8) uint8_t bytes[];
 };
 
-struct sample_entry {
+struct queued_sample {
 	int64_t time_ns;
 	uint64_t order; /* as read: keeps equal times in order */
-	struct sample_block *block;
-	uint32_t offset; /* in the block's bytes */
+	struct record_buffer *buffer;
+	uint32_t offset; /* in the buffer's bytes */
 	uint32_t n_bytes;
 	uint32_t source; /* index of samples.c */
 	uint32_t node_number; /* of a page fault: the page's node + 1; 0: not told */
@@ -27,7 +27,7 @@ struct sample_entry {
 
 /* All zero is empty. */
 struct sample_queue {
-	struct sample_entry *entries; /* from first on; sorted up to n_sorted */
+	struct queued_sample *entries; /* from first on; sorted up to n_sorted */
 	size_t first;
 	size_t n_sorted;
 	size_t n;
@@ -39,18 +39,18 @@ struct sample_queue {
 void sample_queue_init(struct sample_queue *queue);
 void sample_queue_finish(struct sample_queue *queue);
 
-/* A block with a copy of bytes, without entries; NULL: no memory. */
-struct sample_block *sample_block_create(const void *bytes, size_t n_bytes);
+/* A buffer with a copy of bytes, without entries; NULL: no memory. */
+struct record_buffer *record_buffer_create(const void *bytes, size_t n_bytes);
 
-/* Free a block if it has no entries. */
-void sample_block_settle(struct sample_block *block);
+/* Free a buffer if it has no entries. */
+void record_buffer_settle(struct record_buffer *buffer);
 
 /* Add an entry; its order is filled in. 0 or -ENOMEM. */
-int sample_queue_add(struct sample_queue *queue, const struct sample_entry *entry);
+int sample_queue_add(struct sample_queue *queue, const struct queued_sample *entry);
 
 /*
- * The earliest entry before time_ns, or NULL. Its block stays until sample_queue_drop() of it,
+ * The earliest entry before time_ns, or NULL. Its buffer stays until sample_queue_drop() of it,
  * which comes before the next call.
  */
-const struct sample_entry *sample_queue_peek(struct sample_queue *queue, int64_t time_ns);
+const struct queued_sample *sample_queue_peek(struct sample_queue *queue, int64_t time_ns);
 void sample_queue_drop(struct sample_queue *queue);

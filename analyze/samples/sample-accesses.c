@@ -96,7 +96,7 @@ size_t sample_touches_merge(struct sample_access *accesses, size_t n, int64_t ti
 	return n_left;
 }
 
-bool sample_touches_are_open(const struct sample_item *item)
+bool sample_touches_are_open(const struct pending_sample *item)
 {
 	for (size_t i = 0; i < item->n; i++) {
 		if (item->accesses[i].is_open)
@@ -105,7 +105,7 @@ bool sample_touches_are_open(const struct sample_item *item)
 	return false;
 }
 
-static void close_access(struct owners *owners, const struct sample_item *item,
+static void close_access(struct owners *owners, const struct pending_sample *item,
 			 struct sample_access *access, const struct owner_block *block,
 			 bool is_realloc)
 {
@@ -123,7 +123,7 @@ static void close_access(struct owners *owners, const struct sample_item *item,
 		owners_moving(owners, &question, &item->freed, &access->owner);
 }
 
-void sample_touches_close(struct owners *owners, struct sample_item *item,
+void sample_touches_close(struct owners *owners, struct pending_sample *item,
 			  const struct owner_block *block, bool is_realloc)
 {
 	for (size_t i = 0; i < item->n; i++) {
@@ -136,7 +136,7 @@ void sample_touches_close(struct owners *owners, struct sample_item *item,
 	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
 }
 
-const struct sample_code *sample_code_at(struct samples *samples, const struct sample_item *item,
+const struct sample_code *sample_code_at(struct samples *samples, const struct pending_sample *item,
 					 uint64_t ip)
 {
 	size_t hash = (size_t)((ip ^ ip >> 13) + item->space * UINT64_C(7919));
@@ -154,7 +154,7 @@ const struct sample_code *sample_code_at(struct samples *samples, const struct s
 	return code->frame > 0 ? code : NULL;
 }
 
-void sample_add_access(struct sample_item *item, const struct sample_access *access)
+void sample_add_access(struct pending_sample *item, const struct sample_access *access)
 {
 	if (item->n == SAMPLE_MAX_ACCESSES)
 		item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
@@ -162,7 +162,7 @@ void sample_add_access(struct sample_item *item, const struct sample_access *acc
 		item->accesses[item->n++] = *access;
 }
 
-void sample_add_plain(struct sample_item *item, enum trace_role role, enum owner_kind kind,
+void sample_add_plain(struct pending_sample *item, enum trace_role role, enum owner_kind kind,
 		      double share)
 {
 	const struct sample_access access = {
@@ -178,7 +178,7 @@ void sample_add_plain(struct sample_item *item, enum trace_role role, enum owner
 }
 
 /* Only a traced thread has a next event. */
-static bool may_wait(const struct samples *samples, const struct sample_item *item)
+static bool may_wait(const struct samples *samples, const struct pending_sample *item)
 {
 	const struct task_process *process = tasks_process(samples->context.tasks, item->process);
 
@@ -186,7 +186,7 @@ static bool may_wait(const struct samples *samples, const struct sample_item *it
 	       item->thread < TASKS_UNSEEN;
 }
 
-int sample_find_owner(struct samples *samples, struct sample_item *item,
+int sample_find_owner(struct samples *samples, struct pending_sample *item,
 		      struct sample_access *access)
 {
 	const struct sample_code *code = sample_code_at(samples, item, access->ip);

@@ -41,7 +41,7 @@ struct sample_detail {
 };
 
 /* A sample with its row. */
-struct sample_item {
+struct pending_sample {
 	int64_t row; /* sample.id */
 	int64_t time_ns;
 	int64_t weight;
@@ -71,8 +71,8 @@ size_t sample_touches_merge(struct sample_access *accesses, size_t n, int64_t ti
  * The next event of the item's thread made block (NULL: made none, or there is no next): decide
  * what is open, and merge.
  */
-void sample_touches_close(struct owners *owners, struct sample_item *item,
+void sample_touches_close(struct owners *owners, struct pending_sample *item,
 			  const struct owner_block *block, bool is_realloc);
 
 /* Whether any is open. */
-bool sample_touches_are_open(const struct sample_item *item);
+bool sample_touches_are_open(const struct pending_sample *item);

@@ -84,7 +84,7 @@ struct samples {
 	struct sample_waiting waiting;
 	struct watch_log *watch_log;
 	struct early_maps early_maps;
-	struct sample_item *item; /* with room for SAMPLE_MAX_ACCESSES */
+	struct pending_sample *item; /* with room for SAMPLE_MAX_ACCESSES */
 	struct sample_source *sources;
 	size_t n_sources;
 	size_t n_sources_allocated;
@@ -107,7 +107,7 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 		     const struct pmu_record *record, int64_t time_ns, uint32_t node_number);
 
 /* What all samples have: fills in samples->item and makes the row of sample. */
-struct sample_place {
+struct sample_location {
 	uint32_t pid;
 	uint32_t tid;
 	uint64_t ip;
@@ -122,7 +122,7 @@ struct sample_place {
  * thread's next event has told more. 0 or a negative errno.
  */
 int sample_begin(struct samples *samples, struct sample_source *source,
-		 const struct sample_place *place, int64_t time_ns);
+		 const struct sample_location *place, int64_t time_ns);
 int sample_end(struct samples *samples);
 
 /* A trap of a debug register. 0 or a negative errno. */
@@ -133,7 +133,7 @@ int sample_attribute_watch(struct samples *samples, struct sample_source *source
 bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample *ret);
 
 /* Write an item whose owners are all known. 0 or a negative errno. */
-int sample_finish_item(struct samples *samples, const struct sample_item *item);
+int sample_finish_item(struct samples *samples, const struct pending_sample *item);
 
 /* The touches of a sample of time and registers, to samples->item. 0 or a negative errno. */
 int sample_clock_add(struct samples *samples, struct sample_source *source,
@@ -155,18 +155,18 @@ unsigned sample_call_buffers(struct samples *samples, const struct decode_sample
 			     struct sample_buffer ret[SAMPLE_MAX_BUFFERS]);
 
 /* The frame of an instruction, and whether it is our library's. NULL: no memory. */
-const struct sample_code *sample_code_at(struct samples *samples, const struct sample_item *item,
+const struct sample_code *sample_code_at(struct samples *samples, const struct pending_sample *item,
 					 uint64_t ip);
 
 /* Add a touch to an item; what is beyond its room is merged with its like. */
-void sample_add_access(struct sample_item *item, const struct sample_access *access);
+void sample_add_access(struct pending_sample *item, const struct sample_access *access);
 
 /* A share that has no address; none of 0. */
-void sample_add_plain(struct sample_item *item, enum trace_role role, enum owner_kind kind,
+void sample_add_plain(struct pending_sample *item, enum trace_role role, enum owner_kind kind,
 		      double share);
 
 /* Fill in frame and owner of a resolved access. 0 or -ENOMEM. */
-int sample_find_owner(struct samples *samples, struct sample_item *item,
+int sample_find_owner(struct samples *samples, struct pending_sample *item,
 		      struct sample_access *access);
 
 /* attribute-hardware.c: accesses that hardware sampled, of the item at hand. 0 or a negative errno. */

@@ -12,7 +12,7 @@
 #include "store/database.h"
 #include "trace/reader.h"
 
-static int settle(void *user, const struct sample_item *item)
+static int settle(void *user, const struct pending_sample *item)
 {
 	return sample_finish_item(user, item);
 }
@@ -160,28 +160,28 @@ static int take_code_map(struct samples *samples, struct sample_source *source,
 int samples_perf(struct samples *samples, uint32_t source, const void *records, size_t n_bytes)
 {
 	struct sample_source *own = samples_source_of_frame(samples, source);
-	struct sample_block *block = own ? sample_block_create(records, n_bytes) : NULL;
+	struct record_buffer *buffer = own ? record_buffer_create(records, n_bytes) : NULL;
 	int r = 0;
 
 	if (!own)
 		return 0;
-	if (!block)
+	if (!buffer)
 		return -ENOMEM;
 	for (size_t at = 0; r >= 0 && at < n_bytes; at += (size_t)r) {
 		struct pmu_record record;
 
-		r = pmu_record_parse(&own->format, block->bytes + at, n_bytes - at, &record);
+		r = pmu_record_parse(&own->format, buffer->bytes + at, n_bytes - at, &record);
 		own->losses[SAMPLE_LOSS_BAD_RECORD] += r < 0;
 		if (r < 0 && r != -EILSEQ)
 			break; /* no telling where the next one starts */
 		bool is_used = r > 0 && record.is_known;
 		if (is_used && record.type == PERF_RECORD_MMAP2 &&
 		    take_code_map(samples, own, &record) < 0)
-			return sample_block_settle(block), -ENOMEM;
+			return record_buffer_settle(buffer), -ENOMEM;
 		r = record.bytes;
-		struct sample_entry entry = {
+		struct queued_sample entry = {
 			.time_ns = samples_time_of(samples, own, record.origin.time_ns),
-			.block = block,
+			.buffer = buffer,
 			.offset = (uint32_t)at,
 			.n_bytes = record.bytes,
 			.source = (uint32_t)(own - samples->sources),
@@ -190,7 +190,7 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 		if (is_used && sample_queue_add(&samples->queue, &entry) < 0)
 			r = -ENOMEM;
 	}
-	sample_block_settle(block);
+	record_buffer_settle(buffer);
 	return r == -ENOMEM ? r : 0;
 }
 
@@ -198,21 +198,21 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 		     size_t n)
 {
 	struct sample_source *own = samples_source_of_frame(samples, source);
-	struct sample_block *block =
-		own ? sample_block_create(accesses, n * sizeof(*accesses)) : NULL;
+	struct record_buffer *buffer =
+		own ? record_buffer_create(accesses, n * sizeof(*accesses)) : NULL;
 	int r = 0;
 
 	if (!own)
 		return 0;
-	if (!block)
+	if (!buffer)
 		return -ENOMEM;
 	for (size_t first = 0, behind; r == 0 && first < n; first = behind) {
 		behind = first + 1;
 		while (behind < n && accesses[behind].sample == accesses[first].sample)
 			behind++;
-		const struct sample_entry entry = {
+		const struct queued_sample entry = {
 			.time_ns = samples_time_of(samples, own, accesses[first].raw_ns),
-			.block = block,
+			.buffer = buffer,
 			.offset = (uint32_t)(first * sizeof(*accesses)),
 			.n_bytes = (uint32_t)((behind - first) * sizeof(*accesses)),
 			.source = (uint32_t)(own - samples->sources),
@@ -220,7 +220,7 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 		};
 		r = sample_queue_add(&samples->queue, &entry);
 	}
-	sample_block_settle(block);
+	record_buffer_settle(buffer);
 	return r;
 }
 
@@ -239,10 +239,10 @@ const int64_t *samples_next_ns(const struct samples *samples)
 }
 
 static int take_perf(struct samples *samples, struct sample_source *source,
-		     const struct sample_entry *entry)
+		     const struct queued_sample *entry)
 {
 	struct pmu_record record;
-	int r = pmu_record_parse(&source->format, entry->block->bytes + entry->offset,
+	int r = pmu_record_parse(&source->format, entry->buffer->bytes + entry->offset,
 				 entry->n_bytes, &record);
 
 	if (r <= 0)
@@ -262,7 +262,7 @@ static int take_perf(struct samples *samples, struct sample_source *source,
 
 int samples_advance(struct samples *samples, int64_t time_ns)
 {
-	const struct sample_entry *entry;
+	const struct queued_sample *entry;
 	int r = sample_tell_early_maps(samples);
 
 	while (r == 0 && (entry = sample_queue_peek(&samples->queue, time_ns))) {
@@ -271,10 +271,10 @@ int samples_advance(struct samples *samples, int64_t time_ns)
 		if (entry->is_hardware) {
 			r = sample_attribute_hardware(
 				samples, source,
-				(const void *)(entry->block->bytes + entry->offset),
+				(const void *)(entry->buffer->bytes + entry->offset),
 				entry->time_ns);
 		} else if (entry->is_private) {
-			const void *accesses = entry->block->bytes + entry->offset;
+			const void *accesses = entry->buffer->bytes + entry->offset;
 
 			r = sample_attribute_private(samples, source, accesses,
 						     entry->n_bytes / sizeof(struct trace_access),

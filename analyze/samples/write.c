@@ -274,7 +274,7 @@ void sample_rows_withhold(struct sample_rows *rows, uint32_t source)
 	rows->sources[source]->n_withheld++;
 }
 
-static int write_touch(struct sample_rows *rows, const struct sample_item *item,
+static int write_touch(struct sample_rows *rows, const struct pending_sample *item,
 		       const struct sample_access *access)
 {
 	union rows_cell *cells = rows_add(rows->touches);
@@ -297,7 +297,7 @@ static int write_touch(struct sample_rows *rows, const struct sample_item *item,
 }
 
 /* Most sources tell nothing of it: then there is no row. */
-static int write_detail(struct sample_rows *rows, const struct sample_item *item)
+static int write_detail(struct sample_rows *rows, const struct pending_sample *item)
 {
 	const struct sample_detail *detail = &item->detail;
 	const int64_t physical = (int64_t)detail->physical_address;
@@ -325,7 +325,7 @@ static struct share_sum *sum_of(struct row_source *source, const struct sample_a
 }
 
 /* Shares of one sample in the same sum are added before they are squared. */
-static void add_up(struct row_source *source, const struct sample_item *item)
+static void add_up(struct row_source *source, const struct pending_sample *item)
 {
 	for (size_t i = 0; i < item->n; i++)
 		sum_of(source, &item->accesses[i])->current += item->accesses[i].share;
@@ -339,7 +339,7 @@ static void add_up(struct row_source *source, const struct sample_item *item)
 	}
 }
 
-int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item)
+int sample_rows_touches(struct sample_rows *rows, const struct pending_sample *item)
 {
 	const struct sample_sink *sink = &rows->context->sink;
 	struct row_source *source = rows->sources[item->source];

@@ -38,7 +38,7 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 void sample_rows_withhold(struct sample_rows *rows, uint32_t source);
 
 /* Write the touches of an item and add them up. 0 or a negative errno. */
-int sample_rows_touches(struct sample_rows *rows, const struct sample_item *item);
+int sample_rows_touches(struct sample_rows *rows, const struct pending_sample *item);
 
 /* What its samples say, into its row. 0 or a negative errno. */
 int sample_rows_detail(struct sample_rows *rows, uint32_t source,

@@ -5,7 +5,7 @@
 #include "analyze/samples/samples-internal.h"
 
 static struct task_thread *find_thread(struct samples *samples, struct sample_source *source,
-				       const struct sample_place *place, int64_t time_ns)
+				       const struct sample_location *place, int64_t time_ns)
 {
 	struct tasks *tasks = samples->context.tasks;
 
@@ -21,11 +21,11 @@ static struct task_thread *find_thread(struct samples *samples, struct sample_so
 
 /* Returns 1, 0 when the program wants no samples here, or a negative errno. */
 int sample_begin(struct samples *samples, struct sample_source *source,
-		 const struct sample_place *place, int64_t time_ns)
+		 const struct sample_location *place, int64_t time_ns)
 {
 	const struct task_thread *thread = find_thread(samples, source, place, time_ns);
 	const struct sample_sink *sink = &samples->context.sink;
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 
 	if (thread && sink->collects &&
 	    !sink->collects(sink->user, thread, source->kind == SAMPLE_FAULT)) {
@@ -34,7 +34,7 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 		return 0;
 	}
 
-	*item = (struct sample_item){
+	*item = (struct pending_sample){
 		.time_ns = time_ns,
 		.weight = place->weight,
 		.source = (uint32_t)source->row,
@@ -66,7 +66,7 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 	return item->row < 0 ? (int)item->row : 1;
 }
 
-int sample_finish_item(struct samples *samples, const struct sample_item *item)
+int sample_finish_item(struct samples *samples, const struct pending_sample *item)
 {
 	int r = sample_loops_mix(&samples->loops, item);
 
@@ -76,7 +76,7 @@ int sample_finish_item(struct samples *samples, const struct sample_item *item)
 /* Merge what can be; write it, or let it wait for the thread's next event. */
 int sample_end(struct samples *samples)
 {
-	struct sample_item *item = samples->item;
+	struct pending_sample *item = samples->item;
 
 	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
 	if (!sample_touches_are_open(item))
