@@ -192,7 +192,8 @@ static int count_damage(struct import *import)
 				 "touches of lines that --sharing had no room for",
 				 import->tally.lines.n_forgotten);
 	if (r == 0)
-		r = losses_count(&import->losses, "analyze", "frees not seen: address born again",
+		r = losses_count(&import->losses, "analyze",
+				 "frees not seen: address allocated again",
 				 import->tally.total.missed_frees);
 	return r;
 }

@@ -83,7 +83,7 @@ static int say(const struct cmd_series *run, const struct series_submission *sub
 	else
 		cmd_warn("%zu runs submitted as job array %s of %zu elements, job %s makes "
 			 "%s/memsight.db; "
-			 "`memsight run --status ...' tells how far they are",
+			 "`memsight run --status ...' shows how far they are",
 			 submission->n_runs, submission->array_id, submission->n_elements,
 			 submission->analyze_id, run->series->output);
 	return CMD_DONE;

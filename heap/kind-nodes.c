@@ -37,7 +37,7 @@ static const struct {
 	  "no node of highest capacity: memkind cannot compare the nodes" },
 	{ "lowest-latency", &MEMKIND_LOWEST_LATENCY_LOCAL, false,
 	  "no node of lowest latency: memkind cannot compare the "
-	  "nodes (the firmware's HMAT tells no "
+	  "nodes (the firmware's HMAT has no "
 	  "latencies)" },
 };
 

@@ -163,7 +163,7 @@ static const struct concession {
 	{ false, drop_lost_count, "losses at the end of a ring are not counted by this kernel" },
 	{ false, drop_build_id, "no build ids with maps from this kernel" },
 	{ false, drop_stack, "no stack bytes with samples" },
-	{ false, drop_registers, "no registers with samples: addresses cannot be told" },
+	{ false, drop_registers, "no registers with samples: addresses are not known" },
 	{ false, lower_precise_from_3, "not the exact instruction at every sample: level 2" },
 	{ false, drop_weight_parts, "latency in one number from this kernel" },
 	{ false, drop_page_size, "no page sizes from this kernel" },

@@ -2,7 +2,7 @@
 
 /* Where a word says that data was; one that is no data source of a level says what it does. */
 #define LEVEL_TEXT                                                                                 \
-	"coalesce(level || CASE hit WHEN 'miss' THEN ' miss' ELSE '' END, 'level not told')"
+	"coalesce(level || CASE hit WHEN 'miss' THEN ' miss' ELSE '' END, 'level not known')"
 
 /*
  * Accesses by where the data came from, and memory by node, where the machine has several. Shares

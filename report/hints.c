@@ -36,7 +36,7 @@ static const char *const hints_sql[] = {
 	" WHERE run_id = :run AND key = 'memsight.events'"
 	" AND value <> 'heap,mmap,brk,shm,threads,regions'",
 	"SELECT printf('%,d blocks smaller than %s bytes were counted, not recorded (--min-size): time in"
-	" them is told as below threshold', total.value, fact.value) FROM fact JOIN total"
+	" them is shown as below threshold', total.value, fact.value) FROM fact JOIN total"
 	" ON total.run_id = :run AND name = 'blocks_below_minimum'"
 	" WHERE fact.run_id = :run AND key = 'memsight.min_bytes' AND CAST(fact.value AS INTEGER) > 0"
 	" AND NOT EXISTS (SELECT 1 FROM fact WHERE run_id = :run AND key = 'imported_from')",
@@ -45,7 +45,7 @@ static const char *const hints_sql[] = {
 	" AND EXISTS (SELECT 1 FROM fact WHERE run_id = :run AND key = 'imported_from')",
 	"SELECT 'of this run only the totals are here: memsight analyze -o DATABASE ' || trace || ' brings its rows'"
 	" FROM run WHERE id = :run AND detail = 'totals'",
-	"SELECT printf('recording was paused by the program for %.2f s (%,d pause%s%s): blocks born then are"
+	"SELECT printf('recording was paused by the program for %.2f s (%,d pause%s%s): blocks allocated then are"
 	" not recorded, and rates and shares are of the rest', ns.value / 1e9, n.value,"
 	" CASE n.value WHEN 1 THEN '' ELSE 's' END, CASE WHEN (SELECT count(DISTINCT process_id)"
 	" FROM withheld WHERE run_id = :run AND thread_id IS NULL) > 1 THEN ', over all processes'"

@@ -44,7 +44,7 @@ static const char *const reasons_sql[REPORT_NEEDS_COUNT] = {
 	[REPORT_NEEDS_FAULTS] = NO_SOURCE(
 		"fault", "faults", "page faults were not recorded: record with --source auto"),
 	[REPORT_NEEDS_DATA_SOURCE] =
-		"SELECT 'no source of this run tells levels and nodes: that takes a PMU that samples memory"
+		"SELECT 'no source of this run has levels and nodes: that takes a PMU that samples memory"
 		" accesses'",
 };
 

@@ -198,7 +198,7 @@ static void write_note(FILE *out, const struct objects *objects)
 	fprintf(out,
 		"time: share of the samples of CPU time at accesses to it, two numbers: anywhere "
 		"between them; %sphase of life: from the "
-		"first birth to the last end\n",
+		"first allocation to the last end\n",
 		objects->has_stalls ? "stall: right behind an instruction that waited for it; "
 				    : "");
 }

@@ -119,7 +119,7 @@ static void write_unknown(FILE *out, sqlite3 *db, const struct report_request *r
 	auto_free char *text = report_sql_text(
 		db,
 		"SELECT printf('of %d call stack%s the time is not known: sums have what surely is theirs, and there may be"
-		" up to %.1f %% of the CPU time more (--sites tells from where to where)', total_unknown,"
+		" up to %.1f %% of the CPU time more (--sites shows from where to where)', total_unknown,"
 		" CASE total_unknown WHEN 1 THEN '' ELSE 's' END, 100 * min(1, (total_high - total) /" CLOCK_TIME
 		")) FROM temp.profile_function WHERE id = 0 AND total_unknown > 0",
 		request->run_id);

@@ -81,7 +81,7 @@ const char report_losses_data_sql[] =
 	" SELECT number, name, 'samples read', n_taken FROM ledger"
 	" UNION ALL SELECT number, name, 'found the ring full' || CASE"
 	" WHEN NOT is_complete THEN ' (the recorder was killed: as far as the trace shows)'"
-	" WHEN NOT lost_is_exact THEN ' (as far as records tell)' ELSE '' END, n_lost FROM ledger"
+	" WHEN NOT lost_is_exact THEN ' (as far as records show)' ELSE '' END, n_lost FROM ledger"
 	/* clang-format off */
 	LEDGER("n_hardware_lost", "dropped by the hardware")
 	LEDGER("n_dropped", "after recording had stopped")
@@ -95,7 +95,7 @@ const char report_losses_data_sql[] =
 	LEDGER("bad_bytes", "bytes unreadable")
 	LEDGER("n_undecodable", "not decodable")
 	LEDGER("n_no_memory", "without memory access")
-	LEDGER("n_outside", "of processes that nothing told of")
+	LEDGER("n_outside", "of unknown processes")
 	LEDGER("n_zero", "with address 0")
 	LEDGER("n_kernel", "with an address in the kernel")
 	LEDGER("n_no_clock", "without a time")

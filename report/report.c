@@ -104,8 +104,8 @@ const struct report reports[] = {
 	{
 		.name = "regions",
 		.is_sampled = true,
-		.title = "Regions that the program told (memsight.h), by what they lie in",
-		.nothing = "The program told of no region.",
+		.title = "Regions that the program set (memsight.h), by what they lie in",
+		.nothing = "The program set no region.",
 		.note = "time: wall time, added up over trips and threads; own: without the regions inside; CPU "
 			"time: share of the run's samples of user CPU time, with its 95 % interval; blocks and "
 			"bytes: allocated in the region; left open: trips that no pop of their own ended",
@@ -128,7 +128,7 @@ const struct report reports[] = {
 		.title = "What was watched (record --watch): every access while it was armed",
 		.nothing = "Nothing was watched: record with --watch.",
 		.note = "counts are of instructions of user code, exact for the time armed and for no other; both: an "
-			"instruction that reads and writes; unknown: it could not be told which; next access: "
+			"instruction that reads and writes; unknown: it is not known which; next access: "
 			"the median of the time to the next one, from a power of two up to its double, with "
 			"some 3.5 us that each access costs; by another: pairs whose second access "
 			"was another thread's",
@@ -163,8 +163,8 @@ const struct report reports[] = {
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "time: share of the samples of user CPU time; " INTERVAL_NOTE
 			"; stall: share of the samples taken right behind an instruction that waited for it; "
-			"faults: page faults; size: heap: the site's peak; from, to: heap: first birth "
-			"and last death, else the touches seen",
+			"faults: page faults; size: heap: the site's peak; from, to: heap: first allocation "
+			"and last free, else the touches seen",
 		.sql = report_objects_sql,
 		.n_sql = report_objects_n_sql,
 		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT,
@@ -174,12 +174,12 @@ const struct report reports[] = {
 	{
 		.name = "access-mix",
 		.title =
-			"Loops, by time: what one iteration accesses, and counts where they can be told",
+			"Loops, by time: what one iteration accesses, and counts where they are known",
 		.nothing = "No sample was taken in a loop whose way is known.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "loop time: share of the samples of user CPU time; of accesses: of one "
 			"iteration, by number (no time), with the interval over the loop's samples; "
-			"counted: accesses in the whole run, only where registers or emulation tell "
+			"counted: accesses in the whole run, only where registers or emulation show "
 			"how often the loop ran, with its interval; covered: by how many of its samples",
 		.sql = report_access_mix_sql,
 		.n_sql = report_access_mix_n_sql,

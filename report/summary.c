@@ -83,7 +83,7 @@ void report_summary_run(FILE *out, sqlite3 *db, int64_t run)
 	auto_free char *line = report_sql_text(
 		db,
 		"SELECT 'run ' || id || ' of ' || (SELECT count(*) FROM run) || ': ' || program || '.'"
-		" || mode || '.' || repetition || '   (--run chooses one, --stat tells of all)' FROM run"
+		" || mode || '.' || repetition || '   (--run chooses one, --stat shows all)' FROM run"
 		" WHERE id = :run AND (SELECT count(*) FROM run) > 1",
 		run);
 

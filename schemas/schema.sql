@@ -348,7 +348,7 @@ CREATE TABLE source_ledger (
     n_undecodable   INTEGER NOT NULL,  -- [samples] damaged, without registers, or without the code
                                        -- that they are in
     n_no_memory     INTEGER NOT NULL,  -- [samples] of instructions that access no memory
-    n_outside       INTEGER NOT NULL,  -- [samples] of a process that nothing told of
+    n_outside       INTEGER NOT NULL,  -- [samples] of an unknown process
     n_zero          INTEGER NOT NULL,  -- [samples] address 0: the hardware did not know it
     n_kernel        INTEGER NOT NULL,  -- [samples] address in the kernel
     n_no_clock      INTEGER NOT NULL,  -- [samples] time that nothing converts

@@ -29,7 +29,7 @@ sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, i
 
 /* Why a run has none, in words; no row where it was to have them. */
 #define REPORT_SQL_WHY_NO_BLOCKS                                                                   \
-	"SELECT CASE key WHEN 'recorded_by' THEN 'a perf.data tells of samples, not of"            \
+	"SELECT CASE key WHEN 'recorded_by' THEN 'a perf.data has samples, no"                     \
 	" allocations (memsight record makes a trace of them)'"                                    \
 	" WHEN 'memsight.alloc' THEN '--no-alloc, or the natural run of a series'"                 \
 	" WHEN 'memsight.sink' THEN '--sink null' ELSE '--events ' || value END AS why" NO_BLOCKS( \

@@ -27,7 +27,7 @@ const struct access_source pmu_source_tasks = {
 	PMU_EVENT_STREAM,
 	.name = "tasks",
 	.unit = "records",
-	.about = "maps, names, births and ends of threads and processes; no samples",
+	.about = "mappings, names, starts and ends of threads and processes; no samples",
 	.role = ACCESS_ROLE_TASKS,
 	.kind = TRACE_SAMPLE_TASKS,
 	.configure = configure,

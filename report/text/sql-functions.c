@@ -69,7 +69,7 @@ static void data_source_text(sqlite3_context *context, int n_args, sqlite3_value
 
 	(void)n_args;
 	data_source_decode((uint64_t)sqlite3_value_int64(args[0]), &source);
-	snprintf(text, sizeof(text), "%s%s", source.level[0] ? source.level : "level not told",
+	snprintf(text, sizeof(text), "%s%s", source.level[0] ? source.level : "level not known",
 		 strcmp(source.hit, "miss") == 0 ? " miss" : "");
 	give_text(context, text);
 }

@@ -189,7 +189,7 @@ static void store_drain_losses(struct tracker *tracker, const struct image *imag
 		  .reason = "implausible stamp" },
 		{ .count = losses->n_late_forks,
 		  .source = "collector",
-		  .reason = "fork told too late: its child's first blocks are not exact" },
+		  .reason = "fork reported too late: its child's first blocks are not exact" },
 		{ .count = losses->n_refused,
 		  .source = "collector",
 		  .reason = "recording stopped" },

@@ -34,7 +34,7 @@ def check_hello(edge, traced, expected=HELLO):
         SELECT size, group_concat(DISTINCT name) FROM allocation JOIN call ON call.id = call
         WHERE size IN (1931, 1934, 1935) GROUP BY size""")}
     edge.that(calls == {1931: "malloc", 1934: "calloc", 1935: "posix_memalign"}, f"by: {calls}")
-    n_missed = traced.losses().get(("analyze", "frees not seen: address born again"), 0)
+    n_missed = traced.losses().get(("analyze", "frees not seen: address allocated again"), 0)
     edge.that(n_missed == 0, f"{n_missed} frees not seen")
 
 
@@ -267,7 +267,7 @@ def a_library_with_deepbind_may_free_our_blocks(edge):
     edge.that(traced.n_alive_twice() == 0, "no two blocks at one place")
     # Freed past us: what is born there again ends it, and each such end is counted.
     n_missed = traced.n_blocks(1907, death=3)
-    counted = traced.losses().get(("analyze", "frees not seen: address born again"), 0)
+    counted = traced.losses().get(("analyze", "frees not seen: address allocated again"), 0)
     edge.that(n_freed + n_missed >= 99 and counted >= n_missed, f"{n_missed} ends missed, {counted} counted")
 
 

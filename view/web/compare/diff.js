@@ -17,7 +17,7 @@ import { changeText, valueText } from "memsight/units";
 
 const LIMIT = 2000;
 const HELP = "Call sites of two runs, equal by name: file, function and line of each call. The bar is the change, to the right more, to the left less, with its "
-	+ "95 % interval where it has one; \"not told from 0\" means that the interval holds 0. Bytes and blocks of single runs are exact.";
+	+ "95 % interval where it has one; \"may be 0\" means that the interval holds 0. Bytes and blocks of single runs are exact.";
 const FLAME_HELP = "Each box is as wide as before and after together. Orange with + has grown, blue with − has shrunk, grey is as it was; the stronger, the larger "
 	+ "the change is against the whole of the box.";
 const KINDS = ["bytes", "blocks", "peak", "leaked", "time", "faults"];
@@ -74,7 +74,7 @@ function rowsGrid(now) {
 		{ key: "change", title: "Change", isNumber: true, order: (row) => Math.abs(row.change), help: "Sorted by its size, whatever its sign",
 			cell: (row) => h("div", { class: "share-cell" }, changeBar(row, now.most), h("span", {}, changeText(row.change, unit()))) },
 		{ key: "low", title: "95 % interval", isNumber: true, cell: (row) => (row.low === null || row.low === undefined ? "exact"
-			: `${changeText(row.low, unit())} to ${changeText(row.high, unit())}${isSure(row) ? "" : " · not told from 0"}`) },
+			: `${changeText(row.low, unit())} to ${changeText(row.high, unit())}${isSure(row) ? "" : " · may be 0"}`) },
 		{ key: "before", title: "Before", isNumber: true, cell: (row) => valueText(row.before, unit()) },
 		{ key: "after", title: "After", isNumber: true, cell: (row) => valueText(row.after, unit()) },
 		{ key: "ratio", title: "Of before", isNumber: true, order: (row) => (row.before ? row.change / row.before : null),
@@ -218,5 +218,5 @@ function summaryOf(answer, changed, { unit, nameOf }) {
 	const change = answer.total_after - answer.total_before;
 	return `${side(answer.before, answer.n_before, answer.total_before)} → ${side(answer.after, answer.n_after, answer.total_after)}, ${changeText(change, unit)}${
 		answer.total_before > 0 ? ` (${(100 * change / answer.total_before).toFixed(1)} %)` : ""}. ${changed.length === 0 ? "No call site differs."
-		: `${count(changed.filter(isSure).length)} of ${plural(changed.length, "change")} can be told from 0.`}`;
+		: `${count(changed.filter(isSure).length)} of ${plural(changed.length, "change")} are surely not 0.`}`;
 }

@@ -15,7 +15,7 @@ import { placeButton } from "memsight/source-text";
 import { rangeOf, shareText, valueText } from "memsight/units";
 
 const HELP = "Each box is a function; it stands below the one that called it and is as wide as its part of the whole. The order from "
-	+ "left to right is by width and means nothing else. A click makes a box as wide as the picture. Colours tell the file "
+	+ "left to right is by width and means nothing else. A click makes a box as wide as the picture. Colours show the file "
 	+ "(program or library) that the function lies in. \"Innermost first\" turns the tree around: below each function stand those that called it.";
 const N_COLOURS = 6;
 
@@ -147,7 +147,7 @@ export function create(root, app) {
 		const metric = pickMetric(whyNot, state["flame.by"]);
 		now.asked = "";
 		if (!metric) {
-			pane.empty("This run has neither allocations nor samples, so there is no call tree to draw. The page \"Run\" tells what was "
+			pane.empty("This run has neither allocations nor samples, so there is no call tree to draw. The page \"Run\" shows what was "
 				+ "recorded and what could not be.");
 			return;
 		}

@@ -39,7 +39,7 @@ function numbers(app, answer) {
 			: ["time", share(answer.share, answer.share_low, answer.share_high),
 				`of CPU time${answer.share > 0 ? " ± 95 % interval" : ", end of the 95 % interval"}; ${sourceText(app, answer)}`],
 		answer.n_faults > 0 ? ["page faults", count(answer.n_faults), "source faults, unit page faults"] : null,
-		answer.n_accesses > 0 ? ["accesses", count(answer.n_accesses), "samples that told the exact address"] : null,
+		answer.n_accesses > 0 ? ["accesses", count(answer.n_accesses), "samples that have the exact address"] : null,
 		answer.latency ? ["latency", `${count(answer.latency)} cycles`, "mean of the sampled accesses"] : null,
 	].filter(Boolean);
 }
@@ -97,7 +97,7 @@ function threadTable(rows) {
 }
 
 function levelTable(rows) {
-	return table("Levels that the accesses were answered from", ["level", "accesses", "mean latency"], rows.map((row) => [row.level || "not told",
+	return table("Levels that the accesses were answered from", ["level", "accesses", "mean latency"], rows.map((row) => [row.level || "not known",
 		count(row.n), row.latency === null || row.latency === undefined ? "-" : `${count(row.latency)} cycles`]), [1, 2]);
 }
 
@@ -218,7 +218,7 @@ export function create(root, app) {
 		const threads = rowsOf(answer.threads);
 		const levels = rowsOf(answer.levels);
 		const instructions = rowsOf(answer.instructions);
-		users.foot.textContent = app.run.has_levels ? "" : "Levels and latencies: no source of this run told them (they need PEBS, IBS or SPE).";
+		users.foot.textContent = app.run.has_levels ? "" : "Levels and latencies: no source of this run has them (they need PEBS, IBS or SPE).";
 		const parts = [threads.length ? threadTable(threads) : "", levels.length ? levelTable(levels) : "",
 			instructions.length ? instructionTable(app, instructions) : ""].filter(Boolean);
 		if (threads.length + levels.length + instructions.length === 0)

@@ -36,7 +36,7 @@ function columnsOf(app, now) {
 	};
 	return [
 		{ key: "name", title: "Object", help: "Where it was allocated, or what it is called", cell: (row) => nameCell(row, app) },
-		{ key: "share", title: "Share of time", isNumber: true, help: "Of the samples of CPU time, with the 95 % interval, or from where to where it lies if they do not tell a number; bars are as long as the largest one shown allows",
+		{ key: "share", title: "Share of time", isNumber: true, help: "Of the samples of CPU time, with the 95 % interval, or from where to where it lies if they do not give a number; bars are as long as the largest one shown allows",
 			cell: (row) => ((row.share ?? row.share_high ?? null) === null ? "-" : h("div", { class: "share-cell" },
 				shareBar(row, now.most), h("span", { title: row.share === 0 ? NO_SAMPLE : null },
 					share(row.share, row.share_low, row.share_high)))) },
@@ -115,7 +115,7 @@ export function create(root, app) {
 		const { from, to, isAll } = app.span();
 		if (rows.length === 0) {
 			pane.empty(request.filter ? `Nothing is called "${request.filter}" ${isAll ? "" : "in the selected time"}. Clear the filter to see all.`
-				: `No object was allocated or touched ${isAll ? "in this run: the page \"Run\" tells what was recorded" : "in the selected time"}.`);
+				: `No object was allocated or touched ${isAll ? "in this run: the page \"Run\" shows what was recorded" : "in the selected time"}.`);
 			return;
 		}
 		now.most = Math.max(...rows.map((row) => row.share_high ?? row.share ?? 0), 0.001);

@@ -33,7 +33,7 @@ function facts(pairs) {
 function lossesGrid(app) {
 	return createGrid({ caption: "Losses", sort: { key: "count", isDescending: true }, columns: [
 		{ key: "count", title: "How many", isNumber: true, cell: (row) => h("strong", {}, count(row.count)) },
-		{ key: "reason", title: "What", cell: (row) => h("div", {}, h("strong", {}, row.reason), h("div", { class: "muted" }, `told by ${row.source}`)) },
+		{ key: "reason", title: "What", cell: (row) => h("div", {}, h("strong", {}, row.reason), h("div", { class: "muted" }, `reported by ${row.source}`)) },
 		{ key: "meaning", title: "What it means", isFixed: true, cell: (row) => lossWords(row.source, row.reason).meaning || "The reason says all that is known." },
 		{ key: "remedy", title: "What to do", isFixed: true, cell: (row) => lossWords(row.source, row.reason).remedy || "-" },
 		{ key: "process", title: "Process", cell: (row) => processText(app, row.process) },
@@ -135,7 +135,7 @@ export function create(root, app) {
 		}
 		losses.ready();
 		grids.losses.show(rows);
-		losses.foot.textContent = `${count(rows.reduce((sum, { count: n }) => sum + n, 0))} in all, of different things: the sum tells only that something is missing.`;
+		losses.foot.textContent = `${count(rows.reduce((sum, { count: n }) => sum + n, 0))} in all, of different things: the sum shows only that something is missing.`;
 	}
 
 	function drawSources() {

@@ -22,7 +22,7 @@ const WORDS = [
 	["accesses_before_birth", "… before the block was there", "", "Where the clocks fit, next to none"],
 	["accesses_after_death", "… after the block was freed", "", "Where the clocks fit, next to none"],
 	["missed_frees", "Frees that were not seen", "", "An address was allocated again whose block had not been freed"],
-	["early_frees", "Frees stamped early", "", "Some ns before the birth of the block that they end, as another thread saw it: put right"],
+	["early_frees", "Frees stamped early", "", "Some ns before the allocation of the block that they end, as another thread saw it: put right"],
 	["mismatched_frees", "Frees by another family", "", "As free() of what new made"],
 	["before_trace_frees", "Frees of blocks from before the trace", "", "Nobody saw them being made"],
 	["unrecorded_frees", "Frees of blocks without a record", "", "Below --min-size, from before the trace, or made while recording was withheld"],

@@ -61,10 +61,10 @@ function accessStrip(answer, curves, absent) {
 	if (isTold) {
 		const sums = stacked(levels.map(({ rates }) => rates));
 		return [{ id: "accesses", title: "Sampled accesses per second, by memory level", unit: "/s", height: 90,
-			curves: levels.map(({ name, rates }, i) => ({ name: name || "level not told", unit: "/s", values: sums[i], own: rates, isStacked: true })) }];
+			curves: levels.map(({ name, rates }, i) => ({ name: name || "level not known", unit: "/s", values: sums[i], own: rates, isStacked: true })) }];
 	}
 	if (curves.totals.samples > 0)
-		return [{ id: "accesses", title: "Samples per second (their source does not tell the memory level)", unit: "/s", height: 80,
+		return [{ id: "accesses", title: "Samples per second (their source does not know the memory level)", unit: "/s", height: 80,
 			curves: [{ name: "samples", unit: "/s", values: curves.samples, isFilled: true }] }];
 	absent.push("no accesses were sampled");
 	return [];
