@@ -1,5 +1,6 @@
 /**
- * Bars: a list with one bar per row for amounts by name, columns of two stacked parts for amounts along an axis.
+ * Bars: a list with one bar per row for amounts by name, columns of two stacked parts for amounts
+ * along an axis.
  */
 import { h } from "memsight/dom";
 

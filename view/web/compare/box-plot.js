@@ -1,5 +1,6 @@
 /**
- * Box plots of repetitions, and ratios with their intervals, as SVG: a row for each box, with every value as a point.
+ * Box plots of repetitions, and ratios with their intervals, as SVG: a row for each box, with every
+ * value as a point.
  */
 import { axisOf, spread, whiskersOf } from "memsight/box-statistics";
 import { svg } from "memsight/spark";

@@ -1,9 +1,12 @@
 /**
- * What a box plot shows of repetitions: quartiles come from the database (the same as in `memsight report --stat`);
- * here are only whiskers, and how points and scales lie. Nothing here draws.
+ * What a box plot shows of repetitions: quartiles come from the database (the same as in `memsight
+ * report --stat`); here are only whiskers, and how points and scales lie. Nothing here draws.
  */
 
-/** The quantile p of sorted values, between two of them in proportion (as statistics_quantile() of common/statistics.c). */
+/**
+ * The quantile p of sorted values, between two of them in proportion (as statistics_quantile() of
+ * common/statistics.c).
+ */
 export function quantile(sorted, p) {
 	const at = p * (sorted.length - 1);
 	const i = Math.floor(at);
@@ -11,7 +14,8 @@ export function quantile(sorted, p) {
 }
 
 /**
- * Tukey's whiskers: the outermost values within 1.5 times the distance of the quartiles beyond them; others are outliers.
+ * Tukey's whiskers: the outermost values within 1.5 times the distance of the quartiles beyond
+ * them; others are outliers.
  *
  * @returns {{ low: number, high: number, outliers: number[] }} outliers: indexes of values
  */
@@ -34,7 +38,10 @@ export function axisOf(values) {
 	return [low - air, high + air];
 }
 
-/** Where points of one box stand, -1 to 1 across it, so that equal values lie side by side: the same each time. */
+/**
+ * Where points of one box stand, -1 to 1 across it, so that equal values lie side by side: the same
+ * each time.
+ */
 export function spread(n) {
 	return Array.from({ length: n }, (_, i) => (n === 1 ? 0 : ((i * 0.618034) % 1) * 2 - 1));
 }

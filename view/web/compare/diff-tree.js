@@ -1,6 +1,7 @@
 /**
- * The sites of a diff as a call tree whose frames know what they were before and after. A frame is as wide as both
- * together, so that what is new and what is gone can be seen, and widths add up. Nothing here draws.
+ * The sites of a diff as a call tree whose frames know what they were before and after. A frame is
+ * as wide as both together, so that what is new and what is gone can be seen, and widths add up.
+ * Nothing here draws.
  */
 
 /* "function at file:line" as a frame of memsight/flame-layout. */
@@ -9,7 +10,10 @@ function frameOf(text) {
 	return { function: found[1], module: "", file: found[2] ?? "", line: Number(found[3] ?? 0) };
 }
 
-/* A function is one frame however many of its lines call, as in other flame graphs; the table of sites has the lines. */
+/*
+ * A function is one frame however many of its lines call, as in other flame graphs; the table of
+ * sites has the lines.
+ */
 function functionOf(text) {
 	return text.replace(/( at .+?):\d+$/, "$1");
 }

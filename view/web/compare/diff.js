@@ -1,6 +1,7 @@
 /**
- * The page "Diff": two runs, what each call site has more or less, with the interval of the change, as rows and as a flame graph
- * coloured by change. State: diff.a, diff.b (runs), diff.by, diff.filter, diff.at (the widest frame of the graph).
+ * The page "Diff": two runs, what each call site has more or less, with the interval of the change,
+ * as rows and as a flame graph coloured by change. State: diff.a, diff.b (runs), diff.by,
+ * diff.filter, diff.at (the widest frame of the graph).
  */
 import { debounced, h, select } from "memsight/dom";
 import { rowsOf } from "memsight/data";
@@ -44,7 +45,10 @@ function choicesOf(runs) {
 		...runs.map((run) => [String(run.id), `${run.id}: ${run.program}.${run.mode}.${run.repetition}`])];
 }
 
-/** The innermost function, and where that has no name the callers that have: "(in libx.so) < f at x.c:3 < g". */
+/**
+ * The innermost function, and where that has no name the callers that have: "(in libx.so) < f at
+ * x.c:3 < g".
+ */
 export function siteText(path) {
 	const inner = path.at(-1) ?? "(no call stack)";
 	const named = path.slice(0, -1).reverse().filter((step) => !step.startsWith("(in "));
@@ -105,7 +109,10 @@ export function create(root, app) {
 			`${changeText(after - before, now.unit)}${before > 0 ? ` (${(100 * (after - before) / before).toFixed(1)} %)` : ", new"}`].join("\n");
 	}
 
-	/* Two modes of a program that was repeated, else the first two runs that have something; of an exported file the two that it holds. */
+	/*
+	 * Two modes of a program that was repeated, else the first two runs that have something; of
+	 * an exported file the two that it holds.
+	 */
 	function usualPair() {
 		const recorded = app.runs.filter((run) => run.n_blocks + run.n_samples > 0);
 		const modes = app.isStored ? null : usualModes(recorded);

@@ -1,6 +1,7 @@
 /**
- * The page "Series": repetitions of each program and mode as box plots, a metric at a time or all of them, and what recording
- * costs against natural runs. State: series.program, series.metric ("" the first few).
+ * The page "Series": repetitions of each program and mode as box plots, a metric at a time or all
+ * of them, and what recording costs against natural runs. State: series.program, series.metric (""
+ * the first few).
  */
 import { framed, h, select } from "memsight/dom";
 import { rowsOf } from "memsight/data";

@@ -1,9 +1,9 @@
 /**
  * The page's frame: header, tabs, what is selected, and the table of the pages.
  *
- * A page is made of panels, each a module with `create(root, app) -> { update(state) }`. create() is called once, when
- * the page is first shown; update() whenever the page is shown, the state changes or the theme does, and only
- * while the page is visible. app.run is there by then.
+ * A page is made of panels, each a module with `create(root, app) -> { update(state) }`. create()
+ * is called once, when the page is first shown; update() whenever the page is shown, the state
+ * changes or the theme does, and only while the page is visible. app.run is there by then.
  *
  * @typedef {Object} App
  * @property {(name: string, parameters?: Object, slot?: any) => Promise<any>} ask  see memsight/data
@@ -33,7 +33,10 @@ import { createHeader } from "memsight/header";
 import { theme } from "memsight/palette";
 import { changed, createState, numberOf, printState } from "memsight/state";
 
-/** One line per page; `module` names what is imported as memsight/NAME. A page without a title has no tab. */
+/**
+ * One line per page; `module` names what is imported as memsight/NAME. A page without a title has
+ * no tab.
+ */
 const PAGES = [
 	{ id: "memory", title: "Memory", panels: ["scene", "timeline"] },
 	{ id: "flame", title: "Flame graph", panels: ["overview", "flame"] },

@@ -1,6 +1,6 @@
 /**
- * The only place that the page gets its data from: the server (GET api/NAME?...), or the answers that
- * an exported file holds. schemas/view.def says what can be asked and what is answered.
+ * The only place that the page gets its data from: the server (GET api/NAME?...), or the answers
+ * that an exported file holds. schemas/view.def says what can be asked and what is answered.
  */
 
 /** A request was taken back because a newer one of the same slot came. Not to be shown. */
@@ -31,7 +31,10 @@ function parseRequest(text) {
 	return { name, parameters: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-/** How far a stored span lies from the one asked for: 0 the same, then how much wider, then how much is missing. */
+/**
+ * How far a stored span lies from the one asked for: 0 the same, then how much wider, then how much
+ * is missing.
+ */
 function spanDistance(asked, stored, low, high) {
 	const all = 2 ** 53;
 	const a = [Number(asked[low] ?? 0), Number(asked[high] ?? all)];
@@ -83,7 +86,8 @@ function overlaps(asked, stored, low, high) {
 }
 
 /**
- * Stored pictures of parts that lie in a rectangle, all of one size: the smallest one of which a few are enough.
+ * Stored pictures of parts that lie in a rectangle, all of one size: the smallest one of which a
+ * few are enough.
  */
 function findParts({ answers, requests }, name, asked) {
 	const bySize = new Map();

@@ -5,7 +5,8 @@
 /**
  * h("button", { class: "small", onclick: f, "aria-label": "x" }, "text", node, [nodes], null)
  *
- * Attributes with a function are listeners (onclick), true and false set and leave out, null leaves out.
+ * Attributes with a function are listeners (onclick), true and false set and leave out, null leaves
+ * out.
  */
 export function h(name, attributes = {}, ...children) {
 	const element = document.createElement(name);

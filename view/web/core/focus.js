@@ -1,7 +1,7 @@
 /**
- * Keeps the keyboard's focus when what had it is drawn anew, hidden or switched off: it goes to what is called the
- * same, else to what stands in the same place, else to the page. Without this it falls to the document, and the next Tab
- * begins at the top.
+ * Keeps the keyboard's focus when what had it is drawn anew, hidden or switched off: it goes to
+ * what is called the same, else to what stands in the same place, else to the page. Without this it
+ * falls to the document, and the next Tab begins at the top.
  */
 const CAN_FOCUS = "a[href], button, select, input, summary, canvas[tabindex], [tabindex='0']";
 

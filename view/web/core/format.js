@@ -1,5 +1,6 @@
 /**
- * Numbers as people read them, in the words of common/human-number.c: the page and the terminal say the same.
+ * Numbers as people read them, in the words of common/human-number.c: the page and the terminal say
+ * the same.
  */
 
 /** 4,210,233 */
@@ -54,8 +55,9 @@ export function percent(share) {
 }
 
 /**
- * 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1. Of what no sample fell on
- * only the upper end can be told: "≤ 0.5 %"; of what samples do not tell both ends: "2.4-10.8 %".
+ * 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1.
+ * Of what no sample fell on only the upper end can be told: "≤ 0.5 %"; of what samples do not tell
+ * both ends: "2.4-10.8 %".
  */
 export function share(value, low, high) {
 	const isRange = (value ?? null) === null && (high ?? null) !== null;
@@ -81,7 +83,10 @@ export function place({ function: name, file, line, module } = {}) {
 	return file ? `${text || "?"} at ${fileName(file)}${line ? ":" + line : ""}` : text || "unknown";
 }
 
-/** What an object of the answer `objects` is called: its place, or as much of its call path as tells something. */
+/**
+ * What an object of the answer `objects` is called: its place, or as much of its call path as tells
+ * something.
+ */
 export function objectName(row) {
 	if (row.owner !== "heap")
 		return row.name || row.owner || "unknown";

@@ -1,5 +1,6 @@
 /**
- * A panel: a heading, a place for controls, a body that is loading, empty, faulty or there, and a line below it.
+ * A panel: a heading, a place for controls, a body that is loading, empty, faulty or there, and a
+ * line below it.
  */
 import { Outdated } from "memsight/data";
 import { h } from "memsight/dom";

@@ -36,8 +36,9 @@ export function changeText(value, unit) {
 }
 
 /**
- * Half the width of the 95 % interval of a share of n samples, as format_half_width() of common/human-number.c has
- * it for samples that lie in a frame or do not: with two samples of each kind added (Agresti and Coull, 1998).
+ * Half the width of the 95 % interval of a share of n samples, as format_half_width() of
+ * common/human-number.c has it for samples that lie in a frame or do not: with two samples of each
+ * kind added (Agresti and Coull, 1998).
  */
 export function halfWidth(share, n) {
 	if (!(n > 0))
@@ -53,8 +54,9 @@ export function shareText(share, n = null) {
 }
 
 /**
- * Where a share lies, as report --flat has it: [low, high] of a sum of sites of which some are known by their ends only,
- * null where the sum is known. `sum` has what the answer "flame" tells of a node's ends, or is null.
+ * Where a share lies, as report --flat has it: [low, high] of a sum of sites of which some are
+ * known by their ends only, null where the sum is known. `sum` has what the answer "flame" tells of
+ * a node's ends, or is null.
  */
 export function rangeOf(sum, clockNs, n) {
 	if (!sum?.n_unknown)
@@ -70,7 +72,10 @@ export function parseDuration(text) {
 	return found ? Math.round(Number(found[1]) * units[found[2] ?? "s"]) : NaN;
 }
 
-/** The steps of an axis that people count in, around `wanted` of them: 0, 20, 40 ...; of bytes in powers of two. */
+/**
+ * The steps of an axis that people count in, around `wanted` of them: 0, 20, 40 ...; of bytes in
+ * powers of two.
+ */
 export function niceSteps(low, high, wanted, unit = "") {
 	const raw = (high - low) / Math.max(wanted, 1);
 	if (!(raw > 0))

@@ -37,7 +37,9 @@ export function zoomed(view, about, factor, { inTime = true, inAddress = true } 
 	};
 }
 
-/** Moved by so much; as a whole, so that it stops at an end instead of shrinking. @returns {View} */
+/**
+ * Moved by so much; as a whole, so that it stops at an end instead of shrinking. @returns {View}
+ */
 export function moved(view, ns, bytes, duration, height) {
 	const dx = Math.min(Math.max(ns, -view.from), duration - view.to);
 	const dy = Math.min(Math.max(bytes, -view.low), height - view.high);

@@ -1,6 +1,6 @@
 /**
- * A flame graph on a canvas, the root on top: draws a tree of memsight/flame-layout, and tells which frame is
- * pointed at, chosen, or wanted wider. The keyboard does all that the mouse does.
+ * A flame graph on a canvas, the root on top: draws a tree of memsight/flame-layout, and tells
+ * which frame is pointed at, chosen, or wanted wider. The keyboard does all that the mouse does.
  */
 import { framed, h } from "memsight/dom";
 import { frameName, neighbour, nodeAt, pathOf, rectanglesOf } from "memsight/flame-layout";

@@ -1,6 +1,6 @@
 /**
- * A call tree as a flame graph: which frame lies where. Nothing here draws or knows the page, so that
- * tests can ask it alone.
+ * A call tree as a flame graph: which frame lies where. Nothing here draws or knows the page, so
+ * that tests can ask it alone.
  *
  * @typedef {Object} Tree  node 0 is the root, "all"; the nodes of an answer follow in its order
  * @property {number} n
@@ -96,7 +96,9 @@ export function pathOf(tree, node) {
 	return path;
 }
 
-/** What finds a node again in another tree of the same program: the frames from the outermost in. */
+/**
+ * What finds a node again in another tree of the same program: the frames from the outermost in.
+ */
 export function stepsOf(tree, node) {
 	return pathOf(tree, node).slice(1).map((i) => `${frameName(tree.frame[i])}:${tree.frame[i].line}`);
 }
@@ -114,8 +116,8 @@ export function findSteps(tree, steps) {
 }
 
 /**
- * The rectangles to draw when `zoom` is as wide as the picture: its callers above it all the way, and below it
- * what is at least `least` pixels wide.
+ * The rectangles to draw when `zoom` is as wide as the picture: its callers above it all the way,
+ * and below it what is at least `least` pixels wide.
  *
  * @returns {{ node: number, x: number, width: number, level: number }[]} in pixels, level in rows
  */
@@ -155,8 +157,8 @@ function textOf(frame) {
 }
 
 /**
- * What a search finds below `zoom`: the nodes, and their sum. What lies inside a match is not added again, so the
- * share is of paths on which anything matches, and never above 1.
+ * What a search finds below `zoom`: the nodes, and their sum. What lies inside a match is not added
+ * again, so the share is of paths on which anything matches, and never above 1.
  *
  * @returns {{ matches: Set<number>, value: number, samples: number, ends: ?Object, share: number }} share: of zoom's value
  */
@@ -191,8 +193,9 @@ function ownOf(tree, node, isInverse) {
 }
 
 /**
- * The functions below `zoom`, by their own value: a function counts once on each path, however often it
- * stands there. Of an inverse tree, whose first row are the innermost functions, the own value is that of this row.
+ * The functions below `zoom`, by their own value: a function counts once on each path, however
+ * often it stands there. Of an inverse tree, whose first row are the innermost functions, the own
+ * value is that of this row.
  *
  * @returns {{ frame: Object, self: number, total: number, selfEnds: ?Object, ends: ?Object, node: number }[]} node: the widest one
  */

@@ -22,7 +22,10 @@ function hasSource(kinds, otherwise) {
 	};
 }
 
-/** id: `by` of the request; unit: of its values (memsight/units); missing(run): null, or why it is not there. */
+/**
+ * id: `by` of the request; unit: of its values (memsight/units); missing(run): null, or why it is
+ * not there.
+ */
 export const METRICS = [
 	{ id: "bytes", title: "bytes asked for", unit: "bytes", missing: hasBlocks },
 	{ id: "blocks", title: "blocks", unit: "blocks", missing: hasBlocks },
@@ -38,7 +41,10 @@ export const METRICS = [
 		missing: (run) => (run.has_latency ? null : "no source of this run measures latencies") },
 ];
 
-/** The metric that a state names, or the first that is there; null: none is. whyNot(metric): null, or why it is not there. */
+/**
+ * The metric that a state names, or the first that is there; null: none is. whyNot(metric): null,
+ * or why it is not there.
+ */
 export function pickMetric(whyNot, wanted) {
 	const there = METRICS.filter((metric) => whyNot(metric) === null);
 	return there.find(({ id }) => id === wanted) ?? there[0] ?? null;

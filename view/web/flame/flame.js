@@ -1,7 +1,7 @@
 /**
- * The page "Flame graph": a call tree by bytes, time, accesses ..., from the outermost function in, or inversely from
- * the innermost out. State: flame.by, flame.inverse, flame.at (the frame that is as wide as the picture),
- * flame.search, and the selected time.
+ * The page "Flame graph": a call tree by bytes, time, accesses ..., from the outermost function in,
+ * or inversely from the innermost out. State: flame.by, flame.inverse, flame.at (the frame that is
+ * as wide as the picture), flame.search, and the selected time.
  */
 import { debounced, h, select } from "memsight/dom";
 import { createFlameCanvas } from "memsight/flame-canvas";
@@ -20,8 +20,8 @@ const HELP = "Each box is a function; it stands below the one that called it and
 const N_COLOURS = 6;
 
 /*
- * The files that most of the tree's own value lies in have colours of their own, all others one. `given` keeps what
- * each got first: it is the same in both directions, and by each metric.
+ * The files that most of the tree's own value lies in have colours of their own, all others one.
+ * `given` keeps what each got first: it is the same in both directions, and by each metric.
  */
 function coloursOf(tree, isInverse, given) {
 	const sums = new Map();
@@ -60,7 +60,10 @@ export function create(root, app) {
 
 	const unit = () => now.metric.unit;
 
-	/* Of all that was counted; of time, of all samples that were taken, as in the reports: a range where samples leave it open. */
+	/*
+	 * Of all that was counted; of time, of all samples that were taken, as in the reports: a
+	 * range where samples leave it open.
+	 */
 	function shareOf(value, samples, ends) {
 		const { total, n_samples: n, clock_ns: clockNs } = now.answer;
 		const range = rangeOf(ends, clockNs, n);

@@ -1,9 +1,13 @@
 /**
- * The two axes of a picture: time with round ticks, and addresses with the holes between what is used left out.
+ * The two axes of a picture: time with round ticks, and addresses with the holes between what is
+ * used left out.
  */
 import { address, bytes, fileName, moment } from "memsight/format";
 
-/** Pixels left of everything that stands over time, so that moments stand below each other (--gutter of the style sheet). */
+/**
+ * Pixels left of everything that stands over time, so that moments stand below each other (--gutter
+ * of the style sheet).
+ */
 export function gutter() {
 	return parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--gutter"));
 }
@@ -80,8 +84,8 @@ export function bandText(band) {
 }
 
 /**
- * Bands that stand side by side as one label where there is no room for each: pixels of each piece of the axis that
- * is `least` or more high get their own.
+ * Bands that stand side by side as one label where there is no room for each: pixels of each piece
+ * of the axis that is `least` or more high get their own.
  *
  * @returns {{ bands: Band[], top: number, bottom: number }[]} pixels, top < bottom
  */

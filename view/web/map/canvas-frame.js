@@ -3,7 +3,10 @@
  */
 import { gutter, MARGIN } from "memsight/axis";
 
-/** @typedef {{ from: number, to: number, low: number, high: number }} View  ns and bytes of the squeezed axis */
+/**
+ * @typedef {{ from: number, to: number, low: number, high: number }} View ns and bytes of the
+ * squeezed axis
+ */
 
 /** Pixels of the plot within a canvas of this size. */
 export function frameOf(width, height) {

@@ -23,7 +23,10 @@ function onWheel(element, on) {
 	}, { passive: false });
 }
 
-/** A press that moves is a drag, one that does not is a click; two of these soon after each other are a double click. */
+/**
+ * A press that moves is a drag, one that does not is a click; two of these soon after each other
+ * are a double click.
+ */
 function onPointer(element, on) {
 	let press = null;
 	let waiting = 0;

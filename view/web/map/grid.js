@@ -1,6 +1,6 @@
 /**
- * A table that is sorted by clicking on its heads, and long ones shown a part at a time. On a narrow screen each
- * row becomes a card whose lines name their column (panels.css).
+ * A table that is sorted by clicking on its heads, and long ones shown a part at a time. On a
+ * narrow screen each row becomes a card whose lines name their column (panels.css).
  *
  * @typedef {Object} Column
  * @property {string} key
@@ -21,7 +21,9 @@ function compare(a, b) {
 	return typeof a === "string" ? a.localeCompare(b) : a - b;
 }
 
-/** Rows in the order of a column; equal ones stay as they were, and what is not known comes last. */
+/**
+ * Rows in the order of a column; equal ones stay as they were, and what is not known comes last.
+ */
 export function sorted(rows, column, isDescending) {
 	const value = column.order ?? ((row) => row[column.key]);
 	return [...rows].sort((a, b) => {

@@ -1,6 +1,6 @@
 /**
- * The legend of a picture: what each colour and mark is, how many touches it has, and switches for them; and what
- * is counted.
+ * The legend of a picture: what each colour and mark is, how many touches it has, and switches for
+ * them; and what is counted.
  */
 import { h } from "memsight/dom";
 import { bytes, count, duration, plural } from "memsight/format";

@@ -1,5 +1,6 @@
 /**
- * Draws time x address: a picture that fits the view or not (then it is scaled), axes, blocks, touches, cross-hair.
+ * Draws time x address: a picture that fits the view or not (then it is scaled), axes, blocks,
+ * touches, cross-hair.
  */
 import { contextOf, frameOf, scaleOf } from "memsight/canvas-frame";
 import { bytes } from "memsight/format";

@@ -1,6 +1,7 @@
 /**
- * Colours that people with any colour vision tell apart: Okabe and Ito's for categories (jfly.uni-koeln.de/color),
- * viridis and cividis for amounts (van der Walt, Smith, Firing; Nunez, Anderton, Renslow).
+ * Colours that people with any colour vision tell apart: Okabe and Ito's for categories
+ * (jfly.uni-koeln.de/color), viridis and cividis for amounts (van der Walt, Smith, Firing; Nunez,
+ * Anderton, Renslow).
  */
 
 const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
@@ -60,8 +61,9 @@ function isUnknown(name, id) {
 }
 
 /**
- * Colours of the categories of a picture, in their order: reads blue and writes vermilion; latencies along
- * viridis; others by Okabe and Ito, each the colour that it got first; what is not known grey.
+ * Colours of the categories of a picture, in their order: reads blue and writes vermilion;
+ * latencies along viridis; others by Okabe and Ito, each the colour that it got first; what is not
+ * known grey.
  *
  * @param {Map<string, number>} given  which colour a category got, filled in
  */

@@ -51,8 +51,8 @@ function densityColours(dark) {
 }
 
 /**
- * Touches of each cell: the colour of the category with most of them, stronger the more there are; or how many
- * there are alone (by: "density").
+ * Touches of each cell: the colour of the category with most of them, stronger the more there are;
+ * or how many there are alone (by: "density").
  *
  * @param {{ colours: string[], hidden: Set<number>, byDensity: boolean, dark: boolean }} how
  */

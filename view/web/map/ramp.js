@@ -1,6 +1,6 @@
 /**
- * The scale of colours that tell how many touches a cell has, from 1 to the most that one has: the legend of
- * time x address by density, and of offset x time.
+ * The scale of colours that tell how many touches a cell has, from 1 to the most that one has: the
+ * legend of time x address by density, and of offset x time.
  */
 import { h } from "memsight/dom";
 import { count } from "memsight/format";
@@ -8,7 +8,10 @@ import { touchImage } from "memsight/picture";
 
 const STEPS = 120;
 
-/** The touches of a cell at 0 to 1 of the scale, which is that of touchImage: the logarithm of 1 + n. */
+/**
+ * The touches of a cell at 0 to 1 of the scale, which is that of touchImage: the logarithm of 1 +
+ * n.
+ */
 export function rampCount(part, most) {
 	const [low, high] = [Math.log1p(1), Math.log1p(Math.max(most, 1))];
 	return Math.expm1(low + part * (high - low));

@@ -1,6 +1,7 @@
 /**
- * What the panel time x address has to draw: the axis of its process, the picture of the view, below it that of all of the run and
- * its addresses, which is seen until the other has come, and above it, of an exported file, finer parts.
+ * What the panel time x address has to draw: the axis of its process, the picture of the view,
+ * below it that of all of the run and its addresses, which is seen until the other has come, and
+ * above it, of an exported file, finer parts.
  */
 import { createAxis } from "memsight/axis";
 import { rowsOf } from "memsight/data";

@@ -1,5 +1,6 @@
 /**
- * What lies under the pointer or the cross-hair of time x address: told in the box beside it, and opened.
+ * What lies under the pointer or the cross-hair of time x address: told in the box beside it, and
+ * opened.
  */
 import { bandName } from "memsight/axis";
 import { rowsOf } from "memsight/data";

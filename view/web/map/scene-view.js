@@ -1,6 +1,6 @@
 /**
- * The part of time and addresses that the panel time x address shows: what is in the state, and what the wheel or a
- * drag has made of it meanwhile.
+ * The part of time and addresses that the panel time x address shows: what is in the state, and
+ * what the wheel or a drag has made of it meanwhile.
  */
 import { debounced } from "memsight/dom";
 import { numberOf } from "memsight/state";
@@ -52,7 +52,10 @@ export function createSceneView(app, height, onMove) {
 	return {
 		get now() { return view; },
 		whole, go, forget,
-		/** What the wheel has made of it, and the state does not have yet, is not thrown away. */
+		/**
+		 * What the wheel has made of it, and the state does not have yet, is not thrown
+		 * away.
+		 */
 		take(state) {
 			const all = whole();
 			if (view && commitSoon.isWaiting())

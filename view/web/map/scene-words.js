@@ -1,5 +1,6 @@
 /**
- * Words of the panel time x address: how it is read, what it can be coloured by, what it shows, why it is empty.
+ * Words of the panel time x address: how it is read, what it can be coloured by, what it shows, why
+ * it is empty.
  */
 import { bytes, count, duration, interval, plural } from "memsight/format";
 

@@ -1,9 +1,11 @@
 /**
- * What each loss means for the one who reads the numbers, and what would avoid it. Reasons are those of the table
- * `loss`; one that is not listed is shown as it stands.
+ * What each loss means for the one who reads the numbers, and what would avoid it. Reasons are
+ * those of the table `loss`; one that is not listed is shown as it stands.
  */
 
-/** [pattern of "source: reason", what is missing in the numbers, what to do]. The first that fits. */
+/**
+ * [pattern of "source: reason", what is missing in the numbers, what to do]. The first that fits.
+ */
 const WORDS = [
 	[/pool full/, "Events of allocations did not fit into the buffer: blocks are missing in every count, and some frees look like leaks.",
 		"Record with a larger --buffer-size, or fewer threads beside the recorder."],

@@ -15,7 +15,10 @@ const HEAT_HELP = "Where in the block it was touched when: offsets upwards, time
 	+ "over each other. A diagonal is a sweep, a horizontal line a field that is used all the time, an empty part is memory that no "
 	+ "sample saw in use.";
 
-/** What a share of time is of: "6,882 of n = 21,502 samples; source clock, unit ns of user CPU time". */
+/**
+ * What a share of time is of: "6,882 of n = 21,502 samples; source clock, unit ns of user CPU
+ * time".
+ */
 function sourceText(app, answer) {
 	const source = rowsOf(app.run.sources).find(({ measures, n_samples: n }) => measures === "time" && n > 0);
 	const { isAll } = app.span();
@@ -54,7 +57,10 @@ function blockText(block) {
 	return `Block ${block.id}: ${bytes(block.size)} at ${address(block.address)}, allocated at ${moment(block.birth_ns)}, ${end}.`;
 }
 
-/** What a bucket of `histogram` holds: from 2^power to below twice that; -1 is 0, -2 a block that was not freed. */
+/**
+ * What a bucket of `histogram` holds: from 2^power to below twice that; -1 is 0, -2 a block that
+ * was not freed.
+ */
 export function log2Text(power, unit) {
 	if (power === -2)
 		return "not freed";

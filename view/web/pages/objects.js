@@ -1,6 +1,7 @@
 /**
- * The page "Objects": call sites of the heap, and variables, mappings and stacks that were touched, as a table that
- * the database sorts and filters. State: objects.sort, objects.up=1 (ascending), objects.filter, objects.offset, and the selected time.
+ * The page "Objects": call sites of the heap, and variables, mappings and stacks that were touched,
+ * as a table that the database sorts and filters. State: objects.sort, objects.up=1 (ascending),
+ * objects.filter, objects.offset, and the selected time.
  */
 import { debounced, h } from "memsight/dom";
 import { rowsOf } from "memsight/data";
@@ -66,7 +67,10 @@ function columnsFor(app, now) {
 	return columnsOf(app, now).filter(({ key }) => !absent.has(key));
 }
 
-/* An exported file holds the first rows by each column: what is left of them, in the order that is wanted. */
+/*
+ * An exported file holds the first rows by each column: what is left of them, in the order that is
+ * wanted.
+ */
 function ofStored(rows, columns, { filter, sort, descending }) {
 	const wanted = filter.toLowerCase();
 	const found = rows.filter((row) => !wanted || [row.name, row.function, row.file].some((text) => String(text ?? "").toLowerCase().includes(wanted)));

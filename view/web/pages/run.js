@@ -1,6 +1,6 @@
 /**
- * The page "Run": what was not recorded and what that means, what was sampled and how, the run itself and its host, its processes
- * and threads. Losses come first.
+ * The page "Run": what was not recorded and what that means, what was sampled and how, the run
+ * itself and its host, its processes and threads. Losses come first.
  */
 import { h } from "memsight/dom";
 import { rowsOf } from "memsight/data";

@@ -20,7 +20,10 @@ async function unfold(app, holder, frame) {
 	}
 }
 
-/** The place of a frame as a button that unfolds its source text, or as text where the line is not known. */
+/**
+ * The place of a frame as a button that unfolds its source text, or as text where the line is not
+ * known.
+ */
 export function placeButton(app, frame) {
 	if (!frame.file || !frame.line) {
 		const isTold = !frame.module || frame.function?.startsWith(`${fileName(frame.module)}+`);

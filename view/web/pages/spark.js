@@ -27,7 +27,10 @@ export function stepsPath(values, width = WIDTH, height = HEIGHT) {
 	return `M0 ${height - 1}${tops.join("")}L${width} ${height - 1}Z`;
 }
 
-/** @param {number[]} values bytes that were live @param {{ from: number, to: number }|null} part of the run, 0 to 1, to mark */
+/**
+ * @param {number[]} values bytes that were live @param {{ from: number, to: number }|null} part of
+ * the run, 0 to 1, to mark
+ */
 export function spark(values, part = null) {
 	if (!values?.length || values.every((value) => !value))
 		return h("span", { class: "muted" }, "-");
@@ -37,7 +40,10 @@ export function spark(values, part = null) {
 		"aria-label": `live bytes over the run, at most ${bytes(most)}` }, ...marked, svg("path", { d: stepsPath(values) }));
 }
 
-/** The share of a row of objects as a bar with the ends of its 95 % interval; `most` is as long as the bar can be. */
+/**
+ * The share of a row of objects as a bar with the ends of its 95 % interval; `most` is as long as
+ * the bar can be.
+ */
 export function shareBar({ share, share_low: low, share_high: high }, most) {
 	const place = (value) => Math.min(Math.max(value / most, 0), 1) * (WIDTH - 2) + 1;
 	const line = (x1, x2, y1, y2) => svg("line", { class: "whisker", x1, x2, y1, y2 });

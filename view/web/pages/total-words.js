@@ -1,5 +1,6 @@
 /**
- * Totals of a run in words, in the order in which they are read: the table `total` of the database (docs/database.md).
+ * Totals of a run in words, in the order in which they are read: the table `total` of the database
+ * (docs/database.md).
  */
 import { valueText } from "memsight/units";
 

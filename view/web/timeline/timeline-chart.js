@@ -1,6 +1,6 @@
 /**
- * One strip of the timeline: a chart of uPlot over the time of the run, with the page's colours, and lanes of
- * regions and marks drawn the same way. All strips share their cursor and left edge.
+ * One strip of the timeline: a chart of uPlot over the time of the run, with the page's colours,
+ * and lanes of regions and marks drawn the same way. All strips share their cursor and left edge.
  */
 import uPlot from "memsight/vendor/uplot";
 import { gutter, MARGIN } from "memsight/axis";
@@ -29,7 +29,10 @@ function valueAxis(theme, unit) {
 		incrs: unit === "bytes" ? BINARY : DECIMAL, values: (_, splits) => splits.map((split) => (split === null ? "" : valueText(split, unit))) };
 }
 
-/* A curve of a strip as uPlot wants it; the i-th has a colour and, so that colour is not all, a dash of its own. */
+/*
+ * A curve of a strip as uPlot wants it; the i-th has a colour and, so that colour is not all, a
+ * dash of its own.
+ */
 function seriesOf(curve, i, theme) {
 	const colour = curve.colour ?? categorical(i, theme.dark);
 	return { label: curve.name, stroke: colour, width: 1.5, dash: curve.isStacked ? [] : DASHES[i % DASHES.length], points: { show: false },
@@ -95,7 +98,8 @@ function drawMark(chart, row, { name, time }, theme) {
 }
 
 /**
- * Lanes: { rows: [{ name, start, end, row, i }], marks: [{ name, time, row }], n } in ns; drawn on a chart that has no curve.
+ * Lanes: { rows: [{ name, start, end, row, i }], marks: [{ name, time, row }], n } in ns; drawn on
+ * a chart that has no curve.
  *
  * @returns {uPlot}
  */

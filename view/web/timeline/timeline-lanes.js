@@ -1,6 +1,6 @@
 /**
- * Regions and marks as rows: a region lies below the one that it is inside of, regions of threads that overlap in time
- * below each other. Nothing here draws.
+ * Regions and marks as rows: a region lies below the one that it is inside of, regions of threads
+ * that overlap in time below each other. Nothing here draws.
  */
 import { rowsOf } from "memsight/data";
 

@@ -1,6 +1,6 @@
 /**
- * The curves of the timeline, made from its answer: arrays over the same times, in the units that are drawn.
- * Nothing here draws.
+ * The curves of the timeline, made from its answer: arrays over the same times, in the units that
+ * are drawn. Nothing here draws.
  */
 import { rowsOf } from "memsight/data";
 
@@ -20,7 +20,8 @@ function perSecond(counts, intervals) {
 }
 
 /**
- * Steps: the value of an interval holds from its start to its end, so the last one gets an end of its own.
+ * Steps: the value of an interval holds from its start to its end, so the last one gets an end of
+ * its own.
  *
  * @returns {{ times: number[], live: Object, hasSamples: boolean, hasFaults: boolean, hasBlocks: boolean }}
  */
@@ -49,8 +50,8 @@ export function rssOf(answer, times) {
 }
 
 /**
- * Sampled accesses per second by memory level, the most frequent level first. Samples whose source does not tell the
- * level have the name "".
+ * Sampled accesses per second by memory level, the most frequent level first. Samples whose source
+ * does not tell the level have the name "".
  *
  * @returns {{ name: string, total: number, rates: number[] }[]}
  */
@@ -81,8 +82,8 @@ export function stacked(curves) {
 }
 
 /**
- * What the curves say of a span of time: added up over the intervals that it meets, or (isByStart) that begin in it,
- * so that parts of a time add up to the whole.
+ * What the curves say of a span of time: added up over the intervals that it meets, or (isByStart)
+ * that begin in it, so that parts of a time add up to the whole.
  */
 export function sumsIn(answer, from, to, isByStart = false) {
 	const live = answer.live.columns;

@@ -1,7 +1,8 @@
 /**
- * The panel "Over time": live bytes and RSS, rates of allocations, accesses and page faults, regions and marks, below
- * each other. A drag selects time (state from, to) and every panel follows; so do two fields and the keyboard.
- * State of its own: timeline.zoom=1 shows the selected time only.
+ * The panel "Over time": live bytes and RSS, rates of allocations, accesses and page faults,
+ * regions and marks, below each other. A drag selects time (state from, to) and every panel
+ * follows; so do two fields and the keyboard. State of its own: timeline.zoom=1 shows the selected
+ * time only.
  */
 import { framed, h } from "memsight/dom";
 import { count, interval } from "memsight/format";
