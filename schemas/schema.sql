@@ -161,7 +161,7 @@ CREATE TABLE frame_line (
     frame_id INTEGER NOT NULL REFERENCES frame(id),
     depth    INTEGER NOT NULL,  -- 0 is the innermost inlined function
     function TEXT NOT NULL,     -- name, demangled
-    file     TEXT,              -- source file, with the folder of its compilation where DWARF tells
+    file     TEXT,              -- source file, with its folder of compilation where known
                                 -- that; NULL: not known
     line     INTEGER,           -- NULL: not known
     PRIMARY KEY (frame_id, depth)
@@ -182,7 +182,7 @@ CREATE TABLE stack (
 
 -- One row per block of the heap. *Which blocks lived longest?*
 CREATE TABLE allocation (
-    id                     INTEGER PRIMARY KEY, -- number of the birth: in order of `birth_ns`
+    id                     INTEGER PRIMARY KEY, -- number of the allocation: in order of `birth_ns`
     run_id                 INTEGER NOT NULL,  -- `run.id`
     process_id             INTEGER NOT NULL,  -- `process.id`
     thread_id              INTEGER NOT NULL,  -- `thread.id`: that allocated
@@ -302,7 +302,7 @@ CREATE TABLE source (
     event          TEXT,              -- the event as asked for or found
     kind           INTEGER,           -- 1 time, 2 time and registers, 3 fault, 4 access, 5 IBS, 6
                                       -- SPE, 7 watch, 8 tasks
-    direction      INTEGER,           -- 0 each sample tells, 1 loads, 2 stores
+    direction      INTEGER,           -- 0 each sample says, 1 loads, 2 stores
     precise        INTEGER,           -- precise_ip: 0 arbitrary skid ... 3 none
     min_latency    INTEGER,           -- [cycles] loads below it are not sampled; 0: all
     perf_type      INTEGER,           -- as of perf_event_open
@@ -325,7 +325,7 @@ CREATE TABLE source (
 CREATE TABLE source_ledger (
     source_id       INTEGER PRIMARY KEY REFERENCES source(id),
     run_id          INTEGER NOT NULL,  -- `run.id`
-    is_complete     INTEGER NOT NULL,  -- [0 or 1] 1: as the recorder told at the end; 0: it was
+    is_complete     INTEGER NOT NULL,  -- [0 or 1] 1: as the recorder said at the end; 0: it was
                                        -- killed, and this is what the trace shows
     n_taken         INTEGER NOT NULL,  -- [samples] read from the kernel
     n_lost          INTEGER NOT NULL,  -- [samples] found the ring full
@@ -336,7 +336,7 @@ CREATE TABLE source_ledger (
     n_throttles     INTEGER NOT NULL,  -- [times] times that the kernel stopped the source until its
                                        -- next tick
     throttled_ns    INTEGER NOT NULL,  -- [ns] time without samples for that, added over CPUs
-    bad_bytes       INTEGER NOT NULL,  -- [bytes] bytes in which no record could be told
+    bad_bytes       INTEGER NOT NULL,  -- [bytes] bytes in which no record was found
     n_aux_truncated INTEGER NOT NULL,  -- [pieces] pieces of AUX bytes: the area was full
     n_aux_partial   INTEGER NOT NULL,  -- [pieces] they have gaps
     n_aux_collision INTEGER NOT NULL,  -- [samples] samples were due while the one before was under
@@ -371,7 +371,7 @@ CREATE TABLE sample (
     is_kernel  INTEGER NOT NULL   -- [0 or 1] 1: taken in the kernel
 );
 
--- One row per resolved access of a sample; of many that are alike some are drawn, as told above.
+-- One row per resolved access of a sample; of many that are alike some are drawn, see above.
 -- *Which addresses were written to?*
 CREATE TABLE touch (
     sample_id  INTEGER NOT NULL,  -- `sample.id`
@@ -391,7 +391,7 @@ CREATE TABLE touch (
 );
 
 -- What the words of `touch.data_src` and `access_total.data_src` mean, for all that were seen.
--- NULL: the word does not tell. *Which of the words mean another node's memory?*
+-- NULL: the word does not say. *Which of the words mean another node's memory?*
 CREATE TABLE data_source (
     data_src  INTEGER PRIMARY KEY, -- perf's word (`union perf_mem_data_src`), in the numbering of
                                  -- little-endian hosts
@@ -411,7 +411,7 @@ CREATE TABLE data_source (
                                  -- `address`
 );
 
--- What a sampled access or page fault tells beside its touch; no row where it tells nothing. *Which
+-- What a sampled access or page fault has beside its touch; no row where that is nothing. *Which
 -- pages of 4 KiB did the slowest loads touch?*
 CREATE TABLE access_detail (
     sample_id        INTEGER PRIMARY KEY, -- `sample.id`
@@ -455,7 +455,7 @@ CREATE TABLE watch (
     n_reads       INTEGER NOT NULL,  -- [accesses] accesses: by an instruction that only reads
     n_writes      INTEGER NOT NULL,  -- [accesses] that only writes
     n_updates     INTEGER NOT NULL,  -- [accesses] that reads and writes (add to memory, atomics)
-    n_unknown     INTEGER NOT NULL,  -- [accesses] whose instruction could not be told
+    n_unknown     INTEGER NOT NULL,  -- [accesses] whose instruction is not known
     owner_kind    INTEGER,           -- `owner.id`: of the first access; NULL: there was none
     owner_id      INTEGER,           -- as `touch.owner_id`
     note          TEXT               -- why it was refused; what of the object is watched
@@ -470,7 +470,7 @@ CREATE TABLE watch_thread (
     n_reads   INTEGER NOT NULL,  -- [accesses] by instructions that only read
     n_writes  INTEGER NOT NULL,  -- [accesses] that only write
     n_updates INTEGER NOT NULL,  -- [accesses] that read and write
-    n_unknown INTEGER NOT NULL   -- [accesses] whose instruction could not be told
+    n_unknown INTEGER NOT NULL   -- [accesses] whose instruction is not known
 );
 CREATE INDEX watch_thread_watch ON watch_thread(watch_id);
 
@@ -486,7 +486,7 @@ CREATE TABLE watch_reuse (
 
 -- ## What the program says (api.md)
 
--- Trips through regions that the program told (at most 200,000 a run). *Which trip took longest?*
+-- Trips through regions that the program set (at most 200,000 a run). *Which trip took longest?*
 CREATE TABLE region (
     id        INTEGER PRIMARY KEY, -- one trip through a region
     run_id    INTEGER NOT NULL,  -- `run.id`
@@ -550,7 +550,7 @@ CREATE TABLE site (
     live_bytes       INTEGER NOT NULL,  -- [bytes] not freed at the end
     peak_bytes       INTEGER NOT NULL,  -- [bytes] the most that was live at once, all processes
     peak_ns          INTEGER NOT NULL,  -- [ns] when that was
-    first_ns         INTEGER NOT NULL,  -- [ns] first birth
+    first_ns         INTEGER NOT NULL,  -- [ns] first allocation
     last_ns          INTEGER NOT NULL,  -- [ns] last death, or the run's end
     n_temporary      INTEGER NOT NULL,  -- [blocks] freed by the next event of the same thread
     byte_seconds     REAL NOT NULL,     -- [bytes x s] sum over blocks of size x lifetime in s
@@ -570,7 +570,7 @@ CREATE TABLE site (
                                         -- otherwise; not in n_samples
     n_stalls_imputed REAL NOT NULL DEFAULT 0, -- [samples] likewise; not in n_stalls
     share            REAL,              -- [0 to 1] clock: its part of CPU time; NULL: these samples
-                                        -- do not tell one, it lies anywhere from `share_low` to
+                                        -- do not give one, it lies anywhere from `share_low` to
                                         -- `share_high`
     share_low        REAL,              -- [0 to 1] low end of its 95 % interval: of sampling, of
                                         -- what was not resolved, and of time without samples
@@ -625,7 +625,7 @@ CREATE TABLE object_total (
     n_imputed        REAL NOT NULL DEFAULT 0, -- [samples] as in `site`
     n_stalls_imputed REAL NOT NULL DEFAULT 0, -- [samples] as in `site`
     share            REAL,              -- [0 to 1] clock: its part of CPU time, as in `site`; NULL:
-                                        -- these samples do not tell one, it lies anywhere from
+                                        -- these samples do not give one, it lies anywhere from
                                         -- `share_low` to `share_high`
     share_low        REAL,              -- [0 to 1] low end of its 95 % interval: of sampling, of
                                         -- what was not resolved, and of time without samples
@@ -644,11 +644,11 @@ CREATE TABLE kind_share (
                                        -- `share_high` is the most
     n_samples        REAL NOT NULL,    -- [samples] clock: sum of shares that were resolved
     n_imputed        REAL NOT NULL,    -- [samples] clock: of those that were not, what the same
-                                       -- instructions tell; not in n_samples
+                                       -- instructions show; not in n_samples
     n_stalls         REAL NOT NULL,    -- [samples] clock: samples that waited for it
     n_stalls_imputed REAL NOT NULL,    -- [samples] likewise; not in n_stalls
     share            REAL,             -- [0 to 1] clock: its part of CPU time, as in `site`; NULL:
-                                       -- these samples do not tell one, it lies anywhere from
+                                       -- these samples do not give one, it lies anywhere from
                                        -- `share_low` to `share_high`
     share_low        REAL,             -- [0 to 1] low end of its 95 % interval: of sampling, of
                                        -- what was not resolved, and of time without samples
@@ -788,7 +788,7 @@ CREATE TABLE instruction_owner (
     owner_kind   INTEGER NOT NULL REFERENCES owner(id), -- `owner.id`; unknown: owners beyond six
     owner_id     INTEGER NOT NULL,  -- as `beside_id`
     n            INTEGER NOT NULL,  -- [samples] clock: in which it was this owner's; 0: only page
-                                    -- faults tell
+                                    -- faults show
     time_ns      REAL NOT NULL,     -- [ns] clock: their time at the instruction
     PRIMARY KEY (run_id, frame_id, beside_kind, beside_id, owner_kind, owner_id)
 ) WITHOUT ROWID;
@@ -809,8 +809,8 @@ CREATE TABLE loop (
     n_replayed     INTEGER NOT NULL,  -- [pairs of samples] pairs between which every instruction
                                       -- was emulated
     n_not_replayed INTEGER NOT NULL,  -- [pairs of samples] pairs with which that was tried in vain
-    method         TEXT,              -- registers or replay: where counts are from; NULL: none can
-                                      -- be told
+    method         TEXT,              -- registers or replay: where counts are from; NULL: none
+                                      -- is known
     accesses       REAL,              -- [accesses] in the whole run, all owners; NULL without
                                       -- method
     accesses_half  REAL,              -- [accesses] half of its 95 % interval
@@ -902,8 +902,8 @@ CREATE TABLE site_curve (
 CREATE TABLE timeline_level (
     run_id  INTEGER NOT NULL, -- `run.id`
     time_ns INTEGER NOT NULL, -- [ns] as `timeline.time_ns`
-    level   TEXT NOT NULL,    -- as `data_source.level`; empty where the source does not tell
-    n       INTEGER NOT NULL, -- [samples] samples of sources that tell where data was
+    level   TEXT NOT NULL,    -- as `data_source.level`; empty where the source has none
+    n       INTEGER NOT NULL, -- [samples] samples of sources that say where data was
     PRIMARY KEY (run_id, time_ns, level)
 ) WITHOUT ROWID;
 
@@ -931,7 +931,7 @@ CREATE TABLE picture_category (
     colour     TEXT NOT NULL,    -- direction, thread, level, latency or source
     number     INTEGER NOT NULL, -- from 0
     item_id    INTEGER NOT NULL, -- of thread and source their id (0: not known); of direction 0
-                                 -- read, 1 write, 2 not known; of level a number (0: not told); of
+                                 -- read, 1 write, 2 not known; of level a number (0: not known); of
                                  -- latency 0 not known, 1 below 16 cycles, then one for each power
                                  -- of two, 15 from 2^17 on; -1: all others, where there are more
                                  -- than 16
@@ -948,7 +948,7 @@ CREATE TABLE picture_part (
     process_id  INTEGER NOT NULL,  -- `process.id`
     is_blocks   INTEGER NOT NULL,  -- [0 or 1] 0: touches
     n           INTEGER NOT NULL,  -- [rows] how many
-    from_ns     INTEGER NOT NULL,  -- [ns] the first touch or birth
+    from_ns     INTEGER NOT NULL,  -- [ns] the first touch or allocation
     to_ns       INTEGER NOT NULL,  -- [ns] the last touch or death
     low         INTEGER NOT NULL,  -- [address] the lowest byte
     high        INTEGER NOT NULL,  -- [address] the highest byte
@@ -980,21 +980,20 @@ CREATE TABLE picture_tile (
 
 -- ## Sums in slices of time
 
--- What reports count, in slices of at least 65,536 events, so that a part of a run's time is
--- counted from the slices within it and the rows of those at its ends (`report --from --to` and the
--- page do so; a run without slices is counted from all its rows). *Where did most happen in little
--- time?*
+-- What reports count, in slices of at least 65,536 events. So a part of a run's time is counted
+-- from the slices within it and the rows of those at its ends (`report --from --to` and the page do
+-- so). A run without slices is counted from all its rows. *Where did most happen in little time?*
 CREATE TABLE slice (
     id           INTEGER PRIMARY KEY, -- number of the slice
     run_id       INTEGER NOT NULL,  -- `run.id`
-    is_blocks    INTEGER NOT NULL,  -- [0 or 1] 1: births and ends of blocks; no moment lies in two
+    is_blocks    INTEGER NOT NULL,  -- [0 or 1] 1: begins and ends of blocks; no moment lies in two
                                     -- of them; 0: samples and touches, in the order of their rows,
                                     -- which is that of time but for some
     level        INTEGER NOT NULL,  -- 0 a slice, 1 the sum of 16, 2 of 256
     number       INTEGER NOT NULL,  -- from 0; number / 16 is that of the next level
     first_ns     INTEGER NOT NULL,  -- [ns] its first event; behind `last_ns`: it has none
     last_ns      INTEGER NOT NULL,  -- [ns] its last event
-    first_row    INTEGER NOT NULL,  -- of blocks the first `allocation.id` that was born in it, of
+    first_row    INTEGER NOT NULL,  -- of blocks the first `allocation.id` allocated in it, of
                                     -- touches the first `rowid` in `touch`
     last_row     INTEGER NOT NULL,  -- the last of them
     first_sample INTEGER NOT NULL,  -- its first `sample.id`

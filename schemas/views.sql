@@ -42,7 +42,7 @@ SELECT mapping.id AS mapping_id,
 FROM mapping LEFT JOIN call ON call.id = mapping.call;
 
 -- Heimdallr's tables, with its columns and units, for its own plots: times count from the run's first
--- event, max_rss is KiB as GNU time tells it, and of a PROGRAM.MODE the run that has rows comes first.
+-- event, max_rss is KiB as GNU time has it, and of a PROGRAM.MODE the run that has rows comes first.
 DROP VIEW IF EXISTS runs;
 CREATE VIEW runs AS
 SELECT id, program AS prog, mode, repetition AS run, user_ns AS utime_ns, system_ns AS stime_ns,
