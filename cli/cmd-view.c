@@ -17,7 +17,10 @@
 #include "view/request.h"
 #include "view/server/server.h"
 
-/* Threads share memory that was freed: many small heaps would each keep some; and large answers keep none. */
+/*
+ * Threads share memory that was freed: many small heaps would each keep some; and large answers
+ * keep none.
+ */
 #define MAX_ARENAS  2
 #define LARGE_BYTES (256 << 10)
 
@@ -46,10 +49,10 @@ static void tell_address(const struct view_server *server, const struct option_s
 	printf("%s\n", address);
 	fflush(stdout);
 	if (getenv("SSH_CONNECTION"))
-		cmd_warn(
-			"for a browser on the machine that you come from: ssh -L %u:127.0.0.1:%u HOST "
-			"there, then open the address above",
-			view_server_port(server), view_server_port(server));
+		cmd_warn("for a browser on the machine that you come "
+			 "from: ssh -L %u:127.0.0.1:%u HOST "
+			 "there, then open the address above",
+			 view_server_port(server), view_server_port(server));
 	if (option_flag(options, OPTION_NO_OPEN) || !has_screen())
 		return;
 	int r = browser_open(address, ret_browser);

@@ -52,8 +52,8 @@ int pmu_hardware_enable(struct access_stream *base, bool on)
 }
 
 /*
- * With perf's clock many samples may wait in the processor's own buffer. Reading the count empties it
- * into the ring (intel_pmu_auto_reload_read), so that none is older than what was told before.
+ * With perf's clock many samples may wait in the processor's own buffer. Reading the count empties
+ * it into the ring (intel_pmu_auto_reload_read), so that none is older than what was told before.
  */
 static void flush(const struct hardware_stream *stream)
 {

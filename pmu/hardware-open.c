@@ -239,8 +239,8 @@ static void close_from(struct hardware_stream *stream, size_t first)
 }
 
 /*
- * Hybrid processors have one event for each kind of core. One that cannot be opened leaves its cores
- * out, which is said; all failing is a failure.
+ * Hybrid processors have one event for each kind of core. One that cannot be opened leaves its
+ * cores out, which is said; all failing is a failure.
  */
 static int add_events(struct hardware_stream *stream, struct opening *opening)
 {
@@ -320,7 +320,9 @@ static int try_variant(const struct hardware_question *question, pid_t pid,
 	return r;
 }
 
-/* The variants, best first. What is told is why the best failed, unless another lacks rights only. */
+/*
+ * The variants, best first. What is told is why the best failed, unless another lacks rights only.
+ */
 static int open_best(const struct hardware_kind *kind, const struct access_options *options,
 		     pid_t pid, struct hardware_stream *ret_stream, struct pmu_refusal *ret_refusal)
 {
@@ -378,7 +380,10 @@ int pmu_hardware_init(const struct access_source *source, const struct access_op
 		return r;
 	}
 	stream.events.base.source = source;
-	/* One rung: primes, jitter of IBS and SPE, and the choice of what to tag are the hardware's. */
+	/*
+	 * One rung: primes, jitter of IBS and SPE, and the choice of what to tag are the
+	 * hardware's.
+	 */
 	pmu_ladder_plan(set->attr.sample_period, 1, 0, set->n, &stream.events.ladder);
 	if (kind->remark)
 		kind->remark(&set->attr, &stream.remarks);

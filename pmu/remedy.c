@@ -88,7 +88,8 @@ static bool always(const struct pmu_permissions *permissions)
 }
 
 /*
- * Mainline knows no value above 2. Debian's kernel has one, and asks for CAP_SYS_ADMIN there: tried on
+ * Mainline knows no value above 2. Debian's kernel has one, and asks for CAP_SYS_ADMIN there: tried
+ * on
  * 6.1.192, CAP_PERFMON is refused (tests/platform/vm).
  */
 static bool is_too_paranoid(const struct pmu_permissions *permissions)

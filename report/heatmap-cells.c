@@ -12,14 +12,20 @@ const char report_heatmap_sql[] =
 	"SELECT \"column\", row, from_ns, to_ns, low, high, kind, name, touches, source, occupancy"
 	" FROM temp.heatmap ORDER BY row, \"column\" LIMIT :limit";
 
+/* clang-format off */
 static const char create_sql[] =
-	"CREATE TEMP TABLE IF NOT EXISTS heatmap(\"column\", row, from_ns, to_ns, low, high, kind, name,"
+	"CREATE TEMP TABLE IF NOT EXISTS heatmap(\"column\", row, from_ns, to_ns, low, high,"
+	" kind, name,"
 	" touches, source, occupancy);"
 	"DELETE FROM temp.heatmap";
+/* clang-format on */
 static const char insert_sql[] =
 	"INSERT INTO temp.heatmap VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
-/* A row's piece of the axis: addresses of its first and behind its last byte, and what it begins in. */
+/*
+ * A row's piece of the axis: addresses of its first and behind its last byte, and what it begins
+ * in.
+ */
 struct row {
 	unsigned y;
 	uint64_t low;

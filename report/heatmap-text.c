@@ -20,7 +20,10 @@
 #define N_COLOURS	7
 #define NOTHING		(-1)
 
-/* From dark to light, as viridis: told apart by everybody, also in grey. Then what lies in a block, untouched. */
+/*
+ * From dark to light, as viridis: told apart by everybody, also in grey. Then what lies in a block,
+ * untouched.
+ */
 static const unsigned char colours[N_COLOURS] = { 54, 60, 30, 36, 71, 148, 220 };
 static const unsigned char greys[N_SHADES] = { 236, 238, 240, 242 };
 static const char *const shades[N_SHADES] = { "░", "▒", "▓", "█" };
@@ -137,7 +140,9 @@ static int draw_lines(const struct drawing *drawing, unsigned n_lines)
 
 /* ---- Legend ---- */
 
-/* The least number above which the level begins: the inverse of report_heatmap_level(), by trying. */
+/*
+ * The least number above which the level begins: the inverse of report_heatmap_level(), by trying.
+ */
 static void write_range(FILE *out, unsigned level, uint32_t most, unsigned n)
 {
 	uint32_t low = 1, high = most;
@@ -232,7 +237,8 @@ static int write_nothing(FILE *out, sqlite3 *db, const struct report_request *re
 		return report_why_write(
 			out, db, request, REPORT_NEEDS_BLOCKS,
 			"There is nothing to draw: no block and no touch has an address.");
-	fputs("There is nothing to draw. The reason: a selection (--from, --to, --process, --addr) holds "
+	fputs("There is nothing to draw. The reason: a selection (--from, --to, --process, "
+	      "--addr) holds "
 	      "none of what was recorded.\n",
 	      out);
 	return ferror(out) ? -EIO : 0;

@@ -57,8 +57,8 @@ static void pass_on(struct collector *collector, const struct signalfd_siginfo *
 }
 
 /*
- * A terminal (the kernel for it) sends to all in the foreground, kill(1) to us alone; and a limit of CPU
- * time is each process's own. Timers that were set before us are the program's.
+ * A terminal (the kernel for it) sends to all in the foreground, kill(1) to us alone; and a limit
+ * of CPU time is each process's own. Timers that were set before us are the program's.
  */
 static bool reached_program(const struct signalfd_siginfo *info)
 {
@@ -73,7 +73,9 @@ static bool reached_program(const struct signalfd_siginfo *info)
 	return false;
 }
 
-/* The command may have stopped, be it by itself: so does its job. What ended is told by its pidfd. */
+/*
+ * The command may have stopped, be it by itself: so does its job. What ended is told by its pidfd.
+ */
 static void look_for_stop(struct collector *collector)
 {
 	struct image *image = images_find(&collector->tracker.images, collector->command_pid);

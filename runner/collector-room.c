@@ -1,6 +1,7 @@
 /*
- * Segments, and how far the trace may grow: --max-size, the limit of file size, the disk. Near the end of it
- * segments become small, so that nearly all of the room is used and little is lost with the last one.
+ * Segments, and how far the trace may grow: --max-size, the limit of file size, the disk. Near the
+ * end of it segments become small, so that nearly all of the room is used and little is lost with
+ * the last one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +37,10 @@ static uint64_t hold_bytes(const struct collector *collector)
 	return pool_bytes < HOLD_BYTES ? pool_bytes : HOLD_BYTES;
 }
 
-/* Others may free some of the disk; what --max-size or a limit of the process takes does not come back. */
+/*
+ * Others may free some of the disk; what --max-size or a limit of the process takes does not come
+ * back.
+ */
 static bool can_wait(const struct collector *collector)
 {
 	return collector->room_reason != collector->most_reason &&

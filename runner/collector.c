@@ -241,7 +241,9 @@ int64_t collector_round(struct collector *collector)
 static void adapt_interval(struct collector *collector, int64_t n_slots)
 {
 	uint64_t bytes = (uint64_t)n_slots * RING_RECORD_BYTES;
-	/* A thread that ends gives back a chunk that is nearly empty: chunks run out before bytes. */
+	/*
+	 * A thread that ends gives back a chunk that is nearly empty: chunks run out before bytes.
+	 */
 	uint64_t chunk_bytes = (uint64_t)collector->drain.n_round_chunks * RING_CHUNK_BYTES;
 	uint64_t target = (uint64_t)collector->pool->n_shared * RING_CHUNK_BYTES / 16;
 	uint64_t elapsed = collector->now_ns - collector->last_round_ns;

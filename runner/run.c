@@ -73,8 +73,8 @@ static int prepare_signals(struct run *run)
 	int err;
 
 	/*
-	 * All of them are the program's: whatever somebody sends to us, or the kernel for a timer that was set
-	 * before us. Those of a fault of our own end us though they are blocked.
+	 * All of them are the program's: whatever somebody sends to us, or the kernel for a timer
+	 * that was set before us. Those of a fault of our own end us though they are blocked.
 	 */
 	sigfillset(&signals);
 	err = launch_prepare(&signals, &run->state);

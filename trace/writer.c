@@ -17,8 +17,10 @@
 #include "trace/salvage.h"
 #include "trace/stream.h"
 
-/* An EVENTS frame is closed at so many: its columns then still lie in the L2 cache, and a reader that
- * merges threads holds 1 MiB of events for each. More gain nothing: 4.26 bytes per event at 16384,
+/*
+ * An EVENTS frame is closed at so many: its columns then still lie in the L2 cache, and a reader
+ * that merges threads holds 1 MiB of events for each. More gain nothing: 4.26 bytes per event at
+ * 16384,
  * 4.25 at 65536. */
 #define EVENTS_PER_FRAME 16384u
 #define EVENTS_AT_FIRST	 32u
@@ -133,7 +135,9 @@ struct trace_writer *trace_writer_close(struct trace_writer *writer)
 {
 	if (!writer)
 		return NULL;
-	/* What was kept for the end goes back to the disk; if not, it is 64 KiB that nobody sees. */
+	/*
+	 * What was kept for the end goes back to the disk; if not, it is 64 KiB that nobody sees.
+	 */
 	if (writer->reserve_bytes && ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
 		errno = 0;
 	close(writer->fd);
@@ -185,8 +189,8 @@ static int close_records(struct trace_writer *writer)
 }
 
 /*
- * Make a frame of parts at once; records go before it if it is a definition, since they tell the processes and
- * threads that it names. n_items, type and stream_id of head are set.
+ * Make a frame of parts at once; records go before it if it is a definition, since they tell the
+ * processes and threads that it names. n_items, type and stream_id of head are set.
  */
 static int add_frame(struct trace_writer *writer, const struct trace_frame *head,
 		     const struct iovec *parts, unsigned n_parts)
@@ -503,7 +507,9 @@ static void begin_segment(struct trace_writer *writer)
 	writer->raw_bytes = 0;
 }
 
-/* What of the segment is not in the file is lost, except for definitions: they wait for the next. */
+/*
+ * What of the segment is not in the file is lost, except for definitions: they wait for the next.
+ */
 static void drop_segment(struct trace_writer *writer, uint64_t n_events, uint64_t n_samples)
 {
 	writer->totals.n_dropped_events += writer->n_pending_events - n_events;

@@ -40,8 +40,8 @@ static int look_up(void *user)
 }
 
 /*
- * The views of the database are off; those that reports need are made anew from our own text, as temporary
- * ones.
+ * The views of the database are off; those that reports need are made anew from our own text, as
+ * temporary ones.
  */
 static int make_views(sqlite3 *handle)
 {
@@ -188,10 +188,10 @@ int view_context_pictures(struct view_context *context, struct picture_store **r
 	if (!context->pictures)
 		r = picture_store_open(db_handle(db), &context->pictures);
 	if (r == -ENODATA)
-		return view_context_refuse(
-			context, r,
-			"the database holds nothing that a picture could be drawn of: no run in it has "
-			"blocks or touches with an address");
+		return view_context_refuse(context, r,
+					   "the database holds nothing that a picture "
+					   "could be drawn of: no run in it has "
+					   "blocks or touches with an address");
 	if (r == 0)
 		*ret_pictures = context->pictures;
 	return r;

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * What one thread answers from: a connection of its own to the database, which cannot write, runs none
- * of its views and triggers and loads no code, and a store of pictures.
+ * What one thread answers from: a connection of its own to the database, which cannot write, runs
+ * none of its views and triggers and loads no code, and a store of pictures.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -29,8 +29,9 @@ struct view_limits {
 };
 
 /*
- * A part of a run, from one time to another, counted anew (report/selection/selection.h) into a connection of its own.
- * Counting takes long, so the last part is kept for the questions that follow. One thread at a time.
+ * A part of a run, from one time to another, counted anew (report/selection/selection.h) into a
+ * connection of its own. Counting takes long, so the last part is kept for the questions that
+ * follow. One thread at a time.
  */
 struct view_span {
 	int64_t run_id;
@@ -77,8 +78,8 @@ static inline void view_context_cleanup(struct view_context **context)
 int view_context_pictures(struct view_context *context, struct picture_store **ret_pictures);
 
 /*
- * Another connection to a database, likewise. Its temporary tables may be written, and views.sql made is there
- * as temporary views. Returns 0 or as db_open().
+ * Another connection to a database, likewise. Its temporary tables may be written, and views.sql
+ * made is there as temporary views. Returns 0 or as db_open().
  */
 int view_context_connect(struct view_context *context, const char *path, struct db **ret_db);
 
@@ -96,8 +97,9 @@ int view_context_refuse(struct view_context *context, int error, const char *for
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * Have context->part hold a span: count it, unless it does already; an older one is freed. Gives up when the
- * context's patience is over. Returns 0 or a negative errno, perhaps with a message in the context.
+ * Have context->part hold a span: count it, unless it does already; an older one is freed. Gives up
+ * when the context's patience is over. Returns 0 or a negative errno, perhaps with a message in the
+ * context.
  */
 int view_part_take(struct view_context *context, const struct view_span *span);
 

@@ -1,15 +1,17 @@
 #pragma once
 /*
- * What an import reads: the frames of a trace, whatever file they come from. Each kind of file is told
- * by its first bytes and has an opener in analyze/input-kinds.c's table; what is no trace of memsight gives the same
- * items as one would. One thread.
+ * What an import reads: the frames of a trace, whatever file they come from. Each kind of file is
+ * told by its first bytes and has an opener in analyze/input-kinds.c's table; what is no trace of
+ * memsight gives the same items as one would. One thread.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "trace/reader.h"
 
-/* How one kind of file is read; self is what its opener made. As the functions of trace/reader.h. */
+/*
+ * How one kind of file is read; self is what its opener made. As the functions of trace/reader.h.
+ */
 struct feed_class {
 	int (*next)(void *self, struct trace_item *ret_item);
 	const struct trace_file_header *(*header)(const void *self);
@@ -22,8 +24,8 @@ struct feed {
 	const struct feed_class *class;
 	void *self;
 	uint64_t file_bytes; /* for progress */
-	uint64_t
-		skew_ns; /* how far stamps of two threads may be from the true order; 0: MERGE_SKEW_NS */
+	/* how far stamps of two threads may be from the true order; 0: MERGE_SKEW_NS */
+	uint64_t skew_ns;
 };
 
 /* Whether a file begins as one of the kinds does. False also when it cannot be read. */
@@ -31,8 +33,8 @@ bool feed_is_known(const char *path);
 
 /*
  * Open a file, or a folder of Heimdallr's. 0 or a negative errno: -EBADMSG: none of the kinds;
- * -EPROTONOSUPPORT: written by a newer version; -EUCLEAN: one of them, but damaged from its begin on.
- * ret_feed is closed with feed_close().
+ * -EPROTONOSUPPORT: written by a newer version; -EUCLEAN: one of them, but damaged from its begin
+ * on. ret_feed is closed with feed_close().
  */
 int feed_open(const char *path, struct feed *ret_feed);
 

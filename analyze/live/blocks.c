@@ -41,7 +41,9 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 	return block_rows_end(memory->allocations, &row);
 }
 
-/* C++ asks that what one of these made is given back by its counterpart. 0: malloc and its family. */
+/*
+ * C++ asks that what one of these made is given back by its counterpart. 0: malloc and its family.
+ */
 static unsigned family_of(uint8_t call)
 {
 	static const uint8_t families[TRACE_CALL_COUNT] = {

@@ -1,8 +1,8 @@
 /*
- * Ends that were stamped before the birth they belong to. The stamp before a free is not ordered with
- * what the processor has still to do: while it waits for the line through which another thread hands
- * the block over, the stamp can be some 100 ns older than that. An end that finds no block waits for a
- * birth there by another thread within the skew. (A thread's own order is certain.)
+ * Ends that were stamped before the birth they belong to. The stamp before a free is not ordered
+ * with what the processor has still to do: while it waits for the line through which another thread
+ * hands the block over, the stamp can be some 100 ns older than that. An end that finds no block
+ * waits for a birth there by another thread within the skew. (A thread's own order is certain.)
  *
  * Where every block has an event such an end belongs to that birth, whatever was at the address
  * before: nobody frees what was not handed out. Where blocks are withheld it may have been one of

@@ -1,8 +1,8 @@
 /*
- * Mappings that no hooked call made, as the kernel's records tell of them: libc's heap, its maps for
- * large blocks and for threads, the loader's files. A record tells of the whole area that is there
- * now (neighbours are joined), so what is new of it is what nothing covers yet. It tells nothing of
- * ends: of those, what can be concluded is.
+ * Mappings that no hooked call made, as the kernel's records tell of them: libc's heap, its maps
+ * for large blocks and for threads, the loader's files. A record tells of the whole area that is
+ * there now (neighbours are joined), so what is new of it is what nothing covers yet. It tells
+ * nothing of ends: of those, what can be concluded is.
  */
 #include "analyze/live/live-memory.h"
 
@@ -15,7 +15,7 @@
 
 #define PAGE_BYTES	  UINT64_C(4096)
 #define LARGE_BLOCK_START UINT64_C(16) /* glibc: of a block in its own map, malloc.c */
-#define ARENA_BYTES	  (UINT64_C(64) << 20) /* glibc: HEAP_MAX_SIZE of a thread's arena, arena.c */
+#define ARENA_BYTES	  (UINT64_C(64) << 20) /* glibc, arena.c: HEAP_MAX_SIZE of a thread */
 #define BREAK_BYTES	  (UINT64_C(1) << 30) /* Linux: from a program's end to its heap, at most */
 
 static bool is_near(int64_t a, int64_t b)
@@ -103,8 +103,8 @@ static int add_gaps(const struct mapper *mapper, const struct mapping *seen)
 }
 
 /*
- * The kernel calls [heap] what has grown at least once. The first piece lies a random way behind the
- * program's own maps, where nothing else does.
+ * The kernel calls [heap] what has grown at least once. The first piece lies a random way behind
+ * the program's own maps, where nothing else does.
  */
 static bool is_first_heap(const struct memory_image *image, const char *exe,
 			  const struct mapping *seen)
@@ -128,8 +128,8 @@ static bool is_first_heap(const struct memory_image *image, const char *exe,
 }
 
 /*
- * libc gives back the end of its heap without a word: the next record is of a shorter one. A record of
- * a piece whose protection has changed is none of the whole heap.
+ * libc gives back the end of its heap without a word: the next record is of a shorter one. A record
+ * of a piece whose protection has changed is none of the whole heap.
  */
 static int trim_heap(struct memory *memory, struct memory_image *image, const struct mapping *seen)
 {
@@ -148,8 +148,8 @@ static int trim_heap(struct memory *memory, struct memory_image *image, const st
 }
 
 /*
- * An image that does not tell of its unmappings: what the kernel tells of an area now ends all that it told
- * of it before under another name.
+ * An image that does not tell of its unmappings: what the kernel tells of an area now ends all that
+ * it told of it before under another name.
  */
 static int end_others(const struct mapper *mapper, const struct mapping *seen)
 {
@@ -183,8 +183,8 @@ static bool is_of_interest(const struct mapping *mapping)
 }
 
 /*
- * Of an image that tells nothing of its unmappings the mappings would pile up. But where nobody was to tell
- * of any (--no-alloc, a perf.data) these are all that are known.
+ * Of an image that tells nothing of its unmappings the mappings would pile up. But where nobody was
+ * to tell of any (--no-alloc, a perf.data) these are all that are known.
  */
 static bool is_told(const struct task_process *process)
 {

@@ -139,8 +139,8 @@ void memory_recognise(struct memory_thread *thread, struct mapping *mapping);
 void memory_seen_birth(struct memory_thread *thread, const struct heap_block *block);
 
 /*
- * A block ends: if it had a map to itself (glibc's large blocks) that ends too; with ret_move not NULL
- * it moves with the block that realloc makes of it. 0 or a negative errno.
+ * A block ends: if it had a map to itself (glibc's large blocks) that ends too; with ret_move not
+ * NULL it moves with the block that realloc makes of it. 0 or a negative errno.
  */
 int memory_seen_death(struct memory *memory, struct memory_image *image,
 		      const struct heap_block *block, int64_t time_ns, struct memory_move *move);

@@ -304,7 +304,9 @@ static bool answer_last_freed(void *user, uint32_t number, struct owner_block *r
 	return true;
 }
 
-/* Nothing but the kernel's records tells of such an image: of a perf.data, or without our library. */
+/*
+ * Nothing but the kernel's records tells of such an image: of a perf.data, or without our library.
+ */
 static bool is_of_kernel(const struct memory *memory, uint32_t process)
 {
 	const struct task_process *task = tasks_process(memory->tasks, process);

@@ -91,7 +91,9 @@ int memory_remove_mappings(struct memory *memory, struct memory_image *image, ui
 	return mappings_remove(&image->mappings, address, size, &change);
 }
 
-/* How much of a piece there is at the new place: a move may cut the end, or let the last one grow. */
+/*
+ * How much of a piece there is at the new place: a move may cut the end, or let the last one grow.
+ */
 static uint64_t moved_bytes(const struct memory_birth *birth, const struct memory_move *move,
 			    const struct mapping *piece)
 {

@@ -50,8 +50,8 @@ int tasks_index_thread(struct tasks *tasks, struct task_thread *thread)
 }
 
 /*
- * The image of pid whose record is the first one stamped at or after time_ns, when that is how it was
- * born; or NULL.
+ * The image of pid whose record is the first one stamped at or after time_ns, when that is how it
+ * was born; or NULL.
  */
 static struct task_process *first_since(const struct tasks *tasks, uint32_t pid, int64_t time_ns,
 					uint16_t birth)
@@ -159,8 +159,9 @@ int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const cha
 }
 
 /*
- * The image of a fork that perf has not told of yet and that lived then: where the program itself stamped its
- * fork, that was when it began to call it. A parent that has to wait for a CPU within the call is ms late.
+ * The image of a fork that perf has not told of yet and that lived then: where the program itself
+ * stamped its fork, that was when it began to call it. A parent that has to wait for a CPU within
+ * the call is ms late.
  */
 static struct task_process *told_before(const struct tasks *tasks, uint32_t pid, int64_t time_ns)
 {

@@ -13,7 +13,10 @@ static bool is_alike(const struct sample_access *a, const struct sample_access *
 	       a->is_resolved == b->is_resolved && (a->is_resolved || a->frame == b->frame);
 }
 
-/* From 0 up to below 1, the same for the same sample and access. splitmix64's mixing, as in statistics.c. */
+/*
+ * From 0 up to below 1, the same for the same sample and access. splitmix64's mixing, as in
+ * statistics.c.
+ */
 static double draw(uint64_t time_ns, const struct sample_access *access, size_t i)
 {
 	uint64_t z =
@@ -25,10 +28,11 @@ static double draw(uint64_t time_ns, const struct sample_access *access, size_t 
 }
 
 /*
- * One too many is alike: one goes, and the others stand for it, such that each address has its share on the average
- * (Cohen, Duffield, Kaplan, Lund, Thorup: Stream sampling for variance-optimal estimation of subset sums, 2009).
- * Those below a threshold go with a probability of what they lack, and have the threshold's share when they stay.
- * alike: of them, from the smallest share up. Returns which one goes.
+ * One too many is alike: one goes, and the others stand for it, such that each address has its
+ * share on the average (Cohen, Duffield, Kaplan, Lund, Thorup: Stream sampling for variance-optimal
+ * estimation of subset sums, 2009). Those below a threshold go with a probability of what they
+ * lack, and have the threshold's share when they stay. alike: of them, from the smallest share up.
+ * Returns which one goes.
  */
 static size_t pick_one(struct sample_access *const *alike, size_t n, double u)
 {

@@ -1,4 +1,6 @@
-/* The sources that a trace describes: what their samples are, and when their records were stamped. */
+/*
+ * The sources that a trace describes: what their samples are, and when their records were stamped.
+ */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>

@@ -117,8 +117,8 @@ struct sample_location {
 };
 
 /*
- * Begin samples->item and make the row of a sample. Returns 1, 0 when the program wants no samples here,
- * or a negative errno. Then touches are added, and sample_end() writes them, now or when the
+ * Begin samples->item and make the row of a sample. Returns 1, 0 when the program wants no samples
+ * here, or a negative errno. Then touches are added, and sample_end() writes them, now or when the
  * thread's next event has told more. 0 or a negative errno.
  */
 int sample_begin(struct samples *samples, struct sample_source *source,
@@ -139,10 +139,15 @@ int sample_finish_item(struct samples *samples, const struct pending_sample *ite
 int sample_clock_add(struct samples *samples, struct sample_source *source,
 		     const struct pmu_record *record);
 
-/* system-calls.c: whether the kernel was called on purpose, `syscall` lying right before input->ip. */
+/*
+ * system-calls.c: whether the kernel was called on purpose, `syscall` lying right before input->ip.
+ */
 bool sample_is_behind_call(struct samples *samples, const struct decode_sample *input);
 
-/* The program's memory that the kernel reads or writes for the call before input->ip; the window is made use of. */
+/*
+ * The program's memory that the kernel reads or writes for the call before input->ip; the window is
+ * made use of.
+ */
 #define SAMPLE_MAX_BUFFERS 8u
 struct sample_buffer {
 	uint64_t address;
@@ -169,7 +174,9 @@ void sample_add_plain(struct pending_sample *item, enum trace_role role, enum ow
 int sample_find_owner(struct samples *samples, struct pending_sample *item,
 		      struct sample_access *access);
 
-/* attribute-hardware.c: accesses that hardware sampled, of the item at hand. 0 or a negative errno. */
+/*
+ * attribute-hardware.c: accesses that hardware sampled, of the item at hand. 0 or a negative errno.
+ */
 struct hardware_access;
 int sample_add_hardware(struct samples *samples, struct sample_source *source,
 			const struct hardware_access *hardware);

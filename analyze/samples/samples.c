@@ -139,7 +139,9 @@ static uint32_t node_number_of(const struct samples *samples, const struct sampl
 				     node_key(record->origin.pid, record->sample.address));
 }
 
-/* At once, not in its turn: what comes later says of code that was read later whether it is of now. */
+/*
+ * At once, not in its turn: what comes later says of code that was read later whether it is of now.
+ */
 static int take_code_map(struct samples *samples, struct sample_source *source,
 			 const struct pmu_record *record)
 {

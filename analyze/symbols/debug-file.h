@@ -15,13 +15,14 @@ int debug_file_find(Dwfl_Module *module, void **userdata, const char *name, Dwar
 char *debug_file_folder(const struct symbol_places *places, size_t i);
 
 /*
- * "FOLDER/.build-id/xx/yyyyENDING", allocated; NULL without memory, and for a build-id that is too short.
+ * "FOLDER/.build-id/xx/yyyyENDING", allocated; NULL without memory, and for a build-id that is too
+ * short.
  */
 char *debug_file_by_id(const char *folder, const char *build_id, const char *ending);
 
 /*
- * An absolute path without "." and "..", allocated; NULL without memory. As text: the folders need not be
- * there, and whoever packs a file and whoever looks for it agree.
+ * An absolute path without "." and "..", allocated; NULL without memory. As text: the folders need
+ * not be there, and whoever packs a file and whoever looks for it agree.
  */
 char *debug_file_plain_path(const char *path);
 
@@ -32,8 +33,8 @@ int debug_file_open(const char *path);
 char *debug_file_build_id(Elf *elf);
 
 /*
- * The build-id (hex, allocated) of the file with what several debug files share (dwz); NULL: none is
- * named. *ret_name points into the ELF file.
+ * The build-id (hex, allocated) of the file with what several debug files share (dwz); NULL: none
+ * is named. *ret_name points into the ELF file.
  */
 char *debug_file_shared(Elf *elf, const char **ret_name);
 

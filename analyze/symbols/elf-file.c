@@ -155,7 +155,10 @@ static bool open_below(struct object *object, const char *folder)
 	return open_elf(object, path);
 }
 
-/* A file that an archive has by its path: without the ".." that loaders leave in it ($ORIGIN/../lib). */
+/*
+ * A file that an archive has by its path: without the ".." that loaders leave in it
+ * ($ORIGIN/../lib).
+ */
 static bool open_archived(struct object *object, const char *archive)
 {
 	auto_free char *plain = archive ? debug_file_plain_path(object->path) : NULL;
@@ -177,7 +180,9 @@ static bool open_relative(struct object *object)
 	return open_elf(object, path);
 }
 
-/* What the kernel calls a file that was removed, when another of the same build-id has its place. */
+/*
+ * What the kernel calls a file that was removed, when another of the same build-id has its place.
+ */
 static bool open_deleted(struct object *object)
 {
 	static const char mark[] = " (deleted)";
@@ -202,8 +207,8 @@ static bool open_held(struct object *object)
 }
 
 /*
- * The file that was loaded, where it lies now. Without a build-id it is told by its path alone: where
- * there is an archive, this may be another machine, whose file of that name is another one.
+ * The file that was loaded, where it lies now. Without a build-id it is told by its path alone:
+ * where there is an archive, this may be another machine, whose file of that name is another one.
  */
 static bool open_loaded(struct object *object)
 {

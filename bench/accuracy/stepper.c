@@ -1,11 +1,13 @@
 /*
- * Single-steps a program in stretches, takes random steps for samples, and compares what decode/ tells from each with what
- * the processor did: which instructions ran before and after it, and what they accessed.
+ * Single-steps a program in stretches, takes random steps for samples, and compares what decode/
+ * tells from each with what the processor did: which instructions ran before and after it, and what
+ * they accessed.
  *
  *	stepper SEED STRETCHES STEPS GAP_MS PROGRAM [ARGUMENT...]
  *
- * The program runs on for GAP_MS before each stretch of STEPS instructions. Prints "NAME NUMBER", one a line; shares are
- * sums over samples. Only the first thread is stepped. Exits with 77 where ptrace is not allowed.
+ * The program runs on for GAP_MS before each stretch of STEPS instructions. Prints "NAME NUMBER",
+ * one a line; shares are sums over samples. Only the first thread is stepped. Exits with 77 where
+ * ptrace is not allowed.
  */
 #include "decode/decode.h"
 
@@ -160,7 +162,10 @@ static bool is_at(size_t i, uint64_t ip)
 	return i < n_steps && steps[i].regs[DECODE_IP] == ip;
 }
 
-/* Whether step i accessed that address in fact; nothing is said where its own operands are not known. */
+/*
+ * Whether step i accessed that address in fact; nothing is said where its own operands are not
+ * known.
+ */
 static void check_address(size_t i, const struct decode_access *access)
 {
 	struct decode_sample sample;

@@ -1,6 +1,6 @@
 /*
- * Runs at build time: prints the completion of a shell (bash, zsh or fish), made from schemas/commands.def and
- * schemas/options.def.
+ * Runs at build time: prints the completion of a shell (bash, zsh or fish), made from
+ * schemas/commands.def and schemas/options.def.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,13 +28,15 @@ struct panel {
 /* Title at the top (NULL: none), notes (lines) at the bottom, wrapped. Both take from the body. */
 void figure_frame(struct figure *figure, const char *title, const char *notes);
 
-/* How high the texts under an axis of time are; how wide the texts of an axis are, with its title. */
+/*
+ * How high the texts under an axis of time are; how wide the texts of an axis are, with its title.
+ */
 double figure_x_axis_height(const struct figure *figure);
 double figure_y_axis_width(const struct figure *figure, const struct axis *axis);
 
 /*
- * Frame, ticks and their texts. A title gets the axis' unit behind it, "memory (MiB)", or before it where it
- * begins with a slash, "10^6/s"; NULL: none (and of time no texts either).
+ * Frame, ticks and their texts. A title gets the axis' unit behind it, "memory (MiB)", or before it
+ * where it begins with a slash, "10^6/s"; NULL: none (and of time no texts either).
  */
 void figure_x_axis(const struct figure *figure, const struct panel *panel, const char *title);
 void figure_y_axis(const struct figure *figure, const struct panel *panel, const char *title);

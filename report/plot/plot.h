@@ -20,7 +20,10 @@ struct plot_request {
 	const char *metric; /* of a series */
 };
 
-/* The handle needs report_functions_register(). What is said beside the figure, and why there is none. */
+/*
+ * The handle needs report_functions_register(). What is said beside the figure, and why there is
+ * none.
+ */
 struct plot_result {
 	char *losses; /* lines; to be freed; NULL: nothing */
 	unsigned wanted[2]; /* of -E2BIG: cells of the asked size */
@@ -30,10 +33,10 @@ struct plot_result {
 #define PLOT_MAX_PROGRAMS 6
 
 /*
- * Write the figure to the stream. Returns 0; what heat_make() returns for a heatmap; -ENOENT: nothing to
- * show; -ENXIO: a series has no such metric (detail names those it has); -E2BIG of a series: more programs
- * than PLOT_MAX_PROGRAMS; -ENOSPC: the figure is too small for its text; -ENOTSUP: the format was not built
- * in; -EIO, -ENOMEM, -EPROTO.
+ * Write the figure to the stream. Returns 0; what heat_make() returns for a heatmap; -ENOENT:
+ * nothing to show; -ENXIO: a series has no such metric (detail names those it has); -E2BIG of a
+ * series: more programs than PLOT_MAX_PROGRAMS; -ENOSPC: the figure is too small for its text;
+ * -ENOTSUP: the format was not built in; -EIO, -ENOMEM, -EPROTO.
  */
 int plot_write(FILE *out, sqlite3 *db, const struct plot_request *request,
 	       struct plot_result *result);

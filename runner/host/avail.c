@@ -130,7 +130,10 @@ static int look_at_kind(const struct avail *avail, const char *kind)
 						       err == 0 ? about : problem, "" });
 }
 
-/* Whether mount options say that files are mapped without page cache: ext4 and xfs also write dax=never. */
+/*
+ * Whether mount options say that files are mapped without page cache: ext4 and xfs also write
+ * dax=never.
+ */
 static bool is_direct(const char *options)
 {
 	const char *dax = strstr(options, ",dax");

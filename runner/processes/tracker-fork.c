@@ -97,7 +97,9 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 {
 	const volatile struct ring_process *process = &tracker->pool->processes[slot];
 	struct image *parent = tracker_slot_parent(tracker, slot);
-	/* Of an unknown process the records are read all the same, but its end is not waited for. */
+	/*
+	 * Of an unknown process the records are read all the same, but its end is not waited for.
+	 */
 	pid_t pid = tracker_slot_pid(tracker, parent, slot);
 	uint64_t now = clock_ticks(tracker->clock), start = process->start_ticks;
 	struct image *image = pid > 0 ? images_find(&tracker->images, pid) : NULL;
@@ -107,7 +109,9 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 		attach_predecessor(tracker, slot, image, parent);
 		return;
 	}
-	/* perf may have told of the fork already; an image with a slot is one whose end we missed. */
+	/*
+	 * perf may have told of the fork already; an image with a slot is one whose end we missed.
+	 */
 	if (image && image->slot != IMAGE_NO_SLOT) {
 		tracker_end_image(tracker, image, STORE_STATUS_UNKNOWN, now);
 		if (parent == image) /* that claims a second slot, as its own child */
@@ -124,7 +128,9 @@ static void attach_slot(struct tracker *tracker, uint32_t slot)
 	if (image->is_written) {
 		tracker_bind_slot(tracker, image, slot);
 	} else {
-		/* One that was found after its exec, and before this slot, was taken for a program. */
+		/*
+		 * One that was found after its exec, and before this slot, was taken for a program.
+		 */
 		image->birth = RING_BIRTH_FORK;
 		image->start_ticks = birth_of_slot(tracker, slot);
 		bind_claimed(tracker, image, slot);

@@ -89,7 +89,10 @@ static void look_for_pool(void *user, const struct image_map *map)
 	search->is_found = true;
 }
 
-/* The pools of all recordings have the same name. What maps tell of a file may not be what stat tells. */
+/*
+ * The pools of all recordings have the same name. What maps tell of a file may not be what stat
+ * tells.
+ */
 static uint64_t pool_inode(struct tracker *tracker)
 {
 	struct pool_search search = { .start = (uintptr_t)tracker->pool->control };
@@ -110,7 +113,10 @@ bool tracker_maps_pool(struct tracker *tracker, pid_t pid)
 	return search.is_found;
 }
 
-/* Threads have numbers of the same kind: one of our own maps the pool as well, and ends after the recording. */
+/*
+ * Threads have numbers of the same kind: one of our own maps the pool as well, and ends after the
+ * recording.
+ */
 static bool is_of_ours(struct tracker *tracker, pid_t pid)
 {
 	return image_is_process(pid) &&
@@ -118,9 +124,9 @@ static bool is_of_ours(struct tracker *tracker, pid_t pid)
 }
 
 /*
- * A slot can name any process of this machine, and the recording would then wait for its end: it must
- * be the child of one of ours, or map the pool, or end by itself, or be gone. What may happen while we
- * look comes last.
+ * A slot can name any process of this machine, and the recording would then wait for its end: it
+ * must be the child of one of ours, or map the pool, or end by itself, or be gone. What may happen
+ * while we look comes last.
  */
 bool tracker_is_plausible_fork(struct tracker *tracker, pid_t pid)
 {

@@ -83,7 +83,10 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 	uint32_t parent_id = old->id, exec_seq = old->exec_seq + 1;
 	uint32_t forker_id = old->birth == RING_BIRTH_FORK ? old->parent_id : 0;
 	pid_t pid = old->pid;
-	/* While the process lives its end is waited for by the same pidfd; else another has its number. */
+	/*
+	 * While the process lives its end is waited for by the same pidfd; else another has its
+	 * number.
+	 */
 	auto_close int pidfd = is_dead(old) ? -1 : steal_fd(&old->pidfd);
 	struct image *image;
 
@@ -168,7 +171,9 @@ void tracker_announce(struct tracker *tracker, struct image *image)
 		return;
 	if (!image->is_traced)
 		image->why_not = why_not_traced(tracker, image);
-	/* Neither it nor who started it, nor /proc while it was there, told what it was: no folder. */
+	/*
+	 * Neither it nor who started it, nor /proc while it was there, told what it was: no folder.
+	 */
 	if (!image->exe[0])
 		snprintf(image->exe, sizeof(image->exe), "%s", image->comm);
 	image->is_written = true;
@@ -216,8 +221,8 @@ static void store_signal_losses(struct tracker *tracker, const struct image *ima
 		{ .count = atomic_load(&slot->n_unsampled_threads),
 		  .reason = "threads without a timer (limit of pending signals, ulimit -i)" },
 		{ .count = atomic_load(&slot->blocked_ns) / 1000000,
-		  .reason =
-			  "ms of CPU time with the signal blocked by the program, or its alternate stack too small" },
+		  .reason = "ms of CPU time with the signal blocked by the program, or its "
+			    "alternate stack too small" },
 		{ .count = has_stopped,
 		  .reason = "stopped: the program uses the signal (SIGRTMAX-3) itself" },
 		{ .count = stop == RING_SIGNAL_FORBIDDEN,
@@ -272,8 +277,8 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 		[CUT_STACKS] = { .count = atomic_load(&slot->n_truncated_stacks),
 				 .reason = "stack cut short" },
 		{ .count = atomic_load(&slot->n_unseen_libraries),
-		  .reason =
-			  "libraries of another namespace (dlmopen) or allocator, whose blocks are not seen" },
+		  .reason = "libraries of another namespace (dlmopen) or "
+			    "allocator, whose blocks are not seen" },
 		{ .count = atomic_load(&slot->n_sealed),
 		  .reason = "strict seccomp: no time can be asked for" },
 		{ .count = atomic_load(&slot->n_not_followed),
@@ -385,7 +390,10 @@ void tracker_command_started(struct tracker *tracker)
 	if (!image)
 		return;
 	image_inspect(image);
-	/* No hello will come to be waited for; who owns what the first samples touch is told by this record. */
+	/*
+	 * No hello will come to be waited for; who owns what the first samples touch is told by
+	 * this record.
+	 */
 	if (tracker->no_alloc)
 		tracker_announce(tracker, image);
 }

@@ -72,15 +72,19 @@ struct tracker_visit {
 	struct ucred peer;
 	struct recording_welcome welcome;
 	uint64_t ticks; /* before it had its welcome */
-	int exe_fd; /* its program, opened before that, for it may exec at once; -1: none. The caller closes it */
+	/*
+	 * its program, opened before that, for it may exec at once; -1: none. The caller closes it
+	 */
+	int exe_fd;
 };
 
 /* Can it have its welcome before it is looked at? Nothing has to be asked while it waits. */
 bool tracker_is_plain(const struct tracker *tracker, const struct tracker_visit *visit);
 
 /*
- * Decide about it and fill its welcome, to be sent now or behind tracker_hello(); the pool goes with it when the
- * verdict is RECORDING_ACCEPTED. Then a slot is claimed, which is no forked child's until that is called.
+ * Decide about it and fill its welcome, to be sent now or behind tracker_hello(); the pool goes
+ * with it when the verdict is RECORDING_ACCEPTED. Then a slot is claimed, which is no forked
+ * child's until that is called.
  */
 void tracker_admit(struct tracker *tracker, struct tracker_visit *visit);
 
@@ -95,8 +99,8 @@ void tracker_hello(struct tracker *tracker, struct tracker_visit *visit);
 void tracker_unattached(struct tracker *tracker, const struct tracker_visit *visit);
 
 /*
- * Attach the slots that forked children claimed. Task records are best read between these two. A slot that
- * is free again by then, and perhaps claimed by another child, is left to the next look.
+ * Attach the slots that forked children claimed. Task records are best read between these two. A
+ * slot that is free again by then, and perhaps claimed by another child, is left to the next look.
  */
 struct tracker_slots {
 	uint32_t n;
@@ -109,9 +113,9 @@ void tracker_find_slots(struct tracker *tracker, struct tracker_slots *ret_slots
 void tracker_attach_slots(struct tracker *tracker, const struct tracker_slots *slots);
 
 /*
- * tracker-slots.c: a slot that a forked child has claimed and nobody drains yet; how many slots were ever claimed;
- * the image that forked the child of a slot, NULL: not known; the number that we know its process by, 0: it cannot
- * be told; whether a process may be that of a slot.
+ * tracker-slots.c: a slot that a forked child has claimed and nobody drains yet; how many slots
+ * were ever claimed; the image that forked the child of a slot, NULL: not known; the number that we
+ * know its process by, 0: it cannot be told; whether a process may be that of a slot.
  */
 bool tracker_slot_is_new(const struct tracker *tracker, uint32_t slot);
 uint32_t tracker_slots_used(const struct tracker *tracker);
@@ -120,14 +124,15 @@ pid_t tracker_slot_pid(struct tracker *tracker, const struct image *parent, uint
 bool tracker_is_plausible_fork(struct tracker *tracker, pid_t pid);
 
 /*
- * An image that was forked ends or becomes another at ticks: if it has claimed a slot that we have not
- * seen yet, the slot is its own.
+ * An image that was forked ends or becomes another at ticks: if it has claimed a slot that we have
+ * not seen yet, the slot is its own.
  */
 void tracker_adopt_slot(struct tracker *tracker, struct image *image, uint64_t ticks);
 
 /*
- * The image of a forked child that has claimed a slot and become the program pid, before anybody told
- * of it. NULL: no new slot is that of ns_pid (which is pid as the program sees it), or no memory.
+ * The image of a forked child that has claimed a slot and become the program pid, before anybody
+ * told of it. NULL: no new slot is that of ns_pid (which is pid as the program sees it), or no
+ * memory.
  */
 struct image *tracker_adopt_forked(struct tracker *tracker, pid_t pid, pid_t ns_pid);
 
@@ -141,8 +146,8 @@ void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint
 void tracker_gone(struct tracker *tracker, pid_t pid, int status, uint64_t ticks);
 
 /*
- * Look at the programs that perf has told of, but for those that have said hello since: they were looked at
- * then. Each round, behind the hellos and the task records.
+ * Look at the programs that perf has told of, but for those that have said hello since: they were
+ * looked at then. Each round, behind the hellos and the task records.
  */
 void tracker_look_at_new(struct tracker *tracker);
 
@@ -167,7 +172,8 @@ struct image *tracker_open_image(struct tracker *tracker, pid_t pid, enum ring_b
 /* Another image by exec in the same process; old ends. NULL: no memory. */
 struct image *tracker_replace_image(struct tracker *tracker, struct image *old, uint64_t ticks);
 /*
- * Look at an image that was forked. Its program is that of its parent (may be NULL: not known), whatever
+ * Look at an image that was forked. Its program is that of its parent (may be NULL: not known),
+ * whatever
  * /proc says by now: it may have called exec since.
  */
 void tracker_inspect_fork(struct image *image, const struct image *parent);
@@ -182,8 +188,9 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 /* Let the slot be drained for image; it is traced from now on. */
 void tracker_bind_slot(struct tracker *tracker, struct image *image, uint32_t slot);
 /*
- * An image has said what it tries to run (last_exec): that is the name of the first program that was born of it
- * since without leaving its memory, as vfork and posix_spawn start one, unless that has told its name itself.
+ * An image has said what it tries to run (last_exec): that is the name of the first program that
+ * was born of it since without leaving its memory, as vfork and posix_spawn start one, unless that
+ * has told its name itself.
  */
 void tracker_name_spawned(struct tracker *tracker, const struct image *forker);
 /* The image of a process's parent; NULL: not one of ours. */

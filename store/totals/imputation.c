@@ -1,14 +1,15 @@
 /*
- * Whose the shares are that could not be resolved, concluded from what the same instructions access in samples that
- * tell, and the end-to-end answer for each owner.
+ * Whose the shares are that could not be resolved, concluded from what the same instructions access
+ * in samples that tell, and the end-to-end answer for each owner.
  *
- * Whether a sample resolves an operand depends on where in the code it lands, and so on how long each access takes:
- * slow memory is resolved more rarely, or more often, than fast memory. So what resolved samples tell in
- * proportions is no measure of the rest. They tell who is accessed. Where one owner is all that an
- * instruction accesses, beside the other memory that the sample tells, the rest is likely its too: of n
- * samples none was another's, so with 95 % confidence others have at most 3 / n (the rule of three: Hanley and
- * Lippman-Hand, 1983), times the odds of a sample not to resolve it where they are more than even. Where
- * several are accessed, each may have any part of it.
+ * Whether a sample resolves an operand depends on where in the code it lands, and so on how long
+ * each access takes: slow memory is resolved more rarely, or more often, than fast memory. So what
+ * resolved samples tell in proportions is no measure of the rest. They tell who is accessed. Where
+ * one owner is all that an instruction accesses, beside the other memory that the sample tells, the
+ * rest is likely its too: of n samples none was another's, so with 95 % confidence others have at
+ * most 3 / n (the rule of three: Hanley and Lippman-Hand, 1983), times the odds of a sample not to
+ * resolve it where they are more than even. Where several are accessed, each may have any part of
+ * it.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -22,8 +23,8 @@
 #include "store/touch.h"
 
 #define RULE_OF_THREE 3.0
-#define MAX_OWNERS                                                                                 \
-	16u /* of an instruction: more than instruction-owners.h keeps, for several runs of one stack */
+/* Of an instruction: more than instruction-owners.h keeps, for several runs of one stack. */
+#define MAX_OWNERS 16u
 
 static bool is_same(const struct owner_name *a, const struct owner_name *b)
 {
@@ -232,7 +233,8 @@ int tally_impute(struct tally *tally, struct db *db, int64_t run_id)
 	if (r == 0)
 		r = statement_prepare(
 			db_handle(db),
-			"SELECT beside_kind, beside_id, n_unresolved, owner_kind, owner_id, n, time_ns"
+			"SELECT beside_kind, beside_id, n_unresolved, owner_kind, owner_id, n,"
+			" time_ns"
 			" FROM main.instruction_owner WHERE run_id = ?1 AND frame_id = ?2"
 			" ORDER BY beside_kind, beside_id, owner_kind, owner_id",
 			&row);
@@ -246,12 +248,13 @@ int tally_impute(struct tally *tally, struct db *db, int64_t run_id)
 
 double tally_unsampled(struct db *db, int64_t run_id)
 {
-	int64_t ppm = db_integer_of(
-		db, 0,
-		"SELECT CAST(1e6 * sum(unsampled_ns) / sum(unsampled_ns + weight * scale) AS INTEGER)"
-		" FROM main.source JOIN main.source_ledger ON source_id = source.id"
-		" WHERE source.run_id = ?1 AND unsampled_ns > 0",
-		"i", run_id);
+	int64_t ppm =
+		db_integer_of(db, 0,
+			      "SELECT CAST(1e6 * sum(unsampled_ns) /"
+			      " sum(unsampled_ns + weight * scale) AS INTEGER)"
+			      " FROM main.source JOIN main.source_ledger ON source_id = source.id"
+			      " WHERE source.run_id = ?1 AND unsampled_ns > 0",
+			      "i", run_id);
 
 	return (double)ppm / 1e6;
 }

@@ -77,8 +77,8 @@ static unsigned refuse(struct view_question *question, int error, char **ret_tex
 }
 
 /*
- * Half an answer is none: what failed where nobody looked is asked for. Who found no memory may have gone on with
- * too little, and then have found nothing like that in the database.
+ * Half an answer is none: what failed where nobody looked is asked for. Who found no memory may
+ * have gone on with too little, and then have found nothing like that in the database.
  */
 static int verdict(const struct view_question *question, int r)
 {

@@ -16,7 +16,7 @@ struct view_export {
 };
 
 /*
- * Write it. Returns 0; -EEXIST; -EPROTO with the message of SQLite in message (of 160 bytes); -EFBIG when the page
- * alone is larger than it may be; or another negative errno.
+ * Write it. Returns 0; -EEXIST; -EPROTO with the message of SQLite in message (of 160 bytes);
+ * -EFBIG when the page alone is larger than it may be; or another negative errno.
  */
 int view_export_write(const struct view_export *export, char *message);

@@ -3,8 +3,11 @@
 #include <stddef.h>
 
 struct view_file {
-	const char *
-		name; /* below view/web/: "app.js", "vendor/uplot/uPlot.iife.min.js"; NULL: behind the last */
+	/*
+	 * below view/web/: "app.js", "vendor/uplot/uPlot.iife.min.js"; NULL: behind the
+	 * last
+	 */
+	const char *name;
 	const char *type; /* of its content */
 	const char *bytes; /* with a NUL behind them */
 	size_t n_bytes;

@@ -37,7 +37,10 @@ struct writer {
 
 struct mark {
 	const char *text;
-	/* Write what stands in place of it; rest is what follows. Returns how much of that is used up. */
+	/*
+	 * Write what stands in place of it; rest is what follows. Returns how much of that is used
+	 * up.
+	 */
 	size_t (*write)(struct writer *writer, const char *rest);
 	bool is_stored_only;
 };

@@ -5,13 +5,15 @@
 #define VIEW_NONCE_LETTERS 32u
 
 /*
- * The page with a nonce for its scripts, allocated. Returns 0, -ENOMEM, or -ENOENT when it was not built in.
+ * The page with a nonce for its scripts, allocated. Returns 0, -ENOMEM, or -ENOENT when it was not
+ * built in.
  */
 int view_page_make(const char *nonce, char **ret_text, size_t *ret_n_bytes);
 
 /*
- * The page with its files inside: style sheets in their places, modules as data: URLs of the import map, the
- * answers as JSON (valid in HTML: without '<'), and a policy that lets nothing be fetched. Errors as above.
+ * The page with its files inside: style sheets in their places, modules as data: URLs of the import
+ * map, the answers as JSON (valid in HTML: without '<'), and a policy that lets nothing be fetched.
+ * Errors as above.
  */
 int view_page_store(const char *answers, char **ret_text, size_t *ret_n_bytes);
 

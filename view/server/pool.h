@@ -1,8 +1,9 @@
 #pragma once
 /*
- * Threads that answer, each with a context of its own, so that a long answer holds nobody else up. What
- * recounts rows (a part of a run) is made by one at a time. Answers that are made, or wait to be read by their
- * clients, are bounded in bytes: a large one waits until there is room, smaller ones overtake it.
+ * Threads that answer, each with a context of its own, so that a long answer holds nobody else up.
+ * What recounts rows (a part of a run) is made by one at a time. Answers that are made, or wait to
+ * be read by their clients, are bounded in bytes: a large one waits until there is room, smaller
+ * ones overtake it.
  */
 #include <stddef.h>
 
@@ -36,8 +37,8 @@ void view_pool_add(struct view_pool *pool, struct view_job *job);
 void view_pool_sent(struct view_pool *pool, size_t n_bytes);
 
 /*
- * Interrupt what is under way, finish all jobs (499) and end the threads. Jobs that are added afterwards are
- * done at once, likewise.
+ * Interrupt what is under way, finish all jobs (499) and end the threads. Jobs that are added
+ * afterwards are done at once, likewise.
  */
 void view_pool_end(struct view_pool *pool);
 

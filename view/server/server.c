@@ -21,7 +21,7 @@
 
 #define MAX_CONNECTIONS	  1000u
 #define CONNECTION_BYTES  (16u << 10) /* of a request's head */
-#define IDLE_SECONDS	  30u /* a browser connects ahead; on a starved machine it asks much later */
+#define IDLE_SECONDS	  30u /* a browser connects ahead, and may ask much later */
 #define OTHER_DESCRIPTORS 64u /* of this program */
 
 struct view_server {
@@ -92,7 +92,10 @@ static bool try_response(struct MHD_Connection *connection, unsigned status,
 	return is_given;
 }
 
-/* The same; instead of one that there is no memory for, say so. MHD_NO ends the connection without an answer. */
+/*
+ * The same; instead of one that there is no memory for, say so. MHD_NO ends the connection without
+ * an answer.
+ */
 static enum MHD_Result send_response(struct MHD_Connection *connection, unsigned status,
 				     struct MHD_Response *response, const char *type,
 				     const char *nonce)
@@ -288,7 +291,9 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 	struct exchange *request = *exchange;
 	if (request->is_asked)
 		return send_answer(request);
-	/* Whoever is answered before the request's end loses the connection: right for a POST only. */
+	/*
+	 * Whoever is answered before the request's end loses the connection: right for a POST only.
+	 */
 	bool is_first = !request->is_begun;
 	request->is_begun = true;
 	return is_first && is_readable(method) ? MHD_YES : answer_request(request, method);

@@ -42,8 +42,9 @@ static int fault_of(int error)
 }
 
 /*
- * Add the answer of a request, unless there is none or it does not fit: then the page says that the file does not
- * hold it. Returns 0, -ENOMEM, -EINTR, or -EPROTO: the database cannot be read, the context or its handle says why.
+ * Add the answer of a request, unless there is none or it does not fit: then the page says that the
+ * file does not hold it. Returns 0, -ENOMEM, -EINTR, or -EPROTO: the database cannot be read, the
+ * context or its handle says why.
  */
 __attribute__((format(printf, 3, 4))) static int
 add(struct store *store, const struct view_limits *limits, const char *format, ...)
@@ -253,10 +254,13 @@ static int add_other_run(struct store *store)
 
 /* ---- All of it ---- */
 
+/* clang-format off */
 static const char main_process_sql[] =
 	"SELECT id FROM process WHERE run_id = :run ORDER BY (SELECT coalesce(sum(n_blocks +"
-	" n_samples + n_faults), 0) FROM thread_total JOIN thread ON thread.id = thread_id WHERE process_id ="
+	" n_samples + n_faults), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
+	" WHERE process_id ="
 	" process.id) DESC, number LIMIT 1";
+/* clang-format on */
 
 /* How far the picture of the process reaches; without one there is nothing to draw. */
 static int find_picture(struct store *store)
@@ -330,17 +334,17 @@ static void tell(struct store *store)
 {
 	char text[800];
 
-	snprintf(
-		text, sizeof(text),
-		"It holds run %lld: pictures of all of it (of %s of addresses, 800 x 400 cells), %u of parts "
-		"(the smallest 1/%u of both axes, 320 x 160 cells), the first 50 objects by each "
-		"column, details of %u call sites, call trees of at most 2,000 nodes%s. It cannot "
-		"count a part of the time anew, filter what it does not hold, or show source "
-		"files.%s",
-		(long long)store->run_id, format_bytes((int64_t)store->height).text, store->n_parts,
-		1u << store->depth, store->n_sites,
-		store->other_run_id ? ", and a comparison with one other run" : "",
-		store->is_full ? " There was more than the file has room for." : "");
+	snprintf(text, sizeof(text),
+		 "It holds run %lld: pictures of all of it (of %s of "
+		 "addresses, 800 x 400 cells), %u of parts "
+		 "(the smallest 1/%u of both axes, 320 x 160 cells), the first 50 objects by each "
+		 "column, details of %u call sites, call trees of at most 2,000 nodes%s. It cannot "
+		 "count a part of the time anew, filter what it does not hold, or show source "
+		 "files.%s",
+		 (long long)store->run_id, format_bytes((int64_t)store->height).text,
+		 store->n_parts, 1u << store->depth, store->n_sites,
+		 store->other_run_id ? ", and a comparison with one other run" : "",
+		 store->is_full ? " There was more than the file has room for." : "");
 	json_name(&store->json, "stored");
 	json_open(&store->json, '{');
 	json_set_integer(&store->json, "run", store->run_id);

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * Answers that are taken along in one file: as many as there is room for, the most wanted first. Written as
- * {"REQUEST": answer}, with the requests as the page writes them: "NAME?a=1&b=2", parameters sorted by name.
+ * Answers that are taken along in one file: as many as there is room for, the most wanted first.
+ * Written as {"REQUEST": answer}, with the requests as the page writes them: "NAME?a=1&b=2",
+ * parameters sorted by name.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -16,8 +17,9 @@ struct view_stored {
 };
 
 /*
- * Make the answers. What there was no room for is told in the answer "stored". Returns 0 with *ret_json, to be
- * dropped, or a negative errno (-EPROTO: SQLite tells; a message may be in the context).
+ * Make the answers. What there was no room for is told in the answer "stored". Returns 0 with
+ * *ret_json, to be dropped, or a negative errno (-EPROTO: SQLite tells; a message may be in the
+ * context).
  */
 int view_stored_make(struct view_context *context, const struct view_stored *stored,
 		     struct json *ret_json);
