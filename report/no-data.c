@@ -7,11 +7,14 @@
 #include "store/query-value.h"
 
 /*
- * The first query that gives a row tells the reason. A run without blocks: nothing was traced, or what
- * was traced did not allocate. Without samples: the source was refused, or the run was too short.
+ * The first query that gives a row tells the reason. A run without blocks: nothing was traced, or
+ * what was traced did not allocate. Without samples: the source was refused, or the run was too
+ * short.
  */
+/* clang-format off */
 static const char blocks_sql[] =
-	"SELECT 'a selection (--from, --to, --process, --thread, --addr, --region) holds none of what was recorded'"
+	"SELECT 'a selection (--from, --to, --process, --thread, --addr,"
+	" --region) holds none of what was recorded'"
 	" WHERE EXISTS (SELECT 1 FROM main.site WHERE n_blocks > 0)"
 	" AND NOT EXISTS (SELECT 1 FROM site WHERE run_id = :run AND n_blocks > 0)"
 	" AND EXISTS (SELECT 1 FROM main.site WHERE run_id = :run)"
@@ -25,16 +28,18 @@ static const char blocks_sql[] =
 	" UNION ALL SELECT 'no call of malloc or its family was recorded' WHERE NOT EXISTS"
 	"  (SELECT 1 FROM main.site WHERE run_id = :run)";
 
-#define NO_SOURCE(kind, source, text)                                                                 \
-	"SELECT name || ' was not sampled: ' || coalesce(remedy, 'error ' || error) FROM main.source" \
-	" WHERE run_id = :run AND measures = '" kind "' AND error <> 0"                               \
-	" UNION ALL SELECT '" text                                                                    \
-	"' WHERE NOT EXISTS (SELECT 1 FROM main.source WHERE run_id = :run"                           \
-	"  AND measures = '" kind "')"                                                                \
-	" UNION ALL SELECT 'the run was too short for a sample of source " source                     \
-	"' WHERE NOT EXISTS"                                                                          \
-	"  (SELECT 1 FROM main.source WHERE run_id = :run AND measures = '" kind                      \
+#define NO_SOURCE(kind, source, text) \
+	"SELECT name || ' was not sampled: ' || coalesce(remedy, 'error ' || error)" \
+	" FROM main.source" \
+	" WHERE run_id = :run AND measures = '" kind "' AND error <> 0" \
+	" UNION ALL SELECT '" text "' WHERE NOT EXISTS (SELECT 1 FROM main.source" \
+	" WHERE run_id = :run" \
+	"  AND measures = '" kind "')" \
+	" UNION ALL SELECT 'the run was too short for a sample of source " source \
+	"' WHERE NOT EXISTS" \
+	"  (SELECT 1 FROM main.source WHERE run_id = :run AND measures = '" kind \
 	"' AND n_samples > 0)"
+/* clang-format on */
 
 static const char *const reasons_sql[REPORT_NEEDS_COUNT] = {
 	[REPORT_NEEDS_NOTHING] = NULL,
@@ -44,7 +49,8 @@ static const char *const reasons_sql[REPORT_NEEDS_COUNT] = {
 	[REPORT_NEEDS_FAULTS] = NO_SOURCE(
 		"fault", "faults", "page faults were not recorded: record with --source auto"),
 	[REPORT_NEEDS_DATA_SOURCE] =
-		"SELECT 'no source of this run has levels and nodes: that takes a PMU that samples memory"
+		"SELECT 'no source of this run has levels and nodes: that takes a PMU that"
+		" samples memory"
 		" accesses'",
 };
 

@@ -13,8 +13,8 @@
 sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, int64_t limit);
 
 /*
- * Whether a run counted page faults, and allocations (calls of malloc and its family): what was not recorded is unknown,
- * and no 0. A selection keeps the sources of its run.
+ * Whether a run counted page faults, and allocations (calls of malloc and its family): what was not
+ * recorded is unknown, and no 0. A selection keeps the sources of its run.
  */
 #define REPORT_SQL_HAS_FAULTS(run)                                                                 \
 	" EXISTS (SELECT 1 FROM source WHERE source.run_id = " run                                 \

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * A touch: an address that a sample accessed, with who owned it then; and the sample itself. What the
- * import makes, what rows of the database become again, and what every sum is fed with.
+ * A touch: an address that a sample accessed, with who owned it then; and the sample itself. What
+ * the import makes, what rows of the database become again, and what every sum is fed with.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +31,9 @@ struct owner {
 	uint32_t site; /* of heap blocks, named ones too, as owner_block.site; else 0 */
 };
 
-/* A touch as it is written. share is of the sample's weight. Those of one sample follow each other. */
+/*
+ * A touch as it is written. share is of the sample's weight. Those of one sample follow each other.
+ */
 struct touch {
 	int64_t sample; /* sample.id */
 	int64_t time_ns;

@@ -1,9 +1,9 @@
 #pragma once
 /*
- * What functions and their callers are charged with: bytes, blocks, time ... of call sites, summed up
- * along the call paths. A function counts once per path however often it stands in it; a call that
- * leads back to a function further out (recursion) is marked and carries nothing. So the callers of a
- * function always add up to it, and the whole is the sum over all sites.
+ * What functions and their callers are charged with: bytes, blocks, time ... of call sites, summed
+ * up along the call paths. A function counts once per path however often it stands in it; a call
+ * that leads back to a function further out (recursion) is marked and carries nothing. So the
+ * callers of a function always add up to it, and the whole is the sum over all sites.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -40,24 +40,25 @@ struct profile_metric_row {
 	enum report_needs needs;
 	enum table_kind kind; /* how values are shown */
 	/*
-	 * stack_id, value, samples, samples squared for :run; the last two 0 but for time. Of time at blocks also what
-	 * was resolved of it, the ends of the 95 % interval in ns, and whether the value is known: else it is what surely is
-	 * the site's, and the answer lies anywhere between the ends.
+	 * stack_id, value, samples, samples squared for :run; the last two 0 but for time. Of time
+	 * at blocks also what was resolved of it, the ends of the 95 % interval in ns, and whether
+	 * the value is known: else it is what surely is the site's, and the answer lies anywhere
+	 * between the ends.
 	 */
 	const char *sql;
 };
 
 /*
- * run_id: a run with call stacks of samples (record --sample-stacks) has time and faults by them; behind
- * selection_apply() those of the selection.
+ * run_id: a run with call stacks of samples (record --sample-stacks) has time and faults by them;
+ * behind selection_apply() those of the selection.
  */
 const struct profile_metric_row *profile_metric_row(enum profile_metric metric);
 const struct profile_metric_row *profile_metric_row_of(sqlite3 *db, int64_t run_id,
 						       enum profile_metric metric);
 
 /*
- * A title with the time that the run's samples are of in place of "user CPU time": that, "CPU time" or "kernel CPU time".
- * Allocated; NULL without memory.
+ * A title with the time that the run's samples are of in place of "user CPU time": that, "CPU time"
+ * or "kernel CPU time". Allocated; NULL without memory.
  */
 char *profile_title(sqlite3 *db, int64_t run_id, const char *title);
 
@@ -134,8 +135,9 @@ static inline void profile_cleanup(struct profile **profile)
 #define auto_profile __attribute__((cleanup(profile_cleanup)))
 
 /*
- * Put it into the temporary tables profile_function(id, function, module, and of self and total each: self, self_n, self_sq,
- * self_told, self_low, self_high, self_sites, self_unknown; low and high NULL where the metric has none) and profile_call(caller, callee, value, is_cycle), for
+ * Put it into the temporary tables profile_function(id, function, module, and of self and total
+ * each: self, self_n, self_sq, self_told, self_low, self_high, self_sites, self_unknown; low and
+ * high NULL where the metric has none) and profile_call(caller, callee, value, is_cycle), for
  * queries. Function 0 is the whole. Returns 0, -ENOMEM or -EPROTO.
  */
 int profile_tables(const struct profile *profile, sqlite3 *db);

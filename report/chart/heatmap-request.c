@@ -17,9 +17,12 @@
 #include "store/source-measures.h"
 
 /* Of the images of a pid the one that did most. */
+/* clang-format off */
 static const char process_sql[] =
 	"SELECT process.id FROM process WHERE run_id = ?1 AND pid = ?2 ORDER BY"
-	" (SELECT sum(n_events) FROM thread WHERE process_id = process.id) DESC, process.id LIMIT 1";
+	" (SELECT sum(n_events) FROM thread WHERE process_id = process.id) DESC, process.id"
+	" LIMIT 1";
+/* clang-format on */
 static const char source_sql[] =
 	"SELECT id FROM source WHERE run_id = ?1 AND name = ?2 AND error = 0 ORDER BY id LIMIT 1";
 
@@ -131,7 +134,10 @@ static void measure(struct heat *heat)
 			heat->most = heat->picture->counts[i];
 }
 
-/* The whole, with what was left out filled in, and then the part in cells of the size that is wanted. */
+/*
+ * The whole, with what was left out filled in, and then the part in cells of the size that is
+ * wanted.
+ */
 static int make_part(struct heat *heat, const struct heat_request *request,
 		     struct picture_request *asked)
 {

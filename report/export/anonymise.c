@@ -146,8 +146,8 @@ static int replace_all(sqlite3 *db)
 }
 
 /*
- * Hints are sentences with names in them; the view readme of a compact database says where memsight is
- * installed; samples of sqlite_stat4 are rows.
+ * Hints are sentences with names in them; the view readme of a compact database says where memsight
+ * is installed; samples of sqlite_stat4 are rows.
  */
 static const char first_sql[] =
 	"PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON; BEGIN;"

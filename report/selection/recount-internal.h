@@ -64,8 +64,8 @@ int64_t replay_run_end(const struct replay *replay);
 int64_t replay_or_null(sqlite3_stmt *row, int column);
 
 /*
- * The index of time pays for a part of the run; all rows are read faster in their own order, and always where there
- * are no indexes.
+ * The index of time pays for a part of the run; all rows are read faster in their own order, and
+ * always where there are no indexes.
  */
 bool replay_is_short(const struct replay *replay);
 

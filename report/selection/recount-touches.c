@@ -12,7 +12,8 @@
 
 static const struct replay_conditions sample_conditions = {
 	.head = "SELECT sample.time_ns, sample.weight, sample.thread_id, source.measures"
-		" FROM main.sample JOIN main.source ON source.id = source_id WHERE source.run_id = :run",
+		" FROM main.sample JOIN main.source ON source.id = source_id"
+		" WHERE source.run_id = :run",
 	.process = IN_PROCESS("sample"),
 	.thread = IN_THREAD("sample"),
 	.region = IN_REGION("sample", "time_ns"),

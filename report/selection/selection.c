@@ -23,7 +23,8 @@ int selection_count_trips(struct db *db, const struct selection *selection, int6
 			  int64_t *ret_stored)
 {
 	static const char *const sql[2] = {
-		"SELECT coalesce(sum(n_trips), 0) FROM main.region_total WHERE run_id = ?1 AND name = ?2",
+		"SELECT coalesce(sum(n_trips), 0) FROM main.region_total WHERE run_id = ?1"
+		" AND name = ?2",
 		"SELECT count(*) FROM main.region WHERE run_id = ?1 AND name = ?2",
 	};
 	int64_t sums[2] = { 0, 0 };
@@ -65,7 +66,9 @@ static const char source_sql[] =
 	" WHERE run_id = %lld; UPDATE temp.source SET n_samples = CASE"
 	" WHEN measures = 'time' THEN %lld WHEN measures = 'fault' THEN %lld ELSE n_samples END";
 
-/* Regions may lie in each other under the same name: spans are told apart by thread and time only. */
+/*
+ * Regions may lie in each other under the same name: spans are told apart by thread and time only.
+ */
 static const char span_sql[] =
 	"DROP TABLE IF EXISTS temp.span; CREATE TEMP TABLE span AS SELECT thread_id, start_ns,"
 	" coalesce(end_ns, 9223372036854775807) AS end_ns FROM main.region WHERE name = %Q;"
@@ -129,7 +132,10 @@ static int replay_rows(const struct replay *replay)
 	return r < 0 ? r : replay_touches(replay);
 }
 
-/* What samples with call stacks count (profile.c); a run has them from its first samples on, or not at all. */
+/*
+ * What samples with call stacks count (profile.c); a run has them from its first samples on, or not
+ * at all.
+ */
 static int add_stacks(const struct replay *replay)
 {
 	bool has_stacks =

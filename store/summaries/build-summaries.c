@@ -235,9 +235,10 @@ static double draw_of(int64_t sample)
 }
 
 /*
- * Whether a touch counts as one. A sample of CPU time is told several times over (exact accesses, what was waited for,
- * the mix of its loop) and has parts of different size: it counts once, at one of the places that its time is charged
- * to, drawn by their shares. What has no address takes part: then the sample counts nowhere.
+ * Whether a touch counts as one. A sample of CPU time is told several times over (exact accesses,
+ * what was waited for, the mix of its loop) and has parts of different size: it counts once, at one
+ * of the places that its time is charged to, drawn by their shares. What has no address takes part:
+ * then the sample counts nowhere.
  */
 static bool does_count(struct build *build, const struct picture_row_touch *touch)
 {

@@ -256,13 +256,17 @@ void tally_sample(struct tally *tally, const struct sample_event *taken)
 	}
 }
 
+/* clang-format off */
 static const char site_sql[] =
 	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
 	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples,"
 	" n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns, n_stalls, n_stalls_sq,"
-	" n_imputed, n_stalls_imputed, share, share_low, share_high, stall_share, stall_low, stall_high)"
-	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,"
+	" n_imputed, n_stalls_imputed, share, share_low, share_high, stall_share, stall_low,"
+	" stall_high)"
+	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+	" ?19,"
 	" ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+/* clang-format on */
 
 static const char peak_sql[] =
 	"INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes) VALUES(?1, ?2, ?3, ?4)";

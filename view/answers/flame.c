@@ -56,7 +56,10 @@ static int find_metric(struct view_question *question, struct metric *ret_metric
 				   "accesses and latency");
 }
 
-/* Of time that is known of some sites as a range only: what its ends are told by, of all (""), and right in it ("self_"). */
+/*
+ * Of time that is known of some sites as a range only: what its ends are told by, of all (""), and
+ * right in it ("self_").
+ */
 static const char *const ends_names[] = {
 	"told",	     "n_told",	    "low",	"high",	     "n_sites",	     "n_unknown",
 	"self_told", "self_n_told", "self_low", "self_high", "self_n_sites", "self_n_unknown",
@@ -74,8 +77,8 @@ static void write_ends(struct columns *columns, size_t first, const struct profi
 }
 
 /*
- * samples_per_ns: of time, a node has as many samples as its time says, since samples stand for periods that differ: shares
- * are those of time, as in --flat; 0: n is what was counted.
+ * samples_per_ns: of time, a node has as many samples as its time says, since samples stand for
+ * periods that differ: shares are those of time, as in --flat; 0: n is what was counted.
  */
 static void write_nodes(struct json *json, const struct flame *flame, const uint32_t *name_of,
 			double samples_per_ns)

@@ -1,11 +1,14 @@
 #pragma once
 /*
- * SQL for rows of objects: call sites of the heap, and what else was touched. OBJECT_ITEMS are common table
- * expressions, of which item has a row for each; OBJECT_ROWS shows rows of a table "kept" of items. Needs
- * report_functions_register().
+ * SQL for rows of objects: call sites of the heap, and what else was touched. OBJECT_ITEMS are
+ * common table expressions, of which item has a row for each; OBJECT_ROWS shows rows of a table
+ * "kept" of items. Needs report_functions_register().
  */
 
-/* Whose allocation an item's is: not the C++ runtime's operator new's. made is its row of stack_line. */
+/*
+ * Whose allocation an item's is: not the C++ runtime's operator new's. made is its row of
+ * stack_line.
+ */
 #define OBJECT_INNER                                                                               \
 	"CASE WHEN made.function GLOB 'operator new*' AND made.parent_id IS NOT NULL"              \
 	" THEN made.parent_id ELSE item.stack_id END"
@@ -16,32 +19,38 @@
 	" = " OBJECT_INNER " WHERE made.stack_id = item.stack_id)"
 
 /* Variables, mappings and stacks of threads that were touched. */
-#define OBJECT_THINGS                                                                                                                                \
-	"SELECT 2 AS kind, id, size, NULL AS stack_id, name, NULL AS path FROM object_name"                                                          \
-	"  WHERE run_id = :run UNION ALL SELECT 3, id, CASE WHEN prot = 0 AND seen = 0 THEN NULL ELSE size END, stack_id,"                           \
-	"  CASE path WHEN '[heap]' THEN 'heap (brk)' ELSE coalesce(nullif(path, ''), 'anonymous memory') END, NULL FROM mapping WHERE run_id = :run" \
-	" UNION ALL SELECT 4, id, size, NULL, name, path FROM symbol"                                                                                \
-	" UNION ALL SELECT 5, id, NULL, NULL, 'stack of thread ' || tid, NULL FROM thread"                                                           \
-	"  WHERE run_id = :run UNION ALL SELECT 6, id, NULL, NULL,"                                                                                  \
+/* clang-format off */
+#define OBJECT_THINGS \
+	"SELECT 2 AS kind, id, size, NULL AS stack_id, name, NULL AS path FROM object_name" \
+	"  WHERE run_id = :run UNION ALL SELECT 3, id, CASE WHEN prot = 0 AND seen = 0" \
+	" THEN NULL ELSE size END, stack_id," \
+	"  CASE path WHEN '[heap]' THEN 'heap (brk)' ELSE coalesce(nullif(path, '')," \
+	" 'anonymous memory') END, NULL FROM mapping WHERE run_id = :run" \
+	" UNION ALL SELECT 4, id, size, NULL, name, path FROM symbol" \
+	" UNION ALL SELECT 5, id, NULL, NULL, 'stack of thread ' || tid, NULL FROM thread" \
+	"  WHERE run_id = :run UNION ALL SELECT 6, id, NULL, NULL," \
 	"  'thread-local storage of thread ' || tid, NULL FROM thread WHERE run_id = :run"
 
-#define OBJECT_ITEMS                                                                                                     \
-	"clock(n_clock) AS (SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run"                            \
-	"  AND measures = 'time'),"                                                                                      \
-	" accessed AS (SELECT owner_kind, owner_id, sum(n) AS n_accesses,"                                               \
-	"  1.0 * sum(latency) / nullif(sum(n_latencies), 0) AS latency FROM access_total"                                \
-	"  WHERE run_id = :run GROUP BY 1, 2),"                                                                          \
-	" raw AS (SELECT stack_id AS site, 1 AS kind, stack_id AS id, n_blocks, bytes,"                                  \
-	"  live_bytes, peak_bytes, n_temporary, 1e9 * byte_seconds / nullif(bytes, 0) AS"                                \
-	"  mean_life_ns, n_samples + n_imputed AS n_samples, time_ns, share, share_low, share_high, n_faults, stack_id," \
-	"  NULL AS name, NULL AS path FROM site WHERE run_id = :run"                                                     \
-	"  UNION ALL SELECT NULL, owner_kind, owner_id, NULL, NULL, NULL, size, NULL, NULL,"                             \
-	"  n_samples + n_imputed, time_ns, share, share_low, share_high, n_faults, stack_id, name, path"                 \
-	"  FROM object_total LEFT JOIN (" OBJECT_THINGS ") AS thing"                                                     \
-	"  ON thing.kind = owner_kind AND thing.id = owner_id"                                                           \
-	"  WHERE run_id = :run AND owner_kind IN (2, 3, 4, 5, 6)),"                                                      \
-	" item AS (SELECT raw.*, n_accesses, latency FROM raw JOIN clock"                                                \
+#define OBJECT_ITEMS \
+	"clock(n_clock) AS (SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run" \
+	"  AND measures = 'time')," \
+	" accessed AS (SELECT owner_kind, owner_id, sum(n) AS n_accesses," \
+	"  1.0 * sum(latency) / nullif(sum(n_latencies), 0) AS latency FROM access_total" \
+	"  WHERE run_id = :run GROUP BY 1, 2)," \
+	" raw AS (SELECT stack_id AS site, 1 AS kind, stack_id AS id, n_blocks, bytes," \
+	"  live_bytes, peak_bytes, n_temporary, 1e9 * byte_seconds / nullif(bytes, 0) AS" \
+	"  mean_life_ns, n_samples + n_imputed AS n_samples, time_ns, share, share_low," \
+	" share_high, n_faults, stack_id," \
+	"  NULL AS name, NULL AS path FROM site WHERE run_id = :run" \
+	"  UNION ALL SELECT NULL, owner_kind, owner_id, NULL, NULL, NULL, size, NULL, NULL," \
+	"  n_samples + n_imputed, time_ns, share, share_low, share_high, n_faults, stack_id," \
+	" name, path" \
+	"  FROM object_total LEFT JOIN (" OBJECT_THINGS ") AS thing" \
+	"  ON thing.kind = owner_kind AND thing.id = owner_id" \
+	"  WHERE run_id = :run AND owner_kind IN (2, 3, 4, 5, 6))," \
+	" item AS (SELECT raw.*, n_accesses, latency FROM raw JOIN clock" \
 	"  LEFT JOIN accessed ON owner_kind = kind AND owner_id = raw.id)"
+/* clang-format on */
 
 #define OBJECT_ROWS                                                                                \
 	"SELECT site, (SELECT name FROM owner WHERE owner.id = kind) AS owner, item.id,"           \

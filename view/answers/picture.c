@@ -125,7 +125,10 @@ static void write_cells(struct json *json, const struct picture *picture, bool i
 	packed_write_u8(json, picture->occupancy, n, is_short);
 }
 
-/* What a touch is one of: a sample of CPU time counts at one of the addresses that it is charged to. */
+/*
+ * What a touch is one of: a sample of CPU time counts at one of the addresses that it is charged
+ * to.
+ */
 static void write_unit(struct view_question *question, const struct picture *picture)
 {
 	static const char sql[] = "SELECT CASE WHEN measures = 'time' "

@@ -6,13 +6,16 @@
 
 #include "store/heatmap/heatmap.h"
 
+/* clang-format off */
 static const char runs_sql[] =
 	"SELECT id, program, mode, repetition, command, start_unix_ns, duration_ns, exit_status,"
 	" ended_cleanly, detail,"
-	" coalesce((SELECT value FROM total WHERE run_id = run.id AND name = 'allocations'), 0) AS n_blocks,"
+	" coalesce((SELECT value FROM total WHERE run_id = run.id AND name = 'allocations'),"
+	" 0) AS n_blocks,"
 	" (SELECT coalesce(sum(n_samples), 0) FROM source WHERE run_id = run.id) AS n_samples,"
 	" (SELECT coalesce(sum(count), 0) FROM loss WHERE run_id = run.id) AS n_lost"
 	" FROM run ORDER BY id";
+/* clang-format on */
 
 int view_runs(struct view_question *question)
 {
@@ -27,39 +30,51 @@ static const char host_sql[] = "SELECT key, value FROM fact WHERE run_id = :run 
 
 static const char totals_sql[] = "SELECT name, value FROM total WHERE run_id = :run ORDER BY name";
 
+/* clang-format off */
 static const char sources_sql[] =
-	"SELECT id, name, measures, unit, period, n_samples, error, remedy, note, passed_over FROM source"
+	"SELECT id, name, measures, unit, period, n_samples, error, remedy, note, passed_over"
+	" FROM source"
 	" WHERE run_id = :run ORDER BY number";
+/* clang-format on */
 
 static const char losses_sql[] =
 	"SELECT source, reason, count, process_id AS process, from_ns, to_ns FROM loss"
 	" WHERE run_id = :run ORDER BY count DESC, source, reason";
 
 /* The peak of a process is not an aggregate: of the only one that was traced it is the run's. */
+/* clang-format off */
 static const char processes_sql[] =
 	"SELECT id, pid, exe, command, traced, why_not, start_ns, end_ns,"
 	" (SELECT coalesce(sum(n_blocks), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
 	"  WHERE process_id = process.id) AS n_blocks,"
-	" (SELECT coalesce(sum(n_samples + n_faults), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
+	" (SELECT coalesce(sum(n_samples + n_faults), 0) FROM thread_total JOIN thread"
+	" ON thread.id = thread_id"
 	"  WHERE process_id = process.id) AS n_samples,"
 	" CASE WHEN traced AND (SELECT sum(traced) FROM process WHERE run_id = :run) = 1 THEN"
 	"  (SELECT value FROM total WHERE run_id = :run AND name = 'peak_bytes') END AS peak_bytes"
 	" FROM process WHERE run_id = :run ORDER BY number";
 
 static const char threads_sql[] =
-	"SELECT thread.id, process_id, tid, (SELECT name FROM thread_name WHERE thread_id = thread.id"
+	"SELECT thread.id, process_id, tid, (SELECT name FROM thread_name"
+	" WHERE thread_id = thread.id"
 	"  ORDER BY time_ns DESC LIMIT 1) AS name, start_ns, end_ns,"
-	" coalesce(n_blocks, 0) AS n_blocks, coalesce(n_samples + n_faults, 0) AS n_samples FROM thread"
+	" coalesce(n_blocks, 0) AS n_blocks, coalesce(n_samples + n_faults, 0) AS n_samples"
+	" FROM thread"
 	" LEFT JOIN thread_total ON thread_total.run_id = :run AND thread_id = thread.id"
 	" WHERE thread.run_id = :run ORDER BY thread.id LIMIT 20000";
+/* clang-format on */
 
 /* What the page may offer. */
+/* clang-format off */
 static const char offers_sql[] =
-	"SELECT EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src) WHERE run_id = :run"
+	"SELECT EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src)"
+	" WHERE run_id = :run"
 	"  AND level IS NOT NULL) AS has_levels,"
-	" EXISTS (SELECT 1 FROM access_total WHERE run_id = :run AND n_latencies > 0) AS has_latency,"
+	" EXISTS (SELECT 1 FROM access_total WHERE run_id = :run"
+	" AND n_latencies > 0) AS has_latency,"
 	" EXISTS (SELECT 1 FROM (SELECT stack_id FROM sample WHERE run_id = :run LIMIT 10000)"
 	"  WHERE stack_id IS NOT NULL) AS has_stacks";
+/* clang-format on */
 
 static int write_run(struct view_question *question)
 {
