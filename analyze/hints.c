@@ -13,6 +13,7 @@
 #include "analyze/symbols/debian-package.h"
 #include "analyze/symbols/objects.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "store/database.h"
 #include "store/statement.h"
 
@@ -121,12 +122,11 @@ static int hint_allocators(sqlite3 *handle, int64_t run_id)
  */
 static void lineless_text(const char *path, double part, char *text, size_t n_bytes)
 {
-	const char *slash = strrchr(path, '/');
 	char package[256], debug[300];
 	int n = snprintf(text, n_bytes,
 			 "%.1f %% of the bytes were asked for in %s, which has no line "
 			 "numbers: ",
-			 100 * part, slash ? slash + 1 : path);
+			 100 * part, text_base_name(path));
 
 	if (n < 0 || (size_t)n >= n_bytes)
 		return;

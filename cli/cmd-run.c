@@ -13,6 +13,7 @@
 #include "cli/series-text.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
+#include "common/text.h"
 #include "runner/placement/placement.h"
 #include "runner/run-command.h"
 #include "series/heimdallr-command.h"
@@ -108,8 +109,7 @@ static int fill_in(struct cmd_series *run)
 {
 	struct series *series = run->series;
 	const char *file = run->options->operands[0];
-	const char *slash = strrchr(file, '/');
-	auto_free char *base = strdup(slash ? slash + 1 : file);
+	auto_free char *base = strdup(text_base_name(file));
 	char *dot = base ? strrchr(base, '.') : NULL;
 	char output[SERIES_NAME_BYTES];
 	int err = base ? 0 : -ENOMEM;

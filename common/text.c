@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* U+0080 to U+009F. */
 static bool is_second_set(const unsigned char *c)
@@ -20,4 +21,11 @@ char *text_hide_controls(char *text)
 		}
 	}
 	return text;
+}
+
+const char *text_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
 }

@@ -7,3 +7,6 @@
  * of anybody.
  */
 char *text_hide_controls(char *text);
+
+/* What stands behind the last slash of a path; all of it where there is none. Any thread. */
+const char *text_base_name(const char *path);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -129,8 +130,7 @@ struct frames {
 
 static enum module module_of(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	const char *name = text_base_name(path);
 
 	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
 		if (fnmatch(modules[i].pattern, name, 0) == 0)

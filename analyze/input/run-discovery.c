@@ -14,6 +14,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "common/parse.h"
+#include "common/text.h"
 
 #define SUFFIX	      ".mst"
 #define RUN_FILE      "run.ini"
@@ -59,8 +60,7 @@ static bool is_default_name(const char *name)
 /* The last part of a path, without its suffix; allocated. */
 static char *base_of(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *base = strdup(slash ? slash + 1 : path);
+	char *base = strdup(text_base_name(path));
 
 	if (base && ends_in_trace(base))
 		base[strlen(base) - strlen(SUFFIX)] = '\0';

@@ -3,9 +3,11 @@
  * them.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "analyze/process/modules-internal.h"
+#include "common/text.h"
 #include "trace/reader.h"
 
 #define PAGE_BYTES UINT64_C(4096)
@@ -32,7 +34,7 @@ static bool is_file(const struct module_map *map)
 /* By build-id where both tell it; else by base name: /lib may be a link to /usr/lib. */
 static bool is_same_file(const struct module *module, const struct module_map *map)
 {
-	const char *name = module_base_name(module->object->path);
+	const char *name = text_base_name(module->object->path);
 	size_t n = strlen(name);
 
 	if (module->object->build_id && map->build_id_bytes)

@@ -1,6 +1,5 @@
 #pragma once
 /* Shared by modules.c, executable-maps.c and static-tls.c. */
-#include <string.h>
 
 #include "analyze/process/module-list.h"
 
@@ -15,13 +14,6 @@ struct modules {
 
 /* The list of an image with what it inherited; NULL: unknown image, or no memory. */
 struct module_list *modules_list(struct modules *modules, uint32_t number);
-
-static inline const char *module_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* ---- static-tls.c ---- */
 

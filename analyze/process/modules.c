@@ -6,6 +6,7 @@
 
 #include "analyze/process/modules-internal.h"
 #include "common/array.h"
+#include "common/text.h"
 #include "schemas/ring.h"
 #include "trace/reader.h"
 
@@ -108,8 +109,8 @@ static bool announce_known(struct modules *modules, struct module_list *list,
 
 		if (known->start >= record->end || record->start >= known->end ||
 		    known->unload_ns <= time_ns || known->load_ns > time_ns ||
-		    (known->object != object && strcmp(module_base_name(known->object->path),
-						       module_base_name(object->path)) != 0))
+		    (known->object != object && strcmp(text_base_name(known->object->path),
+						       text_base_name(object->path)) != 0))
 			continue;
 		if (known->start != record->start) {
 			known->unload_ns = known->load_ns;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/symbols/symbol-table.h"
+#include "common/text.h"
 
 /* Functions of the family under any prefix, as __libc_memalign or je_malloc. */
 static const char *const family_parts[] = { "malloc",  "calloc",	"memalign",
@@ -82,7 +83,5 @@ bool allocator_is_in(struct object *object)
 
 bool allocator_is_tool(const struct object *object)
 {
-	const char *slash = strrchr(object->path, '/');
-
-	return strncmp(slash ? slash + 1 : object->path, "libtracealloc", 13) == 0;
+	return strncmp(text_base_name(object->path), "libtracealloc", 13) == 0;
 }

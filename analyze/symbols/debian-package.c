@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/text.h"
 
 #define MAX_LIST_BYTES (64u << 20)
 
@@ -39,8 +40,7 @@ static bool list_has(const char *list_path, const char *path)
 /* ".../info/libc6:amd64.list" -> "libc6" */
 static void name_of_list(const char *list_path, char *ret_name, size_t n_bytes)
 {
-	const char *slash = strrchr(list_path, '/');
-	const char *base = slash ? slash + 1 : list_path;
+	const char *base = text_base_name(list_path);
 	size_t n = strcspn(base, ":");
 
 	if (!base[n])

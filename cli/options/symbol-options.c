@@ -7,16 +7,14 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "common/text.h"
 
 static void show_fetch(void *context, const char *path, long n_bytes, long n_all_bytes)
 {
-	const char *slash = strrchr(path, '/');
-
 	(void)context;
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\rdebuginfod: %-40.40s %7.1f of %.1f MiB\r",
-			slash ? slash + 1 : path, (double)n_bytes / (1 << 20),
-			(double)n_all_bytes / (1 << 20));
+		fprintf(stderr, "\rdebuginfod: %-40.40s %7.1f of %.1f MiB\r", text_base_name(path),
+			(double)n_bytes / (1 << 20), (double)n_all_bytes / (1 << 20));
 }
 
 static int check_folder(const char *option, const char *path)

@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "store/row-limit.h"
 #include "store/statement.h"
 
@@ -34,13 +35,6 @@ static uint64_t hash_of(const char *text, uint64_t hash)
 	for (; *text; text++)
 		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
 	return hash;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 static int add_source(struct paths *paths, const char *source)
@@ -133,7 +127,7 @@ static int add_called(struct paths *paths, uint32_t number, int32_t line, uint32
 static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *row)
 {
 	uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
-	const char *module = base_name(statement_string(row, 1));
+	const char *module = text_base_name(statement_string(row, 1));
 	const char *name = statement_string_or_null(row, 2);
 	auto_free char *made = NULL;
 	uint32_t number, source = 0;

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/text-stream.h"
+#include "common/text.h"
 #include "store/statement.h"
 
 #define DEFAULT_FRAMES 3
@@ -41,13 +42,6 @@ struct walk {
 	int code; /* of SQLite: what failed */
 };
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static const char *column_text(struct walk *walk, int column)
 {
 	const char *text = statement_string_or_null(walk->stmt, column);
@@ -73,13 +67,13 @@ static void write_place(struct walk *walk)
 	if (function)
 		fputs(function, walk->out);
 	if (file)
-		fprintf(walk->out, " %s:%d", base_name(file),
+		fprintf(walk->out, " %s:%d", text_base_name(file),
 			sqlite3_column_int(walk->stmt, COLUMN_LINE));
 	else if (function && path) /* the offset tells two places in one function apart */
-		fprintf(walk->out, " (%s+0x%llx)", base_name(path),
+		fprintf(walk->out, " (%s+0x%llx)", text_base_name(path),
 			sqlite3_column_int64(walk->stmt, COLUMN_OFFSET));
 	else if (path)
-		fprintf(walk->out, "%s+0x%llx", base_name(path),
+		fprintf(walk->out, "%s+0x%llx", text_base_name(path),
 			sqlite3_column_int64(walk->stmt, COLUMN_OFFSET));
 }
 

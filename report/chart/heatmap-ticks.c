@@ -1,3 +1,4 @@
+#include "common/text.h"
 #include "report/chart/heatmap-request.h"
 
 #include <errno.h>
@@ -29,13 +30,6 @@ static bool is_free(const struct ticks *ticks, uint64_t y)
 	return ticks->n < HEAT_MAX_TICKS;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* As view/web/map/axis.js calls it. */
 static const char *name_of(const struct picture_band *band)
 {
@@ -48,7 +42,7 @@ static const char *name_of(const struct picture_band *band)
 		{ "[stack]", "stack" },
 		{ "tool", "memsight" },
 	};
-	const char *name = *band->name ? base_name(band->name) : band->kind;
+	const char *name = *band->name ? text_base_name(band->name) : band->kind;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(name, names[i].kind) == 0)

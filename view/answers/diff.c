@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "report/diff/diff.h"
 #include "store/query-value.h"
 #include "view/columns.h"
@@ -68,10 +69,9 @@ static int write_path(struct json *json, const struct paths *paths, const struct
 	for (size_t i = 0; i < n; i++) {
 		const struct path_function *function = &paths->functions[steps[i].function];
 		const char *source = function->source ? function->source : function->module;
-		const char *slash = strrchr(source, '/');
 		auto_free char *text = NULL;
 		int r = steps[i].line ? asprintf(&text, "%s at %s:%d", function->name,
-						 slash ? slash + 1 : source, steps[i].line)
+						 text_base_name(source), steps[i].line)
 			: function->name[0] == '(' // "(in MODULE)" has it
 				? asprintf(&text, "%s", function->name)
 				: asprintf(&text, "%s in %s", function->name, function->module);
