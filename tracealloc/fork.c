@@ -103,19 +103,3 @@ void ta_fork_watch(void)
 		at_fork(begin, end, begin_child);
 	}
 }
-
-uint64_t ta_fork_ticks(void)
-{
-	return ta_tls.thread ? ta_tls.thread->fork_ticks : 0;
-}
-
-void ta_fork_claimed(void)
-{
-	const struct ta_thread *thread = ta_tls.thread;
-
-	if (!thread || !thread->fork_ticks || thread->fork_place >= RING_MAX_FORKS)
-		return;
-	uint64_t told = thread->fork_told_ticks;
-	/* Somebody else's by now, if this child is very late. */
-	atomic_compare_exchange_strong(&ta_image.forks[thread->fork_place], &told, 0);
-}

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "tracealloc/hooks/hook.h"
-#include "tracealloc/hooks/operator-new.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/stack/module.h"
 

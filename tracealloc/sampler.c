@@ -267,14 +267,8 @@ void ta_sampler_stop(void)
 	if (process)
 		atomic_store_explicit(&process->signal_stop, RING_SIGNAL_IN_USE,
 				      memory_order_relaxed);
-	ta_thread_each_timer();
-}
-
-bool ta_sampler_is_own(void)
-{
-	long pid = ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
-
-	return pid < 0 || (uint32_t)pid == ta_image.pid; /* forbidden: by the image itself */
+	for (struct ta_thread *i = atomic_load(&ta_threads); i; i = i->next_all)
+		ta_sampler_end(i);
 }
 
 __sighandler_t ta_sampler_hide(__sighandler_t handler)
@@ -289,7 +283,7 @@ static struct ta_thread *own_thread(void)
 {
 	struct ta_thread *thread = ta_tls.thread;
 
-	return thread && thread->timer >= 0 && ta_sampler_is_own() ? thread : NULL;
+	return thread && thread->timer >= 0 && ta_image_is_own() ? thread : NULL;
 }
 
 void ta_sampler_hold(void)

@@ -27,12 +27,6 @@ void ta_sampler_end(struct ta_thread *thread);
 /* The program wants the signal for itself: sample this image no more. Signal safe. */
 void ta_sampler_stop(void);
 
-/*
- * Is the caller the process that is sampled? A child of vfork shares our memory, not our handlers;
- * one of fork that has not attached yet still has its parent's slot. Signal safe.
- */
-bool ta_sampler_is_own(void);
-
 /* What a program is to see of a handler that was found: of ours nothing. */
 __sighandler_t ta_sampler_hide(__sighandler_t handler);
 

@@ -114,13 +114,6 @@ static inline long ta_map_private(size_t n_bytes)
 	return memory;
 }
 
-/*
- * Attach this image: by the socket after exec, by claiming a slot after fork. Leaves the state
- * word on or off. For the thread that won the state word from TA_ASK to TA_BUSY; async-signal
- * safe, no errno, at most RECORDING_PATIENCE_MS.
- */
-void ta_image_attach(void);
-
 /* Count one event that cannot be recorded since its thread has no chain. Signal safe. */
 void ta_image_count_late(void);
 
@@ -130,11 +123,11 @@ void ta_image_count_sealed(void);
 /* Let every thread forget its stacks: a module was unloaded. Nothing when the image is off. */
 void ta_image_next_epoch(void);
 
-/*
- * Wait while another thread attaches, bounded in time: a signal handler may have jumped out of
- * it. Returns the state then; TA_OFF when it took too long. Keeps errno.
- */
-uint32_t ta_image_wait(void);
-
 /* Stop recording for good in this image: the collector has ended. Signal safe. */
 void ta_image_stop(void);
+
+/*
+ * Is the caller the process that is sampled? A child of vfork shares our memory, not our
+ * handlers; one of fork that has not attached yet still has its parent's slot. Signal safe.
+ */
+bool ta_image_is_own(void);

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/ring/clock.h"
@@ -18,12 +17,7 @@
 #define MAX_KEY_YIELDS 1000
 #define MAX_LOOKED_AT  256u
 
-_Thread_local struct ta_tls ta_tls
-	__attribute__((tls_model("initial-exec"))) = { .seen = (uint32_t)TA_SEEN_NONE,
-						       .known = (uint32_t)TA_SEEN_NONE };
-
-/* All states ever made, and the free ones: a stack whose head carries a tag against ABA. */
-static _Atomic(struct ta_thread *) all_threads;
+/* Free states: a stack whose head carries a tag against ABA. */
 static _Atomic uint64_t free_threads;
 static _Atomic uint32_t key_users; /* threads that are about to set the key */
 
@@ -68,8 +62,8 @@ static struct ta_thread *map_state(void)
 		return NULL;
 	thread = (struct ta_thread *)memory;
 	thread->timer = -1; /* 0 might be the program's: who stops sampling looks at all of them */
-	thread->next_all = atomic_load(&all_threads);
-	while (!atomic_compare_exchange_weak(&all_threads, &thread->next_all, thread))
+	thread->next_all = atomic_load(&ta_threads);
+	while (!atomic_compare_exchange_weak(&ta_threads, &thread->next_all, thread))
 		;
 	return thread;
 }
@@ -138,20 +132,9 @@ bool ta_thread_give_key(void)
 	return true;
 }
 
-const struct ta_thread *ta_thread_all(void)
-{
-	return atomic_load(&all_threads);
-}
-
-void ta_thread_each_timer(void)
-{
-	for (struct ta_thread *i = atomic_load(&all_threads); i; i = i->next_all)
-		ta_sampler_end(i);
-}
-
 uint32_t ta_thread_find(uintptr_t pointer)
 {
-	const struct ta_thread *thread = atomic_load(&all_threads);
+	const struct ta_thread *thread = atomic_load(&ta_threads);
 
 	if (pointer == ta_thread_pointer())
 		return own_tid();
@@ -167,7 +150,7 @@ void ta_thread_forked(void)
 	/* The other threads stayed in the parent: their states are free memory here. */
 	atomic_store(&free_threads, 0);
 	atomic_store(&key_users, 0);
-	for (struct ta_thread *i = atomic_load(&all_threads); i; i = i->next_all) {
+	for (struct ta_thread *i = atomic_load(&ta_threads); i; i = i->next_all) {
 		if (i == own)
 			continue;
 		atomic_store(&i->pointer, 0);
@@ -184,26 +167,6 @@ void ta_thread_forked(void)
 	ta_stack_release(own);
 	ta_stack_discard(own);
 	reset(own, true);
-}
-
-void ta_thread_announce(struct ta_thread *thread)
-{
-	struct ring_thread_start *record;
-
-	record = ta_record_reserve_big(thread, sizeof(*record));
-	if (!record)
-		return;
-	record->ticks = ta_ticks_begin();
-	record->tid = thread->tid;
-	record->is_main = thread->is_main;
-	record->stack_start = thread->stack_start;
-	record->stack_end = thread->stack_end;
-	/*
-	 * Elsewhere TLS lies above it: what is in a thread's map and not on its stack is the map's.
-	 */
-	record->fs_base = TA_TLS_IS_BELOW ? ta_thread_pointer() : 0;
-	ta_syscall(SYS_prctl, PR_GET_NAME, (long)record->name, 0, 0, 0, 0);
-	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_THREAD_START, 0, 3, 0));
 }
 
 /* The last record of a chain fits behind the limit of all others. */
@@ -253,7 +216,7 @@ static bool is_gone(const struct ta_thread *thread)
  */
 static struct ta_thread *reclaim(void)
 {
-	struct ta_thread *thread = atomic_load(&all_threads);
+	struct ta_thread *thread = atomic_load(&ta_threads);
 
 	for (uint32_t i = 0; thread && i < MAX_LOOKED_AT; i++, thread = thread->next_all) {
 		uintptr_t pointer = atomic_load(&thread->pointer);

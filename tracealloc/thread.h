@@ -100,6 +100,9 @@ _Static_assert(sizeof(struct ta_tls) <= 64, "static TLS is scarce");
 extern _Thread_local struct ta_tls ta_tls
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+/* All states ever made, by next_all; those of threads that are gone stay among them. */
+extern _Atomic(struct ta_thread *) ta_threads __attribute__((visibility("hidden")));
+
 /*
  * Give the calling thread a state and a chain. is_main: the image's first thread. Sets
  * ta_tls.thread; false when there is no memory. Only in an outermost hook, guard set; errno kept.
@@ -108,15 +111,6 @@ bool ta_thread_begin(bool is_main);
 
 /* Forget what the thread knew of its parent's chain: it is now alone in a forked child. */
 void ta_thread_forked(void);
-
-/* Write THREAD_START as the first record of a chain. The chunk is empty. */
-void ta_thread_announce(struct ta_thread *thread);
-
-/* The list of all states, by next_all; those of threads that are gone stay in it. Any thread. */
-const struct ta_thread *ta_thread_all(void);
-
-/* Delete the timers of all threads (--source signal). Signal safe. */
-void ta_thread_each_timer(void);
 
 /* Destructor of the pthread key: ends the chain in the last round. */
 void ta_thread_exit(void *thread);

@@ -10,16 +10,6 @@ import sys
 
 import tree
 
-# Files that still need each other. This list may only shrink.
-KNOWN = set("""
-tracealloc/attach.c tracealloc/environment.c tracealloc/fork.c tracealloc/heap-range.c tracealloc/hooks/hook.c
-tracealloc/hooks/limit.c tracealloc/hooks/operator-new.c tracealloc/hooks/real.c tracealloc/pause.c
-tracealloc/ring/chunk.c tracealloc/ring/record.c tracealloc/sampler.c tracealloc/sandbox.c
-tracealloc/stack/module.c tracealloc/stack/stack-bounds.c tracealloc/stack/stack-table.c
-tracealloc/stack/stack.c tracealloc/stack/symbol.c tracealloc/stack/unwind-kept.c
-tracealloc/stack/unwind-reach.c tracealloc/stack/unwind-rule.c tracealloc/stack/unwind-table.c
-tracealloc/stack/unwind-walk.c tracealloc/stack/unwind.c tracealloc/state.c tracealloc/thread.c
-""".split())
 # Preloaded, each linked by itself. What they define under libc's names, as the map says, is libc's to whoever calls it.
 PRELOADED = {"tracealloc": "tracealloc/tracealloc.map", "heap": "heap/heap.map"}
 
@@ -101,13 +91,8 @@ def circles_of(needs):
 
 
 def problems_of(needs):
-    in_circles = set()
     for circle in circles_of(needs):
-        in_circles |= set(circle)
-        if not set(circle) <= KNOWN:
-            yield f"{len(circle)} files need each other: {' '.join(circle)}"
-    for name in sorted(KNOWN - in_circles):
-        yield f"{name} is in no circle any more: take it from the list"
+        yield f"{len(circle)} files need each other: {' '.join(circle)}"
     for name, definers in needs.items():
         for definer, symbols in definers.items():
             room, other = tree.room_of(name), tree.room_of(definer)

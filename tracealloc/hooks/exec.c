@@ -90,7 +90,7 @@ static void record_exec(const struct ta_hook *hook, const struct exec_call *call
 	record->ticks = ta_ticks_begin();
 	record->path_bytes = (uint16_t)length;
 	/* In a vfork child we are in our parent's memory, and its image goes on. */
-	record->is_spawn = call->is_spawn || !ta_sampler_is_own();
+	record->is_spawn = call->is_spawn || !ta_image_is_own();
 	memcpy(record->bytes, call->path, length);
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_EXEC, 0, n_slots, 0));
 }

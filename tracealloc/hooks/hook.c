@@ -2,9 +2,8 @@
 
 #include <errno.h>
 
-#include "tracealloc/fork.h"
 #include "tracealloc/hooks/real.h"
-#include "tracealloc/stack/module.h"
+#include "tracealloc/image.h"
 
 /* Without a known stack: how far above a guard a hook may start and still mean "unwound". */
 #define NEAR_BYTES (256u << 10)
@@ -131,35 +130,4 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
 	if (hook->thread && !hook->bits)
 		ta_tls.guard = 0;
 	return false;
-}
-
-/*
- * Of a page that is read before it is written the kernel shows the zeros first, in a fault of its
- * own.
- */
-static void touch(_Atomic uint32_t *word)
-{
-	uint32_t value = 0;
-
-	atomic_compare_exchange_strong(word, &value, value);
-}
-
-/* Attach before main even when nothing allocates; the first hook may have done it already. */
-__attribute__((constructor)) static void start(void)
-{
-	const uintptr_t *frame = TA_FRAME();
-	struct ta_hook hook;
-
-	bool is_recorded;
-
-	touch(&ta_image.pause_depth);
-	touch(&ta_state.word);
-	is_recorded = ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS);
-	ta_real_resolve(); /* unless it was done while we attached */
-	if (!is_recorded)
-		return;
-	ta_chunk_room(hook.thread, RING_RECORD_BYTES);
-	ta_hook_leave(&hook);
-	ta_fork_watch();
-	ta_heap_range_start();
 }

@@ -114,7 +114,7 @@ static struct space *find_space(int resource, const struct rlimit *wanted)
 
 	return space->resource == resource && ta_image.process &&
 			       (atomic_load(&ta_state.word) & TA_ON) &&
-			       (!wanted || is_readable(wanted)) && ta_sampler_is_own()
+			       (!wanted || is_readable(wanted)) && ta_image_is_own()
 		       ? space
 		       : NULL;
 }

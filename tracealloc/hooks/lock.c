@@ -39,7 +39,7 @@ static void each_of_ours(visit_fn *visit, struct search *search)
 	if (extra)
 		visit(search, extra - shared, all);
 	visit(search, (uintptr_t)__ehdr_start, (size_t)(_end - __ehdr_start));
-	for (const struct ta_thread *i = ta_thread_all(); i; i = i->next_all) {
+	for (const struct ta_thread *i = atomic_load(&ta_threads); i; i = i->next_all) {
 		visit(search, (uintptr_t)i, sizeof(*i));
 		if (i->table && i->table != i->small_table)
 			visit(search, (uintptr_t)i->table, i->table_size * sizeof(*i->table));
@@ -159,7 +159,7 @@ static bool lock_theirs(int flags)
 
 static int lock_all(int flags)
 {
-	bool is_ours = ta_image.control && ta_sampler_is_own();
+	bool is_ours = ta_image.control && ta_image_is_own();
 	int r = 0;
 
 	if (is_ours && (flags & MCL_FUTURE)) /* already for maps that threads make meanwhile */

@@ -26,7 +26,8 @@ TA_EXPORT int dlclose(void *handle)
 	if (!ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		return r;
 	if (!hook.bits)
-		ta_module_check_gone(hook.thread);
+		ta_module_check_gone();
+	ta_chunk_announce(hook.thread);
 	ta_hook_leave(&hook);
 	return r;
 }

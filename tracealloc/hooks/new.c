@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 #include "tracealloc/hooks/hook-release.h"
-#include "tracealloc/hooks/operator-new.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks/hooks.def"

@@ -52,7 +52,7 @@ TA_EXPORT int sigaction(int number, const struct sigaction *action, struct sigac
 				*old = none;
 			return 0;
 		}
-		if (!ta_sampler_is_own())
+		if (!ta_image_is_own())
 			return set_in_child(number, action, old);
 		yield_signal();
 	}
@@ -69,7 +69,7 @@ TA_EXPORT __sighandler_t signal(int number, __sighandler_t handler)
 	}
 	if (!ta_sampler_is_on() || number != RING_SIGNAL)
 		return ta_real.signal(number, handler);
-	if (ta_sampler_is_own())
+	if (ta_image_is_own())
 		yield_signal();
 	return ta_sampler_hide(ta_real.signal(number, handler));
 }

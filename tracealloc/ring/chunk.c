@@ -1,11 +1,14 @@
 #include "tracealloc/ring/chunk.h"
 
 #include <linux/futex.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "tracealloc/attach.h"
 #include "tracealloc/ring/clock.h"
+#include "tracealloc/ring/record.h"
 #include "tracealloc/sandbox.h"
 #include "tracealloc/stack/module.h"
 #include "tracealloc/state.h"
@@ -312,6 +315,77 @@ void ta_chunk_finish(struct ta_thread *thread)
 	change_chunk(thread, &ta_chunk_none);
 }
 
+/* ---- What a new chunk begins with ---- */
+
+/* THREAD_START is the first record of a chain. */
+static void announce_thread(struct ta_thread *thread)
+{
+	struct ring_thread_start *record;
+
+	record = ta_record_reserve_big(thread, sizeof(*record));
+	if (!record)
+		return;
+	record->ticks = ta_ticks_begin();
+	record->tid = thread->tid;
+	record->is_main = thread->is_main;
+	record->stack_start = thread->stack_start;
+	record->stack_end = thread->stack_end;
+	/*
+	 * Elsewhere TLS lies above it: what is in a thread's map and not on its stack is the
+	 * map's.
+	 */
+	record->fs_base = TA_TLS_IS_BELOW ? ta_thread_pointer() : 0;
+	ta_syscall(SYS_prctl, PR_GET_NAME, (long)record->name, 0, 0, 0, 0);
+	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_THREAD_START, 0, 3, 0));
+}
+
+static bool tell(struct ta_thread *thread, const struct ta_module *module, enum trace_op op)
+{
+	struct ring_module *record;
+	uint32_t n_bytes = (uint32_t)sizeof(*record) + module->build_id_bytes + module->path_bytes;
+	uint32_t n_slots = (n_bytes + RING_RECORD_BYTES - 1) / RING_RECORD_BYTES;
+
+	record = ta_record_reserve_big(thread, n_slots * RING_RECORD_BYTES);
+	if (!record)
+		return false;
+	record->ticks = ta_ticks_begin();
+	record->bias = module->bias;
+	record->start = module->start;
+	record->end = module->end;
+	record->build_id_bytes = module->build_id_bytes;
+	record->path_bytes = module->path_bytes;
+	memcpy(record->bytes, module->build_id, module->build_id_bytes);
+	memcpy(record->bytes + module->build_id_bytes, module->path, module->path_bytes);
+	ta_record_commit(&record->head, RING_HEAD(op, 0, n_slots, 0));
+	return true;
+}
+
+static void tell_news(struct ta_thread *thread, struct ta_module *module)
+{
+	if (!atomic_load(&module->announced)) {
+		if (!tell(thread, module, TRACE_OP_MODULE))
+			return;
+		atomic_store(&module->announced, true);
+		ta_module_count_told();
+	}
+	if (atomic_load(&module->gone) && !module->gone_told &&
+	    tell(thread, module, TRACE_OP_MODULE_UNLOAD)) {
+		module->gone_told = true;
+		ta_module_count_told();
+	}
+}
+
+void ta_chunk_announce(struct ta_thread *thread)
+{
+	struct ta_module *module;
+
+	if (!ta_module_begin_news())
+		return;
+	for (uint32_t i = 0; (module = ta_module_at(i)); i++)
+		tell_news(thread, module);
+	ta_module_end_news();
+}
+
 bool ta_chunk_next(struct ta_thread *thread)
 {
 	struct ring_chunk *chunk;
@@ -331,9 +405,9 @@ bool ta_chunk_next(struct ta_thread *thread)
 	change_chunk(thread, chunk);
 	if (!thread->announced) {
 		thread->announced = true;
-		ta_thread_announce(thread);
+		announce_thread(thread);
 	}
-	ta_module_announce(thread);
+	ta_chunk_announce(thread);
 	return true;
 }
 
@@ -342,4 +416,47 @@ bool ta_chunk_room(struct ta_thread *thread, uint32_t n_bytes)
 	uint64_t reserved = atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed);
 
 	return reserved + n_bytes <= TA_CHUNK_OUTER_LIMIT || ta_chunk_next(thread);
+}
+
+/* ---- Records ---- */
+
+bool ta_record_make_room(struct ta_thread *thread, uint32_t bits)
+{
+	if (bits) {
+		ta_chunk_count_nested();
+		return false;
+	}
+	if (ta_chunk_next(thread))
+		return true;
+	ta_chunk_count_dropped();
+	return false;
+}
+
+void *ta_record_reserve_big(struct ta_thread *thread, uint32_t n_bytes)
+{
+	if (!ta_chunk_room(thread, n_bytes))
+		return NULL;
+	return ta_record_take(thread, &thread->pending, n_bytes);
+}
+
+static void repair_one(struct ta_thread *thread, uint64_t *pending)
+{
+	uint32_t offset = (uint32_t)*pending;
+	uint32_t n_bytes = (uint32_t)(*pending >> 32);
+	_Atomic uint64_t *head = (_Atomic uint64_t *)((uint8_t *)thread->chunk + offset);
+
+	*pending = 0;
+	if (offset < offsetof(struct ring_chunk, records) ||
+	    offset + n_bytes >
+		    atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed) ||
+	    offset + n_bytes > RING_CHUNK_BYTES)
+		return;
+	if (atomic_load_explicit(head, memory_order_relaxed) == 0)
+		ta_record_cancel(head, n_bytes);
+}
+
+void ta_record_repair(struct ta_thread *thread)
+{
+	repair_one(thread, &thread->pending);
+	repair_one(thread, &thread->pending_nested);
 }

@@ -35,6 +35,9 @@ bool ta_chunk_next(struct ta_thread *thread);
 /* Make sure that the chunk has room for a record of n_bytes; as ta_chunk_next(). */
 bool ta_chunk_room(struct ta_thread *thread, uint32_t n_bytes);
 
+/* Tell the collector of modules that it does not know. Outermost hooks only, nothing pending. */
+void ta_chunk_announce(struct ta_thread *thread);
+
 /* Hand the thread's chunk over for good: its last record is written. */
 void ta_chunk_finish(struct ta_thread *thread);
 

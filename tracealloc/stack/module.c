@@ -8,8 +8,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#include "tracealloc/hooks/hook.h"
-#include "tracealloc/ring/clock.h"
+#include "tracealloc/stack/stack.h"
 #include "tracealloc/stack/symbol.h"
 #include "tracealloc/state.h"
 
@@ -319,25 +318,24 @@ const struct ta_module *ta_module_find(uintptr_t pc)
 	return module && in_code(module, pc) ? module : NULL;
 }
 
-static bool tell(struct ta_thread *thread, const struct ta_module *module, enum trace_op op)
+struct ta_module *ta_module_at(uint32_t i)
 {
-	struct ring_module *record;
-	uint32_t n_bytes = (uint32_t)sizeof(*record) + module->build_id_bytes + module->path_bytes;
-	uint32_t n_slots = (n_bytes + RING_RECORD_BYTES - 1) / RING_RECORD_BYTES;
+	return i < atomic_load(&n_modules) ? modules[i] : NULL;
+}
 
-	record = ta_record_reserve_big(thread, n_slots * RING_RECORD_BYTES);
-	if (!record)
-		return false;
-	record->ticks = ta_ticks_begin();
-	record->bias = module->bias;
-	record->start = module->start;
-	record->end = module->end;
-	record->build_id_bytes = module->build_id_bytes;
-	record->path_bytes = module->path_bytes;
-	memcpy(record->bytes, module->build_id, module->build_id_bytes);
-	memcpy(record->bytes + module->build_id_bytes, module->path, module->path_bytes);
-	ta_record_commit(&record->head, RING_HEAD(op, 0, n_slots, 0));
-	return true;
+bool ta_module_begin_news(void)
+{
+	return ta_module_has_news() && lock_list();
+}
+
+void ta_module_count_told(void)
+{
+	atomic_fetch_add(&n_told, 1);
+}
+
+void ta_module_end_news(void)
+{
+	unlock_list();
 }
 
 bool ta_module_has_news(void)
@@ -346,31 +344,7 @@ bool ta_module_has_news(void)
 	       atomic_load_explicit(&n_to_tell, memory_order_relaxed);
 }
 
-static void tell_news(struct ta_thread *thread, struct ta_module *module)
-{
-	if (!atomic_load(&module->announced)) {
-		if (!tell(thread, module, TRACE_OP_MODULE))
-			return;
-		atomic_store(&module->announced, true);
-		atomic_fetch_add(&n_told, 1);
-	}
-	if (atomic_load(&module->gone) && !module->gone_told &&
-	    tell(thread, module, TRACE_OP_MODULE_UNLOAD)) {
-		module->gone_told = true;
-		atomic_fetch_add(&n_told, 1);
-	}
-}
-
-void ta_module_announce(struct ta_thread *thread)
-{
-	if (!ta_module_has_news() || !lock_list())
-		return;
-	for (uint32_t i = 0; i < atomic_load(&n_modules); i++)
-		tell_news(thread, modules[i]);
-	unlock_list();
-}
-
-void ta_module_check_gone(struct ta_thread *thread)
+void ta_module_check_gone(void)
 {
 	uint32_t n = atomic_load_explicit(&n_modules, memory_order_acquire);
 	struct found_object object;
@@ -384,7 +358,6 @@ void ta_module_check_gone(struct ta_thread *thread)
 		    !is_same(module, &object))
 			mark_gone(module);
 	}
-	ta_module_announce(thread);
 }
 
 void ta_module_forked(void)

@@ -44,11 +44,18 @@ void ta_module_list(void);
 /* Was the file with this bias loaded then? Of those a new one has taken the place of, no matter. */
 bool ta_module_is_initial(uintptr_t bias);
 
-/* Tell the collector of modules that it does not know. Outermost hooks only, nothing pending. */
-void ta_module_announce(struct ta_thread *thread);
-
-/* Whether ta_module_announce() has something to do. */
+/* Whether there are modules that the collector does not know, or does not know to be gone. */
 bool ta_module_has_news(void);
+
+/*
+ * To tell it: false when there is nothing to tell, or somebody else is at it. Then each module is
+ * looked at, what was told is counted, one by one, and the news are ended. ta_module_at() is NULL
+ * behind the last one.
+ */
+bool ta_module_begin_news(void);
+struct ta_module *ta_module_at(uint32_t i);
+void ta_module_count_told(void);
+void ta_module_end_news(void);
 
 /*
  * The module whose code holds pc, NULL when none does. A module that was not known is added to the
@@ -56,8 +63,8 @@ bool ta_module_has_news(void);
  */
 const struct ta_module *ta_module_find(uintptr_t pc);
 
-/* After a dlclose: tell what is no longer there. Outermost hooks only, nothing pending. */
-void ta_module_check_gone(struct ta_thread *thread);
+/* After a dlclose: see what is no longer there. It is told by ta_chunk_announce(). */
+void ta_module_check_gone(void);
 
 /* In a forked child: nothing is told yet, and nobody holds the list. */
 void ta_module_forked(void);

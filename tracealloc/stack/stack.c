@@ -11,9 +11,8 @@
 #include "tracealloc/stack/unwind-rule.h"
 #include "tracealloc/state.h"
 
-#define CLASSES_LOG2 12u
-#define PC_BITS	     56u
-#define OUTER_STEPS  3u /* __libc_start_call_main, __libc_start_main, _start */
+#define PC_BITS	    56u
+#define OUTER_STEPS 3u /* __libc_start_call_main, __libc_start_main, _start */
 
 /*
  * What a return address says about going on from its frame. A function of the address alone, so it
@@ -34,20 +33,6 @@ static const uint8_t class_stop[] = {
 	[CLASS_NOT_A_CALL] = TRACE_STOP_BAD_STACK,
 	[CLASS_OUTERMOST] = TRACE_STOP_NONE,
 };
-
-/* Addresses and their class: pc | class << 56 | low bits of the unload count << 60. */
-static _Atomic uint64_t classes[1u << CLASSES_LOG2] TA_LARGE;
-
-/*
- * A thread may put an entry back that it has worked out just before: the unload count in the
- * entries keeps it from being used.
- */
-void ta_stack_forget_addresses(void)
-{
-	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
-		atomic_store_explicit(&classes[i], 0, memory_order_relaxed);
-	ta_rule_forget();
-}
 
 static bool in_stack(const struct ta_thread *thread, uintptr_t address)
 {
@@ -151,14 +136,14 @@ static enum pc_class classify(const struct ta_thread *thread, const struct ta_fr
 {
 	uint64_t epoch = ta_tls.seen / TA_ON_EPOCH & 0xf;
 	uint64_t key = frame->pc | epoch << 60;
-	uint64_t hash = frame->pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CLASSES_LOG2);
-	uint64_t entry = atomic_load_explicit(&classes[hash], memory_order_relaxed);
+	uint64_t hash = frame->pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TA_CLASSES_LOG2);
+	uint64_t entry = atomic_load_explicit(&ta_stack_classes[hash], memory_order_relaxed);
 	enum pc_class found;
 
 	if (ta_likely((entry & ~(UINT64_C(0xf) << PC_BITS)) == key))
 		return (enum pc_class)(entry >> PC_BITS & 0xf);
 	found = frame->pc >> PC_BITS ? CLASS_NOT_A_CALL : work_out(thread, frame);
-	atomic_store_explicit(&classes[hash], key | (uint64_t)found << PC_BITS,
+	atomic_store_explicit(&ta_stack_classes[hash], key | (uint64_t)found << PC_BITS,
 			      memory_order_relaxed);
 	return found;
 }
@@ -207,7 +192,7 @@ static uint32_t name_frames(struct ta_thread *thread, const struct ta_trace *tra
 
 	/* Names of modules that the walk has found come before the nodes. */
 	if (ta_module_has_news())
-		ta_module_announce(thread);
+		ta_chunk_announce(thread);
 	if (!ta_stack_name_stop(thread, trace->stop, &id))
 		return 0;
 	for (uint32_t i = trace->n; i-- > 0;) {

@@ -52,6 +52,11 @@ static inline uint32_t ta_stack_name_fresh(struct ta_thread *thread, uint32_t n,
 /* The node that says why a stack ends; 0 for TRACE_STOP_NONE. False: the pool is full. */
 bool ta_stack_name_stop(struct ta_thread *thread, uint32_t stop, uint32_t *ret_id);
 
+/* Of stack.c: addresses and their class: pc | class << 56 | low bits of the unload count << 60. */
+#define TA_CLASSES_LOG2 12u
+extern _Atomic uint64_t ta_stack_classes[1u << TA_CLASSES_LOG2]
+	__attribute__((visibility("hidden")));
+
 /* A module was unloaded: what was known about return addresses may be about other code now. */
 void ta_stack_forget_addresses(void);
 

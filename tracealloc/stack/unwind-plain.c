@@ -8,6 +8,7 @@
 
 #include "schemas/trace-format.h"
 #include "tracealloc/arch/arch.h"
+#include "tracealloc/ring/chunk.h"
 #include "tracealloc/stack/cfi.h"
 #include "tracealloc/stack/module.h"
 #include "tracealloc/stack/stack-hash.h"
@@ -29,16 +30,6 @@ struct way {
 	int64_t frame;
 	int64_t ret;
 };
-
-void ta_stack_forget_addresses(void)
-{
-	ta_rule_forget();
-}
-
-void ta_unwind_forget(struct ta_unwind *unwind)
-{
-	unwind->top_slot = 0;
-}
 
 /* What was interrupted is not behind a call, and where it was lies in registers that were saved. */
 static bool is_trampoline(uintptr_t pc)
@@ -290,7 +281,7 @@ static uint32_t name_walk(struct ta_thread *thread, const struct ta_walk *walk)
 
 	/* Names of modules that the walk has found come before the nodes. */
 	if (ta_module_has_news())
-		ta_module_announce(thread);
+		ta_chunk_announce(thread);
 	if (!ta_stack_name_stop(thread, walk->stop, &id))
 		return 0;
 	return ta_stack_name_fresh(thread, walk->n_fresh, id, hash);

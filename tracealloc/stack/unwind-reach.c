@@ -4,10 +4,14 @@
 #include <errno.h>
 
 #include "tracealloc/arch/arch.h"
+#include "tracealloc/stack/cfi.h"
+#include "tracealloc/stack/module.h"
+#include "tracealloc/stack/unwind-rule.h"
 #include "tracealloc/thread.h"
 
 #define MAX_PROBED_PAGES 256u /* between two frames on a stack of unknown bounds */
 #define SIGSET_BYTES	 8
+#define MAX_CALL_BYTES	 7u
 
 void ta_walk_enter(struct ta_walk *walk, uintptr_t address)
 {
@@ -46,4 +50,43 @@ static bool is_generated_return(uintptr_t pc)
 bool ta_walk_is_return(uintptr_t pc)
 {
 	return ta_rule_is_return(pc) || is_generated_return(pc);
+}
+
+bool ta_rule_find_code(const struct ta_module *module, uintptr_t pc, uintptr_t *ret_start,
+		       uintptr_t *ret_end)
+{
+	for (unsigned i = 0; i < TA_MODULE_RANGES; i++) {
+		if (pc <= module->code[i].start || pc > module->code[i].end)
+			continue;
+		*ret_start = module->code[i].start;
+		*ret_end = module->code[i].end;
+		return true;
+	}
+	return false;
+}
+
+bool ta_rule_follows_call(const struct ta_module *module, uintptr_t pc)
+{
+	uintptr_t start;
+	uintptr_t end;
+
+	if (!ta_rule_find_code(module, pc, &start, &end))
+		return false;
+	return ta_call_ends_at((const uint8_t *)pc, pc - start > MAX_CALL_BYTES
+							    ? MAX_CALL_BYTES
+							    : (unsigned)(pc - start));
+}
+
+bool ta_rule_is_context_end(const struct ta_module *module, uintptr_t pc)
+{
+	struct ta_cfi_rule cfi;
+
+	return module->is_system && ta_cfi_find(module, pc, &cfi) == 0 && cfi.start == pc;
+}
+
+bool ta_rule_is_return(uintptr_t pc)
+{
+	const struct ta_module *module = ta_module_find(pc - 1);
+
+	return module && ta_rule_follows_call(module, pc);
 }

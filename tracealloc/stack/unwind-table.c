@@ -5,53 +5,11 @@
 #include "tracealloc/stack/cfi.h"
 #include "tracealloc/stack/module.h"
 
-#define LARGEST_WORDS  (INT64_C(1) << 17) /* of the 18 bits */
-#define MAX_CALL_BYTES 7u
+#define LARGEST_WORDS (INT64_C(1) << 17) /* of the 18 bits */
 
 #define MAX_DISPLACED 32u /* rules, from a table that is not yet large */
 
-_Atomic uint64_t ta_rules[4u << TA_RULE_MOST_LOG2] __attribute__((aligned(TA_PAGE_BYTES))) TA_LARGE;
-_Atomic uint32_t ta_rule_sets = 1u << TA_RULE_LEAST_LOG2;
 static _Atomic uint32_t n_displaced;
-
-bool ta_rule_find_code(const struct ta_module *module, uintptr_t pc, uintptr_t *ret_start,
-		       uintptr_t *ret_end)
-{
-	for (unsigned i = 0; i < TA_MODULE_RANGES; i++) {
-		if (pc <= module->code[i].start || pc > module->code[i].end)
-			continue;
-		*ret_start = module->code[i].start;
-		*ret_end = module->code[i].end;
-		return true;
-	}
-	return false;
-}
-
-bool ta_rule_follows_call(const struct ta_module *module, uintptr_t pc)
-{
-	uintptr_t start;
-	uintptr_t end;
-
-	if (!ta_rule_find_code(module, pc, &start, &end))
-		return false;
-	return ta_call_ends_at((const uint8_t *)pc, pc - start > MAX_CALL_BYTES
-							    ? MAX_CALL_BYTES
-							    : (unsigned)(pc - start));
-}
-
-bool ta_rule_is_context_end(const struct ta_module *module, uintptr_t pc)
-{
-	struct ta_cfi_rule cfi;
-
-	return module->is_system && ta_cfi_find(module, pc, &cfi) == 0 && cfi.start == pc;
-}
-
-bool ta_rule_is_return(uintptr_t pc)
-{
-	const struct ta_module *module = ta_module_find(pc - 1);
-
-	return module && ta_rule_follows_call(module, pc);
-}
 
 static uint64_t pack(const struct ta_rule *rule)
 {
@@ -131,22 +89,4 @@ uint64_t ta_rule_find_slow(uintptr_t pc)
 	if (atomic_load(&ta_state.word) != before)
 		ta_rule_forget();
 	return word;
-}
-
-static void empty(uint32_t n_sets)
-{
-	for (uint32_t i = 2 * n_sets; i < 4 * n_sets; i++)
-		atomic_store_explicit(&ta_rules[i], 0, memory_order_relaxed);
-}
-
-void ta_rule_forget(void)
-{
-	/*
-	 * Pairs with the one in keep(): the state word's new value comes before the empty places.
-	 */
-	atomic_thread_fence(memory_order_seq_cst);
-	empty(1u << TA_RULE_LEAST_LOG2);
-	if (ta_rule_n_sets() == 1u << TA_RULE_MOST_LOG2)
-		empty(1u << TA_RULE_MOST_LOG2);
-	atomic_thread_fence(memory_order_seq_cst);
 }

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "schemas/trace-format.h"
+#include "tracealloc/ring/chunk.h"
 #include "tracealloc/stack/module.h"
 #include "tracealloc/stack/stack.h"
 #include "tracealloc/stack/unwind-walk.h"
@@ -182,7 +183,7 @@ static __attribute__((noinline)) uint32_t name_walk(struct ta_thread *thread,
 
 	/* Names of modules that the walk has found come before the nodes. */
 	if (ta_module_has_news())
-		ta_module_announce(thread);
+		ta_chunk_announce(thread);
 	if (!name_kept(thread, walk->n_known, &id))
 		return 0;
 	return ta_stack_name_fresh(thread, walk->n_fresh, id, hash);
@@ -263,13 +264,4 @@ uint32_t ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame)
 		return thread->unwind.top_id;
 	thread->stack_id = capture_new(thread, frame);
 	return thread->stack_id;
-}
-
-void ta_unwind_forget(struct ta_unwind *unwind)
-{
-	unwind->top_slot = 0;
-	unwind->n = 0;
-	unwind->n_fresh = 0;
-	unwind->first_fresh = 0;
-	unwind->n_ahead = TA_UNWIND_FRAMES;
 }

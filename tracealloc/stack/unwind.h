@@ -76,4 +76,11 @@ uint32_t ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
 uint32_t ta_unwind_keep(struct ta_unwind *unwind, uintptr_t slot);
 
 /* The thread's node ids are void. */
-void ta_unwind_forget(struct ta_unwind *unwind);
+static inline void ta_unwind_forget(struct ta_unwind *unwind)
+{
+	unwind->top_slot = 0;
+	unwind->n = 0;
+	unwind->n_fresh = 0;
+	unwind->first_fresh = 0;
+	unwind->n_ahead = TA_UNWIND_FRAMES;
+}

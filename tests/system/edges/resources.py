@@ -203,7 +203,7 @@ def a_hundred_million_events_are_analysed_in_one_gibibyte(edge):
     if os.statvfs(edge.folder).f_bavail * os.statvfs(edge.folder).f_frsize < 16 << 30:
         skip("a database of that size needs 16 GiB of disk")
     trace, truth = os.path.join(edge.folder, "a.mst"), os.path.join(edge.folder, "truth.json")
-    make_trace = os.path.join(edge.build, "..", "make-trace", "make-trace")
+    make_trace = os.path.join(edge.build, "../../support/make-trace/make-trace")
     run([make_trace, "--events", "100000000", "-o", trace, "--truth", truth])
     with open(truth, encoding="ascii") as file:
         heap = json.load(file)["heap"]

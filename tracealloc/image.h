@@ -1,0 +1,16 @@
+#pragma once
+/* Attaching an image to its recording: after exec, and as a forked child. */
+#include <stdint.h>
+
+/*
+ * Attach this image: by the socket after exec, by claiming a slot after fork. Leaves the state
+ * word on or off. For the thread that won the state word from TA_ASK to TA_BUSY; async-signal
+ * safe, no errno, at most RECORDING_PATIENCE_MS.
+ */
+void ta_image_attach(void);
+
+/*
+ * Wait while another thread attaches, bounded in time: a signal handler may have jumped out of
+ * it. Returns the state then; TA_OFF when it took too long. Keeps errno.
+ */
+uint32_t ta_image_wait(void);
