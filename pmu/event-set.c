@@ -150,6 +150,8 @@ void pmu_event_set_close(struct pmu_event_set *set)
 		pmu_ring_finish(&set->rings[i]);
 	for (size_t i = 0; i < set->n * set->n_rungs; i++)
 		close(set->fds[i]);
+	if (set->has_anchor)
+		close(set->anchor);
 	free(set->fds);
 	free(set->cpus);
 	free(set->rings);
@@ -172,6 +174,18 @@ int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, uint64_t 
 		if (ioctl(set->fds[rung * set->n + i], PERF_EVENT_IOC_PERIOD, &period) < 0)
 			return -errno;
 	return 0;
+}
+
+int pmu_event_set_anchor(struct pmu_event_set *set, pid_t pid)
+{
+	struct perf_event_attr attr = set->attr;
+	int r;
+
+	attr.inherit = 0;
+	attr.enable_on_exec = 0;
+	r = pmu_event_open(&attr, pid, set->cpus[0], &set->anchor);
+	set->has_anchor = r == 0;
+	return r;
 }
 
 ssize_t pmu_event_set_drain(struct pmu_event_set *set, pmu_sink sink, void *context,

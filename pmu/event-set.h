@@ -21,6 +21,8 @@ struct pmu_event_set {
 	size_t n;
 	size_t n_rungs; /* 1 without a ladder */
 	int *fds;
+	bool has_anchor;
+	int anchor; /* pmu_event_set_anchor() */
 	int *cpus;
 	struct pmu_ring *rings;
 	uint32_t ring_bytes; /* of each */
@@ -58,6 +60,15 @@ int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on);
  * on, which begins with a whole one. Returns 0 or a negative errno.
  */
 int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, uint64_t period);
+
+/*
+ * Keep the set's events with the thread that it was opened on. Where threads have the same inherited events the kernel
+ * exchanges these when it switches from one to the other, instead of switching events: what was opened
+ * comes to lie with a thread that soon ends, and from then on new periods reach nobody, without a word (6.18:
+ * 300 threads one after the other had the same three periods). One event more that is never switched on, and not
+ * inherited, makes threads different. Returns 0 or a negative errno.
+ */
+int pmu_event_set_anchor(struct pmu_event_set *set, pid_t pid);
 
 /* As pmu_ring_drain(), of all rings. Returns the sum of bytes, or a negative errno. */
 ssize_t pmu_event_set_drain(struct pmu_event_set *set, pmu_sink sink, void *context,

@@ -146,6 +146,8 @@ int pmu_ladder_open(struct pmu_ladder *ladder, struct pmu_event_set *set, pid_t 
 	size_t n = ladder->n_levels * ladder->n_jitters;
 	int r = begin_rung(ladder, set, 0);
 
+	if (!ladder->is_exact && pmu_event_set_anchor(set, pid) < 0)
+		pmu_notes_add(&set->notes, "few periods only: no more events may be opened");
 	for (size_t i = set->n_rungs; r == 0 && i < n; i++) {
 		r = add_rung(set, pid, ladder->periods[i]);
 

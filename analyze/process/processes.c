@@ -344,5 +344,14 @@ uint32_t tasks_n_processes(const struct tasks *tasks)
 
 uint32_t tasks_n_threads(const struct tasks *tasks)
 {
-	return (uint32_t)tasks->threads.n;
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < tasks->threads.n; i++)
+		n += tasks->threads.items[i] != NULL;
+	for (size_t i = 0; i < tasks->unseen_threads.n; i++) {
+		const struct task_thread *thread = tasks->unseen_threads.items[i];
+
+		n += thread->number >= TASKS_UNSEEN;
+	}
+	return n;
 }

@@ -115,8 +115,10 @@ struct task_thread *tasks_thread(const struct tasks *tasks, uint32_t number);
 /* Images whose records were there so far. */
 uint32_t tasks_n_defined(const struct tasks *tasks);
 
-/* The highest numbers of the trace so far: numbers run from 1 to this. */
+/* The highest number of the trace so far: numbers run from 1 to this. */
 uint32_t tasks_n_processes(const struct tasks *tasks);
+
+/* How many there are, also of those that only the kernel told of. */
 uint32_t tasks_n_threads(const struct tasks *tasks);
 
 /*

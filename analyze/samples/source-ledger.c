@@ -79,8 +79,9 @@ int sample_ledger_write(struct samples *samples)
 
 /*
  * The kernel divides CPU time by who was found at its ticks, at most so far apart (CONFIG_HZ 100), as the source's
- * samples do. Where one kind of time alone is sampled, what two such estimates differ by says nothing: then the time
- * without samples is at most what threads have before they can be sampled.
+ * samples do. Where one kind of time alone is sampled, what two such estimates differ by says nothing, and what threads
+ * that live for less than a tick do is divided wrongly as a rule (300 threads of 1.2 ms: too little user time in 4
+ * of 6 runs). The sum is exact. Time without samples is also what threads have before they can be sampled.
  */
 #define TICK_NS	   10e6
 #define DEVIATIONS 2
@@ -118,16 +119,15 @@ double sample_ledger_missing(const char *unit, const struct sample_times *times)
 	double user_ns = times->user_ns, system_ns = times->system_ns;
 	double own_ns = accounted_ns(unit, user_ns, system_ns);
 	double missing_ns = own_ns - times->sampled_ns;
+	double most_ns = user_ns + system_ns - times->sampled_ns;
 
 	if (own_ns < 0 || !(user_ns >= 0 && system_ns >= 0 && user_ns + system_ns > 0))
 		return -1;
-	if (strcmp(unit, ALL_TIME) != 0) {
-		double noise_ns = noise_of(user_ns, system_ns, times->period_ns);
-
-		if (missing_ns < noise_ns)
-			return fmax(fmin(times->young_ns, missing_ns + noise_ns), 0);
-	}
-	return fmax(missing_ns, 0);
+	if (strcmp(unit, ALL_TIME) == 0)
+		return fmax(missing_ns, 0);
+	if (missing_ns < noise_of(user_ns, system_ns, times->period_ns))
+		missing_ns = 0;
+	return fmax(fmax(missing_ns, fmin(times->young_ns, most_ns)), 0);
 }
 
 /* What threads can have at most of their time before they can be sampled. */

@@ -27,7 +27,7 @@ struct sample_times {
 };
 
 /*
- * The time that is missing of those accounts, of the kind that the unit names; where that is no more than the
- * kernel's division into user and system may err by, the most that it may be. Negative: not known. Pure.
+ * The time that is missing of those accounts, of the kind that the unit names, or what young threads had where that is
+ * more, or where the kernel's division into user and system may err by so much. Negative: not known. Pure.
  */
 double sample_ledger_missing(const char *unit, const struct sample_times *times);

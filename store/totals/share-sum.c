@@ -3,9 +3,14 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define SURE		   1.645 /* standard deviations of a correlation that chance gives to one in ten */
-#define LEAST_OF_SLICES	   0.3 /* below this correlation of neighbours nothing is gained */
-#define LEAST_TURNS	   20 /* neighbours of another period, to compare with */
+#define SURE		1.645 /* standard deviations of a correlation that chance gives to one in ten */
+#define LEAST_OF_SLICES 0.3 /* below this correlation of neighbours nothing is gained */
+#define LEAST_TURNS	20 /* neighbours of another period, to compare with */
+/*
+ * Threads that are born while a period holds are sampled at the same ages: what neighbours tell of slices in one holds in all
+ * of them. So nothing is gained from threads of fewer than 20 samples, on the average.
+ */
+#define LEAST_NEIGHBOURS   0.95
 #define TURN_DEVIATIONS	   2.5
 #define MOST_OF_TURNS	   0.5
 #define MOST_CORRELATION   0.999
@@ -89,7 +94,7 @@ static double gain_of(const struct share_design *design, const struct share_sum 
 				     turned_correlation(design, sum, variance) };
 	double n = same.n + turned.n;
 
-	if (n < LEAST_TURNS)
+	if (n < LEAST_TURNS || n < LEAST_NEIGHBOURS * design->n)
 		return MOST_BINOMIAL_GAIN;
 	if (is_in_step(&same, &turned, variance)) {
 		double r = same.correlation, n_stretches = turned.n + 1;

@@ -263,7 +263,10 @@ START_TEST(what_lies_beyond_the_fences_is_far_from_the_quartiles)
 }
 END_TEST
 
-/* Of user and system time 3 s and 1 s, which ticks of 10 ms may divide by 0.17 s differently. */
+/*
+ * Of user and system time 3 s and 1 s, which ticks of 10 ms may divide by 0.17 s differently. Young threads had what they
+ * can have at most, but not more than the sum of both leaves.
+ */
 static const struct {
 	const char *unit;
 	struct sample_times times;
@@ -276,7 +279,9 @@ static const struct {
 	{ "ns of CPU time", { 3e9, 1e9, 4.1e9, 1e6, 0 }, 0 },
 	{ "ns of user CPU time", { 3e9, 1e9, 2.9e9, 1e6, 0 }, 0 },
 	{ "ns of user CPU time", { 3e9, 1e9, 2.9e9, 1e6, 0.05e9 }, 0.05e9 },
-	{ "ns of user CPU time", { 3e9, 1e9, 3.5e9, 1e6, 0.05e9 }, 0 },
+	{ "ns of user CPU time", { 3e9, 1e9, 3.5e9, 1e6, 0.05e9 }, 0.05e9 },
+	{ "ns of user CPU time", { 3e9, 1e9, 3.98e9, 1e6, 0.05e9 }, 0.02e9 },
+	{ "ns of user CPU time", { 3e9, 1e9, 4.1e9, 1e6, 0.05e9 }, 0 },
 	{ "ns of user CPU time", { 3e9, 0, 2.9e9, 1e6, 0 }, 0.1e9 },
 	{ "ns of user CPU time", { 3e9, 0, 2.99e9, 1e6, 0 }, 0 },
 	{ "ns of user CPU time", { 0, 0, 1e9, 1e6, 0 }, -1 },

@@ -254,6 +254,74 @@ START_TEST(turning_between_periods_loses_and_invents_no_time)
 }
 END_TEST
 
+static void spin_in_short_threads(void *argument)
+{
+	for (int i = 0; i < 200; i++) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, spin_thread, argument);
+		pthread_join(thread, NULL);
+	}
+}
+
+static size_t count_periods(const struct sum *sum, const struct kept *kept,
+			    const struct pmu_format *format)
+{
+	uint64_t found[MAX_TURNS];
+	size_t n = 0;
+
+	for (size_t at = 0; at < kept->n_bytes;) {
+		struct pmu_record record;
+		size_t i = 0;
+
+		at += (size_t)pmu_record_parse(format, kept->bytes + at, kept->n_bytes - at,
+					       &record);
+		if (record.type != PERF_RECORD_SAMPLE)
+			continue;
+		while (i < sum->n_turns && sum->marks[i] != record.sample.period)
+			i++;
+		if (i < sum->n_turns)
+			continue;
+		for (i = 0; i < n && found[i] != record.sample.period; i++)
+			;
+		found[i] = record.sample.period;
+		n += i == n && n < MAX_TURNS - 1;
+	}
+	return n;
+}
+
+/* As long as the kernel does not move what was opened to a thread that ends. */
+START_TEST(threads_have_the_periods_that_were_drawn_before_their_birth)
+{
+	uint64_t each_ms = 2;
+	struct access_options options = { .freq_hz = 1000, .has_jitter = true };
+	struct access_stream *stream;
+	struct trace_source source;
+	struct kept kept = { 0 };
+	struct sum sum = { 0 };
+	struct watched watched;
+	struct rusage usage;
+
+	watched_become(_i);
+	watched_start(&watched, spin_in_short_threads, &each_ms);
+	options.pid = watched.pid;
+	stream = watched_open("clock", &options);
+	pmu_stream_describe(stream, &source);
+	ck_assert_int_eq(pmu_stream_enable(stream, true), 0);
+	watched_go(&watched);
+	turn_for(stream, &kept, watched.pid, &sum);
+	watched_wait(&watched, &usage);
+	ck_assert_int_ge(pmu_stream_read(stream, kept_take, &kept), 0);
+	const struct pmu_format format = { .sample_type = source.sample_type,
+					   .regs_user = source.regs_user };
+	size_t n = count_periods(&sum, &kept, &format);
+	ck_assert_msg(n > (sum.n_turns < 64 ? sum.n_turns / 4 : 16), "%zu periods of %zu turns", n,
+		      sum.n_turns);
+	kept_free(&kept);
+	pmu_stream_close(stream);
+}
+END_TEST
+
 static bool can_be_measured(void)
 {
 	const struct access_options options = { .pid = getpid() };
@@ -275,10 +343,13 @@ int main(void)
 	tcase_add_test(plan, levels_go_up_by_steps_and_all_rungs_fit);
 	tcase_add_test(plan, an_exact_period_and_very_many_cpus_have_one_rung_of_a_level);
 	tcase_set_timeout(real, 60);
-	if (can_be_measured())
+	if (can_be_measured()) {
+		tcase_add_loop_test(
+			real, threads_have_the_periods_that_were_drawn_before_their_birth, 0, 2);
 		tcase_add_loop_test(real, turning_between_periods_loses_and_invents_no_time, 0, 2);
-	else
+	} else {
 		puts("real samples: the kernel refuses them here");
+	}
 	suite_add_tcase(suite, plan);
 	suite_add_tcase(suite, real);
 
