@@ -11,6 +11,15 @@
 #define CLOCK_SAMPLES                                                                              \
 	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND measures = 'time')"
 
+/* A part of the CPU time that samples stand for, in ns: periods differ, so numbers of samples would not do. */
+#define CLOCK_SHARE(ns)                                                                            \
+	"CAST(" ns " AS REAL)"                                                                     \
+	" / (SELECT nullif(sum(time_ns), 0) FROM thread_total WHERE run_id = :run)"
+#define CLOCK_SHARE_HALF(ns)                                                                       \
+	"half_width(" CLOCK_SHARE(ns) " * " CLOCK_SAMPLES ", " CLOCK_SHARE(ns) " * " CLOCK_SAMPLES \
+									       ", " CLOCK_SAMPLES  \
+									       ")"
+
 /* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (report/chart/heatmap-ticks.c). */
 #define MAPPING_NAME                                                                               \
 	"CASE path WHEN '[heap]' THEN 'heap (brk)'"                                                \

@@ -36,16 +36,19 @@ const char report_regions_sql[] =
 	"  path.place || printf('%08d', part.id)"
 	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id = path.id)"
 	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own,"
-	" CAST(all_samples AS REAL) / " CLOCK_SAMPLES " AS \"CPU time\","
-	" half_width(all_samples, all_samples, " CLOCK_SAMPLES ") AS \"±95 %\","
-	" CAST(own_samples AS REAL) / " CLOCK_SAMPLES " AS \"own CPU\","
-	" " REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS(
-		"all_bytes") " AS bytes,"
-			     " " REPORT_SQL_BLOCKS(
-				     "own_bytes") " AS \"own bytes\","
-						  " " REPORT_SQL_FAULTS(
-							  "all_faults") " AS faults, path.text AS region"
-									" FROM region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT :limit";
+	" " CLOCK_SHARE(
+		"all_time_ns") " AS \"CPU time\","
+			       " " CLOCK_SHARE_HALF(
+				       "all_time_ns") " AS \"±95 %\","
+						      " " CLOCK_SHARE(
+							      "own_time_ns") " AS \"own CPU\","
+									     " " REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS(
+										     "all_bytes") " AS bytes,"
+												  " " REPORT_SQL_BLOCKS(
+													  "own_bytes") " AS \"own bytes\","
+														       " " REPORT_SQL_FAULTS(
+															       "all_faults") " AS faults, path.text AS region"
+																	     " FROM region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT :limit";
 
 #define LOSSES(part)                                                                                                 \
 	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\","                                      \
