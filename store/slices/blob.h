@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define SLICE_COLUMNS 22u
+#define SLICE_COLUMNS 26u
 
 enum slice_section {
 	SLICE_ENDS, /* id: blocks that are born before the slice and end in it, ascending */

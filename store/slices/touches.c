@@ -32,15 +32,16 @@ size_t slice_touches_n_rows(const struct slice_touches *touches)
 
 /* ---- As bytes ---- */
 
-#define SHARE_COLUMNS 16 /* of an owner */
+#define SHARE_COLUMNS 20 /* of an owner */
 
 /* The shares of an owner: those of time, then those of stalls. */
 static void pack_shares(const struct owner_shares *shares, int64_t *values)
 {
 	for (int of = 0; of < SHARE_COUNT; of++) {
 		const struct share_sum *sum = &shares->of[of];
-		const double reals[] = { sum->n,      sum->n_sq,   sum->time,	sum->time_sq,
-					 sum->time_w, sum->lag[0], sum->lag[1], sum->turned };
+		const double reals[] = { sum->n,       sum->n_sq,   sum->time,	 sum->time_sq,
+					 sum->time_w,  sum->lag[0], sum->lag[1], sum->turned,
+					 sum->turn_sq, sum->turn_w };
 		for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
 			*values++ = slice_of_real(reals[i]);
 	}
@@ -50,8 +51,9 @@ static void add_shares(struct owner_shares *shares, const int64_t *values)
 {
 	for (int of = 0; of < SHARE_COUNT; of++) {
 		struct share_sum *sum = &shares->of[of];
-		double *reals[] = { &sum->n,	  &sum->n_sq,	&sum->time,   &sum->time_sq,
-				    &sum->time_w, &sum->lag[0], &sum->lag[1], &sum->turned };
+		double *reals[] = { &sum->n,	   &sum->n_sq,	 &sum->time,   &sum->time_sq,
+				    &sum->time_w,  &sum->lag[0], &sum->lag[1], &sum->turned,
+				    &sum->turn_sq, &sum->turn_w };
 		for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
 			*reals[i] += slice_real(*values++);
 	}
@@ -174,10 +176,13 @@ int slice_touches_pack(struct slice_touches *touches, struct slice_blob *blob)
 		slice_of_real(tally->design.time_sq),
 		slice_of_real(tally->design.lag[0]),
 		slice_of_real(tally->design.lag[1]),
+		slice_of_real(tally->design.young_sq),
+		slice_of_real(tally->design.turn_sq),
+		slice_of_real(tally->design.n_turns),
 	};
 
 	if (r == 0)
-		r = slice_blob_row(blob, SLICE_SAMPLES, values, 8);
+		r = slice_blob_row(blob, SLICE_SAMPLES, values, 11);
 	if (r == 0)
 		r = pack_kinds(tally, blob);
 	for (size_t i = 1; i < tally->n_sites && r == 0; i++)
@@ -305,6 +310,9 @@ static int add_samples(const struct slice_touches_sum *sum, const int64_t *value
 	design->time_sq += slice_real(values[5]);
 	design->lag[0] += slice_real(values[6]);
 	design->lag[1] += slice_real(values[7]);
+	design->young_sq += slice_real(values[8]);
+	design->turn_sq += slice_real(values[9]);
+	design->n_turns += slice_real(values[10]);
 	return 0;
 }
 

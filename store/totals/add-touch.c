@@ -1,6 +1,8 @@
 /* Which sums a touch belongs to, and those of shares, which are added sample by sample. */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "store/totals/totals.h"
@@ -81,6 +83,8 @@ struct tally_part {
 /* What a thread's last sample had, each times its weight. */
 struct tally_neighbour {
 	double weight;
+	double first_weight;
+	unsigned n_samples; /* up to YOUNG */
 	unsigned n;
 	struct {
 		int64_t kind;
@@ -91,8 +95,30 @@ struct tally_neighbour {
 	double kinds[TALLY_KINDS][SHARE_COUNT];
 };
 
+/* Samples of a thread that are looked at by turns: it is young. */
+#define YOUNG 32u
+
+/* Turns whose threads may live at once: a period reaches others while threads of the one before go on. */
+#define TALLY_TURNS 4u
+#define TURN_OWNERS 64u /* those beyond are not in it */
+
+/* Samples of young threads of one period, and each owner's part of their time. */
+struct tally_turn {
+	double weight; /* of each sample; 0: it is none */
+	double time;
+	unsigned n;
+	struct {
+		int64_t kind;
+		uint32_t index;
+		uint8_t of;
+		bool is_kind; /* all of that kind */
+		double time;
+	} owners[TURN_OWNERS];
+};
+
 void tally_sample_finish(struct tally_sample *sample)
 {
+	free(sample->turns);
 	key_map_finish(&sample->threads);
 	free(sample->parts);
 	free(sample->neighbours);
@@ -299,6 +325,89 @@ static void add_kinds(struct tally *tally, struct tally_neighbour *neighbour, bo
 	}
 }
 
+/* ---- Turns ---- */
+
+static void add_turn(struct tally *tally, struct tally_turn *turn)
+{
+	for (unsigned i = 0; i < turn->n; i++) {
+		double time = turn->owners[i].time;
+		struct owner_shares *shares =
+			turn->owners[i].is_kind
+				? &tally->kinds[turn->owners[i].kind]
+				: shares_of(tally, turn->owners[i].kind, turn->owners[i].index);
+		shares->of[turn->owners[i].of].turn_sq += time * time;
+		shares->of[turn->owners[i].of].turn_w += time * turn->time;
+	}
+	tally->design.turn_sq += turn->time * turn->time;
+	tally->design.n_turns += turn->weight > 0;
+	turn->weight = turn->time = 0;
+	turn->n = 0;
+}
+
+/* The turn of a period, moved to the front; the one that was not used for longest makes room. */
+static struct tally_turn *turn_of(struct tally *tally, double weight)
+{
+	struct tally_turn *turns = tally->current.turns, found;
+	unsigned i = 0;
+
+	while (i < TALLY_TURNS - 1 && turns[i].weight != weight)
+		i++;
+	if (turns[i].weight != weight)
+		add_turn(tally, &turns[i]);
+	found = turns[i];
+	found.weight = weight;
+	memmove(turns + 1, turns, i * sizeof(*turns));
+	turns[0] = found;
+	return turns;
+}
+
+static void add_to_turn(struct tally_turn *turn, const struct tally_part *part, bool is_kind,
+			double time)
+{
+	uint32_t index = is_kind ? 0 : part->index;
+	unsigned i = 0;
+
+	while (i < turn->n &&
+	       !(turn->owners[i].kind == part->owner.kind && turn->owners[i].index == index &&
+		 turn->owners[i].of == part->of && turn->owners[i].is_kind == is_kind))
+		i++;
+	if (i == TURN_OWNERS)
+		return;
+	if (i == turn->n) {
+		turn->owners[i].kind = part->owner.kind;
+		turn->owners[i].index = index;
+		turn->owners[i].of = part->of;
+		turn->owners[i].is_kind = is_kind;
+		turn->owners[i].time = 0;
+		turn->n++;
+	}
+	turn->owners[i].time += time;
+}
+
+static int add_young(struct tally *tally, struct tally_neighbour *neighbour)
+{
+	struct tally_sample *sample = &tally->current;
+
+	if (neighbour->n_samples == 0)
+		neighbour->first_weight = sample->weight;
+	if (neighbour->n_samples == YOUNG || neighbour->first_weight != sample->weight ||
+	    !(sample->weight > 0))
+		return 0;
+	neighbour->n_samples++;
+	if (!sample->turns && !(sample->turns = calloc(TALLY_TURNS, sizeof(*sample->turns))))
+		return -ENOMEM;
+	struct tally_turn *turn = turn_of(tally, sample->weight);
+	turn->time += sample->weight;
+	tally->design.young_sq += sample->weight * sample->weight;
+	for (size_t i = 0; i < sample->n; i++) {
+		const struct tally_part *part = &sample->parts[i];
+		add_to_turn(turn, part, false, sample->weight * part->share);
+		if ((uint64_t)part->owner.kind < TALLY_KINDS)
+			add_to_turn(turn, part, true, sample->weight * part->share);
+	}
+	return 0;
+}
+
 static int add_sample(struct tally *tally)
 {
 	struct tally_sample *sample = &tally->current;
@@ -320,10 +429,10 @@ static int add_sample(struct tally *tally)
 		add_neighbours(tally, neighbour, is_turned);
 	add_kinds(tally, neighbour, is_turned);
 	keep_parts(sample, neighbour);
-	return 0;
+	return add_young(tally, neighbour);
 }
 
-int tally_settle(struct tally *tally)
+static int add_current(struct tally *tally)
 {
 	int r = tally->current.n ? add_sample(tally) : 0;
 
@@ -332,10 +441,19 @@ int tally_settle(struct tally *tally)
 	return r;
 }
 
+int tally_settle(struct tally *tally)
+{
+	int r = add_current(tally);
+
+	for (unsigned i = 0; tally->current.turns && i < TALLY_TURNS; i++)
+		add_turn(tally, &tally->current.turns[i]);
+	return r;
+}
+
 static int add_part(struct tally *tally, const struct touch *touch, uint32_t index)
 {
 	struct tally_sample *sample = &tally->current;
-	int r = sample->sample != touch->sample ? tally_settle(tally) : 0;
+	int r = sample->sample != touch->sample ? add_current(tally) : 0;
 
 	if (r == 0)
 		r = grow_array(&sample->parts, sample->n, &sample->n_allocated,

@@ -41,14 +41,22 @@ struct share_sum {
 	double lag[2]; /* of w x times the neighbour's: of the same period, of another */
 	/* of neighbours of another period: w times the neighbour's times the mean of both x^2 */
 	double turned;
+	double turn_sq; /* of young threads: over turns of (sum of w x)^2, ... */
+	double turn_w; /* ... of the sum of w x times the sum of w */
 };
 
-/* The same of all samples, with x = 1. */
+/*
+ * The same of all samples, with x = 1. A turn: samples of young threads that have one period, for
+ * they were born while it was the one that threads begin with.
+ */
 struct share_design {
 	double n;
 	double time;
 	double time_sq;
 	double lag[2];
+	double young_sq; /* of w^2 of young threads */
+	double turn_sq;
+	double n_turns;
 };
 
 static inline void share_sum_add(struct share_sum *sum, double share, double weight)

@@ -76,6 +76,7 @@ struct tally_total {
 /* The sample whose touches come in, and what each thread's sample before had. */
 struct tally_part;
 struct tally_neighbour;
+struct tally_turn;
 struct tally_sample {
 	int64_t sample; /* 0: none */
 	int64_t thread_row;
@@ -87,6 +88,7 @@ struct tally_sample {
 	struct tally_neighbour *neighbours;
 	size_t n_neighbours;
 	size_t n_neighbours_allocated;
+	struct tally_turn *turns; /* TALLY_TURNS, the last used first; NULL: none yet */
 };
 
 struct tally {
@@ -162,7 +164,7 @@ int tally_any_touch(struct tally *tally, const struct touch *touch);
 /* What tally_any_touch() does for lines, unless the tally has_no_lines; in order of time. Returns 0 or -ENOMEM. */
 int tally_line(struct tally *tally, const struct touch *touch);
 
-/* Add the sample whose touches came last; tally_write() does. Returns 0 or -ENOMEM. */
+/* Add the sample whose touches came last, and the turns so far; tally_write() does. Returns 0 or -ENOMEM. */
 int tally_settle(struct tally *tally);
 
 /* Free what tally_settle() keeps. */

@@ -84,6 +84,11 @@ static struct share_sum add_imputed(const struct share_design *design,
 	sum.time_sq =
 		fmin(sum.time_sq + imputed->time_sq, sum.time * design->time_sq / design->time);
 	sum.time_w += imputed->time * design->time_sq / design->time;
+	if (mean > 0) {
+		double more = sum.time / design->time / mean;
+		sum.turn_sq *= more * more;
+		sum.turn_w *= more;
+	}
 	double whole = sum.time / design->time;
 	double after = (sum.time_sq - 2 * whole * sum.time_w) / design->time_sq + whole * whole;
 	for (unsigned i = 0; i < 2; i++) {

@@ -204,6 +204,79 @@ START_TEST(the_interval_of_a_share_holds_the_true_one)
 }
 END_TEST
 
+/*
+ * Threads one after the other, each of which works on the first thing for half of its life. They begin with the period of
+ * the turn that they are born in, so that all of a turn are sampled at the same ages.
+ */
+struct turn {
+	double first, all;
+};
+
+static void end_turn(struct sums *sums, struct turn *turn)
+{
+	sums->sum.turn_sq += turn->first * turn->first;
+	sums->sum.turn_w += turn->first * turn->all;
+	sums->design.turn_sq += turn->all * turn->all;
+	sums->design.n_turns += turn->all > 0;
+	*turn = (struct turn){ 0 };
+}
+
+static void sample_thread(struct sums *sums, struct turn *turn, double period, double life)
+{
+	const struct sampler sampler = { .period = period };
+
+	sums->last = sums->before = 0;
+	for (unsigned i = 1; i * period < life; i++) {
+		bool is_first = i * period < life / 2;
+
+		add_sample(sums, &sampler, is_first);
+		sums->design.young_sq += period * period;
+		turn->first += is_first * period;
+		turn->all += period;
+	}
+}
+
+static bool is_held_of_threads(double life, double *ret_half)
+{
+	struct sums sums = { 0 };
+	struct sampler sampler = { 0 };
+	struct turn turn = { 0 };
+
+	pmu_ladder_plan(PERIOD, 0, 1, 2, &sampler.ladder);
+	for (double time = 0; time < 1800; time += life) {
+		if (time >= sampler.turn) {
+			end_turn(&sums, &turn);
+			turn_to_another(&sampler);
+		}
+		sample_thread(&sums, &turn, sampler.period, life);
+	}
+	end_turn(&sums, &turn);
+	*ret_half = share_half(&sums.design, &sums.sum);
+	/* What is before the least period has no samples, and is told to have none. */
+	double young = (double)pmu_ladder_least(&sampler.ladder, 0) / PERIOD;
+	double share = (life / 2 - young) / (life - young);
+	return fabs(sums.sum.time / sums.design.time - share) <= *ret_half;
+}
+
+START_TEST(the_interval_of_a_share_of_short_threads_holds_the_true_one)
+{
+	static const double lives[] = { 2.4, 4, 6 };
+	enum { N_TRIALS = 1500 };
+	unsigned n_held = 0;
+	double sum = 0;
+
+	srand48(_i);
+	for (unsigned i = 0; i < N_TRIALS; i++) {
+		double half;
+		n_held += is_held_of_threads(lives[_i], &half);
+		sum += half;
+	}
+	ck_assert_msg(n_held >= N_TRIALS * 0.93 && n_held <= N_TRIALS * 0.975, "%u of %u", n_held,
+		      N_TRIALS);
+	ck_assert_double_lt(sum / N_TRIALS, 0.08);
+}
+END_TEST
+
 START_TEST(slices_longer_than_a_period_have_a_smaller_interval_than_chance_gives)
 {
 	/* 600 samples, 300 of them here, in ten slices of 30: 19 of 600 neighbours differ. */
@@ -340,6 +413,8 @@ int main(void)
 	tcase_add_loop_test(tcase, an_interval_holds_the_true_median_about_as_often_as_it_says, 0,
 			    6);
 	tcase_add_loop_test(tcase, the_interval_of_a_share_holds_the_true_one, 0, 9);
+	tcase_add_loop_test(tcase, the_interval_of_a_share_of_short_threads_holds_the_true_one, 0,
+			    3);
 	tcase_add_test(tcase,
 		       slices_longer_than_a_period_have_a_smaller_interval_than_chance_gives);
 	tcase_add_test(tcase, a_program_in_step_with_the_sampling_has_a_wider_interval);
