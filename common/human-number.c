@@ -86,21 +86,37 @@ struct format_text format_percent(double share)
 	return out;
 }
 
-struct format_text format_percent_interval(double share, double half_width)
-{
-	struct format_text out;
+#define MOST_OF_VALUE                                                                              \
+	0.25 /* that the longer side of an interval is, where a value is told with it */
+#define BELOW_A_DIGIT 5e-4 /* of a share: no digit shows it */
 
-	snprintf(out.text, sizeof(out.text), "%.1f \u00b1%.1f %%", 100 * share, 100 * half_width);
-	return out;
+static bool is_wide(double value, double low, double high)
+{
+	return value < 0 || fmax(value - low, high - value) > MOST_OF_VALUE * value;
 }
 
 struct format_text format_share(double share, double low, double high)
 {
 	struct format_text out;
+	double half = fmax(share - low, high - share);
 
-	if (share >= 0)
-		return format_percent_interval(share, fmax(share - low, high - share));
-	snprintf(out.text, sizeof(out.text), "%.1f-%.1f %%", 100 * low, 100 * high);
+	if (half > BELOW_A_DIGIT && (is_wide(share, low, high) || share + half > 1 + BELOW_A_DIGIT))
+		snprintf(out.text, sizeof(out.text), "%.1f-%.1f %%", 100 * fmax(low, 0),
+			 100 * fmin(high, 1));
+	else
+		snprintf(out.text, sizeof(out.text), "%.1f \u00b1%.1f %%", 100 * share, 100 * half);
+	return out;
+}
+
+struct format_text format_with_interval(double value, double low, double high)
+{
+	struct format_text out;
+
+	if (is_wide(value, low, high))
+		snprintf(out.text, sizeof(out.text), "%.15g-%.15g", low, high);
+	else
+		snprintf(out.text, sizeof(out.text), "%.15g \u00b1%.2g", value,
+			 fmax(value - low, high - value));
 	return out;
 }
 

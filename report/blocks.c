@@ -29,26 +29,22 @@ const char report_histogram_text_sql[] =
 #define OF_TRACED(n) "CASE WHEN traced THEN " REPORT_SQL_BLOCKS(n) " END"
 
 const char report_threads_sql[] =
-	"SELECT tid, process.pid AS process, CASE WHEN is_main THEN 'yes' ELSE 'no' END AS main,"
-	" " CLOCK_SHARE(
-		"time_ns") " AS time,"
-			   " " CLOCK_SHARE_HALF(
-				   "time_ns") " AS \"±95 %\","
-					      " " REPORT_SQL_FAULTS("n_faults") " AS faults, " OF_TRACED(
-						      "n_blocks") " AS blocks,"
-								  " " OF_TRACED("bytes") " AS bytes, " OF_TRACED(
-									  "n_frees") " AS frees,"
-										     " " OF_TRACED(
-											     "n_foreign") " AS \"freed by others\","
-													  " " OF_TRACED("live_bytes") " AS \"not freed\", " OF_TRACED(
-														  "n_temporary") " AS temporary,"
-																 " thread.start_ns AS start, thread.end_ns AS end,"
-																 " (SELECT name FROM thread_name WHERE thread_id = thread.id"
-																 "  ORDER BY time_ns DESC LIMIT 1) AS name"
-																 " FROM thread JOIN process ON process.id = process_id"
-																 " LEFT JOIN thread_total ON thread_total.thread_id = thread.id"
-																 "  AND thread_total.run_id = thread.run_id"
-																 " WHERE thread.run_id = :run ORDER BY time_ns DESC, bytes DESC, thread.id LIMIT :limit";
+	"WITH" WHOLE
+	" SELECT tid, process.pid AS process, CASE WHEN is_main THEN 'yes' ELSE 'no' END AS main," SHARE_OF("time_ns", "time", "low", "high") " " REPORT_SQL_FAULTS("n_faults") " AS faults, " OF_TRACED(
+		"n_blocks") " AS blocks,"
+			    " " OF_TRACED("bytes") " AS bytes, " OF_TRACED(
+				    "n_frees") " AS frees,"
+					       " " OF_TRACED(
+						       "n_foreign") " AS \"freed by others\","
+								    " " OF_TRACED("live_bytes") " AS \"not freed\", " OF_TRACED(
+									    "n_temporary") " AS temporary,"
+											   " thread.start_ns AS start, thread.end_ns AS end,"
+											   " (SELECT name FROM thread_name WHERE thread_id = thread.id"
+											   "  ORDER BY time_ns DESC LIMIT 1) AS name"
+											   " FROM whole, thread JOIN process ON process.id = process_id"
+											   " LEFT JOIN thread_total ON thread_total.thread_id = thread.id"
+											   "  AND thread_total.run_id = thread.run_id"
+											   " WHERE thread.run_id = :run ORDER BY time_ns DESC, bytes DESC, thread.id LIMIT :limit";
 
 /* The memory of all processes: the sum of what each had at most within the interval. */
 #define RESIDENT(low, high)                                                                        \

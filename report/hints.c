@@ -23,6 +23,22 @@
 	" WHERE source.run_id = :run AND measures = 'fault' AND weight > n_samples AND n_samples > 0"
 
 /*
+ * Shares of few samples are wide. The interval is widest at a share of half: 1.96 sqrt(1/4 / n), which 400 samples make 5
+ * points. Above the rate here a sample costs more than it takes to run the program for longer.
+ */
+#define MOST_HZ "20000"
+#define FEW_SQL                                                                                                                  \
+	"SELECT printf('too few samples: %,d of CPU time tell a share of a half to \u00b1%.0f points; '"                         \
+	", n, 100 * half_width(n / 2.0, n / 2.0, n)) || CASE WHEN hz * 400 / n <= " MOST_HZ                                      \
+	" THEN printf('--freq %d, %.3g times the rate, makes it \u00b15', 100 * rate, 100 * rate / hz) WHEN hz < 0.7 * " MOST_HZ \
+	" THEN printf('--freq " MOST_HZ " makes it \u00b1%.0f, beyond that only a longer run',"                                  \
+	" 100 * half_width(most / 2, most / 2, most)) ELSE 'only a longer run makes that less' END FROM"                         \
+	" (SELECT n_samples AS n, hz, 1 + CAST(hz * 4 / n_samples AS INTEGER) AS rate, n_samples * " MOST_HZ                     \
+	" / hz AS most FROM (SELECT *, 1e9 / period AS hz FROM source WHERE run_id = :run AND error = 0 AND"                     \
+	"  measures = 'time' AND unit LIKE 'ns of %' AND period > 0 AND n_samples BETWEEN 1 AND 399"                             \
+	"  LIMIT 1))"
+
+/*
  * Each query gives the texts of its hints, one a row; none when there is nothing to say. The facts
  * named hint.* were found by analyze, which can look at the files.
  */
@@ -89,6 +105,11 @@ static const char *const hints_sql[] = {
 	" FROM total WHERE run_id = :run AND name = 'mismatched_frees' AND value > 0",
 	LINES_SQL,
 	FAULTS_SQL,
+	FEW_SQL,
+	/* Whoever reads "freed" thinks of errors first. */
+	"SELECT printf('%.1f samples of CPU time fell into memory of blocks that were given back (freed): allocators keep their lists"
+	" there; who did is query 24 of docs/database.md', n_samples) FROM kind_share WHERE run_id = :run AND owner_kind = 9"
+	" AND n_samples > 0.02 * (SELECT sum(n_samples) FROM source WHERE run_id = :run AND measures = 'time')",
 	/* Programs without our library. */
 	"SELECT 'not traced: ' || exe || CASE why_not"
 	" WHEN 'static' THEN ' (statically linked: nothing can be preloaded into it)'"

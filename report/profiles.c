@@ -133,10 +133,8 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 	const struct profile_metric_row *metric =
 		profile_metric_row_of(db, request->run_id, request->by);
 	bool is_time = request->by == PROFILE_TIME;
-	const enum table_kind kinds[] = {
-		TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, metric->kind,
-		TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, metric->kind
-	};
+	const enum table_kind kinds[] = { TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, metric->kind,
+					  TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, metric->kind };
 	const enum table_kind exact[] = { TABLE_PERCENT, metric->kind, TABLE_PERCENT,
 					  metric->kind };
 	const struct table_style style = { TABLE_TEXT, is_time ? kinds : exact, is_time ? 8 : 4,
@@ -164,8 +162,7 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 	      "per call stack however often it stands in it\n",
 	      out);
 	if (is_time)
-		fputs("low, high: the 95 % interval, with what samples leave unresolved; no number: it lies "
-		      "anywhere between\n",
+		fputs("\u00b195 %: with what samples leave unresolved; two numbers: anywhere between them\n",
 		      out);
 	write_unknown(out, db, request);
 	return report_line_hints_write(out, db, request->run_id);

@@ -11,14 +11,25 @@
 #define CLOCK_SAMPLES                                                                              \
 	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND measures = 'time')"
 
-/* A part of the CPU time that samples stand for, in ns: periods differ, so numbers of samples would not do. */
-#define CLOCK_SHARE(ns)                                                                            \
-	"CAST(" ns " AS REAL)"                                                                     \
-	" / (SELECT nullif(sum(time_ns), 0) FROM thread_total WHERE run_id = :run)"
-#define CLOCK_SHARE_HALF(ns)                                                                       \
-	"half_width(" CLOCK_SHARE(ns) " * " CLOCK_SAMPLES ", " CLOCK_SHARE(ns) " * " CLOCK_SAMPLES \
-									       ", " CLOCK_SAMPLES  \
-									       ")"
+/*
+ * Of the CPU time that samples stand for, in ns (periods differ, so numbers of samples would not do), a share and
+ * the ends of its 95 % interval, as store/totals/imputation.c answers for owners: time that no sample stands for may
+ * be anybody's, and where it is much the share is not told. Needs WHOLE as table `whole`.
+ */
+#define WHOLE                                                                                      \
+	" whole(n, ns, unsampled) AS (SELECT " CLOCK_SAMPLES                                       \
+	", (SELECT nullif(sum(time_ns), 0) FROM thread_total WHERE run_id = :run)"                 \
+	", (SELECT coalesce(1.0 * sum(unsampled_ns) / sum(unsampled_ns + weight * scale), 0)"      \
+	"  FROM main.source JOIN main.source_ledger ON source_id = source.id"                      \
+	"  WHERE source.run_id = :run AND unsampled_ns > 0))"
+#define PART_OF(ns) "1.0 * " ns " / whole.ns"
+#define HALF_OF(ns)                                                                                \
+	"half_width(" PART_OF(ns) " * whole.n, " PART_OF(ns) " * whole.n, whole.n)"
+#define SHARE_OF(ns, name, low, high)                                                              \
+	" CASE WHEN unsampled <= max(2 * " HALF_OF(ns) ", 0.002) THEN " PART_OF(ns)                \
+	" END AS \"" name "\", max(" PART_OF(ns) " - " HALF_OF(ns) ", 0) * (1 - unsampled) AS \"" \
+	low "\", min(" PART_OF(ns) " + " HALF_OF(ns) ", 1) * (1 - unsampled) + unsampled AS \""    \
+	high "\","
 
 /* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (report/chart/heatmap-ticks.c). */
 #define MAPPING_NAME                                                                               \

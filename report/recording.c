@@ -34,21 +34,16 @@ const char report_regions_sql[] =
 	"  AND parent_id IS NULL"
 	"  UNION ALL SELECT part.id, path.text || ' / ' || part.name,"
 	"  path.place || printf('%08d', part.id)"
-	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id = path.id)"
-	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own,"
-	" " CLOCK_SHARE(
-		"all_time_ns") " AS \"CPU time\","
-			       " " CLOCK_SHARE_HALF(
-				       "all_time_ns") " AS \"±95 %\","
-						      " " CLOCK_SHARE(
-							      "own_time_ns") " AS \"own CPU\","
-									     " " REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS(
-										     "all_bytes") " AS bytes,"
-												  " " REPORT_SQL_BLOCKS(
-													  "own_bytes") " AS \"own bytes\","
-														       " " REPORT_SQL_FAULTS(
-															       "all_faults") " AS faults, path.text AS region"
-																	     " FROM region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT :limit";
+	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id = path.id)," WHOLE
+	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own," SHARE_OF(
+		"all_time_ns", "CPU time", "low", "high")
+		SHARE_OF("own_time_ns", "own CPU", "own low", "own high") " " REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS(
+			"all_bytes") " AS bytes,"
+				     " " REPORT_SQL_BLOCKS(
+					     "own_bytes") " AS \"own bytes\","
+							  " " REPORT_SQL_FAULTS(
+								  "all_faults") " AS faults, path.text AS region"
+										" FROM whole, region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT :limit";
 
 #define LOSSES(part)                                                                                                 \
 	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\","                                      \

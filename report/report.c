@@ -12,9 +12,8 @@
 	.kinds = (const enum table_kind[]){ __VA_ARGS__ },                                         \
 	.n_kinds = sizeof((const enum table_kind[]){ __VA_ARGS__ }) / sizeof(enum table_kind)
 
-/* Of columns low and high. */
 #define INTERVAL_NOTE                                                                              \
-	"low, high: its 95 % interval, with what samples leave unresolved; no time: it lies anywhere between"
+	"\u00b195 %: with what samples leave unresolved; two numbers: it lies anywhere between"
 
 const struct report reports[] = {
 	{
@@ -69,7 +68,7 @@ const struct report reports[] = {
 			"thread's next event",
 		.sql = report_sites_sql,
 		.n_sql = report_sites_n_sql,
-		KINDS(TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES, TABLE_COUNT,
+		KINDS(TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES, TABLE_COUNT,
 		      TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT),
 	},
 	{
@@ -107,12 +106,13 @@ const struct report reports[] = {
 		.title = "Regions that the program set (memsight.h), by what they lie in",
 		.nothing = "The program set no region.",
 		.note = "time: wall time, added up over trips and threads; own: without the regions inside; CPU "
-			"time: share of the run's samples of user CPU time, with its 95 % interval; blocks and "
+			"time: share of the run's samples of user CPU time; " INTERVAL_NOTE
+			"; blocks and "
 			"bytes: allocated in the region; left open: trips that no pop of their own ended",
 		.sql = report_regions_sql,
-		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_PERCENT,
-		      TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES,
-		      TABLE_COUNT),
+		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_SHARE,
+		      TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,
+		      TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT),
 	},
 	{
 		.name = "marks",
@@ -167,7 +167,7 @@ const struct report reports[] = {
 			"and last free, else the touches seen",
 		.sql = report_objects_sql,
 		.n_sql = report_objects_n_sql,
-		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT,
+		KINDS(TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE,
 		      TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT,
 		      TABLE_TIME, TABLE_TIME),
 	},
@@ -183,7 +183,7 @@ const struct report reports[] = {
 			"how often the loop ran, with its interval; covered: by how many of its samples",
 		.sql = report_access_mix_sql,
 		.n_sql = report_access_mix_n_sql,
-		KINDS(TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PLAIN,
+		KINDS(TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_PLAIN,
 		      TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_PERCENT),
 	},
 	{
@@ -206,12 +206,12 @@ const struct report reports[] = {
 		.scope = REPORT_OF_PART,
 		.title = "Threads: what each allocated, freed and spent",
 		.nothing = "No thread was recorded.",
-		.note = "time: share of the samples of user CPU time, with its 95 % interval; freed by "
+		.note = "time: share of the samples of user CPU time; " INTERVAL_NOTE "; freed by "
 			"others: of its blocks, those that another thread freed",
 		.sql = report_threads_sql,
-		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT,
-		      TABLE_COUNT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_BYTES,
-		      TABLE_COUNT, TABLE_TIME, TABLE_TIME),
+		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT,
+		      TABLE_PERCENT, TABLE_COUNT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT,
+		      TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
 	},
 	{
 		.name = "mappings",
@@ -293,10 +293,10 @@ const struct report reports[] = {
 		.nothing = "None for which the samples can say so.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "x average: share of the heap's time over share of its bytes x seconds; listed "
-			"where the 95 % interval leaves the average out",
+			"where the 95 % interval leaves the average out; two numbers: anywhere between them",
 		.sql = report_hot_sql,
 		.n_sql = report_hot_n_sql,
-		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT,
+		KINDS(TABLE_WITH_INTERVAL, TABLE_PLAIN, TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT,
 		      TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES, TABLE_COUNT, TABLE_BYTES),
 	},
 	{
@@ -308,10 +308,10 @@ const struct report reports[] = {
 		.nothing = "None for which the samples can say so.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "x average: share of the heap's time over share of its bytes x seconds; listed "
-			"where the 95 % interval leaves the average out; most memory for nothing first",
+			"where the 95 % interval leaves the average out, most memory for nothing first; two numbers: anywhere between them",
 		.sql = report_cold_sql,
 		.n_sql = report_cold_n_sql,
-		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT,
+		KINDS(TABLE_WITH_INTERVAL, TABLE_PLAIN, TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT,
 		      TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES, TABLE_COUNT, TABLE_BYTES),
 	},
 	{
@@ -331,7 +331,7 @@ const struct report reports[] = {
 			"shared",
 		.sql = report_sharing_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_COUNT,
-		      TABLE_COUNT, TABLE_DURATION, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT),
+		      TABLE_COUNT, TABLE_DURATION, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT),
 	},
 	{
 		.name = "locality",
@@ -344,7 +344,7 @@ const struct report reports[] = {
 			"cache. A source samples what its unit says, which need not be all accesses. Page faults: by the "
 			"node of the page some ms later, of those that were still there",
 		.sql = report_locality_sql,
-		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES,
+		KINDS(TABLE_PLAIN, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES,
 		      TABLE_COUNT, TABLE_COUNT, TABLE_PLAIN, TABLE_PERCENT),
 	},
 	{
@@ -357,7 +357,7 @@ const struct report reports[] = {
 			"as the source measures it; of all cycles: share of their sum. A source samples what its "
 			"unit says, which need not be all accesses",
 		.sql = report_accesses_sql,
-		KINDS(TABLE_PLAIN, TABLE_PERCENT, TABLE_PERCENT, TABLE_COUNT, TABLE_COUNT,
+		KINDS(TABLE_PLAIN, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT, TABLE_COUNT,
 		      TABLE_PLAIN, TABLE_PERCENT),
 	},
 	{ .name = NULL },

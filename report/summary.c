@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "report/hints.h"
 #include "report/objects.h"
+#include "report/queries.h"
 #include "report/text/fit-text.h"
 #include "report/text/recording-end.h"
 #include "report/text/sampling-notes.h"
@@ -279,35 +280,45 @@ static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 	fputc('\n', out);
 }
 
-/* Where the blocks lay; spilled ones stand apart, for they are not where the run wanted them. */
+/*
+ * Where the blocks lay; spilled ones stand apart, for they are not where the run wanted them. What
+ * samples leave unresolved is told for the heap as a whole: of several kinds each may have all of
+ * it, of one it is that one's.
+ */
 static const char kinds_sql[] =
-	"SELECT heap_kind.name, n_blocks, bytes, peak_bytes, kind_total.n_samples, n_samples_sq,"
-	" n_faults, (SELECT source.n_samples FROM source WHERE source.run_id = :run AND"
-	" source.measures = 'time' AND error = 0),"
-	" EXISTS (SELECT 1 FROM source WHERE source.run_id = :run AND source.measures = 'fault'"
-	"  AND error = 0) FROM kind_total JOIN heap_kind ON heap_kind.id = kind_id"
-	" WHERE kind_total.run_id = :run AND n_blocks > 0"
+	"WITH" WHOLE ", heap AS (SELECT share, share_low, share_high, n_samples,"
+	"  max(share_high - n_samples / n - half_width(n_samples, n_samples, n), 0) AS rest"
+	"  FROM kind_share, whole WHERE run_id = :run AND owner_kind = 1),"
+	" kind AS (SELECT kind_id, kind_total.n_samples AS n_samples,"
+	"  half_width(kind_total.n_samples, n_samples_sq, n) AS half,"
+	"  (SELECT count(*) FROM kind_total WHERE run_id = :run AND n_blocks > 0) = 1 AS is_all"
+	"  FROM kind_total, whole WHERE run_id = :run)"
+	" SELECT heap_kind.name, n_blocks, bytes, peak_bytes, CASE WHEN is_all THEN share"
+	"  WHEN coalesce(rest, 0) <= max(2 * half, 0.002) THEN kind.n_samples / n END,"
+	" CASE WHEN is_all THEN share_low"
+	"  ELSE max(kind.n_samples / n - half, 0) * (1 - unsampled) END,"
+	" CASE WHEN is_all THEN share_high"
+	"  ELSE min(kind.n_samples / n + half + coalesce(rest, 0), coalesce(share_high, 1)) END,"
+	" n_faults, EXISTS (SELECT 1 FROM source WHERE source.run_id = :run"
+	"  AND source.measures = 'fault' AND error = 0)"
+	" FROM whole, kind_total JOIN kind USING (kind_id)"
+	" JOIN heap_kind ON heap_kind.id = kind_id"
+	" LEFT JOIN heap WHERE kind_total.run_id = :run AND n_blocks > 0"
 	" ORDER BY heap_kind.name = 'libc', heap_kind.name = 'spilled', bytes DESC";
 
 static void write_kind(FILE *out, sqlite3_stmt *stmt)
 {
-	int64_t n = sqlite3_column_int64(stmt, 7);
 	int64_t n_blocks = sqlite3_column_int64(stmt, 1);
-	double sum = sqlite3_column_double(stmt, 4);
 
 	fprintf(out, "%s: %s %s, %s, peak %s", statement_string(stmt, 0),
 		format_count(n_blocks).text, plural(n_blocks, "block", "blocks"),
 		format_bytes(sqlite3_column_int64(stmt, 2)).text,
 		format_bytes(sqlite3_column_int64(stmt, 3)).text);
-	if (n > 0)
-		fprintf(out, ", %s of CPU time",
-			format_percent_interval(
-				sum / (double)n,
-				format_half_width(sum, sqlite3_column_double(stmt, 5), n))
-				.text);
+	if (sqlite3_column_type(stmt, 6) != SQLITE_NULL)
+		fprintf(out, ", %s of CPU time", report_sql_share(stmt, 4).text);
 	if (sqlite3_column_int(stmt, 8))
 		fprintf(out, ", %s page faults\n",
-			format_count(sqlite3_column_int64(stmt, 6)).text);
+			format_count(sqlite3_column_int64(stmt, 7)).text);
 	else
 		fputs(", page faults not recorded\n", out);
 }

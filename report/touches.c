@@ -82,7 +82,7 @@ const char report_access_mix_n_sql[] =
 	" SELECT "
 #define RATES                                                                                      \
 	"of_interval(used / held, (high - low) / 2 / held) AS \"x average\","                      \
-	" of_interval(low / held, (high - low) / 2 / held) AS \"x low\","                          \
+	" of_interval(low / held, min(high - low, low) / 2 / held) AS \"x low\","                  \
 	" of_interval(high / held, (high - low) / 2 / held) AS \"x high\","                        \
 	" used AS \"of heap time\", low, high, held AS \"of heap\", peak_bytes AS peak,"           \
 	" n_blocks AS blocks, live_bytes AS \"not freed\", stack_text(stack_id, 4) AS \"allocated at\""

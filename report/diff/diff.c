@@ -335,6 +335,9 @@ static void write_foot(FILE *out, const struct diff *diff, size_t n_rows)
 	if (diff->unknown[0] + diff->unknown[1] > 0)
 		fputs("-: not known, the change is to what lies in the middle of what it may be, and its interval has all of it\n",
 		      out);
+	if (n_rows > 0 && diff->changes[0].half < 0)
+		fputs("significant, \u00b195 %: not known from one run on each side; several of each tell changes from chance\n",
+		      out);
 	if (diff->n_noise)
 		fprintf(out, "%zu differ by less than their 95 %% interval: not listed\n",
 			diff->n_noise);

@@ -85,6 +85,35 @@ static bool is_number(sqlite3_stmt *stmt, int column)
 	return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
 }
 
+/* How many of the columns behind one of this kind are in its cell. */
+static int joined_by(enum table_kind kind)
+{
+	return kind == TABLE_SHARE || kind == TABLE_WITH_INTERVAL ? 2 : kind == TABLE_SHARE_HALF;
+}
+
+static bool is_joined(const struct table_style *style, int column)
+{
+	return (column > 0 && joined_by(kind_of(style, column - 1)) > 0) ||
+	       (column > 1 && joined_by(kind_of(style, column - 2)) > 1);
+}
+
+/* A value with its interval; "-" where that is not known. */
+static struct format_text format_joined(sqlite3_stmt *stmt, int column, enum table_kind kind)
+{
+	bool is_known = sqlite3_column_type(stmt, column) != SQLITE_NULL;
+	double value = is_known ? sqlite3_column_double(stmt, column) : -1;
+	double low = sqlite3_column_double(stmt, column + 1);
+	double high = sqlite3_column_double(stmt, column + joined_by(kind));
+
+	if (sqlite3_column_type(stmt, column + 1) == SQLITE_NULL ||
+	    (kind == TABLE_SHARE_HALF && !is_known))
+		return format_percent(kind == TABLE_WITH_INTERVAL ? -1 : value);
+	if (kind == TABLE_SHARE_HALF)
+		return format_share(value, value - low, value + low);
+	return kind == TABLE_SHARE ? format_share(value, low, high)
+				   : format_with_interval(value, low, high);
+}
+
 /* Control characters would break the lines of the table, or drive the terminal. */
 static char *clean_copy(const char *text)
 {
@@ -93,6 +122,8 @@ static char *clean_copy(const char *text)
 
 static char *cell_text(sqlite3_stmt *stmt, int column, const struct table_style *style)
 {
+	if (joined_by(kind_of(style, column)))
+		return strdup(format_joined(stmt, column, kind_of(style, column)).text);
 	switch (sqlite3_column_type(stmt, column)) {
 	case SQLITE_NULL:
 		return strdup("-");
@@ -128,6 +159,7 @@ struct layout {
 	int n_columns;
 	unsigned *widths;
 	bool *is_right; /* numbers align to the right */
+	bool *is_joined; /* shown in the cell of a column before it */
 	bool has_bar; /* in the last column */
 	bool is_fitted; /* texts are cut at the widths */
 	bool is_below; /* the last column has lines of its own, under those of the others */
@@ -173,7 +205,8 @@ static unsigned columns_before_last(const struct layout *layout, bool is_least)
 	for (int i = 0; i + 1 < layout->n_columns; i++) {
 		bool is_short =
 			is_least && !layout->is_right[i] && layout->widths[i] > MIN_CUT_COLUMNS;
-		used += 2 + (is_short ? MIN_CUT_COLUMNS : layout->widths[i]);
+		if (!layout->is_joined[i])
+			used += 2 + (is_short ? MIN_CUT_COLUMNS : layout->widths[i]);
 	}
 	return used;
 }
@@ -185,8 +218,39 @@ static unsigned width_left(const struct layout *layout, unsigned width)
 	return width > used + MIN_CUT_COLUMNS ? width - used : MIN_CUT_COLUMNS;
 }
 
-/* Have rows fit: what has no room beside the others goes below them. */
-static void layout_fit(struct layout *layout, unsigned width)
+static char *cut_text(const char *text, unsigned room)
+{
+	char *cut = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&cut, &n);
+
+	if (!out)
+		return NULL;
+	fit_write(out, text, room);
+	fclose(out);
+	return cut;
+}
+
+/* Do differing texts of the last column read the same in so many columns, in rows side by side? */
+static bool are_alike_when_cut(const struct cells *cells, const struct layout *layout,
+			       unsigned room)
+{
+	size_t n_columns = (size_t)layout->n_columns;
+
+	for (size_t i = 2 * n_columns - 1; i < cells->n; i += n_columns) {
+		const char *before = cells->texts[i - n_columns], *text = cells->texts[i];
+		if (strcmp(before, text) == 0 || fit_columns(text) <= room)
+			continue;
+		auto_free char *cut_before = cut_text(before, room);
+		auto_free char *cut = cut_text(text, room);
+		if (cut_before && cut && strcmp(cut_before, cut) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Have rows fit: what has no room beside the others, or too little to be told apart, goes below. */
+static void layout_fit(struct layout *layout, const struct cells *cells, unsigned width)
 {
 	int last = layout->n_columns - 1;
 
@@ -198,8 +262,10 @@ static void layout_fit(struct layout *layout, unsigned width)
 	unsigned before = 0;
 
 	layout->is_fitted = true;
-	layout->is_below = last > 0 && !layout->is_right[last] && !layout->has_bar &&
-			   least + LEAST_LAST > width && least + widths[last] > width;
+	layout->is_below =
+		last > 0 && !layout->is_right[last] && !layout->has_bar &&
+		least + widths[last] > width &&
+		(least + LEAST_LAST > width || are_alike_when_cut(cells, layout, width - least));
 	if (layout->is_below)
 		widths[last] = width > BELOW_INDENT ? width - BELOW_INDENT : 1;
 	if (layout->has_bar && widths[last] < MIN_CUT_COLUMNS)
@@ -220,6 +286,8 @@ static void write_cell(FILE *out, const struct layout *layout, int column, const
 	bool is_right = layout->is_right[column];
 	unsigned columns = fit_columns(text);
 	unsigned width = layout->widths[column];
+	if (layout->is_joined[column])
+		return;
 	int pad = columns < width ? (int)(width - columns) : 0;
 
 	if (is_last && layout->is_below)
@@ -241,21 +309,38 @@ static int read_ahead(sqlite3_stmt *stmt, const struct table_style *style, struc
 
 	while (n_rows < LOOK_AHEAD_ROWS && (*ret_code = statement_advance(stmt)) == SQLITE_ROW) {
 		for (int i = 0; i < layout->n_columns; i++) {
-			layout->is_right[i] |= is_number(stmt, i) && kind_of(style, i) != TABLE_BAR;
+			enum table_kind kind = kind_of(style, i);
+			layout->is_right[i] |=
+				joined_by(kind) || (is_number(stmt, i) && kind != TABLE_BAR);
 			int r = cells_add(cells, cell_text(stmt, i, style));
 			if (r < 0)
 				return r;
-			layout_grow(layout, i, cells->texts[cells->n - 1]);
+			if (!layout->is_joined[i])
+				layout_grow(layout, i, cells->texts[cells->n - 1]);
 		}
 		n_rows++;
 	}
 	return 0;
 }
 
-static void write_head(FILE *out, sqlite3_stmt *stmt, const struct layout *layout)
+/* A column's name; of one that has its interval in it, too. */
+static char *head_text(sqlite3_stmt *stmt, int column, const struct table_style *style)
 {
-	for (int i = 0; i < layout->n_columns; i++)
-		write_cell(out, layout, i, sqlite3_column_name(stmt, i));
+	char *text = NULL;
+
+	return asprintf(&text, "%s%s", sqlite3_column_name(stmt, column),
+			joined_by(kind_of(style, column)) ? " \u00b195 %" : "") < 0
+		       ? NULL
+		       : text;
+}
+
+static void write_head(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
+		       const struct layout *layout)
+{
+	for (int i = 0; i < layout->n_columns; i++) {
+		auto_free char *text = head_text(stmt, i, style);
+		write_cell(out, layout, i, text ? text : "?");
+	}
 	fputc('\n', out);
 }
 
@@ -307,25 +392,30 @@ int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *st
 	int n_columns = sqlite3_column_count(stmt);
 	auto_free unsigned *widths = calloc((size_t)n_columns + 1, sizeof(*widths));
 	auto_free bool *is_right = calloc((size_t)n_columns + 1, sizeof(*is_right));
+	auto_free bool *joined = calloc((size_t)n_columns + 1, sizeof(*joined));
 	auto_cells struct cells cells = { 0 };
-	struct layout layout = { n_columns, widths, is_right,
+	struct layout layout = { n_columns, widths, is_right, joined,
 				 .has_bar = n_columns > 0 &&
 					    kind_of(style, n_columns - 1) == TABLE_BAR };
 	int code = SQLITE_DONE;
 
-	if (!widths || !is_right)
+	if (!widths || !is_right || !joined)
 		return -ENOMEM;
-	for (int i = 0; i < n_columns; i++)
-		layout_grow(&layout, i, sqlite3_column_name(stmt, i));
+	for (int i = 0; i < n_columns; i++) {
+		auto_free char *head = head_text(stmt, i, style);
+		joined[i] = is_joined(style, i);
+		if (head && !joined[i])
+			layout_grow(&layout, i, head);
+	}
 
 	int r = read_ahead(stmt, style, &layout, &cells, &code);
 	if (r < 0)
 		return r;
 
 	size_t n_rows = n_columns ? cells.n / (size_t)n_columns : 0;
-	layout_fit(&layout, style->width);
+	layout_fit(&layout, &cells, style->width);
 	if (n_columns > 0 && (n_rows > 0 || !style->is_silent_when_empty))
-		write_head(out, stmt, &layout);
+		write_head(out, stmt, style, &layout);
 	write_cells(out, &cells, &layout, style->width);
 	if (code == SQLITE_ROW)
 		code = write_rest(out, stmt, style, &layout, &n_rows);

@@ -206,6 +206,113 @@ START_TEST(time_that_samples_do_not_stand_for_is_told)
 }
 END_TEST
 
+START_TEST(accesses_to_blocks_given_back_are_told_with_what_is_usual)
+{
+	write_report("summary");
+	ck_assert_ptr_null(strstr(text, "(freed)"));
+	sqlite3_exec(db, "INSERT INTO kind_share VALUES (1,9,30,0,0,0,0.03,0.02,0.04,0,0,0)", NULL,
+		     NULL, NULL);
+	write_report("summary");
+	ck_assert_has(
+		"hint: 30.0 samples of CPU time fell into memory of blocks that were given back");
+}
+END_TEST
+
+START_TEST(few_samples_say_how_many_more_it_takes)
+{
+	static const struct {
+		const char *samples, *hint;
+	} cases[] = {
+		{ "100, period = 1000000",
+		  "hint: too few samples: 100 of CPU time tell a share of a half to \u00b110 points; "
+		  "--freq 4100, 4.1 times the rate, makes it \u00b15" },
+		{ "4, period = 1000000", "tell a share of a half to \u00b135 points; --freq 20000 "
+					 "makes it \u00b111, beyond that only a longer run" },
+		{ "4, period = 50000", "\u00b135 points; only a longer run makes that less" },
+	};
+
+	write_report("summary");
+	ck_assert_ptr_null(strstr(text, "too few"));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char sql[100];
+		snprintf(sql, sizeof(sql), "UPDATE source SET n_samples = %s WHERE name = 'clock'",
+			 cases[i].samples);
+		sqlite3_exec(db, sql, NULL, NULL, NULL);
+		write_report("summary");
+		ck_assert_has(cases[i].hint);
+	}
+}
+END_TEST
+
+/* 1,000 samples of 1 ms stand for half of the time: what no sample stands for may be anybody's. */
+static void leave_half_unsampled(void)
+{
+	ck_assert_int_eq(
+		sqlite3_exec(
+			db,
+			"UPDATE source SET unsampled_ns = 1000000000 WHERE id = 1;"
+			"INSERT INTO source_ledger VALUES (1,1,1,1000,0,1,0,0,0,0,0,0,0,0,0,1000000000,"
+			"0,0,0,0,0,0,1.0)",
+			NULL, NULL, NULL),
+		SQLITE_OK);
+}
+
+START_TEST(shares_of_threads_and_regions_have_time_without_samples_in_their_interval)
+{
+	ck_assert_int_eq(
+		sqlite3_exec(
+			db,
+			"INSERT INTO thread_total(run_id, thread_id, n_blocks, bytes, n_frees, n_foreign, live_blocks,"
+			" live_bytes, n_temporary, n_samples, time_ns, n_faults) VALUES (1,1,0,0,0,0,0,0,0,400,4e8,0);"
+			"INSERT INTO region_total VALUES (1,1,NULL,'solve',1,1,0,1,1,0,0,0,0,400,200,4e8,2e8,0,0)",
+			NULL, NULL, NULL),
+		SQLITE_OK);
+	write_report("threads");
+	ck_assert_has("  40.0 \u00b13.0 %  ");
+	write_report("regions");
+	ck_assert_has("  40.0 \u00b13.0 %    20.0 \u00b12.5 %  ");
+	leave_half_unsampled();
+	write_report("threads");
+	ck_assert_has("  18.5-71.5 %  ");
+	write_report("regions");
+	ck_assert_has("  18.5-71.5 %     8.8-61.2 %  ");
+}
+END_TEST
+
+START_TEST(the_share_of_a_kind_of_memory_has_in_it_what_is_not_resolved_of_the_heap)
+{
+	static const char kinds[] =
+		"INSERT INTO heap_kind VALUES (1,'hbw'), (2,'libc');"
+		"INSERT INTO kind_total VALUES (1,1,1,100,0,0,100,300,300,3e8,0)";
+
+	ck_assert_int_eq(sqlite3_exec(db, kinds, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_exec(db,
+		     "UPDATE kind_share SET share = NULL, share_low = 0.27, share_high = 0.63,"
+		     " n_samples = 300, n_imputed = 100 WHERE owner_kind = 1",
+		     NULL, NULL, NULL);
+	/* One kind: all of the heap's is its. */
+	write_report("summary");
+	ck_assert_has(
+		"blocks in    hbw: 1 block, 100 B, peak 100 B, 27.0-63.0 % of CPU time, 0 page faults");
+	/* Of two each may have all that is not resolved. */
+	sqlite3_exec(db,
+		     "INSERT INTO kind_total VALUES (1,2,2,50,0,0,50,0,0,0,0);"
+		     "UPDATE kind_total SET n_samples = 200, n_samples_sq = 200 WHERE kind_id = 1;"
+		     "UPDATE kind_total SET n_samples = 100, n_samples_sq = 100 WHERE kind_id = 2",
+		     NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("hbw: 1 block, 100 B, peak 100 B, 17.5-52.6 % of CPU time");
+	ck_assert_has("libc: 2 blocks, 50 B, peak 50 B, 8.1-42.0 % of CPU time");
+	/* Where all is resolved, two numbers. */
+	sqlite3_exec(db,
+		     "UPDATE kind_share SET share = 0.3, share_low = 0.27, share_high = 0.329,"
+		     " n_imputed = 0 WHERE owner_kind = 1",
+		     NULL, NULL, NULL);
+	write_report("summary");
+	ck_assert_has("hbw: 1 block, 100 B, peak 100 B, 20.0 \u00b12.5 % of CPU time");
+}
+END_TEST
+
 START_TEST(what_was_waited_for_stands_beside_the_time)
 {
 	ck_assert_int_eq(sqlite3_exec(db,
@@ -523,6 +630,12 @@ int main(void)
 	tcase_add_test(tcase, a_run_of_which_nothing_was_traced_has_no_count_of_allocations);
 	tcase_add_test(tcase, time_of_ours_that_is_much_is_told);
 	tcase_add_test(tcase, time_that_samples_do_not_stand_for_is_told);
+	tcase_add_test(tcase, accesses_to_blocks_given_back_are_told_with_what_is_usual);
+	tcase_add_test(tcase, few_samples_say_how_many_more_it_takes);
+	tcase_add_test(tcase,
+		       shares_of_threads_and_regions_have_time_without_samples_in_their_interval);
+	tcase_add_test(tcase,
+		       the_share_of_a_kind_of_memory_has_in_it_what_is_not_resolved_of_the_heap);
 	tcase_add_test(tcase, sites_that_read_alike_are_one_row_with_bounds);
 	tcase_add_test(tcase, what_was_waited_for_stands_beside_the_time);
 	tcase_add_test(tcase, blocks_of_a_killed_program_are_not_called_unfreed);

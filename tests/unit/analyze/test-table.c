@@ -123,6 +123,26 @@ START_TEST(texts_are_cut_to_the_width_of_the_terminal)
 	ck_assert_str_eq(text, "n  v\n1  inner_function a.c:1 < outer_function b.c:22 < …\n");
 	ck_assert_int_eq(run(name, &style), 0);
 	ck_assert_str_eq(text, "n  v\n1  A::name<…>::and_on(int, int) a.cc:42\n");
+	/* Rows that would read the same have a line of their own for it. */
+	ck_assert_int_eq(
+		run("SELECT 1 AS n, 'a_rather_long_function one.c:1 < which_one two.c:2' AS v"
+		    " UNION SELECT 2, 'a_rather_long_function one.c:1 < another_one two.c:3'",
+		    &style),
+		0);
+	ck_assert_str_eq(text, "n\n    v\n"
+			       "1\n    a_rather_long_function one.c:1 < …\n"
+			       "2\n    a_rather_long_function one.c:1 < …\n");
+	style.width = 56;
+	ck_assert_int_eq(
+		run("SELECT 1 AS n, 'a_rather_long_function one.c:1 < which_one two.c:2' AS v"
+		    " UNION SELECT 2, 'a_rather_long_function one.c:1 < another_one two.c:3'"
+		    " UNION SELECT 3, 'a_rather_long_function one.c:1 < a_third_one_that_is_longer two.c:4'",
+		    &style),
+		0);
+	ck_assert_str_eq(text, "n  v\n"
+			       "1  a_rather_long_function one.c:1 < which_one two.c:2\n"
+			       "2  a_rather_long_function one.c:1 < another_one two.c:3\n"
+			       "3  a_rather_long_function one.c:1 < …\n");
 	style.width = 0;
 	ck_assert_int_eq(run(stack, &style), 0);
 	ck_assert_ptr_nonnull(strstr(text, "< more c.c:3\n"));
@@ -201,6 +221,49 @@ START_TEST(a_bar_keeps_its_scale_at_every_width)
 }
 END_TEST
 
+START_TEST(a_value_and_its_interval_are_one_cell)
+{
+	static const struct {
+		enum table_kind kind;
+		const char *values, *shown;
+	} cases[] = {
+		{ TABLE_SHARE, "0.413, 0.404, 0.421", "41.3 \u00b10.9 %" },
+		{ TABLE_SHARE, "0.4, 0.37, 0.51", "37.0-51.0 %" }, /* more than a quarter of it */
+		{ TABLE_SHARE, "0.766, 0.312, 1.22", "31.2-100.0 %" },
+		{ TABLE_SHARE, "0.999, 0.996, 1", "99.6-100.0 %" }, /* would reach above 100 */
+		{ TABLE_SHARE, "NULL, 0.024, 0.108", "2.4-10.8 %" },
+		{ TABLE_SHARE, "0.5, NULL, NULL", "50.0 %" },
+		{ TABLE_SHARE, "NULL, NULL, NULL", "-" },
+		{ TABLE_SHARE, "1.0, 1.0, 1.0", "100.0 \u00b10.0 %" },
+		{ TABLE_SHARE_HALF, "0.2, 0.01", "20.0 \u00b11.0 %" },
+		{ TABLE_SHARE_HALF, "0.02, 0.03", "0.0-5.0 %" },
+		{ TABLE_SHARE_HALF, "NULL, 0.03", "-" },
+		{ TABLE_WITH_INTERVAL, "8.4, 8.1, 8.7", "8.4 \u00b10.3" },
+		{ TABLE_WITH_INTERVAL, "NULL, 35.2, 45.7", "35.2-45.7" },
+		{ TABLE_WITH_INTERVAL, "100, 4300, 380000", "4300-380000" },
+		{ TABLE_WITH_INTERVAL, "NULL, NULL, NULL", "-" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const enum table_kind kinds[] = { TABLE_PLAIN, cases[i].kind };
+		struct table_style style = { TABLE_TEXT, kinds, 2, 0, false };
+		char sql[200], expected[200];
+
+		snprintf(
+			sql, sizeof(sql),
+			"WITH v(a, b, c, d, e) AS (VALUES (1, %s, 'x'%s)) SELECT a, b, c, d%s FROM v",
+			cases[i].values, cases[i].kind == TABLE_SHARE_HALF ? ", 0" : "",
+			cases[i].kind == TABLE_SHARE_HALF ? "" : ", e");
+		ck_assert_int_eq(run(sql, &style), 0);
+		snprintf(expected, sizeof(expected), "%s  x\n", cases[i].shown);
+		ck_assert_msg(strstr(text, expected) != NULL && strstr(text, "a  ") == text &&
+				      strstr(text, "b \u00b195 %  ") != NULL &&
+				      !strstr(text, " c "),
+			      "%s: %s", cases[i].values, text);
+	}
+}
+END_TEST
+
 START_TEST(control_characters_do_not_reach_the_terminal)
 {
 	struct table_style style = { 0 };
@@ -273,6 +336,7 @@ int main(void)
 	tcase_add_test(tcase, texts_are_cut_to_the_width_of_the_terminal);
 	tcase_add_loop_test(tcase, names_keep_their_function_when_they_are_cut, 0,
 			    (int)(sizeof(cuts) / sizeof(cuts[0])));
+	tcase_add_test(tcase, a_value_and_its_interval_are_one_cell);
 	tcase_add_test(tcase, control_characters_do_not_reach_the_terminal);
 	tcase_add_test(tcase, a_bar_keeps_its_scale_at_every_width);
 	tcase_add_test(tcase, more_rows_than_are_read_ahead_all_appear);

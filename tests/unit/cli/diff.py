@@ -49,6 +49,7 @@ def check_other(first, other):
         checks.that(sizes == sorted(sizes, reverse=True) and sizes, f"the order by {by}")
         back = diff(other.path, first.path, "--by", by)
         checks.that(sum(row["change"] for row in back) == before - after, f"the way back by {by}")
+    checks.that("not known from one run on each side" in text_of(first.path, other.path), "nothing says why there is no interval")
 
 
 def check_repetitions(first, second, other):
@@ -67,6 +68,7 @@ def check_repetitions(first, second, other):
         # Two equal runs, and a mean with one run of three that differs: never sure.
         checks.that(row["significant"] == "no", f"significant: {row}")
     checks.that("differ by less than their 95 % interval" in text_of(pair, path), "noise is not counted")
+    checks.that("from one run" not in text_of(pair, path), "two runs and three are not one")
     refused = whole.Outcome([MEMSIGHT, "diff", path + ":none", path])
     checks.that(refused.status == 1 and "no run is called none" in refused.messages, refused.messages)
 

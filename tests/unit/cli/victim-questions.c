@@ -1,7 +1,7 @@
 /*
  * A program about which every query of docs/database.md has something to say: two threads that write to
  * different bytes of one line, blocks that another thread frees, one that grows by realloc, blocks that are
- * freed at once or never, madvise, and regions. Runs for about the seconds of CPU time that it is given.
+ * freed at once or never, one that is read after it was freed, madvise, and regions. Runs for about the seconds of CPU time that it is given.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -53,6 +53,17 @@ static void *free_all(void *unused)
 	return unused;
 }
 
+/* What no program should do: its block is no longer its own. */
+static void read_freed(const volatile uint64_t *block)
+{
+	double end = cpu_seconds() + seconds / 4;
+
+	while (cpu_seconds() < end) {
+		for (unsigned i = 0; i < 100000; i++)
+			shared->counts[0] += block[8];
+	}
+}
+
 static void grow(void)
 {
 	char *text = NULL;
@@ -96,6 +107,7 @@ int main(int argc, char **argv)
 		pthread_join(threads[i], NULL);
 	pthread_create(&other, NULL, free_all, NULL);
 	pthread_join(other, NULL);
+	read_freed(kept[0]);
 	printf("%llu\n", (unsigned long long)(shared->counts[0] & 1));
 	return 0;
 }

@@ -54,22 +54,34 @@ export function percent(share) {
 	return share === null || share === undefined || share < 0 ? "-" : `${(100 * share).toFixed(1)} %`;
 }
 
+/** Of a share that an interval makes no number to go by (format_share() of common/human-number.c). */
+export function isWide(value, low, high) {
+	const half = Math.max(high - value, value - low);
+	return half > 5e-4 && (half > value / 4 || value + half > 1 + 5e-4);
+}
+
+/** "2.4-10.8 %" */
+export function shareRange(low, high) {
+	return `${(100 * Math.max(low, 0)).toFixed(1)}-${(100 * Math.min(high, 1)).toFixed(1)} %`;
+}
+
 /**
  * 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1.
- * Of what no sample fell on only the upper end can be told: "≤ 0.5 %"; of what samples do not tell
- * both ends: "2.4-10.8 %".
+ * Of what no sample fell on only the upper end can be told: "≤ 0.5 %"; of what samples do not
+ * tell, or hardly: "2.4-10.8 %".
  */
 export function share(value, low, high) {
 	const isRange = (value ?? null) === null && (high ?? null) !== null;
 	if (isRange)
-		return `${(100 * low).toFixed(1)}-${(100 * high).toFixed(1)} %`;
+		return shareRange(low, high);
 	if (value === null || value === undefined || value < 0)
 		return "-";
 	if (low === null || low === undefined)
 		return percent(value);
 	if (value === 0 && high > 0)
 		return `≤ ${(Math.ceil(1000 * high - 1e-9) / 10).toFixed(1)} %`;
-	return `${(100 * value).toFixed(1)} ±${(100 * Math.max(high - value, value - low)).toFixed(1)} %`;
+	return isWide(value, low, high) ? shareRange(low, high)
+		: `${(100 * value).toFixed(1)} ±${(100 * Math.max(high - value, value - low)).toFixed(1)} %`;
 }
 
 /** 0x7f3c00401000 */

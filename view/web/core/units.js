@@ -1,7 +1,7 @@
 /**
  * Values with their unit, and the interval of a share, in the words of the reports.
  */
-import { bytes, count, duration } from "memsight/format";
+import { bytes, count, duration, isWide, shareRange } from "memsight/format";
 
 const WRITERS = { bytes, ns: duration, "/s": perSecond };
 
@@ -47,10 +47,13 @@ export function halfWidth(share, n) {
 	return 1.96 * Math.sqrt(mean * (1 - mean) / (n + 4));
 }
 
-/** "41.3 ±0.9 %" of samples, "41.3 %" of what is counted (n null). */
+/** "41.3 ±0.9 %" of samples, "30.1-60.4 %" of few, "41.3 %" of what is counted (n null). */
 export function shareText(share, n = null) {
 	const percent = (100 * share).toFixed(1);
-	return n === null || n === undefined ? `${percent} %` : `${percent} ±${(100 * halfWidth(share, n)).toFixed(1)} %`;
+	const half = halfWidth(share, n);
+	if (n === null || n === undefined)
+		return `${percent} %`;
+	return isWide(share, share - half, share + half) ? shareRange(share - half, share + half) : `${percent} ±${(100 * half).toFixed(1)} %`;
 }
 
 /**
