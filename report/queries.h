@@ -23,13 +23,14 @@
 	"  FROM main.source JOIN main.source_ledger ON source_id = source.id"                      \
 	"  WHERE source.run_id = :run AND unsampled_ns > 0))"
 #define PART_OF(ns) "1.0 * " ns " / whole.ns"
-#define HALF_OF(ns)                                                                                \
-	"half_width(" PART_OF(ns) " * whole.n, " PART_OF(ns) " * whole.n, whole.n)"
+#define HALF_OF(ns) "half_width(" PART_OF(ns) " * whole.n, " PART_OF(ns) " * whole.n, whole.n)"
 #define SHARE_OF(ns, name, low, high)                                                              \
-	" CASE WHEN unsampled <= max(2 * " HALF_OF(ns) ", 0.002) THEN " PART_OF(ns)                \
-	" END AS \"" name "\", max(" PART_OF(ns) " - " HALF_OF(ns) ", 0) * (1 - unsampled) AS \"" \
-	low "\", min(" PART_OF(ns) " + " HALF_OF(ns) ", 1) * (1 - unsampled) + unsampled AS \""    \
-	high "\","
+	" CASE WHEN unsampled <= max(2 * " HALF_OF(ns) ", 0.002) THEN " PART_OF(                   \
+		ns) " END AS \"" name                                                              \
+		    "\", max(" PART_OF(ns) " - " HALF_OF(                                          \
+			    ns) ", 0) * (1 - unsampled) AS \"" low                                 \
+				"\", min(" PART_OF(ns) " + " HALF_OF(                              \
+					ns) ", 1) * (1 - unsampled) + unsampled AS \"" high "\","
 
 /* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (report/chart/heatmap-ticks.c). */
 #define MAPPING_NAME                                                                               \
