@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/human-number.h"
+#include "common/text-stream.h"
 #include "common/text.h"
 #include "report/text/fit-text.h"
 #include "store/statement.h"
@@ -222,18 +223,20 @@ static char *cut_text(const char *text, unsigned room)
 {
 	char *cut = NULL;
 	size_t n = 0;
-	FILE *out = open_memstream(&cut, &n);
+	FILE *out = text_stream_open(&cut, &n);
 
 	if (!out)
 		return NULL;
 	fit_write(out, text, room);
-	fclose(out);
+	text_stream_close(out, &cut);
 	return cut;
 }
 
-/* Do differing texts of the last column read the same in so many columns, in rows side by side? */
-static bool are_alike_when_cut(const struct cells *cells, const struct layout *layout,
-			       unsigned room)
+/*
+ * Do differing texts of the last column read the same in so many columns, in rows side by side?
+ * 1, 0 or -ENOMEM.
+ */
+static int are_alike_when_cut(const struct cells *cells, const struct layout *layout, unsigned room)
 {
 	size_t n_columns = (size_t)layout->n_columns;
 
@@ -243,29 +246,42 @@ static bool are_alike_when_cut(const struct cells *cells, const struct layout *l
 			continue;
 		auto_free char *cut_before = cut_text(before, room);
 		auto_free char *cut = cut_text(text, room);
-		if (cut_before && cut && strcmp(cut_before, cut) == 0)
-			return true;
+		if (!cut_before || !cut)
+			return -ENOMEM;
+		if (strcmp(cut_before, cut) == 0)
+			return 1;
 	}
-	return false;
+	return 0;
+}
+
+/* Whether the last column, where it is a text that has to be cut, goes below: 1, 0 or -ENOMEM. */
+static int goes_below(const struct layout *layout, const struct cells *cells, unsigned width)
+{
+	int last = layout->n_columns - 1;
+	unsigned least = columns_before_last(layout, true);
+
+	if (last == 0 || layout->is_right[last] || layout->has_bar ||
+	    least + layout->widths[last] <= width)
+		return 0;
+	return least + LEAST_LAST > width ? 1 : are_alike_when_cut(cells, layout, width - least);
 }
 
 /* Have rows fit: what has no room beside the others, or too little to be told apart, goes below. */
-static void layout_fit(struct layout *layout, const struct cells *cells, unsigned width)
+static int layout_fit(struct layout *layout, const struct cells *cells, unsigned width)
 {
 	int last = layout->n_columns - 1;
 
 	if (width == 0 || last < 0)
-		return;
+		return 0;
 
 	unsigned *widths = layout->widths;
-	unsigned least = columns_before_last(layout, true);
 	unsigned before = 0;
 
 	layout->is_fitted = true;
-	layout->is_below =
-		last > 0 && !layout->is_right[last] && !layout->has_bar &&
-		least + widths[last] > width &&
-		(least + LEAST_LAST > width || are_alike_when_cut(cells, layout, width - least));
+	int below = goes_below(layout, cells, width);
+	if (below < 0)
+		return below;
+	layout->is_below = below;
 	if (layout->is_below)
 		widths[last] = width > BELOW_INDENT ? width - BELOW_INDENT : 1;
 	if (layout->has_bar && widths[last] < MIN_CUT_COLUMNS)
@@ -275,9 +291,10 @@ static void layout_fit(struct layout *layout, const struct cells *cells, unsigne
 	       width + (layout->is_below ? 2 : 0)) {
 		unsigned *widest = widest_text(layout, layout->n_columns - layout->is_below);
 		if (!widest)
-			return;
+			break;
 		(*widest)--;
 	}
+	return 0;
 }
 
 static void write_cell(FILE *out, const struct layout *layout, int column, const char *text)
@@ -334,13 +351,24 @@ static char *head_text(sqlite3_stmt *stmt, int column, const struct table_style 
 		       : text;
 }
 
-static void write_head(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
-		       const struct layout *layout)
+static int read_heads(sqlite3_stmt *stmt, const struct table_style *style, struct layout *layout,
+		      struct cells *heads)
 {
 	for (int i = 0; i < layout->n_columns; i++) {
-		auto_free char *text = head_text(stmt, i, style);
-		write_cell(out, layout, i, text ? text : "?");
+		int r = cells_add(heads, head_text(stmt, i, style));
+		if (r < 0)
+			return r;
+		layout->is_joined[i] = is_joined(style, i);
+		if (!layout->is_joined[i])
+			layout_grow(layout, i, heads->texts[i]);
 	}
+	return 0;
+}
+
+static void write_head(FILE *out, const struct cells *heads, const struct layout *layout)
+{
+	for (int i = 0; i < layout->n_columns; i++)
+		write_cell(out, layout, i, heads->texts[i]);
 	fputc('\n', out);
 }
 
@@ -378,7 +406,9 @@ static int write_rest(FILE *out, sqlite3_stmt *stmt, const struct table_style *s
 	while ((code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
 		for (int i = 0; i < layout->n_columns; i++) {
 			auto_free char *text = cell_text(stmt, i, style);
-			write_value(out, layout, i, text ? text : "?", style->width);
+			if (!text)
+				return SQLITE_NOMEM;
+			write_value(out, layout, i, text, style->width);
 		}
 		fputc('\n', out);
 		(*n_rows)++;
@@ -393,7 +423,7 @@ int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *st
 	auto_free unsigned *widths = calloc((size_t)n_columns + 1, sizeof(*widths));
 	auto_free bool *is_right = calloc((size_t)n_columns + 1, sizeof(*is_right));
 	auto_free bool *joined = calloc((size_t)n_columns + 1, sizeof(*joined));
-	auto_cells struct cells cells = { 0 };
+	auto_cells struct cells heads = { 0 }, cells = { 0 };
 	struct layout layout = { n_columns, widths, is_right, joined,
 				 .has_bar = n_columns > 0 &&
 					    kind_of(style, n_columns - 1) == TABLE_BAR };
@@ -401,24 +431,21 @@ int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *st
 
 	if (!widths || !is_right || !joined)
 		return -ENOMEM;
-	for (int i = 0; i < n_columns; i++) {
-		auto_free char *head = head_text(stmt, i, style);
-		joined[i] = is_joined(style, i);
-		if (head && !joined[i])
-			layout_grow(&layout, i, head);
-	}
-
-	int r = read_ahead(stmt, style, &layout, &cells, &code);
+	int r = read_heads(stmt, style, &layout, &heads);
+	r = r < 0 ? r : read_ahead(stmt, style, &layout, &cells, &code);
+	r = r < 0 ? r : layout_fit(&layout, &cells, style->width);
 	if (r < 0)
 		return r;
 
 	size_t n_rows = n_columns ? cells.n / (size_t)n_columns : 0;
-	layout_fit(&layout, &cells, style->width);
 	if (n_columns > 0 && (n_rows > 0 || !style->is_silent_when_empty))
-		write_head(out, stmt, style, &layout);
+		write_head(out, &heads, &layout);
 	write_cells(out, &cells, &layout, style->width);
 	if (code == SQLITE_ROW)
 		code = write_rest(out, stmt, style, &layout, &n_rows);
 	*ret_n_rows = n_rows;
-	return ferror(out) ? -EIO : code == SQLITE_DONE ? 0 : -EPROTO;
+	return ferror(out)	      ? -EIO
+	       : code == SQLITE_DONE  ? 0
+	       : code == SQLITE_NOMEM ? -ENOMEM
+				      : -EPROTO;
 }
