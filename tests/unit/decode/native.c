@@ -147,7 +147,15 @@ int native_step(struct native *native, unsigned max_steps, uint64_t regs[DECODE_
 #define XSAVE_BYTES  16384u
 #define XSAVE_XMM    160u /* Intel SDM volume 1, 13.4 */
 #define XSAVE_HEADER 512u
-#define XSAVE_AVX    2u /* component: bits 128 to 255 */
+
+/* Components of the area; CPUID leaf 13 has the offset of each. */
+enum {
+	XSAVE_SSE = 1,
+	XSAVE_AVX = 2, /* bits 128 to 255 of registers 0 to 15 */
+	XSAVE_MASKS = 5,
+	XSAVE_ZMM_HIGH = 6, /* bits 256 to 511 of these */
+	XSAVE_ZMM_MORE = 7, /* registers 16 to 31 */
+};
 
 static int read_area(pid_t child, uint8_t area[XSAVE_BYTES], struct iovec *ret_part)
 {
@@ -155,37 +163,69 @@ static int read_area(pid_t child, uint8_t area[XSAVE_BYTES], struct iovec *ret_p
 	return ptrace(PTRACE_GETREGSET, child, (void *)NT_X86_XSTATE, ret_part) < 0 ? -errno : 0;
 }
 
-/* Where the area has the upper halves; 0: this processor has none. */
-static unsigned find_avx(void)
+/* Where the area has a component; 0: this processor has none. */
+static unsigned find_component(unsigned component)
 {
 	unsigned size, offset, flags, unused;
 
-	if (!__builtin_cpu_supports("avx") ||
-	    !__get_cpuid_count(13, XSAVE_AVX, &size, &offset, &flags, &unused))
+	if (!(component == XSAVE_AVX ? __builtin_cpu_supports("avx")
+				     : __builtin_cpu_supports("avx512f")) ||
+	    !__get_cpuid_count(13, component, &size, &offset, &flags, &unused))
 		return 0;
 	return offset;
+}
+
+static unsigned find_avx(void)
+{
+	return find_component(XSAVE_AVX);
+}
+
+/* A register's bytes of a component; what the area does not have is zero. */
+static void take_part(const uint8_t area[XSAVE_BYTES], unsigned component, unsigned at, void *to,
+		      size_t n_bytes)
+{
+	uint64_t components;
+
+	memcpy(&components, area + XSAVE_HEADER, sizeof(components));
+	if (components & 1u << component)
+		memcpy(to, area + at, n_bytes);
+}
+
+static void take_avx512(const uint8_t area[XSAVE_BYTES], struct decode_vectors *vectors)
+{
+	unsigned masks = find_component(XSAVE_MASKS);
+	unsigned high = find_component(XSAVE_ZMM_HIGH), more = find_component(XSAVE_ZMM_MORE);
+
+	if (!masks || !high || !more)
+		return;
+	vectors->n_regs = 32;
+	vectors->n_bytes = 64;
+	vectors->n_masks = 8;
+	for (unsigned i = 0; i < 16; i++) {
+		take_part(area, XSAVE_ZMM_HIGH, high + i * 32, vectors->regs[i] + 32, 32);
+		take_part(area, XSAVE_ZMM_MORE, more + i * 64, vectors->regs[16 + i], 64);
+	}
+	take_part(area, XSAVE_MASKS, masks, vectors->masks, sizeof(vectors->masks));
 }
 
 int native_vectors_get(pid_t child, struct decode_vectors *ret_vectors)
 {
 	uint8_t area[XSAVE_BYTES];
 	unsigned avx = find_avx();
-	uint64_t components;
 	struct iovec part;
 	int err = read_area(child, area, &part);
 
 	if (err < 0)
 		return err;
-	memcpy(&components, area + XSAVE_HEADER, sizeof(components));
 	memset(ret_vectors, 0, sizeof(*ret_vectors));
 	ret_vectors->n_regs = 16;
 	ret_vectors->n_bytes = avx ? 32 : 16;
 	for (unsigned i = 0; i < 16; i++) {
-		if (components & 2)
-			memcpy(ret_vectors->regs[i], area + XSAVE_XMM + i * 16, 16);
-		if (avx && components & 1u << XSAVE_AVX)
-			memcpy(ret_vectors->regs[i] + 16, area + avx + i * 16, 16);
+		take_part(area, XSAVE_SSE, XSAVE_XMM + i * 16, ret_vectors->regs[i], 16);
+		if (avx)
+			take_part(area, XSAVE_AVX, avx + i * 16, ret_vectors->regs[i] + 16, 16);
 	}
+	take_avx512(area, ret_vectors);
 	return 0;
 }
 

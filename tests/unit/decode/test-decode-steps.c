@@ -440,6 +440,7 @@ START_TEST(windows_are_what_a_program_of_the_system_does)
 {
 	if (access(programs[_i][0], X_OK) < 0)
 		return; /* perl and gzip are essential in Debian, not elsewhere */
+	takes_vectors = true; /* libc copies and searches with masks where there is AVX-512 */
 	start_program(programs[_i]);
 	compare_steps(strrchr(programs[_i][0], '/') + 1);
 	free(steps);
