@@ -10,7 +10,6 @@ import sys
 
 from whole import Checks, Recording, run
 
-LINE = re.compile(r"^\s*[0-9.]+ %\s+[0-9.]+ %\s+.*?\s([0-9.]+) %\s+([0-9.]+) %\s+[0-9.]+ \S+\s+\S+\s+(\w+)$")
 CHAIN = """WITH RECURSIVE up(sample, id, text) AS (
       SELECT sample.id, stack_id, '' FROM sample JOIN source ON source.id = source_id WHERE name = 'clock'
       UNION ALL SELECT sample, stack.parent_id, coalesce(frame.function, '?') || ' ' || text
@@ -45,15 +44,16 @@ def check(checks, memsight, victim, how, whole):
         checks.that(n_whole >= 0.97 * n, f"{how}: {n_whole} of {n} stacks are whole: {chains}")
     check_part(checks, memsight, recording)
     found = {}
-    for line in run([memsight, "report", "--flat", "--by", "time", recording.path]).splitlines():
-        match = LINE.match(line)
-        if match:
-            found[match[3]] = (float(match[1]), float(match[2]))
+    text = run([memsight, "report", "--flat", "--by", "time", "--format", "csv", recording.path])
+    for row in csv.DictReader(io.StringIO(text)):
+        if row["total %"]:
+            share, low, high = (100 * float(row[name]) for name in ("total %", "total low", "total high"))
+            found[row["function"]] = share, max(share - low, high - share)
     print(how, n, "samples", inside, found)
     # Twice the 95 % interval: one run in 15,000 is outside of it.
     for name, true in (("take_three", 75), ("take_one", 25)):
         total, half = found.get(name, (-1, 0))
-        checks.that(abs(total - true) <= 2 * half + 1, f"{how}: {name} {total} ±{half}, in truth {true}")
+        checks.that(abs(total - true) <= 2 * half + 1, f"{how}: {name} {total:.1f} ±{half:.1f}, in truth {true}")
 
 
 def check_recursion(checks, memsight, victim):
