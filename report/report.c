@@ -177,14 +177,14 @@ const struct report reports[] = {
 			"Loops, by time: what one iteration accesses, and counts where they are known",
 		.nothing = "No sample was taken in a loop whose way is known.",
 		.needs = REPORT_NEEDS_CLOCK,
-		.note = "loop time: share of the samples of user CPU time; of accesses: of one "
+		.note = "loop time: share of CPU time; " INTERVAL_NOTE "; of accesses: of one "
 			"iteration, by number (no time), with the interval over the loop's samples; "
 			"counted: accesses in the whole run, only where registers or emulation show "
 			"how often the loop ran, with its interval; covered: by how many of its samples",
 		.sql = report_access_mix_sql,
 		.n_sql = report_access_mix_n_sql,
-		KINDS(TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_PLAIN,
-		      TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_PERCENT),
+		KINDS(TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE_HALF, TABLE_PERCENT,
+		      TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_PERCENT),
 	},
 	{
 		.name = "flat",

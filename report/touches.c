@@ -34,7 +34,8 @@ const char report_objects_n_sql[] =
  * them: the small ones are one line, unless all lines are wanted. Of that line n is a bound of the sum of squares.
  */
 const char report_access_mix_sql[] =
-	"WITH top AS (SELECT * FROM loop WHERE run_id = :run ORDER BY n_samples DESC, id LIMIT :limit),"
+	"WITH" WHOLE
+	", top AS (SELECT * FROM loop WHERE run_id = :run ORDER BY time_ns DESC, id LIMIT :limit),"
 	" ranked AS (SELECT *, row_number() OVER (PARTITION BY loop_id ORDER BY n_samples DESC, owner_kind,"
 	"  owner_id, is_write) AS place FROM loop_access WHERE run_id = :run"
 	"  AND loop_id IN (SELECT id FROM top)),"
@@ -42,24 +43,24 @@ const char report_access_mix_sql[] =
 	"  NULL AS n_parts FROM ranked WHERE place <= " SHOWN " OR :limit < 0"
 	"  UNION ALL SELECT loop_id, NULL, NULL, is_write, sum(n_samples), sum(n_samples), sum(accesses), count(*)"
 	"  FROM ranked WHERE place > " SHOWN " AND :limit >= 0 GROUP BY loop_id, is_write)"
-	" SELECT CAST(top.n_samples AS REAL) / " CLOCK_SAMPLES " AS \"loop time\","
-	" half_width(top.n_samples, top.n_samples, " CLOCK_SAMPLES ") AS \"\u00b195 %\","
-	" object.n_samples / top.n_samples AS \"of accesses\","
-	" half_width(object.n_samples, object.n_samples_sq, top.n_samples) AS \"mix \u00b195 %\","
-	" round(n_accesses * object.n_samples / top.n_samples, 2) AS \"each turn\","
-	" CASE is_write WHEN 1 THEN 'written' ELSE 'read' END AS access,"
-	" CAST(round(object.accesses) AS INTEGER) AS counted,"
-	" accesses_half / top.accesses AS \"count ±95 %\","
-	" CAST(CASE method WHEN 'registers' THEN n_pairs WHEN 'replay' THEN n_replayed END AS REAL)"
-	"  / top.n_samples AS covered,"
-	" (SELECT coalesce(frame_line.function || ' ', frame.function || ' ',"
-	"  nullif(replace(frame.path, rtrim(frame.path, replace(frame.path, '/', '')), ''), ''), '?')"
-	"  || coalesce(frame_line.file || ':' || frame_line.line, printf('+0x%x', frame.offset)) FROM frame LEFT JOIN frame_line"
-	"  ON frame_line.frame_id = frame.id AND depth = 0 WHERE frame.id = top.frame_id) AS \"loop\", coalesce(" PLACE
-	", owner.meaning, n_parts || ' objects with less each (--limit 0 shows all)') AS object"
-	" FROM top JOIN object ON object.loop_id = top.id LEFT JOIN owner ON owner.id = owner_kind"
-	" ORDER BY top.n_samples DESC, top.id, n_parts IS NOT NULL, object.n_samples DESC, owner_kind, object.id,"
-	" is_write";
+	" SELECT" SHARE_OF(
+		"top.time_ns", "loop time", "loop low",
+		"loop high") " object.n_samples / top.n_samples AS \"of accesses\","
+			     " half_width(object.n_samples, object.n_samples_sq, top.n_samples) AS \"mix \u00b195 %\","
+			     " round(n_accesses * object.n_samples / top.n_samples, 2) AS \"each turn\","
+			     " CASE is_write WHEN 1 THEN 'written' ELSE 'read' END AS access,"
+			     " CAST(round(object.accesses) AS INTEGER) AS counted,"
+			     " accesses_half / top.accesses AS \"count ±95 %\","
+			     " CAST(CASE method WHEN 'registers' THEN n_pairs WHEN 'replay' THEN n_replayed END AS REAL)"
+			     "  / top.n_samples AS covered,"
+			     " (SELECT coalesce(frame_line.function || ' ', frame.function || ' ',"
+			     "  nullif(replace(frame.path, rtrim(frame.path, replace(frame.path, '/', '')), ''), ''), '?')"
+			     "  || coalesce(frame_line.file || ':' || frame_line.line, printf('+0x%x', frame.offset)) FROM frame LEFT JOIN frame_line"
+			     "  ON frame_line.frame_id = frame.id AND depth = 0 WHERE frame.id = top.frame_id) AS \"loop\", coalesce(" PLACE
+			     ", owner.meaning, n_parts || ' objects with less each (--limit 0 shows all)') AS object"
+			     " FROM whole, top JOIN object ON object.loop_id = top.id LEFT JOIN owner ON owner.id = owner_kind"
+			     " ORDER BY top.time_ns DESC, top.id, n_parts IS NOT NULL, object.n_samples DESC, owner_kind, object.id,"
+			     " is_write";
 
 /* Loops, as :limit counts them. */
 const char report_access_mix_n_sql[] =
@@ -104,24 +105,30 @@ const char report_cold_n_sql[] = RATED "count(*)" COLD;
 
 const char report_sharing_sql[] =
 	/* Lines that an access found modified in another cache; read only where a source tells so. */
-	"WITH hitm AS (SELECT address & ~63 AS line, count(*) AS n FROM (SELECT 1 FROM data_source"
+	"WITH" WHOLE
+	", hitm AS (SELECT address & ~63 AS line, count(*) AS n FROM (SELECT 1 FROM data_source"
 	"  WHERE snoop GLOB '*HitM*' LIMIT 1) CROSS JOIN touch WHERE run_id = :run AND data_src IN"
 	"  (SELECT data_src FROM data_source WHERE snoop GLOB '*HitM*') GROUP BY 1)"
 	" SELECT printf('0x%x', address) AS line,"
 	" CASE WHEN n_same > n_apart THEN 'same bytes' ELSE 'different bytes' END AS sharing,"
 	" n_changes AS changes, CAST(n_same AS REAL) / (n_same + n_apart) AS \"at same\","
 	" n_touches AS touches, n_writes AS writes, time_ns AS time,"
-	" n_samples / " CLOCK_SAMPLES " AS \"of time\","
-	" half_width(n_samples, n_samples_sq, " CLOCK_SAMPLES ") AS \"\u00b195 %\", hitm.n AS HitM,"
-	" (SELECT tid FROM thread WHERE thread.id = thread_id) AS thread,"
-	" (SELECT tid FROM thread WHERE thread.id = other_thread_id) AS other,"
-	" " SHARER(
-		"owner_kind",
-		"owner_id") " || CASE WHEN owner_kind = other_owner_kind"
-			    "  AND owner_id IS other_owner_id THEN '' ELSE ' | ' ||"
-			    "  " SHARER(
-				    "other_owner_kind",
-				    "other_owner_id") " END AS object"
-						      " FROM shared_line LEFT JOIN hitm ON hitm.line = address WHERE run_id = :run"
-						      " ORDER BY n_same > n_apart, n_changes DESC, n_touches DESC, address, thread_id,"
-						      " other_thread_id LIMIT :limit";
+	" " PART_OF(
+		"time_ns") " AS \"of time\","
+			   " half_width(" PART_OF(
+				   "time_ns") " * whole.n,"
+					      "  " PART_OF(
+						      "time_ns") " * whole.n * n_samples_sq / n_samples, whole.n) AS \"\u00b195 %\","
+								 " hitm.n AS HitM,"
+								 " (SELECT tid FROM thread WHERE thread.id = thread_id) AS thread,"
+								 " (SELECT tid FROM thread WHERE thread.id = other_thread_id) AS other,"
+								 " " SHARER(
+									 "owner_kind",
+									 "owner_id") " || CASE WHEN owner_kind = other_owner_kind"
+										     "  AND owner_id IS other_owner_id THEN '' ELSE ' | ' ||"
+										     "  " SHARER(
+											     "other_owner_kind",
+											     "other_owner_id") " END AS object"
+													       " FROM whole, shared_line LEFT JOIN hitm ON hitm.line = address WHERE run_id = :run"
+													       " ORDER BY n_same > n_apart, n_changes DESC, n_touches DESC, address, thread_id,"
+													       " other_thread_id LIMIT :limit";

@@ -296,8 +296,9 @@ enum trace_code_kind {
  */
 struct trace_code {
 	uint64_t address;
-	uint64_t ticks; /* when they were read */
-	uint64_t begin_raw_ns; /* CHANGING: the reading, in CLOCK_MONOTONIC_RAW; else 0 */
+	uint64_t ticks; /* when they were read, or some ms before */
+	/* the reading, in CLOCK_MONOTONIC_RAW; HELD: 0; in older traces CHANGING only */
+	uint64_t begin_raw_ns;
 	uint64_t end_raw_ns;
 	uint32_t n_bytes;
 	uint32_t kind; /* enum trace_code_kind */

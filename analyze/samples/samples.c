@@ -229,10 +229,7 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 int samples_code(struct samples *samples, uint32_t process, const struct trace_code *head,
 		 const void *bytes)
 {
-	const struct sample_clock *clock = &samples->context.clock;
-
-	return code_store_add(samples->code, process, head, bytes,
-			      clock->from_ticks(clock->user, head->ticks));
+	return code_store_add(samples->code, process, head, bytes);
 }
 
 const int64_t *samples_next_ns(const struct samples *samples)
@@ -265,7 +262,7 @@ static int take_perf(struct samples *samples, struct sample_source *source,
 int samples_advance(struct samples *samples, int64_t time_ns)
 {
 	const struct queued_sample *entry;
-	int r = sample_report_early_maps(samples);
+	int r = sample_tell_early_maps(samples);
 
 	while (r == 0 && (entry = sample_queue_peek(&samples->queue, time_ns))) {
 		struct sample_source *source = &samples->sources[entry->source];
@@ -358,7 +355,7 @@ int samples_finish(struct samples *samples, bool has_losses)
 	int r = samples_advance(samples, INT64_MAX);
 
 	if (r == 0)
-		r = sample_report_early_maps(samples);
+		r = sample_tell_early_maps(samples);
 	if (r == 0)
 		r = sample_waiting_settle(&samples->waiting);
 	if (r == 0)

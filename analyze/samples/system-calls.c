@@ -13,18 +13,32 @@
 
 static const uint8_t syscall_code[SYSCALL_BYTES] = { 0x0f, 0x05 };
 
-/* How the number gets into rax. */
+/* syscall(2) of glibc, up to its `syscall`: the number is its first argument. */
+static const uint8_t generic_code[] = {
+	0x48, 0x89, 0xf8, /* mov %rdi,%rax */
+	0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x48, 0x89, 0xca, /* the other arguments */
+	0x4d, 0x89, 0xc2, 0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08, /* mov 8(%rsp),%r9 */
+};
+
+/* How the number gets into a register. */
 struct loading {
 	uint8_t bytes[3];
 	uint8_t n_bytes; /* of these, which are compared */
 	uint8_t n_number; /* bytes of the number behind the first one; 0: it is 0 */
 	uint8_t size;
 };
-static const struct loading loadings[] = {
+#define N_LOADINGS 4u
+static const struct loading into_ax[N_LOADINGS] = {
 	{ { 0xb8 }, 1, 4, 5 }, /* mov $n,%eax */
 	{ { 0x48, 0xc7, 0xc0 }, 3, 4, 7 }, /* mov $n,%rax */
 	{ { 0x31, 0xc0 }, 2, 0, 2 }, /* xor %eax,%eax */
 	{ { 0x33, 0xc0 }, 2, 0, 2 },
+};
+static const struct loading into_di[N_LOADINGS] = {
+	{ { 0xbf }, 1, 4, 5 },
+	{ { 0x48, 0xc7, 0xc7 }, 3, 4, 7 },
+	{ { 0x31, 0xff }, 2, 0, 2 },
+	{ { 0x33, 0xff }, 2, 0, 2 },
 };
 
 enum place { IN_REGISTERS, IN_VECTOR, IN_MESSAGE };
@@ -80,18 +94,22 @@ bool sample_is_behind_call(struct samples *samples, const struct decode_sample *
 	       memcmp(bytes, syscall_code, sizeof(bytes)) == 0;
 }
 
-/* Whether what lies from an address on runs straight into the system call. */
+/* Whether what lies from an address on runs straight into the system call, or the call of it. */
 static bool does_lead_there(struct samples *samples, const struct decode_sample *input,
-			    uint64_t address)
+			    uint64_t address, uint64_t call)
 {
 	struct decode_sample from = *input;
 	const struct decode_window *window = samples->window;
-	uint64_t call = input->ip - SYSCALL_BYTES;
 
 	from.ip = address;
-	return address == call ||
-	       (decode_window(samples->decoder, &from, MOST_BETWEEN, samples->window) == 0 &&
-		window->end == DECODE_END_SYSCALL && window->end_ip == call);
+	if (address == call)
+		return true;
+	if (decode_window(samples->decoder, &from, MOST_BETWEEN, samples->window) < 0)
+		return false;
+	for (uint32_t i = 0; i < window->n_accesses; i++)
+		if (window->accesses[i].ip == call)
+			return true; /* what a call puts on the stack */
+	return window->end == DECODE_END_SYSCALL && window->end_ip == call;
 }
 
 /* The number that an instruction at bytes loads, or -1. */
@@ -105,10 +123,10 @@ static int loaded_by(const struct loading *loading, const uint8_t *bytes, size_t
 	return number < 512 ? (int)number : -1;
 }
 
-/* From the nearest loading of rax before the call; -1: not known. */
-static int number_of(struct samples *samples, const struct decode_sample *input)
+/* From the nearest loading of the register before the call; -1: not known. */
+static int number_before(struct samples *samples, const struct decode_sample *input, uint64_t call,
+			 const struct loading loadings[N_LOADINGS])
 {
-	uint64_t call = input->ip - SYSCALL_BYTES;
 	uint8_t bytes[LOOK_BACK];
 	size_t n = LOOK_BACK;
 
@@ -116,11 +134,11 @@ static int number_of(struct samples *samples, const struct decode_sample *input)
 	       code_store_code(samples->code, input->process, call - n, input->time, bytes, n) < n)
 		n--;
 	for (size_t back = 2; back <= n; back++) {
-		for (size_t i = 0; i < sizeof(loadings) / sizeof(loadings[0]); i++) {
+		for (size_t i = 0; i < N_LOADINGS; i++) {
 			const struct loading *loading = &loadings[i];
 			int number = loaded_by(loading, bytes + n - back, back);
 			if (number >= 0 &&
-			    does_lead_there(samples, input, call - back + loading->size))
+			    does_lead_there(samples, input, call - back + loading->size, call))
 				return number;
 		}
 	}
@@ -135,6 +153,42 @@ static bool read_stack(const struct decode_sample *input, uint64_t address, void
 		return false;
 	memcpy(bytes, (const char *)input->stack + offset, n);
 	return true;
+}
+
+/* Whether the system call is that of syscall(2), which keeps nothing on the stack. */
+static bool is_generic(struct samples *samples, const struct decode_sample *input, uint64_t call)
+{
+	uint8_t bytes[sizeof(generic_code)];
+
+	return code_store_code(samples->code, input->process, call - sizeof(bytes), input->time,
+			       bytes, sizeof(bytes)) == sizeof(bytes) &&
+	       memcmp(bytes, generic_code, sizeof(bytes)) == 0;
+}
+
+/* The call that returns there: direct, or through a table. 0: none does. */
+static uint64_t call_before(struct samples *samples, const struct decode_sample *input,
+			    uint64_t address)
+{
+	uint8_t bytes[6];
+
+	if (code_store_code(samples->code, input->process, address - sizeof(bytes), input->time,
+			    bytes, sizeof(bytes)) < sizeof(bytes))
+		return 0;
+	if (bytes[0] == 0xff && bytes[1] == 0x15)
+		return address - 6;
+	return bytes[1] == 0xe8 ? address - 5 : 0;
+}
+
+static int number_of(struct samples *samples, const struct decode_sample *input)
+{
+	uint64_t call = input->ip - SYSCALL_BYTES, behind;
+
+	if (!is_generic(samples, input, call))
+		return number_before(samples, input, call, into_ax);
+	if (!read_stack(input, input->regs[DECODE_SP], &behind, sizeof(behind)))
+		return -1;
+	call = call_before(samples, input, behind);
+	return call ? number_before(samples, input, call, into_di) : -1;
 }
 
 /* Of an array of struct iovec on the stack: all that were seen. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "runner/sampling/code-maps.h"
 #include "runner/sampling/mapped-file.h"
 #include "runner/sampling/page-set.h"
@@ -231,10 +232,15 @@ static int store_page(struct run_code *code, const struct request *request, uint
 		      enum process_read_wish wish)
 {
 	uint8_t bytes[RUN_CODE_PAGE_BYTES + RUN_CODE_BEYOND_BYTES];
-	struct trace_code head = { .address = page, .ticks = request->ticks };
+	struct trace_code head = { .address = page,
+				   .ticks = request->ticks,
+				   .begin_raw_ns = clock_raw_ns() };
 	size_t n = read_code(request, page, bytes, wish);
 	int r;
 
+	if (n >= RUN_CODE_PAGE_BYTES && !code_maps_is_code_now(request->pid, page))
+		n = 0;
+	head.end_raw_ns = clock_raw_ns();
 	if (n < RUN_CODE_PAGE_BYTES)
 		return remember(code, request->image, page, PAGE_UNREADABLE);
 	head.n_bytes = (uint32_t)n;
@@ -351,10 +357,12 @@ static int64_t store_map(struct run_code *code, const struct request *request,
 		size_t wanted = left < SNAPSHOT_PIECE_BYTES ? (size_t)left : SNAPSHOT_PIECE_BYTES;
 		struct trace_code head = { .address = map->start + done,
 					   .ticks = request->ticks,
+					   .begin_raw_ns = clock_raw_ns(),
 					   .kind = TRACE_CODE_DATA };
 		size_t n = read_process(request, head.address, code->piece, wanted, READ_WANTED);
 		int r;
 
+		head.end_raw_ns = clock_raw_ns();
 		head.n_bytes = (uint32_t)n;
 		r = n ? emit(code, request->process_id, &head, code->piece) : 0;
 		if (r < 0)

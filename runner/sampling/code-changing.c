@@ -19,12 +19,17 @@
 #define IN_TURN	    16u /* pages of no sample that are read in each round */
 #define AROUND	    16u /* pages before and behind a new one that are read with it */
 #define MOVING_NS   UINT64_C(200000000)
-#define SETTLED	    8 /* readings in a row that saw a line alike */
-#define N_FORMER    3
+/*
+ * Readings in a row that saw a line alike: what was there for more than 3 % of the time had been
+ * seen by one of them, in 95 of 100 cases (the rule of three).
+ */
+#define SETTLED	 100
+#define N_FORMER 3
 
 /* How a line has been; for --private, which must decide before it has seen more. */
 struct line {
 	uint8_t n_alike; /* readings in a row, this one included; saturates */
+	uint8_t n_turns; /* into another one; saturates */
 	bool is_restless; /* it has come back to what it was before: others may have been between */
 	uint32_t former[N_FORMER];
 };
@@ -38,6 +43,7 @@ struct page {
 	bool is_needed;
 	bool is_read;
 	bool is_told; /* to the sink: what no sample has hit is kept here only */
+	bool is_restless; /* a line of it is */
 	bool is_forbidden;
 	uint64_t begin_ns, end_ns; /* of its last reading */
 	struct line lines[N_LINES];
@@ -273,12 +279,15 @@ static uint32_t hash_line(const uint8_t *bytes)
 }
 
 /* A line is another one now. */
-static void turn_line(struct line *line, const uint8_t *before, const uint8_t *now)
+static void turn_line(struct page *page, struct line *line, const uint8_t *before,
+		      const uint8_t *now)
 {
 	uint32_t hash = hash_line(now);
 
+	line->n_turns += line->n_turns < UINT8_MAX;
 	for (size_t i = 0; i < N_FORMER; i++)
 		line->is_restless = line->is_restless || line->former[i] == hash;
+	page->is_restless = page->is_restless || line->is_restless;
 	memmove(line->former + 1, line->former, sizeof(line->former) - sizeof(line->former[0]));
 	line->former[0] = hash_line(before);
 	line->n_alike = 1;
@@ -296,7 +305,7 @@ static uint64_t compare(struct page *page, const uint8_t *now)
 		if (!page->is_read) {
 			line->n_alike = 1;
 		} else if (memcmp(kept, now + i * LINE_BYTES, LINE_BYTES) != 0) {
-			turn_line(line, kept, now + i * LINE_BYTES);
+			turn_line(page, line, kept, now + i * LINE_BYTES);
 			changed |= UINT64_C(1) << i;
 		} else {
 			line->n_alike += line->n_alike < UINT8_MAX;
@@ -495,6 +504,17 @@ int code_changing_round(struct code_changing *changing, uint64_t ticks)
 	return r;
 }
 
+/*
+ * Of this round: a line that was not read again says nothing of samples since. Beside one that is
+ * made again and again others may be as well, if they were ever written to twice.
+ */
+static bool is_certain(const struct code_changing *changing, const struct page *page,
+		       const struct line *line)
+{
+	return page->wanted_round + 1 == changing->round && line->n_alike >= SETTLED &&
+	       !line->is_restless && !(page->is_restless && line->n_turns > 1);
+}
+
 size_t code_changing_certain(const struct code_changing *changing, uint32_t process_id,
 			     uint64_t address, void *bytes, size_t n_bytes)
 {
@@ -508,9 +528,7 @@ size_t code_changing_certain(const struct code_changing *changing, uint32_t proc
 		const struct line *line = page ? &page->lines[(at - start) / LINE_BYTES] : NULL;
 		size_t part = LINE_BYTES - (size_t)(at % LINE_BYTES);
 
-		/* Of this round: one that was not read again says nothing of samples since. */
-		if (!line || page->wanted_round + 1 != changing->round || line->n_alike < SETTLED ||
-		    line->is_restless)
+		if (!page || !is_certain(changing, page, line))
 			break;
 		part = part < n_bytes - n ? part : n_bytes - n;
 		memcpy(to + n, page->bytes + (at - start), part);

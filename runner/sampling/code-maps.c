@@ -1,9 +1,14 @@
 #include "runner/sampling/code-maps.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "common/cleanup.h"
 #include "runner/processes/image-proc.h"
 
 /* Files that programs make to have the same memory twice: once to write code to, once to run it. */
@@ -52,6 +57,51 @@ bool code_maps_is_fixed(struct code_maps *maps, pid_t pid, uint64_t address)
 		if (address >= maps->fixed[i].start && address < maps->fixed[i].end)
 			return true;
 	return false;
+}
+
+/* Of linux/fs.h since Linux 6.11. */
+struct procmap_query {
+	uint64_t size;
+	uint64_t query_flags;
+	uint64_t query_addr;
+	uint64_t answer[6]; /* start, end, flags, page size, offset, inode */
+	uint32_t sizes[4]; /* device, and of what is not asked for */
+	uint64_t wanted[2]; /* name and build id: not asked for */
+};
+#define QUERY		 _IOWR('f', 17, struct procmap_query)
+#define QUERY_EXECUTABLE UINT64_C(0x04)
+
+struct place {
+	uint64_t address;
+	bool is_code;
+};
+
+static void look_for_place(void *user, const struct image_map *map)
+{
+	struct place *place = user;
+
+	if ((map->prot & PROT_EXEC) && place->address >= map->start && place->address < map->end)
+		place->is_code = true;
+}
+
+bool code_maps_is_code_now(pid_t pid, uint64_t address)
+{
+	struct procmap_query query = { .size = sizeof(query),
+				       .query_flags = QUERY_EXECUTABLE,
+				       .query_addr = address };
+	struct place place = { .address = address };
+	char path[64];
+	auto_close int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (ioctl(fd, QUERY, &query) == 0)
+		return true;
+	if (errno == ENOENT)
+		return false;
+	return image_each_map(pid, look_for_place, &place) == 0 && place.is_code;
 }
 
 void code_maps_changed(struct code_maps *maps, uint64_t start, uint64_t size, bool is_file)

@@ -27,6 +27,13 @@ struct code_maps {
  */
 bool code_maps_is_fixed(struct code_maps *maps, pid_t pid, uint64_t address);
 
+/*
+ * Whether the page at an address is of code at this moment. What was read of it before this was
+ * asked is code then, of a map that the kernel has told of by now: a loader that maps a file of
+ * code first reads it where it will run, and nothing tells of that.
+ */
+bool code_maps_is_code_now(pid_t pid, uint64_t address);
+
 /* Something was mapped there, or got another protection; is_file: a file. */
 void code_maps_changed(struct code_maps *maps, uint64_t start, uint64_t size, bool is_file);
 

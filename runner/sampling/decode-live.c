@@ -8,12 +8,13 @@
 #include <sys/uio.h>
 
 #include "decode/decode.h"
+#include "runner/sampling/code-maps.h"
 #include "runner/sampling/mapped-file.h"
 
 /* The most that one sample gives: its window in three roles, what lies before it, and its stall. */
 #define MAX_ACCESSES (3 * DECODE_MAX_ACCESSES + 2 * DECODE_MAX_BEHIND + DECODE_MAX_STALLED)
 
-#define MAX_RENEWED 64u
+#define MAX_RENEWED 256u
 
 /*
  * Where other code was mapped, or code was changed: samples from before are not of what is there
@@ -41,9 +42,15 @@ struct samples_private {
 	struct mapped_pages pages; /* of such */
 	struct run_code *code; /* NULL: code is taken for what it is now */
 	uint32_t round;
-	/* since the last round, in a ring when there are more */
+	uint64_t n_reads; /* of code that is fixed, out of the process */
+	bool is_last; /* what was read before is all that counts */
+	/*
+	 * Of this round and the one before, in a ring when there are more: a sample may be read in
+	 * the round behind that in which a later map was.
+	 */
 	struct renewed renewed[MAX_RENEWED];
 	size_t n_renewed;
+	size_t n_renewed_before; /* of these, of the round before */
 	uint8_t *kept; /* struct kept, then the record, each a multiple of 8 bytes */
 	size_t kept_bytes;
 	size_t kept_room;
@@ -83,6 +90,14 @@ static uint32_t version_of(void *user, uint32_t process, uint64_t address, uint6
 		       : private_samples->round;
 }
 
+static bool is_code_now(const struct samples_private *private_samples, uint64_t address, size_t n)
+{
+	uint64_t last = address + n - 1;
+
+	return code_maps_is_code_now(private_samples->pid, address) &&
+	       (address / 4096 == last / 4096 || code_maps_is_code_now(private_samples->pid, last));
+}
+
 /* The page after the one wanted may not be mapped: then less is known. */
 static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
 			size_t n_bytes)
@@ -103,6 +118,7 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 		n_bytes = in_page;
 	struct iovec local = { bytes, n_bytes };
 	struct iovec remote[2] = { { (void *)(uintptr_t)address, n_bytes } };
+	private_samples->n_reads++;
 	if (private_samples->pid == private_samples->forbidden_pid)
 		return mapped_pages_read(&private_samples->pages, private_samples->pid, address,
 					 bytes, n_bytes);
@@ -113,6 +129,8 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 		n_pages = 2;
 	}
 	n = process_vm_readv(private_samples->pid, &local, 1, remote, n_pages, 0);
+	if (n > 0 && private_samples->code && !is_code_now(private_samples, address, (size_t)n))
+		return 0;
 	if (n >= 0 || errno != EPERM)
 		return n > 0 ? (size_t)n : 0;
 	private_samples->forbidden_pid = private_samples->pid;
@@ -252,12 +270,20 @@ static void add_window(struct samples_private *private_samples, const struct pmu
 int samples_private_take(struct samples_private *private_samples, uint32_t source_id,
 			 const struct pmu_record *record, const struct image *image)
 {
+	uint64_t n_reads = private_samples->n_reads;
 	struct decode_charge charge;
 
 	private_samples->n_accesses = 0;
 	private_samples->n_samples++;
 	if (!record->is_kernel && decode(private_samples, record, image, &charge))
 		add_window(private_samples, record, &charge);
+	if (private_samples->n_reads > n_reads) {
+		if (!private_samples->is_last) {
+			private_samples->n_samples--;
+			return 1;
+		}
+		private_samples->n_accesses = 0;
+	}
 	if (private_samples->n_accesses == 0)
 		add(private_samples, record, NULL, TRACE_ROLE_NONE, 0);
 	return trace_writer_accesses(private_samples->writer, source_id, private_samples->accesses,
@@ -299,25 +325,60 @@ int samples_private_keep(struct samples_private *private_samples, const void *st
 	return 0;
 }
 
-int samples_private_flush(struct samples_private *private_samples,
-			  int (*take)(void *user, const void *stream, const void *record,
-				      size_t n_bytes),
-			  void *user)
+/* Those for which `take` returned 1 move to the front. */
+static int take_kept(struct samples_private *private_samples, samples_private_taker take,
+		     void *user)
 {
-	size_t at = 0;
+	size_t at = 0, end = private_samples->kept_bytes;
 	int r = 0;
 
-	while (r >= 0 && at < private_samples->kept_bytes) {
+	private_samples->kept_bytes = 0;
+	while (r >= 0 && at < end) {
+		uint8_t *item = private_samples->kept + at;
 		struct kept head;
 
-		memcpy(&head, private_samples->kept + at, sizeof(head));
-		at += sizeof(head);
-		r = take(user, head.stream, private_samples->kept + at, head.n_bytes);
-		at += (head.n_bytes + 7) & ~(size_t)7;
+		memcpy(&head, item, sizeof(head));
+		size_t room = sizeof(head) + ((head.n_bytes + 7) & ~(size_t)7);
+		r = take(user, head.stream, item + sizeof(head), head.n_bytes);
+		if (r > 0) {
+			memmove(private_samples->kept + private_samples->kept_bytes, item, room);
+			private_samples->kept_bytes += room;
+		}
+		at += room;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* Those of the round before. Where the ring ran over, any may have been one of this round. */
+static void forget_renewed(struct samples_private *private_samples)
+{
+	size_t first = private_samples->n_renewed_before, n = private_samples->n_renewed - first;
+	struct renewed kept[MAX_RENEWED];
+
+	for (size_t i = 0; n <= MAX_RENEWED && i < n; i++)
+		kept[i] = private_samples->renewed[(first + i) % MAX_RENEWED];
+	if (n <= MAX_RENEWED)
+		memcpy(private_samples->renewed, kept, n * sizeof(kept[0]));
+	else
+		n = MAX_RENEWED + 1;
+	private_samples->n_renewed = private_samples->n_renewed_before = n;
+}
+
+int samples_private_flush(struct samples_private *private_samples, samples_private_taker take,
+			  int (*look_again)(void *user), void *user)
+{
+	int r = take_kept(private_samples, take, user);
+
+	if (r == 0 && private_samples->kept_bytes > 0) {
+		r = look_again(user);
+		private_samples->is_last = true;
+		if (r >= 0)
+			r = take_kept(private_samples, take, user);
+		private_samples->is_last = false;
 	}
 	private_samples->kept_bytes = 0;
-	private_samples->n_renewed = 0;
 	private_samples->round++;
+	forget_renewed(private_samples);
 	return r < 0 ? r : 0;
 }
 

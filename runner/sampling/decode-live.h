@@ -27,8 +27,8 @@ struct samples_private *samples_private_destroy(struct samples_private *private_
 
 /*
  * Decode one SAMPLE record of a living image and store its accesses under source_id; with one of
- * role NONE when it resolves to none. image may be NULL: not known. Returns 0 or the writer's
- * negative errno.
+ * role NONE when it resolves to none. image may be NULL: not known. Returns 0, the writer's
+ * negative errno, or 1: nothing is stored, it is to be taken again (samples_private_flush()).
  */
 int samples_private_take(struct samples_private *private_samples, uint32_t source_id,
 			 const struct pmu_record *record, const struct image *image);
@@ -41,16 +41,22 @@ void samples_private_look(struct samples_private *private_samples, const struct 
 			  const struct image *image,
 			  void (*call)(void *user, uint64_t address, double share), void *user);
 
-/*
- * Keep a SAMPLE record until code has been read behind it, and decode those that are kept: `take`
- * is called for each, in order. 0, -ENOMEM, or what it returns.
- */
+/* Keep a SAMPLE record until code has been read behind it. 0 or -ENOMEM. */
 int samples_private_keep(struct samples_private *private_samples, const void *stream,
 			 const void *record, size_t n_bytes);
-int samples_private_flush(struct samples_private *private_samples,
-			  int (*take)(void *user, const void *stream, const void *record,
-				      size_t n_bytes),
-			  void *user);
+
+/* One record that was kept; returns what samples_private_take() does. */
+typedef int (*samples_private_taker)(void *user, const void *stream, const void *record,
+				     size_t n_bytes);
+
+/*
+ * Take all that were kept. Code that had to be read out of the process for one is what ran only if
+ * nothing else was mapped there until then: `look_again` hands on what the kernel has told by now
+ * (samples_private_forget()), and then those are taken once more, from what was read. 0, or what a
+ * callback returns below 0.
+ */
+int samples_private_flush(struct samples_private *private_samples, samples_private_taker take,
+			  int (*look_again)(void *user), void *user);
 
 /*
  * Other code is mapped there since raw_ns (0: for all samples to come); the whole image with 0 and

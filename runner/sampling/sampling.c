@@ -406,6 +406,22 @@ static int look_at_rate(struct samples *samples)
 	return 0;
 }
 
+/* Again: what was mapped before the last sample that was read, and before its code was. */
+static int read_tasks(void *user)
+{
+	struct samples *samples = user;
+	int err = 0;
+
+	for (size_t i = 0; i < samples->n_streams && err == 0; i++) {
+		if (samples->streams[i].source->role != ACCESS_ROLE_TASKS)
+			continue;
+		err = read_stream(&samples->streams[i]);
+		if (err == 0)
+			err = tell_tracker(samples);
+	}
+	return err;
+}
+
 int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock_pair *pair,
 		 uint64_t ticks_per_second)
 {
@@ -424,11 +440,14 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 	}
 	/* Code that may change is read behind the samples, and what was read decodes them. */
 	if (err == 0 && samples->code)
+		err = read_tasks(samples);
+	if (err == 0 && samples->code)
 		err = run_code_round(samples->code, now_ticks);
 	if (err == 0 && samples->data)
 		err = run_data_round(samples->data, now_ticks);
 	if (err == 0 && samples->private_samples)
-		err = samples_private_flush(samples->private_samples, take_private, samples);
+		err = samples_private_flush(samples->private_samples, take_private, read_tasks,
+					    samples);
 	if (err == 0)
 		err = page_nodes_flush(&samples->nodes);
 	samples_rate_spent(&samples->rate, begin_ns);

@@ -9,15 +9,10 @@ static ta_always_inline bool ta_is_ours(const void *block)
 	return ta_unlikely(!block || ta_arena_has(block));
 }
 
-typedef void (*ta_free_fn)(void *block);
-
 /* Nothing is recorded now, but the end of a block that was is, even while recording is paused. */
-void ta_release_unseen(const uintptr_t *frame, enum trace_call call, void *block,
-		       const ta_free_fn *real);
+void ta_release_unseen(const uintptr_t *frame, enum trace_call call, void *block);
 
-/* real: where the function is that gives it back; read when it is called. */
-static ta_always_inline void ta_release_by(const uintptr_t *frame, enum trace_call call,
-					   void *block, const ta_free_fn *real)
+static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call call, void *block)
 {
 	struct ta_hook hook;
 
@@ -25,17 +20,12 @@ static ta_always_inline void ta_release_by(const uintptr_t *frame, enum trace_ca
 		return;
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
 		if (ta_pause_forget(block))
-			(*real)(block);
+			ta_real.free(block);
 		else
-			ta_release_unseen(frame, call, block, real);
+			ta_release_unseen(frame, call, block);
 		return;
 	}
 	ta_hook_free(&hook, call, block);
-	(*real)(block);
+	ta_real.free(block);
 	ta_hook_leave(&hook);
-}
-
-static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call call, void *block)
-{
-	ta_release_by(frame, call, block, &ta_real.free);
 }

@@ -23,9 +23,13 @@ struct snapshot {
 	struct snapshot *next; /* of all, to free them */
 	uint64_t address;
 	uint64_t n_bytes;
-	int64_t time_ns;
+	int64_t begin_ns; /* of its reading */
+	int64_t end_ns;
 	uint8_t bytes[];
 };
+
+/* Records of maps are stamped some us from when the clock of the readings says. */
+#define MARGIN_NS 20000
 
 /* When code of an image was renewed: of all images of a pid where process is 0. */
 struct renewal {
@@ -131,7 +135,7 @@ static int add_snapshot(struct code_store *store, uint32_t process, bool is_data
 	snapshot->older = newest(map, process, page);
 	if (snapshot->older && !is_data) {
 		int r = note_renewal(store, (struct renewal){ .process = process,
-							      .time_ns = snapshot->time_ns });
+							      .time_ns = snapshot->begin_ns });
 		if (r < 0)
 			return r;
 	}
@@ -139,10 +143,17 @@ static int add_snapshot(struct code_store *store, uint32_t process, bool is_data
 }
 
 int code_store_add(struct code_store *store, uint32_t process, const struct trace_code *head,
-		   const void *bytes, int64_t time_ns)
+		   const void *bytes)
 {
+	const struct sample_clock *clock = &store->clock;
+	int64_t begin_ns = clock->from_ticks(clock->user, head->ticks), end_ns = begin_ns;
 	const uint8_t *from = bytes;
 	uint64_t end = head->address + head->n_bytes;
+
+	if (head->begin_raw_ns) {
+		begin_ns = clock->from_raw(clock->user, head->begin_raw_ns) - MARGIN_NS;
+		end_ns = clock->from_raw(clock->user, head->end_raw_ns) + MARGIN_NS;
+	}
 
 	if (head->kind == TRACE_CODE_CHANGING && !store->history && store->trace_path)
 		return code_history_read(store->trace_path, &store->clock, &store->history);
@@ -159,7 +170,8 @@ int code_store_add(struct code_store *store, uint32_t process, const struct trac
 			return -ENOMEM;
 		*snapshot = (struct snapshot){ .address = start,
 					       .n_bytes = part_end - start,
-					       .time_ns = time_ns };
+					       .begin_ns = begin_ns,
+					       .end_ns = end_ns };
 		memcpy(snapshot->bytes, from + (start - head->address), part_end - start);
 		int r = add_snapshot(store, process, head->kind == TRACE_CODE_DATA, snapshot);
 		/*
@@ -259,11 +271,14 @@ struct request {
 	size_t n_bytes;
 };
 
-/* Whether something came over the page between two times. */
-static bool is_mapped_over(const struct code_store *store, uint32_t pid, uint64_t address,
-			   int64_t a_ns, int64_t b_ns)
+/* Whether something came over the page between the time and the snapshot, or while it was read. */
+static bool is_mapped_over(const struct code_store *store, uint32_t pid,
+			   const struct request *request, const struct snapshot *snapshot)
 {
-	int64_t low = a_ns < b_ns ? a_ns : b_ns, high = a_ns < b_ns ? b_ns : a_ns;
+	uint64_t address = request->address;
+	int64_t time_ns = request->time_ns;
+	int64_t low = time_ns < snapshot->begin_ns ? time_ns : snapshot->begin_ns;
+	int64_t high = time_ns > snapshot->end_ns ? time_ns : snapshot->end_ns;
 
 	for (size_t i = 0; i < store->n_maps; i++)
 		if (store->maps[i].pid == pid && store->maps[i].time_ns > low &&
@@ -287,13 +302,12 @@ static const struct snapshot *choose(const struct code_store *store, uint32_t pr
 
 	for (; snapshot; snapshot = snapshot->older) {
 		if (module &&
-		    (snapshot->time_ns < module->load_ns || snapshot->time_ns >= module->unload_ns))
+		    (snapshot->begin_ns < module->load_ns || snapshot->end_ns >= module->unload_ns))
 			continue;
-		if (task && is_mapped_over(store, task->pid, request->address, request->time_ns,
-					   snapshot->time_ns))
+		if (task && is_mapped_over(store, task->pid, request, snapshot))
 			continue;
 		best = snapshot;
-		if (snapshot->time_ns <= request->time_ns)
+		if (snapshot->begin_ns <= request->time_ns)
 			break;
 	}
 	return best;

@@ -20,12 +20,9 @@ struct code_store;
 int code_store_create(const struct sample_context *context, struct code_store **ret_store);
 struct code_store *code_store_destroy(struct code_store *store); /* accepts NULL */
 
-/*
- * A CODE frame of an image, read at time_ns: head->n_bytes of bytes are copied. 0 or a negative
- * errno.
- */
+/* A CODE frame of an image: head->n_bytes of bytes are copied. 0 or a negative errno. */
 int code_store_add(struct code_store *store, uint32_t process, const struct trace_code *head,
-		   const void *bytes, int64_t time_ns);
+		   const void *bytes);
 
 /* An executable map came, or code that is mapped got another protection. */
 struct code_map {

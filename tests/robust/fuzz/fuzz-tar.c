@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <zstd.h>
 
+#include "analyze/archive/tar-format.h"
 #include "analyze/archive/tar.h"
 #include "common/cleanup.h"
 #include "tests/robust/fuzz/fuzz.h"

@@ -2,6 +2,7 @@
 """Ten loops whose accesses are known: the mix of an iteration, counts where they are claimed, what was
 waited for, the time of five phases; and the same trace decoded twice gives the same rows.
 Arguments: memsight, the kernels."""
+import json
 import os
 import sys
 
@@ -49,6 +50,18 @@ def check_times(checks, kernel):
         checks.that(abs(share - true) <= 3.5 * half + 0.01, f"{kernel.name}: {name} has {share:.3f}, truly {true:.3f}")
 
 
+def check_loop_times(checks, memsight, kernel):
+    """Samples stand for periods that differ: a loop's share is one of time, not of their number."""
+    whole = kernel.db.one("SELECT sum(weight) FROM sample JOIN source ON source.id = source_id WHERE name = 'clock'")
+    times = kernel.db.ask("SELECT time_ns FROM loop WHERE id IN (SELECT loop_id FROM loop_access) ORDER BY 1 DESC")
+    rows = json.loads(run([memsight, "report", kernel.db.path, "--access-mix", "--limit", "0", "--format", "json"]))
+    told = sorted({row["loop time"] for row in rows}, reverse=True)
+    true = sorted({ns / whole for ns, in times}, reverse=True)
+    print("   loops:", ["%.4f" % time for time in told])
+    checks.that(len(told) == len(true) and all(abs(a - b) < 1e-6 for a, b in zip(told, true)),
+                f"{kernel.name}: loop times are {told}, not {true}")
+
+
 def rows_of(memsight, kernel, name, *options):
     path = os.path.join(kernel.db.folder.name, name)
     run([memsight, "analyze", "-o", path, *options, kernel.db.trace])
@@ -87,6 +100,8 @@ def main():
         if name in WITH_CULPRIT:
             check_culprit(checks, kernel)
         check_times(checks, kernel)
+        if name == "phases":
+            check_loop_times(checks, memsight, kernel)
         if name == "far":
             check_estimators(checks, memsight, kernel)
     checks.end()

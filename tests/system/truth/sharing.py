@@ -16,12 +16,15 @@ def main():
     apart, same, *own = [int(address, 16) for address in recording.output.split()]
     rows = json.loads(run([memsight, "report", recording.path, "--sharing", "--limit", "0", "--format", "json"]))
     lines = {int(row["line"], 16): row for row in rows}
+    whole = recording.one("SELECT sum(weight) FROM sample JOIN source ON source.id = source_id WHERE name = 'clock'")
     checks.that(len(lines) == len(rows), f"the main thread shares a line with a worker: {rows}")
     for address, sharing in [(apart, "different bytes"), (same, "same bytes")]:
         row = lines.get(address)
         checks.that(row and row["sharing"] == sharing, f"the line with {sharing}: {row}")
         # A third of a second of both threads, at about 1 kHz; a busy machine may lose most of it.
         checks.that(row and row["touches"] >= 20 and row["writes"] > 0, f"touches of {sharing}: {row}")
+        # Samples stand for periods that differ: a share is one of time, not of their number.
+        checks.that(row and abs(row["of time"] - row["time"] / whole) < 1e-6, f"time of {sharing}: {row}, of {whole} ns")
         checks.that(row and "main" in row["object"], f"who allocated it: {row}")
     for address in own:
         checks.that(address not in lines, f"a line that nobody shares is listed: {lines.get(address)}")

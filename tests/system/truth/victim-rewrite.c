@@ -4,8 +4,11 @@
  * other one points to `no_block`, which nothing ever touches. So who decodes either from the bytes of the
  * other finds accesses to no_block.
  *
- * victim-rewrite WAY LEAST_US MOST_US MS: prints the CPU time of both in ns.
+ * victim-rewrite WAY LEAST_US MOST_US MS [LIBRARY LIBRARY]: prints the CPU time of both in ns. By the
+ * way "flip" the second one has a tenth of the time; by "plugin" each is a library's, which is loaded.
  */
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,24 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rewritten-code.h"
+
 #define WORDS 4096
 
 long first_block[WORDS], second_block[WORDS], no_block[WORDS];
 
-/* rdi, rsi: two blocks; rcx: words; r8: rounds. The second one's instructions lie at other offsets. */
 __asm__(".text\n"
-	"first: xor %eax, %eax\n"
-	"1: xor %edx, %edx\n"
-	"2: add (%rdi,%rdx,8), %rax\n"
-	"inc %rdx\n cmp %rcx, %rdx\n jb 2b\n"
-	"dec %r8\n jnz 1b\n ret\n"
-	"first_end:\n"
-	"second: xor %eax, %eax\n"
-	"1: lea (%rcx), %rdx\n"
-	"2: xor -8(%rsi,%rdx,8), %rax\n"
-	"dec %rdx\n jnz 2b\n"
-	"sub $1, %r8\n jnz 1b\n ret\n"
-	"second_end: nop\n");
+	"first: " FIRST_CODE "first_end:\n"
+	"second: " SECOND_CODE "second_end: nop\n");
 extern char first[], first_end[], second[], second_end[];
 
 static uint64_t state = 88172645463325252u;
@@ -67,7 +61,14 @@ struct place {
 	char *run;
 	char *write;
 	const char *way;
+	char **libraries;
+	void *library; /* that is loaded */
 };
+
+static bool goes(const struct place *place, const char *way)
+{
+	return strcmp(place->way, way) == 0;
+}
 
 static struct place make_place(const char *way)
 {
@@ -95,17 +96,47 @@ static char patched[4096] __attribute__((aligned(4096), section(".text.patched")
 
 static void write_code(struct place *place, const char *from, size_t n)
 {
-	if (strcmp(place->way, "protect") == 0 || strcmp(place->way, "patch") == 0)
+	bool is_protected = goes(place, "protect") || goes(place, "patch");
+
+	if (is_protected)
 		mprotect(place->write, 4096, PROT_READ | PROT_WRITE);
-	if (strcmp(place->way, "remap") == 0) {
+	if (goes(place, "remap")) {
 		munmap(place->run, 4096);
 		mmap(place->run, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	}
 	memset(place->write, 0, 256);
 	memcpy(place->write, from, n);
-	if (strcmp(place->way, "protect") == 0 || strcmp(place->way, "patch") == 0)
+	if (is_protected)
 		mprotect(place->write, 4096, PROT_READ | PROT_EXEC);
+}
+
+static void load_code(struct place *place, const char *path)
+{
+	char *before = place->run;
+
+	if (place->library)
+		dlclose(place->library);
+	place->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	place->run = place->library ? dlsym(place->library, "run") : NULL;
+	if (!place->run || (before && before != place->run))
+		exit(3);
+}
+
+static void put_code(struct place *place, int turn)
+{
+	if (goes(place, "plugin"))
+		load_code(place, place->libraries[turn]);
+	else if (turn)
+		write_code(place, second, (size_t)(second_end - second));
+	else
+		write_code(place, first, (size_t)(first_end - first));
+}
+
+static void use_code(const struct place *place, int turn, int64_t until)
+{
+	while (cpu_ns() < until)
+		call(place->run, turn ? no_block : first_block, turn ? second_block : no_block);
 }
 
 int main(int argc, char **argv)
@@ -114,26 +145,25 @@ int main(int argc, char **argv)
 	struct place place;
 	uint64_t least, most;
 
-	if (argc != 5)
+	if (argc < 5)
 		return 2;
 	place = make_place(argv[1]);
-	if (strcmp(argv[1], "patch") == 0)
+	if (goes(&place, "patch"))
 		place.run = place.write = patched;
+	if (goes(&place, "plugin"))
+		place.run = NULL;
+	place.libraries = argv + 5;
 	least = strtoull(argv[2], NULL, 10) * 1000;
 	most = strtoull(argv[3], NULL, 10) * 1000;
 	end = cpu_ns() + strtoll(argv[4], NULL, 10) * 1000000;
 	for (int turn = 0; cpu_ns() < end; turn ^= 1) {
+		int64_t time = (int64_t)(least + random_below(most - least + 1));
 		int64_t begin, until;
 
-		if (turn)
-			write_code(&place, second, (size_t)(second_end - second));
-		else
-			write_code(&place, first, (size_t)(first_end - first));
+		put_code(&place, turn);
 		begin = cpu_ns();
-		until = begin + (int64_t)(least + random_below(most - least + 1));
-		while (cpu_ns() < until)
-			call(place.run, turn ? no_block : first_block,
-			     turn ? second_block : no_block);
+		until = begin + (turn && goes(&place, "flip") ? time / 10 : time);
+		use_code(&place, turn, until < end ? until : end);
 		sums[turn] += cpu_ns() - begin;
 	}
 	printf("%lld %lld\n", (long long)sums[0], (long long)sums[1]);

@@ -466,27 +466,43 @@ START_TEST(a_page_near_a_sample_is_told_with_what_it_was_before_its_own)
 }
 END_TEST
 
-START_TEST(only_lines_that_stay_are_certain_at_once)
+static void rounds(int n)
+{
+	for (int i = 0; i < n; i++)
+		round_at(at(0, 0));
+}
+
+/* How many of so many bytes are certain. */
+static size_t certain(uint64_t address, size_t n_bytes)
 {
 	uint8_t bytes[200];
+	size_t n = run_code_live(code, 1, address, bytes, n_bytes);
 
+	ck_assert_mem_eq(bytes, text + (address - at(0, 0)), n);
+	return n;
+}
+
+START_TEST(only_lines_that_stay_are_certain_at_once)
+{
 	start_child_with(-1, MAP_SHARED | MAP_ANONYMOUS);
 	ck_assert_int_eq(mprotect(text, TEXT_PAGES * PAGE, PROT_READ | PROT_WRITE), 0);
 	ck_assert_int_eq(run_code_create(&no_snapshot, NULL, &code), 0);
-	round_at(at(0, 0));
-	ck_assert_uint_eq(run_code_live(code, 1, at(0, 0), bytes, sizeof(bytes)), 0);
-	for (int i = 0; i < 20; i++)
-		round_at(at(0, 0));
-	ck_assert_uint_eq(run_code_live(code, 1, at(0, 0), bytes, sizeof(bytes)), sizeof(bytes));
-	ck_assert_mem_eq(bytes, text, sizeof(bytes));
+	rounds(99);
+	ck_assert_uint_eq(certain(at(0, 0), 200), 0);
+	rounds(1);
+	ck_assert_uint_eq(certain(at(0, 0), 200), 200);
 	text[100] ^= 1;
-	round_at(at(0, 0));
-	ck_assert_uint_eq(run_code_live(code, 1, at(0, 0), bytes, sizeof(bytes)), 64);
+	text[200] ^= 1;
+	rounds(1);
+	ck_assert_uint_eq(certain(at(0, 0), 200), 64);
+	rounds(99);
+	ck_assert_uint_eq(certain(at(0, 0), 200), 200);
 	text[100] ^= 1; /* back: it may go to and fro unseen */
-	for (int i = 0; i < 100; i++)
-		round_at(at(0, 0));
-	ck_assert_uint_eq(run_code_live(code, 1, at(0, 0), bytes, sizeof(bytes)), 64);
-	ck_assert_uint_eq(run_code_live(code, 1, at(0, 128), bytes, 64), 64);
+	text[200] ^= 2; /* and this one beside it */
+	rounds(200);
+	ck_assert_uint_eq(certain(at(0, 0), 200), 64);
+	ck_assert_uint_eq(certain(at(0, 128), 64), 64);
+	ck_assert_uint_eq(certain(at(0, 192), 64), 0);
 	finish();
 }
 END_TEST
