@@ -12,6 +12,7 @@
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/pause.h"
+#include "tracealloc/rebind.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/sampler.h"
 #include "tracealloc/sandbox.h"
@@ -110,6 +111,7 @@ static void take_slot(uint32_t slot, uint32_t generation, uint32_t parent_slot,
 	ta_image.slot = slot;
 	ta_image.generation = generation;
 	ta_image.process = process;
+	ta_rebind_begin();
 	atomic_fetch_add_explicit(&process->n_late, atomic_exchange(&ta_image.n_early, 0),
 				  memory_order_relaxed);
 	atomic_store_explicit(&process->state, RING_PROCESS_READY, memory_order_release);

@@ -30,26 +30,131 @@ static const struct pair pairs[] = {
 #include "tracealloc/hooks/hooks.def"
 };
 
-static const struct pair *find_pair(const char *name)
+/*
+ * Beside another allocator the C library's own are reached by their other names, which lead to no
+ * other one. NULL: there is none.
+ */
+static const struct pair others[] = {
+#define TA_HEAP(name, call, type, params, args, size)
+#define TA_LIBC(name, plain, call, type, params, args, size)                                       \
+	{ #plain, (void *)name, (void *const *)&ta_real.name },
+#define TA_NEW(name, call, params, args, alignment)
+#define TA_DELETE(name, call, params, args)
+#define TA_REAL(name, type, params)
+#include "tracealloc/hooks/hooks.def"
+	{ "realloc", (void *)__libc_realloc, (void *const *)&ta_real.__libc_realloc },
+	{ "free", (void *)__libc_free, (void *const *)&ta_real.__libc_free },
+	{ "aligned_alloc", NULL, NULL },
+	{ "posix_memalign", NULL, NULL },
+	{ "reallocarray", NULL, NULL },
+};
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static const struct pair *find_pair(const struct pair *list, size_t n, const char *name)
 {
-	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
-		if (strcmp(pairs[i].name, name) == 0)
-			return &pairs[i];
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i].name, name) == 0)
+			return &list[i];
+	return NULL;
+}
+
+static const void *file_of(const void *function)
+{
+	Dl_info info = { 0 };
+
+	return function && dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+/* Ours for a function; ret_is_unseen: it gives out blocks of the C library, and we have none. */
+static void *find_ours(const struct pair *pair, const void *function, bool *ret_is_unseen)
+{
+	const struct pair *other;
+
+	*ret_is_unseen = false;
+	if (!function)
+		return NULL;
+	if (function == *pair->real)
+		return pair->ours;
+	other = find_pair(others, COUNT(others), pair->name);
+	if (other && other->real && function == *other->real)
+		return other->ours;
+	*ret_is_unseen = other && !other->real &&
+			 file_of(function) == file_of((void *)ta_real.__libc_malloc);
 	return NULL;
 }
 
 void *ta_rebind_function(const char *name, const void *function)
 {
-	const struct pair *pair = function ? find_pair(name) : NULL;
+	const struct pair *pair = function ? find_pair(pairs, COUNT(pairs), name) : NULL;
+	bool is_unseen = false;
+	void *ours = pair ? find_ours(pair, function, &is_unseen) : NULL;
 
-	return pair && *pair->real == function ? pair->ours : NULL;
+	if (is_unseen)
+		ta_rebind_count_unseen();
+	return ours;
 }
+
+bool ta_rebind_is_allocator(uintptr_t pc)
+{
+	return ta_module_find(pc) == ta_module_find((uintptr_t)ta_real.malloc);
+}
+
+static _Atomic uint64_t n_unseen;
 
 void ta_rebind_count_unseen(void)
 {
+	atomic_fetch_add_explicit(&n_unseen, 1, memory_order_relaxed);
 	if (ta_image.process)
 		atomic_fetch_add_explicit(&ta_image.process->n_unseen_libraries, 1,
 					  memory_order_relaxed);
+}
+
+/* As glibc has it from 2.35 on, where there are more namespaces than one: version 2. */
+struct namespace
+{
+	struct r_debug base;
+	const struct namespace *next;
+};
+
+/* The list that the loader keeps for debuggers; NULL: none. */
+static int find_namespaces(struct dl_phdr_info *info, size_t size, void *ret_list)
+{
+	(void)size;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		const ElfW(Dyn) *entry = (const void *)(info->dlpi_addr + header->p_vaddr);
+
+		if (header->p_type != PT_DYNAMIC)
+			continue;
+		for (; entry->d_tag != DT_NULL; entry++)
+			if (entry->d_tag == DT_DEBUG)
+				*(const void **)ret_list = (const void *)entry->d_un.d_ptr;
+	}
+	return 1; /* the program itself comes first */
+}
+
+/* Libraries of LD_AUDIT were there before us. */
+static void count_namespaces(void)
+{
+	const struct namespace *namespace = NULL;
+
+	dl_iterate_phdr(find_namespaces, &namespace);
+	if (!namespace || namespace->base.r_version < 2)
+		return;
+	for (namespace = namespace->next; namespace; namespace = namespace->next)
+		if (namespace->base.r_map)
+			atomic_fetch_add(&n_unseen, 1);
+}
+
+void ta_rebind_begin(void)
+{
+	static bool is_counted;
+
+	if (!is_counted)
+		count_namespaces();
+	is_counted = true;
+	atomic_fetch_add(&ta_image.process->n_unseen_libraries, atomic_load(&n_unseen));
 }
 
 /* A library, as its dynamic section has it. Addresses are absolute where glibc has made them so. */
@@ -64,6 +169,8 @@ struct library {
 	uintptr_t end;
 	uintptr_t sealed_start; /* read-only since it was bound: PT_GNU_RELRO */
 	uintptr_t sealed_end;
+	bool has_start; /* code that runs when it is loaded */
+	bool is_late; /* its code may have run before its calls came to us */
 	bool is_unseen;
 };
 
@@ -102,6 +209,10 @@ static bool read_dynamic(struct library *library)
 			break;
 		case DT_PLTRELSZ:
 			library->n[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_INIT:
+		case DT_INIT_ARRAY:
+			library->has_start = true;
 			break;
 		case DT_PLTREL:
 			has_rela = entry->d_un.d_val == DT_RELA;
@@ -165,19 +276,21 @@ static void rebind_one(struct library *library, const ElfW(Rela) * entry)
 	const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(entry->r_info)];
 	void **slot = (void **)(library->map->l_addr + entry->r_offset);
 	const struct pair *pair;
-	void *target;
+	void *target, *ours;
+	bool is_unseen;
 
 	if (symbol->st_shndx != SHN_UNDEF || (uintptr_t)slot % sizeof(*slot) != 0 ||
 	    ELF64_R_SYM(entry->r_info) == 0)
 		return;
-	pair = find_pair(library->strings + symbol->st_name);
+	pair = find_pair(pairs, COUNT(pairs), library->strings + symbol->st_name);
 	if (!pair || *slot == pair->ours || !is_ours_for_all(pair))
 		return;
 	target = target_of(library, pair, *slot);
-	if (target && target == *pair->real)
-		write_slot(library, slot, pair->ours);
-	else if (target && target == (void *)ta_real.__libc_malloc)
-		library->is_unseen = true; /* another allocator stands between us and libc's */
+	ours = find_ours(pair, target, &is_unseen);
+	if (ours && ours != *slot)
+		write_slot(library, slot, ours);
+	library->is_unseen |= is_unseen || (ours && library->is_late &&
+					    find_pair(others, COUNT(others), pair->name));
 }
 
 static bool was_loaded_before(const struct link_map *map)
@@ -185,9 +298,10 @@ static bool was_loaded_before(const struct link_map *map)
 	return ta_module_is_initial(map->l_addr);
 }
 
-void ta_rebind_library(const void *code)
+/* was_looked_for: it did not come by itself, so that its constructors have run. */
+static void rebind(const void *code, bool was_looked_for, bool is_over)
 {
-	struct library library = { .map = NULL };
+	struct library library = { .is_late = is_over };
 	Dl_info info = { 0 };
 	int saved = errno;
 
@@ -196,6 +310,7 @@ void ta_rebind_library(const void *code)
 	    was_loaded_before(library.map) || !read_dynamic(&library))
 		return;
 	read_segments(&library, info.dli_fbase);
+	library.is_late |= was_looked_for && library.has_start;
 	for (size_t i = library.n_relative; library.tables[0] && i < library.n[0]; i++)
 		rebind_one(&library, &library.tables[0][i]);
 	for (size_t i = 0; library.tables[1] && i < library.n[1]; i++)
@@ -208,4 +323,70 @@ void ta_rebind_library(const void *code)
 	 */
 	(void)(ta_real.dlsym && dlerror() && dlerror());
 	errno = saved;
+}
+
+void ta_rebind_library(const void *code)
+{
+	ta_module_is_first((uintptr_t)code);
+	rebind(code, false, false);
+}
+
+#define MAX_NEW 64u
+
+/* Libraries that were loaded since we began, by an address of their code. */
+struct fresh {
+	unsigned long long n_loaded; /* ever, when they were looked for */
+	bool are_more; /* or some are still being loaded */
+	uint32_t n;
+	uintptr_t code[MAX_NEW];
+};
+
+static _Atomic unsigned long long n_looked_at;
+
+static uintptr_t code_of(const struct dl_phdr_info *info)
+{
+	for (unsigned i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X))
+			return info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+	return 0;
+}
+
+static int list_fresh(struct dl_phdr_info *info, size_t size, void *ret_fresh)
+{
+	struct fresh *fresh = ret_fresh;
+	const struct ta_module *module;
+	uintptr_t code;
+
+	(void)size;
+	fresh->n_loaded = info->dlpi_adds;
+	if (fresh->n_loaded == atomic_load(&n_looked_at))
+		return 1;
+	code = code_of(info);
+	module = code ? ta_module_find(code) : NULL;
+	if (!code || (module && atomic_load(&module->was_asked_for)))
+		return 0;
+	if (!module || fresh->n == MAX_NEW)
+		fresh->are_more = true;
+	else
+		fresh->code[fresh->n++] = code;
+	return 0;
+}
+
+void ta_rebind_look(bool is_over)
+{
+	struct fresh fresh = { 0 };
+
+	if (!(atomic_load(&ta_state.word) & TA_ON) || ta_tls.guard)
+		return;
+	dl_iterate_phdr(list_fresh, &fresh);
+	for (uint32_t i = 0; i < fresh.n; i++)
+		if (ta_module_is_first(fresh.code[i]))
+			rebind((const void *)fresh.code[i], true, is_over);
+	if (!fresh.are_more)
+		atomic_store(&n_looked_at, fresh.n_loaded);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	ta_rebind_look(true);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/* What tasks.c, pid-index.c and processes-write.c share. */
+/* What processes.c and pid-index.c share. */
 #include "analyze/process/processes.h"
 #include "common/array.h"
 #include "common/hash-map.h"

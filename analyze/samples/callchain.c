@@ -1,9 +1,329 @@
 #include "analyze/samples/callchain.h"
 
+#include <dwarf.h>
 #include <linux/perf_event.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "analyze/process/modules.h"
 #include "analyze/samples/samples-internal.h"
-#include "analyze/samples/unwind.h"
+#include "analyze/symbols/dwarf-expression.h"
+#include "common/cleanup.h"
+#include "perf/record.h"
+#include "schemas/trace-format.h"
+
+struct sample_unwind {
+	struct modules *modules;
+	uint32_t process;
+	int64_t time_ns;
+	const struct pmu_sample *sample;
+};
+
+/*
+ * Follow a sample's call stack by the unwind tables (.eh_frame) of the files that its image had
+ * mapped, on the registers and stack bytes that were sampled. x86-64.
+ */
+
+#define STACK_POINTER  7
+#define RETURN_ADDRESS 16
+
+/* arch/x86/include/uapi/asm/perf_regs.h: traces of x86-64 are read on other processors too. */
+enum {
+	PERF_AX,
+	PERF_BX,
+	PERF_CX,
+	PERF_DX,
+	PERF_SI,
+	PERF_DI,
+	PERF_BP,
+	PERF_SP,
+	PERF_IP,
+	PERF_R8 = 16,
+	PERF_R9,
+	PERF_R10,
+	PERF_R11,
+	PERF_R12,
+	PERF_R13,
+	PERF_R14,
+	PERF_R15,
+};
+
+/* perf's registers by DWARF's numbers (System V ABI, AMD64, figure 3.36). */
+static const uint8_t perf_registers[EXPRESSION_N_REGISTERS] = {
+	PERF_AX, PERF_DX,  PERF_CX,  PERF_BX,  PERF_SI,	 PERF_DI,  PERF_BP,  PERF_SP, PERF_R8,
+	PERF_R9, PERF_R10, PERF_R11, PERF_R12, PERF_R13, PERF_R14, PERF_R15, PERF_IP,
+};
+
+/* What a call keeps. */
+static const int kept_registers[] = { 3, 6, 12, 13, 14, 15 };
+#define MAX_ROWS_BACK 64 /* rows of a function before the one at hand */
+
+struct walk {
+	const struct sample_unwind *unwind;
+	struct expression_frame frame;
+	uint64_t stack_start; /* where the sampled bytes lie */
+	enum trace_stop stop;
+	bool is_exact; /* the pc is of an instruction, not behind a call */
+};
+
+/* Of a file; bias: its addresses in the process less those in the table. */
+struct unwind_table {
+	Dwarf_CFI *cfi;
+	uint64_t bias;
+};
+
+static bool read_stack(void *user, uint64_t address, uint64_t *ret_value)
+{
+	struct walk *walk = user;
+	const struct pmu_sample *sample = walk->unwind->sample;
+	uint64_t offset = address - walk->stack_start;
+
+	if (address < walk->stack_start || !sample->stack) {
+		walk->stop = TRACE_STOP_BAD_STACK;
+		return false;
+	}
+	if (sample->stack_bytes < sizeof(*ret_value) ||
+	    offset > sample->stack_bytes - sizeof(*ret_value)) {
+		walk->stop = TRACE_STOP_DEPTH;
+		return false;
+	}
+	memcpy(ret_value, (const uint8_t *)sample->stack + offset, sizeof(*ret_value));
+	return true;
+}
+
+static bool begin(struct walk *walk)
+{
+	const struct pmu_sample *sample = walk->unwind->sample;
+
+	if (!pmu_sample_is_x86(sample))
+		return false;
+	for (unsigned i = 0; i < EXPRESSION_N_REGISTERS; i++)
+		if (!pmu_sample_register(sample, perf_registers[i], &walk->frame.registers[i]))
+			return false;
+	walk->frame.read = read_stack;
+	walk->frame.user = walk;
+	walk->frame.known = EXPRESSION_ALL_REGISTERS;
+	walk->stack_start = walk->frame.registers[STACK_POINTER];
+	walk->is_exact = true;
+	return true;
+}
+
+/*
+ * The rules at pc, which is of the file that cfi is of. NULL: there are none. The caller frees it.
+ */
+static Dwarf_Frame *rules_at(const struct unwind_table *table, uint64_t pc)
+{
+	Dwarf_Frame *rules = NULL;
+
+	return dwarf_cfi_addrframe(table->cfi, pc - table->bias, &rules) == 0 ? rules : NULL;
+}
+
+/* The table of the file that holds the frame's instruction. False: there is none. */
+static bool find_table(const struct walk *walk, uint64_t pc, struct unwind_table *ret_table)
+{
+	const struct sample_unwind *unwind = walk->unwind;
+	const struct module *module =
+		modules_find(unwind->modules, unwind->process, pc, unwind->time_ns);
+	Dwarf_Addr bias = 0;
+
+	if (!module || !object_open(module->object) || !module->object->module)
+		return false;
+	ret_table->cfi = dwfl_module_eh_cfi(module->object->module, &bias);
+	ret_table->bias = module->bias + bias;
+	return ret_table->cfi != NULL;
+}
+
+static bool find_cfa(const struct walk *walk, Dwarf_Frame *rules, uint64_t *ret_cfa)
+{
+	Dwarf_Op *ops;
+	size_t n_ops;
+	bool is_value;
+
+	return dwarf_frame_cfa(rules, &ops, &n_ops) == 0 && n_ops > 0 &&
+	       expression_evaluate(&walk->frame, ops, n_ops, ret_cfa, &is_value);
+}
+
+enum found { FOUND_NONE, FOUND_VALUE, FOUND_SAME, FOUND_SLOT, FOUND_END };
+
+/* The rule of a register: its value, or the address of the slot where it is saved. */
+static enum found find_rule(const struct walk *walk, Dwarf_Frame *rules, int number,
+			    uint64_t *ret_value)
+{
+	Dwarf_Op memory[3];
+	Dwarf_Op *ops;
+	size_t n_ops;
+	bool is_value;
+
+	if (dwarf_frame_register(rules, number, memory, &ops, &n_ops) != 0)
+		return FOUND_NONE;
+	if (n_ops == 0)
+		/* Undefined is, of the return address, the outermost frame. */
+		return ops == memory ? FOUND_END : FOUND_SAME;
+	if (!expression_evaluate(&walk->frame, ops, n_ops, ret_value, &is_value))
+		return FOUND_NONE;
+	return is_value ? FOUND_VALUE : FOUND_SLOT;
+}
+
+enum slot {
+	SLOT_NONE, /* the register is not saved there */
+	SLOT_BELOW, /* it is, below the stack pointer */
+	SLOT_INSIDE, /* it is, and the stack reaches down to it */
+	/* it is; where the stack ends is not told: the CFA hangs on another register */
+	SLOT_FRAMED,
+};
+
+/* What a row says of the slot that lies `below` bytes below the CFA. */
+static enum slot find_slot(const struct walk *walk, Dwarf_Frame *rules, int number, uint64_t below)
+{
+	struct walk there = *walk;
+	uint64_t address = 0;
+	Dwarf_Op *ops;
+	size_t n_ops;
+
+	if (!find_cfa(&there, rules, &there.frame.cfa) ||
+	    find_rule(&there, rules, number, &address) != FOUND_SLOT ||
+	    there.frame.cfa - address != below || dwarf_frame_cfa(rules, &ops, &n_ops) != 0)
+		return SLOT_NONE;
+	if (ops[0].atom != DW_OP_breg0 + STACK_POINTER)
+		return SLOT_FRAMED;
+	return ops[0].number >= below ? SLOT_INSIDE : SLOT_BELOW;
+}
+
+/*
+ * A slot below the stack pointer, of which nothing was sampled: the epilogue has given it back, and
+ * compilers do not say that the register has its value again. It has, unless the function never put
+ * its stack pointer below the slot: then the slot is in the red zone, and the register may have
+ * changed.
+ */
+static bool is_restored(const struct walk *walk, int number, uint64_t below)
+{
+	uint64_t pc = walk->frame.registers[RETURN_ADDRESS];
+	struct unwind_table table;
+	enum slot slot = SLOT_BELOW;
+
+	if (!walk->is_exact || !find_table(walk, pc, &table))
+		return false;
+	for (size_t i = 0; i < MAX_ROWS_BACK && slot == SLOT_BELOW; i++) {
+		auto_free Dwarf_Frame *rules = rules_at(&table, pc);
+		Dwarf_Addr start = 0, end;
+
+		if (!rules || dwarf_frame_info(rules, &start, &end, NULL) < 0)
+			return false;
+		slot = find_slot(walk, rules, number, below);
+		if (slot == SLOT_FRAMED)
+			return i > 0;
+		pc = start + table.bias - 1;
+	}
+	return slot == SLOT_INSIDE;
+}
+
+/* The caller's value of a register. FOUND_NONE: it is not known. */
+static enum found find_register(struct walk *walk, Dwarf_Frame *rules, int number,
+				uint64_t *ret_value)
+{
+	uint64_t value = 0;
+	enum found found = find_rule(walk, rules, number, &value);
+
+	if (found == FOUND_SLOT && value < walk->stack_start && number != RETURN_ADDRESS)
+		found = is_restored(walk, number, walk->frame.cfa - value) ? FOUND_SAME
+									   : FOUND_NONE;
+	else if (found == FOUND_SLOT)
+		found = read_stack(walk, value, &value) ? FOUND_VALUE : FOUND_NONE;
+	if (found == FOUND_SAME && walk->frame.known >> number & 1) {
+		value = walk->frame.registers[number];
+		found = FOUND_VALUE;
+	}
+	if (found == FOUND_VALUE)
+		*ret_value = value;
+	return found;
+}
+
+/* What a call keeps; what is not known of it is missed only where a rule asks for it. */
+static void find_kept(struct walk *walk, Dwarf_Frame *rules, struct expression_frame *caller)
+{
+	for (size_t i = 0; i < sizeof(kept_registers) / sizeof(*kept_registers); i++) {
+		int number = kept_registers[i];
+		enum found found = find_register(walk, rules, number, &caller->registers[number]);
+
+		if (found != FOUND_VALUE && found != FOUND_END)
+			caller->known &= ~(UINT32_C(1) << number);
+	}
+}
+
+/* Registers of the caller. False at the end, which stop tells of. */
+static bool apply(struct walk *walk, Dwarf_Frame *rules)
+{
+	struct expression_frame caller;
+	bool is_signal = false;
+	enum found found;
+	Dwarf_Addr start, end;
+
+	walk->stop = TRACE_STOP_NO_RULE;
+	dwarf_frame_info(rules, &start, &end, &is_signal);
+	if (!find_cfa(walk, rules, &walk->frame.cfa))
+		return false;
+	caller = walk->frame;
+	find_kept(walk, rules, &caller);
+	found = find_register(walk, rules, RETURN_ADDRESS, &caller.registers[RETURN_ADDRESS]);
+	if (found == FOUND_END)
+		walk->stop = TRACE_STOP_NONE;
+	if (found != FOUND_VALUE)
+		return false;
+	caller.registers[STACK_POINTER] = walk->frame.cfa;
+	if (caller.registers[STACK_POINTER] <= walk->frame.registers[STACK_POINTER] && !is_signal) {
+		walk->stop = TRACE_STOP_BAD_STACK; /* it would never end */
+		return false;
+	}
+	walk->frame = caller;
+	walk->is_exact = is_signal;
+	return true;
+}
+
+static bool step(struct walk *walk)
+{
+	uint64_t pc = walk->frame.registers[RETURN_ADDRESS] - !walk->is_exact;
+	struct unwind_table table;
+	auto_free Dwarf_Frame *rules = find_table(walk, pc, &table) ? rules_at(&table, pc) : NULL;
+	bool is_done;
+
+	if (!rules) {
+		walk->stop = TRACE_STOP_NO_RULE;
+		return false;
+	}
+	is_done = apply(walk, rules);
+	if (is_done && walk->frame.registers[RETURN_ADDRESS] == 0) {
+		walk->stop = TRACE_STOP_NONE;
+		return false;
+	}
+	return is_done;
+}
+
+/*
+ * The instruction itself, then return addresses outwards, into pcs (at least 1 of max). *ret_stop:
+ * why it ends; TRACE_STOP_NONE: it is whole; TRACE_STOP_DEPTH: the sampled bytes or max end.
+ * Returns how many, or 0: the sample has no 64-bit registers.
+ */
+static size_t sample_unwind(const struct sample_unwind *unwind, uint64_t *pcs, size_t max,
+			    enum trace_stop *ret_stop)
+{
+	struct walk walk = { .unwind = unwind };
+	size_t n = 0;
+
+	if (!begin(&walk))
+		return 0;
+	pcs[n++] = walk.frame.registers[RETURN_ADDRESS];
+	while (step(&walk)) {
+		if (n == max) {
+			walk.stop = TRACE_STOP_DEPTH;
+			break;
+		}
+		pcs[n++] = walk.frame.registers[RETURN_ADDRESS] + walk.is_exact;
+	}
+	*ret_stop = walk.stop;
+	return n;
+}
 
 /* What the kernel writes between the addresses: whose they are. PERF_CONTEXT_MAX is the lowest. */
 static bool is_marker(uint64_t word)

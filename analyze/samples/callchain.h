@@ -1,7 +1,7 @@
 #pragma once
 /*
  * The call stack of a sample (record --sample-stacks): as the kernel followed it by frame pointers,
- * or found here from the sampled registers and bytes of the stack (unwind.h).
+ * or found here from the sampled registers and bytes of the stack (System V unwind tables).
  */
 #include <stdint.h>
 

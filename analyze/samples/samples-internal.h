@@ -4,9 +4,8 @@
 #include "analyze/samples/code/code-snapshots.h"
 #include "analyze/samples/instruction-owners.h"
 #include "analyze/samples/loops.h"
-#include "analyze/samples/pending-maps.h"
-#include "analyze/samples/pending.h"
 #include "analyze/samples/queue.h"
+#include "analyze/samples/sample-accesses.h"
 #include "analyze/samples/samples.h"
 #include "analyze/samples/turns.h"
 #include "analyze/samples/watch-log.h"
@@ -15,6 +14,22 @@
 #include "decode/decode.h"
 #include "perf/record.h"
 #include "store/database.h"
+
+/* A map that perf reported before the trace named its process. */
+struct early_map {
+	struct mapping mapping; /* its path is owned */
+	uint32_t pid;
+	uint32_t tid;
+};
+
+/* All zero is empty. */
+struct early_maps {
+	struct early_map *items;
+	size_t n;
+	size_t n_allocated;
+	size_t n_bytes; /* of paths */
+	uint32_t n_defined; /* processes that were known when it was looked last */
+};
 
 /* What a sample of a source tells. */
 enum sample_kind {
@@ -200,5 +215,8 @@ int sample_attribute_private(struct samples *samples, struct sample_source *sour
 /* Maps, names, births and ends. */
 int sample_task(struct samples *samples, const struct pmu_record *record, int64_t time_ns);
 
-/* Maps that were told of processes before those were. 0 or a negative errno. */
-int sample_tell_early_maps(struct samples *samples);
+/* Maps that came before their process was known, and now is. 0 or a negative errno. */
+int sample_report_early_maps(struct samples *samples);
+
+/* Free the memory; it is empty and usable afterwards. */
+void early_maps_finish(struct early_maps *early);

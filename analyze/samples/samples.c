@@ -262,7 +262,7 @@ static int take_perf(struct samples *samples, struct sample_source *source,
 int samples_advance(struct samples *samples, int64_t time_ns)
 {
 	const struct queued_sample *entry;
-	int r = sample_tell_early_maps(samples);
+	int r = sample_report_early_maps(samples);
 
 	while (r == 0 && (entry = sample_queue_peek(&samples->queue, time_ns))) {
 		struct sample_source *source = &samples->sources[entry->source];
@@ -355,7 +355,7 @@ int samples_finish(struct samples *samples, bool has_losses)
 	int r = samples_advance(samples, INT64_MAX);
 
 	if (r == 0)
-		r = sample_tell_early_maps(samples);
+		r = sample_report_early_maps(samples);
 	if (r == 0)
 		r = sample_waiting_settle(&samples->waiting);
 	if (r == 0)

@@ -75,10 +75,10 @@ struct samples *samples_destroy(struct samples *samples); /* accepts NULL, retur
 /* A source of the trace: makes its row. 0 or a negative errno. */
 int samples_source(struct samples *samples, const struct trace_source *record);
 
-/* More about a source that was told. 0, or -EBADMSG: it was not. */
 /* What was watched, from when to when. 0 or a negative errno. */
 int samples_watched(struct samples *samples, const struct trace_watch *record);
 
+/* More about a source that is known. 0, or -EBADMSG: it is not. */
 int samples_source_detail(struct samples *samples, const struct trace_source_detail *record);
 
 /*
@@ -125,14 +125,14 @@ bool samples_is_waiting(const struct samples *samples, uint32_t thread);
 int samples_event(struct samples *samples, uint32_t thread, enum trace_op op,
 		  const struct owner_block *block);
 
-/*
- * Attribute the rest; write the sources' n_samples, owner_share and tell the losses. has_losses:
- * the trace ended cleanly, so that its own LOSS records tell what the kernel lost; otherwise that
- * is taken from perf's LOST records. 0 or a negative errno.
- */
 /* Write what was watched; end_ns is the run's. 0 or a negative errno. */
 int samples_write_watches(struct samples *samples, int64_t end_ns);
 
+/*
+ * Attribute the rest; write the sources' n_samples, owner_share and report the losses. has_losses:
+ * the trace ended cleanly, so that its own LOSS records say what the kernel lost; otherwise that
+ * is taken from perf's LOST records. 0 or a negative errno.
+ */
 int samples_finish(struct samples *samples, bool has_losses);
 
 static inline void samples_cleanup(struct samples **samples)

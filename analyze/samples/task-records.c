@@ -1,9 +1,90 @@
-/* What perf tells of maps, names, births and ends, in order of time with the samples. */
+/* What perf reports of maps, names, births and ends, in order of time with the samples. */
+#include <errno.h>
 #include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "analyze/samples/samples-internal.h"
+#include "common/array.h"
+#include "schemas/trace-format.h"
+
+/* ---- Maps of processes that the trace names later: an exec that is not followed ---- */
+
+/* Those of a thousand programs at once: beyond, a trace is damaged or of no program. */
+#define MAX_MAPS  65536u
+#define MAX_BYTES (8u << 20) /* of paths */
+
+static void drop(struct early_maps *early, struct early_map *map)
+{
+	early->n_bytes -= strlen(map->mapping.path) + 1;
+	free((char *)map->mapping.path);
+}
+
+void early_maps_finish(struct early_maps *early)
+{
+	for (size_t i = 0; i < early->n; i++)
+		drop(early, &early->items[i]);
+	free(early->items);
+	*early = (struct early_maps){ 0 };
+}
+
+/* Keep a copy. When there are very many, those that wait are forgotten. Returns 0 or -ENOMEM. */
+static int early_maps_keep(struct early_maps *early, const struct early_map *map)
+{
+	size_t n_bytes = strlen(map->mapping.path) + 1;
+
+	if (early->n == MAX_MAPS || early->n_bytes + n_bytes > MAX_BYTES)
+		early_maps_finish(early);
+	int r = grow_array(&early->items, early->n, &early->n_allocated, sizeof(*early->items));
+	char *path = r == 0 ? strdup(map->mapping.path) : NULL;
+	if (!path)
+		return -ENOMEM;
+	early->n_bytes += n_bytes;
+	early->items[early->n] = *map;
+	early->items[early->n++].mapping.path = path;
+	return 0;
+}
+
+static int report_map(struct samples *samples, struct early_map *map,
+		      const struct task_process *process)
+{
+	const struct sample_sink *sink = &samples->context.sink;
+	const struct task_thread *thread =
+		tasks_thread_at(samples->context.tasks, map->pid, map->tid, map->mapping.birth_ns);
+
+	map->mapping.thread = thread ? thread->number : 0;
+	return sink->map(sink->user, process->number, &map->mapping);
+}
+
+/* In the order in which they came. Traced processes report their own: theirs are dropped. */
+int sample_report_early_maps(struct samples *samples)
+{
+	struct early_maps *early = &samples->early_maps;
+	struct tasks *tasks = samples->context.tasks;
+	size_t n_left = 0;
+	int r = 0;
+
+	if (early->n == 0 || early->n_defined == tasks_n_defined(tasks))
+		return 0;
+	early->n_defined = tasks_n_defined(tasks);
+	for (size_t i = 0; i < early->n; i++) {
+		struct early_map *map = &early->items[i];
+		const struct task_process *process =
+			tasks_process_at(tasks, map->pid, map->mapping.birth_ns);
+		if (r == 0 && process && !process->is_defined) {
+			early->items[n_left++] = *map;
+			continue;
+		}
+		if (r == 0 && process && process->why_not != TRACE_TRACED)
+			r = report_map(samples, map, process);
+		drop(early, map);
+	}
+	early->n = n_left;
+	return r;
+}
+
+/* ---- Records ---- */
 
 /* What a map is to the owners of addresses; OWNER_REGION_COUNT: nothing ([stack], [vdso]). */
 static enum owner_region region_of(const char *path)
@@ -16,12 +97,11 @@ static enum owner_region region_of(const char *path)
 	return path[0] == '/' ? OWNER_REGION_FILE : OWNER_REGION_COUNT;
 }
 
-static int tell_map(struct samples *samples, const struct task_process *process,
-		    const struct pmu_record *record, int64_t time_ns)
+static int take_mapping(struct samples *samples, const struct task_process *process,
+			const struct pmu_record *record, int64_t time_ns)
 {
-	const struct sample_sink *sink = &samples->context.sink;
 	const struct pmu_map *map = &record->map;
-	struct early_map told = {
+	struct early_map early = {
 		.mapping = {
 			.address = map->address,
 			.size = map->size,
@@ -33,21 +113,10 @@ static int tell_map(struct samples *samples, const struct task_process *process,
 		.tid = record->origin.tid,
 	};
 
-	if (!sink->map || record->type != PERF_RECORD_MMAP2)
+	if (!samples->context.sink.map || record->type != PERF_RECORD_MMAP2)
 		return 0;
-	if (!process->is_defined)
-		return early_maps_keep(&samples->early_maps, &told);
-	const struct task_thread *thread =
-		tasks_thread_at(samples->context.tasks, told.pid, told.tid, time_ns);
-	told.mapping.thread = thread ? thread->number : 0;
-	return sink->map(sink->user, process->number, &told.mapping);
-}
-
-int sample_tell_early_maps(struct samples *samples)
-{
-	const struct sample_sink *sink = &samples->context.sink;
-
-	return early_maps_tell(&samples->early_maps, samples->context.tasks, sink->map, sink->user);
+	return process->is_defined ? report_map(samples, &early, process)
+				   : early_maps_keep(&samples->early_maps, &early);
 }
 
 static int take_map(struct samples *samples, const struct pmu_record *record, int64_t time_ns)
@@ -66,7 +135,7 @@ static int take_map(struct samples *samples, const struct pmu_record *record, in
 		if (r < 0)
 			return r;
 	}
-	int r = tell_map(samples, process, record, time_ns);
+	int r = take_mapping(samples, process, record, time_ns);
 	if (r < 0 || !(map->prot & PROT_EXEC))
 		return r;
 

@@ -1,14 +1,340 @@
 #include "analyze/symbols/dwarf-lines.h"
 
+#include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/symbols/dwarf-functions.h"
-#include "analyze/symbols/dwarf-ranges.h"
+#include "analyze/symbols/symbols.h"
 #include "common/array.h"
+
+struct die_ranges {
+	struct die_range *items;
+	size_t n;
+	size_t n_allocated;
+};
+
+/*
+ * Which of many DIEs cover an address: their ranges, which may lie in each other. Add all, settle
+ * once, then ask. All zero is empty. One thread.
+ */
+
+struct die_range {
+	uint64_t low;
+	uint64_t high;
+	uint64_t max_high; /* of this and all before it */
+	size_t owner;
+};
+
+/* Add the ranges of a DIE, to be found as owner. 0 or -ENOMEM. */
+static int die_ranges_add(struct die_ranges *ranges, Dwarf_Die *die, size_t owner)
+{
+	ptrdiff_t offset = 0;
+	Dwarf_Addr base = 0;
+	Dwarf_Addr low;
+	Dwarf_Addr high;
+
+	while ((offset = dwarf_ranges(die, offset, &base, &low, &high)) > 0) {
+		if (low >= high)
+			continue;
+		if (grow_array(&ranges->items, ranges->n, &ranges->n_allocated,
+			       sizeof(*ranges->items)) < 0)
+			return -ENOMEM;
+		ranges->items[ranges->n++] =
+			(struct die_range){ .low = low, .high = high, .owner = owner };
+	}
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct die_range *left = a;
+	const struct die_range *right = b;
+
+	return left->low < right->low ? -1 : left->low > right->low;
+}
+
+/* All are added. */
+static void die_ranges_settle(struct die_ranges *ranges)
+{
+	uint64_t max_high = 0;
+
+	if (ranges->n)
+		qsort(ranges->items, ranges->n, sizeof(*ranges->items), compare);
+	for (size_t i = 0; i < ranges->n; i++) {
+		if (ranges->items[i].high > max_high)
+			max_high = ranges->items[i].high;
+		ranges->items[i].max_high = max_high;
+	}
+}
+
+/*
+ * Find the owners of the ranges that hold address, those that begin last first:
+ *
+ *	for (size_t at = die_ranges_begin(ranges, address); die_ranges_next(ranges, address, &at,
+ *	&owner);)
+ */
+static size_t die_ranges_begin(const struct die_ranges *ranges, uint64_t address)
+{
+	size_t low = 0;
+	size_t high = ranges->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranges->items[middle].low <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool die_ranges_next(const struct die_ranges *ranges, uint64_t address, size_t *inout_at,
+			    size_t *ret_owner)
+{
+	while (*inout_at > 0 && ranges->items[*inout_at - 1].max_high > address) {
+		const struct die_range *range = &ranges->items[--*inout_at];
+
+		if (address < range->high) {
+			*ret_owner = range->owner;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Free the memory; empty and usable afterwards. */
+static void die_ranges_finish(struct die_ranges *ranges)
+{
+	free(ranges->items);
+	*ranges = (struct die_ranges){ 0 };
+}
+
+/*
+ * The functions and inlined calls of one DWARF compilation unit, by address. Addresses are DWARF's.
+ */
+
+#define MAX_TREE_DEPTH 256u /* of DIEs: deeper is a damaged file */
+#define NO_PARENT      SIZE_MAX
+
+struct function {
+	Dwarf_Die die;
+	size_t parent; /* index of the function that this one was inlined into, or NO_PARENT */
+	unsigned depth;
+	bool is_inlined;
+	char *name; /* NULL: not asked for yet */
+};
+
+struct unit_functions {
+	bool keep_mangled;
+	Dwarf_Files *files;
+	struct function *functions;
+	size_t n_functions;
+	size_t n_functions_allocated;
+	struct die_ranges ranges; /* of functions */
+};
+
+static struct unit_functions *unit_functions_destroy(struct unit_functions *functions)
+{
+	if (!functions)
+		return NULL;
+	for (size_t i = 0; i < functions->n_functions; i++)
+		free(functions->functions[i].name);
+	free(functions->functions);
+	die_ranges_finish(&functions->ranges);
+	free(functions);
+	return NULL;
+}
+
+/* Add a function when it has code; *inout_parent becomes it. */
+static int add_function(struct unit_functions *functions, Dwarf_Die *die, size_t *inout_parent)
+{
+	bool is_inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
+	size_t parent = is_inlined ? *inout_parent : NO_PARENT;
+	size_t index = functions->n_functions;
+	size_t n_ranges = functions->ranges.n;
+
+	int r = die_ranges_add(&functions->ranges, die, index);
+	if (r < 0 || functions->ranges.n == n_ranges)
+		return r;
+	r = grow_array(&functions->functions, index, &functions->n_functions_allocated,
+		       sizeof(*functions->functions));
+	if (r < 0)
+		return r;
+	functions->functions[functions->n_functions++] = (struct function){
+		.die = *die,
+		.parent = parent,
+		.depth = parent == NO_PARENT ? 0 : functions->functions[parent].depth + 1,
+		.is_inlined = is_inlined,
+	};
+	*inout_parent = index;
+	return 0;
+}
+
+/* Whether functions with code may lie below a DIE of that tag. */
+static bool may_hold_functions(int tag)
+{
+	switch (tag) {
+	case DW_TAG_compile_unit:
+	case DW_TAG_partial_unit:
+	case DW_TAG_skeleton_unit:
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_subprogram:
+	case DW_TAG_inlined_subroutine:
+	case DW_TAG_lexical_block:
+	case DW_TAG_try_block:
+	case DW_TAG_catch_block:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int read_tree(struct unit_functions *functions, Dwarf_Die *die, size_t parent,
+		     unsigned depth)
+{
+	int tag = dwarf_tag(die);
+	Dwarf_Die child;
+
+	if (!may_hold_functions(tag) || depth > MAX_TREE_DEPTH)
+		return 0;
+	if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine) {
+		int r = add_function(functions, die, &parent);
+		if (r < 0)
+			return r;
+	}
+	if (dwarf_child(die, &child) != 0)
+		return 0;
+	do {
+		int r = read_tree(functions, &child, parent, depth + 1);
+		if (r < 0)
+			return r;
+	} while (dwarf_siblingof(&child, &child) == 0);
+	return 0;
+}
+
+/*
+ * Read the tree below body (a unit's DIE); files are named by the line table of lines_die,
+ * functions as linkers see them with keep_mangled. NULL without memory.
+ */
+static struct unit_functions *unit_functions_create(Dwarf_Die *body, Dwarf_Die *lines_die,
+						    bool keep_mangled)
+{
+	struct unit_functions *functions = calloc(1, sizeof(*functions));
+	size_t n_files;
+
+	if (!functions || read_tree(functions, body, NO_PARENT, 0) < 0)
+		return unit_functions_destroy(functions);
+	functions->keep_mangled = keep_mangled;
+	if (dwarf_getsrcfiles(lines_die, &functions->files, &n_files) != 0)
+		functions->files = NULL;
+	die_ranges_settle(&functions->ranges);
+	return functions;
+}
+
+static const char *name_of(const struct unit_functions *functions, struct function *function)
+{
+	Dwarf_Attribute attribute;
+	const char *linkage = dwarf_formstring(
+		dwarf_attr_integrate(&function->die, DW_AT_linkage_name, &attribute));
+	const char *plain = dwarf_diename(&function->die);
+
+	if (functions->keep_mangled)
+		return linkage ? linkage : plain;
+	if (!function->name)
+		function->name = linkage ? symbols_demangle(linkage) : NULL;
+	return function->name ? function->name : plain ? plain : linkage;
+}
+
+/* The innermost function around an address: of all that cover it, the deepest. */
+static size_t innermost(const struct unit_functions *functions, uint64_t address)
+{
+	size_t at = die_ranges_begin(&functions->ranges, address);
+	size_t best = NO_PARENT;
+	size_t function;
+
+	while (die_ranges_next(&functions->ranges, address, &at, &function)) {
+		if (best == NO_PARENT ||
+		    functions->functions[function].depth > functions->functions[best].depth)
+			best = function;
+	}
+	return best;
+}
+
+/* Where the inlined call stands in the function around it. */
+static void call_place(const struct unit_functions *functions, Dwarf_Die *die,
+		       struct symbol_line *line)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word value;
+
+	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attribute), &value) == 0 &&
+	    functions->files)
+		line->file = dwarf_filesrc(functions->files, value, NULL, NULL);
+	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &attribute), &value) == 0)
+		line->line = (int)value;
+}
+
+/*
+ * The functions around an address, innermost first: name, and for each but [0] the place of the
+ * call that was inlined into it. Returns how many of at most max.
+ */
+static size_t unit_functions_find(struct unit_functions *functions, uint64_t address,
+				  struct symbol_line *ret_lines, size_t max)
+{
+	size_t n = 0;
+	struct symbol_line place = { 0 };
+
+	for (size_t i = innermost(functions, address); i != NO_PARENT && n < max;) {
+		struct function *function = &functions->functions[i];
+
+		ret_lines[n] = place;
+		ret_lines[n++].function = name_of(functions, function);
+		if (!function->is_inlined)
+			break;
+		place = (struct symbol_line){ 0 };
+		call_place(functions, &function->die, &place);
+		i = function->parent;
+	}
+	return n;
+}
+
+/* ---- Names for people ---- */
+
+typedef char *(*demangle_function)(const char *name, char *buffer, size_t *bytes, int *ret_status);
+
+/*
+ * The C++ runtime's own demangler (Debian: libstdc++6, which apt itself needs). Loaded when the
+ * first mangled name is met (then it stays): a C program's recording needs none of it, and where
+ * it is missing names stay as they are.
+ */
+static demangle_function load_demangler(void)
+{
+	void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, "__cxa_demangle") : NULL;
+	demangle_function function = NULL;
+
+	memcpy(&function, &symbol, sizeof(function)); /* ISO C has no cast for this */
+	return function;
+}
+
+char *symbols_demangle(const char *name)
+{
+	int status = 0;
+
+	if (name[0] != '_' || name[1] != 'Z')
+		return NULL;
+
+	demangle_function function = load_demangler();
+	char *pretty = function ? function(name, NULL, NULL, &status) : NULL;
+	return pretty;
+}
 
 /* A name that DWARF has below the folder of the compilation, and all of it. */
 struct whole_name {

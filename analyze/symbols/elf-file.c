@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "analyze/symbols/debug-file.h"
-#include "analyze/symbols/debuginfod.h"
 #include "common/cleanup.h"
 
 #define DEBUG_FOLDER "/usr/lib/debug"

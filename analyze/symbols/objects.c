@@ -8,7 +8,6 @@
 #include <xxhash.h>
 
 #include "analyze/symbols/debug-file.h"
-#include "analyze/symbols/debuginfod.h"
 #include "analyze/symbols/dwarf-lines.h"
 #include "analyze/symbols/elf-file.h"
 #include "analyze/symbols/symbol-table.h"

@@ -277,7 +277,7 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 		[CUT_STACKS] = { .count = atomic_load(&slot->n_truncated_stacks),
 				 .reason = "stack cut short" },
 		{ .count = atomic_load(&slot->n_unseen_libraries),
-		  .reason = "libraries of another namespace (dlmopen) or "
+		  .reason = "libraries of another namespace (dlmopen, LD_AUDIT) or "
 			    "allocator, whose blocks are not seen" },
 		{ .count = atomic_load(&slot->n_sealed),
 		  .reason = "strict seccomp: no time can be asked for" },

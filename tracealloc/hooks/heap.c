@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tracealloc/hooks/hook-release.h"
+#include "tracealloc/rebind.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks/hooks.def"
@@ -17,37 +18,45 @@
 	void *block;                                                                               \
                                                                                                    \
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))                                        \
-		return ta_pause_note(ta_real.real args);                                           \
+		return ta_pause_note((real)args);                                                  \
 	if (ta_hook_is_small(size)) {                                                              \
-		block = ta_real.real args;                                                         \
+		block = (real)args;                                                                \
 		ta_hook_count_small(&hook, block);                                                 \
 		return block;                                                                      \
 	}                                                                                          \
 	ta_hook_stack(&hook, frame);                                                               \
-	block = ta_real.real args;                                                                 \
+	block = (real)args;                                                                        \
 	if (ta_likely(block))                                                                      \
 		ta_hook_alloc(&hook, call, block, size);                                           \
 	ta_hook_leave(&hook);                                                                      \
 	return block;
 
 /*
- * malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. Libc's own names of them are the same
- * functions, but where another allocator stands between us and libc: what that takes from libc is
- * no block.
+ * Libc's own names of these are the same functions, but where another allocator stands between us
+ * and libc. What that takes from libc is no block; what the program takes there is.
  */
+static bool is_taken_by_allocator(const uintptr_t *frame, bool is_plain)
+{
+	return ta_tls.guard || (!is_plain && ta_rebind_is_allocator(frame[1]));
+}
+
+/* malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. */
 #define TA_HEAP(name, call, type, params, args, size)                                              \
 	TA_EXPORT type name params                                                                 \
 	{                                                                                          \
-		ALLOCATE(name, call, args, size)                                                   \
+		ALLOCATE(ta_real.name, call, args, size)                                           \
 	}
 #define TA_LIBC(name, plain, call, type, params, args, size)                                       \
 	TA_EXPORT type name params                                                                 \
 	{                                                                                          \
+		type(*real) params;                                                                \
+                                                                                                   \
 		if (!ta_real.name)                                                                 \
 			ta_real_resolve();                                                         \
-		if (ta_real.name && (ta_tls.guard || ta_real.name != ta_real.plain))               \
-			return ta_real.name args;                                                  \
-		ALLOCATE(plain, call, args, size)                                                  \
+		real = ta_real.name ? ta_real.name : ta_real.plain;                                \
+		if (is_taken_by_allocator(TA_FRAME(), real == ta_real.plain))                      \
+			return real args;                                                          \
+		ALLOCATE(real, call, args, size)                                                   \
 	}
 #define TA_REAL(name, type, params)
 #include "tracealloc/hooks/hooks.def"
@@ -126,28 +135,31 @@ static void commit_realloc(const struct ta_hook *hook, struct ring_record2 *reco
 	}
 }
 
+typedef void *(*realloc_fn)(void *block, size_t size);
+
 /* The new block is not recorded now; the end of the old one is, unless it was not either. */
-static __attribute__((noinline)) void *
-reallocate_unseen(const uintptr_t *frame, enum trace_call call, void *block, size_t size)
+static __attribute__((noinline)) void *reallocate_unseen(const uintptr_t *frame,
+							 enum trace_call call, void *block,
+							 size_t size, const realloc_fn *real)
 {
 	struct ring_record2 *record = NULL;
 	struct ta_hook hook;
 	void *result;
 
 	if (block && ta_pause_is_on(RING_EVENTS_HEAP) && ta_pause_forget(block)) {
-		result = ta_real.realloc(block, size);
+		result = (*real)(block, size);
 		/* Where it failed the block is there as before. */
 		return result || size == 0 ? ta_pause_note(result) : (ta_pause_note(block), NULL);
 	}
 	if (!block || !ta_pause_is_on(RING_EVENTS_HEAP) ||
 	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
-		return ta_pause_note(ta_real.realloc(block, size));
+		return ta_pause_note((*real)(block, size));
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	if (record) {
 		record->old_address = (uintptr_t)block;
 		record->begin_ticks = ta_ticks_begin();
 	}
-	result = ta_real.realloc(block, size);
+	result = (*real)(block, size);
 	if (record && (result || size == 0))
 		commit_end(&hook, record, call);
 	else if (record)
@@ -156,23 +168,26 @@ reallocate_unseen(const uintptr_t *frame, enum trace_call call, void *block, siz
 	return result ? ta_pause_note(result) : NULL;
 }
 
-/* realloc and reallocarray. A block of the arena moves to the real heap. */
+/*
+ * realloc and reallocarray. A block of the arena moves to the real heap. real: where the function
+ * is; read when it is called.
+ */
 static ta_always_inline void *reallocate(const uintptr_t *frame, enum trace_call call, void *block,
-					 size_t size)
+					 size_t size, const realloc_fn *real)
 {
 	struct ring_record2 *record;
 	struct ta_hook hook;
 	void *result;
 
 	if (ta_unlikely(ta_arena_has(block))) {
-		result = ta_real.malloc(size);
+		result = (*real)(NULL, size);
 		if (result)
 			memcpy(result, block,
 			       size < ta_arena_size(block) ? size : ta_arena_size(block));
 		return result;
 	}
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
-		return reallocate_unseen(frame, call, block, size);
+		return reallocate_unseen(frame, call, block, size, real);
 	ta_hook_stack(&hook, frame);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
 	if (ta_likely(record)) {
@@ -180,7 +195,7 @@ static ta_always_inline void *reallocate(const uintptr_t *frame, enum trace_call
 		record->detail = RING_HEAD(0, call, 0, 0);
 		record->begin_ticks = ta_ticks_begin();
 	}
-	result = ta_real.realloc(block, size);
+	result = (*real)(block, size);
 	if (ta_likely(record))
 		commit_realloc(&hook, record, result, size);
 	ta_hook_leave(&hook);
@@ -189,7 +204,7 @@ static ta_always_inline void *reallocate(const uintptr_t *frame, enum trace_call
 
 TA_EXPORT void *realloc(void *block, size_t size)
 {
-	return reallocate(TA_FRAME(), TRACE_CALL_REALLOC, block, size);
+	return reallocate(TA_FRAME(), TRACE_CALL_REALLOC, block, size, &ta_real.realloc);
 }
 
 /* Not the next library's reallocarray: it would come back to our realloc, as a second event. */
@@ -201,24 +216,32 @@ TA_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return reallocate(TA_FRAME(), TRACE_CALL_REALLOCARRAY, block, bytes);
+	return reallocate(TA_FRAME(), TRACE_CALL_REALLOCARRAY, block, bytes, &ta_real.realloc);
 }
 
 TA_EXPORT void *__libc_realloc(void *block, size_t size)
 {
-	if (!ta_real.__libc_realloc)
+	const realloc_fn *real = &ta_real.__libc_realloc;
+
+	if (!*real)
 		ta_real_resolve();
-	if (ta_real.__libc_realloc && (ta_tls.guard || ta_real.__libc_realloc != ta_real.realloc))
-		return ta_real.__libc_realloc(block, size);
-	return reallocate(TA_FRAME(), TRACE_CALL_REALLOC, block, size);
+	if (!*real)
+		real = &ta_real.realloc;
+	if (is_taken_by_allocator(TA_FRAME(), *real == ta_real.realloc))
+		return (*real)(block, size);
+	return reallocate(TA_FRAME(), TRACE_CALL_REALLOC, block, size, real);
 }
 
 TA_EXPORT void __libc_free(void *block)
 {
-	if (!ta_real.__libc_free)
+	const ta_free_fn *real = &ta_real.__libc_free;
+
+	if (!*real)
 		ta_real_resolve();
-	if (ta_real.__libc_free && (ta_tls.guard || ta_real.__libc_free != ta_real.free))
-		ta_real.__libc_free(block);
+	if (!*real)
+		real = &ta_real.free;
+	if (is_taken_by_allocator(TA_FRAME(), *real == ta_real.free))
+		(*real)(block);
 	else
-		ta_release(TA_FRAME(), TRACE_CALL_FREE, block);
+		ta_release_by(TA_FRAME(), TRACE_CALL_FREE, block, real);
 }

@@ -1,15 +1,16 @@
 #include "tracealloc/hooks/hook-release.h"
 
-void ta_release_unseen(const uintptr_t *frame, enum trace_call call, void *block)
+void ta_release_unseen(const uintptr_t *frame, enum trace_call call, void *block,
+		       const ta_free_fn *real)
 {
 	struct ta_hook hook;
 
 	if (ta_pause_is_on(RING_EVENTS_HEAP) &&
 	    ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP)) {
 		ta_hook_free(&hook, call, block);
-		ta_real.free(block);
+		(*real)(block);
 		ta_hook_leave(&hook);
 	} else {
-		ta_real.free(block);
+		(*real)(block);
 	}
 }

@@ -9,10 +9,15 @@ static ta_always_inline bool ta_is_ours(const void *block)
 	return ta_unlikely(!block || ta_arena_has(block));
 }
 
-/* Nothing is recorded now, but the end of a block that was is, even while recording is paused. */
-void ta_release_unseen(const uintptr_t *frame, enum trace_call call, void *block);
+typedef void (*ta_free_fn)(void *block);
 
-static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call call, void *block)
+/* Nothing is recorded now, but the end of a block that was is, even while recording is paused. */
+void ta_release_unseen(const uintptr_t *frame, enum trace_call call, void *block,
+		       const ta_free_fn *real);
+
+/* real: where the function is that gives it back; read when it is called. */
+static ta_always_inline void ta_release_by(const uintptr_t *frame, enum trace_call call,
+					   void *block, const ta_free_fn *real)
 {
 	struct ta_hook hook;
 
@@ -20,12 +25,17 @@ static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call 
 		return;
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
 		if (ta_pause_forget(block))
-			ta_real.free(block);
+			(*real)(block);
 		else
-			ta_release_unseen(frame, call, block);
+			ta_release_unseen(frame, call, block, real);
 		return;
 	}
 	ta_hook_free(&hook, call, block);
-	ta_real.free(block);
+	(*real)(block);
 	ta_hook_leave(&hook);
+}
+
+static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call call, void *block)
+{
+	ta_release_by(frame, call, block, &ta_real.free);
 }

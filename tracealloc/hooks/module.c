@@ -22,6 +22,7 @@ TA_EXPORT int dlclose(void *handle)
 
 	/* Destructors of the module run in here: their own hooks must be outermost ones. */
 	ta_real_resolve();
+	ta_rebind_look(true); /* what goes now will not be seen any more */
 	r = ta_real.dlclose(handle);
 	if (!ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		return r;
@@ -61,6 +62,7 @@ TA_EXPORT void *dlsym(void *handle, const char *name)
 		find("dlsym", &ta_real.dlsym);
 	if (is_relative(handle))
 		return ta_real.dlsym(handle, name);
+	ta_rebind_look(false);
 	found = ta_real.dlsym(handle, name);
 	ours = ta_rebind_function(name, found);
 	return ours ? ours : found;
@@ -76,6 +78,7 @@ TA_EXPORT void *dlvsym(void *handle, const char *name, const char *version)
 		return NULL;
 	if (is_relative(handle))
 		return ta_real.dlvsym(handle, name, version);
+	ta_rebind_look(false);
 	found = ta_real.dlvsym(handle, name, version);
 	ours = ta_rebind_function(name, found);
 	return ours ? ours : found;

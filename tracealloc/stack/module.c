@@ -169,6 +169,7 @@ static void revive(struct ta_module *module)
 {
 	module->gone_told = false;
 	atomic_store(&module->announced, false);
+	atomic_store(&module->was_asked_for, false);
 	atomic_fetch_add(&n_to_tell, 1);
 	atomic_store(&module->gone, false);
 }
@@ -233,6 +234,8 @@ void ta_module_list(void)
 	find_object = (find_object_fn)ta_symbol_next("_dl_find_object");
 	dl_iterate_phdr(list_one, buffer);
 	n_initial = atomic_load(&n_modules);
+	for (uint32_t i = 0; i < n_initial; i++)
+		atomic_store(&modules[i]->was_asked_for, true);
 	unlock_list();
 }
 
@@ -316,6 +319,13 @@ const struct ta_module *ta_module_find(uintptr_t pc)
 		mark_gone(module);
 	module = add_found(&object);
 	return module && in_code(module, pc) ? module : NULL;
+}
+
+bool ta_module_is_first(uintptr_t pc)
+{
+	struct ta_module *module = (struct ta_module *)ta_module_find(pc);
+
+	return module && !atomic_exchange(&module->was_asked_for, true);
 }
 
 struct ta_module *ta_module_at(uint32_t i)

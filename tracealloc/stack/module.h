@@ -34,6 +34,7 @@ struct ta_module {
 	bool is_system; /* libc, libpthread or the loader: they start main and threads */
 	bool is_loader;
 	_Atomic bool announced;
+	_Atomic bool was_asked_for; /* ta_module_is_first() */
 	_Atomic bool gone;
 	bool gone_told;
 };
@@ -43,6 +44,12 @@ void ta_module_list(void);
 
 /* Was the file with this bias loaded then? Of those a new one has taken the place of, no matter. */
 bool ta_module_is_initial(uintptr_t bias);
+
+/*
+ * Is this the first time that it is asked of the library whose code holds pc, since it was loaded?
+ * False of those that were there before us, and where nobody knows which one it is.
+ */
+bool ta_module_is_first(uintptr_t pc);
 
 /* Whether there are modules that the collector does not know, or does not know to be gone. */
 bool ta_module_has_news(void);

@@ -58,7 +58,7 @@ static inline bool perf_data_may_sort(uint64_t *n_in_all, size_t n)
 	return *n_in_all <= UINT64_C(1) << 26;
 }
 
-/* ---- file-events.c ---- */
+/* ---- file-features.c ---- */
 
 struct perf_data_id {
 	uint64_t id;
@@ -150,7 +150,7 @@ int perf_data_features_add(struct perf_data_features *features, unsigned feature
 int perf_data_features_build_id(struct perf_data_features *features, uint16_t misc,
 				struct perf_bytes bytes);
 
-/* ---- file-unzip.c ---- */
+/* ---- file.c ---- */
 
 struct perf_data_unzip;
 int perf_data_unzip_create(struct perf_data_unzip **ret_unzip);
@@ -199,7 +199,7 @@ struct perf_data {
  */
 int perf_data_read_header(struct perf_data *data);
 
-/* ---- file-own.c ---- */
+/* ---- file.c: what perf itself adds to a file ---- */
 
 /*
  * Take a record that perf itself wrote; head is its own in our byte order. Returns 1 with an item,

@@ -6,8 +6,139 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "analyze/input/perf-data/file-internal.h"
+
+/*
+ * The bytes of records of type COMPRESSED and COMPRESSED2: one zstd stream over all of them, in
+ * which a record may begin in one and end in the next.
+ */
+
+/* As much as is decompressed at once, and a record that began before it. */
+#define ROOM_BYTES ((256u << 10) + (64u << 10))
+
+/*
+ * perf's records become a tenth or so; more than this of what was read is made to exhaust a reader.
+ */
+#define MOST_TIMES    2000u
+#define ALLOWED_BYTES (UINT64_C(64) << 20)
+
+struct perf_data_unzip {
+	ZSTD_DCtx *zstd;
+	uint8_t *in;
+	size_t n_in;
+	size_t in_at;
+	size_t in_room;
+	uint8_t *out; /* ROOM_BYTES, 8-byte aligned */
+	size_t n_out;
+	size_t out_at;
+	uint64_t n_in_all;
+	uint64_t n_out_all;
+	bool may_have_more; /* the last output filled its room */
+};
+
+int perf_data_unzip_create(struct perf_data_unzip **ret_unzip)
+{
+	struct perf_data_unzip *unzip = calloc(1, sizeof(*unzip));
+
+	if (!unzip)
+		return -ENOMEM;
+	unzip->zstd = ZSTD_createDCtx();
+	unzip->out = malloc(ROOM_BYTES);
+	if (!unzip->zstd || !unzip->out) {
+		perf_data_unzip_destroy(unzip);
+		return -ENOMEM;
+	}
+	*ret_unzip = unzip;
+	return 0;
+}
+
+struct perf_data_unzip *perf_data_unzip_destroy(struct perf_data_unzip *unzip)
+{
+	if (!unzip)
+		return NULL;
+	ZSTD_freeDCtx(unzip->zstd);
+	free(unzip->in);
+	free(unzip->out);
+	free(unzip);
+	return NULL;
+}
+
+int perf_data_unzip_push(struct perf_data_unzip *unzip, const void *bytes, size_t n_bytes)
+{
+	if (n_bytes > unzip->in_room) {
+		uint8_t *in = realloc(unzip->in, n_bytes);
+
+		if (!in)
+			return -ENOMEM;
+		unzip->in = in;
+		unzip->in_room = n_bytes;
+	}
+	if (n_bytes)
+		memcpy(unzip->in, bytes, n_bytes);
+	unzip->n_in = n_bytes;
+	unzip->in_at = 0;
+	unzip->n_in_all += n_bytes;
+	return 0;
+}
+
+/*
+ * Move what is left to the front: records then begin at multiples of 8 for as long as they are
+ * such.
+ */
+static void make_room(struct perf_data_unzip *unzip)
+{
+	memmove(unzip->out, unzip->out + unzip->out_at, unzip->n_out - unzip->out_at);
+	unzip->n_out -= unzip->out_at;
+	unzip->out_at = 0;
+}
+
+static int decompress(struct perf_data_unzip *unzip)
+{
+	make_room(unzip);
+	ZSTD_inBuffer in = { unzip->in, unzip->n_in, unzip->in_at };
+	ZSTD_outBuffer out = { unzip->out, ROOM_BYTES, unzip->n_out };
+	size_t left = ZSTD_decompressStream(unzip->zstd, &out, &in);
+
+	if (ZSTD_isError(left))
+		return -EBADMSG;
+	bool has_moved = in.pos > unzip->in_at || out.pos > unzip->n_out;
+	unzip->n_out_all += out.pos - unzip->n_out;
+	unzip->in_at = in.pos;
+	unzip->n_out = out.pos;
+	unzip->may_have_more = out.pos == ROOM_BYTES;
+	if (unzip->n_out_all > ALLOWED_BYTES + MOST_TIMES * unzip->n_in_all)
+		return -EBADMSG;
+	return has_moved || unzip->in_at == unzip->n_in ? 0 : -EBADMSG;
+}
+
+int perf_data_unzip_look(struct perf_data_unzip *unzip, size_t n_wanted, const uint8_t **ret_bytes,
+			 size_t *ret_n)
+{
+	while (unzip->n_out - unzip->out_at < n_wanted &&
+	       (unzip->in_at < unzip->n_in || unzip->may_have_more)) {
+		int r = decompress(unzip);
+		if (r < 0)
+			return r;
+	}
+	*ret_bytes = unzip->out + unzip->out_at;
+	*ret_n = unzip->n_out - unzip->out_at;
+	return 0;
+}
+
+void perf_data_unzip_drop(struct perf_data_unzip *unzip, size_t n_used)
+{
+	unzip->out_at += n_used;
+}
+
+void perf_data_unzip_reset(struct perf_data_unzip *unzip)
+{
+	ZSTD_DCtx_reset(unzip->zstd, ZSTD_reset_session_only);
+	unzip->n_in = unzip->in_at = 0;
+	unzip->n_out = unzip->out_at = 0;
+	unzip->may_have_more = false;
+}
 
 /* Types of records from here on are perf's own, enum perf_user_event_type. */
 #define FIRST_TYPE_OF_PERF 64u
@@ -284,4 +415,170 @@ int perf_data_next(struct perf_data *data, struct perf_data_item *ret_item)
 			break;
 	}
 	return r;
+}
+
+/*
+ * Records that perf itself writes between those of the kernel: what a pipe tells instead of a
+ * header, blocks of compressed records, and what has bytes behind it.
+ */
+
+/* Types of records that perf itself writes, enum perf_user_event_type. */
+enum {
+	TYPE_HEADER_ATTR = 64,
+	TYPE_TRACING_DATA = 66,
+	TYPE_BUILD_ID = 67,
+	TYPE_FINISHED_ROUND = 68,
+	TYPE_AUXTRACE_INFO = 70,
+	TYPE_AUXTRACE = 71,
+	TYPE_EVENT_UPDATE = 78,
+	TYPE_TIME_CONV = 79,
+	TYPE_HEADER_FEATURE = 80,
+	TYPE_COMPRESSED = 81,
+	TYPE_COMPRESSED2 = 83,
+	TYPE_LAST_KNOWN = 84, /* BPF_METADATA */
+};
+
+#define EVENT_UPDATE_NAME 2u
+
+/* A record's body in the file's byte order. */
+static struct perf_bytes body_of(const struct perf_data *data, const uint8_t *record,
+				 size_t n_bytes)
+{
+	return (struct perf_bytes){ record + sizeof(struct perf_event_header), record + n_bytes,
+				    data->is_swapped, false };
+}
+
+static int take_attr(struct perf_data *data, struct perf_bytes body)
+{
+	struct perf_bytes ids = body;
+
+	perf_bytes_u32(&ids);
+	uint32_t size = perf_bytes_u32(&ids);
+	int r = perf_data_events_add(&data->events, body);
+
+	if (r < 0)
+		return r;
+	ids.at = body.at + (size ? size : PERF_DATA_ATTR_BYTES);
+	while (r == 0 && (size_t)(ids.end - ids.at) >= sizeof(uint64_t))
+		r = perf_data_events_add_id(&data->events, perf_bytes_u64(&ids),
+					    data->events.n - 1);
+	return r;
+}
+
+static int take_update(struct perf_data *data, struct perf_bytes body)
+{
+	uint64_t what = perf_bytes_u64(&body);
+	uint64_t id = perf_bytes_u64(&body);
+	uint32_t event;
+
+	if (body.is_short || what != EVENT_UPDATE_NAME ||
+	    !perf_data_events_find(&data->events, id, &event))
+		return 0;
+	return perf_data_events_name(&data->events, event, (const char *)body.at,
+				     (size_t)(body.end - body.at));
+}
+
+static int take_feature(struct perf_data *data, struct perf_bytes body)
+{
+	uint64_t feature = perf_bytes_u64(&body);
+
+	if (body.is_short || feature >= PERF_DATA_FEATURES)
+		return 0;
+	return perf_data_features_add(&data->features, (unsigned)feature, body, &data->events);
+}
+
+static int take_time_conversion(struct perf_data *data, struct perf_bytes body)
+{
+	struct perf_data_info *info = &data->features.info;
+
+	info->time_shift = perf_bytes_u64(&body);
+	info->time_mult = perf_bytes_u64(&body);
+	info->time_zero = perf_bytes_u64(&body);
+	info->has_time_conversion = !body.is_short && info->time_mult && info->time_shift < 64;
+	return 0;
+}
+
+static int take_aux_info(struct perf_data *data, struct perf_bytes body)
+{
+	data->features.info.aux_type = perf_bytes_u32(&body);
+	return 0;
+}
+
+static int take_compressed(struct perf_data *data, struct perf_bytes body)
+{
+	data->is_unzipping = true;
+	return perf_data_unzip_push(data->unzip, body.at, (size_t)(body.end - body.at));
+}
+
+static int take_compressed2(struct perf_data *data, struct perf_bytes body)
+{
+	uint64_t n = perf_bytes_u64(&body);
+
+	if (n > (uint64_t)(body.end - body.at))
+		return -EBADMSG;
+	body.end = body.at + n;
+	return take_compressed(data, body);
+}
+
+static const struct {
+	uint32_t type;
+	int (*take)(struct perf_data *data, struct perf_bytes body);
+} takers[] = {
+	{ TYPE_HEADER_ATTR, take_attr },	{ TYPE_EVENT_UPDATE, take_update },
+	{ TYPE_HEADER_FEATURE, take_feature },	{ TYPE_TIME_CONV, take_time_conversion },
+	{ TYPE_AUXTRACE_INFO, take_aux_info },	{ TYPE_COMPRESSED, take_compressed },
+	{ TYPE_COMPRESSED2, take_compressed2 },
+};
+
+/* What has bytes behind it that its size does not count. */
+static void take_aux(struct perf_data *data, struct perf_bytes body)
+{
+	uint64_t size = perf_bytes_u64(&body);
+
+	data->aux = (struct perf_data_item){ .kind = PERF_DATA_AUX };
+	data->aux.offset = perf_bytes_u64(&body);
+	perf_bytes_u64(&body); /* reference */
+	perf_bytes_u32(&body); /* idx */
+	data->aux.tid = perf_bytes_u32(&body);
+	data->aux.cpu = perf_bytes_u32(&body);
+	if (body.is_short)
+		data->damage.n_damaged_records++;
+	else
+		data->aux_left = size;
+}
+
+static void skip_tracing_data(struct perf_data *data, struct perf_bytes body)
+{
+	uint64_t n = ((uint64_t)perf_bytes_u32(&body) + 7) / 8 * 8;
+	uint64_t left = data->end - data->offset;
+
+	data->offset += n < left ? n : left;
+}
+
+int perf_data_take_own(struct perf_data *data, const struct perf_event_header *head,
+		       const uint8_t *record, struct perf_data_item *ret_item)
+{
+	struct perf_bytes body = body_of(data, record, head->size);
+	int r = 0;
+
+	if (head->type == TYPE_FINISHED_ROUND) {
+		*ret_item = (struct perf_data_item){ .kind = PERF_DATA_ROUND };
+		return 1;
+	}
+	if (head->type == TYPE_AUXTRACE && !data->is_unzipping)
+		take_aux(data, body);
+	if (head->type == TYPE_TRACING_DATA && !data->is_unzipping)
+		skip_tracing_data(data, body);
+	if (head->type == TYPE_BUILD_ID)
+		return perf_data_features_build_id(&data->features, head->misc, body);
+	for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++) {
+		/* Nothing compressed lies in what is decompressed. */
+		bool is_deeper = data->is_unzipping && takers[i].take != take_update;
+
+		if (takers[i].type == head->type && !is_deeper)
+			r = takers[i].take(data, body);
+	}
+	data->damage.n_damaged_records += r == -EBADMSG;
+	data->damage.n_unknown_records += head->type > TYPE_LAST_KNOWN;
+	return r == -EBADMSG ? 0 : r;
 }

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <zstd.h>
 
-#include "analyze/archive/tar-format.h"
 #include "analyze/archive/tar.h"
 #include "common/cleanup.h"
 #include "tests/robust/fuzz/fuzz.h"

@@ -9,10 +9,10 @@ from whole import environment
 BLOCK = 4903  # as in victim-sacred.c
 
 
-def compare_sacred(edge, how, n_blocks, options=(), losses=()):
+def compare_sacred(edge, how, n_blocks, options=(), losses=(), **variables):
     """The victim, with nothing lost but what is named."""
     traced = edge.compare([edge.victim("victim-sacred"), how], options, cwd=edge.folder,
-                          env=environment(EDGE_FOLDER=edge.build))
+                          env=environment(EDGE_FOLDER=edge.build, **variables))
     edge.that(traced.outcome.status == 0, f"{how}: status {traced.outcome.status}")
     edge.that(traced.n_blocks(BLOCK) == n_blocks, f"{how}: {traced.n_blocks(BLOCK)} blocks")
     edge.that({reason for _, reason in traced.losses()} <= set(losses), f"{how}: losses {traced.losses()}")
@@ -54,12 +54,45 @@ def libraries_that_find_libc_before_us_are_recorded(edge):
         edge.that(n == 1, f"{how}: {n} mappings")
 
 
+UNSEEN = "libraries of another namespace (dlmopen, LD_AUDIT) or allocator, whose blocks are not seen"
+
+
+def check_unseen(edge, traced):
+    """One library is a loss, and the loss is named."""
+    edge.that(traced.losses().get(("tracealloc", UNSEEN)) == 1, f"losses {traced.losses()}")
+    edge.that(" 0 lost" not in traced.messages, f"said {traced.messages}")
+
+
 @case
 def a_library_of_another_namespace_is_a_loss(edge):
-    reason = "libraries of another namespace (dlmopen) or allocator, whose blocks are not seen"
-    traced = compare_sacred(edge, "namespace", 1, losses=[reason])
-    edge.that(traced.losses().get(("tracealloc", reason)) == 1, f"losses {traced.losses()}")
-    edge.that(" 0 lost" not in traced.messages, f"said {traced.messages}")
+    check_unseen(edge, compare_sacred(edge, "namespace", 1, losses=[UNSEEN]))
+
+
+@case
+def an_auditing_library_is_a_loss(edge):
+    """In each process; the program's own blocks are recorded."""
+    audit = edge.victim("libedge-audit.so")
+    check_unseen(edge, compare_sacred(edge, "make", 100, losses=[UNSEEN], LD_AUDIT=audit))
+
+
+@case
+def a_library_without_start_files_is_recorded_or_counted(edge):
+    """It does not say that it was loaded: what it allocated before somebody asked it is a loss."""
+    traced = compare_sacred(edge, "deep-bare", 1, losses=[UNSEEN])
+    edge.that(traced.n_blocks(DEEP) == 501, f"{traced.n_blocks(DEEP)} blocks but that of the constructor")
+    check_unseen(edge, traced)
+    check_unseen(edge, compare_sacred(edge, "deep-unasked", 1, losses=[UNSEEN]))
+
+
+@case
+def calls_of_libc_beside_another_allocator_are_recorded(edge):
+    """Not what the allocator itself takes there; and posix_memalign has no name of its own in libc."""
+    other = edge.victim("libedge-other.so")
+    traced = compare_sacred(edge, "libc", 500, LD_PRELOAD=other)
+    edge.that(traced.n_blocks(BLOCK, death=1) == 500, "all of them were freed")
+    traced = compare_sacred(edge, "deep", 1, losses=[UNSEEN], LD_PRELOAD=other)
+    edge.that(traced.n_blocks(DEEP, death=1) == 402, f"{traced.n_blocks(DEEP)} blocks of the library")
+    check_unseen(edge, traced)
 
 
 @case

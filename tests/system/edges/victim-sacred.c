@@ -214,6 +214,21 @@ static int open_deep_sealed(void)
 	return open_deep("libedge-deep-sealed.so", RTLD_NOW | RTLD_DEEPBIND);
 }
 
+static int open_deep_bare(void)
+{
+	return open_deep("libedge-deep-bare.so", RTLD_NOW | RTLD_DEEPBIND);
+}
+
+/* It allocates in its constructor, and nobody asks it for anything. */
+static int open_deep_unasked(void)
+{
+	char path[4096];
+
+	make(1);
+	snprintf(path, sizeof(path), "%s/libedge-deep-bare.so", getenv("EDGE_FOLDER"));
+	return dlopen(path, RTLD_NOW | RTLD_DEEPBIND) ? 0 : 1;
+}
+
 static int open_namespace(void)
 {
 	char path[4096];
@@ -668,6 +683,8 @@ static const struct program programs[] = {
 	{ "deep-lazy", open_deep_lazy },
 	{ "deep-sealed", open_deep_sealed },
 	{ "plain-lazy", open_plain },
+	{ "deep-bare", open_deep_bare },
+	{ "deep-unasked", open_deep_unasked },
 	{ "namespace", open_namespace },
 	{ "libc", call_libc },
 	{ "strict", go_strict },

@@ -285,17 +285,17 @@ static int64_t integer(const char *sql)
 	return memory_db_integer(db_handle(db), sql);
 }
 
+#define ck_integer(wanted, sql) ck_assert_int_eq(integer(sql), wanted)
+
 START_TEST(a_page_fault_is_one_touch_of_its_owner)
 {
 	fault(BLOCK_A + 5, 1000);
 	finish();
-	ck_assert_int_eq(integer("SELECT count(*) FROM sample WHERE run_id = 5 AND weight = 1"
-				 " AND time_ns = 1000 AND process_id = 1 AND thread_id = 1"),
-			 1);
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 3 AND share = 1.0"
-				 " AND owner_kind = 1 AND owner_id = 11 AND phase = 0"
-				 " AND address = 83886085 AND is_write IS NULL"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM sample WHERE run_id = 5 AND weight = 1"
+		      " AND time_ns = 1000 AND process_id = 1 AND thread_id = 1");
+	ck_integer(1, "SELECT count(*) FROM touch WHERE role = 3 AND share = 1.0"
+		      " AND owner_kind = 1 AND owner_id = 11 AND phase = 0"
+		      " AND address = 83886085 AND is_write IS NULL");
 	ck_assert_int_eq(integer("SELECT n_samples FROM source WHERE name = 'faults'"), 1);
 	ck_assert_int_eq(told.n_samples, 1);
 	ck_assert_int_eq(told.n_touches, 1);
@@ -352,8 +352,7 @@ START_TEST(what_a_sample_says_is_told_by_its_source)
 		   _i ? TRACE_DIRECTION_STORES : TRACE_DIRECTION_LOADS);
 	fault(BLOCK_A + 5, 1000);
 	finish();
-	ck_assert_int_eq(integer("SELECT is_write FROM touch WHERE role = 0 AND owner_id = 11"),
-			 _i);
+	ck_integer(_i, "SELECT is_write FROM touch WHERE role = 0 AND owner_id = 11");
 	ck_assert_int_eq(integer("SELECT count(*) FROM touch"), 1);
 }
 END_TEST
@@ -413,22 +412,17 @@ START_TEST(time_in_a_loop_is_divided_over_its_owners_and_directions)
 	finish();
 	/* Two loads of block A, each with its address; one store to block B. */
 	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1"), 3);
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1 AND owner_id = 11"
-				 " AND address IN (0x5000100, 0x5000104) AND round(share * 3) = 1"),
-			 2);
-	ck_assert_int_eq(integer("SELECT round(share * 3) FROM touch WHERE role = 1"
-				 " AND owner_id = 12 AND is_write = 1 AND size = 4"),
-			 1);
+	ck_integer(2, "SELECT count(*) FROM touch WHERE role = 1 AND owner_id = 11"
+		      " AND address IN (0x5000100, 0x5000104) AND round(share * 3) = 1");
+	ck_integer(1, "SELECT round(share * 3) FROM touch WHERE role = 1"
+		      " AND owner_id = 12 AND is_write = 1 AND size = 4");
 	/* The operand at ip, exactly. */
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 0 AND share = 1.0"
-				 " AND owner_id = 11 AND is_write = 0 AND size = 4"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM touch WHERE role = 0 AND share = 1.0"
+		      " AND owner_id = 11 AND is_write = 0 AND size = 4");
 	ck_assert_int_eq(integer("SELECT weight FROM sample"), 1000);
-	ck_assert_int_eq(integer("SELECT round(sum(weight)) FROM owner_share WHERE role = 1"),
-			 1000);
-	ck_assert_int_eq(integer("SELECT round(9 * n_sq) FROM owner_share WHERE role = 1"
-				 " AND owner_kind = 1"),
-			 9);
+	ck_integer(1000, "SELECT round(sum(weight)) FROM owner_share WHERE role = 1");
+	ck_integer(9, "SELECT round(9 * n_sq) FROM owner_share WHERE role = 1"
+		      " AND owner_kind = 1");
 }
 END_TEST
 
@@ -442,15 +436,14 @@ START_TEST(a_loop_has_a_mix_by_number_and_what_was_waited_for)
 	finish();
 	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 5"), 2);
 	/* Of the mix one address of each owner and direction stays. */
-	ck_assert_int_eq(
-		integer("SELECT count(*) FROM touch AS time JOIN touch AS mix"
-			" USING (sample_id, owner_id, is_write, address)"
-			" WHERE time.role = 1 AND mix.role = 5 AND round(mix.share * 3) = 13 - owner_id"),
-		2);
+	ck_integer(
+		2,
+		"SELECT count(*) FROM touch AS time JOIN touch AS mix"
+		" USING (sample_id, owner_id, is_write, address)"
+		" WHERE time.role = 1 AND mix.role = 5 AND round(mix.share * 3) = 13 - owner_id");
 	/* The loop's jump ran right before. */
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 2 AND share = 1.0"
-				 " AND owner_kind = 7 AND frame_id IS NOT NULL"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM touch WHERE role = 2 AND share = 1.0"
+		      " AND owner_kind = 7 AND frame_id IS NOT NULL");
 }
 END_TEST
 
@@ -470,12 +463,10 @@ START_TEST(time_of_the_kernel_goes_to_the_instruction_that_it_stopped)
 	put_code(loop, sizeof(loop));
 	push_kernel(&record);
 	finish();
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1 AND share = 1.0"
-				 " AND owner_id = 11 AND phase = 3"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM touch WHERE role = 1 AND share = 1.0"
+		      " AND owner_id = 11 AND phase = 3");
 	ck_assert_int_eq(integer("SELECT count(*) FROM touch"), 2);
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 2 AND owner_kind = 8"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM touch WHERE role = 2 AND owner_kind = 8");
 	ck_assert_int_eq(integer("SELECT is_kernel FROM sample"), 1);
 }
 END_TEST
@@ -489,9 +480,8 @@ START_TEST(time_of_a_system_call_is_the_kernels)
 	put_code(call, sizeof(call));
 	push_kernel(&record);
 	finish();
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1 AND share = 1.0"
-				 " AND owner_kind = 8 AND phase = 0"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM touch WHERE role = 1 AND share = 1.0"
+		      " AND owner_kind = 8 AND phase = 0");
 }
 END_TEST
 
@@ -503,9 +493,8 @@ START_TEST(code_without_data_is_time_of_code)
 	put_code(spin, sizeof(spin));
 	push_clock(&record);
 	finish();
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1 AND owner_kind = 7"
-				 " AND share = 1.0 AND address IS NULL"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM touch WHERE role = 1 AND owner_kind = 7"
+		      " AND share = 1.0 AND address IS NULL");
 	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 0"), 0);
 }
 END_TEST
@@ -516,9 +505,8 @@ START_TEST(without_code_bytes_the_sample_stays_as_unknown_and_is_counted)
 
 	push_clock(&record);
 	finish();
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1 AND owner_kind = 13"
-				 " AND share = 1.0"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM touch WHERE role = 1 AND owner_kind = 13"
+		      " AND share = 1.0");
 	ck_assert_uint_eq(told.n_lost, 1);
 	ck_assert_str_eq(told.reason, "no code bytes: not attributed");
 }
@@ -563,9 +551,8 @@ START_TEST(a_touch_before_the_birth_of_its_block_is_its_allocating)
 	ck_assert_int_eq(samples_event(samples, 1, TRACE_OP_ALLOC, &born), 0);
 	ck_assert_uint_eq(*samples_n_waiting(samples), 0);
 	finish();
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE owner_kind = 1"
-				 " AND owner_id = 20 AND phase = 1"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM touch WHERE owner_kind = 1"
+		      " AND owner_id = 20 AND phase = 1");
 	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE owner_kind = 13"), 1);
 	ck_assert_int_eq(integer("SELECT phase FROM owner_share WHERE owner_kind = 1"), 1);
 }
@@ -618,9 +605,8 @@ START_TEST(records_are_attributed_in_order_of_time_over_frames_and_sources)
 	ck_assert_int_eq(*samples_next_ns(samples), 1800);
 	finish();
 	ck_assert_int_eq(*samples_next_ns(samples), INT64_MAX);
-	ck_assert_int_eq(integer("SELECT group_concat(time_ns, '') = '1000150018002000'"
-				 " FROM (SELECT time_ns FROM sample ORDER BY id)"),
-			 1);
+	ck_integer(1, "SELECT group_concat(time_ns, '') = '1000150018002000'"
+		      " FROM (SELECT time_ns FROM sample ORDER BY id)");
 }
 END_TEST
 
@@ -646,12 +632,10 @@ START_TEST(an_unknown_process_and_thread_get_rows)
 	ck_assert_uint_eq(told.n_lost, 2);
 	ck_assert_int_eq(integer("SELECT count(*) FROM thread WHERE tid = 78 AND number = 0"), 2);
 	ck_assert_int_eq(integer("SELECT traced FROM process WHERE pid = 77"), 0);
-	ck_assert_int_eq(integer("SELECT count(*) FROM sample JOIN process"
-				 " ON process.id = sample.process_id WHERE pid = 77"),
-			 1);
-	ck_assert_int_eq(integer("SELECT count(*) FROM sample WHERE process_id IS NULL"
-				 " AND thread_id IS NULL"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM sample JOIN process"
+		      " ON process.id = sample.process_id WHERE pid = 77");
+	ck_integer(1, "SELECT count(*) FROM sample WHERE process_id IS NULL"
+		      " AND thread_id IS NULL");
 }
 END_TEST
 
@@ -729,9 +713,8 @@ START_TEST(an_exec_that_nobody_else_tells_starts_another_image)
 	finish();
 	ck_assert_int_eq(tasks_write(tasks, db_handle(db), 5), 0);
 	ck_assert_int_eq(integer("SELECT process_id FROM sample WHERE time_ns = 1000"), 1);
-	ck_assert_int_eq(integer("SELECT count(*) FROM sample JOIN process ON process.id ="
-				 " process_id WHERE time_ns = 2000000 AND exe = 'other'"),
-			 1);
+	ck_integer(1, "SELECT count(*) FROM sample JOIN process ON process.id ="
+		      " process_id WHERE time_ns = 2000000 AND exe = 'other'");
 }
 END_TEST
 
@@ -765,16 +748,13 @@ START_TEST(private_accesses_of_one_sample_go_together_and_the_rest_is_unknown)
 	finish();
 	ck_assert_int_eq(integer("SELECT count(*) FROM sample"), 3);
 	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 1"), 5);
-	ck_assert_int_eq(integer("SELECT round(4 * share) FROM touch WHERE sample_id = 1"
-				 " AND role = 1 AND owner_kind = 13"),
-			 1);
-	ck_assert_int_eq(integer("SELECT share = 1.0 AND owner_kind = 13 FROM touch"
-				 " WHERE sample_id = 3 AND role = 1"),
-			 1);
+	ck_integer(1, "SELECT round(4 * share) FROM touch WHERE sample_id = 1"
+		      " AND role = 1 AND owner_kind = 13");
+	ck_integer(1, "SELECT share = 1.0 AND owner_kind = 13 FROM touch"
+		      " WHERE sample_id = 3 AND role = 1");
 	/* Nothing was told of what was waited for: it is not known, of each sample. */
-	ck_assert_int_eq(integer("SELECT count(*) FROM touch WHERE role = 2 AND share = 1.0"
-				 " AND owner_kind = 13"),
-			 3);
+	ck_integer(3, "SELECT count(*) FROM touch WHERE role = 2 AND share = 1.0"
+		      " AND owner_kind = 13");
 }
 END_TEST
 
@@ -800,11 +780,51 @@ static void push_random(uint32_t *seed, int64_t time_ns)
 		fault(SOMEWHERE + next_random(seed) % 0x1000, time_ns);
 }
 
+static void check_none(const char *query)
+{
+	char sql[1000];
+
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM (%s)", query);
+	ck_assert_msg(integer(sql) == 0, "rows that should not be: %s", query);
+}
+
+static void check_shares_of_rows(void)
+{
+	ck_assert_int_eq(integer("SELECT count(*) FROM sample"), 400);
+	ck_assert_int_eq(told.n_samples, 400);
+	check_none("SELECT sample_id FROM touch GROUP BY sample_id, role"
+		   " HAVING abs(sum(share) - 1) > 1e-9");
+	/* Every sample has its role: window for the clock, fault for the faults. */
+	ck_assert_int_eq(integer("SELECT count(DISTINCT sample_id) FROM touch"), 400);
+	check_none("SELECT 1 FROM touch GROUP BY sample_id"
+		   " HAVING max(role IN (1, 3)) = 0 OR max(role IN (2, 3)) = 0");
+	check_none("SELECT sample_id, owner_kind, owner_id, phase, is_write,"
+		   " CASE WHEN address IS NULL THEN frame_id END FROM touch WHERE role = 1"
+		   " GROUP BY 1, 2, 3, 4, 5, 6 HAVING count(*) > iif(address IS NULL, 1, 4)"
+		   " OR count(*) > count(DISTINCT iif(address IS NULL, 0, address << 16)"
+		   " + ifnull(frame_id, 0))");
+}
+
+/* What the aggregates say is what the rows say. */
+static void check_owner_shares(void)
+{
+	check_none("SELECT 1 FROM (SELECT source_id, role, owner_kind, phase, sum(share) AS n,"
+		   " sum(share * weight) AS w FROM touch JOIN sample ON sample.id = sample_id"
+		   " GROUP BY 1, 2, 3, 4) AS t LEFT JOIN owner_share AS o"
+		   " USING (source_id, role, owner_kind, phase)"
+		   " WHERE o.n IS NULL OR abs(o.n - t.n) > 1e-6 OR abs(o.weight - t.w) > 1e-3");
+	check_none("SELECT 1 FROM (SELECT source_id, role, owner_kind, phase, sum(s * s) AS sq"
+		   " FROM (SELECT source_id, role, owner_kind, phase, sum(share) AS s FROM touch"
+		   " JOIN sample ON sample.id = sample_id GROUP BY sample_id, 1, 2, 3, 4)"
+		   " GROUP BY 1, 2, 3, 4) AS t JOIN owner_share AS o"
+		   " USING (source_id, role, owner_kind, phase) WHERE abs(o.n_sq - t.sq) > 1e-6");
+}
+
 /* Random code, registers, faults and events: nothing gets lost between the owners. */
 START_TEST(the_shares_of_every_sample_and_role_add_up_to_one)
 {
 	uint32_t seed = (uint32_t)_i * 7919u + 1;
-	uint8_t code[4096];
+	uint8_t code[4096], op;
 
 	for (size_t i = 0; i < sizeof(code); i++)
 		code[i] = next_random(&seed) % 4 ? loop[next_random(&seed) % sizeof(loop)]
@@ -819,48 +839,15 @@ START_TEST(the_shares_of_every_sample_and_role_add_up_to_one)
 		if (next_random(&seed) % 4 == 0) {
 			ck_assert_int_eq(samples_advance(samples, 1000 + i * 10 + 5), 0);
 			has_freed = next_random(&seed) % 2;
-			ck_assert_int_eq(
-				samples_event(samples, 1,
-					      has_freed ? TRACE_OP_REALLOC : TRACE_OP_ALLOC,
-					      next_random(&seed) % 3 ? &born : NULL),
-				0);
+			op = has_freed ? TRACE_OP_REALLOC : TRACE_OP_ALLOC;
+			ck_assert_int_eq(samples_event(samples, 1, op,
+						       next_random(&seed) % 3 ? &born : NULL),
+					 0);
 		}
 	}
 	finish();
-	ck_assert_int_eq(integer("SELECT count(*) FROM sample"), 400);
-	ck_assert_int_eq(told.n_samples, 400);
-	ck_assert_int_eq(integer("SELECT count(*) FROM (SELECT abs(sum(share) - 1) AS off"
-				 " FROM touch GROUP BY sample_id, role) WHERE off > 1e-9"),
-			 0);
-	/* Every sample has its role: window for the clock, fault for the faults. */
-	ck_assert_int_eq(
-		integer("SELECT count(DISTINCT sample_id) FROM touch WHERE role IN (1, 3)"), 400);
-	ck_assert_int_eq(
-		integer("SELECT count(DISTINCT sample_id) FROM touch WHERE role IN (2, 3)"), 400);
-	ck_assert_int_eq(
-		integer("SELECT count(*) FROM (SELECT sample_id, owner_kind, owner_id, phase,"
-			" is_write, CASE WHEN address IS NULL THEN frame_id END FROM touch"
-			" WHERE role = 1 GROUP BY 1, 2, 3, 4, 5, 6 HAVING count(*) >"
-			" iif(address IS NULL, 1, 4)"
-			" OR count(*) > count(DISTINCT iif(address IS NULL, 0, address << 16) + ifnull(frame_id, 0)))"),
-		0);
-	/* What the aggregates say is what the rows say. */
-	ck_assert_int_eq(
-		integer("SELECT count(*) FROM (SELECT source_id, role, owner_kind, phase,"
-			" sum(share) AS n, sum(share * weight) AS w FROM touch"
-			" JOIN sample ON sample.id = sample_id GROUP BY 1, 2, 3, 4) AS t"
-			" LEFT JOIN owner_share AS o USING (source_id, role, owner_kind, phase)"
-			" WHERE o.n IS NULL OR abs(o.n - t.n) > 1e-6"
-			" OR abs(o.weight - t.w) > 1e-3"),
-		0);
-	ck_assert_int_eq(
-		integer("SELECT count(*) FROM (SELECT source_id, role, owner_kind, phase,"
-			" sum(s * s) AS sq FROM (SELECT source_id, role, owner_kind, phase,"
-			" sum(share) AS s FROM touch JOIN sample ON sample.id = sample_id"
-			" GROUP BY sample_id, 1, 2, 3, 4) GROUP BY 1, 2, 3, 4) AS t"
-			" JOIN owner_share AS o USING (source_id, role, owner_kind, phase)"
-			" WHERE abs(o.n_sq - t.sq) > 1e-6"),
-		0);
+	check_shares_of_rows();
+	check_owner_shares();
 }
 END_TEST
 

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/archive/tar-format.h"
 #include "analyze/archive/tar.h"
 #include "common/io.h"
 #include "tests/support/suite.h"

@@ -20,7 +20,7 @@ const WORDS = [
 		"None: nothing that has a time can be recorded there."],
 	[/behind a seccomp filter/, "Programs that were started by one that forbids system calls which recording needs: they ran unrecorded.", "Record the part of the program without its sandbox."],
 	[/filter forbids the return from signals/, "Sampling stopped: the program would be killed by a signal.", "Use --source clock where perf is permitted."],
-	[/libraries of another namespace/, "Libraries that use a C library of their own (dlmopen), or another allocator than the program: their blocks are in no number.",
+	[/libraries of another namespace/, "Libraries that use a C library of their own (dlmopen, LD_AUDIT), or another allocator than the program: their blocks are in no number.",
 		"Open them with dlopen, or without --heap and LD_PRELOAD of an allocator."],
 	[/no room in the chunk of the thread/, "Samples of the signal source were dropped: CPU time is missing where a thread allocated very much at once.", "Record with a larger --buffer-size."],
 	[/threads without a timer/, "These threads were not sampled at all.", "Raise the limit of pending signals (ulimit -i)."],
