@@ -57,7 +57,7 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 
 		if (header->p_type == PT_LOAD &&
 		    here - (info->dlpi_addr + header->p_vaddr) < header->p_memsz) {
-			copy_text(ta_image.library, sizeof(ta_image.library), info->dlpi_name);
+			copy_text(ta_told.library, sizeof(ta_told.library), info->dlpi_name);
 			return 1;
 		}
 	}
@@ -66,11 +66,11 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *unused)
 
 void ta_environment_start(void)
 {
-	copy_text(ta_image.socket, sizeof(ta_image.socket),
+	copy_text(ta_told.socket, sizeof(ta_told.socket),
 		  ta_environment_find(start_environment(), RECORDING_ENV_SOCKET));
-	copy_text(ta_image.placement, sizeof(ta_image.placement),
+	copy_text(ta_told.placement, sizeof(ta_told.placement),
 		  ta_environment_find(start_environment(), RECORDING_ENV_PLACEMENT));
-	if (ta_image.socket[0])
+	if (ta_told.socket[0])
 		dl_iterate_phdr(find_library, NULL);
 }
 
@@ -133,7 +133,7 @@ static bool list_has(const char *list, const char *name)
 
 bool ta_environment_lacks_heap(void)
 {
-	return ta_image.placement[0] &&
+	return ta_told.placement[0] &&
 	       !list_has(ta_environment_find(start_environment(), RECORDING_ENV_PRELOAD),
 			 RECORDING_HEAP_LIBRARY);
 }
@@ -150,24 +150,24 @@ static bool is_right(char *const environment[], enum ta_follow follow)
 	bool has_ours = list_has(preload, RECORDING_LIBRARY);
 	bool has_heap = list_has(preload, RECORDING_HEAP_LIBRARY);
 
-	if (socket && strcmp(socket, ta_image.socket) != 0)
+	if (socket && strcmp(socket, ta_told.socket) != 0)
 		return true;
 	if (follow == TA_FOLLOW_NOT)
 		return !socket && !has_ours && !has_heap;
 	if (!socket || !has_ours)
 		return false;
-	return !ta_image.placement[0] || (placement && has_heap == (follow == TA_FOLLOW_ALL));
+	return !ta_told.placement[0] || (placement && has_heap == (follow == TA_FOLLOW_ALL));
 }
 
 /* The folder of our own path, with the last '/': the heap's library lies beside us. */
 static size_t folder_bytes(void)
 {
-	const char *end = ta_image.library;
+	const char *end = ta_told.library;
 
 	for (const char *at = end; *at; at++)
 		if (*at == '/')
 			end = at + 1;
-	return (size_t)(end - ta_image.library);
+	return (size_t)(end - ta_told.library);
 }
 
 size_t ta_environment_bytes(char *const environment[], enum ta_follow follow)
@@ -175,7 +175,7 @@ size_t ta_environment_bytes(char *const environment[], enum ta_follow follow)
 	size_t n = 0;
 	const char *preload;
 
-	if (!ta_image.socket[0] || !ta_image.library[0] || is_right(environment, follow))
+	if (!ta_told.socket[0] || !ta_told.library[0] || is_right(environment, follow))
 		return 0;
 	while (environment && environment[n])
 		n++;
@@ -183,7 +183,7 @@ size_t ta_environment_bytes(char *const environment[], enum ta_follow follow)
 	return (n + 4) * sizeof(char *) +
 	       sizeof(RECORDING_ENV_SOCKET "=" RECORDING_ENV_PRELOAD "=:" RECORDING_ENV_PLACEMENT
 					   "=:" RECORDING_HEAP_LIBRARY) +
-	       strlen(ta_image.socket) + 2 * strlen(ta_image.library) + strlen(ta_image.placement) +
+	       strlen(ta_told.socket) + 2 * strlen(ta_told.library) + strlen(ta_told.placement) +
 	       (preload ? strlen(preload) : 0) + 3;
 }
 
@@ -201,10 +201,10 @@ static char *write_list(char *to, const char *list, enum ta_follow follow)
 	bool is_first = follow == TA_FOLLOW_NOT;
 
 	if (follow != TA_FOLLOW_NOT)
-		to = append(to, ta_image.library, strlen(ta_image.library));
-	if (follow == TA_FOLLOW_ALL && ta_image.placement[0]) {
+		to = append(to, ta_told.library, strlen(ta_told.library));
+	if (follow == TA_FOLLOW_ALL && ta_told.placement[0]) {
 		*to++ = ':';
-		to = append(to, ta_image.library, folder_bytes());
+		to = append(to, ta_told.library, folder_bytes());
 		to = append(to, RECORDING_HEAP_LIBRARY, sizeof(RECORDING_HEAP_LIBRARY) - 1);
 	}
 	while (list && (length = next_entry(&list, &entry))) {
@@ -240,13 +240,13 @@ char **ta_environment_build(char *const environment[], enum ta_follow follow, vo
 		text += strlen(text) + 1;
 		*next++ = text;
 		text = append(text, RECORDING_ENV_SOCKET "=", sizeof(RECORDING_ENV_SOCKET "=") - 1);
-		text = append(text, ta_image.socket, strlen(ta_image.socket) + 1);
+		text = append(text, ta_told.socket, strlen(ta_told.socket) + 1);
 	}
-	if (follow != TA_FOLLOW_NOT && ta_image.placement[0]) {
+	if (follow != TA_FOLLOW_NOT && ta_told.placement[0]) {
 		*next++ = text;
 		text = append(text, RECORDING_ENV_PLACEMENT "=",
 			      sizeof(RECORDING_ENV_PLACEMENT "=") - 1);
-		append(text, ta_image.placement, strlen(ta_image.placement) + 1);
+		append(text, ta_told.placement, strlen(ta_told.placement) + 1);
 	}
 	*next = NULL;
 	return result;
@@ -254,7 +254,7 @@ char **ta_environment_build(char *const environment[], enum ta_follow follow, vo
 
 static bool may_read_us(int flags)
 {
-	long r = ta_syscall(SYS_faccessat2, AT_FDCWD, (long)ta_image.library, R_OK, flags, 0, 0);
+	long r = ta_syscall(SYS_faccessat2, AT_FDCWD, (long)ta_told.library, R_OK, flags, 0, 0);
 
 	return r != -ENOENT && r != -EACCES && r != -ENOTDIR;
 }
@@ -281,11 +281,11 @@ size_t ta_environment_command_bytes(const char *command)
 	size_t n_bytes = strlen(command) + (list ? strlen(list) : 0);
 
 	if (n_bytes > MAX_COMMAND_BYTES || ta_environment_bytes(environ, TA_FOLLOW_ALL) == 0 ||
-	    strchr(ta_image.socket, '\'') || strchr(ta_image.library, '\'') ||
-	    strchr(ta_image.placement, '\'') || (list && strchr(list, '\'')))
+	    strchr(ta_told.socket, '\'') || strchr(ta_told.library, '\'') ||
+	    strchr(ta_told.placement, '\'') || (list && strchr(list, '\'')))
 		return 0;
-	return n_bytes + strlen(ta_image.socket) + 2 * strlen(ta_image.library) +
-	       strlen(ta_image.placement) + sizeof(shell_start) + sizeof(shell_preload) +
+	return n_bytes + strlen(ta_told.socket) + 2 * strlen(ta_told.library) +
+	       strlen(ta_told.placement) + sizeof(shell_start) + sizeof(shell_preload) +
 	       sizeof(":" RECORDING_HEAP_LIBRARY) + sizeof(shell_placement) + sizeof(shell_end) + 2;
 }
 
@@ -293,12 +293,12 @@ const char *ta_environment_command(const char *command, char *memory)
 {
 	char *to = append(memory, shell_start, sizeof(shell_start) - 1);
 
-	to = append(to, ta_image.socket, strlen(ta_image.socket));
+	to = append(to, ta_told.socket, strlen(ta_told.socket));
 	to = append(to, shell_preload, sizeof(shell_preload) - 1);
 	to = write_list(to, ta_environment_find(environ, RECORDING_ENV_PRELOAD), TA_FOLLOW_ALL) - 1;
-	if (ta_image.placement[0]) {
+	if (ta_told.placement[0]) {
 		to = append(to, shell_placement, sizeof(shell_placement) - 1);
-		to = append(to, ta_image.placement, strlen(ta_image.placement));
+		to = append(to, ta_told.placement, strlen(ta_told.placement));
 	}
 	to = append(to, shell_end, sizeof(shell_end) - 1);
 	append(to, command, strlen(command) + 1);

@@ -136,7 +136,7 @@ static int attach_exec(void)
 	bool has_no_counter;
 	int r;
 
-	if (!ta_image.socket[0])
+	if (!ta_told.socket[0])
 		return -ENOENT;
 	r = (int)ta_syscall(SYS_madvise, (long)&ta_state, sizeof(ta_state), MADV_WIPEONFORK, 0, 0,
 			    0);
@@ -145,7 +145,7 @@ static int attach_exec(void)
 	ta_limit_make_private_room();
 	has_no_counter = ta_sandbox_has_no_counter();
 	ta_image.pid = own_pid();
-	r = ta_attach_begin(ta_image.socket, ta_image.pid);
+	r = ta_attach_begin(ta_told.socket, ta_image.pid);
 	if (r < 0)
 		return r;
 	prepare();

@@ -141,7 +141,7 @@ enum ta_follow ta_program_bears(const struct ta_program *program, char *const en
 	if (fd < 0)
 		return TA_FOLLOW_ALL;
 	why_not = program_file_why_not(read_file, fd);
-	is_musl = ta_image.placement[0] && program_file_is_musl(read_file, fd);
+	is_musl = ta_told.placement[0] && program_file_is_musl(read_file, fd);
 	close_file(fd);
 	if (why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER)
 		return TA_FOLLOW_NOT;

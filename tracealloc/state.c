@@ -4,6 +4,7 @@
 
 union ta_state_page ta_state __attribute__((aligned(TA_LARGEST_PAGE_BYTES))) TA_LARGE;
 struct ta_image ta_image;
+struct ta_told ta_told TA_LARGE;
 _Atomic(struct ta_thread *) ta_threads;
 
 _Thread_local struct ta_tls ta_tls

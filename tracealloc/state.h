@@ -94,11 +94,16 @@ struct ta_image {
 	_Atomic uint32_t pause_depth; /* memsight_pause() without memsight_resume() */
 	_Atomic uint32_t pause_number; /* +1 for each pause */
 	_Atomic uint64_t n_early; /* events that came while there was no slot to count them in */
+};
+extern struct ta_image ta_image __attribute__((visibility("hidden")));
+
+/* What its start has told; apart, so that what forked children write into lies in one page. */
+struct ta_told {
 	char socket[TA_SOCKET_BYTES]; /* MEMSIGHT_RECORDING as it was at start; "" without */
 	char library[TA_PATH_BYTES]; /* our own path, for LD_PRELOAD */
 	char placement[TA_PATH_BYTES]; /* MEMSIGHT_PLACEMENT as it was at start; "" without */
 };
-extern struct ta_image ta_image __attribute__((visibility("hidden")));
+extern struct ta_told ta_told __attribute__((visibility("hidden")));
 
 /*
  * Map private memory of ours; a negative errno. What the program may lock is left to it. Signal

@@ -17,6 +17,10 @@
 #define MAX_KEY_YIELDS 1000
 #define MAX_LOOKED_AT  256u
 
+/* Most processes have one thread, and many are short: its state needs no mapping of its own. */
+static uint8_t first_state[STATE_BYTES] __attribute__((aligned(TA_PAGE_BYTES))) TA_LARGE;
+static _Atomic bool first_is_taken;
+
 /* Free states: a stack whose head carries a tag against ABA. */
 static _Atomic uint64_t free_threads;
 static _Atomic uint32_t key_users; /* threads that are about to set the key */
@@ -53,9 +57,17 @@ static struct ta_thread *pop_free(void)
 	return thread;
 }
 
+/* Zeros for a state; a negative errno. */
+static long find_state(void)
+{
+	if (!atomic_exchange(&first_is_taken, true))
+		return (long)first_state;
+	return ta_map_private(STATE_BYTES);
+}
+
 static struct ta_thread *map_state(void)
 {
-	long memory = ta_map_private(STATE_BYTES);
+	long memory = find_state();
 	struct ta_thread *thread;
 
 	if (memory < 0)

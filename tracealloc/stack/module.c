@@ -33,8 +33,9 @@ static uint32_t n_initial; /* of them, loaded before we recorded */
 static _Atomic uint32_t n_told; /* of modules and unloads told */
 static _Atomic uint32_t n_to_tell;
 static _Atomic bool list_busy;
-static uint8_t *block; /* where modules and their paths are put, from the start */
-static size_t block_left;
+static uint8_t first_block[BLOCK_BYTES] TA_LARGE;
+static uint8_t *block = first_block; /* where modules and their paths are put, from the start */
+static size_t block_left = BLOCK_BYTES;
 static uintptr_t libc_address; /* inside the module that starts main */
 static uintptr_t thread_address; /* inside the one that starts threads */
 static struct ta_module *kernel_module; /* [vdso], which find_object does not know; or NULL */
