@@ -1,6 +1,7 @@
 #include "common/elf-check.h"
 
 #include <elf.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "schemas/trace-format.h"
@@ -12,6 +13,7 @@
 #define MAX_CHAIN    4096u
 #define NAME_BYTES   32u
 #define CHUNK	     16u /* entries of a table that are read at once */
+#define HEAD_BYTES   4096u /* of a file, read at once: in most, nearly all that is looked at */
 
 /*
  * Libraries of sanitizers that replace malloc and end the program (or crash) when another library
@@ -51,11 +53,26 @@ struct image_file {
 	uint64_t strings; /* addresses; 0: none */
 	uint64_t symbols;
 	uint64_t hashes;
+	long n_head; /* bytes that head holds; less than 1: none */
+	uint8_t head[HEAD_BYTES];
 };
+
+static void begin_file(struct image_file *file, program_read_fn read, int fd)
+{
+	memset(file, 0, offsetof(struct image_file, head));
+	file->read = read;
+	file->fd = fd;
+	file->n_head = read(fd, file->head, HEAD_BYTES, 0);
+}
 
 static bool read_at(const struct image_file *file, void *to, size_t n_bytes, uint64_t at)
 {
-	return file->read(file->fd, to, n_bytes, at) == (long)n_bytes;
+	uint64_t n_head = file->n_head > 0 ? (uint64_t)file->n_head : 0;
+
+	if (at > n_head || n_bytes > n_head - at)
+		return file->read(file->fd, to, n_bytes, at) == (long)n_bytes;
+	memcpy(to, file->head + at, n_bytes);
+	return true;
 }
 
 /* The same at an address of the program. */
@@ -270,9 +287,10 @@ static bool is_loader(const struct image_file *file)
 
 int program_file_why_not(program_read_fn read, int fd)
 {
-	struct image_file file = { .read = read, .fd = fd };
+	struct image_file file;
 	Elf64_Ehdr head;
 
+	begin_file(&file, read, fd);
 	if (!read_at(&file, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
 		return TRACE_TRACED; /* a script: its interpreter is the image */
 	if (head.e_ident[EI_CLASS] != ELFCLASS64)
@@ -298,11 +316,12 @@ static bool is_loader_of_musl(const struct image_file *file)
 bool program_file_is_musl(program_read_fn read, int fd)
 {
 	static const char wanted[] = "/ld-musl";
-	struct image_file file = { .read = read, .fd = fd };
+	struct image_file file;
 	char path[256];
 	Elf64_Ehdr head;
 	long n;
 
+	begin_file(&file, read, fd);
 	if (!read_at(&file, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64)
 		return false;
@@ -322,10 +341,11 @@ bool program_file_is_musl(program_read_fn read, int fd)
 
 bool program_file_defines(program_read_fn read, int fd, const char *symbol)
 {
-	struct image_file file = { .read = read, .fd = fd };
+	struct image_file file;
 	struct hash_head table;
 	Elf64_Ehdr head;
 
+	begin_file(&file, read, fd);
 	if (!read_at(&file, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64)
 		return false;
