@@ -64,7 +64,7 @@ static pid_t status_number(const char *status, const char *name)
 	end = line + strcspn(line, "\n");
 	while (end > line && isdigit((unsigned char)end[-1]))
 		end--;
-	return (pid_t)atoi(end);
+	return end[-1] == '-' ? 0 : (pid_t)atoi(end); /* -1 of a pidfd: it is gone */
 }
 
 bool image_is_process(pid_t pid)
@@ -289,14 +289,30 @@ static void take_exe_from_command(struct image *image)
 		snprintf(image->exe, sizeof(image->exe), "%s", path);
 }
 
+/*
+ * What is told of a pidfd has this line of status, too, without all that is worked out for the
+ * others. 0: it is gone, or the kernel is older than 5.5.
+ */
+static pid_t number_of_pidfd(const struct image *image)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "fdinfo/%d", image->pidfd);
+	auto_free char *text = image->pidfd < 0 ? NULL : read_proc(getpid(), name, NULL);
+
+	return text ? status_number(text, "\nNSpid:") : 0;
+}
+
 bool image_inspect_number(struct image *image)
 {
-	auto_free char *status = read_proc(image->pid, "status", NULL);
-	pid_t ns_pid = status ? status_number(status, "\nNSpid:") : 0;
+	pid_t ns_pid = number_of_pidfd(image);
+	auto_free char *status = ns_pid > 0 ? NULL : read_proc(image->pid, "status", NULL);
 
+	if (status)
+		ns_pid = status_number(status, "\nNSpid:");
 	if (ns_pid > 0)
 		image->ns_pid = ns_pid;
-	return status != NULL;
+	return status || ns_pid > 0;
 }
 
 void image_inspect_program(struct image *image, const struct image_told *told)

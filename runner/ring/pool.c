@@ -15,6 +15,7 @@
 #include "schemas/recording.h"
 
 #define KEPT_CHUNKS 64u
+#define BATCH	    16u /* states that are looked at at once */
 
 static int make_sealed_memory(size_t bytes, int *ret_fd)
 {
@@ -146,24 +147,33 @@ enum ring_chunk_state pool_chunk_state(const struct pool *pool, uint32_t i)
 	return state <= RING_CHUNK_FULL ? state : RING_CHUNK_FREE;
 }
 
+/* Are BATCH states FREE, which is 0? Two are one word. */
+static bool are_free(const uint32_t *states)
+{
+	uint64_t any = 0, pair;
+
+#pragma GCC unroll 8
+	for (uint32_t i = 0; i < BATCH; i += 2) {
+		__atomic_load((const uint64_t *)(const void *)&states[i], &pair, __ATOMIC_RELAXED);
+		any |= pair;
+	}
+	return any == 0;
+}
+
 /*
- * Two at once: this is done for each program that starts and ends, and nearly all of thousands are
+ * Many at once: this is done for each program that starts and ends, and nearly all of thousands are
  * free.
  */
 uint32_t pool_next_used(const struct pool *pool, uint32_t i)
 {
 	const uint32_t *states = (const uint32_t *)pool->chunk_states;
-	uint64_t pair = 0;
 
-	if (i % 2 && i < pool->n_chunks && pool_chunk_state(pool, i) != RING_CHUNK_FREE)
-		return i;
-	for (i += i % 2; i + 1 < pool->n_chunks; i += 2) {
-		__atomic_load((const uint64_t *)(const void *)&states[i], &pair, __ATOMIC_RELAXED);
-		if (pair != 0)
+	for (; i < pool->n_chunks; i++) {
+		while (i % BATCH == 0 && i + BATCH <= pool->n_chunks && are_free(&states[i]))
+			i += BATCH;
+		if (i >= pool->n_chunks || pool_chunk_state(pool, i) != RING_CHUNK_FREE)
 			break;
 	}
-	while (i < pool->n_chunks && pool_chunk_state(pool, i) == RING_CHUNK_FREE)
-		i++;
 	return i;
 }
 
