@@ -1,5 +1,8 @@
+#include <Zydis/Zydis.h>
+#include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +12,25 @@
 #include <sys/resource.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "cli/cmd.h"
 #include "cli/options/option-help.h"
-#include "cli/version.h"
 #include "common/parse.h"
+
+/* Print the versions of memsight and of the libraries that it runs with. Returns an exit status. */
+static int version_print(FILE *file)
+{
+	ZyanU64 zydis = ZydisGetVersion();
+
+	fprintf(file, "memsight %s\n", MEMSIGHT_VERSION);
+	fprintf(file, "libzstd %s\n", ZSTD_versionString());
+	fprintf(file, "sqlite %s\n", sqlite3_libversion());
+	fprintf(file, "zydis %u.%u.%u\n", (unsigned)ZYDIS_VERSION_MAJOR(zydis),
+		(unsigned)ZYDIS_VERSION_MINOR(zydis), (unsigned)ZYDIS_VERSION_PATCH(zydis));
+	fprintf(file, "elfutils %s\n", dwfl_version(NULL));
+	return CMD_DONE;
+}
 
 #define DEFAULT_COLUMNS 80
 #define MAX_COLUMNS	100

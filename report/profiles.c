@@ -7,7 +7,6 @@
 #include "common/human-number.h"
 #include "report/callgraph/profile.h"
 #include "report/hints.h"
-#include "report/no-data.h"
 #include "report/queries.h"
 #include "report/text/fit-text.h"
 #include "store/query-value.h"

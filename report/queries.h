@@ -32,7 +32,7 @@
 				"\", min(" PART_OF(ns) " + " HALF_OF(                              \
 					ns) ", 1) * (1 - unsampled) + unsampled AS \"" high "\","
 
-/* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (report/chart/heatmap-ticks.c). */
+/* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (report/chart/heatmap-request.c). */
 #define MAPPING_NAME                                                                               \
 	"CASE path WHEN '[heap]' THEN 'heap (brk)'"                                                \
 	" ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"
@@ -77,7 +77,7 @@ extern const char report_temporary_n_sql[];
 struct report_request;
 int report_leaks_prepare(sqlite3 *db, const struct report_request *request);
 
-/* blocks.c: what was allocated */
+/* repetitions.c: many runs */
 extern const char report_overhead_sql[];
 extern const char report_overhead_text_sql[];
 extern const char report_stat_sql[];
@@ -88,6 +88,7 @@ extern const char report_stat_values_sql[]; /* a row for each repetition; value 
 extern const char report_series_values_sql[];
 extern const char report_series_statistics_sql[];
 extern const char report_series_overhead_sql[];
+/* recording.c, too: what was allocated and mapped */
 extern const char report_histogram_sql[];
 extern const char report_threads_sql[];
 extern const char report_mappings_sql[];
@@ -103,14 +104,14 @@ extern const char report_cold_sql[];
 extern const char report_cold_n_sql[];
 extern const char report_sharing_sql[];
 
-/* accesses.c: what hardware sampled */
+/* touches.c, too: what hardware sampled */
 extern const char report_locality_sql[];
 extern const char report_accesses_sql[];
 
-/* watched.c: what --watch saw */
+/* What --watch saw. */
 extern const char report_watch_sql[];
 
-/* Of both, as text: what a person reads is drawn. */
+/* What a person reads is drawn. */
 extern const char report_histogram_text_sql[];
 extern const char report_timeline_sql[];
 extern const char report_timeline_text_sql[];

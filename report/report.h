@@ -112,3 +112,11 @@ int report_functions_register(sqlite3 *db);
  * called so, -ENODATA when the database holds no run, -EPROTO for an SQL error.
  */
 int report_run_find(sqlite3 *db, const char *selector, int64_t *ret_run_id);
+
+/*
+ * Why a report has nothing to show: the sentence `nothing' (NULL: "Nothing to show."), and where
+ * the recording holds nothing of what it needs, the reason that the database knows. Returns 0, -EIO
+ * or -EPROTO.
+ */
+int report_why_write(FILE *out, sqlite3 *db, const struct report_request *request,
+		     enum report_needs needs, const char *nothing);

@@ -12,7 +12,6 @@
 #include "report/objects.h"
 #include "report/queries.h"
 #include "report/text/fit-text.h"
-#include "report/text/recording-end.h"
 #include "report/text/sampling-notes.h"
 #include "schemas/trace-format.h"
 #include "store/query-value.h"

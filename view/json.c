@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/utf8.h"
+#include "store/statement.h"
 
 /* Room for n_bytes more and a NUL, or NULL. */
 static char *reserve(struct json *json, size_t n_bytes)
@@ -254,4 +256,137 @@ void json_drop(struct json *json)
 {
 	free(json->bytes);
 	*json = (struct json){ 0 };
+}
+
+#define MAX_LITERAL 128u
+#define MAX_RUN	    129u
+#define MIN_RUN	    3u
+
+static size_t run_at(const uint8_t *bytes, size_t n)
+{
+	size_t length = 1;
+
+	while (length < n && length < MAX_RUN && bytes[length] == bytes[0])
+		length++;
+	return length;
+}
+
+/* How many bytes come before the next run that is worth it. */
+static size_t literal_at(const uint8_t *bytes, size_t n)
+{
+	size_t length = 0;
+
+	while (length < n && length < MAX_LITERAL && run_at(bytes + length, n - length) < MIN_RUN)
+		length++;
+	return length;
+}
+
+/* out has room for n + n / MAX_LITERAL + 1 bytes. Returns how many it has become. */
+static size_t shorten(const uint8_t *bytes, size_t n, uint8_t *out)
+{
+	size_t n_out = 0;
+
+	for (size_t i = 0; i < n;) {
+		size_t run = run_at(bytes + i, n - i);
+		size_t literal = run < MIN_RUN ? literal_at(bytes + i, n - i) : 0;
+		if (literal) {
+			out[n_out++] = (uint8_t)(literal - 1);
+			memcpy(out + n_out, bytes + i, literal);
+			n_out += literal;
+			i += literal;
+		} else {
+			out[n_out++] = (uint8_t)(run + 126);
+			out[n_out++] = bytes[i];
+			i += run;
+		}
+	}
+	return n_out;
+}
+
+static void write_short(struct json *json, const uint8_t *bytes, size_t n)
+{
+	auto_free uint8_t *out = malloc(n + n / MAX_LITERAL + 2);
+
+	if (!out) {
+		json_fail(json, -ENOMEM);
+		return;
+	}
+	json_base64_marked(json, '!', out, shorten(bytes, n, out));
+}
+
+void packed_write_u8(struct json *json, const uint8_t *numbers, size_t n, bool is_short)
+{
+	if (is_short)
+		write_short(json, numbers, n);
+	else
+		json_base64(json, numbers, n);
+}
+
+void packed_write_u16(struct json *json, const uint32_t *numbers, size_t n, bool is_short)
+{
+	auto_free uint8_t *bytes = malloc(2 * n + 1);
+
+	if (!bytes) {
+		json_fail(json, -ENOMEM);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint32_t number = numbers[i] < UINT16_MAX ? numbers[i] : UINT16_MAX;
+		bytes[is_short ? i : 2 * i] = (uint8_t)number;
+		bytes[is_short ? n + i : 2 * i + 1] = (uint8_t)(number >> 8);
+	}
+	packed_write_u8(json, bytes, 2 * n, is_short);
+}
+
+void columns_begin(struct columns *columns, const char *const *names, size_t n)
+{
+	memset(columns, 0, sizeof(*columns));
+	columns->n_columns = n < COLUMNS_MAX ? n : COLUMNS_MAX;
+	memcpy(columns->names, names, columns->n_columns * sizeof(*names));
+}
+
+void columns_write(struct columns *columns, struct json *json)
+{
+	json_open(json, '{');
+	json_set_integer(json, "n", (int64_t)columns->n_rows);
+	json_name(json, "columns");
+	json_open(json, '{');
+	for (size_t i = 0; i < columns->n_columns; i++) {
+		json_name(json, columns->names[i]);
+		json_open(json, '[');
+		if (columns->n_rows)
+			json_raw(json, &columns->values[i]);
+		json_close(json, ']');
+	}
+	json_close(json, '}');
+	json_close(json, '}');
+	columns_drop(columns);
+}
+
+void columns_drop(struct columns *columns)
+{
+	for (size_t i = 0; i < columns->n_columns; i++)
+		json_drop(&columns->values[i]);
+	columns->n_columns = 0;
+}
+
+int columns_of(struct json *json, sqlite3_stmt *stmt, size_t *ret_n_rows)
+{
+	auto_columns struct columns columns = { 0 };
+	int code;
+
+	columns.n_columns = (size_t)sqlite3_column_count(stmt);
+	if (columns.n_columns > COLUMNS_MAX)
+		columns.n_columns = COLUMNS_MAX;
+	for (size_t i = 0; i < columns.n_columns; i++)
+		columns.names[i] = sqlite3_column_name(stmt, (int)i);
+	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
+		for (size_t i = 0; i < columns.n_columns; i++)
+			json_column(&columns.values[i], stmt, (int)i);
+		columns_end_row(&columns);
+	}
+	if (ret_n_rows)
+		*ret_n_rows = columns.n_rows;
+	columns_write(&columns, json);
+	return code == SQLITE_DONE ? 0 : -EPROTO;
 }

@@ -1,7 +1,3 @@
-/*
- * pprof's profile.proto, gzipped (github.com/google/pprof/blob/main/proto/profile.proto). One
- * sample for each call site, one location for each frame with its inlined functions.
- */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +7,102 @@
 #include "common/cleanup.h"
 #include "common/utf8.h"
 #include "report/export/export.h"
-#include "report/export/protobuf.h"
 #include "store/query-value.h"
 #include "store/statement.h"
+
+struct protobuf {
+	uint8_t *bytes;
+	size_t n;
+	size_t n_allocated;
+	bool is_failed; /* no memory */
+};
+
+/*
+ * Messages of protocol buffers, as far as writing them needs: fields are appended to a message in
+ * memory. developers.google.com/protocol-buffers/docs/encoding. Errors stick: look at is_failed in
+ * the end. All zero is an empty message.
+ */
+
+enum wire { WIRE_VARINT = 0, WIRE_BYTES = 2 };
+
+static void protobuf_finish(struct protobuf *message)
+{
+	free(message->bytes);
+	*message = (struct protobuf){ 0 };
+}
+
+static void append(struct protobuf *message, const void *bytes, size_t n)
+{
+	if (message->n + n > message->n_allocated) {
+		size_t n_new = 2 * (message->n + n) + 64;
+		uint8_t *larger = realloc(message->bytes, n_new);
+		if (!larger) {
+			message->is_failed = true;
+			return;
+		}
+		message->bytes = larger;
+		message->n_allocated = n_new;
+	}
+	if (n)
+		memcpy(message->bytes + message->n, bytes, n);
+	message->n += n;
+}
+
+static void append_varint(struct protobuf *message, uint64_t value)
+{
+	uint8_t bytes[10];
+	size_t n = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		bytes[n++] = (uint8_t)(value | 0x80);
+	bytes[n++] = (uint8_t)value;
+	append(message, bytes, n);
+}
+
+/* A field of a whole number; 0 is the default and is left out. */
+static void protobuf_number(struct protobuf *message, unsigned field, int64_t value)
+{
+	if (value == 0)
+		return;
+	append_varint(message, field << 3 | WIRE_VARINT);
+	append_varint(message, (uint64_t)value);
+}
+
+/* A text, bytes, or a message that is complete. */
+static void protobuf_bytes(struct protobuf *message, unsigned field, const void *bytes, size_t n)
+{
+	append_varint(message, field << 3 | WIRE_BYTES);
+	append_varint(message, n);
+	append(message, bytes, n);
+}
+
+static void protobuf_text(struct protobuf *message, unsigned field, const char *text)
+{
+	protobuf_bytes(message, field, text, strlen(text));
+}
+
+static void protobuf_message(struct protobuf *message, unsigned field, const struct protobuf *inner)
+{
+	message->is_failed |= inner->is_failed;
+	protobuf_bytes(message, field, inner->bytes, inner->n);
+}
+
+/* Numbers in a row, packed. */
+static void protobuf_numbers(struct protobuf *message, unsigned field, const int64_t *values,
+			     size_t n)
+{
+	struct protobuf inner = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		append_varint(&inner, (uint64_t)values[i]);
+	protobuf_message(message, field, &inner);
+	protobuf_finish(&inner);
+}
+
+/*
+ * pprof's profile.proto, gzipped (github.com/google/pprof/blob/main/proto/profile.proto). One
+ * sample for each call site, one location for each frame with its inlined functions.
+ */
 
 /* Numbers of the fields. */
 enum {

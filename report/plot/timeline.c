@@ -9,7 +9,6 @@
 #include "report/chart/curves.h"
 #include "report/plot/palette.h"
 #include "report/plot/plot.h"
-#include "report/text/recording-end.h"
 #include "report/text/sampling-notes.h"
 
 #define N_COLUMNS 600

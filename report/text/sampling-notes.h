@@ -25,3 +25,10 @@ int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id);
  * sampled (record --count).
  */
 void report_sampling_note(FILE *out, sqlite3 *db, int64_t run_id, const char *note);
+
+/*
+ * Where the recording of a run ended before its program did: "recording stopped at 31.2 ms:
+ * --max-size is reached", or that the trace was cut off; allocated. NULL: it did not, or there is
+ * no memory.
+ */
+char *report_stop_text(sqlite3 *db, int64_t run_id);

@@ -17,7 +17,6 @@ WIDE_STILL = {
     "analyze/samples/source-ledger.h",
     "common/human-number.h",
     "pmu/event-set.h",
-    "report/blocks.c",
     "report/diff/diff.c",
     "report/hints.c",
     "report/profiles.c",

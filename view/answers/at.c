@@ -11,7 +11,7 @@
 #include "common/cleanup.h"
 #include "store/heatmap/heatmap.h"
 #include "store/statement.h"
-#include "view/columns.h"
+#include "view/json.h"
 
 #define MAX_SAMPLES 20u
 #define NEAR_BYTES  64u /* without a block: samples so near are told */

@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "report/diff/diff.h"
 #include "store/query-value.h"
-#include "view/columns.h"
+#include "view/json.h"
 
 #define DEFAULT_LIMIT 2000
 

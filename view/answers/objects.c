@@ -6,7 +6,7 @@
 
 #include "store/statement.h"
 #include "view/answers/object-sql.h"
-#include "view/columns.h"
+#include "view/json.h"
 
 #define DEFAULT_LIMIT 100
 

@@ -7,8 +7,7 @@
 
 #include "store/heatmap/heatmap.h"
 #include "store/statement.h"
-#include "view/columns.h"
-#include "view/packed-array.h"
+#include "view/json.h"
 
 #define DEFAULT_WIDTH  512
 #define DEFAULT_HEIGHT 256

@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "tests/support/suite.h"
-#include "view/columns.h"
 #include "view/json.h"
-#include "view/packed-array.h"
 
 static void check_is(struct json *json, const char *expected)
 {

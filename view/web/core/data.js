@@ -169,7 +169,7 @@ export function rowsOf(table) {
 		Object.fromEntries(names.map((name) => [name, table.columns[name][i]])));
 }
 
-/* Runs of an exported file: see view/packed-array.h. */
+/* Runs of an exported file: see view/json.h. */
 function unpackRuns(packed) {
 	let n = 0;
 	for (let i = 0; i < packed.length; i += packed[i] < 128 ? packed[i] + 2 : 2)
