@@ -160,3 +160,6 @@ static inline bool pmu_sample_is_x86(const struct pmu_sample *sample)
  * there.
  */
 bool pmu_sample_register(const struct pmu_sample *sample, unsigned reg, uint64_t *ret_value);
+
+/* The user's stack pointer of a sample of x86-64. Returns false when it is not there. */
+bool pmu_sample_stack_pointer(const struct pmu_sample *sample, uint64_t *ret_address);

@@ -347,6 +347,7 @@ enum trace_role {
 	TRACE_ROLE_NONE, /* --private: the sample resolved to no access */
 	/* Since 1.2. */
 	TRACE_ROLE_MIX, /* accesses of one iteration of its loop, by their number: no time */
+	TRACE_ROLE_STACK_POINTER, /* no access: of a thread whose stack no record bounds */
 };
 
 /*

@@ -336,6 +336,21 @@ static bool answer_mapping(void *user, uint32_t process, uint64_t address,
 	return true;
 }
 
+static bool answer_unclaimed(void *user, uint32_t process, uint64_t address, uint64_t *ret_start,
+			     uint64_t *ret_end)
+{
+	const struct memory *memory = user;
+	const struct memory_image *image = known_image(memory, process);
+	const struct mapping *mapping = image ? mappings_find(&image->mappings, address) : NULL;
+
+	if (!mapping || mapping->seen != MAPPING_KERNEL || mapping->is_nested ||
+	    (mapping->path && mapping->path[0]))
+		return false;
+	*ret_start = mapping->address;
+	*ret_end = mapping_end(mapping);
+	return true;
+}
+
 struct owner_memory memory_answers(struct memory *memory)
 {
 	return (struct owner_memory){
@@ -344,6 +359,7 @@ struct owner_memory memory_answers(struct memory *memory)
 		.was_block = answer_was_block,
 		.last_freed = answer_last_freed,
 		.mapping = answer_mapping,
+		.unclaimed = answer_unclaimed,
 		.named = answer_named,
 		.unrecorded = answer_unrecorded,
 	};

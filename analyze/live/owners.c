@@ -14,8 +14,12 @@
 #define USER_END     UINT64_C(0x0000800000000000)
 #define KERNEL_START UINT64_C(0xffff800000000000)
 
-/* glibc's struct pthread behind the thread pointer: 2304 bytes in 2.36. */
-#define TCB_BYTES UINT64_C(2304)
+/*
+ * glibc's struct pthread behind the thread pointer, as near to the stack's end as its alignment
+ * lets it: 2304 bytes in 2.36, allocate_stack() in nptl/allocatestack.c.
+ */
+#define TCB_BYTES     UINT64_C(2304)
+#define TCB_ALIGNMENT UINT64_C(64)
 
 /*
  * Linux leaves at least this below the top of the stack to it: mmap_base() in arch/x86/mm/mmap.c.
@@ -163,14 +167,17 @@ struct thread_bounds {
 static struct thread_bounds bounds_of(const struct task_thread *thread, uint64_t tls_bytes)
 {
 	struct thread_bounds bounds = { thread->stack_start, thread->stack_end };
+	uint64_t pointer = thread->fs_base;
 
 	if (!thread->stack_start) /* not known */
 		bounds.stack_end = 0;
-	if (!thread->fs_base || thread->fs_base < tls_bytes)
+	if (thread->is_stack_seen)
+		pointer = (thread->stack_end - TCB_BYTES) & ~(TCB_ALIGNMENT - 1);
+	if (!pointer || pointer < tls_bytes)
 		return bounds;
-	bounds.tls_start = thread->fs_base - tls_bytes;
-	bounds.tls_end = thread->fs_base + TCB_BYTES;
-	if (bounds.stack_start <= thread->fs_base && thread->fs_base < bounds.stack_end) {
+	bounds.tls_start = pointer - tls_bytes;
+	bounds.tls_end = pointer + TCB_BYTES;
+	if (bounds.stack_start <= pointer && pointer < bounds.stack_end) {
 		if (bounds.tls_start < bounds.stack_start)
 			bounds.tls_start = bounds.stack_start;
 		if (bounds.tls_end > bounds.stack_end)
@@ -178,6 +185,22 @@ static struct thread_bounds bounds_of(const struct task_thread *thread, uint64_t
 		bounds.stack_end = bounds.tls_start;
 	}
 	return bounds;
+}
+
+void owners_saw_stack(struct owners *owners, uint32_t number, uint64_t stack_pointer)
+{
+	struct task_thread *thread = tasks_thread(owners->tasks, number);
+	const struct owner_memory *ask = &owners->memory;
+	uint64_t start, end;
+
+	if (!thread || thread->stack_start || !ask->unclaimed ||
+	    !ask->unclaimed(ask->user, tasks_memory_of(owners->tasks, thread->image), stack_pointer,
+			    &start, &end) ||
+	    end - start <= TCB_BYTES)
+		return;
+	thread->stack_start = start;
+	thread->stack_end = end;
+	thread->is_stack_seen = true;
 }
 
 static bool in_thread(const struct task_thread *thread, uint64_t tls_bytes, uint64_t address,

@@ -39,6 +39,9 @@ struct owner_memory {
 	bool (*last_freed)(void *user, uint32_t thread, struct owner_block *ret);
 	/* The mapping of an image that covers address. */
 	bool (*mapping)(void *user, uint32_t process, uint64_t address, struct owner_mapping *ret);
+	/* The anonymous mapping around address that libc made for itself, for no block. */
+	bool (*unclaimed)(void *user, uint32_t process, uint64_t address, uint64_t *ret_start,
+			  uint64_t *ret_end);
 	/* object_name.id of the name that the program gave to address; may be NULL. */
 	bool (*named)(void *user, uint32_t process, uint64_t address, int64_t *ret_id);
 	/* Why blocks of an image may be there that no event tells of; false: none. May be NULL. */
@@ -86,6 +89,12 @@ bool owners_moving(struct owners *owners, const struct owner_question *question,
 
 /* The block that the thread's last event gave back; false when its last event was another. */
 bool owners_last_freed(const struct owners *owners, uint32_t thread, struct owner_block *ret_block);
+
+/*
+ * A sample's stack pointer. A thread that allocates nothing has no record with the bounds of its
+ * stack: they are those of the mapping that it points into.
+ */
+void owners_saw_stack(struct owners *owners, uint32_t thread, uint64_t stack_pointer);
 
 /* What perf tells of maps that the interposer did not see, since libc made them for itself. */
 enum owner_region {

@@ -246,8 +246,11 @@ static void read_thread(struct task_thread *thread, const struct trace_thread *r
 {
 	thread->tid = record->tid;
 	thread->is_main = record->is_main;
-	thread->stack_start = record->stack_start;
-	thread->stack_end = record->stack_end;
+	if (record->stack_start || !thread->is_stack_seen) {
+		thread->stack_start = record->stack_start;
+		thread->stack_end = record->stack_end;
+		thread->is_stack_seen = false;
+	}
 	thread->fs_base = record->fs_base;
 	thread->is_defined = true;
 }

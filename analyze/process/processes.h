@@ -54,6 +54,7 @@ struct task_thread {
 	uint64_t stack_start; /* 0: not known */
 	uint64_t stack_end;
 	uint64_t fs_base; /* 0: not known */
+	bool is_stack_seen; /* no record has the bounds: those of what its stack pointer lay in */
 	int64_t start_ns;
 	int64_t end_ns; /* INT64_MAX: still there */
 	int64_t told_ns; /* of its record */

@@ -84,7 +84,7 @@ static int add_touches(struct samples *samples, struct sample_source *source,
 int sample_attribute(struct samples *samples, struct sample_source *source,
 		     const struct pmu_record *record, int64_t time_ns, uint32_t node_number)
 {
-	const struct sample_location place = {
+	struct sample_location place = {
 		.pid = record->origin.pid,
 		.tid = record->origin.tid,
 		.ip = record->sample.ip,
@@ -97,6 +97,7 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 	};
 	int r;
 
+	pmu_sample_stack_pointer(&record->sample, &place.stack_pointer);
 	if (source->kind == SAMPLE_WATCH)
 		return sample_attribute_watch(samples, source, record, time_ns);
 	r = sample_begin(samples, source, &place, time_ns);
@@ -146,14 +147,17 @@ static void add_rest(struct pending_sample *item, enum trace_role role, bool is_
 int sample_attribute_private(struct samples *samples, struct sample_source *source,
 			     const struct trace_access *accesses, size_t n, int64_t time_ns)
 {
-	const struct sample_location place = {
+	struct sample_location place = {
 		.pid = accesses->pid,
 		.tid = accesses->tid,
 		.ip = accesses->sample_ip ? accesses->sample_ip : accesses->ip,
 		.weight = source->period,
 	};
+	for (size_t i = 0; i < n; i++) {
+		if (accesses[i].role == TRACE_ROLE_STACK_POINTER)
+			place.stack_pointer = accesses[i].address;
+	}
 	int r = sample_begin(samples, source, &place, time_ns);
-
 	if (r <= 0)
 		return r;
 	r = 0;

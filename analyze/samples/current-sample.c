@@ -42,6 +42,8 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 		.thread = thread ? thread->number : 0,
 	};
 	item->space = code_store_space(samples->code, item->process, time_ns);
+	if (place->stack_pointer)
+		owners_saw_stack(samples->context.owners, item->thread, place->stack_pointer);
 
 	const struct sample_code *code =
 		place->is_kernel ? NULL : sample_code_at(samples, item, place->ip);

@@ -128,6 +128,7 @@ struct sample_location {
 	uint64_t ip;
 	int64_t weight;
 	bool is_kernel;
+	uint64_t stack_pointer; /* 0: not known */
 	const struct pmu_sample *sample; /* for its call stack; NULL: it has none */
 };
 

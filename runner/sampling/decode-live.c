@@ -267,6 +267,15 @@ static void add_window(struct samples_private *private_samples, const struct pmu
 			   TRACE_ROLE_MIX);
 }
 
+static void add_stack_pointer(struct samples_private *private_samples,
+			      const struct pmu_record *record)
+{
+	struct decode_access at = { .ip = record->sample.ip };
+
+	if (pmu_sample_stack_pointer(&record->sample, &at.address))
+		add(private_samples, record, &at, TRACE_ROLE_STACK_POINTER, 0);
+}
+
 int samples_private_take(struct samples_private *private_samples, uint32_t source_id,
 			 const struct pmu_record *record, const struct image *image)
 {
@@ -286,6 +295,8 @@ int samples_private_take(struct samples_private *private_samples, uint32_t sourc
 	}
 	if (private_samples->n_accesses == 0)
 		add(private_samples, record, NULL, TRACE_ROLE_NONE, 0);
+	if (image && !image_fs_base(image, record->origin.tid))
+		add_stack_pointer(private_samples, record);
 	return trace_writer_accesses(private_samples->writer, source_id, private_samples->accesses,
 				     private_samples->n_accesses);
 }

@@ -12,7 +12,6 @@
 #define WORD_BYTES  8u
 #define STACK_BYTES (UINT64_C(1) << 20)
 #define LEAST	    2.0 /* samples: below it a word is no more than chance */
-#define REG_SP	    7 /* PERF_REG_X86_SP */
 
 struct watch_hot {
 	struct samples_private *decoder;
@@ -107,8 +106,7 @@ static void note(void *user, uint64_t address, double share)
 void watch_hot_sample(struct watch_hot *hot, const struct pmu_record *record,
 		      const struct image *image)
 {
-	if (!pmu_sample_is_x86(&record->sample) ||
-	    !pmu_sample_register(&record->sample, REG_SP, &hot->sp))
+	if (!pmu_sample_stack_pointer(&record->sample, &hot->sp))
 		return;
 	hot->process_id = image->id;
 	samples_private_look(hot->decoder, record, image, note, hot);

@@ -14,22 +14,24 @@
 #include "tests/support/own-size.h"
 #include "tests/support/suite.h"
 
-#define HEAP	   UINT64_C(0x5000000)
-#define MAPPING	   UINT64_C(0x6000000)
-#define NESTED	   UINT64_C(0x6100000)
-#define BEFORE	   UINT64_C(0x6200000)
-#define ANONYMOUS  UINT64_C(0x6300000)
-#define FILE_DATA  UINT64_C(0x6500000)
-#define POOL	   UINT64_C(0x6600000)
-#define VVAR	   UINT64_C(0x6700000)
-#define TOOL	   UINT64_C(0x7000000)
-#define MAIN_STACK UINT64_C(0x7ff0000)
-#define MAIN_TLS   UINT64_C(0x6400800)
-#define SECOND	   UINT64_C(0x7100000)
-#define SECOND_END (SECOND + 0x100000) /* room for the thread-local storage of sanitizers */
-#define SECOND_FS  (SECOND_END - 0x900)
-#define KERNEL	   UINT64_C(0xffffffff81000000)
-#define NOW	   INT64_C(1000000000)
+#define HEAP	      UINT64_C(0x5000000)
+#define MAPPING	      UINT64_C(0x6000000)
+#define NESTED	      UINT64_C(0x6100000)
+#define BEFORE	      UINT64_C(0x6200000)
+#define ANONYMOUS     UINT64_C(0x6300000)
+#define FILE_DATA     UINT64_C(0x6500000)
+#define POOL	      UINT64_C(0x6600000)
+#define VVAR	      UINT64_C(0x6700000)
+#define TOOL	      UINT64_C(0x7000000)
+#define MAIN_STACK    UINT64_C(0x7ff0000)
+#define MAIN_TLS      UINT64_C(0x6400800)
+#define SECOND	      UINT64_C(0x7100000)
+#define SECOND_END    (SECOND + 0x100000) /* room for the thread-local storage of sanitizers */
+#define UNCLAIMED     UINT64_C(0x7300000)
+#define UNCLAIMED_END (UNCLAIMED + 0x100000)
+#define SECOND_FS     (SECOND_END - 0x900)
+#define KERNEL	      UINT64_C(0xffffffff81000000)
+#define NOW	      INT64_C(1000000000)
 
 /* What the fake heap and maps say. */
 static struct owner_block block = { .id = 11, .start = HEAP, .size = 100, .site = 5 };
@@ -78,6 +80,15 @@ static bool find_mapping(void *user, uint32_t process, uint64_t address, struct 
 	return true;
 }
 
+static bool find_unclaimed(void *user, uint32_t process, uint64_t address, uint64_t *ret_start,
+			   uint64_t *ret_end)
+{
+	(void)user;
+	*ret_start = UNCLAIMED;
+	*ret_end = UNCLAIMED_END;
+	return process == 1 && address >= UNCLAIMED && address < UNCLAIMED_END;
+}
+
 static uint64_t named_start, named_end; /* what the program called by a name; 0, 0: nothing */
 static enum owner_kind unrecorded; /* why blocks have no events; 0: all have */
 
@@ -99,8 +110,10 @@ static bool has_unrecorded(void *user, uint32_t process, enum owner_kind *ret_ki
 	return true;
 }
 
-static const struct owner_memory memory = { NULL,	  find_block, was_block,     last_freed,
-					    find_mapping, find_named, has_unrecorded };
+static const struct owner_memory memory = {
+	NULL,	      find_block,     was_block,  last_freed,
+	find_mapping, find_unclaimed, find_named, has_unrecorded,
+};
 
 static sqlite3 *db;
 static struct objects *objects;
@@ -329,6 +342,31 @@ START_TEST(tls_of_a_second_thread_is_cut_out_of_its_stack)
 	check(SECOND_FS, 0, OWNER_tls, 32);
 	check(SECOND_END - 1, 0, OWNER_tls, 32);
 	check(SECOND_END, 0, OWNER_unknown, 0);
+}
+END_TEST
+
+START_TEST(a_thread_without_bounds_has_the_stack_that_its_stack_pointer_is_in)
+{
+	uint64_t tls_bytes = modules_static_tls_bytes(modules, 1);
+	uint64_t thread_pointer = (UNCLAIMED_END - 2304) & ~UINT64_C(63);
+
+	add_thread(3, 0, 0, 0);
+	check(UNCLAIMED, 0, OWNER_unknown, 0);
+	owners_saw_stack(owners, 3, MAPPING); /* the program's own: a coroutine's */
+	check(MAPPING, 0, OWNER_mapping, 21);
+	owners_saw_stack(owners, 2, UNCLAIMED + 8); /* has bounds */
+	check(UNCLAIMED, 0, OWNER_unknown, 0);
+	owners_saw_stack(owners, 3, UNCLAIMED + 8);
+	check(UNCLAIMED, 0, OWNER_stack, 33);
+	check(thread_pointer - tls_bytes - 1, 0, OWNER_stack, 33);
+	check(thread_pointer - tls_bytes, 0, OWNER_tls, 33);
+	check(UNCLAIMED_END - 1, 0, OWNER_tls, 33);
+	check(UNCLAIMED_END, 0, OWNER_unknown, 0);
+	add_thread(3, 0, 0, 0); /* a record without bounds says no more */
+	check(UNCLAIMED, 0, OWNER_stack, 33);
+	add_thread(3, UNCLAIMED + 0x1000, UNCLAIMED + 0x2000, 0);
+	check(UNCLAIMED, 0, OWNER_unknown, 0);
+	check(UNCLAIMED + 0x1000, 0, OWNER_stack, 33);
 }
 END_TEST
 
@@ -602,6 +640,7 @@ int main(void)
 		tcase, heap_memory_in_no_block_is_not_called_freed_where_births_go_unseen, 0, 2);
 	tcase_add_test(tcase, variables_have_rows_and_their_names);
 	tcase_add_test(tcase, tls_of_a_second_thread_is_cut_out_of_its_stack);
+	tcase_add_test(tcase, a_thread_without_bounds_has_the_stack_that_its_stack_pointer_is_in);
 	tcase_add_test(tcase, the_stack_of_an_ended_thread_is_no_stack);
 	tcase_add_test(tcase, a_stack_without_a_known_start_holds_nothing);
 	tcase_add_test(tcase, an_untraced_image_has_its_maps_and_its_first_stack);
