@@ -50,8 +50,8 @@ static bool is_usable(const char *trace, const char *db_path, const struct impor
 	if (r == 0 &&
 	    !import_is_as_wanted(db, db_integer(db, "SELECT max(id) FROM run", 0), options))
 		return false;
-	if (r == 0 && options->compact)
-		return compact_is_database(db_handle(db));
+	if (r == 0 && !options->is_for_answer)
+		return compact_is_database(db_handle(db)) == options->compact;
 	return r != -EBADMSG && r != -ESTALE;
 }
 
@@ -66,6 +66,7 @@ static int import_one(const char *trace, const char *db_path, const struct impor
 {
 	auto_results struct results results = { 0 };
 	struct batch_told told = { 0 };
+	bool is_for_answer = options->is_for_answer;
 	struct batch_request request = {
 		.db_path = db_path,
 		.mode = DB_REPLACE,
@@ -76,6 +77,8 @@ static int import_one(const char *trace, const char *db_path, const struct impor
 	};
 	size_t n_failed = 0;
 
+	request.options.compact |= is_for_answer;
+	request.options.no_tiles |= is_for_answer;
 	*ret_failed = 0;
 	int r = results_add(&results, trace);
 	if (r == 0) {

@@ -43,6 +43,11 @@ struct import_options {
 	const char *shown_path; /* run.trace; NULL: the path that is read */
 	bool no_tiles; /* pictures are not stored (picture.h) */
 	bool compact; /* a database that is made is compact (compact.h) */
+	/*
+	 * Somebody waits for an answer: what is made is compact and without pictures, and any form
+	 * that is there will do.
+	 */
+	bool is_for_answer;
 	/* a perf.data recorded beside the trace (beside.h); NULL: none */
 	const struct beside *beside;
 	import_progress progress; /* may be NULL */

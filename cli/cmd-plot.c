@@ -326,6 +326,15 @@ static int plot_part(struct job *job)
 	return draw(job);
 }
 
+static int open_database(struct job *job)
+{
+	const struct option_set *options = job->options;
+
+	return job->request.kind == PLOT_HEATMAP
+		       ? database_open_drawn(options->operands[0], options, &job->db)
+		       : database_open(options->operands[0], options, &job->db);
+}
+
 int cmd_plot(const struct option_set *options)
 {
 	struct job job = {
@@ -348,7 +357,7 @@ int cmd_plot(const struct option_set *options)
 	if (status == CMD_DONE)
 		status = read_cells(&job);
 	if (status == CMD_DONE)
-		status = database_open(options->operands[0], options, &job.db);
+		status = open_database(&job);
 	if (status == CMD_DONE)
 		status = read_selection(&job);
 	if (status == CMD_DONE && job.request.kind == PLOT_HEATMAP)

@@ -245,7 +245,9 @@ int cmd_report(const struct option_set *options)
 	if (status == CMD_DONE)
 		status = read_suppressions(options, &suppressions);
 	if (status == CMD_DONE)
-		status = database_open(options->operands[0], options, &job.db);
+		status = job.report->scope == REPORT_OF_PICTURE
+				 ? database_open_drawn(options->operands[0], options, &job.db)
+				 : database_open(options->operands[0], options, &job.db);
 	if (status == CMD_DONE && job.report->scope == REPORT_OF_PICTURE)
 		heat_tell_missing(options, job.db);
 	job.suppressions = suppressions;

@@ -271,7 +271,7 @@ static int compute_pictures(const struct option_set *options, struct shown *show
 static int find_database(const struct option_set *options, struct shown *shown)
 {
 	auto_db struct db *db = NULL;
-	int status = database_open(options->operands[0], options, &db);
+	int status = database_open_drawn(options->operands[0], options, &db);
 
 	if (status == CMD_DONE)
 		status = database_find_run(db_handle(db), options->operands[0],

@@ -11,12 +11,26 @@
 #include "cli/cmd-analyze.h"
 #include "cli/cmd.h"
 #include "cli/options/symbol-options.h"
+#include "common/cleanup.h"
 #include "report/report.h"
+#include "store/heatmap/heatmap.h"
 #include "store/statement.h"
 
 #define DEFAULT_COLUMNS 100 /* of what is no terminal */
 #define LEAST_COLUMNS	40
 #define MAX_COLUMNS	100000
+
+/* With the functions of reports. */
+static int hand_over(const char *path, struct db *db, struct db **ret_db)
+{
+	if (report_functions_register(db_handle(db)) != SQLITE_OK) {
+		int status = cmd_fail("%s: %s", path, statement_message(db_handle(db)));
+		db_close(db);
+		return status;
+	}
+	*ret_db = db;
+	return CMD_DONE;
+}
 
 int database_open(const char *path, const struct option_set *options, struct db **ret_db)
 {
@@ -26,6 +40,7 @@ int database_open(const char *path, const struct option_set *options, struct db 
 		.progress = cmd_show_progress,
 		.context = &last_percent,
 		.places = &places,
+		.is_for_answer = true,
 		.force = symbol_options_are_given(options),
 	};
 	struct db *db = NULL;
@@ -55,13 +70,25 @@ int database_open(const char *path, const struct option_set *options, struct db 
 			path, strerror(-r), path);
 	if (r < 0)
 		return cmd_fail_db(path, r);
-	if (report_functions_register(db_handle(db)) != SQLITE_OK) {
-		status = cmd_fail("%s: %s", path, statement_message(db_handle(db)));
-		db_close(db);
+	return hand_over(path, db, ret_db);
+}
+
+int database_open_drawn(const char *path, const struct option_set *options, struct db **ret_db)
+{
+	struct db *db = NULL;
+	int status = database_open(path, options, ret_db);
+	bool is_ours = status == CMD_DONE && analyze_is_trace(path);
+
+	if (!is_ours || !picture_is_missing(db_handle(*ret_db)))
 		return status;
-	}
-	*ret_db = db;
-	return CMD_DONE;
+	auto_free char *beside = strdup(sqlite3_db_filename(db_handle(*ret_db), "main"));
+	*ret_db = db_close(*ret_db);
+	if (!beside)
+		return cmd_fail("out of memory");
+	/* What cannot be stored is computed for this time: see picture_compute(). */
+	picture_add(beside);
+	int r = db_open(beside, &db);
+	return r < 0 ? cmd_fail_db(beside, r) : hand_over(path, db, ret_db);
 }
 
 int database_find_run(sqlite3 *db, const char *path, const char *selector, int64_t *ret_run_id)

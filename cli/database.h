@@ -13,6 +13,9 @@
  */
 int database_open(const char *path, const struct option_set *options, struct db **ret_db);
 
+/* The same for who draws: a trace's database gets its pictures, once, if they can be stored. */
+int database_open_drawn(const char *path, const struct option_set *options, struct db **ret_db);
+
 /*
  * The run that --run names (report_run_find()); path is what the user called the database. Says
  * what is wrong in one line and returns an exit status (CMD_DONE with *ret_run_id).

@@ -868,7 +868,8 @@ CREATE TABLE timeline (
 --
 -- What the web view, `report --heatmap` and `memsight plot` draw from, so that a picture costs what
 -- its cells cost, and not what all blocks and samples do. Everything in it follows from the rows. A
--- run of which only the totals are there has none, and `analyze --no-tiles` makes none. Its
+-- run of which only the totals are there has none, and those that `analyze --no-tiles`
+-- or a report made get theirs when one is asked for. Its
 -- addresses are those of `band`: an axis of bytes on which holes between what was used are left
 -- out.
 

@@ -145,6 +145,38 @@ static int begin_new(struct db *db, bool is_compact)
 	return r < 0 ? r : write_names(db);
 }
 
+static int copy_pages(struct db *db, struct db *source)
+{
+	sqlite3_backup *backup = sqlite3_backup_init(db->handle, "main", source->handle, "main");
+	if (!backup)
+		return db_errno(db->handle, sqlite3_errcode(db->handle));
+
+	sqlite3_backup_step(backup, -1);
+	return db_errno(db->handle, sqlite3_backup_finish(backup));
+}
+
+/* Nobody waits for the change, whatever becomes of it the database stays as it was. */
+static int begin_copy(struct db *db)
+{
+	auto_db struct db *source = NULL;
+	struct stat st;
+	int r = db_open(db->path, &source);
+
+	if (r == 0 && stat(db->path, &st) < 0)
+		r = -errno;
+	if (r == 0)
+		r = lock_temporary(db);
+	if (r == 0)
+		r = db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+	if (r == 0)
+		r = db_exec(db, new_pragmas);
+	if (r == 0)
+		r = copy_pages(db, source);
+	if (r == 0)
+		r = db_protect(db, &st);
+	return r < 0 ? r : begin(db);
+}
+
 int db_begin(const char *path, unsigned mode, struct db **ret_db)
 {
 	struct stat st;
@@ -160,7 +192,9 @@ int db_begin(const char *path, unsigned mode, struct db **ret_db)
 		return -ENOMEM;
 	db->replaces = is_there;
 	bool adds = is_there && !(mode & DB_REPLACE) && st.st_size > 0;
-	int r = adds ? begin_existing(db, mode & DB_COMPACT) : begin_new(db, mode & DB_COMPACT);
+	int r = mode & DB_COPY ? begin_copy(db)
+		: adds	       ? begin_existing(db, mode & DB_COMPACT)
+			       : begin_new(db, mode & DB_COMPACT);
 	if (r < 0)
 		return r;
 	*ret_db = steal_ptr(&db);

@@ -127,7 +127,8 @@ static const char readme_sql[] =
 	"CREATE VIEW IF NOT EXISTS readme AS SELECT 'This database is compact: allocation,"
 	" sample and"
 	" touch are read through an extension of SQLite that memsight installs. In sqlite3:"
-	" .load " MEMSIGHT_LIBRARIES "/" CHUNK_MODULE ". memsight itself has it built in.' AS text";
+	" .load " MEMSIGHT_LIBRARIES "/" CHUNK_MODULE ". memsight itself has it built in, and"
+	" `memsight analyze -o X.db TRACE'' makes a database of plain tables.' AS text";
 /* clang-format on */
 
 int compact_make(struct db *db)

@@ -103,7 +103,7 @@ struct picture_store;
 
 /*
  * db stays the caller's and must outlive the store. Returns 0, -ENODATA when no picture was stored
- * at import (analyze --no-tiles, or an older version), -ENOMEM, -EPROTO (sqlite3_errmsg() tells).
+ * yet (made for a report, or by analyze --no-tiles), -ENOMEM, -EPROTO (sqlite3_errmsg() tells).
  */
 int picture_store_open(sqlite3 *db, struct picture_store **ret_store);
 struct picture_store *picture_store_close(struct picture_store *store); /* accepts NULL */
@@ -145,10 +145,16 @@ int picture_write(struct db *db, int64_t run_id);
 int picture_write_sliced(struct db *db, int64_t run_id, size_t n_events);
 
 /*
- * Whether a run that has rows to draw has no stored picture (analyze --no-tiles). An error is
+ * Whether a run that has rows to draw has no stored picture yet. An error is
  * false, and kept (statement.h) where it is no memory.
  */
 bool picture_is_missing(sqlite3 *db);
+
+/*
+ * Store the pictures of all runs of a database that have none: in a copy, which takes its place
+ * when it is whole. Returns 0, -EBUSY: somebody else writes to it, or a negative errno.
+ */
+int picture_add(const char *path);
 
 /*
  * Compute the pictures of all runs of a database, which is only read, into a private one: *ret_path

@@ -51,6 +51,7 @@ CASES = {
     "page": (["view", "t.mst.db", "--export", "new.html"], ["new.html"]),
     "untiled": (["view", "u.db", "--export", "new.html"], ["new.html"]),
     "plot": (["plot", "t.mst.db", "--kind", "heatmap", "-o", "new.svg"], ["new.svg"]),
+    "drawn": (["plot", "beside.mst", "--kind", "heatmap", "-o", "new.svg"], ["new.svg"]),
     "plot-part": (["plot", "t.mst.db", "--kind", "timeline", "--from", "1us", "-o", "new.svg"], ["new.svg"]),
     "diff": (["diff", "t.mst.db", "t.mst.db"], []),
     "record": (["record", "-o", "new.mst", "--source", "faults", "--", "/bin/true"], ["new.mst"]),
@@ -179,6 +180,9 @@ def make_base(folder):
     whole.run([MEMSIGHT, "analyze", "-o", folder / "t.mst.db", folder / "t.mst"])
     if CASE == "untiled":
         whole.run([MEMSIGHT, "analyze", "--no-tiles", "-o", folder / "u.db", folder / "t.mst"])
+    if CASE == "drawn":
+        shutil.copy2(folder / "t.mst", folder / "beside.mst")
+        whole.run([MEMSIGHT, "report", folder / "beside.mst"])
     (folder / "s.ini").write_text(SERIES)
 
 

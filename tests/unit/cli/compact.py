@@ -201,9 +201,9 @@ def check_adding(both, traces):
 
 
 def check_beside(traces):
-    """Beside its trace a database is made anew for --compact, once."""
+    """Beside its trace a database is made anew for --compact, once, and for plain tables."""
     trace = traces[1]
-    for options, word in [([], "events"), (["--compact"], "events"), (["--compact"], "already"), ([], "already")]:
+    for options, word in [([], "events"), (["--compact"], "events"), (["--compact"], "already"), ([], "events"), ([], "already")]:
         done = analyze(*options, trace)
         checks.that(word in done.stdout, f"analyze {options}: {done.stdout}{done.stderr}")
     whole.run([MEMSIGHT, "report", trace, "--sites"])

@@ -89,21 +89,29 @@ static int make_tables(struct db *db, bool of_heatmaps)
 	return r;
 }
 
+/* Pictures of all runs that have none. */
+static int add_runs(struct db *db)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(db_handle(db),
+				  "SELECT id FROM run WHERE detail = 'full' AND id NOT IN"
+				  " (SELECT run_id FROM picture)",
+				  &row);
+
+	while (r >= 0 && (r = statement_step(row)) > 0)
+		r = picture_write(db, sqlite3_column_int64(row, 0));
+	return r;
+}
+
 /*
  * Names of tables are looked for in the private database first: while pictures are computed it has
  * theirs only, and all others are the original's.
  */
 static int compute_runs(struct db *db)
 {
-	auto_statement sqlite3_stmt *row = NULL;
 	int r = make_tables(db, true);
 
-	if (r == 0)
-		r = statement_prepare(db_handle(db), "SELECT id FROM run WHERE detail = 'full'",
-				      &row);
-	while (r >= 0 && (r = statement_step(row)) > 0)
-		r = picture_write(db, sqlite3_column_int64(row, 0));
-	return r;
+	return r < 0 ? r : add_runs(db);
 }
 
 /* The rest of a database, for db_open() to know it. */
@@ -156,4 +164,21 @@ int picture_compute(const char *path, char **ret_path)
 	}
 	*ret_path = steal_ptr(&private);
 	return 0;
+}
+
+int picture_add(const char *path)
+{
+	auto_db struct db *before = NULL;
+	auto_db struct db *db = NULL;
+	int r = db_open(path, &before);
+	int64_t version = r == 0 ? db_integer(before, "PRAGMA data_version", 0) : 0;
+
+	if (r == 0)
+		r = db_begin(path, DB_COPY, &db);
+	if (r == 0)
+		r = add_runs(db);
+	/* Somebody may have added to it in its place, who waits for nobody's copy. */
+	if (r == 0 && db_integer(before, "PRAGMA data_version", -1) != version)
+		r = -EBUSY;
+	return r < 0 ? r : db_commit(db);
 }
