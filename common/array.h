@@ -1,21 +1,25 @@
 #pragma once
-/* Arrays that grow by doubling. */
+/* Arrays that grow by doubling, and where a value belongs in a sorted one. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
- * Make room for one more item behind n of them. items is the address of the array's pointer,
- * n_allocated its capacity. Returns 0, or -ENOMEM with the array as it was.
+ * Make room for n_more items behind n of them. items is the address of the array's pointer,
+ * n_allocated its capacity. Returns 0, or -ENOMEM with the array as it was. Bytes are items of 1.
  */
-static inline int grow_array(void *items, size_t n, size_t *n_allocated, size_t item_bytes)
+static inline int grow_array_by(void *items, size_t n, size_t n_more, size_t *n_allocated,
+				size_t item_bytes)
 {
 	void **pointer = items;
 
-	if (n < *n_allocated)
+	if (n_more <= *n_allocated - n)
 		return 0;
 
 	size_t capacity = *n_allocated ? 2 * *n_allocated : 16;
+	if (capacity < n + n_more)
+		capacity = n + n_more;
 	void *larger = reallocarray(*pointer, capacity, item_bytes);
 	if (!larger)
 		return -ENOMEM;
@@ -23,3 +27,39 @@ static inline int grow_array(void *items, size_t n, size_t *n_allocated, size_t 
 	*n_allocated = capacity;
 	return 0;
 }
+
+/* Likewise for one more item. */
+static inline int grow_array(void *items, size_t n, size_t *n_allocated, size_t item_bytes)
+{
+	return n < *n_allocated ? 0 : grow_array_by(items, n, 1, n_allocated, item_bytes);
+}
+
+/* Make items[at] exist, with all zero in items that are new: all n_allocated are in use. */
+static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, size_t item_bytes)
+{
+	size_t n = *n_allocated;
+	void **pointer = items;
+
+	if (at < n)
+		return 0;
+	if (grow_array_by(items, n, at - n + 1, n_allocated, item_bytes) < 0)
+		return -ENOMEM;
+	memset((char *)*pointer + n * item_bytes, 0, (*n_allocated - n) * item_bytes);
+	return 0;
+}
+
+/* How many of n items, sorted by a field, have at most this value in it. */
+#define array_n_until(items, n, field, value)                                                      \
+	({                                                                                         \
+		size_t low_ = 0, high_ = (n);                                                      \
+                                                                                                   \
+		while (low_ < high_) {                                                             \
+			size_t middle_ = low_ + (high_ - low_) / 2;                                \
+                                                                                                   \
+			if ((items)[middle_].field <= (value))                                     \
+				low_ = middle_ + 1;                                                \
+			else                                                                       \
+				high_ = middle_;                                                   \
+		}                                                                                  \
+		low_;                                                                              \
+	})

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 
 int io_write_all(int fd, const void *bytes, size_t n_bytes)
@@ -52,20 +53,15 @@ static int read_growing(int fd, size_t max_bytes, char **text, size_t *ret_bytes
 	size_t n_bytes = 0, room = 0;
 
 	for (;;) {
-		if (n_bytes == room) {
-			room = room ? 2 * room : FIRST_READ_BYTES;
-			char *more = realloc(*text, room + 1);
-			if (!more)
-				return -ENOMEM;
-			*text = more;
-		}
-		ssize_t n = io_read_full(fd, *text + n_bytes, room - n_bytes);
+		if (grow_array_by(text, n_bytes, FIRST_READ_BYTES, &room, 1) < 0)
+			return -ENOMEM;
+		ssize_t n = io_read_full(fd, *text + n_bytes, room - 1 - n_bytes);
 		if (n < 0)
 			return (int)n;
 		n_bytes += (size_t)n;
 		if (n_bytes > max_bytes)
 			return -EFBIG;
-		if (n_bytes < room)
+		if (n_bytes < room - 1)
 			break;
 	}
 	*ret_bytes = n_bytes;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 #define FIRST_BYTES 128u
 
 /* What the stream writes to. */
@@ -13,30 +15,12 @@ struct text {
 	size_t n_allocated;
 };
 
-/* Room for n_bytes more and a NUL. Returns 0 or -ENOMEM. */
-static int reserve(struct text *text, size_t n_bytes)
-{
-	size_t wanted = *text->n_bytes + n_bytes + 1;
-	size_t capacity = text->n_allocated;
-
-	if (wanted <= capacity)
-		return 0;
-	while (capacity < wanted)
-		capacity = capacity ? 2 * capacity : FIRST_BYTES;
-	char *larger = realloc(*text->bytes, capacity);
-	if (!larger)
-		return -ENOMEM;
-	*text->bytes = larger;
-	text->n_allocated = capacity;
-	return 0;
-}
-
 /* 0 is an error, which sticks to the stream. */
 static ssize_t write_text(void *user, const char *bytes, size_t n_bytes)
 {
 	struct text *text = user;
 
-	if (reserve(text, n_bytes) < 0) {
+	if (grow_array_by(text->bytes, *text->n_bytes, n_bytes + 1, &text->n_allocated, 1) < 0) {
 		errno = ENOMEM;
 		return 0;
 	}
@@ -71,7 +55,7 @@ FILE *text_stream_open(char **text, size_t *n_bytes)
 	if (!opened)
 		return NULL;
 	*opened = (struct text){ .bytes = text, .n_bytes = n_bytes };
-	if (reserve(opened, 0) < 0)
+	if (grow_array_by(text, 0, FIRST_BYTES, &opened->n_allocated, 1) < 0)
 		return drop(opened);
 	**text = '\0';
 	FILE *stream = fopencookie(opened, "we", functions);

@@ -42,15 +42,8 @@ void clock_ranges_sort(struct clock_ranges *ranges)
 
 const struct clock_range *clock_ranges_find(const struct clock_ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->n;
+	size_t low = array_n_until(ranges->items, ranges->n, start, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (ranges->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == 0)
 		return NULL;
 	const struct clock_range *range = &ranges->items[low - 1];

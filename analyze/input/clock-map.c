@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/array.h"
+
 void merge_clock_init(struct merge_clock *clock, uint64_t start_ticks, uint64_t ticks_per_second)
 {
 	*clock = (struct merge_clock){
@@ -44,14 +46,8 @@ int merge_clock_add(struct merge_clock *clock, const struct trace_clock *record)
 		clock->n_refused += record->ticks != before->ticks;
 		return 0;
 	}
-	if (clock->n == clock->n_allocated) {
-		size_t n_new = 2 * clock->n_allocated + 64;
-		struct merge_clock_pair *pairs = reallocarray(clock->pairs, n_new, sizeof(*pairs));
-		if (!pairs)
-			return -ENOMEM;
-		clock->pairs = pairs;
-		clock->n_allocated = n_new;
-	}
+	if (grow_array(&clock->pairs, clock->n, &clock->n_allocated, sizeof(*clock->pairs)) < 0)
+		return -ENOMEM;
 	if (!before && clock->start_ticks == 0) /* the header is damaged: the run starts here */
 		clock->start_ticks = record->ticks;
 	if (!before) {

@@ -4,17 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 static uint8_t *reserve(struct record_list *list, size_t n_bytes)
 {
-	if (list->n_bytes + n_bytes > list->n_allocated) {
-		size_t n_new = 2 * list->n_allocated + n_bytes + 4096;
-		uint8_t *bytes = realloc(list->bytes, n_new);
-
-		if (!bytes)
-			return NULL;
-		list->bytes = bytes;
-		list->n_allocated = n_new;
-	}
+	if (grow_array_by(&list->bytes, list->n_bytes, n_bytes, &list->n_allocated, 1) < 0)
+		return NULL;
 	uint8_t *at = list->bytes + list->n_bytes;
 
 	memset(at, 0, n_bytes);

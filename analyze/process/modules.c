@@ -72,23 +72,6 @@ static struct module_list *module_list_destroy(struct module_list *list)
 	return NULL;
 }
 
-/* How many items start at or before an address. */
-static size_t count_up_to(const struct module_list *list, uint64_t address)
-{
-	size_t low = 0;
-	size_t high = list->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (list->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /* A module's bounds have changed, not its start: find addresses in it again. */
 static void module_list_settle(struct module_list *list)
 {
@@ -108,7 +91,7 @@ static struct module *module_list_add(struct module_list *list, const struct mod
 		       sizeof(*list->max_ends)) < 0)
 		return NULL;
 
-	size_t at = count_up_to(list, module->start);
+	size_t at = array_n_until(list->items, list->n, start, module->start);
 	while (at > 0 && list->items[at - 1].start == module->start &&
 	       list->items[at - 1].load_ns > module->load_ns)
 		at--;
@@ -134,7 +117,8 @@ static struct module *module_list_find(struct module_list *list, uint64_t addres
 	if (list->last < list->n && holds(&list->items[list->last], address, time_ns))
 		return &list->items[list->last];
 
-	for (size_t i = count_up_to(list, address); i > 0 && list->max_ends[i - 1] > address; i--) {
+	for (size_t i = array_n_until(list->items, list->n, start, address);
+	     i > 0 && list->max_ends[i - 1] > address; i--) {
 		if (holds(&list->items[i - 1], address, time_ns)) {
 			list->last = i - 1;
 			return &list->items[i - 1];

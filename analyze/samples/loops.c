@@ -84,17 +84,9 @@ int sample_loops_mix(struct sample_loops *loops, const struct pending_sample *it
 
 static struct loop_last *last_of(struct sample_loops *loops, uint32_t thread)
 {
-	if (thread >= loops->n_lasts) {
-		size_t n = thread + thread / 2 + 16;
-		struct loop_last *larger = reallocarray(loops->lasts, n, sizeof(*larger));
+	int r = grow_array_to(&loops->lasts, thread, &loops->n_lasts, sizeof(*loops->lasts));
 
-		if (!larger)
-			return NULL;
-		memset(larger + loops->n_lasts, 0, (n - loops->n_lasts) * sizeof(*larger));
-		loops->lasts = larger;
-		loops->n_lasts = n;
-	}
-	return &loops->lasts[thread];
+	return r < 0 ? NULL : &loops->lasts[thread];
 }
 
 void sample_loops_break(struct sample_loops *loops, uint32_t thread)

@@ -27,22 +27,6 @@ int sample_turns_add(struct sample_turns *turns, const struct trace_period *reco
 	return r;
 }
 
-/* How many turns were up to a time. */
-static size_t n_until(const struct sample_turns *turns, uint64_t raw_ns)
-{
-	size_t low = 0, high = turns->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (turns->items[middle].raw_ns <= raw_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /* Is it the first on its CPU since that turn? */
 static bool is_first(struct sample_turns *turns, uint32_t cpu, size_t turn)
 {
@@ -50,14 +34,8 @@ static bool is_first(struct sample_turns *turns, uint32_t cpu, size_t turn)
 
 	if (cpu >= MAX_CPUS)
 		return false;
-	while (turns->n_cpus <= cpu) {
-		size_t before = turns->n_cpus;
-
-		if (grow_array(&turns->seen, before, &turns->n_cpus, sizeof(*turns->seen)) < 0)
-			return false;
-		for (size_t i = before; i < turns->n_cpus; i++)
-			turns->seen[i] = 0;
-	}
+	if (grow_array_to(&turns->seen, cpu, &turns->n_cpus, sizeof(*turns->seen)) < 0)
+		return false;
 	is_new = turns->seen[cpu] != turn + 1;
 	turns->seen[cpu] = turn + 1;
 	return is_new;
@@ -66,7 +44,9 @@ static bool is_first(struct sample_turns *turns, uint32_t cpu, size_t turn)
 uint64_t sample_turns_weight(struct sample_turns *turns, uint64_t raw_ns, uint32_t cpu,
 			     uint64_t carried)
 {
-	for (size_t i = is_mark(turns, carried) ? n_until(turns, raw_ns) : 0; i-- > 0;) {
+	size_t n_until = array_n_until(turns->items, turns->n, raw_ns, raw_ns);
+
+	for (size_t i = is_mark(turns, carried) ? n_until : 0; i-- > 0;) {
 		const struct trace_period *turn = &turns->items[i];
 
 		if (turn->mark == carried)

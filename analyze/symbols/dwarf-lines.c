@@ -80,18 +80,7 @@ static void die_ranges_settle(struct die_ranges *ranges)
  */
 static size_t die_ranges_begin(const struct die_ranges *ranges, uint64_t address)
 {
-	size_t low = 0;
-	size_t high = ranges->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->items[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_n_until(ranges->items, ranges->n, low, address);
 }
 
 static bool die_ranges_next(const struct die_ranges *ranges, uint64_t address, size_t *inout_at,

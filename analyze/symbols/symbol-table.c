@@ -236,17 +236,8 @@ struct symbol_table *symbol_table_of(struct object *object)
 
 struct symbol_entry *symbol_list_find(const struct symbol_list *list, uint64_t address)
 {
-	size_t low = 0;
-	size_t high = list->n;
+	size_t low = array_n_until(list->items, list->n, address, address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (list->items[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	while (low > 0 && list->items[low - 1].max_end > address) {
 		struct symbol_entry *entry = &list->items[--low];
 

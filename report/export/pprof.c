@@ -33,15 +33,9 @@ static void protobuf_finish(struct protobuf *message)
 
 static void append(struct protobuf *message, const void *bytes, size_t n)
 {
-	if (message->n + n > message->n_allocated) {
-		size_t n_new = 2 * (message->n + n) + 64;
-		uint8_t *larger = realloc(message->bytes, n_new);
-		if (!larger) {
-			message->is_failed = true;
-			return;
-		}
-		message->bytes = larger;
-		message->n_allocated = n_new;
+	if (grow_array_by(&message->bytes, message->n, n, &message->n_allocated, 1) < 0) {
+		message->is_failed = true;
+		return;
 	}
 	if (n)
 		memcpy(message->bytes + message->n, bytes, n);

@@ -22,6 +22,7 @@ struct series_box {
 	bool is_natural; /* nothing was recorded */
 	double *values; /* of repetitions that succeeded, sorted */
 	size_t n;
+	size_t n_allocated;
 	size_t n_failed;
 	double quartiles[3];
 	double whiskers[2]; /* the furthest values within Tukey's fences */
@@ -82,10 +83,8 @@ static int add_value(struct series_box *box, sqlite3_stmt *stmt)
 		box->n_failed++;
 		return 0;
 	}
-	double *larger = reallocarray(box->values, box->n + 1, sizeof(*larger));
-	if (!larger)
+	if (grow_array(&box->values, box->n, &box->n_allocated, sizeof(*box->values)) < 0)
 		return -ENOMEM;
-	box->values = larger;
 	box->values[box->n++] = sqlite3_column_double(stmt, COLUMN_VALUE);
 	return 0;
 }

@@ -253,15 +253,8 @@ static int remember(struct replay_sites *sites, int64_t id, uint32_t site)
 	uint64_t limit = (++sites->n_met + LEAST_BLOCKS) * IDS_OF_BLOCK;
 	if (at >= limit)
 		return 0;
-	if (at >= sites->n) {
-		size_t n = at + at / 2 + 1024;
-		uint32_t *larger = reallocarray(sites->sites, n, sizeof(*larger));
-		if (!larger)
-			return -ENOMEM;
-		memset(larger + sites->n, 0, (n - sites->n) * sizeof(*larger));
-		sites->sites = larger;
-		sites->n = n;
-	}
+	if (grow_array_to(&sites->sites, at, &sites->n, sizeof(*sites->sites)) < 0)
+		return -ENOMEM;
 	sites->sites[at] = site;
 	return 0;
 }

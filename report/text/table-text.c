@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/human-number.h"
 #include "common/text-stream.h"
@@ -141,15 +142,9 @@ static int cells_add(struct cells *cells, char *text)
 {
 	if (!text)
 		return -ENOMEM;
-	if (cells->n == cells->capacity) {
-		size_t capacity = cells->capacity ? 2 * cells->capacity : 256;
-		char **texts = realloc(cells->texts, capacity * sizeof(*texts));
-		if (!texts) {
-			free(text);
-			return -ENOMEM;
-		}
-		cells->texts = texts;
-		cells->capacity = capacity;
+	if (grow_array(&cells->texts, cells->n, &cells->capacity, sizeof(*cells->texts)) < 0) {
+		free(text);
+		return -ENOMEM;
 	}
 	cells->texts[cells->n++] = text;
 	return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 
 #define NANOSECOND_DIGITS 9
@@ -181,13 +182,8 @@ static int fill(struct heimdallr_log *log)
 		memmove(log->text, log->text + n_used, log->n_text - n_used);
 	log->n_text -= n_used;
 	log->text_offset = log->offset;
-	if (log->text_capacity < log->n_text + READ_BYTES) {
-		char *text = realloc(log->text, log->n_text + READ_BYTES);
-		if (!text)
-			return -ENOMEM;
-		log->text = text;
-		log->text_capacity = log->n_text + READ_BYTES;
-	}
+	if (grow_array_by(&log->text, log->n_text, READ_BYTES, &log->text_capacity, 1) < 0)
+		return -ENOMEM;
 	uint64_t at = log->text_offset + log->n_text;
 	uint64_t n_left = log->end > at ? log->end - at : 0;
 	ssize_t n = read_at(log->path, at, log->text + log->n_text,
@@ -271,13 +267,9 @@ static int read_next(struct heimdallr_log *log)
 	log->has_next = r > 0;
 	if (r <= 0)
 		return r;
-	if (log->next_capacity < log->next.n_frame_bytes) {
-		char *frames = realloc(log->next_frames, log->next.n_frame_bytes);
-		if (!frames)
-			return -ENOMEM;
-		log->next_frames = frames;
-		log->next_capacity = log->next.n_frame_bytes;
-	}
+	if (grow_array_by(&log->next_frames, 0, log->next.n_frame_bytes, &log->next_capacity, 1) <
+	    0)
+		return -ENOMEM;
 	if (log->next.n_frame_bytes)
 		memcpy(log->next_frames, log->next.frames, log->next.n_frame_bytes);
 	log->next.frames = log->next.n_frame_bytes ? log->next_frames : "";

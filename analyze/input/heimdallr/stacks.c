@@ -151,13 +151,9 @@ static int find_node(struct heimdallr_stacks *stacks, uint32_t parent, uint64_t 
 static int remember(struct heimdallr_stacks *stacks, const struct heimdallr_line *line,
 		    uint32_t node)
 {
-	if (stacks->last_capacity < line->n_frame_bytes) {
-		char *text = realloc(stacks->last_text, line->n_frame_bytes);
-		if (!text)
-			return -ENOMEM;
-		stacks->last_text = text;
-		stacks->last_capacity = line->n_frame_bytes;
-	}
+	if (grow_array_by(&stacks->last_text, 0, line->n_frame_bytes, &stacks->last_capacity, 1) <
+	    0)
+		return -ENOMEM;
 	memcpy(stacks->last_text, line->frames, line->n_frame_bytes);
 	stacks->n_last_bytes = line->n_frame_bytes;
 	stacks->last_node = node;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyze/input/perf-data/file-internal.h"
+#include "common/array.h"
 #include "common/text-stream.h"
 
 /* The events of a perf.data: their attributes in every size and order, and who an id means. */
@@ -22,21 +23,6 @@ void perf_data_events_finish(struct perf_data_events *events)
 	free(events->events);
 	free(events->ids);
 	*events = (struct perf_data_events){ 0 };
-}
-
-/* Room for one more. */
-static int grow(void *array, size_t n, size_t *n_allocated, size_t item_bytes)
-{
-	void **items = array;
-
-	if (n < *n_allocated)
-		return 0;
-	void *grown = reallocarray(*items, 2 * n + 16, item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	*items = grown;
-	*n_allocated = 2 * n + 16;
-	return 0;
 }
 
 /* Bit fields are counted from a byte's other end in the other order; the bytes themselves stay. */
@@ -112,7 +98,7 @@ int perf_data_events_add(struct perf_data_events *events, struct perf_bytes attr
 	attr.end = attr.at + size;
 	read_attr(&event, &attr);
 
-	int r = grow(&events->events, events->n, &events->n_allocated, sizeof(event));
+	int r = grow_array(&events->events, events->n, &events->n_allocated, sizeof(event));
 	if (r == 0)
 		events->events[events->n++] = event;
 	return r;
@@ -122,7 +108,8 @@ int perf_data_events_add_id(struct perf_data_events *events, uint64_t id, size_t
 {
 	if (events->n_ids >= MAX_IDS)
 		return -EBADMSG;
-	int r = grow(&events->ids, events->n_ids, &events->n_ids_allocated, sizeof(*events->ids));
+	int r = grow_array(&events->ids, events->n_ids, &events->n_ids_allocated,
+			   sizeof(*events->ids));
 	if (r < 0)
 		return r;
 	events->ids[events->n_ids++] = (struct perf_data_id){ id, (uint32_t)event };
@@ -459,15 +446,9 @@ int perf_data_features_build_id(struct perf_data_features *features, uint16_t mi
 
 	if (bytes.is_short || features->n_builds >= MAX_BUILDS)
 		return 0;
-	if (features->n_builds == features->n_builds_allocated) {
-		size_t n_new = 2 * features->n_builds + 64;
-		void *builds = reallocarray(features->builds, n_new, sizeof(*features->builds));
-
-		if (!builds)
-			return -ENOMEM;
-		features->builds = builds;
-		features->n_builds_allocated = n_new;
-	}
+	if (grow_array(&features->builds, features->n_builds, &features->n_builds_allocated,
+		       sizeof(*features->builds)) < 0)
+		return -ENOMEM;
 	struct perf_data_build *build = &features->builds[features->n_builds];
 	*build = (struct perf_data_build){ .n_bytes = 20 };
 	if (misc & MISC_BUILD_ID_SIZE && id[20] >= 1 && id[20] <= 20)

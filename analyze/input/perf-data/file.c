@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "analyze/input/perf-data/file-internal.h"
+#include "common/array.h"
 
 /*
  * The bytes of records of type COMPRESSED and COMPRESSED2: one zstd stream over all of them, in
@@ -67,14 +68,8 @@ struct perf_data_unzip *perf_data_unzip_destroy(struct perf_data_unzip *unzip)
 
 int perf_data_unzip_push(struct perf_data_unzip *unzip, const void *bytes, size_t n_bytes)
 {
-	if (n_bytes > unzip->in_room) {
-		uint8_t *in = realloc(unzip->in, n_bytes);
-
-		if (!in)
-			return -ENOMEM;
-		unzip->in = in;
-		unzip->in_room = n_bytes;
-	}
+	if (grow_array_by(&unzip->in, 0, n_bytes, &unzip->in_room, 1) < 0)
+		return -ENOMEM;
 	if (n_bytes)
 		memcpy(unzip->in, bytes, n_bytes);
 	unzip->n_in = n_bytes;

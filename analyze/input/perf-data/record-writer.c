@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/array.h"
+
 /*
  * A path is at most 4096 bytes; what a hostile file calls one must still leave room for the rest.
  */
@@ -20,15 +22,8 @@ void perf_records_finish(struct perf_records *records)
 
 int perf_records_add(struct perf_records *records, const void *bytes, size_t n_bytes)
 {
-	if (records->n_bytes + n_bytes > records->n_allocated) {
-		size_t n_new = 2 * records->n_allocated + n_bytes + 65536;
-		uint8_t *grown = realloc(records->bytes, n_new);
-
-		if (!grown)
-			return -ENOMEM;
-		records->bytes = grown;
-		records->n_allocated = n_new;
-	}
+	if (grow_array_by(&records->bytes, records->n_bytes, n_bytes, &records->n_allocated, 1) < 0)
+		return -ENOMEM;
 	memcpy(records->bytes + records->n_bytes, bytes, n_bytes);
 	records->n_bytes += n_bytes;
 	return 0;
