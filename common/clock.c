@@ -18,12 +18,17 @@
  */
 #define TRIES 16
 
-uint64_t clock_raw_ns(void)
+uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+uint64_t clock_raw_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
 #if defined(__x86_64__)

@@ -6,6 +6,7 @@
  */
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "schemas/ring.h"
 
@@ -19,7 +20,8 @@ struct clock_pair {
 /* Now, in ticks of that clock. Instructions before it have been executed. */
 uint64_t clock_ticks(enum ring_clock clock);
 
-/* CLOCK_MONOTONIC_RAW in nanoseconds. */
+/* A clock of the system in nanoseconds; CLOCK_MONOTONIC_RAW. */
+uint64_t clock_ns(clockid_t clock);
 uint64_t clock_raw_ns(void);
 
 /*

@@ -11,10 +11,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io.h"
 #include "series/process.h"
 
@@ -182,22 +182,17 @@ static _Noreturn void be_run(const struct series_execution *execution, int repor
 
 /* ---- In the series ---- */
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 * NS_PER_MS + now.tv_nsec;
-}
-
 /* Returns 1 when the process has ended, 0 when the time is up, -ECANCELED when told to stop. */
 static int wait_for(int end_fd, int stop_fd, int64_t timeout_ns)
 {
-	int64_t end = timeout_ns == SERIES_FOREVER ? INT64_MAX : now_ns() + timeout_ns;
+	int64_t end = timeout_ns == SERIES_FOREVER
+			      ? INT64_MAX
+			      : (int64_t)clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	struct pollfd fds[] = { { end_fd, POLLIN, 0 }, { stop_fd, POLLIN, 0 } };
 
 	for (;;) {
-		int64_t left = end == INT64_MAX ? INT64_MAX : end - now_ns();
+		int64_t left =
+			end == INT64_MAX ? INT64_MAX : end - (int64_t)clock_ns(CLOCK_MONOTONIC);
 		int64_t left_ms = left > 0 ? left / NS_PER_MS + 1 : 0;
 
 		if (poll(fds, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 0)

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/text-stream.h"
 #include "runner/host/host-facts.h"
 #include "series/process.h"
@@ -141,14 +141,6 @@ struct running {
 	int64_t begin_ns;
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 * NS_PER_MS + now.tv_nsec;
-}
-
 static void tell(struct running *running, const char *name, const struct series_outcome *outcome)
 {
 	const struct series_request *request = running->request;
@@ -159,7 +151,7 @@ static void tell(struct running *running, const char *name, const struct series_
 		.n_all = running->totals->n_all,
 		.name = name,
 		.outcome = outcome,
-		.elapsed_ns = now_ns() - running->begin_ns,
+		.elapsed_ns = (int64_t)clock_ns(CLOCK_MONOTONIC) - running->begin_ns,
 		.left_ns = -1,
 	};
 
@@ -351,7 +343,7 @@ int series_run(const struct series_request *request, struct series_totals *ret_t
 	if (err < 0)
 		return err;
 	running.stop_fd = stop_fd;
-	running.begin_ns = now_ns();
+	running.begin_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
 	count_earlier(&running);
 	series_host_take(&running.host);
 	err = do_all(&running);

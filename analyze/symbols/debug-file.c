@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <zlib.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #ifdef HAVE_DEBUGINFOD
 #define LIBRARY	    "libdebuginfod.so.1"
@@ -39,14 +39,6 @@ static void *function_of(const char *name)
 		memcpy(&(variable), &symbol_, sizeof(variable));                                   \
 	} while (0)
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 /* Called a few times in a second while a server is waited for; other than 0 ends it. */
 static int on_progress(debuginfod_client *client, long n_bytes, long n_all_bytes)
 {
@@ -58,9 +50,9 @@ static int on_progress(debuginfod_client *client, long n_bytes, long n_all_bytes
 		return 1;
 	/* Before a server has answered, n_bytes only counts how often it was looked. */
 	if (n_all_bytes > 0 && n_bytes != server->n_bytes)
-		server->began_ns = now_ns();
+		server->began_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
 	server->n_bytes = n_bytes;
-	if (now_ns() - server->began_ns > PATIENCE_NS)
+	if ((int64_t)clock_ns(CLOCK_MONOTONIC) - server->began_ns > PATIENCE_NS)
 		server->has_given_up = true;
 	if (server->places->fetching && n_all_bytes > 0)
 		server->places->fetching(server->places->context, server->path, n_bytes,
@@ -90,7 +82,7 @@ void debug_server_expect(struct debug_server *server, Dwfl *dwfl, const char *pa
 {
 	server->path = path;
 	server->n_bytes = 0;
-	server->began_ns = now_ns();
+	server->began_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
 	client_of(server, dwfl);
 }
 

@@ -10,10 +10,10 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "pmu/cpus.h"
 #include "pmu/stream.h"
 #include "pmu/watch.h"
@@ -141,14 +141,6 @@ static void open_others(struct watch_stream *stream, pid_t pid)
 	}
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /*
  * The least of some tries: others cost the same time. In time: CPU time knows nothing of a
  * hypervisor's part.
@@ -165,11 +157,11 @@ static uint32_t measure_hit(const struct perf_event_attr *of_stream)
 	if (pmu_event_open(&attr, 0, -1, &fd) < 0)
 		return USUAL_HIT_NS;
 	for (int i = 0; i < N_TRIES; i++) {
-		uint64_t start = now_ns();
+		uint64_t start = clock_raw_ns();
 
 		for (int j = 0; j < N_HITS; j++)
 			watched = (uint64_t)j;
-		uint64_t spent = (now_ns() - start) / N_HITS;
+		uint64_t spent = (clock_raw_ns() - start) / N_HITS;
 		least = spent < least ? spent : least;
 	}
 	return least > USUAL_HIT_NS ? (uint32_t)least : USUAL_HIT_NS;

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io.h"
 #include "pmu/cpus.h"
 
@@ -134,20 +134,12 @@ size_t run_parse_numa_maps(const char *text, struct run_node_bytes *ret_nodes, s
 	return n;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 /* None when it is not their turn, or the file cannot be read: a process of another user. */
 static size_t sample_nodes(struct run_process_sampler *sampler, struct run_node_bytes *ret_nodes,
 			   size_t max_nodes)
 {
 	auto_free char *text = NULL;
-	uint64_t begin = now_ns();
+	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
 	char path[64];
 	size_t n = 0;
 	int r;
@@ -160,7 +152,8 @@ static size_t sample_nodes(struct run_process_sampler *sampler, struct run_node_
 	r = io_read_file(path, NUMA_MAPS_BYTES, &text, NULL);
 	if (r == 0)
 		n = run_parse_numa_maps(text, ret_nodes, max_nodes);
-	sampler->nodes_not_before_ns = now_ns() + RUN_NODES_SHARE * (now_ns() - begin);
+	sampler->nodes_not_before_ns =
+		clock_ns(CLOCK_MONOTONIC) + RUN_NODES_SHARE * (clock_ns(CLOCK_MONOTONIC) - begin);
 	return n;
 }
 
