@@ -1,6 +1,7 @@
 #include "common/utf8.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,22 @@ int utf8_length(const unsigned char *s)
 	bool is_bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
 		      (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
 	return is_bad ? 0 : n;
+}
+
+size_t utf8_json(const char **text, char room[8])
+{
+	const char *at = *text;
+	size_t n = (size_t)utf8_length((const unsigned char *)at);
+
+	*text += n ? n : 1;
+	if (n == 0)
+		return (size_t)snprintf(room, 8, REPLACEMENT);
+	if (*at == '"' || *at == '\\')
+		return (size_t)snprintf(room, 8, "\\%c", *at);
+	if (n == 1 && *at < 0x20)
+		return (size_t)snprintf(room, 8, "\\u%04x", *at);
+	memcpy(room, at, n);
+	return n;
 }
 
 char *utf8_copy(const char *text)

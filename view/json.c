@@ -66,30 +66,17 @@ void json_close(struct json *json, char bracket)
 	json->needs_comma = true;
 }
 
-static void put_letter(struct json *json, const unsigned char *s, int n)
-{
-	char escaped[8];
-
-	if (n == 0)
-		put(json, "\xef\xbf\xbd", 3); /* U+FFFD: names of files may hold any byte */
-	else if (*s == '"' || *s == '\\')
-		put(json, escaped, (size_t)snprintf(escaped, sizeof(escaped), "\\%c", *s));
-	else if (*s < 0x20 || *s == 0x7f ||
-		 *s == '<') /* "</script>" must not end an exported page's */
-		put(json, escaped, (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", *s));
-	else
-		put(json, (const char *)s, (size_t)n);
-}
-
 static void put_text(struct json *json, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
+	char letter[8];
 
 	put_value(json, "\"", 1);
-	while (*s) {
-		int n = utf8_length(s);
-		put_letter(json, s, n);
-		s += n ? n : 1;
+	while (*text) {
+		bool is_masked = *text == '<' || *text == 0x7f; /* "</script>" ends a page's */
+		size_t n = is_masked ? (size_t)snprintf(letter, sizeof(letter), "\\u%04x", *text++)
+				     : utf8_json(&text, letter);
+
+		put(json, letter, n);
 	}
 	put(json, "\"", 1);
 }

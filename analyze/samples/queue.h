@@ -2,6 +2,9 @@
 /*
  * What samples.c has read and not attributed yet, in order of time: perf records of all sources and
  * CPUs, and the samples of --private. One thread.
+ *
+ * A perf record waits as bytes and is parsed again when its turn comes: 440 instructions, 0.1 % of
+ * an import. Parsed ones would take 216 bytes more each, which a hostile file could multiply.
  */
 #include <stdbool.h>
 #include <stddef.h>

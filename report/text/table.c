@@ -92,21 +92,11 @@ static void write_csv_row(FILE *out, sqlite3_stmt *stmt, size_t row)
 
 static void write_json_text(FILE *out, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
+	char letter[8];
 
 	fputc('"', out);
-	while (*s) {
-		int n = utf8_length(s);
-		if (n == 0)
-			fputs("\xef\xbf\xbd", out); /* U+FFFD: paths may hold any byte */
-		else if (*s == '"' || *s == '\\')
-			fprintf(out, "\\%c", *s);
-		else if (*s < 0x20)
-			fprintf(out, "\\u%04x", *s);
-		else
-			fwrite(s, 1, (size_t)n, out);
-		s += n ? n : 1;
-	}
+	while (*text)
+		fwrite(letter, 1, utf8_json(&text, letter), out);
 	fputc('"', out);
 }
 
