@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "report/plot/palette.h"
+#include "report/plot/figure.h"
 #include "report/plot/plot.h"
 
 #define DEFAULT_WIDTH  200 /* cells: 0.25 mm in a column of a paper */

@@ -10,7 +10,7 @@
 #include "common/cleanup.h"
 #include "common/statistics.h"
 #include "common/text-stream.h"
-#include "report/plot/palette.h"
+#include "report/plot/figure.h"
 #include "report/plot/plot.h"
 #include "report/queries.h"
 #include "store/query-value.h"

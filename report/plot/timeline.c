@@ -7,7 +7,7 @@
 #include "common/human-number.h"
 #include "common/text-stream.h"
 #include "report/chart/curves.h"
-#include "report/plot/palette.h"
+#include "report/plot/figure.h"
 #include "report/plot/plot.h"
 #include "report/text/sampling-notes.h"
 
