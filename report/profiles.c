@@ -15,8 +15,9 @@
 #define NUMBER(value) "CAST(round(" value ") AS INTEGER)"
 
 /*
- * Time is a share of the samples, with its interval; what is counted exactly is one of the whole. A function of several
- * sites: their ends bound its interval, and so does the binomial one of their sum. NULL: it lies anywhere between the ends.
+ * Time is a share of the samples, with its interval; what is counted exactly is one of the whole. A
+ * function of several sites: their ends bound its interval, and so does the binomial one of their
+ * sum. NULL: it lies anywhere between the ends.
  */
 #define CLOCK_TIME PROFILE_CLOCK_TIME
 #define IS_COUNT   "whole.total_n = 0 AND whole.total_unknown = 0"
@@ -53,34 +54,37 @@
 #define FROM_WHOLE " FROM (SELECT * FROM temp.profile_function WHERE id = 0) AS whole"
 
 /* clang-format off */
-const char report_flat_sql[] = "SELECT " SHARE("self") " AS \"self %\", " LOW("self") " AS \"self low\", "
-	HIGH("self") " AS \"self high\", " VALUE("self") " AS self, "
-	SHARE("total") " AS \"total %\", " LOW("total") " AS \"total low\", "
-	HIGH("total") " AS \"total high\", " VALUE("total") " AS total,"
+const char report_flat_sql[] =
+	"SELECT " SHARE("self") " AS \"self %\", " LOW("self") " AS \"self low\", " HIGH("self")
+	" AS \"self high\", " VALUE("self") " AS self, " SHARE("total") " AS \"total %\", "
+	LOW("total") " AS \"total low\", " HIGH("total") " AS \"total high\", " VALUE("total")
+	" AS total,"
 	" f.module, f.function" FROM_WHOLE ", " FUNCTIONS
-	" ORDER BY " MIDDLE("self") " DESC, " MIDDLE("total") " DESC, f.function, f.module LIMIT :limit";
+	" ORDER BY " MIDDLE("self") " DESC, " MIDDLE("total")
+	" DESC, f.function, f.module LIMIT :limit";
 /* clang-format on */
 
 /* The same without intervals, for what is counted. */
-static const char exact_sql[] = "SELECT f.self / nullif(whole.total, 0) AS \"self %\", " NUMBER(
-	"f.self") " AS self,"
-		  " f.total / nullif(whole.total, 0) AS \"total %\", " NUMBER(
-			  "f.total") " AS total,"
-				     " f.module, f.function" FROM_WHOLE ", " FUNCTIONS
-				     " ORDER BY f.self DESC, f.total DESC, f.function, f.module LIMIT :limit";
+/* clang-format off */
+static const char exact_sql[] =
+	"SELECT f.self / nullif(whole.total, 0) AS \"self %\", " NUMBER("f.self") " AS self,"
+	" f.total / nullif(whole.total, 0) AS \"total %\", " NUMBER("f.total") " AS total,"
+	" f.module, f.function" FROM_WHOLE ", " FUNCTIONS
+	" ORDER BY f.self DESC, f.total DESC, f.function, f.module LIMIT :limit";
+/* clang-format on */
 
 /* One row for each caller and callee, in the order of the callees. */
+/* clang-format off */
 const char report_calls_sql[] =
 	"SELECT a.function AS caller, a.module AS caller_module, b.function AS callee,"
-	" b.module AS callee_module, CASE WHEN value > 0 OR NOT is_cycle THEN " NUMBER(
-		"value") " END"
-			 " AS value, is_cycle AS closes_a_cycle, " NUMBER(
-				 "b.self") " AS callee_self,"
-					   " " NUMBER(
-						   "b.total") " AS callee_total"
-							      " FROM temp.profile_call JOIN temp.profile_function AS a ON a.id = caller"
-							      " JOIN temp.profile_function AS b ON b.id = callee"
-							      " ORDER BY b.total DESC, b.id, value DESC, a.id LIMIT :limit";
+	" b.module AS callee_module, CASE WHEN value > 0 OR NOT is_cycle THEN " NUMBER("value")
+	" END"
+	" AS value, is_cycle AS closes_a_cycle, " NUMBER("b.self") " AS callee_self,"
+	" " NUMBER("b.total") " AS callee_total"
+	" FROM temp.profile_call JOIN temp.profile_function AS a ON a.id = caller"
+	" JOIN temp.profile_function AS b ON b.id = callee"
+	" ORDER BY b.total DESC, b.id, value DESC, a.id LIMIT :limit";
+/* clang-format on */
 
 int report_profile_prepare(sqlite3 *db, const struct report_request *request)
 {
@@ -117,9 +121,12 @@ static void write_unknown(FILE *out, sqlite3 *db, const struct report_request *r
 {
 	auto_free char *text = report_sql_text(
 		db,
-		"SELECT printf('of %d call stack%s the time is not known: sums have what surely is theirs, and there may be"
-		" up to %.1f %% of the CPU time more (--sites shows from where to where)', total_unknown,"
-		" CASE total_unknown WHEN 1 THEN '' ELSE 's' END, 100 * min(1, (total_high - total) /" CLOCK_TIME
+		"SELECT printf('of %d call stack%s the time is not known: sums have what surely"
+		" is theirs, and there may be"
+		" up to %.1f %% of the CPU time more (--sites shows from where to where)',"
+		" total_unknown,"
+		" CASE total_unknown WHEN 1 THEN '' ELSE 's' END, 100 * min(1, (total_high -"
+		" total) /" CLOCK_TIME
 		")) FROM temp.profile_function WHERE id = 0 AND total_unknown > 0",
 		request->run_id);
 
@@ -161,7 +168,8 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 	      "per call stack however often it stands in it\n",
 	      out);
 	if (is_time)
-		fputs("\u00b195 %: with what samples leave unresolved; two numbers: anywhere between them\n",
+		fputs("\u00b195 %: with what samples leave unresolved; two numbers: anywhere"
+		      " between them\n",
 		      out);
 	write_unknown(out, db, request);
 	return report_line_hints_write(out, db, request->run_id);
@@ -249,8 +257,10 @@ static void write_head(const struct calls *calls)
 
 	fprintf(calls->out,
 		"Callers, function, callees by %s: %s%s in all\n"
-		"A function counts once per call stack, however often it stands in it. A call marked * "
-		"leads back to a function\nfurther out (recursion): that part of it carries nothing. "
+		"A function counts once per call stack, however often it stands in it. A call"
+		" marked * "
+		"leads back to a function\nfurther out (recursion): that part of it carries"
+		" nothing. "
 		"The callers of a function add up to its total.\n",
 		title ? title : calls->metric->title, has_unknown(calls->db) ? "at least " : "",
 		format_value(calls->whole, calls->metric->kind).text);

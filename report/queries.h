@@ -12,9 +12,10 @@
 	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND measures = 'time')"
 
 /*
- * Of the CPU time that samples stand for, in ns (periods differ, so numbers of samples would not do), a share and
- * the ends of its 95 % interval, as store/totals/imputation.c answers for owners: time that no sample stands for may
- * be anybody's, and where it is much the share is not told. Needs WHOLE as table `whole`.
+ * Of the CPU time that samples stand for, in ns (periods differ, so numbers of samples would not
+ * do), a share and the ends of its 95 % interval, as store/totals/imputation.c answers for owners:
+ * time that no sample stands for may be anybody's, and where it is much the share is not told.
+ * Needs WHOLE as table `whole`.
  */
 #define WHOLE                                                                                      \
 	" whole(n, ns, unsampled) AS (SELECT " CLOCK_SAMPLES                                       \
@@ -32,7 +33,10 @@
 				"\", min(" PART_OF(ns) " + " HALF_OF(                              \
 					ns) ", 1) * (1 - unsampled) + unsampled AS \"" high "\","
 
-/* A mapping that no call made that was seen: by its own name; libc's heap as pictures call it (report/chart/heatmap-request.c). */
+/*
+ * A mapping that no call made that was seen: by its own name; libc's heap as pictures call it
+ * (report/chart/heatmap-request.c).
+ */
 #define MAPPING_NAME                                                                               \
 	"CASE path WHEN '[heap]' THEN 'heap (brk)'"                                                \
 	" ELSE 'mapping of ' || coalesce(nullif(path, ''), 'anonymous memory') END"
@@ -73,7 +77,10 @@ extern const char report_peak_sql[];
 extern const char report_temporary_sql[];
 extern const char report_temporary_n_sql[];
 
-/* Make the tables of the call stacks that suppressions name, and of those whose blocks libraries keep. Result as report_write(). */
+/*
+ * Make the tables of the call stacks that suppressions name, and of those whose blocks libraries
+ * keep. Result as report_write().
+ */
 struct report_request;
 int report_leaks_prepare(sqlite3 *db, const struct report_request *request);
 

@@ -1,64 +1,68 @@
 /* The reports of what was recorded: runs, processes, regions, and what was not. */
 #include "report/queries.h"
 
+/* clang-format off */
 const char report_totals_sql[] =
-	"SELECT name, CASE WHEN name = 'samples' THEN " REPORT_SQL_SAMPLES("value") " WHEN name = 'faults' THEN " REPORT_SQL_FAULTS(
-		"value") " WHEN name IN ('allocations', 'bytes', 'frees', 'live_blocks', 'live_bytes', 'peak_bytes', 'peak_ns', 'reallocations',"
-			 "  'temporary', 'heap_accesses', 'accesses_before_birth', 'accesses_after_death')"
-			 " THEN " REPORT_SQL_BLOCKS(
-				 "value") " ELSE value END AS value"
-					  " FROM total WHERE run_id = :run ORDER BY name LIMIT :limit";
+	"SELECT name, CASE WHEN name = 'samples' THEN " REPORT_SQL_SAMPLES("value")
+	" WHEN name = 'faults' THEN " REPORT_SQL_FAULTS("value")
+	" WHEN name IN ('allocations', 'bytes', 'frees', 'live_blocks', 'live_bytes',"
+	" 'peak_bytes', 'peak_ns', 'reallocations',"
+	"  'temporary', 'heap_accesses', 'accesses_before_birth', 'accesses_after_death')"
+	" THEN " REPORT_SQL_BLOCKS("value") " ELSE value END AS value"
+	" FROM total WHERE run_id = :run ORDER BY name LIMIT :limit";
 
 const char report_list_sql[] =
 	"SELECT id, program || '.' || mode || '.' || repetition AS run, duration_ns AS duration,"
-	" (SELECT value FROM total WHERE run_id = run.id AND name = 'allocations' AND" REPORT_SQL_HAS_BLOCKS(
-		"run.id") ") AS allocations,"
-			  " (SELECT value FROM total WHERE run_id = run.id AND name = 'peak_bytes' AND" REPORT_SQL_HAS_BLOCKS(
-				  "run.id") ") AS peak,"
-					    " (SELECT count(*) FROM loss WHERE run_id = run.id) AS losses, command"
-					    " FROM run ORDER BY id LIMIT :limit";
+	" (SELECT value FROM total WHERE run_id = run.id AND name = 'allocations' AND"
+	REPORT_SQL_HAS_BLOCKS("run.id") ") AS allocations,"
+	" (SELECT value FROM total WHERE run_id = run.id AND name = 'peak_bytes' AND"
+	REPORT_SQL_HAS_BLOCKS("run.id") ") AS peak,"
+	" (SELECT count(*) FROM loss WHERE run_id = run.id) AS losses, command"
+	" FROM run ORDER BY id LIMIT :limit";
 
 const char report_processes_sql[] =
-	"SELECT pid, (SELECT pid FROM process AS parent WHERE parent.id = process.parent_id) AS parent,"
+	"SELECT pid, (SELECT pid FROM process AS parent WHERE parent.id = process.parent_id) AS"
+	" parent,"
 	" birth, CASE WHEN traced THEN 'traced' ELSE 'not traced: ' || why_not END AS state,"
 	" start_ns AS start, end_ns AS end,"
 	" (SELECT count(*) FROM thread WHERE thread.process_id = process.id) AS threads,"
-	" CASE WHEN traced THEN (SELECT sum(n_events) FROM thread WHERE thread.process_id = process.id) END AS events,"
+	" CASE WHEN traced THEN (SELECT sum(n_events) FROM thread WHERE thread.process_id ="
+	" process.id) END AS events,"
 	" CASE WHEN command <> '' THEN command ELSE exe END AS command"
 	" FROM process WHERE run_id = :run ORDER BY start_ns, id LIMIT :limit";
+/* clang-format on */
 
 /* Trips, and then what is in a region with those inside it; own: without them. */
+/* clang-format off */
 const char report_regions_sql[] =
 	"WITH RECURSIVE path(id, text, place) AS ("
 	"  SELECT id, name, printf('%08d', id) FROM region_total WHERE run_id = :run"
 	"  AND parent_id IS NULL"
 	"  UNION ALL SELECT part.id, path.text || ' / ' || part.name,"
 	"  path.place || printf('%08d', part.id)"
-	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id = path.id)," WHOLE
-	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own," SHARE_OF(
-		"all_time_ns", "CPU time", "low", "high")
-		SHARE_OF("own_time_ns", "own CPU", "own low", "own high") " " REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS(
-			"all_bytes") " AS bytes,"
-				     " " REPORT_SQL_BLOCKS(
-					     "own_bytes") " AS \"own bytes\","
-							  " " REPORT_SQL_FAULTS(
-								  "all_faults") " AS faults, path.text AS region"
-										" FROM whole, region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT :limit";
+	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id ="
+	" path.id)," WHOLE
+	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own,"
+	SHARE_OF("all_time_ns", "CPU time", "low", "high")
+	SHARE_OF("own_time_ns", "own CPU", "own low", "own high") " "
+	REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS("all_bytes") " AS bytes,"
+	" " REPORT_SQL_BLOCKS("own_bytes") " AS \"own bytes\","
+	" " REPORT_SQL_FAULTS("all_faults") " AS faults, path.text AS region"
+	" FROM whole, region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT"
+	" :limit";
 
-#define LOSSES(part)                                                                                                 \
-	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\","                                      \
-	" max(to_ns) AS \"to\"," part(                                                                               \
-		"loss") " (SELECT exe FROM process WHERE process.id"                                                 \
-			" = loss.process_id) AS program"                                                             \
-			" FROM loss WHERE run_id = :run GROUP BY source, reason, process_id"                         \
-			" UNION ALL SELECT name, 'not opened: ' || coalesce(remedy, 'error ' || error), NULL,"       \
-			" NULL, NULL," part(                                                                         \
-				"source") " NULL FROM source WHERE run_id = :run AND error <> 0"                     \
-					  " AND NOT passed_over UNION ALL SELECT 'process ' || pid,"                 \
-					  " 'not traced: ' || coalesce(why_not, 'unknown'), NULL, start_ns, end_ns," \
-					  " " part(                                                                  \
-						  "process") " exe FROM process WHERE run_id = :run AND NOT traced"  \
-							     " AND why_not IS NOT 'perf.data'"
+#define LOSSES(part) \
+	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\"," \
+	" max(to_ns) AS \"to\"," part("loss") " (SELECT exe FROM process WHERE process.id" \
+	" = loss.process_id) AS program" \
+	" FROM loss WHERE run_id = :run GROUP BY source, reason, process_id" \
+	" UNION ALL SELECT name, 'not opened: ' || coalesce(remedy, 'error ' || error), NULL," \
+	" NULL, NULL," part("source") " NULL FROM source WHERE run_id = :run AND error <> 0" \
+	" AND NOT passed_over UNION ALL SELECT 'process ' || pid," \
+	" 'not traced: ' || coalesce(why_not, 'unknown'), NULL, start_ns, end_ns," \
+	" " part("process") " exe FROM process WHERE run_id = :run AND NOT traced" \
+	" AND why_not IS NOT 'perf.data'"
+/* clang-format on */
 #define NO_PART(name) ""
 #define PART(name)    " '" name "' AS part,"
 
@@ -69,9 +73,11 @@ const char report_losses_sql[] = LOSSES(NO_PART) " LIMIT :limit";
 	" ledger WHERE n <> 0"
 
 /*
- * In numbers what report_ledger_write() tells in words; what was read and what was lost also where it is 0. Rows of part
- * "loss" are all that was lost, and add up to what the overview says; the ledger tells of the same losses by source.
+ * In numbers what report_ledger_write() says in words; what was read and what was lost also where
+ * it is 0. Rows of part "loss" are all that was lost, and add up to what the overview says; the
+ * ledger tells of the same losses by source.
  */
+/* clang-format off */
 const char report_losses_data_sql[] =
 	"WITH ledger AS (SELECT * FROM source_ledger JOIN source ON source.id = source_id"
 	"  WHERE source.run_id = :run AND (measures <> 'tasks' OR n_lost + bad_bytes > 0)),"
@@ -79,54 +85,58 @@ const char report_losses_data_sql[] =
 	" SELECT number, name, 'samples read', n_taken FROM ledger"
 	" UNION ALL SELECT number, name, 'found the ring full' || CASE"
 	" WHEN NOT is_complete THEN ' (the recorder was killed: as far as the trace shows)'"
-	" WHEN NOT lost_is_exact THEN ' (as far as records show)' ELSE '' END, n_lost FROM ledger"
-	/* clang-format off */
-	LEDGER("n_hardware_lost", "dropped by the hardware")
+	" WHEN NOT lost_is_exact THEN ' (as far as records show)' ELSE '' END, n_lost FROM"
+	" ledger" LEDGER("n_hardware_lost", "dropped by the hardware")
 	LEDGER("n_dropped", "after recording had stopped")
 	LEDGER("n_throttles", "times throttled")
 	LEDGER("throttled_ns", "ns throttled: without samples")
 	LEDGER("unsampled_ns", "ns of CPU time without samples")
 	LEDGER("n_behind", "times that the recorder was late")
-	LEDGER("n_aux_truncated", "AUX area: full")
-	LEDGER("n_aux_partial", "AUX area: with gaps")
-	LEDGER("n_aux_collision", "AUX area: collisions")
-	LEDGER("bad_bytes", "bytes unreadable")
-	LEDGER("n_undecodable", "not decodable")
-	LEDGER("n_no_memory", "without memory access")
-	LEDGER("n_outside", "of unknown processes")
-	LEDGER("n_zero", "with address 0")
-	LEDGER("n_kernel", "with an address in the kernel")
-	LEDGER("n_no_clock", "without a time")
-	/* clang-format on */
-	") SELECT * FROM (" LOSSES(
-		PART) ")"
-		      " UNION ALL SELECT * FROM (SELECT name, reason, count, NULL, NULL, 'ledger', NULL FROM entry"
-		      "  ORDER BY number) LIMIT :limit";
+	LEDGER("n_aux_truncated", "AUX area: full") LEDGER("n_aux_partial", "AUX area: with gaps")
+	LEDGER("n_aux_collision", "AUX area: collisions") LEDGER("bad_bytes", "bytes unreadable")
+	LEDGER("n_undecodable", "not decodable") LEDGER("n_no_memory", "without memory access")
+	LEDGER("n_outside", "of unknown processes") LEDGER("n_zero", "with address 0")
+	LEDGER("n_kernel", "with an address in the kernel") LEDGER("n_no_clock", "without a time")
+	") SELECT * FROM (" LOSSES(PART) ")"
+	" UNION ALL SELECT * FROM (SELECT name, reason, count, NULL, NULL, 'ledger', NULL FROM"
+	" entry"
+	"  ORDER BY number) LIMIT :limit";
+/* clang-format on */
 
-/* A node of a reason is one for all stacks of the database: it has no count of its own, but stacks. */
+/*
+ * A node of a reason is one for all stacks of the database: it has no count of its own, but stacks.
+ */
+/* clang-format off */
 const char report_losses_hints_sql[] =
 	"WITH RECURSIVE path(id) AS (SELECT stack_id FROM site WHERE run_id = :run"
 	" UNION SELECT stack_id FROM mapping WHERE run_id = :run"
 	" UNION SELECT parent_id FROM stack JOIN path USING (id) WHERE parent_id IS NOT NULL)"
 	" SELECT 'stack cut short: recorded up to ' || CASE stop"
-	" WHEN 'depth' THEN 'the depth that stacks are followed to (at most 256 frames, --stack-depth)'"
-	" WHEN 'no unwind rule' THEN 'code without unwind tables, such as generated code and some assembly:"
+	" WHEN 'depth' THEN 'the depth that stacks are followed to (at most 256 frames,"
+	" --stack-depth)'"
+	" WHEN 'no unwind rule' THEN 'code without unwind tables, such as generated code and"
+	" some assembly:"
 	" its callers are not known'"
 	" WHEN 'no frame pointer' THEN 'code without frame pointers: record without --stacks fp'"
-	" WHEN 'outside the stack' THEN 'a frame outside of the thread''s stack: its callers are not known'"
+	" WHEN 'outside the stack' THEN 'a frame outside of the thread''s stack: its callers are"
+	" not known'"
 	" WHEN 'stack table full' THEN 'what the thread''s table of stacks had room for'"
 	" ELSE stop END || '. The event counts, with what is known of its stack'"
-	" FROM (SELECT DISTINCT stop FROM stack JOIN path USING (id) WHERE stop IS NOT NULL) WHERE EXISTS (SELECT 1 FROM loss"
+	" FROM (SELECT DISTINCT stop FROM stack JOIN path USING (id) WHERE stop IS NOT NULL)"
+	" WHERE EXISTS (SELECT 1 FROM loss"
 	" WHERE run_id = :run AND reason = 'stack cut short')"
 	/* Nothing is lost there, but one in a thousand is more than clocks that fit would show. */
-	" UNION ALL SELECT printf('%,d of %,d accesses lay in no block, but within 10 us of the life of one"
-	" there: where the program does not reuse memory so fast, the clocks of events and samples do not fit',"
+	" UNION ALL SELECT printf('%,d of %,d accesses lay in no block, but within 10 us of the"
+	" life of one"
+	" there: where the program does not reuse memory so fast, the clocks of events and"
+	" samples do not fit',"
 	" near, near + found) FROM (SELECT"
 	" coalesce(sum(value) FILTER (WHERE name LIKE 'accesses_%'), 0) AS near,"
 	" coalesce(sum(value) FILTER (WHERE name = 'heap_accesses'), 0) AS found"
 	" FROM total WHERE run_id = :run AND name IN"
 	" ('heap_accesses', 'accesses_before_birth', 'accesses_after_death'))"
 	" WHERE near >= 10 AND near * 1000 > near + found";
+/* clang-format on */
 
 /* Sizes, then lifetimes; from and below are bytes, or ns. */
 #define BUCKETS                                                                                    \
@@ -156,57 +166,62 @@ const char report_histogram_text_sql[] =
 
 #define OF_TRACED(n) "CASE WHEN traced THEN " REPORT_SQL_BLOCKS(n) " END"
 
+/* clang-format off */
 const char report_threads_sql[] =
 	"WITH" WHOLE
-	" SELECT tid, process.pid AS process, CASE WHEN is_main THEN 'yes' ELSE 'no' END AS main," SHARE_OF("time_ns", "time", "low", "high") " " REPORT_SQL_FAULTS("n_faults") " AS faults, " OF_TRACED(
-		"n_blocks") " AS blocks,"
-			    " " OF_TRACED("bytes") " AS bytes, " OF_TRACED(
-				    "n_frees") " AS frees,"
-					       " " OF_TRACED(
-						       "n_foreign") " AS \"freed by others\","
-								    " " OF_TRACED("live_bytes") " AS \"not freed\", " OF_TRACED(
-									    "n_temporary") " AS temporary,"
-											   " thread.start_ns AS start, thread.end_ns AS end,"
-											   " (SELECT name FROM thread_name WHERE thread_id = thread.id"
-											   "  ORDER BY time_ns DESC LIMIT 1) AS name"
-											   " FROM whole, thread JOIN process ON process.id = process_id"
-											   " LEFT JOIN thread_total ON thread_total.thread_id = thread.id"
-											   "  AND thread_total.run_id = thread.run_id"
-											   " WHERE thread.run_id = :run ORDER BY time_ns DESC, bytes DESC, thread.id LIMIT :limit";
+	" SELECT tid, process.pid AS process, CASE WHEN is_main THEN 'yes' ELSE 'no' END AS"
+	" main," SHARE_OF("time_ns", "time", "low", "high") " " REPORT_SQL_FAULTS("n_faults")
+	" AS faults, " OF_TRACED("n_blocks") " AS blocks,"
+	" " OF_TRACED("bytes") " AS bytes, " OF_TRACED("n_frees") " AS frees,"
+	" " OF_TRACED("n_foreign") " AS \"freed by others\","
+	" " OF_TRACED("live_bytes") " AS \"not freed\", " OF_TRACED("n_temporary")
+	" AS temporary,"
+	" thread.start_ns AS start, thread.end_ns AS end,"
+	" (SELECT name FROM thread_name WHERE thread_id = thread.id"
+	"  ORDER BY time_ns DESC LIMIT 1) AS name"
+	" FROM whole, thread JOIN process ON process.id = process_id"
+	" LEFT JOIN thread_total ON thread_total.thread_id = thread.id"
+	"  AND thread_total.run_id = thread.run_id"
+	" WHERE thread.run_id = :run ORDER BY time_ns DESC, bytes DESC, thread.id LIMIT :limit";
+/* clang-format on */
 
 /* The memory of all processes: the sum of what each had at most within the interval. */
 #define RESIDENT(low, high)                                                                        \
 	"(SELECT sum(most) FROM (SELECT max(rss) AS most FROM process_sample WHERE run_id = :run"  \
 	" AND time_ns >= " low " AND time_ns < " high " GROUP BY process_id))"
 
-const char report_timeline_sql[] = "SELECT time_ns AS time, interval_ns AS interval, " REPORT_SQL_BLOCKS(
-	"live_bytes") " AS live_bytes,"
-		      " " REPORT_SQL_BLOCKS(
-			      "max_live_bytes") " AS max_live_bytes,"
-						" " RESIDENT(
-							"timeline.time_ns",
-							"timeline.time_ns + interval_ns") " AS rss,"
-											  " " REPORT_SQL_BLOCKS("n_allocations") " AS allocations, " REPORT_SQL_BLOCKS("n_frees") " AS frees, " REPORT_SQL_SAMPLES(
-												  "n_samples") " AS samples, " REPORT_SQL_FAULTS("n_faults") " AS faults"
-																			     " FROM timeline WHERE run_id = :run ORDER BY time_ns LIMIT :limit";
+/* clang-format off */
+const char report_timeline_sql[] =
+	"SELECT time_ns AS time, interval_ns AS interval, " REPORT_SQL_BLOCKS("live_bytes")
+	" AS live_bytes,"
+	" " REPORT_SQL_BLOCKS("max_live_bytes") " AS max_live_bytes,"
+	" " RESIDENT("timeline.time_ns", "timeline.time_ns + interval_ns") " AS rss,"
+	" " REPORT_SQL_BLOCKS("n_allocations") " AS allocations, " REPORT_SQL_BLOCKS("n_frees")
+	" AS frees, " REPORT_SQL_SAMPLES("n_samples") " AS samples, "
+	REPORT_SQL_FAULTS("n_faults") " AS faults"
+	" FROM timeline WHERE run_id = :run ORDER BY time_ns LIMIT :limit";
+/* clang-format on */
 
 /* As many lines as --limit, each of several intervals. */
+/* clang-format off */
 const char report_timeline_text_sql[] =
-	"WITH line AS (SELECT CASE WHEN :limit > 0 THEN 1 + (count(*) - 1) / :limit ELSE 1 END AS n,"
+	"WITH line AS (SELECT CASE WHEN :limit > 0 THEN 1 + (count(*) - 1) / :limit ELSE 1 END"
+	" AS n,"
 	"  max(max_live_bytes) AS peak FROM timeline WHERE run_id = :run),"
 	" joined AS (SELECT min(time_ns) AS start, max(time_ns + interval_ns) AS stop,"
 	"  max(max_live_bytes) AS most, sum(n_allocations + n_frees) AS events,"
 	"  sum(n_samples) AS samples, sum(n_faults) AS faults, peak"
 	"  FROM timeline, line WHERE run_id = :run AND EXISTS (SELECT 1 FROM timeline"
-	"   WHERE run_id = :run AND n_allocations + n_samples + n_faults > 0) GROUP BY time_ns / interval_ns / line.n)"
-	" SELECT start AS \"from\", " REPORT_SQL_BLOCKS("most") " AS live, " RESIDENT(
-		"start",
-		"stop") " AS rss,"
-			" " REPORT_SQL_BLOCKS(
-				"CAST(1e9 * events / (stop - start) AS INTEGER)") " AS \"events/s\","
-										  " " REPORT_SQL_SAMPLES("samples") " AS samples, " REPORT_SQL_FAULTS(
-											  "faults") " AS faults, 1.0 * most / peak AS \"live bytes, at most\""
-												    " FROM joined ORDER BY start";
+	"   WHERE run_id = :run AND n_allocations + n_samples + n_faults > 0) GROUP BY time_ns /"
+	" interval_ns / line.n)"
+	" SELECT start AS \"from\", " REPORT_SQL_BLOCKS("most") " AS live, "
+	RESIDENT("start", "stop") " AS rss,"
+	" " REPORT_SQL_BLOCKS("CAST(1e9 * events / (stop - start) AS INTEGER)")
+	" AS \"events/s\","
+	" " REPORT_SQL_SAMPLES("samples") " AS samples, " REPORT_SQL_FAULTS("faults")
+	" AS faults, 1.0 * most / peak AS \"live bytes, at most\""
+	" FROM joined ORDER BY start";
+/* clang-format on */
 
 /* ---- The report of what was mapped ---- */
 

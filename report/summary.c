@@ -39,8 +39,8 @@ static const char *plural(int64_t n, const char *one, const char *many)
 }
 
 /*
- * A process counts once, as what it became by exec; its main thread likewise. An exec whose fork was
- * not seen has its parent's id too, so the pid decides.
+ * A process counts once, as what it became by exec; its main thread likewise. An exec whose fork
+ * was not seen has its parent's id too, so the pid decides.
  */
 #define IS_LAST_IMAGE                                                                              \
 	" NOT EXISTS (SELECT 1 FROM process AS next WHERE next.parent_id = process.id"             \
@@ -82,8 +82,10 @@ void report_summary_run(FILE *out, sqlite3 *db, int64_t run)
 {
 	auto_free char *line = report_sql_text(
 		db,
-		"SELECT 'run ' || id || ' of ' || (SELECT count(*) FROM run) || ': ' || program || '.'"
-		" || mode || '.' || repetition || '   (--run chooses one, --stat shows all)' FROM run"
+		"SELECT 'run ' || id || ' of ' || (SELECT count(*) FROM run) || ': ' || program"
+		" || '.'"
+		" || mode || '.' || repetition || '   (--run chooses one, --stat shows all)' FROM"
+		" run"
 		" WHERE id = :run AND (SELECT count(*) FROM run) > 1",
 		run);
 
@@ -150,7 +152,8 @@ static char *untraced_text(sqlite3 *db, int64_t run)
 {
 	return report_sql_text(
 		db,
-		"SELECT replace(exe, rtrim(exe, replace(exe, '/', '')), '') || ' was not traced: ' ||"
+		"SELECT replace(exe, rtrim(exe, replace(exe, '/', '')), '') || ' was not traced:"
+		" ' ||"
 		" coalesce(why_not, 'unknown') FROM process WHERE run_id = :run AND NOT EXISTS"
 		" (SELECT 1 FROM process WHERE run_id = :run AND traced) ORDER BY start_ns LIMIT 1",
 		run);
@@ -180,18 +183,25 @@ static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 }
 
 /*
- * What was mapped when most blocks were live, by who made it; mappings that blocks lie in are left out. Of a process that has
- * ended nothing is there, whatever it left mapped.
+ * What was mapped when most blocks were live, by who made it; mappings that blocks lie in are left
+ * out. Of a process that has ended nothing is there, whatever it left mapped.
  */
+/* clang-format off */
 static const char mapped_sql[] =
 	"WITH at(ns) AS (SELECT value FROM total WHERE run_id = :run AND name = 'peak_ns'),"
-	" part AS (SELECT CASE WHEN kind = 'stack' THEN 'stacks' WHEN kind = 'reserved' THEN 'reserved'"
-	"  WHEN seen = 0 AND kind <> 'file' THEN 'by the program' WHEN kind = 'file' THEN 'files' END AS what, size"
-	"  FROM at, mapping JOIN mapping_kind ON mapping_id = mapping.id JOIN process ON process.id = process_id"
+	" part AS (SELECT CASE WHEN kind = 'stack' THEN 'stacks' WHEN kind = 'reserved' THEN"
+	" 'reserved'"
+	"  WHEN seen = 0 AND kind <> 'file' THEN 'by the program' WHEN kind = 'file' THEN"
+	" 'files' END AS what, size"
+	"  FROM at, mapping JOIN mapping_kind ON mapping_id = mapping.id JOIN process ON"
+	" process.id = process_id"
 	"  WHERE mapping.run_id = :run AND seen <> 2 AND NOT is_nested AND birth_ns <= ns"
-	"  AND coalesce(death_ns, ns + 1) > ns AND coalesce(end_ns, ns + 1) > ns AND start_ns <= ns)"
+	"  AND coalesce(death_ns, ns + 1) > ns AND coalesce(end_ns, ns + 1) > ns AND start_ns <="
+	" ns)"
 	" SELECT group_concat(bytes_text(bytes) || ' ' || what, ', ') FROM"
-	" (SELECT what, sum(size) AS bytes FROM part WHERE what IS NOT NULL GROUP BY what ORDER BY 2 DESC)";
+	" (SELECT what, sum(size) AS bytes FROM part WHERE what IS NOT NULL GROUP BY what ORDER"
+	" BY 2 DESC)";
+/* clang-format on */
 
 /* Live bytes are of blocks only: what the kernel had given is told beside them. */
 static void write_memory(FILE *out, sqlite3 *db, int64_t run)
@@ -213,7 +223,8 @@ static void write_sources(FILE *out, sqlite3 *db, int64_t run)
 {
 	sqlite3_stmt *stmt = report_sql_prepare(
 		db,
-		"SELECT source.n_samples, coalesce(weight / nullif(whole.n_samples, 0), source.period),"
+		"SELECT source.n_samples, coalesce(weight / nullif(whole.n_samples, 0),"
+		" source.period),"
 		" source.unit FROM source JOIN main.source AS whole ON whole.id = source.id"
 		" LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id = :run"
 		" AND source.error = 0 AND source.measures <> 'tasks' ORDER BY source.number",
@@ -358,7 +369,10 @@ static void write_owners(FILE *out, sqlite3 *db, int64_t run, enum trace_role ro
 		const char *heading = is_stall ? "waited for   " : "owners       ";
 		struct format_text text = report_sql_share(stmt, 1);
 
-		/* The first has its interval; the others their number, or the range that they lie in. */
+		/*
+		 * The first has its interval; the others their number, or the range that they lie
+		 * in.
+		 */
 		if (n_rows > 0)
 			text.text[strcspn(text.text, " ")] = '\0';
 		fprintf(out, "%s%s %s", n_rows ? "  " : heading, statement_string(stmt, 0),
@@ -374,7 +388,8 @@ static void write_next(FILE *out, const struct report_request *request)
 {
 	if (request->name)
 		fprintf(out,
-			"next: memsight report %s --sites | --flat | --peak | --leaks | --timeline     "
+			"next: memsight report %s --sites | --flat | --peak | --leaks |"
+			" --timeline     "
 			"memsight query %s \"...\"\n",
 			request->name, request->name);
 }

@@ -1,66 +1,85 @@
 #include "report/queries.h"
 
+/* clang-format off */
 const char report_objects_sql[] =
-	"WITH object AS (SELECT 1 AS owner_kind, stack_id AS id, n_samples + n_imputed AS n, share,"
+	"WITH object AS (SELECT 1 AS owner_kind, stack_id AS id, n_samples + n_imputed AS n,"
+	" share,"
 	"  share_low, share_high, n_stalls + n_stalls_imputed AS stalls, stall_share, stall_low,"
 	"  stall_high, n_faults AS faults, peak_bytes AS bytes, n_blocks AS blocks,"
 	"  first_ns AS first, last_ns AS last FROM site WHERE run_id = :run"
-	"  UNION ALL SELECT owner_kind, owner_id, n_samples + n_imputed, share, share_low, share_high,"
+	"  UNION ALL SELECT owner_kind, owner_id, n_samples + n_imputed, share, share_low,"
+	" share_high,"
 	"  n_stalls + n_stalls_imputed, stall_share, stall_low, stall_high, n_faults,"
-	"  CASE owner_kind WHEN 2 THEN (SELECT size FROM object_name WHERE object_name.id = owner_id)"
+	"  CASE owner_kind WHEN 2 THEN (SELECT size FROM object_name WHERE object_name.id ="
+	" owner_id)"
 	"   WHEN 3 THEN (SELECT size FROM mapping JOIN mapping_kind ON mapping_id = mapping.id"
 	"    WHERE mapping.id = owner_id AND kind <> 'reserved')"
 	"   WHEN 4 THEN (SELECT size FROM symbol WHERE symbol.id = owner_id) END, NULL,"
 	"  first_touch_ns, last_touch_ns FROM object_total WHERE run_id = :run),"
-	" top AS (SELECT * FROM object ORDER BY n DESC, stalls DESC, faults DESC, bytes DESC, owner_kind, id"
+	" top AS (SELECT * FROM object ORDER BY n DESC, stalls DESC, faults DESC, bytes DESC,"
+	" owner_kind, id"
 	"  LIMIT :limit)"
 	" SELECT owner.name AS kind, share AS time, share_low AS low, share_high AS high,"
 	" stall_share AS stall, stall_low AS \"stall low\", stall_high AS \"stall high\","
-	" " REPORT_SQL_FAULTS(
-		"faults") " AS faults,"
-			  " bytes AS size, blocks, first AS \"from\", last AS \"to\","
-			  " coalesce(" PLACE ", owner.meaning) AS object"
-			  " FROM top AS object JOIN owner ON owner.id = owner_kind"
-			  " ORDER BY n DESC, stalls DESC, faults DESC, bytes DESC, owner_kind, object.id";
+	" " REPORT_SQL_FAULTS("faults") " AS faults,"
+	" bytes AS size, blocks, first AS \"from\", last AS \"to\","
+	" coalesce(" PLACE ", owner.meaning) AS object"
+	" FROM top AS object JOIN owner ON owner.id = owner_kind"
+	" ORDER BY n DESC, stalls DESC, faults DESC, bytes DESC, owner_kind, object.id";
 
 const char report_objects_n_sql[] =
 	"SELECT (SELECT count(*) FROM site WHERE run_id = :run)"
-	" + (SELECT count(*) FROM object_total JOIN owner ON owner.id = owner_kind WHERE run_id = :run)";
+	" + (SELECT count(*) FROM object_total JOIN owner ON owner.id = owner_kind WHERE run_id"
+	" = :run)";
+/* clang-format on */
 
 #define SHOWN "8" /* objects of a loop */
 
 /*
- * A line for each loop, object and direction; objects of the heap are their sites. A loop over a tree has hundreds of
- * them: the small ones are one line, unless all lines are wanted. Of that line n is a bound of the sum of squares.
+ * A line for each loop, object and direction; objects of the heap are their sites. A loop over a
+ * tree has hundreds of them: the small ones are one line, unless all lines are wanted. Of that line
+ * n is a bound of the sum of squares.
  */
+/* clang-format off */
 const char report_access_mix_sql[] =
 	"WITH" WHOLE
-	", top AS (SELECT * FROM loop WHERE run_id = :run ORDER BY time_ns DESC, id LIMIT :limit),"
-	" ranked AS (SELECT *, row_number() OVER (PARTITION BY loop_id ORDER BY n_samples DESC, owner_kind,"
+	", top AS (SELECT * FROM loop WHERE run_id = :run ORDER BY time_ns DESC, id LIMIT"
+	" :limit),"
+	" ranked AS (SELECT *, row_number() OVER (PARTITION BY loop_id ORDER BY n_samples DESC,"
+	" owner_kind,"
 	"  owner_id, is_write) AS place FROM loop_access WHERE run_id = :run"
 	"  AND loop_id IN (SELECT id FROM top)),"
-	" object AS (SELECT loop_id, owner_kind, owner_id AS id, is_write, n_samples, n_samples_sq, accesses,"
+	" object AS (SELECT loop_id, owner_kind, owner_id AS id, is_write, n_samples,"
+	" n_samples_sq, accesses,"
 	"  NULL AS n_parts FROM ranked WHERE place <= " SHOWN " OR :limit < 0"
-	"  UNION ALL SELECT loop_id, NULL, NULL, is_write, sum(n_samples), sum(n_samples), sum(accesses), count(*)"
+	"  UNION ALL SELECT loop_id, NULL, NULL, is_write, sum(n_samples), sum(n_samples),"
+	" sum(accesses), count(*)"
 	"  FROM ranked WHERE place > " SHOWN " AND :limit >= 0 GROUP BY loop_id, is_write)"
-	" SELECT" SHARE_OF(
-		"top.time_ns", "loop time", "loop low",
-		"loop high") " object.n_samples / top.n_samples AS \"of accesses\","
-			     " half_width(object.n_samples, object.n_samples_sq, top.n_samples) AS \"mix \u00b195 %\","
-			     " round(n_accesses * object.n_samples / top.n_samples, 2) AS \"each turn\","
-			     " CASE is_write WHEN 1 THEN 'written' ELSE 'read' END AS access,"
-			     " CAST(round(object.accesses) AS INTEGER) AS counted,"
-			     " accesses_half / top.accesses AS \"count ±95 %\","
-			     " CAST(CASE method WHEN 'registers' THEN n_pairs WHEN 'replay' THEN n_replayed END AS REAL)"
-			     "  / top.n_samples AS covered,"
-			     " (SELECT coalesce(frame_line.function || ' ', frame.function || ' ',"
-			     "  nullif(replace(frame.path, rtrim(frame.path, replace(frame.path, '/', '')), ''), ''), '?')"
-			     "  || coalesce(frame_line.file || ':' || frame_line.line, printf('+0x%x', frame.offset)) FROM frame LEFT JOIN frame_line"
-			     "  ON frame_line.frame_id = frame.id AND depth = 0 WHERE frame.id = top.frame_id) AS \"loop\", coalesce(" PLACE
-			     ", owner.meaning, n_parts || ' objects with less each (--limit 0 shows all)') AS object"
-			     " FROM whole, top JOIN object ON object.loop_id = top.id LEFT JOIN owner ON owner.id = owner_kind"
-			     " ORDER BY top.time_ns DESC, top.id, n_parts IS NOT NULL, object.n_samples DESC, owner_kind, object.id,"
-			     " is_write";
+	" SELECT" SHARE_OF("top.time_ns", "loop time", "loop low", "loop high")
+	" object.n_samples / top.n_samples AS \"of accesses\","
+	" half_width(object.n_samples, object.n_samples_sq, top.n_samples) AS \"mix \u00b195"
+	" %\","
+	" round(n_accesses * object.n_samples / top.n_samples, 2) AS \"each turn\","
+	" CASE is_write WHEN 1 THEN 'written' ELSE 'read' END AS access,"
+	" CAST(round(object.accesses) AS INTEGER) AS counted,"
+	" accesses_half / top.accesses AS \"count ±95 %\","
+	" CAST(CASE method WHEN 'registers' THEN n_pairs WHEN 'replay' THEN n_replayed END AS"
+	" REAL)"
+	"  / top.n_samples AS covered,"
+	" (SELECT coalesce(frame_line.function || ' ', frame.function || ' ',"
+	"  nullif(replace(frame.path, rtrim(frame.path, replace(frame.path, '/', '')), ''), ''),"
+	" '?')"
+	"  || coalesce(frame_line.file || ':' || frame_line.line, printf('+0x%x', frame.offset))"
+	" FROM frame LEFT JOIN frame_line"
+	"  ON frame_line.frame_id = frame.id AND depth = 0 WHERE frame.id = top.frame_id) AS"
+	" \"loop\", coalesce(" PLACE
+	", owner.meaning, n_parts || ' objects with less each (--limit 0 shows all)') AS object"
+	" FROM whole, top JOIN object ON object.loop_id = top.id LEFT JOIN owner ON owner.id ="
+	" owner_kind"
+	" ORDER BY top.time_ns DESC, top.id, n_parts IS NOT NULL, object.n_samples DESC,"
+	" owner_kind, object.id,"
+	" is_write";
+/* clang-format on */
 
 /* Loops, as :limit counts them. */
 const char report_access_mix_n_sql[] =
@@ -68,7 +87,8 @@ const char report_access_mix_n_sql[] =
 
 /*
  * Time per byte and second against the heap's average: the share of the heap's time over the share
- * of its byte-seconds, with the interval that both ends allow. Listed only where that leaves the average out.
+ * of its byte-seconds, with the interval that both ends allow. Listed only where that leaves the
+ * average out.
  */
 #define RATED                                                                                      \
 	"WITH heap AS (SELECT share, share_low AS low, share_high AS high,"                        \
@@ -81,12 +101,15 @@ const char report_access_mix_n_sql[] =
 	"  byte_seconds / heap.held AS held, n_samples + n_imputed AS n"                           \
 	"  FROM site, heap WHERE run_id = :run AND byte_seconds > 0 AND heap.high > 0)"            \
 	" SELECT "
-#define RATES                                                                                      \
-	"of_interval(used / held, (high - low) / 2 / held) AS \"x average\","                      \
-	" of_interval(low / held, min(high - low, low) / 2 / held) AS \"x low\","                  \
-	" of_interval(high / held, (high - low) / 2 / held) AS \"x high\","                        \
-	" used AS \"of heap time\", low, high, held AS \"of heap\", peak_bytes AS peak,"           \
-	" n_blocks AS blocks, live_bytes AS \"not freed\", stack_text(stack_id, 4) AS \"allocated at\""
+/* clang-format off */
+#define RATES \
+	"of_interval(used / held, (high - low) / 2 / held) AS \"x average\"," \
+	" of_interval(low / held, min(high - low, low) / 2 / held) AS \"x low\"," \
+	" of_interval(high / held, (high - low) / 2 / held) AS \"x high\"," \
+	" used AS \"of heap time\", low, high, held AS \"of heap\", peak_bytes AS peak," \
+	" n_blocks AS blocks, live_bytes AS \"not freed\", stack_text(stack_id, 4) AS" \
+	" \"allocated at\""
+/* clang-format on */
 
 #define HOT  " FROM rated WHERE low > held"
 #define COLD " FROM rated WHERE high < held"
@@ -103,35 +126,34 @@ const char report_cold_n_sql[] = RATED "count(*)" COLD;
 	") WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = " id                             \
 	") ELSE (SELECT name FROM owner WHERE owner.id = " kind ") END"
 
+/* clang-format off */
 const char report_sharing_sql[] =
-	/* Lines that an access found modified in another cache; read only where a source tells so. */
+	/*
+	 * Lines that an access found modified in another cache; read only where a source tells so.
+	 */
 	"WITH" WHOLE
 	", hitm AS (SELECT address & ~63 AS line, count(*) AS n FROM (SELECT 1 FROM data_source"
-	"  WHERE snoop GLOB '*HitM*' LIMIT 1) CROSS JOIN touch WHERE run_id = :run AND data_src IN"
+	"  WHERE snoop GLOB '*HitM*' LIMIT 1) CROSS JOIN touch WHERE run_id = :run AND data_src"
+	" IN"
 	"  (SELECT data_src FROM data_source WHERE snoop GLOB '*HitM*') GROUP BY 1)"
 	" SELECT printf('0x%x', address) AS line,"
 	" CASE WHEN n_same > n_apart THEN 'same bytes' ELSE 'different bytes' END AS sharing,"
 	" n_changes AS changes, CAST(n_same AS REAL) / (n_same + n_apart) AS \"at same\","
 	" n_touches AS touches, n_writes AS writes, time_ns AS time,"
-	" " PART_OF(
-		"time_ns") " AS \"of time\","
-			   " half_width(" PART_OF(
-				   "time_ns") " * whole.n,"
-					      "  " PART_OF(
-						      "time_ns") " * whole.n * n_samples_sq / n_samples, whole.n) AS \"\u00b195 %\","
-								 " hitm.n AS HitM,"
-								 " (SELECT tid FROM thread WHERE thread.id = thread_id) AS thread,"
-								 " (SELECT tid FROM thread WHERE thread.id = other_thread_id) AS other,"
-								 " " SHARER(
-									 "owner_kind",
-									 "owner_id") " || CASE WHEN owner_kind = other_owner_kind"
-										     "  AND owner_id IS other_owner_id THEN '' ELSE ' | ' ||"
-										     "  " SHARER(
-											     "other_owner_kind",
-											     "other_owner_id") " END AS object"
-													       " FROM whole, shared_line LEFT JOIN hitm ON hitm.line = address WHERE run_id = :run"
-													       " ORDER BY n_same > n_apart, n_changes DESC, n_touches DESC, address, thread_id,"
-													       " other_thread_id LIMIT :limit";
+	" " PART_OF("time_ns") " AS \"of time\","
+	" half_width(" PART_OF("time_ns") " * whole.n,"
+	"  " PART_OF("time_ns")
+	" * whole.n * n_samples_sq / n_samples, whole.n) AS \"\u00b195 %\","
+	" hitm.n AS HitM,"
+	" (SELECT tid FROM thread WHERE thread.id = thread_id) AS thread,"
+	" (SELECT tid FROM thread WHERE thread.id = other_thread_id) AS other,"
+	" " SHARER("owner_kind", "owner_id") " || CASE WHEN owner_kind = other_owner_kind"
+	"  AND owner_id IS other_owner_id THEN '' ELSE ' | ' ||"
+	"  " SHARER("other_owner_kind", "other_owner_id") " END AS object"
+	" FROM whole, shared_line LEFT JOIN hitm ON hitm.line = address WHERE run_id = :run"
+	" ORDER BY n_same > n_apart, n_changes DESC, n_touches DESC, address, thread_id,"
+	" other_thread_id LIMIT :limit";
+/* clang-format on */
 
 /* Where a word says that data was; one that is no data source of a level says what it does. */
 #define LEVEL_TEXT                                                                                 \

@@ -88,17 +88,17 @@ int tasks_name_thread(struct tasks *tasks, uint32_t number, int64_t time_ns, con
 		      size_t n_bytes);
 
 /*
- * perf says that pid got another image: by exec (name as the kernel calls it), or that it was forked
- * by parent_pid. Samples of pid from here on belong to it. When its record came already this is
- * where it begins; otherwise it is made (number >= TASKS_UNSEEN), and becomes the one of the record
- * if that comes later. Call in order of time. 0 or -ENOMEM.
+ * perf says that pid got another image: by exec (name as the kernel calls it), or that it was
+ * forked by parent_pid. Samples of pid from here on belong to it. When its record came already this
+ * is where it begins; otherwise it is made (number >= TASKS_UNSEEN), and becomes the one of the
+ * record if that comes later. Call in order of time. 0 or -ENOMEM.
  */
 int tasks_saw_exec(struct tasks *tasks, uint32_t pid, int64_t time_ns, const char *name);
 int tasks_saw_fork(struct tasks *tasks, uint32_t pid, uint32_t parent_pid, int64_t time_ns);
 
 /*
- * perf says that a thread was born, ended, or has another name now. One that says nothing itself gets a
- * row for its life. In order of time; 0 or -ENOMEM.
+ * perf says that a thread was born, ended, or has another name now. One that says nothing itself
+ * gets a row for its life. In order of time; 0 or -ENOMEM.
  */
 int tasks_saw_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint32_t parent_tid,
 		     int64_t time_ns);
@@ -144,8 +144,8 @@ uint32_t tasks_only_pid(const struct tasks *tasks);
 uint32_t tasks_memory_of(const struct tasks *tasks, const struct task_process *process);
 
 /*
- * Write the tables process, thread and thread_name; of images and threads that perf alone told, those
- * that samples name. Returns 0 or a negative errno.
+ * Write the tables process, thread and thread_name; of images and threads that perf alone told,
+ * those that samples name. Returns 0 or a negative errno.
  */
 int tasks_write(struct tasks *tasks, sqlite3 *db, int64_t run_id);
 

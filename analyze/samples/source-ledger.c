@@ -78,10 +78,11 @@ int sample_ledger_write(struct samples *samples)
 /* ---- Time without samples ---- */
 
 /*
- * The kernel divides CPU time by who was found at its ticks, at most so far apart (CONFIG_HZ 100), as the source's
- * samples do. Where one kind of time alone is sampled, what two such estimates differ by says nothing, and what threads
- * that live for less than a tick do is divided wrongly as a rule (300 threads of 1.2 ms: too little user time in 4
- * of 6 runs). The sum is exact. Time without samples is also what threads have before they can be sampled.
+ * The kernel divides CPU time by who was found at its ticks, at most so far apart (CONFIG_HZ 100),
+ * as the source's samples do. Where one kind of time alone is sampled, what two such estimates
+ * differ by says nothing, and what threads that live for less than a tick do is divided wrongly as
+ * a rule (300 threads of 1.2 ms: too little user time in 4 of 6 runs). The sum is exact. Time
+ * without samples is also what threads have before they can be sampled.
  */
 #define TICK_NS	   10e6
 #define DEVIATIONS 2

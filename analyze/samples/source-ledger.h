@@ -6,15 +6,16 @@
 struct samples;
 
 /*
- * Write a row for each source that ran, from what the recorder counted and what the import did. After
- * the last sample, before the database is ended. 0 or a negative errno.
+ * Write a row for each source that ran, from what the recorder counted and what the import did.
+ * After the last sample, before the database is ended. 0 or a negative errno.
  */
 int sample_ledger_write(struct samples *samples);
 
 /*
- * Write what CPU time of the program no sample of a source stands for, by the accounts of the command and its
- * waited-for children: those of user code, of the kernel or both, as the source samples. Both 0 or less: not
- * known, nothing is written. Behind sample_ledger_write(). 0 or a negative errno.
+ * Write what CPU time of the program no sample of a source stands for, by the accounts of the
+ * command and its waited-for children: those of user code, of the kernel or both, as the source
+ * samples. Both 0 or less: not known, nothing is written. Behind sample_ledger_write(). 0 or a
+ * negative errno.
  */
 int sample_ledger_unsampled(const struct samples *samples, int64_t user_ns, int64_t system_ns);
 
@@ -27,7 +28,8 @@ struct sample_times {
 };
 
 /*
- * The time that is missing of those accounts, of the kind that the unit names, or what young threads had where that is
- * more, or where the kernel's division into user and system may err by so much. Negative: not known. Pure.
+ * The time that is missing of those accounts, of the kind that the unit names, or what young
+ * threads had where that is more, or where the kernel's division into user and system may err by so
+ * much. Negative: not known. Pure.
  */
 double sample_ledger_missing(const char *unit, const struct sample_times *times);

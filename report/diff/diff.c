@@ -138,8 +138,8 @@ static double half_of_means(const struct diff *diff, const struct diff_site *sit
 }
 
 /*
- * The interval that the samples of time give, in ns a run. A side that does not have the site, or not the ends of its
- * interval, has that of n samples.
+ * The interval that the samples of time give, in ns a run. A side that does not have the site, or
+ * not the ends of its interval, has that of n samples.
  */
 static double half_of_samples(const struct diff *diff, const struct diff_site *site)
 {
@@ -226,12 +226,15 @@ static const char table_sql[] =
 	" half INTEGER, is_sure INTEGER, place TEXT,"
 	" change INTEGER)";
 
+/* clang-format off */
 static const char rows_sql[] =
-	"SELECT change, iif(after IS NULL, NULL, 1.0 * change / nullif(before, 0)) AS \"of before\","
+	"SELECT change, iif(after IS NULL, NULL, 1.0 * change / nullif(before, 0)) AS \"of"
+	" before\","
 	" half AS \"\u00b195 %\", before, after,"
 	" CASE is_sure WHEN 1 THEN 'yes' WHEN 0 THEN 'no' END AS significant,"
 	" place AS \"allocated at\""
 	" FROM temp.diff_site ORDER BY id LIMIT :limit";
+/* clang-format on */
 
 /* The call path as the newer side that has it tells it; allocated. */
 static char *place_of(const struct diff *diff, const struct diff_site *site)
@@ -333,10 +336,12 @@ static void write_foot(FILE *out, const struct diff *diff, size_t n_rows)
 	else
 		report_rest_write(out, (int64_t)n_sure - (int64_t)n_rows);
 	if (diff->unknown[0] + diff->unknown[1] > 0)
-		fputs("-: not known, the change is to what lies in the middle of what it may be, and its interval has all of it\n",
+		fputs("-: not known, the change is to what lies in the middle of what it may be,"
+		      " and its interval has all of it\n",
 		      out);
 	if (n_rows > 0 && diff->changes[0].half < 0)
-		fputs("significant, \u00b195 %: not known from one run on each side; several of each tell changes from chance\n",
+		fputs("significant, \u00b195 %: not known from one run on each side; several of"
+		      " each tell changes from chance\n",
 		      out);
 	if (diff->n_noise)
 		fprintf(out, "%zu differ by less than their 95 %% interval: not listed\n",

@@ -22,11 +22,11 @@ enum table_kind {
 	TABLE_DURATION, /* ns */
 	TABLE_TIME, /* ns since the run's start, shown in s */
 	TABLE_PERCENT, /* 0 to 1 */
-	TABLE_SHARE, /* 0 to 1; the next two columns are the ends of its interval: one cell, as format_share() */
+	TABLE_SHARE, /* 0 to 1; the next two columns are its ends: one cell, as format_share() */
 	TABLE_SHARE_HALF, /* the same, and the next column is half of its interval */
-	TABLE_WITH_INTERVAL, /* a number; the next two are the ends: one cell, as format_with_interval() */
+	TABLE_WITH_INTERVAL, /* a number; likewise, as format_with_interval() */
 	TABLE_PERCENT_CHANGE, /* -1 and above, shown with its sign */
-	TABLE_BAR, /* 0 to 1, in the last column: drawn in the room that there is, so that 1 is all of it */
+	TABLE_BAR, /* 0 to 1, in the last column: drawn so that 1 takes all the room there is */
 };
 
 struct table_style {

@@ -12,20 +12,8 @@ MAX_PARAMETERS = 5
 MAX_COLUMNS = 100  # with tabs of 8; clang-format breaks neither strings nor comments
 PRODUCT = (*tree.PARTS, "include", "bench", "examples")
 WIDE_STILL = {
-    "analyze/process/processes.h",
-    "analyze/samples/source-ledger.c",
-    "analyze/samples/source-ledger.h",
     "common/human-number.h",
     "pmu/event-set.h",
-    "report/diff/diff.c",
-    "report/hints.c",
-    "report/profiles.c",
-    "report/queries.h",
-    "report/recording.c",
-    "report/report.c",
-    "report/summary.c",
-    "report/text/table.h",
-    "report/touches.c",
     "store/totals/add-touch.c",
     "store/totals/share-sum.c",
     "store/totals/totals.h",
