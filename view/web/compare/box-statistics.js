@@ -10,7 +10,8 @@
 export function quantile(sorted, p) {
 	const at = p * (sorted.length - 1);
 	const i = Math.floor(at);
-	return i + 1 < sorted.length ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[i];
+	const step = i + 1 < sorted.length ? sorted[i + 1] - sorted[i] : 0;
+	return sorted[i] + (at - i) * step;
 }
 
 /**
@@ -22,8 +23,9 @@ export function quantile(sorted, p) {
 export function whiskersOf(values, q1, q3) {
 	const [least, most] = [q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)];
 	const within = values.filter((value) => value >= least && value <= most);
+	const isBeyond = (value) => value < least || value > most;
 	return { low: Math.min(q1, ...within), high: Math.max(q3, ...within),
-		outliers: values.flatMap((value, i) => (value < least || value > most ? [i] : [])) };
+		outliers: values.flatMap((value, i) => (isBeyond(value) ? [i] : [])) };
 }
 
 /** Ends of an axis for values: from 0 where that does not hide how they differ, with some air. */

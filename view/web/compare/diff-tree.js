@@ -7,7 +7,8 @@
 /* "function at file:line" as a frame of memsight/flame-layout. */
 function frameOf(text) {
 	const found = /^(.*?)(?: at (.+?)(?::(\d+))?)?$/.exec(text);
-	return { function: found[1], module: "", file: found[2] ?? "", line: Number(found[3] ?? 0) };
+	const [, name, file = "", line = 0] = found;
+	return { function: name, module: "", file, line: Number(line) };
 }
 
 /*
@@ -33,7 +34,11 @@ export function diffTree(rows, unit) {
 		if (!places.has(key)) {
 			if (!names.has(text))
 				names.set(text, names.size);
-			places.set(key, nodes.push({ parent, function: names.get(text), value: 0, self: 0, site: null, before: 0, after: 0 }) - 1);
+			const place = {
+				parent, function: names.get(text), site: null,
+				value: 0, self: 0, before: 0, after: 0,
+			};
+			places.set(key, nodes.push(place) - 1);
 		}
 		return places.get(key);
 	}
@@ -50,13 +55,15 @@ export function diffTree(rows, unit) {
 		total.before += before;
 		total.after += after;
 	}
-	const column = (key) => nodes.map((node) => node[key]);
 	const frames = [...names.keys()].map(frameOf);
+	const columnsOf = (rows, keys) => ({ n: rows.length, columns: Object.fromEntries(
+		keys.map((key) => [key, rows.map((row) => row[key])])) });
 	return {
 		unit, total: total.before + total.after, n_samples: null,
-		nodes: { n: nodes.length, columns: Object.fromEntries(["parent", "function", "value", "self", "site"].map((key) => [key, column(key)])) },
-		names: { n: frames.length, columns: Object.fromEntries(["function", "module", "file", "line"].map((key) => [key, frames.map((frame) => frame[key])])) },
-		before: [total.before, ...column("before")], after: [total.after, ...column("after")],
+		nodes: columnsOf(nodes, ["parent", "function", "value", "self", "site"]),
+		names: columnsOf(frames, ["function", "module", "file", "line"]),
+		before: [total.before, ...nodes.map(({ before }) => before)],
+		after: [total.after, ...nodes.map(({ after }) => after)],
 	};
 }
 

@@ -6,14 +6,18 @@
  * changes or the theme does, and only while the page is visible. app.run is there by then.
  *
  * @typedef {Object} App
- * @property {(name: string, parameters?: Object, slot?: any) => Promise<any>} ask  see memsight/data
- * @property {(name: string, parameters: Object) => boolean} holds  false: an exported file without such an answer
- * @property {(name: string, parameters: Object) => Object[]} parts  finer answers of an exported file
+ * @property {(name: string, parameters?: Object, slot?: any) => Promise<any>} ask
+ *   see memsight/data
+ * @property {(name: string, parameters: Object) => boolean} holds
+ *   false: an exported file without such an answer
+ * @property {(name: string, parameters: Object) => Object[]} parts
+ *   finer answers of an exported file
  * @property {boolean} isStored    an exported file: only what was stored can be shown
  * @property {{ run: number, text: string }|null} about  what an exported file says that it holds
  * @property {Object} state        what is shown (memsight/state)
  * @property {(changes: Object, how?: { replace?: boolean }) => void} set
- * @property {(changes: Object) => string} link   the address of the page with these changes, for <a href>
+ * @property {(changes: Object) => string} link
+ *   the address of the page with these changes, for <a href>
  * @property {Object} format       memsight/format
  * @property {() => Object} theme  colours as they are now (memsight/palette)
  * @property {Object[]} runs       rows of the answer `runs`
@@ -77,8 +81,10 @@ const header = createHeader(document.getElementById("header"), app, PAGES, refre
 
 /** A whole page of one sentence: what is wrong and what to do. */
 function fatal(error) {
-	main.replaceChildren(h("div", { class: "pane-state fault whole", role: "alert" }, h("p", {}, error.message ?? String(error)),
-		h("button", { type: "button", onclick: () => location.reload() }, "Reload")));
+	const again = () => location.reload();
+	main.replaceChildren(h("div", { class: "pane-state fault whole", role: "alert" },
+		h("p", {}, error.message ?? String(error)),
+		h("button", { type: "button", onclick: again }, "Reload")));
 }
 
 async function loadPanel(root, name) {
@@ -89,7 +95,8 @@ async function loadPanel(root, name) {
 		return module.create(place, app);
 	} catch (error) {
 		console.error(error);
-		place.append(h("p", { class: "pane-state fault", role: "alert" }, `This panel (${name}) cannot be shown: ${error.message}`));
+		place.append(h("p", { class: "pane-state fault", role: "alert" },
+			`This panel (${name}) cannot be shown: ${error.message}`));
 		return { update() {} };
 	}
 }
@@ -110,14 +117,17 @@ async function openPage(page) {
 
 function pickRun(wanted) {
 	const name = wanted ?? String(app.about?.run ?? "");
-	const run = app.runs.find((row) => String(row.id) === name || `${row.program}.${row.mode}.${row.repetition}` === name);
-	return run ?? app.runs.find((row) => row.n_samples + row.n_blocks > 0) ?? app.runs[0];
+	const namesOf = ({ id, program, mode, repetition }) => [
+		String(id), `${program}.${mode}.${repetition}`];
+	return app.runs.find((row) => namesOf(row).includes(name))
+		?? app.runs.find((row) => row.n_samples + row.n_blocks > 0) ?? app.runs[0];
 }
 
 /** The process that was chosen, or the one with most blocks and samples. */
 function pickProcess(wanted) {
 	const chosen = app.processes.find((row) => String(row.id) === wanted);
-	const most = (best, row) => (row.n_blocks + row.n_samples > best.n_blocks + best.n_samples ? row : best);
+	const sizeOf = (row) => row.n_blocks + row.n_samples;
+	const most = (best, row) => (sizeOf(row) > sizeOf(best) ? row : best);
 	return chosen?.id ?? (app.processes.length ? app.processes.reduce(most).id : null);
 }
 
@@ -138,7 +148,8 @@ async function refresh() {
 	try {
 		const row = pickRun(app.state.run);
 		if (!row)
-			throw new Error("This database has no run. Record one: memsight record -- PROGRAM, then memsight analyze.");
+			throw new Error("This database has no run. Record one: "
+				+ "memsight record -- PROGRAM, then memsight analyze.");
 		if (!app.run || app.runId !== row.id)
 			await takeRun(row);
 		app.processId = pickProcess(app.state.process);
@@ -156,16 +167,19 @@ async function refresh() {
 	}
 }
 
+const BUSY = ".page:not([hidden]) .pane[data-state=busy]";
+
 async function start() {
 	document.body.append(live);
-	keepFocus(main, () => main.querySelector(".page:not([hidden]) .pane[data-state=busy]") !== null);
+	keepFocus(main, () => main.querySelector(BUSY) !== null);
 	document.getElementById("skip").addEventListener("click", (event) => {
 		event.preventDefault(); // its fragment would take the place of the state
 		main.focus();
 	});
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
 	try {
-		app.runs = rowsOf(await app.ask("runs")).filter((row) => app.holds("run", { run: row.id }));
+		const runs = rowsOf(await app.ask("runs"));
+		app.runs = runs.filter((row) => app.holds("run", { run: row.id }));
 		main.replaceChildren();
 		await refresh();
 	} catch (error) {

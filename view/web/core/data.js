@@ -15,7 +15,9 @@ export class Refused extends Error {
 }
 
 /** What tells answers apart; all other parameters say how much of it, and the nearest serves. */
-const IDENTITY = ["run", "process", "source", "site", "block", "by", "inverse", "a", "b", "address", "filter"];
+const IDENTITY = [
+	"run", "process", "source", "site", "block", "by", "inverse", "a", "b", "address", "filter",
+];
 
 /** "NAME?a=1&b=2", parameters sorted by name, those without a value left out. */
 export function requestText(name, parameters = {}) {
@@ -51,8 +53,11 @@ function isSame(asked, stored, keys = IDENTITY) {
 function distance(asked, stored) {
 	if (!isSame(asked, stored))
 		return Infinity;
-	const finer = Math.log((Number(stored.width) || 1) * (Number(stored.height) || 1)) / 1000;
-	return spanDistance(asked, stored, "from", "to") + spanDistance(asked, stored, "low", "high") - finer;
+	const cells = (Number(stored.width) || 1) * (Number(stored.height) || 1);
+	const finer = Math.log(cells) / 1000;
+	const inTime = spanDistance(asked, stored, "from", "to");
+	const inAddress = spanDistance(asked, stored, "low", "high");
+	return inTime + inAddress - finer;
 }
 
 /** The stored request that serves best, or null. */
@@ -61,7 +66,8 @@ function nearest(requests, wanted) {
 	let best = null;
 	let least = Infinity;
 	for (const stored of requests) {
-		const far = stored.name === name ? distance(parameters, stored.parameters) : Infinity;
+		const isOther = stored.name !== name;
+		const far = isOther ? Infinity : distance(parameters, stored.parameters);
 		if (far < least) {
 			least = far;
 			best = stored;
@@ -75,14 +81,16 @@ function fromStored({ answers, requests }, wanted) {
 		return answers[wanted];
 	const found = nearest(requests, wanted);
 	if (found === null)
-		throw new Refused("This file does not hold that: open the database with memsight view to see it.", 404);
+		throw new Refused("This file does not hold that: "
+			+ "open the database with memsight view to see it.", 404);
 	return { ...answers[found.text], stored: found.parameters };
 }
 
 const MOST_PARTS = 12;
 
 function overlaps(asked, stored, low, high) {
-	return Number(stored[low]) < Number(asked[high]) && Number(stored[high]) > Number(asked[low]);
+	return Number(stored[low]) < Number(asked[high])
+		&& Number(stored[high]) > Number(asked[low]);
 }
 
 /**
@@ -93,13 +101,15 @@ function findParts({ answers, requests }, name, asked) {
 	const bySize = new Map();
 	for (const one of requests) {
 		const { parameters } = one;
-		if (one.name !== name || !isSame(asked, parameters) || !overlaps(asked, parameters, "from", "to")
+		if (one.name !== name || !isSame(asked, parameters)
+			|| !overlaps(asked, parameters, "from", "to")
 			|| !overlaps(asked, parameters, "low", "high"))
 			continue;
 		const size = Math.round(Math.log2(parameters.to - parameters.from) * 4);
 		bySize.set(size, [...bySize.get(size) ?? [], one]);
 	}
-	const sizes = [...bySize.keys()].sort((a, b) => a - b).filter((size) => bySize.get(size).length <= MOST_PARTS);
+	const sizes = [...bySize.keys()].filter((size) => bySize.get(size).length <= MOST_PARTS)
+		.sort((a, b) => a - b);
 	return sizes.length ? bySize.get(sizes[0]).map(({ text }) => answers[text]) : [];
 }
 
@@ -109,32 +119,40 @@ function readStored() {
 	if (!element)
 		return null;
 	const answers = JSON.parse(element.textContent);
-	return { answers, requests: Object.keys(answers).map((text) => ({ text, ...parseRequest(text) })) };
+	const requests = Object.keys(answers).map((text) => ({ text, ...parseRequest(text) }));
+	return { answers, requests };
 }
 
 async function fromServer(request, signal) {
 	let response;
 	try {
-		response = await fetch("api/" + request, { signal, cache: "no-store", credentials: "omit" });
+		const how = { signal, cache: "no-store", credentials: "omit" };
+		response = await fetch("api/" + request, how);
 	} catch (error) {
 		if (error.name === "AbortError")
 			throw new Outdated();
-		throw new Refused("The server does not answer. Is memsight view still running? Start it again and reload this page with "
-			+ "the address that it prints.", 0);
+		throw new Refused("The server does not answer. Is memsight view still running? "
+			+ "Start it again and reload this page with the address that it prints.",
+		0);
 	}
 	const answer = await response.json().catch(() => ({}));
-	if (!response.ok)
-		throw new Refused(answer.error ?? `The server answered with status ${response.status}.`, response.status);
+	const { ok, status } = response;
+	if (!ok)
+		throw new Refused(answer.error ?? `The server answered with status ${status}.`,
+			status);
 	return answer;
 }
 
 /**
- * @returns {{ ask: (name: string, parameters?: Object, slot?: any) => Promise<any>, isStored: boolean,
- *   holds: (name: string, parameters: Object) => boolean, parts: (name: string, parameters: Object) => Object[], about: { run: number, text: string }|null }}
- *   ask: the answer, or throws Refused; with a slot, the request before it in the same slot is given up
- *   and throws Outdated. Answers of an exported file that are not exactly what was asked for have .stored,
- *   the parameters that they were made with. holds: whether an answer with these parameters can be had at all.
- *   parts: answers of an exported file that together cover a rectangle finer than one does; none when there is a server.
+ * @returns {{ ask: (name: string, parameters?: Object, slot?: any) => Promise<any>,
+ *   isStored: boolean, holds: (name: string, parameters: Object) => boolean,
+ *   parts: (name: string, parameters: Object) => Object[],
+ *   about: { run: number, text: string }|null }}
+ *   ask: the answer, or throws Refused; with a slot, the request before it in the same slot is
+ *   given up and throws Outdated. Answers of an exported file that are not exactly what was asked
+ *   for have .stored, the parameters that they were made with. holds: whether an answer with these
+ *   parameters can be had at all. parts: answers of an exported file that together cover a
+ *   rectangle finer than one does; none when there is a server.
  *   about: what an exported file says that it holds.
  */
 export function createData() {
@@ -148,7 +166,8 @@ export function createData() {
 			slots.get(slot)?.abort();
 			slots.set(slot, control);
 		}
-		const answer = stored ? await Promise.resolve().then(() => fromStored(stored, request))
+		const answer = stored
+			? await Promise.resolve().then(() => fromStored(stored, request))
 			: await fromServer(request, control.signal);
 		if (control.signal.aborted)
 			throw new Outdated();
@@ -156,10 +175,12 @@ export function createData() {
 	}
 	function holds(name, parameters) {
 		const keys = Object.keys(parameters);
-		return !stored || stored.requests.some((one) => one.name === name && isSame(parameters, one.parameters, keys));
+		return !stored || stored.requests.some((one) => one.name === name
+			&& isSame(parameters, one.parameters, keys));
 	}
 	const parts = (name, parameters) => (stored ? findParts(stored, name, parameters) : []);
-	return { ask, holds, parts, isStored: stored !== null, about: stored?.answers.stored ?? null };
+	const about = stored?.answers.stored ?? null;
+	return { ask, holds, parts, isStored: stored !== null, about };
 }
 
 /** Rows of columns: [{ id: 1, name: "a" }, ...]. */

@@ -18,7 +18,8 @@ export function h(name, attributes = {}, ...children) {
 		else if (value !== false && value !== null && value !== undefined)
 			element.setAttribute(key, value);
 	}
-	element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+	const isThere = (child) => child !== null && child !== undefined && child !== false;
+	element.append(...children.flat(Infinity).filter(isThere));
 	return element;
 }
 
@@ -26,18 +27,28 @@ export function h(name, attributes = {}, ...children) {
  * A labelled select. options: [[value, text], ...].
  */
 export function select(label, options, value, onPick) {
+	const option = ([key, text]) => h("option", {
+		value: key, selected: String(key) === String(value) }, text);
 	const element = h("select", { onchange: () => onPick(element.value), "aria-label": label },
-		options.map(([key, text]) => h("option", { value: key, selected: String(key) === String(value) }, text)));
+		options.map(option));
 	return h("label", { class: "choice" }, h("span", {}, label), element);
+}
+
+/** What is wider than the page scrolls by itself, and can be reached by keys. */
+export function scrolled(label, ...content) {
+	const frame = { class: "scroll", tabindex: "0", role: "region", "aria-label": label };
+	return h("div", frame, ...content);
 }
 
 /** A table of rows of texts or nodes; `numeric` are the columns that stand to the right. */
 export function table(caption, heads, rows, numeric = []) {
 	const kind = (i) => ({ class: numeric.includes(i) ? "number" : null });
-	return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, h("table", {},
+	const head = (text, i) => h("th", { scope: "col", ...kind(i) }, text);
+	const line = (row) => h("tr", {}, row.map((cell, i) => h("td", kind(i), cell)));
+	return scrolled(caption, h("table", {},
 		h("caption", {}, caption),
-		h("thead", {}, h("tr", {}, heads.map((head, i) => h("th", { scope: "col", ...kind(i) }, head)))),
-		h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) => h("td", kind(i), cell)))))));
+		h("thead", {}, h("tr", {}, heads.map(head))),
+		h("tbody", {}, rows.map(line))));
 }
 
 /** Calls that come in quick succession become one, `ms` after the last. */

@@ -5,11 +5,14 @@
  */
 const CAN_FOCUS = "a[href], button, select, input, summary, canvas[tabindex], [tabindex='0']";
 
-const usable = (element) => element.isConnected && !element.disabled && element.getClientRects().length > 0;
+function usable(element) {
+	return element.isConnected && !element.disabled && element.getClientRects().length > 0;
+}
 
 function nameOf(element) {
 	const { id, tagName, dataset } = element;
-	return [tagName, id || dataset.key || element.getAttribute("aria-label") || element.textContent].join(" ");
+	const name = id || dataset.key || element.getAttribute("aria-label") || element.textContent;
+	return [tagName, name].join(" ");
 }
 
 /** What had the focus, and its place in everything around it. */
@@ -54,6 +57,12 @@ export function keepFocus(main, isBusy) {
 
 	document.addEventListener("focusin", (event) => { last = remember(event.target); });
 	document.addEventListener("pointerdown", () => { last = null; }, true);
-	new MutationObserver(() => { waiting ||= requestAnimationFrame(() => { waiting = requestAnimationFrame(restore); }); })
-		.observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["hidden", "disabled", "data-state"] });
+	const restoreSoon = () => {
+		waiting ||= requestAnimationFrame(() => {
+			waiting = requestAnimationFrame(restore);
+		});
+	};
+	new MutationObserver(restoreSoon).observe(document.body, {
+		childList: true, subtree: true, attributes: true,
+		attributeFilter: ["hidden", "disabled", "data-state"] });
 }

@@ -36,9 +36,11 @@ export function duration(ns) {
 
 /** A moment since the start of the run, exact enough to tell it from one `step` later. */
 export function moment(ns, step = 0) {
-	const [unit, size] = step >= 1e7 || step === 0 && ns >= 1e9 ? ["s", 1e9]
-		: step >= 1e4 || step === 0 && ns >= 1e6 ? ["ms", 1e6] : step >= 10 || step === 0 ? ["us", 1e3] : ["ns", 1];
-	const decimals = step > 0 ? Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9))) : 3;
+	const isAbout = (least, whole) => step >= least || step === 0 && ns >= whole;
+	const [unit, size] = isAbout(1e7, 1e9) ? ["s", 1e9] : isAbout(1e4, 1e6) ? ["ms", 1e6]
+		: isAbout(10, -Infinity) ? ["us", 1e3] : ["ns", 1];
+	const digits = Math.ceil(-Math.log10(step / size) - 1e-9);
+	const decimals = step > 0 ? Math.max(0, Math.min(9, digits)) : 3;
 	return `${(ns / size).toFixed(decimals)} ${unit}`;
 }
 
@@ -49,12 +51,19 @@ export function interval(fromNs, toNs) {
 	return `${(fromNs / 1e9).toFixed(decimals)}-${(toNs / 1e9).toFixed(decimals)} s`;
 }
 
-/** 41.3 %; null or negative: - */
-export function percent(share) {
-	return share === null || share === undefined || share < 0 ? "-" : `${(100 * share).toFixed(1)} %`;
+/** False for null and undefined: what the database does not know. */
+export function isKnown(value) {
+	return value !== null && value !== undefined;
 }
 
-/** Of a share that an interval makes no number to go by (format_share() of common/human-number.c). */
+/** 41.3 %; null or negative: - */
+export function percent(share) {
+	return !isKnown(share) || share < 0 ? "-" : `${(100 * share).toFixed(1)} %`;
+}
+
+/**
+ * Of a share that an interval makes no number to go by (format_share() of common/human-number.c).
+ */
 export function isWide(value, low, high) {
 	const half = Math.max(high - value, value - low);
 	return half > 5e-4 && (half > value / 4 || value + half > 1 + 5e-4);
@@ -80,8 +89,10 @@ export function share(value, low, high) {
 		return percent(value);
 	if (value === 0 && high > 0)
 		return `≤ ${(Math.ceil(1000 * high - 1e-9) / 10).toFixed(1)} %`;
-	return isWide(value, low, high) ? shareRange(low, high)
-		: `${(100 * value).toFixed(1)} ±${(100 * Math.max(high - value, value - low)).toFixed(1)} %`;
+	if (isWide(value, low, high))
+		return shareRange(low, high);
+	const half = Math.max(high - value, value - low);
+	return `${(100 * value).toFixed(1)} ±${(100 * half).toFixed(1)} %`;
 }
 
 /** 0x7f3c00401000 */
@@ -92,7 +103,8 @@ export function address(n) {
 /** "function at file:line" of a place in the program; what is not known is left out. */
 export function place({ function: name, file, line, module } = {}) {
 	const text = name || (module ? `in ${fileName(module)}` : "");
-	return file ? `${text || "?"} at ${fileName(file)}${line ? ":" + line : ""}` : text || "unknown";
+	const at = file && `${fileName(file)}${line ? ":" + line : ""}`;
+	return file ? `${text || "?"} at ${at}` : text || "unknown";
 }
 
 /**
@@ -102,7 +114,9 @@ export function place({ function: name, file, line, module } = {}) {
 export function objectName(row) {
 	if (row.owner !== "heap")
 		return row.name || row.owner || "unknown";
-	return row.function && row.file ? place(row) : String(row.name || place(row)).split(" < ").slice(0, 3).join(" < ");
+	if (row.function && row.file)
+		return place(row);
+	return String(row.name || place(row)).split(" < ").slice(0, 3).join(" < ");
 }
 
 /** The last part of a path. */

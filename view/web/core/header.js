@@ -29,7 +29,8 @@ function setTheme(name) {
 
 function runName(row) {
 	const lost = row.n_lost > 0 ? " - with losses" : "";
-	return `${row.id}: ${row.program}${row.mode ? "." + row.mode : ""}.${row.repetition} (${duration(row.duration_ns)})${lost}`;
+	const name = `${row.program}${row.mode ? "." + row.mode : ""}.${row.repetition}`;
+	return `${row.id}: ${name} (${duration(row.duration_ns)})${lost}`;
 }
 
 function processName(row) {
@@ -43,8 +44,9 @@ function lossButton(app) {
 		return null;
 	const sum = losses.reduce((total, row) => total + row.count, 0);
 	const kinds = new Set(losses.map((row) => `${row.source} ${row.reason}`)).size;
+	const lines = losses.map((row) => `${row.source}: ${count(row.count)} ${row.reason}`);
 	return h("a", { class: "losses", id: "losses-button", href: app.link({ page: "run" }),
-		title: losses.slice(0, 8).map((row) => `${row.source}: ${count(row.count)} ${row.reason}`).join("\n") },
+		title: lines.slice(0, 8).join("\n") },
 	`⚠ Losses: ${count(sum)} of ${plural(kinds, "kind")}`);
 }
 
@@ -53,10 +55,15 @@ function selection(app) {
 	const { from, to, isAll } = app.span();
 	const { low, high, site, block } = app.state;
 	const chips = [];
-	const chip = (text, label, changes) => chips.push(h("span", { class: "chip" }, text, h("button", { type: "button",
-		"aria-label": label, title: label, onclick: () => app.set(changes) }, "✕")));
-	if (!isAll)
-		chip(`time ${interval(from, to)} of ${duration(app.duration)}`, "Show the whole run", { from: null, to: null });
+	const chip = (text, label, changes) => {
+		const onclick = () => app.set(changes);
+		const button = { type: "button", "aria-label": label, title: label, onclick };
+		chips.push(h("span", { class: "chip" }, text, h("button", button, "✕")));
+	};
+	if (!isAll) {
+		const text = `time ${interval(from, to)} of ${duration(app.duration)}`;
+		chip(text, "Show the whole run", { from: null, to: null });
+	}
 	if (low || high)
 		chip("part of the addresses", "Show all addresses", { low: null, high: null });
 	if (block)
@@ -70,7 +77,8 @@ function selection(app) {
 function storedNotice(app) {
 	const detail = h("span", { id: "stored-detail" });
 	app.ask("stored").then(({ text }) => detail.append(text), () => {});
-	return h("p", { class: "notice", id: "stored-notice" }, "Exported file: where what is asked for is missing, the nearest is shown; ",
+	return h("p", { class: "notice", id: "stored-notice" },
+		"Exported file: where what is asked for is missing, the nearest is shown; ",
 		h("code", {}, "memsight view"), " shows the database itself. ", detail);
 }
 
@@ -82,11 +90,13 @@ export function createHeader(root, app, pages, redraw) {
 	const alarms = h("div", { class: "alarms" });
 	const tabs = h("nav", { class: "tabs", "aria-label": "Pages" });
 	const chips = h("div", { class: "chips" });
-	const themeButton = h("button", { type: "button", class: "theme", id: "theme-button", onclick() {
+	const turn = () => {
 		setTheme(isDark() ? "light" : "dark");
 		label();
 		redraw();
-	} });
+	};
+	const themeButton = h("button", {
+		type: "button", class: "theme", id: "theme-button", onclick: turn });
 
 	function label() {
 		const other = isDark() ? "light" : "dark";
@@ -100,24 +110,40 @@ export function createHeader(root, app, pages, redraw) {
 		document.documentElement.dataset.theme = stored;
 	label();
 	root.append(
-		h("div", { class: "bar" }, h("span", { class: "brand" }, "memsight"), choosers, alarms, themeButton),
+		h("div", { class: "bar" },
+			h("span", { class: "brand" }, "memsight"), choosers, alarms, themeButton),
 		h("div", { class: "bar second" }, tabs, chips),
 		app.isStored ? storedNotice(app) : "");
 
+	function runChooser(state, page) {
+		const options = app.runs.map((row) => [row.id, runName(row)]);
+		return select("Run", options, app.runId, (run) => app.set({
+			run, process: null, from: null, to: null, low: null, high: null,
+			site: null, block: null, source: null,
+			page: page.id === "object" ? "objects" : state.page }));
+	}
+
+	function processChooser() {
+		const options = app.processes.map((row) => [row.id, processName(row)]);
+		return select("Process", options, app.processId, (process) => app.set({
+			process, low: null, high: null, block: null }));
+	}
+
 	function update(state, page) {
 		const current = page.tab ?? page.id;
+		const isOfOne = app.processes.length > 1 && OF_ONE_PROCESS.includes(page.id);
 		choosers.replaceChildren(...[
-			app.runs.length > 0 ? select("Run", app.runs.map((row) => [row.id, runName(row)]), app.runId, (run) =>
-				app.set({ run, process: null, from: null, to: null, low: null, high: null, site: null, block: null,
-					source: null, page: page.id === "object" ? "objects" : state.page })) : null,
-			app.processes.length > 1 && OF_ONE_PROCESS.includes(page.id) ? select("Process", app.processes.map((row) => [row.id, processName(row)]),
-				app.processId, (process) => app.set({ process, low: null, high: null, block: null })) : null,
+			app.runs.length > 0 ? runChooser(state, page) : null,
+			isOfOne ? processChooser() : null,
 		].filter(Boolean));
 		alarms.replaceChildren(...[lossButton(app)].filter(Boolean));
-		tabs.replaceChildren(...pages.filter(({ title }) => title).map(({ id, title }) => h("a", { href: app.link({ page: id }),
-			"aria-current": id === current ? "page" : null }, title)));
+		const tab = ({ id, title }) => h("a", {
+			href: app.link({ page: id }),
+			"aria-current": id === current ? "page" : null }, title);
+		tabs.replaceChildren(...pages.filter(({ title }) => title).map(tab));
 		chips.replaceChildren(...selection(app));
-		document.title = `${app.runs.find((row) => row.id === app.runId)?.program ?? ""} - memsight`;
+		const { program = "" } = app.runs.find((row) => row.id === app.runId) ?? {};
+		document.title = `${program} - memsight`;
 	}
 	return { update };
 }

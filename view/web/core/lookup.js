@@ -24,7 +24,8 @@ export function blockAt(picture, time, y) {
 	const { from_ns, to_ns, y: low, size } = picture.blocks;
 	let best = -1;
 	for (let i = 0; i < picture.nBlocks; i++) {
-		const isIn = from_ns[i] <= time && (to_ns[i] === null || time < to_ns[i]) && low[i] <= y && y < low[i] + size[i];
+		const isNow = from_ns[i] <= time && (to_ns[i] === null || time < to_ns[i]);
+		const isIn = isNow && low[i] <= y && y < low[i] + size[i];
 		if (isIn && (best < 0 || size[i] < size[best]))
 			best = i;
 	}
@@ -33,8 +34,9 @@ export function blockAt(picture, time, y) {
 
 /** The number of the cell at a place; -1 outside. */
 export function cellAt(picture, time, y) {
-	const column = Math.floor((time - picture.from) / (picture.to - picture.from) * picture.width);
-	const row = Math.floor((y - picture.low) / (picture.high - picture.low) * picture.height);
+	const { from, to, low, high } = picture;
+	const column = Math.floor((time - from) / (to - from) * picture.width);
+	const row = Math.floor((y - low) / (high - low) * picture.height);
 	const isIn = column >= 0 && column < picture.width && row >= 0 && row < picture.height;
 	return isIn ? row * picture.width + column : -1;
 }

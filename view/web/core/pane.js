@@ -12,8 +12,8 @@ let nextId = 1;
  * @param {string} title  of its heading
  * @param {string} [help] what is shown and how it is read, behind a button "?"
  * @returns {{ element, tools, body, foot, busy, empty, fault, ready, show }}
- *   show(promise, draw): busy until the promise is there, then draw(answer) into the body; what throws
- *   becomes the fault state with a button to try again; outdated requests are left alone.
+ *   show(promise, draw): busy until the promise is there, then draw(answer) into the body; what
+ *   throws becomes the fault state with a button to try again; outdated requests are left alone.
  */
 export function createPane(root, title, help = "", retry = null) {
 	const id = `pane-${nextId++}`;
@@ -21,10 +21,12 @@ export function createPane(root, title, help = "", retry = null) {
 	const body = h("div", { class: "pane-body" });
 	const foot = h("div", { class: "foot" });
 	const state = h("div", { class: "pane-state", role: "status" });
-	const explain = help ? h("details", { class: "help" }, h("summary", { "aria-label": `How to read: ${title}` }, "?"),
+	const explain = help ? h("details", { class: "help" },
+		h("summary", { "aria-label": `How to read: ${title}` }, "?"),
 		h("p", {}, help)) : null;
 	const element = h("section", { class: "pane", "aria-labelledby": id },
-		h("div", { class: "pane-head" }, h("h2", { id }, title), explain, tools), state, body, foot);
+		h("div", { class: "pane-head" }, h("h2", { id }, title), explain, tools),
+		state, body, foot);
 
 	function turn(kind, ...content) {
 		element.dataset.state = kind;
@@ -39,8 +41,9 @@ export function createPane(root, title, help = "", retry = null) {
 		empty: (text) => turn("empty", text),
 		ready: () => turn("ready"),
 		fault(error) {
-			const again = retry ? h("button", { type: "button", onclick: retry }, "Try again") : "";
-			turn("fault", h("span", { role: "alert" }, error.message ?? String(error)), " ", again);
+			const again = h("button", { type: "button", onclick: retry }, "Try again");
+			const text = error.message ?? String(error);
+			turn("fault", h("span", { role: "alert" }, text), " ", retry ? again : "");
 		},
 		async show(promise, draw) {
 			pane.busy();

@@ -2,11 +2,12 @@
  * The box beside the pointer: what is there.
  */
 import { h } from "memsight/dom";
-import { address, bytes, count, moment, place } from "memsight/format";
+import { address, bytes, count, isKnown, moment, place } from "memsight/format";
 
 /** Rows of [name, value] become a list; what has no value is left out. */
 function list(rows) {
-	return h("dl", {}, rows.filter(([, value]) => value !== null && value !== undefined && value !== "")
+	const isSaid = ([, value]) => isKnown(value) && value !== "";
+	return h("dl", {}, rows.filter(isSaid)
 		.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
@@ -20,38 +21,64 @@ function sampleText(samples, wanted, threadName) {
 	if (n === 0)
 		return null;
 	const i = Math.max(0, wanted === null ? 0 : (rows.id ?? []).indexOf(wanted));
-	const write = rows.is_write?.[i];
-	const how = write === 1 ? "write" : write === 0 ? "read" : "touch";
-	const extra = [rows.level?.[i], rows.latency?.[i] ? `${count(rows.latency[i])} cycles` : ""].filter(Boolean).join(", ");
-	const where = place({ function: rows.function?.[i], file: rows.file?.[i], line: rows.line?.[i] });
-	return { text: `${how} by ${where}${extra ? ` (${extra})` : ""}`, thread: rows.thread?.[i] ? threadName(rows.thread[i]) : null, source: rows.source?.[i],
-		offset: rows.offset?.[i] };
+	const of = (key) => rows[key]?.[i];
+	const how = { 0: "read", 1: "write" }[of("is_write")] ?? "touch";
+	const latency = of("latency") ? `${count(of("latency"))} cycles` : "";
+	const extra = [of("level"), latency].filter(Boolean).join(", ");
+	const where = place({ function: of("function"), file: of("file"), line: of("line") });
+	return {
+		text: `${how} by ${where}${extra ? ` (${extra})` : ""}`,
+		thread: of("thread") ? threadName(of("thread")) : null,
+		source: of("source"), offset: of("offset"),
+	};
 }
 
+function objectText(answer) {
+	if (answer.owner !== "heap")
+		return [answer.owner, answer.kind].filter(Boolean).join(", ");
+	if (answer.id === null)
+		return "heap, no block lives here";
+	return `block of ${bytes(answer.size ?? 0)}`;
+}
+
+function offsetText({ owner, id, offset, size }) {
+	const isBetween = owner === "heap" && id === null;
+	return isBetween || !isKnown(offset) ? null : `${count(offset)} of ${count(size)} bytes`;
+}
+
+function lifeText({ birth_ns: birth, death_ns: death }) {
+	if (!isKnown(birth))
+		return null;
+	return `${moment(birth)} to ${death === null ? "the end" : moment(death)}`;
+}
 /**
  * What is known about a place as rows.
  *
- * @param {{ time: number, step: number, address: number, band: string, n: number|null, category: string|null,
- *   sample: number|null }} here
+ * @param {{ time: number, step: number, address: number, band: string, n: number|null,
+ *   category: string|null, sample: number|null }} here
  * @param {Object|null} answer  of `at`, null while it is not there
  * @param {(id: number) => string} threadName  of a thread.id
  */
 export function tipRows(here, answer, threadName) {
-	const rows = [["time", moment(here.time, here.step)], ["address", `${address(here.address)} in ${here.band}`]];
-	if (here.n !== null)
-		rows.push(["cell", here.n > 0 ? `${count(here.n)} touches, most: ${here.category}` : "no touches"]);
+	const rows = [
+		["time", moment(here.time, here.step)],
+		["address", `${address(here.address)} in ${here.band}`],
+	];
+	if (here.n !== null) {
+		const touches = `${count(here.n)} touches, most: ${here.category}`;
+		rows.push(["cell", here.n > 0 ? touches : "no touches"]);
+	}
 	if (!answer)
 		return [...rows, ["object", here.name ?? "…"]];
 	const sample = sampleText(answer.samples, here.sample, threadName);
-	const isBlock = answer.owner === "heap" && answer.id !== null;
 	const frame = innermost(answer.stack);
+	const { thread } = answer;
 	return [...rows,
-		["object", isBlock ? `block of ${bytes(answer.size ?? 0)}` : answer.owner === "heap" ? "heap, no block lives here" : [answer.owner, answer.kind].filter(Boolean).join(", ")],
+		["object", objectText(answer)],
 		["site", frame ? place(frame) : null],
-		["offset", !isBlock && answer.owner === "heap" || answer.offset === null || answer.offset === undefined ? null : `${count(answer.offset)} of ${count(answer.size)} bytes`],
-		["lives", answer.birth_ns === null || answer.birth_ns === undefined ? null
-			: `${moment(answer.birth_ns)} to ${answer.death_ns === null ? "the end" : moment(answer.death_ns)}`],
-		["allocated by", answer.thread === null ? null : `thread ${threadName(answer.thread)}`],
+		["offset", offsetText(answer)],
+		["lives", lifeText(answer)],
+		["allocated by", thread === null ? null : `thread ${threadName(thread)}`],
 		["nearest", sample?.text],
 		["thread", sample?.thread], ["source", sample?.source]];
 }
@@ -66,8 +93,10 @@ export function createTip(parent) {
 			element.hidden = false;
 			const width = element.offsetWidth;
 			const height = element.offsetHeight;
-			const left = at.x + 16 + width < parent.clientWidth ? at.x + 16 : Math.max(0, at.x - width - 16);
-			const top = at.y + 16 + height < parent.clientHeight ? at.y + 16 : Math.max(0, at.y - height - 16);
+			const beside = (at, size, room) =>
+				(at + 16 + size < room ? at + 16 : Math.max(0, at - size - 16));
+			const left = beside(at.x, width, parent.clientWidth);
+			const top = beside(at.y, height, parent.clientHeight);
 			element.style.left = `${left}px`;
 			element.style.top = `${top}px`;
 		},

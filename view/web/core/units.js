@@ -32,7 +32,9 @@ export function valueText(value, unit) {
 
 /** The same with a sign, for changes: "+1.21 GiB", "−310 ns". */
 export function changeText(value, unit) {
-	return value === 0 ? valueText(0, unit) : (value > 0 ? "+" : "\u2212") + valueText(Math.abs(value), unit);
+	if (value === 0)
+		return valueText(0, unit);
+	return (value > 0 ? "+" : "\u2212") + valueText(Math.abs(value), unit);
 }
 
 /**
@@ -53,7 +55,8 @@ export function shareText(share, n = null) {
 	const half = halfWidth(share, n);
 	if (n === null || n === undefined)
 		return `${percent} %`;
-	return isWide(share, share - half, share + half) ? shareRange(share - half, share + half) : `${percent} ±${(100 * half).toFixed(1)} %`;
+	return isWide(share, share - half, share + half) ? shareRange(share - half, share + half)
+		: `${percent} ±${(100 * half).toFixed(1)} %`;
 }
 
 /**
@@ -84,7 +87,8 @@ export function niceSteps(low, high, wanted, unit = "") {
 	if (!(raw > 0))
 		return [low];
 	const power = 10 ** Math.floor(Math.log10(raw));
-	const step = unit === "bytes" ? Math.max(1, 2 ** Math.ceil(Math.log2(raw))) : [1, 2, 5, 10].find((factor) => factor * power >= raw) * power;
+	const step = unit === "bytes" ? Math.max(1, 2 ** Math.ceil(Math.log2(raw)))
+		: [1, 2, 5, 10].find((factor) => factor * power >= raw) * power;
 	const first = Math.ceil(low / step - 1e-9);
 	const last = Math.floor(high / step + 1e-9);
 	return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => (first + i) * step);
@@ -93,6 +97,9 @@ export function niceSteps(low, high, wanted, unit = "") {
 /** Texts of such steps; where three digits do not tell them apart, all digits. */
 export function stepTexts(steps, unit) {
 	const texts = steps.map((step) => valueText(step, unit));
-	const isTold = new Set(texts).size === texts.length;
-	return isTold ? texts : steps.map((step) => `${Number(step.toPrecision(12)).toLocaleString("en", { maximumFractionDigits: 9 })} ${unit === "bytes" ? "B" : unit}`.trim());
+	if (new Set(texts).size === texts.length)
+		return texts;
+	const exact = (step) => Number(step.toPrecision(12))
+		.toLocaleString("en", { maximumFractionDigits: 9 });
+	return steps.map((step) => `${exact(step)} ${unit === "bytes" ? "B" : unit}`.trim());
 }

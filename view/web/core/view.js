@@ -7,6 +7,10 @@
 const LEAST_NS = 100;
 const LEAST_BYTES = 64;
 
+/** The value, or the end that it lies beyond. */
+export function within(value, low, high) {
+	return Math.min(Math.max(value, low), high);
+}
 function clip(low, high, end, least) {
 	const size = Math.min(Math.max(high - low, Math.min(least, end)), end);
 	const start = Math.min(Math.max(low + (high - low - size) / 2, 0), end - size);
@@ -32,8 +36,10 @@ export function zoomed(view, about, factor, { inTime = true, inAddress = true } 
 	const fx = inTime ? factor : 1;
 	const fy = inAddress ? factor : 1;
 	return {
-		from: about.time - (about.time - view.from) * fx, to: about.time + (view.to - about.time) * fx,
-		low: about.at - (about.at - view.low) * fy, high: about.at + (view.high - about.at) * fy,
+		from: about.time - (about.time - view.from) * fx,
+		to: about.time + (view.to - about.time) * fx,
+		low: about.at - (about.at - view.low) * fy,
+		high: about.at + (view.high - about.at) * fy,
 	};
 }
 
@@ -47,5 +53,6 @@ export function moved(view, ns, bytes, duration, height) {
 }
 
 export function sameView(a, b) {
-	return Boolean(a && b) && ["from", "to", "low", "high"].every((key) => Math.round(a[key]) === Math.round(b[key]));
+	const isSame = (key) => Math.round(a[key]) === Math.round(b[key]);
+	return Boolean(a && b) && ["from", "to", "low", "high"].every(isSame);
 }

@@ -12,7 +12,8 @@ const MOVES = ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
 
 /** Black or white, whichever is read more easily on a colour (relative luminance of WCAG). */
 export function inkOn(colour) {
-	const [r, g, b] = rgb(colour).map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+	const [r, g, b] = rgb(colour).map((part) => part / 255)
+		.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
 	return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 ? "#000000" : "#ffffff";
 }
 
@@ -51,11 +52,15 @@ function sharpen(canvas, width, height) {
  * @param {(node: number) => void} how.onChoose  pointed at by click or by keyboard
  */
 export function createFlameCanvas(how) {
-	const canvas = h("canvas", { class: "flame-canvas", tabindex: "0", role: "application", "aria-roledescription": "flame graph",
-		"aria-label": "Flame graph. Arrow keys go from frame to frame, Enter makes one as wide as the picture, Escape goes back out." });
+	const canvas = h("canvas", {
+		class: "flame-canvas", tabindex: "0", role: "application",
+		"aria-roledescription": "flame graph",
+		"aria-label": "Flame graph. Arrow keys go from frame to frame, "
+			+ "Enter makes one as wide as the picture, Escape goes back out." });
 	const tip = h("div", { class: "panel-tip", hidden: true });
 	const spoken = h("p", { class: "unseen", "aria-live": "polite" });
-	const element = h("div", { class: "flame-area" }, h("div", { class: "flame-scroll" }, canvas), tip, spoken);
+	const element = h("div", { class: "flame-area" },
+		h("div", { class: "flame-scroll" }, canvas), tip, spoken);
 	const now = { tree: null, zoom: 0, chosen: 0, over: -1, matches: null };
 
 	const draw = framed(() => {
@@ -65,7 +70,9 @@ export function createFlameCanvas(how) {
 
 	function nodeOf(event) {
 		const box = canvas.getBoundingClientRect();
-		return now.tree ? nodeAt(now.tree, now.zoom, box.width, event.clientX - box.left, Math.floor((event.clientY - box.top) / ROW)) : -1;
+		const x = event.clientX - box.left;
+		const row = Math.floor((event.clientY - box.top) / ROW);
+		return now.tree ? nodeAt(now.tree, now.zoom, box.width, x, row) : -1;
 	}
 
 	function showTip(event, node) {
@@ -74,7 +81,8 @@ export function createFlameCanvas(how) {
 			return;
 		tip.textContent = how.tell(node);
 		const box = element.getBoundingClientRect();
-		tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 12, box.width - tip.offsetWidth - 4))}px`;
+		const most = box.width - tip.offsetWidth - 4;
+		tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 12, most))}px`;
 		tip.style.top = `${event.clientY - box.top + 18}px`;
 	}
 
@@ -160,17 +168,18 @@ function paint(canvas, now, how) {
 function paintFrame(context, { node, x, width, level }, now, how) {
 	const isCaller = level < now.tree.depth[now.zoom];
 	const isFaded = isCaller || now.matches && !now.matches.has(node);
-	let colour = node === 0 ? how.theme.line : how.colour(node);
+	const { dark, line } = how.theme;
+	let colour = node === 0 ? line : how.colour(node);
 	colour = /^#[0-9a-f]{6}$/i.test(colour) ? colour : "#888888";
-	colour = isFaded ? mix(colour, how.theme.dark ? "#1b1f24" : "#ffffff", 0.72) : colour;
-	colour = node === now.over ? mix(colour, how.theme.dark ? "#ffffff" : "#000000", 0.25) : colour;
+	colour = isFaded ? mix(colour, dark ? "#1b1f24" : "#ffffff", 0.72) : colour;
+	colour = node === now.over ? mix(colour, dark ? "#ffffff" : "#000000", 0.25) : colour;
 	context.fillStyle = colour;
 	context.fillRect(x, level * ROW, Math.max(width - (width > 2 ? 1 : 0), 0.5), ROW - 1);
 	if (width < LEAST_TEXT)
 		return;
 	context.fillStyle = inkOn(colour);
-	const mark = now.matches?.has(node) ? "● " : "";
-	context.fillText(cut(context, mark + frameName(now.tree.frame[node]), width - 7), x + 3, level * ROW + ROW / 2);
+	const text = (now.matches?.has(node) ? "● " : "") + frameName(now.tree.frame[node]);
+	context.fillText(cut(context, text, width - 7), x + 3, level * ROW + ROW / 2);
 }
 
 function outline(context, { x, width, level }, theme) {

@@ -9,8 +9,10 @@
  * @property {Float64Array} value   with everything below
  * @property {Float64Array} self    without
  * @property {Float64Array} samples       samples that value is from, where it is sampled time
- * @property {Float64Array} start   where it begins, in the unit of value; a parent's children lie side by side
- * @property {?{ all: Object, self: Object }[]} ends   what ranges are told by (rangeOf() of memsight/units), where some site has one only
+ * @property {Float64Array} start   where it begins, in the unit of value; a parent's children lie
+ *                                  side by side
+ * @property {?{ all: Object, self: Object }[]} ends   what ranges are told by (rangeOf() of
+ *                                  memsight/units), where some site has one only
  * @property {number[][]} children  the widest first
  * @property {Object[]} frame       {function, module, file, line} of each node
  * @property {number} levels        rows of the graph
@@ -20,15 +22,17 @@ const ROOT = { function: "all", module: "", file: "", line: 0 };
 
 /** What a frame is called: its function, or where it lies if nobody knows that. */
 export function frameName(frame) {
-	return frame.function || (frame.module ? `[${frame.module.split("/").pop()}]` : "[unknown]");
+	const { function: name, module } = frame;
+	return name || (module ? `[${module.split("/").pop()}]` : "[unknown]");
 }
 
 function childrenOf(parent, value, names) {
 	const children = Array.from(parent, () => []);
 	for (let i = 1; i < parent.length; i++)
 		children[parent[i]].push(i);
+	const byName = (a, b) => (names[a] < names[b] ? -1 : names[a] > names[b] ? 1 : a - b);
 	for (const list of children)
-		list.sort((a, b) => value[b] - value[a] || (names[a] < names[b] ? -1 : names[a] > names[b] ? 1 : a - b));
+		list.sort((a, b) => value[b] - value[a] || byName(a, b));
 	return children;
 }
 
@@ -64,8 +68,12 @@ export function treeOf(answer) {
 	const { n, columns } = answer.nodes;
 	const names = answer.names.columns;
 	const frames = Array.from({ length: answer.names.n }, (_, i) => ({
-		function: names.function[i] ?? "", module: names.module[i] ?? "", file: names.file[i] ?? "", line: names.line[i] ?? 0,
+		function: names.function[i] ?? "", module: names.module[i] ?? "",
+		file: names.file[i] ?? "", line: names.line[i] ?? 0,
 	}));
+	const frameAt = (i) => frames[i] ?? { ...ROOT, function: "" };
+	const endsAt = (_, i) => ({
+		all: endsOf(columns, "", i), self: endsOf(columns, "self_", i) });
 	const tree = {
 		n: n + 1, levels: 1,
 		parent: Int32Array.from([-1, ...columns.parent.map((parent) => parent + 1)]),
@@ -74,16 +82,18 @@ export function treeOf(answer) {
 		self: Float64Array.from([0, ...columns.self]),
 		samples: Float64Array.from([0, ...(columns.n ?? columns.value.map(() => 0))]),
 		start: new Float64Array(n + 1),
-		frame: [ROOT, ...columns.function.map((i) => frames[i] ?? { ...ROOT, function: "" })],
+		frame: [ROOT, ...columns.function.map(frameAt)],
 		number: Int32Array.from([-1, ...columns.function]),
 		site: [null, ...(columns.site ?? [])],
 		children: [],
-		ends: columns.n_unknown ? [{ all: null, self: null }, ...columns.n_unknown.map((_, i) => ({ all: endsOf(columns, "", i), self: endsOf(columns, "self_", i) }))] : null,
+		ends: columns.n_unknown
+			? [{ all: null, self: null }, ...columns.n_unknown.map(endsAt)] : null,
 	};
 	tree.children = childrenOf(tree.parent, tree.value, tree.frame.map(frameName));
-	tree.samples[0] = tree.children[0].reduce((sum, child) => sum + tree.samples[child], 0);
+	const [below] = tree.children;
+	tree.samples[0] = below.reduce((sum, child) => sum + tree.samples[child], 0);
 	if (tree.ends)
-		tree.ends[0].all = tree.children[0].reduce((sum, child) => addEnds(sum, tree.ends[child].all), null);
+		tree.ends[0].all = below.map((child) => tree.ends[child].all).reduce(addEnds, null);
 	place(tree);
 	return tree;
 }
@@ -96,18 +106,23 @@ export function pathOf(tree, node) {
 	return path;
 }
 
+/* What a frame is found by in another tree. */
+function stepOf({ frame }, node) {
+	return `${frameName(frame[node])}:${frame[node].line}`;
+}
+
 /**
  * What finds a node again in another tree of the same program: the frames from the outermost in.
  */
 export function stepsOf(tree, node) {
-	return pathOf(tree, node).slice(1).map((i) => `${frameName(tree.frame[i])}:${tree.frame[i].line}`);
+	return pathOf(tree, node).slice(1).map((i) => stepOf(tree, i));
 }
 
 /** The node of such steps, or the last one on the way that is there. */
 export function findSteps(tree, steps) {
 	let node = 0;
 	for (const step of steps) {
-		const next = tree.children[node].find((child) => `${frameName(tree.frame[child])}:${tree.frame[child].line}` === step);
+		const next = tree.children[node].find((child) => stepOf(tree, child) === step);
 		if (next === undefined)
 			break;
 		node = next;
@@ -122,15 +137,18 @@ export function findSteps(tree, steps) {
  * @returns {{ node: number, x: number, width: number, level: number }[]} in pixels, level in rows
  */
 export function rectanglesOf(tree, zoom, width, least = 0.5) {
-	const found = pathOf(tree, zoom).slice(0, -1).map((node) => ({ node, x: 0, width, level: tree.depth[node] }));
-	const scale = tree.value[zoom] > 0 ? width / tree.value[zoom] : 0;
+	const { start, value, depth } = tree;
+	const callers = pathOf(tree, zoom).slice(0, -1);
+	const found = callers.map((node) => ({ node, x: 0, width, level: depth[node] }));
+	const scale = value[zoom] > 0 ? width / value[zoom] : 0;
 	const waiting = [zoom];
 	while (waiting.length) {
 		const node = waiting.pop();
-		const wide = node === zoom ? width : tree.value[node] * scale;
+		const wide = node === zoom ? width : value[node] * scale;
 		if (wide < least)
 			continue;
-		found.push({ node, x: (tree.start[node] - tree.start[zoom]) * scale, width: wide, level: tree.depth[node] });
+		const x = (start[node] - start[zoom]) * scale;
+		found.push({ node, x, width: wide, level: depth[node] });
 		waiting.push(...tree.children[node]);
 	}
 	return found;
@@ -142,9 +160,11 @@ export function nodeAt(tree, zoom, width, x, level) {
 	if (level < path.length)
 		return path[level] ?? -1;
 	const at = tree.start[zoom] + x / width * tree.value[zoom];
+	const holds = (node) =>
+		at >= tree.start[node] && at < tree.start[node] + tree.value[node];
 	let node = zoom;
 	while (tree.depth[node] < level) {
-		node = tree.children[node].find((child) => at >= tree.start[child] && at < tree.start[child] + tree.value[child]) ?? -1;
+		node = tree.children[node].find(holds) ?? -1;
 		if (node < 0)
 			return -1;
 	}
@@ -153,14 +173,16 @@ export function nodeAt(tree, zoom, width, x, level) {
 
 /** Lower-case text that a search looks through. */
 function textOf(frame) {
-	return `${frameName(frame)} ${frame.module} ${frame.file}${frame.line ? ":" + frame.line : ""}`.toLowerCase();
+	const { module, file, line } = frame;
+	return `${frameName(frame)} ${module} ${file}${line ? ":" + line : ""}`.toLowerCase();
 }
 
 /**
  * What a search finds below `zoom`: the nodes, and their sum. What lies inside a match is not added
  * again, so the share is of paths on which anything matches, and never above 1.
  *
- * @returns {{ matches: Set<number>, value: number, samples: number, ends: ?Object, share: number }} share: of zoom's value
+ * @returns {{ matches: Set<number>, value: number, samples: number, ends: ?Object,
+ *   share: number }} share: of zoom's value
  */
 export function search(tree, text, zoom = 0) {
 	const wanted = text.trim().toLowerCase();
@@ -182,14 +204,25 @@ export function search(tree, text, zoom = 0) {
 		for (const child of tree.children[node])
 			waiting.push([child, isInside || isMatch]);
 	}
-	return { matches, value, samples, ends, share: tree.value[zoom] > 0 ? value / tree.value[zoom] : 0 };
+	const share = tree.value[zoom] > 0 ? value / tree.value[zoom] : 0;
+	return { matches, value, samples, ends, share };
 }
 
 /* What a node has for itself; samples of it in proportion, as its children's are known. */
 function ownOf(tree, node, isInverse) {
+	const { value, self, samples, children } = tree;
+	const ends = tree.ends?.[node];
 	if (isInverse)
-		return tree.depth[node] === 1 ? { value: tree.value[node], samples: tree.samples[node], ends: tree.ends?.[node].all } : { value: 0, samples: 0 };
-	return { value: tree.self[node], ends: tree.ends?.[node].self, samples: Math.max(0, tree.children[node].reduce((left, child) => left - tree.samples[child], tree.samples[node])) };
+		return tree.depth[node] === 1
+			? { value: value[node], samples: samples[node], ends: ends?.all }
+			: { value: 0, samples: 0 };
+	const left = children[node].reduce((rest, child) => rest - samples[child], samples[node]);
+	return { value: self[node], ends: ends?.self, samples: Math.max(0, left) };
+}
+
+function emptyRow(frame, node) {
+	return { frame, self: 0, total: 0, selfSamples: 0, samples: 0, selfEnds: null, ends: null,
+		node };
 }
 
 /**
@@ -197,7 +230,8 @@ function ownOf(tree, node, isInverse) {
  * often it stands there. Of an inverse tree, whose first row are the innermost functions, the own
  * value is that of this row.
  *
- * @returns {{ frame: Object, self: number, total: number, selfEnds: ?Object, ends: ?Object, node: number }[]} node: the widest one
+ * @returns {{ frame: Object, self: number, total: number, selfEnds: ?Object, ends: ?Object,
+ *   node: number }[]} node: the widest one
  */
 export function functionsOf(tree, zoom = 0, isInverse = false) {
 	const found = new Map();
@@ -211,14 +245,16 @@ export function functionsOf(tree, zoom = 0, isInverse = false) {
 			continue;
 		}
 		if (node > 0) {
-			const row = found.get(key) ?? { frame: tree.frame[node], self: 0, total: 0, selfSamples: 0, samples: 0, selfEnds: null, ends: null, node };
+			const row = found.get(key) ?? emptyRow(tree.frame[node], node);
 			const own = ownOf(tree, node, isInverse);
 			row.self += own.value;
 			row.selfSamples += own.samples;
 			row.selfEnds = addEnds(row.selfEnds, own.ends);
-			row.total += open.get(key) ? 0 : tree.value[node];
-			row.samples += open.get(key) ? 0 : tree.samples[node];
-			row.ends = open.get(key) ? row.ends : addEnds(row.ends, tree.ends?.[node].all);
+			if (!open.get(key)) {
+				row.total += tree.value[node];
+				row.samples += tree.samples[node];
+				row.ends = addEnds(row.ends, tree.ends?.[node].all);
+			}
 			row.node = tree.value[node] > tree.value[row.node] ? node : row.node;
 			found.set(key, row);
 			open.set(key, (open.get(key) ?? 0) + 1);

@@ -18,7 +18,9 @@ function hasSource(kinds, otherwise) {
 		if (sources.some((source) => source.n_samples > 0))
 			return null;
 		const failed = sources.find((source) => source.error);
-		return failed ? `${failed.name} was not opened: ${failed.remedy || `error ${failed.error}`}` : otherwise;
+		if (!failed)
+			return otherwise;
+		return `${failed.name} was not opened: ${failed.remedy || `error ${failed.error}`}`;
 	};
 }
 
@@ -36,9 +38,11 @@ export const METRICS = [
 	{ id: "faults", title: "page faults", unit: "page faults",
 		missing: hasSource(["fault"], "no page fault was sampled in this run") },
 	{ id: "accesses", title: "sampled accesses", unit: "accesses",
-		missing: hasSource(["access", "watch"], "no source of this run samples accesses (pebs, ibs, spe, marked, watch)") },
+		missing: hasSource(["access", "watch"],
+			"no source of this run samples accesses (pebs, ibs, spe, marked, watch)") },
 	{ id: "latency", title: "latency of accesses", unit: "cycles",
-		missing: (run) => (run.has_latency ? null : "no source of this run measures latencies") },
+		missing: ({ has_latency: has }) =>
+			(has ? null : "no source of this run measures latencies") },
 ];
 
 /**

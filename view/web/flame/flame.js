@@ -5,18 +5,25 @@
  */
 import { debounced, h, select } from "memsight/dom";
 import { createFlameCanvas } from "memsight/flame-canvas";
-import { findSteps, frameName, functionsOf, pathOf, search, stepsOf, treeOf } from "memsight/flame-layout";
+import {
+	findSteps, frameName, functionsOf, pathOf, search, stepsOf, treeOf,
+} from "memsight/flame-layout";
 import { METRICS, pickMetric } from "memsight/flame-metrics";
 import { count, place, share } from "memsight/format";
-import { createGrid } from "memsight/grid";
+import { createGrid, numberColumn } from "memsight/grid";
 import { categorical } from "memsight/palette";
 import { createPane } from "memsight/pane";
 import { placeButton } from "memsight/source-text";
 import { rangeOf, shareText, valueText } from "memsight/units";
 
-const HELP = "Each box is a function; it stands below the one that called it and is as wide as its part of the whole. The order from "
-	+ "left to right is by width and means nothing else. A click makes a box as wide as the picture. Colours show the file "
-	+ "(program or library) that the function lies in. \"Innermost first\" turns the tree around: below each function stand those that called it.";
+const HELP = "Each box is a function; it stands below the one that called it and is as wide as its "
+	+ "part of the whole. The order from left to right is by width and means nothing else. "
+	+ "A click makes a box as wide as the picture. Colours show the file (program or library) "
+	+ "that the function lies in. \"Innermost first\" turns the tree around: below each "
+	+ "function stand those that called it.";
+const NOTHING = "This run has neither allocations nor samples, so there is no call tree to draw. "
+	+ "The page \"Run\" shows what was recorded and what could not be.";
+const OTHER_FILES = "#8a939b";
 const N_COLOURS = 6;
 
 /*
@@ -25,9 +32,13 @@ const N_COLOURS = 6;
  */
 function coloursOf(tree, isInverse, given) {
 	const sums = new Map();
-	for (let i = 1; i < tree.n; i++)
-		sums.set(tree.frame[i].module, (sums.get(tree.frame[i].module) ?? 0) + (isInverse ? (tree.depth[i] === 1 ? tree.value[i] : 0) : tree.self[i]));
-	const names = [...sums.keys()].sort((a, b) => sums.get(b) - sums.get(a) || (a < b ? -1 : 1)).slice(0, N_COLOURS);
+	const own = (i) => (!isInverse ? tree.self[i] : tree.depth[i] === 1 ? tree.value[i] : 0);
+	for (let i = 1; i < tree.n; i++) {
+		const { module } = tree.frame[i];
+		sums.set(module, (sums.get(module) ?? 0) + own(i));
+	}
+	const bySize = (a, b) => sums.get(b) - sums.get(a) || (a < b ? -1 : 1);
+	const names = [...sums.keys()].sort(bySize).slice(0, N_COLOURS);
 	for (const name of names)
 		given.set(name, given.get(name) ?? given.size);
 	return { names, of: (module) => (names.includes(module) ? given.get(module) : -1) };
@@ -35,28 +46,38 @@ function coloursOf(tree, isInverse, given) {
 
 export function create(root, app) {
 	const pane = createPane(root, "Flame graph", HELP, () => load(app.state));
-	const now = { tree: null, answer: null, zoom: 0, colours: null, asked: "", given: new Map() };
+	const now = {
+		tree: null, answer: null, zoom: 0, colours: null, asked: "", given: new Map(),
+	};
+	const zoomTo = (node) => app.set({ "flame.at": node || null });
 	const canvas = createFlameCanvas({
-		theme: app.theme, tell, onChoose: showFrame,
-		colour(node) {
-			const i = now.colours.of(now.tree.frame[node].module);
-			return i < 0 ? "#8a939b" : categorical(i, app.theme().dark);
-		},
-		onZoom: (node) => app.set({ "flame.at": node || null }),
+		theme: app.theme, tell, onChoose: showFrame, onZoom: zoomTo,
+		colour: (node) => colourOf(now.tree.frame[node].module),
 	});
 	const choices = h("div", { class: "tools-row" });
 	const missing = h("details", { class: "missing" });
 	const crumbs = h("nav", { class: "crumbs", "aria-label": "Callers of the widest frame" });
 	const found = h("output", { class: "found", "aria-live": "polite" });
-	const field = h("input", { type: "search", id: "flame-search", placeholder: "function, file or library", "aria-label": "Search frames",
-		oninput: debounced(250, () => app.set({ "flame.search": field.value || null }, { replace: true })) });
+	const find = () => app.set({ "flame.search": field.value || null }, { replace: true });
+	const field = h("input", {
+		type: "search", id: "flame-search", placeholder: "function, file or library",
+		"aria-label": "Search frames", oninput: debounced(250, find) });
 	const legend = h("div", { class: "flame-legend" });
 	const detail = h("div", { class: "frame-detail" });
-	const functions = functionsGrid(now, shareOf, atLeast, (node) => app.set({ "flame.at": node || null }));
+	const functions = functionsGrid(now, shareOf, atLeast, zoomTo);
 	pane.tools.append(choices);
-	pane.body.append(h("div", { class: "tools-row" }, h("label", { class: "choice" }, h("span", {}, "Search"), field), found, crumbs),
+	pane.body.append(
+		h("div", { class: "tools-row" },
+			h("label", { class: "choice" }, h("span", {}, "Search"), field),
+			found, crumbs),
 		canvas.element, legend, detail,
-		h("details", { class: "as-table", id: "flame-table" }, h("summary", {}, "Functions as a table"), functions.element));
+		h("details", { class: "as-table", id: "flame-table" },
+			h("summary", {}, "Functions as a table"), functions.element));
+
+	function colourOf(module) {
+		const i = now.colours.of(module);
+		return i < 0 ? OTHER_FILES : categorical(i, app.theme().dark);
+	}
 
 	const unit = () => now.metric.unit;
 
@@ -69,7 +90,8 @@ export function create(root, app) {
 		const range = rangeOf(ends, clockNs, n);
 		if (range)
 			return share(null, ...range);
-		return n === null ? shareText(value / (total || 1)) : shareText(samples / (n || 1), n);
+		return n === null ? shareText(value / (total || 1))
+			: shareText(samples / (n || 1), n);
 	}
 
 	/* Where some sites are known as a range only, a sum has what surely is theirs. */
@@ -80,19 +102,29 @@ export function create(root, app) {
 	function tell(node) {
 		const { tree, answer, zoom } = now;
 		const isSampled = answer.n_samples !== null;
+		const whole = isSampled ? "all samples" : "all";
+		const [value, ends] = [tree.value[node], tree.ends?.[node]];
+		const part = shareOf(value, tree.samples[node], ends?.all);
 		const lines = [node === 0 ? "all of it" : place(tree.frame[node]),
-			`${atLeast(tree.value[node], tree.ends?.[node].all)}, ${shareOf(tree.value[node], tree.samples[node], tree.ends?.[node].all)} of ${isSampled ? "all samples" : "all"}`];
-		if (!tree.ends && (zoom > 0 || isSampled) && node !== 0 && !(zoom > 0 && pathOf(tree, zoom).includes(node)))
-			lines.push(`${partText(node)} of ${zoom > 0 ? frameName(tree.frame[zoom]) : "this graph"}`);
-		if (tree.self[node] > 0)
-			lines.push(`${atLeast(tree.self[node], tree.ends?.[node].self)} ${now.isInverse ? "of paths that begin here" : "right in it"}`);
+			`${atLeast(value, ends?.all)}, ${part} of ${whole}`];
+		const isPart = zoom > 0 ? !pathOf(tree, zoom).includes(node) : isSampled;
+		if (!tree.ends && node !== 0 && isPart) {
+			const shown = zoom > 0 ? frameName(tree.frame[zoom]) : "this graph";
+			lines.push(`${partText(node)} of ${shown}`);
+		}
+		if (tree.self[node] > 0) {
+			const own = now.isInverse ? "of paths that begin here" : "right in it";
+			lines.push(`${atLeast(tree.self[node], ends?.self)} ${own}`);
+		}
 		return lines.join("\n");
 	}
 
 	/* Of what is as wide as the picture. */
 	function partText(node) {
-		const { tree, zoom } = now;
-		return now.answer.n_samples === null ? shareText(tree.value[node] / tree.value[zoom]) : shareText(tree.samples[node] / tree.samples[zoom], tree.samples[zoom]);
+		const { tree: { value, samples }, zoom } = now;
+		if (now.answer.n_samples === null)
+			return shareText(value[node] / value[zoom]);
+		return shareText(samples[node] / samples[zoom], samples[zoom]);
 	}
 
 	function showFrame(node) {
@@ -102,36 +134,54 @@ export function create(root, app) {
 			return;
 		}
 		const site = now.tree.site[node];
-		detail.replaceChildren(h("div", {}, h("h3", {}, frameName(frame)), h("p", {}, frame.module ? h("span", { class: "mono" }, frame.module) : null),
+		const searchFor = () => {
+			field.value = frameName(frame);
+			app.set({ "flame.search": field.value });
+		};
+		detail.replaceChildren(h("div", {},
+			h("h3", {}, frameName(frame)),
+			h("p", {}, frame.module && h("span", { class: "mono" }, frame.module)),
 			h("p", {}, tell(node).split("\n").slice(1).join(" · ")),
-			frame.file && frame.line ? h("div", {}, "Source: ", placeButton(app, frame)) : null,
-			h("div", { class: "tools-row" }, h("button", { type: "button", onclick() {
-				field.value = frameName(frame);
-				app.set({ "flame.search": field.value });
-			} }, "Search for this function"),
-			site ? h("a", { class: "button", href: app.link({ page: "object", site, block: null }) }, "Open the object") : null)));
+			frame.file && frame.line
+				? h("div", {}, "Source: ", placeButton(app, frame)) : null,
+			h("div", { class: "tools-row" },
+				h("button", { type: "button", onclick: searchFor },
+					"Search for this function"),
+				site ? h("a", { class: "button",
+					href: app.link({ page: "object", site, block: null }) },
+				"Open the object") : null)));
 	}
 
 	function whyNot(metric) {
-		return metric.missing(app.run) ?? (app.holds("flame", { run: app.runId, by: metric.id }) ? null : "this exported file does not hold it");
+		const isHeld = app.holds("flame", { run: app.runId, by: metric.id });
+		return metric.missing(app.run)
+			?? (isHeld ? null : "this exported file does not hold it");
 	}
 
 	function showChoices(metric) {
 		const there = METRICS.map((one) => ({ ...one, why: whyNot(one) }));
-		const picker = select("By", there.map(({ id, title }) => [id, title]), metric.id, (by) => setTree({ "flame.by": by }));
+		const picker = select("By", there.map(({ id, title }) => [id, title]), metric.id,
+			(by) => setTree({ "flame.by": by }));
+		const list = picker.querySelector("select");
 		there.forEach(({ why }, i) => {
-			const option = picker.querySelector("select").options[i];
-			option.disabled = why !== null;
-			option.title = why ?? "";
+			list.options[i].disabled = why !== null;
+			list.options[i].title = why ?? "";
 		});
-		picker.querySelector("select").id = "flame-by";
+		list.id = "flame-by";
 		const inverse = app.state["flame.inverse"] === "1";
-		choices.replaceChildren(picker, h("div", { class: "switch", role: "group", "aria-label": "Direction" },
-			[["Outermost first", false], ["Innermost first", true]].map(([text, value]) => h("button", { type: "button",
-				"aria-pressed": String(inverse === value), onclick: () => setTree({ "flame.inverse": value ? 1 : null }) }, text))), missing);
+		const direction = (text, isWanted) => h("button", {
+			type: "button", "aria-pressed": String(inverse === isWanted),
+			onclick: () => setTree({ "flame.inverse": isWanted ? 1 : null }) }, text);
+		choices.replaceChildren(picker,
+			h("div", { class: "switch", role: "group", "aria-label": "Direction" },
+				direction("Outermost first", false),
+				direction("Innermost first", true)),
+			missing);
 		const absent = there.filter(({ why }) => why);
 		missing.hidden = absent.length === 0;
-		missing.replaceChildren(h("summary", {}, `${absent.length} not there`), h("ul", {}, absent.map(({ title, why }) => h("li", {}, `${title}: ${why}`))));
+		const item = ({ title, why }) => h("li", {}, `${title}: ${why}`);
+		missing.replaceChildren(h("summary", {}, `${absent.length} not there`),
+			h("ul", {}, absent.map(item)));
 	}
 
 	/* Another tree: stay at the same frame where it has it. */
@@ -142,7 +192,8 @@ export function create(root, app) {
 
 	function requestOf(state, metric) {
 		const { from, to, isAll } = app.span();
-		return { run: app.runId, by: metric.id, inverse: state["flame.inverse"] === "1" ? 1 : 0,
+		return { run: app.runId, by: metric.id,
+			inverse: state["flame.inverse"] === "1" ? 1 : 0,
 			...(isAll ? {} : { from: Math.round(from), to: Math.round(to) }) };
 	}
 
@@ -150,8 +201,7 @@ export function create(root, app) {
 		const metric = pickMetric(whyNot, state["flame.by"]);
 		now.asked = "";
 		if (!metric) {
-			pane.empty("This run has neither allocations nor samples, so there is no call tree to draw. The page \"Run\" shows what was "
-				+ "recorded and what could not be.");
+			pane.empty(NOTHING);
 			return;
 		}
 		const request = requestOf(state, metric);
@@ -184,15 +234,17 @@ export function create(root, app) {
 		const at = Number(state["flame.at"] ?? 0);
 		const zoom = Number.isInteger(at) && at > 0 && at < tree.n ? at : 0;
 		now.zoom = zoom;
-		const hits = search(tree, state["flame.search"] ?? "", zoom);
-		const isSearching = Boolean((state["flame.search"] ?? "").trim());
-		if (!(answer.total > 0))
-			pane.empty(`${app.span().isAll ? "In this run" : "In the selected time"} there is none of that (${answer.unit}).`);
+		const wanted = state["flame.search"] ?? "";
+		const hits = search(tree, wanted, zoom);
+		const isSearching = Boolean(wanted.trim());
+		if (!(answer.total > 0)) {
+			const time = app.span().isAll ? "In this run" : "In the selected time";
+			pane.empty(`${time} there is none of that (${answer.unit}).`);
+		}
 		canvas.show({ tree, zoom, matches: isSearching ? hits.matches : null });
 		if (document.activeElement !== field)
-			field.value = state["flame.search"] ?? "";
-		found.textContent = isSearching ? `${hits.matches.size ? "" : "no match, "}${count(hits.matches.size)} frames, ${
-			atLeast(hits.value, hits.ends)}, ${foundShare(hits, zoom)}` : "";
+			field.value = wanted;
+		found.textContent = isSearching ? foundText(hits, zoom) : "";
 		found.dataset.share = isSearching ? hits.share : "";
 		crumbs.replaceChildren(...crumbsOf(tree, zoom));
 		legend.replaceChildren(...legendOf(app));
@@ -200,41 +252,67 @@ export function create(root, app) {
 		pane.foot.textContent = footOf();
 	}
 
+	function foundText(hits, zoom) {
+		const n = hits.matches.size;
+		return `${n ? "" : "no match, "}${count(n)} frames, `
+			+ `${atLeast(hits.value, hits.ends)}, ${foundShare(hits, zoom)}`;
+	}
+
 	function foundShare(hits, zoom) {
 		const { tree, answer } = now;
 		if (answer.n_samples === null)
 			return `${shareText(hits.share)}${zoom ? " of what is shown" : ""}`;
-		return zoom && !tree.ends ? `${shareText(hits.samples / (tree.samples[zoom] || 1), tree.samples[zoom])} of what is shown` : `${shareOf(hits.value, hits.samples, hits.ends)} of all samples`;
+		if (!zoom || tree.ends)
+			return `${shareOf(hits.value, hits.samples, hits.ends)} of all samples`;
+		const n = tree.samples[zoom];
+		return `${shareText(hits.samples / (n || 1), n)} of what is shown`;
 	}
 
 	function crumbsOf(tree, zoom) {
+		if (zoom === 0)
+			return [];
 		const path = pathOf(tree, zoom);
-		const shown = path.length > 7 ? [...path.slice(0, 2), -1, ...path.slice(-4)] : path;
-		return zoom === 0 ? [] : shown.map((node) => (node < 0 ? h("span", {}, "… ") : h("button", { type: "button",
-			"aria-current": node === zoom ? "true" : null, onclick: () => app.set({ "flame.at": node || null }) },
-		node === 0 ? "all" : frameName(tree.frame[node]))));
+		const crumb = (node) => h("button", {
+			type: "button", "aria-current": node === zoom ? "true" : null,
+			onclick: () => zoomTo(node) },
+		node === 0 ? "all" : frameName(tree.frame[node]));
+		const crumbs = path.map(crumb);
+		const gap = h("span", {}, "… ");
+		return path.length > 7 ? [...crumbs.slice(0, 2), gap, ...crumbs.slice(-4)] : crumbs;
 	}
 
 	function legendOf() {
-		const { names } = now.colours;
-		return [...names.map((name) => [name ? name.split("/").pop() : "not known", categorical(now.colours.of(name), app.theme().dark)]),
-			["other files", "#8a939b"]].map(([name, colour]) => {
+		const key = (text, colour) => {
 			const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
 			swatch.style.background = colour;
-			return h("span", { class: "flame-key" }, swatch, name);
-		});
+			return h("span", { class: "flame-key" }, swatch, text);
+		};
+		const keyOf = (name) =>
+			key(name ? name.split("/").pop() : "not known", colourOf(name));
+		return [...now.colours.names.map(keyOf), key("other files", OTHER_FILES)];
+	}
+
+	function timeText() {
+		const { from, to, isAll } = app.span();
+		if (isAll)
+			return "whole run";
+		if (app.isStored)
+			return "whole run: an exported file cannot count a part of the time anew";
+		return `of the selected time ${app.format.interval(from, to)}`;
 	}
 
 	function footOf() {
-		const { answer } = now;
-		const { from, to, isAll } = app.span();
-		const n = answer.n_samples;
-		return [`${answer.unit}: ${atLeast(answer.total, now.tree.ends?.[0].all)} in all`,
-			n === null ? "counted exactly" : `${shareOf(answer.total, now.tree.samples[0], now.tree.ends?.[0].all)} of n = ${count(n)} samples; ± is the 95 % interval`,
-			now.tree.ends ? "two numbers: anywhere between them" : "",
-			isAll ? "whole run" : app.isStored ? "whole run: an exported file cannot count a part of the time anew"
-				: `of the selected time ${app.format.interval(from, to)}`,
-			answer.n_left_out ? `${count(answer.n_left_out)} of the smallest frames are not drawn` : ""].filter(Boolean).join(" · ");
+		const { total, unit: counted, n_samples: n, n_left_out: nLeftOut } = now.answer;
+		const { ends, samples } = now.tree;
+		const part = shareOf(total, samples[0], ends?.[0].all);
+		return [
+			`${counted}: ${atLeast(total, ends?.[0].all)} in all`,
+			n === null ? "counted exactly"
+				: `${part} of n = ${count(n)} samples; ± is the 95 % interval`,
+			ends ? "two numbers: anywhere between them" : "",
+			timeText(),
+			nLeftOut ? `${count(nLeftOut)} of the smallest frames are not drawn` : "",
+		].filter(Boolean).join(" · ");
 	}
 
 	return {
@@ -250,17 +328,33 @@ export function create(root, app) {
 
 /* The accessible reading: what functions have for themselves and with what they called. */
 function functionsGrid(now, shareOf, atLeast, onZoom) {
+	const name = ({ frame, node }) => h("button", {
+		type: "button", class: "link", onclick: () => onZoom(node) }, frameName(frame));
+	const fileOf = (path) => path.split("/").pop();
+	const placeOf = ({ frame }) => (frame.file ? `${fileOf(frame.file)}:${frame.line}`
+		: fileOf(frame.module) || "-");
+	const value = (sum, samples, ends) =>
+		`${atLeast(sum, ends)} (${shareOf(sum, samples, ends)})`;
 	const grid = createGrid({
-		caption: "Functions; a function counts once on each path, however often it stands there",
+		caption: "Functions; a function counts once on each path, "
+			+ "however often it stands there",
 		sort: { key: "self", isDescending: true }, part: 30,
 		columns: [
-			{ key: "name", title: "Function", order: (row) => frameName(row.frame), cell: (row) => h("button", { type: "button", class: "link",
-				onclick: () => onZoom(row.node) }, frameName(row.frame)) },
-			{ key: "place", title: "Place", order: (row) => row.frame.file, cell: ({ frame }) => (frame.file
-				? `${frame.file.split("/").pop()}:${frame.line}` : frame.module.split("/").pop() || "-") },
-			{ key: "self", title: "Right in it", isNumber: true, cell: (row) => `${atLeast(row.self, row.selfEnds)} (${shareOf(row.self, row.selfSamples, row.selfEnds)})` },
-			{ key: "total", title: "With what it calls", isNumber: true, cell: (row) => `${atLeast(row.total, row.ends)} (${shareOf(row.total, row.samples, row.ends)})` },
+			{ key: "name", title: "Function", cell: name,
+				order: ({ frame }) => frameName(frame) },
+			{ key: "place", title: "Place", cell: placeOf,
+				order: ({ frame }) => frame.file },
+			numberColumn("self", "Right in it",
+				(row) => value(row.self, row.selfSamples, row.selfEnds)),
+			numberColumn("total", "With what it calls",
+				(row) => value(row.total, row.samples, row.ends)),
 		],
 	});
-	return { element: grid.element, show: () => grid.show(functionsOf(now.tree, now.isInverse ? 0 : now.zoom, now.isInverse)) };
+	return {
+		element: grid.element,
+		show() {
+			const { tree, zoom, isInverse } = now;
+			grid.show(functionsOf(tree, isInverse ? 0 : zoom, isInverse));
+		},
+	};
 }

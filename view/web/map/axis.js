@@ -26,7 +26,8 @@ function roundStep(span, n) {
 
 /** @returns {{ at: number, text: string }[]} moments of a span that `width` pixels show */
 export function timeTicks(from, to, width) {
-	const step = Math.max(1, roundStep(to - from, Math.max(LEAST_TICKS, Math.floor(width / 90))));
+	const wanted = Math.max(LEAST_TICKS, Math.floor(width / 90));
+	const step = Math.max(1, roundStep(to - from, wanted));
 	const ticks = [];
 	for (let i = Math.ceil(from / step); i * step <= to; i++)
 		ticks.push({ at: i * step, text: moment(i * step, step) });
@@ -34,7 +35,8 @@ export function timeTicks(from, to, width) {
 }
 
 /**
- * @typedef {{ start: number, end: number, y: number, size: number, kind: string, name: string }} Band
+ * @typedef {{ start: number, end: number, y: number, size: number, kind: string,
+ *   name: string }} Band
  * @param {Object[]} rows  of the answer `bands`, lowest first
  */
 export function createAxis(rows) {
@@ -65,13 +67,16 @@ export function createAxis(rows) {
 		},
 		addressOf(y) {
 			const band = bandAt(Math.min(Math.max(y, 0), height - 1));
-			return band.start + Math.floor(Math.min(Math.max(y - band.y, 0), band.size - 1));
+			const offset = Math.min(Math.max(y - band.y, 0), band.size - 1);
+			return band.start + Math.floor(offset);
 		},
 	};
 }
 
 /** What has no file: by its kind, or as the kernel calls the mapping. */
-const NAMES = { "[heap]": "heap (brk)", "[stack]": "stack", global: "globals", tool: "memsight itself" };
+const NAMES = {
+	"[heap]": "heap (brk)", "[stack]": "stack", global: "globals", tool: "memsight itself",
+};
 
 /** "heap", "heap (brk)", "libc.so.6" */
 export function bandName(band) {
@@ -80,7 +85,8 @@ export function bandName(band) {
 
 /** With its addresses and its size. */
 export function bandText(band) {
-	return `${bandName(band)}, ${address(band.start)}-${address(band.end)}, ${bytes(band.size)}`;
+	const addresses = `${address(band.start)}-${address(band.end)}`;
+	return `${bandName(band)}, ${addresses}, ${bytes(band.size)}`;
 }
 
 /**

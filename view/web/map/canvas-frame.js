@@ -8,10 +8,11 @@ import { gutter, MARGIN } from "memsight/axis";
  * squeezed axis
  */
 
-/** Pixels of the plot within a canvas of this size. */
-export function frameOf(width, height) {
-	const left = gutter();
-	return { left, top: 8, right: width - MARGIN, bottom: height - 30, width: width - MARGIN - left, height: height - 38 };
+/** Pixels of the plot within a canvas of this size, of which `below` are left for the time. */
+export function frameOf(width, height, below = 30) {
+	const [left, top] = [gutter(), 8];
+	const [right, bottom] = [width - MARGIN, height - below];
+	return { left, top, right, bottom, width: right - left, height: bottom - top };
 }
 
 /** From a view's units to pixels and back. */
@@ -30,9 +31,10 @@ export function scaleOf(frame, view) {
 /** The canvas in device pixels, its context in those of the page. */
 export function contextOf(canvas, width, height) {
 	const ratio = window.devicePixelRatio || 1;
-	if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-		canvas.width = Math.round(width * ratio);
-		canvas.height = Math.round(height * ratio);
+	const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+	if (canvas.width !== wide || canvas.height !== high) {
+		canvas.width = wide;
+		canvas.height = high;
 	}
 	const context = canvas.getContext("2d");
 	context.setTransform(ratio, 0, 0, ratio, 0, 0);

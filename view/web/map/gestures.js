@@ -17,7 +17,8 @@ function onWheel(element, on) {
 	element.addEventListener("wheel", (event) => {
 		const turn = event.deltaY || event.deltaX; // with shift, browsers scroll sideways
 		const lines = event.deltaMode === 1 ? 16 : 1;
-		const only = event.shiftKey ? "time" : event.altKey || event.ctrlKey ? "address" : "both";
+		const isAddress = event.altKey || event.ctrlKey;
+		const only = event.shiftKey ? "time" : isAddress ? "address" : "both";
 		if (on.wheel(placeIn(element, event), Math.exp(turn * lines * 0.0016), only))
 			event.preventDefault();
 	}, { passive: false });
@@ -34,7 +35,8 @@ function onPointer(element, on) {
 	element.addEventListener("pointerdown", (event) => {
 		if (event.button !== 0)
 			return;
-		press = { ...placeIn(element, event), isBox: on.wantsBox() !== event.shiftKey, isDrag: false };
+		const isBox = on.wantsBox() !== event.shiftKey;
+		press = { ...placeIn(element, event), isBox, isDrag: false };
 		element.setPointerCapture(event.pointerId);
 	});
 	element.addEventListener("pointermove", (event) => {
@@ -69,8 +71,9 @@ function onPointer(element, on) {
 }
 
 function onKeys(element, on) {
+	const [zoomIn, zoomOut] = [() => on.zoom(0.5), () => on.zoom(2)];
 	const keys = {
-		"+": () => on.zoom(0.5), "=": () => on.zoom(0.5), "-": () => on.zoom(2), "_": () => on.zoom(2),
+		"+": zoomIn, "=": zoomIn, "-": zoomOut, "_": zoomOut,
 		"0": on.reset, Escape: on.reset, Enter: on.open,
 	};
 	element.addEventListener("keydown", (event) => {
@@ -89,8 +92,9 @@ function onKeys(element, on) {
 
 /**
  * @param {HTMLElement} element  that takes the focus
- * @param {Object} on  wheel(at, factor, only) -> taken?; hover(at); leave(); pan(start, at, isOver); box(start, at, isOver);
- *   click(at); reset(); zoom(factor); step(columns, rows); aim(columns, rows); open(); wantsBox() -> boolean.
+ * @param {Object} on  wheel(at, factor, only) -> taken?; hover(at); leave();
+ *   pan(start, at, isOver); box(start, at, isOver); click(at); reset(); zoom(factor);
+ *   step(columns, rows); aim(columns, rows); open(); wantsBox() -> boolean.
  *   Places are pixels of the element.
  */
 export function listen(element, on) {

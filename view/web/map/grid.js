@@ -11,13 +11,17 @@
  * @property {(row: Object) => any} [cell]  text or node; without it row[key]
  * @property {(row: Object) => any} [order] what it is sorted by; without it row[key]
  */
-import { h } from "memsight/dom";
-import { count } from "memsight/format";
+import { h, scrolled } from "memsight/dom";
+import { count, isKnown } from "memsight/format";
+
+/** A column of numbers; `cell` writes one. */
+export function numberColumn(key, title, cell, more = {}) {
+	return { key, title, isNumber: true, cell, ...more };
+}
 
 function compare(a, b) {
-	const isNone = (value) => value === null || value === undefined;
-	if (isNone(a) || isNone(b))
-		return isNone(a) - isNone(b);
+	if (!isKnown(a) || !isKnown(b))
+		return isKnown(b) - isKnown(a);
 	return typeof a === "string" ? a.localeCompare(b) : a - b;
 }
 
@@ -28,26 +32,34 @@ export function sorted(rows, column, isDescending) {
 	const value = column.order ?? ((row) => row[column.key]);
 	return [...rows].sort((a, b) => {
 		const [x, y] = [value(a), value(b)];
-		const isUnknown = [x, y].some((one) => one === null || one === undefined);
-		return isUnknown || !isDescending ? compare(x, y) : compare(y, x);
+		const isBackwards = isDescending && isKnown(x) && isKnown(y);
+		return isBackwards ? compare(y, x) : compare(x, y);
 	});
 }
 
 function head(column, sort, onSort) {
 	const isSorted = sort?.key === column.key;
 	const state = isSorted ? (sort.isDescending ? "descending" : "ascending") : "none";
-	const attributes = { scope: "col", title: column.help, class: column.isNumber ? "number" : null };
+	const attributes = {
+		scope: "col", title: column.help, class: column.isNumber ? "number" : null };
 	if (column.isFixed || !onSort)
 		return h("th", attributes, column.title);
-	return h("th", { ...attributes, "aria-sort": state }, h("button", { type: "button", class: "sort", "data-key": column.key,
-		onclick: () => onSort({ key: column.key, isDescending: isSorted ? !sort.isDescending : Boolean(column.isNumber) }) },
-	column.title, h("span", { "aria-hidden": "true" }, isSorted ? (sort.isDescending ? " ▼" : " ▲") : "")));
+	const arrow = isSorted ? (sort.isDescending ? " ▼" : " ▲") : "";
+	const turned = isSorted ? !sort.isDescending : Boolean(column.isNumber);
+	const button = h("button", { type: "button", class: "sort", "data-key": column.key,
+		onclick: () => onSort({ key: column.key, isDescending: turned }) },
+	column.title, h("span", { "aria-hidden": "true" }, arrow));
+	return h("th", { ...attributes, "aria-sort": state }, button);
 }
 
 function line(row, columns, onRow) {
 	const element = h("tr", {}, columns.map((column) => {
-		const cell = h("td", { class: column.isNumber ? "number" : null, "data-title": column.title }, column.cell ? column.cell(row) : row[column.key] ?? "-");
-		cell.classList.toggle("none", cell.textContent === "-"); // a card needs no line for it
+		const attributes = {
+			class: column.isNumber ? "number" : null, "data-title": column.title };
+		const content = column.cell ? column.cell(row) : row[column.key] ?? "-";
+		const cell = h("td", attributes, content);
+		/* A card needs no line for it. */
+		cell.classList.toggle("none", cell.textContent === "-");
 		return cell;
 	}));
 	onRow?.(element, row);
@@ -71,32 +83,43 @@ export function createGrid(how) {
 	const headRow = h("tr");
 	const body = h("tbody");
 	const more = h("div", { class: "grid-more" });
-	const element = h("div", { class: "grid" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": how.caption },
-		h("table", {}, h("caption", { class: how.isCaptionHidden ? "unseen" : null }, how.caption), h("thead", {}, headRow), body)), more);
+	const caption = h("caption", { class: how.isCaptionHidden ? "unseen" : null }, how.caption);
+	const element = h("div", { class: "grid" },
+		scrolled(how.caption, h("table", {}, caption, h("thead", {}, headRow), body)),
+		more);
 	let rows = [];
 	let sort = how.sort ?? null;
 	let limit = part;
 
+	function sortBy(wanted) {
+		sort = wanted;
+		limit = part;
+		if (how.onSort)
+			how.onSort(wanted);
+		else
+			draw();
+	}
+
+	function showMore() {
+		limit += part;
+		draw();
+	}
+
 	function draw() {
-		const focused = headRow.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-		headRow.replaceChildren(...how.columns.map((column) => head(column, sort, (wanted) => {
-			sort = wanted;
-			limit = part;
-			if (how.onSort)
-				how.onSort(wanted);
-			else
-				draw();
-		})));
+		const active = document.activeElement;
+		const focused = headRow.contains(active) ? active.dataset.key : null;
+		headRow.replaceChildren(...how.columns.map((column) => head(column, sort, sortBy)));
 		if (focused)
 			headRow.querySelector(`[data-key="${focused}"]`)?.focus();
-		const column = how.onSort || !sort ? null : how.columns.find(({ key }) => key === sort.key);
+		const key = how.onSort ? null : sort?.key;
+		const column = key && how.columns.find((one) => one.key === key);
 		const ordered = column ? sorted(rows, column, sort.isDescending) : rows;
-		body.replaceChildren(...ordered.slice(0, limit).map((row) => line(row, how.columns, how.onRow)));
+		body.replaceChildren(...ordered.slice(0, limit)
+			.map((row) => line(row, how.columns, how.onRow)));
 		const left = rows.length - limit;
-		more.replaceChildren(...(left > 0 ? [h("button", { type: "button", onclick() {
-			limit += part;
-			draw();
-		} }, `Show ${count(Math.min(part, left))} more of ${count(left)}`)] : []));
+		const button = h("button", { type: "button", onclick: showMore },
+			`Show ${count(Math.min(part, left))} more of ${count(left)}`);
+		more.replaceChildren(...(left > 0 ? [button] : []));
 	}
 	return {
 		element,

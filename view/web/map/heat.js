@@ -1,18 +1,15 @@
 /**
  * The own picture of an object: offset (upwards) x time (to the right), as touches per cell.
  */
-import { gutter, MARGIN, timeTicks } from "memsight/axis";
-import { contextOf, scaleOf } from "memsight/canvas-frame";
+import { MARGIN, timeTicks } from "memsight/axis";
+import { contextOf, frameOf, scaleOf } from "memsight/canvas-frame";
 import { unpack16 } from "memsight/data";
 import { framed, h } from "memsight/dom";
 import { bytes, count, interval, moment } from "memsight/format";
 import { touchImage } from "memsight/picture";
 import { createRamp, mostOf } from "memsight/ramp";
 
-function frameOf(width, height) {
-	const left = gutter();
-	return { left, top: 8, right: width - MARGIN, bottom: height - 26, width: width - MARGIN - left, height: height - 34 };
-}
+const BELOW = 26; // pixels for the time
 
 /** Round offsets: powers of two and their multiples. */
 function offsetTicks(size, height) {
@@ -29,12 +26,15 @@ function drawAxes(context, frame, scale, { span, size, theme }) {
 	context.textAlign = "center";
 	for (const { at, text } of timeTicks(span.from, span.to, frame.width)) {
 		const half = context.measureText(text).width / 2;
-		context.fillText(text, Math.min(scale.x(at), frame.right + MARGIN - half), frame.bottom + 6);
+		const x = Math.min(scale.x(at), frame.right + MARGIN - half);
+		context.fillText(text, x, frame.bottom + 6);
 	}
 	context.textBaseline = "middle";
 	context.textAlign = "right";
-	for (const offset of offsetTicks(size, frame.height))
-		context.fillText(offset === 0 ? "0" : `+${bytes(offset)}`, frame.left - 8, scale.y(offset));
+	for (const offset of offsetTicks(size, frame.height)) {
+		const text = offset === 0 ? "0" : `+${bytes(offset)}`;
+		context.fillText(text, frame.left - 8, scale.y(offset));
+	}
 }
 
 /**
@@ -47,23 +47,27 @@ export function createHeat(heat, span, theme) {
 	const counts = unpack16(heat.packed ?? heat.counts);
 	const sum = counts.reduce((a, b) => a + b, 0);
 	const picture = { width: heat.width, height: heat.height, counts, category: counts };
-	const canvas = h("canvas", { role: "img", "aria-label": `Touches by offset and time: ${count(sum)} in ${bytes(heat.size)}, `
+	const canvas = h("canvas", { role: "img", "aria-label":
+		`Touches by offset and time: ${count(sum)} in ${bytes(heat.size)}, `
 		+ interval(span.from, span.to) });
 	const key = h("div", { class: "legend heat-key" });
 	const said = h("p", { class: "foot", "aria-live": "off" }, "");
 	const box = h("div", { class: "heat" }, canvas);
 
 	const draw = framed(() => {
+		const style = getComputedStyle(document.documentElement);
 		const { clientWidth: width, clientHeight: height } = box;
 		if (width === 0)
 			return;
 		const look = theme();
-		key.replaceChildren(...createRamp(mostOf(counts), look.dark), h("span", { class: "swatch heat-none" }), "no touch seen");
+		key.replaceChildren(...createRamp(mostOf(counts), look.dark),
+			h("span", { class: "swatch heat-none" }), "no touch seen");
 		const context = contextOf(canvas, width, height);
-		const frame = frameOf(width, height);
+		const frame = frameOf(width, height, BELOW);
 		const scale = scaleOf(frame, { ...span, low: 0, high: heat.size });
-		const image = touchImage(picture, { colours: [], hidden: new Set(), byDensity: true, dark: look.dark });
-		context.font = `12px ${getComputedStyle(document.documentElement).getPropertyValue("--font")}`;
+		const image = touchImage(picture, {
+			colours: [], hidden: new Set(), byDensity: true, dark: look.dark });
+		context.font = `12px ${style.getPropertyValue("--font")}`;
 		context.fillStyle = look.block;
 		context.fillRect(frame.left, frame.top, frame.width, frame.height);
 		context.imageSmoothingEnabled = false;
@@ -72,14 +76,15 @@ export function createHeat(heat, span, theme) {
 	});
 
 	canvas.addEventListener("pointermove", (event) => {
-		const frame = frameOf(box.clientWidth, box.clientHeight);
+		const frame = frameOf(box.clientWidth, box.clientHeight, BELOW);
 		const scale = scaleOf(frame, { ...span, low: 0, high: heat.size });
 		const column = Math.floor((event.offsetX - frame.left) / frame.width * heat.width);
 		const row = Math.floor((frame.bottom - event.offsetY) / frame.height * heat.height);
 		const isIn = column >= 0 && column < heat.width && row >= 0 && row < heat.height;
-		said.textContent = isIn ? `${moment(scale.time(event.offsetX), (span.to - span.from) / heat.width)}, offset ${
-			bytes(row / heat.height * heat.size)}-${bytes((row + 1) / heat.height * heat.size)}: ${
-			count(counts[row * heat.width + column])} touches` : "";
+		const time = moment(scale.time(event.offsetX), (span.to - span.from) / heat.width);
+		const [low, high] = [row, row + 1].map((i) => bytes(i / heat.height * heat.size));
+		const touches = `${count(counts[row * heat.width + column])} touches`;
+		said.textContent = isIn ? `${time}, offset ${low}-${high}: ${touches}` : "";
 	});
 	new ResizeObserver(draw).observe(box);
 	return { element: h("div", {}, box, key, said), draw, sum };

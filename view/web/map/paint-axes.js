@@ -20,7 +20,8 @@ export function drawTime(context, { view, theme, font }, scale, frame) {
 		context.stroke();
 		context.fillStyle = theme.muted;
 		const half = context.measureText(tick.text).width / 2;
-		context.fillText(tick.text, Math.min(x, frame.right + MARGIN - half), frame.bottom + 8);
+		const at = Math.min(x, frame.right + MARGIN - half);
+		context.fillText(tick.text, at, frame.bottom + 8);
 	}
 }
 
@@ -48,8 +49,11 @@ function shortened(context, text, width) {
 function pieceText(context, piece, width) {
 	const names = [...new Set(piece.bands.map(bandName))];
 	const n = piece.bands.length;
-	const texts = [names.join(", "), ...(names.length > 1 ? [`${n} small ranges`, `${n} ranges`] : names[0].split(" ").slice(0, 1))];
-	return texts.find((text) => context.measureText(text).width <= width) ?? shortened(context, texts.at(-1), width);
+	const shorter = names.length > 1 ? [`${n} small ranges`, `${n} ranges`]
+		: names[0].split(" ").slice(0, 1);
+	const texts = [names.join(", "), ...shorter];
+	return texts.find((text) => context.measureText(text).width <= width)
+		?? shortened(context, texts.at(-1), width);
 }
 
 export function drawAddresses(context, { axis, view, theme, font, mono }, scale, frame) {
@@ -77,15 +81,18 @@ export function drawAddresses(context, { axis, view, theme, font, mono }, scale,
 			context.fillText(pieceText(context, piece, width), frame.left - 12, middle);
 			free = middle - half;
 		}
+		const [band] = piece.bands;
 		if (piece.bands.length > 1 || piece.bottom - piece.top < 56 || frame.left < 120)
 			continue;
 		context.font = mono;
 		context.fillStyle = theme.muted;
 		context.textBaseline = "bottom";
-		context.fillText(address(axis.addressOf(Math.max(piece.bands[0].y, view.low))), frame.left - 12, Math.min(piece.bottom - 1, below));
+		const first = axis.addressOf(Math.max(band.y, view.low));
+		const bottom = Math.min(piece.bottom - 1, below);
+		context.fillText(address(first), frame.left - 12, bottom);
 		context.textBaseline = "top";
-		const last = Math.min(piece.bands[0].y + piece.bands[0].size, view.high) - 1;
-		context.fillText(address(axis.addressOf(last) + 1), frame.left - 12, piece.top + 1);
+		const last = axis.addressOf(Math.min(band.y + band.size, view.high) - 1);
+		context.fillText(address(last + 1), frame.left - 12, piece.top + 1);
 		free = Math.min(free, piece.top);
 	}
 }

@@ -21,7 +21,9 @@ export function blockBox(picture, i, scale, frame) {
 	const right = Math.min(to_ns[i] === null ? frame.right : scale.x(to_ns[i]), frame.right);
 	const top = Math.max(scale.y(y[i] + size[i]), frame.top);
 	const bottom = Math.min(scale.y(y[i]), frame.bottom);
-	return left < right && top < bottom ? { left, top, width: right - left, height: bottom - top } : null;
+	if (left >= right || top >= bottom)
+		return null;
+	return { left, top, width: right - left, height: bottom - top };
 }
 
 function drawBlocks(context, scene, scale, frame) {
@@ -32,17 +34,20 @@ function drawBlocks(context, scene, scale, frame) {
 		const box = blockBox(picture, i, scale, frame);
 		if (!box)
 			continue;
+		const { left, top, width, height } = box;
 		context.fillStyle = theme.block;
-		context.fillRect(box.left, box.top, box.width, box.height);
-		if (box.height >= 3 && box.width >= 3)
-			context.strokeRect(box.left + 0.5, box.top + 0.5, box.width - 1, box.height - 1);
+		context.fillRect(left, top, width, height);
+		if (height >= 3 && width >= 3)
+			context.strokeRect(left + 0.5, top + 0.5, width - 1, height - 1);
 	}
 	if (!state.site && !state.block)
 		return;
 	context.lineWidth = 2;
 	context.strokeStyle = theme.ink;
+	const [ids, wanted] = state.block ? [picture.blocks.id, state.block]
+		: [picture.blocks.site, state.site];
 	for (let i = 0; i < picture.nBlocks; i++) {
-		const isChosen = state.block ? String(picture.blocks.id[i]) === state.block : String(picture.blocks.site[i]) === state.site;
+		const isChosen = String(ids[i]) === wanted;
 		const box = isChosen ? blockBox(picture, i, scale, frame) : null;
 		if (box)
 			context.strokeRect(box.left, box.top, box.width, Math.max(box.height, 2));
@@ -83,7 +88,9 @@ function drawPoints(context, scene, scale, frame) {
 	for (let i = 0; i < picture.nPoints; i++) {
 		const px = scale.x(time_ns[i]);
 		const py = scale.y(y[i]);
-		if (hidden.has(category[i]) || px < frame.left || px > frame.right || py < frame.top || py > frame.bottom)
+		const isIn = px >= frame.left && px <= frame.right
+			&& py >= frame.top && py <= frame.bottom;
+		if (hidden.has(category[i]) || !isIn)
 			continue;
 		context.fillStyle = colours[category[i]] ?? "#888888";
 		drawMark(context, category[i], px, py, r);
@@ -124,8 +131,9 @@ function drawBox(context, { box, theme }, frame) {
 
 /**
  * @param {HTMLCanvasElement} canvas
- * @param {Object} scene  view, axis, layers (each a picture with its images, colours and hidden categories; later ones cover
- *   earlier ones), byDensity, theme, state, siteNames, cursor, box, width, height, font, mono
+ * @param {Object} scene  view, axis, layers (each a picture with its images, colours and hidden
+ *   categories; later ones cover earlier ones), byDensity, theme, state, siteNames, cursor, box,
+ *   width, height, font, mono
  */
 export function paintScene(canvas, scene) {
 	const context = contextOf(canvas, scene.width, scene.height);
@@ -136,10 +144,11 @@ export function paintScene(canvas, scene) {
 	context.rect(frame.left, frame.top, frame.width, frame.height);
 	context.clip();
 	for (const layer of scene.layers) {
+		const { from, to, low, high } = layer.picture;
 		context.save();
 		context.beginPath();
-		context.rect(scale.x(layer.picture.from), scale.y(layer.picture.high), (layer.picture.to - layer.picture.from) * scale.xUnit,
-			(layer.picture.high - layer.picture.low) * scale.yUnit);
+		context.rect(scale.x(from), scale.y(high),
+			(to - from) * scale.xUnit, (high - low) * scale.yUnit);
 		context.clip();
 		context.fillStyle = scene.theme.surface;
 		context.fillRect(frame.left, frame.top, frame.width, frame.height);

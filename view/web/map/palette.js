@@ -5,8 +5,14 @@
  */
 
 const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
-const VIRIDIS = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
-const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
+const VIRIDIS = [
+	"#440154", "#482878", "#3e4a89", "#31688e", "#26828e",
+	"#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
+];
+const CIVIDIS = [
+	"#00224e", "#123570", "#3b496c", "#575d6d", "#707173",
+	"#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
+];
 
 /** [red, green, blue] of "#rrggbb". */
 export function rgb(colour) {
@@ -51,13 +57,16 @@ function readable(colour, dark) {
 export function categorical(i, dark = isDark()) {
 	const colour = readable(OKABE_ITO[i % OKABE_ITO.length], dark);
 	const round = Math.floor(i / OKABE_ITO.length);
-	return round === 0 ? colour : mix(colour, dark ? "#ffffff" : "#000000", Math.min(0.3 * round, 0.6));
+	const part = Math.min(0.3 * round, 0.6);
+	return round === 0 ? colour : mix(colour, dark ? "#ffffff" : "#000000", part);
 }
 
 const DIRECTIONS = { read: 0, reads: 0, write: 5, writes: 5 };
 
+const UNKNOWN = /^(unknown|not known|not told|none|others?|all others|)$/i;
+
 function isUnknown(name, id) {
-	return id === -1 || /^(unknown|not known|not told|none|others?|all others|)$/i.test(name.trim());
+	return id === -1 || UNKNOWN.test(name.trim());
 }
 
 /**
@@ -75,11 +84,14 @@ export function categoryColours(by, names, ids, given) {
 			return name in DIRECTIONS ? categorical(DIRECTIONS[name], dark) : grey;
 		if (isUnknown(name, ids[i]))
 			return grey;
-		if (by === "latency")
-			return along(VIRIDIS, dark ? 0.25 + 0.75 * i / Math.max(names.length - 1, 1) : 0.9 * i / Math.max(names.length - 1, 1));
+		if (by === "latency") {
+			const last = Math.max(names.length - 1, 1);
+			return viridis(dark ? 0.25 + 0.75 * i / last : 0.9 * i / last);
+		}
+		const isAlike = (other) => other.startsWith(`${by} `);
 		const key = `${by} ${ids[i]}`;
 		if (!given.has(key))
-			given.set(key, [...given.keys()].filter((other) => other.startsWith(`${by} `)).length);
+			given.set(key, [...given.keys()].filter(isAlike).length);
 		return categorical(given.get(key), dark);
 	});
 }
@@ -87,10 +99,14 @@ export function categoryColours(by, names, ids, given) {
 /** The colours of the page as the style sheet has them now: ink, ground, line, faint, accent ... */
 export function theme() {
 	const style = getComputedStyle(document.documentElement);
-	const names = ["ground", "surface", "ink", "muted", "line", "grid", "block", "block-edge", "accent", "alarm"];
+	const names = [
+		"ground", "surface", "ink", "muted", "line", "grid", "block", "block-edge",
+		"accent", "alarm",
+	];
+	const keyOf = (name) => name.replace(/-(\w)/, (_, letter) => letter.toUpperCase());
+	const valueOf = (name) => style.getPropertyValue("--" + name).trim();
 	return {
 		dark: isDark(),
-		...Object.fromEntries(names.map((name) => [name.replace(/-(\w)/, (_, c) => c.toUpperCase()),
-			style.getPropertyValue("--" + name).trim()])),
+		...Object.fromEntries(names.map((name) => [keyOf(name), valueOf(name)])),
 	};
 }

@@ -26,7 +26,8 @@ function imageOf({ width, height }, paint) {
 	const context = canvas.getContext("2d");
 	const image = context.createImageData(width, height);
 	for (let row = 0; row < height; row++) {
-		const line = (height - 1 - row) * width; // the first row holds the lowest addresses, which stand at the bottom
+		/* The first row holds the lowest addresses, which stand at the bottom. */
+		const line = (height - 1 - row) * width;
 		for (let column = 0; column < width; column++)
 			paint(image.data, 4 * (line + column), row * width + column);
 	}
@@ -47,7 +48,8 @@ export function occupancyImage(picture, colour) {
 
 /** 256 colours from few to many; the ground's side of the scale stands for few. */
 function densityColours(dark) {
-	return Array.from({ length: 256 }, (_, i) => rgb(dark ? cividis(0.25 + 0.75 * i / 255) : viridis(1 - i / 255)));
+	const colour = (part) => (dark ? cividis(0.25 + 0.75 * part) : viridis(1 - part));
+	return Array.from({ length: 256 }, (_, i) => rgb(colour(i / 255)));
 }
 
 /**
@@ -65,7 +67,8 @@ export function touchImage(picture, { colours, hidden, byDensity, dark }) {
 		if (n === 0 || !byDensity && hidden.has(category))
 			return;
 		const part = Math.log1p(n) / most;
-		const colour = byDensity ? scale[Math.round(255 * part)] : scale[category] ?? [128, 128, 128];
+		const colour = byDensity ? scale[Math.round(255 * part)]
+			: scale[category] ?? [128, 128, 128];
 		data[at] = colour[0];
 		data[at + 1] = colour[1];
 		data[at + 2] = colour[2];

@@ -18,8 +18,10 @@ export function rampCount(part, most) {
 }
 
 function strip(most, dark) {
-	const counts = Float64Array.from({ length: STEPS }, (_, i) => rampCount(i / (STEPS - 1), most));
-	return touchImage({ width: STEPS, height: 1, counts, category: counts }, { colours: [], hidden: new Set(), byDensity: true, dark });
+	const part = (_, i) => rampCount(i / (STEPS - 1), most);
+	const counts = Float64Array.from({ length: STEPS }, part);
+	return touchImage({ width: STEPS, height: 1, counts, category: counts },
+		{ colours: [], hidden: new Set(), byDensity: true, dark });
 }
 
 /**
@@ -27,13 +29,16 @@ function strip(most, dark) {
  * @returns {Element[]}  to stand in a legend
  */
 export function createRamp(most, dark) {
-	const canvas = h("canvas", { class: "ramp", width: STEPS, height: 12, "aria-hidden": "true" });
+	const canvas = h("canvas", {
+		class: "ramp", width: STEPS, height: 12, "aria-hidden": "true" });
 	canvas.getContext("2d").drawImage(strip(most, dark), 0, 0, STEPS, canvas.height);
 	const middle = Math.round(rampCount(0.5, most));
-	return [h("figure", { class: "ramp-of", role: "img", "aria-label": `Colours: 1 to ${count(most)} touches in a cell, logarithmic` },
-		canvas, h("span", { class: "ramp-ends" }, h("span", {}, "1"), middle > 1 && middle < most ? h("span", {}, count(middle)) : "",
-			most > 1 ? h("span", {}, count(most)) : "")),
-	h("span", {}, most > 1 ? "touches in a cell (logarithmic)" : "touch in a cell")];
+	const end = (n) => h("span", {}, count(n));
+	const ends = h("span", { class: "ramp-ends" }, end(1),
+		middle > 1 && middle < most ? end(middle) : "", most > 1 ? end(most) : "");
+	const label = `Colours: 1 to ${count(most)} touches in a cell, logarithmic`;
+	return [h("figure", { class: "ramp-of", role: "img", "aria-label": label }, canvas, ends),
+		h("span", {}, most > 1 ? "touches in a cell (logarithmic)" : "touch in a cell")];
 }
 
 /** The fullest cell of a picture. */

@@ -16,20 +16,24 @@ function lookAt(layers, scale, at) {
 	const y = Math.round(point >= 0 ? picture.points.y[point] : scale.at(at.y));
 	const cell = picture.nPoints > 0 ? -1 : cellAt(picture, time, y);
 	const block = blockAt(picture, time, y);
+	const site = block >= 0 ? picture.blocks.site[block] : null;
+	const kind = cell >= 0 ? picture.categories[picture.category[cell]] : null;
 	return {
-		time, y, step: 1 / scale.xUnit, address: layers.axis.addressOf(y), band: bandName(layers.axis.bandAt(y)),
-		n: cell >= 0 ? picture.counts[cell] : null, category: cell >= 0 ? picture.categories[picture.category[cell]]?.name : null,
+		time, y, step: 1 / scale.xUnit,
+		address: layers.axis.addressOf(y), band: bandName(layers.axis.bandAt(y)),
+		n: cell >= 0 ? picture.counts[cell] : null, category: kind?.name ?? null,
 		sample: point >= 0 ? picture.points.sample[point] : null,
 		block: block >= 0 ? picture.blocks.id[block] : null,
-		site: block >= 0 ? picture.blocks.site[block] : point >= 0 ? picture.points.site[point] : null,
-		name: block >= 0 ? layers.siteNames.get(picture.blocks.site[block]) : null,
+		site: block < 0 && point >= 0 ? picture.points.site[point] : site,
+		name: block >= 0 ? layers.siteNames.get(site) : null,
 	};
 }
 
 /**
  * @param {Element} region  that the box stands in
  * @param {{ scale: () => Object, frame: () => Object, draw: () => void }} plot
- * @returns {{ place: { x: number, y: number }|null, hover(at), leave(), hide(), open(at) }}  places are pixels of the region
+ * @returns {{ place: { x: number, y: number }|null, hover(at), leave(), hide(), open(at) }}
+ *   places are pixels of the region
  */
 export function createPointer(region, app, layers, plot) {
 	const tip = createTip(region);
@@ -44,7 +48,9 @@ export function createPointer(region, app, layers, plot) {
 	function askAt(here) {
 		const half = Math.ceil(here.step * 2);
 		const from = Math.max(0, here.time - half);
-		return app.ask("at", { run: app.runId, process: app.processId, address: here.address, from, to: here.time + half + 1 }, tip);
+		const to = here.time + half + 1;
+		const { runId: run, processId: process } = app;
+		return app.ask("at", { run, process, address: here.address, from, to }, tip);
 	}
 
 	const askSoon = debounced(110, async (at, here) => {
@@ -94,7 +100,8 @@ export function createPointer(region, app, layers, plot) {
 			return app.say("No object that has a page lies there.");
 		tip.hide();
 		const isHeld = app.holds("object", { run: app.runId, block: here.block });
-		app.set({ page: "object", block: isHeld || !here.site ? here.block : null, site: here.site });
+		const block = isHeld || !here.site ? here.block : null;
+		app.set({ page: "object", block, site: here.site });
 	}
 
 	return { get place() { return cursor; }, hover, leave, open, hide: tip.hide };

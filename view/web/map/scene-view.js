@@ -11,9 +11,10 @@ const WHEEL_MS = 160; // without a turn, until the state follows
 /**
  * @param {() => number} height  of the axis of addresses
  * @param {() => void} onMove    it shows something else
- * @returns {Object} now: the view, null until it was taken from a state; whole(); take(state); forget(); go(next, { soon }): whether
- *   that is another view, which the state has at once or soon; drag(next): for the time being; step(columns, rows): eighths of what
- *   it shows; zoom(factor, about: null is its middle); reset()
+ * @returns {Object} now: the view, null until it was taken from a state; whole(); take(state);
+ *   forget(); go(next, { soon }): whether that is another view, which the state has at once or
+ *   soon; drag(next): for the time being; step(columns, rows): eighths of what it shows;
+ *   zoom(factor, about: null is its middle); reset()
  */
 export function createSceneView(app, height, onMove) {
 	let view = null;
@@ -25,8 +26,8 @@ export function createSceneView(app, height, onMove) {
 		const all = whole();
 		const inTime = view.from !== all.from || view.to !== all.to;
 		const inAddress = view.low !== all.low || view.high !== all.high;
-		app.set({ from: inTime ? view.from : null, to: inTime ? view.to : null, low: inAddress ? view.low : null,
-			high: inAddress ? view.high : null });
+		app.set({ from: inTime ? view.from : null, to: inTime ? view.to : null,
+			low: inAddress ? view.low : null, high: inAddress ? view.high : null });
 	}
 	const commitSoon = debounced(WHEEL_MS, commit);
 
@@ -60,8 +61,11 @@ export function createSceneView(app, height, onMove) {
 			const all = whole();
 			if (view && commitSoon.isWaiting())
 				return;
-			view = clipped({ from: numberOf(state.from, 0), to: numberOf(state.to, all.to), low: numberOf(state.low, 0),
-				high: numberOf(state.high, all.high) }, all.to, all.high);
+			const wanted = {
+				from: numberOf(state.from, 0), to: numberOf(state.to, all.to),
+				low: numberOf(state.low, 0), high: numberOf(state.high, all.high),
+			};
+			view = clipped(wanted, all.to, all.high);
 		},
 		drag(next) {
 			view = next;
@@ -70,12 +74,18 @@ export function createSceneView(app, height, onMove) {
 		/** A view that is dragged by so many ns and bytes. */
 		moved: (from, ns, bytes) => moved(from, ns, bytes, app.duration, height()),
 		step(columns, rows) {
-			if (view)
-				go(moved(view, columns * (view.to - view.from) / 8, rows * (view.high - view.low) / 8, app.duration, height()));
+			if (!view)
+				return;
+			const ns = columns * (view.to - view.from) / 8;
+			const bytes = rows * (view.high - view.low) / 8;
+			go(moved(view, ns, bytes, app.duration, height()));
 		},
 		zoom(factor, about = null) {
-			if (view)
-				go(zoomed(view, about ?? { time: (view.from + view.to) / 2, at: (view.low + view.high) / 2 }, factor));
+			if (!view)
+				return;
+			const middle = {
+				time: (view.from + view.to) / 2, at: (view.low + view.high) / 2 };
+			go(zoomed(view, about ?? middle, factor));
 		},
 		reset() {
 			if (view)

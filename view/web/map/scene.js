@@ -13,28 +13,30 @@ import { createPointer } from "memsight/scene-pointer";
 import { drawTools } from "memsight/scene-tools";
 import { createSceneView } from "memsight/scene-view";
 import { COLOURS, describeView, emptyText, HELP, storedText } from "memsight/scene-words";
-import { zoomed } from "memsight/view";
+import { within, zoomed } from "memsight/view";
 
 const CELL_PIXELS = 2; // of the page that a cell of a picture is asked for
 const LEAST_BOX_PIXELS = 3;
 const TIME_ONLY_PIXELS = 12; // a box less high is a stretch of time
 
+const LABEL = "Picture of memory over time. Arrow keys move it, plus and minus zoom, 0 shows all, "
+	+ "shift and arrows move the cross-hair, Enter opens the object under it.";
+const NO_ADDRESS = "Nothing with an address was recorded of this process: no block, and no touch "
+	+ "that has one.";
+
 /** Elements of the panel. */
 function build(root, retry) {
 	const pane = createPane(root, "Time × address", HELP, retry);
 	const canvas = h("canvas", { role: "img", id: "scene-canvas" });
-	const region = h("div", { class: "scene", id: "scene", tabindex: "0", role: "group", "aria-label":
-		"Picture of memory over time. Arrow keys move it, plus and minus zoom, 0 shows all, shift and arrows move the cross-hair, "
-		+ "Enter opens the object under it." }, canvas);
-	const legend = h("div", { class: "legend", role: "group", "aria-label": "Categories of touches" });
+	const region = h("div", {
+		class: "scene", id: "scene", tabindex: "0", role: "group", "aria-label": LABEL,
+	}, canvas);
+	const legend = h("div", {
+		class: "legend", role: "group", "aria-label": "Categories of touches" });
 	const counted = h("p", { class: "counted", id: "scene-counted" });
 	pane.body.append(region, legend);
 	pane.foot.append(counted);
 	return { pane, canvas, region, legend, counted };
-}
-
-function within(value, low, high) {
-	return Math.min(Math.max(value, low), high);
 }
 
 export function create(root, app) {
@@ -51,18 +53,23 @@ export function create(root, app) {
 	const frame = () => frameOf(size.width, size.height);
 	const scale = () => scaleOf(frame(), view.now);
 	/** What the picture can be coloured by in this run, and in an exported file. */
-	const coloursHere = () => COLOURS.filter(({ id, has }) => (!has || app.run[has]) && (id === "density"
-		|| app.holds("picture", { run: app.runId, process: app.processId, by: id })));
-	const colourOf = () => coloursHere().find(({ id }) => id === app.state.by)?.id ?? "direction";
+	const isHeld = (by) => by === "density"
+		|| app.holds("picture", { run: app.runId, process: app.processId, by });
+	const coloursHere = () =>
+		COLOURS.filter(({ id, has }) => (!has || app.run[has]) && isHeld(id));
+	const colourOf = () =>
+		coloursHere().find(({ id }) => id === app.state.by)?.id ?? "direction";
 
 	const draw = framed(() => {
 		if (!layers.current || !view.now || size.width === 0 || !app.run)
 			return;
 		const look = getComputedStyle(document.documentElement);
 		paintScene(canvas, {
-			view: view.now, axis: layers.axis, layers: layers.all(), siteNames: layers.siteNames, cursor: pointer.place, box, ...size, theme: app.theme(),
+			view: view.now, axis: layers.axis, layers: layers.all(), ...size, box,
+			siteNames: layers.siteNames, cursor: pointer.place, theme: app.theme(),
 			state: app.state, byDensity: colourOf() === "density",
-			font: `12px ${look.getPropertyValue("--font")}`, mono: `11px ${look.getPropertyValue("--mono")}`,
+			font: `12px ${look.getPropertyValue("--font")}`,
+			mono: `11px ${look.getPropertyValue("--mono")}`,
 		});
 		region.dataset.frame = JSON.stringify(frame());
 		region.dataset.request = JSON.stringify(layers.current.request);
@@ -70,9 +77,15 @@ export function create(root, app) {
 	});
 	const pointer = createPointer(region, app, layers, { scale, frame, draw });
 
+	/** The time and the place on the axis of some pixels. */
+	function inView({ x, y }) {
+		const { time, at } = scale();
+		return { time: time(x), at: at(y) };
+	}
+
 	function zoom(factor) {
-		const at = pointer.place;
-		view.zoom(factor, at && view.now ? { time: scale().time(at.x), at: scale().at(at.y) } : null);
+		const isPointed = pointer.place && view.now;
+		view.zoom(factor, isPointed ? inView(pointer.place) : null);
 	}
 
 	// ---- The picture ----
@@ -82,10 +95,12 @@ export function create(root, app) {
 		const theme = app.theme();
 		layers.paint(theme, byDensity);
 		const { picture, colours, hidden } = layers.current;
-		drawLegend(legend, picture, { colours, hidden, byDensity, dark: theme.dark, onToggle(id) {
+		const onToggle = (id) => {
 			layers.toggle(id);
 			repaint();
-		} });
+		};
+		drawLegend(legend, picture, {
+			colours, hidden, byDensity, dark: theme.dark, onToggle });
 		draw();
 	}
 
@@ -94,7 +109,8 @@ export function create(root, app) {
 		const { from, to, low, high } = view.now;
 		const { width, height } = frame();
 		const cells = (pixels) => within(Math.round(pixels / CELL_PIXELS), 1, 1024);
-		return { run: app.runId, process: app.processId, source: app.state.source, by: by === "density" ? "direction" : by,
+		return { run: app.runId, process: app.processId, source: app.state.source,
+			by: by === "density" ? "direction" : by,
 			from, to, low, high, width: cells(width), height: cells(height) };
 	}
 
@@ -103,7 +119,9 @@ export function create(root, app) {
 		repaint();
 		const { picture } = layers.current;
 		canvas.setAttribute("aria-label", describeView(picture, view.now, layers.axis));
-		counted.textContent = countedAs(picture, app.runs.find((row) => row.id === app.runId)) + storedText(picture, layers.finest());
+		const run = app.runs.find((row) => row.id === app.runId);
+		const stored = storedText(picture, layers.finest());
+		counted.textContent = countedAs(picture, run) + stored;
 	}
 
 	async function loadPicture() {
@@ -128,29 +146,38 @@ export function create(root, app) {
 	}
 
 	function updateTools() {
-		drawTools(pane.tools, app, { axis: layers.axis, view: view.now, colours: coloursHere().map(({ id, text }) => [id, text]), colour: colourOf(), wantsBox,
-			zoom, reset: view.reset, onBox() {
-				wantsBox = !wantsBox;
-				updateTools();
-			} });
+		const onBox = () => {
+			wantsBox = !wantsBox;
+			updateTools();
+		};
+		drawTools(pane.tools, app, {
+			axis: layers.axis, view: view.now, wantsBox, onBox, zoom, reset: view.reset,
+			colours: coloursHere().map(({ id, text }) => [id, text]),
+			colour: colourOf() });
 	}
 
 	// ---- What a person does ----
 
 	function boxOver(start, at) {
 		const { left, right, top, bottom } = frame();
-		box = { x0: within(start.x, left, right), x1: within(at.x, left, right), y0: within(start.y, top, bottom),
-			y1: within(at.y, top, bottom), isTimeOnly: Math.abs(at.y - start.y) < TIME_ONLY_PIXELS };
+		box = {
+			x0: within(start.x, left, right), x1: within(at.x, left, right),
+			y0: within(start.y, top, bottom), y1: within(at.y, top, bottom),
+			isTimeOnly: Math.abs(at.y - start.y) < TIME_ONLY_PIXELS,
+		};
 	}
 
 	function closeBox() {
 		const scales = scale();
 		const { x0, x1, y0, y1, isTimeOnly } = box;
 		box = null;
-		const next = { from: scales.time(Math.min(x0, x1)), to: scales.time(Math.max(x0, x1)) };
 		if (Math.abs(x1 - x0) < LEAST_BOX_PIXELS)
 			return draw();
-		view.go(isTimeOnly ? { ...view.now, ...next } : { ...next, low: scales.at(Math.max(y0, y1)), high: scales.at(Math.min(y0, y1)) });
+		const from = scales.time(Math.min(x0, x1));
+		const to = scales.time(Math.max(x0, x1));
+		const { low, high } = isTimeOnly ? view.now
+			: { low: scales.at(Math.max(y0, y1)), high: scales.at(Math.min(y0, y1)) };
+		view.go({ from, to, low, high });
 	}
 
 	function middle() {
@@ -166,9 +193,8 @@ export function create(root, app) {
 		wheel(at, factor, only) {
 			if (!layers.current || !view.now)
 				return false;
-			const scales = scale();
-			const next = zoomed(view.now, { time: scales.time(at.x), at: scales.at(at.y) }, factor, { inTime: only !== "address",
-				inAddress: only !== "time" });
+			const axes = { inTime: only !== "address", inAddress: only !== "time" };
+			const next = zoomed(view.now, inView(at), factor, axes);
 			return view.go(next, { soon: true }) || factor < 1;
 		},
 		pan(start, at, isOver) {
@@ -176,7 +202,8 @@ export function create(root, app) {
 				return;
 			grabbed ??= view.now;
 			const { xUnit, yUnit } = scaleOf(frame(), grabbed);
-			const next = view.moved(grabbed, (start.x - at.x) / xUnit, (at.y - start.y) / yUnit);
+			const [ns, bytes] = [(start.x - at.x) / xUnit, (at.y - start.y) / yUnit];
+			const next = view.moved(grabbed, ns, bytes);
 			pointer.hide();
 			if (!isOver)
 				return view.drag(next);
@@ -197,7 +224,9 @@ export function create(root, app) {
 		aim(columns, rows) {
 			const { left, right, top, bottom } = frame();
 			const from = pointer.place ?? middle();
-			pointer.hover({ x: within(from.x + 10 * columns, left, right), y: within(from.y - 10 * rows, top, bottom) });
+			pointer.hover({
+				x: within(from.x + 10 * columns, left, right),
+				y: within(from.y - 10 * rows, top, bottom) });
 		},
 		open: () => pointer.open(pointer.place ?? middle()),
 	});
@@ -216,7 +245,7 @@ export function create(root, app) {
 		if (await layers.loadAxis(region))
 			view.forget();
 		if (layers.axis.bands.length === 0)
-			return pane.empty("Nothing with an address was recorded of this process: no block, and no touch that has one.");
+			return pane.empty(NO_ADDRESS);
 		view.take(state);
 		pane.ready();
 		size = { width: region.clientWidth, height: region.clientHeight };

@@ -5,18 +5,27 @@ import { h } from "memsight/dom";
 import { fileName } from "memsight/format";
 
 function lines({ first, lines: texts }, line) {
-	return h("pre", { class: "source", tabindex: "0", "aria-label": `Source text, line ${line}` }, texts.map((text, i) => h("span", {
-		class: first + i === line ? "line here" : "line", "aria-current": first + i === line ? "true" : null },
-	h("span", { class: "number" }, String(first + i)), h("span", { class: "text" }, text), "\n")));
+	const lineOf = (text, i) => {
+		const isHere = first + i === line;
+		return h("span", { class: isHere ? "line here" : "line",
+			"aria-current": isHere ? "true" : null },
+		h("span", { class: "number" }, String(first + i)),
+		h("span", { class: "text" }, text), "\n");
+	};
+	const frame = { class: "source", tabindex: "0", "aria-label": `Source text, line ${line}` };
+	return h("pre", frame, texts.map(lineOf));
 }
 
 async function unfold(app, holder, frame) {
 	holder.replaceChildren("Loading …");
+	const muted = (text) => h("span", { class: "muted" }, text);
 	try {
-		const answer = await app.ask("source", { run: app.runId, filter: `${frame.file}:${frame.line}` });
-		holder.replaceChildren(answer.error ? h("span", { class: "muted" }, answer.error) : lines(answer, frame.line));
+		const filter = `${frame.file}:${frame.line}`;
+		const answer = await app.ask("source", { run: app.runId, filter });
+		const { error } = answer;
+		holder.replaceChildren(error ? muted(error) : lines(answer, frame.line));
 	} catch (error) {
-		holder.replaceChildren(h("span", { class: "muted" }, error.message));
+		holder.replaceChildren(muted(error.message));
 	}
 }
 
@@ -25,22 +34,28 @@ async function unfold(app, holder, frame) {
  * known.
  */
 export function placeButton(app, frame) {
-	if (!frame.file || !frame.line) {
-		const isTold = !frame.module || frame.function?.startsWith(`${fileName(frame.module)}+`);
-		return h("span", { class: "muted", title: frame.module ?? "" }, isTold ? "" : `in ${fileName(frame.module)}`);
+	const { file, line, module } = frame;
+	if (!file || !line) {
+		const isTold = !module || frame.function?.startsWith(`${fileName(module)}+`);
+		const text = isTold ? "" : `in ${fileName(module)}`;
+		return h("span", { class: "muted", title: module ?? "" }, text);
 	}
 	const holder = h("div", { class: "source-holder", hidden: true });
-	const button = h("button", { type: "button", class: "place", "aria-expanded": "false", title: frame.file, onclick() {
+	const onclick = () => {
 		holder.hidden = !holder.hidden;
 		button.setAttribute("aria-expanded", String(!holder.hidden));
 		if (!holder.hidden && !holder.hasChildNodes())
 			unfold(app, holder, frame);
-	} }, `${fileName(frame.file)}:${frame.line}`);
+	};
+	const button = h("button", {
+		type: "button", class: "place", "aria-expanded": "false", title: file, onclick,
+	}, `${fileName(file)}:${line}`);
 	return [button, holder];
 }
 
 /** @param {Object[]} stack  innermost first */
 export function stackList(app, stack) {
-	return h("ol", { class: "stack" }, stack.map((frame) => h("li", {}, h("code", {}, frame.function || "?"), " ",
-		placeButton(app, frame))));
+	const item = (frame) => h("li", {},
+		h("code", {}, frame.function || "?"), " ", placeButton(app, frame));
+	return h("ol", { class: "stack" }, stack.map(item));
 }

@@ -2,6 +2,7 @@
  * Selecting time on charts, by pointer (mouse, pen or finger) and by keyboard.
  */
 import { timeUnit } from "memsight/timeline-chart";
+import { within } from "memsight/view";
 
 const LEAST_DRAG = 4; // pixels: less is a click
 
@@ -10,24 +11,29 @@ const LEAST_DRAG = 4; // pixels: less is a click
  * @param {Object} app
  * @param {Object} now    { charts, view: [from, to] in ns }
  * @param {() => void} onEnd  a drag is over, whatever came of it
- * @returns {{ attach: (chart) => void, show: () => void, isDragging: () => boolean }} while isDragging() charts must stay
+ * @returns {{ attach: (chart) => void, show: () => void, isDragging: () => boolean }}
+ *   while isDragging() charts must stay
  */
 export function createBrush(area, app, now, onEnd) {
 	let begun = null;
 
 	function paint(from, to) {
+		const [, size] = timeUnit(now.view[1] - now.view[0]);
 		for (const chart of now.charts) {
-			const size = timeUnit(now.view[1] - now.view[0])[1];
-			const [left, right] = [from, to].map((ns) => Math.min(Math.max(chart.valToPos(ns / size, "x"), 0), chart.over.clientWidth));
-			chart.setSelect({ left, top: 0, width: Math.max(right - left, from === null ? 0 : 1), height: chart.over.clientHeight }, false);
+			const { clientWidth, clientHeight: height } = chart.over;
+			const x = (ns) => within(chart.valToPos(ns / size, "x"), 0, clientWidth);
+			const left = x(from);
+			const width = Math.max(x(to) - left, from === null ? 0 : 1);
+			chart.setSelect({ left, top: 0, width, height }, false);
 		}
 	}
 
 	function show() {
 		const { from, to, isAll } = app.span();
-		if (isAll || from <= now.view[0] && to >= now.view[1])
-			now.charts.forEach((chart) => chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false));
-		else
+		if (isAll || from <= now.view[0] && to >= now.view[1]) {
+			const none = { left: 0, top: 0, width: 0, height: 0 };
+			now.charts.forEach((chart) => chart.setSelect(none, false));
+		} else
 			paint(from, to);
 	}
 
@@ -41,10 +47,11 @@ export function createBrush(area, app, now, onEnd) {
 	function attach(chart) {
 		const timeAt = (event) => {
 			const box = chart.over.getBoundingClientRect();
-			const part = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+			const part = within((event.clientX - box.left) / box.width, 0, 1);
 			return now.view[0] + part * (now.view[1] - now.view[0]);
 		};
 		const ends = (event) => [begun.time, timeAt(event)].sort((a, b) => a - b);
+		const isDrag = (event) => begun && Math.abs(event.clientX - begun.x) >= LEAST_DRAG;
 		chart.over.addEventListener("pointerdown", (event) => {
 			if (event.button !== 0)
 				return;
@@ -52,11 +59,11 @@ export function createBrush(area, app, now, onEnd) {
 			chart.over.setPointerCapture(event.pointerId);
 		});
 		chart.over.addEventListener("pointermove", (event) => {
-			if (begun && Math.abs(event.clientX - begun.x) >= LEAST_DRAG)
+			if (isDrag(event))
 				paint(...ends(event));
 		});
 		chart.over.addEventListener("pointerup", (event) => {
-			const span = begun && Math.abs(event.clientX - begun.x) >= LEAST_DRAG ? ends(event) : null;
+			const span = isDrag(event) ? ends(event) : null;
 			begun = null;
 			if (span)
 				select(...span);
@@ -72,7 +79,8 @@ export function createBrush(area, app, now, onEnd) {
 
 	area.addEventListener("keydown", (event) => {
 		const { from, to, isAll } = app.span();
-		const step = (now.view[1] - now.view[0]) / 50 * { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+		const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+		const step = (now.view[1] - now.view[0]) / 50 * direction;
 		if (event.key === "Escape")
 			app.set({ from: null, to: null });
 		else if (Number.isNaN(step) || event.ctrlKey || event.metaKey || event.altKey)

@@ -4,6 +4,7 @@
  */
 import uPlot from "memsight/vendor/uplot";
 import { gutter, MARGIN } from "memsight/axis";
+import { isKnown } from "memsight/format";
 import { categorical } from "memsight/palette";
 import { valueText } from "memsight/units";
 
@@ -11,22 +12,28 @@ const SYNC = "memsight-time";
 const LANE = 16;
 const DASHES = [[], [6, 4], [2, 3]];
 const BINARY = Array.from({ length: 60 }, (_, i) => 2 ** i);
-const DECIMAL = Array.from({ length: 40 }, (_, i) => [1, 2, 5][i % 3] * 10 ** (Math.floor(i / 3) - 3));
+const DECIMAL = Array.from({ length: 40 }, (_, i) =>
+	[1, 2, 5][i % 3] * 10 ** (Math.floor(i / 3) - 3));
 
 /** The unit that a run of this many ns is told in: [name, ns]. */
 export function timeUnit(span) {
-	return span >= 2e9 ? ["s", 1e9] : span >= 2e6 ? ["ms", 1e6] : span >= 2e3 ? ["us", 1e3] : ["ns", 1];
+	const units = [["s", 1e9], ["ms", 1e6], ["us", 1e3]];
+	return units.find(([, ns]) => span >= 2 * ns) ?? ["ns", 1];
 }
 
 function timeAxis(theme, [name], isLast) {
-	return { show: isLast, stroke: theme.muted, grid: { stroke: theme.grid, width: 1 }, ticks: { stroke: theme.line, size: 4 },
-		size: isLast ? 32 : 0, space: 64,
-		values: (_, splits) => splits.map((split) => `${Number(split.toPrecision(10))} ${name}`) };
+	return { show: isLast, stroke: theme.muted, grid: { stroke: theme.grid, width: 1 },
+		ticks: { stroke: theme.line, size: 4 }, size: isLast ? 32 : 0, space: 64,
+		values: (_, splits) =>
+			splits.map((split) => `${Number(split.toPrecision(10))} ${name}`) };
 }
 
 function valueAxis(theme, unit) {
-	return { stroke: theme.muted, size: gutter(), gap: 4, grid: { stroke: theme.grid, width: 1 }, ticks: { show: false }, space: 22,
-		incrs: unit === "bytes" ? BINARY : DECIMAL, values: (_, splits) => splits.map((split) => (split === null ? "" : valueText(split, unit))) };
+	const text = (split) => (split === null ? "" : valueText(split, unit));
+	return { stroke: theme.muted, size: gutter(), gap: 4, space: 22,
+		grid: { stroke: theme.grid, width: 1 }, ticks: { show: false },
+		incrs: unit === "bytes" ? BINARY : DECIMAL,
+		values: (_, splits) => splits.map(text) };
 }
 
 /*
@@ -35,17 +42,24 @@ function valueAxis(theme, unit) {
  */
 function seriesOf(curve, i, theme) {
 	const colour = curve.colour ?? categorical(i, theme.dark);
-	return { label: curve.name, stroke: colour, width: 1.5, dash: curve.isStacked ? [] : DASHES[i % DASHES.length], points: { show: false },
-		fill: curve.isFilled || curve.isStacked ? colour + (curve.isStacked ? "b0" : "30") : undefined, spanGaps: false,
-		paths: curve.isSmooth ? undefined : uPlot.paths.stepped({ align: 1 }),
-		value: (_, __, ___, index) => (index === null || index === undefined ? "" : valueText((curve.own ?? curve.values)[index], curve.unit)) };
+	const { name, unit, isFilled, isStacked, isSmooth } = curve;
+	const values = curve.own ?? curve.values;
+	const opacity = isStacked ? "b0" : "30";
+	return { label: name, stroke: colour, width: 1.5, points: { show: false },
+		dash: isStacked ? [] : DASHES[i % DASHES.length],
+		fill: isFilled || isStacked ? colour + opacity : undefined, spanGaps: false,
+		paths: isSmooth ? undefined : uPlot.paths.stepped({ align: 1 }),
+		value: (_, __, ___, at) => (isKnown(at) ? valueText(values[at], unit) : "") };
 }
 
 function common(strip, theme, width) {
+	const ignored = ["mousedown", "mouseup", "click", "dblclick"];
+	const bind = Object.fromEntries(ignored.map((name) => [name, () => null]));
 	return {
-		width, height: strip.height + (strip.isLast ? 32 : 0), padding: [6, MARGIN, strip.isLast ? 0 : 6, 0],
-		cursor: { sync: { key: SYNC, setSeries: false }, drag: { x: false, y: false }, y: false, points: { size: 6 },
-			bind: Object.fromEntries(["mousedown", "mouseup", "click", "dblclick"].map((name) => [name, () => null])) },
+		width, height: strip.height + (strip.isLast ? 32 : 0),
+		padding: [6, MARGIN, strip.isLast ? 0 : 6, 0],
+		cursor: { sync: { key: SYNC, setSeries: false }, drag: { x: false, y: false },
+			y: false, points: { size: 6 }, bind },
 		legend: { show: strip.curves.length > 0 && !strip.isBare, live: true },
 		select: { show: true, left: 0, top: 0, width: 0, height: 0 },
 	};
@@ -61,16 +75,21 @@ export function createChart(root, strip, theme, width) {
 	const [name, size] = timeUnit(strip.span[1] - strip.span[0]);
 	const curves = strip.curves;
 	const n = curves.length;
+	const timeText = (_, value) =>
+		(value === null ? "" : `${Number(value.toPrecision(6))} ${name}`);
+	const bands = Array.from({ length: Math.max(n - 1, 0) }, (_, i) => ({
+		series: [i + 2, i + 1] }));
 	const options = {
 		...common(strip, theme, width),
 		scales: { x: { time: false, range: () => strip.span.map((ns) => ns / size) },
 			y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
 		axes: [timeAxis(theme, [name], strip.isLast), valueAxis(theme, strip.unit)],
-		series: [{ label: "time", value: (_, value) => (value === null ? "" : `${Number(value.toPrecision(6))} ${name}`) },
+		series: [{ label: "time", value: timeText },
 			...curves.map((curve, i) => seriesOf(curve, i, theme))],
-		bands: curves.some(({ isStacked }) => isStacked) ? Array.from({ length: n - 1 }, (_, i) => ({ series: [i + 2, i + 1] })) : [],
+		bands: curves.some(({ isStacked }) => isStacked) ? bands : [],
 	};
-	return new uPlot(options, [strip.times.map((ns) => ns / size), ...curves.map(({ values }) => values)], root);
+	const data = [strip.times.map((ns) => ns / size), ...curves.map(({ values }) => values)];
+	return new uPlot(options, data, root);
 }
 
 function drawLane(chart, row, { name, start, end, i }, theme) {
@@ -105,7 +124,8 @@ function drawMark(chart, row, { name, time }, theme) {
  */
 export function createLanes(root, strip, theme, width) {
 	const [name, size] = timeUnit(strip.span[1] - strip.span[0]);
-	const scaled = strip.lanes.rows.map((lane) => ({ ...lane, start: lane.start / size, end: lane.end / size }));
+	const scaled = strip.lanes.rows.map((lane) => ({
+		...lane, start: lane.start / size, end: lane.end / size }));
 	const marks = strip.lanes.marks.map((mark) => ({ ...mark, time: mark.time / size }));
 	const draw = (chart) => {
 		const { ctx: context, bbox } = chart;
@@ -122,8 +142,11 @@ export function createLanes(root, strip, theme, width) {
 	};
 	const options = {
 		...common({ ...strip, height: strip.lanes.n * LANE + 12 }, theme, width),
-		scales: { x: { time: false, range: () => strip.span.map((ns) => ns / size) }, y: { range: [0, 1] } },
-		axes: [timeAxis(theme, [name], strip.isLast), { ...valueAxis(theme, ""), values: (_, splits) => splits.map(() => ""), grid: { show: false } }],
+		scales: { y: { range: [0, 1] },
+			x: { time: false, range: () => strip.span.map((ns) => ns / size) } },
+		axes: [timeAxis(theme, [name], strip.isLast), {
+			...valueAxis(theme, ""), grid: { show: false },
+			values: (_, splits) => splits.map(() => "") }],
 		series: [{ label: "time" }, { show: false }],
 		hooks: { draw: [draw] },
 	};

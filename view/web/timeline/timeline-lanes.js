@@ -22,8 +22,10 @@ function rowFor(rows, region) {
 export function lanesOf(answer, end) {
 	const names = [];
 	const rows = [];
-	const regions = rowsOf(answer.regions).map((region) => ({ name: region.name || "(no name)", thread: region.thread,
-		start: region.start_ns, end: region.end_ns ?? end, depth: region.depth ?? 0 }));
+	const regions = rowsOf(answer.regions).map((region) => ({
+		name: region.name || "(no name)", thread: region.thread, depth: region.depth ?? 0,
+		start: region.start_ns, end: region.end_ns ?? end,
+	}));
 	regions.sort((a, b) => a.depth - b.depth || a.start - b.start);
 	const outermost = Math.min(...regions.map(({ depth }) => depth));
 	for (const region of regions) {
@@ -36,6 +38,8 @@ export function lanesOf(answer, end) {
 	}
 	const shown = regions.filter(({ row }) => row < MOST_ROWS);
 	const first = Math.min(rows.length, MOST_ROWS);
-	const marks = rowsOf(answer.marks).map((mark, i) => ({ name: mark.name, thread: mark.thread, time: mark.time_ns, row: first + i % 2 }));
-	return { rows: shown, marks, n: first + (marks.length > 1 ? 2 : marks.length), names, nHidden: regions.length - shown.length };
+	const marks = rowsOf(answer.marks).map(({ name, thread, time_ns: time }, i) => ({
+		name, thread, time, row: first + i % 2 }));
+	const n = first + Math.min(marks.length, 2);
+	return { rows: shown, marks, n, names, nHidden: regions.length - shown.length };
 }

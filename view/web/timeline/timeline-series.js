@@ -23,7 +23,8 @@ function perSecond(counts, intervals) {
  * Steps: the value of an interval holds from its start to its end, so the last one gets an end of
  * its own.
  *
- * @returns {{ times: number[], live: Object, hasSamples: boolean, hasFaults: boolean, hasBlocks: boolean }}
+ * @returns {{ times: number[], live: Object, hasSamples: boolean, hasFaults: boolean,
+ *   hasBlocks: boolean }}
  */
 export function curvesOf(answer) {
 	const live = answer.live.columns;
@@ -39,7 +40,10 @@ export function curvesOf(answer) {
 		frees: closed(perSecond(live.n_frees, live.interval_ns)),
 		samples: closed(perSecond(live.n_samples, live.interval_ns)),
 		faults: closed(perSecond(live.n_faults, live.interval_ns)),
-		totals: { blocks: sum(live.n_allocations), frees: sum(live.n_frees), samples: sum(live.n_samples), faults: sum(live.n_faults) },
+		totals: {
+			blocks: sum(live.n_allocations), frees: sum(live.n_frees),
+			samples: sum(live.n_samples), faults: sum(live.n_faults),
+		},
 	};
 }
 
@@ -59,7 +63,8 @@ export function levelsOf(answer, times) {
 	const place = new Map(times.map((time, i) => [time, i]));
 	const levels = new Map();
 	for (const { time_ns: time, interval_ns: interval, level, n } of rowsOf(answer.levels)) {
-		const found = levels.get(level) ?? { name: level, total: 0, rates: times.map(() => 0) };
+		const none = { name: level, total: 0, rates: times.map(() => 0) };
+		const found = levels.get(level) ?? none;
 		const i = place.get(time);
 		found.total += n;
 		if (i !== undefined && interval > 0)
@@ -76,8 +81,10 @@ export function levelsOf(answer, times) {
 /** Curves upon each other: the i-th is the sum of the first i + 1. */
 export function stacked(curves) {
 	const sums = [];
-	for (const curve of curves)
-		sums.push(curve.map((value, i) => value + (sums.length ? sums[sums.length - 1][i] : 0)));
+	for (const curve of curves) {
+		const below = sums.at(-1);
+		sums.push(curve.map((value, i) => value + (below?.[i] ?? 0)));
+	}
 	return sums;
 }
 
@@ -90,7 +97,8 @@ export function sumsIn(answer, from, to, isByStart = false) {
 	const sums = { allocations: 0, frees: 0, samples: 0, faults: 0, most: 0, intervals: 0 };
 	for (let i = 0; i < answer.live.n; i++) {
 		const start = live.time_ns[i];
-		const isIn = isByStart ? start >= from && start < to : start + live.interval_ns[i] > from && start < to;
+		const reach = isByStart ? start >= from : start + live.interval_ns[i] > from;
+		const isIn = reach && start < to;
 		if (!isIn)
 			continue;
 		sums.intervals++;

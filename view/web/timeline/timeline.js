@@ -6,7 +6,7 @@
  */
 import { framed, h } from "memsight/dom";
 import { count, interval } from "memsight/format";
-import { createGrid } from "memsight/grid";
+import { createGrid, numberColumn } from "memsight/grid";
 import { createPane } from "memsight/pane";
 import { createBrush } from "memsight/timeline-brush";
 import { createChart, createLanes } from "memsight/timeline-chart";
@@ -14,45 +14,69 @@ import { lanesOf } from "memsight/timeline-lanes";
 import { curvesOf, levelsOf, rssOf, stacked, sumsIn } from "memsight/timeline-series";
 import { parseDuration, valueText } from "memsight/units";
 
-const HELP = "Each strip is drawn over the time of the run. Live bytes are what the program has asked for and not given back: the most within "
-	+ "each interval and what is live at its end (a process that ends gives all of it back); RSS is what the kernel says is resident, of all processes. Rates are counts per second. "
-	+ "Drag over any strip to select a time: all other panels then show that time only. Arrow keys move the selection, with Shift its end; "
-	+ "Escape clears it.";
+const HELP = "Each strip is drawn over the time of the run. Live bytes are what the program has "
+	+ "asked for and not given back: the most within each interval and what is live at its end "
+	+ "(a process that ends gives all of it back); RSS is what the kernel says is resident, of "
+	+ "all processes. Rates are counts per second. Drag over any strip to select a time: all "
+	+ "other panels then show that time only. Arrow keys move the selection, with Shift its "
+	+ "end; Escape clears it.";
+const LABEL = "Timeline. Arrow keys move the selected time, with Shift its end; Escape clears it.";
+const NOTHING = "Nothing was recorded over time: the run has neither allocations nor samples nor "
+	+ "readings of its memory.";
 
 const NO_BLOCKS = "no allocations were recorded";
+const NOT_DRAWN = ["busy", "empty", "fault"]; // states of the panel
 const LINES = ["filled", "dashed", "dotted"]; // as seriesOf of memsight/timeline-chart draws them
 
 /* What stands above a strip; a bare one has no legend, so its curves are told there. */
 function titleOf({ title, curves, isBare }) {
-	return isBare ? `${title}: ${curves.map(({ name }, i) => (curves.length > 1 ? `${name} (${LINES[i]})` : name)).join(", ")}` : title;
+	const isOne = curves.length === 1;
+	const names = curves.map(({ name }, i) => (isOne ? name : `${name} (${LINES[i]})`));
+	return isBare ? `${title}: ${names.join(", ")}` : title;
+}
+
+/* A strip whose curves have its unit. */
+function stripOf(id, title, unit, height, curves) {
+	return { id, title, unit, height, curves: curves.map((curve) => ({ unit, ...curve })) };
+}
+
+function rateStrip(id, title, height, curves) {
+	return stripOf(id, title, "/s", height, curves);
+}
+
+/* Live bytes where blocks were recorded, RSS where it was read. */
+function memoryStrips(answer, { totals, most, live, times }) {
+	const curves = [];
+	if (totals.blocks > 0 || Math.max(...most, 0) > 0)
+		curves.push({ name: "most live", values: most, isFilled: true },
+			{ name: "live at interval's end", values: live });
+	if (answer.rss.n > 0)
+		curves.push({ name: "RSS", values: rssOf(answer, times) });
+	return curves.length === 0 ? [] : [stripOf("memory", "Memory", "bytes", 130, curves)];
 }
 
 /** The strips that an answer fills, and what could not be drawn, in words. */
 function stripsOf(answer, span) {
 	const curves = curvesOf(answer);
 	const { times, totals } = curves;
-	const strips = [];
 	const absent = [];
-	const rss = rssOf(answer, times);
-	const memory = [{ name: "most live", unit: "bytes", values: curves.most, isFilled: true }, { name: "live at interval's end", unit: "bytes", values: curves.live },
-		...(answer.rss.n ? [{ name: "RSS", unit: "bytes", values: rss }] : [])];
-	const hasLive = totals.blocks > 0 || Math.max(...curves.most, 0) > 0;
-	if (hasLive || answer.rss.n > 0)
-		strips.push({ id: "memory", title: "Memory", unit: "bytes", height: 130, curves: memory.slice(hasLive ? 0 : 2) });
+	const strips = memoryStrips(answer, curves);
 	if (totals.blocks + totals.frees > 0)
-		strips.push({ id: "rate", title: "Allocations per second", unit: "/s", height: 80, curves: [{ name: "allocations", unit: "/s", values: curves.allocations,
-			isFilled: true }, { name: "frees", unit: "/s", values: curves.frees }] });
+		strips.push(rateStrip("rate", "Allocations per second", 80, [
+			{ name: "allocations", values: curves.allocations, isFilled: true },
+			{ name: "frees", values: curves.frees }]));
 	else
 		absent.push(NO_BLOCKS);
 	strips.push(...accessStrip(answer, curves, absent));
 	if (totals.faults > 0)
-		strips.push({ id: "faults", title: "Page faults per second", unit: "/s", height: 60, curves: [{ name: "page faults", unit: "/s", values: curves.faults,
-			isFilled: true }] });
+		strips.push(rateStrip("faults", "Page faults per second", 60, [
+			{ name: "page faults", values: curves.faults, isFilled: true }]));
 	else
 		absent.push("no page faults were sampled");
 	const lanes = lanesOf(answer, span[1]);
 	if (lanes.n > 0)
-		strips.push({ id: "lanes", title: "Regions and marks", unit: "", height: 0, curves: [], lanes });
+		strips.push({ id: "lanes", title: "Regions and marks", unit: "", height: 0,
+			curves: [], lanes });
 	return { strips: strips.map((strip) => ({ ...strip, times, span })), absent };
 }
 
@@ -61,26 +85,33 @@ function accessStrip(answer, curves, absent) {
 	const isTold = levels.some(({ name }) => name !== "");
 	if (isTold) {
 		const sums = stacked(levels.map(({ rates }) => rates));
-		return [{ id: "accesses", title: "Sampled accesses per second, by memory level", unit: "/s", height: 90,
-			curves: levels.map(({ name, rates }, i) => ({ name: name || "level not known", unit: "/s", values: sums[i], own: rates, isStacked: true })) }];
+		return [rateStrip("accesses", "Sampled accesses per second, by memory level", 90,
+			levels.map(({ name, rates }, i) => ({ name: name || "level not known",
+				values: sums[i], own: rates, isStacked: true })))];
 	}
 	if (curves.totals.samples > 0)
-		return [{ id: "accesses", title: "Samples per second (their source does not know the memory level)", unit: "/s", height: 80,
-			curves: [{ name: "samples", unit: "/s", values: curves.samples, isFilled: true }] }];
+		return [rateStrip("accesses",
+			"Samples per second (their source does not know the memory level)", 80,
+			[{ name: "samples", values: curves.samples, isFilled: true }])];
 	absent.push("no accesses were sampled");
 	return [];
 }
 
 export function create(root, app, { isOverview = false } = {}) {
-	const pane = createPane(root, isOverview ? "Selected time" : "Over time", HELP, () => load(app.state));
+	const title = isOverview ? "Selected time" : "Over time";
+	const pane = createPane(root, title, HELP, () => load(app.state));
 	const now = { answer: null, asked: "", drawn: "", charts: [] };
-	const strips = h("div", { class: "strips", tabindex: "0", role: "group", "aria-label": "Timeline. Arrow keys move the selected time, with Shift its end; Escape clears it." });
+	const strips = h("div", {
+		class: "strips", tabindex: "0", role: "group", "aria-label": LABEL });
 	const again = framed(() => now.answer && !root.closest("[hidden]") && redraw());
 	const brush = createBrush(strips, app, now, again);
 	const form = selectionForm(app, isOverview);
 	const numbers = numbersGrid();
 	pane.tools.append(form.element);
-	pane.body.append(strips, ...(isOverview ? [] : [h("details", { class: "as-table" }, h("summary", {}, "Numbers as a table"), numbers.element)]));
+	pane.body.append(strips);
+	if (!isOverview)
+		pane.body.append(h("details", { class: "as-table" },
+			h("summary", {}, "Numbers as a table"), numbers.element));
 	new ResizeObserver(again).observe(strips);
 
 	function isZoomed(state) {
@@ -89,7 +120,8 @@ export function create(root, app, { isOverview = false } = {}) {
 
 	function requestOf(state) {
 		const { from, to } = app.span();
-		return { run: app.runId, width: 1000, ...(isZoomed(state) ? { from: Math.round(from), to: Math.round(to) } : {}) };
+		const part = isZoomed(state) ? { from: Math.round(from), to: Math.round(to) } : {};
+		return { run: app.runId, width: 1000, ...part };
 	}
 
 	function load(state) {
@@ -100,7 +132,7 @@ export function create(root, app, { isOverview = false } = {}) {
 			now.answer = answer;
 			now.drawn = "";
 			if (stripsOf(answer, now.view).strips.length === 0)
-				pane.empty("Nothing was recorded over time: the run has neither allocations nor samples nor readings of its memory.");
+				pane.empty(NOTHING);
 			else
 				redraw();
 		});
@@ -117,7 +149,9 @@ export function create(root, app, { isOverview = false } = {}) {
 			now.charts.forEach((chart) => chart.destroy());
 			strips.replaceChildren();
 			const found = stripsOf(now.answer, now.view);
-			draw(isOverview ? found.strips.slice(0, 1).map((strip) => ({ ...strip, height: 64, isBare: true })) : found.strips, theme, width);
+			const bare = (strip) => ({ ...strip, height: 64, isBare: true });
+			const list = isOverview ? found.strips.slice(0, 1).map(bare) : found.strips;
+			draw(list, theme, width);
 			now.absent = found.absent;
 		}
 		brush.show();
@@ -127,10 +161,13 @@ export function create(root, app, { isOverview = false } = {}) {
 
 	function draw(list, theme, width) {
 		now.charts = list.map((strip, i) => {
-			const place = h("figure", { class: `strip strip-${strip.id}`, "data-strip": strip.id }, h("figcaption", {}, titleOf(strip)));
+			const { id, lanes } = strip;
+			const place = h("figure", { class: `strip strip-${id}`, "data-strip": id },
+				h("figcaption", {}, titleOf(strip)));
 			strips.append(place);
 			const last = { ...strip, isLast: i === list.length - 1 };
-			const chart = strip.lanes ? createLanes(place, last, theme, width) : createChart(place, last, theme, width);
+			const create = lanes ? createLanes : createChart;
+			const chart = create(place, last, theme, width);
 			chart.root.querySelector("canvas").setAttribute("aria-hidden", "true");
 			brush.attach(chart);
 			return chart;
@@ -140,12 +177,18 @@ export function create(root, app, { isOverview = false } = {}) {
 	function tellSelection() {
 		const { from, to, isAll } = app.span();
 		const sums = sumsIn(now.answer, from, to);
-		const hasBlocks = !(now.absent ?? []).includes(NO_BLOCKS);
-		const parts = isAll ? ["Whole run"] : [`Selected ${interval(from, to)}, in the ${count(sums.intervals)} intervals that it meets`];
-		parts.push(...(app.processes.length > 1 ? ["all processes"] : []), ...(hasBlocks ? [`most live ${valueText(sums.most, "bytes")}`,
-			`${count(sums.allocations)} allocations`, `${count(sums.frees)} frees`] : [NO_BLOCKS]), `${count(sums.samples)} samples`,
-		`${count(sums.faults)} page faults`, ...(isOverview ? [] : (now.absent ?? []).filter((text) => text !== NO_BLOCKS)));
-		pane.foot.textContent = parts.join(" · ");
+		const absent = now.absent ?? [];
+		const met = `in the ${count(sums.intervals)} intervals that it meets`;
+		const blocks = absent.includes(NO_BLOCKS) ? [NO_BLOCKS] : [
+			`most live ${valueText(sums.most, "bytes")}`,
+			`${count(sums.allocations)} allocations`, `${count(sums.frees)} frees`];
+		pane.foot.textContent = [
+			isAll ? "Whole run" : `Selected ${interval(from, to)}, ${met}`,
+			...(app.processes.length > 1 ? ["all processes"] : []),
+			...blocks,
+			`${count(sums.samples)} samples`, `${count(sums.faults)} page faults`,
+			...(isOverview ? [] : absent.filter((text) => text !== NO_BLOCKS)),
+		].join(" · ");
 	}
 
 	return {
@@ -153,7 +196,7 @@ export function create(root, app, { isOverview = false } = {}) {
 			form.show(state);
 			if (now.asked !== JSON.stringify(requestOf(state)))
 				load(state);
-			else if (now.answer && !["busy", "empty", "fault"].includes(pane.element.dataset.state))
+			else if (now.answer && !NOT_DRAWN.includes(pane.element.dataset.state))
 				redraw();
 		},
 	};
@@ -161,27 +204,44 @@ export function create(root, app, { isOverview = false } = {}) {
 
 /* Two fields and buttons: what the brush does, typed. */
 function selectionForm(app, isOverview) {
-	const from = h("input", { type: "text", size: 9, "aria-label": "Selected time from", placeholder: "from, 1.5 ms", class: "time-from" });
-	const to = h("input", { type: "text", size: 9, "aria-label": "Selected time to", placeholder: "to, 0.2 s", class: "time-to" });
+	const field = (name, placeholder) => h("input", {
+		type: "text", size: 9, "aria-label": `Selected time ${name}`,
+		placeholder: `${name}, ${placeholder}`, class: `time-${name}` });
+	const from = field("from", "1.5 ms");
+	const to = field("to", "0.2 s");
 	const wrong = h("span", { class: "fault", role: "alert" });
-	const clear = h("button", { type: "button", class: "time-clear", onclick: () => app.set({ from: null, to: null, "timeline.zoom": null }) }, "Whole run");
-	const zoom = h("button", { type: "button", class: "time-zoom", title: "Show the selected time only in these strips",
-		onclick: () => app.set({ "timeline.zoom": app.state["timeline.zoom"] === "1" ? null : 1 }) }, "Zoom in");
+	const showAll = () => app.set({ from: null, to: null, "timeline.zoom": null });
+	const clear = h("button", {
+		type: "button", class: "time-clear", onclick: showAll }, "Whole run");
+	const turnZoom = () =>
+		app.set({ "timeline.zoom": app.state["timeline.zoom"] === "1" ? null : 1 });
+	const zoom = h("button", {
+		type: "button", class: "time-zoom", onclick: turnZoom,
+		title: "Show the selected time only in these strips" }, "Zoom in");
+
+	function whatIsWrong(first, last) {
+		if (first >= 0 && last > first && first < app.duration)
+			return "";
+		if (Number.isNaN(first) || Number.isNaN(last))
+			return "Write times like 0.5 s, 12 ms or 300 us";
+		const end = valueText(app.duration, "ns");
+		return `The start must lie before the end, and in the run (${end})`;
+	}
 
 	function submit(event) {
 		event.preventDefault();
 		const first = from.value.trim() ? parseDuration(from.value) : 0;
 		const last = to.value.trim() ? parseDuration(to.value) : app.duration;
-		const isGood = first >= 0 && last > first && first < app.duration;
-		wrong.textContent = isGood ? "" : Number.isNaN(first) || Number.isNaN(last) ? "Write times like 0.5 s, 12 ms or 300 us"
-			: `The start must lie before the end, and in the run (${valueText(app.duration, "ns")})`;
-		if (isGood)
+		wrong.textContent = whatIsWrong(first, last);
+		if (!wrong.textContent)
 			app.set({ from: first || null, to: last < app.duration ? last : null });
 	}
 
 	const text = (ns) => `${Number((ns / 1e9).toFixed(9))} s`;
 	return {
-		element: h("form", { class: "time-form", onsubmit: submit }, from, h("span", {}, "to"), to, h("button", { type: "submit" }, "Select"), clear, isOverview ? null : zoom, wrong),
+		element: h("form", { class: "time-form", onsubmit: submit },
+			from, h("span", {}, "to"), to, h("button", { type: "submit" }, "Select"),
+			clear, isOverview ? null : zoom, wrong),
 		show(state) {
 			const span = app.span();
 			const isTyping = [from, to].includes(document.activeElement);
@@ -191,26 +251,35 @@ function selectionForm(app, isOverview) {
 			}
 			clear.disabled = span.isAll;
 			zoom.disabled = span.isAll;
-			zoom.setAttribute("aria-pressed", String(state["timeline.zoom"] === "1" && !span.isAll));
+			const isZoomed = state["timeline.zoom"] === "1" && !span.isAll;
+			zoom.setAttribute("aria-pressed", String(isZoomed));
 		},
 	};
 }
 
 /* Twenty parts of the time as rows, for those who cannot see curves. */
 function numbersGrid() {
-	const cell = (key, unit) => (row) => valueText(row[key], unit);
-	const grid = createGrid({ caption: "Twenty equal parts of the time shown; counts are of the intervals that begin in a part", columns: [
-		{ key: "from", title: "Time", isFixed: true, cell: (row) => interval(row.from, row.to) },
-		{ key: "most", title: "Most live", isNumber: true, isFixed: true, cell: cell("most", "bytes") },
-		...["allocations", "frees", "samples", "faults"].map((key) => ({ key, title: key[0].toUpperCase() + key.slice(1), isNumber: true, isFixed: true,
-			cell: (row) => count(row[key]) })),
+	const isFixed = true;
+	const counted = (key) => numberColumn(key, key[0].toUpperCase() + key.slice(1),
+		(row) => count(row[key]), { isFixed });
+	const caption = "Twenty equal parts of the time shown; "
+		+ "counts are of the intervals that begin in a part";
+	const grid = createGrid({ caption, columns: [
+		{ key: "from", title: "Time", isFixed, cell: (row) => interval(row.from, row.to) },
+		numberColumn("most", "Most live", (row) => valueText(row.most, "bytes"),
+			{ isFixed }),
+		...["allocations", "frees", "samples", "faults"].map(counted),
 	] });
 	return {
 		element: grid.element,
 		show(answer, [from, to]) {
 			const part = (to - from) / 20;
-			grid.show(Array.from({ length: 20 }, (_, i) => ({ from: from + i * part, to: from + (i + 1) * part,
-				...sumsIn(answer, from + i * part, from + (i + 1) * part, true) })));
+			const row = (_, i) => {
+				const [first, last] = [from + i * part, from + (i + 1) * part];
+				const sums = sumsIn(answer, first, last, true);
+				return { from: first, to: last, ...sums };
+			};
+			grid.show(Array.from({ length: 20 }, row));
 		},
 	};
 }
