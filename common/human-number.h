@@ -25,13 +25,16 @@ struct format_text format_interval(int64_t from_ns, int64_t to_ns);
 struct format_text format_percent(double share);
 
 /*
- * A share and the ends of its 95 % interval, all between 0 and 1: "41.3 ±0.9 %", with the longer side; "31.0-100.0 %" where
- * that would be no number to go by: the share is not identified (share < 0), the longer side is more than a quarter of
- * it, or would lead out of 0 to 100 %.
+ * A share and the ends of its 95 % interval, all between 0 and 1: "41.3 ±0.9 %", with the longer
+ * side; "31.0-100.0 %" where that would be no number to go by: the share is not identified
+ * (share < 0), the longer side is more than a quarter of it, or would lead out of 0 to 100 %.
  */
 struct format_text format_share(double share, double low, double high);
 
-/* The same for another quantity than a share: "35 ±3", "35.2-45.7"; numbers stand as they are, value < 0: not identified. */
+/*
+ * The same for another quantity than a share: "35 ±3", "35.2-45.7"; numbers stand as they are,
+ * value < 0: not identified.
+ */
 struct format_text format_with_interval(double value, double low, double high);
 
 /*

@@ -13,8 +13,8 @@
 #include "pmu/ring.h"
 
 /*
- * An event on every online CPU: fds[i] and rings[i] belong to cpus[i]. A ladder (period-ladder.h) adds
- * more events to each CPU, which write into its ring: fds[rung * n + i].
+ * An event on every online CPU: fds[i] and rings[i] belong to cpus[i]. A ladder (period-ladder.h)
+ * adds more events to each CPU, which write into its ring: fds[rung * n + i].
  */
 struct pmu_event_set {
 	struct perf_event_attr attr; /* as accepted; of the first rung */
@@ -51,22 +51,24 @@ int pmu_event_set_map(struct pmu_event_set *set, uint32_t ring_bytes);
 void pmu_event_set_close(struct pmu_event_set *set);
 
 /*
- * Switch a rung on or off, in the inherited threads and children too. Returns 0 or a negative errno.
+ * Switch a rung on or off, in the inherited threads and children too. Returns 0 or a negative
+ * errno.
  */
 int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on);
 
 /*
- * Another period for a rung: of threads and children that are born from now on, and of the thread that was opened
- * on, which begins with a whole one. Returns 0 or a negative errno.
+ * Another period for a rung: of threads and children that are born from now on, and of the thread
+ * that was opened on, which begins with a whole one. Returns 0 or a negative errno.
  */
 int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, uint64_t period);
 
 /*
- * Keep the set's events with the thread that it was opened on. Where threads have the same inherited events the kernel
- * exchanges these when it switches from one to the other, instead of switching events: what was opened
- * comes to lie with a thread that soon ends, and from then on new periods reach nobody, without a word (6.18:
- * 300 threads one after the other had the same three periods). One event more that is never switched on, and not
- * inherited, makes threads different. Returns 0 or a negative errno.
+ * Keep the set's events with the thread that it was opened on. Where threads have the same
+ * inherited events the kernel exchanges these when it switches from one to the other, instead of
+ * switching events: what was opened comes to lie with a thread that soon ends, and from then on new
+ * periods reach nobody, without a word (6.18: 300 threads one after the other had the same three
+ * periods). One event more that is never switched on, and not inherited, makes threads different.
+ * Returns 0 or a negative errno.
  */
 int pmu_event_set_anchor(struct pmu_event_set *set, pid_t pid);
 
