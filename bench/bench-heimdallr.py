@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measure the import of a folder of Heimdallr's: events per second, beside Heimdallr's own analyzer.
+"""Measure the import of a folder of Heimdallr's: events a second, beside Heimdallr's own analyzer.
 
-bench-heimdallr.py MEMSIGHT [EVENTS]; by default a million events of 4 threads. Heimdallr's vis/analyze.py makes 236
-events a second of such logs (it commits each to SQLite).
+bench-heimdallr.py MEMSIGHT [EVENTS]; by default a million events of 4 threads. Heimdallr's
+vis/analyze.py makes 236 events a second of such logs (it commits each to SQLite).
 """
 import os
 import random
@@ -46,16 +46,18 @@ def main():
         os.mkdir(folder)
         write_logs(folder, n_events)
         started = time.monotonic()
-        subprocess.run([memsight, "analyze", "-o", home + "/x.db", folder], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run([memsight, "analyze", "-o", home + "/x.db", folder], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wall = time.monotonic() - started
         told = subprocess.run([memsight, "query", "--format", "csv", home + "/x.db",
-                               "SELECT value FROM total WHERE name = 'events'"], check=True, capture_output=True, text=True)
+                               "SELECT value FROM total WHERE name = 'events'"], check=True,
+                              capture_output=True, text=True)
         if told.stdout.split()[1] != str(n_events // N_THREADS * N_THREADS):
             sys.exit(f"bench-heimdallr: {told.stdout} is not the truth")
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"load average: {os.getloadavg()[0]:.1f}; {n_events:,} events in {wall:.2f} s: {n_events / wall:,.0f} events/s,"
-          f" {n_events / wall / THEIRS:,.0f} times Heimdallr's analyzer; {peak:.0f} MiB")
+    rate = n_events / wall
+    print(f"load average: {os.getloadavg()[0]:.1f}; {n_events:,} events in {wall:.2f} s:"
+          f" {rate:,.0f} events/s, {rate / THEIRS:,.0f} times Heimdallr's analyzer; {peak:.0f} MiB")
 
 
 main()

@@ -3,10 +3,10 @@
 
 usage: bench-instructions.py MEMSIGHT CHURN [--events N] [--markdown]
 
-churn runs under valgrind's callgrind, recorded and not; each case twice, with N and with 2 N events,
-and the difference counts: what happens once does not. An event is a malloc or a free, half of each.
-Instructions are no time: a time stamp is one of them and takes 5 to 10 ns. The collector is another
-process and not in it.
+churn runs under valgrind's callgrind, recorded and not; each case twice, with N and with 2 N
+events, and the difference counts: what happens once does not. An event is a malloc or a free, half
+of each. Instructions are no time: a time stamp is one of them and takes 5 to 10 ns. The collector
+is another process and not in it.
 """
 import argparse
 import collections
@@ -35,15 +35,17 @@ SUFFIX = re.compile(r"(\.(part|constprop|isra|cold)\.?\d*|'\d+)+$")
 def count(args, options, arguments, folder):
     """Instructions by (is ours, function) of one run."""
     out = os.path.join(folder, "callgrind.out")
-    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", args.churn, *arguments]
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", args.churn,
+               *arguments]
     if options is not None:
         command = [args.memsight, "record", "--quiet", "--force", "--source", "none", "-o",
                    os.path.join(folder, "x.mst"), *options, "--", *command]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}")
-    text = subprocess.run(["callgrind_annotate", "--threshold=100", out], stdout=subprocess.PIPE, text=True,
-                          check=True).stdout
+    text = subprocess.run(["callgrind_annotate", "--threshold=100", out], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
     counts = collections.Counter()
     for line in text.splitlines():
         found = LINE.match(line)
@@ -55,7 +57,8 @@ def count(args, options, arguments, folder):
 
 def measure(args, options, arguments, folder):
     """Instructions per event: of the whole program, and of our functions by name."""
-    once, twice = (count(args, options, [*arguments, "-n", str(n)], folder) for n in (args.events, 2 * args.events))
+    once, twice = (count(args, options, [*arguments, "-n", str(n)], folder)
+                   for n in (args.events, 2 * args.events))
     per_event = {key: (twice[key] - once[key]) / args.events for key in twice}
     total = sum(per_event.values())
     ours = {name: n for (is_ours, name), n in per_event.items() if is_ours and n >= 0.5}
@@ -65,12 +68,15 @@ def measure(args, options, arguments, folder):
 def show(is_markdown, name, total, ours):
     parts = ", ".join(f"{function} {n:.0f}" for function, n in ours.items())
     line = (name, f"{total:.0f}", f"{sum(ours.values()):.0f}", parts)
-    print("| " + " | ".join(line) + " |" if is_markdown else f"{line[0]:26} {line[1]:>8} {line[2]:>8}  {parts}",
-          flush=True)
+    if is_markdown:
+        print("| " + " | ".join(line) + " |", flush=True)
+    else:
+        print(f"{line[0]:26} {line[1]:>8} {line[2]:>8}  {parts}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memsight")
     parser.add_argument("churn")
     parser.add_argument("--events", type=int, default=100_000)

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""What recording costs under each tool of the field, in one table, each program and tool once a round.
+"""What recording costs under each tool of the field, in one table, each program and tool once a
+round.
 
 usage: bench-peers.py MEMSIGHT CHURN KERNEL [--rounds N] [--programs churn,json,...]
 
-Tools that tell of allocations: memsight (as a user would: samples, page faults and full call stacks),
-heaptrack, the LTTng-UST wrapper of libc (no stacks; root only), valgrind's DHAT, uftrace (library calls of
-the executable: malloc and free where it calls them itself, no stacks). Tools that sample what memory is touched,
-from software events, as there is no PMU: perf record -e cpu-clock (1 kHz, call graphs, addresses) and
-perf record -e page-faults (each one); beside them memsight with allocations left out. Printed: the
-median of the wall time that a tool adds to the untraced run of the same round, and in brackets its ratio to
-memsight's of the same kind. DHAT runs in one round of five. What is not installed is left out, and
-said; a tool that ends with an error reads "failed".
+Tools that tell of allocations: memsight (as a user would: samples, page faults and full call
+stacks), heaptrack, the LTTng-UST wrapper of libc (no stacks; root only), valgrind's DHAT, uftrace
+(library calls of the executable: malloc and free where it calls them itself, no stacks). Tools that
+sample what memory is touched, from software events, as there is no PMU: perf record -e cpu-clock
+(1 kHz, call graphs, addresses) and perf record -e page-faults (each one); beside them memsight with
+allocations left out. Printed: the median of the wall time that a tool adds to the untraced run of
+the same round, and in brackets its ratio to memsight's of the same kind. DHAT runs in one round of
+five. What is not installed is left out, and said; a tool that ends with an error reads "failed".
 """
 import argparse
 import importlib.util
@@ -51,7 +52,8 @@ class Lttng:
         record.n_events = lambda output: 0
 
     def wall(self, program, env):
-        # The session's own environment is all that measure() gives: what the program needs goes before it.
+        # The session's own environment is all that measure() gives: what the program needs goes
+        # before it.
         more = [f"{key}={value}" for key, value in env.items() if os.environ.get(key) != value]
         return self.tracer.measure(["env", *more, *program] if more else program, self.folder)[0]
 
@@ -65,7 +67,8 @@ def tools(args, folder):
     found = [
         Prefix("memsight", "allocations", [*memsight, "--"]),
         Prefix("heaptrack", "allocations", ["heaptrack", "-o", out]),
-        Prefix("DHAT", "allocations", ["valgrind", "--tool=dhat", "--dhat-out-file=" + out], is_slow=True),
+        Prefix("DHAT", "allocations", ["valgrind", "--tool=dhat", "--dhat-out-file=" + out],
+               is_slow=True),
         Prefix("uftrace", "allocations", ["uftrace", "record", "--force", "-d", out + ".uftrace"]),
         Prefix("memsight, samples", "samples", [*memsight, "--freq", "1000", "--no-alloc", "--"]),
         Prefix("perf cpu-clock", "samples", [*perf, "-e", "cpu-clock", "-F", "1000", "--"]),
@@ -85,7 +88,8 @@ def tools(args, folder):
 def programs(args, folder):
     yield "churn", [args.churn, "-t", "1", "-d", "4", "-n", "4000000"], dict(os.environ)
     whole = load("bench-programs")
-    for name, command, env in whole.programs(argparse.Namespace(programs="", kernel=args.kernel), folder):
+    chosen = argparse.Namespace(programs="", kernel=args.kernel)
+    for name, command, env in whole.programs(chosen, folder):
         yield name, command, env
 
 
@@ -120,7 +124,8 @@ def cells(added, chosen):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memsight")
     parser.add_argument("churn")
     parser.add_argument("kernel")
@@ -136,7 +141,8 @@ def main():
                 continue
             untraced = run(program, env)[0]
             added = added_times(args, program, env, chosen)
-            print(f"| {name} | {1e3 * untraced:.0f} ms | " + " | ".join(cells(added, chosen)) + " |", flush=True)
+            line = [name, f"{1e3 * untraced:.0f} ms", *cells(added, chosen)]
+            print("| " + " | ".join(line) + " |", flush=True)
 
 
 main()

@@ -1,4 +1,5 @@
-"""bench-perf-data.py MEMSIGHT DUMP N: import of a perf.data of N samples of PEBS, beside the parsing of it alone."""
+"""bench-perf-data.py MEMSIGHT DUMP N: import of a perf.data of N samples of PEBS, beside the
+parsing of it alone."""
 import os
 import resource
 import struct
@@ -11,7 +12,8 @@ import encode as e
 
 memsight, dump, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
 ROUND = 1 << 18
-SAMPLE = struct.Struct("<IHHQQIIQQIIQQ")  # head, id, ip, pid and tid, time, address, cpu, weight, data_src
+# Head, id, ip, pid and tid, time, address, cpu, weight, data_src.
+SAMPLE = struct.Struct("<IHHQQIIQQIIQQ")
 
 
 def write(path):
@@ -24,9 +26,10 @@ def write(path):
     file.map(100, 100, 0x7f0000000000, 1 << 30, "//anon", 10**9 + 2, prot=3, flags=0x22)
     words = [0x68100142, 0x10650100842, 0x11868100242, 0x10450100442]
     for i in range(n):
+        address = 0x7f0000000000 + (i * 2654435761 & 0x3fffffff)
         file.records += SAMPLE.pack(e.SAMPLE, e.MISC_USER, SAMPLE.size, 1, 0x400000 + i % 997 * 4,
-                                    100, 100, 2 * 10**9 + 500 * i, 0x7f0000000000 +
-                                    (i * 2654435761 & 0x3fffffff), i & 1, 0, 5 + i % 300, words[i & 3])
+                                    100, 100, 2 * 10**9 + 500 * i, address, i & 1, 0, 5 + i % 300,
+                                    words[i & 3])
         if i % ROUND == ROUND - 1:
             file.round()
     file.round()

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""What recording costs whole programs, beside heaptrack: cc1, python3's json, sqlite3, a numeric kernel.
+"""What recording costs whole programs, beside heaptrack: cc1, python3's json, sqlite3, a numeric
+kernel.
 
 usage: bench-programs.py MEMSIGHT KERNEL [--rounds N] [--programs cc1,json,...] [--markdown]
 
-Every round runs each program untraced, under memsight (as a user would: samples, page faults and full
-call stacks) and under heaptrack, in turn; a tool's added time is the difference to the untraced run of
-the same round, until the tool has returned. Printed: the median with the quartiles, the ratio of the
-medians, and of memsight the slowdown, events, lost ones, bytes an event (without samples), and the peak of
-resident memory that the program has more than untraced, without the pages of the pool (taken in
-two runs of their own: looking costs time). A program that is not installed is left out, and said.
+Every round runs each program untraced, under memsight (as a user would: samples, page faults and
+full call stacks) and under heaptrack, in turn; a tool's added time is the difference to the
+untraced run of the same round, until the tool has returned. Printed: the median with the quartiles,
+the ratio of the medians, and of memsight the slowdown, events, lost ones, bytes an event (without
+samples), and the peak of resident memory that the program has more than untraced, without the pages
+of the pool (taken in two runs of their own: looking costs time). A program that is not installed is
+left out, and said.
 """
 import argparse
 import glob
@@ -91,10 +93,12 @@ class Memsight:
     def events(self, program, env):
         """Events, lost ones, bytes of a trace of allocations alone."""
         command = self.command(program)
-        done = subprocess.run([*command[:2], "--source", "none", *command[2:]], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              text=True, check=True)
+        done = subprocess.run([*command[:2], "--source", "none", *command[2:]], env=env,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              check=True)
         found = re.search(r"([\d,]+) allocation events.* ([\d,]+) lost", done.stderr)
-        return (*(int(word.replace(",", "")) for word in found.groups()), os.path.getsize(self.trace))
+        n_events, n_lost = (int(word.replace(",", "")) for word in found.groups())
+        return n_events, n_lost, os.path.getsize(self.trace)
 
 
 class Heaptrack:
@@ -117,14 +121,16 @@ def children(pid):
 
 
 def look(pid, exe):
-    """The peak of resident memory, and what of the pool is resident, in KiB; None when it is not this program."""
+    """The peak of resident memory, and what of the pool is resident, in KiB; None when it is not
+    this program."""
     try:
         if os.path.realpath(f"/proc/{pid}/exe") != exe:
             return None
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             peak = int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1))
         with open(f"/proc/{pid}/smaps", encoding="ascii", errors="replace") as file:
-            pool = sum(int(rss) for rss in re.findall(r"memfd:memsight.*?\nRss:\s+(\d+)", file.read(), re.DOTALL))
+            found = re.findall(r"memfd:memsight.*?\nRss:\s+(\d+)", file.read(), re.DOTALL)
+        pool = sum(int(rss) for rss in found)
     except (OSError, AttributeError):
         return None
     return peak, pool
@@ -133,7 +139,8 @@ def look(pid, exe):
 def peak_memory(command, env, exe):
     """(KiB of the program at its last look, KiB of them in the pool)."""
     last = (0, 0)
-    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:
         while process.poll() is None:
             for pid in [process.pid, *children(process.pid)]:
                 last = look(pid, exe) or last
@@ -147,23 +154,27 @@ def compare(args, name, program, env, tools):
         walls["untraced"].append(run(program, env)[0])
         for tool in tools:
             walls[tool.name].append(run(tool.command(program), env)[0])
-    added = {tool.name: quartiles([t - u for t, u in zip(walls[tool.name], walls["untraced"])]) for tool in tools}
+    added = {tool.name: quartiles([t - u for t, u in zip(walls[tool.name], walls["untraced"])])
+             for tool in tools}
     memsight = tools[0]
     n_events, n_lost, n_bytes = memsight.events(program, env)
     exe = os.path.realpath(program[0])
-    plain, recorded = (peak_memory(command, env, exe) for command in (program, memsight.command(program)))
+    plain, recorded = (peak_memory(command, env, exe)
+                       for command in (program, memsight.command(program)))
     untraced = statistics.median(walls["untraced"])
-    text = {key: f"{1e3 * mid:.0f} ({1e3 * low:.0f} to {1e3 * high:.0f})" for key, (low, mid, high) in added.items()}
+    text = {key: f"{1e3 * mid:.0f} ({1e3 * low:.0f} to {1e3 * high:.0f})"
+            for key, (low, mid, high) in added.items()}
     ours = max(added["memsight"][1], 1e-4)
+    more = recorded[0] - recorded[1] - plain[0]
     return [name, f"{1e3 * untraced:.0f}", text["memsight"], text.get("heaptrack", "-"),
             f"{added['heaptrack'][1] / ours:.1f}" if "heaptrack" in added else "-",
             f"{1 + added['memsight'][1] / untraced:.3f}", f"{n_events:,}", f"{n_lost:,}",
-            f"{n_bytes / max(n_events, 1):.1f}", f"{(recorded[0] - recorded[1] - plain[0]) / 1024:.1f}",
+            f"{n_bytes / max(n_events, 1):.1f}", f"{more / 1024:.1f}",
             f"{recorded[1] / 1024:.1f}"]
 
 
-HEADS = ["program", "untraced ms", "memsight adds ms", "heaptrack adds ms", "ratio", "slowdown", "events", "lost",
-         "bytes/event", "MiB more", "of the pool"]
+HEADS = ["program", "untraced ms", "memsight adds ms", "heaptrack adds ms", "ratio", "slowdown",
+         "events", "lost", "bytes/event", "MiB more", "of the pool"]
 
 
 def show(is_markdown, rows):
@@ -179,7 +190,8 @@ def show(is_markdown, rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memsight")
     parser.add_argument("kernel")
     parser.add_argument("--rounds", type=int, default=7)
@@ -193,7 +205,8 @@ def main():
         else:
             print("heaptrack: not installed, left out")
         try:
-            rows = [compare(args, name, command, env, tools) for name, command, env in programs(args, folder)]
+            rows = [compare(args, name, command, env, tools)
+                    for name, command, env in programs(args, folder)]
         except Failed as failure:
             sys.exit(str(failure))
     show(args.markdown, rows)

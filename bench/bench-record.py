@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What recording allocations costs, beside heaptrack and the LTTng-UST libc wrapper.
 
-usage: bench-record.py MEMSIGHT CHURN [--events N] [--rounds N] [--threads 1,2] [--depth 4 | --stacks 1000]
+usage: bench-record.py MEMSIGHT CHURN [--events N] [--rounds N] [--threads 1,2]
+                       [--depth 4 | --stacks 1000]
 
 --stacks: each call comes by a random one of so many distinct paths of 4 to 40 frames.
 
@@ -45,16 +46,16 @@ class Memsight:
 
     def measure(self, churn, folder):
         trace = os.path.join(folder, "bench.mst")
-        wall, cpu, out = run([self.memsight, "record", "--quiet", "--force", "-o", trace, *self.options, "--",
-                              *churn, *self.churn_options])
+        wall, cpu, out = run([self.memsight, "record", "--quiet", "--force", "-o", trace,
+                              *self.options, "--", *churn, *self.churn_options])
         return wall, cpu, n_events(out), os.path.getsize(trace)
 
     def check(self, churn, folder):
         """The events of the trace, by the database, against those that the program made."""
         events = self.measure(churn, folder)[2]
         trace = os.path.join(folder, "bench.mst")
-        sql = ("SELECT sum(1) + sum(death = 1), (SELECT coalesce(sum(count), 0) FROM loss) FROM allocation"
-               " WHERE size BETWEEN 16 AND 528")
+        sql = ("SELECT sum(1) + sum(death = 1), (SELECT coalesce(sum(count), 0) FROM loss)"
+               " FROM allocation WHERE size BETWEEN 16 AND 528")
         out = run([self.memsight, "query", "--format", "csv", trace, sql])[2]
         found, lost = (int(x) for x in out.splitlines()[1].split(","))
         # The C library makes a few of its own in this range of sizes.
@@ -69,7 +70,8 @@ class Heaptrack:
 
     def measure(self, churn, folder):
         # With many stacks heaptrack 1.4 takes all memory that there is.
-        wall, cpu, out = run(["prlimit", f"--as={4 << 30}", "heaptrack", "-o", os.path.join(folder, "heaptrack"), *churn])
+        out_path = os.path.join(folder, "heaptrack")
+        wall, cpu, out = run(["prlimit", f"--as={4 << 30}", "heaptrack", "-o", out_path, *churn])
         made = n_events(next(line for line in out.splitlines() if re.match(r"\d+ events", line)))
         size = sum(os.path.getsize(f) for f in glob.glob(os.path.join(folder, "heaptrack*")))
         return wall, cpu, made, size
@@ -89,7 +91,8 @@ class Lttng:
         run(["lttng-sessiond", "--daemonize", "--pidfile", pid_file], env)
         try:
             run(["lttng", "create", "bench", "--output", os.path.join(home, "out")], env)
-            run(["lttng", "enable-channel", "-u", "c", "--blocking-timeout=inf", "--subbuf-size=4M"], env)
+            run(["lttng", "enable-channel", "-u", "c", "--blocking-timeout=inf",
+                 "--subbuf-size=4M"], env)
             run(["lttng", "enable-event", "-u", "-c", "c", "lttng_ust_libc:*"], env)
             run(["lttng", "add-context", "-u", "-c", "c", "-t", "vtid"], env)
             run(["lttng", "start"], env)
@@ -104,14 +107,15 @@ class Lttng:
             with open(pid_file, encoding="ascii") as file:
                 os.kill(int(file.read()), signal.SIGTERM)
             time.sleep(0.5)
-        size = sum(os.path.getsize(f) for f in glob.glob(os.path.join(home, "out/**/*"), recursive=True)
-                   if os.path.isfile(f))
+        files = glob.glob(os.path.join(home, "out/**/*"), recursive=True)
+        size = sum(os.path.getsize(f) for f in files if os.path.isfile(f))
         return wall, cpu, n_events(out), size
 
     @staticmethod
     def daemon_cpu():
         ticks = 0
-        pids = subprocess.run(["pgrep", "lttng-"], stdout=subprocess.PIPE, text=True, check=False).stdout.split()
+        pids = subprocess.run(["pgrep", "lttng-"], stdout=subprocess.PIPE, text=True,
+                              check=False).stdout.split()
         for pid in pids:
             try:
                 fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
@@ -138,7 +142,8 @@ def tools(args):
 
 
 def compare(args, threads, folder):
-    churn = [args.churn, "-t", str(threads), "-n", str(args.events), "-d", str(args.depth), "-s", str(args.stacks)]
+    churn = [args.churn, "-t", str(threads), "-n", str(args.events), "-d", str(args.depth),
+             "-s", str(args.stacks)]
     frames = f"{args.stacks:,} stacks of 4 to 40 frames" if args.stacks else f"{args.depth} frames"
     all_tools = list(tools(args))
     results = {tool.name: [] for tool in all_tools}
@@ -154,7 +159,8 @@ def compare(args, threads, folder):
     plain = [statistics.median(r[i] for r in results["untraced"]) for i in (0, 1)]
     print(f"\n{threads} thread(s), {frames}, {args.events:,} events each, "
           f"median of {args.rounds} rounds; untraced {plain[0] * 1e9 / args.events:.1f} ns/event")
-    print(f"{'':24} {'wall ns/event':>14} {'cpu ns/event':>14} {'bytes/event':>12} {'wall ratio':>11}")
+    print(f"{'':24} {'wall ns/event':>14} {'cpu ns/event':>14} {'bytes/event':>12}"
+          f" {'wall ratio':>11}")
     base = None
     for tool in all_tools[1:]:
         rows = results[tool.name]
@@ -168,7 +174,8 @@ def compare(args, threads, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memsight")
     parser.add_argument("churn")
     parser.add_argument("--events", type=int, default=10_000_000)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measure every report on a big database: seconds of CPU time (the machine may be busy) and of wall time.
+"""Measure every report on a big database: seconds of CPU time (the machine may be busy) and of wall
+time.
 
 bench-reports.py MEMSIGHT MAKE-TRACE [BLOCKS [SAMPLES [FILE.mst]]]; by default ten million each. The
-bars: 2 s each, the overview 0.3 s, with a window of time or addresses 10 s; a query of all blocks as CSV
-in constant memory. A FILE that is there is used, and kept.
+bars: 2 s each, the overview 0.3 s, with a window of time or addresses 10 s; a query of all blocks
+as CSV in constant memory. A FILE that is there is used, and kept.
 """
 import os
 import re
@@ -35,7 +36,8 @@ def show(name, command, bar):
 
 
 def reports(memsight):
-    text = subprocess.run([memsight, "report", "--help"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([memsight, "report", "--help"], capture_output=True, text=True,
+                          check=True).stdout
     section = text.split("What to show:")[1].split("\n\n")[0]
     names = re.findall(r"^ +(?:-\w, )?--([\w-]+)(?=\s|$)", section, re.MULTILINE)
     return ["--" + name for name in names if name != "fail"]
@@ -60,9 +62,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="memsight-bench-") as folder:
         trace = rest[2] if len(rest) > 2 else os.path.join(folder, "big.mst")
         if not os.path.exists(trace):
-            subprocess.run([make_trace, "--kind", "heap", "--events", str(2 * n_blocks), "--samples",
-                            str(n_samples), "--processes", "2", "--threads", "4", "--live", "100000",
-                            "--stacks", "1000", "-o", trace], check=True)
+            subprocess.run([make_trace, "--kind", "heap", "--events", str(2 * n_blocks),
+                            "--samples", str(n_samples), "--processes", "2", "--threads", "4",
+                            "--live", "100000", "--stacks", "1000", "-o", trace], check=True)
         show("analyze", [memsight, "analyze", trace], 600)
         measure(memsight, trace + ".db", n_blocks)
 

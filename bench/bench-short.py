@@ -3,10 +3,11 @@
 
 usage: bench-short.py MEMSIGHT [--rounds N] [--configure SOURCE-FOLDER] [--markdown]
 
-Two kinds of work: what configure does most, $(echo | sed) in a shell, and half a configure: test -f, cat, sed, expr and cc
-on tiny files. --configure adds the real one of a source folder (GNU hello: apt-get source hello). Every round
-runs each work plain and under each tool in turn; printed is the median of the wall times, and its
-ratio to the plain run of the same round. A tool that is not installed is left out, and said.
+Two kinds of work: what configure does most, $(echo | sed) in a shell, and half a configure: test
+-f, cat, sed, expr and cc on tiny files. --configure adds the real one of a source folder (GNU
+hello: apt-get source hello). Every round runs each work plain and under each tool in turn; printed
+is the median of the wall times, and its ratio to the plain run of the same round. A tool that is
+not installed is left out, and said.
 """
 import argparse
 import os
@@ -46,7 +47,8 @@ def tools(args, folder):
     out = os.path.join(folder, "out")
     yield "plain", []
     yield "memsight", [args.memsight, "record", "-q", "-f", "-o", out + ".mst"]
-    yield "memsight --no-alloc", [args.memsight, "record", "-q", "-f", "--no-alloc", "-o", out + ".mst"]
+    yield "memsight --no-alloc", [args.memsight, "record", "-q", "-f", "--no-alloc",
+                                  "-o", out + ".mst"]
     if shutil.which("heaptrack"):
         yield "heaptrack", ["heaptrack", "-o", out]
     if shutil.which("strace"):
@@ -83,7 +85,8 @@ def main():
             times = measure(args, folder, command)
             for name, walls in times.items():
                 ratio = statistics.median(w / p for w, p in zip(walls, times["plain"]))
-                print(form.format(title, name, f"{statistics.median(walls):.2f}", f"{ratio:.2f}"), flush=True)
+                print(form.format(title, name, f"{statistics.median(walls):.2f}", f"{ratio:.2f}"),
+                      flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Measure the web view and what pictures are drawn from on a big database: ten million blocks and samples.
+"""Measure the web view and what pictures are drawn from on a big database: ten million blocks and
+samples.
 
-bench-view.py MEMSIGHT MAKE-TRACE BENCH-PICTURE [BLOCKS [SAMPLES [FILE.mst]]]. The bars: 20 s of CPU time for what
-analyze stores, the first picture 1 s (3 s with nothing of the file in memory), any zoom 150 ms at the 95th percentile,
-200 MiB of memory. Wall times mean nothing on a busy machine: CPU seconds stand beside them. A FILE that is there is
-used, and kept with its databases.
+bench-view.py MEMSIGHT MAKE-TRACE BENCH-PICTURE [BLOCKS [SAMPLES [FILE.mst]]]. The bars: 20 s of CPU
+time for what analyze stores, the first picture 1 s (3 s with nothing of the file in memory), any
+zoom 150 ms at the 95th percentile, 200 MiB of memory. Wall times mean nothing on a busy machine:
+CPU seconds stand beside them. A FILE that is there is used, and kept with its databases.
 """
 import json
 import os
@@ -40,7 +41,8 @@ def timed(command):
     before = os.times()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = os.times()
-    return after.children_user - before.children_user + after.children_system - before.children_system
+    user = after.children_user - before.children_user
+    return user + after.children_system - before.children_system
 
 
 def forget(path):
@@ -59,13 +61,15 @@ class Server:
     """memsight view of a database, and how long its answers take."""
 
     def __init__(self, memsight, database):
-        self.process = subprocess.Popen([memsight, "view", "--no-open", database], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([memsight, "view", "--no-open", database],
+                                        stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().strip().split("#")[0]
 
     def ask(self, name, **parameters):
         """The answer, wall and CPU seconds."""
         wall, cpu = time.monotonic(), cpu_of(self.process.pid)
-        with urllib.request.urlopen(f"{self.address}api/{name}?{urllib.parse.urlencode(parameters)}") as reply:
+        request = f"api/{name}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(self.address + request) as reply:
             answer = json.load(reply)
         return answer, time.monotonic() - wall, cpu_of(self.process.pid) - cpu
 
@@ -85,8 +89,8 @@ def random_zoom(whole):
     shape = random.randrange(4)
     start, end = part_of(whole["to"] - whole["from"], shape == 2)
     low, high = part_of(whole["high"], shape == 1)
-    return {"run": 1, "width": 1000, "height": 600, "by": random.choice(COLOURS), "from": start, "to": end, "low": low,
-            "high": high}
+    return {"run": 1, "width": 1000, "height": 600, "by": random.choice(COLOURS),
+            "from": start, "to": end, "low": low, "high": high}
 
 
 def measure_server(memsight, database):
@@ -96,7 +100,8 @@ def measure_server(memsight, database):
         started = time.monotonic()
         server = Server(memsight, database)
         whole, _, cpu = server.ask("picture", run=1, width=1000, height=600)
-        tell(f"view: first picture, {name}, from its start", 1e3 * (time.monotonic() - started), "ms wall", bar)
+        wall = time.monotonic() - started
+        tell(f"view: first picture, {name}, from its start", 1e3 * wall, "ms wall", bar)
         tell("    of it the answer", 1e3 * cpu, "ms CPU")
         if name == "cold":
             server.close()
@@ -113,7 +118,8 @@ def measure_server(memsight, database):
     for _ in range(N_BRUSHES):
         start, end = part_of(whole["to"] - whole["from"], False)
         times.append(server.ask("objects", run=1, **{"from": start, "to": end})[1])
-    tell("view: selected time, 95th percentile", 1e3 * sorted(times)[N_BRUSHES * 95 // 100], "ms wall", 1000)
+    place = N_BRUSHES * 95 // 100
+    tell("view: selected time, 95th percentile", 1e3 * sorted(times)[place], "ms wall", 1000)
     tell("view: memory", peak_of(server.process.pid), "MiB", 200)
     server.close()
 
@@ -128,7 +134,8 @@ def analyze(memsight, trace, database, *options):
 
 def measure(memsight, bench, trace, n_rows):
     for options in ([], ["--compact"]):
-        cpu_without, size_without = analyze(memsight, trace, trace + ".without.db", "--no-tiles", *options)
+        cpu_without, size_without = analyze(memsight, trace, trace + ".without.db", "--no-tiles",
+                                            *options)
         cpu, size = analyze(memsight, trace, trace + ".view.db", *options)
         name = "compact" if options else "plain"
         tell(f"{name}: analyze without pictures", cpu_without, "s CPU")
@@ -149,9 +156,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="memsight-bench-") as folder:
         trace = rest[2] if len(rest) > 2 else os.path.join(folder, "big.mst")
         if not os.path.exists(trace):
-            subprocess.run([make_trace, "--accesses", "--kind", "heap", "--events", str(2 * n_blocks), "--samples",
-                            str(n_samples), "--processes", "2", "--threads", "4", "--live", "100000", "--stacks", "1000",
-                            "-o", trace], check=True)
+            subprocess.run([make_trace, "--accesses", "--kind", "heap",
+                            "--events", str(2 * n_blocks), "--samples", str(n_samples),
+                            "--processes", "2", "--threads", "4", "--live", "100000",
+                            "--stacks", "1000", "-o", trace], check=True)
         measure(memsight, bench, trace, n_blocks)
 
 

@@ -1,5 +1,5 @@
-"""Kinds of code against what memsight says of them: each case is run many times, and each share is compared with
-the CPU time that the victim measured itself."""
+"""Kinds of code against what memsight says of them: each case is run many times, and each share is
+compared with the CPU time that the victim measured itself."""
 import concurrent.futures
 import csv
 import json
@@ -55,7 +55,8 @@ CASES = [
     Case("stalls", "loads", ("stalls", "load")),
     Case("stalls", "chase of pointers", ("stalls", "chase")),
     Case("stalls", "stores", ("stalls", "store")),
-    Case("kernel copies", "pread, pwrite, preadv", ("copies",), options=("--count", "both"), free=2),
+    Case("kernel copies", "pread, pwrite, preadv", ("copies",), options=("--count", "both"),
+         free=2),
     Case("sharing", "two threads", ("sharing",), free=3),
 ]
 KINDS = list(dict.fromkeys(case.kind for case in CASES))
@@ -74,7 +75,8 @@ class Share(typing.NamedTuple):
 # ---- One run ----
 
 class Truth:
-    """What a victim printed: .time {object: share}, .stalls {object: (least, most)}, .lines {object: word}."""
+    """What a victim printed: .time {object: share}, .stalls {object: (least, most)},
+    .lines {object: word}."""
 
     def __init__(self, output, with_kernel):
         words = [line.split() for line in output.splitlines()]
@@ -88,16 +90,18 @@ class Truth:
 
 
 def part_of_block(database, n_samples, name):
-    """Share of the addresses of a part (docs/database.md, `touch`): sums of its rows, one for each sample."""
+    """Share of the addresses of a part (docs/database.md, `touch`): sums of its rows, one for each
+    sample."""
     site, every, n, at = re.match(r"(\w+)([%/])(\d+)@(\d+)", name).groups()
-    address, size = database.ask("SELECT address, size FROM allocation JOIN stack_line USING (stack_id)"
-                                 " WHERE function = ?", site)[0]
+    address, size = database.ask("SELECT address, size FROM allocation"
+                                 " JOIN stack_line USING (stack_id) WHERE function = ?", site)[0]
     stride, low, width = ((int(n), int(at), 8) if every == "%" else
                           (size, size // int(n) * int(at), size // int(n)))
     sums = [row[0] for row in database.ask(
-        "SELECT sum(share) FROM touch JOIN sample ON sample.id = sample_id JOIN source ON source.id = source_id"
-        " WHERE role = 1 AND source.name = 'clock' AND address >= ? AND address < ? AND (address - ?) % ? >= ?"
-        " AND (address - ?) % ? < ? GROUP BY sample_id",
+        "SELECT sum(share) FROM touch JOIN sample ON sample.id = sample_id"
+        " JOIN source ON source.id = source_id"
+        " WHERE role = 1 AND source.name = 'clock' AND address >= ? AND address < ?"
+        " AND (address - ?) % ? >= ? AND (address - ?) % ? < ? GROUP BY sample_id",
         address, address + size, address, stride, low, address, stride, low + width)]
     half = half_width(sum(sums), sum(each * each for each in sums), n_samples)
     share = sum(sums) / n_samples
@@ -109,11 +113,12 @@ def reported(database, n_samples, name, column="share"):
         return part_of_block(database, n_samples, name)
     ends = column.replace("share", "").strip("_")
     low, high = ("share_low", "share_high") if not ends else (ends + "_low", ends + "_high")
+    columns = f"{column}, {low}, {high}"
     if name in ("stack", "global"):
-        rows = database.ask(f"SELECT {column}, {low}, {high} FROM kind_share JOIN owner ON owner.id = owner_kind"
-                            " WHERE owner.name = ?", name)
+        rows = database.ask(f"SELECT {columns} FROM kind_share"
+                            " JOIN owner ON owner.id = owner_kind WHERE owner.name = ?", name)
     else:
-        rows = database.ask(f"SELECT {column}, {low}, {high} FROM site JOIN stack_line USING (stack_id)"
+        rows = database.ask(f"SELECT {columns} FROM site JOIN stack_line USING (stack_id)"
                             " WHERE function = ?", name)
     if not rows:
         return Share(0, 0, database.one(f"SELECT {high} FROM kind_share WHERE owner_kind = 0") or 0)
@@ -122,12 +127,14 @@ def reported(database, n_samples, name, column="share"):
 
 
 def read_lines(memsight, path):
-    rows = json.loads(run([memsight, "report", path, "--sharing", "--limit", "0", "--format", "json"]))
+    rows = json.loads(run([memsight, "report", path, "--sharing", "--limit", "0",
+                           "--format", "json"]))
     return {row["object"].split()[0]: row["sharing"].split()[0] for row in rows}
 
 
 class Result:
-    """What one run says beside its truth: .shares {object: (least, most, Share)}, .unknown, .is_right of lines."""
+    """What one run says beside its truth: .shares {object: (least, most, Share)}, .unknown,
+    .is_right of lines."""
 
     def __init__(self, memsight, case, truth, path):
         database = Database(path)
@@ -135,16 +142,19 @@ class Result:
         self.n_samples = n = database.one("SELECT n_samples FROM source WHERE name = 'clock'")
         if not n:
             raise SystemExit("%s: no samples" % case.name)
-        self.shares = {name: (true, true, reported(database, n, name)) for name, true in truth.time.items()}
+        self.shares = {name: (true, true, reported(database, n, name))
+                       for name, true in truth.time.items()}
         for name, (least, most) in truth.stalls.items():
             self.shares[name] = (least, most, reported(database, n, name, "stall_share"))
-        unknown = database.ask("SELECT n_samples, n_stalls FROM kind_share JOIN owner ON owner.id = owner_kind"
+        unknown = database.ask("SELECT n_samples, n_stalls FROM kind_share"
+                               " JOIN owner ON owner.id = owner_kind"
                                " WHERE owner.name = 'unknown'")
         self.unknown = unknown[0][bool(truth.stalls)] / n if unknown else 0
         self.is_right = None
         if truth.lines:
             found = read_lines(memsight, path)
-            self.is_right = all(found.get(name, "none") == word for name, word in truth.lines.items())
+            self.is_right = all(found.get(name, "none") == word
+                                for name, word in truth.lines.items())
             self.found = found
         database.database.close()
 
@@ -155,15 +165,18 @@ class Skipped(Exception):
 
 def record(memsight, victim, case, rate, seed, folder):
     """Truth of one run; its trace is folder/SEED.mst."""
-    argument = [word if "{" not in word else "%g" % (float(word.strip("{}")) * 1e6 / rate) for word in case.victim]
-    command = [memsight, "record", "-q", "-o", os.path.join(folder, "%d.mst" % seed), "--source", "clock", "--freq",
-               str(rate), *case.options, "--", victim, argument[0], str(case.ms), str(seed), *argument[1:]]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                          env=environment())
+    argument = [word if "{" not in word else "%g" % (float(word.strip("{}")) * 1e6 / rate)
+                for word in case.victim]
+    trace = os.path.join(folder, "%d.mst" % seed)
+    command = [memsight, "record", "-q", "-o", trace, "--source", "clock", "--freq", str(rate),
+               *case.options, "--", victim, argument[0], str(case.ms), str(seed), *argument[1:]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False, env=environment())
     if done.returncode == SKIP:
         raise Skipped
     if done.returncode != 0:
-        raise SystemExit("%s: exit status %d\n%s" % (" ".join(command), done.returncode, done.stderr))
+        raise SystemExit("%s: exit status %d\n%s" % (
+            " ".join(command), done.returncode, done.stderr))
     return Truth(done.stdout, bool(case.options))
 
 
@@ -209,35 +222,45 @@ def rows_of(case, results):
         each = [result.shares[name] for result in results if name in result.shares]
         hits = sum(share.holds(least, most) for least, most, share in each)
         numbers = [share.number for _, _, share in each if share.number is not None]
-        errors = [share.number - least for least, most, share in each if share.number is not None and least == most]
+        errors = [share.number - least for least, most, share in each
+                  if share.number is not None and least == most]
+        square = mean([error * error for error in errors])
         low, high = wilson(hits, len(each))
         rows.append({
             "kind": case.kind, "case": case.name, "object": name, "runs": len(each),
             "samples": mean([result.n_samples for result in results]),
-            "truth": mean([least for least, _, _ in each]), "truth_most": mean([most for _, most, _ in each]),
+            "truth": mean([least for least, _, _ in each]),
+            "truth_most": mean([most for _, most, _ in each]),
             "reported": mean(numbers), "numbers": len(numbers),
-            "bias": mean(errors), "error": mean([error * error for error in errors]) ** 0.5 if errors else None,
+            "bias": mean(errors), "error": square ** 0.5 if errors else None,
             "half_width": mean([(share.high - share.low) / 2 for _, _, share in each]),
-            "low": mean([share.low for _, _, share in each]), "high": mean([share.high for _, _, share in each]),
-            "inside": hits, "coverage": hits / len(each), "coverage_low": low, "coverage_high": high,
+            "low": mean([share.low for _, _, share in each]),
+            "high": mean([share.high for _, _, share in each]),
+            "inside": hits, "coverage": hits / len(each),
+            "coverage_low": low, "coverage_high": high,
             "unknown": mean([result.unknown for result in results])})
     return rows
 
 
 def misses_of(kind, cases, rows, results):
-    """What of a kind is not as it should be, in words. A truth of 0 says nothing of the width of an interval."""
+    """What of a kind is not as it should be, in words. A truth of 0 says nothing of the width of an
+    interval."""
     misses = []
     told = [row for row in rows if row["truth_most"] > 0]
     n_tries = sum(len(results[case]) * case.free for case in cases)
     coverage = mean([row["coverage"] for row in told])
     low, high = wilson(coverage * n_tries, n_tries)
     if high < LEAST:
-        misses.append("%s: %.0f %% of the intervals have the truth, less than %.0f" % (kind, 100 * coverage, 100 * LEAST))
-    if low > MOST and mean([row["numbers"] / row["runs"] for row in told]) > 0.5 and kind != "stalls":
-        misses.append("%s: %.1f %% of the intervals have the truth: they are too wide" % (kind, 100 * coverage))
+        misses.append("%s: %.0f %% of the intervals have the truth, less than %.0f" % (
+            kind, 100 * coverage, 100 * LEAST))
+    if low > MOST and mean([row["numbers"] / row["runs"] for row in told]) > 0.5 \
+       and kind != "stalls":
+        misses.append("%s: %.1f %% of the intervals have the truth: they are too wide" % (
+            kind, 100 * coverage))
     for row in rows:
         if row["coverage_high"] < LEAST:
-            misses.append("%s, %s, %s: %d of %d" % (kind, row["case"], row["object"], row["inside"], row["runs"]))
+            misses.append("%s, %s, %s: %d of %d" % (
+                kind, row["case"], row["object"], row["inside"], row["runs"]))
     for case in cases:
         unknown = mean([result.unknown for result in results[case]])
         if unknown > case.most_unknown:
@@ -264,13 +287,15 @@ def reported_text(row):
     if row["numbers"] * 2 <= row["runs"]:
         return "%s to %s" % (percent(row["low"]), percent(row["high"]))
     n_ranges = row["runs"] - row["numbers"]
-    return "%s ±%s" % (percent(row["reported"]), percent(row["half_width"])) + (" (%d ranges)" % n_ranges if n_ranges else "")
+    ranges = " (%d ranges)" % n_ranges if n_ranges else ""
+    return "%s ±%s" % (percent(row["reported"]), percent(row["half_width"])) + ranges
 
 
 def say_case(case, rows):
     """One line: objects by what tells their names apart."""
     def each(text):
-        return "; ".join(re.sub("^(make|new)_", "", row["object"]) + " " + text(row) for row in rows)
+        return "; ".join(re.sub("^(make|new)_", "", row["object"]) + " " + text(row)
+                         for row in rows)
 
     errors = [row["error"] for row in rows if row["error"] is not None]
     print("| %s | %s | %s | %s | %s | %s | %s %% |" % (
@@ -296,10 +321,10 @@ def print_kinds(memsight, victim, options):
     unheard = [kind for kind in wanted if kind not in KINDS]
     if unheard:
         raise SystemExit("no kind %s; there are %s" % (unheard[0], ", ".join(KINDS)))
-    print("%d repetitions at %d Hz. Truth and reported in %% of CPU time; of stalls: what was waited for, at least and at"
-          " most.\n" % (options.repeat, options.rate))
-    print("| kind | case | truth | reported | largest error (root of mean square) | inside of its interval, runs of %d |"
-          " unknown |" % options.repeat)
+    print("%d repetitions at %d Hz. Truth and reported in %% of CPU time; of stalls: what was"
+          " waited for, at least and at most.\n" % (options.repeat, options.rate))
+    print("| kind | case | truth | reported | largest error (root of mean square) |"
+          " inside of its interval, runs of %d | unknown |" % options.repeat)
     print("| --- " * 7 + "|")
     every, verdicts, misses = [], [], []
     for kind in wanted:
@@ -322,7 +347,8 @@ def print_kinds(memsight, victim, options):
     print("| --- | --- | --- |")
     for kind, (coverage, low, high), missed in verdicts:
         print("| %s | %.1f %% (%.0f to %.0f) | %s |" % (
-            kind, 100 * coverage, 100 * low, 100 * high, "missed: " + "; ".join(missed) if missed else "met"))
+            kind, 100 * coverage, 100 * low, 100 * high,
+            "missed: " + "; ".join(missed) if missed else "met"))
     print()
     if every:
         write_tables(every, options)
