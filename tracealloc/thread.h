@@ -10,6 +10,7 @@
 #include "schemas/ring.h"
 #include "tracealloc/arch/arch.h"
 #include "tracealloc/stack/unwind.h"
+#include "tracealloc/state.h"
 
 #define TA_TRACE_FRAMES RING_MAX_FRAMES
 #define TA_TABLE_SMALL	256u /* entries inside the thread state */
@@ -71,7 +72,8 @@ struct ta_thread {
 	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */
 	/* A page each time that it is met: what a short process needs stands first. */
 	struct ta_unwind unwind; /* RING_STACKS_DWARF */
-	struct ta_node small_table[TA_TABLE_SMALL];
+	/* One page. */
+	_Alignas(TA_PAGE_BYTES) struct ta_node small_table[TA_TABLE_SMALL];
 	struct ta_trace traces[2]; /* RING_STACKS_FP */
 	uint32_t unrecorded[TA_UNRECORDED]; /* blocks born in this pause; see pause.h */
 };

@@ -57,9 +57,9 @@ struct ta_unwind {
 	/* so many more may be kept: few where kept ones turned out not to be met */
 	uint32_t n_ahead;
 	uint32_t stop; /* enum trace_stop, why the outermost is the outermost */
+	struct ta_unwind_fresh fresh[TA_UNWIND_FRAMES]; /* innermost first; the page of the head */
 	struct ta_unwind_check checks[3 * TA_UNWIND_FRAMES];
 	struct ta_unwind_frame frames[TA_UNWIND_FRAMES];
-	struct ta_unwind_fresh fresh[TA_UNWIND_FRAMES]; /* innermost first */
 };
 
 /*
