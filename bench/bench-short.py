@@ -3,11 +3,12 @@
 
 usage: bench-short.py MEMSIGHT [--rounds N] [--configure SOURCE-FOLDER] [--markdown]
 
-Two kinds of work: what configure does most, $(echo | sed) in a shell, and half a configure: test
--f, cat, sed, expr and cc on tiny files. --configure adds the real one of a source folder (GNU
-hello: apt-get source hello). Every round runs each work plain and under each tool in turn; printed
-is the median of the wall times, and its ratio to the plain run of the same round. A tool that is
-not installed is left out, and said.
+Four kinds of work in a shell: a bare fork, /bin/true, what configure does most, $(echo | sed), and
+half a configure: test -f, cat, sed, expr and cc on tiny files. --configure adds the real one of a
+source folder (GNU hello: apt-get source hello). Every round runs each work plain and under each
+tool in turn; printed is the median of the wall times, its ratio to the plain run of the same round,
+and the same ratio of user and system time. The start and end of the tool itself are part of it. A
+tool that is not installed is left out, and said.
 """
 import argparse
 import os
@@ -18,6 +19,12 @@ import tempfile
 
 from measure import Failed, run
 
+FORK = """i=0
+while [ $i -lt 300 ]; do (:); i=$((i+1)); done
+"""
+TRUE = """i=0
+while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done
+"""
 SUBSTITUTE = """i=0
 while [ $i -lt 300 ]; do x=$(echo a$i | sed s/a/b/); i=$((i+1)); done
 """
@@ -33,8 +40,9 @@ done
 
 def works(args, folder):
     """Name and command of each work; its current folder is an empty one."""
-    for name, text in ("$(echo | sed)", SUBSTITUTE), ("like configure", CONFIGURE):
-        path = os.path.join(folder, f"{len(name)}.sh")
+    texts = {"fork": FORK, "true": TRUE, "$(echo | sed)": SUBSTITUTE, "like configure": CONFIGURE}
+    for number, (name, text) in enumerate(texts.items()):
+        path = os.path.join(folder, f"{number}.sh")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         yield name, ["sh", path]
@@ -47,8 +55,7 @@ def tools(args, folder):
     out = os.path.join(folder, "out")
     yield "plain", []
     yield "memsight", [args.memsight, "record", "-q", "-f", "-o", out + ".mst"]
-    yield "memsight --no-alloc", [args.memsight, "record", "-q", "-f", "--no-alloc",
-                                  "-o", out + ".mst"]
+    yield "memsight --no-alloc", [args.memsight, "record", "-q", "-f", "--no-alloc", "-o", out + ".mst"]
     if shutil.which("heaptrack"):
         yield "heaptrack", ["heaptrack", "-o", out]
     if shutil.which("strace"):
@@ -56,12 +63,12 @@ def tools(args, folder):
 
 
 def measure(args, folder, work):
-    """Wall times of each tool, in rounds."""
+    """Wall and CPU time of each tool, in rounds."""
     times = {name: [] for name, _ in tools(args, folder)}
     for _ in range(args.rounds):
         for name, before in tools(args, folder):
             with tempfile.TemporaryDirectory(dir=folder) as cwd:
-                times[name].append(run(before + work, cwd=cwd)[0])
+                times[name].append(run(before + work, cwd=cwd)[:2])
     return times
 
 
@@ -76,16 +83,18 @@ def main():
     for name in ("heaptrack", "strace"):
         if not shutil.which(name):
             print(f"{name} is not installed", file=sys.stderr)
-    form = "| {} | {} | {} | {} |" if args.markdown else "{:16} {:20} {:>8} {:>6}"
-    print(form.format("work", "tool", "s", "ratio"))
+    form = "| {} | {} | {} | {} | {} |" if args.markdown else "{:16} {:20} {:>8} {:>6} {:>6}"
+    print(form.format("work", "tool", "s", "ratio", "CPU"))
     if args.markdown:
-        print("| --- | --- | --- | --- |")
+        print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         for title, command in works(args, folder):
             times = measure(args, folder, command)
-            for name, walls in times.items():
-                ratio = statistics.median(w / p for w, p in zip(walls, times["plain"]))
-                print(form.format(title, name, f"{statistics.median(walls):.2f}", f"{ratio:.2f}"),
+            for name, mine in times.items():
+                wall, cpu = (statistics.median(m[i] / p[i] for m, p in zip(mine, times["plain"]))
+                             for i in (0, 1))
+                seconds = statistics.median(m[0] for m in mine)
+                print(form.format(title, name, f"{seconds:.2f}", f"{wall:.2f}", f"{cpu:.2f}"),
                       flush=True)
 
 
