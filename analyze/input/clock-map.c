@@ -56,7 +56,12 @@ int merge_clock_add(struct merge_clock *clock, const struct trace_clock *record)
 	}
 	if (record->error_ns > clock->error_ns)
 		clock->error_ns = record->error_ns;
-	clock->pairs[clock->n++] = (struct merge_clock_pair){ record->ticks, record->raw_ns };
+	clock->pairs[clock->n++] = (struct merge_clock_pair){ record->ticks, record->raw_ns, 0 };
+	if (clock->n > 1) {
+		struct merge_clock_pair *line = &clock->pairs[clock->n - 2];
+		line->slope = (double)(line[1].raw_ns - line->raw_ns) /
+			      (double)(line[1].ticks - line->ticks);
+	}
 	return 0;
 }
 
@@ -95,9 +100,7 @@ int64_t merge_clock_of_ticks(struct merge_clock *clock, uint64_t ticks)
 		return to_ns((double)distance(clock->start_ticks, ticks) * clock->ns_per_tick);
 
 	const struct merge_clock_pair *line = line_of(clock, ticks);
-	double slope =
-		(double)(line[1].raw_ns - line->raw_ns) / (double)(line[1].ticks - line->ticks);
-	int64_t since_ns = to_ns((double)distance(line->ticks, ticks) * slope);
+	int64_t since_ns = to_ns((double)distance(line->ticks, ticks) * line->slope);
 	int64_t ns;
 
 	if (__builtin_add_overflow(distance(clock->start_raw_ns, line->raw_ns), since_ns, &ns))

@@ -11,6 +11,7 @@
 struct merge_clock_pair {
 	uint64_t ticks;
 	uint64_t raw_ns;
+	double slope; /* ns a tick, to the next pair; 0: there is none */
 };
 
 struct merge_clock {

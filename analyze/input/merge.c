@@ -7,7 +7,7 @@
 #include "common/cleanup.h"
 
 #define FETCH_EVENTS 8 /* of a thread, fetched into the cache before their turn */
-#define KEEP_EVENTS  1024 /* an empty queue of more gives its memory back */
+#define KEEP_EVENTS  1024 /* an unused queue of more gives its memory back */
 
 /* The events of a thread that wait for their turn, in its order. */
 struct stream {
@@ -15,6 +15,7 @@ struct stream {
 	size_t first;
 	size_t n; /* behind the last */
 	size_t n_allocated;
+	bool is_used; /* since merge_shrink() came last */
 	int64_t due; /* of the first event ... */
 	int64_t floor; /* ... and of the one before it: due is never less */
 	uint32_t thread;
@@ -189,18 +190,25 @@ static void move_back(struct merge *merge, struct stream *stream)
 
 /* ---- Queues ---- */
 
-/* Room behind the last event, by moving the queue to its front or by more memory. */
-static int make_room(struct stream *stream)
+/* What comes next finds pages that were touched. */
+static void move_to_front(struct stream *stream)
 {
 	size_t n = stream->n - stream->first;
 
+	if (n > 0)
+		memmove(stream->events, stream->events + stream->first,
+			n * sizeof(*stream->events));
+	stream->first = 0;
+	stream->n = n;
+}
+
+/* Room behind the last event, by moving the queue to its front or by more memory. */
+static int make_room(struct stream *stream)
+{
 	if (stream->n < stream->n_allocated)
 		return 0;
 	if (stream->first > stream->n_allocated / 2) {
-		memmove(stream->events, stream->events + stream->first,
-			n * sizeof(*stream->events));
-		stream->first = 0;
-		stream->n = n;
+		move_to_front(stream);
 		return 0;
 	}
 	size_t n_new = 2 * stream->n_allocated + 64;
@@ -222,6 +230,7 @@ static int append(struct merge *merge, struct stream *stream, const struct merge
 	if (r < 0)
 		return r;
 
+	stream->is_used = true;
 	size_t at = stream->n;
 	while (at > stream->first && stream->events[at - 1].flags & MERGE_IS_BIRTH &&
 	       stream->events[at - 1].time > event->time) {
@@ -366,10 +375,15 @@ void merge_shrink(struct merge *merge)
 {
 	for (size_t i = 0; i < merge->n_streams; i++) {
 		struct stream *stream = merge->streams[i];
-		if (stream->first < stream->n || stream->n_allocated <= KEEP_EVENTS)
+		bool was_used = stream->is_used;
+
+		stream->is_used = false;
+		if (stream->first > stream->n - stream->first)
+			move_to_front(stream);
+		if (stream->n > 0 || was_used || stream->n_allocated <= KEEP_EVENTS)
 			continue;
 		free(stream->events);
 		stream->events = NULL;
-		stream->first = stream->n = stream->n_allocated = 0;
+		stream->n_allocated = 0;
 	}
 }

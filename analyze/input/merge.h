@@ -74,5 +74,8 @@ struct merge_wanted {
 bool merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint32_t *ret_thread,
 		    struct merge_event *ret_event, bool *ret_is_next);
 
-/* Give back the memory of queues that are empty. */
+/*
+ * Up to here all was taken that could be. Give back the memory of queues that were empty since the
+ * last time, too: a page that is new to the process costs as much as several events.
+ */
 void merge_shrink(struct merge *merge);

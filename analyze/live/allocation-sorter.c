@@ -8,23 +8,35 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "trace/varint.h"
 
 #define MERGE_BYTES (8u << 20) /* for what is read of all runs at a time */
-#define MERGE_LEAST 16u /* rows of a run */
+#define MERGE_LEAST 4096u /* of a run */
+
+/*
+ * The numbers of a row that are stored. Of each those that differ from the row before are written,
+ * as the distance from it: some 20 bytes.
+ */
+#define N_CELLS	  14
+#define ROW_BYTES (TRACE_VARINT_MAX_BYTES * (N_CELLS + 1)) /* at most */
 
 /* A sorted run in the file, while it is merged. */
 struct run {
 	off_t at; /* of what was not read yet */
-	size_t n_left; /* rows there */
-	struct block_row *rows; /* read */
+	size_t n_left; /* bytes there */
+	uint64_t n_rows; /* that were not visited, with the one at hand */
+	uint8_t *bytes; /* read */
 	size_t next;
 	size_t n;
+	struct block_row row; /* at hand */
 };
 
 struct block_spill {
 	char *folder;
 	int fd; /* -1: all rows fit into memory so far */
 	struct block_row *rows; /* BLOCK_ROWS_BATCH, not sorted yet; NULL until one is added */
+	uint64_t *order[2]; /* BLOCK_ROWS_BATCH, of ids and places */
+	uint8_t *packed; /* BLOCK_ROWS_BATCH rows; NULL until there is a file */
 	size_t n;
 	struct run *runs;
 	size_t n_runs;
@@ -40,6 +52,9 @@ struct block_spill *block_spill_close(struct block_spill *spill)
 		close(spill->fd);
 	free(spill->folder);
 	free(spill->rows);
+	free(spill->order[0]);
+	free(spill->order[1]);
+	free(spill->packed);
 	free(spill->runs);
 	free(spill);
 	return NULL;
@@ -57,16 +72,143 @@ struct block_spill *block_spill_open(const char *path)
 	return spill->folder ? spill : block_spill_close(spill);
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint64_t left = ((const struct block_row *)a)->block.id;
-	uint64_t right = ((const struct block_row *)b)->block.id;
+/* ---- Sorting ---- */
 
-	return left < right ? -1 : left > right;
+#define PLACE_BITS 15
+_Static_assert(BLOCK_ROWS_BATCH == 1u << PLACE_BITS, "a place is a part of a key");
+
+#define DIGIT_BITS 11
+#define N_DIGITS   (1u << DIGIT_BITS)
+
+/* Sort keys by the bits from `shift` on, keeping the order of those that are equal in them. */
+static void sort_by_digit(const uint64_t *from, uint64_t *to, size_t n, unsigned shift)
+{
+	size_t starts[N_DIGITS + 1] = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		starts[(from[i] >> shift & (N_DIGITS - 1)) + 1]++;
+	for (size_t digit = 0; digit < N_DIGITS; digit++)
+		starts[digit + 1] += starts[digit];
+	for (size_t i = 0; i < n; i++)
+		to[starts[from[i] >> shift & (N_DIGITS - 1)]++] = from[i];
 }
+
+/* The places of the rows in the order of their ids, as the low bits of what is returned. */
+static const uint64_t *sort_rows(struct block_spill *spill)
+{
+	uint64_t all = 0, one = spill->rows[0].block.id;
+	uint64_t *from = spill->order[0], *to = spill->order[1];
+
+	for (size_t i = 0; i < spill->n; i++) {
+		all |= spill->rows[i].block.id ^ one;
+		from[i] = spill->rows[i].block.id << PLACE_BITS | i;
+	}
+	for (unsigned shift = 0; shift < 64 - PLACE_BITS && all >> shift; shift += DIGIT_BITS) {
+		sort_by_digit(from, to, spill->n, shift + PLACE_BITS);
+		uint64_t *sorted = to;
+		to = from;
+		from = sorted;
+	}
+	return from;
+}
+
+static const struct block_row *row_in_order(const struct block_spill *spill, const uint64_t *order,
+					    size_t i)
+{
+	return &spill->rows[order[i] & (BLOCK_ROWS_BATCH - 1)];
+}
+
+/* ---- Rows as bytes ---- */
+
+static void to_cells(const struct block_row *row, uint64_t cells[N_CELLS])
+{
+	const struct heap_block *block = &row->block;
+	const uint64_t values[N_CELLS] = {
+		block->id,
+		block->address,
+		block->size,
+		(uint64_t)block->birth_ns,
+		(uint64_t)row->death_ns,
+		(uint64_t)row->stack_id,
+		block->previous_id,
+		block->call,
+		row->death,
+		row->death_call,
+		(uint64_t)row->process_row,
+		(uint64_t)row->thread_row,
+		(uint64_t)row->death_thread_row,
+		(uint64_t)row->kind,
+	};
+
+	memcpy(cells, values, sizeof(values));
+}
+
+static void from_cells(const uint64_t cells[N_CELLS], struct block_row *row)
+{
+	*row = (struct block_row){
+		.block = { .id = cells[0],
+			   .address = cells[1],
+			   .size = cells[2],
+			   .birth_ns = (int64_t)cells[3],
+			   .previous_id = cells[6],
+			   .call = (uint8_t)cells[7] },
+		.death_ns = (int64_t)cells[4],
+		.stack_id = (int64_t)cells[5],
+		.death = (uint8_t)cells[8],
+		.death_call = (uint8_t)cells[9],
+		.process_row = (int64_t)cells[10],
+		.thread_row = (int64_t)cells[11],
+		.death_thread_row = (int64_t)cells[12],
+		.kind = (int64_t)cells[13],
+	};
+}
+
+/* before: the cells of the row before, which become those of this one. */
+static uint8_t *pack_row(uint8_t *out, const struct block_row *row, uint64_t before[N_CELLS])
+{
+	uint64_t cells[N_CELLS];
+	unsigned changed = 0;
+
+	to_cells(row, cells);
+	for (unsigned i = 0; i < N_CELLS; i++)
+		changed |= (unsigned)(cells[i] != before[i]) << i;
+	out = trace_varint_put(out, changed);
+	for (unsigned i = 0; i < N_CELLS; i++) {
+		if (changed & 1u << i)
+			out = trace_varint_put(out, trace_zigzag((int64_t)(cells[i] - before[i])));
+	}
+	memcpy(before, cells, sizeof(cells));
+	return out;
+}
+
+/* 0, or -EIO: somebody else has written into the file. */
+static int unpack_row(struct run *run)
+{
+	const uint8_t *in = run->bytes + run->next;
+	uint64_t cells[N_CELLS], changed = 0, distance = 0;
+
+	to_cells(&run->row, cells);
+	in = trace_varint_get(in, &changed);
+	for (unsigned i = 0; in && i < N_CELLS; i++) {
+		if (!(changed & 1u << i))
+			continue;
+		in = trace_varint_get(in, &distance);
+		cells[i] += (uint64_t)trace_unzigzag(distance);
+	}
+	if (!in || (size_t)(in - run->bytes) > run->n)
+		return -EIO;
+	run->next = (size_t)(in - run->bytes);
+	from_cells(cells, &run->row);
+	return 0;
+}
+
+/* ---- Runs ---- */
 
 static int open_file(struct block_spill *spill)
 {
+	spill->packed = malloc(BLOCK_ROWS_BATCH * ROW_BYTES);
+	if (!spill->packed)
+		return -ENOMEM;
 	spill->fd = io_open_unnamed(spill->folder);
 	return spill->fd < 0 ? spill->fd : 0;
 }
@@ -74,112 +216,137 @@ static int open_file(struct block_spill *spill)
 /* What is in memory becomes a run in the file. */
 static int write_run(struct block_spill *spill)
 {
-	size_t n_bytes = spill->n * sizeof(*spill->rows);
-	int r = spill->fd >= 0 ? 0 : open_file(spill);
+	uint64_t before[N_CELLS] = { 0 };
+	int r = spill->packed ? 0 : open_file(spill);
 
 	if (r == 0)
 		r = grow_array(&spill->runs, spill->n_runs, &spill->n_allocated,
 			       sizeof(*spill->runs));
 	if (r < 0)
 		return r;
-	qsort(spill->rows, spill->n, sizeof(*spill->rows), compare);
-	r = io_write_all(spill->fd, spill->rows, n_bytes);
+	const uint64_t *order = sort_rows(spill);
+	uint8_t *end = spill->packed;
+	for (size_t i = 0; i < spill->n; i++)
+		end = pack_row(end, row_in_order(spill, order, i), before);
+	size_t n_bytes = (size_t)(end - spill->packed);
+	r = io_write_all(spill->fd, spill->packed, n_bytes);
 	if (r < 0)
 		return r;
-	spill->runs[spill->n_runs++] = (struct run){ .at = spill->end, .n_left = spill->n };
+	spill->runs[spill->n_runs++] =
+		(struct run){ .at = spill->end, .n_left = n_bytes, .n_rows = spill->n };
 	spill->end += (off_t)n_bytes;
 	spill->n = 0;
 	return 0;
 }
 
+static int make_room(struct block_spill *spill)
+{
+	if (spill->rows)
+		return 0;
+	spill->order[0] = malloc(BLOCK_ROWS_BATCH * sizeof(uint64_t));
+	spill->order[1] = malloc(BLOCK_ROWS_BATCH * sizeof(uint64_t));
+	if (spill->order[0] && spill->order[1])
+		spill->rows = malloc(BLOCK_ROWS_BATCH * sizeof(*spill->rows));
+	return spill->rows ? 0 : -ENOMEM;
+}
+
 int block_spill_add(struct block_spill *spill, const struct block_row *row)
 {
-	if (!spill->rows)
-		spill->rows = malloc(BLOCK_ROWS_BATCH * sizeof(*spill->rows));
-	if (!spill->rows)
-		return -ENOMEM;
-	if (spill->n == BLOCK_ROWS_BATCH) {
-		int r = write_run(spill);
-		if (r < 0)
-			return r;
-	}
+	int r = make_room(spill);
+
+	if (r == 0 && spill->n == BLOCK_ROWS_BATCH)
+		r = write_run(spill);
+	if (r < 0)
+		return r;
 	spill->rows[spill->n++] = *row;
 	return 0;
 }
 
 /* ---- Merging ---- */
 
-/* Read on in a run. Returns 1, 0 at its end, or a negative errno. */
-static int refill(const struct block_spill *spill, struct run *run, size_t n_rows)
+/* Read on in a run, behind what was not visited yet. Returns 0 or a negative errno. */
+static int refill(const struct block_spill *spill, struct run *run, size_t n_room)
 {
-	size_t n = run->n_left < n_rows ? run->n_left : n_rows;
-	size_t n_bytes = n * sizeof(*run->rows);
+	size_t n_kept = run->n - run->next;
+	size_t n = n_room - n_kept < run->n_left ? n_room - n_kept : run->n_left;
 
-	if (n == 0)
-		return 0;
-	ssize_t n_read = pread(spill->fd, run->rows, n_bytes, run->at);
+	memmove(run->bytes, run->bytes + run->next, n_kept);
+	ssize_t n_read = pread(spill->fd, run->bytes + n_kept, n, run->at);
 	if (n_read < 0)
 		return -errno;
-	if ((size_t)n_read != n_bytes)
+	if ((size_t)n_read != n)
 		return -EIO;
-	run->at += (off_t)n_bytes;
+	run->at += (off_t)n;
 	run->n_left -= n;
 	run->next = 0;
-	run->n = n;
-	return 1;
+	run->n = n_kept + n;
+	return 0;
 }
 
-static uint64_t id_of(const struct run *run)
+/* Take the next row to hand. Returns 0 or a negative errno. */
+static int advance(const struct block_spill *spill, struct run *run, size_t n_room)
 {
-	return run->rows[run->next].block.id;
+	int r = 0;
+
+	if (run->n_left > 0 && run->n - run->next < ROW_BYTES)
+		r = refill(spill, run, n_room);
+	return r < 0 ? r : unpack_row(run);
 }
 
-/* A heap of runs by their next ids: the one at i moves down to its place. */
-static void sift_down(struct run *runs, size_t n, size_t i)
+/* A heap of runs by the ids at hand: the one at i moves down to its place. */
+static void sift_down(struct run **runs, size_t n, size_t i)
 {
+	struct run *moved = runs[i];
+
 	for (size_t child; (child = 2 * i + 1) < n; i = child) {
-		if (child + 1 < n && id_of(&runs[child + 1]) < id_of(&runs[child]))
+		if (child + 1 < n && runs[child + 1]->row.block.id < runs[child]->row.block.id)
 			child++;
-		if (id_of(&runs[i]) <= id_of(&runs[child]))
-			return;
-		struct run moved = runs[i];
+		if (moved->row.block.id <= runs[child]->row.block.id)
+			break;
 		runs[i] = runs[child];
-		runs[child] = moved;
 	}
+	runs[i] = moved;
 }
 
-/* n_rows: of a run at a time; their memory is there. */
-static int merge(struct block_spill *spill, size_t n_rows, block_spill_visit visit, void *context)
+/* n_room: bytes for each run, which are there. */
+static int merge(struct block_spill *spill, struct run **runs, size_t n_room,
+		 block_spill_visit visit, void *context)
 {
 	size_t n = spill->n_runs;
-	int r = 1;
+	int r = 0;
 
-	for (size_t i = 0; i < n && r > 0; i++)
-		r = refill(spill, &spill->runs[i], n_rows);
-	for (size_t i = n / 2; i-- > 0 && r > 0;)
-		sift_down(spill->runs, n, i);
-	while (n > 0 && r >= 0) {
-		struct run *first = &spill->runs[0];
-		r = visit(context, &first->rows[first->next++]);
-		if (r == 0 && first->next == first->n && (r = refill(spill, first, n_rows)) == 0)
-			*first = spill->runs[--n];
-		sift_down(spill->runs, n, 0);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		runs[i] = &spill->runs[i];
+		r = advance(spill, runs[i], n_room);
 	}
-	return r < 0 ? r : 0;
+	for (size_t i = n / 2; i-- > 0 && r == 0;)
+		sift_down(runs, n, i);
+	while (n > 0 && r == 0) {
+		r = visit(context, &runs[0]->row);
+		if (r == 0 && --runs[0]->n_rows == 0)
+			runs[0] = runs[--n];
+		else if (r == 0)
+			r = advance(spill, runs[0], n_room);
+		if (n > 0)
+			sift_down(runs, n, 0);
+	}
+	return r;
 }
 
 static int drain_file(struct block_spill *spill, block_spill_visit visit, void *context)
 {
-	size_t n_rows = MERGE_BYTES / sizeof(struct block_row) / spill->n_runs;
-	if (n_rows < MERGE_LEAST)
-		n_rows = MERGE_LEAST;
+	size_t n_room = MERGE_BYTES / spill->n_runs;
+	if (n_room < MERGE_LEAST)
+		n_room = MERGE_LEAST;
 
-	auto_free struct block_row *rows = calloc(spill->n_runs * n_rows, sizeof(*rows));
-	if (!rows)
+	/* A number may be looked at as if it were longer than it is. */
+	auto_free uint8_t *bytes = calloc(spill->n_runs + 1, n_room);
+	auto_free struct run **runs = calloc(spill->n_runs, sizeof(*runs));
+	if (!bytes || !runs)
 		return -ENOMEM;
 	for (size_t i = 0; i < spill->n_runs; i++)
-		spill->runs[i].rows = rows + i * n_rows;
-	return merge(spill, n_rows, visit, context);
+		spill->runs[i].bytes = bytes + i * n_room;
+	return merge(spill, runs, n_room, visit, context);
 }
 
 int block_spill_drain(struct block_spill *spill, block_spill_visit visit, void *context)
@@ -191,9 +358,9 @@ int block_spill_drain(struct block_spill *spill, block_spill_visit visit, void *
 		if (r == 0)
 			r = drain_file(spill, visit, context);
 	} else if (spill->n > 0) {
-		qsort(spill->rows, spill->n, sizeof(*spill->rows), compare);
+		const uint64_t *order = sort_rows(spill);
 		for (size_t i = 0; i < spill->n && r == 0; i++)
-			r = visit(context, &spill->rows[i]);
+			r = visit(context, row_in_order(spill, order, i));
 	}
 	spill->n = 0;
 	spill->n_runs = 0;

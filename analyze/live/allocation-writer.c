@@ -7,9 +7,12 @@
 #include "common/cleanup.h"
 #include "store/database-internal.h"
 #include "store/row-writer.h"
+#include "store/writer-thread.h"
 
 #define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* births at a time leave the window */
 #define FIRST_WINDOW 1024u /* most runs are small, and 28 MiB are not for them */
+#define FIRST_ENDED  128u
+#define MOST_ENDED   8192u /* blocks that ended, given to the thread at a time */
 
 static const struct rows_table table = {
 	.name = "allocation",
@@ -37,11 +40,26 @@ enum column {
 	KIND,
 };
 
+/* Blocks that ended, and what had been born by then. */
+struct ended {
+	struct block_row *rows;
+	size_t n;
+	size_t n_allocated;
+	uint64_t last; /* the highest id that was born */
+};
+
+/*
+ * The merge fills one batch, while a thread of its own puts those of the other one in order. All
+ * behind `job` is the thread's while it is going.
+ */
 struct block_rows {
+	struct ended filled;
+	struct ended given;
+	struct db_writer *thread;
+	struct db_job job;
 	int64_t run_id;
 	int64_t first_id;
 	uint64_t base; /* the lowest id in the window */
-	uint64_t last; /* the highest id that was born */
 	struct block_row *window; /* by id modulo n_window; block.id 0: has not ended */
 	uint64_t n_window; /* a power of two, at most BLOCK_ROWS_WINDOW */
 	struct block_spill *late; /* what ended when its id had left the window */
@@ -53,38 +71,6 @@ static void cleanup_block_rows(struct block_rows **rows)
 	*rows = block_rows_close(*rows);
 }
 #define auto_block_rows __attribute__((cleanup(cleanup_block_rows)))
-
-int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct block_rows **ret_rows)
-{
-	auto_block_rows struct block_rows *rows = calloc(1, sizeof(*rows));
-	if (!rows)
-		return -ENOMEM;
-	rows->run_id = run_id;
-	rows->first_id = first_id;
-	rows->base = 1;
-	rows->n_window = FIRST_WINDOW;
-	rows->window = calloc(rows->n_window, sizeof(*rows->window));
-	rows->late = block_spill_open(db->path);
-	if (!rows->window || !rows->late)
-		return -ENOMEM;
-
-	int r = rows_open(db, &table, &rows->rows);
-	if (r < 0)
-		return r;
-	*ret_rows = steal_ptr(&rows);
-	return 0;
-}
-
-struct block_rows *block_rows_close(struct block_rows *rows)
-{
-	if (!rows)
-		return NULL;
-	rows_close(rows->rows);
-	free(rows->window);
-	block_spill_close(rows->late);
-	free(rows);
-	return NULL;
-}
 
 static int write_row(struct block_rows *rows, const struct block_row *from)
 {
@@ -152,9 +138,9 @@ static int advance(struct block_rows *rows, uint64_t base)
 	return 0;
 }
 
-int block_rows_born(struct block_rows *rows, uint64_t id)
+/* Blocks up to this id have been born: the window moves along. */
+static int pass(struct block_rows *rows, uint64_t id)
 {
-	rows->last = id;
 	while (id >= rows->base + rows->n_window && rows->n_window < BLOCK_ROWS_WINDOW) {
 		int r = widen(rows);
 		if (r < 0)
@@ -165,24 +151,135 @@ int block_rows_born(struct block_rows *rows, uint64_t id)
 	return advance(rows, id + ADVANCE - BLOCK_ROWS_WINDOW);
 }
 
+static int order_row(struct block_rows *rows, const struct block_row *row)
+{
+	if (row->block.id < rows->base)
+		return block_spill_add(rows->late, row);
+	*row_of(rows, row->block.id) = *row;
+	return 0;
+}
+
+static int order_given(void *context)
+{
+	struct block_rows *rows = context;
+	int r = pass(rows, rows->given.last);
+
+	for (size_t i = 0; i < rows->given.n && r == 0; i++)
+		r = order_row(rows, &rows->given.rows[i]);
+	return r;
+}
+
+/* ---- The merge's side ---- */
+
+/* Wait for the thread; what went wrong there stays. */
+static int settle(struct block_rows *rows)
+{
+	db_writer_wait(rows->thread, &rows->job);
+	return rows->job.result;
+}
+
+/* The batch is full, or the last one. */
+static int give(struct block_rows *rows)
+{
+	int r = settle(rows);
+	if (r < 0)
+		return r;
+
+	struct ended free_again = rows->given;
+	rows->given = rows->filled;
+	rows->filled = (struct ended){
+		.rows = free_again.rows,
+		.n_allocated = free_again.n_allocated,
+		.last = rows->given.last,
+	};
+	db_writer_give(rows->thread, &rows->job);
+	return 0;
+}
+
+/* Batches grow: most runs are small. */
+static int make_room(struct block_rows *rows)
+{
+	struct ended *ended = &rows->filled;
+	int r = ended->n == MOST_ENDED ? give(rows) : 0;
+
+	if (r < 0 || ended->n < ended->n_allocated)
+		return r;
+	size_t n = ended->n_allocated ? 2 * ended->n_allocated : FIRST_ENDED;
+	struct block_row *larger = reallocarray(ended->rows, n, sizeof(*larger));
+	if (!larger)
+		return -ENOMEM;
+	ended->rows = larger;
+	ended->n_allocated = n;
+	return 0;
+}
+
+void block_rows_born(struct block_rows *rows, uint64_t id)
+{
+	rows->filled.last = id;
+}
+
+int block_rows_end(struct block_rows *rows, const struct block_row *row)
+{
+	int r = rows->filled.n < rows->filled.n_allocated ? 0 : make_room(rows);
+
+	if (r < 0)
+		return r;
+	rows->filled.rows[rows->filled.n++] = *row;
+	return 0;
+}
+
+int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct block_rows **ret_rows)
+{
+	auto_block_rows struct block_rows *rows = calloc(1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	rows->run_id = run_id;
+	rows->first_id = first_id;
+	rows->base = 1;
+	rows->n_window = FIRST_WINDOW;
+	rows->window = calloc(rows->n_window, sizeof(*rows->window));
+	rows->late = block_spill_open(db->path);
+	if (!rows->window || !rows->late)
+		return -ENOMEM;
+
+	rows->job.work = order_given;
+	rows->job.context = rows;
+	int r = rows_open(db, &table, &rows->rows);
+	if (r == 0)
+		r = db_writer_open(&rows->thread);
+	if (r < 0)
+		return r;
+	*ret_rows = steal_ptr(&rows);
+	return 0;
+}
+
+struct block_rows *block_rows_close(struct block_rows *rows)
+{
+	if (!rows)
+		return NULL;
+	db_writer_close(rows->thread);
+	rows_close(rows->rows);
+	free(rows->filled.rows);
+	free(rows->given.rows);
+	free(rows->window);
+	block_spill_close(rows->late);
+	free(rows);
+	return NULL;
+}
+
 static int write_late(void *context, const struct block_row *row)
 {
 	return write_row(context, row);
 }
 
-int block_rows_end(struct block_rows *rows, const struct block_row *row)
-{
-	if (row->block.id >= rows->base) {
-		*row_of(rows, row->block.id) = *row;
-		return 0;
-	}
-	return block_spill_add(rows->late, row);
-}
-
 int block_rows_finish(struct block_rows *rows)
 {
-	int r = advance(rows, rows->last + 1);
+	int r = give(rows);
 
+	if (r == 0)
+		r = settle(rows);
+	if (r == 0)
+		r = advance(rows, rows->given.last + 1);
 	if (r == 0)
 		r = rows_start_again(rows->rows);
 	if (r == 0)

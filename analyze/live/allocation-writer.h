@@ -3,7 +3,8 @@
  * Rows of `allocation`, written in the order of their ids as far as memory permits: blocks end in
  * another order than they were born in, and SQLite takes ascending ids several times faster. The
  * last BLOCK_ROWS_WINDOW births wait for the end of those before them; who lives longer is written
- * behind all others, again in the order of ids (allocation-sorter.h). One thread.
+ * behind all others, again in the order of ids (allocation-sorter.h). The caller hands over what
+ * ended and goes on; a thread of its own does the rest.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -35,8 +36,8 @@ int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct bloc
 /* Accepts NULL, returns NULL. */
 struct block_rows *block_rows_close(struct block_rows *rows);
 
-/* Blocks up to this id have been born. Returns 0 or a negative errno. */
-int block_rows_born(struct block_rows *rows, uint64_t id);
+/* Blocks up to this id have been born. */
+void block_rows_born(struct block_rows *rows, uint64_t id);
 
 /* A block ended. Returns 0 or a negative errno. */
 int block_rows_end(struct block_rows *rows, const struct block_row *row);

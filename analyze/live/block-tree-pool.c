@@ -10,6 +10,10 @@
 #define CHUNK_ITEMS	 (1u << CHUNK_ITEMS_LOG2)
 #define SLAB_NODES	 64
 #define NO_ITEM		 UINT32_MAX
+#define HINTS_LOG2	 17 /* 1 MiB, of which small runs touch a few pages */
+#define HINT_BYTES_LOG2	 11 /* about what a full leaf of small blocks spans */
+#define MAX_SERIAL	 ((1u << 24) - 1)
+#define MAX_ID		 ((UINT64_C(1) << 40) - 1)
 
 _Static_assert(sizeof(struct heap_item) == 40, "the bound of 64 bytes a live block counts on it");
 
@@ -33,6 +37,9 @@ struct heap_pool {
 	uint32_t free_item; /* a free item's birth_ns holds the next one */
 	struct node_store leaves;
 	struct node_store inners;
+	struct heap_node **hints;
+	uint64_t *last_ids; /* by serial: the highest id, UINT64_MAX while there may be more */
+	uint32_t n_serials; /* with 0 */
 };
 
 int heap_pool_open(struct heap_pool **ret_pool)
@@ -43,6 +50,11 @@ int heap_pool_open(struct heap_pool **ret_pool)
 	pool->free_item = NO_ITEM;
 	pool->leaves.node_bytes = sizeof(struct heap_leaf);
 	pool->inners.node_bytes = sizeof(struct heap_inner);
+	pool->hints = calloc((size_t)1 << HINTS_LOG2, sizeof(struct heap_node *));
+	if (!pool->hints || heap_pool_serial(pool) != 0 || pool->n_serials != 1) {
+		heap_pool_close(pool); /* number 0 is nobody's */
+		return -ENOMEM;
+	}
 	*ret_pool = pool;
 	return 0;
 }
@@ -63,6 +75,8 @@ struct heap_pool *heap_pool_close(struct heap_pool *pool)
 	free(pool->chunks);
 	free_store(&pool->leaves);
 	free_store(&pool->inners);
+	free(pool->hints);
+	free(pool->last_ids);
 	free(pool);
 	return NULL;
 }
@@ -74,12 +88,43 @@ size_t heap_pool_bytes(const struct heap_pool *pool)
 	       pool->inners.n_slabs * SLAB_NODES * pool->inners.node_bytes;
 }
 
+struct heap_node **heap_pool_hint(const struct heap_pool *pool, uint64_t address, uint32_t serial)
+{
+	uint64_t key = address >> HINT_BYTES_LOG2 ^ (uint64_t)serial << 40;
+
+	return &pool->hints[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HINTS_LOG2)];
+}
+
 /* Returns the array with room for one more, or NULL without memory (the array is as before). */
 static void *grow(void *array, size_t n, size_t item_bytes)
 {
 	if (n & (n - 1)) /* room up to the next power of two */
 		return array;
 	return reallocarray(array, n ? 2 * n : 1, item_bytes);
+}
+
+uint32_t heap_pool_serial(struct heap_pool *pool)
+{
+	uint64_t *last_ids = grow(pool->last_ids, pool->n_serials, sizeof(*last_ids));
+
+	if (!last_ids || pool->n_serials > MAX_SERIAL)
+		return 0;
+	pool->last_ids = last_ids;
+	last_ids[pool->n_serials] = UINT64_MAX;
+	return pool->n_serials++;
+}
+
+void heap_pool_end_serial(struct heap_pool *pool, uint32_t serial, uint64_t last_id)
+{
+	if (serial > 0)
+		pool->last_ids[serial] = last_id;
+}
+
+uint64_t heap_pool_max_id(const struct heap_pool *pool, const struct heap_node *node)
+{
+	uint64_t last_id = node->owner ? pool->last_ids[node->owner] : 0;
+
+	return last_id > node->max_id ? last_id : node->max_id;
 }
 
 static int add_slab(struct node_store *store)
@@ -117,6 +162,7 @@ struct heap_node *heap_pool_node(struct heap_pool *pool, uint16_t level)
 	node->n = 0;
 	node->level = level;
 	node->max_id = 0;
+	node->owner = 0;
 	return node;
 }
 
@@ -124,6 +170,7 @@ void heap_pool_put_node(struct heap_pool *pool, struct heap_node *node)
 {
 	struct node_store *store = store_of(pool, node->level);
 
+	node->owner = 0;
 	*(void **)node = store->free;
 	store->free = node;
 }
@@ -156,6 +203,8 @@ struct heap_node *heap_pool_copy_node(struct heap_pool *pool, const struct heap_
 
 	memcpy(copy, node, store_of(pool, node->level)->node_bytes);
 	copy->n_refs = 1;
+	copy->max_id = heap_pool_max_id(pool, node) & MAX_ID;
+	copy->owner = 0;
 	for (unsigned i = 0; node->level > 0 && i < node->n; i++)
 		heap_as_inner(copy)->children[i]->n_refs++;
 	return copy;

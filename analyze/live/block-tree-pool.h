@@ -14,7 +14,12 @@ struct heap_node {
 	uint32_t n_refs;
 	uint16_t n; /* items */
 	uint16_t level; /* 0: a leaf */
-	uint64_t max_id; /* no block below it has a higher id */
+	uint64_t max_id : 40; /* no block below it has a higher id, but for what `owner` added */
+	/*
+	 * heap.serial of the heap that has added below it on the way from the root, and so had that
+	 * way for itself; 0: none. It may have added more since, without that way.
+	 */
+	uint64_t owner : 24;
 	uint64_t keys[HEAP_NODE_ITEMS]; /* leaf: addresses; inner: the lowest key below a child */
 };
 
@@ -52,6 +57,21 @@ static inline struct heap_inner *heap_as_inner(struct heap_node *node)
 {
 	return (struct heap_inner *)node;
 }
+
+/* A number that no heap has; 0 when there are no more, or no memory. */
+uint32_t heap_pool_serial(struct heap_pool *pool);
+
+/* Nobody adds as this number any more; the highest id that was added so. */
+void heap_pool_end_serial(struct heap_pool *pool, uint32_t serial, uint64_t last_id);
+
+/* No block below the node has a higher id; one to which somebody may still add has no bound. */
+uint64_t heap_pool_max_id(const struct heap_pool *pool, const struct heap_node *node);
+
+/*
+ * Where the leaf that held an address last is remembered. What is found there may be any leaf, also
+ * one that is free; only its owner and its keys say whose it is.
+ */
+struct heap_node **heap_pool_hint(const struct heap_pool *pool, uint64_t address, uint32_t serial);
 
 /* An empty node with one reference, or NULL without memory. */
 struct heap_node *heap_pool_node(struct heap_pool *pool, uint16_t level);

@@ -11,7 +11,7 @@
 
 void heap_init(struct heap *heap, struct heap_pool *pool)
 {
-	*heap = (struct heap){ .pool = pool };
+	*heap = (struct heap){ .pool = pool, .serial = heap_pool_serial(pool) };
 }
 
 void heap_finish(struct heap *heap)
@@ -25,7 +25,12 @@ void heap_fork(struct heap *child, struct heap *parent)
 {
 	if (parent->root)
 		parent->root->n_refs++;
+	heap_pool_end_serial(parent->pool, parent->serial, parent->last_id);
+	heap_pool_end_serial(child->pool, child->serial, child->last_id);
 	*child = *parent;
+	/* No leaf belongs to one of the two alone. */
+	parent->serial = heap_pool_serial(parent->pool);
+	child->serial = heap_pool_serial(child->pool);
 }
 
 /* How many keys of the node are <= key. */
@@ -108,6 +113,16 @@ static void raise_max_id(struct heap_node *node, uint64_t id)
 	node->max_id = node->max_id > id ? node->max_id : id;
 }
 
+/* Somebody adds below a node that is owned, and may go on without coming by. */
+static void take_over(const struct heap *heap, struct heap_node *node, uint64_t id)
+{
+	raise_max_id(node, id);
+	if (node->owner == heap->serial)
+		return;
+	raise_max_id(node, heap_pool_max_id(heap->pool, node));
+	node->owner = heap->serial;
+}
+
 /* Split the full child number i, which is owned, in two. `key` is what comes next. */
 static int split_child(struct heap_pool *pool, struct heap_node *node, unsigned i, uint64_t key)
 {
@@ -118,10 +133,27 @@ static int split_child(struct heap_pool *pool, struct heap_node *node, unsigned 
 
 	/* Fresh heaps grow upwards: leave nearly full nodes behind. */
 	right->max_id = left->max_id;
+	right->owner = left->owner;
 	bool is_ascending = key > left->keys[left->n - 1];
 	move_items(right, left, is_ascending ? ASCENDING_LEFT : HEAP_NODE_ITEMS / 2);
 	insert_child(node, i + 1, right);
 	return 0;
+}
+
+/* The own leaf between whose lowest and highest key an address lies, if it is remembered. */
+static struct heap_node *remembered_leaf(const struct heap *heap, uint64_t address)
+{
+	struct heap_node *leaf = *heap_pool_hint(heap->pool, address, heap->serial);
+
+	if (!leaf || leaf->owner != heap->serial || heap->serial == 0 || leaf->n == 0)
+		return NULL;
+	return leaf->keys[0] <= address && address <= leaf->keys[leaf->n - 1] ? leaf : NULL;
+}
+
+static void remember_leaf(const struct heap *heap, uint64_t address, struct heap_node *leaf)
+{
+	if (leaf->owner == heap->serial)
+		*heap_pool_hint(heap->pool, address, heap->serial) = leaf;
 }
 
 /* Put a new root above a full one. */
@@ -131,6 +163,7 @@ static int raise_root(struct heap *heap)
 	if (!root)
 		return -ENOMEM;
 	root->max_id = heap->root->max_id;
+	root->owner = heap->root->owner;
 	insert_child(root, 0, heap->root);
 	heap->root = root;
 	return 0;
@@ -150,18 +183,22 @@ static int prepare_root(struct heap *heap)
 
 /*
  * The owned leaf where a block goes, with room for it; the path to it is owned too. No key of the
- * leaves behind it is less than *ret_bound.
+ * leaves behind it is less than *ret_bound, which matters for a key behind its last.
  */
 static struct heap_node *leaf_with_room(struct heap *heap, const struct heap_block *block,
 					uint64_t *ret_bound)
 {
 	uint64_t key = block->address;
+	struct heap_node *node = remembered_leaf(heap, key);
 
+	*ret_bound = 0;
+	if (node && node->n < HEAP_NODE_ITEMS)
+		return node;
 	if (prepare_root(heap) < 0)
 		return NULL;
 
-	struct heap_node *node = heap->root;
-	raise_max_id(node, block->id);
+	node = heap->root;
+	take_over(heap, node, block->id);
 	*ret_bound = UINT64_MAX;
 	while (node->level > 0) {
 		unsigned i = child_of(node, key);
@@ -176,8 +213,9 @@ static struct heap_node *leaf_with_room(struct heap *heap, const struct heap_blo
 		if (i + 1 < node->n)
 			*ret_bound = node->keys[i + 1];
 		node = heap_as_inner(node)->children[i];
-		raise_max_id(node, block->id);
+		take_over(heap, node, block->id);
 	}
+	remember_leaf(heap, key, node);
 	return node;
 }
 
@@ -247,12 +285,24 @@ int heap_insert(struct heap *heap, const struct heap_block *block)
 	leaf->blocks[at] = index;
 	node->n++;
 	heap->n_blocks++;
+	if (block->id > heap->last_id)
+		heap->last_id = block->id;
 	return 0;
 }
 
-/* Move what the right of two neighbours holds into the left one, if that leaves it airy enough. */
-static int merge_children(struct heap_pool *pool, struct heap_node *node, unsigned left_index)
+/* What is below one node goes below its neighbour. */
+static void adopt(const struct heap *heap, struct heap_node *node, const struct heap_node *other)
 {
+	if (other->owner == heap->serial)
+		take_over(heap, node, other->max_id);
+	else
+		raise_max_id(node, heap_pool_max_id(heap->pool, other));
+}
+
+/* Move what the right of two neighbours holds into the left one, if that leaves it airy enough. */
+static int merge_children(const struct heap *heap, struct heap_node *node, unsigned left_index)
+{
+	struct heap_pool *pool = heap->pool;
 	struct heap_inner *inner = heap_as_inner(node);
 	struct heap_node **left = &inner->children[left_index];
 	struct heap_node **right = &inner->children[left_index + 1];
@@ -265,7 +315,7 @@ static int merge_children(struct heap_pool *pool, struct heap_node *node, unsign
 	/* Keys smaller than the right one's first may have gone into its first child since. */
 	if ((*right)->level > 0)
 		(*right)->keys[0] = node->keys[left_index + 1];
-	raise_max_id(*left, (*right)->max_id);
+	adopt(heap, *left, *right);
 	move_items(*left, *right, 0);
 	heap_pool_put_node(pool, *right);
 	CLOSE_GAP(node->keys, node->n, left_index + 1);
@@ -283,17 +333,22 @@ static bool is_meagre(const struct heap_node *node, unsigned i)
 /* The owned leaf that may hold key, on an owned path; NULL without memory. */
 static struct heap_node *leaf_to_change(struct heap *heap, uint64_t key)
 {
-	struct heap_node *node = own(heap->pool, &heap->root);
+	struct heap_node *node = remembered_leaf(heap, key);
 
+	if (node && node->n > MERGE_BELOW)
+		return node;
+	node = own(heap->pool, &heap->root);
 	while (node && node->level > 0) {
 		unsigned i = child_of(node, key);
 		if (is_meagre(node, i)) {
-			if (merge_children(heap->pool, node, i > 0 ? i - 1 : 0) < 0)
+			if (merge_children(heap, node, i > 0 ? i - 1 : 0) < 0)
 				return NULL;
 			i = child_of(node, key); /* it may have moved */
 		}
 		node = own(heap->pool, &heap_as_inner(node)->children[i]);
 	}
+	if (node)
+		remember_leaf(heap, key, node);
 	return node;
 }
 
@@ -443,7 +498,7 @@ static int walk_node(const struct walk *walk, const struct heap_node *node)
 	const struct heap_inner *inner = (const struct heap_inner *)node;
 	int r = 0;
 
-	if (node->max_id <= walk->above_id)
+	if (heap_pool_max_id(walk->pool, node) <= walk->above_id)
 		return 0;
 	if (node->level == 0)
 		return walk_leaf(walk, (const struct heap_leaf *)node);

@@ -230,9 +230,7 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 	struct memory_move *move = memory_find_move(thread, birth->link);
 	struct mapping map = move ? move->mapping : (struct mapping){ 0 };
 	block.previous_id = previous_of(move);
-	int r = block_rows_born(memory->allocations, block.id);
-	if (r == 0)
-		r = tally_site(memory->tally, birth->stack_id, &block.site);
+	int r = tally_site(memory->tally, birth->stack_id, &block.site);
 	if (r == 0)
 		r = insert(memory, thread->image, &block, birth->ends_others);
 	if (r < 0)
@@ -241,6 +239,7 @@ int memory_birth(struct memory *memory, const struct memory_birth *birth,
 	if (move)
 		move->link = 0;
 	memory->n_births++;
+	block_rows_born(memory->allocations, block.id);
 	if (memory->keeps_freed)
 		alignment_birth(&memory->tally->alignment,
 				&(struct alignment_moment){ thread->image->row, block.birth_ns,

@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     "analyze/input/perf-data": "common trace perf decode analyze/input",
     "analyze/input/heimdallr": "common trace perf analyze/input analyze/input/perf-data",
     "analyze/process": "common trace store analyze/symbols",
-    "analyze/live": "common store store/totals analyze/input analyze/process analyze/symbols",
+    "analyze/live": "common trace store store/totals analyze/input analyze/process analyze/symbols",
     "analyze/samples": "common trace perf decode decode/hardware store store/totals analyze/input analyze/live"
                        " analyze/process analyze/symbols analyze/samples/code",
     "analyze/samples/code": "common trace decode analyze/process analyze/samples analyze/symbols",
