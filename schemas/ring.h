@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		8
+#define RING_VERSION		9
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_RECORD_BYTES	32u /* records are multiples of this and 32-aligned */
@@ -148,6 +148,19 @@ struct ring_process {
 };
 _Static_assert(sizeof(struct ring_process) == 192, "ring_process is shared");
 
+/*
+ * A limit that some process has set higher than its program wanted. Who finds itself with exactly
+ * this value has it from there: by fork, exec or posix_spawn.
+ */
+struct ring_limit {
+	_Atomic uint64_t value; /* as the kernel has it; 0: none, or not yet */
+	uint64_t ours; /* so much of it is above what the program has set */
+	uint32_t resource; /* RLIMIT_* */
+	uint32_t is_hard;
+};
+
+#define RING_MAX_LIMITS 32u
+
 /* The start of the pool. */
 struct ring_control {
 	uint64_t magic;
@@ -179,13 +192,15 @@ struct ring_control {
 	_Atomic uint32_t n_waiters;
 	_Atomic uint32_t processes_used; /* slots at or above it were never claimed */
 	_Atomic uint32_t forks_used; /* forks at or above it were never under way */
-	uint8_t reserved3[48];
+	_Atomic uint32_t limits_used; /* ever; the next one goes to its remainder */
+	uint8_t reserved3[44];
+	struct ring_limit limits[RING_MAX_LIMITS];
 	/*
 	 * struct ring_process processes[n_processes], _Atomic uint64_t forks[RING_MAX_FORKS], then
 	 * _Atomic uint32_t chunk_state[n_chunks]
 	 */
 };
-_Static_assert(sizeof(struct ring_control) == 256, "ring_control is shared");
+_Static_assert(sizeof(struct ring_control) == 1024, "ring_control is shared");
 _Static_assert(offsetof(struct ring_control, heartbeat) == 128, "a cache line of its own");
 _Static_assert(offsetof(struct ring_control, take_hint) == 192, "a cache line of its own");
 

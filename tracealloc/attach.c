@@ -276,6 +276,20 @@ bool ta_attach_fits_limit(uint64_t pool_bytes)
 	return limit.rlim_cur == RLIM_INFINITY || pool_bytes <= limit.rlim_cur / 16;
 }
 
+/* What is ours of the limits says how much room there is, before the pool takes it. */
+static void take_limits(int pool_fd)
+{
+	long memory = ta_syscall(SYS_mmap, 0, sizeof(struct ring_control), PROT_READ | PROT_WRITE,
+				 MAP_SHARED, pool_fd, 0);
+	const struct ring_control *control = (const void *)memory;
+
+	if (memory < 0)
+		return;
+	if (control->magic == RING_MAGIC && control->version == RING_VERSION)
+		ta_limit_inherit(control);
+	ta_syscall(SYS_munmap, memory, sizeof(*control), 0, 0, 0, 0);
+}
+
 static int map_pool(int pool_fd, uint64_t pool_bytes, void **ret_pool)
 {
 	long memory = ta_syscall(SYS_mmap, 0, (long)pool_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -320,6 +334,8 @@ int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool
 
 	if (r == 0)
 		r = take_welcome(fd, ret_welcome, &pool_fd);
+	if (r == 0)
+		take_limits(pool_fd);
 	if (r == 0 && !ta_attach_fits_limit(ret_welcome->pool_bytes) &&
 	    !ta_limit_make_room(ret_welcome->pool_bytes))
 		r = -ENOMEM;

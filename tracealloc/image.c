@@ -157,6 +157,7 @@ static int attach_exec(void)
 		return -EPROTO;
 	}
 	take_settings(pool);
+	ta_limit_publish();
 	if (has_no_counter && ta_image.clock == RING_CLOCK_TICKS)
 		ta_sandbox_use_clock(welcome.ticks, welcome.raw_ns);
 	take_slot(welcome.slot, welcome.generation, UINT32_MAX, RING_BIRTH_EXEC);

@@ -122,13 +122,15 @@ bool ta_program_is_list(char *const list[])
 	return true;
 }
 
-enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[])
+enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[],
+				bool *ret_is_traced)
 {
 	char path[PATH_MAX];
 	int fd = -1;
 	bool is_musl;
 	int why_not;
 
+	*ret_is_traced = false;
 	if (program_list_has_sanitizer(ta_environment_find(environment, RECORDING_ENV_PRELOAD)))
 		return TA_FOLLOW_NOT;
 	fd = open_program(program);
@@ -138,11 +140,13 @@ enum ta_follow ta_program_bears(const struct ta_program *program, char *const en
 		close_file(fd);
 		fd = open_file(AT_FDCWD, path);
 	}
+	*ret_is_traced = true;
 	if (fd < 0)
 		return TA_FOLLOW_ALL;
 	why_not = program_file_why_not(read_file, fd);
 	is_musl = ta_told.placement[0] && program_file_is_musl(read_file, fd);
 	close_file(fd);
+	*ret_is_traced = why_not == TRACE_TRACED;
 	if (why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER)
 		return TA_FOLLOW_NOT;
 	return is_musl ? TA_FOLLOW_BARE : TA_FOLLOW_ALL;

@@ -25,6 +25,8 @@ bool ta_program_is_list(char *const list[]);
 
 /*
  * What of us does no harm to it: all to what cannot be looked at; nothing of the heap to a program
- * of musl, whose loader would not start it.
+ * of musl, whose loader would not start it. ret_is_traced: whether our library will be in it, as
+ * far as its file says.
  */
-enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[]);
+enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[],
+				bool *ret_is_traced);

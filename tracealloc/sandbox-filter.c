@@ -200,6 +200,7 @@ static const struct {
 	{ SYS_clock_gettime, { CLOCK_MONOTONIC } },
 	{ SYS_nanosleep, { 1 } },
 	{ SYS_getrlimit, { 0 } },
+	{ SYS_prlimit64, { 0 } },
 	{ SYS_mmap, { 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3 } },
 	{ SYS_mmap, { 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1 } },
 	{ SYS_munmap, { 4096, 4096 } },

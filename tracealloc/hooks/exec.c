@@ -33,6 +33,7 @@ struct exec_call {
 	bool is_searched; /* in PATH */
 	bool has_fd; /* fexecve, execveat */
 	int fd;
+	bool is_traced; /* what is started will be, as far as we know */
 	int flags; /* execveat */
 	pid_t *ret_pid; /* posix_spawn */
 	const posix_spawn_file_actions_t *actions;
@@ -95,11 +96,32 @@ static void record_exec(const struct ta_hook *hook, const struct exec_call *call
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_EXEC, 0, n_slots, 0));
 }
 
+/* The program that is started has the limits that this one has set, with nothing of ours. */
+static int perform(struct exec_call *call)
+{
+	struct ta_limits was;
+	pid_t pid = 0;
+	int r;
+
+	if (!call->is_spawn) {
+		ta_limit_pass_on(call->is_traced, &was);
+		r = call->perform(call);
+		ta_limit_take_back(&was);
+		return r;
+	}
+	if (!call->ret_pid)
+		call->ret_pid = &pid;
+	r = call->perform(call);
+	if (r == 0 && !call->is_traced)
+		ta_limit_take_off(*call->ret_pid);
+	return r;
+}
+
 /* Perform the call with a new environment in memory that is given. */
 static int perform_in(struct exec_call *call, enum ta_follow follow, void *memory)
 {
 	call->environment = ta_environment_build(call->environment, follow, memory);
-	return call->perform(call);
+	return perform(call);
 }
 
 static __attribute__((noinline)) int perform_on_stack(struct exec_call *call, enum ta_follow follow,
@@ -116,7 +138,7 @@ static int perform_in_map(struct exec_call *call, enum ta_follow follow, size_t 
 	int r;
 
 	if (memory < 0)
-		return call->perform(call);
+		return perform(call);
 	r = perform_in(call, follow, (void *)memory);
 	ta_syscall(SYS_munmap, memory, (long)n_bytes, 0, 0, 0, 0);
 	return r;
@@ -128,16 +150,16 @@ static bool is_sound(const struct exec_call *call)
 	return ta_program_is_text(call->path) && ta_program_is_list(call->environment);
 }
 
-static enum ta_follow bears(const struct exec_call *call)
+static enum ta_follow bears(struct exec_call *call)
 {
 	const struct ta_program program = { call->path, call->has_fd ? call->fd : AT_FDCWD,
 					    call->is_searched };
 
-	return ta_program_bears(&program, call->environment);
+	return ta_program_bears(&program, call->environment, &call->is_traced);
 }
 
 /* The loader of one that cannot reach us would complain on the program's stderr. */
-static enum ta_follow can_follow(const struct exec_call *call)
+static enum ta_follow can_follow(struct exec_call *call)
 {
 	if (ta_sandbox_lets_follow())
 		return ta_environment_is_reachable() ? bears(call) : TA_FOLLOW_NOT;
@@ -149,38 +171,29 @@ static enum ta_follow can_follow(const struct exec_call *call)
  * The guard is down again before the call: in a vfork child it is the parent's, which finds it as
  * the child has left it.
  */
-static int run_followed(struct exec_call *call, const uintptr_t *frame)
+static int run_call(struct exec_call *call, const uintptr_t *frame)
 {
 	enum ta_follow follow;
 	struct ta_hook hook;
 	size_t n_bytes;
 
 	ta_real_resolve();
+	call->is_traced =
+		(atomic_load(&ta_state.word) & TA_ON) && (ta_image.flags & RING_FLAG_FOLLOW);
 	/* Without a path, or with a bad one, it is the kernel that has to say so: EFAULT. */
 	if (!is_sound(call) || !ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS))
-		return call->perform(call);
+		return perform(call);
 	if (!hook.bits)
 		record_exec(&hook, call);
 	ta_hook_leave(&hook);
-	follow = ta_image.flags & RING_FLAG_FOLLOW ? can_follow(call) : TA_FOLLOW_NOT;
+	follow = call->is_traced ? can_follow(call) : TA_FOLLOW_NOT;
+	call->is_traced = call->is_traced && follow != TA_FOLLOW_NOT;
 	n_bytes = ta_environment_bytes(call->environment, follow);
 	if (n_bytes == 0)
-		return call->perform(call);
+		return perform(call);
 	if (n_bytes <= STACK_BYTES)
 		return perform_on_stack(call, follow, n_bytes);
 	return perform_in_map(call, follow, n_bytes);
-}
-
-static int run_call(struct exec_call *call, const uintptr_t *frame)
-{
-	int r;
-
-	if (call->is_spawn)
-		return run_followed(call, frame);
-	ta_limit_pass_on();
-	r = run_followed(call, frame);
-	ta_limit_take_back();
-	return r;
 }
 
 #define RUN(...) run_call(&(struct exec_call){ __VA_ARGS__ }, TA_FRAME())

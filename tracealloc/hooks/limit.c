@@ -21,12 +21,17 @@
 extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
 extern const uint8_t _end[] __attribute__((visibility("hidden")));
 
-/* So much the limits are above what the program has set. */
+/* A limit as we have set it. While the kernel has this value, so much of it is ours. */
+struct raised {
+	_Atomic rlim_t value;
+	_Atomic rlim_t ours;
+};
+
 static struct space {
 	int resource;
-	_Atomic rlim_t hidden_soft;
-	_Atomic rlim_t hidden_hard;
-} spaces[] = { { .resource = RLIMIT_AS }, { .resource = RLIMIT_DATA } };
+	struct raised soft;
+	struct raised hard;
+} spaces[TA_LIMITS] = { { .resource = RLIMIT_AS }, { .resource = RLIMIT_DATA } };
 
 static rlim_t private_bytes(void)
 {
@@ -49,22 +54,108 @@ static rlim_t add(rlim_t limit, rlim_t by)
 	return limit > RLIM_INFINITY - 1 - by ? limit : limit + by;
 }
 
-static rlim_t subtract(rlim_t limit, rlim_t by)
+/* As the kernel has it; a negative errno. pid 0: ourselves. */
+static long ask_for(pid_t pid, const struct space *space, const struct rlimit *limit,
+		    struct rlimit *ret_old)
 {
-	return limit == RLIM_INFINITY || limit < by ? limit : limit - by;
+	return ta_syscall_raw(SYS_prlimit64, pid, space->resource, (long)limit, (long)ret_old, 0,
+			      0);
 }
 
-/* As the kernel has it; a negative errno. */
 static long ask(const struct space *space, const struct rlimit *limit, struct rlimit *ret_old)
 {
-	return ta_syscall_raw(SYS_prlimit64, 0, space->resource, (long)limit, (long)ret_old, 0, 0);
+	return ask_for(0, space, limit, ret_old);
+}
+
+static bool is_raised(const struct space *space)
+{
+	return atomic_load(&space->soft.ours) || atomic_load(&space->hard.ours);
+}
+
+static rlim_t ours_of(const struct raised *raised, rlim_t value)
+{
+	return value == atomic_load(&raised->value) ? atomic_load(&raised->ours) : 0;
+}
+
+static void set_raised(struct raised *raised, rlim_t value, rlim_t ours)
+{
+	atomic_store(&raised->ours, 0);
+	atomic_store(&raised->value, value);
+	atomic_store(&raised->ours, ours);
 }
 
 static void hide(const struct space *space, struct rlimit *limit)
 {
-	limit->rlim_cur = subtract(limit->rlim_cur, space->hidden_soft);
-	limit->rlim_max = subtract(limit->rlim_max, space->hidden_hard);
+	limit->rlim_cur -= ours_of(&space->soft, limit->rlim_cur);
+	limit->rlim_max -= ours_of(&space->hard, limit->rlim_max);
 }
+
+/* ---- What others inherit ---- */
+
+static rlim_t look_up(const struct ring_control *control, const struct space *space, bool is_hard,
+		      rlim_t value)
+{
+	for (uint32_t i = 0; i < RING_MAX_LIMITS; i++) {
+		const struct ring_limit *limit = &control->limits[i];
+
+		if (atomic_load(&limit->value) == value &&
+		    (int)limit->resource == space->resource && limit->is_hard == is_hard &&
+		    limit->ours < value)
+			return limit->ours;
+	}
+	return 0;
+}
+
+/* What was added since the start is ours as well. */
+static void inherit(const struct ring_control *control, const struct space *space, bool is_hard,
+		    struct raised *raised, rlim_t value)
+{
+	rlim_t own = ours_of(raised, value);
+
+	set_raised(raised, value, own + look_up(control, space, is_hard, value - own));
+}
+
+void ta_limit_inherit(const struct ring_control *control)
+{
+	struct rlimit limit;
+
+	for (size_t i = 0; i < TA_LIMITS; i++) {
+		if (ask(&spaces[i], NULL, &limit) < 0)
+			continue;
+		inherit(control, &spaces[i], false, &spaces[i].soft, limit.rlim_cur);
+		inherit(control, &spaces[i], true, &spaces[i].hard, limit.rlim_max);
+	}
+}
+
+static void publish(const struct space *space, bool is_hard, const struct raised *raised)
+{
+	struct ring_control *control = ta_image.control;
+	rlim_t value = atomic_load(&raised->value), ours = atomic_load(&raised->ours);
+	struct ring_limit *limit;
+
+	if (ours == 0 || look_up(control, space, is_hard, value) == ours)
+		return;
+	limit = &control->limits[atomic_fetch_add(&control->limits_used, 1) % RING_MAX_LIMITS];
+	atomic_store(&limit->value, 0);
+	limit->ours = ours;
+	limit->resource = (uint32_t)space->resource;
+	limit->is_hard = is_hard;
+	atomic_store(&limit->value, value);
+}
+
+static void publish_both(const struct space *space)
+{
+	publish(space, false, &space->soft);
+	publish(space, true, &space->hard);
+}
+
+void ta_limit_publish(void)
+{
+	for (size_t i = 0; i < TA_LIMITS; i++)
+		publish_both(&spaces[i]);
+}
+
+/* ---- What the program sets ---- */
 
 /*
  * What is to be set for what the program wants. Its hard limit may have been ours to raise, or not.
@@ -78,7 +169,7 @@ static struct rlimit with_ours(const struct space *space, const struct rlimit *w
 	if (wanted->rlim_cur > wanted->rlim_max)
 		return *wanted; /* EINVAL */
 	if (limit.rlim_max > real->rlim_max &&
-	    wanted->rlim_max <= subtract(real->rlim_max, space->hidden_hard))
+	    wanted->rlim_max <= real->rlim_max - ours_of(&space->hard, real->rlim_max))
 		limit.rlim_max = real->rlim_max;
 	if (limit.rlim_cur > limit.rlim_max)
 		limit.rlim_cur = limit.rlim_max;
@@ -96,8 +187,9 @@ static long set(struct space *space, const struct rlimit *wanted)
 	r = ask(space, &limit, NULL);
 	if (r < 0)
 		return r;
-	space->hidden_soft = limit.rlim_cur - wanted->rlim_cur;
-	space->hidden_hard = limit.rlim_max - wanted->rlim_max;
+	set_raised(&space->soft, limit.rlim_cur, limit.rlim_cur - wanted->rlim_cur);
+	set_raised(&space->hard, limit.rlim_max, limit.rlim_max - wanted->rlim_max);
+	publish_both(space);
 	return 0;
 }
 
@@ -136,40 +228,70 @@ static int change(struct space *space, const struct rlimit *wanted, struct rlimi
 	return with_errno(r == 0 && wanted ? set(space, wanted) : r);
 }
 
-/* Move the soft limits alone: the hard ones would never come back up. */
-static void move_soft(rlim_t (*move)(rlim_t, rlim_t))
+void ta_limit_pass_on(bool is_traced, struct ta_limits *ret_was)
+{
+	for (size_t i = 0; i < TA_LIMITS; i++) {
+		struct rlimit *was = &ret_was->was[i], limit;
+
+		*was = (struct rlimit){ .rlim_cur = 0 };
+		if (!is_raised(&spaces[i]) || ask(&spaces[i], NULL, &limit) < 0)
+			continue;
+		*was = limit;
+		hide(&spaces[i], &limit);
+		if (is_traced)
+			limit.rlim_max = was->rlim_max;
+		if ((limit.rlim_cur == was->rlim_cur && limit.rlim_max == was->rlim_max) ||
+		    ask(&spaces[i], &limit, NULL) < 0)
+			*was = (struct rlimit){ .rlim_cur = 0 };
+	}
+}
+
+void ta_limit_take_back(const struct ta_limits *was)
 {
 	struct rlimit limit;
 
-	for (size_t i = 0; i < sizeof(spaces) / sizeof(*spaces); i++) {
-		if (spaces[i].hidden_soft == 0 || ask(&spaces[i], NULL, &limit) < 0)
+	for (size_t i = 0; i < TA_LIMITS; i++) {
+		if (was->was[i].rlim_max == 0 || ask(&spaces[i], &was->was[i], NULL) == 0 ||
+		    ask(&spaces[i], NULL, &limit) < 0)
 			continue;
-		limit.rlim_cur = move(limit.rlim_cur, spaces[i].hidden_soft);
+		/* The hard one stays below. */
+		limit.rlim_cur = was->was[i].rlim_cur < limit.rlim_max ? was->was[i].rlim_cur
+								       : limit.rlim_max;
 		ask(&spaces[i], &limit, NULL);
 	}
 }
 
-void ta_limit_pass_on(void)
+void ta_limit_take_off(pid_t pid)
 {
-	move_soft(subtract);
-}
+	struct rlimit real, limit;
 
-void ta_limit_take_back(void)
-{
-	move_soft(add);
+	for (size_t i = 0; i < TA_LIMITS; i++) {
+		if (!is_raised(&spaces[i]) || ask_for(pid, &spaces[i], NULL, &real) < 0)
+			continue;
+		limit = real;
+		hide(&spaces[i], &limit);
+		if (limit.rlim_cur != real.rlim_cur || limit.rlim_max != real.rlim_max)
+			ask_for(pid, &spaces[i], &limit, NULL);
+	}
 }
 
 static bool make_room(struct space *space, rlim_t own)
 {
 	struct rlimit limit;
+	rlim_t ours;
 
-	if (ask(space, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
-	    limit.rlim_max < add(limit.rlim_cur, own))
+	if (ask(space, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return false;
+	ours = ours_of(&space->soft, limit.rlim_cur);
+	if (ours >= own)
+		return true; /* from who has started us */
+	own -= ours;
+	if (limit.rlim_max < add(limit.rlim_cur, own))
 		return false;
 	limit.rlim_cur = add(limit.rlim_cur, own);
 	if (ask(space, &limit, NULL) < 0)
 		return false;
-	space->hidden_soft = own;
+	set_raised(&space->soft, limit.rlim_cur, ours + own);
 	return true;
 }
 

@@ -188,6 +188,36 @@ def a_limit_that_is_set_by_a_system_call_or_passed_on_is_the_program_s(edge):
     edge.that(b"819200" in traced.outcome.stdout and not traced.losses(), f"{traced.outcome.stdout} {traced.losses()}")
 
 
+STATIC = """
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+int main(void)
+{
+	struct rlimit limit;
+
+	usleep(100000); /* who has started it gives it its limits a moment after its start */
+	for (int i = 0; i < 2; i++)
+		if (getrlimit(i ? RLIMIT_DATA : RLIMIT_AS, &limit) == 0)
+			printf("%ld %ld\\n", (long)limit.rlim_cur, (long)limit.rlim_max);
+}
+"""
+
+
+@case
+def programs_that_are_started_have_the_limits_that_were_set(edge):
+    """By spawn, fork, vfork and the shell; also who is not traced, and then starts somebody itself."""
+    victim, words = edge.victim("victim-sacred"), edge.ordinary_user()
+    static = edge.compile(STATIC, "-static")
+    for program in filter(None, (victim, static)):
+        for prefix in ([], words) if words else ([],):
+            traced = edge.compare([*prefix, victim, "limit-started"], cwd=edge.folder,
+                                  env=environment(EDGE_PROGRAM=program, EDGE_HOW="limit-read"))
+            edge.that(traced.outcome.stdout.count(b"status=0x0") == 6, f"{traced.outcome.stdout}")
+            edge.that(traced.n_blocks(BLOCK) == (700 if program == victim else 100), f"{traced.n_blocks(BLOCK)}")
+            edge.that(not traced.losses(), f"losses {traced.losses()}")
+
+
 @case
 def a_limit_of_private_memory_from_before_the_start_is_the_program_s(edge):
     for n_kib in (1500, 20000):

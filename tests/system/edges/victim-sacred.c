@@ -553,6 +553,78 @@ static int limit_given(void)
 	return 0;
 }
 
+/* What a child has that it starts: the limits, and as much room. */
+static int read_limits(void)
+{
+	struct rlimit limit = { 0, 0 };
+	uint64_t n = 0;
+
+	make(100);
+	getrlimit(RLIMIT_AS, &limit);
+	say("soft", limit.rlim_cur);
+	say("hard", limit.rlim_max);
+	getrlimit(RLIMIT_DATA, &limit);
+	say("soft data", limit.rlim_cur);
+	say("hard data", limit.rlim_max);
+	while (malloc(8 << 20))
+		n++;
+	say("eights", n);
+	return 0;
+}
+
+static void await(pid_t pid)
+{
+	int status = -1;
+
+	waitpid(pid, &status, 0);
+	say("status", (uint64_t)status);
+}
+
+/* It has a limit of its own from the child of vfork, which is no limit of the parent's. */
+static void start_by_vfork(char **argv, rlim_t bytes)
+{
+	struct rlimit limit = { bytes, 400 << 20 };
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		if (bytes)
+			syscall(SYS_prlimit64, 0, RLIMIT_AS, &limit, NULL);
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	await(pid);
+}
+
+/* Programs that are started in each way have the limits that were set, with nothing of ours. */
+static int start_limited(void)
+{
+	struct rlimit limit = { 200 << 20, 400 << 20 }, data = { 100 << 20, 300 << 20 };
+	char *program = getenv("EDGE_PROGRAM"), *how = getenv("EDGE_HOW"), command[4096];
+	char *argv[] = { program, how, NULL }, *nothing[] = { "/no/such/program", NULL };
+	pid_t pid = 0;
+
+	make(100);
+	setrlimit(RLIMIT_AS, &limit);
+	setrlimit(RLIMIT_DATA, &data);
+	if (posix_spawn(&pid, program, NULL, NULL, argv, environ) == 0)
+		await(pid);
+	if (posix_spawnp(NULL, program, NULL, NULL, argv, environ) == 0)
+		await(-1);
+	pid = fork();
+	if (pid == 0)
+		_exit(execv(program, argv));
+	await(pid);
+	start_by_vfork(argv, 0);
+	start_by_vfork(argv, 300 << 20);
+	snprintf(command, sizeof(command), "ulimit -Sv; %s %s", program, how);
+	say("status", (uint64_t)system(command));
+	say("failed", (uint64_t)execv(nothing[0], nothing));
+	getrlimit(RLIMIT_AS, &limit);
+	say("soft", limit.rlim_cur);
+	say("hard", limit.rlim_max);
+	return 0;
+}
+
 /* ---- Memory that is locked, of a few MiB that may be ---- */
 
 static uint64_t locked_bytes(void)
@@ -700,6 +772,8 @@ static const struct program programs[] = {
 	{ "limit-data", limit_its_data },
 	{ "limit-raw", limit_raw },
 	{ "limit-given", limit_given },
+	{ "limit-read", read_limits },
+	{ "limit-started", start_limited },
 	{ "lock", lock_itself },
 	{ "small-stacks", handle_on_small_stacks },
 	{ NULL, NULL },
