@@ -44,6 +44,12 @@ unsigned pmu_watch_registers(const struct access_stream *stream);
  */
 uint32_t pmu_watch_hit_ns(const struct access_stream *stream);
 
+/*
+ * So many accesses fill half a ring. Who finds more at once must take it that others found no room,
+ * and cost the program their time all the same.
+ */
+uint32_t pmu_watch_ring_hits(const struct access_stream *stream);
+
 /* Arm a register; one that is armed watches something else from now on. 0 or a negative errno. */
 int pmu_watch_arm(struct access_stream *stream, unsigned number,
 		  const struct pmu_watch_range *range);

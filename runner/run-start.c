@@ -2,16 +2,21 @@
 #include "runner/run-internal.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/collect-words.h"
 #include "runner/run-records.h"
 #include "runner/trace-records-write.h"
 
-#define COLLECTOR_NICE (-10)
+#define COLLECTOR_NICE	  (-10)
+#define COLLECTOR_TURN_NS 100000u /* the least that the kernel gives */
 
 /* The hard one: launch_prepare() has raised the soft one to it. 0: none. */
 static uint64_t file_limit(const struct run *run)
@@ -39,6 +44,34 @@ static int refuse_strictly(struct run *run)
 	return -EPERM;
 }
 
+/* sched_attr(2), its first version: C libraries do not have it, or have it twice. */
+struct turns {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns;
+	uint64_t deadline_ns;
+	uint64_t period_ns;
+};
+
+/*
+ * Who asks for short turns is let in soon after it wakes, whatever else runs (6.12 and newer;
+ * measured there: 0.6 ms late instead of 2.7, beside six busy programs on two CPUs). Nobody has to
+ * allow it.
+ */
+static void ask_for_short_turns(void)
+{
+	struct turns turns = { .size = sizeof(turns) };
+
+	if (syscall(SYS_sched_getattr, 0, &turns, sizeof(turns), 0) < 0 ||
+	    turns.policy != SCHED_OTHER)
+		return;
+	turns.runtime_ns = COLLECTOR_TURN_NS;
+	syscall(SYS_sched_setattr, 0, &turns, 0);
+}
+
 static int prepare_collector(struct run *run)
 {
 	struct collector *collector = &run->collector;
@@ -52,6 +85,7 @@ static int prepare_collector(struct run *run)
 	collector->command_pid = run->launch.pid;
 	/* One that waits behind busy programs for 10 ms loses events. Root may put it first. */
 	setpriority(PRIO_PROCESS, 0, COLLECTOR_NICE);
+	ask_for_short_turns();
 	collector_limit_room(collector, file_limit(run));
 	return collector_init(collector, &run->first_pair, run->ticks_per_second, run->signal_fd);
 }

@@ -23,6 +23,7 @@
 #define USUAL_HIT_NS	 3500u
 #define N_TRIES		 7 /* of so many accesses each: 0.2 ms, and in slow machines 5 */
 #define N_HITS		 8
+#define PLAIN_BYTES	 56u /* of a record without registers: as sample_type says */
 #define NOWHERE		 8u /* an address that a program never has; the registers are not enabled */
 
 struct watch_stream {
@@ -212,6 +213,14 @@ unsigned pmu_watch_registers(const struct access_stream *stream)
 uint32_t pmu_watch_hit_ns(const struct access_stream *stream)
 {
 	return watch_stream_const(stream)->hit_ns;
+}
+
+uint32_t pmu_watch_ring_hits(const struct access_stream *stream)
+{
+	const struct pmu_event_set *set = &watch_stream_const(stream)->set;
+	uint32_t n_registers = (uint32_t)__builtin_popcountll(set->attr.sample_regs_user);
+
+	return set->ring_bytes / 2 / (PLAIN_BYTES + n_registers * (uint32_t)sizeof(uint64_t));
 }
 
 static int modify(struct access_stream *base, unsigned number, const struct perf_event_attr *attr)

@@ -1,11 +1,13 @@
 /* What follows from the number of hits and from time: pauses, and turns of what is hot. */
+#include <time.h>
+
 #include "common/clock.h"
 #include "runner/watch/arming.h"
 
 #define SLICES_PER_SECOND 10u
 #define TURNS_PER_SECOND  4u
 #define NS_PER_SECOND	  UINT64_C(1000000000)
-#define TIME_DIVISOR	  5u /* all watches may cost a fifth of the program's time ... */
+#define TIME_DIVISOR	  5u /* all watches may cost a fifth of the program's CPU time ... */
 #define ALL_DIVISOR                                                                                \
 	10u /* hits that take a tenth of the time by that measure are taken to take all */
 #define BURST_NS                                                                                   \
@@ -27,34 +29,76 @@ void watches_hit(struct watches *watches, uint64_t address)
 static uint64_t to_ns(const struct watches *watches, uint64_t ticks)
 {
 	if (ticks > watches->ticks_per_second)
-		ticks = watches->ticks_per_second; /* the first time, or nothing was hit for long */
+		ticks = watches->ticks_per_second; /* the first time */
 	return ticks * NS_PER_SECOND / watches->ticks_per_second;
 }
 
 /*
  * What a hit costs is known from the start only, and may be several times that when others are at
- * work, too.
+ * work, too. Where we came late there were more of them than found room in a ring.
  */
-static void spend(struct watches *watches, uint64_t now_ticks)
+static uint64_t cost_of(const struct watches *watches, uint64_t n_hits, uint64_t passed_ns)
 {
-	uint64_t passed_ns = to_ns(watches, now_ticks - watches->round_ticks);
+	uint64_t ns = n_hits * watches->hit_ns;
+	bool is_all = ns > passed_ns / ALL_DIVISOR ||
+		      (watches->ring_hits && n_hits >= watches->ring_hits);
 
+	return is_all && ns < passed_ns ? passed_ns : ns;
+}
+
+static void spend(struct watches *watches, uint64_t passed_ns)
+{
 	for (unsigned i = 0; i < WATCH_MAX_ITEMS; i++) {
 		struct watch_item *item = &watches->items[i];
-		uint64_t ns = item->round_hits * watches->hit_ns;
 
-		if (ns > passed_ns / ALL_DIVISOR && ns < passed_ns)
-			ns = passed_ns;
-		item->spent_ns += ns;
+		item->spent_ns += cost_of(watches, item->round_hits, passed_ns);
 		item->round_hits = 0;
 	}
+}
+
+/* CPU time of all processes that live; 0: nobody tells. */
+static uint64_t program_time(const struct images *images)
+{
+	uint64_t sum = 0;
+
+	for (const struct image *image = images->first; image; image = image->next) {
+		struct timespec time;
+		clockid_t clock;
+
+		if (image->pid > 0 && clock_getcpuclockid(image->pid, &clock) == 0 &&
+		    clock_gettime(clock, &time) == 0)
+			sum += (uint64_t)time.tv_sec * NS_PER_SECOND + (uint64_t)time.tv_nsec;
+	}
+	return sum;
+}
+
+/*
+ * The program's time since the last round. While others have the CPUs none passes: what it would
+ * pay for would be all that the program gets.
+ */
+static uint64_t pass(struct watches *watches, const struct images *images, uint64_t now_ticks)
+{
+	uint64_t ns = program_time(images), before_ns = watches->program_ns, passed_ns;
+
+	if (ns == 0) {
+		passed_ns = to_ns(watches, now_ticks - watches->round_ticks);
+	} else {
+		passed_ns = ns > before_ns ? ns - before_ns : 0;
+		if (passed_ns > NS_PER_SECOND)
+			passed_ns = NS_PER_SECOND;
+	}
+	watches->program_ns = ns;
 	watches->round_ticks = now_ticks;
+	watches->slice_ns += passed_ns;
+	return passed_ns;
 }
 
 /* What time has paid for. What is left of an item that is over stays: it may be armed again. */
-static void pay(struct watches *watches, uint64_t ticks)
+static void pay(struct watches *watches)
 {
-	uint64_t paid = to_ns(watches, ticks) / TIME_DIVISOR, n = 0;
+	uint64_t paid = watches->slice_ns / TIME_DIVISOR, n = 0;
+
+	watches->slice_ns = 0;
 
 	for (unsigned i = 0; i < WATCH_MAX_ITEMS; i++)
 		n += watches->items[i].spent_ns > 0;
@@ -81,16 +125,24 @@ static bool is_over_rate(const struct watches *watches, const struct watch_item 
 	return item->slice_hits > watches->rate / SLICES_PER_SECOND || item->spent_ns > BURST_NS;
 }
 
-static void bound_rate(struct watches *watches, uint64_t now_ticks)
+static bool is_any_armed(const struct watches *watches)
+{
+	for (unsigned i = 0; i < WATCH_MAX_ITEMS; i++)
+		if (watches->items[i].is_armed)
+			return true;
+	return false;
+}
+
+static void bound_rate(struct watches *watches, const struct images *images, uint64_t now_ticks)
 {
 	bool is_new =
 		now_ticks - watches->slice_ticks > watches->ticks_per_second / SLICES_PER_SECOND;
 
-	spend(watches, now_ticks);
-	if (watches->rate == 0)
+	if (watches->rate == 0 || !is_any_armed(watches))
 		return;
+	spend(watches, pass(watches, images, now_ticks));
 	if (is_new) {
-		pay(watches, now_ticks - watches->slice_ticks);
+		pay(watches);
 		watches->slice_ticks = now_ticks;
 	}
 	for (unsigned i = 0; i < WATCH_MAX_ITEMS; i++) {
@@ -134,7 +186,7 @@ void watches_round(struct watches *watches, const struct images *images, uint64_
 {
 	if (!watches->stream)
 		return;
-	bound_rate(watches, now_ticks);
+	bound_rate(watches, images, now_ticks);
 	if (watches->hot &&
 	    now_ticks - watches->hot_ticks > watches->ticks_per_second / TURNS_PER_SECOND) {
 		watches->hot_ticks = now_ticks;

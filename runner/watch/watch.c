@@ -61,6 +61,7 @@ void watches_open(struct watches *watches, struct access_stream *stream)
 	watches->stream = stream;
 	watches->n_registers = stream ? pmu_watch_registers(stream) : 0;
 	watches->hit_ns = stream ? pmu_watch_hit_ns(stream) : 0;
+	watches->ring_hits = stream ? pmu_watch_ring_hits(stream) : 0;
 }
 
 void watches_finish(struct watches *watches)

@@ -76,7 +76,10 @@ struct watches {
 	uint32_t last_number;
 	uint32_t rate; /* hits a second and item; 0: any */
 	uint32_t hit_ns; /* what a hit costs the program */
+	uint32_t ring_hits; /* as many in a round, and there was no room for others */
 	uint64_t round_ticks; /* of the last round */
+	uint64_t program_ns; /* CPU time of what is recorded, until then */
+	uint64_t slice_ns; /* of it, in this slice of time */
 	uint64_t slice_ticks; /* when this slice of time began */
 	struct watch_function *functions;
 	size_t n_functions;

@@ -103,6 +103,49 @@ START_TEST(hits_that_take_a_tenth_of_the_time_are_taken_to_take_all)
 }
 END_TEST
 
+/*
+ * A round of 90 ms finds a ring full of hits that make no tenth of it: the program has done nothing
+ * else all the same.
+ */
+START_TEST(a_full_ring_stands_for_all_the_time_since_it_was_read)
+{
+	uint64_t armed_ms = 0;
+
+	watches.ring_hits = 650;
+	watches.rate = 1000000;
+	for (unsigned ms = 0; ms < 9000; ms += 90) {
+		bool is_paused = watches.items[0].is_paused;
+
+		for (unsigned i = 0; !is_paused && i < 1300; i++)
+			watches_hit(&watches, watches.items[0].address);
+		armed_ms += is_paused ? 0 : 90;
+		now += 90 * TICKS_PER_MS;
+		watches_round(&watches, &images, now);
+	}
+	ck_assert_uint_le(armed_ms, 250 + 9000 / 5 + 2 * 90);
+	ck_assert_uint_ge(armed_ms, 9000 / 5 - 2 * 90);
+}
+END_TEST
+
+/* Others have the CPUs: ten seconds go by, and the program (this one) has none of them. */
+START_TEST(time_in_which_the_program_does_not_run_pays_for_nothing)
+{
+	struct image image = { .pid = getpid() };
+
+	images.first = &image;
+	watches.hit_ns = 100000;
+	watches_hit(&watches, watches.items[0].address);
+	watches.items[0].spent_ns = 400000000;
+	for (unsigned i = 0; i < 100; i++) {
+		now += 100 * TICKS_PER_MS;
+		watches_round(&watches, &images, now);
+	}
+	images.first = NULL;
+	ck_assert(watches.items[0].is_paused);
+	ck_assert_uint_ge(watches.items[0].spent_ns, 300000000);
+}
+END_TEST
+
 START_TEST(all_watches_share_that_fifth)
 {
 	watches.hit_ns = 100000;
@@ -152,6 +195,8 @@ int main(void)
 	tcase_add_test(tcase, what_is_hit_more_often_rests_for_the_rest_of_a_slice);
 	tcase_add_test(tcase, dear_hits_take_a_fifth_of_the_time_after_a_burst);
 	tcase_add_test(tcase, hits_that_take_a_tenth_of_the_time_are_taken_to_take_all);
+	tcase_add_test(tcase, a_full_ring_stands_for_all_the_time_since_it_was_read);
+	tcase_add_test(tcase, time_in_which_the_program_does_not_run_pays_for_nothing);
 	tcase_add_test(tcase, all_watches_share_that_fifth);
 	tcase_add_test(tcase, a_burst_of_dear_hits_is_whole);
 	tcase_add_test(tcase, an_item_that_is_armed_again_has_no_new_burst);
