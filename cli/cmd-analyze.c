@@ -42,7 +42,8 @@ static const struct {
 	  "holds plain rows, and stays so: name another database for --compact with --output" },
 	{ -EISDIR, "is a folder: name a database or a trace in it (`memsight analyze FOLDER' makes "
 		   "FOLDER/memsight.db of all)" },
-	{ -ENOSPC, "cannot be written: the disk is full; what was there is as before" },
+	{ -ENOSPC, "cannot be written: the disk is full; what was there is as before "
+		   "(`memsight analyze -o FILE TRACE' writes a database elsewhere)" },
 };
 
 int cmd_fail_trace(const char *path, int error)

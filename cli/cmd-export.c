@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cli/database.h"
@@ -21,6 +22,16 @@ static int write_to(FILE *file, sqlite3 *db, const struct export_format *format,
 	int r = export_write(file, db, format, request);
 
 	return r == 0 && (fflush(file) != 0 || ferror(file)) ? -EIO : r;
+}
+
+/* The writers know that something was not written, and not why. */
+static int reason_of(int error, FILE *file)
+{
+	struct statvfs disk;
+
+	return error == -EIO && file && fstatvfs(fileno(file), &disk) == 0 && disk.f_bavail == 0
+		       ? -ENOSPC
+		       : error;
 }
 
 /* Beside the place, then named: what fails leaves what was there. */
@@ -41,7 +52,7 @@ static int write_new(const struct new_file *target, sqlite3 *db, const struct ex
 	if (!file)
 		close(fd);
 	if (r == 0)
-		r = write_to(file, db, format, request);
+		r = reason_of(write_to(file, db, format, request), file);
 	if (r == 0)
 		r = new_file_publish(name, target->path, target->replaces);
 	if (r < 0)
@@ -94,6 +105,9 @@ static int complain(sqlite3 *db, const struct option_set *options, int error)
 	if (error == -ESRCH)
 		return cmd_fail("%s has no table or view %s; docs/database.md names them",
 				options->operands[0], option_text(options, OPTION_VIEW));
+	if (error == -ENOSPC)
+		return cmd_fail("cannot write %s: the disk is full; -o names another place",
+				path ? path : "the export");
 	return cmd_fail("cannot write %s: %s", path ? path : "the export", strerror(-error));
 }
 

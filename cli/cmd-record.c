@@ -1,11 +1,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "analyze/archive/archive.h"
@@ -218,6 +220,17 @@ static void untraced_text(const struct run_summary *summary, char *text, size_t 
 	}
 }
 
+/* SIGKILL has two senders, of whom one says so elsewhere. */
+static void say_signal(int number)
+{
+	const char *name = sigabbrev_np(number);
+
+	cmd_warn("the program was ended by a signal: %s%s (exit status %d)%s", name ? "SIG" : "",
+		 name ? name : strsignal(number), 128 + number,
+		 number == SIGKILL ? "; dmesg says whether the kernel did it for want of memory"
+				   : "");
+}
+
 static void say_summary(const struct run_summary *summary, const struct run_options *run)
 {
 	char events[32], samples[32], faults[32], losses[32], size[32], untraced[512],
@@ -245,6 +258,8 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 			 grouped(summary->n_below_min, events));
 	if (run->null_sink)
 		cmd_warn("--sink null: hooks ran, and none of their events was stored");
+	if (summary->wait_status >= 0 && WIFSIGNALED(summary->wait_status))
+		say_signal(WTERMSIG(summary->wait_status));
 	if (summary->was_let_go)
 		cmd_warn("the program runs on, unrecorded");
 	cmd_warn("next: memsight report %s", summary->output);

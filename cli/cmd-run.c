@@ -248,6 +248,7 @@ static int check_program(struct cmd_series *run, const struct series_program *pr
 {
 	char path[PATH_MAX], name[PATH_MAX];
 	const char *command = program->words[0];
+	char why[320];
 	int err;
 
 	snprintf(name, sizeof(name), "%s%s%s",
@@ -258,10 +259,11 @@ static int check_program(struct cmd_series *run, const struct series_program *pr
 											   : "",
 		 command);
 	err = run_command_find(name, path);
-	if (err < 0)
-		snprintf(run->message, sizeof(run->message),
-			 "program %.150s: cannot run '%.200s': %s", program->name, name,
-			 strerror(-err));
+	if (err == 0)
+		return 0;
+	run_command_explain(name, err, why, sizeof(why));
+	snprintf(run->message, sizeof(run->message), "program %.100s: cannot run '%.140s': %.200s",
+		 program->name, name, why);
 	return err;
 }
 

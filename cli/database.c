@@ -68,6 +68,10 @@ int database_open(const char *path, const struct option_set *options, struct db 
 			"%s: %s; `memsight analyze -o DATABASE %s' puts the database into a "
 			"folder of yours",
 			path, strerror(-r), path);
+	if (r == -ENOSPC && analyze_is_trace(path))
+		return cmd_fail("%s: the disk is full; `memsight analyze -o DATABASE %s' puts the "
+				"database elsewhere",
+				path, path);
 	if (r < 0)
 		return cmd_fail_db(path, r);
 	return hand_over(path, db, ret_db);

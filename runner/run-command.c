@@ -1,11 +1,15 @@
 #include "runner/run-command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/elf-check.h"
 
 static int check(const char *path)
 {
@@ -59,4 +63,43 @@ int run_command_find(const char *name, char ret_path[static PATH_MAX])
 	if (err == 0)
 		memcpy(ret_path, name, strlen(name) + 1);
 	return err;
+}
+
+static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
+{
+	return pread(fd, to, n_bytes, (off_t)at);
+}
+
+/* The file is there, and the kernel has not found what it needs to start it. */
+static void explain_incomplete(const char *path, char *ret_why, size_t n_bytes)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char interpreter[PATH_MAX];
+
+	if (fd >= 0 && program_file_interpreter(read_file, fd, interpreter, sizeof(interpreter)))
+		snprintf(ret_why, n_bytes, "its first line names %.200s, which is not there",
+			 interpreter);
+	else
+		snprintf(ret_why, n_bytes,
+			 "it is there, but not the loader (ld.so) that it asks for");
+}
+
+void run_command_explain(const char *name, int err, char *ret_why, size_t n_bytes)
+{
+	bool is_path = strchr(name, '/') != NULL;
+	struct stat status;
+	bool is_there = is_path && stat(name, &status) == 0;
+
+	if (err == -ENOENT && !is_path)
+		snprintf(ret_why, n_bytes, "it is in no folder of PATH%s",
+			 access(name, X_OK) == 0 ? ", only here: ./ in front of it names this one"
+						 : "");
+	else if (err == -ENOENT && is_there)
+		explain_incomplete(name, ret_why, n_bytes);
+	else if (err == -EACCES && is_there && S_ISDIR(status.st_mode))
+		snprintf(ret_why, n_bytes, "it is a folder");
+	else if (err == -EACCES && is_there && access(name, X_OK) < 0)
+		snprintf(ret_why, n_bytes, "you may not execute it (chmod +x allows it)");
+	else
+		snprintf(ret_why, n_bytes, "%s", strerror(-err));
 }

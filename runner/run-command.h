@@ -1,5 +1,6 @@
 #pragma once
 #include <limits.h>
+#include <stddef.h>
 
 /*
  * The file that execvp would run for name: name itself when it holds a slash, else the first
@@ -7,3 +8,9 @@
  * ...
  */
 int run_command_find(const char *name, char ret_path[static PATH_MAX]);
+
+/*
+ * Why the command cannot be started, in words that a person can do something with: err is what
+ * run_command_find() or exec has said of it. Into ret_why, a line without an end.
+ */
+void run_command_explain(const char *name, int err, char *ret_why, size_t n_bytes);

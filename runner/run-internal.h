@@ -39,6 +39,9 @@ struct run {
 __attribute__((format(printf, 3, 4))) int run_fail(struct run *run, int err, const char *format,
 						   ...);
 
+/* The command cannot be started: what run_command_find() or exec said. Returns err. */
+int run_fail_command(struct run *run, int err);
+
 /* Something a person should know now: one line, told to the observer if there is one. */
 void run_say(const struct run *run, const char *line);
 

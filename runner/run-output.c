@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "common/cleanup.h"
+#include "runner/run-command.h"
 
 /* Put the one line for a person together; returns err. */
 __attribute__((format(printf, 3, 4))) int run_fail(struct run *run, int err, const char *format,
@@ -23,6 +24,16 @@ __attribute__((format(printf, 3, 4))) int run_fail(struct run *run, int err, con
 	if (n >= 0 && (size_t)n < sizeof(run->summary->problem) && err < 0)
 		snprintf(run->summary->problem + n, sizeof(run->summary->problem) - (size_t)n,
 			 ": %s", strerror(-err));
+	return err;
+}
+
+int run_fail_command(struct run *run, int err)
+{
+	const char *name = run->options->command[0];
+	char why[320];
+
+	run_command_explain(name, err, why, sizeof(why));
+	run_fail(run, 0, "cannot run '%s': %s", name, why);
 	return err;
 }
 
@@ -78,7 +89,7 @@ int run_output_open(struct run *run)
 	if (getrandom(header.recording_id, sizeof(header.recording_id), 0) < 0)
 		return run_fail(run, -errno, "cannot make a random number");
 	err = trace_writer_open(steal_fd(&run->output.fd), &header, &run->writer);
-	return err < 0 ? run_fail(run, err, "cannot write %s", run->output.partial) : 0;
+	return err < 0 ? explain_output(run, err) : 0;
 }
 
 int run_output_check(struct run *run)

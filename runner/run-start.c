@@ -209,7 +209,7 @@ int run_command_start(struct run *run)
 	if (err < 0) {
 		waitpid(run->launch.pid, NULL, 0);
 		run->summary->exit_status = launch_exit_status(err);
-		return run_fail(run, err, "cannot run '%s'", run->options->command[0]);
+		return run_fail_command(run, err);
 	}
 	tracker_command_started(&run->collector.tracker);
 	check_binding(run);

@@ -38,7 +38,7 @@ static int find_command(struct run *run)
 	if (err == 0)
 		return 0;
 	run->summary->exit_status = launch_exit_status(err);
-	return run_fail(run, err, "cannot run '%s'", name);
+	return run_fail_command(run, err);
 }
 
 static int find_watches(struct run *run)

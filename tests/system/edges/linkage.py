@@ -116,6 +116,23 @@ def a_static_program_is_said_to_be_one(edge):
 
 
 @case
+def a_32_bit_program_that_a_static_one_starts_runs_and_is_named(edge):
+    """Nobody sees that exec before ld.so, which says in one line that it loads nothing of ours."""
+    starter = edge.compile("#include <unistd.h>\nint main(int n, char **words)"
+                           " { return n > 1 ? execv(words[1], words + 1) : 9; }", "-static")
+    program = hello(edge, "-m32")
+    need(starter, "no static C library")
+    need(program, "no 32-bit C library (package gcc-multilib)")
+    untraced, traced = Outcome([starter, program]), edge.record([starter, program])
+    edge.that(traced.outcome.status == untraced.status and traced.outcome.stdout == untraced.stdout,
+              f"{traced.outcome.status} {traced.outcome.stdout}")
+    said = traced.outcome.stderr.decode().splitlines()
+    edge.that(said and all(line.startswith("ERROR: ld.so: object ") and "libtracealloc.so" in line and
+                           line.endswith(": ignored.") for line in said), f"said: {said}")
+    edge.that("32-bit" in traced.why_not().values(), f"named: {traced.why_not()}")
+
+
+@case
 def a_program_with_capabilities_runs_and_is_named(edge):
     """ld.so drops LD_PRELOAD for it, as for setuid: AT_SECURE. Only root can make one."""
     if os.getuid() != 0:

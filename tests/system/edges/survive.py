@@ -235,6 +235,51 @@ def a_full_disk_ends_the_trace_and_not_the_program(edge):
 
 
 @case
+def what_finds_the_disk_full_says_what_helps(edge):
+    """record, report, analyze and export, of a trace that has room and whose database or text has none."""
+    trace = os.path.join(edge.folder, "a.mst")
+    Outcome([edge.memsight, "record", "-s", "none", "-o", trace, "--", edge.victim("victim-survive"), "many-live"])
+    run([edge.memsight, "analyze", "-o", trace + ".db", trace])
+    commands = [("report {}/a.mst", "analyze -o DATABASE {}/a.mst"), ("analyze -o {}/b.db a.mst", "elsewhere"),
+                ("export --format chrome -o {}/c.json a.mst.db", "disk is full; -o names another place"),
+                ("record -o {}/d.mst -- true", "-o FILE or --dir DIR names another place")]
+    for words, expected in commands:
+        script = ("mkdir -p disk; mount -t tmpfs -o size=8m none disk; cp a.mst disk; head -c 8m /dev/zero >disk/fill 2>/dev/null;"
+                  f"exec {edge.memsight} {words.format('disk')}")
+        outcome = Outcome([*unshared("-m"), "sh", "-c", script], cwd=edge.folder)
+        edge.that(outcome.status == 1 and outcome.messages.count("\n") == 1 and expected.format("disk") in outcome.messages
+                  and ("full" in outcome.messages or "No space left" in outcome.messages),
+                  f"{words}: {outcome.status} {outcome.messages}")
+
+
+@case
+def a_command_that_cannot_be_run_is_told_why(edge):
+    """One line each, with the exit status of a shell."""
+    files = {"plain": ("text\n", 0o644), "lost": ("#!/no/such/shell\n", 0o755), "here": ("#!/bin/sh\n", 0o755)}
+    for name, (text, mode) in files.items():
+        path = os.path.join(edge.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, mode)
+    whys = {"./missing": (127, "No such file or directory"), "missing": (127, "it is in no folder of PATH\n"),
+            "here": (127, "./ in front of it names this one"), "./plain": (126, "chmod +x"),
+            "./lost": (127, "its first line names /no/such/shell, which is not there"), "/tmp": (126, "it is a folder")}
+    for command, (status, why) in whys.items():
+        outcome = Outcome([*edge.ordinary_user(), edge.memsight, "record", "-o", "a.mst", "--", command], cwd=edge.folder)
+        edge.that(outcome.status == status and outcome.messages.count("\n") == 1 and f"'{command}'" in outcome.messages
+                  and why in outcome.messages, f"{command}: {outcome.status} {outcome.messages}")
+
+
+@case
+def a_program_that_a_signal_ends_is_said_to_be(edge):
+    for name, number in (("KILL", 9), ("SEGV", 11)):
+        outcome = Outcome([edge.memsight, "record", "-o", name + ".mst", "--", "sh", "-c", f"kill -{name} $$"],
+                          cwd=edge.folder)
+        edge.that(outcome.status == 128 + number and f"SIG{name} (exit status {128 + number})" in outcome.messages
+                  and ("dmesg" in outcome.messages) == (name == "KILL"), f"{outcome.status} {outcome.messages}")
+
+
+@case
 def a_disk_that_is_full_for_a_moment_costs_nothing(edge):
     """The program fills the disk while it allocates, and empties it again before it goes on to the end."""
     script = ("mkdir -p disk; mount -t tmpfs -o size=40m none disk;"
