@@ -156,9 +156,12 @@ static struct page **page_slot(struct run_data *data, uint32_t process_id, uint6
 	return &data->pages[(hash >> 32) % MAX_PAGES];
 }
 
+/* Most pages are as they were. */
 static void compare(struct page *page, const uint8_t *now)
 {
 	memset(page->changed, 0, sizeof(page->changed));
+	if (memcmp(page->bytes, now, PAGE_BYTES) == 0)
+		return;
 	for (size_t i = 0; i < PAGE_BYTES / WORD_BYTES; i++)
 		if (memcmp(page->bytes + i * WORD_BYTES, now + i * WORD_BYTES, WORD_BYTES) != 0)
 			page->changed[i / 64] |= UINT64_C(1) << i % 64;
