@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "decode/decoder.h"
+#include "decode/recall.h"
 #include "decode/x86/execute.h"
 #include "decode/x86/machine.h"
 
@@ -371,19 +372,21 @@ static void note(const struct machine *machine, const struct instruction *instru
 void decode_block_behind(const struct block_code *code, const struct decode_sample *sample,
 			 struct decode_window *window)
 {
-	const struct behind_entry *entry = decode_block_entry(code, sample);
+	const struct behind_entry entry = *decode_block_entry(code, sample);
 	uint64_t address = sample->ip;
 	struct machine machine;
 
 	window->n_behind = 0;
 	decode_machine_init(&machine, code->memory, sample);
-	for (unsigned i = 0; i < entry->n_line; i++) {
-		address -= entry->lengths[i];
-		const struct instruction *instruction = code->find(code->user, sample, address);
-		if (!instruction || instruction->bytes != entry->lengths[i] ||
-		    decode_execute_is_flow(instruction->execute))
+	for (unsigned i = 0; i < entry.n_line; i++) {
+		address -= entry.lengths[i];
+		const struct instruction *found = code->find(code->user, sample, address);
+		if (!found || found->bytes != entry.lengths[i] ||
+		    decode_execute_is_flow(found->execute))
 			break;
-		decode_block_undo(&machine, instruction);
-		note(&machine, instruction, i + 1, window);
+		const struct instruction instruction = *found;
+		decode_block_undo(&machine, &instruction);
+		decode_recall(code, &machine, &instruction);
+		note(&machine, &instruction, i + 1, window);
 	}
 }

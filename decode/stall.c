@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "decode/recall.h"
 #include "decode/x86/execute.h"
 
 /*
@@ -120,6 +121,7 @@ static void stall_at(const struct block_code *code, const struct decode_sample *
 		at++;
 		decode_block_undo(&machine, at);
 	}
+	decode_recall(code, &machine, at);
 	window->n_stalled = decode_block_accesses(&machine, at, window->stalled);
 	set_state(window, window->n_stalled ? DECODE_STALL_ACCESS : DECODE_STALL_CODE, at->address);
 }

@@ -95,11 +95,16 @@ void sample_loops_break(struct sample_loops *loops, uint32_t thread)
 		loops->lasts[thread].loop = 0;
 }
 
-static void add_count(struct loop_counts *counts, double n)
+static void add_count(struct loop_counts *counts, double n, int64_t weight)
 {
+	double time = (double)weight;
+
 	counts->n++;
 	counts->sum += n;
 	counts->sum_sq += n * n;
+	counts->time += time;
+	counts->time_sq += time * time;
+	counts->product += n * time;
 }
 
 /* Whose the accesses of a replay were, by those that it drew. */
@@ -146,7 +151,7 @@ static int replay(struct samples *samples, const struct loop_last *last,
 	loop->n_ambiguous += r == -EINVAL;
 	if (r < 0)
 		return 0;
-	add_count(&loop->replayed, (double)way.n_accesses);
+	add_count(&loop->replayed, (double)way.n_accesses, samples->item->weight);
 	return add_replayed(samples, last->loop, &way);
 }
 
@@ -159,7 +164,7 @@ static int count(struct samples *samples, const struct loop_last *last,
 
 	switch (decode_iterations(samples->decoder, &last->sample, input, &n)) {
 	case DECODE_COUNT_EXACT:
-		add_count(&loop->counted, n * last->n_accesses);
+		add_count(&loop->counted, n * last->n_accesses, samples->item->weight);
 		return 0;
 	case DECODE_COUNT_REFUTED:
 		loop->n_refuted++;
@@ -240,6 +245,7 @@ int sample_loops_enter(struct samples *samples, const struct decode_sample *inpu
 #define MAX_REFUTED	  0.1 /* of the pairs whose registers could tell */
 #define MAX_AMBIGUOUS	  0.05 /* of the replays */
 #define MAX_HALF	  0.02 /* of a count: one that is less sure is not told */
+#define LEAST_SPREAD	  1e-6 /* of periods: else they are all the same */
 #define MIN_PAIRS_COVERED 0.1 /* of a loop's samples, by registers */
 
 /* A count for the whole run. */
@@ -268,20 +274,31 @@ static bool is_by_replay(const struct sample_loop *loop)
 }
 
 /*
- * The mean between two samples, for each sample of the loop. Its error has two parts: that of the
- * mean, and that of the number of samples, which is the error of the loop's share of time.
+ * What lies between two samples goes by the time that the later one stands for, less what it costs
+ * to take it: a line through all pairs. Periods differ, and the short ones fit more often into a
+ * run of the loop, so the mean of the pairs is not that of all samples. The error has three parts:
+ * that of the line; what it corrects, for the samples that are in no pair; and that of the number
+ * of samples, as of the loop's share of time.
  */
 static struct told tell_count(const struct sample_loop *loop, const struct loop_counts *counts,
 			      uint64_t n_all)
 {
 	double n = (double)counts->n, n_samples = (double)loop->n_samples;
-	double mean = counts->sum / n;
-	double variance = fmax(counts->sum_sq / n - mean * mean, 0);
-	double of_mean = 1.96 * sqrt(variance / n) * n_samples;
+	double mean = counts->sum / n, mean_time = counts->time / n;
+	double spread = fmax(counts->time_sq - mean_time * counts->time, 0);
+	double common = counts->product - mean_time * counts->sum;
+	double slope = spread > LEAST_SPREAD * counts->time_sq ? common / spread : 0;
+	double beside = slope ? (double)loop->weight / n_samples - mean_time : 0;
+	double each = mean + slope * beside;
+	double squares = fmax(counts->sum_sq - mean * counts->sum - slope * common, 0);
+	double of_line =
+		1.96 * sqrt(squares / n * (1 / n + (slope ? beside * beside / spread : 0)));
+	double of_others = (1 - fmin(n / n_samples, 1)) * fabs(slope * beside);
 	double of_samples =
-		mean * (double)n_all * format_half_width(n_samples, n_samples, (int64_t)n_all);
+		each * (double)n_all * format_half_width(n_samples, n_samples, (int64_t)n_all);
 
-	return (struct told){ .n = mean * n_samples, .half = hypot(of_mean, of_samples) };
+	return (struct told){ .n = each * n_samples,
+			      .half = hypot(hypot(of_line, of_others) * n_samples, of_samples) };
 }
 
 static struct told tell(const struct sample_loop *loop, uint64_t n_all)
@@ -355,7 +372,7 @@ static double part_of(const struct loop_owner *owner, const struct sample_loop *
 {
 	if (told->is_mix)
 		return told->n * owner->share.n / (double)loop->n_samples;
-	return owner->replayed / (double)loop->replayed.n * (double)loop->n_samples;
+	return told->n * owner->replayed / fmax(loop->replayed.sum, 1);
 }
 
 static int write_owner(const struct sample_loops *loops, struct loop_owner *owner,

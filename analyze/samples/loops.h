@@ -16,11 +16,14 @@
 struct samples;
 struct db;
 
-/* Numbers of accesses between two samples. */
+/* Numbers of accesses between two samples, and the time that the later one stands for. */
 struct loop_counts {
 	uint64_t n; /* pairs of samples */
 	double sum;
 	double sum_sq;
+	double time;
+	double time_sq;
+	double product; /* of both */
 };
 
 struct sample_loop {

@@ -51,6 +51,36 @@ PROGRAM(replaced,
 	"mov r9, [rbx]",
 	"test rax, rax\n"
 	"syscall");
+/* As in a look into a hash table: rdx is made again out of rsi and rax, behind the only branch. */
+PROGRAM(recalled,
+	"ret\n"
+	"lea rdx, [rsi+rax*8]\n"
+	"mov r11, [rdx]\n"
+	"test r11, r11\n"
+	"jne 1f\n"
+	"ret\n"
+	"ud2\n"
+	"1: mov rdx, [rdx]",
+	"cmp rdx, rcx\n"
+	"syscall");
+/* What rdx was made of is not as it was. */
+PROGRAM(not_recalled,
+	"ret\n"
+	"lea rdx, [rsi+rax*8]\n"
+	"mov rax, [rdi]\n"
+	"mov rdx, [rdx]",
+	"cmp rdx, rcx\n"
+	"syscall");
+/* Another way leads to the load. */
+PROGRAM(recalled_by_two,
+	"ret\n"
+	"2: lea rdx, [rsi+rax*8]\n"
+	"test r11, r11\n"
+	"jne 1f\n"
+	"mov rdx, rdi\n"
+	"1: mov rdx, [rdx]",
+	"cmp rdx, rcx\n"
+	"syscall");
 PROGRAM(blocked,
 	"mov rdx, [rdi]\n"
 	"jne 1f\n"
@@ -300,6 +330,25 @@ START_TEST(registers_that_were_replaced_are_not_known)
 }
 END_TEST
 
+START_TEST(an_address_that_its_load_replaced_is_made_again)
+{
+	sample.regs[DECODE_SI] = HEAP;
+	sample.regs[DECODE_AX] = 5;
+	RUN(recalled);
+	ck_assert_uint_eq(window.n_behind, 1);
+	ck_assert_int_eq(window.behind[0].state, DECODE_RESOLVED);
+	ck_assert_uint_eq(window.behind[0].address, HEAP + 40);
+	ck_assert_int_eq(window.stall, DECODE_STALL_ACCESS);
+	ck_assert_uint_eq(window.stalled[0].address, HEAP + 40);
+	decode_invalidate(decoder, 0, 0, UINT64_MAX); /* other code at the same address */
+	RUN(not_recalled);
+	ck_assert_int_eq(window.behind[0].state, DECODE_UNKNOWN_REGISTER);
+	decode_invalidate(decoder, 0, 0, UINT64_MAX);
+	RUN(recalled_by_two);
+	ck_assert_int_eq(window.behind[0].state, DECODE_UNKNOWN_REGISTER);
+}
+END_TEST
+
 START_TEST(the_block_begins_behind_the_last_branch)
 {
 	sample.regs[DECODE_SI] = HEAP;
@@ -433,6 +482,7 @@ int main(void)
 	tcase_add_test(tcase, data_that_the_window_has_stored_over_is_not_as_it_was);
 	tcase_add_test(tcase, registers_changed_by_constants_are_traced_back);
 	tcase_add_test(tcase, registers_that_were_replaced_are_not_known);
+	tcase_add_test(tcase, an_address_that_its_load_replaced_is_made_again);
 	tcase_add_test(tcase, the_block_begins_behind_the_last_branch);
 	tcase_add_test(tcase, what_may_have_been_jumped_over_is_not_charged);
 	tcase_add_test(tcase, a_jump_table_leads_into_a_block);
