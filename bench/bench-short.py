@@ -55,7 +55,8 @@ def tools(args, folder):
     out = os.path.join(folder, "out")
     yield "plain", []
     yield "memsight", [args.memsight, "record", "-q", "-f", "-o", out + ".mst"]
-    yield "memsight --no-alloc", [args.memsight, "record", "-q", "-f", "--no-alloc", "-o", out + ".mst"]
+    yield "memsight --no-alloc", [args.memsight, "record", "-q", "-f", "--no-alloc",
+                                  "-o", out + ".mst"]
     if shutil.which("heaptrack"):
         yield "heaptrack", ["heaptrack", "-o", out]
     if shutil.which("strace"):
