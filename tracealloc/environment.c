@@ -268,6 +268,25 @@ bool ta_environment_is_reachable(void)
 	return may_read_us(AT_EACCESS) && may_read_us(0);
 }
 
+void ta_environment_leave(void)
+{
+	static char text[TA_PATH_BYTES] TA_LARGE;
+	static _Atomic bool is_done;
+	char **entry = environ;
+	char *end;
+
+	while (entry && *entry && !IS_PRELOAD(*entry))
+		entry++;
+	if (!entry || !*entry || strlen(*entry) >= sizeof(text) || atomic_exchange(&is_done, true))
+		return;
+	end = append(text, *entry, sizeof(RECORDING_ENV_PRELOAD));
+	if (write_list(end, *entry + sizeof(RECORDING_ENV_PRELOAD), TA_FOLLOW_NOT) > end + 1)
+		*entry = text;
+	else
+		for (; *entry; entry++)
+			*entry = entry[1];
+}
+
 #define MAX_COMMAND_BYTES (96u << 10) /* Linux takes 128 KiB in one argument */
 
 static const char shell_start[] = "export " RECORDING_ENV_SOCKET "='";

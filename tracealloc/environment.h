@@ -39,6 +39,12 @@ const char *ta_environment_find(char *const environment[], const char *name);
 bool ta_environment_is_reachable(void);
 
 /*
+ * Take our library out of `environ`, for good: no program that libc starts from now on could load
+ * it, and each would say so on its standard error. Once.
+ */
+void ta_environment_leave(void);
+
+/*
  * Bytes that ta_environment_command() needs; 0 when libc's own shell (system, popen) will find our
  * variables in `environ` as they must be, or when they cannot be written as words of a shell.
  */

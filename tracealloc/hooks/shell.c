@@ -31,8 +31,12 @@ static void begin(struct shell *shell, const char *command)
 	if (!(state & TA_ON) || !(ta_image.flags & RING_FLAG_FOLLOW) ||
 	    !ta_program_is_text(command))
 		return;
+	if (!ta_environment_is_reachable()) {
+		ta_environment_leave();
+		return;
+	}
 	shell->n_bytes = ta_environment_command_bytes(command);
-	if (shell->n_bytes == 0 || !ta_environment_is_reachable())
+	if (shell->n_bytes == 0)
 		return;
 	memory = ta_map_private(shell->n_bytes);
 	if (memory < 0)

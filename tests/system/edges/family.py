@@ -115,5 +115,41 @@ def processes_with_the_same_id_are_told_apart(edge):
     edge.that(rows == [(301, 1)] * 60, f"{rows}")
 
 
+DROPS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+	FILE *pipe;
+	char line[8] = "";
+
+	if (setgid(65534) || setuid(65534) || system("echo from a shell; exit 3") != 3 << 8)
+		return 1;
+	pipe = popen("echo on", "r");
+	if (!pipe || !fgets(line, sizeof(line), pipe) || pclose(pipe))
+		return 2;
+	free(malloc(4903));
+	return line[0] == 'o' ? 7 : 3;
+}
+"""
+
+
+@case
+def shells_of_a_program_that_lost_the_right_to_read_us_start_in_silence(edge):
+    """system() and popen() after setuid, of a build in a folder that is root's own."""
+    program = edge.compile(DROPS, "-fno-builtin")
+    if os.getuid() != 0 or not program:
+        skip("only root can become another user")
+    private = os.path.join(edge.folder, "private")
+    os.mkdir(private, 0o700)
+    for name in ("memsight", "libtracealloc.so"):
+        shutil.copy(os.path.join(os.path.dirname(edge.memsight), name), private)
+    os.chmod(edge.folder, 0o755)
+    edge.memsight = os.path.join(private, "memsight")
+    traced = edge.compare([program])
+    edge.that(traced.outcome.status == 7 and traced.n_blocks(4903) == 1, f"status {traced.outcome.status}")
+
+
 if __name__ == "__main__":
     main()
