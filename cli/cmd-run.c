@@ -18,7 +18,7 @@
 #include "runner/placement/placement.h"
 #include "runner/run-command.h"
 #include "series/heimdallr-command.h"
-#include "series/process.h"
+#include "series/execute.h"
 
 /* What the series says itself, of each run. */
 static const char *const own[] = { "output", "dir", "force", "report", "quiet", "help" };

@@ -5,10 +5,12 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +18,59 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/io.h"
-#include "series/process.h"
+
+#define MAX_BYTES 65536
+#define MAX_DEPTH 16
+
+static const int stopping[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+static void fill(sigset_t *signals)
+{
+	sigemptyset(signals);
+	for (size_t i = 0; i < sizeof(stopping) / sizeof(stopping[0]); i++)
+		sigaddset(signals, stopping[i]);
+}
+
+int series_process_signals(void)
+{
+	sigset_t signals;
+	int fd;
+
+	fill(&signals);
+	if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
+		return -errno;
+	fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+void series_process_begin(void)
+{
+	sigset_t signals;
+
+	fill(&signals);
+	sigprocmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+static void kill_below(pid_t pid, int depth)
+{
+	auto_free char *text = NULL;
+	char path[64], *next;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	if (depth == MAX_DEPTH || io_read_file(path, MAX_BYTES, &text, NULL) < 0)
+		return;
+	next = text;
+	for (long child = strtol(next, &next, 10); child > 0; child = strtol(next, &next, 10)) {
+		kill_below((pid_t)child, depth + 1);
+		kill((pid_t)child, SIGKILL);
+	}
+}
+
+/* Kill the children of a process with SIGKILL, and theirs. */
+static void kill_children(pid_t pid)
+{
+	kill_below(pid, 0);
+}
 
 #define NS_PER_MS	INT64_C(1000000)
 #define GRACE_MS	5000 /* between TERM and KILL */
@@ -212,7 +266,7 @@ static void end_process(pid_t pid, int end_fd)
 	kill(pid, SIGTERM);
 	if (wait_for(end_fd, -1, GRACE_MS * NS_PER_MS) == 1)
 		return;
-	series_process_kill_children(pid);
+	kill_children(pid);
 	if (wait_for(end_fd, -1, GRACE_MS * NS_PER_MS) == 1)
 		return;
 	kill(-pid, SIGKILL);

@@ -41,3 +41,11 @@ int series_execute(const struct series_execution *execution, int stop_fd,
 /* Write run.ini into the run's folder. 0 or a negative errno. */
 int series_execution_note(const struct series_execution *execution,
 			  const struct series_outcome *outcome);
+
+/* In a child of the series: signals as the series found them. Call it before anything else. */
+void series_process_begin(void);
+
+/*
+ * Block the signals that end a series; a signalfd tells of them. Returns it, or a negative errno.
+ */
+int series_process_signals(void);

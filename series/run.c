@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "common/text-stream.h"
 #include "runner/host/host-facts.h"
-#include "series/process.h"
+#include "series/execute.h"
 
 struct series_host {
 	char *text; /* "key=value" lines as they were at first */

@@ -21,7 +21,7 @@ struct view_patience {
 
 /* How much an answer may hold; all zero: what a page that is served wants. */
 struct view_limits {
-	bool is_short; /* arrays of cells in runs (packed.h) */
+	bool is_short; /* arrays of cells in runs (json.h) */
 	size_t n_blocks; /* of a picture; 0: all that it draws */
 	size_t n_points; /* of a picture: with more there are none */
 	size_t n_nodes; /* of a call tree */

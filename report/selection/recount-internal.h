@@ -1,5 +1,5 @@
 #pragma once
-/* For the files of replay.h: their queries, and what they read rows with. */
+/* For the files of recount.h: their queries, and what they read rows with. */
 #include <sqlite3.h>
 #include <stdbool.h>
 

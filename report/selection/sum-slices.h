@@ -1,7 +1,7 @@
 #pragma once
 /*
  * For selection.c: a span of a run's time, all of its processes and addresses, counted from slices
- * and the rows at its ends; what replay.h counts from all rows. The tally has no timeline. Times
+ * and the rows at its ends; what recount.h counts from all rows. The tally has no timeline. Times
  * become those since selection.from_ns.
  */
 #include "report/selection/recount.h"

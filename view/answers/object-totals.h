@@ -79,7 +79,7 @@ struct object_tally {
 int object_tally_touch(struct object_tally *tally, const struct object_touch *touch);
 void object_tally_block(struct object_tally *tally, const struct object_block *block);
 
-/* Write heat (packed.h), offsets, sizes, lives, levels and blocks as members of the open object. */
+/* Write heat (json.h), offsets, sizes, lives, levels and blocks as members of the open object. */
 void object_tally_write(const struct object_tally *tally, struct json *json, bool is_short);
 
 void object_tally_finish(struct object_tally *tally);
