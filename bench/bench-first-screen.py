@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""How long a person waits for the first screen: `memsight report X.mst` from nothing, beside heaptrack_print of the same
-command where heaptrack is installed, and beside another memsight (--old). One after the other, in turns; medians of wall
-and CPU seconds, the most memory, the size of what is left on disk, and ratios of the pairs.
+"""How long a person waits for the first screen: `memsight report X.mst` from nothing, beside
+heaptrack_print of the same command where heaptrack is installed, and beside another memsight
+(--old). One after the other, in turns; medians of wall and CPU seconds, the most memory, the size
+of what is left on disk, and ratios of the pairs.
 
 bench-first-screen.py [--rounds N] [--old MEMSIGHT] [--trace X.mst] MEMSIGHT
-Without --trace python3 with PYTHONMALLOC=malloc is recorded: json of 60,000 objects, 26 M events."""
+Without --trace python3 with PYTHONMALLOC=malloc is recorded: json of 60,000 objects, 26 M
+events."""
 import argparse
 import os
 import shutil
@@ -17,8 +19,8 @@ import time
 WORK = """
 import json, random
 random.seed(1)
-d = [{"id": i, "name": "n%d" % i, "v": [random.random() for _ in range(6)], "t": {"a": str(i), "b": [i, i + 1]}}
-     for i in range(60000)]
+d = [{"id": i, "name": "n%d" % i, "v": [random.random() for _ in range(6)],
+      "t": {"a": str(i), "b": [i, i + 1]}} for i in range(60000)]
 for k in range(3):
     e = json.loads(json.dumps(d))
 """
@@ -29,7 +31,8 @@ ENVIRONMENT = {**os.environ, "PYTHONMALLOC": "malloc"}
 def run(command, **options):
     """Wall seconds, CPU seconds and the peak of memory in KiB of a command."""
     started = time.monotonic()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                             **options)
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:
         sys.exit(f"bench-first-screen: {' '.join(command)[:200]} failed")
@@ -53,8 +56,9 @@ class Reader:
     def line(self, first):
         wall, cpu, kib = (statistics.median(column) for column in zip(*self.rounds))
         ratios = [theirs[0] / ours[0] for ours, theirs in zip(first.rounds, self.rounds)]
-        return f"{self.name:24} {wall:8.2f} s  {cpu:8.2f} s CPU  {kib / 1024:7.0f} MiB  {self.size / 1e6:7.0f} MB on disk" \
-               f"  {statistics.median(ratios):6.2f} times the first"
+        return (f"{self.name:24} {wall:8.2f} s  {cpu:8.2f} s CPU  {kib / 1024:7.0f} MiB"
+                f"  {self.size / 1e6:7.0f} MB on disk"
+                f"  {statistics.median(ratios):6.2f} times the first")
 
 
 def readers(arguments, folder):
@@ -63,7 +67,8 @@ def readers(arguments, folder):
     if arguments.trace:
         shutil.copyfile(arguments.trace, trace)
     else:
-        wall, _, _ = run([arguments.memsight, "record", "-q", "-o", trace, "--", *COMMAND], env=ENVIRONMENT)
+        wall, _, _ = run([arguments.memsight, "record", "-q", "-o", trace, "--", *COMMAND],
+                         env=ENVIRONMENT)
         print(f"recorded by memsight in {wall:.2f} s")
     found = [Reader("memsight", [arguments.memsight, "report", trace], trace + ".db")]
     if arguments.old:
