@@ -172,6 +172,7 @@ struct library {
 	bool has_start; /* code that runs when it is loaded */
 	bool is_late; /* its code may have run before its calls came to us */
 	bool is_unseen;
+	bool is_unbound; /* where calls will lead that were not made yet is not known */
 };
 
 static const void *pointer_of(const struct library *library, const ElfW(Dyn) * entry)
@@ -247,7 +248,62 @@ static bool is_ours_for_all(const struct pair *pair)
 	return ta_real.dlsym(RTLD_DEFAULT, pair->name) == pair->ours;
 }
 
-/* What a call will lead to; unlike data it may be bound only when it is made. */
+/* Where a search for a name goes: the first words of glibc's struct r_scope_elem. */
+struct search_list {
+	struct link_map *const *maps;
+	uintptr_t n;
+};
+
+#define MAP_BYTES 1024u /* a struct link_map of glibc has more */
+
+/* The program's list: all that its start has loaded, and nothing else. */
+static bool is_list_of(const struct search_list *list, const struct link_map *program, size_t n)
+{
+	const struct link_map *map = program;
+
+	if (!list->maps || (uintptr_t)list->maps % sizeof(void *) || list->n < 2 || list->n > n ||
+	    list->maps[0] != program)
+		return false;
+	while (map && map != list->maps[1])
+		map = map->l_next;
+	return map;
+}
+
+/* Where a struct link_map keeps its list, which no header says; 0: not found. */
+static size_t find_list(void)
+{
+	const struct namespace *namespace = NULL;
+	const struct link_map *program;
+	size_t n = 0, at = sizeof(*program);
+
+	dl_iterate_phdr(find_namespaces, &namespace);
+	program = namespace ? namespace->base.r_map : NULL;
+	for (const struct link_map *map = program; map; map = map->l_next)
+		n++;
+	while (program && at < MAP_BYTES &&
+	       !is_list_of((const void *)((const char *)program + at), program, n))
+		at += sizeof(void *);
+	return program && at < MAP_BYTES ? at : 0;
+}
+
+/*
+ * dlsym takes the map of a library that was itself opened for its handle. One that came along with
+ * another has no list until it is opened itself: glibc reads through null there (2.36, do_lookup_x
+ * in elf/dl-lookup.c).
+ */
+static bool can_search(const struct link_map *map)
+{
+	static _Atomic size_t offset = SIZE_MAX;
+	size_t at = atomic_load(&offset);
+
+	if (at == SIZE_MAX) {
+		at = find_list();
+		atomic_store(&offset, at);
+	}
+	return at && ((const struct search_list *)((const char *)map + at))->maps;
+}
+
+/* What a call will lead to; unlike data it may be bound only when it is made. NULL: not known. */
 static void *target_of(struct library *library, const struct pair *pair, void *value)
 {
 	uintptr_t address = (uintptr_t)value;
@@ -255,7 +311,10 @@ static void *target_of(struct library *library, const struct pair *pair, void *v
 	if (address < library->start || address >= library->end)
 		return value;
 	/* Not bound yet. In search of it, the library's own list is what may come before us. */
-	return ta_real.dlsym(library->map, pair->name);
+	if (can_search(library->map))
+		return ta_real.dlsym(library->map, pair->name);
+	library->is_unbound = true;
+	return NULL;
 }
 
 static void write_slot(const struct library *library, void **slot, void *value)
@@ -298,6 +357,8 @@ static bool was_loaded_before(const struct link_map *map)
 	return ta_module_is_initial(map->l_addr);
 }
 
+static _Atomic bool are_unbound; /* some are looked at again, since calls may be bound then */
+
 /* was_looked_for: it did not come by itself, so that its constructors have run. */
 static void rebind(const void *code, bool was_looked_for, bool is_over)
 {
@@ -315,8 +376,12 @@ static void rebind(const void *code, bool was_looked_for, bool is_over)
 		rebind_one(&library, &library.tables[0][i]);
 	for (size_t i = 0; library.tables[1] && i < library.n[1]; i++)
 		rebind_one(&library, &library.tables[1][i]);
-	if (library.is_unseen)
+	if (library.is_unseen) {
 		ta_rebind_count_unseen();
+	} else if (library.is_unbound) {
+		ta_module_ask_again((uintptr_t)code);
+		atomic_store(&are_unbound, true);
+	}
 	/*
 	 * What was not found is no error of the program's: it may ask dlerror. Twice frees the
 	 * text.
@@ -378,6 +443,8 @@ void ta_rebind_look(bool is_over)
 
 	if (!(atomic_load(&ta_state.word) & TA_ON) || ta_tls.guard)
 		return;
+	if (is_over && atomic_exchange(&are_unbound, false))
+		atomic_store(&n_looked_at, 0);
 	dl_iterate_phdr(list_fresh, &fresh);
 	for (uint32_t i = 0; i < fresh.n; i++)
 		if (ta_module_is_first(fresh.code[i]))

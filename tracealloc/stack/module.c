@@ -329,6 +329,14 @@ bool ta_module_is_first(uintptr_t pc)
 	return module && !atomic_exchange(&module->was_asked_for, true);
 }
 
+void ta_module_ask_again(uintptr_t pc)
+{
+	struct ta_module *module = (struct ta_module *)ta_module_find(pc);
+
+	if (module)
+		atomic_store(&module->was_asked_for, false);
+}
+
 struct ta_module *ta_module_at(uint32_t i)
 {
 	return i < atomic_load(&n_modules) ? modules[i] : NULL;

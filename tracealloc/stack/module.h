@@ -51,6 +51,9 @@ bool ta_module_is_initial(uintptr_t bias);
  */
 bool ta_module_is_first(uintptr_t pc);
 
+/* Let ta_module_is_first() be true once more. */
+void ta_module_ask_again(uintptr_t pc);
+
 /* Whether there are modules that the collector does not know, or does not know to be gone. */
 bool ta_module_has_news(void);
 

@@ -45,7 +45,7 @@ DEEP = 4907  # as in edge-deep.c
 @case
 def libraries_that_find_libc_before_us_are_recorded(edge):
     """Opened with RTLD_DEEPBIND: blocks, a mapping, and blocks that one side made and the other freed."""
-    for how in ("deep", "deep-lazy", "deep-sealed", "plain-lazy"):
+    for how in ("deep", "deep-lazy", "deep-sealed", "plain-lazy", "outer"):
         traced = compare_sacred(edge, how, 1)
         edge.that(traced.n_blocks(DEEP) == 502, f"{how}: {traced.n_blocks(DEEP)} blocks of the library")
         n = traced.n_blocks(DEEP, death=1) + traced.n_blocks(BLOCK, death=1)
@@ -54,6 +54,7 @@ def libraries_that_find_libc_before_us_are_recorded(edge):
         edge.that(n == 1, f"{how}: {n} mappings")
 
 
+UNSEEN_FREES = "frees not seen: address allocated again"
 UNSEEN = "libraries of another namespace (dlmopen, LD_AUDIT) or allocator, whose blocks are not seen"
 
 
@@ -82,6 +83,12 @@ def a_library_without_start_files_is_recorded_or_counted(edge):
     edge.that(traced.n_blocks(DEEP) == 501, f"{traced.n_blocks(DEEP)} blocks but that of the constructor")
     check_unseen(edge, traced)
     check_unseen(edge, compare_sacred(edge, "deep-unasked", 1, losses=[UNSEEN]))
+
+
+@case
+def a_library_that_a_deep_one_brings_along_is_recorded_or_counted(edge):
+    """Where its calls lead is known when they were made: they are seen from then on."""
+    check_unseen(edge, compare_sacred(edge, "deep-outer", 1, losses=[UNSEEN, UNSEEN_FREES]))
 
 
 @case

@@ -209,6 +209,17 @@ static int open_plain(void)
 	return open_deep("libedge-deep.so", RTLD_LAZY);
 }
 
+/* What is asked for is in a library that came along. */
+static int open_outer(void)
+{
+	return open_deep("libedge-outer.so", RTLD_LAZY);
+}
+
+static int open_deep_outer(void)
+{
+	return open_deep("libedge-outer.so", RTLD_LAZY | RTLD_DEEPBIND);
+}
+
 static int open_deep_sealed(void)
 {
 	return open_deep("libedge-deep-sealed.so", RTLD_NOW | RTLD_DEEPBIND);
@@ -754,6 +765,8 @@ static const struct program programs[] = {
 	{ "deep", open_deep_now },
 	{ "deep-lazy", open_deep_lazy },
 	{ "deep-sealed", open_deep_sealed },
+	{ "outer", open_outer },
+	{ "deep-outer", open_deep_outer },
 	{ "plain-lazy", open_plain },
 	{ "deep-bare", open_deep_bare },
 	{ "deep-unasked", open_deep_unasked },
