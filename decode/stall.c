@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "decode/recall.h"
 #include "decode/x86/execute.h"
 
 /*
