@@ -77,6 +77,13 @@ int database_open(const char *path, const struct option_set *options, struct db 
 	return hand_over(path, db, ret_db);
 }
 
+/* The first picture of a large trace takes some seconds. */
+static void show_drawing(const char *text)
+{
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r%s\r", text);
+}
+
 int database_open_drawn(const char *path, const struct option_set *options, struct db **ret_db)
 {
 	struct db *db = NULL;
@@ -90,7 +97,9 @@ int database_open_drawn(const char *path, const struct option_set *options, stru
 	if (!beside)
 		return cmd_fail("out of memory");
 	/* What cannot be stored is computed for this time: see picture_compute(). */
+	show_drawing("preparing pictures, once for this trace");
 	picture_add(beside);
+	show_drawing("                                       ");
 	int r = db_open(beside, &db);
 	return r < 0 ? cmd_fail_db(beside, r) : hand_over(path, db, ret_db);
 }

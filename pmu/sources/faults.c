@@ -7,7 +7,7 @@
 #include "pmu/stream.h"
 
 #if defined(__x86_64__)
-#define STACK_POINTER (UINT64_C(1) << 7) /* PERF_REG_X86_SP: whose stack it is */
+#define STACK_POINTER UINT64_C(0x80) /* PERF_REG_X86_SP: whose stack it is */
 #else
 #define STACK_POINTER UINT64_C(0)
 #endif

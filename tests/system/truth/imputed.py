@@ -49,7 +49,7 @@ def check_kind(checks, memsight, victim, kind, rate):
         low, high = (sum(ends) for ends in zip(*(ends_of(row, "self low", "self high", "self %") for row in functions)))
         check(checks, "  --flat", truth, low, min(high, 1))
     # All of these have a part of the time, whether samples can tell so or not.
-    used = {"indirect": ["one", "two", "one_index", "two_index"], "list": ["two"], "plain": ["one", "two"]}[kind]
+    used = {"indirect": ["one", "two", "one_index", "two_index"], "list": ["one_node", "two_node"], "plain": ["one", "two"]}[kind]
     for row in rows(memsight, recording, "--unused"):
         checks.that(row["allocated at"].split(" ")[0] not in [f"make_{name}" for name in used], f"{kind}: --unused has {row}")
     # A run does not differ from itself, and two of a kind do not surely differ.

@@ -54,6 +54,8 @@ MAKE(one)
 MAKE(two)
 MAKE(one_index)
 MAKE(two_index)
+MAKE(one_node)
+MAKE(two_node)
 
 /* ---- Loops: each is one object's, and of "indirect" also its index's ---- */
 
@@ -126,11 +128,11 @@ static void prepare(void)
 	arrays[0] = far;
 	arrays[1] = near;
 	for (unsigned i = 0; i < N_NODES; i++)
-		nodes[i] = make_one(sizeof(*nodes[i]));
+		nodes[i] = make_one_node(sizeof(*nodes[i]));
 	link_nodes(nodes, N_NODES);
 	lists[0] = nodes[0];
 	for (unsigned i = 0; i < N_FEW; i++)
-		nodes[i] = make_two(sizeof(*nodes[i]));
+		nodes[i] = make_two_node(sizeof(*nodes[i]));
 	link_nodes(nodes, N_FEW);
 	lists[1] = nodes[0];
 }
