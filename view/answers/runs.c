@@ -187,22 +187,31 @@ static const char regions_sql[] =
 static const char marks_sql[] = "SELECT name, thread_id AS thread, time_ns FROM mark WHERE" INSIDE
 				" ORDER BY time_ns LIMIT 2000";
 
-int view_timeline(struct view_question *question)
+/* A table of an answer. */
+struct part {
+	const char *name;
+	const char *sql;
+};
+
+static int write_parts(struct view_question *question, const struct part *parts, size_t n)
 {
-	static const struct {
-		const char *name;
-		const char *sql;
-	} parts[] = {
-		{ "live", live_sql },	    { "rss", rss_sql },	    { "levels", levels_sql },
-		{ "regions", regions_sql }, { "marks", marks_sql },
-	};
 	int r = 0;
 
 	json_open(&question->json, '{');
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && r == 0; i++)
+	for (size_t i = 0; i < n && r == 0; i++)
 		r = view_columns(question, parts[i].name, parts[i].sql);
 	json_close(&question->json, '}');
 	return r;
+}
+
+int view_timeline(struct view_question *question)
+{
+	static const struct part parts[] = {
+		{ "live", live_sql },	    { "rss", rss_sql },	    { "levels", levels_sql },
+		{ "regions", regions_sql }, { "marks", marks_sql },
+	};
+
+	return write_parts(question, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
 /*
@@ -211,19 +220,11 @@ int view_timeline(struct view_question *question)
 
 int view_series(struct view_question *question)
 {
-	const struct {
-		const char *name;
-		const char *sql;
-	} parts[] = {
+	const struct part parts[] = {
 		{ "values", report_series_values_sql },
 		{ "statistics", report_series_statistics_sql },
 		{ "overhead", report_series_overhead_sql },
 	};
-	int r = 0;
 
-	json_open(&question->json, '{');
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && r == 0; i++)
-		r = view_columns(question, parts[i].name, parts[i].sql);
-	json_close(&question->json, '}');
-	return r;
+	return write_parts(question, parts, sizeof(parts) / sizeof(parts[0]));
 }
