@@ -134,4 +134,3 @@ int import_begin_run(struct import *import, bool *ret_is_skipped);
 int import_end_run(struct import *import);
 
 /* Text of n_bytes as an allocated string; NULL without memory. */
-char *import_text(const char *bytes, size_t n_bytes);

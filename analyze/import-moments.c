@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/import-internal.h"
+#include "common/array.h"
 
 int64_t import_time(struct import *import, uint64_t ticks)
 {
@@ -21,15 +22,9 @@ int64_t import_order(const struct import *import, uint64_t ticks)
 
 int import_add_moment(struct import *import, const struct import_moment *moment)
 {
-	if (import->n_moments == import->n_moments_allocated) {
-		size_t n_new = 2 * import->n_moments + 64;
-		struct import_moment *moments =
-			reallocarray(import->moments, n_new, sizeof(*moments));
-		if (!moments)
-			return -ENOMEM;
-		import->moments = moments;
-		import->n_moments_allocated = n_new;
-	}
+	if (grow_array(&import->moments, import->n_moments, &import->n_moments_allocated,
+		       sizeof(*import->moments)) < 0)
+		return -ENOMEM;
 	struct import_moment *copy = &import->moments[import->n_moments];
 	*copy = *moment;
 	copy->order = import->n_moments;

@@ -11,7 +11,7 @@
 #include "schemas/ring.h"
 #include "store/database.h"
 
-char *import_text(const char *bytes, size_t n_bytes)
+static char *import_text(const char *bytes, size_t n_bytes)
 {
 	return strndup(bytes, n_bytes);
 }

@@ -17,6 +17,7 @@
 #include "cli/database.h"
 #include "cli/heimdallr-variables.h"
 #include "cli/options/record-options.h"
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "report/report.h"
 #include "runner/run.h"
@@ -121,10 +122,7 @@ static void live_files_add(void *user, const struct run_file *file)
 		      !find(files, item.path, item.build_id);
 	if (is_new)
 		item.fd = open_of_process(file, item.path);
-	struct live_file *longer =
-		item.fd >= 0 ? reallocarray(files->items, files->n + 1, sizeof(*longer)) : NULL;
-	if (longer) {
-		files->items = longer;
+	if (item.fd >= 0 && grow_array_of(&files->items, files->n, 1, sizeof(*files->items)) == 0) {
 		files->items[files->n++] = item;
 		return;
 	}

@@ -106,7 +106,8 @@ static int series_modes_make(const struct series *series, bool is_compat,
 
 #define STOPPED 130 /* as a shell says of SIGINT */
 
-int cmd_run_fail(const struct cmd_series *run, int err)
+/* Say what went wrong; returns the exit status. */
+static int cmd_run_fail(const struct cmd_series *run, int err)
 {
 	const char *message = run->message[0] ? run->message : strerror(-err);
 

@@ -31,9 +31,6 @@ struct cmd_series {
 	char message[SERIES_MESSAGE_BYTES];
 };
 
-/* Say what went wrong; returns the exit status. */
-int cmd_run_fail(const struct cmd_series *run, int err);
-
 /* --executor slurm: submit what is missing. The folder is open, the plan is laid out. */
 int cmd_run_slurm(struct cmd_series *run);
 

@@ -34,6 +34,20 @@ static inline int grow_array(void *items, size_t n, size_t *n_allocated, size_t 
 	return n < *n_allocated ? 0 : grow_array_by(items, n, 1, n_allocated, item_bytes);
 }
 
+/*
+ * Likewise where nobody keeps the capacity: it is the power of two at or above n. All of the array's
+ * growth must come from here.
+ */
+static inline int grow_array_of(void *items, size_t n, size_t n_more, size_t item_bytes)
+{
+	size_t n_allocated = n > 1 ? (size_t)2 << (63 - __builtin_clzl(n - 1)) : n;
+	size_t wanted = n + n_more > 1 ? (size_t)2 << (63 - __builtin_clzl(n + n_more - 1)) : 1;
+
+	if (wanted <= n_allocated)
+		return 0;
+	return grow_array_by(items, 0, wanted, &n_allocated, item_bytes);
+}
+
 /* Make items[at] exist, with all zero in items that are new: all n_allocated are in use. */
 static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, size_t item_bytes)
 {

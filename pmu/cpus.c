@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 
@@ -44,16 +45,13 @@ static int parse_range(const char **text, int *ret_first, int *ret_last)
 static int append_range(int **cpus, int n, int first, int last)
 {
 	int count = last - first + 1;
-	int *longer;
 
 	if (n + count > MAX_CPU + 1) /* a list that repeats itself */
 		return -EINVAL;
-	longer = reallocarray(*cpus, (size_t)(n + count), sizeof(**cpus));
-	if (!longer)
+	if (grow_array_of(cpus, (size_t)n, (size_t)count, sizeof(**cpus)) < 0)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++)
-		longer[n + i] = first + i;
-	*cpus = longer;
+		(*cpus)[n + i] = first + i;
 	return n + count;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "pmu/catalogue/sysfs.h"
 #include "pmu/cpus.h"
@@ -169,16 +170,13 @@ static bool is_among(int cpu, const int *cpus, int n)
 	return n == 0; /* no list: all */
 }
 
-static int grow(struct hardware_stream *stream, size_t n)
+static int grow(struct hardware_stream *stream)
 {
 	int **arrays[] = { &stream->events.set.fds, &stream->events.set.cpus, &stream->leader_fds };
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
-		int *longer = reallocarray(*arrays[i], n, sizeof(int));
-
-		if (!longer)
+		if (grow_array_of(arrays[i], stream->events.set.n, 1, sizeof(int)) < 0)
 			return -ENOMEM;
-		*arrays[i] = longer;
 	}
 	return 0;
 }
@@ -186,7 +184,7 @@ static int grow(struct hardware_stream *stream, size_t n)
 static int add_on_cpu(struct hardware_stream *stream, struct opening *opening, int cpu)
 {
 	struct pmu_event_set *set = &stream->events.set;
-	int r = grow(stream, set->n + 1), leader_fd = -1;
+	int r = grow(stream), leader_fd = -1;
 
 	if (r == 0)
 		r = open_on_cpu(opening, cpu, &leader_fd, &set->fds[set->n]);

@@ -103,7 +103,8 @@ static int insert_cells(sqlite3 *db, const struct heat *heat)
 	return r;
 }
 
-struct heat_request report_heatmap_part(const struct report_request *request)
+/* What of a run is asked for; cells that are not given are 0. */
+static struct heat_request report_heatmap_part(const struct report_request *request)
 {
 	const struct selection all = { .to_ns = INT64_MAX };
 	const struct selection *selection = request->selection ? request->selection : &all;
@@ -121,6 +122,12 @@ struct heat_request report_heatmap_part(const struct report_request *request)
 	};
 }
 
+/* Whether an error of heat_make() says that nothing lies there: that is no failure of a report. */
+static bool report_heatmap_is_nothing(int error)
+{
+	return error == -ENOENT || error == -ERANGE || error == -EADDRNOTAVAIL || error == -ESRCH;
+}
+
 int report_heatmap_prepare(sqlite3 *db, const struct report_request *request)
 {
 	struct heat_request part = report_heatmap_part(request);
@@ -136,11 +143,6 @@ int report_heatmap_prepare(sqlite3 *db, const struct report_request *request)
 		part.height = DEFAULT_HEIGHT;
 	int r = heat_make(db, &part, &heat);
 	return report_heatmap_is_nothing(r) ? 0 : r < 0 ? r : insert_cells(db, &heat);
-}
-
-bool report_heatmap_is_nothing(int error)
-{
-	return error == -ENOENT || error == -ERANGE || error == -EADDRNOTAVAIL || error == -ESRCH;
 }
 
 #define LABEL_COLUMNS	29

@@ -16,12 +16,6 @@ extern const char report_heatmap_sql[];
 int report_heatmap_prepare(sqlite3 *db, const struct report_request *request);
 int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *request);
 
-/* What of a run is asked for; cells that are not given are 0. */
-struct heat_request report_heatmap_part(const struct report_request *request);
-
-/* Whether an error of heat_make() says that nothing lies there: that is no failure of a report. */
-bool report_heatmap_is_nothing(int error);
-
 /*
  * Which of n levels a number from 1 to `most` has: from 0, in equal steps of its logarithm. Each
  * level has at least one number, as far as there are that many.

@@ -47,7 +47,8 @@ static bool can_wait(const struct collector *collector)
 	       trace_writer_pending_bytes(collector->writer) < hold_bytes(collector);
 }
 
-void collector_wait_for_room(struct collector *collector)
+/* The disk has no room: what is pending waits for the next try. */
+static void collector_wait_for_room(struct collector *collector)
 {
 	uint64_t wait_ns = 2 * collector->retry_wait_ns;
 

@@ -115,8 +115,6 @@ void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes
 void collector_look_at_room(struct collector *collector);
 /* Commit when the rest of the room could be full; stop when it is. 0 or a negative errno. */
 int collector_check_room(struct collector *collector);
-/* The disk has no room: what is pending waits for the next try. */
-void collector_wait_for_room(struct collector *collector);
 /* How many chunks a round may read so that the room is enough for them; at least 1. */
 uint32_t collector_max_chunks(const struct collector *collector, uint32_t most);
 /* A signal came in. */

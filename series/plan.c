@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 
 #define MAX_NAME_BYTES 150 /* of a program: leaves room for MODE and N in a folder's name */
@@ -101,15 +102,11 @@ static int name_program(const struct series_plan *plan, const struct series_work
 
 static int add_program(struct series_plan *plan, struct series_program *program)
 {
-	struct series_program *grown =
-		reallocarray(plan->programs, plan->n_programs + 1, sizeof(*grown));
-
-	if (!grown) {
+	if (grow_array_of(&plan->programs, plan->n_programs, 1, sizeof(*plan->programs)) < 0) {
 		free(program->words);
 		return -ENOMEM;
 	}
-	plan->programs = grown;
-	grown[plan->n_programs++] = *program;
+	plan->programs[plan->n_programs++] = *program;
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
 
@@ -18,7 +19,7 @@ struct series *series_create(void)
 	return series;
 }
 
-void series_texts_finish(struct series_texts *texts)
+static void series_texts_finish(struct series_texts *texts)
 {
 	for (size_t i = 0; i < texts->n; i++)
 		free(texts->texts[i]);
@@ -67,61 +68,45 @@ struct series *series_destroy(struct series *series)
 int series_texts_add(struct series_texts *texts, const char *text)
 {
 	auto_free char *copy = strdup(text);
-	char **grown = reallocarray(texts->texts, texts->n + 2, sizeof(*grown));
 
-	if (grown)
-		texts->texts = grown;
-	if (!grown || !copy)
+	if (!copy || grow_array_of(&texts->texts, texts->n, 2, sizeof(char *)) < 0)
 		return -ENOMEM;
-	grown[texts->n++] = steal_ptr(&copy);
-	grown[texts->n] = NULL;
+	texts->texts[texts->n++] = steal_ptr(&copy);
+	texts->texts[texts->n] = NULL;
 	return 0;
-}
-
-/* Room for one more of n items. */
-static void *grow(void *items, size_t n, size_t item_bytes)
-{
-	return reallocarray(items, n + 1, item_bytes);
 }
 
 struct series_workload *series_add_workload(struct series *series, const char *name)
 {
-	struct series_workload *grown =
-		grow(series->workloads, series->n_workloads, sizeof(*grown));
 	auto_free char *copy = strdup(name);
 
-	if (grown)
-		series->workloads = grown;
-	if (!grown || !copy)
+	if (!copy || grow_array_of(&series->workloads, series->n_workloads, 1,
+				   sizeof(*series->workloads)) < 0)
 		return NULL;
-	grown[series->n_workloads] = (struct series_workload){ .name = steal_ptr(&copy) };
-	return &grown[series->n_workloads++];
+	series->workloads[series->n_workloads] =
+		(struct series_workload){ .name = steal_ptr(&copy) };
+	return &series->workloads[series->n_workloads++];
 }
 
 struct series_mode *series_add_mode(struct series *series, const char *name)
 {
-	struct series_mode *grown = grow(series->modes, series->n_modes, sizeof(*grown));
 	auto_free char *copy = strdup(name);
 
-	if (grown)
-		series->modes = grown;
-	if (!grown || !copy)
+	if (!copy || grow_array_of(&series->modes, series->n_modes, 1, sizeof(*series->modes)) < 0)
 		return NULL;
-	grown[series->n_modes] = (struct series_mode){ .name = steal_ptr(&copy) };
-	return &grown[series->n_modes++];
+	series->modes[series->n_modes] = (struct series_mode){ .name = steal_ptr(&copy) };
+	return &series->modes[series->n_modes++];
 }
 
 int series_add_setting(struct series_mode *mode, const char *key, const char *value)
 {
-	struct series_setting *grown = grow(mode->settings, mode->n_settings, sizeof(*grown));
 	auto_free char *own_key = strdup(key);
 	auto_free char *own_value = strdup(value);
 
-	if (grown)
-		mode->settings = grown;
-	if (!grown || !own_key || !own_value)
+	if (!own_key || !own_value ||
+	    grow_array_of(&mode->settings, mode->n_settings, 1, sizeof(*mode->settings)) < 0)
 		return -ENOMEM;
-	grown[mode->n_settings++] =
+	mode->settings[mode->n_settings++] =
 		(struct series_setting){ steal_ptr(&own_key), steal_ptr(&own_value) };
 	return 0;
 }

@@ -78,7 +78,6 @@ static inline void series_cleanup(struct series **series)
 
 /* Append a copy of text. 0 or -ENOMEM. */
 int series_texts_add(struct series_texts *texts, const char *text);
-void series_texts_finish(struct series_texts *texts);
 
 /* Append a workload or mode of this name, to be filled in by the caller; NULL without memory. */
 struct series_workload *series_add_workload(struct series *series, const char *name);

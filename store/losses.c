@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "store/database.h"
 
@@ -36,19 +37,17 @@ static void add_up(struct losses_item *sum, const struct losses_item *item)
 
 static int append(struct losses *losses, const struct losses_item *item)
 {
-	struct losses_item *items = reallocarray(losses->items, losses->n + 1, sizeof(*items));
-	if (!items)
+	if (grow_array_of(&losses->items, losses->n, 1, sizeof(*losses->items)) < 0)
 		return -ENOMEM;
-	losses->items = items;
 
 	auto_free char *source = strdup(item->source);
 	auto_free char *reason = strdup(item->reason);
 	if (!source || !reason)
 		return -ENOMEM;
-	items[losses->n] = *item;
-	items[losses->n].source = steal_ptr(&source);
-	items[losses->n].reason = steal_ptr(&reason);
-	losses->n++;
+	struct losses_item *added = &losses->items[losses->n++];
+	*added = *item;
+	added->source = steal_ptr(&source);
+	added->reason = steal_ptr(&reason);
 	return 0;
 }
 

@@ -1,4 +1,5 @@
 /* From the body of a frame, as it is stored, to the items in it. */
+#include "common/array.h"
 #include "trace/reader-internal.h"
 
 #include <errno.h>
@@ -150,15 +151,8 @@ static unsigned find_decoder(unsigned type)
 
 static int reserve_body(struct trace_reader *reader, size_t n_bytes)
 {
-	if (reader->body && n_bytes <= reader->body_capacity)
-		return 0;
-
-	uint8_t *body = realloc(reader->body, n_bytes + TRACE_VARINT_SLACK);
-	if (!body)
-		return -ENOMEM;
-	reader->body = body;
-	reader->body_capacity = n_bytes;
-	return 0;
+	return grow_array_by(&reader->body, 0, n_bytes + TRACE_VARINT_SLACK, &reader->body_capacity,
+			     1);
 }
 
 static int check_body(const struct trace_frame *head, const uint8_t *stored)

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/array.h"
+
 void trace_index_finish(struct trace_index *index)
 {
 	free(index->entries);
@@ -32,17 +34,10 @@ static void merge_neighbours(struct trace_index *index)
 
 int trace_index_reserve(struct trace_index *index)
 {
-	if (index->n_entries < index->capacity || index->capacity == TRACE_INDEX_MAX_ENTRIES)
+	if (index->n_entries == TRACE_INDEX_MAX_ENTRIES)
 		return 0;
-
-	uint32_t capacity = index->capacity ? index->capacity * 2 : 64;
-	struct trace_index_entry *entries =
-		realloc(index->entries, capacity * sizeof(index->entries[0]));
-	if (!entries)
-		return -ENOMEM;
-	index->entries = entries;
-	index->capacity = capacity;
-	return 0;
+	return grow_array(&index->entries, index->n_entries, &index->capacity,
+			  sizeof(*index->entries));
 }
 
 void trace_index_add(struct trace_index *index, const struct trace_index_entry *segment)

@@ -12,7 +12,7 @@
 struct trace_index {
 	struct trace_index_entry *entries;
 	uint32_t n_entries;
-	uint32_t capacity;
+	size_t capacity;
 	uint32_t stride; /* segments in one entry; 0 counts as 1 */
 	uint32_t n_in_last; /* segments in the last entry */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "trace/frame.h"
 
 /* Below this a zstd frame saves less than it costs. */
@@ -21,16 +22,7 @@ void trace_output_finish(struct trace_output *output)
 /* Make room for n_bytes more. */
 static int reserve(struct trace_output *output, size_t n_bytes)
 {
-	if (output->capacity - output->n_bytes >= n_bytes)
-		return 0;
-
-	size_t capacity = (output->n_bytes + n_bytes) * 3 / 2;
-	uint8_t *bytes = realloc(output->bytes, capacity);
-	if (!bytes)
-		return -ENOMEM;
-	output->bytes = bytes;
-	output->capacity = capacity;
-	return 0;
+	return grow_array_by(&output->bytes, output->n_bytes, n_bytes, &output->capacity, 1);
 }
 
 /* Compress the parts into out. Returns the compressed size, or 0 if that does not pay. */

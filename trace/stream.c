@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 static struct trace_stream **bucket(struct trace_streams *streams, enum trace_frame_type type,
 				    uint32_t stream_id)
 {
@@ -64,14 +66,8 @@ struct trace_stream *trace_streams_get(struct trace_streams *streams, enum trace
 
 uint8_t *trace_stream_reserve(struct trace_stream *stream, size_t n_bytes)
 {
-	if (stream->capacity - stream->n_bytes < n_bytes) {
-		size_t capacity = (stream->n_bytes + n_bytes) * 3 / 2;
-		uint8_t *bytes = realloc(stream->bytes, capacity);
-		if (!bytes)
-			return NULL;
-		stream->bytes = bytes;
-		stream->capacity = capacity;
-	}
+	if (grow_array_by(&stream->bytes, stream->n_bytes, n_bytes, &stream->capacity, 1) < 0)
+		return NULL;
 	return stream->bytes + stream->n_bytes;
 }
 

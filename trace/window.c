@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/array.h"
+
 /* At least so much is read at once: frames of small streams are many and short. */
 #define READ_BYTES (256u << 10)
 
@@ -15,23 +17,10 @@ void trace_window_finish(struct trace_window *window)
 	window->capacity = 0;
 }
 
-static int reserve(struct trace_window *window, size_t n_bytes)
-{
-	if (n_bytes <= window->capacity)
-		return 0;
-
-	uint8_t *bytes = realloc(window->bytes, n_bytes);
-	if (!bytes)
-		return -ENOMEM;
-	window->bytes = bytes;
-	window->capacity = n_bytes;
-	return 0;
-}
-
 /* Move the window to offset. */
 static int fill(struct trace_window *window, uint64_t offset, size_t n_bytes)
 {
-	int r = reserve(window, n_bytes);
+	int r = grow_array_by(&window->bytes, 0, n_bytes, &window->capacity, 1);
 	if (r < 0)
 		return r;
 

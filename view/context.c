@@ -78,7 +78,17 @@ static int set_up(sqlite3 *handle)
 	return db_errno(handle, code);
 }
 
-int view_context_connect(struct view_context *context, const char *path, struct db **ret_db)
+/* Let a connection of view_context_connect() give up when this context's patience is over. */
+static void view_context_be_patient(struct view_context *context, sqlite3 *connection)
+{
+	sqlite3_progress_handler(connection, PATIENCE_INSTRUCTIONS, look_up, context);
+}
+
+/*
+ * Another connection to a database, likewise. Its temporary tables may be written, and views.sql
+ * made is there as temporary views. Returns 0 or as db_open().
+ */
+static int view_context_connect(struct view_context *context, const char *path, struct db **ret_db)
 {
 	auto_db struct db *db = NULL;
 	int r = db_open(path, &db);
@@ -90,11 +100,6 @@ int view_context_connect(struct view_context *context, const char *path, struct 
 	view_context_be_patient(context, db_handle(db));
 	*ret_db = steal_ptr(&db);
 	return 0;
-}
-
-void view_context_be_patient(struct view_context *context, sqlite3 *connection)
-{
-	sqlite3_progress_handler(connection, PATIENCE_INSTRUCTIONS, look_up, context);
 }
 
 /* ---- A part of a run ---- */

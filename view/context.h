@@ -77,15 +77,6 @@ static inline void view_context_cleanup(struct view_context **context)
  */
 int view_context_pictures(struct view_context *context, struct picture_store **ret_pictures);
 
-/*
- * Another connection to a database, likewise. Its temporary tables may be written, and views.sql
- * made is there as temporary views. Returns 0 or as db_open().
- */
-int view_context_connect(struct view_context *context, const char *path, struct db **ret_db);
-
-/* Let a connection of view_context_connect() give up when this context's patience is over. */
-void view_context_be_patient(struct view_context *context, sqlite3 *connection);
-
 /* The first error that a connection of it kept (statement.h), as a negative errno; 0: none. */
 int view_context_kept(const struct view_context *context);
 

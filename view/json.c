@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/utf8.h"
 #include "store/statement.h"
@@ -21,19 +22,9 @@ static char *reserve(struct json *json, size_t n_bytes)
 		json->error = -EFBIG;
 		return NULL;
 	}
-	if (wanted > json->n_allocated) {
-		/* Large ones are mostly reserved at once. */
-		size_t more = wanted < 1 << 20 ? wanted : wanted / 8;
-		size_t capacity = wanted + more < 256 ? 256 : wanted + more;
-		char *larger = realloc(json->bytes, capacity);
-		if (!larger) {
-			json->error = -ENOMEM;
-			return NULL;
-		}
-		json->bytes = larger;
-		json->n_allocated = capacity;
-	}
-	return json->bytes + json->n_bytes;
+	json->error =
+		grow_array_by(&json->bytes, json->n_bytes, n_bytes + 1, &json->n_allocated, 1);
+	return json->error ? NULL : json->bytes + json->n_bytes;
 }
 
 static void put(struct json *json, const char *bytes, size_t n_bytes)
@@ -81,7 +72,8 @@ static void put_text(struct json *json, const char *text)
 	put(json, "\"", 1);
 }
 
-void json_fail(struct json *json, int error)
+/* Nothing more is written: json_finish() returns the error, unless there was another one before. */
+static void json_fail(struct json *json, int error)
 {
 	if (!json->error)
 		json->error = error;
@@ -133,12 +125,8 @@ void json_null(struct json *json)
 	put_value(json, "null", 4);
 }
 
-void json_base64(struct json *json, const void *bytes, size_t n_bytes)
-{
-	json_base64_marked(json, '\0', bytes, n_bytes);
-}
-
-void json_base64_marked(struct json *json, char mark, const void *bytes, size_t n_bytes)
+/* The same with a letter before it; 0: none. */
+static void json_base64_marked(struct json *json, char mark, const void *bytes, size_t n_bytes)
 {
 	static const char letters[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -161,6 +149,11 @@ void json_base64_marked(struct json *json, char mark, const void *bytes, size_t 
 	}
 	json->n_bytes += n_letters;
 	put(json, "\"", 1);
+}
+
+void json_base64(struct json *json, const void *bytes, size_t n_bytes)
+{
+	json_base64_marked(json, '\0', bytes, n_bytes);
 }
 
 void json_raw(struct json *json, const struct json *value)

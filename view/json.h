@@ -24,9 +24,6 @@ struct json {
 void json_open(struct json *json, char bracket);
 void json_close(struct json *json, char bracket);
 
-/* Nothing more is written: json_finish() returns the error, unless there was another one before. */
-void json_fail(struct json *json, int error);
-
 /*
  * The name of the value that comes next. NULL is what SQLite names a column without memory:
  * -ENOMEM.
@@ -41,9 +38,6 @@ void json_null(struct json *json);
 
 /* Bytes as text in base64 (RFC 4648, with padding). */
 void json_base64(struct json *json, const void *bytes, size_t n_bytes);
-
-/* The same with a letter before it; 0: none. */
-void json_base64_marked(struct json *json, char mark, const void *bytes, size_t n_bytes);
 
 /* A value that was written elsewhere; empty: null. */
 void json_raw(struct json *json, const struct json *value);

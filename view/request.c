@@ -197,8 +197,12 @@ static unsigned read_pair(enum view_answer answer, char *pair, struct view_value
 		      answers[answer].parameters[0] ? answers[answer].parameters : "(none)");
 }
 
-unsigned view_values_parse(enum view_answer answer, char *query, struct view_values *ret_values,
-			   char *message)
+/*
+ * Parse the part behind '?' for an answer, in place. Returns 200 or 400 with a message of
+ * VIEW_MESSAGE_BYTES.
+ */
+static unsigned view_values_parse(enum view_answer answer, char *query,
+				  struct view_values *ret_values, char *message)
 {
 	char *rest = NULL;
 	unsigned status = 200;

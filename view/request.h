@@ -92,13 +92,6 @@ bool view_parameter_is_text(enum view_parameter parameter);
 bool view_answer_takes(enum view_answer answer, enum view_parameter parameter);
 
 /*
- * Parse the part behind '?' for an answer, in place. Returns 200 or 400 with a message of
- * VIEW_MESSAGE_BYTES.
- */
-unsigned view_values_parse(enum view_answer answer, char *query, struct view_values *ret_values,
-			   char *message);
-
-/*
  * Whether a Host header (NULL: there was none) is that of a server at 127.0.0.1:port. Any other
  * name means that a page from elsewhere got its name to lead here (DNS rebinding).
  */

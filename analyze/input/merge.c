@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 
 #define FETCH_EVENTS 8 /* of a thread, fetched into the cache before their turn */
@@ -211,13 +212,8 @@ static int make_room(struct stream *stream)
 		move_to_front(stream);
 		return 0;
 	}
-	size_t n_new = 2 * stream->n_allocated + 64;
-	struct merge_event *events = reallocarray(stream->events, n_new, sizeof(*events));
-	if (!events)
-		return -ENOMEM;
-	stream->events = events;
-	stream->n_allocated = n_new;
-	return 0;
+	return grow_array(&stream->events, stream->n, &stream->n_allocated,
+			  sizeof(*stream->events));
 }
 
 /*

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyze/live/allocation-sorter.h"
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "store/database-internal.h"
 #include "store/row-writer.h"
@@ -11,8 +12,7 @@
 
 #define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* births at a time leave the window */
 #define FIRST_WINDOW 1024u /* most runs are small, and 28 MiB are not for them */
-#define FIRST_ENDED  128u
-#define MOST_ENDED   8192u /* blocks that ended, given to the thread at a time */
+#define MOST_ENDED   8192u /* a power of two of blocks is given to the thread at a time */
 
 static const struct rows_table table = {
 	.name = "allocation",
@@ -202,15 +202,9 @@ static int make_room(struct block_rows *rows)
 	struct ended *ended = &rows->filled;
 	int r = ended->n == MOST_ENDED ? give(rows) : 0;
 
-	if (r < 0 || ended->n < ended->n_allocated)
+	if (r < 0)
 		return r;
-	size_t n = ended->n_allocated ? 2 * ended->n_allocated : FIRST_ENDED;
-	struct block_row *larger = reallocarray(ended->rows, n, sizeof(*larger));
-	if (!larger)
-		return -ENOMEM;
-	ended->rows = larger;
-	ended->n_allocated = n;
-	return 0;
+	return grow_array(&ended->rows, ended->n, &ended->n_allocated, sizeof(*ended->rows));
 }
 
 void block_rows_born(struct block_rows *rows, uint64_t id)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 
 #define CHUNK_ITEMS_LOG2 15
@@ -95,22 +96,12 @@ struct heap_node **heap_pool_hint(const struct heap_pool *pool, uint64_t address
 	return &pool->hints[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HINTS_LOG2)];
 }
 
-/* Returns the array with room for one more, or NULL without memory (the array is as before). */
-static void *grow(void *array, size_t n, size_t item_bytes)
-{
-	if (n & (n - 1)) /* room up to the next power of two */
-		return array;
-	return reallocarray(array, n ? 2 * n : 1, item_bytes);
-}
-
 uint32_t heap_pool_serial(struct heap_pool *pool)
 {
-	uint64_t *last_ids = grow(pool->last_ids, pool->n_serials, sizeof(*last_ids));
-
-	if (!last_ids || pool->n_serials > MAX_SERIAL)
+	if (grow_array_of(&pool->last_ids, pool->n_serials, 1, sizeof(*pool->last_ids)) < 0 ||
+	    pool->n_serials > MAX_SERIAL)
 		return 0;
-	pool->last_ids = last_ids;
-	last_ids[pool->n_serials] = UINT64_MAX;
+	pool->last_ids[pool->n_serials] = UINT64_MAX;
 	return pool->n_serials++;
 }
 
@@ -129,15 +120,13 @@ uint64_t heap_pool_max_id(const struct heap_pool *pool, const struct heap_node *
 
 static int add_slab(struct node_store *store)
 {
-	void **slabs = grow(store->slabs, store->n_slabs, sizeof(*slabs));
-	if (!slabs)
+	if (grow_array_of(&store->slabs, store->n_slabs, 1, sizeof(*store->slabs)) < 0)
 		return -ENOMEM;
-	store->slabs = slabs;
 
 	char *slab = malloc(SLAB_NODES * store->node_bytes);
 	if (!slab)
 		return -ENOMEM;
-	slabs[store->n_slabs++] = slab;
+	store->slabs[store->n_slabs++] = slab;
 	for (size_t i = SLAB_NODES; i-- > 0;) {
 		*(void **)(slab + i * store->node_bytes) = store->free;
 		store->free = slab + i * store->node_bytes;
@@ -232,16 +221,14 @@ static int add_chunk(struct heap_pool *pool)
 {
 	if (pool->n_chunks >= (NO_ITEM >> CHUNK_ITEMS_LOG2))
 		return -ENOMEM;
-	struct heap_item **chunks = grow(pool->chunks, pool->n_chunks, sizeof(struct heap_item *));
-	if (!chunks)
+	if (grow_array_of(&pool->chunks, pool->n_chunks, 1, sizeof(*pool->chunks)) < 0)
 		return -ENOMEM;
-	pool->chunks = chunks;
 
 	struct heap_item *chunk = malloc(CHUNK_ITEMS * sizeof(*chunk));
 	if (!chunk)
 		return -ENOMEM;
 	uint32_t first = (uint32_t)pool->n_chunks << CHUNK_ITEMS_LOG2;
-	chunks[pool->n_chunks++] = chunk;
+	pool->chunks[pool->n_chunks++] = chunk;
 	for (uint32_t i = CHUNK_ITEMS; i-- > 0;) {
 		chunk[i].birth_ns = pool->free_item;
 		pool->free_item = first + i;

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/array.h"
+
 #define PAGE_LOG2   12
 #define GROUP_LOG2  21 /* 512 pages */
 #define GROUP_PAGES (UINT64_C(1) << (GROUP_LOG2 - PAGE_LOG2))
@@ -12,44 +14,14 @@
 #define MAX_RANGE (UINT64_C(1) << 40)
 
 struct page_group {
-	uint64_t key; /* address >> GROUP_LOG2, plus 1; 0: free */
 	uint64_t words[GROUP_WORDS];
 };
 
 void freed_pages_finish(struct freed_pages *set)
 {
 	free(set->groups);
+	key_map_finish(&set->places);
 	*set = (struct freed_pages){ 0 };
-}
-
-/* Where the group of a key is, or would go. There is a free place. */
-static size_t place_of(const struct freed_pages *set, uint64_t key)
-{
-	size_t mask = set->n_allocated - 1;
-	size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & mask;
-
-	while (set->groups[i].key != 0 && set->groups[i].key != key)
-		i = (i + 1) & mask;
-	return i;
-}
-
-static int grow(struct freed_pages *set)
-{
-	struct freed_pages larger = {
-		.n = set->n,
-		.n_allocated = set->n_allocated ? 2 * set->n_allocated : 16,
-	};
-
-	larger.groups = calloc(larger.n_allocated, sizeof(*larger.groups));
-	if (!larger.groups)
-		return -ENOMEM;
-	for (size_t i = 0; i < set->n_allocated; i++) {
-		if (set->groups[i].key != 0)
-			larger.groups[place_of(&larger, set->groups[i].key)] = set->groups[i];
-	}
-	free(set->groups);
-	*set = larger;
-	return 0;
 }
 
 /* Set bits first to last of a group. */
@@ -65,17 +37,17 @@ static void set_bits(struct page_group *group, unsigned first, unsigned last)
 /* Add pages first to last, which lie in one group. */
 static int add_to_group(struct freed_pages *set, uint64_t first, uint64_t last)
 {
-	uint64_t key = (first / GROUP_PAGES) + 1;
+	uint64_t key = first / GROUP_PAGES;
+	size_t place = key_map_get(&set->places, key, 0);
 
-	if (2 * set->n >= set->n_allocated) {
-		int r = grow(set);
-		if (r < 0)
-			return r;
+	if (place == 0) {
+		if (grow_array_to(&set->groups, set->n, &set->n_allocated, sizeof(*set->groups)) <
+			    0 ||
+		    key_map_put(&set->places, key, 0, set->n + 1) < 0)
+			return -ENOMEM;
+		place = ++set->n;
 	}
-	struct page_group *group = &set->groups[place_of(set, key)];
-	set->n += group->key == 0;
-	group->key = key;
-	set_bits(group, first % GROUP_PAGES, last % GROUP_PAGES);
+	set_bits(&set->groups[place - 1], first % GROUP_PAGES, last % GROUP_PAGES);
 	return 0;
 }
 
@@ -100,9 +72,7 @@ bool freed_pages_has(const struct freed_pages *set, uint64_t address)
 {
 	uint64_t page = address >> PAGE_LOG2;
 	unsigned bit = page % GROUP_PAGES;
+	size_t place = key_map_get(&set->places, page / GROUP_PAGES, 0);
 
-	if (set->n_allocated == 0)
-		return false;
-	const struct page_group *group = &set->groups[place_of(set, page / GROUP_PAGES + 1)];
-	return group->key != 0 && group->words[bit / 64] >> (bit % 64) & 1;
+	return place != 0 && set->groups[place - 1].words[bit / 64] >> (bit % 64) & 1;
 }

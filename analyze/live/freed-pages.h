@@ -4,13 +4,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/hash-map.h"
+
 struct page_group;
 
 /* All zero is empty. */
 struct freed_pages {
 	struct page_group *groups;
 	size_t n;
-	size_t n_allocated; /* a power of two, or 0 */
+	size_t n_allocated;
+	struct key_map places; /* of a group's number: 1 + where it lies in groups */
 };
 
 void freed_pages_finish(struct freed_pages *set);

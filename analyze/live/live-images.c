@@ -4,26 +4,14 @@
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
+#include "common/array.h"
 
 #define MAX_NUMBER (1u << 24) /* of images and threads: more is damage */
 
 /* Make room for a pointer number `number` in an array of pointers. */
 static int reserve(void *array, size_t *n, uint32_t number)
 {
-	void ***pointers = array;
-
-	if (number < *n)
-		return 0;
-	if (number >= MAX_NUMBER)
-		return -EBADMSG;
-	size_t n_new = number + number / 2 + 16;
-	void **grown = reallocarray(*pointers, n_new, sizeof(void *));
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + *n, 0, (n_new - *n) * sizeof(void *));
-	*pointers = grown;
-	*n = n_new;
-	return 0;
+	return number < MAX_NUMBER ? grow_array_to(array, number, n, sizeof(void *)) : -EBADMSG;
 }
 
 struct memory_image *memory_image(struct memory *memory, uint32_t number)

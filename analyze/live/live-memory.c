@@ -152,11 +152,6 @@ uint32_t memory_process_of(const struct memory *memory, uint32_t thread)
 	return task ? task->process : 0;
 }
 
-size_t memory_bytes(const struct memory *memory)
-{
-	return heap_pool_bytes(memory->pool);
-}
-
 int memory_finish(struct memory *memory, int64_t end_ns)
 {
 	int r = 0;

@@ -159,8 +159,5 @@ int memory_write_kinds(struct memory *memory);
 /* The answers for owners.h. */
 struct owner_memory memory_answers(struct memory *memory);
 
-/* Bytes of the live set of all images. */
-size_t memory_bytes(const struct memory *memory);
-
 /* All images end at end_ns; flush the rows. Returns 0 or a negative errno. */
 int memory_finish(struct memory *memory, int64_t end_ns);

@@ -4,25 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 void mappings_finish(struct mappings *mappings)
 {
 	free(mappings->items);
 	*mappings = (struct mappings){ 0 };
 }
 
-/* Room for n items in all. */
-static int reserve(struct mappings *mappings, size_t n)
+/* Room for n_more items. */
+static int reserve(struct mappings *mappings, size_t n_more)
 {
-	if (n <= mappings->n_allocated)
-		return 0;
-
-	size_t n_new = n + n / 2 + 16;
-	struct mapping *items = reallocarray(mappings->items, n_new, sizeof(*items));
-	if (!items)
-		return -ENOMEM;
-	mappings->items = items;
-	mappings->n_allocated = n_new;
-	return 0;
+	return grow_array_by(&mappings->items, mappings->n, n_more, &mappings->n_allocated,
+			     sizeof(*mappings->items));
 }
 
 int mappings_fork(struct mappings *child, const struct mappings *parent)
@@ -91,7 +85,7 @@ int mappings_remove(struct mappings *mappings, uint64_t address, uint64_t size,
 	struct mapping pieces[2];
 	size_t n_pieces = 0;
 
-	int r = reserve(mappings, mappings->n + 1);
+	int r = reserve(mappings, 1);
 	if (r < 0)
 		return r;
 	for (; last < mappings->n && mappings->items[last].address < end; last++) {
@@ -118,7 +112,7 @@ int mappings_insert(struct mappings *mappings, const struct mapping *mapping,
 
 	int r = mappings_remove(mappings, mapping->address, mapping->size, change);
 	if (r >= 0)
-		r = reserve(mappings, mappings->n + 1);
+		r = reserve(mappings, 1);
 	if (r < 0)
 		return r;
 	replace(mappings, first_behind(mappings, mapping->address), 0, mapping, 1);
@@ -127,7 +121,7 @@ int mappings_insert(struct mappings *mappings, const struct mapping *mapping,
 
 int mappings_append(struct mappings *mappings, const struct mapping *mapping)
 {
-	int r = reserve(mappings, mappings->n + 1);
+	int r = reserve(mappings, 1);
 
 	if (r == 0)
 		mappings->items[mappings->n++] = *mapping;

@@ -42,8 +42,8 @@ static int8_t is_write(const struct sample_source *source, uint64_t word)
 	return told.is_write;
 }
 
-int sample_add_hardware(struct samples *samples, struct sample_source *source,
-			const struct hardware_access *hardware)
+static int sample_add_hardware(struct samples *samples, struct sample_source *source,
+			       const struct hardware_access *hardware)
 {
 	struct pending_sample *item = samples->item;
 	bool is_kernel = hardware->address >= FIRST_KERNEL_ADDRESS;

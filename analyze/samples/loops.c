@@ -44,8 +44,9 @@ static int64_t find_loop(struct sample_loops *loops, int64_t frame)
 	return (int64_t)loops->n;
 }
 
-int sample_loops_owner(struct sample_loops *loops, uint32_t loop,
-		       const struct sample_access *access, struct loop_owner **ret_owner)
+/* Add accesses of an owner to a loop. 0 or -ENOMEM. */
+static int sample_loops_owner(struct sample_loops *loops, uint32_t loop,
+			      const struct sample_access *access, struct loop_owner **ret_owner)
 {
 	const struct owner *owner = &access->owner;
 	bool is_heap = owner->kind == OWNER_heap;

@@ -85,10 +85,6 @@ void sample_loops_break(struct sample_loops *loops, uint32_t thread);
 /* The item's owners are known: add its mix to its loop. 0 or -ENOMEM. */
 int sample_loops_mix(struct sample_loops *loops, const struct pending_sample *item);
 
-/* Add accesses of an owner to a loop. 0 or -ENOMEM. */
-int sample_loops_owner(struct sample_loops *loops, uint32_t loop,
-		       const struct sample_access *access, struct loop_owner **ret_owner);
-
 /* Write the rows. 0 or a negative errno. */
 int sample_loops_write(struct sample_loops *loops, struct db *db, int64_t run_id,
 		       instruction_stack_of stack_of, void *user);

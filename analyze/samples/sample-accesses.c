@@ -130,8 +130,12 @@ static void close_access(struct owners *owners, const struct pending_sample *ite
 		owners_moving(owners, &question, &item->freed, &access->owner);
 }
 
-void sample_touches_close(struct owners *owners, struct pending_sample *item,
-			  const struct owner_block *block, bool is_realloc)
+/*
+ * The next event of the item's thread made block (NULL: made none, or there is no next): decide
+ * what is open, and merge.
+ */
+static void sample_touches_close(struct owners *owners, struct pending_sample *item,
+				 const struct owner_block *block, bool is_realloc)
 {
 	for (size_t i = 0; i < item->n; i++) {
 		struct sample_access *access = &item->accesses[i];

@@ -67,13 +67,6 @@ struct pending_sample {
  */
 size_t sample_touches_merge(struct sample_access *accesses, size_t n, int64_t time_ns);
 
-/*
- * The next event of the item's thread made block (NULL: made none, or there is no next): decide
- * what is open, and merge.
- */
-void sample_touches_close(struct owners *owners, struct pending_sample *item,
-			  const struct owner_block *block, bool is_realloc);
-
 /* Whether any is open. */
 bool sample_touches_are_open(const struct pending_sample *item);
 

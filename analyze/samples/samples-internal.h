@@ -141,10 +141,6 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 		 const struct sample_location *place, int64_t time_ns);
 int sample_end(struct samples *samples);
 
-/* A trap of a debug register. 0 or a negative errno. */
-int sample_attribute_watch(struct samples *samples, struct sample_source *source,
-			   const struct pmu_record *record, int64_t time_ns);
-
 /* The sampled registers in the decoder's order. False: there are none of 64-bit code. */
 bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample *ret);
 
@@ -194,8 +190,6 @@ int sample_find_owner(struct samples *samples, struct pending_sample *item,
  * attribute-hardware.c: accesses that hardware sampled, of the item at hand. 0 or a negative errno.
  */
 struct hardware_access;
-int sample_add_hardware(struct samples *samples, struct sample_source *source,
-			const struct hardware_access *hardware);
 int sample_add_hardware_record(struct samples *samples, struct sample_source *source,
 			       const struct pmu_sample *sample);
 int sample_attribute_hardware(struct samples *samples, struct sample_source *source,

@@ -283,7 +283,11 @@ static int open_in(const char *folder, const char *file_name, const char *link,
 	return file_name ? open_by_name(folder, file_name, link, wanted, ret_path) : -1;
 }
 
-char *debug_file_shared(Elf *elf, const char **ret_name)
+/*
+ * The build-id (hex, allocated) of the file with what several debug files share (dwz); NULL: none
+ * is named. *ret_name points into the ELF file.
+ */
+static char *debug_file_shared(Elf *elf, const char **ret_name)
 {
 	Elf_Scn *section = NULL;
 	size_t names = 0;

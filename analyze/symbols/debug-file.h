@@ -36,12 +36,6 @@ int debug_file_open(const char *path);
 /* The build-id of an ELF file as hex, allocated; NULL: it has none. */
 char *debug_file_build_id(Elf *elf);
 
-/*
- * The build-id (hex, allocated) of the file with what several debug files share (dwz); NULL: none
- * is named. *ret_name points into the ELF file.
- */
-char *debug_file_shared(Elf *elf, const char **ret_name);
-
 /* Lower-case hex of some bytes, allocated; NULL without memory. */
 char *object_file_hex(const uint8_t *bytes, size_t n_bytes);
 

@@ -209,7 +209,7 @@ static int read_sections(struct object *object, struct symbol_table *table)
 	return r;
 }
 
-struct symbol_table *symbol_table_create(struct object *object)
+static struct symbol_table *symbol_table_create(struct object *object)
 {
 	struct symbol_table *table = calloc(1, sizeof(*table));
 	struct candidates functions = { 0 };

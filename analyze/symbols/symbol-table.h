@@ -56,7 +56,6 @@ struct symbol_table {
 };
 
 /* Read the symbols of an open object; NULL without memory. One without any has empty lists. */
-struct symbol_table *symbol_table_create(struct object *object);
 struct symbol_table *symbol_table_destroy(struct symbol_table *table); /* accepts NULL */
 
 /*

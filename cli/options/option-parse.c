@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/array.h"
 #include "common/parse.h"
 
 #define MAX_FREQUENCY_HZ 100000 /* a thread's CPU clock fires at most every 10 us */
@@ -310,13 +311,12 @@ static int complain_unknown(struct option_set *options, const char *name, size_t
 static int add_text(struct option_list *list, const char *text, bool is_first)
 {
 	size_t n = is_first ? 0 : list->n;
-	const char **texts = reallocarray(list->texts, n + 2, sizeof(*texts));
 
-	if (!texts)
+	if (grow_array_of(&list->texts, n, 2, sizeof(*list->texts)) < 0)
 		return -ENOMEM;
-	texts[n] = text;
-	texts[n + 1] = NULL;
-	*list = (struct option_list){ texts, n + 1 };
+	list->texts[n] = text;
+	list->texts[n + 1] = NULL;
+	list->n = n + 1;
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "pmu/signal.h"
 #include "pmu/stream.h"
@@ -129,17 +130,7 @@ uint64_t pmu_signal_period(const struct access_stream *stream)
 
 static int make_room(struct signal_stream *stream, size_t n_bytes)
 {
-	size_t room = 2 * stream->room + n_bytes;
-	uint8_t *bytes;
-
-	if (stream->n_bytes + n_bytes <= stream->room)
-		return 0;
-	bytes = realloc(stream->bytes, room);
-	if (!bytes)
-		return -ENOMEM;
-	stream->bytes = bytes;
-	stream->room = room;
-	return 0;
+	return grow_array_by(&stream->bytes, stream->n_bytes, n_bytes, &stream->room, 1);
 }
 
 static void put(struct signal_stream *stream, const void *bytes, size_t n_bytes)

@@ -63,14 +63,5 @@ int64_t replay_run_end(const struct replay *replay);
 /* ROWS_NULL where it is NULL. */
 int64_t replay_or_null(sqlite3_stmt *row, int column);
 
-/*
- * The index of time pays for a part of the run; all rows are read faster in their own order, and
- * always where there are no indexes.
- */
-bool replay_is_short(const struct replay *replay);
-
-/* The columns of REPLAY_ACCESS_HEAD, what they do not tell is 0. Returns 0 or -EBADMSG. */
-int replay_read_access(const struct replay *replay, sqlite3_stmt *row, struct touch *ret);
-
 /* What one row tells may be anything; distances that no int64_t holds are damage: -EBADMSG. */
 int replay_distance(int64_t from, int64_t to, int64_t *ret_distance);

@@ -74,7 +74,11 @@ int replay_distance(int64_t from, int64_t to, int64_t *ret_distance)
 	return __builtin_sub_overflow(to, from, ret_distance) ? -EBADMSG : 0;
 }
 
-bool replay_is_short(const struct replay *replay)
+/*
+ * The index of time pays for a part of the run; all rows are read faster in their own order, and
+ * always where there are no indexes.
+ */
+static bool replay_is_short(const struct replay *replay)
 {
 	int64_t run_end_ns = replay_run_end(replay);
 	int64_t to_ns =
@@ -85,7 +89,8 @@ bool replay_is_short(const struct replay *replay)
 	return 4 * ((double)to_ns - (double)replay->selection->from_ns) < (double)run_end_ns;
 }
 
-int replay_read_access(const struct replay *replay, sqlite3_stmt *row, struct touch *ret)
+/* The columns of REPLAY_ACCESS_HEAD, what they do not tell is 0. Returns 0 or -EBADMSG. */
+static int replay_read_access(const struct replay *replay, sqlite3_stmt *row, struct touch *ret)
 {
 	*ret = (struct touch){
 		.sample = sqlite3_column_int64(row, ACCESS_SAMPLE),

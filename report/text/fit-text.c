@@ -286,7 +286,13 @@ static int finish(void *cookie)
 	return 0;
 }
 
-FILE *fit_lines_open(FILE *out, unsigned width, int *error)
+/*
+ * A stream that writes its lines to another one, which stays the caller's: those that have more
+ * columns than width are broken between words, and set in under the text behind their label.
+ * Nothing is left out. To be closed with fclose(), which ends the last line. *error, which must
+ * live as long, becomes -ENOMEM where a line gets no memory. Returns NULL without memory.
+ */
+static FILE *fit_lines_open(FILE *out, unsigned width, int *error)
 {
 	const cookie_io_functions_t calls = { .write = take, .close = finish };
 	struct fit *fit = calloc(1, sizeof(*fit));

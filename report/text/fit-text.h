@@ -18,14 +18,6 @@ unsigned fit_columns(const char *text);
 void fit_write(FILE *out, const char *text, unsigned width);
 
 /*
- * A stream that writes its lines to another one, which stays the caller's: those that have more
- * columns than width are broken between words, and set in under the text behind their label.
- * Nothing is left out. To be closed with fclose(), which ends the last line. *error, which must
- * live as long, becomes -ENOMEM where a line gets no memory. Returns NULL without memory.
- */
-FILE *fit_lines_open(FILE *out, unsigned width, int *error);
-
-/*
  * Have write() write to such a stream; width 0: to out itself. Returns what write() returned,
  * -ENOMEM, or -EIO where the stream failed.
  */

@@ -237,7 +237,8 @@ static bool lacks_our_variable(pid_t pid)
 	return text && n_bytes > 0 && !find_socket(text, n_bytes);
 }
 
-int image_process_why_not(pid_t pid)
+/* Why a live process that ran for a while has said no hello: never 0. */
+static int image_process_why_not(pid_t pid)
 {
 	char path[64];
 	int why_not;

@@ -53,9 +53,6 @@ int image_command_why_not(const char *path);
 /* Does musl's loader start a command (see there)? */
 bool image_command_is_musl(const char *path);
 
-/* Why a live process that ran for a while has said no hello: never 0. */
-int image_process_why_not(pid_t pid);
-
 /*
  * How a dead process ended, as from wait(), where the kernel tells somebody who is not its parent;
  * else IMAGE_STATUS_UNKNOWN.

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 
 struct image *images_find(const struct images *images, pid_t pid)
@@ -73,15 +74,8 @@ void images_finish(struct images *images)
 
 void image_add_thread(struct image *image, const struct image_thread *thread)
 {
-	/* Room grows at powers of two. */
-	if ((image->n_threads & (image->n_threads - 1)) == 0) {
-		size_t room = image->n_threads ? 2 * image->n_threads : 1;
-		void *threads = reallocarray(image->threads, room, sizeof(*image->threads));
-
-		if (!threads)
-			return;
-		image->threads = threads;
-	}
+	if (grow_array_of(&image->threads, image->n_threads, 1, sizeof(*image->threads)) < 0)
+		return;
 	image->threads[image->n_threads++] = *thread;
 }
 

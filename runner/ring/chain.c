@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-struct chain *chain_get(struct drain *drain, uint32_t slot, uint32_t serial)
+/* The chain of a thread, made when there is none. NULL: no memory. */
+static struct chain *chain_get(struct drain *drain, uint32_t slot, uint32_t serial)
 {
 	struct chain *chain = drain->slots[slot].chains;
 
@@ -23,7 +24,8 @@ struct chain *chain_get(struct drain *drain, uint32_t slot, uint32_t serial)
 	return chain;
 }
 
-void chain_insert(struct drain *drain, struct chain *chain, uint32_t i)
+/* Put chunk i into its chain by view.sequence. */
+static void chain_insert(struct drain *drain, struct chain *chain, uint32_t i)
 {
 	uint32_t *link = &chain->first_chunk;
 

@@ -32,12 +32,6 @@ struct chunk_view {
 	uint32_t strange_rounds; /* in use, but whose it is cannot be told */
 };
 
-/* The chain of a thread, made when there is none. NULL: no memory. */
-struct chain *chain_get(struct drain *drain, uint32_t slot, uint32_t serial);
-
-/* Put chunk i into its chain by view.sequence. */
-void chain_insert(struct drain *drain, struct chain *chain, uint32_t i);
-
 /* Take the first chunk out of the chain and give it back to the programs. */
 void chain_free_first(struct drain *drain, struct chain *chain);
 

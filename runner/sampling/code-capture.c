@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "runner/sampling/code-maps.h"
@@ -116,29 +117,12 @@ static struct image *known_image(const struct run_code *code, uint32_t process_i
 	return process_id < code->n_images ? code->images[process_id] : NULL;
 }
 
-static int grow_images(struct run_code *code, uint32_t process_id)
-{
-	size_t n = (size_t)process_id + 1;
-	struct image **longer;
-
-	if (n <= code->n_images)
-		return 0;
-	n = n < 64 ? 64 : n + n / 2;
-	longer = reallocarray(code->images, n, sizeof(*longer));
-	if (!longer)
-		return -ENOMEM;
-	memset(longer + code->n_images, 0, (n - code->n_images) * sizeof(*longer));
-	code->images = longer;
-	code->n_images = n;
-	return 0;
-}
-
 /* The image of that id, made when it is new; NULL when there is no memory. */
 static struct image *get_image(struct run_code *code, uint32_t process_id)
 {
 	if (known_image(code, process_id))
 		return code->images[process_id];
-	if (grow_images(code, process_id) < 0)
+	if (grow_array_to(&code->images, process_id, &code->n_images, sizeof(*code->images)) < 0)
 		return NULL;
 	code->images[process_id] = calloc(1, sizeof(struct image));
 	return code->images[process_id];

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "runner/sampling/process-read.h"
@@ -177,15 +178,9 @@ void code_changing_forget(struct code_changing *changing, uint32_t process_id)
 
 static int append(struct code_changing *changing, struct page *page)
 {
-	if (changing->n_wanted == changing->n_wanted_allocated) {
-		size_t n = changing->n_wanted_allocated * 2 + 64;
-		struct page **longer = reallocarray(changing->wanted, n, sizeof(struct page *));
-
-		if (!longer)
-			return -ENOMEM;
-		changing->wanted = longer;
-		changing->n_wanted_allocated = n;
-	}
+	if (grow_array(&changing->wanted, changing->n_wanted, &changing->n_wanted_allocated,
+		       sizeof(struct page *)) < 0)
+		return -ENOMEM;
 	page->wanted_round = changing->round;
 	changing->wanted[changing->n_wanted++] = page;
 	return 0;

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "runner/processes/image-proc.h"
 
@@ -34,14 +35,11 @@ static bool is_fixed_map(const struct image_map *map)
 static void take_map(void *user, const struct image_map *map)
 {
 	struct code_maps *maps = user;
-	struct code_range *longer;
 
 	if (!is_fixed_map(map))
 		return;
-	longer = reallocarray(maps->fixed, maps->n_fixed + 1, sizeof(*longer));
-	if (!longer)
+	if (grow_array_of(&maps->fixed, maps->n_fixed, 1, sizeof(*maps->fixed)) < 0)
 		return; /* taken for code that may change: less is known, nothing wrong */
-	maps->fixed = longer;
 	maps->fixed[maps->n_fixed++] = (struct code_range){ map->start, map->end };
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "common/array.h"
 #include "decode/decode.h"
 #include "runner/sampling/code-maps.h"
 #include "runner/sampling/mapped-file.h"
@@ -320,19 +321,14 @@ int samples_private_keep(struct samples_private *private_samples, const void *st
 			 const void *record, size_t n_bytes)
 {
 	const struct kept head = { stream, n_bytes };
-	size_t room = private_samples->kept_bytes + sizeof(head) + ((n_bytes + 7) & ~(size_t)7);
+	size_t n_more = sizeof(head) + ((n_bytes + 7) & ~(size_t)7);
 
-	if (room > private_samples->kept_room) {
-		uint8_t *longer = realloc(private_samples->kept, room * 2);
-
-		if (!longer)
-			return -ENOMEM;
-		private_samples->kept = longer;
-		private_samples->kept_room = room * 2;
-	}
+	if (grow_array_by(&private_samples->kept, private_samples->kept_bytes, n_more,
+			  &private_samples->kept_room, 1) < 0)
+		return -ENOMEM;
 	memcpy(private_samples->kept + private_samples->kept_bytes, &head, sizeof(head));
 	memcpy(private_samples->kept + private_samples->kept_bytes + sizeof(head), record, n_bytes);
-	private_samples->kept_bytes = room;
+	private_samples->kept_bytes += n_more;
 	return 0;
 }
 

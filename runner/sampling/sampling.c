@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+#include "common/array.h"
 #include "runner/sampling/decode-live.h"
 #include "runner/watch/watch.h"
 
@@ -19,15 +20,9 @@ static bool is_task(const struct perf_event_header *head)
 
 static int keep_task(struct samples *samples, const void *record, size_t n_bytes)
 {
-	if (samples->task_bytes + n_bytes > samples->tasks_room) {
-		size_t room = samples->tasks_room * 2 + n_bytes + 4096;
-		uint8_t *tasks = realloc(samples->tasks, room);
-
-		if (!tasks)
-			return -ENOMEM;
-		samples->tasks = tasks;
-		samples->tasks_room = room;
-	}
+	if (grow_array_by(&samples->tasks, samples->task_bytes, n_bytes, &samples->tasks_room, 1) <
+	    0)
+		return -ENOMEM;
 	memcpy(samples->tasks + samples->task_bytes, record, n_bytes);
 	samples->task_bytes += n_bytes;
 	return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "runner/trace-records-write.h"
 #include "runner/watch/arming.h"
@@ -76,18 +77,15 @@ void watches_finish(struct watches *watches)
 static void add_function(struct watches *watches, unsigned item, const struct image *image,
 			 uint64_t start, uint64_t n_bytes)
 {
-	struct watch_function *functions;
-
 	for (size_t i = 0; i < watches->n_functions; i++) {
 		if (watches->functions[i].process_id == image->id &&
 		    watches->functions[i].item == item && watches->functions[i].start == start)
 			return;
 	}
-	functions = realloc(watches->functions, (watches->n_functions + 1) * sizeof(*functions));
-	if (!functions)
+	if (grow_array_of(&watches->functions, watches->n_functions, 1,
+			  sizeof(*watches->functions)) < 0)
 		return;
-	watches->functions = functions;
-	functions[watches->n_functions++] = (struct watch_function){
+	watches->functions[watches->n_functions++] = (struct watch_function){
 		.process_id = image->id, .item = item, .start = start, .end = start + n_bytes
 	};
 }

@@ -18,9 +18,6 @@ int view_series(struct view_question *question);
 int view_diff(struct view_question *question);
 int view_source(struct view_question *question);
 
-/* Write the rows of a statement of object-sql.h as columns. */
-int view_object_rows(struct view_question *question, sqlite3_stmt *stmt);
-
 /* The same row as members of the open object; nulls without one. */
 void view_object_members(struct view_question *question, sqlite3_stmt *stmt, bool has_row);
 

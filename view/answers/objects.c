@@ -73,7 +73,8 @@ static void write_spark(struct json *json, sqlite3_stmt *stmt, int column)
 	json_close(json, ']');
 }
 
-int view_object_rows(struct view_question *question, sqlite3_stmt *stmt)
+/* Write the rows of a statement of object-sql.h as columns. */
+static int view_object_rows(struct view_question *question, sqlite3_stmt *stmt)
 {
 	auto_columns struct columns columns = { 0 };
 	int n = sqlite3_column_count(stmt);

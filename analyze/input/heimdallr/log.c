@@ -95,7 +95,8 @@ static bool take_frame(struct cursor *cursor, struct heimdallr_frame *ret_frame)
 	return true;
 }
 
-int heimdallr_line_parse(const char *text, size_t n_bytes, struct heimdallr_line *ret_line)
+/* Read a line of n_bytes without its newline. Returns 0, or -EINVAL for anything else. */
+static int heimdallr_line_parse(const char *text, size_t n_bytes, struct heimdallr_line *ret_line)
 {
 	struct cursor cursor = { text, text + n_bytes };
 	struct heimdallr_line line = { .is_birth = n_bytes > 0 && *text == '+' };

@@ -26,9 +26,6 @@ struct heimdallr_line {
 	size_t n_frame_bytes;
 };
 
-/* Read a line of n_bytes without its newline. Returns 0, or -EINVAL for anything else. */
-int heimdallr_line_parse(const char *text, size_t n_bytes, struct heimdallr_line *ret_line);
-
 struct heimdallr_frame {
 	uint32_t library;
 	uint64_t offset;

@@ -153,24 +153,6 @@ int perf_data_features_build_id(struct perf_data_features *features, uint16_t mi
 /* ---- file.c ---- */
 
 struct perf_data_unzip;
-int perf_data_unzip_create(struct perf_data_unzip **ret_unzip);
-struct perf_data_unzip *perf_data_unzip_destroy(struct perf_data_unzip *unzip); /* accepts NULL */
-
-/* Compressed bytes; read on with perf_data_unzip_look() until it gives nothing. They are copied. */
-int perf_data_unzip_push(struct perf_data_unzip *unzip, const void *bytes, size_t n_bytes);
-
-/*
- * The decompressed bytes at hand, of which n_used were used since the last call: at least n_wanted
- * when there are so many. *ret_n may be less. 0, -EBADMSG: damaged or absurd, -ENOMEM.
- */
-int perf_data_unzip_look(struct perf_data_unzip *unzip, size_t n_wanted, const uint8_t **ret_bytes,
-			 size_t *ret_n);
-void perf_data_unzip_drop(struct perf_data_unzip *unzip, size_t n_used);
-
-/* Forget what is there: what follows belongs to another stream. */
-void perf_data_unzip_reset(struct perf_data_unzip *unzip);
-
-/* ---- file.c ---- */
 
 struct perf_data {
 	struct trace_window window;

@@ -39,7 +39,18 @@ struct perf_data_unzip {
 	bool may_have_more; /* the last output filled its room */
 };
 
-int perf_data_unzip_create(struct perf_data_unzip **ret_unzip)
+static struct perf_data_unzip *perf_data_unzip_destroy(struct perf_data_unzip *unzip)
+{
+	if (!unzip)
+		return NULL;
+	ZSTD_freeDCtx(unzip->zstd);
+	free(unzip->in);
+	free(unzip->out);
+	free(unzip);
+	return NULL;
+}
+
+static int perf_data_unzip_create(struct perf_data_unzip **ret_unzip)
 {
 	struct perf_data_unzip *unzip = calloc(1, sizeof(*unzip));
 
@@ -55,18 +66,8 @@ int perf_data_unzip_create(struct perf_data_unzip **ret_unzip)
 	return 0;
 }
 
-struct perf_data_unzip *perf_data_unzip_destroy(struct perf_data_unzip *unzip)
-{
-	if (!unzip)
-		return NULL;
-	ZSTD_freeDCtx(unzip->zstd);
-	free(unzip->in);
-	free(unzip->out);
-	free(unzip);
-	return NULL;
-}
-
-int perf_data_unzip_push(struct perf_data_unzip *unzip, const void *bytes, size_t n_bytes)
+/* Compressed bytes; read on with perf_data_unzip_look() until it gives nothing. They are copied. */
+static int perf_data_unzip_push(struct perf_data_unzip *unzip, const void *bytes, size_t n_bytes)
 {
 	if (grow_array_by(&unzip->in, 0, n_bytes, &unzip->in_room, 1) < 0)
 		return -ENOMEM;
@@ -108,8 +109,12 @@ static int decompress(struct perf_data_unzip *unzip)
 	return has_moved || unzip->in_at == unzip->n_in ? 0 : -EBADMSG;
 }
 
-int perf_data_unzip_look(struct perf_data_unzip *unzip, size_t n_wanted, const uint8_t **ret_bytes,
-			 size_t *ret_n)
+/*
+ * The decompressed bytes at hand, of which n_used were used since the last call: at least n_wanted
+ * when there are so many. *ret_n may be less. 0, -EBADMSG: damaged or absurd, -ENOMEM.
+ */
+static int perf_data_unzip_look(struct perf_data_unzip *unzip, size_t n_wanted,
+				const uint8_t **ret_bytes, size_t *ret_n)
 {
 	while (unzip->n_out - unzip->out_at < n_wanted &&
 	       (unzip->in_at < unzip->n_in || unzip->may_have_more)) {
@@ -122,12 +127,13 @@ int perf_data_unzip_look(struct perf_data_unzip *unzip, size_t n_wanted, const u
 	return 0;
 }
 
-void perf_data_unzip_drop(struct perf_data_unzip *unzip, size_t n_used)
+static void perf_data_unzip_drop(struct perf_data_unzip *unzip, size_t n_used)
 {
 	unzip->out_at += n_used;
 }
 
-void perf_data_unzip_reset(struct perf_data_unzip *unzip)
+/* Forget what is there: what follows belongs to another stream. */
+static void perf_data_unzip_reset(struct perf_data_unzip *unzip)
 {
 	ZSTD_DCtx_reset(unzip->zstd, ZSTD_reset_session_only);
 	unzip->n_in = unzip->in_at = 0;
