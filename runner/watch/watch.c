@@ -71,7 +71,7 @@ void watches_finish(struct watches *watches)
 	free(watches->functions);
 	watches->functions = NULL;
 	watches->n_functions = 0;
-	watch_nodes_finish(&watches->nodes);
+	key_map_finish(&watches->nodes);
 }
 
 static void add_function(struct watches *watches, unsigned item, const struct image *image,

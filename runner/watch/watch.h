@@ -83,7 +83,7 @@ struct watches {
 	uint64_t slice_ticks; /* when this slice of time began */
 	struct watch_function *functions;
 	size_t n_functions;
-	struct watch_nodes nodes;
+	struct key_map nodes; /* stack-nodes.h */
 	void (*warn)(void *user, const char *line); /* may be NULL */
 	void *user;
 };

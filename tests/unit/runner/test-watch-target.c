@@ -133,7 +133,7 @@ END_TEST
 
 START_TEST(nodes_keep_their_targets_apart)
 {
-	struct watch_nodes nodes = { 0 };
+	struct key_map nodes = { 0 };
 
 	ck_assert_uint_eq(watch_nodes_find(&nodes, 1, 1), 0);
 	for (uint32_t i = 1; i < 5000; i++)
@@ -142,8 +142,8 @@ START_TEST(nodes_keep_their_targets_apart)
 	for (uint32_t i = 1; i < 5000; i++)
 		ck_assert_uint_eq(watch_nodes_find(&nodes, i % 7, i), i == 3 ? 9u : 1u << i % 4);
 	ck_assert_uint_eq(watch_nodes_find(&nodes, 6, 7), 0);
-	watch_nodes_finish(&nodes);
-	watch_nodes_finish(&nodes);
+	key_map_finish(&nodes);
+	key_map_finish(&nodes);
 }
 END_TEST
 
