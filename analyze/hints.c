@@ -28,16 +28,14 @@ static const char add_fact_sql[] =
 /* Bytes by module whose innermost frame, but for operator new, has no line; ?1 = the run. */
 /* clang-format off */
 static const char lineless_sql[] =
-	"SELECT frame.path, sum(bytes) * 1.0 / (SELECT sum(bytes) FROM site"
-	" WHERE run_id = ?1) AS part"
-	" FROM site JOIN stack AS inner_stack ON inner_stack.id = site.stack_id"
-	" LEFT JOIN frame AS inner_frame ON inner_frame.id = inner_stack.frame_id"
-	" JOIN stack ON stack.id = CASE WHEN inner_frame.function GLOB 'operator new*'"
-	" THEN coalesce(inner_stack.parent_id, inner_stack.id) ELSE inner_stack.id END"
-	" JOIN frame ON frame.id = stack.frame_id"
-	" WHERE site.run_id = ?1 AND frame.path LIKE '/%' AND NOT EXISTS"
-	" (SELECT 1 FROM frame_line WHERE frame_line.frame_id = frame.id AND line IS NOT NULL)"
-	" GROUP BY frame.path ORDER BY part DESC LIMIT 2";
+	"SELECT frame.path, sum(bytes) * 1.0 / (SELECT sum(bytes) FROM site WHERE run_id = ?1) AS"
+	" part FROM site JOIN stack AS inner_stack ON inner_stack.id = site.stack_id LEFT JOIN"
+	" frame AS inner_frame ON inner_frame.id = inner_stack.frame_id JOIN stack ON stack.id ="
+	" CASE WHEN inner_frame.function GLOB 'operator new*' THEN coalesce(inner_stack.parent_id,"
+	" inner_stack.id) ELSE inner_stack.id END JOIN frame ON frame.id = stack.frame_id WHERE"
+	" site.run_id = ?1 AND frame.path LIKE '/%' AND NOT EXISTS (SELECT 1 FROM frame_line WHERE"
+	" frame_line.frame_id = frame.id AND line IS NOT NULL) GROUP BY frame.path ORDER BY part"
+	" DESC LIMIT 2";
 /* clang-format on */
 
 static const char executables_sql[] =

@@ -57,10 +57,9 @@ int import_drop_rows(struct db *db, int64_t run_id)
 	/* Lines of cache name their blocks by the rows that go; pictures are made of such rows. */
 	static const char names_sql[] =
 		"SELECT column1 FROM (VALUES ('allocation'), ('mapping_event'), ('sample'),"
-		" ('touch'),"
-		" ('shared_line'), ('band'), ('site_curve'), ('timeline_level'), ('picture'),"
-		" ('picture_category'), ('picture_part'), ('picture_data'), ('picture_tile'),"
-		" ('slice'))";
+		" ('touch'), ('shared_line'), ('band'), ('site_curve'), ('timeline_level'),"
+		" ('picture'), ('picture_category'), ('picture_part'), ('picture_data'),"
+		" ('picture_tile'), ('slice'))";
 	int r = delete_from_each(db, names_sql, run_id);
 
 	if (r == 0)
@@ -279,9 +278,8 @@ static int name_by_traces(struct import *import)
 		return -ENOENT;
 	return r < 0 ? r
 		     : db_run(import->db,
-			      "UPDATE run SET mode = (SELECT name FROM temp.label"
-			      " WHERE run_id = id)"
-			      " WHERE id IN (SELECT run_id FROM temp.label)",
+			      "UPDATE run SET mode = (SELECT name FROM temp.label WHERE run_id ="
+			      " id) WHERE id IN (SELECT run_id FROM temp.label)",
 			      "");
 }
 

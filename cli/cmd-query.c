@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/database.h"
-#include "report/user-query.h"
+#include "report/report.h"
 
 static int run_query(sqlite3 *db, const struct option_set *options)
 {

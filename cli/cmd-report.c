@@ -10,7 +10,7 @@
 #include "cli/options/selection-options.h"
 #include "common/cleanup.h"
 #include "report/report.h"
-#include "report/suppressions.h"
+#include "report/known-leaks.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -130,8 +130,7 @@ static int check_region(const struct job *job)
 			job->options->operands[0], name, job->options->operands[0]);
 	if (n_stored < n_made)
 		cmd_warn("only %lld of the %lld trips through %s are "
-			 "stored one by one: the report is "
-			 "about those",
+			 "stored one by one: the report is about those",
 			 (long long)n_stored, (long long)n_made, name);
 	return CMD_DONE;
 }

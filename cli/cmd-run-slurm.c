@@ -82,8 +82,7 @@ static int say(const struct cmd_series *run, const struct series_submission *sub
 			 run->series->output);
 	else
 		cmd_warn("%zu runs submitted as job array %s of %zu elements, job %s makes "
-			 "%s/memsight.db; "
-			 "`memsight run --status ...' shows how far they are",
+			 "%s/memsight.db; `memsight run --status ...' shows how far they are",
 			 submission->n_runs, submission->array_id, submission->n_elements,
 			 submission->analyze_id, run->series->output);
 	return CMD_DONE;

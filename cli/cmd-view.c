@@ -78,10 +78,9 @@ static int write_start_page(struct browser *browser, const char *address)
 		return -ENOMEM;
 	}
 	fprintf(file,
-		"<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" "
-		"content=\"no-referrer\">"
-		"<meta http-equiv=\"refresh\" content=\"0; url=%s\"><title>memsight</title>"
-		"<a href=\"%s\">memsight view</a>\n",
+		"<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\""
+		" content=\"no-referrer\"><meta http-equiv=\"refresh\" content=\"0;"
+		" url=%s\"><title>memsight</title><a href=\"%s\">memsight view</a>\n",
 		address, address);
 	return fflush(file) == 0 ? 0 : -errno;
 }
@@ -160,8 +159,7 @@ static void tell_address(const struct view_server *server, const struct option_s
 	fflush(stdout);
 	if (getenv("SSH_CONNECTION"))
 		cmd_warn("for a browser on the machine that you come "
-			 "from: ssh -L %u:127.0.0.1:%u HOST "
-			 "there, then open the address above",
+			 "from: ssh -L %u:127.0.0.1:%u HOST there, then open the address above",
 			 view_server_port(server), view_server_port(server));
 	if (option_flag(options, OPTION_NO_OPEN) || !has_screen())
 		return;

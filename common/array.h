@@ -35,8 +35,8 @@ static inline int grow_array(void *items, size_t n, size_t *n_allocated, size_t 
 }
 
 /*
- * Likewise where nobody keeps the capacity: it is the power of two at or above n. All of the array's
- * growth must come from here.
+ * Likewise where nobody keeps the capacity: it is the power of two at or above n. All growth of the
+ * array must come from here.
  */
 static inline int grow_array_of(void *items, size_t n, size_t n_more, size_t item_bytes)
 {

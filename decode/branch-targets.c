@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/array.h"
 #include "decode/decoder.h"
 #include "decode/previous-instructions.h"
 #include "decode/x86/instruction.h"
@@ -48,9 +47,16 @@ static void add(struct reading *reading, uint64_t source, uint64_t target, enum 
 {
 	struct targets_page *page = reading->page;
 
-	if (grow_array(&page->branches, page->n, &page->n_allocated, sizeof(*page->branches)) < 0) {
-		reading->is_lost = true;
-		return;
+	if (page->n == page->n_allocated) {
+		size_t n = page->n_allocated ? 2 * page->n_allocated : 64;
+		struct far_branch *larger = reallocarray(page->branches, n, sizeof(*larger));
+
+		if (!larger) {
+			reading->is_lost = true;
+			return;
+		}
+		page->branches = larger;
+		page->n_allocated = n;
 	}
 	page->branches[page->n++] = (struct far_branch){ .target = target,
 							 .offset = (uint16_t)(source % PAGE_BYTES),

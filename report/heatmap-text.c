@@ -1,4 +1,4 @@
-#include "report/heatmap-text.h"
+#include "report/queries.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,7 +9,6 @@
 #include "common/human-number.h"
 #include "report/chart/heatmap-request.h"
 #include "report/selection/selection.h"
-#include "report/timeline-text.h"
 
 /* Cells of csv and json, where --cells does not say. */
 #define DEFAULT_WIDTH  100
@@ -21,10 +20,8 @@ const char report_heatmap_sql[] =
 
 /* clang-format off */
 static const char create_sql[] =
-	"CREATE TEMP TABLE IF NOT EXISTS heatmap(\"column\", row, from_ns, to_ns, low, high,"
-	" kind, name,"
-	" touches, source, occupancy);"
-	"DELETE FROM temp.heatmap";
+	"CREATE TEMP TABLE IF NOT EXISTS heatmap(\"column\", row, from_ns, to_ns, low, high, kind,"
+	" name, touches, source, occupancy);DELETE FROM temp.heatmap";
 /* clang-format on */
 static const char insert_sql[] =
 	"INSERT INTO temp.heatmap VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
@@ -372,8 +369,7 @@ static int write_nothing(FILE *out, sqlite3 *db, const struct report_request *re
 			out, db, request, REPORT_NEEDS_BLOCKS,
 			"There is nothing to draw: no block and no touch has an address.");
 	fputs("There is nothing to draw. The reason: a selection (--from, --to, --process, "
-	      "--addr) holds "
-	      "none of what was recorded.\n",
+	      "--addr) holds none of what was recorded.\n",
 	      out);
 	return ferror(out) ? -EIO : 0;
 }

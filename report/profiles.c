@@ -1,4 +1,4 @@
-#include "report/profiles.h"
+#include "report/queries.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,7 +7,6 @@
 #include "common/human-number.h"
 #include "report/callgraph/profile.h"
 #include "report/hints.h"
-#include "report/queries.h"
 #include "report/text/fit-text.h"
 #include "store/query-value.h"
 #include "store/statement.h"
@@ -121,11 +120,10 @@ static void write_unknown(FILE *out, sqlite3 *db, const struct report_request *r
 {
 	auto_free char *text = report_sql_text(
 		db,
-		"SELECT printf('of %d call stack%s the time is not known: sums have what surely"
-		" is theirs, and there may be"
-		" up to %.1f %% of the CPU time more (--sites shows from where to where)',"
-		" total_unknown,"
-		" CASE total_unknown WHEN 1 THEN '' ELSE 's' END, 100 * min(1, (total_high -"
+		"SELECT printf('of %d call stack%s the time is not known: sums have what surely is"
+		" theirs, and there may be up to %.1f %% of the CPU time more (--sites shows from"
+		" where to where)', total_unknown, CASE total_unknown WHEN 1 THEN '' ELSE 's' END,"
+		" 100 * min(1, (total_high -"
 		" total) /" CLOCK_TIME
 		")) FROM temp.profile_function WHERE id = 0 AND total_unknown > 0",
 		request->run_id);
@@ -258,10 +256,8 @@ static void write_head(const struct calls *calls)
 	fprintf(calls->out,
 		"Callers, function, callees by %s: %s%s in all\n"
 		"A function counts once per call stack, however often it stands in it. A call"
-		" marked * "
-		"leads back to a function\nfurther out (recursion): that part of it carries"
-		" nothing. "
-		"The callers of a function add up to its total.\n",
+		" marked * leads back to a function\nfurther out (recursion): that part of it"
+		" carries nothing. The callers of a function add up to its total.\n",
 		title ? title : calls->metric->title, has_unknown(calls->db) ? "at least " : "",
 		format_value(calls->whole, calls->metric->kind).text);
 	fprintf(calls->out, "%-8s%8s %12s %11s  %s\n", "index", "total", "self", "total",

@@ -1,10 +1,14 @@
 #pragma once
 /*
- * The queries behind the reports that are lists, by subject. Each takes :run and :limit and needs
- * report_functions_register(). The table of report.c says what goes over and under their rows.
+ * What is behind the reports: queries, by subject, and what writes those that are no lists. Each
+ * query takes :run and :limit and needs report_functions_register(). The table of report.c says
+ * what goes over and under their rows.
  */
 #include <sqlite3.h>
+#include <stdint.h>
+#include <stdio.h>
 
+#include "report/report.h"
 #include "store/query-value.h"
 
 /* Samples of CPU time in the run: what shares of time are shares of. */
@@ -81,7 +85,6 @@ extern const char report_temporary_n_sql[];
  * Make the tables of the call stacks that suppressions name, and of those whose blocks libraries
  * keep. Result as report_write().
  */
-struct report_request;
 int report_leaks_prepare(sqlite3 *db, const struct report_request *request);
 
 /* repetitions.c: many runs */
@@ -122,3 +125,81 @@ extern const char report_watch_sql[];
 extern const char report_histogram_text_sql[];
 extern const char report_timeline_sql[];
 extern const char report_timeline_text_sql[];
+
+/* ---- repetitions.c ---- */
+
+/* SQL over a row of run: whether its values count. */
+#define REPORT_RUN_IS_GOOD                                                                         \
+	"ended_cleanly AND coalesce((SELECT value = 'ok' FROM fact WHERE fact.run_id = run.id"     \
+	" AND key = 'series.result'), coalesce(exit_status, 0) = 0)"
+
+/*
+ * SQL functions for statistics over repetitions; NULLs are left out. Aggregates: median(x),
+ * deviation(x) (NULL below two values), interval_low(x) and interval_high(x) (95 %, of the median,
+ * seeded; NULL below STATISTICS_INTERVAL_VALUES), quartile_low(x), quartile_high(x), outliers(x,
+ * name): the names of values beyond Tukey's fences, NULL: none. unit_text(x, unit). Returns an
+ * SQLite code.
+ */
+int report_stat_register(sqlite3 *db);
+
+/* ---- summary.c ---- */
+
+/*
+ * The first screen: what ran, what it allocated, what was sampled and lost, who owns the touched
+ * memory, and the hottest objects. Result as report_write().
+ */
+int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request);
+
+/* A line that tells which one of several runs of the database this is; of the only one nothing. */
+void report_summary_run(FILE *out, sqlite3 *db, int64_t run);
+
+/* ---- profiles.c ---- */
+
+/*
+ * The flat and the hierarchical profile of report_request.by, without report_request.excluded.
+ * report_profile_prepare() makes the tables of profile.h that the queries of both reports read.
+ * Return 0, -EIO, -EPROTO, -ENOMEM.
+ */
+int report_profile_prepare(sqlite3 *db, const struct report_request *request);
+int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *request);
+int report_calls_write(FILE *out, sqlite3 *db, const struct report_request *request);
+
+extern const char report_flat_sql[];
+extern const char report_calls_sql[];
+
+/* ---- timeline-text.c ---- */
+
+/*
+ * Live bytes, resident memory and rates over time, drawn with blocks of Unicode. Result as
+ * report_write().
+ */
+int report_curves_draw(FILE *out, sqlite3 *db, const struct report_request *request);
+
+/*
+ * The axis of time under a drawing, with its ticks and their texts: two lines. The drawing begins
+ * at column `indent` and has n_columns.
+ */
+struct report_time_axis {
+	int64_t from_ns;
+	int64_t to_ns;
+	unsigned indent;
+	unsigned n_columns;
+};
+void report_time_axis_draw(FILE *out, const struct report_time_axis *axis);
+
+/* ---- heatmap-text.c ---- */
+
+/*
+ * Time x address: text draws the cells (report_heatmap_write), csv and json list those that are not
+ * empty, which report_heatmap_prepare() puts into temp.heatmap. Results as report_write(), and
+ * those of heat_make().
+ */
+extern const char report_heatmap_sql[];
+int report_heatmap_prepare(sqlite3 *db, const struct report_request *request);
+int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *request);
+
+/*
+ * Which of n levels a number from 1 to `most` has: from 0, in equal steps of its logarithm. Each
+ * level has at least one number, as far as there are that many.
+ */
+unsigned report_heatmap_level(uint32_t number, uint32_t most, unsigned n);

@@ -22,14 +22,12 @@ const char report_list_sql[] =
 
 const char report_processes_sql[] =
 	"SELECT pid, (SELECT pid FROM process AS parent WHERE parent.id = process.parent_id) AS"
-	" parent,"
-	" birth, CASE WHEN traced THEN 'traced' ELSE 'not traced: ' || why_not END AS state,"
-	" start_ns AS start, end_ns AS end,"
-	" (SELECT count(*) FROM thread WHERE thread.process_id = process.id) AS threads,"
-	" CASE WHEN traced THEN (SELECT sum(n_events) FROM thread WHERE thread.process_id ="
-	" process.id) END AS events,"
-	" CASE WHEN command <> '' THEN command ELSE exe END AS command"
-	" FROM process WHERE run_id = :run ORDER BY start_ns, id LIMIT :limit";
+	" parent, birth, CASE WHEN traced THEN 'traced' ELSE 'not traced: ' || why_not END AS"
+	" state, start_ns AS start, end_ns AS end, (SELECT count(*) FROM thread WHERE"
+	" thread.process_id = process.id) AS threads, CASE WHEN traced THEN (SELECT sum(n_events)"
+	" FROM thread WHERE thread.process_id = process.id) END AS events, CASE WHEN command <> ''"
+	" THEN command ELSE exe END AS command FROM process WHERE run_id = :run ORDER BY start_ns,"
+	" id LIMIT :limit";
 /* clang-format on */
 
 /* Trips, and then what is in a region with those inside it; own: without them. */
@@ -81,11 +79,10 @@ const char report_losses_sql[] = LOSSES(NO_PART) " LIMIT :limit";
 const char report_losses_data_sql[] =
 	"WITH ledger AS (SELECT * FROM source_ledger JOIN source ON source.id = source_id"
 	"  WHERE source.run_id = :run AND (measures <> 'tasks' OR n_lost + bad_bytes > 0)),"
-	" entry(number, name, reason, count) AS ("
-	" SELECT number, name, 'samples read', n_taken FROM ledger"
-	" UNION ALL SELECT number, name, 'found the ring full' || CASE"
-	" WHEN NOT is_complete THEN ' (the recorder was killed: as far as the trace shows)'"
-	" WHEN NOT lost_is_exact THEN ' (as far as records show)' ELSE '' END, n_lost FROM"
+	" entry(number, name, reason, count) AS ( SELECT number, name, 'samples read', n_taken FROM"
+	" ledger UNION ALL SELECT number, name, 'found the ring full' || CASE WHEN NOT is_complete"
+	" THEN ' (the recorder was killed: as far as the trace shows)' WHEN NOT lost_is_exact THEN"
+	" ' (as far as records show)' ELSE '' END, n_lost FROM"
 	" ledger" LEDGER("n_hardware_lost", "dropped by the hardware")
 	LEDGER("n_dropped", "after recording had stopped")
 	LEDGER("n_throttles", "times throttled")
@@ -108,34 +105,26 @@ const char report_losses_data_sql[] =
  */
 /* clang-format off */
 const char report_losses_hints_sql[] =
-	"WITH RECURSIVE path(id) AS (SELECT stack_id FROM site WHERE run_id = :run"
-	" UNION SELECT stack_id FROM mapping WHERE run_id = :run"
-	" UNION SELECT parent_id FROM stack JOIN path USING (id) WHERE parent_id IS NOT NULL)"
-	" SELECT 'stack cut short: recorded up to ' || CASE stop"
-	" WHEN 'depth' THEN 'the depth that stacks are followed to (at most 256 frames,"
-	" --stack-depth)'"
-	" WHEN 'no unwind rule' THEN 'code without unwind tables, such as generated code and"
-	" some assembly:"
-	" its callers are not known'"
-	" WHEN 'no frame pointer' THEN 'code without frame pointers: record without --stacks fp'"
-	" WHEN 'outside the stack' THEN 'a frame outside of the thread''s stack: its callers are"
-	" not known'"
-	" WHEN 'stack table full' THEN 'what the thread''s table of stacks had room for'"
-	" ELSE stop END || '. The event counts, with what is known of its stack'"
-	" FROM (SELECT DISTINCT stop FROM stack JOIN path USING (id) WHERE stop IS NOT NULL)"
-	" WHERE EXISTS (SELECT 1 FROM loss"
-	" WHERE run_id = :run AND reason = 'stack cut short')"
+	"WITH RECURSIVE path(id) AS (SELECT stack_id FROM site WHERE run_id = :run UNION SELECT"
+	" stack_id FROM mapping WHERE run_id = :run UNION SELECT parent_id FROM stack JOIN path"
+	" USING (id) WHERE parent_id IS NOT NULL) SELECT 'stack cut short: recorded up to ' || CASE"
+	" stop WHEN 'depth' THEN 'the depth that stacks are followed to (at most 256 frames,"
+	" --stack-depth)' WHEN 'no unwind rule' THEN 'code without unwind tables, such as generated"
+	" code and some assembly: its callers are not known' WHEN 'no frame pointer' THEN 'code"
+	" without frame pointers: record without --stacks fp' WHEN 'outside the stack' THEN 'a"
+	" frame outside of the thread''s stack: its callers are not known' WHEN 'stack table full'"
+	" THEN 'what the thread''s table of stacks had room for' ELSE stop END || '. The event"
+	" counts, with what is known of its stack' FROM (SELECT DISTINCT stop FROM stack JOIN path"
+	" USING (id) WHERE stop IS NOT NULL) WHERE EXISTS (SELECT 1 FROM loss WHERE run_id = :run"
+	" AND reason = 'stack cut short')"
 	/* Nothing is lost there, but one in a thousand is more than clocks that fit would show. */
 	" UNION ALL SELECT printf('%,d of %,d accesses lay in no block, but within 10 us of the"
-	" life of one"
-	" there: where the program does not reuse memory so fast, the clocks of events and"
-	" samples do not fit',"
-	" near, near + found) FROM (SELECT"
-	" coalesce(sum(value) FILTER (WHERE name LIKE 'accesses_%'), 0) AS near,"
-	" coalesce(sum(value) FILTER (WHERE name = 'heap_accesses'), 0) AS found"
-	" FROM total WHERE run_id = :run AND name IN"
-	" ('heap_accesses', 'accesses_before_birth', 'accesses_after_death'))"
-	" WHERE near >= 10 AND near * 1000 > near + found";
+	" life of one there: where the program does not reuse memory so fast, the clocks of events"
+	" and samples do not fit', near, near + found) FROM (SELECT coalesce(sum(value) FILTER"
+	" (WHERE name LIKE 'accesses_%'), 0) AS near, coalesce(sum(value) FILTER (WHERE name ="
+	" 'heap_accesses'), 0) AS found FROM total WHERE run_id = :run AND name IN"
+	" ('heap_accesses', 'accesses_before_birth', 'accesses_after_death')) WHERE near >= 10 AND"
+	" near * 1000 > near + found";
 /* clang-format on */
 
 /* Sizes, then lifetimes; from and below are bytes, or ns. */
@@ -159,10 +148,9 @@ const char report_histogram_sql[] =
 const char report_histogram_text_sql[] =
 	BUCKETS " SELECT CASE of WHEN 'size' THEN 'size from ' || bytes_text(low)"
 		"  ELSE CASE log2 WHEN 64 THEN 'not freed' WHEN -1 THEN 'life of 0 ns'"
-		"  ELSE 'life from ' || duration_text(low) END END AS bucket,"
-		" blocks, share AS \"of blocks\", bytes, byte_share AS \"of bytes\","
-		" share AS \"blocks \""
-		" FROM shown ORDER BY of = 'life', log2";
+		"  ELSE 'life from ' || duration_text(low) END END AS bucket, blocks, share AS \"of"
+		" blocks\", bytes, byte_share AS \"of bytes\", share AS \"blocks \" FROM shown"
+		" ORDER BY of = 'life', log2";
 
 #define OF_TRACED(n) "CASE WHEN traced THEN " REPORT_SQL_BLOCKS(n) " END"
 
@@ -175,14 +163,12 @@ const char report_threads_sql[] =
 	" " OF_TRACED("bytes") " AS bytes, " OF_TRACED("n_frees") " AS frees,"
 	" " OF_TRACED("n_foreign") " AS \"freed by others\","
 	" " OF_TRACED("live_bytes") " AS \"not freed\", " OF_TRACED("n_temporary")
-	" AS temporary,"
-	" thread.start_ns AS start, thread.end_ns AS end,"
-	" (SELECT name FROM thread_name WHERE thread_id = thread.id"
-	"  ORDER BY time_ns DESC LIMIT 1) AS name"
-	" FROM whole, thread JOIN process ON process.id = process_id"
-	" LEFT JOIN thread_total ON thread_total.thread_id = thread.id"
-	"  AND thread_total.run_id = thread.run_id"
-	" WHERE thread.run_id = :run ORDER BY time_ns DESC, bytes DESC, thread.id LIMIT :limit";
+	" AS temporary, thread.start_ns AS start, thread.end_ns AS end, (SELECT name FROM"
+	" thread_name WHERE thread_id = thread.id"
+	"  ORDER BY time_ns DESC LIMIT 1) AS name FROM whole, thread JOIN process ON process.id ="
+	" process_id LEFT JOIN thread_total ON thread_total.thread_id = thread.id"
+	"  AND thread_total.run_id = thread.run_id WHERE thread.run_id = :run ORDER BY time_ns"
+	" DESC, bytes DESC, thread.id LIMIT :limit";
 /* clang-format on */
 
 /* The memory of all processes: the sum of what each had at most within the interval. */

@@ -1,4 +1,4 @@
-#include "report/repetitions.h"
+#include "report/queries.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -9,7 +9,6 @@
 #include "common/cleanup.h"
 #include "common/human-number.h"
 #include "common/statistics.h"
-#include "report/queries.h"
 
 /*
  * Repetitions that failed or were cut off are counted, and leave no value. Counters that were
@@ -57,11 +56,10 @@ const char report_stat_sql[] = VALUES
 	" deviation(value) AS sd, outliers(value, repetition) AS outliers" GROUPS;
 
 const char report_stat_text_sql[] = VALUES
-	"SELECT program || '.' || mode AS run, name, count(value) AS n,"
-	" sum(NOT is_good) AS failed, unit_text(median(value), unit) AS median,"
-	" unit_text(interval_low(value), unit) || ' - ' || unit_text(interval_high(value), unit)"
-	"  AS \"95 %\","
-	" unit_text(min(value), unit) AS min, unit_text(max(value), unit) AS max,"
+	"SELECT program || '.' || mode AS run, name, count(value) AS n, sum(NOT is_good) AS failed,"
+	" unit_text(median(value), unit) AS median, unit_text(interval_low(value), unit) || ' - '"
+	" || unit_text(interval_high(value), unit)"
+	"  AS \"95 %\", unit_text(min(value), unit) AS min, unit_text(max(value), unit) AS max,"
 	" unit_text(avg(value), unit) AS mean, unit_text(deviation(value), unit) AS sd,"
 	" outliers(value, repetition) AS outliers" GROUPS;
 
@@ -73,11 +71,10 @@ const char report_series_values_sql[] = VALUES
 
 /* clang-format off */
 const char report_series_statistics_sql[] = VALUES "SELECT program, mode, name AS metric, unit,"
-	" count(value) AS n, sum(NOT is_good) AS n_failed,"
-	" median(value) AS median, interval_low(value) AS low, interval_high(value) AS high,"
-	" quartile_low(value) AS q1, quartile_high(value) AS q3, min(value) AS least,"
-	" max(value) AS most FROM kept GROUP BY program, mode, place, name, unit"
-	" ORDER BY program, mode, place, name";
+	" count(value) AS n, sum(NOT is_good) AS n_failed, median(value) AS median,"
+	" interval_low(value) AS low, interval_high(value) AS high, quartile_low(value) AS q1,"
+	" quartile_high(value) AS q3, min(value) AS least, max(value) AS most FROM kept GROUP BY"
+	" program, mode, place, name, unit ORDER BY program, mode, place, name";
 /* clang-format on */
 
 /* ---- Aggregates: all keep the values, and look at them at the end ---- */
@@ -286,10 +283,9 @@ int report_stat_register(sqlite3 *db)
 
 /* clang-format off */
 const char report_overhead_sql[] = PAIRS "SELECT program || '.' || mode AS run, against, " RECORDED
-	" AS recorded, count(*) AS pairs,"
-	" median(wall) AS wall_ratio, interval_low(wall) AS wall_low,"
-	" interval_high(wall) AS wall_high,"
-	" median(cpu) AS cpu_ratio, interval_low(cpu) AS cpu_low, interval_high(cpu) AS cpu_high,"
+	" AS recorded, count(*) AS pairs, median(wall) AS wall_ratio, interval_low(wall) AS"
+	" wall_low, interval_high(wall) AS wall_high, median(cpu) AS cpu_ratio, interval_low(cpu)"
+	" AS cpu_low, interval_high(cpu) AS cpu_high,"
 	" median(rss) AS rss_more" OVERHEAD_GROUPS;
 /* clang-format on */
 

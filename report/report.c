@@ -4,11 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/heatmap-text.h"
-#include "report/profiles.h"
 #include "report/queries.h"
-#include "report/summary.h"
-#include "report/timeline-text.h"
 #include "store/statement.h"
 
 static const char named_sql[] = "SELECT id FROM run WHERE CAST(id AS TEXT) = ?1"
@@ -66,10 +62,8 @@ const struct report reports[] = {
 		.title = "Repetitions of each PROGRAM.MODE",
 		.nothing = "No run is there.",
 		.note = "n: repetitions that succeeded and have this number; failed: left out; 95"
-			" %: interval of the median, by "
-			"bootstrap (fewer than 6 values have none); sd: standard deviation;"
-			" outliers: "
-			"repetitions beyond Tukey's fences",
+			" %: interval of the median, by bootstrap (fewer than 6 values have none);"
+			" sd: standard deviation; outliers: repetitions beyond Tukey's fences",
 		.sql = report_stat_sql,
 		.n_sql = report_stat_n_sql,
 		.text_sql = report_stat_text_sql,
@@ -82,10 +76,8 @@ const struct report reports[] = {
 			"There are no pairs: a series needs a mode with `dry = yes', and runs that "
 			"succeeded.",
 		.note = "ratios of a run to the natural run of its block, median over the pairs,"
-			" with its "
-			"95 % interval by bootstrap (fewer than 6 pairs have none); max rss: how"
-			" much "
-			"more the command had",
+			" with its 95 % interval by bootstrap (fewer than 6 pairs have none); max"
+			" rss: how much more the command had",
 		.sql = report_overhead_sql,
 		.text_sql = report_overhead_text_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT),
@@ -114,8 +106,7 @@ const struct report reports[] = {
 		.nothing = "Every recorded block that is the program's to free was freed.",
 		.foot_sql = report_leaks_foot_sql,
 		.note = "not freed is not always a leak: a program may leave its last blocks to"
-			" the "
-			"kernel",
+			" the kernel",
 		.hints_sql = report_leaks_hints_sql,
 		.prepare = report_leaks_prepare,
 		.sql = report_leaks_sql,
@@ -129,11 +120,9 @@ const struct report reports[] = {
 		.nothing = "None for which the samples can say so.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "listed only where a block accessed at the heap's average rate would have"
-			" been "
-			"missed with less than 1 % probability, and where the samples that could"
-			" be anybody's would be less than "
-			"a twentieth of that; low, high: the 95 % interval of its share of CPU"
-			" time, with those",
+			" been missed with less than 1 % probability, and where the samples that"
+			" could be anybody's would be less than a twentieth of that; low, high: the"
+			" 95 % interval of its share of CPU time, with those",
 		.sql = report_unused_sql,
 		.n_sql = report_unused_n_sql,
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_PLAIN, TABLE_PERCENT,
@@ -147,9 +136,8 @@ const struct report reports[] = {
 		.note = "time: wall time, added up over trips and threads; own: without the"
 			" regions inside; CPU "
 			"time: share of the run's samples of user CPU time; " INTERVAL_NOTE
-			"; blocks and "
-			"bytes: allocated in the region; left open: trips that no pop of their"
-			" own ended",
+			"; blocks and bytes: allocated in the region; left open: trips that no pop"
+			" of their own ended",
 		.sql = report_regions_sql,
 		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_SHARE,
 		      TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,
@@ -169,13 +157,10 @@ const struct report reports[] = {
 		.title = "What was watched (record --watch): every access while it was armed",
 		.nothing = "Nothing was watched: record with --watch.",
 		.note = "counts are of instructions of user code, exact for the time armed and"
-			" for no other; both: an "
-			"instruction that reads and writes; unknown: it is not known which; next"
-			" access: "
-			"the median of the time to the next one, from a power of two up to its"
-			" double, with "
-			"some 3.5 us that each access costs; by another: pairs whose second access "
-			"was another thread's",
+			" for no other; both: an instruction that reads and writes; unknown: it is"
+			" not known which; next access: the median of the time to the next one,"
+			" from a power of two up to its double, with some 3.5 us that each access"
+			" costs; by another: pairs whose second access was another thread's",
 		.sql = report_watch_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_TIME, TABLE_TIME, TABLE_DURATION,
 		      TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT,
@@ -207,10 +192,8 @@ const struct report reports[] = {
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "time: share of the samples of user CPU time; " INTERVAL_NOTE
 			"; stall: share of the samples taken right behind an instruction that"
-			" waited for it; "
-			"faults: page faults; size: heap: the site's peak; from, to: heap: first"
-			" allocation "
-			"and last free, else the touches seen",
+			" waited for it; faults: page faults; size: heap: the site's peak; from,"
+			" to: heap: first allocation and last free, else the touches seen",
 		.sql = report_objects_sql,
 		.n_sql = report_objects_n_sql,
 		KINDS(TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE,
@@ -224,12 +207,10 @@ const struct report reports[] = {
 		.nothing = "No sample was taken in a loop whose way is known.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "loop time: share of CPU time; " INTERVAL_NOTE "; of accesses: of one "
-			"iteration, by number (no time), with the interval over the loop's"
-			" samples; "
-			"counted: accesses in the whole run, only where registers or emulation"
-			" show "
-			"how often the loop ran, with its interval; covered: by how many of its"
-			" samples",
+			"iteration, by number (no time), with the interval over the loop's samples;"
+			" counted: accesses in the whole run, only where registers or emulation"
+			" show how often the loop ran, with its interval; covered: by how many of"
+			" its samples",
 		.sql = report_access_mix_sql,
 		.n_sql = report_access_mix_n_sql,
 		KINDS(TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE_HALF, TABLE_PERCENT,
@@ -268,12 +249,10 @@ const struct report reports[] = {
 		.title = "What was mapped, by kind, maker and place",
 		.nothing = "No mapping was recorded.",
 		.note = "mapped: bytes as they were made; reserved: made without access"
-			" (PROT_NONE), addresses and "
-			"no memory, until mprotect opens a part; at the end: not unmapped, as far"
-			" as that was "
-			"seen; advised, locked: bytes of all calls; what a library maps for"
-			" itself is what "
-			"blocks lie in, not memory beside them",
+			" (PROT_NONE), addresses and no memory, until mprotect opens a part; at the"
+			" end: not unmapped, as far as that was seen; advised, locked: bytes of all"
+			" calls; what a library maps for itself is what blocks lie in, not memory"
+			" beside them",
 		.sql = report_mappings_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
 		      TABLE_BYTES, TABLE_COUNT),
@@ -285,10 +264,8 @@ const struct report reports[] = {
 		.title = "Live bytes over time",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "live: the most within the interval; rss: resident memory of all"
-			" processes, "
-			"sampled (drawn up to the next one); events: allocations and frees; the"
-			" axis of each curve "
-			"begins at 0 and ends at its most",
+			" processes, sampled (drawn up to the next one); events: allocations and"
+			" frees; the axis of each curve begins at 0 and ends at its most",
 		.sql = report_timeline_sql,
 		.text_sql = report_timeline_text_sql,
 		.n_sql = "SELECT 0", /* a line joins intervals */
@@ -323,8 +300,7 @@ const struct report reports[] = {
 		.title = "Who was live when the run's live bytes were highest",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "bytes and blocks: live at that moment; own peak: the most of the call"
-			" stack at "
-			"any time, and when",
+			" stack at any time, and when",
 		.sql = report_peak_sql,
 		KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_TIME),
 	},
@@ -348,9 +324,8 @@ const struct report reports[] = {
 		.nothing = "None for which the samples can say so.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "x average: share of the heap's time over share of its bytes x seconds;"
-			" listed "
-			"where the 95 % interval leaves the average out; two numbers: anywhere"
-			" between them",
+			" listed where the 95 % interval leaves the average out; two numbers:"
+			" anywhere between them",
 		.sql = report_hot_sql,
 		.n_sql = report_hot_n_sql,
 		KINDS(TABLE_WITH_INTERVAL, TABLE_PLAIN, TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT,
@@ -365,9 +340,8 @@ const struct report reports[] = {
 		.nothing = "None for which the samples can say so.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "x average: share of the heap's time over share of its bytes x seconds;"
-			" listed "
-			"where the 95 % interval leaves the average out, most memory for nothing"
-			" first; two numbers: anywhere between them",
+			" listed where the 95 % interval leaves the average out, most memory for"
+			" nothing first; two numbers: anywhere between them",
 		.sql = report_cold_sql,
 		.n_sql = report_cold_n_sql,
 		KINDS(TABLE_WITH_INTERVAL, TABLE_PLAIN, TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT,
@@ -384,14 +358,11 @@ const struct report reports[] = {
 		.nothing = "None was seen.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "a row for each pair of threads that come back to the line after each"
-			" other; different "
-			"bytes: false sharing; same bytes: shared data; changes: touches by the"
-			" one after the other; "
-			"at same: turns that met bytes of the other's; HitM: sampled accesses of"
-			" the whole run that "
-			"found the line modified in another cache. Seen in samples: what is not"
-			" listed may still be "
-			"shared",
+			" other; different bytes: false sharing; same bytes: shared data; changes:"
+			" touches by the one after the other; at same: turns that met bytes of the"
+			" other's; HitM: sampled accesses of the whole run that found the line"
+			" modified in another cache. Seen in samples: what is not listed may still"
+			" be shared",
 		.sql = report_sharing_sql,
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_COUNT,
 		      TABLE_COUNT, TABLE_DURATION, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT),
@@ -403,12 +374,10 @@ const struct report reports[] = {
 		.title = "Where the data of sampled accesses came from, and memory by NUMA node",
 		.needs = REPORT_NEEDS_DATA_SOURCE,
 		.note = "share: of the samples of the source, with its 95 % interval; mean"
-			" cycles: latency as the "
-			"source measures it; of all cycles: share of their sum; HitM: found"
-			" modified in another "
-			"cache. A source samples what its unit says, which need not be all"
-			" accesses. Page faults: by the "
-			"node of the page some ms later, of those that were still there",
+			" cycles: latency as the source measures it; of all cycles: share of their"
+			" sum; HitM: found modified in another cache. A source samples what its"
+			" unit says, which need not be all accesses. Page faults: by the node of"
+			" the page some ms later, of those that were still there",
 		.sql = report_locality_sql,
 		KINDS(TABLE_PLAIN, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES,
 		      TABLE_COUNT, TABLE_COUNT, TABLE_PLAIN, TABLE_PERCENT),
@@ -420,10 +389,9 @@ const struct report reports[] = {
 		.title = "What sampled accesses went to, and how far",
 		.needs = REPORT_NEEDS_DATA_SOURCE,
 		.note = "accesses: share of the samples of the source, with its 95 % interval;"
-			" mean cycles: latency "
-			"as the source measures it; of all cycles: share of their sum. A source"
-			" samples what its "
-			"unit says, which need not be all accesses",
+			" mean cycles: latency as the source measures it; of all cycles: share of"
+			" their sum. A source samples what its unit says, which need not be all"
+			" accesses",
 		.sql = report_accesses_sql,
 		KINDS(TABLE_PLAIN, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT, TABLE_COUNT,
 		      TABLE_PLAIN, TABLE_PERCENT),

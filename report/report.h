@@ -120,3 +120,11 @@ int report_run_find(sqlite3 *db, const char *selector, int64_t *ret_run_id);
  */
 int report_why_write(FILE *out, sqlite3 *db, const struct report_request *request,
 		     enum report_needs needs, const char *nothing);
+
+/*
+ * Run SQL of a user and write the rows of each statement that has columns. The functions of
+ * report_functions_register() can be used. db should be opened read-only: nothing here prevents
+ * statements that write. Returns 0, -EPROTO for an SQL error (sqlite3_errmsg(db)), -EIO when the
+ * stream failed, -EINVAL when there is no statement in the text.
+ */
+int query_write(FILE *out, sqlite3 *db, const char *sql, const struct table_style *style);

@@ -4,18 +4,16 @@
  */
 #include <errno.h>
 
-#include "report/kept-blocks.h"
 #include "report/queries.h"
 #include "report/report.h"
-#include "report/suppressions.h"
+#include "report/known-leaks.h"
 #include "store/query-value.h"
 
 /* clang-format off */
 const char report_sites_sql[] = "SELECT share AS time, share_low AS low, share_high AS high,"
 	" peak_bytes AS peak, n_blocks AS blocks, bytes AS \"in all\", live_bytes AS \"not freed\","
 	" n_temporary AS temporary, " REPORT_SQL_FAULTS("n_faults")
-	" AS faults, stack_text(stack_id, 4) AS \"allocated at\""
-	" FROM site WHERE run_id = :run"
+	" AS faults, stack_text(stack_id, 4) AS \"allocated at\" FROM site WHERE run_id = :run"
 	" ORDER BY n_samples + n_imputed DESC, peak_bytes DESC, stack_id LIMIT :limit";
 /* clang-format on */
 
@@ -23,14 +21,11 @@ const char report_sites_n_sql[] = "SELECT count(*) FROM site WHERE run_id = :run
 
 /* clang-format off */
 const char report_leaks_sql[] =
-	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks,"
-	" sum(n_blocks) AS \"of blocks\","
-	" min(first_ns) AS \"first at\","
-	" coalesce('kept by libraries (' || what || '): ', '') || stack_text(stack_id,"
-	" 6) AS \"allocated at\""
-	" FROM site LEFT JOIN temp.kept USING (stack_id) WHERE run_id = :run AND live_blocks > 0"
-	" AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed) GROUP BY 5"
-	" ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
+	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks, sum(n_blocks) AS \"of"
+	" blocks\", min(first_ns) AS \"first at\", coalesce('kept by libraries (' || what || '): ',"
+	" '') || stack_text(stack_id, 6) AS \"allocated at\" FROM site LEFT JOIN temp.kept USING"
+	" (stack_id) WHERE run_id = :run AND live_blocks > 0 AND stack_id NOT IN (SELECT stack_id"
+	" FROM temp.suppressed) GROUP BY 5 ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
 
 #define IN_ALL \
 	"bytes_text(sum(bytes)) || printf(' in %,d block%s', sum(n), CASE sum(n) WHEN 1" \
@@ -38,12 +33,10 @@ const char report_leaks_sql[] =
 
 const char report_leaks_foot_sql[] = "SELECT 'kept by libraries until the end, by design: ' || "
 	IN_ALL " || ' (' || group_concat(what || ' ' || bytes_text(bytes), ',"
-	" ') || '): --full lists them' FROM"
-	" (SELECT what, sum(live_bytes) AS bytes, sum(live_blocks) AS n FROM site"
-	" JOIN temp.kept USING (stack_id)"
+	" ') || '): --full lists them' FROM (SELECT what, sum(live_bytes) AS bytes,"
+	" sum(live_blocks) AS n FROM site JOIN temp.kept USING (stack_id)"
 	"  JOIN temp.suppressed USING (stack_id) WHERE run_id = :run AND rule = '' GROUP BY what"
-	" ORDER BY 2 DESC, 1)"
-	" HAVING sum(n) > 0"
+	" ORDER BY 2 DESC, 1) HAVING sum(n) > 0"
 	" UNION ALL SELECT 'left out by --suppressions: ' || " IN_ALL
 	" FROM (SELECT live_bytes AS bytes, live_blocks AS n FROM site"
 	" JOIN temp.suppressed USING (stack_id)"
@@ -51,9 +44,8 @@ const char report_leaks_foot_sql[] = "SELECT 'kept by libraries until the end, b
 
 const char report_leaks_hints_sql[] =
 	"SELECT printf('the program was killed by signal %d: these blocks were alive when killed,"
-	" and whether"
-	" it would have freed them is not known', exit_status & 127) FROM run WHERE id = :run"
-	" AND ended_cleanly AND exit_status & 127";
+	" and whether it would have freed them is not known', exit_status & 127) FROM run WHERE id"
+	" = :run AND ended_cleanly AND exit_status & 127";
 /* clang-format on */
 
 /*
@@ -85,11 +77,10 @@ const char report_unused_n_sql[] = HEAP " SELECT count(*)" UNUSED;
 
 const char report_peak_sql[] =
 	"SELECT site_peak.bytes AS bytes, 1.0 * site_peak.bytes / nullif((SELECT sum(bytes) FROM"
-	"  site_peak WHERE run_id = :run), 0) AS share, site_peak.n_blocks AS blocks,"
-	" peak_bytes AS \"own peak\", peak_ns AS \"at\","
-	" stack_text(stack_id, 5) AS \"allocated at\""
-	" FROM site_peak JOIN site USING (run_id, stack_id) WHERE run_id = :run"
-	" ORDER BY site_peak.bytes DESC, site_peak.n_blocks DESC, stack_id LIMIT :limit";
+	"  site_peak WHERE run_id = :run), 0) AS share, site_peak.n_blocks AS blocks, peak_bytes AS"
+	" \"own peak\", peak_ns AS \"at\", stack_text(stack_id, 5) AS \"allocated at\" FROM"
+	" site_peak JOIN site USING (run_id, stack_id) WHERE run_id = :run ORDER BY site_peak.bytes"
+	" DESC, site_peak.n_blocks DESC, stack_id LIMIT :limit";
 
 #define TEMPORARY " FROM site WHERE run_id = :run AND n_temporary > 0"
 

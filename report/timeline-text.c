@@ -1,4 +1,4 @@
-#include "report/timeline-text.h"
+#include "report/queries.h"
 
 #include <errno.h>
 #include <math.h>

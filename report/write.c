@@ -5,12 +5,9 @@
 
 #include "common/cleanup.h"
 #include "common/human-number.h"
-#include "report/callgraph/stack-text.h"
 #include "report/hints.h"
 #include "report/queries.h"
-#include "report/repetitions.h"
 #include "report/report.h"
-#include "report/summary.h"
 #include "report/text/fit-text.h"
 #include "report/text/sampling-notes.h"
 #include "report/text/sql-functions.h"
@@ -24,11 +21,10 @@
  */
 /* clang-format off */
 static const char blocks_sql[] =
-	"SELECT 'a selection (--from, --to, --process, --thread, --addr,"
-	" --region) holds none of what was recorded'"
-	" WHERE EXISTS (SELECT 1 FROM main.site WHERE n_blocks > 0)"
-	" AND NOT EXISTS (SELECT 1 FROM site WHERE run_id = :run AND n_blocks > 0)"
-	" AND EXISTS (SELECT 1 FROM main.site WHERE run_id = :run)"
+	"SELECT 'a selection (--from, --to, --process, --thread, --addr, --region) holds none of"
+	" what was recorded' WHERE EXISTS (SELECT 1 FROM main.site WHERE n_blocks > 0) AND NOT"
+	" EXISTS (SELECT 1 FROM site WHERE run_id = :run AND n_blocks > 0) AND EXISTS (SELECT 1"
+	" FROM main.site WHERE run_id = :run)"
 	" UNION ALL SELECT 'allocations were not recorded: ' || why FROM (" REPORT_SQL_WHY_NO_BLOCKS
 	"  ) AS of_run WHERE NOT EXISTS (SELECT 1 FROM main.site WHERE run_id = :run)"
 	" UNION ALL SELECT exe || ' was not traced: ' || coalesce(why_not, 'unknown') FROM process"
@@ -60,9 +56,8 @@ static const char *const reasons_sql[REPORT_NEEDS_COUNT] = {
 	[REPORT_NEEDS_FAULTS] = NO_SOURCE(
 		"fault", "faults", "page faults were not recorded: record with --source auto"),
 	[REPORT_NEEDS_DATA_SOURCE] =
-		"SELECT 'no source of this run has levels and nodes: that takes a PMU that"
-		" samples memory"
-		" accesses'",
+		"SELECT 'no source of this run has levels and nodes: that takes a PMU that samples"
+		" memory accesses'",
 };
 
 int report_why_write(FILE *out, sqlite3 *db, const struct report_request *request,
@@ -239,4 +234,51 @@ int report_functions_register(sqlite3 *db)
 	if (code == SQLITE_OK)
 		code = report_stat_register(db);
 	return code == SQLITE_OK ? stack_text_register(db) : code;
+}
+
+/* ---- SQL of a user ---- */
+
+/* A statement without columns, as PRAGMA x = y or ATTACH, is stepped once. */
+static int write_statement(FILE *out, sqlite3_stmt *stmt, const struct table_style *style)
+{
+	if (sqlite3_column_count(stmt) > 0)
+		return table_write(out, stmt, style, NULL);
+	return sqlite3_step(stmt) == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+struct statements {
+	sqlite3 *db;
+	const char *sql;
+	const struct table_style *style;
+};
+
+static int write_statements(FILE *out, void *user)
+{
+	const struct statements *statements = user;
+	sqlite3 *db = statements->db;
+	const char *sql = statements->sql;
+	size_t n_statements = 0;
+
+	while (*sql) {
+		sqlite3_stmt *stmt = NULL;
+		if (sqlite3_prepare_v2(db, sql, -1, &stmt, &sql) != SQLITE_OK)
+			return -EPROTO;
+		if (!stmt)
+			continue; /* white space or a comment */
+
+		n_statements++;
+		int r = write_statement(out, stmt, statements->style);
+		sqlite3_finalize(stmt);
+		if (r < 0)
+			return r;
+	}
+	return n_statements ? 0 : -EINVAL;
+}
+
+int query_write(FILE *out, sqlite3 *db, const char *sql, const struct table_style *style)
+{
+	struct statements statements = { db, sql, style };
+
+	return fit_lines_write(out, style->format == TABLE_TEXT ? style->width : 0,
+			       write_statements, &statements);
 }

@@ -51,8 +51,7 @@ static int make_small_pool(struct run *run, struct pool_config *config)
 	if (err != -EFBIG)
 		return err;
 	run_say(run, "allocations are not recorded: the file size limit "
-		     "(ulimit -f) is below the smallest "
-		     "--buffer-size");
+		     "(ulimit -f) is below the smallest --buffer-size");
 	run->options_now.no_alloc = true;
 	config->is_private = true;
 	config->buffer_bytes = 0;

@@ -123,11 +123,9 @@ int64_t kinds_row(const struct kinds *kinds, unsigned kind)
 /* Shares of a sample in blocks of one kind belong together. */
 /* clang-format off */
 static const char touch_sql[] =
-	"UPDATE kind_total SET n_samples = shares.n, n_samples_sq = shares.sq,"
-	" time_ns = shares.time,"
-	" n_faults = shares.faults FROM"
-	" (SELECT kind, sum(n) AS n, sum(n * n) AS sq, sum(time) AS time, sum(faults) AS faults"
-	" FROM"
+	"UPDATE kind_total SET n_samples = shares.n, n_samples_sq = shares.sq, time_ns ="
+	" shares.time, n_faults = shares.faults FROM (SELECT kind, sum(n) AS n, sum(n * n) AS sq,"
+	" sum(time) AS time, sum(faults) AS faults FROM"
 	"  (SELECT coalesce(allocation.kind, ?2) AS kind, touch.sample_id,"
 	"    sum(touch.share * (role = 1)) AS n,"
 	"    sum(touch.share * sample.weight * (role = 1)) AS time, sum(role = 3) AS faults"
@@ -135,8 +133,7 @@ static const char touch_sql[] =
 	"   JOIN owner ON owner.id = touch.owner_kind AND owner.name = 'heap'"
 	"   JOIN allocation ON allocation.id = touch.owner_id"
 	"   WHERE touch.run_id = ?1 GROUP BY 1, 2)"
-	"  GROUP BY kind) AS shares"
-	" WHERE run_id = ?1 AND kind_id = shares.kind";
+	"  GROUP BY kind) AS shares WHERE run_id = ?1 AND kind_id = shares.kind";
 /* clang-format on */
 
 int kinds_write(struct kinds *kinds)

@@ -215,10 +215,8 @@ int instruction_owners_write(const struct instruction_owners *owners, struct db 
 		db_handle(db),
 		"INSERT INTO instruction_owner(run_id, frame_id, beside_kind, beside_id,"
 		" n_unresolved, owner_kind, owner_id, n, time_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6,"
-		" ?7,"
-		" ?8, ?9) ON CONFLICT DO UPDATE SET n = n + excluded.n,"
-		" time_ns = time_ns + excluded.time_ns,"
-		" n_unresolved = max(n_unresolved, excluded.n_unresolved)",
+		" ?7, ?8, ?9) ON CONFLICT DO UPDATE SET n = n + excluded.n, time_ns = time_ns +"
+		" excluded.time_ns, n_unresolved = max(n_unresolved, excluded.n_unresolved)",
 		&statement);
 	const struct writer writer = { statement, stack_of, user };
 

@@ -152,9 +152,8 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 }
 
 static const char frames_sql[] =
-	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line,"
-	" file FROM frame"
-	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id ORDER BY frame.id, depth";
+	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line, file FROM"
+	" frame LEFT JOIN frame_line ON frame_line.frame_id = frame.id ORDER BY frame.id, depth";
 
 static int read_frames(struct paths *paths, sqlite3 *db)
 {

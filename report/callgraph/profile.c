@@ -22,17 +22,16 @@ static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
 			     "SELECT stack_id, live_bytes, 0, 0 FROM site WHERE run_id = :run" },
 	[PROFILE_TIME] = { "time", "user CPU time at blocks allocated there", REPORT_NEEDS_CLOCK,
 			   TABLE_DURATION,
-			   "WITH clock(time) AS (SELECT"
-			   " sum(source.n_samples * coalesce(1.0 * weight /"
+			   "WITH clock(time) AS (SELECT sum(source.n_samples * coalesce(1.0 *"
+			   " weight /"
 			   "  nullif(whole.n_samples, 0), source.period)) FROM source"
 			   "  JOIN main.source AS whole ON whole.id = source.id"
 			   "  LEFT JOIN source_ledger ON source_id = source.id"
-			   "  WHERE source.run_id = :run AND source.measures = 'time')"
-			   " SELECT stack_id, coalesce(share * clock.time, time_ns),"
-			   " n_samples + n_imputed,"
-			   " n_samples_sq + n_imputed, time_ns, share_low * clock.time,"
-			   " share_high * clock.time, share IS NOT NULL OR share_high IS NULL"
-			   " FROM site, clock"
+			   "  WHERE source.run_id = :run AND source.measures = 'time') SELECT"
+			   " stack_id, coalesce(share * clock.time, time_ns), n_samples +"
+			   " n_imputed, n_samples_sq + n_imputed, time_ns, share_low * clock.time,"
+			   " share_high * clock.time, share IS NOT NULL OR share_high IS NULL FROM"
+			   " site, clock"
 			   " WHERE run_id = :run" },
 	[PROFILE_FAULTS] = { "faults", "page faults at blocks allocated there", REPORT_NEEDS_FAULTS,
 			     TABLE_COUNT,
@@ -296,16 +295,14 @@ int profile_open(sqlite3 *db, const struct profile_request *request, struct prof
 
 /* clang-format off */
 static const char tables_sql[] =
-	"DROP TABLE IF EXISTS temp.profile_function; DROP TABLE IF EXISTS temp.profile_call;"
-	"CREATE TEMP TABLE profile_function(id INTEGER PRIMARY KEY, function TEXT, module TEXT,"
-	" self REAL, self_n REAL, self_sq REAL, self_told REAL, self_low REAL, self_high REAL,"
-	" self_sites INTEGER, self_unknown INTEGER,"
-	" total REAL, total_n REAL, total_sq REAL, total_told REAL, total_low REAL,"
-	" total_high REAL,"
-	" total_sites INTEGER, total_unknown INTEGER);"
-	"CREATE TEMP TABLE profile_call(caller INTEGER, callee INTEGER, value REAL,"
-	" is_cycle INTEGER, PRIMARY KEY(caller, callee)) WITHOUT ROWID;"
-	"CREATE INDEX temp.profile_callee ON profile_call(callee);";
+	"DROP TABLE IF EXISTS temp.profile_function; DROP TABLE IF EXISTS temp.profile_call;CREATE"
+	" TEMP TABLE profile_function(id INTEGER PRIMARY KEY, function TEXT, module TEXT, self"
+	" REAL, self_n REAL, self_sq REAL, self_told REAL, self_low REAL, self_high REAL,"
+	" self_sites INTEGER, self_unknown INTEGER, total REAL, total_n REAL, total_sq REAL,"
+	" total_told REAL, total_low REAL, total_high REAL, total_sites INTEGER, total_unknown"
+	" INTEGER);CREATE TEMP TABLE profile_call(caller INTEGER, callee INTEGER, value REAL,"
+	" is_cycle INTEGER, PRIMARY KEY(caller, callee)) WITHOUT ROWID;CREATE INDEX"
+	" temp.profile_callee ON profile_call(callee);";
 /* clang-format on */
 
 /*

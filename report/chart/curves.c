@@ -9,9 +9,8 @@
 /* The last interval reaches beyond the end of the run. */
 /* clang-format off */
 static const char span_sql[] =
-	"SELECT min(time_ns), max(time_ns + interval_ns), (SELECT duration_ns FROM run"
-	" WHERE id = :run)"
-	" FROM timeline WHERE run_id = :run";
+	"SELECT min(time_ns), max(time_ns + interval_ns), (SELECT duration_ns FROM run WHERE id ="
+	" :run) FROM timeline WHERE run_id = :run";
 /* clang-format on */
 static const char intervals_sql[] =
 	"SELECT time_ns, time_ns + interval_ns, max_live_bytes, n_allocations, n_samples, n_faults"

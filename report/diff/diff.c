@@ -221,19 +221,16 @@ static int find_changes(struct diff *diff)
 /* ---- As rows ---- */
 
 static const char table_sql[] =
-	"DROP TABLE IF EXISTS temp.diff_site;"
-	"CREATE TEMP TABLE diff_site(id INTEGER PRIMARY KEY, before INTEGER, after INTEGER,"
-	" half INTEGER, is_sure INTEGER, place TEXT,"
-	" change INTEGER)";
+	"DROP TABLE IF EXISTS temp.diff_site;CREATE TEMP TABLE diff_site(id INTEGER PRIMARY KEY,"
+	" before INTEGER, after INTEGER, half INTEGER, is_sure INTEGER, place TEXT, change"
+	" INTEGER)";
 
 /* clang-format off */
 static const char rows_sql[] =
 	"SELECT change, iif(after IS NULL, NULL, 1.0 * change / nullif(before, 0)) AS \"of"
-	" before\","
-	" half AS \"\u00b195 %\", before, after,"
-	" CASE is_sure WHEN 1 THEN 'yes' WHEN 0 THEN 'no' END AS significant,"
-	" place AS \"allocated at\""
-	" FROM temp.diff_site ORDER BY id LIMIT :limit";
+	" before\", half AS \"\u00b195 %\", before, after, CASE is_sure WHEN 1 THEN 'yes' WHEN 0"
+	" THEN 'no' END AS significant, place AS \"allocated at\" FROM temp.diff_site ORDER BY id"
+	" LIMIT :limit";
 /* clang-format on */
 
 /* The call path as the newer side that has it tells it; allocated. */

@@ -28,11 +28,9 @@ static const char *const events_sql[] = {
 	" FROM thread JOIN process ON process.id = process_id JOIN run ON run.id = :run"
 	" LEFT JOIN thread_total ON thread_id = thread.id WHERE thread.run_id = :run",
 	"SELECT json_object('ph', 'X', 'cat', 'region', 'name', region.name, 'pid', pid, 'tid',"
-	" tid,"
-	" 'ts', region.start_ns / 1e3, 'dur', (coalesce(region.end_ns, duration_ns)"
-	"  - region.start_ns) / 1e3) FROM region JOIN thread ON thread.id = thread_id"
-	" JOIN process ON process.id = process_id JOIN run ON run.id = :run"
-	" WHERE region.run_id = :run",
+	" tid, 'ts', region.start_ns / 1e3, 'dur', (coalesce(region.end_ns, duration_ns)"
+	"  - region.start_ns) / 1e3) FROM region JOIN thread ON thread.id = thread_id JOIN process"
+	" ON process.id = process_id JOIN run ON run.id = :run WHERE region.run_id = :run",
 	"SELECT json_object('ph', 'i', 's', 't', 'cat', 'mark', 'name', mark.name, 'pid', pid,"
 	" 'tid', tid, 'ts', time_ns / 1e3) FROM mark JOIN thread ON thread.id = thread_id"
 	" JOIN process ON process.id = process_id WHERE mark.run_id = :run",

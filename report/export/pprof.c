@@ -260,10 +260,9 @@ static void put_mapping(struct pprof *pprof, sqlite3_stmt *row, int64_t id)
 /* clang-format off */
 static const char frames_sql[] =
 	"WITH program(path) AS (SELECT exe FROM process WHERE run_id = :run AND pid = (SELECT pid"
-	"  FROM process WHERE run_id = :run ORDER BY number LIMIT 1) ORDER BY exec_seq DESC"
-	" LIMIT 1)"
-	" SELECT id, offset, path, object FROM (SELECT id, offset, path, object FROM frame"
-	" UNION ALL"
+	"  FROM process WHERE run_id = :run ORDER BY number LIMIT 1) ORDER BY exec_seq DESC LIMIT"
+	" 1) SELECT id, offset, path, object FROM (SELECT id, offset, path, object FROM frame UNION"
+	" ALL"
 	"  SELECT NULL, 0, path, path FROM program WHERE path NOT IN (SELECT path FROM frame))"
 	" ORDER BY path IN (SELECT path FROM program) DESC, object, id";
 /* clang-format on */

@@ -428,11 +428,9 @@ static char *notes_of(const struct plot *plot, const struct series *series)
 		has_natural = has_natural || series->boxes[i].is_natural;
 	}
 	fprintf(out,
-		"%s; n: repetitions that succeeded. Box: quartiles "
-		"and median; whiskers: the furthest "
-		"within 1.5 of their distance; squares: beyond it; "
-		"orange: 95 %% interval of the median "
-		"(bootstrap), from 6 repetitions on; axes need not begin at 0\n",
+		"%s; n: repetitions that succeeded. Box: quartiles and median; whiskers: the"
+		" furthest within 1.5 of their distance; squares: beyond it; orange: 95 %% interval"
+		" of the median (bootstrap), from 6 repetitions on; axes need not begin at 0\n",
 		plot->request->metric);
 	fputs(has_natural ? "dashed and grey: natural runs, nothing was recorded\n"
 			  : "there are no natural runs to compare with\n",

@@ -77,20 +77,16 @@ static const char span_sql[] =
 /* Back to times of the run; what only the order of all events tells is not known. */
 static const char settle_sql[] =
 	/* Sites whose blocks were born elsewhere: only what was touched is known. */
-	"UPDATE temp.site SET first_ns = NULL, last_ns = NULL, peak_ns = NULL"
-	" WHERE n_blocks = 0 AND first_ns = 9223372036854775807;"
-	"UPDATE temp.site SET peak_ns = peak_ns + %lld, first_ns = first_ns + %lld,"
-	" last_ns = last_ns + %lld, first_touch_ns = first_touch_ns + %lld,"
-	" last_touch_ns = last_touch_ns + %lld, n_temporary = NULL;"
-	"UPDATE temp.thread_total SET n_temporary = NULL;"
-	"UPDATE temp.total SET value = value + %lld WHERE name = 'peak_ns';"
-	"UPDATE temp.timeline SET time_ns = time_ns + %lld;"
-	"UPDATE temp.object_total SET first_touch_ns = first_touch_ns + %lld,"
-	" last_touch_ns = last_touch_ns + %lld;"
-	"UPDATE temp.shared_line SET first_ns = first_ns + %lld, last_ns = last_ns + %lld;"
-	"DELETE FROM temp.site WHERE n_blocks = 0 AND n_samples = 0 AND n_faults = 0"
-	" AND peak_bytes = 0;"
-	"UPDATE temp.site SET peak_bytes = NULL WHERE first_ns IS NULL";
+	"UPDATE temp.site SET first_ns = NULL, last_ns = NULL, peak_ns = NULL WHERE n_blocks = 0"
+	" AND first_ns = 9223372036854775807;UPDATE temp.site SET peak_ns = peak_ns + %lld,"
+	" first_ns = first_ns + %lld, last_ns = last_ns + %lld, first_touch_ns = first_touch_ns +"
+	" %lld, last_touch_ns = last_touch_ns + %lld, n_temporary = NULL;UPDATE temp.thread_total"
+	" SET n_temporary = NULL;UPDATE temp.total SET value = value + %lld WHERE name ="
+	" 'peak_ns';UPDATE temp.timeline SET time_ns = time_ns + %lld;UPDATE temp.object_total SET"
+	" first_touch_ns = first_touch_ns + %lld, last_touch_ns = last_touch_ns + %lld;UPDATE"
+	" temp.shared_line SET first_ns = first_ns + %lld, last_ns = last_ns + %lld;DELETE FROM"
+	" temp.site WHERE n_blocks = 0 AND n_samples = 0 AND n_faults = 0 AND peak_bytes = 0;UPDATE"
+	" temp.site SET peak_bytes = NULL WHERE first_ns IS NULL";
 
 static int run_sql(struct db *db, char *sql)
 {

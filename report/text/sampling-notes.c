@@ -80,10 +80,9 @@ static const char sampling_sql[] =
 	" || ' samples a second: kernel.perf_event_max_sample_rate' WHERE "
 	FACT("memsight.rate_limit_hz") " IS NOT NULL"
 	" UNION ALL SELECT printf('%s changed from %s to %s during the run', start.key,"
-	" start.value,"
-	" end.value) FROM fact AS start JOIN fact AS end USING (run_id, key) WHERE run_id = :run"
-	" AND start.at_end = 0 AND end.at_end = 1 AND start.value <> end.value AND key IN"
-	" ('perf_event_max_sample_rate', 'perf_cpu_time_max_percent', 'perf_event_mlock_kb',"
+	" start.value, end.value) FROM fact AS start JOIN fact AS end USING (run_id, key) WHERE"
+	" run_id = :run AND start.at_end = 0 AND end.at_end = 1 AND start.value <> end.value AND"
+	" key IN ('perf_event_max_sample_rate', 'perf_cpu_time_max_percent', 'perf_event_mlock_kb',"
 	" 'perf_event_paranoid')";
 /* clang-format on */
 
@@ -94,41 +93,28 @@ int report_sampling_write(FILE *out, sqlite3 *db, int64_t run_id)
 
 /* clang-format off */
 static const char ledger_sql[] = "SELECT printf('%s: %,d samples read; ', name, n_taken) ||"
-	" CASE WHEN n_lost > 0 THEN printf('%,d found the ring full', n_lost) ELSE 'none lost'"
-	" END ||"
-	" CASE WHEN NOT is_complete THEN ' (the recorder was killed: as far as the trace shows)'"
-	" WHEN NOT lost_is_exact THEN ' (as far as records show)' ELSE '' END ||"
-	" CASE WHEN n_hardware_lost THEN printf('; %,d dropped by the hardware',"
-	" n_hardware_lost) ELSE"
-	" '' END ||"
-	" CASE WHEN n_dropped THEN printf('; %,d after recording had stopped', n_dropped)"
-	" ELSE '' END ||"
-	" CASE WHEN n_throttles THEN printf('; throttled %,d times, %.3g ms without samples',"
-	" n_throttles, throttled_ns / 1e6) ELSE '; not throttled' END ||"
-	" CASE WHEN unsampled_ns > 0 THEN printf('; no samples"
-	" for %.3g ms of the program''s CPU time',"
-	" unsampled_ns / 1e6) ELSE '' END ||"
-	" CASE WHEN n_behind THEN printf('; the recorder was late %,d times', n_behind) ELSE ''"
-	" END ||"
-	" CASE WHEN n_aux_truncated + n_aux_partial + n_aux_collision"
-	" THEN printf('; AUX area: %,d full,"
-	" %,d with gaps, %,d collisions', n_aux_truncated, n_aux_partial, n_aux_collision)"
-	" ELSE '' END ||"
-	" CASE WHEN bad_bytes THEN printf('; %,d bytes unreadable', bad_bytes) ELSE '' END ||"
-	" CASE WHEN n_undecodable THEN printf('; %,d not decodable', n_undecodable) ELSE '' END ||"
-	" CASE WHEN n_no_memory THEN printf('; %,d without memory access', n_no_memory) ELSE ''"
-	" END ||"
-	" CASE WHEN n_outside THEN printf('; %,d of unknown processes', n_outside) ELSE ''"
-	" END ||"
-	" CASE WHEN n_zero THEN printf('; %,d with address 0', n_zero) ELSE '' END ||"
-	" CASE WHEN n_kernel THEN printf('; %,d with an address in the kernel', n_kernel)"
-	" ELSE '' END ||"
-	" CASE WHEN n_no_clock THEN printf('; %,d without a time', n_no_clock) ELSE '' END ||"
-	" CASE WHEN scale > 1.0005 THEN printf('; what was lost counted in,"
-	" times and counts are x %.3f',"
-	" scale) ELSE '' END"
-	" FROM source_ledger JOIN source ON source.id = source_id WHERE source.run_id = :run"
-	" AND (measures <> 'tasks' OR n_lost + bad_bytes > 0) ORDER BY number";
+	" CASE WHEN n_lost > 0 THEN printf('%,d found the ring full', n_lost) ELSE 'none lost' END"
+	" || CASE WHEN NOT is_complete THEN ' (the recorder was killed: as far as the trace shows)'"
+	" WHEN NOT lost_is_exact THEN ' (as far as records show)' ELSE '' END || CASE WHEN"
+	" n_hardware_lost THEN printf('; %,d dropped by the hardware', n_hardware_lost) ELSE '' END"
+	" || CASE WHEN n_dropped THEN printf('; %,d after recording had stopped', n_dropped) ELSE"
+	" '' END || CASE WHEN n_throttles THEN printf('; throttled %,d times, %.3g ms without"
+	" samples', n_throttles, throttled_ns / 1e6) ELSE '; not throttled' END || CASE WHEN"
+	" unsampled_ns > 0 THEN printf('; no samples for %.3g ms of the program''s CPU time',"
+	" unsampled_ns / 1e6) ELSE '' END || CASE WHEN n_behind THEN printf('; the recorder was"
+	" late %,d times', n_behind) ELSE '' END || CASE WHEN n_aux_truncated + n_aux_partial +"
+	" n_aux_collision THEN printf('; AUX area: %,d full, %,d with gaps, %,d collisions',"
+	" n_aux_truncated, n_aux_partial, n_aux_collision) ELSE '' END || CASE WHEN bad_bytes THEN"
+	" printf('; %,d bytes unreadable', bad_bytes) ELSE '' END || CASE WHEN n_undecodable THEN"
+	" printf('; %,d not decodable', n_undecodable) ELSE '' END || CASE WHEN n_no_memory THEN"
+	" printf('; %,d without memory access', n_no_memory) ELSE '' END || CASE WHEN n_outside"
+	" THEN printf('; %,d of unknown processes', n_outside) ELSE '' END || CASE WHEN n_zero THEN"
+	" printf('; %,d with address 0', n_zero) ELSE '' END || CASE WHEN n_kernel THEN printf(';"
+	" %,d with an address in the kernel', n_kernel) ELSE '' END || CASE WHEN n_no_clock THEN"
+	" printf('; %,d without a time', n_no_clock) ELSE '' END || CASE WHEN scale > 1.0005 THEN"
+	" printf('; what was lost counted in, times and counts are x %.3f', scale) ELSE '' END FROM"
+	" source_ledger JOIN source ON source.id = source_id WHERE source.run_id = :run AND"
+	" (measures <> 'tasks' OR n_lost + bad_bytes > 0) ORDER BY number";
 /* clang-format on */
 
 int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id)
@@ -140,11 +126,10 @@ int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id)
 static const char foot_sql[] = "SELECT name || ':' || " LOST
 	" || CASE WHEN n_lost + n_hardware_lost + n_dropped > 0 AND"
 	" n_throttles > 0 THEN ',' ELSE '' END || " THROTTLED
-	" || printf(': shares are those of the"
-	" samples that are there; times and counts with the lost ones are x %.3f', scale)"
-	" FROM source_ledger JOIN source ON source.id = source_id WHERE source.run_id = :run"
-	" AND measures <> 'tasks' AND n_lost + n_hardware_lost + n_dropped + n_throttles > 0"
-	" ORDER BY number";
+	" || printf(': shares are those of the samples that are there; times and counts with the"
+	" lost ones are x %.3f', scale) FROM source_ledger JOIN source ON source.id = source_id"
+	" WHERE source.run_id = :run AND measures <> 'tasks' AND n_lost + n_hardware_lost +"
+	" n_dropped + n_throttles > 0 ORDER BY number";
 /* clang-format on */
 
 int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id)
@@ -157,9 +142,8 @@ static char *base_text(sqlite3 *db, int64_t run_id)
 {
 	return report_sql_text(
 		db,
-		"SELECT printf('%,d samples of ', sum(n_samples)) || substr(min(unit),"
-		" 7) || ' (' ||"
-		" group_concat(name) || ')' FROM source WHERE run_id = :run AND error = 0 AND"
+		"SELECT printf('%,d samples of ', sum(n_samples)) || substr(min(unit), 7) || ' ('"
+		" || group_concat(name) || ')' FROM source WHERE run_id = :run AND error = 0 AND"
 		" measures = 'time' AND unit LIKE 'ns of %' HAVING sum(n_samples) > 0",
 		run_id);
 }

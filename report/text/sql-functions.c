@@ -1,13 +1,173 @@
 #include "report/text/sql-functions.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/human-number.h"
+#include "common/text-stream.h"
+#include "common/text.h"
 #include "perf/data-source.h"
+#include "store/statement.h"
+
+#define DEFAULT_FRAMES 3
+#define MAX_DEPTH      300 /* a damaged database must not make a loop */
+
+/* A stack row's frame with its inlined functions, innermost first. */
+static const char frames_sql[] =
+	"SELECT stack.parent_id, stack.stop, frame.path, frame.offset,"
+	"  coalesce(frame_line.function, frame.function), frame_line.file, frame_line.line"
+	" FROM stack LEFT JOIN frame ON frame.id = stack.frame_id"
+	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id"
+	" WHERE stack.id = ? ORDER BY frame_line.depth";
+
+enum {
+	COLUMN_PARENT,
+	COLUMN_STOP,
+	COLUMN_PATH,
+	COLUMN_OFFSET,
+	COLUMN_FUNCTION,
+	COLUMN_FILE,
+	COLUMN_LINE
+};
+
+struct walk {
+	sqlite3_stmt *stmt;
+	FILE *out;
+	int n_shown;
+	int max_shown;
+	bool has_skipped; /* operator new: who called it is meant */
+	bool is_cut;
+	int code; /* of SQLite: what failed */
+};
+
+static const char *column_text(struct walk *walk, int column)
+{
+	const char *text = statement_string_or_null(walk->stmt, column);
+
+	if (!text && sqlite3_errcode(sqlite3_db_handle(walk->stmt)) == SQLITE_NOMEM)
+		walk->code = SQLITE_NOMEM;
+	return text;
+}
+
+static bool is_operator_new(const char *function)
+{
+	static const char prefix[] = "operator new";
+
+	return function && strncmp(function, prefix, sizeof(prefix) - 1) == 0;
+}
+
+static void write_place(struct walk *walk)
+{
+	const char *function = column_text(walk, COLUMN_FUNCTION);
+	const char *file = column_text(walk, COLUMN_FILE);
+	const char *path = column_text(walk, COLUMN_PATH);
+
+	if (function)
+		fputs(function, walk->out);
+	if (file)
+		fprintf(walk->out, " %s:%d", text_base_name(file),
+			sqlite3_column_int(walk->stmt, COLUMN_LINE));
+	else if (function && path) /* the offset tells two places in one function apart */
+		fprintf(walk->out, " (%s+0x%llx)", text_base_name(path),
+			sqlite3_column_int64(walk->stmt, COLUMN_OFFSET));
+	else if (path)
+		fprintf(walk->out, "%s+0x%llx", text_base_name(path),
+			sqlite3_column_int64(walk->stmt, COLUMN_OFFSET));
+}
+
+static void write_frame(struct walk *walk)
+{
+	const char *stop = column_text(walk, COLUMN_STOP);
+
+	if (walk->n_shown == 0 && is_operator_new(column_text(walk, COLUMN_FUNCTION))) {
+		walk->has_skipped = true;
+		return;
+	}
+	if (walk->n_shown == 0 && walk->has_skipped && stop) {
+		fputs("operator new", walk->out);
+		walk->n_shown++;
+	}
+	if (walk->n_shown == walk->max_shown) {
+		walk->is_cut = true;
+		return;
+	}
+	if (walk->n_shown++)
+		fputs(" < ", walk->out);
+	if (stop)
+		fprintf(walk->out, "(%s)", stop);
+	else
+		write_place(walk);
+}
+
+/* Write one stack row; returns its parent, or 0 at the outer end. */
+static int64_t write_row(struct walk *walk, int64_t stack_id)
+{
+	int64_t parent = 0;
+	int code = SQLITE_DONE;
+
+	sqlite3_reset(walk->stmt);
+	sqlite3_bind_int64(walk->stmt, 1, stack_id);
+	while (!walk->is_cut && (code = statement_advance(walk->stmt)) == SQLITE_ROW) {
+		parent = sqlite3_column_int64(walk->stmt, COLUMN_PARENT);
+		write_frame(walk);
+	}
+	if (code != SQLITE_ROW && code != SQLITE_DONE)
+		walk->code = code;
+	return walk->code == SQLITE_OK ? parent : 0;
+}
+
+static void write_stack(struct walk *walk, int64_t stack_id)
+{
+	for (int depth = 0; stack_id != 0 && !walk->is_cut && depth < MAX_DEPTH; depth++)
+		stack_id = write_row(walk, stack_id);
+	if (walk->is_cut)
+		fputs(" < ...", walk->out);
+}
+
+static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	struct walk walk = { .max_shown =
+				     n_args > 1 ? sqlite3_value_int(args[1]) : DEFAULT_FRAMES };
+	auto_free char *text = NULL;
+	size_t n_bytes = 0;
+
+	if (sqlite3_value_int64(args[0]) == 0) {
+		sqlite3_result_text(context, "(no stack recorded)", -1, SQLITE_STATIC);
+		return;
+	}
+	int code = sqlite3_prepare_v2(sqlite3_context_db_handle(context), frames_sql, -1,
+				      &walk.stmt, NULL);
+	if (code != SQLITE_OK) {
+		sqlite3_result_error_code(context, code);
+		return;
+	}
+	walk.out = text_stream_open(&text, &n_bytes);
+	if (walk.out)
+		write_stack(&walk, sqlite3_value_int64(args[0]));
+	if (walk.out && text_stream_close(walk.out, &text) < 0)
+		walk.code = SQLITE_NOMEM;
+	if (walk.out && walk.code == SQLITE_OK)
+		sqlite3_result_text(context, text, (int)n_bytes, SQLITE_TRANSIENT);
+	else
+		sqlite3_result_error_code(context, walk.out ? walk.code : SQLITE_NOMEM);
+	sqlite3_finalize(walk.stmt);
+}
+
+int stack_text_register(sqlite3 *db)
+{
+	int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
+	int code =
+		sqlite3_create_function(db, "stack_text", 1, flags, NULL, stack_text, NULL, NULL);
+
+	if (code != SQLITE_OK)
+		return code;
+	return sqlite3_create_function(db, "stack_text", 2, flags, NULL, stack_text, NULL, NULL);
+}
 
 /* See format_half_width(); NULL without samples. */
 static void half_width(sqlite3_context *context, int n_args, sqlite3_value **args)

@@ -191,10 +191,9 @@ static int write_samples(struct view_question *question, const struct place *pla
 
 /* clang-format off */
 static const char block_sql[] =
-	"SELECT 'heap' AS owner, allocation.id, stack_id AS site, address, size,"
-	" :address - address AS offset,"
-	" birth_ns, death_ns, thread_id AS thread, name AS kind FROM allocation"
-	" LEFT JOIN call ON call.id = call WHERE allocation.id = :its_block";
+	"SELECT 'heap' AS owner, allocation.id, stack_id AS site, address, size, :address - address"
+	" AS offset, birth_ns, death_ns, thread_id AS thread, name AS kind FROM allocation LEFT"
+	" JOIN call ON call.id = call WHERE allocation.id = :its_block";
 /* clang-format on */
 
 /* Without a block: what the band of addresses is called. */

@@ -10,12 +10,10 @@
 /* clang-format off */
 static const char runs_sql[] =
 	"SELECT id, program, mode, repetition, command, start_unix_ns, duration_ns, exit_status,"
-	" ended_cleanly, detail,"
-	" coalesce((SELECT value FROM total WHERE run_id = run.id AND name = 'allocations'),"
-	" 0) AS n_blocks,"
-	" (SELECT coalesce(sum(n_samples), 0) FROM source WHERE run_id = run.id) AS n_samples,"
-	" (SELECT coalesce(sum(count), 0) FROM loss WHERE run_id = run.id) AS n_lost"
-	" FROM run ORDER BY id";
+	" ended_cleanly, detail, coalesce((SELECT value FROM total WHERE run_id = run.id AND name ="
+	" 'allocations'), 0) AS n_blocks, (SELECT coalesce(sum(n_samples), 0) FROM source WHERE"
+	" run_id = run.id) AS n_samples, (SELECT coalesce(sum(count), 0) FROM loss WHERE run_id ="
+	" run.id) AS n_lost FROM run ORDER BY id";
 /* clang-format on */
 
 int view_runs(struct view_question *question)
@@ -33,9 +31,8 @@ static const char totals_sql[] = "SELECT name, value FROM total WHERE run_id = :
 
 /* clang-format off */
 static const char sources_sql[] =
-	"SELECT id, name, measures, unit, period, n_samples, error, remedy, note, passed_over"
-	" FROM source"
-	" WHERE run_id = :run ORDER BY number";
+	"SELECT id, name, measures, unit, period, n_samples, error, remedy, note, passed_over FROM"
+	" source WHERE run_id = :run ORDER BY number";
 /* clang-format on */
 
 static const char losses_sql[] =
@@ -45,35 +42,32 @@ static const char losses_sql[] =
 /* The peak of a process is not an aggregate: of the only one that was traced it is the run's. */
 /* clang-format off */
 static const char processes_sql[] =
-	"SELECT id, pid, exe, command, traced, why_not, start_ns, end_ns,"
-	" (SELECT coalesce(sum(n_blocks), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
-	"  WHERE process_id = process.id) AS n_blocks,"
-	" (SELECT coalesce(sum(n_samples + n_faults), 0) FROM thread_total JOIN thread"
-	" ON thread.id = thread_id"
-	"  WHERE process_id = process.id) AS n_samples,"
-	" CASE WHEN traced AND (SELECT sum(traced) FROM process WHERE run_id = :run) = 1 THEN"
+	"SELECT id, pid, exe, command, traced, why_not, start_ns, end_ns, (SELECT"
+	" coalesce(sum(n_blocks), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
+	"  WHERE process_id = process.id) AS n_blocks, (SELECT coalesce(sum(n_samples + n_faults),"
+	" 0) FROM thread_total JOIN thread ON thread.id = thread_id"
+	"  WHERE process_id = process.id) AS n_samples, CASE WHEN traced AND (SELECT sum(traced)"
+	" FROM process WHERE run_id = :run) = 1 THEN"
 	"  (SELECT value FROM total WHERE run_id = :run AND name = 'peak_bytes') END AS peak_bytes"
 	" FROM process WHERE run_id = :run ORDER BY number";
 
 static const char threads_sql[] =
-	"SELECT thread.id, process_id, tid, (SELECT name FROM thread_name"
-	" WHERE thread_id = thread.id"
-	"  ORDER BY time_ns DESC LIMIT 1) AS name, start_ns, end_ns,"
-	" coalesce(n_blocks, 0) AS n_blocks, coalesce(n_samples + n_faults, 0) AS n_samples"
-	" FROM thread"
-	" LEFT JOIN thread_total ON thread_total.run_id = :run AND thread_id = thread.id"
-	" WHERE thread.run_id = :run ORDER BY thread.id LIMIT 20000";
+	"SELECT thread.id, process_id, tid, (SELECT name FROM thread_name WHERE thread_id ="
+	" thread.id"
+	"  ORDER BY time_ns DESC LIMIT 1) AS name, start_ns, end_ns, coalesce(n_blocks, 0) AS"
+	" n_blocks, coalesce(n_samples + n_faults, 0) AS n_samples FROM thread LEFT JOIN"
+	" thread_total ON thread_total.run_id = :run AND thread_id = thread.id WHERE thread.run_id"
+	" = :run ORDER BY thread.id LIMIT 20000";
 /* clang-format on */
 
 /* What the page may offer. */
 /* clang-format off */
 static const char offers_sql[] =
-	"SELECT EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src)"
-	" WHERE run_id = :run"
-	"  AND level IS NOT NULL) AS has_levels,"
-	" EXISTS (SELECT 1 FROM access_total WHERE run_id = :run"
-	" AND n_latencies > 0) AS has_latency,"
-	" EXISTS (SELECT 1 FROM (SELECT stack_id FROM sample WHERE run_id = :run LIMIT 10000)"
+	"SELECT EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src) WHERE run_id ="
+	" :run"
+	"  AND level IS NOT NULL) AS has_levels, EXISTS (SELECT 1 FROM access_total WHERE run_id ="
+	" :run AND n_latencies > 0) AS has_latency, EXISTS (SELECT 1 FROM (SELECT stack_id FROM"
+	" sample WHERE run_id = :run LIMIT 10000)"
 	"  WHERE stack_id IS NOT NULL) AS has_stacks";
 /* clang-format on */
 
@@ -155,18 +149,17 @@ static const char live_sql[] =
 /* Processes are looked at one after the other: between looks each keeps what it had. */
 /* clang-format off */
 static const char rss_sql[] = "WITH step AS (SELECT time_ns,"
-	"  rss - lag(rss, 1, 0) OVER one AS rss, anonymous - lag(anonymous, 1,"
-	" 0) OVER one AS anonymous"
-	"  FROM process_sample WHERE run_id = :run WINDOW one AS (PARTITION BY process_id"
-	" ORDER BY time_ns)),"
-	" moved AS (SELECT * FROM step UNION ALL"
-	"  SELECT end_ns, -rss, -anonymous FROM process JOIN process_sample AS last"
-	" ON last.process_id = process.id"
-	"   AND last.time_ns = (SELECT max(time_ns) FROM process_sample AS s"
-	" WHERE s.process_id = process.id)"
+	"  rss - lag(rss, 1, 0) OVER one AS rss, anonymous - lag(anonymous, 1, 0) OVER one AS"
+	" anonymous"
+	"  FROM process_sample WHERE run_id = :run WINDOW one AS (PARTITION BY process_id ORDER BY"
+	" time_ns)), moved AS (SELECT * FROM step UNION ALL"
+	"  SELECT end_ns, -rss, -anonymous FROM process JOIN process_sample AS last ON"
+	" last.process_id = process.id"
+	"   AND last.time_ns = (SELECT max(time_ns) FROM process_sample AS s WHERE s.process_id ="
+	" process.id)"
 	"  WHERE process.run_id = :run AND last.run_id = :run AND end_ns IS NOT NULL"
-	"   AND end_ns < (SELECT max(time_ns) FROM process_sample WHERE run_id = :run)),"
-	" summed AS (SELECT time_ns, sum(sum(rss)) OVER (ORDER BY time_ns) AS rss,"
+	"   AND end_ns < (SELECT max(time_ns) FROM process_sample WHERE run_id = :run)), summed AS"
+	" (SELECT time_ns, sum(sum(rss)) OVER (ORDER BY time_ns) AS rss,"
 	"  sum(sum(anonymous)) OVER (ORDER BY time_ns) AS anonymous FROM moved GROUP BY time_ns)"
 	" SELECT time_ns, rss, anonymous FROM summed WHERE time_ns >= coalesce(:from, 0)"
 	"  AND (:to IS NULL OR time_ns < :to) ORDER BY time_ns LIMIT 20000";

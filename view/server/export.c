@@ -274,9 +274,8 @@ static int add_other_run(struct store *store)
 /* clang-format off */
 static const char main_process_sql[] =
 	"SELECT id FROM process WHERE run_id = :run ORDER BY (SELECT coalesce(sum(n_blocks +"
-	" n_samples + n_faults), 0) FROM thread_total JOIN thread ON thread.id = thread_id"
-	" WHERE process_id ="
-	" process.id) DESC, number LIMIT 1";
+	" n_samples + n_faults), 0) FROM thread_total JOIN thread ON thread.id = thread_id WHERE"
+	" process_id = process.id) DESC, number LIMIT 1";
 /* clang-format on */
 
 /* How far the picture of the process reaches; without one there is nothing to draw. */
@@ -352,12 +351,11 @@ static void tell(struct store *store)
 	char text[800];
 
 	snprintf(text, sizeof(text),
-		 "It holds run %lld: pictures of all of it (of %s of "
-		 "addresses, 800 x 400 cells), %u of parts "
-		 "(the smallest 1/%u of both axes, 320 x 160 cells), the first 50 objects by each "
-		 "column, details of %u call sites, call trees of at most 2,000 nodes%s. It cannot "
-		 "count a part of the time anew, filter what it does not hold, or show source "
-		 "files.%s",
+		 "It holds run %lld: pictures of all of it (of %s of addresses, 800 x 400 cells),"
+		 " %u of parts (the smallest 1/%u of both axes, 320 x 160 cells), the first 50"
+		 " objects by each column, details of %u call sites, call trees of at most 2,000"
+		 " nodes%s. It cannot count a part of the time anew, filter what it does not hold,"
+		 " or show source files.%s",
 		 (long long)store->run_id, format_bytes((int64_t)store->height).text,
 		 store->n_parts, 1u << store->depth, store->n_sites,
 		 store->other_run_id ? ", and a comparison with one other run" : "",

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "report/suppressions.h"
+#include "report/known-leaks.h"
 #include "tests/robust/fuzz/fuzz.h"
 
 /* Whether all patterns are tried in time, whatever stars they hold; a text contains itself. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analyze/samples/samples.h"
-#include "report/suppressions.h"
+#include "report/known-leaks.h"
 #include "store/totals/histogram.h"
 #include "tests/unit/analyze/fixtures/memory-db.h"
 #include "tests/support/suite.h"

@@ -1,14 +1,12 @@
-#include "report/report.h"
-#include "report/text/fit-text.h"
-#include "report/text/table-text.h"
-#include "report/user-query.h"
-
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/utf8.h"
+#include "report/report.h"
+#include "report/text/fit-text.h"
+#include "report/text/table.h"
 #include "tests/support/suite.h"
 
 static sqlite3 *db;

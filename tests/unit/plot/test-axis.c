@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/heatmap-text.h"
+#include "report/queries.h"
 #include "report/plot/canvas.h"
 #include "tests/support/suite.h"
 
