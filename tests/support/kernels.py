@@ -1,8 +1,11 @@
-"""What truth/kernels.py and bench/accuracy share: a kernel recorded, and its answers beside the truth
-that it printed itself."""
+"""What truth/kernels.py and bench/accuracy share: a kernel recorded, and its answers beside the
+truth that it printed itself."""
 from whole import Recording, skip
 
-KERNELS = ["ratio", "far", "chase", "copy", "copy-avx2", "stencil", "gather", "string", "recursion", "phases"]
+KERNELS = [
+    "ratio", "far", "chase", "copy", "copy-avx2", "stencil", "gather", "string", "recursion",
+    "phases"
+]
 # Whose loop has a mix in closed form, and whose loop waits for one object.
 WITH_MIX = ["ratio", "far", "chase", "copy", "copy-avx2", "stencil", "gather", "string"]
 WITH_CULPRIT = ["far", "chase"]
@@ -11,8 +14,8 @@ MAIN_LOOP = "(SELECT id FROM loop ORDER BY n_samples DESC, id LIMIT 1)"
 
 
 class Kernel:
-    """One run: .mix, .counts {(object, access): ...}, .times {object: share}, .culprit as the truth; the
-    rest as it was measured."""
+    """One run: .mix, .counts {(object, access): ...}, .times {object: share}, .culprit as the
+    truth; the rest as it was measured."""
 
     def __init__(self, memsight, victim, name, milliseconds, freq=4999, options=()):
         self.name = name
@@ -45,7 +48,8 @@ class Kernel:
         """{(object, access): share} of the loop with the most samples."""
         rows = self.db.ask(
             "SELECT coalesce(function, owner.name), is_write, sum(a.n_samples / loop.n_samples)"
-            " FROM loop_access AS a JOIN loop ON loop.id = loop_id JOIN owner ON owner.id = owner_kind"
+            " FROM loop_access AS a JOIN loop ON loop.id = loop_id JOIN owner ON owner.id = "
+            "owner_kind"
             " LEFT JOIN stack_line ON owner_kind = 1 AND stack_id = owner_id"
             " WHERE loop.id = " + MAIN_LOOP + " GROUP BY 1, 2")
         return {(name, "write" if is_write else "read"): share for name, is_write, share in rows}
@@ -54,7 +58,8 @@ class Kernel:
         """Half of the sum of all absolute errors, in points. What is unknown may lack anywhere."""
         measured = {key: n for key, n in self.measured_mix().items() if key[0] != "unknown"}
         keys = set(measured) | set(self.mix)
-        return 50 * (sum(abs(measured.get(key, 0) - self.mix.get(key, 0)) for key in keys) - self.unknown_mix())
+        return 50 * (sum(abs(measured.get(key, 0) - self.mix.get(key, 0))
+                         for key in keys) - self.unknown_mix())
 
     def unknown_mix(self):
         """The share of the mix that is nobody's."""
@@ -65,11 +70,13 @@ class Kernel:
         return (self.db.one("SELECT max(n_samples) FROM loop") or 0) / max(self.n_samples, 1)
 
     def measured_counts(self):
-        """{(object, access): (count, its 95 % half width)} of what is claimed, and how: {method: loops}."""
+        """{(object, access): (count, its 95 % half width)} of what is claimed, and how: {method:
+        loops}."""
         rows = self.db.ask(
             "SELECT coalesce(function, owner.name), is_write, sum(a.accesses),"
             " sum(a.accesses * loop.accesses_half / loop.accesses), group_concat(DISTINCT method)"
-            " FROM loop_access AS a JOIN loop ON loop.id = loop_id JOIN owner ON owner.id = owner_kind"
+            " FROM loop_access AS a JOIN loop ON loop.id = loop_id JOIN owner ON owner.id = "
+            "owner_kind"
             " LEFT JOIN stack_line ON owner_kind = 1 AND stack_id = owner_id"
             " WHERE a.accesses IS NOT NULL GROUP BY 1, 2")
         return {(name, "write" if is_write else "read"): (n, half, method)

@@ -52,7 +52,8 @@ class Outcome:
             errors="replace")
 
     def differs_from(self, other):
-        """In what, as a list of sentences; a status of 128 + N and a death by signal N are the same."""
+        """In what, as a list of sentences; a status of 128 + N and a death by signal N are the
+        same."""
         def status(outcome):
             return 128 - outcome.status if outcome.status < 0 else outcome.status
         return [f"{what}: {a!r} and {b!r}" for what, a, b in [
@@ -91,9 +92,11 @@ class Database:
 
 
 def disagreement(memsight, path, n_told=None):
-    """How what the overview of a database says of losses, the rows of --losses, and what `analyze` said (if given) differ; ""."""
+    """How what the overview of a database says of losses, the rows of --losses, and what `analyze`
+    said (if given) differ; ""."""
     overview = run([memsight, "report", path])
-    found = re.search(r"losses: (none|([0-9,.]+( [kM])?) of ([0-9,]+) kinds?, see --losses)", overview)
+    found = re.search(r"losses: (none|([0-9,.]+( [kM])?) of ([0-9,]+) kinds?, see --losses)",
+                      overview)
     if not found:
         return "no losses in " + overview
     rows = json.loads(run([memsight, "report", path, "--losses", "--format", "json"]))
@@ -137,8 +140,8 @@ class Checks:
 
 
 def run_cases(cases, make):
-    """Run each case with the Checks that make() gives for a folder of its own. A case may skip; exits with 1
-    when one failed."""
+    """Run each case with the Checks that make() gives for a folder of its own. A case may skip;
+    exits with 1 when one failed."""
     n_failed = 0
     for case in cases:
         with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""No files need each other in a circle, and no call goes against the direction of rooms: what the objects that were
-built define and need says so. check-circles.py BUILD [FILE...]: with files, which symbol each needs of which."""
+"""No files need each other in a circle, and no call goes against the direction of rooms: what the
+objects that were built define and need says so. check-circles.py BUILD [FILE...]: with files, which
+symbol each needs of which."""
 import json
 import pathlib
 import re
@@ -10,7 +11,8 @@ import sys
 
 import tree
 
-# Preloaded, each linked by itself. What they define under libc's names, as the map says, is libc's to whoever calls it.
+# Preloaded, each linked by itself. What they define under libc's names, as the map says, is libc's
+# to whoever calls it.
 PRELOADED = {"tracealloc": "tracealloc/tracealloc.map", "heap": "heap/heap.map"}
 
 
@@ -22,14 +24,16 @@ def objects_of(build):
         output = build / command["output"]
         if source.is_relative_to(tree.ROOT) and output.exists():
             name = str(source.relative_to(tree.ROOT))
-            if name.split("/")[0] in tree.PARTS and not command["output"].startswith(("tests/", "bench/")):
+            if name.split("/")[0] in tree.PARTS and not command["output"].startswith(
+                ("tests/", "bench/")):
                 found.setdefault(name, output)
     return found
 
 
 def symbols_of(objects):
     """What each file defines and needs: file name -> two sets of names."""
-    text = subprocess.run(["nm", "-A", "-P", *map(str, objects.values())], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["nm", "-A", "-P", *map(str, objects.values())], capture_output=True,
+                          text=True, check=True).stdout
     names = {str(path): name for name, path in objects.items()}
     found = {name: (set(), set()) for name in objects}
     for line in text.splitlines():
@@ -46,8 +50,11 @@ def is_seen(user, definer):
 
 def names_of_others():
     """What preloaded libraries define for libc."""
-    return {name for path in PRELOADED.values()
-            for name in re.findall(r"^\s*([A-Za-z_]\w*);", (tree.ROOT / path).read_text(), re.MULTILINE)}
+    return {
+        name
+        for path in PRELOADED.values()
+        for name in re.findall(r"^\s*([A-Za-z_]\w*);", (tree.ROOT / path).read_text(), re.MULTILINE)
+    }
 
 
 def needs_of(symbols):
@@ -66,7 +73,8 @@ def needs_of(symbols):
 
 
 def circles_of(needs):
-    """Sets of files that all need each other (Tarjan's strongly connected components of more than one)."""
+    """Sets of files that all need each other (Tarjan's strongly connected components of more than
+    one)."""
     order, low, stack, found = {}, {}, [], []
 
     def visit(name):

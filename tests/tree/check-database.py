@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/database.md is what schema.sql says of tables; it has every view and column with its unit; its queries run."""
+"""docs/database.md is what schema.sql says of tables; it has every view and column with its unit;
+its queries run."""
 import re
 import sqlite3
 import subprocess
@@ -8,8 +9,10 @@ import sys
 import tree
 
 # Views that have the columns of a table and some names; the page says so in a sentence.
-SHORT_VIEWS = {"not_freed": ["function", "file", "line"], "mismatched_free": ["born_by", "freed_by"],
-               "mapping_kind": ["mapping_id", "kind"]}
+SHORT_VIEWS = {
+    "not_freed": ["function", "file", "line"], "mismatched_free": ["born_by", "freed_by"],
+    "mapping_kind": ["mapping_id", "kind"]
+}
 
 
 def make_database():
@@ -22,7 +25,10 @@ def make_database():
 def sections(text):
     """Of each heading #### `name`: its text."""
     parts = re.split(r"^#### `(\w+)`\n", text, flags=re.M)
-    return {name: re.split(r"^##", body, flags=re.M)[0] for name, body in zip(parts[1::2], parts[2::2])}
+    return {
+        name: re.split(r"^##", body, flags=re.M)[0]
+        for name, body in zip(parts[1::2], parts[2::2])
+    }
 
 
 def check_columns(name, is_table, body, columns):
@@ -31,7 +37,9 @@ def check_columns(name, is_table, body, columns):
     told = [column for column, _, _ in rows]
     for column in columns:
         if told.count(column) != 1:
-            yield f"{name}.{column} is told {told.count(column)} times: a row `| `{column}` | unit | meaning |'"
+            yield (f"{name}.{column} is told {told.count(column)} times: a row `| `{column}` | "
+                   "unit "
+                   "| meaning |'")
     for column, unit, meaning in rows:
         if column not in columns:
             yield f"{name}.{column} is no column"
@@ -46,15 +54,21 @@ def main():
     text = (tree.ROOT / "docs/database.md").read_text()
     found = sections(text)
     problems = []
-    if text != subprocess.check_output([sys.executable, tree.ROOT / "scripts/database-page", "--print"], text=True):
-        problems.append("docs/database.md is not what schemas/schema.sql says: run scripts/database-page")
-    names = db.execute("select name, type = 'table' from sqlite_master where type in ('table', 'view')"
-                       " and name not like 'sqlite_%'").fetchall()
+    if text != subprocess.check_output(
+        [sys.executable, tree.ROOT / "scripts/database-page", "--print"], text=True):
+        problems.append(
+            "docs/database.md is not what schemas/schema.sql says: run scripts/database-page")
+    names = db.execute(
+        "select name, type = 'table' from sqlite_master where type in ('table', 'view')"
+        " and name not like 'sqlite_%'").fetchall()
     for name, is_table in names:
         columns = [row[1] for row in db.execute(f"pragma table_info({name})")]
         if name in SHORT_VIEWS:
-            problems += [f"docs/database.md does not name {name} or its {column}"
-                         for column in SHORT_VIEWS[name] if f"`{column}`" not in text or f"`{name}`" not in text]
+            problems += [
+                f"docs/database.md does not name {name} or its {column}"
+                for column in SHORT_VIEWS[name]
+                if f"`{column}`" not in text or f"`{name}`" not in text
+            ]
         elif name not in found:
             problems.append(f"docs/database.md has no section #### `{name}`")
         else:

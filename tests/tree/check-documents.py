@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""README.md names every package that scripts/setup installs, every library that meson asks for comes
-from one of them, and the files that documents name are there."""
+"""README.md names every package that scripts/setup installs, every library that meson asks for
+comes from one of them, and the files that documents name are there."""
 import re
 
 import tree
@@ -40,9 +40,12 @@ def meson_names():
     return set(re.findall(r"\b(?:dependency|find_library)\('([^']+)'", text))
 
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "schemas/commands.def", "schemas/options.def",
-             *(str(path.relative_to(tree.ROOT)) for path in (tree.ROOT / "docs").rglob("*.md"))]
-# Of the parts only names with a suffix: `cli/diff` is a test's name, `pmu/field` perf's way to write an event.
+DOCUMENTS = [
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "schemas/commands.def", "schemas/options.def",
+    *(str(path.relative_to(tree.ROOT)) for path in (tree.ROOT / "docs").rglob("*.md"))
+]
+# Of the parts only names with a suffix: `cli/diff` is a test's name, `pmu/field` perf's way to
+# write an event.
 NAMED = re.compile(r"(?<![\w/.$-])(?:(?:docs|scripts|schemas|examples|tests|bench|\.ci)/[\w./-]+\w"
                    r"|(?:" + "|".join((*tree.PARTS, "include")) + r")/[\w./-]+\.\w+)")
 
@@ -69,9 +72,11 @@ def main():
                 if not re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", readme)]
     for name in sorted(meson_names()):
         if name not in PACKAGES:
-            problems.append(f"meson asks for {name}: name its package in this check and in scripts/setup")
+            problems.append(
+                f"meson asks for {name}: name its package in this check and in scripts/setup")
         elif PACKAGES[name] not in known:
-            problems.append(f"scripts/setup does not install {PACKAGES[name]}, which meson asks for")
+            problems.append(
+                f"scripts/setup does not install {PACKAGES[name]}, which meson asks for")
     problems += missing_files()
     if not lists:
         problems.append("no list of packages found in scripts/setup")

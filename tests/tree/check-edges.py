@@ -23,7 +23,9 @@ def is_in(place, module, name):
     if source.exists():
         text = source.read_text()
         return f"START_TEST({name})" in text and len(re.findall(rf"\b{name}\b", text)) >= 2
-    scripts = [path for path in (place / f"{module}.py", place / f"check-{module}.py") if path.exists()]
+    scripts = [
+        path for path in (place / f"{module}.py", place / f"check-{module}.py") if path.exists()
+    ]
     build = (place / "meson.build").read_text() if (place / "meson.build").exists() else ""
     named = rf"""["']{re.escape(name)}["']|\bdef {re.escape(name)}\(|^{re.escape(name)} = """
     return bool(scripts) and any(re.search(named, text, re.MULTILINE) for text in

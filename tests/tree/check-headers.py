@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every header compiles alone and twice; memsight.h also as C++. Arguments: the compiler and its options."""
+"""Every header compiles alone and twice; memsight.h also as C++. Arguments: the compiler and its
+options."""
 import concurrent.futures
 import shutil
 import subprocess
@@ -24,15 +25,19 @@ def compile_as_cpp(compiler):
     """What is wrong with memsight.h in C++, as a list; none where there is no such compiler."""
     if not shutil.which(compiler):
         return []
-    result = subprocess.run([compiler, "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I",
-                             str(tree.ROOT / "include"), "-x", "c++", "-"], text=True, check=False,
-                            input='#include "memsight.h"\n' * 2, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    result = subprocess.run([
+        compiler, "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I",
+        str(tree.ROOT / "include"), "-x", "c++", "-"
+    ], text=True, check=False, input='#include "memsight.h"\n' * 2, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT)
     return [f"memsight.h as C++ with {compiler}:\n{result.stdout}"] if result.returncode else []
 
 
 def main():
     if not sys.argv[1:] or not shutil.which(sys.argv[1]):
-        print("check-headers.py COMPILER [OPTION...]: name a C compiler that is installed, such as cc")
+        print(
+            "check-headers.py COMPILER [OPTION...]: name a C compiler that is installed, such as cc"
+        )
         sys.exit(2)
     headers = tree.sources(".h", folders=tree.PARTS)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Who includes whom: rooms only look downwards and have at most 40 files, includes name the folder, the own header is first."""
+"""Who includes whom: rooms only look downwards and have at most 40 files, includes name the folder,
+the own header is first."""
 import re
 
 import tree
@@ -43,7 +44,9 @@ def problems_of(path):
 
 def overfull():
     """Folders of the product that nobody can take in at a glance."""
-    for folder in sorted({path.parent for path in tree.sources(".c", ".h", ".js", folders=tree.PARTS)}):
+    for folder in sorted(
+        {path.parent
+         for path in tree.sources(".c", ".h", ".js", folders=tree.PARTS)}):
         n = sum(path.is_file() for path in (tree.ROOT / folder).iterdir())
         if n > MOST_FILES:
             yield f"{folder}/ has {n} files, at most {MOST_FILES}: give it rooms"

@@ -69,11 +69,13 @@ def problems_of(path, lines, lengths):
 
 
 def product_files():
-    """What people write by hand for the product: sources, the page, scripts, and how it is built."""
+    """What people write by hand for the product: sources, the page, scripts, and how it is built.
+    """
     files = tree.sources(*KINDS, folders=PRODUCT)
     yield from (path for path in files if "vendor" not in path.parts)
     yield from (path for path in tree.sources("", ".ini", ".py", folders=("scripts",))
                 if (tree.ROOT / path).is_file())
+    yield from tree.sources(".py", ".build", folders=("tests",))
     yield from map(pathlib.Path, ("meson.build", "meson_options.txt", "docs/meson.build"))
 
 

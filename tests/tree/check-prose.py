@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What people read is short: words per sentence, columns per line, one word for one thing.
-Code blocks, tables and headings are not counted. Help texts and manual pages come from two tables."""
+"""What people read is short: words per sentence, columns per line, one word for one thing. Code
+blocks, tables and headings are not counted. Help texts and manual pages come from two tables."""
 import re
 
 import tree
@@ -19,8 +19,10 @@ def paragraphs(text):
         if line.startswith("```"):
             fenced = not fenced
         # Indented by four after a blank line: code, but not inside of a list.
-        in_code = line.startswith(("    ", "\t")) and (in_code or was_blank) or in_code and not line.strip()
-        is_text = not (fenced or in_code) and line.strip() and not line.startswith(("#", "|", "```", "!["))
+        in_code = line.startswith(
+            ("    ", "\t")) and (in_code or was_blank) or in_code and not line.strip()
+        is_text = not (fenced or in_code) and line.strip() and not line.startswith(
+            ("#", "|", "```", "!["))
         if not is_text:
             begin = 0
         elif begin == 0 or re.match(r"\s*(?:[-*]|\d+\.) ", line):
@@ -48,7 +50,8 @@ def problems_of(name, text):
         for sentence in sentences(paragraph):
             counts.append(n_words(sentence))
             if counts[-1] > MOST_WORDS:
-                yield f"{name}:{number}: {counts[-1]} words, at most {MOST_WORDS}: {sentence[:60]}..."
+                yield (f"{name}:{number}: {counts[-1]} words, at most {MOST_WORDS}: "
+                       f"{sentence[:60]}...")
     if counts and sum(counts) > MEAN_WORDS * len(counts):
         yield f"{name}: {sum(counts) / len(counts):.1f} words per sentence, at most {MEAN_WORDS}"
     fenced = False
@@ -62,8 +65,10 @@ def problems_of(name, text):
 
 
 def texts_of(path):
-    """(line number, text) of each string of a table, joined over its literals; no examples, which begin with a tab."""
-    source = re.sub(r"^/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), path.read_text(), flags=re.S | re.M)
+    """(line number, text) of each string of a table, joined over its literals; no examples, which
+    begin with a tab."""
+    source = re.sub(r"^/\*.*?\*/", lambda found: "\n" * found[0].count("\n"), path.read_text(),
+                    flags=re.S | re.M)
     literal = r'"(?:[^"\\]|\\.)*"'
     for found in re.finditer(rf"{literal}(?:\s*{literal})*", source):
         text = "".join(piece[1:-1] for piece in re.findall(literal, found[0]))
@@ -87,7 +92,8 @@ def main():
                          if "columns" not in problem and "words per sentence" not in problem]
     for name in sorted(NOT_YET & names):
         if not list(problems_of(name, (tree.ROOT / name).read_text())):
-            problems.append(f"{name} is in order: take it out of NOT_YET in tests/tree/check-prose.py")
+            problems.append(
+                f"{name} is in order: take it out of NOT_YET in tests/tree/check-prose.py")
     tree.finish(problems, f"{len(checked)} documents, {len(HELP)} tables of help")
 
 

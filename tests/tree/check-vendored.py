@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Libraries of the web page are what scripts/vendor-web fetched, each with its licence beside it."""
+"""Libraries of the web page are what scripts/vendor-web fetched, each with its licence beside it.
+"""
 import hashlib
 
 import tree
@@ -11,7 +12,10 @@ LICENCES = {"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0"}
 def problems_of_packages(sums):
     lines = [line.split() for line in (VENDOR / "packages").read_text().splitlines()
              if not line.startswith("#")]
-    named = {f"{name}/{file.rpartition('/')[2]}" for name, _, _, _, *files in lines for file in files}
+    named = {
+        f"{name}/{file.rpartition('/')[2]}"
+        for name, _, _, _, *files in lines for file in files
+    }
     for name, version, licence, checksum, *files in lines:
         if licence not in LICENCES:
             yield f"{name} {version}: licence {licence} is none of {', '.join(sorted(LICENCES))}"

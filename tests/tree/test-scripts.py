@@ -35,8 +35,8 @@ class Setup(unittest.TestCase):
         return path.read_text().splitlines() if path.exists() else []
 
     def run_setup(self, *arguments, **variables):
-        return subprocess.run([SETUP, *arguments], env={"PATH": str(self.folder), **variables}, text=True,
-                              capture_output=True, check=False)
+        return subprocess.run([SETUP, *arguments], env={"PATH": str(self.folder), **variables},
+                              text=True, capture_output=True, check=False)
 
     def test_nothing_is_said_when_nothing_is_missing(self):
         result = self.run_setup()
@@ -45,7 +45,8 @@ class Setup(unittest.TestCase):
     def test_a_user_gets_the_exact_command(self):
         result = self.run_setup(MISSING="libdw-dev check")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("sudo apt-get install -y --no-install-recommends libdw-dev check\n", result.stderr)
+        self.assertIn("sudo apt-get install -y --no-install-recommends libdw-dev check\n",
+                      result.stderr)
 
     def test_only_building_needs_fewer_packages(self):
         self.assertEqual(self.run_setup("--build", MISSING="check").returncode, 0)
@@ -58,8 +59,9 @@ class Setup(unittest.TestCase):
         self.assertEqual(self.log_of("apt"), ["install -y --no-install-recommends libdw-dev"])
 
     def test_lists_are_fetched_when_installing_fails_at_first(self):
-        self.tool("apt-get", f'echo "$1" >> {self.folder}/apt.log; '
-                             f'[ "$1" = update ] && : > {self.folder}/fetched; [ -e {self.folder}/fetched ]')
+        self.tool(
+            "apt-get", f'echo "$1" >> {self.folder}/apt.log; '
+            f'[ "$1" = update ] && : > {self.folder}/fetched; [ -e {self.folder}/fetched ]')
         self.assertEqual(self.run_setup(MISSING="libdw-dev", TEST_UID="0").returncode, 0)
         self.assertEqual(self.log_of("apt"), ["install", "update", "install"])
 
@@ -111,12 +113,13 @@ class Check(unittest.TestCase):
         self.assertIn("no-such-library", result.stderr + result.stdout)
 
     def test_a_missing_package_is_a_failure(self):
-        (self.copy / "scripts/setup").write_text("#!/bin/sh\necho setup: packages are missing >&2\nexit 1\n")
+        (self.copy /
+         "scripts/setup").write_text("#!/bin/sh\necho setup: packages are missing >&2\nexit 1\n")
         self.assert_failed(self.check())
 
     def test_an_unknown_argument_is_wrong_usage(self):
-        result = subprocess.run([self.copy / "scripts/check", "--al"], text=True, capture_output=True,
-                                check=False)
+        result = subprocess.run([self.copy / "scripts/check", "--al"], text=True,
+                                capture_output=True, check=False)
         self.assertEqual(result.returncode, 2)
         self.assertIn("usage:", result.stderr)
 
@@ -126,13 +129,15 @@ class VmTest(unittest.TestCase):
 
     def run_it(self, *arguments):
         with tempfile.TemporaryDirectory() as cache:
-            return subprocess.run([tree.ROOT / "scripts/vm-test", *arguments], text=True, capture_output=True,
-                                  env={**os.environ, "XDG_CACHE_HOME": cache}, check=False)
+            return subprocess.run([tree.ROOT / "scripts/vm-test", *arguments], text=True,
+                                  capture_output=True, env={**os.environ, "XDG_CACHE_HOME": cache},
+                                  check=False)
 
     def test_without_a_kernel_it_is_skipped_with_the_reason(self):
         result = self.run_it("nodes")
         self.assertEqual(result.returncode, 77, result.stdout + result.stderr)
-        self.assertRegex(result.stdout, r"cannot be measured here: no .*scripts/(vm-test --fetch|setup --all)")
+        self.assertRegex(result.stdout,
+                         r"cannot be measured here: no .*scripts/(vm-test --fetch|setup --all)")
 
     def test_an_unknown_machine_is_wrong_usage(self):
         result = self.run_it("cray")

@@ -24,8 +24,10 @@ MAY_INCLUDE = {
     "runner/placement": "common runner runner/launch",
     "runner/processes": "common trace perf pmu runner runner/ring runner/sampling runner/watch",
     "runner/ring": "common trace",
-    "runner/sampling": "common trace perf pmu pmu/sources decode runner runner/processes runner/watch",
-    "runner/watch": "common trace perf pmu pmu/sources runner runner/processes runner/ring runner/sampling",
+    "runner/sampling": "common trace perf pmu pmu/sources decode runner runner/processes "
+                       "runner/watch",
+    "runner/watch": "common trace perf pmu pmu/sources runner runner/processes runner/ring "
+                    "runner/sampling",
     "series": "common runner runner/host",
     "store": "common trace store/compact",
     "store/columns": "trace",
@@ -41,23 +43,28 @@ MAY_INCLUDE = {
     "analyze/input/heimdallr": "common trace perf analyze/input analyze/input/perf-data",
     "analyze/process": "common trace store analyze/symbols",
     "analyze/live": "common trace store store/totals analyze/input analyze/process analyze/symbols",
-    "analyze/samples": "common trace perf decode decode/hardware store store/totals analyze/input analyze/live"
-                       " analyze/process analyze/symbols analyze/samples/code",
+    "analyze/samples":
+        "common trace perf decode decode/hardware store store/totals analyze/input analyze/live"
+        " analyze/process analyze/symbols analyze/samples/code",
     "analyze/samples/code": "common trace decode analyze/process analyze/samples analyze/symbols",
     "analyze": "common trace decode store store/* analyze/*",
     "report/text": "common perf store",
     "report/callgraph": "common store report/text",
     "report/selection": "common store store/* report/callgraph",
     "report/chart": "common store store/heatmap store/summaries report/text",
-    "report": "common store store/heatmap report/callgraph report/chart report/selection report/text",
+    "report": "common store store/heatmap report/callgraph report/chart report/selection "
+              "report/text",
     "report/diff": "common store report report/callgraph report/text",
     "report/export": "common store report/callgraph report/text",
     "report/plot": "common store report report/chart report/text",
     "view": "common store store/compact store/heatmap report report/selection",
-    "view/answers": "common store store/compact store/heatmap report report/callgraph report/diff view",
+    "view/answers": "common store store/compact store/heatmap report report/callgraph report/diff "
+                    "view",
     "view/server": "common store store/heatmap view view/answers",
-    "cli": "common trace runner runner/* series store store/* analyze analyze/* report report/* view view/server cli/options",
-    "cli/options": "cli common runner runner/* series store store/* analyze analyze/* report report/*",
+    "cli": "common trace runner runner/* series store store/* analyze analyze/* report report/* "
+           "view view/server cli/options",
+    "cli/options": "cli common runner runner/* series store store/* analyze analyze/* report "
+                   "report/*",
     "cli/generate": "cli/options",
     "heap": "",
     "tracealloc": "common include tracealloc/*",

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What `meson install` puts below DESTDIR works from there. Arguments: build folder, source folder, version."""
+"""What `meson install` puts below DESTDIR works from there. Arguments: build folder, source folder,
+version."""
 import glob
 import os
 import subprocess
@@ -39,10 +40,17 @@ def check_manual(root, memsight):
     """A page for memsight and for each of its commands."""
     names = [line.split()[0] for line in whole.run([memsight, "--help"]).splitlines()
              if line.startswith("  ") and line.strip()[:1].isalpha() and "  " in line.strip()]
-    pages = {os.path.basename(path) for path in glob.glob(os.path.join(root, "**/man1/*.1"), recursive=True)}
+    pages = {
+        os.path.basename(path)
+        for path in glob.glob(os.path.join(root, "**/man1/*.1"), recursive=True)
+    }
     commands = {name for name in names if f"memsight-{name}.1" in pages}
-    checks.that(len(commands) >= 10 and len(pages) == len(commands) + 1, f"pages {sorted(pages)} for {sorted(names)}")
-    text = whole.run(["man", "-P", "cat", "-l", one(root, "**/man1/memsight-record.1")]) if os.path.exists("/usr/bin/man") else ""
+    checks.that(
+        len(commands) >= 10 and len(pages) == len(commands) + 1,
+        f"pages {sorted(pages)} for {sorted(names)}")
+    text = whole.run(["man", "-P", "cat", "-l",
+                      one(root, "**/man1/memsight-record.1")
+                      ]) if os.path.exists("/usr/bin/man") else ""
     checks.that(not text or "--output" in text, "the page of record does not name --output")
 
 
@@ -58,12 +66,18 @@ def check_user_api(root, folder, memsight):
         file.write(PROGRAM)
     whole.run(["cc", "-O0", "-fno-builtin", "-o", program, source, *flags])
     traced = whole.Recording(memsight, [program], ["--source", "none"])
-    checks.that(traced.one("SELECT count(*) FROM allocation WHERE size = 4801") == 1000, "blocks were not recorded")
+    checks.that(
+        traced.one("SELECT count(*) FROM allocation WHERE size = 4801") == 1000,
+        "blocks were not recorded")
     text = whole.run([memsight, "report", traced.path, "--regions"])
     checks.that("installed" in text, f"regions: {text}")
     module = one(root, "**/libtracealloc.so")
-    paths = [path for (path,) in traced.ask("SELECT DISTINCT path FROM module WHERE path LIKE '%/libtracealloc.so'")]
-    checks.that(all(os.path.samefile(path, module) for path in paths), f"the library came from {paths}")
+    paths = [
+        path for (path,) in traced.ask(
+            "SELECT DISTINCT path FROM module WHERE path LIKE '%/libtracealloc.so'")
+    ]
+    checks.that(all(os.path.samefile(path, module) for path in paths),
+                f"the library came from {paths}")
 
 
 def main():
@@ -72,16 +86,20 @@ def main():
         log = os.path.join(BUILD, "meson-logs")
         if not os.access(log, os.W_OK):
             whole.skip(f"this user cannot write to {log}, as `meson install' does")
-        done = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", root], capture_output=True,
-                              text=True, env=whole.environment(), check=False)
+        done = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", root],
+                              capture_output=True, text=True, env=whole.environment(), check=False)
         if done.returncode:
             print(done.stdout, done.stderr)
             sys.exit(1)
         memsight = one(root, "**/bin/memsight")
         checks.that(VERSION in whole.run([memsight, "--version"]), "another version than meson's")
-        checks.that(not whole.run(["sh", "-c", f"find {root} -perm -o+w ! -type l"]), "files that everybody may write")
-        for pattern in ["**/bash-completion/completions/memsight", "**/site-functions/_memsight",
-                        "**/vendor_completions.d/memsight.fish", "**/include/memsight.h", "**/memsight/libmemsight_sqlite.so"]:
+        checks.that(not whole.run(["sh", "-c", f"find {root} -perm -o+w ! -type l"]),
+                    "files that everybody may write")
+        for pattern in [
+                "**/bash-completion/completions/memsight", "**/site-functions/_memsight",
+                "**/vendor_completions.d/memsight.fish", "**/include/memsight.h",
+                "**/memsight/libmemsight_sqlite.so"
+        ]:
             one(root, pattern)
         check_manual(root, memsight)
         check_user_api(root, folder, memsight)

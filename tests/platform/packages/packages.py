@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Debian packages and the tarball: built twice they are the same, lintian finds nothing, and what is in them works.
-Arguments: source folder, build folder, version, part (deb or dist)."""
+"""Debian packages and the tarball: built twice they are the same, lintian finds nothing, and what
+is in them works. Arguments: source folder, build folder, version, part (deb or dist)."""
 import glob
 import os
 import shutil
@@ -17,15 +17,22 @@ checks = whole.Checks()
 
 def environment(**variables):
     """Without what leads to the libraries of the build folder that this test was started from."""
-    return {k: v for k, v in whole.environment(**variables).items() if k not in ("LD_LIBRARY_PATH", "PYTHONPATH")}
+    return {
+        k: v
+        for k, v in whole.environment(**variables).items()
+        if k not in ("LD_LIBRARY_PATH", "PYTHONPATH")
+    }
 
 
 def do(command, folder, **variables):
     """Run a command that must succeed; its output is shown when it does not."""
-    done = subprocess.run(command, cwd=folder, env=environment(**variables), stdin=subprocess.DEVNULL, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", timeout=2 * SECONDS, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment(**variables),
+                          stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, errors="replace", timeout=2 * SECONDS,
+                          check=False)
     if done.returncode:
-        print("\n".join(line for line in done.stdout.splitlines() if " FAIL " in line or " TIMEOUT " in line))
+        print("\n".join(
+            line for line in done.stdout.splitlines() if " FAIL " in line or " TIMEOUT " in line))
         print(done.stdout[-6000:])
         print("FAILED:", " ".join(command), "exit status", done.returncode)
         sys.exit(1)
@@ -48,7 +55,10 @@ def same(first, second):
 def copy_source(folder):
     def leave_out(path, names):
         top = os.path.samefile(path, SOURCE)
-        return [name for name in names if top and (name == ".git" or name.startswith("build") or ".mst" in name)]
+        return [
+            name for name in names
+            if top and (name == ".git" or name.startswith("build") or ".mst" in name)
+        ]
     path = os.path.join(folder, f"memsight-{VERSION}")
     # The tarball has no bits that an umask took away.
     shutil.copytree(SOURCE, path, ignore=leave_out, symlinks=True)
@@ -58,8 +68,8 @@ def copy_source(folder):
 
 def build_deb(path, **variables):
     folder = os.path.dirname(path)
-    do(["dpkg-buildpackage", "-us", "-uc", "-b"], path, DEB_BUILD_OPTIONS="nocheck parallel=2", SOURCE_DATE_EPOCH="1767225600",
-       HOME=folder, **variables)
+    do(["dpkg-buildpackage", "-us", "-uc", "-b"], path, DEB_BUILD_OPTIONS="nocheck parallel=2",
+       SOURCE_DATE_EPOCH="1767225600", HOME=folder, **variables)
     return sorted(glob.glob(os.path.join(folder, "*.deb")))
 
 
@@ -68,7 +78,8 @@ def difference(first, second):
     with tempfile.TemporaryDirectory() as folder:
         for path, name in [(first, "a"), (second, "b")]:
             do(["dpkg-deb", "-R", path, name], folder)
-        return subprocess.run(["diff", "-rq", "a", "b"], cwd=folder, capture_output=True, text=True, check=False).stdout
+        return subprocess.run(["diff", "-rq", "a", "b"], cwd=folder, capture_output=True, text=True,
+                              check=False).stdout
 
 
 # In a copy of this system that nobody else sees and that is gone with the last process in it.
@@ -78,33 +89,40 @@ mkdir copy/new copy/work copy/root
 mount -t overlay overlay -o lowerdir=/,upperdir=copy/new,workdir=copy/work copy/root || exit 77
 for name in proc sys dev; do mount --rbind /$name copy/root/$name; done
 mkdir copy/root/debs && cp *.deb copy/root/debs && cp "$1" copy/root/debs/record
-exec chroot copy/root env -i HOME=/tmp TMPDIR=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 sh -eu -c '
+exec chroot copy/root env -i HOME=/tmp TMPDIR=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+	LC_ALL=C.UTF-8 sh -eu -c '
 ours() { find /usr -xdev -cnewer /debs/record -name "*memsight*" ! -type d | sed "s/^/$1: /"; }
 dpkg -i /debs/*.deb
 ours installed
 /debs/record
 zsh -f -c "autoload -Uz compinit; compinit -u -D; echo zsh completes by \\$_comps[memsight]"
 fish -c "complete -C \\"memsight repo\\"" | sed "s/^/fish completes /"
-bash --norc -c ". /usr/share/bash-completion/completions/memsight && complete -p memsight" | sed "s/^/bash completes by /"
+bash --norc -c ". /usr/share/bash-completion/completions/memsight && complete -p memsight" |
+	sed "s/^/bash completes by /"
 dpkg -P memsight libmemsight-dev memsight-dbgsym
 ours "left behind"
 '"""
 
 
 def check_installed(folder):
-    """Installed by dpkg, it works from where it lies, and shells find its completion; removed, nothing is left."""
+    """Installed by dpkg, it works from where it lies, and shells find its completion; removed,
+    nothing is left."""
     if os.getuid() != 0:
         print("not installed: this user may not")
         return
     os.mkdir(os.path.join(folder, "copy"))
-    done = subprocess.run(["unshare", "-m", "sh", "-c", INSTALL, "sh", os.path.join(SOURCE, "debian/tests/record")], cwd=folder,
-                          env=environment(), stdin=subprocess.DEVNULL, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", INSTALL, "sh",
+         os.path.join(SOURCE, "debian/tests/record")], cwd=folder, env=environment(),
+        stdin=subprocess.DEVNULL, text=True, capture_output=True, check=False)
     if done.returncode == whole.SKIP:
         print("not installed: no overlay of file systems here")
         return
     checks.that(done.returncode == 0, f"installed: {done.returncode} {done.stdout} {done.stderr}")
-    for words in ["zsh completes by _memsight", "fish completes report", "bash completes by complete -F",
-                  "installed: /usr/bin/memsight\n", "installed: /usr/include/memsight.h\n"]:
+    for words in [
+            "zsh completes by _memsight", "fish completes report", "bash completes by complete -F",
+            "installed: /usr/bin/memsight\n", "installed: /usr/include/memsight.h\n"
+    ]:
         checks.that(words in done.stdout, f"'{words}' is not in {done.stdout} {done.stderr}")
     checks.that("left behind" not in done.stdout, done.stdout)
 
@@ -116,12 +134,22 @@ def check_deb():
         first = build_deb(paths[0])
         second = build_deb(paths[1], TZ="Asia/Tokyo", LC_ALL="C.UTF-8", USER="somebody")
         names = [os.path.basename(path).split("_")[0] for path in first]
-        checks.that(names == ["libmemsight-dev", "memsight-dbgsym", "memsight"] or
-                    sorted(names) == ["libmemsight-dev", "memsight", "memsight-dbgsym"], f"packages {names}")
+        checks.that(
+            names == ["libmemsight-dev", "memsight-dbgsym", "memsight"]
+            or sorted(names) == ["libmemsight-dev", "memsight", "memsight-dbgsym"],
+            f"packages {names}")
         for one, other in zip(first, second):
-            checks.that(same(one, other), f"{os.path.basename(one)} is another one when it is built again: {difference(one, other)}")
+            checks.that(
+                same(one, other),
+                f"{os.path.basename(one)} is another one when it is built again: "
+                f"{difference(one, other)}"
+            )
         changes = glob.glob(os.path.join(folder, "first/*.changes"))
-        print(do(["lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", *changes], folder, HOME=folder))
+        print(
+            do([
+                "lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0",
+                *changes
+            ], folder, HOME=folder))
         root = os.path.join(folder, "root")
         for path in first:
             if "dbgsym" not in path:
@@ -129,15 +157,21 @@ def check_deb():
         pc = glob.glob(os.path.join(root, "usr/lib/*/pkgconfig"))
         checks.that(len(pc) == 1, f"pkg-config folders {pc}")
         # What autopkgtest runs, with the packages unpacked below a folder.
-        print(do([os.path.join(SOURCE, "debian/tests/record")], folder, PATH=os.path.join(root, "usr/bin") + ":" + os.environ["PATH"],
-                 PKG_CONFIG_PATH=":".join(pc), PKG_CONFIG_SYSROOT_DIR=root, HOME=folder, TMPDIR=folder))
+        print(
+            do([os.path.join(SOURCE, "debian/tests/record")], folder,
+               PATH=os.path.join(root, "usr/bin") + ":" + os.environ["PATH"],
+               PKG_CONFIG_PATH=":".join(pc), PKG_CONFIG_SYSROOT_DIR=root, HOME=folder,
+               TMPDIR=folder))
         check_installed(os.path.join(folder, "first"))
 
 
 # ---- The tarball ----
 
 def make_tarball(build, umask, **variables):
-    do(["sh", "-c", f"umask {umask} && meson dist -C {build} --no-tests --formats xztar --allow-dirty"], build, **variables)
+    do([
+        "sh", "-c",
+        f"umask {umask} && meson dist -C {build} --no-tests --formats xztar --allow-dirty"
+    ], build, **variables)
     return os.path.join(build, f"meson-dist/memsight-{VERSION}.tar.xz")
 
 
@@ -154,18 +188,22 @@ def make_tarball_elsewhere(folder):
 def check_dist():
     need("meson", "ninja", "git", "xz")
     if not os.path.exists(os.path.join(SOURCE, ".git")) or not os.access(BUILD, os.W_OK):
-        whole.skip("a tarball is made from a git repository, into a build folder that this user may write")
+        whole.skip(
+            "a tarball is made from a git repository, into a build folder that this user may write")
     with tempfile.TemporaryDirectory(prefix="memsight-dist-") as folder:
         os.chmod(folder, 0o711)  # some of the tests become an ordinary user
         tarball = make_tarball(BUILD, "022")
-        checks.that(same(tarball, make_tarball_elsewhere(folder)), "the tarball is another one when it is made elsewhere")
+        checks.that(same(tarball, make_tarball_elsewhere(folder)),
+                    "the tarball is another one when it is made elsewhere")
         do(["tar", "xJf", tarball], folder)
         # No repository above, so that git could tell nothing of it.
         path = os.path.join(folder, f"memsight-{VERSION}")
         do(["meson", "setup", "build"], path)
         do(["ninja", "-C", "build"], path)
-        text = do(["meson", "test", "-C", "build", "--no-rebuild", "--no-suite", "long", "--timeout-multiplier", "10"], path,
-                  CK_TIMEOUT_MULTIPLIER="20")
+        text = do([
+            "meson", "test", "-C", "build", "--no-rebuild", "--no-suite", "long",
+            "--timeout-multiplier", "10"
+        ], path, CK_TIMEOUT_MULTIPLIER="20")
         print("\n".join(text.splitlines()[-12:]))
 
 

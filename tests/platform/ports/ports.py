@@ -1,8 +1,9 @@
 """memsight for another processor: it builds with Debian's cross compiler, its tests in C pass under
-qemu-user, a program is recorded by a recorder that both run there, and the same trace gives the same
-database on that processor and on this one.
+qemu-user, a program is recorded by a recorder that both run there, and the same trace gives the
+same database on that processor and on this one.
 
-usage: ports.py TREE PROCESSOR MEMSIGHT [BUILD]   (BUILD: a folder to build in, or that is built already; it stays)
+usage: ports.py TREE PROCESSOR MEMSIGHT [BUILD]   (BUILD: a folder to build in, or that is built
+already; it stays)
 """
 import collections
 import concurrent.futures
@@ -22,8 +23,11 @@ QEMU = {"aarch64": "qemu-aarch64", "powerpc64le": "qemu-ppc64le"}
 TRIPLE = "{}-linux-gnu"
 SECONDS = 10800  # for one program: emulated, on a machine where others run
 
-# Suites whose tests are programs in C. tests/platform/ports itself has what the others show by running memsight.
-SUITES = {"common", "pmu", "perf-data", "decode", "tracealloc", "analyze", "cli", "series", "make-trace"}
+# Suites whose tests are programs in C. tests/platform/ports itself has what the others show by
+# running memsight.
+SUITES = {
+    "common", "pmu", "perf-data", "decode", "tracealloc", "analyze", "cli", "series", "make-trace"
+}
 
 # What qemu-user does not do as the kernel does, and the tests that see it.
 NO_EXEC = "a program for the other processor starts no other: the kernel knows nothing of qemu"
@@ -34,7 +38,8 @@ NO_FILTER = "qemu-user takes no seccomp filters"
 UNABLE = {
     "a_container_that_forbids_perf_is_recognised": NO_FILTER,
     "a_refused_auto_still_names_its_sources_and_describes_them": NO_FILTER,
-    "a_pair_between_two_others_lies_on_their_line_within_the_errors": "qemu-user computes the counter",
+    "a_pair_between_two_others_lies_on_their_line_within_the_errors": "qemu-user computes the "
+                                                                      "counter",
     "each_processor_has_its_own_codes": FOREIGN_NAMES,
     "a_machine_s_names_are_found": FOREIGN_NAMES,
     "a_bad_name_is_refused_and_the_nearest_are_told": FOREIGN_NAMES,
@@ -62,25 +67,33 @@ class Port:
     def __init__(self, tree, processor):
         self.tree = pathlib.Path(tree)
         self.processor = processor
-        self.folder = pathlib.Path(os.environ.get("MEMSIGHT_PORTS", "/var/cache/memsight")) / processor
+        self.folder = pathlib.Path(os.environ.get("MEMSIGHT_PORTS",
+                                                  "/var/cache/memsight")) / processor
         self.qemu = [QEMU[processor], "-L", str(self.folder / "root")]
 
     def need(self):
         if not shutil.which(self.qemu[0]):
             whole.skip(f"there is no {self.qemu[0]} (package qemu-user)")
         if not shutil.which(TRIPLE.format(self.processor) + "-ar"):
-            whole.skip(f"there is no {TRIPLE.format(self.processor)}-ar (package binutils-{TRIPLE.format(self.processor)})")
+            whole.skip(
+                f"there is no {TRIPLE.format(self.processor)}-ar (package "
+                f"binutils-{TRIPLE.format(self.processor)})"
+            )
         if not (self.folder / "complete").exists():
             whole.skip(f"there is no {self.folder} (scripts/cross-root {self.processor} makes it)")
 
     def build(self, build):
-        whole.run(["meson", "setup", build, self.tree, "-Dwerror=true", "--cross-file", self.folder / "folder.ini",
-                   "--cross-file", self.tree / "scripts/cross" / (self.processor + ".ini")])
+        whole.run([
+            "meson", "setup", build, self.tree, "-Dwerror=true", "--cross-file",
+            self.folder / "folder.ini", "--cross-file",
+            self.tree / "scripts/cross" / (self.processor + ".ini")
+        ])
         whole.run(["ninja", "-C", build])
 
     def emulated(self, *command, **options):
-        return subprocess.run([*self.qemu, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, errors="replace", check=False, timeout=SECONDS, **options)
+        return subprocess.run([*self.qemu, *map(str, command)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, errors="replace", check=False,
+                              timeout=SECONDS, **options)
 
 
 def unit_tests(build):
@@ -89,7 +102,8 @@ def unit_tests(build):
     for test in listed:
         suites = {suite.split(":")[-1] for suite in test["suite"]}
         at = [i for i, word in enumerate(test["cmd"]) if word.startswith(str(build))]
-        if (suites & SUITES or test["name"] in ("drain", "recording")) and "long" not in suites and at and not test["cmd"][at[0]].endswith("/memsight") and \
+        if (suites & SUITES or test["name"] in ("drain", "recording")) and \
+                "long" not in suites and at and not test["cmd"][at[0]].endswith("/memsight") and \
                 not any("python" in word for word in test["cmd"][:at[0]]):
             yield test["name"], test["cmd"][at[0]:]
 
@@ -104,36 +118,44 @@ def run_unit(port, env, name, command):
     failed = set(re.findall(r":[FE]:[^:]*:(\w+):\d+:", done.stdout))
     wrong = [f"{name}: {check}\n{done.stdout[-1500:]}" for check in failed - UNABLE.keys()]
     if done.returncode not in (0, whole.SKIP) and not failed:
-        wrong.append(f"{name}: exit status {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        wrong.append(
+            f"{name}: exit status {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
     summary = re.search(r"Checks: (\d+)", done.stdout)
     n_checks = int(summary.group(1)) if summary else 0
-    print(f"{time.monotonic() - began:6.1f} s  {name}: {n_checks} checks{', FAILED' if wrong else ''}", flush=True)
+    seconds = time.monotonic() - began
+    print(f"{seconds:6.1f} s  {name}: {n_checks} checks{', FAILED' if wrong else ''}", flush=True)
     return wrong, failed & UNABLE.keys(), n_checks
 
 
 def run_units(port, build, folder):
     """Failed checks that qemu does not explain; says how many programs and checks there were."""
-    env = whole.environment(MEMSIGHT_EMULATOR=" ".join(port.qemu), TMPDIR=str(folder), CK_TIMEOUT_MULTIPLIER="100")
+    env = whole.environment(MEMSIGHT_EMULATOR=" ".join(port.qemu), TMPDIR=str(folder),
+                            CK_TIMEOUT_MULTIPLIER="100")
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         results = list(pool.map(lambda unit: run_unit(port, env, *unit), unit_tests(build)))
     unable = set().union(*(explained for _, explained, _ in results))
-    print(f"{len(results)} test programs, {sum(n for *_, n in results)} checks; not to be seen under qemu-user: {len(unable)}")
+    print(
+        f"{len(results)} test programs, {sum(n for *_, n in results)} checks; not to be seen under "
+        f"qemu-user: {len(unable)}"
+    )
     return [text for wrong, _, _ in results for text in wrong]
 
 
 def record(port, build, folder):
     trace = folder / "port.mst"
     victim = build / "tests/platform/ports/victim-ports"
-    done = port.emulated(build / "memsight", "record", "-o", trace, "--force", "--", *port.qemu, victim)
+    done = port.emulated(build / "memsight", "record", "-o", trace, "--force", "--", *port.qemu,
+                         victim)
     print(done.stderr)
     return trace, done
 
 
 def dump(path):
-    """All rows, but for those of the emulator's own files: it is a program of this host, and which of its
-    files an emulated analyze sees is a matter of its -L."""
-    return collections.Counter(row for row in whole.Database(path).database.iterdump()
-                               if not ('INTO "module"' in row and ("/usr/bin/qemu-" in row or "x86_64-linux-gnu" in row)))
+    """All rows, but for those of the emulator's own files: it is a program of this host, and which
+    of its files an emulated analyze sees is a matter of its -L."""
+    return collections.Counter(
+        row for row in whole.Database(path).database.iterdump()
+        if not ('INTO "module"' in row and ("/usr/bin/qemu-" in row or "x86_64-linux-gnu" in row)))
 
 
 def check_truth(database, arch):
@@ -142,19 +164,24 @@ def check_truth(database, arch):
         return database.one(f"SELECT count(*) FROM allocation WHERE size = ? AND {where}", size)
     wrong = []
     for what, found, expected in [
-            ("machine", database.one("SELECT value FROM fact WHERE key = 'machine'"), arch),
-            ("blocks handed over", blocks(777), 6000),
-            ("of them freed", blocks(777, "death_ns IS NOT NULL"), 6000),
-            ("blocks of the child", blocks(555), 100),
-            ("processes", database.one("SELECT count(*) FROM process WHERE traced"), 2),
-            ("maps of whole pages", database.one("SELECT count(*) FROM mapping WHERE size = 102400"), 1),
-            ("losses", database.losses(), {})]:
+        ("machine", database.one("SELECT value FROM fact WHERE key = 'machine'"), arch),
+        ("blocks handed over", blocks(777), 6000),
+        ("of them freed", blocks(777, "death_ns IS NOT NULL"), 6000),
+        ("blocks of the child", blocks(555), 100),
+        ("processes", database.one("SELECT count(*) FROM process WHERE traced"), 2),
+        ("maps of whole pages", database.one("SELECT count(*) FROM mapping WHERE size = 102400"),
+         1), ("losses", database.losses(), {})
+    ]:
         if found != expected:
             wrong.append(f"{what}: {found!r}, not {expected!r}")
-    names = [row[0] for row in database.ask(
-        "WITH RECURSIVE up(id, n) AS (SELECT stack_id, 0 FROM allocation WHERE size = 4321 UNION ALL"
-        " SELECT stack.parent_id, n + 1 FROM up JOIN stack ON stack.id = up.id WHERE stack.parent_id IS NOT NULL)"
-        " SELECT function FROM up JOIN stack_line ON stack_id = up.id ORDER BY n")]
+    names = [
+        row[0] for row in database.ask(
+            "WITH RECURSIVE up(id, n) AS (SELECT stack_id, 0 FROM allocation WHERE size = 4321 "
+            "UNION ALL"
+            " SELECT stack.parent_id, n + 1 FROM up JOIN stack ON stack.id = up.id WHERE "
+            "stack.parent_id IS NOT NULL)"
+            " SELECT function FROM up JOIN stack_line ON stack_id = up.id ORDER BY n")
+    ]
     if names[:3] != ["inner_caller", "outer_caller", "main"]:
         wrong.append(f"the stack of the block of 4321 bytes is {names}")
     return wrong
@@ -180,7 +207,8 @@ def main():
         if emulated.returncode != 0:
             wrong.append(f"analyze there: {emulated.stderr}")
         whole.run([native, "analyze", "--sysroot", port.folder / "root", "-o", here, trace])
-        wrong += check_truth(whole.Database(here), {"powerpc64le": "ppc64le"}.get(processor, processor))
+        wrong += check_truth(whole.Database(here), {"powerpc64le": "ppc64le"}.get(
+            processor, processor))
         rows_there, rows_here = dump(there), dump(here)
         for where, rows in [("there", rows_there - rows_here), ("here", rows_here - rows_there)]:
             wrong += [f"only in the database made {where}: {row}" for row in list(rows)[:6]]

@@ -12,7 +12,8 @@ POLICIES = [
     (["--cpunodebind", "0", "--membind", "1"], ["--cpunodebind=0", "--membind=1"], 0, [1]),
     (["--cpunodebind", "1", "--membind", "0"], ["--cpunodebind=1", "--membind=0"], 1, [0]),
     (["--cpunodebind", "1"], ["--cpunodebind=1"], 1, [1]),
-    (["--physcpubind", "0", "--interleave", "0,1"], ["--physcpubind=0", "--interleave=0,1"], 0, [0, 1]),
+    (["--physcpubind", "0", "--interleave", "0,1"], ["--physcpubind=0",
+                                                     "--interleave=0,1"], 0, [0, 1]),
     (["--physcpubind", "0", "--preferred", "1"], ["--physcpubind=0", "--preferred=1"], 0, [1]),
 ]
 REFUSED = [
@@ -30,8 +31,9 @@ def pages_lie_where_they_were_asked_for(guest):
         plain = Outcome(["numactl", *theirs, guest.victim])
         lines = plain.stdout.decode().splitlines()
         # Interleaved pages of small blocks are not half and half by themselves.
-        guest.that(lines[0] == f"cpus {cpu_node}" and (len(nodes) == 2 or lines[1:] == pages(*nodes)),
-                   f"numactl {theirs}: {lines}")
+        guest.that(
+            lines[0] == f"cpus {cpu_node}" and (len(nodes) == 2 or lines[1:] == pages(*nodes)),
+            f"numactl {theirs}: {lines}")
         placed = guest.same(" ".join(ours), ours, [guest.victim], plain)
         found = placed.stdout.decode().splitlines()
         guest.that(len(nodes) == 1 or found[1] == pages(*nodes)[0], f"{ours}: {found}")
@@ -42,13 +44,17 @@ def the_database_knows_policy_and_pages(guest):
     """Blocks, the bytes of the process on each node, and the node of each block's page faults."""
     blocks = N_LARGE * LARGE_BYTES + N_SMALL * SMALL_BYTES
     for milliseconds in [1000, 5000, 20000]:
-        _, database = guest.recorded(["--cpunodebind", "0", "--membind", "1"], [guest.victim, str(milliseconds)])
+        _, database = guest.recorded(["--cpunodebind", "0", "--membind", "1"],
+                                     [guest.victim, str(milliseconds)])
         # Pages by node are looked at for 1 % of the time, which may be once in seconds here.
-        most = database.one("SELECT max(json_extract(node_bytes, '$.\"1\"')) FROM process_sample") or 0
+        most = database.one(
+            "SELECT max(json_extract(node_bytes, '$.\"1\"')) FROM process_sample") or 0
         if most >= blocks:
             break
     for size, n in [(LARGE_BYTES, N_LARGE), (SMALL_BYTES, N_SMALL)]:
-        guest.that(database.one("SELECT count(*) FROM allocation WHERE size = ?", size) == n, f"blocks of {size}")
+        guest.that(
+            database.one("SELECT count(*) FROM allocation WHERE size = ?", size) == n,
+            f"blocks of {size}")
     guest.that(fact(database, "policy_found") == "bind:1", f"{fact(database, 'policy_found')}")
     guest.that(fact(database, "cpus_found") == "0", f"{fact(database, 'cpus_found')}")
     rows, sums = faults_by_node(database)
@@ -58,23 +64,33 @@ def the_database_knows_policy_and_pages(guest):
 
 def faults_by_node(database):
     """Of the large blocks: {node: page faults}, as rows and added up."""
-    rows = dict(database.ask("SELECT node, count(*) FROM access_detail JOIN touch USING (sample_id) JOIN owner ON owner.id"
-                             " = owner_kind JOIN allocation ON allocation.id = owner_id WHERE role = 3 AND owner.name ="
-                             " 'heap' AND allocation.size = ? GROUP BY 1", LARGE_BYTES))
-    sums = dict(database.ask("SELECT node, sum(n) FROM fault_node JOIN owner ON owner.id = owner_kind WHERE owner.name ="
-                             " 'heap' AND owner_id IN (SELECT stack_id FROM allocation WHERE size = ?) GROUP BY 1",
-                             LARGE_BYTES))
+    rows = dict(
+        database.ask(
+            "SELECT node, count(*) FROM access_detail JOIN touch USING (sample_id) JOIN owner ON "
+            "owner.id"
+            " = owner_kind JOIN allocation ON allocation.id = owner_id WHERE role = 3 AND "
+            "owner.name ="
+            " 'heap' AND allocation.size = ? GROUP BY 1", LARGE_BYTES))
+    sums = dict(
+        database.ask(
+            "SELECT node, sum(n) FROM fault_node JOIN owner ON owner.id = owner_kind WHERE "
+            "owner.name ="
+            " 'heap' AND owner_id IN (SELECT stack_id FROM allocation WHERE size = ?) GROUP BY 1",
+            LARGE_BYTES))
     return rows, sums
 
 
 def page_faults_tell_their_node(guest):
-    """As many on each node as the victim counts pages there, but for the two at each end that are others' as well."""
+    """As many on each node as the victim counts pages there, but for the two at each end that are
+    others' as well."""
     outcome, database = guest.recorded(["--interleave", "0,1"], [guest.victim, "1000"])
     words = outcome.stdout.decode().splitlines()[1].split()[1:]
     pages_of = {int(node): int(n) for node, n in zip(words[::2], words[1::2])}
     rows, sums = faults_by_node(database)
-    guest.that(rows == sums and set(rows) == set(pages_of) and
-               all(abs(rows[node] - n) <= 2 * N_LARGE for node, n in pages_of.items()), f"{rows} {sums} {pages_of}")
+    guest.that(
+        rows == sums and set(rows) == set(pages_of)
+        and all(abs(rows[node] - n) <= 2 * N_LARGE for node, n in pages_of.items()),
+        f"{rows} {sums} {pages_of}")
     report = run([guest.memsight, "report", "--locality", guest.path("run.db")])
     guest.that(all(f"page faults: node {node}" in report for node in pages_of), report)
     part = run([guest.memsight, "report", "--locality", "--thread", "1", guest.path("run.db")])
@@ -86,7 +102,8 @@ def the_buffer_lies_on_its_node(guest):
                                        ["grep", "memsight-pool", "/proc/self/numa_maps"])
     text = outcome.stdout.decode()
     guest.that("bind:1" in text and "N1=" in text and "N0=" not in text, f"numa_maps: {text}")
-    guest.that(database.one("SELECT count(*) FROM allocation") > 0, "nothing came through that buffer")
+    guest.that(
+        database.one("SELECT count(*) FROM allocation") > 0, "nothing came through that buffer")
 
 
 def what_is_not_there_is_refused(guest):
@@ -120,16 +137,20 @@ def a_series_compares_the_nodes(guest):
     databases = [name for name in os.listdir(results) if name.endswith(".db")]
     guest.that(len(databases) == 1, f"{os.listdir(results)}")
     database = Database(os.path.join(results, databases[0]))
-    found = sorted(database.ask("SELECT mode, repetition, (SELECT value FROM fact WHERE run_id = run.id AND key ="
-                                " 'memsight.policy_found') FROM run"))
-    wanted = [("far", 0, "bind:1"), ("far", 1, "bind:1"), ("natural", 0, None), ("natural", 1, None),
-              ("near", 0, "bind:0"), ("near", 1, "bind:0")]
+    found = sorted(
+        database.ask(
+            "SELECT mode, repetition, (SELECT value FROM fact WHERE run_id = run.id AND key ="
+            " 'memsight.policy_found') FROM run"))
+    wanted = [("far", 0, "bind:1"), ("far", 1, "bind:1"), ("natural", 0, None),
+              ("natural", 1, None), ("near", 0, "bind:0"), ("near", 1, "bind:0")]
     first = min(repetition for _, repetition, _ in found)
     guest.that(found == [(mode, n + first, policy) for mode, n, policy in wanted], f"runs: {found}")
     for mode, node in [("near", 0), ("far", 1)]:
         folder = next(name for name in sorted(os.listdir(results)) if f".{mode}." in name)
-        texts = [open(os.path.join(results, folder, name), encoding="utf-8", errors="replace").read()
-                 for name in os.listdir(os.path.join(results, folder)) if name.startswith("stdout")]
+        texts = [
+            open(os.path.join(results, folder, name), encoding="utf-8", errors="replace").read()
+            for name in os.listdir(os.path.join(results, folder)) if name.startswith("stdout")
+        ]
         guest.that(texts and texts[0].splitlines()[1:] == pages(node), f"{mode}: {texts}")
 
 

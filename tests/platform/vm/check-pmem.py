@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
-"""Two NVDIMMs: one with ext4 mounted by DAX at /pm, one as node 2, which has no CPUs, as CXL memory looks.
-Runs in the emulated machine `pmem': scripts/vm-test."""
+"""Two NVDIMMs: one with ext4 mounted by DAX at /pm, one as node 2, which has no CPUs, as CXL memory
+looks. Runs in the emulated machine `pmem': scripts/vm-test."""
 import os
 
 import guest as machine
 from guest import NOBODY, fact
-from placed import (blocks_lie_on_a_kind, database_says, full_is_told, kinds_are_named, programs_stay_the_same,
-                    the_report_names_the_kind)
+from placed import (blocks_lie_on_a_kind, database_says, full_is_told, kinds_are_named,
+                    programs_stay_the_same, the_report_names_the_kind)
 from whole import run
 
 NODE = 2
 
 
 def make_file_system(guest):
-    """Namespace 0: a file system whose files are mapped without page cache. Asserted, or nothing is proven."""
+    """Namespace 0: a file system whose files are mapped without page cache. Asserted, or nothing is
+    proven."""
     run(["ndctl", "create-namespace", "-f", "-e", "namespace0.0", "-m", "fsdax", "-M", "mem"])
     run(["mkfs.ext4", "-q", "-b", "4096", "/dev/pmem0"])
-    run(["/bin/busybox" if os.path.exists("/bin/busybox") else "busybox", "mount", "-t", "ext4", "-o", "dax",
-         "/dev/pmem0", "/pm"])
+    run([
+        "/bin/busybox" if os.path.exists("/bin/busybox") else "busybox", "mount", "-t", "ext4",
+        "-o", "dax", "/dev/pmem0", "/pm"
+    ])
     os.chmod("/pm", 0o1777)
     with open("/proc/mounts", encoding="ascii") as mounts:
-        guest.that(any(line.split()[1] == "/pm" and "dax=always" in line for line in mounts), "no DAX on /pm")
+        guest.that(any(line.split()[1] == "/pm" and "dax=always" in line for line in mounts),
+                   "no DAX on /pm")
 
 
 def make_node(guest):
@@ -32,33 +36,41 @@ def make_node(guest):
 
 
 def blocks_lie_on_persistent_memory(guest):
-    """Pages of DAX belong to no node that move_pages(2) tells; the heap's file lies in that folder, or nothing
-    would be left of the room there. A child has a copy of its own."""
+    """Pages of DAX belong to no node that move_pages(2) tells; the heap's file lies in that folder,
+    or nothing would be left of the room there. A child has a copy of its own."""
     free = os.statvfs("/pm").f_bavail
     placed, database = guest.recorded(
-        ["--heap", "pmem:/pm,96M"], ["sh", "-c", f"grep rw-s.*/pm/ /proc/self/maps | head -n 1 >&2; {guest.victim} fork"])
+        ["--heap", "pmem:/pm,96M"],
+        ["sh", "-c", f"grep rw-s.*/pm/ /proc/self/maps | head -n 1 >&2; {guest.victim} fork"])
     lines = placed.stdout.decode().splitlines()
-    guest.that(placed.status == 0 and lines[3] == "child sees its parent's bytes" and
-               lines[6] == "parent keeps its bytes" and len(lines) == 9, f"{placed.status} {lines} {placed.messages}")
+    guest.that(
+        placed.status == 0 and lines[3] == "child sees its parent's bytes"
+        and lines[6] == "parent keeps its bytes" and len(lines) == 9,
+        f"{placed.status} {lines} {placed.messages}")
     guest.that(placed.stderr, "no map of a file in /pm")
     guest.that(fact(database, "heap_dax") == "yes", "heap_dax")
     _, database = guest.recorded(["--heap", "pmem:/pm,96M"], [guest.victim, "fork"])
     database_says(guest, database, "pmem", "/pm")
     guest.that(os.listdir("/pm") in ([], ["lost+found"]), f"left: {os.listdir('/pm')}")
-    guest.that(os.statvfs("/pm").f_bavail == free, f"{os.statvfs('/pm').f_bavail} of {free} blocks are free")
+    guest.that(
+        os.statvfs("/pm").f_bavail == free,
+        f"{os.statvfs('/pm').f_bavail} of {free} blocks are free")
 
 
 def no_page_is_copied_to_memory(guest):
-    placed = guest.same("copies", ["--heap", "pmem:/pm,96M"], [guest.heap_victim, "copies"],
-                        guest.record(["-q", "--heap", "pmem:/pm,96M"], [guest.heap_victim, "copies"]))
+    placed = guest.same(
+        "copies", ["--heap", "pmem:/pm,96M"], [guest.heap_victim, "copies"],
+        guest.record(["-q", "--heap", "pmem:/pm,96M"], [guest.heap_victim, "copies"]))
     guest.that(placed.stderr.decode().count("copied 0 KiB") == 3, f"{placed.stderr}")
 
 
 def buffers_lie_on_persistent_memory(guest):
-    placed, database = guest.recorded(["--buffers", "pmem:/pm,16M"], ["grep", "memsight-pool", "/proc/self/maps"])
+    placed, database = guest.recorded(["--buffers", "pmem:/pm,16M"],
+                                      ["grep", "memsight-pool", "/proc/self/maps"])
     guest.that(" /pm/memsight-pool-" in placed.stdout.decode(), f"{placed.stdout}")
     guest.that(database.one("SELECT count(*) FROM allocation") > 0, "nothing arrived")
-    placed = guest.record(["-q", "--buffers", "kmem"], ["grep", "memsight-pool", "/proc/self/numa_maps"])
+    placed = guest.record(["-q", "--buffers", "kmem"],
+                          ["grep", "memsight-pool", "/proc/self/numa_maps"])
     guest.that(f"bind:{NODE}" in placed.stdout.decode() and f"N{NODE}=" in placed.stdout.decode(),
                f"{placed.stdout}")
 
@@ -76,7 +88,10 @@ def main(guest):
     guest.step(programs_stay_the_same, "pmem:/pm,64M")
     guest.step(kinds_are_named, {"kmem": NODE}, "pmem:/pm", user=NOBODY)
     guest.step(blocks_lie_on_a_kind, "kmem,96M", "kmem", NODE, user=NOBODY)
-    for check in [blocks_lie_on_persistent_memory, no_page_is_copied_to_memory, buffers_lie_on_persistent_memory]:
+    for check in [
+            blocks_lie_on_persistent_memory, no_page_is_copied_to_memory,
+            buffers_lie_on_persistent_memory
+    ]:
         guest.step(check, user=NOBODY)
 
 

@@ -8,7 +8,8 @@ import time
 from whole import Checks, Database, Outcome, environment, run
 
 NOBODY = 65534
-N_LARGE, LARGE_BYTES, LARGE_PAGES = 4, 4 << 20, 1023  # of victim-pages; of each block the whole pages
+# of victim-pages; of each block the whole pages
+N_LARGE, LARGE_BYTES, LARGE_PAGES = 4, 4 << 20, 1023
 N_SMALL, SMALL_BYTES = 512, 6000
 CHILD_BYTES = 300000
 TOO_LATE = "image not traced: the recorder answered too late"
@@ -34,20 +35,25 @@ class Guest(Checks):
         self.folder = "/tmp/root"
         os.mkdir(self.folder)
         os.environ["TMPDIR"] = self.folder
-        write("/proc/sys/kernel/numa_balancing", "0")  # the kernel shall not move pages while they are counted
-        write("/sys/kernel/mm/transparent_hugepage/enabled", "madvise")  # faults are of single pages
+        write("/proc/sys/kernel/numa_balancing",
+              "0")  # the kernel shall not move pages while they are counted
+        write("/sys/kernel/mm/transparent_hugepage/enabled",
+              "madvise")  # faults are of single pages
 
     def path(self, name):
         return os.path.join(self.folder, name)
 
     def record(self, options, command, **variables):
         """An Outcome; the trace is not looked at."""
-        return Outcome([self.memsight, "record", "-f", "-o", self.path("run.mst"), *options, "--", *command],
-                       env=environment(**variables), cwd=self.folder)
+        return Outcome(
+            [self.memsight, "record", "-f", "-o",
+             self.path("run.mst"), *options, "--", *command], env=environment(**variables),
+            cwd=self.folder)
 
     def recorded(self, options, command):
-        """An Outcome and its database. An emulated CPU that waits for a real one may answer a program after the
-        second that it waits at most; that is told as a loss, and means nothing here: once more."""
+        """An Outcome and its database. An emulated CPU that waits for a real one may answer a
+        program after the second that it waits at most; that is told as a loss, and means nothing
+        here: once more."""
         path = self.path("run.db")
         for _ in range(5):
             outcome = self.record(options, command)
@@ -61,7 +67,8 @@ class Guest(Checks):
         return outcome, database
 
     def same(self, what, options, command, plain=None):
-        """Recorded with these options a command says the same as without us (or as the Outcome plain)."""
+        """Recorded with these options a command says the same as without us (or as the Outcome
+        plain)."""
         plain = plain or Outcome(command, cwd=self.folder)
         placed = self.record(["-q", *options], command)
         for difference in plain.differs_from(placed):
@@ -72,8 +79,10 @@ class Guest(Checks):
         """One line that has these words, and the program does not start."""
         marker = self.path("has-run")
         outcome = self.record(options, ["touch", marker])
-        self.that(outcome.status != 0 and outcome.messages.count("\n") == 1 and not os.path.exists(marker) and
-                  all(word in outcome.messages for word in words), f"{options}: {outcome.status} {outcome.messages}")
+        self.that(
+            outcome.status != 0 and outcome.messages.count("\n") == 1 and not os.path.exists(marker)
+            and all(word in outcome.messages for word in words),
+            f"{options}: {outcome.status} {outcome.messages}")
 
     def says(self, outcome, *words):
         text = outcome.stdout.decode() + outcome.messages
@@ -112,11 +121,13 @@ class Guest(Checks):
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        # exec of the tool itself, in case that this process is not "dumpable" any more, is up to it.
+        # exec of the tool itself, in case that this process is not "dumpable" any more, is up to
+        # it.
 
 
 def fact(database, key, at_end=0):
-    return database.one("SELECT value FROM fact WHERE key = ? AND at_end = ?", "memsight." + key, at_end)
+    return database.one("SELECT value FROM fact WHERE key = ? AND at_end = ?", "memsight." + key,
+                        at_end)
 
 
 def avail(guest):

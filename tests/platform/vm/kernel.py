@@ -10,8 +10,10 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 # What Debian's kernel has as modules and the guests need.
-MODULES = ["virtio_pci", "9p", "9pnet_virtio", "nfit", "nd_pmem", "device_dax", "kmem", "dax_hmem", "dax_pmem",
-           "crc32c_generic", "crc32c_intel", "ext4"]
+MODULES = [
+    "virtio_pci", "9p", "9pnet_virtio", "nfit", "nd_pmem", "device_dax", "kmem", "dax_hmem",
+    "dax_pmem", "crc32c_generic", "crc32c_intel", "ext4"
+]
 TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio",
          "modprobe": "kmod", "ndctl": "ndctl", "daxctl": "daxctl", "numactl": "numactl",
          "mkfs.ext4": "e2fsprogs", "setpriv": "util-linux"}
@@ -39,8 +41,8 @@ def missing():
 
 
 def package_name():
-    lines = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True, check=True, env=ENGLISH,
-                           stdout=subprocess.PIPE).stdout
+    lines = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True, check=True,
+                           env=ENGLISH, stdout=subprocess.PIPE).stdout
     found = re.search(r"Depends: (linux-image-\S+)", lines)
     if not found:
         raise OSError("apt knows no linux-image-amd64")
@@ -48,12 +50,16 @@ def package_name():
 
 
 def unpacked(compressed):
-    """The ELF image inside of a bzImage: it boots by PVH, three times as fast. Debian packs it with xz."""
+    """The ELF image inside of a bzImage: it boots by PVH, three times as fast. Debian packs it with
+    xz."""
     at = compressed.find(b"\xfd7zXZ\0")
     done = subprocess.run(["xz", "-dc"], input=compressed[at:], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, check=False)  # complains about what follows
     if at < 0 or not done.stdout.startswith(b"\x7fELF"):
-        raise SystemExit("the kernel is not packed with xz: unpacked() of tests/platform/vm/kernel.py needs another way")
+        raise SystemExit(
+            "the kernel is not packed with xz: unpacked() of tests/platform/vm/kernel.py needs "
+            "another way"
+        )
     return done.stdout
 
 
@@ -62,8 +68,9 @@ def module_files(root, version):
     subprocess.run(["depmod", "-b", root, version], env={"PATH": PATH}, check=True)
     files = []
     for name in MODULES:
-        lines = subprocess.run(["modprobe", "-C", "/dev/null", "-d", root, "-S", version, "--show-depends", name],
-                               env={"PATH": PATH}, text=True, check=True, stdout=subprocess.PIPE).stdout
+        lines = subprocess.run(
+            ["modprobe", "-C", "/dev/null", "-d", root, "-S", version, "--show-depends", name],
+            env={"PATH": PATH}, text=True, check=True, stdout=subprocess.PIPE).stdout
         files += [line.split()[1] for line in lines.splitlines() if line.startswith("insmod")]
     return list(dict.fromkeys(files))
 
@@ -86,7 +93,8 @@ def fetch():
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=cache().parent) as folder:
         package = package_name()
         print(f"vm-test: fetching {package} into {cache()}", flush=True)
-        subprocess.run(["apt-get", "download", "-qq", package], cwd=folder, check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(["apt-get", "download", "-qq", package], cwd=folder, check=True,
+                       stderr=subprocess.DEVNULL)
         package_file = next(pathlib.Path(folder).glob("*.deb"))
         subprocess.run(["dpkg-deb", "-x", package_file, f"{folder}/root"], check=True)
         keep(pathlib.Path(folder) / "root", pathlib.Path(folder) / "vm")
@@ -107,5 +115,6 @@ def initial_files(shares, job):
         (root / "shares").write_text("".join(f"{path}\n" for path in shares))
         (root / "job").write_text("exec " + shlex.join(map(str, job)) + "\n")
         names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
-        return gzip.compress(subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], input=names.encode(),
-                                            cwd=root, stdout=subprocess.PIPE, check=True).stdout, 1)
+        return gzip.compress(
+            subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], input=names.encode(), cwd=root,
+                           stdout=subprocess.PIPE, check=True).stdout, 1)

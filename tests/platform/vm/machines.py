@@ -1,4 +1,5 @@
-"""The emulated machines, and how one is started: qemu without KVM, Debian's kernel, this host's /usr."""
+"""The emulated machines, and how one is started: qemu without KVM, Debian's kernel, this host's
+/usr."""
 import os
 import pathlib
 import subprocess
@@ -27,19 +28,35 @@ def nvdimm(number, size, node):
 
 FAR = "-numa dist,src=0,dst=1,val=21 -numa dist,src=0,dst=2,val=31 -numa dist,src=1,dst=2,val=31"
 
-# Of an NVDIMM, size less label must be a multiple of 16 MiB. It lasts as long as the guest: in a file, writes would
+# Of an NVDIMM, size less label must be a multiple of 16 MiB. It lasts as long as the guest: in a
+# file, writes would
 # wait for the disk of this host.
 MACHINES = {
-    "nodes": ["-machine q35 -m 1280M -smp 2", ram("m0", "640M"), ram("m1", "640M"),
-              "-numa node,nodeid=0,memdev=m0,cpus=0 -numa node,nodeid=1,memdev=m1,cpus=1",
-              "-numa dist,src=0,dst=1,val=21"],
-    "tiers": ["-machine q35,hmat=on -m 1280M -smp 2", ram("m0", "768M"), ram("m1", "256M"), ram("m2", "256M"),
-              "-numa node,nodeid=0,memdev=m0,cpus=0-1 -numa node,nodeid=1,memdev=m1,initiator=0",
-              "-numa node,nodeid=2,memdev=m2,initiator=0", FAR,
-              bandwidth(0, 100, 100), bandwidth(1, 150, 400), bandwidth(2, 350, 30)],
-    "pmem": ["-machine q35,nvdimm=on -m 1G,slots=4,maxmem=8G -smp 2", ram("m0", "1G"),
-             "-numa node,nodeid=0,memdev=m0,cpus=0-1 -numa node,nodeid=1 -numa node,nodeid=2", FAR,
-             nvdimm(1, "258M", 1), nvdimm(2, "514M", 2)],
+    "nodes": [
+        "-machine q35 -m 1280M -smp 2",
+        ram("m0", "640M"),
+        ram("m1",
+            "640M"), "-numa node,nodeid=0,memdev=m0,cpus=0 -numa node,nodeid=1,memdev=m1,cpus=1",
+        "-numa dist,src=0,dst=1,val=21"
+    ],
+    "tiers": [
+        "-machine q35,hmat=on -m 1280M -smp 2",
+        ram("m0", "768M"),
+        ram("m1", "256M"),
+        ram("m2", "256M"),
+        "-numa node,nodeid=0,memdev=m0,cpus=0-1 -numa node,nodeid=1,memdev=m1,initiator=0",
+        "-numa node,nodeid=2,memdev=m2,initiator=0", FAR,
+        bandwidth(0, 100, 100),
+        bandwidth(1, 150, 400),
+        bandwidth(2, 350, 30)
+    ],
+    "pmem": [
+        "-machine q35,nvdimm=on -m 1G,slots=4,maxmem=8G -smp 2",
+        ram("m0", "1G"),
+        "-numa node,nodeid=0,memdev=m0,cpus=0-1 -numa node,nodeid=1 -numa node,nodeid=2", FAR,
+        nvdimm(1, "258M", 1),
+        nvdimm(2, "514M", 2)
+    ],
     "single": ["-machine q35 -m 1G -smp 1"],
 }
 KERNEL_WORDS = {"single": "nr_cpus=1"}
@@ -52,12 +69,16 @@ def shares(build):
 
 
 def command_line(name, folder, build, image):
-    line = ("qemu-system-x86_64 -accel tcg,thread=multi -cpu max -bios qboot.rom -nodefaults -no-reboot "
-            "-display none -serial stdio").split()
+    line = (
+        "qemu-system-x86_64 -accel tcg,thread=multi -cpu max -bios qboot.rom -nodefaults "
+        "-no-reboot "
+        "-display none -serial stdio").split()
     line += " ".join(MACHINES[name]).split()
     for number, path in enumerate(shares(build)):
-        line += ["-virtfs", f"local,path={path},mount_tag=share{number},security_model=none,readonly=on,"
-                            "multidevs=remap"]
+        line += [
+            "-virtfs", f"local,path={path},mount_tag=share{number},security_model=none,readonly=on,"
+            "multidevs=remap"
+        ]
     return [*line, "-kernel", str(image), "-initrd", os.path.join(folder, "initrd"), "-append",
             f"console=ttyS0 panic=-1 quiet {KERNEL_WORDS.get(name, '')}"]
 

@@ -3,8 +3,8 @@
 
 usage: chaos.py MEMSIGHT BUILD-FOLDER [--rounds N] [--seed S] [KIND...]
 
-Each round draws a KIND (all of them without one) and a moment. The seed is printed: it gives the same
-kinds and moments again, though not the same interleavings.
+Each round draws a KIND (all of them without one) and a moment. The seed is printed: it gives the
+same kinds and moments again, though not the same interleavings.
 """
 import argparse
 import os
@@ -51,9 +51,11 @@ class Round:
         self.out = open(os.path.join(self.folder, "out"), "w+b")
         self.err = open(os.path.join(self.folder, "err"), "w+b")
         self.began = time.monotonic()
-        self.recorder = subprocess.Popen(
-            [*prefix, chaos.memsight, "record", "-o", self.trace, *options, "--", chaos.victim, self.progress,
-             str(milliseconds)], stdout=self.out, stderr=self.err, env=environment(), start_new_session=True)
+        self.recorder = subprocess.Popen([
+            *prefix, chaos.memsight, "record", "-o", self.trace, *options, "--", chaos.victim,
+            self.progress,
+            str(milliseconds)
+        ], stdout=self.out, stderr=self.err, env=environment(), start_new_session=True)
 
     def counts(self):
         try:
@@ -69,7 +71,8 @@ class Round:
             time.sleep(min(0.05, max(0.0, self.began + moment - now)))
 
     def made_before(self, moment):
-        return max((counts for then, counts in self.history if then <= moment), default=(0, 0, 0, 0))
+        return max((counts for then, counts in self.history if then <= moment),
+                   default=(0, 0, 0, 0))
 
     def said(self, file):
         file.seek(0)
@@ -105,7 +108,9 @@ def program_lives(folder):
                 words = file.read().split(b"\0")
         except OSError:
             continue
-        if words[0].endswith(b"victim-chaos") and words[1:2] == [os.path.join(folder, "progress").encode()]:
+        if words[0].endswith(b"victim-chaos") and words[1:2] == [
+                os.path.join(folder, "progress").encode()
+        ]:
             return True
     return False
 
@@ -120,8 +125,10 @@ def analysed(chaos, trace):
 
 def sizes_of(database, number):
     """Sizes of the blocks of thread `number` in the order of their births, by process."""
-    rows = database.ask("SELECT process_id, size FROM allocation WHERE size >= ? AND size < ? ORDER BY birth_ns, id",
-                        STEP * (number + 1), STEP * (number + 2))
+    rows = database.ask(
+        "SELECT process_id, size FROM allocation WHERE size >= ? AND size < ?"
+        " ORDER BY birth_ns, id",
+        STEP * (number + 1), STEP * (number + 2))
     by_process = {}
     for process, size in rows:
         by_process.setdefault(process, []).append(size)
@@ -129,19 +136,23 @@ def sizes_of(database, number):
 
 
 def check_records(database, least, most=None):
-    """No gap in the blocks of any thread, at least `least` (and at most `most`) of them, where nothing is
-    counted as lost; else what is missing is no more than what was counted."""
-    n_lost = sum(count for (source, _), count in database.losses().items() if source in ("tracealloc", "trace"))
+    """No gap in the blocks of any thread, at least `least` (and at most `most`) of them, where
+    nothing is counted as lost; else what is missing is no more than what was counted."""
+    n_lost = sum(count for (source, _), count in database.losses().items()
+                 if source in ("tracealloc", "trace"))
     for number in range(N_THREADS + 1):
         for sizes in sizes_of(database, number).values():
             base = STEP * (number + 1)
             gaps = [i for i, size in enumerate(sizes) if size != base + i % STEP]
-            need(n_lost or not gaps, f"thread {number} lacks its block {gaps[:1]} of {len(sizes)}, and nothing is told")
+            need(
+                n_lost or not gaps,
+                f"thread {number} lacks its block {gaps[:1]} of {len(sizes)}, and nothing is told")
     for number in range(N_THREADS):
         n = sum(map(len, sizes_of(database, number).values()))
         need(n + n_lost >= least[number],
              f"thread {number}: {n} blocks and {n_lost} lost of {least[number]} that were made")
-        need(most is None or n <= most[number] + 1, f"thread {number}: {n} blocks of {most and most[number]}")
+        need(most is None or n <= most[number] + 1,
+             f"thread {number}: {n} blocks of {most and most[number]}")
 
 
 def duration(moment):
@@ -160,7 +171,8 @@ def kill_program(chaos, moment):
         except ProcessLookupError:
             pass
     status = one.recorder.wait(timeout=PATIENCE_S)
-    need(status in (137, 7), f"the recorder's status is the program's: {status}; {one.said(one.err)}")
+    need(status in (137, 7),
+         f"the recorder's status is the program's: {status}; {one.said(one.err)}")
     database = analysed(chaos, one.left())
     need(database.one("SELECT ended_cleanly FROM run") == 1, "the trace ends cleanly")
     check_records(database, one.counts(), one.counts())
@@ -178,12 +190,17 @@ def kill_recorder(chaos, moment):
     if one.program():
         one.check_output()
     if trace and os.path.getsize(trace):
-        outcome = Outcome([chaos.memsight, "analyze", "-o", trace + ".try", trace], timeout=PATIENCE_S)
+        outcome = Outcome([chaos.memsight, "analyze", "-o", trace + ".try", trace],
+                          timeout=PATIENCE_S)
         if outcome.status == 0:
-            check_records(analysed(chaos, trace), one.made_before(killed - COMMITTED_WITHIN_S), one.counts())
+            check_records(analysed(chaos, trace), one.made_before(killed - COMMITTED_WITHIN_S),
+                          one.counts())
         else:
-            need(outcome.messages.count("\n") == 1 and killed - one.began < COMMITTED_WITHIN_S,
-                 f"one line says why a trace that was hardly begun cannot be read: {outcome.messages}")
+            need(
+                outcome.messages.count("\n") == 1 and killed - one.began < COMMITTED_WITHIN_S,
+                "one line says why a trace that was hardly begun cannot be read: "
+                f"{outcome.messages}"
+            )
 
 
 def kill_both(chaos, moment):
@@ -218,27 +235,36 @@ def stop_recorder(chaos, moment):
 def fill_disk(chaos, moment):
     """The trace lies on a disk of few blocks; the program neither fails nor waits."""
     n_kib = int(200 + 800 * moment)
-    script = (f'mount -t tmpfs -o size={n_kib}k none "$0" && "$@"; status=$?; umount -l "$0.none" 2>/dev/null;'
-              ' for f in "$0"/run.mst*; do cat "$f" >"$0.${f##*/}"; done; exit $status')
+    script = (
+        f'mount -t tmpfs -o size={n_kib}k none "$0" && "$@"; status=$?; umount -l "$0.none" '
+        '2>/dev/null;'
+        ' for f in "$0"/run.mst*; do cat "$f" >"$0.${f##*/}"; done; exit $status')
     prefix = ["unshare", *([] if os.getuid() == 0 else ["-Ur"]), "-m", "sh", "-c", script]
     folder = chaos.new_folder()
     if subprocess.run([*prefix[:-3], "true"], check=False, capture_output=True).returncode:
         return "namespaces are refused"
     disk, progress = os.path.join(folder, "disk"), os.path.join(folder, "progress")
     os.mkdir(disk)
-    outcome = Outcome([*prefix, disk, chaos.memsight, "record", "-o", os.path.join(disk, "run.mst"), "--",
-                       chaos.victim, progress, "3000"], timeout=PATIENCE_S)
+    outcome = Outcome([
+        *prefix, disk, chaos.memsight, "record", "-o",
+        os.path.join(disk, "run.mst"), "--", chaos.victim, progress, "3000"
+    ], timeout=PATIENCE_S)
     need(outcome.status == 7, f"status {outcome.status}; {outcome.messages} {outcome.stderr}")
     with open(progress, "rb") as file:
         counts = struct.unpack("4Q", file.read(32))
-    need(outcome.stdout.decode() == "".join(f"{n}\n" for n in counts), "the program's output is its own")
-    traces = [os.path.join(folder, name) for name in os.listdir(folder) if re.fullmatch(r"disk\.run\.mst(\.partial)?", name)]
+    need(outcome.stdout.decode() =="".join(f"{n}\n" for n in counts),
+         "the program's output is its own")
+    traces = [
+        os.path.join(folder, name) for name in os.listdir(folder)
+        if re.fullmatch(r"disk\.run\.mst(\.partial)?", name)
+    ]
     need(len(traces) == 1, f"one trace is left: {os.listdir(folder)}")
     database = analysed(chaos, traces[0])
     check_records(database, (0, 0, 0, 0), counts)
     n_kept = database.one("SELECT count(*) FROM allocation WHERE size >= ?", STEP)
-    need(n_kept >= sum(counts[:3]) or database.losses() or database.one("SELECT ended_cleanly FROM run") == 0,
-         "what does not fit is told")
+    need(
+        n_kept >= sum(counts[:3]) or database.losses()
+        or database.one("SELECT ended_cleanly FROM run") == 0, "what does not fit is told")
     return None
 
 
@@ -258,12 +284,15 @@ def kill_analyze(chaos, moment):
         process.kill()
         process.wait()
     if os.path.exists(path):
-        run([chaos.memsight, "report", path], timeout=PATIENCE_S)  # whoever reads it first undoes what is half written
+        run([chaos.memsight, "report", path],
+            timeout=PATIENCE_S)  # whoever reads it first undoes what is half written
         need(not invariants.problems(path), f"the database adds up: {invariants.problems(path)}")
         n_runs = Database(path).one("SELECT count(*) FROM run")
         need(n_runs in ((1, 2) if is_added else (1,)), f"{n_runs} runs")
     run([chaos.memsight, "analyze", "-o", path, trace], timeout=PATIENCE_S)
-    need(Database(path).one("SELECT count(*) FROM run") == (2 if is_added else 1), "analysing again ends well")
+    need(
+        Database(path).one("SELECT count(*) FROM run") == (2 if is_added else 1),
+        "analysing again ends well")
     need(not invariants.problems(path), f"and adds up: {invariants.problems(path)}")
     left = [name for name in os.listdir(folder) if name != "memsight.db"]
     need(not left, f"nothing is left beside it: {left}")
@@ -274,16 +303,18 @@ def kill_view(chaos, moment):
     path = chaos.other_database()
     with open(path, "rb") as file:
         before = file.read()
-    server = subprocess.Popen([chaos.memsight, "view", "--no-open", path], env=environment(), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    server = subprocess.Popen([chaos.memsight, "view", "--no-open", path], env=environment(),
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     url = re.search(r"http://\S+", server.stdout.readline() or "")
     if not url:
         said = server.communicate()[1]
         need("built without" in said, f"the server says where it is: {said}")
         return said.strip()
     end = time.monotonic() + moment / 4
-    askers = [subprocess.Popen([sys.executable, "-c", ASKER, url.group(0)], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL) for _ in range(3)]
+    askers = [
+        subprocess.Popen([sys.executable, "-c", ASKER, url.group(0)], stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL) for _ in range(3)
+    ]
     urllib.request.urlopen(url.group(0), timeout=PATIENCE_S).read()
     time.sleep(max(0.0, end - time.monotonic()))
     need(server.poll() is None, "the server lives")
@@ -300,14 +331,16 @@ def kill_view(chaos, moment):
 ASKER = """
 import sys, urllib.request
 while True:
-    for name in ["", "api/runs", "api/run?run=1", "api/timeline?run=1&width=100", "api/objects?run=1&limit=10"]:
+    for name in ["", "api/runs", "api/run?run=1", "api/timeline?run=1&width=100",
+                 "api/objects?run=1&limit=10"]:
         urllib.request.urlopen(sys.argv[1].rstrip("/") + "/" + name).read()
 """
 
 
 def kill_slurmd(chaos, moment):
     """A node of a cluster dies in the middle of a series: no run is lost or done twice."""
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../system/slurm"))
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                    "../../system/slurm"))
     from slurm import Cluster  # pylint: disable=import-outside-toplevel
     try:
         cluster = Cluster(chaos.memsight)
@@ -315,20 +348,23 @@ def kill_slurmd(chaos, moment):
     except SystemExit:
         return "no Slurm here"
     try:
-        cluster.write("[workload short]\ncommand = sleep 0.2\n[mode natural]\ndry = yes\n[mode traced]\n"
-                      "source = none\n", repetitions=6)
+        cluster.write(
+            "[workload short]\ncommand = sleep 0.2\n[mode natural]\ndry = yes\n[mode traced]\n"
+            "source = none\n", repetitions=6)
         outcome = cluster.run("--executor", "slurm")
         need(outcome.status == 0, f"the series is handed over: {outcome.messages}")
         time.sleep(moment)
         node = chaos.random.choice(["n1", "n2"])
         with open(os.path.join(cluster.cluster, f"slurmd.{node}.pid"), encoding="ascii") as file:
             os.kill(int(file.read()), signal.SIGKILL)
-        subprocess.run(["slurmd", "-N", node, "-f", os.path.join(cluster.cluster, "slurm.conf")], check=False)
+        subprocess.run(["slurmd", "-N", node, "-f",
+                        os.path.join(cluster.cluster, "slurm.conf")], check=False)
         cluster.wait_for_end()
         again = cluster.run("--executor", "slurm")
         need(again.status == 0, f"it goes on: {again.messages}")
         cluster.wait_for_end()
-        expected = sorted(f"short.{mode}.{n}" for mode in ["natural", "traced"] for n in range(1, 7))
+        expected = sorted(
+            f"short.{mode}.{n}" for mode in ["natural", "traced"] for n in range(1, 7))
         need(cluster.runs() == expected, f"{cluster.runs()}")
         need(cluster.n_failed == 0, "the cluster ended its work")
     finally:
@@ -336,15 +372,21 @@ def kill_slurmd(chaos, moment):
     return None
 
 
-KINDS = {"program": kill_program, "recorder": kill_recorder, "both": kill_both, "stopped": stop_recorder,
-         "disk": fill_disk, "analyze": kill_analyze, "view": kill_view, "slurmd": kill_slurmd}
+KINDS = {
+    "program": kill_program, "recorder": kill_recorder, "both": kill_both, "stopped": stop_recorder,
+    "disk": fill_disk, "analyze": kill_analyze, "view": kill_view, "slurmd": kill_slurmd
+}
 # How often each is drawn: those that cost least, most.
-WEIGHTS = {"program": 6, "recorder": 6, "both": 3, "stopped": 4, "disk": 4, "analyze": 8, "view": 4, "slurmd": 1}
+WEIGHTS = {
+    "program": 6, "recorder": 6, "both": 3, "stopped": 4, "disk": 4, "analyze": 8, "view": 4,
+    "slurmd": 1
+}
 
 
 class Chaos:
     def __init__(self, memsight, build, seed):
-        self.memsight, self.victim = os.path.abspath(memsight), os.path.join(os.path.abspath(build), "victim-chaos")
+        self.memsight, self.victim = os.path.abspath(memsight), os.path.join(
+            os.path.abspath(build), "victim-chaos")
         self.random = random.Random(seed)
         self.temporary = tempfile.TemporaryDirectory(prefix="memsight-chaos-")
         self.made = {}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A long recording: after its first tenth the recorder's memory grows by no more than 1 MiB, and the trace stays
-within --max-size.
+"""A long recording: after its first tenth the recorder's memory grows by no more than 1 MiB, and
+the trace stays within --max-size.
 
 usage: soak.py MEMSIGHT CHURN [EVENTS [MAX-SIZE-IN-MIB]]
 """
@@ -42,8 +42,10 @@ def main(memsight, churn, n_events="2000000000", most_mib="4096"):
         trace = os.path.join(folder, "soak.mst")
         with open(os.path.join(folder, "out"), "w+", encoding="ascii") as out:
             began = time.monotonic()
-            recorder = subprocess.Popen([memsight, "record", "-o", trace, "--max-size", most_mib + "M", "--", churn,
-                                         "-t", "1", "-d", "4", "-n", n_events], stdout=out, env=environment())
+            recorder = subprocess.Popen([
+                memsight, "record", "-o", trace, "--max-size", most_mib + "M", "--", churn, "-t",
+                "1", "-d", "4", "-n", n_events
+            ], stdout=out, env=environment())
             found = sizes_over_time(recorder, trace)
             seconds = time.monotonic() - began
             out.seek(0)
@@ -53,9 +55,12 @@ def main(memsight, churn, n_events="2000000000", most_mib="4096"):
         warm = found[len(found) // 10:]
         memory = [memory for memory, _ in warm]
         most_bytes = max(size for _, size in found)
-        print(f"{int(n_events):,} events in {seconds:.0f} s; recorder {min(memory) // 1024} to {max(memory) // 1024} KiB"
-              f" after warm-up; trace at most {most_bytes / MIB:.1f} MiB of {most_mib}")
-        checks.that(max(memory) - memory[0] <= MIB, f"memory grew by {max(memory) - memory[0]} bytes")
+        print(
+            f"{int(n_events):,} events in {seconds:.0f} s; recorder {min(memory) // 1024} to "
+            f"{max(memory) // 1024} KiB"
+            f" after warm-up; trace at most {most_bytes / MIB:.1f} MiB of {most_mib}")
+        checks.that(
+            max(memory) - memory[0] <= MIB, f"memory grew by {max(memory) - memory[0]} bytes")
         checks.that(most_bytes <= int(most_mib) * MIB, f"the trace grew to {most_bytes} bytes")
         size = os.path.getsize(trace)
         checks.that(size <= int(most_mib) * MIB, f"the trace has {size} bytes")

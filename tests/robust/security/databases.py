@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Databases made by hand to do harm: whatever rows they hold, report, plot, query and view end by themselves, with an
-answer or with one line that says what is wrong, within the memory and the files that the rows they have are worth.
+"""Databases made by hand to do harm: whatever rows they hold, report, plot, query and view end by
+themselves, with an answer or with one line that says what is wrong, within the memory and the files
+that the rows they have are worth.
 
 usage: databases.py MEMSIGHT MAKE_TRACE plain|compact|undrawn
 """
@@ -29,55 +30,98 @@ COMMANDS = {
     "heatmap": ["report", "x.db", "--heatmap"],
     "timeline": ["report", "x.db", "--timeline"],
     "plot": ["plot", "x.db", "--kind", "heatmap", "-o", "-", "--format", "svg"],
-    "plot-part": ["plot", "x.db", "--kind", "timeline", "--from", "1us", "-o", "-", "--format", "svg"],
-    "query": ["query", "x.db", "SELECT stack_text(stack_id, 9), count(*), sum(size) FROM allocation GROUP BY 1"],
+    "plot-part": [
+        "plot", "x.db", "--kind", "timeline", "--from", "1us", "-o", "-", "--format", "svg"
+    ],
+    "query": [
+        "query", "x.db",
+        "SELECT stack_text(stack_id, 9), count(*), sum(size) FROM allocation GROUP BY 1"
+    ],
     "page": ["view", "x.db", "--export", "page.html"],
 }
 
-# Name: what is done to the database, and which commands must refuse it (as DAMAGED), having found it out.
+# Name: what is done to the database, and which commands must refuse it (as DAMAGED), having found
+# it out.
 CASES = {
     "nothing is wrong": ([], []),
-    "stacks that no array holds": ([f"UPDATE allocation SET stack_id = {-2 ** 64 // 3} WHERE id % 2"], ["part", "plot-part"]),
-    "stacks that arrays of 12 GiB hold": (["UPDATE allocation SET stack_id = 2147483648 WHERE id % 7 = 1"], ["part", "plot-part"]),
+    "stacks that no array holds": (
+        [f"UPDATE allocation SET stack_id = {-2 ** 64 // 3} WHERE id % 2"], ["part", "plot-part"]),
+    "stacks that arrays of 12 GiB hold": (
+        ["UPDATE allocation SET stack_id = 2147483648 WHERE id % 7 = 1"], ["part", "plot-part"]),
     "a path whose id takes 64 GiB": ([
         "INSERT INTO stack SELECT 4294967290, parent_id, frame_id, 'x', depth FROM stack LIMIT 1",
-        "INSERT INTO frame(id, object, path, offset) VALUES(4294967290, '', '', 1)"], ["tree"]),
-    "threads that arrays of 90 GiB hold": (["UPDATE allocation SET thread_id = 1000000000 WHERE id % 7 = 1",
-                                            "UPDATE sample SET thread_id = 1000000001"], ["part", "plot-part"]),
-    "threads below 0": (["UPDATE allocation SET death_thread_id = -5 WHERE death_ns > 0"], ["part", "plot-part"]),
-    "blocks whose ids are far apart": (["UPDATE allocation SET id = 549755813888 WHERE id = (SELECT max(id) FROM allocation)",
-                                        f"UPDATE allocation SET id = {LEAST} WHERE id = (SELECT min(id) FROM allocation)"], []),
-    "the longest lives there are": ([f"UPDATE allocation SET birth_ns = {LEAST} WHERE id % 2",
-                                     f"UPDATE allocation SET death_ns = {MOST - 1} WHERE id % 3"],
-                                    # A part is drawn from its slices, which do not hold such times; without them from all rows.
-                                    ["plot-part"] if KIND == "undrawn" else []),
+        "INSERT INTO frame(id, object, path, offset) VALUES(4294967290, '', '', 1)"
+    ], ["tree"]),
+    "threads that arrays of 90 GiB hold": ([
+        "UPDATE allocation SET thread_id = 1000000000 WHERE id % 7 = 1",
+        "UPDATE sample SET thread_id = 1000000001"
+    ], ["part", "plot-part"]),
+    "threads below 0": (
+        ["UPDATE allocation SET death_thread_id = -5 WHERE death_ns > 0"], ["part", "plot-part"]),
+    "blocks whose ids are far apart": ([
+        "UPDATE allocation SET id = 549755813888 WHERE id = (SELECT max(id) FROM allocation)",
+        f"UPDATE allocation SET id = {LEAST} WHERE id = (SELECT min(id) FROM allocation)"
+    ], []),
+    "the longest lives there are": (
+        [
+            f"UPDATE allocation SET birth_ns = {LEAST} WHERE id % 2",
+            f"UPDATE allocation SET death_ns = {MOST - 1} WHERE id % 3"
+        ],
+        # A part is drawn from its slices, which do not hold such times; without them from all rows.
+        ["plot-part"] if KIND == "undrawn" else []),
     "blocks as large as all numbers": ([f"UPDATE allocation SET size = {MOST}"], []),
-    "blocks everywhere": ([f"UPDATE allocation SET address = CASE id % 3 WHEN 0 THEN {MOST} WHEN 1 THEN -1 ELSE {LEAST} END"], []),
-    "samples at the ends of time": ([f"UPDATE sample SET time_ns = CASE id % 2 WHEN 0 THEN {LEAST} ELSE {MOST} END, weight = {MOST}"], []),
+    "blocks everywhere": ([
+        f"UPDATE allocation SET address = CASE id % 3 WHEN 0 THEN {MOST} WHEN 1 THEN -1 ELSE "
+        f"{LEAST} END"
+    ], []),
+    "samples at the ends of time": ([
+        f"UPDATE sample SET time_ns = CASE id % 2 WHEN 0 THEN {LEAST} ELSE {MOST} END, weight = "
+        f"{MOST}"
+    ], []),
     "a run for ever": ([f"UPDATE run SET duration_ns = {MOST}"], []),
     "a run that ends before it begins": ([f"UPDATE run SET duration_ns = {LEAST}"], []),
-    "a picture of all time": ([f"UPDATE picture SET from_ns = {LEAST}, to_ns = {MOST}, end_ns = {MOST}"], ["heatmap", "plot", "page"]),
-    "a picture that ends before it begins": (["UPDATE picture SET from_ns = to_ns + 1"], ["heatmap", "plot", "page"]),
-    "a picture of more than all addresses": ([f"UPDATE picture SET height = {LEAST}"], ["heatmap", "plot", "page"]),
-    "bands that turn round": ([f"UPDATE band SET end = {LEAST}, start = {MOST} WHERE number = 1"], ["heatmap", "plot", "page"]),
-    "parts of pictures outside of them": ([f"UPDATE picture_part SET low = -1, high = {MOST}"], ["heatmap", "plot", "page"]),
-    "parts as large as all numbers": ([f"UPDATE picture_part SET n = 4294967295, max_size = {MOST}, max_life_ns = -1, from_ns = {MOST}, "
-                                       f"to_ns = {MOST}"], []),
+    "a picture of all time": ([
+        f"UPDATE picture SET from_ns = {LEAST}, to_ns = {MOST}, end_ns = {MOST}"
+    ], ["heatmap", "plot", "page"]),
+    "a picture that ends before it begins": (
+        ["UPDATE picture SET from_ns = to_ns + 1"], ["heatmap", "plot", "page"]),
+    "a picture of more than all addresses": (
+        [f"UPDATE picture SET height = {LEAST}"], ["heatmap", "plot", "page"]),
+    "bands that turn round": ([f"UPDATE band SET end = {LEAST}, start = {MOST} WHERE number = 1"], [
+        "heatmap", "plot", "page"
+    ]),
+    "parts of pictures outside of them": (
+        [f"UPDATE picture_part SET low = -1, high = {MOST}"], ["heatmap", "plot", "page"]),
+    "parts as large as all numbers": ([
+        f"UPDATE picture_part SET n = 4294967295, max_size = {MOST}, max_life_ns = -1, from_ns = "
+        f"{MOST}, "
+        f"to_ns = {MOST}"
+    ], []),
     "categories of nothing": (["DELETE FROM picture_category"], []),
-    "categories beyond number": ([f"UPDATE picture_category SET item_id = {LEAST}, n = {MOST}"], []),
+    "categories beyond number": (
+        [f"UPDATE picture_category SET item_id = {LEAST}, n = {MOST}"], []),
     "thousands of processes": ([
-        "INSERT INTO allocation(id, run_id, process_id, thread_id, address, size, birth_ns, call, death) WITH RECURSIVE c(i) AS (SELECT 1"
-        " UNION ALL SELECT i + 1 FROM c WHERE i < 5000) SELECT 1000000 + i, 1, 1000 + i, 1, 4096 * i, 8, i, 1, 0 FROM c"], []),
-    "totals that no number holds": ([f"UPDATE total SET value = {MOST}", f"UPDATE timeline SET interval_ns = {MOST}, live_bytes = {MOST}, "
-                                     f"n_frees = {MOST}", f"UPDATE site SET bytes = {MOST}, n_blocks = {LEAST}"], []),
+        "INSERT INTO allocation(id, run_id, process_id, thread_id, address, size, birth_ns, call, "
+        "death) WITH RECURSIVE c(i) AS (SELECT 1"
+        " UNION ALL SELECT i + 1 FROM c WHERE i < 5000) SELECT 1000000 + i, 1, 1000 + i, 1, 4096 * "
+        "i, 8, i, 1, 0 FROM c"
+    ], []),
+    "totals that no number holds": ([
+        f"UPDATE total SET value = {MOST}",
+        f"UPDATE timeline SET interval_ns = {MOST}, live_bytes = {MOST}, "
+        f"n_frees = {MOST}", f"UPDATE site SET bytes = {MOST}, n_blocks = {LEAST}"
+    ], []),
 }
 # Which of them say something of a picture that is computed from the rows, and of a compact table.
-UNDRAWN = ["nothing is wrong", "blocks whose ids are far apart", "the longest lives there are", "blocks as large as all numbers",
-           "blocks everywhere", "samples at the ends of time", "a run for ever", "a run that ends before it begins",
-           "thousands of processes"]
+UNDRAWN = [
+    "nothing is wrong", "blocks whose ids are far apart", "the longest lives there are",
+    "blocks as large as all numbers", "blocks everywhere", "samples at the ends of time",
+    "a run for ever", "a run that ends before it begins", "thousands of processes"
+]
 COMPACT = {
     "nothing is wrong": ([], []),
-    "chunks that begin at the last row": ([f"UPDATE allocation_chunk SET first_row = {MOST}, last_row = {MOST}"], ["part", "query"]),
+    "chunks that begin at the last row": (
+        [f"UPDATE allocation_chunk SET first_row = {MOST}, last_row = {MOST}"], ["part", "query"]),
     "chunks without rows": (["UPDATE touch_chunk SET n_rows = 0"], ["part"]),
     "chunks of more rows than they have": (["UPDATE sample_chunk SET n_rows = 65536"], ["part"]),
     "chunks that lack their columns": (["DELETE FROM allocation_column"], ["part", "query"]),
@@ -103,10 +147,12 @@ def ask(folder, name):
     """Its outcome, and what it left beside the database."""
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
-    outcome = whole.Outcome([MEMSIGHT, *COMMANDS[name]], cwd=folder, timeout=TIMEOUT, preexec_fn=limit,
-                            env=whole.environment(TMPDIR=str(temporary), HOME=str(folder)))
-    left = [path.name for path in temporary.iterdir()] + [path.name for path in folder.iterdir()
-                                                          if path.name not in ("x.db", "tmp", "page.html")]
+    outcome = whole.Outcome([MEMSIGHT, *COMMANDS[name]], cwd=folder,
+                            timeout=TIMEOUT, preexec_fn=limit, env=whole.environment(
+                                TMPDIR=str(temporary), HOME=str(folder)))
+    left = [path.name for path in temporary.iterdir()] + [
+        path.name for path in folder.iterdir() if path.name not in ("x.db", "tmp", "page.html")
+    ]
     (folder / "page.html").unlink(missing_ok=True)
     return outcome, left
 
@@ -115,21 +161,28 @@ def check(checks, folder, case, name, refused):
     outcome, left = ask(folder, name)
     said = [line for line in outcome.messages.splitlines() if "made without pictures" not in line]
     where = f"{KIND}, {case}, {name}"
-    checks.that(outcome.status in (0, 1), f"{where}: exit status {outcome.status}: {said} {outcome.stderr[-2000:]!r}")
+    checks.that(outcome.status in (0, 1),
+                f"{where}: exit status {outcome.status}: {said} {outcome.stderr[-2000:]!r}")
     checks.that(not outcome.stderr, f"{where}: words of others: {outcome.stderr[-2000:]!r}")
     checks.that(not left, f"{where}: left behind: {left}")
     if outcome.status == 1:
         checks.that(len(said) == 1, f"{where}: not one line: {said}")
-        checks.that("memory" not in "".join(said), f"{where}: asks for more memory than the rows are worth: {said}")
+        checks.that("memory" not in "".join(said),
+                    f"{where}: asks for more memory than the rows are worth: {said}")
     if case == "nothing is wrong":
         checks.that(outcome.status == 0, f"{where}: is refused: {said}")
     if name in refused:
-        checks.that(outcome.status == 1 and any(word in said[0] for word in (DAMAGED, "damaged", "cannot be read")),
-                    f"{where}: is not told as damaged: {outcome.status} {said}")
+        checks.that(
+            outcome.status == 1
+            and any(word in said[0] for word in (DAMAGED, "damaged", "cannot be read")),
+            f"{where}: is not told as damaged: {outcome.status} {said}")
 
 
 def make_base(folder):
-    whole.run([MAKE_TRACE, "--events", "300", "--samples", "60", "--accesses", "--live", "20", "-o", folder / "x.mst"])
+    whole.run([
+        MAKE_TRACE, "--events", "300", "--samples", "60", "--accesses", "--live", "20", "-o",
+        folder / "x.mst"
+    ])
     options = {"compact": ["--compact"], "undrawn": ["--no-tiles"]}.get(KIND, [])
     whole.run([MEMSIGHT, "analyze", *options, "-o", folder / "x.db", folder / "x.mst"])
     (folder / "x.mst").unlink()
@@ -148,7 +201,10 @@ def main():
                 continue
             shutil.copy2(base / "x.db", folder / "x.db")
             change(folder / "x.db", statements)
-            names = [name for name in COMMANDS if KIND != "undrawn" or name in ("heatmap", "plot", "page")]
+            names = [
+                name for name in COMMANDS
+                if KIND != "undrawn" or name in ("heatmap", "plot", "page")
+            ]
             for command in names:
                 check(checks, folder, case, command, [] if KIND == "undrawn" else refused)
     checks.end()

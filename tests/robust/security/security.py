@@ -20,7 +20,8 @@ SHOW = ("import os, stat; p = os.environ['MEMSIGHT_RECORDING']; d = os.path.dirn
 
 def record(memsight, folder, *command, options=(), **more):
     trace = folder / "t.mst"
-    return trace, whole.Outcome([memsight, "record", "--force", "-o", trace, *options, "--", *command], **more)
+    return trace, whole.Outcome(
+        [memsight, "record", "--force", "-o", trace, *options, "--", *command], **more)
 
 
 def files_are_for_their_owner_whatever_the_umask(tools, folder):
@@ -42,7 +43,8 @@ def a_folder_that_others_may_rename_things_in_is_not_used(tools, folder):
     """With sudo -E, XDG_RUNTIME_DIR is another user's; somebody's own may be open to all."""
     base = folder / "base"
     base.mkdir()
-    cases = [(os.geteuid(), 0o777, False), (os.geteuid(), 0o1777, True), (os.geteuid(), 0o700, True)]
+    cases = [(os.geteuid(), 0o777, False), (os.geteuid(), 0o1777, True),
+             (os.geteuid(), 0o700, True)]
     if os.geteuid() == 0:
         cases.append((NOBODY, 0o700, False))
     wrong = []
@@ -61,7 +63,8 @@ def another_user_who_takes_the_sockets_name_is_told_nothing(tools, folder):
         whole.skip("only root can be two users")
     path = str(folder / "socket")
     wrong = []
-    for uid, name, is_served in [(NOBODY, "\0" + path, False), (NOBODY, path, False), (0, "\0" + path, True)]:
+    for uid, name, is_served in [(NOBODY, "\0" + path, False), (NOBODY, path, False),
+                                 (0, "\0" + path, True)]:
         os.chmod(folder, 0o777)
         if os.path.exists(path):
             os.unlink(path)
@@ -90,7 +93,9 @@ def what_is_not_followed_sees_nothing_of_us(tools, folder):
     _, done = record(tools.memsight, folder, *ask, options=["--no-follow"])
     # What it has untraced is its own: also a path of this test's with our name in it.
     own = whole.Outcome(ask).stdout.splitlines()
-    left = [line for line in done.stdout.splitlines() if line not in own and not line.startswith(b"_=")]
+    left = [
+        line for line in done.stdout.splitlines() if line not in own and not line.startswith(b"_=")
+    ]
     return [f"in the child's environment: {left}"] if left else []
 
 
@@ -106,14 +111,17 @@ def a_program_that_scribbles_over_the_pool_harms_only_its_own_trace(tools, folde
             wrong.append(f"seed {seed}: not a word of it: {done.messages}")
         analysed = whole.Outcome([tools.memsight, "analyze", "--force", trace], timeout=300)
         if analysed.status != 0:
-            wrong.append(f"seed {seed}: analyze: {analysed.status}: {analysed.messages}{analysed.stderr[-2000:]}")
+            wrong.append(
+                f"seed {seed}: analyze: {analysed.status}: "
+                f"{analysed.messages}{analysed.stderr[-2000:]}"
+            )
     extra = set(os.listdir(folder)) - before - {"t.mst", "t.mst.db"}
     return wrong + ([f"files that nobody asked for: {extra}"] if extra else [])
 
 
 def nobody_is_waited_for_because_a_program_names_him(tools, folder):
-    """Who lives on: a kernel thread, init, ourselves, a process of no recording, and one that has a pool: that of
-    another recording has the same name."""
+    """Who lives on: a kernel thread, init, ourselves, a process of no recording, and one that has a
+    pool: that of another recording has the same name."""
     wrong = []
     pool = ("import mmap, os, time; fd = os.memfd_create('memsight-pool'); os.ftruncate(fd, 4096);"
             "pool = mmap.mmap(fd, 4096); print(flush=True); time.sleep(3600)")
@@ -123,13 +131,17 @@ def nobody_is_waited_for_because_a_program_names_him(tools, folder):
     named = [str(pid) for pid in (2, 1, os.getpid(), *(other.pid for other in others))]
     for options in ([], ["--source", "none"]):
         try:
-            trace, done = record(tools.memsight, folder, tools.build / "victim-claims", *named, options=options,
-                                 timeout=60)
+            trace, done = record(tools.memsight, folder, tools.build / "victim-claims", *named,
+                                 options=options, timeout=60)
         except subprocess.TimeoutExpired:
             wrong.append(f"{options}: the recording waits for others")
             continue
         whole.run([tools.memsight, "analyze", "--force", trace])
-        numbers = {pid for pid, in whole.Database(f"{trace}.db").ask("SELECT pid FROM process WHERE number > 1")}
+        numbers = {
+            pid
+            for pid, in whole.Database(f"{trace}.db").ask(
+                "SELECT pid FROM process WHERE number > 1")
+        }
         if done.status != 9 or numbers != {0}:
             wrong.append(f"{options}: status {done.status}, processes {numbers}: {done.messages}")
     for other in others:
@@ -145,23 +157,31 @@ def names_do_not_command_the_terminal(tools, folder):
     database = folder / "n.db"
     whole.run([tools.memsight, "analyze", "--force", "-o", database, trace])
     wrong = []
-    requests = [["report", database, *options] for options in (
-        [], ["--regions"], ["--marks"], ["--objects"], ["--threads"], ["--processes"], ["--sites"], ["--leaks"])]
+    requests = [["report", database, *options]
+                for options in ([], ["--regions"], ["--marks"], ["--objects"], ["--threads"],
+                                ["--processes"], ["--sites"], ["--leaks"])]
     requests.append(["query", database, "SELECT name FROM object_name UNION SELECT name FROM mark"
                      " UNION SELECT name FROM thread_name"])
     for request in requests:
-        done = subprocess.run([tools.memsight, *map(str, request)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              env=whole.environment(), check=False)
+        done = subprocess.run([tools.memsight, *map(str, request)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, env=whole.environment(), check=False)
         found = re.search(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", done.stdout + done.stderr)
         if done.returncode != 0 or found:
-            wrong.append(f"{request[0]} {request[2:]}: status {done.returncode}, {found}: {done.stderr[-300:]}")
+            wrong.append(
+                f"{request[0]} {request[2:]}: status {done.returncode}, {found}: "
+                f"{done.stderr[-300:]}"
+            )
     return wrong
 
 
-CASES = [files_are_for_their_owner_whatever_the_umask, a_folder_that_others_may_rename_things_in_is_not_used,
-         another_user_who_takes_the_sockets_name_is_told_nothing, what_is_not_followed_sees_nothing_of_us,
-         a_program_that_scribbles_over_the_pool_harms_only_its_own_trace,
-         nobody_is_waited_for_because_a_program_names_him, names_do_not_command_the_terminal]
+CASES = [
+    files_are_for_their_owner_whatever_the_umask,
+    a_folder_that_others_may_rename_things_in_is_not_used,
+    another_user_who_takes_the_sockets_name_is_told_nothing,
+    what_is_not_followed_sees_nothing_of_us,
+    a_program_that_scribbles_over_the_pool_harms_only_its_own_trace,
+    nobody_is_waited_for_because_a_program_names_him, names_do_not_command_the_terminal
+]
 
 
 class Tools:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Correctness of calls (cases 21-34): results, errno and addresses are as without us, and the set of
-live blocks is what it was at every moment."""
+"""Correctness of calls (cases 21-34): results, errno and addresses are as without us, and the set
+of live blocks is what it was at every moment."""
 from edges import case, main
 from whole import environment, run
 
@@ -25,7 +25,8 @@ def a_realloc_that_fails_leaves_its_block_alive(edge):
 def results_and_errno_without_memory_are_those_of_the_c_library(edge):
     """Also posix_memalign with alignments that are none: EINVAL, and the pointer is left alone."""
     traced = victim(edge, "no-memory")
-    edge.that(b"untouched=0x1" in traced.outcome.stdout, "posix_memalign that fails changes nothing")
+    edge.that(b"untouched=0x1" in traced.outcome.stdout,
+              "posix_memalign that fails changes nothing")
     n = traced.one("SELECT count(*) FROM allocation WHERE size > 1 << 40 OR size < 0")
     edge.that(n == 0, f"{n} blocks of calls that failed")
 
@@ -33,7 +34,8 @@ def results_and_errno_without_memory_are_those_of_the_c_library(edge):
 @case
 def calls_for_nothing_are_what_the_c_library_makes_of_them(edge):
     traced = victim(edge, "zeros")
-    edge.that(traced.n_blocks(0, death=1) == 3, "malloc(0), calloc(0, 7) and realloc(NULL, 0) are blocks")
+    edge.that(
+        traced.n_blocks(0, death=1) == 3, "malloc(0), calloc(0, 7) and realloc(NULL, 0) are blocks")
     edge.that(traced.n_blocks(2311, death=1) + traced.n_blocks(2311, death=2) == 1,
               "realloc(block, 0) gives it back")
     edge.that(not traced.losses(), f"nothing else happened: {traced.losses()}")
@@ -65,8 +67,9 @@ def check_reuse(edge, program, n_rounds, mixes=True):
     losses = traced.losses()
     n_alive = traced.n_alive_twice()
     dropped = losses.get(("tracealloc", "pool full"), 0)
-    sizes = traced.ask("SELECT count(*), count(DISTINCT address), sum(death_ns IS NULL) FROM allocation"
-                       " WHERE size >= 2331")[0]
+    sizes = traced.ask(
+        "SELECT count(*), count(DISTINCT address), sum(death_ns IS NULL) FROM allocation"
+        " WHERE size >= 2331")[0]
     print("blocks, addresses, alive at the end:", sizes, "alive twice:", n_alive, losses)
     edge.that(n_alive == 0, f"{n_alive} blocks were born where another one was alive")
     edge.that(sizes[0] + dropped >= 4 * n_rounds, f"{sizes[0]} blocks and {dropped} dropped")
@@ -80,7 +83,8 @@ def check_reuse(edge, program, n_rounds, mixes=True):
     edge.that(dropped or unknown == 0, f"{unknown} frees of blocks that nobody saw")
     handed = traced.one("SELECT count(*) FROM allocation WHERE size >= 2331"
                         " AND death_thread_id <> thread_id")
-    edge.that(handed > (n_rounds / 10 if mixes else 0), f"only {handed} blocks were given back by another thread")
+    edge.that(handed > (n_rounds / 10 if mixes else 0),
+              f"only {handed} blocks were given back by another thread")
 
 
 @case
@@ -95,7 +99,8 @@ def ten_million_blocks_that_go_from_thread_to_thread_never_overlap(edge):
 
 @case
 def a_block_that_another_thread_frees_at_once_lives_until_then(edge):
-    """Its free may be stamped before its birth: 1 in 10^4 to 10^6, where two processors do nothing else."""
+    """Its free may be stamped before its birth: 1 in 10^4 to 10^6, where two processors do nothing
+    else."""
     check_reuse(edge, "handed", 300000, mixes=False)
 
 
@@ -114,9 +119,11 @@ def what_one_thread_makes_and_another_frees_is_never_negative(edge):
     traced = victim(edge, "producer", 200000)
     n, by_other = traced.ask("SELECT count(*), sum(death_thread_id <> thread_id) FROM allocation"
                              " WHERE size = 2351")[0]
-    edge.that((n, by_other) == (200000, 200000), f"{n} blocks, {by_other} freed by the other thread")
+    edge.that((n, by_other) == (200000, 200000),
+              f"{n} blocks, {by_other} freed by the other thread")
     lowest = traced.one("""
-        SELECT min(live) FROM (SELECT sum(change) OVER (ORDER BY time_ns, change DESC) AS live FROM (
+        SELECT min(live) FROM (SELECT sum(change) OVER (ORDER BY time_ns, change DESC) AS live FROM
+            (
             SELECT birth_ns AS time_ns, size AS change FROM allocation UNION ALL
             SELECT death_ns, -size FROM allocation WHERE death_ns IS NOT NULL))""")
     edge.that(lowest >= 0, f"live bytes: {lowest} at the lowest")
@@ -151,8 +158,9 @@ def an_allocator_in_the_program_is_left_alone_and_told(edge):
     program = edge.victim("victim-allocator")
     traced = edge.compare([program])
     edge.that(traced.n_blocks(2381) == 0, "its calls do not leave the program")
-    edge.that(f"{program} has a malloc of its own: blocks that it does not take from the C library are "
-              "not recorded" in traced.messages, f"said: {traced.messages}")
+    edge.that(
+        f"{program} has a malloc of its own: blocks that it does not take from the C library are "
+        "not recorded" in traced.messages, f"said: {traced.messages}")
     edge.that(traced.losses().get(("tracealloc", "malloc of its own")) == 1, f"{traced.losses()}")
 
 

@@ -1,6 +1,7 @@
-"""What the edge cases of docs/edge-cases.md share. A case is a function that is marked @case and named
-as a sentence; it runs a victim untraced and traced by compare(), then asks the database for counts that it
-knows. A module of cases is a program: MODULE.py --list, or MODULE.py MEMSIGHT BUILD-FOLDER [CASE...]."""
+"""What the edge cases of docs/edge-cases.md share. A case is a function that is marked @case and
+named as a sentence; it runs a victim untraced and traced by compare(), then asks the database for
+counts that it knows. A module of cases is a program: MODULE.py --list, or MODULE.py MEMSIGHT
+BUILD-FOLDER [CASE...]."""
 import os
 import subprocess
 import sys
@@ -59,8 +60,9 @@ class Edge(Checks):
         return os.path.join(self.build, name)
 
     def ordinary_user(self):
-        """Words before a command that make it an ordinary user's; the folder is opened to him. Skips
-        where he does not reach the build folder or this one: they lie below folders of root's own."""
+        """Words before a command that make it an ordinary user's; the folder is opened to him.
+        Skips where he does not reach the build folder or this one: they lie below folders of root's
+        own."""
         if os.getuid() != 0:
             return []
         words = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]

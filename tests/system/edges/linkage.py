@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Start-up and linkage (cases 1-20): what a program is made of does not change what becomes of it."""
+"""Start-up and linkage (cases 1-20): what a program is made of does not change what becomes of it.
+"""
 import bisect
 import os
 import pathlib
@@ -12,7 +13,8 @@ from edges import case, main
 from whole import Outcome, environment, run, skip
 
 HERE = pathlib.Path(__file__).parent
-# 100 in each of two threads; what the children allocate, and what each of the two programs does first.
+# 100 in each of two threads; what the children allocate, and what each of the two programs does
+# first.
 HELLO = [(1931, 200), (1932, 2), (1933, 2), (1934, 2), (1935, 2)]
 
 
@@ -42,24 +44,32 @@ def check_hello(edge, traced, expected=HELLO):
 def blocks_before_and_after_main_are_known(edge):
     """.preinit_array, constructor, atexit, destructor; the library is bound at once and lazily."""
     for variables in ({}, {"LD_BIND_NOW": "1"}):
-        traced = edge.compare([edge.victim("victim-linkage"), "phases"], env=environment(**variables))
+        traced = edge.compare([edge.victim("victim-linkage"), "phases"],
+                              env=environment(**variables))
         for size in range(1901, 1906):
-            edge.that(traced.n_blocks(size, death=1) == 1, f"{variables}: one block of {size} bytes")
+            edge.that(
+                traced.n_blocks(size, death=1) == 1, f"{variables}: one block of {size} bytes")
         edge.that(not traced.losses(), f"nothing is lost: {traced.losses()}")
 
 
 @case
 def static_initialisers_are_counted_exactly(edge):
-    """All the blocks of a small C++ program: its own, libstdc++'s pool, stdio's buffer, an exception."""
-    program = edge.compile((HERE / "victim-initialisers.cc").read_text(), "-std=c++17", "-fno-builtin",
-                           compiler="g++")
+    """All the blocks of a small C++ program: its own, libstdc++'s pool, stdio's buffer, an
+    exception."""
+    program = edge.compile((HERE / "victim-initialisers.cc").read_text(), "-std=c++17",
+                           "-fno-builtin", compiler="g++")
     need(program, "no g++")
     traced = edge.compare([program])
-    own = [traced.n_blocks(2101, death=1), traced.n_blocks(2102, death=1), traced.n_blocks(2103, death=0)]
+    own = [
+        traced.n_blocks(2101, death=1),
+        traced.n_blocks(2102, death=1),
+        traced.n_blocks(2103, death=0)
+    ]
     edge.that(own == [10, 1, 1], f"the program's own blocks: {own}")
     if shutil.which("valgrind"):
         # Another tool that counts: "total heap usage: 14 allocs, 13 frees, ..."
-        said = Outcome(["valgrind", "--run-libc-freeres=no", "--run-cxx-freeres=no", program]).stderr.decode()
+        said = Outcome(["valgrind", "--run-libc-freeres=no", "--run-cxx-freeres=no",
+                        program]).stderr.decode()
         words = said.partition("total heap usage: ")[2].replace(",", "").split()
         n = traced.one("SELECT count(*) FROM allocation")
         print("valgrind:", words[:4], "here:", n)
@@ -107,8 +117,9 @@ def a_static_program_is_said_to_be_one(edge):
         program = hello(edge, *options)
         need(program, "no static C library")
         traced = edge.compare([program])
-        edge.that(f"{program} is linked statically: its allocations are not recorded" in traced.messages,
-                  f"said: {traced.messages}")
+        edge.that(
+            f"{program} is linked statically: its allocations are not recorded" in traced.messages,
+            f"said: {traced.messages}")
         edge.that(set(traced.why_not().values()) == {"static"}, f"named: {traced.why_not()}")
     starter = edge.compile("#include <unistd.h>\nint main(int n, char **words)"
                            " { return n > 1 ? execv(words[1], words + 1) : 9; }", "-static")
@@ -127,8 +138,10 @@ def a_32_bit_program_that_a_static_one_starts_runs_and_is_named(edge):
     edge.that(traced.outcome.status == untraced.status and traced.outcome.stdout == untraced.stdout,
               f"{traced.outcome.status} {traced.outcome.stdout}")
     said = traced.outcome.stderr.decode().splitlines()
-    edge.that(said and all(line.startswith("ERROR: ld.so: object ") and "libtracealloc.so" in line and
-                           line.endswith(": ignored.") for line in said), f"said: {said}")
+    edge.that(
+        said and all(
+            line.startswith("ERROR: ld.so: object ") and "libtracealloc.so" in line
+            and line.endswith(": ignored.") for line in said), f"said: {said}")
     edge.that("32-bit" in traced.why_not().values(), f"named: {traced.why_not()}")
 
 
@@ -141,7 +154,8 @@ def a_program_with_capabilities_runs_and_is_named(edge):
     program = hello(edge)
     # VFS_CAP_REVISION_2 with the effective bit; CAP_NET_RAW (13) permitted. linux/capability.h
     try:
-        os.setxattr(program, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+        os.setxattr(program, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0,
+                                                                0))
     except OSError as error:
         skip(f"this file system keeps no capabilities: {error}")
     untraced = Outcome([*nobody, program])
@@ -156,8 +170,10 @@ def a_program_with_capabilities_runs_and_is_named(edge):
 @case
 def a_program_that_its_loader_is_told_to_run_is_recorded(edge):
     program = hello(edge)
-    loader = re.search(r"interpreter: ([^]]+)", subprocess.run(["readelf", "-lW", program], text=True, check=True,
-                                                               stdout=subprocess.PIPE).stdout)
+    loader = re.search(
+        r"interpreter: ([^]]+)",
+        subprocess.run(["readelf", "-lW", program], text=True, check=True,
+                       stdout=subprocess.PIPE).stdout)
     traced = edge.compare([loader.group(1), program])
     check_hello(edge, traced)
     edge.that("not recorded" not in traced.messages, f"said: {traced.messages}")
@@ -200,8 +216,8 @@ def a_program_with_a_sanitizer_runs_as_untraced(edge):
         if not program:
             continue
         n_built += 1
-        message = f"{program} is built with a sanitizer, which has its own malloc: its allocations " \
-            "are not recorded"
+        message = (f"{program} is built with a sanitizer, which has its own malloc:"
+                   " its allocations are not recorded")
         traced = edge.compare([program])
         is_refused = message in traced.messages
         n = traced.n_blocks(1931)
@@ -270,7 +286,9 @@ def an_auditing_library_allocates_in_its_own_namespace(edge):
 
 @case
 def a_library_in_another_namespace_is_left_alone(edge):
-    traced = edge.compare([edge.victim("victim-linkage"), "namespace", edge.victim("libedge-plugin.so")])
+    traced = edge.compare(
+        [edge.victim("victim-linkage"), "namespace",
+         edge.victim("libedge-plugin.so")])
     edge.that(traced.n_blocks(1908, death=1) == 100, "blocks of the program's own namespace")
     edge.that(traced.n_blocks(1906) == 0, "those of the other one are its C library's")
 
@@ -285,7 +303,8 @@ def a_library_with_deepbind_may_free_our_blocks(edge):
     # Freed past us: what is born there again ends it, and each such end is counted.
     n_missed = traced.n_blocks(1907, death=3)
     counted = traced.losses().get(("analyze", "frees not seen: address allocated again"), 0)
-    edge.that(n_freed + n_missed >= 99 and counted >= n_missed, f"{n_missed} ends missed, {counted} counted")
+    edge.that(n_freed + n_missed >= 99 and counted >= n_missed,
+              f"{n_missed} ends missed, {counted} counted")
 
 
 def check_loading(edge, seconds):
@@ -295,22 +314,27 @@ def check_loading(edge, seconds):
     dropped = sum(traced.losses().get(("tracealloc", reason), 0) for reason in (
         "pool full", "thread or process ending"))
     print(n, "rounds,", traced.n_blocks(1906), "blocks,", dropped, "dropped")
-    edge.that(traced.n_blocks(1906) <= n <= traced.n_blocks(1906) + dropped, "each round has its block")
+    edge.that(
+        traced.n_blocks(1906) <= n <= traced.n_blocks(1906) + dropped, "each round has its block")
     loads = sorted(traced.ask("SELECT load_ns, coalesce(unload_ns, 9223372036854775807) FROM module"
                               " WHERE path LIKE '%libedge-plugin.so'"))
     births = traced.ask("""
-        SELECT birth_ns FROM allocation JOIN stack ON stack.id = stack_id JOIN frame ON frame.id = frame_id
+        SELECT birth_ns FROM allocation JOIN stack ON stack.id = stack_id JOIN frame ON frame.id =
+            frame_id
         WHERE size = 1906 AND frame.path LIKE '%libedge-plugin.so'""")
     begins = [begin for begin, _ in loads]
-    outside = sum(not any(begin <= birth <= end for begin, end in
-                          loads[max(bisect.bisect(begins, birth) - 8, 0):bisect.bisect(begins, birth)])
+    outside = sum(not any(begin <= birth <= end
+                          for begin, end in loads[max(bisect.bisect(begins, birth) -
+                                                      8, 0):bisect.bisect(begins, birth)])
                   for birth, in births)
     print(len(loads), "times loaded,", len(births), "blocks know their library")
     edge.that(len(loads) > 10, "the library was loaded again and again")
-    # Within microseconds one thread may load it where another has just unloaded it and not told yet;
+    # Within microseconds one thread may load it where another has just unloaded it and not told
+    # yet;
     # and where perf lost its records of maps, which is counted, the rest is less exact.
     if not traced.losses().get(("tasks", "ring overrun")):
-        edge.that(outside <= 0.05 * len(births), f"{outside} blocks of a library that was not loaded then")
+        edge.that(outside <= 0.05 * len(births),
+                  f"{outside} blocks of a library that was not loaded then")
         edge.that(len(births) >= 0.95 * traced.n_blocks(1906), "blocks know their library")
 
 
@@ -332,11 +356,19 @@ def a_program_finds_its_libraries_by_runpath_as_without_us(edge):
 
 
 LINKAGES = {
-    "now": ["-Wl,-z,now"], "lazy": ["-Wl,-z,lazy"], "no pie": ["-no-pie", "-fno-pie"],
-    "no plt": ["-fno-plt"], "no plt, now": ["-fno-plt", "-Wl,-z,now", "-Wl,-z,relro"],
-    "GNU hashes": ["-Wl,--hash-style=gnu"], "System V hashes": ["-Wl,--hash-style=sysv"],
-    "one segment": ["-Wl,-z,noseparate-code"], "no frame information": ["-fno-asynchronous-unwind-tables"],
-    "stripped": ["-s"], "symbolic": ["-Wl,-Bsymbolic"], "lld": ["-fuse-ld=lld"], "gold": ["-fuse-ld=gold"],
+    "now": ["-Wl,-z,now"],
+    "lazy": ["-Wl,-z,lazy"],
+    "no pie": ["-no-pie", "-fno-pie"],
+    "no plt": ["-fno-plt"],
+    "no plt, now": ["-fno-plt", "-Wl,-z,now", "-Wl,-z,relro"],
+    "GNU hashes": ["-Wl,--hash-style=gnu"],
+    "System V hashes": ["-Wl,--hash-style=sysv"],
+    "one segment": ["-Wl,-z,noseparate-code"],
+    "no frame information": ["-fno-asynchronous-unwind-tables"],
+    "stripped": ["-s"],
+    "symbolic": ["-Wl,-Bsymbolic"],
+    "lld": ["-fuse-ld=lld"],
+    "gold": ["-fuse-ld=gold"],
 }
 
 

@@ -15,15 +15,19 @@ def compare_sacred(edge, how, n_blocks, options=(), losses=(), **variables):
                           env=environment(EDGE_FOLDER=edge.build, **variables))
     edge.that(traced.outcome.status == 0, f"{how}: status {traced.outcome.status}")
     edge.that(traced.n_blocks(BLOCK) == n_blocks, f"{how}: {traced.n_blocks(BLOCK)} blocks")
-    edge.that({reason for _, reason in traced.losses()} <= set(losses), f"{how}: losses {traced.losses()}")
+    edge.that({reason
+               for _, reason in traced.losses()} <= set(losses), f"{how}: losses {traced.losses()}")
     return traced
 
 
 @case
 def all_keys_of_threads_are_the_program_s(edge):
-    """And threads that begin afterwards are told apart and ended, though nobody tells of their end."""
+    """And threads that begin afterwards are told apart and ended, though nobody tells of their end.
+    """
     traced = compare_sacred(edge, "keys", 510)
-    edge.that(traced.one("SELECT count(*) FROM thread WHERE n_events > 0") == 511, "each thread has a row")
+    edge.that(
+        traced.one("SELECT count(*) FROM thread WHERE n_events > 0") == 511,
+        "each thread has a row")
     compare_sacred(edge, "c11-keys", 2)
 
 
@@ -44,18 +48,22 @@ DEEP = 4907  # as in edge-deep.c
 
 @case
 def libraries_that_find_libc_before_us_are_recorded(edge):
-    """Opened with RTLD_DEEPBIND: blocks, a mapping, and blocks that one side made and the other freed."""
+    """Opened with RTLD_DEEPBIND: blocks, a mapping, and blocks that one side made and the other
+    freed."""
     for how in ("deep", "deep-lazy", "deep-sealed", "plain-lazy", "outer"):
         traced = compare_sacred(edge, how, 1)
-        edge.that(traced.n_blocks(DEEP) == 502, f"{how}: {traced.n_blocks(DEEP)} blocks of the library")
+        edge.that(
+            traced.n_blocks(DEEP) == 502, f"{how}: {traced.n_blocks(DEEP)} blocks of the library")
         n = traced.n_blocks(DEEP, death=1) + traced.n_blocks(BLOCK, death=1)
         edge.that(n == 503, f"{how}: {n} of them were freed")
-        n = traced.one("SELECT count(*) FROM mapping WHERE size = 4907 * 4096 AND death_ns IS NOT NULL")
+        n = traced.one(
+            "SELECT count(*) FROM mapping WHERE size = 4907 * 4096 AND death_ns IS NOT NULL")
         edge.that(n == 1, f"{how}: {n} mappings")
 
 
 UNSEEN_FREES = "frees not seen: address allocated again"
-UNSEEN = "libraries of another namespace (dlmopen, LD_AUDIT) or allocator, whose blocks are not seen"
+UNSEEN = ("libraries of another namespace (dlmopen, LD_AUDIT) or allocator, whose blocks are not "
+          "seen")
 
 
 def check_unseen(edge, traced):
@@ -80,7 +88,8 @@ def an_auditing_library_is_a_loss(edge):
 def a_library_without_start_files_is_recorded_or_counted(edge):
     """It does not say that it was loaded: what it allocated before somebody asked it is a loss."""
     traced = compare_sacred(edge, "deep-bare", 1, losses=[UNSEEN])
-    edge.that(traced.n_blocks(DEEP) == 501, f"{traced.n_blocks(DEEP)} blocks but that of the constructor")
+    edge.that(
+        traced.n_blocks(DEEP) == 501, f"{traced.n_blocks(DEEP)} blocks but that of the constructor")
     check_unseen(edge, traced)
     check_unseen(edge, compare_sacred(edge, "deep-unasked", 1, losses=[UNSEEN]))
 
@@ -93,12 +102,14 @@ def a_library_that_a_deep_one_brings_along_is_recorded_or_counted(edge):
 
 @case
 def calls_of_libc_beside_another_allocator_are_recorded(edge):
-    """Not what the allocator itself takes there; and posix_memalign has no name of its own in libc."""
+    """Not what the allocator itself takes there; and posix_memalign has no name of its own in libc.
+    """
     other = edge.victim("libedge-other.so")
     traced = compare_sacred(edge, "libc", 500, LD_PRELOAD=other)
     edge.that(traced.n_blocks(BLOCK, death=1) == 500, "all of them were freed")
     traced = compare_sacred(edge, "deep", 1, losses=[UNSEEN], LD_PRELOAD=other)
-    edge.that(traced.n_blocks(DEEP, death=1) == 402, f"{traced.n_blocks(DEEP)} blocks of the library")
+    edge.that(
+        traced.n_blocks(DEEP, death=1) == 402, f"{traced.n_blocks(DEEP)} blocks of the library")
     check_unseen(edge, traced)
 
 
@@ -121,8 +132,9 @@ def strict_seccomp_is_survived_and_what_it_hides_is_counted(edge):
 def a_program_without_the_time_stamp_counter_is_recorded(edge):
     traced = compare_sacred(edge, "no-counter", 500)
     edge.that(traced.n_blocks(BLOCK, death=1) == 500, "all were freed")
-    n = traced.one("SELECT count(*) FROM allocation WHERE birth_ns < 0 OR birth_ns > death_ns OR death_ns >"
-                   " (SELECT duration_ns FROM run)")
+    n = traced.one(
+        "SELECT count(*) FROM allocation WHERE birth_ns < 0 OR birth_ns > death_ns OR death_ns >"
+        " (SELECT duration_ns FROM run)")
     edge.that(n == 0, f"{n} blocks have times outside of the run")
 
 
@@ -132,7 +144,8 @@ def a_filter_that_kills_who_waits_is_survived(edge):
     for source in ("clock", "signal"):
         traced = edge.compare([edge.victim("victim-sacred"), "fill"],
                               ["--buffer-size", "4M", "--source", source], cwd=edge.folder)
-        n = traced.one("SELECT sum(n_events) FROM thread") + traced.losses().get(("tracealloc", "pool full"), 0)
+        n = traced.one("SELECT sum(n_events) FROM thread") + traced.losses().get(
+            ("tracealloc", "pool full"), 0)
         print(source, traced.losses())
         edge.that(2000000 <= n <= 2000100, f"{n} events are recorded or counted")
 
@@ -160,7 +173,8 @@ def what_the_kernel_refuses_confines_nothing(edge):
 @case
 def a_small_alternate_stack_is_the_program_s_alone(edge):
     """There are no samples while it is set, and the time without is counted."""
-    reason = "ms of CPU time with the signal blocked by the program, or its alternate stack too small"
+    reason = ("ms of CPU time with the signal blocked by the program, or its alternate stack too "
+              "small")
     traced = compare_sacred(edge, "small-stacks", 0, ["--source", "signal"], [reason])
     edge.that(traced.losses().get(("signal", reason), 0) > 0, f"losses {traced.losses()}")
 
@@ -169,30 +183,38 @@ def a_small_alternate_stack_is_the_program_s_alone(edge):
 def a_small_limit_of_the_stack_is_the_program_s_alone(edge):
     """We run, record and analyse; the program has the limit that it was given."""
     for n_kib in (64, 128, 256):
-        traced = edge.compare(["/bin/sh", "-c", "ulimit -s; ulimit -Hs"], preexec_fn=lambda n=n_kib * 1024:
-                              resource.setrlimit(resource.RLIMIT_STACK, (n, n)))
-        edge.that(traced.outcome.stdout == b"%d\n%d\n" % (n_kib, n_kib), f"the limits: {traced.outcome.stdout}")
-        report = subprocess.run([edge.memsight, "report", traced.path], stdout=subprocess.DEVNULL, check=False,
-                                preexec_fn=lambda n=n_kib * 1024: resource.setrlimit(resource.RLIMIT_STACK, (n, n)))
+        traced = edge.compare(
+            ["/bin/sh", "-c", "ulimit -s; ulimit -Hs"],
+            preexec_fn=lambda n=n_kib * 1024: resource.setrlimit(resource.RLIMIT_STACK, (n, n)))
+        edge.that(traced.outcome.stdout == b"%d\n%d\n" % (n_kib, n_kib),
+                  f"the limits: {traced.outcome.stdout}")
+        report = subprocess.run(
+            [edge.memsight, "report", traced.path], stdout=subprocess.DEVNULL, check=False,
+            preexec_fn=lambda n=n_kib * 1024: resource.setrlimit(resource.RLIMIT_STACK, (n, n)))
         edge.that(report.returncode == 0, f"{n_kib} KiB: report {report.returncode}")
 
 
 @case
 def a_limit_that_a_program_sets_itself_is_its_own(edge):
-    """Of address space and of private memory; as an ordinary user it can be raised no further than it was."""
+    """Of address space and of private memory; as an ordinary user it can be raised no further than
+    it was."""
     words = edge.ordinary_user()
     for prefix in ([], words) if words else ([],):
         traced = edge.compare([*prefix, edge.victim("victim-sacred"), "limit"], cwd=edge.folder)
         edge.that(traced.outcome.status == 0, f"status {traced.outcome.status}")
-        edge.that(traced.n_blocks(BLOCK) == 100 and not traced.losses(), f"losses {traced.losses()}")
-        traced = edge.compare([*prefix, edge.victim("victim-sacred"), "limit-data"], cwd=edge.folder)
-        edge.that(traced.n_blocks(BLOCK) == 200 and not traced.losses(), f"losses {traced.losses()}")
+        edge.that(
+            traced.n_blocks(BLOCK) == 100 and not traced.losses(), f"losses {traced.losses()}")
+        traced = edge.compare([*prefix, edge.victim("victim-sacred"), "limit-data"],
+                              cwd=edge.folder)
+        edge.that(
+            traced.n_blocks(BLOCK) == 200 and not traced.losses(), f"losses {traced.losses()}")
 
 
 @case
 def a_limit_that_is_set_by_a_system_call_or_passed_on_is_the_program_s(edge):
     traced = edge.compare([edge.victim("victim-sacred"), "limit-raw"], cwd=edge.folder)
-    edge.that(b"819200" in traced.outcome.stdout and not traced.losses(), f"{traced.outcome.stdout} {traced.losses()}")
+    edge.that(b"819200" in traced.outcome.stdout and not traced.losses(),
+              f"{traced.outcome.stdout} {traced.losses()}")
 
 
 STATIC = """
@@ -213,7 +235,8 @@ int main(void)
 
 @case
 def programs_that_are_started_have_the_limits_that_were_set(edge):
-    """By spawn, fork, vfork and the shell; also who is not traced, and then starts somebody itself."""
+    """By spawn, fork, vfork and the shell; also who is not traced, and then starts somebody itself.
+    """
     victim, words = edge.victim("victim-sacred"), edge.ordinary_user()
     static = edge.compile(STATIC, "-static")
     for program in filter(None, (victim, static)):
@@ -221,29 +244,39 @@ def programs_that_are_started_have_the_limits_that_were_set(edge):
             traced = edge.compare([*prefix, victim, "limit-started"], cwd=edge.folder,
                                   env=environment(EDGE_PROGRAM=program, EDGE_HOW="limit-read"))
             edge.that(traced.outcome.stdout.count(b"status=0x0") == 6, f"{traced.outcome.stdout}")
-            edge.that(traced.n_blocks(BLOCK) == (700 if program == victim else 100), f"{traced.n_blocks(BLOCK)}")
+            edge.that(
+                traced.n_blocks(BLOCK) == (700 if program == victim else 100),
+                f"{traced.n_blocks(BLOCK)}")
             edge.that(not traced.losses(), f"losses {traced.losses()}")
 
 
 @case
 def a_limit_of_private_memory_from_before_the_start_is_the_program_s(edge):
     for n_kib in (1500, 20000):
-        traced = edge.compare(["/bin/sh", "-c", f"ulimit -Sd {n_kib}; exec {edge.victim('victim-sacred')} limit-given"])
-        edge.that(b"pieces=0x1" in traced.outcome.stdout and traced.n_blocks(BLOCK) == 200 and not traced.losses(),
-                  f"{n_kib} KiB: {traced.outcome.stdout} {traced.losses()}")
+        traced = edge.compare([
+            "/bin/sh", "-c", f"ulimit -Sd {n_kib}; exec {edge.victim('victim-sacred')} limit-given"
+        ])
+        edge.that(
+            b"pieces=0x1" in traced.outcome.stdout and traced.n_blocks(BLOCK) == 200
+            and not traced.losses(), f"{n_kib} KiB: {traced.outcome.stdout} {traced.losses()}")
 
 
 @case
 def a_program_may_lock_what_it_may_without_us(edge):
-    """As an ordinary user it has a few MiB for that, as root all; ours is not locked along with it."""
+    """As an ordinary user it has a few MiB for that, as root all; ours is not locked along with it.
+    """
     words = edge.ordinary_user()
     for prefix in ([], words) if words else ([],):
         traced = edge.compare([*prefix, edge.victim("victim-sacred"), "lock"], cwd=edge.folder)
         edge.that(traced.outcome.status == 0, f"status {traced.outcome.status}")
-        edge.that(traced.n_blocks(BLOCK) == 300 and not traced.losses(), f"losses {traced.losses()}")
+        edge.that(
+            traced.n_blocks(BLOCK) == 300 and not traced.losses(), f"losses {traced.losses()}")
         said = traced.outcome.stdout.decode().split()
         done = {f"{name}=0x0" for name in ("current", "future", "again", "fault", "much", "never")}
-        n = traced.one("SELECT count(*) FROM mapping_event WHERE call = (SELECT id FROM call WHERE name = 'mlockall')")
+        n = traced.one(
+            "SELECT count(*) FROM mapping_event WHERE call = (SELECT id FROM call WHERE name = "
+            "'mlockall')"
+        )
         edge.that(n == len(done.intersection(said)) > 3, f"{n} calls of mlockall, {said}")
 
 

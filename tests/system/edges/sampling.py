@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Samples: nothing is lost in silence, one clock, all threads, and what is refused says so in one line."""
+"""Samples: nothing is lost in silence, one clock, all threads, and what is refused says so in one
+line."""
 import os
 import signal
 import subprocess
@@ -17,9 +18,12 @@ def need(traced, name):
 
 
 def ledger(traced, name):
-    names = ["n_taken", "n_lost", "lost_is_exact", "is_complete", "n_throttles", "throttled_ns", "scale"]
-    rows = traced.ask(f"SELECT {', '.join('source_ledger.' + n for n in names)}, n_samples, n_withheld"
-                      " FROM source_ledger JOIN source ON source.id = source_id WHERE name = ?", name)
+    names = [
+        "n_taken", "n_lost", "lost_is_exact", "is_complete", "n_throttles", "throttled_ns", "scale"
+    ]
+    rows = traced.ask(
+        f"SELECT {', '.join('source_ledger.' + n for n in names)}, n_samples, n_withheld"
+        " FROM source_ledger JOIN source ON source.id = source_id WHERE name = ?", name)
     return dict(zip([*names, "n_samples", "n_withheld"], rows[0]))
 
 
@@ -27,7 +31,8 @@ def recorded(edge, words, options=(), prefix=(), **more):
     """Like Edge.record, but with words before memsight, and without asking for success."""
     edge.n_runs += 1
     trace = os.path.join(edge.folder, f"s{edge.n_runs}.mst")
-    outcome = Outcome([*prefix, edge.memsight, "record", "-o", trace, *options, "--", *words], **more)
+    outcome = Outcome([*prefix, edge.memsight, "record", "-o", trace, *options, "--", *words],
+                      **more)
     if outcome.status != 0:
         return outcome, None
     run([edge.memsight, "analyze", "-o", trace + ".db", trace])
@@ -39,8 +44,10 @@ def check_ledger(edge, traced, name, least, most):
     sums = ledger(traced, name)
     print(name, sums, "true", least, "to", most)
     edge.that(sums["is_complete"] == 1, "the recorder told its ledger")
-    edge.that(sums["n_samples"] == sums["n_taken"], f"rows {sums['n_samples']}, taken {sums['n_taken']}")
-    lost = traced.one("SELECT sum(count) FROM loss WHERE source = ? AND reason = 'ring overrun'", name)
+    edge.that(sums["n_samples"] == sums["n_taken"],
+              f"rows {sums['n_samples']}, taken {sums['n_taken']}")
+    lost = traced.one("SELECT sum(count) FROM loss WHERE source = ? AND reason = 'ring overrun'",
+                      name)
     edge.that((lost or 0) == sums["n_lost"], f"a loss of {lost}, ledger {sums['n_lost']}")
     if sums["lost_is_exact"]:
         total = sums["n_taken"] + sums["n_lost"]
@@ -52,10 +59,12 @@ def check_ledger(edge, traced, name, least, most):
 def what_a_stopped_recorder_loses_is_counted(edge):
     """It sleeps while 60,000 pages are touched: more than its rings hold."""
     trace = os.path.join(edge.folder, "stopped.mst")
-    recorder = subprocess.Popen(
-        [edge.memsight, "record", "-q", "--no-alloc", "--source", "faults", "-o", trace, "--",
-         "sh", "-c", 'read line; exec "$0" faults 60000', edge.victim("victim-sampling")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    recorder = subprocess.Popen([
+        edge.memsight, "record", "-q", "--no-alloc", "--source", "faults", "-o", trace, "--", "sh",
+        "-c", 'read line; exec "$0" faults 60000',
+        edge.victim("victim-sampling")
+    ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=environment())
     time.sleep(0.5)
     os.kill(recorder.pid, signal.SIGSTOP)
     recorder.stdin.write("\n")
@@ -92,15 +101,17 @@ def a_tiny_ring_loses_nothing_in_silence(edge):
 
 @case
 def at_the_limit_of_the_rate_all_time_is_accounted_for(edge):
-    """Samples, lost ones, throttled time and what is told to have no samples together are the CPU time, however late
-    the machine's timers are: the kernel skips the interrupts that it missed without a word."""
+    """Samples, lost ones, throttled time and what is told to have no samples together are the CPU
+    time, however late the machine's timers are: the kernel skips the interrupts that it missed
+    without a word."""
     outcome, traced = recorded(edge, [edge.victim("victim-sampling"), "spin", "1500"],
                                ["--no-alloc", "--source", "clock@100000"])
     edge.that(outcome.status == 0, f"{outcome.messages} {outcome.stderr}")
     need(traced, "clock")
     sums = check_ledger(edge, traced, "clock", 0, 1 << 60)
     weight, unsampled, user, system = traced.ask(
-        "SELECT weight, unsampled_ns, user_ns, system_ns FROM source_ledger JOIN source ON source.id = source_id"
+        "SELECT weight, unsampled_ns, user_ns, system_ns FROM source_ledger JOIN source ON "
+        "source.id = source_id"
         " JOIN run ON run.id = source.run_id WHERE name = 'clock'")[0]
     told = weight * sums["scale"] + (unsampled or 0)
     print(f"{weight} x {sums['scale']} + {unsampled} of {user} + {system}")
@@ -110,10 +121,14 @@ def at_the_limit_of_the_rate_all_time_is_accounted_for(edge):
     edge.that(told >= 0.99 * user - noise, f"{told} of {user} +- {noise}")
     edge.that(told <= 1.05 * (user + system), f"{told} of {user} + {system}")
     if unsampled > 0.01 * told:
-        edge.that("have no samples" in run([edge.memsight, "report", traced.path]), "the summary says it")
-        edge.that("no samples for" in run([edge.memsight, "report", "--losses", traced.path]), "the ledger says it")
-        least, most = traced.ask("SELECT share_low, share_high FROM kind_share WHERE owner_kind = 4")[0]
-        edge.that(most - least >= unsampled / told, f"{unsampled} of {told} may be anybody's: {least} to {most}")
+        edge.that("have no samples" in run([edge.memsight, "report", traced.path]),
+                  "the summary says it")
+        edge.that("no samples for" in run([edge.memsight, "report", "--losses", traced.path]),
+                  "the ledger says it")
+        least, most = traced.ask(
+            "SELECT share_low, share_high FROM kind_share WHERE owner_kind = 4")[0]
+        edge.that(most - least >= unsampled / told,
+                  f"{unsampled} of {told} may be anybody's: {least} to {most}")
 
 
 ORDER = """SELECT count(*), sum(owner.name = 'heap' AND allocation.birth_ns <= sample.time_ns AND
@@ -122,7 +137,8 @@ ORDER = """SELECT count(*), sum(owner.name = 'heap' AND allocation.birth_ns <= s
     FROM touch JOIN sample ON sample.id = sample_id JOIN source ON source.id = source_id
     JOIN owner ON owner.id = owner_kind JOIN frame ON frame.id = touch.frame_id
     LEFT JOIN allocation ON allocation.id = owner_id AND owner.name = 'heap'
-    WHERE frame.function = 'touch_block' AND touch.address IS NOT NULL AND source.name = ? AND role = ?"""
+    WHERE frame.function = 'touch_block' AND touch.address IS NOT NULL AND source.name = ? AND role
+        = ?"""
 
 
 def check_clock(edge, more):
@@ -134,10 +150,12 @@ def check_clock(edge, more):
     n, n_inside = traced.ask(ORDER, "faults", 3)[0]
     print(f"faults: {n_inside} of {n} inside the life of their block")
     edge.that(n > 300000, f"{n} faults")
-    edge.that(n_inside >= 0.999 * n, f"{n - n_inside} of {n} faults outside the life of their block")
+    edge.that(n_inside >= 0.999 * n,
+              f"{n - n_inside} of {n} faults outside the life of their block")
     n, n_inside = traced.ask(ORDER, "clock", 0)[0]
     print(f"clock: {n_inside} of {n} inside the life of their block")
-    edge.that(n == 0 or (n_inside or 0) >= 0.999 * n - 1, f"{n - (n_inside or 0)} of {n} samples outside")
+    edge.that(n == 0 or (n_inside or 0) >= 0.999 * n - 1,
+              f"{n - (n_inside or 0)} of {n} samples outside")
     backwards = traced.one("""SELECT count(*) FROM (SELECT time_ns - lag(time_ns) OVER
         (PARTITION BY source_id, thread_id ORDER BY id) AS step FROM sample) WHERE step < 0""")
     edge.that(backwards == 0, f"{backwards} samples are before the one that came before")
@@ -165,29 +183,39 @@ def every_thread_of_a_storm_has_samples(edge):
     edge.that(outcome.status == 0, f"{outcome.messages} {outcome.stderr}")
     need(traced, "clock")
     tids = {int(line) for line in outcome.stdout.split()}
-    found = {tid for tid, in traced.ask("SELECT DISTINCT tid FROM sample JOIN thread ON thread.id = thread_id"
-                                        " JOIN source ON source.id = source_id WHERE source.name = 'clock'")}
-    edge.that(len(tids) == 300 and tids <= found, f"{len(tids - found)} of {len(tids)} threads have no sample")
+    found = {
+        tid
+        for tid, in traced.ask(
+            "SELECT DISTINCT tid FROM sample JOIN thread ON thread.id = thread_id"
+            " JOIN source ON source.id = source_id WHERE source.name = 'clock'")
+    }
+    edge.that(
+        len(tids) == 300 and tids <= found,
+        f"{len(tids - found)} of {len(tids)} threads have no sample")
 
 
 @case
 def time_of_the_kernel_stands_apart(edge):
-    """--count both: system calls are owner kernel, and are charged to the instruction that called."""
+    """--count both: system calls are owner kernel, and are charged to the instruction that called.
+    """
     outcome, traced = recorded(edge, [edge.victim("victim-sampling"), "calls", "300"],
                                ["--source", "clock", "--count", "both"])
     edge.that(outcome.status == 0, f"{outcome.messages} {outcome.stderr}")
     need(traced, "clock")
     if traced.one("SELECT exclude_kernel FROM source WHERE name = 'clock'"):
         skip("kernel samples are not permitted here")
-    edge.that(traced.one("SELECT unit FROM source WHERE name = 'clock'") == "ns of CPU time", "unit")
+    edge.that(
+        traced.one("SELECT unit FROM source WHERE name = 'clock'") == "ns of CPU time", "unit")
     n, n_kernel, n_owned = traced.ask("""SELECT count(*), sum(is_kernel), sum(is_kernel AND (SELECT
         min(phase = 3 OR owner_kind = (SELECT id FROM owner WHERE name = 'kernel')) FROM touch
         WHERE sample_id = sample.id AND role = 1)) FROM sample JOIN source ON source.id = source_id
         WHERE source.name = 'clock'""")[0]
     print(f"{n_kernel} of {n} samples in the kernel")
     edge.that(n_kernel > 0.1 * n, f"{n_kernel} of {n} in the kernel")
-    edge.that(n_owned == n_kernel, f"{n_owned} of {n_kernel} are the kernel's, or of what it interrupted")
-    n_called = traced.one("""SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id JOIN frame
+    edge.that(n_owned == n_kernel,
+              f"{n_owned} of {n_kernel} are the kernel's, or of what it interrupted")
+    n_called = traced.one(
+        """SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id JOIN frame
         ON frame.id = touch.frame_id WHERE is_kernel AND role = 1 AND frame.path LIKE '%libc%'""")
     edge.that(n_called > 0.8 * n_kernel, f"{n_called} of {n_kernel} at the instruction that called")
     report = run([edge.memsight, "report", traced.path])
@@ -198,14 +226,16 @@ def refused(edge, options, says, prefix=(), env=None):
     """One line says it and the run goes on; with --strict the program does not start."""
     words = ["sh", "-c", f"echo ran > {edge.folder}/ran; true"]
     outcome, traced = recorded(edge, words, options, prefix, env=env, cwd=edge.folder)
-    edge.that(outcome.status == 0 and traced is not None, f"{options}: {outcome.status} {outcome.messages}")
+    edge.that(outcome.status == 0 and traced is not None,
+              f"{options}: {outcome.status} {outcome.messages}")
     lines = [line for line in outcome.messages.splitlines() if says in line]
     edge.that(len(lines) == 1, f"{options}: '{says}' in {outcome.messages!r}")
     os.remove(os.path.join(edge.folder, "ran"))
     outcome, _ = recorded(edge, words, [*options, "--strict"], prefix, env=env, cwd=edge.folder)
     edge.that(outcome.status == 2, f"{options} --strict: {outcome.status} {outcome.messages}")
     edge.that("--strict" in outcome.messages and says in outcome.messages, outcome.messages)
-    edge.that(not os.path.exists(os.path.join(edge.folder, "ran")), f"{options} --strict started the program")
+    edge.that(not os.path.exists(os.path.join(edge.folder, "ran")),
+              f"{options} --strict started the program")
 
 
 def sysctl(name):
@@ -235,12 +265,15 @@ def kernel_samples_that_are_not_permitted_are_left_out_and_said(edge):
 
 @case
 def what_makes_no_sense_is_wrong_usage(edge):
-    for options, says in [(["--source", "clocks"], "is not one of"), (["--source", "clock,clock"], "twice"),
-                          (["--source", "auto@5"], "no rate of its own"), (["--budget", "0"], "--budget"),
-                          (["--budget", "2x"], "--budget"), (["--source", "none,clock"], "no other"),
+    for options, says in [(["--source", "clocks"], "is not one of"),
+                          (["--source", "clock,clock"], "twice"),
+                          (["--source", "auto@5"], "no rate of its own"),
+                          (["--budget", "0"], "--budget"), (["--budget", "2x"], "--budget"),
+                          (["--source", "none,clock"], "no other"),
                           (["--freq", "10", "--period", "10"], "exclude")]:
         outcome, _ = recorded(edge, ["true"], options)
-        edge.that(outcome.status == 2 and says in outcome.messages, f"{options}: {outcome.messages}")
+        edge.that(outcome.status == 2 and says in outcome.messages,
+                  f"{options}: {outcome.messages}")
 
 
 @case
@@ -249,7 +282,8 @@ def a_budget_is_kept_and_told(edge):
                                ["--no-alloc", "--source", "clock", "--budget", "2%"])
     edge.that(outcome.status == 0, f"{outcome.messages} {outcome.stderr}")
     need(traced, "clock")
-    facts = dict(traced.ask("SELECT key, value FROM fact WHERE key LIKE 'memsight.%' AND at_end = 0"))
+    facts = dict(
+        traced.ask("SELECT key, value FROM fact WHERE key LIKE 'memsight.%' AND at_end = 0"))
     counts = dict(traced.ask("SELECT name, value FROM counter"))
     print(facts.get("memsight.budget_rate_hz"), facts.get("memsight.sample_cost_ns"), counts)
     edge.that(facts.get("memsight.budget") == "2%", f"{facts}")

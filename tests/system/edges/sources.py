@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sources of samples that this machine does not have (case 76): each says why and what helps, and the run goes on
-with those that it has."""
+"""Sources of samples that this machine does not have (case 76): each says why and what helps, and
+the run goes on with those that it has."""
 import gzip
 import os
 import sys
@@ -49,13 +49,16 @@ def hardware_that_is_not_here_is_told_and_the_clock_goes_on(edge):
         # In order of preference: what is behind the one that opened was not tried.
         for name in HARDWARE if opened == ["clock"] else []:
             error, remedy, passed_over, n_samples = found[name]
-            edge.that(error > 0 and passed_over == 1 and n_samples == 0, f"{words}: {name} {found[name]}")
+            edge.that(error > 0 and passed_over == 1 and n_samples == 0,
+                      f"{words}: {name} {found[name]}")
             edge.that(remedy and "; " in remedy and "--source clock" in remedy,
                       f"{words}: {name} has no remedy: {remedy}")
             why = remedy.split("; ")[0]
             edge.that(why in outcome.messages and name in outcome.messages,
                       f"{words}: nothing of {name} and '{why}' in {outcome.messages}")
-        edge.that(outcome.messages.count("\n") <= 3, f"{words}: more than three lines: {outcome.messages}")
+        edge.that(
+            outcome.messages.count("\n") <= 3,
+            f"{words}: more than three lines: {outcome.messages}")
 
 
 @case
@@ -64,7 +67,8 @@ def a_source_that_is_refused_leaves_the_others_unless_strict(edge):
         trace, outcome = record_as(edge, words, ["--source", ",".join([*HARDWARE, "clock"])])
         found = sources(edge, trace)
         refused = [name for name in HARDWARE if found[name][0]]
-        edge.that(outcome.status == 0 and outcome.stdout == b"60000\n", f"{words}: {outcome.messages}")
+        edge.that(outcome.status == 0 and outcome.stdout == b"60000\n",
+                  f"{words}: {outcome.messages}")
         edge.that(len(refused) >= 3, f"a processor of several makers? {found}")
         edge.that(f"no {refused[0]} samples: " in outcome.messages, f"{words}: {outcome.messages}")
         if found["clock"][0]:
@@ -77,23 +81,33 @@ def a_source_that_is_refused_leaves_the_others_unless_strict(edge):
 
 
 # Time of the kernel at blocks, and time of the program at blocks.
-COPY = ["sh", "-c", "dd if=/dev/zero of=/dev/null bs=4M count=1000 status=none; seq 200000 | LC_ALL=C sort -r | tail -n 1"]
+COPY = [
+    "sh", "-c",
+    "dd if=/dev/zero of=/dev/null bs=4M count=1000 status=none; seq 200000 | LC_ALL=C sort -r | "
+    "tail -n 1"
+]
 
 
 @case
 def time_of_the_kernel_is_called_so(edge):
-    """--count says whose time samples are of, and so does every report; what is not allowed says what it takes."""
+    """--count says whose time samples are of, and so does every report; what is not allowed says
+    what it takes."""
     for words in users(edge):
         for count in ["user", "both", "kernel"]:
             trace = os.path.join(edge.folder, f"{len(words)}{count}.mst")
-            outcome = Outcome([*words, edge.memsight, "record", "-o", trace, "--source", "clock", "--count", count, "--", *COPY])
+            outcome = Outcome([
+                *words, edge.memsight, "record", "-o", trace, "--source", "clock", "--count", count,
+                "--", *COPY
+            ])
             run([edge.memsight, "analyze", "-o", trace + ".db", trace])
             database = Traced(trace + ".db", outcome)
-            error, unit, remedy = database.ask("SELECT error, unit, remedy FROM source WHERE name = 'clock'")[0]
+            error, unit, remedy = database.ask(
+                "SELECT error, unit, remedy FROM source WHERE name = 'clock'")[0]
             paranoid = int(open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read())
             if error and paranoid <= 2:
-                edge.that(count == "kernel" and (words or os.getuid()) and "kernel code need" in remedy and "another user" not in remedy,
-                          f"{words} {count}: {error} {remedy}")
+                edge.that(
+                    count == "kernel" and (words or os.getuid()) and "kernel code need" in remedy
+                    and "another user" not in remedy, f"{words} {count}: {error} {remedy}")
             if error or not database.one("SELECT n_samples FROM source WHERE name = 'clock'"):
                 continue
             check_time(edge, trace + ".db", unit, count)
@@ -101,24 +115,32 @@ def time_of_the_kernel_is_called_so(edge):
 
 def check_time(edge, path, unit, count):
     """The name of the time in reports, exports and the page."""
-    names = {"ns of user CPU time": "user CPU time", "ns of kernel CPU time": "kernel CPU time", "ns of CPU time": "CPU time"}
-    edge.that(unit == f"ns of {count} CPU time" if count != "both" else unit in ["ns of CPU time", "ns of user CPU time"],
-              f"--count {count}: {unit}")
+    names = {
+        "ns of user CPU time": "user CPU time", "ns of kernel CPU time": "kernel CPU time",
+        "ns of CPU time": "CPU time"
+    }
+    edge.that(
+        unit == f"ns of {count} CPU time" if count != "both" else unit
+        in ["ns of CPU time", "ns of user CPU time"], f"--count {count}: {unit}")
     others = [name for name in ["user CPU time", "kernel CPU time"] if name != names[unit]]
 
     def check(text, what):
         # Of so short a program it may be that no sample fell on a block.
-        edge.that((names[unit] in text or text.strip() == "Nothing to show.") and not any(name in text for name in others),
+        edge.that((names[unit] in text or text.strip() == "Nothing to show.")
+                  and not any(name in text for name in others),
                   f"{what} of --count {count}: {text}")
 
-    for report in [[], ["--sites"], ["--objects"], ["--threads"], ["--flat", "--by", "time"], ["--hierarchical", "--by", "time"]]:
+    for report in [[], ["--sites"], ["--objects"], ["--threads"], ["--flat", "--by", "time"],
+                   ["--hierarchical", "--by", "time"]]:
         check(run([edge.memsight, "report", path, *report]), report)
-    check(run([edge.memsight, "export", path, "--by", "time", "--format", "callgrind"]), "callgrind")
+    check(run([edge.memsight, "export", path, "--by", "time", "--format", "callgrind"]),
+          "callgrind")
     check(run([edge.memsight, "diff", path, path, "--by", "time"]), "diff")
     told = Outcome([edge.memsight, "export", path, "--format", "pprof"]).stdout
     check(gzip.decompress(told).decode(errors="replace"), "pprof")
     with served.Server(edge.memsight, path) as server:
-        answer = server.answer("flame", by="time")["unit"], server.answer("diff", a="1", b="1", by="time")["unit"]
+        answer = server.answer("flame", by="time")["unit"], server.answer(
+            "diff", a="1", b="1", by="time")["unit"]
         check(answer[0], "flame")
         check(answer[1], "diff of the page")
 
@@ -128,7 +150,8 @@ def an_event_that_nobody_takes_is_told(edge):
     for words in users(edge):
         trace, outcome = record_as(edge, words, ["--load-event", "MEM_INST_RETIRED:ALL_LAODS"])
         found = sources(edge, trace)
-        edge.that(outcome.status == 0 and outcome.stdout == b"60000\n", f"{words}: {outcome.messages}")
+        edge.that(outcome.status == 0 and outcome.stdout == b"60000\n",
+                  f"{words}: {outcome.messages}")
         edge.that("--load-event" in outcome.messages or "ALL_LAODS" in outcome.messages,
                   f"{words}: not a word of it: {outcome.messages}")
         edge.that(all(found[name][0] for name in HARDWARE if name in found),

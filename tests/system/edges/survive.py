@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Nothing lost, nothing harmed: ends of all kinds, a recorder that is killed or stopped, full disks,
-limits, closed files, other roots, users and namespaces. Victims print how many blocks they made."""
+"""Nothing lost, nothing harmed: ends of all kinds, a recorder that is killed or stopped, full
+disks, limits, closed files, other roots, users and namespaces. Victims print how many blocks they
+made."""
 import os
 import re
 import resource
@@ -36,8 +37,10 @@ def each_way_to_end_keeps_what_came_before(edge):
                         ("abort", 128 + signal.SIGABRT), ("fault", 128 + signal.SIGSEGV),
                         ("kill", 128 + signal.SIGKILL), ("main-thread", 6), ("busy", 7)]:
         traced = compare_end(edge, how, status)
-        edge.that(os.waitstatus_to_exitcode(traced.one("SELECT exit_status FROM run")) % 256 ==
-                  (128 - status) % 256 if status > 128 else True, f"{how}: the status in the database")
+        edge.that(
+            os.waitstatus_to_exitcode(traced.one("SELECT exit_status FROM run")) %
+            256 == (128 - status) % 256 if status > 128 else True,
+            f"{how}: the status in the database")
 
 
 @case
@@ -78,9 +81,10 @@ class Paused:
         self.path = os.path.join(edge.folder, how + ".mst")
         self.out = open(os.path.join(edge.folder, "out"), "w+b")
         self.err = open(os.path.join(edge.folder, "err"), "w+b")
-        self.recorder = subprocess.Popen(
-            [edge.memsight, "record", "-o", self.path, *options, "--", edge.victim("victim-survive"),
-             how], cwd=edge.folder, stdout=self.out, stderr=self.err, env=environment())
+        self.recorder = subprocess.Popen([
+            edge.memsight, "record", "-o", self.path, *options, "--",
+            edge.victim("victim-survive"), how
+        ], cwd=edge.folder, stdout=self.out, stderr=self.err, env=environment())
         self.wait(lambda: os.path.exists(os.path.join(edge.folder, "ready")), "the victim is ready")
         line = self.said(self.err)
         self.program = int(re.search(r"\(pid (\d+)\)", line).group(1))
@@ -101,8 +105,9 @@ class Paused:
     def committed(self):
         """How many blocks the file that is being written holds."""
         partial = self.path + ".partial"
-        done = subprocess.run([self.edge.memsight, "analyze", "-o", self.path + ".look", "--force", partial],
-                              capture_output=True, env=environment(), check=False)
+        done = subprocess.run(
+            [self.edge.memsight, "analyze", "-o", self.path + ".look", "--force", partial],
+            capture_output=True, env=environment(), check=False)
         if done.returncode:
             return -1
         n = Traced(self.path + ".look", Nobody).n_blocks(BLOCK)
@@ -132,7 +137,8 @@ def a_killed_recorder_leaves_what_it_had_and_a_program_that_ends_well(edge):
     edge.that(paused.said(paused.out) == "first=0x7d0\nsecond=0x7d0\n", paused.said(paused.out))
     traced = analysed(edge, paused.path + ".partial")
     edge.that(traced.n_blocks(BLOCK) >= 2000, f"{traced.n_blocks(BLOCK)} blocks")
-    edge.that(traced.one("SELECT ended_cleanly FROM run") == 0, "the trace says that it was cut off")
+    edge.that(
+        traced.one("SELECT ended_cleanly FROM run") == 0, "the trace says that it was cut off")
     edge.that("victim-survive" in traced.one("SELECT command FROM run"), "it tells the command")
 
 
@@ -145,7 +151,8 @@ def a_recorder_killed_at_once_leaves_the_command(edge):
     paused.wait(lambda: not paused.is_alive(), "the program ends")
     edge.that(paused.said(paused.out) == "first=0x7d0\nsecond=0x7d0\n", paused.said(paused.out))
     traced = analysed(edge, paused.path + ".partial")
-    edge.that("victim-survive two-parts" in traced.one("SELECT command FROM run"), "it tells the command")
+    edge.that("victim-survive two-parts" in traced.one("SELECT command FROM run"),
+              "it tells the command")
 
 
 @case
@@ -153,7 +160,8 @@ def a_core_dump_would_hold_no_memory_of_ours(edge):
     """The kernel leaves out what is marked dd (proc_pid_smaps(5))."""
     paused = Paused(edge, "two-parts")
     with open(f"/proc/{paused.program}/smaps", encoding="ascii") as file:
-        maps = re.findall(r"memfd:memsight-pool.*?VmFlags: (.*?)$", file.read(), re.MULTILINE | re.DOTALL)
+        maps = re.findall(r"memfd:memsight-pool.*?VmFlags: (.*?)$", file.read(),
+                          re.MULTILINE | re.DOTALL)
     paused.go()
     edge.that(paused.recorder.wait(timeout=PATIENCE_S) == 8, "the status is the program's")
     edge.that(maps and all("dd" in flags.split() for flags in maps), f"flags of our maps: {maps}")
@@ -170,12 +178,14 @@ def a_stopped_recorder_costs_ten_milliseconds_in_all(edge):
     paused.recorder.send_signal(signal.SIGCONT)
     edge.that(paused.recorder.wait(timeout=PATIENCE_S) == 9, "the status is the program's")
     traced = analysed(edge, paused.path)
-    waited = traced.one("SELECT value FROM counter WHERE name = 'tracealloc wait time' AND unit = 'ns'")
+    waited = traced.one(
+        "SELECT value FROM counter WHERE name = 'tracealloc wait time' AND unit = 'ns'")
     print("waited", waited, "ns;", traced.losses())
     edge.that(waited and 0 < waited <= 10_000_000, f"waited {waited} ns")
     n_known = traced.one("SELECT sum(n_events) FROM thread") + traced.losses().get(
         ("tracealloc", "pool full"), 0)
-    edge.that(20_000_000 <= n_known <= 20_000_100, f"{n_known} events are recorded or counted as lost")
+    edge.that(20_000_000 <= n_known <= 20_000_100,
+              f"{n_known} events are recorded or counted as lost")
 
 
 @case
@@ -200,7 +210,8 @@ EVENTS_LOST = ("could not be written", "recording stopped", "pool full", "thread
 
 
 def check_adds_up(edge, traced, n_made):
-    """Each of n_made blocks has two events, but for the 4096 that live on: recorded, or counted as lost."""
+    """Each of n_made blocks has two events, but for the 4096 that live on: recorded, or counted as
+    lost."""
     losses = traced.losses()
     n_lost = sum(n for (_, reason), n in losses.items() if reason in EVENTS_LOST)
     n_events = traced.one("SELECT sum(n_events) FROM thread") or 0
@@ -209,7 +220,8 @@ def check_adds_up(edge, traced, n_made):
     edge.that(summary and int(summary.group(1).replace(",", "")) == n_events,
               f"the summary names the events that the trace has: {n_events}; {traced.messages}")
     if "allocations are not recorded" not in traced.messages:
-        edge.that(0 <= n_events + n_lost - (2 * n_made - 4096) < 64, f"{n_events} events and {n_lost} lost: {losses}")
+        edge.that(0 <= n_events + n_lost - (2 * n_made - 4096) < 64,
+                  f"{n_events} events and {n_lost} lost: {losses}")
         told = re.search(r"([\d,]+) lost", traced.messages)
         edge.that(told and int(told.group(1).replace(",", "")) == n_lost,
                   f"the summary counts {n_lost} events as lost: {traced.messages}")
@@ -219,75 +231,111 @@ def check_adds_up(edge, traced, n_made):
 def a_full_disk_ends_the_trace_and_not_the_program(edge):
     """A disk of 4 MiB that only the trace fills, and one that the program fills as well."""
     prefix = unshared("-m")
-    for fill, how in [("", "many-live"), ("head -c 3300k /dev/zero >disk/fill;", "many-live"), ("", "fill-disk")]:
-        script = (f"mkdir -p disk; mount -t tmpfs -o size=4m none disk; {fill}"
-                  f"{edge.memsight} record -s none -o disk/a.mst -- {edge.victim('victim-survive')} {how};"
-                  "status=$?; cp disk/a.mst .; exit $status")
+    for fill, how in [("", "many-live"), ("head -c 3300k /dev/zero >disk/fill;", "many-live"),
+                      ("", "fill-disk")]:
+        script = (
+            f"mkdir -p disk; mount -t tmpfs -o size=4m none disk; {fill}"
+            f"{edge.memsight} record -s none -o disk/a.mst -- {edge.victim('victim-survive')} "
+            f"{how};"
+            "status=$?; cp disk/a.mst .; exit $status")
         outcome = Outcome([*prefix, "sh", "-c", script], cwd=edge.folder)
-        edge.that(outcome.status == 11 and said(outcome, "made") == 1500000 and not outcome.stderr,
-                  f"{fill} {how}: status {outcome.status}, {outcome.stdout} {outcome.stderr} {outcome.messages}")
+        edge.that(
+            outcome.status == 11 and said(outcome, "made") == 1500000 and not outcome.stderr,
+            f"{fill} {how}: status {outcome.status}, {outcome.stdout} {outcome.stderr} "
+            f"{outcome.messages}"
+        )
         edge.that("disk" in outcome.messages, f"the summary tells of the disk: {outcome.messages}")
         traced = analysed(edge, os.path.join(edge.folder, "a.mst"), outcome)
         check_adds_up(edge, traced, 1500000)
         edge.that(any("disk" in reason for _, reason in traced.losses()),
                   f"a loss tells of the disk: {traced.losses()}")
-        edge.that(traced.one("SELECT sum(n_events) FROM thread") > 1000, "most of the disk holds events")
+        edge.that(
+            traced.one("SELECT sum(n_events) FROM thread") > 1000, "most of the disk holds events")
 
 
 @case
 def what_finds_the_disk_full_says_what_helps(edge):
-    """record, report, analyze and export, of a trace that has room and whose database or text has none."""
+    """record, report, analyze and export, of a trace that has room and whose database or text has
+    none."""
     trace = os.path.join(edge.folder, "a.mst")
-    Outcome([edge.memsight, "record", "-s", "none", "-o", trace, "--", edge.victim("victim-survive"), "many-live"])
+    Outcome([
+        edge.memsight, "record", "-s", "none", "-o", trace, "--",
+        edge.victim("victim-survive"), "many-live"
+    ])
     run([edge.memsight, "analyze", "-o", trace + ".db", trace])
-    commands = [("report {}/a.mst", "analyze -o DATABASE {}/a.mst"), ("analyze -o {}/b.db a.mst", "elsewhere"),
-                ("export --format chrome -o {}/c.json a.mst.db", "disk is full; -o names another place"),
+    commands = [("report {}/a.mst", "analyze -o DATABASE {}/a.mst"),
+                ("analyze -o {}/b.db a.mst", "elsewhere"),
+                ("export --format chrome -o {}/c.json a.mst.db",
+                 "disk is full; -o names another place"),
                 ("record -o {}/d.mst -- true", "-o FILE or --dir DIR names another place")]
     for words, expected in commands:
-        script = ("mkdir -p disk; mount -t tmpfs -o size=8m none disk; cp a.mst disk; head -c 8m /dev/zero >disk/fill 2>/dev/null;"
-                  f"exec {edge.memsight} {words.format('disk')}")
+        script = (
+            "mkdir -p disk; mount -t tmpfs -o size=8m none disk; cp a.mst disk; head -c 8m "
+            "/dev/zero >disk/fill 2>/dev/null;"
+            f"exec {edge.memsight} {words.format('disk')}")
         outcome = Outcome([*unshared("-m"), "sh", "-c", script], cwd=edge.folder)
-        edge.that(outcome.status == 1 and outcome.messages.count("\n") == 1 and expected.format("disk") in outcome.messages
-                  and ("full" in outcome.messages or "No space left" in outcome.messages),
-                  f"{words}: {outcome.status} {outcome.messages}")
+        edge.that(
+            outcome.status == 1 and outcome.messages.count("\n") == 1
+            and expected.format("disk") in outcome.messages
+            and ("full" in outcome.messages or "No space left" in outcome.messages),
+            f"{words}: {outcome.status} {outcome.messages}")
 
 
 @case
 def a_command_that_cannot_be_run_is_told_why(edge):
     """One line each, with the exit status of a shell."""
-    files = {"plain": ("text\n", 0o644), "lost": ("#!/no/such/shell\n", 0o755), "here": ("#!/bin/sh\n", 0o755)}
+    files = {
+        "plain": ("text\n", 0o644), "lost": ("#!/no/such/shell\n", 0o755), "here": (
+            "#!/bin/sh\n", 0o755)
+    }
     for name, (text, mode) in files.items():
         path = os.path.join(edge.folder, name)
         with open(path, "w", encoding="ascii") as file:
             file.write(text)
         os.chmod(path, mode)
-    whys = {"./missing": (127, "No such file or directory"), "missing": (127, "it is in no folder of PATH\n"),
-            "here": (127, "./ in front of it names this one"), "./plain": (126, "chmod +x"),
-            "./lost": (127, "its first line names /no/such/shell, which is not there"), "/tmp": (126, "it is a folder")}
+    whys = {
+        "./missing": (127, "No such file or directory"), "missing": (
+            127, "it is in no folder of PATH\n"), "here": (127, "./ in front of it names this one"),
+        "./plain": (126, "chmod +x"), "./lost": (
+            127, "its first line names /no/such/shell, which is not there"), "/tmp": (
+                126, "it is a folder")
+    }
     for command, (status, why) in whys.items():
-        outcome = Outcome([*edge.ordinary_user(), edge.memsight, "record", "-o", "a.mst", "--", command], cwd=edge.folder)
-        edge.that(outcome.status == status and outcome.messages.count("\n") == 1 and f"'{command}'" in outcome.messages
-                  and why in outcome.messages, f"{command}: {outcome.status} {outcome.messages}")
+        outcome = Outcome(
+            [*edge.ordinary_user(), edge.memsight, "record", "-o", "a.mst", "--", command],
+            cwd=edge.folder)
+        edge.that(
+            outcome.status == status and outcome.messages.count("\n") == 1
+            and f"'{command}'" in outcome.messages and why in outcome.messages,
+            f"{command}: {outcome.status} {outcome.messages}")
 
 
 @case
 def a_program_that_a_signal_ends_is_said_to_be(edge):
     for name, number in (("KILL", 9), ("SEGV", 11)):
-        outcome = Outcome([edge.memsight, "record", "-o", name + ".mst", "--", "sh", "-c", f"kill -{name} $$"],
-                          cwd=edge.folder)
-        edge.that(outcome.status == 128 + number and f"SIG{name} (exit status {128 + number})" in outcome.messages
-                  and ("dmesg" in outcome.messages) == (name == "KILL"), f"{outcome.status} {outcome.messages}")
+        outcome = Outcome(
+            [edge.memsight, "record", "-o", name + ".mst", "--", "sh", "-c", f"kill -{name} $$"],
+            cwd=edge.folder)
+        edge.that(
+            outcome.status == 128 + number
+            and f"SIG{name} (exit status {128 + number})" in outcome.messages
+            and ("dmesg" in outcome.messages) == (name == "KILL"),
+            f"{outcome.status} {outcome.messages}")
 
 
 @case
 def a_disk_that_is_full_for_a_moment_costs_nothing(edge):
-    """The program fills the disk while it allocates, and empties it again before it goes on to the end."""
-    script = ("mkdir -p disk; mount -t tmpfs -o size=40m none disk;"
-              f"{edge.memsight} record -s none -o disk/a.mst -- sh -c '"
-              f"head -c 60m /dev/zero >disk/fill 2>/dev/null; {edge.victim('victim-survive')} many-live; status=$?;"
-              "sleep 1; rm disk/fill; sleep 1; exit $status'; status=$?; cp disk/a.mst .; exit $status")
+    """The program fills the disk while it allocates, and empties it again before it goes on to the
+    end."""
+    script = (
+        "mkdir -p disk; mount -t tmpfs -o size=40m none disk;"
+        f"{edge.memsight} record -s none -o disk/a.mst -- sh -c '"
+        f"head -c 60m /dev/zero >disk/fill 2>/dev/null; {edge.victim('victim-survive')} many-live; "
+        "status=$?;"
+        "sleep 1; rm disk/fill; sleep 1; exit $status'; status=$?; cp disk/a.mst .; exit $status")
     outcome = Outcome([*unshared("-m"), "sh", "-c", script], cwd=edge.folder)
-    edge.that(outcome.status == 11 and said(outcome, "made") == 1500000, f"{outcome.status} {outcome.messages}")
+    edge.that(outcome.status == 11 and said(outcome, "made") == 1500000,
+              f"{outcome.status} {outcome.messages}")
     edge.that("no space left on device for disk/a.mst" in outcome.messages, outcome.messages)
     edge.that(" 0 lost" in outcome.messages and "stopped" not in outcome.messages, outcome.messages)
     traced = analysed(edge, os.path.join(edge.folder, "a.mst"), outcome)
@@ -299,8 +347,10 @@ def a_disk_that_is_full_for_a_moment_costs_nothing(edge):
 @case
 def without_proc_the_reason_is_said(edge):
     """And the program is not started."""
-    outcome = Outcome([*unshared("-m"), "sh", "-c", f"mount -t tmpfs none /proc; {edge.memsight} record -s none -o a.mst -- touch ran"],
-                      cwd=edge.folder)
+    outcome = Outcome([
+        *unshared("-m"), "sh", "-c",
+        f"mount -t tmpfs none /proc; {edge.memsight} record -s none -o a.mst -- touch ran"
+    ], cwd=edge.folder)
     edge.that(outcome.status == 1 and "/proc is not mounted" in outcome.messages and
               outcome.messages.count("\n") == 1, f"{outcome.status} {outcome.messages}")
     edge.that(os.listdir(edge.folder) == [], f"left {os.listdir(edge.folder)}")
@@ -313,7 +363,8 @@ def limit_file_size(n_bytes):
 @case
 def a_limit_of_file_size_ends_the_trace_and_not_the_program(edge):
     """The shared memory counts as a file, too: it is made as small as it must be, or left out."""
-    for n_bytes, note in [(100 << 10, "allocations are not recorded"), (2 << 20, "is smaller than asked for"),
+    for n_bytes, note in [(100 << 10, "allocations are not recorded"),
+                          (2 << 20, "is smaller than asked for"),
                           (4 << 20, "is smaller than asked for")]:
         traced = edge.compare([edge.victim("victim-survive"), "many-live"], ["-s", "none"],
                               preexec_fn=limit_file_size(n_bytes))
@@ -340,8 +391,9 @@ def a_trace_never_grows_beyond_its_largest_size(edge):
 def a_limit_of_address_space_is_left_to_the_program(edge):
     traced = edge.compare([edge.victim("victim-survive"), "address-space"], cwd=edge.folder)
     edge.that(traced.n_blocks(BLOCK) == 2000, f"{traced.n_blocks(BLOCK)} blocks")
-    traced = edge.compare([edge.victim("victim-survive"), "return"], cwd=edge.folder, preexec_fn=lambda:
-                          resource.setrlimit(resource.RLIMIT_AS, (900 << 20, 900 << 20)))
+    traced = edge.compare([edge.victim("victim-survive"), "return"], cwd=edge.folder,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS,
+                                                                (900 << 20, 900 << 20)))
     edge.that(traced.n_blocks(BLOCK) == 0 and "1 not traced" in traced.messages, traced.messages)
     edge.that(("tracealloc", "image not traced: no room for the shared memory") in traced.losses(),
               f"{traced.losses()}")
@@ -375,7 +427,8 @@ def ids_of_both_namespaces_are_recorded(edge):
     traced = edge.compare([*prefix, edge.victim("victim-survive"), "return"], cwd=edge.folder)
     edge.that(traced.n_blocks(BLOCK) == 2000, f"{traced.n_blocks(BLOCK)} blocks")
     rows = traced.ask("SELECT pid, ns_pid FROM process WHERE exe LIKE '%victim-survive'")
-    edge.that(rows and rows[-1][1] == 1 and rows[-1][0] > 1, f"pid and pid in the namespace: {rows}")
+    edge.that(rows and rows[-1][1] == 1 and rows[-1][0] > 1,
+              f"pid and pid in the namespace: {rows}")
     edge.that(traced.one("SELECT count(*) FROM allocation WHERE birth_ns < 0 OR birth_ns >"
                          " (SELECT duration_ns FROM run)") == 0, "births lie within the run")
 

@@ -71,8 +71,9 @@ def perform(case, folder, wrap):
     if isinstance(case, servers.Server):
         outcome = servers.serve(case, folder, wrap)
     else:
-        outcome = Outcome(case.wrapped(folder, wrap), env=environment(LC_ALL="C.UTF-8", **case.variables),
-                          timeout=case.timeout, cwd=folder / "work", stdin=subprocess.DEVNULL)
+        outcome = Outcome(case.wrapped(folder, wrap), env=environment(
+            LC_ALL="C.UTF-8", **case.variables), timeout=case.timeout, cwd=folder / "work",
+                          stdin=subprocess.DEVNULL)
         outcome.figure = time.monotonic() - start
     outcome.cpu = cpu_seconds() - cpu_before
     outcome.stdout, outcome.stderr = case.masked(outcome.stdout), case.masked(outcome.stderr)
@@ -105,14 +106,16 @@ def check_sums(checks, database):
         checks.that(found == n_blocks, f"{n_blocks} blocks, {found} {what}")
     for what, sql in [("blocks live twice on one address", ALIVE_TWICE),
                       ("samples whose shares do not add up to 1", SHARES),
-                      ("blocks die before their birth", "SELECT count(*) FROM allocation WHERE death_ns < birth_ns"),
+                      ("blocks die before their birth",
+                       "SELECT count(*) FROM allocation WHERE death_ns < birth_ns"),
                       ("frees were missed", "SELECT count(*) FROM allocation WHERE death = 3")]:
         found = database.one(sql)
         checks.that(found == 0, f"{found} {what}")
 
 
 def check_untraced(checks, case, database, untraced):
-    """On a busy machine a program may wait for its recorder in vain, which is said: one in 20 may."""
+    """On a busy machine a program may wait for its recorder in vain, which is said: one in 20 may.
+    """
     n_late = database.one("SELECT count(*) FROM process WHERE why_not = 'said no hello'")
     n_images = database.one("SELECT count(*) FROM process")
     checks.that(n_late * 20 <= n_images, f"{n_late} of {n_images} images said no hello")
@@ -127,7 +130,8 @@ def check_database(checks, case, database):
     print("losses:", losses)
     late = {"image not traced: the recorder answered too late"} if database.one(
         "SELECT count(*) FROM process WHERE why_not = 'said no hello'") else set()
-    checks.that(set(losses) <= set(case.losses) | late | BUSY, f"losses that nobody expects: {losses}")
+    checks.that(
+        set(losses) <= set(case.losses) | late | BUSY, f"losses that nobody expects: {losses}")
     blocks, untraced = programs_of(database)
     print("blocks of each program:", blocks, "not traced:", untraced or "none")
     check_untraced(checks, case, database, untraced)
@@ -139,8 +143,9 @@ def check_database(checks, case, database):
 def compare(checks, case, plain, traced, what):
     for difference in plain.differs_from(traced):
         checks.that(False, f"{what}, untraced and recorded: {difference[:2000]}")
-    checks.that(case.status is None or plain.status == case.status,
-                f"untraced the program ends with {case.status}: {plain.status}, {plain.stderr[-1000:]}")
+    checks.that(
+        case.status is None or plain.status == case.status,
+        f"untraced the program ends with {case.status}: {plain.status}, {plain.stderr[-1000:]}")
 
 
 def test(memsight, case, folder):
@@ -155,15 +160,16 @@ def test(memsight, case, folder):
         path = folder / f"run-{options[-1] if options else 'default'}.db"
         subprocess.run([memsight, "analyze", "--force", "-o", path, trace], check=True, timeout=600)
         check_database(checks, case, Database(path))
-        report = subprocess.run([memsight, "report", path], check=True, timeout=100, stdout=subprocess.PIPE,
-                                text=True).stdout
+        report = subprocess.run([memsight, "report", path], check=True, timeout=100,
+                                stdout=subprocess.PIPE, text=True).stdout
         print(report)
         checks.that(case.says in report, f"the report says {case.says!r}")
     checks.end()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memsight", type=pathlib.Path)
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--table", action="store_true")

@@ -15,7 +15,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         trace = os.path.join(folder, "run.mst")
         traced = Outcome([memsight, "record", "-o", trace, "--", victim], timeout=120)
-        checks.that((plain.status, plain.stdout) == (6, b"1\n"), f"the victim works: {plain.stdout}")
+        checks.that((plain.status, plain.stdout) == (6, b"1\n"),
+                    f"the victim works: {plain.stdout}")
         for difference in plain.differs_from(traced):
             checks.that(False, difference)
         checks.that(" 1 process," in traced.messages, traced.messages)

@@ -1,7 +1,7 @@
-"""What recording costs the programs, as the rows of docs/compatibility.md: each round runs a program
-untraced, recorded, and under heaptrack if that was asked for, in turn, so that all see the same
-machine. Of the rounds the best counts: the least time, the most that a server did, the least CPU time of
-all processes together, the tool's own and the load's among them."""
+"""What recording costs the programs, as the rows of docs/compatibility.md: each round runs a
+program untraced, recorded, and under heaptrack if that was asked for, in turn, so that all see the
+same machine. Of the rounds the best counts: the least time, the most that a server did, the least
+CPU time of all processes together, the tool's own and the load's among them."""
 import pathlib
 import re
 import subprocess
@@ -11,8 +11,10 @@ import foreign
 import servers
 from whole import Database, environment
 
-TITLES = ["program", "version", "result", "images", "events", "losses", "untraced", "recorded", "CPU",
-          "heaptrack", "CPU"]
+TITLES = [
+    "program", "version", "result", "images", "events", "losses", "untraced", "recorded", "CPU",
+    "heaptrack", "CPU"
+]
 
 
 def heaptrack(folder):
@@ -20,8 +22,8 @@ def heaptrack(folder):
 
 
 def version_of(case):
-    done = subprocess.run(case.version, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                          env=environment(LC_ALL="C.UTF-8"))
+    done = subprocess.run(case.version, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, env=environment(LC_ALL="C.UTF-8"))
     found = re.search(r"\d+(?:[.]\d+)+\w*", done.stdout)
     return found[0] if found else "?"
 
@@ -39,11 +41,12 @@ def cost(case, plain, other):
 
 
 def facts_of(memsight, trace, path):
-    subprocess.run([memsight, "analyze", "--force", "-o", path, trace], check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
+    subprocess.run([memsight, "analyze", "--force", "-o", path, trace], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     database = Database(path)
     events = database.one("SELECT value FROM total WHERE name = 'events'")
-    losses = ", ".join(f"{count:,} {reason}" for (_, reason), count in database.losses().items()) or "none"
+    losses = ", ".join(f"{count:,} {reason}"
+                       for (_, reason), count in database.losses().items()) or "none"
     return database.one("SELECT count(*) FROM process"), events, losses
 
 
@@ -70,7 +73,8 @@ def row(memsight, case, rounds, with_heaptrack):
     if reason:
         return [case.name, reason]
     with tempfile.TemporaryDirectory(prefix="memsight-foreign-") as folder:
-        same, (n_images, n_events, losses), found = measure(memsight, case, pathlib.Path(folder).resolve(), rounds,
+        same, (n_images, n_events, losses), found = measure(memsight, case,
+                                                            pathlib.Path(folder).resolve(), rounds,
                                                             with_heaptrack)
     plain, plain_cpu = found["untraced"]
 

@@ -1,5 +1,5 @@
-"""accesses.py MEMSIGHT PART: synthetic recordings of PEBS, IBS and SPE, whose levels, latencies, writes, objects
-and losses are known, through the whole way to the reports."""
+"""accesses.py MEMSIGHT PART: synthetic recordings of PEBS, IBS and SPE, whose levels, latencies,
+writes, objects and losses are known, through the whole way to the reports."""
 import json
 import os
 import struct
@@ -41,7 +41,8 @@ def process(file):
 
 
 # PEBS of Sapphire Rapids: loads with latencies in three parts, stores by another event.
-LEVELS = [(1, 0, 5, 50), (3, 0, 60, 30), (13, 0, 300, 15), (13, 1, 600, 5)]  # number, remote, cycles, %
+LEVELS = [(1, 0, 5, 50), (3, 0, 60, 30), (13, 0, 300, 15),
+          (13, 1, 600, 5)]  # number, remote, cycles, %
 
 
 def pebs():
@@ -61,9 +62,10 @@ def pebs():
                                                               LEVELS[:LEVELS.index(level) + 1]))
             time += 1000
             base = FAR if remote else NEAR
-            file.sample(loads, 100, 101, time, 0x401000, base + 4096 + 8 * i, weight=cycles | 7 << 32 |
-                        2 << 48, data_src=word(2, number, remote=remote), phys=0x100000 + i,
-                        page=4096 if i % 2 else 2 * MIB)
+            file.sample(loads, 100, 101, time, 0x401000,
+                        base + 4096 + 8 * i, weight=cycles | 7 << 32 | 2 << 48, data_src=word(
+                            2, number,
+                            remote=remote), phys=0x100000 + i, page=4096 if i % 2 else 2 * MIB)
             n += 1
         for i in range(300):  # in turn; kernels before August 2022 call these loads
             file.sample(stores, 100, 100, time + 10 * i, 0x402000, NEAR + 64, weight=20,
@@ -86,7 +88,8 @@ def check_pebs(path):
         row = rows[("pebs: loads", "accesses: " + name)]
         extra = 2 if number == 1 else 0  # address 0 and the kernel's
         checks.that(row["samples"] == 10 * percent + extra, "%s: %s" % (name, row))
-        checks.that(abs(row["share"] - (10 * percent + extra) / 1002) < 1e-9, "%s: %s" % (name, row))
+        checks.that(
+            abs(row["share"] - (10 * percent + extra) / 1002) < 1e-9, "%s: %s" % (name, row))
         checks.that(row["mean cycles"] == cycles, "%s: %s" % (name, row))
         whole_sum = sum(c * 10 * p for _, _, c, p in LEVELS)
         checks.that(abs(row["of all cycles"] - cycles * 10 * percent / whole_sum) < 1e-9,
@@ -99,31 +102,40 @@ def check_pebs(path):
     checks.that((row["samples"], row["levels"], row["writes"]) == (50, "remote RAM 100%", 0),
                 "far: %s" % row)
     row = objects[("pebs: loads", "anonymous memory", "mapping")]
-    checks.that((row["samples"], row["levels"]) == (950, "L1 53%, L3 32%, RAM 16%"), "near: %s" % row)
-    checks.that(not whole.disagreement(memsight, path + ".db"), whole.disagreement(memsight, path + ".db"))
+    checks.that((row["samples"], row["levels"]) == (950, "L1 53%, L3 32%, RAM 16%"),
+                "near: %s" % row)
+    checks.that(not whole.disagreement(memsight, path + ".db"),
+                whole.disagreement(memsight, path + ".db"))
     checks.that(database.ask("SELECT count(*), min(latency_2), max(latency_2), min(latency_3),"
                              " min(physical_address), count(page_bytes), min(page_bytes),"
                              " max(page_bytes) FROM access_detail WHERE latency_2 IS NOT NULL") ==
                 [(1000, 7, 7, 2, 0x100000, 1000, 4096, 2 * MIB)], "details")
     losses = database.losses()
-    checks.that({reason: count for (source, reason), count in losses.items()} == {
-        "address 0: read through null, or not known to the hardware": 1, "address in the kernel": 1, "throttled": 1},
-                "losses %s" % losses)
+    checks.that({reason: count
+                 for (source, reason), count in losses.items()} == {
+                     "address 0: read through null, or not known to the hardware": 1,
+                     "address in the kernel": 1, "throttled": 1
+                 }, "losses %s" % losses)
     checks.that(database.ask("SELECT n_taken, n_throttles, throttled_ns, n_zero, n_kernel FROM"
                              " source_ledger ORDER BY source_id") == [(1002, 1, 4000, 1, 1),
                                                                       (600, 0, 0, 0, 0)], "ledger")
     sharing = report(path, "sharing")
     row = [row for row in sharing if row["line"] == hex(NEAR + 64)]
-    # Counted from when the first thread comes back, up to the last turn that the other one followed.
+    # Counted from when the first thread comes back, up to the last turn that the other one
+    # followed.
     checks.that(row and row[0]["sharing"] == "different bytes" and row[0]["HitM"] == 200 and
                 row[0]["writes"] == 597, "sharing %s" % sharing)
     # The same from the rows: no aggregate says anything else.
     checks.that(database.one("SELECT sum(n) FROM access_total") == database.one(
         "SELECT count(*) FROM touch"), "sums")
-    part = json.loads(whole.run([memsight, "report", path, "--accesses", "--from", "1.0009s", "--to",
-                                 "1.0011s", "--format", "json"]))
-    wanted = database.ask("SELECT source_id, count(*) FROM touch JOIN sample ON sample.id = sample_id"
-                          " WHERE time_ns >= 1000900000 AND time_ns < 1001100000 GROUP BY 1")
+    part = json.loads(
+        whole.run([
+            memsight, "report", path, "--accesses", "--from", "1.0009s", "--to", "1.0011s",
+            "--format", "json"
+        ]))
+    wanted = database.ask(
+        "SELECT source_id, count(*) FROM touch JOIN sample ON sample.id = sample_id"
+        " WHERE time_ns >= 1000900000 AND time_ns < 1001100000 GROUP BY 1")
     checks.that(sum(row["samples"] for row in part) == sum(n for _, n in wanted) > 0,
                 "a part: %s, not %s" % (part, wanted))
 
@@ -152,11 +164,13 @@ def ibs():
     told = {what: (row["samples"], row["writes"], row["mean cycles"]) for what, row in rows.items()}
     checks.that(told == {"accesses: L1": (300, 100, None), "accesses: RAM": (60, 0, 250),
                          "accesses: remote RAM": (40, 0, 700)}, "levels %s" % told)
-    checks.that(not whole.disagreement(memsight, path + ".db"), whole.disagreement(memsight, path + ".db"))
+    checks.that(not whole.disagreement(memsight, path + ".db"),
+                whole.disagreement(memsight, path + ".db"))
     checks.that(database.one("SELECT n_samples FROM source WHERE name = 'ibs'") == 1001, "samples")
     checks.that(list(database.losses().values()) == [601], "losses %s" % database.losses())
-    checks.that(database.one("SELECT count(*) FROM access_detail WHERE physical_address >= 0x5000") ==
-                400, "physical addresses")
+    checks.that(
+        database.one("SELECT count(*) FROM access_detail WHERE physical_address >= 0x5000") == 400,
+        "physical addresses")
 
 
 def packet(head, payload, size):
@@ -188,7 +202,8 @@ def spe():
     told = {what: (row["samples"], row["writes"], row["mean cycles"]) for what, row in rows.items()}
     checks.that(told == {"accesses: L1": (80, 10, 6), "accesses: RAM": (20, 0, 400)},
                 "levels %s" % told)
-    checks.that(not whole.disagreement(memsight, path + ".db"), whole.disagreement(memsight, path + ".db"))
+    checks.that(not whole.disagreement(memsight, path + ".db"),
+                whole.disagreement(memsight, path + ".db"))
     checks.that(database.ask("SELECT owner.name, tid, count(*) FROM touch JOIN owner ON owner.id ="
                              " owner_kind JOIN sample ON sample.id = sample_id JOIN thread ON"
                              " thread.id = thread_id GROUP BY 1, 2") == [("mapping", 101, 100)],

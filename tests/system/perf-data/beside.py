@@ -1,4 +1,5 @@
-"""beside.py MEMSIGHT VICTIM: what perf samples beside a recording lands in the blocks of its trace."""
+"""beside.py MEMSIGHT VICTIM: what perf samples beside a recording lands in the blocks of its trace.
+"""
 import os
 import shutil
 import subprocess
@@ -20,11 +21,11 @@ scratch = tempfile.TemporaryDirectory(prefix="memsight-test-")
 def record(folder, before=(), clock=(), source="none"):
     """A trace, the perf.data beside it, and what the victim said; None where perf is refused."""
     trace, data = os.path.join(folder, "x.mst"), os.path.join(folder, "perf.data")
-    done = subprocess.run(
-        [*before, "perf", "record", "-q", "-o", data, "-e", "page-faults", "-c", "1", "-d", *clock, "--",
-         memsight, "record", "-f", "-s", source, "-o", trace, "--", victim], stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env=whole.environment(HOME=folder, TMPDIR=folder), cwd=folder,
-        timeout=300, check=False)
+    done = subprocess.run([
+        *before, "perf", "record", "-q", "-o", data, "-e", "page-faults", "-c", "1", "-d", *clock,
+        "--", memsight, "record", "-f", "-s", source, "-o", trace, "--", victim
+    ], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=whole.environment(
+        HOME=folder, TMPDIR=folder), cwd=folder, timeout=300, check=False)
     said = done.stdout.decode(errors="replace")
     if done.returncode != 0 or "second" not in said:
         return None, None, done.stderr.decode(errors="replace").strip() or said
@@ -47,11 +48,15 @@ def check_join(trace, data, made, name, before=()):
     database = whole.Database(trace + ".db")
     faults, lost = database.one("SELECT n_samples FROM source"), database.losses()
     if ("faults", "ring overrun") in lost:
-        whole.skip("%s of %s faults found the ring full" % (lost[("faults", "ring overrun")], faults))
-    told = dict(database.ask(
-        "SELECT frame.function, count(*) FROM touch JOIN allocation ON owner_kind = (SELECT id FROM"
-        " owner WHERE name = 'heap') AND allocation.id = owner_id JOIN stack ON stack.id ="
-        " allocation.stack_id JOIN frame ON frame.id = stack.frame_id WHERE " + INNER + " GROUP BY 1"))
+        whole.skip(
+            "%s of %s faults found the ring full" % (lost[("faults", "ring overrun")], faults))
+    told = dict(
+        database.ask(
+            "SELECT frame.function, count(*) FROM touch JOIN allocation ON owner_kind = (SELECT id "
+            "FROM"
+            " owner WHERE name = 'heap') AND allocation.id = owner_id JOIN stack ON stack.id ="
+            " allocation.stack_id JOIN frame ON frame.id = stack.frame_id WHERE " + INNER +
+            " GROUP BY 1"))
     for site in made:
         wanted = int(made[site])
         checks.that(abs(told.get(site, 0) - wanted) <= wanted / 100,
@@ -103,8 +108,10 @@ def check_nobody():
 def main():
     if not shutil.which("perf"):
         whole.skip("no perf here: scripts/setup --all installs it")
-    tried = whole.Outcome(["perf", "record", "-q", "-o", os.path.join(scratch.name, "try.data"), "-e",
-                           "page-faults", "-c", "1", "-d", "true"])
+    tried = whole.Outcome([
+        "perf", "record", "-q", "-o",
+        os.path.join(scratch.name, "try.data"), "-e", "page-faults", "-c", "1", "-d", "true"
+    ])
     if tried.status != 0:
         whole.skip("perf record: %s" % tried.stderr.decode(errors="replace").strip())
     for i, (clock, name) in enumerate(CLOCKS):
@@ -112,7 +119,8 @@ def main():
         if not trace:
             raise SystemExit("perf record: " + made)
         check_join(trace, data, made, name)
-    check_refused(os.path.join(scratch.name, "0", "x.mst"), data, "is not of the run", "another run")
+    check_refused(os.path.join(scratch.name, "0", "x.mst"), data, "is not of the run",
+                  "another run")
     check_refused(trace, trace, "is not a perf.data", "a trace as perf.data")
     check_refused(data, data, "is not a trace", "a perf.data as trace")
     check_refused(trace, data + "x", "perf.datax: No such file", "none")

@@ -1,6 +1,6 @@
-"""Writes perf.data files from what a test says: both byte orders, as a file or as what a pipe wrote, after
-tools/perf/Documentation/perf.data-file-format.txt and linux/perf_event.h. It shares nothing with the
-reader."""
+"""Writes perf.data files from what a test says: both byte orders, as a file or as what a pipe
+wrote, after tools/perf/Documentation/perf.data-file-format.txt and linux/perf_event.h. It shares
+nothing with the reader."""
 import struct
 
 # PERF_SAMPLE_*
@@ -10,7 +10,8 @@ REGS_USER, STACK_USER, WEIGHT, DATA_SRC, IDENTIFIER = (1 << bit for bit in (12, 
 PHYS_ADDR, DATA_PAGE_SIZE, WEIGHT_STRUCT = 1 << 19, 1 << 22, 1 << 24
 
 # PERF_RECORD_*
-MMAP, LOST, COMM, EXIT, THROTTLE, UNTHROTTLE, FORK, SAMPLE, MMAP2, AUX, ITRACE_START, LOST_SAMPLES = (
+(MMAP, LOST, COMM, EXIT, THROTTLE, UNTHROTTLE, FORK, SAMPLE, MMAP2, AUX, ITRACE_START,
+ LOST_SAMPLES) = (
     1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)
 HEADER_ATTR, BUILD_ID, FINISHED_ROUND, AUXTRACE_INFO, AUXTRACE, EVENT_UPDATE, TIME_CONV, FEATURE = (
     64, 67, 68, 70, 71, 78, 79, 80)
@@ -79,8 +80,9 @@ class File:
         return self.pack("IIQQ", 1, clock_id, wall_ns, clock_ns)
 
     def build_id(self, path, build_id):
-        body = self.pack("i", -1) + padded(build_id + b"\0" * (20 - len(build_id)) +
-                                           bytes([len(build_id)]), 24) + padded(path.encode() + b"\0")
+        body = self.pack("i", -1) + padded(
+            build_id + b"\0" *
+            (20 - len(build_id)) + bytes([len(build_id)]), 24) + padded(path.encode() + b"\0")
         return self.pack("IHH", BUILD_ID, 1 << 15 | MISC_USER, 8 + len(body)) + body
 
     def event_names(self):
@@ -111,8 +113,8 @@ class File:
 
     def comm(self, pid, tid, name, time=0, is_exec=False, **more):
         self.kernel_record(COMM, MISC_EXEC if is_exec else 0,
-                           self.pack("II", pid, tid) + padded(name.encode() + b"\0"), pid, tid, time,
-                           **more)
+                           self.pack("II", pid, tid) + padded(name.encode() + b"\0"), pid, tid,
+                           time, **more)
 
     def fork(self, pid, tid, parent, parent_tid, time, **more):
         self.kernel_record(FORK, 0, self.pack("IIIIQ", pid, parent, tid, parent_tid, time), parent,
@@ -144,8 +146,9 @@ class File:
     def round(self):
         self.record(FINISHED_ROUND, 0, b"")
 
-    def sample(self, event, pid=1, tid=1, time=0, ip=0, addr=0, cpu=0, period=1, weight=0, data_src=0,
-               phys=0, page=0, raw=b"", chain=(), misc=MISC_USER, regs=(), stack=b"", read=()):
+    def sample(self, event, pid=1, tid=1, time=0, ip=0, addr=0, cpu=0, period=1, weight=0,
+               data_src=0, phys=0, page=0, raw=b"", chain=(), misc=MISC_USER, regs=(), stack=b"",
+               read=()):
         has, ident = event.sample_type, event.ids[0] if event.ids else 0
         body = bytearray()
         for bit, made in (

@@ -1,5 +1,6 @@
-"""forms.py DUMP: what a file says comes back the same in both byte orders, as a file and out of a pipe, with
-attributes of every size that Linux has had, several events, and without the ids that newer ones write."""
+"""forms.py DUMP: what a file says comes back the same in both byte orders, as a file and out of a
+pipe, with attributes of every size that Linux has had, several events, and without the ids that
+newer ones write."""
 import itertools
 import os
 import random
@@ -40,10 +41,12 @@ def build(order, pipe, size, seed):
     chance = random.Random(seed)
     common = e.IDENTIFIER | e.IP | e.TID | e.TIME | e.ADDR | e.CPU | e.PERIOD
     events = [
-        e.Event(common | e.CALLCHAIN | e.RAW | e.WEIGHT_STRUCT | e.DATA_SRC | e.PHYS_ADDR, e.TYPE_RAW,
-                0x1cd, 10007, ids=[0x101, 0x102], name="loads", size=size, precise=2, config1=3),
-        e.Event(common | e.WEIGHT | e.DATA_SRC | e.READ, 11, 1 << 19, 4096, ids=[0x201],
-                name="ops", size=size, read_format=4)]
+        e.Event(common | e.CALLCHAIN | e.RAW | e.WEIGHT_STRUCT | e.DATA_SRC | e.PHYS_ADDR,
+                e.TYPE_RAW, 0x1cd, 10007, ids=[0x101, 0x102], name="loads", size=size, precise=2,
+                config1=3),
+        e.Event(common | e.WEIGHT | e.DATA_SRC | e.READ, 11, 1 << 19, 4096, ids=[0x201], name="ops",
+                size=size, read_format=4)
+    ]
     file = e.File(events, order, pipe)
     file.features = features(file)
     wanted = {"sample": [], "map": [], "comm": [], "fork": [], "exit": [], "lost": []}
@@ -103,8 +106,9 @@ for order, pipe, size in itertools.product("<>", (False, True), SIZES):
     found = read(file.bytes())
     compare(found, wanted, text)
     names = [(event[1], event[2], event[4], event[6], event[7]) for event in found["event"]]
-    checks.that(names == [("4", "0x1cd", "loads", "2", "10007"), ("11", "0x80000", "ops", "0", "4096")],
-                "%s: events %s" % (text, names))
+    checks.that(
+        names == [("4", "0x1cd", "loads", "2", "10007"), ("11", "0x80000", "ops", "0", "4096")],
+        "%s: events %s" % (text, names))
     info = {fields[0]: fields[1:] for fields in found["info"]}
     wanted_info = {"host_name": ["host"], "kernel": ["6.1.0-test"], "cpu_model": ["A CPU"],
                    "memory": [str(4096 * 1024)], "command": ["perf record a b "],
@@ -118,7 +122,8 @@ for order, pipe, size in itertools.product("<>", (False, True), SIZES):
 
 # As perf of 2010 wrote: an id behind the address, and nothing behind other records.
 old = e.Event(e.IP | e.TID | e.TIME | e.ADDR | e.ID, e.TYPE_RAW, 1, 100, flags=0, ids=[5], size=64)
-other = e.Event(e.IP | e.TID | e.TIME | e.ADDR | e.ID, e.TYPE_RAW, 2, 100, flags=0, ids=[6], size=64)
+other = e.Event(e.IP | e.TID | e.TIME | e.ADDR | e.ID, e.TYPE_RAW, 2, 100, flags=0, ids=[6],
+                size=64)
 for order in "<>":
     file = e.File([old, other], order)
     file.comm(3, 3, "old")

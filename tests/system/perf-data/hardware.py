@@ -1,5 +1,5 @@
-"""hardware.py DUMP PART: what processors write into their own formats, against what others say of recorded
-bytes, and against an encoder of the documented layouts."""
+"""hardware.py DUMP PART: what processors write into their own formats, against what others say of
+recorded bytes, and against an encoder of the documented layouts."""
 import os
 import re
 import struct
@@ -61,12 +61,13 @@ def data_src():
 
 
 def word(op=2, lvl=0, snoop=1, lock=1, tlb=1, number=0, remote=0, snoopx=0, blk=1, hops=0):
-    return "%x" % (op | lvl << 5 | snoop << 19 | lock << 24 | tlb << 26 | number << 33 | remote << 37 |
-                   snoopx << 38 | blk << 40 | hops << 43)
+    return "%x" % (op | lvl << 5 | snoop << 19 | lock << 24 | tlb << 26 | number << 33
+                   | remote << 37 | snoopx << 38 | blk << 40 | hops << 43)
 
 
 def fields():
-    """Every level, of later kernels too, and the rest of the word, from the layout of perf_event.h."""
+    """Every level, of later kernels too, and the rest of the word, from the layout of perf_event.h.
+    """
     for number, name in {1: "L1", 2: "L2", 3: "L3", 4: "L4", 5: "L2 MHB", 6: "memory-side cache",
                          8: "uncached", 9: "CXL", 10: "I/O", 11: "cache", 12: "LFB/MAB", 13: "RAM",
                          14: "PMEM"}.items():
@@ -97,8 +98,8 @@ def fields():
 
 
 # Columns of accesses.
-(IP, MEMORY, HAS_ADDRESS, ADDRESS, HAS_PHYSICAL, PHYSICAL, LATENCY, TOTAL, SIZE, TICKS, CONTEXT, KERNEL,
- SOURCE) = range(13)
+(IP, MEMORY, HAS_ADDRESS, ADDRESS, HAS_PHYSICAL, PHYSICAL, LATENCY, TOTAL, SIZE, TICKS, CONTEXT,
+ KERNEL, SOURCE) = range(13)
 
 
 def ibs_raw(caps=0x3ff, rip=0, data=0, data2=0, data3=0, linear=0, physical=0):
@@ -106,7 +107,8 @@ def ibs_raw(caps=0x3ff, rip=0, data=0, data2=0, data3=0, linear=0, physical=0):
 
 
 def ibs():
-    """The recorded one is no memory operation; the rest are registers as amd-ibs.h lays them out."""
+    """The recorded one is no memory operation; the rest are registers as amd-ibs.h lays them out.
+    """
     text = open(recorded("ibs-fetch-and-op-raw.txt")).read().split("0x920b0")[1]
     record = bytes(int(byte, 16) for line in re.findall(r"^\.  [0-9a-f]{4}: ((?: [0-9a-f]{2})+)",
                                                         text, re.M) for byte in line.split())
@@ -117,16 +119,18 @@ def ibs():
     load, store, miss, l2_miss, valid, physical_valid = 1, 2, 1 << 7, 1 << 20, 1 << 17, 1 << 18
     cases = [
         # data2, data3, level, hit, write, remote, latency
-        (0, load, "L1", "hit", "0", "0", 0), (0, store, "L1", "hit", "1", "0", 0),
-        (0, load | miss, "L2", "hit", "0", "0", 37), (1, load | miss | l2_miss, "L3 or remote cache",
-                                                      "hit", "0", "-1", 37),
+        (0, load, "L1", "hit", "0", "0", 0),
+        (0, store, "L1", "hit", "1", "0", 0),
+        (0, load | miss, "L2", "hit", "0", "0", 37),
+        (1, load | miss | l2_miss, "L3 or remote cache", "hit", "0", "-1", 37),
         (3, load | miss | l2_miss, "RAM", "hit", "0", "0", 37),
         (3 | 1 << 4, load | miss | l2_miss, "remote RAM", "hit", "0", "1", 37),
         (2, load | miss | l2_miss, "remote cache", "hit", "0", "1", 37),
         (7, load | miss | l2_miss, "I/O", "hit", "0", "0", 37),
         (3, store | miss | l2_miss, "", "", "1", "-1", 0),
         (0, store | miss | l2_miss | 1 << 16, "LFB/MAB", "hit", "1", "0", 0),
-        (0, load | 1 << 14, "uncached", "hit", "0", "0", 0)]
+        (0, load | 1 << 14, "uncached", "hit", "0", "0", 0)
+    ]
     later = [(8 & 7 | 1 << 6, load | miss | l2_miss, "CXL", "hit", "0", "0", 37),
              (6, load | miss | l2_miss, "PMEM", "hit", "0", "0", 37),
              (1, load | miss | l2_miss, "L3", "hit", "0", "0", 37),
@@ -137,9 +141,9 @@ def ibs():
                       0x7f0000001234, 0x123456789)
         [found] = told("ibs", raw)
         [source] = told("data-src", found[SOURCE])
-        checks.that((source[LEVEL], source[HIT], source[WRITE], source[REMOTE], int(found[LATENCY])) ==
-                    (level, hit, write, remote, latency), "%#x %#x: %s %s" % (data2, data3, source,
-                                                                            found))
+        checks.that((source[LEVEL], source[HIT], source[WRITE], source[REMOTE], int(
+            found[LATENCY])) == (level, hit, write, remote, latency),
+                    "%#x %#x: %s %s" % (data2, data3, source, found))
         checks.that((found[IP], found[MEMORY], found[ADDRESS], found[PHYSICAL], found[SIZE]) ==
                     ("0x401000", "1", "0x7f0000001234", "0x123456789", "8"), "%s" % found)
     for tlb, name in ((0, "L1 hit"), (1 << 2, "L2 hit"), (3 << 2, "L2 miss")):
@@ -189,9 +193,11 @@ def extended(address):
 
 
 def spe():
-    """Recorded bytes, 2 of which its publication has damaged, as perf dumps them; cut at every byte."""
+    """Recorded bytes, 2 of which its publication has damaged, as perf dumps them; cut at every
+    byte."""
     path = recorded("spe-aux-1624.bin")
-    wanted, n_bad = by_perf(open(recorded("spe-rebuilt-1624.expected.txt"), errors="replace").read())
+    wanted, n_bad = by_perf(
+        open(recorded("spe-rebuilt-1624.expected.txt"), errors="replace").read())
     found = told("spe", path)
     used, n_damaged = found.pop()[1:]
     checks.that(len(wanted) >= 28 and len(found) == len(wanted), "%d records, not %d" % (
@@ -204,10 +210,13 @@ def spe():
         checks.that(int(access[HAS_ADDRESS]) == ("va" in record) and
                     int(access[ADDRESS], 16) == extended(record.get("va", 0)), "VA of %s: %s" % (
                         record, access))
-        checks.that(int(access[TOTAL]) == record.get("TOT", 0), "latency of %s: %s" % (record, access))
+        checks.that(
+            int(access[TOTAL]) == record.get("TOT", 0), "latency of %s: %s" % (record, access))
         checks.that(int(access[TICKS]) == record.get("ts", 0), "time of %s: %s" % (record, access))
-        checks.that(int(access[MEMORY]) == ("op" in record), "operation of %s: %s" % (record, access))
-        checks.that(int(access[KERNEL]) == (record.get("el", "el0") != "el0"), "level of %s" % record)
+        checks.that(
+            int(access[MEMORY]) == ("op" in record), "operation of %s: %s" % (record, access))
+        checks.that(
+            int(access[KERNEL]) == (record.get("el", "el0") != "el0"), "level of %s" % record)
         if record.get("op"):
             [source] = told("data-src", access[SOURCE])
             checks.that(source[OP] == {"LD": "load", "ST": "store"}[record["op"]],
@@ -225,8 +234,8 @@ def packet(head, payload, size):
     return bytes([head]) + payload.to_bytes(size, "little")
 
 
-def spe_record(store=False, source=None, events=0x6, va=0x7f0000001000, pc=0x400100, total=90, issue=10,
-               context=None, pa=None, ts=1000, op=None):
+def spe_record(store=False, source=None, events=0x6, va=0x7f0000001000, pc=0x400100, total=90,
+               issue=10, context=None, pa=None, ts=1000, op=None):
     data = packet(0xb0, pc, 8) + packet(0x99, issue, 2) + packet(0x98, total, 2)
     data += packet(0x52, events, 2)  # EVENTS of 2 bytes
     if op is None:
@@ -241,8 +250,8 @@ def spe_record(store=False, source=None, events=0x6, va=0x7f0000001000, pc=0x400
 
 
 def spe_made():
-    """Packets as the Arm ARM lays them out: data sources, events, contexts, other operations, headers
-    with extensions, and bytes that are no packets."""
+    """Packets as the Arm ARM lays them out: data sources, events, contexts, other operations,
+    headers with extensions, and bytes that are no packets."""
     cases = [
         (dict(source=0x0), "L1", "hit", 0), (dict(source=0x8), "L2", "hit", 0),
         (dict(source=0xb), "L3", "hit", 0), (dict(source=0xe), "RAM", "hit", 0),

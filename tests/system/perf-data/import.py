@@ -1,5 +1,5 @@
-"""import.py MEMSIGHT PART: perf.data files as traces: the database says what perf says, and every reader takes
-them."""
+"""import.py MEMSIGHT PART: perf.data files as traces: the database says what perf says, and every
+reader takes them."""
 import os
 import re
 import shutil
@@ -14,8 +14,11 @@ memsight, part = sys.argv[1], sys.argv[2]
 folder = os.environ.get("MEMSIGHT_PERF_DATA", "/work/shared/perfdata")
 checks = whole.Checks()
 scratch = tempfile.TemporaryDirectory(prefix="memsight-test-")
-REPORTS = ["heatmap", "sites", "leaks", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "histogram",
-           "hot", "cold", "sharing", "locality", "losses", "processes", "mappings", "regions", "list"]
+REPORTS = [
+    "heatmap", "sites", "leaks", "objects", "flat", "hierarchical", "threads", "timeline", "peak",
+    "histogram", "hot", "cold", "sharing", "locality", "losses", "processes", "mappings", "regions",
+    "list"
+]
 
 
 def recorded(name):
@@ -28,17 +31,20 @@ def recorded(name):
 def imported(path):
     told = whole.run([memsight, "analyze", "--force", path])
     n_lost = re.search(r"([0-9,]+) lost \(", told)
-    why = whole.disagreement(memsight, path + ".db", int(n_lost.group(1).replace(",", "")) if n_lost else 0)
+    why = whole.disagreement(memsight, path + ".db",
+                             int(n_lost.group(1).replace(",", "")) if n_lost else 0)
     checks.that(not why, "%s: %s" % (path, why))
     return whole.Database(path + ".db")
 
 
 def skylake():
     database = imported(recorded("pebs-skx-load-latency.perf.data"))
-    wanted = sorted(re.match(
-        r".*?(\d+)/(\d+) +\[\d+\] +(\d+)\.(\d+): .* ([0-9a-f]+) +([0-9a-f]+) \|.* (\d+) +([0-9a-f]+)$",
-        line).groups() for line in open(os.path.join(folder,
-                                                     "pebs-skx-load-latency.expected.txt")))
+    wanted = sorted(
+        re.match(
+            r".*?(\d+)/(\d+) +\[\d+\] +(\d+)\.(\d+): .* ([0-9a-f]+) +([0-9a-f]+) \|.* (\d+) "
+            r"+([0-9a-f]+)$",
+            line).groups()
+        for line in open(os.path.join(folder, "pebs-skx-load-latency.expected.txt")))
     told = database.ask("SELECT tid, sample.time_ns, address, data_src FROM touch JOIN sample"
                         " ON sample.id = sample_id LEFT JOIN thread ON thread.id = thread_id"
                         " ORDER BY sample.time_ns")
@@ -62,21 +68,24 @@ def every_report():
     """Every reader takes each of the files; damaged ones say so in one line."""
     names = ["pebs-cml-cycles-ppp-pipe-zstd.perf.data", "ibs-rebuilt.perf.data",
              "spe-rebuilt-1624.perf.data"]
-    names += ["robustness/" + name for name in sorted(os.listdir(os.path.join(folder, "robustness")))
-              ] if os.path.isdir(os.path.join(folder, "robustness")) else []
+    names += [
+        "robustness/" + name for name in sorted(os.listdir(os.path.join(folder, "robustness")))
+    ] if os.path.isdir(os.path.join(folder, "robustness")) else []
     for name in names:
         path = recorded(name)
         imported(path)
         summary = whole.Outcome([memsight, "report", path])
-        checks.that(summary.status == 0 and b"a perf.data has samples, no allocations" in summary.stdout,
-                    "%s: %s %s" % (name, summary.stdout, summary.messages))
+        checks.that(
+            summary.status == 0 and b"a perf.data has samples, no allocations" in summary.stdout,
+            "%s: %s %s" % (name, summary.stdout, summary.messages))
         for report in REPORTS if "pebs" in name else ["losses"]:
             outcome = whole.Outcome([memsight, "report", path, "--" + report])
             checks.that(outcome.status == 0, "%s --%s: %s" % (name, report, outcome.messages))
     damaged = recorded("robustness/quipper.perf.data.piped.corrupted.zero_size_sample-3.2")
     losses = whole.Database(damaged + ".db").losses()
     checks.that(losses.get(("trace", "unreadable bytes")) == 60640 - 49104, "losses %s" % losses)
-    checks.that(whole.Database(damaged + ".db").one("SELECT ended_cleanly FROM run") == 0, "cut off")
+    checks.that(
+        whole.Database(damaged + ".db").one("SELECT ended_cleanly FROM run") == 0, "cut off")
     lost = imported(recorded("robustness/quipper.perf.data.lost_samples-4.4")).losses()
     checks.that(any(reason == "dropped by the hardware" for _, reason in lost), "losses %s" % lost)
     sites = whole.run([memsight, "report", recorded(names[0]), "--sites"])
@@ -91,7 +100,8 @@ def every_report():
 
 
 def made():
-    """Processes, threads, names, maps and what lay in them, out of order and of either byte order."""
+    """Processes, threads, names, maps and what lay in them, out of order and of either byte order.
+    """
     for order in "<>":
         event = e.Event(e.IDENTIFIER | e.IP | e.TID | e.TIME | e.ADDR | e.CPU | e.DATA_SRC |
                         e.WEIGHT, e.TYPE_RAW, 0x1cd, 1009, ids=[1], name="loads", precise=2,
@@ -148,9 +158,10 @@ def own():
     """What Debian's perf records here: page faults, with the build-ids that perf tells."""
     path = os.path.join(scratch.name, "perf.data")
     try:
-        done = subprocess.run(["perf", "record", "-q", "-o", path, "-e", "page-faults", "-d", "-c", "1",
-                               "--", "ls", "-l", "/"], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run([
+            "perf", "record", "-q", "-o", path, "-e", "page-faults", "-d", "-c", "1", "--", "ls",
+            "-l", "/"
+        ], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError:
         whole.skip("no perf here: scripts/setup --all installs it")
     if done.returncode != 0:

@@ -1,5 +1,5 @@
-"""make-corpus.py FOLDER: small perf.data files of every form into a folder: how tests/robust/fuzz/corpus-perf-data was
-made."""
+"""make-corpus.py FOLDER: small perf.data files of every form into a folder: how
+tests/robust/fuzz/corpus-perf-data was made."""
 import os
 import sys
 
@@ -32,9 +32,11 @@ def features(file):
 
 for order, name in (("<", "little"), (">", "big")):
     for pipe in (False, True):
-        events = [e.Event(COMMON | e.RAW | e.CALLCHAIN | e.REGS_USER | e.STACK_USER, ids=[1], regs=3,
-                          name="a"),
-                  e.Event(COMMON | e.READ | e.WEIGHT_STRUCT, ids=[2, 3], name="b", read_format=4)]
+        events = [
+            e.Event(COMMON | e.RAW | e.CALLCHAIN | e.REGS_USER | e.STACK_USER, ids=[1], regs=3,
+                    name="a"),
+            e.Event(COMMON | e.READ | e.WEIGHT_STRUCT, ids=[2, 3], name="b", read_format=4)
+        ]
         file = e.File(events, order, pipe)
         file.features = features(file)
         fill(file, events)
@@ -48,7 +50,8 @@ file.aux(b"\x49\x00\xb2" + bytes(13))
 file.record(e.TIME_CONV, 0, file.pack("QQQ", 3, 4, 5))
 file.write(os.path.join(folder, "aux"))
 
-# zstd: one frame of one raw block, as RFC 8878 has it: magic, descriptor of one segment, size, block.
+# zstd: one frame of one raw block, as RFC 8878 has it: magic, descriptor of one segment, size,
+# block.
 inner = e.File([event])
 fill(inner, [event])
 data = bytes(inner.records)

@@ -1,5 +1,5 @@
-"""reader.py DUMP PART: what the reader makes of perf.data files that others recorded on real hardware, and
-of ones that Debian's perf records here, record by record."""
+"""reader.py DUMP PART: what the reader makes of perf.data files that others recorded on real
+hardware, and of ones that Debian's perf records here, record by record."""
 import os
 import re
 import subprocess

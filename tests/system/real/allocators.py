@@ -37,8 +37,9 @@ def find_library(name):
 def check_output(checks, memsight, command, env):
     plain = whole.Outcome(command, env)
     with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
-        traced = whole.Outcome([memsight, "record", "-o", os.path.join(folder, "run.mst"), "--", *command],
-                               env)
+        traced = whole.Outcome(
+            [memsight, "record", "-o",
+             os.path.join(folder, "run.mst"), "--", *command], env)
     checks.that(plain.status in (3, 4), f"the program itself: {plain.status} {plain.stderr}")
     for difference in plain.differs_from(traced):
         checks.that(False, difference)
@@ -51,9 +52,10 @@ def record(memsight, command, env):
 
 
 def check_blocks(checks, run, name):
-    rows = run.ask("SELECT size, born.name, died.name, count(*) FROM allocation"
-                   " JOIN call AS born ON born.id = call LEFT JOIN call AS died ON died.id = death_call"
-                   f" WHERE size IN ({','.join(map(str, BLOCKS))}) GROUP BY 1, 2, 3 ORDER BY 1")
+    rows = run.ask(
+        "SELECT size, born.name, died.name, count(*) FROM allocation"
+        " JOIN call AS born ON born.id = call LEFT JOIN call AS died ON died.id = death_call"
+        f" WHERE size IN ({','.join(map(str, BLOCKS))}) GROUP BY 1, 2, 3 ORDER BY 1")
     wanted = [(size, *block) for size, block in sorted(BLOCKS.items())]
     checks.that(rows == wanted, f"blocks {rows}, not {wanted}")
     for total in ["missed_frees", "before_trace_frees"]:
@@ -71,7 +73,8 @@ def check_blocks(checks, run, name):
 
 
 def another_allocator(checks, memsight, how, name, program):
-    env = whole.environment(LD_PRELOAD=find_library(name)) if how == "preloaded" else whole.environment()
+    env = whole.environment(
+        LD_PRELOAD=find_library(name)) if how == "preloaded" else whole.environment()
     command = [program] + ([] if name in DIES_WITHOUT_MEMORY else ["huge"])
     check_output(checks, memsight, command, env)
     check_blocks(checks, record(memsight, command, env), name)
@@ -82,10 +85,12 @@ def inside(checks, memsight, program):
     said = check_output(checks, memsight, [program], whole.environment()).messages
     checks.that("own-malloc has a malloc of its own" in said, f"said: {said}")
     run = record(memsight, [program], whole.environment())
-    lost = run.ask("SELECT exe LIKE '%/own-malloc', reason FROM loss JOIN process ON process.id = process_id")
+    lost = run.ask(
+        "SELECT exe LIKE '%/own-malloc', reason FROM loss JOIN process ON process.id = process_id")
     checks.that(lost == [(1, "malloc of its own")], f"{lost}")
-    checks.that(run.one("SELECT count(*) FROM mapping WHERE size = 16 << 20 AND NOT is_nested") == 1,
-                "its pool is a mapping")
+    checks.that(
+        run.one("SELECT count(*) FROM mapping WHERE size = 16 << 20 AND NOT is_nested") == 1,
+        "its pool is a mapping")
     checks.that(run.one("SELECT count(*) FROM allocation JOIN process ON process.id = process_id"
                         " WHERE exe LIKE '%/own-malloc'") == 0, "blocks that nobody can have seen")
     report = whole.run([memsight, "report", run.path])

@@ -17,13 +17,15 @@ create table item(id integer primary key, owner integer, label text, price real)
 with recursive n(i) as (select 1 union all select i + 1 from n where i < N_ROWS)
 insert into item select i, i * 7919 % 1000, 'label ' || (i * 31 % 5003), i * 0.25 from n;
 create index item_owner on item(owner, price);
-select owner, count(*), sum(price), max(label) from item group by owner having owner < 20 order by 1;
+select owner, count(*), sum(price), max(label) from item
+ group by owner having owner < 20 order by 1;
 select count(distinct label) from item;
 """
 
 PYTHON = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}  # its own allocator hides blocks
 
-PIPELINE = "seq 1 200000 | awk '{ print $1 % 977 }' | sort -n | uniq -c | sort -rn -k1,1 -k2,2 | tail -n 20"
+PIPELINE = ("seq 1 200000 | awk '{ print $1 % 977 }' | sort -n | uniq -c | sort -rn -k1,1 -k2,2 | "
+            "tail -n 20")
 
 
 @dataclasses.dataclass
@@ -41,14 +43,20 @@ class Case:
 def write_c_source(path, n_functions=285):
     """About 2,000 lines of C with structs, loops, switches and calls to each other."""
     dice = random.Random(4242)
-    lines = ["#include <stdio.h>", "#include <string.h>", "struct node { struct node *next; int key[8]; };"]
+    lines = [
+        "#include <stdio.h>", "#include <string.h>",
+        "struct node { struct node *next; int key[8]; };"
+    ]
     for i in range(n_functions):
         lines += [
-            f"static int work_{i}(struct node *node, int x)", "{",
+            f"static int work_{i}(struct node *node, int x)",
+            "{",
             f"\tfor (int i = 0; i < {dice.randint(2, 9)}; i++)",
             f"\t\tnode->key[i % 8] += x * {dice.randint(1, 99)} ^ i;",
-            f"\treturn node->key[{dice.randint(0, 7)}]" + (f" + work_{i - 1}(node, x + 1)" if i else "") + ";",
-            "}", "",
+            f"\treturn node->key[{dice.randint(0, 7)}]" +
+            (f" + work_{i - 1}(node, x + 1)" if i else "") + ";",
+            "}",
+            "",
         ]
     lines += ["int main(void)", "{", "\tstruct node node = { 0 };",
               f'\tprintf("%d\\n", work_{n_functions - 1}(&node, 3));', "\treturn 0;", "}"]
@@ -76,8 +84,8 @@ def sqlite(folder, n=300000):
 def gcc(folder, n=285):
     """The driver starts cc1, as, collect2 and ld."""
     source, program = write_c_source(folder / "work.c", n), folder / "work"
-    return Case(["gcc", "-O2", "-o", str(program), str(source)], ["gcc", "cc1", "as", "collect2", "ld"],
-                made=[program])
+    return Case(["gcc", "-O2", "-o", str(program), str(source)],
+                ["gcc", "cc1", "as", "collect2", "ld"], made=[program])
 
 
 def sort(folder, n=1000000):
@@ -98,7 +106,8 @@ def pipeline(folder):
 
 def env_python(folder):
     """heaptrack loses what env starts."""
-    return Case(["env", "WORD=1", *python_json(folder, 6000).command], ["python3"], variables=dict(PYTHON))
+    return Case(["env", "WORD=1", *python_json(folder, 6000).command], ["python3"],
+                variables=dict(PYTHON))
 
 
 def env_i_python(folder):

@@ -87,16 +87,20 @@ def check_programs(answers, case):
 def check_database(answers, case, status):
     answers.expect("runs", answers.one("select count(*) from run"), 1)
     answers.expect("ended cleanly", answers.one("select ended_cleanly from run"), 1)
-    answers.expect("exit status", os.waitstatus_to_exitcode(answers.one("select exit_status from run")),
-                   status)
+    answers.expect("exit status",
+                   os.waitstatus_to_exitcode(answers.one("select exit_status from run")), status)
     answers.expect("processes not traced", answers.one(
         "select count(*) from process where not traced"), 0)
-    losses = answers.db.execute("select source, reason, sum(count) from loss group by 1, 2").fetchall()
+    losses = answers.db.execute(
+        "select source, reason, sum(count) from loss group by 1, 2").fetchall()
     print(f"all losses: {losses}")
     # cc1 recurses deeper than stacks are followed.
     answers.expect("losses other than deep stacks",
                    [row for row in losses if row[1] != "stack cut short"], [])
-    stops = {row[0] for row in answers.db.execute("select distinct stop from stack where stop is not null")}
+    stops = {
+        row[0]
+        for row in answers.db.execute("select distinct stop from stack where stop is not null")
+    }
     answers.expect("reasons why stacks end early, other than depth", stops - {"depth"}, set())
     n_blocks = answers.one("select count(*) from allocation")
     answers.expect("blocks", n_blocks, lambda n: n > 0)
@@ -106,7 +110,8 @@ def check_database(answers, case, status):
     answers.expect("blocks that die before they are born", answers.one(
         "select count(*) from allocation where death_ns < birth_ns"), 0)
     answers.expect("two live blocks on one address", answers.one(ALIVE_TWICE), 0)
-    answers.expect("missed frees", answers.one("select count(*) from allocation where death = 3"), 0)
+    answers.expect("missed frees", answers.one("select count(*) from allocation where death = 3"),
+                   0)
     if case.n_threads:
         answers.expect("threads", answers.one("select count(*) from thread where number > 0"),
                        case.n_threads)
@@ -122,7 +127,8 @@ def compare_runs(plain, traced, case):
 
 def make_case(name, folder, program):
     make = getattr(inputs, name.replace("-", "_"))
-    case = make(folder, program) if "program" in inspect.signature(make).parameters else make(folder)
+    case = make(folder,
+                program) if "program" in inspect.signature(make).parameters else make(folder)
     if not shutil.which(case.command[0]):
         print(f"skipped: {case.command[0]} is not installed")
         sys.exit(SKIP)
@@ -147,4 +153,6 @@ def main(memsight, name, program=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1]), sys.argv[2], *(os.path.abspath(path) for path in sys.argv[3:])))
+    sys.exit(
+        main(os.path.abspath(sys.argv[1]), sys.argv[2],
+             *(os.path.abspath(path) for path in sys.argv[3:])))

@@ -2,11 +2,10 @@
 """The events in a trace against uprobes on the real allocator, in the same run.
 
 Every entry of an allocation function of the C library that comes from libtracealloc.so is a call of
-the program, and must be an event. The differences, all exact:
-  - free(NULL) does nothing and is no event;
-  - realloc(NULL, n) jumps on into malloc, so malloc is entered once more for each of them;
-  - libtracealloc.so calls realloc for reallocarray, and malloc and free for new and delete.
-Entries from elsewhere are the C library's own (a thread that ends gives back its cache of blocks): they
+the program, and must be an event. The differences, all exact: - free(NULL) does nothing and is no
+event; - realloc(NULL, n) jumps on into malloc, so malloc is entered once more for each of them; -
+libtracealloc.so calls realloc for reallocarray, and malloc and free for new and delete. Entries
+from elsewhere are the C library's own (a thread that ends gives back its cache of blocks): they
 never passed the boundary at which a program can be observed. They are printed.
 
 Arguments: memsight, count-calls, count-events, the case, and its own program if it has one.
@@ -25,8 +24,8 @@ WITNESS = "1"  # number of the first process: count-calls, whose own calls are n
 
 
 def read_probes(path):
-    """By function (aliases joined by +): calls from tracealloc, those of them with a null pointer, and
-    calls from elsewhere."""
+    """By function (aliases joined by +): calls from tracealloc, those of them with a null pointer,
+    and calls from elsewhere."""
     probes = {}
     for line in path.read_text().splitlines():
         name, *numbers = line.split()
@@ -68,8 +67,10 @@ def compare(probes, lost, events):
     for names, (calls, with_null, elsewhere) in probes.items():
         functions, expected = expected_events(names, probes)
         found = sum(events.get(function, 0) for function in functions)
-        print(f"{names}: {calls} calls, {with_null} with null: {expected} events expected, {found} found; "
-              f"{elsewhere} calls inside the C library")
+        print(
+            f"{names}: {calls} calls, {with_null} with null: {expected} events expected, {found} "
+            "found; "
+            f"{elsewhere} calls inside the C library")
         if found != expected:
             problems.append(f"{names}: {expected} events expected, {found} found")
     if sum(events.values()) == 0:

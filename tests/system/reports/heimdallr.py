@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Folders that Heimdallr's runs.sh leaves: every line of them is made here, so that the truth is known.
-Arguments: memsight, example program word-index (for names of functions), victim-traced."""
+"""Folders that Heimdallr's runs.sh leaves: every line of them is made here, so that the truth is
+known. Arguments: memsight, example program word-index (for names of functions), victim-traced."""
 import json
 import os
 import random
@@ -52,29 +52,37 @@ def check_truth(home):
         line("+", 0, 0x10000, 4096), line("+", 100, 0x20000, 8192), line("-", 1000, 0x10000, 4096),
         line("+", 5000, 0x30000, 4096), line("-", 6000, 0x50000, 4096),
         line("-", 9000, 0x20000, 8192), line("-", 9010, 0x30000, 4096)]))
-    # Another thread gets the address before its free is logged: Heimdallr logs frees after they happened.
+    # Another thread gets the address before its free is logged: Heimdallr logs frees after they
+    # happened.
     folder.write("alloc_1_101.log", "".join([
         line("+", 900, 0x10000, 64), line("-", 2000, 0x10000, 64), line("+", 3000, 0x50000, 4096),
         line("+", 4000, 0x60000, 16), line("-", 9020, 0x60000, 16)]))
     folder.write("time.log", TIME % "1:02:03")
-    folder.write("cmd.log", "numactl --membind=1 time -o /x/time.log env LD_PRELOAD=/x/libtracealloc.so"
-                            " TRAC_LOGPATH=/x TRAC_THRESHOLD=0x1000 /opt/npb/lu.A -n 3\n")
+    folder.write(
+        "cmd.log", "numactl --membind=1 time -o /x/time.log env LD_PRELOAD=/x/libtracealloc.so"
+        " TRAC_LOGPATH=/x TRAC_THRESHOLD=0x1000 /opt/npb/lu.A -n 3\n")
     db = folder.analyze()
     rows = db.ask("SELECT from_ns, to_ns, base, size FROM allocs ORDER BY from_ns")
-    checks.that(rows == [(0, 900, 0x10000, 4096), (100, None, 0x20000, 8192), (900, 2000, 0x10000, 64),
-                         (3000, 6000, 0x50000, 4096), (4000, None, 0x60000, 16),
-                         (5000, None, 0x30000, 4096)], f"blocks: {rows}")
+    checks.that(
+        rows == [(0, 900, 0x10000, 4096), (100, None, 0x20000, 8192), (900, 2000, 0x10000, 64),
+                 (3000, 6000, 0x50000, 4096), (4000, None, 0x60000, 16),
+                 (5000, None, 0x30000, 4096)], f"blocks: {rows}")
     totals = dict(db.ask("SELECT name, value FROM total"))
     checks.that(totals["missed_frees"] == 0 and totals["before_trace_frees"] == 0 and
                 totals["live_bytes"] == 8192 + 16 + 4096, f"totals: {totals}")
     checks.that(db.losses() == {}, f"losses of a whole folder: {db.losses()}")
-    checks.that(db.ask("SELECT prog, mode, run, utime_ns, stime_ns, wtime_ns, max_rss FROM runs") == [
-        ("lu.A", "hms", 1, 1500000000, 250000000, 3723 * 10**9, 4088)], "the row of runs")
-    checks.that(db.ask("SELECT max_rss, exit_status, ended_cleanly, minor_faults, major_faults FROM run") == [
-        (4088 * 1024, 0, 1, 180, 3)], "run")
+    checks.that(
+        db.ask("SELECT prog, mode, run, utime_ns, stime_ns, wtime_ns, max_rss FROM runs") == [
+            ("lu.A", "hms", 1, 1500000000, 250000000, 3723 * 10**9, 4088)
+        ], "the row of runs")
+    checks.that(
+        db.ask("SELECT max_rss, exit_status, ended_cleanly, minor_faults, major_faults FROM run") ==
+        [(4088 * 1024, 0, 1, 180, 3)], "run")
     checks.that(db.one("SELECT exe FROM process") == "/opt/npb/lu.A", "the program")
-    checks.that([row[0] for row in db.ask("SELECT tid FROM thread ORDER BY number")] == [100, 101], "threads")
-    checks.that(db.one("SELECT value FROM fact WHERE key = 'heimdallr.frees_at_exit'") == "3", "exit")
+    checks.that([row[0] for row in db.ask("SELECT tid FROM thread ORDER BY number")] == [100, 101],
+                "threads")
+    checks.that(
+        db.one("SELECT value FROM fact WHERE key = 'heimdallr.frees_at_exit'") == "3", "exit")
     checks.that(db.one("SELECT tid FROM allocation JOIN thread ON thread.id = death_thread_id"
                        " WHERE address = 327680") == 100, "who freed")
     checks.that(db.one("SELECT trace FROM run") == folder.path, "where the run came from")
@@ -90,23 +98,28 @@ def check_frees_before_exit(home):
     checks.that(db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 1,
                 "only the last free of a program that frees backwards is taken for one at exit")
     killed = Folder(home, "killed.m.1")
-    killed.write("alloc_0_7.log", line("+", 0, 0x1000, 16) + line("+", 1, 0x2000, 16) + line("-", 2, 0x1000, 16))
+    killed.write("alloc_0_7.log",
+                 line("+", 0, 0x1000, 16) + line("+", 1, 0x2000, 16) + line("-", 2, 0x1000, 16))
     killed.write("time.log", "Command terminated by signal 9\n" + TIME % "0:01.50")
     db = killed.analyze()
     checks.that(db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 1,
                 "a killed program logs nothing at its exit")
-    checks.that(db.ask("SELECT exit_status, duration_ns FROM run") == [(9, 1500000000)], "how it was killed")
+    checks.that(
+        db.ask("SELECT exit_status, duration_ns FROM run") == [(9, 1500000000)],
+        "how it was killed")
 
 
 def functions():
     """Offsets in the example's file inside of two functions, by nm: (name, offset)."""
     text = whole.run(["nm", EXAMPLE])
-    found = re.findall(r"^([0-9a-f]+) [Tt] (main|read_word|count_word|add_file|read_file|insert)$", text, re.M)
+    found = re.findall(r"^([0-9a-f]+) [Tt] (main|read_word|count_word|add_file|read_file|insert)$",
+                       text, re.M)
     return [(name, int(address, 16)) for address, name in found][:2]
 
 
 def check_stacks(home):
-    """Frames are offsets in files: their functions are found, and frees at exit are those without any."""
+    """Frames are offsets in files: their functions are found, and frees at exit are those without
+    any."""
     names = functions()
     if len(names) < 1 or b"\x7fELF" != open(EXAMPLE, "rb").read(4):
         print("no names of functions to look for")
@@ -115,26 +128,34 @@ def check_stacks(home):
     frames = [(1, names[0][1] + 8), (1, names[-1][1] + 9), (0, 0x7f0000001234)]
     folder.write("maps.log", "1: \n2: linux-vdso.so.1\n")
     folder.write("cmd.log", f"time -o t env LD_PRELOAD=x {EXAMPLE}\n")
-    folder.write("alloc_0_9.log", line("+", 0, 0x1000, 16, frames) + line("+", 10, 0x2000, 16, frames[1:]) +
-                 line("-", 20, 0x1000, 16, frames[:1]) + line("-", 30, 0x2000, 16))
+    folder.write(
+        "alloc_0_9.log",
+        line("+", 0, 0x1000, 16, frames) + line("+", 10, 0x2000, 16, frames[1:]) +
+        line("-", 20, 0x1000, 16, frames[:1]) + line("-", 30, 0x2000, 16))
     db = folder.analyze()
     found = [name for (name,) in db.ask(
         "SELECT function FROM allocation JOIN stack_line USING (stack_id) ORDER BY allocation.id")]
     checks.that(found == [names[0][0], names[-1][0]], f"functions {found}, not {names}")
     checks.that(db.one("SELECT max(depth) FROM stack") == 3, "depth of the stack")
-    checks.that(db.ask("SELECT death_ns FROM allocation ORDER BY id") == [(20,), (None,)], "deaths by stacks")
-    checks.that(db.one("SELECT count(*) FROM module") == 0, "modules have addresses that nobody told")
+    checks.that(
+        db.ask("SELECT death_ns FROM allocation ORDER BY id") == [(20,), (None,)],
+        "deaths by stacks")
+    checks.that(
+        db.one("SELECT count(*) FROM module") == 0, "modules have addresses that nobody told")
 
 
 def check_damage(home):
     """Lines that are none are counted with the first one's number; the rest is read."""
     folder = Folder(home, "bad.m.2")
     good = [line("+", i * 10, 0x1000 * (i + 1), 16) for i in range(20)]
-    bad = ["+1.5,1000,10\n", "+1.000000000,0x1000,10\n", "*1.000000000,1000,10\n", "\n", "+-1.000000000,1,1\n",
-           "+1.000000000,1000\n", "+1.000000000,1000,10,\n", "+1.000000000,1000,10,1+\n",
-           "+1.000000000,0000000000000000,10\n", "+1.000000000,ffffffffffffffff,10\n",
-           "+99999999999.000000000,1000,10\n", "+1.000000000,11111111111111111,10\n", "\0\xff\n",
-           "+1.000000000,1000,10 \n", "+1.000000000,1000,10\r\n", "x" * 400000 + "\n"]
+    bad = [
+        "+1.5,1000,10\n", "+1.000000000,0x1000,10\n", "*1.000000000,1000,10\n", "\n",
+        "+-1.000000000,1,1\n", "+1.000000000,1000\n", "+1.000000000,1000,10,\n",
+        "+1.000000000,1000,10,1+\n", "+1.000000000,0000000000000000,10\n",
+        "+1.000000000,ffffffffffffffff,10\n", "+99999999999.000000000,1000,10\n",
+        "+1.000000000,11111111111111111,10\n", "\0\xff\n", "+1.000000000,1000,10 \n",
+        "+1.000000000,1000,10\r\n", "x" * 400000 + "\n"
+    ]
     text = "".join(good[:5] + bad + good[5:]) + good[0][:-5]
     folder.write("alloc_0_9.log", text.encode("latin-1"))
     folder.write("time.log", "a\nb\n").write("maps.log", "nothing\n1: /lib/x\n")
@@ -144,10 +165,13 @@ def check_damage(home):
     checks.that(losses.get(("heimdallr", reason)) == len(bad) + 1, f"bad lines: {losses}")
     checks.that(db.one("SELECT count(*) FROM allocation") == 20, "good lines")
     checks.that(("heimdallr", "time.log is not in GNU time's default format") in losses, "time.log")
-    checks.that(losses.get(("heimdallr", "lines of maps.log that are none of Heimdallr's")) == 1, "maps.log")
+    checks.that(
+        losses.get(("heimdallr", "lines of maps.log that are none of Heimdallr's")) == 1,
+        "maps.log")
     jumps = Folder(home, "jumps.m.1")
     times = [0, 10, 10**12, 20, 30, 25, 40]
-    jumps.write("alloc_0_9.log", "".join(line("+", t, 0x1000 * (i + 1), 16) for i, t in enumerate(times)))
+    jumps.write("alloc_0_9.log", "".join(
+        line("+", t, 0x1000 * (i + 1), 16) for i, t in enumerate(times)))
     db = jumps.analyze()
     checks.that([t for (t,) in db.ask("SELECT birth_ns FROM allocation ORDER BY id")] ==
                 [0, 10, 10, 20, 30, 30, 40] or
@@ -156,9 +180,16 @@ def check_damage(home):
     checks.that(sum(n for (_, reason), n in db.losses().items() if "ran backwards" in reason) == 2,
                 f"clock jumps: {db.losses()}")
     twice = Folder(home, "twice.m.1")
-    twice.write("alloc_0_9.log", "".join([
-        line("-", 0, 0x9000, 16), line("+", 1, 0x1000, 16), line("-", 2, 0x1000, 16), line("-", 3, 0x1000, 16),
-        line("+", 4, 0x2000, 16), line("+", 2 * 10**9, 0x2000, 32), line("+", 3 * 10**9, 0x3000, 16)]))
+    twice.write(
+        "alloc_0_9.log", "".join([
+            line("-", 0, 0x9000, 16),
+            line("+", 1, 0x1000, 16),
+            line("-", 2, 0x1000, 16),
+            line("-", 3, 0x1000, 16),
+            line("+", 4, 0x2000, 16),
+            line("+", 2 * 10**9, 0x2000, 32),
+            line("+", 3 * 10**9, 0x3000, 16)
+        ]))
     db = twice.analyze()
     totals = dict(db.ask("SELECT name, value FROM total"))
     checks.that(totals["before_trace_frees"] == 2 and totals["missed_frees"] == 1,
@@ -170,69 +201,90 @@ def check_bare(home):
     db = Folder(home, "lu.A.DR.1").write("time.log", TIME % "0:02.25").analyze()
     checks.that(db.ask("SELECT wtime_ns, max_rss FROM runs") == [(2250000000, 4088)], "a dry run")
     series = os.path.join(home, "series")
-    for i, dry, traced in ((1, "0:02.00", "0:03.00"), (2, "0:04.00", "0:05.00"), (3, "0:02.00", "0:04.00")):
-        Folder(series, f"lu.A.DR.{i}").write("time.log", TIME % dry).write("cmd.log", " time  -o t   lu.A  \n")
+    for i, dry, traced in ((1, "0:02.00", "0:03.00"), (2, "0:04.00", "0:05.00"), (3, "0:02.00",
+                                                                                  "0:04.00")):
+        Folder(series, f"lu.A.DR.{i}").write("time.log", TIME % dry).write(
+            "cmd.log", " time  -o t   lu.A  \n")
         one = Folder(series, f"lu.A.hms.{i}").write("time.log", TIME % traced)
         one.write("cmd.log", "time -o t env LD_PRELOAD=/x/libtracealloc.so lu.A\n")
         one.write("alloc_0_5.log", line("+", 0, 0x1000, 16))
     path = os.path.join(home, "series.db")
-    checks.that(whole.Outcome([MEMSIGHT, "analyze", "-o", path, series]).status == 0, "a series with dry runs")
+    checks.that(
+        whole.Outcome([MEMSIGHT, "analyze", "-o", path, series]).status == 0,
+        "a series with dry runs")
     db = whole.Database(path)
-    checks.that(set(db.ask("SELECT DISTINCT command FROM run")) == {
-        ("time -o t lu.A",), ("time -o t env LD_PRELOAD=/x/libtracealloc.so lu.A",)}, "empty words in a command")
+    checks.that(
+        set(db.ask("SELECT DISTINCT command FROM run")) == {
+            ("time -o t lu.A",), ("time -o t env LD_PRELOAD=/x/libtracealloc.so lu.A",)
+        }, "empty words in a command")
     rows = json.loads(whole.run([MEMSIGHT, "report", "--overhead", "--format", "json", path]))
     checks.that([(row["run"], row["against"], row["pairs"], row["wall_ratio"]) for row in rows] ==
                 [("lu.A.hms", "DR", 3, 1.5)], f"pairs with the dry mode: {rows}")
     odd = Folder(home, "x.y.1")
     done = whole.Outcome([MEMSIGHT, "analyze", odd.path])
-    checks.that(done.status == 1 and len(done.messages.splitlines()) == 1, f"an empty folder: {done.messages}")
+    checks.that(done.status == 1 and len(done.messages.splitlines()) == 1,
+                f"an empty folder: {done.messages}")
     name = os.fsdecode(b"na\xffme.m\xc3\xb6.1")
-    plain = Folder(home, name).write("time.log", TIME % "0:01.00").write("maps.log", b"1: /lib/\xff\xfe.so\n")
+    plain = Folder(home, name).write("time.log", TIME % "0:01.00").write(
+        "maps.log", b"1: /lib/\xff\xfe.so\n")
     plain.write("alloc_0_5.log", line("+", 0, 0x1000, 16, [(1, 0x10)]))
     db = plain.analyze()
     db.database.text_factory = bytes
-    checks.that(db.one("SELECT trace FROM run") == os.fsencode(plain.path), "a path that is not UTF-8")
+    checks.that(
+        db.one("SELECT trace FROM run") == os.fsencode(plain.path), "a path that is not UTF-8")
     done = whole.Outcome([MEMSIGHT, "report", plain.path + ".db", "--sites", "--format", "json"])
-    checks.that(done.status == 0 and done.stdout.decode("utf-8"), "JSON of a path that is not UTF-8")
+    checks.that(done.status == 0 and done.stdout.decode("utf-8"),
+                "JSON of a path that is not UTF-8")
 
 
 def check_processes(home):
     """A workload of two processes: two logs of handler 0, the same addresses in both."""
     folder = Folder(home, "pair.m.1")
     for tid in (50, 60):
-        folder.write(f"alloc_0_{tid}.log", line("+", tid, 0x1000, tid) + line("+", tid + 500, 0x2000, 16))
+        folder.write(f"alloc_0_{tid}.log",
+                     line("+", tid, 0x1000, tid) + line("+", tid + 500, 0x2000, 16))
     folder.write("alloc_1_61.log", line("+", 300, 0x3000, 16) + line("-", 400, 0x1000, 60))
     db = folder.analyze()
-    rows = db.ask("SELECT process.pid, size, death_ns FROM allocation JOIN process ON process.id = process_id"
-                  " WHERE address = 4096 ORDER BY 1")
+    rows = db.ask(
+        "SELECT process.pid, size, death_ns FROM allocation JOIN process ON process.id = process_id"
+        " WHERE address = 4096 ORDER BY 1")
     checks.that(rows == [(50, 50, None), (60, 60, 350)], f"blocks of two processes: {rows}")
-    checks.that(any("several processes" in reason for _, reason in db.losses()), "the guess is not told")
+    checks.that(any("several processes" in reason for _, reason in db.losses()),
+                "the guess is not told")
 
 
 def check_accesses(home, name, *prefix):
-    """access.dat by Debian's perf: each page's first touch is found in its block, by aligned clocks; also where perf
-    starts what becomes the program by another exec (runs.sh: env LD_PRELOAD=... PROGRAM)."""
+    """access.dat by Debian's perf: each page's first touch is found in its block, by aligned
+    clocks; also where perf starts what becomes the program by another exec (runs.sh: env
+    LD_PRELOAD=... PROGRAM)."""
     perf = shutil.which("perf")
     if not perf:
         print("accesses cannot be measured here: no perf")
         return
     folder = Folder(home, name)
     store = "page-faults"
-    done = subprocess.run([perf, "record", "-q", "-d", "-c", "1", "-e", "minor-faults", "-e", store, "-o",
-                           folder.path + "/access.dat", *prefix, TRACED],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
+    done = subprocess.run([
+        perf, "record", "-q", "-d", "-c", "1", "-e", "minor-faults", "-e", store, "-o",
+        folder.path + "/access.dat", *prefix, TRACED
+    ], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
                           env=whole.environment(TRAC_LOGPATH=folder.path))
     if done.returncode != 0:
-        print("accesses cannot be measured here: perf record:", done.stderr.decode(errors="replace").strip())
+        print("accesses cannot be measured here: perf record:",
+              done.stderr.decode(errors="replace").strip())
         return
-    folder.write("cmd.log", f"time -o t perf record -d -e minor-faults -e {store} {' '.join((*prefix, TRACED))}\n")
+    folder.write(
+        "cmd.log",
+        f"time -o t perf record -d -e minor-faults -e {store} {' '.join((*prefix, TRACED))}\n")
     db = folder.analyze()
     checks.that(db.one("SELECT count(*) FROM allocation") == 16, "blocks")
-    checks.that(db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 2, "live at exit")
+    checks.that(
+        db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 2, "live at exit")
     pages = db.ask("SELECT allocation.id, count(DISTINCT touch.address / 4096) FROM touch"
                    " JOIN owner ON owner.id = owner_kind AND owner.name = 'heap'"
                    " JOIN allocation ON allocation.id = owner_id WHERE role IN (0, 3) GROUP BY 1")
-    checks.that(len(pages) == 16 and all(n == 64 for _, n in pages), f"pages touched of each block: {pages}")
+    checks.that(
+        len(pages) == 16 and all(n == 64 for _, n in pages),
+        f"pages touched of each block: {pages}")
     outside = db.one("SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id"
                      " JOIN owner ON owner.id = owner_kind AND owner.name = 'heap'"
                      " JOIN allocation ON allocation.id = owner_id"
@@ -249,7 +301,8 @@ def check_accesses(home, name, *prefix):
         shutil.copy(os.path.join(folder.path, name), broken.path)
     db = broken.analyze()
     checks.that(db.one("SELECT count(*) FROM allocation") == 16, "logs beside a broken access.dat")
-    checks.that(("heimdallr", "access.dat is no perf.data that can be read") in db.losses(), "is not told")
+    checks.that(("heimdallr", "access.dat is no perf.data that can be read") in db.losses(),
+                "is not told")
 
 
 def simulate(home, seed):
@@ -297,7 +350,8 @@ def simulate(home, seed):
         checks.that(sorted(found) == sorted((b - start, a, s) for b, a, s in expected),
                     f"seed {seed}: blocks that were {what}")
     totals = dict(db.ask("SELECT name, value FROM total"))
-    checks.that(totals["missed_frees"] == 0, f"seed {seed}: {totals['missed_frees']} frees not seen")
+    checks.that(totals["missed_frees"] == 0,
+                f"seed {seed}: {totals['missed_frees']} frees not seen")
 
 
 def check_statistics(home):
@@ -306,7 +360,8 @@ def check_statistics(home):
     results = os.path.join(home, "series")
     for i, wall in enumerate(walls):
         Folder(results, f"ft.B.x1.{i + 1}").write("time.log", TIME % f"0:{wall:05.2f}")
-    Folder(results, "ft.B.x1.8").write("time.log", "Command exited with non-zero status 1\n" + TIME % "1:40.00")
+    Folder(results, "ft.B.x1.8").write("time.log",
+                                       "Command exited with non-zero status 1\n" + TIME % "1:40.00")
     Folder(results, "ft.B.x2.1").write("time.log", TIME % "0:01.00")
     path = results + ".db"
     whole.run([MEMSIGHT, "analyze", "-o", path, results])
@@ -315,17 +370,23 @@ def check_statistics(home):
     wall = found["ft.B.x1", "wall time"]
     for name, expected in [("n", 7), ("failed", 1), ("median", statistics.median(walls) * 1e9),
                            ("min", min(walls) * 1e9), ("max", max(walls) * 1e9),
-                           ("mean", statistics.mean(walls) * 1e9), ("sd", statistics.stdev(walls) * 1e9)]:
+                           ("mean", statistics.mean(walls) * 1e9),
+                           ("sd", statistics.stdev(walls) * 1e9)]:
         checks.that(abs(wall[name] - expected) < 1000, f"{name}: {wall[name]}, not {expected}")
     checks.that(wall["outliers"] == "6", f"outliers: {wall['outliers']}")
-    checks.that(wall["min"] <= wall["low"] < wall["median"] < wall["high"] <= wall["max"], f"interval: {wall}")
-    again = json.loads(whole.run([MEMSIGHT, "report", path, "--stat", "--format", "json", "--run", "ft.B.x1"]))
-    checks.that(again == [row for row in rows if row["run"] == "ft.B.x1"], "--stat of one PROGRAM.MODE")
+    checks.that(wall["min"] <= wall["low"] < wall["median"] < wall["high"] <= wall["max"],
+                f"interval: {wall}")
+    again = json.loads(
+        whole.run([MEMSIGHT, "report", path, "--stat", "--format", "json", "--run", "ft.B.x1"]))
+    checks.that(again == [row for row in rows if row["run"] == "ft.B.x1"],
+                "--stat of one PROGRAM.MODE")
     single = found["ft.B.x2", "wall time"]
-    checks.that((single["n"], single["median"], single["sd"], single["low"]) == (1, 1e9, None, None),
-                f"one repetition: {single}")
+    checks.that(
+        (single["n"], single["median"], single["sd"], single["low"]) == (1, 1e9, None, None),
+        f"one repetition: {single}")
     checks.that(found["ft.B.x1", "max rss"]["median"] == 4088 * 1024, "memory")
-    checks.that(("ft.B.x1", "allocations") not in found, "a run that was not traced made no allocations")
+    checks.that(("ft.B.x1", "allocations") not in found,
+                "a run that was not traced made no allocations")
     text = whole.run([MEMSIGHT, "report", path, "--stat"])
     checks.that("2.01 s" in text and "ft.B.x2" in text, text)
 
@@ -343,8 +404,12 @@ def main():
         check_accesses(home, "through.a.1", "env", "HMM=1")
         check_accesses(home, "shell.a.1", "nice", "-n", "0", "env", "HMM=1", "TWO=2")
         cpus = sorted(os.sched_getaffinity(0))
-        if len(cpus) > 1:  # perf writes the first CPU's ring first: the last exec stands before those that it followed
-            check_accesses(home, "cpus.a.1", "taskset", "-c", str(cpus[1]), "env", "HMM=1", "taskset", "-c", str(cpus[0]))
+        if len(
+                cpus
+        # perf writes the first CPU's ring first: the last exec stands before those that it followed
+        ) > 1:
+            check_accesses(home, "cpus.a.1", "taskset", "-c", str(cpus[1]), "env", "HMM=1",
+                           "taskset", "-c", str(cpus[0]))
         for seed in range(1, 6):
             simulate(home, seed)
     checks.end()

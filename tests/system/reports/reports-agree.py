@@ -52,7 +52,9 @@ SUMS = [
 
 def report(path, name, *options):
     full = ["--full"] if name == "leaks" else []
-    text = whole.run([MEMSIGHT, "report", path, "--" + name, "--limit", "0", "--format", "json", *full, *options])
+    text = whole.run([
+        MEMSIGHT, "report", path, "--" + name, "--limit", "0", "--format", "json", *full, *options
+    ])
     return json.loads(text)
 
 
@@ -77,37 +79,55 @@ def check_profile(path, name, metric, expected):
     flat = report(path, "flat", "--by", metric)
     tree = report(path, "hierarchical", "--by", metric)
     at_root = sum(row["self"] or 0 for row in flat if row["function"] == "(all)")
-    unknown = any(row["self"] is None for row in flat)  # time of some sites is known as a range only
+    unknown = any(
+        row["self"] is None for row in flat)  # time of some sites is known as a range only
     found = {"flat": expected if unknown else column(flat, "self"),
              "tree": sum(row["value"] or 0 for row in tree if row["caller"] == "(all)") + at_root}
     slack = len(flat) if metric == "time" else 0  # each line is rounded to ns
     for what, value in found.items():
-        checks.that(abs(value - expected) <= slack, f"{name}: {what} by {metric} is {value}, not {expected}")
+        checks.that(
+            abs(value - expected) <= slack,
+            f"{name}: {what} by {metric} is {value}, not {expected}")
     callers = {}
     for row in tree:
         key = (row["callee"], row["callee_module"])
         callers[key] = callers.get(key, 0) + (row["value"] or 0)
     for row in tree:
         key = (row["callee"], row["callee_module"])
-        checks.that(abs(callers[key] - row["callee_total"]) <= slack,
-                    f"{name}: callers of {key} by {metric} are {callers[key]}, not {row['callee_total']}")
+        checks.that(
+            abs(callers[key] - row["callee_total"]) <= slack,
+            f"{name}: callers of {key} by {metric} are {callers[key]}, not {row['callee_total']}")
 
 
 def with_imputed(db, path, name):
     """The time of all sites: what raw rows tell, and where that makes a number what was imputed."""
-    whole_ns = db.one("SELECT sum(weight) FROM sample JOIN source ON source.id = source_id WHERE source.name = 'clock'") or 0
-    raw = dict(db.ask("SELECT allocation.stack_id, sum(share * weight) FROM touch JOIN sample ON sample.id = sample_id"
-                      " JOIN allocation ON allocation.id = owner_id WHERE owner_kind = 1 AND role = 1 GROUP BY 1"))
+    whole_ns = db.one(
+        "SELECT sum(weight) FROM sample JOIN source ON source.id = source_id WHERE source.name = "
+        "'clock'"
+    ) or 0
+    raw = dict(
+        db.ask(
+            "SELECT allocation.stack_id, sum(share * weight) FROM touch JOIN sample ON sample.id = "
+            "sample_id"
+            " JOIN allocation ON allocation.id = owner_id WHERE owner_kind = 1 AND role = 1 GROUP "
+            "BY 1"
+        ))
     time_ns = 0
-    for stack, share, low, high, n_imputed in db.ask("SELECT stack_id, share, share_low, share_high, n_imputed FROM site"):
+    for stack, share, low, high, n_imputed in db.ask(
+            "SELECT stack_id, share, share_low, share_high, n_imputed FROM site"):
         found = share * whole_ns if share is not None else raw.get(stack, 0)
-        checks.that(high is None or low - 1e-9 <= found / whole_ns <= high + 1e-9, f"{name}: {stack} has {found}, not in [{low}, {high}]")
-        checks.that(n_imputed or abs(found - raw.get(stack, 0)) <= 1e-6 * whole_ns + 1, f"{name}: {stack} {found}, {raw.get(stack)}")
+        checks.that(high is None or low - 1e-9 <= found / whole_ns <= high + 1e-9,
+                    f"{name}: {stack} has {found}, not in [{low}, {high}]")
+        checks.that(n_imputed or abs(found - raw.get(stack, 0)) <= 1e-6 * whole_ns + 1,
+                    f"{name}: {stack} {found}, {raw.get(stack)}")
         time_ns += found
     rows = report(path, "flat", "--by", "time")
-    checks.that(all(row["self low"] <= row["self %"] <= row["self high"] for row in rows if row["self %"] is not None) and
-                all(row["self low"] <= row["self high"] and row["total low"] <= row["total high"] <= 1 for row in rows
-                    if row["self low"] is not None), f"{name}: intervals of --flat {rows}")
+    checks.that(
+        all(row["self low"] <= row["self %"] <= row["self high"]
+            for row in rows if row["self %"] is not None)
+        and all(row["self low"] <= row["self high"] and row["total low"] <= row["total high"] <= 1
+                for row in rows if row["self low"] is not None),
+        f"{name}: intervals of --flat {rows}")
     return time_ns
 
 
@@ -117,23 +137,28 @@ def check_trace(path, name):
         found, expected = column(report(path, kind), of), db.one(sql)
         checks.that(found == expected, f"{name}: {of} of --{kind} is {found}, not {expected}")
     for metric, sql in METRICS.items():
-        check_profile(path, name, metric, db.one(sql) if metric != "time" else with_imputed(db, path, name))
+        check_profile(path, name, metric,
+                      db.one(sql) if metric != "time" else with_imputed(db, path, name))
     peak = peak_of(db)
     check_profile(path, name, "peak", peak)
     for what, value in [("--peak", column(report(path, "peak"), "bytes")),
-                        ("--timeline", max([row["max_live_bytes"] for row in report(path, "timeline")])),
+                        ("--timeline",
+                         max([row["max_live_bytes"] for row in report(path, "timeline")])),
                         ("total", db.one("SELECT value FROM total WHERE name = 'peak_bytes'"))]:
         checks.that(value == peak, f"{name}: the peak of {what} is {value}, not {peak}")
     for of in ["size", "life"]:
         rows = [row for row in report(path, "histogram") if row["of"] == of]
-        checks.that((column(rows, "blocks"), column(rows, "bytes")) ==
-                    (db.one(METRICS["blocks"]), db.one(METRICS["bytes"])), f"{name}: histogram of {of}")
+        checks.that((column(rows, "blocks"), column(rows, "bytes")) == (db.one(
+            METRICS["blocks"]), db.one(METRICS["bytes"])), f"{name}: histogram of {of}")
     if name.endswith("mixed"):
-        checks.that(db.one("SELECT count(*) FROM touch WHERE owner_kind = 1") > 0, "no touches to add up")
+        checks.that(
+            db.one("SELECT count(*) FROM touch WHERE owner_kind = 1") > 0, "no touches to add up")
 
 
-PARTS = ["sites", "leaks", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "histogram", "hot",
-         "cold", "sharing"]
+PARTS = [
+    "sites", "leaks", "objects", "flat", "hierarchical", "threads", "timeline", "peak", "histogram",
+    "hot", "cold", "sharing"
+]
 
 
 def check_all_is_whole(path, name):
@@ -146,10 +171,12 @@ def check_all_is_whole(path, name):
             expected = [row for row in expected if row["time"] <= found[-1]["time"]]
         for a, b in zip(found, expected):
             for column in b:
-                close = a[column] == b[column] or (isinstance(b[column], float) and
-                                                   abs(a[column] - b[column]) < 1e-6 * abs(b[column]) + 1e-9)
+                close = a[column] == b[column] or (isinstance(
+                    b[column], float) and abs(a[column] - b[column]) < 1e-6 * abs(b[column]) + 1e-9)
                 checks.that(close, f"{name}: {column} of --{kind}: {a[column]}, not {b[column]}")
-        checks.that(len(found) == len(expected), f"{name}: {len(found)} rows of --{kind}, not {len(expected)}")
+        checks.that(
+            len(found) == len(expected),
+            f"{name}: {len(found)} rows of --{kind}, not {len(expected)}")
 
 
 def check_part(db, name, options, born, sampled, touched="1"):
@@ -158,14 +185,16 @@ def check_part(db, name, options, born, sampled, touched="1"):
     sums = {
         "blocks": db.one(f"SELECT count(*) FROM allocation WHERE {born}"),
         "in all": db.one(f"SELECT coalesce(sum(size), 0) FROM allocation WHERE {born}"),
-        "not freed": db.one(f"SELECT coalesce(sum(size), 0) FROM allocation WHERE death_ns IS NULL AND {born}"),
+        "not freed": db.one(
+            f"SELECT coalesce(sum(size), 0) FROM allocation WHERE death_ns IS NULL AND {born}"),
         "faults": db.one("SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id"
                          f" WHERE owner_kind = 1 AND role = 3 AND {sampled} AND {touched}"),
     }
     rows = report(path, "sites", *options)
     for column_name, expected in sums.items():
         found = column(rows, column_name)
-        checks.that(found == expected, f"{name} {options}: {column_name} is {found}, not {expected}")
+        checks.that(found == expected,
+                    f"{name} {options}: {column_name} is {found}, not {expected}")
     found = column(report(path, "flat", "--by", "bytes", *options), "self")
     checks.that(found == sums["in all"], f"{name} {options}: flat is {found}, not {sums['in all']}")
     found = column(report(path, "histogram", *options), "blocks") / 2
@@ -207,23 +236,28 @@ def check_parts(path, name):
     check_part(db, name, ["--thread", str(tid)], of_thread, of_thread)
     low, high = db.ask("SELECT min(address) + (max(address) - min(address)) / 4, max(address)"
                        " FROM allocation")[0]
-    check_part(db, name, ["--addr", f"{low:x}-{high:x}"], f"address < {high} AND address + max(size, 1) > {low}",
-               "1", f"touch.address >= {low} AND touch.address < {high}")
+    check_part(db, name, ["--addr", f"{low:x}-{high:x}"],
+               f"address < {high} AND address + max(size, 1) > {low}", "1",
+               f"touch.address >= {low} AND touch.address < {high}")
 
 
 def check_faults():
-    """What a fault stands for is told of the run, not of a part of it; what was not sampled is not told as 0."""
+    """What a fault stands for is told of the run, not of a part of it; what was not sampled is not
+    told as 0."""
     db = whole.Recording(MEMSIGHT, [EXAMPLE, TREE, "1000"], ["-q", "--heap", "default"])
-    periods = db.ask("SELECT weight, n_taken FROM source_ledger JOIN source ON source.id = source_id"
-                     " WHERE name = 'faults' AND error = 0 AND n_samples > 10")
+    periods = db.ask(
+        "SELECT weight, n_taken FROM source_ledger JOIN source ON source.id = source_id"
+        " WHERE name = 'faults' AND error = 0 AND n_samples > 10")
     half = f"{db.one('SELECT duration_ns / 2 FROM run')}ns"
-    for options in [[], ["--from", half], ["--to", half]] if periods and periods[0][0] == periods[0][1] else []:
+    for options in [[], ["--from", half], ["--to", half]
+                    ] if periods and periods[0][0] == periods[0][1] else []:
         for kind in ["--sites", "--objects"]:
             text = whole.run([MEMSIGHT, "report", db.path, kind, *options])
             checks.that("stands for" not in text, f"{kind} {options}: {text[-300:]}")
     text = whole.run([MEMSIGHT, "report", db.path])
     checks.that("page faults not recorded" not in text or not periods, text)
-    none = whole.Recording(MEMSIGHT, [EXAMPLE, TREE, "1000"], ["-q", "--heap", "default", "--source", "none"])
+    none = whole.Recording(MEMSIGHT, [EXAMPLE, TREE, "1000"],
+                           ["-q", "--heap", "default", "--source", "none"])
     text = whole.run([MEMSIGHT, "report", none.path])
     checks.that("page faults not recorded\n" in text and " 0 page faults" not in text, text)
 
@@ -231,7 +265,8 @@ def check_faults():
 def check_sum(folder):
     """Two runs of one database, after each other and added up."""
     path = os.path.join(folder, "sum.db")
-    whole.run([MEMSIGHT, "analyze", "-o", path, *(os.path.join(folder, f"{i}.mst") for i in (2, 3))])
+    whole.run(
+        [MEMSIGHT, "analyze", "-o", path, *(os.path.join(folder, f"{i}.mst") for i in (2, 3))])
     db = whole.Database(path)
     for kind, of, sql in [row for row in SUMS if row[0] in ("sites", "leaks")]:
         found, expected = column(report(path, kind, "--run", "1,2", "--sum"), of), db.one(sql)
@@ -240,17 +275,20 @@ def check_sum(folder):
     found = column(report(path, "peak", "--run", "1,2", "--sum"), "bytes")
     checks.that(found == max(peaks), f"sum: the peak is {found}, not the higher one of {peaks}")
     text = whole.run([MEMSIGHT, "report", path, "--peak", "--run", "1,2"])
-    checks.that(text.startswith("run 1 of 2: ") and "\nrun 2 of 2: " in text, "two runs are two reports")
+    checks.that(
+        text.startswith("run 1 of 2: ") and "\nrun 2 of 2: " in text, "two runs are two reports")
     for name in sorted(set(reports()) - {"list", "stat", "overhead"}):
         for options, run in [([], 2), (["--run", "1"], 1)]:
             text = whole.run([MEMSIGHT, "report", path, "--" + name, *options])
-            checks.that(text.startswith(f"run {run} of 2: maketrace."), f"--{name} {options} does not name its run: {text[:80]}")
+            checks.that(text.startswith(f"run {run} of 2: maketrace."),
+                        f"--{name} {options} does not name its run: {text[:80]}")
     text = whole.run([MEMSIGHT, "report", path, "--peak", "--run", "1,2", "--sum"])
     checks.that(text.startswith("2 runs added up\n"), f"a sum is told as {text[:80]}")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--timeline", "--run", "1,2", "--sum"])
     checks.that(refused.status == 2, "a sum of two timelines")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--sites", "--run", "2,2", "--sum"])
-    checks.that(refused.status == 2 and "twice" in refused.messages, f"a run counted twice: {refused.messages}")
+    checks.that(refused.status == 2 and "twice" in refused.messages,
+                f"a run counted twice: {refused.messages}")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--processes", "--from", "1s"])
     checks.that(refused.status == 2 and "whole run" in refused.messages, refused.messages)
 
@@ -277,16 +315,19 @@ def check_empty(folder):
 
 
 def check_ledger(path, name):
-    """What each source read and lost is in the numbers of --losses, too, more than 20 rows or not."""
+    """What each source read and lost is in the numbers of --losses, too, more than 20 rows or not.
+    """
     db = whole.Database(path)
     text = whole.run([MEMSIGHT, "report", path, "--losses", "--format", "json"])
     rows = {(row["source"], row["reason"].split(" (")[0]): row["count"] for row in json.loads(text)}
     for source, n_taken, n_lost, is_told in db.ask(
-            "SELECT name, n_taken, n_lost, name <> 'tasks' OR n_lost + bad_bytes > 0 FROM source_ledger"
+            "SELECT name, n_taken, n_lost, name <> 'tasks' OR n_lost + bad_bytes > 0 FROM "
+            "source_ledger"
             " JOIN source ON source.id = source_id"):
         expected = (n_taken, n_lost) if is_told else (None, None)
         found = (rows.get((source, "samples read")), rows.get((source, "found the ring full")))
-        checks.that(found == expected, f"{name}: --losses as json tells {found} of {source}, not {expected}")
+        checks.that(found == expected,
+                    f"{name}: --losses as json tells {found} of {source}, not {expected}")
 
 
 def check_fail(path, folder):
@@ -296,15 +337,19 @@ def check_fail(path, folder):
         file.write("# everything\nleak:maketrace\n")
     command = [MEMSIGHT, "report", path, "--leaks", "--fail"]
     checks.that(whole.Outcome(command).status == 1, "--fail with blocks that were not freed")
-    checks.that(whole.Outcome([*command, "--suppressions", known]).status == 0, "--fail with all suppressed")
+    checks.that(
+        whole.Outcome([*command, "--suppressions", known]).status == 0,
+        "--fail with all suppressed")
     with open(known, "a", encoding="utf-8") as file:
         file.write("leek:x\n")
     refused = whole.Outcome([*command, "--suppressions", known])
-    checks.that(refused.status == 1 and "known:3" in refused.messages, f"a wrong line: {refused.messages}")
+    checks.that(refused.status == 1 and "known:3" in refused.messages,
+                f"a wrong line: {refused.messages}")
 
 
 def check_recorded(folder):
-    """A real program: with samples of time where the kernel permits them, which made-up traces lack."""
+    """A real program: with samples of time where the kernel permits them, which made-up traces
+    lack."""
     trace, path = (os.path.join(folder, name) for name in ("real.mst", "real.db"))
     whole.run([MEMSIGHT, "record", "-q", "-o", trace, EXAMPLE, TREE, "3000000"])
     whole.run([MEMSIGHT, "analyze", "-o", path, trace])
@@ -313,19 +358,25 @@ def check_recorded(folder):
     check_parts(path, "recorded")
     check_ledger(path, "recorded")
     db = whole.Database(path)
-    for name, n_blocks, n_faults in db.ask("SELECT name, sum(n_blocks), sum(n_faults) FROM region GROUP BY name"):
+    for name, n_blocks, n_faults in db.ask(
+            "SELECT name, sum(n_blocks), sum(n_faults) FROM region GROUP BY name"):
         rows = report(path, "sites", "--region", name)
-        checks.that(column(rows, "blocks") == n_blocks, f"blocks of region {name}: {column(rows, 'blocks')}, not {n_blocks}")
+        checks.that(
+            column(rows, "blocks") == n_blocks,
+            f"blocks of region {name}: {column(rows, 'blocks')}, not {n_blocks}")
         objects = report(path, "objects", "--region", name)
         ends = [row[end] for row in objects for end in ("from", "to") if row[end] is not None]
-        checks.that(all(0 <= end < 1 << 62 for end in ends), f"times of objects of region {name}: {ends}")
-        checks.that(all(row["size"] for row in objects if row["from"] is None and row["size"] is not None),
-                    f"region {name} has objects of no size: {objects}")
+        checks.that(all(0 <= end < 1 << 62 for end in ends),
+                    f"times of objects of region {name}: {ends}")
+        checks.that(
+            all(row["size"] for row in objects if row["from"] is None and row["size"] is not None),
+            f"region {name} has objects of no size: {objects}")
         found = column(objects, "faults")
         checks.that(found == n_faults, f"faults of region {name}: {found}, not {n_faults}")
     checks.that(db.one("SELECT count(*) FROM region") > 0, "no regions to compare")
     refused = whole.Outcome([MEMSIGHT, "report", path, "--sites", "--region", "nowhere"])
-    checks.that(refused.status == 1 and "no region is called nowhere" in refused.messages, refused.messages)
+    checks.that(refused.status == 1 and "no region is called nowhere" in refused.messages,
+                refused.messages)
     if db.one("SELECT n_samples FROM source WHERE name = 'clock' AND error = 0"):
         checks.that(db.one(METRICS["time"]) > 0, "no time at heap blocks to add up")
     else:
@@ -337,8 +388,12 @@ def main():
         for kind, seed, n_events, n_samples in TRACES:
             trace = os.path.join(folder, f"{seed}.mst")
             path = os.path.join(folder, f"{seed}.db")
-            whole.run([MAKE_TRACE, "--kind", kind, "--seed", str(seed), "--events", str(n_events), "--samples",
-                       str(n_samples), "--processes", "2", "--threads", "3", "--live", "200", "-o", trace])
+            whole.run([
+                MAKE_TRACE, "--kind", kind, "--seed",
+                str(seed), "--events",
+                str(n_events), "--samples",
+                str(n_samples), "--processes", "2", "--threads", "3", "--live", "200", "-o", trace
+            ])
             whole.run([MEMSIGHT, "analyze", "-o", path, trace])
             check_trace(path, f"{seed} {kind}")
             check_all_is_whole(path, f"{seed} {kind}")

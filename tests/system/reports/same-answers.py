@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Every form of a database answers the same, to the last digit: that which is made beside a trace, with what it leaves
-until it is asked for, that of `analyze -o`, and those of an older memsight.
-Arguments: memsight, make-trace, example program word-index, a folder for it to read.
-By hand, with traces of one's own: same-answers.py --old OLD-MEMSIGHT MEMSIGHT TRACE..."""
+"""Every form of a database answers the same, to the last digit: that which is made beside a trace,
+with what it leaves until it is asked for, that of `analyze -o`, and those of an older memsight.
+Arguments: memsight, make-trace, example program word-index, a folder for it to read. By hand, with
+traces of one's own: same-answers.py --old OLD-MEMSIGHT MEMSIGHT TRACE..."""
 import argparse
 import hashlib
 import json
@@ -16,11 +16,16 @@ import tempfile
 import whole
 
 EXPORTS = ["folded", "pprof", "chrome", "callgrind", "heaptrack-csv", "csv", "json"]
-WITHIN = ["sites", "peak", "leaks", "timeline", "objects", "threads", "flat", "hot", "sharing", "histogram", "heatmap"]
+WITHIN = [
+    "sites", "peak", "leaks", "timeline", "objects", "threads", "flat", "hot", "sharing",
+    "histogram", "heatmap"
+]
 ROWS = {  # of all rows, of which the tables may be virtual
-    "allocation": "id, process_id, thread_id, address, size, birth_ns, death_ns, death_thread_id, stack_id, call, death,"
+    "allocation": "id, process_id, thread_id, address, size, birth_ns, death_ns, death_thread_id, "
+                  "stack_id, call, death,"
                   " previous_allocation_id, death_call, kind",
-    "sample": "*", "touch": "*", "mapping": "*", "mapping_event": "*", "site": "*", "total": "*", "timeline": "*",
+    "sample": "*", "touch": "*", "mapping": "*", "mapping_event": "*", "site": "*", "total": "*",
+    "timeline": "*",
     "loss": "*",
 }
 
@@ -40,11 +45,15 @@ def windows(memsight, path):
     """Options that select a part: of time, of addresses, of processes and threads."""
     row = query(memsight, path, "SELECT duration_ns AS n, (SELECT max(pid) FROM process) AS pid,"
                                 " (SELECT max(tid) FROM thread) AS tid FROM run")[0]
-    area = query(memsight, path, "SELECT min(address) AS low, max(address) AS high FROM allocation")[0]
+    area = query(memsight, path,
+                 "SELECT min(address) AS low, max(address) AS high FROM allocation")[0]
     low, high = area["low"] or 0, area["high"] or 1
     span = ["--from", f"{row['n'] // 3}ns", "--to", f"{row['n'] // 2}ns"]
-    return [span, ["--to", f"{row['n'] // 7}ns"], ["--process", str(row["pid"])], ["--thread", str(row["tid"]), *span],
-            ["--addr", f"{low + (high - low) // 4:x}-{high + 1:x}"]]
+    return [
+        span, ["--to", f"{row['n'] // 7}ns"], ["--process", str(row["pid"])],
+        ["--thread", str(row["tid"]), *span],
+        ["--addr", f"{low + (high - low) // 4:x}-{high + 1:x}"]
+    ]
 
 
 def questions(memsight, path):
@@ -86,8 +95,8 @@ class Form:
     def ask(self, question):
         """What is told, and a digest of what is written. Names of the file itself do not count."""
         words = [{"PATH": self.path}.get(word, word.replace("OUT", "out")) for word in question]
-        done = subprocess.run([self.memsight, *words], cwd=self.folder, capture_output=True, check=False,
-                              env=whole.environment())
+        done = subprocess.run([self.memsight, *words], cwd=self.folder, capture_output=True,
+                              check=False, env=whole.environment())
         told = re.sub(rb"\bt\.(mst\.db|mst|db)", b"TRACE", done.stdout)
         written = b""
         for name in sorted(os.listdir(self.folder)):
@@ -101,8 +110,9 @@ class Form:
 
 def difference(question, old, new):
     lines = [(a, b) for a, b in zip(old[1].splitlines(), new[1].splitlines()) if a != b][:2]
-    return f"{' '.join(question)}: status {old[0]} and {new[0]}, {len(old[1])} and {len(new[1])} bytes, " \
-           f"{'other' if old[2] != new[2] else 'same'} file; first lines that differ: {lines}"
+    return (f"{' '.join(question)}: status {old[0]} and {new[0]},"
+            f" {len(old[1])} and {len(new[1])} bytes,"
+            f" {'other' if old[2] != new[2] else 'same'} file; first lines that differ: {lines}")
 
 
 def compare(checks, trace, old, memsight):
@@ -125,10 +135,15 @@ def compare(checks, trace, old, memsight):
 
 def made_up(make_trace, folder):
     """Traces of several processes, with samples, of more events than a slice has."""
-    for seed, kind, n_events, n_samples in [(1, "mixed", 200000, 30000), (2, "realloc", 20000, 2000)]:
+    for seed, kind, n_events, n_samples in [(1, "mixed", 200000, 30000),
+                                            (2, "realloc", 20000, 2000)]:
         path = os.path.join(folder, f"{kind}.mst")
-        whole.run([make_trace, "--kind", kind, "--seed", str(seed), "--events", str(n_events), "--samples",
-                   str(n_samples), "--processes", "2", "--threads", "3", "--live", "2000", "-o", path])
+        whole.run([
+            make_trace, "--kind", kind, "--seed",
+            str(seed), "--events",
+            str(n_events), "--samples",
+            str(n_samples), "--processes", "2", "--threads", "3", "--live", "2000", "-o", path
+        ])
         yield path
 
 

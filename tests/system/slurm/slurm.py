@@ -1,4 +1,5 @@
-"""Series on a real Slurm cluster of two nodes, and ranks of MPI: the case is named on the command line."""
+"""Series on a real Slurm cluster of two nodes, and ranks of MPI: the case is named on the command
+line."""
 import os
 import shutil
 import signal
@@ -23,7 +24,8 @@ class Cluster(Checks):
             skip(f"no {', '.join(missing)} (scripts/setup --all installs slurm-wlm and munge)")
         if os.getuid() != 0:
             skip("slurmd wants root")
-        self.temporary = tempfile.TemporaryDirectory(prefix="memsight-slurm-", ignore_cleanup_errors=True)
+        self.temporary = tempfile.TemporaryDirectory(prefix="memsight-slurm-",
+                                                     ignore_cleanup_errors=True)
         self.folder = self.temporary.name
         os.chmod(self.folder, 0o755)
         self.script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cluster.sh")
@@ -33,8 +35,8 @@ class Cluster(Checks):
         self.env = environment(SLURM_CONF=os.path.join(self.cluster, "slurm.conf"))
 
     def up(self):
-        done = subprocess.run([self.script, "up", self.cluster], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False)
+        done = subprocess.run([self.script, "up", self.cluster], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             skip(f"the cluster did not come up: {done.stdout}")
 
@@ -43,13 +45,17 @@ class Cluster(Checks):
 
     def write(self, text, repetitions=2):
         with open(self.config, "w", encoding="utf-8") as file:
-            file.write(f"[series]\nname = t\noutput = {self.output}\nrepetitions = {repetitions}\nseed = 3\n{text}")
+            file.write(
+                f"[series]\nname = t\noutput = {self.output}\nrepetitions = {repetitions}\nseed = "
+                f"3\n{text}"
+            )
 
     def run(self, *options):
         return Outcome([self.memsight, "run", *options, self.config], cwd=self.folder, env=self.env)
 
     def slurm(self, *words):
-        return subprocess.run(words, env=self.env, stdout=subprocess.PIPE, text=True, check=False).stdout
+        return subprocess.run(words, env=self.env, stdout=subprocess.PIPE, text=True,
+                              check=False).stdout
 
     def wait(self, is_true, what):
         end = time.monotonic() + PATIENCE_S
@@ -82,17 +88,21 @@ class Cluster(Checks):
             database.close()
 
 
-WORK = ("[workload echo]\ncommand = sh -c 'sleep 0.1; echo $SLURMD_NODENAME'\n[workload two]\ncommand = ls /\n"
-        "[mode natural]\ndry = yes\n[mode traced]\nsource = none\n")
+WORK = (
+    "[workload echo]\ncommand = sh -c 'sleep 0.1; echo $SLURMD_NODENAME'\n[workload two]\ncommand "
+    "= ls /\n"
+    "[mode natural]\ndry = yes\n[mode traced]\nsource = none\n")
 ALL = sorted(f"{p}.{m}.{n}" for p in ["echo", "two"] for m in ["natural", "traced"] for n in [1, 2])
 
 
 def a_series_is_one_array_and_a_job_that_makes_the_database(cluster):
     cluster.write(WORK)
     outcome = cluster.run("--executor", "slurm")
-    cluster.that(outcome.status == 0 and "8 runs submitted as job array" in outcome.messages, outcome.messages)
+    cluster.that(outcome.status == 0 and "8 runs submitted as job array" in outcome.messages,
+                 outcome.messages)
     again = cluster.run("--executor", "slurm")
-    cluster.that("are still there" in again.messages or "nothing is missing" in again.messages, again.messages)
+    cluster.that("are still there" in again.messages or "nothing is missing" in again.messages,
+                 again.messages)
     status = cluster.run("--status").stdout.decode()
     cluster.that("8 runs in" in status and "Slurm, array" in status, status)
     cluster.wait_for_end()
@@ -107,7 +117,8 @@ def a_series_is_one_array_and_a_job_that_makes_the_database(cluster):
     cluster.that([row[0] for row in rows] == ALL, f"{rows} {cluster.logs()}")
     status = cluster.run("--status").stdout.decode()
     cluster.that("8 ok" in status, status)
-    cluster.that("nothing is missing" in cluster.run("--executor", "slurm").messages, "nothing is left to do")
+    cluster.that("nothing is missing" in cluster.run("--executor", "slurm").messages,
+                 "nothing is left to do")
 
 
 def a_cancelled_series_goes_on_with_what_is_missing(cluster):
@@ -128,10 +139,12 @@ def a_cancelled_series_goes_on_with_what_is_missing(cluster):
 
 
 def a_node_that_dies_loses_no_run(cluster):
-    """slurmd of n2 is killed with what it runs; its element is requeued, or done by the next call."""
+    """slurmd of n2 is killed with what it runs; its element is requeued, or done by the next call.
+    """
     cluster.write(WORK.replace("sleep 0.1", "sleep 2"))
     cluster.run("--executor", "slurm")
-    cluster.wait(lambda: "n2" in cluster.slurm("squeue", "-h", "-t", "R", "-o", "%N"), "n2 has work")
+    cluster.wait(lambda: "n2" in cluster.slurm("squeue", "-h", "-t", "R", "-o", "%N"),
+                 "n2 has work")
     with open(os.path.join(cluster.cluster, "slurmd.n2.pid"), encoding="ascii") as file:
         os.kill(int(file.read()), signal.SIGKILL)
     cluster.slurm("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=test")
@@ -148,33 +161,41 @@ def a_node_that_dies_loses_no_run(cluster):
 def what_slurm_refuses_is_told_in_one_line(cluster):
     cluster.write(WORK)
     outcome = cluster.run("--executor", "slurm", "--sbatch-args", "--partition=nowhere")
-    cluster.that(outcome.status == 1 and "sbatch: " in outcome.messages and "partition" in outcome.messages.lower()
-                 and outcome.messages.count("\n") == 1, outcome.messages)
+    cluster.that(
+        outcome.status == 1 and "sbatch: " in outcome.messages
+        and "partition" in outcome.messages.lower() and outcome.messages.count("\n") == 1,
+        outcome.messages)
     cluster.down()
     outcome = cluster.run("--executor", "slurm")
-    cluster.that(outcome.status == 1 and "sbatch: " in outcome.messages and outcome.messages.count("\n") == 1,
-                 f"unreachable: {outcome.messages}")
+    cluster.that(
+        outcome.status == 1 and "sbatch: " in outcome.messages
+        and outcome.messages.count("\n") == 1, f"unreachable: {outcome.messages}")
     with tempfile.TemporaryDirectory() as folder:
         for tool in ["true", "sh", "ls"]:
             os.symlink(shutil.which(tool), os.path.join(folder, tool))
         cluster.env["PATH"] = folder
         outcome = cluster.run("--executor", "slurm")
-    cluster.that(outcome.status == 1 and "there is no Slurm here" in outcome.messages, outcome.messages)
+    cluster.that(outcome.status == 1 and "there is no Slurm here" in outcome.messages,
+                 outcome.messages)
 
 
 def ranks_of_one_run_are_told_apart(cluster):
     """mpirun and srun, two ranks each, in one trace."""
     commands = {"srun": ["srun", "-n2", "--overcommit", "ls", "/"]}
     if shutil.which("mpirun"):
-        commands["mpirun"] = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "ls", "/"]
+        commands["mpirun"] = [
+            "mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "ls", "/"
+        ]
     for name, command in commands.items():
         trace = os.path.join(cluster.folder, name + ".mst")
-        outcome = Outcome([cluster.memsight, "record", "-s", "none", "-o", trace, "--", *command], env=cluster.env)
+        outcome = Outcome([cluster.memsight, "record", "-s", "none", "-o", trace, "--", *command],
+                          env=cluster.env)
         listing = Outcome([cluster.memsight, "query", "--format", "csv", trace,
                            "SELECT rank, traced FROM process WHERE exe GLOB '*/ls' ORDER BY rank"])
         print(name, outcome.messages, listing.stdout)
         cluster.that(outcome.status == 0, f"{name}: {outcome.messages}")
-        cluster.that(listing.stdout.split() == [b"rank,traced", b"0,1", b"1,1"], f"{name}: {listing.stdout}")
+        cluster.that(listing.stdout.split() == [b"rank,traced", b"0,1", b"1,1"],
+                     f"{name}: {listing.stdout}")
 
 
 def main():

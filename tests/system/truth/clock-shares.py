@@ -24,7 +24,8 @@ def one_run(memsight, victim):
         if found:
             first, second = float(found[1]), float(found[3])
             is_range = found[2] == "-"
-            reported[found[4]] = ((first + second) / 2, (second - first) / 2) if is_range else (first, second)
+            reported[found[4]] = ((first + second) / 2,
+                                  (second - first) / 2) if is_range else (first, second)
     n_samples = recording.one("SELECT n_samples FROM source WHERE name = 'clock'")
     return n_samples, {name: (100 * int(truth[name]) / total, *reported.get(name, (-1, 0)))
                        for name in ARRAYS}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ten loops whose accesses are known: the mix of an iteration, counts where they are claimed, what was
-waited for, the time of five phases; and the same trace decoded twice gives the same rows.
+"""Ten loops whose accesses are known: the mix of an iteration, counts where they are claimed, what
+was waited for, the time of five phases; and the same trace decoded twice gives the same rows.
 Arguments: memsight, the kernels."""
 import json
 import os
@@ -11,10 +11,13 @@ from whole import Checks, Database, run
 
 MILLISECONDS = 300
 LEAST_SAMPLES = 200  # 1,500 are asked for
-ROWS = ["SELECT * FROM sample ORDER BY id", "SELECT * FROM touch ORDER BY rowid",
-        "SELECT * FROM owner_share ORDER BY 1, 2, 3, 4, 5", "SELECT * FROM loop ORDER BY id",
-        "SELECT * FROM loop_access ORDER BY 1, 2, 3, 4, 5", "SELECT * FROM site ORDER BY 1, 2",
-        "SELECT * FROM object_total ORDER BY 1, 2, 3", "SELECT * FROM instruction_owner ORDER BY 1, 2, 3, 4, 6, 7"]
+ROWS = [
+    "SELECT * FROM sample ORDER BY id", "SELECT * FROM touch ORDER BY rowid",
+    "SELECT * FROM owner_share ORDER BY 1, 2, 3, 4, 5", "SELECT * FROM loop ORDER BY id",
+    "SELECT * FROM loop_access ORDER BY 1, 2, 3, 4, 5", "SELECT * FROM site ORDER BY 1, 2",
+    "SELECT * FROM object_total ORDER BY 1, 2, 3",
+    "SELECT * FROM instruction_owner ORDER BY 1, 2, 3, 4, 6, 7"
+]
 
 
 def check_mix(checks, kernel):
@@ -23,8 +26,10 @@ def check_mix(checks, kernel):
     checks.that(error <= 0.5, f"{kernel.name}: the mix is {error:.2f} points off")
     # The indices of the gather lie in memory that no sample has: whose its lanes are is not known.
     unknown = kernel.unknown_mix()
-    checks.that(kernel.name == "gather" or unknown <= 0.01, f"{kernel.name}: {unknown:.3f} of the mix is unknown")
-    checks.that(kernel.loop_coverage() > 0.8, f"{kernel.name}: the loop has {kernel.loop_coverage():.2f} of the samples")
+    checks.that(kernel.name == "gather" or unknown <= 0.01,
+                f"{kernel.name}: {unknown:.3f} of the mix is unknown")
+    checks.that(kernel.loop_coverage() > 0.8,
+                f"{kernel.name}: the loop has {kernel.loop_coverage():.2f} of the samples")
 
 
 def check_counts(checks, kernel):
@@ -33,13 +38,16 @@ def check_counts(checks, kernel):
         if true is None:
             continue
         print("   %s %s: %.3f ±%.3f of the truth by %s" % (*key, count / true, half / true, method))
-        checks.that(abs(count / true - 1) < 0.05, f"{kernel.name}: {key} counted {count / true:.3f} of the truth")
+        checks.that(
+            abs(count / true - 1) < 0.05,
+            f"{kernel.name}: {key} counted {count / true:.3f} of the truth")
 
 
 def check_culprit(checks, kernel):
     share, _ = kernel.share(2, kernel.culprit)
     print("   waits for %s: %.3f of the samples" % (kernel.culprit, share))
-    checks.that(share >= 0.9, f"{kernel.name}: {share:.3f} of the samples waited for {kernel.culprit}")
+    checks.that(share >= 0.9,
+                f"{kernel.name}: {share:.3f} of the samples waited for {kernel.culprit}")
 
 
 def check_times(checks, kernel):
@@ -47,14 +55,21 @@ def check_times(checks, kernel):
         share, half = kernel.share(1, name)
         print("   %s: %.3f ±%.3f of the time, truly %.3f" % (name, share, half, true))
         # 3.5 half widths are 7 standard deviations; the bench counts how often 1 is enough.
-        checks.that(abs(share - true) <= 3.5 * half + 0.01, f"{kernel.name}: {name} has {share:.3f}, truly {true:.3f}")
+        checks.that(
+            abs(share - true) <= 3.5 * half + 0.01,
+            f"{kernel.name}: {name} has {share:.3f}, truly {true:.3f}")
 
 
 def check_loop_times(checks, memsight, kernel):
     """Samples stand for periods that differ: a loop's share is one of time, not of their number."""
-    whole = kernel.db.one("SELECT sum(weight) FROM sample JOIN source ON source.id = source_id WHERE name = 'clock'")
-    times = kernel.db.ask("SELECT time_ns FROM loop WHERE id IN (SELECT loop_id FROM loop_access) ORDER BY 1 DESC")
-    rows = json.loads(run([memsight, "report", kernel.db.path, "--access-mix", "--limit", "0", "--format", "json"]))
+    whole = kernel.db.one(
+        "SELECT sum(weight) FROM sample JOIN source ON source.id = source_id WHERE name = 'clock'")
+    times = kernel.db.ask(
+        "SELECT time_ns FROM loop WHERE id IN (SELECT loop_id FROM loop_access) ORDER BY 1 DESC")
+    rows = json.loads(
+        run([
+            memsight, "report", kernel.db.path, "--access-mix", "--limit", "0", "--format", "json"
+        ]))
     told = sorted({row["loop time"] for row in rows}, reverse=True)
     true = sorted({ns / whole for ns, in times}, reverse=True)
     print("   loops:", ["%.4f" % time for time in told])
@@ -74,15 +89,21 @@ def check_estimators(checks, memsight, kernel):
     _, again = rows_of(memsight, kernel, "again.db")
     checks.that(default == again, "the same trace decoded twice gives other rows")
     fact = "SELECT value FROM fact WHERE key = 'estimator'"
-    checks.that(database.one(fact) == "window,block,look-ahead", f"the estimator is {database.one(fact)}")
+    checks.that(
+        database.one(fact) == "window,block,look-ahead", f"the estimator is {database.one(fact)}")
     operand, rows = rows_of(memsight, kernel, "operand.db", "--estimator", "operand")
     checks.that(operand.one(fact) == "operand", f"the estimator is {operand.one(fact)}")
     checks.that(rows[1] != default[1], "the operand alone gives the same touches")
     # The same database, asked for by another estimator, is made anew; asked for again, it is not.
     path = os.path.join(kernel.db.folder.name, "operand.db")
-    run([memsight, "analyze", "-o", path, "--estimator", "window,block,look-ahead", kernel.db.trace])
-    checks.that(Database(path).one(fact) == "window,block,look-ahead", "the other estimator was not used")
-    said = run([memsight, "analyze", "-o", path, "--estimator", "window,block,look-ahead", kernel.db.trace])
+    run([
+        memsight, "analyze", "-o", path, "--estimator", "window,block,look-ahead", kernel.db.trace
+    ])
+    checks.that(
+        Database(path).one(fact) == "window,block,look-ahead", "the other estimator was not used")
+    said = run([
+        memsight, "analyze", "-o", path, "--estimator", "window,block,look-ahead", kernel.db.trace
+    ])
     checks.that("is in" in said, f"it was read again: {said}")
 
 
@@ -91,8 +112,9 @@ def main():
     checks = Checks()
     for name in KERNELS:
         kernel = Kernel(memsight, victim, name, MILLISECONDS)
-        print("%s: %d samples, %d in loops" % (name, kernel.n_samples,
-                                               kernel.db.one("SELECT coalesce(sum(n_samples), 0) FROM loop")))
+        print(
+            "%s: %d samples, %d in loops" %
+            (name, kernel.n_samples, kernel.db.one("SELECT coalesce(sum(n_samples), 0) FROM loop")))
         need_samples(kernel, LEAST_SAMPLES)
         if name in WITH_MIX:
             check_mix(checks, kernel)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Time in memory of every kind, in known proportions: each kind of owner has its share, and all of them, in each
-report that tells of owners, are the whole. Arguments: memsight, the victim."""
+"""Time in memory of every kind, in known proportions: each kind of owner has its share, and all of
+them, in each report that tells of owners, are the whole. Arguments: memsight, the victim."""
 import json
 import re
 import sys
@@ -27,12 +27,18 @@ def shares(recording):
 
 def check_whole(checks, recording, n_samples):
     """The shares of each source and role are those of all its samples."""
-    for source, role, n in recording.ask("SELECT source_id, role, sum(n) FROM owner_share GROUP BY 1, 2"):
+    for source, role, n in recording.ask(
+            "SELECT source_id, role, sum(n) FROM owner_share GROUP BY 1, 2"):
         samples, touched = recording.ask(
-            "SELECT count(DISTINCT sample_id), sum(share) FROM touch JOIN sample ON sample.id = sample_id"
+            "SELECT count(DISTINCT sample_id), sum(share) FROM touch JOIN sample ON sample.id = "
+            "sample_id"
             " WHERE source_id = ? AND role = ?", source, role)[0]
-        checks.that(abs(n - touched) < 1e-6 * n, f"source {source}, role {role}: {n} in owner_share, {touched} in touch")
-        checks.that(abs(n - samples) < 1e-3 * samples, f"source {source}, role {role}: shares of {samples} add up to {n}")
+        checks.that(
+            abs(n - touched) < 1e-6 * n,
+            f"source {source}, role {role}: {n} in owner_share, {touched} in touch")
+        checks.that(
+            abs(n - samples) < 1e-3 * samples,
+            f"source {source}, role {role}: shares of {samples} add up to {n}")
     text = run([memsight, "report", recording.path])
     line = next(line for line in text.splitlines() if line.startswith("owners"))
     # A part is a number, or from where to where it is when time has no samples.
@@ -40,10 +46,13 @@ def check_whole(checks, recording, n_samples):
     low, high = (sum(float(part[side] or part[0]) for part in parts) for side in (0, 1))
     rounded = 0.05 * len(parts) + 0.05
     checks.that(low - rounded <= 100 <= high + rounded, f"owners of the first screen: {line}")
-    rows = json.loads(run([memsight, "report", recording.path, "--objects", "--limit", "0", "--format", "json"]))
+    rows = json.loads(
+        run([memsight, "report", recording.path, "--objects", "--limit", "0", "--format", "json"]))
     total = sum(row["samples"] or 0 for row in rows) if rows and "samples" in rows[0] else None
     if total is not None:
-        checks.that(abs(total - n_samples) < 0.02 * n_samples, f"--objects has {total} of {n_samples} samples")
+        checks.that(
+            abs(total - n_samples) < 0.02 * n_samples,
+            f"--objects has {total} of {n_samples} samples")
 
 
 def main():
@@ -60,8 +69,10 @@ def main():
         true = int(spent) / total
         print("%-8s %5.1f %%: %5.1f ±%.1f" % (name, 100 * true, 100 * share, 100 * half))
         # 3/1.96 of the half width: one of eight kinds may well lie outside of a 95 % interval.
-        checks.that(abs(share - true) <= 1.53 * half + SLACK, f"{name}: {share:.3f}, not {true:.3f}")
-    checks.that(abs(sum(share for share, _ in found.values()) - 1) < 1e-3, "all owners are the whole")
+        checks.that(
+            abs(share - true) <= 1.53 * half + SLACK, f"{name}: {share:.3f}, not {true:.3f}")
+    checks.that(
+        abs(sum(share for share, _ in found.values()) - 1) < 1e-3, "all owners are the whole")
     check_whole(checks, recording, n_samples)
     checks.end()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Loops through addresses that were just loaded: nearly all of their time is told, and only to the objects
-that they access; what was waited for as well. Arguments: memsight, the victim."""
+"""Loops through addresses that were just loaded: nearly all of their time is told, and only to the
+objects that they access; what was waited for as well. Arguments: memsight, the victim."""
 import sys
 
 from whole import Checks, Recording
@@ -11,7 +11,8 @@ CASES = {
     "gather": ({"make_table", "make_indices", "make_output"}, 20, 100),
     # What can be told of it, but nothing false: what is read behind a sample leads to the decoy.
     "once": ({"make_table", "make_indices", "make_columns", "make_values"}, 100, 100),
-    # Of one owner's stores what was waited for is told; of two owners' nothing may be, as either may have had it.
+    # Of one owner's stores what was waited for is told; of two owners' nothing may be, as either
+    # may have had it.
     "one-store": ({"make_table"}, 5, 10),
     "two-stores": ({"make_table", "make_output"}, 5, 100),
     "sparse": ({"make_columns", "make_values", "make_vector", "make_result"}, 8, 5),
@@ -19,21 +20,30 @@ CASES = {
 UNKNOWN = "(SELECT id FROM owner WHERE name = 'unknown')"
 # The loop's own function; other code is the victim's preparation.
 IN_LOOP = """sample s JOIN frame f ON f.id = s.frame_id JOIN touch t ON t.sample_id = s.id
-    WHERE f.function IN ('walk', 'multiply', 'gather', 'read_once', 'store_one', 'store_both') AND NOT s.is_kernel AND t.role = ?"""
+    WHERE f.function IN ('walk', 'multiply', 'gather', 'read_once', 'store_one', 'store_both')
+      AND NOT s.is_kernel AND t.role = ?"""
 
 
 def unknown_share(recording, role):
-    return recording.one(f"""SELECT 100.0 * sum(CASE WHEN t.owner_kind = {UNKNOWN} THEN s.weight * t.share ELSE 0 END)
+    return recording.one(
+        f"""SELECT 100.0 * sum(CASE WHEN t.owner_kind = {UNKNOWN} THEN s.weight * t.share
+        ELSE 0 END)
         / sum(s.weight * t.share) FROM {IN_LOOP}""", role)
 
 
 def sites(recording, role):
     """Who allocated what the loop's samples touch, or its class."""
-    where = IN_LOOP.replace("WHERE", "LEFT JOIN allocation a ON t.owner_kind = 1 AND a.id = t.owner_id"
-                            " LEFT JOIN stack k ON k.id = a.stack_id LEFT JOIN frame g ON g.id = k.frame_id WHERE"
-                            f" t.address IS NOT NULL AND")
-    return {name.split(".")[0] if name else kind for name, kind in recording.ask(
-        f"SELECT DISTINCT g.function, (SELECT name FROM owner WHERE id = t.owner_kind) FROM {where}", role)}
+    where = IN_LOOP.replace(
+        "WHERE", "LEFT JOIN allocation a ON t.owner_kind = 1 AND a.id = t.owner_id"
+        " LEFT JOIN stack k ON k.id = a.stack_id LEFT JOIN frame g ON g.id = k.frame_id WHERE"
+        f" t.address IS NOT NULL AND")
+    return {
+        name.split(".")[0] if name else kind
+        for name, kind in recording.ask(
+            "SELECT DISTINCT g.function, (SELECT name FROM owner WHERE id = t.owner_kind) FROM "
+            f"{where}",
+            role)
+    }
 
 
 def main():
@@ -50,17 +60,22 @@ def main():
         n = recording.one(f"SELECT count(DISTINCT s.id) FROM {IN_LOOP}", 1)
         time, stalls = unknown_share(recording, 1), unknown_share(recording, 2)
         found = sites(recording, 1) | sites(recording, 2)
-        print(f"{name}: {n} samples, unknown {time:.2f} % of time, {stalls:.2f} % of stalls; {sorted(found)}")
+        print(
+            f"{name}: {n} samples, unknown {time:.2f} % of time, {stalls:.2f} % of stalls; "
+            f"{sorted(found)}"
+        )
         checks.that(n >= 100, f"{name}: only {n} samples")
         checks.that(time <= most_time, f"{name}: {time:.2f} % of time is unknown")
         checks.that(stalls <= most_stalls, f"{name}: {stalls:.2f} % of stalls are unknown")
         found.discard("global")  # the pointers to them
-        checks.that(found <= objects, f"{name}: charged to {found - objects}, which it never accesses")
+        checks.that(found <= objects,
+                    f"{name}: charged to {found - objects}, which it never accesses")
         checks.that(sites(recording, 1), f"{name}: nothing is charged")
         if name == "two-stores":
             told = sites(recording, 2)
             checks.that(not told & objects, f"{name}: stalls of a store are charged to {told}")
-            checks.that(sites(recording, 1) >= objects, f"{name}: time is of {sites(recording, 1)} only")
+            checks.that(
+                sites(recording, 1) >= objects, f"{name}: time is of {sites(recording, 1)} only")
     checks.end()
 
 

@@ -10,7 +10,8 @@ from whole import Checks, Recording
 
 POINTS = 6  # three times the 95 % interval of one run; a locked sampler is wrong by up to 30
 
-SHARE = """SELECT 100.0 * sum(share * weight) / (SELECT sum(weight) FROM sample WHERE source_id = source.id)
+SHARE = """SELECT 100.0 * sum(share * weight) / (SELECT sum(weight) FROM sample
+    WHERE source_id = source.id)
     FROM touch JOIN sample ON sample.id = sample_id JOIN source ON source.id = source_id
     JOIN symbol ON symbol.id = owner_id
     WHERE role = 1 AND owner_kind = (SELECT id FROM owner WHERE name = 'global')
@@ -33,7 +34,8 @@ SLACK = 0.03
 
 # What, how long it works on each array in us, how many; the rate; half of an interval at most.
 SHORT = [("threads", 600, 300, 1000, 0.5), ("processes", 400, 300, 1000, 0.5),
-         ("threads", 600, 300, 5000, 0.2), ("threads", 100, 800, 5000, 0.5), ("processes", 400, 300, 5000, 0.3)]
+         ("threads", 600, 300, 5000, 0.2), ("threads", 100, 800, 5000, 0.5),
+         ("processes", 400, 300, 5000, 0.3)]
 
 
 def short(checks, memsight, victim):
@@ -44,7 +46,8 @@ def short(checks, memsight, victim):
         true = float(recording.output)
         for name, part in [("first", true), ("second", 1 - true)]:
             low, high = (recording.ask(INTERVAL, name) or [(0, 1)])[0]
-            told = f"{n} {what} of {half_us} us at {rate_hz} Hz: {name} is {part:.3f}, {low:.3f} to {high:.3f}"
+            told = (f"{n} {what} of {half_us} us at {rate_hz} Hz: {name} is {part:.3f}, {low:.3f} "
+                    f"to {high:.3f}")
             print(told)
             checks.that(low - SLACK <= part <= high + SLACK, told)
             checks.that(high - low < 2 * widest + 0.01, told)

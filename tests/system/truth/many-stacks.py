@@ -8,7 +8,8 @@ from whole import Checks, Recording
 N_STACKS = 1 << 17
 
 MET = """
-SELECT n, count(*) FROM (SELECT stack_id, count(*) AS n FROM allocation WHERE size = 1717 GROUP BY 1)
+SELECT n, count(*) FROM (SELECT stack_id, count(*) AS n FROM allocation WHERE size = 1717 GROUP BY
+    1)
 GROUP BY 1"""
 
 DEPTHS = """
@@ -24,7 +25,8 @@ def main():
     n_lost = sum(losses.values())
     met = recording.ask(MET)
     least, most, n_rows = recording.ask(DEPTHS)[0]
-    n_displaced = recording.one("SELECT sum(value) FROM counter WHERE name = 'stack nodes displaced'") or 0
+    n_displaced = recording.one(
+        "SELECT sum(value) FROM counter WHERE name = 'stack nodes displaced'") or 0
     print(f"blocks met by (times, stacks): {met}; {n_rows:,} rows, depth {least} to {most}; "
           f"{n_displaced:,} nodes displaced; lost: {losses or 'nothing'}")
     checks.that(n_rows <= N_STACKS, "a stack is one row")
@@ -33,7 +35,8 @@ def main():
     if n_lost == 0:
         checks.that(met == [(2, N_STACKS)], "each stack was met twice")
     else:
-        checks.that(sum(n * count for n, count in met) + n_lost >= 2 * N_STACKS, "losses are counted")
+        checks.that(
+            sum(n * count for n, count in met) + n_lost >= 2 * N_STACKS, "losses are counted")
     checks.end()
 
 

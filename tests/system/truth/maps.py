@@ -39,7 +39,8 @@ def check(checks, memsight, victim, options, seed):
     print(f"seed {seed}: {len(kernel)} areas, {n_rows} mappings, {n_shm} of segments, {n_late} only"
           " from the kernel")
     checks.that(ours == kernel, f"seed {seed}: {ours} and the kernel has {kernel}")
-    checks.that(n_rows > STEPS / 4 and n_shm > 0, f"seed {seed}: {n_rows} mappings, {n_shm} segments")
+    checks.that(n_rows > STEPS / 4 and n_shm > 0,
+                f"seed {seed}: {n_rows} mappings, {n_shm} segments")
     checks.that(n_late == 0, f"seed {seed}: {n_late} mappings that their calls did not make")
     checks.that(not run.losses(), f"losses: {run.losses()}")
 

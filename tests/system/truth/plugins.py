@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Libraries that follow each other at the same address: every block has its own allocating function.
-Arguments: memsight, the victim, its two libraries."""
+"""Libraries that follow each other at the same address: every block has its own allocating
+function. Arguments: memsight, the victim, its two libraries."""
 import os
 import sys
 

@@ -10,7 +10,8 @@ N_BLOCKS = 40
 
 N_CHURNING = N_CHILDREN * 2 // 3
 
-# One in the handler of each child; in churn() of the parent, once and for each child, and of two in three children.
+# One in the handler of each child; in churn() of the parent, once and for each child, and of two in
+# three children.
 N_BORN = N_CHILDREN + N_BLOCKS * (1 + N_CHILDREN + N_CHURNING)
 
 # As the report counts: a process is what it became by exec.
@@ -24,16 +25,16 @@ ORPHANS = "SELECT count(*) FROM process WHERE parent_id IS NULL AND number > 1"
 def check(checks, recording, what):
     checks.that(recording.output == f"{N_CHILDREN}\n", f"the program worked: {recording.output!r}")
     for name, sql, right in [
-            ("processes", PROCESSES, N_CHILDREN + 1),
-            ("processes of nobody", ORPHANS, 0),
-            ("processes whose number is not known", "SELECT count(*) FROM process WHERE pid = 0", 0),
-            ("blocks", "SELECT count(*) FROM allocation WHERE size IN (48, 64, 100)", N_BORN),
-            ("frees of a parent's blocks in a child",
-             "SELECT value FROM total WHERE name = 'inherited_frees'", N_BLOCKS * N_CHURNING),
-            ("images that were not traced", "SELECT count(*) FROM process WHERE NOT traced", 0),
-            ("missed frees", "SELECT value FROM total WHERE name = 'missed_frees'", 0),
-            ("frees of blocks that nobody saw being born",
-             "SELECT value FROM total WHERE name = 'before_trace_frees'", 0)]:
+        ("processes", PROCESSES, N_CHILDREN + 1), ("processes of nobody", ORPHANS, 0),
+        ("processes whose number is not known", "SELECT count(*) FROM process WHERE pid = 0", 0),
+        ("blocks", "SELECT count(*) FROM allocation WHERE size IN (48, 64, 100)", N_BORN),
+        ("frees of a parent's blocks in a child",
+         "SELECT value FROM total WHERE name = 'inherited_frees'", N_BLOCKS * N_CHURNING),
+        ("images that were not traced", "SELECT count(*) FROM process WHERE NOT traced", 0),
+        ("missed frees", "SELECT value FROM total WHERE name = 'missed_frees'", 0),
+        ("frees of blocks that nobody saw being born",
+         "SELECT value FROM total WHERE name = 'before_trace_frees'", 0)
+    ]:
         found = recording.one(sql)
         print(f"{what}: {name}: {found}")
         checks.that(found == right, f"{what}: {right} {name}, not {found}")

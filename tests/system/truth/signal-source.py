@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""--source signal: shares of time as the program measured them, threads that never allocate and forked
-children, programs that use signals themselves, and no perf at all. Arguments: memsight, victim-signal,
-victim-clock, the program that refuses perf."""
+"""--source signal: shares of time as the program measured them, threads that never allocate and
+forked children, programs that use signals themselves, and no perf at all. Arguments: memsight,
+victim-signal, victim-clock, the program that refuses perf."""
 import os
 import sys
 import tempfile
@@ -41,15 +41,20 @@ def check_shares(checks, memsight, victim):
     weight = recording.one("SELECT sum(weight) FROM sample")
     user, system = recording.ask("SELECT user_ns, system_ns FROM run")[0]
     print("stand for %.3f s of %.3f s" % (weight / 1e9, (user + system) / 1e9))
-    checks.that(abs(weight - user - system) < 0.2 * (user + system) + 5e7, "samples stand for the CPU time")
+    checks.that(
+        abs(weight - user - system) < 0.2 * (user + system) + 5e7, "samples stand for the CPU time")
 
 
 def check_stacks(checks, memsight, victim):
     """It has none, and says so to who asks for them."""
     with tempfile.TemporaryDirectory() as folder:
         for how, is_told in [("none", False), ("fp", True), ("dwarf", True)]:
-            done = Outcome([memsight, "record", *SIGNAL, "--sample-stacks", how, "--force", "-o", folder + "/a.mst", "--", "true"])
-            checks.that(("no call stacks of samples" in done.messages) == is_told and done.status == 0, f"{how}: {done.messages}")
+            done = Outcome([
+                memsight, "record", *SIGNAL, "--sample-stacks", how, "--force", "-o",
+                folder + "/a.mst", "--", "true"
+            ])
+            checks.that(("no call stacks of samples" in done.messages) == is_told
+                        and done.status == 0, f"{how}: {done.messages}")
 
 
 def check_threads(checks, memsight, victim):
@@ -76,7 +81,8 @@ def check_signals(checks, memsight, victim):
             checks.that(any("itself" in reason for reason in losses), "own: told why it stopped")
         blocked = sum(count for reason, count in losses.items() if "blocked" in reason)
         if part == "child":
-            own = recording.ask("SELECT count(*) FROM loss WHERE reason LIKE '%itself%' AND process_id = 1")
+            own = recording.ask(
+                "SELECT count(*) FROM loss WHERE reason LIKE '%itself%' AND process_id = 1")
             checks.that(own == [(0,)], "child: what it does is not its parent's")
             n = recording.one("SELECT count(*) FROM sample WHERE process_id = 1")
             checks.that(n >= 15, "child: %d samples of the parent" % n)
@@ -94,9 +100,12 @@ def check_without_perf(checks, memsight, victim, no_perf):
         trace = os.path.join(folder, "run.mst")
         refused = Outcome([no_perf, memsight, "record", "-o", trace, "--", victim, "errno"])
         checks.that("--source signal" in refused.messages, "the remedy: %s" % refused.messages)
-        done = Outcome([no_perf, memsight, "record", "-f", "-o", trace, *SIGNAL, "--", victim, "errno"])
-        checks.that(done.status == 0 and b"errno 77" in done.stdout, "without perf: %s" % done.messages)
-        report = Outcome([memsight, "query", trace, "SELECT n_samples FROM source WHERE name = 'signal'"])
+        done = Outcome(
+            [no_perf, memsight, "record", "-f", "-o", trace, *SIGNAL, "--", victim, "errno"])
+        checks.that(done.status == 0 and b"errno 77" in done.stdout,
+                    "without perf: %s" % done.messages)
+        report = Outcome(
+            [memsight, "query", trace, "SELECT n_samples FROM source WHERE name = 'signal'"])
         print(report.stdout.decode())
         n = int(report.stdout.split()[-1])
         checks.that(n >= 10, "without perf: %d samples" % n)
@@ -107,7 +116,8 @@ def check_messages(checks, memsight, victim):
         done = Outcome([memsight, "record", "--source", text, victim, "errno"])
         checks.that(done.status == 2 and word in done.messages, "%s: %s" % (text, done.messages))
     done = Outcome([memsight, "record", "--no-alloc", *SIGNAL, victim, "errno"])
-    checks.that(done.status == 2 and "--no-alloc" in done.messages, "--no-alloc: %s" % done.messages)
+    checks.that(done.status == 2 and "--no-alloc" in done.messages,
+                "--no-alloc: %s" % done.messages)
 
 
 def main():

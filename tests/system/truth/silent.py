@@ -11,9 +11,14 @@ WAYS = [[], ["--private"], ["--no-alloc"]]
 
 def owners_at(run, start, end):
     """(owner, tid of the stack's thread) of all touches between two addresses, and how many."""
-    return {(kind, tid): n for kind, tid, n in run.ask(
-        "SELECT owner_kind, (SELECT tid FROM thread WHERE id = owner_id AND owner_kind = 5), count(*)"
-        " FROM touch WHERE address >= ? AND address < ? AND role IN (1, 3) GROUP BY 1, 2", start, end)}
+    return {
+        (kind, tid): n
+        for kind, tid, n in run.ask(
+            "SELECT owner_kind, (SELECT tid FROM thread WHERE id = owner_id AND owner_kind = 5), "
+            "count(*)"
+            " FROM touch WHERE address >= ? AND address < ? AND role IN (1, 3) GROUP BY 1, 2",
+            start, end)
+    }
 
 
 def check_way(checks, memsight, victim, options):

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Accesses whose number is known, by debug registers: variables, threads, a late library, an object with
-a name, a function's block, a fork, and the bound of the rate. Arguments: memsight, the victim, the
-library."""
+"""Accesses whose number is known, by debug registers: variables, threads, a late library, an object
+with a name, a function's block, a fork, and the bound of the rate. Arguments: memsight, the victim,
+the library."""
 import subprocess
 import sys
 
 from whole import Checks, Recording, environment, run, skip
 
-COUNTS = """SELECT target, n_reads, n_writes, n_updates, n_unknown FROM watch WHERE to_ns IS NOT NULL"""
+COUNTS = """SELECT target, n_reads, n_writes, n_updates, n_unknown FROM watch
+    WHERE to_ns IS NOT NULL"""
 
-
-EACH = ("--watch-rate", "0")  # on a busy machine an access costs so much that some go unseen, which is told
+EACH = ("--watch-rate", "0"
+        )  # on a busy machine an access costs so much that some go unseen, which is told
 
 
 def record(memsight, targets, command, *more, may_lose=False):
@@ -87,7 +88,8 @@ def check_rate(checks, memsight, victim):
                        may_lose=True)
     n, off = recording.ask("SELECT n_writes, to_ns - from_ns - armed_ns FROM watch")[0]
     lost = recording.losses().get(
-        ("watch", "ms switched off: more accesses than --watch-rate or a fifth of the time allow"), 0)
+        ("watch", "ms switched off: more accesses than --watch-rate or a fifth of the time allow"),
+        0)
     print("rate: %d of 10000000 accesses, off for %.1f ms" % (n, off / 1e6))
     checks.that(0 < n < 10000000 and off > 0 and lost <= off / 1e6 + 1, "the rate is bounded")
 
@@ -96,13 +98,15 @@ def check_hot(checks, memsight, victim):
     recording = Recording(memsight, [victim, "hot", "3"], ["--source", "clock", "--watch-hot"])
     if recording.one("SELECT count(*) FROM source WHERE name IN ('clock', 'watch') AND error <> 0"):
         return
-    rows = recording.ask("SELECT is_hot, n_updates > 0, symbol.name FROM watch JOIN symbol ON symbol.id = owner_id"
-                         " WHERE owner_kind = 4 AND n_updates > 0")
+    rows = recording.ask(
+        "SELECT is_hot, n_updates > 0, symbol.name FROM watch JOIN symbol ON symbol.id = owner_id"
+        " WHERE owner_kind = 4 AND n_updates > 0")
     print("hot:", rows)
     checks.that((1, 1, "shared") in rows, "the hot line is found")
-    threads = recording.one("SELECT count(DISTINCT thread_id) FROM watch_thread JOIN watch ON watch.id = watch_id"
-                            " JOIN symbol ON symbol.id = owner_id AND name = 'shared' WHERE"
-                            " watch_thread.n_updates > 0")
+    threads = recording.one(
+        "SELECT count(DISTINCT thread_id) FROM watch_thread JOIN watch ON watch.id = watch_id"
+        " JOIN symbol ON symbol.id = owner_id AND name = 'shared' WHERE"
+        " watch_thread.n_updates > 0")
     checks.that(threads == 2, "%s threads update it" % threads)
     report = run([memsight, "report", recording.path, "--watched", "--format", "csv"]).splitlines()
     lines = [line for line in report if line.startswith("--watch-hot") and ",shared," in line]
@@ -110,10 +114,11 @@ def check_hot(checks, memsight, victim):
 
 
 def check_messages(checks, memsight, victim):
-    for target, word in [("counted,64", "debug registers"), ("0xzz", "address"), ("x,0", "expected")]:
+    for target, word in [("counted,64", "debug registers"), ("0xzz", "address"),
+                         ("x,0", "expected")]:
         done = subprocess.run([memsight, "record", "--watch", target, "-o", "/dev/null", victim],
-                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, check=False,
-                              env=environment())
+                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              check=False, env=environment())
         checks.that(done.returncode != 0 and word in done.stderr and done.stderr.count("\n") == 1,
                     "%s: %s" % (target, done.stderr))
 

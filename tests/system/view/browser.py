@@ -1,7 +1,8 @@
-"""What tests of the page in a real browser share: memsight view of a database, Debian's chromium, what it asked
-for, what it said, and the pixels of a canvas.
+"""What tests of the page in a real browser share: memsight view of a database, Debian's chromium,
+what it asked for, what it said, and the pixels of a canvas.
 
-Exits with 77 where chromium, its driver or selenium are absent (Debian: chromium chromium-driver python3-selenium).
+Exits with 77 where chromium, its driver or selenium are absent (Debian: chromium chromium-driver
+python3-selenium).
 """
 import base64
 import contextlib
@@ -29,17 +30,21 @@ except ImportError:
     whole.skip(f"{sys.executable} has no selenium: install python3-selenium")
 
 PATIENCE_S = 60  # a condition that is not met by then is a failure; loaded machines are slow
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-         "--disable-dev-shm-usage", "--no-default-browser-check", "--hide-scrollbars", "--force-device-scale-factor=1"]
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-extensions", "--disable-dev-shm-usage", "--no-default-browser-check",
+    "--hide-scrollbars", "--force-device-scale-factor=1"
+]
 
 
 class Served:
-    """memsight view of a database: .address with the token, .answer(name, a=1) as the page would ask."""
+    """memsight view of a database: .address with the token, .answer(name, a=1) as the page would
+    ask."""
 
     def __init__(self, memsight, database, *options):
-        self.process = subprocess.Popen([memsight, "view", "--no-open", *options, database], text=True,
-                                        stdout=subprocess.PIPE, env=whole.environment())
+        self.process = subprocess.Popen([memsight, "view", "--no-open", *options, database],
+                                        text=True, stdout=subprocess.PIPE, env=whole.environment())
         ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
         self.address = self.process.stdout.readline().strip() if ready else ""
         if not self.address.startswith("http://127.0.0.1:"):
@@ -87,13 +92,19 @@ class Browser:
         chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
         if not chromium or not driver:
             whole.skip("no chromium or no chromedriver: install chromium and chromium-driver")
-        self.folder = tempfile.TemporaryDirectory(prefix="memsight-browser-", ignore_cleanup_errors=True)
+        self.folder = tempfile.TemporaryDirectory(prefix="memsight-browser-",
+                                                  ignore_cleanup_errors=True)
         options = Options()
         options.binary_location = chromium
-        for flag in [*FLAGS, f"--user-data-dir={self.folder.name}/data", f"--window-size={width},{height}"]:
+        for flag in [
+                *FLAGS, f"--user-data-dir={self.folder.name}/data",
+                f"--window-size={width},{height}"
+        ]:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        service = Service(driver, env={**whole.environment(), "HOME": self.folder.name, "TMPDIR": self.folder.name})
+        service = Service(
+            driver,
+            env={**whole.environment(), "HOME": self.folder.name, "TMPDIR": self.folder.name})
         try:
             self.driver = webdriver.Chrome(service=service, options=options)
         except WebDriverException as error:
@@ -146,7 +157,10 @@ class Browser:
             if value:
                 return value
             if time.monotonic() > end:
-                raise SystemExit(f"waited {PATIENCE_S} s in vain for: {script} {values}\n{self.text()[:2000]}\n{self.console()}")
+                raise SystemExit(
+                    f"waited {PATIENCE_S} s in vain for: {script} "
+                    f"{values}\n{self.text()[:2000]}\n{self.console()}"
+                )
             time.sleep(0.05)
 
     def text(self, selector="body"):
@@ -161,9 +175,12 @@ class Browser:
 
     def choose(self, label, value):
         """Of a select with this label, as a person does it."""
-        self.until("""
-            const one = [...document.querySelectorAll("select")].find((s) => s.ariaLabel === arguments[0] && s.offsetParent);
-            if (!one || ![...one.options].some((o) => o.value === String(arguments[1]))) return false;
+        self.until(
+            """
+            const one = [...document.querySelectorAll("select")].find((s) =>
+                s.ariaLabel === arguments[0] && s.offsetParent);
+            if (!one || ![...one.options].some((o) => o.value === String(
+                arguments[1]))) return false;
             one.value = arguments[1];
             one.dispatchEvent(new Event("change", { bubbles: true }));
             return true;""", label, value)
@@ -173,19 +190,24 @@ class Browser:
         ActionChains(self.driver).send_keys(*keys).perform()
 
     def painted(self):
-        """Waits until the page has painted what it had to by now: it draws in the next frame, and then comes ours."""
-        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))")
+        """Waits until the page has painted what it had to by now: it draws in the next frame, and
+        then comes ours."""
+        self.driver.execute_async_script(
+            "requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))")
 
     def canvas(self, selector):
         self.painted()
-        width, height, data = self.js("""
+        width, height, data = self.js(
+            """
             const canvas = document.querySelector(arguments[0]);
             const { width, height } = canvas;
-            const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+            const copy = new OffscreenCanvas(width, height).getContext("2d", {
+                willReadFrequently: true });
             copy.drawImage(canvas, 0, 0);
             const data = copy.getImageData(0, 0, width, height).data;
             let text = "";
-            for (let i = 0; i < data.length; i += 30000) text += String.fromCharCode(...data.subarray(i, i + 30000));
+            for (let i = 0; i < data.length; i += 30000) text += String.fromCharCode(
+                ...data.subarray(i, i + 30000));
             return [width, height, btoa(text)];""", selector)
         return Pixels(width, height, base64.b64decode(data))
 
@@ -195,20 +217,31 @@ class Browser:
             if message["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated"):
                 parameters = message["params"]
                 self.requested.append(parameters.get("url") or parameters["request"]["url"])
-        self.said += [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]
+        self.said += [
+            f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")
+        ]
 
     def requests(self):
-        """Every address that was asked for so far, but for what lies in the page or the browser itself."""
+        """Every address that was asked for so far, but for what lies in the page or the browser
+        itself."""
         self.read_logs()
-        return [url for url in self.requested if not url.startswith(("data:", "blob:", "about:", "chrome:", *self.gone))]
+        return [
+            url for url in self.requested
+            if not url.startswith(("data:", "blob:", "about:", "chrome:", *self.gone))
+        ]
 
     def console(self):
-        """Everything that the console holds so far, but that connections to servers that have ended were refused."""
+        """Everything that the console holds so far, but that connections to servers that have ended
+        were refused."""
         self.read_logs()
-        return [line for line in self.said if "ERR_CONNECTION_REFUSED" not in line or not any(url in line for url in self.gone)]
+        return [
+            line for line in self.said
+            if "ERR_CONNECTION_REFUSED" not in line or not any(url in line for url in self.gone)
+        ]
 
     def forget(self, addresses):
-        """Servers that have ended: what was asked of them is not told, and not always at once by the browser."""
+        """Servers that have ended: what was asked of them is not told, and not always at once by
+        the browser."""
         self.gone = tuple(addresses)
 
     def check_quiet(self, checks, address):
@@ -222,12 +255,16 @@ class Browser:
 
 
 def run_tests(tests, *given):
-    """Runs functions whose names are sentences; MEMSIGHT_TEST in the environment chooses those that hold it."""
+    """Runs functions whose names are sentences; MEMSIGHT_TEST in the environment chooses those that
+    hold it."""
     checks = whole.Checks()
     for test in tests:
         if os.environ.get("MEMSIGHT_TEST", "") not in test.__name__:
             continue
         before, started = checks.n_failed, time.monotonic()
         test(checks, *given)
-        print(f"{'ok' if checks.n_failed == before else 'FAILED'} {test.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
+        print(
+            f"{'ok' if checks.n_failed == before else 'FAILED'} {test.__name__} "
+            f"({time.monotonic() - started:.1f} s)",
+            flush=True)
     checks.end()

@@ -27,7 +27,8 @@ def read():
     """{answer: {path of a list, "" of the answer itself: its columns}}"""
     text = (ROOT / "schemas/view.def").read_text(encoding="utf-8").split("*/", 1)[1]
     contract = {}
-    for name, body in re.findall(r'VIEW\(\w+, "(\w+)", "[^"]*",\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)', text):
+    for name, body in re.findall(r'VIEW\(\w+, "(\w+)", "[^"]*",\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)',
+                                 text):
         what = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', body))
         lists = {match.group(1): words_of(inside(what, match.end() - 1))
                  for match in re.finditer(r"(\w+): columns(?: of \w+)? \(", what)}

@@ -48,7 +48,8 @@ def of_sqlite(page, memsight, folder, work):
     script = os.path.join(work, "words.sql")
     with open(script, "w", encoding="utf-8") as file:
         file.write(SQL)
-    recording = whole.Recording(memsight, ["sqlite3", ":memory:", f".read {script}"], ["--freq", "5000"])
+    recording = whole.Recording(memsight, ["sqlite3", ":memory:", f".read {script}"],
+                                ["--freq", "5000"])
     with browser.Served(memsight, recording.path) as served:
         page.resize(1280, 1180)
         open_page(page, served, "", "memory")
@@ -68,8 +69,9 @@ def of_xz(page, memsight, folder, work):
     text = os.path.join(work, "text")
     with open(text, "w", encoding="ascii") as file:
         file.write(os.urandom(6 << 20).hex())
-    recording = whole.Recording(memsight, ["sh", "-c", f"exec xz -T2 --block-size=4MiB -4 -k -c {text} >{work}/text.xz"],
-                                ["--freq", "2000"])
+    recording = whole.Recording(
+        memsight, ["sh", "-c", f"exec xz -T2 --block-size=4MiB -4 -k -c {text} >{work}/text.xz"],
+        ["--freq", "2000"])
     with browser.Served(memsight, recording.path) as served:
         page.resize(1280, 660)
         page.prefer("dark")

@@ -1,4 +1,5 @@
-"""A server of `memsight view` that tests can talk to as a browser would, and as no browser would."""
+"""A server of `memsight view` that tests can talk to as a browser would, and as no browser would.
+"""
 import http.client
 import json
 import select
@@ -31,18 +32,21 @@ class Server:
         def hear_signals():
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-        self.process = subprocess.Popen([memsight, "view", "--no-open", *options, database], text=True,
-                                        stdout=subprocess.PIPE, env=whole.environment(), preexec_fn=hear_signals)
+        self.process = subprocess.Popen([memsight, "view", "--no-open", *options, database],
+                                        text=True, stdout=subprocess.PIPE, env=whole.environment(),
+                                        preexec_fn=hear_signals)
         ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
         line = self.process.stdout.readline().strip() if ready else ""
         if not line.startswith("http://127.0.0.1:"):
             if self.end(signal.SIGKILL) == 1:
-                told = whole.Outcome([memsight, "view", "--no-open", *options, database], timeout=PATIENCE_S).messages
+                told = whole.Outcome([memsight, "view", "--no-open", *options, database],
+                                     timeout=PATIENCE_S).messages
                 if "built without libmicrohttpd" in told:
                     whole.skip(told)
             raise SystemExit(f"memsight view printed no address: {line!r}")
         address = urllib.parse.urlsplit(line)
-        self.port, self.token, self.fragment = address.port, address.path.strip("/"), address.fragment
+        self.port, self.token, self.fragment = address.port, address.path.strip(
+            "/"), address.fragment
 
     def get(self, path, method="GET", host=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)

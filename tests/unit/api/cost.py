@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""In a program that nobody records each call of memsight.h is one load and a branch, however the program was
-linked; and a call reaches the recorder. Arguments: memsight, programs made of cost.c."""
+"""In a program that nobody records each call of memsight.h is one load and a branch, however the
+program was linked; and a call reaches the recorder. Arguments: memsight, programs made of cost.c.
+"""
 import re
 import subprocess
 import sys
@@ -12,8 +13,9 @@ checks = Checks()
 
 def way_through(program, function):
     """The instructions that run when nothing is preloaded: no conditional jump is taken."""
-    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "--disassemble=" + function, program],
-                             check=True, stdout=subprocess.PIPE, text=True).stdout
+    listing = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", "--disassemble=" + function, program], check=True,
+        stdout=subprocess.PIPE, text=True).stdout
     found = re.findall(r"^ +[0-9a-f]+:\t(\S+) *([^#\n]*)", listing, re.MULTILINE)
     way = []
     for name, operands in found:
@@ -39,7 +41,8 @@ def main():
         recording = Recording(memsight, [program], ["--source", "none"])
         checks.that(recording.one("SELECT sum(n_trips) FROM region_total") == 2,
                     f"{program}: two calls of push")
-        checks.that(recording.one("SELECT value FROM total WHERE name = 'pauses'") == 1, "one pause")
+        checks.that(
+            recording.one("SELECT value FROM total WHERE name = 'pauses'") == 1, "one pause")
     checks.end()
 
 

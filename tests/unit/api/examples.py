@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The examples with memsight.h: the same output with and without a recorder, and regions and names as they
-tell them. Arguments: memsight, the example programs that could be built."""
+"""The examples with memsight.h: the same output with and without a recorder, and regions and names
+as they tell them. Arguments: memsight, the example programs that could be built."""
 import os
 import re
 import subprocess
@@ -45,16 +45,20 @@ def check_word_index(memsight, program):
         checks.that(regions(recording) == {"read": [1, 0], "index": [3, 0], "look up": [1, 0]},
                     f"word-index: {regions(recording)}")
         # A copy of each text; and a block for each of the four words, when it is met first.
-        checks.that(recording.one("SELECT all_blocks FROM region_total WHERE name = 'index'") == 3 + 4,
-                    "blocks of the region index")
+        checks.that(
+            recording.one("SELECT all_blocks FROM region_total WHERE name = 'index'") == 3 + 4,
+            "blocks of the region index")
 
 
 def check_matrix(memsight, program):
     recording = recorded(memsight, [program, "100", "4"])
-    checks.that(regions(recording) == {"assemble": [1, 0], "solve": [4, 0], "solve / step": [120, 0]},
-                f"matrix: {regions(recording)}")
-    checks.that(names(recording) == {"matrix": 80000, "right side": 800}, f"matrix: {names(recording)}")
-    blocks = recording.ask("SELECT name, own_blocks, own_bytes FROM region_total WHERE name <> 'assemble'")
+    checks.that(
+        regions(recording) == {"assemble": [1, 0], "solve": [4, 0], "solve / step": [120, 0]},
+        f"matrix: {regions(recording)}")
+    checks.that(
+        names(recording) == {"matrix": 80000, "right side": 800}, f"matrix: {names(recording)}")
+    blocks = recording.ask(
+        "SELECT name, own_blocks, own_bytes FROM region_total WHERE name <> 'assemble'")
     checks.that(sorted(blocks) == [("solve", 4, 3200), ("step", 120, 96000)], f"matrix: {blocks}")
 
 
@@ -62,7 +66,8 @@ def check_heat(memsight, program):
     recording = recorded(memsight, [program])
     checks.that(regions(recording) == {"spread": [1, 0], "spread / step": [200, 0]},
                 f"heat: {regions(recording)}")
-    checks.that(names(recording) == {"plate": 1280000, "next plate": 1280000}, f"heat: {names(recording)}")
+    checks.that(
+        names(recording) == {"plate": 1280000, "next plate": 1280000}, f"heat: {names(recording)}")
     checks.that(recording.one("SELECT all_blocks FROM region_total WHERE name = 'spread'") == 0,
                 "heat: telling names allocates nothing")
 
@@ -70,8 +75,9 @@ def check_heat(memsight, program):
 def check_package(folder):
     """What pkg-config tells those who build against us, from what meson will install."""
     environment = {**os.environ, "PKG_CONFIG_PATH": folder}
-    done = subprocess.run(["pkg-config", "--cflags", "--libs", "--variable=fortran_module", "memsight"],
-                          env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "--variable=fortran_module", "memsight"],
+        env=environment, stdout=subprocess.PIPE, text=True, check=False)
     path = os.path.join(folder, "memsight.pc")
     text = open(path, encoding="utf-8").read()
     checks.that(re.search(r"^Libs: .*-lmemsight$", text, re.MULTILINE) and

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a program tells by memsight.h arrives in the database, with exact counts. Arguments: memsight,
-the victim."""
+"""What a program tells by memsight.h arrives in the database, with exact counts. Arguments:
+memsight, the victim."""
 import re
 import subprocess
 import sys
@@ -62,10 +62,12 @@ def check_regions(memsight, victim):
         (None, "outer"): [1, 0, 1, 0, 77, 0],
         ("outer", "forgotten"): [1, 1, 1, 1, 77, 77],
     }, "regions")
-    equal(recording.ask("SELECT name, ending, count(*) FROM region WHERE ending <> 0 GROUP BY 1, 2"),
-          [("forgotten", 1, 1), ("inside", 2, 1), ("left", 2, 1)], "trips left open")
-    equal(recording.one("SELECT count(*) FROM region JOIN thread ON thread.id = thread_id"
-                        " WHERE region.end_ns > thread.end_ns"), 0, "trips that outlive their thread")
+    equal(
+        recording.ask("SELECT name, ending, count(*) FROM region WHERE ending <> 0 GROUP BY 1, 2"),
+        [("forgotten", 1, 1), ("inside", 2, 1), ("left", 2, 1)], "trips left open")
+    equal(
+        recording.one("SELECT count(*) FROM region JOIN thread ON thread.id = thread_id"
+                      " WHERE region.end_ns > thread.end_ns"), 0, "trips that outlive their thread")
     equal(recording.one("SELECT count(*) FROM region AS part JOIN region AS whole"
                         " ON whole.id = part.parent_id WHERE part.start_ns < whole.start_ns"
                         " OR part.end_ns > whole.end_ns"), 0, "trips that reach out of another")
@@ -88,8 +90,8 @@ def check_paused(memsight, victim):
     equal((total(recording, "pauses"), total(recording, "thread_pauses")), (1, 0), "pauses")
     equal(recording.ask("SELECT thread_id, classes, end_ns - start_ns >= 50000000 FROM withheld"),
           [(None, "", 1)], "the pause")
-    equal(recording.one("SELECT sum(end_ns - start_ns) FROM withheld"), total(recording, "paused_ns"),
-          "its length")
+    equal(recording.one("SELECT sum(end_ns - start_ns) FROM withheld"), total(
+        recording, "paused_ns"), "its length")
     check_ranges(recording)
     text = report(memsight, recording)
     checks.that(re.search(r"recording was paused by the program for 0\.\d\d s \(1 pause\)", text),
@@ -109,8 +111,8 @@ def check_paused(memsight, victim):
     recording = Recording(memsight, [victim, "paused-thread"])
     equal((total(recording, "pauses"), total(recording, "thread_pauses")), (0, 1), "thread pauses")
     equal(sized(recording, 4001), (1, 1), "blocks from before the thread's pause")
-    equal(recording.one("SELECT thread.is_main FROM withheld JOIN thread ON thread.id = thread_id"), 0,
-          "the thread that paused")
+    equal(recording.one("SELECT thread.is_main FROM withheld JOIN thread ON thread.id = thread_id"),
+          0, "the thread that paused")
     check_ranges(recording)
 
     recording = Recording(memsight, [victim, "paused-fork"])
@@ -122,8 +124,12 @@ def check_paused(memsight, victim):
 def check_names(memsight, victim):
     recording = Recording(memsight, [victim, "names"])
     check_ranges(recording)
-    rows = dict((name, (size, is_block, has_end)) for name, size, is_block, has_end in recording.ask(
-        "SELECT object_name.name, size, allocation_id IS NOT NULL, end_ns IS NOT NULL FROM object_name"))
+    rows = dict((
+        name, (size, is_block, has_end)
+    ) for name, size, is_block, has_end in recording.ask(
+        "SELECT object_name.name, size, allocation_id IS NOT NULL, end_ns IS NOT NULL FROM "
+        "object_name"
+    ))
     equal(rows, {
         "whole block": (102 * 4096, 1, 1), "map": (41 * 4096, 0, 1), "table": (52 * 4096, 0, 0),
         "old name": (rows.get("old name", (0,))[0], 0, 1), "local array": (60 * 4096, 0, 1),
@@ -147,7 +153,8 @@ def check_collected(memsight, victim):
           "losses")
     if recording.one("SELECT error FROM source WHERE name = 'faults'") == 0:
         equal(recording.one("SELECT sum(end_ns - start_ns) FROM withheld WHERE classes = 'heap'"),
-              recording.one("SELECT withheld_ns FROM source WHERE name = 'faults'"), "without faults")
+              recording.one("SELECT withheld_ns FROM source WHERE name = 'faults'"),
+              "without faults")
 
 
 def check_options(memsight, victim):
@@ -175,8 +182,9 @@ def check_options(memsight, victim):
                 "the report names the events")
     for events, n_mappings in ("heap,regions", 0), ("mmap", 1):
         recording = Recording(memsight, [victim, "names"], ["--events", events])
-        equal(recording.one("SELECT count(*) FROM mapping WHERE call IS NOT NULL AND NOT is_nested"),
-              n_mappings, f"mappings of the program with --events {events}")
+        equal(
+            recording.one("SELECT count(*) FROM mapping WHERE call IS NOT NULL AND NOT is_nested"),
+            n_mappings, f"mappings of the program with --events {events}")
     recording = Recording(memsight, [victim, "regions"], ["--events", "heap"])
     equal((recording.one("SELECT count(*) FROM region_total"), sized(recording, 1000)), (0, (6, 6)),
           "regions and blocks of --events heap")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is made beside a trace: compact for the first answer, pictures stored when one is asked for, plain by analyze.
-Arguments: memsight, make-trace."""
+"""What is made beside a trace: compact for the first answer, pictures stored when one is asked for,
+plain by analyze. Arguments: memsight, make-trace."""
 import fcntl
 import os
 import signal
@@ -24,20 +24,26 @@ class Trace:
         os.mkdir(self.folder)
         self.path = os.path.join(self.folder, "t.mst")
         self.beside = self.path + ".db"
-        whole.run([MAKE_TRACE, "--kind", "mixed", "--events", str(n_events), "--samples", str(n_events // 10), "-o", self.path])
+        whole.run([
+            MAKE_TRACE, "--kind", "mixed", "--events",
+            str(n_events), "--samples",
+            str(n_events // 10), "-o", self.path
+        ])
 
     def ask(self, command, *options):
         return whole.Outcome([MEMSIGHT, command, self.path, *options], cwd=self.folder)
 
     def plot(self):
         """A figure, drawn without a word."""
-        outcome = self.ask("plot", "--kind", "heatmap", "-f", "-o", os.path.join(self.folder, "out.svg"))
+        outcome = self.ask("plot", "--kind", "heatmap", "-f", "-o",
+                           os.path.join(self.folder, "out.svg"))
         checks.that(outcome.status == 0, f"plot: {outcome.messages}")
         with open(os.path.join(self.folder, "out.svg"), "rb") as file:
             return outcome.messages, file.read()
 
     def is_plain(self):
-        sql = whole.Database(self.beside).one("SELECT sql FROM sqlite_master WHERE name = 'allocation'")
+        sql = whole.Database(
+            self.beside).one("SELECT sql FROM sqlite_master WHERE name = 'allocation'")
         return not sql.startswith("CREATE VIRTUAL")
 
     def n_pictures(self):
@@ -56,16 +62,23 @@ def check_forms(folder):
     checks.that(trace.n_pictures() > 0 and not said, f"pictures were not stored: {said}")
     checks.that(os.stat(trace.beside).st_mode == mode, "another mode than before")
     inode = os.stat(trace.beside).st_ino
-    checks.that(trace.plot() == ("", drawn) and os.stat(trace.beside).st_ino == inode, "pictures are stored again")
-    checks.that(trace.ask("report", "--sites", "--format", "json").stdout == first, "other sites beside pictures")
+    checks.that(trace.plot() == ("", drawn) and os.stat(trace.beside).st_ino == inode,
+                "pictures are stored again")
+    checks.that(
+        trace.ask("report", "--sites", "--format", "json").stdout == first,
+        "other sites beside pictures")
     checks.that(trace.names() == ["out.svg", "t.mst", "t.mst.db"], f"left behind: {trace.names()}")
     whole.run([MEMSIGHT, "analyze", trace.path])
     checks.that(trace.is_plain() and trace.n_pictures() > 0, "analyze makes plain tables")
     inode = os.stat(trace.beside).st_ino
-    checks.that(trace.ask("report", "--sites", "--format", "json").stdout == first, "other sites of plain tables")
-    checks.that(trace.plot() == ("", drawn) and os.stat(trace.beside).st_ino == inode, "report makes anew what will do")
+    checks.that(
+        trace.ask("report", "--sites", "--format", "json").stdout == first,
+        "other sites of plain tables")
+    checks.that(trace.plot() == ("", drawn) and os.stat(trace.beside).st_ino == inode,
+                "report makes anew what will do")
     whole.run([MEMSIGHT, "analyze", "--compact", trace.path])
-    checks.that(not trace.is_plain() and trace.n_pictures() > 0, "analyze --compact takes plain tables")
+    checks.that(not trace.is_plain() and trace.n_pictures() > 0,
+                "analyze --compact takes plain tables")
 
 
 def check_not_stored(folder):
@@ -91,24 +104,29 @@ def check_damaged(folder):
     with sqlite3.connect(trace.beside) as database:
         database.execute("UPDATE allocation_column SET data = zeroblob(length(data))")
     outcome = trace.ask("plot", "--kind", "heatmap", "-f", "-o", "out.svg")
-    checks.that(outcome.status == 1 and trace.n_pictures() == 0, f"damaged: {outcome.status} {outcome.messages}")
+    checks.that(outcome.status == 1 and trace.n_pictures() == 0,
+                f"damaged: {outcome.status} {outcome.messages}")
     checks.that(trace.names() == ["t.mst", "t.mst.db"], f"left behind: {trace.names()}")
 
 
 def check_killed(folder):
-    """Killed while pictures are added: the database answers as before, and gets them the next time."""
+    """Killed while pictures are added: the database answers as before, and gets them the next time.
+    """
     trace = Trace(folder, "killed", 400000)
     first = trace.ask("report", "--sites", "--format", "json").stdout
     n_killed = 0
     for i in range(6):
-        program = subprocess.Popen([MEMSIGHT, "plot", trace.path, "--kind", "heatmap", "-f", "-o", "out.svg"],
-                                   cwd=trace.folder, env=whole.environment(), stderr=subprocess.DEVNULL)
+        program = subprocess.Popen(
+            [MEMSIGHT, "plot", trace.path, "--kind", "heatmap", "-f", "-o", "out.svg"],
+            cwd=trace.folder, env=whole.environment(), stderr=subprocess.DEVNULL)
         while program.poll() is None and not os.path.exists(trace.beside + ".partial"):
             time.sleep(0.001)
         time.sleep(0.02 * i)
         program.send_signal(signal.SIGKILL)
         n_killed += program.wait() == -signal.SIGKILL
-        checks.that(trace.ask("report", "--sites", "--format", "json").stdout == first, f"kill {i}: other sites")
+        checks.that(
+            trace.ask("report", "--sites", "--format", "json").stdout == first,
+            f"kill {i}: other sites")
         if trace.n_pictures() > 0:
             break
     checks.that(n_killed > 0, "nothing was killed")
@@ -120,19 +138,26 @@ def check_killed(folder):
 def check_two_at_once(folder):
     trace = Trace(folder, "two", 100000)
     trace.ask("report")
-    programs = [subprocess.Popen([MEMSIGHT, "plot", trace.path, "--kind", "heatmap", "-f", "-o", f"out{i}.svg"], cwd=trace.folder,
-                                 env=whole.environment(), stderr=subprocess.DEVNULL) for i in range(3)]
-    checks.that([program.wait() for program in programs] == [0, 0, 0], "of three at once not all draw")
+    programs = [
+        subprocess.Popen(
+            [MEMSIGHT, "plot", trace.path, "--kind", "heatmap", "-f", "-o", f"out{i}.svg"],
+            cwd=trace.folder, env=whole.environment(), stderr=subprocess.DEVNULL) for i in range(3)
+    ]
+    checks.that([program.wait() for program in programs] == [0, 0, 0],
+                "of three at once not all draw")
     figures = set()
     for i in range(3):
         with open(os.path.join(trace.folder, f"out{i}.svg"), "rb") as file:
             figures.add(file.read())
-    checks.that(len(figures) == 1 and trace.n_pictures() > 0, f"{len(figures)} figures of three at once")
+    checks.that(
+        len(figures) == 1 and trace.n_pictures() > 0, f"{len(figures)} figures of three at once")
 
 
 def main():
     with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
-        for check in [check_forms, check_not_stored, check_damaged, check_killed, check_two_at_once]:
+        for check in [
+                check_forms, check_not_stored, check_damaged, check_killed, check_two_at_once
+        ]:
             check(folder)
     checks.end()
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What bash, zsh and fish complete when somebody presses the tabulator. Arguments: memsight, its completion file, shell."""
+"""What bash, zsh and fish complete when somebody presses the tabulator. Arguments: memsight, its
+completion file, shell."""
 import os
 import pty
 import re
@@ -51,9 +52,10 @@ class Terminal:
 
     def __init__(self, folder):
         self.master, slave = pty.openpty()
-        env = whole.environment(TERM="dumb", HOME=folder, PATH=folder + ":/usr/bin:/bin", INPUTRC="/dev/null", LC_ALL="C.UTF-8")
-        self.child = subprocess.Popen(START[SHELL], stdin=slave, stdout=slave, stderr=slave, cwd=folder, env=env,
-                                      start_new_session=True, close_fds=True)
+        env = whole.environment(TERM="dumb", HOME=folder, PATH=folder + ":/usr/bin:/bin",
+                                INPUTRC="/dev/null", LC_ALL="C.UTF-8")
+        self.child = subprocess.Popen(START[SHELL], stdin=slave, stdout=slave, stderr=slave,
+                                      cwd=folder, env=env, start_new_session=True, close_fds=True)
         os.close(slave)
         self.text = ""
 
@@ -106,10 +108,12 @@ def in_fish(folder):
     """fish tells what it would offer."""
     for line, words in CASES:
         script = f"source {COMPLETION}; complete -C 'memsight {line}'"
-        done = subprocess.run(["fish", "--no-config", "-c", script], cwd=folder, capture_output=True, text=True, check=False,
-                              env=whole.environment(HOME=folder, PATH=folder + ":/usr/bin:/bin", LC_ALL="C.UTF-8"))
+        done = subprocess.run(["fish", "--no-config", "-c", script], cwd=folder,
+                              capture_output=True, text=True, check=False, env=whole.environment(
+                                  HOME=folder, PATH=folder + ":/usr/bin:/bin", LC_ALL="C.UTF-8"))
         offered = [row.split("\t")[0].rstrip("/") for row in done.stdout.splitlines()]
-        checks.that(words[-1] in offered, f"'{line}' offers {offered[:9]}, not {words[-1]}: {done.stderr}")
+        checks.that(words[-1] in offered,
+                    f"'{line}' offers {offered[:9]}, not {words[-1]}: {done.stderr}")
         if line.startswith("report --format "):
             checks.that(offered == ["json"], f"'{line}' offers {offered}")
 
@@ -122,7 +126,8 @@ def every_option_is_offered():
     for command in re.findall(r"^ +([a-z]+)  ", help_text, re.MULTILINE):
         told = whole.run([MEMSIGHT, command, "--help"])
         for name in set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", told, re.MULTILINE)):
-            checks.that(re.search(rf"(--|-l ){name}\b", text), f"--{name} of {command} is not completed")
+            checks.that(re.search(rf"(--|-l ){name}\b", text),
+                        f"--{name} of {command} is not completed")
 
 
 def main():

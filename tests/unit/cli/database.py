@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The queries of docs/database.md on a real recording: each gives the columns that the page says, and rows.
-Arguments: memsight, the program victim-questions, docs/database.md."""
+"""The queries of docs/database.md on a real recording: each gives the columns that the page says,
+and rows. Arguments: memsight, the program victim-questions, docs/database.md."""
 import csv
 import io
 import re
@@ -36,15 +36,18 @@ def main():
         cursor = traced.database.execute(sql)
         rows = cursor.fetchall()
         n_rows[title] = len(rows)
-        checks.that([column[0] for column in cursor.description] == columns,
-                    f"{title}: columns {[column[0] for column in cursor.description]}, not {columns}")
+        checks.that(
+            [column[0] for column in cursor.description] == columns,
+            f"{title}: columns {[column[0] for column in cursor.description]}, not {columns}")
         checks.that(rows or may_be_empty, f"{title}: no rows")
         text = whole.run([MEMSIGHT, "query", traced.path, sql, "--format", "csv"])
         told = list(csv.reader(io.StringIO(text)))
-        checks.that(told[0] == columns and len(told) == len(rows) + 1, f"{title}: by `memsight query`")
+        checks.that(told[0] == columns and len(told) == len(rows) + 1,
+                    f"{title}: by `memsight query`")
     # Of this program all of them have something to say, but for what was lost.
     for title, n in n_rows.items():
-        checks.that(n > 0 or "not recorded" in title, f"{title}: nothing about a program that does this")
+        checks.that(n > 0 or "not recorded" in title,
+                    f"{title}: nothing about a program that does this")
     checks.end()
 
 

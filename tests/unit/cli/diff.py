@@ -14,8 +14,8 @@ checks = whole.Checks()
 
 
 def diff(before, after, *options):
-    return json.loads(whole.run([MEMSIGHT, "diff", before, after, "--limit", "0", "--format", "json",
-                                 *options]))
+    return json.loads(
+        whole.run([MEMSIGHT, "diff", before, after, "--limit", "0", "--format", "json", *options]))
 
 
 def record(program, folder):
@@ -28,49 +28,59 @@ def text_of(before, after, *options):
 
 def check_same(first, second):
     for by in METRICS:
-        checks.that(diff(first.path, first.path, "--by", by) == [], f"a run differs from itself by {by}")
+        checks.that(
+            diff(first.path, first.path, "--by", by) == [], f"a run differs from itself by {by}")
     starts = [{row for row in db.ask("SELECT start FROM module")} for db in (first, second)]
-    checks.that(starts[0] != starts[1], "both runs were loaded at the same addresses: nothing is proved")
+    checks.that(starts[0] != starts[1],
+                "both runs were loaded at the same addresses: nothing is proved")
     paths = [db.one("SELECT exe FROM process") for db in (first, second)]
     checks.that(paths[0] != paths[1], "both runs have the same path: nothing is proved")
     for by in METRICS:
         rows = diff(first.path, second.path, "--by", by)
         checks.that(rows == [], f"other addresses and another folder differ by {by}: {rows[:3]}")
-    checks.that("No call site differs." in text_of(first.path, second.path), "no word about no difference")
+    checks.that("No call site differs." in text_of(first.path, second.path),
+                "no word about no difference")
 
 
 def check_other(first, other):
     for by, column in [("bytes", "bytes"), ("blocks", "n_blocks"), ("leaked", "live_bytes")]:
         rows = diff(first.path, other.path, "--by", by)
         before, after = (db.one(f"SELECT sum({column}) FROM site") for db in (first, other))
-        checks.that(sum(row["change"] for row in rows) == after - before, f"changes by {by} do not add up")
-        checks.that(all(row["change"] == row["after"] - row["before"] != 0 for row in rows), f"a row by {by}")
+        checks.that(
+            sum(row["change"] for row in rows) == after - before, f"changes by {by} do not add up")
+        checks.that(all(row["change"] == row["after"] - row["before"] != 0 for row in rows),
+                    f"a row by {by}")
         sizes = [abs(row["change"]) for row in rows]
         checks.that(sizes == sorted(sizes, reverse=True) and sizes, f"the order by {by}")
         back = diff(other.path, first.path, "--by", by)
         checks.that(sum(row["change"] for row in back) == before - after, f"the way back by {by}")
-    checks.that("not known from one run on each side" in text_of(first.path, other.path), "nothing says why there is no interval")
+    checks.that("not known from one run on each side" in text_of(first.path, other.path),
+                "nothing says why there is no interval")
 
 
 def check_repetitions(first, second, other):
     path = os.path.join(first.folder.name, "all.db")
     whole.run([MEMSIGHT, "analyze", "-o", path, first.trace, second.trace, other.trace])
     program = os.path.basename(EXAMPLE)
-    checks.that("(3 runs, mean)" in text_of(path + ":" + program, path + ":1"), "all repetitions are meant")
+    checks.that("(3 runs, mean)" in text_of(path + ":" + program, path + ":1"),
+                "all repetitions are meant")
     checks.that(diff(path + ":1", path + ":2") == [], "two runs of one database")
     rows = diff(path, path)
     checks.that(rows == [], "repetitions differ from themselves")
     pair = os.path.join(first.folder.name, "pair.db")
     whole.run([MEMSIGHT, "analyze", "-o", pair, first.trace, second.trace])
     rows = diff(pair, path)
-    checks.that(rows and all(row["±95 %"] is not None for row in rows), "means without their interval")
+    checks.that(rows and all(row["±95 %"] is not None for row in rows),
+                "means without their interval")
     for row in rows:
         # Two equal runs, and a mean with one run of three that differs: never sure.
         checks.that(row["significant"] == "no", f"significant: {row}")
-    checks.that("differ by less than their 95 % interval" in text_of(pair, path), "noise is not counted")
+    checks.that("differ by less than their 95 % interval" in text_of(pair, path),
+                "noise is not counted")
     checks.that("from one run" not in text_of(pair, path), "two runs and three are not one")
     refused = whole.Outcome([MEMSIGHT, "diff", path + ":none", path])
-    checks.that(refused.status == 1 and "no run is called none" in refused.messages, refused.messages)
+    checks.that(refused.status == 1 and "no run is called none" in refused.messages,
+                refused.messages)
 
 
 SOURCE = """%s
@@ -96,7 +106,8 @@ int main(int argc, char **argv)
 
 
 def check_moved(folder):
-    """A line that was added moves those below it, and is no difference; a site that was added is one."""
+    """A line that was added moves those below it, and is no difference; a site that was added is
+    one."""
     if not shutil.which("gcc"):
         print("not checked: moved lines; no gcc")
         return
@@ -115,12 +126,17 @@ def check_moved(folder):
     more = trace(build("more", "/* a comment */\n/* another */", "\tkept = malloc(444);\n"))
     fewer = more, first
     for by in METRICS:
-        checks.that(diff(first.path, moved.path, "--by", by) == [], f"a comment differs by {by}: {diff(first.path, moved.path)}")
-    checks.that([row["change"] for row in diff(first.path, more.path)] == [444, 444], f"a site more: {diff(first.path, more.path)}")
-    checks.that([row["change"] for row in diff(fewer[0].path, fewer[1].path)] == [-444, -444], "a site less")
+        checks.that(
+            diff(first.path, moved.path, "--by", by) == [],
+            f"a comment differs by {by}: {diff(first.path, moved.path)}")
+    checks.that([row["change"] for row in diff(first.path, more.path)] == [444, 444],
+                f"a site more: {diff(first.path, more.path)}")
+    checks.that([row["change"] for row in diff(fewer[0].path, fewer[1].path)] == [-444, -444],
+                "a site less")
     # One build: the second call is another one, of another line, and not the first one moved.
     changes = sorted((row["before"] != 0, row["after"] != 0) for row in diff(first.path, same.path))
-    checks.that(changes == [(False, True)] * 3 + [(True, False)] * 3, f"lines of one build: {changes}")
+    checks.that(changes == [(False, True)] * 3 + [(True, False)] * 3,
+                f"lines of one build: {changes}")
     both = os.path.join(folder, "both.db")
     whole.run([MEMSIGHT, "analyze", "-o", both, first.trace, moved.trace])
     checks.that(diff(both + ":1", both + ":2") == [], "two builds of one database")

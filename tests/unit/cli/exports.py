@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Exports hold the numbers of the database, read by readers that are not ours.
-Arguments: memsight, example program word-index, a folder for it to read, profile.proto, pprof | callgrind | rest."""
+"""Exports hold the numbers of the database, read by readers that are not ours. Arguments: memsight,
+example program word-index, a folder for it to read, profile.proto, pprof | callgrind | rest."""
 import collections
 import csv
 import gzip
@@ -24,8 +24,9 @@ def export(db, form, *options):
 
 
 def totals(db):
-    return db.ask("SELECT sum(n_blocks), sum(bytes), sum(live_blocks), sum(live_bytes),"
-                  " (SELECT sum(bytes) FROM site_peak), sum(CAST(round(time_ns) AS INTEGER)) FROM site")[0]
+    return db.ask(
+        "SELECT sum(n_blocks), sum(bytes), sum(live_blocks), sum(live_bytes),"
+        " (SELECT sum(bytes) FROM site_peak), sum(CAST(round(time_ns) AS INTEGER)) FROM site")[0]
 
 
 def check_folded(db):
@@ -34,10 +35,13 @@ def check_folded(db):
         parsed = [re.fullmatch(r"([^;]+(?:;[^;]+)*) (\d+)", line) for line in lines]
         checks.that(all(parsed), "a line of folded stacks that flamegraph.pl cannot read")
         found = sum(int(match[2]) for match in parsed if match)
-        checks.that(found == totals(db)[column], f"folded by {metric}: {found}, not {totals(db)[column]}")
+        checks.that(found == totals(db)[column],
+                    f"folded by {metric}: {found}, not {totals(db)[column]}")
     first = export(db, "folded").splitlines()
-    checks.that(any(";main" in line and "read_text" in line for line in first), "main calls read_text")
-    checks.that("read_text" not in export(db, "folded", "--exclude", "read_text"), "excluded and still there")
+    checks.that(any(";main" in line and "read_text" in line for line in first),
+                "main calls read_text")
+    checks.that("read_text" not in export(db, "folded", "--exclude", "read_text"),
+                "excluded and still there")
 
 
 def check_chrome(db):
@@ -47,8 +51,10 @@ def check_chrome(db):
     n_threads = db.one("SELECT count(*) FROM thread")
     checks.that(kinds["X"] >= n_threads and kinds["M"] >= n_threads, f"threads: {kinds}")
     peak = max(event["args"]["bytes"] for event in events if event["name"] == "live bytes")
-    checks.that(peak == db.one("SELECT value FROM total WHERE name = 'peak_bytes'"), f"peak: {peak}")
-    checks.that(all(event["ts"] >= 0 for event in events if "ts" in event), "times before the start")
+    checks.that(peak == db.one("SELECT value FROM total WHERE name = 'peak_bytes'"),
+                f"peak: {peak}")
+    checks.that(all(event["ts"] >= 0 for event in events if "ts" in event),
+                "times before the start")
 
 
 def check_tables(db):
@@ -56,8 +62,10 @@ def check_tables(db):
     for name, column in [("allocations", 0), ("allocated", 1), ("leaked", 3), ("at_peak", 4)]:
         found = sum(int(row[name]) for row in rows)
         checks.that(found == totals(db)[column], f"heaptrack-csv: {name} is {found}")
-    names = [name for (name,) in db.ask("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
-                                        " AND name NOT LIKE 'sqlite_%'")]
+    names = [
+        name for (name,) in db.ask("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+                                   " AND name NOT LIKE 'sqlite_%'")
+    ]
     for name in names:
         n = db.one(f'SELECT count(*) FROM "{name}"')
         rows = list(csv.reader(io.StringIO(export(db, "csv", "--view", name))))
@@ -88,9 +96,10 @@ def read_pprof(db):
     path = os.path.join(db.folder.name, "profile.pb.gz")
     whole.run([MEMSIGHT, "export", db.path, "--format", "pprof", "-o", path])
     with gzip.open(path) as file:
-        decoded = subprocess.run(
-            ["protoc", "--decode", "perftools.profiles.Profile", "-I", os.path.dirname(PROTO), PROTO],
-            input=file.read(), stdout=subprocess.PIPE, check=True).stdout.decode()
+        decoded = subprocess.run([
+            "protoc", "--decode", "perftools.profiles.Profile", "-I",
+            os.path.dirname(PROTO), PROTO
+        ], input=file.read(), stdout=subprocess.PIPE, check=True).stdout.decode()
     return parse_text(iter(decoded.splitlines()))
 
 
@@ -100,11 +109,17 @@ def check_pprof_program(command, options, program):
     profile = read_pprof(db)
     strings = profile["string_table"]
     first = strings[profile["mapping"][0]["filename"][0]]
-    checks.that(os.path.realpath(first) == os.path.realpath(program), f"{command}: the first mapping is {first}")
-    known = {path: name for path, name in db.ask("SELECT path, object FROM frame") if "/" not in name}
+    checks.that(
+        os.path.realpath(first) == os.path.realpath(program),
+        f"{command}: the first mapping is {first}")
+    known = {
+        path: name
+        for path, name in db.ask("SELECT path, object FROM frame") if "/" not in name
+    }
     for mapping in profile["mapping"]:
         build_id = known.get(strings[(mapping["filename"] or [0])[0]])
-        checks.that(not build_id or strings[(mapping["build_id"] or [0])[0]] == build_id, f"build id of {mapping}")
+        checks.that(not build_id or strings[(mapping["build_id"] or [0])[0]] == build_id,
+                    f"build id of {mapping}")
     unit = db.ask("SELECT unit FROM source WHERE name = 'clock' AND error = 0")
     time = unit[0][0].removeprefix("ns of ") if unit else "user CPU time"
     comment = strings[profile["comment"][0]]
@@ -112,48 +127,69 @@ def check_pprof_program(command, options, program):
 
 
 def check_pprof(db):
-    for how in [["--source", "none"], ["--count", "user"], ["--count", "both"], ["--count", "kernel"]]:
+    for how in [["--source", "none"], ["--count", "user"], ["--count", "both"],
+                ["--count", "kernel"]]:
         check_pprof_program([EXAMPLE, TREE, "1000"], how, EXAMPLE)
-    check_pprof_program(["sh", "-c", f"exec '{EXAMPLE}' '{TREE}' 1000"], ["--source", "none"], EXAMPLE)
+    check_pprof_program(["sh", "-c", f"exec '{EXAMPLE}' '{TREE}' 1000"], ["--source", "none"],
+                        EXAMPLE)
     profile = read_pprof(db)
     strings = profile["string_table"]
     checks.that(strings[0] == "", "the first string is not empty")
     types = [strings[kind["type"][0]] for kind in profile["sample_type"]]
-    checks.that(types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "peak_space", "time"],
-                f"types: {types}")
+    checks.that(
+        types == [
+            "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "peak_space", "time"
+        ], f"types: {types}")
     sums = [sum(values) for values in zip(*(sample["value"] for sample in profile["sample"]))]
     checks.that(tuple(sums) == totals(db), f"sums: {sums}, not {totals(db)}")
-    functions = {function["id"][0]: strings[function["name"][0]] for function in profile["function"]}
+    functions = {
+        function["id"][0]: strings[function["name"][0]]
+        for function in profile["function"]
+    }
     locations = {place["id"][0]: [functions[line["function_id"][0]] for line in place["line"]]
                  for place in profile["location"]}
     mappings = {mapping["id"][0] for mapping in profile["mapping"]}
-    checks.that({place["mapping_id"][0] for place in profile["location"]} <= mappings, "a mapping is missing")
+    checks.that({place["mapping_id"][0]
+                 for place in profile["location"]} <= mappings, "a mapping is missing")
     paths = [[name for number in sample["location_id"] for name in locations[number]]
              for sample in profile["sample"]]
-    checks.that(any("main" in path[1:] and path[0] != "main" for path in paths), "innermost first, main further out")
+    checks.that(any("main" in path[1:] and path[0] != "main" for path in paths),
+                "innermost first, main further out")
 
 
 def check_callgrind_lines(db, path, total):
     """Source lines have what the call sites on them asked for, and what they call."""
-    lines = dict(db.ask("SELECT line, sum(bytes) FROM site JOIN stack_line USING (stack_id) WHERE function = 'read_text'"
-                        " GROUP BY line"))
-    (source,) = {file for (file,) in db.ask("SELECT file FROM stack_line WHERE function = 'read_text'")}
-    with open(os.path.join(TREE, "../examples", os.path.basename(source)), encoding="utf-8") as file:
+    lines = dict(
+        db.ask(
+            "SELECT line, sum(bytes) FROM site JOIN stack_line USING (stack_id) WHERE function = "
+            "'read_text'"
+            " GROUP BY line"))
+    (source,) = {
+        file
+        for (file,) in db.ask("SELECT file FROM stack_line WHERE function = 'read_text'")
+    }
+    with open(os.path.join(TREE, "../examples", os.path.basename(source)),
+              encoding="utf-8") as file:
         code = file.read().splitlines()
     folder = os.path.join(db.folder.name, "source")
     os.makedirs(folder, exist_ok=True)
     shutil.copy(os.path.join(TREE, "../examples", os.path.basename(source)), folder)
     with open(path, encoding="utf-8") as file:
-        text = file.read().replace(f"={source}\n", f"={os.path.join(folder, os.path.basename(source))}\n")
+        text = file.read().replace(f"={source}\n",
+                                   f"={os.path.join(folder, os.path.basename(source))}\n")
     with open(path + ".here", "w", encoding="utf-8") as file:
         file.write(text)
     text = whole.run(["callgrind_annotate", "--auto=yes", "--threshold=100", path + ".here"])
     for line, n in lines.items():
-        annotated = re.search(rf"^ *([\d,]+) \([ \d.]+%\)  {re.escape(code[line - 1])}$", text, re.MULTILINE)
-        checks.that(annotated and int(annotated[1].replace(",", "")) == n, f"line {line} has {n}: {annotated}")
+        annotated = re.search(rf"^ *([\d,]+) \([ \d.]+%\)  {re.escape(code[line - 1])}$", text,
+                              re.MULTILINE)
+        checks.that(annotated and int(annotated[1].replace(",", "")) == n,
+                    f"line {line} has {n}: {annotated}")
     call = next(i for i, line in enumerate(code) if "= read_text(" in line)
-    called = re.search(rf"{re.escape(code[call])}\n *([\d,]+) \([ \d.]+%\)  => [^\n]*:read_text", text)
-    checks.that(called and int(called[1].replace(",", "")) == total, f"the call of read_text: {called}")
+    called = re.search(rf"{re.escape(code[call])}\n *([\d,]+) \([ \d.]+%\)  => [^\n]*:read_text",
+                       text)
+    checks.that(called and int(called[1].replace(",", "")) == total,
+                f"the call of read_text: {called}")
 
 
 def check_callgrind(db):
@@ -166,11 +202,15 @@ def check_callgrind(db):
     checks.that(total == totals(db)[1], f"total: {total}, not {totals(db)[1]}")
     self = {match[2]: int(match[1].replace(",", "")) for match in
             re.finditer(r"^ *([\d,]+) \([ \d.]+%\)  [^\n]*:(\w+) \[", text, re.MULTILINE)}
-    flat = json.loads(whole.run([MEMSIGHT, "report", db.path, "--flat", "--limit", "0", "--format", "json"]))
+    flat = json.loads(
+        whole.run([MEMSIGHT, "report", db.path, "--flat", "--limit", "0", "--format", "json"]))
     expected = {row["function"]: row["self"] for row in flat if row["self"]}
-    checks.that(self.get("read_text") == expected["read_text"], f"read_text: {self.get('read_text')}")
-    text = whole.run(["callgrind_annotate", "--auto=no", "--threshold=100", "--inclusive=yes", path])
-    check_callgrind_lines(db, path, next(row["total"] for row in flat if row["function"] == "read_text"))
+    checks.that(
+        self.get("read_text") == expected["read_text"], f"read_text: {self.get('read_text')}")
+    text = whole.run(
+        ["callgrind_annotate", "--auto=no", "--threshold=100", "--inclusive=yes", path])
+    check_callgrind_lines(db, path,
+                          next(row["total"] for row in flat if row["function"] == "read_text"))
     main = re.search(r"^ *([\d,]+) \([ \d.]+%\)  [^\n]*:main \[", text, re.MULTILINE)
     expected = next(row["total"] for row in flat if row["function"] == "main")
     checks.that(main and int(main[1].replace(",", "")) == expected, "main with what it called")
@@ -180,44 +220,61 @@ def check_overwriting(db):
     """Nothing that is there is overwritten without --force; what fails leaves it as it was."""
     path = os.path.join(db.folder.name, "precious")
     ran = os.path.join(db.folder.name, "ran")
-    for command, status in [
-            (["export", db.path, "-o", path], 1), (["export", db.path, "--format", "pprof", "-o", path], 1),
-            (["export", db.path, "--anonymise", "-o", path], 1), (["archive", db.trace, "-o", path], 1),
-            (["plot", db.path, "--format", "svg", "--kind", "timeline", "-o", path], 1), (["view", db.path, "--export", path], 1),
-            (["record", "-q", "--source", "none", "-o", ran + ".mst", f"--report={path}", "--", "touch", ran], 1)]:
+    for command, status in [(["export", db.path, "-o", path], 1),
+                            (["export", db.path, "--format", "pprof", "-o", path], 1),
+                            (["export", db.path, "--anonymise", "-o", path], 1),
+                            (["archive", db.trace, "-o", path], 1),
+                            (["plot", db.path, "--format", "svg", "--kind", "timeline", "-o",
+                              path], 1), (["view", db.path, "--export", path], 1),
+                            ([
+                                "record", "-q", "--source", "none", "-o", ran + ".mst",
+                                f"--report={path}", "--", "touch", ran
+                            ], 1)]:
         with open(path, "w", encoding="utf-8") as file:
             file.write("precious\n")
         refused = whole.Outcome([MEMSIGHT, *command])
         with open(path, encoding="utf-8") as file:
             kept = file.read()
         checks.that(kept == "precious\n", f"{command} overwrites it")
-        checks.that(refused.status == status and refused.messages == f"memsight: {path} is there already: --force overwrites it\n",
-                    f"{command}: {refused.status}: {refused.messages}")
+        checks.that(
+            refused.status == status
+            and refused.messages == f"memsight: {path} is there already: --force overwrites it\n",
+            f"{command}: {refused.status}: {refused.messages}")
         checks.that(not os.path.exists(ran), "the program ran for nothing")
         done = whole.Outcome([MEMSIGHT, command[0], "--force", *command[1:]])
         with open(path, "rb") as file:
-            checks.that(done.status == 0 and file.read() != b"precious\n", f"--force {command}: {done.messages}")
+            checks.that(done.status == 0 and file.read() != b"precious\n",
+                        f"--force {command}: {done.messages}")
     with open(path, "w", encoding="utf-8") as file:
         file.write("precious\n")
-    whole.Outcome([MEMSIGHT, "export", db.path, "--force", "--format", "csv", "--view", "nothing", "-o", path])
+    whole.Outcome([
+        MEMSIGHT, "export", db.path, "--force", "--format", "csv", "--view", "nothing", "-o", path
+    ])
     with open(path, encoding="utf-8") as file:
         checks.that(file.read() == "precious\n", "what fails leaves nothing of it")
-    checks.that(sorted(name for name in os.listdir(db.folder.name) if name.startswith("precious")) == ["precious"], "left over")
-    trace, beside = os.path.join(db.folder.name, "new.mst"), os.path.join(db.folder.name, "new.mst.symbols.tar.zst")
+    checks.that(
+        sorted(name for name in os.listdir(db.folder.name)
+               if name.startswith("precious")) == ["precious"], "left over")
+    trace, beside = os.path.join(db.folder.name, "new.mst"), os.path.join(
+        db.folder.name, "new.mst.symbols.tar.zst")
     os.unlink(ran)  # by the last of those with --force
     with open(beside, "w", encoding="utf-8") as file:
         file.write("precious\n")
     command = [MEMSIGHT, "record", "-q", "--source", "none", "--archive", "-o", trace]
     refused = whole.Outcome([*command, "--", "touch", ran])
     with open(beside, encoding="utf-8") as file:
-        checks.that(file.read() == "precious\n", "record --archive overwrites the archive of another trace")
-    checks.that(refused.status != 0 and not os.path.exists(ran) and not os.path.exists(trace) and
-                f"{beside} is there already; --force overwrites it, -o names another" in refused.messages,
-                f"{refused.status}: {refused.messages}")
+        checks.that(file.read() == "precious\n",
+                    "record --archive overwrites the archive of another trace")
+    checks.that(
+        refused.status != 0 and not os.path.exists(ran) and not os.path.exists(trace) and
+        f"{beside} is there already; --force overwrites it, -o names another" in refused.messages,
+        f"{refused.status}: {refused.messages}")
     done = whole.Outcome([*command, "--force", "--", "true"])
     checks.that(done.status == 0 and os.path.getsize(beside) > 20, f"--force: {done.messages}")
     for place in ["-", "/dev/stdout"]:
-        checks.that(whole.run([MEMSIGHT, "export", db.path, "-o", place]) == export(db, "folded"), f"-o {place}")
+        checks.that(
+            whole.run([MEMSIGHT, "export", db.path, "-o", place]) == export(db, "folded"),
+            f"-o {place}")
 
 
 def main():

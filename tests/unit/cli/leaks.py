@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""--leaks is about the program's own blocks: what libraries keep is one line, and hides none of them.
-Arguments: memsight, a program in C that leaks what its argument says, a clean one in C++."""
+"""--leaks is about the program's own blocks: what libraries keep is one line, and hides none of
+them. Arguments: memsight, a program in C that leaks what its argument says, a clean one in C++."""
 import json
 import os
 import subprocess
@@ -16,26 +16,34 @@ LEAKS = {"file": "fopen", "setvbuf": "leak", "strdup": "strdup", "newlocale": "n
 
 
 DEBUG = "/usr/lib/debug"
-HIDDEN = ["unshare", "-rm" if os.getuid() else "-m", "sh", "-c", f'mount -t tmpfs none {DEBUG} && exec "$@"', "sh"]
+HIDDEN = [
+    "unshare", "-rm" if os.getuid() else "-m", "sh", "-c",
+    f'mount -t tmpfs none {DEBUG} && exec "$@"', "sh"
+]
 hides_debug = False  # whether libc's debug information is out of the way
 
 
 def record(folder, command):
     trace = os.path.join(folder, "run.mst")
-    whole.run([MEMSIGHT, "record", "-q", "--force", "--source", "none", "-o", trace, "--", *command], input="a line\n")
+    whole.run(
+        [MEMSIGHT, "record", "-q", "--force", "--source", "none", "-o", trace, "--", *command],
+        input="a line\n")
     if os.path.exists(trace + ".db"):
         os.remove(trace + ".db")
     if hides_debug:
         whole.run([*HIDDEN, MEMSIGHT, "analyze", trace])
         db = whole.Database(trace + ".db")
-        lines = db.one("SELECT count(*) FROM frame JOIN frame_line ON frame_id = frame.id WHERE path GLOB '*/libc.so*'")
+        lines = db.one(
+            "SELECT count(*) FROM frame JOIN frame_line ON frame_id = frame.id WHERE path GLOB "
+            "'*/libc.so*'"
+        )
         checks.that(lines == 0, f"libc has {lines} lines: nothing is proved")
     return trace
 
 
 def report(trace, *options):
-    done = subprocess.run([MEMSIGHT, "report", trace, "--leaks", *options], stdout=subprocess.PIPE, text=True,
-                          env=whole.environment(), check=False)
+    done = subprocess.run([MEMSIGHT, "report", trace, "--leaks", *options], stdout=subprocess.PIPE,
+                          text=True, env=whole.environment(), check=False)
     return done.returncode, done.stdout
 
 
@@ -43,14 +51,18 @@ def check_clean(folder, command):
     trace = record(folder, command)
     status, text = report(trace, "--fail")
     checks.that(status == 0, f"{command}: a clean program fails: {text}")
-    checks.that("\nkept by libraries until the end" in text, f"{command}: no word of what is kept: {text}")
+    checks.that("\nkept by libraries until the end" in text,
+                f"{command}: no word of what is kept: {text}")
     checks.that(report(trace, "--fail", "--full")[0] == 0, f"{command}: --full fails it")
     listed = json.loads(report(trace, "--full", "--format", "json")[1])
     checks.that(json.loads(report(trace, "--format", "json")[1]) == [], f"{command}: json has rows")
     db = whole.Database(trace + ".db")
-    checks.that(listed and sum(row["bytes"] for row in listed) == db.one("SELECT sum(live_bytes) FROM site"),
-                f"{command}: --full does not list all that is left: {listed}")
-    checks.that(all(row["allocated at"].startswith("kept by libraries (") for row in listed), f"{command}: {listed}")
+    checks.that(
+        listed
+        and sum(row["bytes"] for row in listed) == db.one("SELECT sum(live_bytes) FROM site"),
+        f"{command}: --full does not list all that is left: {listed}")
+    checks.that(all(row["allocated at"].startswith("kept by libraries (") for row in listed),
+                f"{command}: {listed}")
 
 
 def check_leak(folder, argument, function):
@@ -65,7 +77,8 @@ def check_leak(folder, argument, function):
 
 
 def check_without_debug(folder):
-    """libc without debug information: what allocates has no names, and localtime() goes on in it by a jump."""
+    """libc without debug information: what allocates has no names, and localtime() goes on in it by
+    a jump."""
     global hides_debug
     hides_debug = True
     if whole.Outcome([*HIDDEN, "true"]).status != 0 and os.path.isdir(DEBUG):
@@ -89,7 +102,8 @@ def main():
             file.write("leak:strdup\n")
         trace = record(folder, [PROGRAM, "strdup"])
         status, text = report(trace, "--fail", "--suppressions", rules)
-        checks.that(status == 0 and "\nleft out by --suppressions: 15 B in 1 block\n" in text, f"suppressed: {text}")
+        checks.that(status == 0 and "\nleft out by --suppressions: 15 B in 1 block\n" in text,
+                    f"suppressed: {text}")
     checks.end()
 
 

@@ -48,17 +48,20 @@ class Shop(whole.Checks):
         self.compile(source, self.program, words)
         self.whole = os.path.join(folder, "whole")
         shutil.copy(self.program, self.whole)
-        whole.run([MEMSIGHT, "record", "-q", "--source", "none", "-o", self.trace, "--", self.program])
-        text = subprocess.run(["readelf", "-n", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        whole.run(
+            [MEMSIGHT, "record", "-q", "--source", "none", "-o", self.trace, "--", self.program])
+        text = subprocess.run(["readelf", "-n", self.program], stdout=subprocess.PIPE, text=True,
+                              check=True).stdout
         self.build_id = text.split("Build ID: ")[1].split()[0]
 
     def compile(self, source, path, words=()):
         compiler = shutil.which("c++")
         if not compiler or not shutil.which("objcopy") or not shutil.which("readelf"):
             whole.skip("no C++ compiler, or no objcopy and readelf (binutils)")
-        done = subprocess.run([compiler, "-g", "-O1", "-fno-builtin", "-Wl,--build-id", "-x", "c++", "-", "-o", path,
-                               *words], input=source, text=True, check=False, env=whole.environment(),
-                              capture_output=True)
+        done = subprocess.run([
+            compiler, "-g", "-O1", "-fno-builtin", "-Wl,--build-id", "-x", "c++", "-", "-o", path,
+            *words
+        ], input=source, text=True, check=False, env=whole.environment(), capture_output=True)
         if done.returncode:
             whole.skip(done.stderr)
 
@@ -78,9 +81,11 @@ class Shop(whole.Checks):
                                      env=env or whole.environment(), cwd=self.folder)
         self.that(self.outcome.status == 0, f"analyze {options}: {self.outcome.messages}")
         self.db = whole.Database(path)
-        return self.db.ask("SELECT DISTINCT frame.function, line FROM allocation JOIN stack ON stack.id = stack_id"
-                           " JOIN frame ON frame.id = stack.frame_id LEFT JOIN frame_line ON frame_line.frame_id = frame.id"
-                           " AND frame_line.depth = 0 WHERE allocation.size = 4801")
+        return self.db.ask(
+            "SELECT DISTINCT frame.function, line FROM allocation JOIN stack ON stack.id = stack_id"
+            " JOIN frame ON frame.id = stack.frame_id LEFT JOIN frame_line ON frame_line.frame_id "
+            "= frame.id"
+            " AND frame_line.depth = 0 WHERE allocation.size = 4801")
 
     def must_give(self, expected, what, *options, env=None):
         found = self.analyze(*options, env=env)
@@ -139,7 +144,9 @@ def files_below_a_sysroot_come_first(shop):
     os.rename(shop.program, root + shop.program)
     shop.must_give(NOTHING, "moved")
     shop.must_give(NAMED, "--sysroot", "--sysroot", root)
-    shop.split(os.path.join(root, "usr/lib/debug/.build-id", shop.build_id[:2], shop.build_id[2:] + ".debug"))
+    shop.split(
+        os.path.join(root, "usr/lib/debug/.build-id", shop.build_id[:2],
+                     shop.build_id[2:] + ".debug"))
     os.rename(shop.program, root + shop.program)
     shop.must_give(NAMED, "debug files of --sysroot", "--sysroot", root)
 
@@ -148,8 +155,10 @@ def files_below_a_sysroot_come_first(shop):
 def a_folder_that_is_not_there_is_said(shop):
     for option in ["--sysroot", "--debug-dir"]:
         outcome = whole.Outcome([MEMSIGHT, "analyze", option, "/nowhere", shop.trace])
-        shop.that(outcome.status == 1 and outcome.messages ==
-                  f"memsight: cannot use {option} /nowhere: No such file or directory\n", outcome.messages)
+        shop.that(
+            outcome.status == 1 and outcome.messages
+            == f"memsight: cannot use {option} /nowhere: No such file or directory\n",
+            outcome.messages)
 
 
 @case
@@ -157,10 +166,12 @@ def a_program_that_was_rebuilt_is_named(shop):
     shop.compile("\n\n\n" + SOURCE.replace("fill", "spill"), shop.program)
     shop.must_give(NOTHING, "rebuilt")
     said = shop.outcome.messages
-    shop.that(said.count("\n") == 1 and f"{shop.program} was rebuilt since it was recorded" in said and
-              shop.build_id in said, f"rebuilt: {said}")
+    shop.that(
+        said.count("\n") == 1 and f"{shop.program} was rebuilt since it was recorded" in said
+        and shop.build_id in said, f"rebuilt: {said}")
     summary = whole.run([MEMSIGHT, "report", shop.db.path])
-    shop.that("was rebuilt since it was recorded" in summary and "build it with -g" not in summary, summary)
+    shop.that("was rebuilt since it was recorded" in summary and "build it with -g" not in summary,
+              summary)
     # The build-id leads to the right file all the same.
     root = os.path.join(shop.folder, "root")
     os.makedirs(os.path.join(root, ".build-id", shop.build_id[:2]))
@@ -173,7 +184,8 @@ def a_program_that_was_rebuilt_is_named(shop):
 def a_program_that_is_gone_is_named(shop):
     os.unlink(shop.program)
     shop.must_give(NOTHING, "gone")
-    shop.that(f"{shop.program} is not on this machine: " in shop.outcome.messages, shop.outcome.messages)
+    shop.that(f"{shop.program} is not on this machine: " in shop.outcome.messages,
+              shop.outcome.messages)
 
 
 @case
@@ -186,7 +198,10 @@ def names_stay_mangled_when_asked_for(shop):
 
 @case
 def a_reader_that_is_told_where_analyses_anew(shop):
-    query = ["query", "--format", "csv", shop.trace, "SELECT count(*) FROM frame WHERE function LIKE 'shop::%'"]
+    query = [
+        "query", "--format", "csv", shop.trace,
+        "SELECT count(*) FROM frame WHERE function LIKE 'shop::%'"
+    ]
     debug = os.path.join(shop.folder, "debug")
     shop.split(os.path.join(debug, "shop.debug"))
     first = whole.run([MEMSIGHT, *query]).split()[1]
@@ -203,11 +218,15 @@ def reading_a_trace_anew_names_what_the_database_had(shop):
     shop.split(os.path.join(debug, "shop.debug"))
     shop.must_give(NOTHING, "stripped")
     path = os.path.join(shop.folder, "shop.db")
-    question = ("SELECT DISTINCT frame.function, line FROM allocation JOIN stack ON stack.id = stack_id JOIN frame"
-                " ON frame.id = stack.frame_id LEFT JOIN frame_line ON frame_line.frame_id = frame.id AND"
-                " frame_line.depth = 0 WHERE allocation.size = 4801")
+    question = (
+        "SELECT DISTINCT frame.function, line FROM allocation JOIN stack ON stack.id = stack_id "
+        "JOIN frame"
+        " ON frame.id = stack.frame_id LEFT JOIN frame_line ON frame_line.frame_id = frame.id AND"
+        " frame_line.depth = 0 WHERE allocation.size = 4801")
     for options, expected in [([], NAMED), (["--no-demangle"], [("_ZN4shop5Shelf4fillEi", LINE)])]:
-        whole.run([MEMSIGHT, "analyze", "-o", path, "--force", "--debug-dir", debug, *options, shop.trace])
+        whole.run([
+            MEMSIGHT, "analyze", "-o", path, "--force", "--debug-dir", debug, *options, shop.trace
+        ])
         found = whole.Database(path).ask(question)
         shop.that(found == expected, f"--force {options}: {found}")
     # What is not found any more stays as it was.
@@ -229,7 +248,8 @@ def what_debug_files_share_is_found_by_build_id(shop):
     whole.run(["dwz", "-m", shared, place, second])
     sections = whole.run(["readelf", "-SW", place])
     shop.that(".gnu_debugaltlink" in sections, "dwz shares nothing")
-    notes = subprocess.run(["readelf", "-n", shared], stdout=subprocess.PIPE, text=True, check=True).stdout
+    notes = subprocess.run(["readelf", "-n", shared], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout
     build_id = notes.split("Build ID: ")[1].split()[0]
     goal = os.path.join(debug, ".build-id", build_id[:2], build_id[2:] + ".debug")
     os.makedirs(os.path.dirname(goal), exist_ok=True)
@@ -265,8 +285,12 @@ def a_server_is_asked_when_the_variable_names_one(shop):
     debug = os.path.join(shop.folder, "shop.debug")
     shop.split(debug)
     asked = []
-    files = {f"/buildid/{shop.build_id}/debuginfo": debug, f"/buildid/{shop.build_id}/executable": shop.whole}
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Server, files=files, asked=asked))
+    files = {
+        f"/buildid/{shop.build_id}/debuginfo": debug,
+        f"/buildid/{shop.build_id}/executable": shop.whole
+    }
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
+                                             functools.partial(Server, files=files, asked=asked))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The command as a person meets it: help, mistakes, exit statuses. Arguments: memsight, repository."""
+"""The command as a person meets it: help, mistakes, exit statuses. Arguments: memsight, repository.
+"""
 import os
 import pathlib
 import re
@@ -11,7 +12,10 @@ import unittest
 
 MEMSIGHT = sys.argv[1]
 ROOT = pathlib.Path(sys.argv[2])
-COMMANDS = ["record", "run", "analyze", "archive", "report", "query", "export", "plot", "diff", "view", "avail", "doctor"]
+COMMANDS = [
+    "record", "run", "analyze", "archive", "report", "query", "export", "plot", "diff", "view",
+    "avail", "doctor"
+]
 
 
 def memsight(*arguments, stdout=subprocess.PIPE, **variables):
@@ -49,7 +53,10 @@ class Help(unittest.TestCase):
 
     def test_each_heading_of_help_stands_once(self):
         for command in COMMANDS:
-            lines = [line for line in memsight(command, "--help").stdout.splitlines() if re.fullmatch("[A-Z].*:", line)]
+            lines = [
+                line for line in memsight(command, "--help").stdout.splitlines()
+                if re.fullmatch("[A-Z].*:", line)
+            ]
             self.assertIn("Help:", lines)
             self.assertEqual(len(lines), len(set(lines)), (command, lines))
 
@@ -154,7 +161,9 @@ class Files(unittest.TestCase):
     def as_nobody(self, *arguments):
         if os.geteuid() == 0:
             os.chmod(self.folder.name, 0o777)
-            arguments = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", MEMSIGHT, *arguments]
+            arguments = [
+                "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", MEMSIGHT, *arguments
+            ]
         else:
             arguments = [MEMSIGHT, *arguments]
         return subprocess.run(arguments, capture_output=True, text=True, timeout=60)
@@ -168,8 +177,9 @@ class Files(unittest.TestCase):
 
     def test_a_file_size_limit_is_an_error_and_leaves_no_half_of_a_database(self):
         for command in ["report", "analyze"]:
-            result = subprocess.run([MEMSIGHT, command, self.trace], capture_output=True, text=True, timeout=60,
-                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536,) * 2))
+            result = subprocess.run(
+                [MEMSIGHT, command, self.trace], capture_output=True, text=True, timeout=60,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536,) * 2))
             self.assertEqual(result.returncode, 1, result.stderr)
             self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
             self.assertEqual(os.listdir(self.folder.name), ["a.mst"])

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""No line of a report is wider than the terminal, or than 100 columns where there is none, and call sites keep their function and place.
-Arguments: memsight, the source of a program in C++ with long names, the compiler's command."""
+"""No line of a report is wider than the terminal, or than 100 columns where there is none, and call
+sites keep their function and place. Arguments: memsight, the source of a program in C++ with long
+names, the compiler's command."""
 import fcntl
 import os
 import pty
@@ -24,8 +25,8 @@ def report(trace, columns, *options):
     env.pop("COLUMNS", None)
     if columns:
         env["COLUMNS"] = str(columns)
-    done = subprocess.run([MEMSIGHT, "report", trace, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, env=env, check=False)
+    done = subprocess.run([MEMSIGHT, "report", trace, *options], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, env=env, check=False)
     checks.that(done.returncode == 0, f"{options}: {done.stdout}")
     return done.stdout
 
@@ -50,16 +51,20 @@ def check(trace, wanted):
                         f"{max(text.splitlines(), key=len)}")
         for name in ["--sites", "--leaks", "--peak"]:
             text = report(trace, columns, name)
-            checks.that(re.search(r"long_named_.*::make_block.*victim-long-names\.cc:\d+( < |$)", text, re.M),
-                        f"{name} with {columns} columns: no call site of the program: {text}")
+            checks.that(
+                re.search(r"long_named_.*::make_block.*victim-long-names\.cc:\d+( < |$)", text,
+                          re.M),
+                f"{name} with {columns} columns: no call site of the program: {text}")
             checks.that("…" in text, f"{name} with {columns} columns: nothing is cut")
     text = report(trace, 80, "--leaks", "--full")
-    checks.that("…" not in re.sub("… [0-9,]+ more", "", text) and widest(text) > 300, f"--full cuts: {text}")
+    checks.that("…" not in re.sub("… [0-9,]+ more", "", text) and widest(text) > 300,
+                f"--full cuts: {text}")
     checks.that("…" not in report(trace, 80, "--leaks", "--format", "json"), "json is cut")
 
 
 def on_terminal(columns, command):
-    """What a command writes to a terminal of so many columns that its standard error is; its output is none."""
+    """What a command writes to a terminal of so many columns that its standard error is; its output
+    is none."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     env = whole.environment()
@@ -78,26 +83,37 @@ def on_terminal(columns, command):
 
 
 def check_others(trace, program, folder):
-    """Also lines of diff, of query where it is told a width, and of what record reports at a terminal."""
+    """Also lines of diff, of query where it is told a width, and of what record reports at a
+    terminal."""
     other = os.path.join(folder, "other.mst")
     seen = on_terminal(61, [MEMSIGHT, "record", "--report", "-q", "-o", other, "--", program])
-    whole.run([MEMSIGHT, "record", "-q", "-o", other, "--force", "--events", "heap", "--min-size", "60000", "--", program])
+    whole.run([
+        MEMSIGHT, "record", "-q", "-o", other, "--force", "--events", "heap", "--min-size", "60000",
+        "--", program
+    ])
     report_lines = seen.split("allocations  ")
-    checks.that(len(report_lines) == 2 and widest(seen) <= 61 < len(program) and "…" in seen, f"record --report: {seen}")
+    checks.that(
+        len(report_lines) == 2 and widest(seen) <= 61 < len(program) and "…" in seen,
+        f"record --report: {seen}")
     for columns in [80, 140]:
         env = whole.environment(COLUMNS=str(columns))
         text = whole.run([MEMSIGHT, "diff", trace, other, "--by", "blocks"], env=env)
         checks.that("…" in text and widest(text) <= columns, f"diff at {columns}: {text}")
-        checks.that(re.search(r"::(allocate|make_block|_M_get_node)", text), f"diff at {columns}: no function's name: {text}")
+        checks.that(re.search(r"::(allocate|make_block|_M_get_node)", text),
+                    f"diff at {columns}: no function's name: {text}")
         full = whole.run([MEMSIGHT, "diff", trace, other, "--by", "blocks", "--full"], env=env)
-        checks.that("…" not in re.sub("… [0-9,]+ more", "", full) and widest(full) > columns, f"diff --full at {columns}: {full}")
+        checks.that("…" not in re.sub("… [0-9,]+ more", "", full) and widest(full) > columns,
+                    f"diff --full at {columns}: {full}")
         sql = "SELECT id, command, program FROM run"
         text = whole.run([MEMSIGHT, "query", trace, sql], env=env)
         checks.that("…" in text and widest(text) <= columns, f"query at {columns}: {text}")
         full = whole.run([MEMSIGHT, "query", trace, sql, "--full"], env=env)
-        checks.that("…" not in full and widest(full) > columns, f"query --full at {columns}: {full}")
+        checks.that("…" not in full and widest(full) > columns,
+                    f"query --full at {columns}: {full}")
     env.pop("COLUMNS")
-    checks.that(whole.run([MEMSIGHT, "query", trace, sql], env=env) == full, "query cuts what goes to a program")
+    checks.that(
+        whole.run([MEMSIGHT, "query", trace, sql], env=env) == full,
+        "query cuts what goes to a program")
 
 
 def main():

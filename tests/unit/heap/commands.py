@@ -8,15 +8,25 @@ import tempfile
 from kinds import all_kinds, is_here
 from whole import Checks, Outcome, environment
 
-SQL = ("create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)"
-       " insert into t select i % 97, 'label ' || i from n; create index x on t(a);"
-       " select a, count(*), max(b) from t group by a order by 2 desc, 1 limit 5;")
-PYTHON = ("import json, subprocess; text = json.dumps([{'id': i, 'tags': ['a', str(i % 7)]} for i in range(9000)]);"
-          "print(len(text), subprocess.run(['cat'], input=text, capture_output=True, text=True).stdout == text)")
-PERL = "my %h; $h{$_ % 1009} .= chr(65 + $_ % 26) for 1 .. 60000; print join(' ', map { length $h{$_} } (1 .. 9)), \"\\n\""
-BASH = ("for i in 1 2 3; do a=$(echo $i; ls \"$1\" | wc -l); b=$(echo \"$a\" | sort | tr '\\n' ' '); echo $b $(( $(echo 4) * i )); done;"
-        " (echo in a subshell; exit 3); echo $?; exit 4")
-C = "#include <stdio.h>\nint main(void) { for (int i = 0; i < 3; i++) printf(\"%d\\n\", i * i); return 0; }\n"
+SQL = (
+    "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i "
+    "< 20000)"
+    " insert into t select i % 97, 'label ' || i from n; create index x on t(a);"
+    " select a, count(*), max(b) from t group by a order by 2 desc, 1 limit 5;")
+PYTHON = (
+    "import json, subprocess; text = json.dumps([{'id': i, 'tags': ['a', str(i % 7)]} for i in "
+    "range(9000)]);"
+    "print(len(text), subprocess.run(['cat'], input=text, capture_output=True, text=True).stdout "
+    "== text)"
+)
+PERL = ("my %h; $h{$_ % 1009} .= chr(65 + $_ % 26) for 1 .. 60000; print join(' ', map "
+        "{ length $h{$_} } (1 .. 9)), \"\\n\"")
+BASH = (
+    "for i in 1 2 3; do a=$(echo $i; ls \"$1\" | wc -l); b=$(echo \"$a\" | sort | tr '\\n' ' '); "
+    "echo $b $(( $(echo 4) * i )); done;"
+    " (echo in a subshell; exit 3); echo $?; exit 4")
+C = ("#include <stdio.h>\nint main(void) "
+     "{ for (int i = 0; i < 3; i++) printf(\"%d\\n\", i * i); return 0; }\n")
 
 
 def commands(folder, threaded):
@@ -35,9 +45,12 @@ def commands(folder, threaded):
         with open(name, "w", encoding="ascii") as file:
             file.write("x" * i)
         os.utime(name, (i * 86400, i * 86400))
-    git = ("rm -rf r && git init -q r && cd r && cp ../lines . && git add lines && "
-           "git -c user.name=a -c user.email=a@b commit -qm one --date=2020-01-01T00:00:00Z && "
-           "echo more >> lines && git diff --stat && git status --short && git log --format=%s && git gc -q")
+    git = (
+        "rm -rf r && git init -q r && cd r && cp ../lines . && git add lines && "
+        "git -c user.name=a -c user.email=a@b commit -qm one --date=2020-01-01T00:00:00Z && "
+        "echo more >> lines && git diff --stat && git status --short && git log --format=%s && git "
+        "gc -q"
+    )
     found = {
         "ls": ["ls", "-lA", many],
         "sort": ["sort", "--parallel=2", lines],
@@ -49,7 +62,9 @@ def commands(folder, threaded):
         "xz": ["xz", "-1", "-T2", "-c", lines],
         "git": ["sh", "-c", f"cd {folder} && {git}"],
         "tar": ["sh", "-c", f"tar -C {folder} -cf - lines work.c | tar -tvf -"],
-        "awk": ["awk", "{ n[$2] += length($1) } END { for (i = 0; i < 5; i++) print i, n[i] }", lines],
+        "awk": [
+            "awk", "{ n[$2] += length($1) } END { for (i = 0; i < 5; i++) print i, n[i] }", lines
+        ],
     }
     if threaded:
         found["threads"] = [threaded]
@@ -57,8 +72,8 @@ def commands(folder, threaded):
 
 
 def variables_of(more):
-    return environment(LC_ALL="C", PYTHONHASHSEED="0", PYTHONMALLOC="malloc", GIT_CONFIG_GLOBAL="/dev/null",
-                       **more)
+    return environment(LC_ALL="C", PYTHONHASHSEED="0", PYTHONMALLOC="malloc",
+                       GIT_CONFIG_GLOBAL="/dev/null", **more)
 
 
 def main():
@@ -71,15 +86,18 @@ def main():
             if not is_here(memsight, kind, variables, folder):
                 continue
             for name, command in tests.items():
-                placed = Outcome([memsight, "record", "-q", "-f", "-o", os.path.join(folder, "run.mst"),
-                                  "--heap", kind, "--", *command], env=variables_of(variables))
+                placed = Outcome([
+                    memsight, "record", "-q", "-f", "-o",
+                    os.path.join(folder, "run.mst"), "--heap", kind, "--", *command
+                ], env=variables_of(variables))
                 for what in plain[name].differs_from(placed):
                     checks.that(False, f"{name} on {kind}: {what:.600} {placed.messages}")
             print(f"{kind}: {len(tests)} programs")
         for name, outcome in plain.items():
             wanted = {"bash": 4, "threads": 3}.get(name, 0)
-            checks.that(outcome.status == wanted and outcome.stdout,
-                        f"{name} did not do what it should: {outcome.status} {outcome.stderr!r:.300}")
+            checks.that(
+                outcome.status == wanted and outcome.stdout,
+                f"{name} did not do what it should: {outcome.status} {outcome.stderr!r:.300}")
     checks.end()
 
 

@@ -30,8 +30,10 @@ def all_kinds():
 def is_here(memsight, kind, variables, folder):
     """False when this host lacks the kind: the refusal says so, and nothing has run."""
     marker = os.path.join(folder, "has-run")
-    outcome = Outcome([memsight, "record", "-q", "-f", "-o", os.path.join(folder, "try.mst"), "--heap", kind,
-                       "--", "touch", marker], env=environment(**variables))
+    outcome = Outcome([
+        memsight, "record", "-q", "-f", "-o",
+        os.path.join(folder, "try.mst"), "--heap", kind, "--", "touch", marker
+    ], env=environment(**variables))
     if outcome.status == 0:
         os.unlink(marker)
         return True

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a heap of a memory kind can get wrong: the program says the same with each kind as without.
-Arguments: memsight, the victim, and `storms`: forks and exits while threads allocate, many of them."""
+Arguments: memsight, the victim, and `storms`: forks and exits while threads allocate, many of them.
+"""
 import os
 import sys
 import tempfile
@@ -8,18 +9,23 @@ import tempfile
 from kinds import all_kinds, is_here
 from whole import Checks, Outcome, environment
 
-CASES = ["foreign", "fork", "storm", "output", "exit", "nothing", "zeros", "realloc", "align", "errno",
-         "full", "descriptors", "copies", "early", "handler", "stdio"]
+CASES = [
+    "foreign", "fork", "storm", "output", "exit", "nothing", "zeros", "realloc", "align", "errno",
+    "full", "descriptors", "copies", "early", "handler", "stdio"
+]
 
 
 def record(memsight, folder, options, command, variables):
-    return Outcome([memsight, "record", "-q", "-f", "-o", os.path.join(folder, "run.mst"), *options, "--",
-                    *command], env=environment(**variables))
+    return Outcome([
+        memsight, "record", "-q", "-f", "-o",
+        os.path.join(folder, "run.mst"), *options, "--", *command
+    ], env=environment(**variables))
 
 
 def compare(checks, memsight, victim, folder, kind, variables):
     """Kinds that are bound to nodes differ in nothing but the nodes: they take fewer cases."""
-    cases = CASES if kind.startswith(("default", "pmem")) else ["foreign", "fork", "output", "align", "stdio"]
+    cases = CASES if kind.startswith(
+        ("default", "pmem")) else ["foreign", "fork", "output", "align", "stdio"]
     for case in cases:
         plain = Outcome([victim, case])
         checks.that(plain.status == 0, f"{case} without us: {plain.stdout[-300:]!r}")
@@ -36,14 +42,17 @@ def check_copies(checks, memsight, victim, folder, kind):
     print(kind, lines.replace("\n", "; "))
     # Maps of DAX have no resident pages that are counted.
     in_memory = kind.startswith("pmem:/dev/shm")
-    checks.that(lines.count("shared yes, copied 0 KiB" if in_memory else "copied 0 KiB") == 3, f"{kind}: {lines}")
+    checks.that(
+        lines.count("shared yes, copied 0 KiB" if in_memory else "copied 0 KiB") == 3,
+        f"{kind}: {lines}")
 
 
 def check_full(checks, memsight, victim, folder, kind):
     """200 MiB do not fit into 64: ENOMEM, or libc's heap where that was asked for."""
     small = kind.rsplit(",", 1)[0] + ",64M"
     full = record(memsight, folder, ["--heap", small], [victim, "full"], {})
-    checks.that(full.status == 0 and full.stderr.endswith(b" MiB, ENOMEM\n"), f"{small}: {full.stderr}")
+    checks.that(full.status == 0 and full.stderr.endswith(b" MiB, ENOMEM\n"),
+                f"{small}: {full.stderr}")
     spilled = record(memsight, folder, ["--heap", small, "--spill"], [victim, "full"], {})
     checks.that(spilled.stderr == b"200 MiB, no end\n", f"{small} --spill: {spilled.stderr}")
     print(small, full.stderr, spilled.stderr)
@@ -52,15 +61,19 @@ def check_full(checks, memsight, victim, folder, kind):
 def check_crossing(checks, memsight, victim, folder, kind):
     """Small blocks stay in libc: realloc crosses the border all the time."""
     for case in ("realloc", "foreign", "fork", "align"):
-        outcome = record(memsight, folder, ["--heap", kind, "--heap-min", "4000"], [victim, case], {})
+        outcome = record(memsight, folder, ["--heap", kind, "--heap-min", "4000"], [victim, case],
+                         {})
         checks.that(outcome.status == 0 and outcome.stdout == Outcome([victim, case]).stdout,
                     f"{kind} {case} from 4000 bytes: {outcome.stdout[-300:]!r}")
 
 
 def check_storms(checks, memsight, victim, folder, n_forks, n_exits):
-    for kind in [kind for name, (kind, _) in all_kinds().items() if name.startswith(("default", "pmem"))]:
+    for kind in [
+            kind for name, (kind, _) in all_kinds().items() if name.startswith(("default", "pmem"))
+    ]:
         for case, n in [("storm", n_forks), ("exit", n_exits)]:
-            outcome = record(memsight, folder, ["--heap", kind, "--wait", "child"], [victim, case, str(n)], {})
+            outcome = record(memsight, folder, ["--heap", kind, "--wait", "child"],
+                             [victim, case, str(n)], {})
             checks.that(outcome.status == 0, f"{kind}: {n} of {case}: {outcome.stdout[-300:]!r}")
             print(f"{kind}: {n} of {case}")
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Heatmaps, timelines and figures of programs whose truth is known. Arguments: memsight, victim-sweep, part."""
+"""Heatmaps, timelines and figures of programs whose truth is known. Arguments: memsight,
+victim-sweep, part."""
 import json
 import os
 import pty
@@ -16,8 +17,9 @@ import whole
 
 MEMSIGHT, VICTIM, PART = sys.argv[1:4]
 HAS_CAIRO = PART != "svg-only" and subprocess.run(
-    [MEMSIGHT, "plot", "/nonexistent", "--format", "png", "-o", "/nonexistent/x.png"], capture_output=True, text=True,
-    env=whole.environment(), check=False).stderr.find("without cairo") < 0
+    [MEMSIGHT, "plot", "/nonexistent", "--format", "png", "-o", "/nonexistent/x.png"],
+    capture_output=True, text=True, env=whole.environment(),
+    check=False).stderr.find("without cairo") < 0
 checks = whole.Checks()
 
 
@@ -40,13 +42,18 @@ def hexadecimal(span):
 
 
 def cells(sweep, span, *options):
-    return json.loads(whole.run([MEMSIGHT, "report", sweep.path, "--heatmap", "--format", "json", "--source", "faults",
-                                 "--addr", hexadecimal(span), "--cells", "64x32", *options]))
+    return json.loads(
+        whole.run([
+            MEMSIGHT, "report", sweep.path, "--heatmap", "--format", "json", "--source", "faults",
+            "--addr",
+            hexadecimal(span), "--cells", "64x32", *options
+        ]))
 
 
 def plot(sweep, *options, status=0):
     outcome = whole.Outcome([MEMSIGHT, "plot", sweep.path, *options])
-    checks.that(outcome.status == status, f"plot {options}: status {outcome.status}: {outcome.messages}")
+    checks.that(outcome.status == status,
+                f"plot {options}: status {outcome.status}: {outcome.messages}")
     return outcome
 
 
@@ -56,7 +63,9 @@ def check_diagonal(columns_of_row, what):
     for below, above in zip(rows, rows[1:]):
         checks.that(max(columns_of_row[below]) <= min(columns_of_row[above]),
                     f"{what}: row {above} begins before row {below} ends")
-    checks.that(len(rows) >= 2 and min(columns_of_row[rows[-1]]) > max(columns_of_row[rows[0]]), f"{what} does not rise")
+    checks.that(
+        len(rows) >= 2 and min(columns_of_row[rows[-1]]) > max(columns_of_row[rows[0]]),
+        f"{what} does not rise")
 
 
 def cells_are_where_the_program_was(sweep):
@@ -66,32 +75,41 @@ def cells_are_where_the_program_was(sweep):
     for cell in found:
         if cell["touches"]:
             touched.setdefault(cell["row"], []).append(cell["column"])
-            checks.that(cell["low"] < sweep.swept[1] and cell["high"] > sweep.swept[0], f"{cell} lies elsewhere")
+            checks.that(cell["low"] < sweep.swept[1] and cell["high"] > sweep.swept[0],
+                        f"{cell} lies elsewhere")
     n = sum(cell["touches"] for cell in found)
     # The page in which the allocator's words are may be touched before, by it.
     checks.that(sweep.n_pages <= n <= sweep.n_pages + 1, f"{n} touches of {sweep.n_pages} pages")
     checks.that(len(touched) == 32, f"{len(touched)} of 32 rows were touched")
     touched[0] = [column for column in touched[0] if column >= min(touched[1]) - 8] or touched[0]
     check_diagonal(touched, "the sweep")
-    expected = sweep.one("SELECT count(*) FROM touch WHERE role = 3 AND address >= ? AND address < ?", *sweep.swept)
+    expected = sweep.one(
+        "SELECT count(*) FROM touch WHERE role = 3 AND address >= ? AND address < ?", *sweep.swept)
     checks.that(n == expected, f"{n} touches, {expected} rows")
     other = cells(sweep, (sweep.untouched[0] + 4096, sweep.untouched[1]))
-    checks.that(other and not any(cell["touches"] for cell in other), "touches in the block that nobody touched")
-    checks.that(any(cell["occupancy"] > 0.99 for cell in other), "the untouched block does not lie there")
+    checks.that(other and not any(cell["touches"] for cell in other),
+                "touches in the block that nobody touched")
+    checks.that(any(cell["occupancy"] > 0.99 for cell in other),
+                "the untouched block does not lie there")
 
 
 def parts_are_parts(sweep):
     """A part in time has the touches of that time, and its cells are of it."""
-    middle = sweep.one("SELECT time_ns FROM sample JOIN touch ON sample_id = sample.id WHERE role = 3 AND address >= ?"
-                       " AND address < ? ORDER BY address LIMIT 1 OFFSET ?", *sweep.swept, sweep.n_pages // 2)
-    for options, where in [(["--from", f"{middle}ns"], f"time_ns >= {middle}"), (["--to", f"{middle}ns"], f"time_ns < {middle}")]:
+    middle = sweep.one(
+        "SELECT time_ns FROM sample JOIN touch ON sample_id = sample.id WHERE role = 3 AND address "
+        ">= ?"
+        " AND address < ? ORDER BY address LIMIT 1 OFFSET ?", *sweep.swept, sweep.n_pages // 2)
+    for options, where in [(["--from", f"{middle}ns"], f"time_ns >= {middle}"),
+                           (["--to", f"{middle}ns"], f"time_ns < {middle}")]:
         n = sum(cell["touches"] for cell in cells(sweep, sweep.swept, *options))
-        expected = sweep.one("SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id WHERE role = 3"
-                             f" AND address >= ? AND address < ? AND {where}", *sweep.swept)
+        expected = sweep.one(
+            "SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id WHERE role = 3"
+            f" AND address >= ? AND address < ? AND {where}", *sweep.swept)
         checks.that(n == expected, f"{options}: {n} touches, not {expected}")
     half = (sweep.swept[0], (sweep.swept[0] + sweep.swept[1]) // 2)
     n = sum(cell["touches"] for cell in cells(sweep, half))
-    expected = sweep.one("SELECT count(*) FROM touch WHERE role = 3 AND address >= ? AND address < ?", *half)
+    expected = sweep.one(
+        "SELECT count(*) FROM touch WHERE role = 3 AND address >= ? AND address < ?", *half)
     checks.that(n == expected, f"of half the addresses: {n} touches, not {expected}")
 
 
@@ -125,18 +143,30 @@ def shown(line):
 
 def terminals_get_what_they_can_show(sweep):
     """Colours and half blocks on one that has them; shades elsewhere; nothing wider than it is."""
-    command = [MEMSIGHT, "report", sweep.path, "--heatmap", "--addr", hexadecimal(sweep.swept), "--source", "faults"]
+    command = [
+        MEMSIGHT, "report", sweep.path, "--heatmap", "--addr",
+        hexadecimal(sweep.swept), "--source", "faults"
+    ]
     coloured = in_terminal(command, 90)
-    checks.that("\x1b[38;5;" in coloured and ("▀" in coloured or "▄" in coloured), "no colours on a terminal")
+    checks.that("\x1b[38;5;" in coloured and ("▀" in coloured or "▄" in coloured),
+                "no colours on a terminal")
     plain = in_terminal(command, 90, NO_COLOR="1")
     checks.that("\x1b[" not in plain and "░" in plain, "colours in spite of NO_COLOR")
     piped = whole.run(command)
     checks.that("\x1b[" not in piped and "█" in piped, "colours in a pipe")
     for name, text in [("coloured", coloured), ("plain", plain)]:
         rows = [shown(line) for line in text.splitlines() if "│" in line or "┤" in line]
-        checks.that(len(rows) == 24 and max(map(len, rows)) == 90, f"{name}: {len(rows)} rows of {set(map(len, rows))}")
-    rows = [line.split("│" if "│" in line else "┤", 1)[1] for line in piped.splitlines() if "│" in line or "┤" in line]
-    found = {len(rows) - 1 - i: [x for x, sign in enumerate(row) if sign in "░▒▓█"] for i, row in enumerate(rows)}
+        checks.that(
+            len(rows) == 24 and max(map(len, rows)) == 90,
+            f"{name}: {len(rows)} rows of {set(map(len, rows))}")
+    rows = [
+        line.split("│" if "│" in line else "┤", 1)[1] for line in piped.splitlines()
+        if "│" in line or "┤" in line
+    ]
+    found = {
+        len(rows) - 1 - i: [x for x, sign in enumerate(row) if sign in "░▒▓█"]
+        for i, row in enumerate(rows)
+    }
     found[0] = found[0][-1:]
     check_diagonal({row: columns for row, columns in found.items() if columns}, "the drawing")
     checks.that(f"{sweep.swept[0] & ~0xfff:x}"[:-4] in piped, "no address at the axis")
@@ -147,8 +177,11 @@ def terminals_get_what_they_can_show(sweep):
 def timelines_are_drawn_over_their_rows(sweep):
     text = whole.run([MEMSIGHT, "report", sweep.path, "--timeline"])
     rows = json.loads(whole.run([MEMSIGHT, "report", sweep.path, "--timeline", "--format", "json"]))
-    checks.that(list(rows[0]) == ["time", "interval", "live_bytes", "max_live_bytes", "rss", "allocations", "frees",
-                                  "samples", "faults"], f"columns of the timeline are {list(rows[0])}")
+    checks.that(
+        list(rows[0]) == [
+            "time", "interval", "live_bytes", "max_live_bytes", "rss", "allocations", "frees",
+            "samples", "faults"
+        ], f"columns of the timeline are {list(rows[0])}")
     for word in ["live", "rss", "allocations/s", "faults/s"]:
         checks.that(re.search(rf"^ *{word} +\S+.*┤", text, re.MULTILINE), f"no curve of {word}")
     live = [line.split("┤")[1] for line in text.splitlines() if re.match(r" *live .*┤", line)][0]
@@ -164,18 +197,21 @@ def labels_of(path):
 
 
 def svg_is_xml_with_its_labels(sweep):
-    for kind, expected in [("heatmap", ["time (ms)", "address (holes left out)", "touches per cell"]),
-                           ("timeline", ["time (ms)", "MiB", "live", "page faults"]),
+    for kind, expected in [("heatmap", [
+            "time (ms)", "address (holes left out)", "touches per cell"
+    ]), ("timeline", ["time (ms)", "MiB", "live", "page faults"]),
                            ("series", ["wall time (ms)", "default", "n = 1"])]:
         path = sweep.file(kind + ".svg")
-        plot(sweep, "--kind", kind, "-o", path, "--title", "A < B & \"C\" >", "--width", "120", "--height", "90")
+        plot(sweep, "--kind", kind, "-o", path, "--title", "A < B & \"C\" >", "--width", "120",
+             "--height", "90")
         root, labels = labels_of(path)
         for label in expected + ["A < B & \"C\" >"]:
             checks.that(label in labels, f"{kind}: no text '{label}' in {labels}")
         checks.that((root.get("width"), root.get("height")) == ("340.16pt", "255.12pt"),
                     f"{kind}: {root.get('width')} x {root.get('height')}")
         with open(path, encoding="utf-8") as file:
-            checks.that("://" not in file.read().replace("http://www.w3.org/2000/svg", ""), f"{kind} names an address")
+            checks.that("://" not in file.read().replace("http://www.w3.org/2000/svg", ""),
+                        f"{kind} names an address")
     _, labels = labels_of(sweep.file("heatmap.svg"))
     note = " ".join(label for label in labels if label)
     for text in ["n = ", "faults", "(page faults)", "victim-sweep", "cell:", "holes left out"]:
@@ -185,16 +221,21 @@ def svg_is_xml_with_its_labels(sweep):
 def names_of_ranges_lie_within_the_figure(sweep):
     """Also that of a thin one at the top, which stands above its begin."""
     tall = "end - start > 200000 AND end - start = (SELECT max(end - start) FROM band)"
-    bands = sweep.ask(f"SELECT start, end FROM band WHERE number IN (SELECT number + i FROM band, (SELECT 0 AS i UNION SELECT 1)"
-                      f" WHERE {tall}) ORDER BY start")
-    checks.that(len(bands) == 2 and 20 * (bands[1][1] - bands[1][0]) < bands[0][1] - bands[0][0], f"no thin range above: {bands}")
+    bands = sweep.ask(
+        "SELECT start, end FROM band WHERE number IN (SELECT number + i FROM band, (SELECT 0 AS i "
+        "UNION SELECT 1)"
+        f" WHERE {tall}) ORDER BY start")
+    checks.that(
+        len(bands) == 2 and 20 * (bands[1][1] - bands[1][0]) < bands[0][1] - bands[0][0],
+        f"no thin range above: {bands}")
     path = sweep.file("top.svg")
     plot(sweep, "--kind", "heatmap", "-o", path, "--addr", hexadecimal((bands[0][0], bands[1][1])))
     root, labels = labels_of(path)
     checks.that(f"{bands[1][0]:x}" in labels, f"the range at the top is not told: {labels}")
     for text in root.iter("{http://www.w3.org/2000/svg}text"):
         top = float(text.get("y")) - float(text.get("font-size"))
-        checks.that(top >= 0 or text.get("transform"), f"'{text.text}' is cut: it begins {top} above the figure")
+        checks.that(top >= 0 or text.get("transform"),
+                    f"'{text.text}' is cut: it begins {top} above the figure")
 
 
 def the_heap_has_its_name_without_allocations(sweep):
@@ -202,12 +243,15 @@ def the_heap_has_its_name_without_allocations(sweep):
     path, trace = sweep.file("bare-heap.svg"), sweep.file("no-alloc.mst")
     whole.run([MEMSIGHT, "record", "-q", "--no-alloc", "-o", trace, "--", VICTIM])
     whole.run([MEMSIGHT, "analyze", "-o", trace + ".db", trace])
-    bands = whole.Database(trace + ".db").ask("SELECT start, end, kind FROM band WHERE name = '[heap]'")
+    bands = whole.Database(trace +
+                           ".db").ask("SELECT start, end, kind FROM band WHERE name = '[heap]'")
     checks.that(len(bands) == 1 and bands[0][2] == "heap", f"libc's heap is {bands}")
     kinds = whole.Database(trace + ".db").ask("SELECT DISTINCT kind FROM band")
     checks.that(("stack",) in kinds, f"no range is a stack: {kinds}")
     if bands:
-        whole.run([MEMSIGHT, "plot", trace + ".db", "-o", path, "--addr", hexadecimal(bands[0][:2])])
+        whole.run(
+            [MEMSIGHT, "plot", trace + ".db", "-o", path, "--addr",
+             hexadecimal(bands[0][:2])])
         _, labels = labels_of(path)
         checks.that("heap (brk)" in labels, f"libc's heap has another name: {labels}")
         check_owner_of(trace, *bands[0][:2])
@@ -216,13 +260,20 @@ def the_heap_has_its_name_without_allocations(sweep):
 def check_owner_of(trace, start, end):
     """Who is touched in the heap has in reports the name of pictures."""
     db = whole.Database(trace + ".db")
-    n_faults = db.one("SELECT count(*) FROM touch JOIN mapping ON mapping.id = owner_id WHERE owner_kind = 3 AND role = 3"
-                      " AND path = '[heap]'")
-    strays = db.one("SELECT count(*) FROM touch WHERE role = 3 AND touch.address BETWEEN ? AND ? AND owner_kind = 3"
-                    " AND owner_id IS NULL", start, end - 1)
-    rows = json.loads(whole.run([MEMSIGHT, "report", trace + ".db", "--objects", "--limit", "0", "--format", "json"]))
+    n_faults = db.one(
+        "SELECT count(*) FROM touch JOIN mapping ON mapping.id = owner_id WHERE owner_kind = 3 AND "
+        "role = 3"
+        " AND path = '[heap]'")
+    strays = db.one(
+        "SELECT count(*) FROM touch WHERE role = 3 AND touch.address BETWEEN ? AND ? AND "
+        "owner_kind = 3"
+        " AND owner_id IS NULL", start, end - 1)
+    rows = json.loads(
+        whole.run(
+            [MEMSIGHT, "report", trace + ".db", "--objects", "--limit", "0", "--format", "json"]))
     heap = [row for row in rows if row["object"] == "heap (brk)"]
-    checks.that(n_faults > 0 and strays == 0, f"{n_faults} faults of the heap, {strays} of no mapping")
+    checks.that(n_faults > 0 and strays == 0,
+                f"{n_faults} faults of the heap, {strays} of no mapping")
     checks.that(len(heap) == 1 and heap[0]["kind"] == "mapping" and heap[0]["faults"] == n_faults,
                 f"libc's heap is {heap}, not {n_faults} faults")
 
@@ -232,7 +283,8 @@ def a_figure_is_replaced_in_whole_or_not_at_all(sweep):
     plot(sweep, "-o", path)
     with open(path, encoding="utf-8") as old:
         plot(sweep, "-o", path, "--force", "--title", "another")
-        checks.that("another" not in old.read(), "who reads a figure while it is replaced reads another one")
+        checks.that("another" not in old.read(),
+                    "who reads a figure while it is replaced reads another one")
     with open(path, encoding="utf-8") as file:
         before = file.read()
 
@@ -240,7 +292,8 @@ def a_figure_is_replaced_in_whole_or_not_at_all(sweep):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     outcome = whole.Outcome([MEMSIGHT, "plot", sweep.path, "-o", path, "--force"], preexec_fn=limit)
-    checks.that(outcome.status == 1 and "cannot write" in outcome.messages, f"a full disk: {outcome.status} {outcome.messages}")
+    checks.that(outcome.status == 1 and "cannot write" in outcome.messages,
+                f"a full disk: {outcome.status} {outcome.messages}")
     with open(path, encoding="utf-8") as file:
         checks.that(file.read() == before, "a figure that could not be replaced is gone")
     left = [name for name in os.listdir(sweep.folder.name) if name.startswith(".memsight")]
@@ -255,7 +308,8 @@ def same_input_gives_same_bytes(sweep):
                 plot(sweep, "--kind", kind, "-o", path, "--force")
             with open(first, "rb") as one, open(second, "rb") as other:
                 checks.that(one.read() == other.read(), f"{kind}.{form} differs from itself")
-    done = subprocess.run([MEMSIGHT, "plot", sweep.path, "-o", "-"], capture_output=True, env=whole.environment(), check=False)
+    done = subprocess.run([MEMSIGHT, "plot", sweep.path, "-o", "-"], capture_output=True,
+                          env=whole.environment(), check=False)
     plot(sweep, "-o", sweep.file("file.svg"))
     with open(sweep.file("file.svg"), "rb") as file:
         checks.that(done.stdout == file.read(), "standard output and file differ")
@@ -263,10 +317,13 @@ def same_input_gives_same_bytes(sweep):
 
 def pixels_are_where_the_program_was(sweep):
     path = sweep.file("sweep.png")
-    start, end = sweep.ask("SELECT min(time_ns), max(time_ns) FROM touch JOIN sample ON sample.id = sample_id WHERE role = 3"
-                           " AND address >= ? AND address < ?", sweep.swept[0] + 4096, sweep.swept[1])[0]
-    plot(sweep, "--from", f"{start}ns", "--to", f"{end}ns", "-o", path, "--source", "faults", "--addr", hexadecimal(sweep.swept), "--cells", "64x32",
-         "--width", "100", "--height", "80", "--dpi", "150")
+    start, end = sweep.ask(
+        "SELECT min(time_ns), max(time_ns) FROM touch JOIN sample ON sample.id = sample_id WHERE "
+        "role = 3"
+        " AND address >= ? AND address < ?", sweep.swept[0] + 4096, sweep.swept[1])[0]
+    plot(sweep, "--from", f"{start}ns", "--to", f"{end}ns", "-o", path, "--source", "faults",
+         "--addr", hexadecimal(
+             sweep.swept), "--cells", "64x32", "--width", "100", "--height", "80", "--dpi", "150")
     image = png.Image(path)
     checks.that((image.width, image.height) == (591, 472), f"{image.width} x {image.height} pixels")
     checks.that(b"tIME" not in image.kinds and b"tEXt" not in image.kinds, f"chunks {image.kinds}")
@@ -295,12 +352,16 @@ def a_pdf_has_its_size_and_no_clock(sweep):
 
 
 def cells_have_the_size_that_was_asked_for(sweep):
-    outcome = plot(sweep, "-o", "-", "--time-unit", "20000000", "--block-bits", "18", "--addr", hexadecimal(sweep.swept))
-    checks.that("cell: 20.0 ms x 256 KiB" in re.sub(r"</text>\n<text[^>]*>", " ", outcome.stdout.decode()),
-                "cells of another size than was asked for")
-    for options, text in [(["--time-unit", "10"], "--time-unit"), (["--block-bits", "1"], "at most 2048")]:
+    outcome = plot(sweep, "-o", "-", "--time-unit", "20000000", "--block-bits", "18", "--addr",
+                   hexadecimal(sweep.swept))
+    checks.that(
+        "cell: 20.0 ms x 256 KiB" in re.sub(r"</text>\n<text[^>]*>", " ", outcome.stdout.decode()),
+        "cells of another size than was asked for")
+    for options, text in [(["--time-unit", "10"], "--time-unit"),
+                          (["--block-bits", "1"], "at most 2048")]:
         refused = plot(sweep, "-o", "-", *options, status=2)
-        checks.that("at most 2048" in refused.messages and not refused.stdout, f"{options}: {refused.messages} {text}")
+        checks.that("at most 2048" in refused.messages and not refused.stdout,
+                    f"{options}: {refused.messages} {text}")
 
 
 REFUSED = [
@@ -327,28 +388,33 @@ REFUSED = [
 def what_is_wrong_is_one_clear_line(sweep):
     for options, status, text in REFUSED:
         outcome = plot(sweep, *options, status=status)
-        checks.that(text in outcome.messages and outcome.messages.count("\n") == 1 and not outcome.stderr,
-                    f"plot {options} says {outcome.messages!r} {outcome.stderr!r}, not '{text}'")
+        checks.that(
+            text in outcome.messages and outcome.messages.count("\n") == 1 and not outcome.stderr,
+            f"plot {options} says {outcome.messages!r} {outcome.stderr!r}, not '{text}'")
         checks.that(not outcome.stdout, f"plot {options} writes")
     path = sweep.file("there.svg")
     with open(path, "w", encoding="utf-8") as file:
         file.write("mine")
     outcome = plot(sweep, "-o", path, status=1)
     with open(path, encoding="utf-8") as file:
-        checks.that(file.read() == "mine" and "--force" in outcome.messages, "a file was overwritten")
+        checks.that(file.read() == "mine" and "--force" in outcome.messages,
+                    "a file was overwritten")
     plot(sweep, "-o", path, "--force")
     with open(path, encoding="utf-8") as file:
         checks.that(file.read().startswith("<?xml"), "--force does not overwrite")
     if not HAS_CAIRO:
         outcome = plot(sweep, "-o", sweep.file("x.png"), status=1)
         checks.that("libcairo2-dev" in outcome.messages, outcome.messages)
-    for report in [["--heatmap", "--thread", "1"], ["--heatmap", "--cells", "x"], ["--heatmap", "--timeline"]]:
+    for report in [["--heatmap", "--thread", "1"], ["--heatmap", "--cells", "x"],
+                   ["--heatmap", "--timeline"]]:
         outcome = whole.Outcome([MEMSIGHT, "report", sweep.path, *report])
-        checks.that(outcome.status == 2 and outcome.messages.count("\n") == 1, f"report {report}: {outcome.messages}")
+        checks.that(outcome.status == 2 and outcome.messages.count("\n") == 1,
+                    f"report {report}: {outcome.messages}")
 
 
 def pictures_are_computed_where_none_were_stored(sweep):
-    """analyze --no-tiles: the same cells, a line that tells why it takes longer, and nothing left behind."""
+    """analyze --no-tiles: the same cells, a line that tells why it takes longer, and nothing left
+    behind."""
     path, scratch = sweep.file("bare.db"), sweep.file("scratch")
     os.mkdir(scratch)
     whole.run([MEMSIGHT, "analyze", "--no-tiles", "-o", path, sweep.trace])
@@ -356,10 +422,15 @@ def pictures_are_computed_where_none_were_stored(sweep):
         before = file.read()
     command = [MEMSIGHT, "report", path, "--heatmap", "--format", "json", "--cells", "40x20"]
     outcome = whole.Outcome(command, env=whole.environment(TMPDIR=scratch))
-    checks.that(outcome.status == 0 and "--no-tiles" in outcome.messages, f"report: {outcome.messages}")
-    stored = whole.run([MEMSIGHT, "report", sweep.path, "--heatmap", "--format", "json", "--cells", "40x20"])
-    checks.that(json.loads(outcome.stdout) == json.loads(stored), "other cells than those that analyze stored")
-    drawn = whole.Outcome([MEMSIGHT, "plot", path, "-o", "-"], env=whole.environment(TMPDIR=scratch))
+    checks.that(outcome.status == 0 and "--no-tiles" in outcome.messages,
+                f"report: {outcome.messages}")
+    stored = whole.run(
+        [MEMSIGHT, "report", sweep.path, "--heatmap", "--format", "json", "--cells", "40x20"])
+    checks.that(
+        json.loads(outcome.stdout) == json.loads(stored),
+        "other cells than those that analyze stored")
+    drawn = whole.Outcome([MEMSIGHT, "plot", path, "-o", "-"],
+                          env=whole.environment(TMPDIR=scratch))
     checks.that(drawn.status == 0 and drawn.stdout.startswith(b"<?xml"), f"plot: {drawn.messages}")
     checks.that(not os.listdir(scratch), f"left behind: {os.listdir(scratch)}")
     with open(path, "rb") as file:
@@ -372,8 +443,9 @@ def an_empty_run_has_nothing_to_draw():
         whole.run([MEMSIGHT, "record", "-o", trace, "--no-alloc", "--source", "none", "true"])
         for kind in ["heatmap", "timeline"]:
             outcome = whole.Outcome([MEMSIGHT, "plot", trace, "--kind", kind, "-o", "-"])
-            checks.that(outcome.status == 1 and "nothing" in outcome.messages and not outcome.stdout,
-                        f"{kind}: {outcome.messages}")
+            checks.that(
+                outcome.status == 1 and "nothing" in outcome.messages and not outcome.stdout,
+                f"{kind}: {outcome.messages}")
         text = whole.run([MEMSIGHT, "report", trace, "--heatmap"])
         checks.that("--no-alloc" in text, f"report says {text!r}")
         found = whole.run([MEMSIGHT, "report", trace, "--heatmap", "--format", "json"])
@@ -381,11 +453,17 @@ def an_empty_run_has_nothing_to_draw():
 
 
 PARTS = {
-    "cells": [cells_are_where_the_program_was, parts_are_parts, pictures_are_computed_where_none_were_stored],
+    "cells": [
+        cells_are_where_the_program_was, parts_are_parts,
+        pictures_are_computed_where_none_were_stored
+    ],
     "terminal": [terminals_get_what_they_can_show, timelines_are_drawn_over_their_rows],
-    "files": [svg_is_xml_with_its_labels, names_of_ranges_lie_within_the_figure, the_heap_has_its_name_without_allocations,
-              a_figure_is_replaced_in_whole_or_not_at_all, same_input_gives_same_bytes, cells_have_the_size_that_was_asked_for,
-              what_is_wrong_is_one_clear_line],
+    "files": [
+        svg_is_xml_with_its_labels, names_of_ranges_lie_within_the_figure,
+        the_heap_has_its_name_without_allocations, a_figure_is_replaced_in_whole_or_not_at_all,
+        same_input_gives_same_bytes, cells_have_the_size_that_was_asked_for,
+        what_is_wrong_is_one_clear_line
+    ],
     "pixels": [pixels_are_where_the_program_was, a_pdf_has_its_size_and_no_clock],
 }
 

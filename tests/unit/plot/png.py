@@ -14,7 +14,8 @@ def chunks(data):
 def predict(kind, left, up, corner):
     if kind == 4:
         estimate = left + up - corner
-        return min((abs(estimate - value), i, value) for i, value in enumerate((left, up, corner)))[2]
+        return min(
+            (abs(estimate - value), i, value) for i, value in enumerate((left, up, corner)))[2]
     return (0, left, up, (left + up) // 2)[kind]
 
 

@@ -19,7 +19,13 @@ IMPORTS = {
     "dlerror": "at start only: what we did not find is no error of the program's",
     "dlopen": "without loading, for an operator new that finds no memory",
     "getauxval": "at start only",
-    "memcpy": "", "memset": "", "memcmp": "", "strlen": "", "strnlen": "", "strcmp": "", "strncmp": "",
+    "memcpy": "",
+    "memset": "",
+    "memcmp": "",
+    "strlen": "",
+    "strnlen": "",
+    "strcmp": "",
+    "strncmp": "",
     "strchr": "",
     "pthread_key_delete": "when the program wants the last key",
     "__register_atfork": "at start only; weak",
@@ -46,7 +52,8 @@ def symbols(library):
 
 
 def newer_versions(library):
-    """Imports of versions that an older or another C library would not have; GLIBC_PRIVATE is one."""
+    """Imports of versions that an older or another C library would not have; GLIBC_PRIVATE is one.
+    """
     for line in output("nm", "-D", "--undefined-only", library).splitlines():
         name, _, version = line.split()[-1].partition("@")
         number = re.fullmatch(r"@?GLIBC_(\d+)\.(\d+)(\.\d+)?", version)
@@ -56,17 +63,24 @@ def newer_versions(library):
 
 def dynamic_tls(library):
     """Relocations of thread-local variables that are looked up by a call, which may allocate."""
-    return sorted(set(re.findall(r"R_\w*(?:DTPMOD|DTPOFF|TLSDESC|TLS_DTP)\w*", output("readelf", "-rW", library))))
+    return sorted(
+        set(
+            re.findall(r"R_\w*(?:DTPMOD|DTPOFF|TLSDESC|TLS_DTP)\w*",
+                       output("readelf", "-rW", library))))
 
 
-# The callee looks at who called it (RTLD_NEXT), or comes back on another stack: we may not stand between.
+# The callee looks at who called it (RTLD_NEXT), or comes back on another stack: we may not stand
+# between.
 JUMPS = ["syscall", "dlsym", "dlmopen"]
 
 
 def no_jumps(library):
     if "Advanced Micro Devices X86-64" not in output("readelf", "-hW", library):
         return []
-    code = {name: output("objdump", "-d", "--no-show-raw-insn", f"--disassemble={name}", library) for name in JUMPS}
+    code = {
+        name: output("objdump", "-d", "--no-show-raw-insn", f"--disassemble={name}", library)
+        for name in JUMPS
+    }
     return [f"{name}: its real function is called, and not jumped to" for name in JUMPS
             if not re.search(r"\bjmp +\*", code[name])]
 
@@ -74,7 +88,9 @@ def no_jumps(library):
 def hooked(path):
     text = re.sub(r"/\*.*?\*/", "", open(path).read(), flags=re.S)
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return set(re.findall(r"^TA_(?:HEAP|LIBC|REAL|NEW|DELETE|API)\((\w+)[,)]", "\n".join(lines), flags=re.M))
+    return set(
+        re.findall(r"^TA_(?:HEAP|LIBC|REAL|NEW|DELETE|API)\((\w+)[,)]", "\n".join(lines),
+                   flags=re.M))
 
 
 def mapped(path):
@@ -102,7 +118,9 @@ def main(library, hooks_def, api_def, version_map):
         faults.append("no STATIC_TLS flag: thread-local variables are not initial-exec")
     if "NODELETE" not in dynamic:
         faults.append("no NODELETE flag: dlclose could unmap hooks that run")
-    faults += [f"{name}: a thread-local variable is found by a call" for name in dynamic_tls(library)]
+    faults += [
+        f"{name}: a thread-local variable is found by a call" for name in dynamic_tls(library)
+    ]
     faults += newer_versions(library)
     faults += no_jumps(library)
     for fault in faults:
