@@ -154,11 +154,12 @@ static int take_late(struct import *import, const struct merge_wanted *wanted)
 	uint32_t thread;
 	bool is_next;
 
-	if (!merge_take_end(import->merge, wanted, &thread, &event, &is_next))
-		return 0;
+	int r = merge_take_end(import->merge, wanted, &thread, &event, &is_next);
+	if (r <= 0)
+		return r;
 	struct memory_end_of end = end_of(import, thread, &event);
 	end.is_early = !is_next;
-	int r = memory_death(import->memory, &end);
+	r = memory_death(import->memory, &end);
 	return r < 0 || !is_next ? r : import_tell_event(import, thread, event.op, NULL);
 }
 
@@ -269,11 +270,14 @@ static int apply(struct import *import, uint32_t thread, const struct merge_even
 static int take_event(struct import *import)
 {
 	struct merge_event event;
-	uint32_t thread = merge_take(import->merge, &event);
+	uint32_t thread;
+	int r = merge_take(import->merge, &thread, &event);
+	if (r < 0)
+		return r;
 
 	if (import->now_ns > import->last_ns)
 		import->last_ns = import->now_ns;
-	int r = apply(import, thread, &event);
+	r = apply(import, thread, &event);
 	memory_passed(import->memory, thread, import->now_ns);
 	return r;
 }
@@ -340,6 +344,16 @@ static int add_events(struct import *import, const struct trace_item *item)
 	}
 	task->n_events += item->n;
 	import->tally.total.events += item->n;
+	if (item->columns) {
+		struct merge_frame frame = {
+			.thread = thread,
+			.process = task->process,
+			.start_ticks = import->clock.start_ticks,
+			.columns = item->columns,
+			.n_bytes = item->n_bytes,
+		};
+		return merge_add(import->merge, &frame);
+	}
 	for (size_t i = 0; i < item->n && r == 0; i++) {
 		r = merge_push(import->merge, thread, task->process, &item->events[i],
 			       import->clock.start_ticks);

@@ -21,14 +21,18 @@ static int decode_events(struct trace_reader *reader, const struct trace_frame *
 	int n = trace_columns_check(reader->body, head->raw_bytes);
 	if (n < 0)
 		return n;
+	if ((uint32_t)n != head->n_items)
+		return -EBADMSG;
+	item->n = (size_t)n;
+	if (reader->keeps_columns) {
+		item->columns = reader->body;
+		item->n_bytes = head->raw_bytes;
+		return trace_columns_verify(reader->body);
+	}
 	if (!reader->events)
 		reader->events = malloc(TRACE_FRAME_MAX_EVENTS * sizeof(reader->events[0]));
 	if (!reader->events)
 		return -ENOMEM;
-
-	if ((uint32_t)n != head->n_items)
-		return -EBADMSG;
-	item->n = (size_t)n;
 	item->events = reader->events;
 	return trace_columns_decode(reader->body, reader->events);
 }

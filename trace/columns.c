@@ -183,53 +183,49 @@ int trace_columns_check(const uint8_t *body, size_t n_bytes)
 	return (int)head.n_events;
 }
 
-/* A column while it is read; next may pass end by less than TRACE_VARINT_SLACK. */
-struct cursor {
-	const uint8_t *next;
-	const uint8_t *end;
-};
+/* ---- Decoding ---- */
 
-static bool get(struct cursor *cursor, uint64_t *ret_value)
+static inline bool get(struct trace_column_at *column, uint64_t *ret_value)
 {
-	const uint8_t *next = trace_varint_get(cursor->next, ret_value);
+	const uint8_t *next = trace_varint_get(column->next, ret_value);
 
-	if (!next || next > cursor->end)
+	if (!next || next > column->end)
 		return false;
-	cursor->next = next;
+	column->next = next;
 	return true;
 }
 
-static bool get_byte(struct cursor *cursor, uint8_t *ret_value)
+static bool get_byte(struct trace_column_at *column, uint8_t *ret_value)
 {
-	if (cursor->next >= cursor->end)
+	if (column->next >= column->end)
 		return false;
-	*ret_value = *cursor->next++;
+	*ret_value = *column->next++;
 	return true;
 }
 
 /* Step over what a newer writer has added. */
-static bool skip_more(struct cursor *cursor)
+static bool skip_more(struct trace_column_at *column)
 {
 	uint64_t n_bytes;
 
-	if (!get(cursor, &n_bytes) || n_bytes > (uint64_t)(cursor->end - cursor->next))
+	if (!get(column, &n_bytes) || n_bytes > (uint64_t)(column->end - column->next))
 		return false;
-	cursor->next += n_bytes;
+	column->next += n_bytes;
 	return true;
 }
 
-static bool get_extra(struct cursor *cursor, struct trace_event *event)
+static bool get_extra(struct trace_column_at *column, struct trace_event *event)
 {
 	uint64_t flags = 0, begin = 0, old_address = 0;
 	uint8_t mask, low = 0;
 
-	if (!get_byte(cursor, &mask) || ((mask & TRACE_EXTRA_LOW) && !get_byte(cursor, &low)) ||
-	    ((mask & TRACE_EXTRA_FLAGS) && !get(cursor, &flags)) ||
-	    ((mask & TRACE_EXTRA_BEGIN) && !get(cursor, &begin)) ||
-	    ((mask & TRACE_EXTRA_OLD_ADDRESS) && !get(cursor, &old_address)) ||
-	    ((mask & TRACE_EXTRA_OLD_SIZE) && !get(cursor, &event->old_size)) ||
-	    ((mask & TRACE_EXTRA_DETAIL) && !get(cursor, &event->detail)) ||
-	    ((mask & TRACE_EXTRA_MORE) && !skip_more(cursor)) || (mask & 0x40) || low > 15)
+	if (!get_byte(column, &mask) || ((mask & TRACE_EXTRA_LOW) && !get_byte(column, &low)) ||
+	    ((mask & TRACE_EXTRA_FLAGS) && !get(column, &flags)) ||
+	    ((mask & TRACE_EXTRA_BEGIN) && !get(column, &begin)) ||
+	    ((mask & TRACE_EXTRA_OLD_ADDRESS) && !get(column, &old_address)) ||
+	    ((mask & TRACE_EXTRA_OLD_SIZE) && !get(column, &event->old_size)) ||
+	    ((mask & TRACE_EXTRA_DETAIL) && !get(column, &event->detail)) ||
+	    ((mask & TRACE_EXTRA_MORE) && !skip_more(column)) || (mask & 0x40) || low > 15)
 		return false;
 
 	event->flags = (uint16_t)flags;
@@ -241,14 +237,14 @@ static bool get_extra(struct cursor *cursor, struct trace_event *event)
 }
 
 /* One event; `before` has the ticks and the address that the deltas count from. */
-static bool get_event(struct cursor cursors[TRACE_COLUMN_COUNT], const struct trace_event *before,
-		      struct trace_event *event)
+static inline bool get_event(struct trace_column_at columns[TRACE_COLUMN_COUNT],
+			     const struct trace_event *before, struct trace_event *event)
 {
 	uint64_t ticks, address, stack_id = 0;
-	uint8_t control = *cursors[TRACE_COLUMN_CONTROL].next++;
+	uint8_t control = *columns[TRACE_COLUMN_CONTROL].next++;
 
-	if (!get(&cursors[TRACE_COLUMN_TICKS], &ticks) ||
-	    !get(&cursors[TRACE_COLUMN_ADDRESS], &address))
+	if (!get(&columns[TRACE_COLUMN_TICKS], &ticks) ||
+	    !get(&columns[TRACE_COLUMN_ADDRESS], &address))
 		return false;
 
 	*event = (struct trace_event){ .op = control & TRACE_CONTROL_OP,
@@ -256,36 +252,150 @@ static bool get_event(struct cursor cursors[TRACE_COLUMN_COUNT], const struct tr
 	event->call = trace_usual_call(event->op);
 	event->address = before->address + ((uint64_t)trace_unzigzag(address) << 4);
 	event->begin_ticks = event->ticks;
-	if ((control & TRACE_CONTROL_SIZE) && !get(&cursors[TRACE_COLUMN_SIZE], &event->size))
+	if ((control & TRACE_CONTROL_SIZE) && !get(&columns[TRACE_COLUMN_SIZE], &event->size))
 		return false;
-	if ((control & TRACE_CONTROL_STACK) && !get(&cursors[TRACE_COLUMN_STACK], &stack_id))
+	if ((control & TRACE_CONTROL_STACK) && !get(&columns[TRACE_COLUMN_STACK], &stack_id))
 		return false;
 	event->stack_id = (uint32_t)stack_id;
-	if ((control & TRACE_CONTROL_CALL) && !get_byte(&cursors[TRACE_COLUMN_CALL], &event->call))
+	if ((control & TRACE_CONTROL_CALL) && !get_byte(&columns[TRACE_COLUMN_CALL], &event->call))
 		return false;
-	return !(control & TRACE_CONTROL_EXTRA) || get_extra(&cursors[TRACE_COLUMN_EXTRA], event);
+	return !(control & TRACE_CONTROL_EXTRA) || get_extra(&columns[TRACE_COLUMN_EXTRA], event);
 }
 
-int trace_columns_decode(const uint8_t *body, struct trace_event *events)
+void trace_columns_begin(const uint8_t *body, struct trace_columns_place *ret_place)
 {
 	struct trace_events_head head;
-	struct cursor cursors[TRACE_COLUMN_COUNT];
 
 	memcpy(&head, body, sizeof(head));
 	body += sizeof(head);
 	for (unsigned i = 0; i < TRACE_COLUMN_COUNT; i++) {
-		cursors[i] = (struct cursor){ body, body + head.column_bytes[i] };
+		ret_place->columns[i] =
+			(struct trace_column_at){ body, body + head.column_bytes[i] };
 		body += head.column_bytes[i];
 	}
+	ret_place->n_left = head.n_events;
+	ret_place->ticks = head.base_ticks;
+	ret_place->address = 0;
+}
 
-	struct trace_event first = { .ticks = head.base_ticks };
-	for (uint32_t i = 0; i < head.n_events; i++) {
-		if (!get_event(cursors, i > 0 ? &events[i - 1] : &first, &events[i]))
+int trace_columns_read(struct trace_columns_place *place, struct trace_event *events, size_t max)
+{
+	size_t n = place->n_left < max ? place->n_left : max;
+	struct trace_event first = { .ticks = place->ticks, .address = place->address };
+
+	for (size_t i = 0; i < n; i++) {
+		if (!get_event(place->columns, i > 0 ? &events[i - 1] : &first, &events[i]))
 			return -EBADMSG;
 	}
-	for (unsigned i = 0; i < TRACE_COLUMN_COUNT; i++) {
-		if (cursors[i].next != cursors[i].end)
-			return -EBADMSG;
+	place->n_left -= (uint32_t)n;
+	if (n > 0) {
+		place->ticks = events[n - 1].ticks;
+		place->address = events[n - 1].address;
 	}
-	return 0;
+	return (int)n;
+}
+
+int trace_columns_decode(const uint8_t *body, struct trace_event *events)
+{
+	struct trace_columns_place place;
+
+	trace_columns_begin(body, &place);
+	int n = trace_columns_read(&place, events, place.n_left);
+	for (unsigned i = 0; n >= 0 && i < TRACE_COLUMN_COUNT; i++) {
+		if (place.columns[i].next != place.columns[i].end)
+			n = -EBADMSG;
+	}
+	return n < 0 ? n : 0;
+}
+
+/* ---- Checking without decoding ---- */
+
+#define HIGH_BITS UINT64_C(0x8080808080808080)
+
+/* How many of the eight bytes of a word have their high bit set, when it has no other bits. */
+static unsigned n_high(uint64_t bits)
+{
+	return (unsigned)((bits >> 7) * UINT64_C(0x0101010101010101) >> 56);
+}
+
+/* Up to eight bytes of a column; what is behind its end counts as 0. */
+static uint64_t word_at(const struct trace_column_at *column, const uint8_t *at)
+{
+	size_t n_bytes = (size_t)(column->end - at);
+	uint64_t word = 0;
+
+	memcpy(&word, at, sizeof(word)); /* the slack behind a body is readable */
+	return n_bytes >= sizeof(word) ? word : word & ((UINT64_C(1) << (8 * n_bytes)) - 1);
+}
+
+/* Whether a column holds n varints and nothing else: one by one. */
+static bool walks(struct trace_column_at column, size_t n)
+{
+	uint64_t value;
+
+	for (; n > 0; n--) {
+		if (!get(&column, &value))
+			return false;
+	}
+	return column.next == column.end;
+}
+
+/*
+ * The same, eight bytes at a time. A varint ends where a high bit is missing. One that is too long
+ * has four bytes of a half of some word that go on: then they are looked at one by one.
+ */
+static bool holds_varints(const struct trace_column_at *column, size_t n)
+{
+	size_t n_bytes = (size_t)(column->end - column->next), n_going_on = 0;
+
+	if (n_bytes == 0)
+		return n == 0;
+	for (const uint8_t *at = column->next; at < column->end; at += sizeof(uint64_t)) {
+		uint64_t bits = word_at(column, at) & HIGH_BITS;
+		if (bits >> 32 == HIGH_BITS >> 32 || (uint32_t)bits == (uint32_t)HIGH_BITS)
+			return walks(*column, n);
+		n_going_on += n_high(bits);
+	}
+	return column->end[-1] < 0x80 && n_bytes - n_going_on == n;
+}
+
+/* How many control bytes have a flag. */
+static size_t n_with(const struct trace_column_at *control, uint8_t flag)
+{
+	unsigned shift = (unsigned)__builtin_clz((uint32_t)flag << 24);
+	size_t n = 0;
+
+	for (const uint8_t *at = control->next; at < control->end; at += sizeof(uint64_t))
+		n += n_high(word_at(control, at) << shift & HIGH_BITS);
+	return n;
+}
+
+static bool holds_extras(struct trace_column_at column, size_t n)
+{
+	struct trace_event event = { 0 };
+
+	for (; n > 0; n--) {
+		if (!get_extra(&column, &event))
+			return false;
+	}
+	return column.next == column.end;
+}
+
+int trace_columns_verify(const uint8_t *body)
+{
+	struct trace_columns_place place;
+	const struct trace_column_at *columns = place.columns;
+
+	trace_columns_begin(body, &place);
+	const struct trace_column_at *control = &columns[TRACE_COLUMN_CONTROL];
+	const struct trace_column_at *call = &columns[TRACE_COLUMN_CALL];
+	bool is_good =
+		holds_varints(&columns[TRACE_COLUMN_TICKS], place.n_left) &&
+		holds_varints(&columns[TRACE_COLUMN_ADDRESS], place.n_left) &&
+		holds_varints(&columns[TRACE_COLUMN_SIZE], n_with(control, TRACE_CONTROL_SIZE)) &&
+		holds_varints(&columns[TRACE_COLUMN_STACK], n_with(control, TRACE_CONTROL_STACK)) &&
+		(size_t)(call->end - call->next) == n_with(control, TRACE_CONTROL_CALL) &&
+		holds_extras(columns[TRACE_COLUMN_EXTRA], n_with(control, TRACE_CONTROL_EXTRA));
+
+	return is_good ? 0 : -EBADMSG;
 }

@@ -13,6 +13,7 @@ struct trace_reader {
 	uint8_t *body; /* raw, of the current frame, TRACE_VARINT_SLACK bytes behind it */
 	size_t body_capacity;
 	struct trace_event *events; /* TRACE_FRAME_MAX_EVENTS, allocated when first needed */
+	bool keeps_columns; /* events are not decoded */
 	struct trace_damage damage;
 	bool is_choosy; /* gives wanted[] only */
 	bool wanted[UINT8_MAX + 1];

@@ -276,6 +276,11 @@ void trace_reader_only(struct trace_reader *reader, const enum trace_frame_type 
 		reader->wanted[types[i]] = true;
 }
 
+void trace_reader_keep_columns(struct trace_reader *reader)
+{
+	reader->keeps_columns = true;
+}
+
 int trace_reader_next(struct trace_reader *reader, struct trace_item *ret_item)
 {
 	while (!reader->damage.ended) {

@@ -30,13 +30,20 @@ uint64_t trace_reader_offset(const struct trace_reader *reader);
 /* Give frames of these types and COMMIT only; what else there is is stepped over unseen. */
 void trace_reader_only(struct trace_reader *reader, const enum trace_frame_type *types, size_t n);
 
+/*
+ * Do not decode events: their items have `columns` instead, to be read by trace_columns_begin() and
+ * its family. Frames that could not be decoded are damage all the same.
+ */
+void trace_reader_keep_columns(struct trace_reader *reader);
+
 /* A frame whose items are decoded. The pointers are valid until the next call. */
 struct trace_item {
 	enum trace_frame_type type; /* INDEX frames are not given */
 	uint32_t stream_id;
 	/* events, nodes, accesses; known records of a RECORDS frame; bytes of PERF, CODE and AUX */
 	size_t n;
-	size_t n_bytes; /* of the decoded body, RECORDS */
+	size_t n_bytes; /* of the decoded body, RECORDS, and of columns */
+	const uint8_t *columns; /* a verified body, trace_reader_keep_columns(); else NULL */
 	union {
 		const struct trace_event *events;
 		const struct trace_node *nodes;

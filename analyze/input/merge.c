@@ -6,17 +6,32 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "trace/columns.h"
+#include "trace/varint.h"
 
-#define FETCH_EVENTS 8 /* of a thread, fetched into the cache before their turn */
-#define KEEP_EVENTS  1024 /* an unused queue of more gives its memory back */
+#define DECODE_EVENTS 128 /* at a time: they stay in the cache until their turn comes */
 
-/* The events of a thread that wait for their turn, in its order. */
+/* A frame of a thread that was not decoded to its end yet. */
+struct frame {
+	struct frame *next;
+	uint64_t start_ticks;
+	struct trace_columns_place place;
+	uint8_t body[];
+};
+
+/*
+ * The events of a thread that wait for their turn: in its order those that are decoded, and behind
+ * them frames. Where there are frames the first event is decoded, and nothing can come before it.
+ */
 struct stream {
 	struct merge_event *events;
 	size_t first;
 	size_t n; /* behind the last */
 	size_t n_allocated;
+	struct frame *frames;
+	struct frame **last_frame;
 	bool is_used; /* since merge_shrink() came last */
+	bool is_waiting; /* in the heap */
 	int64_t due; /* of the first event ... */
 	int64_t floor; /* ... and of the one before it: due is never less */
 	uint32_t thread;
@@ -33,6 +48,7 @@ struct merge {
 	size_t n_waiting;
 	uint64_t n_links;
 	int64_t skew;
+	struct trace_event decoded[DECODE_EVENTS];
 };
 
 int merge_open(int64_t skew, struct merge **ret_merge)
@@ -45,14 +61,30 @@ int merge_open(int64_t skew, struct merge **ret_merge)
 	return 0;
 }
 
+static void drop_frame(struct stream *stream)
+{
+	struct frame *frame = stream->frames;
+
+	stream->frames = frame->next;
+	if (!stream->frames)
+		stream->last_frame = &stream->frames;
+	free(frame);
+}
+
+static void free_stream(struct stream *stream)
+{
+	while (stream->frames)
+		drop_frame(stream);
+	free(stream->events);
+	free(stream);
+}
+
 struct merge *merge_close(struct merge *merge)
 {
 	if (!merge)
 		return NULL;
-	for (size_t i = 0; i < merge->n_streams; i++) {
-		free(merge->streams[i]->events);
-		free(merge->streams[i]);
-	}
+	for (size_t i = 0; i < merge->n_streams; i++)
+		free_stream(merge->streams[i]);
 	free(merge->streams);
 	free(merge->by_thread);
 	free(merge->waiting);
@@ -111,6 +143,7 @@ static struct stream *stream_of(struct merge *merge, uint32_t thread, uint32_t p
 	stream->thread = thread;
 	stream->process = process;
 	stream->floor = INT64_MIN;
+	stream->last_frame = &stream->frames;
 	merge->streams[merge->n_streams++] = stream;
 	*place = stream;
 	return stream;
@@ -162,25 +195,21 @@ static void set_due(struct stream *stream)
 	stream->due = time > stream->floor ? time : stream->floor;
 }
 
-/* The stream has a new first event, earlier than the one before, or its first at all. */
-static void move_forward(struct merge *merge, struct stream *stream, bool is_new)
+/* The stream's first event is another one now, or there is none any more. */
+static void find_place(struct merge *merge, struct stream *stream)
 {
-	set_due(stream);
-	if (is_new)
-		stream->place = merge->n_waiting++;
-	sift_up(merge, stream);
-}
-
-/* The stream's first event is gone, and with it those that were taken out before their turn. */
-static void move_back(struct merge *merge, struct stream *stream)
-{
-	while (stream->first < stream->n && stream->events[stream->first].flags & MERGE_IS_TAKEN)
-		stream->first++;
 	if (stream->first < stream->n) {
 		set_due(stream);
+		if (!stream->is_waiting)
+			stream->place = merge->n_waiting++;
+		stream->is_waiting = true;
+		sift_up(merge, stream);
 		sift_down(merge, stream);
 		return;
 	}
+	if (!stream->is_waiting)
+		return;
+	stream->is_waiting = false;
 	struct stream *last = merge->waiting[--merge->n_waiting];
 	if (last != stream) {
 		last->place = stream->place;
@@ -220,31 +249,47 @@ static int make_room(struct stream *stream)
  * An event goes to the end of its thread's queue, but before births that it came before: a signal
  * handler's events between the two halves of a realloc were reserved behind it.
  */
-static int append(struct merge *merge, struct stream *stream, const struct merge_event *event)
+static int append(struct stream *stream, const struct merge_event *event)
 {
 	int r = make_room(stream);
 	if (r < 0)
 		return r;
 
-	stream->is_used = true;
-	size_t at = stream->n;
+	size_t at = stream->n++;
 	while (at > stream->first && stream->events[at - 1].flags & MERGE_IS_BIRTH &&
 	       stream->events[at - 1].time > event->time) {
 		stream->events[at] = stream->events[at - 1];
 		at--;
 	}
 	stream->events[at] = *event;
-	bool is_new = stream->n++ == stream->first;
-	if (at == stream->first)
-		move_forward(merge, stream, is_new);
 	return 0;
 }
 
-int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
-	       const struct trace_event *event, uint64_t start_ticks)
+/* An event that moves a block is two. */
+static int append_move(struct merge *merge, struct stream *stream, const struct trace_event *event,
+		       uint64_t start_ticks, struct merge_event *birth)
 {
-	bool moves = event->op == TRACE_OP_REALLOC || event->op == TRACE_OP_MREMAP;
-	struct stream *stream = stream_of(merge, thread, process);
+	int r = 0;
+
+	if (event->old_address && event->address)
+		birth->link = ++merge->n_links;
+	if (event->old_address) {
+		struct merge_event end = *birth;
+		end.flags |= MERGE_IS_END;
+		end.time = (int64_t)(event->begin_ticks - start_ticks);
+		end.address = event->old_address;
+		end.size = event->old_size;
+		r = append(stream, &end);
+	}
+	if (r < 0 || !event->address)
+		return r;
+	birth->flags |= MERGE_IS_BIRTH;
+	return append(stream, birth);
+}
+
+static int enqueue(struct merge *merge, struct stream *stream, const struct trace_event *event,
+		   uint64_t start_ticks)
+{
 	struct merge_event out = {
 		.op = event->op,
 		.call = event->call,
@@ -255,10 +300,7 @@ int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 		.size = event->size,
 		.detail = event->detail,
 	};
-	int r = 0;
 
-	if (!stream)
-		return -ENOMEM;
 	if (event->op == TRACE_OP_BREAK) {
 		bool has_grown = event->address > event->old_address;
 
@@ -266,21 +308,86 @@ int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 		out.size = (has_grown ? event->address : event->old_address) - out.address;
 		out.detail = event->address;
 	}
-	if (moves && event->old_address && event->address)
-		out.link = ++merge->n_links;
-	if (moves && event->old_address) {
-		struct merge_event end = out;
-		end.flags |= MERGE_IS_END;
-		end.time = (int64_t)(event->begin_ticks - start_ticks);
-		end.address = event->old_address;
-		end.size = event->old_size;
-		r = append(merge, stream, &end);
+	if (event->op == TRACE_OP_REALLOC || event->op == TRACE_OP_MREMAP)
+		return append_move(merge, stream, event, start_ticks, &out);
+	return append(stream, &out);
+}
+
+/* The next events of the first frame join the queue. 0 or -ENOMEM. */
+static int decode_more(struct merge *merge, struct stream *stream)
+{
+	struct frame *frame = stream->frames;
+	int n = trace_columns_read(&frame->place, merge->decoded, DECODE_EVENTS);
+	int r = 0;
+
+	if (stream->first == stream->n)
+		stream->first = stream->n = 0;
+	for (int i = 0; i < n && r == 0; i++)
+		r = enqueue(merge, stream, &merge->decoded[i], frame->start_ticks);
+	if (n <= 0 || frame->place.n_left == 0)
+		drop_frame(stream);
+	return r;
+}
+
+/* Whether a frame may hold the first event, or one before it: behind births only. */
+static bool needs_more(const struct stream *stream)
+{
+	if (!stream->frames)
+		return false;
+	return stream->first == stream->n ||
+	       (stream->events[stream->first].flags & MERGE_IS_BIRTH &&
+		stream->events[stream->n - 1].flags & MERGE_IS_BIRTH);
+}
+
+/* Something was added to the stream, or its first event is gone. 0 or -ENOMEM. */
+static int settle(struct merge *merge, struct stream *stream)
+{
+	int r = 0;
+
+	do {
+		/* Taken out before their turn. */
+		while (stream->first < stream->n &&
+		       stream->events[stream->first].flags & MERGE_IS_TAKEN)
+			stream->first++;
+	} while (needs_more(stream) && (r = decode_more(merge, stream)) == 0);
+	find_place(merge, stream);
+	return r;
+}
+
+int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
+	       const struct trace_event *event, uint64_t start_ticks)
+{
+	struct stream *stream = stream_of(merge, thread, process);
+	int r = 0;
+
+	if (!stream)
+		return -ENOMEM;
+	stream->is_used = true;
+	while (stream->frames && r == 0)
+		r = decode_more(merge, stream);
+	if (r == 0)
+		r = enqueue(merge, stream, event, start_ticks);
+	return r < 0 ? r : settle(merge, stream);
+}
+
+int merge_add(struct merge *merge, const struct merge_frame *added)
+{
+	struct stream *stream = stream_of(merge, added->thread, added->process);
+	struct frame *frame = malloc(sizeof(*frame) + added->n_bytes + TRACE_VARINT_SLACK);
+
+	if (!stream || !frame) {
+		free(frame);
+		return -ENOMEM;
 	}
-	if (moves && !event->address)
-		return r;
-	if (moves)
-		out.flags |= MERGE_IS_BIRTH;
-	return r < 0 ? r : append(merge, stream, &out);
+	frame->next = NULL;
+	frame->start_ticks = added->start_ticks;
+	memcpy(frame->body, added->columns, added->n_bytes);
+	memset(frame->body + added->n_bytes, 0, TRACE_VARINT_SLACK);
+	trace_columns_begin(frame->body, &frame->place);
+	*stream->last_frame = frame;
+	stream->last_frame = &frame->next;
+	stream->is_used = true;
+	return settle(merge, stream);
 }
 
 int64_t merge_next(const struct merge *merge)
@@ -288,17 +395,15 @@ int64_t merge_next(const struct merge *merge)
 	return merge->n_waiting > 0 ? merge->waiting[0]->due : INT64_MAX;
 }
 
-uint32_t merge_take(struct merge *merge, struct merge_event *ret_event)
+int merge_take(struct merge *merge, uint32_t *ret_thread, struct merge_event *ret_event)
 {
 	struct stream *stream = merge->waiting[0];
 
-	if (stream->n - stream->first > FETCH_EVENTS)
-		__builtin_prefetch(&stream->events[stream->first + FETCH_EVENTS]);
 	*ret_event = stream->events[stream->first++];
 	ret_event->time = stream->due;
 	stream->floor = stream->due;
-	move_back(merge, stream);
-	return stream->thread;
+	*ret_thread = stream->thread;
+	return settle(merge, stream);
 }
 
 /* ---- Repair of the order between threads ---- */
@@ -319,52 +424,74 @@ static bool gives_birth(const struct merge_event *event, uint64_t address)
 	return is_birth && event->address == address;
 }
 
-/* The place of the event of a stream that ends the block, before any that gives birth to it. */
-static struct merge_event *find_end(const struct merge *merge, const struct stream *stream,
-				    const struct merge_wanted *wanted)
+/*
+ * The event of a stream that ends the block, before any that gives birth to it. Returns 1 with its
+ * number, 0, or -ENOMEM.
+ */
+static int find_end(struct merge *merge, struct stream *stream, const struct merge_wanted *wanted,
+		    size_t *ret_at)
 {
-	for (size_t i = stream->first; i < stream->n; i++) {
-		struct merge_event *event = &stream->events[i];
+	for (size_t i = stream->first;; i++) {
+		size_t n_before = i - stream->first;
+		if (i == stream->n && stream->frames) {
+			int r = decode_more(merge, stream);
+			if (r < 0)
+				return r;
+			i = stream->first + n_before; /* what is decoded may have moved */
+		}
+		if (i == stream->n)
+			return 0;
+		const struct merge_event *event = &stream->events[i];
 		if (event->time > wanted->time + merge->skew || gives_birth(event, wanted->address))
-			return NULL;
-		if (ends(event, wanted->address))
-			return event;
+			return 0;
+		if (ends(event, wanted->address)) {
+			*ret_at = i;
+			return 1;
+		}
 	}
-	return NULL;
 }
 
-/* The event is gone from the queue. */
-static void take_out(struct merge *merge, struct stream *stream, struct merge_event *event)
+/* The stream whose end of the block comes first; NULL: none. 0 or -ENOMEM. */
+static int find_owner(struct merge *merge, const struct merge_wanted *wanted,
+		      struct stream **ret_owner, size_t *ret_at)
 {
-	event->flags |= MERGE_IS_TAKEN;
-	if (event == &stream->events[stream->first])
-		move_back(merge, stream);
-}
+	int64_t first_ns = INT64_MAX;
 
-bool merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint32_t *ret_thread,
-		    struct merge_event *ret_event, bool *ret_is_next)
-{
-	struct merge_event *first = NULL;
-	struct stream *owner = NULL;
-
+	*ret_owner = NULL;
 	for (size_t i = 0; i < merge->n_waiting; i++) {
 		struct stream *stream = merge->waiting[i];
+		size_t at;
+
 		if (stream->thread == wanted->thread || stream->process != wanted->process ||
 		    stream->due > wanted->time + merge->skew)
 			continue;
-		struct merge_event *event = find_end(merge, stream, wanted);
-		if (event && (!first || event->time < first->time)) {
-			first = event;
-			owner = stream;
-		}
+		int r = find_end(merge, stream, wanted, &at);
+		if (r < 0)
+			return r;
+		if (r == 0 || (*ret_owner && stream->events[at].time >= first_ns))
+			continue;
+		first_ns = stream->events[at].time;
+		*ret_owner = stream;
+		*ret_at = at;
 	}
-	if (!first)
-		return false;
+	return 0;
+}
+
+int merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint32_t *ret_thread,
+		   struct merge_event *ret_event, bool *ret_is_next)
+{
+	struct stream *owner;
+	size_t at = 0;
+	int r = find_owner(merge, wanted, &owner, &at);
+
+	if (r < 0 || !owner)
+		return r;
 	*ret_thread = owner->thread;
-	*ret_event = *first;
-	*ret_is_next = first == &owner->events[owner->first];
-	take_out(merge, owner, first);
-	return true;
+	*ret_event = owner->events[at];
+	*ret_is_next = at == owner->first;
+	owner->events[at].flags |= MERGE_IS_TAKEN;
+	r = settle(merge, owner);
+	return r < 0 ? r : 1;
 }
 
 void merge_shrink(struct merge *merge)
@@ -374,12 +501,10 @@ void merge_shrink(struct merge *merge)
 		bool was_used = stream->is_used;
 
 		stream->is_used = false;
-		if (stream->first > stream->n - stream->first)
-			move_to_front(stream);
-		if (stream->n > 0 || was_used || stream->n_allocated <= KEEP_EVENTS)
+		if (stream->is_waiting || was_used)
 			continue;
 		free(stream->events);
 		stream->events = NULL;
-		stream->n_allocated = 0;
+		stream->first = stream->n = stream->n_allocated = 0;
 	}
 }

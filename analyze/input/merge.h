@@ -51,19 +51,29 @@ struct merge *merge_close(struct merge *merge); /* accepts NULL, returns NULL */
 int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 	       const struct trace_event *event, uint64_t start_ticks);
 
+/* The same for all of a frame whose events are decoded when their turn comes. It is copied. */
+struct merge_frame {
+	uint32_t thread;
+	uint32_t process;
+	uint64_t start_ticks;
+	const uint8_t *columns; /* verified: trace_item.columns */
+	size_t n_bytes;
+};
+int merge_add(struct merge *merge, const struct merge_frame *frame);
+
 /* When the next event is due; INT64_MAX: there is none. It is never less than the one before. */
 int64_t merge_next(const struct merge *merge);
 
 /*
  * Take the next event out; call only when there is one. Its time is what merge_next() was: where
- * stamps of a thread run backwards its order counts. Returns the thread.
+ * stamps of a thread run backwards its order counts. Returns 0 with the thread, or -ENOMEM.
  */
-uint32_t merge_take(struct merge *merge, struct merge_event *ret_event);
+int merge_take(struct merge *merge, uint32_t *ret_thread, struct merge_event *ret_event);
 
 /*
  * A block was born at an address of an image that is still taken. If another thread ends it within
- * MERGE_SKEW_NS, take that event out now: true with the thread and the event. *ret_is_next: it was
- * the thread's next event.
+ * MERGE_SKEW_NS, take that event out now: 1 with the thread and the event. *ret_is_next: it was the
+ * thread's next event. Else 0, or -ENOMEM.
  */
 struct merge_wanted {
 	uint32_t process;
@@ -71,11 +81,11 @@ struct merge_wanted {
 	uint64_t address;
 	int64_t time;
 };
-bool merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint32_t *ret_thread,
-		    struct merge_event *ret_event, bool *ret_is_next);
+int merge_take_end(struct merge *merge, const struct merge_wanted *wanted, uint32_t *ret_thread,
+		   struct merge_event *ret_event, bool *ret_is_next);
 
 /*
  * Up to here all was taken that could be. Give back the memory of queues that were empty since the
- * last time, too: a page that is new to the process costs as much as several events.
+ * last time, too.
  */
 void merge_shrink(struct merge *merge);

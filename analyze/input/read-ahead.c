@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/worker-thread.h"
+#include "trace/varint.h"
 
 #define MAX_BYTES (8u << 20) /* of items that nobody has taken; one more may be on its way */
 
@@ -44,12 +45,17 @@ struct pieces {
 	size_t n_rest;
 };
 
+static const uint8_t slack[TRACE_VARINT_SLACK]; /* behind columns */
+
 static struct pieces pieces_of(const struct trace_item *item)
 {
 	switch (item->type) {
 	case TRACE_FRAME_RECORDS:
 		return (struct pieces){ item->records, item->n_bytes, NULL, 0 };
 	case TRACE_FRAME_EVENTS:
+		if (item->columns)
+			return (struct pieces){ item->columns, item->n_bytes, slack,
+						sizeof(slack) };
 		return (struct pieces){ item->events, item->n * sizeof(*item->events), NULL, 0 };
 	case TRACE_FRAME_NODES:
 		return (struct pieces){ item->nodes, item->n * sizeof(*item->nodes), NULL, 0 };
@@ -82,6 +88,8 @@ static void point(struct ahead_item *copy, const struct pieces *pieces, size_t a
 	} else if (copy->item.type == TRACE_FRAME_AUX) {
 		copy->item.aux.head = (const void *)copy->bytes;
 		copy->item.aux.bytes = copy->bytes + at_rest;
+	} else if (copy->item.columns) {
+		copy->item.columns = (const void *)copy->bytes;
 	} else if (pieces->head) {
 		copy->item.perf = copy->bytes;
 	}

@@ -2,12 +2,14 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/input/clock-map.h"
 #include "analyze/live/freed-pages.h"
 #include "store/totals/timeline.h"
 #include "tests/unit/analyze/fixtures/check-db.h"
 #include "tests/support/suite.h"
+#include "trace/columns.h"
 
 #define START UINT64_C(1000)
 
@@ -49,9 +51,11 @@ static void push_realloc(uint32_t thread, uint64_t begin, uint64_t ticks, uint64
 static struct merge_event take(uint32_t thread, int64_t time)
 {
 	struct merge_event event;
+	uint32_t from;
 
 	ck_assert_int_eq(merge_next(merge), time);
-	ck_assert_uint_eq(merge_take(merge, &event), thread);
+	ck_assert_int_eq(merge_take(merge, &from, &event), 0);
+	ck_assert_uint_eq(from, thread);
 	ck_assert_int_eq(event.time, time);
 	return event;
 }
@@ -134,13 +138,13 @@ START_TEST(an_end_that_is_late_is_taken_out_once)
 	push(2, TRACE_OP_FREE, 130, 0x10);
 	push(2, TRACE_OP_ALLOC, 140, 0x98);
 	push(3, TRACE_OP_FREE, 125, 0x10);
-	ck_assert(merge_take_end(merge, &wanted, &thread, &event, &is_next));
+	ck_assert_int_eq(merge_take_end(merge, &wanted, &thread, &event, &is_next), 1);
 	ck_assert_uint_eq(thread, 3); /* the earlier of the two */
 	ck_assert(is_next);
-	ck_assert(merge_take_end(merge, &wanted, &thread, &event, &is_next));
+	ck_assert_int_eq(merge_take_end(merge, &wanted, &thread, &event, &is_next), 1);
 	ck_assert_uint_eq(thread, 2);
 	ck_assert(!is_next);
-	ck_assert(!merge_take_end(merge, &wanted, &thread, &event, &is_next));
+	ck_assert_int_eq(merge_take_end(merge, &wanted, &thread, &event, &is_next), 0);
 	take(2, 120);
 	take(2, 140);
 	ck_assert_int_eq(merge_next(merge), INT64_MAX);
@@ -172,7 +176,7 @@ START_TEST(an_end_of_another_block_is_left_where_it_is)
 		push(others[_i].thread, TRACE_OP_ALLOC, others[_i].ticks - 1, 0x10);
 	end.ticks = end.begin_ticks = START + others[_i].ticks;
 	ck_assert_int_eq(merge_push(merge, others[_i].thread, others[_i].process, &end, START), 0);
-	ck_assert(!merge_take_end(merge, &wanted, &thread, &event, &is_next));
+	ck_assert_int_eq(merge_take_end(merge, &wanted, &thread, &event, &is_next), 0);
 }
 END_TEST
 
@@ -188,7 +192,8 @@ START_TEST(many_threads_are_merged_and_their_memory_given_back)
 	}
 	for (; merge_next(merge) != INT64_MAX; n++) {
 		struct merge_event event;
-		merge_take(merge, &event);
+		uint32_t thread;
+		check_equal(merge_take(merge, &thread, &event), 0);
 		check_equal(event.time >= last, true);
 		last = event.time;
 	}
@@ -196,6 +201,98 @@ START_TEST(many_threads_are_merged_and_their_memory_given_back)
 	merge_shrink(merge);
 	push(5, TRACE_OP_ALLOC, 3000000, 1);
 	take(5, 3000000);
+}
+END_TEST
+
+/* Events of a thread, some of which move blocks, or were reserved before what comes first here. */
+static struct trace_event random_event(uint64_t *ticks)
+{
+	struct trace_event event = { .op = rand() % 3 ? TRACE_OP_FREE : TRACE_OP_REALLOC };
+
+	*ticks += (uint64_t)rand() % 9;
+	event.begin_ticks = event.ticks = START + *ticks;
+	event.address = (uint64_t)(rand() % 50) * 16;
+	event.size = 24;
+	if (event.op == TRACE_OP_REALLOC) {
+		event.old_address = (uint64_t)(rand() % 50) * 16;
+		event.ticks += (uint64_t)rand() % 2000;
+	}
+	return event;
+}
+
+static void add_frame(uint32_t thread, const struct trace_event *events, size_t n)
+{
+	struct trace_columns columns = { 0 };
+	struct iovec parts[TRACE_COLUMNS_PARTS];
+	uint8_t body[60000];
+	size_t n_bytes = 0;
+
+	ck_assert_int_eq(trace_columns_reserve(&columns, (uint32_t)n), 0);
+	for (size_t i = 0; i < n; i++)
+		trace_columns_append(&columns, &events[i]);
+	ck_assert_uint_le(trace_columns_parts(&columns, parts), sizeof(body));
+	for (size_t i = 0; i < TRACE_COLUMNS_PARTS; i++) {
+		memcpy(body + n_bytes, parts[i].iov_base, parts[i].iov_len);
+		n_bytes += parts[i].iov_len;
+	}
+	struct merge_frame frame = { thread, 1, START, body, n_bytes };
+	ck_assert_int_eq(merge_add(merge, &frame), 0);
+	trace_columns_finish(&columns);
+}
+
+/* One of each next, at times with an end that is asked for early. */
+static bool take_same(struct merge *other, uint64_t step)
+{
+	struct merge_wanted wanted = { 1, 9, step % 50 * 16, merge_next(merge) };
+	struct merge_event event, expected;
+	uint32_t thread, expected_thread;
+	bool is_next, is_expected;
+
+	check_equal(merge_next(merge), merge_next(other));
+	if (merge_next(merge) == INT64_MAX)
+		return false;
+	int r = step % 3 ? 0 : merge_take_end(merge, &wanted, &thread, &event, &is_next);
+	if (step % 3 == 0)
+		check_equal(
+			merge_take_end(other, &wanted, &expected_thread, &expected, &is_expected),
+			r);
+	if (r == 0) {
+		check_equal(merge_take(merge, &thread, &event), 0);
+		check_equal(merge_take(other, &expected_thread, &expected), 0);
+	}
+	check_equal(thread, expected_thread);
+	check_equal(event.link != 0, expected.link != 0);
+	event.link = expected.link = 0;
+	check_equal(memcmp(&event, &expected, sizeof(event)), 0);
+	return true;
+}
+
+START_TEST(frames_give_the_same_as_their_events)
+{
+	struct trace_event events[3][600];
+	struct merge *other;
+	uint64_t step = 0;
+
+	srand((unsigned)_i);
+	ck_assert_int_eq(merge_open(50, &other), 0);
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < 3; i++) {
+			uint64_t ticks = round * 3000 + i;
+			for (size_t j = 0; j < 600; j++)
+				events[i][j] = random_event(&ticks);
+			for (size_t j = 0; j < 600; j++)
+				ck_assert_int_eq(merge_push(other, i, 1, &events[i][j], START), 0);
+			add_frame(i, events[i], 200);
+			add_frame(i, events[i] + 200, 399);
+			add_frame(i, events[i] + 599, 1);
+		}
+		for (int i = 0; i < 500; i++)
+			take_same(other, step++);
+	}
+	while (take_same(other, step))
+		step++;
+	ck_assert_uint_gt(step, 3600);
+	merge_close(other);
 }
 END_TEST
 
@@ -343,6 +440,7 @@ int main(void)
 	tcase_add_test(order, an_end_that_is_late_is_taken_out_once);
 	tcase_add_loop_test(order, an_end_of_another_block_is_left_where_it_is, 0, 4);
 	tcase_add_test(order, many_threads_are_merged_and_their_memory_given_back);
+	tcase_add_loop_test(order, frames_give_the_same_as_their_events, 0, 20);
 	tcase_add_test(parts, ticks_between_pairs_lie_on_straight_lines);
 	tcase_add_test(parts, pairs_that_run_backwards_are_refused);
 	tcase_add_loop_test(parts, absurd_stamps_do_not_overflow, 0, 25);

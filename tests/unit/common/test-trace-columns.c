@@ -108,6 +108,23 @@ static uint8_t *encode(const struct trace_event *events, uint32_t n, size_t *ret
 	return body;
 }
 
+static void check_comes_back_in_parts(const uint8_t *body, const struct trace_event *events,
+				      uint32_t n)
+{
+	struct trace_columns_place place;
+	struct trace_event got[7];
+	int n_got, at = 0;
+
+	trace_columns_begin(body, &place);
+	while ((n_got = trace_columns_read(&place, got, 7)) > 0) {
+		ck_assert_int_le(at + n_got, (int)n);
+		ck_assert_mem_eq(got, &events[at], (size_t)n_got * sizeof(got[0]));
+		at += n_got;
+	}
+	ck_assert_int_eq(n_got, 0);
+	ck_assert_int_eq(at, (int)n);
+}
+
 static void check_comes_back(const struct trace_event *events, uint32_t n)
 {
 	struct trace_event *got = calloc(n + 1, sizeof(*got));
@@ -115,9 +132,11 @@ static void check_comes_back(const struct trace_event *events, uint32_t n)
 	uint8_t *body = encode(events, n, &n_bytes);
 
 	ck_assert_int_eq(trace_columns_check(body, n_bytes), (int)n);
+	ck_assert_int_eq(trace_columns_verify(body), 0);
 	ck_assert_int_eq(trace_columns_decode(body, got), 0);
 	for (uint32_t i = 0; i < n; i++)
 		ck_assert_mem_eq(&got[i], &events[i], sizeof(got[i]));
+	check_comes_back_in_parts(body, events, n);
 	free(body);
 	free(got);
 }
@@ -188,7 +207,8 @@ START_TEST(garbage_in_columns_is_refused_or_decoded_but_never_overrun)
 		body[at] = (uint8_t)trace_random_bits(&random);
 		int n = trace_columns_check(body, n_bytes);
 		if (n >= 0 && n <= 64)
-			(void)trace_columns_decode(body, got);
+			ck_assert_int_eq(trace_columns_verify(body),
+					 trace_columns_decode(body, got));
 		if (round % 3 == 0)
 			body[at] = was;
 	}
