@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/human-number.h"
 #include "report/chart/heatmap-request.h"
+#include "report/chart/palette.h"
 #include "report/selection/selection.h"
 
 /* Cells of csv and json, where --cells does not say. */
@@ -148,14 +149,9 @@ int report_heatmap_prepare(sqlite3 *db, const struct report_request *request)
 #define LEAST_COLUMNS	8
 #define N_LINES		24
 #define N_SHADES	4
-#define N_COLOURS	7
 #define NOTHING		(-1)
 
-/*
- * From dark to light, as viridis: told apart by everybody, also in grey. Then what lies in a block,
- * untouched.
- */
-static const unsigned char colours[N_COLOURS] = { 54, 60, 30, 36, 71, 148, 220 };
+/* Of what lies in a block, untouched. */
 static const unsigned char greys[N_SHADES] = { 236, 238, 240, 242 };
 static const char *const shades[N_SHADES] = { "░", "▒", "▓", "█" };
 
@@ -189,10 +185,12 @@ static int colour_of(const struct heat *heat, unsigned x, unsigned y)
 	unsigned part = heat->picture->occupancy[i];
 
 	if (count)
-		return colours[report_heatmap_level(count, heat->most, N_COLOURS)];
+		return (int)palette_terminal(
+			report_heatmap_level(count, heat->most, TERMINAL_LEVELS));
 	if (part == 0)
 		return NOTHING;
-	return heat->most ? greys[part * N_SHADES / 256] : colours[part * N_COLOURS / 256];
+	return heat->most ? greys[part * N_SHADES / 256]
+			  : (int)palette_terminal(part * TERMINAL_LEVELS / 256);
 }
 
 static const char *shade_of(const struct heat *heat, unsigned x, unsigned y)
@@ -300,14 +298,14 @@ static void write_range(FILE *out, unsigned level, uint32_t most, unsigned n)
 static void write_sign(const struct drawing *drawing, unsigned level)
 {
 	if (drawing->is_coloured)
-		fprintf(drawing->out, "  \033[38;5;%dm█\033[0m", colours[level]);
+		fprintf(drawing->out, "  \033[38;5;%um█\033[0m", palette_terminal(level));
 	else
 		fprintf(drawing->out, "  %s", shades[level]);
 }
 
 static void write_legend(const struct drawing *drawing)
 {
-	unsigned n = drawing->is_coloured ? N_COLOURS : N_SHADES;
+	unsigned n = drawing->is_coloured ? TERMINAL_LEVELS : N_SHADES;
 	uint32_t most = drawing->heat->most;
 	FILE *out = drawing->out;
 

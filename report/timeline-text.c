@@ -7,24 +7,25 @@
 #include "common/human-number.h"
 #include "report/chart/axis.h"
 #include "report/chart/curves.h"
+#include "report/chart/palette.h"
 
 #define LABEL_COLUMNS	24
 #define DEFAULT_COLUMNS 100
 #define LEAST_COLUMNS	8
 #define EIGHTHS		8
 
-/* How each curve is drawn: lines of text, colour of a terminal with 256 (Okabe and Ito's). */
+/* How each curve is drawn: lines of text, colour of a terminal with 256. */
 static const struct look {
 	const char *name;
 	unsigned n_lines;
 	unsigned colour;
 	bool is_bytes;
 } looks[CURVE_COUNT] = {
-	[CURVE_LIVE] = { "live", 5, 32, true },
-	[CURVE_RSS] = { "rss", 3, 214, true },
-	[CURVE_ALLOCATIONS] = { "allocations/s", 2, 36, false },
-	[CURVE_SAMPLES] = { "samples/s", 2, 175, false },
-	[CURVE_FAULTS] = { "faults/s", 2, 166, false },
+	[CURVE_LIVE] = { "live", 5, TERMINAL_BLUE, true },
+	[CURVE_RSS] = { "rss", 3, TERMINAL_ORANGE, true },
+	[CURVE_ALLOCATIONS] = { "allocations/s", 2, TERMINAL_GREEN, false },
+	[CURVE_SAMPLES] = { "samples/s", 2, TERMINAL_PURPLE, false },
+	[CURVE_FAULTS] = { "faults/s", 2, TERMINAL_VERMILION, false },
 };
 
 static const char *const levels[EIGHTHS + 1] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };

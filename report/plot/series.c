@@ -192,7 +192,7 @@ static char *series_metrics(sqlite3 *db)
 
 static const struct canvas_pen thin = { PALETTE_BLACK, FIGURE_LINE, 0, CANVAS_NO_COLOUR };
 static const struct canvas_pen median_pen = { PALETTE_BLACK, 1.2, 0, CANVAS_NO_COLOUR };
-static const struct canvas_pen interval_pen = { PALETTE_ORANGE, 2.2, 0, CANVAS_NO_COLOUR };
+static const struct canvas_pen interval_pen = { PALETTE_VERMILION, 2.2, 0, CANVAS_NO_COLOUR };
 static const struct canvas_pen dry_pen = { PALETTE_GREY, FIGURE_LINE, 2.5, CANVAS_NO_COLOUR };
 
 /* The modes of one program, with an axis of their own. */
@@ -298,7 +298,7 @@ static void draw_box(const struct place *place, const struct series_box *box)
 		place->canvas,
 		(struct canvas_rect){ place->x - place->half, top, 2 * place->half, bottom - top },
 		&(struct canvas_pen){ PALETTE_BLACK, FIGURE_LINE, 0,
-				      box->is_natural ? PALETTE_LIGHT : PALETTE_SKY });
+				      box->is_natural ? PALETTE_LIGHT : PALETTE_LIGHT_BLUE });
 	if (box->has_interval)
 		draw_span(place, box->interval[0], box->interval[1], &interval_pen);
 	draw_level(place, box->quartiles[1], 1, &median_pen);

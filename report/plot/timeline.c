@@ -31,7 +31,7 @@ static const struct look {
 
 static const struct canvas_pen pens[2] = {
 	{ PALETTE_BLUE, FIGURE_CURVE, 0, CANVAS_NO_COLOUR },
-	{ PALETTE_ORANGE, FIGURE_CURVE, 2, CANVAS_NO_COLOUR },
+	{ PALETTE_VERMILION, FIGURE_CURVE, 2, CANVAS_NO_COLOUR },
 };
 
 static double most_of(const struct curves *curves, const struct look *look)
