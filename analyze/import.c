@@ -126,14 +126,14 @@ static struct memory_end_of end_of(const struct import *import, uint32_t thread,
 }
 
 /* Returns 0 or a negative errno. */
-static int birth_of(struct import *import, uint32_t thread, const struct merge_event *event,
-		    struct memory_birth *ret_birth)
+static int allocation_of(struct import *import, uint32_t thread, const struct merge_event *event,
+			 struct memory_allocation *ret_allocation)
 {
 	int64_t stack_id = stacks_row(import->stacks, thread, event->stack_id, import->now_ns);
 	if (stack_id < 0)
 		return (int)stack_id;
 
-	*ret_birth = (struct memory_birth){
+	*ret_allocation = (struct memory_allocation){
 		.thread = thread,
 		.call = event->call,
 		.flags = event->flags,
@@ -147,7 +147,10 @@ static int birth_of(struct import *import, uint32_t thread, const struct merge_e
 	return 0;
 }
 
-/* Another thread's free of a block that stands in the way of a birth was perhaps stamped late. */
+/*
+ * Another thread's free of a block that stands in the way of an allocation was perhaps stamped
+ * late.
+ */
 static int take_late(struct import *import, const struct merge_wanted *wanted)
 {
 	struct merge_event event;
@@ -159,58 +162,58 @@ static int take_late(struct import *import, const struct merge_wanted *wanted)
 		return r;
 	struct memory_end_of end = end_of(import, thread, &event);
 	end.is_early = !is_next;
-	r = memory_death(import->memory, &end);
+	r = memory_freed(import->memory, &end);
 	return r < 0 || !is_next ? r : import_tell_event(import, thread, event.op, NULL);
 }
 
 /* What is born was still taken, perhaps by several blocks. */
-static int end_late(struct import *import, const struct memory_birth *birth, int64_t time)
+static int end_late(struct import *import, const struct memory_allocation *allocation, int64_t time)
 {
 	struct merge_wanted wanted = {
-		.process = memory_process_of(import->memory, birth->thread),
-		.thread = birth->thread,
+		.process = memory_process_of(import->memory, allocation->thread),
+		.thread = allocation->thread,
 		.time = time,
 	};
-	uint64_t from = birth->address;
+	uint64_t from = allocation->address;
 	int r = 0;
 
-	while (r == 0 && memory_is_taken(import->memory, birth, &from, &wanted.address))
+	while (r == 0 && memory_is_taken(import->memory, allocation, &from, &wanted.address))
 		r = take_late(import, &wanted);
 	return r;
 }
 
-static int apply_birth(struct import *import, uint32_t thread, const struct merge_event *event)
+static int apply_allocation(struct import *import, uint32_t thread, const struct merge_event *event)
 {
-	struct memory_birth birth;
+	struct memory_allocation allocation;
 	struct owner_block block;
-	int r = birth_of(import, thread, event, &birth);
+	int r = allocation_of(import, thread, event, &allocation);
 
 	if (r == 0)
-		r = memory_birth(import->memory, &birth, &block);
+		r = memory_allocated(import->memory, &allocation, &block);
 	if (r == -EEXIST) {
-		birth.ends_others = true;
-		r = end_late(import, &birth, event->time);
-		r = r < 0 ? r : memory_birth(import->memory, &birth, &block);
+		allocation.ends_others = true;
+		r = end_late(import, &allocation, event->time);
+		r = r < 0 ? r : memory_allocated(import->memory, &allocation, &block);
 	}
-	regions_birth(import->regions, thread, event->size);
+	regions_allocated(import->regions, thread, event->size);
 	if (r == 0)
-		r = withheld_birth(import->withheld, thread, import->now_ns);
+		r = withheld_allocated(import->withheld, thread, import->now_ns);
 	return r < 0 ? r : import_tell_event(import, thread, event->op, &block);
 }
 
 static int apply_map(struct import *import, uint32_t thread, const struct merge_event *event)
 {
-	struct memory_birth birth;
-	int r = birth_of(import, thread, event, &birth);
+	struct memory_allocation allocation;
+	int r = allocation_of(import, thread, event, &allocation);
 
-	return r < 0 ? r : memory_map(import->memory, &birth);
+	return r < 0 ? r : memory_map(import->memory, &allocation);
 }
 
 /* Mapped memory changes, or the break moves. */
 static int apply_change(struct import *import, uint32_t thread, const struct merge_event *event)
 {
-	struct memory_birth change;
-	int r = birth_of(import, thread, event, &change);
+	struct memory_allocation change;
+	int r = allocation_of(import, thread, event, &change);
 
 	if (r == 0 && event->op == TRACE_OP_BREAK)
 		r = memory_break(import->memory, &change, event->detail > event->address);
@@ -219,7 +222,7 @@ static int apply_change(struct import *import, uint32_t thread, const struct mer
 	return r;
 }
 
-/* Events that give birth to no block of the heap. */
+/* Events that allocate no block of the heap. */
 static int apply_other(struct import *import, uint32_t thread, const struct merge_event *event)
 {
 	struct memory_end_of end = end_of(import, thread, event);
@@ -228,7 +231,7 @@ static int apply_other(struct import *import, uint32_t thread, const struct merg
 	switch (event->op) {
 	case TRACE_OP_FREE:
 	case TRACE_OP_REALLOC:
-		return memory_death(import->memory, &end);
+		return memory_freed(import->memory, &end);
 	case TRACE_OP_MMAP:
 		return apply_map(import, thread, event);
 	case TRACE_OP_MUNMAP:
@@ -251,7 +254,7 @@ static int apply_other(struct import *import, uint32_t thread, const struct merg
 	}
 }
 
-static bool is_birth(const struct merge_event *event)
+static bool is_allocation(const struct merge_event *event)
 {
 	return event->op == TRACE_OP_ALLOC ||
 	       (event->op == TRACE_OP_REALLOC && !(event->flags & MERGE_IS_END));
@@ -259,8 +262,8 @@ static bool is_birth(const struct merge_event *event)
 
 static int apply(struct import *import, uint32_t thread, const struct merge_event *event)
 {
-	if (is_birth(event))
-		return apply_birth(import, thread, event);
+	if (is_allocation(event))
+		return apply_allocation(import, thread, event);
 	int r = apply_other(import, thread, event);
 	if (r < 0 || event->flags & TRACE_EVENT_NESTED)
 		return r;

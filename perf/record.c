@@ -241,10 +241,8 @@ bool pmu_sample_register(const struct pmu_sample *sample, unsigned reg, uint64_t
 	return true;
 }
 
-#define X86_STACK_POINTER 7 /* PERF_REG_X86_SP of asm/perf_regs.h, on every machine */
-
 bool pmu_sample_stack_pointer(const struct pmu_sample *sample, uint64_t *ret_address)
 {
 	return pmu_sample_is_x86(sample) &&
-	       pmu_sample_register(sample, X86_STACK_POINTER, ret_address);
+	       pmu_sample_register(sample, PMU_X86_STACK_POINTER, ret_address);
 }

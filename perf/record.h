@@ -161,5 +161,7 @@ static inline bool pmu_sample_is_x86(const struct pmu_sample *sample)
  */
 bool pmu_sample_register(const struct pmu_sample *sample, unsigned reg, uint64_t *ret_value);
 
+#define PMU_X86_STACK_POINTER 7 /* PERF_REG_X86_SP of asm/perf_regs.h, on every machine */
+
 /* The user's stack pointer of a sample of x86-64. Returns false when it is not there. */
 bool pmu_sample_stack_pointer(const struct pmu_sample *sample, uint64_t *ret_address);

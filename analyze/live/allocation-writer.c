@@ -10,7 +10,7 @@
 #include "store/row-writer.h"
 #include "store/writer-thread.h"
 
-#define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* births at a time leave the window */
+#define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* allocations at a time leave the window */
 #define FIRST_WINDOW 1024u /* most runs are small, and 28 MiB are not for them */
 #define MOST_ENDED   8192u /* a power of two of blocks is given to the thread at a time */
 
@@ -40,12 +40,12 @@ enum column {
 	KIND,
 };
 
-/* Blocks that ended, and what had been born by then. */
+/* Blocks that ended, and what had been allocated by then. */
 struct ended {
 	struct block_row *rows;
 	size_t n;
 	size_t n_allocated;
-	uint64_t last; /* the highest id that was born */
+	uint64_t last; /* the highest id that was allocated */
 };
 
 /*
@@ -138,7 +138,7 @@ static int advance(struct block_rows *rows, uint64_t base)
 	return 0;
 }
 
-/* Blocks up to this id have been born: the window moves along. */
+/* Blocks up to this id have been allocated: the window moves along. */
 static int pass(struct block_rows *rows, uint64_t id)
 {
 	while (id >= rows->base + rows->n_window && rows->n_window < BLOCK_ROWS_WINDOW) {
@@ -207,7 +207,7 @@ static int make_room(struct block_rows *rows)
 	return grow_array(&ended->rows, ended->n, &ended->n_allocated, sizeof(*ended->rows));
 }
 
-void block_rows_born(struct block_rows *rows, uint64_t id)
+void block_rows_allocated(struct block_rows *rows, uint64_t id)
 {
 	rows->filled.last = id;
 }

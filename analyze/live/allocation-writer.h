@@ -1,10 +1,10 @@
 #pragma once
 /*
  * Rows of `allocation`, written in the order of their ids as far as memory permits: blocks end in
- * another order than they were born in, and SQLite takes ascending ids several times faster. The
- * last BLOCK_ROWS_WINDOW births wait for the end of those before them; who lives longer is written
- * behind all others, again in the order of ids (allocation-sorter.h). The caller hands over what
- * ended and goes on; a thread of its own does the rest.
+ * another order than they were allocated in, and SQLite takes ascending ids several times faster.
+ * The last BLOCK_ROWS_WINDOW allocations wait for the end of those before them; who lives longer is
+ * written behind all others, again in the order of ids (allocation-sorter.h). The caller hands over
+ * what ended and goes on; a thread of its own does the rest.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 struct db;
 struct block_rows;
 
-#define BLOCK_ROWS_WINDOW (1u << 18) /* births; a power of two */
+#define BLOCK_ROWS_WINDOW (1u << 18) /* allocations; a power of two */
 #define BLOCK_ROWS_BATCH  (1u << 15) /* of long-lived blocks, sorted at a time */
 
 /* A block that ended. Rows and ids as in the database, except those in `block`. */
@@ -26,7 +26,7 @@ struct block_row {
 	int64_t death_ns; /* ROWS_NULL: not freed */
 	int64_t death_thread_row; /* ROWS_NULL: nobody */
 	int64_t kind; /* ROWS_NULL: libc's heap */
-	uint8_t death; /* enum memory_death */
+	uint8_t death; /* enum memory_end_kind */
 	uint8_t death_call; /* enum trace_call; 0: it did not end by a call */
 };
 
@@ -36,8 +36,8 @@ int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct bloc
 /* Accepts NULL, returns NULL. */
 struct block_rows *block_rows_close(struct block_rows *rows);
 
-/* Blocks up to this id have been born. */
-void block_rows_born(struct block_rows *rows, uint64_t id);
+/* Blocks up to this id have been allocated. */
+void block_rows_allocated(struct block_rows *rows, uint64_t id);
 
 /* A block ended. Returns 0 or a negative errno. */
 int block_rows_end(struct block_rows *rows, const struct block_row *row);

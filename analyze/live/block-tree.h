@@ -19,7 +19,7 @@ struct heap_block {
 	uint64_t address;
 	uint64_t size;
 	int64_t birth_ns;
-	uint64_t id; /* number of its birth in the run, from 1; < 2^40 */
+	uint64_t id; /* number of its allocation in the run, from 1; < 2^40 */
 	uint64_t previous_id; /* of the block that realloc turned into this one; 0: none */
 	uint32_t thread; /* number of the thread that allocated */
 	uint32_t site; /* number of its call site (tally.h) */

@@ -6,7 +6,7 @@
 
 /* How a block ended. */
 struct ending {
-	enum memory_death death;
+	enum memory_end_kind death;
 	int64_t time_ns;
 	int64_t thread_row; /* ROWS_NULL: nobody's doing */
 	bool is_temporary;
@@ -18,7 +18,7 @@ static bool is_inherited(const struct memory_image *image, const struct heap_blo
 	return block->id <= image->first_id;
 }
 
-static bool is_freed(enum memory_death death)
+static bool is_freed(enum memory_end_kind death)
 {
 	return death != MEMORY_ALIVE && death != MEMORY_EXEC;
 }
@@ -71,7 +71,7 @@ static int end_block(struct memory *memory, struct memory_image *image,
 	}
 	memory->tally->total.mismatched_frees +=
 		ending->death == MEMORY_FREED && family_of(block->call) != family_of(ending->call);
-	kinds_death(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
+	kinds_freed(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
 		    is_freed(ending->death));
 	tally_death(
 		memory->tally,
@@ -92,33 +92,34 @@ static int end_block(struct memory *memory, struct memory_image *image,
 
 /*
  * A C library may make a block through another of our hooks (musl: calloc calls malloc). The nested
- * birth came first, and this one by the same thread at the same address, still live, is the same.
+ * allocation came first, and this one by the same thread at the same address, still live, is the
+ * same.
  */
-static bool is_made_within(const struct memory_thread *thread, const struct memory_birth *birth,
-			   struct heap_block *ret_block)
+static bool is_made_within(const struct memory_thread *thread,
+			   const struct memory_allocation *allocation, struct heap_block *ret_block)
 {
-	return thread->nested_id && !(birth->flags & TRACE_EVENT_NESTED) &&
-	       heap_find(&thread->image->heap, birth->address, ret_block) &&
-	       ret_block->id == thread->nested_id && ret_block->address == birth->address;
+	return thread->nested_id && !(allocation->flags & TRACE_EVENT_NESTED) &&
+	       heap_find(&thread->image->heap, allocation->address, ret_block) &&
+	       ret_block->id == thread->nested_id && ret_block->address == allocation->address;
 }
 
-bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *from,
-		     uint64_t *ret_address)
+bool memory_is_taken(struct memory *memory, const struct memory_allocation *allocation,
+		     uint64_t *from, uint64_t *ret_address)
 {
-	const struct memory_thread *thread = memory_thread(memory, birth->thread);
+	const struct memory_thread *thread = memory_thread(memory, allocation->thread);
 	struct heap_block block;
 
-	if (!thread || is_made_within(thread, birth, &block))
+	if (!thread || is_made_within(thread, allocation, &block))
 		return false;
-	while (*from == birth->address || *from - birth->address < birth->size) {
+	while (*from == allocation->address || *from - allocation->address < allocation->size) {
 		if (!heap_overlap(&thread->image->heap, *from,
-				  birth->size - (*from - birth->address), &block))
+				  allocation->size - (*from - allocation->address), &block))
 			return false;
 		uint64_t at = *from;
 		*from = block.address + (block.size ? block.size : 1);
 		/* A block up to the end of the address space: nothing is behind it. */
 		if (*from <= at)
-			*from = birth->address - 1;
+			*from = allocation->address - 1;
 		if (memory_early_end(thread->image, block.id))
 			continue;
 		*ret_address = block.address;
@@ -127,7 +128,10 @@ bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, ui
 	return false;
 }
 
-/* A block is in the way of a new one: it ended unseen, or by an end that came before its birth. */
+/*
+ * A block is in the way of a new one: it ended unseen, or by an end that came before its
+ * allocation.
+ */
 static int end_unseen(struct memory *memory, struct memory_image *image,
 		      const struct heap_block *block, int64_t time_ns)
 {
@@ -189,74 +193,74 @@ static struct owner_block owner_of(const struct memory *memory, const struct hea
 }
 
 /* The call that the program made is the one to be named. */
-static int rename_block(struct memory *memory, const struct memory_birth *birth,
+static int rename_block(struct memory *memory, const struct memory_allocation *allocation,
 			struct heap_block *block)
 {
-	struct memory_thread *thread = memory_thread(memory, birth->thread);
+	struct memory_thread *thread = memory_thread(memory, allocation->thread);
 	int r = heap_remove(&thread->image->heap, block->address, block);
 
-	block->call = birth->call;
-	struct memory_move *move = memory_find_move(thread, birth->link);
+	block->call = allocation->call;
+	struct memory_move *move = memory_find_move(thread, allocation->link);
 	block->previous_id = previous_of(move);
 	if (move)
 		move->link = 0;
-	memory->tally->total.reallocations += birth->link != 0;
-	thread->born_id = block->id;
+	memory->tally->total.reallocations += allocation->link != 0;
+	thread->allocated_id = block->id;
 	thread->nested_id = 0;
 	return r < 0 ? r : heap_insert(&thread->image->heap, block);
 }
 
-int memory_birth(struct memory *memory, const struct memory_birth *birth,
-		 struct owner_block *ret_block)
+int memory_allocated(struct memory *memory, const struct memory_allocation *allocation,
+		     struct owner_block *ret_block)
 {
-	struct memory_thread *thread = memory_thread(memory, birth->thread);
+	struct memory_thread *thread = memory_thread(memory, allocation->thread);
 	struct heap_block block = {
-		.address = birth->address,
-		.size = birth->size,
-		.birth_ns = birth->time_ns,
-		.id = memory->n_births + 1,
-		.thread = birth->thread,
-		.call = birth->call,
+		.address = allocation->address,
+		.size = allocation->size,
+		.birth_ns = allocation->time_ns,
+		.id = memory->n_allocations + 1,
+		.thread = allocation->thread,
+		.call = allocation->call,
 	};
 
 	if (!thread)
 		return -ENOMEM;
 	struct memory_end_of end;
 	struct heap_block inner;
-	if (is_made_within(thread, birth, &inner)) {
+	if (is_made_within(thread, allocation, &inner)) {
 		*ret_block = owner_of(memory, &inner);
-		return rename_block(memory, birth, &inner);
+		return rename_block(memory, allocation, &inner);
 	}
-	struct memory_move *move = memory_find_move(thread, birth->link);
+	struct memory_move *move = memory_find_move(thread, allocation->link);
 	struct mapping map = move ? move->mapping : (struct mapping){ 0 };
 	block.previous_id = previous_of(move);
-	int r = tally_site(memory->tally, birth->stack_id, &block.site);
+	int r = tally_site(memory->tally, allocation->stack_id, &block.site);
 	if (r == 0)
-		r = insert(memory, thread->image, &block, birth->ends_others);
+		r = insert(memory, thread->image, &block, allocation->ends_others);
 	if (r < 0)
 		return r;
 
 	if (move)
 		move->link = 0;
-	memory->n_births++;
-	block_rows_born(memory->allocations, block.id);
+	memory->n_allocations++;
+	block_rows_allocated(memory->allocations, block.id);
 	if (memory->keeps_freed)
 		alignment_birth(&memory->tally->alignment,
 				&(struct alignment_moment){ thread->image->row, block.birth_ns,
 							    block.address, block.size });
-	memory->tally->total.reallocations += birth->link != 0;
+	memory->tally->total.reallocations += allocation->link != 0;
 	tally_birth(memory->tally, block.site, block.size, block.birth_ns, thread->row);
-	kinds_birth(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
-		    block.size);
-	thread->born_id = block.id;
-	thread->nested_id = birth->flags & TRACE_EVENT_NESTED ? block.id : 0;
+	kinds_allocated(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
+			block.size);
+	thread->allocated_id = block.id;
+	thread->nested_id = allocation->flags & TRACE_EVENT_NESTED ? block.id : 0;
 	thread->freed.id = 0;
-	memory_seen_birth(thread, &block);
+	memory_seen_allocation(thread, &block);
 	if (map.size > 0)
 		r = memory_seen_move(memory, thread->image, &block, &map);
 	*ret_block = owner_of(memory, &block);
-	if (r == 0 && memory_early_birth(memory, thread->image, birth, block.id, &end))
-		r = memory_death(memory, &end);
+	if (r == 0 && memory_early_allocation(memory, thread->image, allocation, block.id, &end))
+		r = memory_freed(memory, &end);
 	return r;
 }
 
@@ -268,7 +272,7 @@ static void remember(struct memory *memory, struct memory_thread *thread,
 		memory_keep_move(thread, end->link)->previous_id = block->id;
 	if (end->is_early)
 		return;
-	thread->born_id = 0;
+	thread->allocated_id = 0;
 	thread->freed = (struct owner_block){
 		.id = memory->first_allocation + (int64_t)block->id,
 		.start = block->address,
@@ -277,7 +281,7 @@ static void remember(struct memory *memory, struct memory_thread *thread,
 	};
 }
 
-int memory_death(struct memory *memory, const struct memory_end_of *end)
+int memory_freed(struct memory *memory, const struct memory_end_of *end)
 {
 	struct memory_thread *thread = memory_thread(memory, end->thread);
 	struct heap_block block;
@@ -298,7 +302,7 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 		.death = end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
 		.time_ns = end->time_ns > block.birth_ns ? end->time_ns : block.birth_ns,
 		.thread_row = thread->row,
-		.is_temporary = !end->link && !end->is_early && thread->born_id == block.id,
+		.is_temporary = !end->link && !end->is_early && thread->allocated_id == block.id,
 		.call = end->call,
 	};
 	remember(memory, thread, end, &block);
@@ -307,8 +311,8 @@ int memory_death(struct memory *memory, const struct memory_end_of *end)
 				&(struct alignment_moment){ thread->image->row, ending.time_ns,
 							    block.address, block.size });
 	memory_early_note(thread->image, end);
-	r = memory_seen_death(memory, thread->image, &block, ending.time_ns,
-			      memory_find_move(thread, end->link));
+	r = memory_seen_free(memory, thread->image, &block, ending.time_ns,
+			     memory_find_move(thread, end->link));
 	if (r < 0)
 		return r;
 	return end_block(memory, thread->image, &block, &ending);

@@ -1,12 +1,14 @@
 /*
- * Ends that were stamped before the birth they belong to. The stamp before a free is not ordered
- * with what the processor has still to do: while it waits for the line through which another thread
- * hands the block over, the stamp can be some 100 ns older than that. An end that finds no block
- * waits for a birth there by another thread within the skew. (A thread's own order is certain.)
+ * Ends that were stamped before the allocation they belong to. The stamp before a free is not
+ * ordered with what the processor has still to do: while it waits for the line through which
+ * another thread hands the block over, the stamp can be some 100 ns older than that. An end that
+ * finds no block waits for an allocation there by another thread within the skew. (A thread's own
+ * order is certain.)
  *
- * Where every block has an event such an end belongs to that birth, whatever was at the address
- * before: nobody frees what was not handed out. Where blocks are withheld it may have been one of
- * those. Then it only counts where nothing else ends the block until its address is born again.
+ * Where every block has an event such an end belongs to that allocation, whatever was at the
+ * address before: nobody frees what was not handed out. Where blocks are withheld it may have been
+ * one of those. Then it only counts where nothing else ends the block until its address is born
+ * again.
  */
 #include "analyze/live/live-memory-internal.h"
 
@@ -74,7 +76,7 @@ static uint64_t *unknown_of(struct memory *memory, const struct memory_image *im
 							    : &total->before_trace_frees;
 }
 
-/* Nothing was born that a waiting end could belong to. */
+/* Nothing was allocated that a waiting end could belong to. */
 static void drop(struct memory *memory, struct memory_image *image, struct waiting *waiting)
 {
 	if (waiting->end.thread == 0)
@@ -118,20 +120,20 @@ int memory_early_keep(struct memory *memory, struct memory_image *image,
 	return 0;
 }
 
-/* The end that waits for this birth. Those that have waited too long are dropped. */
+/* The end that waits for this allocation. Those that have waited too long are dropped. */
 static struct waiting *find_end(struct memory *memory, struct memory_image *image,
-				const struct memory_birth *birth)
+				const struct memory_allocation *allocation)
 {
-	struct waiting *set = set_of(image->early, birth->address);
+	struct waiting *set = set_of(image->early, allocation->address);
 	struct waiting *first = NULL;
 
 	for (unsigned i = 0; i < WAITING_WAYS; i++) {
 		struct waiting *waiting = &set[i];
 
-		if (waiting->end.thread == 0 || waiting->end.address != birth->address)
+		if (waiting->end.thread == 0 || waiting->end.address != allocation->address)
 			continue;
-		if (birth->time_ns - waiting->end.time_ns > MERGE_SKEW_NS ||
-		    (waiting->end.thread == birth->thread && !waiting->other))
+		if (allocation->time_ns - waiting->end.time_ns > MERGE_SKEW_NS ||
+		    (waiting->end.thread == allocation->thread && !waiting->other))
 			drop(memory, image, waiting);
 		else if (!first || waiting->end.time_ns < first->end.time_ns)
 			first = waiting;
@@ -139,18 +141,20 @@ static struct waiting *find_end(struct memory *memory, struct memory_image *imag
 	return first;
 }
 
-bool memory_early_birth(struct memory *memory, struct memory_image *image,
-			const struct memory_birth *birth, uint64_t block_id,
-			struct memory_end_of *ret_end)
+bool memory_early_allocation(struct memory *memory, struct memory_image *image,
+			     const struct memory_allocation *allocation, uint64_t block_id,
+			     struct memory_end_of *ret_end)
 {
-	struct waiting *waiting = image->early ? find_end(memory, image, birth) : NULL;
+	struct waiting *waiting = image->early ? find_end(memory, image, allocation) : NULL;
 	if (!waiting)
 		return false;
 
 	struct memory_end_of end = waiting->end;
 	end.is_early = true;
-	/* Of two ends in a row the one by the thread of the birth came before the birth. */
-	if (end.thread == birth->thread)
+	/*
+	 * Of two ends in a row the one by the thread of the allocation came before the allocation.
+	 */
+	if (end.thread == allocation->thread)
 		end.thread = waiting->other;
 	if (has_unrecorded(memory, image) && !waiting->other) {
 		struct memory_early *early = image->early;

@@ -233,7 +233,7 @@ int memory_seen(struct memory *memory, uint32_t process, const struct mapping *m
 
 /* ---- Blocks in them ---- */
 
-void memory_seen_birth(struct memory_thread *thread, const struct heap_block *block)
+void memory_seen_allocation(struct memory_thread *thread, const struct heap_block *block)
 {
 	if (thread->next_seen == 0)
 		return;
@@ -258,8 +258,8 @@ static bool has_map(const struct mapping *mapping, const struct heap_block *bloc
 	       block->size + LARGE_BLOCK_START + PAGE_BYTES > mapping->size;
 }
 
-int memory_seen_death(struct memory *memory, struct memory_image *image,
-		      const struct heap_block *block, int64_t time_ns, struct memory_move *move)
+int memory_seen_free(struct memory *memory, struct memory_image *image,
+		     const struct heap_block *block, int64_t time_ns, struct memory_move *move)
 {
 	const struct mapping *mapping;
 

@@ -81,7 +81,7 @@ void memory_other(struct memory *memory, uint32_t number)
 	struct memory_thread *thread = memory_thread(memory, number);
 
 	if (thread) {
-		thread->born_id = 0;
+		thread->allocated_id = 0;
 		thread->freed.id = 0;
 	}
 }

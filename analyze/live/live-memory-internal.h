@@ -16,7 +16,7 @@ struct memory_recent {
 	uint32_t thread;
 };
 
-/* Ends that may come before their birth: early-frees.c. */
+/* Ends that may come before their allocation: early-frees.c. */
 struct memory_early;
 
 /* One process image. */
@@ -30,7 +30,7 @@ struct memory_image {
 	struct kinds_ranges kinds; /* of the heap of a memory kind */
 	struct heap names; /* see named-ranges.c */
 	uint64_t first_name; /* names up to this id were inherited over fork */
-	bool was_withheld; /* blocks may have been born without an event */
+	bool was_withheld; /* blocks may have been allocated without an event */
 	uint64_t first_id; /* blocks up to this id were inherited over fork */
 	bool is_told; /* its maps at the start of the trace are known */
 	uint64_t heap_start; /* of [heap], as the kernel told it; 0: it did not */
@@ -58,8 +58,10 @@ struct memory_move {
 struct memory_thread {
 	int64_t row; /* thread.id */
 	struct memory_image *image;
-	uint64_t born_id; /* of the block that its last event made; 0: it made none */
-	uint64_t nested_id; /* of the block that its last birth made inside another call; 0: none */
+	uint64_t allocated_id; /* of the block that its last event made; 0: it made none */
+	uint64_t
+		/* of the block that its last allocation made inside another call; 0: none */
+		nested_id;
 	struct owner_block freed; /* by its last event; id 0: it freed none */
 	struct memory_move moves[MEMORY_MOVES];
 	unsigned next_move;
@@ -81,12 +83,12 @@ struct memory {
 	size_t n_images;
 	struct memory_thread **threads; /* by number */
 	size_t n_threads;
-	uint64_t n_births; /* ids given to blocks */
+	uint64_t n_allocations; /* ids given to blocks */
 	uint64_t next_mapping; /* id of the next mapping */
 	int64_t first_allocation; /* allocation.id = this + block id */
 	int64_t first_mapping;
 	bool keeps_freed;
-	bool has_unseen; /* blocks may have been born without an event, in any image */
+	bool has_unseen; /* blocks may have been allocated without an event, in any image */
 	bool is_over; /* the trace has ended: what is left stays live */
 	bool has_failed; /* an image or thread found no memory: memory_finish() tells */
 	void *paths; /* tsearch() tree of the texts in mappings */
@@ -135,15 +137,17 @@ const char *memory_intern(struct memory *memory, const char *text);
 /* A call is making this mapping: what the kernel told of it is the same, and gives it its path. */
 void memory_recognise(struct memory_thread *thread, struct mapping *mapping);
 
-/* A block was born: maps that the kernel told of since the thread's last one were made for it. */
-void memory_seen_birth(struct memory_thread *thread, const struct heap_block *block);
+/*
+ * A block was allocated: maps that the kernel told of since the thread's last one were made for it.
+ */
+void memory_seen_allocation(struct memory_thread *thread, const struct heap_block *block);
 
 /*
  * A block ends: if it had a map to itself (glibc's large blocks) that ends too; with ret_move not
  * NULL it moves with the block that realloc makes of it. 0 or a negative errno.
  */
-int memory_seen_death(struct memory *memory, struct memory_image *image,
-		      const struct heap_block *block, int64_t time_ns, struct memory_move *move);
+int memory_seen_free(struct memory *memory, struct memory_image *image,
+		     const struct heap_block *block, int64_t time_ns, struct memory_move *move);
 
 /* The new place of such a map. 0 or a negative errno. */
 int memory_seen_move(struct memory *memory, struct memory_image *image,
@@ -152,23 +156,23 @@ int memory_seen_move(struct memory *memory, struct memory_image *image,
 /* A block was ended, as its thread says. */
 void memory_early_note(struct memory_image *image, const struct memory_end_of *end);
 
-/* An end found no block: keep it for a birth that was stamped later. 0 or -ENOMEM. */
+/* An end found no block: keep it for an allocation that was stamped later. 0 or -ENOMEM. */
 int memory_early_keep(struct memory *memory, struct memory_image *image,
 		      const struct memory_end_of *end);
 
-/* A block was born: whether its end came before, to be told now. */
-bool memory_early_birth(struct memory *memory, struct memory_image *image,
-			const struct memory_birth *birth, uint64_t block_id,
-			struct memory_end_of *ret_end);
+/* A block was allocated: whether its end came before, to be told now. */
+bool memory_early_allocation(struct memory *memory, struct memory_image *image,
+			     const struct memory_allocation *allocation, uint64_t block_id,
+			     struct memory_end_of *ret_end);
 
 /*
- * What may have been the end of a live block, before its birth; NULL: nothing. Where its address is
- * taken by another block it was, and is to be counted as that.
+ * What may have been the end of a live block, before its allocation; NULL: nothing. Where its
+ * address is taken by another block it was, and is to be counted as that.
  */
 const struct memory_end_of *memory_early_end(const struct memory_image *image, uint64_t block_id);
 void memory_early_count(struct memory *memory, const struct memory_image *image);
 
-/* No birth comes any more. */
+/* No allocation comes any more. */
 void memory_early_finish(struct memory *memory, struct memory_image *image);
 
 /* What is left in an image was not freed. 0 or a negative errno. */

@@ -113,7 +113,7 @@ int memory_fork(struct memory *memory, uint32_t process, uint32_t parent)
 	if (!child || !source || child == source || child->heap.n_blocks > 0 ||
 	    child->mappings.n > 0)
 		return 0;
-	child->first_id = memory->n_births;
+	child->first_id = memory->n_allocations;
 	heap_fork(&child->heap, &source->heap);
 	heap_fork(&child->names, &source->names);
 	child->kinds = source->kinds;

@@ -24,7 +24,7 @@ struct db;
 struct memory;
 
 /* allocation.death */
-enum memory_death {
+enum memory_end_kind {
 	MEMORY_ALIVE,
 	MEMORY_FREED,
 	MEMORY_REALLOCATED,
@@ -52,8 +52,8 @@ int memory_fork(struct memory *memory, uint32_t process, uint32_t parent);
 /* An image ends: what is left was not freed. */
 int memory_end(struct memory *memory, uint32_t process, int64_t time_ns, bool by_exec);
 
-/* A block was born. */
-struct memory_birth {
+/* A block is allocated, or memory is mapped. */
+struct memory_allocation {
 	uint32_t thread;
 	uint8_t call;
 	uint16_t flags; /* TRACE_EVENT_* */
@@ -68,17 +68,18 @@ struct memory_birth {
 };
 
 /*
- * Whether a block that is live stands in the way of a birth at *from, which is birth->address at
- * first, or behind it; *ret_address is where it starts, and *from moves behind its end.
+ * Whether a block that is live stands in the way of an allocation at *from, which is
+ * allocation->address at first, or behind it; *ret_address is where it starts, and *from moves
+ * behind its end.
  */
-bool memory_is_taken(struct memory *memory, const struct memory_birth *birth, uint64_t *from,
-		     uint64_t *ret_address);
+bool memory_is_taken(struct memory *memory, const struct memory_allocation *allocation,
+		     uint64_t *from, uint64_t *ret_address);
 
 /*
- * Whatever is in the way ends as MEMORY_MISSED, if that is wished. *ret_block says what was born.
+ * Whatever is in the way ends as MEMORY_MISSED, if that is wished. *ret_block says what it is now.
  */
-int memory_birth(struct memory *memory, const struct memory_birth *birth,
-		 struct owner_block *ret_block);
+int memory_allocated(struct memory *memory, const struct memory_allocation *allocation,
+		     struct owner_block *ret_block);
 
 /* A block ended, or is about to be moved. */
 struct memory_end_of {
@@ -87,14 +88,14 @@ struct memory_end_of {
 	int64_t time_ns;
 	uint64_t address;
 	uint64_t size; /* mapping */
-	uint64_t link; /* realloc, mremap: a number that the birth of the new one repeats */
+	uint64_t link; /* realloc, mremap: a number that the allocation of the new one repeats */
 	bool is_nested; /* TRACE_EVENT_NESTED: no event of the program */
 	bool is_early; /* repair: other events of its thread come before it */
 };
-int memory_death(struct memory *memory, const struct memory_end_of *end);
+int memory_freed(struct memory *memory, const struct memory_end_of *end);
 
 /* The same for mappings; the one that was there before the trace has thread 0 and a process. */
-int memory_map(struct memory *memory, const struct memory_birth *birth);
+int memory_map(struct memory *memory, const struct memory_allocation *allocation);
 int memory_unmap(struct memory *memory, const struct memory_end_of *end);
 int memory_map_before(struct memory *memory, uint32_t process, const struct mapping *mapping);
 
@@ -111,7 +112,10 @@ int memory_name(struct memory *memory, const struct memory_name *name);
 /* Whether an address lies in a live block of a thread's image. */
 bool memory_knows_block(struct memory *memory, uint32_t thread, uint64_t address);
 
-/* From now on blocks of an image may be born without an event: the program withholds recording. */
+/*
+ * From now on blocks of an image may be allocated without an event: the program withholds
+ * recording.
+ */
 int memory_withhold(struct memory *memory, uint32_t process);
 
 /* The same of all images: the trace is none of ours. */
@@ -120,10 +124,10 @@ void memory_set_unseen(struct memory *memory);
 /* Blocks smaller than bytes have no events: --min-size. */
 void memory_set_minimum(struct memory *memory, uint64_t bytes);
 /* The program break moved: to address + size when it grew, to address when it did not. */
-int memory_break(struct memory *memory, const struct memory_birth *birth, bool has_grown);
+int memory_break(struct memory *memory, const struct memory_allocation *allocation, bool has_grown);
 
 /* An event of memory that is mapped: a row of mapping_event. */
-int memory_change(struct memory *memory, const struct memory_birth *change);
+int memory_change(struct memory *memory, const struct memory_allocation *change);
 
 /*
  * The kernel's records say that there is a mapping now, at address, of size; it may be more than
@@ -135,7 +139,7 @@ int memory_seen(struct memory *memory, uint32_t process, const struct mapping *m
 int memory_unloaded(struct memory *memory, uint32_t process, uint64_t start, uint64_t size,
 		    int64_t time_ns);
 
-/* Another event of a thread: what it did last is no longer a birth or a free. */
+/* Another event of a thread: what it did last is no longer an allocation or a free. */
 void memory_other(struct memory *memory, uint32_t thread);
 
 /* All that a thread's event at this time says was told. */

@@ -23,7 +23,7 @@ enum column {
 };
 
 static int write_row(struct memory *memory, const struct memory_thread *thread,
-		     const struct memory_birth *change)
+		     const struct memory_allocation *change)
 {
 	const struct mapping *mapping =
 		change->size ? mappings_find(&thread->image->mappings, change->address) : NULL;
@@ -46,7 +46,7 @@ static int write_row(struct memory *memory, const struct memory_thread *thread,
 	return 0;
 }
 
-int memory_change(struct memory *memory, const struct memory_birth *change)
+int memory_change(struct memory *memory, const struct memory_allocation *change)
 {
 	struct memory_thread *thread = memory_thread(memory, change->thread);
 
@@ -62,24 +62,24 @@ static uint64_t round_up(uint64_t address)
 	return (address + PAGE_BYTES - 1) & -PAGE_BYTES;
 }
 
-int memory_break(struct memory *memory, const struct memory_birth *birth, bool has_grown)
+int memory_break(struct memory *memory, const struct memory_allocation *allocation, bool has_grown)
 {
-	struct memory_thread *thread = memory_thread(memory, birth->thread);
-	struct memory_birth pages = *birth;
+	struct memory_thread *thread = memory_thread(memory, allocation->thread);
+	struct memory_allocation pages = *allocation;
 
 	if (!thread)
 		return -ENOMEM;
 	/* The kernel maps whole pages: the one that the lower end lies in is there already. */
-	pages.address = round_up(birth->address);
-	pages.size = round_up(birth->address + birth->size) - pages.address;
+	pages.address = round_up(allocation->address);
+	pages.size = round_up(allocation->address + allocation->size) - pages.address;
 	pages.detail = 3 | UINT64_C(0x22) << 32; /* PROT_READ|WRITE, MAP_PRIVATE|ANONYMOUS */
 	int r = 0;
 	if (pages.size > 0 && has_grown)
 		r = memory_map(memory, &pages);
 	if (r >= 0)
-		r = memory_change(memory, birth);
+		r = memory_change(memory, allocation);
 	if (r >= 0 && pages.size > 0 && !has_grown)
 		r = memory_remove_mappings(memory, thread->image, pages.address, pages.size,
-					   birth->time_ns);
+					   allocation->time_ns);
 	return r;
 }

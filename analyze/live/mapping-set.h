@@ -60,7 +60,7 @@ int mappings_fork(struct mappings *child, const struct mappings *parent);
 
 /*
  * Take address .. address + size - 1 out of the set. Every mapping touched ends (a call of end);
- * pieces of it outside of the range go on as new mappings, born at now_ns with ids from *next_id,
+ * pieces of it outside of the range go on as new mappings, made at now_ns with ids from *next_id,
  * which moves on. Returns 0 or a negative errno.
  */
 struct mappings_change {

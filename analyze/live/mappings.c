@@ -94,36 +94,37 @@ int memory_remove_mappings(struct memory *memory, struct memory_image *image, ui
 /*
  * How much of a piece there is at the new place: a move may cut the end, or let the last one grow.
  */
-static uint64_t moved_bytes(const struct memory_birth *birth, const struct memory_move *move,
-			    const struct mapping *piece)
+static uint64_t moved_bytes(const struct memory_allocation *allocation,
+			    const struct memory_move *move, const struct mapping *piece)
 {
 	uint64_t offset = piece->address - move->address;
 	bool is_last = offset + piece->size == move->size;
 
-	if (offset >= birth->size)
+	if (offset >= allocation->size)
 		return 0;
-	return is_last || offset + piece->size > birth->size ? birth->size - offset : piece->size;
+	return is_last || offset + piece->size > allocation->size ? allocation->size - offset
+								  : piece->size;
 }
 
 /* mremap: one piece of what was there, at its new place. */
-static int insert_piece(struct memory *memory, const struct memory_birth *birth,
+static int insert_piece(struct memory *memory, const struct memory_allocation *allocation,
 			const struct memory_move *move, const struct mapping *piece)
 {
-	struct memory_thread *thread = memory->threads[birth->thread];
-	uint64_t shift = birth->address - move->address;
+	struct memory_thread *thread = memory->threads[allocation->thread];
+	uint64_t shift = allocation->address - move->address;
 	struct mapping moved = *piece;
 
 	moved.address += shift;
 	moved.segment += piece->segment ? shift : 0;
-	moved.size = moved_bytes(birth, move, piece);
-	moved.birth_ns = birth->time_ns;
+	moved.size = moved_bytes(allocation, move, piece);
+	moved.birth_ns = allocation->time_ns;
 	moved.previous_id = piece->id;
 	moved.id = memory->next_mapping++;
-	moved.thread = birth->thread;
-	moved.stack_id = birth->stack_id;
-	moved.call = birth->call;
+	moved.thread = allocation->thread;
+	moved.stack_id = allocation->stack_id;
+	moved.call = allocation->call;
 	moved.seen = MAPPING_CALL;
-	moved.is_nested = birth->flags & TRACE_EVENT_NESTED;
+	moved.is_nested = allocation->flags & TRACE_EVENT_NESTED;
 	moved.is_inherited = false;
 	if (moved.size == 0)
 		return 0;
@@ -131,45 +132,46 @@ static int insert_piece(struct memory *memory, const struct memory_birth *birth,
 	return memory_insert_mapping(memory, thread->image, &moved);
 }
 
-static int insert_made(struct memory *memory, const struct memory_birth *birth)
+static int insert_made(struct memory *memory, const struct memory_allocation *allocation)
 {
-	struct memory_thread *thread = memory->threads[birth->thread];
+	struct memory_thread *thread = memory->threads[allocation->thread];
 	struct mapping mapping = {
-		.address = birth->address,
-		.size = birth->size,
-		.birth_ns = birth->time_ns,
+		.address = allocation->address,
+		.size = allocation->size,
+		.birth_ns = allocation->time_ns,
 		.id = memory->next_mapping++,
-		.detail = birth->detail,
-		.thread = birth->thread,
-		.stack_id = birth->stack_id,
-		.call = birth->call ? birth->call : TRACE_CALL_MMAP,
-		.segment = birth->call == TRACE_CALL_SHMAT ? birth->address : 0,
-		.is_nested = birth->flags & TRACE_EVENT_NESTED,
+		.detail = allocation->detail,
+		.thread = allocation->thread,
+		.stack_id = allocation->stack_id,
+		.call = allocation->call ? allocation->call : TRACE_CALL_MMAP,
+		.segment = allocation->call == TRACE_CALL_SHMAT ? allocation->address : 0,
+		.is_nested = allocation->flags & TRACE_EVENT_NESTED,
 	};
 
 	memory_recognise(thread, &mapping);
 	return memory_insert_mapping(memory, thread->image, &mapping);
 }
 
-int memory_map(struct memory *memory, const struct memory_birth *birth)
+int memory_map(struct memory *memory, const struct memory_allocation *allocation)
 {
-	struct memory_thread *thread = memory_thread(memory, birth->thread);
+	struct memory_thread *thread = memory_thread(memory, allocation->thread);
 	if (!thread)
 		return -ENOMEM;
 
-	struct memory_move *move = memory_find_move(thread, birth->link);
-	if (!(birth->flags & TRACE_EVENT_NESTED)) { /* an allocator's is no event of the program */
-		memory_other(memory, birth->thread);
+	struct memory_move *move = memory_find_move(thread, allocation->link);
+	if (!(allocation->flags &
+	      TRACE_EVENT_NESTED)) { /* an allocator's is no event of the program */
+		memory_other(memory, allocation->thread);
 		memory->tally->total.mappings++;
-		memory->tally->total.mapped_bytes += birth->size;
+		memory->tally->total.mapped_bytes += allocation->size;
 	}
 	if (!move || move->pieces.n == 0)
-		return insert_made(memory, birth);
+		return insert_made(memory, allocation);
 	move->link = 0;
-	int r = memory_remove_mappings(memory, thread->image, birth->address, birth->size,
-				       birth->time_ns);
+	int r = memory_remove_mappings(memory, thread->image, allocation->address, allocation->size,
+				       allocation->time_ns);
 	for (size_t i = 0; r >= 0 && i < move->pieces.n; i++)
-		r = insert_piece(memory, birth, move, &move->pieces.items[i]);
+		r = insert_piece(memory, allocation, move, &move->pieces.items[i]);
 	mappings_finish(&move->pieces);
 	return r;
 }

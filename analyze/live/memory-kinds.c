@@ -93,7 +93,7 @@ unsigned kinds_of(const struct kinds *kinds, const struct kinds_ranges *ranges,
 	return KINDS_LIBC;
 }
 
-void kinds_birth(struct kinds *kinds, unsigned kind, uint64_t size)
+void kinds_allocated(struct kinds *kinds, unsigned kind, uint64_t size)
 {
 	struct kinds_item *item = &kinds->items[kind];
 
@@ -106,7 +106,7 @@ void kinds_birth(struct kinds *kinds, unsigned kind, uint64_t size)
 		item->peak_bytes = item->now_bytes;
 }
 
-void kinds_death(struct kinds *kinds, unsigned kind, uint64_t size, bool is_freed)
+void kinds_freed(struct kinds *kinds, unsigned kind, uint64_t size, bool is_freed)
 {
 	struct kinds_item *item = &kinds->items[kind];
 

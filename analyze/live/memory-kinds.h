@@ -70,9 +70,9 @@ int kinds_add_range(struct kinds *kinds, struct kinds_ranges *ranges,
 unsigned kinds_of(const struct kinds *kinds, const struct kinds_ranges *ranges,
 		  const struct heap_block *block);
 
-/* A block was born, or ended; is_freed: somebody gave it back. */
-void kinds_birth(struct kinds *kinds, unsigned kind, uint64_t size);
-void kinds_death(struct kinds *kinds, unsigned kind, uint64_t size, bool is_freed);
+/* A block was allocated, or ended; is_freed: somebody gave it back. */
+void kinds_allocated(struct kinds *kinds, unsigned kind, uint64_t size);
+void kinds_freed(struct kinds *kinds, unsigned kind, uint64_t size, bool is_freed);
 
 /* allocation.kind; INT64_MIN (ROWS_NULL): libc's heap. */
 int64_t kinds_row(const struct kinds *kinds, unsigned kind);

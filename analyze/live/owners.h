@@ -82,7 +82,7 @@ bool owners_allocating(struct owners *owners, const struct owner_question *quest
 
 /*
  * Whether the block that the thread gave back last is the owner after all, because the next event
- * is the birth of the block that realloc moved it to: the copy reads the old one.
+ * is the allocation of the block that realloc moved it to: the copy reads the old one.
  */
 bool owners_moving(struct owners *owners, const struct owner_question *question,
 		   const struct owner_block *freed, struct owner *ret_owner);

@@ -30,7 +30,8 @@ struct withheld {
 	size_t n_scopes;
 	size_t n_scopes_allocated;
 	struct key_map by_number; /* (process or thread, is a thread) -> index + 1 */
-	struct key_map births; /* (thread, turn): it had a birth where there should be none */
+	struct key_map
+		allocations; /* (thread, turn): it had an allocation where there should be none */
 	uint64_t n_turns;
 	struct rows *rows;
 	uint64_t n_rows;
@@ -74,7 +75,7 @@ struct withheld *withheld_close(struct withheld *withheld)
 	rows_close(withheld->rows);
 	free(withheld->scopes);
 	key_map_finish(&withheld->by_number);
-	key_map_finish(&withheld->births);
+	key_map_finish(&withheld->allocations);
 	free(withheld);
 	return NULL;
 }
@@ -243,26 +244,27 @@ static int end_scope(struct withheld *withheld, struct scope *scope, int64_t tim
 	return r;
 }
 
-static int birth_in(struct withheld *withheld, struct scope *scope, uint32_t thread,
-		    int64_t time_ns)
+static int allocation_in(struct withheld *withheld, struct scope *scope, uint32_t thread,
+			 int64_t time_ns)
 {
 	if (!scope || collected(scope) & COLLECT_HEAP)
 		return 0;
-	if (!key_map_get(&withheld->births, thread, scope->turn))
-		return key_map_put(&withheld->births, thread, scope->turn, 1);
+	if (!key_map_get(&withheld->allocations, thread, scope->turn))
+		return key_map_put(&withheld->allocations, thread, scope->turn, 1);
 	withheld->totals.n_lost_ends++;
 	return end_scope(withheld, scope, time_ns);
 }
 
-int withheld_birth(struct withheld *withheld, uint32_t thread, int64_t time_ns)
+int withheld_allocated(struct withheld *withheld, uint32_t thread, int64_t time_ns)
 {
 	const struct task_thread *task = tasks_thread(withheld->tasks, thread);
 
 	if (withheld->n_scopes == 0 || !task)
 		return 0;
-	int r = birth_in(withheld, find(withheld, task->process, 0), thread, time_ns);
+	int r = allocation_in(withheld, find(withheld, task->process, 0), thread, time_ns);
 	return r < 0 ? r
-		     : birth_in(withheld, find(withheld, task->process, thread), thread, time_ns);
+		     : allocation_in(withheld, find(withheld, task->process, thread), thread,
+				     time_ns);
 }
 
 int withheld_fork(struct withheld *withheld, uint32_t process, uint32_t parent, int64_t time_ns)

@@ -29,11 +29,11 @@ int withheld_push(struct withheld *withheld, uint32_t thread, uint32_t classes, 
 int withheld_pop(struct withheld *withheld, uint32_t thread, int64_t time_ns);
 
 /*
- * A thread has recorded a birth: within a pause each can do so once, since its call may have been
- * under way. At the second time the end of the pause must have been lost: it ends here, counted.
- * The same for intervals without births of blocks. Returns 0 or a negative errno.
+ * A thread has recorded an allocation: within a pause each can do so once, since its call may have
+ * been under way. At the second time the end of the pause must have been lost: it ends here,
+ * counted. The same for intervals without allocations of blocks. Returns 0 or a negative errno.
  */
-int withheld_birth(struct withheld *withheld, uint32_t thread, int64_t time_ns);
+int withheld_allocated(struct withheld *withheld, uint32_t thread, int64_t time_ns);
 
 /* An image begins by fork: it goes on as its parent. Returns 0 or -ENOMEM. */
 int withheld_fork(struct withheld *withheld, uint32_t process, uint32_t parent, int64_t time_ns);
@@ -52,7 +52,7 @@ struct withheld_totals {
 	uint64_t n_thread_pauses;
 	int64_t thread_paused_ns;
 	uint64_t n_collects; /* pushes */
-	uint64_t n_lost_ends; /* of pauses and intervals, by withheld_birth() */
+	uint64_t n_lost_ends; /* of pauses and intervals, by withheld_allocated() */
 	uint64_t n_rows; /* intervals beyond WITHHELD_MAX_ROWS: in the totals only */
 };
 const struct withheld_totals *withheld_totals(const struct withheld *withheld);

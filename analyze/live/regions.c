@@ -137,7 +137,7 @@ static struct trip *innermost(const struct regions *regions, uint32_t thread)
 	return &regions->stacks[thread].trips[regions->stacks[thread].n - 1];
 }
 
-void regions_birth(struct regions *regions, uint32_t thread, uint64_t size)
+void regions_allocated(struct regions *regions, uint32_t thread, uint64_t size)
 {
 	struct trip *trip = innermost(regions, thread);
 

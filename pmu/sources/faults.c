@@ -4,10 +4,11 @@
  */
 #include <linux/perf_event.h>
 
+#include "perf/record.h"
 #include "pmu/stream.h"
 
 #if defined(__x86_64__)
-#define STACK_POINTER UINT64_C(0x80) /* PERF_REG_X86_SP: whose stack it is */
+#define STACK_POINTER (UINT64_C(1) << PMU_X86_STACK_POINTER) /* whose stack it is */
 #else
 #define STACK_POINTER UINT64_C(0)
 #endif

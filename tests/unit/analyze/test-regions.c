@@ -1,6 +1,6 @@
 /*
- * Regions against a naive model: every trip keeps the list of all that happened in its thread from its
- * push to its end, and sums are made over those lists, by the trip's path as a text.
+ * Regions against a naive model: every trip keeps the list of all that happened in its thread from
+ * its push to its end, and sums are made over those lists, by the trip's path as a text.
  */
 #include <check.h>
 #include <stdio.h>
@@ -163,7 +163,7 @@ static void step(int64_t now)
 			trips[in].blocks++;
 			trips[in].bytes += size;
 		}
-		regions_birth(regions, thread, size);
+		regions_allocated(regions, thread, size);
 	}
 }
 
@@ -236,7 +236,9 @@ static int check_paths(void)
 	return n;
 }
 
-/* The rows add up to the aggregate: without what lies inside by path, with it by who lies in whom. */
+/*
+ * The rows add up to the aggregate: without what lies inside by path, with it by who lies in whom.
+ */
 static void check_rows(void)
 {
 	check_no_row(db_handle(db),

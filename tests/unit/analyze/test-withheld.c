@@ -182,13 +182,13 @@ END_TEST
 
 START_TEST(a_pause_whose_end_was_lost_ends_at_the_second_birth_of_a_thread)
 {
-	ck_assert_int_eq(withheld_birth(withheld, 1, 50), 0);
+	ck_assert_int_eq(withheld_allocated(withheld, 1, 50), 0);
 	ck_assert_int_eq(withheld_pause(withheld, 1, false, 100), 0);
 	/* Calls that were under way: once in each thread. */
-	ck_assert_int_eq(withheld_birth(withheld, 1, 110), 0);
-	ck_assert_int_eq(withheld_birth(withheld, 2, 120), 0);
+	ck_assert_int_eq(withheld_allocated(withheld, 1, 110), 0);
+	ck_assert_int_eq(withheld_allocated(withheld, 2, 120), 0);
 	ck_assert(!withheld_collects(withheld, 1, 3, COLLECT_SAMPLES));
-	ck_assert_int_eq(withheld_birth(withheld, 2, 500), 0);
+	ck_assert_int_eq(withheld_allocated(withheld, 2, 500), 0);
 	ck_assert(withheld_collects(withheld, 1, 3, COLLECT_SAMPLES));
 	ck_assert_int_eq(withheld_resume(withheld, 1, false, 510), 0);
 	ck_assert_uint_eq(withheld_totals(withheld)->n_lost_ends, 1);
@@ -196,11 +196,11 @@ START_TEST(a_pause_whose_end_was_lost_ends_at_the_second_birth_of_a_thread)
 
 	/* Each pause anew; and what collects no blocks. */
 	ck_assert_int_eq(withheld_push(withheld, 1, COLLECT_FAULTS, 600), 0);
-	ck_assert_int_eq(withheld_birth(withheld, 2, 610), 0);
+	ck_assert_int_eq(withheld_allocated(withheld, 2, 610), 0);
 	ck_assert_uint_eq(withheld_totals(withheld)->n_lost_ends, 1);
 	ck_assert_int_eq(withheld_push(withheld, 1, COLLECT_HEAP, 620), 0);
 	for (int i = 0; i < 9; i++)
-		ck_assert_int_eq(withheld_birth(withheld, 2, 630 + i), 0);
+		ck_assert_int_eq(withheld_allocated(withheld, 2, 630 + i), 0);
 	ck_assert_uint_eq(withheld_totals(withheld)->n_lost_ends, 1);
 	ck_assert(!withheld_collects(withheld, 1, 1, COLLECT_SAMPLES));
 }

@@ -21,16 +21,16 @@ const WORDS = [
 	[/stack cut short/,
 		"These events count in full, but their call stack is known only in part: they "
 			+ "stand below a frame that says why.",
-		"Record without --stacks fp, or with a larger --stack-depth; generated code "
-			+ "cannot be followed."],
+		"Record without --stacks fp, or with a larger --stack-depth; generated "
+			+ "code cannot be followed."],
 	[/malloc of its own/,
 		"The program has an allocator of its own: blocks that it does not take from the C "
 			+ "library are not recorded.",
 		"Build it with the C library's malloc, or name its blocks by memsight.h."],
 	[/strict seccomp/,
 		"A thread has forbidden itself all system calls and the time stamp counter: its "
-			+ "events after that are missing, and blocks that it freed look like "
-			+ "leaks.",
+			+ "events after that are missing, and blocks that it "
+			+ "freed look like leaks.",
 		"None: nothing that has a time can be recorded there."],
 	[/behind a seccomp filter/,
 		"Programs that were started by one that forbids system calls which recording "
@@ -66,30 +66,29 @@ const WORDS = [
 		"The kernel stopped the source until its next tick: no samples in that time.",
 		"Sample less often, or raise kernel.perf_event_max_sample_rate."],
 	[/AUX area full|AUX bytes with gaps|samples collided/,
-		"The area that the hardware writes samples to was full or its samples collided: "
-			+ "there are gaps.",
+		"The area that the hardware writes samples to was full or its samples "
+			+ "collided: there are gaps.",
 		"Sample less often (--period)."],
 	[/ms switched off/,
-		"A watched object was accessed so often that watching was switched off for this "
-			+ "many milliseconds.",
+		"A watched object was accessed so often that watching was switched off "
+			+ "for this many milliseconds.",
 		"Raise --watch-rate (0 lifts it), at the cost of the program's time."],
 	[/others of the same name/,
-		"Further objects of the watched name existed at the same time and were not "
-			+ "watched.",
+		"Further objects of the watched name existed at the same time and were not watched.",
 		"Watch by address, or one process only."],
 	[/no packet|whose format is not known/,
 		"What the hardware wrote could not be read as samples: these samples are missing.",
 		"Analyse with a newer memsight; the trace keeps the bytes."],
 	[/perf's own clock/,
-		"These samples have times that cannot be set beside those of allocations: they "
-			+ "are left out.",
+		"These samples have times that cannot be set beside those of allocations: "
+			+ "they are left out.",
 		"Record with perf's -k CLOCK_MONOTONIC_RAW."],
 	[/code that changed/,
 		"Code was written where these samples ran (by a JIT compiler, for instance), and "
 			+ "what ran then is not known: it differed between two looks at it, had "
 			+ "not been looked at before, or is made again and again.",
-		"Nothing is decoded from bytes that may not have run. Such time counts, but not "
-			+ "for an object."],
+		"Nothing is decoded from bytes that may not have run. Such time counts, but "
+			+ "not for an object."],
 	[/no code bytes/,
 		"The code that these samples were taken in is not known, so what they accessed is "
 			+ "not either. They count as time, not for an object.",
@@ -98,19 +97,18 @@ const WORDS = [
 		"Samples without registers: what they accessed is not known.",
 		"None for 32-bit code."],
 	[/without memory access/,
-		"Samples of instructions that access no memory: they belong to no object, by "
-			+ "right.",
+		"Samples of instructions that access no memory: they belong to no object, by right.",
 		"None is needed."],
 	[/address 0|not known to the hardware/,
-		"The access had the address 0: a read through null, or the hardware did not know "
-			+ "it.",
+		"The access had the address 0: a read through null, or the hardware "
+			+ "did not know it.",
 		"None."],
 	[/address in the kernel/,
 		"The accessed address lies in the kernel: no object of the program.",
 		"None is needed."],
 	[/of an unknown process/,
-		"Samples of a process that was never seen to start: they belong to no program of "
-			+ "this run.",
+		"Samples of a process that was never seen to start: they belong to no "
+			+ "program of this run.",
 		"Record from the start of the process."],
 	[/frees not seen: address allocated again/,
 		"A block began where another still lived: its free was not seen. The old block is "
@@ -121,8 +119,8 @@ const WORDS = [
 		"Look at a shorter time, or at one process."],
 	[/fork reported too late/,
 		"A forked child got a CPU so late that its parent's blocks of after the fork were "
-			+ "taken for inherited ones, or its frees for those of blocks that nobody "
-			+ "saw.",
+			+ "taken for inherited ones, or its frees for those of "
+			+ "blocks that nobody saw.",
 		"Give the recorder and the program more CPUs, or fewer children at once."],
 	[/--max-size is reached|file size limit|disk are free|could not be written/,
 		"The trace was full: what came after is not recorded.",
@@ -131,16 +129,16 @@ const WORDS = [
 		"Events came after the recording had stopped.",
 		"None is needed when you stopped it."],
 	[/cut off/,
-		"The recording did not end by itself (killed, disk full): what came last may be "
-			+ "missing.",
+		"The recording did not end by itself (killed, disk full): what came "
+			+ "last may be missing.",
 		"Let memsight record end; a killed one is readable up to its last commit."],
 	[/not committed/,
-		"Events at the very end of a recording that did not end: some beside them may be "
-			+ "missing.",
+		"Events at the very end of a recording that did not end: some beside "
+			+ "them may be missing.",
 		"As above."],
 	[/damaged|unreadable|newer version|definition|ran backwards|implausible stamp/,
-		"A part of the trace could not be read, or made no sense; what depends on it is "
-			+ "left out.",
+		"A part of the trace could not be read, or made no sense; what depends on "
+			+ "it is left out.",
 		"Check the disk; analyse with the memsight that recorded."],
 	[/limit of stored code/,
 		"More code was executed than the trace stores: samples beyond are not attributed.",
@@ -150,12 +148,12 @@ const WORDS = [
 			+ "these loops are unresolved.",
 		"Record a shorter part."],
 	[/without a push|not seen|nested too deep|unknown words|nobody knows/,
-		"A call of memsight.h did not fit the ones before it; the region, pause or name "
-			+ "is left out.",
+		"A call of memsight.h did not fit the ones before it; the region, pause or "
+			+ "name is left out.",
 		"Pair the calls in the program."],
 	[/archive of symbols/,
-		"The archive beside the trace cannot be read: functions may be named by address "
-			+ "only.",
+		"The archive beside the trace cannot be read: functions may be "
+			+ "named by address only.",
 		"Record --archive again, or give --debug-dir."],
 	[/^heap/,
 		"The memory kind could not be had: the blocks lie in libc's heap.",
