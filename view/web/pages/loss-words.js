@@ -74,7 +74,8 @@ const WORDS = [
 			+ "for this many milliseconds.",
 		"Raise --watch-rate (0 lifts it), at the cost of the program's time."],
 	[/others of the same name/,
-		"Further objects of the watched name existed at the same time and were not watched.",
+		"Further objects of the watched name existed at the same time "
+			+ "and were not watched.",
 		"Watch by address, or one process only."],
 	[/no packet|whose format is not known/,
 		"What the hardware wrote could not be read as samples: these samples are missing.",
@@ -97,7 +98,8 @@ const WORDS = [
 		"Samples without registers: what they accessed is not known.",
 		"None for 32-bit code."],
 	[/without memory access/,
-		"Samples of instructions that access no memory: they belong to no object, by right.",
+		"Samples of instructions that access no memory: they belong to "
+			+ "no object, by right.",
 		"None is needed."],
 	[/address 0|not known to the hardware/,
 		"The access had the address 0: a read through null, or the hardware "
