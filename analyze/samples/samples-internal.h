@@ -7,7 +7,6 @@
 #include "analyze/samples/queue.h"
 #include "analyze/samples/sample-accesses.h"
 #include "analyze/samples/samples.h"
-#include "analyze/samples/turns.h"
 #include "analyze/samples/watch-log.h"
 #include "analyze/samples/write.h"
 #include "common/hash-map.h"

@@ -1,6 +1,6 @@
 #pragma once
 /* access.dat of a folder as items of the folder's feed, in step with its logs. */
-#include "analyze/input/clock-bounds.h"
+#include "analyze/input/clock-map.h"
 #include "analyze/input/heimdallr/folder.h"
 #include "analyze/input/record-list.h"
 

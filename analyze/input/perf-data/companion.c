@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyze/input/clock-bounds.h"
 #include "analyze/input/clock-map.h"
 #include "analyze/input/perf-data/run-info.h"
 #include "common/array.h"

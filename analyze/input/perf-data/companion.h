@@ -9,7 +9,7 @@
  * block is born in it, a block is accessed before its free, and its inner pages after malloc() gave
  * it; a thread ends behind its last event.
  */
-#include "analyze/input/clock-bounds.h"
+#include "analyze/input/clock-map.h"
 #include "common/hash-map.h"
 
 /* A module of a process. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "analyze/samples/source-ledger.h"
-#include "analyze/samples/turns.h"
+#include "analyze/samples/queue.h"
 #include "pmu/period-ladder.h"
 #include "store/totals/share-sum.h"
 
@@ -55,7 +55,10 @@ START_TEST(an_interval_is_the_same_each_time_and_holds_the_median)
 }
 END_TEST
 
-/* Draw from distributions whose median is 0: an interval of 95 % holds it in about 95 % of all cases. */
+/*
+ * Draw from distributions whose median is 0: an interval of 95 % holds it in about 95 % of all
+ * cases.
+ */
 static double draw(unsigned kind)
 {
 	double u = drand48();
@@ -88,9 +91,10 @@ END_TEST
 /* ---- Shares of time ---- */
 
 /*
- * A program that works on one of n things at a time, for low to high periods; or in frames: 0.3 of each on the first.
- * Sampled as the recorder does it (pmu/period-ladder.h), by the thread that the source was opened on: a period is begun
- * with each turn, and its first sample stands for what that loses.
+ * A program that works on one of n things at a time, for low to high periods; or in frames: 0.3 of
+ * each on the first. Sampled as the recorder does it (pmu/period-ladder.h), by the thread that the
+ * source was opened on: a period is begun with each turn, and its first sample stands for what that
+ * loses.
  */
 struct program {
 	double low, high;
@@ -205,8 +209,9 @@ START_TEST(the_interval_of_a_share_holds_the_true_one)
 END_TEST
 
 /*
- * Threads one after the other, each of which works on the first thing for half of its life. They begin with the period of
- * the turn that they are born in, so that all of a turn are sampled at the same ages.
+ * Threads one after the other, each of which works on the first thing for half of its life. They
+ * begin with the period of the turn that they are born in, so that all of a turn are sampled at the
+ * same ages.
  */
 struct turn {
 	double first, all;
@@ -290,7 +295,10 @@ START_TEST(slices_longer_than_a_period_have_a_smaller_interval_than_chance_gives
 }
 END_TEST
 
-/* The same picture, but that a change of the period ends it: the program repeats in step with the sampling. */
+/*
+ * The same picture, but that a change of the period ends it: the program repeats in step with the
+ * sampling.
+ */
 START_TEST(a_program_in_step_with_the_sampling_has_a_wider_interval)
 {
 	const struct share_design design = { 600, 600, 600, { 500, 99 } };
@@ -302,7 +310,10 @@ START_TEST(a_program_in_step_with_the_sampling_has_a_wider_interval)
 }
 END_TEST
 
-/* One slice of 140 of 670 samples: that the period changed mostly elsewhere does not make it one of many repetitions. */
+/*
+ * One slice of 140 of 670 samples: that the period changed mostly elsewhere does not make it one of
+ * many repetitions.
+ */
 START_TEST(a_single_slice_is_not_in_step_wherever_the_period_changes)
 {
 	const struct share_design design = { 670, 670, 670, { 640, 29 } };
@@ -315,7 +326,10 @@ START_TEST(a_single_slice_is_not_in_step_wherever_the_period_changes)
 }
 END_TEST
 
-/* However alike neighbours of the same period are, there are as many stretches as the period changed. */
+/*
+ * However alike neighbours of the same period are, there are as many stretches as the period
+ * changed.
+ */
 START_TEST(an_interval_in_step_is_not_wider_than_stretches_make_it)
 {
 	const struct share_design design = { 600, 600, 600, { 500, 99 } };
@@ -337,8 +351,8 @@ START_TEST(what_lies_beyond_the_fences_is_far_from_the_quartiles)
 END_TEST
 
 /*
- * Of user and system time 3 s and 1 s, which ticks of 10 ms may divide by 0.17 s differently. Young threads had what they
- * can have at most, but not more than the sum of both leaves.
+ * Of user and system time 3 s and 1 s, which ticks of 10 ms may divide by 0.17 s differently. Young
+ * threads had what they can have at most, but not more than the sum of both leaves.
  */
 static const struct {
 	const char *unit;
@@ -370,7 +384,10 @@ START_TEST(time_without_samples_is_what_accounts_have_more)
 }
 END_TEST
 
-/* A thread that its source was opened on has periods of 3,000 from 100 on and 5,000 from 200 on, by mark 10; 7,001 is another's. */
+/*
+ * A thread that its source was opened on has periods of 3,000 from 100 on and 5,000 from 200 on, by
+ * mark 10; 7,001 is another's.
+ */
 START_TEST(a_mark_stands_for_the_period_of_its_turn_and_what_it_began_with)
 {
 	static const struct {
