@@ -11,8 +11,8 @@
 #include "common/human-number.h"
 #include "common/text-stream.h"
 #include "common/text.h"
-#include "common/utf8.h"
 #include "report/text/fit-text.h"
+#include "report/text/json.h"
 #include "store/statement.h"
 
 #define LOOK_AHEAD_ROWS 1000u
@@ -520,7 +520,7 @@ static void write_csv_head(FILE *out, sqlite3_stmt *stmt)
 	fputs(n ? "\n" : "", out);
 }
 
-static void write_csv_row(FILE *out, sqlite3_stmt *stmt, size_t row)
+static int write_csv_row(FILE *out, sqlite3_stmt *stmt, size_t row)
 {
 	int n = sqlite3_column_count(stmt);
 
@@ -531,53 +531,30 @@ static void write_csv_row(FILE *out, sqlite3_stmt *stmt, size_t row)
 		write_csv_value(out, stmt, i);
 	}
 	fputc('\n', out);
+	return 0;
 }
 
-static void write_json_text(FILE *out, const char *text)
+/* As an object; a blob in hexadecimal digits. */
+static int write_json_row(FILE *out, sqlite3_stmt *stmt, size_t row)
 {
-	char letter[8];
+	auto_json struct json json = { .is_plain = true };
+	auto_free char *text = NULL;
+	size_t n_bytes = 0;
 
-	fputc('"', out);
-	while (*text)
-		fwrite(letter, 1, utf8_json(&text, letter), out);
-	fputc('"', out);
-}
-
-static void write_json_value(FILE *out, sqlite3_stmt *stmt, int column)
-{
-	switch (sqlite3_column_type(stmt, column)) {
-	case SQLITE_NULL:
-		fputs("null", out);
-		break;
-	case SQLITE_INTEGER:
-		fprintf(out, "%lld", sqlite3_column_int64(stmt, column));
-		break;
-	case SQLITE_FLOAT:
-		fprintf(out, "%.15g", sqlite3_column_double(stmt, column));
-		break;
-	case SQLITE_BLOB:
-		fputc('"', out);
-		write_hex(out, sqlite3_column_blob(stmt, column),
-			  sqlite3_column_bytes(stmt, column));
-		fputc('"', out);
-		break;
-	default:
-		write_json_text(out, statement_string(stmt, column));
+	json_open(&json, '{');
+	for (int i = 0; i < sqlite3_column_count(stmt); i++) {
+		json_name(&json, sqlite3_column_name(stmt, i));
+		if (sqlite3_column_type(stmt, i) == SQLITE_BLOB)
+			json_hex(&json, sqlite3_column_blob(stmt, i),
+				 (size_t)sqlite3_column_bytes(stmt, i));
+		else
+			json_column(&json, stmt, i);
 	}
-}
-
-static void write_json_row(FILE *out, sqlite3_stmt *stmt, size_t row)
-{
-	int n = sqlite3_column_count(stmt);
-
-	fputs(row == 0 ? "[\n{" : ",\n{", out);
-	for (int i = 0; i < n; i++) {
-		fputs(i ? "," : "", out);
-		write_json_text(out, sqlite3_column_name(stmt, i));
-		fputc(':', out);
-		write_json_value(out, stmt, i);
-	}
-	fputc('}', out);
+	json_close(&json, '}');
+	int r = json_finish(&json, &text, &n_bytes);
+	if (r == 0)
+		fprintf(out, "%s%s", row == 0 ? "[\n" : ",\n", text);
+	return r;
 }
 
 static void write_json_none(FILE *out, sqlite3_stmt *stmt)
@@ -588,7 +565,7 @@ static void write_json_none(FILE *out, sqlite3_stmt *stmt)
 
 /* Formats that need no look ahead. */
 static const struct {
-	void (*row)(FILE *out, sqlite3_stmt *stmt, size_t row);
+	int (*row)(FILE *out, sqlite3_stmt *stmt, size_t row);
 	void (*none)(FILE *out, sqlite3_stmt *stmt); /* instead of rows */
 	const char *tail; /* behind them */
 } streams[TABLE_FORMAT_COUNT] = {
@@ -599,16 +576,16 @@ static const struct {
 static int write_stream(FILE *out, sqlite3_stmt *stmt, enum table_format format, size_t *ret_n_rows)
 {
 	size_t n_rows = 0;
-	int code = 0;
+	int code = 0, r = 0;
 
-	while ((code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out))
-		streams[format].row(out, stmt, n_rows++);
+	while (r == 0 && (code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out))
+		r = streams[format].row(out, stmt, n_rows++);
 	if (n_rows)
 		fputs(streams[format].tail, out);
 	else if (code == SQLITE_DONE)
 		streams[format].none(out, stmt);
 	*ret_n_rows = n_rows;
-	return ferror(out) ? -EIO : code == SQLITE_DONE ? 0 : -EPROTO;
+	return r < 0 ? r : ferror(out) ? -EIO : code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
 int table_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *style, size_t *ret_n_rows)

@@ -57,10 +57,10 @@ MAY_INCLUDE = {
     "report/diff": "common store report report/callgraph report/text",
     "report/export": "common store report/callgraph report/text",
     "report/plot": "common store report report/chart report/text",
-    "view": "common store store/compact store/heatmap report report/selection",
+    "view": "common store store/compact store/heatmap report report/selection report/text",
     "view/answers": "common store store/compact store/heatmap report report/callgraph report/diff "
-                    "view",
-    "view/server": "common store store/heatmap view view/answers",
+                    "report/text view",
+    "view/server": "common store store/heatmap report/text view view/answers",
     "cli": "common trace runner runner/* series store store/* analyze analyze/* report report/* "
            "view view/server cli/options",
     "cli/options": "cli common runner runner/* series store store/* analyze analyze/* report "

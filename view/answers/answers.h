@@ -2,8 +2,8 @@
 /* Answers of schemas/view.def: each is a function in a table. */
 #include <stdint.h>
 
+#include "report/text/json.h"
 #include "view/context.h"
-#include "view/json.h"
 #include "view/request.h"
 
 /* What an answer is made from. */

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "report/text/json.h"
 #include "store/heatmap/heatmap.h"
 #include "store/statement.h"
-#include "view/json.h"
 
 #define MAX_SAMPLES 20u
 #define NEAR_BYTES  64u /* without a block: samples so near are told */

@@ -9,8 +9,8 @@
 #include "common/cleanup.h"
 #include "common/text.h"
 #include "report/diff/diff.h"
+#include "report/text/json.h"
 #include "store/query-value.h"
-#include "view/json.h"
 
 #define DEFAULT_LIMIT 2000
 

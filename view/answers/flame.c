@@ -10,8 +10,8 @@
 #include "common/hash-map.h"
 #include "report/callgraph/call-paths.h"
 #include "report/callgraph/profile.h"
+#include "report/text/json.h"
 #include "store/statement.h"
-#include "view/json.h"
 
 struct flame_node {
 	uint32_t parent; /* index; FLAME_ROOT: none */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "view/json.h"
+#include "report/text/json.h"
 
 /* -1 of 0, else the power of two. */
 static int log2_of(int64_t value)

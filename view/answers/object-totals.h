@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/hash-map.h"
-#include "view/json.h"
+#include "report/text/json.h"
 
 #define OBJECT_HEAT_WIDTH  96u /* cells of time */
 #define OBJECT_HEAT_HEIGHT 48u /* cells of offsets */

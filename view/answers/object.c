@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "report/text/json.h"
 #include "store/compact/compact.h"
 #include "store/database.h"
 #include "store/heatmap/lookup.h"
@@ -12,7 +13,6 @@
 #include "view/answers/object-sql.h"
 #include "view/answers/object-totals.h"
 #include "view/context.h"
-#include "view/json.h"
 
 #define OBJECT_LIST_MAX                                                                            \
 	200000 /* blocks, or samples: of more the rows themselves are read as fast */

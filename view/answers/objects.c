@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "report/text/json.h"
 #include "store/statement.h"
 #include "view/answers/object-sql.h"
-#include "view/json.h"
 
 #define DEFAULT_LIMIT 100
 

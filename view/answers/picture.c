@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/text/json.h"
 #include "store/heatmap/heatmap.h"
 #include "store/statement.h"
-#include "view/json.h"
 
 #define DEFAULT_WIDTH  512
 #define DEFAULT_HEIGHT 256

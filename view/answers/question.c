@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "report/text/json.h"
 #include "store/database.h"
 #include "store/statement.h"
-#include "view/json.h"
 
 /* ---- Parts of a run ---- */
 

@@ -12,13 +12,13 @@
 #include "common/atomic-file.h"
 #include "common/cleanup.h"
 #include "common/human-number.h"
+#include "report/text/json.h"
 #include "store/database.h"
 #include "store/heatmap/heatmap.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 #include "view/answers/answers.h"
 #include "view/context.h"
-#include "view/json.h"
 #include "view/server/page.h"
 
 struct view_stored {

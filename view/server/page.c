@@ -9,7 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/text-stream.h"
-#include "view/json.h"
+#include "report/text/json.h"
 #include "view/server/page-files.h"
 
 int view_random_hex(char *text, size_t n_letters)

@@ -28,7 +28,7 @@ def read_page(path):
 
 
 def unpacked(text, n_bytes):
-    """Cells as a list of numbers, however they are packed (view/json.h)."""
+    """Cells as a list of numbers, however they are packed (report/text/json.h)."""
     data = base64.b64decode(text.lstrip("!"))
     if text.startswith("!"):
         packed, data, i = data, bytearray(), 0

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/support/suite.h"
-#include "view/json.h"
+#include "report/text/json.h"
 
 static void check_is(struct json *json, const char *expected)
 {

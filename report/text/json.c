@@ -1,4 +1,4 @@
-#include "view/json.h"
+#include "report/text/json.h"
 
 #include <errno.h>
 #include <math.h>
@@ -18,7 +18,7 @@ static char *reserve(struct json *json, size_t n_bytes)
 
 	if (json->error)
 		return NULL;
-	if (n_bytes > JSON_MAX_BYTES || wanted > JSON_MAX_BYTES) {
+	if (!json->is_plain && (n_bytes > JSON_MAX_BYTES || wanted > JSON_MAX_BYTES)) {
 		json->error = -EFBIG;
 		return NULL;
 	}
@@ -63,7 +63,8 @@ static void put_text(struct json *json, const char *text)
 
 	put_value(json, "\"", 1);
 	while (*text) {
-		bool is_masked = *text == '<' || *text == 0x7f; /* "</script>" ends a page's */
+		bool is_masked = (*text == '<' || *text == 0x7f) &&
+				 !json->is_plain; /* "</script>" ends a page's */
 		size_t n = is_masked ? (size_t)snprintf(letter, sizeof(letter), "\\u%04x", *text++)
 				     : utf8_json(&text, letter);
 
@@ -154,6 +155,19 @@ static void json_base64_marked(struct json *json, char mark, const void *bytes, 
 void json_base64(struct json *json, const void *bytes, size_t n_bytes)
 {
 	json_base64_marked(json, '\0', bytes, n_bytes);
+}
+
+void json_hex(struct json *json, const void *bytes, size_t n_bytes)
+{
+	const unsigned char *in = bytes;
+	char digits[3];
+
+	put_value(json, "\"", 1);
+	for (size_t i = 0; i < n_bytes; i++) {
+		snprintf(digits, sizeof(digits), "%02x", in[i]);
+		put(json, digits, 2);
+	}
+	put(json, "\"", 1);
 }
 
 void json_raw(struct json *json, const struct json *value)

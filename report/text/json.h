@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JSON_MAX_BYTES ((size_t)64 << 20) /* of one text */
+#define JSON_MAX_BYTES ((size_t)64 << 20) /* of one text for the page */
 
 /* All zero is empty. */
 struct json {
@@ -18,6 +18,7 @@ struct json {
 	size_t n_allocated;
 	int error; /* negative errno */
 	bool needs_comma;
+	bool is_plain; /* for no page: '<' stays as it is, and any size is right */
 };
 
 /* Begin an object or array with '{' or '[', and end it with '}' or ']'. */
@@ -38,6 +39,9 @@ void json_null(struct json *json);
 
 /* Bytes as text in base64 (RFC 4648, with padding). */
 void json_base64(struct json *json, const void *bytes, size_t n_bytes);
+
+/* Bytes as text of two hexadecimal digits each. */
+void json_hex(struct json *json, const void *bytes, size_t n_bytes);
 
 /* A value that was written elsewhere; empty: null. */
 void json_raw(struct json *json, const struct json *value);
