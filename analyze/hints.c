@@ -94,7 +94,7 @@ static bool defines_malloc(const char *path)
 
 static int hint_allocators(sqlite3 *handle, int64_t run_id)
 {
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = db_errno(handle, sqlite3_prepare_v2(handle, executables_sql, -1, &stmt, NULL));
 
 	sqlite3_bind_int64(stmt, 1, run_id);
@@ -111,7 +111,6 @@ static int hint_allocators(sqlite3 *handle, int64_t run_id)
 			 exe);
 		r = add_fact(handle, run_id, key, value);
 	}
-	sqlite3_finalize(stmt);
 	return r;
 }
 
@@ -157,7 +156,7 @@ static bool is_here(const struct objects *objects, const char *path)
 
 static int hint_lines(sqlite3 *handle, int64_t run_id, const struct objects *objects)
 {
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = db_errno(handle, sqlite3_prepare_v2(handle, lineless_sql, -1, &stmt, NULL));
 
 	sqlite3_bind_int64(stmt, 1, run_id);
@@ -173,7 +172,6 @@ static int hint_lines(sqlite3 *handle, int64_t run_id, const struct objects *obj
 		lineless_text(path, part, value, sizeof(value));
 		r = add_fact(handle, run_id, key, value);
 	}
-	sqlite3_finalize(stmt);
 	return r;
 }
 

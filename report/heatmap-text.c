@@ -10,6 +10,7 @@
 #include "report/chart/heatmap-request.h"
 #include "report/chart/palette.h"
 #include "report/selection/selection.h"
+#include "store/statement.h"
 
 /* Cells of csv and json, where --cells does not say. */
 #define DEFAULT_WIDTH  100
@@ -86,7 +87,7 @@ static int insert_cells(sqlite3 *db, const struct heat *heat)
 {
 	const struct picture *picture = heat->picture;
 	const struct picture_request *part = &picture->request;
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = sqlite3_prepare_v2(db, insert_sql, -1, &stmt, NULL) == SQLITE_OK ? 0 : -EPROTO;
 
 	for (unsigned y = 0; r == 0 && y < part->height; y++) {
@@ -97,7 +98,6 @@ static int insert_cells(sqlite3 *db, const struct heat *heat)
 				r = insert_cell(stmt, heat, &row, x);
 		}
 	}
-	sqlite3_finalize(stmt);
 	return r;
 }
 

@@ -153,7 +153,7 @@ static const char *const hints_sql[] = {
 
 int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char *begin)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
 	int code = SQLITE_DONE;
 
 	if (!stmt)
@@ -166,7 +166,6 @@ int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, 
 		else
 			statement_keep(db, SQLITE_NOMEM);
 	}
-	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
 

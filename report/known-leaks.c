@@ -590,7 +590,7 @@ static int fill_table(const struct suppressions *suppressions, sqlite3 *db, int6
 		db, "SELECT stack_id FROM site WHERE run_id = :run AND live_blocks > 0", run_id,
 		-1);
 	sqlite3_stmt *frames = report_sql_prepare(db, frames_sql, 0, -1);
-	sqlite3_stmt *row = report_sql_prepare(
+	auto_statement sqlite3_stmt *row = report_sql_prepare(
 		db, "INSERT OR REPLACE INTO temp.suppressed VALUES (?, ?)", 0, -1);
 	int r = sites && frames && row ? 0 : -EPROTO;
 
@@ -602,7 +602,6 @@ static int fill_table(const struct suppressions *suppressions, sqlite3 *db, int6
 	}
 	sqlite3_finalize(sites);
 	sqlite3_finalize(frames);
-	sqlite3_finalize(row);
 	return r;
 }
 

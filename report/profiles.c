@@ -94,15 +94,6 @@ int report_profile_prepare(sqlite3 *db, const struct report_request *request)
 	return r < 0 ? r : profile_tables(profile, db);
 }
 
-static struct format_text format_value(double value, enum table_kind kind)
-{
-	int64_t number = (int64_t)llround(value);
-
-	return kind == TABLE_BYTES	? format_bytes(number)
-	       : kind == TABLE_DURATION ? format_duration(number)
-					: format_count(number);
-}
-
 static double whole_of(sqlite3 *db)
 {
 	return (double)report_sql_number(
@@ -154,7 +145,7 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 	    has_unknown(db)) /* else the reason is told: what was not recorded is no 0 */
 		fprintf(out, "Functions by %s: %s%s in all\n", title ? title : metric->title,
 			has_unknown(db) ? "at least " : "",
-			format_value(whole_of(db), metric->kind).text);
+			table_value_text(whole_of(db), metric->kind).text);
 	int r = table_write(out, stmt, &style, &n_rows);
 	sqlite3_finalize(stmt);
 	if (r == 0 && request->limit > 0)
@@ -214,19 +205,18 @@ static void write_name(const struct calls *calls, sqlite3_stmt *row, unsigned in
 /* A caller or callee: what it hands on, and whether it also, or only, closes a cycle. */
 static int write_relatives(const struct calls *calls, const char *sql, int64_t id)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(calls->db, sql, id, -1);
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(calls->db, sql, id, -1);
 	int code = SQLITE_DONE;
 
 	while (stmt && (code = statement_advance(stmt)) == SQLITE_ROW) {
 		double value = sqlite3_column_double(stmt, 2);
 		bool is_cycle = sqlite3_column_int(stmt, 3) != 0;
-		struct format_text text = format_value(value, calls->metric->kind);
+		struct format_text text = table_value_text(value, calls->metric->kind);
 
 		fprintf(calls->out, "%*s%11s%s", 29, "", value > 0 ? text.text : "-",
 			is_cycle ? " *" : "  ");
 		write_name(calls, stmt, 6);
 	}
-	sqlite3_finalize(stmt);
 	return stmt && code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
@@ -239,8 +229,8 @@ static int write_function(const struct calls *calls, sqlite3_stmt *row)
 
 	snprintf(index, sizeof(index), "[%lld]", (long long)id);
 	fprintf(calls->out, "%-8s%6.1f %%  ", id ? index : "", 100 * total / calls->whole);
-	fprintf(calls->out, "%11s ", format_value(self, calls->metric->kind).text);
-	fprintf(calls->out, "%11s  ", format_value(total, calls->metric->kind).text);
+	fprintf(calls->out, "%11s ", table_value_text(self, calls->metric->kind).text);
+	fprintf(calls->out, "%11s  ", table_value_text(total, calls->metric->kind).text);
 	write_name(calls, row, 0);
 	if (r == 0)
 		r = write_relatives(calls, callees_sql, id);
@@ -259,7 +249,7 @@ static void write_head(const struct calls *calls)
 		" marked * leads back to a function\nfurther out (recursion): that part of it"
 		" carries nothing. The callers of a function add up to its total.\n",
 		title ? title : calls->metric->title, has_unknown(calls->db) ? "at least " : "",
-		format_value(calls->whole, calls->metric->kind).text);
+		table_value_text(calls->whole, calls->metric->kind).text);
 	fprintf(calls->out, "%-8s%8s %12s %11s  %s\n", "index", "total", "self", "total",
 		"function");
 }

@@ -230,9 +230,10 @@ static void unit_text(sqlite3_context *context, int n_args, sqlite3_value **args
 	(void)n_args;
 	if (sqlite3_value_type(args[0]) == SQLITE_NULL || !unit || fabs(value) > 9e18)
 		return;
-	struct format_text text = strcmp(unit, "ns") == 0      ? format_duration(llround(value))
-				  : strcmp(unit, "bytes") == 0 ? format_bytes(llround(value))
-							       : format_count(llround(value));
+	enum table_kind kind = strcmp(unit, "ns") == 0	    ? TABLE_DURATION
+			       : strcmp(unit, "bytes") == 0 ? TABLE_BYTES
+							    : TABLE_COUNT;
+	struct format_text text = table_value_text(value, kind);
 	sqlite3_result_text(context, text.text, -1, SQLITE_TRANSIENT);
 }
 

@@ -266,7 +266,7 @@ static int report_objects_write(FILE *out, sqlite3 *db, const struct report_requ
 
 static int64_t total(sqlite3 *db, int64_t run_id, const char *name)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(
 		db, "SELECT value FROM total WHERE run_id = :run AND name = :name", run_id, -1);
 	int64_t value = 0;
 
@@ -276,7 +276,6 @@ static int64_t total(sqlite3 *db, int64_t run_id, const char *name)
 			  SQLITE_STATIC);
 	if (statement_advance(stmt) == SQLITE_ROW)
 		value = sqlite3_column_int64(stmt, 0);
-	sqlite3_finalize(stmt);
 	return value;
 }
 
@@ -462,7 +461,7 @@ static void write_memory(FILE *out, sqlite3 *db, int64_t run)
 /* "12,388 x 1 ms user CPU time; 310,201 page faults" */
 static void write_sources(FILE *out, sqlite3 *db, int64_t run)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(
 		db,
 		"SELECT source.n_samples, coalesce(weight / nullif(whole.n_samples, 0),"
 		" source.period), source.unit FROM source JOIN main.source AS whole ON whole.id ="
@@ -486,7 +485,6 @@ static void write_sources(FILE *out, sqlite3 *db, int64_t run)
 	}
 	if (n == 0)
 		fputs("none", out);
-	sqlite3_finalize(stmt);
 }
 
 static void write_samples(FILE *out, sqlite3 *db, int64_t run)
@@ -574,14 +572,13 @@ static void write_kind(FILE *out, sqlite3_stmt *stmt)
 
 static void write_kinds(FILE *out, sqlite3 *db, int64_t run)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(db, kinds_sql, run, -1);
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, kinds_sql, run, -1);
 	size_t n_rows = 0;
 
 	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
 		fputs(n_rows++ ? "             " : "blocks in    ", out);
 		write_kind(out, stmt);
 	}
-	sqlite3_finalize(stmt);
 }
 
 /* Plain words for owners; memsight's own part is never hidden. */
@@ -601,7 +598,8 @@ static const char stalls_sql[] =
 static void write_owners(FILE *out, sqlite3 *db, int64_t run, enum trace_role role)
 {
 	bool is_stall = role == TRACE_ROLE_STALL;
-	sqlite3_stmt *stmt = report_sql_prepare(db, is_stall ? stalls_sql : time_sql, run, -1);
+	auto_statement sqlite3_stmt *stmt =
+		report_sql_prepare(db, is_stall ? stalls_sql : time_sql, run, -1);
 	size_t n_rows = 0;
 
 	while (stmt && statement_advance(stmt) == SQLITE_ROW) {
@@ -620,7 +618,6 @@ static void write_owners(FILE *out, sqlite3 *db, int64_t run, enum trace_role ro
 	}
 	if (n_rows)
 		fputs("   (% of CPU time)\n", out);
-	sqlite3_finalize(stmt);
 }
 
 static void write_next(FILE *out, const struct report_request *request)

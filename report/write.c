@@ -164,13 +164,12 @@ static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
 {
 	bool is_text = request->format == TABLE_TEXT;
 	const char *sql = is_text && report->text_sql ? report->text_sql : report->sql;
-	sqlite3_stmt *stmt = report_sql_prepare(db, sql, request->run_id, request->limit);
+	auto_statement sqlite3_stmt *stmt =
+		report_sql_prepare(db, sql, request->run_id, request->limit);
 
 	if (!stmt)
 		return -EPROTO;
-	int r = write_list(out, stmt, report, request);
-	sqlite3_finalize(stmt);
-	return r;
+	return write_list(out, stmt, report, request);
 }
 
 /* Which of several runs of the database this is about. */

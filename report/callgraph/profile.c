@@ -262,7 +262,7 @@ static int add_all(struct profile *profile, sqlite3 *db, const struct profile_re
 {
 	size_t n = profile->paths->n_functions;
 	auto_free uint32_t *seen = calloc(n, sizeof(*seen));
-	sqlite3_stmt *stmt = report_sql_prepare(
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(
 		db, profile_metric_row_of(db, request->run_id, request->metric)->sql,
 		request->run_id, -1);
 
@@ -272,7 +272,6 @@ static int add_all(struct profile *profile, sqlite3 *db, const struct profile_re
 		profile->functions[i].number = (uint32_t)i;
 	if (r == 0)
 		r = add_sites(profile, stmt, request->has_places, seen);
-	sqlite3_finalize(stmt);
 	return r;
 }
 
@@ -346,7 +345,7 @@ static int insert_function(const struct profile *profile, const struct profile_f
 
 static int insert_functions(const struct profile *profile, sqlite3 *db)
 {
-	sqlite3_stmt *stmt =
+	auto_statement sqlite3_stmt *stmt =
 		report_sql_prepare(db,
 				   "INSERT INTO temp.profile_function VALUES"
 				   " (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -355,13 +354,12 @@ static int insert_functions(const struct profile *profile, sqlite3 *db)
 
 	for (size_t i = 0; code == SQLITE_DONE && i < profile->paths->n_functions; i++)
 		code = insert_function(profile, &profile->functions[i], stmt);
-	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
 static int insert_calls(const struct profile *profile, sqlite3 *db)
 {
-	sqlite3_stmt *stmt =
+	auto_statement sqlite3_stmt *stmt =
 		report_sql_prepare(db, "INSERT INTO temp.profile_call VALUES (?, ?, ?, ?)", 0, -1);
 	int code = stmt ? SQLITE_DONE : SQLITE_ERROR;
 
@@ -374,7 +372,6 @@ static int insert_calls(const struct profile *profile, sqlite3 *db)
 		code = statement_advance(stmt);
 		sqlite3_reset(stmt);
 	}
-	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "store/query-value.h"
+#include "store/statement.h"
 
 /* The last interval reaches beyond the end of the run. */
 /* clang-format off */
@@ -27,7 +28,7 @@ void curves_finish(struct curves *curves)
 
 static int read_span(sqlite3 *db, int64_t run_id, struct curves *curves)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(db, span_sql, run_id, -1);
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, span_sql, run_id, -1);
 	int r = -EPROTO;
 
 	if (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
@@ -38,7 +39,6 @@ static int read_span(sqlite3 *db, int64_t run_id, struct curves *curves)
 			curves->to_ns = end;
 		r = curves->to_ns > curves->from_ns ? 0 : -ENODATA;
 	}
-	sqlite3_finalize(stmt);
 	return r;
 }
 
@@ -82,7 +82,7 @@ static void spread(struct curves *curves, enum curve_id id, const double ends[2]
 
 static int read_intervals(sqlite3 *db, int64_t run_id, struct curves *curves)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(db, intervals_sql, run_id, -1);
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, intervals_sql, run_id, -1);
 	int code = SQLITE_ERROR;
 
 	while (stmt && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
@@ -96,7 +96,6 @@ static int read_intervals(sqlite3 *db, int64_t run_id, struct curves *curves)
 		spread(curves, CURVE_SAMPLES, ends, sqlite3_column_int64(stmt, 4));
 		spread(curves, CURVE_FAULTS, ends, sqlite3_column_int64(stmt, 5));
 	}
-	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
 

@@ -15,6 +15,7 @@
 #include "store/database.h"
 #include "store/query-value.h"
 #include "store/source-measures.h"
+#include "store/statement.h"
 
 /* Of the images of a pid the one that did most. */
 /* clang-format off */
@@ -38,7 +39,7 @@ void heat_finish(struct heat *heat)
 static int find_id(sqlite3 *db, const char *sql, const struct heat_request *request,
 		   int64_t *ret_id)
 {
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = -EPROTO;
 
 	if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK) {
@@ -52,7 +53,6 @@ static int find_id(sqlite3 *db, const char *sql, const struct heat_request *requ
 		if (r == 0)
 			*ret_id = sqlite3_column_int64(stmt, 0);
 	}
-	sqlite3_finalize(stmt);
 	return r;
 }
 

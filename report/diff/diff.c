@@ -286,7 +286,7 @@ static int fill_table(const struct diff *diff)
 		statement_keep(db, result);
 		return -EPROTO;
 	}
-	sqlite3_stmt *stmt = report_sql_prepare(
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(
 		db, "INSERT INTO temp.diff_site VALUES (?, ?, ?, ?, ?, ?, ?)", 0, -1);
 	int r = stmt ? 0 : -EPROTO;
 	for (size_t i = 0; r == 0 && left != 0 && i < diff->n_changes; i++) {
@@ -295,15 +295,7 @@ static int fill_table(const struct diff *diff)
 		r = insert(diff, i, stmt);
 		left--;
 	}
-	sqlite3_finalize(stmt);
 	return r;
-}
-
-static struct format_text value_text(double value, enum table_kind kind)
-{
-	return kind == TABLE_BYTES	? format_bytes(llround(value))
-	       : kind == TABLE_DURATION ? format_duration(llround(value))
-					: format_count(llround(value));
 }
 
 static void write_head(FILE *out, const struct diff *diff)
@@ -315,10 +307,10 @@ static void write_head(FILE *out, const struct diff *diff)
 
 	fprintf(out, "Call sites by %s: ", title ? title : metric->title);
 	for (int side = 0; side < 2; side++) {
-		fputs(value_text(diff->whole[side], metric->kind).text, out);
+		fputs(table_value_text(diff->whole[side], metric->kind).text, out);
 		if (diff->unknown[side] > 0)
 			fprintf(out, " \u00b1%s",
-				value_text(diff->unknown[side], metric->kind).text);
+				table_value_text(diff->unknown[side], metric->kind).text);
 		fprintf(out, " (%zu run%s)%s", sides[side].n_runs,
 			sides[side].n_runs > 1 ? "s, mean" : "", side == 0 ? " -> " : "\n");
 	}

@@ -48,7 +48,7 @@ static const char *const events_sql[] = {
 
 static int write_events(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char **comma)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
 	int code = SQLITE_DONE;
 
 	while (stmt && (code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
@@ -59,7 +59,6 @@ static int write_events(FILE *out, sqlite3 *db, const char *sql, int64_t run_id,
 		fprintf(out, "%s%s", *comma, text ? text : "{}");
 		*comma = ",\n";
 	}
-	sqlite3_finalize(stmt);
 	return ferror(out) ? -EIO : stmt && code == SQLITE_DONE ? 0 : -EPROTO;
 }
 

@@ -39,7 +39,7 @@ int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *req
 	int r = paths_open(db, request->excluded, &paths);
 	if (r < 0)
 		return r;
-	sqlite3_stmt *stmt = report_sql_prepare(
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(
 		db, profile_metric_row_of(db, request->run_id, request->metric)->sql,
 		request->run_id, -1);
 
@@ -49,7 +49,6 @@ int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *req
 		if (value)
 			write_path(out, paths, steps, n, value);
 	}
-	sqlite3_finalize(stmt);
 	return ferror(out) ? -EIO : stmt && code == SQLITE_DONE ? 0 : -EPROTO;
 }
 

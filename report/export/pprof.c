@@ -270,7 +270,8 @@ static const char frames_sql[] =
 /* Frames by file: a mapping comes before its locations. */
 static int put_locations(struct pprof *pprof)
 {
-	sqlite3_stmt *row = report_sql_prepare(pprof->db, frames_sql, pprof->request->run_id, -1);
+	auto_statement sqlite3_stmt *row =
+		report_sql_prepare(pprof->db, frames_sql, pprof->request->run_id, -1);
 	auto_free char *object = NULL;
 	int64_t mapping = 0;
 	int code = SQLITE_DONE;
@@ -286,7 +287,6 @@ static int put_locations(struct pprof *pprof)
 		if (sqlite3_column_type(row, 0) != SQLITE_NULL)
 			put_location(pprof, row, mapping);
 	}
-	sqlite3_finalize(row);
 	return row && (code == SQLITE_DONE || pprof->error) ? pprof->error : -EPROTO;
 }
 
@@ -306,7 +306,8 @@ static size_t frames_of(const struct paths *paths, int64_t stack_id, int64_t *id
 
 static int put_samples(struct pprof *pprof)
 {
-	sqlite3_stmt *row = report_sql_prepare(pprof->db, sites_sql, pprof->request->run_id, -1);
+	auto_statement sqlite3_stmt *row =
+		report_sql_prepare(pprof->db, sites_sql, pprof->request->run_id, -1);
 	int64_t ids[PATHS_MAX_DEPTH];
 	int code = SQLITE_DONE;
 
@@ -320,7 +321,6 @@ static int put_samples(struct pprof *pprof)
 		protobuf_numbers(&sample, SAMPLE_VALUE, values, N_VALUES);
 		put(pprof, PROFILE_SAMPLE, &sample);
 	}
-	sqlite3_finalize(row);
 	return row && (code == SQLITE_DONE || pprof->error) ? pprof->error : -EPROTO;
 }
 

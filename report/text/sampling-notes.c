@@ -37,7 +37,7 @@ char *report_stop_text(sqlite3 *db, int64_t run_id)
 /* Each row is a line; the first gets the heading, the others are set in under it. */
 static int write_lines(FILE *out, sqlite3 *db, int64_t run_id, const char *heading, const char *sql)
 {
-	sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
 	int code = SQLITE_DONE;
 
 	if (!stmt)
@@ -46,7 +46,6 @@ static int write_lines(FILE *out, sqlite3 *db, int64_t run_id, const char *headi
 		fprintf(out, "%-*s%s\n", (int)strlen(heading), heading, statement_string(stmt, 0));
 		heading = *heading ? "             " : "";
 	}
-	sqlite3_finalize(stmt);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
 

@@ -51,6 +51,15 @@ static struct format_text format_time(int64_t ns)
 	return out;
 }
 
+struct format_text table_value_text(double value, enum table_kind kind)
+{
+	int64_t number = (int64_t)llround(value);
+
+	return kind == TABLE_BYTES	? format_bytes(number)
+	       : kind == TABLE_DURATION ? format_duration(number)
+					: format_count(number);
+}
+
 /* A number as its column's kind wants it; plain ones as SQLite gives them. */
 static struct format_text format_number(sqlite3_stmt *stmt, int column, enum table_kind kind)
 {

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "common/human-number.h"
+
 enum table_format {
 	TABLE_TEXT, /* aligned columns, for a person */
 	TABLE_CSV, /* RFC 4180 with a head line; numbers raw */
@@ -36,6 +38,9 @@ struct table_style {
 	unsigned width; /* that lines of text have at most; 0: as many as they need */
 	bool is_silent_when_empty; /* text: no head line over no rows */
 };
+
+/* A number of bytes, of ns, or of things, rounded. */
+struct format_text table_value_text(double value, enum table_kind kind);
 
 /* The format of a name ("text", "table", "csv", "json"), or -EINVAL. */
 int table_format_parse(const char *name, enum table_format *ret_format);

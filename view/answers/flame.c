@@ -357,7 +357,7 @@ int view_flame(struct view_question *question)
 	auto_paths struct paths *paths = NULL;
 	auto_flame struct flame flame = { .is_inverse = view_value(question, VIEW_INVERSE, 0) };
 	struct metric metric = { 0 };
-	sqlite3_stmt *rows = NULL;
+	auto_statement sqlite3_stmt *rows = NULL;
 	int r = view_take_part(question);
 
 	if (r == 0)
@@ -369,6 +369,5 @@ int view_flame(struct view_question *question)
 		r = view_prepare(question, metric.sql, &rows);
 	if (r == 0)
 		r = flame_add(&flame, rows);
-	sqlite3_finalize(rows);
 	return r < 0 ? r : write_flame(question, &flame, &metric);
 }

@@ -114,7 +114,7 @@ static bool do_pictures_tell(struct view_question *question)
 
 static bool are_too_many(struct view_question *question, int64_t site)
 {
-	sqlite3_stmt *row = NULL;
+	auto_statement sqlite3_stmt *row = NULL;
 	int r = view_prepare(
 		question,
 		"SELECT n_blocks FROM main.site WHERE run_id = :run AND stack_id = :its_site",
@@ -124,7 +124,6 @@ static bool are_too_many(struct view_question *question, int64_t site)
 		view_bind(row, ":its_site", site);
 		r = statement_step(row) > 0 && sqlite3_column_int64(row, 0) > OBJECT_LIST_MAX;
 	}
-	sqlite3_finalize(row);
 	return r > 0;
 }
 

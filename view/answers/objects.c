@@ -138,7 +138,7 @@ static int prepare_rows(struct view_question *question, const char *order, sqlit
 int view_objects(struct view_question *question)
 {
 	const char *order = NULL;
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = find_sort(question, &order);
 
 	if (r == 0)
@@ -152,6 +152,5 @@ int view_objects(struct view_question *question)
 	if (r >= 0)
 		r = view_object_rows(question, stmt);
 	json_close(&question->json, '}');
-	sqlite3_finalize(stmt);
 	return r;
 }

@@ -71,20 +71,19 @@ int view_prepare(struct view_question *question, const char *sql, sqlite3_stmt *
 
 int view_columns(struct view_question *question, const char *name, const char *sql)
 {
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = view_prepare(question, sql, &stmt);
 
 	if (name)
 		json_name(&question->json, name);
 	if (r == 0)
 		r = columns_of(&question->json, stmt, NULL);
-	sqlite3_finalize(stmt);
 	return r;
 }
 
 int view_pairs(struct view_question *question, const char *name, const char *sql)
 {
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = view_prepare(question, sql, &stmt);
 	int code = SQLITE_DONE;
 
@@ -95,13 +94,12 @@ int view_pairs(struct view_question *question, const char *name, const char *sql
 		json_column(&question->json, stmt, 1);
 	}
 	json_close(&question->json, '}');
-	sqlite3_finalize(stmt);
 	return r == 0 && code != SQLITE_DONE ? -EPROTO : r;
 }
 
 int view_members(struct view_question *question, const char *sql)
 {
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = view_prepare(question, sql, &stmt);
 
 	if (r < 0)
@@ -114,18 +112,16 @@ int view_members(struct view_question *question, const char *sql)
 		else
 			json_null(&question->json);
 	}
-	sqlite3_finalize(stmt);
 	return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
 int64_t view_number(struct view_question *question, const char *sql)
 {
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	int64_t number = 0;
 
 	if (view_prepare(question, sql, &stmt) == 0 && statement_advance(stmt) == SQLITE_ROW)
 		number = sqlite3_column_int64(stmt, 0);
-	sqlite3_finalize(stmt);
 	return number;
 }
 

@@ -38,7 +38,7 @@ static int split(struct view_question *question, struct place *ret_place)
 /* Only what this database calls a source file is ever opened. */
 static bool is_named(struct view_question *question, const char *file)
 {
-	sqlite3_stmt *stmt = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	bool is_there = false;
 
 	if (view_prepare(question, "SELECT 1 FROM frame_line WHERE file = :its_file LIMIT 1",
@@ -47,7 +47,6 @@ static bool is_named(struct view_question *question, const char *file)
 				  SQLITE_STATIC);
 		is_there = statement_advance(stmt) == SQLITE_ROW;
 	}
-	sqlite3_finalize(stmt);
 	return is_there;
 }
 
