@@ -6,6 +6,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/hash-map.h"
 #include "trace/columns.h"
 #include "trace/varint.h"
 
@@ -42,8 +43,7 @@ struct stream {
 struct merge {
 	struct stream **streams; /* by order of first use */
 	size_t n_streams;
-	struct stream **by_thread; /* open addressing, n_by_thread a power of two */
-	size_t n_by_thread;
+	struct key_map by_thread; /* 1 + its place in streams */
 	struct stream **waiting; /* a binary heap: the earliest first */
 	size_t n_waiting;
 	uint64_t n_links;
@@ -86,7 +86,7 @@ struct merge *merge_close(struct merge *merge)
 	for (size_t i = 0; i < merge->n_streams; i++)
 		free_stream(merge->streams[i]);
 	free(merge->streams);
-	free(merge->by_thread);
+	key_map_finish(&merge->by_thread);
 	free(merge->waiting);
 	free(merge);
 	return NULL;
@@ -94,58 +94,26 @@ struct merge *merge_close(struct merge *merge)
 
 /* ---- Which stream ---- */
 
-static struct stream **place_of(struct stream **table, size_t n, uint32_t thread)
-{
-	size_t i = thread * UINT32_C(0x9e3779b1) & (n - 1);
-
-	while (table[i] && table[i]->thread != thread)
-		i = (i + 1) & (n - 1);
-	return &table[i];
-}
-
-/* Room for one more stream in all three arrays. */
-static int grow(struct merge *merge)
-{
-	size_t n = merge->n_by_thread ? 2 * merge->n_by_thread : 64;
-
-	if (2 * merge->n_streams < merge->n_by_thread)
-		return 0;
-	struct stream **streams = reallocarray(merge->streams, n, sizeof(struct stream *));
-	if (!streams)
-		return -ENOMEM;
-	merge->streams = streams;
-	struct stream **waiting = reallocarray(merge->waiting, n, sizeof(struct stream *));
-	if (!waiting)
-		return -ENOMEM;
-	merge->waiting = waiting;
-	struct stream **table = calloc(n, sizeof(struct stream *));
-	if (!table)
-		return -ENOMEM;
-	for (size_t i = 0; i < merge->n_streams; i++)
-		*place_of(table, n, streams[i]->thread) = streams[i];
-	free(merge->by_thread);
-	merge->by_thread = table;
-	merge->n_by_thread = n;
-	return 0;
-}
-
 static struct stream *stream_of(struct merge *merge, uint32_t thread, uint32_t process)
 {
-	if (grow(merge) < 0)
+	size_t number = key_map_get(&merge->by_thread, thread, 0), n = merge->n_streams;
+
+	if (number)
+		return merge->streams[number - 1];
+	if (grow_array_of(&merge->streams, n, 1, sizeof(*merge->streams)) < 0 ||
+	    grow_array_of(&merge->waiting, n, 1, sizeof(*merge->waiting)) < 0)
 		return NULL;
-	struct stream **place = place_of(merge->by_thread, merge->n_by_thread, thread);
-	if (*place)
-		return *place;
 
 	struct stream *stream = calloc(1, sizeof(*stream));
-	if (!stream)
+	if (!stream || key_map_put(&merge->by_thread, thread, 0, n + 1) < 0) {
+		free(stream);
 		return NULL;
+	}
 	stream->thread = thread;
 	stream->process = process;
 	stream->floor = INT64_MIN;
 	stream->last_frame = &stream->frames;
 	merge->streams[merge->n_streams++] = stream;
-	*place = stream;
 	return stream;
 }
 

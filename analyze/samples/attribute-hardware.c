@@ -171,15 +171,10 @@ static struct record_buffer *decode_piece(struct sample_source *source,
 	memcpy(all, stream->bytes, stream->n_bytes);
 	memcpy(all + stream->n_bytes, bytes, n_bytes);
 	while (spe_decode_next(&cursor, &access)) {
-		if (n == n_allocated) {
-			n_allocated = 2 * n_allocated + 256;
-			void *grown =
-				realloc(buffer, sizeof(*buffer) + n_allocated * sizeof(access));
-			if (!grown)
-				break;
-			buffer = grown;
-			buffer->n_entries = 0;
-		}
+		if (grow_array_by(&buffer, 0, sizeof(*buffer) + (n + 1) * sizeof(access),
+				  &n_allocated, 1) < 0)
+			break;
+		buffer->n_entries = 0;
 		memcpy(buffer->bytes + n++ * sizeof(access), &access, sizeof(access));
 	}
 	source->losses[SAMPLE_LOSS_BAD_PACKET] += cursor.n_damaged;
