@@ -307,6 +307,13 @@ static bool needs_more(const struct stream *stream)
 		stream->events[stream->n - 1].flags & MERGE_IS_BIRTH);
 }
 
+/* Whether the next event of the only stream is as good as taken: most are. */
+static bool is_plain(const struct merge *merge, const struct stream *stream)
+{
+	return merge->n_waiting == 1 && stream->first < stream->n &&
+	       !(stream->events[stream->first].flags & (MERGE_IS_TAKEN | MERGE_IS_BIRTH));
+}
+
 /* Something was added to the stream, or its first event is gone. 0 or -ENOMEM. */
 static int settle(struct merge *merge, struct stream *stream)
 {
@@ -371,7 +378,10 @@ int merge_take(struct merge *merge, uint32_t *ret_thread, struct merge_event *re
 	ret_event->time = stream->due;
 	stream->floor = stream->due;
 	*ret_thread = stream->thread;
-	return settle(merge, stream);
+	if (!is_plain(merge, stream))
+		return settle(merge, stream);
+	set_due(stream);
+	return 0;
 }
 
 /* ---- Repair of the order between threads ---- */

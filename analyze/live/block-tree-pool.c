@@ -244,6 +244,8 @@ int heap_pool_item(struct heap_pool *pool, const struct heap_block *block, uint3
 	uint32_t index = pool->free_item;
 	struct heap_item *item = heap_pool_at(pool, index);
 	pool->free_item = (uint32_t)item->birth_ns;
+	if (pool->free_item != NO_ITEM) /* what is freed last is not what was used last */
+		__builtin_prefetch(heap_pool_at(pool, pool->free_item), 1);
 	*item = (struct heap_item){
 		.size = block->size,
 		.birth_ns = block->birth_ns,

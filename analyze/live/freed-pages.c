@@ -38,7 +38,8 @@ static void set_bits(struct page_group *group, unsigned first, unsigned last)
 static int add_to_group(struct freed_pages *set, uint64_t first, uint64_t last)
 {
 	uint64_t key = first / GROUP_PAGES;
-	size_t place = key_map_get(&set->places, key, 0);
+	bool is_last = set->last_place > 0 && set->last == key;
+	size_t place = is_last ? set->last_place : key_map_get(&set->places, key, 0);
 
 	if (place == 0) {
 		if (grow_array_to(&set->groups, set->n, &set->n_allocated, sizeof(*set->groups)) <
@@ -47,6 +48,8 @@ static int add_to_group(struct freed_pages *set, uint64_t first, uint64_t last)
 			return -ENOMEM;
 		place = ++set->n;
 	}
+	set->last = key;
+	set->last_place = place;
 	set_bits(&set->groups[place - 1], first % GROUP_PAGES, last % GROUP_PAGES);
 	return 0;
 }

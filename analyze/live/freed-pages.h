@@ -14,6 +14,8 @@ struct freed_pages {
 	size_t n;
 	size_t n_allocated;
 	struct key_map places; /* of a group's number: 1 + where it lies in groups */
+	uint64_t last; /* number of the group that was added to last ... */
+	size_t last_place; /* ... and its place; 0: none yet */
 };
 
 void freed_pages_finish(struct freed_pages *set);

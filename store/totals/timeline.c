@@ -37,12 +37,10 @@ static void double_interval(struct timeline *timeline)
 	timeline->last = 0;
 }
 
-struct timeline_slot *timeline_at(struct timeline *timeline, int64_t time_ns)
+struct timeline_slot *timeline_find(struct timeline *timeline, int64_t time_ns)
 {
 	if (time_ns < 0)
 		time_ns = 0;
-	if (time_ns >= timeline->from_ns && time_ns - timeline->from_ns < timeline->interval_ns)
-		return &timeline->slots[timeline->last];
 	while (time_ns / timeline->interval_ns >= TIMELINE_MAX)
 		double_interval(timeline);
 

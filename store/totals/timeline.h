@@ -35,8 +35,16 @@ void timeline_init(struct timeline *timeline);
  */
 void timeline_change(struct timeline *timeline, int64_t time_ns, uint64_t live_bytes);
 
+/* As timeline_at(), of any time. */
+struct timeline_slot *timeline_find(struct timeline *timeline, int64_t time_ns);
+
 /* The slot of a time, to count in; times before 0 count in the first one. */
-struct timeline_slot *timeline_at(struct timeline *timeline, int64_t time_ns);
+static inline struct timeline_slot *timeline_at(struct timeline *timeline, int64_t time_ns)
+{
+	if (time_ns >= timeline->from_ns && time_ns - timeline->from_ns < timeline->interval_ns)
+		return &timeline->slots[timeline->last];
+	return timeline_find(timeline, time_ns);
+}
 
 /* Write the table `timeline`. Returns 0 or a negative errno. */
 int timeline_write(const struct timeline *timeline, struct db *db, int64_t run_id);
