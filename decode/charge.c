@@ -58,7 +58,7 @@ static bool charge_loop(const struct decode_window *window, struct decode_charge
 {
 	charge->n_charged = window->n_accesses;
 	charge->n_behind = window->n_behind;
-	return window->end == DECODE_END_LOOP;
+	return window->end == DECODE_END_LOOP || window->is_turn;
 }
 
 static bool charge_block(const struct decode_window *window, struct decode_charge *charge)
@@ -151,6 +151,8 @@ void decode_charge(struct decode_window *window, struct decode_charge *ret_charg
 	charge.basis = choose(window, &charge);
 	if (charge.n_exact > 0)
 		charge.exact_share = 1.0f / (float)charge.n_exact;
+	if (charge.basis == DECODE_BASIS_LOOP && window->is_turn)
+		charge.basis = DECODE_BASIS_TURN;
 	if (charge.basis != DECODE_BASIS_COUNT) {
 		divide_shares(window, &charge);
 	} else if (is_whole) {

@@ -35,6 +35,7 @@
 #define DECODE_MAX_ACCESSES	(2 * DECODE_MAX_INSTRUCTIONS)
 #define DECODE_LOOK_AHEAD	64u /* instructions charged when no loop closed */
 #define DECODE_MAX_BEHIND	8u /* instructions before ip that are looked at */
+#define DECODE_MAX_TURN		64u /* the same, where they are of one turn of a loop */
 #define DECODE_CACHE_ENTRIES	16384u /* the default */
 
 /* Indices into decode_sample.regs: PERF_REG_X86_* without the segment registers. */
@@ -186,7 +187,12 @@ struct decode_window {
 	 * In a closed loop: those of them that tell what is DECODE_TURN_BEFORE in accesses.
 	 */
 	uint32_t n_behind;
-	struct decode_access behind[2 * DECODE_MAX_BEHIND];
+	struct decode_access behind[2 * DECODE_MAX_TURN];
+	/*
+	 * It ends at a branch that is not known, and from where that leads to what lies in behind
+	 * is one turn of a loop up to ip, and the window the rest of it.
+	 */
+	bool is_turn;
 	/*
 	 * A timer's interrupt is taken when the instruction that was waited for has finished: what
 	 * the time was lost on is the instruction that ran right before ip (measured on a chase of
@@ -305,6 +311,7 @@ int decode_replay(struct decoder *decoder, const struct decode_sample *from,
 /* What the weight (time) of a sample is divided over. */
 enum decode_basis {
 	DECODE_BASIS_LOOP, /* the accesses of one iteration of its loop */
+	DECODE_BASIS_TURN, /* the same, where it is not known whether another one follows */
 	DECODE_BASIS_BLOCK, /* the accesses of its basic block, before and after ip */
 	DECODE_BASIS_LOOK_AHEAD, /* the accesses of the next DECODE_LOOK_AHEAD instructions */
 	DECODE_BASIS_OPERAND, /* the operands at ip */

@@ -5,6 +5,7 @@
 #include "decode/decode.h"
 #include "decode/hoisted.h"
 #include "decode/previous-instructions.h"
+#include "decode/turn.h"
 #include "decode/x86/machine.h"
 
 struct decoder {
@@ -12,6 +13,7 @@ struct decoder {
 	struct cache cache;
 	struct behind_cache behind;
 	struct targets targets;
+	struct turn_cache turns;
 	struct hoisted_cache hoisted;
 	struct vectors vectors; /* of the window that is made */
 	uint64_t n_decoded;

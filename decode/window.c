@@ -49,6 +49,7 @@ void decode_invalidate(struct decoder *decoder, uint32_t process, uint64_t start
 	decode_cache_drop(&decoder->cache, process, start, end);
 	decode_behind_drop(&decoder->behind, process, start, end);
 	decode_targets_drop(&decoder->targets, process, start, end);
+	decode_turn_drop(&decoder->turns, process, start, end);
 }
 
 void decode_set_estimators(struct decoder *decoder, unsigned estimators)
@@ -273,12 +274,18 @@ static void note_accesses(struct decode_window *window, const struct machine *ma
 	}
 }
 
-bool decode_is_loop_closed(const struct machine *machine, const struct decode_sample *sample)
+/* Whether the stack pointer is as it was sampled. */
+static bool is_level(const struct machine *machine)
 {
 	struct value stack_pointer = machine->regs[DECODE_SP];
 
-	return machine->next == sample->ip && value_is_exact(stack_pointer) &&
-	       stack_pointer.bits == sample->regs[DECODE_SP];
+	return value_is_exact(stack_pointer) &&
+	       stack_pointer.bits == machine->sample->regs[DECODE_SP];
+}
+
+bool decode_is_loop_closed(const struct machine *machine, const struct decode_sample *sample)
+{
+	return machine->next == sample->ip && is_level(machine);
 }
 
 /* Run one instruction. Returns false, with window->end set, when the window ends. */
@@ -377,31 +384,35 @@ static struct block_code code_of(struct decoder *decoder)
 	};
 }
 
-static void look_behind(struct decoder *decoder, const struct decode_sample *sample,
+static void look_behind(struct decoder *decoder, const struct machine *machine,
 			struct decode_window *window)
 {
+	const struct decode_sample *sample = machine->sample;
 	const struct block_code code = code_of(decoder);
 	bool is_loop =
 		window->end == DECODE_END_LOOP && (window->estimators & DECODE_BY_WINDOW) != 0;
 	/* A closed loop that tells all of its accesses needs no block. */
 	if (!is_loop || is_open(window))
 		decode_block_behind(&code, sample, window);
+	if (window->end == DECODE_END_UNKNOWN_BRANCH && is_level(machine) &&
+	    window->estimators & DECODE_BY_WINDOW)
+		decode_turn_find(&code, &decoder->turns, sample, window);
 	decode_stall_find(&code, sample, window);
 	if (is_loop)
 		take_turn_before(window);
 }
 
 /* From the sample on; constants of vector registers are taken as far as they are told. */
-static void run_window(struct decoder *decoder, const struct decode_sample *sample,
+static void run_window(struct decoder *decoder, struct machine *machine,
 		       const struct hoisted *hoisted, unsigned max_instructions,
 		       struct decode_window *window)
 {
-	struct machine machine;
+	const struct decode_sample *sample = machine->sample;
 
-	decode_machine_init(&machine, &decoder->memory, sample);
-	decode_vectors_init(&machine, &decoder->vectors);
+	decode_machine_init(machine, &decoder->memory, sample);
+	decode_vectors_init(machine, &decoder->vectors);
 	if (hoisted)
-		decode_hoisted_take(hoisted, &machine);
+		decode_hoisted_take(hoisted, machine);
 	window->end = DECODE_END_LIMIT;
 	window->end_ip = sample->ip;
 	window->head_ip = sample->ip;
@@ -409,7 +420,7 @@ static void run_window(struct decoder *decoder, const struct decode_sample *samp
 	window->n_block = 0;
 	window->n_accesses = 0;
 	while (window->n_instructions < max_instructions)
-		if (!run_instruction(decoder, &machine, window))
+		if (!run_instruction(decoder, machine, window))
 			break;
 	if (window->n_block == 0)
 		window->n_block = window->n_instructions;
@@ -429,6 +440,7 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 		  unsigned max_instructions, struct decode_window *ret_window)
 {
 	const struct block_code code = code_of(decoder);
+	struct machine machine;
 
 	if (max_instructions == 0 || max_instructions > DECODE_MAX_INSTRUCTIONS)
 		return -EINVAL;
@@ -437,15 +449,17 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	ret_window->stall_ip = 0;
 	ret_window->n_stalled = 0;
 	ret_window->n_behind = 0;
-	run_window(decoder, sample, NULL, max_instructions, ret_window);
+	ret_window->is_turn = false;
+	machine.sample = sample;
+	run_window(decoder, &machine, NULL, max_instructions, ret_window);
 	if (!sample->vectors && lacks_vectors(ret_window)) {
 		const struct hoisted *hoisted =
 			decode_hoisted_find(&decoder->hoisted, &code, sample);
 
 		if (hoisted->n)
-			run_window(decoder, sample, hoisted, max_instructions, ret_window);
+			run_window(decoder, &machine, hoisted, max_instructions, ret_window);
 	}
 	if (ret_window->n_instructions > 0 && !decoder->is_ahead_only)
-		look_behind(decoder, sample, ret_window);
+		look_behind(decoder, &machine, ret_window);
 	return 0;
 }

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_STEPS 12000
+#define MAX_STEPS    12000
+#define MOST_OFF     0.015 /* that the stack's share is from its part of the accesses */
+#define MOST_NOT_RUN 0.005 /* of time at instructions that did not run */
 
 struct step {
 	uint64_t regs[DECODE_N_REGS];
@@ -398,6 +401,94 @@ static void compare_steps(const char *name)
 	decoder = decode_destroy(decoder);
 }
 
+/* ---- Shares ---- */
+
+#define STACK_BELOW 4096u
+#define STACK_ABOVE (UINT64_C(1) << 20)
+
+/* What charges say of all steps, and of the accesses that they made in fact. */
+static struct {
+	double charged; /* to accesses */
+	double stack; /* of these, to the stack; what is not known is none of it */
+	double unknown;
+	double not_run;
+	size_t n_accesses;
+	size_t n_stack;
+} told;
+
+static bool is_on_stack(const struct decode_access *access, size_t i)
+{
+	return access->address - steps[i].regs[DECODE_SP] + STACK_BELOW < STACK_BELOW + STACK_ABOVE;
+}
+
+/* An access that is charged to the sample at step i, and said to be of step `at`. */
+static void add_share(size_t i, size_t at, const struct decode_access *access)
+{
+	bool has_run = at < n_steps && access->ip == steps[at].regs[DECODE_IP];
+
+	if (access->share <= 0)
+		return;
+	told.charged += access->share;
+	if (!has_run)
+		told.not_run += access->share;
+	if (!decode_state_has_address(access->state))
+		told.unknown += access->share;
+	else if (is_on_stack(access, i))
+		told.stack += access->share;
+	if (has_run && access->state == DECODE_RESOLVED)
+		ck_assert(has_access(at, access));
+}
+
+static void add_shares(size_t i)
+{
+	struct decode_sample sample;
+	struct decode_charge charge;
+
+	sample_step(i, &sample);
+	ck_assert_int_eq(decode_window(decoder, &sample, 1, &exact), 0);
+	for (uint32_t k = 0; k < exact.n_accesses; k++) {
+		told.n_accesses++;
+		told.n_stack += is_on_stack(&exact.accesses[k], i);
+	}
+	ck_assert_int_eq(decode_window(decoder, &sample, DECODE_MAX_INSTRUCTIONS, &window), 0);
+	decode_charge(&window, &charge);
+	for (uint32_t k = 0; k < window.n_accesses; k++)
+		add_share(i, i + window.accesses[k].position, &window.accesses[k]);
+	for (uint32_t k = 0; k < window.n_behind; k++)
+		add_share(i, i - window.behind[k].position, &window.behind[k]);
+}
+
+#define LEAD 64u /* steps before the first that is charged */
+
+START_TEST(plain_code_is_charged_by_its_accesses)
+{
+	struct decode_memory memory = { .code = read_code, .constant = read_constant };
+	const struct victim *victim = &plain_victims[_i];
+
+	memset(&told, 0, sizeof(told));
+	steps = calloc(MAX_STEPS + 1, sizeof(*steps));
+	ck_assert_ptr_nonnull(steps);
+	ck_assert_int_eq(decode_create(DECODE_MACHINE_X86_64, &memory, 0, &decoder), 0);
+	start_victim(victim);
+	record_steps();
+	for (size_t i = LEAD; i + DECODE_MAX_INSTRUCTIONS < n_steps; i++)
+		add_shares(i);
+	double stack = told.stack / told.charged, unknown = told.unknown / told.charged;
+	double not_run = told.not_run / told.charged;
+	double true_stack = (double)told.n_stack / (double)told.n_accesses;
+	printf("%-10s %5zu steps, stack %.1f %%, charged %.1f, unknown %.1f, not run %.2f\n",
+	       victim->name, n_steps, 100 * true_stack, 100 * stack, 100 * unknown, 100 * not_run);
+	fflush(stdout);
+	ck_assert_uint_gt(told.n_accesses, 1000);
+	if (victim->is_loop)
+		ck_assert_double_le(fabs(stack - true_stack), MOST_OFF);
+	ck_assert_double_le(not_run, MOST_NOT_RUN);
+	decoder = decode_destroy(decoder);
+	free(steps);
+	end_child();
+}
+END_TEST
+
 static bool has_features(const char *names)
 {
 	return strcmp(names, "avx2") == 0
@@ -471,6 +562,7 @@ int main(void)
 	tcase_add_loop_test(tcase, windows_are_what_the_victim_does, 0, (int)n_victims);
 	tcase_add_loop_test(tcase, windows_are_what_a_program_of_the_system_does, 0,
 			    (int)(sizeof(programs) / sizeof(programs[0])));
+	tcase_add_loop_test(tcase, plain_code_is_charged_by_its_accesses, 0, (int)n_plain_victims);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
 }

@@ -12,3 +12,7 @@ struct victim {
 
 extern const struct victim victims[];
 extern const size_t n_victims;
+
+/* Compiled without optimisation. */
+extern const struct victim plain_victims[];
+extern const size_t n_plain_victims;

@@ -1,0 +1,238 @@
+#include "decode/turn.h"
+
+#include <string.h>
+
+#include "decode/decoder.h"
+#include "decode/x86/execute.h"
+#include "decode/x86/machine.h"
+
+#define FAR_BYTES (TARGETS_REACH_BYTES + 4096) /* code so far away may tell something */
+
+/* What the stack may be, as seen from its pointer. */
+#define STACK_BELOW (UINT64_C(64) << 10)
+#define STACK_ABOVE (UINT64_C(1) << 20)
+
+/* The way back from ip to one of the two addresses that the branch goes to. */
+struct search {
+	const struct block_code *code;
+	struct decode_sample sample; /* ip is where the way has come to */
+	uint64_t ip;
+	uint64_t goals[2];
+	bool has_chosen;
+	struct turn_entry *entry;
+};
+
+static bool is_goal(const struct search *search, uint64_t address)
+{
+	return address == search->goals[0] || address == search->goals[1];
+}
+
+/* The instruction at an address goes on to where the search is. False: the way ends here. */
+static bool take(struct search *search, uint64_t address, unsigned length)
+{
+	const struct instruction *instruction =
+		search->code->find(search->code->user, &search->sample, address);
+	struct turn_entry *entry = search->entry;
+
+	if (!instruction || instruction->bytes == 0 || (length && instruction->bytes != length) ||
+	    entry->n == DECODE_MAX_TURN || instruction->regs_written >> DECODE_SP & 1)
+		return false;
+	if (decode_execute_is_flow(instruction->execute) &&
+	    instruction->execute != decode_execute_jcc &&
+	    instruction->execute != decode_execute_jump)
+		return false;
+	entry->offsets[entry->n++] = (int32_t)(address - search->ip);
+	search->sample.ip = address;
+	return true;
+}
+
+static bool take_line(struct search *search, const struct behind_entry *way, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (!take(search, search->sample.ip - way->lengths[i], way->lengths[i]))
+			return false;
+		if (is_goal(search, search->sample.ip))
+			return true;
+	}
+	return n > 0;
+}
+
+/* One line or branch further, as long as there is one way only. */
+static bool go_back(struct search *search, const struct behind_entry *way)
+{
+	if (way->n_line > 0)
+		return take_line(search, way, way->n_line);
+	return way->way == BEHIND_BRANCH && take(search, way->source, 0);
+}
+
+static bool walk(struct search *search);
+
+/* One of two ways, on a copy of what is found. */
+static bool try_way(struct search *search, const struct behind_entry *way, bool is_line,
+		    struct turn_entry *ret_found)
+{
+	struct search trying = *search;
+
+	*ret_found = *search->entry;
+	trying.entry = ret_found;
+	return (is_line ? take_line(&trying, way, way->n_if_line)
+			: take(&trying, way->source, 0)) &&
+	       walk(&trying);
+}
+
+/*
+ * Of a line and a branch one belongs to the loop, and the other one enters it. Where both come from
+ * the goal they are two ways through the loop, and which one it was is not known.
+ */
+static bool choose(struct search *search, const struct behind_entry *way)
+{
+	struct turn_entry by_line, by_branch;
+
+	if (search->has_chosen || way->way != BEHIND_EITHER)
+		return false;
+	search->has_chosen = true;
+	search->entry->n_sure = search->entry->n;
+	bool is_line = try_way(search, way, true, &by_line);
+	bool is_branch = try_way(search, way, false, &by_branch);
+	if (is_line != is_branch)
+		*search->entry = is_line ? by_line : by_branch;
+	return is_line != is_branch;
+}
+
+static bool walk(struct search *search)
+{
+	while (!is_goal(search, search->sample.ip)) {
+		const struct behind_entry way = *decode_block_entry(search->code, &search->sample);
+
+		if (!go_back(search, &way))
+			return choose(search, &way);
+	}
+	return true;
+}
+
+static void fill(const struct block_code *code, const struct decode_sample *sample,
+		 const struct instruction *branch, struct turn_entry *entry)
+{
+	struct search search = {
+		.code = code,
+		.sample = *sample,
+		.ip = sample->ip,
+		.goals = { branch->immediate, branch->address + branch->bytes },
+		.entry = entry,
+	};
+
+	entry->is_turn = walk(&search);
+	if (!search.has_chosen)
+		entry->n_sure = entry->n;
+}
+
+static const struct turn_entry *find_entry(const struct block_code *code, struct turn_cache *cache,
+					   const struct decode_sample *sample,
+					   const struct instruction *branch)
+{
+	uint64_t hash = (sample->ip ^ branch->address << 20 ^ (uint64_t)sample->process << 40) *
+			UINT64_C(0x9e3779b97f4a7c15);
+	struct turn_entry *entry = &cache->entries[hash >> 40 & (TURN_SETS - 1)];
+	uint64_t version = decode_code_version(code->memory, sample, sample->ip - BEHIND_LOOK_BYTES,
+					       sample->ip + BEHIND_LOOK_BYTES - 1);
+
+	if (entry->address == sample->ip && entry->branch == branch->address &&
+	    entry->process == sample->process && entry->version == version)
+		return entry;
+	*entry = (struct turn_entry){ .address = sample->ip,
+				      .branch = branch->address,
+				      .version = version,
+				      .process = sample->process };
+	fill(code, sample, branch, entry);
+	return entry;
+}
+
+static bool is_on_stack(const struct decode_sample *sample, const struct decode_access *access)
+{
+	uint64_t lowest = sample->regs[DECODE_SP] - STACK_BELOW;
+
+	return decode_state_has_address(access->state) &&
+	       access->address - lowest < STACK_BELOW + STACK_ABOVE;
+}
+
+/* Whether all that decides about the branch lies on the stack, so that it counts or compares. */
+static bool is_by_stack(const struct decode_sample *sample, const struct decode_window *window)
+{
+	for (uint32_t i = 0; i < window->n_accesses; i++)
+		if (!is_on_stack(sample, &window->accesses[i]))
+			return false;
+	return window->n_accesses > 0;
+}
+
+/* Whether it reads variables of the stack that no sample has. */
+static bool reads_hidden(const struct decode_sample *sample, const struct decode_access *accesses,
+			 uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (accesses[i].is_read && is_on_stack(sample, &accesses[i]) &&
+		    accesses[i].address - sample->regs[DECODE_SP] >= sample->stack_bytes)
+			return true;
+	return false;
+}
+
+/* The accesses before ip, as far as it may have come that way; false: it cannot. */
+static bool note(const struct block_code *code, const struct decode_sample *sample,
+		 const struct turn_entry *entry, struct decode_window *window)
+{
+	bool is_memory_as_then = true;
+	uint64_t next = sample->ip;
+	struct machine machine;
+
+	decode_machine_init(&machine, code->memory, sample);
+	window->n_behind = 0;
+	for (unsigned i = 0; i < entry->n; i++) {
+		uint64_t address = sample->ip + (uint64_t)(int64_t)entry->offsets[i];
+		const struct instruction *found = code->find(code->user, sample, address);
+		if (!found)
+			return false;
+		const struct instruction instruction = *found;
+		if (!decode_block_undo_checked(&machine, &instruction, next, is_memory_as_then))
+			return false;
+		is_memory_as_then = is_memory_as_then && !decode_block_writes(&instruction);
+		decode_recall(code, &machine, &instruction);
+		unsigned n = decode_block_accesses(&machine, &instruction,
+						   window->behind + window->n_behind);
+		for (; n > 0; n--)
+			window->behind[window->n_behind++].position = (uint16_t)(i + 1);
+		next = address;
+	}
+	return true;
+}
+
+void decode_turn_find(const struct block_code *code, struct turn_cache *cache,
+		      const struct decode_sample *sample, struct decode_window *window)
+{
+	if (!reads_hidden(sample, window->accesses, window->n_accesses) &&
+	    !reads_hidden(sample, window->behind, window->n_behind))
+		return;
+	const struct instruction *branch = code->find(code->user, sample, window->end_ip);
+	if (!branch || branch->execute != decode_execute_jcc)
+		return;
+	const struct turn_entry *entry = find_entry(code, cache, sample, branch);
+	if (!entry->is_turn || (entry->n_sure < entry->n && !is_by_stack(sample, window)))
+		return;
+
+	uint32_t n_behind = window->n_behind;
+	struct decode_access kept[2 * DECODE_MAX_BEHIND];
+	memcpy(kept, window->behind, n_behind * sizeof(kept[0]));
+	window->is_turn = note(code, sample, entry, window);
+	if (window->is_turn)
+		return;
+	memcpy(window->behind, kept, n_behind * sizeof(kept[0]));
+	window->n_behind = n_behind;
+}
+
+void decode_turn_drop(struct turn_cache *cache, uint32_t process, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < TURN_SETS; i++) {
+		struct turn_entry *entry = &cache->entries[i];
+		if (entry->address && entry->process == process &&
+		    entry->address + FAR_BYTES > start && entry->address - FAR_BYTES < end)
+			entry->address = 0;
+	}
+}

@@ -1,0 +1,40 @@
+#pragma once
+/*
+ * Turns of loops whose last branch is not known. The window ends at a branch that leads back to
+ * what surely ran before ip: from there through ip to the branch the code is one turn, whether
+ * another one follows or not. So it is with loops whose counter no sample has, as in code without
+ * optimisation: variables of a function that calls none lie below the stack pointer.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "decode/block.h"
+
+/* What was found before, by (process, ip, branch); direct-mapped. All zero is empty. */
+#define TURN_SETS 2048u
+
+struct turn_entry {
+	uint64_t address; /* of ip; 0: free */
+	uint64_t branch;
+	uint64_t version; /* decode_code_version() of all that is looked at around ip */
+	uint32_t process;
+	uint8_t n; /* instructions between the branch's target and ip */
+	bool is_turn;
+	/* of these, those that ran for sure; the others if ip was not come to from elsewhere */
+	uint8_t n_sure;
+	int32_t offsets[DECODE_MAX_TURN]; /* of each from ip, nearest first */
+};
+
+struct turn_cache {
+	struct turn_entry entries[TURN_SETS];
+};
+
+/*
+ * Where the window ended at a branch that is not known: fill window->behind with the accesses of
+ * the turn before ip, and set window->is_turn, if it is one.
+ */
+void decode_turn_find(const struct block_code *code, struct turn_cache *cache,
+		      const struct decode_sample *sample, struct decode_window *window);
+
+/* Forget what may have been found from code of process in [start, end). */
+void decode_turn_drop(struct turn_cache *cache, uint32_t process, uint64_t start, uint64_t end);

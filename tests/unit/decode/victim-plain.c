@@ -1,0 +1,178 @@
+/* Compiled without optimisation: every variable lives on the stack, and is loaded for each use. */
+#include "tests/unit/decode/victim.h"
+
+#include <stdint.h>
+
+#define N     48
+#define SIDE  14
+#define TURNS 5
+
+static int64_t numbers[N];
+static double left[SIDE * SIDE], right[SIDE * SIDE], product[SIDE * SIDE];
+static char text[N + 1];
+static uint32_t table[256];
+static struct body {
+	double at, speed;
+	struct body *next;
+	int64_t n_moves;
+} bodies[N];
+static volatile int64_t result;
+
+static int64_t sum(const int64_t *of, int n)
+{
+	int64_t all = 0;
+
+	for (int i = 0; i < n; i++)
+		all += of[i];
+	return all;
+}
+
+static void sums(void)
+{
+	for (int turn = 0; turn < TURNS; turn++)
+		result += sum(numbers, N);
+}
+
+/* The third argument's register is used for other things. */
+static void scale(int n, int64_t by, int64_t *of)
+{
+	for (int i = 0; i < n; i++)
+		of[i] = of[i] * by + i;
+}
+
+static void scales(void)
+{
+	for (int turn = 0; turn < TURNS; turn++)
+		scale(N, 3, numbers);
+}
+
+static void multiply(const double *a, const double *b, double *c, int n)
+{
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < n; j++) {
+			double dot = 0;
+
+			for (int k = 0; k < n; k++)
+				dot += a[i * n + k] * b[k * n + j];
+			c[i * n + j] = dot;
+		}
+}
+
+static void matrices(void)
+{
+	multiply(left, right, product, SIDE);
+}
+
+static int64_t count_moves(const struct body *body)
+{
+	int64_t n = 0;
+
+	while (body) {
+		n += body->n_moves;
+		body = body->next;
+	}
+	return n;
+}
+
+/* Before anything is stepped: each victim is one loop, whose accesses are the truth. */
+__attribute__((constructor)) static void link_bodies(void)
+{
+	for (int i = 0; i < N - 1; i++)
+		bodies[i].next = &bodies[i + 1];
+}
+
+static void lists(void)
+{
+	for (int turn = 0; turn < TURNS; turn++)
+		result += count_moves(bodies);
+}
+
+static void move(struct body *body, double time)
+{
+	body->at += body->speed * time;
+	body->n_moves++;
+}
+
+static void helpers(void)
+{
+	for (int turn = 0; turn < TURNS; turn++)
+		for (struct body *body = bodies; body; body = body->next)
+			move(body, 0.5);
+}
+
+static void reverse(char *of, int n)
+{
+	int i = 0, j = n - 1;
+
+	while (i < j) {
+		char kept = of[i];
+
+		of[i] = of[j];
+		of[j] = kept;
+		i++;
+		j--;
+	}
+}
+
+static void bytes(void)
+{
+	for (int turn = 0; turn < TURNS; turn++)
+		reverse(text, N);
+}
+
+static uint32_t check(const char *at, uint64_t n)
+{
+	uint32_t sum_so_far = 0;
+
+	while (n--)
+		sum_so_far = table[(sum_so_far ^ (unsigned char)*at++) & 255] ^ sum_so_far >> 8;
+	return sum_so_far;
+}
+
+static void check_sums(void)
+{
+	for (int turn = 0; turn < TURNS; turn++)
+		result += check(text, N);
+}
+
+static void fill(char *at, char with)
+{
+	char *end = at + N;
+
+	do
+		*at++ = with;
+	while (at < end);
+}
+
+static void fills(void)
+{
+	for (int turn = 0; turn < TURNS; turn++)
+		fill(text, (char)turn);
+}
+
+static int64_t fibonacci(int n)
+{
+	return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
+}
+
+static void recursive(void)
+{
+	result += fibonacci(11);
+}
+
+/*
+ * is_loop: shares are those of the accesses. They are 3 points off where a loop whose pointer is not
+ * known calls a function (helpers): docs/accuracy.md. There only addresses are compared.
+ */
+const struct victim plain_victims[] = {
+	{ "sums", sums, 1, 0, 0 },
+	{ "scales", scales, 1, 0, 0 },
+	{ "matrices", matrices, 1, 0, 0 },
+	{ "lists", lists, 1, 0, 0 },
+	{ "helpers", helpers, 0, 0, 0 },
+	{ "bytes", bytes, 1, 0, 0 },
+	{ "check sums", check_sums, 1, 0, 0 },
+	{ "fills", fills, 1, 0, 0 },
+	{ "recursive", recursive, 1, 0, 0 },
+};
+const size_t n_plain_victims = sizeof(plain_victims) / sizeof(plain_victims[0]);
