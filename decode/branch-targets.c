@@ -103,7 +103,7 @@ static unsigned read_table(struct reading *reading, uint64_t source, uint64_t ta
 				return n;
 			add(reading, source, target, FAR_TABLE);
 		}
-		if (got < want)
+		if (got < entry_bytes) /* a page may end before the table does */
 			break;
 	}
 	return n;

@@ -303,6 +303,13 @@ bool run_code_is_fixed(struct run_code *code, uint32_t process_id, pid_t pid, ui
 	return image && code_maps_is_fixed(&image->maps, pid, address);
 }
 
+uint64_t run_code_constant(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t address)
+{
+	struct image *image = get_image(code, process_id);
+
+	return image ? code_maps_constant(&image->maps, pid, address) : 0;
+}
+
 size_t run_code_live(struct run_code *code, uint32_t process_id, uint64_t address, void *bytes,
 		     size_t n_bytes)
 {

@@ -78,6 +78,9 @@ bool run_code_is_moving(const struct run_code *code);
 /* Whether the code at an address of a live process stays as it is for as long as it is mapped. */
 bool run_code_is_fixed(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t address);
 
+/* How many bytes from an address on are of data that stays as it is for as long as it is mapped. */
+uint64_t run_code_constant(struct run_code *code, uint32_t process_id, pid_t pid, uint64_t address);
+
 /*
  * For --private, behind run_code_round(): the bytes of code that may change that ran at an address
  * when samples of this round were taken, as far as that can be told. Returns how many.

@@ -25,11 +25,19 @@ static bool is_made_by_program(const char *path)
 
 static bool is_fixed_map(const struct image_map *map)
 {
-	if (!(map->prot & PROT_EXEC) || (map->prot & PROT_WRITE) || map->flags != MAP_PRIVATE)
+	if ((map->prot & PROT_WRITE) || map->flags != MAP_PRIVATE)
 		return false;
 	if (strcmp(map->path, "[vdso]") == 0)
 		return true;
 	return map->path[0] == '/' && map->inode != 0 && !is_made_by_program(map->path);
+}
+
+/* Without memory it is taken for one that may change: less is known, nothing wrong. */
+static void add_range(struct code_range **ranges, size_t *n, const struct image_map *map)
+{
+	if (grow_array_of(ranges, *n, 1, sizeof(**ranges)) < 0)
+		return;
+	(*ranges)[(*n)++] = (struct code_range){ map->start, map->end };
 }
 
 static void take_map(void *user, const struct image_map *map)
@@ -38,23 +46,42 @@ static void take_map(void *user, const struct image_map *map)
 
 	if (!is_fixed_map(map))
 		return;
-	if (grow_array_of(&maps->fixed, maps->n_fixed, 1, sizeof(*maps->fixed)) < 0)
-		return; /* taken for code that may change: less is known, nothing wrong */
-	maps->fixed[maps->n_fixed++] = (struct code_range){ map->start, map->end };
+	if (map->prot & PROT_EXEC)
+		add_range(&maps->fixed, &maps->n_fixed, map);
+	else if (map->prot & PROT_READ)
+		add_range(&maps->constant, &maps->n_constant, map);
+}
+
+/* False: they cannot be read. */
+static bool read_maps(struct code_maps *maps, pid_t pid)
+{
+	if (maps->is_known)
+		return true;
+	maps->n_fixed = maps->n_constant = 0;
+	maps->is_known = image_each_map(pid, take_map, maps) >= 0;
+	return maps->is_known;
+}
+
+static const struct code_range *find_range(const struct code_range *ranges, size_t n,
+					   uint64_t address)
+{
+	for (size_t i = 0; i < n; i++)
+		if (address >= ranges[i].start && address < ranges[i].end)
+			return &ranges[i];
+	return NULL;
 }
 
 bool code_maps_is_fixed(struct code_maps *maps, pid_t pid, uint64_t address)
 {
-	if (!maps->is_known) {
-		maps->n_fixed = 0;
-		if (image_each_map(pid, take_map, maps) < 0)
-			return true;
-		maps->is_known = true;
-	}
-	for (size_t i = 0; i < maps->n_fixed; i++)
-		if (address >= maps->fixed[i].start && address < maps->fixed[i].end)
-			return true;
-	return false;
+	return !read_maps(maps, pid) || find_range(maps->fixed, maps->n_fixed, address);
+}
+
+uint64_t code_maps_constant(struct code_maps *maps, pid_t pid, uint64_t address)
+{
+	const struct code_range *range =
+		read_maps(maps, pid) ? find_range(maps->constant, maps->n_constant, address) : NULL;
+
+	return range ? range->end - address : 0;
 }
 
 /* Of linux/fs.h since Linux 6.11. */
@@ -111,10 +138,14 @@ void code_maps_changed(struct code_maps *maps, uint64_t start, uint64_t size, bo
 	for (size_t i = 0; i < maps->n_fixed; i++)
 		if (maps->fixed[i].start < end && maps->fixed[i].end > start)
 			maps->is_known = false;
+	for (size_t i = 0; i < maps->n_constant; i++)
+		if (maps->constant[i].start < end && maps->constant[i].end > start)
+			maps->is_known = false;
 }
 
 void code_maps_finish(struct code_maps *maps)
 {
 	free(maps->fixed);
+	free(maps->constant);
 	*maps = (struct code_maps){ 0 };
 }

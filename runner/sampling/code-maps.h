@@ -3,7 +3,8 @@
  * Which code of a process image stays as it is for as long as it is mapped: private maps of files
  * that may not be written to. All other code may change where it lies: a JIT's anonymous memory,
  * code that may be written, memory that is shared (the program may write to it through another
- * map). From zero; one thread at a time.
+ * map). The same of data that may only be read: jump tables, literals. From zero; one thread at a
+ * time.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,8 @@ struct code_range {
 struct code_maps {
 	struct code_range *fixed;
 	size_t n_fixed;
+	struct code_range *constant; /* data */
+	size_t n_constant;
 	bool is_known; /* they were read, and no map has come that could be one of them */
 };
 
@@ -26,6 +29,11 @@ struct code_maps {
  * may have changed. True where that cannot be read: the process is gone.
  */
 bool code_maps_is_fixed(struct code_maps *maps, pid_t pid, uint64_t address);
+
+/*
+ * How many bytes from an address on are of data that stays as it is; 0 where that is not known.
+ */
+uint64_t code_maps_constant(struct code_maps *maps, pid_t pid, uint64_t address);
 
 /*
  * Whether the page at an address is of code at this moment. What was read of it before this was

@@ -1,60 +1,46 @@
 #include "runner/sampling/data-capture.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/clock.h"
 #include "decode/decode.h"
-#include "runner/sampling/process-read.h"
+#include "runner/sampling/data-pages.h"
+#include "runner/sampling/fixed-pages.h"
 
-#define PAGE_BYTES	 4096u
-#define WORD_BYTES	 8u
-#define MAX_PAGES	 4096u /* some 4.2 KiB each, made when they are wanted */
+#define PAGE_BYTES	 DATA_PAGE_BYTES
+#define WORD_BYTES	 DATA_WORD_BYTES
 #define MAX_INSTRUCTIONS 4096u
 #define MAX_RANGES	 64u /* of a sample */
 #define RANGE_BYTES	 (TRACE_HELD_WORDS * WORD_BYTES)
-#define MAX_LOADS	 64u /* of a window, that are told apart */
+#define MAX_LOADS	 16u /* instructions of a window that load */
 #define MAX_TRIES	 12u /* of an instruction before it is left alone */
 #define TRY_AGAIN	 256u /* samples after which it is looked at once more */
 #define LEARN_AGAIN	 512u /* samples after which it is found out anew what is of use */
 #define MAX_IN_ROUND	 2048u /* samples that are decoded */
 #define MAX_BYTES	 (UINT64_C(128) << 20) /* of the whole recording */
 #define MAX_HELD_BYTES	 (256u << 10) /* before they are handed on */
-#define TICK_NS		 (UINT64_C(1) << 20) /* of times, which take less room so */
 #define STACK_BELOW	 (UINT64_C(64) << 10)
 #define STACK_ABOVE	 (UINT64_C(1) << 20)
 
-/* A page as the last reading saw it, and what had changed since the one in an earlier round. */
-struct page {
-	uint64_t address;
-	uint32_t process_id;
-	uint32_t round;
-	uint64_t before_ns; /* end of the reading before; 0: there was none */
-	uint64_t end_ns; /* of the last one */
-	uint64_t changed[PAGE_BYTES / WORD_BYTES / 64];
-	uint8_t bytes[PAGE_BYTES];
+/* Instructions whose loads are answered. */
+struct loads {
+	uint32_t n;
+	uint64_t ips[MAX_LOADS];
 };
 
-/*
- * Whether it was of use at an instruction, and which of its window's loads were: a bit for each in
- * their order.
- */
+/* Whether it was of use at an instruction, and which of its window's loads were. */
 struct tried {
 	uint64_t ip;
 	uint32_t process_id;
-	uint64_t useful;
 	uint32_t n_samples;
+	struct loads useful; /* n 0: none was */
 	uint32_t next; /* of these, the one that is looked at */
 	uint8_t n; /* tries that were of no use */
 };
 
 /* Only where many of a program's samples are: to find out costs some 30 us. */
-#define MIN_SAMPLES   4u
+#define MIN_SAMPLES   2u
 #define ONE_IN	      200u
 #define MAX_PROCESSES 256u
 
@@ -63,44 +49,32 @@ struct seen {
 	uint32_t n_samples;
 };
 
-/* Where something lies that is kept: most of what comes and goes is elsewhere. */
-struct bounds {
-	uint64_t start;
-	uint64_t end; /* 0: there is nothing */
-};
-
 /* What the window of a sample loads. */
 struct held {
 	struct trace_held head;
 	struct {
 		uint64_t address;
 		uint32_t n_words;
-		const struct page *page;
+		const struct data_page *page;
 	} ranges[MAX_RANGES];
-	uint64_t allowed; /* loads that are answered */
-	uint32_t n_loads;
-	struct {
-		uint64_t address;
-		size_t n_bytes;
-	} loads[MAX_LOADS];
+	struct loads *loads; /* NULL: none is answered */
+	bool is_learning; /* all are, and noted, as far as there is room */
 };
 
 struct run_data {
 	struct code_changing_sink sink;
 	struct run_code *code;
 	struct decoder *decoder;
-	struct page *pages[MAX_PAGES];
-	struct bounds read, decoded; /* pages and code, of all processes */
+	struct data_pages *pages;
+	struct fixed_pages fixed;
+	/* all code that was decoded lies there: most of what comes and goes is elsewhere */
+	uint64_t code_start, code_end;
 	struct tried tried[MAX_INSTRUCTIONS];
 	struct seen seen[MAX_PROCESSES]; /* direct-mapped */
 	const struct image *image; /* of the sample that is decoded */
 	const struct decode_sample *sample;
 	bool is_forbidden; /* the kernel does not let us, and may log each attempt: that process */
 	pid_t forbidden_pid;
-	int pagemap_fd;
-	pid_t pagemap_pid;
-	uint32_t round;
-	uint64_t begin_ns; /* of this round's first reading; 0: there was none */
 	uint32_t n_in_round;
 	uint32_t held_process; /* whose bytes wait to be handed on */
 	size_t n_held;
@@ -116,116 +90,22 @@ struct run_data_counts run_data_counts(const struct run_data *data)
 	return data->counts;
 }
 
-static void widen(struct bounds *bounds, uint64_t address)
-{
-	uint64_t start = address & ~(uint64_t)(PAGE_BYTES - 1), end = start + 2 * PAGE_BYTES;
-
-	if (bounds->end == 0 || start < bounds->start)
-		bounds->start = start;
-	if (end > bounds->end)
-		bounds->end = end;
-}
-
-/* ---- Pages ---- */
-
-static bool is_present(struct run_data *data, pid_t pid, uint64_t address)
-{
-	uint64_t entry = 0;
-	char path[64];
-
-	if (data->pagemap_fd < 0 || data->pagemap_pid != pid) {
-		snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-		if (data->pagemap_fd >= 0)
-			close(data->pagemap_fd);
-		data->pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
-		data->pagemap_pid = pid;
-	}
-	if (data->pagemap_fd < 0)
-		return false;
-	if (pread(data->pagemap_fd, &entry, sizeof(entry),
-		  (off_t)(address / PAGE_BYTES * sizeof(entry))) != sizeof(entry))
-		return false;
-	return entry >> 63;
-}
-
-static struct page **page_slot(struct run_data *data, uint32_t process_id, uint64_t address)
-{
-	uint64_t hash =
-		(address / PAGE_BYTES ^ (uint64_t)process_id << 40) * UINT64_C(0x9e3779b97f4a7c15);
-
-	return &data->pages[(hash >> 32) % MAX_PAGES];
-}
-
-/* Most pages are as they were. */
-static void compare(struct page *page, const uint8_t *now)
-{
-	memset(page->changed, 0, sizeof(page->changed));
-	if (memcmp(page->bytes, now, PAGE_BYTES) == 0)
-		return;
-	for (size_t i = 0; i < PAGE_BYTES / WORD_BYTES; i++)
-		if (memcmp(page->bytes + i * WORD_BYTES, now + i * WORD_BYTES, WORD_BYTES) != 0)
-			page->changed[i / 64] |= UINT64_C(1) << i % 64;
-}
-
-/* False: it cannot be read. */
-static bool read_page(struct run_data *data, struct page *page)
-{
-	uint8_t now[PAGE_BYTES];
-	pid_t pid = data->image->pid;
-
-	if (data->begin_ns == 0)
-		data->begin_ns = clock_raw_ns();
-	/* What was there some ms ago may be gone: then it cannot be read. */
-	if ((page->end_ns == 0 && !is_present(data, pid, page->address)) ||
-	    process_read(pid, &data->is_forbidden, page->address, now, PAGE_BYTES, READ_WANTED) <
-		    PAGE_BYTES)
-		return false;
-	page->before_ns = page->end_ns;
-	compare(page, now);
-	memcpy(page->bytes, now, PAGE_BYTES);
-	page->end_ns = (clock_raw_ns() | (TICK_NS - 1)) + 1;
-	page->round = data->round;
-	return true;
-}
-
-/* The page as it is in this round; NULL: not to be had. */
-static const struct page *find_page(struct run_data *data, uint64_t address)
-{
-	uint32_t process_id = data->image->id;
-	struct page **slot = page_slot(data, process_id, address);
-	struct page *page = *slot;
-
-	if (!page && !(page = *slot = calloc(1, sizeof(*page))))
-		return NULL;
-	if (page->address != address || page->process_id != process_id) {
-		/* What this round has read of the other may be wanted for this very sample. */
-		if (page->round == data->round)
-			return NULL;
-		widen(&data->read, address);
-		page->address = address;
-		page->process_id = process_id;
-		page->round = 0;
-		page->end_ns = 0;
-	}
-	if (page->round != data->round && !read_page(data, page)) {
-		page->end_ns = 0;
-		return NULL;
-	}
-	return page;
-}
-
-static void forget_pages(struct run_data *data, uint32_t process_id, uint64_t start, uint64_t end)
-{
-	for (size_t i = 0; i < MAX_PAGES; i++) {
-		struct page *page = data->pages[i];
-
-		if (page && page->process_id == process_id && page->address < end &&
-		    page->address + PAGE_BYTES > start)
-			page->end_ns = page->round = 0;
-	}
-}
-
 /* ---- What the decoder asks for ---- */
+
+static size_t read_fixed(struct run_data *data, uint64_t address, void *bytes, size_t n_bytes)
+{
+	const struct data_owner owner = { data->image->id, data->image->pid, &data->is_forbidden };
+
+	return fixed_pages_read(&data->fixed, &owner, address, bytes, n_bytes);
+}
+
+static void widen(struct run_data *data, uint64_t start, uint64_t end)
+{
+	if (data->code_end == 0 || start < data->code_start)
+		data->code_start = start;
+	if (end > data->code_end)
+		data->code_end = end;
+}
 
 /* Code that may change is not decoded here. */
 static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
@@ -238,13 +118,23 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 	(void)time;
 	if (!run_code_is_fixed(data->code, process, data->image->pid, address))
 		return 0;
-	size_t n_read =
-		process_read(data->image->pid, &data->is_forbidden, address, bytes, n, READ_WANTED);
+	size_t n_read = read_fixed(data, address, bytes, n);
+	widen(data, address, address + n_bytes);
 	if (n_read < n || n == n_bytes ||
 	    !run_code_is_fixed(data->code, process, data->image->pid, address + n))
 		return n_read;
-	return n + process_read(data->image->pid, &data->is_forbidden, address + n,
-				(uint8_t *)bytes + n, n_bytes - n, READ_WANTED);
+	return n + read_fixed(data, address + n, (uint8_t *)bytes + n, n_bytes - n);
+}
+
+/* Jump tables: without them nothing before an instruction is known where a switch is near. */
+static size_t read_constant(void *user, uint32_t process, uint64_t address, uint64_t time,
+			    void *bytes, size_t n_bytes)
+{
+	struct run_data *data = user;
+	uint64_t n = run_code_constant(data->code, process, data->image->pid, address);
+
+	(void)time;
+	return n ? read_fixed(data, address, bytes, n < n_bytes ? (size_t)n : n_bytes) : 0;
 }
 
 static bool is_on_stack(const struct decode_sample *sample, uint64_t address)
@@ -252,15 +142,9 @@ static bool is_on_stack(const struct decode_sample *sample, uint64_t address)
 	return address - (sample->regs[DECODE_SP] - STACK_BELOW) < STACK_BELOW + STACK_ABOVE;
 }
 
-static bool has_changed(const struct page *page, uint64_t address)
-{
-	size_t word = address % PAGE_BYTES / WORD_BYTES;
-
-	return page->changed[word / 64] >> word % 64 & 1;
-}
-
 /* Note the words of [address, end) of one page. False: no room, or it is not to be had. */
-static bool hold(struct run_data *data, uint64_t address, uint64_t end, const struct page *page)
+static bool hold(struct run_data *data, uint64_t address, uint64_t end,
+		 const struct data_page *page)
 {
 	struct held *held = &data->window_held;
 	uint32_t n_words = (uint32_t)((end - address) / WORD_BYTES);
@@ -274,7 +158,7 @@ static bool hold(struct run_data *data, uint64_t address, uint64_t end, const st
 	held->ranges[held->head.n_ranges].n_words = n_words;
 	held->ranges[held->head.n_ranges++].page = page;
 	for (uint64_t at = address; at < end; at += WORD_BYTES)
-		held->head.has_changed |= page->before_ns && has_changed(page, at);
+		held->head.has_changed |= page->before_ns && data_page_has_changed(page, at);
 	if (page->before_ns == 0 || held->head.before_raw_ns == 0)
 		held->head.before_raw_ns = 0;
 	else if (page->before_ns > held->head.before_raw_ns)
@@ -282,21 +166,19 @@ static bool hold(struct run_data *data, uint64_t address, uint64_t end, const st
 	return true;
 }
 
-/* Whether the window's load is one that is answered. */
-static bool is_allowed(struct held *held, uint64_t address, size_t n_bytes)
+/* Whether the load of the window's instruction at hand is one that is answered. */
+static bool is_allowed(struct run_data *data)
 {
-	uint32_t i = 0;
+	struct loads *loads = data->window_held.loads;
+	uint64_t ip = data->window.end_ip;
 
-	while (i < held->n_loads &&
-	       (held->loads[i].address != address || held->loads[i].n_bytes != n_bytes))
-		i++;
-	if (i == MAX_LOADS)
+	for (uint32_t i = 0; loads && i < loads->n; i++)
+		if (loads->ips[i] == ip)
+			return true;
+	if (!data->window_held.is_learning || loads->n == MAX_LOADS)
 		return false;
-	held->loads[i].address = address;
-	held->loads[i].n_bytes = n_bytes;
-	if (i == held->n_loads)
-		held->n_loads++;
-	return held->allowed >> i & 1;
+	loads->ips[loads->n++] = ip;
+	return true;
 }
 
 static size_t read_data(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
@@ -306,15 +188,14 @@ static size_t read_data(void *user, uint32_t process, uint64_t address, uint64_t
 	uint64_t last = address + n_bytes - 1, at = address & ~UINT64_C(7);
 	size_t n = 0;
 
-	(void)process;
 	(void)time;
-	if (!data->window_held.allowed || last < address || is_on_stack(data->sample, address) ||
-	    !is_allowed(&data->window_held, address, n_bytes))
+	if (last < address || is_on_stack(data->sample, address) || !is_allowed(data))
 		return 0;
 	while (n < n_bytes) {
+		const struct data_owner owner = { process, data->image->pid, &data->is_forbidden };
 		uint64_t start = at & ~(uint64_t)(PAGE_BYTES - 1);
 		uint64_t end = (last | (WORD_BYTES - 1)) + 1;
-		const struct page *page = find_page(data, start);
+		const struct data_page *page = data_pages_find(data->pages, &owner, at);
 
 		if (end > start + PAGE_BYTES)
 			end = start + PAGE_BYTES;
@@ -346,13 +227,12 @@ static bool take_registers(const struct pmu_sample *sample, struct decode_sample
 	return true;
 }
 
-/* What the window leaves open with these loads answered. */
-static float unresolved(struct run_data *data, uint64_t allowed)
+/* What the window leaves open with these loads answered; NULL: none. */
+static float unresolved(struct run_data *data, struct loads *loads)
 {
 	struct decode_charge charge;
 
-	data->window_held.allowed = allowed;
-	data->window_held.n_loads = 0;
+	data->window_held.loads = loads;
 	data->window_held.head = (struct trace_held){ .ip = data->sample->ip, .before_raw_ns = 1 };
 	if (decode_window(data->decoder, data->sample, DECODE_MAX_INSTRUCTIONS, &data->window) < 0)
 		return 1;
@@ -360,23 +240,37 @@ static float unresolved(struct run_data *data, uint64_t allowed)
 	return charge.unresolved_share;
 }
 
-/*
- * The loads that are of use, all of which are answered now; 0: none is. Only of loops that close
- * with them: what else there is costs more than it tells.
- */
-static uint64_t find_useful(struct run_data *data)
+static bool is_closed(const struct run_data *data)
 {
-	float without = unresolved(data, 0);
-	float with = without > 0 ? unresolved(data, UINT64_MAX) : without;
-	uint32_t n_loads = data->window_held.n_loads;
-	uint64_t useful = n_loads ? UINT64_MAX >> (MAX_LOADS - n_loads) : 0;
+	return data->window.end == DECODE_END_LOOP;
+}
 
-	if (with >= without || data->window.end != DECODE_END_LOOP)
-		return 0;
-	for (uint32_t i = n_loads; i-- > 0;)
-		if (unresolved(data, useful & ~(UINT64_C(1) << i)) <= with)
-			useful &= ~(UINT64_C(1) << i);
-	return useful;
+/*
+ * The loads that are of use: none unless the loop closes with them, and did not without or left
+ * more open. What else there is costs more than it tells.
+ */
+static void find_useful(struct run_data *data, struct loads *ret_loads)
+{
+	float without = unresolved(data, NULL);
+	bool was_closed = is_closed(data);
+	struct loads useful = { 0 };
+
+	ret_loads->n = 0;
+	if (was_closed && without <= 0)
+		return;
+	data->window_held.is_learning = true;
+	float with = unresolved(data, &useful);
+	data->window_held.is_learning = false;
+	if (!is_closed(data) || (was_closed && with >= without))
+		return;
+	for (uint32_t i = useful.n; i-- > 0;) {
+		struct loads fewer = useful;
+
+		fewer.ips[i] = fewer.ips[--fewer.n];
+		if (unresolved(data, &fewer) <= with && is_closed(data))
+			useful = fewer;
+	}
+	*ret_loads = useful;
 }
 
 static size_t held_bytes(const struct held *held)
@@ -419,7 +313,7 @@ static int keep(struct run_data *data)
 		r = flush(data);
 	if (held->head.has_changed)
 		held->head.n_ranges = 0;
-	held->head.after_raw_ns = data->begin_ns;
+	held->head.after_raw_ns = data_pages_begin_ns(data->pages);
 	held->head.loop = data->window.head_ip;
 	data->held_process = data->image->id;
 	put(data, &held->head, sizeof(held->head));
@@ -463,7 +357,7 @@ static bool is_wanted(struct run_data *data, struct tried *tried)
 	    tried->n_samples < tried->next)
 		return false;
 	if (data->n_in_round >= MAX_IN_ROUND || data->counts.n_bytes >= MAX_BYTES) {
-		data->counts.n_over_limit += tried->useful != 0;
+		data->counts.n_over_limit += tried->useful.n != 0;
 		return false;
 	}
 	data->n_in_round++;
@@ -471,19 +365,17 @@ static bool is_wanted(struct run_data *data, struct tried *tried)
 }
 
 /*
- * Which loads of the window are of use, and read them. The first look is at what follows ip only:
- * to look behind it costs as much as a hundred samples where code is new.
+ * Which loads of the window are of use. The first look is at what follows ip only: to look behind
+ * it costs as much as a hundred samples where code is new.
  */
 static bool find_out(struct run_data *data, struct tried *tried)
 {
-	bool is_open = false;
+	struct loads useful;
 
 	decode_set_ahead_only(data->decoder, true);
-	uint64_t useful = find_useful(data);
+	find_useful(data, &useful);
 	decode_set_ahead_only(data->decoder, false);
-	if (useful)
-		is_open = unresolved(data, 0) > 0;
-	if (is_open) {
+	if (useful.n && unresolved(data, NULL) > 0) {
 		tried->useful = useful;
 		return true;
 	}
@@ -493,21 +385,16 @@ static bool find_out(struct run_data *data, struct tried *tried)
 	return false;
 }
 
-/* As those before at this instruction: whether anything could be read. */
-static bool read_again(struct run_data *data, const struct tried *tried)
-{
-	decode_set_ahead_only(data->decoder, true);
-	unresolved(data, tried->useful);
-	decode_set_ahead_only(data->decoder, false);
-	return data->window_held.head.n_ranges > 0;
-}
-
 static int look(struct run_data *data, struct tried *tried)
 {
-	bool is_of_use = tried->useful && tried->n_samples % LEARN_AGAIN ? read_again(data, tried)
-									 : find_out(data, tried);
+	bool is_known = tried->useful.n && tried->n_samples % LEARN_AGAIN;
 
-	return is_of_use && data->window_held.head.n_ranges ? keep(data) : 0;
+	if (!is_known && !find_out(data, tried))
+		return 0;
+	decode_set_ahead_only(data->decoder, true);
+	unresolved(data, &tried->useful);
+	decode_set_ahead_only(data->decoder, false);
+	return data->window_held.head.n_ranges ? keep(data) : 0;
 }
 
 int run_data_sample(struct run_data *data, const struct pmu_record *record,
@@ -547,33 +434,34 @@ int run_data_round(struct run_data *data, uint64_t ticks)
 	data->ticks = ticks;
 	r = flush(data);
 	data->n_in_round = 0;
-	data->begin_ns = 0;
-	data->round++;
+	data_pages_next_round(data->pages);
 	return r;
 }
 
 void run_data_forget(struct run_data *data, uint32_t process_id, uint64_t start, uint64_t end)
 {
-	if (start < data->decoded.end && end > data->decoded.start)
+	if (start < data->code_end && end > data->code_start)
 		decode_invalidate(data->decoder, process_id, start, end);
-	if (start < data->read.end && end > data->read.start)
-		forget_pages(data, process_id, start, end);
+	fixed_pages_forget(&data->fixed, process_id, start, end);
+	data_pages_forget(data->pages, process_id, start, end);
 }
 
 int run_data_create(const struct code_changing_sink *sink, struct run_code *code,
 		    struct run_data **ret_data)
 {
 	struct run_data *data = calloc(1, sizeof(*data));
-	const struct decode_memory memory = { .code = read_code, .data = read_data, .user = data };
+	const struct decode_memory memory = {
+		.code = read_code, .constant = read_constant, .data = read_data, .user = data
+	};
 
 	if (!data)
 		return -ENOMEM;
 	data->sink = *sink;
 	data->code = code;
-	data->pagemap_fd = -1;
-	data->round = 1;
 	data->held = malloc(MAX_HELD_BYTES);
-	if (!data->held || decode_create(DECODE_MACHINE_X86_64, &memory, 0, &data->decoder) < 0) {
+	data->pages = data_pages_create();
+	if (!data->held || !data->pages ||
+	    decode_create(DECODE_MACHINE_X86_64, &memory, 0, &data->decoder) < 0) {
 		run_data_destroy(data);
 		return -ENOMEM;
 	}
@@ -585,10 +473,7 @@ struct run_data *run_data_destroy(struct run_data *data)
 {
 	if (!data)
 		return NULL;
-	for (size_t i = 0; i < MAX_PAGES; i++)
-		free(data->pages[i]);
-	if (data->pagemap_fd >= 0)
-		close(data->pagemap_fd);
+	data_pages_destroy(data->pages);
 	decode_destroy(data->decoder);
 	free(data->held);
 	free(data);

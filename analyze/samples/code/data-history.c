@@ -35,28 +35,29 @@ struct reading {
 	bool is_steady; /* none of those around has changed */
 };
 
-/* A word of it; those of an address form a chain, newest first. */
+/* A word of it. */
 struct word {
-	uint32_t older; /* index + 1 */
-	uint32_t reading;
+	uint64_t address;
 	uint64_t bytes;
+	uint32_t process;
+	uint32_t reading;
 };
 
 struct data_history {
 	struct reading *readings;
 	size_t n_readings;
 	size_t n_readings_allocated;
-	struct word *words;
+	struct word *words; /* by process, address and time of their reading */
 	size_t n_words;
 	size_t n_words_allocated;
-	struct key_map addresses; /* (process, word address) -> index + 1 of the newest word */
+	struct key_map loops; /* (process, ip) -> the loop */
 };
 
 struct data_history *data_history_destroy(struct data_history *history)
 {
 	if (!history)
 		return NULL;
-	key_map_finish(&history->addresses);
+	key_map_finish(&history->loops);
 	free(history->readings);
 	free(history->words);
 	free(history);
@@ -65,19 +66,17 @@ struct data_history *data_history_destroy(struct data_history *history)
 
 static int add_word(struct data_history *history, uint64_t address, uint64_t bytes)
 {
-	uint32_t process = history->readings[history->n_readings - 1].process;
-	struct word word = {
-		.older = (uint32_t)key_map_get(&history->addresses, process, address),
-		.reading = (uint32_t)history->n_readings - 1,
-		.bytes = bytes,
-	};
-
-	if (history->n_words >= UINT32_MAX - 1 ||
+	if (history->n_readings > UINT32_MAX ||
 	    grow_array(&history->words, history->n_words, &history->n_words_allocated,
 		       sizeof(*history->words)) < 0)
 		return -ENOMEM;
-	history->words[history->n_words++] = word;
-	return key_map_put(&history->addresses, process, address, history->n_words);
+	history->words[history->n_words++] = (struct word){
+		.address = address,
+		.bytes = bytes,
+		.process = history->readings[history->n_readings - 1].process,
+		.reading = (uint32_t)(history->n_readings - 1),
+	};
+	return 0;
 }
 
 /* The ranges of a reading. Returns the bytes they take, 0: damaged, or a negative errno. */
@@ -205,6 +204,30 @@ static void judge_group(struct group *group)
 	}
 }
 
+/*
+ * Windows of one instruction begin at different addresses, where they go different ways: those of a
+ * search tree. They are of the largest loop that any of them has gone through.
+ */
+static int name_loops(struct data_history *history)
+{
+	struct key_map *lowest = &history->loops;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < history->n_readings; i++) {
+		const struct reading *reading = &history->readings[i];
+		uint64_t loop = key_map_get(lowest, reading->process, reading->ip);
+
+		if (reading->loop && (!loop || reading->loop < loop))
+			r = key_map_put(lowest, reading->process, reading->ip, reading->loop);
+	}
+	for (size_t i = 0; r == 0 && i < history->n_readings; i++) {
+		struct reading *reading = &history->readings[i];
+
+		reading->loop = key_map_get(lowest, reading->process, reading->ip);
+	}
+	return r;
+}
+
 static int judge(struct data_history *history)
 {
 	size_t n = history->n_readings;
@@ -213,6 +236,9 @@ static int judge(struct data_history *history)
 
 	if (!order || !n_changed)
 		return -ENOMEM;
+	int r = name_loops(history);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < n; i++)
 		order[i] = &history->readings[i];
 	qsort(order, n, sizeof(struct reading *), compare_order);
@@ -226,6 +252,20 @@ static int judge(struct data_history *history)
 		judge_group(&group);
 	}
 	return 0;
+}
+
+static int compare_words(const void *left, const void *right, void *user)
+{
+	const struct data_history *history = user;
+	const struct word *a = left, *b = right;
+
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	int64_t a_ns = history->readings[a->reading].after_ns;
+	int64_t b_ns = history->readings[b->reading].after_ns;
+	return a_ns < b_ns ? -1 : a_ns > b_ns;
 }
 
 /* ---- Out of the trace ---- */
@@ -269,6 +309,9 @@ int data_history_read(const char *path, const struct sample_clock *clock,
 		r = judge(history);
 	if (r < 0)
 		return r;
+	if (history->n_words)
+		qsort_r(history->words, history->n_words, sizeof(*history->words), compare_words,
+			history);
 	*ret_history = history;
 	history = NULL;
 	return 0;
@@ -285,37 +328,58 @@ static bool is_usable(const struct reading *reading, int64_t time_ns)
 	       reading->n_told >= (is_between ? MIN_TOLD : AROUND);
 }
 
-/* The first reading of the word behind that time, at samples of that instruction. */
-static const struct word *find_word(const struct data_history *history,
-				    const struct data_question *question, uint64_t address)
+/* The first word that was read behind that time, of those at an address or behind it. */
+static size_t find_first(const struct data_history *history, uint32_t process, uint64_t address,
+			 int64_t time_ns)
 {
-	const struct word *found = NULL;
-	uint64_t i =
-		history->n_words ? key_map_get(&history->addresses, question->process, address) : 0;
+	size_t low = 0, high = history->n_words;
 
-	for (; i; i = history->words[i - 1].older) {
-		const struct word *word = &history->words[i - 1];
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct word *word = &history->words[middle];
+		bool is_before = word->process != process ? word->process < process
+				 : word->address != address
+					 ? word->address < address
+					 : history->readings[word->reading].after_ns < time_ns;
+
+		if (is_before)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The first reading of the word behind that time, at samples in the same loop. */
+static const struct word *find_word(const struct data_history *history,
+				    const struct data_question *question, uint64_t loop,
+				    uint64_t address)
+{
+	size_t i = find_first(history, question->process, address, question->time_ns + MARGIN_NS);
+
+	for (; i < history->n_words; i++) {
+		const struct word *word = &history->words[i];
 		const struct reading *reading = &history->readings[word->reading];
 
-		if (reading->ip != question->ip)
-			continue;
-		if (reading->after_ns < question->time_ns + MARGIN_NS)
-			break;
-		found = word;
+		if (word->process != question->process || word->address != address ||
+		    reading->after_ns - question->time_ns > MOST_NS)
+			return NULL;
+		if (reading->loop == loop)
+			return is_usable(reading, question->time_ns) ? word : NULL;
 	}
-	return found && is_usable(&history->readings[found->reading], question->time_ns) ? found
-											 : NULL;
+	return NULL;
 }
 
 size_t data_history_bytes(const struct data_history *history, const struct data_question *question,
 			  void *ret_bytes, size_t n_bytes)
 {
+	uint64_t loop = key_map_get(&history->loops, question->process, question->ip);
 	uint8_t *to = ret_bytes;
 	size_t n = 0;
 
-	while (n < n_bytes) {
+	while (loop && n < n_bytes) {
 		uint64_t at = question->address + n;
-		const struct word *word = find_word(history, question, at & ~UINT64_C(7));
+		const struct word *word = find_word(history, question, loop, at & ~UINT64_C(7));
 		size_t within = (size_t)(at % WORD_BYTES), part = WORD_BYTES - within;
 
 		if (!word)

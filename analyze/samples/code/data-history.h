@@ -5,7 +5,7 @@
  * reading alone does not tell: the program may have read the word and written it at once. Where a
  * reading before the sample had seen the same, it does, unless memory is seen to change that
  * samples in that loop load from; where there was none, only if of the hundred readings around in
- * time none that can tell did.
+ * time none that can tell did. Readings at all samples of a loop count, at whichever instruction.
  *
  * Read in one go, since readings behind a sample say something of it. One thread.
  */

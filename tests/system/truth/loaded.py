@@ -9,6 +9,7 @@ from whole import Checks, Recording
 CASES = {
     "list": ({"make_nodes"}, 5, 5),
     "gather": ({"make_table", "make_indices", "make_output"}, 20, 100),
+    "tree": ({"make_nodes"}, 5, 100),
     # What can be told of it, but nothing false: what is read behind a sample leads to the decoy.
     "once": ({"make_table", "make_indices", "make_columns", "make_values"}, 100, 100),
     # Of one owner's stores what was waited for is told; of two owners' nothing may be, as either
@@ -20,8 +21,8 @@ CASES = {
 UNKNOWN = "(SELECT id FROM owner WHERE name = 'unknown')"
 # The loop's own function; other code is the victim's preparation.
 IN_LOOP = """sample s JOIN frame f ON f.id = s.frame_id JOIN touch t ON t.sample_id = s.id
-    WHERE f.function IN ('walk', 'multiply', 'gather', 'read_once', 'store_one', 'store_both')
-      AND NOT s.is_kernel AND t.role = ?"""
+    WHERE f.function IN ('walk', 'multiply', 'gather', 'search', 'read_once', 'store_one',
+      'store_both') AND NOT s.is_kernel AND t.role = ?"""
 
 
 def unknown_share(recording, role):

@@ -1,6 +1,6 @@
 /*
  * Loops whose addresses come out of memory: a shuffled list, a sparse matrix, a gather, indices that are written as
- * soon as they are read; and two that store. Half a second of the one that the argument names (gather needs AVX2). Behind the code lies data that reads as a switch.
+ * soon as they are read, a search tree; and two that store. Half a second of the one that the argument names (gather needs AVX2). Behind the code lies data that reads as a switch.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -189,6 +189,58 @@ static void prepare_once(void)
 	}
 }
 
+#define FANOUT 16
+#define LEVELS 3
+#define N_TREE (1 + FANOUT + FANOUT * FANOUT)
+
+struct tree_node {
+	uint64_t keys[FANOUT];
+	struct tree_node *children[FANOUT];
+};
+
+static struct tree_node *root;
+
+/* Each sample goes another way, by keys and children that are loaded. */
+__attribute__((noinline)) static void search(void)
+{
+	uint64_t key = 1, found = 0;
+
+	for (long n = 0; n < N_INDICES; n++) {
+		const volatile struct tree_node *node = root;
+
+		for (int level = 0; level < LEVELS; level++) {
+			unsigned i = 0;
+
+			while (i < FANOUT - 1 && node->keys[i + 1] <= key)
+				i++;
+			if (level < LEVELS - 1)
+				node = node->children[i];
+			found += i;
+		}
+		key = key * UINT64_C(2862933555777941757) + 3037000493;
+	}
+	sink = (long)found;
+}
+
+static void prepare_search(void)
+{
+	uint64_t width[LEVELS] = { UINT64_MAX / FANOUT, UINT64_MAX / FANOUT / FANOUT,
+				   UINT64_MAX / FANOUT / FANOUT / FANOUT };
+
+	root = make_nodes(N_TREE * sizeof(*root));
+	for (long n = 0; n < N_TREE; n++) {
+		uint64_t low = n ? root[(n - 1) / FANOUT].keys[(n - 1) % FANOUT] : 0;
+
+		for (long i = 0; i < FANOUT; i++) {
+			root[n].keys[i] = low + (uint64_t)i * width[n == 0	  ? 0
+								    : n <= FANOUT ? 1
+										  : 2];
+			if (n <= FANOUT)
+				root[n].children[i] = &root[n * FANOUT + 1 + i];
+		}
+	}
+}
+
 static struct {
 	long *far;
 	long *near;
@@ -230,6 +282,27 @@ static void prepare_stores(void)
 	stores.near = make_output(64 * sizeof(long));
 }
 
+/* A switch near the loops: where else than to its cases it leads, its table tells. */
+__attribute__((used, noinline)) static long switched(long which)
+{
+	switch (which) {
+	case 0:
+		return sink * 3;
+	case 1:
+		return sink + 5;
+	case 2:
+		return sink / 7;
+	case 3:
+		return sink ^ 11;
+	case 4:
+		return sink - 13;
+	case 5:
+		return sink % 17;
+	default:
+		return sink;
+	}
+}
+
 /* No table of names and functions, nor __builtin_cpu_supports(): they have tables as of a switch, which is then known. */
 __attribute__((noinline)) static void run(void (*prepare)(void), void (*loop)(void))
 {
@@ -254,6 +327,8 @@ int main(int argc, char **argv)
 		run(prepare_stores, store_one);
 	else if (strcmp(name, "gather") == 0)
 		run(prepare_gather, gather);
+	else if (strcmp(name, "tree") == 0)
+		run(prepare_search, search);
 	else
 		return 2;
 	return 0;

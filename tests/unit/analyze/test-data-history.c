@@ -18,6 +18,7 @@
 static char path[256];
 static struct trace_writer *writer;
 static struct data_history *history;
+static uint64_t held_ip, held_loop; /* of readings from here on */
 
 static int64_t same(void *user, uint64_t raw_ns)
 {
@@ -30,6 +31,8 @@ static const struct sample_clock raw = { NULL, same, same };
 static void begin(void)
 {
 	trace_temporary_path(path, "data-history");
+	held_loop = LOOP;
+	held_ip = IP;
 	writer = trace_create_writer(path);
 }
 
@@ -41,8 +44,8 @@ static void held(uint64_t address, int64_t before_ms, int64_t after_ms, uint64_t
 		struct trace_held head;
 		uint64_t range;
 		uint64_t words[2];
-	} bytes = { { .ip = IP,
-		      .loop = LOOP,
+	} bytes = { { .ip = held_ip,
+		      .loop = held_loop,
 		      .before_raw_ns = (uint64_t)(before_ms * MS),
 		      .after_raw_ns = (uint64_t)(after_ms * MS),
 		      .n_ranges = !has_changed,
@@ -128,6 +131,40 @@ START_TEST(a_single_reading_counts_where_a_hundred_others_saw_no_change)
 }
 END_TEST
 
+START_TEST(what_another_instruction_of_the_loop_loaded_was_there_as_well)
+{
+	begin();
+	others(100, 20, false);
+	held_ip = IP + 4;
+	others(120, 1, false);
+	held(ADDRESS, 50, 110, 7, false);
+	held_ip = IP + 8;
+	held_loop = LOOP - 0x100;
+	others(100, 20, false);
+	read_back();
+	ck_assert_int_eq(ask(IP, 105, ADDRESS), 7);
+	ck_assert_int_eq(ask(IP + 4, 105, ADDRESS), 7);
+	ck_assert_int_eq(ask(IP + 8, 105, ADDRESS), -1); /* of another loop */
+	history = data_history_destroy(history);
+}
+END_TEST
+
+/* Of an instruction whose windows go different ways, all readings tell of its largest loop. */
+START_TEST(readings_of_inner_and_outer_loops_tell_of_each_other)
+{
+	for (int is_changed = 0; is_changed < 2; is_changed++) {
+		begin();
+		others(100, 60, is_changed);
+		held_loop = LOOP - 0x20;
+		others(160, 60, false);
+		held(ADDRESS, 0, 150, 7, false);
+		read_back();
+		ck_assert_int_eq(ask(IP, 149, ADDRESS), is_changed ? -1 : 7);
+		history = data_history_destroy(history);
+	}
+}
+END_TEST
+
 START_TEST(where_memory_is_seen_to_change_nothing_is_known_for_a_while)
 {
 	begin();
@@ -206,6 +243,8 @@ int main(void)
 	tcase_add_test(tcase, what_readings_before_and_behind_saw_alike_was_there);
 	tcase_add_test(tcase, bytes_come_out_of_two_words);
 	tcase_add_test(tcase, a_single_reading_counts_where_a_hundred_others_saw_no_change);
+	tcase_add_test(tcase, what_another_instruction_of_the_loop_loaded_was_there_as_well);
+	tcase_add_test(tcase, readings_of_inner_and_outer_loops_tell_of_each_other);
 	tcase_add_test(tcase, where_memory_is_seen_to_change_nothing_is_known_for_a_while);
 	tcase_add_test(tcase, a_reading_long_behind_a_sample_says_nothing_of_it);
 	tcase_add_test(tcase, a_reading_that_is_cut_off_is_left_out);

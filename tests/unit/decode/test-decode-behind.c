@@ -113,7 +113,7 @@ PROGRAM(switched,
 	"2: mov rcx, [rdi+8]",
 	"syscall\n"
 	".balign 4\n"
-	"9: .long 1b-9b, 2b-9b, 0x7fffffff");
+	"9: .long 1b-9b, 1b-9b, 2b-9b, 0x7fffffff");
 /* The value behind the node's pointer: of the next node it is not known, of this one it is. */
 PROGRAM(walked, "ret\n1: dec rdx\nadd rcx, [rax+8]",
 	"mov rax, [rax]\ntest rdx, rdx\njne 1b\nsyscall");
@@ -387,6 +387,28 @@ START_TEST(a_jump_table_leads_into_a_block)
 }
 END_TEST
 
+static size_t one_entry(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
+			size_t n_bytes)
+{
+	return flat_data(user, process, address, time, bytes, n_bytes < 4 ? n_bytes : 4);
+}
+
+/* As at the end of a page: less than was asked for. */
+START_TEST(a_jump_table_is_read_in_pieces)
+{
+	struct decode_memory memory = { .code = flat_code, .constant = one_entry, .user = &flat };
+
+	decoder = decode_destroy(decoder);
+	ck_assert_int_eq(decode_create(DECODE_MACHINE_X86_64, &memory, 64, &decoder), 0);
+	sample.regs[DECODE_DI] = HEAP;
+	flat.data = switched_start;
+	flat.data_start = FLAT_CODE_START;
+	flat.data_bytes = (size_t)(switched_end - switched_start);
+	RUN(switched);
+	check_only_the_load();
+}
+END_TEST
+
 START_TEST(with_a_table_that_is_not_known_nothing_before_ip_is)
 {
 	struct decode_memory memory = { .code = flat_code, .user = &flat };
@@ -486,6 +508,7 @@ int main(void)
 	tcase_add_test(tcase, the_block_begins_behind_the_last_branch);
 	tcase_add_test(tcase, what_may_have_been_jumped_over_is_not_charged);
 	tcase_add_test(tcase, a_jump_table_leads_into_a_block);
+	tcase_add_test(tcase, a_jump_table_is_read_in_pieces);
 	tcase_add_test(tcase, with_a_table_that_is_not_known_nothing_before_ip_is);
 	tcase_add_test(tcase, a_window_that_ends_early_without_an_access_says_nothing);
 	tcase_add_test(tcase, the_same_address_in_other_code_is_read_anew);

@@ -1,0 +1,63 @@
+#pragma once
+/*
+ * Pages of live processes as the last reading saw them, and what of them has changed since the one
+ * before. A page is read once in a round, and only where it has a page frame. Of small data those
+ * around are read with the first one, so that a reading before a sample soon is there of all pages.
+ * Bounded memory. One thread at a time.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define DATA_PAGE_BYTES 4096u
+#define DATA_WORD_BYTES 8u
+
+/* A page, and what had changed since a reading in an earlier round. */
+struct data_page {
+	uint64_t address;
+	uint32_t process_id;
+	uint32_t round;
+	bool is_wanted; /* in this round: nothing else may take its place */
+	uint64_t before_ns; /* end of the reading before; 0: there was none */
+	uint64_t end_ns; /* of the last one */
+	uint64_t changed[DATA_PAGE_BYTES / DATA_WORD_BYTES / 64];
+	uint8_t bytes[DATA_PAGE_BYTES];
+};
+
+/* Whose page is wanted. */
+struct data_owner {
+	uint32_t process_id; /* of the image */
+	pid_t pid;
+	bool *is_forbidden; /* the kernel does not let us, and may log each attempt */
+};
+
+struct data_pages;
+
+/* NULL: no memory. */
+struct data_pages *data_pages_create(void);
+struct data_pages *data_pages_destroy(struct data_pages *pages); /* accepts NULL */
+
+/*
+ * The page around an address as it is in this round, valid until the next one; NULL: it is not to
+ * be had.
+ */
+const struct data_page *data_pages_find(struct data_pages *pages, const struct data_owner *owner,
+					uint64_t address);
+
+/* Whether the word at an address, which is in the page, has changed. */
+static inline bool data_page_has_changed(const struct data_page *page, uint64_t address)
+{
+	uint64_t word = address % DATA_PAGE_BYTES / DATA_WORD_BYTES;
+
+	return page->changed[word / 64] >> word % 64 & 1;
+}
+
+/* When this round's first page was read; 0: none was. */
+uint64_t data_pages_begin_ns(const struct data_pages *pages);
+
+/* What is asked for from here on is to be read anew. */
+void data_pages_next_round(struct data_pages *pages);
+
+/* Other data is in [start, end) of an image. */
+void data_pages_forget(struct data_pages *pages, uint32_t process_id, uint64_t start, uint64_t end);
