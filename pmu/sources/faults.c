@@ -24,7 +24,7 @@ static void configure(const struct access_options *options, struct perf_event_at
 	attr->exclude_kernel = options->mode == ACCESS_MODE_USER;
 	attr->exclude_user = options->mode == ACCESS_MODE_KERNEL;
 	attr->exclude_hv = 1;
-	if (STACK_POINTER) {
+	if (STACK_POINTER != 0) {
 		attr->sample_type |= PERF_SAMPLE_REGS_USER;
 		attr->sample_regs_user = STACK_POINTER;
 	}
