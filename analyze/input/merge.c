@@ -281,12 +281,15 @@ static int enqueue(struct merge *merge, struct stream *stream, const struct trac
 	return append(stream, &out);
 }
 
-/* The next events of the first frame join the queue. 0 or -ENOMEM. */
+/*
+ * The next events of the first frame join the queue. 0, -ENOMEM, or -EBADMSG: the frame was not
+ * verified, and its events must not be left out in silence.
+ */
 static int decode_more(struct merge *merge, struct stream *stream)
 {
 	struct frame *frame = stream->frames;
 	int n = trace_columns_read(&frame->place, merge->decoded, DECODE_EVENTS);
-	int r = 0;
+	int r = n < 0 ? n : 0;
 
 	if (stream->first == stream->n)
 		stream->first = stream->n = 0;
@@ -314,7 +317,7 @@ static bool is_plain(const struct merge *merge, const struct stream *stream)
 	       !(stream->events[stream->first].flags & (MERGE_IS_TAKEN | MERGE_IS_BIRTH));
 }
 
-/* Something was added to the stream, or its first event is gone. 0 or -ENOMEM. */
+/* Something was added to the stream, or its first event is gone. 0 or a negative errno. */
 static int settle(struct merge *merge, struct stream *stream)
 {
 	int r = 0;
@@ -404,7 +407,7 @@ static bool gives_birth(const struct merge_event *event, uint64_t address)
 
 /*
  * The event of a stream that ends the block, before any that gives birth to it. Returns 1 with its
- * number, 0, or -ENOMEM.
+ * number, 0, or a negative errno.
  */
 static int find_end(struct merge *merge, struct stream *stream, const struct merge_wanted *wanted,
 		    size_t *ret_at)

@@ -66,14 +66,15 @@ int64_t merge_next(const struct merge *merge);
 
 /*
  * Take the next event out; call only when there is one. Its time is what merge_next() was: where
- * stamps of a thread run backwards its order counts. Returns 0 with the thread, or -ENOMEM.
+ * stamps of a thread run backwards its order counts. Returns 0 with the thread, or a
+ * negative errno.
  */
 int merge_take(struct merge *merge, uint32_t *ret_thread, struct merge_event *ret_event);
 
 /*
  * A block was born at an address of an image that is still taken. If another thread ends it within
  * MERGE_SKEW_NS, take that event out now: 1 with the thread and the event. *ret_is_next: it was the
- * thread's next event. Else 0, or -ENOMEM.
+ * thread's next event. Else 0, or a negative errno.
  */
 struct merge_wanted {
 	uint32_t process;

@@ -159,8 +159,8 @@ int memory_map(struct memory *memory, const struct memory_allocation *allocation
 		return -ENOMEM;
 
 	struct memory_move *move = memory_find_move(thread, allocation->link);
-	if (!(allocation->flags &
-	      TRACE_EVENT_NESTED)) { /* an allocator's is no event of the program */
+	/* An allocator's is no event of the program. */
+	if (!(allocation->flags & TRACE_EVENT_NESTED)) {
 		memory_other(memory, allocation->thread);
 		memory->tally->total.mappings++;
 		memory->tally->total.mapped_bytes += allocation->size;

@@ -14,10 +14,8 @@
 #include "store/row-limit.h"
 #include "store/statement.h"
 
-/*
- * For selection.c: the timeline of a span of a run's time, from the rows of the slices that it
- * meets.
- */
+/* ---- The timeline of a span of time, from the rows of the slices that it meets ---- */
+
 /* What is live, on its way. */
 struct live {
 	struct timeline *timeline;
