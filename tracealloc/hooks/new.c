@@ -172,6 +172,8 @@ static void end_delete(const struct wrap *wrap, enum trace_call call, const void
 			block = allocate(frame, call, alignment, size);                            \
 			if (ta_likely(block))                                                      \
 				return block;                                                      \
+		} else if (ta_new_mode == TA_NEW_PASS && ta_real.name) {                           \
+			return ta_real.name args; /* a jump: our frame is in no call stack */      \
 		}                                                                                  \
 		return name##_real(frame, LIST args);                                              \
 	}
