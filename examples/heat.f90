@@ -8,8 +8,10 @@ program heat
   integer :: i
 
   allocate (plate(n, n), next(n, n))
-  call memsight_name_range(c_loc(plate), size(plate, kind=c_size_t) * storage_size(plate) / 8, 'plate')
-  call memsight_name_range(c_loc(next), size(next, kind=c_size_t) * storage_size(next) / 8, 'next plate')
+  call memsight_name_range(c_loc(plate), &
+    size(plate, kind=c_size_t) * storage_size(plate) / 8, 'plate')
+  call memsight_name_range(c_loc(next), &
+    size(next, kind=c_size_t) * storage_size(next) / 8, 'next plate')
   plate = 0
   plate(1, :) = 100
   next = plate

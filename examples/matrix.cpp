@@ -1,6 +1,6 @@
 /*
- * memsight.h in C++: a guard whose life is a region. Solves a system of equations by Jacobi's method,
- * several times, and says how far the result is off.
+ * memsight.h in C++: a guard whose life is a region. Solves a system of equations by Jacobi's
+ * method, several times, and says how far the result is off.
  *
  * usage: matrix [SIZE [SOLUTIONS]]
  */

@@ -1,10 +1,11 @@
-! What a Fortran program can tell its recorder; memsight.h says what each does. Compile this file with
-! the program and link with libmemsight.a (pkg-config memsight says where both are).
+! What a Fortran program can tell its recorder; memsight.h says what each does. Compile this file
+! with the program and link with libmemsight.a (pkg-config memsight says where both are).
 !
 !     use memsight
 !     real, allocatable, target :: field(:, :)
 !     call memsight_region_push('solve')
-!     call memsight_name_range(c_loc(field), size(field, kind=c_size_t) * storage_size(field) / 8, 'field')
+!     call memsight_name_range(c_loc(field), &
+!       size(field, kind=c_size_t) * storage_size(field) / 8, 'field')
 !     call memsight_region_pop('solve')
 module memsight
   use, intrinsic :: iso_c_binding, only: c_char, c_loc, c_null_char, c_ptr, c_size_t

@@ -220,8 +220,8 @@ CREATE TABLE mapping (
     is_nested           INTEGER NOT NULL,  -- [0 or 1] made by an allocator inside a traced call
     previous_mapping_id INTEGER,           -- mremap, or what was left of a partly unmapped one
     seen                INTEGER NOT NULL DEFAULT 0 -- 0 by a call of the program, 1 there when the
-                                           -- trace began, 2 by the kernel's records only (see *Names
-                                           -- and numbers*)
+                                           -- trace began, 2 by the kernel's records only
+                                           -- (see *Names and numbers*)
 );
 
 -- Advice, protection and locks of mapped memory, and moves of the break. *How much memory was given

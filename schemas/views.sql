@@ -23,9 +23,11 @@ SELECT allocation.*, born.name AS born_by, died.name AS freed_by
 FROM allocation JOIN call AS born ON born.id = allocation.call
 JOIN call AS died ON died.id = allocation.death_call
 WHERE death = 1
-AND CASE WHEN born.name GLOB 'operator new[[][]]*' THEN 'array' WHEN born.name GLOB 'operator new*' THEN 'single'
+AND CASE WHEN born.name GLOB 'operator new[[][]]*' THEN 'array'
+         WHEN born.name GLOB 'operator new*' THEN 'single'
     ELSE 'malloc' END
- <> CASE died.name WHEN 'operator delete[]' THEN 'array' WHEN 'operator delete' THEN 'single' ELSE 'malloc' END;
+ <> CASE died.name WHEN 'operator delete[]' THEN 'array'
+         WHEN 'operator delete' THEN 'single' ELSE 'malloc' END;
 
 DROP VIEW IF EXISTS mapping_kind;
 CREATE VIEW mapping_kind AS -- what each mapping is, in a word
@@ -35,18 +37,20 @@ SELECT mapping.id AS mapping_id,
             WHEN flags & 262144 OR path GLOB '/anon_hugepage*' THEN 'huge pages'
             WHEN call.name IN ('brk', 'sbrk') OR path = '[heap]' THEN 'heap'
             WHEN path GLOB '[[]*' THEN trim(path, '[]')
-            WHEN prot = 0 AND flags & 32 AND seen = 0 THEN 'reserved' -- PROT_NONE: addresses, no memory yet
+            WHEN prot = 0 AND flags & 32 AND seen = 0 THEN 'reserved' -- PROT_NONE: no memory yet
             WHEN coalesce(path, '') = '/dev/zero (deleted)' THEN 'shared'
             WHEN coalesce(path, '') <> '' OR NOT flags & 32 AND seen = 0 THEN 'file'
             WHEN flags & 1 THEN 'shared' ELSE 'anonymous' END AS kind
 FROM mapping LEFT JOIN call ON call.id = mapping.call;
 
--- Heimdallr's tables, with its columns and units, for its own plots: times count from the run's first
--- event, max_rss is KiB as GNU time has it, and of a PROGRAM.MODE the run that has rows comes first.
+-- Heimdallr's tables, with its columns and units, for its own plots: times count from the run's
+-- first event, max_rss is KiB as GNU time has it, and of a PROGRAM.MODE the run that has rows
+-- comes first.
 DROP VIEW IF EXISTS runs;
 CREATE VIEW runs AS
 SELECT id, program AS prog, mode, repetition AS run, user_ns AS utime_ns, system_ns AS stime_ns,
-       coalesce((SELECT value FROM counter WHERE run_id = run.id AND name = 'wall clock' AND unit = 'ns'), duration_ns)
+       coalesce((SELECT value FROM counter WHERE run_id = run.id AND name = 'wall clock'
+                 AND unit = 'ns'), duration_ns)
        AS wtime_ns, max_rss / 1024 AS max_rss
 FROM run ORDER BY detail, repetition, id;
 
@@ -58,6 +62,7 @@ FROM allocation JOIN run ON run.id = allocation.run_id;
 
 DROP VIEW IF EXISTS access;
 CREATE VIEW access AS
-SELECT touch.run_id, sample.time_ns - run.first_event_ns AS at_ns, touch.address AS addr, touch.is_write
+SELECT touch.run_id, sample.time_ns - run.first_event_ns AS at_ns, touch.address AS addr,
+       touch.is_write
 FROM touch JOIN sample ON sample.id = touch.sample_id JOIN run ON run.id = touch.run_id
 WHERE touch.role IN (0, 3) AND touch.address IS NOT NULL;

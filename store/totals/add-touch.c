@@ -77,7 +77,9 @@ struct tally_part {
 	double share;
 };
 
-/* Owners beyond these are not compared with the next sample: then intervals are wider, not smaller. */
+/*
+ * Owners beyond these are not compared with the next sample: then intervals are wider, not smaller.
+ */
 #define NEIGHBOUR_PARTS 16u
 
 /* What a thread's last sample had, each times its weight. */
@@ -98,7 +100,10 @@ struct tally_neighbour {
 /* Samples of a thread that are looked at by turns: it is young. */
 #define YOUNG 32u
 
-/* Turns whose threads may live at once: a period reaches others while threads of the one before go on. */
+/*
+ * Turns whose threads may live at once: a period reaches others while threads of the one before go
+ * on.
+ */
 #define TALLY_TURNS 4u
 #define TURN_OWNERS 64u /* those beyond are not in it */
 

@@ -3,12 +3,13 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define SURE		1.645 /* standard deviations of a correlation that chance gives to one in ten */
+#define SURE		1.645 /* standard deviations that chance gives to one in ten */
 #define LEAST_OF_SLICES 0.3 /* below this correlation of neighbours nothing is gained */
 #define LEAST_TURNS	20 /* neighbours of another period, to compare with */
 /*
- * Threads that are born while a period holds are sampled at the same ages: what neighbours tell of slices in one holds in all
- * of them. So nothing is gained from threads of fewer than 20 samples, on the average.
+ * Threads that are born while a period holds are sampled at the same ages: what neighbours tell of
+ * slices in one holds in all of them. So nothing is gained from threads of fewer than 20 samples,
+ * on the average.
  */
 #define LEAST_NEIGHBOURS   0.95
 #define LEAST_THREADS	   8
@@ -25,14 +26,16 @@ struct neighbours {
 };
 
 /*
- * The variance over the binomial one for neighbours of correlation r. With sample distances of squared coefficient
- * of variation v (a gamma distribution) and slices whose correlation falls as exp(-t), r is the Laplace
- * transform of the distance, and the variance of the sampled sum about the true time is
- * (1 + r) / (1 - r) - 2 / t: Cox and Lewis, The Statistical Analysis of Series of Events, chapter 4; Cochran, Sampling
- * Techniques, 8.9. Neighbours that differ more than by chance are strata: their correlation counts half.
+ * The variance over the binomial one for neighbours of correlation r. With sample distances of
+ * squared coefficient of variation v (a gamma distribution) and slices whose correlation falls as
+ * exp(-t), r is the Laplace transform of the distance, and the variance of the sampled sum about
+ * the true time is (1 + r) / (1 - r) - 2 / t: Cox and Lewis, The Statistical Analysis of Series of
+ * Events, chapter 4; Cochran, Sampling Techniques, 8.9. Neighbours that differ more than by chance
+ * are strata: their correlation counts half.
  *
- * An interval is never less than half as wide as the binomial one: in slices of many periods the shares of a chase of
- * pointers vary twice as much as this says (0.61 points, of 20 runs 14 inside), for what else errs is not in it.
+ * An interval is never less than half as wide as the binomial one: in slices of many periods the
+ * shares of a chase of pointers vary twice as much as this says (0.61 points, of 20 runs 14
+ * inside), for what else errs is not in it.
  */
 static double gain_of_slices(double r, double n, double v)
 {
@@ -48,14 +51,18 @@ static double gain_of_slices(double r, double n, double v)
 }
 
 /*
- * A program that repeats in step with the sampling looks like long slices, until the period changes: then each
- * stretch of one period is hardly more than one sample. The correlation across changes follows from how much such
- * neighbours differ (turned_correlation()), whose noise is that of so many of them differing.
+ * A program that repeats in step with the sampling looks like long slices, until the period
+ * changes: then each stretch of one period is hardly more than one sample. The correlation across
+ * changes follows from how much such neighbours differ (turned_correlation()), whose noise is that
+ * of so many of them differing.
  */
 static bool is_in_step(const struct neighbours *same, const struct neighbours *turned,
 		       double variance)
 {
-	/* Means of (x - y)^2 / 2: of slices both would be as much. Of shares of 0 or 1 its variance is m / 2 - m^2. */
+	/*
+	 * Means of (x - y)^2 / 2: of slices both would be as much. Of shares of 0 or 1 its variance
+	 * is m / 2 - m^2.
+	 */
 	double expected = fmax(1 - same->correlation, 0) * variance;
 	double found = fmax(1 - turned->correlation, 0) * variance;
 	double m = fmin((expected + found) / 2, 0.25);
@@ -76,8 +83,9 @@ double share_correlation(const struct share_design *design, const struct share_s
 }
 
 /*
- * By how much neighbours of another period differ. There are few of them, which lie together: how many of them fall into
- * a slice is chance, and the products that share_correlation() goes by with it, but not whether they differ.
+ * By how much neighbours of another period differ. There are few of them, which lie together: how
+ * many of them fall into a slice is chance, and the products that share_correlation() goes by with
+ * it, but not whether they differ.
  */
 static double turned_correlation(const struct share_design *design, const struct share_sum *sum,
 				 double variance)
@@ -106,7 +114,10 @@ static double gain_of(const struct share_design *design, const struct share_sum 
 		return MOST_BINOMIAL_GAIN;
 	if (is_in_step(&same, &turned, variance)) {
 		double r = same.correlation, n_stretches = turned.n + 1;
-		/* Stretches of exponential lengths: the mean square is twice the square of the mean. */
+		/*
+		 * Stretches of exponential lengths: the mean square is twice the square of the
+		 * mean.
+		 */
 		return fmin((1 + r) / fmax(1 - r, 1 / n), 2 * n / n_stretches);
 	}
 	double r = (same.correlation * same.n + share_correlation(design, sum, 1) * turned.n) / n;
@@ -114,9 +125,10 @@ static double gain_of(const struct share_design *design, const struct share_sum 
 }
 
 /*
- * Threads of one turn are sampled at the same ages, as if they were one thread: turns are the independent units, and
- * the variance is that of a ratio of their sums (Cochran, Sampling Techniques, 9A.1: clusters of unequal sizes).
- * Few turns tell it badly: Student's quantile is 1 + 1.4 / (n - 1) times the normal one, within 3 % from four on.
+ * Threads of one turn are sampled at the same ages, as if they were one thread: turns are the
+ * independent units, and the variance is that of a ratio of their sums (Cochran, Sampling
+ * Techniques, 9A.1: clusters of unequal sizes). Few turns tell it badly: Student's quantile is 1 +
+ * 1.4 / (n - 1) times the normal one, within 3 % from four on.
  */
 static double variance_of_turns(const struct share_design *design, const struct share_sum *sum,
 				double variance)

@@ -57,8 +57,7 @@ struct tally_total {
 	uint64_t early_frees; /* stamped before the birth of their block, and put right */
 	uint64_t mismatched_frees; /* by another family of functions: new and free */
 	uint64_t before_trace_frees; /* of blocks that nobody saw being born */
-	uint64_t
-		unrecorded_frees; /* of blocks below --min-size, or born while recording was withheld */
+	uint64_t unrecorded_frees; /* of blocks below --min-size, or born while withheld */
 	uint64_t below_min; /* blocks below --min-size: counted, not recorded */
 	uint64_t sizeless_names; /* names of memory whose size is not known */
 	uint64_t inherited_frees; /* a forked child frees its copy of the parent's block */
@@ -125,14 +124,16 @@ void tally_finish(struct tally *tally);
 /* The number of a stack's site, made when it is new. Returns 0 or -ENOMEM. */
 int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
 
-/* A block was born to a thread (its row; 0: none); it ended by being freed (or a free that was missed, or realloc); or its
- * process ended with the block still there. */
+/*
+ * A block was born to a thread (its row; 0: none); it ended by being freed (or a free that was
+ * missed, or realloc); or its process ended with the block still there.
+ */
 void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns,
 		 int64_t thread_row);
 
 /*
- * A block lives from before the time that is looked at: it is live from its begin on, and else counts nowhere. Those
- * come first.
+ * A block lives from before the time that is looked at: it is live from its begin on, and else
+ * counts nowhere. Those come first.
  */
 void tally_carry(struct tally *tally, uint32_t site, uint64_t size);
 
@@ -155,16 +156,22 @@ struct tally_end {
 void tally_death(struct tally *tally, const struct tally_end *end);
 
 /*
- * Touches of any owner: each into the sums that it belongs to. Those of one sample must follow each other, and are
- * added when the next one begins. Returns 0 or -ENOMEM.
+ * Touches of any owner: each into the sums that it belongs to. Those of one sample must follow each
+ * other, and are added when the next one begins. Returns 0 or -ENOMEM.
  */
 struct touch;
 int tally_any_touch(struct tally *tally, const struct touch *touch);
 
-/* What tally_any_touch() does for lines, unless the tally has_no_lines; in order of time. Returns 0 or -ENOMEM. */
+/*
+ * What tally_any_touch() does for lines, unless the tally has_no_lines; in order of time. Returns 0
+ * or -ENOMEM.
+ */
 int tally_line(struct tally *tally, const struct touch *touch);
 
-/* Add the sample whose touches came last, and the turns so far; tally_write() does. Returns 0 or -ENOMEM. */
+/*
+ * Add the sample whose touches came last, and the turns so far; tally_write() does. Returns 0 or
+ * -ENOMEM.
+ */
 int tally_settle(struct tally *tally);
 
 /* Free what tally_settle() keeps. */
@@ -175,8 +182,8 @@ struct sample_event;
 void tally_sample(struct tally *tally, const struct sample_event *taken);
 
 /*
- * Conclude whose the shares are that a run left unresolved, by the database's instruction_owner. Before
- * tally_write(), for each run. 0 or a negative errno.
+ * Conclude whose the shares are that a run left unresolved, by the database's instruction_owner.
+ * Before tally_write(), for each run. 0 or a negative errno.
  */
 int tally_impute(struct tally *tally, struct db *db, int64_t run_id);
 

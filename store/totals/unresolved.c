@@ -95,7 +95,10 @@ static struct share_sum add_imputed(const struct share_design *design,
 		double r = is_most ? share_correlation(design, &shares->of[of], i) : 0;
 		sum.lag[i] = design->lag[i] * (whole * whole + r * fmax(after, 0));
 	}
-	/* The mean of squares of a neighbour is that of all, so that their correlation is that of both ways to tell it. */
+	/*
+	 * The mean of squares of a neighbour is that of all, so that their correlation is that of
+	 * both ways to tell it.
+	 */
 	sum.turned = design->lag[1] * (whole * whole + fmax(after, 0));
 	return sum;
 }
@@ -133,7 +136,10 @@ static void bind_answer(sqlite3_stmt *statement, int first, const struct share_a
 	statement_real(statement, first + 2, answer->high);
 }
 
-/* An operand that is not known is memory: not the kernel's or our own time, and what is unknown is no owner. */
+/*
+ * An operand that is not known is memory: not the kernel's or our own time, and what is unknown is
+ * no owner.
+ */
 static bool is_none_of_memory(const struct tally *tally, const struct owner_shares *shares)
 {
 	static const int64_t kinds[] = { OWNER_code, OWNER_kernel, OWNER_tool, OWNER_unknown };

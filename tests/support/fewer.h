@@ -1,8 +1,9 @@
 #pragma once
 /*
- * What is repeated with other seeds, or at each byte, is repeated less often where the environment says
- * so: sanitizers and valgrind make it five to fifty times slower, and see the same paths in a part of it
- * (TESTS_FEWER). What takes long is done in part by each check and wholly by the suite `long` (TESTS_PART).
+ * What is repeated with other seeds, or at each byte, is repeated less often where the environment
+ * says so: sanitizers and valgrind make it five to fifty times slower, and see the same paths in a
+ * part of it (TESTS_FEWER). What takes long is done in part by each check and wholly by the suite
+ * `long` (TESTS_PART).
  */
 #include <stdlib.h>
 

@@ -3,7 +3,9 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* A case whose tests may take as long as they do on a loaded machine: Check itself gives them 4 s. */
+/*
+ * A case whose tests may take as long as they do on a loaded machine: Check itself gives them 4 s.
+ */
 static inline TCase *suite_case(const char *name)
 {
 	TCase *tcase = tcase_create(name);
@@ -12,7 +14,10 @@ static inline TCase *suite_case(const char *name)
 	return tcase;
 }
 
-/* Run a suite, which is freed, and say what failed (CK_VERBOSITY=verbose: all). Returns the exit status. */
+/*
+ * Run a suite, which is freed, and say what failed (CK_VERBOSITY=verbose: all). Returns the exit
+ * status.
+ */
 static inline int suite_run(Suite *suite)
 {
 	SRunner *runner = srunner_create(suite);

@@ -1,7 +1,7 @@
 /*
- * A program whose blocks are known on every processor: blocks handed from thread to thread as fast as
- * they go (a processor that orders stores weakly has to show them in order all the same), a fork, maps,
- * and one block from known callers.
+ * A program whose blocks are known on every processor: blocks handed from thread to thread as fast
+ * as they go (a processor that orders stores weakly has to show them in order all the same), a
+ * fork, maps, and one block from known callers.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first process of an emulated machine: modules, the host's folders (for reading) below a root in
-# memory, the job in there; its status on the console; off.
+# The first process of an emulated machine: modules, the host's folders (for reading) below a root
+# in memory, the job in there; its status on the console; off.
 /bin/busybox --install -s /bin
 export PATH=/bin
 say() { echo "@@ $* $(cut -d' ' -f1 /proc/uptime)"; }
@@ -18,7 +18,8 @@ chmod 1777 tmp
 number=0
 while read -r folder; do
 	mkdir -p ".$folder"
-	mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 "share$number" ".$folder"
+	mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 \
+		"share$number" ".$folder"
 	number=$((number + 1))
 done </shares
 for name in bin sbin lib lib64; do

@@ -1,13 +1,14 @@
 /*
- * Works until a time has passed, and says in a shared file how far each of its threads is, so that after
- * a kill of whatever it is known what a trace must hold:
+ * Works until a time has passed, and says in a shared file how far each of its threads is, so that
+ * after a kill of whatever it is known what a trace must hold:
  *
- *	victim-chaos PROGRESS MILLISECONDS
+ * 	victim-chaos PROGRESS MILLISECONDS
  *
- * Block number i of thread t has STEP * (t + 1) + i % STEP bytes: the sizes of a thread's blocks in the
- * order of their births tell each one that is missing. PROGRESS is an array of 64-bit counts: one per
- * thread of blocks that malloc returned, then the number of forked children that ended; each child
- * makes CHILD_BLOCKS blocks as the last thread's successor. Ends with status 7, and prints the sums.
+ * Block number i of thread t has STEP * (t + 1) + i % STEP bytes: the sizes of a thread's blocks in
+ * the order of their births tell each one that is missing. PROGRESS is an array of 64-bit counts:
+ * one per thread of blocks that malloc returned, then the number of forked children that ended;
+ * each child makes CHILD_BLOCKS blocks as the last thread's successor. Ends with status 7, and
+ * prints the sums.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,16 +1,17 @@
 /*
- * Preloaded into memsight, or linked to a test's program (fail-calls.h): makes one call of it fail, an allocation
- * or a write to a file. Programs that memsight starts do not inherit it.
+ * Preloaded into memsight, or linked to a test's program (fail-calls.h): makes one call of it fail,
+ * an allocation or a write to a file. Programs that memsight starts do not inherit it.
  *
  *	FAIL_KIND	"memory", "write" (also fsync, ftruncate and rename) ...
- *	FAIL_LIST	a file that gets one line for each place that such a call is made from: its name
+ *	FAIL_LIST	a file that gets a line for each place that such a call is made from
  *	FAIL_PLACE	the name of the place that fails, the first time it is reached
  *	FAIL_ERRNO	the error of writes
- *	FAIL_SHOW	a file that gets the frames of that place, as addresses for addr2line -e memsight
+ *	FAIL_SHOW	a file that gets the frames of that place, for addr2line -e memsight
  *	FAIL_LIVE	a file that gets the number of blocks that were not freed at exit
  *
- * A place is named by the code that leads to the call: the innermost frames of the program itself, so that a
- * library's own ways are one place for each way into it. Names do not change from run to run.
+ * A place is named by the code that leads to the call: the innermost frames of the program itself,
+ * so that a library's own ways are one place for each way into it. Names do not change from run to
+ * run.
  */
 #include "tests/robust/failures/fail-calls.h"
 

@@ -1,5 +1,8 @@
 #pragma once
-/* For a test's program that is linked with fail-calls.c: which of its allocations fails, while it runs. */
+/*
+ * For a test's program that is linked with fail-calls.c: which of its allocations fails, while it
+ * runs.
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

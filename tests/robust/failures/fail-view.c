@@ -1,11 +1,13 @@
 /*
- * What the view's server answers when one allocation fails: each place that an answer allocates from, once. It must
- * be an error that says so or the usual answer, byte for byte, and the next question must be answered as usual.
+ * What the view's server answers when one allocation fails: each place that an answer allocates
+ * from, once. It must be an error that says so or the usual answer, byte for byte, and the next
+ * question must be answered as usual.
  *
- *	fail-view STRIDE QUESTIONS DATABASE...
+ * 	fail-view STRIDE QUESTIONS DATABASE...
  *
- * QUESTIONS has one a line, NAME?PARAMETER=VALUE..., as schemas/view.def has them. With a STRIDE of more than 1 only
- * every so many-th place is tried. FAIL_ONLY names one place to try, FAIL_SHOW as in fail-calls.c.
+ * QUESTIONS has one a line, NAME?PARAMETER=VALUE..., as schemas/view.def has them. With a STRIDE of
+ * more than 1 only every so many-th place is tried. FAIL_ONLY names one place to try, FAIL_SHOW as
+ * in fail-calls.c.
  */
 #include <arpa/inet.h>
 #include <err.h>

@@ -1,7 +1,7 @@
 /*
- * Asks tracealloc for the rules of frames in a module whose unwind tables are whatever bytes: 4 bytes say where
- * its .eh_frame_hdr begins, 2 how far pc lies behind the module's start, the rest is the module, which ends at a page
- * that cannot be read and begins with zeros behind another one.
+ * Asks tracealloc for the rules of frames in a module whose unwind tables are whatever bytes: 4
+ * bytes say where its .eh_frame_hdr begins, 2 how far pc lies behind the module's start, the rest
+ * is the module, which ends at a page that cannot be read and begins with zeros behind another one.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /*
- * Decodes and replays any code, with any registers and stack. An input is 18 registers of one byte each (bit 7:
- * spread over 64 bits, else a small offset from the code or the stack), flags, then 64 bytes of stack,
- * then code. tests/unit/decode/test-decode-fuzz.c feeds it random instructions as well.
+ * Decodes and replays any code, with any registers and stack. An input is 18 registers of one byte
+ * each (bit 7: spread over 64 bits, else a small offset from the code or the stack), flags, then 64
+ * bytes of stack, then code. tests/unit/decode/test-decode-fuzz.c feeds it random instructions as
+ * well.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Evaluates whatever operations as an expression of an unwind table: 10 bytes each, the operation, how to spread
- * the operand, and the operand. Memory that is read is a window of 256 bytes.
+ * Evaluates whatever operations as an expression of an unwind table: 10 bytes each, the operation,
+ * how to spread the operand, and the operand. Memory that is read is a window of 256 bytes.
  */
 #include <string.h>
 

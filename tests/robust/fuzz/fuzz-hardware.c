@@ -1,6 +1,6 @@
 /*
- * Decodes whatever bytes as what processors sample in formats of their own: the first byte says whether as a
- * sample of IBS or as packets of SPE.
+ * Decodes whatever bytes as what processors sample in formats of their own: the first byte says
+ * whether as a sample of IBS or as packets of SPE.
  */
 #include <string.h>
 

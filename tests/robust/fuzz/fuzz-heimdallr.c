@@ -1,6 +1,7 @@
 /*
- * Reads whatever bytes as what Heimdallr writes. The first byte says what: "t" time.log, "l" a log by
- * itself, else a folder: lines up to an empty one are maps.log, the rest is shared out to two threads' logs.
+ * Reads whatever bytes as what Heimdallr writes. The first byte says what: "t" time.log, "l" a log
+ * by itself, else a folder: lines up to an empty one are maps.log, the rest is shared out to two
+ * threads' logs.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * Parses whatever words as the command line of a command: the first byte says which, words end with a newline.
- * What is understood is then read as a selection, and each word as the texts that options take.
+ * Parses whatever words as the command line of a command: the first byte says which, words end with
+ * a newline. What is understood is then read as a selection, and each word as the texts that
+ * options take.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* Looks at whatever bytes as at a program before it is started: its kind, its interpreter, what it defines. */
+/*
+ * Looks at whatever bytes as at a program before it is started: its kind, its interpreter, what it
+ * defines.
+ */
 #include <string.h>
 
 #include "common/cleanup.h"

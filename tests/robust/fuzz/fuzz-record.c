@@ -1,6 +1,6 @@
 /*
- * Parses whatever bytes as records of perf: the masks of struct pmu_format, then records. They are copied to the
- * end of a buffer of exactly their size with a page behind it that cannot be read.
+ * Parses whatever bytes as records of perf: the masks of struct pmu_format, then records. They are
+ * copied to the end of a buffer of exactly their size with a page behind it that cannot be read.
  */
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -1,6 +1,7 @@
 /*
- * Reads whatever bytes as what a browser asks memsight view for: the first line of a request, a Host header behind
- * the first newline. What is accepted has the token, and values of their types; what is refused says why.
+ * Reads whatever bytes as what a browser asks memsight view for: the first line of a request, a
+ * Host header behind the first newline. What is accepted has the token, and values of their types;
+ * what is refused says why.
  */
 #include <stdio.h>
 #include <string.h>

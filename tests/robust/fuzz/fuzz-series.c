@@ -20,7 +20,10 @@ static int check_option(void *user, const char *key, const char *value, char *me
 	return 0;
 }
 
-/* Whether all command lines can be split; false where one would look for files: they are not the input's. */
+/*
+ * Whether all command lines can be split; false where one would look for files: they are not the
+ * input's.
+ */
 static bool split_commands(const struct series *series)
 {
 	bool is_plain = true;

@@ -1,6 +1,7 @@
 /*
- * Unpacks whatever bytes as an archive of symbols: the first byte says whether they are one zstd frame already, and
- * whether the checksums of heads are put right. Nothing may come to lie outside of the folder.
+ * Unpacks whatever bytes as an archive of symbols: the first byte says whether they are one zstd
+ * frame already, and whether the checksums of heads are put right. Nothing may come to lie outside
+ * of the folder.
  */
 #include <dirent.h>
 #include <fcntl.h>

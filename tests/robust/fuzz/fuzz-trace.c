@@ -1,7 +1,7 @@
 /*
  * Reads whatever bytes as a trace. The first byte says how: 0 as they are; 1 with the checksums put
- * right, so that the fuzzer gets past them; 2 as one frame, uncompressed, of the type and the number
- * of items that the next five bytes say, so that it gets at the decoders themselves.
+ * right, so that the fuzzer gets past them; 2 as one frame, uncompressed, of the type and the
+ * number of items that the next five bytes say, so that it gets at the decoders themselves.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 #pragma once
-/* What libFuzzer runs (scripts/fuzz), and replay.c without it: one input. Crashes on a bug, returns 0. */
+/*
+ * What libFuzzer runs (scripts/fuzz), and replay.c without it: one input. Crashes on a bug, returns
+ * 0.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * Runs a fuzz target over a corpus without a fuzzer: each file of a folder whole, cut at every byte, with
- * every byte flipped, and with some lines twice, left out or in another order, always the same way. Of a
- * target that takes long for each, at most so many of each kind.
+ * Runs a fuzz target over a corpus without a fuzzer: each file of a folder whole, cut at every
+ * byte, with every byte flipped, and with some lines twice, left out or in another order, always
+ * the same way. Of a target that takes long for each, at most so many of each kind.
  */
 #include <dirent.h>
 #include <err.h>

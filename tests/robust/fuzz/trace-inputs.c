@@ -1,6 +1,7 @@
 /*
- * Runs fuzz-trace.c without a fuzzer: the files named, or else whole small traces of make-trace with
- * some bytes changed, always the same ones. With --corpus FOLDER the whole traces are written there.
+ * Runs fuzz-trace.c without a fuzzer: the files named, or else whole small traces of make-trace
+ * with some bytes changed, always the same ones. With --corpus FOLDER the whole traces are written
+ * there.
  */
 #include <err.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * A traced program that claims slots for processes that are none of its children, in vain if the recorder
- * does not wait for their end. usage: victim-claims PID...
+ * A traced program that claims slots for processes that are none of its children, in vain if the
+ * recorder does not wait for their end. usage: victim-claims PID...
  */
 #include <poll.h>
 #include <stdio.h>

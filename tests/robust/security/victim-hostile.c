@@ -1,7 +1,7 @@
 /*
- * A traced program that turns against its recorder: it writes random bytes, and records that are nearly
- * right, all over the shared pool for some seconds, and floods its socket with connections and hellos that
- * are none. usage: victim-hostile SEED SECONDS
+ * A traced program that turns against its recorder: it writes random bytes, and records that are
+ * nearly right, all over the shared pool for some seconds, and floods its socket with connections
+ * and hellos that are none. usage: victim-hostile SEED SECONDS
  */
 #include <stdint.h>
 #include <stdio.h>

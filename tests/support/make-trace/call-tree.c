@@ -29,7 +29,9 @@ static uint32_t n_nodes_of_level(uint32_t n_paths, unsigned level)
 	return ((n_paths - 1) >> level_shift[level]) + 1;
 }
 
-/* Write the node of one frame unless the thread has told it, and return its id or a negative errno. */
+/*
+ * Write the node of one frame unless the thread has told it, and return its id or a negative errno.
+ */
 static int64_t tell(struct call_tree_told *told, struct trace_writer *writer, uint32_t *id,
 		    const struct trace_node *node)
 {

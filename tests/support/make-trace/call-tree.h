@@ -1,8 +1,8 @@
 #pragma once
 /*
- * The call paths of a synthetic program: path k is main < job k/16 < step k/4 < site k; the two outer
- * frames lie in the program, the two inner ones in its library. Which nodes a thread has already told
- * is remembered for each thread, as the interposer does.
+ * The call paths of a synthetic program: path k is main < job k/16 < step k/4 < site k; the two
+ * outer frames lie in the program, the two inner ones in its library. Which nodes a thread has
+ * already told is remembered for each thread, as the interposer does.
  */
 #include <stdint.h>
 

@@ -1,6 +1,7 @@
 /*
- * make-trace [--seed N] [--events N] [--samples N] [--accesses] [--processes N] [--threads N] [--live N]
- *	[--stacks N] [--kind heap|mmap|realloc|mixed] -o FILE.mst [--truth FILE.json]
+ * make-trace [--seed N] [--events N] [--samples N] [--accesses] [--processes N] [--threads N]
+ * [--live N]
+ * 	[--stacks N] [--kind heap|mmap|realloc|mixed] -o FILE.mst [--truth FILE.json]
  */
 #include <err.h>
 #include <fcntl.h>
@@ -87,10 +88,10 @@ static void take(struct arguments *arguments, int option)
 		arguments->arg_truth = optarg;
 		break;
 	default:
-		errx(2,
-		     "usage: make-trace [--seed N] [--events N] [--samples N] [--accesses] [--processes N] "
-		     "[--threads N] [--live N] [--stacks N] [--kind heap|mmap|realloc|mixed] "
-		     "-o FILE.mst [--truth FILE.json]");
+		errx(2, "usage: make-trace [--seed N] [--events N] [--samples N] [--accesses] "
+			"[--processes N] "
+			"[--threads N] [--live N] [--stacks N] [--kind heap|mmap|realloc|mixed] "
+			"-o FILE.mst [--truth FILE.json]");
 	}
 }
 

@@ -17,7 +17,9 @@ static int commit(struct world *world)
 	return trace_writer_commit(world->writer, &now, NULL);
 }
 
-/* Clock records and commits as the collector makes them: each second, and when a segment is full. */
+/*
+ * Clock records and commits as the collector makes them: each second, and when a segment is full.
+ */
 static int keep_up(struct world *world)
 {
 	bool is_due = world->ticks >= world->next_clock_ticks;

@@ -21,7 +21,7 @@ struct make_trace_options {
 	uint64_t seed;
 	uint64_t n_events; /* allocation events of all threads */
 	uint64_t n_samples; /* spread evenly over the events: page faults, or ... */
-	bool are_accesses; /* ... reads and writes with level and latency, most of them in few blocks */
+	bool are_accesses; /* ... with level and latency, most of them in few blocks */
 	uint32_t n_processes; /* at least 1 */
 	uint32_t n_threads; /* of each process, at least 1 */
 	uint32_t n_live; /* blocks alive in steady state, over all processes, at least 1 */

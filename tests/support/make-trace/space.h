@@ -47,7 +47,7 @@ int space_end(struct space *space, size_t index, struct space_block *ret_block);
 uint64_t space_room(const struct space *space, uint64_t size);
 
 /*
- * An address that belonged to a block and now to none, and that the next birth will not take either.
- * Returns 0 if there is none. `random` picks the class.
+ * An address that belonged to a block and now to none, and that the next birth will not take
+ * either. Returns 0 if there is none. `random` picks the class.
  */
 uint64_t space_freed_address(const struct space *space, uint64_t random);

@@ -43,7 +43,10 @@ struct touch {
 	uint32_t stack; /* of a heap block */
 };
 
-/* Faults are everywhere. Accesses are mostly in one part of the blocks, which moves, and in few of it. */
+/*
+ * Faults are everywhere. Accesses are mostly in one part of the blocks, which moves, and in few of
+ * it.
+ */
 static size_t pick_block(struct touch *touch, const struct space *space)
 {
 	struct trace_random *random = &touch->world->random;

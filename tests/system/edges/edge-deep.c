@@ -1,4 +1,7 @@
-/* A library to open with RTLD_DEEPBIND: n blocks of 4907 bytes in each way, all freed; and one each way across. */
+/*
+ * A library to open with RTLD_DEEPBIND: n blocks of 4907 bytes in each way, all freed; and one each
+ * way across.
+ */
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>

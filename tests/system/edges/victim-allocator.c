@@ -1,6 +1,6 @@
 /*
- * A program with an allocator of its own, in front of everybody's: blocks from one large area, never
- * given back. 100 blocks of 2381 bytes, and what the C library asks for.
+ * A program with an allocator of its own, in front of everybody's: blocks from one large area,
+ * never given back. 100 blocks of 2381 bytes, and what the C library asks for.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -253,7 +253,10 @@ static int producer(void)
 	return pthread_join(thread, NULL);
 }
 
-/* The C library's own function, from its table of symbols: its other names and dlsym lead to who stands before it. */
+/*
+ * The C library's own function, from its table of symbols: its other names and dlsym lead to who
+ * stands before it.
+ */
 static void *own_function(const char *name)
 {
 	struct link_map *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);

@@ -1,12 +1,17 @@
-// Objects that allocate before main and give back after it: 10 blocks of 2101 bytes, one of
-// 2102, one of 2103 that is never given back; and libstdc++'s pool for exceptions, which it takes at
-// its start.
+// Objects that allocate before main and give back after it: 10 blocks of 2101 bytes, one of 2102,
+// one of 2103 that is never given back; and libstdc++'s pool for exceptions, which it takes at its
+// start.
 #include <cstdio>
 #include <cstdlib>
 
 struct Holder {
-	explicit Holder(std::size_t size) : block(malloc(size)) {}
-	~Holder() { free(block); }
+	explicit Holder(std::size_t size) : block(malloc(size))
+	{
+	}
+	~Holder()
+	{
+		free(block);
+	}
 	void *block;
 };
 

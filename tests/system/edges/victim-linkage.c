@@ -1,6 +1,6 @@
 /*
- * Programs that start in unusual ways, and load in unusual ways. Sizes say which case a block belongs
- * to.
+ * Programs that start in unusual ways, and load in unusual ways. Sizes say which case a block
+ * belongs to.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -62,7 +62,9 @@ static int runpath(void)
 	return dlclose(library);
 }
 
-/* A library that looks for malloc in its own dependencies first frees our block, and the reverse. */
+/*
+ * A library that looks for malloc in its own dependencies first frees our block, and the reverse.
+ */
 static int deepbind(void)
 {
 	void *library = dlopen("libedge-plugin.so", RTLD_NOW | RTLD_DEEPBIND);
@@ -97,7 +99,10 @@ static int namespace(void)
 	return dlclose(library);
 }
 
-/* As many libraries with static TLS as there is room for; argument is the folder with 0.so, 1.so ... */
+/*
+ * As many libraries with static TLS as there is room for; argument is the folder with 0.so, 1.so
+ * ...
+ */
 static int static_tls(void)
 {
 	char path[4096];

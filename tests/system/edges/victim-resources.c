@@ -1,6 +1,6 @@
 /*
- * Programs that count what they use, or use all that there is. Expect as many blocks of BLOCK bytes as
- * they print.
+ * Programs that count what they use, or use all that there is. Expect as many blocks of BLOCK bytes
+ * as they print.
  */
 #include <sys/mman.h>
 #include <time.h>

@@ -1,6 +1,7 @@
 /*
- * Programs that a tracer must leave as they are: whole sets of keys, bad pointers, stacks that are not
- * aligned. What they print is the same traced and untraced; expect as many blocks of BLOCK bytes as they say.
+ * Programs that a tracer must leave as they are: whole sets of keys, bad pointers, stacks that are
+ * not aligned. What they print is the same traced and untraced; expect as many blocks of BLOCK
+ * bytes as they say.
  */
 #include <dlfcn.h>
 #include <errno.h>

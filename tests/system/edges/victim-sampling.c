@@ -1,12 +1,13 @@
 /*
  * Programs whose samples are known.
  *
- *	order N [move]   N times: a block of 256 pages is allocated, each page touched, the block freed. With
- *	                 `move' another thread sends the first one from CPU to CPU meanwhile.
- *	faults N         touches N pages, each for the first time; prints minflt of getrusage
- *	storm N MS       N threads, each with MS ms of CPU time of its own; prints their ids
- *	spin MS          MS ms of CPU time
- *	calls N          half of the time in system calls that copy into its memory
+ * 	order N [move]   N times: a block of 256 pages is allocated, each page touched, the block
+ * 	  freed. With
+ * 	                 `move' another thread sends the first one from CPU to CPU meanwhile.
+ * 	faults N         touches N pages, each for the first time; prints minflt of getrusage
+ * 	storm N MS       N threads, each with MS ms of CPU time of its own; prints their ids
+ * 	spin MS          MS ms of CPU time
+ * 	calls N          half of the time in system calls that copy into its memory
  */
 #include <fcntl.h>
 #include <malloc.h>

@@ -1,6 +1,6 @@
 /*
- * A program with a malloc of its own, as chromium has one: a lock that does not know its owner is held
- * while the heap takes its memory from mmap, and that happens before any constructor.
+ * A program with a malloc of its own, as chromium has one: a lock that does not know its owner is
+ * held while the heap takes its memory from mmap, and that happens before any constructor.
  */
 #include <stdatomic.h>
 #include <stddef.h>

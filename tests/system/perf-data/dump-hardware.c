@@ -1,7 +1,7 @@
 /*
- * dump-hardware data-src WORD...	what data source words say
- * dump-hardware ibs BYTES...		raw samples of IBS op, as hexadecimal digits
- * dump-hardware spe FILE		bytes of an AUX area of SPE; in two parts when a number follows
+ * dump-hardware data-src WORD...  what data source words say dump-hardware ibs BYTES...
+ * raw samples of IBS op, as hexadecimal digits dump-hardware spe FILE             bytes of an AUX
+ * area of SPE; in two parts when a number follows
  */
 #include <err.h>
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /*
- * dump FILE [quiet]	tells what the reader makes of a perf.data, a line for each thing, fields separated by tabs.
+ * dump FILE [quiet]       tells what the reader makes of a perf.data, a line for each thing, fields
+ * separated by tabs.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,8 @@
 /*
- * Blocks of three functions, each page of which is touched once, by its own faults: `kept' stay, those of
- * `first' and `second' take turns at the same addresses, so that only time tells them apart. Prints for
- * each function its pages that lie wholly inside of its blocks: the others are shared.
+ * Blocks of three functions, each page of which is touched once, by its own faults: `kept' stay,
+ * those of `first' and `second' take turns at the same addresses, so that only time tells them
+ * apart. Prints for each function its pages that lie wholly inside of its blocks: the others are
+ * shared.
  */
 #include <malloc.h>
 #include <stdint.h>

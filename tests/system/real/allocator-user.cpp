@@ -1,5 +1,5 @@
-// A program that asks an allocator for blocks in every way, sizes that nobody else asks for. With an
-// argument it also asks for more than there is, which some allocators do not survive.
+// A program that asks an allocator for blocks in every way, sizes that nobody else asks for. With
+// an argument it also asks for more than there is, which some allocators do not survive.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

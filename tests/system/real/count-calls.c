@@ -5,7 +5,8 @@
  *
  *   NAMES from_tracealloc from_tracealloc_with_null elsewhere
  *
- * and a last line "lost N". Exits with the status of COMMAND, or 77 where uprobes are not to be had.
+ * and a last line "lost N". Exits with the status of COMMAND, or 77 where uprobes are not to be
+ * had.
  */
 #include <err.h>
 #include <errno.h>

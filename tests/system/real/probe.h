@@ -36,8 +36,8 @@ struct probe;
 
 /*
  * Open disabled probes on a process that has not called exec yet; they count from its exec on, in
- * all its descendants. -EPERM, -EACCES, -ENOENT: uprobes are not to be had here; -EINVAL: the kernel
- * is older than 6.12.
+ * all its descendants. -EPERM, -EACCES, -ENOENT: uprobes are not to be had here; -EINVAL: the
+ * kernel is older than 6.12.
  */
 int probe_open(const char *library, const struct probe_function *functions, size_t n_functions,
 	       pid_t pid, struct probe **ret_probe);

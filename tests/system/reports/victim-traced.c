@@ -1,6 +1,7 @@
 /*
- * Writes what Heimdallr's tracer would write of it (TRAC_LOGPATH), and touches its blocks page by page, so that
- * each page is one fault whose block is known: two threads, N_BLOCKS blocks each, all but the last freed.
+ * Writes what Heimdallr's tracer would write of it (TRAC_LOGPATH), and touches its blocks page by
+ * page, so that each page is one fault whose block is known: two threads, N_BLOCKS blocks each, all
+ * but the last freed.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -38,7 +39,10 @@ static void write_line(FILE *log, char sign, void *block)
 		(unsigned long)(uintptr_t)block, BLOCK_BYTES);
 }
 
-/* Every page of every block is touched for the first time in its life; memory is not used again, so that maps tell. */
+/*
+ * Every page of every block is touched for the first time in its life; memory is not used again, so
+ * that maps tell.
+ */
 static void *work(FILE *log)
 {
 	void *block = NULL;

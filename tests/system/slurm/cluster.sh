@@ -15,7 +15,9 @@ down() {
 # Three free ports above one that the process id gives: several clusters may run.
 ports() {
 	base=$((20000 + $$ % 20000))
-	while ss -ltn 2>/dev/null | grep -qE ":($base|$((base + 1))|$((base + 2))) "; do base=$((base + 7)); done
+	while ss -ltn 2>/dev/null | grep -qE ":($base|$((base + 1))|$((base + 2))) "; do
+		base=$((base + 7))
+	done
 }
 
 up() {
@@ -23,9 +25,11 @@ up() {
 	chmod 755 "$dir" "$dir/munge"
 	head -c 1024 /dev/urandom >"$dir/munge/key"
 	chmod 600 "$dir/munge/key"
-	munged --force --socket="$dir/munge/socket" --key-file="$dir/munge/key" --pid-file="$dir/munge/pid" \
-		--log-file="$dir/munge/log" --seed-file="$dir/munge/seed"
+	munged --force --socket="$dir/munge/socket" --key-file="$dir/munge/key" \
+		--pid-file="$dir/munge/pid" --log-file="$dir/munge/log" \
+		--seed-file="$dir/munge/seed"
 	ports
+	n_cpus=$(nproc)
 	cat >"$dir/slurm.conf" <<-EOF
 		ClusterName=memsight
 		SlurmctldHost=$host(127.0.0.1)
@@ -53,8 +57,8 @@ up() {
 		SwitchType=switch/none
 		KillWait=5
 		SchedulerParameters=sched_interval=1,bf_interval=1
-		NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 1)) CPUs=$(nproc) State=UNKNOWN
-		NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 2)) CPUs=$(nproc) State=UNKNOWN
+		NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 1)) CPUs=$n_cpus State=UNKNOWN
+		NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 2)) CPUs=$n_cpus State=UNKNOWN
 		PartitionName=p Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 	EOF
 	export SLURM_CONF="$dir/slurm.conf"

@@ -1,12 +1,13 @@
 /*
  * Ten loops whose accesses are known in closed form, each in a process of its own: `kernels NAME
- * MILLISECONDS`. Objects are blocks of functions named after them (make_a ...), so that reports name
- * them. Prints, one a line:
- *	mix OBJECT read|write N		accesses of one iteration of the kernel's loop (or of one call)
- *	accesses OBJECT read|write N	accesses of the whole run
- *	time OBJECT NS			CPU time in the code that works on the object alone
- *	culprit OBJECT			what the loop waits for
- *	total NS			CPU time of the kernel; of the phases, that of all of them
+ * MILLISECONDS`. Objects are blocks of functions named after them (make_a ...), so that reports
+ * name them. Prints, one a line:
+ * 	mix OBJECT read|write N         accesses of one iteration of the kernel's loop (or of one
+ * 	  call)
+ * 	accesses OBJECT read|write N	accesses of the whole run
+ * 	time OBJECT NS			CPU time in the code that works on the object alone
+ * 	culprit OBJECT			what the loop waits for
+ * 	total NS			CPU time of the kernel; of the phases, that of all of them
  */
 #include <immintrin.h>
 #include <stdbool.h>
@@ -506,8 +507,9 @@ static void run_phase(unsigned phase, uint64_t n)
 }
 
 /*
- * Slices of random length, shorter than a period of samples, in random order: which of them a sample
- * meets is then as good as drawn. Long enough for the two calls that measure each to be nothing.
+ * Slices of random length, shorter than a period of samples, in random order: which of them a
+ * sample meets is then as good as drawn. Long enough for the two calls that measure each to be
+ * nothing.
  */
 static void step_phases(void)
 {

@@ -1,7 +1,7 @@
 /*
- * The kernel copies from and to blocks, each by a system call of its own, by lists on the stack, and by
- * syscall(2). Prints of each block its address, length, whether it is written to, the name of its call, and
- * the CPU time of it in ns.
+ * The kernel copies from and to blocks, each by a system call of its own, by lists on the stack,
+ * and by syscall(2). Prints of each block its address, length, whether it is written to, the name
+ * of its call, and the CPU time of it in ns.
  */
 #include <stdint.h>
 #include <stdio.h>

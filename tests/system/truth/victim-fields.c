@@ -1,7 +1,7 @@
 /*
- * One block of four equal parts of 256 KiB, each of which has a fourth of a loop's accesses, and one block of
- * structures of 64 bytes, of which a loop reads the first word and the fifth, and writes to the third. Each loop has half of
- * the CPU time. Prints the addresses of the blocks.
+ * One block of four equal parts of 256 KiB, each of which has a fourth of a loop's accesses, and
+ * one block of structures of 64 bytes, of which a loop reads the first word and the fifth, and
+ * writes to the third. Each loop has half of the CPU time. Prints the addresses of the blocks.
  */
 #include <stdint.h>
 #include <stdio.h>

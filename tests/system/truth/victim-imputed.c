@@ -1,7 +1,8 @@
 /*
- * Loops whose accesses samples leave unresolved in part: through an index that was just loaded ("indirect"), along a list
- * ("list"), and as code without optimization keeps its variables, in memory ("plain"). Two such loops over objects of their
- * own take turns, in slices of random lengths, each a region: "one" or "two". make_NAME... made its blocks.
+ * Loops whose accesses samples leave unresolved in part: through an index that was just loaded
+ * ("indirect"), along a list ("list"), and as code without optimization keeps its variables, in
+ * memory ("plain"). Two such loops over objects of their own take turns, in slices of random
+ * lengths, each a region: "one" or "two". make_NAME... made its blocks.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Loops over memory of every kind, in slices of random order, each kind for a known part of the time:
- * it measures the CPU time of each slice itself. Prints "KIND NS" for each, then "total NS".
+ * Loops over memory of every kind, in slices of random order, each kind for a known part of the
+ * time: it measures the CPU time of each slice itself. Prints "KIND NS" for each, then "total NS".
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /*
- * Loops whose addresses come out of memory: a shuffled list, a sparse matrix, a gather, indices that are written as
- * soon as they are read, a search tree; and two that store. Half a second of the one that the argument names (gather needs AVX2). Behind the code lies data that reads as a switch.
+ * Loops whose addresses come out of memory: a shuffled list, a sparse matrix, a gather, indices
+ * that are written as soon as they are read, a search tree; and two that store. Half a second of
+ * the one that the argument names (gather needs AVX2). Behind the code lies data that reads as a
+ * switch.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -155,7 +157,10 @@ static struct {
 	long *decoy;
 } once;
 
-/* What a turn reads is gone when anybody else looks: each word is written at once, to lead to the decoy. */
+/*
+ * What a turn reads is gone when anybody else looks: each word is written at once, to lead to the
+ * decoy.
+ */
 __attribute__((noinline)) static void read_once(void)
 {
 	long away = (long)(once.decoy - once.table), sum = 0;
@@ -303,7 +308,10 @@ __attribute__((used, noinline)) static long switched(long which)
 	}
 }
 
-/* No table of names and functions, nor __builtin_cpu_supports(): they have tables as of a switch, which is then known. */
+/*
+ * No table of names and functions, nor __builtin_cpu_supports(): they have tables as of a switch,
+ * which is then known.
+ */
 __attribute__((noinline)) static void run(void (*prepare)(void), void (*loop)(void))
 {
 	prepare();

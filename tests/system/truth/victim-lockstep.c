@@ -1,12 +1,12 @@
 /*
- * Works in frames of one millisecond of its CPU time: the first 3/10 of each on one array, the rest on
- * another. A sampler that fires each millisecond of CPU time sees one of them only.
+ * Works in frames of one millisecond of its CPU time: the first 3/10 of each on one array, the rest
+ * on another. A sampler that fires each millisecond of CPU time sees one of them only.
  *
- *	victim-lockstep SECONDS
- *	victim-lockstep threads|processes US N
+ * 	victim-lockstep SECONDS
+ * 	victim-lockstep threads|processes US N
  *
- * The second: N threads or processes one behind the other, each of which works so long on the one array and then on
- * the other. Prints the share of the first array, by the same clock.
+ * The second: N threads or processes one behind the other, each of which works so long on the one
+ * array and then on the other. Prints the share of the first array, by the same clock.
  */
 #include <pthread.h>
 #include <stdint.h>

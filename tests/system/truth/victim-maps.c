@@ -1,6 +1,6 @@
 /*
- * A program that changes its memory in every way, as far as possible within a place of its own, and says
- * at its end what the kernel has there. Arguments: seed, number of steps.
+ * A program that changes its memory in every way, as far as possible within a place of its own, and
+ * says at its end what the kernel has there. Arguments: seed, number of steps.
  */
 #include <fcntl.h>
 #include <inttypes.h>

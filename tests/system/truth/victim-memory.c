@@ -1,6 +1,6 @@
 /*
- * Memory by other ways than small blocks, each of a known size. Says where, as NAME=ADDRESS, and at the
- * end where the kernel has its heap.
+ * Memory by other ways than small blocks, each of a known size. Says where, as NAME=ADDRESS, and at
+ * the end where the kernel has its heap.
  */
 #include <inttypes.h>
 #include <stdint.h>

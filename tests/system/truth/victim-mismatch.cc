@@ -1,5 +1,5 @@
-// Blocks that another family gives back than made them: 3 by new and free, 2 by new[] and delete, 1 by malloc
-// and delete[]; and 20 that are as they should be.
+// Blocks that another family gives back than made them: 3 by new and free, 2 by new[] and delete, 1
+// by malloc and delete[]; and 20 that are as they should be.
 #include <cstdlib>
 #include <new>
 

@@ -1,4 +1,6 @@
-/* Three quarters of its time are called by take_three(), one by take_one(); both by way of take(). */
+/*
+ * Three quarters of its time are called by take_three(), one by take_one(); both by way of take().
+ */
 #include <stdint.h>
 #include <time.h>
 

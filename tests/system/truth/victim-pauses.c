@@ -1,6 +1,7 @@
 /*
- * Blocks that are born and freed in one pause: 100 with a pause inside of it between their birth and
- * their free, 100 whose realloc failed meanwhile. None of their frees is that of a recorded block.
+ * Blocks that are born and freed in one pause: 100 with a pause inside of it between their birth
+ * and their free, 100 whose realloc failed meanwhile. None of their frees is that of a recorded
+ * block.
  */
 #include <stdint.h>
 #include <stdlib.h>

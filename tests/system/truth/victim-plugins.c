@@ -1,6 +1,6 @@
 /*
- * Loads one library, lets it allocate, unloads it, and does the same with the other one, many times.
- * The second is most often mapped where the first was. Prints how often that was so.
+ * Loads one library, lets it allocate, unloads it, and does the same with the other one, many
+ * times. The second is most often mapped where the first was. Prints how often that was so.
  */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,11 +1,12 @@
 /*
- * A JIT: two functions are written to the same address in turn, each for a time drawn at random. The first
- * reads `first_block` and the second `second_block`, by different registers; in each, the register of the
- * other one points to `no_block`, which nothing ever touches. So who decodes either from the bytes of the
- * other finds accesses to no_block.
+ * A JIT: two functions are written to the same address in turn, each for a time drawn at random.
+ * The first reads `first_block` and the second `second_block`, by different registers; in each, the
+ * register of the other one points to `no_block`, which nothing ever touches. So who decodes either
+ * from the bytes of the other finds accesses to no_block.
  *
- * victim-rewrite WAY LEAST_US MOST_US MS [LIBRARY LIBRARY]: prints the CPU time of both in ns. By the
- * way "flip" the second one has a tenth of the time; by "plugin" each is a library's, which is loaded.
+ * victim-rewrite WAY LEAST_US MOST_US MS [LIBRARY LIBRARY]: prints the CPU time of both in ns. By
+ * the way "flip" the second one has a tenth of the time; by "plugin" each is a library's, which is
+ * loaded.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 /*
- * String instructions that the data ends: repne scasb through one block, repe cmpsb through two others that
- * are alike, for the same CPU time. Prints the address and length of each block, and the CPU time of both.
+ * String instructions that the data ends: repne scasb through one block, repe cmpsb through two
+ * others that are alike, for the same CPU time. Prints the address and length of each block, and
+ * the CPU time of both.
  */
 #include <stdint.h>
 #include <stdio.h>

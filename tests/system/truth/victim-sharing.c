@@ -1,8 +1,9 @@
 /*
- * Two threads that write to lines of 64 bytes for half a second of CPU time each: to different bytes of
- * one line, to the same bytes of another, each to a line of its own, and both read one. Before, the main thread writes to
- * all bytes of all lines, through a block that lay there before and through this one; and one thread after the other
- * writes to a last line. Prints the addresses of the lines: apart, same, own of the first, own of the second, read, turns.
+ * Two threads that write to lines of 64 bytes for half a second of CPU time each: to different
+ * bytes of one line, to the same bytes of another, each to a line of its own, and both read one.
+ * Before, the main thread writes to all bytes of all lines, through a block that lay there before
+ * and through this one; and one thread after the other writes to a last line. Prints the addresses
+ * of the lines: apart, same, own of the first, own of the second, read, turns.
  */
 #include <pthread.h>
 #include <stdint.h>

@@ -1,11 +1,12 @@
 /*
  * What a program may do with signals, and threads that use CPU time without allocating.
- *	victim-signal threads	two threads and a forked child: prints "NAME CPU-ns"
- *	victim-signal own	has a handler of its own for SIGRTMAX-3, and sends itself three
- *	victim-signal mask	blocks all signals, works, and waits for any: none may be there
- *	victim-signal child	a child of vfork and one of fork set that signal back, as supervisors do
- *	victim-signal held	a thread has it blocked when another one takes it for itself
- *	victim-signal errno	works with errno set, on an alternate stack, and restores
+ * 	victim-signal threads	two threads and a forked child: prints "NAME CPU-ns"
+ * 	victim-signal own	has a handler of its own for SIGRTMAX-3, and sends itself three
+ * 	victim-signal mask	blocks all signals, works, and waits for any: none may be there
+ * 	victim-signal child     a child of vfork and one of fork set that signal back, as
+ * 	  supervisors do
+ * 	victim-signal held	a thread has it blocked when another one takes it for itself
+ * 	victim-signal errno	works with errno set, on an alternate stack, and restores
  */
 #include <errno.h>
 #include <pthread.h>

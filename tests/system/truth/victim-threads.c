@@ -1,4 +1,7 @@
-/* Threads that never allocate, one behind the other, and one thread with four names. Prints its tid. */
+/*
+ * Threads that never allocate, one behind the other, and one thread with four names. Prints its
+ * tid.
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

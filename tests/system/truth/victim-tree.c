@@ -1,7 +1,7 @@
 /*
  * A tree of processes: 60 children, one after the other, while the parent goes on allocating where
- * the child does. One in three ends, one becomes another program, one does nothing at all. In each child
- * a handler of fork allocates before any other.
+ * the child does. One in three ends, one becomes another program, one does nothing at all. In each
+ * child a handler of fork allocates before any other.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,15 +1,16 @@
 /*
- * Called as `victim-watch`, `victim-watch plugin FILE` or `victim-watch often N`. Known numbers of accesses, each by one instruction that the compiler neither merges nor drops. Says
- * where things are, so that the test can ask for them.
+ * Called as `victim-watch`, `victim-watch plugin FILE` or `victim-watch often N`. Known numbers of
+ * accesses, each by one instruction that the compiler neither merges nor drops. Says where things
+ * are, so that the test can ask for them.
  *
- *	counted		500 stores, then 1000 read-modify-writes (add to memory), then 250 loads
- *	shared		two threads: 300 stores by the second, 400 loads by the first
- *	named		memsight_name_range(): 120 stores, freed, and its block used again
- *	make_block()	allocates two blocks: 70 stores to the first, 90 to the second
- *	plugin		loads FILE and lets it store 200 times to its own variable
- *	forked		a child stores 130 times to `counted`, its parent then 20 times
- *	often		N stores to `counted`
- *	hot		two threads update `shared` for N seconds
+ * 	counted		500 stores, then 1000 read-modify-writes (add to memory), then 250 loads
+ * 	shared		two threads: 300 stores by the second, 400 loads by the first
+ * 	named		memsight_name_range(): 120 stores, freed, and its block used again
+ * 	make_block()	allocates two blocks: 70 stores to the first, 90 to the second
+ * 	plugin		loads FILE and lets it store 200 times to its own variable
+ * 	forked		a child stores 130 times to `counted`, its parent then 20 times
+ * 	often		N stores to `counted`
+ * 	hot		two threads update `shared` for N seconds
  */
 #include <dlfcn.h>
 #include <pthread.h>

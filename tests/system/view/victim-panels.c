@@ -1,6 +1,6 @@
 /*
- * What the panels beside the picture must show: known numbers of blocks and bytes by functions with telling names, in
- * phases that regions and a mark tell of.
+ * What the panels beside the picture must show: known numbers of blocks and bytes by functions with
+ * telling names, in phases that regions and a mark tell of.
  *
  *   load:   allocate_small, 1,000 blocks of 100 bytes, all freed before the next phase
  *   middle: a mark, and 70 blocks of 64 bytes from as many depths of nest(), all freed

@@ -1,7 +1,7 @@
 /*
- * What a picture of time x address must show: an array that is read and written from its first byte to its last
- * once (a diagonal), and one that nobody touches. Both are blocks of the heap, from functions with
- * telling names. Argument: how many ms of CPU time the sweep takes.
+ * What a picture of time x address must show: an array that is read and written from its first byte
+ * to its last once (a diagonal), and one that nobody touches. Both are blocks of the heap, from
+ * functions with telling names. Argument: how many ms of CPU time the sweep takes.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -178,7 +178,10 @@ END_TEST
 
 /* ---- Bytes from anybody ---- */
 
-/* Decode what may be anything: no more is asked than that it ends, with the other column or without. */
+/*
+ * Decode what may be anything: no more is asked than that it ends, with the other column or
+ * without.
+ */
 static int try_bytes(const char *bytes, size_t n_bytes, const struct chunk_column *other)
 {
 	struct chunk_column *read = NULL;

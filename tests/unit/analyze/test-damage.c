@@ -1,4 +1,7 @@
-/* Small traces cut at every byte, and with every byte turned: read as far as they are whole, and said. */
+/*
+ * Small traces cut at every byte, and with every byte turned: read as far as they are whole, and
+ * said.
+ */
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -56,7 +56,9 @@ static const struct {
 	  NULL },
 	/* Its first block; nobody had it before. */
 	{ { END(2, 100), BIRTH(1, 200) }, 1, 0, 0, 0, 1, NULL },
-	/* The thread that frees it had freed the one before, just now or long ago; nobody else did. */
+	/*
+	 * The thread that frees it had freed the one before, just now or long ago; nobody else did.
+	 */
 	{ { BIRTH(1, 100), END(2, 20000), END(2, 20400), BIRTH(1, 20430), BIRTH(3, 21000),
 	    END(1, 22000) },
 	  3,
@@ -104,7 +106,10 @@ static const struct {
 	  1,
 	  0,
 	  NULL },
-	/* Where small blocks have no event it may have been one of those, until the address is born again. */
+	/*
+	 * Where small blocks have no event it may have been one of those, until the address is born
+	 * again.
+	 */
 	{ { END(2, 100), BIRTH(1, 200) }, 1, 0, 1, 1, 0, "48" },
 	{ { END(2, 100), BIRTH(1, 200), END(3, 30000) }, 1, 0, 1, 0, 0, "48" },
 	{ { END(2, 100), BIRTH(1, 200), BIRTH(3, 30000) }, 2, 0, 0, 1, 1, "48" },

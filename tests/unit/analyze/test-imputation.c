@@ -1,4 +1,7 @@
-/* Whose time that samples leave unresolved is taken to be, in cases small enough to be computed by hand. */
+/*
+ * Whose time that samples leave unresolved is taken to be, in cases small enough to be computed by
+ * hand.
+ */
 #include "store/totals/unresolved.h"
 
 #include <check.h>
@@ -63,7 +66,10 @@ static void touch(int64_t id, int64_t frame, double share)
 	ck_assert_int_eq(tally_any_touch(&world.tally, &row), 0);
 }
 
-/* n samples that access id (0: not resolved), and beside it something else with half of their time (0: nothing). */
+/*
+ * n samples that access id (0: not resolved), and beside it something else with half of their time
+ * (0: nothing).
+ */
 static void sample(unsigned n, int64_t id, int64_t beside)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -157,7 +163,10 @@ START_TEST(where_most_is_unresolved_one_owner_is_no_number)
 }
 END_TEST
 
-/* 30 and 10 of 40 that tell: what they tell in proportions is no measure, so each may have all of the 60. */
+/*
+ * 30 and 10 of 40 that tell: what they tell in proportions is no measure, so each may have all of
+ * the 60.
+ */
 START_TEST(each_of_several_owners_may_have_any_part)
 {
 	sample(30, A, 0);
@@ -171,8 +180,9 @@ START_TEST(each_of_several_owners_may_have_any_part)
 	/* Somebody else: 3 / 40 x 60 / 40. */
 	ck_assert_double_eq_tol(world.tally.anybody[SHARE_TIME], 0.1125 * 60 * WEIGHT, EXACT);
 	/*
-	 * Of 60 samples three quarters each: the mean square is (30 + 60 x 0.5625) / 100, with two of 1 and two of 0
-	 * 65.75 / 104, less (77 / 104)^2: 0.08404. Half: 1.96 sqrt(0.08404 / 104) = 0.0557. B's is the same.
+	 * Of 60 samples three quarters each: the mean square is (30 + 60 x 0.5625) / 100, with two
+	 * of 1 and two of 0 65.75 / 104, less (77 / 104)^2: 0.08404. Half: 1.96 sqrt(0.08404 / 104)
+	 * = 0.0557. B's is the same.
 	 */
 	check_answer(A, -1, 0.3 - 0.0557, 1);
 	check_answer(B, -1, 0.1 - 0.0557, 0.1 + 0.6 + 0.0675 + 0.0557);

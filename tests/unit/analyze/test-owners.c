@@ -545,7 +545,9 @@ START_TEST(realloc_s_copy_reads_the_old_block)
 }
 END_TEST
 
-/* Functions around malloc in libc are the allocator; those that have nothing to do with it are not. */
+/*
+ * Functions around malloc in libc are the allocator; those that have nothing to do with it are not.
+ */
 START_TEST(the_allocator_is_known_inside_libc)
 {
 	static const char *const inside[] = { "malloc",	 "free",	   "calloc",

@@ -16,14 +16,18 @@
  * 1 main, 2 main f, 3 main f g, 4 main f f, 5 main f f g, 6 main g, 7 without frames.
  */
 static const char rows_sql[] =
-	"INSERT INTO source(id, run_id, number, name, measures, unit, exclude_kernel, error, n_samples)"
+	"INSERT INTO source(id, run_id, number, name, measures, unit, exclude_kernel, error, "
+	"n_samples)"
 	" VALUES (1,1,1,'clock','time','ns',1,0,100);"
-	"INSERT INTO frame(id, object, path, offset, function) VALUES (1,'aa','/bin/app',16,'main'), (2,'aa','/bin/app',32,'f'),"
+	"INSERT INTO frame(id, object, path, offset, function) VALUES "
+	"(1,'aa','/bin/app',16,'main'), (2,'aa','/bin/app',32,'f'),"
 	" (3,'aa','/bin/app',64,'g(int)'), (4,'aa','/bin/app',33,'f');"
-	"INSERT INTO stack(id, parent_id, frame_id, stop, depth) VALUES (1,NULL,1,NULL,1), (2,1,2,NULL,2), (3,2,3,NULL,3), (4,2,4,NULL,3),"
+	"INSERT INTO stack(id, parent_id, frame_id, stop, depth) VALUES (1,NULL,1,NULL,1), "
+	"(2,1,2,NULL,2), (3,2,3,NULL,3), (4,2,4,NULL,3),"
 	" (5,4,3,NULL,4), (6,1,3,NULL,2), (7,NULL,NULL,'no rule',1);"
 	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
-	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, n_samples_sq,"
+	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, "
+	"n_samples_sq,"
 	" time_ns, n_faults) VALUES"
 	" (1,2,1,0,1,1,1,1,1,0,1,0,1,1,1,10,0), (1,3,1,0,10,0,0,1,1,0,1,0,1,0,0,0,0),"
 	" (1,5,1,0,100,1,100,1,1,0,1,0,1,2,2,20,0), (1,6,1,0,1000,0,0,1,1,0,1,0,1,0,0,0,0),"

@@ -11,27 +11,32 @@
 
 /* A run that a person can add up: 1,000 samples, two sites, one global, one process not traced. */
 static const char rows_sql[] =
-	"INSERT INTO owner VALUES (1,'heap',''), (4,'global',''), (12,'tool',''), (13,'unknown','');"
+	"INSERT INTO owner VALUES (1,'heap',''), (4,'global',''), (12,'tool',''), "
+	"(13,'unknown','');"
 	"INSERT INTO run(id, program, mode, repetition, command, directory, trace, recording_id,"
 	" start_unix_ns, duration_ns, exit_status, user_ns, system_ns, max_rss, collector_cpu_ns,"
-	" clock_error_ns, ended_cleanly, committed_ns) VALUES (1,'app','default',1,'app -n 100','/tmp','app.mst','00',0,12400000000,"
+	" clock_error_ns, ended_cleanly, committed_ns) VALUES (1,'app','default',1,'app -n "
+	"100','/tmp','app.mst','00',0,12400000000,"
 	" 0,1100000000,1000000000,1300000000,1000000,500,1,12400000000);"
 	"INSERT INTO process VALUES"
 	" (1,1,1,NULL,10,10,0,'exec','/bin/app','app -n 100',NULL,1,NULL,0,12400000000,0),"
 	" (2,1,2,1,11,11,1,'exec','/bin/ping','ping x',NULL,0,'setuid',5000000,6000000,0);"
 	"INSERT INTO thread VALUES (1,1,1,1,10,1,4096,8192,0,NULL,0);"
-	"INSERT INTO frame VALUES (1,'aa','/bin/app',16,'build_table'), (2,'aa','/bin/app',32,'main'),"
+	"INSERT INTO frame VALUES (1,'aa','/bin/app',16,'build_table'), "
+	"(2,'aa','/bin/app',32,'main'),"
 	" (3,'bb','/lib/libstdc++.so.6',64,'operator new(unsigned long)');"
 	"INSERT INTO frame_line VALUES (1,0,'build_table','/src/table.c',88),"
 	" (2,0,'main','/src/app.c',21);"
 	"INSERT INTO stack VALUES (1,NULL,2,NULL,1), (2,1,1,NULL,2), (3,2,3,NULL,3),"
 	" (4,NULL,NULL,'no frame pointer',1), (5,4,2,NULL,2);"
 	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
-	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, n_samples_sq,"
+	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, "
+	"n_samples_sq,"
 	" time_ns, n_faults, first_touch_ns, last_touch_ns) VALUES"
 	" (1,3,1,1,536870912,0,0,536870912,1,200000000,12100000000,0,6e9,400,400,4e8,10,1,2),"
 	" (1,5,5,3,5000,2,4242,5000,1,100,12400000000,2,1e3,0,0,0,0,NULL,NULL);"
-	"INSERT INTO source(id, run_id, number, name, measures, unit, period, exclude_kernel, error, remedy,"
+	"INSERT INTO source(id, run_id, number, name, measures, unit, period, exclude_kernel, "
+	"error, remedy,"
 	" n_samples) VALUES (1,1,1,'clock','time','ns of user CPU time',1000000,1,0,NULL,1000),"
 	" (2,1,2,'faults','fault','page faults',1,1,0,NULL,310201);"
 	"INSERT INTO symbol VALUES (1,'aa','/bin/app','counters',4096,256);"
@@ -224,7 +229,8 @@ START_TEST(few_samples_say_how_many_more_it_takes)
 		const char *samples, *hint;
 	} cases[] = {
 		{ "100, period = 1000000",
-		  "hint: too few samples: 100 of CPU time tell a share of a half to \u00b110 points; "
+		  "hint: too few samples: 100 of CPU time tell a share of a half to \u00b110 "
+		  "points; "
 		  "--freq 4100, 4.1 times the rate, makes it \u00b15" },
 		{ "4, period = 1000000", "tell a share of a half to \u00b135 points; --freq 20000 "
 					 "makes it \u00b111, beyond that only a longer run" },
@@ -247,14 +253,13 @@ END_TEST
 /* 1,000 samples of 1 ms stand for half of the time: what no sample stands for may be anybody's. */
 static void leave_half_unsampled(void)
 {
-	ck_assert_int_eq(
-		sqlite3_exec(
-			db,
-			"UPDATE source SET unsampled_ns = 1000000000 WHERE id = 1;"
-			"INSERT INTO source_ledger VALUES (1,1,1,1000,0,1,0,0,0,0,0,0,0,0,0,1000000000,"
-			"0,0,0,0,0,0,1.0)",
-			NULL, NULL, NULL),
-		SQLITE_OK);
+	ck_assert_int_eq(sqlite3_exec(db,
+				      "UPDATE source SET unsampled_ns = 1000000000 WHERE id = 1;"
+				      "INSERT INTO source_ledger VALUES "
+				      "(1,1,1,1000,0,1,0,0,0,0,0,0,0,0,0,1000000000,"
+				      "0,0,0,0,0,0,1.0)",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
 }
 
 START_TEST(shares_of_threads_and_regions_have_time_without_samples_in_their_interval)
@@ -262,10 +267,12 @@ START_TEST(shares_of_threads_and_regions_have_time_without_samples_in_their_inte
 	ck_assert_int_eq(
 		sqlite3_exec(
 			db,
-			"INSERT INTO thread_total(run_id, thread_id, n_blocks, bytes, n_frees, n_foreign, live_blocks,"
+			"INSERT INTO thread_total(run_id, thread_id, n_blocks, bytes, n_frees, "
+			"n_foreign, live_blocks,"
 			" live_bytes, n_temporary, n_samples, time_ns, n_faults) VALUES"
 			" (1,1,0,0,0,0,0,0,0,400,4e8,0), (1,2,0,0,0,0,0,0,0,600,6e8,0);"
-			"INSERT INTO region_total VALUES (1,1,NULL,'solve',1,1,0,1,1,0,0,0,0,400,200,4e8,2e8,0,0)",
+			"INSERT INTO region_total VALUES "
+			"(1,1,NULL,'solve',1,1,0,1,1,0,0,0,0,400,200,4e8,2e8,0,0)",
 			NULL, NULL, NULL),
 		SQLITE_OK);
 	write_report("threads");
@@ -294,7 +301,8 @@ START_TEST(the_share_of_a_kind_of_memory_has_in_it_what_is_not_resolved_of_the_h
 	/* One kind: all of the heap's is its. */
 	write_report("summary");
 	ck_assert_has(
-		"blocks in    hbw: 1 block, 100 B, peak 100 B, 27.0-63.0 % of CPU time, 0 page faults");
+		"blocks in    hbw: 1 block, 100 B, peak 100 B, 27.0-63.0 % of CPU time, 0 page "
+		"faults");
 	/* Of two each may have all that is not resolved. */
 	sqlite3_exec(db,
 		     "INSERT INTO kind_total VALUES (1,2,2,50,0,0,50,0,0,0,0);"
@@ -331,22 +339,33 @@ END_TEST
 
 START_TEST(sites_that_read_alike_are_one_row_with_bounds)
 {
-	/* main called itself once more: another call stack, whose three innermost frames are the same. */
+	/*
+	 * main called itself once more: another call stack, whose three innermost frames are the
+	 * same.
+	 */
 	ck_assert_int_eq(
-		sqlite3_exec(
-			db,
-			"INSERT INTO frame VALUES (20,'aa','/bin/app',40,'outer');"
-			"INSERT INTO stack VALUES (20,NULL,20,NULL,1), (21,20,2,NULL,2), (22,21,2,NULL,3),"
-			" (23,22,1,NULL,4), (24,1,2,NULL,2), (25,24,1,NULL,3);"
-			"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
-			" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, n_samples_sq,"
-			" time_ns, n_faults, first_touch_ns, last_touch_ns, share, share_low, share_high) VALUES"
-			" (1,23,2,2,2048,0,0,1048576,1,0,1,0,1,60,50,6e7,0,NULL,NULL,0.06,0.04,0.08),"
-			" (1,25,3,3,2048,0,0,1048576,1,0,1,0,1,40,30,4e7,0,NULL,NULL,0.04,0.02,0.06)",
-			NULL, NULL, NULL),
+		sqlite3_exec(db,
+			     "INSERT INTO frame VALUES (20,'aa','/bin/app',40,'outer');"
+			     "INSERT INTO stack VALUES (20,NULL,20,NULL,1), (21,20,2,NULL,2), "
+			     "(22,21,2,NULL,3),"
+			     " (23,22,1,NULL,4), (24,1,2,NULL,2), (25,24,1,NULL,3);"
+			     "INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, "
+			     "live_blocks, live_bytes,"
+			     " peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, "
+			     "n_samples, n_samples_sq,"
+			     " time_ns, n_faults, first_touch_ns, last_touch_ns, share, share_low, "
+			     "share_high) VALUES"
+			     " (1,23,2,2,2048,0,0,1048576,1,0,1,0,1,60,50,6e7,0,NULL,NULL,"
+			     "0.06,0.04,0.08),"
+			     " (1,25,3,3,2048,0,0,1048576,1,0,1,0,1,40,30,4e7,0,NULL,NULL,"
+			     "0.04,0.02,0.06)",
+			     NULL, NULL, NULL),
 		SQLITE_OK);
 	write_report("summary");
-	/* 60 + 40 of 1,000 samples: the binomial half of 1.9 is less than 2 + 2; 0.3 could be anybody's. */
+	/*
+	 * 60 + 40 of 1,000 samples: the binomial half of 1.9 is less than 2 + 2; 0.3 could be
+	 * anybody's.
+	 */
 	ck_assert_has("10.0 \u00b12.2 %  \u22642.00 MiB  5 ");
 	ck_assert_has("build_table table.c:88 < main app.c:21 < main app.c:21");
 }
@@ -365,18 +384,19 @@ END_TEST
 
 START_TEST(a_recording_that_stopped_early_says_so_and_what_it_cannot_know)
 {
-	sqlite3_exec(
-		db,
-		"INSERT INTO loss VALUES (1,NULL,NULL,'collector','--max-size is reached',1,5000000,"
-		"9000000)",
-		NULL, NULL, NULL);
+	sqlite3_exec(db,
+		     "INSERT INTO loss VALUES (1,NULL,NULL,'collector','--max-size is "
+		     "reached',1,5000000,"
+		     "9000000)",
+		     NULL, NULL, NULL);
 	write_report("summary");
 	ck_assert_has(
 		"recording stopped at 5.00 ms: --max-size is reached; of what came later nothing");
 	ck_assert_has("live when recording stopped 4.14 KiB");
 	write_report("leaks");
 	ck_assert_has(
-		"recording stopped at 5.00 ms: --max-size is reached: what lived then counts as not freed");
+		"recording stopped at 5.00 ms: --max-size is reached: what lived then counts as "
+		"not freed");
 }
 END_TEST
 
@@ -499,17 +519,22 @@ static const char many_sql[] =
 	"WITH RECURSIVE n(i) AS (SELECT 11 UNION ALL SELECT i + 1 FROM n WHERE i < 50)"
 	" INSERT INTO stack SELECT i, NULL, 1 + i % 2, NULL, 1 FROM n;"
 	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
-	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, n_samples_sq,"
-	" time_ns, n_faults) SELECT 1, id, 9, 1, id, 8, id, id, 1, 1, 2, 3, 1e9, 0, 0, 0, 0 FROM stack WHERE id > 10;"
-	"INSERT INTO site_peak(run_id, stack_id, bytes, n_blocks) SELECT 1, stack_id, bytes, 1 FROM site;"
+	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, "
+	"n_samples_sq,"
+	" time_ns, n_faults) SELECT 1, id, 9, 1, id, 8, id, id, 1, 1, 2, 3, 1e9, 0, 0, 0, 0 FROM "
+	"stack WHERE id > 10;"
+	"INSERT INTO site_peak(run_id, stack_id, bytes, n_blocks) SELECT 1, stack_id, bytes, 1 "
+	"FROM site;"
 	"INSERT INTO mark(run_id, thread_id, time_ns, name) SELECT 1, 1, id, 'm' FROM stack;"
-	"INSERT INTO process SELECT id + 100, 1, id, 1, id, id, 1, 'fork', '/bin/app', 'app', NULL, 1, NULL, 7, 9, 0"
+	"INSERT INTO process SELECT id + 100, 1, id, 1, id, id, 1, 'fork', '/bin/app', 'app', "
+	"NULL, 1, NULL, 7, 9, 0"
 	" FROM stack WHERE id > 10;"
 	"INSERT INTO loss(run_id, source, reason, count, from_ns, to_ns)"
 	" SELECT 1, 'recorder', 'reason ' || id, 1, 1, 2 FROM stack WHERE id > 10;"
 	"INSERT INTO run(id, program, mode, repetition, command, directory, trace, recording_id,"
 	" start_unix_ns, duration_ns, exit_status, user_ns, system_ns, max_rss, collector_cpu_ns,"
-	" clock_error_ns, ended_cleanly, committed_ns) SELECT id, 'p' || id, 'default', 1, 'app', '/', id, id, 0, 1, 0,"
+	" clock_error_ns, ended_cleanly, committed_ns) SELECT id, 'p' || id, 'default', 1, 'app', "
+	"'/', id, id, 0, 1, 0,"
 	" 1, 1, 1, 1, 1, 1, 1 FROM stack WHERE id > 10;";
 
 START_TEST(a_profile_says_which_time_it_is_of)
@@ -533,19 +558,26 @@ END_TEST
 
 START_TEST(what_was_mapped_at_the_peak_is_told_by_its_maker)
 {
-	/* at 8.3 s, in MiB: 64 by the program; 3 of a file; 5 of an allocator; 7 gone before; 9 later */
+	/*
+	 * at 8.3 s, in MiB: 64 by the program; 3 of a file; 5 of an allocator; 7 gone before; 9
+	 * later
+	 */
 	ck_assert_int_eq(
-		sqlite3_exec(
-			db,
-			"INSERT INTO mapping(id, run_id, process_id, address, size, birth_ns, death_ns,"
-			" prot, flags, path, is_nested, seen) VALUES (1,1,1,4096,64<<20,5,NULL,3,34,'',0,0),"
-			" (2,1,1,4096,3<<20,5,NULL,5,2,'/lib/x.so',0,1), (3,1,1,4096,5<<20,5,NULL,3,34,'',1,0),"
-			" (4,1,1,4096,7<<20,5,6,3,34,'',0,0), (5,1,1,4096,9<<20,8400000000,NULL,3,34,'',0,0)",
-			NULL, NULL, NULL),
+		sqlite3_exec(db,
+			     "INSERT INTO mapping(id, run_id, process_id, address, size, birth_ns, "
+			     "death_ns,"
+			     " prot, flags, path, is_nested, seen) VALUES "
+			     "(1,1,1,4096,64<<20,5,NULL,3,34,'',0,0),"
+			     " (2,1,1,4096,3<<20,5,NULL,5,2,'/lib/x.so',0,1), "
+			     "(3,1,1,4096,5<<20,5,NULL,3,34,'',1,0),"
+			     " (4,1,1,4096,7<<20,5,6,3,34,'',0,0), "
+			     "(5,1,1,4096,9<<20,8400000000,NULL,3,34,'',0,0)",
+			     NULL, NULL, NULL),
 		SQLITE_OK);
 	write_report("summary");
 	ck_assert_has(
-		"\n             mapped beside blocks at their peak: 64.0 MiB by the program, 3.00 MiB files ");
+		"\n             mapped beside blocks at their peak: 64.0 MiB by the program, 3.00 "
+		"MiB files ");
 }
 END_TEST
 

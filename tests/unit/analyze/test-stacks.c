@@ -122,7 +122,9 @@ START_TEST(a_node_that_is_told_again_under_another_id_is_the_same_row)
 	tell(1, 2, 1, A_SO + 0x200);
 	tell(1, 3, 2, A_SO + 0x300);
 	int64_t row = stacks_row(stacks, 1, 3, 5);
-	/* The one in the middle was displaced and is told again; the ids of the others stay good. */
+	/*
+	 * The one in the middle was displaced and is told again; the ids of the others stay good.
+	 */
 	tell(1, 4, 1, A_SO + 0x200);
 	tell(1, 5, 4, A_SO + 0x300);
 	ck_assert_int_eq(stacks_row(stacks, 1, 5, 6), row);

@@ -108,7 +108,8 @@ START_TEST(texts_are_cut_to_the_width_of_the_terminal)
 	static const char stack[] =
 		"SELECT 1 AS n, 'inner_function a.c:1 < outer_function b.c:22 < more c.c:3' AS v";
 	static const char name[] =
-		"SELECT 1 AS n, 'A::name<of a template, that is long>::and_on(int, int) a.cc:42' AS v";
+		"SELECT 1 AS n, 'A::name<of a template, that is long>::and_on(int, int) a.cc:42' "
+		"AS v";
 	struct table_style style = { .width = 20 };
 
 	ck_assert_int_eq(run("SELECT 'ab' AS k, 'abcdefghijklmnopqrstuvwxyz' AS v", &style), 0);
@@ -134,7 +135,8 @@ START_TEST(texts_are_cut_to_the_width_of_the_terminal)
 	ck_assert_int_eq(
 		run("SELECT 1 AS n, 'a_rather_long_function one.c:1 < which_one two.c:2' AS v"
 		    " UNION SELECT 2, 'a_rather_long_function one.c:1 < another_one two.c:3'"
-		    " UNION SELECT 3, 'a_rather_long_function one.c:1 < a_third_one_that_is_longer two.c:4'",
+		    " UNION SELECT 3, 'a_rather_long_function one.c:1 < "
+		    "a_third_one_that_is_longer two.c:4'",
 		    &style),
 		0);
 	ck_assert_str_eq(text, "n  v\n"
@@ -207,10 +209,10 @@ START_TEST(a_bar_keeps_its_scale_at_every_width)
 		room = room < 12 ? 12 : room;
 		memset(half, '#', (room + 1) / 2);
 		memset(all, '#', room);
-		ck_assert_int_eq(
-			run("SELECT 'aaaaaaaaaaaaaaaaaaaa' AS a, 1.0 AS b UNION ALL SELECT 'x', 0.5",
-			    &style),
-			0);
+		ck_assert_int_eq(run("SELECT 'aaaaaaaaaaaaaaaaaaaa' AS a, 1.0 AS b "
+				     "UNION ALL SELECT 'x', 0.5",
+				     &style),
+				 0);
 		char expected[200];
 		snprintf(expected, sizeof(expected),
 			 "\naaaaaaaaaaaaaaaaaaaa  %s\nx                     %s\n", all, half);
@@ -247,11 +249,11 @@ START_TEST(a_value_and_its_interval_are_one_cell)
 		struct table_style style = { TABLE_TEXT, kinds, 2, 0, false };
 		char sql[200], expected[200];
 
-		snprintf(
-			sql, sizeof(sql),
-			"WITH v(a, b, c, d, e) AS (VALUES (1, %s, 'x'%s)) SELECT a, b, c, d%s FROM v",
-			cases[i].values, cases[i].kind == TABLE_SHARE_HALF ? ", 0" : "",
-			cases[i].kind == TABLE_SHARE_HALF ? "" : ", e");
+		snprintf(sql, sizeof(sql),
+			 "WITH v(a, b, c, d, e) AS (VALUES (1, %s, 'x'%s)) SELECT a, b, c, d%s "
+			 "FROM v",
+			 cases[i].values, cases[i].kind == TABLE_SHARE_HALF ? ", 0" : "",
+			 cases[i].kind == TABLE_SHARE_HALF ? "" : ", e");
 		ck_assert_int_eq(run(sql, &style), 0);
 		snprintf(expected, sizeof(expected), "%s  x\n", cases[i].shown);
 		ck_assert_msg(strstr(text, expected) != NULL && strstr(text, "a  ") == text &&

@@ -52,7 +52,9 @@ static void check_life(const struct task_thread *thread, int64_t start_ns, int64
 	ck_assert_int_eq(thread->end_ns, end_ns);
 }
 
-/* A program that scribbles over its pool can have them written: pid 0, twice; then whoever comes. */
+/*
+ * A program that scribbles over its pool can have them written: pid 0, twice; then whoever comes.
+ */
 START_TEST(an_image_that_is_told_twice_without_a_pid_is_one_image)
 {
 	static const uint32_t numbers[] = { 7, 7, 8 };

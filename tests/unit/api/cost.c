@@ -1,4 +1,7 @@
-/* Functions that call memsight.h and do nothing else: what is there of it in a program, see cost.py. */
+/*
+ * Functions that call memsight.h and do nothing else: what is there of it in a program, see
+ * cost.py.
+ */
 #include "include/memsight.h"
 
 void cost_push(void);

@@ -1,6 +1,7 @@
 /*
- * Tells its recorder things, and says what it has told: for each range of pages that it touches first
- * a line "OWNER NAME START END PAGES", with OWNER as it must be found ("-": in no sample), NAME or "-".
+ * Tells its recorder things, and says what it has told: for each range of pages that it touches
+ * first a line "OWNER NAME START END PAGES", with OWNER as it must be found ("-": in no sample),
+ * NAME or "-".
  */
 #include <pthread.h>
 #include <stdint.h>

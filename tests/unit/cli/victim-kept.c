@@ -1,4 +1,7 @@
-/* What libc keeps for itself until the end, and with an argument one leak of the program's own beside it. */
+/*
+ * What libc keeps for itself until the end, and with an argument one leak of the program's own
+ * beside it.
+ */
 #include <libintl.h>
 #include <locale.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-template<typename Key, typename Value> struct long_named_container_of_pairs {
+template <typename Key, typename Value> struct long_named_container_of_pairs {
 	std::map<Key, std::vector<Value>> rows;
 
 	__attribute__((noinline)) void *make_block(const Key &, Value)
@@ -22,10 +22,11 @@ template<typename Key, typename Value> struct long_named_container_of_pairs {
 	}
 };
 
-template<int n> struct deeper {
+template <int n> struct deeper {
 	__attribute__((noinline)) static void call()
 	{
-		using value = std::map<std::string, std::vector<std::shared_ptr<std::map<int, std::string>>>>;
+		using inner = std::map<int, std::string>;
+		using value = std::map<std::string, std::vector<std::shared_ptr<inner>>>;
 		static long_named_container_of_pairs<std::string, value> container;
 
 		deeper<n - 1>::call();
@@ -33,7 +34,7 @@ template<int n> struct deeper {
 	}
 };
 
-template<> void deeper<0>::call()
+template <> void deeper<0>::call()
 {
 	volatile double sum = 0;
 

@@ -1,7 +1,8 @@
 /*
- * A program about which every query of docs/database.md has something to say: two threads that write to
- * different bytes of one line, blocks that another thread frees, one that grows by realloc, blocks that are
- * freed at once or never, one that is read after it was freed, madvise, and regions. Runs for about the seconds of CPU time that it is given.
+ * A program about which every query of docs/database.md has something to say: two threads that
+ * write to different bytes of one line, blocks that another thread frees, one that grows by
+ * realloc, blocks that are freed at once or never, one that is read after it was freed, madvise,
+ * and regions. Runs for about the seconds of CPU time that it is given.
  */
 #include <pthread.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
 /*
  * What a trace costs: ns of CPU per event to encode, to write (with compression) and to read, and
- * bytes per event in the file. The stream is like that of a malloc/free program: 16-528 bytes, 1,000
- * live blocks, 60-200 ticks between events, 16 stacks, freed blocks of a size handed out again.
+ * bytes per event in the file. The stream is like that of a malloc/free program: 16-528 bytes,
+ * 1,000 live blocks, 60-200 ticks between events, 16 stacks, freed blocks of a size handed out
+ * again.
  *
- *	bench-trace [EVENTS [FILE]]
+ * 	bench-trace [EVENTS [FILE]]
  */
 #include <err.h>
 #include <fcntl.h>

@@ -1,5 +1,7 @@
 #pragma once
-/* Helpers for tests of trace files: files with given bytes, and a whole trace as a list of items. */
+/*
+ * Helpers for tests of trace files: files with given bytes, and a whole trace as a list of items.
+ */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,8 @@
 #pragma once
-/* A program for the decoder: one piece of code, one of constant data, and one of data that was read. */
+/*
+ * A program for the decoder: one piece of code, one of constant data, and one of data that was
+ * read.
+ */
 #include <stdint.h>
 #include <string.h>
 

@@ -39,8 +39,8 @@ void native_close(struct native *native);
 int native_step(struct native *native, unsigned max_steps, uint64_t regs[DECODE_N_REGS]);
 
 /*
- * The vector registers of a stopped child, and masks, as the processor has them. Setting leaves what AVX-512 adds
- * alone. 0 or a negative errno.
+ * The vector registers of a stopped child, and masks, as the processor has them. Setting leaves
+ * what AVX-512 adds alone. 0 or a negative errno.
  */
 int native_vectors_get(pid_t child, struct decode_vectors *ret_vectors);
 int native_vectors_set(pid_t child, const struct decode_vectors *vectors);

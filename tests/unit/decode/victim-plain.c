@@ -161,8 +161,8 @@ static void recursive(void)
 }
 
 /*
- * is_loop: shares are those of the accesses. They are 3 points off where a loop whose pointer is not
- * known calls a function (helpers): docs/accuracy.md. There only addresses are compared.
+ * is_loop: shares are those of the accesses. They are 3 points off where a loop whose pointer is
+ * not known calls a function (helpers): docs/accuracy.md. There only addresses are compared.
  */
 const struct victim plain_victims[] = {
 	{ "sums", sums, 1, 0, 0 },

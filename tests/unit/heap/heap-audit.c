@@ -18,7 +18,10 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
 }
 
 #ifdef __x86_64__
-/* Of these calls the arguments on the stack are carried over, so many bytes, and la_pltexit is called. */
+/*
+ * Of these calls the arguments on the stack are carried over, so many bytes, and la_pltexit is
+ * called.
+ */
 Elf64_Addr la_x86_64_gnu_pltenter(Elf64_Sym *symbol, unsigned index, uintptr_t *from, uintptr_t *to,
 				  La_x86_64_regs *registers, unsigned *flags, const char *name,
 				  long *ret_frame_bytes)

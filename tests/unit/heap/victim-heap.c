@@ -1,6 +1,7 @@
 /*
- * Everything that a heap of a memory kind can get wrong, by name: `victim-heap fork`. Prints what must
- * be the same with any heap, or with none, and a line "FAILED: ..." for what is wrong in itself.
+ * Everything that a heap of a memory kind can get wrong, by name: `victim-heap fork`. Prints what
+ * must be the same with any heap, or with none, and a line "FAILED: ..." for what is wrong in
+ * itself.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /*
- * Two blocks of the same size: the first is touched page by page from its begin to its end, evenly over
- * a time; the second is never touched. Prints their addresses and sizes, and how many pages it touched.
+ * Two blocks of the same size: the first is touched page by page from its begin to its end, evenly
+ * over a time; the second is never touched. Prints their addresses and sizes, and how many pages it
+ * touched.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -163,8 +163,8 @@ static void measure_reader(bool parses_all)
 	pmu_stream_read(stream, take, &reading);
 	cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	pmu_stream_losses(stream, &losses);
-	printf("reader 25 kHz x %d threads, copy + %s: %.0f ns/sample CPU, %llu samples, %llu lost, "
-	       "%llu wake-ups\n",
+	printf("reader 25 kHz x %d threads, copy + %s: %.0f ns/sample CPU, "
+	       "%llu samples, %llu lost, %llu wake-ups\n",
 	       N_THREADS, parses_all ? "full parse" : "pid and ip",
 	       (double)cpu_ns / (double)reading.n_samples, (unsigned long long)reading.n_samples,
 	       (unsigned long long)losses.n_lost, (unsigned long long)n_wakes);

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 /*
- * arch/x86/events/intel/core.c: nhm, snb, hsw, glc and hybrid event attributes; format attributes of
- * arch/x86/events/core.c; amd/ibs.c; drivers/perf/arm_spe_pmu.c; arch/powerpc/perf/isa207-common.h
- * and power9-events-list.h. Numbers of dynamic types are as one kernel happened to give them.
+ * arch/x86/events/intel/core.c: nhm, snb, hsw, glc and hybrid event attributes; format attributes
+ * of arch/x86/events/core.c; amd/ibs.c; drivers/perf/arm_spe_pmu.c;
+ * arch/powerpc/perf/isa207-common.h and power9-events-list.h. Numbers of dynamic types are as one
+ * kernel happened to give them.
  */
 #define INTEL_FORMAT(pmu)                                                                          \
 	{ pmu "/format/event", "config:0-7\n" }, { pmu "/format/umask", "config:8-15\n" },         \

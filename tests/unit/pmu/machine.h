@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Machines that are not here: folders as sysfs has them, with the contents that the kernel's sources
- * give, and processors by their numbers.
+ * Machines that are not here: folders as sysfs has them, with the contents that the kernel's
+ * sources give, and processors by their numbers.
  */
 #include "pmu/host.h"
 

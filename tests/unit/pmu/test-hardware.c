@@ -1,7 +1,7 @@
 /*
- * Hardware sources on machines that are not here: sysfs is a folder, and perf_event_open of hardware
- * events answers as a kernel of that machine would (the linker puts __wrap_syscall in syscall's
- * place). What it accepts is a file in memory that is mapped as a ring.
+ * Hardware sources on machines that are not here: sysfs is a folder, and perf_event_open of
+ * hardware events answers as a kernel of that machine would (the linker puts __wrap_syscall in
+ * syscall's place). What it accepts is a file in memory that is mapped as a ring.
  */
 #include <check.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ static struct {
 	uint64_t unknown; /* bits of sample_type: EINVAL */
 	uint64_t forbidden; /* bits of sample_type: EACCES */
 	int most_precise; /* above: EOPNOTSUPP */
-	bool needs_leader; /* load latency with DATA_SRC: ENODATA, as intel_pmu_hw_config() has it */
+	bool needs_leader; /* load latency with DATA_SRC: ENODATA (intel_pmu_hw_config()) */
 	bool has_no_latency; /* the event itself: ENOENT */
 	bool has_no_filter; /* exclude_*: EINVAL, as an old amd/ibs.c */
 	bool forbids_kernel; /* exclude_kernel 0: EACCES */

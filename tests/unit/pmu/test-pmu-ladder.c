@@ -1,4 +1,6 @@
-/* Periods drawn at random, one on at a time: what is planned, and that samples stand for CPU time. */
+/*
+ * Periods drawn at random, one on at a time: what is planned, and that samples stand for CPU time.
+ */
 #include <check.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
@@ -46,9 +48,9 @@ START_TEST(a_ladder_has_different_even_marks_and_odd_periods)
 END_TEST
 
 /*
- * Threads of one age, each sampled at the multiples of a period that it was born with: what the samples stand for is
- * the time from the least period on, of each part of their lives. Any first period instead (of 0 to
- * 1, and the same again) gives 1.3 times the first half's.
+ * Threads of one age, each sampled at the multiples of a period that it was born with: what the
+ * samples stand for is the time from the least period on, of each part of their lives. Any first
+ * period instead (of 0 to 1, and the same again) gives 1.3 times the first half's.
  */
 START_TEST(each_age_from_the_least_period_on_is_sampled_alike)
 {
@@ -147,7 +149,10 @@ static void spin_in_threads(void *argument)
 
 #define MAX_TURNS 4096
 
-/* The thread that was opened on waits: its samples are few, and what its marks stand for is no matter here. */
+/*
+ * The thread that was opened on waits: its samples are few, and what its marks stand for is no
+ * matter here.
+ */
 struct sum {
 	uint64_t weight;
 	size_t n_different; /* next to each other */

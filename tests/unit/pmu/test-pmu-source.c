@@ -278,7 +278,9 @@ static void check_clock(const struct pmu_record *record, void *context)
 
 #define STOLEN_TICK_NS UINT64_C(10000000)
 
-/* Time that the hypervisor took from us, over all CPUs: it counts as CPU time but is not sampled. */
+/*
+ * Time that the hypervisor took from us, over all CPUs: it counts as CPU time but is not sampled.
+ */
 static uint64_t stolen_ns(void)
 {
 	unsigned long long steal = 0;
@@ -301,13 +303,13 @@ static uint64_t usage_ns(const struct rusage *usage)
 }
 
 /*
- * Sum of periods against the kernel's own CPU time of the child (user and system together are exact,
- * only their split is estimated by ticks). Above: the timer runs only while the child runs, so no
- * more than the CPU time can be sampled, plus one period begun on each CPU, and what the hypervisor
- * stole: it is no CPU time of the child (CONFIG_PARAVIRT_TIME_ACCOUNTING), but the timer ran on, for
- * pieces shorter than a period. It is counted in ticks. Below: the child is
- * nearly never in the kernel, so little is left out; 2 % were seen at most. 15 % stay free for
- * interrupts and switches on a loaded machine, and stolen time is taken off.
+ * Sum of periods against the kernel's own CPU time of the child (user and system together are
+ * exact, only their split is estimated by ticks). Above: the timer runs only while the child runs,
+ * so no more than the CPU time can be sampled, plus one period begun on each CPU, and what the
+ * hypervisor stole: it is no CPU time of the child (CONFIG_PARAVIRT_TIME_ACCOUNTING), but the timer
+ * ran on, for pieces shorter than a period. It is counted in ticks. Below: the child is nearly
+ * never in the kernel, so little is left out; 2 % were seen at most. 15 % stay free for interrupts
+ * and switches on a loaded machine, and stolen time is taken off.
  */
 START_TEST(the_samples_of_a_spinning_program_stand_for_its_cpu_time)
 {

@@ -1,4 +1,6 @@
-/* Debug registers: which ranges cover what, and what a stream of them tells of this very process. */
+/*
+ * Debug registers: which ranges cover what, and what a stream of them tells of this very process.
+ */
 #include <check.h>
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -45,7 +45,9 @@ struct kept {
 int kept_take(void *context, const void *records, size_t n_bytes, uint32_t n_samples);
 void kept_free(struct kept *kept);
 
-/* Anonymous memory of so many pages, untouched, without huge pages, at the same place in a child. */
+/*
+ * Anonymous memory of so many pages, untouched, without huge pages, at the same place in a child.
+ */
 uint8_t *untouched_pages(size_t n_pages);
 
 /* Map that parent and children share. */

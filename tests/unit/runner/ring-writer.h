@@ -1,5 +1,7 @@
 #pragma once
-/* The programs' side of a pool, for tests: takes chunks and writes records as schemas/ring.h says. */
+/*
+ * The programs' side of a pool, for tests: takes chunks and writes records as schemas/ring.h says.
+ */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,4 +1,6 @@
-/* The drain: order of chains, the commit time, chunks given back, and programs that write nonsense. */
+/*
+ * The drain: order of chains, the commit time, chunks given back, and programs that write nonsense.
+ */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -233,8 +235,8 @@ START_TEST(a_call_under_way_holds_the_commit_time_back)
 END_TEST
 
 /*
- * A parent forks, and again before its first child has claimed a slot; the second fork is stamped behind the
- * begin of the round that reads it. What the first child shares is known as of its fork.
+ * A parent forks, and again before its first child has claimed a slot; the second fork is stamped
+ * behind the begin of the round that reads it. What the first child shares is known as of its fork.
  */
 START_TEST(a_fork_under_way_holds_the_commit_time_back)
 {

@@ -35,7 +35,10 @@ static void add(uint32_t pid, size_t page)
 		page_nodes_add(&nodes, pid, 1000 + page, (uintptr_t)bytes + page * PAGE + 7), 0);
 }
 
-/* All items that were written, in order; each must lie on the node that the kernel tells of. Returns their number. */
+/*
+ * All items that were written, in order; each must lie on the node that the kernel tells of.
+ * Returns their number.
+ */
 static size_t read_back(struct trace_page_node *items, size_t room)
 {
 	const struct trace_record *record = NULL;

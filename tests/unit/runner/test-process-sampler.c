@@ -17,7 +17,10 @@
 #define ANON_BYTES   (64 * MIB)
 #define SHARED_BYTES (32 * MIB)
 #define BUSY_NS	     UINT64_C(300000000)
-/* What libc, stacks and the page cache stay far below; ThreadSanitizer shadows each byte that is written. */
+/*
+ * What libc, stacks and the page cache stay far below; ThreadSanitizer shadows each byte that is
+ * written.
+ */
 #ifdef __SANITIZE_THREAD__
 #define REST_BYTES (4 * (ANON_BYTES + SHARED_BYTES))
 #else

@@ -490,7 +490,10 @@ END_TEST
 
 static const int stops[] = { SIGSTOP, SIGTSTP, SIGTTIN };
 
-/* Who waits for the recorder sees it stop as the program has stopped itself; either one may be let go on. */
+/*
+ * Who waits for the recorder sees it stop as the program has stopped itself; either one may be let
+ * go on.
+ */
 START_TEST(the_recorder_stops_and_goes_on_with_the_program)
 {
 	int status, stop = stops[_i / 2];

@@ -52,7 +52,9 @@ static void teardown(void)
 	unlink(path);
 }
 
-/* A slot is filled as a forked child does, of a process that is gone (no kernel has such a number). */
+/*
+ * A slot is filled as a forked child does, of a process that is gone (no kernel has such a number).
+ */
 static void claim(uint32_t slot, pid_t pid, uint64_t fork_ticks)
 {
 	struct ring_process *process = &pool.processes[slot];
@@ -80,7 +82,10 @@ START_TEST(a_slot_that_a_forked_child_has_claimed_is_drained_as_of_its_fork)
 }
 END_TEST
 
-/* Its maps lack the pool already when /proc is looked through; its records are a forked child's all the same. */
+/*
+ * Its maps lack the pool already when /proc is looked through; its records are a forked child's all
+ * the same.
+ */
 START_TEST(a_child_that_was_found_as_another_program_before_its_slot_is_a_forked_one)
 {
 	struct image *image = tracker_open_image(&tracker, GONE, RING_BIRTH_EXEC, 7);
@@ -106,8 +111,8 @@ START_TEST(a_fork_that_is_told_too_late_is_counted)
 END_TEST
 
 /*
- * Between the two looks perf tells of the end of the child that had it; the next one that claims it may not
- * have been known to perf when its records were read, and would be told twice.
+ * Between the two looks perf tells of the end of the child that had it; the next one that claims it
+ * may not have been known to perf when its records were read, and would be told twice.
  */
 START_TEST(a_slot_that_is_claimed_again_between_the_looks_waits_for_the_next)
 {
@@ -191,7 +196,9 @@ static void say(struct image *image, const char *program, uint64_t ticks)
 	drain.handler.exec(drain.handler.user, image, &exec);
 }
 
-/* Where another program runs on before the chain is read, its name is not that of the one before. */
+/*
+ * Where another program runs on before the chain is read, its name is not that of the one before.
+ */
 START_TEST(a_program_that_a_shell_starts_has_the_name_that_it_said_whenever_it_is_read)
 {
 	struct image *parent = shell();
@@ -200,7 +207,10 @@ START_TEST(a_program_that_a_shell_starts_has_the_name_that_it_said_whenever_it_i
 	say(parent, "/no/such/folder/cat", 2010);
 	say(parent, "/bin/cat", 2020);
 	ck_assert_str_eq(begin_program(GONE + 1, "cat", 2000)->exe, "/bin/cat");
-	/* These are known by perf before what the shell said is read; the first one told its name itself. */
+	/*
+	 * These are known by perf before what the shell said is read; the first one told its name
+	 * itself.
+	 */
 	struct image *known = begin_program(GONE + 2, "ls", 3000);
 	snprintf(known->exe, sizeof(known->exe), "/other/ls");
 	struct image *second = begin_program(GONE + 3, "ls", 4000);

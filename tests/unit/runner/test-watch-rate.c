@@ -1,4 +1,7 @@
-/* How often what is watched may be hit before it rests. No register is armed: an item without ranges has none. */
+/*
+ * How often what is watched may be hit before it rests. No register is armed: an item without
+ * ranges has none.
+ */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +48,9 @@ static void teardown(void)
 	unlink(path);
 }
 
-/* So many ms pass, in which an item that does not rest is hit so often in each; how often it was. */
+/*
+ * So many ms pass, in which an item that does not rest is hit so often in each; how often it was.
+ */
 static uint64_t run(unsigned n_items, unsigned n_ms, unsigned hits_per_ms)
 {
 	uint64_t n = 0;
@@ -92,7 +97,10 @@ START_TEST(dear_hits_take_a_fifth_of_the_time_after_a_burst)
 }
 END_TEST
 
-/* The program would have had time for more of them if they did not cost more than they did at the start. */
+/*
+ * The program would have had time for more of them if they did not cost more than they did at the
+ * start.
+ */
 START_TEST(hits_that_take_a_tenth_of_the_time_are_taken_to_take_all)
 {
 	watches.hit_ns = 10000;

@@ -140,8 +140,8 @@ static void become(uid_t uid)
 }
 
 /*
- * Programs for another processor: MEMSIGHT_EMULATOR has the words that come before theirs. What is to be
- * preloaded goes to the program, not to the emulator.
+ * Programs for another processor: MEMSIGHT_EMULATOR has the words that come before theirs. What is
+ * to be preloaded goes to the program, not to the emulator.
  */
 static void exec_emulated(const char *const argv[])
 {

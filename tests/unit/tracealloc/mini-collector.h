@@ -66,7 +66,7 @@ struct mini_run {
 	uint32_t n_processes;
 	size_t n_uncommitted; /* chains that end in a record that was never committed */
 	size_t n_bad; /* records against the contract */
-	size_t n_told; /* hellos with the command and the maps of files that /proc had of the program */
+	size_t n_told; /* hellos with the command and maps of files that /proc had */
 	size_t n_chunks_seen;
 	size_t max_chunks_owned;
 	struct ring_chunk **chunks; /* copies */
@@ -77,7 +77,9 @@ struct mini_run {
 	uint64_t wall_ns;
 };
 
-/* Run a program to its end (and that of its children). Aborts the test on any failure of its own. */
+/*
+ * Run a program to its end (and that of its children). Aborts the test on any failure of its own.
+ */
 void mini_run(const struct mini_options *options, const char *const argv[], struct mini_run *run);
 
 void mini_finish(struct mini_run *run);

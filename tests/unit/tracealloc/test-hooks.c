@@ -251,7 +251,9 @@ START_TEST(the_allocators_own_map_is_nested)
 	trace_as(_i, "large");
 	block = mini_find(&run, TRACE_OP_ALLOC, 64u << 20, 0);
 	ck_assert_uint_eq(block->address, mini_value(&run, "block"));
-	/* glibc maps inside itself, past the hooks: an allocator that does not would be seen here. */
+	/*
+	 * glibc maps inside itself, past the hooks: an allocator that does not would be seen here.
+	 */
 	for (size_t i = 0; i < run.n_events; i++) {
 		ck_assert(run.events[i].op != TRACE_OP_MMAP || run.events[i].flags);
 		n_nested += run.events[i].flags != 0;
@@ -350,8 +352,8 @@ START_TEST(a_stopped_collector_costs_at_most_ten_milliseconds)
 END_TEST
 
 /*
- * 20 times as late as one that gives no sign of life may be. The beats come from a thread of ours, which
- * a busy machine may hold up: once in ten times it must work, without beats it never would.
+ * 20 times as late as one that gives no sign of life may be. The beats come from a thread of ours,
+ * which a busy machine may hold up: once in ten times it must work, without beats it never would.
  */
 START_TEST(a_collector_that_is_late_and_alive_is_waited_for)
 {

@@ -18,7 +18,8 @@
 
 static const char python[] =
 	"import json\n"
-	"d = [{'id': i, 'name': 'n%d' % i, 'v': [1.5 * i, None, True]} for i in range(1000 * SCALE)]\n"
+	"d = [{'id': i, 'name': 'n%d' % i, 'v': [1.5 * i, None, True]} for i in range(1000 * "
+	"SCALE)]\n"
 	"assert json.loads(json.dumps(d)) == d\n";
 
 static const char sqlite[] =
@@ -64,8 +65,10 @@ static void write_source(unsigned scale)
 			"static double f%u(struct p *p, int n) {\n"
 			" double s = %u; int t[%u] = { 0 };\n"
 			" for (int i = 0; i < n; i++) { for (struct p *q = p; q; q = q->n)\n"
-			"  { t[(i + q->a) %% %u] += i; if (q->a > %u) s += q->b * t[i %% %u]; else s -= i; }\n"
-			"  switch (i %% 7) { case 1: s *= 2; break; case 3: s = -s; break; case 5: printf(\"%%f\", s); } }\n"
+			"  { t[(i + q->a) %% %u] += i; if (q->a > %u) s += q->b * t[i %% %u]; "
+			"else s -= i; }\n"
+			"  switch (i %% 7) { case 1: s *= 2; break; case 3: s = -s; break; case "
+			"5: printf(\"%%f\", s); } }\n"
 			" return s + t[0]; }\n"
 			"double g%u(struct p *p) { return f%u(p, %u) + f%u(p->n, 3); }\n",
 			i, i, i % 13 + 1, i % 13 + 1, i, i % 13 + 1, i, i, i + 5, i);

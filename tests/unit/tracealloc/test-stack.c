@@ -34,7 +34,9 @@ static size_t stack_of(uint64_t size, size_t i)
 START_TEST(a_stack_of_frame_pointers_is_whole_and_exact)
 {
 	trace(VICTIM_STACK_FP, "four", 0);
-	/* third, second, first, four, run_program, main, and what called main; no stop behind it. */
+	/*
+	 * third, second, first, four, run_program, main, and what called main; no stop behind it.
+	 */
 	ck_assert_uint_eq(stack_of(1111, 0), 7);
 	ck_assert_uint_eq(pcs[0], mini_value(&run, "frame1"));
 	ck_assert_uint_eq(pcs[1], mini_value(&run, "frame2"));

@@ -1,4 +1,6 @@
-/* How much stack an allocation needs: the deepest byte that it has changed. Say it for each call. */
+/*
+ * How much stack an allocation needs: the deepest byte that it has changed. Say it for each call.
+ */
 #include <pthread.h>
 
 #include "include/memsight.h"

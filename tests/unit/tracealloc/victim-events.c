@@ -1,4 +1,7 @@
-/* Calls that are neither malloc nor mmap, each so often that a test can count. Built with -fno-builtin. */
+/*
+ * Calls that are neither malloc nor mmap, each so often that a test can count. Built with
+ * -fno-builtin.
+ */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/ipc.h>
@@ -10,7 +13,9 @@
 
 #define PAGE 4096u
 
-/* C23's, which glibc has had since 2.43: before, they are those of the library that is preloaded. */
+/*
+ * C23's, which glibc has had since 2.43: before, they are those of the library that is preloaded.
+ */
 static int sized(void)
 {
 	void (*free_sized)(void *, size_t);

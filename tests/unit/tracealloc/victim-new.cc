@@ -19,8 +19,8 @@ static void say(const char *name, unsigned long value)
 		abort();
 }
 
-// Sizes 4101, 4102 ... for every operator new there is; each of its blocks goes back by another of the
-// operators delete that fit.
+// Sizes 4101, 4102 ... for every operator new there is; each of its blocks goes back by another of
+// the operators delete that fit.
 static int forms()
 {
 	const std::nothrow_t &quiet = std::nothrow;
@@ -53,7 +53,8 @@ static void handle()
 		std::set_new_handler(nullptr);
 }
 
-// Calls that get no memory: they throw or refuse, and leave no event. Blocks of no bytes are blocks.
+// Calls that get no memory: they throw or refuse, and leave no event. Blocks of no bytes are
+// blocks.
 static int refusals()
 {
 	const volatile std::size_t huge = std::size_t(-1) / 2;

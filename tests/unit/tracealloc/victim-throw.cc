@@ -8,7 +8,10 @@
 #include <vector>
 
 struct error : std::runtime_error {
-	explicit error(int level) : std::runtime_error("level " + std::to_string(level)), text(40, 'x') {}
+	explicit error(int level)
+	    : std::runtime_error("level " + std::to_string(level)), text(40, 'x')
+	{
+	}
 	std::string text;
 };
 

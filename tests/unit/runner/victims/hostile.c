@@ -1,6 +1,7 @@
 /*
  * Attaches to its recording and then writes random bytes all over the shared memory: chunks, their
- * states, slots, control. Before, with an odd seed, it claims slots of others. argv: SEED MILLISECONDS.
+ * states, slots, control. Before, with an odd seed, it claims slots of others. argv: SEED
+ * MILLISECONDS.
  */
 #include <poll.h>
 #include <stdint.h>
