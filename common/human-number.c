@@ -71,7 +71,8 @@ struct format_text format_interval(int64_t from_ns, int64_t to_ns)
 	struct format_text out;
 	double from = (double)from_ns / 1e9;
 	double to = (double)to_ns / 1e9;
-	int decimals = to - from >= 10 ? 1 : to - from >= 0.1 ? 2 : 3;
+	double span = to - from;
+	int decimals = span >= 10 ? 1 : span >= 0.1 ? 2 : span >= 0.01 ? 3 : span >= 1e-5 ? 6 : 9;
 
 	snprintf(out.text, sizeof(out.text), "%.*f-%.*f s", decimals, from, decimals, to);
 	return out;

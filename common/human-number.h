@@ -18,7 +18,10 @@ struct format_text format_bytes(int64_t bytes);
 /* A length of time in ns with three digits: 310 ns, 1.00 ms, 12.4 s, 3 min 20 s. */
 struct format_text format_duration(int64_t ns);
 
-/* Seconds since the start of a run, for two ends of an interval: "0.2-12.1 s". */
+/*
+ * Seconds since the start of a run, for two ends of an interval: "0.2-12.1 s", with as many
+ * decimals as tell them apart.
+ */
 struct format_text format_interval(int64_t from_ns, int64_t to_ns);
 
 /* "41.3 %" of a share between 0 and 1; negative: "-". */

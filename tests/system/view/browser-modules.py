@@ -210,9 +210,10 @@ def the_interval_of_a_share_is_that_of_agresti_and_coull(checks, modules):
         "of no samples everything is possible")
 
 
-def what_no_sample_fell_on_has_an_upper_end_only(checks, modules):
-    for share, low, high, expected in [(0, 0, 0.0051, "≤ 0.6 %"), (0, 0, 0.00001, "≤ 0.1 %"),
-                                       (0, 0, 0.5, "≤ 50.0 %"),
+def what_no_sample_fell_on_is_a_range_from_zero(checks, modules):
+    for share, low, high, expected in [(0, 0, 0.0051, "0.0-0.5 %"),
+                                       (0, 0, 0.00001, "0.0 ±0.0 %"),
+                                       (0, 0, 0.5, "0.0-50.0 %"),
                                        (0.413, 0.404, 0.422, "41.3 ±0.9 %"),
                                        (0.0001, 0, 0.005, "0.0-0.5 %"),
                                        (0.766, 0.312, 1.0, "31.2-100.0 %"),
@@ -449,7 +450,7 @@ TESTS = [
     buckets_of_lives_and_sizes_are_told_as_the_database_means_them,
     a_thread_that_nobody_ended_went_with_its_process,
     the_interval_of_a_share_is_that_of_agresti_and_coull,
-    what_no_sample_fell_on_has_an_upper_end_only, totals_are_words_with_units,
+    what_no_sample_fell_on_is_a_range_from_zero, totals_are_words_with_units,
     ranges_are_called_as_in_figures, time_has_a_scale_on_a_phone_too,
     a_scale_of_colours_goes_from_one_touch_to_the_most,
     axes_count_in_steps_of_people_and_bytes_in_powers_of_two,

@@ -8,6 +8,14 @@ export function count(n) {
 	return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/* toFixed() as printf() rounds: what lies exactly between two numbers goes to the even one. */
+function fixed(value, decimals) {
+	const last = value * 10 ** decimals;
+	const isTie = Number.isInteger(value * 2 ** (decimals + 1)) && Math.abs(last % 1) === 0.5;
+	const even = 2 * Math.round(last / 2);
+	return (isTie ? even / 10 ** decimals : value).toFixed(decimals);
+}
+
 /* Three digits, as long as the number has that many. */
 function decimalsOf(value) {
 	return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
@@ -19,7 +27,7 @@ function scaled(value, base, limit, units) {
 		value /= base;
 		unit++;
 	}
-	return `${value.toFixed(unit === 0 ? 0 : decimalsOf(Math.abs(value)))} ${units[unit]}`;
+	return `${fixed(value, unit === 0 ? 0 : decimalsOf(Math.abs(value)))} ${units[unit]}`;
 }
 
 /** 512 B, 4.10 KiB, 1.21 GiB */
@@ -48,7 +56,7 @@ export function moment(ns, step = 0) {
 export function interval(fromNs, toNs) {
 	const span = (toNs - fromNs) / 1e9;
 	const decimals = span >= 10 ? 1 : span >= 0.1 ? 2 : span >= 0.01 ? 3 : span >= 1e-5 ? 6 : 9;
-	return `${(fromNs / 1e9).toFixed(decimals)}-${(toNs / 1e9).toFixed(decimals)} s`;
+	return `${fixed(fromNs / 1e9, decimals)}-${fixed(toNs / 1e9, decimals)} s`;
 }
 
 /** False for null and undefined: what the database does not know. */
@@ -58,41 +66,33 @@ export function isKnown(value) {
 
 /** 41.3 %; null or negative: - */
 export function percent(share) {
-	return !isKnown(share) || share < 0 ? "-" : `${(100 * share).toFixed(1)} %`;
+	return !isKnown(share) || share < 0 ? "-" : `${fixed(100 * share, 1)} %`;
 }
 
 /**
  * Of a share that an interval makes no number to go by (format_share() of common/human-number.c).
  */
-export function isWide(value, low, high) {
+function isWide(value, low, high) {
 	const half = Math.max(high - value, value - low);
 	return half > 5e-4 && (half > value / 4 || value + half > 1 + 5e-4);
 }
 
 /** "2.4-10.8 %" */
-export function shareRange(low, high) {
-	return `${(100 * Math.max(low, 0)).toFixed(1)}-${(100 * Math.min(high, 1)).toFixed(1)} %`;
+function shareRange(low, high) {
+	return `${fixed(100 * Math.max(low, 0), 1)}-${fixed(100 * Math.min(high, 1), 1)} %`;
 }
 
 /**
- * 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1.
- * Of what no sample fell on only the upper end can be told: "≤ 0.5 %"; of what samples do not
- * tell, or hardly: "2.4-10.8 %".
+ * 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1;
+ * of what samples do not tell, or hardly: "2.4-10.8 %".
  */
 export function share(value, low, high) {
-	const isRange = (value ?? null) === null && (high ?? null) !== null;
-	if (isRange)
-		return shareRange(low, high);
-	if (value === null || value === undefined || value < 0)
-		return "-";
-	if (low === null || low === undefined)
+	if (!isKnown(low) || !isKnown(high))
 		return percent(value);
-	if (value === 0 && high > 0)
-		return `≤ ${(Math.ceil(1000 * high - 1e-9) / 10).toFixed(1)} %`;
-	if (isWide(value, low, high))
+	if (!isKnown(value) || isWide(value, low, high))
 		return shareRange(low, high);
 	const half = Math.max(high - value, value - low);
-	return `${(100 * value).toFixed(1)} ±${(100 * half).toFixed(1)} %`;
+	return `${fixed(100 * value, 1)} ±${fixed(100 * half, 1)} %`;
 }
 
 /** 0x7f3c00401000 */

@@ -1,7 +1,7 @@
 /**
  * Values with their unit, and the interval of a share, in the words of the reports.
  */
-import { bytes, count, duration, isWide, shareRange } from "memsight/format";
+import { bytes, count, duration, isKnown, percent, share } from "memsight/format";
 
 const WRITERS = { bytes, ns: duration, "/s": perSecond };
 
@@ -50,13 +50,9 @@ export function halfWidth(share, n) {
 }
 
 /** "41.3 ±0.9 %" of samples, "30.1-60.4 %" of few, "41.3 %" of what is counted (n null). */
-export function shareText(share, n = null) {
-	const percent = (100 * share).toFixed(1);
-	const half = halfWidth(share, n);
-	if (n === null || n === undefined)
-		return `${percent} %`;
-	return isWide(share, share - half, share + half) ? shareRange(share - half, share + half)
-		: `${percent} ±${(100 * half).toFixed(1)} %`;
+export function shareText(part, n = null) {
+	const half = halfWidth(part, n);
+	return isKnown(n) ? share(part, part - half, part + half) : percent(part);
 }
 
 /**

@@ -29,7 +29,8 @@ export function timeTicks(from, to, width) {
 	const wanted = Math.max(LEAST_TICKS, Math.floor(width / 90));
 	const step = Math.max(1, roundStep(to - from, wanted));
 	const ticks = [];
-	for (let i = Math.ceil(from / step); i * step <= to; i++)
+	const last = to + 1e-9 * (to - from); // as axis_make() of report/chart/axis.c
+	for (let i = Math.ceil(from / step - 1e-9); i * step <= last; i++)
 		ticks.push({ at: i * step, text: moment(i * step, step) });
 	return ticks;
 }
