@@ -19,10 +19,11 @@ static const char run_tables_sql[] =
 
 static int delete_from(struct db *db, const char *table, int64_t run_id)
 {
-	if (compact_is(db_handle(db), table))
-		return compact_delete_run(db, table, run_id);
-	if (compact_is_part(db_handle(db), table)) /* goes with its table */
+	if (compact_is_part(table)) /* goes with its table */
 		return 0;
+	int chunks = compact_has_chunks(table) ? compact_delete_run(db, table, run_id) : 0;
+	if (chunks < 0 || compact_is(db_handle(db), table))
+		return chunks;
 	char *sql = sqlite3_mprintf("DELETE FROM \"%w\" WHERE run_id = ?1", table);
 	int r = sql ? db_run(db, sql, "i", run_id) : -ENOMEM;
 	sqlite3_free(sql);

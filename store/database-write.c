@@ -67,7 +67,7 @@ static int make_tables(struct db *db, bool is_compact)
 
 	for (int i = 0; i < db_n_groups && r == 0; i++)
 		r = db_exec(db, db_groups[i].sql);
-	return r == 0 && is_compact ? compact_make(db) : r;
+	return r == 0 ? compact_make(db, is_compact) : r;
 }
 
 static int begin(struct db *db)

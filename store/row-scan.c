@@ -1,7 +1,6 @@
 #include "store/row-scan.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,19 +11,11 @@
 
 /* ---- Which rows are the run's ---- */
 
-/* Row ids from first to last; those of other runs may be among them where the table is compact. */
+/* Row ids from first to last. */
 struct span {
 	int64_t first;
 	int64_t last;
 };
-
-/* A compact table skips chunks of other runs by itself. */
-static bool is_compact(sqlite3 *db)
-{
-	auto_statement sqlite3_stmt *statement = NULL;
-
-	return statement_prepare(db, "SELECT 1 FROM allocation_chunk LIMIT 0", &statement) == 0;
-}
 
 /* The run of the first row from an id on; INT64_MAX: there is none. */
 static int run_at(sqlite3_stmt *statement, int64_t id, int64_t *ret_run)
@@ -63,9 +54,6 @@ static int find_rows(sqlite3 *db, const char *table, int64_t run_id, struct span
 	char text[96];
 	int64_t end = 0;
 
-	*ret_span = (struct span){ 0, INT64_MAX };
-	if (is_compact(db))
-		return 0;
 	snprintf(text, sizeof(text), "SELECT max(rowid) FROM %s", table);
 	int r = statement_prepare(db, text, &max);
 	snprintf(text, sizeof(text),

@@ -18,8 +18,9 @@ struct rows {
 	struct db *db;
 	const struct rows_table *table;
 	char *module; /* name of the virtual table */
-	struct db_job insert;
-	struct chunk_writer *chunks; /* NULL: the table is plain */
+	struct db_job store; /* what was sent */
+	struct chunk_writer *chunks; /* NULL: the table has none */
+	sqlite3_stmt *insert; /* NULL: the table has chunks only */
 	union rows_cell *cells; /* being filled */
 	union rows_cell *sent; /* with the writer */
 	size_t n_columns;
@@ -170,10 +171,10 @@ struct rows *rows_close(struct rows *rows)
 	if (!rows)
 		return NULL;
 	if (rows->db->writer)
-		db_writer_wait(rows->db->writer, &rows->insert);
-	sqlite3_finalize(rows->insert.stmt);
+		db_writer_wait(rows->db->writer, &rows->store);
+	sqlite3_finalize(rows->insert);
 	chunk_writer_close(rows->chunks);
-	if (rows->module && !rows->chunks)
+	if (rows->module)
 		sqlite3_create_module_v2(rows->db->handle, rows->module, NULL, NULL, NULL);
 	sqlite3_free(rows->module);
 	free(rows->cells);
@@ -189,7 +190,7 @@ static void cleanup_rows(struct rows **rows)
 #define auto_rows __attribute__((cleanup(cleanup_rows)))
 
 /* OR FAIL: without it SQLite keeps a journal to undo half a statement; we undo all or nothing. */
-static int prepare(struct rows *rows)
+static int prepare_insert(struct rows *rows)
 {
 	sqlite3 *handle = rows->db->handle;
 	char *sql = sqlite3_mprintf("INSERT OR FAIL INTO %s(%s) SELECT * FROM %s",
@@ -199,8 +200,8 @@ static int prepare(struct rows *rows)
 
 	int r = sqlite3_create_module_v2(handle, rows->module, &feed_module, rows, NULL);
 	if (r == SQLITE_OK)
-		r = sqlite3_prepare_v3(handle, sql, -1, SQLITE_PREPARE_PERSISTENT,
-				       &rows->insert.stmt, NULL);
+		r = sqlite3_prepare_v3(handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &rows->insert,
+				       NULL);
 	sqlite3_free(sql);
 	return db_errno(handle, r);
 }
@@ -209,15 +210,23 @@ static int prepare(struct rows *rows)
 static int store_batch(void *context)
 {
 	struct rows *rows = context;
+	int r = rows->chunks ? chunk_writer_add(rows->chunks, rows->sent, rows->n_sent) : 0;
 
-	return chunk_writer_add(rows->chunks, rows->sent, rows->n_sent);
+	if (r == 0 && rows->insert) {
+		r = db_errno(rows->db->handle, sqlite3_step(rows->insert));
+		sqlite3_reset(rows->insert);
+	}
+	return r;
 }
 
-static int prepare_chunks(struct rows *rows)
+static int prepare(struct rows *rows)
 {
-	rows->insert.work = store_batch;
-	rows->insert.context = rows;
-	return chunk_writer_open(rows->db, rows->table, &rows->chunks);
+	sqlite3 *handle = rows->db->handle;
+	const char *table = rows->table->name;
+	int r = compact_has_chunks(table) ? chunk_writer_open(rows->db, rows->table, &rows->chunks)
+					  : 0;
+
+	return r < 0 || compact_is(handle, table) ? r : prepare_insert(rows);
 }
 
 int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_rows)
@@ -229,13 +238,14 @@ int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_r
 	rows->table = table;
 	rows->n_columns = strlen(table->types);
 	rows->n_batch = BATCH_BYTES / (rows->n_columns * sizeof(*rows->cells));
+	rows->store = (struct db_job){ .work = store_batch, .context = rows };
 	rows->module = sqlite3_mprintf("feed_%s", table->name);
 	if (!rows->module)
 		return -ENOMEM;
 
 	int r = db->writer ? 0 : db_writer_open(&db->writer);
 	if (r == 0)
-		r = compact_is(db->handle, table->name) ? prepare_chunks(rows) : prepare(rows);
+		r = prepare(rows);
 	if (r < 0)
 		return r;
 	*ret_rows = steal_ptr(&rows);
@@ -245,10 +255,9 @@ int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_r
 /* Wait for the batch that the writer has, and see how it went. */
 static int settle(struct rows *rows)
 {
-	db_writer_wait(rows->db->writer, &rows->insert);
+	db_writer_wait(rows->db->writer, &rows->store);
 	if (rows->n_sent > 0 && rows->error == 0)
-		rows->error = rows->chunks ? rows->insert.result
-					   : db_errno(rows->db->handle, rows->insert.result);
+		rows->error = rows->store.result;
 	rows->n_sent = 0;
 	return rows->error;
 }
@@ -267,7 +276,7 @@ static int send(struct rows *rows)
 	rows->cells = sent;
 	rows->n = 0;
 	rows->n_room = n_sent_room;
-	db_writer_give(rows->db->writer, &rows->insert);
+	db_writer_give(rows->db->writer, &rows->store);
 	return 0;
 }
 
@@ -282,7 +291,7 @@ int rows_flush(struct rows *rows)
 
 int rows_start_again(struct rows *rows)
 {
-	if (!rows->chunks) /* a plain table takes ids in any order */
+	if (!rows->chunks) /* other tables take ids in any order */
 		return 0;
 	if (rows_flush(rows) == 0)
 		rows->error = chunk_writer_next_series(rows->chunks);

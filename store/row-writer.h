@@ -1,9 +1,9 @@
 #pragma once
 /*
- * Rows of numbers into a table, fast: filled in place, and taken over by the database in batches
- * with INSERT ... SELECT from an in-process virtual table (no bind and step per row), by a thread
- * of its own (writer-thread.h). Into a table of a compact database (compact.h) the same batches go
- * as chunks.
+ * Rows of numbers into a table, fast: filled in place, and taken over in batches by a thread of its
+ * own (writer-thread.h). Of a table with chunks (compact.h) the batch becomes chunks. Where the
+ * table is a real one, the same batch goes into it with INSERT ... SELECT from an in-process
+ * virtual table: no bind and step per row.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -11,16 +11,14 @@ struct db_writer {
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	struct db_job *job; /* to be taken, or being executed */
+	struct db_job *job; /* to be taken, or being done */
 	bool ends;
 };
 
 static void execute(struct db_writer *writer, struct db_job *job)
 {
 	pthread_mutex_unlock(&writer->mutex);
-	int result = job->stmt ? sqlite3_step(job->stmt) : job->work(job->context);
-	if (job->stmt)
-		sqlite3_reset(job->stmt);
+	int result = job->work(job->context);
 	pthread_mutex_lock(&writer->mutex);
 	job->result = result;
 	job->is_going = false;

@@ -1,30 +1,28 @@
 #pragma once
 /*
- * A thread that executes prepared statements of a database, one at a time, while its owner goes on:
- * SQLite's half of an import runs on another processor. SQLite's own mutex keeps the owner's
- * statements and the thread's apart.
+ * A thread that does jobs, one at a time, while its owner goes on: the database's half of an import
+ * runs on another processor. SQLite's own mutex keeps the owner's statements and the thread's
+ * apart.
  */
-#include <sqlite3.h>
 
 struct db_writer;
 
-/* A statement, or a function, that was given away, until it has been executed. */
+/* What was given away, until it has been done. */
 struct db_job {
-	sqlite3_stmt *stmt; /* NULL: work(context) is called */
-	int (*work)(void *context);
+	int (*work)(void *context); /* 0 or a negative errno */
 	void *context;
-	int result; /* of SQLite: SQLITE_DONE when it went well; or what work returned */
+	int result; /* what work returned */
 	int is_going; /* private */
 };
 
 /* Start the thread. It takes no signals. Returns 0 or a negative errno. */
 int db_writer_open(struct db_writer **ret_writer);
 
-/* Execute what was given, and end the thread. Accepts NULL, returns NULL. */
+/* Do what was given, and end the thread. Accepts NULL, returns NULL. */
 struct db_writer *db_writer_close(struct db_writer *writer);
 
 /* Give a job away, after those before it have been taken. It must stay until db_writer_wait(). */
 void db_writer_give(struct db_writer *writer, struct db_job *job);
 
-/* Wait until the job has been executed; at once for one that was never given. */
+/* Wait until the job has been done; at once for one that was never given. */
 void db_writer_wait(struct db_writer *writer, struct db_job *job);

@@ -29,7 +29,7 @@ bool compact_is(sqlite3 *db, const char *table)
 	return r == 1;
 }
 
-static bool is_compact_table(const char *name, size_t n)
+static bool has_chunks(const char *name, size_t n)
 {
 	for (size_t i = 0; i < N_TABLES; i++) {
 		if (strlen(tables[i]) == n && strncmp(tables[i], name, n) == 0)
@@ -38,11 +38,16 @@ static bool is_compact_table(const char *name, size_t n)
 	return false;
 }
 
-bool compact_is_part(sqlite3 *db, const char *table)
+bool compact_has_chunks(const char *table)
+{
+	return has_chunks(table, strlen(table));
+}
+
+bool compact_is_part(const char *table)
 {
 	const char *end = strrchr(table, '_');
 
-	return end && is_compact_table(table, (size_t)(end - table)) && compact_is_database(db) &&
+	return end && has_chunks(table, (size_t)(end - table)) &&
 	       (strcmp(end, "_chunk") == 0 || strcmp(end, "_column") == 0);
 }
 
@@ -131,15 +136,15 @@ static const char readme_sql[] =
 	" `memsight analyze -o X.db TRACE'' makes a database of plain tables.' AS text";
 /* clang-format on */
 
-int compact_make(struct db *db)
+int compact_make(struct db *db, bool is_compact)
 {
-	int r = db_exec(db, readme_sql);
+	int r = is_compact ? db_exec(db, readme_sql) : 0;
 
 	for (size_t i = 0; i < N_TABLES && r == 0; i++) {
 		r = run(db, chunk_sql, tables[i], NULL);
 		if (r == 0)
 			r = run(db, column_sql, tables[i], NULL);
-		if (r == 0)
+		if (r == 0 && is_compact)
 			r = change_table(db, tables[i],
 					 "CREATE VIRTUAL TABLE \"%w\" USING " CHUNK_MODULE "(%s)");
 	}
@@ -167,7 +172,7 @@ static bool is_for_compact(const char *sql)
 {
 	const char *table = strstr(sql, " ON ");
 
-	return table && is_compact_table(table + 4, strcspn(table + 4, "( "));
+	return table && has_chunks(table + 4, strcspn(table + 4, "( "));
 }
 
 int compact_make_indexes(struct db *db, const char *sql)

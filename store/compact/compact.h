@@ -1,7 +1,9 @@
 #pragma once
 /*
- * Compact databases: `allocation`, `sample` and `touch` are virtual tables (virtual-table.h) of the
- * same names and columns as the plain ones, made from the plain schema, whatever columns it has.
+ * Rows of `allocation`, `sample` and `touch` are in chunks (chunk-store.h) in every database. In a
+ * compact one the tables themselves are virtual (virtual-table.h), with the names and columns of
+ * the plain schema, whatever columns it has. In a plain one they are real and hold the same rows
+ * once more, for programs that know nothing of chunks.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -10,19 +12,25 @@
 
 struct db;
 
-/* Whether a table of the database is compact. */
+/* Whether rows of a table of this name are in chunks. */
+bool compact_has_chunks(const char *table);
+
+/* Whether a table of the database is virtual. */
 bool compact_is(sqlite3 *db, const char *table);
 
-/* Whether a table holds a part of a compact one (chunk-store.h). */
-bool compact_is_part(sqlite3 *db, const char *table);
+/* Whether a table holds chunks of another one. */
+bool compact_is_part(const char *table);
 
 /* Whether the database is: all of the tables, or none, are. */
 bool compact_is_database(sqlite3 *db);
 
-/* Put virtual tables in the place of plain ones, which must be empty. 0 or a negative errno. */
-int compact_make(struct db *db);
+/*
+ * Add tables for chunks to the plain ones, which must be empty; is_compact: put virtual tables in
+ * their place. 0 or a negative errno.
+ */
+int compact_make(struct db *db, bool is_compact);
 
-/* Delete a run's rows of a compact table. 0 or a negative errno. */
+/* Delete a run's chunks of a table. 0 or a negative errno. */
 int compact_delete_run(struct db *db, const char *table, int64_t run_id);
 
 /*
