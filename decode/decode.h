@@ -6,10 +6,11 @@
  * The registers of a sample are the state just before the instruction at ip. Its operands are
  * therefore exact. From there the code is emulated forward: registers, flags, stores of the window,
  * the sampled stack bytes and constant data feed each other; whatever is not known stays unknown,
- * bit for bit, and is never guessed. Two assumptions are made, and only these: no signal handler
+ * bit for bit, and is never guessed. Three assumptions are made, and only these: no signal handler
  * or other thread changes the words that the window itself has stored or that lie on the sampled
- * stack; and a store to an unknown address does not hit return addresses or registers saved by
- * push (ret, pop and leave still read those; any other load of the stack is then unknown).
+ * stack; a store to an unknown address does not hit return addresses or registers saved by
+ * push (ret, pop and leave still read those; any other load of the stack is then unknown); nor
+ * does it hit arguments on the stack of a function that makes no pointer into its frame.
  *
  *	decode_create(DECODE_MACHINE_X86_64, &memory, 0, &decoder);
  *	decode_window(decoder, &sample, DECODE_MAX_INSTRUCTIONS, &window);

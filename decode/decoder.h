@@ -5,6 +5,8 @@
 #include "decode/decode.h"
 #include "decode/hoisted.h"
 #include "decode/previous-instructions.h"
+#include "decode/past.h"
+#include "decode/slots.h"
 #include "decode/turn.h"
 #include "decode/x86/machine.h"
 
@@ -15,6 +17,8 @@ struct decoder {
 	struct targets targets;
 	struct turn_cache turns;
 	struct hoisted_cache hoisted;
+	struct slots_cache slots;
+	struct past past; /* of the window that is made */
 	struct vectors vectors; /* of the window that is made */
 	uint64_t n_decoded;
 	unsigned estimators;

@@ -17,7 +17,7 @@ struct search {
 	const struct block_code *code;
 	struct decode_sample sample; /* ip is where the way has come to */
 	uint64_t ip;
-	uint64_t goals[2];
+	uint64_t goals[2]; /* 0: none, as far as is known */
 	bool has_chosen;
 	struct turn_entry *entry;
 };
@@ -88,7 +88,7 @@ static bool choose(struct search *search, const struct behind_entry *way)
 {
 	struct turn_entry by_line, by_branch;
 
-	if (search->has_chosen || way->way != BEHIND_EITHER)
+	if (search->has_chosen || way->way != BEHIND_EITHER || !search->goals[0])
 		return false;
 	search->has_chosen = true;
 	search->entry->n_sure = search->entry->n;
@@ -117,7 +117,8 @@ static void fill(const struct block_code *code, const struct decode_sample *samp
 		.code = code,
 		.sample = *sample,
 		.ip = sample->ip,
-		.goals = { branch->immediate, branch->address + branch->bytes },
+		.goals = { branch ? branch->immediate : 0,
+			   branch ? branch->address + branch->bytes : 0 },
 		.entry = entry,
 	};
 
@@ -130,19 +131,19 @@ static const struct turn_entry *find_entry(const struct block_code *code, struct
 					   const struct decode_sample *sample,
 					   const struct instruction *branch)
 {
-	uint64_t hash = (sample->ip ^ branch->address << 20 ^ (uint64_t)sample->process << 40) *
+	uint64_t at = branch ? branch->address : 0;
+	uint64_t hash = (sample->ip ^ at << 20 ^ (uint64_t)sample->process << 40) *
 			UINT64_C(0x9e3779b97f4a7c15);
 	struct turn_entry *entry = &cache->entries[hash >> 40 & (TURN_SETS - 1)];
 	uint64_t version = decode_code_version(code->memory, sample, sample->ip - BEHIND_LOOK_BYTES,
 					       sample->ip + BEHIND_LOOK_BYTES - 1);
 
-	if (entry->address == sample->ip && entry->branch == branch->address &&
+	if (entry->address == sample->ip && entry->branch == at &&
 	    entry->process == sample->process && entry->version == version)
 		return entry;
-	*entry = (struct turn_entry){ .address = sample->ip,
-				      .branch = branch->address,
-				      .version = version,
-				      .process = sample->process };
+	*entry = (struct turn_entry){
+		.address = sample->ip, .branch = at, .version = version, .process = sample->process
+	};
 	fill(code, sample, branch, entry);
 	return entry;
 }
@@ -164,9 +165,8 @@ static bool is_by_stack(const struct decode_sample *sample, const struct decode_
 	return window->n_accesses > 0;
 }
 
-/* Whether it reads variables of the stack that no sample has. */
-static bool reads_hidden(const struct decode_sample *sample, const struct decode_access *accesses,
-			 uint32_t n)
+bool decode_turn_reads_hidden(const struct decode_sample *sample,
+			      const struct decode_access *accesses, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (accesses[i].is_read && is_on_stack(sample, &accesses[i]) &&
@@ -175,56 +175,25 @@ static bool reads_hidden(const struct decode_sample *sample, const struct decode
 	return false;
 }
 
-/* The accesses before ip, as far as it may have come that way; false: it cannot. */
-static bool note(const struct block_code *code, const struct decode_sample *sample,
-		 const struct turn_entry *entry, struct decode_window *window)
+const struct turn_entry *decode_turn_find(const struct block_code *code, struct turn_cache *cache,
+					  const struct decode_sample *sample,
+					  const struct decode_window *window)
 {
-	bool is_memory_as_then = true;
-	uint64_t next = sample->ip;
-	struct machine machine;
+	const struct instruction *found = code->find(code->user, sample, window->end_ip);
 
-	decode_machine_init(&machine, code->memory, sample);
-	window->n_behind = 0;
-	for (unsigned i = 0; i < entry->n; i++) {
-		uint64_t address = sample->ip + (uint64_t)(int64_t)entry->offsets[i];
-		const struct instruction *found = code->find(code->user, sample, address);
-		if (!found)
-			return false;
-		const struct instruction instruction = *found;
-		if (!decode_block_undo_checked(&machine, &instruction, next, is_memory_as_then))
-			return false;
-		is_memory_as_then = is_memory_as_then && !decode_block_writes(&instruction);
-		decode_recall(code, &machine, &instruction);
-		unsigned n = decode_block_accesses(&machine, &instruction,
-						   window->behind + window->n_behind);
-		for (; n > 0; n--)
-			window->behind[window->n_behind++].position = (uint16_t)(i + 1);
-		next = address;
-	}
-	return true;
+	if (!found || found->execute != decode_execute_jcc)
+		return NULL;
+	const struct instruction branch = *found;
+	const struct turn_entry *entry = find_entry(code, cache, sample, &branch);
+	if (!entry->is_turn || (entry->n_sure < entry->n && !is_by_stack(sample, window)))
+		return NULL;
+	return entry;
 }
 
-void decode_turn_find(const struct block_code *code, struct turn_cache *cache,
-		      const struct decode_sample *sample, struct decode_window *window)
+const struct turn_entry *decode_turn_way(const struct block_code *code, struct turn_cache *cache,
+					 const struct decode_sample *sample)
 {
-	if (!reads_hidden(sample, window->accesses, window->n_accesses) &&
-	    !reads_hidden(sample, window->behind, window->n_behind))
-		return;
-	const struct instruction *branch = code->find(code->user, sample, window->end_ip);
-	if (!branch || branch->execute != decode_execute_jcc)
-		return;
-	const struct turn_entry *entry = find_entry(code, cache, sample, branch);
-	if (!entry->is_turn || (entry->n_sure < entry->n && !is_by_stack(sample, window)))
-		return;
-
-	uint32_t n_behind = window->n_behind;
-	struct decode_access kept[2 * DECODE_MAX_BEHIND];
-	memcpy(kept, window->behind, n_behind * sizeof(kept[0]));
-	window->is_turn = note(code, sample, entry, window);
-	if (window->is_turn)
-		return;
-	memcpy(window->behind, kept, n_behind * sizeof(kept[0]));
-	window->n_behind = n_behind;
+	return find_entry(code, cache, sample, NULL);
 }
 
 void decode_turn_drop(struct turn_cache *cache, uint32_t process, uint64_t start, uint64_t end)

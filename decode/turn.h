@@ -15,7 +15,7 @@
 
 struct turn_entry {
 	uint64_t address; /* of ip; 0: free */
-	uint64_t branch;
+	uint64_t branch; /* 0: the way as far as it is sure */
 	uint64_t version; /* decode_code_version() of all that is looked at around ip */
 	uint32_t process;
 	uint8_t n; /* instructions between the branch's target and ip */
@@ -30,11 +30,20 @@ struct turn_cache {
 };
 
 /*
- * Where the window ended at a branch that is not known: fill window->behind with the accesses of
- * the turn before ip, and set window->is_turn, if it is one.
+ * The turn before ip, where the window ended at a branch that is not known and from which it is one
+ * turn of a loop; else NULL. Valid until the next call, as the other's.
  */
-void decode_turn_find(const struct block_code *code, struct turn_cache *cache,
-		      const struct decode_sample *sample, struct decode_window *window);
+const struct turn_entry *decode_turn_find(const struct block_code *code, struct turn_cache *cache,
+					  const struct decode_sample *sample,
+					  const struct decode_window *window);
+
+/* What surely ran right before ip, as far as nothing else leads in between. */
+const struct turn_entry *decode_turn_way(const struct block_code *code, struct turn_cache *cache,
+					 const struct decode_sample *sample);
+
+/* Whether any of the accesses reads variables of the stack that no sample has. */
+bool decode_turn_reads_hidden(const struct decode_sample *sample,
+			      const struct decode_access *accesses, uint32_t n);
 
 /* Forget what may have been found from code of process in [start, end). */
 void decode_turn_drop(struct turn_cache *cache, uint32_t process, uint64_t start, uint64_t end);

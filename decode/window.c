@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int decode_create(unsigned machine, const struct decode_memory *memory, size_t cache_entries,
 		  struct decoder **ret_decoder)
@@ -50,6 +51,7 @@ void decode_invalidate(struct decoder *decoder, uint32_t process, uint64_t start
 	decode_behind_drop(&decoder->behind, process, start, end);
 	decode_targets_drop(&decoder->targets, process, start, end);
 	decode_turn_drop(&decoder->turns, process, start, end);
+	decode_slots_drop(&decoder->slots, process, start, end);
 }
 
 void decode_set_estimators(struct decoder *decoder, unsigned estimators)
@@ -384,6 +386,37 @@ static struct block_code code_of(struct decoder *decoder)
 	};
 }
 
+/* Accesses before ip that are not known, where the way there was solved. */
+static void take_past(const struct past *past, struct decode_access *accesses, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < past->n_accesses; k++)
+			if (accesses[i].state == DECODE_UNKNOWN_REGISTER &&
+			    past->accesses[k].ip == accesses[i].ip &&
+			    past->accesses[k].is_write == accesses[i].is_write &&
+			    past->accesses[k].position == accesses[i].position) {
+				float share = accesses[i].share;
+
+				accesses[i] = past->accesses[k];
+				accesses[i].share = share;
+			}
+}
+
+/* The turn before ip, where the window ends with the branch that decides about another one. */
+static void take_turn(struct decoder *decoder, const struct block_code *code,
+		      const struct decode_sample *sample, struct decode_window *window)
+{
+	const struct turn_entry *turn = decode_turn_find(code, &decoder->turns, sample, window);
+	const struct slots *slots = decode_slots_find(&decoder->slots, code, sample);
+	struct past *past = &decoder->past;
+
+	if (!turn || !decode_past_solve(code, sample, slots, turn, past))
+		return;
+	memcpy(window->behind, past->accesses, past->n_accesses * sizeof(past->accesses[0]));
+	window->n_behind = past->n_accesses;
+	window->is_turn = true;
+}
+
 static void look_behind(struct decoder *decoder, const struct machine *machine,
 			struct decode_window *window)
 {
@@ -394,25 +427,35 @@ static void look_behind(struct decoder *decoder, const struct machine *machine,
 	/* A closed loop that tells all of its accesses needs no block. */
 	if (!is_loop || is_open(window))
 		decode_block_behind(&code, sample, window);
-	if (window->end == DECODE_END_UNKNOWN_BRANCH && is_level(machine) &&
-	    window->estimators & DECODE_BY_WINDOW)
-		decode_turn_find(&code, &decoder->turns, sample, window);
+	take_past(&decoder->past, window->behind, window->n_behind);
 	decode_stall_find(&code, sample, window);
 	if (is_loop)
 		take_turn_before(window);
+	else if (window->end == DECODE_END_UNKNOWN_BRANCH && is_level(machine) &&
+		 window->estimators & DECODE_BY_WINDOW &&
+		 (decode_turn_reads_hidden(sample, window->accesses, window->n_accesses) ||
+		  decode_turn_reads_hidden(sample, window->behind, window->n_behind)))
+		take_turn(decoder, &code, sample, window);
 }
 
+/* What is known before the window begins, beside the sample. */
+struct start {
+	const struct hoisted *hoisted; /* NULL: none */
+	const struct past *past; /* NULL: none */
+};
+
 /* From the sample on; constants of vector registers are taken as far as they are told. */
-static void run_window(struct decoder *decoder, struct machine *machine,
-		       const struct hoisted *hoisted, unsigned max_instructions,
-		       struct decode_window *window)
+static void run_window(struct decoder *decoder, struct machine *machine, const struct start *start,
+		       unsigned max_instructions, struct decode_window *window)
 {
 	const struct decode_sample *sample = machine->sample;
 
 	decode_machine_init(machine, &decoder->memory, sample);
 	decode_vectors_init(machine, &decoder->vectors);
-	if (hoisted)
-		decode_hoisted_take(hoisted, machine);
+	if (start->hoisted)
+		decode_hoisted_take(start->hoisted, machine);
+	if (start->past)
+		decode_past_take(start->past, machine);
 	window->end = DECODE_END_LIMIT;
 	window->end_ip = sample->ip;
 	window->head_ip = sample->ip;
@@ -436,10 +479,29 @@ static bool lacks_vectors(const struct decode_window *window)
 	return false;
 }
 
+/*
+ * Where the window reads variables that no sample has: what registers tell of them, and what ran
+ * right before. Whether there is any such.
+ */
+static bool look_past(struct decoder *decoder, const struct decode_sample *sample,
+		      const struct decode_window *window)
+{
+	const struct block_code code = code_of(decoder);
+
+	if ((window->end == DECODE_END_LOOP && !is_open(window)) ||
+	    !decode_turn_reads_hidden(sample, window->accesses, window->n_accesses))
+		return false;
+	const struct slots *slots = decode_slots_find(&decoder->slots, &code, sample);
+	const struct turn_entry *way = decode_turn_way(&code, &decoder->turns, sample);
+	return decode_past_solve(&code, sample, slots, way, &decoder->past) &&
+	       decoder->past.words_used;
+}
+
 int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 		  unsigned max_instructions, struct decode_window *ret_window)
 {
 	const struct block_code code = code_of(decoder);
+	struct start start = { NULL, NULL };
 	struct machine machine;
 
 	if (max_instructions == 0 || max_instructions > DECODE_MAX_INSTRUCTIONS)
@@ -450,16 +512,20 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	ret_window->n_stalled = 0;
 	ret_window->n_behind = 0;
 	ret_window->is_turn = false;
+	decoder->past.n_accesses = 0;
 	machine.sample = sample;
-	run_window(decoder, &machine, NULL, max_instructions, ret_window);
+	run_window(decoder, &machine, &start, max_instructions, ret_window);
 	if (!sample->vectors && lacks_vectors(ret_window)) {
-		const struct hoisted *hoisted =
-			decode_hoisted_find(&decoder->hoisted, &code, sample);
-
-		if (hoisted->n)
-			run_window(decoder, &machine, hoisted, max_instructions, ret_window);
+		start.hoisted = decode_hoisted_find(&decoder->hoisted, &code, sample);
+		if (start.hoisted->n)
+			run_window(decoder, &machine, &start, max_instructions, ret_window);
 	}
-	if (ret_window->n_instructions > 0 && !decoder->is_ahead_only)
-		look_behind(decoder, &machine, ret_window);
+	if (ret_window->n_instructions == 0 || decoder->is_ahead_only)
+		return 0;
+	if (look_past(decoder, sample, ret_window)) {
+		start.past = &decoder->past;
+		run_window(decoder, &machine, &start, max_instructions, ret_window);
+	}
+	look_behind(decoder, &machine, ret_window);
 	return 0;
 }

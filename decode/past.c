@@ -1,0 +1,267 @@
+#include "decode/past.h"
+
+#include <string.h>
+
+#include "decode/x86/execute.h"
+
+#define MAX_STORES (2 * DECODE_MAX_TURN)
+
+struct step {
+	struct instruction instruction;
+	struct value before[DECODE_N_REGS]; /* as far as it is known from what ran later */
+};
+
+struct range {
+	uint64_t address;
+	uint64_t n_bytes;
+};
+
+struct solver {
+	const struct block_code *code;
+	struct decode_sample sample; /* without stack: it is of ip's time */
+	const struct slots *slots;
+	unsigned n;
+	struct step steps[DECODE_MAX_TURN]; /* nearest first */
+	struct range stores[MAX_STORES]; /* of the way so far */
+	unsigned n_stores;
+	bool is_lost; /* one of them at an unknown address */
+	unsigned n_first; /* words that are as some later load tells from the begin on */
+	struct machine_word first[MACHINE_WORDS];
+	struct past *past;
+};
+
+static bool unite(struct value *value, struct value more)
+{
+	bool agrees = !((value->bits ^ more.bits) & value->known & more.known);
+
+	*value = value_unite(*value, more);
+	return agrees;
+}
+
+/* ---- Back ---- */
+
+/* What the result tells of the register that it was made of: that, and what is known of it. */
+static unsigned find_source(const struct instruction *instruction, struct value result,
+			    struct value *ret_value)
+{
+	const struct operand *to = &instruction->operands[0], *from = &instruction->operands[1];
+	const struct memory_operand *lea = &instruction->memory[0];
+	bool is_reg = from->kind == OPERAND_REG && from->shift == 0 && to->shift == 0;
+	uint64_t mask = 0;
+
+	*ret_value = result;
+	if ((instruction->execute == decode_execute_mov ||
+	     instruction->execute == decode_execute_movsx) &&
+	    is_reg) {
+		mask = value_mask(from->bits);
+	} else if (instruction->execute == decode_execute_widen) {
+		mask = value_mask(instruction->width / 2);
+		from = to;
+	}
+	if (mask) {
+		ret_value->known &= mask;
+		ret_value->bits &= mask;
+		return instruction->execute == decode_execute_widen ? DECODE_AX : from->reg;
+	}
+	if (instruction->execute == decode_execute_shl && from->kind == OPERAND_IMMEDIATE &&
+	    to->bits == 64) {
+		*ret_value = (struct value){ result.bits >> (instruction->immediate & 63),
+					     result.known >> (instruction->immediate & 63) };
+		return to->reg;
+	}
+	if (instruction->execute != decode_execute_lea || to->bits != 64 ||
+	    lea->flags & MEMORY_32BIT || (lea->base != REG_ZERO && lea->index != REG_ZERO) ||
+	    !value_is_exact(result))
+		return REG_ZERO;
+	unsigned shift = lea->base == REG_ZERO && lea->scale ? __builtin_ctz(lea->scale) : 0;
+	*ret_value = (struct value){ (result.bits - (uint64_t)lea->displacement) >> shift,
+				     UINT64_MAX >> shift };
+	return lea->base == REG_ZERO ? lea->index : lea->base;
+}
+
+static bool go_back(struct solver *solver, const struct turn_entry *way)
+{
+	bool is_memory_as_then = true;
+	uint64_t next = solver->sample.ip;
+	struct machine machine;
+
+	decode_machine_init(&machine, solver->code->memory, &solver->sample);
+	for (solver->n = 0; solver->n < way->n; solver->n++) {
+		struct step *step = &solver->steps[solver->n];
+		const struct instruction *found = solver->code->find(
+			solver->code->user, &solver->sample,
+			solver->sample.ip + (uint64_t)(int64_t)way->offsets[solver->n]);
+		struct value result, source;
+
+		if (!found)
+			return false;
+		step->instruction = *found;
+		found = &step->instruction;
+		result = found->execute == decode_execute_widen ? machine.regs[DECODE_AX]
+			 : found->operands[0].kind == OPERAND_REG
+				 ? machine.regs[found->operands[0].reg]
+				 : value_unknown();
+		if (!decode_block_undo_checked(&machine, found, next, is_memory_as_then))
+			return false;
+		unsigned reg = find_source(found, result, &source);
+		if (reg < DECODE_N_REGS && reg != DECODE_IP && !unite(&machine.regs[reg], source))
+			return false;
+		memcpy(step->before, machine.regs, sizeof(step->before));
+		is_memory_as_then = is_memory_as_then && !decode_block_writes(found);
+		next = found->address;
+	}
+	return true;
+}
+
+/* ---- And forward ---- */
+
+static bool has_stored(const struct solver *solver, uint64_t address, uint64_t n_bytes)
+{
+	for (unsigned i = 0; i < solver->n_stores; i++)
+		if (address - solver->stores[i].address < solver->stores[i].n_bytes ||
+		    solver->stores[i].address - address < n_bytes)
+			return true;
+	return solver->is_lost || solver->n_stores == MAX_STORES;
+}
+
+/* A word that was loaded is what the register got. */
+static void learn(struct solver *solver, struct machine *machine,
+		  const struct instruction *instruction, const struct value *after)
+{
+	const struct operand *to = &instruction->operands[0], *from = &instruction->operands[1];
+	struct value address = machine->addresses[0];
+
+	if ((instruction->execute != decode_execute_mov &&
+	     instruction->execute != decode_execute_movsx) ||
+	    to->kind != OPERAND_REG || to->shift || from->kind != OPERAND_MEMORY ||
+	    !value_is_exact(address) || instruction->memory[0].size > 8)
+		return;
+	unsigned n_bytes = instruction->memory[0].size;
+	struct value word =
+		decode_machine_load(machine, address.bits, n_bytes, MACHINE_READER_DATA);
+	struct value read = after[to->reg];
+	uint64_t mask = value_mask(n_bytes * 8);
+
+	read.bits &= mask;
+	read.known &= mask;
+	if (!(read.known & ~word.known) || !unite(&word, read))
+		return;
+	decode_machine_store(machine, address.bits, n_bytes, word);
+	if (solver->n_first < MACHINE_WORDS && !has_stored(solver, address.bits, n_bytes) &&
+	    (word.known & mask) == mask && (n_bytes == 4 || n_bytes == 8))
+		solver->first[solver->n_first++] =
+			(struct machine_word){ .address = address.bits,
+					       .value = { word.bits & mask, mask } };
+}
+
+static void note_stores(struct solver *solver, const struct machine *machine,
+			const struct instruction *instruction)
+{
+	for (unsigned i = 0; i < instruction->n_memory; i++) {
+		const struct memory_operand *operand = &instruction->memory[i];
+
+		if (!(operand->flags & MEMORY_WRITE))
+			continue;
+		if (!value_is_exact(machine->addresses[i]) || solver->n_stores == MAX_STORES)
+			solver->is_lost = true;
+		else
+			solver->stores[solver->n_stores++] =
+				(struct range){ machine->addresses[i].bits,
+						(uint64_t)operand->size * operand->count };
+	}
+}
+
+static bool run_step(struct solver *solver, struct machine *machine, unsigned i)
+{
+	const struct step *step = &solver->steps[i];
+	const struct instruction *instruction = &step->instruction;
+	struct past *past = solver->past;
+	struct value after[DECODE_N_REGS];
+
+	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++) {
+		if (reg != DECODE_IP && !unite(&machine->regs[reg], step->before[reg]))
+			return false;
+		after[reg] = i ? solver->steps[i - 1].before[reg]
+			       : value_exact(solver->sample.regs[reg]);
+	}
+	machine->next = instruction->address + instruction->bytes;
+	machine->end = MACHINE_GOES_ON;
+	decode_machine_prepare(machine, instruction);
+	/* From the last one on: the nearest is to be the first. */
+	past->n_accesses -= instruction->n_memory;
+	decode_block_accesses(machine, instruction, past->accesses + past->n_accesses);
+	for (unsigned k = 0; k < instruction->n_memory; k++)
+		past->accesses[past->n_accesses + k].position = (uint16_t)(i + 1);
+	instruction->execute(machine, instruction);
+	note_stores(solver, machine, instruction);
+	learn(solver, machine, instruction, after);
+	return true;
+}
+
+static bool go_forward(struct solver *solver, struct machine *machine)
+{
+	struct past *past = solver->past;
+
+	decode_machine_init(machine, solver->code->memory, &solver->sample);
+	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++)
+		machine->regs[reg] = value_unknown();
+	machine->is_data_lost = true;
+	decode_slots_take(solver->slots, machine);
+	for (unsigned i = 0; i < solver->n_first; i++)
+		decode_machine_store(machine, solver->first[i].address,
+				     (unsigned)__builtin_popcountll(solver->first[i].value.known) /
+					     8,
+				     solver->first[i].value);
+	solver->n_stores = 0;
+	solver->is_lost = false;
+	past->n_accesses = 0;
+	for (unsigned i = 0; i < solver->n; i++)
+		past->n_accesses += solver->steps[i].instruction.n_memory;
+	for (unsigned i = solver->n; i > 0; i--)
+		if (!run_step(solver, machine, i - 1))
+			return false;
+	for (unsigned i = 0; i < solver->n; i++)
+		past->n_accesses += solver->steps[i].instruction.n_memory;
+	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++) {
+		uint64_t known = machine->regs[reg].known;
+
+		if (reg != DECODE_IP && reg != DECODE_FLAGS &&
+		    (machine->regs[reg].bits ^ solver->sample.regs[reg]) & known)
+			return false;
+	}
+	return true;
+}
+
+bool decode_past_solve(const struct block_code *code, const struct decode_sample *sample,
+		       const struct slots *slots, const struct turn_entry *way,
+		       struct past *ret_past)
+{
+	struct solver solver;
+	struct machine machine;
+
+	solver.code = code;
+	solver.sample = *sample;
+	solver.sample.stack = NULL;
+	solver.slots = slots;
+	solver.n_first = 0;
+	solver.past = ret_past;
+	ret_past->n_accesses = 0;
+	ret_past->words_used = 0;
+	if (!go_back(&solver, way) || !go_forward(&solver, &machine) ||
+	    (solver.n_first > 0 && !go_forward(&solver, &machine))) {
+		ret_past->n_accesses = 0;
+		return false;
+	}
+	/* What the function's own words are they stay, wherever it stored. */
+	decode_slots_take(slots, &machine);
+	ret_past->words_used = machine.words_used & machine.words_stable;
+	memcpy(ret_past->words, machine.words, sizeof(machine.words));
+	return true;
+}
+
+void decode_past_take(const struct past *past, struct machine *machine)
+{
+	memcpy(machine->words, past->words, sizeof(machine->words));
+	machine->words_used = past->words_used;
+	machine->words_stable = past->words_used;
+}

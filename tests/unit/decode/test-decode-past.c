@@ -1,0 +1,184 @@
+/* Variables below the stack pointer: what registers, and what ran right before, tell of them. */
+#include "decode/decode.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tests/unit/decode/flat.h"
+#include "tests/support/suite.h"
+
+#ifdef __x86_64__
+
+#define HEAP  UINT64_C(0x555500001000)
+#define FRAME UINT64_C(0x7ffd00001000)
+
+/* `name`_ip is the sampled instruction, 9: the one that is looked at. */
+#define PROGRAM(name, before, behind)                                                              \
+	__asm__(".pushsection .rodata\n.intel_syntax noprefix\n" #name "_start:\n"                 \
+		".rept 12\nmov eax, [rip+0x1000]\nlea rcx, [rax+8]\n.endr\nret\n"                  \
+		".balign 16, 0x90\n" before "\n" #name "_ip:\n" behind "\n" #name                  \
+		"_end:\n.att_syntax prefix\n.popsection");                                         \
+	extern const uint8_t name##_start[], name##_ip[], name##_end[]
+
+#define ENTER "push rbp\nmov rbp, rsp\n"
+#define LEAVE "pop rbp\nret"
+#define LOOP  "mov rax, [rbp-8]\nmov ecx, [rax]\nmov eax, [rbp-16]\ntest eax, eax\njne 1b\n" LEAVE
+
+PROGRAM(argument, ENTER "mov [rbp-8], rdi\nmov [rbp-16], esi\n1: nop\n", LOOP);
+PROGRAM(argument_gone, ENTER "mov [rbp-8], rdi\n1: xor edi, edi\n", LOOP);
+PROGRAM(variable, ENTER "mov [rbp-8], rdi\n1: inc qword ptr [rbp-8]\n", LOOP);
+PROGRAM(other_way, ENTER "test esi, esi\nje 1f\nmov [rbp-8], rdi\n1: nop\n", LOOP);
+/* Stores through a pointer: nobody has the frame's address, or somebody may. */
+PROGRAM(stored, ENTER "mov [rbp-8], rdi\n1: mov [rdx], ecx\n", LOOP);
+PROGRAM(handed_out, ENTER "lea rdx, [rbp-8]\nmov [rbp-8], rdi\n1: mov [rdx], ecx\n", LOOP);
+PROGRAM(no_frame, "mov [rbp-8], rdi\n1: mov [rdx], ecx\n", LOOP);
+
+/* A load, or a store, that just ran tells the word: the index at -16, the pointer at -8. */
+PROGRAM(loaded,
+	ENTER "2: mov eax, [rbp-16]\ncdqe\nlea rdx, [rax*8]\nmov rax, [rbp-8]\n"
+	      "add dword ptr [rbp-16], 1\n",
+	"mov ecx, [rbp-16]\nmov rax, [rbp-8]\nmov rcx, [rax+rcx*8]\n" LEAVE);
+PROGRAM(put, ENTER "mov [rbp-8], rbx\nmov rax, [rbp-16]\nmov [rax], ecx\n",
+	"mov rdx, [rbp-8]\nmov ecx, [rdx]\n" LEAVE);
+/* A later load tells what an earlier one, whose register is gone, has read. */
+PROGRAM(twice, ENTER "mov rax, [rbp-8]\nmov rax, [rax+16]\nmov rax, [rbp-8]\n",
+	"mov ecx, [rbp-16]\nmov eax, [rax]\n" LEAVE);
+
+static struct flat flat;
+static struct decoder *decoder;
+static struct decode_sample sample;
+static struct decode_window window;
+
+static void setup(void)
+{
+	struct decode_memory memory = flat_memory(&flat);
+
+	flat = (struct flat){ 0 };
+	sample = (struct decode_sample){ 0 };
+	sample.regs[DECODE_SP] = sample.regs[DECODE_BP] = FRAME;
+	ck_assert_int_eq(decode_create(DECODE_MACHINE_X86_64, &memory, 64, &decoder), 0);
+}
+
+static void teardown(void)
+{
+	decoder = decode_destroy(decoder);
+}
+
+static void run(const uint8_t *start, const uint8_t *ip, const uint8_t *end)
+{
+	if (flat.code != start)
+		decode_invalidate(decoder, 0, 0, UINT64_MAX);
+	flat.code = start;
+	flat.code_bytes = (size_t)(end - start);
+	sample.ip = FLAT_CODE_START + (uint64_t)(ip - start);
+	ck_assert_int_eq(decode_window(decoder, &sample, DECODE_MAX_INSTRUCTIONS, &window), 0);
+}
+#define RUN(name) run(name##_start, name##_ip, name##_end)
+
+START_TEST(an_argument_is_as_its_register_says)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	sample.regs[DECODE_SI] = 3;
+	RUN(argument);
+	ck_assert_int_eq(window.end, DECODE_END_LOOP);
+	ck_assert_uint_eq(window.n_accesses, 3);
+	ck_assert_uint_eq(window.accesses[1].address, HEAP);
+	RUN(argument); /* kept */
+	ck_assert_int_eq(window.end, DECODE_END_LOOP);
+	sample.regs[DECODE_SI] = 0;
+	RUN(argument);
+	ck_assert_int_eq(window.end, DECODE_END_RETURN);
+}
+END_TEST
+
+static void check_not_known(void)
+{
+	ck_assert_uint_ge(window.n_accesses, 2);
+	ck_assert_uint_eq(window.accesses[0].address, FRAME - 8);
+	ck_assert_int_eq(window.accesses[1].state, DECODE_UNKNOWN_REGISTER);
+}
+
+START_TEST(a_register_that_is_used_again_tells_no_argument)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	RUN(argument_gone);
+	check_not_known();
+	RUN(variable);
+	check_not_known();
+	RUN(other_way);
+	check_not_known();
+}
+END_TEST
+
+START_TEST(stores_elsewhere_leave_a_frame_alone_that_nobody_points_to)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	sample.regs[DECODE_DX] = HEAP + 4096;
+	RUN(stored);
+	ck_assert_uint_eq(window.accesses[1].address, HEAP);
+	RUN(handed_out);
+	check_not_known();
+	RUN(no_frame);
+	check_not_known();
+}
+END_TEST
+
+START_TEST(what_was_loaded_tells_the_word_that_was_read)
+{
+	sample.regs[DECODE_AX] = HEAP;
+	sample.regs[DECODE_DX] = 5 * 8;
+	RUN(loaded);
+	ck_assert_uint_eq(window.accesses[2].address, HEAP + 6 * 8);
+	ck_assert_int_eq(window.accesses[2].state, DECODE_RESOLVED);
+}
+END_TEST
+
+START_TEST(what_was_stored_is_lost_by_a_store_to_who_knows_where)
+{
+	sample.regs[DECODE_BX] = HEAP;
+	sample.regs[DECODE_AX] = HEAP + 4096;
+	RUN(put);
+	ck_assert_uint_eq(window.accesses[1].address, HEAP);
+	/* A frame's word through another pointer: it is that word. */
+	sample.regs[DECODE_AX] = FRAME - 8;
+	RUN(put);
+	ck_assert_uint_ne(window.accesses[1].address, HEAP);
+}
+END_TEST
+
+START_TEST(a_later_load_tells_what_an_earlier_one_read)
+{
+	sample.regs[DECODE_AX] = HEAP;
+	RUN(twice);
+	ck_assert_uint_ge(window.n_behind, 3);
+	ck_assert_uint_eq(window.behind[1].address, HEAP + 16);
+	ck_assert_int_eq(window.behind[1].state, DECODE_RESOLVED);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("decode-past");
+	TCase *tcase = tcase_create("past");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, an_argument_is_as_its_register_says);
+	tcase_add_test(tcase, a_register_that_is_used_again_tells_no_argument);
+	tcase_add_test(tcase, stores_elsewhere_leave_a_frame_alone_that_nobody_points_to);
+	tcase_add_test(tcase, what_was_loaded_tells_the_word_that_was_read);
+	tcase_add_test(tcase, what_was_stored_is_lost_by_a_store_to_who_knows_where);
+	tcase_add_test(tcase, a_later_load_tells_what_an_earlier_one_read);
+	suite_add_tcase(suite, tcase);
+
+	return suite_run(suite);
+}
+
+#else
+
+int main(void)
+{
+	puts("the programs of this test need an x86-64 assembler");
+	return 77;
+}
+
+#endif
