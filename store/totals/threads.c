@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "store/database.h"
 
 void thread_totals_finish(struct thread_totals *totals)
@@ -11,24 +12,12 @@ void thread_totals_finish(struct thread_totals *totals)
 	totals->items = NULL;
 }
 
-static int grow(struct thread_totals *totals, size_t at)
-{
-	size_t n_new = at + at / 2 + 16;
-	struct thread_total *items = reallocarray(totals->items, n_new, sizeof(*items));
-
-	if (!items)
-		return -1;
-	memset(items + totals->n_allocated, 0, (n_new - totals->n_allocated) * sizeof(*items));
-	totals->items = items;
-	totals->n_allocated = n_new;
-	return 0;
-}
-
 struct thread_total *thread_totals_at(struct thread_totals *totals, int64_t row)
 {
 	int64_t at = row - totals->first_row;
 
-	if (at < 0 || ((size_t)at >= totals->n_allocated && grow(totals, (size_t)at) < 0))
+	if (at < 0 || grow_array_to(&totals->items, (size_t)at, &totals->n_allocated,
+				    sizeof(*totals->items)) < 0)
 		return NULL;
 	if ((size_t)at >= totals->n)
 		totals->n = (size_t)at + 1;

@@ -5,34 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "store/database.h"
 #include "store/row-writer.h"
 #include "store/statement.h"
 #include "store/touch.h"
-
-/* Room for item number `at` in an array; new items are zero. Returns 0 or -ENOMEM. */
-static int reserve(void *array, size_t *n_allocated, size_t at, size_t item_bytes)
-{
-	void **items = array;
-
-	if (at < *n_allocated)
-		return 0;
-	size_t n_new = at + at / 2 + 64;
-	char *grown = reallocarray(*items, n_new, item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + *n_allocated * item_bytes, 0, (n_new - *n_allocated) * item_bytes);
-	*items = grown;
-	*n_allocated = n_new;
-	return 0;
-}
 
 int tally_init(struct tally *tally)
 {
 	*tally = (struct tally){ 0 };
 	timeline_init(&tally->timeline);
 	tally->n_sites = 1; /* 0 is "none yet" */
-	return reserve(&tally->sites, &tally->n_sites_allocated, 0, sizeof(*tally->sites));
+	return grow_array_to(&tally->sites, 0, &tally->n_sites_allocated, sizeof(*tally->sites));
 }
 
 void tally_finish(struct tally *tally)
@@ -52,8 +36,8 @@ void tally_finish(struct tally *tally)
 
 static int add_site(struct tally *tally, int64_t stack_id)
 {
-	int r = reserve(&tally->sites, &tally->n_sites_allocated, tally->n_sites,
-			sizeof(*tally->sites));
+	int r = grow_array_to(&tally->sites, tally->n_sites, &tally->n_sites_allocated,
+			      sizeof(*tally->sites));
 	if (r < 0)
 		return r;
 
@@ -70,8 +54,8 @@ static int add_site(struct tally *tally, int64_t stack_id)
 
 int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site)
 {
-	int r = reserve(&tally->site_of_stack, &tally->n_stacks, (size_t)stack_id,
-			sizeof(*tally->site_of_stack));
+	int r = grow_array_to(&tally->site_of_stack, (size_t)stack_id, &tally->n_stacks,
+			      sizeof(*tally->site_of_stack));
 	if (r == 0 && tally->site_of_stack[stack_id] == 0)
 		r = add_site(tally, stack_id);
 	if (r == 0)
