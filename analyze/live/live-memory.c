@@ -331,18 +331,21 @@ static bool answer_mapping(void *user, uint32_t process, uint64_t address,
 	return true;
 }
 
-static bool answer_unclaimed(void *user, uint32_t process, uint64_t address, uint64_t *ret_start,
-			     uint64_t *ret_end)
+static bool answer_mapped(void *user, uint32_t process, uint64_t address,
+			  struct owner_range *ret_range)
 {
 	const struct memory *memory = user;
 	const struct memory_image *image = known_image(memory, process);
 	const struct mapping *mapping = image ? mappings_find(&image->mappings, address) : NULL;
 
-	if (!mapping || mapping->seen != MAPPING_KERNEL || mapping->is_nested ||
-	    (mapping->path && mapping->path[0]))
+	if (!mapping)
 		return false;
-	*ret_start = mapping->address;
-	*ret_end = mapping_end(mapping);
+	*ret_range = (struct owner_range){
+		.start = mapping->address,
+		.end = mapping_end(mapping),
+		.is_unclaimed = mapping->seen == MAPPING_KERNEL && !mapping->is_nested &&
+				(!mapping->path || !mapping->path[0]),
+	};
 	return true;
 }
 
@@ -354,7 +357,7 @@ struct owner_memory memory_answers(struct memory *memory)
 		.was_block = answer_was_block,
 		.last_freed = answer_last_freed,
 		.mapping = answer_mapping,
-		.unclaimed = answer_unclaimed,
+		.mapped = answer_mapped,
 		.named = answer_named,
 		.unrecorded = answer_unrecorded,
 	};

@@ -191,15 +191,15 @@ void owners_saw_stack(struct owners *owners, uint32_t number, uint64_t stack_poi
 {
 	struct task_thread *thread = tasks_thread(owners->tasks, number);
 	const struct owner_memory *ask = &owners->memory;
-	uint64_t start, end;
+	struct owner_range range;
 
-	if (!thread || thread->stack_start || !ask->unclaimed ||
-	    !ask->unclaimed(ask->user, tasks_memory_of(owners->tasks, thread->image), stack_pointer,
-			    &start, &end) ||
-	    end - start <= TCB_BYTES)
+	if (!thread || thread->stack_start || !ask->mapped ||
+	    !ask->mapped(ask->user, tasks_memory_of(owners->tasks, thread->image), stack_pointer,
+			 &range) ||
+	    !range.is_unclaimed || range.end - range.start <= TCB_BYTES)
 		return;
-	thread->stack_start = start;
-	thread->stack_end = end;
+	thread->stack_start = range.start;
+	thread->stack_end = range.end;
 	thread->is_stack_seen = true;
 }
 
@@ -217,6 +217,29 @@ static bool in_thread(const struct task_thread *thread, uint64_t tls_bytes, uint
 	return true;
 }
 
+/* A stack's bounds may hold guard pages, which are not in its mapping. */
+static bool is_mapping_of_stack(const struct task_thread *thread, const struct owner_range *range)
+{
+	return range->is_unclaimed && thread->stack_end <= range->end &&
+	       range->end - range->start > (thread->stack_end - thread->stack_start) / 2;
+}
+
+/*
+ * Whether the memory of a thread's stack is another's yet at the time of the question. Before the
+ * thread starts, its parent has mapped the stack and writes at its end; what was there before that
+ * lies in another mapping.
+ */
+static bool is_others_yet(const struct owners *owners, const struct task_thread *thread,
+			  const struct owner_question *question, uint32_t memory)
+{
+	const struct owner_memory *ask = &owners->memory;
+	struct owner_range range;
+
+	return question->time_ns < thread->start_ns && ask->mapped &&
+	       ask->mapped(ask->user, memory, question->address, &range) &&
+	       !is_mapping_of_stack(thread, &range);
+}
+
 /* A thread of an image that lives at the time of the question. */
 static bool in_threads_of(struct owners *owners, uint32_t number,
 			  const struct owner_question *question, struct owner *ret_owner)
@@ -227,7 +250,9 @@ static bool in_threads_of(struct owners *owners, uint32_t number,
 	for (const struct task_thread *thread = process ? process->threads : NULL; thread;
 	     thread = thread->next) {
 		if (thread->end_ns >= question->time_ns &&
-		    in_thread(thread, tls_bytes, question->address, ret_owner))
+		    in_thread(thread, tls_bytes, question->address, ret_owner) &&
+		    !is_others_yet(owners, thread, question,
+				   tasks_memory_of(owners->tasks, thread->image)))
 			return true;
 	}
 	return false;

@@ -25,6 +25,12 @@ struct owner_mapping {
 	const char *path; /* NULL or "": anonymous */
 };
 
+struct owner_range {
+	uint64_t start;
+	uint64_t end;
+	bool is_unclaimed; /* anonymous, made by libc for itself, for no block */
+};
+
 /*
  * What heap and mappings know, at the moment up to which the events were merged. Given by the
  * import; each answers false when there is none and leaves its result untouched.
@@ -39,9 +45,8 @@ struct owner_memory {
 	bool (*last_freed)(void *user, uint32_t thread, struct owner_block *ret);
 	/* The mapping of an image that covers address. */
 	bool (*mapping)(void *user, uint32_t process, uint64_t address, struct owner_mapping *ret);
-	/* The anonymous mapping around address that libc made for itself, for no block. */
-	bool (*unclaimed)(void *user, uint32_t process, uint64_t address, uint64_t *ret_start,
-			  uint64_t *ret_end);
+	/* The range of the mapping around address, whoever made it. May be NULL. */
+	bool (*mapped)(void *user, uint32_t process, uint64_t address, struct owner_range *ret);
 	/* object_name.id of the name that the program gave to address; may be NULL. */
 	bool (*named)(void *user, uint32_t process, uint64_t address, int64_t *ret_id);
 	/* Why blocks of an image may be there that no event tells of; false: none. May be NULL. */

@@ -80,13 +80,18 @@ static bool find_mapping(void *user, uint32_t process, uint64_t address, struct 
 	return true;
 }
 
-static bool find_unclaimed(void *user, uint32_t process, uint64_t address, uint64_t *ret_start,
-			   uint64_t *ret_end)
+static bool find_mapped(void *user, uint32_t process, uint64_t address, struct owner_range *ret)
 {
-	(void)user;
-	*ret_start = UNCLAIMED;
-	*ret_end = UNCLAIMED_END;
-	return process == 1 && address >= UNCLAIMED && address < UNCLAIMED_END;
+	struct owner_mapping mapping;
+
+	if (process == 1 && address >= UNCLAIMED && address < UNCLAIMED_END)
+		*ret = (struct owner_range){ UNCLAIMED, UNCLAIMED_END, true };
+	else if (find_mapping(user, process, address, &mapping))
+		*ret = (struct owner_range){ address & -0x1000, (address & -0x1000) + 0x1000,
+					     false };
+	else
+		return false;
+	return true;
 }
 
 static uint64_t named_start, named_end; /* what the program called by a name; 0, 0: nothing */
@@ -111,8 +116,8 @@ static bool has_unrecorded(void *user, uint32_t process, enum owner_kind *ret_ki
 }
 
 static const struct owner_memory memory = {
-	NULL,	      find_block,     was_block,  last_freed,
-	find_mapping, find_unclaimed, find_named, has_unrecorded,
+	NULL,	      find_block,  was_block,  last_freed,
+	find_mapping, find_mapped, find_named, has_unrecorded,
 };
 
 static sqlite3 *db;
@@ -152,15 +157,21 @@ static int load_real(struct dl_phdr_info *info, size_t n_bytes, void *user)
 	return 0;
 }
 
-static void add_thread(uint32_t number, uint64_t stack_start, uint64_t stack_end, uint64_t fs_base)
+static void add_thread_at(uint32_t number, uint64_t stack_start, uint64_t stack_end,
+			  uint64_t fs_base, int64_t start_ns)
 {
 	struct trace_thread *record = make_thread(number, 1, 100 + number);
 
 	record->stack_start = stack_start;
 	record->stack_end = stack_end;
 	record->fs_base = fs_base;
-	ck_assert_int_eq(tasks_add_thread(tasks, record, 0), 0);
+	ck_assert_int_eq(tasks_add_thread(tasks, record, start_ns), 0);
 	free(record);
+}
+
+static void add_thread(uint32_t number, uint64_t stack_start, uint64_t stack_end, uint64_t fs_base)
+{
+	add_thread_at(number, stack_start, stack_end, fs_base, 0);
 }
 
 static void add_process(uint32_t number, uint32_t parent, enum ring_birth birth, int64_t time_ns)
@@ -376,6 +387,28 @@ START_TEST(the_stack_of_an_ended_thread_is_no_stack)
 	check(SECOND, 0, OWNER_unknown, 0);
 	ck_assert_int_eq(tasks_end_thread(tasks, 2, NOW), 0);
 	check(SECOND, 0, OWNER_stack, 32);
+}
+END_TEST
+
+START_TEST(memory_that_a_later_thread_has_as_stack_is_still_another_s)
+{
+	bool is_open;
+
+	add_thread_at(3, NESTED - 0x1000, NESTED + 0x100000, 0, NOW + 1);
+	ck_assert_int_ne(find(NESTED, 0, &is_open).kind, OWNER_stack);
+	check(NESTED + 0x1000, 0, OWNER_stack, 33); /* in no known mapping */
+	add_thread_at(3, NESTED - 0x1000, NESTED + 0x100000, 0, NOW);
+	check(NESTED, 0, OWNER_stack, 33);
+	add_thread_at(4, UNCLAIMED_END - 0x1000000, UNCLAIMED_END - 64, 0, NOW + 1);
+	check(UNCLAIMED, 0, OWNER_unknown, 0); /* a small mapping where the stack will end */
+}
+END_TEST
+
+START_TEST(a_stack_that_its_parent_prepares_is_the_thread_s)
+{
+	add_thread_at(3, UNCLAIMED, UNCLAIMED_END - 64, 0, NOW + 1);
+	check(UNCLAIMED, 0, OWNER_stack, 33);
+	check(UNCLAIMED_END - 65, 0, OWNER_stack, 33);
 }
 END_TEST
 
@@ -644,6 +677,8 @@ int main(void)
 	tcase_add_test(tcase, tls_of_a_second_thread_is_cut_out_of_its_stack);
 	tcase_add_test(tcase, a_thread_without_bounds_has_the_stack_that_its_stack_pointer_is_in);
 	tcase_add_test(tcase, the_stack_of_an_ended_thread_is_no_stack);
+	tcase_add_test(tcase, memory_that_a_later_thread_has_as_stack_is_still_another_s);
+	tcase_add_test(tcase, a_stack_that_its_parent_prepares_is_the_thread_s);
 	tcase_add_test(tcase, a_stack_without_a_known_start_holds_nothing);
 	tcase_add_test(tcase, an_untraced_image_has_its_maps_and_its_first_stack);
 	tcase_add_test(tcase, what_our_library_touches_is_the_tool_s);
