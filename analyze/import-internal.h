@@ -10,6 +10,7 @@
 #include "analyze/live/owners.h"
 #include "analyze/live/recording-gaps.h"
 #include "analyze/live/regions.h"
+#include "analyze/live/resident.h"
 #include "analyze/process/globals.h"
 #include "analyze/process/modules.h"
 #include "analyze/process/processes.h"
@@ -27,6 +28,7 @@ enum import_moment_kind {
 	IMPORT_MAP,
 	IMPORT_UNLOAD,
 	IMPORT_HEAP, /* mapping.path is "KIND\nPLACE" */
+	IMPORT_PAGES,
 	IMPORT_END,
 };
 
@@ -38,6 +40,7 @@ struct import_moment {
 	uint32_t parent;
 	int32_t status; /* of an end */
 	struct mapping mapping; /* its path is allocated */
+	struct resident_look *look; /* of IMPORT_PAGES, allocated */
 };
 
 /* The row of `run`, while it is found out. */
@@ -82,6 +85,7 @@ struct import {
 	struct memory *memory;
 	struct merge *merge;
 	struct losses losses;
+	struct resident_look look; /* of which parts have been read */
 	struct import_run run;
 	struct import_moment *moments; /* sorted from first_moment on, up to a commit */
 	size_t first_moment;

@@ -336,6 +336,32 @@ static int on_watch(struct import *import, const struct trace_record *record)
 	return samples_watched(import->samples, watch);
 }
 
+/* Parts follow each other; what is damaged is lost, and the rest goes on. */
+static int on_pages(struct import *import, const struct trace_record *record)
+{
+	const struct trace_pages *pages = (const struct trace_pages *)record;
+	struct import_moment moment = {
+		.time = import_order(import, pages->ticks),
+		.kind = IMPORT_PAGES,
+		.process = pages->process_id,
+	};
+	int r = resident_gather(&import->look, record);
+
+	if (r == -EBADMSG) {
+		resident_look_finish(&import->look);
+		return losses_count(&import->losses, "pages", "look at the pages damaged", 1);
+	}
+	if (r <= 0)
+		return r;
+	import_time(import, pages->end_ticks);
+	moment.look = malloc(sizeof(*moment.look));
+	if (!moment.look)
+		return -ENOMEM;
+	*moment.look = import->look;
+	import->look = (struct resident_look){ 0 };
+	return import_add_moment(import, &moment);
+}
+
 static int on_run_exit(struct import *import, const struct trace_record *record)
 {
 	const struct trace_exit *end = (const struct trace_exit *)record;
@@ -390,6 +416,7 @@ static const struct {
 	{ TRACE_RECORD_PERF_CLOCK, on_perf_clock },
 	{ TRACE_RECORD_PERIOD, on_period },
 	{ TRACE_RECORD_PAGE_NODES, on_page_nodes },
+	{ TRACE_RECORD_PAGES, on_pages },
 	{ TRACE_RECORD_WATCH, on_watch },
 	{ TRACE_RECORD_SOURCE_LEDGER, on_source_ledger },
 	{ TRACE_RECORD_RUN, on_run },

@@ -77,6 +77,26 @@ static int apply_heap(struct import *import, const struct import_moment *moment)
 	return memory_heap_range(import->memory, moment->process, &told);
 }
 
+static int apply_pages(struct import *import, const struct import_moment *moment)
+{
+	int64_t end_ns = import_time(import, moment->look->head.end_ticks);
+	int r = memory_look(import->memory, moment->process, moment->look, import->now_ns, end_ns);
+
+	if (r == -EBADMSG)
+		return losses_count(&import->losses, "pages", "look at the pages damaged", 1);
+	return r;
+}
+
+static void free_moment(struct import_moment *moment)
+{
+	free((char *)moment->mapping.path);
+	if (moment->look)
+		resident_look_finish(moment->look);
+	free(moment->look);
+	moment->mapping.path = NULL;
+	moment->look = NULL;
+}
+
 static int apply_moment(struct import *import)
 {
 	struct import_moment *moment = &import->moments[import->first_moment++];
@@ -100,12 +120,14 @@ static int apply_moment(struct import *import)
 	case IMPORT_HEAP:
 		r = apply_heap(import, moment);
 		break;
+	case IMPORT_PAGES:
+		r = apply_pages(import, moment);
+		break;
 	case IMPORT_END:
 		r = end_process(import, moment);
 		break;
 	}
-	free((char *)moment->mapping.path);
-	moment->mapping.path = NULL;
+	free_moment(moment);
 	return r;
 }
 
@@ -441,7 +463,8 @@ static int read_all(struct import *import)
 static void finish(struct import *import)
 {
 	for (size_t i = import->first_moment; i < import->n_moments; i++)
-		free((char *)import->moments[i].mapping.path);
+		free_moment(&import->moments[i]);
+	resident_look_finish(&import->look);
 	free(import->moments);
 	merge_close(import->merge);
 	samples_destroy(import->samples);

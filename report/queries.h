@@ -69,6 +69,11 @@ extern const char report_losses_sql[];
 extern const char report_losses_data_sql[]; /* with what sources tell, for CSV and JSON */
 extern const char report_losses_hints_sql[];
 
+/* resident.c: whose pages are resident */
+extern const char report_resident_sql[];
+extern const char report_resident_foot_sql[];
+extern const char report_resident_line_sql[]; /* of the overview; no row: not known */
+
 /* sites.c: who allocated */
 extern const char report_sites_sql[];
 extern const char report_sites_n_sql[];

@@ -258,6 +258,21 @@ const struct report reports[] = {
 		      TABLE_BYTES, TABLE_COUNT),
 	},
 	{
+		.name = "resident",
+		.has_lines = true,
+		.title = "What resident memory is, at the moment with most of it",
+		.nothing = "No look at the pages of a process was recorded.",
+		.note = "rss: resident bytes, all rows of a process add up to its own; beside: of"
+			" them, in pages that blocks keep resident and no live block fills (free"
+			" blocks, the allocator's words), divided by bytes where call sites share a"
+			" page; untouched: asked for, and never touched or given back to the"
+			" kernel; size: live bytes of blocks, bytes of mappings",
+		.foot_sql = report_resident_foot_sql,
+		.sql = report_resident_sql,
+		KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
+		      TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+	},
+	{
 		.name = "timeline",
 		.order = SELECTION_TIMELINE,
 		.scope = REPORT_OF_PART,

@@ -448,10 +448,13 @@ static void write_memory(FILE *out, sqlite3 *db, int64_t run)
 {
 	int64_t rss = report_sql_number(db, "SELECT max_rss FROM run WHERE id = :run", run);
 	auto_free char *mapped = report_sql_text(db, mapped_sql, run);
+	auto_free char *resident = report_sql_text(db, report_resident_line_sql, run);
 
 	if (rss <= 0 && !mapped)
 		return;
 	fprintf(out, "memory       max RSS %s\n", rss > 0 ? format_bytes(rss).text : "not known");
+	if (resident)
+		fprintf(out, "             %s\n", resident);
 	if (mapped)
 		fprintf(out,
 			"             mapped beside blocks at their peak: %s (touched or not)\n",

@@ -122,6 +122,7 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 	collector->signal_fd = signal_fd;
 	collector->wait_status = -1;
 	collector->interval_ns = MIN_INTERVAL_NS;
+	collector->pages_ns = collector_pages_interval(collector->options);
 	collector->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (collector->epoll_fd < 0)
 		return -errno;
@@ -232,6 +233,7 @@ int64_t collector_round(struct collector *collector)
 		return err;
 	tracker_attach_slots(&collector->tracker, &slots);
 	tracker_look_at_new(&collector->tracker);
+	collector_take_leaving(collector);
 	watches_round(&collector->watches, &collector->tracker.images, ticks);
 	collector->round_chunks = collector_max_chunks(collector, MAX_ROUND_CHUNKS);
 	return drain_round(&collector->drain, collector->round_chunks);
@@ -260,6 +262,8 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 		interval = elapsed * target / bytes;
 	if (samples_want_haste(&collector->samples) || watches_want_haste(&collector->watches))
 		most = HASTE_INTERVAL_NS + collector->now_ns % HASTE_INTERVAL_NS;
+	if (collector->pages_ns && (uint64_t)collector->pages_ns < most)
+		most = (uint64_t)collector->pages_ns;
 	if (interval > most)
 		interval = most;
 	if (interval < MIN_INTERVAL_NS)
@@ -297,6 +301,7 @@ static void sample_process(struct collector *collector, struct image *image)
 	sample.process_id = image->id;
 	pairs.n_bytes = sample.node_bytes;
 	trace_writer_record(collector->writer, &sample, sizeof(sample), &pairs, 1);
+	collector_saw_resident(collector, image, sample.rss_bytes);
 }
 
 static void sample_processes(struct collector *collector)
@@ -360,6 +365,7 @@ static int do_timed_work(struct collector *collector)
 		tracker_settle(&collector->tracker, clock_ticks(collector->clock));
 		collector->next_sample_ns = collector->now_ns + SAMPLE_NS;
 	}
+	collector_tick_pages(collector);
 	if (collector->now_ns >= collector->next_second_ns)
 		each_second(collector);
 	if (collector->now_ns < collector->retry_ns)

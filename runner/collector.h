@@ -57,6 +57,10 @@ struct collector {
 	uint64_t next_commit_ns;
 	uint64_t commit_interval_ns;
 	uint64_t next_sample_ns;
+	int64_t pages_ns; /* collector_pages_interval() */
+	uint64_t next_pages_ns;
+	uint32_t n_pages; /* snapshots so far */
+	bool said_pages; /* that they may not be looked at */
 	uint64_t last_round_ns;
 	uint64_t committed_ns;
 	uint64_t committed_ticks;
@@ -133,6 +137,17 @@ static inline uint64_t collector_tag(enum collector_tag tag, uint32_t value)
 {
 	return (uint64_t)tag << 32 | value;
 }
+/*
+ * collector-pages.c. So often pages are looked at (options.pages) beside peaks and ends, in ns; 0:
+ * only then, INT64_MAX: never. -EINVAL: it is no such text.
+ */
+int64_t collector_pages_interval(const struct run_options *options);
+/* A process ends and waits for us: look at its pages, and let it go. */
+void collector_take_leaving(struct collector *collector);
+/* So much of a process is resident: look at its pages when it is a peak. */
+void collector_saw_resident(struct collector *collector, struct image *image, uint64_t bytes);
+/* Look at all processes whose turn it is (--pages). */
+void collector_tick_pages(struct collector *collector);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);

@@ -77,6 +77,8 @@ struct run_options {
 	const char *const *watches; /* texts of --watch, NULL at the end; may be NULL */
 	bool watch_hot; /* free debug registers go round over the hottest lines */
 	uint32_t watch_rate; /* accesses a second that each may sample; 0: any number */
+	/* pages are also looked at so often: a duration, or "off": never; NULL: peaks and ends */
+	const char *pages;
 	bool private_samples; /* decode at once; store no registers, stacks or code */
 	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */
 	const struct run_fact *facts; /* what else the trace is to say of the run */

@@ -167,7 +167,14 @@ static void collect(struct run *run)
 
 int run_check(const struct run_options *options, char *message, size_t n_bytes)
 {
-	int err = samples_check(options, message, n_bytes);
+	int err = collector_pages_interval(options) < 0 ? -EINVAL : 0;
+
+	if (err < 0)
+		snprintf(message, n_bytes,
+			 "--pages: '%s' is neither `off' nor a time of 10ms or more, such as 100ms",
+			 options->pages);
+	else
+		err = samples_check(options, message, n_bytes);
 	int n = err == 0 && options->counters ? snprintf(message, n_bytes, "--counters: ") : 0;
 
 	return n > 0 ? pmu_counters_check(options->counters, message + n, n_bytes - (size_t)n)

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		9
+#define RING_VERSION		10
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_RECORD_BYTES	32u /* records are multiples of this and 32-aligned */
@@ -53,6 +53,7 @@
 /* ring_control.flags */
 #define RING_FLAG_FOLLOW    (1u << 0) /* exec and spawn hooks put our variables back */
 #define RING_FLAG_NULL_SINK (1u << 1) /* hooks run, nothing is stored */
+#define RING_FLAG_LEAVE	    (1u << 3) /* a process that ends waits for ring_process.leaving */
 #define RING_FLAG_API_MARKS (1u << 2) /* the program's own pause, resume and collect are ignored */
 
 /*
@@ -109,6 +110,14 @@ enum ring_birth {
 	RING_BIRTH_FORK, /* fork or clone without CLONE_VM of a traced image */
 };
 
+/* A process is about to end: the collector looks at its memory while it is still there. */
+enum ring_leaving {
+	RING_LEAVING_NOT,
+	RING_LEAVING_ASKED, /* by the program, which waits */
+	RING_LEAVING_SEEN, /* the collector looks */
+	RING_LEAVING_DONE, /* it has looked: go */
+};
+
 /*
  * One process image (fork or exec makes a new one). 192 bytes; counters are written by the program.
  */
@@ -144,7 +153,9 @@ struct ring_process {
 	/* events of threads in strict seccomp: no time stamp can be had */
 	_Atomic uint64_t n_sealed;
 	_Atomic uint64_t n_not_followed; /* programs started behind filters that would kill us */
-	uint64_t reserved1[2];
+	_Atomic uint32_t leaving; /* enum ring_leaving; a futex word */
+	uint32_t reserved2;
+	uint64_t reserved1[1];
 };
 _Static_assert(sizeof(struct ring_process) == 192, "ring_process is shared");
 

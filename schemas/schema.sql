@@ -105,6 +105,55 @@ CREATE TABLE process_sample (
     node_bytes TEXT              -- [bytes] JSON {"0": bytes, ...}; NULL: one node
 );
 
+-- Looks at all pages of a process. *How much was resident, and is it all explained?*
+CREATE TABLE page_snapshot (
+    id           INTEGER PRIMARY KEY, -- number of the row
+    run_id       INTEGER NOT NULL, -- `run.id`
+    process_id   INTEGER NOT NULL, -- `process.id`
+    time_ns      INTEGER NOT NULL, -- [ns] when the look began: blocks are those that lived then
+    end_ns       INTEGER NOT NULL, -- [ns] when it ended; the process ran on meanwhile, but for
+                                   -- `end`
+    reason       TEXT NOT NULL,    -- `peak`: more was resident than before, `tick`: `--pages`,
+                                   -- `end`: right before the process ended
+    way          TEXT NOT NULL,    -- `PAGEMAP_SCAN`, or `pagemap` of older kernels, which does not
+                                   -- tell pages of zeros and huge pages apart
+    page_bytes   INTEGER NOT NULL, -- [bytes] of a page
+    rss          INTEGER NOT NULL, -- [bytes] VmRSS of /proc/PID/status before the look
+    rss_after    INTEGER NOT NULL, -- [bytes] and behind it
+    most_rss     INTEGER NOT NULL, -- [bytes] VmHWM: the most that had been resident by then
+    swap         INTEGER NOT NULL, -- [bytes] VmSwap before it
+    hugetlb      INTEGER NOT NULL, -- [bytes] HugetlbPages: in `resident`, not in `rss`
+    resident     INTEGER NOT NULL, -- [bytes] found resident: the sum of its parts
+    heap_pages   INTEGER NOT NULL, -- [pages] resident ones in which live blocks lay
+    half_empty   INTEGER NOT NULL, -- [pages] of them, with live blocks in less than a half
+    nearly_empty INTEGER NOT NULL, -- [pages] of them, in less than a tenth
+    has_parts    INTEGER NOT NULL  -- [0 or 1] 0: of a peak that a higher one followed, the sum only
+);
+
+-- Whose the pages of a look were: resident + beside add up to `page_snapshot.resident`. *Which call
+-- sites explain resident memory?*
+CREATE TABLE page_part (
+    snapshot_id INTEGER NOT NULL, -- `page_snapshot.id`
+    run_id      INTEGER NOT NULL, -- `run.id`
+    kind        TEXT NOT NULL,    -- `heap`: live blocks of a call site, `free`: the allocator's,
+                                  -- `mapping`: mapped by the program, `stack`, `file`: pages of a
+                                  -- file, `data`: written pages of its private mappings and its
+                                  -- zeroed data, `shared`: memory shared by mapping, `tool`:
+                                  -- memsight itself, `other`
+    stack_id    INTEGER,          -- `stack.id`: where it was allocated or mapped; 0: no stack
+                                  -- recorded; NULL: neither heap nor mapping
+    name        TEXT,             -- path or what the kernel calls the mapping; NULL: nothing
+    n_blocks    INTEGER NOT NULL, -- [blocks] heap: live
+    bytes       INTEGER NOT NULL, -- [bytes] asked for: resident + swapped + zero + untouched
+    resident    INTEGER NOT NULL, -- [bytes] of them in memory
+    beside      INTEGER NOT NULL, -- [bytes] heap: of pages that its blocks keep resident and no
+                                  -- live block fills; divided by bytes where sites share a page
+    swapped     INTEGER NOT NULL, -- [bytes] swapped out
+    zero        INTEGER NOT NULL, -- [bytes] only read so far: the kernel's page of zeros
+    untouched   INTEGER NOT NULL, -- [bytes] never touched, or given back to the kernel
+    huge        INTEGER NOT NULL  -- [bytes] of resident, in huge pages
+);
+
 -- Values counted over the run. *How many cycles did it take?*
 CREATE TABLE counter (
     run_id     INTEGER NOT NULL, -- `run.id`

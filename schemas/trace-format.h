@@ -385,6 +385,7 @@ enum trace_record_type {
 	TRACE_RECORD_PAGE_NODES = 0x45,
 	TRACE_RECORD_CODE_SEEN = 0x46,
 	TRACE_RECORD_PERIOD = 0x47,
+	TRACE_RECORD_PAGES = 0x48,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,
@@ -750,6 +751,55 @@ struct trace_code_seen {
 	uint32_t pages_bytes; /* length of their addresses, 8 bytes each */
 	uint64_t begin_raw_ns;
 	uint64_t end_raw_ns;
+};
+
+/* Why pages were looked at. */
+enum trace_pages_reason {
+	TRACE_PAGES_PEAK, /* the process had more resident memory than before */
+	TRACE_PAGES_TICK, /* --pages INTERVAL */
+	TRACE_PAGES_END, /* the process was about to end, and waited for it */
+};
+
+/* How they were. */
+enum trace_pages_way {
+	TRACE_PAGES_SCAN, /* ioctl PAGEMAP_SCAN */
+	TRACE_PAGES_TABLE, /* /proc/PID/pagemap: pages of zeros and huge pages are not told apart */
+};
+
+/* What a page is: neither present nor swapped means never touched, or given back. */
+#define TRACE_PAGE_PRESENT 0x01u
+#define TRACE_PAGE_SWAPPED 0x02u
+#define TRACE_PAGE_FILE	   0x04u /* of a file or of shared memory; asked for in such maps only */
+#define TRACE_PAGE_ZERO	   0x08u /* the kernel's page of zeros: only read so far, not resident */
+#define TRACE_PAGE_HUGE	   0x10u /* part of a huge page */
+#define TRACE_PAGE_BITS	   5u
+
+/*
+ * The pages of one process at one moment, in parts of TRACE_PAGES_PART_BYTES at most; those of a
+ * snapshot follow each other, number and is_last tell where it ends. All parts of runs one behind
+ * the other are a row of runs in order of address: varint (pages since the end of the run before,
+ * or address 0), varint (pages of this one << TRACE_PAGE_BITS | TRACE_PAGE_*). Pages that are
+ * neither present nor swapped are left out. Parts of maps: the text of /proc/PID/maps. Memory of
+ * /proc/PID/status was read before and after. Since 1.2.
+ */
+#define TRACE_PAGES_PART_BYTES (256u << 10)
+struct trace_pages {
+	struct trace_record head;
+	uint64_t ticks; /* begin of the look */
+	uint64_t end_ticks;
+	uint64_t rss_bytes; /* VmRSS before */
+	uint64_t rss_after_bytes;
+	uint64_t swap_bytes; /* VmSwap before */
+	uint64_t hugetlb_bytes; /* HugetlbPages before: not in VmRSS, but pages are present */
+	uint64_t most_bytes; /* VmHWM: the most that was ever resident */
+	uint32_t process_id;
+	uint32_t number; /* of the snapshot in this file, from 1 */
+	uint32_t page_bytes;
+	uint16_t reason; /* enum trace_pages_reason */
+	uint8_t way; /* enum trace_pages_way */
+	uint8_t is_last; /* part of its snapshot */
+	uint32_t runs_bytes;
+	uint32_t maps_bytes;
 };
 
 /* How the command ended. */

@@ -42,6 +42,8 @@ static const struct trace_record_shape shapes[] = {
 	[TRACE_RECORD_CODE_SEEN] = { SHAPE(trace_code_seen),
 				     LENGTHS(1, LENGTH(trace_code_seen, pages)) },
 	[TRACE_RECORD_PERIOD] = { SHAPE(trace_period) },
+	[TRACE_RECORD_PAGES] = { SHAPE(trace_pages),
+				 LENGTHS(2, LENGTH(trace_pages, runs), LENGTH(trace_pages, maps)) },
 	[TRACE_RECORD_RUN] = { SHAPE(trace_run),
 			       LENGTHS(4, LENGTH(trace_run, program), LENGTH(trace_run, mode),
 				       LENGTH(trace_run, command), LENGTH(trace_run, directory)) },

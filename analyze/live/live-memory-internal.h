@@ -101,6 +101,7 @@ struct memory {
 	struct kinds kinds;
 	uint64_t min_bytes; /* smaller blocks have no events */
 	struct rows *changes; /* mapping_event */
+	struct residents *residents;
 	int64_t next_change;
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
+#include "analyze/live/resident.h"
 #include "common/cleanup.h"
 #include "store/database.h"
 
@@ -54,6 +55,8 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 		r = memory_open_names(memory, db);
 	if (r == 0)
 		r = rows_open(db, &change_table, &memory->changes);
+	if (r == 0)
+		r = residents_open(db, run_id, &memory->residents);
 	if (r < 0)
 		return r;
 	*ret_memory = steal_ptr(&memory);
@@ -93,6 +96,7 @@ struct memory *memory_close(struct memory *memory)
 	rows_close(memory->mappings);
 	rows_close(memory->names);
 	rows_close(memory->changes);
+	residents_close(memory->residents);
 	heap_pool_close(memory->pool);
 	tdestroy(memory->paths, free);
 	free(memory);
@@ -129,6 +133,8 @@ static int end_image(struct memory *memory, struct memory_image *image, int64_t 
 
 	if (r >= 0)
 		r = memory_end_blocks(memory, image, time_ns, by_exec);
+	if (r >= 0)
+		r = residents_end(memory->residents, image->number);
 	return r < 0 ? r : memory_end_mappings(memory, image);
 }
 
@@ -169,6 +175,8 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 		r = rows_flush(memory->names);
 	if (r >= 0)
 		r = rows_flush(memory->mappings);
+	if (r >= 0)
+		r = residents_flush(memory->residents);
 	return r < 0 ? r : rows_flush(memory->changes);
 }
 

@@ -98,6 +98,7 @@ struct run_options record_options_of(const struct option_set *options)
 		.no_alloc = option_flag(options, OPTION_NO_ALLOC),
 		.no_follow = option_flag(options, OPTION_NO_FOLLOW),
 		.wait_child = option_choice(options, OPTION_WAIT) == CHOICE_WAIT_CHILD,
+		.pages = option_text(options, OPTION_PAGES),
 		.watches = option_texts(options, OPTION_WATCH),
 		.watch_hot = option_flag(options, OPTION_WATCH_HOT),
 		.watch_rate = watch_rate(options),

@@ -15,6 +15,7 @@
 #include "pmu/remedy.h"
 #include "pmu/source.h"
 #include "runner/placement/kinds-helper.h"
+#include "runner/processes/page-state.h"
 
 #define MAX_FILE_BYTES (1u << 20)
 #define SET_CAPABILITY "sudo setcap cap_perfmon,cap_ipc_lock+ep $(which memsight)"
@@ -243,6 +244,18 @@ static int give_memory(const struct avail *avail, const struct pmu_permissions *
 	return give(avail, "locked-memory", true, about, "");
 }
 
+static int give_pages(const struct avail *avail)
+{
+	int way = page_state_way();
+
+	return give(avail, "pages", way >= 0,
+		    way == TRACE_PAGES_SCAN ? "which are resident: ioctl PAGEMAP_SCAN"
+		    : way >= 0		    ? "which are resident: /proc/PID/pagemap, slower, and"
+					      " without pages of zeros and huge pages"
+					    : "/proc/PID/pagemap cannot be read",
+		    "mount /proc, and Linux with CONFIG_PROC_PAGE_MONITOR");
+}
+
 static int avail_privileges(const struct avail *avail)
 {
 	struct pmu_permissions permissions;
@@ -275,6 +288,8 @@ static int avail_privileges(const struct avail *avail)
 			   permissions.has_seccomp ? "a seccomp filter binds this process"
 						   : "no seccomp filter",
 			   "allow perf_event_open in the container's seccomp profile");
+	if (err == 0)
+		err = give_pages(avail);
 	return err == 0 ? give_memory(avail, &permissions) : err;
 }
 

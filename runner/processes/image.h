@@ -25,6 +25,14 @@ struct image_thread {
 	uint64_t fs_base;
 };
 
+/* When the pages of an image are looked at; runner/collector-pages.c. */
+struct image_pages {
+	uint64_t peak_bytes; /* resident at the last look for a peak */
+	uint64_t last_bytes; /* resident when last asked for */
+	uint64_t not_before_ns; /* CLOCK_MONOTONIC: the last look has cost so much */
+	bool is_refused; /* they may not be looked at */
+};
+
 struct image {
 	struct image *next;
 	uint32_t id; /* process_id in the trace */
@@ -58,6 +66,7 @@ struct image {
 	char *command; /* arguments separated by NUL */
 	size_t command_bytes;
 	struct run_process_sampler sampler;
+	struct image_pages pages;
 	struct image_thread *threads; /* all that it ever had, in order of creation */
 	size_t n_threads;
 };

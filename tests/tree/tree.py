@@ -19,7 +19,8 @@ MAY_INCLUDE = {
     "decode/x86": "decode",
     "decode/hardware": "perf",
     "runner": "common trace pmu runner/*",
-    "runner/host": "common pmu pmu/catalogue runner runner/launch runner/placement",
+    "runner/host": "common pmu pmu/catalogue runner runner/launch runner/placement "
+                   "runner/processes",
     "runner/launch": "common runner/placement runner/processes",
     "runner/placement": "common runner runner/launch",
     "runner/processes": "common trace perf pmu runner runner/ring runner/sampling runner/watch",

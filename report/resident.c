@@ -1,0 +1,73 @@
+/*
+ * What explains resident memory. Of each process the look at its pages that found most resident is
+ * shown: page_snapshot.has_parts says of which looks the parts are kept.
+ */
+#include "report/queries.h"
+
+/* clang-format off */
+#define SHOWN \
+	"WITH shown AS (SELECT page_snapshot.id AS id, max(resident) AS resident, rss, rss_after," \
+	" time_ns, reason, heap_pages, half_empty, nearly_empty, hugetlb, most_rss, process_id," \
+	" pid FROM page_snapshot JOIN process ON process.id = process_id" \
+	" WHERE page_snapshot.run_id = :run AND has_parts GROUP BY process_id)"
+
+/* Untouched pages of files and stacks are nothing that anybody has asked for. */
+#define IS_ASKED_FOR "kind IN ('heap', 'mapping', 'free')"
+
+/* Plain words for what is no call site. */
+#define WHAT \
+	"CASE kind WHEN 'heap' THEN stack_text(stack_id, 4)" \
+	" WHEN 'mapping' THEN 'mmap: ' || coalesce(stack_text(nullif(stack_id, 0), 4), '(no stack" \
+	" recorded)') || coalesce(' (' || name || ')', '')" \
+	" WHEN 'free' THEN 'free: held by the allocator, no live block in the page'" \
+	" WHEN 'stack' THEN 'stacks of threads' WHEN 'file' THEN 'pages of ' || name" \
+	" WHEN 'data' THEN 'variables of ' || name WHEN 'shared' THEN 'shared memory' ||" \
+	" coalesce(' ' || name, '') WHEN 'tool' THEN 'memsight itself'" \
+	" ELSE coalesce(name, 'anonymous memory of libraries') END"
+
+const char report_resident_sql[] = SHOWN
+	" SELECT sum(page_part.resident + beside) AS rss, 1.0 * sum(page_part.resident + beside) /"
+	" shown.resident AS share, sum(beside) AS beside,"
+	" CASE WHEN " IS_ASKED_FOR " THEN sum(untouched) END AS untouched,"
+	" sum(swapped) AS swapped, sum(huge) AS huge, sum(bytes) AS size,"
+	" nullif(sum(n_blocks), 0) AS blocks, pid AS process, kind, " WHAT " AS what"
+	" FROM shown JOIN page_part ON snapshot_id = shown.id GROUP BY shown.id, kind, what"
+	" HAVING sum(page_part.resident + beside + swapped) > 0 OR " IS_ASKED_FOR
+	" ORDER BY 1 DESC, untouched DESC, pid, what LIMIT :limit";
+
+/* The kernel may have found more or less while the look went on: that is no difference. */
+#define DIFFERENCE \
+	"max(0, resident - hugetlb - max(rss, rss_after), min(rss, rss_after) - resident + hugetlb)"
+
+const char report_resident_foot_sql[] = SHOWN
+	" SELECT 'process ' || pid || ' at ' || duration_text(time_ns) || CASE reason WHEN 'end'"
+	" THEN ', its end' WHEN 'tick' THEN '' ELSE ', a peak' END || ': ' ||"
+	" bytes_text(resident) || ' found resident, VmRSS ' || bytes_text(rss) || ', difference '"
+	" || bytes_text(" DIFFERENCE ") || printf(' (%.1f %%)', 100.0 * " DIFFERENCE
+	" / max(rss, 1)) || CASE WHEN heap_pages > 0 THEN printf('; of %,d pages with live blocks"
+	" %,d are less than half full, %,d less than a tenth', heap_pages, half_empty,"
+	" nearly_empty) ELSE '' END || CASE WHEN most_rss > rss + rss / 10 THEN '; it had '"
+	" || bytes_text(most_rss) || ' at most' ELSE '' END"
+	" FROM (SELECT * FROM shown ORDER BY resident DESC LIMIT 5)"
+	" UNION ALL SELECT printf('%d %s no look at the end: killed, replaced by exec, or ended"
+	" by a system call of its own', count(*), CASE count(*) WHEN 1 THEN 'process has' ELSE"
+	" 'processes have' END) FROM shown WHERE NOT EXISTS (SELECT 1 FROM page_snapshot AS last"
+	" WHERE last.process_id = shown.process_id AND last.reason = 'end') HAVING count(*) > 0";
+
+/* Of the process with most of it. */
+const char report_resident_line_sql[] = SHOWN
+	", most AS (SELECT * FROM shown ORDER BY resident DESC LIMIT 1), part AS (SELECT kind,"
+	" sum(page_part.resident) AS own, sum(beside) AS beside, sum(untouched) AS untouched"
+	" FROM most JOIN page_part ON snapshot_id = most.id GROUP BY kind)"
+	" SELECT 'resident ' || bytes_text(resident) || ' at ' || duration_text(time_ns) ||"
+	" CASE (SELECT count(*) FROM shown) WHEN 1 THEN '' ELSE ' in process ' || pid END || ': '"
+	" || (SELECT group_concat(bytes_text(bytes) || ' ' || what, ', ') FROM (SELECT what, sum(n)"
+	"  AS bytes FROM (SELECT CASE kind WHEN 'heap' THEN 'live blocks' WHEN 'free' THEN"
+	"  'free in the allocator' WHEN 'mapping' THEN 'mapped' WHEN 'tool' THEN 'memsight'"
+	"  WHEN 'file' THEN 'files' WHEN 'data' THEN 'variables' WHEN 'stack' THEN 'stacks'"
+	"  ELSE 'other' END AS what, own AS n FROM part UNION ALL SELECT 'free in the allocator',"
+	"  beside FROM part) GROUP BY what HAVING sum(n) > 0 ORDER BY 2 DESC)) ||"
+	" coalesce((SELECT '; ' || bytes_text(sum(untouched)) || ' of live blocks never touched'"
+	" FROM part WHERE kind = 'heap' HAVING sum(untouched) > 0), '') ||"
+	" '   (--resident)' FROM most";
+/* clang-format on */

@@ -1,0 +1,173 @@
+/*
+ * When the pages of processes are looked at (processes/page-state.h): when one has more resident
+ * memory than before, at each --pages, and when one ends. Then the library makes the program wait
+ * for us in exit() and _exit(): its memory is gone as soon as it has ended. The program is not
+ * stopped for the others.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/parse.h"
+#include "runner/collector.h"
+#include "runner/processes/page-state.h"
+#include "runner/trace-records-write.h"
+
+#define PEAK_SHARE 10 /* a peak is a tenth more than the one before, ... */
+#define PEAK_BYTES (UINT64_C(1) << 20) /* ... and so much */
+/* Where it has stopped growing, less is enough, so that the last look is near the real peak. */
+#define REST_SHARE	  100
+#define REST_BYTES	  (UINT64_C(256) << 10)
+#define LEAST_INTERVAL_NS 10000000
+#define COST_SHARE	  100 /* looks at peaks take at most one part in 100 of the time */
+
+int64_t collector_pages_interval(const struct run_options *options)
+{
+	int64_t ns = 0;
+
+	if (options->is_natural || options->null_sink)
+		return INT64_MAX;
+	if (!options->pages)
+		return 0;
+	if (strcmp(options->pages, "off") == 0)
+		return INT64_MAX;
+	return parse_duration(options->pages, &ns) < 0 || ns < LEAST_INTERVAL_NS ? -EINVAL : ns;
+}
+
+static void write_parts(struct collector *collector, const struct page_state *state)
+{
+	struct trace_pages record = state->record;
+	size_t run_at = 0, map_at = 0;
+
+	do {
+		struct trace_string strings[2] = { { .bytes = state->runs + run_at },
+						   { .bytes = state->maps + map_at } };
+		size_t n_runs = state->n_run_bytes - run_at, n_maps = state->n_map_bytes - map_at;
+
+		record.runs_bytes =
+			n_runs < TRACE_PAGES_PART_BYTES ? (uint32_t)n_runs : TRACE_PAGES_PART_BYTES;
+		record.maps_bytes =
+			n_maps < TRACE_PAGES_PART_BYTES ? (uint32_t)n_maps : TRACE_PAGES_PART_BYTES;
+		strings[0].n_bytes = record.runs_bytes;
+		strings[1].n_bytes = record.maps_bytes;
+		run_at += record.runs_bytes;
+		map_at += record.maps_bytes;
+		record.is_last = run_at == state->n_run_bytes && map_at == state->n_map_bytes;
+		trace_writer_record(collector->writer, &record, sizeof(record), strings, 2);
+	} while (!record.is_last);
+}
+
+static const char *why_refused(int err)
+{
+	switch (-err) {
+	case E2BIG:
+		return "state of the pages too large to keep";
+	case EACCES:
+	case EPERM:
+		return "pages not readable: record as the user whose program it is, or with"
+		       " CAP_SYS_PTRACE";
+	default:
+		return "pages not readable: /proc/PID/pagemap is missing (mount /proc; Linux with"
+		       " CONFIG_PROC_PAGE_MONITOR)";
+	}
+}
+
+static void refuse(struct collector *collector, struct image *image, int err)
+{
+	const struct store_loss loss = {
+		.count = 1,
+		.from_ticks = clock_ticks(collector->clock),
+		.process_id = image->id,
+		.source = "pages",
+		.reason = why_refused(err),
+	};
+
+	image->pages.is_refused = true;
+	store_loss(collector->writer, &loss);
+	if (!collector->said_pages)
+		collector_warn(collector, "what is resident is not known: %s", loss.reason);
+	collector->said_pages = true;
+}
+
+/* Nothing is lost where the process went first: that it has no last look is seen in the trace. */
+static void look(struct collector *collector, struct image *image, enum trace_pages_reason reason)
+{
+	struct page_state state = { .record = { .head.type = TRACE_RECORD_PAGES } };
+	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+	int err;
+
+	if (image->pages.is_refused || image->pid <= 0 || !image->is_written)
+		return;
+	state.record.ticks = clock_ticks(collector->clock);
+	err = page_state_read(image->pid, &state);
+	if (err == 0) {
+		state.record.end_ticks = clock_ticks(collector->clock);
+		state.record.process_id = image->id;
+		state.record.number = ++collector->n_pages;
+		state.record.reason = (uint16_t)reason;
+		write_parts(collector, &state);
+	} else if (err != -ESRCH) {
+		refuse(collector, image, err);
+	}
+	page_state_finish(&state);
+	image->pages.not_before_ns = clock_ns(CLOCK_MONOTONIC);
+	image->pages.not_before_ns += COST_SHARE * (image->pages.not_before_ns - begin_ns);
+}
+
+void collector_saw_resident(struct collector *collector, struct image *image, uint64_t bytes)
+{
+	struct image_pages *pages = &image->pages;
+	uint64_t peak = pages->peak_bytes;
+	bool rests = bytes <= pages->last_bytes;
+
+	pages->last_bytes = bytes;
+	if (collector->pages_ns == INT64_MAX || collector->now_ns < pages->not_before_ns)
+		return;
+	if (bytes <
+	    peak + (rests ? peak / REST_SHARE + REST_BYTES : peak / PEAK_SHARE + PEAK_BYTES))
+		return;
+	pages->peak_bytes = bytes;
+	look(collector, image, TRACE_PAGES_PEAK);
+}
+
+void collector_tick_pages(struct collector *collector)
+{
+	if (collector->pages_ns == 0 || collector->pages_ns == INT64_MAX ||
+	    collector->now_ns < collector->next_pages_ns || collector->stopped_ticks)
+		return;
+	for (struct image *image = collector->tracker.images.first; image; image = image->next)
+		look(collector, image, TRACE_PAGES_TICK);
+	collector->next_pages_ns = collector->now_ns + (uint64_t)collector->pages_ns;
+}
+
+static void let_go(struct collector *collector, struct ring_process *process, struct image *image)
+{
+	uint32_t asked = RING_LEAVING_ASKED;
+
+	/* It may have waited long enough: then it is on its way. */
+	if (!atomic_compare_exchange_strong(&process->leaving, &asked, RING_LEAVING_SEEN))
+		return;
+	if (image && !collector->stopped_ticks) {
+		tracker_announce(&collector->tracker, image);
+		look(collector, image, TRACE_PAGES_END);
+	}
+	atomic_store(&process->leaving, RING_LEAVING_DONE);
+	syscall(SYS_futex, &process->leaving, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void collector_take_leaving(struct collector *collector)
+{
+	const struct drain *drain = &collector->drain;
+	uint32_t n_used = tracker_slots_used(&collector->tracker);
+
+	for (uint32_t i = 0; i < n_used; i++) {
+		struct ring_process *process = &collector->pool->processes[i];
+
+		if (atomic_load_explicit(&process->leaving, memory_order_acquire) ==
+		    RING_LEAVING_ASKED)
+			let_go(collector, process,
+			       drain->slots[i].is_attached ? drain->slots[i].image : NULL);
+	}
+}

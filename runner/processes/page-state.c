@@ -1,0 +1,329 @@
+#include "runner/processes/page-state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/io.h"
+#include "runner/processes/image-proc.h"
+#include "trace/varint.h"
+
+#define MAX_STATUS_BYTES 8192u
+#define MAX_BYTES	 (64u << 20) /* of runs, and of maps */
+#define N_REGIONS	 1024u
+#define N_ENTRIES	 4096u /* of /proc/PID/pagemap at once */
+#define MAX_CLOSED_BYTES (UINT64_C(1) << 30)
+
+/* linux/fs.h of 6.7 and later; Debian 12's is older. */
+struct scan_region {
+	__u64 start;
+	__u64 end;
+	__u64 categories;
+};
+struct scan_request {
+	__u64 size;
+	__u64 flags;
+	__u64 start;
+	__u64 end;
+	__u64 walk_end;
+	__u64 vec;
+	__u64 vec_len;
+	__u64 max_pages;
+	__u64 category_inverted;
+	__u64 category_mask;
+	__u64 category_anyof_mask;
+	__u64 return_mask;
+};
+_Static_assert(sizeof(struct scan_request) == 96, "struct pm_scan_arg is ABI");
+#define SCAN	     _IOWR('f', 16, struct scan_request)
+#define SCAN_FILE    (UINT64_C(1) << 2)
+#define SCAN_PRESENT (UINT64_C(1) << 3)
+#define SCAN_SWAPPED (UINT64_C(1) << 4)
+#define SCAN_ZERO    (UINT64_C(1) << 5)
+#define SCAN_HUGE    (UINT64_C(1) << 6)
+
+/* Documentation/admin-guide/mm/pagemap.rst */
+#define ENTRY_PRESENT (UINT64_C(1) << 63)
+#define ENTRY_SWAPPED (UINT64_C(1) << 62)
+#define ENTRY_FILE    (UINT64_C(1) << 61)
+
+/* A look that is under way. */
+struct look {
+	struct page_state *state;
+	int fd; /* of /proc/PID/pagemap */
+	uint64_t page_bytes;
+	uint64_t end; /* page behind the last run that is written */
+	uint64_t first; /* the run that is still growing, in pages */
+	uint64_t n;
+	unsigned bits;
+	uint64_t range_start; /* maps that are asked for together, as they are of one kind */
+	uint64_t range_end;
+	bool range_is_file;
+	int err;
+};
+
+void page_state_finish(struct page_state *state)
+{
+	free(state->runs);
+	free(state->maps);
+	*state = (struct page_state){ 0 };
+}
+
+/* ---- Runs ---- */
+
+static int write_run(struct look *look)
+{
+	struct page_state *state = look->state;
+	uint8_t *at;
+
+	if (look->n == 0)
+		return 0;
+	if (state->n_run_bytes > MAX_BYTES)
+		return -E2BIG;
+	if (grow_array_by(&state->runs, state->n_run_bytes, 2 * TRACE_VARINT_MAX_BYTES,
+			  &state->n_runs_allocated, 1) < 0)
+		return -ENOMEM;
+	at = state->runs + state->n_run_bytes;
+	at = trace_varint_put_slow(at, look->first - look->end);
+	at = trace_varint_put_slow(at, look->n << TRACE_PAGE_BITS | look->bits);
+	state->n_run_bytes = (size_t)(at - state->runs);
+	look->end = look->first + look->n;
+	look->n = 0;
+	return 0;
+}
+
+/* Pages in order of address; the same once more is left out (a map may have grown meanwhile). */
+static int add_pages(struct look *look, uint64_t first, uint64_t n, unsigned bits)
+{
+	uint64_t behind = look->n ? look->first + look->n : look->end;
+	int err;
+
+	if (first < behind) {
+		n = first + n > behind ? first + n - behind : 0;
+		first = behind;
+	}
+	if (n == 0)
+		return 0;
+	if (look->n && first == behind && bits == look->bits) {
+		look->n += n;
+		return 0;
+	}
+	err = write_run(look);
+	look->first = first;
+	look->n = n;
+	look->bits = bits;
+	return err;
+}
+
+/* ---- The two ways ---- */
+
+static unsigned bits_of_categories(uint64_t categories)
+{
+	return (categories & SCAN_PRESENT ? TRACE_PAGE_PRESENT : 0) |
+	       (categories & SCAN_SWAPPED ? TRACE_PAGE_SWAPPED : 0) |
+	       (categories & SCAN_FILE ? TRACE_PAGE_FILE : 0) |
+	       (categories & SCAN_ZERO ? TRACE_PAGE_ZERO : 0) |
+	       (categories & SCAN_HUGE ? TRACE_PAGE_HUGE : 0);
+}
+
+static int scan_range(struct look *look)
+{
+	struct scan_region regions[N_REGIONS];
+	struct scan_request request = {
+		.size = sizeof(request),
+		.end = look->range_end,
+		.walk_end = look->range_start,
+		.vec = (uintptr_t)regions,
+		.vec_len = N_REGIONS,
+		.category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
+		.return_mask = SCAN_PRESENT | SCAN_SWAPPED | SCAN_ZERO | SCAN_HUGE |
+			       (look->range_is_file ? SCAN_FILE : 0),
+	};
+	int err = 0;
+
+	while (err == 0 && request.walk_end < request.end) {
+		request.start = request.walk_end;
+		int n = ioctl(look->fd, SCAN, &request);
+
+		if (n < 0)
+			return -errno;
+		for (int i = 0; i < n && err == 0; i++)
+			err = add_pages(look, regions[i].start / look->page_bytes,
+					(regions[i].end - regions[i].start) / look->page_bytes,
+					bits_of_categories(regions[i].categories));
+		if (request.walk_end <= request.start)
+			break;
+	}
+	return err;
+}
+
+static int read_table(struct look *look)
+{
+	uint64_t entries[N_ENTRIES];
+	uint64_t page = look->range_start / look->page_bytes;
+	uint64_t end = look->range_end / look->page_bytes;
+	int err = 0;
+
+	while (err == 0 && page < end) {
+		size_t n = end - page < N_ENTRIES ? (size_t)(end - page) : N_ENTRIES;
+		ssize_t got = pread(look->fd, entries, n * sizeof(entries[0]),
+				    (off_t)(page * sizeof(entries[0])));
+
+		if (got <= 0)
+			return got < 0 ? -errno : 0;
+		n = (size_t)got / sizeof(entries[0]);
+		for (size_t i = 0; i < n && err == 0; i++) {
+			unsigned bits = (entries[i] & ENTRY_PRESENT ? TRACE_PAGE_PRESENT : 0) |
+					(entries[i] & ENTRY_SWAPPED ? TRACE_PAGE_SWAPPED : 0);
+
+			if (bits)
+				err = add_pages(
+					look, page + i, 1,
+					bits | (entries[i] & ENTRY_FILE ? TRACE_PAGE_FILE : 0));
+		}
+		page += n;
+	}
+	return err;
+}
+
+static int look_at_range(struct look *look)
+{
+	if (look->range_end == look->range_start)
+		return 0;
+	return look->state->record.way == TRACE_PAGES_SCAN ? scan_range(look) : read_table(look);
+}
+
+/* A scan steps over holes by itself; the table has an entry for each page of them. */
+static bool may_join(const struct look *look, const struct image_map *map, bool is_file)
+{
+	return look->range_is_file == is_file &&
+	       (look->state->record.way == TRACE_PAGES_SCAN || look->range_end == map->start);
+}
+
+static void add_map(void *user, const struct image_map *map)
+{
+	struct look *look = user;
+	bool is_file = map->inode || map->flags == MAP_SHARED || strcmp(map->path, "[vdso]") == 0;
+
+	/* [vsyscall] is the kernel's. What is only reserved would fill gigabytes of the table. */
+	if (look->err < 0 || map->end > (uint64_t)INT64_MAX ||
+	    (look->state->record.way == TRACE_PAGES_TABLE && map->prot == PROT_NONE &&
+	     map->end - map->start > MAX_CLOSED_BYTES))
+		return;
+	if (!may_join(look, map, is_file)) {
+		look->err = look_at_range(look);
+		look->range_start = map->start;
+	}
+	look->range_end = map->end;
+	look->range_is_file = is_file;
+}
+
+/* ---- All of it ---- */
+
+static uint64_t status_bytes(const char *text, const char *key)
+{
+	const char *found = strstr(text, key);
+
+	return found ? strtoull(found + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* One that ends has no memory any more, and says nothing of it. */
+static int read_status(pid_t pid, char **ret_text)
+{
+	char path[64];
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	err = io_read_file(path, MAX_STATUS_BYTES, ret_text, NULL);
+	if (err < 0)
+		return err == -ENOENT ? -ESRCH : err;
+	return strstr(*ret_text, "\nVmRSS:") ? 0 : -ESRCH;
+}
+
+/* Ask for nothing: does the kernel know the call? */
+static int way_of(int fd)
+{
+	struct scan_request request = {
+		.size = sizeof(request),
+		.category_anyof_mask = SCAN_PRESENT,
+		.return_mask = SCAN_PRESENT,
+	};
+
+	return ioctl(fd, SCAN, &request) >= 0 ? TRACE_PAGES_SCAN : TRACE_PAGES_TABLE;
+}
+
+static int open_table(pid_t pid)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int page_state_way(void)
+{
+	auto_close int fd = open_table(getpid());
+
+	return fd < 0 ? fd : way_of(fd);
+}
+
+static int read_maps(pid_t pid, struct page_state *state)
+{
+	char path[64];
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	err = io_read_file(path, MAX_BYTES, &state->maps, &state->n_map_bytes);
+	return err == -EFBIG ? -E2BIG : err;
+}
+
+static int look_at_all(int fd, struct page_state *state)
+{
+	auto_free char *maps = strdup(state->maps);
+	struct look look = { .state = state, .fd = fd, .page_bytes = state->record.page_bytes };
+
+	if (!maps)
+		return -ENOMEM;
+	image_each_map_of(maps, add_map, &look);
+	if (look.err == 0)
+		look.err = look_at_range(&look);
+	return look.err < 0 ? look.err : write_run(&look);
+}
+
+int page_state_read(pid_t pid, struct page_state *ret_state)
+{
+	auto_free char *before = NULL;
+	auto_free char *after = NULL;
+	auto_close int fd = open_table(pid);
+	struct trace_pages *record = &ret_state->record;
+	int err = fd < 0 ? (fd == -ENOENT ? -ESRCH : fd) : read_status(pid, &before);
+
+	if (err < 0)
+		return err;
+	record->way = (uint8_t)way_of(fd);
+	record->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
+	err = read_maps(pid, ret_state);
+	if (err == 0)
+		err = look_at_all(fd, ret_state);
+	if (err == 0)
+		err = read_status(pid, &after);
+	if (err < 0)
+		return err;
+	record->rss_bytes = status_bytes(before, "\nVmRSS:");
+	record->rss_after_bytes = status_bytes(after, "\nVmRSS:");
+	record->swap_bytes = status_bytes(before, "\nVmSwap:");
+	record->hugetlb_bytes = status_bytes(before, "\nHugetlbPages:");
+	record->most_bytes = status_bytes(after, "\nVmHWM:");
+	return 0;
+}

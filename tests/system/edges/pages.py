@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Resident memory: looks at the pages of programs whose pages are known."""
+import json
+import os
+import resource
+import subprocess
+
+from edges import Traced, case, main
+from whole import Outcome, run
+
+MIB = 1 << 20
+PAGE = resource.getpagesize()
+# Of meson: the C library then writes to each block that it gives.
+os.environ.pop("MALLOC_PERTURB_", None)
+
+
+def look(traced, reason="end", pid=None):
+    """The last look for a reason, as a dict; None: there is none."""
+    where = "" if pid is None else f" AND process_id = {pid}"
+    rows = traced.ask("SELECT id, rss, rss_after, hugetlb, resident FROM page_snapshot"
+                      f" WHERE reason = ?{where} ORDER BY id DESC LIMIT 1", reason)
+    return dict(zip(["id", "rss", "after", "hugetlb", "resident"], rows[0])) if rows else None
+
+
+def part(traced, snapshot, what, function):
+    """A sum over the parts of a call site by its function's name."""
+    return traced.one(
+        "WITH RECURSIVE path(id, up) AS (SELECT DISTINCT stack_id, stack_id FROM page_part UNION"
+        " SELECT path.id, parent_id FROM path JOIN stack ON stack.id = up WHERE parent_id IS NOT"
+        f" NULL) SELECT coalesce(sum({what}), 0) FROM page_part WHERE snapshot_id = ? AND stack_id"
+        " IN (SELECT path.id FROM path JOIN stack ON stack.id = up JOIN frame ON frame.id ="
+        " frame_id WHERE function = ?)", snapshot["id"], function)
+
+
+def check_sum(edge, traced, snapshot):
+    """The parts are what was found, and that is what the kernel says, within 1 %."""
+    parts = traced.one("SELECT sum(resident + beside) FROM page_part WHERE snapshot_id = ?",
+                       snapshot["id"])
+    low, high = sorted((snapshot["rss"], snapshot["after"]))
+    found = snapshot["resident"] - snapshot["hugetlb"]
+    edge.that(parts == snapshot["resident"], f"{parts} in parts, {snapshot}")
+    edge.that(0.99 * low <= found <= 1.01 * high, f"the kernel has another sum: {snapshot}")
+
+
+def check_blocks(edge, traced, snapshot):
+    """What victim-pages blocks made of its pages; a block has 16 bytes before it."""
+    check_sum(edge, traced, snapshot)
+    thirds = (64 * MIB // PAGE + 2) // 3 * PAGE
+    for what, function, least, most in [
+        ("resident", "thirds", thirds - PAGE, thirds + PAGE),
+        ("untouched", "thirds", 64 * MIB - thirds - PAGE, 64 * MIB - thirds + PAGE),
+        ("resident", "returned", 16 * MIB, 16 * MIB),
+        ("untouched", "returned", 16 * MIB, 16 * MIB),
+        ("resident", "smalls", 20000 * 500, 20000 * 500),
+        # The freed halves, and the words of the allocator.
+        ("beside", "smalls", 20000 * 500, 20000 * 560),
+        ("n_blocks", "smalls", 20000, 20000),
+        ("resident", "mapped", 8 * MIB, 8 * MIB),
+        ("untouched", "mapped", 8 * MIB, 8 * MIB),
+    ]:
+        found = part(traced, snapshot, what, function)
+        edge.that(least <= found <= most, f"{what} of {function}: {found}, not {least} to {most}")
+
+
+@case
+def every_page_of_known_blocks_is_where_it_belongs(edge):
+    for how in ["return", "_exit", "_Exit"]:
+        traced = edge.compare([edge.victim("victim-pages"), "blocks", how])
+        snapshot = look(traced)
+        edge.that(snapshot, f"{how}: a look at the end")
+        check_blocks(edge, traced, snapshot)
+
+
+@case
+def an_ordinary_user_has_the_same_answers(edge):
+    words = edge.ordinary_user()
+    trace = os.path.join(edge.folder, "user.mst")
+    run([*words, edge.memsight, "record", "-q", "-o", trace, "--", edge.victim("victim-pages"),
+         "blocks", "return"])
+    run([*words, edge.memsight, "analyze", "-o", trace + ".db", trace])
+    traced = Traced(trace + ".db", Outcome(["true"]))
+    check_blocks(edge, traced, look(traced))
+
+
+@case
+def a_peak_is_looked_at_where_the_end_is_not(edge):
+    """The end by a signal, or by a system call of the program's own, leaves no time to look."""
+    traced = edge.compare([edge.victim("victim-pages"), "blocks", "sleep"], ["--pages", "200ms"])
+    for reason in ["peak", "tick", "end"]:
+        snapshot = look(traced, reason)
+        edge.that(snapshot, f"a look: {reason}")
+        if snapshot:
+            check_blocks(edge, traced, snapshot)
+    for how in ["abort", "system-call"]:
+        command = [edge.victim("victim-pages"), "blocks", how]
+        traced = edge.compare(command, cwd=edge.folder,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+        edge.that(look(traced) is None, f"{how}: no look at the end")
+        text = run([edge.memsight, "report", traced.path, "--resident"])
+        said = "no look at the end" in text or "No look at the pages" in text
+        edge.that(said, f"{how}: {text[-400:]}")
+
+
+@case
+def a_fork_has_pages_of_its_own_and_of_its_parent(edge):
+    traced = edge.compare([edge.victim("victim-pages"), "fork", "return"])
+    pids = [row[0] for row in traced.ask("SELECT DISTINCT process_id FROM page_snapshot"
+                                         " WHERE reason = 'end'")]
+    edge.that(len(pids) == 2, f"{len(pids)} processes have a look at their end")
+    for pid in pids:
+        snapshot = look(traced, pid=pid)
+        check_sum(edge, traced, snapshot)
+        found = part(traced, snapshot, "resident", "run_fork")
+        edge.that(found == 32 * MIB - PAGE + 4080 or abs(found - 32 * MIB) <= PAGE,
+                  f"process {pid}: {found} bytes of the block")
+
+
+@case
+def pages_of_a_file_and_locked_ones_are_told(edge):
+    path = os.path.join(edge.folder, "mapped-file")
+    traced = edge.compare([edge.victim("victim-pages"), "file", "return", path])
+    snapshot = look(traced)
+    check_sum(edge, traced, snapshot)
+    file_bytes = traced.one(
+        "SELECT sum(resident) FROM page_part WHERE snapshot_id = ? AND name = ?", snapshot["id"],
+        path)
+    edge.that(file_bytes == 16 * MIB, f"{file_bytes} bytes of the file")
+    locked = traced.one("SELECT sum(resident) FROM page_part WHERE snapshot_id = ? AND kind ="
+                        " 'heap'", snapshot["id"])
+    edge.that(locked >= 16 * MIB, f"{locked} bytes of blocks")
+
+
+@case
+def reports_say_what_explains_resident_memory(edge):
+    traced = edge.compare([edge.victim("victim-pages"), "blocks", "return"])
+    rows = json.loads(
+        run([edge.memsight, "report", traced.path, "--resident", "-n", "0", "--format", "json"]))
+    shown = traced.one("SELECT max(resident) FROM page_snapshot WHERE has_parts")
+    edge.that(sum(row["rss"] for row in rows) == shown, f"rows add up to {shown}")
+    edge.that(abs(sum(row["share"] for row in rows) - 1) < 1e-9, "shares add up to 1")
+    text = run([edge.memsight, "report", traced.path, "--resident"])
+    edge.that("thirds" in text and "difference" in text, text)
+    text = run([edge.memsight, "report", traced.path])
+    edge.that("live blocks never touched" in text.replace("\n             ", " "), text)
+
+
+@case
+def pages_are_left_alone_on_request(edge):
+    traced = edge.compare([edge.victim("victim-pages"), "blocks", "return"], ["--pages", "off"])
+    edge.that(traced.one("SELECT count(*) FROM page_snapshot") == 0, "no look")
+    text = run([edge.memsight, "report", traced.path, "--resident"])
+    edge.that("No look at the pages" in text, text)
+    done = subprocess.run([edge.memsight, "record", "--pages", "5", "true"], capture_output=True,
+                          text=True, check=False)
+    edge.that(done.returncode == 2 and "--pages" in done.stderr, done.stderr)
+
+
+@case
+def pages_that_may_not_be_read_are_a_loss_with_a_remedy(edge):
+    """A program that forbids to be looked at: its files in /proc are root's."""
+    source = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(void)
+{
+	prctl(PR_SET_DUMPABLE, 0);
+	memset(malloc(16 << 20), 1, 16 << 20);
+	usleep(400000);
+	return 0;
+}
+"""
+    words = edge.ordinary_user()
+    program = edge.compile(source, "-O0")
+    trace = os.path.join(edge.folder, "closed.mst")
+    done = subprocess.run([*words, edge.memsight, "record", "-o", trace, "--", program],
+                          capture_output=True, text=True, check=False)
+    lines = [line for line in done.stderr.splitlines() if "what is resident is not known" in line]
+    edge.that(done.returncode == 0 and len(lines) == 1, done.stderr)
+    text = run([*words, edge.memsight, "report", trace, "--losses"])
+    edge.that("pages not readable" in text, text)
+
+
+if __name__ == "__main__":
+    main()

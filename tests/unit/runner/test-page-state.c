@@ -1,0 +1,245 @@
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runner/processes/page-state.h"
+#include "tests/support/suite.h"
+#include "tests/unit/pmu/watched.h"
+#include "trace/varint.h"
+
+#define N_PAGES 96u
+
+/* What a child has done to its pages: each kind in a mapping of its own. */
+enum kind {
+	THIRDS, /* every third page is written */
+	RETURNED, /* all were written, the second half was given back */
+	READ, /* all were only read */
+	FROM_FILE, /* private, of a file: the first half read, of that the first quarter written */
+	LOCKED,
+	CLOSED, /* all were written, then nobody may access them */
+	N_KINDS
+};
+
+struct victim {
+	uint8_t *memory[N_KINDS];
+	volatile int is_ready;
+};
+
+static struct watched child;
+static struct victim *victim;
+static size_t page_bytes;
+
+static uint8_t *map(int fd)
+{
+	uint8_t *memory = mmap(NULL, N_PAGES * page_bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+
+	if (memory == MAP_FAILED)
+		_exit(98);
+	madvise(memory, N_PAGES * page_bytes, MADV_NOHUGEPAGE);
+	return memory;
+}
+
+static void touch(uint8_t *memory, unsigned n, unsigned step)
+{
+	for (unsigned i = 0; i < n; i += step)
+		memory[i * page_bytes] = 1;
+}
+
+static int make_file(void)
+{
+	int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+
+	if (fd < 0 || ftruncate(fd, (off_t)(N_PAGES * page_bytes)) < 0)
+		_exit(97);
+	for (unsigned i = 0; i < N_PAGES; i++)
+		if (pwrite(fd, "x", 1, (off_t)(i * page_bytes)) != 1)
+			_exit(97);
+	return fd;
+}
+
+static void make_pages(void *pointer)
+{
+	struct victim *own = pointer;
+	volatile uint8_t sum = 0;
+
+	for (unsigned i = 0; i < N_KINDS; i++)
+		own->memory[i] = map(i == FROM_FILE ? make_file() : -1);
+	madvise(own->memory[FROM_FILE], N_PAGES * page_bytes, MADV_RANDOM);
+	touch(own->memory[THIRDS], N_PAGES, 3);
+	touch(own->memory[RETURNED], N_PAGES, 1);
+	madvise(own->memory[RETURNED] + N_PAGES / 2 * page_bytes, N_PAGES / 2 * page_bytes,
+		MADV_DONTNEED);
+	for (unsigned i = 0; i < N_PAGES; i++)
+		sum += own->memory[READ][i * page_bytes];
+	for (unsigned i = 0; i < N_PAGES / 2; i++)
+		sum += own->memory[FROM_FILE][i * page_bytes];
+	touch(own->memory[FROM_FILE], N_PAGES / 8, 1);
+	if (mlock(own->memory[LOCKED], N_PAGES * page_bytes) < 0)
+		touch(own->memory[LOCKED], N_PAGES, 1);
+	touch(own->memory[CLOSED], N_PAGES, 1);
+	mprotect(own->memory[CLOSED], N_PAGES * page_bytes, PROT_NONE);
+	own->is_ready = 1;
+	pause();
+}
+
+static void start(void)
+{
+	page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	victim = (struct victim *)shared_bytes(sizeof(*victim));
+	watched_start(&child, make_pages, victim);
+	watched_go(&child);
+	while (!victim->is_ready)
+		usleep(1000);
+}
+
+static void stop(void)
+{
+	kill(child.pid, SIGKILL);
+	waitpid(child.pid, NULL, 0);
+}
+
+/* The bits of a page of the child, as its state tells; 0: neither present nor swapped. */
+static unsigned bits_of(const struct page_state *state, const uint8_t *address)
+{
+	uint64_t wanted = (uintptr_t)address / page_bytes, end = 0, gap = 0, run = 0;
+	const uint8_t *at = state->runs;
+
+	while (at < state->runs + state->n_run_bytes) {
+		at = trace_varint_get_slow(at, &gap);
+		ck_assert_ptr_nonnull(at);
+		at = trace_varint_get_slow(at, &run);
+		ck_assert_ptr_nonnull(at);
+		if (wanted >= end + gap && wanted < end + gap + (run >> TRACE_PAGE_BITS))
+			return run & ((1u << TRACE_PAGE_BITS) - 1);
+		end += gap + (run >> TRACE_PAGE_BITS);
+	}
+	return 0;
+}
+
+static unsigned count(const struct page_state *state, enum kind kind, unsigned mask, unsigned bits)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < N_PAGES; i++)
+		n += (bits_of(state, victim->memory[kind] + i * page_bytes) & mask) == bits;
+	return n;
+}
+
+START_TEST(every_page_is_what_the_process_made_of_it)
+{
+	struct page_state state = { 0 };
+	unsigned is_there = TRACE_PAGE_PRESENT | TRACE_PAGE_SWAPPED;
+
+	ck_assert_int_eq(page_state_read(child.pid, &state), 0);
+	ck_assert_uint_eq(count(&state, THIRDS, ~0u, TRACE_PAGE_PRESENT), N_PAGES / 3);
+	ck_assert_uint_eq(count(&state, THIRDS, ~0u, 0), N_PAGES - N_PAGES / 3);
+	for (unsigned i = 0; i < N_PAGES; i++)
+		ck_assert_int_eq(bits_of(&state, victim->memory[THIRDS] + i * page_bytes) != 0,
+				 i % 3 == 0);
+	ck_assert_uint_eq(count(&state, RETURNED, ~0u, 0), N_PAGES / 2);
+	ck_assert_uint_eq(count(&state, LOCKED, is_there, TRACE_PAGE_PRESENT), N_PAGES);
+	ck_assert_uint_eq(count(&state, CLOSED, is_there, TRACE_PAGE_PRESENT), N_PAGES);
+	page_state_finish(&state);
+}
+END_TEST
+
+START_TEST(pages_of_zeros_and_of_files_are_told_apart)
+{
+	struct page_state state = { 0 };
+	unsigned is_of_file = TRACE_PAGE_PRESENT | TRACE_PAGE_FILE;
+
+	ck_assert_int_eq(page_state_read(child.pid, &state), 0);
+	if (state.record.way == TRACE_PAGES_SCAN)
+		ck_assert_uint_eq(count(&state, READ, ~0u, TRACE_PAGE_PRESENT | TRACE_PAGE_ZERO),
+				  N_PAGES);
+	/* Pages around one that is read may come with it. */
+	ck_assert_uint_eq(count(&state, FROM_FILE, is_of_file, TRACE_PAGE_PRESENT), N_PAGES / 8);
+	ck_assert_uint_ge(count(&state, FROM_FILE, is_of_file, is_of_file),
+			  N_PAGES / 2 - N_PAGES / 8);
+	page_state_finish(&state);
+}
+END_TEST
+
+/* All runs, but for the page of zeros: what the kernel counts, within the pages that it batches. */
+START_TEST(what_is_found_is_what_the_kernel_counts)
+{
+	struct page_state state = { 0 };
+	uint64_t n = 0, gap = 0, run = 0;
+
+	ck_assert_int_eq(page_state_read(child.pid, &state), 0);
+	for (const uint8_t *at = state.runs; at < state.runs + state.n_run_bytes;) {
+		at = trace_varint_get_slow(at, &gap);
+		at = trace_varint_get_slow(at, &run);
+		if (run & TRACE_PAGE_PRESENT && !(run & TRACE_PAGE_ZERO))
+			n += run >> TRACE_PAGE_BITS;
+	}
+	if (state.record.way == TRACE_PAGES_SCAN)
+		ck_assert_int_le(
+			llabs((long long)n - (long long)(state.record.rss_bytes / page_bytes)),
+			256);
+	ck_assert_uint_eq(state.record.page_bytes, page_bytes);
+	ck_assert_uint_ge(state.record.most_bytes, state.record.rss_bytes / 2);
+	ck_assert_ptr_nonnull(strstr(state.maps, "[stack]"));
+	page_state_finish(&state);
+}
+END_TEST
+
+START_TEST(a_process_that_has_gone_has_no_pages)
+{
+	struct page_state state = { 0 };
+	pid_t pid = fork();
+	siginfo_t info;
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		_exit(0);
+	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	ck_assert_int_eq(page_state_read(pid, &state), -ESRCH); /* a zombie */
+	page_state_finish(&state);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert_int_eq(page_state_read(pid, &state), -ESRCH);
+	page_state_finish(&state);
+}
+END_TEST
+
+START_TEST(pages_of_others_are_refused)
+{
+	int status;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		struct page_state state = { 0 };
+
+		if (geteuid() == 0 && setuid(65534) < 0)
+			_exit(2);
+		int r = page_state_read(1, &state);
+		_exit(r == -EACCES || r == -EPERM || r == -ESRCH ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("page-state");
+	TCase *tests = suite_case("all");
+
+	tcase_add_checked_fixture(tests, start, stop);
+	tcase_add_test(tests, every_page_is_what_the_process_made_of_it);
+	tcase_add_test(tests, pages_of_zeros_and_of_files_are_told_apart);
+	tcase_add_test(tests, what_is_found_is_what_the_kernel_counts);
+	tcase_add_test(tests, a_process_that_has_gone_has_no_pages);
+	tcase_add_test(tests, pages_of_others_are_refused);
+	suite_add_tcase(suite, tests);
+	return suite_run(suite);
+}
