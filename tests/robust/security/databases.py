@@ -3,7 +3,7 @@
 themselves, with an answer or with one line that says what is wrong, within the memory and the files
 that the rows they have are worth.
 
-usage: databases.py MEMSIGHT MAKE_TRACE plain|compact|undrawn
+usage: databases.py MEMSIGHT MAKE_TRACE plain|compact|undrawn ROWS_TO_CHUNKS
 """
 import os
 import pathlib
@@ -16,6 +16,7 @@ import tempfile
 import whole
 
 MEMSIGHT, MAKE_TRACE, KIND = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
+ROWS_TO_CHUNKS = os.path.abspath(sys.argv[4])  # what is changed in rows is changed in chunks
 TIMEOUT = 300
 FILE_BYTES = 64 << 20  # of all that is written; the databases have less than 1 MiB
 MEMORY_BYTES = 1 << 30  # of address space
@@ -141,6 +142,8 @@ def change(path, statements):
         db.execute(statement)
     db.commit()
     db.close()
+    if KIND != "compact":
+        whole.run([ROWS_TO_CHUNKS, path])
 
 
 def ask(folder, name):

@@ -11,6 +11,7 @@
 #include "analyze/import.h"
 #include "common/cleanup.h"
 #include "tests/unit/analyze/fixtures/check-db.h"
+#include "tests/unit/analyze/fixtures/chunk-rows.h"
 #include "tests/unit/analyze/fixtures/memory-db.h"
 #include "tests/unit/analyze/fixtures/picture-world.h"
 #include "tests/support/make-trace/make-trace.h"
@@ -20,6 +21,7 @@ static struct picture_store *open_store(struct picture_world *world)
 {
 	struct picture_store *store = NULL;
 
+	ck_assert_int_eq(chunk_rows(&world->db), 0);
 	ck_assert_int_eq(picture_write(&world->db, 1), 0);
 	ck_assert_int_eq(picture_store_open(world->handle, &store), 0);
 	return store;
@@ -549,6 +551,7 @@ START_TEST(pictures_of_a_database_without_them_are_computed_beside_it)
 
 	ck_assert_int_eq(db_begin(path, DB_REPLACE, &db), 0);
 	struct picture_world *world = picture_world_make_in(&shapes[1], db_handle(db));
+	ck_assert_int_eq(chunk_rows(db), 0);
 	ck_assert_int_eq(db_commit(db), 0);
 	db_close(db);
 	ck_assert_int_eq(db_open(path, &db), 0);
