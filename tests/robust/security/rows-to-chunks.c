@@ -1,4 +1,4 @@
-/* rows-to-chunks X.db: the chunks of a plain database anew from its rows, which somebody changed. */
+/* rows-to-chunks X.db: make the chunks of a plain database anew from its rows. */
 #include "store/database.h"
 #include "tests/unit/analyze/fixtures/chunk-rows.h"
 
