@@ -42,7 +42,7 @@ struct import_options {
 	const char *verdict;
 	const char *shown_path; /* run.trace; NULL: the path that is read */
 	bool no_tiles; /* pictures are not stored (picture.h) */
-	bool compact; /* a database that is made is compact (compact.h) */
+	bool compact; /* a database that is made has no plain tables (compact.h) */
 	/*
 	 * Somebody waits for an answer: what is made is compact and without pictures, and any form
 	 * that is there will do.

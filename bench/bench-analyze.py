@@ -92,7 +92,7 @@ class Bench:
         bare = [sys.executable, os.path.abspath(__file__), "--bare", self.path("rows.db")]
         return {"rows": [*analyze, self.path("rows.db"), self.path("x.mst")],
                 "bare SQLite": [*bare, self.path("bare.db")],
-                "compact": [*analyze, self.path("compact.db"), "--compact", self.path("x.mst")]}
+                "compact": [*analyze, self.path("compact.db"), "--no-plain", self.path("x.mst")]}
 
     def rounds(self, ways):
         """Each way once a round: [wall, CPU, KiB] of all rounds, and the size of its file."""
@@ -129,7 +129,7 @@ class Bench:
     def measure_samples(self, n):
         """The same events with and without samples."""
         walls = []
-        command = [self.memsight, "analyze", "-o", self.path("compact.db"), "--compact",
+        command = [self.memsight, "analyze", "-o", self.path("compact.db"), "--no-plain",
                    self.path("x.mst")]
         for samples in (0, n):
             self.make(n, 1_000_000, samples, kind="heap")

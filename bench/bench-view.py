@@ -133,7 +133,7 @@ def analyze(memsight, trace, database, *options):
 
 
 def measure(memsight, bench, trace, n_rows):
-    for options in ([], ["--compact"]):
+    for options in ([], ["--no-plain"]):
         cpu_without, size_without = analyze(memsight, trace, trace + ".without.db", "--no-tiles",
                                             *options)
         cpu, size = analyze(memsight, trace, trace + ".view.db", *options)

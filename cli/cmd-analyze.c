@@ -38,8 +38,6 @@ static const struct {
 	{ -ESTALE, "was made by an older memsight: analyse the trace again" },
 	{ -EBUSY, "is being written by another memsight: try again when that has ended" },
 	{ -EEXIST, "has appeared meanwhile: analyse again" },
-	{ -ENOTSUP,
-	  "holds plain rows, and stays so: name another database for --compact with --output" },
 	{ -EISDIR, "is a folder: name a database or a trace in it (`memsight analyze FOLDER' makes "
 		   "FOLDER/memsight.db of all)" },
 	{ -ENOSPC, "cannot be written: the disk is full; what was there is as before "
@@ -307,12 +305,15 @@ int cmd_analyze(const struct option_set *options)
 	int last_percent = -1;
 	struct import_options import = {
 		.force = option_flag(options, OPTION_FORCE),
-		.compact = option_flag(options, OPTION_COMPACT),
+		.compact = option_flag(options, OPTION_NO_PLAIN) ||
+			   option_flag(options, OPTION_COMPACT),
 		.no_tiles = option_flag(options, OPTION_NO_TILES),
 		.progress = cmd_show_progress,
 		.context = &last_percent,
 	};
 
+	if (option_flag(options, OPTION_COMPACT))
+		cmd_warn("--compact is called --no-plain now");
 	struct symbol_places places;
 	int status = symbol_options_read(options, &places);
 	if (status != CMD_DONE)

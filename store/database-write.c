@@ -81,14 +81,12 @@ static int begin(struct db *db)
 }
 
 /* Add to a database that is there. */
-static int begin_existing(struct db *db, bool wants_compact)
+static int begin_existing(struct db *db)
 {
 	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE);
 
 	if (r == 0)
 		r = db_check(db);
-	if (r == 0 && wants_compact && !compact_is_database(db->handle))
-		r = -ENOTSUP;
 	if (r == 0)
 		r = begin(db);
 	return r < 0 ? r : write_names(db);
@@ -193,7 +191,7 @@ int db_begin(const char *path, unsigned mode, struct db **ret_db)
 	db->replaces = is_there;
 	bool adds = is_there && !(mode & DB_REPLACE) && st.st_size > 0;
 	int r = mode & DB_COPY ? begin_copy(db)
-		: adds	       ? begin_existing(db, mode & DB_COMPACT)
+		: adds	       ? begin_existing(db)
 			       : begin_new(db, mode & DB_COMPACT);
 	if (r < 0)
 		return r;

@@ -22,14 +22,13 @@ int db_open(const char *path, struct db **ret_db);
 enum db_begin_mode {
 	DB_ADD = 0, /* to the database that is there; a new one when there is none */
 	DB_REPLACE = 1, /* a new one, which takes the place of what is there */
-	DB_COMPACT = 2, /* with either: a new one is compact (compact.h) */
+	DB_COMPACT = 2, /* with either: a new one has no plain tables (compact.h) */
 	DB_COPY = 4, /* to a copy of the one that is there, which then takes its place */
 };
 
 /*
  * Begin to write. Nothing of it can be seen before db_commit(). Errors as db_open(), and -EBUSY:
- * somebody else writes to it,
- * -ENOTSUP: it is there with plain tables, and DB_COMPACT is asked for.
+ * somebody else writes to it.
  */
 int db_begin(const char *path, unsigned mode, struct db **ret_db);
 

@@ -42,7 +42,7 @@ source = faults
 # What is asked, and which files it makes beside those that are there.
 CASES = {
     "analyze": (["analyze", "-o", "new.db", "t.mst"], ["new.db"]),
-    "compact": (["analyze", "--compact", "-o", "new.db", "t.mst"], ["new.db"]),
+    "compact": (["analyze", "--no-plain", "-o", "new.db", "t.mst"], ["new.db"]),
     "add": (["analyze", "-o", "t.mst.db", "other.mst"], []),
     "report": (["report", "t.mst.db"], []),
     "sites": (["report", "t.mst.db", "--sites", "--from", "1us"], []),

@@ -27,7 +27,7 @@ def make(folder):
         ])
     plain, compact = folder / "plain.db", folder / "compact.db"
     whole.run([MEMSIGHT, "analyze", "-o", plain, *traces])
-    whole.run([MEMSIGHT, "analyze", "--compact", "-o", compact, *traces])
+    whole.run([MEMSIGHT, "analyze", "--no-plain", "-o", compact, *traces])
     return plain, compact
 
 

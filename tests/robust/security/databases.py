@@ -186,7 +186,7 @@ def make_base(folder):
         MAKE_TRACE, "--events", "300", "--samples", "60", "--accesses", "--live", "20", "-o",
         folder / "x.mst"
     ])
-    options = {"compact": ["--compact"], "undrawn": ["--no-tiles"]}.get(KIND, [])
+    options = {"compact": ["--no-plain"], "undrawn": ["--no-tiles"]}.get(KIND, [])
     whole.run([MEMSIGHT, "analyze", *options, "-o", folder / "x.db", folder / "x.mst"])
     (folder / "x.mst").unlink()
 

@@ -228,7 +228,7 @@ def a_hundred_million_events_are_analysed_in_one_gibibyte(edge):
     run([make_trace, "--events", "100000000", "-o", trace, "--truth", truth])
     with open(truth, encoding="ascii") as file:
         heap = json.load(file)["heap"]
-    for options in ([], ["--compact"]):
+    for options in ([], ["--no-plain"]):
         check_large(edge, trace, options, heap)
 
 

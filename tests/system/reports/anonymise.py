@@ -148,7 +148,7 @@ def main():
         checks.that(outcome.status == status and words in outcome.messages,
                     f"{arguments}: {outcome.messages}")
     compact = copy + ".compact"
-    whole.run([MEMSIGHT, "analyze", "--compact", "-o", compact, db.trace])
+    whole.run([MEMSIGHT, "analyze", "--no-plain", "-o", compact, db.trace])
     whole.run([MEMSIGHT, "export", compact, "--anonymise", "-o", compact + "2"])
     with open(compact + "2", "rb") as file:
         content = file.read()

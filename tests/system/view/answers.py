@@ -294,7 +294,7 @@ def check_ways(checks, memsight, trace, folder):
         os.path.join(folder, name)
         for name in ("listed.db", "rows.db", "compact.db", "compact-rows.db")
     ]
-    for path, option in zip(paths, ([], [], ["--compact"], ["--compact"])):
+    for path, option in zip(paths, ([], [], ["--no-plain"], ["--no-plain"])):
         whole.run([memsight, "analyze", *option, "-o", path, trace])
     for path in paths[1::2]:
         with sqlite3.connect(path) as database:
@@ -482,7 +482,7 @@ def main():
                                      ([victim, "20"], ["--no-alloc"], []),
                                      ([victim, "20"], [], ["--no-tiles"]),
                                      ([victim, "20"], ["-s", "none", "--no-alloc"], []),
-                                     (["/bin/true"], [], []), ([victim, "20"], [], ["--compact"])]:
+                                     (["/bin/true"], [], []), ([victim, "20"], [], ["--no-plain"])]:
         check_edge(checks, memsight, command, record, analyze)
     checks.end()
 

@@ -76,9 +76,9 @@ def check_forms(folder):
         "other sites of plain tables")
     checks.that(trace.plot() == ("", drawn) and os.stat(trace.beside).st_ino == inode,
                 "report makes anew what will do")
-    whole.run([MEMSIGHT, "analyze", "--compact", trace.path])
+    whole.run([MEMSIGHT, "analyze", "--no-plain", trace.path])
     checks.that(not trace.is_plain() and trace.n_pictures() > 0,
-                "analyze --compact takes plain tables")
+                "analyze --no-plain keeps plain tables")
 
 
 def check_not_stored(folder):
