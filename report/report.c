@@ -266,11 +266,12 @@ const struct report reports[] = {
 			" them, in pages that blocks keep resident and no live block fills (free"
 			" blocks, the allocator's words), divided by bytes where call sites share a"
 			" page; untouched: asked for, and never touched or given back to the"
-			" kernel; size: live bytes of blocks, bytes of mappings",
+			" kernel; shared: in pages that other processes have, too, where that was"
+			" asked; size: live bytes of blocks, bytes of mappings",
 		.foot_sql = report_resident_foot_sql,
 		.sql = report_resident_sql,
 		KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
-		      TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+		      TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
 	},
 	{
 		.name = "timeline",

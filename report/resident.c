@@ -29,7 +29,8 @@ const char report_resident_sql[] = SHOWN
 	" SELECT sum(page_part.resident + beside) AS rss, 1.0 * sum(page_part.resident + beside) /"
 	" shown.resident AS share, sum(beside) AS beside,"
 	" CASE WHEN " IS_ASKED_FOR " THEN sum(untouched) END AS untouched,"
-	" sum(swapped) AS swapped, sum(huge) AS huge, sum(bytes) AS size,"
+	" sum(swapped) AS swapped, sum(huge) AS huge,"
+	" sum(shared) AS shared, sum(bytes) AS size,"
 	" nullif(sum(n_blocks), 0) AS blocks, pid AS process, kind, " WHAT " AS what"
 	" FROM shown JOIN page_part ON snapshot_id = shown.id GROUP BY shown.id, kind, what"
 	" HAVING sum(page_part.resident + beside + swapped) > 0 OR " IS_ASKED_FOR

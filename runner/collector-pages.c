@@ -91,6 +91,18 @@ static void refuse(struct collector *collector, struct image *image, int err)
 	collector->said_pages = true;
 }
 
+/* Whether others may have pages of its memory, by fork. */
+static bool is_related(const struct collector *collector, const struct image *image)
+{
+	if (image->birth == RING_BIRTH_FORK)
+		return true;
+	for (const struct image *other = collector->tracker.images.first; other;
+	     other = other->next)
+		if (other->birth == RING_BIRTH_FORK && other->parent_id == image->id)
+			return true;
+	return false;
+}
+
 /* Nothing is lost where the process went first: that it has no last look is seen in the trace. */
 static void look(struct collector *collector, struct image *image, enum trace_pages_reason reason)
 {
@@ -101,12 +113,12 @@ static void look(struct collector *collector, struct image *image, enum trace_pa
 	if (image->pages.is_refused || image->pid <= 0 || !image->is_written)
 		return;
 	state.record.ticks = clock_ticks(collector->clock);
-	err = page_state_read(image->pid, &state);
+	err = page_state_read(image->pid, is_related(collector, image), &state);
 	if (err == 0) {
 		state.record.end_ticks = clock_ticks(collector->clock);
 		state.record.process_id = image->id;
 		state.record.number = ++collector->n_pages;
-		state.record.reason = (uint16_t)reason;
+		state.record.reason = (uint8_t)reason;
 		write_parts(collector, &state);
 	} else if (err != -ESRCH) {
 		refuse(collector, image, err);

@@ -151,7 +151,10 @@ CREATE TABLE page_part (
     swapped     INTEGER NOT NULL, -- [bytes] swapped out
     zero        INTEGER NOT NULL, -- [bytes] only read so far: the kernel's page of zeros
     untouched   INTEGER NOT NULL, -- [bytes] never touched, or given back to the kernel
-    huge        INTEGER NOT NULL  -- [bytes] of resident, in huge pages
+    huge        INTEGER NOT NULL, -- [bytes] of resident, in huge pages
+    shared      INTEGER           -- [bytes] of resident + beside, in pages that other processes
+                                  -- have, too; NULL: not asked: no relative by fork was alive, or
+                                  -- there were too many pages (docs/sources.md)
 );
 
 -- Values counted over the run. *How many cycles did it take?*

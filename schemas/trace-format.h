@@ -772,7 +772,8 @@ enum trace_pages_way {
 #define TRACE_PAGE_FILE	   0x04u /* of a file or of shared memory; asked for in such maps only */
 #define TRACE_PAGE_ZERO	   0x08u /* the kernel's page of zeros: only read so far, not resident */
 #define TRACE_PAGE_HUGE	   0x10u /* part of a huge page */
-#define TRACE_PAGE_BITS	   5u
+#define TRACE_PAGE_SHARED  0x20u /* mapped by others, too; of FILE always asked, see has_shared */
+#define TRACE_PAGE_BITS	   6u
 
 /*
  * The pages of one process at one moment, in parts of TRACE_PAGES_PART_BYTES at most; those of a
@@ -795,7 +796,8 @@ struct trace_pages {
 	uint32_t process_id;
 	uint32_t number; /* of the snapshot in this file, from 1 */
 	uint32_t page_bytes;
-	uint16_t reason; /* enum trace_pages_reason */
+	uint8_t reason; /* enum trace_pages_reason */
+	uint8_t has_shared; /* 0: TRACE_PAGE_SHARED was asked of pages of files only */
 	uint8_t way; /* enum trace_pages_way */
 	uint8_t is_last; /* part of its snapshot */
 	uint32_t runs_bytes;

@@ -25,8 +25,8 @@ static const struct rows_table snapshot_table = {
 static const struct rows_table part_table = {
 	.name = "page_part",
 	.columns = "snapshot_id, run_id, kind, stack_id, name, n_blocks, bytes, resident, beside,"
-		   " swapped, zero, untouched, huge",
-	.types = "nntitnnnnnnnn",
+		   " swapped, zero, untouched, huge, shared",
+	.types = "nntitnnnnnnnni",
 };
 
 /* page_part.kind */
@@ -60,6 +60,7 @@ struct part {
 	uint64_t zero;
 	uint64_t untouched;
 	uint64_t huge;
+	uint64_t shared; /* of resident and beside */
 };
 
 struct snapshot {
@@ -218,12 +219,16 @@ struct residents *residents_close(struct residents *residents)
 	return NULL;
 }
 
-static int write_part(struct residents *residents, int64_t id, const struct part *part)
+static int write_part(struct residents *residents, const struct snapshot *snapshot,
+		      const struct part *part)
 {
+	bool is_known =
+		snapshot->head.has_shared || part->kind == PART_FILE || part->kind == PART_SHARED;
+
 	union rows_cell *row = rows_add(residents->parts);
 	if (!row)
 		return rows_error(residents->parts);
-	row[0].integer = id;
+	row[0].integer = snapshot->id;
 	row[1].integer = residents->run_id;
 	row[2].text = kind_names[part->kind];
 	row[3].integer = part->kind == PART_HEAP || part->stack_id ? part->stack_id : ROWS_NULL;
@@ -236,6 +241,7 @@ static int write_part(struct residents *residents, int64_t id, const struct part
 	row[10].integer = (int64_t)part->zero;
 	row[11].integer = (int64_t)part->untouched;
 	row[12].integer = (int64_t)part->huge;
+	row[13].integer = is_known ? (int64_t)part->shared : ROWS_NULL;
 	return 0;
 }
 
@@ -267,7 +273,7 @@ static int write_snapshot(struct residents *residents, const struct snapshot *sn
 	row[17].integer = has_parts;
 	int r = 0;
 	for (size_t i = 0; has_parts && r == 0 && i < snapshot->n_parts; i++)
-		r = write_part(residents, snapshot->id, &snapshot->parts[i]);
+		r = write_part(residents, snapshot, &snapshot->parts[i]);
 	return r;
 }
 
@@ -373,6 +379,7 @@ static void add_bytes(struct sweep *sweep, size_t number, unsigned bits, uint64_
 	} else if (bits & TRACE_PAGE_PRESENT) {
 		part->resident += bytes;
 		part->huge += bits & TRACE_PAGE_HUGE ? bytes : 0;
+		part->shared += bits & TRACE_PAGE_SHARED ? bytes : 0;
 		sweep->snapshot->resident += bytes;
 	} else {
 		part->untouched += bytes;
@@ -642,6 +649,8 @@ static void close_page(struct sweep *sweep)
 		uint64_t share = i + 1 < sweep->n_slices ? left * slice->bytes / live : rest;
 
 		snapshot->parts[slice->part].beside += share;
+		if (sweep->page_bits & TRACE_PAGE_SHARED)
+			snapshot->parts[slice->part].shared += share;
 		rest -= share;
 	}
 	if (is_resident) {

@@ -55,6 +55,7 @@ _Static_assert(sizeof(struct scan_request) == 96, "struct pm_scan_arg is ABI");
 #define ENTRY_PRESENT (UINT64_C(1) << 63)
 #define ENTRY_SWAPPED (UINT64_C(1) << 62)
 #define ENTRY_FILE    (UINT64_C(1) << 61)
+#define ENTRY_OWN     (UINT64_C(1) << 56) /* mapped once */
 
 /* A look that is under way. */
 struct look {
@@ -80,25 +81,64 @@ void page_state_finish(struct page_state *state)
 
 /* ---- Runs ---- */
 
-static int write_run(struct look *look)
+static int put_run(struct look *look, uint64_t first, uint64_t n, unsigned bits)
 {
 	struct page_state *state = look->state;
 	uint8_t *at;
 
-	if (look->n == 0)
-		return 0;
 	if (state->n_run_bytes > MAX_BYTES)
 		return -E2BIG;
 	if (grow_array_by(&state->runs, state->n_run_bytes, 2 * TRACE_VARINT_MAX_BYTES,
 			  &state->n_runs_allocated, 1) < 0)
 		return -ENOMEM;
 	at = state->runs + state->n_run_bytes;
-	at = trace_varint_put_slow(at, look->first - look->end);
-	at = trace_varint_put_slow(at, look->n << TRACE_PAGE_BITS | look->bits);
+	at = trace_varint_put_slow(at, first - look->end);
+	at = trace_varint_put_slow(at, n << TRACE_PAGE_BITS | bits);
 	state->n_run_bytes = (size_t)(at - state->runs);
-	look->end = look->first + look->n;
-	look->n = 0;
+	look->end = first + n;
 	return 0;
+}
+
+/* A page that went meanwhile counts as it was. */
+static int put_by_sharing(struct look *look, uint64_t first, uint64_t n, unsigned bits)
+{
+	uint64_t entries[N_ENTRIES];
+	int err = 0;
+
+	while (err == 0 && n > 0) {
+		size_t n_now = n < N_ENTRIES ? (size_t)n : N_ENTRIES, at = 0;
+		ssize_t got = pread(look->fd, entries, n_now * sizeof(entries[0]),
+				    (off_t)(first * sizeof(entries[0])));
+
+		if (got < (ssize_t)(n_now * sizeof(entries[0])))
+			return got < 0 ? -errno : -ESRCH;
+		while (err == 0 && at < n_now) {
+			size_t begin = at;
+			bool is_own = entries[at] & ENTRY_OWN;
+
+			while (at < n_now && !(entries[at] & ENTRY_OWN) == !is_own)
+				at++;
+			err = put_run(look, first + begin, at - begin,
+				      is_own ? bits : bits | TRACE_PAGE_SHARED);
+		}
+		first += n_now;
+		n -= n_now;
+	}
+	return err;
+}
+
+static int write_run(struct look *look)
+{
+	uint64_t n = look->n;
+	bool is_asked = look->bits & TRACE_PAGE_FILE || look->state->record.has_shared;
+
+	look->n = 0;
+	if (n == 0)
+		return 0;
+	if (look->state->record.way == TRACE_PAGES_SCAN && is_asked &&
+	    look->bits & TRACE_PAGE_PRESENT && !(look->bits & TRACE_PAGE_ZERO))
+		return put_by_sharing(look, look->first, n, look->bits);
+	return put_run(look, look->first, n, look->bits);
 }
 
 /* Pages in order of address; the same once more is left out (a map may have grown meanwhile). */
@@ -166,6 +206,12 @@ static int scan_range(struct look *look)
 	return err;
 }
 
+static unsigned more_bits(uint64_t entry)
+{
+	return (entry & ENTRY_FILE ? TRACE_PAGE_FILE : 0) |
+	       ((entry & ENTRY_PRESENT) && !(entry & ENTRY_OWN) ? TRACE_PAGE_SHARED : 0);
+}
+
 static int read_table(struct look *look)
 {
 	uint64_t entries[N_ENTRIES];
@@ -186,9 +232,7 @@ static int read_table(struct look *look)
 					(entries[i] & ENTRY_SWAPPED ? TRACE_PAGE_SWAPPED : 0);
 
 			if (bits)
-				err = add_pages(
-					look, page + i, 1,
-					bits | (entries[i] & ENTRY_FILE ? TRACE_PAGE_FILE : 0));
+				err = add_pages(look, page + i, 1, bits | more_bits(entries[i]));
 		}
 		page += n;
 	}
@@ -221,7 +265,9 @@ static void add_map(void *user, const struct image_map *map)
 		return;
 	if (!may_join(look, map, is_file)) {
 		look->err = look_at_range(look);
-		look->range_start = map->start;
+		/* What is mapped meanwhile may lie between. */
+		look->range_start =
+			look->state->record.way == TRACE_PAGES_SCAN ? look->range_end : map->start;
 	}
 	look->range_end = map->end;
 	look->range_is_file = is_file;
@@ -301,26 +347,32 @@ static int look_at_all(int fd, struct page_state *state)
 	return look.err < 0 ? look.err : write_run(&look);
 }
 
-int page_state_read(pid_t pid, struct page_state *ret_state)
+int page_state_read(pid_t pid, bool is_related, struct page_state *ret_state)
 {
 	auto_free char *before = NULL;
 	auto_free char *after = NULL;
 	auto_close int fd = open_table(pid);
 	struct trace_pages *record = &ret_state->record;
-	int err = fd < 0 ? (fd == -ENOENT ? -ESRCH : fd) : read_status(pid, &before);
+	/* What is forbidden of one that has ended is nothing to look at. */
+	int err = read_status(pid, &before);
 
-	if (err < 0)
-		return err;
-	record->way = (uint8_t)way_of(fd);
+	if (err < 0 || fd < 0)
+		return err < 0 ? err : fd;
+	if (record->way != TRACE_PAGES_TABLE)
+		record->way = (uint8_t)way_of(fd);
 	record->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
+	record->rss_bytes = status_bytes(before, "\nVmRSS:");
+	record->has_shared =
+		record->way == TRACE_PAGES_TABLE ||
+		(is_related && record->rss_bytes / record->page_bytes <= PAGE_STATE_MAX_SHARED);
 	err = read_maps(pid, ret_state);
 	if (err == 0)
 		err = look_at_all(fd, ret_state);
-	if (err == 0)
-		err = read_status(pid, &after);
-	if (err < 0)
-		return err;
-	record->rss_bytes = status_bytes(before, "\nVmRSS:");
+	/* It may have ended meanwhile, whatever that looked like. */
+	if (read_status(pid, &after) == -ESRCH)
+		return -ESRCH;
+	if (err < 0 || !after)
+		return err < 0 ? err : -EIO;
 	record->rss_after_bytes = status_bytes(after, "\nVmRSS:");
 	record->swap_bytes = status_bytes(before, "\nVmSwap:");
 	record->hugetlb_bytes = status_bytes(before, "\nHugetlbPages:");

@@ -52,7 +52,8 @@ static void look(struct maker *maker, uint64_t time_ns, uint16_t reason, const u
 		.process_id = 1,
 		.number = (uint32_t)time_ns,
 		.page_bytes = PAGE,
-		.reason = reason,
+		.reason = (uint8_t)reason,
+		.has_shared = reason == TRACE_PAGES_END,
 		.runs_bytes = (uint32_t)first_runs,
 		.maps_bytes = (uint32_t)first_maps,
 	};
@@ -122,7 +123,8 @@ static const struct run pages[] = {
 	{ 0x400, 2, PRESENT | TRACE_PAGE_FILE },
 	{ 0x402, 1, PRESENT },
 	{ 0x403, 1, PRESENT },
-	{ 0x500, 3, PRESENT },
+	{ 0x500, 1, PRESENT | TRACE_PAGE_SHARED },
+	{ 0x501, 2, PRESENT },
 	{ 0x504, 2, PRESENT | TRACE_PAGE_HUGE }, /* the second one holds no block */
 	{ 0x509, 1, TRACE_PAGE_SWAPPED },
 	{ 0x50a, 1, PRESENT | TRACE_PAGE_ZERO },
@@ -187,6 +189,8 @@ static void check_sites(struct db *db)
 	ck_assert_int_eq(of_site(db, "huge", 1), 100);
 	/* Page 0 is shared by halves, what is left of pages 1 and 4 is its own. */
 	ck_assert_int_eq(of_site(db, "beside", 1), (PAGE - 2000) / 2 + (PAGE - 96) + (PAGE - 100));
+	ck_assert_int_eq(of_site(db, "shared", 1), 1000 + (PAGE - 2000) / 2);
+	ck_assert_int_eq(of_site(db, "shared", 2), 1000 + (PAGE - 2000) / 2);
 	ck_assert_int_eq(of_site(db, "resident", 2), 1000);
 	ck_assert_int_eq(of_site(db, "beside", 2), (PAGE - 2000) / 2);
 	ck_assert_int_eq(of_site(db, "swapped", 2), PAGE);
@@ -263,6 +267,8 @@ START_TEST(of_looks_for_peaks_the_last_one_keeps_its_parts)
 	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM page_snapshot WHERE"
 						      " resident = 4096"),
 			 4);
+	check_no_row(db_handle(db), "SELECT * FROM page_part WHERE shared IS NOT NULL AND kind NOT"
+				    " IN ('file', 'shared')");
 	check_no_row(db_handle(db), "SELECT * FROM page_snapshot WHERE has_parts <> (time_ns >="
 				    " 3000) OR has_parts <> (id IN (SELECT snapshot_id FROM"
 				    " page_part))");

@@ -33,6 +33,7 @@ struct victim {
 };
 
 static struct watched child;
+static uint8_t *child_shares; /* all written by the parent, the first half by the child as well */
 static struct victim *victim;
 static size_t page_bytes;
 
@@ -86,6 +87,7 @@ static void make_pages(void *pointer)
 		touch(own->memory[LOCKED], N_PAGES, 1);
 	touch(own->memory[CLOSED], N_PAGES, 1);
 	mprotect(own->memory[CLOSED], N_PAGES * page_bytes, PROT_NONE);
+	touch(child_shares, N_PAGES / 2, 1);
 	own->is_ready = 1;
 	pause();
 }
@@ -94,6 +96,8 @@ static void start(void)
 {
 	page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	victim = (struct victim *)shared_bytes(sizeof(*victim));
+	child_shares = map(-1);
+	touch(child_shares, N_PAGES, 1);
 	watched_start(&child, make_pages, victim);
 	watched_go(&child);
 	while (!victim->is_ready)
@@ -133,13 +137,15 @@ static unsigned count(const struct page_state *state, enum kind kind, unsigned m
 	return n;
 }
 
+/* By the ioctl (0), where there is one, and by the table (1). */
 START_TEST(every_page_is_what_the_process_made_of_it)
 {
-	struct page_state state = { 0 };
+	struct page_state state = { .record.way = (uint8_t)_i };
 	unsigned is_there = TRACE_PAGE_PRESENT | TRACE_PAGE_SWAPPED;
 
-	ck_assert_int_eq(page_state_read(child.pid, &state), 0);
-	ck_assert_uint_eq(count(&state, THIRDS, ~0u, TRACE_PAGE_PRESENT), N_PAGES / 3);
+	ck_assert_int_eq(page_state_read(child.pid, false, &state), 0);
+	ck_assert_uint_eq(count(&state, THIRDS, ~TRACE_PAGE_SHARED, TRACE_PAGE_PRESENT),
+			  N_PAGES / 3);
 	ck_assert_uint_eq(count(&state, THIRDS, ~0u, 0), N_PAGES - N_PAGES / 3);
 	for (unsigned i = 0; i < N_PAGES; i++)
 		ck_assert_int_eq(bits_of(&state, victim->memory[THIRDS] + i * page_bytes) != 0,
@@ -156,7 +162,7 @@ START_TEST(pages_of_zeros_and_of_files_are_told_apart)
 	struct page_state state = { 0 };
 	unsigned is_of_file = TRACE_PAGE_PRESENT | TRACE_PAGE_FILE;
 
-	ck_assert_int_eq(page_state_read(child.pid, &state), 0);
+	ck_assert_int_eq(page_state_read(child.pid, false, &state), 0);
 	if (state.record.way == TRACE_PAGES_SCAN)
 		ck_assert_uint_eq(count(&state, READ, ~0u, TRACE_PAGE_PRESENT | TRACE_PAGE_ZERO),
 				  N_PAGES);
@@ -168,13 +174,29 @@ START_TEST(pages_of_zeros_and_of_files_are_told_apart)
 }
 END_TEST
 
+/* The child has what its parent had, and the parent has not written to since. */
+START_TEST(what_a_fork_shares_is_told)
+{
+	struct page_state state = { .record.way = (uint8_t)_i };
+	uint8_t *before = child_shares;
+
+	ck_assert_int_eq(page_state_read(child.pid, true, &state), 0);
+	ck_assert_uint_eq(state.record.has_shared, 1);
+	for (unsigned i = 0; i < N_PAGES; i++)
+		ck_assert_int_eq(!(bits_of(&state, before + i * page_bytes) & TRACE_PAGE_SHARED),
+				 i < N_PAGES / 2);
+	ck_assert_uint_eq(count(&state, THIRDS, TRACE_PAGE_SHARED, TRACE_PAGE_SHARED), 0);
+	page_state_finish(&state);
+}
+END_TEST
+
 /* All runs, but for the page of zeros: what the kernel counts, within the pages that it batches. */
 START_TEST(what_is_found_is_what_the_kernel_counts)
 {
 	struct page_state state = { 0 };
 	uint64_t n = 0, gap = 0, run = 0;
 
-	ck_assert_int_eq(page_state_read(child.pid, &state), 0);
+	ck_assert_int_eq(page_state_read(child.pid, false, &state), 0);
 	for (const uint8_t *at = state.runs; at < state.runs + state.n_run_bytes;) {
 		at = trace_varint_get_slow(at, &gap);
 		at = trace_varint_get_slow(at, &run);
@@ -202,10 +224,10 @@ START_TEST(a_process_that_has_gone_has_no_pages)
 	if (pid == 0)
 		_exit(0);
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	ck_assert_int_eq(page_state_read(pid, &state), -ESRCH); /* a zombie */
+	ck_assert_int_eq(page_state_read(pid, false, &state), -ESRCH); /* a zombie */
 	page_state_finish(&state);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	ck_assert_int_eq(page_state_read(pid, &state), -ESRCH);
+	ck_assert_int_eq(page_state_read(pid, false, &state), -ESRCH);
 	page_state_finish(&state);
 }
 END_TEST
@@ -221,7 +243,7 @@ START_TEST(pages_of_others_are_refused)
 
 		if (geteuid() == 0 && setuid(65534) < 0)
 			_exit(2);
-		int r = page_state_read(1, &state);
+		int r = page_state_read(1, false, &state);
 		_exit(r == -EACCES || r == -EPERM || r == -ESRCH ? 0 : 1);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -235,8 +257,9 @@ int main(void)
 	TCase *tests = suite_case("all");
 
 	tcase_add_checked_fixture(tests, start, stop);
-	tcase_add_test(tests, every_page_is_what_the_process_made_of_it);
+	tcase_add_loop_test(tests, every_page_is_what_the_process_made_of_it, 0, 2);
 	tcase_add_test(tests, pages_of_zeros_and_of_files_are_told_apart);
+	tcase_add_loop_test(tests, what_a_fork_shares_is_told, 0, 2);
 	tcase_add_test(tests, what_is_found_is_what_the_kernel_counts);
 	tcase_add_test(tests, a_process_that_has_gone_has_no_pages);
 	tcase_add_test(tests, pages_of_others_are_refused);
