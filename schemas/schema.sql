@@ -1025,9 +1025,10 @@ CREATE TABLE picture_tile (
     colour     TEXT NOT NULL,    -- as `picture_category.colour`; 'blocks': how much of each cell
                                  -- lay in blocks
     source_id  INTEGER NOT NULL, -- `source.id`; of blocks 0
-    number     INTEGER NOT NULL, -- row of tiles x 32 + column; tiles without anything are left out
-    n          INTEGER NOT NULL, -- [touches] touches in the tile
-    data       BLOB NOT NULL,    -- counts as compressed bytes
+    number     INTEGER NOT NULL, -- (row of tiles x 32 + column) x 16, + `picture_category.number`
+                                 -- (of direction `item_id`); tiles without anything are left out
+    n          INTEGER NOT NULL, -- [touches] touches in the tile; of blocks the sum of its cells
+    data       BLOB NOT NULL,    -- cells as a compressed column; of blocks 255 is all of a cell
     PRIMARY KEY (run_id, process_id, colour, source_id, number)
 ) WITHOUT ROWID;
 

@@ -133,19 +133,19 @@ static void widen(const struct chunk_column *column, int64_t *to)
 		to[i] = (int64_t)(base + (codes_8[i] << shift));
 }
 
-static int unpack_column(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
-			 int64_t *to, uint32_t *ret_n)
+int picture_unpack_column(struct chunk_decoder *decoder, const struct picture_bytes *bytes,
+			  int64_t *to, uint32_t n_max, uint32_t *ret_n)
 {
 	struct chunk_column *column;
 	int other;
-	int r = chunk_column_check(bytes, n_bytes, &other);
+	int r = chunk_column_check(bytes->data, bytes->n, &other);
 
 	if (r == 0)
-		r = chunk_column_decode(decoder, bytes, n_bytes, NULL, &column);
+		r = chunk_column_decode(decoder, bytes->data, bytes->n, NULL, &column);
 	if (r < 0)
 		return r;
 	*ret_n = column->n;
-	if (column->n > PICTURE_PART_ITEMS)
+	if (column->n > n_max)
 		r = -EBADMSG;
 	else if (column->has_null || column->dictionary)
 		for (uint32_t i = 0; i < column->n; i++) {
@@ -172,9 +172,11 @@ int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *by
 		at += sizeof(size);
 		if (bytes->n - at < size)
 			return -EBADMSG;
-		int r = columns->wanted & (1u << c) ? unpack_column(decoder, bytes->data + at, size,
-								    columns->values[c], &n)
-						    : 0;
+		const struct picture_bytes column = { bytes->data + at, size };
+		int r = columns->wanted & (1u << c)
+				? picture_unpack_column(decoder, &column, columns->values[c],
+							PICTURE_PART_ITEMS, &n)
+				: 0;
 		if (r < 0 || (columns->n && n != columns->n))
 			return r < 0 ? r : -EBADMSG;
 		columns->n = n;

@@ -87,6 +87,10 @@ void picture_columns_finish(struct picture_columns *columns);
 
 struct chunk_decoder;
 
+/* Read a column of at most n_max values (CHUNK_NULL: NULL). Returns 0, -EBADMSG or -ENOMEM. */
+int picture_unpack_column(struct chunk_decoder *decoder, const struct picture_bytes *bytes,
+			  int64_t *to, uint32_t n_max, uint32_t *ret_n);
+
 /* Read the columns that are wanted. Returns 0, -EBADMSG or -ENOMEM. */
 int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *bytes,
 		   struct picture_columns *columns);

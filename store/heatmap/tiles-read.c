@@ -3,15 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zstd.h>
 
 #include "common/cleanup.h"
+#include "store/columns/column.h"
 #include "store/heatmap/categories.h"
 #include "store/heatmap/draw-job.h"
 #include "store/statement.h"
 
-#define MAX_TILE_BYTES ((size_t)PICTURE_MAX_CATEGORIES * (2 + 4 * PICTURE_TILE_CELLS))
-#define OUTSIDE	       UINT32_MAX
+#define OUTSIDE UINT32_MAX
 
 /* The grid on the way into a picture. */
 struct reader {
@@ -20,11 +19,9 @@ struct reader {
 	struct picture_cells rows;
 	uint32_t column_of[PICTURE_GRID_COLUMNS]; /* cells of the canvas; OUTSIDE */
 	uint32_t row_of[PICTURE_GRID_ROWS];
-	unsigned category_of
-		[PICTURE_MAX_CATEGORIES]; /* by number of picture_category; OUTSIDE: none */
-	ZSTD_DCtx *zstd;
-	uint8_t *bytes; /* of a tile; MAX_TILE_BYTES */
-	size_t n_bytes;
+	int64_t cells[PICTURE_TILE_CELLS]; /* of the tile at hand */
+	unsigned first_column; /* of the grid, of the tile */
+	unsigned first_row;
 	uint8_t *shares; /* of the whole grid */
 };
 
@@ -32,8 +29,6 @@ static void finish(struct reader *reader)
 {
 	picture_cells_finish(&reader->columns);
 	picture_cells_finish(&reader->rows);
-	ZSTD_freeDCtx(reader->zstd);
-	free(reader->bytes);
 	free(reader->shares);
 }
 #define auto_reader __attribute__((cleanup(finish)))
@@ -60,10 +55,8 @@ static int init(struct reader *reader, struct picture_job *job)
 	reader->job = job;
 	if (r == 0)
 		r = picture_cells_init(&reader->rows, 0, process->height, PICTURE_GRID_ROWS);
-	reader->zstd = ZSTD_createDCtx();
-	reader->bytes = malloc(MAX_TILE_BYTES);
-	if (r < 0 || !reader->zstd || !reader->bytes)
-		return -ENOMEM;
+	if (r < 0)
+		return r;
 	map_cells(&reader->columns, &job->canvas.times, reader->column_of);
 	map_cells(&reader->rows, &job->canvas.places, reader->row_of);
 	return 0;
@@ -71,33 +64,41 @@ static int init(struct reader *reader, struct picture_job *job)
 
 /* ---- Tiles ---- */
 
-static bool meets(const struct reader *reader, int64_t number)
+static bool meets(const struct reader *reader)
 {
 	const struct picture_request *slice = &reader->job->slice;
-	unsigned column = (unsigned)number % PICTURE_TILE_COLUMNS * PICTURE_TILE;
-	unsigned row = (unsigned)number / PICTURE_TILE_COLUMNS * PICTURE_TILE;
 	const struct picture_cells *x = &reader->columns, *y = &reader->rows;
+	unsigned column = reader->first_column, row = reader->first_row;
 
 	return x->from + x->edges[column] < picture_time(slice->to_ns) &&
 	       x->from + x->edges[column + PICTURE_TILE] > picture_time(slice->from_ns) &&
 	       y->edges[row] < slice->high && y->edges[row + PICTURE_TILE] > slice->low;
 }
 
-/* Decompress a row's tile. Returns 0 or -EPROTO. */
-static int unpack(struct reader *reader, sqlite3_stmt *row)
+/* Read a row's cells. Returns 1; 0: the tile is not in the slice; -ENOMEM or -EPROTO. */
+static int read_tile(struct reader *reader, sqlite3_stmt *row)
 {
-	size_t n = ZSTD_decompressDCtx(reader->zstd, reader->bytes, MAX_TILE_BYTES,
-				       sqlite3_column_blob(row, 1),
-				       (size_t)sqlite3_column_bytes(row, 1));
+	uint64_t number = (uint64_t)sqlite3_column_int64(row, 0) / PICTURE_MAX_CATEGORIES;
+	uint32_t n;
 
-	if (ZSTD_isError(n))
+	if (number >= PICTURE_TILE_COLUMNS * PICTURE_TILE_ROWS)
 		return -EPROTO;
-	reader->n_bytes = n;
-	return 0;
+	reader->first_row = (unsigned)number / PICTURE_TILE_COLUMNS * PICTURE_TILE;
+	reader->first_column = (unsigned)number % PICTURE_TILE_COLUMNS * PICTURE_TILE;
+	if (!meets(reader))
+		return 0;
+	const struct picture_bytes bytes = { sqlite3_column_blob(row, 1),
+					     (size_t)sqlite3_column_bytes(row, 1) };
+	int r = bytes.data ? picture_unpack_column(reader->job->store->decoder, &bytes,
+						   reader->cells, PICTURE_TILE_CELLS, &n)
+			   : -EBADMSG;
+	if (r == 0 && n != PICTURE_TILE_CELLS)
+		r = -EBADMSG;
+	return r < 0 ? picture_error(r) : 1;
 }
 
 static int for_tiles(struct reader *reader, const char *colour, int64_t source_id,
-		     int (*use)(struct reader *, unsigned number))
+		     int (*use)(struct reader *, sqlite3_stmt *row))
 {
 	const struct picture_request *request = &reader->job->picture->request;
 	auto_statement sqlite3_stmt *row = NULL;
@@ -113,126 +114,70 @@ static int for_tiles(struct reader *reader, const char *colour, int64_t source_i
 	statement_integer(row, 2, request->process_id);
 	statement_text(row, 3, colour);
 	statement_integer(row, 4, source_id);
-	while ((r = statement_step(row)) > 0) {
-		int64_t number = sqlite3_column_int64(row, 0);
-		if (number < 0 || number >= PICTURE_TILE_COLUMNS * PICTURE_TILE_ROWS)
-			return -EPROTO;
-		if (!meets(reader, number))
-			continue;
-		if (reader->job->palette.by == PICTURE_BY_SOURCE) {
-			unsigned category = picture_palette_find(&reader->job->palette,
-								 sqlite3_column_int64(row, 2));
-			for (unsigned i = 0; i < PICTURE_MAX_CATEGORIES; i++)
-				reader->category_of[i] = category;
-		}
-		r = unpack(reader, row);
-		if (r == 0)
-			r = use(reader, (unsigned)number);
-		if (r < 0)
-			return r;
+	while (r >= 0 && (r = statement_step(row)) > 0) {
+		r = read_tile(reader, row);
+		if (r > 0)
+			r = use(reader, row);
 	}
 	return picture_error(r);
 }
 
 /* ---- Touches ---- */
 
-static void add_row(struct reader *reader, const uint8_t *plane, size_t first, unsigned factor_log2,
-		    unsigned category)
+/*
+ * The category of a row's tile. What has one category only has no tiles of its own, but those of
+ * directions.
+ */
+static unsigned category_of(const struct reader *reader, sqlite3_stmt *row)
+{
+	const struct picture_palette *palette = &reader->job->palette;
+
+	if (palette->by == PICTURE_BY_SOURCE)
+		return picture_palette_find(palette, sqlite3_column_int64(row, 2));
+	return palette->n > 1 ? (unsigned)sqlite3_column_int64(row, 0) % PICTURE_MAX_CATEGORIES : 0;
+}
+
+static int add_tile(struct reader *reader, sqlite3_stmt *row)
 {
 	struct picture_canvas *canvas = &reader->job->canvas;
-	const uint32_t *columns = reader->column_of + first % PICTURE_GRID_COLUMNS;
-	size_t row = reader->row_of[first / PICTURE_GRID_COLUMNS];
+	unsigned category = category_of(reader, row);
 
-	if (row == OUTSIDE)
-		return;
-	for (unsigned i = 0; i < PICTURE_TILE; i++) {
-		uint32_t n = (uint32_t)plane[i] << factor_log2;
-		if (n == 0 || columns[i] == OUTSIDE)
+	if (category >= reader->job->palette.n)
+		return -EPROTO;
+	for (unsigned i = 0; i < PICTURE_TILE_CELLS; i++) {
+		uint32_t y = reader->row_of[reader->first_row + i / PICTURE_TILE];
+		uint32_t x = reader->column_of[reader->first_column + i % PICTURE_TILE];
+		if (reader->cells[i] == 0 || x == OUTSIDE || y == OUTSIDE)
 			continue;
-		picture_canvas_count(canvas, row * canvas->times.n + columns[i], category, n);
+		uint32_t n = (uint32_t)reader->cells[i];
+		picture_canvas_count(canvas, (size_t)y * canvas->times.n + x, category, n);
 		reader->job->picture->n_touches += n;
 	}
-}
-
-static int add_tile(struct reader *reader, unsigned number)
-{
-	size_t at = 0;
-	size_t first =
-		(size_t)(number / PICTURE_TILE_COLUMNS) * PICTURE_TILE * PICTURE_GRID_COLUMNS +
-		(size_t)(number % PICTURE_TILE_COLUMNS) * PICTURE_TILE;
-
-	while (at < reader->n_bytes) {
-		unsigned category = reader->bytes[at];
-		unsigned n_planes = at + 1 < reader->n_bytes ? reader->bytes[at + 1] : 0;
-		at += 2;
-		if (category >= PICTURE_MAX_CATEGORIES ||
-		    reader->category_of[category] == OUTSIDE || n_planes == 0 || n_planes > 4 ||
-		    reader->n_bytes - at < (size_t)n_planes * PICTURE_TILE_CELLS)
-			return -EPROTO;
-		for (unsigned plane = 0; plane < n_planes; plane++) {
-			for (unsigned row = 0; row < PICTURE_TILE; row++)
-				add_row(reader, reader->bytes + at + (size_t)row * PICTURE_TILE,
-					first + (size_t)row * PICTURE_GRID_COLUMNS, 8 * plane,
-					reader->category_of[category]);
-			at += PICTURE_TILE_CELLS;
-		}
-	}
 	return 0;
-}
-
-/* Categories are numbered as picture_category has them; directions by what there is of them. */
-static int map_directions(struct reader *reader)
-{
-	const struct picture_request *request = &reader->job->picture->request;
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(reader->job->store->db,
-				  "SELECT number, item_id FROM picture_category WHERE run_id = ?1"
-				  " AND process_id = ?2 AND colour = 'direction'",
-				  &row);
-
-	if (r < 0)
-		return picture_error(r);
-	statement_integer(row, 1, request->run_id);
-	statement_integer(row, 2, request->process_id);
-	while ((r = statement_step(row)) > 0) {
-		int64_t number = sqlite3_column_int64(row, 0);
-		if (number >= 0 && number < PICTURE_MAX_CATEGORIES)
-			reader->category_of[number] = picture_palette_find(
-				&reader->job->palette, sqlite3_column_int64(row, 1));
-	}
-	return picture_error(r);
 }
 
 int picture_grid_count(struct picture_job *job)
 {
 	auto_reader struct reader reader = { 0 };
-	enum picture_by by = job->palette.by;
-	/* What has one category only has no tiles of its own. */
-	bool has_tiles = by != PICTURE_BY_SOURCE && job->palette.n > 1;
+	const struct picture_palette *palette = &job->palette;
+	bool has_tiles = palette->by != PICTURE_BY_SOURCE && palette->n > 1;
 	int r = init(&reader, job);
 
-	for (unsigned i = 0; i < PICTURE_MAX_CATEGORIES && by != PICTURE_BY_DIRECTION; i++)
-		reader.category_of[i] = !has_tiles ? 0 : i < job->palette.n ? i : OUTSIDE;
-	if (r == 0 && by == PICTURE_BY_DIRECTION)
-		r = map_directions(&reader);
 	return r < 0 ? r
-		     : for_tiles(&reader, picture_colours[has_tiles ? by : PICTURE_BY_DIRECTION],
+		     : for_tiles(&reader,
+				 picture_colours[has_tiles ? palette->by : PICTURE_BY_DIRECTION],
 				 job->slice.source_id, add_tile);
 }
 
 /* ---- Blocks ---- */
 
-static int keep_shares(struct reader *reader, unsigned number)
+static int keep_shares(struct reader *reader, sqlite3_stmt *row)
 {
-	size_t first =
-		(size_t)(number / PICTURE_TILE_COLUMNS) * PICTURE_TILE * PICTURE_GRID_COLUMNS +
-		(size_t)(number % PICTURE_TILE_COLUMNS) * PICTURE_TILE;
-
-	if (reader->n_bytes != PICTURE_TILE_CELLS)
-		return -EPROTO;
-	for (unsigned row = 0; row < PICTURE_TILE; row++)
-		memcpy(reader->shares + first + (size_t)row * PICTURE_GRID_COLUMNS,
-		       reader->bytes + (size_t)row * PICTURE_TILE, PICTURE_TILE);
+	(void)row;
+	for (unsigned i = 0; i < PICTURE_TILE_CELLS; i++)
+		reader->shares[(size_t)(reader->first_row + i / PICTURE_TILE) *
+				       PICTURE_GRID_COLUMNS +
+			       reader->first_column + i % PICTURE_TILE] = (uint8_t)reader->cells[i];
 	return 0;
 }
 

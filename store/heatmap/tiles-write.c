@@ -3,18 +3,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zstd.h>
 
 #include "common/cleanup.h"
+#include "store/columns/column.h"
 #include "store/database.h"
 #include "store/heatmap/categories.h"
 #include "store/heatmap/draw-job.h"
 #include "store/statement.h"
 
-#define PLANES_BYTES   (UINT64_C(48) << 20) /* of counts at a time */
-#define MAX_TILE_BYTES ((size_t)PICTURE_MAX_CATEGORIES * (2 + 4 * PICTURE_TILE_CELLS))
-#define LEVEL	       1
-#define N_COLOURS      4u /* what has tiles: of sources each has its own */
+#define PLANES_BYTES (UINT64_C(48) << 20) /* of counts at a time */
+#define N_COLOURS    4u /* what has tiles: of sources each has its own */
 
 static const struct {
 	enum picture_by by;
@@ -27,10 +25,9 @@ static const struct {
 };
 
 struct writer {
-	struct db *db;
 	struct picture_store *store;
 	const struct picture_process *process;
-	struct picture_palette palettes[N_COLOURS]; /* by number of picture_category */
+	struct picture_palette palettes[N_COLOURS];
 	struct picture_palette sources;
 	struct picture_cells columns;
 	struct picture_cells rows;
@@ -40,10 +37,7 @@ struct writer {
 	unsigned n_columns;
 	uint32_t *counts; /* by source, plane, row and column of the strip */
 	sqlite3_stmt *insert;
-	ZSTD_CCtx *zstd;
-	uint8_t *raw; /* a tile; MAX_TILE_BYTES */
-	uint8_t *packed;
-	size_t n_packed_max;
+	struct chunk_encoder *encoder;
 };
 
 static void finish(struct writer *writer)
@@ -52,111 +46,82 @@ static void finish(struct writer *writer)
 	picture_cells_finish(&writer->rows);
 	free(writer->counts);
 	sqlite3_finalize(writer->insert);
-	ZSTD_freeCCtx(writer->zstd);
-	free(writer->raw);
-	free(writer->packed);
+	chunk_encoder_close(writer->encoder);
 }
 #define auto_writer __attribute__((cleanup(finish)))
 
 /* ---- Tiles ---- */
 
-/* What the row of picture_tile says beside its bytes. */
-struct tile {
+/* What the rows of picture_tile say beside their bytes. */
+struct plane {
 	const char *colour;
 	int64_t source_id;
-	unsigned number;
-	uint64_t n;
+	unsigned category;
+	const uint32_t *counts; /* of the strip */
 };
 
-/* Insert a tile of which n_raw bytes are in `raw`. */
-static int insert_tile(struct writer *writer, const struct tile *tile, size_t n_raw)
+static int insert_tile(struct writer *writer, const struct plane *plane, unsigned number,
+		       const struct chunk_values *values, int64_t n)
 {
-	size_t n_packed = ZSTD_compressCCtx(writer->zstd, writer->packed, writer->n_packed_max,
-					    writer->raw, n_raw, LEVEL);
+	const void *bytes;
+	size_t n_bytes;
+	int r = chunk_column_encode(writer->encoder, values, (struct chunk_plan){ CHUNK_PLAIN, 0 },
+				    &bytes, &n_bytes);
 
-	if (ZSTD_isError(n_packed))
-		return -ENOMEM;
+	if (r < 0)
+		return r;
 	statement_integer(writer->insert, 1, writer->process->run_id);
 	statement_integer(writer->insert, 2, writer->process->process_id);
-	statement_text(writer->insert, 3, tile->colour);
-	statement_integer(writer->insert, 4, tile->source_id);
-	statement_integer(writer->insert, 5, tile->number);
-	statement_integer(writer->insert, 6, (int64_t)tile->n);
-	sqlite3_bind_blob64(writer->insert, 7, writer->packed, n_packed, SQLITE_STATIC);
+	statement_text(writer->insert, 3, plane->colour);
+	statement_integer(writer->insert, 4, plane->source_id);
+	statement_integer(writer->insert, 5, number * PICTURE_MAX_CATEGORIES + plane->category);
+	statement_integer(writer->insert, 6, n);
+	sqlite3_bind_blob64(writer->insert, 7, bytes, n_bytes, SQLITE_STATIC);
 	return statement_run(writer->insert);
 }
 
-/* Append the planes of a category's counts in a tile to `raw`. Returns their sum. */
-static uint64_t append_planes(struct writer *writer, const uint32_t *counts, unsigned category,
-			      size_t *n_raw)
-{
-	uint8_t *to = writer->raw + *n_raw;
-	uint32_t all = 0;
-	uint64_t sum = 0;
-
-	for (unsigned j = 0; j < PICTURE_TILE; j++) {
-		for (unsigned i = 0; i < PICTURE_TILE; i++) {
-			all |= counts[(size_t)j * writer->n_columns + i];
-			sum += counts[(size_t)j * writer->n_columns + i];
-		}
-	}
-	if (sum == 0)
-		return 0;
-	unsigned n_planes = (32 - (unsigned)__builtin_clz(all) + 7) / 8;
-	*to++ = (uint8_t)category;
-	*to++ = (uint8_t)n_planes;
-	for (unsigned plane = 0; plane < n_planes; plane++) {
-		for (unsigned j = 0; j < PICTURE_TILE; j++) {
-			for (unsigned i = 0; i < PICTURE_TILE; i++)
-				*to++ = (uint8_t)(counts[(size_t)j * writer->n_columns + i] >>
-						  (8 * plane));
-		}
-	}
-	*n_raw = (size_t)(to - writer->raw);
-	return sum;
-}
-
-/* Place of a source's plane in counts. */
-static uint32_t *plane_at(const struct writer *writer, unsigned source, unsigned plane)
-{
-	return writer->counts +
-	       (size_t)(source * writer->n_planes + plane) * PICTURE_GRID_ROWS * writer->n_columns;
-}
-
-/* row, column: of tiles in the strip. */
-static int write_tile(struct writer *writer, unsigned source, unsigned colour, unsigned row,
+/* row, column: of tiles in the strip. A tile without anything is left out. */
+static int write_tile(struct writer *writer, const struct plane *plane, unsigned row,
 		      unsigned column)
 {
-	const struct picture_palette *palette = &writer->palettes[colour];
-	size_t at = (size_t)row * PICTURE_TILE * writer->n_columns + (size_t)column * PICTURE_TILE;
-	size_t n_raw = 0;
-	struct tile tile = {
-		.colour = picture_colours[palette->by],
-		.source_id = writer->sources.items[source],
-		.number = row * PICTURE_TILE_COLUMNS + writer->first_column / PICTURE_TILE + column,
-	};
+	int64_t cells[PICTURE_TILE_CELLS], n = 0;
+	const struct chunk_values values = { .values = cells, .n = PICTURE_TILE_CELLS };
+	const uint32_t *from = plane->counts + (size_t)row * PICTURE_TILE * writer->n_columns +
+			       (size_t)column * PICTURE_TILE;
 
-	for (unsigned i = 0; i < palette->n; i++) {
-		unsigned plane = writer->first_plane[colour] + i;
-		tile.n += append_planes(writer, plane_at(writer, source, plane) + at, i, &n_raw);
+	for (unsigned i = 0; i < PICTURE_TILE_CELLS; i++) {
+		cells[i] = from[i / PICTURE_TILE * (size_t)writer->n_columns + i % PICTURE_TILE];
+		n += cells[i];
 	}
-	return tile.n ? insert_tile(writer, &tile, n_raw) : 0;
+	unsigned number = row * PICTURE_TILE_COLUMNS + writer->first_column / PICTURE_TILE + column;
+	return n ? insert_tile(writer, plane, number, &values, n) : 0;
 }
 
-static int write_tiles(struct writer *writer, unsigned source, unsigned colour)
+static int write_plane(struct writer *writer, const struct plane *plane)
 {
 	int r = 0;
 
-	if (colour > 0 && writer->palettes[colour].n < 2)
-		return 0;
 	for (unsigned row = 0; row < PICTURE_TILE_ROWS; row++) {
 		for (unsigned i = 0; i < writer->n_columns / PICTURE_TILE && r == 0; i++)
-			r = write_tile(writer, source, colour, row, i);
+			r = write_tile(writer, plane, row, i);
 	}
 	return r;
 }
 
 /* ---- Touches ---- */
+
+/* A colour of which there is one category only has the tiles of directions. */
+static bool has_tiles(const struct writer *writer, unsigned colour)
+{
+	return colour == 0 || writer->palettes[colour].n > 1;
+}
+
+/* The counts of a source's plane. */
+static uint32_t *plane_at(const struct writer *writer, unsigned source, unsigned plane)
+{
+	return writer->counts +
+	       (size_t)(source * writer->n_planes + plane) * PICTURE_GRID_ROWS * writer->n_columns;
+}
 
 static void count_piece(struct writer *writer)
 {
@@ -179,12 +144,11 @@ static void count_piece(struct writer *writer)
 		unsigned source = picture_palette_find(&writer->sources,
 						       columns->values[PICTURE_TOUCH_SOURCE][i]);
 		for (unsigned c = 0; c < N_COLOURS; c++) {
-			const struct picture_palette *palette = &writer->palettes[c];
-			if (c > 0 && palette->n < 2)
-				continue;
-			unsigned category = picture_palette_find(
-				palette, columns->values[colours[c].column][i]);
-			plane_at(writer, source, writer->first_plane[c] + category)[cell]++;
+			int64_t item = columns->values[colours[c].column][i];
+			unsigned plane = writer->first_plane[c] +
+					 picture_palette_find(&writer->palettes[c], item);
+			if (has_tiles(writer, c))
+				plane_at(writer, source, plane)[cell]++;
 		}
 	}
 }
@@ -212,42 +176,49 @@ static int count_strip(struct writer *writer)
 	return 0;
 }
 
+static int write_source(struct writer *writer, unsigned source)
+{
+	int r = 0;
+
+	for (unsigned c = 0; c < N_COLOURS; c++) {
+		const struct picture_palette *palette = &writer->palettes[c];
+		for (unsigned i = 0; i < palette->n && has_tiles(writer, c) && r == 0; i++) {
+			const struct plane plane = {
+				.colour = picture_colours[palette->by],
+				.source_id = writer->sources.items[source],
+				.category = i,
+				.counts = plane_at(writer, source, writer->first_plane[c] + i),
+			};
+			r = write_plane(writer, &plane);
+		}
+	}
+	return r;
+}
+
 static int write_strip(struct writer *writer)
 {
 	size_t n = (size_t)writer->sources.n * writer->n_planes * PICTURE_GRID_ROWS *
 		   writer->n_columns;
-	int r;
 
 	memset(writer->counts, 0, n * sizeof(*writer->counts));
-	r = count_strip(writer);
-	for (unsigned source = 0; source < writer->sources.n && r == 0; source++) {
-		for (unsigned colour = 0; colour < N_COLOURS && r == 0; colour++)
-			r = write_tiles(writer, source, colour);
-	}
+	int r = count_strip(writer);
+	for (unsigned source = 0; source < writer->sources.n && r == 0; source++)
+		r = write_source(writer, source);
 	return r;
 }
 
 static int read_palette(struct writer *writer, enum picture_by by, struct picture_palette *palette)
 {
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(db_handle(writer->db),
-				  "SELECT item_id FROM picture_category WHERE run_id = ?1"
-				  " AND process_id = ?2 AND colour = ?3 ORDER BY number",
-				  &row);
+	struct picture picture = {
+		.request = { .run_id = writer->process->run_id,
+			     .process_id = writer->process->process_id,
+			     .by = by },
+	};
+	struct picture_job job = { .store = writer->store, .picture = &picture };
+	int r = picture_palette_read(&job);
 
-	*palette = (struct picture_palette){ .by = by };
-	if (r < 0)
-		return r;
-	statement_integer(row, 1, writer->process->run_id);
-	statement_integer(row, 2, writer->process->process_id);
-	statement_text(row, 3, picture_colours[by]);
-	while ((r = statement_step(row)) > 0 && palette->n < PICTURE_MAX_CATEGORIES) {
-		palette->items[palette->n] = sqlite3_column_int64(row, 0);
-		if (palette->items[palette->n] < 0)
-			palette->others = (unsigned)palette->n;
-		palette->n++;
-	}
-	return r < 0 ? r : 0;
+	*palette = job.palette;
+	return r;
 }
 
 /* As many columns at a time as there is memory for. */
@@ -258,7 +229,7 @@ static int plan_strips(struct writer *writer)
 	for (unsigned c = 0; c < N_COLOURS && r == 0; c++) {
 		r = read_palette(writer, colours[c].by, &writer->palettes[c]);
 		writer->first_plane[c] = writer->n_planes;
-		if (c == 0 || writer->palettes[c].n > 1)
+		if (has_tiles(writer, c))
 			writer->n_planes += (unsigned)writer->palettes[c].n;
 	}
 	if (r < 0)
@@ -288,27 +259,17 @@ static int write_touches(struct writer *writer)
 
 /* ---- Blocks ---- */
 
-static int write_shares(struct writer *writer, const struct picture *picture)
+static int write_shares(struct writer *writer, const uint8_t *occupancy)
 {
-	int r = 0;
+	size_t n = (size_t)PICTURE_GRID_COLUMNS * PICTURE_GRID_ROWS;
 
-	for (unsigned number = 0; number < PICTURE_TILE_COLUMNS * PICTURE_TILE_ROWS && r == 0;
-	     number++) {
-		const uint8_t *from = picture->occupancy +
-				      (size_t)(number / PICTURE_TILE_COLUMNS) * PICTURE_TILE *
-					      PICTURE_GRID_COLUMNS +
-				      (size_t)(number % PICTURE_TILE_COLUMNS) * PICTURE_TILE;
-		unsigned any = 0;
-		for (unsigned j = 0; j < PICTURE_TILE; j++)
-			memcpy(writer->raw + (size_t)j * PICTURE_TILE,
-			       from + (size_t)j * PICTURE_GRID_COLUMNS, PICTURE_TILE);
-		for (unsigned i = 0; i < PICTURE_TILE_CELLS; i++)
-			any |= writer->raw[i];
-		const struct tile tile = { .colour = PICTURE_BLOCKS, .number = number };
-		if (any)
-			r = insert_tile(writer, &tile, PICTURE_TILE_CELLS);
-	}
-	return r;
+	writer->first_column = 0;
+	writer->n_columns = PICTURE_GRID_COLUMNS;
+	writer->counts = malloc(n * sizeof(*writer->counts));
+	for (size_t i = 0; i < n && writer->counts; i++)
+		writer->counts[i] = occupancy[i];
+	const struct plane plane = { .colour = PICTURE_BLOCKS, .counts = writer->counts };
+	return writer->counts ? write_plane(writer, &plane) : -ENOMEM;
 }
 
 /* The grid is a picture of the whole process. */
@@ -344,42 +305,30 @@ static int write_blocks(struct writer *writer)
 	if (r == 0)
 		picture_canvas_settle_occupancy(&job.canvas);
 	picture_canvas_finish(&job.canvas);
-	return r < 0 ? r : write_shares(writer, &picture);
+	return r < 0 ? r : write_shares(writer, occupancy);
 }
 
 /* ---- Processes ---- */
 
-static int open_writer(struct writer *writer)
+static int write_process(struct picture_store *store, int64_t run_id, int64_t process_id)
 {
-	const struct picture_process *process = writer->process;
-	int r = picture_cells_init(&writer->columns, picture_time(process->from_ns),
-				   picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
-
-	if (r == 0)
-		r = picture_cells_init(&writer->rows, 0, process->height, PICTURE_GRID_ROWS);
-	writer->zstd = ZSTD_createCCtx();
-	writer->n_packed_max = ZSTD_compressBound(MAX_TILE_BYTES);
-	writer->raw = malloc(MAX_TILE_BYTES);
-	writer->packed = malloc(writer->n_packed_max);
-	if (r < 0 || !writer->zstd || !writer->raw || !writer->packed)
-		return r < 0 ? r : -ENOMEM;
-	return statement_prepare(db_handle(writer->db),
-				 "INSERT INTO picture_tile(run_id, process_id, colour, source_id,"
-				 " number, n, data) VALUES(?, ?, ?, ?, ?, ?, ?)",
-				 &writer->insert);
-}
-
-static int write_process(struct db *db, struct picture_store *store, int64_t run_id,
-			 int64_t process_id)
-{
-	auto_writer struct writer writer = { .db = db, .store = store };
+	auto_writer struct writer writer = { .store = store, .encoder = chunk_encoder_open() };
 	struct picture_process *process;
 	int r = picture_store_process(store, run_id, process_id, &process);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	writer.process = process;
-	r = open_writer(&writer);
+	r = picture_cells_init(&writer.columns, picture_time(process->from_ns),
+			       picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
+	if (r == 0)
+		r = picture_cells_init(&writer.rows, 0, process->height, PICTURE_GRID_ROWS);
+	if (r < 0 || !writer.encoder)
+		return r < 0 ? r : -ENOMEM;
+	r = statement_prepare(store->db,
+			      "INSERT INTO picture_tile(run_id, process_id, colour, source_id,"
+			      " number, n, data) VALUES(?, ?, ?, ?, ?, ?, ?)",
+			      &writer.insert);
 	if (r == 0)
 		r = write_touches(&writer);
 	return r < 0 ? r : write_blocks(&writer);
@@ -404,7 +353,7 @@ int picture_grid_write(struct db *db, int64_t run_id)
 		const struct picture_process *process = &store->processes[i];
 		if (process->run_id == run_id &&
 		    process->n_blocks + process->n_touches > PICTURE_BUDGET / 2)
-			r = write_process(db, store, run_id, process->process_id);
+			r = write_process(store, run_id, process->process_id);
 	}
 	return r;
 }

@@ -1,10 +1,9 @@
 #pragma once
 /*
  * Counts of a whole process in a grid of cells over both axes, for pictures of more than can be
- * looked at one by one. A tile is 64 x 64 cells, the rows with low addresses first. Its bytes are
- * one zstd frame: of touches, for each category that the tile has, a byte with its number
- * (picture_category.number), a byte with the number of planes, and the planes, from the lowest byte
- * of the counts up; of blocks one plane of shares, 255 being all of a cell.
+ * looked at one by one. A tile is 64 x 64 cells, the rows with low addresses first, as one column
+ * of store/columns/column.h: how many touches of a category each cell has, or how much of it lay in
+ * blocks, 255 being all.
  */
 #include <stdint.h>
 
