@@ -7,14 +7,14 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 
-#define CHUNK_ITEMS_LOG2 15
-#define CHUNK_ITEMS	 (1u << CHUNK_ITEMS_LOG2)
-#define SLAB_NODES	 64
-#define NO_ITEM		 UINT32_MAX
-#define HINTS_LOG2	 17 /* 1 MiB, of which small runs touch a few pages */
-#define HINT_BYTES_LOG2	 11 /* about what a full leaf of small blocks spans */
-#define MAX_SERIAL	 ((1u << 24) - 1)
-#define MAX_ID		 ((UINT64_C(1) << 40) - 1)
+#define CHUNK_ITEMS	(1u << HEAP_CHUNK_LOG2)
+#define SLAB_ITEMS	64
+#define SLAB_ALIGN	64 /* a line of the cache */
+#define NO_ITEM		UINT32_MAX
+#define HINTS_LOG2	17 /* 1 MiB, of which small runs touch a few pages */
+#define HINT_BYTES_LOG2 11 /* about what a full leaf of small blocks spans */
+#define MAX_SERIAL	((1u << 24) - 1)
+#define MAX_ID		((UINT64_C(1) << 40) - 1)
 
 _Static_assert(sizeof(struct heap_item) == 40, "the bound of 64 bytes a live block counts on it");
 
@@ -24,33 +24,15 @@ union free_node {
 	union free_node *next;
 };
 
-/* Leaves and inner nodes come from slabs of their own: they differ in size. */
-struct node_store {
-	size_t node_bytes;
-	void *free;
-	void **slabs;
-	size_t n_slabs;
-};
-
-struct heap_pool {
-	struct heap_item **chunks;
-	size_t n_chunks;
-	uint32_t free_item; /* a free item's birth_ns holds the next one */
-	struct node_store leaves;
-	struct node_store inners;
-	struct heap_node **hints;
-	uint64_t *last_ids; /* by serial: the highest id, UINT64_MAX while there may be more */
-	uint32_t n_serials; /* with 0 */
-};
-
 int heap_pool_open(struct heap_pool **ret_pool)
 {
 	struct heap_pool *pool = calloc(1, sizeof(*pool));
 	if (!pool)
 		return -ENOMEM;
 	pool->free_item = NO_ITEM;
-	pool->leaves.node_bytes = sizeof(struct heap_leaf);
-	pool->inners.node_bytes = sizeof(struct heap_inner);
+	pool->leaves.item_bytes = sizeof(struct heap_leaf);
+	pool->inners.item_bytes = sizeof(struct heap_inner);
+	pool->pages.item_bytes = HEAP_PAGE_BYTES;
 	pool->hints = calloc((size_t)1 << HINTS_LOG2, sizeof(struct heap_node *));
 	if (!pool->hints || heap_pool_serial(pool) != 0 || pool->n_serials != 1) {
 		heap_pool_close(pool); /* number 0 is nobody's */
@@ -60,7 +42,7 @@ int heap_pool_open(struct heap_pool **ret_pool)
 	return 0;
 }
 
-static void free_store(struct node_store *store)
+static void free_store(struct heap_store *store)
 {
 	for (size_t i = 0; i < store->n_slabs; i++)
 		free(store->slabs[i]);
@@ -76,17 +58,23 @@ struct heap_pool *heap_pool_close(struct heap_pool *pool)
 	free(pool->chunks);
 	free_store(&pool->leaves);
 	free_store(&pool->inners);
+	free_store(&pool->pages);
 	free(pool->hints);
 	free(pool->last_ids);
 	free(pool);
 	return NULL;
 }
 
+static size_t store_bytes(const struct heap_store *store)
+{
+	return store->n_slabs * SLAB_ITEMS * store->item_bytes;
+}
+
 size_t heap_pool_bytes(const struct heap_pool *pool)
 {
 	return pool->n_chunks * CHUNK_ITEMS * sizeof(struct heap_item) +
-	       pool->leaves.n_slabs * SLAB_NODES * pool->leaves.node_bytes +
-	       pool->inners.n_slabs * SLAB_NODES * pool->inners.node_bytes;
+	       store_bytes(&pool->leaves) + store_bytes(&pool->inners) + store_bytes(&pool->pages) +
+	       pool->array_bytes;
 }
 
 struct heap_node **heap_pool_hint(const struct heap_pool *pool, uint64_t address, uint32_t serial)
@@ -118,35 +106,46 @@ uint64_t heap_pool_max_id(const struct heap_pool *pool, const struct heap_node *
 	return last_id > node->max_id ? last_id : node->max_id;
 }
 
-static int add_slab(struct node_store *store)
+static int add_slab(struct heap_store *store)
 {
 	if (grow_array_of(&store->slabs, store->n_slabs, 1, sizeof(*store->slabs)) < 0)
 		return -ENOMEM;
 
-	char *slab = malloc(SLAB_NODES * store->node_bytes);
+	char *slab = aligned_alloc(SLAB_ALIGN, SLAB_ITEMS * store->item_bytes);
 	if (!slab)
 		return -ENOMEM;
 	store->slabs[store->n_slabs++] = slab;
-	for (size_t i = SLAB_NODES; i-- > 0;) {
-		*(void **)(slab + i * store->node_bytes) = store->free;
-		store->free = slab + i * store->node_bytes;
-	}
+	for (size_t i = SLAB_ITEMS; i-- > 0;)
+		heap_store_put(store, slab + i * store->item_bytes);
 	return 0;
 }
 
-static struct node_store *store_of(struct heap_pool *pool, uint16_t level)
+void *heap_store_take(struct heap_store *store)
+{
+	if (!store->free && add_slab(store) < 0)
+		return NULL;
+	void *item = store->free;
+	store->free = *(void **)item;
+	return item;
+}
+
+void heap_store_put(struct heap_store *store, void *item)
+{
+	*(void **)item = store->free;
+	store->free = item;
+}
+
+static struct heap_store *store_of(struct heap_pool *pool, uint16_t level)
 {
 	return level == 0 ? &pool->leaves : &pool->inners;
 }
 
 struct heap_node *heap_pool_node(struct heap_pool *pool, uint16_t level)
 {
-	struct node_store *store = store_of(pool, level);
+	struct heap_node *node = heap_store_take(store_of(pool, level));
 
-	if (!store->free && add_slab(store) < 0)
+	if (!node)
 		return NULL;
-	struct heap_node *node = store->free;
-	store->free = *(void **)node;
 	node->n_refs = 1;
 	node->n = 0;
 	node->level = level;
@@ -157,11 +156,8 @@ struct heap_node *heap_pool_node(struct heap_pool *pool, uint16_t level)
 
 void heap_pool_put_node(struct heap_pool *pool, struct heap_node *node)
 {
-	struct node_store *store = store_of(pool, node->level);
-
 	node->owner = 0;
-	*(void **)node = store->free;
-	store->free = node;
+	heap_store_put(store_of(pool, node->level), node);
 }
 
 /* Blocks of a copied leaf. Returns false when a counter is full: memory for 2^24 leaves is gone. */
@@ -190,7 +186,7 @@ struct heap_node *heap_pool_copy_node(struct heap_pool *pool, const struct heap_
 	if (!copy)
 		return NULL;
 
-	memcpy(copy, node, store_of(pool, node->level)->node_bytes);
+	memcpy(copy, node, store_of(pool, node->level)->item_bytes);
 	copy->n_refs = 1;
 	copy->max_id = heap_pool_max_id(pool, node) & MAX_ID;
 	copy->owner = 0;
@@ -212,14 +208,9 @@ void heap_pool_unref(struct heap_pool *pool, struct heap_node *node)
 	heap_pool_put_node(pool, node);
 }
 
-struct heap_item *heap_pool_at(const struct heap_pool *pool, uint32_t index)
-{
-	return &pool->chunks[index >> CHUNK_ITEMS_LOG2][index & (CHUNK_ITEMS - 1)];
-}
-
 static int add_chunk(struct heap_pool *pool)
 {
-	if (pool->n_chunks >= (NO_ITEM >> CHUNK_ITEMS_LOG2))
+	if (pool->n_chunks >= (NO_ITEM >> HEAP_CHUNK_LOG2))
 		return -ENOMEM;
 	if (grow_array_of(&pool->chunks, pool->n_chunks, 1, sizeof(*pool->chunks)) < 0)
 		return -ENOMEM;
@@ -227,7 +218,7 @@ static int add_chunk(struct heap_pool *pool)
 	struct heap_item *chunk = malloc(CHUNK_ITEMS * sizeof(*chunk));
 	if (!chunk)
 		return -ENOMEM;
-	uint32_t first = (uint32_t)pool->n_chunks << CHUNK_ITEMS_LOG2;
+	uint32_t first = (uint32_t)pool->n_chunks << HEAP_CHUNK_LOG2;
 	pool->chunks[pool->n_chunks++] = chunk;
 	for (uint32_t i = CHUNK_ITEMS; i-- > 0;) {
 		chunk[i].birth_ns = pool->free_item;

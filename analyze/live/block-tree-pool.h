@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Memory of heap.h's trees: nodes and blocks, both counted by reference and reused. A block is
- * referred to by every leaf that holds it (copies of a leaf after a fork share their blocks).
+ * Memory of live blocks: nodes of trees, blocks, and pages, all reused. A block is referred to by
+ * every leaf that holds it (copies of a leaf after a fork share their blocks).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +9,8 @@
 #include "analyze/live/block-tree.h"
 
 #define HEAP_NODE_ITEMS 63
+#define HEAP_CHUNK_LOG2 15 /* items */
+#define HEAP_PAGE_BYTES 128 /* of a struct block_page */
 
 struct heap_node {
 	uint32_t n_refs;
@@ -47,6 +49,27 @@ struct heap_item {
 };
 
 #define HEAP_ITEM_MAX_REFS ((1u << 24) - 1)
+
+/* Things of one size: their memory comes in slabs, and what is given back is used again. */
+struct heap_store {
+	size_t item_bytes;
+	void *free;
+	void **slabs;
+	size_t n_slabs;
+};
+
+struct heap_pool {
+	struct heap_item **chunks;
+	size_t n_chunks;
+	uint32_t free_item; /* a free item's birth_ns holds the next one */
+	struct heap_store leaves;
+	struct heap_store inners;
+	struct heap_store pages; /* block-pages.h */
+	size_t array_bytes; /* of pages */
+	struct heap_node **hints;
+	uint64_t *last_ids; /* by serial: the highest id, UINT64_MAX while there may be more */
+	uint32_t n_serials; /* with 0 */
+};
 
 static inline struct heap_leaf *heap_as_leaf(struct heap_node *node)
 {
@@ -91,5 +114,11 @@ int heap_pool_item(struct heap_pool *pool, const struct heap_block *block, uint3
 /* Give up a reference. */
 void heap_pool_put_item(struct heap_pool *pool, uint32_t index);
 
-/* Valid until the next heap_pool_item(). */
-struct heap_item *heap_pool_at(const struct heap_pool *pool, uint32_t index);
+static inline struct heap_item *heap_pool_at(const struct heap_pool *pool, uint32_t index)
+{
+	return &pool->chunks[index >> HEAP_CHUNK_LOG2][index & ((1u << HEAP_CHUNK_LOG2) - 1)];
+}
+
+/* Memory from a store, aligned for the cache; NULL: there is none. */
+void *heap_store_take(struct heap_store *store);
+void heap_store_put(struct heap_store *store, void *item);

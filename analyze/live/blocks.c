@@ -99,7 +99,7 @@ static bool is_made_within(const struct memory_thread *thread,
 			   const struct memory_allocation *allocation, struct heap_block *ret_block)
 {
 	return thread->nested_id && !(allocation->flags & TRACE_EVENT_NESTED) &&
-	       heap_find(&thread->image->heap, allocation->address, ret_block) &&
+	       live_blocks_find(&thread->image->blocks, allocation->address, ret_block) &&
 	       ret_block->id == thread->nested_id && ret_block->address == allocation->address;
 }
 
@@ -112,8 +112,8 @@ bool memory_is_taken(struct memory *memory, const struct memory_allocation *allo
 	if (!thread || is_made_within(thread, allocation, &block))
 		return false;
 	while (*from == allocation->address || *from - allocation->address < allocation->size) {
-		if (!heap_overlap(&thread->image->heap, *from,
-				  allocation->size - (*from - allocation->address), &block))
+		if (!live_blocks_overlap(&thread->image->blocks, *from,
+					 allocation->size - (*from - allocation->address), &block))
 			return false;
 		uint64_t at = *from;
 		*from = block.address + (block.size ? block.size : 1);
@@ -154,8 +154,8 @@ static int end_overlapped(struct memory *memory, struct memory_image *image,
 {
 	struct heap_block block;
 
-	while (heap_overlap(&image->heap, born->address, born->size, &block)) {
-		int r = heap_remove(&image->heap, block.address, &block);
+	while (live_blocks_overlap(&image->blocks, born->address, born->size, &block)) {
+		int r = live_blocks_remove(&image->blocks, block.address, &block);
 		if (r < 0)
 			return r;
 		r = end_unseen(memory, image, &block, born->birth_ns);
@@ -168,12 +168,12 @@ static int end_overlapped(struct memory *memory, struct memory_image *image,
 static int insert(struct memory *memory, struct memory_image *image, const struct heap_block *block,
 		  bool ends_others)
 {
-	int r = heap_insert(&image->heap, block);
+	int r = live_blocks_insert(&image->blocks, block);
 
 	if (r != -EEXIST || !ends_others)
 		return r;
 	r = end_overlapped(memory, image, block);
-	return r < 0 ? r : heap_insert(&image->heap, block);
+	return r < 0 ? r : live_blocks_insert(&image->blocks, block);
 }
 
 /* What the old half of a realloc left; 0: nothing, or the block was not known. */
@@ -197,7 +197,7 @@ static int rename_block(struct memory *memory, const struct memory_allocation *a
 			struct heap_block *block)
 {
 	struct memory_thread *thread = memory_thread(memory, allocation->thread);
-	int r = heap_remove(&thread->image->heap, block->address, block);
+	int r = live_blocks_remove(&thread->image->blocks, block->address, block);
 
 	block->call = allocation->call;
 	struct memory_move *move = memory_find_move(thread, allocation->link);
@@ -207,7 +207,7 @@ static int rename_block(struct memory *memory, const struct memory_allocation *a
 	memory->tally->total.reallocations += allocation->link != 0;
 	thread->allocated_id = block->id;
 	thread->nested_id = 0;
-	return r < 0 ? r : heap_insert(&thread->image->heap, block);
+	return r < 0 ? r : live_blocks_insert(&thread->image->blocks, block);
 }
 
 int memory_allocated(struct memory *memory, const struct memory_allocation *allocation,
@@ -288,7 +288,7 @@ int memory_freed(struct memory *memory, const struct memory_end_of *end)
 
 	if (!thread)
 		return -ENOMEM;
-	int r = heap_remove(&thread->image->heap, end->address, &block);
+	int r = live_blocks_remove(&thread->image->blocks, end->address, &block);
 	if (r < 0)
 		return r;
 	if (r == 0) {
@@ -339,9 +339,9 @@ int memory_end_blocks(struct memory *memory, struct memory_image *image, int64_t
 		.image = image,
 		.ending = { by_exec ? MEMORY_EXEC : MEMORY_ALIVE, time_ns, ROWS_NULL, false, 0 },
 	};
-	int r = heap_walk(&image->heap, image->first_id, end_leftover, &left);
+	int r = live_blocks_walk(&image->blocks, image->first_id, end_leftover, &left);
 
 	memory_early_finish(memory, image);
-	heap_finish(&image->heap);
+	live_blocks_finish(&image->blocks);
 	return r;
 }

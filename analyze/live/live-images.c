@@ -31,7 +31,7 @@ struct memory_image *memory_image(struct memory *memory, uint32_t number)
 	image->number = number;
 	image->parent = process->parent;
 	image->row = process->row;
-	heap_init(&image->heap, memory->pool);
+	live_blocks_init(&image->blocks, memory->pool);
 	heap_init(&image->names, memory->pool);
 	memory->images[number] = image;
 	return image;

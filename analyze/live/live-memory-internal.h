@@ -2,6 +2,7 @@
 /* Shared by live-memory.c, live-images.c and what is in them: blocks, mappings, names. */
 #include "analyze/live/allocation-writer.h"
 #include "analyze/live/freed-pages.h"
+#include "analyze/live/live-blocks.h"
 #include "analyze/live/live-memory.h"
 #include "analyze/live/memory-kinds.h"
 #include "analyze/live/name-table.h"
@@ -24,7 +25,7 @@ struct memory_image {
 	uint32_t number;
 	uint32_t parent;
 	int64_t row; /* process.id */
-	struct heap heap;
+	struct live_blocks blocks;
 	struct mappings mappings;
 	struct freed_pages freed;
 	struct kinds_ranges kinds; /* of the heap of a memory kind */

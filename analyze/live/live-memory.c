@@ -67,7 +67,7 @@ static void free_image(struct memory_image *image)
 {
 	if (!image)
 		return;
-	heap_finish(&image->heap);
+	live_blocks_finish(&image->blocks);
 	heap_finish(&image->names);
 	mappings_finish(&image->mappings);
 	freed_pages_finish(&image->freed);
@@ -114,11 +114,13 @@ int memory_fork(struct memory *memory, uint32_t process, uint32_t parent)
 	struct memory_image *source = memory_image(memory, parent);
 
 	/* A child that has memory already: its definition came too late. */
-	if (!child || !source || child == source || child->heap.n_blocks > 0 ||
+	if (!child || !source || child == source || live_blocks_count(&child->blocks) > 0 ||
 	    child->mappings.n > 0)
 		return 0;
 	child->first_id = memory->n_allocations;
-	heap_fork(&child->heap, &source->heap);
+	int r = live_blocks_fork(&child->blocks, &source->blocks);
+	if (r < 0)
+		return r;
 	heap_fork(&child->names, &source->names);
 	child->kinds = source->kinds;
 	child->first_name = memory->n_names;
@@ -244,7 +246,7 @@ static bool answer_block(void *user, uint32_t process, uint64_t address,
 	const struct memory_image *image = known_image(memory, process);
 	struct heap_block block;
 
-	if (!image || !heap_find(&image->heap, address, &block))
+	if (!image || !live_blocks_find(&image->blocks, address, &block))
 		return false;
 	*ret_block = (struct owner_block){
 		.id = memory->first_allocation + (int64_t)block.id,

@@ -102,7 +102,7 @@ bool memory_knows_block(struct memory *memory, uint32_t number, uint64_t address
 	const struct memory_thread *thread = memory_thread(memory, number);
 	struct heap_block block;
 
-	return thread && heap_find(&thread->image->heap, address, &block);
+	return thread && live_blocks_find(&thread->image->blocks, address, &block);
 }
 
 int memory_name(struct memory *memory, const struct memory_name *wanted)
@@ -115,7 +115,7 @@ int memory_name(struct memory *memory, const struct memory_name *wanted)
 
 	if (!thread)
 		return -ENOMEM;
-	is_block = heap_find(&thread->image->heap, name.address, &block);
+	is_block = live_blocks_find(&thread->image->blocks, name.address, &block);
 	find_extent(thread->image, &name, is_block ? &block : NULL);
 	if (name.address + name.size < name.address)
 		name.size = 0;

@@ -484,8 +484,8 @@ static void describe(struct sweep *sweep)
 	sweep->described = sweep->area + 1;
 	sweep->area_has_stack = has_stack(sweep, area->first, area->end);
 	sweep->area_has_blocks =
-		heap_overlap(&sweep->image->heap, area->first * sweep->page_bytes,
-			     (area->end - area->first) * sweep->page_bytes, &block);
+		live_blocks_overlap(&sweep->image->blocks, area->first * sweep->page_bytes,
+				    (area->end - area->first) * sweep->page_bytes, &block);
 }
 
 /* Zeros behind the data of a file, which the loader maps without the file. */
@@ -755,7 +755,7 @@ static int sweep_all(struct sweep *sweep, char *maps)
 	if (!sweep->part_of_site)
 		return -ENOMEM;
 	if (r == 0)
-		r = heap_walk(&sweep->image->heap, 0, visit_block, sweep);
+		r = live_blocks_walk(&sweep->image->blocks, 0, visit_block, sweep);
 	if (r < 0)
 		return r;
 	close_page(sweep);
