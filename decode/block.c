@@ -239,8 +239,7 @@ static bool may_add(const struct instruction *instruction)
 	return false;
 }
 
-/* How far an instruction moves the stack pointer; 0: not by what is known here. */
-static uint64_t moves_stack(const struct instruction *instruction)
+uint64_t decode_block_moves_stack(const struct instruction *instruction)
 {
 	execute_function execute = instruction->execute;
 	uint64_t n_bytes = 8;
@@ -263,7 +262,7 @@ static struct value undo_register(struct machine *machine, const struct instruct
 {
 	uint32_t written = instruction->regs_written & ~(1u << DECODE_IP | 1u << DECODE_FLAGS);
 	const struct operand *to = &instruction->operands[0];
-	uint64_t distance = reg == DECODE_SP ? moves_stack(instruction) : 0;
+	uint64_t distance = reg == DECODE_SP ? decode_block_moves_stack(instruction) : 0;
 
 	if (distance && !(to->kind == OPERAND_REG && to->reg == DECODE_SP))
 		return value_subtract(machine->regs[reg], value_exact(distance), value_exact(0));

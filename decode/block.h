@@ -32,6 +32,9 @@ const struct behind_entry *decode_block_entry(const struct block_code *code,
 /* Take back what an instruction did to the machine, as far as that can be told. */
 void decode_block_undo(struct machine *machine, const struct instruction *instruction);
 
+/* How far an instruction moves the stack pointer; 0: not by what is known here. */
+uint64_t decode_block_moves_stack(const struct instruction *instruction);
+
 /* Whether it writes memory, which cannot be taken back. */
 bool decode_block_writes(const struct instruction *instruction);
 

@@ -36,7 +36,7 @@
 #define DECODE_MAX_ACCESSES	(2 * DECODE_MAX_INSTRUCTIONS)
 #define DECODE_LOOK_AHEAD	64u /* instructions charged when no loop closed */
 #define DECODE_MAX_BEHIND	8u /* instructions before ip that are looked at */
-#define DECODE_MAX_TURN		64u /* the same, where they are of one turn of a loop */
+#define DECODE_MAX_TURN		128u /* the same, where they are of one turn of a loop */
 #define DECODE_CACHE_ENTRIES	16384u /* the default */
 
 /* Indices into decode_sample.regs: PERF_REG_X86_* without the segment registers. */

@@ -18,6 +18,7 @@ struct range {
 
 struct solver {
 	const struct block_code *code;
+	const struct decode_sample *at_ip;
 	struct decode_sample sample; /* without stack: it is of ip's time */
 	const struct slots *slots;
 	unsigned n;
@@ -79,22 +80,57 @@ static unsigned find_source(const struct instruction *instruction, struct value 
 	return lea->base == REG_ZERO ? lea->index : lea->base;
 }
 
+#define CALLEE_SAVED (1u << DECODE_BX | 1u << DECODE_BP | 1u << DECODE_SP | 0xfu << (DECODE_R8 + 4))
+#define MAX_CALLS    8u
+
+/* What functions leave as it was, at the end of those that the way went back into. */
+struct kept {
+	unsigned n;
+	struct value regs[MAX_CALLS][DECODE_N_REGS];
+};
+
+/*
+ * Back over a function's end, and over its call: there is again what it had to leave alone. And
+ * over a register that is saved: on the stack it still is.
+ */
+static void go_through(struct kept *kept, struct machine *machine,
+		       const struct instruction *instruction, const struct value *after)
+{
+	unsigned reg = instruction->operands[0].reg;
+
+	if (instruction->execute == decode_execute_ret && kept->n < MAX_CALLS) {
+		memcpy(kept->regs[kept->n++], after, sizeof(kept->regs[0]));
+	} else if (instruction->execute == decode_execute_call && kept->n > 0) {
+		kept->n--;
+		for (reg = 0; reg < DECODE_N_REGS; reg++)
+			if (CALLEE_SAVED >> reg & 1 && !value_is_exact(machine->regs[reg]))
+				machine->regs[reg] = kept->regs[kept->n][reg];
+	} else if (instruction->execute == decode_execute_push && kept->n == 0 &&
+		   instruction->operands[0].kind == OPERAND_REG &&
+		   value_is_exact(after[DECODE_SP])) {
+		machine->regs[reg] = decode_machine_load(machine, after[DECODE_SP].bits, 8,
+							 MACHINE_READER_STACK);
+	}
+}
+
 static bool go_back(struct solver *solver, const struct turn_entry *way)
 {
+	struct kept kept = { .n = 0 };
 	bool is_memory_as_then = true;
 	uint64_t next = solver->sample.ip;
 	struct machine machine;
 
-	decode_machine_init(&machine, solver->code->memory, &solver->sample);
+	decode_machine_init(&machine, solver->code->memory, solver->at_ip);
 	for (solver->n = 0; solver->n < way->n; solver->n++) {
 		struct step *step = &solver->steps[solver->n];
 		const struct instruction *found = solver->code->find(
 			solver->code->user, &solver->sample,
 			solver->sample.ip + (uint64_t)(int64_t)way->offsets[solver->n]);
-		struct value result, source;
+		struct value result, source, after[DECODE_N_REGS];
 
 		if (!found)
 			return false;
+		memcpy(after, machine.regs, sizeof(after));
 		step->instruction = *found;
 		found = &step->instruction;
 		result = found->execute == decode_execute_widen ? machine.regs[DECODE_AX]
@@ -106,6 +142,8 @@ static bool go_back(struct solver *solver, const struct turn_entry *way)
 		unsigned reg = find_source(found, result, &source);
 		if (reg < DECODE_N_REGS && reg != DECODE_IP && !unite(&machine.regs[reg], source))
 			return false;
+		if (way->has_calls)
+			go_through(&kept, &machine, found, after);
 		memcpy(step->before, machine.regs, sizeof(step->before));
 		is_memory_as_then = is_memory_as_then && !decode_block_writes(found);
 		next = found->address;
@@ -198,7 +236,7 @@ static bool run_step(struct solver *solver, struct machine *machine, unsigned i)
 	return true;
 }
 
-static bool go_forward(struct solver *solver, struct machine *machine)
+static bool go_forward(struct solver *solver, bool has_calls, struct machine *machine)
 {
 	struct past *past = solver->past;
 
@@ -206,7 +244,8 @@ static bool go_forward(struct solver *solver, struct machine *machine)
 	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++)
 		machine->regs[reg] = value_unknown();
 	machine->is_data_lost = true;
-	decode_slots_take(solver->slots, machine);
+	if (!has_calls) /* else the words were other functions' before */
+		decode_slots_take(solver->slots, machine);
 	for (unsigned i = 0; i < solver->n_first; i++)
 		decode_machine_store(machine, solver->first[i].address,
 				     (unsigned)__builtin_popcountll(solver->first[i].value.known) /
@@ -240,6 +279,7 @@ bool decode_past_solve(const struct block_code *code, const struct decode_sample
 	struct machine machine;
 
 	solver.code = code;
+	solver.at_ip = sample;
 	solver.sample = *sample;
 	solver.sample.stack = NULL;
 	solver.slots = slots;
@@ -247,8 +287,8 @@ bool decode_past_solve(const struct block_code *code, const struct decode_sample
 	solver.past = ret_past;
 	ret_past->n_accesses = 0;
 	ret_past->words_used = 0;
-	if (!go_back(&solver, way) || !go_forward(&solver, &machine) ||
-	    (solver.n_first > 0 && !go_forward(&solver, &machine))) {
+	if (!go_back(&solver, way) || !go_forward(&solver, way->has_calls, &machine) ||
+	    (solver.n_first > 0 && !go_forward(&solver, way->has_calls, &machine))) {
 		ret_past->n_accesses = 0;
 		return false;
 	}

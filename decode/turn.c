@@ -12,19 +12,65 @@
 #define STACK_BELOW (UINT64_C(64) << 10)
 #define STACK_ABOVE (UINT64_C(1) << 20)
 
+#define FRAME_BYTES 4096u
+
+#define MAX_CALLS 4u /* that a way goes back into, one in another */
+
 /* The way back from ip to one of the two addresses that the branch goes to. */
 struct search {
 	const struct block_code *code;
 	struct decode_sample sample; /* ip is where the way has come to */
 	uint64_t ip;
 	uint64_t goals[2]; /* 0: none, as far as is known */
+	int64_t level; /* of the stack pointer at the goal, as seen from ip's */
+	int64_t sp; /* where the way has come to, if is_sp_known */
+	bool is_sp_known;
 	bool has_chosen;
+	unsigned n_calls;
+	struct {
+		uint64_t address; /* of the call */
+		int64_t sp; /* behind it */
+	} calls[MAX_CALLS]; /* which have returned, the last one innermost */
 	struct turn_entry *entry;
 };
 
 static bool is_goal(const struct search *search, uint64_t address)
 {
-	return address == search->goals[0] || address == search->goals[1];
+	return (address == search->goals[0] || address == search->goals[1]) &&
+	       search->n_calls == 0 && search->is_sp_known && search->sp == search->level;
+}
+
+/* Where the stack pointer was before the instruction. False: what it does to it is not known. */
+static bool move_stack_back(struct search *search, const struct instruction *instruction)
+{
+	const struct operand *by = &instruction->operands[1];
+	bool is_sum = instruction->execute == decode_execute_add ||
+		      instruction->execute == decode_execute_sub;
+	int64_t distance = (int64_t)decode_block_moves_stack(instruction);
+
+	if (!(instruction->regs_written >> DECODE_SP & 1))
+		return true;
+	if (instruction->execute == decode_execute_leave) {
+		search->is_sp_known = false;
+		return search->n_calls > 0;
+	}
+	if (is_sum && by->kind == OPERAND_IMMEDIATE)
+		distance = instruction->execute == decode_execute_add
+				   ? (int64_t)instruction->immediate
+				   : -(int64_t)instruction->immediate;
+	search->sp -= distance;
+	return distance != 0;
+}
+
+/* Code so near that what leads there is looked for, and which changes no more than ip's. */
+static bool is_near(const struct search *search, uint64_t address)
+{
+	uint64_t distance = address - search->ip;
+
+	if (distance + BEHIND_LOOK_BYTES < 2 * BEHIND_LOOK_BYTES)
+		return true;
+	return distance + TARGETS_REACH_BYTES < 2 * TARGETS_REACH_BYTES &&
+	       decode_code_version(search->code->memory, &search->sample, address, address) == 0;
 }
 
 /* The instruction at an address goes on to where the search is. False: the way ends here. */
@@ -35,21 +81,32 @@ static bool take(struct search *search, uint64_t address, unsigned length)
 	struct turn_entry *entry = search->entry;
 
 	if (!instruction || instruction->bytes == 0 || (length && instruction->bytes != length) ||
-	    entry->n == DECODE_MAX_TURN || instruction->regs_written >> DECODE_SP & 1)
-		return false;
-	if (decode_execute_is_flow(instruction->execute) &&
-	    instruction->execute != decode_execute_jcc &&
-	    instruction->execute != decode_execute_jump)
+	    entry->n == DECODE_MAX_TURN || !is_near(search, address) ||
+	    !move_stack_back(search, instruction))
 		return false;
 	entry->offsets[entry->n++] = (int32_t)(address - search->ip);
 	search->sample.ip = address;
 	return true;
 }
 
+static bool is_flow(const struct search *search, uint64_t address)
+{
+	const struct instruction *instruction =
+		search->code->find(search->code->user, &search->sample, address);
+
+	return !instruction || (decode_execute_is_flow(instruction->execute) &&
+				instruction->execute != decode_execute_jcc &&
+				instruction->execute != decode_execute_jump);
+}
+
 static bool take_line(struct search *search, const struct behind_entry *way, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		if (!take(search, search->sample.ip - way->lengths[i], way->lengths[i]))
+		uint64_t address = search->sample.ip - way->lengths[i];
+
+		if (is_flow(search, address))
+			return i > 0;
+		if (!take(search, address, way->lengths[i]))
 			return false;
 		if (is_goal(search, search->sample.ip))
 			return true;
@@ -57,9 +114,66 @@ static bool take_line(struct search *search, const struct behind_entry *way, uns
 	return n > 0;
 }
 
-/* One line or branch further, as long as there is one way only. */
+/* Into the function that the call right before has called, from its end. */
+static bool go_into(struct search *search, const struct behind_entry *way)
+{
+	if (!way->source || search->n_calls == MAX_CALLS || !search->is_sp_known)
+		return false;
+	search->calls[search->n_calls].address = search->sample.ip - way->lengths[0];
+	search->calls[search->n_calls++].sp = search->sp;
+	search->entry->has_calls = true;
+	return take(search, way->source, 0);
+}
+
+/* The call that the stack shows, of the function at whose begin the way has come. */
+static uint64_t find_caller(struct search *search)
+{
+	struct turn_entry *entry = search->entry;
+	uint64_t back;
+
+	if (!search->is_sp_known || search->sp < 0 ||
+	    (uint64_t)search->sp + sizeof(back) > search->sample.stack_bytes ||
+	    entry->n_callers == TURN_CALLERS)
+		return 0;
+	memcpy(&back, (const uint8_t *)search->sample.stack + search->sp, sizeof(back));
+	entry->callers[entry->n_callers].offset = (uint32_t)search->sp;
+	entry->callers[entry->n_callers++].back = back;
+
+	struct decode_sample behind = search->sample;
+	behind.ip = back;
+	const struct behind_entry *way = decode_block_entry(search->code, &behind);
+	return way->n > 0 ? back - way->lengths[0] : 0;
+}
+
+/* From a function's begin to its caller. */
+static bool go_out(struct search *search)
+{
+	uint64_t begin = search->sample.ip, address;
+	const struct instruction *call;
+
+	if (search->n_calls > 0) {
+		address = search->calls[--search->n_calls].address;
+		search->sp = search->calls[search->n_calls].sp - (int64_t)sizeof(address);
+		search->is_sp_known = true;
+	} else {
+		address = find_caller(search);
+	}
+	search->entry->has_calls = true;
+	call = address ? search->code->find(search->code->user, &search->sample, address) : NULL;
+	/* Of a call through a pointer the stack does not say what it called: this, maybe. */
+	return call && call->execute == decode_execute_call &&
+	       (call->operands[0].kind == OPERAND_IMMEDIATE ? call->immediate == begin
+							    : search->goals[0] != 0) &&
+	       take(search, address, 0);
+}
+
+/* One line, branch or call further, as long as there is one way only. */
 static bool go_back(struct search *search, const struct behind_entry *way)
 {
+	if (way->way == BEHIND_RETURN)
+		return go_into(search, way);
+	if (way->way == BEHIND_CALL)
+		return go_out(search);
 	if (way->n_line > 0)
 		return take_line(search, way, way->n_line);
 	return way->way == BEHIND_BRANCH && take(search, way->source, 0);
@@ -117,6 +231,8 @@ static void fill(const struct block_code *code, const struct decode_sample *samp
 		.code = code,
 		.sample = *sample,
 		.ip = sample->ip,
+		.level = entry->level,
+		.is_sp_known = true,
 		.goals = { branch ? branch->immediate : 0,
 			   branch ? branch->address + branch->bytes : 0 },
 		.entry = entry,
@@ -127,9 +243,24 @@ static void fill(const struct block_code *code, const struct decode_sample *samp
 		entry->n_sure = entry->n;
 }
 
+/* Whether the functions that the way came through were called from where it says. */
+static bool has_callers(const struct turn_entry *entry, const struct decode_sample *sample)
+{
+	for (unsigned i = 0; i < entry->n_callers; i++) {
+		uint64_t back, offset = entry->callers[i].offset;
+
+		if (offset + sizeof(back) > sample->stack_bytes)
+			return false;
+		memcpy(&back, (const uint8_t *)sample->stack + offset, sizeof(back));
+		if (back != entry->callers[i].back)
+			return false;
+	}
+	return true;
+}
+
 static const struct turn_entry *find_entry(const struct block_code *code, struct turn_cache *cache,
 					   const struct decode_sample *sample,
-					   const struct instruction *branch)
+					   const struct instruction *branch, int64_t level)
 {
 	uint64_t at = branch ? branch->address : 0;
 	uint64_t hash = (sample->ip ^ at << 20 ^ (uint64_t)sample->process << 40) *
@@ -139,11 +270,14 @@ static const struct turn_entry *find_entry(const struct block_code *code, struct
 					       sample->ip + BEHIND_LOOK_BYTES - 1);
 
 	if (entry->address == sample->ip && entry->branch == at &&
-	    entry->process == sample->process && entry->version == version)
+	    entry->process == sample->process && entry->version == version &&
+	    entry->level == level && has_callers(entry, sample))
 		return entry;
-	*entry = (struct turn_entry){
-		.address = sample->ip, .branch = at, .version = version, .process = sample->process
-	};
+	*entry = (struct turn_entry){ .address = sample->ip,
+				      .branch = at,
+				      .version = version,
+				      .level = level,
+				      .process = sample->process };
 	fill(code, sample, branch, entry);
 	return entry;
 }
@@ -175,16 +309,33 @@ bool decode_turn_reads_hidden(const struct decode_sample *sample,
 	return false;
 }
 
+bool decode_turn_uses_frame(const struct decode_sample *sample,
+			    const struct decode_access *accesses, uint32_t n)
+{
+	const uint64_t *regs = sample->regs;
+
+	if (regs[DECODE_BP] - regs[DECODE_SP] > FRAME_BYTES)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (accesses[i].is_read && decode_state_has_address(accesses[i].state) &&
+		    regs[DECODE_BP] - accesses[i].address - 1 < FRAME_BYTES)
+			return true;
+	return false;
+}
+
 const struct turn_entry *decode_turn_find(const struct block_code *code, struct turn_cache *cache,
-					  const struct decode_sample *sample,
+					  const struct machine *machine,
 					  const struct decode_window *window)
 {
+	const struct decode_sample *sample = machine->sample;
+	struct value sp = machine->regs[DECODE_SP];
 	const struct instruction *found = code->find(code->user, sample, window->end_ip);
 
-	if (!found || found->execute != decode_execute_jcc)
+	if (!found || found->execute != decode_execute_jcc || !value_is_exact(sp))
 		return NULL;
 	const struct instruction branch = *found;
-	const struct turn_entry *entry = find_entry(code, cache, sample, &branch);
+	const struct turn_entry *entry = find_entry(code, cache, sample, &branch,
+						    (int64_t)(sp.bits - sample->regs[DECODE_SP]));
 	if (!entry->is_turn || (entry->n_sure < entry->n && !is_by_stack(sample, window)))
 		return NULL;
 	return entry;
@@ -193,7 +344,7 @@ const struct turn_entry *decode_turn_find(const struct block_code *code, struct 
 const struct turn_entry *decode_turn_way(const struct block_code *code, struct turn_cache *cache,
 					 const struct decode_sample *sample)
 {
-	return find_entry(code, cache, sample, NULL);
+	return find_entry(code, cache, sample, NULL, 0);
 }
 
 void decode_turn_drop(struct turn_cache *cache, uint32_t process, uint64_t start, uint64_t end)

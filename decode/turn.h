@@ -13,6 +13,8 @@
 /* What was found before, by (process, ip, branch); direct-mapped. All zero is empty. */
 #define TURN_SETS 2048u
 
+#define TURN_CALLERS 2u
+
 struct turn_entry {
 	uint64_t address; /* of ip; 0: free */
 	uint64_t branch; /* 0: the way as far as it is sure */
@@ -20,6 +22,13 @@ struct turn_entry {
 	uint32_t process;
 	uint8_t n; /* instructions between the branch's target and ip */
 	bool is_turn;
+	bool has_calls; /* it goes through other functions, ... */
+	uint8_t n_callers; /* ... and from some to where they were called: */
+	struct {
+		uint32_t offset; /* of the word above the stack pointer ... */
+		uint64_t back; /* ... that is this address */
+	} callers[TURN_CALLERS];
+	int64_t level; /* of the stack pointer at the branch, as seen from ip's */
 	/* of these, those that ran for sure; the others if ip was not come to from elsewhere */
 	uint8_t n_sure;
 	int32_t offsets[DECODE_MAX_TURN]; /* of each from ip, nearest first */
@@ -31,10 +40,11 @@ struct turn_cache {
 
 /*
  * The turn before ip, where the window ended at a branch that is not known and from which it is one
- * turn of a loop; else NULL. Valid until the next call, as the other's.
+ * turn of a loop; else NULL. The machine is as it is at the branch. Valid until the next call, as
+ * the other's.
  */
 const struct turn_entry *decode_turn_find(const struct block_code *code, struct turn_cache *cache,
-					  const struct decode_sample *sample,
+					  const struct machine *machine,
 					  const struct decode_window *window);
 
 /* What surely ran right before ip, as far as nothing else leads in between. */
@@ -44,6 +54,10 @@ const struct turn_entry *decode_turn_way(const struct block_code *code, struct t
 /* Whether any of the accesses reads variables of the stack that no sample has. */
 bool decode_turn_reads_hidden(const struct decode_sample *sample,
 			      const struct decode_access *accesses, uint32_t n);
+
+/* Whether any reads variables of a function that addresses them by its frame pointer. */
+bool decode_turn_uses_frame(const struct decode_sample *sample,
+			    const struct decode_access *accesses, uint32_t n);
 
 /* Forget what may have been found from code of process in [start, end). */
 void decode_turn_drop(struct turn_cache *cache, uint32_t process, uint64_t start, uint64_t end);

@@ -404,9 +404,10 @@ static void take_past(const struct past *past, struct decode_access *accesses, u
 
 /* The turn before ip, where the window ends with the branch that decides about another one. */
 static void take_turn(struct decoder *decoder, const struct block_code *code,
-		      const struct decode_sample *sample, struct decode_window *window)
+		      const struct machine *machine, struct decode_window *window)
 {
-	const struct turn_entry *turn = decode_turn_find(code, &decoder->turns, sample, window);
+	const struct decode_sample *sample = machine->sample;
+	const struct turn_entry *turn = decode_turn_find(code, &decoder->turns, machine, window);
 	const struct slots *slots = decode_slots_find(&decoder->slots, code, sample);
 	struct past *past = &decoder->past;
 
@@ -431,11 +432,13 @@ static void look_behind(struct decoder *decoder, const struct machine *machine,
 	decode_stall_find(&code, sample, window);
 	if (is_loop)
 		take_turn_before(window);
-	else if (window->end == DECODE_END_UNKNOWN_BRANCH && is_level(machine) &&
+	else if (window->end == DECODE_END_UNKNOWN_BRANCH &&
 		 window->estimators & DECODE_BY_WINDOW &&
 		 (decode_turn_reads_hidden(sample, window->accesses, window->n_accesses) ||
-		  decode_turn_reads_hidden(sample, window->behind, window->n_behind)))
-		take_turn(decoder, &code, sample, window);
+		  decode_turn_reads_hidden(sample, window->behind, window->n_behind) ||
+		  decode_turn_uses_frame(sample, window->accesses, window->n_accesses) ||
+		  decode_turn_uses_frame(sample, window->behind, window->n_behind)))
+		take_turn(decoder, &code, machine, window);
 }
 
 /* What is known before the window begins, beside the sample. */
