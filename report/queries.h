@@ -70,6 +70,9 @@ extern const char report_losses_data_sql[]; /* with what sources tell, for CSV a
 extern const char report_losses_hints_sql[];
 
 /* resident.c: whose pages are resident */
+#define REPORT_SHOWN_LOOKS                                                                         \
+	"(SELECT id FROM (SELECT id, max(resident) FROM page_snapshot WHERE run_id = :run"         \
+	" AND has_parts GROUP BY process_id))" /* of each process the one with most resident */
 extern const char report_resident_sql[];
 extern const char report_resident_foot_sql[];
 extern const char report_resident_line_sql[]; /* of the overview; no row: not known */

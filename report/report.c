@@ -121,12 +121,14 @@ const struct report reports[] = {
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "listed only where a block accessed at the heap's average rate would have"
 			" been missed with less than 1 % probability, and where the samples that"
-			" could be anybody's would be less than a twentieth of that; low, high: the"
-			" 95 % interval of its share of CPU time, with those",
+			" could be anybody's would be less than a twentieth of that; never touched:"
+			" of its bytes that lived when most was resident, exact but for what was"
+			" given back to the kernel; low, high: the 95 % interval of its share of"
+			" CPU time, with those",
 		.sql = report_unused_sql,
 		.n_sql = report_unused_n_sql,
-		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_PLAIN, TABLE_PERCENT,
-		      TABLE_PERCENT),
+		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_PLAIN,
+		      TABLE_PERCENT, TABLE_PERCENT),
 	},
 	{
 		.name = "regions",

@@ -69,8 +69,6 @@ static int make_file(void)
 static void make_pages(void *pointer)
 {
 	struct victim *own = pointer;
-	volatile uint8_t sum = 0;
-
 	for (unsigned i = 0; i < N_KINDS; i++)
 		own->memory[i] = map(i == FROM_FILE ? make_file() : -1);
 	madvise(own->memory[FROM_FILE], N_PAGES * page_bytes, MADV_RANDOM);
@@ -79,9 +77,9 @@ static void make_pages(void *pointer)
 	madvise(own->memory[RETURNED] + N_PAGES / 2 * page_bytes, N_PAGES / 2 * page_bytes,
 		MADV_DONTNEED);
 	for (unsigned i = 0; i < N_PAGES; i++)
-		sum += own->memory[READ][i * page_bytes];
+		(void)*(volatile uint8_t *)&own->memory[READ][i * page_bytes];
 	for (unsigned i = 0; i < N_PAGES / 2; i++)
-		sum += own->memory[FROM_FILE][i * page_bytes];
+		(void)*(volatile uint8_t *)&own->memory[FROM_FILE][i * page_bytes];
 	touch(own->memory[FROM_FILE], N_PAGES / 8, 1);
 	if (mlock(own->memory[LOCKED], N_PAGES * page_bytes) < 0)
 		touch(own->memory[LOCKED], N_PAGES, 1);
