@@ -281,8 +281,8 @@ START_TEST(damaged_runs_and_maps_are_no_reason_to_fail)
 {
 	static const char *const texts[] = { "", "nothing\n", "5-3 rw-p 0 0:0 0\n",
 					     "00500000-ffffffffffffffff rw-p 0 0:0 0 [heap]\n",
-					     "00500000-00501000 rw-p 0 0:0 0\n"
-					     "00400000-00600000 rw-p 0 0:0 0\n" };
+					     ("00500000-00501000 rw-p 0 0:0 0\n"
+					      "00400000-00600000 rw-p 0 0:0 0\n") };
 	static const struct run wild[] = { { 0, UINT64_MAX >> 6, PRESENT },
 					   { UINT64_MAX / 2, 1, PRESENT } };
 	struct maker maker;
