@@ -314,7 +314,6 @@ static int draw(struct job *job)
 /* A timeline of a part is counted anew from the rows, as reports do it. */
 static int plot_part(struct job *job)
 {
-	job->selection.order = SELECTION_TIMELINE;
 	if (job->request.kind == PLOT_TIMELINE && selection_is_part(&job->selection)) {
 		int r = selection_apply(job->db, &job->selection);
 		if (r == -ENOMEM)

@@ -165,7 +165,7 @@ static int write_selected(struct job *job)
 		status = check_rows(job);
 	if (status != CMD_DONE)
 		return status;
-	job->selection.order = job->report->order;
+	job->selection.wants_lines = job->report->wants_lines;
 	if (selection_is_part(&job->selection) && job->report->scope != REPORT_OF_PICTURE) {
 		int r = selection_apply(job->db, &job->selection);
 		if (r == -ENOMEM)

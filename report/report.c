@@ -277,7 +277,6 @@ const struct report reports[] = {
 	},
 	{
 		.name = "timeline",
-		.order = SELECTION_TIMELINE,
 		.scope = REPORT_OF_PART,
 		.title = "Live bytes over time",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -367,7 +366,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sharing",
-		.order = SELECTION_LINES,
+		.wants_lines = true,
 		.needs_rows = true,
 		.is_sampled = true,
 		.scope = REPORT_OF_PART,

@@ -61,7 +61,7 @@ struct report {
 	const char *hints_sql; /* each row is a hint under the note; may be NULL */
 	bool is_sampled; /* shows shares of samples: what of them was lost is told */
 	bool has_lines; /* functions and lines: what debug information would add is told */
-	enum selection_order order; /* as selection.order */
+	bool wants_lines; /* as selection.wants_lines */
 	bool needs_rows; /* a run of which the totals only are there does not do */
 	/*
 	 * How many rows text has without :limit, where counting those of the query takes long;

@@ -1031,27 +1031,3 @@ CREATE TABLE picture_tile (
     data       BLOB NOT NULL,    -- cells as a compressed column; of blocks 255 is all of a cell
     PRIMARY KEY (run_id, process_id, colour, source_id, number)
 ) WITHOUT ROWID;
-
--- ## Sums in slices of time
-
--- What reports count, in slices of at least 65,536 events. So a part of a run's time is counted
--- from the slices within it and the rows of those at its ends (`report --from --to` and the page do
--- so). A run without slices is counted from all its rows. *Where did most happen in little time?*
-CREATE TABLE slice (
-    id           INTEGER PRIMARY KEY, -- number of the slice
-    run_id       INTEGER NOT NULL,  -- `run.id`
-    is_blocks    INTEGER NOT NULL,  -- [0 or 1] 1: begins and ends of blocks; no moment lies in two
-                                    -- of them; 0: samples and touches, in the order of their rows,
-                                    -- which is that of time but for some
-    level        INTEGER NOT NULL,  -- 0 a slice, 1 the sum of 16, 2 of 256
-    number       INTEGER NOT NULL,  -- from 0; number / 16 is that of the next level
-    first_ns     INTEGER NOT NULL,  -- [ns] its first event; behind `last_ns`: it has none
-    last_ns      INTEGER NOT NULL,  -- [ns] its last event
-    first_row    INTEGER NOT NULL,  -- of blocks the first `allocation.id` allocated in it, of
-                                    -- touches the first `rowid` in `touch`
-    last_row     INTEGER NOT NULL,  -- the last of them
-    first_sample INTEGER NOT NULL,  -- its first `sample.id`
-    last_sample  INTEGER NOT NULL,  -- the last
-    data         BLOB NOT NULL,     -- sums as compressed columns (store/slices/blob.h)
-    UNIQUE (run_id, is_blocks, level, number)
-);

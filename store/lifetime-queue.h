@@ -8,11 +8,8 @@
 
 struct sweep_end {
 	uint64_t time; /* ns */
-	uint64_t size; /* bytes, of all of them */
-	uint64_t n; /* blocks: 1, or all of a site that end with their process */
-	int64_t id; /* allocation.id; else what the visitor knows */
+	uint64_t size; /* bytes */
 	int64_t stack_id;
-	int64_t thread_id; /* that freed; INT64_MIN: nobody */
 };
 
 /* Returns 0 or a negative errno. */

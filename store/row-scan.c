@@ -1,127 +1,68 @@
 #include "store/row-scan.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
+#include "store/compact/scan.h"
 #include "store/statement.h"
 
 #define N_SAMPLES 65536u /* that touches may be behind */
 
-/* ---- Which rows are the run's ---- */
-
-/* Row ids from first to last. */
-struct span {
-	int64_t first;
-	int64_t last;
-};
-
-/* The run of the first row from an id on; INT64_MAX: there is none. */
-static int run_at(sqlite3_stmt *statement, int64_t id, int64_t *ret_run)
+static int64_t or_else(int64_t value, int64_t of_null)
 {
-	statement_integer(statement, 1, id);
-	int r = statement_step(statement);
-
-	*ret_run = r > 0 ? sqlite3_column_int64(statement, 0) : INT64_MAX;
-	sqlite3_reset(statement);
-	return r < 0 ? r : 0;
-}
-
-/* The first id whose run is not below run_id. Runs ascend with row ids. */
-static int search(sqlite3_stmt *statement, int64_t max, int64_t run_id, int64_t *ret_id)
-{
-	int64_t low = 0, high = max < INT64_MAX ? max + 1 : max;
-
-	while (low < high) {
-		int64_t middle = low + (high - low) / 2, run;
-		int r = run_at(statement, middle, &run);
-		if (r < 0)
-			return r;
-		if (run < run_id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*ret_id = low;
-	return 0;
-}
-
-/* One run's rows lie together: runs are imported one after the other. */
-static int find_rows(sqlite3 *db, const char *table, int64_t run_id, struct span *ret_span)
-{
-	auto_statement sqlite3_stmt *max = NULL, *statement = NULL;
-	char text[96];
-	int64_t end = 0;
-
-	snprintf(text, sizeof(text), "SELECT max(rowid) FROM %s", table);
-	int r = statement_prepare(db, text, &max);
-	snprintf(text, sizeof(text),
-		 "SELECT run_id FROM %s WHERE rowid >= ? ORDER BY rowid LIMIT 1", table);
-	if (r == 0)
-		r = statement_prepare(db, text, &statement);
-	if (r == 0)
-		r = statement_step(max);
-	if (r < 0)
-		return r;
-	r = search(statement, sqlite3_column_int64(max, 0), run_id, &ret_span->first);
-	if (r == 0)
-		r = search(statement, sqlite3_column_int64(max, 0), run_id + 1, &end);
-	ret_span->last = end - 1;
-	return r;
-}
-
-/* Prepare a query of ?1: run, ?2 and ?3: row ids from and to. */
-static int begin(sqlite3 *db, const char *sql, const char *table, int64_t run_id,
-		 sqlite3_stmt **ret_rows)
-{
-	struct span span;
-	int r = find_rows(db, table, run_id, &span);
-
-	if (r == 0)
-		r = statement_prepare(db, sql, ret_rows);
-	if (r < 0)
-		return r;
-	statement_integer(*ret_rows, 1, run_id);
-	statement_integer(*ret_rows, 2, span.first);
-	statement_integer(*ret_rows, 3, span.last);
-	return 0;
-}
-
-static int64_t or_null(sqlite3_stmt *row, int column)
-{
-	return sqlite3_column_type(row, column) == SQLITE_NULL ? INT64_MIN
-							       : sqlite3_column_int64(row, column);
+	return value == SCAN_NULL ? of_null : value;
 }
 
 /* ---- Blocks ---- */
 
+enum {
+	BLOCK_ID,
+	BLOCK_PROCESS,
+	BLOCK_ADDRESS,
+	BLOCK_SIZE,
+	BLOCK_BIRTH,
+	BLOCK_DEATH,
+	BLOCK_STACK,
+	BLOCK_THREAD,
+	BLOCK_KILLER,
+};
+
+static struct picture_row_block block_of(const int64_t *const *columns, uint32_t i)
+{
+	return (struct picture_row_block){
+		.id = columns[BLOCK_ID][i],
+		.process_id = columns[BLOCK_PROCESS][i],
+		.address = (uint64_t)columns[BLOCK_ADDRESS][i],
+		.size = columns[BLOCK_SIZE][i],
+		.birth_ns = columns[BLOCK_BIRTH][i],
+		.death_ns = or_else(columns[BLOCK_DEATH][i], INT64_MAX),
+		.stack_id = or_else(columns[BLOCK_STACK][i], 0),
+		.thread_id = columns[BLOCK_THREAD][i],
+		.killer_id = columns[BLOCK_KILLER][i],
+	};
+}
+
 int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, void *context)
 {
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = begin(
-		db,
-		"SELECT id, process_id, address, size, birth_ns, death_ns, stack_id, thread_id,"
-		" death_thread_id FROM allocation WHERE run_id = ?1 AND id BETWEEN ?2 AND ?3",
-		"allocation", run_id, &row);
+	auto_scan struct scan *scan = NULL;
+	const struct scan_query query = {
+		"allocation",
+		"id, process_id, address, size, birth_ns, death_ns, stack_id, thread_id,"
+		" death_thread_id",
+		run_id,
+	};
+	const struct scan_rows *rows;
+	int r = scan_open(db, &query, &scan);
 
-	while (r >= 0 && (r = statement_step(row)) > 0) {
-		const struct picture_row_block block = {
-			.id = sqlite3_column_int64(row, 0),
-			.process_id = sqlite3_column_int64(row, 1),
-			.address = (uint64_t)sqlite3_column_int64(row, 2),
-			.size = sqlite3_column_int64(row, 3),
-			.birth_ns = sqlite3_column_int64(row, 4),
-			.death_ns = sqlite3_column_type(row, 5) == SQLITE_NULL
-					    ? INT64_MAX
-					    : sqlite3_column_int64(row, 5),
-			.stack_id = sqlite3_column_int64(row, 6),
-			.thread_id = sqlite3_column_int64(row, 7),
-			.killer_id = or_null(row, 8),
-		};
-		r = visit(context, &block);
-		if (r != 0)
-			return r;
+	while (r == 0 && (r = scan_next(scan, &rows)) == 1) {
+		r = 0;
+		for (uint32_t i = 0; i < rows->n && r == 0; i++) {
+			const struct picture_row_block block = block_of(rows->columns, i);
+			r = visit(context, &block);
+		}
 	}
 	return r;
 }
@@ -130,7 +71,9 @@ int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, 
 
 /* Samples and their details beside the touches, each read once in the order of their ids. */
 struct samples {
-	sqlite3_stmt *rows;
+	struct scan *scan;
+	const struct scan_rows *rows; /* at hand; NULL: none yet */
+	uint32_t next; /* row of them */
 	sqlite3_stmt *details; /* NULL: there are none any more */
 	sqlite3_stmt *one; /* a sample by its id: of touches out of order */
 	int64_t last; /* sample that was read; INT64_MAX: all were */
@@ -142,34 +85,53 @@ struct samples {
 static void close_samples(struct samples **samples)
 {
 	if (*samples) {
-		sqlite3_finalize((*samples)->rows);
+		scan_close((*samples)->scan);
 		sqlite3_finalize((*samples)->details);
 		sqlite3_finalize((*samples)->one);
 	}
 	free(*samples);
 }
 
-#define SAMPLE "SELECT id, process_id, thread_id, source_id, time_ns, weight FROM sample "
+enum {
+	SAMPLE_ID,
+	SAMPLE_PROCESS,
+	SAMPLE_THREAD,
+	SAMPLE_SOURCE,
+	SAMPLE_TIME,
+	SAMPLE_WEIGHT,
+	SAMPLE_STACK,
+};
+#define SAMPLE "id, process_id, thread_id, source_id, time_ns, weight, stack_id"
 
-static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples)
+/* Ids of what is read are from *ret_low to *ret_high. */
+static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples, int64_t *ret_low,
+			int64_t *ret_high)
 {
-	int r = begin(db, SAMPLE "WHERE run_id = ?1 AND id BETWEEN ?2 AND ?3", "sample", run_id,
-		      &samples->rows);
+	const struct scan_query query = { "sample", SAMPLE, run_id };
+	const struct scan_bound bound = { SAMPLE_TIME, samples->visitor->from_ns,
+					  samples->visitor->to_ns, false };
+	int r = scan_open(db, &query, &samples->scan);
 
-	if (r == 0)
-		r = begin(db,
-			  "SELECT sample_id, latency, node + 1 FROM access_detail WHERE run_id = ?1"
-			  " AND sample_id BETWEEN ?2 AND ?3 ORDER BY sample_id",
-			  "sample", run_id, &samples->details);
-	if (r == 0)
-		r = statement_prepare(
-			db,
-			"SELECT id, process_id, thread_id, source_id, time_ns, weight,"
-			" (SELECT latency FROM access_detail WHERE sample_id = sample.id),"
-			" (SELECT node + 1 FROM access_detail WHERE sample_id = sample.id)"
-			" FROM sample WHERE id = ?",
-			&samples->one);
-	return r;
+	if (r < 0)
+		return r;
+	scan_bound(samples->scan, &bound);
+	scan_extent(samples->scan, SAMPLE_ID, ret_low, ret_high);
+	r = statement_prepare(db,
+			      "SELECT sample_id, latency, node + 1 FROM access_detail"
+			      " WHERE +run_id = ?1 AND sample_id BETWEEN ?2 AND ?3"
+			      " ORDER BY sample_id",
+			      &samples->details);
+	if (r < 0)
+		return r;
+	statement_integer(samples->details, 1, run_id);
+	statement_integer(samples->details, 2, *ret_low);
+	statement_integer(samples->details, 3, *ret_high);
+	return statement_prepare(
+		db,
+		"SELECT " SAMPLE ", (SELECT latency FROM access_detail WHERE sample_id ="
+		" sample.id), (SELECT node + 1 FROM access_detail WHERE sample_id = sample.id)"
+		" FROM sample WHERE id = ?1 AND +run_id = ?2",
+		&samples->one);
 }
 
 static int read_detail(struct samples *samples, struct picture_row_sample *sample)
@@ -191,37 +153,47 @@ static int read_detail(struct samples *samples, struct picture_row_sample *sampl
 	return 0;
 }
 
-static struct picture_row_sample *keep_sample(struct samples *samples, sqlite3_stmt *row)
+/* NULL is 0, as SQLite has it. */
+static struct picture_row_sample *keep_sample(struct samples *samples, const int64_t *values)
 {
-	int64_t id = sqlite3_column_int64(row, 0);
-	struct picture_row_sample *sample = &samples->kept[(uint64_t)id % N_SAMPLES];
+	struct picture_row_sample *sample = &samples->kept[(uint64_t)values[SAMPLE_ID] % N_SAMPLES];
 
 	*sample = (struct picture_row_sample){
-		.id = id,
-		.process_id = sqlite3_column_int64(row, 1),
-		.thread_id = sqlite3_column_int64(row, 2),
-		.source_id = sqlite3_column_int64(row, 3),
-		.time_ns = sqlite3_column_int64(row, 4),
-		.weight = sqlite3_column_int64(row, 5),
+		.id = values[SAMPLE_ID],
+		.process_id = or_else(values[SAMPLE_PROCESS], 0),
+		.thread_id = or_else(values[SAMPLE_THREAD], 0),
+		.source_id = values[SAMPLE_SOURCE],
+		.time_ns = values[SAMPLE_TIME],
+		.weight = values[SAMPLE_WEIGHT],
+		.stack_id = or_else(values[SAMPLE_STACK], 0),
 	};
 	return sample;
 }
 
 static int read_next(struct samples *samples)
 {
-	int r = statement_step(samples->rows);
+	int64_t values[SAMPLE_STACK + 1];
 
-	if (r <= 0) {
-		samples->last = INT64_MAX;
-		return r;
+	if (!samples->rows || samples->next == samples->rows->n) {
+		int r = scan_next(samples->scan, &samples->rows);
+		samples->next = 0;
+		if (r <= 0) {
+			samples->last = INT64_MAX;
+			return r;
+		}
 	}
-	struct picture_row_sample *sample = keep_sample(samples, samples->rows);
+	for (unsigned i = 0; i <= SAMPLE_STACK; i++)
+		values[i] = samples->rows->columns[i][samples->next];
+	samples->next++;
+	struct picture_row_sample *sample = keep_sample(samples, values);
 	samples->last = sample->id;
-	r = read_detail(samples, sample);
-	return r < 0 ? r : samples->visitor->sample(samples->visitor->context, sample);
+	int r = read_detail(samples, sample);
+	if (r < 0 || !samples->visitor->sample)
+		return r;
+	return samples->visitor->sample(samples->visitor->context, sample);
 }
 
-/* One that has been left behind, or that there is none of: then its numbers are 0. */
+/* One that has been left behind; 0: there is none. */
 static int look_up(struct samples *samples, int64_t id,
 		   const struct picture_row_sample **ret_sample)
 {
@@ -229,16 +201,19 @@ static int look_up(struct samples *samples, int64_t id,
 	int r = statement_step(samples->one);
 
 	if (r > 0) {
-		struct picture_row_sample *sample = keep_sample(samples, samples->one);
-		sample->latency = sqlite3_column_int64(samples->one, 6);
-		sample->node = sqlite3_column_int64(samples->one, 7);
+		int64_t values[SAMPLE_STACK + 1];
+		for (int i = 0; i <= SAMPLE_STACK; i++)
+			values[i] = sqlite3_column_int64(samples->one, i);
+		struct picture_row_sample *sample = keep_sample(samples, values);
+		sample->latency = sqlite3_column_int64(samples->one, SAMPLE_STACK + 1);
+		sample->node = sqlite3_column_int64(samples->one, SAMPLE_STACK + 2);
 		*ret_sample = sample;
 	}
 	sqlite3_reset(samples->one);
 	return r;
 }
 
-/* Returns 1, 0: there is no such sample, or a negative errno. */
+/* Returns 1, 0: there is no such sample, or what reading it returned. */
 static int find_sample(struct samples *samples, int64_t id,
 		       const struct picture_row_sample **ret_sample)
 {
@@ -246,7 +221,7 @@ static int find_sample(struct samples *samples, int64_t id,
 
 	while (samples->last < id) {
 		int r = read_next(samples);
-		if (r < 0)
+		if (r != 0)
 			return r;
 	}
 	if (sample->id != id)
@@ -255,31 +230,56 @@ static int find_sample(struct samples *samples, int64_t id,
 	return 1;
 }
 
-static struct picture_row_touch touch_of(sqlite3_stmt *row, const struct picture_row_sample *sample)
+enum {
+	TOUCH_SAMPLE,
+	TOUCH_ROLE,
+	TOUCH_ADDRESS,
+	TOUCH_WRITE,
+	TOUCH_DATA_SRC,
+	TOUCH_KIND,
+	TOUCH_OWNER,
+	TOUCH_SHARE,
+	TOUCH_PHASE,
+	TOUCH_FRAME,
+	TOUCH_SIZE,
+};
+
+static struct picture_row_touch touch_of(const int64_t *const *columns, uint32_t i,
+					 const struct picture_row_sample *sample)
 {
+	int64_t is_write = columns[TOUCH_WRITE][i];
+	double share;
+
+	memcpy(&share, &columns[TOUCH_SHARE][i], sizeof(share));
 	return (struct picture_row_touch){
-		.sample_id = sample->id,
-		.process_id = sample->process_id,
-		.thread_id = sample->thread_id,
-		.source_id = sample->source_id,
-		.time_ns = sample->time_ns,
-		.latency = sample->latency,
-		.role = sqlite3_column_int(row, 1),
-		.has_address = sqlite3_column_type(row, 2) != SQLITE_NULL,
-		.address = (uint64_t)sqlite3_column_int64(row, 2),
-		.is_write = sqlite3_column_type(row, 3) == SQLITE_NULL ? -1
-								       : sqlite3_column_int(row, 3),
-		.data_src = sqlite3_column_int64(row, 4),
-		.owner_kind = sqlite3_column_int(row, 5),
-		.owner_id = sqlite3_column_int64(row, 6),
-		.weight = sample->weight,
-		.node = sample->node,
-		.share = sqlite3_column_double(row, 7),
-		.phase = sqlite3_column_int(row, 8),
-		.frame_id = sqlite3_column_int64(row, 9),
-		.size = or_null(row, 10),
-		.id = sqlite3_column_int64(row, 11),
+		.sample = sample,
+		.role = (int)columns[TOUCH_ROLE][i],
+		.has_address = columns[TOUCH_ADDRESS][i] != SCAN_NULL,
+		.address = (uint64_t)or_else(columns[TOUCH_ADDRESS][i], 0),
+		.is_write = is_write == SCAN_NULL ? -1 : (int)is_write,
+		.data_src = or_else(columns[TOUCH_DATA_SRC][i], 0),
+		.owner_kind = (int)columns[TOUCH_KIND][i],
+		.owner_id = or_else(columns[TOUCH_OWNER][i], 0),
+		.share = isnan(share) ? 0 : share, /* which SQLite has no number for */
+		.phase = (int)columns[TOUCH_PHASE][i],
+		.frame_id = or_else(columns[TOUCH_FRAME][i], 0),
+		.size = columns[TOUCH_SIZE][i],
 	};
+}
+
+static int read_touches(struct samples *samples, const struct scan_rows *rows)
+{
+	const struct picture_row_sample *sample = NULL;
+	int r = 0;
+
+	for (uint32_t i = 0; i < rows->n && r == 0; i++) {
+		r = find_sample(samples, rows->columns[TOUCH_SAMPLE][i], &sample);
+		if (r <= 0)
+			continue;
+		const struct picture_row_touch touch = touch_of(rows->columns, i, sample);
+		r = samples->visitor->touch(samples->visitor->context, &touch);
+	}
+	return r;
 }
 
 /* Those behind the last touch. */
@@ -287,45 +287,36 @@ static int read_rest(struct samples *samples)
 {
 	int r = 0;
 
-	while (samples->last < INT64_MAX && r >= 0)
+	while (samples->last < INT64_MAX && r == 0)
 		r = read_next(samples);
-	return r < 0 ? r : 0;
-}
-
-static int read_touches(struct samples *samples, sqlite3_stmt *row)
-{
-	const struct picture_row_sample *sample;
-	int r;
-
-	while ((r = statement_step(row)) > 0) {
-		r = find_sample(samples, sqlite3_column_int64(row, 0), &sample);
-		if (r < 0)
-			return r;
-		if (r == 0)
-			continue;
-		const struct picture_row_touch touch = touch_of(row, sample);
-		r = samples->visitor->touch(samples->visitor->context, &touch);
-		if (r != 0)
-			return r;
-	}
-	return r < 0 ? r : read_rest(samples);
+	return r;
 }
 
 int picture_scan_touches(sqlite3 *db, int64_t run_id, const struct picture_touch_visitor *visitor)
 {
-	auto_statement sqlite3_stmt *row = NULL;
+	auto_scan struct scan *scan = NULL;
+	const struct scan_query query = {
+		"touch",
+		"sample_id, role, address, is_write, data_src, owner_kind, owner_id, share, phase,"
+		" frame_id, size",
+		run_id,
+	};
+	struct scan_bound bound = { .column = TOUCH_SAMPLE };
+	const struct scan_rows *rows;
 	__attribute__((cleanup(close_samples))) struct samples *samples =
 		calloc(1, sizeof(*samples));
 
 	if (!samples)
 		return -ENOMEM;
 	samples->visitor = visitor;
-	int r = open_samples(db, run_id, samples);
+	int r = open_samples(db, run_id, samples, &bound.low, &bound.high);
 	if (r == 0)
-		r = begin(db,
-			  "SELECT sample_id, role, address, is_write, data_src, owner_kind,"
-			  " owner_id, share, phase, frame_id, size, rowid FROM touch"
-			  " WHERE run_id = ?1 AND rowid BETWEEN ?2 AND ?3",
-			  "touch", run_id, &row);
-	return r < 0 ? r : read_touches(samples, row);
+		r = scan_open(db, &query, &scan);
+	if (r < 0)
+		return r;
+	statement_integer(samples->one, 2, run_id);
+	scan_bound(scan, &bound);
+	while (r == 0 && (r = scan_next(scan, &rows)) == 1)
+		r = read_touches(samples, rows);
+	return r < 0 ? r : read_rest(samples);
 }

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * All blocks and touches of a run, in order of time, from one scan over each of the tables: no
- * look-ups row by row, and no index is needed. Reads compact databases as well.
+ * All blocks and touches of a run, in the order of their ids, row by row. Reads plain and compact
+ * databases (compact/scan.h).
  */
 #include <sqlite3.h>
 #include <stdint.h>
@@ -25,18 +25,13 @@ struct picture_row_sample {
 	int64_t source_id;
 	int64_t time_ns;
 	int64_t weight;
+	int64_t stack_id; /* 0: none */
 	int64_t latency; /* cycles; 0: not known */
 	int64_t node; /* of a page fault: that of its page + 1; 0: not known */
 };
 
 struct picture_row_touch {
-	int64_t id; /* rowid */
-	int64_t sample_id;
-	int64_t process_id; /* 0: not known */
-	int64_t thread_id; /* 0: not known */
-	int64_t source_id;
-	int64_t time_ns;
-	int64_t latency; /* cycles; 0: not known */
+	const struct picture_row_sample *sample;
 	int64_t data_src; /* 0: the source has none */
 	uint64_t address;
 	int role;
@@ -44,8 +39,6 @@ struct picture_row_touch {
 	int has_address;
 	int owner_kind; /* enum owner_kind */
 	int64_t owner_id;
-	int64_t weight; /* of its sample */
-	int64_t node; /* as picture_row_sample.node */
 	int64_t frame_id; /* 0: not known */
 	int64_t size; /* INT64_MIN: not known */
 	double share;
@@ -56,9 +49,12 @@ typedef int (*picture_visit_block)(void *context, const struct picture_row_block
 
 /* Samples in the order of their ids, each before the first of its touches. */
 struct picture_touch_visitor {
-	int (*sample)(void *context, const struct picture_row_sample *sample);
+	int (*sample)(void *context, const struct picture_row_sample *sample); /* NULL is fine */
 	int (*touch)(void *context, const struct picture_row_touch *touch);
 	void *context;
+	/* Those of other times may be left out: */
+	int64_t from_ns;
+	int64_t to_ns; /* included */
 };
 
 /* Returns 0, a negative errno, or what a visitor returned other than 0. */

@@ -16,13 +16,6 @@
 
 struct db;
 
-/* What only events in their order tell, no sums of slices. */
-enum selection_order {
-	SELECTION_OF_SUMS, /* nothing of that kind */
-	SELECTION_TIMELINE, /* the table timeline */
-	SELECTION_LINES, /* the table shared_line, in the order of time and then of sample.id */
-};
-
 struct selection {
 	const int64_t *runs; /* run.id; the first one's id stands for all of them afterwards */
 	size_t n_runs;
@@ -33,7 +26,7 @@ struct selection {
 	uint64_t low; /* addresses from low up to below high; high 0: all */
 	uint64_t high;
 	const char *region; /* what its threads did in it; NULL: all */
-	enum selection_order order; /* what else is asked for */
+	bool wants_lines; /* the table shared_line, which takes memory for each access */
 };
 
 /* Whether it is anything but one whole run. */
@@ -47,8 +40,7 @@ int selection_count_trips(struct db *db, const struct selection *selection, int6
 			  int64_t *ret_stored);
 
 /*
- * A span of time of one run is counted from its slices (table slice), if it has them; then timeline
- * is there only if it is asked for; shared_line always so. Hide the aggregates of an open database
+ * Hide the aggregates of an open database
  * (db_open()) by those of the selection. Returns 0 or a negative errno; after a failure the handle
  * is only good for its error message.
  */

@@ -83,6 +83,18 @@ int chunk_column_decode(struct chunk_decoder *decoder, const void *bytes, size_t
 			const struct chunk_column *other, struct chunk_column **ret_column);
 struct chunk_column *chunk_column_free(struct chunk_column *column); /* accepts NULL */
 
+/* n rows whose values are wanted, and no column. */
+struct chunk_wanted {
+	int64_t *values; /* CHUNK_NULL: NULL */
+	const int64_t
+		*others; /* values of the column that chunk_column_check() asked for, or NULL */
+	uint32_t n;
+};
+
+/* The same, as plain values. Returns 0 or -EBADMSG. */
+int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
+			const struct chunk_wanted *wanted);
+
 /* The value of row i < n; false: it is NULL. */
 static inline bool chunk_column_get(const struct chunk_column *column, uint32_t i,
 				    int64_t *ret_value)

@@ -284,3 +284,81 @@ int chunk_column_decode(struct chunk_decoder *decoder, const void *bytes, size_t
 	*ret_column = column;
 	return 0;
 }
+
+/* ---- Values ---- */
+
+static int put_listed(struct chunk_decoder *decoder, struct input *input,
+		      const struct chunk_column_head *head, int64_t *values)
+{
+	uint32_t n = head->n_dictionary ? head->n_dictionary : CHUNK_DICTIONARY_MAX;
+	uint64_t has_null = head->flags & CHUNK_HAS_NULL;
+	const uint64_t *codes = decoder->values;
+	int r = read_numbers(decoder, input, 8, decoder->list, n);
+
+	if (r == 0)
+		r = read_numbers(decoder, input, head->n_planes, decoder->values, head->n_rows);
+	for (uint32_t i = 0; i < head->n_rows && r == 0; i++) {
+		if (codes[i] >= n + has_null)
+			r = -EBADMSG;
+		else
+			values[i] = codes[i] < has_null
+					    ? CHUNK_NULL
+					    : (int64_t)decoder->list[codes[i] - has_null];
+	}
+	return r;
+}
+
+/* Distances from the least value: no row depends on another one. */
+static void put_plain(const struct chunk_decoder *decoder, const struct chunk_column_head *head,
+		      int64_t *values)
+{
+	const uint64_t *codes = decoder->values;
+	uint64_t base = head->base;
+
+	if (!(head->flags & CHUNK_HAS_NULL)) {
+		for (uint32_t i = 0; i < head->n_rows; i++)
+			values[i] = (int64_t)(base + (codes[i] << head->shift));
+		return;
+	}
+	for (uint32_t i = 0; i < head->n_rows; i++)
+		values[i] =
+			codes[i] ? (int64_t)(base + ((codes[i] - 1) << head->shift)) : CHUNK_NULL;
+}
+
+static void put_distances(const struct chunk_decoder *decoder, const struct chunk_column_head *head,
+			  const int64_t *others, int64_t *values)
+{
+	const uint64_t *codes = decoder->values;
+	uint64_t has_null = head->flags & CHUNK_HAS_NULL, before = 0;
+
+	for (uint32_t i = 0; i < head->n_rows; i++) {
+		if (codes[i] < has_null) {
+			values[i] = CHUNK_NULL;
+			continue;
+		}
+		uint64_t from = others ? (uint64_t)others[i] : before;
+		before = from + head->base + ((codes[i] - has_null) << head->shift);
+		values[i] = (int64_t)before;
+	}
+}
+
+int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
+			const struct chunk_wanted *wanted)
+{
+	struct input input = { bytes, n_bytes };
+	struct chunk_column_head head;
+	int r = read_head(&input, &head);
+
+	if (r < 0 || head.n_rows != wanted->n || (head.coding == CHUNK_RELATIVE && !wanted->others))
+		return -EBADMSG;
+	if (head.coding == CHUNK_DICTIONARY)
+		r = put_listed(decoder, &input, &head, wanted->values);
+	else
+		r = read_numbers(decoder, &input, head.n_planes, decoder->values, head.n_rows);
+	if (r == 0 && head.coding == CHUNK_PLAIN)
+		put_plain(decoder, &head, wanted->values);
+	else if (r == 0 && head.coding != CHUNK_DICTIONARY)
+		put_distances(decoder, &head, head.coding == CHUNK_RELATIVE ? wanted->others : NULL,
+			      wanted->values);
+	return r == 0 && input.n_left > 0 ? -EBADMSG : r;
+}

@@ -214,29 +214,47 @@ int64_t chunk_store_n_rows(const struct chunk_store *store)
 
 /* ---- Columns ---- */
 
-static int decode(struct chunk_store *store, const struct chunk_head *head, unsigned column,
-		  struct chunk_column **ret_column)
+int chunk_store_bytes(struct chunk_store *store, const struct chunk_head *head, unsigned column,
+		      struct chunk_bytes *ret_bytes)
 {
-	size_t n_bytes = (size_t)sqlite3_column_bytes(store->column, 0);
-	const void *blob = sqlite3_column_blob(store->column, 0);
-	const struct chunk_column *other = NULL;
-	int number;
-	int r = blob ? chunk_column_check(blob, n_bytes, &number) : -EBADMSG;
+	struct chunk_bytes bytes;
+	int r = 0;
+
+	if (store->column)
+		sqlite3_reset(store->column);
+	else
+		r = prepare(store, "SELECT data FROM \"%w\".\"%w_column\" WHERE id = ?",
+			    &store->column);
 	if (r < 0)
 		return r;
-	if (number >= (int)column)
+	statement_integer(store->column, 1, head->id * CHUNK_COLUMNS + column);
+	r = statement_step(store->column);
+	if (r <= 0)
+		return r < 0 ? r : -EBADMSG; /* the chunk lacks it */
+	bytes.n = (size_t)sqlite3_column_bytes(store->column, 0);
+	bytes.at = sqlite3_column_blob(store->column, 0);
+	r = bytes.at ? chunk_column_check(bytes.at, bytes.n, &bytes.other) : -EBADMSG;
+	if (r < 0 || bytes.other >= (int)column)
 		return -EBADMSG;
-	if (number < 0)
-		return chunk_column_decode(store->decoder, blob, n_bytes, NULL, ret_column);
+	*ret_bytes = bytes;
+	return 0;
+}
 
-	void *bytes = malloc(n_bytes); /* the same statement reads the other column */
+static int decode(struct chunk_store *store, const struct chunk_head *head,
+		  const struct chunk_bytes *from, struct chunk_column **ret_column)
+{
+	const struct chunk_column *other = NULL;
+
+	if (from->other < 0)
+		return chunk_column_decode(store->decoder, from->at, from->n, NULL, ret_column);
+
+	void *bytes = malloc(from->n); /* the same statement reads the other column */
 	if (!bytes)
 		return -ENOMEM;
-	memcpy(bytes, blob, n_bytes);
-	sqlite3_reset(store->column);
-	r = chunk_store_take(store, head, (unsigned)number, &other);
+	memcpy(bytes, from->at, from->n);
+	int r = chunk_store_take(store, head, (unsigned)from->other, &other);
 	if (r == 0)
-		r = chunk_column_decode(store->decoder, bytes, n_bytes, other, ret_column);
+		r = chunk_column_decode(store->decoder, bytes, from->n, other, ret_column);
 	chunk_store_put(store, other);
 	free(bytes);
 	return r;
@@ -245,18 +263,13 @@ static int decode(struct chunk_store *store, const struct chunk_head *head, unsi
 static int read_column(struct chunk_store *store, const struct chunk_head *head, unsigned column,
 		       struct chunk_column **ret_column)
 {
-	int r = store->column ? 0
-			      : prepare(store, "SELECT data FROM \"%w\".\"%w_column\" WHERE id = ?",
-					&store->column);
-	if (r < 0)
-		return r;
-	statement_integer(store->column, 1, head->id * CHUNK_COLUMNS + column);
-	r = statement_step(store->column);
-	if (r == 1)
-		r = decode(store, head, column, ret_column);
-	else if (r == 0)
-		r = -EBADMSG; /* the chunk lacks it */
-	sqlite3_reset(store->column);
+	struct chunk_bytes bytes;
+	int r = chunk_store_bytes(store, head, column, &bytes);
+
+	if (r == 0)
+		r = decode(store, head, &bytes, ret_column);
+	if (store->column)
+		sqlite3_reset(store->column);
 	if (r == 0 && (*ret_column)->n != head->n_rows) {
 		chunk_column_free(*ret_column);
 		r = -EBADMSG;

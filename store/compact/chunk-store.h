@@ -62,6 +62,17 @@ void chunk_store_end(struct chunk_store *store);
 const struct chunk_series *chunk_store_series(const struct chunk_store *store, unsigned number);
 int64_t chunk_store_n_rows(const struct chunk_store *store);
 
+/* The stored form of a column. */
+struct chunk_bytes {
+	const void *at; /* valid until the next call for the store */
+	size_t n;
+	int other; /* column that it is written relative to, a lower one; -1: none */
+};
+
+/* Read a column that the chunk has. Returns 0; -EBADMSG: it is damaged; or a negative errno. */
+int chunk_store_bytes(struct chunk_store *store, const struct chunk_head *head, unsigned column,
+		      struct chunk_bytes *ret_bytes);
+
 /*
  * A column of a chunk, to be put back. Returns 0; -EBADMSG: it is damaged; or a negative errno. A
  * column that the chunk does not have yet gives 0 and NULL.

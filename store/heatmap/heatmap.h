@@ -135,14 +135,10 @@ struct picture *picture_free(struct picture *picture); /* accepts NULL, returns 
 
 /*
  * Store what pictures of a run are made from, in the transaction of its import; replaces what was
- * there. A run with totals only gets none. The same scan makes its slices (store/slices/write.h),
- * where the database has their table. Returns 0 or a negative errno.
+ * there. A run with totals only gets none. Returns 0 or a negative errno.
  */
 struct db;
 int picture_write(struct db *db, int64_t run_id);
-
-/* The same with at least so many events in a slice, for tests. */
-int picture_write_sliced(struct db *db, int64_t run_id, size_t n_events);
 
 /*
  * Whether a run that has rows to draw has no stored picture yet. An error is

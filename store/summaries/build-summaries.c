@@ -13,7 +13,8 @@
 #include "store/heatmap/partition.h"
 #include "store/heatmap/site-curves.h"
 #include "store/heatmap/tiles.h"
-#include "store/slices/write.h"
+#include "store/lifetime-queue.h"
+#include "store/row-scan.h"
 #include "store/statement.h"
 #include "store/touch.h"
 
@@ -33,7 +34,6 @@ struct build {
 	struct db *db;
 	int64_t run_id;
 	int64_t duration_ns;
-	size_t n_slice_events;
 	struct process *processes;
 	size_t n_processes;
 	size_t n_allocated;
@@ -41,12 +41,12 @@ struct build {
 	struct picture_slabs *slabs;
 	struct picture_curves *curves;
 	struct sweep *sweep;
-	struct slices *slices; /* NULL: the database has no room for them */
 	struct picture_sites *sites;
 	struct picture_regions *regions;
 	struct picture_levels levels;
 	int64_t time_source; /* source.id whose samples are of CPU time; 0: none */
-	struct picture_row_touch last; /* that was put into a part */
+	struct picture_row_touch last; /* that was put into a part, ... */
+	int64_t last_sample; /* ... of this one */
 	double share; /* of the sample at hand: its rows of time so far */
 	int64_t sample;
 };
@@ -62,7 +62,6 @@ static void finish(struct build *build)
 	picture_slabs_close(build->slabs);
 	picture_curves_close(build->curves);
 	sweep_close(build->sweep);
-	slices_close(build->slices);
 	picture_sites_close(build->sites);
 	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
@@ -120,15 +119,11 @@ static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
 
 /* ---- Rows ---- */
 
-/* A block ends; of a process's end (0 blocks) curves know nothing. */
 static int end_block(void *context, const struct sweep_end *end)
 {
 	struct build *build = context;
-	int r = end->n ? picture_curves_change(build->curves, end->stack_id, end->time,
-					       (int64_t)-end->size)
-		       : 0;
 
-	return r < 0 ? r : slices_end(build->slices, end);
+	return picture_curves_change(build->curves, end->stack_id, end->time, (int64_t)-end->size);
 }
 
 /* A block is born, and others have ended before. */
@@ -141,17 +136,12 @@ static int sweep_block(struct build *build, const struct picture_row_block *bloc
 		return r;
 	birth = sweep_time(build->sweep, block->birth_ns);
 	r = picture_curves_change(build->curves, block->stack_id, birth, block->size);
-	if (r == 0)
-		r = slices_birth(build->slices, build->sweep, block);
 	if (r < 0 || block->death_ns == INT64_MAX)
 		return r;
 	const struct sweep_end end = {
 		.time = block->death_ns > (int64_t)birth ? (uint64_t)block->death_ns : birth,
 		.size = (uint64_t)block->size,
-		.n = 1,
-		.id = block->id,
 		.stack_id = block->stack_id,
-		.thread_id = block->killer_id,
 	};
 	return sweep_push(build->sweep, &end);
 }
@@ -217,13 +207,6 @@ static enum picture_holding holding_of(const struct picture_row_touch *touch)
 						 : PICTURE_HOLDS_REST;
 }
 
-static int add_sample(void *context, const struct picture_row_sample *sample)
-{
-	struct build *build = context;
-
-	return slices_sample(build->slices, sample);
-}
-
 /* From 0 up to below 1, by the sample. splitmix64's mixing, as in statistics.c. */
 static double draw_of(int64_t sample)
 {
@@ -242,14 +225,14 @@ static double draw_of(int64_t sample)
  */
 static bool does_count(struct build *build, const struct picture_row_touch *touch)
 {
-	if (touch->source_id != build->time_source)
+	if (touch->sample->source_id != build->time_source)
 		return true;
 	if (touch->role != TRACE_ROLE_WINDOW)
 		return false;
-	if (build->sample != touch->sample_id)
+	if (build->sample != touch->sample->id)
 		build->share = 0;
-	build->sample = touch->sample_id;
-	double before = build->share, drawn = draw_of(touch->sample_id);
+	build->sample = touch->sample->id;
+	double before = build->share, drawn = draw_of(touch->sample->id);
 	build->share += touch->share;
 	return before <= drawn && drawn < build->share;
 }
@@ -257,7 +240,7 @@ static bool does_count(struct build *build, const struct picture_row_touch *touc
 /* What does not count is kept where it says which samples touched a call site's blocks. */
 static bool is_kept(struct build *build, const struct picture_row_touch *touch, int64_t site)
 {
-	return site > 0 && (build->last.sample_id != touch->sample_id ||
+	return site > 0 && (build->last_sample != touch->sample->id ||
 			    build->last.owner_kind != touch->owner_kind ||
 			    build->last.owner_id != touch->owner_id);
 }
@@ -267,18 +250,13 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 	struct build *build = context;
 	struct process *process;
 	bool counts = does_count(build, touch);
-	int64_t time_ns = picture_held_ns(touch->time_ns);
+	int64_t time_ns = picture_held_ns(touch->sample->time_ns);
 	int level = picture_levels_add(&build->levels, touch);
 	int64_t site = picture_sites_of(build->sites, touch);
 
-	if (level >= 0) {
-		int r = slices_touch(build->slices, touch, site);
-		if (r < 0)
-			return r;
-	}
-	if (level < 0 || !touch->has_address || !touch->process_id)
+	if (level < 0 || !touch->has_address || !touch->sample->process_id)
 		return level < 0 ? level : 0;
-	int r = find_process(build, touch->process_id, &process);
+	int r = find_process(build, touch->sample->process_id, &process);
 	if (r < 0)
 		return r;
 	struct picture_item item = { .values = {
@@ -288,13 +266,13 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 						     !counts		   ? PICTURE_TOUCH_NO_COUNT
 						     : touch->is_write < 0 ? 2
 									   : touch->is_write > 0,
-					     [PICTURE_TOUCH_SOURCE] = touch->source_id,
-					     [PICTURE_TOUCH_THREAD] = touch->thread_id,
+					     [PICTURE_TOUCH_SOURCE] = touch->sample->source_id,
+					     [PICTURE_TOUCH_THREAD] = touch->sample->thread_id,
 					     [PICTURE_TOUCH_LEVEL] = level,
 					     [PICTURE_TOUCH_LATENCY] =
-						     picture_latency(touch->latency),
+						     picture_latency(touch->sample->latency),
 					     [PICTURE_TOUCH_SITE] = site > 0 ? site : 0,
-					     [PICTURE_TOUCH_SAMPLE] = touch->sample_id,
+					     [PICTURE_TOUCH_SAMPLE] = touch->sample->id,
 				     } };
 	widen(process, time_ns, time_ns);
 	process->n_touches += counts;
@@ -304,6 +282,7 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 	if (r < 0 || (!counts && !is_kept(build, touch, site)))
 		return r;
 	build->last = *touch;
+	build->last_sample = touch->sample->id;
 	return picture_slabs_touch(build->slabs, process->id, &item);
 }
 
@@ -343,8 +322,6 @@ static int open_parts(struct build *build)
 	if (r == 0 && (!build->curves || !build->sweep))
 		r = -ENOMEM;
 	if (r == 0)
-		r = slices_open(build->db, build->run_id, build->n_slice_events, &build->slices);
-	if (r == 0)
 		r = picture_sites_open(build->db, &build->sites);
 	build->time_source = db_integer_of(build->db, 0,
 					   "SELECT id FROM source WHERE run_id = ?1 AND"
@@ -356,14 +333,14 @@ static int open_parts(struct build *build)
 static int scan(struct build *build)
 {
 	sqlite3 *db = db_handle(build->db);
-	const struct picture_touch_visitor visitor = { add_sample, add_touch, build };
+	const struct picture_touch_visitor visitor = {
+		.touch = add_touch, .context = build, .from_ns = INT64_MIN, .to_ns = INT64_MAX
+	};
 	int r = picture_scan_blocks(db, build->run_id, add_block, build);
 
 	if (r == 0)
 		r = sweep_until(build->sweep, UINT64_MAX);
 	build->sweep = sweep_close(build->sweep);
-	if (r == 0)
-		r = slices_end_blocks(build->slices);
 	if (r == 0)
 		r = picture_curves_write(build->curves, build->db, build->run_id);
 	build->curves = picture_curves_close(build->curves);
@@ -373,8 +350,6 @@ static int scan(struct build *build)
 		r = picture_sites_settle(build->sites);
 	if (r == 0)
 		r = picture_scan_touches(db, build->run_id, &visitor);
-	if (r == 0)
-		r = slices_end_touches(build->slices);
 	if (r == 0)
 		r = picture_slabs_flush(build->slabs);
 	build->slabs = picture_slabs_close(build->slabs);
@@ -409,16 +384,10 @@ static int64_t duration_of(struct db *db, int64_t run_id)
 
 int picture_write(struct db *db, int64_t run_id)
 {
-	return picture_write_sliced(db, run_id, SLICE_EVENTS);
-}
-
-int picture_write_sliced(struct db *db, int64_t run_id, size_t n_events)
-{
 	auto_build struct build build = {
 		.db = db,
 		.run_id = run_id,
 		.duration_ns = duration_of(db, run_id),
-		.n_slice_events = n_events,
 	};
 	int r = delete_old(db, run_id);
 

@@ -139,9 +139,14 @@ static void take_live(struct tally *tally, struct tally_site *site, uint64_t siz
 	tally->live_bytes -= size;
 }
 
-void tally_leave(struct tally *tally, uint32_t site, uint64_t size)
+void tally_leave(struct tally *tally)
 {
-	take_live(tally, &tally->sites[site], size);
+	for (size_t i = 1; i < tally->n_sites; i++) {
+		struct tally_site *site = &tally->sites[i];
+		keep_peak(tally, site);
+		tally->live_bytes -= site->live_bytes;
+		site->live_bytes = site->n_live = 0;
+	}
 }
 
 static void count_thread_free(struct tally *tally, const struct tally_end *end)
@@ -168,8 +173,6 @@ static void count_thread_free(struct tally *tally, const struct tally_end *end)
 static void count_freed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
 {
 	count_thread_free(tally, end);
-	if (!end->is_left)
-		timeline_at(&tally->timeline, end->time_ns)->n_frees++;
 	if (end->is_carried)
 		return;
 	histogram_add(&tally->histogram, end->size, end->life_ns);
@@ -189,7 +192,7 @@ static void count_unfreed(struct tally *tally, struct tally_site *site, const st
 	tally->total.live_bytes += end->size;
 }
 
-void tally_death(struct tally *tally, const struct tally_end *end)
+void tally_count_end(struct tally *tally, const struct tally_end *end)
 {
 	struct tally_site *site = &tally->sites[end->site];
 
@@ -197,14 +200,25 @@ void tally_death(struct tally *tally, const struct tally_end *end)
 		(double)end->size * ((double)end->time_ns - (double)end->birth_ns) / 1e9;
 	if (end->time_ns > site->last_ns)
 		site->last_ns = end->time_ns;
-	if (!end->is_left) {
-		take_live(tally, site, end->size);
-		timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
-	}
 	if (end->is_freed)
 		count_freed(tally, site, end);
 	else
 		count_unfreed(tally, site, end);
+}
+
+void tally_take(struct tally *tally, const struct tally_end *end)
+{
+	take_live(tally, &tally->sites[end->site], end->size);
+	timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
+	if (end->is_freed)
+		timeline_at(&tally->timeline, end->time_ns)->n_frees++;
+}
+
+void tally_death(struct tally *tally, const struct tally_end *end)
+{
+	if (!end->is_left)
+		tally_take(tally, end);
+	tally_count_end(tally, end);
 }
 
 void tally_sample(struct tally *tally, const struct sample_event *taken)
@@ -225,11 +239,9 @@ void tally_sample(struct tally *tally, const struct sample_event *taken)
 		tally->design.time += (double)taken->weight;
 		tally->design.time_sq += (double)taken->weight * (double)taken->weight;
 	}
-	if (!tally->has_no_timeline) {
-		struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
-		slot->n_samples += !is_fault;
-		slot->n_faults += is_fault;
-	}
+	struct timeline_slot *slot = timeline_at(&tally->timeline, taken->time_ns);
+	slot->n_samples += !is_fault;
+	slot->n_faults += is_fault;
 	if (thread) {
 		thread->n_faults += is_fault;
 		thread->n_samples += is_time;
@@ -369,7 +381,7 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 
 static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 {
-	int r = tally->has_no_timeline ? 0 : timeline_write(&tally->timeline, db, run_id);
+	int r = timeline_write(&tally->timeline, db, run_id);
 
 	if (r == 0)
 		r = histogram_write(&tally->histogram, db, run_id);

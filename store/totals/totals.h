@@ -113,8 +113,7 @@ struct tally {
 	double anybody[SHARE_COUNT]; /* time that evidence gives to nobody */
 	double unsampled; /* tally_unsampled(), while it is written */
 	struct alignment alignment;
-	uint8_t has_no_timeline; /* of a slice of time */
-	uint8_t has_no_lines; /* likewise, or they are counted by themselves */
+	uint8_t has_no_lines; /* they are counted by themselves */
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -137,8 +136,8 @@ void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time
  */
 void tally_carry(struct tally *tally, uint32_t site, uint64_t size);
 
-/* A run ends, others follow: a block that is live by then is so no more. */
-void tally_leave(struct tally *tally, uint32_t site, uint64_t size);
+/* A run ends, others follow: what is live by then is so no more. */
+void tally_leave(struct tally *tally);
 
 struct tally_end {
 	uint64_t size;
@@ -154,6 +153,13 @@ struct tally_end {
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
 };
 void tally_death(struct tally *tally, const struct tally_end *end);
+
+/*
+ * Both halves of tally_death(): what does not depend on the order of events, and, at its time,
+ * what is live no more, unless it is left.
+ */
+void tally_count_end(struct tally *tally, const struct tally_end *end);
+void tally_take(struct tally *tally, const struct tally_end *end);
 
 /*
  * Touches of any owner: each into the sums that it belongs to. Those of one sample must follow each

@@ -104,12 +104,12 @@ static int add_parts(struct list *list, int64_t run_id)
 	return r;
 }
 
-/* Pictures of older databases do not know the sites of touches; those who do came with slices. */
+/* The database's, or those that were made for it. */
 static bool do_pictures_tell(struct view_question *question)
 {
 	return question->context->pictures_db ||
-	       (statement_has_column(question->db, "main", "slice", "level") &&
-		view_number(question, "SELECT EXISTS (SELECT 1 FROM slice WHERE run_id = :run)"));
+	       view_number(question,
+			   "SELECT EXISTS (SELECT 1 FROM picture_part WHERE run_id = :run)");
 }
 
 static bool are_too_many(struct view_question *question, int64_t site)

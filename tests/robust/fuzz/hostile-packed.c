@@ -7,7 +7,6 @@
 #include "store/compact/chunk-store.h"
 #include "store/compact/virtual-table.h"
 #include "store/heatmap/parts.h"
-#include "store/slices/blob.h"
 #include "tests/robust/fuzz/fuzz.h"
 #include "trace/frame.h"
 
@@ -207,49 +206,4 @@ void hostile_change_chunk(sqlite3 *db, const struct hostile_change *change)
 	else if (row)
 		change_chunk_column(change, row, db, update);
 	sqlite3_finalize(row);
-}
-
-/* ---- Slices of time ---- */
-
-struct slice_copy {
-	const struct hostile_change *change;
-	struct slice_blob *blob;
-	uint32_t n_rows;
-};
-
-static int copy_row(void *context, enum slice_section section, const int64_t *values)
-{
-	struct slice_copy *copy = context;
-	int64_t row[SLICE_COLUMNS];
-	int64_t *cell = &row[copy->change->column / SLICE_SECTION_COUNT % SLICE_COLUMNS];
-
-	memcpy(row, values, sizeof(row));
-	if (section == copy->change->column % SLICE_SECTION_COUNT &&
-	    is_meant(copy->change, copy->n_rows++))
-		*cell = odd_value(copy->change, *cell);
-	return slice_blob_row(copy->blob, section, row, SLICE_COLUMNS);
-}
-
-/* column: the section, and the column of its rows. */
-void hostile_change_slice(sqlite3 *db, const struct hostile_change *change)
-{
-	sqlite3_stmt *row = pick_row(db, "SELECT id, data FROM slice ORDER BY id", change->table);
-	struct slice_copy copy = { .change = change, .blob = slice_blob_open() };
-	struct slice_reader *reader = slice_reader_open();
-	const struct slice_visitor visitor = { (1u << SLICE_SECTION_COUNT) - 1, copy_row, &copy };
-	const uint8_t *bytes;
-	size_t n_bytes;
-
-	FUZZ_REQUIRE(copy.blob && reader);
-	if (row) {
-		int64_t id = sqlite3_column_int64(row, 0);
-		int r = slice_read(reader, sqlite3_column_blob(row, 1),
-				   (size_t)sqlite3_column_bytes(row, 1), &visitor);
-		sqlite3_reset(row);
-		if (r == 0 && slice_blob_bytes(copy.blob, &bytes, &n_bytes) == 0 && n_bytes)
-			put_bytes(db, "UPDATE slice SET data = ? WHERE id = ?", id, bytes, n_bytes);
-	}
-	sqlite3_finalize(row);
-	slice_reader_close(reader);
-	slice_blob_close(copy.blob);
 }

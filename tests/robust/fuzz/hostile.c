@@ -13,8 +13,7 @@
 #include "tests/robust/fuzz/hostile-packed.h"
 #include "tests/support/make-trace/make-trace.h"
 
-#define MAX_BYTES      (64u << 20)
-#define N_SLICE_EVENTS 10u
+#define MAX_BYTES (64u << 20)
 
 #define SQL_FORMAT_BEGIN                                                                           \
 	_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wformat-nonliteral\"")
@@ -85,15 +84,6 @@ static void read_tables(struct hostile_base *base, const char *path)
 	FUZZ_REQUIRE(base->n_tables > 0);
 }
 
-/* Pictures anew, with slices so short that a part of the run's time holds some. */
-static void slice_finely(const char *path)
-{
-	auto_db struct db *db = NULL;
-
-	FUZZ_REQUIRE(db_begin(path, DB_ADD, &db) == 0);
-	FUZZ_REQUIRE(picture_write_sliced(db, 1, N_SLICE_EVENTS) == 0 && db_commit(db) == 0);
-}
-
 static void make_base(struct hostile_base *base)
 {
 	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
@@ -112,7 +102,6 @@ static void make_base(struct hostile_base *base)
 	int fd = open(trace_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	FUZZ_REQUIRE(fd >= 0 && make_trace(fd, &options, NULL) == 0);
 	FUZZ_REQUIRE(analyze_beside(trace_path, &import, &result, &failed) == 0);
-	slice_finely(db_path);
 	FUZZ_REQUIRE(io_read_file(db_path, MAX_BYTES, &base->bytes, &base->n_bytes) == 0);
 	read_tables(base, db_path);
 }
@@ -207,7 +196,6 @@ struct world {
 
 enum {
 	CHANGE_ROWS_BELOW = 0x90,
-	CHANGE_SLICE_BELOW = 0xa0,
 	CHANGE_PART_BELOW = 0xb0,
 	CHANGE_CHUNK_BELOW = 0xc0,
 	CHANGE_SCHEMA_BELOW = 0xd0
@@ -219,8 +207,6 @@ static void change_once(const struct world *world, const struct hostile_change *
 
 	if (change->kind < CHANGE_ROWS_BELOW)
 		change_rows(world->base, db, change);
-	else if (change->kind < CHANGE_SLICE_BELOW)
-		hostile_change_slice(db, change);
 	else if (change->kind < CHANGE_PART_BELOW)
 		hostile_change_part(db, change);
 	else if (change->kind < CHANGE_CHUNK_BELOW)

@@ -2,7 +2,7 @@
 /*
  * Databases that somebody changed: a small one that is made anew, plain or compact, and changed as bytes say. Each
  * change is HOSTILE_CHANGE_BYTES: what is done, to which table, column and row, and with what value. Chunks, parts of
- * pictures and slices of time are changed behind their checksums, too, which are put right (hostile-packed.h).
+ * pictures are changed behind their checksums, too, which are put right (hostile-packed.h).
  */
 #include <stdbool.h>
 #include <stddef.h>

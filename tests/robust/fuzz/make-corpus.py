@@ -165,12 +165,12 @@ PART = "\n".join(f"{question}run=1&from=1000&to=9000"
                  for question in ("flame?by=time&", "flame?by=bytes&", "objects?sort=latency&",
                                   "timeline?width=9&", "object?site=1&"))
 for i, value in enumerate(
-    (7, 1 << 40, 2**63 - 1)):  # one section of one slice after the other (hostile-packed.c)
+    (7, 1 << 40, 2**63 - 1)):  # one column of a chunk after the other (hostile-packed.c)
     changes = b"".join(
-        struct.pack("<BBBBQ", 0x90 + section % 8, section, section + 13 *
-                    (section * 5 % 7), 255, value) for section in range(i * 4, i * 4 + 5))
-    seed("view", f"slices-{i}", b"\0\5" + changes + PART.encode())
-    seed("database", f"slices-{i}", b"\2" + changes)
+        struct.pack("<BBBBQ", 0xb0 + column % 16, column % 3, column, 255, value)
+        for column in range(i * 4, i * 4 + 5))
+    seed("view", f"chunks-{i}", b"\0\5" + changes + PART.encode())
+    seed("database", f"chunks-{i}", b"\2" + changes)
 seed("database", "bytes", b"\0" + bytes([0xd0, 0, 0, 0, 255, 0x10, 2, 0, 0, 0, 0, 0]) * 4)
 
 

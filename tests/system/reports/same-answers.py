@@ -134,7 +134,7 @@ def compare(checks, trace, old, memsight):
 
 
 def made_up(make_trace, folder):
-    """Traces of several processes, with samples, of more events than a slice has."""
+    """Traces of several processes, with samples, of more events than a chunk has."""
     for seed, kind, n_events, n_samples in [(1, "mixed", 200000, 30000),
                                             (2, "realloc", 20000, 2000)]:
         path = os.path.join(folder, f"{kind}.mst")

@@ -298,7 +298,7 @@ def check_ways(checks, memsight, trace, folder):
         whole.run([memsight, "analyze", *option, "-o", path, trace])
     for path in paths[1::2]:
         with sqlite3.connect(path) as database:
-            database.execute("DELETE FROM slice")
+            database.execute("DELETE FROM picture_part")
     answers = []
     for path in paths:
         with served.Server(memsight, path) as server:

@@ -1,10 +1,10 @@
 /*
- * Parts of a run's time counted from slices are what all rows say: random rows with many events at one moment,
- * empty blocks, lives of no time, processes that end before the run, and spans that begin and end at events.
+ * Parts of a run are what SQL says about its rows, and the same from chunks and from rows: random
+ * rows with many events at one moment, empty blocks, lives of no time, processes that end before
+ * the run, late rows, and spans that begin and end at events.
  */
 #include <check.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +13,9 @@
 #include "report/selection/selection.h"
 #include "schemas/trace-format.h"
 #include "store/database-internal.h"
-#include "store/heatmap/heatmap.h"
-#include "store/slices/blob.h"
+#include "store/statement.h"
 #include "tests/unit/analyze/fixtures/check-db.h"
+#include "tests/unit/analyze/fixtures/chunks.h"
 #include "tests/unit/analyze/fixtures/memory-db.h"
 #include "tests/unit/common/trace-random.h"
 #include "tests/support/suite.h"
@@ -72,8 +72,10 @@ static const char world_sql[] =
 	"INSERT INTO run(id, program, mode, repetition, command, directory, trace, recording_id,"
 	" start_unix_ns, duration_ns, clock_error_ns, ended_cleanly, committed_ns)"
 	" VALUES (1,'a','default',1,'a','/','a.mst','00',0,20000,0,1,0);"
-	"INSERT INTO source(id, run_id, number, name, measures, unit, exclude_kernel, error, kind) VALUES"
-	" (1,1,1,'clock','time','ns of user CPU time',0,0,2), (2,1,2,'faults','fault','page faults',0,0,3),"
+	"INSERT INTO source(id, run_id, number, name, measures, unit, exclude_kernel, error,"
+	" kind) VALUES"
+	" (1,1,1,'clock','time','ns of user CPU time',0,0,2), (2,1,2,'faults','fault','page"
+	" faults',0,0,3),"
 	" (3,1,3,'loads','access','loads',0,0,4), (4,1,4,'watch','watch','accesses',0,0,7);"
 	"INSERT INTO process(id, run_id, number, pid, ns_pid, exec_seq, birth, exe, command,"
 	" traced, start_ns, end_ns) VALUES (1,1,1,10,10,0,'exec','/a','a',1,0,NULL),"
@@ -82,7 +84,8 @@ static const char world_sql[] =
 	" (5,1,1,1,20,1,0), (6,1,1,2,21,0,0), (7,1,2,3,22,1,0), (8,1,3,4,23,1,0);"
 	"INSERT INTO data_source(data_src, level) VALUES (5,'L1'), (6,'RAM');"
 	"INSERT INTO stack(id, depth) VALUES (1,1), (2,1), (3,1), (4,1), (5,1), (6,1);"
-	"INSERT INTO region(run_id, thread_id, name, start_ns, end_ns) VALUES (1,5,'loop',100,9000),"
+	"INSERT INTO region(run_id, thread_id, name, start_ns, end_ns) VALUES"
+	" (1,5,'loop',100,9000),"
 	" (1,6,'loop',4000,4800), (1,6,'loop',5000,NULL), (1,7,'loop',8000,8900);"
 	"INSERT INTO instruction_owner VALUES (1,91,0,0,9,1,3,50,5e7), (1,91,0,0,9,4,2,25,2e7),"
 	" (1,92,0,0,9,1,4,100,1e8);";
@@ -191,7 +194,114 @@ static void make(struct world *world, uint64_t seed, size_t n_blocks, size_t n_s
 	run_sql(world, "COMMIT");
 }
 
-/* ---- Comparing ---- */
+/* ---- Chunks ---- */
+
+static const char *const chunked[] = { "allocation", "sample", "touch" };
+
+static void hide_chunks(struct world *world, bool hides)
+{
+	for (int i = 0; i < 3; i++) {
+		const char *name = chunked[i];
+		char sql[100];
+		snprintf(sql, sizeof(sql), "ALTER TABLE %s_chunk%s RENAME TO %s_chunk%s", name,
+			 hides ? "" : "s", name, hides ? "s" : "");
+		run_sql(world, sql);
+	}
+}
+
+/* ---- Against SQL ---- */
+
+/* Blocks as the selection sees them; the rest asks what is live when each of them is born. */
+static const char blocks_sql[] =
+	"DROP TABLE IF EXISTS temp.b; CREATE TEMP TABLE b AS SELECT allocation.id, thread_id,"
+	" coalesce(stack_id, 0) AS site, size, birth_ns, death_ns, death_thread_id AS killer,"
+	" max(birth_ns, %lld) AS t, birth_ns < %lld AS old,"
+	" coalesce(death_ns, process.end_ns, 1 << 60) AS e FROM main.allocation JOIN main.process"
+	" ON"
+	" process.id = process_id WHERE birth_ns < %lld AND e >= %lld AND (%lld = 0 OR pid = %lld)"
+	" AND (%lld = 0 OR thread_id IN (SELECT id FROM main.thread WHERE tid = %lld));"
+	"DROP TABLE IF EXISTS temp.l; CREATE TEMP TABLE l AS SELECT b.id, b.t, b.old, (SELECT"
+	" sum(a.size) FROM b AS a WHERE a.id <= b.id AND (a.id = b.id OR b.old OR a.e > b.t)) AS"
+	" live"
+	" FROM b";
+
+/* Each gives no row. %lld: the end of the time that there is. */
+static const char *const block_checks[] = {
+	"WITH s AS (SELECT site, sum(NOT old) AS n, sum(CASE WHEN NOT old THEN size ELSE 0 END) AS"
+	" bytes, sum(NOT old AND death_ns IS NOT NULL) AS frees, sum(CASE WHEN NOT old AND death_ns"
+	" IS NULL THEN size ELSE 0 END) AS unfreed, min(t) AS first, max(min(e, %1$lld)) AS last,"
+	" sum(size * (min(e, %1$lld) - t) / 1e9) AS bs FROM b GROUP BY 1)"
+	" SELECT site FROM s LEFT JOIN temp.site AS k ON k.stack_id = site WHERE NOT (n IS n_blocks"
+	" AND frees IS n_frees AND s.bytes IS k.bytes AND unfreed IS live_bytes AND first IS"
+	" first_ns"
+	" AND last IS last_ns AND abs(bs - byte_seconds) <= 1e-9 * (bs + 1e-9))"
+	/* A site that is left out has nothing. */
+	" AND NOT (k.stack_id IS NULL AND n = 0 AND NOT EXISTS (SELECT 1 FROM b WHERE b.site ="
+	" s.site"
+	" AND size > 0))",
+	"SELECT 1 FROM temp.total WHERE name = 'peak_bytes' AND value IS NOT"
+	" (SELECT coalesce(max(live), 0) FROM l)",
+	"SELECT 1 FROM temp.total WHERE name = 'peak_ns' AND value IS NOT (SELECT"
+	" coalesce((SELECT t"
+	" FROM l WHERE live > 0 ORDER BY live DESC, id LIMIT 1), value))",
+	"WITH p AS (SELECT id, t, old FROM l WHERE live > 0 ORDER BY live DESC, id LIMIT 1), s AS ("
+	" SELECT site, sum(size) AS bytes FROM b, p WHERE b.id <= p.id AND (b.id = p.id OR p.old"
+	" OR b.e > p.t) GROUP BY 1) SELECT site FROM s LEFT JOIN temp.site_peak AS k ON"
+	" k.stack_id ="
+	" site WHERE coalesce(k.bytes, 0) <> s.bytes",
+	"SELECT 1 FROM (SELECT sum(n_allocations) AS a, sum(n_frees) AS f FROM temp.timeline) WHERE"
+	" a <> (SELECT count(*) FROM b WHERE NOT old) OR f <> (SELECT count(*) FROM b WHERE"
+	" death_ns < %2$lld)",
+	"WITH s AS (SELECT id, (SELECT count(*) FROM b WHERE NOT old AND thread_id = thread.id)"
+	" AS n,"
+	" (SELECT count(*) FROM b WHERE killer = thread.id AND death_ns < %2$lld) AS f FROM"
+	" main.thread) SELECT id FROM s LEFT JOIN temp.thread_total ON thread_id = id WHERE"
+	" coalesce(n_blocks, 0) <> n OR coalesce(n_frees, 0) <> f",
+	"SELECT 1 FROM (SELECT coalesce(sum(n_blocks), 0) AS n, coalesce(sum(bytes), 0) AS bytes"
+	" FROM"
+	" temp.histogram) WHERE n <> (SELECT count(*) FROM b WHERE NOT old) OR bytes <> (SELECT"
+	" coalesce(sum(size), 0) FROM b WHERE NOT old)",
+};
+
+/* Of sites, whether they are of the selection or not. */
+static const char touched_sql[] =
+	"WITH heap AS (SELECT coalesce(allocation.stack_id, 0) AS site, role, share FROM main.touch"
+	" JOIN main.sample ON sample.id = sample_id JOIN main.allocation ON allocation.id ="
+	" owner_id"
+	" WHERE owner_kind = 1 AND source_id <> 4 AND time_ns >= %lld AND time_ns < %lld"
+	" AND (%lld = 0 OR sample.process_id IN (SELECT id FROM main.process WHERE pid = %lld))"
+	" AND (%lld = 0 OR sample.thread_id IN (SELECT id FROM main.thread WHERE tid = %lld))),"
+	" sums AS (SELECT site, sum(CASE WHEN role = 1 THEN share ELSE 0 END) AS n, sum(role = 3)"
+	" AS faults FROM heap GROUP BY 1) SELECT site FROM sums LEFT JOIN temp.site AS k ON"
+	" k.stack_id = site WHERE abs(n - coalesce(n_samples, 0)) > 1e-6 OR faults <>"
+	" coalesce(n_faults, 0)";
+
+static void check_none(struct world *world, const char *text, const char *what)
+{
+	sqlite3_stmt *row = prepare(world, text);
+
+	ck_assert_msg(sqlite3_step(row) == SQLITE_DONE, "%s: row %s of %s", what,
+		      (const char *)sqlite3_column_text(row, 0) ?: "NULL", text);
+	sqlite3_finalize(row);
+}
+
+static void check_sums(struct world *world, const struct selection *selection, const char *what)
+{
+	long long from = selection->from_ns, to = selection->to_ns, pid = selection->pid,
+		  tid = selection->tid, end = to < DURATION_NS ? to : DURATION_NS;
+	char text[2000];
+
+	snprintf(text, sizeof(text), blocks_sql, from, from, to, from, pid, pid, tid, tid);
+	run_sql(world, text);
+	for (size_t i = 0; i < sizeof(block_checks) / sizeof(block_checks[0]); i++) {
+		snprintf(text, sizeof(text), block_checks[i], end, to);
+		check_none(world, text, what);
+	}
+	snprintf(text, sizeof(text), touched_sql, from, to, pid, pid, tid, tid);
+	check_none(world, text, what);
+}
+
+/* ---- Against rows ---- */
 
 /* With the columns that tell their rows apart. */
 static const struct {
@@ -209,51 +319,29 @@ static const struct {
 	{ "timeline", "2" },
 	{ "shared_line", "2, 3" },
 };
-#define N_TABLES    (sizeof(tables) / sizeof(tables[0]))
-#define N_OF_SLICES (N_TABLES - 2) /* but for the last two */
-
-static void count(struct world *world, int64_t from_ns, int64_t to_ns, enum selection_order order)
-{
-	int64_t run_id = 1;
-	const struct selection selection = {
-		.runs = &run_id, .n_runs = 1, .from_ns = from_ns, .to_ns = to_ns, .order = order
-	};
-
-	ck_assert_int_eq(selection_apply(&world->db, &selection), 0);
-	ck_assert_int_eq(memory_db_integer(world->db.handle, "SELECT count(*) FROM temp.timeline") >
-				 0,
-			 order == SELECTION_TIMELINE);
-}
+#define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
 static void keep(struct world *world)
 {
 	for (size_t i = 0; i < N_TABLES; i++) {
 		char sql[200];
-		snprintf(
-			sql, sizeof(sql),
-			"DROP TABLE IF EXISTS temp.all_%s; CREATE TEMP TABLE all_%s AS SELECT * FROM %s",
-			tables[i].name, tables[i].name, tables[i].name);
+		snprintf(sql, sizeof(sql),
+			 "DROP TABLE IF EXISTS temp.all_%s; CREATE TEMP TABLE all_%s AS SELECT *"
+			 " FROM %s",
+			 tables[i].name, tables[i].name, tables[i].name);
 		run_sql(world, sql);
 	}
 }
 
-static void check_cell(sqlite3_stmt *found, sqlite3_stmt *expected, int column, const char *what)
+/* To the last digit. */
+static void check_row(sqlite3_stmt *found, sqlite3_stmt *expected, const char *what)
 {
-	const char *name = sqlite3_column_name(found, column);
-	double a = sqlite3_column_double(found, column);
-	double b = sqlite3_column_double(expected, column);
-	bool is_real = sqlite3_column_type(expected, column) == SQLITE_FLOAT;
-
-	/* Intervals know of neighbours, and slices of none across their ends. */
-	if (strstr(name, "share") || strncmp(name, "stall_", 6) == 0)
-		return;
-	ck_assert_msg(sqlite3_column_type(found, column) == sqlite3_column_type(expected, column),
-		      "%s: type of %s", what, name);
-	ck_assert_msg(is_real ? fabs(a - b) <= 1e-9 * fabs(b)
-			      : strcmp((const char *)sqlite3_column_text(found, column) ?: "",
-				       (const char *)sqlite3_column_text(expected, column) ?: "") ==
-					0,
-		      "%s: %s is %.17g, not %.17g", what, name, a, b);
+	for (int i = 0; i < sqlite3_column_count(expected); i++) {
+		const char *a = (const char *)sqlite3_column_text(found, i) ?: "";
+		const char *b = (const char *)sqlite3_column_text(expected, i) ?: "";
+		ck_assert_msg(strcmp(a, b) == 0, "%s: %s is %s, not %s", what,
+			      sqlite3_column_name(found, i), a, b);
+	}
 }
 
 static void check_table(struct world *world, size_t number, const char *what)
@@ -269,8 +357,7 @@ static void check_table(struct world *world, size_t number, const char *what)
 	sqlite3_stmt *expected = prepare(world, sql);
 	while ((result = sqlite3_step(expected)) == SQLITE_ROW) {
 		ck_assert_msg(sqlite3_step(found) == SQLITE_ROW, "%s: rows are missing", text);
-		for (int i = 0; i < sqlite3_column_count(expected); i++)
-			check_cell(found, expected, i, text);
+		check_row(found, expected, text);
 	}
 	ck_assert_int_eq(result, SQLITE_DONE);
 	ck_assert_msg(sqlite3_step(found) == SQLITE_DONE, "%s: rows too many", text);
@@ -296,40 +383,48 @@ static int64_t pick(struct world *world)
 	return memory_db_integer(world->db.handle, sql) + below(world, 2);
 }
 
-static void check_span(struct world *world, int64_t from_ns, int64_t to_ns)
+static void check_selection(struct world *world, const struct selection *selection)
 {
 	char what[100];
 
-	snprintf(what, sizeof(what), "%lld to %lld of %zu and %zu", (long long)from_ns,
-		 (long long)to_ns, world->n_blocks, world->n_samples);
-	count(world, from_ns, to_ns, SELECTION_OF_SUMS);
+	snprintf(what, sizeof(what), "%lld to %lld of %zu and %zu", (long long)selection->from_ns,
+		 (long long)selection->to_ns, world->n_blocks, world->n_samples);
+	ck_assert_int_eq(selection_apply(&world->db, selection), 0);
+	if (!selection->high && !selection->region)
+		check_sums(world, selection, what);
 	keep(world);
-	count(world, from_ns, to_ns, SELECTION_TIMELINE);
-	for (size_t i = 0; i < N_OF_SLICES; i++)
-		check_table(world, i, what);
-	keep(world);
-	run_sql(world, "BEGIN; DELETE FROM slice");
-	count(world, from_ns, to_ns, SELECTION_TIMELINE);
+	hide_chunks(world, true);
+	ck_assert_int_eq(selection_apply(&world->db, selection), 0);
 	for (size_t i = 0; i < N_TABLES; i++)
 		check_table(world, i, what);
-	run_sql(world, "ROLLBACK");
+	hide_chunks(world, false);
+}
+
+static void check_span(struct world *world, int64_t from_ns, int64_t to_ns)
+{
+	int64_t run_id = 1;
+
+	check_selection(world, &(struct selection){ .runs = &run_id,
+						    .n_runs = 1,
+						    .from_ns = from_ns,
+						    .to_ns = to_ns,
+						    .wants_lines = true });
 }
 
 START_TEST(a_part_of_time_is_what_all_rows_say)
 {
 	static const struct {
-		size_t n_blocks, n_samples, n_events;
+		size_t n_blocks, n_samples;
 		int n_spans;
 	} cases[] = {
-		{ 0, 0, 1, 3 },		{ 1, 1, 1, 10 },	{ 0, 300, 10, 20 },
-		{ 300, 0, 10, 20 },	{ 200, 200, 5, 100 },	{ 1500, 800, 10, 60 },
-		{ 800, 1500, 400, 60 }, { 9000, 9000, 20, 15 }, { 1000, 1000, 100000, 30 },
+		{ 0, 0, 3 },	  { 1, 1, 10 },	    { 0, 300, 20 },    { 300, 0, 20 },
+		{ 200, 200, 60 }, { 900, 800, 20 }, { 400, 1500, 20 }, { 1000, 1000, 15 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct world world;
 		make(&world, 17 * i + (uint64_t)_i, cases[i].n_blocks, cases[i].n_samples);
-		ck_assert_int_eq(picture_write_sliced(&world.db, 1, cases[i].n_events), 0);
+		chunks_make(&world.db);
 		for (int n = 0; n < cases[i].n_spans; n++) {
 			int64_t a = pick(&world), b = pick(&world);
 			check_span(&world, a < b ? a : b, (a < b ? b : a) + 1);
@@ -341,46 +436,70 @@ START_TEST(a_part_of_time_is_what_all_rows_say)
 }
 END_TEST
 
-/* Of a process, a thread, a region and a range of addresses; with the timeline. */
-START_TEST(rows_that_slices_lead_to_are_all_there_are)
+START_TEST(a_process_a_thread_a_region_and_addresses_are_what_rows_say)
 {
 	int64_t run_id = 1;
 	struct world world;
 
-	make(&world, 11, 900, 1500);
-	ck_assert_int_eq(picture_write_sliced(&world.db, 1, 30), 0);
+	make(&world, 11, 500, 900);
+	chunks_make(&world.db);
 	for (int n = 0; n < 100; n++) {
 		int64_t a = pick(&world), b = pick(&world);
 		const struct selection selection = {
 			.runs = &run_id,
 			.n_runs = 1,
-			.from_ns = a < b ? a : b,
-			.to_ns = (a < b ? b : a) + 1,
+			.from_ns = n % 5 == 4 ? 0
+				   : a < b    ? a
+					      : b,
+			.to_ns = n % 5 == 4 ? INT64_MAX : (a < b ? b : a) + 1,
 			.pid = n % 4 == 1 ? 10 : 0,
 			.tid = n % 4 == 2 ? 21 : 0,
 			.low = 0x1100,
-			.high = n % 3 ? 0x9000 : 0,
+			.high = n % 3 ? 0 : 0x9000,
 			.region = n % 4 == 3 ? "loop" : NULL,
-			.order = SELECTION_TIMELINE,
+			.wants_lines = n % 2,
 		};
-		ck_assert_int_eq(selection_apply(&world.db, &selection), 0);
+		check_selection(&world, &selection);
 		/* Of blocks that were not born in it no times are known. */
 		ck_assert_int_eq(memory_db_integer(world.db.handle,
 						   "SELECT count(*) FROM temp.site WHERE"
 						   " first_ns > 4000000000000000000"),
 				 0);
-		keep(&world);
-		run_sql(&world, "BEGIN; DELETE FROM slice");
-		ck_assert_int_eq(selection_apply(&world.db, &selection), 0);
-		for (size_t i = 0; i < N_TABLES; i++)
-			check_table(&world, i, "rows");
-		run_sql(&world, "ROLLBACK");
 	}
 	sqlite3_close(world.db.handle);
 }
 END_TEST
 
-/* Of what is shared, in the order of time and then of sample.id. Returns how many lines were compared. */
+/* Blocks in a region are those that SQL finds in one of its spans, which may lie in each other. */
+START_TEST(a_region_has_the_blocks_of_its_spans)
+{
+	int64_t run_id = 1;
+	const struct selection selection = {
+		.runs = &run_id, .n_runs = 1, .to_ns = INT64_MAX, .region = "loop"
+	};
+	struct world world;
+
+	make(&world, 7, 600, 0);
+	chunks_make(&world.db);
+	run_sql(&world, "INSERT INTO region(run_id, thread_id, name, start_ns, end_ns) VALUES"
+			" (1,5,'loop',200,300), (1,5,'loop',8000,9500), (1,5,'other',0,20000)");
+	ck_assert_int_eq(selection_apply(&world.db, &selection), 0);
+	ck_assert_int_eq(
+		memory_db_integer(world.db.handle,
+				  "SELECT value - (SELECT count(*) FROM main.allocation AS a"
+				  " WHERE EXISTS (SELECT 1 FROM main.region AS r WHERE"
+				  " r.name = 'loop' AND r.thread_id = a.thread_id AND"
+				  " start_ns <= birth_ns AND coalesce(end_ns, 1 << 60) >"
+				  " birth_ns)) FROM temp.total WHERE name = 'allocations'"),
+		0);
+	ck_assert_int_gt(memory_db_integer(world.db.handle, "SELECT value FROM temp.total"
+							    " WHERE name = 'allocations'"),
+			 20);
+	sqlite3_close(world.db.handle);
+}
+END_TEST
+
+/* Of what is shared, in the order of time and then of sample.id. Returns how many were compared. */
 static int64_t check_shared(struct world *world, const struct selection *selection)
 {
 	ck_assert_int_eq(selection_apply(&world->db, selection), 0);
@@ -405,18 +524,20 @@ START_TEST(who_shares_a_line_first_does_not_depend_on_the_order_of_rows)
 		"UPDATE touch SET address = address % 64 + 64 * (sample_id % 41) + 65536,"
 		" owner_kind = 4, owner_id = 1 WHERE address IS NOT NULL AND role IN (0, 1)");
 	if (_i > 0)
-		ck_assert_int_eq(picture_write_sliced(&world.db, 1, 100), 0);
+		chunks_make(&world.db);
 	for (int n = 0; n < 10; n++) {
 		int64_t a = pick(&world), b = pick(&world);
 		const struct selection selection = { .runs = &run_id,
 						     .n_runs = 1,
 						     .from_ns = a < b ? a : b,
 						     .to_ns = (a < b ? b : a) + 1,
-						     .order = SELECTION_LINES };
+						     .wants_lines = true };
 		n_lines += check_shared(&world, &selection);
 		keep(&world);
-		run_sql(&world, "BEGIN; DELETE FROM slice; CREATE TEMP TABLE mixed AS SELECT *"
-				" FROM touch ORDER BY random(); DELETE FROM touch;"
+		if (_i > 0)
+			continue;
+		run_sql(&world, "BEGIN; CREATE TEMP TABLE mixed AS SELECT * FROM touch"
+				" ORDER BY random(); DELETE FROM touch;"
 				" INSERT INTO touch SELECT * FROM mixed");
 		check_shared(&world, &selection);
 		check_table(&world, N_TABLES - 1, "rows in another order");
@@ -427,159 +548,56 @@ START_TEST(who_shares_a_line_first_does_not_depend_on_the_order_of_rows)
 }
 END_TEST
 
-START_TEST(slices_lie_in_groups_of_sixteen)
-{
-	struct world world;
-
-	make(&world, 5, 9000, 9000);
-	ck_assert_int_eq(picture_write_sliced(&world.db, 1, 20), 0);
-	for (int is_blocks = 0; is_blocks < 2; is_blocks++) {
-		int64_t n[3];
-		for (int level = 0; level < 3; level++) {
-			char sql[100];
-			snprintf(sql, sizeof(sql),
-				 "SELECT count(*) FROM slice WHERE is_blocks = %d AND level = %d",
-				 is_blocks, level);
-			n[level] = memory_db_integer(world.db.handle, sql);
-		}
-		ck_assert_int_gt(n[0], 48);
-		ck_assert_int_eq(n[1], (n[0] + 15) / 16);
-		ck_assert_int_eq(n[2], (n[1] + 15) / 16);
-	}
-	/* Slices of blocks share no moment. */
-	ck_assert_int_eq(
-		memory_db_integer(world.db.handle,
-				  "SELECT count(*) FROM slice AS a JOIN slice AS b ON"
-				  " b.number > a.number AND b.first_ns <= a.last_ns WHERE"
-				  " a.is_blocks AND b.is_blocks AND a.level = 0 AND b.level = 0"),
-		0);
-	sqlite3_close(world.db.handle);
-}
-END_TEST
-
-START_TEST(blocks_out_of_order_are_counted_from_rows)
+START_TEST(damaged_chunks_are_refused)
 {
 	static const char *const changes[] = {
-		"UPDATE allocation SET birth_ns = birth_ns + 900 WHERE id = 120",
-		"UPDATE allocation SET death_ns = birth_ns - 1 WHERE id = 120",
-		"UPDATE allocation SET birth_ns = 9001, death_ns = NULL, process_id = 2 WHERE id = 399",
+		"UPDATE %s_column SET data = CAST(substr(data, 1, %u) || x'%02x' || substr(data,"
+		" %u)"
+		" AS BLOB) WHERE id %% 64 = %u",
+		"UPDATE %s_chunk SET head = CAST(substr(head, 1, %u) || x'%02x' || substr(head, %u)"
+		" AS BLOB) WHERE id = %u",
+		"DELETE FROM %s_column WHERE id > %u AND id %% 64 = %u * 0 + %u * 0 + %u",
+		"UPDATE %s_chunk SET first_row = first_row + %u, n_rows = n_rows + %u - %u WHERE"
+		" id = %u",
 	};
-
-	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
-		int64_t run_id = 1;
-		const struct selection selection = { &run_id, 1, .from_ns = 1, .to_ns = INT64_MAX };
-		struct world world;
-		make(&world, i, 300, 100);
-		run_sql(&world, changes[i]);
-		ck_assert_int_eq(picture_write_sliced(&world.db, 1, 10), 0);
-		ck_assert_int_eq(memory_db_integer(world.db.handle,
-						   "SELECT count(*) FROM slice WHERE is_blocks"),
-				 0);
-		ck_assert_int_eq(selection_apply(&world.db, &selection), 0);
-		ck_assert_int_gt(
-			memory_db_integer(world.db.handle, "SELECT count(*) FROM temp.timeline"),
-			0);
-		sqlite3_close(world.db.handle);
-	}
-}
-END_TEST
-
-START_TEST(damaged_slices_are_refused)
-{
 	int64_t run_id = 1;
 	struct selection selection = { &run_id, 1, .from_ns = 3000, .to_ns = 12000 };
 	struct world world;
+	int n_refused = 0;
 
 	make(&world, 3, 1000, 1000);
-	ck_assert_int_eq(picture_write_sliced(&world.db, 1, 50), 0);
+	chunks_make(&world.db);
 	for (int i = 0; i < 300; i++) {
-		char sql[200];
-		int result;
-		snprintf(sql, sizeof(sql),
-			 "UPDATE slice SET data = CAST(substr(data, 1, %u) || x'%02x' ||"
-			 " substr(data, %u) AS BLOB) WHERE id = %u",
-			 below(&world, 600), below(&world, 256), below(&world, 600),
-			 1 + below(&world, 40));
+		char sql[300];
+		snprintf(sql, sizeof(sql), changes[below(&world, 4)], chunked[below(&world, 3)],
+			 below(&world, 300), below(&world, 256), below(&world, 300),
+			 below(&world, 12));
 		run_sql(&world, "BEGIN");
 		run_sql(&world, sql);
-		selection.order = (enum selection_order)(i % 3);
+		selection.wants_lines = i % 3 == 0;
 		selection.pid = i % 4 ? 0 : 10;
-		result = selection_apply(&world.db, &selection);
-		ck_assert(result == 0 || result == -EBADMSG);
+		int r = selection_apply(&world.db, &selection);
+		ck_assert(r == 0 || r == -EBADMSG);
+		n_refused += r != 0;
 		run_sql(&world, "ROLLBACK");
 	}
-	selection.pid = 0;
-	run_sql(&world, "DELETE FROM slice WHERE level = 1 AND number = 0");
-	ck_assert_int_eq(selection_apply(&world.db, &selection), -EBADMSG);
+	ck_assert_int_gt(n_refused, 50);
 	sqlite3_close(world.db.handle);
-}
-END_TEST
-
-/* ---- Bytes ---- */
-
-struct rows {
-	size_t n;
-	int64_t sum;
-};
-
-static int add_row(void *context, enum slice_section section, const int64_t *values)
-{
-	struct rows *rows = context;
-
-	ck_assert_int_eq(section, SLICE_NODES);
-	ck_assert_int_eq(values[0], (int64_t)rows->n);
-	ck_assert_int_eq(values[2], INT64_MIN);
-	ck_assert_int_eq(values[SLICE_COLUMNS - 1], 0);
-	rows->n++;
-	rows->sum += values[1];
-	return 0;
-}
-
-START_TEST(more_rows_than_a_chunk_has_come_back)
-{
-	struct slice_blob *blob = slice_blob_open();
-	struct slice_reader *reader = slice_reader_open();
-	struct rows rows = { 0 };
-	const struct slice_visitor visitor = { 1u << SLICE_NODES, add_row, &rows };
-	const uint8_t *bytes;
-	size_t n_bytes;
-
-	ck_assert_ptr_nonnull(blob);
-	ck_assert_ptr_nonnull(reader);
-	for (int64_t i = 0; i < 70000; i++) {
-		const int64_t values[] = { i, i % 3, INT64_MIN };
-		ck_assert_int_eq(slice_blob_row(blob, SLICE_NODES, values, 3), 0);
-	}
-	for (int64_t i = 0; i < 10; i++)
-		ck_assert_int_eq(slice_blob_row(blob, SLICE_ENDS, &i, 1), 0);
-	ck_assert_int_eq(slice_blob_bytes(blob, &bytes, &n_bytes), 0);
-	ck_assert_int_eq(slice_read(reader, bytes, n_bytes, &visitor), 0);
-	ck_assert_uint_eq(rows.n, 70000);
-	ck_assert_int_eq(rows.sum, 69999);
-	for (size_t n = 1; n < n_bytes; n += n_bytes / 50) {
-		rows = (struct rows){ 0 };
-		int r = slice_read(reader, bytes, n_bytes - n, &visitor);
-		ck_assert(r == 0 || r == -EBADMSG);
-	}
-	slice_blob_close(blob);
-	slice_reader_close(reader);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("slice");
-	TCase *tcase = tcase_create("slice");
+	Suite *suite = suite_create("selection");
+	TCase *tcase = tcase_create("selection");
 
 	tcase_set_timeout(tcase, 0);
 	tcase_add_loop_test(tcase, a_part_of_time_is_what_all_rows_say, 0, 3);
-	tcase_add_test(tcase, rows_that_slices_lead_to_are_all_there_are);
+	tcase_add_test(tcase, a_process_a_thread_a_region_and_addresses_are_what_rows_say);
+	tcase_add_test(tcase, a_region_has_the_blocks_of_its_spans);
 	tcase_add_loop_test(tcase, who_shares_a_line_first_does_not_depend_on_the_order_of_rows, 0,
 			    2);
-	tcase_add_test(tcase, slices_lie_in_groups_of_sixteen);
-	tcase_add_test(tcase, blocks_out_of_order_are_counted_from_rows);
-	tcase_add_test(tcase, damaged_slices_are_refused);
-	tcase_add_test(tcase, more_rows_than_a_chunk_has_come_back);
+	tcase_add_test(tcase, damaged_chunks_are_refused);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
 }

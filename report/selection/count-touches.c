@@ -1,0 +1,306 @@
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "report/callgraph/profile.h"
+#include "report/selection/count.h"
+#include "store/database.h"
+#include "store/row-limit.h"
+#include "store/row-scan.h"
+#include "store/statement.h"
+#include "store/touch.h"
+
+struct source {
+	int64_t id;
+	enum source_measures measures;
+	int kind;
+	bool is_sound;
+};
+
+struct touches {
+	struct count *count;
+	struct source *sources;
+	size_t n_sources;
+	sqlite3_stmt *stack_of; /* of a block */
+	sqlite3_stmt *add_stack; /* of a sample; NULL: samples have none */
+	int64_t stacked; /* the last sample that is there */
+	struct touch *lines; /* accesses that are put in order */
+	size_t n_lines;
+	size_t n_allocated;
+};
+
+static void finish(struct touches *touches)
+{
+	free(touches->sources);
+	free(touches->lines);
+	sqlite3_finalize(touches->stack_of);
+	sqlite3_finalize(touches->add_stack);
+}
+#define auto_touches __attribute__((cleanup(finish)))
+
+static int read_sources(struct touches *touches)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	size_t n_allocated = 0;
+	int r = statement_prepare(db_handle(touches->count->db),
+				  "SELECT id, measures, kind, error = 0 FROM main.source"
+				  " WHERE run_id = ?",
+				  &row);
+
+	if (r == 0)
+		statement_integer(row, 1, touches->count->run_id);
+	while (r == 0 && (r = statement_step(row)) == 1) {
+		r = grow_array(&touches->sources, touches->n_sources, &n_allocated,
+			       sizeof(*touches->sources));
+		if (r < 0)
+			return r;
+		touches->sources[touches->n_sources++] = (struct source){
+			.id = sqlite3_column_int64(row, 0),
+			.measures = source_measures_read(statement_string(row, 1)),
+			.kind = sqlite3_column_int(row, 2),
+			.is_sound = sqlite3_column_int(row, 3) != 0,
+		};
+	}
+	return r;
+}
+
+static const struct source *source_of(const struct touches *touches, int64_t id)
+{
+	for (size_t i = 0; i < touches->n_sources; i++) {
+		if (touches->sources[i].id == id)
+			return &touches->sources[i];
+	}
+	return NULL;
+}
+
+/* ---- Samples ---- */
+
+/*
+ * What samples with call stacks count (profile.c); a run has them from its first samples on, or not
+ * at all.
+ */
+static int prepare_stacks(struct touches *touches)
+{
+	struct db *db = touches->count->db;
+	bool has_stacks =
+		db_integer_of(db, 0,
+			      "SELECT EXISTS (SELECT 1 FROM (SELECT stack_id FROM"
+			      " main.sample WHERE run_id = ?1 LIMIT ?2) WHERE stack_id"
+			      " IS NOT NULL)",
+			      "ii", touches->count->run_id, (int64_t)PROFILE_FIRST_SAMPLES);
+
+	return has_stacks ? statement_prepare(db_handle(db),
+					      "INSERT INTO temp.sample_stack VALUES(?, ?, ?)",
+					      &touches->add_stack)
+			  : 0;
+}
+
+/* The stack of a sample, once. */
+static int add_stack(struct touches *touches, const struct picture_row_sample *sample,
+		     const struct source *source)
+{
+	if (!touches->add_stack || !sample->stack_id || !source->is_sound ||
+	    touches->stacked == sample->id)
+		return 0;
+	touches->stacked = sample->id;
+	statement_text(touches->add_stack, 1, source_measures_word(source->measures));
+	statement_integer(touches->add_stack, 2, sample->stack_id);
+	statement_integer(touches->add_stack, 3, sample->weight);
+	return statement_run(touches->add_stack);
+}
+
+/* The source of a sample that is of the selection; NULL: it is not. */
+static const struct source *source_of_taken(const struct touches *touches,
+					    const struct picture_row_sample *sample)
+{
+	const struct filter *filter = touches->count->filter;
+
+	return filter_has_time(filter, sample->time_ns) &&
+			       filter_takes(filter, sample->process_id, sample->thread_id,
+					    sample->time_ns)
+		       ? source_of(touches, sample->source_id)
+		       : NULL;
+}
+
+static int add_sample(void *context, const struct picture_row_sample *sample)
+{
+	struct touches *touches = context;
+	struct count *count = touches->count;
+	const struct source *source = source_of_taken(touches, sample);
+
+	if (!source)
+		return 0;
+	struct sample_event taken = {
+		.measures = source->measures,
+		.weight = sample->weight,
+		.thread_row = sample->thread_id,
+	};
+	int r = count_distance(count->selection->from_ns, sample->time_ns, &taken.time_ns);
+	if (r < 0 || !row_is_below(taken.thread_row, count->max_threads))
+		return -EBADMSG;
+	count->n_clock += taken.measures == MEASURES_TIME;
+	tally_sample(count->tally, &taken);
+	/* Addresses are those that a sample touched. */
+	return count->selection->high ? 0 : add_stack(touches, sample, source);
+}
+
+/* ---- Touches ---- */
+
+/* The site of a block outside of the selection: its stack is asked for. */
+static int ask_site(const struct touches *touches, int64_t id, uint32_t *ret_site)
+{
+	sqlite3_reset(touches->stack_of);
+	statement_integer(touches->stack_of, 1, id);
+	int r = statement_step(touches->stack_of);
+	int64_t stack_id = r > 0 ? sqlite3_column_int64(touches->stack_of, 0) : 0;
+
+	if (!row_is_below(stack_id, touches->count->max_stacks))
+		return -EBADMSG;
+	return r <= 0 ? r : tally_site(touches->count->tally, stack_id, ret_site);
+}
+
+static int find_site(const struct touches *touches, struct owner *owner)
+{
+	const struct count_sites *sites = &touches->count->sites;
+	uint64_t at = (uint64_t)owner->id - (uint64_t)sites->first_id;
+
+	if (owner->kind != OWNER_heap)
+		return 0;
+	if (owner->id >= sites->first_id && at < sites->n && sites->sites[at]) {
+		owner->site = sites->sites[at];
+		return 0;
+	}
+	return ask_site(touches, owner->id, &owner->site);
+}
+
+static struct touch touch_of(const struct picture_row_touch *row, const struct source *source)
+{
+	bool has_latency = sample_kind_is_access(source->kind);
+	bool has_node = row->role == TRACE_ROLE_FAULT;
+
+	return (struct touch){
+		.sample = row->sample->id,
+		.weight = row->sample->weight,
+		.process_row = row->sample->process_id,
+		.thread_row = row->sample->thread_id,
+		.address = row->address,
+		.size = row->size,
+		.is_write = row->is_write > 0,
+		.is_resolved = row->has_address,
+		.frame = row->frame_id,
+		.measures = source->measures,
+		.role = (enum trace_role)row->role,
+		.share = row->share,
+		.owner = { .kind = (enum owner_kind)row->owner_kind,
+			   .phase = (enum owner_phase)row->phase,
+			   .id = row->owner_id },
+		.is_access = has_latency,
+		.source_row = source->id,
+		.data_src = row->data_src,
+		.latency = has_latency ? (uint32_t)row->sample->latency : 0,
+		.node_number = has_node ? (uint32_t)row->sample->node : 0,
+	};
+}
+
+static int keep_line(struct touches *touches, const struct touch *touch)
+{
+	bool is_access = touch->role == TRACE_ROLE_EXACT || touch->role == TRACE_ROLE_WINDOW;
+
+	if (!touches->count->selection->wants_lines || !touch->is_resolved || !is_access)
+		return 0;
+	int r = grow_array(&touches->lines, touches->n_lines, &touches->n_allocated,
+			   sizeof(*touches->lines));
+	if (r == 0)
+		touches->lines[touches->n_lines++] = *touch;
+	return r;
+}
+
+static int add_touch(void *context, const struct picture_row_touch *row)
+{
+	struct touches *touches = context;
+	struct count *count = touches->count;
+	const struct source *source = source_of_taken(touches, row->sample);
+
+	if (!source ||
+	    (count->selection->high &&
+	     (!row->has_address || !filter_has_bytes(count->filter, (int64_t)row->address, 1))))
+		return 0;
+	struct touch touch = touch_of(row, source);
+	int r = count_distance(count->selection->from_ns, row->sample->time_ns, &touch.time_ns);
+	if (r == 0)
+		r = find_site(touches, &touch.owner);
+	if (r == 0)
+		r = tally_any_touch(count->tally, &touch);
+	if (r == 0 && count->selection->high)
+		r = add_stack(touches, row->sample, source);
+	return r < 0 ? r : keep_line(touches, &touch);
+}
+
+/* ---- Lines that threads share ---- */
+
+static int order_of(int64_t a, int64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/*
+ * Who was first depends on the order of accesses: by time, then by sample. Two touches of one
+ * sample are told apart by what they say, since touches have no id of their own.
+ */
+static int compare(const void *a, const void *b)
+{
+	const struct touch *x = a, *y = b;
+	int order = order_of(x->time_ns, y->time_ns);
+
+	if (!order)
+		order = order_of(x->sample, y->sample);
+	if (!order)
+		order = order_of((int64_t)x->address, (int64_t)y->address);
+	if (!order)
+		order = order_of(x->role, y->role);
+	if (!order)
+		order = order_of(x->owner.kind, y->owner.kind);
+	if (!order)
+		order = order_of(x->owner.id, y->owner.id);
+	if (!order)
+		order = order_of(x->is_write, y->is_write);
+	if (!order)
+		order = order_of(x->size, y->size);
+	return order ? order : x->share < y->share ? -1 : x->share > y->share;
+}
+
+static int add_lines(struct touches *touches)
+{
+	int r = 0;
+
+	if (touches->n_lines > 1)
+		qsort(touches->lines, touches->n_lines, sizeof(*touches->lines), compare);
+	for (size_t i = 0; i < touches->n_lines && r == 0; i++)
+		r = tally_line(touches->count->tally, &touches->lines[i]);
+	return r;
+}
+
+int count_touches(struct count *count)
+{
+	auto_touches struct touches touches = { .count = count };
+	sqlite3 *db = db_handle(count->db);
+	const struct picture_touch_visitor visitor = {
+		.sample = add_sample,
+		.touch = add_touch,
+		.context = &touches,
+		.from_ns = count->filter->is_timed ? count->selection->from_ns : INT64_MIN,
+		.to_ns = count->filter->is_timed ? count->selection->to_ns - 1 : INT64_MAX,
+	};
+	int r = read_sources(&touches);
+
+	if (r == 0)
+		r = prepare_stacks(&touches);
+	if (r == 0)
+		r = statement_prepare(
+			db, "SELECT coalesce(stack_id, 0) FROM main.allocation WHERE id = ?",
+			&touches.stack_of);
+	if (r == 0)
+		r = picture_scan_touches(db, count->run_id, &visitor);
+	return r < 0 ? r : add_lines(&touches);
+}

@@ -1,0 +1,591 @@
+#include "store/compact/scan.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/worker-thread.h"
+#include "store/compact/chunk-store.h"
+#include "store/statement.h"
+
+_Static_assert(SCAN_NULL == CHUNK_NULL, "values are passed on");
+
+#define N_JOBS	  (CHUNK_SERIES + 1) /* a chunk of each series, and the next one */
+#define MIN_AHEAD 3u /* chunks, for which a thread pays */
+
+/* A chunk on its way from bytes to values. */
+struct job {
+	const struct chunk_head *head; /* NULL: it is free */
+	unsigned series;
+	uint32_t from; /* the first row that was not given out */
+	struct stored {
+		char *bytes;
+		size_t n;
+		size_t n_allocated;
+		int other;
+		bool is_needed;
+		int64_t *values; /* CHUNK_ROWS */
+	} columns[CHUNK_COLUMNS];
+	int result;
+};
+
+struct place {
+	const struct chunk_head *head;
+	unsigned series;
+};
+
+struct scan {
+	char *schema;
+	const char *table; /* while it is opened */
+	sqlite3_stmt *rows; /* of a table without chunks; else NULL */
+	bool is_at_end; /* of them */
+	struct chunk_store *store;
+	struct chunk_decoder *decoder;
+	unsigned columns[SCAN_COLUMNS]; /* places in the table */
+	bool is_real[SCAN_COLUMNS];
+	unsigned n_columns;
+	int id_column; /* -1: none */
+	int run_column;
+	int64_t run_id;
+	bool is_merged; /* both series have rows: their ids are compared */
+	bool is_begun;
+	struct place *chunks; /* in the order of their first rows */
+	size_t n_chunks;
+	size_t n_fetched;
+	struct job jobs[N_JOBS];
+	struct job *ahead; /* the next chunk; NULL: there is none */
+	struct job *places[CHUNK_SERIES]; /* chunks whose rows are given out */
+	struct job *given; /* was given out as a whole */
+	int64_t *merged[SCAN_COLUMNS];
+	struct scan_rows out;
+	/* The thread; `work` is under the lock. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	pthread_t thread;
+	bool has_thread;
+	bool is_over;
+	struct job *work; /* to be decoded */
+};
+
+/* ---- Decoding, also by the thread: no word of SQLite ---- */
+
+static int decode_column(struct chunk_decoder *decoder, struct job *job, unsigned i)
+{
+	struct stored *stored = &job->columns[i];
+	const struct chunk_wanted wanted = {
+		.values = stored->values,
+		.others = stored->other >= 0 ? job->columns[stored->other].values : NULL,
+		.n = job->head->n_rows,
+	};
+
+	return chunk_column_values(decoder, stored->bytes, stored->n, &wanted);
+}
+
+/* What a column is relative to lies before it. */
+static void decode(struct chunk_decoder *decoder, struct job *job)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < CHUNK_COLUMNS && r == 0; i++) {
+		if (job->columns[i].is_needed)
+			r = decode_column(decoder, job, i);
+	}
+	job->result = r;
+}
+
+static void *run(void *context)
+{
+	struct scan *scan = context;
+
+	pthread_mutex_lock(&scan->lock);
+	for (;;) {
+		while (!scan->work && !scan->is_over)
+			pthread_cond_wait(&scan->changed, &scan->lock);
+		struct job *job = scan->work;
+		if (!job)
+			break;
+		pthread_mutex_unlock(&scan->lock);
+		decode(scan->decoder, job);
+		pthread_mutex_lock(&scan->lock);
+		scan->work = NULL;
+		pthread_cond_broadcast(&scan->changed);
+	}
+	pthread_mutex_unlock(&scan->lock);
+	return NULL;
+}
+
+static void give(struct scan *scan, struct job *job)
+{
+	if (!scan->has_thread && scan->n_chunks >= MIN_AHEAD)
+		scan->has_thread = quiet_thread_start(&scan->thread, run, scan) == 0;
+	if (!scan->has_thread) {
+		decode(scan->decoder, job);
+		return;
+	}
+	pthread_mutex_lock(&scan->lock);
+	scan->work = job;
+	pthread_cond_broadcast(&scan->changed);
+	pthread_mutex_unlock(&scan->lock);
+}
+
+static void wait_for_work(struct scan *scan)
+{
+	pthread_mutex_lock(&scan->lock);
+	while (scan->work)
+		pthread_cond_wait(&scan->changed, &scan->lock);
+	pthread_mutex_unlock(&scan->lock);
+}
+
+/* ---- Opening ---- */
+
+struct scan *scan_close(struct scan *scan)
+{
+	if (!scan)
+		return NULL;
+	if (scan->has_thread) {
+		pthread_mutex_lock(&scan->lock);
+		scan->is_over = true;
+		pthread_cond_broadcast(&scan->changed);
+		pthread_mutex_unlock(&scan->lock);
+		pthread_join(scan->thread, NULL);
+	}
+	for (unsigned i = 0; i < N_JOBS; i++) {
+		for (unsigned j = 0; j < CHUNK_COLUMNS; j++) {
+			free(scan->jobs[i].columns[j].bytes);
+			free(scan->jobs[i].columns[j].values);
+		}
+	}
+	for (unsigned i = 0; i < SCAN_COLUMNS; i++)
+		free(scan->merged[i]);
+	free(scan->chunks);
+	free(scan->schema);
+	sqlite3_finalize(scan->rows);
+	if (scan->is_begun)
+		chunk_store_end(scan->store);
+	chunk_store_close(scan->store);
+	chunk_decoder_close(scan->decoder);
+	pthread_mutex_destroy(&scan->lock);
+	pthread_cond_destroy(&scan->changed);
+	free(scan);
+	return NULL;
+}
+
+void scan_cleanup(struct scan **scan)
+{
+	*scan = scan_close(*scan);
+}
+
+/* The database of the connection that has the table: pictures are made beside it. */
+static int find_schema(sqlite3 *db, const char *table, char **ret_schema)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(
+		db,
+		"SELECT name FROM pragma_database_list AS list WHERE name <> 'temp'"
+		" AND EXISTS (SELECT 1 FROM pragma_table_info(?, list.name))"
+		" ORDER BY seq",
+		&row);
+	if (r < 0)
+		return r;
+	statement_text(row, 1, table);
+	r = statement_step(row);
+	if (r <= 0)
+		return r < 0 ? r : -EINVAL;
+	*ret_schema = strdup(statement_string(row, 0));
+	return *ret_schema ? 0 : -ENOMEM;
+}
+
+/* Where the columns of the query lie in the table, by the names of the table's. */
+static int find_columns(sqlite3 *db, const struct scan_query *query, struct scan *scan)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	auto_free char *list = strdup(query->columns);
+	char *rest = NULL;
+	int r = list ? statement_prepare(db,
+					 "SELECT cid, type FROM pragma_table_info(?1, ?3)"
+					 " WHERE name = ?2",
+					 &row)
+		     : -ENOMEM;
+	if (r < 0)
+		return r;
+	statement_text(row, 1, query->table);
+	statement_text(row, 3, scan->schema);
+	for (char *name = strtok_r(list, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
+		sqlite3_reset(row);
+		statement_text(row, 2, name);
+		r = scan->n_columns < SCAN_COLUMNS ? statement_step(row) : 0;
+		if (r <= 0 || sqlite3_column_int64(row, 0) >= CHUNK_COLUMNS)
+			return r < 0 ? r : -EINVAL;
+		const char *type = statement_string(row, 1);
+		scan->is_real[scan->n_columns] = strcmp(type, "REAL") == 0;
+		scan->columns[scan->n_columns++] = (unsigned)sqlite3_column_int(row, 0);
+	}
+	return 0;
+}
+
+/* A column of the table that is no query's business; -1: there is none. */
+static int find_column(sqlite3 *db, const struct scan *scan, const char *condition, int *ret_column)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	char *sql = sqlite3_mprintf("SELECT cid FROM pragma_table_info(%Q, %Q) WHERE %s",
+				    scan->table, scan->schema, condition);
+	int r = sql ? statement_prepare(db, sql, &row) : -ENOMEM;
+
+	sqlite3_free(sql);
+	if (r == 0)
+		r = statement_step(row);
+	*ret_column = r == 1 ? sqlite3_column_int(row, 0) : -1;
+	return r < 0 ? r : 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct place *left = a, *right = b;
+	int64_t x = left->head->first_row, y = right->head->first_row;
+
+	return x < y ? -1 : x > y;
+}
+
+static int add_chunk(struct scan *scan, const struct chunk_head *head, unsigned series)
+{
+	if ((unsigned)scan->run_column >= head->n_columns)
+		return -EBADMSG;
+	const struct chunk_range *range = &head->ranges[scan->run_column];
+	if (range->min > scan->run_id || range->max < scan->run_id)
+		return 0;
+	if (range->min != range->max || range->n_null) /* a chunk is of one run */
+		return -EBADMSG;
+	scan->chunks[scan->n_chunks++] = (struct place){ head, series };
+	return 0;
+}
+
+static int list_chunks(struct scan *scan)
+{
+	size_t n = 0, n_of[CHUNK_SERIES];
+	int r = chunk_store_begin(scan->store);
+
+	if (r < 0)
+		return r;
+	scan->is_begun = true;
+	for (unsigned i = 0; i < CHUNK_SERIES; i++)
+		n += chunk_store_series(scan->store, i)->n;
+	scan->chunks = calloc(n + 1, sizeof(*scan->chunks));
+	if (!scan->chunks)
+		return -ENOMEM;
+	for (unsigned i = 0; i < CHUNK_SERIES && r == 0; i++) {
+		const struct chunk_series *series = chunk_store_series(scan->store, i);
+		n_of[i] = scan->n_chunks;
+		for (size_t j = 0; j < series->n && r == 0; j++)
+			r = add_chunk(scan, &series->heads[j], i);
+		n_of[i] = scan->n_chunks - n_of[i];
+	}
+	if (r < 0)
+		return r;
+	scan->is_merged = n_of[0] > 0 && n_of[1] > 0;
+	qsort(scan->chunks, scan->n_chunks, sizeof(*scan->chunks), compare);
+	return 0;
+}
+_Static_assert(CHUNK_SERIES == 2, "two are merged");
+
+static int open_chunks(sqlite3 *db, struct scan *scan)
+{
+	int r = find_column(db, scan, "pk", &scan->id_column);
+
+	if (r == 0)
+		r = find_column(db, scan, "name = 'run_id'", &scan->run_column);
+	if (r == 0 && (scan->run_column < 0 || scan->run_column >= (int)CHUNK_COLUMNS ||
+		       scan->id_column >= (int)CHUNK_COLUMNS))
+		r = -EINVAL;
+	if (r < 0)
+		return r;
+	scan->store = chunk_store_open(db, scan->schema, scan->table, 0);
+	scan->decoder = chunk_decoder_open();
+	return scan->store && scan->decoder ? list_chunks(scan) : -ENOMEM;
+}
+
+static int open_rows(sqlite3 *db, const struct scan_query *query, struct scan *scan)
+{
+	char *sql = sqlite3_mprintf(
+		"SELECT %s FROM \"%w\".\"%w\" WHERE +run_id = %lld ORDER BY rowid", query->columns,
+		scan->schema, query->table, (long long)query->run_id);
+	int r = sql ? statement_prepare(db, sql, &scan->rows) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r;
+}
+
+int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_scan)
+{
+	auto_scan struct scan *scan = calloc(1, sizeof(*scan));
+	char chunks[80];
+
+	if (!scan)
+		return -ENOMEM;
+	pthread_mutex_init(&scan->lock, NULL);
+	pthread_cond_init(&scan->changed, NULL);
+	scan->run_id = query->run_id;
+	scan->table = query->table;
+	int r = find_schema(db, query->table, &scan->schema);
+	if (r == 0)
+		r = find_columns(db, query, scan);
+	sqlite3_snprintf((int)sizeof(chunks), chunks, "%s_chunk", query->table);
+	if (r == 0)
+		r = statement_has_column(db, scan->schema, chunks, NULL)
+			    ? open_chunks(db, scan)
+			    : open_rows(db, query, scan);
+	if (r < 0)
+		return r;
+	*ret_scan = steal_ptr(&scan);
+	return 0;
+}
+
+void scan_bound(struct scan *scan, const struct scan_bound *bound)
+{
+	static const struct chunk_range lacking = { INT64_MAX, INT64_MIN, 1, 0 };
+	unsigned column = scan->columns[bound->column];
+	size_t n = 0;
+
+	for (size_t i = 0; i < scan->n_chunks; i++) {
+		const struct chunk_head *head = scan->chunks[i].head;
+		const struct chunk_range *range =
+			column < head->n_columns ? &head->ranges[column] : &lacking;
+		bool fits = bound->low <= range->max && bound->high >= range->min;
+		if (fits || (range->n_null && bound->or_null))
+			scan->chunks[n++] = scan->chunks[i];
+	}
+	scan->n_chunks = n;
+}
+
+void scan_extent(const struct scan *scan, unsigned number, int64_t *ret_low, int64_t *ret_high)
+{
+	unsigned column = scan->columns[number];
+
+	*ret_low = scan->rows ? INT64_MIN : INT64_MAX;
+	*ret_high = scan->rows ? INT64_MAX : INT64_MIN;
+	for (size_t i = 0; i < scan->n_chunks; i++) {
+		const struct chunk_head *head = scan->chunks[i].head;
+		if (column >= head->n_columns)
+			continue;
+		const struct chunk_range *range = &head->ranges[column];
+		*ret_low = range->min < *ret_low ? range->min : *ret_low;
+		*ret_high = range->max > *ret_high ? range->max : *ret_high;
+	}
+}
+
+/* ---- Chunks ---- */
+
+/* Copy the bytes of a column, and of that which it is relative to. */
+static int fetch_column(struct scan *scan, struct job *job, int column)
+{
+	while (column >= 0 && !job->columns[column].is_needed) {
+		struct stored *stored = &job->columns[column];
+		struct chunk_bytes bytes;
+		int r = chunk_store_bytes(scan->store, job->head, (unsigned)column, &bytes);
+		if (r == 0)
+			r = grow_array_to(&stored->bytes, bytes.n, &stored->n_allocated, 1);
+		if (r == 0 && !stored->values)
+			stored->values = malloc(CHUNK_ROWS * sizeof(*stored->values));
+		if (r < 0 || !stored->values)
+			return r < 0 ? r : -ENOMEM;
+		memcpy(stored->bytes, bytes.at, bytes.n);
+		stored->n = bytes.n;
+		stored->other = bytes.other;
+		stored->is_needed = true;
+		column = bytes.other;
+	}
+	return 0;
+}
+
+/* A column that the chunk does not have yet is NULL. */
+static int fill_nulls(struct job *job, unsigned column)
+{
+	struct stored *stored = &job->columns[column];
+
+	if (!stored->values)
+		stored->values = malloc(CHUNK_ROWS * sizeof(*stored->values));
+	for (uint32_t i = 0; i < CHUNK_ROWS && stored->values; i++)
+		stored->values[i] = SCAN_NULL;
+	return stored->values ? 0 : -ENOMEM;
+}
+
+static int fetch(struct scan *scan, struct job *job)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < CHUNK_COLUMNS; i++)
+		job->columns[i].is_needed = false;
+	for (unsigned i = 0; i < scan->n_columns && r == 0; i++) {
+		unsigned column = scan->columns[i];
+		r = column < job->head->n_columns ? fetch_column(scan, job, (int)column)
+						  : fill_nulls(job, column);
+	}
+	if (r == 0 && scan->is_merged && scan->id_column >= 0)
+		r = fetch_column(scan, job, scan->id_column);
+	return r;
+}
+
+/* Begin with the next chunk. */
+static int look_ahead(struct scan *scan)
+{
+	struct job *job = scan->jobs;
+
+	if (scan->ahead || scan->n_fetched == scan->n_chunks)
+		return 0;
+	while (job->head)
+		job++;
+	job->head = scan->chunks[scan->n_fetched].head;
+	job->series = scan->chunks[scan->n_fetched++].series;
+	job->from = 0;
+	scan->ahead = job;
+	int r = fetch(scan, job);
+	if (r == 0)
+		give(scan, job);
+	return r;
+}
+
+/* The next chunk takes its place. */
+static int step(struct scan *scan)
+{
+	int r = look_ahead(scan); /* the first one */
+
+	if (r < 0 || !scan->ahead)
+		return r;
+	wait_for_work(scan);
+	struct job *job = scan->ahead;
+	if (job->result < 0)
+		return job->result;
+	scan->places[job->series] = job;
+	scan->ahead = NULL;
+	return look_ahead(scan);
+}
+
+static int64_t id_at(const struct scan *scan, const struct job *job)
+{
+	return scan->id_column >= 0 ? job->columns[scan->id_column].values[job->from]
+				    : job->head->first_row + job->from;
+}
+
+/* ---- Rows ---- */
+
+static void leave(struct job **job)
+{
+	(*job)->head = NULL;
+	*job = NULL;
+}
+
+static int give_whole(struct scan *scan, struct job **place)
+{
+	scan->given = *place;
+	*place = NULL;
+	scan->out.n = scan->given->head->n_rows - scan->given->from;
+	for (unsigned i = 0; i < scan->n_columns; i++)
+		scan->out.columns[i] =
+			scan->given->columns[scan->columns[i]].values + scan->given->from;
+	return 1;
+}
+
+static int make_merged(struct scan *scan)
+{
+	for (unsigned i = 0; i < scan->n_columns; i++) {
+		if (!scan->merged[i])
+			scan->merged[i] = malloc(CHUNK_ROWS * sizeof(*scan->merged[i]));
+		if (!scan->merged[i])
+			return -ENOMEM;
+		scan->out.columns[i] = scan->merged[i];
+	}
+	scan->out.n = 0;
+	return 0;
+}
+
+/* Whether the next chunk may have rows before an id; its series has no other one at hand then. */
+static bool comes_before(const struct scan *scan, int64_t id)
+{
+	return scan->ahead && scan->ahead->head->first_row <= id &&
+	       !scan->places[scan->ahead->series];
+}
+
+/* The chunk whose row is the next one; NULL: there is none. */
+static struct job **choose(struct scan *scan)
+{
+	struct job **a = &scan->places[0], **b = &scan->places[1];
+
+	if (!*a || !*b)
+		return *a ? a : *b ? b : NULL;
+	return id_at(scan, *b) < id_at(scan, *a) ? b : a;
+}
+
+/* Rows of both series, until chunks run out or there are enough of them. */
+static int merge(struct scan *scan)
+{
+	int r = make_merged(scan);
+
+	while (r == 0 && scan->out.n < CHUNK_ROWS) {
+		struct job **place = choose(scan);
+		if (!place || comes_before(scan, id_at(scan, *place))) {
+			if (!scan->ahead)
+				break;
+			r = step(scan);
+			continue;
+		}
+		struct job *job = *place;
+		for (unsigned i = 0; i < scan->n_columns; i++)
+			scan->merged[i][scan->out.n] =
+				job->columns[scan->columns[i]].values[job->from];
+		scan->out.n++;
+		if (++job->from == job->head->n_rows)
+			leave(place);
+	}
+	return r < 0 ? r : scan->out.n > 0;
+}
+
+static int next_of_chunks(struct scan *scan)
+{
+	int r = 0;
+
+	if (scan->given)
+		leave(&scan->given);
+	if (!scan->places[0] && !scan->places[1])
+		r = step(scan);
+	struct job **place = choose(scan);
+	if (r < 0 || !place)
+		return r;
+	bool is_alone = !scan->places[0] || !scan->places[1];
+	if (!scan->is_merged || (is_alone && !comes_before(scan, (*place)->head->last_row)))
+		return give_whole(scan, place);
+	return merge(scan);
+}
+
+static int next_of_rows(struct scan *scan)
+{
+	int r = make_merged(scan);
+
+	while (r == 0 && scan->out.n < CHUNK_ROWS && !scan->is_at_end) {
+		r = statement_step(scan->rows);
+		scan->is_at_end = r == 0;
+		if (r <= 0)
+			break;
+		for (unsigned i = 0; i < scan->n_columns; i++) {
+			int64_t *value = &scan->merged[i][scan->out.n];
+			double real = sqlite3_column_double(scan->rows, (int)i);
+			*value = sqlite3_column_int64(scan->rows, (int)i);
+			if (sqlite3_column_type(scan->rows, (int)i) == SQLITE_NULL)
+				*value = SCAN_NULL;
+			else if (scan->is_real[i])
+				memcpy(value, &real, sizeof(real));
+		}
+		scan->out.n++;
+		r = 0;
+	}
+	return r < 0 ? r : scan->out.n > 0;
+}
+
+int scan_next(struct scan *scan, const struct scan_rows **ret_rows)
+{
+	int r = scan->rows ? next_of_rows(scan) : next_of_chunks(scan);
+
+	*ret_rows = &scan->out;
+	return r;
+}

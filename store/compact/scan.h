@@ -1,0 +1,55 @@
+#pragma once
+/*
+ * Columns of the rows of one run, in the order of their ids, some ten thousand rows at a time.
+ * Chunks are read by their heads: those that cannot have what is asked for are passed over, and
+ * the next one is decoded by a thread while the caller looks at the one before. A table without
+ * chunks is read by SQL.
+ */
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SCAN_COLUMNS 16u /* at most */
+#define SCAN_NULL    INT64_MIN
+
+struct scan;
+
+struct scan_query {
+	const char *table;
+	const char *columns; /* "id, birth_ns, ..." */
+	int64_t run_id;
+};
+
+/* Chunks that may have rows that fit; others are left out. Rows are for the caller to look at. */
+struct scan_bound {
+	unsigned column; /* of the query's */
+	int64_t low;
+	int64_t high;
+	bool or_null; /* NULL fits, too */
+};
+
+struct scan_rows {
+	uint32_t n;
+	const int64_t *columns[SCAN_COLUMNS]; /* of REAL columns: the bits */
+};
+
+/*
+ * Scans see a table as it was when they were opened. Returns 0; -EBADMSG: what is stored is
+ * damaged; -EINVAL: there is no such column; or another negative errno.
+ */
+int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_scan);
+struct scan *scan_close(struct scan *scan); /* accepts NULL */
+#define auto_scan __attribute__((cleanup(scan_cleanup)))
+void scan_cleanup(struct scan **scan);
+
+/* Before the first row. */
+void scan_bound(struct scan *scan, const struct scan_bound *bound);
+
+/* Bounds of a column's values in what is left; low > high: nothing is. They may be too wide. */
+void scan_extent(const struct scan *scan, unsigned column, int64_t *ret_low, int64_t *ret_high);
+
+/*
+ * The next rows, valid until the next call. Returns 1; 0: there are no more; -EBADMSG: they are
+ * damaged; or another negative errno.
+ */
+int scan_next(struct scan *scan, const struct scan_rows **ret_rows);
