@@ -61,6 +61,13 @@ int freed_pages_add(struct freed_pages *set, uint64_t address, uint64_t size)
 	if (end < address || size > MAX_RANGE)
 		return 0;
 	uint64_t last = end >> PAGE_LOG2;
+	/* Most blocks lie in a page that is near the one before. */
+	if (last == address >> PAGE_LOG2 && set->last_place > 0 &&
+	    set->last == last / GROUP_PAGES) {
+		set->groups[set->last_place - 1].words[last % GROUP_PAGES / 64] |= UINT64_C(1)
+										   << last % 64;
+		return 0;
+	}
 	for (uint64_t first = address >> PAGE_LOG2; first <= last;) {
 		uint64_t group_last = first | (GROUP_PAGES - 1);
 		int r = add_to_group(set, first, group_last < last ? group_last : last);

@@ -37,11 +37,8 @@ struct memory_image *memory_image(struct memory *memory, uint32_t number)
 	return image;
 }
 
-struct memory_thread *memory_thread(struct memory *memory, uint32_t number)
+struct memory_thread *memory_make_thread(struct memory *memory, uint32_t number)
 {
-	if (number < memory->n_threads && memory->threads[number])
-		return memory->threads[number];
-
 	const struct task_thread *task = tasks_thread(memory->tasks, number);
 	struct memory_image *image = task ? memory_image(memory, task->process) : NULL;
 	if (!image)

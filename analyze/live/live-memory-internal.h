@@ -108,7 +108,14 @@ struct memory {
 
 /* The image or thread of a number, made at its first use; NULL: not defined, or no memory. */
 struct memory_image *memory_image(struct memory *memory, uint32_t number);
-struct memory_thread *memory_thread(struct memory *memory, uint32_t number);
+struct memory_thread *memory_make_thread(struct memory *memory, uint32_t number);
+
+static inline struct memory_thread *memory_thread(struct memory *memory, uint32_t number)
+{
+	return number < memory->n_threads && memory->threads[number]
+		       ? memory->threads[number]
+		       : memory_make_thread(memory, number);
+}
 
 /* Keep the old half under its link, and find it again; NULL: there was none. */
 struct memory_move *memory_keep_move(struct memory_thread *thread, uint64_t link);

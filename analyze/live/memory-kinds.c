@@ -77,8 +77,8 @@ int kinds_add_range(struct kinds *kinds, struct kinds_ranges *ranges, const stru
 		      told->place, (int64_t)told->start, (int64_t)told->size, told->time_ns);
 }
 
-unsigned kinds_of(const struct kinds *kinds, const struct kinds_ranges *ranges,
-		  const struct heap_block *block)
+unsigned kinds_in_ranges(const struct kinds *kinds, const struct kinds_ranges *ranges,
+			 const struct heap_block *block)
 {
 	/* The last one told holds: a forked process may have moved to other memory. */
 	for (unsigned i = ranges->n; i-- > 0;) {
@@ -87,7 +87,7 @@ unsigned kinds_of(const struct kinds *kinds, const struct kinds_ranges *ranges,
 		if (block->address - range->start < range->size)
 			return range->kind;
 	}
-	if (ranges->n > 0 && kinds->spills && block->size >= kinds->min_bytes &&
+	if (kinds->spills && block->size >= kinds->min_bytes &&
 	    block->birth_ns > ranges->items[0].since_ns)
 		return KINDS_SPILLED;
 	return KINDS_LIBC;

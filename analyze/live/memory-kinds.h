@@ -66,9 +66,16 @@ struct kinds_told {
 int kinds_add_range(struct kinds *kinds, struct kinds_ranges *ranges,
 		    const struct kinds_told *told);
 
+/* As kinds_of(), where there are ranges. */
+unsigned kinds_in_ranges(const struct kinds *kinds, const struct kinds_ranges *ranges,
+			 const struct heap_block *block);
+
 /* The number of the kind that a block of an image lies in. */
-unsigned kinds_of(const struct kinds *kinds, const struct kinds_ranges *ranges,
-		  const struct heap_block *block);
+static inline unsigned kinds_of(const struct kinds *kinds, const struct kinds_ranges *ranges,
+				const struct heap_block *block)
+{
+	return ranges->n > 0 ? kinds_in_ranges(kinds, ranges, block) : KINDS_LIBC;
+}
 
 /* A block was allocated, or ended; is_freed: somebody gave it back. */
 void kinds_allocated(struct kinds *kinds, unsigned kind, uint64_t size);

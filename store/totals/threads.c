@@ -12,7 +12,7 @@ void thread_totals_finish(struct thread_totals *totals)
 	totals->items = NULL;
 }
 
-struct thread_total *thread_totals_at(struct thread_totals *totals, int64_t row)
+struct thread_total *thread_totals_make(struct thread_totals *totals, int64_t row)
 {
 	int64_t at = row - totals->first_row;
 

@@ -30,8 +30,17 @@ struct thread_totals {
 
 void thread_totals_finish(struct thread_totals *totals);
 
+/* As thread_totals_at(), for a thread that may have none yet. */
+struct thread_total *thread_totals_make(struct thread_totals *totals, int64_t row);
+
 /* The sums of a thread; valid until the next call. A row below first_row, or no memory: NULL. */
-struct thread_total *thread_totals_at(struct thread_totals *totals, int64_t row);
+static inline struct thread_total *thread_totals_at(struct thread_totals *totals, int64_t row)
+{
+	int64_t at = row - totals->first_row;
+
+	return at >= 0 && (size_t)at < totals->n ? &totals->items[at]
+						 : thread_totals_make(totals, row);
+}
 
 /* Write those that have any. Returns 0 or a negative errno. */
 int thread_totals_write(const struct thread_totals *totals, struct db *db, int64_t run_id);
