@@ -1,5 +1,6 @@
 -- Views: the questions that people ask. Dropped and made anew whenever a database is written, so
--- that they may change without a new version of the database.
+-- that they may change without a new version of the database. Behind them an index that is made
+-- when the rows are in, as those of plain tables (indexes.sql).
 
 DROP VIEW IF EXISTS stack_line;
 CREATE VIEW stack_line AS -- each stack with its innermost frame as text
@@ -66,3 +67,5 @@ SELECT touch.run_id, sample.time_ns - run.first_event_ns AS at_ns, touch.address
        touch.is_write
 FROM touch JOIN sample ON sample.id = touch.sample_id JOIN run ON run.id = touch.run_id
 WHERE touch.role IN (0, 3) AND touch.address IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS region_thread ON region(thread_id, start_ns);

@@ -249,9 +249,8 @@ static int publish(struct db *db)
 int db_commit(struct db *db)
 {
 	int r = statement_kept(db->handle);
-	if (r == 0)
-		r = compact_is_database(db->handle) ? compact_make_indexes(db, db_indexes)
-						    : db_exec(db, db_indexes);
+	if (r == 0 && !compact_is_database(db->handle))
+		r = db_exec(db, db_indexes);
 	if (r == 0)
 		r = db_exec(db, db_views);
 	if (r == 0)

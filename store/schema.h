@@ -19,4 +19,4 @@ extern const int db_n_groups;
 #define DB_HEATMAPS "Pictures of time x address"
 
 extern const char db_views[]; /* dropped and made anew with every write */
-extern const char db_indexes[]; /* made at the end of a write, where missing */
+extern const char db_indexes[]; /* of plain tables; made at the end of a write, where missing */

@@ -50,9 +50,9 @@ struct sample_rows {
 
 static const struct rows_table sample_table = {
 	.name = "sample",
-	.columns = "id, run_id, source_id, process_id, thread_id, time_ns, frame_id, weight,"
-		   " is_kernel, stack_id",
-	.types = "nnniininni",
+	.columns = "id, run_id, source_id, process_id, thread_id, time_ns, frame_id, stack_id,"
+		   " weight, is_kernel",
+	.types = "nnniiniinn",
 };
 
 static const struct rows_table touch_table = {
@@ -206,9 +206,9 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 	cells[4].integer = or_null(row->thread_row, row->thread_row);
 	cells[5].integer = row->time_ns;
 	cells[6].integer = or_null(row->frame, row->frame);
-	cells[7].integer = row->weight;
-	cells[8].integer = row->is_kernel;
-	cells[9].integer = or_null(row->stack, row->stack);
+	cells[7].integer = or_null(row->stack, row->stack);
+	cells[8].integer = row->weight;
+	cells[9].integer = row->is_kernel;
 	source->n_samples++;
 	if (__builtin_add_overflow(source->weight, row->weight, &source->weight))
 		source->weight = INT64_MAX; /* periods that no kernel takes */

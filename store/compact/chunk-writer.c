@@ -16,8 +16,6 @@
 
 struct column {
 	int64_t *values; /* CHUNK_ROWS */
-	int cell; /* of rows_table; -1: not among them */
-	int64_t fallback; /* then each row has this */
 	struct chunk_plan plan;
 	bool may_be_null;
 	bool is_real;
@@ -30,7 +28,6 @@ struct chunk_writer {
 	sqlite3_stmt *insert_column;
 	struct column columns[CHUNK_COLUMNS];
 	unsigned n_columns;
-	unsigned n_cells; /* of a row */
 	int id_column; /* -1: none: rows are numbered */
 	int run_column;
 	unsigned series;
@@ -76,64 +73,42 @@ static int find_name(const char *list, const char *name)
 	return -1;
 }
 
-enum info { NAME, TYPE, DEFAULT, KEY };
-
-/* What a row has in a column that nobody gave: NULL, or a number, as its bits. */
-static int64_t default_of(sqlite3_stmt *row)
-{
-	double real = sqlite3_column_double(row, DEFAULT);
-	int64_t bits;
-
-	if (sqlite3_column_type(row, DEFAULT) == SQLITE_NULL)
-		return CHUNK_NULL;
-	if (strcmp(statement_string(row, TYPE), "REAL") != 0)
-		return sqlite3_column_int64(row, DEFAULT);
-	memcpy(&bits, &real, sizeof(bits));
-	return bits;
-}
-
-static int add_column(struct chunk_writer *writer, const struct rows_table *rows, sqlite3_stmt *row)
-{
-	const char *name = statement_string(row, NAME);
-	struct column *column = &writer->columns[writer->n_columns];
-	if (writer->n_columns == CHUNK_COLUMNS)
-		return -EINVAL;
-	*column = (struct column){
-		.values = malloc(CHUNK_ROWS * sizeof(*column->values)),
-		.cell = find_name(rows->columns, name),
-		.fallback = default_of(row),
-		.is_real = strcmp(statement_string(row, TYPE), "REAL") == 0,
-	};
-	char type = column->cell < 0 ? 'i' : rows->types[column->cell];
-	column->may_be_null = type == 'i';
-	if (sqlite3_column_int(row, KEY))
-		writer->id_column = (int)writer->n_columns;
-	if (strcmp(name, "run_id") == 0)
-		writer->run_column = (int)writer->n_columns;
-	writer->n_columns++;
-	if (!column->values)
-		return -ENOMEM;
-	return type == 't' || (type == 'r') != (column->is_real && column->cell >= 0) ? -EINVAL : 0;
-}
-
-static int find_columns(struct chunk_writer *writer, const struct rows_table *rows)
+/* Whether rows have all columns of the table, in its order. */
+static int check_columns(sqlite3 *db, const struct rows_table *rows)
 {
 	auto_statement sqlite3_stmt *row = NULL;
-	unsigned n_found = 0;
-	int r = statement_prepare(writer->db,
-				  "SELECT name, type, dflt_value, pk FROM pragma_table_info(?)"
-				  " ORDER BY cid",
+	int r = statement_prepare(db, "SELECT group_concat(name, ', ') FROM pragma_table_info(?)",
 				  &row);
 
-	writer->id_column = writer->run_column = -1;
-	statement_text(row, 1, rows->name);
-	while (r == 0 && (r = statement_step(row)) == 1) {
-		r = add_column(writer, rows, row);
-		n_found += r == 0 && writer->columns[writer->n_columns - 1].cell >= 0;
+	if (r == 0)
+		statement_text(row, 1, rows->name);
+	if (r == 0)
+		r = statement_step(row);
+	if (r < 0)
+		return r;
+	return strcmp(statement_string(row, 0), rows->columns) == 0 ? 0 : -EINVAL;
+}
+
+static int open_columns(struct chunk_writer *writer, const struct rows_table *rows)
+{
+	int r = check_columns(writer->db, rows);
+
+	writer->id_column = find_name(rows->columns, "id");
+	writer->run_column = find_name(rows->columns, "run_id");
+	writer->n_columns = (unsigned)strlen(rows->types);
+	if (r < 0 || writer->run_column < 0 || writer->n_columns > CHUNK_COLUMNS ||
+	    strchr(rows->types, 't'))
+		return r < 0 ? r : -EINVAL;
+	for (unsigned i = 0; i < writer->n_columns; i++) {
+		writer->columns[i] = (struct column){
+			.values = malloc(CHUNK_ROWS * sizeof(int64_t)),
+			.may_be_null = rows->types[i] == 'i',
+			.is_real = rows->types[i] == 'r',
+		};
+		if (!writer->columns[i].values)
+			return -ENOMEM;
 	}
-	if (r == 0 && (n_found != writer->n_cells || writer->run_column < 0))
-		r = -EINVAL;
-	return r;
+	return 0;
 }
 
 /* ---- Beginning ---- */
@@ -181,11 +156,10 @@ int chunk_writer_open(struct db *db, const struct rows_table *rows,
 	if (!writer)
 		return -ENOMEM;
 	writer->db = db_handle(db);
-	writer->n_cells = (unsigned)strlen(rows->types);
 	writer->encoder = chunk_encoder_open();
 	if (!writer->encoder)
 		return -ENOMEM;
-	int r = find_columns(writer, rows);
+	int r = open_columns(writer, rows);
 	if (r == 0)
 		r = prepare_all(writer, rows->name);
 	if (r < 0)
@@ -327,13 +301,9 @@ int chunk_writer_next_series(struct chunk_writer *writer)
 static void turn(struct chunk_writer *writer, const union rows_cell *cells, uint32_t n)
 {
 	for (unsigned i = 0; i < writer->n_columns; i++) {
-		const struct column *column = &writer->columns[i];
-		int64_t *to = column->values + writer->n;
-		const union rows_cell *from = cells + column->cell;
-		for (uint32_t row = 0; row < n && column->cell < 0; row++)
-			to[row] = column->fallback;
-		for (uint32_t row = 0; row < n && column->cell >= 0; row++)
-			to[row] = from[row * writer->n_cells].integer;
+		int64_t *to = writer->columns[i].values + writer->n;
+		for (uint32_t row = 0; row < n; row++)
+			to[row] = cells[row * writer->n_columns + i].integer;
 	}
 	writer->n += n;
 }
@@ -347,7 +317,7 @@ int chunk_writer_add(struct chunk_writer *writer, const union rows_cell *cells, 
 		if (n_tile > CHUNK_ROWS - writer->n)
 			n_tile = CHUNK_ROWS - writer->n;
 		turn(writer, cells, n_tile);
-		cells += (size_t)n_tile * writer->n_cells;
+		cells += (size_t)n_tile * writer->n_columns;
 		n -= n_tile;
 		if (writer->n == CHUNK_ROWS)
 			r = chunk_writer_flush(writer);

@@ -14,8 +14,8 @@ struct db;
 struct chunk_writer;
 
 /*
- * Columns of the table that rows_table does not name get their default, or NULL. Returns 0,
- * -EINVAL: a column of text, or a name that the table lacks; or another negative errno.
+ * rows_table has all columns of the table, in its order. Returns 0; -EINVAL: it does not, or has
+ * text; or another negative errno.
  */
 int chunk_writer_open(struct db *db, const struct rows_table *rows,
 		      struct chunk_writer **ret_writer);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "store/columns/column.h"
 #include "store/compact/virtual-table.h"
 #include "store/database.h"
@@ -164,27 +163,5 @@ int compact_delete_run(struct db *db, const char *table, int64_t run_id)
 	int r = sql ? db_exec(db, sql) : -ENOMEM;
 
 	sqlite3_free(sql);
-	return r;
-}
-
-/* Whether a statement "CREATE INDEX name ON table(...)" is about a compact one. */
-static bool is_for_compact(const char *sql)
-{
-	const char *table = strstr(sql, " ON ");
-
-	return table && has_chunks(table + 4, strcspn(table + 4, "( "));
-}
-
-int compact_make_indexes(struct db *db, const char *sql)
-{
-	int r = 0;
-
-	for (const char *end; r == 0 && (end = strchr(sql, ';')); sql = end + 1) {
-		auto_free char *statement = strndup(sql, (size_t)(end - sql));
-		if (!statement)
-			return -ENOMEM;
-		if (!is_for_compact(statement))
-			r = db_exec(db, statement);
-	}
 	return r;
 }

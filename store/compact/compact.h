@@ -32,8 +32,3 @@ int compact_make(struct db *db, bool is_compact);
 
 /* Delete a run's chunks of a table. 0 or a negative errno. */
 int compact_delete_run(struct db *db, const char *table, int64_t run_id);
-
-/*
- * Make what indexes a plain database has, but for those of compact tables. 0 or a negative errno.
- */
-int compact_make_indexes(struct db *db, const char *sql);
