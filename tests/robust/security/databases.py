@@ -186,11 +186,6 @@ def make_base(folder):
     options = {"compact": ["--no-plain"], "undrawn": ["--no-tiles"]}.get(KIND, [])
     whole.run([MEMSIGHT, "analyze", *options, "-o", folder / "x.db", folder / "x.mst"])
     (folder / "x.mst").unlink()
-    if KIND != "compact":  # or its chunks would be read, and no row
-        change(folder / "x.db", [
-            f"DROP TABLE {table}_{part}" for table in ("allocation", "sample", "touch")
-            for part in ("chunk", "column")
-        ])
 
 
 def main():
