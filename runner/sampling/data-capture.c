@@ -474,6 +474,7 @@ struct run_data *run_data_destroy(struct run_data *data)
 	if (!data)
 		return NULL;
 	data_pages_destroy(data->pages);
+	fixed_pages_finish(&data->fixed);
 	decode_destroy(data->decoder);
 	free(data->held);
 	free(data);

@@ -1,10 +1,7 @@
 #include "runner/sampling/data-pages.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "runner/sampling/process-read.h"
@@ -18,8 +15,7 @@
 struct data_pages {
 	struct data_page *items[MAX_PAGES];
 	uint64_t start, end; /* all pages lie there: most of what is forgotten is elsewhere */
-	int pagemap_fd;
-	pid_t pagemap_pid;
+	struct process_pages present;
 	uint32_t round;
 	uint64_t begin_ns; /* of this round's first reading; 0: there was none */
 	struct {
@@ -34,7 +30,6 @@ struct data_pages *data_pages_create(void)
 
 	if (!pages)
 		return NULL;
-	pages->pagemap_fd = -1;
 	pages->round = 1;
 	return pages;
 }
@@ -45,30 +40,9 @@ struct data_pages *data_pages_destroy(struct data_pages *pages)
 		return NULL;
 	for (size_t i = 0; i < MAX_PAGES; i++)
 		free(pages->items[i]);
-	if (pages->pagemap_fd >= 0)
-		close(pages->pagemap_fd);
+	process_pages_finish(&pages->present);
 	free(pages);
 	return NULL;
-}
-
-static bool is_present(struct data_pages *pages, pid_t pid, uint64_t address)
-{
-	uint64_t entry = 0;
-	char path[64];
-
-	if (pages->pagemap_fd < 0 || pages->pagemap_pid != pid) {
-		snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-		if (pages->pagemap_fd >= 0)
-			close(pages->pagemap_fd);
-		pages->pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
-		pages->pagemap_pid = pid;
-	}
-	if (pages->pagemap_fd < 0)
-		return false;
-	if (pread(pages->pagemap_fd, &entry, sizeof(entry),
-		  (off_t)(address / DATA_PAGE_BYTES * sizeof(entry))) != sizeof(entry))
-		return false;
-	return entry >> 63;
 }
 
 static struct data_page **page_slot(struct data_pages *pages, uint32_t process_id, uint64_t address)
@@ -101,7 +75,7 @@ static bool read_page(struct data_pages *pages, const struct data_owner *owner,
 	if (pages->begin_ns == 0)
 		pages->begin_ns = clock_raw_ns();
 	/* What was there some ms ago may be gone: then it cannot be read. */
-	if ((page->end_ns == 0 && !is_present(pages, owner->pid, page->address)) ||
+	if ((page->end_ns == 0 && !process_has_page(&pages->present, owner->pid, page->address)) ||
 	    process_read(owner->pid, owner->is_forbidden, page->address, now, sizeof(now),
 			 READ_WANTED) < sizeof(now))
 		return false;

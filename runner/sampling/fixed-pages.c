@@ -2,7 +2,17 @@
 
 #include <string.h>
 
-#include "runner/sampling/process-read.h"
+static void read_page(struct fixed_pages *pages, const struct data_owner *owner, uint64_t start,
+		      size_t i)
+{
+	pages->items[i].address = start;
+	pages->items[i].process_id = owner->process_id;
+	pages->items[i].n_bytes = 0;
+	if (process_has_page(&pages->present, owner->pid, start))
+		pages->items[i].n_bytes =
+			(uint32_t)process_read(owner->pid, owner->is_forbidden, start,
+					       pages->items[i].bytes, DATA_PAGE_BYTES, READ_WANTED);
+}
 
 size_t fixed_pages_read(struct fixed_pages *pages, const struct data_owner *owner, uint64_t address,
 			void *bytes, size_t n_bytes)
@@ -13,13 +23,8 @@ size_t fixed_pages_read(struct fixed_pages *pages, const struct data_owner *owne
 	size_t i = (size_t)(hash >> 40) % FIXED_PAGES;
 
 	if (pages->items[i].n_bytes == 0 || pages->items[i].address != start ||
-	    pages->items[i].process_id != owner->process_id) {
-		pages->items[i].address = start;
-		pages->items[i].process_id = owner->process_id;
-		pages->items[i].n_bytes =
-			(uint32_t)process_read(owner->pid, owner->is_forbidden, start,
-					       pages->items[i].bytes, DATA_PAGE_BYTES, READ_WANTED);
-	}
+	    pages->items[i].process_id != owner->process_id)
+		read_page(pages, owner, start, i);
 	if (within >= pages->items[i].n_bytes)
 		return 0;
 
@@ -36,4 +41,9 @@ void fixed_pages_forget(struct fixed_pages *pages, uint32_t process_id, uint64_t
 		if (pages->items[i].process_id == process_id && pages->items[i].address < end &&
 		    pages->items[i].address + DATA_PAGE_BYTES > start)
 			pages->items[i].n_bytes = 0;
+}
+
+void fixed_pages_finish(struct fixed_pages *pages)
+{
+	process_pages_finish(&pages->present);
 }

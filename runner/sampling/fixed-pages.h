@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "runner/sampling/data-pages.h"
+#include "runner/sampling/process-read.h"
 
 #define FIXED_PAGES 128
 
@@ -18,12 +19,18 @@ struct fixed_pages {
 		uint32_t n_bytes; /* 0: empty */
 		uint8_t bytes[DATA_PAGE_BYTES];
 	} items[FIXED_PAGES];
+	struct process_pages present;
 };
 
-/* Copy bytes of one page at most. Returns how many, 0 when there are none to be had. */
+/*
+ * Copy bytes of one page at most. Returns how many, 0 when there are none to be had: a page that the
+ * program has not touched is left to it.
+ */
 size_t fixed_pages_read(struct fixed_pages *pages, const struct data_owner *owner, uint64_t address,
 			void *bytes, size_t n_bytes);
 
 /* Something else is in [start, end) of an image. */
 void fixed_pages_forget(struct fixed_pages *pages, uint32_t process_id, uint64_t start,
 			uint64_t end);
+
+void fixed_pages_finish(struct fixed_pages *pages);

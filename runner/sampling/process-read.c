@@ -8,6 +8,8 @@
 
 #include "common/cleanup.h"
 
+#define PAGE_BYTES 4096u
+
 /*
  * Bytes read from the start of the range, or a negative errno when not even the first page can be.
  */
@@ -58,4 +60,36 @@ size_t process_read(pid_t pid, bool *is_forbidden, uint64_t address, void *bytes
 		*is_forbidden = is_refused && is_refusal(n);
 	}
 	return n > 0 ? (size_t)n : 0;
+}
+
+static void open_pages(struct process_pages *pages, pid_t pid)
+{
+	char path[64];
+
+	process_pages_finish(pages);
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+	pages->fd = open(path, O_RDONLY | O_CLOEXEC);
+	pages->pid = pid;
+}
+
+bool process_has_page(struct process_pages *pages, pid_t pid, uint64_t address)
+{
+	const off_t offset = (off_t)(address / PAGE_BYTES * sizeof(uint64_t));
+	uint64_t entry = 0;
+
+	if (pages->pid != pid)
+		open_pages(pages, pid);
+	/* Behind an exec the file is of memory that is gone. */
+	if (pages->fd >= 0 && pread(pages->fd, &entry, sizeof(entry), offset) == 0)
+		open_pages(pages, pid);
+	return pages->fd >= 0 &&
+	       (entry || pread(pages->fd, &entry, sizeof(entry), offset) == sizeof(entry)) &&
+	       entry >> 63;
+}
+
+void process_pages_finish(struct process_pages *pages)
+{
+	if (pages->pid && pages->fd >= 0)
+		close(pages->fd);
+	*pages = (struct process_pages){ 0 };
 }

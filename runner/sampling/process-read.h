@@ -11,6 +11,18 @@
  */
 enum process_read_wish { READ_NEEDED, READ_WANTED };
 
+/* Which pages of a process have a page frame: reading another one would be its first fault. */
+struct process_pages {
+	int fd; /* of pid; else 0 */
+	pid_t pid; /* 0: none */
+};
+
+/* Whether the page around an address is there. False too where the kernel does not say. */
+bool process_has_page(struct process_pages *pages, pid_t pid, uint64_t address);
+
+/* All zero is right. */
+void process_pages_finish(struct process_pages *pages);
+
 /*
  * Returns the bytes read from address on, 0 when none can be. *is_forbidden is the process's:
  * whether the kernel lets us not read its memory at all, and may log each attempt; it is set when
