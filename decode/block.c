@@ -50,10 +50,11 @@ static bool goes_on(const struct instruction *instruction)
 
 /*
  * Whether the code before ip goes on to it. nops between an end and a begin that is aligned are
- * padding, which nothing runs through; a call right before such a begin does not return.
+ * padding, which nothing runs through; so are they behind code that may go on, where no branch
+ * leads to the begin: it is no loop's, but that of a function which is called through a pointer.
  */
 static bool is_line(const struct block_code *code, const struct decode_sample *sample,
-		    const struct behind_entry *entry)
+		    const struct behind_entry *entry, const struct ways *ways)
 {
 	uint64_t address = sample->ip;
 	bool is_begin = sample->ip % FUNCTION_ALIGN == 0;
@@ -65,7 +66,9 @@ static bool is_line(const struct block_code *code, const struct decode_sample *s
 			return false;
 		if (instruction->execute != decode_execute_nop)
 			return goes_on(instruction) &&
-			       !(is_begin && instruction->execute == decode_execute_call);
+			       !(is_begin && i > 0 &&
+				 (ways->n_jumps == 0 ||
+				  instruction->execute == decode_execute_call));
 	}
 	return entry->n > 0 && !is_begin;
 }
@@ -171,7 +174,7 @@ static void fill_entry(const struct block_code *code, const struct decode_sample
 	decode_targets_find(code->targets, code->memory, sample, ways, entry->n + 1);
 	while (entry->n_line < entry->n && is_free(&ways[entry->n_line]))
 		entry->n_line++;
-	if (is_line(code, sample, entry))
+	if (is_line(code, sample, entry, &ways[0]))
 		entry->n_if_line = 1;
 	while (entry->n_if_line && entry->n_if_line < entry->n && is_free(&ways[entry->n_if_line]))
 		entry->n_if_line++;

@@ -38,6 +38,10 @@ PROGRAM(join, "je 1f\nmov rcx, [rdi+8]\n1:", "mov eax, ecx\nsyscall");
 PROGRAM(jumped, "1: ret\nret", "mov eax, ecx\nsyscall\nmov [rsi], eax\njmp jumped_ip");
 PROGRAM(returned, "ret\ncall 9f", "mov eax, ecx\nsyscall\n9: ret");
 PROGRAM(called, "ret\nnop\n.balign 16, 0x90", "mov eax, ecx\nsyscall\ncall called_ip");
+/* Padding behind code that may go on: the begin is a function's, whose calls are not seen. */
+PROGRAM(padded, "ret\ncmp rdx, rcx\njb 9f\n.balign 16, 0x90", "mov eax, ecx\nsyscall\n9: ud2");
+/* The call returns, though what is behind it is aligned: a branch leads there, too. */
+PROGRAM(aligned_join, "ret\nje 1f\ncall 9f\n1:", "mov eax, ecx\nsyscall\n9: ret");
 PROGRAM(gathered,
 	"ret\n1: vmovdqu ymm1, [rsi]\nvpcmpeqd ymm2, ymm2, ymm2\nvpgatherdd ymm0, [rdi+ymm1*4], ymm2",
 	"dec rdx\njnz 1b\nsyscall");
@@ -245,6 +249,22 @@ START_TEST(at_the_begin_of_a_function_the_stack_tells_its_call)
 }
 END_TEST
 
+START_TEST(an_aligned_begin_may_be_come_to_from_elsewhere)
+{
+	RUN(padded);
+	ck_assert_uint_eq(sample.ip % 16, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
+}
+END_TEST
+
+START_TEST(a_call_returns_to_an_address_that_is_aligned)
+{
+	RUN(aligned_join);
+	ck_assert_uint_eq(sample.ip % 16, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
+}
+END_TEST
+
 START_TEST(a_repeated_instruction_waits_for_itself)
 {
 	sample.regs[DECODE_CX] = 5;
@@ -337,6 +357,8 @@ static Suite *make_suite(void)
 	tcase_add_test(tcase, behind_a_return_only_the_jump_leads_on);
 	tcase_add_test(tcase, behind_a_call_the_return_was_last);
 	tcase_add_test(tcase, at_the_begin_of_a_function_the_stack_tells_its_call);
+	tcase_add_test(tcase, an_aligned_begin_may_be_come_to_from_elsewhere);
+	tcase_add_test(tcase, a_call_returns_to_an_address_that_is_aligned);
 	tcase_add_test(tcase, a_repeated_instruction_waits_for_itself);
 	tcase_add_loop_test(tcase, estimators_are_a_list_of_names, 0,
 			    sizeof(lists) / sizeof(lists[0]));
