@@ -23,8 +23,8 @@ struct fixed_pages {
 };
 
 /*
- * Copy bytes of one page at most. Returns how many, 0 when there are none to be had: a page that the
- * program has not touched is left to it.
+ * Copy bytes of one page at most. Returns how many, 0 when there are none to be had: a page that
+ * the program has not touched is left to it.
  */
 size_t fixed_pages_read(struct fixed_pages *pages, const struct data_owner *owner, uint64_t address,
 			void *bytes, size_t n_bytes);
