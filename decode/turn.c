@@ -14,6 +14,7 @@
 
 #define FRAME_BYTES 4096u
 
+#define MAX_SURE  32u /* instructions of a way without goal: what is further back gives little */
 #define MAX_CALLS 4u /* that a way goes back into, one in another */
 
 /* The way back from ip to one of the two addresses that the branch goes to. */
@@ -81,8 +82,8 @@ static bool take(struct search *search, uint64_t address, unsigned length)
 	struct turn_entry *entry = search->entry;
 
 	if (!instruction || instruction->bytes == 0 || (length && instruction->bytes != length) ||
-	    entry->n == DECODE_MAX_TURN || !is_near(search, address) ||
-	    !move_stack_back(search, instruction))
+	    entry->n == (search->goals[0] ? DECODE_MAX_TURN : MAX_SURE) ||
+	    !is_near(search, address) || !move_stack_back(search, instruction))
 		return false;
 	entry->offsets[entry->n++] = (int32_t)(address - search->ip);
 	search->sample.ip = address;
@@ -305,6 +306,16 @@ bool decode_turn_reads_hidden(const struct decode_sample *sample,
 	for (uint32_t i = 0; i < n; i++)
 		if (accesses[i].is_read && is_on_stack(sample, &accesses[i]) &&
 		    accesses[i].address - sample->regs[DECODE_SP] >= sample->stack_bytes)
+			return true;
+	return false;
+}
+
+bool decode_turn_reads_below(const struct decode_sample *sample,
+			     const struct decode_access *accesses, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (accesses[i].is_read && decode_state_has_address(accesses[i].state) &&
+		    sample->regs[DECODE_SP] - accesses[i].address - 1 < STACK_BELOW)
 			return true;
 	return false;
 }

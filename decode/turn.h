@@ -55,6 +55,10 @@ const struct turn_entry *decode_turn_way(const struct block_code *code, struct t
 bool decode_turn_reads_hidden(const struct decode_sample *sample,
 			      const struct decode_access *accesses, uint32_t n);
 
+/* Whether any reads below the stack pointer. */
+bool decode_turn_reads_below(const struct decode_sample *sample,
+			     const struct decode_access *accesses, uint32_t n);
+
 /* Whether any reads variables of a function that addresses them by its frame pointer. */
 bool decode_turn_uses_frame(const struct decode_sample *sample,
 			    const struct decode_access *accesses, uint32_t n);

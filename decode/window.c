@@ -492,7 +492,9 @@ static bool look_past(struct decoder *decoder, const struct decode_sample *sampl
 	const struct block_code code = code_of(decoder);
 
 	if ((window->end == DECODE_END_LOOP && !is_open(window)) ||
-	    !decode_turn_reads_hidden(sample, window->accesses, window->n_accesses))
+	    !(decode_turn_reads_below(sample, window->accesses, window->n_accesses) ||
+	      (decode_turn_uses_frame(sample, window->accesses, window->n_accesses) &&
+	       decode_turn_reads_hidden(sample, window->accesses, window->n_accesses))))
 		return false;
 	const struct slots *slots = decode_slots_find(&decoder->slots, &code, sample);
 	const struct turn_entry *way = decode_turn_way(&code, &decoder->turns, sample);
