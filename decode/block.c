@@ -64,6 +64,8 @@ static bool is_line(const struct block_code *code, const struct decode_sample *s
 		const struct instruction *instruction = code->find(code->user, sample, address);
 		if (!instruction || instruction->bytes != entry->lengths[i])
 			return false;
+		if (instruction->execute == decode_execute_nop && !is_free(&ways[i + 1]))
+			return true; /* it is no padding: something leads there */
 		if (instruction->execute != decode_execute_nop)
 			return goes_on(instruction) &&
 			       !(is_begin && i > 0 &&

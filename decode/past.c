@@ -236,6 +236,24 @@ static bool run_step(struct solver *solver, struct machine *machine, unsigned i)
 	return true;
 }
 
+/* Slots that were so before the way began: else they are what the way itself stores. */
+static void take_slots(const struct solver *solver, bool has_calls, struct machine *machine)
+{
+	struct slots before = { .n = 0 };
+
+	for (unsigned i = 0; i < solver->slots->n && !has_calls; i++) {
+		const struct slot *slot = &solver->slots->slots[i];
+		bool is_stored = false;
+
+		for (unsigned k = 0; k < solver->n; k++)
+			is_stored = is_stored ||
+				    decode_slots_is_stored(slot, &solver->steps[k].instruction);
+		if (!is_stored)
+			before.slots[before.n++] = *slot;
+	}
+	decode_slots_take(&before, machine);
+}
+
 static bool go_forward(struct solver *solver, bool has_calls, struct machine *machine)
 {
 	struct past *past = solver->past;
@@ -244,8 +262,7 @@ static bool go_forward(struct solver *solver, bool has_calls, struct machine *ma
 	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++)
 		machine->regs[reg] = value_unknown();
 	machine->is_data_lost = true;
-	if (!has_calls) /* else the words were other functions' before */
-		decode_slots_take(solver->slots, machine);
+	take_slots(solver, has_calls, machine);
 	for (unsigned i = 0; i < solver->n_first; i++)
 		decode_machine_store(machine, solver->first[i].address,
 				     (unsigned)__builtin_popcountll(solver->first[i].value.known) /

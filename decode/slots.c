@@ -198,6 +198,11 @@ static bool holds(const struct block_code *code, const struct decode_sample *sam
 	return !search.is_open && (!may_change || is_private(code, sample, slot));
 }
 
+bool decode_slots_is_stored(const struct slot *slot, const struct instruction *instruction)
+{
+	return find_effect(instruction, slot) == CHANGES_IT;
+}
+
 static bool has(const struct slots *slots, const struct slot *slot)
 {
 	for (unsigned i = 0; i < slots->n; i++)

@@ -40,6 +40,9 @@ struct slots_cache {
 const struct slots *decode_slots_find(struct slots_cache *cache, const struct block_code *code,
 				      const struct decode_sample *sample);
 
+/* Whether an instruction changes what the slot has or equals, the store that made it so too. */
+bool decode_slots_is_stored(const struct slot *slot, const struct instruction *instruction);
+
 /* Store them into a machine that holds the sample's registers. */
 void decode_slots_take(const struct slots *slots, struct machine *machine);
 

@@ -182,36 +182,53 @@ static bool go_back(struct search *search, const struct behind_entry *way)
 
 static bool walk(struct search *search);
 
-/* One of two ways, on a copy of what is found. */
+/* One of two ways, on a copy of what is found; and where it ends. */
 static bool try_way(struct search *search, const struct behind_entry *way, bool is_line,
-		    struct turn_entry *ret_found)
+		    struct turn_entry *ret_found, uint64_t *ret_end)
 {
 	struct search trying = *search;
 
 	*ret_found = *search->entry;
 	trying.entry = ret_found;
-	return (is_line ? take_line(&trying, way, way->n_if_line)
-			: take(&trying, way->source, 0)) &&
-	       walk(&trying);
+	bool is_found = (is_line ? take_line(&trying, way, way->n_if_line)
+				 : take(&trying, way->source, 0)) &&
+			walk(&trying);
+	*ret_end = trying.sample.ip;
+	return is_found;
+}
+
+/* Whether an address lies among those of the way. */
+static bool is_within(const struct search *search, const struct turn_entry *way, uint64_t address)
+{
+	int64_t offset = (int64_t)(address - search->ip), first = 0, last = 0;
+
+	for (unsigned i = 0; i < way->n; i++) {
+		first = way->offsets[i] < first ? way->offsets[i] : first;
+		last = way->offsets[i] > last ? way->offsets[i] : last;
+	}
+	return offset >= first && offset <= last;
 }
 
 /*
  * Of a line and a branch one belongs to the loop, and the other one enters it. Where both come from
- * the goal they are two ways through the loop, and which one it was is not known.
+ * the goal they are two ways through the loop, and which one it was is not known; neither where one
+ * is lost within it.
  */
 static bool choose(struct search *search, const struct behind_entry *way)
 {
 	struct turn_entry by_line, by_branch;
+	uint64_t line_end, branch_end;
 
 	if (search->has_chosen || way->way != BEHIND_EITHER || !search->goals[0])
 		return false;
 	search->has_chosen = true;
 	search->entry->n_sure = search->entry->n;
-	bool is_line = try_way(search, way, true, &by_line);
-	bool is_branch = try_way(search, way, false, &by_branch);
-	if (is_line != is_branch)
-		*search->entry = is_line ? by_line : by_branch;
-	return is_line != is_branch;
+	bool is_line = try_way(search, way, true, &by_line, &line_end);
+	bool is_branch = try_way(search, way, false, &by_branch, &branch_end);
+	if (is_line == is_branch)
+		return false;
+	*search->entry = is_line ? by_line : by_branch;
+	return !is_within(search, search->entry, is_line ? branch_end : line_end);
 }
 
 static bool walk(struct search *search)
