@@ -5,7 +5,7 @@
 
 #include "common/array.h"
 
-#define MAX_BUCKETS 65536
+#define MAX_BUCKETS (1 << 20) /* 4 MiB, of which few pages are at work at a time */
 
 int end_queue_init(struct end_queue *queue, int64_t end_ns)
 {
