@@ -126,7 +126,7 @@ static void write_stack(struct walk *walk, int64_t stack_id)
 	for (int depth = 0; stack_id != 0 && !walk->is_cut && depth < MAX_DEPTH; depth++)
 		stack_id = write_row(walk, stack_id);
 	if (walk->is_cut)
-		fputs(" < ...", walk->out);
+		fputs(" < \u2026", walk->out);
 }
 
 static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **args)

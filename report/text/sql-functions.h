@@ -11,7 +11,7 @@ int report_functions_add(sqlite3 *db);
  * Add the SQL function stack_text(stack_id [, n_frames]) to a database handle: a call stack on one
  * line, innermost first, "build_table table.c:88 < main app.c:21". Frames inside the C++ runtime's
  * operator new are left out at the inner end, where they say nothing about the program. n_frames
- * (default 3) bounds the frames shown; a longer stack ends in "< ...", one that could not be
+ * (default 3) bounds the frames shown; a longer stack ends in "< …", one that could not be
  * followed in its reason, "(no frame pointer)". Inlined functions count as frames.
  * Returns an SQLite code.
  */

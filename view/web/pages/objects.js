@@ -30,7 +30,7 @@ const bytesColumn = (key, title, help) =>
 const countColumn = (key, title, help) =>
 	numberColumn(key, title, (row) => (isKnown(row[key]) ? count(row[key]) : "-"), { help });
 
-/* "f a.c:1 < g a.c:2 < ...": what allocated, and below it who called that. */
+/* "f a.c:1 < g a.c:2 < …": what allocated, and below it who called that. */
 function nameCell(row, app) {
 	const unnamed = row.function || row.file ? place(row) : `${row.owner}, not known which`;
 	const [inner, ...callers] = String(row.name || unnamed).split(" < ");
