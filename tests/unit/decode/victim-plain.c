@@ -360,7 +360,8 @@ static void pointers(void)
 
 /*
  * is_loop: shares are those of the accesses. They are 2 to 4 points off where a loop has an `if`
- * that nothing known decides (compares, sorts, walks): docs/accuracy.md. There only addresses are compared.
+ * that nothing known decides (compares, sorts, walks): docs/accuracy.md. There only addresses are
+ * compared.
  */
 const struct victim plain_victims[] = {
 	{ "sums", sums, 1, 0, 0 },
