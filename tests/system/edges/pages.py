@@ -130,7 +130,8 @@ def pages_of_a_file_and_locked_ones_are_told(edge):
     edge.that(file_bytes == 16 * MIB, f"{file_bytes} bytes of the file")
     locked = traced.one("SELECT sum(resident) FROM page_part WHERE snapshot_id = ? AND kind ="
                         " 'heap'", snapshot["id"])
-    edge.that(locked >= 16 * MIB, f"{locked} bytes of blocks")
+    # Where so much may not be locked pages are touched: not the last one, with 16 bytes.
+    edge.that(locked >= 16 * MIB - 16, f"{locked} bytes of blocks")
 
 
 @case

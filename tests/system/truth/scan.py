@@ -26,8 +26,9 @@ def main():
             "SELECT (address - ?) / ?, sum(share * weight), max(size) FROM touch"
             " JOIN sample ON sample.id = sample_id JOIN source ON source.id = source_id AND name = "
             "'clock'"
-            " WHERE role = 1 AND address >= ? AND address < ? GROUP BY 1", address, part, address,
-            address + size)
+            # The memset before is a write.
+            " WHERE role = 1 AND NOT is_write AND address >= ? AND address < ? GROUP BY 1",
+            address, part, address, address + size)
         shares = {where: time / total for where, time, _ in rows}
         print("%.3f of the time: %.3f, in quarters %s" %
               (true, sum(shares.values()), ["%.3f" % shares.get(i, 0) for i in range(PARTS)]))
