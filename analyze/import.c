@@ -110,7 +110,7 @@ static int apply_moment(struct import *import)
 					  import->now_ns);
 		break;
 	case IMPORT_MAP:
-		moment->mapping.birth_ns = import->now_ns;
+		moment->mapping.allocated_ns = import->now_ns;
 		r = memory_map_before(import->memory, moment->process, &moment->mapping);
 		break;
 	case IMPORT_UNLOAD:

@@ -7,7 +7,7 @@
  * (tasks.h, modules.h, stacks.h, samples.h) are told of everything in this order:
  *
  *	records, nodes, perf frames	as read from the file, ahead of time
- *	stacks_row()			in time order, for every birth
+ *	stacks_row()			in time order, for every allocation
  *	samples_advance(T)		before an event stamped at T is applied
  *	samples_event()			after it was applied
  *	*_write(), samples_finish()	after the last event

@@ -82,7 +82,7 @@ class Bench:
 
     def check(self, name, truth):
         counted = subprocess.run([self.memsight, "query", "--format", "csv", self.path(name),
-                                  "SELECT count(*), sum(death_ns IS NULL) FROM allocation"],
+                                  "SELECT count(*), sum(freed_ns IS NULL) FROM allocation"],
                                  check=True, capture_output=True, text=True).stdout.splitlines()[1]
         if counted != f"{truth['heap']['births']},{truth['heap']['live_blocks']}":
             sys.exit(f"bench-analyze: {name} has {counted}, which is not the truth")

@@ -17,7 +17,7 @@ N_THREADS = 4
 
 
 def write_logs(folder, n_events):
-    """Births and frees in each thread, 10,000 blocks live, stacks of 4 frames."""
+    """Allocations and frees in each thread, 10,000 blocks live, stacks of 4 frames."""
     rng = random.Random(1)
     stacks = ["".join(",%d+%x" % (rng.randrange(1, 9), rng.randrange(1 << 20)) for _ in range(4))
               for _ in range(1000)]

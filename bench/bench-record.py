@@ -54,7 +54,7 @@ class Memsight:
         """The events of the trace, by the database, against those that the program made."""
         events = self.measure(churn, folder)[2]
         trace = os.path.join(folder, "bench.mst")
-        sql = ("SELECT sum(1) + sum(death = 1), (SELECT coalesce(sum(count), 0) FROM loss)"
+        sql = ("SELECT sum(1) + sum(end_kind = 1), (SELECT coalesce(sum(count), 0) FROM loss)"
                " FROM allocation WHERE size BETWEEN 16 AND 528")
         out = run([self.memsight, "query", "--format", "csv", trace, sql])[2]
         found, lost = (int(x) for x in out.splitlines()[1].split(","))

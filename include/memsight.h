@@ -126,7 +126,7 @@ inline void memsight_name(const void *object, const char *name)
 #endif
 
 /*
- * Record nothing until memsight_resume(), in all threads: no births of blocks and mappings, no
+ * Record nothing until memsight_resume(), in all threads: no allocations of blocks and mappings, no
  * samples, no page faults. Frees are recorded all the same, and so are regions, marks and names.
  * Pauses nest: each wants its resume; a resume without a pause does nothing. A forked child
  * inherits the pause, another program (exec) does not.

@@ -7,7 +7,7 @@ const char report_totals_sql[] =
 	" WHEN name = 'faults' THEN " REPORT_SQL_FAULTS("value")
 	" WHEN name IN ('allocations', 'bytes', 'frees', 'live_blocks', 'live_bytes',"
 	" 'peak_bytes', 'peak_ns', 'reallocations',"
-	"  'temporary', 'heap_accesses', 'accesses_before_birth', 'accesses_after_death')"
+	"  'temporary', 'heap_accesses', 'accesses_before_allocation', 'accesses_after_free')"
 	" THEN " REPORT_SQL_BLOCKS("value") " ELSE value END AS value"
 	" FROM total WHERE run_id = :run ORDER BY name LIMIT :limit";
 
@@ -123,8 +123,8 @@ const char report_losses_hints_sql[] =
 	" and samples do not fit', near, near + found) FROM (SELECT coalesce(sum(value) FILTER"
 	" (WHERE name LIKE 'accesses_%'), 0) AS near, coalesce(sum(value) FILTER (WHERE name ="
 	" 'heap_accesses'), 0) AS found FROM total WHERE run_id = :run AND name IN"
-	" ('heap_accesses', 'accesses_before_birth', 'accesses_after_death')) WHERE near >= 10 AND"
-	" near * 1000 > near + found";
+	" ('heap_accesses', 'accesses_before_allocation', 'accesses_after_free'))"
+	" WHERE near >= 10 AND near * 1000 > near + found";
 /* clang-format on */
 
 /* Sizes, then lifetimes; from and below are bytes, or ns. */
@@ -222,7 +222,7 @@ const char report_mappings_sql[] =
 	"  count(CASE WHEN name = 'mprotect' THEN 1 END) AS protections"
 	"  FROM mapping_event JOIN call ON call.id = call WHERE run_id = :run GROUP BY mapping_id),"
 	" named AS ("
-	"  SELECT kind, seen, mapping.id, size, death_ns, previous_mapping_id,"
+	"  SELECT kind, seen, mapping.id, size, freed_ns, previous_mapping_id,"
 	"  CASE seen WHEN 1 THEN 'before the trace' WHEN 2 THEN 'a library for itself'"
 	"  ELSE call.name || CASE WHEN is_nested THEN ' of an allocator' ELSE '' END END AS maker,"
 	"  CASE WHEN path <> '' THEN path WHEN stack_id IS NOT NULL THEN stack_text(stack_id, 4)"
@@ -231,7 +231,7 @@ const char report_mappings_sql[] =
 	"  LEFT JOIN call ON call.id = call WHERE run_id = :run)"
 	" SELECT kind, maker AS \"made by\", count(*) AS maps,"
 	"  sum(CASE WHEN previous_mapping_id IS NULL THEN size ELSE 0 END) AS mapped,"
-	"  sum(CASE WHEN death_ns IS NULL THEN size ELSE 0 END) AS \"at the end\","
+	"  sum(CASE WHEN freed_ns IS NULL THEN size ELSE 0 END) AS \"at the end\","
 	"  sum(advised) AS advised, sum(locked) AS locked,"
 	"  nullif(sum(coalesce(protections, 0)), 0) AS \"mprotect\", place AS \"what, or where\""
 	" FROM named LEFT JOIN change ON change.mapping_id = named.id"

@@ -234,22 +234,23 @@ CREATE TABLE stack (
 
 -- One row per block of the heap. *Which blocks lived longest?*
 CREATE TABLE allocation (
-    id                     INTEGER PRIMARY KEY, -- number of the allocation: in order of `birth_ns`
+    id                     INTEGER PRIMARY KEY, -- number of the allocation: in order of
+                                               -- `allocated_ns`
     run_id                 INTEGER NOT NULL,  -- `run.id`
     process_id             INTEGER NOT NULL,  -- `process.id`
     thread_id              INTEGER NOT NULL,  -- `thread.id`: that allocated
     address                INTEGER NOT NULL,  -- [address] first byte of the block
     size                   INTEGER NOT NULL,  -- [bytes] asked for
-    birth_ns               INTEGER NOT NULL,  -- [ns] when the call that made it returned
-    death_ns               INTEGER,           -- [ns] when it was given back; NULL: not before its
+    allocated_ns           INTEGER NOT NULL,  -- [ns] when the call that made it returned
+    freed_ns               INTEGER,           -- [ns] when it was given back; NULL: not before its
                                               -- process or the trace ended
-    death_thread_id        INTEGER,           -- `thread.id`: who gave it back
+    freed_thread_id        INTEGER,           -- `thread.id`: who gave it back
     stack_id               INTEGER,           -- `stack.id`: who asked for it; NULL: not recorded
     call                   INTEGER NOT NULL,  -- `call.id`: the function that made it
-    death                  INTEGER NOT NULL,  -- 0 alive at the end, 1 freed, 2 realloc, 3 missed
+    end_kind               INTEGER NOT NULL,  -- 0 alive at the end, 1 freed, 2 realloc, 3 missed
                                               -- free, 4 process ended by exec
     previous_allocation_id INTEGER,           -- the block that realloc turned into this one
-    death_call             INTEGER,           -- `call.id`: the function that gave it back; NULL:
+    free_call              INTEGER,           -- `call.id`: the function that gave it back; NULL:
                                               -- none did
     kind                   INTEGER            -- `heap_kind.id`; NULL: libc's heap
 );
@@ -262,8 +263,8 @@ CREATE TABLE mapping (
     thread_id           INTEGER,           -- `thread.id` that mapped it; NULL: not known
     address             INTEGER NOT NULL,  -- [address] first byte
     size                INTEGER NOT NULL,  -- [bytes] whole pages
-    birth_ns            INTEGER NOT NULL,  -- [ns] when it was made
-    death_ns            INTEGER,           -- [ns] when it was unmapped; NULL: not seen
+    allocated_ns        INTEGER NOT NULL,  -- [ns] when it was made
+    freed_ns            INTEGER,           -- [ns] when it was unmapped; NULL: not seen
     stack_id            INTEGER,           -- `stack.id`: who asked for it; NULL: not recorded
     call                INTEGER,           -- `call.id`; NULL: it was there before the trace
     prot                INTEGER NOT NULL,  -- PROT_*
@@ -326,7 +327,7 @@ CREATE TABLE heap_range (
     start      INTEGER NOT NULL,  -- [address] address
     size       INTEGER NOT NULL,  -- [bytes] bytes of addresses; what of it is used, memory lies
                                   -- behind
-    birth_ns   INTEGER NOT NULL   -- [ns] from when on
+    allocated_ns INTEGER NOT NULL  -- [ns] from when on
 );
 
 -- ## Accesses
@@ -603,7 +604,7 @@ CREATE TABLE site (
     peak_bytes       INTEGER NOT NULL,  -- [bytes] the most that was live at once, all processes
     peak_ns          INTEGER NOT NULL,  -- [ns] when that was
     first_ns         INTEGER NOT NULL,  -- [ns] first allocation
-    last_ns          INTEGER NOT NULL,  -- [ns] last death, or the run's end
+    last_ns          INTEGER NOT NULL,  -- [ns] last free, or the run's end
     n_temporary      INTEGER NOT NULL,  -- [blocks] freed by the next event of the same thread
     byte_seconds     REAL NOT NULL,     -- [bytes x s] sum over blocks of size x lifetime in s
     n_samples        REAL NOT NULL,     -- [samples] clock: sum of shares
@@ -1002,7 +1003,7 @@ CREATE TABLE picture_part (
     is_blocks   INTEGER NOT NULL,  -- [0 or 1] 0: touches
     n           INTEGER NOT NULL,  -- [rows] how many
     from_ns     INTEGER NOT NULL,  -- [ns] the first touch or allocation
-    to_ns       INTEGER NOT NULL,  -- [ns] the last touch or death
+    to_ns       INTEGER NOT NULL,  -- [ns] the last touch or free
     low         INTEGER NOT NULL,  -- [address] the lowest byte
     high        INTEGER NOT NULL,  -- [address] the highest byte
     max_size    INTEGER NOT NULL,  -- [bytes] the largest block

@@ -16,14 +16,14 @@ DROP VIEW IF EXISTS not_freed;
 CREATE VIEW not_freed AS -- blocks that nobody gave back, biggest first
 SELECT allocation.*, stack_line.function, stack_line.file, stack_line.line
 FROM allocation LEFT JOIN stack_line USING (stack_id)
-WHERE allocation.death_ns IS NULL ORDER BY size DESC;
+WHERE allocation.freed_ns IS NULL ORDER BY size DESC;
 
 DROP VIEW IF EXISTS mismatched_free;
 CREATE VIEW mismatched_free AS -- blocks given back by another family than the one that made them
 SELECT allocation.*, born.name AS born_by, died.name AS freed_by
 FROM allocation JOIN call AS born ON born.id = allocation.call
-JOIN call AS died ON died.id = allocation.death_call
-WHERE death = 1
+JOIN call AS died ON died.id = allocation.free_call
+WHERE end_kind = 1
 AND CASE WHEN born.name GLOB 'operator new[[][]]*' THEN 'array'
          WHEN born.name GLOB 'operator new*' THEN 'single'
     ELSE 'malloc' END
@@ -57,8 +57,8 @@ FROM run ORDER BY detail, repetition, id;
 
 DROP VIEW IF EXISTS allocs;
 CREATE VIEW allocs AS
-SELECT allocation.id, allocation.run_id, birth_ns - run.first_event_ns AS from_ns,
-       death_ns - run.first_event_ns AS to_ns, address AS base, size
+SELECT allocation.id, allocation.run_id, allocated_ns - run.first_event_ns AS from_ns,
+       freed_ns - run.first_event_ns AS to_ns, address AS base, size
 FROM allocation JOIN run ON run.id = allocation.run_id;
 
 DROP VIEW IF EXISTS access;

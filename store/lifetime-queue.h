@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Blocks of a run in the order of what happens to them: births come in the order of time, and ends
- * wait in a heap for theirs, so its memory grows with the blocks that are live. What ends at a
- * moment ends before what is born.
+ * Blocks of a run in the order of what happens to them: allocations come in the order of time,
+ * and ends wait in a heap for theirs, so its memory grows with the blocks that are live. What
+ * ends at a moment ends before what is born.
  */
 #include <stdint.h>
 
@@ -26,7 +26,7 @@ uint64_t sweep_time(const struct sweep *sweep, int64_t time_ns);
 int sweep_push(struct sweep *sweep, const struct sweep_end *end);
 
 /*
- * Visit all ends up to a time, that of the next birth; UINT64_MAX: all. 0, -ENOMEM or the visitor's
- * errno.
+ * Visit all ends up to a time, that of the next allocation; UINT64_MAX: all. 0, -ENOMEM or the
+ * visitor's errno.
  */
 int sweep_until(struct sweep *sweep, uint64_t time);

@@ -23,8 +23,8 @@ enum {
 	BLOCK_PROCESS,
 	BLOCK_ADDRESS,
 	BLOCK_SIZE,
-	BLOCK_BIRTH,
-	BLOCK_DEATH,
+	BLOCK_ALLOCATED,
+	BLOCK_FREED,
 	BLOCK_STACK,
 	BLOCK_THREAD,
 	BLOCK_KILLER,
@@ -37,8 +37,8 @@ static struct picture_row_block block_of(const int64_t *const *columns, uint32_t
 		.process_id = columns[BLOCK_PROCESS][i],
 		.address = (uint64_t)columns[BLOCK_ADDRESS][i],
 		.size = columns[BLOCK_SIZE][i],
-		.birth_ns = columns[BLOCK_BIRTH][i],
-		.death_ns = or_else(columns[BLOCK_DEATH][i], INT64_MAX),
+		.allocated_ns = columns[BLOCK_ALLOCATED][i],
+		.freed_ns = or_else(columns[BLOCK_FREED][i], INT64_MAX),
 		.stack_id = or_else(columns[BLOCK_STACK][i], 0),
 		.thread_id = columns[BLOCK_THREAD][i],
 		.killer_id = columns[BLOCK_KILLER][i],
@@ -50,8 +50,8 @@ int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, 
 	auto_scan struct scan *scan = NULL;
 	const struct scan_query query = {
 		"allocation",
-		"id, process_id, address, size, birth_ns, death_ns, stack_id, thread_id,"
-		" death_thread_id",
+		"id, process_id, address, size, allocated_ns, freed_ns, stack_id, thread_id,"
+		" freed_thread_id",
 		run_id,
 	};
 	const struct scan_rows *rows;

@@ -11,8 +11,8 @@ struct picture_row_block {
 	int64_t process_id;
 	uint64_t address;
 	int64_t size;
-	int64_t birth_ns;
-	int64_t death_ns; /* INT64_MAX: not freed */
+	int64_t allocated_ns;
+	int64_t freed_ns; /* INT64_MAX: not freed */
 	int64_t stack_id; /* 0: none */
 	int64_t thread_id;
 	int64_t killer_id; /* thread that freed it; INT64_MIN: nobody */

@@ -148,8 +148,8 @@ static bool enter_control(struct ta_hook *hook, const uintptr_t *frame)
 }
 
 /*
- * The records lie inside the pause: so of each thread at most one birth, which was under way, is
- * stamped between them. analyze relies on it when the record of the end was lost.
+ * The records lie inside the pause: so of each thread at most one allocation, which was under way,
+ * is stamped between them. analyze relies on it when the record of the end was lost.
  */
 TA_EXPORT void memsight_1_pause(void)
 {

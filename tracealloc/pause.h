@@ -7,8 +7,8 @@
  *
  * Most blocks that are freed during a pause were born in it. Each thread keeps the last ones that
  * it got while the whole image was paused in a small table, so that their free needs no record:
- * during such a pause no birth is recorded, so an address in the table cannot belong to a recorded
- * block.
+ * during such a pause no allocation is recorded, so an address in the table cannot belong to a
+ * recorded block.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -50,7 +50,7 @@ struct clock_range {
 	uint64_t start;
 	uint64_t end;
 	uint64_t time_ns; /* of its begin, in the clock of whoever tells it */
-	uint64_t death_ns; /* of a block; 0: not freed */
+	uint64_t freed_ns; /* of a block; 0: not freed */
 	bool is_shared; /* another one lies there at another time: it says nothing */
 	bool is_clean; /* of a block: nobody touched its inner pages before time_ns */
 };

@@ -214,8 +214,8 @@ static int make_room(struct stream *stream)
 }
 
 /*
- * An event goes to the end of its thread's queue, but before births that it came before: a signal
- * handler's events between the two halves of a realloc were reserved behind it.
+ * An event goes to the end of its thread's queue, but before allocations that it came before: a
+ * signal handler's events between the two halves of a realloc were reserved behind it.
  */
 static int append(struct stream *stream, const struct merge_event *event)
 {
@@ -224,7 +224,7 @@ static int append(struct stream *stream, const struct merge_event *event)
 		return r;
 
 	size_t at = stream->n++;
-	while (at > stream->first && stream->events[at - 1].flags & MERGE_IS_BIRTH &&
+	while (at > stream->first && stream->events[at - 1].flags & MERGE_IS_ALLOCATION &&
 	       stream->events[at - 1].time > event->time) {
 		stream->events[at] = stream->events[at - 1];
 		at--;
@@ -235,14 +235,14 @@ static int append(struct stream *stream, const struct merge_event *event)
 
 /* An event that moves a block is two. */
 static int append_move(struct merge *merge, struct stream *stream, const struct trace_event *event,
-		       uint64_t start_ticks, struct merge_event *birth)
+		       uint64_t start_ticks, struct merge_event *allocation)
 {
 	int r = 0;
 
 	if (event->old_address && event->address)
-		birth->link = ++merge->n_links;
+		allocation->link = ++merge->n_links;
 	if (event->old_address) {
-		struct merge_event end = *birth;
+		struct merge_event end = *allocation;
 		end.flags |= MERGE_IS_END;
 		end.time = (int64_t)(event->begin_ticks - start_ticks);
 		end.address = event->old_address;
@@ -251,8 +251,8 @@ static int append_move(struct merge *merge, struct stream *stream, const struct 
 	}
 	if (r < 0 || !event->address)
 		return r;
-	birth->flags |= MERGE_IS_BIRTH;
-	return append(stream, birth);
+	allocation->flags |= MERGE_IS_ALLOCATION;
+	return append(stream, allocation);
 }
 
 static int enqueue(struct merge *merge, struct stream *stream, const struct trace_event *event,
@@ -300,21 +300,21 @@ static int decode_more(struct merge *merge, struct stream *stream)
 	return r;
 }
 
-/* Whether a frame may hold the first event, or one before it: behind births only. */
+/* Whether a frame may hold the first event, or one before it: behind allocations only. */
 static bool needs_more(const struct stream *stream)
 {
 	if (!stream->frames)
 		return false;
 	return stream->first == stream->n ||
-	       (stream->events[stream->first].flags & MERGE_IS_BIRTH &&
-		stream->events[stream->n - 1].flags & MERGE_IS_BIRTH);
+	       (stream->events[stream->first].flags & MERGE_IS_ALLOCATION &&
+		stream->events[stream->n - 1].flags & MERGE_IS_ALLOCATION);
 }
 
 /* Whether the next event of the only stream is as good as taken: most are. */
 static bool is_plain(const struct merge *merge, const struct stream *stream)
 {
 	return merge->n_waiting == 1 && stream->first < stream->n &&
-	       !(stream->events[stream->first].flags & (MERGE_IS_TAKEN | MERGE_IS_BIRTH));
+	       !(stream->events[stream->first].flags & (MERGE_IS_TAKEN | MERGE_IS_ALLOCATION));
 }
 
 /* Something was added to the stream, or its first event is gone. 0 or a negative errno. */
@@ -399,14 +399,14 @@ static bool ends(const struct merge_event *event, uint64_t address)
 
 static bool gives_birth(const struct merge_event *event, uint64_t address)
 {
-	bool is_birth = event->op == TRACE_OP_ALLOC ||
-			(event->op == TRACE_OP_REALLOC && event->flags & MERGE_IS_BIRTH);
+	bool is_allocation = event->op == TRACE_OP_ALLOC ||
+			     (event->op == TRACE_OP_REALLOC && event->flags & MERGE_IS_ALLOCATION);
 
-	return is_birth && event->address == address;
+	return is_allocation && event->address == address;
 }
 
 /*
- * The event of a stream that ends the block, before any that gives birth to it. Returns 1 with its
+ * The event of a stream that ends the block, before any that allocates it. Returns 1 with its
  * number, 0, or a negative errno.
  */
 static int find_end(struct merge *merge, struct stream *stream, const struct merge_wanted *wanted,

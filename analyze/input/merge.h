@@ -2,8 +2,8 @@
 /*
  * The events of all threads in one order: of time between threads, of the program within one.
  * An event that moves a block (realloc, mremap) is two here: the end of the old one, at the time
- * before the call, and the birth of the new one. A move of the break has the lower of the two as
- * its address, and a size. One thread.
+ * before the call, and the allocation of the new one. A move of the break has the lower of the two
+ * as its address, and a size. One thread.
  *
  * Times are ticks since the run's start, not ns: what a tick is in ns is known better and better
  * while a trace is read, and the order must not depend on it.
@@ -15,16 +15,16 @@
 #include "schemas/trace-format.h"
 
 /*
- * Two threads' stamps may differ by this much from the true order: a free that follows the birth
- * of the same address within it came before. So nothing later than this before the end of what was
- * read is given out.
+ * Two threads' stamps may differ by this much from the true order: a free that follows the
+ * allocation of the same address within it came before. So nothing later than this before
+ * the end of what was read is given out.
  */
 #define MERGE_SKEW_NS 10000
 
 /* merge_event.flags, beside TRACE_EVENT_* */
-#define MERGE_IS_END   (1u << 15) /* the old half of a realloc or mremap */
-#define MERGE_IS_BIRTH (1u << 14) /* the new half */
-#define MERGE_IS_TAKEN (1u << 13) /* given out early by merge_take_end() */
+#define MERGE_IS_END	    (1u << 15) /* the old half of a realloc or mremap */
+#define MERGE_IS_ALLOCATION (1u << 14) /* the new half */
+#define MERGE_IS_TAKEN	    (1u << 13) /* given out early by merge_take_end() */
 
 struct merge_event {
 	uint8_t op; /* enum trace_op */
@@ -78,7 +78,7 @@ int merge_take(struct merge *merge, uint32_t *ret_thread, struct merge_event *re
  */
 struct merge_wanted {
 	uint32_t process;
-	uint32_t thread; /* whose birth it is */
+	uint32_t thread; /* whose allocation it is */
 	uint64_t address;
 	int64_t time;
 };

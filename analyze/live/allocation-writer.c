@@ -16,8 +16,8 @@
 
 static const struct rows_table table = {
 	.name = "allocation",
-	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns,"
-		   " death_thread_id, stack_id, call, death, previous_allocation_id, death_call,"
+	.columns = "id, run_id, process_id, thread_id, address, size, allocated_ns, freed_ns,"
+		   " freed_thread_id, stack_id, call, end_kind, previous_allocation_id, free_call,"
 		   " kind",
 	.types = "nnnnnnniiinniii",
 };
@@ -29,14 +29,14 @@ enum column {
 	THREAD,
 	ADDRESS,
 	SIZE,
-	BIRTH_NS,
-	DEATH_NS,
-	DEATH_THREAD,
+	ALLOCATED_NS,
+	FREED_NS,
+	FREED_THREAD,
 	STACK,
 	CALL,
-	DEATH,
+	END_KIND,
 	PREVIOUS,
-	DEATH_CALL,
+	FREE_CALL,
 	KIND,
 };
 
@@ -85,13 +85,13 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	row[THREAD].integer = from->thread_row;
 	row[ADDRESS].integer = (int64_t)block->address;
 	row[SIZE].integer = (int64_t)block->size;
-	row[BIRTH_NS].integer = block->birth_ns;
-	row[DEATH_NS].integer = from->death_ns;
-	row[DEATH_THREAD].integer = from->death_thread_row;
+	row[ALLOCATED_NS].integer = block->allocated_ns;
+	row[FREED_NS].integer = from->freed_ns;
+	row[FREED_THREAD].integer = from->freed_thread_row;
 	row[STACK].integer = from->stack_id ? from->stack_id : ROWS_NULL;
 	row[CALL].integer = block->call;
-	row[DEATH].integer = from->death;
-	row[DEATH_CALL].integer = from->death_call ? from->death_call : ROWS_NULL;
+	row[END_KIND].integer = from->end_kind;
+	row[FREE_CALL].integer = from->free_call ? from->free_call : ROWS_NULL;
 	row[KIND].integer = from->kind;
 	row[PREVIOUS].integer = ROWS_NULL;
 	if (block->previous_id)
@@ -123,7 +123,7 @@ static int widen(struct block_rows *rows)
 	return 0;
 }
 
-/* Births below the new base leave the window: those that have ended are written. */
+/* Allocations below the new base leave the window: those that have ended are written. */
 static int advance(struct block_rows *rows, uint64_t base)
 {
 	for (; rows->base < base; rows->base++) {

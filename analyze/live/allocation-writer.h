@@ -23,11 +23,11 @@ struct block_row {
 	int64_t process_row;
 	int64_t thread_row;
 	int64_t stack_id; /* 0: none */
-	int64_t death_ns; /* ROWS_NULL: not freed */
-	int64_t death_thread_row; /* ROWS_NULL: nobody */
+	int64_t freed_ns; /* ROWS_NULL: not freed */
+	int64_t freed_thread_row; /* ROWS_NULL: nobody */
 	int64_t kind; /* ROWS_NULL: libc's heap */
-	uint8_t death; /* enum memory_end_kind */
-	uint8_t death_call; /* enum trace_call; 0: it did not end by a call */
+	uint8_t end_kind; /* enum memory_end_kind */
+	uint8_t free_call; /* enum trace_call; 0: it did not end by a call */
 };
 
 /* Block ids are added to first_id. Returns 0 or a negative errno. */

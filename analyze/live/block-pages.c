@@ -276,7 +276,7 @@ static struct heap_block block_of(const struct block_record *record, uint64_t ad
 	return (struct heap_block){
 		.address = address,
 		.size = record->previous_call_size >> 48,
-		.birth_ns = record->birth_ns,
+		.allocated_ns = record->allocated_ns,
 		.id = record->id_thread & MAX_ID,
 		.previous_id = record->previous_call_size & MAX_ID,
 		.thread = (uint32_t)(record->id_thread >> ID_BITS),
@@ -287,7 +287,7 @@ static struct heap_block block_of(const struct block_record *record, uint64_t ad
 
 static void write_record(struct block_record *record, const struct heap_block *block)
 {
-	record->birth_ns = block->birth_ns;
+	record->allocated_ns = block->allocated_ns;
 	record->id_thread = block->id | (uint64_t)block->thread << ID_BITS;
 	record->previous_call_size =
 		block->previous_id | (uint64_t)block->call << ID_BITS | block->size << 48;

@@ -25,7 +25,7 @@
 
 /* What is kept of a block beside its place; no bit fields: it is written at once. */
 struct block_record {
-	int64_t birth_ns;
+	int64_t allocated_ns;
 	uint64_t id_thread; /* id | thread << 40 */
 	uint64_t previous_call_size; /* previous_id | call << 40 | size << 48 */
 	uint64_t site;

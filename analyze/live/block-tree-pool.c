@@ -221,7 +221,7 @@ static int add_chunk(struct heap_pool *pool)
 	uint32_t first = (uint32_t)pool->n_chunks << HEAP_CHUNK_LOG2;
 	pool->chunks[pool->n_chunks++] = chunk;
 	for (uint32_t i = CHUNK_ITEMS; i-- > 0;) {
-		chunk[i].birth_ns = pool->free_item;
+		chunk[i].allocated_ns = pool->free_item;
 		pool->free_item = first + i;
 	}
 	return 0;
@@ -234,12 +234,12 @@ int heap_pool_item(struct heap_pool *pool, const struct heap_block *block, uint3
 
 	uint32_t index = pool->free_item;
 	struct heap_item *item = heap_pool_at(pool, index);
-	pool->free_item = (uint32_t)item->birth_ns;
+	pool->free_item = (uint32_t)item->allocated_ns;
 	if (pool->free_item != NO_ITEM) /* what is freed last is not what was used last */
 		__builtin_prefetch(heap_pool_at(pool, pool->free_item), 1);
 	*item = (struct heap_item){
 		.size = block->size,
-		.birth_ns = block->birth_ns,
+		.allocated_ns = block->allocated_ns,
 		.id = block->id,
 		.n_refs = 1,
 		.previous_id = block->previous_id,
@@ -257,6 +257,6 @@ void heap_pool_put_item(struct heap_pool *pool, uint32_t index)
 
 	if (--item->n_refs > 0)
 		return;
-	item->birth_ns = pool->free_item;
+	item->allocated_ns = pool->free_item;
 	pool->free_item = index;
 }

@@ -39,7 +39,7 @@ struct heap_inner {
 /* The part of a block that is not in the leaf; 40 bytes. */
 struct heap_item {
 	uint64_t size;
-	int64_t birth_ns;
+	int64_t allocated_ns;
 	uint64_t id : 40;
 	uint64_t n_refs : 24;
 	uint64_t previous_id : 40;
@@ -61,7 +61,7 @@ struct heap_store {
 struct heap_pool {
 	struct heap_item **chunks;
 	size_t n_chunks;
-	uint32_t free_item; /* a free item's birth_ns holds the next one */
+	uint32_t free_item; /* a free item's allocated_ns holds the next one */
 	struct heap_store leaves;
 	struct heap_store inners;
 	struct heap_store pages; /* block-pages.h */

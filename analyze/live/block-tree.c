@@ -367,7 +367,7 @@ static void block_of(const struct heap_item *item, uint64_t address, struct heap
 	*ret_block = (struct heap_block){
 		.address = address,
 		.size = item->size,
-		.birth_ns = item->birth_ns,
+		.allocated_ns = item->allocated_ns,
 		.id = item->id,
 		.previous_id = item->previous_id,
 		.thread = item->thread,

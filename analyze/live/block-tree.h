@@ -18,7 +18,7 @@
 struct heap_block {
 	uint64_t address;
 	uint64_t size;
-	int64_t birth_ns;
+	int64_t allocated_ns;
 	uint64_t id; /* number of its allocation in the run, from 1; < 2^40 */
 	uint64_t previous_id; /* of the block that realloc turned into this one; 0: none */
 	uint32_t thread; /* number of the thread that allocated */

@@ -6,7 +6,7 @@
 
 /* How a block ended. */
 struct ending {
-	enum memory_end_kind death;
+	enum memory_end_kind end_kind;
 	int64_t time_ns;
 	int64_t thread_row; /* ROWS_NULL: nobody's doing */
 	bool is_temporary;
@@ -18,9 +18,9 @@ static bool is_inherited(const struct memory_image *image, const struct heap_blo
 	return block->id <= image->first_id;
 }
 
-static bool is_freed(enum memory_end_kind death)
+static bool is_freed(enum memory_end_kind end_kind)
 {
-	return death != MEMORY_ALIVE && death != MEMORY_EXEC;
+	return end_kind != MEMORY_ALIVE && end_kind != MEMORY_EXEC;
 }
 
 static int write_row(struct memory *memory, const struct memory_image *image,
@@ -31,11 +31,11 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 		.process_row = image->row,
 		.thread_row = memory->threads[block->thread]->row,
 		.stack_id = memory->tally->sites[block->site].stack_id,
-		.death_ns = is_freed(ending->death) ? ending->time_ns : ROWS_NULL,
-		.death_thread_row = ending->thread_row,
+		.freed_ns = is_freed(ending->end_kind) ? ending->time_ns : ROWS_NULL,
+		.freed_thread_row = ending->thread_row,
 		.kind = kinds_row(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block)),
-		.death = ending->death,
-		.death_call = ending->call,
+		.end_kind = ending->end_kind,
+		.free_call = ending->call,
 	};
 
 	return block_rows_end(memory->allocations, &row);
@@ -59,34 +59,34 @@ static unsigned family_of(uint8_t call)
 static int end_block(struct memory *memory, struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
-	if (memory->keeps_freed && is_freed(ending->death) &&
+	if (memory->keeps_freed && is_freed(ending->end_kind) &&
 	    freed_pages_add(&image->freed, block->address, block->size) < 0)
 		return -ENOMEM;
 	if (image->names.n_blocks > 0 &&
 	    memory_end_names(memory, image, block->address, block->size, ending->time_ns) < 0)
 		return -ENOMEM;
 	if (is_inherited(image, block)) { /* its row is the parent's */
-		memory->tally->total.inherited_frees += is_freed(ending->death);
+		memory->tally->total.inherited_frees += is_freed(ending->end_kind);
 		return 0;
 	}
-	memory->tally->total.mismatched_frees +=
-		ending->death == MEMORY_FREED && family_of(block->call) != family_of(ending->call);
+	memory->tally->total.mismatched_frees += ending->end_kind == MEMORY_FREED &&
+						 family_of(block->call) != family_of(ending->call);
 	kinds_freed(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
-		    is_freed(ending->death));
-	tally_death(
-		memory->tally,
-		&(struct tally_end){
-			.size = block->size,
-			.birth_ns = block->birth_ns,
-			.time_ns = ending->time_ns,
-			.life_ns = is_freed(ending->death) ? ending->time_ns - block->birth_ns : -1,
-			.thread_row = memory->threads[block->thread]->row,
-			.death_thread_row = ending->thread_row,
-			.site = block->site,
-			.is_freed = is_freed(ending->death),
-			.is_left = memory->is_over,
-			.is_temporary = ending->is_temporary,
-		});
+		    is_freed(ending->end_kind));
+	tally_free(memory->tally, &(struct tally_end){
+					  .size = block->size,
+					  .allocated_ns = block->allocated_ns,
+					  .time_ns = ending->time_ns,
+					  .life_ns = is_freed(ending->end_kind)
+							     ? ending->time_ns - block->allocated_ns
+							     : -1,
+					  .thread_row = memory->threads[block->thread]->row,
+					  .freed_thread_row = ending->thread_row,
+					  .site = block->site,
+					  .is_freed = is_freed(ending->end_kind),
+					  .is_left = memory->is_over,
+					  .is_temporary = ending->is_temporary,
+				  });
 	return write_row(memory, image, block, ending);
 }
 
@@ -141,7 +141,7 @@ static int end_unseen(struct memory *memory, struct memory_image *image,
 
 	if (thread) {
 		ending = (struct ending){ end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
-					  block->birth_ns, thread->row, false, end->call };
+					  block->allocated_ns, thread->row, false, end->call };
 		memory_early_count(memory, image);
 	} else {
 		memory->tally->total.missed_frees++;
@@ -158,7 +158,7 @@ static int end_overlapped(struct memory *memory, struct memory_image *image,
 		int r = live_blocks_remove(&image->blocks, block.address, &block);
 		if (r < 0)
 			return r;
-		r = end_unseen(memory, image, &block, born->birth_ns);
+		r = end_unseen(memory, image, &block, born->allocated_ns);
 		if (r < 0)
 			return r;
 	}
@@ -217,7 +217,7 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 	struct heap_block block = {
 		.address = allocation->address,
 		.size = allocation->size,
-		.birth_ns = allocation->time_ns,
+		.allocated_ns = allocation->time_ns,
 		.id = memory->n_allocations + 1,
 		.thread = allocation->thread,
 		.call = allocation->call,
@@ -245,11 +245,12 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 	memory->n_allocations++;
 	block_rows_allocated(memory->allocations, block.id);
 	if (memory->keeps_freed)
-		alignment_birth(&memory->tally->alignment,
-				&(struct alignment_moment){ thread->image->row, block.birth_ns,
-							    block.address, block.size });
+		alignment_allocation(&memory->tally->alignment,
+				     &(struct alignment_moment){ thread->image->row,
+								 block.allocated_ns, block.address,
+								 block.size });
 	memory->tally->total.reallocations += allocation->link != 0;
-	tally_birth(memory->tally, block.site, block.size, block.birth_ns, thread->row);
+	tally_allocation(memory->tally, block.site, block.size, block.allocated_ns, thread->row);
 	kinds_allocated(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
 			block.size);
 	thread->allocated_id = block.id;
@@ -299,17 +300,17 @@ int memory_freed(struct memory *memory, const struct memory_end_of *end)
 		return r;
 	}
 	struct ending ending = {
-		.death = end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
-		.time_ns = end->time_ns > block.birth_ns ? end->time_ns : block.birth_ns,
+		.end_kind = end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
+		.time_ns = end->time_ns > block.allocated_ns ? end->time_ns : block.allocated_ns,
 		.thread_row = thread->row,
 		.is_temporary = !end->link && !end->is_early && thread->allocated_id == block.id,
 		.call = end->call,
 	};
 	remember(memory, thread, end, &block);
 	if (memory->keeps_freed)
-		alignment_death(&memory->tally->alignment,
-				&(struct alignment_moment){ thread->image->row, ending.time_ns,
-							    block.address, block.size });
+		alignment_free(&memory->tally->alignment,
+			       &(struct alignment_moment){ thread->image->row, ending.time_ns,
+							   block.address, block.size });
 	memory_early_note(thread->image, end);
 	r = memory_seen_free(memory, thread->image, &block, ending.time_ns,
 			     memory_find_move(thread, end->link));

@@ -29,7 +29,7 @@ static bool is_made(const struct memory_thread *thread, const struct mapping *ga
 	for (size_t i = 0; i < MEMORY_SEEN; i++) {
 		const struct mapping *made = &thread->made[i];
 
-		if (made->size && is_near(made->birth_ns, gap->birth_ns) &&
+		if (made->size && is_near(made->allocated_ns, gap->allocated_ns) &&
 		    made->address <= gap->address && mapping_end(made) >= mapping_end(gap))
 			return true;
 	}
@@ -144,7 +144,7 @@ static int trim_heap(struct memory *memory, struct memory_image *image, const st
 	if (old_end <= mapping_end(seen))
 		return 0;
 	return memory_remove_mappings(memory, image, mapping_end(seen), old_end - mapping_end(seen),
-				      seen->birth_ns);
+				      seen->allocated_ns);
 }
 
 /*
@@ -168,7 +168,7 @@ static int end_others(const struct mapper *mapper, const struct mapping *seen)
 				!(strcmp(seen->path, "[heap]") == 0 && !next->path[0]);
 		if (is_other)
 			r = memory_remove_mappings(mapper->memory, image, start, end - start,
-						   seen->birth_ns);
+						   seen->allocated_ns);
 		at = end;
 	}
 	return r;
@@ -283,7 +283,7 @@ int memory_seen_move(struct memory *memory, struct memory_image *image,
 		return 0;
 	mapping.address = block->address - LARGE_BLOCK_START;
 	mapping.size = (block->size + LARGE_BLOCK_START + PAGE_BYTES - 1) & -PAGE_BYTES;
-	mapping.birth_ns = block->birth_ns;
+	mapping.allocated_ns = block->allocated_ns;
 	mapping.previous_id = old->id;
 	mapping.id = memory->next_mapping++;
 	mapping.thread = block->thread;

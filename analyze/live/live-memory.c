@@ -12,8 +12,8 @@
 
 static const struct rows_table mapping_table = {
 	.name = "mapping",
-	.columns = "id, run_id, process_id, thread_id, address, size, birth_ns, death_ns, stack_id,"
-		   " call, prot, flags, path, is_nested, previous_mapping_id, seen",
+	.columns = "id, run_id, process_id, thread_id, address, size, allocated_ns, freed_ns,"
+		   " stack_id, call, prot, flags, path, is_nested, previous_mapping_id, seen",
 	.types = "nnninnniiinntnin",
 };
 

@@ -23,7 +23,7 @@
 struct db;
 struct memory;
 
-/* allocation.death */
+/* allocation.end_kind */
 enum memory_end_kind {
 	MEMORY_ALIVE,
 	MEMORY_FREED,

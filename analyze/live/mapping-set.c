@@ -58,7 +58,7 @@ static struct mapping piece_of(const struct mapping *whole, uint64_t start, uint
 
 	piece.address = start;
 	piece.size = end - start;
-	piece.birth_ns = change->now_ns;
+	piece.allocated_ns = change->now_ns;
 	piece.previous_id = whole->id;
 	piece.id = (*change->next_id)++;
 	piece.is_inherited = false;

@@ -19,7 +19,7 @@ enum mapping_seen {
 struct mapping {
 	uint64_t address;
 	uint64_t size;
-	int64_t birth_ns;
+	int64_t allocated_ns;
 	uint64_t id; /* of its row, counted from 1 within the run */
 	uint64_t previous_id; /* mremap, or what was left of a partly unmapped one; 0: none */
 	uint64_t detail; /* prot | flags << 32 */

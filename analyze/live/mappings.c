@@ -14,8 +14,8 @@ enum column {
 	THREAD,
 	ADDRESS,
 	SIZE,
-	BIRTH_NS,
-	DEATH_NS,
+	ALLOCATED_NS,
+	FREED_NS,
 	STACK,
 	CALL,
 	PROT,
@@ -48,8 +48,8 @@ static int end_mapping(void *context, const struct mapping *mapping)
 	row[THREAD].integer = mapping->thread ? memory->threads[mapping->thread]->row : ROWS_NULL;
 	row[ADDRESS].integer = (int64_t)mapping->address;
 	row[SIZE].integer = (int64_t)mapping->size;
-	row[BIRTH_NS].integer = mapping->birth_ns;
-	row[DEATH_NS].integer = ending->time_ns;
+	row[ALLOCATED_NS].integer = mapping->allocated_ns;
+	row[FREED_NS].integer = ending->time_ns;
 	row[STACK].integer = mapping->stack_id ? mapping->stack_id : ROWS_NULL;
 	row[CALL].integer = mapping->call ? mapping->call : ROWS_NULL;
 	row[SEEN].integer = mapping->seen;
@@ -76,7 +76,7 @@ static struct mappings_change change_of(struct memory *memory, struct ending *en
 int memory_insert_mapping(struct memory *memory, struct memory_image *image,
 			  const struct mapping *mapping)
 {
-	struct ending ending = { memory, image, mapping->birth_ns };
+	struct ending ending = { memory, image, mapping->allocated_ns };
 	struct mappings_change change = change_of(memory, &ending);
 
 	return mappings_insert(&image->mappings, mapping, &change);
@@ -117,7 +117,7 @@ static int insert_piece(struct memory *memory, const struct memory_allocation *a
 	moved.address += shift;
 	moved.segment += piece->segment ? shift : 0;
 	moved.size = moved_bytes(allocation, move, piece);
-	moved.birth_ns = allocation->time_ns;
+	moved.allocated_ns = allocation->time_ns;
 	moved.previous_id = piece->id;
 	moved.id = memory->next_mapping++;
 	moved.thread = allocation->thread;
@@ -138,7 +138,7 @@ static int insert_made(struct memory *memory, const struct memory_allocation *al
 	struct mapping mapping = {
 		.address = allocation->address,
 		.size = allocation->size,
-		.birth_ns = allocation->time_ns,
+		.allocated_ns = allocation->time_ns,
 		.id = memory->next_mapping++,
 		.detail = allocation->detail,
 		.thread = allocation->thread,
@@ -296,7 +296,7 @@ int memory_end_mappings(struct memory *memory, struct memory_image *image)
 /* The kernel told of it while the thread made the call whose end is now. */
 static bool is_since(const struct memory_thread *thread, const struct mapping *seen)
 {
-	return seen->birth_ns >= thread->last_ns - MEMORY_SEEN_NS;
+	return seen->allocated_ns >= thread->last_ns - MEMORY_SEEN_NS;
 }
 
 struct making {

@@ -72,7 +72,7 @@ int kinds_add_range(struct kinds *kinds, struct kinds_ranges *ranges, const stru
 	};
 	return db_run(kinds->db,
 		      "INSERT INTO heap_range(run_id, process_id, kind_id, place, start, size,"
-		      " birth_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+		      " allocated_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 		      "nnntnnn", kinds->run_id, told->process_row, kinds->items[number].row,
 		      told->place, (int64_t)told->start, (int64_t)told->size, told->time_ns);
 }
@@ -88,7 +88,7 @@ unsigned kinds_in_ranges(const struct kinds *kinds, const struct kinds_ranges *r
 			return range->kind;
 	}
 	if (kinds->spills && block->size >= kinds->min_bytes &&
-	    block->birth_ns > ranges->items[0].since_ns)
+	    block->allocated_ns > ranges->items[0].since_ns)
 		return KINDS_SPILLED;
 	return KINDS_LIBC;
 }

@@ -34,7 +34,7 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 	cells[3].integer = (int64_t)name->address;
 	cells[4].integer = (int64_t)name->size;
 	cells[5].text = texts_get(memory->texts, name->site);
-	cells[6].integer = name->birth_ns;
+	cells[6].integer = name->allocated_ns;
 	cells[7].integer = end_ns;
 	cells[8].integer = name->previous_id ? memory->first_allocation + (int64_t)name->previous_id
 					     : ROWS_NULL;
@@ -126,7 +126,7 @@ int memory_name(struct memory *memory, const struct memory_name *wanted)
 	struct heap_block item = {
 		.address = name.address,
 		.size = name.size,
-		.birth_ns = name.time_ns,
+		.allocated_ns = name.time_ns,
 		.id = ++memory->n_names,
 		.previous_id = is_block && block.id > thread->image->first_id ? block.id : 0,
 		.thread = name.thread,

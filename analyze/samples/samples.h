@@ -14,7 +14,8 @@
  *	samples_advance(commit)		at a COMMIT, up to its raw_ns
  *	samples_finish() at the end, before globals_, stacks_, modules_ and tasks_write()
  *
- * With REALLOC both halves are events: the end of the old block (block NULL), the birth of the new.
+ * With REALLOC both halves are events: the end of the old block (block NULL), the
+ * allocation of the new.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -50,8 +50,8 @@ static int report_map(struct samples *samples, struct early_map *map,
 		      const struct task_process *process)
 {
 	const struct sample_sink *sink = &samples->context.sink;
-	const struct task_thread *thread =
-		tasks_thread_at(samples->context.tasks, map->pid, map->tid, map->mapping.birth_ns);
+	const struct task_thread *thread = tasks_thread_at(samples->context.tasks, map->pid,
+							   map->tid, map->mapping.allocated_ns);
 
 	map->mapping.thread = thread ? thread->number : 0;
 	return sink->map(sink->user, process->number, &map->mapping);
@@ -71,7 +71,7 @@ int sample_report_early_maps(struct samples *samples)
 	for (size_t i = 0; i < early->n; i++) {
 		struct early_map *map = &early->items[i];
 		const struct task_process *process =
-			tasks_process_at(tasks, map->pid, map->mapping.birth_ns);
+			tasks_process_at(tasks, map->pid, map->mapping.allocated_ns);
 		if (r == 0 && process && !process->is_defined) {
 			early->items[n_left++] = *map;
 			continue;
@@ -105,7 +105,7 @@ static int take_mapping(struct samples *samples, const struct task_process *proc
 		.mapping = {
 			.address = map->address,
 			.size = map->size,
-			.birth_ns = time_ns,
+			.allocated_ns = time_ns,
 			.detail = map->prot | (uint64_t)map->flags << 32,
 			.path = map->path,
 		},

@@ -21,8 +21,8 @@ enum {
 	BLOCK_THREAD,
 	BLOCK_ADDRESS,
 	BLOCK_SIZE,
-	BLOCK_BIRTH,
-	BLOCK_DEATH,
+	BLOCK_ALLOCATED,
+	BLOCK_FREED,
 	BLOCK_KILLER,
 	BLOCK_STACK,
 };
@@ -88,13 +88,13 @@ static int64_t end_of(const struct blocks *blocks, int64_t process_id)
 static bool takes(const struct filter *filter, const int64_t *const *columns, uint32_t i)
 {
 	const struct selection *selection = filter->selection;
-	int64_t birth_ns = columns[BLOCK_BIRTH][i], death_ns = columns[BLOCK_DEATH][i];
+	int64_t allocated_ns = columns[BLOCK_ALLOCATED][i], freed_ns = columns[BLOCK_FREED][i];
 
-	if (filter->is_timed && (birth_ns >= selection->to_ns ||
-				 (death_ns != SCAN_NULL && death_ns < selection->from_ns)))
+	if (filter->is_timed && (allocated_ns >= selection->to_ns ||
+				 (freed_ns != SCAN_NULL && freed_ns < selection->from_ns)))
 		return false;
 	return filter_takes(filter, columns[BLOCK_PROCESS][i], columns[BLOCK_THREAD][i],
-			    birth_ns) &&
+			    allocated_ns) &&
 	       filter_has_bytes(filter, columns[BLOCK_ADDRESS][i], columns[BLOCK_SIZE][i]);
 }
 
@@ -105,25 +105,25 @@ static int read_end(const struct blocks *blocks, const int64_t *const *columns, 
 		    struct tally_end *ret_end)
 {
 	const struct selection *selection = blocks->count->selection;
-	int64_t birth_ns = columns[BLOCK_BIRTH][i], death_ns = columns[BLOCK_DEATH][i];
-	bool is_freed = death_ns != SCAN_NULL;
-	int64_t end_ns = is_freed ? death_ns : end_of(blocks, columns[BLOCK_PROCESS][i]);
+	int64_t allocated_ns = columns[BLOCK_ALLOCATED][i], freed_ns = columns[BLOCK_FREED][i];
+	bool is_freed = freed_ns != SCAN_NULL;
+	int64_t end_ns = is_freed ? freed_ns : end_of(blocks, columns[BLOCK_PROCESS][i]);
 	struct tally_end end = {
 		.size = (uint64_t)columns[BLOCK_SIZE][i],
 		.life_ns = -1,
 		.thread_row = columns[BLOCK_THREAD][i],
-		.death_thread_row = columns[BLOCK_KILLER][i],
+		.freed_thread_row = columns[BLOCK_KILLER][i],
 		.is_freed = is_freed,
 		.is_left = end_ns == INT64_MAX || end_ns >= selection->to_ns,
-		.is_carried = birth_ns < selection->from_ns,
+		.is_carried = allocated_ns < selection->from_ns,
 	};
 
 	int r = count_distance(selection->from_ns, end_ns < blocks->to_ns ? end_ns : blocks->to_ns,
 			       &end.time_ns);
 	if (r == 0 && !end.is_carried)
-		r = count_distance(selection->from_ns, birth_ns, &end.birth_ns);
+		r = count_distance(selection->from_ns, allocated_ns, &end.allocated_ns);
 	if (r == 0 && is_freed)
-		r = count_distance(birth_ns, death_ns, &end.life_ns);
+		r = count_distance(allocated_ns, freed_ns, &end.life_ns);
 	*ret_end = end;
 	return r;
 }
@@ -151,8 +151,8 @@ static bool has_rows(const struct count *count, const struct tally_end *end, int
 {
 	return row_is_below(stack_id, count->max_stacks) &&
 	       row_is_below(end->thread_row, count->max_threads) &&
-	       (end->death_thread_row == ROWS_NULL ||
-		row_is_below(end->death_thread_row, count->max_threads));
+	       (end->freed_thread_row == ROWS_NULL ||
+		row_is_below(end->freed_thread_row, count->max_threads));
 }
 
 static int take_until(struct blocks *blocks, int64_t time_ns)
@@ -187,13 +187,14 @@ static int add_block(struct blocks *blocks, const int64_t *const *columns, uint3
 		r = remember(&count->sites, columns[BLOCK_ID][i], end.site);
 	/* What is there when the time begins is there at once, and ends afterwards. */
 	if (r == 0 && !end.is_carried)
-		r = take_until(blocks, end.birth_ns);
+		r = take_until(blocks, end.allocated_ns);
 	if (r < 0)
 		return r;
 	if (end.is_carried)
 		tally_carry(count->tally, end.site, end.size);
 	else
-		tally_birth(count->tally, end.site, end.size, end.birth_ns, end.thread_row);
+		tally_allocation(count->tally, end.site, end.size, end.allocated_ns,
+				 end.thread_row);
 	tally_count_end(count->tally, &end);
 	const struct block_end later = { end.time_ns, end.size, end.site, end.is_freed, 0 };
 	return end.is_left ? 0 : end_queue_push(&blocks->queue, &later);
@@ -215,17 +216,18 @@ static int open_scan(const struct count *count, struct scan **ret_scan)
 	const struct selection *selection = count->selection;
 	const struct scan_query query = {
 		"allocation",
-		"id, process_id, thread_id, address, size, birth_ns, death_ns, death_thread_id,"
+		"id, process_id, thread_id, address, size, allocated_ns, freed_ns, freed_thread_id,"
 		" stack_id",
 		count->run_id,
 	};
-	const struct scan_bound birth = { BLOCK_BIRTH, INT64_MIN, selection->to_ns - 1, false };
-	const struct scan_bound death = { BLOCK_DEATH, selection->from_ns, INT64_MAX, true };
+	const struct scan_bound allocation = { BLOCK_ALLOCATED, INT64_MIN, selection->to_ns - 1,
+					       false };
+	const struct scan_bound freed = { BLOCK_FREED, selection->from_ns, INT64_MAX, true };
 	int r = scan_open(db_handle(count->db), &query, ret_scan);
 
 	if (r == 0 && count->filter->is_timed) {
-		scan_bound(*ret_scan, &birth);
-		scan_bound(*ret_scan, &death);
+		scan_bound(*ret_scan, &allocation);
+		scan_bound(*ret_scan, &freed);
 	}
 	return r;
 }

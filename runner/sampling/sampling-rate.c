@@ -173,13 +173,13 @@ static bool is_birth_turn(const struct samples_rate *rate, const struct access_s
 {
 	uint64_t least_ns = pmu_stream_period(stream) * BIRTH_TURN_PERIODS;
 
-	return rate->birth_ns > rate->turned_ns && now_ns >= rate->birth_turn_ns &&
+	return rate->allocated_ns > rate->turned_ns && now_ns >= rate->birth_turn_ns &&
 	       now_ns >= rate->turned_ns + least_ns;
 }
 
 bool samples_rate_wants_haste(const struct samples_rate *rate)
 {
-	return rate->birth_ns && rate->looked_ns < rate->birth_ns + BIRTH_HASTE_NS;
+	return rate->allocated_ns && rate->looked_ns < rate->allocated_ns + BIRTH_HASTE_NS;
 }
 
 int samples_rate_look(struct samples_rate *rate, struct access_stream *stream,
@@ -188,7 +188,7 @@ int samples_rate_look(struct samples_rate *rate, struct access_stream *stream,
 	size_t level = rate->level;
 
 	if (now->n_births > rate->n_births)
-		rate->birth_ns = now->now_ns;
+		rate->allocated_ns = now->now_ns;
 	rate->n_births = now->n_births;
 	rate->looked_ns = now->now_ns;
 	if (rate->budget_ppm && now->now_ns >= rate->next_look_ns) {

@@ -25,7 +25,7 @@ struct samples_rate {
 	uint64_t next_turn_ns; /* CLOCK_MONOTONIC */
 	uint64_t next_look_ns;
 	uint64_t n_births; /* at the last look */
-	uint64_t birth_ns; /* when it saw some last */
+	uint64_t allocated_ns; /* when it saw some last */
 	uint64_t turned_ns; /* CLOCK_MONOTONIC of the last turn */
 	uint64_t birth_turn_ns; /* not sooner again, for births */
 	uint64_t looked_ns;

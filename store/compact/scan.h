@@ -16,7 +16,7 @@ struct scan;
 
 struct scan_query {
 	const char *table;
-	const char *columns; /* "id, birth_ns, ..." */
+	const char *columns; /* "id, allocated_ns, ..." */
 	int64_t run_id;
 };
 

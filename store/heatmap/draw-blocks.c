@@ -7,7 +7,7 @@
 
 #define BIT(column) (1u << (column))
 #define PLACES                                                                                     \
-	(BIT(PICTURE_BLOCK_BIRTH) | BIT(PICTURE_BLOCK_ADDRESS) | BIT(PICTURE_BLOCK_SIZE) |         \
+	(BIT(PICTURE_BLOCK_ALLOCATED) | BIT(PICTURE_BLOCK_ADDRESS) | BIT(PICTURE_BLOCK_SIZE) |     \
 	 BIT(PICTURE_BLOCK_LIFE))
 #define NAMES (BIT(PICTURE_BLOCK_ID) | BIT(PICTURE_BLOCK_SITE))
 
@@ -116,13 +116,13 @@ static void use_block(struct picture_job *job, const struct use *use,
  * A block that was not freed lives as long as its process, and each for 1 ns at least, and not for
  * ever.
  */
-static uint64_t end_of(const struct picture_process *process, int64_t birth_ns, int64_t life_ns)
+static uint64_t end_of(const struct picture_process *process, int64_t allocated_ns, int64_t life_ns)
 {
 	if (life_ns == CHUNK_NULL)
-		life_ns = (int64_t)((uint64_t)process->end_ns - (uint64_t)birth_ns);
-	uint64_t birth = picture_time(birth_ns);
-	uint64_t end = birth + (life_ns > 0 ? (uint64_t)life_ns : 1);
-	return end > birth ? end : UINT64_MAX;
+		life_ns = (int64_t)((uint64_t)process->end_ns - (uint64_t)allocated_ns);
+	uint64_t begin = picture_time(allocated_ns);
+	uint64_t end = begin + (life_ns > 0 ? (uint64_t)life_ns : 1);
+	return end > begin ? end : UINT64_MAX;
 }
 
 static void use_piece(struct picture_job *job, const struct use *use)
@@ -131,12 +131,12 @@ static void use_piece(struct picture_job *job, const struct use *use)
 	struct picture_placer placer = picture_placer_of(job->process);
 
 	for (uint32_t i = 0; i < columns->n; i++) {
-		int64_t birth_ns = columns->values[PICTURE_BLOCK_BIRTH][i];
+		int64_t allocated_ns = columns->values[PICTURE_BLOCK_ALLOCATED][i];
 		uint64_t low = picture_placer_at(
 			&placer, (uint64_t)columns->values[PICTURE_BLOCK_ADDRESS][i]);
 		struct picture_area area = {
-			.from_ns = picture_time(birth_ns),
-			.to_ns = end_of(job->process, birth_ns,
+			.from_ns = picture_time(allocated_ns),
+			.to_ns = end_of(job->process, allocated_ns,
 					columns->values[PICTURE_BLOCK_LIFE][i]),
 			.low = low,
 			.high = low + (uint64_t)columns->values[PICTURE_BLOCK_SIZE][i],

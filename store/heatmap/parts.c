@@ -12,7 +12,7 @@ static const uint8_t codings[PICTURE_COLUMNS] = {
 	[PICTURE_TOUCH_SAMPLE] = CHUNK_DELTA,
 };
 static const uint8_t block_codings[PICTURE_COLUMNS] = {
-	[PICTURE_BLOCK_BIRTH] = CHUNK_DELTA,
+	[PICTURE_BLOCK_ALLOCATED] = CHUNK_DELTA,
 	[PICTURE_BLOCK_ID] = CHUNK_DELTA,
 };
 

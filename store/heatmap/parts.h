@@ -31,7 +31,7 @@ enum picture_touch_column {
 };
 #define PICTURE_TOUCH_NO_COUNT 3
 enum picture_block_column {
-	PICTURE_BLOCK_BIRTH,
+	PICTURE_BLOCK_ALLOCATED,
 	PICTURE_BLOCK_ADDRESS,
 	PICTURE_BLOCK_SIZE, /* at least 1 */
 	PICTURE_BLOCK_LIFE, /* ns; CHUNK_NULL: not freed */

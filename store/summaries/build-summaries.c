@@ -129,17 +129,17 @@ static int end_block(void *context, const struct sweep_end *end)
 /* A block is born, and others have ended before. */
 static int sweep_block(struct build *build, const struct picture_row_block *block)
 {
-	uint64_t birth = block->birth_ns > 0 ? (uint64_t)block->birth_ns : 0;
-	int r = sweep_until(build->sweep, birth);
+	uint64_t begin = block->allocated_ns > 0 ? (uint64_t)block->allocated_ns : 0;
+	int r = sweep_until(build->sweep, begin);
 
 	if (r < 0)
 		return r;
-	birth = sweep_time(build->sweep, block->birth_ns);
-	r = picture_curves_change(build->curves, block->stack_id, birth, block->size);
-	if (r < 0 || block->death_ns == INT64_MAX)
+	begin = sweep_time(build->sweep, block->allocated_ns);
+	r = picture_curves_change(build->curves, block->stack_id, begin, block->size);
+	if (r < 0 || block->freed_ns == INT64_MAX)
 		return r;
 	const struct sweep_end end = {
-		.time = block->death_ns > (int64_t)birth ? (uint64_t)block->death_ns : birth,
+		.time = block->freed_ns > (int64_t)begin ? (uint64_t)block->freed_ns : begin,
 		.size = (uint64_t)block->size,
 		.stack_id = block->stack_id,
 	};
@@ -150,16 +150,16 @@ static int add_block(void *context, const struct picture_row_block *block)
 {
 	struct build *build = context;
 	struct process *process;
-	bool is_freed = block->death_ns != INT64_MAX;
-	int64_t birth_ns = picture_held_ns(block->birth_ns);
+	bool is_freed = block->freed_ns != INT64_MAX;
+	int64_t allocated_ns = picture_held_ns(block->allocated_ns);
 	int r = find_process(build, block->process_id, &process);
 
 	if (r < 0)
 		return r;
-	int64_t death_ns = is_freed ? picture_held_ns(block->death_ns) : process->end_ns;
-	int64_t life_ns = death_ns > birth_ns ? death_ns - birth_ns : 0;
+	int64_t freed_ns = is_freed ? picture_held_ns(block->freed_ns) : process->end_ns;
+	int64_t life_ns = freed_ns > allocated_ns ? freed_ns - allocated_ns : 0;
 	struct picture_item item = { .values = {
-					     [PICTURE_BLOCK_BIRTH] = birth_ns,
+					     [PICTURE_BLOCK_ALLOCATED] = allocated_ns,
 					     [PICTURE_BLOCK_ADDRESS] = (int64_t)block->address,
 					     [PICTURE_BLOCK_SIZE] =
 						     block->size > 0 ? block->size : 1,
@@ -167,7 +167,7 @@ static int add_block(void *context, const struct picture_row_block *block)
 					     [PICTURE_BLOCK_ID] = block->id,
 					     [PICTURE_BLOCK_SITE] = block->stack_id,
 				     } };
-	widen(process, birth_ns, birth_ns + life_ns);
+	widen(process, allocated_ns, allocated_ns + life_ns);
 	process->n_blocks++;
 	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
 			       PICTURE_HOLDS_BLOCKS);

@@ -27,12 +27,12 @@ static bool has_block(const struct alignment_ring *ring, const struct alignment_
 	return false;
 }
 
-void alignment_birth(struct alignment *alignment, const struct alignment_moment *block)
+void alignment_allocation(struct alignment *alignment, const struct alignment_moment *block)
 {
 	struct alignment_ring *strays = &alignment->strays;
 	size_t n = strays->n < ALIGNMENT_RING ? strays->n : ALIGNMENT_RING;
 
-	remember(&alignment->births, block);
+	remember(&alignment->allocations, block);
 	/* The usual case: the last access to no block is long ago. */
 	if (n == 0 ||
 	    strays->items[(strays->n - 1) % ALIGNMENT_RING].time_ns < block->time_ns - ALIGNMENT_NS)
@@ -47,9 +47,9 @@ void alignment_birth(struct alignment *alignment, const struct alignment_moment 
 	}
 }
 
-void alignment_death(struct alignment *alignment, const struct alignment_moment *block)
+void alignment_free(struct alignment *alignment, const struct alignment_moment *block)
 {
-	remember(&alignment->deaths, block);
+	remember(&alignment->frees, block);
 }
 
 void alignment_touch(struct alignment *alignment, const struct touch *touch)
@@ -72,10 +72,10 @@ void alignment_touch(struct alignment *alignment, const struct touch *touch)
 		alignment->n_heap++;
 	else if (touch->owner.kind == OWNER_tool)
 		return;
-	else if (has_block(&alignment->deaths, &access, access.time_ns - ALIGNMENT_NS,
+	else if (has_block(&alignment->frees, &access, access.time_ns - ALIGNMENT_NS,
 			   access.time_ns))
 		alignment->n_after++;
-	else if (has_block(&alignment->births, &access, access.time_ns,
+	else if (has_block(&alignment->allocations, &access, access.time_ns,
 			   access.time_ns + ALIGNMENT_NS))
 		alignment->n_before++;
 	else

@@ -14,7 +14,7 @@
 #define ALIGNMENT_NS   INT64_C(10000)
 #define ALIGNMENT_RING 64u
 
-/* A block at its birth or death, or an access (size 0), of a process's row. */
+/* A block at its allocation or free, or an access (size 0), of a process's row. */
 struct alignment_moment {
 	int64_t process_row;
 	int64_t time_ns;
@@ -29,17 +29,17 @@ struct alignment_ring {
 
 /* All zero is one that has seen nothing. */
 struct alignment {
-	struct alignment_ring births;
-	struct alignment_ring deaths;
+	struct alignment_ring allocations;
+	struct alignment_ring frees;
 	struct alignment_ring strays; /* accesses to no block */
 	uint64_t n_heap; /* exact accesses and faults that found their block */
-	uint64_t n_before; /* that came up to ALIGNMENT_NS before the birth of a block there ... */
-	uint64_t n_after; /* ... or after its death */
+	uint64_t n_before; /* up to ALIGNMENT_NS before the allocation of a block there ... */
+	uint64_t n_after; /* ... or after its free */
 };
 
 /* A block is born, or ends. */
-void alignment_birth(struct alignment *alignment, const struct alignment_moment *block);
-void alignment_death(struct alignment *alignment, const struct alignment_moment *block);
+void alignment_allocation(struct alignment *alignment, const struct alignment_moment *block);
+void alignment_free(struct alignment *alignment, const struct alignment_moment *block);
 
 /* A touch was given to its owner, at the time of the sample or somewhat later. */
 void alignment_touch(struct alignment *alignment, const struct touch *touch);

@@ -106,8 +106,8 @@ static void add_live(struct tally *tally, struct tally_site *site, uint64_t size
 	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
 }
 
-void tally_birth(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns,
-		 int64_t thread_row)
+void tally_allocation(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns,
+		      int64_t thread_row)
 {
 	struct tally_site *site = &tally->sites[site_number];
 
@@ -152,11 +152,11 @@ void tally_leave(struct tally *tally)
 static void count_thread_free(struct tally *tally, const struct tally_end *end)
 {
 	struct thread_total *killer =
-		end->death_thread_row == ROWS_NULL
+		end->freed_thread_row == ROWS_NULL
 			? NULL
-			: thread_totals_at(&tally->threads, end->death_thread_row);
+			: thread_totals_at(&tally->threads, end->freed_thread_row);
 
-	bool is_foreign = killer && end->death_thread_row != end->thread_row;
+	bool is_foreign = killer && end->freed_thread_row != end->thread_row;
 
 	if (killer && !end->is_left)
 		killer->n_frees++;
@@ -197,7 +197,7 @@ void tally_count_end(struct tally *tally, const struct tally_end *end)
 	struct tally_site *site = &tally->sites[end->site];
 
 	site->byte_seconds +=
-		(double)end->size * ((double)end->time_ns - (double)end->birth_ns) / 1e9;
+		(double)end->size * ((double)end->time_ns - (double)end->allocated_ns) / 1e9;
 	if (end->time_ns > site->last_ns)
 		site->last_ns = end->time_ns;
 	if (end->is_freed)
@@ -214,7 +214,7 @@ void tally_take(struct tally *tally, const struct tally_end *end)
 		timeline_at(&tally->timeline, end->time_ns)->n_frees++;
 }
 
-void tally_death(struct tally *tally, const struct tally_end *end)
+void tally_free(struct tally *tally, const struct tally_end *end)
 {
 	if (!end->is_left)
 		tally_take(tally, end);
@@ -368,8 +368,8 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 		{ "mappings", total->mappings },
 		{ "mapped_bytes", total->mapped_bytes },
 		{ "heap_accesses", tally->alignment.n_heap },
-		{ "accesses_before_birth", tally->alignment.n_before },
-		{ "accesses_after_death", tally->alignment.n_after },
+		{ "accesses_before_allocation", tally->alignment.n_before },
+		{ "accesses_after_free", tally->alignment.n_after },
 	};
 	int r = 0;
 

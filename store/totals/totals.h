@@ -53,8 +53,8 @@ struct tally_total {
 	int64_t peak_ns;
 	uint64_t temporary;
 	uint64_t reallocations;
-	uint64_t missed_frees; /* a birth on a live block implied its death */
-	uint64_t early_frees; /* stamped before the birth of their block, and put right */
+	uint64_t missed_frees; /* an allocation on a live block implied its free */
+	uint64_t early_frees; /* stamped before the allocation of their block, and put right */
 	uint64_t mismatched_frees; /* by another family of functions: new and free */
 	uint64_t before_trace_frees; /* of blocks that nobody saw being born */
 	uint64_t unrecorded_frees; /* of blocks below --min-size, or born while withheld */
@@ -127,8 +127,8 @@ int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
  * A block was born to a thread (its row; 0: none); it ended by being freed (or a free that was
  * missed, or realloc); or its process ended with the block still there.
  */
-void tally_birth(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns,
-		 int64_t thread_row);
+void tally_allocation(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns,
+		      int64_t thread_row);
 
 /*
  * A block lives from before the time that is looked at: it is live from its begin on, and else
@@ -141,21 +141,21 @@ void tally_leave(struct tally *tally);
 
 struct tally_end {
 	uint64_t size;
-	int64_t birth_ns;
+	int64_t allocated_ns;
 	int64_t time_ns;
 	int64_t life_ns; /* < 0: it was not freed */
 	int64_t thread_row; /* that allocated */
-	int64_t death_thread_row; /* that freed; ROWS_NULL: nobody */
+	int64_t freed_thread_row; /* that freed; ROWS_NULL: nobody */
 	uint32_t site;
 	uint8_t is_freed;
 	uint8_t is_left; /* the trace ended, its process did not: it stays live */
 	uint8_t is_carried; /* see tally_carry() */
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
 };
-void tally_death(struct tally *tally, const struct tally_end *end);
+void tally_free(struct tally *tally, const struct tally_end *end);
 
 /*
- * Both halves of tally_death(): what does not depend on the order of events, and, at its time,
+ * Both halves of tally_free(): what does not depend on the order of events, and, at its time,
  * what is live no more, unless it is left.
  */
 void tally_count_end(struct tally *tally, const struct tally_end *end);

@@ -192,7 +192,7 @@ static int write_samples(struct view_question *question, const struct place *pla
 /* clang-format off */
 static const char block_sql[] =
 	"SELECT 'heap' AS owner, allocation.id, stack_id AS site, address, size, :address - address"
-	" AS offset, birth_ns, death_ns, thread_id AS thread, name AS kind FROM allocation LEFT"
+	" AS offset, allocated_ns, freed_ns, thread_id AS thread, name AS kind FROM allocation LEFT"
 	" JOIN call ON call.id = call WHERE allocation.id = :its_block";
 /* clang-format on */
 
@@ -214,9 +214,9 @@ static void write_band(struct view_question *question, const struct place *place
 	json_set_integer(json, "address", (int64_t)(band ? band->start : place->address));
 	json_set_integer(json, "size", band ? (int64_t)(band->end - band->start) : 0);
 	json_set_integer(json, "offset", band ? (int64_t)(place->address - band->start) : 0);
-	json_name(json, "birth_ns");
+	json_name(json, "allocated_ns");
 	json_null(json);
-	json_name(json, "death_ns");
+	json_name(json, "freed_ns");
 	json_null(json);
 	json_name(json, "thread");
 	json_null(json);

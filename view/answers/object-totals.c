@@ -167,14 +167,14 @@ static int64_t life_of(const struct object_block *block)
 {
 	int64_t life_ns;
 
-	return __builtin_sub_overflow(block->death_ns, block->birth_ns, &life_ns) ? INT64_MAX
-										  : life_ns;
+	return __builtin_sub_overflow(block->freed_ns, block->allocated_ns, &life_ns) ? INT64_MAX
+										      : life_ns;
 }
 
 void object_tally_block(struct object_tally *tally, const struct object_block *block)
 {
 	struct object_block counted = *block;
-	bool is_freed = block->death_ns != INT64_MAX;
+	bool is_freed = block->freed_ns != INT64_MAX;
 
 	counted.n = key_map_get(&tally->count_of, (uint64_t)block->id, 0);
 	tally->sizes[log2_of(block->size) + 2]++;
@@ -260,8 +260,8 @@ static void write_levels(const struct object_tally *tally, struct json *json)
 
 static void write_blocks(const struct object_tally *tally, struct json *json)
 {
-	static const char *const names[] = { "id",	 "address",  "size",
-					     "birth_ns", "death_ns", "n_samples" };
+	static const char *const names[] = { "id",	     "address",	 "size",
+					     "allocated_ns", "freed_ns", "n_samples" };
 	auto_columns struct columns columns;
 
 	columns_begin(&columns, names, 6);
@@ -270,11 +270,11 @@ static void write_blocks(const struct object_tally *tally, struct json *json)
 		json_integer(columns_at(&columns, 0), block->id);
 		json_integer(columns_at(&columns, 1), block->address);
 		json_integer(columns_at(&columns, 2), block->size);
-		json_integer(columns_at(&columns, 3), block->birth_ns);
-		if (block->death_ns == INT64_MAX)
+		json_integer(columns_at(&columns, 3), block->allocated_ns);
+		if (block->freed_ns == INT64_MAX)
 			json_null(columns_at(&columns, 4));
 		else
-			json_integer(columns_at(&columns, 4), block->death_ns);
+			json_integer(columns_at(&columns, 4), block->freed_ns);
 		json_integer(columns_at(&columns, 5), (int64_t)block->n);
 		columns_end_row(&columns);
 	}

@@ -34,7 +34,7 @@ struct object_touch {
 };
 
 struct object_block {
-	int64_t id, address, size, birth_ns, death_ns; /* INT64_MAX: not freed */
+	int64_t id, address, size, allocated_ns, freed_ns; /* INT64_MAX: not freed */
 	uint64_t n; /* touches that count */
 };
 

@@ -183,19 +183,19 @@ static int object_list_make(struct view_question *question, int64_t site)
 #define MEANT                                                                                      \
 	" allocation.run_id = :run AND (:block IS NULL OR allocation.id = :block) AND"             \
 	" (:block IS NOT NULL OR coalesce(allocation.stack_id, 0) = :its_site) AND"                \
-	" birth_ns < coalesce(:to, 9223372036854775807) AND"                                       \
-	" coalesce(death_ns, 9223372036854775807) >= coalesce(:from, 0)"
+	" allocated_ns < coalesce(:to, 9223372036854775807) AND"                                   \
+	" coalesce(freed_ns, 9223372036854775807) >= coalesce(:from, 0)"
 
 static const char block_sql[] = "SELECT * FROM allocation WHERE run_id = :run AND id = :block";
 
 /* Those of the heat map's axes. */
 #define BOUNDS(blocks)                                                                             \
-	"SELECT max(size), min(birth_ns), max(coalesce(death_ns, (SELECT duration_ns FROM run"     \
+	"SELECT max(size), min(allocated_ns), max(coalesce(freed_ns, (SELECT duration_ns FROM run" \
 	" WHERE id = :run))) FROM " blocks " WHERE" MEANT
 
 #define BLOCKS(blocks)                                                                             \
-	"SELECT allocation.id, address, size, birth_ns, coalesce(death_ns, 9223372036854775807)"   \
-	" FROM " blocks " WHERE" MEANT
+	"SELECT allocation.id, address, size, allocated_ns,"                                       \
+	" coalesce(freed_ns, 9223372036854775807) FROM " blocks " WHERE" MEANT
 
 #define TOUCHES(touches)                                                                           \
 	"SELECT allocation.id, sample.time_ns, coalesce(touch.address - allocation.address, -1),"  \
@@ -260,8 +260,8 @@ static void take_block(struct object_tally *tally, sqlite3_stmt *row)
 		.id = sqlite3_column_int64(row, 0),
 		.address = sqlite3_column_int64(row, 1),
 		.size = sqlite3_column_int64(row, 2),
-		.birth_ns = sqlite3_column_int64(row, 3),
-		.death_ns = sqlite3_column_int64(row, 4),
+		.allocated_ns = sqlite3_column_int64(row, 3),
+		.freed_ns = sqlite3_column_int64(row, 4),
 	};
 
 	object_tally_block(tally, &block);

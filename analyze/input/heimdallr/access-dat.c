@@ -199,7 +199,7 @@ int heimdallr_access_losses(const struct heimdallr_access *access, struct record
 /* What is known of a log's thread. 0: not told. */
 struct life {
 	/* FORK, or the last exec, which is that of the program itself: perf's clock */
-	uint64_t birth_ns;
+	uint64_t allocated_ns;
 	uint64_t end_ns; /* EXIT */
 	uint64_t first_ns; /* of its lines: CLOCK_MONOTONIC_RAW */
 	uint64_t last_ns;
@@ -210,7 +210,7 @@ struct align {
 	struct life *lives; /* of each log */
 	struct clock_ranges maps;
 	struct clock_ranges blocks;
-	struct key_map deaths; /* (address, 0) -> time */
+	struct key_map frees; /* (address, 0) -> time */
 	bool has_too_many;
 	struct clock_bounds bounds;
 };
@@ -241,8 +241,8 @@ static void take_sample(struct align *align, const struct pmu_record *record)
 {
 	const struct clock_range *block = clock_ranges_find(&align->blocks, record->sample.address);
 
-	if (block && block->death_ns && record->origin.time_ns)
-		clock_bounds_high(&align->bounds, record->origin.time_ns, block->death_ns);
+	if (block && block->freed_ns && record->origin.time_ns)
+		clock_bounds_high(&align->bounds, record->origin.time_ns, block->freed_ns);
 }
 
 static int take_record(struct align *align, const struct pmu_record *record)
@@ -260,7 +260,7 @@ static int take_record(struct align *align, const struct pmu_record *record)
 	case PERF_RECORD_FORK:
 		life = life_of(align, record->task.tid);
 		if (life)
-			note_last(&life->birth_ns, time_ns);
+			note_last(&life->allocated_ns, time_ns);
 		return 0;
 	case PERF_RECORD_EXIT:
 		life = life_of(align, record->task.tid);
@@ -270,7 +270,7 @@ static int take_record(struct align *align, const struct pmu_record *record)
 	case PERF_RECORD_COMM:
 		life = record->comm.is_exec ? life_of(align, record->comm.tid) : NULL;
 		if (life)
-			note_last(&life->birth_ns, time_ns);
+			note_last(&life->allocated_ns, time_ns);
 		return 0;
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
@@ -307,13 +307,13 @@ static int read_perf(struct align *align)
 
 static int take_line(struct align *align, const struct heimdallr_line *line)
 {
-	if (align->blocks.n == MAX_BLOCKS || align->deaths.n == MAX_BLOCKS)
+	if (align->blocks.n == MAX_BLOCKS || align->frees.n == MAX_BLOCKS)
 		align->has_too_many = true;
 	if (align->has_too_many)
 		return 0;
-	if (line->is_birth)
+	if (line->is_allocation)
 		return clock_ranges_add(&align->blocks, line->address, line->size, line->time_ns);
-	return key_map_put(&align->deaths, line->address, 0, line->time_ns ? line->time_ns : 1);
+	return key_map_put(&align->frees, line->address, 0, line->time_ns ? line->time_ns : 1);
 }
 
 static int read_log(struct align *align, size_t i)
@@ -351,8 +351,8 @@ static int read_logs(struct align *align)
 		align->blocks.n = 0;
 	clock_ranges_sort(&align->blocks);
 	for (size_t i = 0; i < align->blocks.n; i++)
-		align->blocks.items[i].death_ns =
-			key_map_get(&align->deaths, align->blocks.items[i].start, 0);
+		align->blocks.items[i].freed_ns =
+			key_map_get(&align->frees, align->blocks.items[i].start, 0);
 	return r;
 }
 
@@ -364,8 +364,8 @@ static void bound(struct align *align)
 {
 	for (size_t i = 0; i < align->folder->n_logs; i++) {
 		const struct life *life = &align->lives[i];
-		if (life->birth_ns && life->first_ns)
-			clock_bounds_high(&align->bounds, life->birth_ns, life->first_ns);
+		if (life->allocated_ns && life->first_ns)
+			clock_bounds_high(&align->bounds, life->allocated_ns, life->first_ns);
 		if (life->end_ns && life->last_ns)
 			clock_bounds_low(&align->bounds, life->end_ns, life->last_ns);
 	}
@@ -394,10 +394,10 @@ int heimdallr_align(const struct heimdallr_folder *folder, struct clock_offset *
 	if (r == 0)
 		bound(&align);
 	for (size_t i = 0; r == 0 && i < folder->n_logs; i++)
-		ret_births[i] = align.lives[i].birth_ns;
+		ret_births[i] = align.lives[i].allocated_ns;
 	clock_ranges_finish(&align.maps);
 	clock_ranges_finish(&align.blocks);
-	key_map_finish(&align.deaths);
+	key_map_finish(&align.frees);
 	free(align.lives);
 	if (r == 0)
 		*ret_offset = clock_bounds_offset(&align.bounds);

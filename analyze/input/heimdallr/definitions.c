@@ -111,11 +111,12 @@ static int add_clock(struct heimdallr *heimdallr, uint64_t time_ns)
  */
 static uint64_t birth_of(const struct heimdallr *heimdallr, size_t i)
 {
-	uint64_t birth_ns = heimdallr->access ? heimdallr_access_birth(heimdallr->access, i) : 0;
+	uint64_t allocated_ns =
+		heimdallr->access ? heimdallr_access_birth(heimdallr->access, i) : 0;
 	const struct heimdallr_thread *thread = &heimdallr->threads[i];
-	bool is_before = thread->n == 0 || birth_ns <= thread->events[0].ticks;
+	bool is_before = thread->n == 0 || allocated_ns <= thread->events[0].ticks;
 
-	return birth_ns && is_before ? birth_ns : heimdallr->start_ns;
+	return allocated_ns && is_before ? allocated_ns : heimdallr->start_ns;
 }
 
 /* The process of logs from first on. Its first thread is its main one, and has its pid. */

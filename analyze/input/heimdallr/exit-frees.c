@@ -7,7 +7,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 
-/* A free behind the last birth of its log. */
+/* A free behind the last allocation of its log. */
 struct tail_line {
 	uint64_t time_ns;
 	uint64_t address;
@@ -21,7 +21,7 @@ struct tail {
 	size_t n;
 	size_t n_allocated;
 	uint64_t last_birth_ns;
-	bool has_stacks; /* births have */
+	bool has_stacks; /* allocations have */
 };
 
 static int add_line(struct tail *tail, const struct tail_line *line)
@@ -33,7 +33,7 @@ static int add_line(struct tail *tail, const struct tail_line *line)
 	return r;
 }
 
-/* The last birth of a log and what is behind it. */
+/* The last allocation of a log and what is behind it. */
 static int read_tail(struct tail *tail, const struct heimdallr_log *from, size_t number)
 {
 	struct heimdallr_log log = { .path = from->path,
@@ -42,15 +42,15 @@ static int read_tail(struct tail *tail, const struct heimdallr_log *from, size_t
 	struct heimdallr_line line;
 	uint64_t offset;
 
-	int r = heimdallr_log_last_birth(from, &offset);
+	int r = heimdallr_log_last_allocation(from, &offset);
 	if (r < 0)
 		return r;
 	heimdallr_log_seek(&log, offset == UINT64_MAX ? 0 : offset);
 	uint64_t at = log.offset;
 	while (r >= 0 && (r = heimdallr_log_next(&log, &line)) > 0) {
-		if (line.is_birth && line.time_ns > tail->last_birth_ns)
+		if (line.is_allocation && line.time_ns > tail->last_birth_ns)
 			tail->last_birth_ns = line.time_ns;
-		if (line.is_birth)
+		if (line.is_allocation)
 			tail->has_stacks |= line.n_frame_bytes > 0;
 		else
 			r = add_line(tail, &(struct tail_line){ line.time_ns, line.address, at,

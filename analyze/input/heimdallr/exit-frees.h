@@ -5,8 +5,8 @@
  * When a program exits, Heimdallr's tracer logs a free of every block that is still there: handler
  * by handler in order of their ids, for each in order of addresses (its std::map), without call
  * stacks. So these are the last lines of the logs. Where stacks were recorded a line without one
- * tells; else the longest such sequence at the end, behind the last birth, is taken for it: frees
- * by the program itself right before its exit, in that very order, cannot be told from it.
+ * tells; else the longest such sequence at the end, behind the last allocation, is taken for it:
+ * frees by the program itself right before its exit, in that very order, cannot be told from it.
  */
 #include <stdint.h>
 

@@ -50,17 +50,17 @@ static int add_event(struct heimdallr *heimdallr, struct heimdallr_thread *threa
 	struct trace_event *event = &thread->events[thread->n];
 
 	*event = (struct trace_event){
-		.op = line->is_birth ? TRACE_OP_ALLOC : TRACE_OP_FREE,
+		.op = line->is_allocation ? TRACE_OP_ALLOC : TRACE_OP_FREE,
 		.call = TRACE_CALL_UNKNOWN,
 		.ticks = line->time_ns,
 		.begin_ticks = line->time_ns,
 		.address = line->address,
-		.size = line->is_birth ? line->size : 0,
+		.size = line->is_allocation ? line->size : 0,
 	};
 	if (line->time_ns > heimdallr->last_ns)
 		heimdallr->last_ns = line->time_ns;
 	thread->n++;
-	if (!line->is_birth) /* a free carries no stack */
+	if (!line->is_allocation) /* a free carries no stack */
 		return 0;
 	return heimdallr_stacks_node(&thread->stacks, heimdallr->segments, line, &event->stack_id);
 }

@@ -99,10 +99,10 @@ static bool take_frame(struct cursor *cursor, struct heimdallr_frame *ret_frame)
 static int heimdallr_line_parse(const char *text, size_t n_bytes, struct heimdallr_line *ret_line)
 {
 	struct cursor cursor = { text, text + n_bytes };
-	struct heimdallr_line line = { .is_birth = n_bytes > 0 && *text == '+' };
+	struct heimdallr_line line = { .is_allocation = n_bytes > 0 && *text == '+' };
 	struct heimdallr_frame frame;
 
-	if (!take(&cursor, line.is_birth ? '+' : '-') || !take_time(&cursor, &line.time_ns) ||
+	if (!take(&cursor, line.is_allocation ? '+' : '-') || !take_time(&cursor, &line.time_ns) ||
 	    !take(&cursor, ',') || !take_hex(&cursor, &line.address) || !take(&cursor, ',') ||
 	    !take_hex(&cursor, &line.size))
 		return -EINVAL;
@@ -326,7 +326,7 @@ int heimdallr_log_next(struct heimdallr_log *log, struct heimdallr_line *ret_lin
 	return 1;
 }
 
-int heimdallr_log_last_birth(const struct heimdallr_log *log, uint64_t *ret_offset)
+int heimdallr_log_last_allocation(const struct heimdallr_log *log, uint64_t *ret_offset)
 {
 	auto_free char *block = malloc(READ_BYTES);
 	uint64_t end = log->n_file_bytes;

@@ -18,7 +18,7 @@
  * known, the offset is an address). Hostile input.
  */
 struct heimdallr_line {
-	bool is_birth;
+	bool is_allocation;
 	uint64_t time_ns;
 	uint64_t address;
 	uint64_t size;
@@ -80,4 +80,4 @@ void heimdallr_log_seek(struct heimdallr_log *log, uint64_t offset);
  * The offset of the last line that starts with a "+"; UINT64_MAX without any. Returns 0 or a
  * negative errno.
  */
-int heimdallr_log_last_birth(const struct heimdallr_log *log, uint64_t *ret_offset);
+int heimdallr_log_last_allocation(const struct heimdallr_log *log, uint64_t *ret_offset);

@@ -33,7 +33,7 @@ static void beside_trace_finish(struct beside_trace *trace)
 	key_map_finish(&trace->starts);
 	key_map_finish(&trace->thread_index);
 	key_map_finish(&trace->tids);
-	key_map_finish(&trace->deaths);
+	key_map_finish(&trace->frees);
 	clock_ranges_finish(&trace->blocks);
 	*trace = (struct beside_trace){ 0 };
 }
@@ -153,13 +153,13 @@ static int take_record(struct reading *reading, const struct trace_record *recor
 
 /* ---- Events ---- */
 
-static int add_death(struct beside_trace *trace, uint32_t pid, uint64_t address, uint64_t ticks)
+static int add_free(struct beside_trace *trace, uint32_t pid, uint64_t address, uint64_t ticks)
 {
 	uint64_t place = beside_place(trace, pid, address);
 
-	if (place == 0 || trace->deaths.n == MAX_BLOCKS)
+	if (place == 0 || trace->frees.n == MAX_BLOCKS)
 		return 0;
-	return key_map_put(&trace->deaths, place, 0, ticks ? ticks : 1);
+	return key_map_put(&trace->frees, place, 0, ticks ? ticks : 1);
 }
 
 /* malloc() leaves what it gives as it is; calloc() and realloc() write there before they return. */
@@ -170,7 +170,7 @@ static bool is_clean(const struct trace_event *event)
 		event->call == TRACE_CALL_NEW_ARRAY);
 }
 
-static int add_birth(struct beside_trace *trace, uint32_t pid, const struct trace_event *event)
+static int add_allocation(struct beside_trace *trace, uint32_t pid, const struct trace_event *event)
 {
 	uint64_t place = beside_place(trace, pid, event->address);
 	size_t n = trace->blocks.n;
@@ -190,11 +190,11 @@ static int take_event(struct beside_trace *trace, uint32_t pid, const struct tra
 	int r = 0;
 
 	if (event->op == TRACE_OP_REALLOC)
-		r = add_death(trace, pid, event->old_address, event->begin_ticks);
+		r = add_free(trace, pid, event->old_address, event->begin_ticks);
 	if (event->op == TRACE_OP_FREE)
-		r = add_death(trace, pid, event->address, event->ticks);
+		r = add_free(trace, pid, event->address, event->ticks);
 	else if (r == 0 && (event->op == TRACE_OP_ALLOC || event->op == TRACE_OP_REALLOC))
-		r = add_birth(trace, pid, event);
+		r = add_allocation(trace, pid, event);
 	return r;
 }
 
@@ -260,9 +260,9 @@ static void convert(struct reading *reading)
 	clock_ranges_sort(&trace->blocks);
 	for (size_t i = 0; i < trace->blocks.n; i++) {
 		struct clock_range *block = &trace->blocks.items[i];
-		uint64_t death = key_map_get(&trace->deaths, block->start, 0);
+		uint64_t freed = key_map_get(&trace->frees, block->start, 0);
 		block->time_ns = raw_of(reading, block->time_ns);
-		block->death_ns = death ? raw_of(reading, death) : 0;
+		block->freed_ns = freed ? raw_of(reading, freed) : 0;
 	}
 }
 
@@ -359,8 +359,8 @@ static void take_sample(struct aligning *aligning, const struct pmu_record *reco
 
 	if (!block)
 		return;
-	if (block->death_ns)
-		clock_bounds_high(&aligning->soft, record->origin.time_ns, block->death_ns);
+	if (block->freed_ns)
+		clock_bounds_high(&aligning->soft, record->origin.time_ns, block->freed_ns);
 	if (block->is_clean && page >= block->start && page + PAGE_BYTES <= block->end)
 		clock_bounds_low(&aligning->soft, record->origin.time_ns, block->time_ns);
 }

@@ -45,7 +45,7 @@ struct beside_trace {
 	struct key_map thread_index; /* (thread id, 0) -> index + 1 */
 	struct key_map tids; /* (pid, tid) -> how many threads had both */
 	struct clock_ranges blocks; /* by beside_place() */
-	struct key_map deaths; /* (place, 0) -> time */
+	struct key_map frees; /* (place, 0) -> time */
 	bool has_too_many; /* blocks: none is kept */
 	uint32_t n_sources; /* the highest source_id */
 	char *source_names; /* each behind a newline, of those that ran */

@@ -166,7 +166,7 @@ def check_truth(database, arch):
     for what, found, expected in [
         ("machine", database.one("SELECT value FROM fact WHERE key = 'machine'"), arch),
         ("blocks handed over", blocks(777), 6000),
-        ("of them freed", blocks(777, "death_ns IS NOT NULL"), 6000),
+        ("of them freed", blocks(777, "freed_ns IS NOT NULL"), 6000),
         ("blocks of the child", blocks(555), 100),
         ("processes", database.one("SELECT count(*) FROM process WHERE traced"), 2),
         ("maps of whole pages", database.one("SELECT count(*) FROM mapping WHERE size = 102400"),

@@ -28,7 +28,7 @@ def stamps_of_another_clock_join_as_well(guest):
             database.one("SELECT count(*) FROM allocation WHERE size = ?", size) == n,
             f"blocks of {size}")
     guest.that(
-        database.one("SELECT count(*) FROM allocation WHERE death_ns < birth_ns") == 0,
+        database.one("SELECT count(*) FROM allocation WHERE freed_ns < allocated_ns") == 0,
         "a block ends before it began")
     guest.that(database.losses() == {}, f"{database.losses()}")
     heap = database.ask(
@@ -88,7 +88,7 @@ def the_clock_on_the_wall_may_jump(guest):
     guest.that(0 < database.one("SELECT duration_ns FROM run") < took_ns,
                "the run is no longer than it took")
     last = database.one(
-        "SELECT max(time) FROM (SELECT max(birth_ns) AS time FROM allocation UNION ALL"
+        "SELECT max(time) FROM (SELECT max(allocated_ns) AS time FROM allocation UNION ALL"
         " SELECT max(time_ns) FROM sample UNION ALL SELECT max(time_ns) FROM process_sample)")
     guest.that(0 < last <= database.one("SELECT duration_ns FROM run"),
                f"the last event is at {last} ns")

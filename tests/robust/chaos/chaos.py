@@ -127,7 +127,7 @@ def sizes_of(database, number):
     """Sizes of the blocks of thread `number` in the order of their births, by process."""
     rows = database.ask(
         "SELECT process_id, size FROM allocation WHERE size >= ? AND size < ?"
-        " ORDER BY birth_ns, id",
+        " ORDER BY allocated_ns, id",
         STEP * (number + 1), STEP * (number + 2))
     by_process = {}
     for process, size in rows:

@@ -19,7 +19,7 @@ RULES = [
      """SELECT * FROM (SELECT run_id, sum(live_blocks) AS n, sum(live_bytes) AS bytes FROM site
       GROUP BY run_id) AS s
         JOIN (SELECT run_id, count(*) AS n, coalesce(sum(size), 0) AS bytes FROM allocation
-              WHERE death_ns IS NULL GROUP BY run_id) AS r USING (run_id)
+              WHERE freed_ns IS NULL GROUP BY run_id) AS r USING (run_id)
         WHERE s.n <> r.n OR s.bytes <> r.bytes"""),
     ("threads add up to the blocks",
      """SELECT * FROM (SELECT run_id, sum(n_blocks) AS n FROM thread_total GROUP BY run_id) AS t
@@ -32,7 +32,7 @@ RULES = [
     ("the timeline counts each birth and each death",
      """SELECT * FROM (SELECT run_id, sum(n_allocations) AS born, sum(n_frees) AS died FROM timeline
       GROUP BY run_id) AS t
-        JOIN (SELECT run_id, count(*) AS born, sum(death IN (1, 2)) AS died FROM allocation
+        JOIN (SELECT run_id, count(*) AS born, sum(end_kind IN (1, 2)) AS died FROM allocation
               GROUP BY run_id) AS r USING (run_id) WHERE t.born <> r.born"""),
     ("those live at the peak add up to the peak",
      """SELECT * FROM (SELECT run_id, sum(bytes) AS bytes FROM site_peak GROUP BY run_id) AS p
@@ -41,12 +41,12 @@ RULES = [
     ("shares of owners add up to one per sample and role",
      """SELECT * FROM (SELECT sample_id, role, sum(share) AS sum FROM touch WHERE role IN (0, 1, 3)
         GROUP BY 1, 2) WHERE abs(sum - 1) > 1e-6"""),
-    ("no block dies before its birth", "SELECT id FROM allocation WHERE death_ns < birth_ns"),
+    ("no block dies before its birth", "SELECT id FROM allocation WHERE freed_ns < allocated_ns"),
     ("no two blocks live at one address",
-     """SELECT * FROM (SELECT birth_ns, lag(coalesce(death_ns, 9223372036854775807))
-        OVER (PARTITION BY process_id, address ORDER BY birth_ns, id) AS died_before FROM
+     """SELECT * FROM (SELECT allocated_ns, lag(coalesce(freed_ns, 9223372036854775807))
+        OVER (PARTITION BY process_id, address ORDER BY allocated_ns, id) AS died_before FROM
             allocation)
-        WHERE birth_ns < died_before"""),
+        WHERE allocated_ns < died_before"""),
     ("each block has its run, process and thread",
      """SELECT allocation.id FROM allocation LEFT JOIN thread ON thread.id = thread_id
         AND thread.process_id = allocation.process_id AND thread.run_id = allocation.run_id WHERE

@@ -70,7 +70,7 @@ static void read_log(const uint8_t *bytes, size_t n_bytes)
 			abort();
 		last_ns = line.time_ns;
 	}
-	if (log.offset != n_bytes || heimdallr_log_last_birth(&log, &offset) < 0)
+	if (log.offset != n_bytes || heimdallr_log_last_allocation(&log, &offset) < 0)
 		abort();
 	if (offset != UINT64_MAX && (offset >= n_bytes || bytes[offset] != '+'))
 		abort();

@@ -58,14 +58,14 @@ CASES = {
         "UPDATE sample SET thread_id = 1000000001"
     ], ["part", "plot-part"]),
     "threads below 0": (
-        ["UPDATE allocation SET death_thread_id = -5 WHERE death_ns > 0"], ["part", "plot-part"]),
+        ["UPDATE allocation SET freed_thread_id = -5 WHERE freed_ns > 0"], ["part", "plot-part"]),
     "blocks whose ids are far apart": ([
         "UPDATE allocation SET id = 549755813888 WHERE id = (SELECT max(id) FROM allocation)",
         f"UPDATE allocation SET id = {LEAST} WHERE id = (SELECT min(id) FROM allocation)"
     ], []),
     "the longest lives there are": ([
-        f"UPDATE allocation SET birth_ns = {LEAST} WHERE id % 2",
-        f"UPDATE allocation SET death_ns = {MOST - 1} WHERE id % 3"
+        f"UPDATE allocation SET allocated_ns = {LEAST} WHERE id % 2",
+        f"UPDATE allocation SET freed_ns = {MOST - 1} WHERE id % 3"
     ], ["part", "plot-part"]),
     "blocks as large as all numbers": ([f"UPDATE allocation SET size = {MOST}"], []),
     "blocks everywhere": ([
@@ -99,8 +99,8 @@ CASES = {
     "categories beyond number": (
         [f"UPDATE picture_category SET item_id = {LEAST}, n = {MOST}"], []),
     "thousands of processes": ([
-        "INSERT INTO allocation(id, run_id, process_id, thread_id, address, size, birth_ns, call, "
-        "death) WITH RECURSIVE c(i) AS (SELECT 1"
+        "INSERT INTO allocation(id, run_id, process_id, thread_id, address, size, allocated_ns, "
+        "call, end_kind) WITH RECURSIVE c(i) AS (SELECT 1"
         " UNION ALL SELECT i + 1 FROM c WHERE i < 5000) SELECT 1000000 + i, 1, 1000 + i, 1, 4096 * "
         "i, 8, i, 1, 0 FROM c"
     ], []),

@@ -71,7 +71,7 @@ static size_t pick_block(struct turn *turn, const struct space *space)
 
 /* ---- The books ---- */
 
-static void count_birth(struct turn *turn, struct make_trace_total *total, uint64_t size)
+static void count_allocation(struct turn *turn, struct make_trace_total *total, uint64_t size)
 {
 	total->n_births++;
 	total->born_bytes += size;
@@ -83,7 +83,7 @@ static void count_birth(struct turn *turn, struct make_trace_total *total, uint6
 	}
 }
 
-static void count_death(struct make_trace_total *total, uint64_t size)
+static void count_free(struct make_trace_total *total, uint64_t size)
 {
 	total->n_deaths++;
 	total->live_blocks--;
@@ -100,9 +100,9 @@ static int bear(struct turn *turn, struct space *space, struct space_block *bloc
 	int r = space_bear(space, block, &reused);
 	if (r < 0)
 		return r;
-	count_birth(turn, is_heap ? &truth->heap : &truth->mapping, block->size);
+	count_allocation(turn, is_heap ? &truth->heap : &truth->mapping, block->size);
 	if (is_heap) {
-		count_birth(turn, &truth->stacks[block->stack].heap, block->size);
+		count_allocation(turn, &truth->stacks[block->stack].heap, block->size);
 		truth->n_reused_addresses += reused;
 	}
 	return call_tree_id(&turn->thread->told, turn->world->writer, block->stack,
@@ -117,9 +117,9 @@ static int end(struct turn *turn, struct space *space, struct space_block *ret_b
 	int r = space_end(space, pick_block(turn, space), ret_block);
 	if (r < 0)
 		return r;
-	count_death(is_heap ? &truth->heap : &truth->mapping, ret_block->size);
+	count_free(is_heap ? &truth->heap : &truth->mapping, ret_block->size);
 	if (is_heap) {
-		count_death(&truth->stacks[ret_block->stack].heap, ret_block->size);
+		count_free(&truth->stacks[ret_block->stack].heap, ret_block->size);
 		truth->n_cross_thread_frees += ret_block->thread != turn->thread->thread_id;
 	}
 	return 0;

@@ -17,7 +17,7 @@ def victim(edge, *arguments, env=None):
 def a_realloc_that_fails_leaves_its_block_alive(edge):
     traced = victim(edge, "kept")
     edge.that(traced.outcome.stdout == b"wrong=0x0\n", traced.outcome.stdout)
-    edge.that(traced.n_blocks(2301, death=1) == 100, "100 blocks, each given back by free")
+    edge.that(traced.n_blocks(2301, end_kind=1) == 100, "100 blocks, each given back by free")
     edge.that(not traced.losses(), f"no end without a block: {traced.losses()}")
 
 
@@ -35,8 +35,9 @@ def results_and_errno_without_memory_are_those_of_the_c_library(edge):
 def calls_for_nothing_are_what_the_c_library_makes_of_them(edge):
     traced = victim(edge, "zeros")
     edge.that(
-        traced.n_blocks(0, death=1) == 3, "malloc(0), calloc(0, 7) and realloc(NULL, 0) are blocks")
-    edge.that(traced.n_blocks(2311, death=1) + traced.n_blocks(2311, death=2) == 1,
+        traced.n_blocks(0, end_kind=1) == 3,
+        "malloc(0), calloc(0, 7) and realloc(NULL, 0) are blocks")
+    edge.that(traced.n_blocks(2311, end_kind=1) + traced.n_blocks(2311, end_kind=2) == 1,
               "realloc(block, 0) gives it back")
     edge.that(not traced.losses(), f"nothing else happened: {traced.losses()}")
 
@@ -51,14 +52,15 @@ def a_map_moves_to_where_the_program_wished(edge):
 def alignments_are_kept(edge):
     traced = victim(edge, "alignments")
     edge.that(traced.outcome.stdout == b"wrong=0x0\n", traced.outcome.stdout)
-    n = traced.one("SELECT count(*) FROM allocation WHERE size IN (2321, 2322, 2323) AND death = 1")
+    n = traced.one("SELECT count(*) FROM allocation WHERE size IN (2321, 2322, 2323)"
+                   " AND end_kind = 1")
     edge.that(n == 3 * 18, f"{n} blocks of 18 alignments")
 
 
 @case
 def a_block_may_be_written_as_far_as_it_says(edge):
     traced = victim(edge, "usable")
-    n = traced.one("SELECT count(*) FROM allocation WHERE death = 2")
+    n = traced.one("SELECT count(*) FROM allocation WHERE end_kind = 2")
     edge.that(n == 429, f"{n} blocks were moved by realloc")
 
 
@@ -68,7 +70,7 @@ def check_reuse(edge, program, n_rounds, mixes=True):
     n_alive = traced.n_alive_twice()
     dropped = losses.get(("tracealloc", "pool full"), 0)
     sizes = traced.ask(
-        "SELECT count(*), count(DISTINCT address), sum(death_ns IS NULL) FROM allocation"
+        "SELECT count(*), count(DISTINCT address), sum(freed_ns IS NULL) FROM allocation"
         " WHERE size >= 2331")[0]
     print("blocks, addresses, alive at the end:", sizes, "alive twice:", n_alive, losses)
     edge.that(n_alive == 0, f"{n_alive} blocks were born where another one was alive")
@@ -82,7 +84,7 @@ def check_reuse(edge, program, n_rounds, mixes=True):
     print("frees that were stamped before the birth of their block:", early)
     edge.that(dropped or unknown == 0, f"{unknown} frees of blocks that nobody saw")
     handed = traced.one("SELECT count(*) FROM allocation WHERE size >= 2331"
-                        " AND death_thread_id <> thread_id")
+                        " AND freed_thread_id <> thread_id")
     edge.that(handed > (n_rounds / 10 if mixes else 0),
               f"only {handed} blocks were given back by another thread")
 
@@ -117,15 +119,15 @@ def ten_million_reallocs_that_race_with_reuse_never_overlap(edge):
 @case
 def what_one_thread_makes_and_another_frees_is_never_negative(edge):
     traced = victim(edge, "producer", 200000)
-    n, by_other = traced.ask("SELECT count(*), sum(death_thread_id <> thread_id) FROM allocation"
+    n, by_other = traced.ask("SELECT count(*), sum(freed_thread_id <> thread_id) FROM allocation"
                              " WHERE size = 2351")[0]
     edge.that((n, by_other) == (200000, 200000),
               f"{n} blocks, {by_other} freed by the other thread")
     lowest = traced.one("""
         SELECT min(live) FROM (SELECT sum(change) OVER (ORDER BY time_ns, change DESC) AS live FROM
             (
-            SELECT birth_ns AS time_ns, size AS change FROM allocation UNION ALL
-            SELECT death_ns, -size FROM allocation WHERE death_ns IS NOT NULL))""")
+            SELECT allocated_ns AS time_ns, size AS change FROM allocation UNION ALL
+            SELECT freed_ns, -size FROM allocation WHERE freed_ns IS NOT NULL))""")
     edge.that(lowest >= 0, f"live bytes: {lowest} at the lowest")
     edge.that(traced.one("SELECT min(live_bytes) FROM timeline") >= 0, "nor in the timeline")
     most = traced.one("SELECT value FROM total WHERE name = 'peak_bytes'")
@@ -146,7 +148,7 @@ def a_free_of_a_block_that_nobody_saw_is_counted(edge):
 def blocks_that_outlive_the_program_are_not_called_leaks(edge):
     for name in ("alive", "killed"):
         traced = victim(edge, name)
-        edge.that(traced.n_blocks(2371, death=0) == 5, f"{name}: blocks that nobody gave back")
+        edge.that(traced.n_blocks(2371, end_kind=0) == 5, f"{name}: blocks that nobody gave back")
         report = run([edge.memsight, "report", "--leaks", traced.path])
         print(report.splitlines()[0])
         edge.that("were not freed" in report and "11.6 KiB" in report, report)

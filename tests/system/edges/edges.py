@@ -27,16 +27,16 @@ class Traced(Database):
         self.messages = outcome.messages
 
     def n_blocks(self, size, **where):
-        """How many blocks of a size there were; where: column = value, as in death = 1."""
+        """How many blocks of a size there were; where: column = value, as in end_kind = 1."""
         conditions = "".join(f" AND {column} = {value}" for column, value in where.items())
         return self.one("SELECT count(*) FROM allocation WHERE size = ?" + conditions, size)
 
     def n_alive_twice(self):
         """Blocks that were born at an address at which another one was still alive."""
         return self.one("""SELECT count(*) FROM (
-            SELECT birth_ns, lag(coalesce(death_ns, 9223372036854775807))
-                OVER (PARTITION BY process_id, address ORDER BY birth_ns, id) AS died_before
-            FROM allocation) WHERE birth_ns < died_before""")
+            SELECT allocated_ns, lag(coalesce(freed_ns, 9223372036854775807))
+                OVER (PARTITION BY process_id, address ORDER BY allocated_ns, id) AS died_before
+            FROM allocation) WHERE allocated_ns < died_before""")
 
     def why_not(self):
         """Programs that were not traced: {base name: why}."""

@@ -32,7 +32,7 @@ def a_child_in_the_memory_of_its_parent_writes_its_parents_events(edge):
     who gives it back. That it is another process shows in its exec."""
     traced = compare_family(edge, "clone-memory")
     edge.that(
-        traced.one("SELECT count(*) FROM allocation WHERE size = ? AND death = 1", BLOCK) == 11,
+        traced.one("SELECT count(*) FROM allocation WHERE size = ? AND end_kind = 1", BLOCK) == 11,
         "all are given back")
     edge.that(
         traced.one("SELECT count(DISTINCT process_id) FROM allocation WHERE size = ?", BLOCK) == 1,

@@ -30,7 +30,7 @@ def need(program, reason):
 
 
 def check_hello(edge, traced, expected=HELLO):
-    found = [(size, traced.n_blocks(size, death=1)) for size, _ in HELLO]
+    found = [(size, traced.n_blocks(size, end_kind=1)) for size, _ in HELLO]
     edge.that(found == expected, f"blocks by size: {found}, expected {expected}")
     calls = {size: names for size, names in traced.ask("""
         SELECT size, group_concat(DISTINCT name) FROM allocation JOIN call ON call.id = call
@@ -48,7 +48,7 @@ def blocks_before_and_after_main_are_known(edge):
                               env=environment(**variables))
         for size in range(1901, 1906):
             edge.that(
-                traced.n_blocks(size, death=1) == 1, f"{variables}: one block of {size} bytes")
+                traced.n_blocks(size, end_kind=1) == 1, f"{variables}: one block of {size} bytes")
         edge.that(not traced.losses(), f"nothing is lost: {traced.losses()}")
 
 
@@ -61,9 +61,9 @@ def static_initialisers_are_counted_exactly(edge):
     need(program, "no g++")
     traced = edge.compare([program])
     own = [
-        traced.n_blocks(2101, death=1),
-        traced.n_blocks(2102, death=1),
-        traced.n_blocks(2103, death=0)
+        traced.n_blocks(2101, end_kind=1),
+        traced.n_blocks(2102, end_kind=1),
+        traced.n_blocks(2103, end_kind=0)
     ]
     edge.that(own == [10, 1, 1], f"the program's own blocks: {own}")
     if shutil.which("valgrind"):
@@ -289,19 +289,19 @@ def a_library_in_another_namespace_is_left_alone(edge):
     traced = edge.compare(
         [edge.victim("victim-linkage"), "namespace",
          edge.victim("libedge-plugin.so")])
-    edge.that(traced.n_blocks(1908, death=1) == 100, "blocks of the program's own namespace")
+    edge.that(traced.n_blocks(1908, end_kind=1) == 100, "blocks of the program's own namespace")
     edge.that(traced.n_blocks(1906) == 0, "those of the other one are its C library's")
 
 
 @case
 def a_library_with_deepbind_may_free_our_blocks(edge):
     traced = edge.compare([edge.victim("victim-linkage"), "deepbind"])
-    n_ours, n_freed = traced.n_blocks(1907), traced.n_blocks(1907, death=1)
+    n_ours, n_freed = traced.n_blocks(1907), traced.n_blocks(1907, end_kind=1)
     print("1907:", n_ours, "freed by us", n_freed, traced.losses())
     edge.that(n_ours == 100, "the program's own blocks")
     edge.that(traced.n_alive_twice() == 0, "no two blocks at one place")
     # Freed past us: what is born there again ends it, and each such end is counted.
-    n_missed = traced.n_blocks(1907, death=3)
+    n_missed = traced.n_blocks(1907, end_kind=3)
     counted = traced.losses().get(("analyze", "frees not seen: address allocated again"), 0)
     edge.that(n_freed + n_missed >= 99 and counted >= n_missed,
               f"{n_missed} ends missed, {counted} counted")
@@ -319,8 +319,8 @@ def check_loading(edge, seconds):
     loads = sorted(traced.ask("SELECT load_ns, coalesce(unload_ns, 9223372036854775807) FROM module"
                               " WHERE path LIKE '%libedge-plugin.so'"))
     births = traced.ask("""
-        SELECT birth_ns FROM allocation JOIN stack ON stack.id = stack_id JOIN frame ON frame.id =
-            frame_id
+        SELECT allocated_ns FROM allocation JOIN stack ON stack.id = stack_id JOIN frame
+            ON frame.id = frame_id
         WHERE size = 1906 AND frame.path LIKE '%libedge-plugin.so'""")
     begins = [begin for begin, _ in loads]
     outside = sum(not any(begin <= birth <= end

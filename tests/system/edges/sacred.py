@@ -54,10 +54,10 @@ def libraries_that_find_libc_before_us_are_recorded(edge):
         traced = compare_sacred(edge, how, 1)
         edge.that(
             traced.n_blocks(DEEP) == 502, f"{how}: {traced.n_blocks(DEEP)} blocks of the library")
-        n = traced.n_blocks(DEEP, death=1) + traced.n_blocks(BLOCK, death=1)
+        n = traced.n_blocks(DEEP, end_kind=1) + traced.n_blocks(BLOCK, end_kind=1)
         edge.that(n == 503, f"{how}: {n} of them were freed")
         n = traced.one(
-            "SELECT count(*) FROM mapping WHERE size = 4907 * 4096 AND death_ns IS NOT NULL")
+            "SELECT count(*) FROM mapping WHERE size = 4907 * 4096 AND freed_ns IS NOT NULL")
         edge.that(n == 1, f"{how}: {n} mappings")
 
 
@@ -106,17 +106,17 @@ def calls_of_libc_beside_another_allocator_are_recorded(edge):
     """
     other = edge.victim("libedge-other.so")
     traced = compare_sacred(edge, "libc", 500, LD_PRELOAD=other)
-    edge.that(traced.n_blocks(BLOCK, death=1) == 500, "all of them were freed")
+    edge.that(traced.n_blocks(BLOCK, end_kind=1) == 500, "all of them were freed")
     traced = compare_sacred(edge, "deep", 1, losses=[UNSEEN], LD_PRELOAD=other)
     edge.that(
-        traced.n_blocks(DEEP, death=1) == 402, f"{traced.n_blocks(DEEP)} blocks of the library")
+        traced.n_blocks(DEEP, end_kind=1) == 402, f"{traced.n_blocks(DEEP)} blocks of the library")
     check_unseen(edge, traced)
 
 
 @case
 def calls_of_libc_s_own_functions_are_recorded(edge):
     traced = compare_sacred(edge, "libc", 500)
-    edge.that(traced.n_blocks(BLOCK, death=1) == 500, "all of them were freed")
+    edge.that(traced.n_blocks(BLOCK, end_kind=1) == 500, "all of them were freed")
 
 
 @case
@@ -131,10 +131,10 @@ def strict_seccomp_is_survived_and_what_it_hides_is_counted(edge):
 @case
 def a_program_without_the_time_stamp_counter_is_recorded(edge):
     traced = compare_sacred(edge, "no-counter", 500)
-    edge.that(traced.n_blocks(BLOCK, death=1) == 500, "all were freed")
+    edge.that(traced.n_blocks(BLOCK, end_kind=1) == 500, "all were freed")
     n = traced.one(
-        "SELECT count(*) FROM allocation WHERE birth_ns < 0 OR birth_ns > death_ns OR death_ns >"
-        " (SELECT duration_ns FROM run)")
+        "SELECT count(*) FROM allocation WHERE allocated_ns < 0 OR allocated_ns > freed_ns"
+        " OR freed_ns > (SELECT duration_ns FROM run)")
     edge.that(n == 0, f"{n} blocks have times outside of the run")
 
 

@@ -131,8 +131,8 @@ def at_the_limit_of_the_rate_all_time_is_accounted_for(edge):
                   f"{unsampled} of {told} may be anybody's: {least} to {most}")
 
 
-ORDER = """SELECT count(*), sum(owner.name = 'heap' AND allocation.birth_ns <= sample.time_ns AND
-    coalesce(allocation.death_ns, 9e18) >= sample.time_ns AND
+ORDER = """SELECT count(*), sum(owner.name = 'heap' AND allocation.allocated_ns <= sample.time_ns
+    AND coalesce(allocation.freed_ns, 9e18) >= sample.time_ns AND
     touch.address BETWEEN allocation.address AND allocation.address + allocation.size - 1)
     FROM touch JOIN sample ON sample.id = sample_id JOIN source ON source.id = source_id
     JOIN owner ON owner.id = owner_kind JOIN frame ON frame.id = touch.frame_id

@@ -429,7 +429,7 @@ def ids_of_both_namespaces_are_recorded(edge):
     rows = traced.ask("SELECT pid, ns_pid FROM process WHERE exe LIKE '%victim-survive'")
     edge.that(rows and rows[-1][1] == 1 and rows[-1][0] > 1,
               f"pid and pid in the namespace: {rows}")
-    edge.that(traced.one("SELECT count(*) FROM allocation WHERE birth_ns < 0 OR birth_ns >"
+    edge.that(traced.one("SELECT count(*) FROM allocation WHERE allocated_ns < 0 OR allocated_ns >"
                          " (SELECT duration_ns FROM run)") == 0, "births lie within the run")
 
 

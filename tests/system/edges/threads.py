@@ -24,7 +24,7 @@ def compare_threads(edge, *words, prefix=(), status=0, options=(), lost=(), **mo
     edge.that(
         traced.n_blocks(BLOCK) == n_said,
         f"{words}: {traced.n_blocks(BLOCK)} blocks; {traced.outcome.stdout} {traced.messages}")
-    edge.that(traced.n_blocks(BLOCK, death=1) == n_said, f"{words}: all are given back")
+    edge.that(traced.n_blocks(BLOCK, end_kind=1) == n_said, f"{words}: all are given back")
     edge.that(traced.n_alive_twice() == 0, f"{words}: no two blocks at one place")
     edge.that({reason
                for _, reason in traced.losses()} <= set(lost), f"{words}: losses {traced.losses()}")

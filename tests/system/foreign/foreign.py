@@ -25,10 +25,10 @@ CASES = {case.name: case for case in [*programs.CASES, *servers.CASES]}
 
 ALIVE_TWICE = """
 SELECT count(*) FROM (
-    SELECT birth_ns, lag(coalesce(death_ns, 9223372036854775807))
-        OVER (PARTITION BY process_id, address ORDER BY birth_ns, id) AS died_before
+    SELECT allocated_ns, lag(coalesce(freed_ns, 9223372036854775807))
+        OVER (PARTITION BY process_id, address ORDER BY allocated_ns, id) AS died_before
     FROM allocation)
-WHERE birth_ns < died_before"""
+WHERE allocated_ns < died_before"""
 
 SHARES = """
 SELECT count(*) FROM (SELECT sum(share) AS s FROM touch GROUP BY sample_id, role)
@@ -107,8 +107,8 @@ def check_sums(checks, database):
     for what, sql in [("blocks live twice on one address", ALIVE_TWICE),
                       ("samples whose shares do not add up to 1", SHARES),
                       ("blocks die before their birth",
-                       "SELECT count(*) FROM allocation WHERE death_ns < birth_ns"),
-                      ("frees were missed", "SELECT count(*) FROM allocation WHERE death = 3")]:
+                       "SELECT count(*) FROM allocation WHERE freed_ns < allocated_ns"),
+                      ("frees were missed", "SELECT count(*) FROM allocation WHERE end_kind = 3")]:
         found = database.one(sql)
         checks.that(found == 0, f"{found} {what}")
 

@@ -54,7 +54,7 @@ def record(memsight, command, env):
 def check_blocks(checks, run, name):
     rows = run.ask(
         "SELECT size, born.name, died.name, count(*) FROM allocation"
-        " JOIN call AS born ON born.id = call LEFT JOIN call AS died ON died.id = death_call"
+        " JOIN call AS born ON born.id = call LEFT JOIN call AS died ON died.id = free_call"
         f" WHERE size IN ({','.join(map(str, BLOCKS))}) GROUP BY 1, 2, 3 ORDER BY 1")
     wanted = [(size, *block) for size, block in sorted(BLOCKS.items())]
     checks.that(rows == wanted, f"blocks {rows}, not {wanted}")

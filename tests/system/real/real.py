@@ -56,10 +56,10 @@ class Answers:
 
 ALIVE_TWICE = """
 select count(*) from (
-    select birth_ns, lag(coalesce(death_ns, 9223372036854775807))
-        over (partition by process_id, address order by birth_ns, id) as died_before
+    select allocated_ns, lag(coalesce(freed_ns, 9223372036854775807))
+        over (partition by process_id, address order by allocated_ns, id) as died_before
     from allocation)
-where birth_ns < died_before"""
+where allocated_ns < died_before"""
 
 
 def programs_of(answers):
@@ -108,10 +108,10 @@ def check_database(answers, case, status):
         "select value from total where name = 'allocations'"), n_blocks)
     answers.expect("blocks of all sites", answers.one("select sum(n_blocks) from site"), n_blocks)
     answers.expect("blocks that die before they are born", answers.one(
-        "select count(*) from allocation where death_ns < birth_ns"), 0)
+        "select count(*) from allocation where freed_ns < allocated_ns"), 0)
     answers.expect("two live blocks on one address", answers.one(ALIVE_TWICE), 0)
-    answers.expect("missed frees", answers.one("select count(*) from allocation where death = 3"),
-                   0)
+    answers.expect("missed frees", answers.one(
+        "select count(*) from allocation where end_kind = 3"), 0)
     if case.n_threads:
         answers.expect("threads", answers.one("select count(*) from thread where number > 0"),
                        case.n_threads)

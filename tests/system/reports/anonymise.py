@@ -156,8 +156,8 @@ def main():
     checks.that(not left, f"compact: {len(left)} names can be read back: {left[:10]}")
     sums = [
         whole.run([
-            MEMSIGHT, "query", path, "--format", "csv", "SELECT count(*), sum(size), sum(birth_ns)"
-            " FROM allocation"
+            MEMSIGHT, "query", path, "--format", "csv", "SELECT count(*), sum(size),"
+            " sum(allocated_ns) FROM allocation"
         ]) for path in (compact, compact + "2")
     ]
     checks.that(sums[0] == sums[1], f"compact: {sums}")

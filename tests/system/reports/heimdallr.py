@@ -46,7 +46,7 @@ class Folder:
 
 
 def check_truth(home):
-    """Births, deaths and sizes to the row; who frees what; what was live at exit."""
+    """Allocations, frees and sizes to the row; who frees what; what was live at exit."""
     folder = Folder(home)
     folder.write("alloc_0_100.log", "".join([
         line("+", 0, 0x10000, 4096), line("+", 100, 0x20000, 8192), line("-", 1000, 0x10000, 4096),
@@ -83,7 +83,7 @@ def check_truth(home):
                 "threads")
     checks.that(
         db.one("SELECT value FROM fact WHERE key = 'heimdallr.frees_at_exit'") == "3", "exit")
-    checks.that(db.one("SELECT tid FROM allocation JOIN thread ON thread.id = death_thread_id"
+    checks.that(db.one("SELECT tid FROM allocation JOIN thread ON thread.id = freed_thread_id"
                        " WHERE address = 327680") == 100, "who freed")
     checks.that(db.one("SELECT trace FROM run") == folder.path, "where the run came from")
 
@@ -95,14 +95,14 @@ def check_frees_before_exit(home):
         [line("+", i, 0x1000 * (i + 1), 16) for i in range(4)] +
         [line("-", 10 + i, 0x1000 * (4 - i), 16) for i in range(3)] + [line("-", 20, 0x1000, 16)]))
     db = folder.analyze()
-    checks.that(db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 1,
+    checks.that(db.one("SELECT count(*) FROM allocation WHERE freed_ns IS NULL") == 1,
                 "only the last free of a program that frees backwards is taken for one at exit")
     killed = Folder(home, "killed.m.1")
     killed.write("alloc_0_7.log",
                  line("+", 0, 0x1000, 16) + line("+", 1, 0x2000, 16) + line("-", 2, 0x1000, 16))
     killed.write("time.log", "Command terminated by signal 9\n" + TIME % "0:01.50")
     db = killed.analyze()
-    checks.that(db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 1,
+    checks.that(db.one("SELECT count(*) FROM allocation WHERE freed_ns IS NULL") == 1,
                 "a killed program logs nothing at its exit")
     checks.that(
         db.ask("SELECT exit_status, duration_ns FROM run") == [(9, 1500000000)],
@@ -138,8 +138,8 @@ def check_stacks(home):
     checks.that(found == [names[0][0], names[-1][0]], f"functions {found}, not {names}")
     checks.that(db.one("SELECT max(depth) FROM stack") == 3, "depth of the stack")
     checks.that(
-        db.ask("SELECT death_ns FROM allocation ORDER BY id") == [(20,), (None,)],
-        "deaths by stacks")
+        db.ask("SELECT freed_ns FROM allocation ORDER BY id") == [(20,), (None,)],
+        "frees by stacks")
     checks.that(
         db.one("SELECT count(*) FROM module") == 0, "modules have addresses that nobody told")
 
@@ -173,9 +173,9 @@ def check_damage(home):
     jumps.write("alloc_0_9.log", "".join(
         line("+", t, 0x1000 * (i + 1), 16) for i, t in enumerate(times)))
     db = jumps.analyze()
-    checks.that([t for (t,) in db.ask("SELECT birth_ns FROM allocation ORDER BY id")] ==
+    checks.that([t for (t,) in db.ask("SELECT allocated_ns FROM allocation ORDER BY id")] ==
                 [0, 10, 10, 20, 30, 30, 40] or
-                [t for (t,) in db.ask("SELECT birth_ns FROM allocation ORDER BY id")] ==
+                [t for (t,) in db.ask("SELECT allocated_ns FROM allocation ORDER BY id")] ==
                 [0, 10, 10, 20, 20, 25, 40], "times after clock jumps")
     checks.that(sum(n for (_, reason), n in db.losses().items() if "ran backwards" in reason) == 2,
                 f"clock jumps: {db.losses()}")
@@ -246,7 +246,7 @@ def check_processes(home):
     folder.write("alloc_1_61.log", line("+", 300, 0x3000, 16) + line("-", 400, 0x1000, 60))
     db = folder.analyze()
     rows = db.ask(
-        "SELECT process.pid, size, death_ns FROM allocation JOIN process ON process.id = process_id"
+        "SELECT process.pid, size, freed_ns FROM allocation JOIN process ON process.id = process_id"
         " WHERE address = 4096 ORDER BY 1")
     checks.that(rows == [(50, 50, None), (60, 60, 350)], f"blocks of two processes: {rows}")
     checks.that(any("several processes" in reason for _, reason in db.losses()),
@@ -278,7 +278,7 @@ def check_accesses(home, name, *prefix):
     db = folder.analyze()
     checks.that(db.one("SELECT count(*) FROM allocation") == 16, "blocks")
     checks.that(
-        db.one("SELECT count(*) FROM allocation WHERE death_ns IS NULL") == 2, "live at exit")
+        db.one("SELECT count(*) FROM allocation WHERE freed_ns IS NULL") == 2, "live at exit")
     pages = db.ask("SELECT allocation.id, count(DISTINCT touch.address / 4096) FROM touch"
                    " JOIN owner ON owner.id = owner_kind AND owner.name = 'heap'"
                    " JOIN allocation ON allocation.id = owner_id WHERE role IN (0, 3) GROUP BY 1")
@@ -288,7 +288,7 @@ def check_accesses(home, name, *prefix):
     outside = db.one("SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id"
                      " JOIN owner ON owner.id = owner_kind AND owner.name = 'heap'"
                      " JOIN allocation ON allocation.id = owner_id"
-                     " WHERE time_ns < birth_ns OR time_ns > coalesce(death_ns, time_ns)")
+                     " WHERE time_ns < allocated_ns OR time_ns > coalesce(freed_ns, time_ns)")
     checks.that(outside == 0, f"{outside} touches outside of their blocks' lives")
     error = db.one("SELECT clock_error_ns FROM run")
     checks.that(0 < error < 10**9, f"the error of the alignment: {error}")
@@ -318,11 +318,11 @@ def simulate(home, seed):
         at = max(now, busy[thread] + 1)
         if live and rng.random() < 0.5:
             address = rng.choice(sorted(live))
-            birth, size, _ = live.pop(address)
-            at = gone[address] = max(at, birth + 1)
+            allocation, size, _ = live.pop(address)
+            at = gone[address] = max(at, allocation + 1)
             busy[thread] = at + rng.choice([0, 0, 5, 900, 40000])
             logs[thread].append(line("-", busy[thread], address, size))
-            truth.append((birth, address, size))
+            truth.append((allocation, address, size))
         else:
             free = [a for a in range(0x10000, 0x10000 + 64 * 0x1000, 0x1000) if a not in live]
             if not free:
@@ -331,7 +331,7 @@ def simulate(home, seed):
             busy[thread] = max(at, gone.get(address, 0) + 1)
             live[address] = (busy[thread], size, thread)
             logs[thread].append(line("+", busy[thread], address, size))
-    # A birth at the end: frees right before those at exit could be taken for them.
+    # An allocation at the end: frees right before those at exit could be taken for them.
     live[0x900000] = (max(busy) + 1, 7, 0)
     logs[0].append(line("+", max(busy) + 1, 0x900000, 7))
     folder = Folder(home, f"random.m.{seed}")
@@ -343,9 +343,9 @@ def simulate(home, seed):
         folder.write(f"alloc_{thread}_{200 + thread}.log", text)
     db = folder.analyze()
     kept = sorted((b, a, s) for a, (b, s, _) in live.items())
-    start = min([birth for birth, *_ in truth] + [birth for birth, *_ in kept])
-    rows = db.ask("SELECT birth_ns, address, size FROM allocation WHERE death_ns IS NOT NULL")
-    alive = db.ask("SELECT birth_ns, address, size FROM allocation WHERE death_ns IS NULL")
+    start = min([allocation for allocation, *_ in truth] + [allocation for allocation, *_ in kept])
+    rows = db.ask("SELECT allocated_ns, address, size FROM allocation WHERE freed_ns IS NOT NULL")
+    alive = db.ask("SELECT allocated_ns, address, size FROM allocation WHERE freed_ns IS NULL")
     for what, found, expected in [("freed", rows, truth), ("live at exit", alive, kept)]:
         checks.that(sorted(found) == sorted((b - start, a, s) for b, a, s in expected),
                     f"seed {seed}: blocks that were {what}")

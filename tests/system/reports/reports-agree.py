@@ -18,7 +18,7 @@ checks = whole.Checks()
 METRICS = {
     "bytes": "SELECT coalesce(sum(size), 0) FROM allocation",
     "blocks": "SELECT count(*) FROM allocation",
-    "leaked": "SELECT coalesce(sum(size), 0) FROM allocation WHERE death_ns IS NULL",
+    "leaked": "SELECT coalesce(sum(size), 0) FROM allocation WHERE freed_ns IS NULL",
     "faults": "SELECT count(*) FROM touch WHERE owner_kind = 1 AND role = 3",
     "time": "SELECT CAST(round(coalesce(sum(share * weight), 0)) AS INTEGER) FROM touch"
             " JOIN sample ON sample.id = sample_id WHERE owner_kind = 1 AND role = 1",
@@ -31,19 +31,19 @@ SUMS = [
     ("sites", "not freed", METRICS["leaked"]),
     ("sites", "faults", METRICS["faults"]),
     ("leaks", "bytes", METRICS["leaked"]),
-    ("leaks", "blocks", "SELECT count(*) FROM allocation WHERE death_ns IS NULL"),
+    ("leaks", "blocks", "SELECT count(*) FROM allocation WHERE freed_ns IS NULL"),
     ("objects", "faults", "SELECT count(*) FROM touch WHERE role = 3"),
     ("objects", "blocks", METRICS["blocks"]),
     ("threads", "blocks", METRICS["blocks"]),
     ("threads", "bytes", METRICS["bytes"]),
-    ("threads", "frees", "SELECT count(*) FROM allocation WHERE death_thread_id IS NOT NULL"),
+    ("threads", "frees", "SELECT count(*) FROM allocation WHERE freed_thread_id IS NOT NULL"),
     ("threads", "freed by others",
-     "SELECT count(*) FROM allocation WHERE death_thread_id <> thread_id"),
+     "SELECT count(*) FROM allocation WHERE freed_thread_id <> thread_id"),
     ("threads", "not freed", METRICS["leaked"]),
     ("threads", "faults", "SELECT count(*) FROM sample JOIN source ON source.id = source_id"
                           " WHERE name = 'faults'"),
     ("timeline", "allocations", METRICS["blocks"]),
-    ("timeline", "frees", "SELECT count(death_ns) FROM allocation"),
+    ("timeline", "frees", "SELECT count(freed_ns) FROM allocation"),
     ("timeline", "faults", "SELECT count(*) FROM sample JOIN source ON source.id = source_id"
                            " WHERE name = 'faults'"),
     ("temporary", "temporary", "SELECT value FROM total WHERE name = 'temporary'"),
@@ -66,9 +66,9 @@ def peak_of(db):
     """The most that was live at once: what ends at a moment ends before what begins."""
     live = peak = 0
     for _, _, size in db.ask(
-            "SELECT birth_ns AS t, 1 AS o, size FROM allocation UNION ALL"
-            " SELECT coalesce(death_ns, end_ns), 0, -size FROM allocation"
-            " JOIN process ON process.id = process_id WHERE coalesce(death_ns, end_ns) IS NOT NULL"
+            "SELECT allocated_ns AS t, 1 AS o, size FROM allocation UNION ALL"
+            " SELECT coalesce(freed_ns, end_ns), 0, -size FROM allocation"
+            " JOIN process ON process.id = process_id WHERE coalesce(freed_ns, end_ns) IS NOT NULL"
             " ORDER BY t, o"):
         live += size
         peak = max(peak, live)
@@ -186,7 +186,7 @@ def check_part(db, name, options, born, sampled, touched="1"):
         "blocks": db.one(f"SELECT count(*) FROM allocation WHERE {born}"),
         "in all": db.one(f"SELECT coalesce(sum(size), 0) FROM allocation WHERE {born}"),
         "not freed": db.one(
-            f"SELECT coalesce(sum(size), 0) FROM allocation WHERE death_ns IS NULL AND {born}"),
+            f"SELECT coalesce(sum(size), 0) FROM allocation WHERE freed_ns IS NULL AND {born}"),
         "faults": db.one("SELECT count(*) FROM touch JOIN sample ON sample.id = sample_id"
                          f" WHERE owner_kind = 1 AND role = 3 AND {sampled} AND {touched}"),
     }
@@ -205,9 +205,9 @@ def live_at_most(db, start, stop):
     """The most that was live within a span, with what was live before."""
     live = peak = 0
     for time, _, size in db.ask(
-            "SELECT birth_ns AS t, 1 AS o, size FROM allocation UNION ALL"
-            " SELECT coalesce(death_ns, end_ns), 0, -size FROM allocation"
-            " JOIN process ON process.id = process_id WHERE coalesce(death_ns, end_ns) IS NOT NULL"
+            "SELECT allocated_ns AS t, 1 AS o, size FROM allocation UNION ALL"
+            " SELECT coalesce(freed_ns, end_ns), 0, -size FROM allocation"
+            " JOIN process ON process.id = process_id WHERE coalesce(freed_ns, end_ns) IS NOT NULL"
             " ORDER BY t, o"):
         if time >= stop:
             break
@@ -224,7 +224,7 @@ def check_parts(path, name):
     duration = db.one("SELECT duration_ns FROM run")
     start, stop = duration // 3, duration // 2
     window = ["--from", f"{start}ns", "--to", f"{stop}ns"]
-    check_part(db, name, window, f"birth_ns >= {start} AND birth_ns < {stop}",
+    check_part(db, name, window, f"allocated_ns >= {start} AND allocated_ns < {stop}",
                f"time_ns >= {start} AND time_ns < {stop}")
     found, expected = column(report(path, "peak", *window), "bytes"), live_at_most(db, start, stop)
     checks.that(found == expected, f"{name}: the peak of a window is {found}, not {expected}")

@@ -21,9 +21,9 @@ WITHIN = [
     "histogram", "heatmap"
 ]
 ROWS = {  # of all rows, of which the tables may be virtual
-    "allocation": "id, process_id, thread_id, address, size, birth_ns, death_ns, death_thread_id, "
-                  "stack_id, call, death,"
-                  " previous_allocation_id, death_call, kind",
+    "allocation": "id, process_id, thread_id, address, size, allocated_ns, freed_ns, "
+                  "freed_thread_id, stack_id, call, end_kind,"
+                  " previous_allocation_id, free_call, kind",
     "sample": "*", "touch": "*", "mapping": "*", "mapping_event": "*", "site": "*", "total": "*",
     "timeline": "*",
     "loss": "*",

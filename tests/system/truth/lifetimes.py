@@ -7,7 +7,7 @@ from whole import Checks, Recording
 
 TOUCHES = """
 SELECT count(*), sum(owner.name = 'heap' AND phase = 0
-                     AND sample.time_ns >= birth_ns AND sample.time_ns <= death_ns
+                     AND sample.time_ns >= allocated_ns AND sample.time_ns <= freed_ns
                      AND touch.address >= allocation.address
                      AND touch.address < allocation.address + allocation.size
                      AND allocation.thread_id = sample.thread_id)

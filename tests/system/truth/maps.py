@@ -28,7 +28,7 @@ def check(checks, memsight, victim, options, seed):
     place, size = next((int(line[1]), int(line[2])) for line in lines if line[0] == "place")
     kernel = merged((int(line[1]), int(line[2])) for line in lines if line[0] == "map")
     ours = merged(run.ask("SELECT max(address, ?1), min(address + size, ?2) - max(address, ?1)"
-                          " FROM mapping WHERE death_ns IS NULL AND address < ?2"
+                          " FROM mapping WHERE freed_ns IS NULL AND address < ?2"
                           " AND address + size > ?1", place, place + size))
     kernel = [[max(a, place), min(b, place + size)] for a, b in kernel]
     n_shm = run.one("SELECT count(*) FROM mapping JOIN call ON call.id = call"

@@ -15,9 +15,9 @@ READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 def rows(run, address):
     """The mappings that began at an address, in order."""
     return run.ask(
-        "SELECT size, call.name, kind, path, seen, is_nested, death_ns, birth_ns FROM mapping"
+        "SELECT size, call.name, kind, path, seen, is_nested, freed_ns, allocated_ns FROM mapping"
         " JOIN mapping_kind ON mapping_id = mapping.id LEFT JOIN call ON call.id = call"
-        " WHERE address = ? AND seen <> 1 ORDER BY birth_ns", address)
+        " WHERE address = ? AND seen <> 1 ORDER BY allocated_ns", address)
 
 
 def check_kinds(checks, run, said, has_perf):
@@ -29,7 +29,7 @@ def check_kinds(checks, run, said, has_perf):
                 f"segment: {segment}")
     checks.that(segment[0][6] is None, f"the segment was not detached: {segment}")
     checks.that(run.one("SELECT count(*) FROM mapping JOIN call ON call.id = call WHERE call.name ="
-                        " 'shmat' AND death_ns IS NOT NULL") == 1, "the other one was")
+                        " 'shmat' AND freed_ns IS NOT NULL") == 1, "the other one was")
     if said["huge"]:
         huge = rows(run, said["huge"])
         checks.that([row[:3] for row in huge] == [(2 << 20, "mmap", "huge pages")], f"huge: {huge}")
@@ -73,14 +73,14 @@ def check_libc(checks, run, said):
     """What only the kernel tells: the map of a large block, and the heap."""
     for name, size in [("large", 300001), ("moved", 3000001)]:
         own = rows(run, said[name] - 16)
-        died = run.one("SELECT death_ns FROM allocation WHERE address = ? AND size = ?", said[name],
+        died = run.one("SELECT freed_ns FROM allocation WHERE address = ? AND size = ?", said[name],
                        size)
         checks.that(len(own) == 1 and own[0][1] is None and own[0][4:7] == (2, 1, died),
                     f"the map of the {name} block, freed at {died}: {own}")
         checks.that(size + 16 <= own[0][0] < size + 16 + PAGE, f"its size: {own}")
     heap = run.ask(
         "SELECT address, address + size FROM mapping JOIN mapping_kind ON mapping_id = id"
-        " WHERE kind = 'heap' AND death_ns IS NULL ORDER BY address")
+        " WHERE kind = 'heap' AND freed_ns IS NULL ORDER BY address")
     joined = [heap[0][0]] + [b for (a, b), (c, _) in zip(heap, heap[1:]) if b != c] + [heap[-1][1]]
     checks.that(joined == [said["heap_start"], said["heap_end"]],
                 f"heap {heap}, the kernel has {said['heap_start']} to {said['heap_end']}")

@@ -318,9 +318,9 @@ def check_ways(checks, memsight, trace, folder):
 
 
 def check_at(checks, ask, run, block):
-    death = block["death_ns"] or block["birth_ns"] + 1
+    freed = block["freed_ns"] or block["allocated_ns"] + 1
     answer = ask("at", run=run, address=block["address"] + 4096,
-                 **{"from": block["birth_ns"], "to": death})
+                 **{"from": block["allocated_ns"], "to": freed})
     checks.that(
         answer["owner"] == "heap" and answer["id"] == block["id"] and answer["offset"] == 4096,
         f"at tells {answer}")

@@ -61,7 +61,7 @@ def free_heap_memory_is_no_block(checks, modules):
     }
     gap = {
         "owner": "heap", "id": None, "site": None, "address": 0x1000, "size": 132 << 10,
-        "offset": 0x4000, "birth_ns": None, "death_ns": None, "thread": None, "kind": "heap",
+        "offset": 0x4000, "allocated_ns": None, "freed_ns": None, "thread": None, "kind": "heap",
         "stack": [], "samples": {"n": 0, "columns": {}}
     }
     rows = dict(modules.ask("tip", "return m.tipRows(a, b, String)", here, gap))
@@ -70,7 +70,7 @@ def free_heap_memory_is_no_block(checks, modules):
         and rows["lives"] is None, f"{rows}")
     block = dict(
         modules.ask("tip", "return m.tipRows(a, b, String)", here,
-                    {**gap, "id": 7, "size": 0x8000, "birth_ns": 5}))
+                    {**gap, "id": 7, "size": 0x8000, "allocated_ns": 5}))
     checks.that(
         block["object"] == "block of 32.0 KiB" and block["offset"] == "16,384 of 32,768 bytes",
         f"{block}")

@@ -46,10 +46,10 @@ class Page:
         return self.chromium.until(SETTLED)
 
     def block(self, function):
-        """(id, start, size, birth, death, site) of the only block that this function allocated."""
+        """(id, start, size, allocation, freed, site) of a function's only block."""
         rows = self.recording.ask(
-            "SELECT a.id, a.address, a.size, a.birth_ns, a.death_ns, a.stack_id FROM allocation a "
-            "JOIN stack s ON s.id = a.stack_id"
+            "SELECT a.id, a.address, a.size, a.allocated_ns, a.freed_ns, a.stack_id FROM"
+            " allocation a JOIN stack s ON s.id = a.stack_id"
             " JOIN frame f ON f.id = s.frame_id WHERE f.function = ?", function)
         if len(rows) != 1:
             raise SystemExit(f"{len(rows)} blocks of {function}")
@@ -65,9 +65,9 @@ class Page:
     def open_block(self, function, more=""):
         """The picture of exactly one block, from edge to edge; its pixels and the frame they lie
         in."""
-        _, start, size, birth, death, _ = self.block(function)
+        _, start, size, allocation, freed, _ = self.block(function)
         low = self.place(start)
-        self.open(f"#from={birth}&high={low + size}&low={low}&to={death}{more}")
+        self.open(f"#from={allocation}&high={low + size}&low={low}&to={freed}{more}")
         frame = json.loads(
             self.chromium.js("return document.querySelector('#scene').dataset.frame"))
         return self.chromium.canvas("#scene-canvas"), {
@@ -245,7 +245,7 @@ def colours_and_sources_are_chosen_and_stay_in_the_link(checks, page):
 
 
 def hovering_tells_what_is_there_and_a_click_opens_it(checks, page):
-    ident, start, size, birth, death, site = page.block("allocate_swept")
+    ident, start, size, allocation, freed, site = page.block("allocate_swept")
     page.open_block("allocate_swept")
     page.chromium.js("document.querySelector('#scene').scrollIntoView({ block: 'center' })")
     scene = page.chromium.driver.find_element("css selector", "#scene")
@@ -267,7 +267,8 @@ def hovering_tells_what_is_there_and_a_click_opens_it(checks, page):
     text = page.chromium.text("main")
     for word in ["allocate_swept", "16.0 MiB", f"{start:#x}", "main"]:
         checks.that(word in text, f"'{word}' is not on the page of the block")
-    checks.that(death > birth and size == 16 << 20 and site, "the victim's block is another one")
+    checks.that(freed > allocation and size == 16 << 20 and site,
+                "the victim's block is another one")
 
 
 def the_page_of_an_object_shows_its_own_picture_and_source_text(checks, page):
@@ -392,7 +393,7 @@ def a_phone_needs_no_sideways_scrolling(checks, page):
 def a_file_shows_the_same_without_server_and_network(checks, page):
     path = os.path.join(page.recording.folder.name, "page.html")
     whole.run([page.memsight, "view", "--export", path, page.recording.path])
-    ident, start, size, birth, death, site = page.block("allocate_swept")
+    ident, start, size, allocation, freed, site = page.block("allocate_swept")
     low = page.place(start)
     with browser.Browser() as alone:
         alone.go_offline()
@@ -405,7 +406,7 @@ def a_file_shows_the_same_without_server_and_network(checks, page):
         checks.that(
             f"{answer['n_samples']:,} touches" in said and f"{answer['n_blocks']:,} blocks" in said,
             said)
-        alone.open(f"file://{path}#from={birth}&high={low + size}&low={low}&to={death}")
+        alone.open(f"file://{path}#from={allocation}&high={low + size}&low={low}&to={freed}")
         alone.until(SETTLED)
         frame = {
             key: int(value)

@@ -14,7 +14,7 @@ import served
 import whole
 
 MOST_BYTES = 5000000
-MAKE_LARGE = ["--events", "2000000", "--samples", "1000000"]  # half of the events are births
+MAKE_LARGE = ["--events", "2000000", "--samples", "1000000"]  # half of the events are allocations
 NAMES = contract.read()
 
 

@@ -12,14 +12,14 @@ static void set_up(void)
 	alignment = (struct alignment){ 0 };
 }
 
-static void birth(int64_t time_ns, uint64_t address)
+static void allocation(int64_t time_ns, uint64_t address)
 {
-	alignment_birth(&alignment, &(struct alignment_moment){ 1, time_ns, address, 64 });
+	alignment_allocation(&alignment, &(struct alignment_moment){ 1, time_ns, address, 64 });
 }
 
-static void death(int64_t time_ns, uint64_t address)
+static void freed(int64_t time_ns, uint64_t address)
 {
-	alignment_death(&alignment, &(struct alignment_moment){ 1, time_ns, address, 64 });
+	alignment_free(&alignment, &(struct alignment_moment){ 1, time_ns, address, 64 });
 }
 
 static void touch(int64_t time_ns, uint64_t address, enum owner_kind kind, enum trace_role role)
@@ -43,7 +43,7 @@ static void check_counts(uint64_t n_heap, uint64_t n_before, uint64_t n_after)
 
 START_TEST(an_access_after_the_death_of_its_block_is_counted)
 {
-	death(100000, 4096);
+	freed(100000, 4096);
 	touch(100000 + ALIGNMENT_NS, 4096 + 63, OWNER_freed, TRACE_ROLE_EXACT);
 	check_counts(0, 0, 1);
 	touch(100001 + ALIGNMENT_NS, 4096, OWNER_freed, TRACE_ROLE_EXACT);
@@ -56,23 +56,23 @@ END_TEST
 START_TEST(an_access_before_the_birth_of_its_block_is_counted_once_whoever_comes_first)
 {
 	touch(100000, 4096, OWNER_mapping, TRACE_ROLE_FAULT);
-	birth(100000 + ALIGNMENT_NS, 4096);
+	allocation(100000 + ALIGNMENT_NS, 4096);
 	check_counts(0, 1, 0);
-	birth(100000 + ALIGNMENT_NS, 4096);
+	allocation(100000 + ALIGNMENT_NS, 4096);
 	check_counts(0, 1, 0);
-	/* A sample that waited for its thread's next event comes behind the birth. */
-	birth(200000, 8192);
+	/* A sample that waited for its thread's next event comes behind the allocation. */
+	allocation(200000, 8192);
 	touch(195000, 8200, OWNER_freed, TRACE_ROLE_EXACT);
 	check_counts(0, 2, 0);
 	touch(300000, 4096, OWNER_mapping, TRACE_ROLE_FAULT);
-	birth(300001 + ALIGNMENT_NS, 4096);
+	allocation(300001 + ALIGNMENT_NS, 4096);
 	check_counts(0, 2, 0);
 }
 END_TEST
 
 START_TEST(other_processes_roles_and_owners_do_not_count)
 {
-	birth(100000, 4096);
+	allocation(100000, 4096);
 	touch(99999, 4096, OWNER_tool, TRACE_ROLE_EXACT);
 	touch(99999, 4096, OWNER_freed, TRACE_ROLE_WINDOW);
 	touch(99999, 4096, OWNER_freed, TRACE_ROLE_STALL);
@@ -92,7 +92,7 @@ START_TEST(what_an_allocator_does_to_its_blocks_does_not_count)
 	static const enum owner_phase phases[] = { OWNER_ALLOCATING, OWNER_FREEING,
 						   OWNER_IN_KERNEL };
 
-	death(100000, 4096);
+	freed(100000, 4096);
 	for (unsigned i = 0; i < 3; i++)
 		alignment_touch(&alignment, &(struct touch){ .process_row = 1,
 							     .time_ns = 100001,
@@ -110,7 +110,7 @@ END_TEST
 START_TEST(only_the_last_moments_are_remembered)
 {
 	for (unsigned i = 0; i < 10 * ALIGNMENT_RING; i++)
-		death(100000 + i, 4096 + UINT64_C(64) * i);
+		freed(100000 + i, 4096 + UINT64_C(64) * i);
 	touch(100000 + 10 * ALIGNMENT_RING, 4096 + 64 * (10 * ALIGNMENT_RING - 1), OWNER_freed,
 	      TRACE_ROLE_EXACT);
 	touch(100000 + 10 * ALIGNMENT_RING, 4096, OWNER_freed, TRACE_ROLE_EXACT);

@@ -182,7 +182,7 @@ START_TEST(aggregates_of_samples_are_what_the_rows_give)
 	maker_node(&maker, 1, 1, 0, 0x400010);
 	maker_node(&maker, 1, 2, 1, 0x400020);
 	for (uint64_t i = 0; i < N_BLOCKS; i++) {
-		struct trace_event birth = {
+		struct trace_event allocation = {
 			.op = TRACE_OP_ALLOC,
 			.call = TRACE_CALL_MALLOC,
 			.stack_id = (uint32_t)(i % 3),
@@ -190,7 +190,7 @@ START_TEST(aggregates_of_samples_are_what_the_rows_give)
 			.address = 0x10000 + i * 256,
 			.size = 200,
 		};
-		maker_event(&maker, 1, &birth);
+		maker_event(&maker, 1, &allocation);
 	}
 	for (uint32_t i = 1; i <= 400; i++)
 		make_sample(i, 1000 + 100 * i);
@@ -379,7 +379,7 @@ START_TEST(absurd_contents_are_repaired_or_counted)
 	ck_assert_int_eq(total("allocations"), total("frees") + total("live_blocks"));
 	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM allocation"),
 			 total("allocations"));
-	check_no_row(db_handle(db), "SELECT id FROM allocation WHERE death_ns < birth_ns");
+	check_no_row(db_handle(db), "SELECT id FROM allocation WHERE freed_ns < allocated_ns");
 }
 END_TEST
 
@@ -630,7 +630,7 @@ static int64_t fingerprint(const char *path)
 			 0);
 	int64_t sum = check_integer(
 		db_handle(db), "SELECT (SELECT count(*) FROM run) * 1000003"
-			       " + (SELECT total(birth_ns % 1009) FROM allocation)"
+			       " + (SELECT total(allocated_ns % 1009) FROM allocation)"
 			       " + (SELECT count(*) FROM stack) + (SELECT count(*) FROM touch)");
 	db = db_close(db);
 	return sum;

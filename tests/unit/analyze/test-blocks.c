@@ -32,7 +32,7 @@ static void check_same(const struct heap_block *a, const struct heap_block *b)
 {
 	check_equal(a->address, b->address);
 	check_equal(a->size, b->size);
-	check_equal(a->birth_ns, b->birth_ns);
+	check_equal(a->allocated_ns, b->allocated_ns);
 	check_equal(a->id, b->id);
 	check_equal(a->previous_id, b->previous_id);
 	check_equal(a->thread, b->thread);
@@ -102,7 +102,7 @@ static void try_insert(struct pair *pair, const struct shape *shape, uint64_t id
 	struct heap_block block = {
 		.address = random_address(shape),
 		.size = random_size(shape),
-		.birth_ns = (int64_t)(id * 1000) - 5000,
+		.allocated_ns = (int64_t)(id * 1000) - 5000,
 		.id = id + (UINT64_C(1) << 39),
 		.previous_id = random_below(2) ? (UINT64_C(1) << 40) - id : 0,
 		.thread = (uint32_t)random_below(1u << (random_below(2) ? 24 : 31)),

@@ -65,10 +65,10 @@ static int64_t sum_of(sqlite3 *handle)
 	return check_integer(
 		handle,
 		"SELECT (SELECT sum(value * length(name)) FROM total)"
-		" + (SELECT coalesce(sum(id * (birth_ns + 3 * coalesce(death_ns, 1) + size)), 0)"
-		"    FROM allocation)"
-		" + (SELECT coalesce(sum(id * (birth_ns + 3 * coalesce(death_ns, 1) + size)), 0)"
-		"    FROM mapping)"
+		" + (SELECT coalesce(sum(id * (allocated_ns + 3 * coalesce(freed_ns, 1) + size)),"
+		"    0) FROM allocation)"
+		" + (SELECT coalesce(sum(id * (allocated_ns + 3 * coalesce(freed_ns, 1) + size)),"
+		"    0) FROM mapping)"
 		" + (SELECT sum(id * start_ns) FROM thread) + (SELECT sum(id * pid) FROM process)"
 		" + (SELECT duration_ns + length(program) + 7 * length(command) FROM run)");
 }
@@ -84,7 +84,7 @@ static void check_part(sqlite3 *handle, const char *what, size_t at)
 	ck_assert_int_eq(
 		check_integer(handle, "SELECT count(*) FROM allocation"),
 		check_integer(handle, "SELECT value FROM total WHERE name = 'allocations'"));
-	check_no_row(handle, "SELECT id FROM allocation WHERE death_ns < birth_ns");
+	check_no_row(handle, "SELECT id FROM allocation WHERE freed_ns < allocated_ns");
 	check_no_row(handle, "SELECT 1 FROM pragma_foreign_key_check");
 }
 

@@ -1,4 +1,4 @@
-/* Frees that are stamped before the birth of what they free; see analyze/live/early-frees.c. */
+/* Frees that are stamped before their block's allocation; see analyze/live/early-frees.c. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ static const struct {
 	int64_t n_early;
 	const char *min_bytes; /* NULL: every block has an event */
 } worlds[] = {
-	/* The second block goes from thread 1 to 3, whose stamp is older than its birth's. */
+	/* The second block goes from thread 1 to 3, whose stamp is older than its allocation's. */
 	{ { BIRTH(1, 100), END(3, 20000), END(1, 20010), BIRTH(1, 20050), BIRTH(3, 21000),
 	    END(3, 22000) },
 	  3,
@@ -88,11 +88,11 @@ static const struct {
 	  NULL },
 	/* One thread's own order is certain: the second end is another block's. */
 	{ { BIRTH(1, 100), END(1, 20000), END(1, 20010), BIRTH(1, 20050) }, 2, 0, 1, 1, 0, NULL },
-	/* Too long before the birth. */
+	/* Too long before the allocation. */
 	{ { BIRTH(1, 100), END(3, 20000), END(1, 20010), BIRTH(2, 40000) }, 2, 0, 1, 1, 0, NULL },
-	/* Its own thread's birth. */
+	/* Its own thread's allocation. */
 	{ { BIRTH(1, 100), END(3, 20000), END(1, 40000), BIRTH(1, 40010) }, 2, 0, 1, 1, 0, NULL },
-	/* No birth comes. */
+	/* No allocation comes. */
 	{ { BIRTH(1, 100), END(3, 20000), END(1, 20010) }, 1, 0, 1, 0, 0, NULL },
 	/* Two blocks stand in the way of a larger one, and both were given back: late. */
 	{ { BIRTH(1, 100),
@@ -163,7 +163,7 @@ START_TEST(an_end_that_is_stamped_before_its_birth_waits_for_it)
 	ck_assert_int_eq(total(db, unknown), worlds[_i].n_unknown);
 	ck_assert_int_eq(total(db, "early_frees"), worlds[_i].n_early);
 	ck_assert_int_eq(total(db, "live_blocks"), worlds[_i].n_alive);
-	check_no_row(db_handle(db), "SELECT id FROM allocation WHERE death_ns < birth_ns");
+	check_no_row(db_handle(db), "SELECT id FROM allocation WHERE freed_ns < allocated_ns");
 	check_aggregates(db_handle(db), 1);
 	db_close(db);
 	maker_finish(&maker);

@@ -68,18 +68,18 @@ static void tell(struct maker *maker, uint32_t pid, uint64_t address, uint64_t t
 
 static void begin(struct maker *maker)
 {
-	const struct trace_event birth = { .op = TRACE_OP_ALLOC,
-					   .call = TRACE_CALL_MALLOC,
-					   .ticks = 100,
-					   .begin_ticks = 100,
-					   .address = BLOCK,
-					   .size = 0x10000 };
+	const struct trace_event allocation = { .op = TRACE_OP_ALLOC,
+						.call = TRACE_CALL_MALLOC,
+						.ticks = 100,
+						.begin_ticks = 100,
+						.address = BLOCK,
+						.size = 0x10000 };
 
 	maker_init(maker);
 	maker_process(maker, 1, 0, 0);
 	maker_thread(maker, 1, 1, 0);
 	add_source(maker);
-	maker_event(maker, 1, &birth);
+	maker_event(maker, 1, &allocation);
 }
 
 /* The recorder looks behind the faults; in the file what it found lies before them. */

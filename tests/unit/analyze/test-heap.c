@@ -58,7 +58,7 @@ static void ck_assert_same(const struct heap_block *a, const struct heap_block *
 {
 	check_equal(a->address, b->address);
 	check_equal(a->size, b->size);
-	check_equal(a->birth_ns, b->birth_ns);
+	check_equal(a->allocated_ns, b->allocated_ns);
 	check_equal(a->id, b->id);
 	check_equal(a->previous_id, b->previous_id);
 	check_equal(a->thread, b->thread);
@@ -119,7 +119,7 @@ static void try_insert(struct heap *heap, struct model *model, uint64_t space, u
 	struct heap_block block = {
 		.address = random_below(space) * 8 + (UINT64_C(0x7f) << 32),
 		.size = random_size(),
-		.birth_ns = (int64_t)(id * 1000),
+		.allocated_ns = (int64_t)(id * 1000),
 		.id = id,
 		.previous_id = random_below(2) ? id - 1 : 0,
 		.thread = (uint32_t)random_below(UINT32_MAX),

@@ -57,23 +57,24 @@ static void check_block(sqlite3_stmt *row, const struct world_block *expected, i
 	check_equal(column(row, 2, 0), expected->thread);
 	check_equal(column(row, 3, 0), (int64_t)expected->address);
 	check_equal(column(row, 4, -1), (int64_t)expected->size);
-	check_equal(column(row, 5, 0), expected->birth_ns);
-	check_equal(column(row, 6, -1), expected->death_ns);
-	check_equal(column(row, 7, 0), expected->death_thread);
+	check_equal(column(row, 5, 0), expected->allocated_ns);
+	check_equal(column(row, 6, -1), expected->freed_ns);
+	check_equal(column(row, 7, 0), expected->freed_thread);
 	check_equal(column(row, 8, -1), expected->call);
-	check_equal(column(row, 9, -1), expected->death);
+	check_equal(column(row, 9, -1), expected->end_kind);
 	check_equal(column(row, 10, 0), expected->previous + 1);
 }
 
 static void check_blocks(sqlite3 *handle, const struct world *world)
 {
 	sqlite3_stmt *row = query(
-		handle, "SELECT allocation.id, process.number, thread.number, address, size,"
-			" birth_ns, death_ns, killer.number, call, death, previous_allocation_id"
-			" FROM allocation JOIN process ON process.id = allocation.process_id"
-			" JOIN thread ON thread.id = thread_id"
-			" LEFT JOIN thread AS killer ON killer.id = death_thread_id"
-			" ORDER BY allocation.id");
+		handle,
+		"SELECT allocation.id, process.number, thread.number, address, size,"
+		" allocated_ns, freed_ns, killer.number, call, end_kind, previous_allocation_id"
+		" FROM allocation JOIN process ON process.id = allocation.process_id"
+		" JOIN thread ON thread.id = thread_id"
+		" LEFT JOIN thread AS killer ON killer.id = freed_thread_id"
+		" ORDER BY allocation.id");
 	int n = 0;
 
 	for (; sqlite3_step(row) == SQLITE_ROW; n++) {
@@ -88,8 +89,8 @@ static int compare_mappings(const void *left, const void *right)
 {
 	const struct world_mapping *a = left, *b = right;
 
-	if (a->birth_ns != b->birth_ns)
-		return a->birth_ns < b->birth_ns ? -1 : 1;
+	if (a->allocated_ns != b->allocated_ns)
+		return a->allocated_ns < b->allocated_ns ? -1 : 1;
 	if (a->address != b->address)
 		return a->address < b->address ? -1 : 1;
 	return 0;
@@ -97,14 +98,14 @@ static int compare_mappings(const void *left, const void *right)
 
 static void check_mappings(sqlite3 *handle, const struct world *world)
 {
-	sqlite3_stmt *row =
-		query(handle,
-		      "SELECT process.number, thread.number, mapping.address, mapping.size,"
-		      " mapping.birth_ns, mapping.death_ns, previous.birth_ns, previous.address"
-		      " FROM mapping JOIN process ON process.id = mapping.process_id"
-		      " LEFT JOIN thread ON thread.id = mapping.thread_id"
-		      " LEFT JOIN mapping AS previous ON previous.id = mapping.previous_mapping_id"
-		      " ORDER BY mapping.birth_ns, mapping.address");
+	sqlite3_stmt *row = query(
+		handle,
+		"SELECT process.number, thread.number, mapping.address, mapping.size,"
+		" mapping.allocated_ns, mapping.freed_ns, previous.allocated_ns, previous.address"
+		" FROM mapping JOIN process ON process.id = mapping.process_id"
+		" LEFT JOIN thread ON thread.id = mapping.thread_id"
+		" LEFT JOIN mapping AS previous ON previous.id = mapping.previous_mapping_id"
+		" ORDER BY mapping.allocated_ns, mapping.address");
 	struct world_mapping *sorted = malloc(sizeof(world->mappings));
 	int n = 0;
 
@@ -119,9 +120,9 @@ static void check_mappings(sqlite3 *handle, const struct world *world)
 		check_equal(column(row, 1, 0), expected->thread);
 		check_equal(column(row, 2, 0), (int64_t)expected->address);
 		check_equal(column(row, 3, 0), (int64_t)expected->size);
-		check_equal(column(row, 4, 0), expected->birth_ns);
-		check_equal(column(row, 5, -1), expected->death_ns);
-		check_equal(column(row, 6, -1), previous ? previous->birth_ns : -1);
+		check_equal(column(row, 4, 0), expected->allocated_ns);
+		check_equal(column(row, 5, -1), expected->freed_ns);
+		check_equal(column(row, 6, -1), previous ? previous->allocated_ns : -1);
 		check_equal(column(row, 7, -1), previous ? (int64_t)previous->address : -1);
 	}
 	check_equal(n, world->n_mappings);

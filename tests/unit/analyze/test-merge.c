@@ -93,11 +93,11 @@ START_TEST(a_realloc_is_an_end_and_a_birth_that_know_each_other)
 	ck_assert_uint_ne(end.flags & MERGE_IS_END, 0);
 	ck_assert_uint_eq(end.address, 0x10);
 	take(2, 50);
-	struct merge_event birth = take(1, 90);
-	ck_assert_uint_ne(birth.flags & MERGE_IS_BIRTH, 0);
-	ck_assert_uint_eq(birth.address, 0x20);
-	ck_assert_uint_ne(birth.link, 0);
-	ck_assert_uint_eq(birth.link, end.link);
+	struct merge_event allocation = take(1, 90);
+	ck_assert_uint_ne(allocation.flags & MERGE_IS_ALLOCATION, 0);
+	ck_assert_uint_eq(allocation.address, 0x20);
+	ck_assert_uint_ne(allocation.link, 0);
+	ck_assert_uint_eq(allocation.link, end.link);
 }
 END_TEST
 
@@ -105,7 +105,7 @@ START_TEST(a_realloc_of_nothing_is_a_birth_and_one_to_nothing_an_end)
 {
 	push_realloc(1, 10, 20, 0, 0x20);
 	push_realloc(1, 30, 40, 0x20, 0);
-	ck_assert_uint_eq(take(1, 20).flags, MERGE_IS_BIRTH);
+	ck_assert_uint_eq(take(1, 20).flags, MERGE_IS_ALLOCATION);
 	struct merge_event end = take(1, 30);
 	ck_assert_uint_eq(end.flags, MERGE_IS_END);
 	ck_assert_uint_eq(end.link, 0);
@@ -122,7 +122,7 @@ START_TEST(what_a_signal_handler_does_within_a_realloc_comes_between_its_halves)
 	ck_assert_uint_eq(take(1, 10).flags, MERGE_IS_END);
 	ck_assert_uint_eq(take(1, 40).address, 0x30);
 	ck_assert_uint_eq(take(1, 50).op, TRACE_OP_FREE);
-	ck_assert_uint_eq(take(1, 90).flags, MERGE_IS_BIRTH);
+	ck_assert_uint_eq(take(1, 90).flags, MERGE_IS_ALLOCATION);
 	ck_assert_uint_eq(take(1, 95).address, 0x40);
 }
 END_TEST
@@ -161,7 +161,7 @@ static const struct {
 	{ 1, 1, 110, TRACE_OP_NONE }, /* the thread itself frees what it got */
 	{ 2, 2, 110, TRACE_OP_NONE }, /* another process */
 	{ 2, 1, 151, TRACE_OP_NONE }, /* too late for a stamp */
-	{ 2, 1, 120, TRACE_OP_ALLOC }, /* of a birth that is still to come */
+	{ 2, 1, 120, TRACE_OP_ALLOC }, /* of an allocation that is still to come */
 };
 
 START_TEST(an_end_of_another_block_is_left_where_it_is)

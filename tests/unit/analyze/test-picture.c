@@ -92,7 +92,7 @@ static void expect_block(struct expected *expected, const struct row_block *bloc
 	const struct picture_request *request = &expected->request;
 	double per_ns = request->width / (double)(request->to_ns - request->from_ns);
 	double per_byte = request->height / (double)(request->high - request->low);
-	double x0 = (double)(block->birth_ns - request->from_ns) * per_ns;
+	double x0 = (double)(block->allocated_ns - request->from_ns) * per_ns;
 	double x1 = (double)(block->end_ns - request->from_ns) * per_ns;
 	double y0 = ((double)y - (double)request->low) * per_byte;
 	double y1 = ((double)(y + block->size) - (double)request->low) * per_byte;
@@ -101,7 +101,7 @@ static void expect_block(struct expected *expected, const struct row_block *bloc
 
 	expected->n_blocks++;
 	expected->n_drawn += (double)block->size >= least_bytes &&
-			     (double)(block->end_ns - block->birth_ns) >= least_ns;
+			     (double)(block->end_ns - block->allocated_ns) >= least_ns;
 	for (unsigned j = y0 > 0 ? (unsigned)y0 : 0; j < request->height && j < y1; j++) {
 		for (unsigned i = x0 > 0 ? (unsigned)x0 : 0; i < request->width && i < x1; i++)
 			expected->occupancy[j * request->width + i] +=
@@ -115,8 +115,8 @@ static void expect_blocks(struct expected *expected)
 
 	for (size_t i = 0; i < expected->world->shape.n_blocks; i++) {
 		const struct row_block *block = &expected->world->blocks[i];
-		if (block->process != request->process_id || block->birth_ns >= request->to_ns ||
-		    block->end_ns <= request->from_ns)
+		if (block->process != request->process_id ||
+		    block->allocated_ns >= request->to_ns || block->end_ns <= request->from_ns)
 			continue;
 		uint64_t y = place_of(expected, block->address);
 		if (y < request->high && y + block->size > request->low)
@@ -144,7 +144,8 @@ static bool is_drawn(const struct picture *picture, const struct row_block *bloc
 	for (size_t i = 0; i < picture->n_drawn_blocks; i++) {
 		const struct picture_block *drawn = &picture->blocks[i];
 		if (drawn->id == block->id)
-			return drawn->size == block->size && drawn->from_ns == block->birth_ns &&
+			return drawn->size == block->size &&
+			       drawn->from_ns == block->allocated_ns &&
 			       drawn->site == block->site &&
 			       drawn->to_ns == (block->is_freed ? block->end_ns : INT64_MAX);
 	}
@@ -390,7 +391,7 @@ END_TEST
 
 /* ---- Curves ---- */
 
-/* The most that a site held in each slot, by looking at all blocks for each birth. */
+/* The most that a site held in each slot, by looking at all blocks for each allocation. */
 static void expect_curve(const struct picture_world *world, int64_t site, uint64_t most[32])
 {
 	uint64_t width_32 = (uint64_t)world->shape.duration_ns;
@@ -398,19 +399,19 @@ static void expect_curve(const struct picture_world *world, int64_t site, uint64
 	memset(most, 0, 32 * sizeof(*most));
 	for (size_t slot = 0; slot < 32; slot++) {
 		for (size_t i = 0; i <= world->shape.n_blocks; i++) {
-			/* At the beginning of the slot, and at each birth in it. */
+			/* At the beginning of the slot, and at each allocation in it. */
 			uint64_t at = i < world->shape.n_blocks
-					      ? (uint64_t)world->blocks[i].birth_ns
+					      ? (uint64_t)world->blocks[i].allocated_ns
 					      : (width_32 * slot + 31) / 32;
 			uint64_t of = at * 32 / width_32, sum = 0;
 			if ((of < 32 ? of : 31) != slot)
 				continue;
 			for (size_t j = 0; j < world->shape.n_blocks; j++) {
 				const struct row_block *block = &world->blocks[j];
-				uint64_t birth = (uint64_t)block->birth_ns;
+				uint64_t allocation = (uint64_t)block->allocated_ns;
 				bool is_live = !block->is_freed || (uint64_t)block->end_ns > at ||
 					       (i == j);
-				bool is_born = i < world->shape.n_blocks ? j <= i : birth < at;
+				bool is_born = i < world->shape.n_blocks ? j <= i : allocation < at;
 				if (block->site == site && is_born && is_live)
 					sum += block->size;
 			}

@@ -563,16 +563,17 @@ START_TEST(what_was_mapped_at_the_peak_is_told_by_its_maker)
 	 * later
 	 */
 	ck_assert_int_eq(
-		sqlite3_exec(db,
-			     "INSERT INTO mapping(id, run_id, process_id, address, size, birth_ns, "
-			     "death_ns,"
-			     " prot, flags, path, is_nested, seen) VALUES "
-			     "(1,1,1,4096,64<<20,5,NULL,3,34,'',0,0),"
-			     " (2,1,1,4096,3<<20,5,NULL,5,2,'/lib/x.so',0,1), "
-			     "(3,1,1,4096,5<<20,5,NULL,3,34,'',1,0),"
-			     " (4,1,1,4096,7<<20,5,6,3,34,'',0,0), "
-			     "(5,1,1,4096,9<<20,8400000000,NULL,3,34,'',0,0)",
-			     NULL, NULL, NULL),
+		sqlite3_exec(
+			db,
+			"INSERT INTO mapping(id, run_id, process_id, address, size, allocated_ns, "
+			"freed_ns,"
+			" prot, flags, path, is_nested, seen) VALUES "
+			"(1,1,1,4096,64<<20,5,NULL,3,34,'',0,0),"
+			" (2,1,1,4096,3<<20,5,NULL,5,2,'/lib/x.so',0,1), "
+			"(3,1,1,4096,5<<20,5,NULL,3,34,'',1,0),"
+			" (4,1,1,4096,7<<20,5,6,3,34,'',0,0), "
+			"(5,1,1,4096,9<<20,8400000000,NULL,3,34,'',0,0)",
+			NULL, NULL, NULL),
 		SQLITE_OK);
 	write_report("summary");
 	ck_assert_has(

@@ -95,17 +95,17 @@ static int64_t end_of(int64_t process)
 	return process == 2 ? 9000 : process == 3 ? 15000 : DURATION_NS;
 }
 
-static void add_block(struct world *world, sqlite3_stmt *block, int64_t id, int64_t birth_ns)
+static void add_block(struct world *world, sqlite3_stmt *block, int64_t id, int64_t allocated_ns)
 {
-	int64_t process = birth_ns < 9000 ? 1 + below(world, 3) : birth_ns < 15000 ? 3 : 1;
-	int64_t most = (end_of(process) - birth_ns) >> below(world, 12);
-	int64_t death_ns = birth_ns + below(world, (uint32_t)most + 1);
+	int64_t process = allocated_ns < 9000 ? 1 + below(world, 3) : allocated_ns < 15000 ? 3 : 1;
+	int64_t most = (end_of(process) - allocated_ns) >> below(world, 12);
+	int64_t freed_ns = allocated_ns + below(world, (uint32_t)most + 1);
 	bool is_freed = below(world, 8) > 0;
 	int64_t site = below(world, N_SITES);
 
 	INSERT(block, id, process, 5 + below(world, 4), 0x1000 + 64 * id,
-	       below(world, 4) ? below(world, 1u << below(world, 20)) : 0, birth_ns,
-	       is_freed ? death_ns : INT64_MIN,
+	       below(world, 4) ? below(world, 1u << below(world, 20)) : 0, allocated_ns,
+	       is_freed ? freed_ns : INT64_MIN,
 	       is_freed && below(world, 10) ? 5 + below(world, 4) : INT64_MIN,
 	       site ? site : INT64_MIN);
 }
@@ -114,7 +114,7 @@ static void add_blocks(struct world *world)
 {
 	sqlite3_stmt *block = prepare(
 		world, "INSERT INTO allocation(id, run_id, process_id, thread_id, address, size,"
-		       " birth_ns, death_ns, death_thread_id, stack_id, call, death)"
+		       " allocated_ns, freed_ns, freed_thread_id, stack_id, call, end_kind)"
 		       " VALUES(?, 1, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0)");
 	int64_t time_ns = 0;
 
@@ -214,11 +214,11 @@ static void hide_chunks(struct world *world, bool hides)
 /* Blocks as the selection sees them; the rest asks what is live when each of them is born. */
 static const char blocks_sql[] =
 	"DROP TABLE IF EXISTS temp.b; CREATE TEMP TABLE b AS SELECT allocation.id, thread_id,"
-	" coalesce(stack_id, 0) AS site, size, birth_ns, death_ns, death_thread_id AS killer,"
-	" max(birth_ns, %lld) AS t, birth_ns < %lld AS old,"
-	" coalesce(death_ns, process.end_ns, 1 << 60) AS e FROM main.allocation JOIN main.process"
-	" ON"
-	" process.id = process_id WHERE birth_ns < %lld AND e >= %lld AND (%lld = 0 OR pid = %lld)"
+	" coalesce(stack_id, 0) AS site, size, allocated_ns, freed_ns, freed_thread_id AS killer,"
+	" max(allocated_ns, %lld) AS t, allocated_ns < %lld AS old,"
+	" coalesce(freed_ns, process.end_ns, 1 << 60) AS e FROM main.allocation JOIN main.process"
+	" ON process.id = process_id WHERE allocated_ns < %lld AND e >= %lld"
+	" AND (%lld = 0 OR pid = %lld)"
 	" AND (%lld = 0 OR thread_id IN (SELECT id FROM main.thread WHERE tid = %lld));"
 	"DROP TABLE IF EXISTS temp.l; CREATE TEMP TABLE l AS SELECT b.id, b.t, b.old, (SELECT"
 	" sum(a.size) FROM b AS a WHERE a.id <= b.id AND (a.id = b.id OR b.old OR a.e > b.t)) AS"
@@ -228,7 +228,7 @@ static const char blocks_sql[] =
 /* Each gives no row. %lld: the end of the time that there is. */
 static const char *const block_checks[] = {
 	"WITH s AS (SELECT site, sum(NOT old) AS n, sum(CASE WHEN NOT old THEN size ELSE 0 END) AS"
-	" bytes, sum(NOT old AND death_ns IS NOT NULL) AS frees, sum(CASE WHEN NOT old AND death_ns"
+	" bytes, sum(NOT old AND freed_ns IS NOT NULL) AS frees, sum(CASE WHEN NOT old AND freed_ns"
 	" IS NULL THEN size ELSE 0 END) AS unfreed, min(t) AS first, max(min(e, %1$lld)) AS last,"
 	" sum(size * (min(e, %1$lld) - t) / 1e9) AS bs FROM b GROUP BY 1)"
 	" SELECT site FROM s LEFT JOIN temp.site AS k ON k.stack_id = site WHERE NOT (n IS n_blocks"
@@ -251,10 +251,10 @@ static const char *const block_checks[] = {
 	" site WHERE coalesce(k.bytes, 0) <> s.bytes",
 	"SELECT 1 FROM (SELECT sum(n_allocations) AS a, sum(n_frees) AS f FROM temp.timeline) WHERE"
 	" a <> (SELECT count(*) FROM b WHERE NOT old) OR f <> (SELECT count(*) FROM b WHERE"
-	" death_ns < %2$lld)",
+	" freed_ns < %2$lld)",
 	"WITH s AS (SELECT id, (SELECT count(*) FROM b WHERE NOT old AND thread_id = thread.id)"
 	" AS n,"
-	" (SELECT count(*) FROM b WHERE killer = thread.id AND death_ns < %2$lld) AS f FROM"
+	" (SELECT count(*) FROM b WHERE killer = thread.id AND freed_ns < %2$lld) AS f FROM"
 	" main.thread) SELECT id FROM s LEFT JOIN temp.thread_total ON thread_id = id WHERE"
 	" coalesce(n_blocks, 0) <> n OR coalesce(n_frees, 0) <> f",
 	"SELECT 1 FROM (SELECT coalesce(sum(n_blocks), 0) AS n, coalesce(sum(bytes), 0) AS bytes"
@@ -369,8 +369,8 @@ static void check_table(struct world *world, size_t number, const char *what)
 static int64_t pick(struct world *world)
 {
 	static const char *const events[] = {
-		"SELECT birth_ns FROM allocation WHERE id = 100 + %u",
-		"SELECT coalesce(death_ns, 9000) FROM allocation WHERE id = 100 + %u",
+		"SELECT allocated_ns FROM allocation WHERE id = 100 + %u",
+		"SELECT coalesce(freed_ns, 9000) FROM allocation WHERE id = 100 + %u",
 		"SELECT time_ns FROM sample WHERE id = 50 + %u",
 	};
 	uint32_t which = below(world, 4);
@@ -489,8 +489,8 @@ START_TEST(a_region_has_the_blocks_of_its_spans)
 				  "SELECT value - (SELECT count(*) FROM main.allocation AS a"
 				  " WHERE EXISTS (SELECT 1 FROM main.region AS r WHERE"
 				  " r.name = 'loop' AND r.thread_id = a.thread_id AND"
-				  " start_ns <= birth_ns AND coalesce(end_ns, 1 << 60) >"
-				  " birth_ns)) FROM temp.total WHERE name = 'allocations'"),
+				  " start_ns <= allocated_ns AND coalesce(end_ns, 1 << 60) >"
+				  " allocated_ns)) FROM temp.total WHERE name = 'allocations'"),
 		0);
 	ck_assert_int_gt(memory_db_integer(world.db.handle, "SELECT value FROM temp.total"
 							    " WHERE name = 'allocations'"),

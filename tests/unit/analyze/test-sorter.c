@@ -31,17 +31,18 @@ static struct block_row row_of(uint64_t id)
 		.block = { .id = id,
 			   .address = UINT64_C(0x555555550000) + id * 48,
 			   .size = is_absurd ? number_of(id) : id % 500,
-			   .birth_ns = is_absurd ? (int64_t)number_of(id + 1) : (int64_t)id * 50,
+			   .allocated_ns =
+				   is_absurd ? (int64_t)number_of(id + 1) : (int64_t)id * 50,
 			   .previous_id = id % 7 ? 0 : id / 2,
 			   .call = (uint8_t)(id % 14) },
 		.process_row = 1 + (int64_t)(id % 3),
 		.thread_row = 4 + (int64_t)(id % 5),
 		.stack_id = (int64_t)(number_of(id) % 1000),
-		.death_ns = id % 11 ? (int64_t)id * 60 : INT64_MIN,
-		.death_thread_row = id % 11 ? 4 : INT64_MIN,
+		.freed_ns = id % 11 ? (int64_t)id * 60 : INT64_MIN,
+		.freed_thread_row = id % 11 ? 4 : INT64_MIN,
 		.kind = id % 13 ? INT64_MIN : 2,
-		.death = (uint8_t)(id % 5),
-		.death_call = (uint8_t)(id % 4),
+		.end_kind = (uint8_t)(id % 5),
+		.free_call = (uint8_t)(id % 4),
 	};
 
 	return row;
@@ -60,17 +61,17 @@ static int check_row(void *context, const struct block_row *found)
 	check_equal(found->block.id, expected.block.id);
 	check_equal(found->block.address, expected.block.address);
 	check_equal(found->block.size, expected.block.size);
-	check_equal(found->block.birth_ns, expected.block.birth_ns);
+	check_equal(found->block.allocated_ns, expected.block.allocated_ns);
 	check_equal(found->block.previous_id, expected.block.previous_id);
 	check_equal(found->block.call, expected.block.call);
 	check_equal(found->process_row, expected.process_row);
 	check_equal(found->thread_row, expected.thread_row);
 	check_equal(found->stack_id, expected.stack_id);
-	check_equal(found->death_ns, expected.death_ns);
-	check_equal(found->death_thread_row, expected.death_thread_row);
+	check_equal(found->freed_ns, expected.freed_ns);
+	check_equal(found->freed_thread_row, expected.freed_thread_row);
 	check_equal(found->kind, expected.kind);
-	check_equal(found->death, expected.death);
-	check_equal(found->death_call, expected.death_call);
+	check_equal(found->end_kind, expected.end_kind);
+	check_equal(found->free_call, expected.free_call);
 	return seen->n == seen->stop_at ? -EINTR : 0;
 }
 

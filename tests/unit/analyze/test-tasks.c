@@ -34,9 +34,9 @@ static void tell(uint32_t number, int64_t start_ns)
 	free(thread);
 }
 
-static void live(int64_t birth_ns, int64_t end_ns)
+static void live(int64_t allocated_ns, int64_t end_ns)
 {
-	ck_assert_int_eq(tasks_saw_thread(tasks, PID, TID, PID, birth_ns), 0);
+	ck_assert_int_eq(tasks_saw_thread(tasks, PID, TID, PID, allocated_ns), 0);
 	ck_assert_int_eq(tasks_saw_thread_end(tasks, TID, end_ns), 0);
 }
 

@@ -25,7 +25,7 @@ def total(recording, name):
 
 
 def sized(recording, size):
-    return recording.ask("SELECT count(*), count(death_ns) FROM allocation WHERE size = ?", size)[0]
+    return recording.ask("SELECT count(*), count(freed_ns) FROM allocation WHERE size = ?", size)[0]
 
 
 def report(memsight, recording, *options):
@@ -82,7 +82,7 @@ def check_regions(memsight, victim):
 
 def check_paused(memsight, victim):
     recording = Recording(memsight, [victim, "paused"])
-    equal(sized(recording, 1001), (10, 10), "blocks from before the pause, and their deaths")
+    equal(sized(recording, 1001), (10, 10), "blocks from before the pause, and their frees")
     equal(sized(recording, 2002), (0, 0), "blocks born in the pause")
     equal(sized(recording, 3003), (3, 3), "blocks from behind the pause")
     equal((total(recording, "unrecorded_frees"), total(recording, "before_trace_frees")), (22, 0),
@@ -136,7 +136,7 @@ def check_names(memsight, victim):
         "first part": (50 * 4096, 1, 1), "second part": (50 * 4096, 1, 1),
     }, "names")
     equal(recording.one("SELECT count(*) FROM object_name JOIN allocation ON allocation.id ="
-                        " allocation_id WHERE object_name.end_ns <> death_ns"), 0,
+                        " allocation_id WHERE object_name.end_ns <> freed_ns"), 0,
           "names that outlive their block")
     equal(recording.one("SELECT sum(n_faults) FROM object_total WHERE owner_kind = 2"),
           recording.one("SELECT count(*) FROM touch WHERE owner_kind = 2 AND role = 3"),
@@ -160,7 +160,7 @@ def check_collected(memsight, victim):
 def check_options(memsight, victim):
     recording = Recording(memsight, [victim, "small"], ["--min-size", "1M"])
     check_ranges(recording)
-    equal(recording.ask("SELECT size, death FROM allocation WHERE size < 1048576"), [],
+    equal(recording.ask("SELECT size, end_kind FROM allocation WHERE size < 1048576"), [],
           "rows of small blocks")
     equal(sized(recording, 400 * 4096), (1, 1), "the block that grew and shrank")
     # 24 and 60 pages, 50 of 100 bytes, and what the last realloc made.

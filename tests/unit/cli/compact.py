@@ -99,10 +99,10 @@ def check_tables(both):
                     f"{name} has {n} lines only")
     for question in [
             "SELECT * FROM allocation WHERE id BETWEEN 100000 AND 100100 ORDER BY id DESC",
-            "SELECT id, size FROM allocation WHERE birth_ns > 5000000 AND birth_ns <= 6000000 AND "
-            "run_id = 1",
-            "SELECT count(*), sum(size), min(id), max(id) FROM allocation WHERE death_ns IS NULL",
-            "SELECT count(*), sum(size) FROM allocation WHERE death_ns IS NOT NULL AND address < "
+            "SELECT id, size FROM allocation WHERE allocated_ns > 5000000 AND"
+            " allocated_ns <= 6000000 AND run_id = 1",
+            "SELECT count(*), sum(size), min(id), max(id) FROM allocation WHERE freed_ns IS NULL",
+            "SELECT count(*), sum(size) FROM allocation WHERE freed_ns IS NOT NULL AND address < "
             "93825000000000",
             "SELECT max(id) FROM sample", "SELECT max(rowid), count(*) FROM touch",
             "SELECT rowid, * FROM touch WHERE rowid % 5000 = 7",
@@ -118,7 +118,7 @@ def check_tables(both):
             "OR id IN (9, 200000, NULL)",
             "SELECT count(*) FROM allocation WHERE size = NULL",
             "SELECT count(*) FROM allocation WHERE size > 30.5",
-            "SELECT count(*) FROM allocation WHERE size < 'text' AND death_ns IS 17",
+            "SELECT count(*) FROM allocation WHERE size < 'text' AND freed_ns IS 17",
             "SELECT owner_id, count(*), sum(share) FROM touch WHERE owner_kind = 1 GROUP BY 1 "
             "ORDER BY 2 DESC, 1 LIMIT 50",
             "SELECT a.id, b.size FROM allocation AS a JOIN allocation AS b ON b.id = "
@@ -306,7 +306,7 @@ def check_damage(both):
             continue
         for command in ([
                 "query", copy,
-                "SELECT sum(size), sum(death_ns), count(DISTINCT thread_id) FROM allocation"
+                "SELECT sum(size), sum(freed_ns), count(DISTINCT thread_id) FROM allocation"
         ], ["report", copy, "--sites", "--run", "1", "--from", "1ms", "--to", "2s"]):
             done = subprocess.run([MEMSIGHT, *command], capture_output=True, text=True, check=False,
                                   env=whole.environment())

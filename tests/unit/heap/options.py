@@ -143,7 +143,7 @@ def events(memsight, command, options):
     recording = Recording(memsight, command, ["-q", *options])
     return {
         "allocations": recording.ask(
-            "SELECT size, call, count(*), count(death_ns) FROM allocation GROUP BY 1, 2"),
+            "SELECT size, call, count(*), count(freed_ns) FROM allocation GROUP BY 1, 2"),
         "maps": recording.ask("SELECT call, count(*), sum(size) FROM mapping_event GROUP BY 1") +
                 recording.ask("SELECT count(*), sum(size) FROM mapping WHERE call IS NOT NULL"),
         "losses": recording.losses()

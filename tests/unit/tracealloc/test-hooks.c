@@ -43,11 +43,11 @@ static size_t count_sized(enum trace_op op, uint64_t size)
 }
 
 /* The FREE of an address that comes behind an event in the same chain. */
-static const struct mini_event *find_free(const struct mini_event *birth)
+static const struct mini_event *find_free(const struct mini_event *allocation)
 {
-	for (const struct mini_event *i = birth; i < run.events + run.n_events; i++)
-		if (i->op == TRACE_OP_FREE && i->address == birth->address &&
-		    i->thread == birth->thread)
+	for (const struct mini_event *i = allocation; i < run.events + run.n_events; i++)
+		if (i->op == TRACE_OP_FREE && i->address == allocation->address &&
+		    i->thread == allocation->thread)
 			return i;
 	return NULL;
 }
@@ -60,13 +60,13 @@ START_TEST(a_hundred_blocks_give_a_hundred_births_and_deaths)
 	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 64), 100);
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_FREE, TRACE_CALL_FREE), 100);
 	for (size_t i = 0; i < 100; i++) {
-		const struct mini_event *birth = mini_find(&run, TRACE_OP_ALLOC, 64, i);
-		const struct mini_event *death = find_free(birth);
+		const struct mini_event *allocation = mini_find(&run, TRACE_OP_ALLOC, 64, i);
+		const struct mini_event *freed = find_free(allocation);
 
-		ck_assert_ptr_nonnull(death);
-		ck_assert_uint_ge(death->ticks, birth->ticks);
-		ck_assert_uint_eq(birth->flags, 0);
-		ck_assert_uint_eq(birth->stack_id, 0);
+		ck_assert_ptr_nonnull(freed);
+		ck_assert_uint_ge(freed->ticks, allocation->ticks);
+		ck_assert_uint_eq(allocation->flags, 0);
+		ck_assert_uint_eq(allocation->stack_id, 0);
 	}
 }
 END_TEST
@@ -98,22 +98,22 @@ END_TEST
 
 START_TEST(a_block_given_back_by_another_thread_is_one_block)
 {
-	const struct mini_event *birth;
+	const struct mini_event *allocation;
 	size_t n = 0;
 
 	trace_as(_i, "other-thread");
-	birth = mini_find(&run, TRACE_OP_ALLOC, 4321, 0);
-	ck_assert_ptr_nonnull(birth);
-	ck_assert_uint_eq(birth->thread, 0);
-	ck_assert_uint_eq(birth->address, mini_value(&run, "block"));
+	allocation = mini_find(&run, TRACE_OP_ALLOC, 4321, 0);
+	ck_assert_ptr_nonnull(allocation);
+	ck_assert_uint_eq(allocation->thread, 0);
+	ck_assert_uint_eq(allocation->address, mini_value(&run, "block"));
 	for (size_t i = 0; i < run.n_events; i++) {
 		const struct mini_event *event = &run.events[i];
 
-		if (event->op != TRACE_OP_FREE || event->address != birth->address)
+		if (event->op != TRACE_OP_FREE || event->address != allocation->address)
 			continue;
 		n++;
 		ck_assert_uint_eq(event->thread, 1);
-		ck_assert_uint_gt(event->ticks, birth->ticks);
+		ck_assert_uint_gt(event->ticks, allocation->ticks);
 	}
 	ck_assert_uint_eq(n, 1);
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_THREAD_START, 0), 2);
@@ -186,17 +186,17 @@ END_TEST
 
 START_TEST(realloc_to_nothing_is_a_free)
 {
-	const struct mini_event *birth;
-	const struct mini_event *death;
+	const struct mini_event *allocation;
+	const struct mini_event *freed;
 
 	trace_as(_i, "zero");
 	ck_assert_uint_eq(mini_value(&run, "gone"), 0);
-	birth = mini_find(&run, TRACE_OP_ALLOC, 5002, 0);
-	ck_assert_uint_eq(birth->address, mini_value(&run, "block"));
-	death = find_free(birth);
-	ck_assert_ptr_nonnull(death);
-	ck_assert_uint_eq(death->call, TRACE_CALL_REALLOC);
-	ck_assert_uint_eq(death->size, 0);
+	allocation = mini_find(&run, TRACE_OP_ALLOC, 5002, 0);
+	ck_assert_uint_eq(allocation->address, mini_value(&run, "block"));
+	freed = find_free(allocation);
+	ck_assert_ptr_nonnull(freed);
+	ck_assert_uint_eq(freed->call, TRACE_CALL_REALLOC);
+	ck_assert_uint_eq(freed->size, 0);
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_FREE, TRACE_CALL_FREE), 2);
 }
 END_TEST
@@ -265,15 +265,15 @@ END_TEST
 
 START_TEST(a_free_in_a_destructor_of_a_thread_is_recorded)
 {
-	const struct mini_event *birth;
+	const struct mini_event *allocation;
 	const struct mini_event *last = NULL;
 
 	trace_as(_i, "destructor");
-	birth = mini_find(&run, TRACE_OP_ALLOC, 777, 0);
-	ck_assert_ptr_nonnull(birth);
-	ck_assert_ptr_nonnull(find_free(birth));
+	allocation = mini_find(&run, TRACE_OP_ALLOC, 777, 0);
+	ck_assert_ptr_nonnull(allocation);
+	ck_assert_ptr_nonnull(find_free(allocation));
 	for (size_t i = 0; i < run.n_events; i++)
-		if (run.events[i].thread == birth->thread)
+		if (run.events[i].thread == allocation->thread)
 			last = &run.events[i];
 	ck_assert_uint_eq(last->op, TRACE_OP_THREAD_END);
 }

@@ -38,16 +38,16 @@ static size_t find_plugin(enum trace_op op, size_t nth)
 
 START_TEST(a_library_found_by_runpath_is_told_before_its_first_stack)
 {
-	const struct mini_event *birth;
+	const struct mini_event *allocation;
 	size_t told;
 	uint64_t pcs[300];
 
 	trace(VICTIM_MODULE, "once", false);
 	told = find_plugin(TRACE_OP_MODULE, 0);
-	birth = mini_find(&run, TRACE_OP_ALLOC, 3001, 0);
-	ck_assert_ptr_nonnull(birth);
-	ck_assert_uint_lt(told, (size_t)(birth - run.events));
-	ck_assert_uint_ge(mini_stack(&run, birth, pcs, 300), 2);
+	allocation = mini_find(&run, TRACE_OP_ALLOC, 3001, 0);
+	ck_assert_ptr_nonnull(allocation);
+	ck_assert_uint_lt(told, (size_t)(allocation - run.events));
+	ck_assert_uint_ge(mini_stack(&run, allocation, pcs, 300), 2);
 	ck_assert_uint_ge(pcs[0], mini_value(&run, "make"));
 	ck_assert_uint_lt(pcs[0], mini_value(&run, "make") + 64);
 	ck_assert_uint_ge(pcs[0], run.events[told].module->start);
@@ -77,12 +77,12 @@ START_TEST(a_library_loaded_again_is_told_again)
 {
 	trace(VICTIM_MODULE, "thrice", false);
 	for (size_t i = 0; i < 3; i++) {
-		const struct mini_event *birth = mini_find(&run, TRACE_OP_ALLOC, 3001, i);
+		const struct mini_event *allocation = mini_find(&run, TRACE_OP_ALLOC, 3001, i);
 		size_t told = find_plugin(TRACE_OP_MODULE, i);
 		size_t gone = find_plugin(TRACE_OP_MODULE_UNLOAD, i);
 
-		ck_assert_uint_lt(told, (size_t)(birth - run.events));
-		ck_assert_uint_gt(gone, (size_t)(birth - run.events));
+		ck_assert_uint_lt(told, (size_t)(allocation - run.events));
+		ck_assert_uint_gt(gone, (size_t)(allocation - run.events));
 		ck_assert_uint_lt(gone, run.n_events);
 	}
 }
@@ -101,12 +101,12 @@ END_TEST
 
 START_TEST(an_allocation_before_all_constructors_is_recorded)
 {
-	const struct mini_event *birth;
+	const struct mini_event *allocation;
 
 	trace(VICTIM_MODULE, "preinit", false);
-	birth = mini_find(&run, TRACE_OP_ALLOC, 808, 0);
-	ck_assert_ptr_nonnull(birth);
-	ck_assert_uint_eq(birth->address, mini_value(&run, "block"));
+	allocation = mini_find(&run, TRACE_OP_ALLOC, 808, 0);
+	ck_assert_ptr_nonnull(allocation);
+	ck_assert_uint_eq(allocation->address, mini_value(&run, "block"));
 	ck_assert_uint_eq(run.processes[0].n_late, 0);
 }
 END_TEST

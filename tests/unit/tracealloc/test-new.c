@@ -22,15 +22,15 @@ static void trace(const char *name)
 }
 
 /* The frees of a block, before its address is another's. */
-static const struct mini_event *find_free(const struct mini_event *birth, size_t *ret_n)
+static const struct mini_event *find_free(const struct mini_event *allocation, size_t *ret_n)
 {
 	const struct mini_event *found = NULL;
 
 	*ret_n = 0;
-	for (const struct mini_event *i = birth + 1; i < run.events + run.n_events; i++) {
-		if (i->address == birth->address && i->op == TRACE_OP_ALLOC)
+	for (const struct mini_event *i = allocation + 1; i < run.events + run.n_events; i++) {
+		if (i->address == allocation->address && i->op == TRACE_OP_ALLOC)
 			break;
-		if (i->address != birth->address || i->op != TRACE_OP_FREE)
+		if (i->address != allocation->address || i->op != TRACE_OP_FREE)
 			continue;
 		found = found ? found : i;
 		++*ret_n;
@@ -62,17 +62,17 @@ START_TEST(every_form_of_new_is_one_block_of_its_kind)
 	trace("forms");
 	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
 		uint64_t size = 4101 + i;
-		const struct mini_event *birth = mini_find(&run, TRACE_OP_ALLOC, size, 0);
-		const struct mini_event *death;
+		const struct mini_event *allocation = mini_find(&run, TRACE_OP_ALLOC, size, 0);
+		const struct mini_event *freed;
 		size_t n_frees;
 
-		ck_assert_ptr_nonnull(birth);
-		ck_assert_uint_eq(birth->call, forms[i].new);
-		ck_assert_uint_eq(birth->address % (size > 4106 ? 256 : 16), 0);
+		ck_assert_ptr_nonnull(allocation);
+		ck_assert_uint_eq(allocation->call, forms[i].new);
+		ck_assert_uint_eq(allocation->address % (size > 4106 ? 256 : 16), 0);
 		ck_assert_ptr_null(mini_find(&run, TRACE_OP_ALLOC, size, 1));
-		death = find_free(birth, &n_frees);
+		freed = find_free(allocation, &n_frees);
 		ck_assert_uint_eq(n_frees, 1);
-		ck_assert_uint_eq(death->call, forms[i].delete);
+		ck_assert_uint_eq(freed->call, forms[i].delete);
 	}
 	ck_assert_uint_eq(mini_count(&run, UINT32_MAX, TRACE_OP_FREE, TRACE_CALL_DELETE), 6);
 	ck_assert_uint_eq(mini_count(&run, UINT32_MAX, TRACE_OP_FREE, TRACE_CALL_DELETE_ARRAY), 6);

@@ -35,7 +35,7 @@ static void trace_as(int user, const char *name)
 
 START_TEST(a_forked_child_is_an_image_of_its_own)
 {
-	const struct mini_event *death = NULL;
+	const struct mini_event *freed = NULL;
 
 	trace_as(_i, "fork-child");
 	ck_assert_uint_eq(run.n_processes, 2);
@@ -49,10 +49,10 @@ START_TEST(a_forked_child_is_an_image_of_its_own)
 	ck_assert_uint_eq(mini_count(&run, 1, TRACE_OP_ALLOC, 0), 1);
 	ck_assert_uint_eq(mini_count(&run, 1, TRACE_OP_FREE, 0), 2);
 	ck_assert_uint_eq(mini_find(&run, TRACE_OP_ALLOC, 2002, 0)->slot, 1);
-	for (size_t i = 0; i < run.n_events && !death; i++)
+	for (size_t i = 0; i < run.n_events && !freed; i++)
 		if (run.events[i].slot == 1 && run.events[i].op == TRACE_OP_FREE)
-			death = &run.events[i];
-	ck_assert_uint_eq(death->address, mini_value(&run, "block"));
+			freed = &run.events[i];
+	ck_assert_uint_eq(freed->address, mini_value(&run, "block"));
 }
 END_TEST
 

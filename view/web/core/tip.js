@@ -46,10 +46,10 @@ function offsetText({ owner, id, offset, size }) {
 	return isBetween || !isKnown(offset) ? null : `${count(offset)} of ${count(size)} bytes`;
 }
 
-function lifeText({ birth_ns: birth, death_ns: death }) {
-	if (!isKnown(birth))
+function lifeText({ allocated_ns: allocation, freed_ns: freed }) {
+	if (!isKnown(allocation))
 		return null;
-	return `${moment(birth)} to ${death === null ? "the end" : moment(death)}`;
+	return `${moment(allocation)} to ${freed === null ? "the end" : moment(freed)}`;
 }
 /**
  * What is known about a place as rows.

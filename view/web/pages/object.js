@@ -69,10 +69,10 @@ function cards(rows) {
 	return h("dl", { class: "cards" }, rows.map(card));
 }
 
-function blockText({ id, size, address: start, birth_ns: birth, death_ns: death }) {
-	const end = isKnown(death) ? `freed at ${moment(death)}` : "not freed";
+function blockText({ id, size, address: start, allocated_ns: allocation, freed_ns: freed }) {
+	const end = isKnown(freed) ? `freed at ${moment(freed)}` : "not freed";
 	return `Block ${id}: ${bytes(size)} at ${address(start)}, `
-		+ `allocated at ${moment(birth)}, ${end}.`;
+		+ `allocated at ${moment(allocation)}, ${end}.`;
 }
 
 /**
@@ -165,11 +165,11 @@ function instructionTable(app, rows) {
 function blockTable(app, rows, total) {
 	const part = total > rows.length ? `: ${count(rows.length)} of ${count(total)}` : "";
 	const cells = ({ id, address: start, size, n_samples: n,
-		birth_ns: birth, death_ns: death }) => [
+		allocated_ns: allocation, freed_ns: freed }) => [
 		h("a", { href: app.link({ block: id }) }, String(id)),
-		h("code", {}, address(start)), bytes(size), moment(birth),
-		death === null ? "not freed" : moment(death),
-		death === null ? "-" : duration(death - birth), count(n),
+		h("code", {}, address(start)), bytes(size), moment(allocation),
+		freed === null ? "not freed" : moment(freed),
+		freed === null ? "-" : duration(freed - allocation), count(n),
 	];
 	return table(`Blocks${part}`,
 		["block", "address", "size", "allocated", "freed", "life", "counted"],
@@ -181,10 +181,10 @@ async function zoomTo(app, block) {
 	const asked = { run: app.runId, process: app.processId };
 	const axis = createAxis(rowsOf(await app.ask("bands", asked)));
 	const y = axis.placeOf(block.address);
-	const to = block.death_ns ?? app.duration;
-	const room = Math.max((to - block.birth_ns) * 0.05, 500);
+	const to = block.freed_ns ?? app.duration;
+	const room = Math.max((to - block.allocated_ns) * 0.05, 500);
 	app.set({ page: "memory", block: block.id,
-		from: Math.round(Math.max(0, block.birth_ns - room)),
+		from: Math.round(Math.max(0, block.allocated_ns - room)),
 		to: Math.round(Math.min(app.duration, to + room)),
 		low: y === null ? null : Math.max(0, y - block.size),
 		high: y === null ? null : Math.min(axis.height, y + 2 * block.size) });
