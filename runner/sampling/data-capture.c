@@ -67,8 +67,6 @@ struct run_data {
 	struct decoder *decoder;
 	struct data_pages *pages;
 	struct fixed_pages fixed;
-	/* all code that was decoded lies there: most of what comes and goes is elsewhere */
-	uint64_t code_start, code_end;
 	struct tried tried[MAX_INSTRUCTIONS];
 	struct seen seen[MAX_PROCESSES]; /* direct-mapped */
 	const struct image *image; /* of the sample that is decoded */
@@ -99,14 +97,6 @@ static size_t read_fixed(struct run_data *data, uint64_t address, void *bytes, s
 	return fixed_pages_read(&data->fixed, &owner, address, bytes, n_bytes);
 }
 
-static void widen(struct run_data *data, uint64_t start, uint64_t end)
-{
-	if (data->code_end == 0 || start < data->code_start)
-		data->code_start = start;
-	if (end > data->code_end)
-		data->code_end = end;
-}
-
 /* Code that may change is not decoded here. */
 static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
 			size_t n_bytes)
@@ -119,7 +109,6 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 	if (!run_code_is_fixed(data->code, process, data->image->pid, address))
 		return 0;
 	size_t n_read = read_fixed(data, address, bytes, n);
-	widen(data, address, address + n_bytes);
 	if (n_read < n || n == n_bytes ||
 	    !run_code_is_fixed(data->code, process, data->image->pid, address + n))
 		return n_read;
@@ -440,9 +429,8 @@ int run_data_round(struct run_data *data, uint64_t ticks)
 
 void run_data_forget(struct run_data *data, uint32_t process_id, uint64_t start, uint64_t end)
 {
-	if (start < data->code_end && end > data->code_start)
+	if (fixed_pages_forget(&data->fixed, process_id, start, end))
 		decode_invalidate(data->decoder, process_id, start, end);
-	fixed_pages_forget(&data->fixed, process_id, start, end);
 	data_pages_forget(data->pages, process_id, start, end);
 }
 

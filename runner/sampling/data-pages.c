@@ -176,15 +176,22 @@ void data_pages_next_round(struct data_pages *pages)
 	pages->round++;
 }
 
+static void forget_page(struct data_page *page, uint32_t process_id, uint64_t start, uint64_t end)
+{
+	if (page && page->process_id == process_id && page->address < end &&
+	    page->address + DATA_PAGE_BYTES > start)
+		page->end_ns = page->round = 0;
+}
+
 void data_pages_forget(struct data_pages *pages, uint32_t process_id, uint64_t start, uint64_t end)
 {
-	if (start >= pages->end || end <= pages->start)
+	start = start > pages->start ? start & ~(uint64_t)(DATA_PAGE_BYTES - 1) : pages->start;
+	end = end < pages->end ? end : pages->end;
+	if (start >= end)
 		return;
-	for (size_t i = 0; i < MAX_PAGES; i++) {
-		struct data_page *page = pages->items[i];
-
-		if (page && page->process_id == process_id && page->address < end &&
-		    page->address + DATA_PAGE_BYTES > start)
-			page->end_ns = page->round = 0;
-	}
+	bool is_small = (end - start) / DATA_PAGE_BYTES < MAX_PAGES;
+	for (size_t i = 0; !is_small && i < MAX_PAGES; i++)
+		forget_page(pages->items[i], process_id, start, end);
+	for (uint64_t at = start; is_small && at < end; at += DATA_PAGE_BYTES)
+		forget_page(*page_slot(pages, process_id, at), process_id, start, end);
 }

@@ -10,6 +10,7 @@
 #include "common/array.h"
 #include "decode/decode.h"
 #include "runner/sampling/code-maps.h"
+#include "runner/sampling/code-spans.h"
 #include "runner/sampling/mapped-file.h"
 
 /* The most that one sample gives: its window in three roles, what lies before it, and its stall. */
@@ -43,6 +44,7 @@ struct samples_private {
 	struct mapped_pages pages; /* of such */
 	struct run_code *code; /* NULL: code is taken for what it is now */
 	uint32_t round;
+	struct code_spans spans; /* of code that was asked for */
 	uint64_t n_reads; /* of code that is fixed, out of the process */
 	bool is_last; /* what was read before is all that counts */
 	/*
@@ -108,6 +110,7 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 	size_t n_pages = 1;
 	ssize_t n;
 
+	code_spans_add(&private_samples->spans, process, address, address + n_bytes);
 	if (private_samples->pid == 0 || is_renewed(private_samples, process, address, time))
 		return 0;
 	if (private_samples->code &&
@@ -396,6 +399,7 @@ void samples_private_forget(struct samples_private *private_samples, uint32_t pr
 
 	if (raw_ns)
 		private_samples->renewed[private_samples->n_renewed++ % MAX_RENEWED] = renewed;
-	decode_invalidate(private_samples->decoder, process_id, start, end);
+	if (code_spans_forget(&private_samples->spans, process_id, start, end))
+		decode_invalidate(private_samples->decoder, process_id, start, end);
 	mapped_pages_forget(&private_samples->pages);
 }

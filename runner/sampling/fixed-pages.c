@@ -8,6 +8,7 @@ static void read_page(struct fixed_pages *pages, const struct data_owner *owner,
 	pages->items[i].address = start;
 	pages->items[i].process_id = owner->process_id;
 	pages->items[i].n_bytes = 0;
+	code_spans_add(&pages->spans, owner->process_id, start, start + DATA_PAGE_BYTES);
 	if (process_has_page(&pages->present, owner->pid, start))
 		pages->items[i].n_bytes =
 			(uint32_t)process_read(owner->pid, owner->is_forbidden, start,
@@ -34,13 +35,16 @@ size_t fixed_pages_read(struct fixed_pages *pages, const struct data_owner *owne
 	return n;
 }
 
-void fixed_pages_forget(struct fixed_pages *pages, uint32_t process_id, uint64_t start,
+bool fixed_pages_forget(struct fixed_pages *pages, uint32_t process_id, uint64_t start,
 			uint64_t end)
 {
+	if (!code_spans_forget(&pages->spans, process_id, start, end))
+		return false;
 	for (size_t i = 0; i < FIXED_PAGES; i++)
 		if (pages->items[i].process_id == process_id && pages->items[i].address < end &&
 		    pages->items[i].address + DATA_PAGE_BYTES > start)
 			pages->items[i].n_bytes = 0;
+	return true;
 }
 
 void fixed_pages_finish(struct fixed_pages *pages)

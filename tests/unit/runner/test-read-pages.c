@@ -131,6 +131,53 @@ START_TEST(what_was_mapped_over_is_forgotten)
 }
 END_TEST
 
+START_TEST(what_is_mapped_between_code_leaves_it_alone)
+{
+	const uint64_t program = 0x400000, library = 0x7f0000000000, arena = 0x7e0000000000;
+	const uint64_t size = 1u << 20;
+	struct code_spans *spans = calloc(1, sizeof(*spans));
+
+	ck_assert_ptr_nonnull(spans);
+	ck_assert(!code_spans_forget(spans, IMAGE, 0, UINT64_MAX));
+	code_spans_add(spans, IMAGE, program, program + 16);
+	code_spans_add(spans, IMAGE, library + 4096, library + 8192);
+	code_spans_add(spans, IMAGE, library, library + 16);
+	ck_assert(!code_spans_forget(spans, IMAGE, arena, arena + size));
+	ck_assert(!code_spans_forget(spans, IMAGE, program - size, program));
+	ck_assert(!code_spans_forget(spans, IMAGE, program + 16, program + size));
+	ck_assert(code_spans_forget(spans, IMAGE, program + 15, program + 16));
+	ck_assert(code_spans_forget(spans, IMAGE, library + 8191, library + 8192));
+	ck_assert(!code_spans_forget(spans, IMAGE + 1, 0, UINT64_MAX));
+	ck_assert(code_spans_forget(spans, IMAGE, 0, UINT64_MAX));
+	ck_assert(!code_spans_forget(spans, IMAGE, 0, UINT64_MAX));
+	/* Without room for all, any may be meant. */
+	for (unsigned i = 0; i <= CODE_SPANS; i++)
+		code_spans_add(spans, IMAGE, i * size, i * size + 1);
+	ck_assert(code_spans_forget(spans, IMAGE, arena, arena + size));
+	free(spans);
+}
+END_TEST
+
+START_TEST(pages_are_forgotten_by_what_lies_over_them)
+{
+	const uint64_t far = UINT64_C(1) << 40;
+
+	for (unsigned i = 0; i < N_PAGES; i++)
+		memory[i * DATA_PAGE_BYTES] = 1;
+	for (unsigned i = 0; i < N_PAGES; i++)
+		ck_assert_ptr_nonnull(find(i));
+	data_pages_next_round(pages);
+	data_pages_forget(pages, IMAGE + 1, 0, UINT64_MAX);
+	data_pages_forget(pages, IMAGE, address_of(N_PAGES), address_of(N_PAGES) + far);
+	data_pages_forget(pages, IMAGE, address_of(3) + 1, address_of(5) + 1);
+	for (unsigned i = 0; i < N_PAGES; i++)
+		ck_assert_int_eq(find(i)->before_ns == 0, i >= 3 && i <= 5);
+	data_pages_next_round(pages);
+	data_pages_forget(pages, IMAGE, address_of(0) - far, address_of(0) + far);
+	ck_assert(find(0)->before_ns == 0 && find(N_PAGES - 1)->before_ns == 0);
+}
+END_TEST
+
 /* As one that has ended, or is another's. */
 START_TEST(a_process_that_is_gone_has_no_pages)
 {
@@ -156,6 +203,8 @@ int main(void)
 	tcase_add_test(tcase, a_page_that_was_not_touched_is_left_to_the_program);
 	tcase_add_test(tcase, pages_around_a_new_one_are_read_ahead_if_they_are_there);
 	tcase_add_test(tcase, what_was_mapped_over_is_forgotten);
+	tcase_add_test(tcase, what_is_mapped_between_code_leaves_it_alone);
+	tcase_add_test(tcase, pages_are_forgotten_by_what_lies_over_them);
 	tcase_add_test(tcase, a_process_that_is_gone_has_no_pages);
 	suite_add_tcase(suite, tcase);
 
