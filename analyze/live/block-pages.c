@@ -49,6 +49,7 @@ static struct span span_of(uint64_t address, uint64_t size)
 bool block_pages_fits(const struct heap_block *block)
 {
 	return block->address % (1u << BLOCK_GRAIN_LOG2) == 0 && block->size <= BLOCK_PAGE_BYTES &&
+	       block->id <= MAX_ID && block->previous_id <= MAX_ID &&
 	       block->thread < 1u << (64 - ID_BITS) &&
 	       block->address < UINT64_MAX - 2 * BLOCK_PAGE_BYTES;
 }
@@ -218,10 +219,9 @@ static struct block_page *make_page(struct block_pages *pages, const struct heap
 	struct block_page *page = page_at(pages, number);
 	struct heap_block block;
 
-	if (!page)
-		page = heap_store_take(&pages->pool->pages);
-	else
+	if (page)
 		return page;
+	page = heap_store_take(&pages->pool->pages);
 	if (!page)
 		return NULL;
 	*page = (struct block_page){ .number = number };

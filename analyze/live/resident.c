@@ -115,6 +115,7 @@ struct sweep {
 	uint64_t first; /* the current run, in pages */
 	uint64_t end;
 	unsigned bits;
+	bool is_damaged; /* the runs are */
 	struct area *areas;
 	size_t n_areas;
 	size_t n_areas_allocated;
@@ -399,7 +400,8 @@ static bool next_run(struct sweep *sweep)
 		sweep->at = trace_varint_get(sweep->at, &n);
 	if (!sweep->at || sweep->at > sweep->runs_end || gap > UINT64_MAX / 2 - sweep->end ||
 	    n >> TRACE_PAGE_BITS > UINT64_MAX / 2 - sweep->end - gap) {
-		sweep->at = sweep->runs_end; /* damaged: what follows counts as not there */
+		sweep->at = sweep->runs_end;
+		sweep->is_damaged = true;
 		return false;
 	}
 	sweep->first = sweep->end + gap;
@@ -500,6 +502,14 @@ static const char *file_before(const struct sweep *sweep)
 		       : NULL;
 }
 
+/* Of files that are memory only; a private mapping of zeros is the process's own. */
+static bool is_memory_file(const struct area *area)
+{
+	return begins(area->path, "/memfd:") || begins(area->path, "/dev/shm/") ||
+	       (area->is_shared &&
+		(begins(area->path, "/SYSV") || begins(area->path, "/dev/zero")));
+}
+
 /* Whose pages of the current area are, which no block lies in; mapping is around them or NULL. */
 static struct part owner_of(const struct sweep *sweep, const struct mapping *mapping, uint64_t page,
 			    unsigned bits)
@@ -517,14 +527,10 @@ static struct part owner_of(const struct sweep *sweep, const struct mapping *map
 	} else if (is_called && !mapping->is_nested) {
 		part.kind = PART_MAPPING;
 		part.stack_id = mapping->stack_id;
-	} else if (area->is_shared || begins(area->path, "/memfd:") ||
-		   begins(area->path, "/dev/shm/")) {
-		part.kind = area->is_shared && !begins(area->path, "/dev/zero") &&
-					    !begins(area->path, "/SYSV") &&
-					    !begins(area->path, "/memfd:") &&
-					    !begins(area->path, "/dev/shm/")
-				    ? PART_FILE
-				    : PART_SHARED;
+	} else if (is_memory_file(area)) {
+		part.kind = PART_SHARED;
+	} else if (area->is_shared) {
+		part.kind = PART_FILE;
 	} else if (area->is_file) {
 		part.kind = bits & TRACE_PAGE_FILE || !bits ? PART_FILE : PART_DATA;
 	} else if (begins(area->path, "[heap]") || is_called || sweep->area_has_blocks ||
@@ -759,7 +765,8 @@ static int sweep_all(struct sweep *sweep, char *maps)
 	if (r < 0)
 		return r;
 	close_page(sweep);
-	return add_gap(sweep, UINT64_MAX / sweep->page_bytes);
+	r = add_gap(sweep, UINT64_MAX / sweep->page_bytes);
+	return r == 0 && sweep->is_damaged ? -EBADMSG : r;
 }
 
 int memory_look(struct memory *memory, uint32_t process, struct resident_look *look,

@@ -40,8 +40,7 @@ int selection_count_trips(struct db *db, const struct selection *selection, int6
 			  int64_t *ret_stored);
 
 /*
- * Hide the aggregates of an open database
- * (db_open()) by those of the selection. Returns 0 or a negative errno; after a failure the handle
- * is only good for its error message.
+ * Hide the aggregates of an open database (db_open()) by those of the selection. Returns 0 or a
+ * negative errno; after a failure the handle is only good for its error message.
  */
 int selection_apply(struct db *db, const struct selection *selection);
