@@ -1,7 +1,6 @@
 #pragma once
 /*
- * All blocks and touches of a run, in the order of their ids, row by row. Reads plain and compact
- * databases (compact/scan.h).
+ * All blocks and touches of a run, in the order of their ids, row by row (compact/scan.h).
  */
 #include <sqlite3.h>
 #include <stdint.h>

@@ -40,12 +40,9 @@ struct place {
 struct scan {
 	char *schema;
 	const char *table; /* while it is opened */
-	sqlite3_stmt *rows; /* of a table without chunks; else NULL */
-	bool is_at_end; /* of them */
 	struct chunk_store *store;
 	struct chunk_decoder *decoder;
 	unsigned columns[SCAN_COLUMNS]; /* places in the table */
-	bool is_real[SCAN_COLUMNS];
 	unsigned n_columns;
 	int id_column; /* -1: none */
 	int run_column;
@@ -162,7 +159,6 @@ struct scan *scan_close(struct scan *scan)
 		free(scan->merged[i]);
 	free(scan->chunks);
 	free(scan->schema);
-	sqlite3_finalize(scan->rows);
 	if (scan->is_begun)
 		chunk_store_end(scan->store);
 	chunk_store_close(scan->store);
@@ -205,7 +201,7 @@ static int find_columns(sqlite3 *db, const struct scan_query *query, struct scan
 	auto_free char *list = strdup(query->columns);
 	char *rest = NULL;
 	int r = list ? statement_prepare(db,
-					 "SELECT cid, type FROM pragma_table_info(?1, ?3)"
+					 "SELECT cid FROM pragma_table_info(?1, ?3)"
 					 " WHERE name = ?2",
 					 &row)
 		     : -ENOMEM;
@@ -219,8 +215,6 @@ static int find_columns(sqlite3 *db, const struct scan_query *query, struct scan
 		r = scan->n_columns < SCAN_COLUMNS ? statement_step(row) : 0;
 		if (r <= 0 || sqlite3_column_int64(row, 0) >= CHUNK_COLUMNS)
 			return r < 0 ? r : -EINVAL;
-		const char *type = statement_string(row, 1);
-		scan->is_real[scan->n_columns] = strcmp(type, "REAL") == 0;
 		scan->columns[scan->n_columns++] = (unsigned)sqlite3_column_int(row, 0);
 	}
 	return 0;
@@ -306,21 +300,9 @@ static int open_chunks(sqlite3 *db, struct scan *scan)
 	return scan->store && scan->decoder ? list_chunks(scan) : -ENOMEM;
 }
 
-static int open_rows(sqlite3 *db, const struct scan_query *query, struct scan *scan)
-{
-	char *sql = sqlite3_mprintf(
-		"SELECT %s FROM \"%w\".\"%w\" WHERE +run_id = %lld ORDER BY rowid", query->columns,
-		scan->schema, query->table, (long long)query->run_id);
-	int r = sql ? statement_prepare(db, sql, &scan->rows) : -ENOMEM;
-
-	sqlite3_free(sql);
-	return r;
-}
-
 int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_scan)
 {
 	auto_scan struct scan *scan = calloc(1, sizeof(*scan));
-	char chunks[80];
 
 	if (!scan)
 		return -ENOMEM;
@@ -331,11 +313,8 @@ int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_sca
 	int r = find_schema(db, query->table, &scan->schema);
 	if (r == 0)
 		r = find_columns(db, query, scan);
-	sqlite3_snprintf((int)sizeof(chunks), chunks, "%s_chunk", query->table);
 	if (r == 0)
-		r = statement_has_column(db, scan->schema, chunks, NULL)
-			    ? open_chunks(db, scan)
-			    : open_rows(db, query, scan);
+		r = open_chunks(db, scan);
 	if (r < 0)
 		return r;
 	*ret_scan = steal_ptr(&scan);
@@ -363,8 +342,8 @@ void scan_extent(const struct scan *scan, unsigned number, int64_t *ret_low, int
 {
 	unsigned column = scan->columns[number];
 
-	*ret_low = scan->rows ? INT64_MIN : INT64_MAX;
-	*ret_high = scan->rows ? INT64_MAX : INT64_MIN;
+	*ret_low = INT64_MAX;
+	*ret_high = INT64_MIN;
 	for (size_t i = 0; i < scan->n_chunks; i++) {
 		const struct chunk_head *head = scan->chunks[i].head;
 		if (column >= head->n_columns)
@@ -462,10 +441,11 @@ static int step(struct scan *scan)
 	return look_ahead(scan);
 }
 
-static int64_t id_at(const struct scan *scan, const struct job *job)
+/* The id of a row of a chunk that has not been given out. */
+static int64_t id_at(const struct scan *scan, const struct job *job, uint32_t row)
 {
-	return scan->id_column >= 0 ? job->columns[scan->id_column].values[job->from]
-				    : job->head->first_row + job->from;
+	return scan->id_column >= 0 ? job->columns[scan->id_column].values[row]
+				    : job->head->first_row + row;
 }
 
 /* ---- Rows ---- */
@@ -514,7 +494,25 @@ static struct job **choose(struct scan *scan)
 
 	if (!*a || !*b)
 		return *a ? a : *b ? b : NULL;
-	return id_at(scan, *b) < id_at(scan, *a) ? b : a;
+	return id_at(scan, *b, (*b)->from) < id_at(scan, *a, (*a)->from) ? b : a;
+}
+
+/* The row behind those of the chosen chunk that come before all of the other series. */
+static uint32_t end_of_run(const struct scan *scan, const struct job *job)
+{
+	const struct job *other = scan->places[1 - job->series];
+	uint32_t room = CHUNK_ROWS - scan->out.n, to = job->head->n_rows, i = job->from + 1;
+	int64_t limit = INT64_MAX;
+
+	if (other)
+		limit = id_at(scan, other, other->from);
+	else if (scan->ahead && scan->ahead->series != job->series)
+		limit = scan->ahead->head->first_row;
+	if (to - job->from > room)
+		to = job->from + room;
+	while (i < to && id_at(scan, job, i) < limit)
+		i++;
+	return i;
 }
 
 /* Rows of both series, until chunks run out or there are enough of them. */
@@ -524,25 +522,29 @@ static int merge(struct scan *scan)
 
 	while (r == 0 && scan->out.n < CHUNK_ROWS) {
 		struct job **place = choose(scan);
-		if (!place || comes_before(scan, id_at(scan, *place))) {
+		if (!place || comes_before(scan, id_at(scan, *place, (*place)->from))) {
 			if (!scan->ahead)
 				break;
 			r = step(scan);
 			continue;
 		}
 		struct job *job = *place;
+		uint32_t to = end_of_run(scan, job);
 		for (unsigned i = 0; i < scan->n_columns; i++)
-			scan->merged[i][scan->out.n] =
-				job->columns[scan->columns[i]].values[job->from];
-		scan->out.n++;
-		if (++job->from == job->head->n_rows)
+			memcpy(scan->merged[i] + scan->out.n,
+			       job->columns[scan->columns[i]].values + job->from,
+			       (to - job->from) * sizeof(int64_t));
+		scan->out.n += to - job->from;
+		job->from = to;
+		if (to == job->head->n_rows)
 			leave(place);
 	}
 	return r < 0 ? r : scan->out.n > 0;
 }
 
-static int next_of_chunks(struct scan *scan)
+int scan_next(struct scan *scan, const struct scan_rows **ret_rows)
 {
+	*ret_rows = &scan->out;
 	int r = 0;
 
 	if (scan->given)
@@ -556,36 +558,4 @@ static int next_of_chunks(struct scan *scan)
 	if (!scan->is_merged || (is_alone && !comes_before(scan, (*place)->head->last_row)))
 		return give_whole(scan, place);
 	return merge(scan);
-}
-
-static int next_of_rows(struct scan *scan)
-{
-	int r = make_merged(scan);
-
-	while (r == 0 && scan->out.n < CHUNK_ROWS && !scan->is_at_end) {
-		r = statement_step(scan->rows);
-		scan->is_at_end = r == 0;
-		if (r <= 0)
-			break;
-		for (unsigned i = 0; i < scan->n_columns; i++) {
-			int64_t *value = &scan->merged[i][scan->out.n];
-			double real = sqlite3_column_double(scan->rows, (int)i);
-			*value = sqlite3_column_int64(scan->rows, (int)i);
-			if (sqlite3_column_type(scan->rows, (int)i) == SQLITE_NULL)
-				*value = SCAN_NULL;
-			else if (scan->is_real[i])
-				memcpy(value, &real, sizeof(real));
-		}
-		scan->out.n++;
-		r = 0;
-	}
-	return r < 0 ? r : scan->out.n > 0;
-}
-
-int scan_next(struct scan *scan, const struct scan_rows **ret_rows)
-{
-	int r = scan->rows ? next_of_rows(scan) : next_of_chunks(scan);
-
-	*ret_rows = &scan->out;
-	return r;
 }

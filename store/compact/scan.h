@@ -2,8 +2,7 @@
 /*
  * Columns of the rows of one run, in the order of their ids, some ten thousand rows at a time.
  * Chunks are read by their heads: those that cannot have what is asked for are passed over, and
- * the next one is decoded by a thread while the caller looks at the one before. A table without
- * chunks is read by SQL.
+ * the next one is decoded by a thread while the caller looks at the one before.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
