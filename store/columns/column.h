@@ -55,11 +55,9 @@ int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values
 struct chunk_column {
 	uint32_t n;
 	uint8_t width; /* bytes of a code: 0 (all are 0), 1, 2, 4, 8 */
-	uint8_t shift; /* value = base + (code << shift), without dictionary */
-	bool has_null; /* then code 0 is NULL, and codes are one more than said here */
+	bool has_null; /* then code 0 is NULL, and the others are one more */
 	bool is_ascending; /* no NULL, and no value less than the one before it */
-	uint64_t base;
-	int64_t *dictionary; /* NULL: none */
+	uint64_t base; /* of codes: the least value */
 	void *codes;
 	size_t n_bytes; /* of all of it */
 	struct chunk_entry *entry; /* of the cache that keeps it */
@@ -74,6 +72,9 @@ struct chunk_decoder *chunk_decoder_close(struct chunk_decoder *decoder); /* acc
  * relative to, -1: none. Returns 0 or -EBADMSG.
  */
 int chunk_column_check(const void *bytes, size_t n_bytes, int *ret_other);
+
+/* The rows of such a column. */
+uint32_t chunk_column_n_rows(const void *bytes);
 
 /*
  * Read a column of n rows. other: the decoded column that chunk_column_check() asked for, or NULL.
@@ -119,7 +120,6 @@ static inline bool chunk_column_get(const struct chunk_column *column, uint32_t 
 	}
 	if (column->has_null && code-- == 0)
 		return false;
-	*ret_value = column->dictionary ? column->dictionary[code]
-					: (int64_t)(column->base + (code << column->shift));
+	*ret_value = (int64_t)(column->base + code);
 	return true;
 }

@@ -8,11 +8,15 @@
 #include "store/columns/encoding.h"
 #include "trace/frame.h"
 
+#define TILE_ROWS 1024u /* that are put together at a time: they stay in the cache */
+_Static_assert(CHUNK_ROWS % TILE_ROWS == 0 && CHUNK_DICTIONARY_MAX % TILE_ROWS == 0, "whole tiles");
+
 struct chunk_decoder {
 	ZSTD_DCtx *zstd;
-	uint64_t values[CHUNK_ROWS];
+	uint8_t planes[8][CHUNK_ROWS];
 	uint64_t list[CHUNK_DICTIONARY_MAX];
-	uint8_t plane[CHUNK_ROWS];
+	int64_t values[CHUNK_ROWS]; /* of a column that is narrowed again */
+	int64_t others[CHUNK_ROWS];
 };
 
 /* What is left to be read. */
@@ -32,7 +36,7 @@ struct chunk_decoder *chunk_decoder_close(struct chunk_decoder *decoder)
 
 struct chunk_decoder *chunk_decoder_open(void)
 {
-	struct chunk_decoder *decoder = malloc(sizeof(*decoder));
+	struct chunk_decoder *decoder = calloc(1, sizeof(*decoder));
 	if (!decoder)
 		return NULL;
 	decoder->zstd = ZSTD_createDCtx();
@@ -76,11 +80,19 @@ int chunk_column_check(const void *bytes, size_t n_bytes, int *ret_other)
 	return 0;
 }
 
+uint32_t chunk_column_n_rows(const void *bytes)
+{
+	struct chunk_column_head head;
+
+	memcpy(&head, bytes, sizeof(head));
+	return head.n_rows;
+}
+
 /* ---- Planes ---- */
 
-/* Decompress the next plane of n bytes, and put them into place in numbers. */
-static int read_plane(struct chunk_decoder *decoder, struct input *input, unsigned plane,
-		      uint64_t *numbers, uint32_t n)
+/* Decompress the next plane of n bytes. */
+static int read_plane(struct chunk_decoder *decoder, struct input *input, uint8_t *plane,
+		      uint32_t n)
 {
 	uint32_t n_bytes;
 
@@ -90,24 +102,139 @@ static int read_plane(struct chunk_decoder *decoder, struct input *input, unsign
 	input->at += sizeof(n_bytes);
 	input->n_left -= sizeof(n_bytes);
 	if (n_bytes > input->n_left ||
-	    ZSTD_decompressDCtx(decoder->zstd, decoder->plane, n, input->at, n_bytes) != n)
+	    ZSTD_decompressDCtx(decoder->zstd, plane, n, input->at, n_bytes) != n)
 		return -EBADMSG;
 	input->at += n_bytes;
 	input->n_left -= n_bytes;
-	for (uint32_t i = 0; i < n; i++)
-		numbers[i] |= (uint64_t)decoder->plane[i] << (8 * plane);
 	return 0;
 }
 
-static int read_numbers(struct chunk_decoder *decoder, struct input *input, unsigned n_planes,
-			uint64_t *numbers, uint32_t n)
+static int read_planes(struct chunk_decoder *decoder, struct input *input, unsigned n_planes,
+		       uint32_t n)
 {
 	int r = 0;
 
-	memset(numbers, 0, n * sizeof(*numbers));
 	for (unsigned i = 0; i < n_planes && r == 0; i++)
-		r = read_plane(decoder, input, i, numbers, n);
+		r = read_plane(decoder, input, decoder->planes[i], n);
 	return r;
+}
+
+/* The numbers of a tile, which begins at a row. */
+static void join_planes(const struct chunk_decoder *decoder, unsigned n_planes, uint32_t from,
+			uint64_t *restrict numbers)
+{
+	memset(numbers, 0, TILE_ROWS * sizeof(*numbers));
+	for (unsigned plane = 0; plane < n_planes; plane++) {
+		const uint8_t *restrict bytes = decoder->planes[plane] + from;
+		for (uint32_t i = 0; i < TILE_ROWS; i++)
+			numbers[i] |= (uint64_t)bytes[i] << (8 * plane);
+	}
+}
+
+/* ---- Values ---- */
+
+/* The column at hand. */
+struct reading {
+	const struct chunk_column_head *head;
+	const struct chunk_wanted *wanted;
+	uint64_t has_null; /* 1 or 0 */
+	uint64_t before; /* value of the last row that was not NULL */
+	uint32_t n_listed;
+};
+
+static int read_list(struct chunk_decoder *decoder, struct input *input, struct reading *reading)
+{
+	uint32_t n = reading->head->n_dictionary;
+
+	if (reading->head->coding != CHUNK_DICTIONARY)
+		return 0;
+	reading->n_listed = n ? n : CHUNK_DICTIONARY_MAX;
+	int r = read_planes(decoder, input, 8, reading->n_listed);
+	for (uint32_t i = 0; i < reading->n_listed && r == 0; i += TILE_ROWS)
+		join_planes(decoder, 8, i, decoder->list + i);
+	return r;
+}
+
+static int put_listed(const struct reading *reading, const uint64_t *codes, const uint64_t *list,
+		      int64_t *values, uint32_t n)
+{
+	uint64_t has_null = reading->has_null;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (codes[i] >= reading->n_listed + has_null)
+			return -EBADMSG;
+		values[i] = codes[i] < has_null ? CHUNK_NULL : (int64_t)list[codes[i] - has_null];
+	}
+	return 0;
+}
+
+/* Distances from the least value: no row depends on another one. */
+static void put_plain(const struct reading *reading, const uint64_t *codes, int64_t *values,
+		      uint32_t n)
+{
+	uint64_t base = reading->head->base;
+	unsigned shift = reading->head->shift;
+
+	for (uint32_t i = 0; i < n && !reading->has_null; i++)
+		values[i] = (int64_t)(base + (codes[i] << shift));
+	for (uint32_t i = 0; i < n && reading->has_null; i++)
+		values[i] = codes[i] ? (int64_t)(base + ((codes[i] - 1) << shift)) : CHUNK_NULL;
+}
+
+static void put_distances(struct reading *reading, const uint64_t *codes, const int64_t *others,
+			  int64_t *values, uint32_t n)
+{
+	uint64_t base = reading->head->base, has_null = reading->has_null;
+	unsigned shift = reading->head->shift;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (codes[i] < has_null) {
+			values[i] = CHUNK_NULL;
+			continue;
+		}
+		uint64_t from = others ? (uint64_t)others[i] : reading->before;
+		reading->before = from + base + ((codes[i] - has_null) << shift);
+		values[i] = (int64_t)reading->before;
+	}
+}
+
+static int put_tile(const struct chunk_decoder *decoder, struct reading *reading, uint32_t from)
+{
+	const struct chunk_column_head *head = reading->head;
+	uint32_t n = head->n_rows - from < TILE_ROWS ? head->n_rows - from : TILE_ROWS;
+	int64_t *values = reading->wanted->values + from;
+	uint64_t codes[TILE_ROWS];
+
+	join_planes(decoder, head->n_planes, from, codes);
+	if (head->coding == CHUNK_DICTIONARY)
+		return put_listed(reading, codes, decoder->list, values, n);
+	if (head->coding == CHUNK_PLAIN)
+		put_plain(reading, codes, values, n);
+	else
+		put_distances(reading, codes,
+			      head->coding == CHUNK_RELATIVE ? reading->wanted->others + from
+							     : NULL,
+			      values, n);
+	return 0;
+}
+
+int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
+			const struct chunk_wanted *wanted)
+{
+	struct input input = { bytes, n_bytes };
+	struct chunk_column_head head;
+	struct reading reading = { .head = &head, .wanted = wanted };
+	int r = read_head(&input, &head);
+
+	if (r < 0 || head.n_rows != wanted->n || (head.coding == CHUNK_RELATIVE && !wanted->others))
+		return -EBADMSG;
+	reading.has_null = head.flags & CHUNK_HAS_NULL;
+	r = read_list(decoder, &input, &reading);
+	if (r == 0)
+		r = read_planes(decoder, &input, head.n_planes, head.n_rows);
+	for (uint32_t i = 0; i < head.n_rows && r == 0; i += TILE_ROWS)
+		r = put_tile(decoder, &reading, i);
+	return r == 0 && input.n_left > 0 ? -EBADMSG : r;
 }
 
 /* ---- Columns ---- */
@@ -116,7 +243,6 @@ struct chunk_column *chunk_column_free(struct chunk_column *column)
 {
 	if (!column)
 		return NULL;
-	free(column->dictionary);
 	free(column->codes);
 	free(column);
 	return NULL;
@@ -131,234 +257,71 @@ static uint8_t width_of(uint64_t max)
 				   : 8;
 }
 
-static void put_codes(struct chunk_column *column, const uint64_t *codes)
+static void put_code(const struct chunk_column *column, uint32_t i, uint64_t code)
 {
-	for (uint32_t i = 0; i < column->n && column->width == 1; i++)
-		((uint8_t *)column->codes)[i] = (uint8_t)codes[i];
-	for (uint32_t i = 0; i < column->n && column->width == 2; i++)
-		((uint16_t *)column->codes)[i] = (uint16_t)codes[i];
-	for (uint32_t i = 0; i < column->n && column->width == 4; i++)
-		((uint32_t *)column->codes)[i] = (uint32_t)codes[i];
-	if (column->width == 8)
-		memcpy(column->codes, codes, column->n * sizeof(*codes));
+	if (column->width == 1)
+		((uint8_t *)column->codes)[i] = (uint8_t)code;
+	else if (column->width == 2)
+		((uint16_t *)column->codes)[i] = (uint16_t)code;
+	else if (column->width == 4)
+		((uint32_t *)column->codes)[i] = (uint32_t)code;
+	else
+		((uint64_t *)column->codes)[i] = code;
 }
 
-/* Codes into as few bytes as they fit in. */
-static int set_codes(struct chunk_column *column, const uint64_t *codes)
+/* Values to codes since the least one, in as few bytes as they fit in. */
+static int narrow(const int64_t *values, struct chunk_column *column)
 {
-	uint64_t max = 0;
+	int64_t min = INT64_MAX, max = INT64_MIN;
+	bool has_null = column->has_null;
 
-	for (uint32_t i = 0; i < column->n; i++)
-		max = codes[i] > max ? codes[i] : max;
-	column->width = width_of(max);
+	for (uint32_t i = 0; i < column->n; i++) {
+		bool is_null = has_null && values[i] == CHUNK_NULL;
+		min = !is_null && values[i] < min ? values[i] : min;
+		max = !is_null && values[i] > max ? values[i] : max;
+	}
+	column->base = min <= max ? (uint64_t)min : 0;
+	column->width = width_of(min <= max ? (uint64_t)max - column->base + has_null : 0);
 	column->n_bytes += (size_t)column->n * column->width;
 	if (column->width == 0)
 		return 0;
 	column->codes = malloc((size_t)column->n * column->width);
-	if (!column->codes)
-		return -ENOMEM;
-	put_codes(column, codes);
-	return 0;
-}
-
-static int set_dictionary(struct chunk_column *column, const uint64_t *list, uint32_t n)
-{
-	column->dictionary = malloc(n * sizeof(*list));
-	if (!column->dictionary)
-		return -ENOMEM;
-	memcpy(column->dictionary, list, n * sizeof(*list));
-	column->n_bytes += n * sizeof(*list);
-	return 0;
-}
-
-static int read_dictionary(struct chunk_decoder *decoder, struct input *input,
-			   const struct chunk_column_head *head, struct chunk_column *column)
-{
-	uint32_t n = head->n_dictionary ? head->n_dictionary : CHUNK_DICTIONARY_MAX;
-	uint64_t end = (uint64_t)n + column->has_null;
-	int r = read_numbers(decoder, input, 8, decoder->list, n);
-
-	if (r == 0)
-		r = read_numbers(decoder, input, head->n_planes, decoder->values, column->n);
-	for (uint32_t i = 0; i < column->n && r == 0; i++)
-		r = decoder->values[i] < end ? 0 : -EBADMSG;
-	if (r == 0)
-		r = set_dictionary(column, decoder->list, n);
-	return r < 0 ? r : set_codes(column, decoder->values);
-}
-
-/* Sum up what is told row by row: codes, of which 0 is NULL, become values where they are not. */
-static void add_up(uint64_t *codes, const struct chunk_column_head *head,
-		   const struct chunk_column *other)
-{
-	uint64_t has_null = head->flags & CHUNK_HAS_NULL;
-	uint64_t before = 0;
-
-	for (uint32_t i = 0; i < head->n_rows; i++) {
-		int64_t from = (int64_t)before;
-		if (has_null && codes[i] == 0)
-			continue;
-		if (other && !chunk_column_get(other, i, &from))
-			from = CHUNK_NULL; /* as the writer had it */
-		codes[i] = (uint64_t)from + head->base + ((codes[i] - has_null) << head->shift);
-		before = codes[i];
+	for (uint32_t i = 0; i < column->n && column->codes; i++) {
+		bool is_null = has_null && values[i] == CHUNK_NULL;
+		put_code(column, i, is_null ? 0 : (uint64_t)values[i] - column->base + has_null);
 	}
-}
-
-/* Which codes stand for NULL: one bit a row, taken before values take their place. */
-static void keep_nulls(struct chunk_decoder *decoder, const struct chunk_column_head *head)
-{
-	for (uint32_t i = 0; i < head->n_rows; i++)
-		decoder->plane[i] = head->flags & CHUNK_HAS_NULL && decoder->values[i] == 0;
-}
-
-/*
- * Values to codes since the least one. Fails where NULL would leave no room: the writer has none.
- */
-static int narrow(struct chunk_decoder *decoder, struct chunk_column *column)
-{
-	uint64_t *values = decoder->values;
-	int64_t min = INT64_MAX, max = INT64_MIN;
-
-	for (uint32_t i = 0; i < column->n; i++) {
-		int64_t value = (int64_t)values[i];
-		if (decoder->plane[i])
-			continue;
-		min = value < min ? value : min;
-		max = value > max ? value : max;
-	}
-	if (min > max)
-		min = max = 0;
-	if (column->has_null && (uint64_t)max - (uint64_t)min == UINT64_MAX)
-		return -EBADMSG;
-	for (uint32_t i = 0; i < column->n; i++)
-		values[i] = decoder->plane[i] ? 0 : values[i] - (uint64_t)min + column->has_null;
-	column->base = (uint64_t)min;
-	return set_codes(column, values);
-}
-
-static int read_column(struct chunk_decoder *decoder, struct input *input,
-		       const struct chunk_column *other, struct chunk_column *column)
-{
-	struct chunk_column_head head;
-	int r = read_head(input, &head);
-
-	if (r < 0 || (head.coding == CHUNK_RELATIVE && (!other || other->n != head.n_rows)))
-		return -EBADMSG;
-	*column = (struct chunk_column){
-		.n = head.n_rows,
-		.has_null = head.flags & CHUNK_HAS_NULL,
-		.is_ascending = head.flags & CHUNK_IS_ASCENDING,
-		.base = head.base,
-		.n_bytes = sizeof(*column),
-	};
-	if (head.coding == CHUNK_DICTIONARY)
-		return read_dictionary(decoder, input, &head, column);
-	r = read_numbers(decoder, input, head.n_planes, decoder->values, head.n_rows);
-	if (r < 0)
-		return r;
-	if (head.coding == CHUNK_PLAIN) {
-		column->shift = head.shift;
-		return set_codes(column, decoder->values);
-	}
-	keep_nulls(decoder, &head);
-	add_up(decoder->values, &head, head.coding == CHUNK_RELATIVE ? other : NULL);
-	return narrow(decoder, column);
+	return column->codes ? 0 : -ENOMEM;
 }
 
 int chunk_column_decode(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
 			const struct chunk_column *other, struct chunk_column **ret_column)
 {
 	struct input input = { bytes, n_bytes };
-	struct chunk_column *column = calloc(1, sizeof(*column));
+	struct chunk_column_head head;
+	int r = read_head(&input, &head);
 
+	if (r < 0 || (head.coding == CHUNK_RELATIVE && (!other || other->n != head.n_rows)))
+		return -EBADMSG;
+	for (uint32_t i = 0; i < head.n_rows && head.coding == CHUNK_RELATIVE; i++) {
+		decoder->others[i] = CHUNK_NULL; /* as the writer had it */
+		chunk_column_get(other, i, &decoder->others[i]);
+	}
+	const struct chunk_wanted wanted = { decoder->values, decoder->others, head.n_rows };
+	r = chunk_column_values(decoder, bytes, n_bytes, &wanted);
+	struct chunk_column *column = r == 0 ? malloc(sizeof(*column)) : NULL;
 	if (!column)
-		return -ENOMEM;
-	int r = read_column(decoder, &input, other, column);
-	if (r == 0 && input.n_left > 0)
-		r = -EBADMSG;
+		return r < 0 ? r : -ENOMEM;
+	*column = (struct chunk_column){
+		.n = head.n_rows,
+		.has_null = head.flags & CHUNK_HAS_NULL,
+		.is_ascending = head.flags & CHUNK_IS_ASCENDING,
+		.n_bytes = sizeof(*column),
+	};
+	r = narrow(decoder->values, column);
 	if (r < 0) {
 		chunk_column_free(column);
 		return r;
 	}
 	*ret_column = column;
 	return 0;
-}
-
-/* ---- Values ---- */
-
-static int put_listed(struct chunk_decoder *decoder, struct input *input,
-		      const struct chunk_column_head *head, int64_t *values)
-{
-	uint32_t n = head->n_dictionary ? head->n_dictionary : CHUNK_DICTIONARY_MAX;
-	uint64_t has_null = head->flags & CHUNK_HAS_NULL;
-	const uint64_t *codes = decoder->values;
-	int r = read_numbers(decoder, input, 8, decoder->list, n);
-
-	if (r == 0)
-		r = read_numbers(decoder, input, head->n_planes, decoder->values, head->n_rows);
-	for (uint32_t i = 0; i < head->n_rows && r == 0; i++) {
-		if (codes[i] >= n + has_null)
-			r = -EBADMSG;
-		else
-			values[i] = codes[i] < has_null
-					    ? CHUNK_NULL
-					    : (int64_t)decoder->list[codes[i] - has_null];
-	}
-	return r;
-}
-
-/* Distances from the least value: no row depends on another one. */
-static void put_plain(const struct chunk_decoder *decoder, const struct chunk_column_head *head,
-		      int64_t *values)
-{
-	const uint64_t *codes = decoder->values;
-	uint64_t base = head->base;
-
-	if (!(head->flags & CHUNK_HAS_NULL)) {
-		for (uint32_t i = 0; i < head->n_rows; i++)
-			values[i] = (int64_t)(base + (codes[i] << head->shift));
-		return;
-	}
-	for (uint32_t i = 0; i < head->n_rows; i++)
-		values[i] =
-			codes[i] ? (int64_t)(base + ((codes[i] - 1) << head->shift)) : CHUNK_NULL;
-}
-
-static void put_distances(const struct chunk_decoder *decoder, const struct chunk_column_head *head,
-			  const int64_t *others, int64_t *values)
-{
-	const uint64_t *codes = decoder->values;
-	uint64_t has_null = head->flags & CHUNK_HAS_NULL, before = 0;
-
-	for (uint32_t i = 0; i < head->n_rows; i++) {
-		if (codes[i] < has_null) {
-			values[i] = CHUNK_NULL;
-			continue;
-		}
-		uint64_t from = others ? (uint64_t)others[i] : before;
-		before = from + head->base + ((codes[i] - has_null) << head->shift);
-		values[i] = (int64_t)before;
-	}
-}
-
-int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
-			const struct chunk_wanted *wanted)
-{
-	struct input input = { bytes, n_bytes };
-	struct chunk_column_head head;
-	int r = read_head(&input, &head);
-
-	if (r < 0 || head.n_rows != wanted->n || (head.coding == CHUNK_RELATIVE && !wanted->others))
-		return -EBADMSG;
-	if (head.coding == CHUNK_DICTIONARY)
-		r = put_listed(decoder, &input, &head, wanted->values);
-	else
-		r = read_numbers(decoder, &input, head.n_planes, decoder->values, head.n_rows);
-	if (r == 0 && head.coding == CHUNK_PLAIN)
-		put_plain(decoder, &head, wanted->values);
-	else if (r == 0 && head.coding != CHUNK_DICTIONARY)
-		put_distances(decoder, &head, head.coding == CHUNK_RELATIVE ? wanted->others : NULL,
-			      wanted->values);
-	return r == 0 && input.n_left > 0 ? -EBADMSG : r;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "store/columns/column.h"
 
 /* Items stand in the order of time and id, which are told by their distances. */
@@ -46,14 +47,10 @@ struct picture_packer *picture_packer_open(void)
 
 static int append(struct picture_packer *packer, const void *bytes, size_t n_bytes)
 {
-	if (packer->n_bytes + n_bytes > packer->n_allocated) {
-		size_t n_new = 2 * (packer->n_bytes + n_bytes);
-		uint8_t *larger = realloc(packer->bytes, n_new);
-		if (!larger)
-			return -ENOMEM;
-		packer->bytes = larger;
-		packer->n_allocated = n_new;
-	}
+	int r = grow_array_by(&packer->bytes, packer->n_bytes, n_bytes, &packer->n_allocated, 1);
+
+	if (r < 0)
+		return r;
 	memcpy(packer->bytes + packer->n_bytes, bytes, n_bytes);
 	packer->n_bytes += n_bytes;
 	return 0;
@@ -110,52 +107,18 @@ void picture_columns_finish(struct picture_columns *columns)
 	*columns = (struct picture_columns){ 0 };
 }
 
-/* Codes to values; one loop for each width, as there are millions of them. */
-static void widen(const struct chunk_column *column, int64_t *to)
-{
-	const uint8_t *codes_1 = column->codes;
-	const uint16_t *codes_2 = column->codes;
-	const uint32_t *codes_4 = column->codes;
-	const uint64_t *codes_8 = column->codes;
-	uint32_t n = column->n;
-	uint64_t base = column->base;
-	unsigned shift = column->shift;
-
-	for (uint32_t i = 0; i < n && column->width == 0; i++)
-		to[i] = (int64_t)base;
-	for (uint32_t i = 0; i < n && column->width == 1; i++)
-		to[i] = (int64_t)(base + ((uint64_t)codes_1[i] << shift));
-	for (uint32_t i = 0; i < n && column->width == 2; i++)
-		to[i] = (int64_t)(base + ((uint64_t)codes_2[i] << shift));
-	for (uint32_t i = 0; i < n && column->width == 4; i++)
-		to[i] = (int64_t)(base + ((uint64_t)codes_4[i] << shift));
-	for (uint32_t i = 0; i < n && column->width == 8; i++)
-		to[i] = (int64_t)(base + (codes_8[i] << shift));
-}
-
 int picture_unpack_column(struct chunk_decoder *decoder, const struct picture_bytes *bytes,
 			  int64_t *to, uint32_t n_max, uint32_t *ret_n)
 {
-	struct chunk_column *column;
 	int other;
 	int r = chunk_column_check(bytes->data, bytes->n, &other);
 
-	if (r == 0)
-		r = chunk_column_decode(decoder, bytes->data, bytes->n, NULL, &column);
 	if (r < 0)
 		return r;
-	*ret_n = column->n;
-	if (column->n > n_max)
-		r = -EBADMSG;
-	else if (column->has_null || column->dictionary)
-		for (uint32_t i = 0; i < column->n; i++) {
-			to[i] = CHUNK_NULL;
-			chunk_column_get(column, i, &to[i]);
-		}
-	else
-		widen(column, to);
-	chunk_column_free(column);
-	return r;
+	const struct chunk_wanted wanted = { to, NULL, chunk_column_n_rows(bytes->data) };
+	*ret_n = wanted.n;
+	return wanted.n > n_max ? -EBADMSG
+				: chunk_column_values(decoder, bytes->data, bytes->n, &wanted);
 }
 
 int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *bytes,
