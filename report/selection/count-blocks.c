@@ -4,16 +4,12 @@
 
 #include "common/array.h"
 #include "report/selection/count.h"
-#include "report/selection/end-queue.h"
 #include "store/compact/scan.h"
 #include "store/database.h"
+#include "store/end-queue.h"
 #include "store/row-limit.h"
 #include "store/row-writer.h"
 #include "store/statement.h"
-
-/* Ids that room is made for, for each block that was met. */
-#define IDS_OF_BLOCK 64u
-#define LEAST_BLOCKS 1024u
 
 enum {
 	BLOCK_ID,
@@ -71,18 +67,10 @@ static int read_processes(struct blocks *blocks)
 /* When what nobody freed ends. */
 static int64_t end_of(const struct blocks *blocks, int64_t process_id)
 {
-	size_t low = 0, high = blocks->n_processes;
+	size_t i = array_n_until(blocks->processes, blocks->n_processes, id, process_id);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (blocks->processes[middle].id < process_id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < blocks->n_processes && blocks->processes[low].id == process_id
-		       ? blocks->processes[low].end_ns
-		       : INT64_MAX;
+	return i > 0 && blocks->processes[i - 1].id == process_id ? blocks->processes[i - 1].end_ns
+								  : INT64_MAX;
 }
 
 static bool takes(const struct filter *filter, const int64_t *const *columns, uint32_t i)
@@ -129,24 +117,6 @@ static int read_end(const struct blocks *blocks, const int64_t *const *columns, 
 }
 _Static_assert(SCAN_NULL == ROWS_NULL, "a thread that nobody knows");
 
-/*
- * Samples ask for the sites of millions of blocks: those that were met are kept, 4 bytes for each
- * id from the first one on. Where ids lie too far apart for that, the database is asked.
- */
-static int remember(struct count_sites *sites, int64_t id, uint32_t site)
-{
-	if (!sites->sites)
-		sites->first_id = id;
-	uint64_t at = (uint64_t)id - (uint64_t)sites->first_id;
-	uint64_t limit = (++sites->n_met + LEAST_BLOCKS) * IDS_OF_BLOCK;
-	if (at >= limit)
-		return 0;
-	if (grow_array_to(&sites->sites, at, &sites->n, sizeof(*sites->sites)) < 0)
-		return -ENOMEM;
-	sites->sites[at] = site;
-	return 0;
-}
-
 static bool has_rows(const struct count *count, const struct tally_end *end, int64_t stack_id)
 {
 	return row_is_below(stack_id, count->max_stacks) &&
@@ -184,7 +154,7 @@ static int add_block(struct blocks *blocks, const int64_t *const *columns, uint3
 	if (r == 0)
 		r = tally_site(count->tally, stack_id, &end.site);
 	if (r == 0)
-		r = remember(&count->sites, columns[BLOCK_ID][i], end.site);
+		r = site_map_put(&count->sites, columns[BLOCK_ID][i], end.site);
 	/* What is there when the time begins is there at once, and ends afterwards. */
 	if (r == 0 && !end.is_carried)
 		r = take_until(blocks, end.allocated_ns);

@@ -162,15 +162,11 @@ static int ask_site(const struct touches *touches, int64_t id, uint32_t *ret_sit
 
 static int find_site(const struct touches *touches, struct owner *owner)
 {
-	const struct count_sites *sites = &touches->count->sites;
-	uint64_t at = (uint64_t)owner->id - (uint64_t)sites->first_id;
-
 	if (owner->kind != OWNER_heap)
 		return 0;
-	if (owner->id >= sites->first_id && at < sites->n && sites->sites[at]) {
-		owner->site = sites->sites[at];
+	owner->site = site_map_get(&touches->count->sites, owner->id);
+	if (owner->site)
 		return 0;
-	}
 	return ask_site(touches, owner->id, &owner->site);
 }
 

@@ -8,17 +8,10 @@
 
 #include "report/selection/filter.h"
 #include "report/selection/selection.h"
+#include "store/site-map.h"
 #include "store/totals/totals.h"
 
 struct db;
-
-/* Call sites by allocation.id, from first_id on; 0: not met. */
-struct count_sites {
-	int64_t first_id;
-	uint32_t *sites;
-	size_t n;
-	uint64_t n_met;
-};
 
 struct count {
 	struct db *db;
@@ -30,7 +23,7 @@ struct count {
 	int64_t max_stacks;
 	int64_t max_threads;
 	int64_t n_clock; /* samples of CPU time */
-	struct count_sites sites; /* of blocks that were met */
+	struct site_map sites; /* of blocks that were met */
 };
 
 /*

@@ -120,7 +120,7 @@ static int count_run(struct db *db, const struct selection *selection, struct ta
 		r = tally_impute(tally, db, run_id);
 	*n_clock += count.n_clock;
 	filter_finish(&filter);
-	free(count.sites.sites);
+	site_map_finish(&count.sites);
 	return r;
 }
 

@@ -6,15 +6,13 @@
 #include "store/columns/column.h"
 #include "store/database.h"
 #include "store/heatmap/address-axis.h"
-#include "store/heatmap/block-sites.h"
 #include "store/heatmap/categories.h"
+#include "store/heatmap/curves.h"
 #include "store/heatmap/heatmap.h"
-#include "store/heatmap/memory-levels.h"
 #include "store/heatmap/partition.h"
-#include "store/heatmap/site-curves.h"
 #include "store/heatmap/tiles.h"
-#include "store/lifetime-queue.h"
 #include "store/row-scan.h"
+#include "store/site-map.h"
 #include "store/statement.h"
 #include "store/touch.h"
 
@@ -40,8 +38,8 @@ struct build {
 	struct key_map numbers; /* of process.id: 1 + place in processes */
 	struct picture_slabs *slabs;
 	struct picture_curves *curves;
-	struct sweep *sweep;
-	struct picture_sites *sites;
+	struct site_map sites; /* of blocks: 1 + stack.id */
+	struct key_map named; /* of object_name.id: allocation.id */
 	struct picture_regions *regions;
 	struct picture_levels levels;
 	int64_t time_source; /* source.id whose samples are of CPU time; 0: none */
@@ -61,8 +59,8 @@ static void finish(struct build *build)
 	key_map_finish(&build->numbers);
 	picture_slabs_close(build->slabs);
 	picture_curves_close(build->curves);
-	sweep_close(build->sweep);
-	picture_sites_close(build->sites);
+	site_map_finish(&build->sites);
+	key_map_finish(&build->named);
 	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
 }
@@ -119,33 +117,6 @@ static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
 
 /* ---- Rows ---- */
 
-static int end_block(void *context, const struct sweep_end *end)
-{
-	struct build *build = context;
-
-	return picture_curves_change(build->curves, end->stack_id, end->time, (int64_t)-end->size);
-}
-
-/* A block is born, and others have ended before. */
-static int sweep_block(struct build *build, const struct picture_row_block *block)
-{
-	uint64_t begin = block->allocated_ns > 0 ? (uint64_t)block->allocated_ns : 0;
-	int r = sweep_until(build->sweep, begin);
-
-	if (r < 0)
-		return r;
-	begin = sweep_time(build->sweep, block->allocated_ns);
-	r = picture_curves_change(build->curves, block->stack_id, begin, block->size);
-	if (r < 0 || block->freed_ns == INT64_MAX)
-		return r;
-	const struct sweep_end end = {
-		.time = block->freed_ns > (int64_t)begin ? (uint64_t)block->freed_ns : begin,
-		.size = (uint64_t)block->size,
-		.stack_id = block->stack_id,
-	};
-	return sweep_push(build->sweep, &end);
-}
-
 static int add_block(void *context, const struct picture_row_block *block)
 {
 	struct build *build = context;
@@ -175,9 +146,11 @@ static int add_block(void *context, const struct picture_row_block *block)
 	if (r == 0)
 		r = picture_slabs_block(build->slabs, process->id, &item,
 					life_ns > 0 ? life_ns : 1);
+	bool fits = block->stack_id >= 0 && block->stack_id < UINT32_MAX;
 	if (r == 0)
-		r = picture_sites_add(build->sites, block);
-	return r < 0 ? r : sweep_block(build, block);
+		r = site_map_put(&build->sites, block->id,
+				 fits ? (uint32_t)block->stack_id + 1 : 1);
+	return r < 0 ? r : picture_curves_add(build->curves, block);
 }
 
 static int count(struct process *process, const struct picture_item *item)
@@ -245,6 +218,16 @@ static bool is_kept(struct build *build, const struct picture_row_touch *touch, 
 			    build->last.owner_id != touch->owner_id);
 }
 
+/* The stack of the heap block that a touch is of, named ones too; -1, 0: there is none. */
+static int64_t site_of(const struct build *build, const struct picture_row_touch *touch)
+{
+	int64_t id = touch->owner_kind == OWNER_heap ? touch->owner_id : 0;
+
+	if (touch->owner_kind == OWNER_named)
+		id = (int64_t)key_map_get(&build->named, (uint64_t)touch->owner_id, 0);
+	return id ? (int64_t)site_map_get(&build->sites, id) - 1 : -1;
+}
+
 static int add_touch(void *context, const struct picture_row_touch *touch)
 {
 	struct build *build = context;
@@ -252,7 +235,7 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 	bool counts = does_count(build, touch);
 	int64_t time_ns = picture_held_ns(touch->sample->time_ns);
 	int level = picture_levels_add(&build->levels, touch);
-	int64_t site = picture_sites_of(build->sites, touch);
+	int64_t site = site_of(build, touch);
 
 	if (level < 0 || !touch->has_address || !touch->sample->process_id)
 		return level < 0 ? level : 0;
@@ -318,16 +301,27 @@ static int open_parts(struct build *build)
 	int r = picture_slabs_open(build->db, build->run_id, &build->slabs);
 
 	build->curves = picture_curves_open(build->duration_ns);
-	build->sweep = sweep_open(end_block, build);
-	if (r == 0 && (!build->curves || !build->sweep))
+	if (r == 0 && !build->curves)
 		r = -ENOMEM;
-	if (r == 0)
-		r = picture_sites_open(build->db, &build->sites);
 	build->time_source = db_integer_of(build->db, 0,
 					   "SELECT id FROM source WHERE run_id = ?1 AND"
 					   " measures = 'time' AND error = 0",
 					   "i", build->run_id);
 	return r < 0 ? r : picture_levels_init(&build->levels, build->db, build->run_id);
+}
+
+static int read_named(struct build *build)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(db_handle(build->db),
+				  "SELECT id, allocation_id FROM object_name"
+				  " WHERE allocation_id IS NOT NULL",
+				  &row);
+
+	while (r >= 0 && (r = statement_step(row)) > 0)
+		r = key_map_put(&build->named, (uint64_t)sqlite3_column_int64(row, 0), 0,
+				(uint64_t)sqlite3_column_int64(row, 1));
+	return r;
 }
 
 static int scan(struct build *build)
@@ -339,15 +333,12 @@ static int scan(struct build *build)
 	int r = picture_scan_blocks(db, build->run_id, add_block, build);
 
 	if (r == 0)
-		r = sweep_until(build->sweep, UINT64_MAX);
-	build->sweep = sweep_close(build->sweep);
-	if (r == 0)
 		r = picture_curves_write(build->curves, build->db, build->run_id);
 	build->curves = picture_curves_close(build->curves);
 	if (r == 0)
 		r = picture_slabs_flush(build->slabs);
 	if (r == 0)
-		r = picture_sites_settle(build->sites);
+		r = read_named(build);
 	if (r == 0)
 		r = picture_scan_touches(db, build->run_id, &visitor);
 	if (r == 0)

@@ -1,7 +1,10 @@
 #pragma once
 /*
- * Ends of blocks that wait for their time. Buckets of equal time, each a list; that of the time at
- * hand is a heap, which is small, so that what blocks of a short life do stays in the cache.
+ * Ends of blocks that are to come, in the order of time. Blocks come in the order of their
+ * allocations, so times that are taken hardly go back. An end waits in an array for a stretch of
+ * time. When that comes, its ends go to lists for short buckets, and a bucket is sorted when its
+ * time comes: all that is looked at lies in the cache. What is added to the bucket at hand waits in
+ * a heap, which is small.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -15,15 +18,28 @@ struct block_end {
 };
 _Static_assert(sizeof(struct block_end) == 24, "many wait");
 
+#define END_BUCKETS 256u /* of a stretch */
+
 struct end_queue {
+	struct end_stretch {
+		struct block_end *ends;
+		size_t n;
+		size_t n_allocated;
+	} * stretches;
+	size_t n_buckets; /* of all stretches */
+	unsigned shift; /* a bucket is 1 << shift ns */
 	struct block_end *items; /* of lists, numbered from 1 */
 	size_t n;
 	size_t n_allocated;
 	uint32_t free; /* list of those that are free */
-	uint32_t *buckets;
-	size_t n_buckets;
-	unsigned shift; /* a bucket is 1 << shift ns */
-	size_t at; /* bucket at hand; later ones are lists */
+	uint32_t lists[END_BUCKETS]; /* of the stretch at hand */
+	size_t at; /* bucket at hand */
+	struct end_place {
+		int64_t time_ns;
+		uint32_t item;
+	} * sorted; /* the bucket at hand, the first end last */
+	size_t n_sorted;
+	size_t n_sorted_allocated;
 	struct block_end *heap;
 	size_t n_heap;
 	size_t n_heap_allocated;

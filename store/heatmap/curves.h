@@ -1,15 +1,30 @@
 #pragma once
 /*
- * Memory levels of a run as numbers, and how often each was met over time (table timeline_level).
+ * What is kept over time beside pictures: what the blocks of each call site held (table
+ * site_curve), and how often each memory level was met (table timeline_level).
  */
+#include <sqlite3.h>
 #include <stdint.h>
 
 #include "common/hash-map.h"
 #include "store/row-scan.h"
 
-#define PICTURE_MAX_LEVELS 64u
-
 struct db;
+
+struct picture_curves;
+
+/* duration_ns: of the run. NULL without memory. */
+struct picture_curves *picture_curves_open(int64_t duration_ns);
+struct picture_curves *picture_curves_close(struct picture_curves *curves); /* accepts NULL */
+
+/* A block, in the order of ids. Returns 0 or -ENOMEM. */
+int picture_curves_add(struct picture_curves *curves, const struct picture_row_block *block);
+
+/* After the last one. Returns 0 or a negative errno. */
+int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id);
+
+/* Memory levels of a run as numbers. */
+#define PICTURE_MAX_LEVELS 64u
 
 struct picture_levels {
 	struct db *db;
