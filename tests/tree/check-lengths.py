@@ -14,21 +14,6 @@ MAX_COLUMNS = 100  # with tabs of 8; clang-format breaks neither strings nor com
 HAND_WRITTEN = (*tree.PARTS, "include", "bench", "examples", "tests", "schemas")
 KINDS = (".c", ".h", ".cc", ".cpp", ".f90", ".def", ".sql", ".js", ".css", ".html", ".py", ".sh",
          ".build")
-WIDE_STILL = {
-    "tests/robust/fuzz/fuzz-chunk.c",
-    "tests/robust/fuzz/fuzz-database.c",
-    "tests/robust/fuzz/fuzz-view.c",
-    "tests/robust/fuzz/hostile-packed.h",
-    "tests/robust/fuzz/hostile.h",
-    "tests/system/slurm/cluster.sh",
-    "tests/unit/analyze/fixtures/check-db.c",
-    "tests/unit/analyze/fixtures/picture-world.c",
-    "tests/unit/analyze/test-picture.c",
-    "tests/unit/analyze/test-slice.c",
-    "tests/unit/decode/test-decode-behind.c",
-    "tests/unit/decode/test-decode-stall.c",
-    "tests/unit/decode/test-decode-steps.c",
-}  # only shrinks
 # The parameters are sqlite's, libdwfl's, process_vm_readv's.
 GIVEN = {"feed_connect", "table_connect", "debug_file_find", "process_read"}
 
@@ -88,16 +73,12 @@ def hand_written_files():
 
 
 def wide_lines():
-    """Lines above MAX_COLUMNS, and files that are named as wide and are not."""
+    """Lines above MAX_COLUMNS."""
     for path in hand_written_files():
         lines = (tree.ROOT / path).read_text().split("\n")
-        wide = [number for number, line in enumerate(lines, 1)
-                if len(line.expandtabs(8)) > MAX_COLUMNS]
-        if str(path) in WIDE_STILL:
-            if not wide:
-                yield f"{path} has no wide line: take it out of WIDE_STILL in {__file__}"
-            continue
-        yield from (f"{path}:{number}: more than {MAX_COLUMNS} columns" for number in wide)
+        yield from (f"{path}:{number}: more than {MAX_COLUMNS} columns"
+                    for number, line in enumerate(lines, 1)
+                    if len(line.expandtabs(8)) > MAX_COLUMNS)
 
 
 def main():

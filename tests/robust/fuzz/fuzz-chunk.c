@@ -1,7 +1,7 @@
 /*
- * Decodes whatever bytes as a column of a compact table, and reads every row. The first byte says whether the
- * checksum is put right, so that the fuzzer gets past it, and how many rows the column has that
- * one may be written relative to.
+ * Decodes whatever bytes as a column of a compact table, and reads every row. The first byte says
+ * whether the checksum is put right, so that the fuzzer gets past it, and how many rows the column
+ * has that one may be written relative to.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * Opens a database that somebody changed (hostile.h), and writes reports and exports of it: all of them, or the one
- * that the first byte names, of the whole run or of a part. The first bit makes the base compact.
+ * Opens a database that somebody changed (hostile.h), and writes reports and exports of it: all of
+ * them, or the one that the first byte names, of the whole run or of a part. The first bit makes
+ * the base compact.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
- * Opens a database that somebody changed (hostile.h) as memsight view and plot do, and asks for what a page asks
- * for. The first byte: whether the base is compact, its pictures are computed anew, a page is written, figures are
- * drawn. The second: how many changes follow. Behind them, a line for each question (request.h, from "NAME?" on);
- * without any all answers are asked for.
+ * Opens a database that somebody changed (hostile.h) as memsight view and plot do, and asks for
+ * what a page asks for. The first byte: whether the base is compact, its pictures are computed
+ * anew, a page is written, figures are drawn. The second: how many changes follow. Behind them, a
+ * line for each question (request.h, from "NAME?" on); without any all answers are asked for.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * One change of a database that somebody changed (hostile.h), and those of what lies packed in it: parts of pictures,
- * chunks of compact tables. Checksums are put right, so that readers get as far as the numbers.
+ * One change of a database that somebody changed (hostile.h), and those of what lies packed in it:
+ * parts of pictures, chunks of compact tables. Checksums are put right, so that readers get as far
+ * as the numbers.
  */
 #include <sqlite3.h>
 #include <stdint.h>

@@ -57,8 +57,10 @@ up() {
 		SwitchType=switch/none
 		KillWait=5
 		SchedulerParameters=sched_interval=1,bf_interval=1
-		NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 1)) CPUs=$n_cpus State=UNKNOWN
-		NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 2)) CPUs=$n_cpus State=UNKNOWN
+		NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 1)) \
+			CPUs=$n_cpus State=UNKNOWN
+		NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 2)) \
+			CPUs=$n_cpus State=UNKNOWN
 		PartitionName=p Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 	EOF
 	export SLURM_CONF="$dir/slurm.conf"

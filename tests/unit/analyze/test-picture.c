@@ -680,7 +680,9 @@ START_TEST(requests_out_of_range_are_refused)
 }
 END_TEST
 
-/* A tile of one category, one touch in each cell: as zstd has it (RFC 8878), raw bytes and a run. */
+/*
+ * A tile of one category, one touch in each cell: as zstd has it (RFC 8878), raw bytes and a run.
+ */
 #define TILE(category) "x'28b52ffd60020f100000" category "0103800001'"
 
 /* Changes to a database with stored pictures, after which none can be drawn. */
@@ -735,7 +737,9 @@ END_TEST
 
 /* ---- More than is looked at one by one ---- */
 
-/* All touches in one page, where the grid has but one cell: some are looked at, and that is told. */
+/*
+ * All touches in one page, where the grid has but one cell: some are looked at, and that is told.
+ */
 static void check_hot_page(struct picture_store *store)
 {
 	struct picture_request request = {
@@ -778,8 +782,10 @@ START_TEST(the_grid_counts_what_the_rows_count)
 		"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999999)"
 		" INSERT INTO sample(id, run_id, source_id, process_id, thread_id, time_ns, weight,"
 		" is_kernel) SELECT i + 1, 1, 1 + i % 2, 1, 1 + i % 3, i * 499, 1, 0 FROM n;"
-		"INSERT INTO touch(sample_id, run_id, role, share, address, is_write, owner_kind, phase)"
-		" SELECT id, 1, source_id = 1, 1, 94000000000000 + id * 7919 % 4096, id % 5 = 0, 13, 0"
+		"INSERT INTO touch(sample_id, run_id, role, share, address, is_write, owner_kind,"
+		" phase)"
+		" SELECT id, 1, source_id = 1, 1, 94000000000000 + id * 7919 % 4096, id % 5 = 0,"
+		" 13, 0"
 		" FROM sample");
 	struct picture_store *store = open_store(world);
 	for (unsigned by = 0; by < PICTURE_BY_COUNT; by++) {
@@ -830,7 +836,8 @@ START_TEST(a_sample_of_time_counts_once_at_a_place_drawn_by_shares)
 		" phase)"
 		" SELECT id, 1, column1, column2, column3, column4, 13, 0 FROM sample, (VALUES"
 		" (0, 1.0, 94000000000000, 0), (1, 0.2, 94000000000000, 0), (1, 0.2, NULL, 0),"
-		" (1, 0.6, 94000000002048, 1), (2, 1.0, 94000000000000, 0), (5, 1.0, 94000000000000, 0))"
+		" (1, 0.6, 94000000002048, 1), (2, 1.0, 94000000000000, 0), (5, 1.0,"
+		" 94000000000000, 0))"
 		" ORDER BY id, column1, column2");
 	struct picture_store *store = open_store(world);
 	ck_assert_int_eq(picture_make(store, &request, &picture), 0);

@@ -16,8 +16,8 @@
 #define STACK UINT64_C(0x7ffd00001000)
 
 /*
- * `name`_start to `name`_end is the program, `name`_ip the sampled instruction. Code before it gives
- * the sweeps room to fall into step, as any real function does.
+ * `name`_start to `name`_end is the program, `name`_ip the sampled instruction. Code before it
+ * gives the sweeps room to fall into step, as any real function does.
  */
 #define PROGRAM(name, before, behind)                                                              \
 	__asm__(".pushsection .rodata\n.intel_syntax noprefix\n" #name "_start:\n"                 \
@@ -117,7 +117,10 @@ PROGRAM(switched,
 /* The value behind the node's pointer: of the next node it is not known, of this one it is. */
 PROGRAM(walked, "ret\n1: dec rdx\nadd rcx, [rax+8]",
 	"mov rax, [rax]\ntest rdx, rdx\njne 1b\nsyscall");
-/* The ones of the mask are made before the loop, which has an outer one, and copied for each gather. */
+/*
+ * The ones of the mask are made before the loop, which has an outer one, and copied for each
+ * gather.
+ */
 #define GATHER                                                                                     \
 	"1: xor eax, eax\n2: vmovdqu ymm3, [rsi+rax]\nvmovdqa ymm2, ymm1\n"                        \
 	"vpgatherdd ymm0, [rdi+ymm3*4], ymm2"
@@ -136,7 +139,8 @@ PROGRAM(loaded, "ret\nnop",
 	"mov rax, [rsi]\nmov ecx, [rax]\nmov [rsi+8], rdi\nmov rax, [rsi+8]\nmov ecx, [rax]\n"
 	"mov rbx, [r9]\nmov [rbx], ecx\nmov rax, [rsi+16]\nmov ecx, [rax]\nsyscall");
 PROGRAM(stored_over, "ret\nnop",
-	"vmovups [rsi+16], ymm0\nmov rax, [rsi]\nmov ecx, [rax]\nmov rax, [rsi+24]\nmov ecx, [rax]\n"
+	"vmovups [rsi+16], ymm0\nmov rax, [rsi]\nmov ecx, [rax]\nmov rax, [rsi+24]\n"
+	"mov ecx, [rax]\n"
 	"mov [rsi+512], ecx\nmov rax, [rsi+16]\nmov ecx, [rax]\nsyscall");
 PROGRAM(nothing, "ret\ninc rax", "vpmovmskb eax, ymm1\ntest eax, eax\nje 1f\n1: ret");
 

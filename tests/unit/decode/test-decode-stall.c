@@ -43,7 +43,8 @@ PROGRAM(padded, "ret\ncmp rdx, rcx\njb 9f\n.balign 16, 0x90", "mov eax, ecx\nsys
 /* The call returns, though what is behind it is aligned: a branch leads there, too. */
 PROGRAM(aligned_join, "ret\nje 1f\ncall 9f\n1:", "mov eax, ecx\nsyscall\n9: ret");
 PROGRAM(gathered,
-	"ret\n1: vmovdqu ymm1, [rsi]\nvpcmpeqd ymm2, ymm2, ymm2\nvpgatherdd ymm0, [rdi+ymm1*4], ymm2",
+	"ret\n1: vmovdqu ymm1, [rsi]\nvpcmpeqd ymm2, ymm2, ymm2\n"
+	"vpgatherdd ymm0, [rdi+ymm1*4], ymm2",
 	"dec rdx\njnz 1b\nsyscall");
 PROGRAM(string, "ret\nmov eax, [rsi]", "rep movsb\nsyscall");
 

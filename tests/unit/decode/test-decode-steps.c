@@ -1,8 +1,9 @@
 /*
  * Windows against what a program really does: victims run in a child, single-stepped; each step's
  * registers are kept. From every step a window is predicted, and must agree with the steps that
- * followed: same instructions, same addresses, and exactly one iteration where a loop closed. What is
- * charged before the step, and what is said to have been waited for, must have run right before it.
+ * followed: same instructions, same addresses, and exactly one iteration where a loop closed. What
+ * is charged before the step, and what is said to have been waited for, must have run right before
+ * it.
  */
 #include "decode/decode.h"
 
