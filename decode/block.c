@@ -269,6 +269,10 @@ static struct value undo_register(struct machine *machine, const struct instruct
 	const struct operand *to = &instruction->operands[0];
 	uint64_t distance = reg == DECODE_SP ? decode_block_moves_stack(instruction) : 0;
 
+	/* The frame's pointer is what the stack's was made from. */
+	if (instruction->execute == decode_execute_leave && reg == DECODE_BP &&
+	    instruction->width == 64)
+		return value_subtract(machine->regs[DECODE_SP], value_exact(8), value_exact(0));
 	if (distance && !(to->kind == OPERAND_REG && to->reg == DECODE_SP))
 		return value_subtract(machine->regs[reg], value_exact(distance), value_exact(0));
 	/* Alone: of two that are written each may depend on the old value of the other. */

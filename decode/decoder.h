@@ -46,8 +46,11 @@ const struct instruction *decode_find_instruction(struct decoder *decoder,
 						  const struct decode_sample *sample,
 						  uint64_t address);
 
-/* Whether the machine is back where the sample was: same ip and stack pointer. */
-bool decode_is_loop_closed(const struct machine *machine, const struct decode_sample *sample);
+/*
+ * Whether the machine is back where the sample was: same ip and stack pointer, called from the
+ * same places.
+ */
+bool decode_is_loop_closed(struct machine *machine, const struct decode_sample *sample);
 
 /* Whether an operand is known to be no access: of a repeat that runs zero times. */
 bool decode_is_repeated_never(const struct machine *machine, const struct instruction *instruction);

@@ -27,10 +27,13 @@ struct search {
 	int64_t sp; /* where the way has come to, if is_sp_known */
 	bool is_sp_known;
 	bool has_chosen;
+	int64_t begin_sp; /* that of ip's function at its begin, if has_begin_sp */
+	bool has_begin_sp;
 	unsigned n_calls;
 	struct {
 		uint64_t address; /* of the call */
-		int64_t sp; /* behind it */
+		int64_t sp; /* behind it, if is_sp_known */
+		bool is_sp_known;
 	} calls[MAX_CALLS]; /* which have returned, the last one innermost */
 	struct turn_entry *entry;
 };
@@ -51,9 +54,14 @@ static bool move_stack_back(struct search *search, const struct instruction *ins
 
 	if (!(instruction->regs_written >> DECODE_SP & 1))
 		return true;
+	/* Where the frame was is not known; behind it lies what the function has begun with. */
 	if (instruction->execute == decode_execute_leave) {
+		if (search->n_calls == 0) {
+			search->begin_sp = search->sp;
+			search->has_begin_sp = search->is_sp_known;
+		}
 		search->is_sp_known = false;
-		return search->n_calls > 0;
+		return search->n_calls > 0 || search->has_begin_sp;
 	}
 	if (is_sum && by->kind == OPERAND_IMMEDIATE)
 		distance = instruction->execute == decode_execute_add
@@ -118,10 +126,12 @@ static bool take_line(struct search *search, const struct behind_entry *way, uns
 /* Into the function that the call right before has called, from its end. */
 static bool go_into(struct search *search, const struct behind_entry *way)
 {
-	if (!way->source || search->n_calls == MAX_CALLS || !search->is_sp_known)
+	if (!way->source || search->n_calls == MAX_CALLS)
 		return false;
 	search->calls[search->n_calls].address = search->sample.ip - way->lengths[0];
+	search->calls[search->n_calls].is_sp_known = search->is_sp_known;
 	search->calls[search->n_calls++].sp = search->sp;
+	search->is_sp_known = true;
 	search->entry->has_calls = true;
 	return take(search, way->source, 0);
 }
@@ -155,8 +165,12 @@ static bool go_out(struct search *search)
 	if (search->n_calls > 0) {
 		address = search->calls[--search->n_calls].address;
 		search->sp = search->calls[search->n_calls].sp - (int64_t)sizeof(address);
-		search->is_sp_known = true;
+		search->is_sp_known = search->calls[search->n_calls].is_sp_known;
 	} else {
+		if (!search->is_sp_known && search->has_begin_sp) {
+			search->sp = search->begin_sp;
+			search->is_sp_known = true;
+		}
 		address = find_caller(search);
 	}
 	search->entry->has_calls = true;

@@ -285,9 +285,31 @@ static bool is_level(const struct machine *machine)
 	       stack_pointer.bits == machine->sample->regs[DECODE_SP];
 }
 
-bool decode_is_loop_closed(const struct machine *machine, const struct decode_sample *sample)
+/*
+ * Whether the functions that were called and go on were called from where the sample's were: one
+ * that is called twice in a turn is there twice.
+ */
+static bool has_callers(struct machine *machine)
 {
-	return machine->next == sample->ip && is_level(machine);
+	const struct decode_sample *sample = machine->sample;
+
+	for (unsigned i = 0; i < machine->n_calls && i < MACHINE_CALLS; i++) {
+		uint64_t then, offset = machine->calls[i] - sample->regs[DECODE_SP];
+
+		if (offset + sizeof(then) > sample->stack_bytes || offset >= DECODE_STACK_BYTES)
+			continue;
+		memcpy(&then, (const uint8_t *)sample->stack + offset, sizeof(then));
+		struct value now = decode_machine_load(machine, machine->calls[i], sizeof(then),
+						       MACHINE_READER_STACK);
+		if ((now.bits ^ then) & now.known)
+			return false;
+	}
+	return true;
+}
+
+bool decode_is_loop_closed(struct machine *machine, const struct decode_sample *sample)
+{
+	return machine->next == sample->ip && is_level(machine) && has_callers(machine);
 }
 
 /* Run one instruction. Returns false, with window->end set, when the window ends. */

@@ -106,10 +106,14 @@ void decode_execute_call(struct machine *machine, const struct instruction *inst
 	go_to_operand(machine, instruction);
 	machine->regs[DECODE_SP] =
 		value_subtract(machine->regs[DECODE_SP], value_exact(8), value_exact(0));
-	if (value_is_exact(address))
+	if (value_is_exact(address)) {
+		if (machine->n_calls < MACHINE_CALLS)
+			machine->calls[machine->n_calls] = address.bits;
+		machine->n_calls++;
 		decode_machine_store(machine, address.bits, 8, value_exact(return_address));
-	else
+	} else {
 		decode_machine_forget_all(machine);
+	}
 }
 
 void decode_execute_ret(struct machine *machine, const struct instruction *instruction)
@@ -117,6 +121,7 @@ void decode_execute_ret(struct machine *machine, const struct instruction *instr
 	struct value target = value_unknown();
 	uint64_t n_bytes = 8;
 
+	machine->n_calls -= machine->n_calls > 0;
 	if (value_is_exact(machine->addresses[0]))
 		target = decode_machine_load(machine, machine->addresses[0].bits, 8,
 					     MACHINE_READER_STACK);

@@ -19,6 +19,7 @@ void decode_machine_init(struct machine *machine, const struct decode_memory *me
 	machine->end = MACHINE_GOES_ON;
 	machine->fs_base = sample->fs_base;
 	machine->vectors = NULL;
+	machine->n_calls = 0;
 	machine->memory = memory;
 	machine->sample = sample;
 	machine->stack_start = sample->regs[DECODE_SP] & ~UINT64_C(7);

@@ -13,6 +13,7 @@
 
 #define MACHINE_WORDS	    64 /* stored words outside the sampled stack; a power of two, <= 64 */
 #define MACHINE_STACK_WORDS (DECODE_STACK_BYTES / 8 + 1) /* rsp need not be aligned */
+#define MACHINE_CALLS	    8u
 #define MACHINE_GOES_ON	    DECODE_END_COUNT
 
 #define FLAG_CARRY     0x001u
@@ -52,6 +53,8 @@ struct machine {
 	uint64_t fs_base; /* 0: not known */
 	struct value addresses[INSTRUCTION_MAX_MEMORY]; /* of the current instruction's operands */
 	struct vectors *vectors; /* NULL: vector registers are not tracked, all are unknown */
+	unsigned n_calls; /* that have not returned: the first MACHINE_CALLS have their ... */
+	uint64_t calls[MACHINE_CALLS]; /* ... return addresses here on the stack */
 
 	const struct decode_memory *memory;
 	const struct decode_sample *sample;

@@ -330,12 +330,45 @@ static void check_stall(size_t i)
 			ck_assert(has_access(at, &window.stalled[k]));
 }
 
-/* How many steps until ip and stack pointer of step i return; 0: not within max. */
+static bool is_call(size_t i)
+{
+	uint8_t bytes[4] = { 0 };
+	unsigned at = 0;
+
+	if (steps[i].regs[DECODE_SP] - 8 != steps[i + 1].regs[DECODE_SP])
+		return false;
+	read_child(steps[i].regs[DECODE_IP], bytes, sizeof(bytes));
+	while (at < 2 && (bytes[at] == 0x3e || bytes[at] == 0xf2 || (bytes[at] & 0xf0) == 0x40))
+		at++;
+	return bytes[at] == 0xe8 || (bytes[at] == 0xff && (bytes[at + 1] & 0x38) == 0x10);
+}
+
+/* Whether a call has left at step `to` another return address than was there at step i. */
+static bool has_other_caller(size_t i, size_t to)
+{
+	uint64_t highest = 0, sp = steps[i].regs[DECODE_SP];
+
+	/* From the last one on: what is not below a later stack pointer has not returned. */
+	for (size_t at = to; at-- > i;) {
+		uint64_t offset = steps[at + 1].regs[DECODE_SP] - sp;
+
+		if (steps[at + 1].regs[DECODE_SP] < highest)
+			continue;
+		highest = steps[at + 1].regs[DECODE_SP];
+		if (is_call(at) && offset + 8 <= steps[i].stack_bytes &&
+		    memcmp(steps[i].stack + offset, steps[to].stack + offset, 8) != 0)
+			return true;
+	}
+	return false;
+}
+
+/* How many steps until step i returns, called from the same places; 0: not within max. */
 static uint32_t find_return(size_t i, uint32_t max)
 {
 	for (uint32_t n = 1; n <= max && i + n < n_steps; n++)
 		if (steps[i + n].regs[DECODE_IP] == steps[i].regs[DECODE_IP] &&
-		    steps[i + n].regs[DECODE_SP] == steps[i].regs[DECODE_SP])
+		    steps[i + n].regs[DECODE_SP] == steps[i].regs[DECODE_SP] &&
+		    !has_other_caller(i, i + n))
 			return n;
 	return 0;
 }
