@@ -112,6 +112,7 @@ int collector_end(struct collector *collector)
 		nanosleep(&moment, NULL);
 	}
 	collector_round(collector);
+	samples_flush(&collector->samples);
 	ticks = clock_ticks(collector->clock);
 	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);

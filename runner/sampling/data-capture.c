@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "decode/decode.h"
 #include "runner/sampling/data-pages.h"
 #include "runner/sampling/fixed-pages.h"
@@ -20,6 +21,8 @@
 #define MAX_IN_ROUND	 2048u /* samples that are decoded */
 #define MAX_BYTES	 (UINT64_C(128) << 20) /* of the whole recording */
 #define MAX_HELD_BYTES	 (256u << 10) /* before they are handed on */
+#define ENOUGH_BYTES	 (32u << 10) /* to hand them on behind a round */
+#define WAIT_NS		 (UINT64_C(500) << 20) /* as long may fewer wait */
 #define STACK_BELOW	 (UINT64_C(64) << 10)
 #define STACK_ABOVE	 (UINT64_C(1) << 20)
 
@@ -57,6 +60,7 @@ struct held {
 		uint32_t n_words;
 		const struct data_page *page;
 	} ranges[MAX_RANGES];
+	bool is_fresh; /* a page was read for it, not only before it */
 	struct loads *loads; /* NULL: none is answered */
 	bool is_learning; /* all are, and noted, as far as there is room */
 };
@@ -76,6 +80,9 @@ struct run_data {
 	uint32_t n_in_round;
 	uint32_t held_process; /* whose bytes wait to be handed on */
 	size_t n_held;
+	size_t n_settled; /* of these bytes: pages were read behind their samples */
+	uint64_t held_since_ns;
+	bool has_begun; /* who reads the trace has to know early that there are any */
 	uint8_t *held; /* MAX_HELD_BYTES */
 	uint64_t ticks;
 	struct held window_held;
@@ -146,8 +153,7 @@ static bool hold(struct run_data *data, uint64_t address, uint64_t end,
 	held->ranges[held->head.n_ranges].address = address;
 	held->ranges[held->head.n_ranges].n_words = n_words;
 	held->ranges[held->head.n_ranges++].page = page;
-	for (uint64_t at = address; at < end; at += WORD_BYTES)
-		held->head.has_changed |= page->before_ns && data_page_has_changed(page, at);
+	held->is_fresh |= !page->is_due;
 	if (page->before_ns == 0 || held->head.before_raw_ns == 0)
 		held->head.before_raw_ns = 0;
 	else if (page->before_ns > held->head.before_raw_ns)
@@ -223,6 +229,7 @@ static float unresolved(struct run_data *data, struct loads *loads)
 
 	data->window_held.loads = loads;
 	data->window_held.head = (struct trace_held){ .ip = data->sample->ip, .before_raw_ns = 1 };
+	data->window_held.is_fresh = false;
 	if (decode_window(data->decoder, data->sample, DECODE_MAX_INSTRUCTIONS, &data->window) < 0)
 		return 1;
 	decode_charge(&data->window, &charge);
@@ -266,13 +273,89 @@ static size_t held_bytes(const struct held *held)
 {
 	size_t n = sizeof(held->head);
 
-	for (uint32_t i = 0; !held->head.has_changed && i < held->head.n_ranges; i++)
+	for (uint32_t i = 0; i < held->head.n_ranges; i++)
 		n += sizeof(uint64_t) + held->ranges[i].n_words * WORD_BYTES;
 	return n;
 }
 
-static int flush(struct run_data *data)
+/*
+ * Look through the ranges of one sample's words. Returns the bytes they take; *ret_is_lost: a page
+ * was not to be had again.
+ */
+static size_t look_at_ranges(struct run_data *data, struct trace_held *head, const uint8_t *ranges,
+			     bool *ret_is_lost)
 {
+	size_t at = 0;
+
+	*ret_is_lost = false;
+	for (uint32_t i = 0; i < head->n_ranges; i++) {
+		uint64_t range;
+
+		memcpy(&range, ranges + at, sizeof(range));
+		uint64_t address = range & ~(uint64_t)(TRACE_HELD_WORDS - 1);
+		uint64_t n_words = (range & (TRACE_HELD_WORDS - 1)) + 1;
+		const struct data_page *page =
+			data_pages_settled(data->pages, data->held_process, address);
+
+		*ret_is_lost |= !page;
+		for (uint64_t k = 0; page && page->before_ns && k < n_words; k++)
+			head->has_changed |= data_page_has_changed(page, address + k * WORD_BYTES);
+		at += sizeof(range) + n_words * WORD_BYTES;
+	}
+	return at;
+}
+
+/*
+ * The pages of what was kept are read behind their samples, and it is told which words are the same
+ * as before. What has changed is only told to have; what is gone cannot be told.
+ */
+static void settle(struct run_data *data)
+{
+	size_t to = data->n_settled;
+
+	if (data->n_held == to)
+		return;
+	uint64_t after_ns = data_pages_settle(data->pages);
+
+	for (size_t at = to; at < data->n_held;) {
+		struct trace_held head;
+		bool is_lost;
+
+		memcpy(&head, data->held + at, sizeof(head));
+		size_t n_bytes =
+			look_at_ranges(data, &head, data->held + at + sizeof(head), &is_lost);
+		const uint8_t *ranges = data->held + at + sizeof(head);
+
+		at += sizeof(head) + n_bytes;
+		if (is_lost)
+			continue;
+		if (head.has_changed)
+			head.n_ranges = 0;
+		if (head.after_raw_ns == 0)
+			head.after_raw_ns = after_ns;
+		memmove(data->held + to + sizeof(head), ranges, head.n_ranges ? n_bytes : 0);
+		memcpy(data->held + to, &head, sizeof(head));
+		to += sizeof(head) + (head.n_ranges ? n_bytes : 0);
+		data->counts.n_samples++;
+	}
+	data->n_held = data->n_settled = to;
+}
+
+/*
+ * Fewer frames of more bytes take less time and room. A round that has read nothing is the last one
+ * for a while.
+ */
+static bool is_time(const struct run_data *data)
+{
+	uint64_t now_ns = data_pages_begin_ns(data->pages);
+
+	return !data->has_begun || now_ns == 0 || data->n_held >= ENOUGH_BYTES ||
+	       now_ns > data->held_since_ns + WAIT_NS;
+}
+
+int run_data_flush(struct run_data *data)
+{
+	settle(data);
 	const struct trace_code head = { .ticks = data->ticks,
 					 .n_bytes = (uint32_t)data->n_held,
 					 .kind = TRACE_CODE_HELD };
@@ -280,8 +363,9 @@ static int flush(struct run_data *data)
 
 	if (data->n_held)
 		r = data->sink.lines(data->sink.context, data->held_process, &head, data->held);
+	data->has_begun |= data->n_held != 0;
 	data->counts.n_bytes += data->n_held;
-	data->n_held = 0;
+	data->n_held = data->n_settled = 0;
 	return r < 0 ? r : 0;
 }
 
@@ -291,18 +375,19 @@ static void put(struct run_data *data, const void *bytes, size_t n_bytes)
 	data->n_held += n_bytes;
 }
 
-/* What has changed is only told to have. */
 static int keep(struct run_data *data)
 {
 	struct held *held = &data->window_held;
 	size_t n = held_bytes(held);
 	int r = 0;
 
-	if (data->n_held + n > MAX_HELD_BYTES || data->held_process != data->image->id)
-		r = flush(data);
-	if (held->head.has_changed)
-		held->head.n_ranges = 0;
-	held->head.after_raw_ns = data_pages_begin_ns(data->pages);
+	if (data->n_held + n > MAX_HELD_BYTES || data->held_process != data->image->id) {
+		r = run_data_flush(data);
+		held->is_fresh = true;
+	}
+	if (data->n_held == 0)
+		data->held_since_ns = clock_raw_ns();
+	held->head.after_raw_ns = held->is_fresh ? data_pages_begin_ns(data->pages) : 0;
 	held->head.loop = data->window.head_ip;
 	data->held_process = data->image->id;
 	put(data, &held->head, sizeof(held->head));
@@ -314,7 +399,6 @@ static int keep(struct run_data *data)
 		put(data, held->ranges[i].page->bytes + address % PAGE_BYTES,
 		    held->ranges[i].n_words * WORD_BYTES);
 	}
-	data->counts.n_samples++;
 	return r;
 }
 
@@ -418,10 +502,12 @@ int run_data_sample(struct run_data *data, const struct pmu_record *record,
 
 int run_data_round(struct run_data *data, uint64_t ticks)
 {
-	int r;
+	int r = 0;
 
 	data->ticks = ticks;
-	r = flush(data);
+	settle(data);
+	if (data->n_held && is_time(data))
+		r = run_data_flush(data);
 	data->n_in_round = 0;
 	data_pages_next_round(data->pages);
 	return r;

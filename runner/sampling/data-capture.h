@@ -43,10 +43,13 @@ int run_data_sample(struct run_data *data, const struct pmu_record *record,
 		    const struct image *image);
 
 /*
- * The samples of a round have been told: hand on what was read for them. Returns 0 or what the sink
- * does.
+ * The samples of a round have been told: read behind them, and hand on what was read if it is much
+ * or has waited long. Returns 0 or what the sink does.
  */
 int run_data_round(struct run_data *data, uint64_t ticks);
+
+/* Hand on all that was read. Returns 0 or what the sink does. */
+int run_data_flush(struct run_data *data);
 
 /* Other code or data is in the range; a whole image is (id, 0, UINT64_MAX). */
 void run_data_forget(struct run_data *data, uint32_t process_id, uint64_t start, uint64_t end);

@@ -8,7 +8,8 @@
 
 #define MAX_PAGES 4096u /* some 4.2 KiB each, made when they are wanted */
 #define GROUP	  16u /* pages that are read with the first of them, ... */
-#define MAX_AHEAD 1024u /* ... of an image so many: some 1.5 us each */
+#define MAX_AHEAD 1024u /* ... of an image so many: some 0.5 us each */
+#define MAX_DUE	  1024u
 #define N_IMAGES  64u
 #define TICK_NS	  (UINT64_C(1) << 20) /* of times, which take less room so */
 
@@ -18,10 +19,16 @@ struct data_pages {
 	struct process_pages present;
 	uint32_t round;
 	uint64_t begin_ns; /* of this round's first reading; 0: there was none */
+	uint32_t n_due;
+	struct {
+		struct data_page *page;
+		pid_t pid;
+	} due[MAX_DUE];
 	struct {
 		uint32_t process_id;
 		uint32_t n; /* pages that were read ahead */
 	} ahead[N_IMAGES]; /* direct-mapped */
+	uint8_t bytes[PROCESS_READ_PAGES][DATA_PAGE_BYTES];
 };
 
 struct data_pages *data_pages_create(void)
@@ -45,15 +52,20 @@ struct data_pages *data_pages_destroy(struct data_pages *pages)
 	return NULL;
 }
 
-static struct data_page **page_slot(struct data_pages *pages, uint32_t process_id, uint64_t address)
+static size_t page_index(uint32_t process_id, uint64_t address)
 {
 	uint64_t hash = (address / DATA_PAGE_BYTES ^ (uint64_t)process_id << 40) *
 			UINT64_C(0x9e3779b97f4a7c15);
 
-	return &pages->items[(hash >> 32) % MAX_PAGES];
+	return (hash >> 32) % MAX_PAGES;
 }
 
-/* Most pages are as they were. */
+static struct data_page **page_slot(struct data_pages *pages, uint32_t process_id, uint64_t address)
+{
+	return &pages->items[page_index(process_id, address)];
+}
+
+/* What was there is what is there now, and what of it has changed. Most pages are as they were. */
 static void compare(struct data_page *page, const uint8_t *now)
 {
 	const size_t n = DATA_WORD_BYTES;
@@ -64,28 +76,36 @@ static void compare(struct data_page *page, const uint8_t *now)
 	for (size_t i = 0; i < DATA_PAGE_BYTES / n; i++)
 		if (memcmp(page->bytes + i * n, now + i * n, n) != 0)
 			page->changed[i / 64] |= UINT64_C(1) << i % 64;
+	memcpy(page->bytes, now, DATA_PAGE_BYTES);
 }
 
-/* False: it cannot be read. */
-static bool read_page(struct data_pages *pages, const struct data_owner *owner,
-		      struct data_page *page)
+/* Read some pages of a process, each for the first time or again. Those that cannot be are lost. */
+static void read_pages(struct data_pages *pages, const struct data_owner *owner,
+		       struct data_page **items, unsigned n)
 {
-	uint8_t now[DATA_PAGE_BYTES];
+	uint64_t addresses[PROCESS_READ_PAGES] = { 0 };
+
+	for (unsigned i = 0; i < n; i++)
+		addresses[i] = items[i]->address;
+	uint64_t found =
+		process_read_pages(owner->pid, owner->is_forbidden, addresses, n, pages->bytes);
+	uint64_t end_ns = (clock_raw_ns() | (TICK_NS - 1)) + 1;
+	for (unsigned i = 0; i < n; i++) {
+		items[i]->before_ns = items[i]->end_ns;
+		items[i]->end_ns = found >> i & 1 ? end_ns : 0;
+		items[i]->is_due = false;
+		if (found >> i & 1)
+			compare(items[i], pages->bytes[i]);
+	}
+}
+
+static uint64_t begin(struct data_pages *pages)
+{
+	uint64_t now_ns = clock_raw_ns();
 
 	if (pages->begin_ns == 0)
-		pages->begin_ns = clock_raw_ns();
-	/* What was there some ms ago may be gone: then it cannot be read. */
-	if ((page->end_ns == 0 && !process_has_page(&pages->present, owner->pid, page->address)) ||
-	    process_read(owner->pid, owner->is_forbidden, page->address, now, sizeof(now),
-			 READ_WANTED) < sizeof(now))
-		return false;
-	page->before_ns = page->end_ns;
-	compare(page, now);
-	memcpy(page->bytes, now, sizeof(now));
-	page->end_ns = (clock_raw_ns() | (TICK_NS - 1)) + 1;
-	page->is_wanted = false;
-	page->round = pages->round;
-	return true;
+		pages->begin_ns = now_ns;
+	return now_ns;
 }
 
 static void widen(struct data_pages *pages, uint64_t address)
@@ -104,7 +124,7 @@ static void begin_page(struct data_pages *pages, struct data_page *page, uint32_
 	page->address = address;
 	page->process_id = process_id;
 	page->round = 0;
-	page->is_wanted = false;
+	page->is_wanted = page->is_due = false;
 	page->end_ns = 0;
 }
 
@@ -124,26 +144,54 @@ static struct data_page *take_place(struct data_pages *pages, uint32_t process_i
 	return page;
 }
 
-/* The pages around one that is new, where nothing else has their places. */
-static void read_ahead(struct data_pages *pages, const struct data_owner *owner, uint64_t address)
+/* How many more pages of an image may be read ahead. */
+static uint32_t *count_ahead(struct data_pages *pages, uint32_t process_id)
 {
-	uint32_t process_id = owner->process_id, *n = &pages->ahead[process_id % N_IMAGES].n;
-	uint64_t first = address & ~(uint64_t)(GROUP * DATA_PAGE_BYTES - 1);
+	size_t i = process_id % N_IMAGES;
 
-	if (pages->ahead[process_id % N_IMAGES].process_id != process_id)
-		*n = 0;
-	pages->ahead[process_id % N_IMAGES].process_id = process_id;
-	for (uint64_t i = 0; i < GROUP && *n < MAX_AHEAD; i++) {
+	if (pages->ahead[i].process_id != process_id)
+		pages->ahead[i].n = 0;
+	pages->ahead[i].process_id = process_id;
+	return &pages->ahead[i].n;
+}
+
+static void hold_place(struct data_pages *pages, struct data_page *page, bool is_held)
+{
+	page->is_wanted = is_held;
+	page->round = pages->round;
+}
+
+/* A page that is new and those around it, where nothing else has their places. */
+static bool read_new(struct data_pages *pages, const struct data_owner *owner,
+		     struct data_page *page)
+{
+	uint32_t *n_ahead = count_ahead(pages, owner->process_id);
+	unsigned n_group = *n_ahead < MAX_AHEAD ? GROUP : 1, n = 1;
+	uint64_t first = page->address & ~(uint64_t)(n_group * DATA_PAGE_BYTES - 1);
+	uint64_t there = process_has_pages(&pages->present, owner->pid, first, n_group);
+	struct data_page *group[GROUP] = { page };
+
+	if (!(there >> (page->address - first) / DATA_PAGE_BYTES & 1))
+		return false;
+	hold_place(pages, page, true);
+	for (uint64_t i = 0; i < n_group; i++) {
 		uint64_t other = first + i * DATA_PAGE_BYTES;
-		struct data_page *page = *page_slot(pages, process_id, other);
+		struct data_page *place = *page_slot(pages, owner->process_id, other);
 
-		if (page && page->end_ns)
+		if (other == page->address || !(there >> i & 1) || (place && place->end_ns))
 			continue;
-		++*n;
-		page = take_place(pages, process_id, other);
-		if (page && page->round != pages->round && !read_page(pages, owner, page))
-			page->end_ns = 0;
+		place = take_place(pages, owner->process_id, other);
+		if (!place)
+			continue;
+		hold_place(pages, place, true);
+		group[n++] = place;
+		++*n_ahead;
 	}
+	begin(pages);
+	read_pages(pages, owner, group, n);
+	for (unsigned i = 1; i < n; i++)
+		hold_place(pages, group[i], false);
+	return page->end_ns != 0;
 }
 
 const struct data_page *data_pages_find(struct data_pages *pages, const struct data_owner *owner,
@@ -154,15 +202,51 @@ const struct data_page *data_pages_find(struct data_pages *pages, const struct d
 
 	if (!page)
 		return NULL;
-	bool is_new = page->end_ns == 0;
-	if (page->round != pages->round && !read_page(pages, owner, page)) {
-		page->end_ns = 0;
-		return NULL;
+	if (page->round != pages->round && page->end_ns && pages->n_due < MAX_DUE) {
+		pages->due[pages->n_due].page = page;
+		pages->due[pages->n_due++].pid = owner->pid;
+		page->before_ns = page->end_ns;
+		page->is_due = true;
+	} else if (page->round != pages->round && page->end_ns) {
+		begin(pages);
+		read_pages(pages, owner, &page, 1);
+	} else if (page->round != pages->round || page->end_ns == 0) {
+		read_new(pages, owner, page);
 	}
-	page->is_wanted = true;
-	if (is_new)
-		read_ahead(pages, owner, start);
-	return page;
+	hold_place(pages, page, page->end_ns != 0);
+	return page->end_ns ? page : NULL;
+}
+
+uint64_t data_pages_settle(struct data_pages *pages)
+{
+	uint64_t begin_ns = begin(pages);
+
+	for (uint32_t i = 0, end; i < pages->n_due; i = end) {
+		struct data_page *items[PROCESS_READ_PAGES];
+		bool is_forbidden = false;
+		const struct data_owner owner = { 0, pages->due[i].pid, &is_forbidden };
+		unsigned n = 0;
+
+		for (end = i; end < pages->n_due && n < PROCESS_READ_PAGES &&
+			      pages->due[end].pid == owner.pid;
+		     end++)
+			if (pages->due[end].page->is_due) /* else it was forgotten meanwhile */
+				items[n++] = pages->due[end].page;
+		if (n)
+			read_pages(pages, &owner, items, n);
+	}
+	pages->n_due = 0;
+	return begin_ns;
+}
+
+const struct data_page *data_pages_settled(const struct data_pages *pages, uint32_t process_id,
+					   uint64_t address)
+{
+	const struct data_page *page = pages->items[page_index(process_id, address)];
+	bool is_it = page && page->process_id == process_id &&
+		     page->address == (address & ~(uint64_t)(DATA_PAGE_BYTES - 1));
+
+	return is_it && page->round == pages->round && page->end_ns && !page->is_due ? page : NULL;
 }
 
 uint64_t data_pages_begin_ns(const struct data_pages *pages)
@@ -172,15 +256,19 @@ uint64_t data_pages_begin_ns(const struct data_pages *pages)
 
 void data_pages_next_round(struct data_pages *pages)
 {
+	if (pages->n_due)
+		data_pages_settle(pages);
 	pages->begin_ns = 0;
 	pages->round++;
 }
 
 static void forget_page(struct data_page *page, uint32_t process_id, uint64_t start, uint64_t end)
 {
-	if (page && page->process_id == process_id && page->address < end &&
-	    page->address + DATA_PAGE_BYTES > start)
-		page->end_ns = page->round = 0;
+	if (!page || page->process_id != process_id || page->address >= end ||
+	    page->address + DATA_PAGE_BYTES <= start)
+		return;
+	page->end_ns = page->round = 0;
+	page->is_due = false;
 }
 
 void data_pages_forget(struct data_pages *pages, uint32_t process_id, uint64_t start, uint64_t end)

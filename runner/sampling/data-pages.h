@@ -1,9 +1,10 @@
 #pragma once
 /*
  * Pages of live processes as the last reading saw them, and what of them has changed since the one
- * before. A page is read once in a round, and only where it has a page frame. Of small data those
- * around are read with the first one, so that a reading before a sample soon is there of all pages.
- * Bounded memory. One thread at a time.
+ * before. A page is read once in a round, and only where it has a page frame: at once when it is
+ * new; else what was read before serves until the round's end, and all such pages are read together
+ * then. Of small data those around are read with the first one, so that a reading before a sample
+ * soon is there of all pages. Bounded memory. One thread at a time.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,12 +14,13 @@
 #define DATA_PAGE_BYTES 4096u
 #define DATA_WORD_BYTES 8u
 
-/* A page, and what had changed since a reading in an earlier round. */
+/* A page, and what had changed since a reading in an earlier round; settled pages only. */
 struct data_page {
 	uint64_t address;
 	uint32_t process_id;
 	uint32_t round;
 	bool is_wanted; /* in this round: nothing else may take its place */
+	bool is_due; /* it is as it was before_ns: this round has not read it yet */
 	uint64_t before_ns; /* end of the reading before; 0: there was none */
 	uint64_t end_ns; /* of the last one */
 	uint64_t changed[DATA_PAGE_BYTES / DATA_WORD_BYTES / 64];
@@ -39,8 +41,8 @@ struct data_pages *data_pages_create(void);
 struct data_pages *data_pages_destroy(struct data_pages *pages); /* accepts NULL */
 
 /*
- * The page around an address as it is in this round, valid until the next one; NULL: it is not to
- * be had.
+ * The page around an address as it is in this round, or was in an earlier one (is_due). It is valid
+ * until the next one; NULL: it is not to be had.
  */
 const struct data_page *data_pages_find(struct data_pages *pages, const struct data_owner *owner,
 					uint64_t address);
@@ -53,7 +55,14 @@ static inline bool data_page_has_changed(const struct data_page *page, uint64_t 
 	return page->changed[word / 64] >> word % 64 & 1;
 }
 
-/* When this round's first page was read; 0: none was. */
+/* Read what is due. Returns when that began. */
+uint64_t data_pages_settle(struct data_pages *pages);
+
+/* The page around an address if this round has read it, or NULL. */
+const struct data_page *data_pages_settled(const struct data_pages *pages, uint32_t process_id,
+					   uint64_t address);
+
+/* When the first reading of this round began; 0: there was none. */
 uint64_t data_pages_begin_ns(const struct data_pages *pages);
 
 /* What is asked for from here on is to be read anew. */

@@ -62,6 +62,32 @@ size_t process_read(pid_t pid, bool *is_forbidden, uint64_t address, void *bytes
 	return n > 0 ? (size_t)n : 0;
 }
 
+uint64_t process_read_pages(pid_t pid, bool *is_forbidden, const uint64_t *addresses,
+			    unsigned n_pages, void *bytes)
+{
+	struct iovec local = { bytes, (size_t)n_pages * PAGE_BYTES };
+	struct iovec remote[PROCESS_READ_PAGES] = { 0 };
+	uint64_t found = 0;
+	ssize_t n = 0;
+
+	for (unsigned i = 0; i < n_pages; i++)
+		remote[i] = (struct iovec){ (void *)(uintptr_t)addresses[i], PAGE_BYTES };
+	if (!*is_forbidden)
+		n = process_vm_readv(pid, &local, 1, remote, n_pages, 0);
+	if (n < 0 && errno == ESRCH)
+		return 0;
+	/* It ends at the first page that cannot be read: the others are read one by one. */
+	for (unsigned i = 0; i < n_pages; i++) {
+		uint8_t *to = (uint8_t *)bytes + (size_t)i * PAGE_BYTES;
+
+		if (n >= (ssize_t)((i + 1) * PAGE_BYTES) ||
+		    process_read(pid, is_forbidden, addresses[i], to, PAGE_BYTES, READ_WANTED) ==
+			    PAGE_BYTES)
+			found |= UINT64_C(1) << i;
+	}
+	return found;
+}
+
 static void open_pages(struct process_pages *pages, pid_t pid)
 {
 	char path[64];
@@ -72,19 +98,31 @@ static void open_pages(struct process_pages *pages, pid_t pid)
 	pages->pid = pid;
 }
 
-bool process_has_page(struct process_pages *pages, pid_t pid, uint64_t address)
+uint64_t process_has_pages(struct process_pages *pages, pid_t pid, uint64_t address,
+			   unsigned n_pages)
 {
 	const off_t offset = (off_t)(address / PAGE_BYTES * sizeof(uint64_t));
-	uint64_t entry = 0;
+	uint64_t entries[64], found = 0;
+	const size_t n_bytes = n_pages * sizeof(entries[0]);
+	ssize_t n = 0;
 
 	if (pages->pid != pid)
 		open_pages(pages, pid);
+	if (pages->fd >= 0)
+		n = pread(pages->fd, entries, n_bytes, offset);
 	/* Behind an exec the file is of memory that is gone. */
-	if (pages->fd >= 0 && pread(pages->fd, &entry, sizeof(entry), offset) == 0)
+	if (pages->fd >= 0 && n == 0) {
 		open_pages(pages, pid);
-	return pages->fd >= 0 &&
-	       (entry || pread(pages->fd, &entry, sizeof(entry), offset) == sizeof(entry)) &&
-	       entry >> 63;
+		n = pages->fd < 0 ? 0 : pread(pages->fd, entries, n_bytes, offset);
+	}
+	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(entries[0]); i++)
+		found |= (entries[i] >> 63) << i;
+	return found;
+}
+
+bool process_has_page(struct process_pages *pages, pid_t pid, uint64_t address)
+{
+	return process_has_pages(pages, pid, address, 1) != 0;
 }
 
 void process_pages_finish(struct process_pages *pages)

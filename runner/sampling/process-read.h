@@ -20,6 +20,10 @@ struct process_pages {
 /* Whether the page around an address is there. False too where the kernel does not say. */
 bool process_has_page(struct process_pages *pages, pid_t pid, uint64_t address);
 
+/* Of so many pages from the one around address on, up to 64: one bit each. */
+uint64_t process_has_pages(struct process_pages *pages, pid_t pid, uint64_t address,
+			   unsigned n_pages);
+
 /* All zero is right. */
 void process_pages_finish(struct process_pages *pages);
 
@@ -30,3 +34,11 @@ void process_pages_finish(struct process_pages *pages);
  */
 size_t process_read(pid_t pid, bool *is_forbidden, uint64_t address, void *bytes, size_t n_bytes,
 		    enum process_read_wish wish);
+
+/*
+ * Pages at several addresses, up to PROCESS_READ_PAGES, one behind the other into bytes: in one
+ * call where the kernel allows that. Returns one bit for each that could be read.
+ */
+#define PROCESS_READ_PAGES 32u
+uint64_t process_read_pages(pid_t pid, bool *is_forbidden, const uint64_t *addresses,
+			    unsigned n_pages, void *bytes);

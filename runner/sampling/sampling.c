@@ -449,6 +449,11 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 	return err < 0 ? err : look_at_rate(samples);
 }
 
+int samples_flush(struct samples *samples)
+{
+	return samples->data ? run_data_flush(samples->data) : 0;
+}
+
 void samples_mute(struct samples *samples)
 {
 	samples->is_muted = true;

@@ -99,6 +99,9 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 /* Stop sampling; what comes nevertheless is dropped and counted. */
 void samples_mute(struct samples *samples);
 
+/* No more will be read: hand on what waits. Returns 0 or the writer's negative errno. */
+int samples_flush(struct samples *samples);
+
 /* The sink of all streams: context is the samples_stream. */
 int samples_take_records(void *context, const void *records, size_t n_bytes, uint32_t n_samples);
 

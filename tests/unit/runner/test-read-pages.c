@@ -102,11 +102,48 @@ START_TEST(pages_around_a_new_one_are_read_ahead_if_they_are_there)
 	data_pages_next_round(pages);
 	memory[6 * DATA_PAGE_BYTES + 64] = 2;
 	page = find(6); /* never asked for, but there is a reading before this one */
-	ck_assert(page && page->before_ns != 0);
+	ck_assert(page && page->before_ns != 0 && page->is_due);
+	ck_assert_uint_eq(page->bytes[64], 0);
+	ck_assert_ptr_null(data_pages_settled(pages, IMAGE, address_of(6)));
+	data_pages_settle(pages);
+	ck_assert_ptr_eq(data_pages_settled(pages, IMAGE, address_of(6) + 64), page);
+	ck_assert(page->before_ns != 0 && !page->is_due);
+	ck_assert_uint_eq(page->bytes[64], 2);
 	ck_assert(data_page_has_changed(page, address_of(6) + 64));
 	ck_assert(!data_page_has_changed(page, address_of(6)));
 	page = find(GROUP + 4);
 	ck_assert(page && page->before_ns == 0);
+}
+END_TEST
+
+START_TEST(what_is_due_is_read_together_and_what_is_gone_is_lost)
+{
+	for (unsigned i = 0; i < N_PAGES; i++)
+		memory[i * DATA_PAGE_BYTES] = (uint8_t)i;
+	for (unsigned i = 0; i < N_PAGES; i++)
+		ck_assert_ptr_nonnull(find(i));
+	data_pages_next_round(pages);
+	for (unsigned i = 0; i < N_PAGES; i++)
+		ck_assert(find(i)->is_due && find(i)->bytes[0] == i);
+	memory[7 * DATA_PAGE_BYTES] = 99;
+	ck_assert_int_eq(munmap(memory + 40 * DATA_PAGE_BYTES, DATA_PAGE_BYTES), 0);
+	data_pages_forget(pages, IMAGE, address_of(41), address_of(42));
+	data_pages_settle(pages);
+	for (unsigned i = 0; i < N_PAGES; i++) {
+		const struct data_page *page = data_pages_settled(pages, IMAGE, address_of(i));
+
+		ck_assert_int_eq(page != NULL, i != 40 && i != 41);
+		if (page)
+			ck_assert_int_eq(data_page_has_changed(page, page->address), i == 7);
+	}
+	ck_assert_ptr_null(find(40));
+	ck_assert_uint_eq(find(41)->before_ns, 0);
+	/* What nobody settles is not taken for a reading of the next round. */
+	data_pages_next_round(pages);
+	ck_assert(find(8)->is_due);
+	data_pages_next_round(pages);
+	ck_assert_ptr_null(data_pages_settled(pages, IMAGE, address_of(8)));
+	ck_assert(find(8)->is_due && find(8)->before_ns);
 }
 END_TEST
 
@@ -202,6 +239,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_page_that_was_not_touched_is_left_to_the_program);
 	tcase_add_test(tcase, pages_around_a_new_one_are_read_ahead_if_they_are_there);
+	tcase_add_test(tcase, what_is_due_is_read_together_and_what_is_gone_is_lost);
 	tcase_add_test(tcase, what_was_mapped_over_is_forgotten);
 	tcase_add_test(tcase, what_is_mapped_between_code_leaves_it_alone);
 	tcase_add_test(tcase, pages_are_forgotten_by_what_lies_over_them);
