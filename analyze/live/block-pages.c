@@ -9,6 +9,7 @@
 #define ID_BITS	      40 /* of heap_block.id */
 #define MAX_ID	      ((UINT64_C(1) << ID_BITS) - 1)
 #define FIRST_SLOTS   64
+#define LINE_BYTES    64u /* of the cache */
 #define SPARSE_PAGES  32000 /* below that memory does not matter */
 #define SPARSE_BLOCKS 6 /* fewer in a page, and 128 bytes a page are too many */
 
@@ -121,12 +122,21 @@ static bool is_start(const struct block_page *page, unsigned grain)
 	return page->starts[grain / 64] >> grain % 64 & 1;
 }
 
+/* Not __builtin_popcountll(): that is a call where the compiler may not count on an instruction. */
+static unsigned count_bits(uint64_t bits)
+{
+	bits -= bits >> 1 & UINT64_C(0x5555555555555555);
+	bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
+	bits = (bits + (bits >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	return (unsigned)(bits * UINT64_C(0x0101010101010101) >> 56);
+}
+
 /* How many blocks of the page start before a grain. */
 static unsigned rank_of(const struct block_page *page, unsigned grain)
 {
 	uint64_t below = page->starts[grain / 64] & ((UINT64_C(1) << grain % 64) - 1);
 
-	return page->before[grain / 64] + (unsigned)__builtin_popcountll(below);
+	return page->before[grain / 64] + count_bits(below);
 }
 
 /* A block starts at a grain, or does not any more. */
@@ -181,14 +191,12 @@ static bool is_empty(const struct block_page *page)
 	return page->n == 0 && !is_taken(page, 0, BLOCK_PAGE_GRAINS);
 }
 
-/* Make room for two pages more: those without blocks go. Returns 0, -E2BIG or -ENOMEM. */
-static int reserve(struct block_pages *pages)
+/* More slots, if there are too few: pages without blocks go. Returns 0, -E2BIG or -ENOMEM. */
+static int grow(struct block_pages *pages)
 {
 	struct block_pages old = *pages;
 	size_t n_used = 0;
 
-	if (2 * (pages->n_pages + 2) <= pages->n_slots)
-		return 0;
 	for (size_t i = 0; i < old.n_slots; i++)
 		n_used += old.slots[i] && !is_empty(old.slots[i]);
 	if (n_used >= SPARSE_PAGES && pages->n_blocks / SPARSE_BLOCKS < n_used)
@@ -212,12 +220,26 @@ static int reserve(struct block_pages *pages)
 	return 0;
 }
 
+/* Whether a page has bytes of a block of the tree; if not, that is not asked for again. */
+static bool meets_tree(struct block_page *page, const struct heap *tree)
+{
+	struct heap_block block;
+
+	page->meets_tree = tree->n_blocks > 0 && heap_overlap(tree, page->number << BLOCK_PAGE_LOG2,
+							      BLOCK_PAGE_BYTES, &block);
+	return page->meets_tree;
+}
+
+static bool is_met(struct block_page *page, const struct heap *tree)
+{
+	return page && page->meets_tree && meets_tree(page, tree);
+}
+
 /* The page of a number, for which there is room; NULL without memory. */
 static struct block_page *make_page(struct block_pages *pages, const struct heap *tree,
 				    uint64_t number)
 {
 	struct block_page *page = page_at(pages, number);
-	struct heap_block block;
 
 	if (page)
 		return page;
@@ -225,8 +247,7 @@ static struct block_page *make_page(struct block_pages *pages, const struct heap
 	if (!page)
 		return NULL;
 	*page = (struct block_page){ .number = number };
-	page->meets_tree = tree->n_blocks > 0 &&
-			   heap_overlap(tree, number << BLOCK_PAGE_LOG2, BLOCK_PAGE_BYTES, &block);
+	meets_tree(page, tree);
 	put_page(pages, page);
 	pages->n_pages++;
 	return page;
@@ -341,7 +362,7 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 	struct span span = span_of(block->address, block->size);
 	struct heap_block other;
 	struct block_page *next = NULL;
-	int r = reserve(pages);
+	int r = 2 * (pages->n_pages + 2) <= pages->n_slots ? 0 : grow(pages);
 
 	if (r < 0)
 		return r;
@@ -352,7 +373,7 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 		return -ENOMEM;
 	if (!is_free(page, next, &span))
 		return -EEXIST;
-	if ((page->meets_tree || (next && next->meets_tree)) &&
+	if ((is_met(page, tree) || is_met(next, tree)) &&
 	    heap_overlap(tree, block->address, block->size, &other))
 		return -EEXIST;
 	put_block(page, span.from, block);
@@ -522,21 +543,58 @@ void block_pages_end(struct block_page_cursor *cursor)
 	cursor->pages = NULL;
 }
 
-bool block_pages_next(struct block_page_cursor *cursor, struct heap_block *ret_block)
+/* A page is far from the one before: what is visited next comes while this one is. */
+static void prefetch(const struct block_page_cursor *cursor)
 {
-	for (; cursor->at < cursor->n; cursor->at++) {
-		struct block_page *page = cursor->pages[cursor->at];
-		int grain = start_behind(page, cursor->grain);
+	if (cursor->at + 2 < cursor->n)
+		__builtin_prefetch(cursor->pages[cursor->at + 2]);
+	if (cursor->at + 1 == cursor->n)
+		return;
+	const struct block_page *next = cursor->pages[cursor->at + 1];
+	const char *bytes = (const char *)next->records;
+	for (size_t at = 0; at < record_bytes(next->n_room); at += LINE_BYTES)
+		__builtin_prefetch(bytes + at);
+}
 
-		if (grain >= 0) {
-			*ret_block = block_at(page, (unsigned)grain);
-			cursor->grain = (unsigned)grain + 1;
-			return true;
-		}
-		cursor->grain = 0;
+/* The rest of a page; 1: a block is not below `until`. */
+static int walk_page(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
+		     heap_visit visit, void *context)
+{
+	struct block_page *page = cursor->pages[cursor->at];
+	const uint8_t *places = places_of(page);
+
+	for (;;) {
+		while (cursor->starts == 0 && cursor->word < BLOCK_PAGE_WORDS)
+			cursor->starts = page->starts[cursor->word++];
+		if (cursor->starts == 0)
+			return 0;
+		unsigned bit = (unsigned)__builtin_ctzll(cursor->starts);
+		uint64_t address = address_of(page, (cursor->word - 1) * 64 + bit);
+		if (address >= until)
+			return 1;
+		cursor->starts &= cursor->starts - 1;
+		struct heap_block block = block_of(&page->records[places[cursor->rank++]], address);
+		int r = block.id > above_id ? visit(context, &block) : 0;
+		if (r < 0)
+			return r;
 	}
-	block_pages_end(cursor);
-	return false;
+}
+
+int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
+		     heap_visit visit, void *context)
+{
+	int r = 0;
+
+	while (r == 0 && cursor->at < cursor->n) {
+		if (cursor->word == 0)
+			prefetch(cursor);
+		r = walk_page(cursor, until, above_id, visit, context);
+		if (r != 0)
+			break;
+		cursor->at++;
+		cursor->word = cursor->rank = 0;
+	}
+	return r < 0 ? r : 0;
 }
 
 void block_pages_finish(struct block_pages *pages)

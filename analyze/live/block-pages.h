@@ -85,16 +85,21 @@ struct block_page_cursor {
 	struct block_page **pages; /* sorted; the cursor's */
 	size_t n;
 	size_t at;
-	unsigned grain; /* of pages[at], where to look for the next start */
+	unsigned word; /* of pages[at], the first that was not looked at */
+	unsigned rank; /* how many blocks of pages[at] were visited */
+	uint64_t starts; /* that are left of the word before */
 };
 
 /* Returns 0 or -ENOMEM. */
 int block_pages_begin(const struct block_pages *pages, struct block_page_cursor *ret_cursor);
 
-/* The next block; false: there are no more, and the cursor is free. */
-bool block_pages_next(struct block_page_cursor *cursor, struct heap_block *ret_block);
+/*
+ * Go on to the first block at or above an address, and visit those with ids above `above_id` on the
+ * way. Stops at a negative result, and returns it; else 0.
+ */
+int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
+		     heap_visit visit, void *context);
 
-/* Before the last one. */
 void block_pages_end(struct block_page_cursor *cursor);
 
 /* Forget all blocks. */

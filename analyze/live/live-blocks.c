@@ -22,15 +22,19 @@ uint64_t live_blocks_count(const struct live_blocks *live)
 	return live->tree.n_blocks + live->pages.n_blocks;
 }
 
+static int insert_into(void *tree, const struct heap_block *block)
+{
+	return heap_insert(tree, block);
+}
+
 /* All blocks of pages become the tree's. Without memory for that some are lost. */
 static int move_to_tree(struct live_blocks *live)
 {
 	struct block_page_cursor cursor = { 0 };
-	struct heap_block block;
 	int r = block_pages_begin(&live->pages, &cursor);
 
-	while (r == 0 && block_pages_next(&cursor, &block))
-		r = heap_insert(&live->tree, &block);
+	if (r == 0)
+		r = block_pages_walk(&cursor, UINT64_MAX, 0, insert_into, &live->tree);
 	block_pages_end(&cursor);
 	block_pages_finish(&live->pages);
 	live->patience = MOST_PATIENCE;
@@ -117,34 +121,16 @@ bool live_blocks_overlap(const struct live_blocks *live, uint64_t address, uint6
 /* The blocks of the tree are visited between those of the pages. */
 struct walk {
 	struct block_page_cursor cursor;
-	struct heap_block small; /* the pages' next one */
-	bool has_small;
 	uint64_t above_id;
 	heap_visit visit;
 	void *context;
 };
 
-static void step(struct walk *walk)
-{
-	walk->has_small = block_pages_next(&walk->cursor, &walk->small);
-}
-
-/* Visit the small ones before an address. */
-static int visit_small(struct walk *walk, uint64_t before)
-{
-	int r = 0;
-
-	for (; r >= 0 && walk->has_small && walk->small.address < before; step(walk)) {
-		if (walk->small.id > walk->above_id)
-			r = walk->visit(walk->context, &walk->small);
-	}
-	return r < 0 ? r : 0;
-}
-
 static int visit_large(void *context, const struct heap_block *block)
 {
 	struct walk *walk = context;
-	int r = visit_small(walk, block->address);
+	int r = block_pages_walk(&walk->cursor, block->address, walk->above_id, walk->visit,
+				 walk->context);
 
 	return r < 0 ? r : walk->visit(walk->context, block);
 }
@@ -157,10 +143,9 @@ int live_blocks_walk(const struct live_blocks *live, uint64_t above_id, heap_vis
 
 	if (r < 0)
 		return r;
-	step(&walk);
 	r = heap_walk(&live->tree, above_id, visit_large, &walk);
 	if (r >= 0)
-		r = visit_small(&walk, UINT64_MAX);
+		r = block_pages_walk(&walk.cursor, UINT64_MAX, above_id, visit, context);
 	block_pages_end(&walk.cursor);
 	return r;
 }

@@ -109,7 +109,8 @@ struct sweep {
 	struct memory *memory;
 	struct memory_image *image;
 	struct snapshot *snapshot;
-	uint64_t page_bytes;
+	uint64_t page_bytes; /* a power of two */
+	unsigned page_log2;
 	const uint8_t *at; /* runs not read yet */
 	const uint8_t *runs_end;
 	uint64_t first; /* the current run, in pages */
@@ -719,7 +720,7 @@ static int visit_block(void *context, const struct heap_block *block)
 {
 	struct sweep *sweep = context;
 	uint64_t bytes = sweep->page_bytes, end = block->address + block->size;
-	uint64_t first = block->address / bytes, last = (end - 1) / bytes;
+	uint64_t first = block->address >> sweep->page_log2, last = (end - 1) >> sweep->page_log2;
 	ssize_t part = part_of_site(sweep, block->site);
 	int r;
 
@@ -774,11 +775,15 @@ int memory_look(struct memory *memory, uint32_t process, struct resident_look *l
 {
 	struct memory_image *image = memory_image(memory, process);
 	struct snapshot *snapshot = image ? calloc(1, sizeof(*snapshot)) : NULL;
+	uint32_t page_bytes = look->head.page_bytes;
+	bool is_good =
+		page_bytes >= 512 && page_bytes <= 1u << 30 && (page_bytes & (page_bytes - 1)) == 0;
 	struct sweep sweep = {
 		.memory = memory,
 		.image = image,
 		.snapshot = snapshot,
 		.page_bytes = look->head.page_bytes,
+		.page_log2 = is_good ? (unsigned)__builtin_ctz(look->head.page_bytes) : 0,
 		.at = look->runs,
 		.runs_end = look->runs + look->n_run_bytes,
 	};
@@ -796,9 +801,7 @@ int memory_look(struct memory *memory, uint32_t process, struct resident_look *l
 		.end_ns = end_ns,
 		.head = look->head,
 	};
-	r = look->head.page_bytes < 512 || look->head.page_bytes > (1u << 30)
-		    ? -EBADMSG
-		    : sweep_all(&sweep, look->maps);
+	r = is_good ? sweep_all(&sweep, look->maps) : -EBADMSG;
 	finish_sweep(&sweep);
 	if (r == 0)
 		return keep(memory->residents, snapshot);
