@@ -548,6 +548,8 @@ static int write_rest(struct import *import)
 	if (r == 0)
 		r = import_finish_notes(import);
 	if (r == 0)
+		r = memory_write_blocks(import->memory);
+	if (r == 0)
 		r = globals_write(import->globals, handle);
 	if (r == 0 && import->options->force)
 		r = stacks_rename(import->stacks, handle);
@@ -570,9 +572,10 @@ static int write_rest(struct import *import)
 		r = memory_write_kinds(import->memory);
 	if (r == 0)
 		r = import_end_run(import);
-	return r < 0 ? r
-		     : hints_write(import->db, import->run_id, import->objects, import->problem,
-				   sizeof(import->problem));
+	if (r == 0)
+		r = hints_write(import->db, import->run_id, import->objects, import->problem,
+				sizeof(import->problem));
+	return r < 0 ? r : memory_wait(import->memory);
 }
 
 static bool is_failure(const struct import *import)

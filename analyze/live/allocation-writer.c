@@ -212,14 +212,13 @@ void block_rows_allocated(struct block_rows *rows, uint64_t id)
 	rows->filled.last = id;
 }
 
-int block_rows_end(struct block_rows *rows, const struct block_row *row)
+int block_rows_end(struct block_rows *rows, struct block_row **ret_row)
 {
 	int r = rows->filled.n < rows->filled.n_allocated ? 0 : make_room(rows);
 
-	if (r < 0)
-		return r;
-	rows->filled.rows[rows->filled.n++] = *row;
-	return 0;
+	if (r == 0)
+		*ret_row = &rows->filled.rows[rows->filled.n++];
+	return r;
 }
 
 int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct block_rows **ret_rows)
@@ -266,12 +265,12 @@ static int write_late(void *context, const struct block_row *row)
 	return write_row(context, row);
 }
 
-int block_rows_finish(struct block_rows *rows)
+/* The last job of the thread: behind the last batch, what is in the window and what came late. */
+static int finish_given(void *context)
 {
-	int r = give(rows);
+	struct block_rows *rows = context;
+	int r = order_given(rows);
 
-	if (r == 0)
-		r = settle(rows);
 	if (r == 0)
 		r = advance(rows, rows->given.last + 1);
 	if (r == 0)
@@ -279,4 +278,17 @@ int block_rows_finish(struct block_rows *rows)
 	if (r == 0)
 		r = block_spill_drain(rows->late, write_late, rows);
 	return r < 0 ? r : rows_flush(rows->rows);
+}
+
+int block_rows_finish(struct block_rows *rows)
+{
+	int r = settle(rows);
+
+	rows->job.work = finish_given;
+	return r < 0 ? r : give(rows);
+}
+
+int block_rows_wait(struct block_rows *rows)
+{
+	return settle(rows);
 }

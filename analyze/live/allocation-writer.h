@@ -39,8 +39,14 @@ struct block_rows *block_rows_close(struct block_rows *rows);
 /* Blocks up to this id have been allocated. */
 void block_rows_allocated(struct block_rows *rows, uint64_t id);
 
-/* A block ended. Returns 0 or a negative errno. */
-int block_rows_end(struct block_rows *rows, const struct block_row *row);
+/* A block ended: *ret_row is to be filled in before the next call. Returns 0 or a negative errno. */
+int block_rows_end(struct block_rows *rows, struct block_row **ret_row);
 
-/* Write all that ended. Returns 0 or a negative errno. */
+/*
+ * No more blocks end: begin to write all that did, while the caller goes on. Once at most. Returns
+ * 0 or a negative errno.
+ */
 int block_rows_finish(struct block_rows *rows);
+
+/* Wait until it is written. Returns 0 or a negative errno. */
+int block_rows_wait(struct block_rows *rows);

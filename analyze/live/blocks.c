@@ -26,7 +26,12 @@ static bool is_freed(enum memory_end_kind end_kind)
 static int write_row(struct memory *memory, const struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
-	struct block_row row = {
+	struct block_row *row;
+	int r = block_rows_end(memory->allocations, &row);
+
+	if (r < 0)
+		return r;
+	*row = (struct block_row){
 		.block = *block,
 		.process_row = image->row,
 		.thread_row = memory->threads[block->thread]->row,
@@ -37,8 +42,7 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 		.end_kind = ending->end_kind,
 		.free_call = ending->call,
 	};
-
-	return block_rows_end(memory->allocations, &row);
+	return 0;
 }
 
 /*

@@ -172,14 +172,22 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 			r = end_image(memory, memory->images[i], end_ns, false);
 	}
 	if (r >= 0)
-		r = block_rows_finish(memory->allocations);
-	if (r >= 0)
 		r = rows_flush(memory->names);
 	if (r >= 0)
 		r = rows_flush(memory->mappings);
 	if (r >= 0)
 		r = residents_flush(memory->residents);
 	return r < 0 ? r : rows_flush(memory->changes);
+}
+
+int memory_write_blocks(struct memory *memory)
+{
+	return block_rows_finish(memory->allocations);
+}
+
+int memory_wait(struct memory *memory)
+{
+	return block_rows_wait(memory->allocations);
 }
 
 int memory_withhold(struct memory *memory, uint32_t process)
@@ -229,7 +237,10 @@ int memory_heap_range(struct memory *memory, uint32_t process, const struct kind
 
 int memory_write_kinds(struct memory *memory)
 {
-	return kinds_write(&memory->kinds);
+	/* They count touches by the kinds of their blocks. */
+	int r = memory->kinds.is_used ? memory_wait(memory) : 0;
+
+	return r < 0 ? r : kinds_write(&memory->kinds);
 }
 
 /* ---- Answers ---- */

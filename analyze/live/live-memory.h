@@ -157,11 +157,19 @@ void memory_set_spill(struct memory *memory);
  */
 int memory_heap_range(struct memory *memory, uint32_t process, const struct kinds_told *told);
 
-/* Write the totals of kinds; all other rows are written. Returns 0 or a negative errno. */
+/* Write the totals of kinds, behind memory_write_blocks(). Returns 0 or a negative errno. */
 int memory_write_kinds(struct memory *memory);
 
 /* The answers for owners.h. */
 struct owner_memory memory_answers(struct memory *memory);
 
-/* All images end at end_ns; flush the rows. Returns 0 or a negative errno. */
+/* All images end at end_ns; flush all rows but those of blocks. Returns 0 or a negative errno. */
 int memory_finish(struct memory *memory, int64_t end_ns);
+
+/*
+ * Behind memory_finish(): begin to write the rows of blocks, while the caller goes on; and wait
+ * until they are written. The tables of other rows have been flushed: they would have to wait.
+ * Return 0 or a negative errno.
+ */
+int memory_write_blocks(struct memory *memory);
+int memory_wait(struct memory *memory);
