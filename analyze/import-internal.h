@@ -77,6 +77,8 @@ struct import {
 	struct globals *globals;
 	struct owners *owners;
 	struct samples *samples;
+	const int64_t *next_sample_ns; /* theirs */
+	const size_t *n_waiting_samples;
 	struct texts texts;
 	struct regions *regions;
 	struct withheld *withheld;
@@ -122,11 +124,19 @@ int import_finish_notes(struct import *import);
 int import_open_samples(struct import *import);
 
 /* Something happens at time_ns: what was sampled before is attributed first. 0 or an errno. */
-int import_advance_samples(struct import *import, int64_t time_ns);
+static inline int import_advance_samples(struct import *import, int64_t time_ns)
+{
+	return *import->next_sample_ns < time_ns ? samples_advance(import->samples, time_ns) : 0;
+}
 
 /* An event of a thread was applied, and made block (NULL: none). 0 or a negative errno. */
-int import_tell_event(struct import *import, uint32_t thread, uint8_t op,
-		      const struct owner_block *block);
+static inline int import_tell_event(struct import *import, uint32_t thread, uint8_t op,
+				    const struct owner_block *block)
+{
+	if (*import->n_waiting_samples == 0 || !samples_is_waiting(import->samples, thread))
+		return 0;
+	return samples_event(import->samples, thread, op, block);
+}
 
 /* Say which estimators samples are divided by: a fact of the run. 0 or a negative errno. */
 int import_write_estimators(struct import *import);

@@ -98,21 +98,10 @@ int import_open_samples(struct import *import)
 		.machine = feed_header(&import->feed)->machine,
 		.estimators = import->options->estimators,
 	};
-	return samples_create(&context, &import->samples);
-}
-
-int import_advance_samples(struct import *import, int64_t time_ns)
-{
-	if (*samples_next_ns(import->samples) >= time_ns)
-		return 0;
-	return samples_advance(import->samples, time_ns);
-}
-
-int import_tell_event(struct import *import, uint32_t thread, uint8_t op,
-		      const struct owner_block *block)
-{
-	if (*samples_n_waiting(import->samples) == 0 ||
-	    !samples_is_waiting(import->samples, thread))
-		return 0;
-	return samples_event(import->samples, thread, op, block);
+	r = samples_create(&context, &import->samples);
+	if (r < 0)
+		return r;
+	import->next_sample_ns = samples_next_ns(import->samples);
+	import->n_waiting_samples = samples_n_waiting(import->samples);
+	return 0;
 }

@@ -114,6 +114,10 @@ static int64_t distance(uint64_t from, uint64_t to)
 /* Absurd stamps end here, so that times can be subtracted. */
 #define MAX_NS (INT64_C(1) << 61)
 
+/* Times that are held are far from that. */
+#define HELD_MAX_TICKS (UINT64_C(1) << 48)
+#define HELD_MAX_SLOPE 1024.0
+
 static int64_t to_ns(double ns)
 {
 	if (ns >= (double)MAX_NS)
@@ -139,6 +143,7 @@ int merge_clock_add(struct merge_clock *clock, const struct trace_clock *record)
 		double since = (double)distance(clock->start_ticks, record->ticks);
 		clock->start_raw_ns = record->raw_ns - (uint64_t)to_ns(since * clock->ns_per_tick);
 	}
+	clock->held_ticks = 0; /* the last line ends now */
 	if (record->error_ns > clock->error_ns)
 		clock->error_ns = record->error_ns;
 	clock->pairs[clock->n++] = (struct merge_clock_pair){ record->ticks, record->raw_ns, 0 };
@@ -179,12 +184,31 @@ static const struct merge_clock_pair *line_of(struct merge_clock *clock, uint64_
 	return &clock->pairs[low];
 }
 
-int64_t merge_clock_of_ticks(struct merge_clock *clock, uint64_t ticks)
+/* The next answers are likely to be of the same line. */
+static void hold(struct merge_clock *clock, const struct merge_clock_pair *line)
+{
+	bool is_last = line == &clock->pairs[clock->n - 2];
+	int64_t ns = distance(clock->start_raw_ns, line->raw_ns);
+
+	clock->held_ticks = 0;
+	if (!(line->slope > 0 && line->slope < HELD_MAX_SLOPE) || ns < -MAX_NS / 2 ||
+	    ns > MAX_NS / 2)
+		return;
+	clock->held_from = line->ticks;
+	clock->held_ns = ns;
+	clock->held_slope = line->slope;
+	clock->held_ticks = is_last ? HELD_MAX_TICKS : line[1].ticks - line->ticks;
+	if (clock->held_ticks > HELD_MAX_TICKS)
+		clock->held_ticks = HELD_MAX_TICKS;
+}
+
+int64_t merge_clock_find(struct merge_clock *clock, uint64_t ticks)
 {
 	if (clock->n < 2)
 		return to_ns((double)distance(clock->start_ticks, ticks) * clock->ns_per_tick);
 
 	const struct merge_clock_pair *line = line_of(clock, ticks);
+	hold(clock, line);
 	int64_t since_ns = to_ns((double)distance(line->ticks, ticks) * line->slope);
 	int64_t ns;
 

@@ -26,6 +26,11 @@ struct merge_clock {
 	double ns_per_tick; /* nominal */
 	uint64_t error_ns; /* largest of the pairs */
 	uint64_t n_refused; /* pairs that ran backwards */
+	/* of the line of the last answer, if it is no absurd one: where it holds, and its height */
+	uint64_t held_from;
+	uint64_t held_ticks; /* 0: none */
+	int64_t held_ns;
+	double held_slope;
 };
 
 /* start_ticks and ticks_per_second as in the header (0: ticks are ns). */
@@ -35,8 +40,19 @@ void merge_clock_finish(struct merge_clock *clock);
 /* Add a pair; one that does not follow the last is refused and counted. Returns 0 or -ENOMEM. */
 int merge_clock_add(struct merge_clock *clock, const struct trace_clock *record);
 
+/* As merge_clock_of_ticks(), of any time. */
+int64_t merge_clock_find(struct merge_clock *clock, uint64_t ticks);
+
 /* ns since the run's start, negative before it. Amortised constant for neighbouring times. */
-int64_t merge_clock_of_ticks(struct merge_clock *clock, uint64_t ticks);
+static inline int64_t merge_clock_of_ticks(struct merge_clock *clock, uint64_t ticks)
+{
+	uint64_t since = ticks - clock->held_from;
+
+	/* As the answer for any time, where nothing is negative and nothing can overflow. */
+	if (since < clock->held_ticks)
+		return clock->held_ns + (int64_t)((double)(int64_t)since * clock->held_slope + 0.5);
+	return merge_clock_find(clock, ticks);
+}
 int64_t merge_clock_of_raw(struct merge_clock *clock, uint64_t raw_ns);
 
 /*
