@@ -39,7 +39,7 @@ struct block_rows *block_rows_close(struct block_rows *rows);
 /* Blocks up to this id have been allocated. */
 void block_rows_allocated(struct block_rows *rows, uint64_t id);
 
-/* A block ended: *ret_row is to be filled in before the next call. Returns 0 or a negative errno. */
+/* A block ended: *ret_row is to be filled in at once. Returns 0 or a negative errno. */
 int block_rows_end(struct block_rows *rows, struct block_row **ret_row);
 
 /*
