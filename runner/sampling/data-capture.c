@@ -8,10 +8,13 @@
 #include "decode/decode.h"
 #include "runner/sampling/data-pages.h"
 #include "runner/sampling/fixed-pages.h"
+#include "runner/sampling/load-plan.h"
 
 #define PAGE_BYTES	 DATA_PAGE_BYTES
 #define WORD_BYTES	 DATA_WORD_BYTES
 #define MAX_INSTRUCTIONS 4096u
+#define MAX_KNOWN	 1024u /* of these, where it was of use */
+#define CHECK_EVERY	 16u /* samples that are told from registers; a power of two */
 #define MAX_RANGES	 64u /* of a sample */
 #define RANGE_BYTES	 (TRACE_HELD_WORDS * WORD_BYTES)
 #define MAX_LOADS	 16u /* instructions of a window that load */
@@ -32,14 +35,23 @@ struct loads {
 	uint64_t ips[MAX_LOADS];
 };
 
-/* Whether it was of use at an instruction, and which of its window's loads were. */
+/* Whether it was of use at an instruction. */
 struct tried {
 	uint64_t ip;
 	uint32_t process_id;
 	uint32_t n_samples;
-	struct loads useful; /* n 0: none was */
 	uint32_t next; /* of these, the one that is looked at */
+	uint16_t known; /* the struct known that has it, if it still does; 0: none */
 	uint8_t n; /* tries that were of no use */
+};
+
+/* An instruction where it was. */
+struct known {
+	uint64_t ip;
+	uint32_t process_id;
+	struct loads useful; /* of its window's loads */
+	struct load_plan plan;
+	uint64_t loop; /* the window's lowest address */
 };
 
 /* Only where many of a program's samples are: to find out costs some 30 us. */
@@ -55,11 +67,8 @@ struct seen {
 /* What the window of a sample loads. */
 struct held {
 	struct trace_held head;
-	struct {
-		uint64_t address;
-		uint32_t n_words;
-		const struct data_page *page;
-	} ranges[MAX_RANGES];
+	struct load_range ranges[MAX_RANGES];
+	const struct data_page *pages[MAX_RANGES]; /* of these */
 	bool is_fresh; /* a page was read for it, not only before it */
 	struct loads *loads; /* NULL: none is answered */
 	bool is_learning; /* all are, and noted, as far as there is room */
@@ -72,6 +81,8 @@ struct run_data {
 	struct data_pages *pages;
 	struct fixed_pages fixed;
 	struct tried tried[MAX_INSTRUCTIONS];
+	struct known known[MAX_KNOWN];
+	uint32_t next_known;
 	struct seen seen[MAX_PROCESSES]; /* direct-mapped */
 	const struct image *image; /* of the sample that is decoded */
 	const struct decode_sample *sample;
@@ -138,21 +149,31 @@ static bool is_on_stack(const struct decode_sample *sample, uint64_t address)
 	return address - (sample->regs[DECODE_SP] - STACK_BELOW) < STACK_BELOW + STACK_ABOVE;
 }
 
+static uint64_t end_of(const struct load_range *range)
+{
+	return range->address + range->n_words * UINT64_C(8);
+}
+
 /* Note the words of [address, end) of one page. False: no room, or it is not to be had. */
 static bool hold(struct run_data *data, uint64_t address, uint64_t end,
 		 const struct data_page *page)
 {
 	struct held *held = &data->window_held;
-	uint32_t n_words = (uint32_t)((end - address) / WORD_BYTES);
+	uint32_t n_words = (uint32_t)((end - address) / WORD_BYTES), last = held->head.n_ranges - 1;
 
 	for (uint32_t i = 0; i < held->head.n_ranges; i++)
-		if (held->ranges[i].address == address && held->ranges[i].n_words >= n_words)
+		if (address >= held->ranges[i].address && end <= end_of(&held->ranges[i]))
 			return true;
-	if (held->head.n_ranges == MAX_RANGES)
-		return false;
-	held->ranges[held->head.n_ranges].address = address;
-	held->ranges[held->head.n_ranges].n_words = n_words;
-	held->ranges[held->head.n_ranges++].page = page;
+	if (held->head.n_ranges && held->pages[last] == page &&
+	    end_of(&held->ranges[last]) == address &&
+	    held->ranges[last].n_words + n_words <= TRACE_HELD_WORDS) {
+		held->ranges[last].n_words += n_words; /* a word more of a vector */
+	} else {
+		if (held->head.n_ranges == MAX_RANGES)
+			return false;
+		held->ranges[held->head.n_ranges] = (struct load_range){ address, n_words };
+		held->pages[held->head.n_ranges++] = page;
+	}
 	held->is_fresh |= !page->is_due;
 	if (page->before_ns == 0 || held->head.before_raw_ns == 0)
 		held->head.before_raw_ns = 0;
@@ -222,16 +243,22 @@ static bool take_registers(const struct pmu_sample *sample, struct decode_sample
 	return true;
 }
 
+static void begin_held(struct run_data *data)
+{
+	data->window_held.head = (struct trace_held){ .ip = data->sample->ip, .before_raw_ns = 1 };
+	data->window_held.is_fresh = false;
+}
+
 /* What the window leaves open with these loads answered; NULL: none. */
 static float unresolved(struct run_data *data, struct loads *loads)
 {
 	struct decode_charge charge;
 
 	data->window_held.loads = loads;
-	data->window_held.head = (struct trace_held){ .ip = data->sample->ip, .before_raw_ns = 1 };
-	data->window_held.is_fresh = false;
+	begin_held(data);
 	if (decode_window(data->decoder, data->sample, DECODE_MAX_INSTRUCTIONS, &data->window) < 0)
 		return 1;
+	data->window_held.head.loop = data->window.head_ip;
 	decode_charge(&data->window, &charge);
 	return charge.unresolved_share;
 }
@@ -388,7 +415,6 @@ static int keep(struct run_data *data)
 	if (data->n_held == 0)
 		data->held_since_ns = clock_raw_ns();
 	held->head.after_raw_ns = held->is_fresh ? data_pages_begin_ns(data->pages) : 0;
-	held->head.loop = data->window.head_ip;
 	data->held_process = data->image->id;
 	put(data, &held->head, sizeof(held->head));
 	for (uint32_t i = 0; i < held->head.n_ranges; i++) {
@@ -396,7 +422,7 @@ static int keep(struct run_data *data)
 		uint64_t word = address | (held->ranges[i].n_words - 1);
 
 		put(data, &word, sizeof(word));
-		put(data, held->ranges[i].page->bytes + address % PAGE_BYTES,
+		put(data, held->pages[i]->bytes + address % PAGE_BYTES,
 		    held->ranges[i].n_words * WORD_BYTES);
 	}
 	return r;
@@ -410,6 +436,27 @@ static struct tried *find_tried(struct run_data *data, uint32_t process_id, uint
 	if (tried->ip != ip || tried->process_id != process_id)
 		*tried = (struct tried){ .ip = ip, .process_id = process_id };
 	return tried;
+}
+
+static struct known *find_known(struct run_data *data, const struct tried *tried)
+{
+	struct known *known = tried->known ? &data->known[tried->known - 1] : NULL;
+
+	return known && known->ip == tried->ip && known->process_id == tried->process_id ? known
+											 : NULL;
+}
+
+static void know(struct run_data *data, struct tried *tried, const struct loads *useful)
+{
+	struct known *known = find_known(data, tried);
+
+	if (!known) {
+		tried->known = (uint16_t)(data->next_known % MAX_KNOWN + 1);
+		known = &data->known[data->next_known++ % MAX_KNOWN];
+	}
+	*known = (struct known){ .ip = tried->ip,
+				 .process_id = tried->process_id,
+				 .useful = *useful };
 }
 
 static uint32_t count_sample(struct run_data *data, uint32_t process_id)
@@ -430,7 +477,7 @@ static bool is_wanted(struct run_data *data, struct tried *tried)
 	    tried->n_samples < tried->next)
 		return false;
 	if (data->n_in_round >= MAX_IN_ROUND || data->counts.n_bytes >= MAX_BYTES) {
-		data->counts.n_over_limit += tried->useful.n != 0;
+		data->counts.n_over_limit += find_known(data, tried) != NULL;
 		return false;
 	}
 	data->n_in_round++;
@@ -449,7 +496,7 @@ static bool find_out(struct run_data *data, struct tried *tried)
 	find_useful(data, &useful);
 	decode_set_ahead_only(data->decoder, false);
 	if (useful.n && unresolved(data, NULL) > 0) {
-		tried->useful = useful;
+		know(data, tried, &useful);
 		return true;
 	}
 	/* What is of no use again and again is not looked at for a while. */
@@ -458,15 +505,48 @@ static bool find_out(struct run_data *data, struct tried *tried)
 	return false;
 }
 
+/* What a sample's window loads, as its registers tell. False: they do not. */
+static bool take_told(struct run_data *data, const struct known *known)
+{
+	const struct data_owner owner = { data->image->id, data->image->pid, &data->is_forbidden };
+	struct load_range ranges[LOAD_PLAN_RANGES];
+	uint32_t n = load_plan_tell(&known->plan, data->sample->regs, ranges);
+
+	begin_held(data);
+	data->window_held.head.loop = known->loop;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t address = ranges[i].address, end = end_of(&ranges[i]);
+
+		if (end < address || is_on_stack(data->sample, address) ||
+		    address / PAGE_BYTES != (end - 1) / PAGE_BYTES)
+			return false;
+		const struct data_page *page = data_pages_find(data->pages, &owner, address);
+		if (!page || !hold(data, address, end, page))
+			return false;
+	}
+	return n > 0;
+}
+
+static void load(struct run_data *data, struct known *known)
+{
+	const struct held *held = &data->window_held;
+
+	decode_set_ahead_only(data->decoder, true);
+	unresolved(data, &known->useful);
+	decode_set_ahead_only(data->decoder, false);
+	known->loop = held->head.loop;
+	load_plan_learn(&known->plan, data->sample->regs, held->ranges, held->head.n_ranges);
+}
+
 static int look(struct run_data *data, struct tried *tried)
 {
-	bool is_known = tried->useful.n && tried->n_samples % LEARN_AGAIN;
+	bool is_known = tried->n_samples % LEARN_AGAIN && find_known(data, tried);
 
 	if (!is_known && !find_out(data, tried))
 		return 0;
-	decode_set_ahead_only(data->decoder, true);
-	unresolved(data, &tried->useful);
-	decode_set_ahead_only(data->decoder, false);
+	struct known *known = find_known(data, tried);
+	if (tried->n_samples % CHECK_EVERY == 0 || !take_told(data, known))
+		load(data, known);
 	return data->window_held.head.n_ranges ? keep(data) : 0;
 }
 
