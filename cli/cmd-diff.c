@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,50 +10,8 @@
 #include "report/diff/diff.h"
 #include "store/statement.h"
 
-/* One operand: DATABASE or DATABASE:RUN; a colon may also be part of a file's name. */
-struct side {
-	char *path; /* owned */
-	const char *run; /* NULL: none was named */
-	struct db *db;
-};
-
-static void close_side(struct side *side)
-{
-	db_close(side->db);
-	free(side->path);
-}
-#define auto_side __attribute__((cleanup(close_side)))
-
-static int open_side(const struct option_set *options, int i, struct side *side,
-		     struct diff_side *ret_side)
-{
-	const char *operand = options->operands[i];
-	const char *colon = strrchr(operand, ':');
-
-	side->path = strdup(operand);
-	if (!side->path)
-		return cmd_fail("out of memory");
-	if (colon && colon[1] && access(operand, F_OK) != 0) {
-		side->path[colon - operand] = '\0';
-		side->run = colon + 1;
-	}
-	int status = database_open(side->path, options, &side->db);
-	if (status != CMD_DONE)
-		return status;
-	ret_side->db = db_handle(side->db);
-	int r = diff_runs(ret_side->db, side->run, &ret_side->runs, &ret_side->n_runs);
-	if (r == -ENOENT)
-		return cmd_fail("%s: no run is called %s; `memsight report %s --list' names them",
-				side->path, side->run, side->path);
-	if (r == -ENODATA)
-		return cmd_fail("%s: the database holds no run", side->path);
-	if (r == -ENOMEM)
-		return cmd_fail("out of memory");
-	return r < 0 ? cmd_fail("%s: %s", side->path, statement_message(ret_side->db)) : CMD_DONE;
-}
-
 /* What a run did not record would all be told as new, or as gone. */
-static int check(const struct side *side, const struct diff_request *request, int i)
+static int check(const struct database_side *side, const struct diff_request *request, int i)
 {
 	auto_free char *why = diff_why_not(&request->sides[i], request->metric);
 
@@ -79,8 +36,8 @@ static int write_diff(const struct diff_request *request)
 
 int cmd_diff(const struct option_set *options)
 {
-	auto_side struct side before = { 0 };
-	auto_side struct side after = { 0 };
+	auto_side struct database_side before = { 0 };
+	auto_side struct database_side after = { 0 };
 	struct diff_request request = {
 		.metric = (enum profile_metric)profile_metric_find(
 			option_choice_name(option_choice(options, OPTION_BY))),
@@ -90,16 +47,16 @@ int cmd_diff(const struct option_set *options)
 
 	table_format_parse(option_choice_name(option_choice(options, OPTION_REPORT_FORMAT)),
 			   &request.format);
-	int status = open_side(options, 0, &before, &request.sides[0]);
+	int status = database_open_side(options->operands[0], options, &before);
 	if (status == CMD_DONE)
-		status = open_side(options, 1, &after, &request.sides[1]);
+		status = database_open_side(options->operands[1], options, &after);
+	request.sides[0] = before.runs;
+	request.sides[1] = after.runs;
 	if (status == CMD_DONE)
 		status = check(&before, &request, 0);
 	if (status == CMD_DONE)
 		status = check(&after, &request, 1);
 	if (status == CMD_DONE)
 		status = write_diff(&request);
-	free(request.sides[0].runs);
-	free(request.sides[1].runs);
 	return status;
 }

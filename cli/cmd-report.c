@@ -42,18 +42,6 @@ static int choose_report(const struct option_set *options, const struct report *
 	return CMD_DONE;
 }
 
-static int read_suppressions(const struct option_set *options,
-			     struct suppressions **ret_suppressions)
-{
-	const char *path = option_text(options, OPTION_SUPPRESSIONS);
-	unsigned line = 0;
-	int r = path ? suppressions_read(path, ret_suppressions, &line) : 0;
-
-	if (r < 0 && line)
-		return cmd_fail("%s:%u: is not \"leak:PATTERN\"", path, line);
-	return r < 0 ? cmd_fail("cannot read %s: %s", path, strerror(-r)) : CMD_DONE;
-}
-
 /* The exit status that --fail asks for. */
 static int judge(sqlite3 *db, const struct option_set *options, const struct report *report,
 		 int64_t run_id)
@@ -242,7 +230,7 @@ int cmd_report(const struct option_set *options)
 	if (status == CMD_DONE)
 		status = cells_read(options, job.cells);
 	if (status == CMD_DONE)
-		status = read_suppressions(options, &suppressions);
+		status = database_suppressions(options, &suppressions);
 	if (status == CMD_DONE)
 		status = job.report->scope == REPORT_OF_PICTURE
 				 ? database_open_drawn(options->operands[0], options, &job.db)

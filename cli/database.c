@@ -157,3 +157,48 @@ unsigned database_text_width(int fd)
 		return DEFAULT_COLUMNS;
 	return columns < LEAST_COLUMNS ? LEAST_COLUMNS : (unsigned)columns;
 }
+
+void database_close_side(struct database_side *side)
+{
+	free(side->runs.runs);
+	db_close(side->db);
+	free(side->path);
+}
+
+int database_open_side(const char *operand, const struct option_set *options,
+		       struct database_side *side)
+{
+	const char *colon = strrchr(operand, ':');
+
+	side->path = strdup(operand);
+	if (!side->path)
+		return cmd_fail("out of memory");
+	if (colon && colon[1] && access(operand, F_OK) != 0) {
+		side->path[colon - operand] = '\0';
+		side->run = colon + 1;
+	}
+	int status = database_open(side->path, options, &side->db);
+	if (status != CMD_DONE)
+		return status;
+	side->runs.db = db_handle(side->db);
+	int r = diff_runs(side->runs.db, side->run, &side->runs.runs, &side->runs.n_runs);
+	if (r == -ENOENT)
+		return cmd_fail("%s: no run is called %s; `memsight report %s --list' names them",
+				side->path, side->run, side->path);
+	if (r == -ENODATA)
+		return cmd_fail("%s: the database holds no run", side->path);
+	if (r == -ENOMEM)
+		return cmd_fail("out of memory");
+	return r < 0 ? cmd_fail("%s: %s", side->path, statement_message(side->runs.db)) : CMD_DONE;
+}
+
+int database_suppressions(const struct option_set *options, struct suppressions **ret_suppressions)
+{
+	const char *path = option_text(options, OPTION_SUPPRESSIONS);
+	unsigned line = 0;
+	int r = path ? suppressions_read(path, ret_suppressions, &line) : 0;
+
+	if (r < 0 && line)
+		return cmd_fail("%s:%u: is not \"leak:PATTERN\"", path, line);
+	return r < 0 ? cmd_fail("cannot read %s: %s", path, strerror(-r)) : CMD_DONE;
+}

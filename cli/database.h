@@ -2,6 +2,8 @@
 #include <stdbool.h>
 
 #include "cli/options/option.h"
+#include "report/diff/diff.h"
+#include "report/known-leaks.h"
 #include "store/database.h"
 
 /*
@@ -21,6 +23,29 @@ int database_open_drawn(const char *path, const struct option_set *options, stru
  * what is wrong in one line and returns an exit status (CMD_DONE with *ret_run_id).
  */
 int database_find_run(sqlite3 *db, const char *path, const char *selector, int64_t *ret_run_id);
+
+/*
+ * What --suppressions names; NULL without. Says what is wrong in one line and returns an exit
+ * status. Free with suppressions_free().
+ */
+int database_suppressions(const struct option_set *options, struct suppressions **ret_suppressions);
+
+/* One operand: DATABASE, or DATABASE:RUN; a colon may also be part of a file's name. */
+struct database_side {
+	char *path; /* owned */
+	const char *run; /* NULL: none was named */
+	struct db *db;
+	struct diff_side runs; /* runs.runs is owned */
+};
+
+/*
+ * Open an operand and find the runs that it names (diff_runs()). Says what is wrong in one line and
+ * returns an exit status. Close in each case; a zeroed side may be closed, too.
+ */
+int database_open_side(const char *operand, const struct option_set *options,
+		       struct database_side *side);
+void database_close_side(struct database_side *side);
+#define auto_side __attribute__((cleanup(database_close_side)))
 
 /* --limit as report_request.limit: 0: not given, negative: all. */
 int64_t database_limit(const struct option_set *options);

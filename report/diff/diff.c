@@ -112,21 +112,22 @@ static double student_t(double degrees)
 }
 
 /* Variance of the mean of n values. */
-static double variance_of_mean(const struct diff_sum *sum, double n)
+static double variance_of_mean(double sum, double sum_sq, double n)
 {
-	double mean = sum->sum / n;
+	double mean = sum / n;
 
-	return fmax(sum->sum_sq / n - mean * mean, 0) / (n - 1);
+	return fmax(sum_sq / n - mean * mean, 0) / (n - 1);
 }
 
-/* Welch's interval of the difference of two means. */
-static double half_of_means(const struct diff *diff, const struct diff_site *site)
+double diff_half_of_means(const double sums[2], const double sums_sq[2], const size_t n_values[2])
 {
 	double n[2], variance[2];
 
 	for (int side = 0; side < 2; side++) {
-		n[side] = (double)diff->request->sides[side].n_runs;
-		variance[side] = variance_of_mean(&site->sides[side], n[side]);
+		n[side] = (double)n_values[side];
+		if (n[side] < 2)
+			return -1;
+		variance[side] = variance_of_mean(sums[side], sums_sq[side], n[side]);
 	}
 	double sum = variance[0] + variance[1];
 	if (sum == 0)
@@ -169,10 +170,14 @@ static double half_of_unknown(const struct diff *diff, const struct diff_site *s
 
 static double half_of(const struct diff *diff, const struct diff_site *site)
 {
-	const struct diff_side *sides = diff->request->sides;
+	const struct diff_side *runs = diff->request->sides;
+	const struct diff_sum *sums = site->sides;
+	double half = diff_half_of_means((const double[]){ sums[0].sum, sums[1].sum },
+					 (const double[]){ sums[0].sum_sq, sums[1].sum_sq },
+					 (const size_t[]){ runs[0].n_runs, runs[1].n_runs });
 
-	if (sides[0].n_runs > 1 && sides[1].n_runs > 1)
-		return half_of_means(diff, site) + half_of_unknown(diff, site);
+	if (half >= 0)
+		return half + half_of_unknown(diff, site);
 	return diff->request->metric == PROFILE_TIME
 		       ? half_of_samples(diff, site) + half_of_unknown(diff, site)
 		       : -1;

@@ -41,6 +41,12 @@ int diff_runs(sqlite3 *db, const char *selector, int64_t **ret_runs, size_t *ret
  */
 char *diff_why_not(const struct diff_side *side, enum profile_metric metric);
 
+/*
+ * Half of the 95 % interval of the difference of two means (Welch), from sums and sums of squares
+ * of n values each; -1: one side has less than two.
+ */
+double diff_half_of_means(const double sums[2], const double sums_sq[2], const size_t n[2]);
+
 /* What a call site has on both sides: means over the runs. */
 struct diff_row {
 	double before, after;

@@ -54,6 +54,7 @@ MAY_INCLUDE = {
     "report/chart": "common store store/heatmap store/summaries report/text",
     "report": "common store store/heatmap report/callgraph report/chart report/selection "
               "report/text",
+    "report/check": "common store report report/callgraph report/diff report/text",
     "report/diff": "common store report report/callgraph report/text",
     "report/export": "common store report/callgraph report/text",
     "report/plot": "common store report report/chart report/text",

@@ -58,6 +58,7 @@ CASES = {
     "drawn": (["plot", "beside.mst", "--kind", "heatmap", "-o", "new.svg"], ["new.svg"]),
     "plot-part": (["plot", "t.mst.db", "--kind", "timeline", "--from", "1us", "-o",
                    "new.svg"], ["new.svg"]),
+    "check": (["check", "t.mst.db", "--max-leaked", "1T"], []),
     "diff": (["diff", "t.mst.db", "t.mst.db"], []),
     "record": (["record", "-o", "new.mst", "--source", "faults", "--", "/bin/true"], ["new.mst"]),
     "run": (["run", "s.ini"], ["results"]),
