@@ -1018,7 +1018,7 @@ CREATE TABLE picture_data (
     data   BLOB NOT NULL      -- columns as bytes
 );
 
--- Counts in the cells of a grid over both axes, in tiles of 64 x 64 cells (store/heatmap/tiles.h).
+-- Counts in the cells of a grid over both axes, in tiles of 64 x 64 cells (store/heatmap/draw.h).
 -- *Which tiles have most touches?*
 CREATE TABLE picture_tile (
     run_id     INTEGER NOT NULL, -- `run.id`

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
-#include "store/heatmap/draw-job.h"
-#include "store/heatmap/tiles.h"
+#include "store/heatmap/draw.h"
 
 struct picture *picture_free(struct picture *picture)
 {

@@ -155,8 +155,8 @@ int picture_store_open(sqlite3 *db, struct picture_store **ret_store)
 	return 0;
 }
 
-int picture_store_fetch(struct picture_store *store, const struct picture_part *part,
-			unsigned piece, unsigned wanted)
+static int fetch(struct picture_store *store, const struct picture_part *part, unsigned piece,
+		 unsigned wanted)
 {
 	statement_integer(store->fetch, 1,
 			  (int64_t)((uint64_t)part->id * PICTURE_ROWS_OF_PART + piece));
@@ -175,11 +175,39 @@ int picture_store_fetch(struct picture_store *store, const struct picture_part *
 	return picture_error(r);
 }
 
+int picture_store_next(struct picture_store *store, const struct picture_part *part,
+		       struct picture_look *look)
+{
+	bool is_small = part->n <= PICTURE_SMALL_PART;
+	unsigned n_pieces = is_small		? 1
+			    : look->stride == 1 ? PICTURE_PIECES
+			    : look->stride == 4 ? 2
+						: 1;
+	int r = 0;
+
+	while (r == 0 && look->n < n_pieces)
+		r = fetch(store, part, look->n++, look->wanted);
+	return r;
+}
+
 bool picture_part_meets(const struct picture_part *part, const struct picture_request *request)
 {
 	return part->from < picture_time(request->to_ns) &&
 	       part->to > picture_time(request->from_ns) && part->low < request->high &&
 	       part->high > request->low;
+}
+
+const struct picture_part *picture_part_next(const struct picture_process *process,
+					     const struct picture_part *part, bool is_blocks,
+					     const struct picture_request *request)
+{
+	const struct picture_part *end = process->parts + process->n_parts;
+
+	for (part = part ? part + 1 : process->parts; part < end; part++) {
+		if (part->is_blocks == is_blocks && picture_part_meets(part, request))
+			return part;
+	}
+	return NULL;
 }
 
 /* ---- Bands ---- */

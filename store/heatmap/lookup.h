@@ -72,15 +72,33 @@ static inline int picture_error(int r)
 int picture_store_process(struct picture_store *store, int64_t run_id, int64_t process_id,
 			  struct picture_process **ret_process);
 
+/* What is looked at of a part: one in `stride` items, and which columns (bit c: column c). */
+struct picture_look {
+	unsigned stride; /* 1, 4, 16 */
+	unsigned wanted;
+	unsigned n; /* pieces that were read: 0 before the first */
+};
+
 /*
- * Read columns of a piece of a part (bit c: column c) into store->columns. Returns 1, 0: it has no
- * such piece, -ENOMEM or -EPROTO.
+ * Read the next piece of a part into store->columns. Returns 1, 0: there is none any more, -ENOMEM
+ * or -EPROTO.
  */
-int picture_store_fetch(struct picture_store *store, const struct picture_part *part,
-			unsigned piece, unsigned wanted);
+int picture_store_next(struct picture_store *store, const struct picture_part *part,
+		       struct picture_look *look);
+
+/* For how many each item stands. */
+static inline unsigned picture_weight(const struct picture_part *part, unsigned stride)
+{
+	return part->n <= PICTURE_SMALL_PART ? 1 : stride;
+}
 
 /* Whether a part and a rectangle of a request have anything in common. */
 bool picture_part_meets(const struct picture_part *part, const struct picture_request *request);
+
+/* The part of touches, or blocks, behind one (NULL: the first) that meets it; NULL: there is none. */
+const struct picture_part *picture_part_next(const struct picture_process *process,
+					     const struct picture_part *part, bool is_blocks,
+					     const struct picture_request *request);
 
 /* The place of an address on the axis; neighbours mostly lie in the same band. */
 struct picture_placer {

@@ -5,7 +5,12 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
+#include "common/hash-map.h"
 #include "store/columns/column.h"
+#include "store/database.h"
+#include "store/heatmap/address-axis.h"
+#include "store/statement.h"
 
 /* Items stand in the order of time and id, which are told by their distances. */
 static const uint8_t codings[PICTURE_COLUMNS] = {
@@ -146,4 +151,412 @@ int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *by
 		at += size;
 	}
 	return 0;
+}
+
+/* ---- Slabs ---- */
+
+#define SLAB_ITEMS   (16u * PICTURE_PART_ITEMS)
+#define ALL_ITEMS    (2u * SLAB_ITEMS) /* in all slabs: 32 MiB */
+#define FIRST_ITEMS  8u
+#define TIERS	     8u /* of size, and of life; each holds 16 times what the one before does */
+#define ALL_TIERS    (TIERS * TIERS)
+#define TOUCHES	     ALL_TIERS /* the slab of touches */
+#define TOUCH_COLUMN PICTURE_TOUCH_ADDRESS
+_Static_assert((int)PICTURE_TOUCH_ADDRESS == (int)PICTURE_BLOCK_ADDRESS, "slabs are cut by it");
+
+struct slab {
+	int64_t process_id;
+	unsigned tier;
+	struct picture_item *items;
+	int64_t *lives; /* of blocks, as in items */
+	uint32_t n;
+	uint32_t n_allocated;
+};
+
+/* An item and where it lies, while a slab is sorted. */
+struct key {
+	uint64_t address;
+	uint32_t index;
+};
+
+struct picture_slabs {
+	struct db *db;
+	int64_t run_id;
+	struct slab *slabs;
+	size_t n_slabs;
+	size_t n_slabs_allocated;
+	struct key_map numbers; /* of process and tier: 1 + place in slabs */
+	uint32_t n_items;
+	struct picture_packer *packer;
+	sqlite3_stmt *insert_part;
+	sqlite3_stmt *insert_data;
+	int64_t next_part;
+	struct key *keys; /* 2 * SLAB_ITEMS; NULL until a slab needs more than one part */
+	const struct picture_item **chosen; /* of one piece */
+};
+
+struct picture_slabs *picture_slabs_close(struct picture_slabs *slabs)
+{
+	if (!slabs)
+		return NULL;
+	for (size_t i = 0; i < slabs->n_slabs; i++) {
+		free(slabs->slabs[i].items);
+		free(slabs->slabs[i].lives);
+	}
+	free(slabs->slabs);
+	key_map_finish(&slabs->numbers);
+	picture_packer_close(slabs->packer);
+	sqlite3_finalize(slabs->insert_part);
+	sqlite3_finalize(slabs->insert_data);
+	free(slabs->keys);
+	free(slabs->chosen);
+	free(slabs);
+	return NULL;
+}
+
+static int prepare(struct picture_slabs *slabs)
+{
+	sqlite3 *db = db_handle(slabs->db);
+	int r = statement_prepare(db,
+				  "INSERT INTO picture_part(id, run_id, process_id, is_blocks, n,"
+				  " from_ns, to_ns, low, high, max_size, max_life_ns)"
+				  " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				  &slabs->insert_part);
+
+	if (r == 0)
+		r = statement_prepare(db,
+				      "INSERT INTO picture_data(id, run_id, data) VALUES(?, ?, ?)",
+				      &slabs->insert_data);
+	slabs->next_part =
+		db_integer(slabs->db, "SELECT coalesce(max(id), 0) FROM picture_part", 0) + 1;
+	return r;
+}
+
+int picture_slabs_open(struct db *db, int64_t run_id, struct picture_slabs **ret_slabs)
+{
+	struct picture_slabs *slabs = calloc(1, sizeof(*slabs));
+
+	if (!slabs)
+		return -ENOMEM;
+	slabs->db = db;
+	slabs->run_id = run_id;
+	slabs->packer = picture_packer_open();
+	slabs->chosen = malloc(PICTURE_PART_ITEMS * sizeof(struct picture_item *));
+	int r = slabs->packer && slabs->chosen ? prepare(slabs) : -ENOMEM;
+	if (r < 0) {
+		picture_slabs_close(slabs);
+		return r;
+	}
+	*ret_slabs = slabs;
+	return 0;
+}
+
+/* What the row of picture_part says. */
+struct extent {
+	int64_t from_ns;
+	int64_t to_ns;
+	uint64_t low;
+	uint64_t high;
+	int64_t max_size;
+	int64_t max_life_ns;
+};
+
+static struct extent extent_of(const struct slab *slab, const uint32_t *part, uint32_t n)
+{
+	struct extent extent = { .from_ns = INT64_MAX, .to_ns = INT64_MIN, .low = UINT64_MAX };
+
+	for (uint32_t i = 0; i < n; i++) {
+		const int64_t *values = slab->items[part[i]].values;
+		bool is_block = slab->tier != TOUCHES;
+		uint64_t address = (uint64_t)values[TOUCH_COLUMN];
+		int64_t size = is_block ? values[PICTURE_BLOCK_SIZE] : 1;
+		int64_t life_ns = is_block ? slab->lives[part[i]] : 0;
+		uint64_t last = picture_last_byte(address, (uint64_t)size);
+		int64_t from_ns = values[PICTURE_TOUCH_TIME];
+		extent.from_ns = from_ns < extent.from_ns ? from_ns : extent.from_ns;
+		extent.to_ns = from_ns + life_ns > extent.to_ns ? from_ns + life_ns : extent.to_ns;
+		extent.low = address < extent.low ? address : extent.low;
+		extent.high = last > extent.high ? last : extent.high;
+		extent.max_size = size > extent.max_size ? size : extent.max_size;
+		extent.max_life_ns = life_ns > extent.max_life_ns ? life_ns : extent.max_life_ns;
+	}
+	return extent;
+}
+
+static int write_head(struct picture_slabs *slabs, const struct slab *slab, const uint32_t *part,
+		      uint32_t n)
+{
+	struct extent extent = extent_of(slab, part, n);
+	const int64_t values[] = {
+		slabs->next_part,
+		slabs->run_id,
+		slab->process_id,
+		slab->tier != TOUCHES,
+		n,
+		extent.from_ns,
+		extent.to_ns,
+		(int64_t)extent.low,
+		(int64_t)extent.high,
+		extent.max_size,
+		extent.max_life_ns,
+	};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		statement_integer(slabs->insert_part, (int)i + 1, values[i]);
+	return statement_run(slabs->insert_part);
+}
+
+static int write_piece(struct picture_slabs *slabs, const struct slab *slab, uint32_t n,
+		       unsigned piece)
+{
+	struct picture_bytes bytes;
+	int r = picture_pack(slabs->packer, slabs->chosen, n, slab->tier != TOUCHES, &bytes);
+
+	if (r < 0)
+		return r;
+	statement_integer(slabs->insert_data, 1, slabs->next_part * PICTURE_ROWS_OF_PART + piece);
+	statement_integer(slabs->insert_data, 2, slabs->run_id);
+	sqlite3_bind_blob64(slabs->insert_data, 3, bytes.data, bytes.n, SQLITE_STATIC);
+	return statement_run(slabs->insert_data);
+}
+
+/* part: places in the slab, in order of time. */
+static int write_part(struct picture_slabs *slabs, const struct slab *slab, const uint32_t *part,
+		      uint32_t n)
+{
+	int r = write_head(slabs, slab, part, n);
+
+	for (unsigned piece = 0; piece < PICTURE_PIECES && r == 0; piece++) {
+		uint32_t n_chosen = 0;
+		for (uint32_t i = 0; i < n; i++) {
+			if (picture_piece_of(i, n) == piece)
+				slabs->chosen[n_chosen++] = &slab->items[part[i]];
+		}
+		if (n_chosen > 0)
+			r = write_piece(slabs, slab, n_chosen, piece);
+	}
+	slabs->next_part++;
+	return r;
+}
+
+/* Sort by one byte of the address, from keys to other; returns whether it changes anything. */
+static bool sort_byte(const struct key *keys, struct key *other, uint32_t n, unsigned shift)
+{
+	uint32_t starts[256] = { 0 };
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		starts[(keys[i].address >> shift) & 255]++;
+	if (starts[(keys[0].address >> shift) & 255] == n)
+		return false;
+	for (unsigned i = 0; i < 256; i++) {
+		uint32_t here = starts[i];
+		starts[i] = at;
+		at += here;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		other[starts[(keys[i].address >> shift) & 255]++] = keys[i];
+	return true;
+}
+
+/*
+ * The slab's items by address. The keys are the slabs' until they are sorted anew; NULL: no memory.
+ */
+static const struct key *sort(struct picture_slabs *slabs, const struct slab *slab)
+{
+	/* Most runs are small, and those 8 MiB are not for them. */
+	if (!slabs->keys)
+		slabs->keys = malloc(2ul * SLAB_ITEMS * sizeof(*slabs->keys));
+	if (!slabs->keys)
+		return NULL;
+	struct key *keys = slabs->keys, *other = slabs->keys + SLAB_ITEMS;
+
+	for (uint32_t i = 0; i < slab->n; i++)
+		keys[i] = (struct key){ (uint64_t)slab->items[i].values[TOUCH_COLUMN], i };
+	for (unsigned shift = 0; shift < 64; shift += 8) {
+		if (!sort_byte(keys, other, slab->n, shift))
+			continue;
+		struct key *swapped = keys;
+		keys = other;
+		other = swapped;
+	}
+	return keys;
+}
+
+/* Cut a slab by address into parts of the same number of items, each in the order of time again. */
+static int write_slab(struct picture_slabs *slabs, struct slab *slab)
+{
+	uint32_t n_parts = (slab->n + PICTURE_PART_ITEMS - 1) / PICTURE_PART_ITEMS;
+	uint32_t each = n_parts ? (slab->n + n_parts - 1) / n_parts : 0;
+	uint32_t filled[SLAB_ITEMS / PICTURE_PART_ITEMS] = { 0 };
+	auto_free uint32_t *places = malloc((slab->n + 1ul) * sizeof(*places));
+	auto_free uint8_t *part_of = malloc(slab->n + 1ul);
+	int r = 0;
+
+	if (!places || !part_of)
+		return -ENOMEM;
+	const struct key *keys = n_parts > 1 ? sort(slabs, slab) : NULL;
+	if (n_parts > 1 && !keys)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slab->n; i++)
+		part_of[keys ? keys[i].index : i] = (uint8_t)(i / each);
+	for (uint32_t i = 0; i < slab->n; i++)
+		places[part_of[i] * each + filled[part_of[i]]++] = i;
+	for (uint32_t i = 0; i < n_parts && r == 0; i++)
+		r = write_part(slabs, slab, places + (size_t)i * each, filled[i]);
+	slabs->n_items -= slab->n;
+	slab->n = 0;
+	free(slab->items);
+	free(slab->lives);
+	slab->items = NULL;
+	slab->lives = NULL;
+	slab->n_allocated = 0;
+	return r;
+}
+
+/* Write the largest one, and what is half as large. */
+static int write_largest(struct picture_slabs *slabs)
+{
+	uint32_t most = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < slabs->n_slabs; i++)
+		most = slabs->slabs[i].n > most ? slabs->slabs[i].n : most;
+	for (size_t i = 0; i < slabs->n_slabs && r == 0; i++) {
+		if (slabs->slabs[i].n >= most / 2 + 1)
+			r = write_slab(slabs, &slabs->slabs[i]);
+	}
+	return r;
+}
+
+static int find_slab(struct picture_slabs *slabs, int64_t process_id, unsigned tier,
+		     struct slab **ret_slab)
+{
+	uint64_t number = key_map_get(&slabs->numbers, (uint64_t)process_id, tier);
+
+	if (!number) {
+		int r = grow_array(&slabs->slabs, slabs->n_slabs, &slabs->n_slabs_allocated,
+				   sizeof(*slabs->slabs));
+		if (r == 0)
+			r = key_map_put(&slabs->numbers, (uint64_t)process_id, tier,
+					slabs->n_slabs + 1);
+		if (r < 0)
+			return r;
+		slabs->slabs[slabs->n_slabs] =
+			(struct slab){ .process_id = process_id, .tier = tier };
+		number = ++slabs->n_slabs;
+	}
+	*ret_slab = &slabs->slabs[number - 1];
+	return 0;
+}
+
+static int reserve(struct slab *slab)
+{
+	if (slab->n < slab->n_allocated)
+		return 0;
+	uint32_t n_new = slab->n_allocated ? 2 * slab->n_allocated : FIRST_ITEMS;
+	struct picture_item *items = reallocarray(slab->items, n_new, sizeof(*items));
+	if (items)
+		slab->items = items;
+	int64_t *lives = items && slab->tier != TOUCHES
+				 ? reallocarray(slab->lives, n_new, sizeof(*lives))
+				 : slab->lives;
+	if (!items || (slab->tier != TOUCHES && !lives))
+		return -ENOMEM;
+	slab->lives = lives;
+	slab->n_allocated = n_new;
+	return 0;
+}
+
+static int add(struct picture_slabs *slabs, struct slab *slab, const struct picture_item *item,
+	       int64_t life_ns)
+{
+	int r = reserve(slab);
+
+	if (r < 0)
+		return r;
+	slab->items[slab->n] = *item;
+	if (slab->lives)
+		slab->lives[slab->n] = life_ns;
+	slab->n++;
+	if (slab->n == SLAB_ITEMS)
+		r = write_slab(slabs, slab);
+	if (++slabs->n_items >= ALL_ITEMS && r == 0)
+		r = write_largest(slabs);
+	return r;
+}
+
+int picture_slabs_touch(struct picture_slabs *slabs, int64_t process_id,
+			const struct picture_item *item)
+{
+	struct slab *slab;
+	int r = find_slab(slabs, process_id, TOUCHES, &slab);
+
+	return r < 0 ? r : add(slabs, slab, item, 0);
+}
+
+/* 0 for less than 2^first, and one more for each 4 bits. */
+static unsigned tier_of(int64_t value, unsigned first)
+{
+	unsigned bits = value > 0 ? 64 - (unsigned)__builtin_clzll((uint64_t)value) : 0;
+	unsigned tier = bits > first ? (bits - first + 3) / 4 : 0;
+
+	return tier < TIERS ? tier : TIERS - 1;
+}
+
+int picture_slabs_block(struct picture_slabs *slabs, int64_t process_id,
+			const struct picture_item *item, int64_t life_ns)
+{
+	unsigned tier = tier_of(item->values[PICTURE_BLOCK_SIZE], 6) * TIERS + tier_of(life_ns, 12);
+	struct slab *slab;
+	int r = find_slab(slabs, process_id, tier, &slab);
+
+	return r < 0 ? r : add(slabs, slab, item, life_ns);
+}
+
+static int move(struct slab *to, struct slab *from)
+{
+	for (uint32_t i = 0; i < from->n; i++) {
+		int r = reserve(to);
+		if (r < 0)
+			return r;
+		to->items[to->n] = from->items[i];
+		to->lives[to->n++] = from->lives[i];
+	}
+	from->n = 0;
+	return 0;
+}
+
+/* What waits of a process in many small slabs becomes one part, if it fits. */
+static int join_small(struct picture_slabs *slabs, struct slab *to)
+{
+	struct slab *others[ALL_TIERS];
+	uint32_t n = 0;
+	int r = 0;
+
+	for (unsigned tier = 0; tier < ALL_TIERS; tier++) {
+		uint64_t number = key_map_get(&slabs->numbers, (uint64_t)to->process_id, tier);
+		others[tier] = number ? &slabs->slabs[number - 1] : NULL;
+		n += number ? others[tier]->n : 0;
+	}
+	for (unsigned tier = 0; tier < ALL_TIERS && n <= PICTURE_SMALL_PART && r == 0; tier++) {
+		if (others[tier] && others[tier] != to)
+			r = move(to, others[tier]);
+	}
+	return r;
+}
+
+int picture_slabs_flush(struct picture_slabs *slabs)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < slabs->n_slabs && r == 0; i++) {
+		if (slabs->slabs[i].n == 0)
+			continue;
+		if (slabs->slabs[i].tier != TOUCHES)
+			r = join_small(slabs, &slabs->slabs[i]);
+		if (r == 0)
+			r = write_slab(slabs, &slabs->slabs[i]);
+	}
+	return r;
 }

@@ -75,18 +75,19 @@ static bool may_meet(const struct list *list, const struct picture_part *part)
 
 static int add_part(struct list *list, const struct picture_part *part)
 {
-	unsigned wanted =
-		BIT(item_columns[part->is_blocks].site) | BIT(item_columns[part->is_blocks].id);
-	int r = 1;
+	struct picture_look look = {
+		.stride = 1,
+		.wanted = BIT(item_columns[part->is_blocks].site) |
+			  BIT(item_columns[part->is_blocks].id),
+	};
+	int r;
 
-	for (unsigned piece = 0; piece < PICTURE_PIECES && r > 0; piece++) {
-		r = picture_store_fetch(list->store, part, piece, wanted);
-		if (r > 0)
-			r = add_piece(list, part->is_blocks);
-		else if (r == 0)
-			r = 1; /* the part is small */
+	while ((r = picture_store_next(list->store, part, &look)) > 0) {
+		r = add_piece(list, part->is_blocks);
+		if (r <= 0)
+			return r;
 	}
-	return r;
+	return r < 0 ? r : 1;
 }
 
 static int add_parts(struct list *list, int64_t run_id)

@@ -1,15 +1,18 @@
+#include "store/heatmap/draw.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/columns/column.h"
-#include "store/heatmap/draw-job.h"
+
+/* ---- Blocks ---- */
 
 #define BIT(column) (1u << (column))
-#define PLACES                                                                                     \
+#define BLOCK_PLACES                                                                               \
 	(BIT(PICTURE_BLOCK_ALLOCATED) | BIT(PICTURE_BLOCK_ADDRESS) | BIT(PICTURE_BLOCK_SIZE) |     \
 	 BIT(PICTURE_BLOCK_LIFE))
-#define NAMES (BIT(PICTURE_BLOCK_ID) | BIT(PICTURE_BLOCK_SITE))
+#define BLOCK_NAMES (BIT(PICTURE_BLOCK_ID) | BIT(PICTURE_BLOCK_SITE))
 
 /* Least size and life of what is drawn by itself: one cell high, two wide. */
 struct least {
@@ -167,39 +170,146 @@ static double share_of(const struct picture_part *part, const struct picture_req
 
 static int use_part(struct picture_job *job, const struct picture_part *part, struct use *use)
 {
-	unsigned stride = use->is_drawn || job->block_stride == 0 ? 1 : job->block_stride;
-	unsigned n_pieces = picture_n_pieces(part, stride);
+	struct picture_look look = {
+		.stride = use->is_drawn || job->block_stride == 0 ? 1 : job->block_stride,
+		.wanted = use->is_drawn ? BLOCK_PLACES | BLOCK_NAMES : BLOCK_PLACES,
+	};
+	int r;
 
-	use->weight = job->block_stride == 0 ? 0 : picture_weight(part, stride);
-	for (unsigned piece = 0; piece < n_pieces; piece++) {
-		int r = picture_store_fetch(job->store, part, piece,
-					    use->is_drawn ? PLACES | NAMES : PLACES);
-		if (r < 0)
-			return r;
-		if (r > 0)
-			use_piece(job, use);
-	}
-	return 0;
+	use->weight = job->block_stride == 0 ? 0 : picture_weight(part, look.stride);
+	while ((r = picture_store_next(job->store, part, &look)) > 0)
+		use_piece(job, use);
+	return r;
 }
 
 int picture_blocks_draw(struct picture_job *job)
 {
-	const struct picture_process *process = job->process;
+	const struct picture_part *part = NULL;
 	struct use use = { .least = least_of(&job->picture->request) };
+	int r = 0;
 
-	for (size_t i = 0; i < process->n_parts; i++) {
-		const struct picture_part *part = &process->parts[i];
-		if (!part->is_blocks || !picture_part_meets(part, &job->slice))
-			continue;
+	while (r == 0 && (part = picture_part_next(job->process, part, true, &job->slice))) {
 		use.is_drawn = (double)part->max_size >= use.least.size &&
 			       (double)part->max_life_ns >= use.least.life_ns;
 		if (job->block_stride == 0)
 			job->picture->n_blocks += (uint64_t)(part->n * share_of(part, &job->slice));
-		if (job->block_stride == 0 && !use.is_drawn)
-			continue;
-		int r = use_part(job, part, &use);
-		if (r < 0)
-			return r;
+		if (job->block_stride > 0 || use.is_drawn)
+			r = use_part(job, part, &use);
 	}
-	return 0;
+	return r;
+}
+
+/* ---- Touches ---- */
+
+static const enum picture_touch_column columns_by[PICTURE_BY_COUNT] = {
+	[PICTURE_BY_DIRECTION] = PICTURE_TOUCH_DIRECTION,
+	[PICTURE_BY_THREAD] = PICTURE_TOUCH_THREAD,
+	[PICTURE_BY_LEVEL] = PICTURE_TOUCH_LEVEL,
+	[PICTURE_BY_LATENCY] = PICTURE_TOUCH_LATENCY,
+	[PICTURE_BY_SOURCE] = PICTURE_TOUCH_SOURCE,
+};
+
+/* clang-format off */
+#define TOUCH_PLACES (BIT(PICTURE_TOUCH_TIME) | BIT(PICTURE_TOUCH_ADDRESS) | BIT(PICTURE_TOUCH_DIRECTION))
+/* clang-format on */
+
+/* Put what was fetched into cells. Returns how many touches lay in the slice. */
+static uint64_t count_piece(struct picture_job *job)
+{
+	const struct picture_columns *columns = &job->store->columns;
+	const int64_t *colours = columns->values[columns_by[job->palette.by]];
+	const int64_t *sources = columns->values[PICTURE_TOUCH_SOURCE];
+	const int64_t *directions = columns->values[PICTURE_TOUCH_DIRECTION];
+	struct picture_canvas *canvas = &job->canvas;
+	struct picture_placer placer = picture_placer_of(job->process);
+	int64_t last_colour = colours[0], source_id = job->slice.source_id;
+	unsigned category = picture_palette_find(&job->palette, last_colour);
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < columns->n; i++) {
+		uint64_t time = picture_time(columns->values[PICTURE_TOUCH_TIME][i]);
+		uint64_t y = picture_placer_at(&placer,
+					       (uint64_t)columns->values[PICTURE_TOUCH_ADDRESS][i]);
+		if (time < canvas->times.from || time >= canvas->times.to ||
+		    y < canvas->places.from || y >= canvas->places.to ||
+		    directions[i] == PICTURE_TOUCH_NO_COUNT ||
+		    (source_id && sources[i] != source_id))
+			continue;
+		if (colours[i] != last_colour) {
+			last_colour = colours[i];
+			category = picture_palette_find(&job->palette, last_colour);
+		}
+		size_t row = picture_cell_of(&canvas->places, y);
+		picture_canvas_count(canvas,
+				     row * canvas->times.n + picture_cell_of(&canvas->times, time),
+				     category, 1);
+		n++;
+	}
+	return n;
+}
+
+int picture_touches_count(struct picture_job *job)
+{
+	unsigned wanted = TOUCH_PLACES | BIT(columns_by[job->palette.by]) |
+			  (job->slice.source_id ? BIT(PICTURE_TOUCH_SOURCE) : 0);
+	const struct picture_part *part = NULL;
+	int r = 0;
+
+	while (r == 0 && (part = picture_part_next(job->process, part, false, &job->slice))) {
+		struct picture_look look = { .stride = job->touch_stride, .wanted = wanted };
+		while ((r = picture_store_next(job->store, part, &look)) > 0)
+			job->picture->n_touches +=
+				count_piece(job) * picture_weight(part, job->touch_stride);
+	}
+	return r;
+}
+
+/* ---- One by one ---- */
+
+static void list_piece(struct picture_job *job)
+{
+	const struct picture_columns *columns = &job->store->columns;
+	const struct picture_request *request = &job->slice;
+	struct picture_placer placer = picture_placer_of(job->process);
+	struct picture *picture = job->picture;
+
+	for (uint32_t i = 0; i < columns->n && picture->n_points < PICTURE_MAX_POINTS; i++) {
+		int64_t values[PICTURE_COLUMNS];
+		for (unsigned c = 0; c < PICTURE_TOUCH_COLUMNS; c++)
+			values[c] = columns->values[c][i];
+		uint64_t y = picture_placer_at(&placer, (uint64_t)values[PICTURE_TOUCH_ADDRESS]);
+		int64_t time_ns = values[PICTURE_TOUCH_TIME];
+		if (time_ns < request->from_ns || time_ns >= request->to_ns || y < request->low ||
+		    y >= request->high ||
+		    values[PICTURE_TOUCH_DIRECTION] == PICTURE_TOUCH_NO_COUNT ||
+		    (request->source_id && values[PICTURE_TOUCH_SOURCE] != request->source_id))
+			continue;
+		picture->points[picture->n_points++] = (struct picture_point){
+			.sample = values[PICTURE_TOUCH_SAMPLE],
+			.time_ns = time_ns,
+			.y = y,
+			.thread = values[PICTURE_TOUCH_THREAD],
+			.site = values[PICTURE_TOUCH_SITE],
+			.category = (uint8_t)picture_palette_find(
+				&job->palette, values[columns_by[job->palette.by]]),
+			.is_write = values[PICTURE_TOUCH_DIRECTION] == 2
+					    ? -1
+					    : (int8_t)values[PICTURE_TOUCH_DIRECTION],
+		};
+	}
+}
+
+int picture_touches_list(struct picture_job *job)
+{
+	const struct picture_part *part = NULL;
+	int r = 0;
+
+	while (r == 0 && job->picture->n_points < job->picture->n_touches &&
+	       (part = picture_part_next(job->process, part, false, &job->slice))) {
+		struct picture_look look = { .stride = 1,
+					     .wanted = BIT(PICTURE_TOUCH_COLUMNS) - 1 };
+		while ((r = picture_store_next(job->store, part, &look)) > 0)
+			list_piece(job);
+	}
+	return r;
 }

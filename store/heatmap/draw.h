@@ -1,5 +1,5 @@
 #pragma once
-/* A picture while it is made; shared by the files of the engine. */
+/* A picture while it is made, from points and from the grid; shared by the files of the engine. */
 #include "store/heatmap/cells.h"
 #include "store/heatmap/lookup.h"
 
@@ -42,17 +42,6 @@ static inline unsigned picture_palette_find(const struct picture_palette *palett
 	return palette->others;
 }
 
-/* Pieces of a part that a stride looks at, and for how many each item stands. */
-static inline unsigned picture_n_pieces(const struct picture_part *part, unsigned stride)
-{
-	return part->n <= PICTURE_SMALL_PART ? 1 : stride == 1 ? 3 : stride == 4 ? 2 : 1;
-}
-
-static inline unsigned picture_weight(const struct picture_part *part, unsigned stride)
-{
-	return part->n <= PICTURE_SMALL_PART ? 1 : stride;
-}
-
 /* Touches, or blocks, of the slice into the canvas. Return 0, -ENOMEM, -EPROTO. */
 int picture_touches_count(struct picture_job *job);
 int picture_blocks_draw(struct picture_job *job);
@@ -61,3 +50,33 @@ int picture_blocks_draw(struct picture_job *job);
 int picture_touches_list(struct picture_job *job);
 /* The drawn blocks in their order. */
 void picture_blocks_settle(struct picture_job *job);
+
+/* ---- The grid ---- */
+
+/*
+ * Counts of a whole process in a grid of cells over both axes, for pictures of more than can be
+ * looked at one by one. A tile is 64 x 64 cells, the rows with low addresses first, as one column
+ * of store/columns/column.h: how many touches of a category each cell has, or how much of it lay in
+ * blocks, 255 being all.
+ */
+#define PICTURE_GRID_COLUMNS 2048u
+#define PICTURE_GRID_ROWS    1024u
+#define PICTURE_TILE	     64u /* cells each way */
+#define PICTURE_TILE_CELLS   (PICTURE_TILE * PICTURE_TILE)
+#define PICTURE_TILE_COLUMNS (PICTURE_GRID_COLUMNS / PICTURE_TILE)
+#define PICTURE_TILE_ROWS    (PICTURE_GRID_ROWS / PICTURE_TILE)
+#define PICTURE_BLOCKS	     "blocks" /* picture_tile.colour of blocks */
+
+struct db;
+
+/*
+ * Write the grids of a run's processes that are large enough for one, from their parts. Returns 0
+ * or a negative errno.
+ */
+int picture_grid_write(struct db *db, int64_t run_id);
+
+/*
+ * Touches of the slice into the canvas, or occupancy into the picture. Return 0, -ENOMEM, -EPROTO.
+ */
+int picture_grid_count(struct picture_job *job);
+int picture_grid_occupy(struct picture_job *job);
