@@ -3,8 +3,9 @@
 #include "store/heatmap/cells.h"
 #include "store/heatmap/lookup.h"
 
-/* Items that one picture may look at one by one: what takes about a tenth of a second. */
-#define PICTURE_BUDGET 1600000u
+/* Touches and blocks that a picture may look at one by one: about a tenth of a second. */
+#define PICTURE_MOST_TOUCHES 1600000u
+#define PICTURE_MOST_BLOCKS  800000u
 
 /* What touches are coloured by: items and their places among the picture's categories. */
 struct picture_palette {

@@ -104,12 +104,12 @@ static bool is_grid_fine(const struct picture_job *job)
 static unsigned choose_stride(const struct picture_job *job, bool of_blocks)
 {
 	static const unsigned strides[] = { 1, 4, 16 };
-	const uint64_t budget = of_blocks ? PICTURE_BUDGET / 2 : PICTURE_BUDGET;
+	const uint64_t most = of_blocks ? PICTURE_MOST_BLOCKS : PICTURE_MOST_TOUCHES;
 
 	for (unsigned i = 0; i < 3; i++) {
 		if (i > 0 && job->process->has_grid && is_grid_fine(job))
 			break;
-		if (cost_of(job, of_blocks, strides[i]) <= budget)
+		if (cost_of(job, of_blocks, strides[i]) <= most)
 			return strides[i];
 	}
 	return job->process->has_grid ? 0 : 16;

@@ -307,6 +307,16 @@ static int write_blocks(struct writer *writer)
 
 /* ---- Processes ---- */
 
+/* What a picture of all of it would look at one by one. */
+static uint64_t n_items(const struct picture_process *process, bool of_blocks)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < process->n_parts; i++)
+		n += process->parts[i].is_blocks == of_blocks ? process->parts[i].n : 0;
+	return n;
+}
+
 static int write_process(struct picture_store *store, int64_t run_id, int64_t process_id)
 {
 	auto_writer struct writer writer = { .store = store, .encoder = chunk_encoder_open() };
@@ -326,30 +336,25 @@ static int write_process(struct picture_store *store, int64_t run_id, int64_t pr
 			      "INSERT INTO picture_tile(run_id, process_id, colour, source_id,"
 			      " number, n, data) VALUES(?, ?, ?, ?, ?, ?, ?)",
 			      &writer.insert);
-	if (r == 0)
+	if (r == 0 && n_items(process, false) > PICTURE_MOST_TOUCHES)
 		r = write_touches(&writer);
-	return r < 0 ? r : write_blocks(&writer);
-}
-
-/* Whether one of a run's processes is large enough. */
-static bool is_large(struct db *db, int64_t run_id)
-{
-	return db_integer_of(db, 0,
-			     "SELECT max(n_blocks + n_touches) FROM picture WHERE run_id = ?1", "i",
-			     run_id) > PICTURE_BUDGET / 2;
+	if (r == 0 && n_items(process, true) > PICTURE_MOST_BLOCKS)
+		r = write_blocks(&writer);
+	return r;
 }
 
 int picture_grid_write(struct db *db, int64_t run_id)
 {
 	auto_picture_store struct picture_store *store = NULL;
-	int r = is_large(db, run_id) ? picture_store_open(db_handle(db), &store) : -ENODATA;
+	int r = picture_store_open(db_handle(db), &store);
 
 	if (r < 0)
 		return r == -ENODATA ? 0 : r;
 	for (size_t i = 0; i < store->n_processes && r == 0; i++) {
 		const struct picture_process *process = &store->processes[i];
-		if (process->run_id == run_id &&
-		    process->n_blocks + process->n_touches > PICTURE_BUDGET / 2)
+		bool is_large = n_items(process, false) > PICTURE_MOST_TOUCHES ||
+				n_items(process, true) > PICTURE_MOST_BLOCKS;
+		if (process->run_id == run_id && is_large)
 			r = write_process(store, run_id, process->process_id);
 	}
 	return r;
