@@ -13,6 +13,7 @@ struct chunk_store {
 	sqlite3 *db;
 	char *schema;
 	char *table;
+	unsigned n_columns;
 	struct chunk_series series[CHUNK_SERIES];
 	int64_t n_rows;
 	unsigned n_users;
@@ -55,12 +56,13 @@ struct chunk_store *chunk_store_close(struct chunk_store *store)
 }
 
 struct chunk_store *chunk_store_open(sqlite3 *db, const char *schema, const char *table,
-				     size_t keep_bytes)
+				     unsigned n_columns, size_t keep_bytes)
 {
 	struct chunk_store *store = calloc(1, sizeof(*store));
 	if (!store)
 		return NULL;
 	store->db = db;
+	store->n_columns = n_columns;
 	store->schema = strdup(schema);
 	store->table = strdup(table);
 	store->cache = chunk_cache_open(keep_bytes);
@@ -84,7 +86,7 @@ static int prepare(struct chunk_store *store, const char *format, sqlite3_stmt *
 enum head_column { ID, SERIES, N_ROWS, FIRST, LAST, HEAD };
 
 /* A blob of ranges with a checksum in front of them. */
-static int read_ranges(sqlite3_stmt *row, struct chunk_head *head)
+static int read_ranges(const struct chunk_store *store, sqlite3_stmt *row, struct chunk_head *head)
 {
 	const char *bytes = sqlite3_column_blob(row, HEAD);
 	size_t n_bytes = (size_t)sqlite3_column_bytes(row, HEAD);
@@ -95,10 +97,10 @@ static int read_ranges(sqlite3_stmt *row, struct chunk_head *head)
 	memcpy(&checksum, bytes, sizeof(checksum));
 	bytes += sizeof(checksum);
 	n_bytes -= sizeof(checksum);
-	head->n_columns = (uint32_t)(n_bytes / sizeof(*head->ranges));
-	if (n_bytes % sizeof(*head->ranges) || head->n_columns == 0 ||
-	    head->n_columns > CHUNK_COLUMNS || trace_checksum(bytes, n_bytes) != checksum)
+	if (n_bytes != store->n_columns * sizeof(*head->ranges) ||
+	    trace_checksum(bytes, n_bytes) != checksum)
 		return -EBADMSG;
+	head->n_columns = store->n_columns;
 	head->ranges = malloc(n_bytes);
 	if (!head->ranges)
 		return -ENOMEM;
@@ -127,7 +129,7 @@ static int read_head(struct chunk_store *store, sqlite3_stmt *row)
 		return -EBADMSG;
 	int r = grow_array(&series->heads, series->n, &series->n_allocated, sizeof(head));
 	if (r == 0)
-		r = read_ranges(row, &head);
+		r = read_ranges(store, row, &head);
 	if (r < 0)
 		return r;
 	series->heads[series->n++] = head;
@@ -283,10 +285,6 @@ int chunk_store_take(struct chunk_store *store, const struct chunk_head *head, u
 	int64_t key = head->id * CHUNK_COLUMNS + column;
 	struct chunk_column *found;
 
-	if (column >= head->n_columns) {
-		*ret_column = NULL;
-		return 0;
-	}
 	*ret_column = chunk_cache_take(store->cache, key);
 	if (*ret_column)
 		return 0;

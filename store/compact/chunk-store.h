@@ -33,7 +33,7 @@ struct chunk_head {
 	int64_t first_row; /* row ids */
 	int64_t last_row;
 	uint32_t n_rows;
-	uint32_t n_columns; /* the table may have got more since */
+	uint32_t n_columns; /* of the table */
 	struct chunk_range *ranges; /* n_columns */
 };
 
@@ -48,7 +48,7 @@ struct chunk_store;
 
 /* schema: "main" or the name of an attached database. NULL without memory. */
 struct chunk_store *chunk_store_open(sqlite3 *db, const char *schema, const char *table,
-				     size_t keep_bytes);
+				     unsigned n_columns, size_t keep_bytes);
 struct chunk_store *chunk_store_close(struct chunk_store *store); /* accepts NULL */
 
 /*
@@ -69,14 +69,11 @@ struct chunk_bytes {
 	int other; /* column that it is written relative to, a lower one; -1: none */
 };
 
-/* Read a column that the chunk has. Returns 0; -EBADMSG: it is damaged; or a negative errno. */
+/* Read a column. Returns 0; -EBADMSG: it is damaged; or a negative errno. */
 int chunk_store_bytes(struct chunk_store *store, const struct chunk_head *head, unsigned column,
 		      struct chunk_bytes *ret_bytes);
 
-/*
- * A column of a chunk, to be put back. Returns 0; -EBADMSG: it is damaged; or a negative errno. A
- * column that the chunk does not have yet gives 0 and NULL.
- */
+/* A column of a chunk, to be put back. Returns 0; -EBADMSG: it is damaged; or another errno. */
 int chunk_store_take(struct chunk_store *store, const struct chunk_head *head, unsigned column,
 		     const struct chunk_column **ret_column);
 void chunk_store_put(struct chunk_store *store,

@@ -67,7 +67,7 @@ static int run(struct db *db, const char *format, const char *table, const char 
 	return r;
 }
 
-enum info { NAME, TYPE, NOT_NULL, DEFAULT, KEY };
+enum info { NAME, TYPE, NOT_NULL, KEY };
 
 static void add_definition(sqlite3_str *text, sqlite3_stmt *row)
 {
@@ -77,8 +77,6 @@ static void add_definition(sqlite3_str *text, sqlite3_stmt *row)
 			    statement_string(row, NAME), statement_string(row, TYPE),
 			    is_key ? " PRIMARY KEY" : "",
 			    sqlite3_column_int(row, NOT_NULL) ? " NOT NULL" : "");
-	if (sqlite3_column_type(row, DEFAULT) != SQLITE_NULL)
-		sqlite3_str_appendf(text, " DEFAULT %s", statement_string(row, DEFAULT));
 }
 
 /* The definitions of a table's columns, to be freed by sqlite3_free(). */
@@ -86,7 +84,7 @@ static int read_columns(struct db *db, const char *table, char **ret_columns)
 {
 	auto_statement sqlite3_stmt *row = NULL;
 	int r = statement_prepare(db_handle(db),
-				  "SELECT name, type, \"notnull\", dflt_value, pk"
+				  "SELECT name, type, \"notnull\", pk"
 				  " FROM pragma_table_info(?) ORDER BY cid",
 				  &row);
 	if (r < 0)

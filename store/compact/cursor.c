@@ -80,18 +80,18 @@ static void step(const struct chunk_cursor *cursor, struct place *place)
 		place->from++;
 }
 
-/* The column of the chunk at hand; *ret_column NULL: it does not have it. */
+/* The column of the chunk at hand. */
 static int column_of(struct chunk_cursor *cursor, struct place *place, unsigned column,
 		     const struct chunk_column **ret_column)
 {
-	if (column < place->head->n_columns && !place->columns[column]) {
+	if (!place->columns[column]) {
 		cursor->chunk = place->head->id;
 		int r = chunk_store_take(cursor->store, place->head, column,
 					 &place->columns[column]);
 		if (r < 0)
 			return r;
 	}
-	*ret_column = column < place->head->n_columns ? place->columns[column] : NULL;
+	*ret_column = place->columns[column];
 	return 0;
 }
 
@@ -107,7 +107,7 @@ static int row_id_of(struct chunk_cursor *cursor, struct place *place, int64_t *
 	int r = column_of(cursor, place, (unsigned)cursor->id_column, &ids);
 	if (r < 0)
 		return r;
-	return ids && chunk_column_get(ids, row, ret_id) ? 0 : -EBADMSG;
+	return chunk_column_get(ids, row, ret_id) ? 0 : -EBADMSG;
 }
 
 /* Numbers of a damaged database may be anything: their distances have more than 64 bits. */
@@ -141,7 +141,7 @@ static int apply(struct chunk_cursor *cursor, struct place *place, unsigned i)
 	if (r < 0)
 		return r;
 	place->tested[i] = column;
-	if (!column || !column->is_ascending || filter->wants_null)
+	if (!column->is_ascending || filter->wants_null)
 		return 0;
 	place->tested[i] = NULL;
 	place->from = chunk_column_find(column, place->from, place->to, filter->low);
@@ -307,12 +307,7 @@ int chunk_cursor_value(struct chunk_cursor *cursor, unsigned column, int64_t *re
 	const struct chunk_column *found;
 	int r = column_of(cursor, place, column, &found);
 
-	if (r < 0)
-		return r;
-	if (!found)
-		return CHUNK_HELD_NOTHING;
-	return chunk_column_get(found, row_of(cursor, place), ret_value) ? CHUNK_HELD_VALUE
-									 : CHUNK_HELD_NULL;
+	return r < 0 ? r : chunk_column_get(found, row_of(cursor, place), ret_value);
 }
 
 int chunk_cursor_row(struct chunk_cursor *cursor, int64_t *ret_row)

@@ -29,15 +29,9 @@ int chunk_cursor_next(struct chunk_cursor *cursor);
 
 bool chunk_cursor_is_at_end(const struct chunk_cursor *cursor);
 
-/* What the row holds; not at the end. */
-enum chunk_held {
-	CHUNK_HELD_VALUE,
-	CHUNK_HELD_NULL,
-	CHUNK_HELD_NOTHING, /* the column came later than the chunk: it has its default */
-};
-
-/* Returns enum chunk_held, or as chunk_cursor_start(). */
+/* What the row holds; not at the end. Returns 1; 0: NULL; or as chunk_cursor_start(). */
 int chunk_cursor_value(struct chunk_cursor *cursor, unsigned column, int64_t *ret_value);
+/* Its id. Returns as chunk_cursor_start(). */
 int chunk_cursor_row(struct chunk_cursor *cursor, int64_t *ret_row);
 
 /* The chunk that was read last: after -EBADMSG the damaged one; 0: the list of chunks is. */

@@ -220,21 +220,6 @@ static int find_columns(sqlite3 *db, const struct scan_query *query, struct scan
 	return 0;
 }
 
-/* A column of the table that is no query's business; -1: there is none. */
-static int find_column(sqlite3 *db, const struct scan *scan, const char *condition, int *ret_column)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	char *sql = sqlite3_mprintf("SELECT cid FROM pragma_table_info(%Q, %Q) WHERE %s",
-				    scan->table, scan->schema, condition);
-	int r = sql ? statement_prepare(db, sql, &row) : -ENOMEM;
-
-	sqlite3_free(sql);
-	if (r == 0)
-		r = statement_step(row);
-	*ret_column = r == 1 ? sqlite3_column_int(row, 0) : -1;
-	return r < 0 ? r : 0;
-}
-
 static int compare(const void *a, const void *b)
 {
 	const struct place *left = a, *right = b;
@@ -245,8 +230,6 @@ static int compare(const void *a, const void *b)
 
 static int add_chunk(struct scan *scan, const struct chunk_head *head, unsigned series)
 {
-	if ((unsigned)scan->run_column >= head->n_columns)
-		return -EBADMSG;
 	const struct chunk_range *range = &head->ranges[scan->run_column];
 	if (range->min > scan->run_id || range->max < scan->run_id)
 		return 0;
@@ -286,16 +269,26 @@ _Static_assert(CHUNK_SERIES == 2, "two are merged");
 
 static int open_chunks(sqlite3 *db, struct scan *scan)
 {
-	int r = find_column(db, scan, "pk", &scan->id_column);
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(
+		db,
+		"SELECT max(cid) + 1, max(iif(pk, cid, -1)),"
+		" max(iif(name = 'run_id', cid, -1)) FROM pragma_table_info(?, ?)",
+		&row);
 
-	if (r == 0)
-		r = find_column(db, scan, "name = 'run_id'", &scan->run_column);
-	if (r == 0 && (scan->run_column < 0 || scan->run_column >= (int)CHUNK_COLUMNS ||
-		       scan->id_column >= (int)CHUNK_COLUMNS))
-		r = -EINVAL;
 	if (r < 0)
 		return r;
-	scan->store = chunk_store_open(db, scan->schema, scan->table, 0);
+	statement_text(row, 1, scan->table);
+	statement_text(row, 2, scan->schema);
+	r = statement_step(row);
+	if (r < 0)
+		return r;
+	unsigned n_columns = (unsigned)sqlite3_column_int(row, 0);
+	scan->id_column = sqlite3_column_int(row, 1);
+	scan->run_column = sqlite3_column_int(row, 2);
+	if (scan->run_column < 0 || n_columns == 0 || n_columns > CHUNK_COLUMNS)
+		return -EINVAL;
+	scan->store = chunk_store_open(db, scan->schema, scan->table, n_columns, 0);
 	scan->decoder = chunk_decoder_open();
 	return scan->store && scan->decoder ? list_chunks(scan) : -ENOMEM;
 }
@@ -323,14 +316,11 @@ int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_sca
 
 void scan_bound(struct scan *scan, const struct scan_bound *bound)
 {
-	static const struct chunk_range lacking = { INT64_MAX, INT64_MIN, 1, 0 };
 	unsigned column = scan->columns[bound->column];
 	size_t n = 0;
 
 	for (size_t i = 0; i < scan->n_chunks; i++) {
-		const struct chunk_head *head = scan->chunks[i].head;
-		const struct chunk_range *range =
-			column < head->n_columns ? &head->ranges[column] : &lacking;
+		const struct chunk_range *range = &scan->chunks[i].head->ranges[column];
 		bool fits = bound->low <= range->max && bound->high >= range->min;
 		if (fits || (range->n_null && bound->or_null))
 			scan->chunks[n++] = scan->chunks[i];
@@ -345,10 +335,7 @@ void scan_extent(const struct scan *scan, unsigned number, int64_t *ret_low, int
 	*ret_low = INT64_MAX;
 	*ret_high = INT64_MIN;
 	for (size_t i = 0; i < scan->n_chunks; i++) {
-		const struct chunk_head *head = scan->chunks[i].head;
-		if (column >= head->n_columns)
-			continue;
-		const struct chunk_range *range = &head->ranges[column];
+		const struct chunk_range *range = &scan->chunks[i].head->ranges[column];
 		*ret_low = range->min < *ret_low ? range->min : *ret_low;
 		*ret_high = range->max > *ret_high ? range->max : *ret_high;
 	}
@@ -378,29 +365,14 @@ static int fetch_column(struct scan *scan, struct job *job, int column)
 	return 0;
 }
 
-/* A column that the chunk does not have yet is NULL. */
-static int fill_nulls(struct job *job, unsigned column)
-{
-	struct stored *stored = &job->columns[column];
-
-	if (!stored->values)
-		stored->values = malloc(CHUNK_ROWS * sizeof(*stored->values));
-	for (uint32_t i = 0; i < CHUNK_ROWS && stored->values; i++)
-		stored->values[i] = SCAN_NULL;
-	return stored->values ? 0 : -ENOMEM;
-}
-
 static int fetch(struct scan *scan, struct job *job)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < CHUNK_COLUMNS; i++)
 		job->columns[i].is_needed = false;
-	for (unsigned i = 0; i < scan->n_columns && r == 0; i++) {
-		unsigned column = scan->columns[i];
-		r = column < job->head->n_columns ? fetch_column(scan, job, (int)column)
-						  : fill_nulls(job, column);
-	}
+	for (unsigned i = 0; i < scan->n_columns && r == 0; i++)
+		r = fetch_column(scan, job, (int)scan->columns[i]);
 	if (r == 0 && scan->is_merged && scan->id_column >= 0)
 		r = fetch_column(scan, job, scan->id_column);
 	return r;

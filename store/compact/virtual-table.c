@@ -11,20 +11,12 @@
 
 #define DESCENDING 1 /* idxNum */
 
-/* A column as it was declared. */
-struct column {
-	bool is_real;
-	bool has_default;
-	int64_t value; /* the default, where there is one */
-};
-
 struct table {
 	sqlite3_vtab base;
 	struct chunk_store *store;
 	char *name;
 	int id_column; /* INTEGER PRIMARY KEY; -1: none */
-	unsigned n_columns;
-	struct column columns[CHUNK_COLUMNS];
+	bool is_real[CHUNK_COLUMNS];
 };
 
 struct cursor {
@@ -34,24 +26,12 @@ struct cursor {
 
 /* ---- Tables ---- */
 
-static struct column column_of(const char *definition)
-{
-	const char *type = strchr(definition, ' ');
-	const char *fallback = strstr(definition, " DEFAULT ");
-
-	return (struct column){
-		.is_real = type && strncmp(type, " REAL", 5) == 0,
-		.has_default = fallback != NULL,
-		.value = fallback ? strtoll(fallback + strlen(" DEFAULT "), NULL, 10) : 0,
-	};
-}
-
 static void set_columns(struct table *table, const char *const *definitions, unsigned n)
 {
 	table->id_column = -1;
-	table->n_columns = n;
 	for (unsigned i = 0; i < n; i++) {
-		table->columns[i] = column_of(definitions[i]);
+		const char *type = strchr(definitions[i], ' ');
+		table->is_real[i] = type && strncmp(type, " REAL", 5) == 0;
 		if (strstr(definitions[i], " PRIMARY KEY"))
 			table->id_column = (int)i;
 	}
@@ -99,7 +79,8 @@ static int table_connect(sqlite3 *db, void *context, int n, const char *const *a
 	struct table *table = calloc(1, sizeof(*table));
 	if (!table)
 		return SQLITE_NOMEM;
-	table->store = chunk_store_open(db, arguments[1], arguments[2], (size_t)(uintptr_t)context);
+	table->store = chunk_store_open(db, arguments[1], arguments[2], n_columns,
+					(size_t)(uintptr_t)context);
 	table->name = strdup(arguments[2]);
 	if (!table->store || !table->name) {
 		table_disconnect(&table->base);
@@ -133,7 +114,7 @@ static int integer_column(const struct table *table, int column)
 {
 	if (column < 0)
 		return table->id_column < 0 ? (int)CHUNK_ROW_ID : table->id_column;
-	return table->columns[column].is_real ? -1 : column;
+	return table->is_real[column] ? -1 : column;
 }
 
 /* What is known of a column over all chunks. */
@@ -157,7 +138,7 @@ static struct spread spread_of(const struct table *table, unsigned column)
 	for (unsigned i = 0; i < CHUNK_SERIES; i++) {
 		const struct chunk_series *series = chunk_store_series(table->store, i);
 		for (size_t j = 0; j < series->n; j++) {
-			if (column >= series->heads[j].n_columns)
+			if (column >= series->heads[j].n_columns) /* row ids */
 				continue;
 			const struct chunk_range *range = &series->heads[j].ranges[column];
 			min = range->min < min ? range->min : min;
@@ -297,8 +278,7 @@ static int table_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int
 {
 	struct cursor *cursor = (struct cursor *)base;
 	struct table *table = (struct table *)base->pVtab;
-	const struct column *column = &table->columns[i];
-	int64_t value = column->value;
+	int64_t value;
 	double real;
 	int held = chunk_cursor_value(cursor->rows, (unsigned)i, &value);
 
@@ -308,14 +288,14 @@ static int table_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int
 		sqlite3_result_error_code(context, r);
 		return r;
 	}
-	if (held == CHUNK_HELD_NULL || (held == CHUNK_HELD_NOTHING && !column->has_default))
+	if (held == 0)
 		return SQLITE_OK; /* nothing set: NULL */
-	if (!column->is_real) {
+	if (!table->is_real[i]) {
 		sqlite3_result_int64(context, value);
 		return SQLITE_OK;
 	}
 	memcpy(&real, &value, sizeof(real));
-	sqlite3_result_double(context, held == CHUNK_HELD_NOTHING ? (double)value : real);
+	sqlite3_result_double(context, real);
 	return SQLITE_OK;
 }
 
