@@ -40,6 +40,7 @@ void picture_canvas_finish(struct picture_canvas *canvas)
 	picture_cells_finish(&canvas->times);
 	picture_cells_finish(&canvas->places);
 	free(canvas->counts);
+	free(canvas->is_touched);
 	free(canvas->areas);
 	free(canvas->changes);
 	*canvas = (struct picture_canvas){ 0 };
@@ -96,7 +97,9 @@ int picture_canvas_init(struct picture_canvas *canvas, struct picture *picture, 
 	canvas->counts = calloc(n * canvas->n_categories + 1, sizeof(*canvas->counts));
 	canvas->areas = calloc(n, sizeof(*canvas->areas));
 	canvas->changes = calloc((request->width + 2ul) * (n_rows + 2ul), sizeof(*canvas->changes));
-	return canvas->counts && canvas->areas && canvas->changes ? 0 : -ENOMEM;
+	canvas->is_touched = calloc(n_rows, sizeof(*canvas->is_touched));
+	return canvas->counts && canvas->is_touched && canvas->areas && canvas->changes ? 0
+											: -ENOMEM;
 }
 
 /* ---- Blocks ---- */
@@ -252,10 +255,13 @@ static void settle_cell(struct picture_canvas *canvas, size_t cell)
 	picture->category[at] = (uint8_t)most;
 }
 
+/* Rows without any touch, which are many, are as they were allocated. */
 void picture_canvas_settle_counts(struct picture_canvas *canvas)
 {
-	size_t n = (size_t)canvas->times.n * canvas->places.n;
+	size_t width = canvas->times.n;
 
-	for (size_t i = 0; i < n && canvas->n_categories > 0; i++)
-		settle_cell(canvas, i);
+	for (unsigned row = 0; row < canvas->places.n && canvas->n_categories > 0; row++) {
+		for (size_t i = 0; i < width && canvas->is_touched[row]; i++)
+			settle_cell(canvas, row * width + i);
+	}
 }

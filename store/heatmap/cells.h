@@ -44,6 +44,7 @@ struct picture_canvas {
 	unsigned first_row;
 	unsigned n_categories;
 	uint32_t *counts; /* by cell and category */
+	bool *is_touched; /* by row: it has counts */
 	/*
 	 * What thousands of blocks over each other add up to is damage, and may be any number:
 	 * unsigned.
@@ -58,10 +59,13 @@ int picture_canvas_init(struct picture_canvas *canvas, struct picture *picture, 
 void picture_canvas_finish(struct picture_canvas *canvas);
 
 /* n touches in a cell of the canvas (its first row is row 0). */
-static inline void picture_canvas_count(struct picture_canvas *canvas, size_t cell,
-					unsigned category, uint32_t n)
+static inline void picture_canvas_count(struct picture_canvas *canvas, unsigned row,
+					unsigned column, unsigned category, uint32_t n)
 {
+	size_t cell = (size_t)row * canvas->times.n + column;
+
 	canvas->counts[cell * canvas->n_categories + category] += n;
+	canvas->is_touched[row] = true;
 }
 
 /* A rectangle that may reach beyond the canvas, as so many of its kind (its weight). */

@@ -239,10 +239,8 @@ static uint64_t count_piece(struct picture_job *job)
 			last_colour = colours[i];
 			category = picture_palette_find(&job->palette, last_colour);
 		}
-		size_t row = picture_cell_of(&canvas->places, y);
-		picture_canvas_count(canvas,
-				     row * canvas->times.n + picture_cell_of(&canvas->times, time),
-				     category, 1);
+		picture_canvas_count(canvas, picture_cell_of(&canvas->places, y),
+				     picture_cell_of(&canvas->times, time), category, 1);
 		n++;
 	}
 	return n;

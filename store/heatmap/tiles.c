@@ -502,7 +502,7 @@ static int add_tile(struct reader *reader, sqlite3_stmt *row)
 		if (reader->cells[i] == 0 || x == OUTSIDE || y == OUTSIDE)
 			continue;
 		uint32_t n = (uint32_t)reader->cells[i];
-		picture_canvas_count(canvas, (size_t)y * canvas->times.n + x, category, n);
+		picture_canvas_count(canvas, y, x, category, n);
 		reader->job->picture->n_touches += n;
 	}
 	return 0;
