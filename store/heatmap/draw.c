@@ -209,9 +209,8 @@ static const enum picture_touch_column columns_by[PICTURE_BY_COUNT] = {
 	[PICTURE_BY_SOURCE] = PICTURE_TOUCH_SOURCE,
 };
 
-/* clang-format off */
-#define TOUCH_PLACES (BIT(PICTURE_TOUCH_TIME) | BIT(PICTURE_TOUCH_ADDRESS) | BIT(PICTURE_TOUCH_DIRECTION))
-/* clang-format on */
+#define TOUCH_PLACES                                                                               \
+	(BIT(PICTURE_TOUCH_TIME) | BIT(PICTURE_TOUCH_ADDRESS) | BIT(PICTURE_TOUCH_DIRECTION))
 
 /* Put what was fetched into cells. Returns how many touches lay in the slice. */
 static uint64_t count_piece(struct picture_job *job)

@@ -95,7 +95,7 @@ static inline unsigned picture_weight(const struct picture_part *part, unsigned 
 /* Whether a part and a rectangle of a request have anything in common. */
 bool picture_part_meets(const struct picture_part *part, const struct picture_request *request);
 
-/* The part of touches, or blocks, behind one (NULL: the first) that meets it; NULL: there is none. */
+/* The part of touches, or blocks, behind one (NULL: the first) that meets it; NULL: none does. */
 const struct picture_part *picture_part_next(const struct picture_process *process,
 					     const struct picture_part *part, bool is_blocks,
 					     const struct picture_request *request);
