@@ -42,37 +42,39 @@ static bool has_slash(const char *path)
 	return false;
 }
 
-/* The first file in the folders of PATH that can be run, as execvp finds it. */
-static int open_searched(const char *name, const char *folders)
+bool ta_program_find(const char *name, char path[PATH_MAX])
 {
-	char path[PATH_MAX];
+	const char *folders = ta_environment_find(environ, "PATH");
 	size_t name_bytes = strlen(name) + 1;
+
+	if (has_slash(name))
+		return false;
+	if (!folders)
+		folders = DEFAULT_PATH;
 
 	while (folders) {
 		size_t n = 0;
 
 		while (folders[n] && folders[n] != ':')
 			n++;
-		if (n + 1 + name_bytes <= sizeof(path)) {
+		if (n + 1 + name_bytes <= PATH_MAX) {
 			memcpy(path, folders, n);
 			path[n] = '/';
 			memcpy(path + n + (n > 0), name, name_bytes);
 			if (ta_syscall(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0) == 0)
-				return open_file(AT_FDCWD, path);
+				return true;
 		}
 		folders = folders[n] ? folders + n + 1 : NULL;
 	}
-	return -1;
+	return false;
 }
 
 static int open_program(const struct ta_program *program)
 {
-	const char *folders;
+	char path[PATH_MAX];
 
-	if (program->is_searched && !has_slash(program->path)) {
-		folders = ta_environment_find(environ, "PATH");
-		return open_searched(program->path, folders ? folders : DEFAULT_PATH);
-	}
+	if (program->is_searched && !has_slash(program->path))
+		return ta_program_find(program->path, path) ? open_file(AT_FDCWD, path) : -1;
 	if (!program->path[0] && program->fd >= 0) /* another number for the same file */
 		return (int)ta_syscall(SYS_fcntl, program->fd, F_DUPFD_CLOEXEC, 0, 0, 0, 0);
 	return open_file(program->fd, program->path);

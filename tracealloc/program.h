@@ -4,6 +4,7 @@
  * on its standard error that it ignores the library, one with a sanitizer would refuse to run.
  * Async- signal safe, a few system calls on the file, no errno; also for vfork children.
  */
+#include <limits.h>
 #include <stdbool.h>
 
 #include "tracealloc/environment.h"
@@ -13,6 +14,12 @@ struct ta_program {
 	int fd; /* of fexecve, and the folder of execveat; else AT_FDCWD */
 	bool is_searched; /* in the folders of PATH when it has no slash */
 };
+
+/*
+ * The first file in the folders of PATH that can be run, as execvp finds it. Returns false, with
+ * nothing in path, where there is none, or the name has a slash.
+ */
+bool ta_program_find(const char *name, char path[PATH_MAX]);
 
 /*
  * Can a text of at most 128 KiB, more than a program may be given in one, be read to its end? NULL

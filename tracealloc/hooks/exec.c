@@ -76,10 +76,11 @@ static int perform_spawnp(const struct exec_call *call)
 				    call->argv, call->environment);
 }
 
-static void record_exec(const struct ta_hook *hook, const struct exec_call *call)
+static void record_exec_of(const struct ta_hook *hook, const struct exec_call *call,
+			   const char *path)
 {
 	struct ring_exec *record;
-	size_t length = strnlen(call->path, TA_PATH_BYTES - 1);
+	size_t length = strnlen(path, TA_PATH_BYTES - 1);
 	uint32_t n_slots =
 		(uint32_t)((sizeof(*record) + length + RING_RECORD_BYTES - 1) / RING_RECORD_BYTES);
 
@@ -92,8 +93,18 @@ static void record_exec(const struct ta_hook *hook, const struct exec_call *call
 	record->path_bytes = (uint16_t)length;
 	/* In a vfork child we are in our parent's memory, and its image goes on. */
 	record->is_spawn = call->is_spawn || !ta_image_is_own();
-	memcpy(record->bytes, call->path, length);
+	memcpy(record->bytes, path, length);
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_EXEC, 0, n_slots, 0));
+}
+
+/* The recorder looks at the file, and does not know where the program searches. */
+static __attribute__((noinline)) void record_exec(const struct ta_hook *hook,
+						  const struct exec_call *call)
+{
+	char path[PATH_MAX];
+	bool is_found = call->is_searched && ta_program_find(call->path, path);
+
+	record_exec_of(hook, call, is_found ? path : call->path);
 }
 
 /* The program that is started has the limits that this one has set, with nothing of ours. */
