@@ -10,7 +10,8 @@
 #include "analyze/live/owners.h"
 #include "analyze/live/recording-gaps.h"
 #include "analyze/live/regions.h"
-#include "analyze/live/resident.h"
+#include "analyze/live/pages/resident.h"
+#include "analyze/live/pages/touches.h"
 #include "analyze/process/globals.h"
 #include "analyze/process/modules.h"
 #include "analyze/process/processes.h"
@@ -29,6 +30,7 @@ enum import_moment_kind {
 	IMPORT_UNLOAD,
 	IMPORT_HEAP, /* mapping.path is "KIND\nPLACE" */
 	IMPORT_PAGES,
+	IMPORT_TOUCHES,
 	IMPORT_END,
 };
 
@@ -41,6 +43,7 @@ struct import_moment {
 	int32_t status; /* of an end */
 	struct mapping mapping; /* its path is allocated */
 	struct resident_look *look; /* of IMPORT_PAGES, allocated */
+	struct touch_look *touches; /* of IMPORT_TOUCHES, allocated */
 };
 
 /* The row of `run`, while it is found out. */
@@ -88,6 +91,7 @@ struct import {
 	struct merge *merge;
 	struct losses losses;
 	struct resident_look look; /* of which parts have been read */
+	struct touch_look touches; /* likewise */
 	struct import_run run;
 	struct import_moment *moments; /* sorted from first_moment on, up to a commit */
 	size_t first_moment;

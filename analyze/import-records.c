@@ -362,6 +362,31 @@ static int on_pages(struct import *import, const struct trace_record *record)
 	return import_add_moment(import, &moment);
 }
 
+static int on_touches(struct import *import, const struct trace_record *record)
+{
+	const struct trace_touches *touches = (const struct trace_touches *)record;
+	struct import_moment moment = {
+		.time = import_order(import, touches->ticks),
+		.kind = IMPORT_TOUCHES,
+		.process = touches->process_id,
+	};
+	int r = touches_gather(&import->touches, record);
+
+	if (r == -EBADMSG) {
+		touches_look_finish(&import->touches);
+		return losses_count(&import->losses, "pages", "interval of touches damaged", 1);
+	}
+	if (r <= 0)
+		return r;
+	import_time(import, touches->end_ticks);
+	moment.touches = malloc(sizeof(*moment.touches));
+	if (!moment.touches)
+		return -ENOMEM;
+	*moment.touches = import->touches;
+	import->touches = (struct touch_look){ 0 };
+	return import_add_moment(import, &moment);
+}
+
 static int on_run_exit(struct import *import, const struct trace_record *record)
 {
 	const struct trace_exit *end = (const struct trace_exit *)record;
@@ -417,6 +442,7 @@ static const struct {
 	{ TRACE_RECORD_PERIOD, on_period },
 	{ TRACE_RECORD_PAGE_NODES, on_page_nodes },
 	{ TRACE_RECORD_PAGES, on_pages },
+	{ TRACE_RECORD_TOUCHES, on_touches },
 	{ TRACE_RECORD_WATCH, on_watch },
 	{ TRACE_RECORD_SOURCE_LEDGER, on_source_ledger },
 	{ TRACE_RECORD_RUN, on_run },

@@ -87,8 +87,27 @@ static int apply_pages(struct import *import, const struct import_moment *moment
 	return r;
 }
 
+static int apply_touches(struct import *import, const struct import_moment *moment)
+{
+	const struct trace_touches *head = &moment->touches->head;
+	const struct touch_times times = {
+		.begin_ns = import_time(import, head->begin_ticks),
+		.end_ns = import->now_ns,
+		.read_ns = import_time(import, head->end_ticks),
+	};
+	int r = memory_touches(import->memory, moment->process, moment->touches, &times);
+
+	if (r == -EBADMSG)
+		return losses_count(&import->losses, "pages", "interval of touches damaged", 1);
+	return r;
+}
+
 static void free_moment(struct import_moment *moment)
 {
+	if (moment->touches)
+		touches_look_finish(moment->touches);
+	free(moment->touches);
+	moment->touches = NULL;
 	free((char *)moment->mapping.path);
 	if (moment->look)
 		resident_look_finish(moment->look);
@@ -122,6 +141,9 @@ static int apply_moment(struct import *import)
 		break;
 	case IMPORT_PAGES:
 		r = apply_pages(import, moment);
+		break;
+	case IMPORT_TOUCHES:
+		r = apply_touches(import, moment);
 		break;
 	case IMPORT_END:
 		r = end_process(import, moment);
@@ -465,6 +487,7 @@ static void finish(struct import *import)
 	for (size_t i = import->first_moment; i < import->n_moments; i++)
 		free_moment(&import->moments[i]);
 	resident_look_finish(&import->look);
+	touches_look_finish(&import->touches);
 	free(import->moments);
 	merge_close(import->merge);
 	samples_destroy(import->samples);

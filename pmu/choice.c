@@ -85,6 +85,8 @@ static int parse_rate(const struct parsing *parsing, struct word *word, struct p
 			      word->name, word->rate, word->name);
 	if (source->role == ACCESS_ROLE_TASKS)
 		return refuse(parsing, "%s has no rate: it gives no samples", word->name);
+	if (source->role == ACCESS_ROLE_PAGES)
+		return refuse(parsing, "pages has no rate: --pages says how often");
 	if (is_hz && source->role == ACCESS_ROLE_FAULTS)
 		return refuse(parsing, "%s has no rate in Hz: %s@N takes one in N", word->name,
 			      word->name);

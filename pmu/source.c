@@ -17,6 +17,7 @@ const struct access_source *const pmu_sources[] = {
 	&pmu_source_clock,
 	&pmu_source_signal,
 	&pmu_source_faults,
+	&pmu_source_pages,
 	&pmu_source_tasks,
 	NULL,
 };

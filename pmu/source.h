@@ -99,6 +99,7 @@ enum access_role {
 	ACCESS_ROLE_FAULTS, /* first touch of pages: beside any access source */
 	ACCESS_ROLE_TASKS, /* maps, names, births and ends: beside all others */
 	ACCESS_ROLE_WATCH, /* debug registers: where somebody asks for it, see watch.h */
+	ACCESS_ROLE_PAGES, /* marks of pages, which the collector reads: no samples */
 };
 
 struct access_source {

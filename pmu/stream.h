@@ -69,4 +69,5 @@ extern const struct access_source pmu_source_spe;
 extern const struct access_source pmu_source_marked;
 extern const struct access_source pmu_source_clock;
 extern const struct access_source pmu_source_faults;
+extern const struct access_source pmu_source_pages;
 extern const struct access_source pmu_source_tasks;

@@ -78,7 +78,8 @@ const char report_losses_sql[] = LOSSES(NO_PART) " LIMIT :limit";
 /* clang-format off */
 const char report_losses_data_sql[] =
 	"WITH ledger AS (SELECT * FROM source_ledger JOIN source ON source.id = source_id"
-	"  WHERE source.run_id = :run AND (measures <> 'tasks' OR n_lost + bad_bytes > 0)),"
+	"  WHERE source.run_id = :run AND (measures NOT IN ('tasks', 'pages') OR"
+	"  n_lost + bad_bytes > 0)),"
 	" entry(number, name, reason, count) AS ( SELECT number, name, 'samples read', n_taken FROM"
 	" ledger UNION ALL SELECT number, name, 'found the ring full' || CASE WHEN NOT is_complete"
 	" THEN ' (the recorder was killed: as far as the trace shows)' WHEN NOT lost_is_exact THEN"

@@ -262,7 +262,7 @@ int report_stat_register(sqlite3 *db)
 	"  EXISTS (SELECT 1 FROM fact WHERE run_id = run.id AND key = 'memsight.alloc'" \
 	"   AND value = 'yes')," \
 	"  EXISTS (SELECT 1 FROM source WHERE run_id = run.id AND error = 0" \
-	" AND measures <> 'tasks')," \
+	" AND measures NOT IN ('tasks', 'pages'))," \
 	"  (SELECT wtime_ns FROM runs WHERE runs.id = run.id), user_ns + system_ns, max_rss" \
 	" FROM run" \
 	"  WHERE " REPORT_RUN_IS_GOOD ")," \

@@ -124,11 +124,13 @@ const struct report reports[] = {
 			" could be anybody's would be less than a twentieth of that; never touched:"
 			" of its bytes that lived when most was resident, exact but for what was"
 			" given back to the kernel; low, high: the 95 % interval of its share of"
-			" CPU time, with those",
+			" CPU time, with those; proof: with --source pages, from when to when no"
+			" page was touched, but for the time between intervals (--working-set);"
+			" without one it is probable",
 		.sql = report_unused_sql,
 		.n_sql = report_unused_n_sql,
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_PLAIN,
-		      TABLE_PERCENT, TABLE_PERCENT),
+		      TABLE_PERCENT, TABLE_PERCENT, TABLE_PLAIN),
 	},
 	{
 		.name = "regions",
@@ -274,6 +276,34 @@ const struct report reports[] = {
 		.sql = report_resident_sql,
 		KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
 		      TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+	},
+	{
+		.name = "working-set",
+		.title = "Memory in use: pages that were touched within a window of time",
+		.nothing = "No touched pages were recorded: record --source pages.",
+		.note = "window: the first line of a process is its intervals; least, most: mean"
+			" over the windows of the bytes that were touched, at least and at most"
+			" (which pages of a mapping were touched is not known, so those of several"
+			" intervals may be the same or not); highest: of all windows; seen: of the"
+			" time, between intervals a touch may be missed",
+		.foot_sql = report_working_set_foot_sql,
+		.sql = report_working_set_sql,
+		KINDS(TABLE_DURATION, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
+		      TABLE_BYTES, TABLE_BYTES, TABLE_PERCENT, TABLE_PLAIN),
+	},
+	{
+		.name = "untouched",
+		.has_lines = true,
+		.title = "Call sites with pages that nobody touched for a time",
+		.nothing = "No such pages were found; touched pages: record --source pages.",
+		.note = "for 1s, 10s, 60s: bytes of the site's resident pages that were certainly"
+			" not read or written for so long, at least; longest: time in which none"
+			" of them was; size: of all its pages, at most; times between intervals"
+			" left out (--working-set)",
+		.foot_sql = report_working_set_foot_sql,
+		.sql = report_untouched_sql,
+		KINDS(TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_DURATION, TABLE_BYTES,
+		      TABLE_PLAIN, TABLE_PLAIN),
 	},
 	{
 		.name = "timeline",

@@ -71,9 +71,10 @@ const char report_unused_sql[] =
 	     " (SELECT sum(untouched) FROM page_part WHERE kind = 'heap' AND page_part.stack_id ="
 	     " site.stack_id AND snapshot_id IN " REPORT_SHOWN_LOOKS ") AS \"never touched\","
 	     " round(heap.n * byte_seconds / heap.held, 1) AS \"samples expected\","
-	     " share_low AS low, share_high AS high,"
-	     " stack_text(stack_id, 5) AS \"allocated at\"" UNUSED
-	     " ORDER BY peak_bytes DESC, stack_id LIMIT :limit";
+	     " share_low AS low, share_high AS high, " REPORT_PROOF(
+		     "site.stack_id") " AS proof,"
+				      " stack_text(stack_id, 5) AS \"allocated at\"" UNUSED
+				      " ORDER BY peak_bytes DESC, stack_id LIMIT :limit";
 
 const char report_unused_n_sql[] = HEAP " SELECT count(*)" UNUSED;
 

@@ -347,7 +347,8 @@ static void write_head(FILE *out, sqlite3 *db, const struct report_request *requ
 	auto_free char *sources = report_sql_text(
 		db,
 		"SELECT group_concat(name, ' + ') FROM (SELECT name FROM source"
-		" WHERE run_id = :run AND error = 0 AND measures <> 'tasks' ORDER BY number)",
+		" WHERE run_id = :run AND error = 0 AND measures NOT IN ('tasks', 'pages')"
+		" ORDER BY number)",
 		run);
 	auto_free char *pmu = report_sql_text(
 		db, "SELECT value FROM fact WHERE run_id = :run AND key = 'pmu' AND NOT at_end",
@@ -469,7 +470,8 @@ static void write_sources(FILE *out, sqlite3 *db, int64_t run)
 		"SELECT source.n_samples, coalesce(weight / nullif(whole.n_samples, 0),"
 		" source.period), source.unit FROM source JOIN main.source AS whole ON whole.id ="
 		" source.id LEFT JOIN source_ledger ON source_id = source.id WHERE source.run_id ="
-		" :run AND source.error = 0 AND source.measures <> 'tasks' ORDER BY source.number",
+		" :run AND source.error = 0 AND source.measures NOT IN ('tasks', 'pages')"
+		" ORDER BY source.number",
 		run, -1);
 	size_t n = 0;
 

@@ -163,6 +163,7 @@ static void let_go(struct collector *collector, struct ring_process *process, st
 		return;
 	if (image && !collector->stopped_ticks) {
 		tracker_announce(&collector->tracker, image);
+		collector_end_touches(collector, image);
 		look(collector, image, TRACE_PAGES_END);
 	}
 	atomic_store(&process->leaving, RING_LEAVING_DONE);

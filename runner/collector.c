@@ -366,6 +366,7 @@ static int do_timed_work(struct collector *collector)
 		collector->next_sample_ns = collector->now_ns + SAMPLE_NS;
 	}
 	collector_tick_pages(collector);
+	collector_tick_touches(collector);
 	if (collector->now_ns >= collector->next_second_ns)
 		each_second(collector);
 	if (collector->now_ns < collector->retry_ns)

@@ -24,6 +24,16 @@
 
 #define COLLECTOR_MAX_CONNECTIONS 64
 
+/* Of --source pages; runner/collector-touches.c. */
+struct collector_touches {
+	bool is_on;
+	bool has_warned;
+	uint64_t interval_ns;
+	uint64_t mark_ns; /* of a page, in the program; page_touches_mark_ns() */
+	uint32_t budget_ppm; /* of the time */
+	uint32_t n_intervals;
+};
+
 struct collector {
 	/* The caller's: */
 	const struct run_options *options;
@@ -61,6 +71,7 @@ struct collector {
 	uint64_t next_pages_ns;
 	uint32_t n_pages; /* snapshots so far */
 	bool said_pages; /* that they may not be looked at */
+	struct collector_touches touches;
 	uint64_t last_round_ns;
 	uint64_t committed_ns;
 	uint64_t committed_ticks;
@@ -148,6 +159,12 @@ void collector_take_leaving(struct collector *collector);
 void collector_saw_resident(struct collector *collector, struct image *image, uint64_t bytes);
 /* Look at all processes whose turn it is (--pages). */
 void collector_tick_pages(struct collector *collector);
+/* collector-touches.c. The sources are open: --source pages is one of them, or not. */
+void collector_begin_touches(struct collector *collector);
+/* Intervals of touches whose time has come end, and the next ones begin. */
+void collector_tick_touches(struct collector *collector);
+/* A process ends and waits for us: so does its interval. */
+void collector_end_touches(struct collector *collector, struct image *image);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);

@@ -122,6 +122,7 @@ static void begin_watches(struct run *run)
 	collector->samples.watches = &collector->watches;
 	run->pool.control->signal_period_ns = samples_signal_period(&collector->samples);
 	watches_open(&collector->watches, samples_watch_stream(&collector->samples));
+	collector_begin_touches(collector);
 	samples_watch(&collector->samples, collector->epoll_fd, UINT64_C(3) << 32);
 }
 

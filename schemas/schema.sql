@@ -157,6 +157,58 @@ CREATE TABLE page_part (
                                   -- there were too many pages (docs/sources.md)
 );
 
+-- Intervals of `--source pages`: each touch of a page in one was seen. *How large is the working
+-- set?*
+CREATE TABLE page_interval (
+    id         INTEGER PRIMARY KEY, -- number of the row
+    run_id     INTEGER NOT NULL, -- `run.id`
+    process_id INTEGER NOT NULL, -- `process.id`
+    begin_ns   INTEGER NOT NULL, -- [ns] marks were cleared: from here on each touch was seen
+    end_ns     INTEGER NOT NULL, -- [ns] until here; touches up to the next `begin_ns` may be missed
+    read_ns    INTEGER NOT NULL, -- [ns] all marks were read: some touches up to here are counted
+    page_bytes INTEGER NOT NULL, -- [bytes] of a page
+    resident   INTEGER NOT NULL, -- [bytes] in memory at its end, of all mappings but pages of zeros
+    touched    INTEGER NOT NULL, -- [bytes] of them, in pages that were read or written
+    own_ns     INTEGER NOT NULL, -- [ns] that the recorder took for it
+    program_ns INTEGER NOT NULL, -- [ns] that marks cost the program, as measured on its host
+    is_end     INTEGER NOT NULL  -- [0 or 1] it ended with the process
+);
+
+-- Touched pages of each mapping. A row holds for several intervals one behind the other, if nothing
+-- changed. *Which mappings are cold?*
+CREATE TABLE page_run (
+    run_id      INTEGER NOT NULL, -- `run.id`
+    process_id  INTEGER NOT NULL, -- `process.id`
+    address     INTEGER NOT NULL, -- where the mapping begins
+    size        INTEGER NOT NULL, -- [bytes] of it
+    kind        TEXT NOT NULL,    -- `anonymous`, `stack` of the main thread, `file`: of a file or
+                                  -- shared (touches of others may be among them), `hugetlb`:
+                                  -- touches are not known, `tool`: memsight itself
+    has_huge    INTEGER NOT NULL, -- [0 or 1] part of it in huge pages, which count as a whole
+    begin_ns    INTEGER NOT NULL, -- [ns] the first interval began
+    end_ns      INTEGER NOT NULL, -- [ns] the last one ended
+    n_intervals INTEGER NOT NULL, -- [intervals] with the same bytes
+    resident    INTEGER NOT NULL, -- [bytes] in memory in each of them
+    touched     INTEGER NOT NULL  -- [bytes] of them, touched in each of them
+);
+
+-- Touched pages of each call site. What is known is the sum of each mapping: so a site has a least
+-- and a most. A row holds for several intervals, as in `page_run`. *Which call sites are cold?*
+CREATE TABLE page_touch (
+    run_id      INTEGER NOT NULL, -- `run.id`
+    process_id  INTEGER NOT NULL, -- `process.id`
+    kind        TEXT NOT NULL,    -- `heap`: live blocks, `mapping`: mapped by the program
+    stack_id    INTEGER NOT NULL, -- `stack.id`: where they were allocated; 0: no stack recorded
+    begin_ns    INTEGER NOT NULL, -- [ns] the first interval began
+    end_ns      INTEGER NOT NULL, -- [ns] the last one ended
+    n_intervals INTEGER NOT NULL, -- [intervals] with the same bytes
+    size        INTEGER NOT NULL, -- [bytes] of all pages that they lie in, in mappings with
+                                  -- resident pages
+    resident    INTEGER NOT NULL, -- [bytes] of them that are certainly in memory
+    least       INTEGER NOT NULL, -- [bytes] of these that were certainly touched
+    most        INTEGER NOT NULL  -- [bytes] that can have been touched: the others were not
+);
+
 -- Values counted over the run. *How many cycles did it take?*
 CREATE TABLE counter (
     run_id     INTEGER NOT NULL, -- `run.id`

@@ -386,6 +386,7 @@ enum trace_record_type {
 	TRACE_RECORD_CODE_SEEN = 0x46,
 	TRACE_RECORD_PERIOD = 0x47,
 	TRACE_RECORD_PAGES = 0x48,
+	TRACE_RECORD_TOUCHES = 0x49,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,
@@ -575,6 +576,7 @@ enum trace_sample_kind {
 	TRACE_SAMPLE_SPE, /* packets of Arm's SPE in AUX frames */
 	TRACE_SAMPLE_WATCH, /* an access to a watched address */
 	TRACE_SAMPLE_TASKS, /* maps, names, births and ends */
+	TRACE_SAMPLE_PAGES, /* none: TOUCHES records say which pages were touched */
 };
 
 enum trace_direction {
@@ -802,6 +804,43 @@ struct trace_pages {
 	uint8_t is_last; /* part of its snapshot */
 	uint32_t runs_bytes;
 	uint32_t maps_bytes;
+};
+
+/* What a mapping of TOUCHES is. */
+#define TRACE_TOUCH_FILE    0x01u /* of a file or shared: touches of others may be among them */
+#define TRACE_TOUCH_STACK   0x02u /* of the main thread */
+#define TRACE_TOUCH_HUGE    0x04u /* part of it in huge pages, which count as a whole */
+#define TRACE_TOUCH_UNKNOWN 0x08u /* hugetlbfs: the kernel keeps no account */
+#define TRACE_TOUCH_SWAPPED 0x10u /* part of it swapped: touched before that is not seen */
+#define TRACE_TOUCH_TOOL    0x20u /* memory that memsight brought along */
+#define TRACE_TOUCH_BITS    6u
+
+/*
+ * Which pages of a process were read or written in an interval (--source pages): each touch from
+ * begin_ticks to ticks is seen, whoever made it, the kernel's copies too. Between ticks and the
+ * next begin the marks are read and cleared: a touch then may be seen or not. In parts, as PAGES.
+ * Runs are in order of address, a mapping each: varint (pages since the end of the run before, or
+ * address 0), varint (its pages << TRACE_TOUCH_BITS | TRACE_TOUCH_*), varint (resident ones, but
+ * for pages of zeros), varint (touched ones of them). Mappings without a resident page are left
+ * out. Since 1.2.
+ */
+struct trace_touches {
+	struct trace_record head;
+	uint64_t begin_ticks;
+	uint64_t ticks;
+	uint64_t end_ticks; /* all marks were read */
+	uint64_t resident_bytes; /* sums over the runs */
+	uint64_t touched_bytes;
+	uint64_t own_ns; /* that reading and clearing took */
+	uint64_t program_ns; /* what the marks cost the program, as measured on this host */
+	uint32_t process_id;
+	uint32_t number; /* of the interval in this file, from 1 */
+	uint32_t page_bytes;
+	uint16_t reserved;
+	uint8_t is_end; /* the process was about to end, and waited for it */
+	uint8_t is_last; /* part of its interval */
+	uint32_t reserved1;
+	uint32_t runs_bytes;
 };
 
 /* How the command ended. */

@@ -5,7 +5,7 @@
 
 static const char *const words[] = {
 	[MEASURES_TIME] = "time",   [MEASURES_FAULT] = "fault", [MEASURES_ACCESS] = "access",
-	[MEASURES_WATCH] = "watch", [MEASURES_TASKS] = "tasks",
+	[MEASURES_WATCH] = "watch", [MEASURES_TASKS] = "tasks", [MEASURES_PAGES] = "pages",
 };
 
 /* All others measure accesses. */
@@ -14,7 +14,7 @@ static const struct {
 	enum source_measures measures;
 } sources[] = {
 	{ "clock", MEASURES_TIME },  { "signal", MEASURES_TIME }, { "faults", MEASURES_FAULT },
-	{ "watch", MEASURES_WATCH }, { "tasks", MEASURES_TASKS },
+	{ "watch", MEASURES_WATCH }, { "tasks", MEASURES_TASKS }, { "pages", MEASURES_PAGES },
 };
 
 enum source_measures source_measures_of(const char *source_name)

@@ -7,6 +7,7 @@ enum source_measures {
 	MEASURES_ACCESS, /* accesses that hardware picked, or any other event */
 	MEASURES_WATCH, /* all accesses to chosen bytes: no sample of the program's */
 	MEASURES_TASKS, /* nothing: it says when threads and maps come and go */
+	MEASURES_PAGES, /* touched pages, without samples: page_interval */
 };
 
 /* Of a source that is called so (trace_source). Any thread. */

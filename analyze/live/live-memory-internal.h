@@ -103,6 +103,7 @@ struct memory {
 	uint64_t min_bytes; /* smaller blocks have no events */
 	struct rows *changes; /* mapping_event */
 	struct residents *residents;
+	struct touches *touches;
 	int64_t next_change;
 };
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
-#include "analyze/live/resident.h"
+#include "analyze/live/pages/resident.h"
+#include "analyze/live/pages/touches.h"
 #include "common/cleanup.h"
 #include "store/database.h"
 
@@ -57,6 +58,8 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 		r = rows_open(db, &change_table, &memory->changes);
 	if (r == 0)
 		r = residents_open(db, run_id, &memory->residents);
+	if (r == 0)
+		r = touches_open(db, run_id, &memory->touches);
 	if (r < 0)
 		return r;
 	*ret_memory = steal_ptr(&memory);
@@ -97,6 +100,7 @@ struct memory *memory_close(struct memory *memory)
 	rows_close(memory->names);
 	rows_close(memory->changes);
 	residents_close(memory->residents);
+	touches_close(memory->touches);
 	heap_pool_close(memory->pool);
 	tdestroy(memory->paths, free);
 	free(memory);
@@ -137,6 +141,8 @@ static int end_image(struct memory *memory, struct memory_image *image, int64_t 
 		r = memory_end_blocks(memory, image, time_ns, by_exec);
 	if (r >= 0)
 		r = residents_end(memory->residents, image->number);
+	if (r >= 0)
+		r = touches_end(memory->touches, image->number);
 	return r < 0 ? r : memory_end_mappings(memory, image);
 }
 
@@ -177,6 +183,8 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 		r = rows_flush(memory->mappings);
 	if (r >= 0)
 		r = residents_flush(memory->residents);
+	if (r >= 0)
+		r = touches_flush(memory->touches);
 	return r < 0 ? r : rows_flush(memory->changes);
 }
 

@@ -247,6 +247,8 @@ static const struct rule {
 	{ "page_snapshot", "way", KEEP },
 	{ "page_part", "kind", KEEP },
 	{ "page_part", "name", PATH },
+	{ "page_run", "kind", KEEP },
+	{ "page_touch", "kind", KEEP },
 	{ "region", "name", "pseudonym('region', value)" },
 	{ "region_total", "name", "pseudonym('region', value)" },
 	{ "mark", "name", "pseudonym('mark', value)" },

@@ -113,7 +113,7 @@ static const char ledger_sql[] = "SELECT printf('%s: %,d samples read; ', name, 
 	" printf('; %,d without a time', n_no_clock) ELSE '' END || CASE WHEN scale > 1.0005 THEN"
 	" printf('; what was lost counted in, times and counts are x %.3f', scale) ELSE '' END FROM"
 	" source_ledger JOIN source ON source.id = source_id WHERE source.run_id = :run AND"
-	" (measures <> 'tasks' OR n_lost + bad_bytes > 0) ORDER BY number";
+	" (measures NOT IN ('tasks', 'pages') OR n_lost + bad_bytes > 0) ORDER BY number";
 /* clang-format on */
 
 int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id)
@@ -127,8 +127,8 @@ static const char foot_sql[] = "SELECT name || ':' || " LOST
 	" n_throttles > 0 THEN ',' ELSE '' END || " THROTTLED
 	" || printf(': shares are those of the samples that are there; times and counts with the"
 	" lost ones are x %.3f', scale) FROM source_ledger JOIN source ON source.id = source_id"
-	" WHERE source.run_id = :run AND measures <> 'tasks' AND n_lost + n_hardware_lost +"
-	" n_dropped + n_throttles > 0 ORDER BY number";
+	" WHERE source.run_id = :run AND measures NOT IN ('tasks', 'pages') AND n_lost +"
+	" n_hardware_lost + n_dropped + n_throttles > 0 ORDER BY number";
 /* clang-format on */
 
 int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id)

@@ -54,6 +54,11 @@ static int avail_sources(const struct avail *avail)
 	return err;
 }
 
+static int avail_touched_pages(const struct avail *avail)
+{
+	return avail_page_ways(avail->sink, avail->user);
+}
+
 /* Whether a name can be counted on this process; whatever can be sampled can be counted. */
 static int try_counter(const struct avail *avail, const char *section, const char *name,
 		       const char *about)
@@ -296,8 +301,8 @@ static int avail_privileges(const struct avail *avail)
 int avail_look(avail_sink sink, void *user)
 {
 	static int (*const sections[])(const struct avail *) = {
-		avail_sources, avail_events, avail_counters,
-		avail_kinds,   avail_nodes,  avail_privileges,
+		avail_sources, avail_touched_pages, avail_events,     avail_counters,
+		avail_kinds,   avail_nodes,	    avail_privileges,
 	};
 	struct avail avail = { sink, user };
 	int err = 0;

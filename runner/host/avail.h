@@ -12,7 +12,7 @@
 
 /* One thing, there or not. Strings are valid during the call. */
 struct avail_item {
-	/* "sources", "events", "counters", "heap kinds", "nodes", "privileges" */
+	/* "sources", "touched pages", "events", "counters", "heap kinds", "nodes", "privileges" */
 	const char *section;
 	const char *name; /* as an option takes it */
 	bool is_there;
@@ -27,3 +27,6 @@ typedef int (*avail_sink)(void *user, const struct avail_item *item);
  * Give every thing to the sink, section by section. Takes some ms. Returns 0 or the sink's result.
  */
 int avail_look(avail_sink sink, void *user);
+
+/* Only by which ways touched pages are told: section "touched pages". Result likewise. */
+int avail_page_ways(avail_sink sink, void *user);

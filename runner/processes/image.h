@@ -33,6 +33,15 @@ struct image_pages {
 	bool is_refused; /* they may not be looked at */
 };
 
+/* Its interval of touches that is under way; runner/collector-touches.c. */
+struct image_touches {
+	uint64_t begin_ticks; /* 0: none */
+	uint64_t first_ns; /* CLOCK_MONOTONIC: when the first one began */
+	uint64_t next_ns; /* when this one ends */
+	uint64_t spent_ns; /* that all have cost */
+	bool is_refused;
+};
+
 struct image {
 	struct image *next;
 	uint32_t id; /* process_id in the trace */
@@ -67,6 +76,7 @@ struct image {
 	size_t command_bytes;
 	struct run_process_sampler sampler;
 	struct image_pages pages;
+	struct image_touches touches;
 	struct image_thread *threads; /* all that it ever had, in order of creation */
 	size_t n_threads;
 };

@@ -178,12 +178,13 @@ int main(void)
     words = edge.ordinary_user()
     program = edge.compile(source, "-O0")
     trace = os.path.join(edge.folder, "closed.mst")
-    done = subprocess.run([*words, edge.memsight, "record", "-o", trace, "--", program],
-                          capture_output=True, text=True, check=False)
-    lines = [line for line in done.stderr.splitlines() if "what is resident is not known" in line]
-    edge.that(done.returncode == 0 and len(lines) == 1, done.stderr)
+    done = subprocess.run([*words, edge.memsight, "record", "--source", "pages", "--pages", "50ms",
+                           "-o", trace, "--", program], capture_output=True, text=True, check=False)
+    for word in ["what is resident is not known", "touched pages not known"]:
+        lines = [line for line in done.stderr.splitlines() if word in line]
+        edge.that(done.returncode == 0 and len(lines) == 1, done.stderr)
     text = run([*words, edge.memsight, "report", trace, "--losses"])
-    edge.that("pages not readable" in text, text)
+    edge.that("pages not readable" in text and "touched pages not known" in text, text)
 
 
 @case
@@ -191,12 +192,87 @@ def programs_that_are_dead_are_no_loss(edge):
     """Of an ordinary user's own zombie the files in /proc are root's."""
     words = edge.ordinary_user()
     trace = os.path.join(edge.folder, "dead.mst")
-    script = "for i in 1 2 3 4 5 6; do sh -c 'kill -9 $$'; sleep 0.02; done 2>/dev/null; kill -9 $$"
-    done = subprocess.run([*words, edge.memsight, "record", "--pages", "10ms", "-o", trace, "--",
-                           "sh", "-c", script], capture_output=True, text=True, check=False)
+    script = ("for i in 1 2 3 4 5 6; do sh -c 'kill -9 $$'; sleep 0.02; done 2>/dev/null;"
+              " for i in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/true; done; kill -9 $$")
+    done = subprocess.run([*words, edge.memsight, "record", "--pages", "10ms", "--source", "pages",
+                           "--budget", "50%", "-o", trace, "--", "sh", "-c", script],
+                          capture_output=True, text=True, check=False)
     edge.that("what is resident" not in done.stderr, done.stderr)
+    edge.that("touched pages not known" not in done.stderr, done.stderr)
     text = run([*words, edge.memsight, "report", trace, "--losses"])
-    edge.that("pages not readable" not in text, text)
+    edge.that("pages not readable" not in text and "touched pages" not in text, text)
+
+
+def touched_of(traced, function, steady_ns):
+    """(pages, touched at least, at most) of a mapping's site: rows of its last second, those first
+    that hold for most intervals."""
+    return traced.ask(
+        "WITH RECURSIVE path(id, up) AS (SELECT DISTINCT stack_id, stack_id FROM page_touch UNION"
+        " SELECT path.id, parent_id FROM path JOIN stack ON stack.id = up WHERE parent_id IS NOT"
+        f" NULL) SELECT size / {PAGE}, least / {PAGE}, most / {PAGE} FROM page_touch"
+        " WHERE kind = 'mapping' AND end_ns > ? AND stack_id IN (SELECT path.id FROM path JOIN"
+        " stack ON stack.id = up JOIN frame ON frame.id = frame_id WHERE function = ?)"
+        " GROUP BY 1, 2, 3 ORDER BY sum(n_intervals) DESC", steady_ns, function)
+
+
+def check_touches(edge, traced, n_read):
+    """Exact, but for intervals in which a busy machine gave the program no time for a round."""
+    steady = traced.one("SELECT min(end_ns) FROM page_interval WHERE begin_ns >= (SELECT"
+                        " max(end_ns) - 1000000000 FROM page_interval)")
+    edge.that(traced.one("SELECT count(*) FROM page_interval") >= 3, "intervals were recorded")
+    edge.that(traced.one("SELECT count(*) FROM page_interval WHERE is_end") == 1, "the last one")
+    for function, n_pages, n_touched in [("busy", 16 * MIB // PAGE, n_read),
+                                         ("idle", 8 * MIB // PAGE, 0),
+                                         ("copied", 4 * MIB // PAGE, 1)]:
+        rows = touched_of(traced, function, steady)
+        edge.that(rows and rows[0] == (n_pages, n_touched, n_touched), f"{function}: {rows}")
+        edge.that(all(row[2] <= n_touched for row in rows), f"{function} has too many: {rows}")
+    edge.that(traced.one("SELECT count(*) FROM page_touch WHERE least > most OR most > size") == 0,
+              "least and most are in order")
+
+
+@case
+def each_touched_page_is_counted_in_each_interval(edge):
+    traced = edge.compare([edge.victim("victim-pages"), "touches", "return"],
+                          ["--source", "pages", "--pages", "50ms", "--budget", "50%"])
+    check_touches(edge, traced, int(traced.outcome.stdout))
+    for question, answer in [("--working-set", "1.00 s"), ("--untouched", "idle")]:
+        text = run([edge.memsight, "report", traced.path, question])
+        edge.that(answer in text and "of the time" in text, text)
+    text = run([edge.memsight, "report", traced.path])
+    edge.that("sampled" in text and "samples      none" in text, text)
+
+
+@case
+def an_ordinary_user_sees_touched_pages_and_what_it_costs(edge):
+    words = edge.ordinary_user()
+    trace = os.path.join(edge.folder, "touches.mst")
+    done = run([*words, edge.memsight, "record", "-q", "-o", trace, "--source", "pages", "--pages",
+                "50ms", "--budget", "50%", "--", edge.victim("victim-pages"), "touches", "_exit"])
+    run([*words, edge.memsight, "analyze", "-o", trace + ".db", trace])
+    traced = Traced(trace + ".db", Outcome(["true"]))
+    check_touches(edge, traced, min(1000, 16 * MIB // PAGE // 3))
+    # A tenth of the time at most without a word about it, and a minute at most in any case.
+    edge.that(traced.one("SELECT min(own_ns) FROM page_interval") > 0, done)
+
+
+@case
+def a_child_in_the_memory_of_its_parent_clears_no_marks(edge):
+    """Else pages that are read all the time would be called untouched."""
+    traced = edge.compare([edge.victim("victim-pages"), "lodger", "return"],
+                          ["--source", "pages", "--pages", "20ms", "--budget", "50%"])
+    edge.that(traced.one("SELECT count(*) FROM page_interval JOIN process ON process.id ="
+                         " process_id WHERE birth = 'fork'") == 0, "the child has no intervals")
+    edge.that(traced.one("SELECT count(*) FROM page_run WHERE touched = ?",
+                         PAGE * min(1000, 16 * MIB // PAGE)) > 0, "all that is read was seen")
+
+
+@case
+def touches_of_a_fork_are_its_own(edge):
+    traced = edge.compare([edge.victim("victim-pages"), "fork", "sleep"],
+                          ["--source", "pages", "--pages", "50ms"])
+    edge.that(traced.one("SELECT count(*) FROM loss WHERE source = 'pages'") == 0, "no loss")
+    edge.that(traced.one("SELECT count(*) FROM page_interval") > 0, "intervals")
 
 
 if __name__ == "__main__":

@@ -4,13 +4,16 @@
  * resident are in pages.py.
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB	(1u << 20)
@@ -22,6 +25,14 @@ char *volatile kept;
 static size_t page_bytes(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static char *touched(char *block, size_t n_bytes, unsigned step)
@@ -66,6 +77,77 @@ static int run_blocks(void)
 	smalls();
 	mapped();
 	return 0;
+}
+
+/* Memory between closed pages: a mapping by itself for the kernel. */
+static char *apart(size_t n_bytes)
+{
+	char *closed = mmap(NULL, n_bytes + 2 * page_bytes(), PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	mprotect(closed + page_bytes(), n_bytes, PROT_READ | PROT_WRITE);
+	madvise(closed + page_bytes(), n_bytes, MADV_NOHUGEPAGE);
+	return touched(closed + page_bytes(), n_bytes, 1);
+}
+
+__attribute__((noinline)) static volatile char *busy(void)
+{
+	return kept = apart(16 * MIB);
+}
+
+__attribute__((noinline)) static void idle(void)
+{
+	kept = apart(8 * MIB);
+}
+
+__attribute__((noinline)) static char *copied(void)
+{
+	return kept = apart(4 * MIB);
+}
+
+/*
+ * For 1.5 s: of `busy' every third page is read, of `copied' the kernel writes to page 5, `idle' is
+ * left alone. 1,000 pages of 16 MiB, or fewer of larger ones.
+ */
+static int run_touches(void)
+{
+	volatile char *read_from = busy();
+	char *into = copied();
+	size_t n = 16 * MIB / page_bytes() < 3000 ? 16 * MIB / page_bytes() / 3 : 1000;
+	int zeros = open("/dev/zero", O_RDONLY);
+	int64_t end_ns;
+
+	idle();
+	for (end_ns = now_ns() + 1500000000; now_ns() < end_ns;) {
+		for (size_t i = 0; i < n; i++)
+			(void)read_from[3 * i * page_bytes()];
+		if (read(zeros, into + 5 * page_bytes(), 10) != 10)
+			return 1;
+	}
+	printf("%zu\n", n);
+	return 0;
+}
+
+/*
+ * A child in the memory of its parent, as those of vfork and posix_spawn are, while the parent goes
+ * on: what it reads is read in each interval.
+ */
+static int rest(void *unused)
+{
+	usleep(1200000);
+	return unused != NULL;
+}
+
+static int run_lodger(void)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	volatile char *read_from = busy();
+	pid_t pid = clone(rest, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+
+	for (int64_t end_ns = now_ns() + 1000000000; now_ns() < end_ns;)
+		for (size_t i = 0; i < 1000; i++)
+			(void)read_from[3 * i * page_bytes() % (16 * MIB)];
+	return waitpid(pid, NULL, 0) == pid ? 0 : 1;
 }
 
 /* The child writes half of what it has of its parent. */
@@ -120,6 +202,10 @@ int main(int argc, char **argv)
 		status = run_blocks();
 	else if (strcmp(what, "fork") == 0)
 		status = run_fork();
+	else if (strcmp(what, "lodger") == 0)
+		status = run_lodger();
+	else if (strcmp(what, "touches") == 0)
+		status = run_touches();
 	else if (strcmp(what, "file") == 0 && argc > 3)
 		status = run_file(argv[3]);
 	return status == 0 ? end(argc > 2 ? argv[2] : "") : status;

@@ -475,6 +475,85 @@ START_TEST(unused_is_said_only_where_samples_would_have_shown_use)
 }
 END_TEST
 
+/*
+ * Of the site 5: 2 MiB, all resident, were touched up to 1 s, left alone up to 12 s, and then one
+ * page of them was touched.
+ */
+static const char touches_sql[] =
+	"UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5;"
+	"INSERT INTO page_touch VALUES (1,1,'heap',5,0,1000000000,1,2097152,2097152,0,2097152),"
+	" (1,1,'heap',5,1100000000,12000000000,11,2097152,2097152,0,0),"
+	" (1,1,'heap',5,12100000000,12400000000,1,2097152,2097152,0,4096);";
+
+START_TEST(unused_is_proven_where_pages_were_left_alone)
+{
+	sqlite3_exec(db, "UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5", NULL, NULL,
+		     NULL);
+	write_report("unused");
+	ck_assert_has("  probable");
+	sqlite3_exec(db, touches_sql, NULL, NULL, NULL);
+	write_report("unused");
+	ck_assert_has("proven 1.10 s to 12.0 s");
+	/* A page that is not resident may be one of zeros, which is read without a mark. */
+	sqlite3_exec(db, "UPDATE page_touch SET resident = resident - 4096", NULL, NULL, NULL);
+	write_report("unused");
+	ck_assert_has("  probable");
+	sqlite3_exec(db,
+		     "INSERT INTO page_snapshot VALUES (1,1,1,9000000000,9000000001,'end',"
+		     "'PAGEMAP_SCAN',4096,1,1,1,0,0,1,1,0,0,1);"
+		     "INSERT INTO page_part VALUES (1,1,'heap',5,NULL,2,4242,0,0,0,0,4242,0,NULL)",
+		     NULL, NULL, NULL);
+	write_report("unused");
+	ck_assert_has("never touched until 9.00 s");
+	sqlite3_exec(db, "UPDATE page_part SET untouched = 4000, zero = 242", NULL, NULL, NULL);
+	write_report("unused");
+	ck_assert_has("  probable");
+}
+END_TEST
+
+START_TEST(untouched_bytes_are_those_that_no_interval_can_have_touched)
+{
+	write_report("untouched");
+	ck_assert_has("record --source pages");
+	sqlite3_exec(db, touches_sql, NULL, NULL, NULL);
+	write_request("untouched", (struct report_request){ .format = TABLE_CSV });
+	ck_assert_has("\n2097152,2097152,,10900000000,2097152,");
+	/* One page in each of 11 intervals, and 1 s is 2 of them, 10 s are all. */
+	sqlite3_exec(db, "UPDATE page_touch SET most = 4096 WHERE most = 0", NULL, NULL, NULL);
+	write_request("untouched", (struct report_request){ .format = TABLE_CSV });
+	ck_assert_has("\n2088960,2052096,,,2097152,");
+}
+END_TEST
+
+/* Of one mapping of 10 pages 4 are touched in each interval, of another one 5 in every second. */
+START_TEST(a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all)
+{
+	write_report("working-set");
+	ck_assert_has("record --source pages");
+	for (unsigned i = 0; i < 10; i++) {
+		char sql[400];
+
+		snprintf(
+			sql, sizeof(sql),
+			"INSERT INTO page_interval VALUES (%u,1,1,%u00000000,%u99000000,%u99000000,"
+			"4096,81920,1,1000000,0,0); INSERT INTO page_run VALUES (1,1,8192,40960,"
+			"'anonymous',0,%u00000000,%u99000000,1,40960,%u)",
+			i + 1, i, i, i, i, i, i % 2 * 20480);
+		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	}
+	sqlite3_exec(db,
+		     "INSERT INTO page_run VALUES (1,1,81920,40960,'anonymous',0,0,999000000,10,"
+		     "40960,16384)",
+		     NULL, NULL, NULL);
+	write_request("working-set", (struct report_request){ .format = TABLE_CSV });
+	/* Each interval: 4 pages, or 9; in the second: 4 to 10, and 5 to 10. */
+	ck_assert_has("\n99000000,10,26624,26624,36864,36864,81920,1.0,");
+	ck_assert_has("\n1000000000,1,36864,81920,36864,81920,81920,0.99,");
+	write_report("working-set");
+	ck_assert_has("10 intervals of 99.0 ms; reading and clearing marks took 1.01 %");
+}
+END_TEST
+
 static const struct {
 	const char *selector;
 	int result;
@@ -681,6 +760,9 @@ int main(void)
 	tcase_add_test(tcase, a_section_is_not_called_a_global);
 	tcase_add_test(tcase, what_several_processes_left_is_called_a_sum);
 	tcase_add_test(tcase, unused_is_said_only_where_samples_would_have_shown_use);
+	tcase_add_test(tcase, unused_is_proven_where_pages_were_left_alone);
+	tcase_add_test(tcase, untouched_bytes_are_those_that_no_interval_can_have_touched);
+	tcase_add_test(tcase, a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all);
 	tcase_add_loop_test(tcase, a_run_is_selected_by_id_or_by_the_parts_of_its_name, 0,
 			    sizeof(selectors) / sizeof(*selectors));
 	tcase_add_test(tcase, every_report_works_on_an_empty_database);

@@ -260,7 +260,7 @@ static const struct {
 	{ COMMAND_RECORD, "--force=perhaps ./app", "neither yes nor no" },
 	{ COMMAND_RECORD, "--stacks lbr ./app", "auto|dwarf|fp|none" },
 	{ COMMAND_RECORD, "--source fault ./app",
-	  "auto, clock, pebs, spe, marked, ibs, faults, signal, none" },
+	  "auto, clock, pebs, spe, marked, ibs, faults, pages, signal, none" },
 	{ COMMAND_RECORD, "-q", "missing" },
 	{ COMMAND_QUERY, "app.mst", "missing" },
 	{ COMMAND_QUERY, "app.mst one two", "too many: two" },

@@ -1,4 +1,4 @@
-#include "analyze/live/resident.h"
+#include "analyze/live/pages/resident.h"
 
 #include <errno.h>
 #include <stdlib.h>

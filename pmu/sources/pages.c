@@ -1,0 +1,177 @@
+/*
+ * Which pages were touched: the marks that the processor sets in page tables, cleared by
+ * /proc/PID/clear_refs and read as `Referenced' of /proc/PID/smaps. The collector does both
+ * (runner/collector-touches.c); here is only whether they can be had. There are no samples.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "pmu/stream.h"
+
+#define N_PAGES	   8u
+#define LINE_BYTES 512
+
+static const char how_to_clear[] =
+	"mount /proc read-write, and Linux with CONFIG_PROC_PAGE_MONITOR";
+
+static bool clear_marks(void)
+{
+	auto_close int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+
+	/* The second one flushes the translations that processors keep: see docs/sources.md. */
+	return fd >= 0 && write(fd, "1", 1) == 1 && write(fd, "4", 1) == 1;
+}
+
+/* KiB of the mapping at an address that are marked; < 0: the kernel does not tell. */
+static long marked_kib(const void *memory)
+{
+	char line[LINE_BYTES];
+	bool is_there = false;
+	long kib = -1;
+	FILE *file = fopen("/proc/self/smaps", "re");
+
+	while (file && kib < 0 && fgets(line, sizeof(line), file)) {
+		unsigned long start, end;
+
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			is_there = start <= (uintptr_t)memory && (uintptr_t)memory < end;
+		else if (is_there && sscanf(line, "Referenced: %ld kB", &kib) != 1)
+			kib = -1;
+	}
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+/* Do marks come and go? Between two closed pages, so that it merges with no other mapping. */
+static bool marks_work(size_t page_bytes)
+{
+	char *closed = mmap(NULL, (N_PAGES + 2) * page_bytes, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	volatile char *memory = closed + page_bytes;
+	bool works;
+
+	if (closed == MAP_FAILED)
+		return false;
+	works = mprotect(closed + page_bytes, N_PAGES * page_bytes, PROT_READ | PROT_WRITE) == 0;
+	for (size_t i = 0; works && i < N_PAGES; i++)
+		memory[i * page_bytes] = 1;
+	works = works && clear_marks() && marked_kib(closed + page_bytes) == 0;
+	if (works)
+		(void)memory[page_bytes];
+	works = works && marked_kib(closed + page_bytes) == (long)(page_bytes / 1024);
+	munmap(closed, (N_PAGES + 2) * page_bytes);
+	return works;
+}
+
+static int probe(const struct access_source *source, const struct access_options *options,
+		 struct pmu_refusal *ret_refusal)
+{
+	auto_close int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+
+	(void)source;
+	(void)options;
+	if (fd >= 0 && marks_work((size_t)sysconf(_SC_PAGESIZE)))
+		return 0;
+	*ret_refusal = (struct pmu_refusal){ .error = fd < 0 ? ENOENT : ENOTSUP };
+	snprintf(ret_refusal->why, sizeof(ret_refusal->why), "%s",
+		 fd < 0 ? "/proc/PID/clear_refs cannot be written"
+			: "the kernel does not mark pages that are touched");
+	snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s", how_to_clear);
+	return -ret_refusal->error;
+}
+
+static int open_pages(const struct access_source *source, const struct access_options *options,
+		      struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
+{
+	struct access_stream *stream;
+	int err = probe(source, options, ret_refusal);
+
+	if (err < 0)
+		return err;
+	stream = calloc(1, sizeof(*stream));
+	if (!stream) {
+		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
+		return -ENOMEM;
+	}
+	stream->source = source;
+	*ret_stream = stream;
+	return 0;
+}
+
+static void close_pages(struct access_stream *stream)
+{
+	free(stream);
+}
+
+static int enable(struct access_stream *stream, bool on)
+{
+	(void)stream;
+	(void)on;
+	return 0;
+}
+
+static ssize_t read_pages(struct access_stream *stream, pmu_sink sink, void *context)
+{
+	(void)stream;
+	(void)sink;
+	(void)context;
+	return 0;
+}
+
+static int losses(struct access_stream *stream, struct pmu_losses *ret_losses)
+{
+	(void)stream;
+	*ret_losses = (struct pmu_losses){ .n_lost_is_exact = true };
+	return 0;
+}
+
+static void describe(const struct access_stream *stream, struct trace_source *ret_source)
+{
+	(void)stream;
+	*ret_source = (struct trace_source){
+		.perf_type = PERF_TYPE_SOFTWARE,
+		.perf_config = PERF_COUNT_SW_DUMMY,
+		.clock_id = CLOCK_MONOTONIC_RAW,
+	};
+}
+
+static const char *notes(const struct access_stream *stream)
+{
+	(void)stream;
+	return "";
+}
+
+static size_t fds(const struct access_stream *stream, const int **ret_fds)
+{
+	(void)stream;
+	*ret_fds = NULL;
+	return 0;
+}
+
+const struct access_source pmu_source_pages = {
+	.name = "pages",
+	.unit = "intervals",
+	.about = "which pages were read or written in each interval: clear_refs and Referenced of "
+		 "/proc/PID",
+	.role = ACCESS_ROLE_PAGES,
+	.kind = TRACE_SAMPLE_PAGES,
+	.is_opt_in = true,
+	.probe = probe,
+	.open = open_pages,
+	.enable = enable,
+	.read = read_pages,
+	.losses = losses,
+	.describe = describe,
+	.notes = notes,
+	.fds = fds,
+	.close = close_pages,
+};

@@ -1,0 +1,73 @@
+/*
+ * What --source pages saw: how much memory is in use over windows of time, and which call sites'
+ * pages were left alone. Of each interval it is known how many pages of a mapping were touched, not
+ * which: so what several of them touched together, and what of it is a call site's, has a least and
+ * a most.
+ */
+#include "report/queries.h"
+
+/* clang-format off */
+/* Rows of page_run, once for each interval that they hold for. */
+#define EACH_INTERVAL \
+	"WITH each AS (SELECT page_run.process_id AS process, address, page_run.resident AS" \
+	" resident, page_run.touched AS touched, page_interval.begin_ns AS begin_ns," \
+	" page_interval.end_ns AS end_ns FROM page_run JOIN page_interval ON" \
+	" page_interval.run_id = page_run.run_id AND page_interval.process_id =" \
+	" page_run.process_id AND page_interval.begin_ns >= page_run.begin_ns AND" \
+	" page_interval.end_ns <= page_run.end_ns WHERE page_run.run_id = :run)"
+
+/* 0: each interval by itself. Windows of which less than a half was seen are left out. */
+const char report_working_set_sql[] = EACH_INTERVAL
+	", length(ns) AS (VALUES (0), (1000000000), (10000000000), (60000000000)),"
+	" mapping AS (SELECT ns, CASE ns WHEN 0 THEN end_ns ELSE end_ns / ns END AS number,"
+	"  process, max(touched) AS least, min(sum(touched), max(resident)) AS most,"
+	"  max(resident) AS resident FROM each, length GROUP BY ns, number, process, address),"
+	" seen AS (SELECT ns, CASE ns WHEN 0 THEN end_ns ELSE end_ns / ns END AS number, process_id"
+	"  AS process, 1.0 * sum(end_ns - begin_ns) AS seen_ns FROM page_interval, length"
+	"  WHERE run_id = :run GROUP BY ns, number, process),"
+	" window AS (SELECT ns, number, process, sum(least) AS least, sum(most) AS most,"
+	"  sum(resident) AS resident, (SELECT seen_ns FROM seen WHERE seen.ns = mapping.ns AND"
+	"  seen.number = mapping.number AND seen.process = mapping.process) AS seen_ns"
+	"  FROM mapping GROUP BY ns, number, process)"
+	" SELECT CASE ns WHEN 0 THEN CAST(avg(seen_ns) AS INTEGER) ELSE ns END AS window,"
+	" count(*) AS windows, CAST(avg(least) AS INTEGER) AS least, CAST(avg(most) AS INTEGER) AS"
+	" most, max(least) AS highest_least, max(most) AS highest_most, max(resident) AS resident,"
+	" CASE ns WHEN 0 THEN 1.0 ELSE min(1.0, avg(seen_ns) / ns) END AS seen, pid AS process"
+	" FROM window JOIN process ON process.id = process WHERE ns = 0 OR seen_ns >= ns / 2"
+	" GROUP BY process, ns ORDER BY max(resident) OVER (PARTITION BY process) DESC, pid, ns"
+	" LIMIT :limit";
+
+/* What it took, and what it has cost the program. */
+const char report_working_set_foot_sql[] =
+	"SELECT printf('%,d intervals of %s; reading and clearing marks took %.2f %% of the time,"
+	" setting them again cost the program some %.2f %%', count(*),"
+	" duration_text(sum(end_ns - begin_ns) / count(*)), 100.0 * sum(own_ns) / sum(end_ns -"
+	" begin_ns), 100.0 * sum(program_ns) / sum(end_ns - begin_ns)) FROM page_interval"
+	" WHERE run_id = :run HAVING count(*) > 0";
+
+/*
+ * Of n intervals that fill several such times, some n / times of them one behind the other fill one
+ * of these times: no more than these touch each were touched in it.
+ */
+#define UNTOUCHED(ns) \
+	"max(CASE WHEN span >= " ns " THEN max(0, resident - most * ((n + span / " ns " - 1) /" \
+	" (span / " ns "))) END)"
+
+const char report_untouched_sql[] =
+	"WITH edge AS (SELECT process_id, kind, stack_id, begin_ns, end_ns, n_intervals, size,"
+	"  resident, most, most > 0 OR lag(most, 1, 1) OVER site > 0 AS is_new FROM page_touch"
+	"  WHERE run_id = :run WINDOW site AS (PARTITION BY process_id, kind, stack_id ORDER BY"
+	"  begin_ns)),"
+	/* Rows in which nothing was touched are one. */
+	" part AS (SELECT *, sum(is_new) OVER (PARTITION BY process_id, kind, stack_id ORDER BY"
+	"  begin_ns ROWS UNBOUNDED PRECEDING) AS number FROM edge),"
+	" stretch AS (SELECT process_id, kind, stack_id, max(end_ns) - min(begin_ns) AS span,"
+	"  sum(n_intervals) AS n, min(resident) AS resident, max(size) AS size, max(most) AS most"
+	"  FROM part GROUP BY process_id, kind, stack_id, number)"
+	" SELECT " UNTOUCHED("1000000000") " AS for_1s, " UNTOUCHED("10000000000") " AS for_10s, "
+	UNTOUCHED("60000000000") " AS for_60s, max(CASE most WHEN 0 THEN span END) AS longest,"
+	" max(size) AS size, pid AS process, stretch.kind AS kind,"
+	" stack_text(stack_id, 4) AS what FROM stretch JOIN process ON process.id = process_id"
+	" GROUP BY process_id, stretch.kind, stack_id HAVING for_1s > 0"
+	" ORDER BY for_60s DESC, for_10s DESC, for_1s DESC, pid, what LIMIT :limit";
+/* clang-format on */

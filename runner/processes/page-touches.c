@@ -1,0 +1,265 @@
+#include "runner/processes/page-touches.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "runner/processes/image-proc.h"
+#include "schemas/trace-format.h"
+#include "trace/varint.h"
+
+#define MAX_BYTES	  (64u << 20) /* of runs: 65,530 mappings need less than 2 MiB */
+#define N_PAGES		  2048u /* to measure on */
+#define MAX_MARK_NS	  UINT64_C(10000) /* more is the machine's load */
+#define N_MEASUREMENTS	  3
+#define FIELD(line, name) (strncmp(line, name ":", sizeof(name ":") - 1) == 0)
+
+/* A mapping of smaps, as far as it is read. */
+struct mapping {
+	struct image_map map;
+	unsigned bits;
+	uint64_t resident_kib;
+	uint64_t touched_kib;
+	uint64_t unknown_kib;
+	bool is_there;
+};
+
+struct reading {
+	struct page_touches *touches;
+	struct mapping mapping;
+	uint64_t page_bytes;
+	uint64_t end; /* page behind the last run */
+};
+
+void page_touches_finish(struct page_touches *touches)
+{
+	free(touches->runs);
+	*touches = (struct page_touches){ 0 };
+}
+
+static int put_run(struct reading *reading)
+{
+	const struct mapping *mapping = &reading->mapping;
+	struct page_touches *touches = reading->touches;
+	uint64_t first = mapping->map.start / reading->page_bytes;
+	uint64_t n = mapping->map.end / reading->page_bytes - first;
+	uint64_t resident = mapping->resident_kib + mapping->unknown_kib;
+	uint8_t *at;
+
+	/* It grew downwards while the one before it was read: once is enough. */
+	if (first < reading->end)
+		return 0;
+	if (touches->n_run_bytes > MAX_BYTES)
+		return -E2BIG;
+	if (grow_array_by(&touches->runs, touches->n_run_bytes, 4 * TRACE_VARINT_MAX_BYTES,
+			  &touches->n_runs_allocated, 1) < 0)
+		return -ENOMEM;
+	at = touches->runs + touches->n_run_bytes;
+	at = trace_varint_put_slow(at, first - reading->end);
+	at = trace_varint_put_slow(at, n << TRACE_TOUCH_BITS | mapping->bits);
+	at = trace_varint_put_slow(at, resident * 1024 / reading->page_bytes);
+	at = trace_varint_put_slow(at, mapping->touched_kib * 1024 / reading->page_bytes);
+	touches->n_run_bytes = (size_t)(at - touches->runs);
+	reading->end = first + n;
+	touches->resident_bytes += resident * 1024;
+	touches->touched_bytes += mapping->touched_kib * 1024;
+	if (!(mapping->bits & TRACE_TOUCH_HUGE))
+		touches->small_bytes += mapping->touched_kib * 1024;
+	return 0;
+}
+
+static int end_mapping(struct reading *reading)
+{
+	const struct mapping *mapping = &reading->mapping;
+
+	if (!mapping->is_there || mapping->map.end > (uint64_t)INT64_MAX ||
+	    mapping->resident_kib + mapping->unknown_kib == 0)
+		return 0;
+	return put_run(reading);
+}
+
+static unsigned bits_of(const struct image_map *map)
+{
+	unsigned bits = map->inode || map->flags == MAP_SHARED ? TRACE_TOUCH_FILE : 0;
+
+	if (strncmp(map->path, "[stack", 6) == 0)
+		bits |= TRACE_TOUCH_STACK;
+	if (strstr(map->path, "libtracealloc") || strncmp(map->path, "/memfd:memsight", 15) == 0)
+		bits |= TRACE_TOUCH_TOOL;
+	return bits;
+}
+
+static uint64_t kib_of(const char *line)
+{
+	return strtoull(line + strcspn(line, ":") + 1, NULL, 10);
+}
+
+static void take_field(struct mapping *mapping, const char *line)
+{
+	uint64_t kib = 0;
+
+	if (FIELD(line, "Rss")) {
+		mapping->resident_kib = kib_of(line);
+	} else if (FIELD(line, "Referenced")) {
+		mapping->touched_kib = kib_of(line);
+	} else if (FIELD(line, "Private_Hugetlb") || FIELD(line, "Shared_Hugetlb")) {
+		mapping->unknown_kib += kib = kib_of(line);
+		mapping->bits |= kib ? TRACE_TOUCH_UNKNOWN : 0;
+	} else if (FIELD(line, "Swap")) {
+		mapping->bits |= kib_of(line) ? TRACE_TOUCH_SWAPPED : 0;
+	} else if (FIELD(line, "AnonHugePages") || FIELD(line, "ShmemPmdMapped") ||
+		   FIELD(line, "FilePmdMapped")) {
+		mapping->bits |= kib_of(line) ? TRACE_TOUCH_HUGE : 0;
+	}
+}
+
+/* A field begins with a capital, the head of a mapping with its address. */
+static int take_line(struct reading *reading, char *line)
+{
+	struct mapping *mapping = &reading->mapping;
+	int err;
+
+	if (line[0] >= 'A' && line[0] <= 'Z') {
+		take_field(mapping, line);
+		return 0;
+	}
+	err = end_mapping(reading);
+	*mapping = (struct mapping){ 0 };
+	mapping->is_there = image_parse_map(line, &mapping->map);
+	if (mapping->is_there)
+		mapping->bits = bits_of(&mapping->map);
+	return err;
+}
+
+/* What is forbidden of one that has ended, whose files are root's, is nothing to look at. */
+static bool has_ended(pid_t pid)
+{
+	return image_is_ending(pid) || (kill(pid, 0) < 0 && errno == ESRCH);
+}
+
+static int open_of(pid_t pid, const char *name, int flags)
+{
+	char path[64];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	err = errno;
+	return err == ENOENT || has_ended(pid) ? -ESRCH : -err;
+}
+
+int page_touches_read(pid_t pid, struct page_touches *ret_touches)
+{
+	struct reading reading = { .touches = ret_touches,
+				   .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE) };
+	auto_free char *line = NULL;
+	size_t room = 0;
+	int fd = open_of(pid, "smaps", O_RDONLY), err = 0;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	bool is_whole;
+
+	if (fd < 0)
+		return fd;
+	if (!file) {
+		close(fd);
+		return -ENOMEM;
+	}
+	while (err == 0 && getline(&line, &room, file) > 0)
+		err = take_line(&reading, line);
+	is_whole = feof(file);
+	if (err == 0 && !is_whole)
+		err = errno ? -errno : -EIO;
+	fclose(file);
+	if (err == 0)
+		err = end_mapping(&reading);
+	/* One that ends has no memory any more. */
+	return err == 0 && ret_touches->n_run_bytes == 0 ? -ESRCH : err;
+}
+
+/*
+ * Does the process itself go by marks of pages? Collectors of garbage do (bdwgc, by soft-dirty
+ * marks): without theirs they would free what is in use.
+ */
+static bool uses_marks(pid_t pid)
+{
+	char path[64], target[64];
+	struct dirent *entry;
+	bool does = false;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	folder = opendir(path);
+	while (folder && !does && (entry = readdir(folder))) {
+		ssize_t n = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
+		const char *name;
+
+		target[n < 0 ? 0 : n] = '\0';
+		name = strrchr(target, '/');
+		does = name && strncmp(target, "/proc/", 6) == 0 &&
+		       (strcmp(name, "/pagemap") == 0 || strcmp(name, "/clear_refs") == 0);
+	}
+	if (folder)
+		closedir(folder);
+	return does;
+}
+
+int page_touches_clear(pid_t pid)
+{
+	auto_close int fd = open_of(pid, "clear_refs", O_WRONLY);
+
+	if (fd < 0)
+		return fd;
+	if (pid != getpid() && uses_marks(pid))
+		return -EBUSY;
+	/* 4 is about other marks, which Linux need not even have: but it flushes. */
+	return write(fd, "1", 1) == 1 && write(fd, "4", 1) == 1 ? 0 : -errno;
+}
+
+/* ---- Cost ---- */
+
+static uint64_t sweep_ns(const volatile char *memory, size_t page_bytes)
+{
+	uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	for (size_t i = 0; i < N_PAGES; i++)
+		(void)memory[i * page_bytes];
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+}
+
+uint64_t page_touches_mark_ns(void)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	char *memory = mmap(NULL, N_PAGES * page_bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t least = UINT64_MAX;
+
+	if (memory == MAP_FAILED)
+		return 0;
+	madvise(memory, N_PAGES * page_bytes, MADV_NOHUGEPAGE);
+	memset(memory, 1, N_PAGES * page_bytes);
+	for (unsigned i = 0; i < N_MEASUREMENTS; i++) {
+		uint64_t warm = sweep_ns(memory, page_bytes), marked;
+
+		if (page_touches_clear(getpid()) < 0)
+			break;
+		marked = sweep_ns(memory, page_bytes);
+		if (marked > warm && (marked - warm) / N_PAGES < least)
+			least = (marked - warm) / N_PAGES;
+	}
+	munmap(memory, N_PAGES * page_bytes);
+	return least > MAX_MARK_NS ? 0 : least;
+}
