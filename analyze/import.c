@@ -99,6 +99,10 @@ static int apply_touches(struct import *import, const struct import_moment *mome
 
 	if (r == -EBADMSG)
 		return losses_count(&import->losses, "pages", "interval of touches damaged", 1);
+	if (r > 0)
+		return losses_count(
+			&import->losses, "pages",
+			"intervals of touches not divided by call site: too many blocks", 1);
 	return r;
 }
 

@@ -12,6 +12,8 @@
 #include "trace/varint.h"
 
 #define MAX_LOOK_BYTES (128u << 20) /* more is damage */
+/* Blocks are looked at in each interval: in a run at most so many times, at some 55 ns. */
+#define MAX_VISITS (UINT64_C(1) << 27)
 
 static const struct rows_table interval_table = {
 	.name = "page_interval",
@@ -88,6 +90,7 @@ struct touches {
 	struct rows *sites;
 	int64_t run_id;
 	int64_t next_id;
+	uint64_t n_visits; /* of blocks, so far */
 	struct held *held;
 };
 
@@ -584,6 +587,14 @@ static int divide(struct division *division, struct memory_image *image)
 	return r;
 }
 
+static bool take_visits(struct touches *touches, uint64_t n)
+{
+	if (n > MAX_VISITS - touches->n_visits)
+		return false;
+	touches->n_visits += n;
+	return true;
+}
+
 int memory_touches(struct memory *memory, uint32_t process, const struct touch_look *look,
 		   const struct touch_times *times)
 {
@@ -596,19 +607,21 @@ int memory_touches(struct memory *memory, uint32_t process, const struct touch_l
 		.page_bytes = look->head.page_bytes,
 		.span = { times->begin_ns, times->end_ns, 1 },
 	};
+	bool is_divided;
 	int r;
 
 	if (!held)
 		return image ? -ENOMEM : 0;
 	if (look->head.page_bytes < 512 || look->head.page_bytes > (1u << 30))
 		return -EBADMSG;
+	is_divided = take_visits(memory->touches, live_blocks_count(&image->blocks));
 	r = read_runs(look, &division.span, &list);
-	if (r == 0)
+	if (r == 0 && is_divided)
 		r = divide(&division, image);
 	if (r == 0)
 		r = write_interval(memory->touches, held, &look->head, times);
 	if (r == 0)
 		r = replace(memory->touches, held, &list);
 	finish_list(&list);
-	return r;
+	return r == 0 && !is_divided ? 1 : r;
 }

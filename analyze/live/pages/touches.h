@@ -33,8 +33,8 @@ int touches_flush(struct touches *touches);
 
 /*
  * Divide an interval by who lives now, which is its end. Times in ns; begin_ns: from there on each
- * touch was seen; read_ns: all marks were read. Returns 0, -EBADMSG when it is damaged, or another
- * negative errno.
+ * touch was seen; read_ns: all marks were read. Returns 0; 1 when there are too many blocks, and it
+ * has no rows of call sites; -EBADMSG when it is damaged, or another negative errno.
  */
 struct touch_times {
 	int64_t begin_ns;
