@@ -343,10 +343,22 @@ static int write_process(struct picture_store *store, int64_t run_id, int64_t pr
 	return r;
 }
 
+/*
+ * Whether one of a run's processes may be large enough. The axes of damaged runs, which are small,
+ * cannot be read.
+ */
+static bool has_large(struct db *db, int64_t run_id)
+{
+	return db_integer_of(db, 0,
+			     "SELECT max(n) FROM (SELECT sum(n) AS n FROM picture_part"
+			     " WHERE run_id = ?1 GROUP BY process_id, is_blocks)",
+			     "i", run_id) > PICTURE_MOST_BLOCKS;
+}
+
 int picture_grid_write(struct db *db, int64_t run_id)
 {
 	auto_picture_store struct picture_store *store = NULL;
-	int r = picture_store_open(db_handle(db), &store);
+	int r = has_large(db, run_id) ? picture_store_open(db_handle(db), &store) : -ENODATA;
 
 	if (r < 0)
 		return r == -ENODATA ? 0 : r;
