@@ -14,27 +14,29 @@ static uint32_t count_before(const struct decode_window *window, uint32_t n)
 }
 
 /* What another access stands for has no weight. */
-static double weight_of(const struct decode_access *access)
+static double weight_of(const struct decode_access *access, bool is_expected)
 {
+	if (is_expected)
+		return (double)access->share * access->count;
 	return access->state == DECODE_TURN_BEFORE ? 0 : access->count;
 }
 
-static double sum_counts(const struct decode_access *accesses, uint32_t n)
+static double sum_counts(const struct decode_access *accesses, uint32_t n, bool is_expected)
 {
 	double sum = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		sum += weight_of(&accesses[i]);
+		sum += weight_of(&accesses[i], is_expected);
 	return sum;
 }
 
 /* By counts: a rep of n elements is n accesses. Returns the share of the resolved ones. */
-static double divide(struct decode_access *accesses, uint32_t n, double total)
+static double divide(struct decode_access *accesses, uint32_t n, double total, bool is_expected)
 {
 	double resolved = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		double share = weight_of(&accesses[i]) / total;
+		double share = weight_of(&accesses[i], is_expected) / total;
 
 		accesses[i].share = (float)share;
 		if (decode_state_has_address(accesses[i].state))
@@ -45,10 +47,11 @@ static double divide(struct decode_access *accesses, uint32_t n, double total)
 
 static void divide_shares(struct decode_window *window, struct decode_charge *charge)
 {
-	double total = sum_counts(window->accesses, charge->n_charged) +
-		       sum_counts(window->behind, charge->n_behind);
-	double resolved = divide(window->accesses, charge->n_charged, total) +
-			  divide(window->behind, charge->n_behind, total);
+	bool is_expected = window->is_expected && charge->basis == DECODE_BASIS_LOOP;
+	double total = sum_counts(window->accesses, charge->n_charged, is_expected) +
+		       sum_counts(window->behind, charge->n_behind, is_expected);
+	double resolved = divide(window->accesses, charge->n_charged, total, is_expected) +
+			  divide(window->behind, charge->n_behind, total, is_expected);
 
 	charge->resolved_share = (float)resolved;
 	charge->unresolved_share = (float)(1 - resolved);
@@ -56,9 +59,9 @@ static void divide_shares(struct decode_window *window, struct decode_charge *ch
 
 static bool charge_loop(const struct decode_window *window, struct decode_charge *charge)
 {
-	charge->n_charged = window->n_accesses;
+	charge->n_charged = window->n_accesses + (window->is_expected ? window->n_likely : 0);
 	charge->n_behind = window->n_behind;
-	return window->end == DECODE_END_LOOP || window->is_turn;
+	return window->end == DECODE_END_LOOP || window->is_turn || window->is_expected;
 }
 
 static bool charge_block(const struct decode_window *window, struct decode_charge *charge)
@@ -151,10 +154,10 @@ void decode_charge(struct decode_window *window, struct decode_charge *ret_charg
 	charge.basis = choose(window, &charge);
 	if (charge.n_exact > 0)
 		charge.exact_share = 1.0f / (float)charge.n_exact;
-	if (charge.basis == DECODE_BASIS_LOOP && window->is_turn)
-		charge.basis = DECODE_BASIS_TURN;
 	if (charge.basis != DECODE_BASIS_COUNT) {
 		divide_shares(window, &charge);
+		if (charge.basis == DECODE_BASIS_LOOP && (window->is_turn || window->is_expected))
+			charge.basis = DECODE_BASIS_TURN;
 	} else if (is_whole) {
 		charge.basis = DECODE_BASIS_CODE;
 		charge.code_share = 1;

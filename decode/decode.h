@@ -19,6 +19,9 @@
  *		... window.accesses[i].share ...
  *	decode_destroy(decoder);
  *
+ * Loops whose ways nothing decides are weighed by where the samples so far were (is_expected): give
+ * samples in order of time, each once.
+ *
  * A pure library: no files, no perf, no globals. One decoder serves one thread at a time; any
  * number of decoders may be used side by side. Not for signal handlers.
  */
@@ -194,6 +197,13 @@ struct decode_window {
 	 * is one turn of a loop up to ip, and the window the rest of it.
 	 */
 	bool is_turn;
+	/*
+	 * Ways that are open come back to ip, and what is known of how often each is taken tells
+	 * how often an access runs: its share before decode_charge(). Behind accesses are n_likely
+	 * more, of code that may run or not: they have an address where all ways give the same.
+	 */
+	bool is_expected;
+	uint32_t n_likely;
 	/*
 	 * A timer's interrupt is taken when the instruction that was waited for has finished: what
 	 * the time was lost on is the instruction that ran right before ip (measured on a chase of

@@ -8,6 +8,7 @@
 #include "decode/past.h"
 #include "decode/slots.h"
 #include "decode/turn.h"
+#include "decode/ways.h"
 #include "decode/x86/machine.h"
 
 struct decoder {
@@ -18,6 +19,9 @@ struct decoder {
 	struct turn_cache turns;
 	struct hoisted_cache hoisted;
 	struct slots_cache slots;
+	struct ways_cache ways;
+	uint64_t branch; /* at the end of ip's block, if it was decided; 0: not */
+	bool is_taken;
 	struct past past; /* of the window that is made */
 	struct vectors vectors; /* of the window that is made */
 	uint64_t n_decoded;

@@ -52,6 +52,7 @@ void decode_invalidate(struct decoder *decoder, uint32_t process, uint64_t start
 	decode_targets_drop(&decoder->targets, process, start, end);
 	decode_turn_drop(&decoder->turns, process, start, end);
 	decode_slots_drop(&decoder->slots, process, start, end);
+	decode_ways_drop(&decoder->ways, process, start, end);
 }
 
 void decode_set_estimators(struct decoder *decoder, unsigned estimators)
@@ -335,8 +336,13 @@ static bool run_instruction(struct decoder *decoder, struct machine *machine,
 	machine->next += instruction->bytes;
 	instruction->execute(machine, instruction);
 	window->n_instructions++;
-	if (window->n_block == 0 && decode_execute_is_flow(instruction->execute))
+	if (window->n_block == 0 && decode_execute_is_flow(instruction->execute)) {
 		window->n_block = window->n_instructions;
+		if (instruction->execute == decode_execute_jcc && machine->end == MACHINE_GOES_ON) {
+			decoder->branch = instruction->address;
+			decoder->is_taken = machine->next == instruction->immediate;
+		}
+	}
 	if (machine->end == MACHINE_GOES_ON && decode_is_loop_closed(machine, sample))
 		machine->end = DECODE_END_LOOP;
 	if (machine->end == MACHINE_GOES_ON)
@@ -440,8 +446,24 @@ static void take_turn(struct decoder *decoder, const struct block_code *code,
 	window->is_turn = true;
 }
 
+/* What is known before the window begins, beside the sample. */
+struct start {
+	const struct hoisted *hoisted; /* NULL: none */
+	const struct past *past; /* NULL: none */
+};
+
+static void begin(struct decoder *decoder, struct machine *machine, const struct start *start)
+{
+	decode_machine_init(machine, &decoder->memory, machine->sample);
+	decode_vectors_init(machine, &decoder->vectors);
+	if (start->hoisted)
+		decode_hoisted_take(start->hoisted, machine);
+	if (start->past)
+		decode_past_take(start->past, machine);
+}
+
 static void look_behind(struct decoder *decoder, const struct machine *machine,
-			struct decode_window *window)
+			const struct start *start, struct decode_window *window)
 {
 	const struct decode_sample *sample = machine->sample;
 	const struct block_code code = code_of(decoder);
@@ -459,15 +481,15 @@ static void look_behind(struct decoder *decoder, const struct machine *machine,
 		 (decode_turn_reads_hidden(sample, window->accesses, window->n_accesses) ||
 		  decode_turn_reads_hidden(sample, window->behind, window->n_behind) ||
 		  decode_turn_uses_frame(sample, window->accesses, window->n_accesses) ||
-		  decode_turn_uses_frame(sample, window->behind, window->n_behind)))
-		take_turn(decoder, &code, machine, window);
-}
+		  decode_turn_uses_frame(sample, window->behind, window->n_behind))) {
+		struct machine again;
 
-/* What is known before the window begins, beside the sample. */
-struct start {
-	const struct hoisted *hoisted; /* NULL: none */
-	const struct past *past; /* NULL: none */
-};
+		again.sample = sample;
+		begin(decoder, &again, start);
+		take_turn(decoder, &code, machine, window);
+		decode_ways_weigh(&decoder->ways, &code, &again, window);
+	}
+}
 
 /* From the sample on; constants of vector registers are taken as far as they are told. */
 static void run_window(struct decoder *decoder, struct machine *machine, const struct start *start,
@@ -475,18 +497,14 @@ static void run_window(struct decoder *decoder, struct machine *machine, const s
 {
 	const struct decode_sample *sample = machine->sample;
 
-	decode_machine_init(machine, &decoder->memory, sample);
-	decode_vectors_init(machine, &decoder->vectors);
-	if (start->hoisted)
-		decode_hoisted_take(start->hoisted, machine);
-	if (start->past)
-		decode_past_take(start->past, machine);
+	begin(decoder, machine, start);
 	window->end = DECODE_END_LIMIT;
 	window->end_ip = sample->ip;
 	window->head_ip = sample->ip;
 	window->n_instructions = 0;
 	window->n_block = 0;
 	window->n_accesses = 0;
+	decoder->branch = 0;
 	while (window->n_instructions < max_instructions)
 		if (!run_instruction(decoder, machine, window))
 			break;
@@ -539,6 +557,8 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	ret_window->n_stalled = 0;
 	ret_window->n_behind = 0;
 	ret_window->is_turn = false;
+	ret_window->is_expected = false;
+	ret_window->n_likely = 0;
 	decoder->past.n_accesses = 0;
 	machine.sample = sample;
 	run_window(decoder, &machine, &start, max_instructions, ret_window);
@@ -549,10 +569,15 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	}
 	if (ret_window->n_instructions == 0 || decoder->is_ahead_only)
 		return 0;
+	/* Whoever asks for less asks for something else than a sample's time. */
+	if (max_instructions == DECODE_MAX_INSTRUCTIONS)
+		decode_ways_hit(&decoder->ways, sample);
 	if (look_past(decoder, sample, ret_window)) {
 		start.past = &decoder->past;
 		run_window(decoder, &machine, &start, max_instructions, ret_window);
 	}
-	look_behind(decoder, &machine, ret_window);
+	if (max_instructions == DECODE_MAX_INSTRUCTIONS && decoder->branch)
+		decode_ways_decided(&decoder->ways, sample, decoder->branch, decoder->is_taken);
+	look_behind(decoder, &machine, &start, ret_window);
 	return 0;
 }

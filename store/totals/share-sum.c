@@ -79,7 +79,8 @@ double share_correlation(const struct share_design *design, const struct share_s
 
 	if (!(variance > 0 && design->lag[i] > 0))
 		return 0;
-	return (sum->lag[i] / design->lag[i] - mean * mean) / variance;
+	/* Where all samples have about the same share, their weights make it anything. */
+	return fmin(fmax((sum->lag[i] / design->lag[i] - mean * mean) / variance, -1), 1);
 }
 
 /*

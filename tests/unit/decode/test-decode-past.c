@@ -44,6 +44,13 @@ PROGRAM(put, ENTER "mov [rbp-8], rbx\nmov rax, [rbp-16]\nmov [rax], ecx\n",
 PROGRAM(twice, ENTER "mov rax, [rbp-8]\nmov rax, [rax+16]\nmov rax, [rbp-8]\n",
 	"mov ecx, [rbp-16]\nmov eax, [rax]\n" LEAVE);
 
+/* Nothing tells which way the branch goes; half of the turns go through two more instructions. */
+PROGRAM(two_ways, ENTER "mov [rbp-8], rdi\n1: mov rax, [rbp-8]\n",
+	"mov ecx, [rax]\ntest ecx, ecx\nje 2f\n"
+	".globl two_ways_inner\ntwo_ways_inner: mov rdx, [rbp-24]\nmov edx, [rdx]\n"
+	"2: nop\njmp 1b");
+extern const uint8_t two_ways_inner[];
+
 static struct flat flat;
 static struct decoder *decoder;
 static struct decode_sample sample;
@@ -74,6 +81,41 @@ static void run(const uint8_t *start, const uint8_t *ip, const uint8_t *end)
 	ck_assert_int_eq(decode_window(decoder, &sample, DECODE_MAX_INSTRUCTIONS, &window), 0);
 }
 #define RUN(name) run(name##_start, name##_ip, name##_end)
+
+/* The share of the accesses of the instruction that lies `offset` behind two_ways_ip. */
+static double share_at(const struct decode_charge *charge, size_t offset)
+{
+	uint64_t ip = FLAT_CODE_START + (uint64_t)(two_ways_ip - two_ways_start) + offset;
+	double share = 0;
+
+	for (uint32_t i = 0; i < charge->n_charged; i++)
+		share += window.accesses[i].ip == ip ? (double)window.accesses[i].share : 0;
+	for (uint32_t i = 0; i < charge->n_behind; i++)
+		share += window.behind[i].ip == ip ? (double)window.behind[i].share : 0;
+	return share;
+}
+
+START_TEST(a_turn_of_two_ways_is_weighed_by_where_samples_are)
+{
+	const size_t inner = (size_t)(two_ways_inner - two_ways_ip);
+	struct decode_charge charge;
+
+	sample.regs[DECODE_DI] = HEAP;
+	for (unsigned i = 0; i < 13; i++) {
+		run(two_ways_start, i == 3 || i == 5 ? two_ways_inner : two_ways_ip, two_ways_end);
+		ck_assert(window.end != DECODE_END_LOOP);
+	}
+	/* 11 of six instructions that every turn has, 2 of two. */
+	decode_charge(&window, &charge);
+	ck_assert_int_eq(charge.basis, DECODE_BASIS_TURN);
+	double turns = 11.0 / 6, inners = 2.0 / 2, all = 2 * turns + 2 * inners;
+	ck_assert_double_eq_tol(share_at(&charge, 0), turns / all, 1e-6);
+	ck_assert_double_eq_tol(share_at(&charge, inner), inners / all, 1e-6);
+	ck_assert_double_eq_tol(share_at(&charge, inner + 4), inners / all, 1e-6);
+	/* It may not run: its address is nobody's. */
+	ck_assert(!decode_state_has_address(window.accesses[charge.n_charged - 1].state));
+}
+END_TEST
 
 START_TEST(an_argument_is_as_its_register_says)
 {
@@ -168,6 +210,7 @@ int main(void)
 	tcase_add_test(tcase, what_was_loaded_tells_the_word_that_was_read);
 	tcase_add_test(tcase, what_was_stored_is_lost_by_a_store_to_who_knows_where);
 	tcase_add_test(tcase, a_later_load_tells_what_an_earlier_one_read);
+	tcase_add_test(tcase, a_turn_of_two_ways_is_weighed_by_where_samples_are);
 	suite_add_tcase(suite, tcase);
 
 	return suite_run(suite);

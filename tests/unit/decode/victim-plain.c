@@ -359,9 +359,8 @@ static void pointers(void)
 }
 
 /*
- * is_loop: shares are those of the accesses. They are 2 to 4 points off where a loop has an `if`
- * that nothing known decides (compares, sorts, walks): docs/accuracy.md. There only addresses are
- * compared.
+ * is_loop: shares are those of the accesses. Of pointers to variables most is not known: there the
+ * truth lies between what is told and that with all that is unknown.
  */
 const struct victim plain_victims[] = {
 	{ "sums", sums, 1, 0, 0 },
@@ -373,15 +372,15 @@ const struct victim plain_victims[] = {
 	{ "nested", nested, 1, 0, 0 },
 	{ "indirect", indirect, 1, 0, 0 },
 	{ "splits", splits, 1, 0, 0 },
-	{ "compares", compares, 0, 0, 0 },
-	{ "sorts", sorts, 0, 0, 0 },
+	{ "compares", compares, 1, 0, 0 },
+	{ "sorts", sorts, 1, 0, 0 },
 	{ "bytes", bytes, 1, 0, 0 },
 	{ "check sums", check_sums, 1, 0, 0 },
 	{ "fills", fills, 1, 0, 0 },
 	{ "recursive", recursive, 1, 0, 0 },
-	{ "continues", continues, 0, 0, 0 },
-	{ "walks", walks, 0, 0, 0 },
-	{ "passes", passes, 0, 0, 0 },
+	{ "continues", continues, 1, 0, 0 },
+	{ "walks", walks, 1, 0, 0 },
+	{ "passes", passes, 1, 0, 0 },
 	{ "pointers", pointers, 0, 0, 0 },
 };
 const size_t n_plain_victims = sizeof(plain_victims) / sizeof(plain_victims[0]);

@@ -1,0 +1,607 @@
+#include "decode/ways.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "decode/decoder.h"
+#include "decode/x86/execute.h"
+
+#define PROBES		  8u
+#define LEAST_DECIDED	  8
+#define LEAST_REST	  0.002
+#define LEAST_PROBABILITY 1e-4
+#define HEAD		  4u /* instructions */
+#define RARE		  32u
+#define FRAME_REACH	  (UINT64_C(1) << 20)
+#define NO_CODE		  UINT16_MAX
+
+static uint64_t hash_of(uint64_t address, uint64_t caller, uint32_t process)
+{
+	return (address ^ caller << 24 ^ caller >> 40 ^ (uint64_t)process << 40) *
+	       UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* ---- Samples by instruction ---- */
+
+static struct ways_hit *find_hit(struct ways_cache *cache, uint64_t address, uint64_t caller,
+				 uint32_t process)
+{
+	uint64_t at = hash_of(address, caller, process) >> 40;
+
+	for (unsigned i = 0; i < PROBES; i++) {
+		struct ways_hit *hit = &cache->hits[(at + i) % WAYS_HITS];
+
+		if (hit->address == address && hit->caller == caller && hit->process == process)
+			return hit;
+	}
+	return NULL;
+}
+
+static void add_hit(struct ways_cache *cache, uint64_t address, uint64_t caller, uint32_t process)
+{
+	struct ways_hit *hit = find_hit(cache, address, caller, process);
+	uint64_t at = hash_of(address, caller, process) >> 40;
+
+	if (!hit) {
+		hit = &cache->hits[at % WAYS_HITS];
+		for (unsigned i = 1; i < PROBES && hit->address; i++) {
+			struct ways_hit *other = &cache->hits[(at + i) % WAYS_HITS];
+
+			if (!other->address || other->n < hit->n)
+				hit = other;
+		}
+		*hit = (struct ways_hit){ address, caller, process, 0 };
+	}
+	hit->n++;
+}
+
+static bool may_be_frame(const struct decode_sample *sample, uint64_t pointer)
+{
+	return pointer % 8 == 0 &&
+	       pointer - sample->regs[DECODE_SP] + FRAME_REACH < 2 * FRAME_REACH;
+}
+
+/* Where the function was called, by the frame's pointer; 0: not known. */
+static uint64_t find_caller(const struct decode_sample *sample)
+{
+	uint64_t back, offset = sample->regs[DECODE_BP] + 8 - sample->regs[DECODE_SP];
+
+	if (!may_be_frame(sample, sample->regs[DECODE_BP]) || offset >= DECODE_STACK_BYTES ||
+	    offset + sizeof(back) > sample->stack_bytes)
+		return 0;
+	memcpy(&back, (const uint8_t *)sample->stack + offset, sizeof(back));
+	return back;
+}
+
+void decode_ways_hit(struct ways_cache *cache, const struct decode_sample *sample)
+{
+	uint64_t caller = find_caller(sample);
+
+	add_hit(cache, sample->ip, 0, sample->process);
+	if (caller)
+		add_hit(cache, sample->ip, caller, sample->process);
+}
+
+void decode_ways_decided(struct ways_cache *cache, const struct decode_sample *sample,
+			 uint64_t branch, bool is_taken)
+{
+	add_hit(cache, branch, is_taken ? WAYS_TAKEN : WAYS_NOT_TAKEN, sample->process);
+}
+
+void decode_ways_drop(struct ways_cache *cache, uint32_t process, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < WAYS_HITS; i++)
+		if (cache->hits[i].process == process && cache->hits[i].address >= start &&
+		    cache->hits[i].address < end)
+			cache->hits[i].address = 0;
+}
+
+/* ---- All ways from ip back to it ---- */
+
+struct search {
+	struct ways_cache *cache;
+	const struct block_code *code;
+	struct decode_window *window;
+	uint64_t frame; /* the pointer whose caller is known */
+	uint64_t caller;
+};
+
+static uint64_t caller_of(struct search *search, struct machine *machine)
+{
+	struct value frame = machine->regs[DECODE_BP];
+
+	if (!value_is_exact(frame) || !may_be_frame(machine->sample, frame.bits))
+		return 0;
+	if (frame.bits != search->frame) {
+		struct value back =
+			decode_machine_load(machine, frame.bits + 8, 8, MACHINE_READER_STACK);
+
+		search->frame = frame.bits;
+		search->caller = value_is_exact(back) ? back.bits : 0;
+	}
+	return search->caller;
+}
+
+/* The number of an instruction that a node runs; NO_CODE: there are too many. */
+static uint16_t enter_code(struct search *search, struct machine *machine, unsigned node)
+{
+	struct ways_cache *cache = search->cache;
+	uint64_t address = machine->next, caller = caller_of(search, machine);
+	uint64_t at = hash_of(address, caller, 0) >> 40;
+	uint16_t *number;
+
+	while (number = &cache->numbers[at++ % (2 * WAYS_CODE)], *number) {
+		struct ways_code *code = &cache->code[*number - 1];
+
+		if (code->address != address || code->caller != caller)
+			continue;
+		code->nodes |= 1u << node;
+		code->n_visits += code->first == node;
+		return (uint16_t)(*number - 1);
+	}
+	if (cache->n_code == WAYS_CODE)
+		return NO_CODE;
+	cache->code[cache->n_code] = (struct ways_code){ .address = address,
+							 .caller = caller,
+							 .nodes = 1u << node,
+							 .n_visits = 1,
+							 .first = (uint8_t)node };
+	*number = (uint16_t)++cache->n_code;
+	return (uint16_t)(*number - 1);
+}
+
+/* Of an access that may not run the address is only known that does not depend on the way. */
+static bool is_fixed(const struct instruction *instruction, unsigned i)
+{
+	const struct memory_operand *operand = &instruction->memory[i];
+
+	return operand->index == REG_ZERO &&
+	       (operand->base == DECODE_BP || operand->base == DECODE_SP ||
+		operand->base == DECODE_IP);
+}
+
+static void note(struct search *search, const struct machine *machine,
+		 const struct instruction *instruction, uint16_t number)
+{
+	struct decode_window *window = search->window;
+
+	for (unsigned i = 0; i < instruction->n_memory; i++) {
+		unsigned at = window->n_accesses + window->n_likely;
+		struct decode_access *access = &window->accesses[at];
+
+		if (at == DECODE_MAX_ACCESSES || decode_is_repeated_never(machine, instruction))
+			return;
+		decode_fill_access(machine, instruction, i, access);
+		if (!is_fixed(instruction, i) && access->state == DECODE_RESOLVED)
+			access->state = DECODE_NEXT_TURN;
+		search->cache->code_of[at] = number;
+		window->n_likely++;
+	}
+}
+
+static void take_both(struct search *search, const struct machine *machine,
+		      const struct instruction *branch, struct ways_node *node);
+
+/* From a branch, or ip, on: until the next one that nothing decides. */
+static void run_node(struct search *search, struct machine *machine, unsigned number)
+{
+	struct ways_cache *cache = search->cache;
+	const struct decode_sample *sample = machine->sample;
+
+	for (unsigned position = 0; cache->n_steps < WAYS_STEPS; position++, cache->n_steps++) {
+		const struct instruction *found =
+			search->code->find(search->code->user, sample, machine->next);
+		if (!found || found->bytes == 0)
+			return;
+		uint16_t code = enter_code(search, machine, number);
+		if (code == NO_CODE)
+			return;
+		decode_machine_prepare(machine, found);
+		if (number > 0 && cache->code[code].first == number)
+			note(search, machine, found, code);
+		else if (number == 0 && position < DECODE_MAX_INSTRUCTIONS)
+			cache->of_window[position] = code;
+		machine->next += found->bytes;
+		found->execute(machine, found);
+		if (machine->end == DECODE_END_UNKNOWN_BRANCH &&
+		    found->execute == decode_execute_jcc)
+			take_both(search, machine, found, &cache->nodes[number]);
+		if (machine->end != MACHINE_GOES_ON)
+			return;
+		cache->nodes[number].is_back = decode_is_loop_closed(machine, sample);
+		if (cache->nodes[number].is_back)
+			return;
+	}
+}
+
+static bool is_known(const struct ways_cache *cache, const struct ways_node *node)
+{
+	for (unsigned i = 0; i < cache->n_nodes; i++)
+		if (&cache->nodes[i] != node && cache->nodes[i].branch == node->branch &&
+		    cache->nodes[i].sp == node->sp)
+			return true;
+	return false;
+}
+
+/* Samples in the first instructions of a way, as far as they follow each other in memory. */
+static uint32_t count_head(struct search *search, const struct decode_sample *sample,
+			   uint64_t address)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < HEAD; i++) {
+		const struct instruction *instruction =
+			search->code->find(search->code->user, sample, address);
+		const struct ways_hit *hit = find_hit(search->cache, address, 0, sample->process);
+
+		n += hit ? hit->n : 0;
+		if (!instruction || instruction->bytes == 0 ||
+		    decode_execute_is_flow(instruction->execute))
+			break;
+		address += instruction->bytes;
+	}
+	return n;
+}
+
+/* Few beside many: one sample more would not change that. */
+static bool is_rare(uint32_t n, uint32_t beside)
+{
+	return ((uint64_t)n + 1) * RARE <= beside;
+}
+
+static void take_way(struct search *search, const struct machine *machine, unsigned number,
+		     uint64_t address)
+{
+	struct ways_node *node = &search->cache->nodes[number];
+	struct machine way = *machine;
+
+	way.end = MACHINE_GOES_ON;
+	way.next = address;
+	node->is_back = decode_is_loop_closed(&way, way.sample);
+	if (!node->is_back)
+		run_node(search, &way, number);
+}
+
+/*
+ * Both ways of a branch that is new, first the one with more samples. A way that hardly any can be
+ * in is left out: mostly it is the loop's end. Nodes of a branch follow each other.
+ */
+static void take_both(struct search *search, const struct machine *machine,
+		      const struct instruction *branch, struct ways_node *node)
+{
+	struct ways_cache *cache = search->cache;
+	const uint64_t ends[2] = { machine->next, branch->immediate };
+	const uint32_t n[2] = { count_head(search, machine->sample, ends[0]),
+				count_head(search, machine->sample, ends[1]) };
+	unsigned first = cache->n_nodes, more = n[1] > n[0];
+
+	if (!value_is_exact(machine->regs[DECODE_SP]))
+		return;
+	node->branch = branch->address;
+	node->sp = machine->regs[DECODE_SP].bits;
+	if (is_known(cache, node) || first + 2 > WAYS_NODES)
+		return;
+	cache->n_nodes += 2;
+	for (unsigned i = 0; i < 2; i++)
+		cache->nodes[first + i] = (struct ways_node){ .from = node->branch,
+							      .from_sp = node->sp,
+							      .is_taken = more != i };
+	take_way(search, machine, first, ends[more]);
+	if (!is_rare(n[!more], n[more]))
+		take_way(search, machine, first + 1, ends[!more]);
+}
+
+/* ---- How often they run ---- */
+
+/* The nodes from which ip is reached. */
+static uint32_t find_live(const struct ways_cache *cache)
+{
+	uint32_t live = 0, before;
+
+	do {
+		before = live;
+		for (unsigned i = 0; i < cache->n_nodes; i++) {
+			const struct ways_node *node = &cache->nodes[i];
+			bool is_live = node->is_back;
+
+			for (unsigned k = 1; k < cache->n_nodes && node->branch; k++)
+				is_live |= live >> k & 1 && cache->nodes[k].from == node->branch &&
+					   cache->nodes[k].from_sp == node->sp;
+			live |= (uint32_t)is_live << i;
+		}
+	} while (live != before);
+	return live;
+}
+
+static bool ends_at(const struct ways_node *node, const struct ways_node *from)
+{
+	return node->branch == from->from && node->sp == from->from_sp;
+}
+
+/* The nodes that run behind one until its branch comes again. */
+static uint32_t find_reach(const struct ways_cache *cache, unsigned number)
+{
+	const struct ways_node *begin = &cache->nodes[number];
+	uint32_t reach = 1u << number, before;
+
+	do {
+		before = reach;
+		for (unsigned i = 0; i < cache->n_nodes; i++) {
+			const struct ways_node *node = &cache->nodes[i];
+
+			if (!(reach >> i & 1))
+				continue;
+			reach |= node->is_back;
+			for (unsigned k = 1; k < cache->n_nodes && !ends_at(node, begin); k++)
+				if (node->branch && ends_at(node, &cache->nodes[k]))
+					reach |= 1u << k;
+		}
+	} while (reach != before);
+	return reach;
+}
+
+/* Samples for each instruction of code on `nodes` and none of `others`; < 0: there is none. */
+static double find_density(const struct ways_cache *cache, uint32_t nodes, uint32_t others)
+{
+	double n = 0, n_code = 0;
+
+	for (unsigned i = 0; i < cache->n_code; i++)
+		if (cache->code[i].nodes & nodes && !(cache->code[i].nodes & others)) {
+			n += cache->code[i].n_hits;
+			n_code++;
+		}
+	return n_code > 0 ? n / n_code : -1;
+}
+
+/* The same of code that runs each time before the branch that a node begins at. */
+static double find_density_before(const struct ways_cache *cache, unsigned number)
+{
+	uint32_t ends = 0, back = 0;
+	double n = 0, n_code = 0;
+
+	for (unsigned i = 0; i < cache->n_nodes; i++) {
+		ends |= (uint32_t)ends_at(&cache->nodes[i], &cache->nodes[number]) << i;
+		back |= (uint32_t)cache->nodes[i].is_back << i;
+	}
+	for (unsigned i = 0; i < cache->n_code; i++)
+		if ((cache->code[i].nodes & ends) == ends ||
+		    (ends == 1 && (cache->code[i].nodes & back) == back)) {
+			n += cache->code[i].n_hits;
+			n_code++;
+		}
+	return n_code > 0 ? n / n_code : 0;
+}
+
+/* How often the first of two ways is gone, by samples on them. */
+static double weigh_two(const struct ways_cache *cache, unsigned number)
+{
+	uint32_t own[2];
+	double density[2], all;
+
+	for (unsigned i = 0; i < 2; i++)
+		own[i] = 1u << (number + i) | cache->nodes[number + i].is_back;
+	for (unsigned i = 0; i < 2; i++)
+		density[i] = find_density(cache, own[i], find_reach(cache, number + !i));
+	all = density[0] + density[1];
+	if (density[0] >= 0 && density[1] >= 0)
+		return all > 0 ? density[0] / all : 0.5;
+	all = find_density_before(cache, number);
+	if (all <= 0 || all <= fmax(density[0], density[1]) || density[0] == density[1])
+		return density[0] > density[1] ? 1 : density[0] < density[1] ? 0 : 0.5;
+	return density[0] >= 0 ? density[0] / all : 1 - density[1] / all;
+}
+
+/* The same by the samples that decided the branch; < 0: these are too few. */
+static double find_decided(struct ways_cache *cache, uint32_t process, unsigned number)
+{
+	const struct ways_node *node = &cache->nodes[number];
+	const struct ways_hit *taken = find_hit(cache, node->from, WAYS_TAKEN, process);
+	const struct ways_hit *other = find_hit(cache, node->from, WAYS_NOT_TAKEN, process);
+	double n_taken = taken ? taken->n : 0, n_other = other ? other->n : 0;
+
+	if (n_taken + n_other < LEAST_DECIDED)
+		return -1;
+	return (node->is_taken ? n_taken : n_other) / (n_taken + n_other);
+}
+
+/* row[k]: what of node `from` goes on to k, on ways that come back. */
+static void find_next(const struct ways_cache *cache, const double *probability, uint32_t live,
+		      unsigned from, double row[static WAYS_NODES])
+{
+	const struct ways_node *node = &cache->nodes[from];
+	double sum = 0;
+
+	for (unsigned k = 0; k < cache->n_nodes; k++) {
+		bool is_next =
+			k > 0 && node->branch && ends_at(node, &cache->nodes[k]) && live >> k & 1;
+
+		row[k] = is_next ? fmax(probability[k], LEAST_PROBABILITY) : 0;
+		sum += row[k];
+	}
+	for (unsigned k = 0; k < cache->n_nodes && sum > 0; k++)
+		row[k] /= sum;
+}
+
+/* How often each node runs for once from ip: what goes into it. By elimination. */
+static void solve(struct ways_cache *cache, const double *probability, uint32_t live,
+		  unsigned model)
+{
+	double matrix[WAYS_NODES][WAYS_NODES + 1] = { 0 }, row[WAYS_NODES];
+	unsigned n = cache->n_nodes;
+
+	for (unsigned i = 0; i < n; i++) {
+		matrix[i][i] += 1;
+		if (!(live >> i & 1))
+			continue;
+		find_next(cache, probability, live, i, row);
+		for (unsigned k = 1; k < n; k++)
+			matrix[k][i == 0 ? n : i] += i == 0 ? row[k] : -row[k];
+	}
+	matrix[0][n] = 1;
+	for (unsigned i = 1; i < n; i++)
+		for (unsigned k = 1; k < n; k++) {
+			double by = matrix[k][i] / matrix[i][i];
+
+			for (unsigned at = i; at <= n && k != i && by != 0; at++)
+				matrix[k][at] -= by * matrix[i][at];
+		}
+	for (unsigned i = 0; i < n; i++)
+		cache->nodes[i].n[model] = live >> i & 1 ? matrix[i][n] / matrix[i][i] : 0;
+}
+
+static void find_frequencies(struct ways_cache *cache, uint32_t process, uint32_t live)
+{
+	double probability[WAYS_MODELS][WAYS_NODES] = { { 1 }, { 1 } };
+
+	for (unsigned i = 0; i < cache->n_code; i++) {
+		struct ways_code *code = &cache->code[i];
+		const struct ways_hit *hit = find_hit(cache, code->address, code->caller, process);
+
+		code->n_hits = hit ? hit->n : 0;
+	}
+	for (unsigned i = 1; i + 1 < cache->n_nodes; i += 2) {
+		double decided = find_decided(cache, process, i), weighed = weigh_two(cache, i);
+
+		probability[0][i] = decided < 0 ? weighed : decided;
+		probability[1][i] = weighed;
+		for (unsigned model = 0; model < WAYS_MODELS; model++)
+			probability[model][i + 1] = 1 - probability[model][i];
+	}
+	for (unsigned model = 0; model < WAYS_MODELS; model++)
+		solve(cache, probability[model], live, model);
+}
+
+static double find_frequency(const struct ways_cache *cache, const struct ways_code *code,
+			     unsigned model)
+{
+	double n = 0;
+
+	for (unsigned i = 0; i < cache->n_nodes; i++)
+		n += code->nodes >> i & 1 ? cache->nodes[i].n[model] : 0;
+	return n;
+}
+
+/* An access that surely ran before ip stands for the same one on the ways there. */
+static void move_to_behind(struct decode_window *window)
+{
+	for (uint32_t i = 0; i < window->n_behind; i++) {
+		struct decode_access *behind = &window->behind[i];
+
+		behind->share = 0;
+		for (uint32_t k = 0; k < window->n_likely; k++) {
+			struct decode_access *likely = &window->accesses[window->n_accesses + k];
+
+			if (likely->ip != behind->ip || likely->is_write != behind->is_write ||
+			    likely->share <= 0)
+				continue;
+			behind->share = likely->share;
+			likely->share = 0;
+			break;
+		}
+	}
+}
+
+/* What hardly ever runs is left out: it would be most of the accesses of many samples. */
+static void drop_rare(struct decode_window *window, float least)
+{
+	struct decode_access *likely = window->accesses + window->n_accesses;
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < window->n_likely; k++)
+		if (likely[k].share > least)
+			likely[n++] = likely[k];
+	window->n_likely = n;
+}
+
+static const struct ways_code *code_at(const struct ways_cache *cache,
+				       const struct decode_window *window, uint32_t i)
+{
+	return &cache->code[i < window->n_accesses ? cache->of_window[window->accesses[i].position]
+						   : cache->code_of[i]];
+}
+
+/* What one model gives and the other does not is somebody's. */
+static void add_rest(struct decode_window *window, double rest)
+{
+	unsigned at = window->n_accesses + window->n_likely;
+
+	if (rest < LEAST_REST || at == DECODE_MAX_ACCESSES)
+		return;
+	window->accesses[at] = (struct decode_access){
+		.count = 1, .state = DECODE_UNKNOWN_REGISTER, .is_read = true, .share = (float)rest
+	};
+	window->n_likely++;
+}
+
+static void weigh(struct ways_cache *cache, struct decode_window *window)
+{
+	uint32_t n = window->n_accesses + window->n_likely;
+	double sums[WAYS_MODELS] = { 0 }, sum = 0;
+	float most = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		for (unsigned model = 0; model < WAYS_MODELS; model++)
+			sums[model] += window->accesses[i].count *
+				       find_frequency(cache, code_at(cache, window, i), model);
+	if (!(sums[0] > 0 && sums[1] > 0))
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct ways_code *code = code_at(cache, window, i);
+		struct decode_access *access = &window->accesses[i];
+
+		access->share = (float)fmin(find_frequency(cache, code, 0) / sums[0],
+					    find_frequency(cache, code, 1) / sums[1]);
+		sum += access->count * (double)access->share;
+		most = access->share > most ? access->share : most;
+	}
+	move_to_behind(window);
+	drop_rare(window, most / RARE);
+	add_rest(window, 1 - sum);
+	window->is_expected = true;
+}
+
+/* Whether the turn that was found is all that runs: its branch hardly ever goes elsewhere. */
+static bool is_settled(struct search *search, const struct decode_sample *sample)
+{
+	const struct instruction *found =
+		search->code->find(search->code->user, sample, search->window->end_ip);
+	uint32_t n[2];
+
+	if (!search->window->is_turn || !found)
+		return false;
+	const struct instruction branch = *found;
+	n[0] = count_head(search, sample, branch.address + branch.bytes);
+	n[1] = count_head(search, sample, branch.immediate);
+	return is_rare(n[0], n[1]) || is_rare(n[1], n[0]);
+}
+
+void decode_ways_weigh(struct ways_cache *cache, const struct block_code *code,
+		       struct machine *machine, struct decode_window *window)
+{
+	struct search search = { .cache = cache, .code = code, .window = window };
+
+	if (is_settled(&search, machine->sample))
+		return;
+
+	cache->n_code = 0;
+	cache->n_nodes = 1;
+	cache->n_steps = 0;
+	cache->nodes[0] = (struct ways_node){ 0 };
+	memset(cache->numbers, 0, sizeof(cache->numbers));
+	memset(cache->of_window, 0xff, window->n_instructions * sizeof(cache->of_window[0]));
+	machine->vectors = NULL;
+	window->n_likely = 0;
+	run_node(&search, machine, 0);
+
+	uint32_t live = find_live(cache);
+	/* Without vector registers it may have come less far than the window. */
+	if (!(live & 1) || cache->nodes[0].is_back ||
+	    cache->of_window[window->n_instructions - 1] == NO_CODE) {
+		window->n_likely = 0;
+		return;
+	}
+	find_frequencies(cache, machine->sample->process, live);
+	weigh(cache, window);
+	if (!window->is_expected)
+		window->n_likely = 0;
+}
