@@ -462,6 +462,27 @@ static void begin(struct decoder *decoder, struct machine *machine, const struct
 		decode_past_take(start->past, machine);
 }
 
+/* The whole turn, where a branch ends the window that variables on the stack decide. */
+static void look_for_turn(struct decoder *decoder, const struct machine *machine,
+			  const struct start *start, struct decode_window *window)
+{
+	const struct decode_sample *sample = machine->sample;
+	const struct block_code code = code_of(decoder);
+	bool is_plain = decode_turn_uses_frame(sample, window->accesses, window->n_accesses) ||
+			decode_turn_uses_frame(sample, window->behind, window->n_behind);
+	struct machine again;
+
+	if (!is_plain && !decode_turn_reads_hidden(sample, window->accesses, window->n_accesses) &&
+	    !decode_turn_reads_hidden(sample, window->behind, window->n_behind))
+		return;
+	again.sample = sample;
+	if (is_plain)
+		begin(decoder, &again, start);
+	take_turn(decoder, &code, machine, window);
+	if (is_plain)
+		decode_ways_weigh(&decoder->ways, &code, &again, window);
+}
+
 static void look_behind(struct decoder *decoder, const struct machine *machine,
 			const struct start *start, struct decode_window *window)
 {
@@ -476,19 +497,8 @@ static void look_behind(struct decoder *decoder, const struct machine *machine,
 	decode_stall_find(&code, sample, window);
 	if (is_loop)
 		take_turn_before(window);
-	else if (window->end == DECODE_END_UNKNOWN_BRANCH &&
-		 window->estimators & DECODE_BY_WINDOW &&
-		 (decode_turn_reads_hidden(sample, window->accesses, window->n_accesses) ||
-		  decode_turn_reads_hidden(sample, window->behind, window->n_behind) ||
-		  decode_turn_uses_frame(sample, window->accesses, window->n_accesses) ||
-		  decode_turn_uses_frame(sample, window->behind, window->n_behind))) {
-		struct machine again;
-
-		again.sample = sample;
-		begin(decoder, &again, start);
-		take_turn(decoder, &code, machine, window);
-		decode_ways_weigh(&decoder->ways, &code, &again, window);
-	}
+	else if (window->end == DECODE_END_UNKNOWN_BRANCH && window->estimators & DECODE_BY_WINDOW)
+		look_for_turn(decoder, machine, start, window);
 }
 
 /* From the sample on; constants of vector registers are taken as far as they are told. */
