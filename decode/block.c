@@ -508,3 +508,96 @@ void decode_block_behind(const struct block_code *code, const struct decode_samp
 		note(&machine, &instruction, i + 1, window);
 	}
 }
+
+/* ---- Of the window and of ways ---- */
+
+/* The range of a repeated string instruction: from rcx and the direction flag. */
+static void apply_repeat(const struct machine *machine, const struct instruction *instruction,
+			 struct decode_access *access)
+{
+	struct value n = machine_get_reg(machine, DECODE_CX, instruction->address_width);
+	struct value flags = machine->regs[DECODE_FLAGS];
+
+	if (!value_is_exact(n) || !(flags.known & FLAG_DIRECTION) ||
+	    instruction->repeat == REPEAT_UNTIL) {
+		/* Without a bit that is set in the count there may be no repetition. */
+		if (access->state == DECODE_RESOLVED)
+			access->state = n.bits ? DECODE_FIRST_ONLY : DECODE_BASE_ONLY;
+		return;
+	}
+	access->count = n.bits > UINT32_MAX ? UINT32_MAX : (uint32_t)n.bits;
+	if (access->state == DECODE_RESOLVED && flags.bits & FLAG_DIRECTION)
+		access->address -= (uint64_t)(access->count - 1) * access->size;
+}
+
+static uint8_t find_state(const struct machine *machine, const struct memory_operand *operand,
+			  struct value address)
+{
+	if (!value_is_exact(address))
+		return operand->flags & MEMORY_GS ||
+				       (operand->flags & MEMORY_FS && !machine->fs_base)
+			       ? DECODE_UNKNOWN_SEGMENT
+			       : DECODE_UNKNOWN_REGISTER;
+	return decode_memory_state(operand);
+}
+
+bool decode_is_repeated_never(const struct machine *machine, const struct instruction *instruction)
+{
+	struct value n = machine_get_reg(machine, DECODE_CX, instruction->address_width);
+
+	return instruction->repeat != REPEAT_NONE && value_is_exact(n) && n.bits == 0;
+}
+
+void decode_fill_access(const struct machine *machine, const struct instruction *instruction,
+			unsigned i, struct decode_access *ret_access)
+{
+	const struct memory_operand *operand = &instruction->memory[i];
+
+	*ret_access = (struct decode_access){
+		.ip = instruction->address,
+		.address = machine->addresses[i].bits,
+		.size = operand->size,
+		.count = operand->count,
+		.state = find_state(machine, operand, machine->addresses[i]),
+		.is_read = operand->flags & MEMORY_READ,
+		.is_write = operand->flags & MEMORY_WRITE,
+	};
+	if (instruction->repeat != REPEAT_NONE)
+		apply_repeat(machine, instruction, ret_access);
+}
+
+/* Whether the stack pointer is as it was sampled. */
+static bool is_level(const struct machine *machine)
+{
+	struct value stack_pointer = machine->regs[DECODE_SP];
+
+	return value_is_exact(stack_pointer) &&
+	       stack_pointer.bits == machine->sample->regs[DECODE_SP];
+}
+
+/*
+ * Whether the functions that were called and go on were called from where the sample's were: one
+ * that is called twice in a turn is there twice.
+ */
+static bool has_callers(struct machine *machine)
+{
+	const struct decode_sample *sample = machine->sample;
+
+	for (unsigned i = 0; i < machine->n_calls && i < MACHINE_CALLS; i++) {
+		uint64_t then, offset = machine->calls[i] - sample->regs[DECODE_SP];
+
+		if (offset + sizeof(then) > sample->stack_bytes || offset >= DECODE_STACK_BYTES)
+			continue;
+		memcpy(&then, (const uint8_t *)sample->stack + offset, sizeof(then));
+		struct value now = decode_machine_load(machine, machine->calls[i], sizeof(then),
+						       MACHINE_READER_STACK);
+		if ((now.bits ^ then) & now.known)
+			return false;
+	}
+	return true;
+}
+
+bool decode_is_loop_closed(struct machine *machine, const struct decode_sample *sample)
+{
+	return machine->next == sample->ip && is_level(machine) && has_callers(machine);
+}
