@@ -31,13 +31,26 @@ struct chunk_plan {
 	uint8_t other; /* RELATIVE: the column, lower than the own one and not RELATIVE itself */
 };
 
+/* What there is among values that are not NULL; without any min > max. */
+struct chunk_survey {
+	int64_t min;
+	int64_t max;
+	uint64_t differing; /* bits that are not alike in all of them */
+	uint32_t n_null;
+	bool is_ascending; /* no NULL, and no value less than the one before it */
+};
+
 /* Values to be written. */
 struct chunk_values {
 	const int64_t *values;
 	const int64_t *others; /* RELATIVE: those of the other column; else not looked at */
 	uint32_t n;
 	bool may_be_null; /* CHUNK_NULL is NULL; otherwise it is a value as all others */
+	const struct chunk_survey *survey; /* of them; NULL: it was not made yet */
 };
+
+/* Look through values once: who writes the column may need the answer, too. */
+struct chunk_survey chunk_survey(const struct chunk_values *values);
 
 /* Memory of a writer; one thread. */
 struct chunk_encoder;

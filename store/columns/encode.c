@@ -68,6 +68,36 @@ static bool is_null(const struct chunk_values *values, uint32_t i)
 	return values->may_be_null && values->values[i] == CHUNK_NULL;
 }
 
+/* Of numbers of which those are left out whose value is NULL. */
+static struct chunk_survey survey_of(const int64_t *numbers, const struct chunk_values *values)
+{
+	struct chunk_survey survey = { INT64_MAX, INT64_MIN, 0, 0, true };
+	int64_t before = INT64_MIN, first = 0;
+	bool is_first = true, falls = false;
+
+	for (uint32_t i = 0; i < values->n; i++) {
+		int64_t number = numbers[i];
+		if (is_null(values, i)) {
+			survey.n_null++;
+			continue;
+		}
+		first = is_first ? number : first;
+		is_first = false;
+		survey.min = number < survey.min ? number : survey.min;
+		survey.max = number > survey.max ? number : survey.max;
+		survey.differing |= (uint64_t)(number ^ first);
+		falls |= number < before;
+		before = number;
+	}
+	survey.is_ascending = !falls && survey.n_null == 0;
+	return survey;
+}
+
+struct chunk_survey chunk_survey(const struct chunk_values *values)
+{
+	return survey_of(values->values, values);
+}
+
 /* What is left of each value; a NULL leaves what stands there, and is left out afterwards. */
 static void subtract(struct chunk_encoder *encoder, const struct chunk_values *values,
 		     enum chunk_coding coding)
@@ -76,8 +106,6 @@ static void subtract(struct chunk_encoder *encoder, const struct chunk_values *v
 	uint64_t *codes = encoder->codes;
 	uint64_t before = 0;
 
-	for (uint32_t i = 0; i < values->n && coding == CHUNK_PLAIN; i++)
-		codes[i] = (uint64_t)from[i];
 	for (uint32_t i = 0; i < values->n && coding == CHUNK_RELATIVE; i++)
 		codes[i] = (uint64_t)from[i] - (uint64_t)values->others[i];
 	for (uint32_t i = 0; i < values->n && coding == CHUNK_DELTA; i++) {
@@ -87,75 +115,48 @@ static void subtract(struct chunk_encoder *encoder, const struct chunk_values *v
 	}
 }
 
-struct range {
-	int64_t min;
-	int64_t max;
-	uint32_t n_null;
-};
-
-static struct range range_of(const struct chunk_encoder *encoder, const struct chunk_values *values)
-{
-	struct range range = { INT64_MAX, INT64_MIN, 0 };
-
-	for (uint32_t i = 0; i < values->n; i++) {
-		int64_t code = (int64_t)encoder->codes[i];
-		if (is_null(values, i)) {
-			range.n_null++;
-			continue;
-		}
-		range.min = code < range.min ? code : range.min;
-		range.max = code > range.max ? code : range.max;
-	}
-	if (range.n_null == values->n)
-		range.min = range.max = 0;
-	return range;
-}
-
-/* How many low bits are 0 in all codes since base; of what is not NULL. */
-static uint8_t shift_of(const struct chunk_encoder *encoder, const struct chunk_values *values,
-			uint64_t base)
-{
-	uint64_t all = 0;
-
-	for (uint32_t i = 0; i < values->n; i++)
-		all |= is_null(values, i) ? 0 : encoder->codes[i] - base;
-	return all ? (uint8_t)__builtin_ctzll(all) : 0;
-}
-
 static uint8_t planes_of(uint64_t max)
 {
 	return max ? (uint8_t)((64 - __builtin_clzll(max) + 7) / 8) : 0;
 }
 
-static bool is_ascending(const struct chunk_values *values)
+static uint8_t flags_of(const struct chunk_survey *survey)
 {
-	for (uint32_t i = 1; i < values->n; i++) {
-		if (values->values[i] < values->values[i - 1])
-			return false;
-	}
-	return true;
+	return survey->n_null > 0	? CHUNK_HAS_NULL
+	       : survey->is_ascending ? CHUNK_IS_ASCENDING
+				      : 0;
 }
 
 /* Codes since the least one, with NULL as 0 where there is one. */
 static int narrow(struct chunk_encoder *encoder, const struct chunk_values *values,
-		  struct narrowed *narrowed)
+		  const struct chunk_survey *survey, struct narrowed *narrowed)
 {
 	struct chunk_column_head *head = &narrowed->head;
+	const int64_t *numbers = values->values;
+	struct chunk_survey left = *survey;
 
-	subtract(encoder, values, head->coding);
-	struct range range = range_of(encoder, values);
-	uint64_t distance = (uint64_t)range.max - (uint64_t)range.min;
-	bool has_null = range.n_null > 0;
+	if (head->coding != CHUNK_PLAIN) {
+		subtract(encoder, values, head->coding);
+		numbers = (const int64_t *)encoder->codes;
+		left = survey_of(numbers, values);
+	}
+	if (left.n_null == values->n)
+		left.min = left.max = 0;
+	uint64_t distance = (uint64_t)left.max - (uint64_t)left.min;
+	bool has_null = left.n_null > 0;
 	if (has_null && distance == UINT64_MAX)
 		return -ERANGE;
 
-	head->base = (uint64_t)range.min;
-	head->shift = shift_of(encoder, values, head->base);
-	head->flags = has_null ? CHUNK_HAS_NULL : is_ascending(values) ? CHUNK_IS_ASCENDING : 0;
+	head->base = (uint64_t)left.min;
+	/* Low bits that are alike in all are 0 in what is left of each. */
+	head->shift = left.differing ? (uint8_t)__builtin_ctzll(left.differing) : 0;
+	head->flags = flags_of(survey);
 	head->n_planes = planes_of((distance >> head->shift) + has_null);
-	for (uint32_t i = 0; i < values->n; i++) {
-		uint64_t code = (encoder->codes[i] - head->base) >> head->shift;
-		encoder->codes[i] = is_null(values, i) ? 0 : code + has_null;
+	uint64_t base = head->base;
+	unsigned shift = head->shift;
+	for (uint32_t i = 0; i < values->n && head->n_planes > 0; i++) {
+		uint64_t code = ((uint64_t)numbers[i] - base) >> shift;
+		encoder->codes[i] = has_null && is_null(values, i) ? 0 : code + has_null;
 	}
 	return 0;
 }
@@ -180,13 +181,11 @@ _Static_assert(HASH_SLOTS >= 2 * CHUNK_ROWS, "there are always free ones");
 
 /* Codes are places in a list of the values, in the order in which they come first. */
 static int number(struct chunk_encoder *encoder, const struct chunk_values *values,
-		  struct narrowed *narrowed)
+		  const struct chunk_survey *survey, struct narrowed *narrowed)
 {
 	struct chunk_column_head *head = &narrowed->head;
-	uint64_t has_null = 0;
+	uint64_t has_null = survey->n_null > 0;
 
-	for (uint32_t i = 0; i < values->n && !has_null; i++)
-		has_null = is_null(values, i);
 	clear_slots(encoder, values->n);
 	for (uint32_t i = 0; i < values->n; i++) {
 		if (is_null(values, i)) {
@@ -203,7 +202,7 @@ static int number(struct chunk_encoder *encoder, const struct chunk_values *valu
 	if (narrowed->n_list == 0)
 		return -ERANGE;
 	head->n_dictionary = (uint16_t)narrowed->n_list;
-	head->flags = has_null ? CHUNK_HAS_NULL : is_ascending(values) ? CHUNK_IS_ASCENDING : 0;
+	head->flags = flags_of(survey);
 	head->n_planes = planes_of(narrowed->n_list - 1 + has_null);
 	return 0;
 }
@@ -248,8 +247,9 @@ int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values
 		.head = { .coding = (uint8_t)plan.coding, .n_rows = values->n },
 	};
 	size_t n_out = sizeof(narrowed.head);
-	int r = plan.coding == CHUNK_DICTIONARY ? number(encoder, values, &narrowed)
-						: narrow(encoder, values, &narrowed);
+	struct chunk_survey survey = values->survey ? *values->survey : chunk_survey(values);
+	int r = plan.coding == CHUNK_DICTIONARY ? number(encoder, values, &survey, &narrowed)
+						: narrow(encoder, values, &survey, &narrowed);
 
 	if (r == 0)
 		r = write_planes(encoder, &narrowed, &n_out);

@@ -17,6 +17,7 @@
 struct column {
 	int64_t *values; /* CHUNK_ROWS */
 	struct chunk_plan plan;
+	struct chunk_survey survey; /* of the chunk that is stored */
 	bool may_be_null;
 	bool is_real;
 };
@@ -181,26 +182,6 @@ static struct chunk_values values_of(const struct chunk_writer *writer, unsigned
 	};
 }
 
-static struct chunk_range range_of(const struct column *column, uint32_t n)
-{
-	struct chunk_range range = { INT64_MAX, INT64_MIN, 0, 1 };
-	int64_t before = INT64_MIN;
-
-	for (uint32_t i = 0; i < n; i++) {
-		int64_t value = column->values[i];
-		if (column->may_be_null && value == CHUNK_NULL) {
-			range.n_null++;
-			continue;
-		}
-		range.min = value < range.min ? value : range.min;
-		range.max = value > range.max ? value : range.max;
-		range.is_ascending = range.is_ascending && value >= before;
-		before = value;
-	}
-	range.is_ascending = range.is_ascending && range.n_null == 0;
-	return range;
-}
-
 /* Find how each column is narrowed best, by some rows of this chunk. */
 static int try_plans(struct chunk_writer *writer)
 {
@@ -224,8 +205,11 @@ static int store_column(struct chunk_writer *writer, unsigned i)
 	struct chunk_values values = values_of(writer, i, plan);
 	const void *bytes;
 	size_t n_bytes;
-	int r = chunk_column_encode(writer->encoder, &values, plan, &bytes, &n_bytes);
+	struct chunk_survey *survey = &writer->columns[i].survey;
 
+	*survey = chunk_survey(&values);
+	values.survey = survey;
+	int r = chunk_column_encode(writer->encoder, &values, plan, &bytes, &n_bytes);
 	if (r == -ERANGE)
 		r = chunk_column_encode(writer->encoder, &values,
 					(struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes, &n_bytes);
@@ -244,8 +228,12 @@ static int store_head(struct chunk_writer *writer, int64_t first, int64_t last)
 	char head[sizeof(uint32_t) + sizeof(ranges)];
 
 	memset(ranges, 0, sizeof(ranges));
-	for (unsigned i = 0; i < writer->n_columns; i++)
-		ranges[i] = range_of(&writer->columns[i], writer->n);
+	for (unsigned i = 0; i < writer->n_columns; i++) {
+		const struct chunk_survey *survey = &writer->columns[i].survey;
+
+		ranges[i] = (struct chunk_range){ survey->min, survey->max, survey->n_null,
+						  survey->is_ascending };
+	}
 	uint32_t checksum = trace_checksum(ranges, n_bytes);
 	memcpy(head, &checksum, sizeof(checksum));
 	memcpy(head + sizeof(checksum), ranges, n_bytes);
