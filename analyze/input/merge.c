@@ -213,23 +213,38 @@ static int make_room(struct stream *stream)
 			  sizeof(*stream->events));
 }
 
+/* The place of an event behind the last one; NULL without memory. */
+static struct merge_event *take_place(struct stream *stream)
+{
+	return make_room(stream) < 0 ? NULL : &stream->events[stream->n++];
+}
+
 /*
  * An event goes to the end of its thread's queue, but before allocations that it came before: a
  * signal handler's events between the two halves of a realloc were reserved behind it.
  */
+static void order_last(struct stream *stream)
+{
+	struct merge_event *events = stream->events;
+
+	for (size_t at = stream->n - 1;
+	     at > stream->first && events[at - 1].flags & MERGE_IS_ALLOCATION &&
+	     events[at - 1].time > events[at].time;
+	     at--) {
+		struct merge_event before = events[at - 1];
+		events[at - 1] = events[at];
+		events[at] = before;
+	}
+}
+
 static int append(struct stream *stream, const struct merge_event *event)
 {
-	int r = make_room(stream);
-	if (r < 0)
-		return r;
+	struct merge_event *place = take_place(stream);
 
-	size_t at = stream->n++;
-	while (at > stream->first && stream->events[at - 1].flags & MERGE_IS_ALLOCATION &&
-	       stream->events[at - 1].time > event->time) {
-		stream->events[at] = stream->events[at - 1];
-		at--;
-	}
-	stream->events[at] = *event;
+	if (!place)
+		return -ENOMEM;
+	*place = *event;
+	order_last(stream);
 	return 0;
 }
 
@@ -255,10 +270,9 @@ static int append_move(struct merge *merge, struct stream *stream, const struct 
 	return append(stream, allocation);
 }
 
-static int enqueue(struct merge *merge, struct stream *stream, const struct trace_event *event,
-		   uint64_t start_ticks)
+static struct merge_event event_of(const struct trace_event *event, uint64_t start_ticks)
 {
-	struct merge_event out = {
+	return (struct merge_event){
 		.op = event->op,
 		.call = event->call,
 		.flags = event->flags & TRACE_EVENT_NESTED,
@@ -268,7 +282,15 @@ static int enqueue(struct merge *merge, struct stream *stream, const struct trac
 		.size = event->size,
 		.detail = event->detail,
 	};
+}
 
+static int enqueue_rare(struct merge *merge, struct stream *stream, const struct trace_event *event,
+			uint64_t start_ticks)
+{
+	struct merge_event out = event_of(event, start_ticks);
+
+	if (event->op == TRACE_OP_REALLOC || event->op == TRACE_OP_MREMAP)
+		return append_move(merge, stream, event, start_ticks, &out);
 	if (event->op == TRACE_OP_BREAK) {
 		bool has_grown = event->address > event->old_address;
 
@@ -276,9 +298,20 @@ static int enqueue(struct merge *merge, struct stream *stream, const struct trac
 		out.size = (has_grown ? event->address : event->old_address) - out.address;
 		out.detail = event->address;
 	}
-	if (event->op == TRACE_OP_REALLOC || event->op == TRACE_OP_MREMAP)
-		return append_move(merge, stream, event, start_ticks, &out);
 	return append(stream, &out);
+}
+
+static int enqueue(struct merge *merge, struct stream *stream, const struct trace_event *event,
+		   uint64_t start_ticks)
+{
+	if (event->op != TRACE_OP_ALLOC && event->op != TRACE_OP_FREE)
+		return enqueue_rare(merge, stream, event, start_ticks);
+	struct merge_event *place = take_place(stream);
+	if (!place)
+		return -ENOMEM;
+	*place = event_of(event, start_ticks);
+	order_last(stream);
+	return 0;
 }
 
 /*
