@@ -92,6 +92,7 @@ struct import {
 	struct losses losses;
 	struct resident_look look; /* of which parts have been read */
 	struct touch_look touches; /* likewise */
+	struct key_map last_peaks; /* by process: ticks of its last look for a peak */
 	struct import_run run;
 	struct import_moment *moments; /* sorted from first_moment on, up to a commit */
 	size_t first_moment;
@@ -107,6 +108,12 @@ struct import {
 
 /* A time of the trace in ns since the run's start; remembers the latest. */
 int64_t import_time(struct import *import, uint64_t ticks);
+
+/*
+ * Find the last look for a peak of each process, beforehand: only that one is divided by call
+ * sites. A file that cannot be read has none. Returns 0 or -ENOMEM.
+ */
+int import_find_peaks(struct import *import);
 
 /* The same stamp in ticks since the run's start: for order, see merge.h. */
 int64_t import_order(const struct import *import, uint64_t ticks);

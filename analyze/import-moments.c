@@ -20,6 +20,38 @@ int64_t import_order(const struct import *import, uint64_t ticks)
 	return (int64_t)(ticks - import->clock.start_ticks);
 }
 
+static int note_peak(struct import *import, const struct trace_pages *pages)
+{
+	uint64_t last = key_map_get(&import->last_peaks, pages->process_id, 0);
+
+	if (pages->reason != TRACE_PAGES_PEAK || !pages->is_last || pages->ticks <= last)
+		return 0;
+	return key_map_put(&import->last_peaks, pages->process_id, 0, pages->ticks);
+}
+
+int import_find_peaks(struct import *import)
+{
+	static const enum trace_frame_type types[] = { TRACE_FRAME_RECORDS };
+	struct trace_reader *reader = NULL;
+	struct trace_item item;
+	int r = 0;
+
+	if (trace_reader_open(import->path, &reader) < 0)
+		return 0;
+	trace_reader_only(reader, types, 1);
+	while (r == 0 && trace_reader_next(reader, &item) > 0) {
+		const struct trace_record *record = NULL;
+
+		while (r == 0 && item.type == TRACE_FRAME_RECORDS &&
+		       (record = trace_record_next(&item, record))) {
+			if (record->type == TRACE_RECORD_PAGES)
+				r = note_peak(import, (const struct trace_pages *)record);
+		}
+	}
+	trace_reader_close(reader);
+	return r;
+}
+
 int import_add_moment(struct import *import, const struct import_moment *moment)
 {
 	if (grow_array(&import->moments, import->n_moments, &import->n_moments_allocated,

@@ -358,6 +358,9 @@ static int on_pages(struct import *import, const struct trace_record *record)
 	if (!moment.look)
 		return -ENOMEM;
 	*moment.look = import->look;
+	moment.look->is_passed =
+		pages->reason == TRACE_PAGES_PEAK &&
+		pages->ticks < key_map_get(&import->last_peaks, pages->process_id, 0);
 	import->look = (struct resident_look){ 0 };
 	return import_add_moment(import, &moment);
 }

@@ -493,6 +493,7 @@ static void finish(struct import *import)
 	resident_look_finish(&import->look);
 	touches_look_finish(&import->touches);
 	free(import->moments);
+	key_map_finish(&import->last_peaks);
 	merge_close(import->merge);
 	samples_destroy(import->samples);
 	owners_destroy(import->owners);
@@ -657,7 +658,9 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 		*ret_result = (struct import_result){ .run_id = import.run_id, .is_skipped = true };
 		return 0;
 	}
-	r = feed_ahead(&import.feed);
+	r = import_find_peaks(&import);
+	if (r == 0)
+		r = feed_ahead(&import.feed);
 	if (r == 0)
 		r = open_parts(&import);
 	if (r == 0 && import.feed.skew_ns)

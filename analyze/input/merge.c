@@ -270,25 +270,26 @@ static int append_move(struct merge *merge, struct stream *stream, const struct 
 	return append(stream, allocation);
 }
 
-static struct merge_event event_of(const struct trace_event *event, uint64_t start_ticks)
+/* Field by field: a copy of what was just written in parts waits for the parts. */
+static void fill(struct merge_event *out, const struct trace_event *event, uint64_t start_ticks)
 {
-	return (struct merge_event){
-		.op = event->op,
-		.call = event->call,
-		.flags = event->flags & TRACE_EVENT_NESTED,
-		.stack_id = event->stack_id,
-		.time = (int64_t)(event->ticks - start_ticks),
-		.address = event->address,
-		.size = event->size,
-		.detail = event->detail,
-	};
+	out->op = event->op;
+	out->call = event->call;
+	out->flags = event->flags & TRACE_EVENT_NESTED;
+	out->stack_id = event->stack_id;
+	out->time = (int64_t)(event->ticks - start_ticks);
+	out->address = event->address;
+	out->size = event->size;
+	out->detail = event->detail;
+	out->link = 0;
 }
 
 static int enqueue_rare(struct merge *merge, struct stream *stream, const struct trace_event *event,
 			uint64_t start_ticks)
 {
-	struct merge_event out = event_of(event, start_ticks);
+	struct merge_event out;
 
+	fill(&out, event, start_ticks);
 	if (event->op == TRACE_OP_REALLOC || event->op == TRACE_OP_MREMAP)
 		return append_move(merge, stream, event, start_ticks, &out);
 	if (event->op == TRACE_OP_BREAK) {
@@ -309,7 +310,7 @@ static int enqueue(struct merge *merge, struct stream *stream, const struct trac
 	struct merge_event *place = take_place(stream);
 	if (!place)
 		return -ENOMEM;
-	*place = event_of(event, start_ticks);
+	fill(place, event, start_ticks);
 	order_last(stream);
 	return 0;
 }

@@ -82,6 +82,14 @@ static bool is_taken(const struct block_page *page, unsigned from, unsigned to)
 	return taken != 0;
 }
 
+/* How many bytes of a block lie in its first page. */
+static unsigned first_bytes(uint64_t address, uint64_t size)
+{
+	uint64_t room = BLOCK_PAGE_BYTES - (address & (BLOCK_PAGE_BYTES - 1));
+
+	return (unsigned)(size < room ? size : room);
+}
+
 /* Turn round the bits of a range whose bits are all alike. */
 static void turn(struct block_page *page, unsigned from, unsigned to)
 {
@@ -376,10 +384,14 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 	if ((is_met(page, tree) || is_met(next, tree)) &&
 	    heap_overlap(tree, block->address, block->size, &other))
 		return -EEXIST;
+	unsigned n_bytes = first_bytes(block->address, block->size);
 	put_block(page, span.from, block);
 	turn(page, span.from, span.to);
-	if (next)
+	page->bytes = (uint16_t)(page->bytes + n_bytes);
+	if (next) {
 		turn(next, 0, span.n_next);
+		next->bytes = (uint16_t)(next->bytes + block->size - n_bytes);
+	}
 	pages->n_blocks++;
 	return 0;
 }
@@ -394,9 +406,15 @@ bool block_pages_remove(struct block_pages *pages, uint64_t address, struct heap
 
 	*ret_block = take_block(page, grain);
 	struct span span = span_of(address, ret_block->size);
+	unsigned n_bytes = first_bytes(address, ret_block->size);
 	turn(page, span.from, span.to);
-	if (span.n_next)
-		turn(page_at(pages, span.number + 1), 0, span.n_next);
+	page->bytes = (uint16_t)(page->bytes - n_bytes);
+	if (span.n_next) {
+		struct block_page *next = page_at(pages, span.number + 1);
+
+		turn(next, 0, span.n_next);
+		next->bytes = (uint16_t)(next->bytes - (ret_block->size - n_bytes));
+	}
 	pages->n_blocks--;
 	return true;
 }
@@ -595,6 +613,16 @@ int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t 
 		cursor->word = cursor->rank = 0;
 	}
 	return r < 0 ? r : 0;
+}
+
+const struct block_page *block_pages_next(struct block_page_cursor *cursor, uint64_t until)
+{
+	while (cursor->at < cursor->n && cursor->pages[cursor->at]->bytes == 0)
+		cursor->at++;
+	if (cursor->at == cursor->n ||
+	    cursor->pages[cursor->at]->number << BLOCK_PAGE_LOG2 >= until)
+		return NULL;
+	return cursor->pages[cursor->at++];
 }
 
 void block_pages_finish(struct block_pages *pages)

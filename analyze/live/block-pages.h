@@ -21,7 +21,7 @@
 #define BLOCK_GRAIN_LOG2  4
 #define BLOCK_PAGE_GRAINS (1u << (BLOCK_PAGE_LOG2 - BLOCK_GRAIN_LOG2))
 #define BLOCK_PAGE_WORDS  (BLOCK_PAGE_GRAINS / 64)
-#define BLOCK_PAGE_FEW	  36
+#define BLOCK_PAGE_FEW	  32
 
 /* What is kept of a block beside its place; no bit fields: it is written at once. */
 struct block_record {
@@ -42,6 +42,7 @@ struct block_page {
 	struct block_record *records; /* behind them the list, if it has more than a few numbers */
 	uint16_t n;
 	uint16_t n_room;
+	uint16_t bytes; /* of blocks in the page, also of one that starts in the page before */
 	uint8_t before[BLOCK_PAGE_WORDS]; /* how many start in the words before */
 	bool meets_tree; /* a block of the tree may lie here */
 	uint8_t few[BLOCK_PAGE_FEW];
@@ -99,6 +100,9 @@ int block_pages_begin(const struct block_pages *pages, struct block_page_cursor 
  */
 int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
 		     heap_visit visit, void *context);
+
+/* The next page below an address that has bytes of blocks; NULL: it is not. For a new cursor. */
+const struct block_page *block_pages_next(struct block_page_cursor *cursor, uint64_t until);
 
 void block_pages_end(struct block_page_cursor *cursor);
 

@@ -149,3 +149,43 @@ int live_blocks_walk(const struct live_blocks *live, uint64_t above_id, heap_vis
 	block_pages_end(&walk.cursor);
 	return r;
 }
+
+struct page_walk {
+	struct block_page_cursor cursor;
+	live_page_visit page;
+	heap_visit large;
+	void *context;
+};
+
+static int visit_pages(struct page_walk *walk, uint64_t until)
+{
+	const struct block_page *page;
+	int r = 0;
+
+	while (r >= 0 && (page = block_pages_next(&walk->cursor, until)))
+		r = walk->page(walk->context, page->number, page->bytes);
+	return r;
+}
+
+static int visit_behind_pages(void *context, const struct heap_block *block)
+{
+	struct page_walk *walk = context;
+	int r = visit_pages(walk, block->address + 1);
+
+	return r < 0 ? r : walk->large(walk->context, block);
+}
+
+int live_blocks_walk_pages(const struct live_blocks *live, live_page_visit page, heap_visit large,
+			   void *context)
+{
+	struct page_walk walk = { .page = page, .large = large, .context = context };
+	int r = block_pages_begin(&live->pages, &walk.cursor);
+
+	if (r < 0)
+		return r;
+	r = heap_walk(&live->tree, 0, visit_behind_pages, &walk);
+	if (r >= 0)
+		r = visit_pages(&walk, UINT64_MAX);
+	block_pages_end(&walk.cursor);
+	return r;
+}

@@ -36,3 +36,11 @@ bool live_blocks_overlap(const struct live_blocks *live, uint64_t address, uint6
 			 struct heap_block *ret_block);
 int live_blocks_walk(const struct live_blocks *live, uint64_t above_id, heap_visit visit,
 		     void *context);
+
+/*
+ * As live_blocks_walk(), but of small blocks visit only the bytes in each page of BLOCK_PAGE_BYTES
+ * that has any, before the first larger block that starts behind the page's begin.
+ */
+typedef int (*live_page_visit)(void *context, uint64_t number, unsigned n_bytes);
+int live_blocks_walk_pages(const struct live_blocks *live, live_page_visit page, heap_visit large,
+			   void *context);

@@ -75,6 +75,7 @@ struct snapshot {
 	uint64_t heap_pages;
 	uint64_t half_empty;
 	uint64_t nearly_empty;
+	bool is_sum; /* its parts are not divided by call sites */
 	struct part *parts;
 	size_t n_parts;
 	size_t n_allocated;
@@ -295,7 +296,8 @@ static struct snapshot *take_peak(struct residents *residents, uint32_t process)
 int residents_end(struct residents *residents, uint32_t process)
 {
 	struct snapshot *peak = take_peak(residents, process);
-	int r = peak ? write_snapshot(residents, peak, true) : 0;
+	/* One that was passed is left if what passed it was damaged. */
+	int r = peak ? write_snapshot(residents, peak, !peak->is_sum) : 0;
 
 	free_snapshot(peak);
 	return r;
@@ -344,6 +346,8 @@ static ssize_t part_of_site(struct sweep *sweep, uint32_t site)
 	const struct tally *tally = sweep->memory->tally;
 	struct part part = { .kind = PART_HEAP };
 
+	if (sweep->snapshot->is_sum)
+		site = 0; /* which is nobody's */
 	if (site >= sweep->n_sites)
 		return -EBADMSG;
 	if (sweep->part_of_site[site])
@@ -742,6 +746,16 @@ static int visit_block(void *context, const struct heap_block *block)
 	return r < 0 ? r : add_slice(sweep, (size_t)part, end - last * bytes);
 }
 
+/* The small blocks in a page. */
+static int visit_page(void *context, uint64_t number, unsigned n_bytes)
+{
+	struct sweep *sweep = context;
+	ssize_t part = part_of_site(sweep, 0);
+	int r = part < 0 ? (int)part : open_page(sweep, number);
+
+	return r < 0 ? r : add_slice(sweep, (size_t)part, n_bytes);
+}
+
 /* ---- All of it ---- */
 
 static void finish_sweep(struct sweep *sweep)
@@ -762,7 +776,10 @@ static int sweep_all(struct sweep *sweep, char *maps)
 	if (!sweep->part_of_site)
 		return -ENOMEM;
 	if (r == 0)
-		r = live_blocks_walk(&sweep->image->blocks, 0, visit_block, sweep);
+		r = sweep->snapshot->is_sum
+			    ? live_blocks_walk_pages(&sweep->image->blocks, visit_page, visit_block,
+						     sweep)
+			    : live_blocks_walk(&sweep->image->blocks, 0, visit_block, sweep);
 	if (r < 0)
 		return r;
 	close_page(sweep);
@@ -800,6 +817,7 @@ int memory_look(struct memory *memory, uint32_t process, struct resident_look *l
 		.time_ns = time_ns,
 		.end_ns = end_ns,
 		.head = look->head,
+		.is_sum = look->is_passed && page_bytes == BLOCK_PAGE_BYTES,
 	};
 	r = is_good ? sweep_all(&sweep, look->maps) : -EBADMSG;
 	finish_sweep(&sweep);

@@ -20,6 +20,7 @@ struct resident_look {
 	size_t n_run_bytes;
 	char *maps; /* of all parts, and a NUL */
 	size_t n_map_bytes;
+	bool is_passed; /* by a later look for a peak: its sums are all that is kept */
 };
 
 /* Add a part. Returns 1 when it was the last, 0, -EBADMSG when it is of another one, or -ENOMEM. */

@@ -277,6 +277,36 @@ START_TEST(of_looks_for_peaks_the_last_one_keeps_its_parts)
 }
 END_TEST
 
+/* A look that was passed counts pages as wholes: with small blocks over their borders, too. */
+START_TEST(sums_of_a_look_that_was_passed_are_those_of_one_that_was_not)
+{
+	struct maker maker;
+	struct db *db = NULL;
+	uint8_t bytes[256];
+	size_t n_bytes = encode(pages, sizeof(pages) / sizeof(pages[0]), bytes);
+
+	begin(&maker);
+	allocate(&maker, 1, HEAP + PAGE + 16, 64);
+	allocate(&maker, 2, HEAP + 4 * PAGE + 512, 30);
+	allocate(&maker, 1, HEAP + 5 * PAGE - 32, 100);
+	allocate(&maker, 1, HEAP + 9 * PAGE - 16, 16);
+	for (uint64_t i = 1; i <= 3; i++)
+		look(&maker, 1000 * i, TRACE_PAGES_PEAK, bytes, n_bytes, maps);
+	import_looks(&maker, &db);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM page_snapshot"), 3);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT sum(has_parts) FROM page_snapshot"),
+			 1);
+	ck_assert_int_eq(check_integer(db_handle(db),
+				       "SELECT count(*) FROM (SELECT DISTINCT resident,"
+				       " heap_pages, half_empty, nearly_empty FROM page_snapshot)"),
+			 1);
+	check_no_row(db_handle(db), "SELECT * FROM page_snapshot WHERE heap_pages < 5 OR"
+				    " half_empty < 2 OR nearly_empty < 1");
+	db_close(db);
+	maker_finish(&maker);
+}
+END_TEST
+
 START_TEST(damaged_runs_and_maps_are_no_reason_to_fail)
 {
 	static const char *const texts[] = { "", "nothing\n", "5-3 rw-p 0 0:0 0\n",
@@ -319,6 +349,7 @@ int main(void)
 	tcase_add_test(tests, pages_without_blocks_are_the_mappings_they_lie_in);
 	tcase_add_test(tests, the_parts_of_a_look_add_up_to_what_is_resident);
 	tcase_add_test(tests, of_looks_for_peaks_the_last_one_keeps_its_parts);
+	tcase_add_test(tests, sums_of_a_look_that_was_passed_are_those_of_one_that_was_not);
 	tcase_add_test(tests, damaged_runs_and_maps_are_no_reason_to_fail);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
