@@ -564,6 +564,17 @@ static int open_parts(struct import *import)
 	return r < 0 ? r : import_open_samples(import);
 }
 
+/* Whoever asks for totals is answered while rows of blocks still follow. */
+static int tell_totals(struct import *import)
+{
+	const struct import_options *options = import->options;
+	int r = options->on_totals ? db_make_views(import->db) : 0;
+
+	if (r == 0 && options->on_totals)
+		options->on_totals(options->totals_context, import->db);
+	return r;
+}
+
 static int write_rest(struct import *import)
 {
 	sqlite3 *handle = db_handle(import->db);
@@ -603,6 +614,8 @@ static int write_rest(struct import *import)
 	if (r == 0)
 		r = hints_write(import->db, import->run_id, import->objects, import->problem,
 				sizeof(import->problem));
+	if (r == 0)
+		r = tell_totals(import);
 	return r < 0 ? r : memory_wait(import->memory);
 }
 

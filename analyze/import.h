@@ -58,6 +58,13 @@ struct import_options {
 	 */
 	unsigned estimators;
 	void *context;
+	/*
+	 * Called when all of a trace but the rows of its blocks is written, and nothing is
+	 * committed: questions about totals need not wait. It may read db, and its views. NULL:
+	 * nobody asks.
+	 */
+	void (*on_totals)(void *totals_context, struct db *db);
+	void *totals_context;
 };
 
 /* The estimators of a text such as "window,block"; 0: it is no such list. */

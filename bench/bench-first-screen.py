@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """How long a person waits for the first screen: `memsight report X.mst` from nothing, beside
 heaptrack_print of the same command where heaptrack is installed, and beside another memsight
-(--old). One after the other, in turns; medians of wall and CPU seconds, the most memory, the size
-of what is left on disk, and ratios of the pairs.
+(--old). One after the other, in turns; medians of the seconds until all is printed and until the
+command ends, of CPU seconds, the most memory, the size of what is left on disk, and ratios of what
+the first screens took.
 
 bench-first-screen.py [--rounds N] [--old MEMSIGHT] [--trace X.mst] MEMSIGHT
 Without --trace python3 with PYTHONMALLOC=malloc is recorded: json of 60,000 objects, 26 M
@@ -29,14 +30,16 @@ ENVIRONMENT = {**os.environ, "PYTHONMALLOC": "malloc"}
 
 
 def run(command, **options):
-    """Wall seconds, CPU seconds and the peak of memory in KiB of a command."""
-    started = time.monotonic()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                             **options)
+    """Wall seconds to the last output and to the end, CPU seconds and the peak of memory in KiB."""
+    started = printed = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options)
+    while os.read(child.stdout.fileno(), 1 << 16):
+        printed = time.monotonic()
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:
         sys.exit(f"bench-first-screen: {' '.join(command)[:200]} failed")
-    return time.monotonic() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+    return (printed - started, time.monotonic() - started, usage.ru_utime + usage.ru_stime,
+            usage.ru_maxrss)
 
 
 class Reader:
@@ -54,10 +57,10 @@ class Reader:
         self.size = os.path.getsize(self.makes) if self.makes else 0
 
     def line(self, first):
-        wall, cpu, kib = (statistics.median(column) for column in zip(*self.rounds))
+        printed, wall, cpu, kib = (statistics.median(column) for column in zip(*self.rounds))
         ratios = [theirs[0] / ours[0] for ours, theirs in zip(first.rounds, self.rounds)]
-        return (f"{self.name:24} {wall:8.2f} s  {cpu:8.2f} s CPU  {kib / 1024:7.0f} MiB"
-                f"  {self.size / 1e6:7.0f} MB on disk"
+        return (f"{self.name:24} {printed:8.2f} s  ends {wall:8.2f} s  {cpu:8.2f} s CPU"
+                f"  {kib / 1024:7.0f} MiB  {self.size / 1e6:7.0f} MB on disk"
                 f"  {statistics.median(ratios):6.2f} times the first")
 
 
@@ -67,7 +70,7 @@ def readers(arguments, folder):
     if arguments.trace:
         shutil.copyfile(arguments.trace, trace)
     else:
-        wall, _, _ = run([arguments.memsight, "record", "-q", "-o", trace, "--", *COMMAND],
+        _, wall, _, _ = run([arguments.memsight, "record", "-q", "-o", trace, "--", *COMMAND],
                          env=ENVIRONMENT)
         print(f"recorded by memsight in {wall:.2f} s")
     found = [Reader("memsight", [arguments.memsight, "report", trace], trace + ".db")]
@@ -75,7 +78,7 @@ def readers(arguments, folder):
         found.append(Reader("the older memsight", [arguments.old, "report", trace], trace + ".db"))
     if shutil.which("heaptrack") and not arguments.trace:
         name = os.path.join(folder, "heap")
-        wall, _, _ = run(["heaptrack", "-o", name, *COMMAND], env=ENVIRONMENT)
+        _, wall, _, _ = run(["heaptrack", "-o", name, *COMMAND], env=ENVIRONMENT)
         print(f"recorded by heaptrack in {wall:.2f} s")
         file = next(path for path in os.listdir(folder) if path.startswith("heap"))
         found.append(Reader("heaptrack_print", ["heaptrack_print", os.path.join(folder, file)]))

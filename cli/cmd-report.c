@@ -1,9 +1,12 @@
 #include "cli/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/database.h"
 #include "cli/heatmap-errors.h"
@@ -67,6 +70,11 @@ struct job {
 	const struct suppressions *suppressions;
 	struct selection selection; /* its runs are owned */
 	unsigned cells[2];
+	FILE *out;
+	/* of an answer that was given early: */
+	bool is_answered;
+	bool is_broken; /* nobody reads it */
+	int status;
 };
 
 static int write_one(const struct job *job, int64_t run_id)
@@ -90,13 +98,13 @@ static int write_one(const struct job *job, int64_t run_id)
 		.cells = { job->cells[0], job->cells[1] },
 	};
 
-	int r = report_write(stdout, db, job->report, &request);
+	int r = report_write(job->out, db, job->report, &request);
 	int status = r < 0 ? heat_complain(options, r) : CMD_DONE;
 	if (status != CMD_DONE)
 		return status;
 	if (r == -EPROTO)
 		return cmd_fail("%s: %s", options->operands[0], statement_message(db));
-	if (r < 0 || fflush(stdout) != 0)
+	if (r < 0 || fflush(job->out) != 0)
 		return cmd_fail("cannot write the report: %s", strerror(r < 0 ? -r : errno));
 	return judge(db, options, job->report, run_id);
 }
@@ -221,27 +229,98 @@ static int write_report(struct job *job)
 	return n_runs > 1 ? write_each(job) : write_selected(job);
 }
 
+/* Whether a report asks for nothing but the totals of a whole trace. */
+static bool is_early(const struct job *job)
+{
+	static const char *const names[] = {
+		"summary", "sites", "flat", "peak", "leaks", "timeline"
+	};
+	static const enum option_id parts[] = { OPTION_RUN,	OPTION_FROM,   OPTION_TO,
+						OPTION_PROCESS, OPTION_THREAD, OPTION_ADDR,
+						OPTION_REGION };
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (option_origin(job->options, parts[i]) != OPTION_UNSET)
+			return false;
+	}
+	/* Without a standard output its number is some file's by then. */
+	if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
+		return false;
+	/* Profiles of time are made of samples. */
+	if (option_origin(job->options, OPTION_BY) > OPTION_FROM_DEFAULT)
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(job->report->name, names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Print the report while the database is still being written. Who stops reading must not end that:
+ * a broken pipe ends the command when all is committed.
+ */
+static void answer(void *context, struct db *db)
+{
+	struct job *job = context;
+	auto_free char *text = NULL;
+	size_t n_bytes = 0;
+
+	job->out = open_memstream(&text, &n_bytes);
+	job->db = db;
+	job->status = job->out ? write_report(job) : cmd_fail("out of memory");
+	job->is_answered = true;
+	job->db = NULL;
+	free((void *)job->selection.runs);
+	job->selection = (struct selection){ 0 };
+	if (!job->out)
+		return;
+	bool is_whole = fclose(job->out) == 0;
+	void (*handler)(int) = signal(SIGPIPE, SIG_IGN);
+	if (!is_whole || fwrite(text, 1, n_bytes, stdout) != n_bytes || fflush(stdout) != 0) {
+		job->is_broken = errno == EPIPE && handler != SIG_IGN;
+		if (!job->is_broken)
+			job->status = cmd_fail("cannot write the report: %s", strerror(errno));
+	}
+	if (!job->is_broken)
+		signal(SIGPIPE, handler);
+}
+
+static int open_database(struct job *job)
+{
+	const char *path = job->options->operands[0];
+	struct database_early early = { .answer = answer, .context = job };
+
+	if (job->report->scope == REPORT_OF_PICTURE)
+		return database_open_drawn(path, job->options, &job->db);
+	if (!is_early(job))
+		return database_open(path, job->options, &job->db);
+	return database_open_early(path, job->options, &early, &job->db);
+}
+
 int cmd_report(const struct option_set *options)
 {
 	struct suppressions *suppressions = NULL;
-	struct job job = { .options = options };
+	struct job job = { .options = options, .out = stdout };
 
 	int status = choose_report(options, &job.report);
 	if (status == CMD_DONE)
 		status = cells_read(options, job.cells);
 	if (status == CMD_DONE)
 		status = database_suppressions(options, &suppressions);
-	if (status == CMD_DONE)
-		status = job.report->scope == REPORT_OF_PICTURE
-				 ? database_open_drawn(options->operands[0], options, &job.db)
-				 : database_open(options->operands[0], options, &job.db);
-	if (status == CMD_DONE && job.report->scope == REPORT_OF_PICTURE)
-		heat_tell_missing(options, job.db);
 	job.suppressions = suppressions;
 	if (status == CMD_DONE)
-		status = write_report(&job);
+		status = open_database(&job);
+	if (status == CMD_DONE && job.report->scope == REPORT_OF_PICTURE)
+		heat_tell_missing(options, job.db);
+	if (status == CMD_DONE)
+		status = job.is_answered ? job.status : write_report(&job);
 	free((void *)job.selection.runs);
 	suppressions_free(suppressions);
 	db_close(job.db);
+	if (job.is_broken) {
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
 	return status;
 }

@@ -32,19 +32,40 @@ static int hand_over(const char *path, struct db *db, struct db **ret_db)
 	return CMD_DONE;
 }
 
+static void answer_early(void *context, struct db *db)
+{
+	struct database_early *early = context;
+
+	cmd_end_progress(&early->last_percent);
+	early->last_percent = -1;
+	/* Where that fails the answer is given later, or not at all. */
+	if (report_functions_register(db_handle(db)) == SQLITE_OK)
+		early->answer(early->context, db);
+}
+
 int database_open(const char *path, const struct option_set *options, struct db **ret_db)
 {
-	int last_percent = -1;
+	struct database_early nobody = { 0 };
+
+	return database_open_early(path, options, &nobody, ret_db);
+}
+
+int database_open_early(const char *path, const struct option_set *options,
+			struct database_early *early, struct db **ret_db)
+{
 	struct symbol_places places;
 	struct import_options import = {
 		.progress = cmd_show_progress,
-		.context = &last_percent,
+		.context = &early->last_percent,
+		.on_totals = early->answer ? answer_early : NULL,
+		.totals_context = early,
 		.places = &places,
 		.is_for_answer = true,
 		.force = symbol_options_are_given(options),
 	};
 	struct db *db = NULL;
 
+	early->last_percent = -1;
 	int status = symbol_options_read(options, &places);
 	if (status != CMD_DONE)
 		return status;
@@ -55,7 +76,7 @@ int database_open(const char *path, const struct option_set *options, struct db 
 			 path);
 	cmd_survive_size_limit();
 	int r = db_open_any(path, &import, &db);
-	cmd_end_progress(&last_percent);
+	cmd_end_progress(&early->last_percent);
 	if (r == -EBADMSG)
 		return cmd_fail("%s is neither a trace nor a database of memsight, nor a perf.data",
 				path);

@@ -15,6 +15,23 @@
  */
 int database_open(const char *path, const struct option_set *options, struct db **ret_db);
 
+/*
+ * An answer that needs the totals of a trace only: given while the trace is analysed, when they are
+ * there and rows still follow.
+ */
+struct database_early {
+	void (*answer)(void *context, struct db *db); /* with the functions of reports */
+	void *context;
+	int last_percent; /* private */
+};
+
+/*
+ * As database_open(), with early answered on the way if the trace had to be analysed. The database
+ * is whole then as well, when this returns CMD_DONE.
+ */
+int database_open_early(const char *path, const struct option_set *options,
+			struct database_early *early, struct db **ret_db);
+
 /* The same for who draws: a trace's database gets its pictures, once, if they can be stored. */
 int database_open_drawn(const char *path, const struct option_set *options, struct db **ret_db);
 

@@ -246,6 +246,11 @@ static int publish(struct db *db)
 	return 0;
 }
 
+int db_make_views(struct db *db)
+{
+	return db_exec(db, db_views);
+}
+
 int db_commit(struct db *db)
 {
 	int r = statement_kept(db->handle);

@@ -39,6 +39,9 @@ int db_begin(const char *path, unsigned mode, struct db **ret_db);
  */
 int db_protect(struct db *db, const struct stat *trace);
 
+/* Make the views already, for who reads what is not committed. Returns 0 or a negative errno. */
+int db_make_views(struct db *db);
+
 /*
  * Make indexes and views, and publish what was written. Afterwards the database can only be closed.
  * -EEXIST: another one has appeared in its place since.

@@ -122,9 +122,7 @@ static uint8_t planes_of(uint64_t max)
 
 static uint8_t flags_of(const struct chunk_survey *survey)
 {
-	return survey->n_null > 0	? CHUNK_HAS_NULL
-	       : survey->is_ascending ? CHUNK_IS_ASCENDING
-				      : 0;
+	return survey->n_null > 0 ? CHUNK_HAS_NULL : survey->is_ascending ? CHUNK_IS_ASCENDING : 0;
 }
 
 /* Codes since the least one, with NULL as 0 where there is one. */

@@ -81,6 +81,42 @@ def check_forms(folder):
                 "analyze --no-plain keeps plain tables")
 
 
+EARLY = [[], ["--sites"], ["--flat"], ["--peak"], ["--leaks"], ["--timeline"]]
+
+
+def check_early(folder):
+    """What totals tell is printed before the database is whole, and is what that tells later."""
+    trace = Trace(folder, "early")
+    for options in EARLY:
+        first = trace.ask("report", *options)
+        checks.that(first.status == 0 and first.stdout == trace.ask("report", *options).stdout,
+                    f"{options}: another answer when the database is there")
+        os.remove(trace.beside)
+    report = [MEMSIGHT, "report", trace.path]
+    program = subprocess.Popen(report, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=whole.environment())
+    program.stdout.close()
+    said = program.stderr.read()
+    checks.that(program.wait() == -signal.SIGPIPE and not said, f"nobody reads: {said}")
+    database = whole.Database(trace.beside)
+    checks.that(
+        database.one("SELECT sum(n_rows) FROM allocation_chunk") == database.one(
+            "SELECT value FROM total WHERE name = 'allocations'"),
+        "who stops reading gets half a database")
+    os.remove(trace.beside)
+    closed = whole.Outcome(["sh", "-c", 'exec "$@" >&-', "sh", *report], cwd=trace.folder)
+    checks.that(
+        closed.status == 1 and
+        whole.Database(trace.beside).one("PRAGMA integrity_check") == "ok",
+        f"without a standard output: {closed.status} {closed.messages}")
+    os.remove(trace.beside)
+    full = whole.Outcome(["sh", "-c", 'ulimit -f 64; exec "$@"', "sh", *report], cwd=trace.folder)
+    checks.that(
+        full.status == 1 and b"blocks" in full.stdout and "memsight: " in full.messages,
+        f"no room for the database: {full.status} {full.stdout[:200]} {full.messages}")
+    checks.that(trace.names() == ["t.mst"], f"left behind: {trace.names()}")
+
+
 def check_not_stored(folder):
     """Where nothing can be stored it is computed for this time, and the database stays as it is."""
     trace = Trace(folder, "busy")
@@ -156,7 +192,8 @@ def check_two_at_once(folder):
 def main():
     with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
         for check in [
-                check_forms, check_not_stored, check_damaged, check_killed, check_two_at_once
+                check_forms, check_early, check_not_stored, check_damaged, check_killed,
+                check_two_at_once
         ]:
             check(folder)
     checks.end()
