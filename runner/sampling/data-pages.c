@@ -6,16 +6,19 @@
 #include "common/clock.h"
 #include "runner/sampling/process-read.h"
 
-#define MAX_PAGES 4096u /* some 4.2 KiB each, made when they are wanted */
-#define GROUP	  16u /* pages that are read with the first of them, ... */
-#define MAX_AHEAD 1024u /* ... of an image so many: some 0.5 us each */
-#define MAX_DUE	  1024u
-#define N_IMAGES  64u
-#define TICK_NS	  (UINT64_C(1) << 20) /* of times, which take less room so */
+#define MAX_PAGES    4096u /* some 4.2 KiB each, made when they are wanted */
+#define GROUP	     16u /* pages that are read with the first of them, ... */
+#define MAX_AHEAD    1024u /* ... of an image so many: some 0.5 us each */
+#define MAX_DUE	     1024u
+#define REGION_BYTES (UINT64_C(256) << 10)
+#define REGIONS	     4096u
+#define N_IMAGES     64u
+#define TICK_NS	     (UINT64_C(1) << 20) /* of times, which take less room so */
 
 struct data_pages {
 	struct data_page *items[MAX_PAGES];
 	uint64_t start, end; /* all pages lie there: most of what is forgotten is elsewhere */
+	uint64_t regions[REGIONS / 64]; /* one bit for each that has had pages, direct-mapped */
 	struct process_pages present;
 	uint32_t round;
 	uint64_t begin_ns; /* of this round's first reading; 0: there was none */
@@ -108,12 +111,23 @@ static uint64_t begin(struct data_pages *pages)
 	return now_ns;
 }
 
+static uint64_t *region_of(struct data_pages *pages, uint64_t address)
+{
+	return &pages->regions[address / REGION_BYTES % REGIONS / 64];
+}
+
+static uint64_t region_bit(uint64_t address)
+{
+	return UINT64_C(1) << address / REGION_BYTES % 64;
+}
+
 static void widen(struct data_pages *pages, uint64_t address)
 {
 	if (pages->end == 0 || address < pages->start)
 		pages->start = address;
 	if (address + DATA_PAGE_BYTES > pages->end)
 		pages->end = address + DATA_PAGE_BYTES;
+	*region_of(pages, address) |= region_bit(address);
 }
 
 /* The slot has room for a page that was not there before. */
@@ -280,6 +294,11 @@ void data_pages_forget(struct data_pages *pages, uint32_t process_id, uint64_t s
 	bool is_small = (end - start) / DATA_PAGE_BYTES < MAX_PAGES;
 	for (size_t i = 0; !is_small && i < MAX_PAGES; i++)
 		forget_page(pages->items[i], process_id, start, end);
-	for (uint64_t at = start; is_small && at < end; at += DATA_PAGE_BYTES)
-		forget_page(*page_slot(pages, process_id, at), process_id, start, end);
+	for (uint64_t at = start, next; is_small && at < end; at = next) {
+		next = (at | (REGION_BYTES - 1)) + 1;
+		if (!(*region_of(pages, at) & region_bit(at)))
+			continue;
+		for (; at < next && at < end; at += DATA_PAGE_BYTES)
+			forget_page(*page_slot(pages, process_id, at), process_id, start, end);
+	}
 }
