@@ -616,7 +616,9 @@ static int write_rest(struct import *import)
 				sizeof(import->problem));
 	if (r == 0)
 		r = tell_totals(import);
-	return r < 0 ? r : memory_wait(import->memory);
+	/* Where the thread of the rows fails, SQLite ends the transaction of all: that is why. */
+	int waited = memory_wait(import->memory);
+	return waited < 0 ? waited : r;
 }
 
 static bool is_failure(const struct import *import)
