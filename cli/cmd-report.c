@@ -12,6 +12,7 @@
 #include "cli/heatmap-errors.h"
 #include "cli/options/selection-options.h"
 #include "common/cleanup.h"
+#include "common/text-stream.h"
 #include "report/report.h"
 #include "report/known-leaks.h"
 #include "store/query-value.h"
@@ -266,7 +267,7 @@ static void answer(void *context, struct db *db)
 	auto_free char *text = NULL;
 	size_t n_bytes = 0;
 
-	job->out = open_memstream(&text, &n_bytes);
+	job->out = text_stream_open(&text, &n_bytes);
 	job->db = db;
 	job->status = job->out ? write_report(job) : cmd_fail("out of memory");
 	job->is_answered = true;
@@ -275,7 +276,7 @@ static void answer(void *context, struct db *db)
 	job->selection = (struct selection){ 0 };
 	if (!job->out)
 		return;
-	bool is_whole = fclose(job->out) == 0;
+	bool is_whole = text_stream_close(job->out, &text) == 0;
 	void (*handler)(int) = signal(SIGPIPE, SIG_IGN);
 	if (!is_whole || fwrite(text, 1, n_bytes, stdout) != n_bytes || fflush(stdout) != 0) {
 		job->is_broken = errno == EPIPE && handler != SIG_IGN;

@@ -6,12 +6,13 @@
 #include "decode/decoder.h"
 #include "decode/x86/execute.h"
 
-#define PROBES		  8u
-#define LEAST_DECIDED	  8
-#define LEAST_REST	  0.002
-#define LEAST_PROBABILITY 1e-4
-#define HEAD		  4u /* instructions */
-#define RARE		  32u
+/* None of these was swept: they were set once, and hold for the victims of decode-steps. */
+#define PROBES		  8u /* places of a hash that are looked at */
+#define LEAST_DECIDED	  8 /* samples that decide a branch, to count as an estimate */
+#define LEAST_REST	  0.002 /* of a turn: less is not told as unknown */
+#define LEAST_PROBABILITY 1e-4 /* a way that was never sampled may still run */
+#define HEAD		  4u /* instructions of a way whose samples say how often it runs */
+#define RARE		  32u /* a way with so many times less than another is left out */
 #define FRAME_REACH	  (UINT64_C(1) << 20)
 #define NO_CODE		  UINT16_MAX
 
