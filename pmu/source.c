@@ -45,7 +45,7 @@ struct access_stream *pmu_stream_close(struct access_stream *stream)
 
 int pmu_stream_enable(struct access_stream *stream, bool on)
 {
-	return stream->source->enable(stream, on);
+	return stream->source->enable ? stream->source->enable(stream, on) : 0;
 }
 
 int pmu_stream_turn(struct access_stream *stream, size_t level, uint64_t random,
@@ -61,7 +61,7 @@ uint64_t pmu_stream_period(const struct access_stream *stream)
 
 ssize_t pmu_stream_read(struct access_stream *stream, pmu_sink sink, void *context)
 {
-	return stream->source->read(stream, sink, context);
+	return stream->source->read ? stream->source->read(stream, sink, context) : 0;
 }
 
 ssize_t pmu_stream_read_aux(struct access_stream *stream, pmu_aux_sink sink, void *context)
@@ -71,7 +71,8 @@ ssize_t pmu_stream_read_aux(struct access_stream *stream, pmu_aux_sink sink, voi
 
 int pmu_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losses)
 {
-	return stream->source->losses(stream, ret_losses);
+	*ret_losses = (struct pmu_losses){ .n_lost_is_exact = true };
+	return stream->source->losses ? stream->source->losses(stream, ret_losses) : 0;
 }
 
 void pmu_stream_describe(const struct access_stream *stream, struct trace_source *ret_source)
@@ -131,10 +132,11 @@ const char *pmu_stream_remarks(const struct access_stream *stream)
 
 const char *pmu_stream_notes(const struct access_stream *stream)
 {
-	return stream->source->notes(stream);
+	return stream->source->notes ? stream->source->notes(stream) : "";
 }
 
 size_t pmu_stream_fds(const struct access_stream *stream, const int **ret_fds)
 {
-	return stream->source->fds(stream, ret_fds);
+	*ret_fds = NULL;
+	return stream->source->fds ? stream->source->fds(stream, ret_fds) : 0;
 }

@@ -119,8 +119,10 @@ struct access_source {
 		     struct pmu_refusal *ret_refusal);
 	int (*open)(const struct access_source *source, const struct access_options *options,
 		    struct access_stream **ret_stream, struct pmu_refusal *ret_refusal);
-	int (*enable)(struct access_stream *stream, bool on);
+	int (*enable)(struct access_stream *stream, bool on); /* NULL: it is on */
+	/* NULL: there are no samples to read. */
 	ssize_t (*read)(struct access_stream *stream, pmu_sink sink, void *context);
+	/* NULL: none, exactly. */
 	int (*losses)(struct access_stream *stream, struct pmu_losses *ret_losses);
 	void (*describe)(const struct access_stream *stream, struct trace_source *ret_source);
 	/* NULL: nothing but kind and direction is to be told. */
@@ -128,6 +130,7 @@ struct access_source {
 		       const char **ret_event);
 	/* NULL: no AUX area. */
 	ssize_t (*read_aux)(struct access_stream *stream, pmu_aux_sink sink, void *context);
+	/* NULL: nothing was given up. */
 	const char *(*notes)(const struct access_stream *stream);
 	/* NULL: nothing. What is worth knowing but was not given up; see pmu_stream_remarks(). */
 	const char *(*remarks)(const struct access_stream *stream);
@@ -135,6 +138,7 @@ struct access_source {
 	int (*perf_clock)(struct access_stream *stream, struct trace_perf_clock *ret_clock);
 	/* NULL: `unit` is. */
 	const char *(*counted)(const struct access_stream *stream);
+	/* NULL: there is nothing to wait for. */
 	size_t (*fds)(const struct access_stream *stream, const int **ret_fds);
 	void (*close)(struct access_stream *stream);
 

@@ -1,4 +1,4 @@
-/* Signals and connections. */
+/* What a person is told, signals and connections. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,6 +9,7 @@
 
 #include "runner/collector.h"
 #include "runner/launch/job-control.h"
+#include "runner/trace-records-write.h"
 
 #define CONNECTION_PATIENCE_NS UINT64_C(1000000000)
 
@@ -23,6 +24,23 @@ void collector_warn(struct collector *collector, const char *format, ...)
 	vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
 	collector->observer->warn(collector->observer->user, line);
+}
+
+void collector_refuse_pages(struct collector *collector, const struct image *image,
+			    const char *about, const char *reason, bool *is_said)
+{
+	const struct store_loss loss = {
+		.count = 1,
+		.from_ticks = clock_ticks(collector->clock),
+		.process_id = image->id,
+		.source = "pages",
+		.reason = reason,
+	};
+
+	store_loss(collector->writer, &loss);
+	if (!*is_said)
+		collector_warn(collector, "%s%s", about, reason);
+	*is_said = true;
 }
 
 /* The terminal sends SIGINT to the program as well: it decides. The second one is for us. */

@@ -74,23 +74,6 @@ static const char *why_refused(int err)
 	}
 }
 
-static void refuse(struct collector *collector, struct image *image, int err)
-{
-	const struct store_loss loss = {
-		.count = 1,
-		.from_ticks = clock_ticks(collector->clock),
-		.process_id = image->id,
-		.source = "pages",
-		.reason = why_refused(err),
-	};
-
-	image->pages.is_refused = true;
-	store_loss(collector->writer, &loss);
-	if (!collector->said_pages)
-		collector_warn(collector, "what is resident is not known: %s", loss.reason);
-	collector->said_pages = true;
-}
-
 /* Whether others may have pages of its memory, by fork. */
 static bool is_related(const struct collector *collector, const struct image *image)
 {
@@ -121,7 +104,10 @@ static void look(struct collector *collector, struct image *image, enum trace_pa
 		state.record.reason = (uint8_t)reason;
 		write_parts(collector, &state);
 	} else if (err != -ESRCH) {
-		refuse(collector, image, err);
+		image->pages.is_refused = true;
+		collector_refuse_pages(collector, image,
+				       "what is resident is not known: ", why_refused(err),
+				       &collector->said_pages);
 	}
 	page_state_finish(&state);
 	image->pages.not_before_ns = clock_ns(CLOCK_MONOTONIC);

@@ -57,21 +57,10 @@ static const char *why_refused(int err)
 /* From here on nothing is known of this image. */
 static void refuse(struct collector *collector, struct image *image, int err)
 {
-	const struct store_loss loss = {
-		.count = 1,
-		.from_ticks = clock_ticks(collector->clock),
-		.process_id = image->id,
-		.source = "pages",
-		.reason = why_refused(err),
-	};
-
 	image->touches.is_refused = true;
-	if (err == -ESRCH)
-		return; /* it has ended */
-	store_loss(collector->writer, &loss);
-	if (!collector->touches.has_warned)
-		collector_warn(collector, "%s", loss.reason);
-	collector->touches.has_warned = true;
+	if (err != -ESRCH) /* it has ended */
+		collector_refuse_pages(collector, image, "", why_refused(err),
+				       &collector->touches.has_warned);
 }
 
 static void write_parts(struct collector *collector, struct trace_touches *record,

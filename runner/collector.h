@@ -168,6 +168,12 @@ void collector_end_touches(struct collector *collector, struct image *image);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);
+/*
+ * Count that the pages of an image are not known from here on, and tell a person once (*is_said):
+ * about, then the loss's reason.
+ */
+void collector_refuse_pages(struct collector *collector, const struct image *image,
+			    const char *about, const char *reason, bool *is_said);
 
 /* The command is let go now. */
 void collector_mark_begin(struct collector *collector);

@@ -112,28 +112,6 @@ static void close_pages(struct access_stream *stream)
 	free(stream);
 }
 
-static int enable(struct access_stream *stream, bool on)
-{
-	(void)stream;
-	(void)on;
-	return 0;
-}
-
-static ssize_t read_pages(struct access_stream *stream, pmu_sink sink, void *context)
-{
-	(void)stream;
-	(void)sink;
-	(void)context;
-	return 0;
-}
-
-static int losses(struct access_stream *stream, struct pmu_losses *ret_losses)
-{
-	(void)stream;
-	*ret_losses = (struct pmu_losses){ .n_lost_is_exact = true };
-	return 0;
-}
-
 static void describe(const struct access_stream *stream, struct trace_source *ret_source)
 {
 	(void)stream;
@@ -142,19 +120,6 @@ static void describe(const struct access_stream *stream, struct trace_source *re
 		.perf_config = PERF_COUNT_SW_DUMMY,
 		.clock_id = CLOCK_MONOTONIC_RAW,
 	};
-}
-
-static const char *notes(const struct access_stream *stream)
-{
-	(void)stream;
-	return "";
-}
-
-static size_t fds(const struct access_stream *stream, const int **ret_fds)
-{
-	(void)stream;
-	*ret_fds = NULL;
-	return 0;
 }
 
 const struct access_source pmu_source_pages = {
@@ -167,11 +132,6 @@ const struct access_source pmu_source_pages = {
 	.is_opt_in = true,
 	.probe = probe,
 	.open = open_pages,
-	.enable = enable,
-	.read = read_pages,
-	.losses = losses,
 	.describe = describe,
-	.notes = notes,
-	.fds = fds,
 	.close = close_pages,
 };

@@ -233,13 +233,6 @@ static const char *notes(const struct access_stream *base)
 	return signal_stream(base)->notes.text;
 }
 
-static size_t fds(const struct access_stream *base, const int **ret_fds)
-{
-	(void)base;
-	*ret_fds = NULL;
-	return 0;
-}
-
 const struct access_source pmu_source_signal = {
 	.name = "signal",
 	.unit = "ns of CPU time",
@@ -256,7 +249,6 @@ const struct access_source pmu_source_signal = {
 	.losses = losses,
 	.describe = describe,
 	.notes = notes,
-	.fds = fds,
 	.close = close_signal,
 	.configure = configure,
 };

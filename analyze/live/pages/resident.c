@@ -551,37 +551,23 @@ static struct part owner_of(const struct sweep *sweep, const struct mapping *map
 	return part;
 }
 
+/*
+ * Pages without a block. Between areas there are none, or those that were mapped while others were
+ * looked at.
+ */
 static int add_pages(struct sweep *sweep, const struct mapping *mapping, uint64_t first,
-		     uint64_t end)
+		     uint64_t end, bool is_in_area)
 {
 	while (first < end) {
 		uint64_t until;
 		unsigned bits = bits_at(sweep, first, end, &until);
-		struct part wanted = owner_of(sweep, mapping, first, bits);
+		struct part wanted = { .kind = PART_OTHER };
 
+		if (is_in_area)
+			wanted = owner_of(sweep, mapping, first, bits);
 		/* Nobody may touch what is only reserved: nobody has asked for memory there. */
-		if (bits || sweep->areas[sweep->area].prot != PROT_NONE) {
+		if (bits || (is_in_area && sweep->areas[sweep->area].prot != PROT_NONE)) {
 			ssize_t part = part_of(sweep, &wanted);
-
-			if (part < 0)
-				return (int)part;
-			add_bytes(sweep, (size_t)part, bits, (until - first) * sweep->page_bytes);
-		}
-		first = until;
-	}
-	return 0;
-}
-
-/* Pages between areas: none, or those that were mapped while others were looked at. */
-static int add_strays(struct sweep *sweep, uint64_t first, uint64_t end)
-{
-	while (first < end) {
-		uint64_t until;
-		unsigned bits = bits_at(sweep, first, end, &until);
-
-		if (bits) {
-			const struct part stray = { .kind = PART_OTHER };
-			ssize_t part = part_of(sweep, &stray);
 
 			if (part < 0)
 				return (int)part;
@@ -611,7 +597,7 @@ static int add_area_pages(struct sweep *sweep, uint64_t first, uint64_t end)
 		}
 		if (until <= first)
 			until = first + 1;
-		r = add_pages(sweep, mapping, first, until);
+		r = add_pages(sweep, mapping, first, until, true);
 		first = until;
 	}
 	return r;
@@ -636,7 +622,7 @@ static int add_gap(struct sweep *sweep, uint64_t end)
 			until = area->end;
 		}
 		r = area ? add_area_pages(sweep, sweep->next, until)
-			 : add_strays(sweep, sweep->next, until);
+			 : add_pages(sweep, NULL, sweep->next, until, false);
 		sweep->next = until;
 	}
 	return r;

@@ -443,12 +443,12 @@ static ssize_t site_of_block(struct division *division, uint32_t number)
 
 static ssize_t site_of_mapping(struct division *division, int64_t stack_id)
 {
-	for (size_t i = division->list->n_sites; i-- > 0;) {
-		const struct touch_site *site = &division->list->sites[i];
+	const struct touch_site *sites = division->list->sites;
 
-		if (site->is_mapping && site->stack_id == stack_id)
+	/* Behind those of blocks. */
+	for (size_t i = division->list->n_sites; i-- > 0 && sites[i].is_mapping;)
+		if (sites[i].stack_id == stack_id)
 			return (ssize_t)i;
-	}
 	return new_site(division, stack_id);
 }
 
