@@ -9,26 +9,30 @@
 /* clang-format off */
 /* Rows of page_run, once for each interval that they hold for. */
 #define EACH_INTERVAL \
-	"WITH each AS (SELECT page_run.process_id AS process, address, page_run.resident AS" \
-	" resident, page_run.touched AS touched, page_interval.begin_ns AS begin_ns," \
+	"WITH each AS (SELECT page_run.process_id AS process, address, size," \
+	" page_run.touched AS touched, page_interval.begin_ns AS begin_ns," \
 	" page_interval.end_ns AS end_ns FROM page_run JOIN page_interval ON" \
 	" page_interval.run_id = page_run.run_id AND page_interval.process_id =" \
 	" page_run.process_id AND page_interval.begin_ns >= page_run.begin_ns AND" \
 	" page_interval.end_ns <= page_run.end_ns WHERE page_run.run_id = :run)"
 
-/* 0: each interval by itself. Windows of which less than a half was seen are left out. */
+/*
+ * 0: each interval by itself. Windows of which less than a half was seen are left out. At least the
+ * most of any interval was touched: mappings grow, merge and part, and what was touched in one may
+ * be touched again in the next one's. At most what was touched in all, and a mapping's size.
+ */
 const char report_working_set_sql[] = EACH_INTERVAL
 	", length(ns) AS (VALUES (0), (1000000000), (10000000000), (60000000000)),"
 	" mapping AS (SELECT ns, CASE ns WHEN 0 THEN end_ns ELSE end_ns / ns END AS number,"
-	"  process, max(touched) AS least, min(sum(touched), max(resident)) AS most,"
-	"  max(resident) AS resident FROM each, length GROUP BY ns, number, process, address),"
+	"  process, min(sum(touched), max(size)) AS most FROM each, length"
+	"  GROUP BY ns, number, process, address),"
 	" seen AS (SELECT ns, CASE ns WHEN 0 THEN end_ns ELSE end_ns / ns END AS number, process_id"
-	"  AS process, 1.0 * sum(end_ns - begin_ns) AS seen_ns FROM page_interval, length"
+	"  AS process, 1.0 * sum(end_ns - begin_ns) AS seen_ns, max(touched) AS least,"
+	"  max(resident) AS resident FROM page_interval, length"
 	"  WHERE run_id = :run GROUP BY ns, number, process),"
-	" window AS (SELECT ns, number, process, sum(least) AS least, sum(most) AS most,"
-	"  sum(resident) AS resident, (SELECT seen_ns FROM seen WHERE seen.ns = mapping.ns AND"
-	"  seen.number = mapping.number AND seen.process = mapping.process) AS seen_ns"
-	"  FROM mapping GROUP BY ns, number, process)"
+	" window AS (SELECT ns, number, process, least, sum(most) AS most, resident,"
+	"  seen_ns FROM mapping JOIN seen USING (ns, number, process)"
+	"  GROUP BY ns, number, process)"
 	" SELECT CASE ns WHEN 0 THEN CAST(avg(seen_ns) AS INTEGER) ELSE ns END AS window,"
 	" count(*) AS windows, CAST(avg(least) AS INTEGER) AS least, CAST(avg(most) AS INTEGER) AS"
 	" most, max(least) AS highest_least, max(most) AS highest_most, max(resident) AS resident,"

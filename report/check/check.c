@@ -18,7 +18,8 @@ struct rule {
 	enum profile_metric metric; /* of its differences; PROFILE_METRIC_COUNT: no site has any */
 	const char *sql; /* of :run; NULL: not recorded */
 	const char *places_sql; /* the largest, at most :limit; their value is column 0 */
-	int text_column, stack_column; /* the latter NULL or none: no call stack */
+	int text_column, stack_column; /* the latter 0: there are no call stacks */
+	bool grows_by_lost_frees;
 };
 
 #define NOT_KEPT " AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed)"
@@ -28,27 +29,30 @@ static const struct rule rules[CHECK_RULE_COUNT] = {
 	[CHECK_PEAK] = { "peak", true, true, PROFILE_PEAK,
 		"SELECT value FROM total WHERE run_id = :run AND name = 'peak_bytes'",
 		"SELECT bytes, stack_text(stack_id, 3), stack_id FROM site_peak WHERE run_id = :run"
-		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2 },
+		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, true },
 	[CHECK_LEAKED] = { "leaked", true, true, PROFILE_LEAKED,
 		"SELECT coalesce(sum(live_bytes), 0) FROM site WHERE run_id = :run" NOT_KEPT,
 		"SELECT live_bytes, stack_text(stack_id, 3), stack_id FROM site"
 		" WHERE run_id = :run AND live_blocks > 0" NOT_KEPT
-		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2 },
+		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, true },
 	[CHECK_RSS] = { "rss", true, false, PROFILE_METRIC_COUNT,
 		"SELECT nullif(max_rss, 0) FROM run WHERE id = :run",
-		report_resident_sql, 11, 12 },
+		report_resident_sql, 11, 0, false },
 	[CHECK_ALLOCATIONS] = { "allocations", false, true, PROFILE_BLOCKS,
 		"SELECT value FROM total WHERE run_id = :run AND name = 'allocations'",
 		"SELECT n_blocks, stack_text(stack_id, 3), stack_id FROM site WHERE run_id = :run"
-		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2 },
+		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, false },
 };
 
 /* What makes events uncertain: a stack that was cut short changes no number. */
-static const char losses_sql[] =
+static const char lost_sql[] =
 	"SELECT count || ' lost (' || source || ': ' || reason || ')' FROM loss"
 	" WHERE run_id = :run AND source IN ('tracealloc', 'collector', 'trace')"
-	" AND reason <> 'stack cut short'"
-	" UNION ALL SELECT exe || ' was not traced (' || coalesce(why_not, 'unknown') || ')'"
+	" AND reason <> 'stack cut short' LIMIT 1";
+
+/* What else is missing: numbers without it are too small, if anything. */
+static const char missing_sql[] =
+	"SELECT exe || ' was not traced (' || coalesce(why_not, 'unknown') || ')'"
 	" FROM process WHERE run_id = :run AND NOT traced AND why_not IS NOT 'perf.data'"
 	" UNION ALL SELECT 'the recording broke off' FROM run WHERE id = :run"
 	" AND NOT ended_cleanly LIMIT 1";
@@ -107,6 +111,7 @@ struct numbers {
 	double sum, sum_sq, most;
 	int64_t run; /* that has the most */
 	char *why; /* owned: why they are not known */
+	bool may_be_less; /* than they seem */
 };
 
 static void finish_numbers(struct numbers *numbers)
@@ -115,9 +120,9 @@ static void finish_numbers(struct numbers *numbers)
 }
 #define auto_numbers __attribute__((cleanup(finish_numbers)))
 
-/* Why a number of a run is not known; NULL: it is. */
+/* Why a number of a run is not known, allocated; NULL: it is. */
 static char *why_not(const struct check_request *request, sqlite3 *db, int64_t run,
-		     enum check_rule rule)
+		     enum check_rule rule, bool *ret_may_be_less)
 {
 	const struct diff_side only = { db, &run, 1 };
 	char *why = NULL;
@@ -125,11 +130,14 @@ static char *why_not(const struct check_request *request, sqlite3 *db, int64_t r
 	if (!rules[rule].needs_events)
 		return NULL;
 	why = diff_why_not(&only, PROFILE_BYTES);
-	if (!why && rule == CHECK_LEAKED)
+	if (why)
+		return why;
+	if (rule == CHECK_LEAKED)
 		why = report_sql_text(db, killed_sql, run);
 	if (!why && !request->allows_losses)
-		why = report_sql_text(db, losses_sql, run);
-	return why;
+		why = report_sql_text(db, lost_sql, run);
+	*ret_may_be_less |= why && rules[rule].grows_by_lost_frees;
+	return why || request->allows_losses ? why : report_sql_text(db, missing_sql, run);
 }
 
 /* What libraries keep, and what suppressions name, is not looked at. */
@@ -155,8 +163,8 @@ static int add_run(const struct check_request *request, sqlite3 *db, int64_t run
 	double value = is_there ? sqlite3_column_double(stmt, 0) : 0;
 
 	if (!numbers->why)
-		numbers->why =
-			is_there ? why_not(request, db, run, rule) : strdup("was not recorded");
+		numbers->why = is_there ? why_not(request, db, run, rule, &numbers->may_be_less)
+					: strdup("was not recorded");
 	if (!is_there && !numbers->why)
 		return -ENOMEM;
 	if (numbers->run == 0 || value > numbers->most) {
@@ -212,7 +220,8 @@ static int find_largest(sqlite3 *db, int64_t run, struct check_result *result)
 	while (r == 0 && (r = statement_step(stmt)) > 0)
 		r = add_place(result, db, sqlite3_column_int64(stmt, 0),
 			      statement_string(stmt, rule->text_column),
-			      sqlite3_column_int64(stmt, rule->stack_column));
+			      rule->stack_column ? sqlite3_column_int64(stmt, rule->stack_column)
+						 : 0);
 	return r;
 }
 
@@ -245,7 +254,7 @@ static int find_grown(const struct check_request *request, struct check_result *
 
 /* ---- Verdicts ---- */
 
-/* More than the limit is more however much was lost; but a lost free is no leak. */
+/* More than the limit is more however much was lost; but for a lost free a block lives on. */
 static int judge_limit(const struct check_request *request, enum check_rule rule,
 		       struct numbers *numbers, struct check_results *results)
 {
@@ -255,7 +264,7 @@ static int judge_limit(const struct check_request *request, enum check_rule rule
 	*result = (struct check_result){
 		.rule = rule, .value = numbers->most, .most = most, .half = -1
 	};
-	if (numbers->most > most && (!numbers->why || rule != CHECK_LEAKED))
+	if (numbers->most > most && !numbers->may_be_less)
 		result->verdict = CHECK_EXCEEDED;
 	else if (numbers->why)
 		result->verdict = CHECK_NOT_KNOWN;

@@ -536,9 +536,9 @@ START_TEST(a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all)
 		snprintf(
 			sql, sizeof(sql),
 			"INSERT INTO page_interval VALUES (%u,1,1,%u00000000,%u99000000,%u99000000,"
-			"4096,81920,1,1000000,0,0); INSERT INTO page_run VALUES (1,1,8192,40960,"
+			"4096,81920,%u,1000000,0,0); INSERT INTO page_run VALUES (1,1,8192,40960,"
 			"'anonymous',0,%u00000000,%u99000000,1,40960,%u)",
-			i + 1, i, i, i, i, i, i % 2 * 20480);
+			i + 1, i, i, i, 16384 + i % 2 * 20480, i, i, i % 2 * 20480);
 		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
 	}
 	sqlite3_exec(db,
@@ -549,6 +549,14 @@ START_TEST(a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all)
 	/* Each interval: 4 pages, or 9; in the second: 4 to 10, and 5 to 10. */
 	ck_assert_has("\n99000000,10,26624,26624,36864,36864,81920,1.0,");
 	ck_assert_has("\n1000000000,1,36864,81920,36864,81920,81920,0.99,");
+	/* It merges with a page below it: what is touched there may be what was touched before. */
+	sqlite3_exec(db,
+		     "UPDATE page_run SET end_ns = 499000000, n_intervals = 5 WHERE address ="
+		     " 81920; INSERT INTO page_run VALUES (1,1,77824,45056,'anonymous',0,500000000,"
+		     "999000000,5,40960,16384)",
+		     NULL, NULL, NULL);
+	write_request("working-set", (struct report_request){ .format = TABLE_CSV });
+	ck_assert_has("\n1000000000,1,36864,126976,36864,126976,81920,0.99,");
 	write_report("working-set");
 	ck_assert_has("10 intervals of 99.0 ms; reading and clearing marks took 1.01 %");
 }

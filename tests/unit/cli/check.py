@@ -108,12 +108,20 @@ def check_unknown(folder, killed):
     for options, verdict in [([], "not known"), (["--allow-losses"], "not known")]:
         entry = verdicts(lossy, "--max-peak", "1G", *options)["peak", "limit"]
         checks.that(entry["verdict"] == verdict, f"nothing was traced: {entry}")
+    cut = os.path.join(folder, "cut.mst")
+    whole.run([MEMSIGHT, "record", "-q", "--source", "none", "--max-size", "64K", "-o", cut, "--",
+               "/usr/bin/python3", "-c", "x = [str(i) * 99 for i in range(99999)]"])
     commands = [["sh", "-c", "busybox true; true"], ["env", "busybox", "true"]]
     for number, command in enumerate(commands):
         part = record(folder, f"part{number}", *command)
         for options, verdict in [([], "not known"), (["--allow-losses"], "kept")]:
             entry = verdicts(part, "--max-peak", "1G", *options)["peak", "limit"]
             checks.that(entry["verdict"] == verdict, f"a part was traced, {options}: {entry}")
+    for rule, options, verdict in [("peak", [], "not known"), ("leaked", [], "not known"),
+                                   ("allocations", [], "exceeded"),
+                                   ("peak", ["--allow-losses"], "exceeded")]:
+        entry = verdicts(cut, f"--max-{rule}", "0", *options)[rule, "limit"]
+        checks.that(entry["verdict"] == verdict, f"events were lost, {rule} {options}: {entry}")
     above = verdicts(part, "--max-allocations", "0")["allocations", "limit"]
     checks.that(above["verdict"] == "exceeded", "more is more, whatever was lost")
 
