@@ -387,6 +387,7 @@ enum trace_record_type {
 	TRACE_RECORD_PERIOD = 0x47,
 	TRACE_RECORD_PAGES = 0x48,
 	TRACE_RECORD_TOUCHES = 0x49,
+	TRACE_RECORD_WRITES = 0x4a,
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,
@@ -841,6 +842,32 @@ struct trace_touches {
 	uint8_t is_last; /* part of its interval */
 	uint32_t reserved1;
 	uint32_t runs_bytes;
+};
+
+/* What a run of WRITES is; 0: not one of its pages was written, and some may not be resident. */
+#define TRACE_WRITE_WRITTEN 0x01u /* each of its pages was */
+#define TRACE_WRITE_HUGE    0x02u /* not known: they are huge pages, and are to stay so */
+#define TRACE_WRITE_NEW	    0x04u /* not known: watched from the end of this interval on only */
+#define TRACE_WRITE_BITS    3u
+
+/*
+ * Pages that were written in an interval of --source pages, from begin_ticks to ticks; up to
+ * end_ticks, in this or the next one. TOUCHES of the same number lies within. In parts, as PAGES;
+ * runs as there, with TRACE_WRITE_*. Of pages without a run nothing is known. Since 1.2.
+ */
+struct trace_writes {
+	struct trace_record head;
+	uint64_t begin_ticks;
+	uint64_t ticks;
+	uint64_t end_ticks;
+	uint64_t known_bytes; /* sums over the runs: those of which it is known, written or not */
+	uint64_t written_bytes;
+	uint64_t own_ns; /* that asking took */
+	uint64_t program_ns; /* what first writes cost the program, as measured on this host */
+	uint32_t process_id;
+	uint32_t number; /* of the interval in this file, from 1; that of TOUCHES asked with it */
+	uint32_t page_bytes, is_last; /* part of its interval */
+	uint32_t reserved, runs_bytes;
 };
 
 /* How the command ended. */

@@ -45,6 +45,7 @@ static const struct trace_record_shape shapes[] = {
 	[TRACE_RECORD_PAGES] = { SHAPE(trace_pages),
 				 LENGTHS(2, LENGTH(trace_pages, runs), LENGTH(trace_pages, maps)) },
 	[TRACE_RECORD_TOUCHES] = { SHAPE(trace_touches), LENGTHS(1, LENGTH(trace_touches, runs)) },
+	[TRACE_RECORD_WRITES] = { SHAPE(trace_writes), LENGTHS(1, LENGTH(trace_writes, runs)) },
 	[TRACE_RECORD_RUN] = { SHAPE(trace_run),
 			       LENGTHS(4, LENGTH(trace_run, program), LENGTH(trace_run, mode),
 				       LENGTH(trace_run, command), LENGTH(trace_run, directory)) },
