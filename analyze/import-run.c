@@ -203,10 +203,9 @@ static int64_t first_event(const struct import *import)
 {
 	int64_t first_ns = import->first_access_ns;
 
-	for (size_t i = 0; i < import->tally.n_sites; i++) {
-		const struct tally_site *site = &import->tally.sites[i];
-		if (site->n_blocks > 0 && site->first_ns < first_ns)
-			first_ns = site->first_ns;
+	for (size_t i = 0; i < import->tally.ends.n_sites; i++) {
+		const struct site_ends *site = &import->tally.ends.sites[i];
+		first_ns = site->first_ns < first_ns ? site->first_ns : first_ns;
 	}
 	return first_ns == INT64_MAX ? INT64_MIN : first_ns;
 }

@@ -551,10 +551,7 @@ static int open_parts(struct import *import)
 		r = stacks_create(db_handle(db), import->tasks, import->modules, import->objects,
 				  &import->stacks);
 	if (r == 0)
-		r = tally_init(&import->tally);
-	if (r == 0)
-		import->tally.threads.first_row =
-			db_integer(db, "SELECT max(id) FROM thread", 0) + 1;
+		r = tally_init(&import->tally, db_integer(db, "SELECT max(id) FROM thread", 0) + 1);
 	if (r == 0)
 		r = merge_open(import->skew, &import->merge);
 	if (r == 0)
@@ -639,7 +636,7 @@ static struct import_result result_of(const struct import *import)
 		.ended_cleanly = feed_damage(&import->feed)->ended,
 		.is_failure = is_failure(import),
 		.n_events = total->events,
-		.n_allocations = total->allocations,
+		.n_allocations = import->tally.ends.allocations,
 		.n_samples = total->samples + total->faults,
 		.n_lost = import->losses.total,
 		.duration_ns = import->last_ns,

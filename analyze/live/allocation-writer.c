@@ -4,14 +4,17 @@
 #include <stdlib.h>
 
 #include "analyze/live/allocation-sorter.h"
+#include "analyze/live/live-memory.h"
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "store/database-internal.h"
 #include "store/row-writer.h"
+#include "store/totals/ends.h"
 #include "store/writer-thread.h"
 
 #define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* allocations at a time leave the window */
 #define FIRST_WINDOW 1024u /* most runs are small, and 28 MiB are not for them */
+#define AHEAD	     8u /* rows that are fetched before their turn */
 #define MOST_ENDED   8192u /* a power of two of blocks is given to the thread at a time */
 
 static const struct rows_table table = {
@@ -54,6 +57,7 @@ struct ended {
  */
 struct block_rows {
 	struct ended filled;
+	char apart[128]; /* each side writes often, and none waits for the other's cache line */
 	struct ended given;
 	struct db_writer *thread;
 	struct db_job job;
@@ -64,6 +68,7 @@ struct block_rows {
 	uint64_t n_window; /* a power of two, at most BLOCK_ROWS_WINDOW */
 	struct block_spill *late; /* what ended when its id had left the window */
 	struct rows *rows;
+	struct tally_ends *ends;
 };
 
 static void cleanup_block_rows(struct block_rows **rows)
@@ -86,7 +91,7 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	row[ADDRESS].integer = (int64_t)block->address;
 	row[SIZE].integer = (int64_t)block->size;
 	row[ALLOCATED_NS].integer = block->allocated_ns;
-	row[FREED_NS].integer = from->freed_ns;
+	row[FREED_NS].integer = memory_is_freed(from->end_kind) ? from->end_ns : ROWS_NULL;
 	row[FREED_THREAD].integer = from->freed_thread_row;
 	row[STACK].integer = from->stack_id ? from->stack_id : ROWS_NULL;
 	row[CALL].integer = block->call;
@@ -159,13 +164,36 @@ static int order_row(struct block_rows *rows, const struct block_row *row)
 	return 0;
 }
 
-static int order_given(void *context)
+static int count(struct block_rows *rows, const struct block_row *row)
+{
+	bool is_freed = memory_is_freed(row->end_kind);
+
+	return tally_ends_add(rows->ends, &(struct tally_end){
+						  .size = row->block.size,
+						  .allocated_ns = row->block.allocated_ns,
+						  .time_ns = row->end_ns,
+						  .life_ns = row->end_ns - row->block.allocated_ns,
+						  .thread_row = row->thread_row,
+						  .freed_thread_row = row->freed_thread_row,
+						  .site = row->block.site,
+						  .is_freed = is_freed,
+						  .is_temporary = row->is_temporary,
+					  });
+}
+
+static int take_given(void *context)
 {
 	struct block_rows *rows = context;
 	int r = pass(rows, rows->given.last);
 
-	for (size_t i = 0; i < rows->given.n && r == 0; i++)
-		r = order_row(rows, &rows->given.rows[i]);
+	for (size_t i = 0; i < rows->given.n && r == 0; i++) {
+		/* Another processor has just written them. */
+		__builtin_prefetch(&rows->given.rows[i + AHEAD]);
+		__builtin_prefetch(&rows->given.rows[i + AHEAD].end_ns);
+		r = count(rows, &rows->given.rows[i]);
+		if (r == 0)
+			r = order_row(rows, &rows->given.rows[i]);
+	}
 	return r;
 }
 
@@ -221,13 +249,15 @@ int block_rows_end(struct block_rows *rows, struct block_row **ret_row)
 	return r;
 }
 
-int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct block_rows **ret_rows)
+int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct tally_ends *ends,
+		    struct block_rows **ret_rows)
 {
 	auto_block_rows struct block_rows *rows = calloc(1, sizeof(*rows));
 	if (!rows)
 		return -ENOMEM;
 	rows->run_id = run_id;
 	rows->first_id = first_id;
+	rows->ends = ends;
 	rows->base = 1;
 	rows->n_window = FIRST_WINDOW;
 	rows->window = calloc(rows->n_window, sizeof(*rows->window));
@@ -235,7 +265,7 @@ int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct bloc
 	if (!rows->window || !rows->late)
 		return -ENOMEM;
 
-	rows->job.work = order_given;
+	rows->job.work = take_given;
 	rows->job.context = rows;
 	int r = rows_open(db, &table, &rows->rows);
 	if (r == 0)
@@ -269,7 +299,7 @@ static int write_late(void *context, const struct block_row *row)
 static int finish_given(void *context)
 {
 	struct block_rows *rows = context;
-	int r = order_given(rows);
+	int r = take_given(rows);
 
 	if (r == 0)
 		r = advance(rows, rows->given.last + 1);
@@ -278,6 +308,13 @@ static int finish_given(void *context)
 	if (r == 0)
 		r = block_spill_drain(rows->late, write_late, rows);
 	return r < 0 ? r : rows_flush(rows->rows);
+}
+
+int block_rows_count(struct block_rows *rows)
+{
+	int r = give(rows);
+
+	return r < 0 ? r : settle(rows);
 }
 
 int block_rows_finish(struct block_rows *rows)

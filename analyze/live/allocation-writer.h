@@ -13,6 +13,7 @@
 
 struct db;
 struct block_rows;
+struct tally_ends;
 
 #define BLOCK_ROWS_WINDOW (1u << 18) /* allocations; a power of two */
 #define BLOCK_ROWS_BATCH  (1u << 15) /* of long-lived blocks, sorted at a time */
@@ -23,15 +24,20 @@ struct block_row {
 	int64_t process_row;
 	int64_t thread_row;
 	int64_t stack_id; /* 0: none */
-	int64_t freed_ns; /* ROWS_NULL: not freed */
+	int64_t end_ns; /* it was freed, or its process ended */
 	int64_t freed_thread_row; /* ROWS_NULL: nobody */
 	int64_t kind; /* ROWS_NULL: libc's heap */
 	uint8_t end_kind; /* enum memory_end_kind */
 	uint8_t free_call; /* enum trace_call; 0: it did not end by a call */
+	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
 };
 
-/* Block ids are added to first_id. Returns 0 or a negative errno. */
-int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct block_rows **ret_rows);
+/*
+ * Block ids are added to first_id. Each block is counted in ends, too, which belong to the thread
+ * until block_rows_count(). Returns 0 or a negative errno.
+ */
+int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct tally_ends *ends,
+		    struct block_rows **ret_rows);
 
 /* Accepts NULL, returns NULL. */
 struct block_rows *block_rows_close(struct block_rows *rows);
@@ -41,6 +47,9 @@ void block_rows_allocated(struct block_rows *rows, uint64_t id);
 
 /* A block ended: *ret_row is to be filled in at once. Returns 0 or a negative errno. */
 int block_rows_end(struct block_rows *rows, struct block_row **ret_row);
+
+/* No more blocks end: wait until all are counted. Returns 0 or a negative errno. */
+int block_rows_count(struct block_rows *rows);
 
 /*
  * No more blocks end: begin to write all that did, while the caller goes on. Once at most. Returns

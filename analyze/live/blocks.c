@@ -18,11 +18,6 @@ static bool is_inherited(const struct memory_image *image, const struct heap_blo
 	return block->id <= image->first_id;
 }
 
-static bool is_freed(enum memory_end_kind end_kind)
-{
-	return end_kind != MEMORY_ALIVE && end_kind != MEMORY_EXEC;
-}
-
 static int write_row(struct memory *memory, const struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
@@ -36,11 +31,12 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 		.process_row = image->row,
 		.thread_row = memory->threads[block->thread]->row,
 		.stack_id = memory->tally->sites[block->site].stack_id,
-		.freed_ns = is_freed(ending->end_kind) ? ending->time_ns : ROWS_NULL,
+		.end_ns = ending->time_ns,
 		.freed_thread_row = ending->thread_row,
 		.kind = kinds_row(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block)),
 		.end_kind = ending->end_kind,
 		.free_call = ending->call,
+		.is_temporary = ending->is_temporary,
 	};
 	return 0;
 }
@@ -63,34 +59,24 @@ static unsigned family_of(uint8_t call)
 static int end_block(struct memory *memory, struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
-	if (memory->keeps_freed && is_freed(ending->end_kind) &&
+	bool is_freed = memory_is_freed(ending->end_kind);
+
+	if (memory->keeps_freed && is_freed &&
 	    freed_pages_add(&image->freed, block->address, block->size) < 0)
 		return -ENOMEM;
 	if (image->names.n_blocks > 0 &&
 	    memory_end_names(memory, image, block->address, block->size, ending->time_ns) < 0)
 		return -ENOMEM;
 	if (is_inherited(image, block)) { /* its row is the parent's */
-		memory->tally->total.inherited_frees += is_freed(ending->end_kind);
+		memory->tally->total.inherited_frees += is_freed;
 		return 0;
 	}
 	memory->tally->total.mismatched_frees += ending->end_kind == MEMORY_FREED &&
 						 family_of(block->call) != family_of(ending->call);
 	kinds_freed(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
-		    is_freed(ending->end_kind));
-	tally_free(memory->tally, &(struct tally_end){
-					  .size = block->size,
-					  .allocated_ns = block->allocated_ns,
-					  .time_ns = ending->time_ns,
-					  .life_ns = is_freed(ending->end_kind)
-							     ? ending->time_ns - block->allocated_ns
-							     : -1,
-					  .thread_row = memory->threads[block->thread]->row,
-					  .freed_thread_row = ending->thread_row,
-					  .site = block->site,
-					  .is_freed = is_freed(ending->end_kind),
-					  .is_left = memory->is_over,
-					  .is_temporary = ending->is_temporary,
-				  });
+		    is_freed);
+	if (!memory->is_over) /* else it stays live */
+		tally_free(memory->tally, block->site, block->size, ending->time_ns, is_freed);
 	return write_row(memory, image, block, ending);
 }
 
@@ -236,7 +222,6 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 		return rename_block(memory, allocation, &inner);
 	}
 	struct memory_move *move = memory_find_move(thread, allocation->link);
-	struct mapping map = move ? move->mapping : (struct mapping){ 0 };
 	block.previous_id = previous_of(move);
 	int r = tally_site(memory->tally, allocation->stack_id, &block.site);
 	if (r == 0)
@@ -254,15 +239,15 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 								 block.allocated_ns, block.address,
 								 block.size });
 	memory->tally->total.reallocations += allocation->link != 0;
-	tally_allocation(memory->tally, block.site, block.size, block.allocated_ns, thread->row);
+	tally_allocation(memory->tally, block.site, block.size, block.allocated_ns);
 	kinds_allocated(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
 			block.size);
 	thread->allocated_id = block.id;
 	thread->nested_id = allocation->flags & TRACE_EVENT_NESTED ? block.id : 0;
 	thread->freed.id = 0;
 	memory_seen_allocation(thread, &block);
-	if (map.size > 0)
-		r = memory_seen_move(memory, thread->image, &block, &map);
+	if (move && move->mapping.size > 0)
+		r = memory_seen_move(memory, thread->image, &block, &move->mapping);
 	*ret_block = owner_of(memory, &block);
 	if (r == 0 && memory_early_allocation(memory, thread->image, allocation, block.id, &end))
 		r = memory_freed(memory, &end);

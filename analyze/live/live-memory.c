@@ -49,7 +49,8 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 
 	int r = heap_pool_open(&memory->pool);
 	if (r == 0)
-		r = block_rows_open(db, run_id, memory->first_allocation, &memory->allocations);
+		r = block_rows_open(db, run_id, memory->first_allocation, &tally->ends,
+				    &memory->allocations);
 	if (r == 0)
 		r = rows_open(db, &mapping_table, &memory->mappings);
 	if (r == 0)
@@ -177,6 +178,8 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 		if (memory->images[i])
 			r = end_image(memory, memory->images[i], end_ns, false);
 	}
+	if (r >= 0)
+		r = block_rows_count(memory->allocations);
 	if (r >= 0)
 		r = rows_flush(memory->names);
 	if (r >= 0)

@@ -32,6 +32,11 @@ enum memory_end_kind {
 	MEMORY_EXEC, /* its process became another program */
 };
 
+static inline bool memory_is_freed(enum memory_end_kind end_kind)
+{
+	return end_kind != MEMORY_ALIVE && end_kind != MEMORY_EXEC;
+}
+
 /* db, tasks and tally must outlive it. Returns 0 or a negative errno. */
 int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct tally *tally,
 		struct memory **ret_memory);

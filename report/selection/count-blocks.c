@@ -131,11 +131,7 @@ static int take_until(struct blocks *blocks, int64_t time_ns)
 	int r;
 
 	while ((r = end_queue_take(&blocks->queue, time_ns, &end)) == 1) {
-		const struct tally_end taken = { .size = end.size,
-						 .time_ns = end.time_ns,
-						 .site = end.site,
-						 .is_freed = end.is_freed };
-		tally_take(blocks->count->tally, &taken);
+		tally_free(blocks->count->tally, end.site, end.size, end.time_ns, end.is_freed);
 	}
 	return r;
 }
@@ -163,11 +159,10 @@ static int add_block(struct blocks *blocks, const int64_t *const *columns, uint3
 	if (end.is_carried)
 		tally_carry(count->tally, end.site, end.size);
 	else
-		tally_allocation(count->tally, end.site, end.size, end.allocated_ns,
-				 end.thread_row);
-	tally_count_end(count->tally, &end);
+		tally_allocation(count->tally, end.site, end.size, end.allocated_ns);
+	r = tally_ends_add(&count->tally->ends, &end);
 	const struct block_end later = { end.time_ns, end.size, end.site, end.is_freed, 0 };
-	return end.is_left ? 0 : end_queue_push(&blocks->queue, &later);
+	return r < 0 || end.is_left ? r : end_queue_push(&blocks->queue, &later);
 }
 
 static int add_rows(struct blocks *blocks, const struct scan_rows *rows)

@@ -134,7 +134,7 @@ int selection_apply(struct db *db, const struct selection *selection)
 {
 	auto_tally struct tally tally = { 0 };
 	int64_t n_clock = 0;
-	int r = tally_init(&tally);
+	int r = tally_init(&tally, 0);
 
 	tally.has_no_lines = true;
 	if (r == 0)

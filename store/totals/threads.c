@@ -37,15 +37,31 @@ static int write_total(const struct thread_total *total, struct db *db, int64_t 
 		      (int64_t)total->n_faults);
 }
 
-int thread_totals_write(const struct thread_totals *totals, struct db *db, int64_t run_id)
+static struct thread_total sum(const struct thread_totals *samples,
+			       const struct thread_totals *blocks, size_t i)
+{
+	struct thread_total sum = { 0 };
+
+	if (i < blocks->n)
+		sum = blocks->items[i];
+	if (i < samples->n) {
+		sum.n_samples = samples->items[i].n_samples;
+		sum.time_ns = samples->items[i].time_ns;
+		sum.n_faults = samples->items[i].n_faults;
+	}
+	return sum;
+}
+
+int thread_totals_write(const struct thread_totals *samples, const struct thread_totals *blocks,
+			struct db *db, int64_t run_id)
 {
 	static const struct thread_total nothing;
 	int r = 0;
 
-	for (size_t i = 0; i < totals->n && r == 0; i++) {
-		if (memcmp(&totals->items[i], &nothing, sizeof(nothing)) != 0)
-			r = write_total(&totals->items[i], db, run_id,
-					totals->first_row + (int64_t)i);
+	for (size_t i = 0; (i < samples->n || i < blocks->n) && r == 0; i++) {
+		struct thread_total total = sum(samples, blocks, i);
+		if (memcmp(&total, &nothing, sizeof(nothing)) != 0)
+			r = write_total(&total, db, run_id, samples->first_row + (int64_t)i);
 	}
 	return r;
 }

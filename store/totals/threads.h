@@ -42,5 +42,6 @@ static inline struct thread_total *thread_totals_at(struct thread_totals *totals
 						 : thread_totals_make(totals, row);
 }
 
-/* Write those that have any. Returns 0 or a negative errno. */
-int thread_totals_write(const struct thread_totals *totals, struct db *db, int64_t run_id);
+/* Write the sums of both for threads that have any. Returns 0 or a negative errno. */
+int thread_totals_write(const struct thread_totals *samples, const struct thread_totals *blocks,
+			struct db *db, int64_t run_id);

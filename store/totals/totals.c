@@ -11,9 +11,10 @@
 #include "store/statement.h"
 #include "store/touch.h"
 
-int tally_init(struct tally *tally)
+int tally_init(struct tally *tally, int64_t first_thread)
 {
-	*tally = (struct tally){ 0 };
+	*tally = (struct tally){ .threads.first_row = first_thread,
+				 .ends.threads.first_row = first_thread };
 	timeline_init(&tally->timeline);
 	tally->n_sites = 1; /* 0 is "none yet" */
 	return grow_array_to(&tally->sites, 0, &tally->n_sites_allocated, sizeof(*tally->sites));
@@ -24,6 +25,7 @@ void tally_finish(struct tally *tally)
 	free(tally->sites);
 	free(tally->site_of_stack);
 	thread_totals_finish(&tally->threads);
+	tally_ends_finish(&tally->ends);
 	object_totals_finish(&tally->objects);
 	shared_lines_finish(&tally->lines);
 	access_totals_finish(&tally->accesses);
@@ -44,8 +46,6 @@ static int add_site(struct tally *tally, int64_t stack_id)
 	tally->site_of_stack[stack_id] = (uint32_t)tally->n_sites;
 	tally->sites[tally->n_sites++] = (struct tally_site){
 		.stack_id = stack_id,
-		.first_ns = INT64_MAX,
-		.last_ns = INT64_MIN,
 		.first_touch_ns = INT64_MAX,
 		.last_touch_ns = INT64_MIN,
 	};
@@ -76,18 +76,6 @@ static void keep_peak(const struct tally *tally, struct tally_site *site)
 	site->kept_blocks = site->n_live;
 }
 
-static void count_thread_birth(struct tally *tally, int64_t thread_row, uint64_t size)
-{
-	struct thread_total *thread = thread_totals_at(&tally->threads, thread_row);
-
-	if (!thread)
-		return;
-	thread->n_blocks++;
-	thread->bytes += size;
-	thread->live_blocks++;
-	thread->live_bytes += size;
-}
-
 static void add_live(struct tally *tally, struct tally_site *site, uint64_t size, int64_t time_ns)
 {
 	keep_peak(tally, site);
@@ -106,28 +94,15 @@ static void add_live(struct tally *tally, struct tally_site *site, uint64_t size
 	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
 }
 
-void tally_allocation(struct tally *tally, uint32_t site_number, uint64_t size, int64_t time_ns,
-		      int64_t thread_row)
+void tally_allocation(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns)
 {
-	struct tally_site *site = &tally->sites[site_number];
-
-	count_thread_birth(tally, thread_row, size);
-	site->n_blocks++;
-	site->bytes += size;
-	if (time_ns < site->first_ns)
-		site->first_ns = time_ns;
-	tally->total.allocations++;
-	tally->total.bytes += size;
-	add_live(tally, site, size, time_ns);
+	add_live(tally, &tally->sites[site], size, time_ns);
 	timeline_at(&tally->timeline, time_ns)->n_allocations++;
 }
 
-void tally_carry(struct tally *tally, uint32_t site_number, uint64_t size)
+void tally_carry(struct tally *tally, uint32_t site, uint64_t size)
 {
-	struct tally_site *site = &tally->sites[site_number];
-
-	site->first_ns = 0;
-	add_live(tally, site, size, 0);
+	add_live(tally, &tally->sites[site], size, 0);
 	tally->n_peaks++; /* also where it has no bytes: all that is there is of the peak */
 }
 
@@ -149,76 +124,12 @@ void tally_leave(struct tally *tally)
 	}
 }
 
-static void count_thread_free(struct tally *tally, const struct tally_end *end)
+void tally_free(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns, bool is_freed)
 {
-	struct thread_total *killer =
-		end->freed_thread_row == ROWS_NULL
-			? NULL
-			: thread_totals_at(&tally->threads, end->freed_thread_row);
-
-	bool is_foreign = killer && end->freed_thread_row != end->thread_row;
-
-	if (killer && !end->is_left)
-		killer->n_frees++;
-	/* After the killer: the array may have moved. */
-	struct thread_total *owner = thread_totals_at(&tally->threads, end->thread_row);
-	if (!owner || end->is_carried)
-		return;
-	owner->live_blocks--;
-	owner->live_bytes -= end->size;
-	owner->n_temporary += end->is_temporary;
-	owner->n_foreign += is_foreign;
-}
-
-static void count_freed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
-{
-	count_thread_free(tally, end);
-	if (end->is_carried)
-		return;
-	histogram_add(&tally->histogram, end->size, end->life_ns);
-	site->n_frees++;
-	site->n_temporary += end->is_temporary;
-	tally->total.frees++;
-	tally->total.temporary += end->is_temporary;
-}
-
-static void count_unfreed(struct tally *tally, struct tally_site *site, const struct tally_end *end)
-{
-	if (end->is_carried)
-		return;
-	histogram_add(&tally->histogram, end->size, -1);
-	site->unfreed_bytes += end->size;
-	tally->total.live_blocks++;
-	tally->total.live_bytes += end->size;
-}
-
-void tally_count_end(struct tally *tally, const struct tally_end *end)
-{
-	struct tally_site *site = &tally->sites[end->site];
-
-	site->byte_seconds +=
-		(double)end->size * ((double)end->time_ns - (double)end->allocated_ns) / 1e9;
-	if (end->time_ns > site->last_ns)
-		site->last_ns = end->time_ns;
-	if (end->is_freed)
-		count_freed(tally, site, end);
-	else
-		count_unfreed(tally, site, end);
-}
-
-void tally_take(struct tally *tally, const struct tally_end *end)
-{
-	take_live(tally, &tally->sites[end->site], end->size);
-	timeline_change(&tally->timeline, end->time_ns, tally->live_bytes);
-	if (end->is_freed)
-		timeline_at(&tally->timeline, end->time_ns)->n_frees++;
-}
-
-void tally_free(struct tally *tally, const struct tally_end *end)
-{
-	if (!end->is_left)
-		tally_take(tally, end);
-	tally_count_end(tally, end);
+	take_live(tally, &tally->sites[site], size);
+	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
+	if (is_freed)
+		timeline_at(&tally->timeline, time_ns)->n_frees++;
 }
 
 void tally_sample(struct tally *tally, const struct sample_event *taken)
@@ -273,27 +184,29 @@ static void bind_integers(sqlite3_stmt *statement, const int64_t *values, int n)
 		statement_integer(statement, i + 1, values[i]);
 }
 
-static int write_site(const struct tally *tally, const struct tally_site *site,
-		      sqlite3_stmt *statement, int64_t run_id)
+static int write_site(const struct tally *tally, size_t number, sqlite3_stmt *statement,
+		      int64_t run_id)
 {
+	const struct tally_site *site = &tally->sites[number];
+	const struct site_ends ends = tally_ends_of(&tally->ends, number);
 	const struct share_sum *time = &site->shares.of[SHARE_TIME];
 	const struct share_sum *stalls = &site->shares.of[SHARE_STALL];
 	bool is_touched = site->first_touch_ns != INT64_MAX;
 	const int64_t integers[] = { run_id,
 				     site->stack_id,
-				     (int64_t)site->n_blocks,
-				     (int64_t)site->n_frees,
-				     (int64_t)site->bytes,
-				     (int64_t)(site->n_blocks - site->n_frees),
-				     (int64_t)site->unfreed_bytes,
+				     (int64_t)ends.n_blocks,
+				     (int64_t)ends.n_frees,
+				     (int64_t)ends.bytes,
+				     (int64_t)(ends.n_blocks - ends.n_frees),
+				     (int64_t)ends.unfreed_bytes,
 				     (int64_t)site->peak_bytes,
 				     site->peak_ns,
-				     site->first_ns,
-				     site->last_ns,
-				     (int64_t)site->n_temporary };
+				     ends.first_ns,
+				     ends.last_ns,
+				     (int64_t)ends.n_temporary };
 
 	bind_integers(statement, integers, 12);
-	statement_real(statement, 13, site->byte_seconds);
+	statement_real(statement, 13, ends.byte_seconds);
 	statement_real(statement, 14, time->n);
 	statement_real(statement, 15, time->n_sq);
 	statement_real(statement, 16, time->time);
@@ -331,7 +244,7 @@ static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
 	if (r == 0)
 		r = statement_prepare(db_handle(db), peak_sql, &peak);
 	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
-		r = write_site(tally, &tally->sites[i], site, run_id);
+		r = write_site(tally, i, site, run_id);
 		if (r == 0)
 			r = write_peak(tally, &tally->sites[i], peak, run_id);
 	}
@@ -341,18 +254,19 @@ static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
 static int write_totals(const struct tally *tally, struct db *db, int64_t run_id)
 {
 	const struct tally_total *total = &tally->total;
+	const struct tally_ends *ends = &tally->ends;
 	const struct {
 		const char *name;
 		uint64_t value;
 	} rows[] = {
-		{ "allocations", total->allocations },
-		{ "frees", total->frees },
-		{ "bytes", total->bytes },
-		{ "live_blocks", total->live_blocks },
-		{ "live_bytes", total->live_bytes },
+		{ "allocations", ends->allocations },
+		{ "frees", ends->frees },
+		{ "bytes", ends->bytes },
+		{ "live_blocks", ends->live_blocks },
+		{ "live_bytes", ends->live_bytes },
 		{ "peak_bytes", total->peak_bytes },
 		{ "peak_ns", (uint64_t)total->peak_ns },
-		{ "temporary", total->temporary },
+		{ "temporary", ends->temporary },
 		{ "reallocations", total->reallocations },
 		{ "missed_frees", total->missed_frees },
 		{ "early_frees", total->early_frees },
@@ -384,9 +298,9 @@ static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 	int r = timeline_write(&tally->timeline, db, run_id);
 
 	if (r == 0)
-		r = histogram_write(&tally->histogram, db, run_id);
+		r = histogram_write(&tally->ends.histogram, db, run_id);
 	if (r == 0)
-		r = thread_totals_write(&tally->threads, db, run_id);
+		r = thread_totals_write(&tally->threads, &tally->ends.threads, db, run_id);
 	if (r == 0)
 		r = object_totals_write(tally, db, run_id);
 	if (r == 0)

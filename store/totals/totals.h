@@ -3,12 +3,13 @@
  * The aggregates of a run, kept while its rows pass: per call site, in all, and over time. Equal to
  * what SQL says about the rows. Times are ns since the run's start.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "store/totals/accesses.h"
 #include "store/totals/clock-check.h"
-#include "store/totals/histogram.h"
+#include "store/totals/ends.h"
 #include "store/totals/objects.h"
 #include "store/totals/share-sum.h"
 #include "store/totals/shared-lines.h"
@@ -21,10 +22,6 @@ struct db;
 /* One call site: all blocks allocated from one stack. */
 struct tally_site {
 	int64_t stack_id; /* 0: no stack recorded */
-	uint64_t n_blocks;
-	uint64_t n_frees;
-	uint64_t bytes;
-	uint64_t unfreed_bytes; /* of blocks that nobody freed, known when their process ends */
 	uint64_t live_bytes; /* now */
 	uint64_t n_live; /* blocks, now */
 	uint64_t kept_bytes; /* live at the peak number `kept` of the run, ... */
@@ -32,10 +29,6 @@ struct tally_site {
 	uint64_t kept; /* ... unless a later one found it unchanged */
 	uint64_t peak_bytes;
 	int64_t peak_ns;
-	int64_t first_ns;
-	int64_t last_ns;
-	uint64_t n_temporary;
-	double byte_seconds;
 	uint64_t n_faults;
 	int64_t first_touch_ns; /* INT64_MAX: none */
 	int64_t last_touch_ns;
@@ -44,14 +37,8 @@ struct tally_site {
 
 /* Sums of the run; names in tally.c become names of the table `total`. */
 struct tally_total {
-	uint64_t allocations;
-	uint64_t frees;
-	uint64_t bytes;
-	uint64_t live_blocks; /* not freed */
-	uint64_t live_bytes;
 	uint64_t peak_bytes;
 	int64_t peak_ns;
-	uint64_t temporary;
 	uint64_t reallocations;
 	uint64_t missed_frees; /* an allocation on a live block implied its free */
 	uint64_t early_frees; /* stamped before the allocation of their block, and put right */
@@ -100,8 +87,8 @@ struct tally {
 	uint64_t live_bytes; /* now, of all processes */
 	uint64_t n_peaks; /* how often live_bytes was higher than ever before */
 	struct timeline timeline;
-	struct histogram histogram;
-	struct thread_totals threads; /* threads.first_row: set by the owner */
+	struct tally_ends ends; /* may belong to another thread until the last block has ended */
+	struct thread_totals threads; /* what samples say of them */
 	struct object_totals objects;
 	struct shared_lines lines;
 	struct access_totals accesses;
@@ -116,19 +103,19 @@ struct tally {
 	uint8_t has_no_lines; /* they are counted by themselves */
 };
 
-/* Returns 0 or -ENOMEM. */
-int tally_init(struct tally *tally);
+/* first_thread: no thread has a row below it. Returns 0 or -ENOMEM. */
+int tally_init(struct tally *tally, int64_t first_thread);
 void tally_finish(struct tally *tally);
 
 /* The number of a stack's site, made when it is new. Returns 0 or -ENOMEM. */
 int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
 
 /*
- * A block was born to a thread (its row; 0: none); it ended by being freed (or a free that was
- * missed, or realloc); or its process ended with the block still there.
+ * What is live, in order of time: a block was allocated; it is live no more, since it was freed or
+ * since its process ended. What else is known of it counts once, by tally_ends_add().
  */
-void tally_allocation(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns,
-		      int64_t thread_row);
+void tally_allocation(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns);
+void tally_free(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns, bool is_freed);
 
 /*
  * A block lives from before the time that is looked at: it is live from its begin on, and else
@@ -138,28 +125,6 @@ void tally_carry(struct tally *tally, uint32_t site, uint64_t size);
 
 /* A run ends, others follow: what is live by then is so no more. */
 void tally_leave(struct tally *tally);
-
-struct tally_end {
-	uint64_t size;
-	int64_t allocated_ns;
-	int64_t time_ns;
-	int64_t life_ns; /* < 0: it was not freed */
-	int64_t thread_row; /* that allocated */
-	int64_t freed_thread_row; /* that freed; ROWS_NULL: nobody */
-	uint32_t site;
-	uint8_t is_freed;
-	uint8_t is_left; /* the trace ended, its process did not: it stays live */
-	uint8_t is_carried; /* see tally_carry() */
-	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
-};
-void tally_free(struct tally *tally, const struct tally_end *end);
-
-/*
- * Both halves of tally_free(): what does not depend on the order of events, and, at its time,
- * what is live no more, unless it is left.
- */
-void tally_count_end(struct tally *tally, const struct tally_end *end);
-void tally_take(struct tally *tally, const struct tally_end *end);
 
 /*
  * Touches of any owner: each into the sums that it belongs to. Those of one sample must follow each

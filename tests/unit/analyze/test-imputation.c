@@ -33,7 +33,7 @@ static void set_up(void)
 {
 	snprintf(world.path, sizeof(world.path), "/tmp/memsight-imputation-%d.db", (int)getpid());
 	ck_assert_int_eq(db_begin(world.path, DB_REPLACE, &world.db), 0);
-	ck_assert_int_eq(tally_init(&world.tally), 0);
+	ck_assert_int_eq(tally_init(&world.tally, 0), 0);
 	world.tally.has_no_lines = true;
 	world.tally.threads.first_row = 1;
 	world.n_samples = 0;

@@ -38,7 +38,7 @@ static struct block_row row_of(uint64_t id)
 		.process_row = 1 + (int64_t)(id % 3),
 		.thread_row = 4 + (int64_t)(id % 5),
 		.stack_id = (int64_t)(number_of(id) % 1000),
-		.freed_ns = id % 11 ? (int64_t)id * 60 : INT64_MIN,
+		.end_ns = id % 11 ? (int64_t)id * 60 : INT64_MIN,
 		.freed_thread_row = id % 11 ? 4 : INT64_MIN,
 		.kind = id % 13 ? INT64_MIN : 2,
 		.end_kind = (uint8_t)(id % 5),
@@ -67,7 +67,7 @@ static int check_row(void *context, const struct block_row *found)
 	check_equal(found->process_row, expected.process_row);
 	check_equal(found->thread_row, expected.thread_row);
 	check_equal(found->stack_id, expected.stack_id);
-	check_equal(found->freed_ns, expected.freed_ns);
+	check_equal(found->end_ns, expected.end_ns);
 	check_equal(found->freed_thread_row, expected.freed_thread_row);
 	check_equal(found->kind, expected.kind);
 	check_equal(found->end_kind, expected.end_kind);

@@ -1,0 +1,62 @@
+#pragma once
+/*
+ * The sums of blocks that need no order of events: each block counts once, when it has ended. One
+ * thread at a time, which need not be the one of the tally they belong to.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/totals/histogram.h"
+#include "store/totals/threads.h"
+
+/* Of one call site. */
+struct site_ends {
+	uint64_t n_blocks; /* allocated by this site, but for those that are carried */
+	uint64_t bytes;
+	uint64_t n_frees;
+	uint64_t unfreed_bytes; /* of blocks that nobody freed */
+	uint64_t n_temporary;
+	int64_t first_ns; /* INT64_MAX: no block */
+	int64_t last_ns; /* INT64_MIN: no block */
+	double byte_seconds;
+};
+
+/* In cache lines of its own: another thread writes what stands beside it. */
+struct tally_ends {
+	_Alignas(128) struct site_ends *sites; /* by the tally's number of the site */
+	size_t n_sites;
+	size_t n_sites_allocated;
+	struct thread_totals threads; /* threads.first_row: set by the owner */
+	struct histogram histogram;
+	uint64_t allocations; /* but for those that are carried */
+	uint64_t bytes;
+	uint64_t frees;
+	uint64_t temporary;
+	uint64_t live_blocks; /* not freed */
+	uint64_t live_bytes;
+};
+
+struct tally_end {
+	uint64_t size;
+	int64_t allocated_ns;
+	int64_t time_ns;
+	int64_t life_ns; /* < 0: it was not freed */
+	int64_t thread_row; /* that allocated; 0: nobody known */
+	int64_t freed_thread_row; /* that freed; ROWS_NULL: nobody */
+	uint32_t site;
+	uint8_t is_freed;
+	uint8_t is_left; /* the trace ended, its process did not: it stays live */
+	uint8_t is_carried; /* see tally_carry() */
+	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
+};
+
+void tally_ends_finish(struct tally_ends *ends);
+
+/*
+ * A block ended by being freed (or a free that was missed, or realloc), or its process ended with
+ * the block still there. Returns 0 or -ENOMEM.
+ */
+int tally_ends_add(struct tally_ends *ends, const struct tally_end *end);
+
+/* What has ended of a site: of one without any, nothing. */
+struct site_ends tally_ends_of(const struct tally_ends *ends, size_t site);
