@@ -5,6 +5,7 @@
 #include "decode/x86/execute.h"
 
 #define MAX_STORES (2 * DECODE_MAX_TURN)
+#define MAX_ROUNDS 3u
 
 struct step {
 	struct instruction instruction;
@@ -26,6 +27,8 @@ struct solver {
 	struct range stores[MAX_STORES]; /* of the way so far */
 	unsigned n_stores;
 	bool is_lost; /* one of them at an unknown address */
+	bool is_open; /* a word that was loaded is not known */
+	bool has_news; /* a register came to be known, going back */
 	unsigned n_first; /* words that are as some later load tells from the begin on */
 	struct machine_word first[MACHINE_WORDS];
 	struct past *past;
@@ -37,6 +40,18 @@ static bool unite(struct value *value, struct value more)
 
 	*value = value_unite(*value, more);
 	return agrees;
+}
+
+static const struct value none_carried = { 0, UINT64_MAX };
+
+static struct value sum(struct value a, struct value b)
+{
+	return value_add(a, b, none_carried);
+}
+
+static struct value difference(struct value a, struct value b)
+{
+	return value_subtract(a, b, none_carried);
 }
 
 /* ---- Back ---- */
@@ -113,6 +128,14 @@ static void go_through(struct kept *kept, struct machine *machine,
 	}
 }
 
+static struct value result_of(const struct instruction *instruction, const struct value *after)
+{
+	if (instruction->execute == decode_execute_widen)
+		return after[DECODE_AX];
+	return instruction->operands[0].kind == OPERAND_REG ? after[instruction->operands[0].reg]
+							    : value_unknown();
+}
+
 static bool go_back(struct solver *solver, const struct turn_entry *way)
 {
 	struct kept kept = { .n = 0 };
@@ -133,10 +156,7 @@ static bool go_back(struct solver *solver, const struct turn_entry *way)
 		memcpy(after, machine.regs, sizeof(after));
 		step->instruction = *found;
 		found = &step->instruction;
-		result = found->execute == decode_execute_widen ? machine.regs[DECODE_AX]
-			 : found->operands[0].kind == OPERAND_REG
-				 ? machine.regs[found->operands[0].reg]
-				 : value_unknown();
+		result = result_of(found, after);
 		if (!decode_block_undo_checked(&machine, found, next, is_memory_as_then))
 			return false;
 		unsigned reg = find_source(found, result, &source);
@@ -147,6 +167,90 @@ static bool go_back(struct solver *solver, const struct turn_entry *way)
 		memcpy(step->before, machine.regs, sizeof(step->before));
 		is_memory_as_then = is_memory_as_then && !decode_block_writes(found);
 		next = found->address;
+	}
+	return true;
+}
+
+/* What is found out of a register before a step. */
+static bool tell(struct solver *solver, struct value *before, struct value more)
+{
+	more.bits &= more.known;
+	solver->has_news = solver->has_news || (more.known & ~before->known) != 0;
+	return unite(before, more);
+}
+
+/* A sum of two registers and one of them tell the other. */
+static bool solve_sum(struct solver *solver, const struct instruction *instruction,
+		      const struct value *after, struct value *before)
+{
+	const struct operand *to = &instruction->operands[0], *from = &instruction->operands[1];
+	bool is_sum = instruction->execute == decode_execute_add;
+
+	if ((!is_sum && instruction->execute != decode_execute_sub) || to->kind != OPERAND_REG ||
+	    from->kind != OPERAND_REG || to->bits < 32 || to->bits != from->bits)
+		return true;
+	struct value result = after[to->reg], a = before[to->reg], b = before[from->reg];
+	struct value first = is_sum ? difference(result, b) : sum(result, b);
+	struct value second = is_sum ? difference(result, a) : difference(a, result);
+	if (to->reg == from->reg) {
+		if (!is_sum)
+			return true;
+		/* The highest bit is gone. */
+		first = (struct value){ result.bits >> 1, result.known >> 1 };
+		first.known &= value_mask(to->bits - 1);
+		second = first;
+	}
+	first.known &= value_mask(to->bits);
+	second.known &= value_mask(to->bits);
+	return tell(solver, &before[to->reg], first) && tell(solver, &before[from->reg], second);
+}
+
+/* The same of an address that was computed. */
+static bool solve_lea(struct solver *solver, const struct instruction *instruction,
+		      const struct value *after, struct value *before)
+{
+	const struct operand *to = &instruction->operands[0];
+	const struct memory_operand *lea = &instruction->memory[0];
+
+	if (instruction->execute != decode_execute_lea || to->bits != 64 ||
+	    lea->flags & (MEMORY_32BIT | MEMORY_FS | MEMORY_GS) || lea->base >= DECODE_N_REGS ||
+	    lea->index >= DECODE_N_REGS || lea->base == lea->index || lea->base == DECODE_IP ||
+	    !lea->scale)
+		return true;
+	unsigned shift = (unsigned)__builtin_ctz(lea->scale);
+	struct value rest = difference(after[to->reg], value_exact((uint64_t)lea->displacement));
+	struct value index = difference(rest, before[lea->base]);
+	struct value base = difference(rest, value_shift_left(before[lea->index], shift));
+	index = (struct value){ index.bits >> shift, index.known >> shift };
+	return tell(solver, &before[lea->base], base) && tell(solver, &before[lea->index], index);
+}
+
+/*
+ * Back once more, with what going forward has told since. False: it cannot have come that way.
+ */
+static bool go_back_again(struct solver *solver)
+{
+	for (unsigned i = 0; i < solver->n; i++) {
+		struct step *step = &solver->steps[i];
+		uint32_t written =
+			step->instruction.regs_written | 1u << DECODE_IP | 1u << DECODE_FLAGS;
+		struct value after[DECODE_N_REGS];
+
+		for (unsigned reg = 0; reg < DECODE_N_REGS; reg++) {
+			after[reg] = i ? solver->steps[i - 1].before[reg]
+				       : value_exact(solver->sample.regs[reg]);
+			if (!(written >> reg & 1) && !tell(solver, &step->before[reg], after[reg]))
+				return false;
+		}
+		if (!solve_sum(solver, &step->instruction, after, step->before) ||
+		    !solve_lea(solver, &step->instruction, after, step->before))
+			return false;
+		struct value source;
+		unsigned reg = find_source(&step->instruction, result_of(&step->instruction, after),
+					   &source);
+		if (reg < DECODE_N_REGS && reg != DECODE_IP &&
+		    !tell(solver, &step->before[reg], source))
+			return false;
 	}
 	return true;
 }
@@ -172,8 +276,11 @@ static void learn(struct solver *solver, struct machine *machine,
 	if ((instruction->execute != decode_execute_mov &&
 	     instruction->execute != decode_execute_movsx) ||
 	    to->kind != OPERAND_REG || to->shift || from->kind != OPERAND_MEMORY ||
-	    !value_is_exact(address) || instruction->memory[0].size > 8)
+	    !value_is_exact(address) || instruction->memory[0].size > 8) {
+		solver->is_open =
+			solver->is_open || (instruction->n_memory > 0 && !value_is_exact(address));
 		return;
+	}
 	unsigned n_bytes = instruction->memory[0].size;
 	struct value word =
 		decode_machine_load(machine, address.bits, n_bytes, MACHINE_READER_DATA);
@@ -182,6 +289,7 @@ static void learn(struct solver *solver, struct machine *machine,
 
 	read.bits &= mask;
 	read.known &= mask;
+	solver->is_open = solver->is_open || ((read.known | word.known) & mask) != mask;
 	if (!(read.known & ~word.known) || !unite(&word, read))
 		return;
 	decode_machine_store(machine, address.bits, n_bytes, word);
@@ -211,7 +319,7 @@ static void note_stores(struct solver *solver, const struct machine *machine,
 
 static bool run_step(struct solver *solver, struct machine *machine, unsigned i)
 {
-	const struct step *step = &solver->steps[i];
+	struct step *step = &solver->steps[i];
 	const struct instruction *instruction = &step->instruction;
 	struct past *past = solver->past;
 	struct value after[DECODE_N_REGS];
@@ -219,6 +327,7 @@ static bool run_step(struct solver *solver, struct machine *machine, unsigned i)
 	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++) {
 		if (reg != DECODE_IP && !unite(&machine->regs[reg], step->before[reg]))
 			return false;
+		step->before[reg] = machine->regs[reg];
 		after[reg] = i ? solver->steps[i - 1].before[reg]
 			       : value_exact(solver->sample.regs[reg]);
 	}
@@ -270,6 +379,7 @@ static bool go_forward(struct solver *solver, bool has_calls, struct machine *ma
 				     solver->first[i].value);
 	solver->n_stores = 0;
 	solver->is_lost = false;
+	solver->is_open = false;
 	past->n_accesses = 0;
 	for (unsigned i = 0; i < solver->n; i++)
 		past->n_accesses += solver->steps[i].instruction.n_memory;
@@ -283,6 +393,27 @@ static bool go_forward(struct solver *solver, bool has_calls, struct machine *ma
 
 		if (reg != DECODE_IP && reg != DECODE_FLAGS &&
 		    (machine->regs[reg].bits ^ solver->sample.regs[reg]) & known)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Back and forward again, as long as a word or a register comes to be known by it. False: it cannot
+ * have come that way.
+ */
+static bool go_again(struct solver *solver, bool has_calls, struct machine *machine)
+{
+	unsigned n_first = 0;
+
+	for (unsigned i = 0; i < MAX_ROUNDS; i++) {
+		solver->has_news = solver->n_first > n_first;
+		n_first = solver->n_first;
+		if (solver->is_open && !go_back_again(solver))
+			return false;
+		if (!solver->has_news)
+			return true;
+		if (!go_forward(solver, has_calls, machine))
 			return false;
 	}
 	return true;
@@ -305,7 +436,7 @@ bool decode_past_solve(const struct block_code *code, const struct decode_sample
 	ret_past->n_accesses = 0;
 	ret_past->words_used = 0;
 	if (!go_back(&solver, way) || !go_forward(&solver, way->has_calls, &machine) ||
-	    (solver.n_first > 0 && !go_forward(&solver, way->has_calls, &machine))) {
+	    !go_again(&solver, way->has_calls, &machine)) {
 		ret_past->n_accesses = 0;
 		return false;
 	}

@@ -40,6 +40,12 @@ PROGRAM(loaded,
 	"mov ecx, [rbp-16]\nmov rax, [rbp-8]\nmov rcx, [rax+rcx*8]\n" LEAVE);
 PROGRAM(put, ENTER "mov [rbp-8], rbx\nmov rax, [rbp-16]\nmov [rax], ecx\n",
 	"mov rdx, [rbp-8]\nmov ecx, [rdx]\n" LEAVE);
+/* Of a sum and one of its parts the other one follows: the index, which no register has. */
+#define INDEX "mov eax, [rbp-16]\ncdqe\nlea rdx, [rax*8]\nmov rax, [rbp-8]\n"
+#define AGAIN "mov ecx, [rbp-16]\nmov rax, [rbp-8]\nmov rcx, [rax+rcx*8]\n" LEAVE
+PROGRAM(added, ENTER "mov [rbp-8], rdi\n" INDEX "add rax, rdx\nmov rdx, [rax]\n", AGAIN);
+PROGRAM(taken_off, ENTER "mov [rbp-8], rdi\n" INDEX "sub rax, rdx\nmov rdx, [rax]\n", AGAIN);
+PROGRAM(addressed, ENTER "mov [rbp-8], rdi\n" INDEX "lea rax, [rdx+rax]\nmov edx, 0\n", AGAIN);
 /* A later load tells what an earlier one, whose register is gone, has read. */
 PROGRAM(twice, ENTER "mov rax, [rbp-8]\nmov rax, [rax+16]\nmov rax, [rbp-8]\n",
 	"mov ecx, [rbp-16]\nmov eax, [rax]\n" LEAVE);
@@ -175,6 +181,29 @@ START_TEST(what_was_loaded_tells_the_word_that_was_read)
 }
 END_TEST
 
+START_TEST(a_sum_and_one_of_its_parts_tell_the_other)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	sample.regs[DECODE_DX] = 12345;
+	sample.regs[DECODE_AX] = HEAP + 5 * 8;
+	sample.regs[DECODE_FLAGS] = 0x4; /* parity */
+	RUN(added);
+	ck_assert_uint_eq(window.accesses[2].address, HEAP + 5 * 8);
+	sample.regs[DECODE_DX] = 0;
+	RUN(addressed);
+	ck_assert_uint_eq(window.accesses[2].address, HEAP + 5 * 8);
+	sample.regs[DECODE_AX] = HEAP - 5 * 8;
+	sample.regs[DECODE_FLAGS] = 0x14; /* and a borrow of the lowest four bits */
+	RUN(taken_off);
+	ck_assert_uint_eq(window.accesses[2].address, HEAP + 5 * 8);
+	/* No multiple of 8 was added: it did not come that way. */
+	sample.regs[DECODE_AX] = HEAP + 5;
+	sample.regs[DECODE_FLAGS] = 0x4;
+	RUN(added);
+	ck_assert_int_eq(window.accesses[2].state, DECODE_UNKNOWN_REGISTER);
+}
+END_TEST
+
 START_TEST(what_was_stored_is_lost_by_a_store_to_who_knows_where)
 {
 	sample.regs[DECODE_BX] = HEAP;
@@ -208,6 +237,7 @@ int main(void)
 	tcase_add_test(tcase, a_register_that_is_used_again_tells_no_argument);
 	tcase_add_test(tcase, stores_elsewhere_leave_a_frame_alone_that_nobody_points_to);
 	tcase_add_test(tcase, what_was_loaded_tells_the_word_that_was_read);
+	tcase_add_test(tcase, a_sum_and_one_of_its_parts_tell_the_other);
 	tcase_add_test(tcase, what_was_stored_is_lost_by_a_store_to_who_knows_where);
 	tcase_add_test(tcase, a_later_load_tells_what_an_earlier_one_read);
 	tcase_add_test(tcase, a_turn_of_two_ways_is_weighed_by_where_samples_are);
