@@ -1,3 +1,5 @@
+#include "cli/cmd-record.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -258,6 +260,9 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 		cmd_warn("--sink null: hooks ran, and none of their events was stored");
 	if (summary->wait_status >= 0 && WIFSIGNALED(summary->wait_status))
 		say_signal(WTERMSIG(summary->wait_status));
+	if (summary->has_left)
+		cmd_warn("the program runs on as before; the recording library stays mapped and "
+			 "does nothing");
 	if (summary->was_let_go)
 		cmd_warn("the program runs on, unrecorded");
 	cmd_warn("next: memsight report %s", summary->output);
@@ -306,18 +311,11 @@ static void archive(const char *trace, struct live_files *files, bool is_quiet)
 	cmd_archive_trace(trace, NULL, &places, is_quiet);
 }
 
-int cmd_record(const struct option_set *given)
+int cmd_record_run(struct run_options *run, const struct option_set *options,
+		   const struct heimdallr *heimdallr)
 {
-	auto_heimdallr struct heimdallr heimdallr = { .n = 0 };
-	struct option_set all = *given;
-	const struct option_set *options = &all;
-	int r = heimdallr_read(&all, &heimdallr);
-
-	if (r < 0)
-		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
-
-	struct run_options run = record_options_of(options);
-	struct saying saying = { options, &heimdallr };
+	const char *name = option_command(options->command)->name;
+	struct saying saying = { options, heimdallr };
 	auto_live_files struct live_files *files =
 		option_flag(options, OPTION_ARCHIVE) ? live_files_create() : NULL;
 	struct run_observer observer = {
@@ -329,24 +327,38 @@ int cmd_record(const struct option_set *given)
 	};
 	struct run_summary summary;
 	char message[OPTION_MESSAGE_BYTES];
+	int r;
 
 	if (option_flag(options, OPTION_ARCHIVE))
-		run.beside = ARCHIVE_SUFFIX;
-	if (run_check(&run, message, sizeof(message)) < 0)
-		return cmd_usage("record: %s", message);
+		run->beside = ARCHIVE_SUFFIX;
+	if (run_check(run, message, sizeof(message)) < 0)
+		return cmd_usage("%s: %s", name, message);
 	if (option_text(options, OPTION_REPORT) &&
 	    cmd_check_new(option_text(options, OPTION_REPORT), options) != CMD_DONE)
 		return CMD_FAILED;
-	r = run_record(&run, &observer, &summary);
+	r = run_record(run, &observer, &summary);
 	if (summary.problem[0])
 		cmd_fail("%s", summary.problem);
 	if (r < 0)
 		return summary.exit_status;
 	if (!option_flag(options, OPTION_QUIET))
-		say_summary(&summary, &run);
+		say_summary(&summary, run);
 	if (option_flag(options, OPTION_ARCHIVE))
 		archive(summary.output, files, option_flag(options, OPTION_QUIET));
 	if (option_text(options, OPTION_REPORT))
 		report(summary.output, options);
 	return summary.exit_status;
+}
+
+int cmd_record(const struct option_set *given)
+{
+	auto_heimdallr struct heimdallr heimdallr = { .n = 0 };
+	struct option_set all = *given;
+	int r = heimdallr_read(&all, &heimdallr);
+	struct run_options run;
+
+	if (r < 0)
+		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
+	run = record_options_of(&all);
+	return cmd_record_run(&run, &all, &heimdallr);
 }

@@ -99,11 +99,23 @@ static void look_for_stop(struct collector *collector)
 	struct image *image = images_find(&collector->tracker.images, collector->command_pid);
 	int signal_number;
 
-	if (collector->command_has_ended)
+	if (collector->command_has_ended || collector->options->attach_pid)
 		return;
 	signal_number = job_control_stopped(collector->command_pid);
 	if (signal_number)
 		job_control_stop(collector->command_pid, image ? image->pidfd : -1, signal_number);
+}
+
+/* None of a process's signals are sent to us where we have not started it. */
+static void take_own(struct collector *collector, int signal_number)
+{
+	static const int to_leave[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+	if (is_stop(signal_number))
+		job_control_stop(0, -1, signal_number);
+	for (size_t i = 0; i < sizeof(to_leave) / sizeof(to_leave[0]); i++)
+		if (to_leave[i] == signal_number)
+			collector->wants_to_leave = true;
 }
 
 void collector_take_signals(struct collector *collector)
@@ -111,7 +123,9 @@ void collector_take_signals(struct collector *collector)
 	struct signalfd_siginfo info;
 
 	while (read(collector->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_signo == SIGINT)
+		if (collector->options->attach_pid)
+			take_own(collector, (int)info.ssi_signo);
+		else if (info.ssi_signo == SIGINT)
 			take_interrupt(collector);
 		else if (info.ssi_signo == SIGCHLD && info.ssi_code != SI_USER &&
 			 info.ssi_code != SI_QUEUE)

@@ -1,6 +1,7 @@
 #include "runner/collector.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -158,20 +159,30 @@ void collector_finish(struct collector *collector)
 	collector->epoll_fd = -1;
 }
 
-static void look_for_end_of_command(struct collector *collector)
+/* All that it wrote before its end is read, and stamped, before its end is. */
+static void end_command(struct collector *collector, int status)
 {
-	int status = -1;
-	pid_t pid = wait4(collector->command_pid, &status, WNOHANG, &collector->usage);
-
-	if (pid != collector->command_pid)
-		return;
-	/* All that it wrote before its end is read, and stamped, before its end is. */
 	collector_round(collector);
-	collector->wait_status = status;
 	collector->command_has_ended = true;
 	collector->command_end_ns = monotonic_ns();
 	tracker_gone(&collector->tracker, collector->command_pid, status,
 		     clock_ticks(collector->clock));
+}
+
+static void look_for_end_of_command(struct collector *collector)
+{
+	int status = -1;
+
+	if (collector->options->attach_pid) {
+		if (!collector_is_attached(collector))
+			end_command(collector, STORE_STATUS_UNKNOWN);
+		return;
+	}
+	if (wait4(collector->command_pid, &status, WNOHANG, &collector->usage) !=
+	    collector->command_pid)
+		return;
+	collector->wait_status = status;
+	end_command(collector, status);
 }
 
 static void take_event(struct collector *collector, const struct epoll_event *event)
@@ -181,6 +192,8 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 	switch ((enum collector_tag)(event->data.u64 >> 32)) {
 	case COLLECTOR_SIGNAL:
 		collector_take_signals(collector);
+		if (collector->wants_to_leave && !collector->command_has_ended)
+			look_for_end_of_command(collector);
 		break;
 	case COLLECTOR_CONNECTION:
 		collector_take_connections(collector);
@@ -199,6 +212,11 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 	case COLLECTOR_WAITING:
 		pulse_take(&collector->pulse);
 		break; /* and the pool */
+	case COLLECTOR_ATTACHER:
+		collector_hear_attacher(collector);
+		if (!collector->command_has_ended)
+			look_for_end_of_command(collector);
+		break;
 	}
 }
 
@@ -319,7 +337,7 @@ static void say_what_is_waited_for(struct collector *collector)
 {
 	const struct image *image = collector->tracker.images.first;
 
-	if (collector->n_interrupts == 1 && !collector->said_interrupt &&
+	if (collector->n_interrupts == 1 && !collector->attacher && !collector->said_interrupt &&
 	    !collector->command_has_ended &&
 	    collector->now_ns > collector->interrupted_ns + NS_PER_SECOND) {
 		collector->said_interrupt = true;
@@ -424,6 +442,21 @@ static bool is_really_over(struct collector *collector)
 	tracker_find_strays(&collector->tracker, collector->recording->socket_path);
 	collector_round(collector);
 	return has_ended(collector) && collector->n_connections == 0;
+}
+
+int collector_run_until(struct collector *collector, int fd)
+{
+	struct pollfd heard = { .fd = fd, .events = POLLIN };
+	int err = 0;
+
+	while (err == 0 && poll(&heard, 1, 0) == 0) {
+		err = wait_for_events(collector);
+		if (err == 0 && collector->n_connections > 0)
+			collector_take_connections(collector);
+		if (err == 0 && collector_round(collector) < 0)
+			err = -EIO;
+	}
+	return err;
 }
 
 int collector_run(struct collector *collector)

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "pmu/count.h"
+#include "runner/attach/attacher.h"
 #include "runner/liveness.h"
 #include "runner/output.h"
 #include "runner/processes/tracker.h"
@@ -80,6 +81,10 @@ struct collector {
 	struct rusage usage;
 	uint64_t command_begin_ns; /* CLOCK_MONOTONIC: let go; 0: not yet */
 	uint64_t command_end_ns;
+	struct attacher *attacher; /* of a process that was attached to; NULL: we started it */
+	uint64_t leave_ns; /* CLOCK_MONOTONIC: then it is left; 0: not by itself */
+	bool wants_to_leave; /* somebody does: a signal */
+	bool has_left;
 	bool was_let_go;
 	unsigned n_interrupts;
 	uint64_t interrupted_ns;
@@ -122,6 +127,14 @@ int collector_commit(struct collector *collector);
 struct trace_commit collector_commit_at(const struct collector *collector, uint64_t ticks);
 /* Record nothing more from here on; the program goes on. */
 void collector_stop(struct collector *collector, const char *reason);
+/* Collect until a file can be read; sources are not committed meanwhile. 0 or a negative errno. */
+int collector_run_until(struct collector *collector, int fd);
+/* collector-attach.c: hear what the attacher says from now on. 0 or a negative errno. */
+int collector_watch_attacher(struct collector *collector);
+/* It says something. */
+void collector_hear_attacher(struct collector *collector);
+/* Is the process still there, and not left? Asks for that when it is time, or somebody wants it. */
+bool collector_is_attached(struct collector *collector);
 /* Read all sources once. Returns the 32-byte slots consumed, or a negative errno. */
 int64_t collector_round(struct collector *collector);
 /* Limit the file by --max-size and by the limit of the process (0: none). Once, before the run. */
@@ -143,6 +156,7 @@ enum collector_tag {
 	COLLECTOR_PROCESS,
 	COLLECTOR_RING,
 	COLLECTOR_WAITING,
+	COLLECTOR_ATTACHER,
 };
 static inline uint64_t collector_tag(enum collector_tag tag, uint32_t value)
 {

@@ -3,6 +3,7 @@
  * Shared by run*.c: one recorded run from its preparation to its end. Functions that can fail
  * return 0 or a negative errno, and have said why by run_fail() then. One thread.
  */
+#include "runner/attach/attacher.h"
 #include "runner/collector.h"
 #include "runner/launch/environment.h"
 #include "runner/launch/launch.h"
@@ -31,6 +32,9 @@ struct run {
 	char library[2 * PATH_MAX]; /* for LD_PRELOAD: with the heap's two, parted by ':' */
 	struct placement placement;
 	bool keeps_partial;
+	struct attacher attacher; /* options.attach_pid */
+	struct attach_order order;
+	char *attached_command[2]; /* its program */
 };
 
 /* ---- run.c ---- */
@@ -72,6 +76,17 @@ int run_output_check(struct run *run);
 
 /* End the writer and give the file its name; if that fails, the summary says where the trace is. */
 void run_output_name(struct run *run);
+
+/* ---- run-attach.c ---- */
+
+/* Can the process be attached to, and what does it run? Instead of finding a command. */
+int run_attach_find(struct run *run);
+
+/* Have a process that will enter it. Before anything else runs in this one. */
+int run_attach_prepare(struct run *run);
+
+/* Enter it; from then on it records. Nothing is changed in it when this fails. */
+int run_attach_start(struct run *run);
 
 /* ---- run-start.c ---- */
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "schemas/ring.h"
 
@@ -80,6 +81,9 @@ struct run_options {
 	/* pages are also looked at so often: a duration, or "off": never; NULL: peaks and ends */
 	const char *pages;
 	bool private_samples; /* decode at once; store no registers, stacks or code */
+	pid_t attach_pid; /* a process that is there already, instead of command; 0: none */
+	uint64_t attach_timeout_ns; /* that its threads may take to leave malloc; 0: 2 s */
+	uint64_t duration_ns; /* of an attached one: then it is left; 0: until somebody says so */
 	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */
 	const struct run_fact *facts; /* what else the trace is to say of the run */
 	size_t n_facts;

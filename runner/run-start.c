@@ -205,6 +205,12 @@ int run_command_start(struct run *run)
 {
 	int err;
 
+	if (run->options->attach_pid) {
+		err = run_attach_start(run);
+		if (err == 0)
+			tell_start(run);
+		return err;
+	}
 	collector_mark_begin(&run->collector);
 	err = launch_go(&run->launch);
 	if (err < 0) {

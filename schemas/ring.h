@@ -155,7 +155,8 @@ struct ring_process {
 	_Atomic uint64_t n_not_followed; /* programs started behind filters that would kill us */
 	_Atomic uint32_t leaving; /* enum ring_leaving; a futex word */
 	uint32_t reserved2;
-	uint64_t reserved1[1];
+	/* files that were loaded into an image that was attached to, after their first code ran */
+	_Atomic uint64_t n_late_libraries;
 };
 _Static_assert(sizeof(struct ring_process) == 192, "ring_process is shared");
 

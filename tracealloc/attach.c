@@ -337,7 +337,7 @@ int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool
 	if (r == 0)
 		take_limits(pool_fd);
 	if (r == 0 && !ta_attach_fits_limit(ret_welcome->pool_bytes) &&
-	    !ta_limit_make_room(ret_welcome->pool_bytes))
+	    (ta_image.is_late || !ta_limit_make_room(ret_welcome->pool_bytes)))
 		r = -ENOMEM;
 	if (r == 0)
 		r = map_pool(pool_fd, ret_welcome->pool_bytes, ret_pool);

@@ -82,7 +82,7 @@ static void begin_child(void)
 	 * The kernel has wiped the word. qemu-user accepts MADV_WIPEONFORK, and does nothing: wiped
 	 * here, unless another library's handler has allocated, and so begun this image, before.
 	 */
-	if (pid > 0 && ta_image.pid != (uint32_t)pid)
+	if (pid > 0 && ta_image.pid != (uint32_t)pid && ta_image.control)
 		atomic_store(&ta_state.word, TA_ASK);
 	if (ta_tls.guard)
 		return;

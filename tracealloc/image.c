@@ -129,7 +129,7 @@ static void prepare(void)
 	ta_module_list();
 }
 
-static int attach_exec(void)
+static int attach_exec(bool is_late)
 {
 	struct recording_welcome welcome = { 0 };
 	void *pool = NULL;
@@ -142,7 +142,9 @@ static int attach_exec(void)
 			    0);
 	if (r < 0)
 		return r;
-	ta_limit_make_private_room();
+	ta_image.is_late = is_late;
+	if (!is_late)
+		ta_limit_make_private_room();
 	has_no_counter = ta_sandbox_has_no_counter();
 	ta_image.pid = own_pid();
 	r = ta_attach_begin(ta_told.socket, ta_image.pid);
@@ -157,6 +159,7 @@ static int attach_exec(void)
 		return -EPROTO;
 	}
 	take_settings(pool);
+	ta_image.pool_bytes = welcome.pool_bytes;
 	ta_limit_publish();
 	if (has_no_counter && ta_image.clock == RING_CLOCK_TICKS)
 		ta_sandbox_use_clock(welcome.ticks, welcome.raw_ns);
@@ -201,7 +204,7 @@ void ta_image_attach(void)
 
 	if (!is_fork)
 		ta_environment_start();
-	r = is_fork ? attach_fork() : attach_exec();
+	r = is_fork ? attach_fork() : attach_exec(false);
 	ta_real_resolve(); /* unless it was done */
 	if (r == 0 && is_fork)
 		ta_thread_forked();
@@ -211,4 +214,9 @@ void ta_image_attach(void)
 	if (r == 0)
 		ta_pause_settle(); /* a forked image goes on in its parent's pause */
 	errno = saved;
+}
+
+int ta_image_attach_late(void)
+{
+	return attach_exec(true);
 }

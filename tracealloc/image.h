@@ -14,3 +14,9 @@ void ta_image_attach(void);
  * it. Returns the state then; TA_OFF when it took too long. Keeps errno.
  */
 uint32_t ta_image_wait(void);
+
+/*
+ * Attach an image that runs already, to ta_told.socket, and leave its state word off. 0 or a
+ * negative errno. For the thread that was made to call us; nothing else of us runs.
+ */
+int ta_image_attach_late(void);

@@ -278,3 +278,39 @@ void ta_thread_exit(void *pointer)
 	ta_compiler_barrier();
 	ta_tls.guard = 0;
 }
+
+static void drop(struct ta_thread *thread)
+{
+	if (thread->null_sink)
+		ta_syscall(SYS_munmap, (long)thread->null_sink, RING_CHUNK_BYTES, 0, 0, 0, 0);
+	if ((uint8_t *)thread != first_state) {
+		ta_syscall(SYS_munmap, (long)thread, STATE_BYTES, 0, 0, 0, 0);
+		return;
+	}
+	/* Zeros again, as it began. */
+	if (ta_syscall(SYS_madvise, (long)thread, STATE_BYTES, MADV_DONTNEED, 0, 0, 0) < 0)
+		memset(first_state, 0, sizeof(first_state));
+	atomic_store(&first_is_taken, false);
+}
+
+void ta_thread_drop_all(const uint64_t *pointers, uint32_t n)
+{
+	const struct ta_tls fresh = { .seen = (uint32_t)TA_SEEN_NONE,
+				      .known = (uint32_t)TA_SEEN_NONE };
+	uintptr_t offset = (uintptr_t)&ta_tls - ta_thread_pointer();
+	struct ta_thread *next;
+
+	for (struct ta_thread *i = atomic_load(&ta_threads); i; i = i->next_all)
+		if (atomic_exchange(&i->pointer, 0))
+			finish(i);
+	if (atomic_exchange(&ta_image.has_key, false))
+		pthread_key_delete(ta_image.key);
+	/* Those that wait in the kernel stand as well: nobody's copy is in use. */
+	for (uint32_t i = 0; i < n; i++)
+		memcpy((void *)(uintptr_t)(pointers[i] + offset), &fresh, sizeof(fresh));
+	for (struct ta_thread *i = atomic_exchange(&ta_threads, NULL); i; i = next) {
+		next = i->next_all;
+		drop(i);
+	}
+	atomic_store(&free_threads, 0);
+}

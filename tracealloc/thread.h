@@ -129,3 +129,9 @@ bool ta_thread_give_key(void);
  * thread.
  */
 uint32_t ta_thread_find(uintptr_t pointer);
+
+/*
+ * End all chains, and forget all states: those of the threads with these thread pointers, which
+ * are all there are and stand outside of us, and of those that are gone. The pool is still there.
+ */
+void ta_thread_drop_all(const uint64_t *pointers, uint32_t n);

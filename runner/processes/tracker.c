@@ -281,6 +281,9 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 			    "allocator, whose blocks are not seen" },
 		{ .count = atomic_load(&slot->n_sealed),
 		  .reason = "strict seccomp: no time can be asked for" },
+		{ .count = atomic_load(&slot->n_late_libraries),
+		  .reason = "libraries loaded since the attach: what their first code "
+			    "allocated is not seen" },
 		{ .count = atomic_load(&slot->n_not_followed),
 		  .reason = "programs started behind a seccomp filter that would kill us" },
 	};
@@ -332,6 +335,14 @@ void tracker_note_unattached(struct tracker *tracker, struct image *image, const
 	tracker->n_losses++;
 }
 
+bool tracker_was_left(const struct tracker *tracker, const struct image *image)
+{
+	/* Pairs with the library's store: all that it wrote is there. */
+	return image->slot != IMAGE_NO_SLOT &&
+	       atomic_load_explicit(&tracker->pool->processes[image->slot].state,
+				    memory_order_acquire) == RING_PROCESS_ENDED;
+}
+
 static bool has_attached(const struct tracker *tracker, const struct image *image)
 {
 	_Atomic uint32_t *state = &tracker->pool->processes[image->slot].state;
@@ -349,7 +360,8 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 		if (!has_attached(tracker, image))
 			tracker_note_unattached(tracker, image, TRACKER_NO_ROOM);
 		store_slot_losses(tracker, image);
-		if (status == STORE_STATUS_REPLACED || is_dead(image)) {
+		if (status == STORE_STATUS_REPLACED || is_dead(image) ||
+		    tracker_was_left(tracker, image)) {
 			clear_slot(&tracker->pool->processes[image->slot]);
 			drain_detach(tracker->drain, image->slot, &losses);
 		} else {

@@ -154,6 +154,9 @@ void tracker_look_at_new(struct tracker *tracker);
 /* Recording has stopped early: what programs drop from here on is lost by that. */
 void tracker_stop(struct tracker *tracker, uint64_t ticks);
 
+/* Has an image that was attached to been left by our library, though its process lives? */
+bool tracker_was_left(const struct tracker *tracker, const struct image *image);
+
 /* Now and then: end what was found dead, decide about images that said no hello. */
 void tracker_settle(struct tracker *tracker, uint64_t now_ticks);
 

@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "decode/x86": "decode",
     "decode/hardware": "perf",
     "runner": "common trace pmu runner/*",
+    "runner/attach": "common runner/processes",
     "runner/host": "common pmu pmu/catalogue runner runner/launch runner/placement "
                    "runner/processes",
     "runner/launch": "common runner/placement runner/processes",

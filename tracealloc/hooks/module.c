@@ -8,6 +8,7 @@
 
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
+#include "tracealloc/late.h"
 #include "tracealloc/rebind.h"
 #include "tracealloc/stack/module.h"
 #include "tracealloc/stack/symbol.h"
@@ -24,6 +25,7 @@ TA_EXPORT int dlclose(void *handle)
 	ta_real_resolve();
 	ta_rebind_look(true); /* what goes now will not be seen any more */
 	r = ta_real.dlclose(handle);
+	ta_late_look();
 	if (!ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		return r;
 	if (!hook.bits)

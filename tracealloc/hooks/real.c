@@ -285,7 +285,10 @@ static void resolve_new(void)
 
 	if (real)
 		find_in(RTLD_NEXT);
-	if (!are_all_ours())
+	/* Late, calls of the runtime's operators are led to us one by one, or not at all. */
+	if (ta_symbol_is_late())
+		ta_new_mode = real && is_runtime(real) ? TA_NEW_DIRECT : TA_NEW_PASS;
+	else if (!are_all_ours())
 		ta_new_mode = TA_NEW_PASS;
 	else
 		ta_new_mode = !real || is_runtime(real) ? TA_NEW_DIRECT : TA_NEW_WRAP;
@@ -309,6 +312,12 @@ void ta_new_find(uintptr_t caller)
 bool ta_real_is_resolving(void)
 {
 	return atomic_load_explicit(&resolve_state, memory_order_relaxed) == 1;
+}
+
+void ta_real_resolve_again(void)
+{
+	atomic_store(&resolve_state, 0);
+	ta_real_resolve();
 }
 
 void ta_real_resolve(void)

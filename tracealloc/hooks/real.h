@@ -29,6 +29,9 @@ extern struct ta_real ta_real __attribute__((visibility("hidden")));
  */
 void ta_real_resolve(void);
 
+/* The same once more: files came and went since. Nothing is recorded now. */
+void ta_real_resolve_again(void);
+
 /* Is a look-up under way? What it allocates for itself is no event. Signal safe. */
 bool ta_real_is_resolving(void);
 

@@ -460,3 +460,19 @@ void ta_record_repair(struct ta_thread *thread)
 	repair_one(thread, &thread->pending);
 	repair_one(thread, &thread->pending_nested);
 }
+
+void ta_chunk_unmap(void)
+{
+	uint64_t shared_bytes =
+		ta_image.control->control_bytes + (uint64_t)ta_image.n_shared * RING_CHUNK_BYTES;
+	uint64_t all_bytes =
+		ta_image.control->control_bytes + (uint64_t)ta_image.n_chunks * RING_CHUNK_BYTES;
+
+	if (ta_image.extra_chunks)
+		ta_syscall(SYS_munmap, (long)(ta_image.extra_chunks - shared_bytes),
+			   (long)all_bytes, 0, 0, 0, 0);
+	ta_syscall(SYS_munmap, (long)ta_image.control, (long)ta_image.pool_bytes, 0, 0, 0, 0);
+	atomic_store(&waited_ticks, 0);
+	atomic_store(&seen_heartbeat, 0);
+	atomic_store(&seen_freed, 0);
+}

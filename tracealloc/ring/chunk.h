@@ -46,3 +46,6 @@ void ta_chunk_count_dropped(void);
 
 /* Count an event nested in a hook whose chunk is full. Signal safe. */
 void ta_chunk_count_nested(void);
+
+/* Take the pool out of the process. Nothing of us runs or will run, and no chain has a chunk. */
+void ta_chunk_unmap(void);

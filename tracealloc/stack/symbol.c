@@ -28,6 +28,8 @@ struct table {
 static struct table files[MAX_FILES];
 static uint32_t n_files;
 static bool are_more; /* than there is room for */
+static bool is_late; /* we were opened when the program ran: all files stand before us */
+static bool is_placed; /* that is known */
 
 struct search {
 	const char *name;
@@ -188,7 +190,18 @@ void ta_symbol_begin(void)
 	bool is_behind = false;
 
 	are_more = false;
+	is_behind = is_late;
 	dl_iterate_phdr(list_file, &is_behind);
+	if (!is_placed && n_files == 0 && is_behind) {
+		is_late = true;
+		dl_iterate_phdr(list_file, &is_behind);
+	}
+	is_placed = true;
+}
+
+bool ta_symbol_is_late(void)
+{
+	return is_late;
 }
 
 void ta_symbol_end(void)
@@ -210,13 +223,13 @@ static void *find_listed(const char *name)
 		return NULL;
 	if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC ||
 	    (files[i].versions && files[i].versions[symbol - files[i].symbols] & HIDDEN_SYMBOL))
-		return dlsym(RTLD_NEXT, name);
+		return dlsym(is_late ? RTLD_DEFAULT : RTLD_NEXT, name);
 	return (void *)(files[i].bias + symbol->st_value);
 }
 
 bool ta_symbol_is_next(const char *name)
 {
-	struct search search = { .name = name };
+	struct search search = { .name = name, .is_behind = is_late };
 
 	dl_iterate_phdr(look_at, &search);
 	return search.found != NULL;
@@ -238,5 +251,7 @@ void *ta_symbol_next(const char *name)
 {
 	if (n_files && !are_more)
 		return find_listed(name);
-	return ta_symbol_is_next(name) ? dlsym(RTLD_NEXT, name) : NULL;
+	if (!ta_symbol_is_next(name))
+		return NULL;
+	return dlsym(is_late ? RTLD_DEFAULT : RTLD_NEXT, name);
 }

@@ -17,7 +17,11 @@ bool ta_symbol_is_next(const char *name);
  */
 void *ta_symbol_address(const char *name);
 
-/* dlsym(RTLD_NEXT, name), without an error when there is none. */
+/*
+ * dlsym(RTLD_NEXT, name), without an error when there is none. Where we were opened late nothing
+ * stands behind us: RTLD_DEFAULT then, which does not find what is opened without RTLD_GLOBAL, as
+ * we are.
+ */
 void *ta_symbol_next(const char *name);
 
 /*
@@ -25,4 +29,7 @@ void *ta_symbol_next(const char *name);
  * at the start. One thread; nothing is loaded meanwhile.
  */
 void ta_symbol_begin(void);
+
+/* Were we opened when the program ran already? Known behind the first ta_symbol_begin(). */
+bool ta_symbol_is_late(void);
 void ta_symbol_end(void);

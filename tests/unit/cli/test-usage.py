@@ -13,7 +13,7 @@ import unittest
 MEMSIGHT = sys.argv[1]
 ROOT = pathlib.Path(sys.argv[2])
 COMMANDS = [
-    "record", "run", "analyze", "archive", "report", "query", "export", "plot", "diff", "check",
+    "record", "attach", "detach", "run", "analyze", "archive", "report", "query", "export", "plot", "diff", "check",
     "view", "avail", "doctor"
 ]
 

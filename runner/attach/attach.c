@@ -1,0 +1,588 @@
+#include "runner/attach/attach.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "runner/attach/crowd.h"
+#include "runner/attach/modules.h"
+#include "schemas/attach.h"
+#include "schemas/recording.h"
+#include "schemas/ring.h"
+
+#define STACK_BYTES  (512u << 10)
+#define ARENA_BYTES  (256u << 10) /* at its start: what calls are given, and give */
+#define MAX_TEXT     4096u
+#define STEP_NS	     UINT64_C(10000000000) /* a call that takes longer hangs */
+#define STUCK_NS     UINT64_C(100000000) /* one that may wait for a thread that stands */
+#define PRIVATE_OPEN 0x80000000u /* __RTLD_DLOPEN of __libc_dlopen_mode */
+
+/* Everything that an entry holds. */
+struct entry {
+	const struct attach_order *order;
+	struct attach_outcome *outcome;
+	pid_t pid;
+	struct remote_modules modules;
+	struct safety *safety;
+	struct crowd crowd;
+	struct remote_thread guest;
+	struct remote_loan loan;
+	bool has_loan;
+	uintptr_t function; /* the library's entry */
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct entry *entry, int error,
+						      const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(entry->outcome->message, sizeof(entry->outcome->message), format, arguments);
+	va_end(arguments);
+	entry->outcome->error = error;
+	return error;
+}
+
+static int fail_crowd(struct entry *entry, int error)
+{
+	const struct crowd *crowd = &entry->crowd;
+
+	if (error == -EPERM || error == -EACCES) {
+		attach_explain(entry->pid, error, entry->outcome->message);
+		return entry->outcome->error = error;
+	}
+	if (error == -ESRCH)
+		return fail(entry, error, "process %d has ended", (int)entry->pid);
+	if (error != -ETIMEDOUT)
+		return fail(entry, error, "cannot stop process %d: %s", (int)entry->pid,
+			    strerror(-error));
+	return fail(entry, error,
+		    "thread %d of process %d was %s for too long: nothing was changed; "
+		    "--timeout gives it more time",
+		    (int)crowd->culprit, (int)entry->pid,
+		    crowd->verdict == SAFETY_GOOD ? "in the kernel (state D)"
+						  : safety_text(crowd->verdict));
+}
+
+/* ---- Looking at it ---- */
+
+static int find_place(const struct remote_modules *modules, struct remote_place *ret_place)
+{
+	const struct remote_module *libc = remote_modules_find(modules, "libc.so");
+
+	if (!libc)
+		libc = remote_modules_find(modules, "libc-2.");
+	if (!libc)
+		return -ENOSYS;
+	ret_place->syscall_at = remote_module_bytes(modules, libc, "\x0f\x05", 2);
+	ret_place->trap_at = remote_module_bytes(modules, libc, "\xcc", 1);
+	return ret_place->syscall_at && ret_place->trap_at ? 0 : -ENOSYS;
+}
+
+static int look(struct entry *entry, struct remote_place *ret_place)
+{
+	int r = remote_modules_read(entry->pid, &entry->modules);
+
+	if (r == 0)
+		r = find_place(&entry->modules, ret_place);
+	if (r == 0)
+		r = safety_create(&entry->modules, &entry->safety);
+	if (r == -EPERM || r == -EACCES) {
+		attach_explain(entry->pid, r, entry->outcome->message);
+		return entry->outcome->error = r;
+	}
+	return r < 0 ? fail(entry, r, "process %d has no C library that could be used: %s",
+			    (int)entry->pid, strerror(-r))
+		     : 0;
+}
+
+static const struct remote_module *library_of(const struct remote_modules *modules)
+{
+	for (size_t i = 0; i < modules->n; i++)
+		if (strstr(modules->items[i].path, RECORDING_LIBRARY) && modules->items[i].symbols)
+			return &modules->items[i];
+	return NULL;
+}
+
+bool attach_has_library(pid_t pid)
+{
+	struct remote_modules modules;
+	bool has;
+
+	if (remote_modules_read(pid, &modules) < 0)
+		return false;
+	has = library_of(&modules) != NULL;
+	remote_modules_finish(&modules);
+	return has;
+}
+
+/* ---- Calls in the guest ---- */
+
+static int give_back(struct entry *entry)
+{
+	int64_t unused;
+	int r;
+
+	if (!entry->has_loan)
+		return 0;
+	entry->has_loan = false;
+	if (entry->loan.stack)
+		remote_syscall(&entry->loan, SYS_munmap,
+			       (uint64_t[6]){ entry->loan.stack, entry->loan.stack_bytes },
+			       &unused);
+	r = remote_give_back(&entry->loan);
+	return r;
+}
+
+static void finish(struct entry *entry)
+{
+	give_back(entry);
+	crowd_release(&entry->crowd);
+	remote_release(&entry->guest);
+	safety_destroy(entry->safety);
+	remote_modules_finish(&entry->modules);
+}
+
+/*
+ * Call a function, and wait for it. While all others stand it may wait for one of them, though none
+ * was seen where that could be: then they run on (is_alone: they do so already).
+ */
+static int call(struct entry *entry, uintptr_t function, const uint64_t arguments[6],
+		uint64_t *ret_result)
+{
+	int r = remote_call_begin(&entry->loan, function, arguments);
+
+	if (r < 0)
+		return r;
+	r = remote_call_end(&entry->loan, remote_now_ns() + STUCK_NS, ret_result);
+	if (r == -ETIMEDOUT) {
+		crowd_release(&entry->crowd);
+		r = remote_call_end(&entry->loan, remote_now_ns() + STEP_NS, ret_result);
+	}
+	if (r == -ETIMEDOUT) {
+		/* It holds who knows what: it is broken off only since it would never end. */
+		remote_call_break(&entry->loan);
+		r = -EDEADLK;
+	}
+	return r;
+}
+
+static int borrow(struct entry *entry, const struct remote_place *place)
+{
+	const uint64_t arguments[6] = {
+		0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0
+	};
+	int64_t stack = 0;
+	int r = remote_borrow(&entry->guest, place, &entry->loan);
+
+	if (r < 0)
+		return fail(entry, r, "cannot use thread %d: %s", (int)entry->guest.tid,
+			    strerror(-r));
+	entry->has_loan = true;
+	r = remote_syscall(&entry->loan, SYS_mmap, arguments, &stack);
+	if (r == 0 && stack < 0 && stack > -4096)
+		r = (int)stack;
+	if (r < 0)
+		return fail(entry, r,
+			    "process %d has no room for a stack of %u KiB (ulimit -v, or too many "
+			    "mappings): %s",
+			    (int)entry->pid, STACK_BYTES / 1024, strerror(-r));
+	entry->loan.stack = (uint64_t)stack;
+	entry->loan.stack_bytes = STACK_BYTES;
+	return 0;
+}
+
+static uintptr_t libc_function(const struct entry *entry, const char *name)
+{
+	static const char *const files[] = { "libc.so", "libc-2.", "libdl.so", "libdl-2." };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		const struct remote_module *module = remote_modules_find(&entry->modules, files[i]);
+		struct module_range range = { 0, 0 };
+
+		if (module)
+			range = remote_module_function(&entry->modules, module, name);
+		if (range.start)
+			return range.start;
+	}
+	return 0;
+}
+
+/* What our calls do to errno is put right when the thread is given back. */
+static int keep_errno(struct entry *entry)
+{
+	uintptr_t function = libc_function(entry, "__errno_location");
+	uint64_t at = 0;
+	int r = function ? call(entry, function, (const uint64_t[6]){ 0 }, &at) : -ENOSYS;
+
+	if (r == 0)
+		r = remote_read(entry->pid, at, &entry->loan.errno_value, sizeof(int));
+	if (r == 0)
+		entry->loan.errno_at = at;
+	return r;
+}
+
+/* ---- Loading ---- */
+
+/* Is it the same file for the process? */
+static bool sees_file(pid_t pid, const char *path)
+{
+	struct stat ours, theirs;
+	char their_path[PATH_MAX + 32];
+
+	snprintf(their_path, sizeof(their_path), "/proc/%d/root%s", (int)pid, path);
+	return stat(path, &ours) == 0 && stat(their_path, &theirs) == 0 &&
+	       ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+}
+
+static int open_by_path(struct entry *entry, const char *path, uint64_t *ret_handle)
+{
+	uintptr_t function = libc_function(entry, "dlopen");
+	uint64_t mode = RTLD_NOW | RTLD_LOCAL;
+	int r;
+
+	if (!function) {
+		function = libc_function(entry, "__libc_dlopen_mode");
+		mode |= PRIVATE_OPEN;
+	}
+	if (!function)
+		return -ENOSYS;
+	r = remote_write(entry->pid, entry->loan.stack, path, strlen(path) + 1);
+	return r < 0 ? r
+		     : call(entry, function, (const uint64_t[6]){ entry->loan.stack, mode },
+			    ret_handle);
+}
+
+/* Our library into a file of the process that has no name. */
+static int copy_library(struct entry *entry, int their_fd)
+{
+	auto_close int from = open(entry->order->library, O_RDONLY | O_CLOEXEC);
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)entry->pid, their_fd);
+	auto_close int to = open(path, O_RDWR | O_CLOEXEC);
+
+	if (from < 0 || to < 0 || fstat(from, &st) < 0)
+		return -errno;
+	for (off_t left = st.st_size; left > 0;) {
+		ssize_t n = sendfile(to, from, NULL, (size_t)left);
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		left -= n;
+	}
+	return 0;
+}
+
+static int open_by_memory(struct entry *entry, uint64_t *ret_handle)
+{
+	int64_t fd = -1, unused;
+	char path[64];
+	int r = remote_write(entry->pid, entry->loan.stack, RECORDING_LIBRARY,
+			     sizeof(RECORDING_LIBRARY));
+
+	if (r == 0)
+		r = remote_syscall(&entry->loan, SYS_memfd_create,
+				   (const uint64_t[6]){ entry->loan.stack, MFD_CLOEXEC }, &fd);
+	if (r < 0 || fd < 0)
+		return r < 0 ? r : (int)fd;
+	r = copy_library(entry, (int)fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)fd);
+	if (r == 0)
+		r = open_by_path(entry, path, ret_handle);
+	remote_syscall(&entry->loan, SYS_close, (const uint64_t[6]){ (uint64_t)fd }, &unused);
+	return r;
+}
+
+static void read_error(struct entry *entry, char text[static 256])
+{
+	uintptr_t function = libc_function(entry, "dlerror");
+	uint64_t at = 0;
+
+	snprintf(text, 256, "no reason given");
+	if (function && call(entry, function, (const uint64_t[6]){ 0 }, &at) == 0 && at &&
+	    remote_read(entry->pid, at, text, 255) == 0)
+		text[255] = '\0';
+}
+
+static int find_function(struct entry *entry)
+{
+	const struct remote_module *library = library_of(&entry->modules);
+	struct module_range range = { 0, 0 };
+
+	if (library)
+		range = remote_module_function(&entry->modules, library, ATTACH_ENTRY);
+	entry->function = range.start;
+	return range.start ? 0 : -ENOENT;
+}
+
+static int load(struct entry *entry)
+{
+	uint64_t handle = 0;
+	char reason[256];
+	int r = 0;
+
+	if (find_function(entry) == 0)
+		return 0; /* from an earlier attach */
+	if (sees_file(entry->pid, entry->order->library))
+		r = open_by_path(entry, entry->order->library, &handle);
+	if (r == 0 && !handle)
+		r = open_by_memory(entry, &handle);
+	if (r < 0)
+		return fail(entry, r, "cannot load the recording library into process %d: %s",
+			    (int)entry->pid, strerror(-r));
+	if (!handle) {
+		read_error(entry, reason);
+		return fail(entry, -ELIBACC, "process %d cannot load the recording library: %.200s",
+			    (int)entry->pid, reason);
+	}
+	remote_modules_finish(&entry->modules);
+	r = remote_modules_read(entry->pid, &entry->modules);
+	if (r == 0)
+		r = find_function(entry);
+	return r < 0 ? fail(entry, r, "the recording library is not found in process %d",
+			    (int)entry->pid)
+		     : 0;
+}
+
+/* ---- The library's part ---- */
+
+static void explain_step(struct entry *entry, int error)
+{
+	static const struct {
+		int error;
+		const char *text;
+	} texts[] = {
+		{ -EBUSY, "is being recorded already; `memsight detach PID' ends that" },
+		{ -EPROTO, "has the recording library of another version of memsight: it must be "
+			   "started anew" },
+		{ -ENOMEM, "has no address space for the shared memory (ulimit -v)" },
+		{ -ECONNREFUSED, "was refused by the recorder" },
+		{ -EACCES, "cannot reach the recorder's socket" },
+		{ -ENOENT, "cannot reach the recorder's socket (another mount namespace)" },
+		{ -EDEADLK, "does not come back from a call of ours" },
+	};
+	const char *text = NULL;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (texts[i].error == error)
+			text = texts[i].text;
+	fail(entry, error, "process %d %s%s", (int)entry->pid,
+	     text ? text : "cannot be recorded: ", text ? "" : strerror(-error));
+}
+
+/* The library is from here on asked through the arena at the start of the guest's stack. */
+static int step(struct entry *entry, struct attach_call *request)
+{
+	uint64_t at = entry->loan.stack, result = 0;
+	int r;
+
+	request->magic = ATTACH_MAGIC;
+	request->version = RING_VERSION;
+	r = remote_write(entry->pid, at, request, sizeof(*request));
+	if (r == 0)
+		r = call(entry, entry->function, (const uint64_t[6]){ at }, &result);
+	if (r == 0)
+		r = remote_read(entry->pid, at, request, sizeof(*request));
+	if (r == 0)
+		r = (int)(int64_t)result;
+	if (r < 0)
+		explain_step(entry, r);
+	return r;
+}
+
+static int begin(struct entry *entry)
+{
+	struct attach_call request = { .step = ATTACH_BEGIN };
+
+	snprintf(request.socket, sizeof(request.socket), "%s", entry->order->socket);
+	return step(entry, &request);
+}
+
+/* Thread pointers of all that stand, behind the request. */
+static int tell_threads(struct entry *entry, struct attach_call *request)
+{
+	size_t most = (ARENA_BYTES - MAX_TEXT) / sizeof(uint64_t), n = 0;
+	auto_free uint64_t *pointers = calloc(entry->crowd.n + 1, sizeof(*pointers));
+
+	if (!pointers || entry->crowd.n + 1 > most)
+		return -ENOMEM;
+	pointers[n++] = entry->guest.registers.fs_base;
+	for (size_t i = 0; i < entry->crowd.n; i++)
+		if (entry->crowd.threads[i].is_standing)
+			pointers[n++] = entry->crowd.threads[i].registers.fs_base;
+	request->threads = entry->loan.stack + MAX_TEXT;
+	request->n_threads = (uint32_t)n;
+	return remote_write(entry->pid, request->threads, pointers, n * sizeof(*pointers));
+}
+
+static int end(struct entry *entry)
+{
+	struct attach_call request = { .step = ATTACH_END };
+	int r = tell_threads(entry, &request);
+
+	if (r < 0)
+		return fail(entry, r, "process %d has too many threads", (int)entry->pid);
+	r = step(entry, &request);
+	entry->outcome->n_slots = request.n_slots;
+	return r;
+}
+
+static int commit(struct entry *entry)
+{
+	struct attach_call request = { .step = ATTACH_COMMIT };
+	int r = step(entry, &request);
+
+	entry->outcome->n_slots = request.n_slots;
+	if (r == 0)
+		return 0;
+	/* What it has begun is ended, and the reason stays that of the commit. */
+	struct attach_outcome why = *entry->outcome;
+
+	end(entry);
+	*entry->outcome = why;
+	return r;
+}
+
+/* ---- In and out ---- */
+
+static int find_guest(struct entry *entry, uint64_t deadline_ns)
+{
+	struct remote_place place;
+	int r = look(entry, &place);
+
+	if (r < 0)
+		return r;
+	r = crowd_find_guest(&entry->crowd, entry->pid, entry->safety, deadline_ns, &entry->guest);
+	if (r < 0)
+		return fail_crowd(entry, r);
+	r = borrow(entry, &place);
+	if (r == 0 && (r = keep_errno(entry)) < 0)
+		fail(entry, r, "cannot call a function in process %d: %s", (int)entry->pid,
+		     strerror(-r));
+	return r;
+}
+
+/* All but the guest, which is at a good place and works for us. */
+static int stop_all(struct entry *entry, uint64_t deadline_ns)
+{
+	int r = crowd_stop(&entry->crowd, entry->pid, entry->safety, &entry->guest, deadline_ns);
+
+	if (r < 0)
+		return fail_crowd(entry, r);
+	entry->outcome->n_threads = (uint32_t)entry->crowd.n + 1;
+	return 0;
+}
+
+/* Our library is among the loaded files now: safety must know where it is. */
+static int know_library(struct entry *entry)
+{
+	struct safety *safety;
+	int r = safety_create(&entry->modules, &safety);
+
+	if (r < 0)
+		return fail(entry, r, "cannot look at process %d: %s", (int)entry->pid,
+			    strerror(-r));
+	safety_destroy(entry->safety);
+	entry->safety = safety;
+	return 0;
+}
+
+static int go_in(struct entry *entry)
+{
+	uint64_t deadline_ns = remote_now_ns() + entry->order->timeout_ns, began_ns;
+	int r = find_guest(entry, deadline_ns);
+
+	if (r == 0)
+		r = load(entry);
+	if (r == 0)
+		r = know_library(entry);
+	if (r == 0)
+		r = begin(entry);
+	if (r < 0)
+		return r;
+	r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
+	if (r < 0) {
+		/* Nothing is hooked: no other thread can have met us. */
+		struct attach_outcome why = *entry->outcome;
+
+		end(entry);
+		*entry->outcome = why;
+		return r;
+	}
+	began_ns = entry->crowd.stopped_ns;
+	r = commit(entry);
+	give_back(entry);
+	crowd_release(&entry->crowd);
+	remote_release(&entry->guest);
+	entry->outcome->stood_ns = remote_now_ns() - began_ns;
+	return r;
+}
+
+int attach_enter(const struct attach_order *order, struct attach_outcome *ret_outcome)
+{
+	struct entry *entry = calloc(1, sizeof(*entry));
+	int r;
+
+	*ret_outcome = (struct attach_outcome){ .error = -ENOMEM };
+	if (!entry)
+		return -ENOMEM;
+	entry->order = order;
+	entry->outcome = ret_outcome;
+	entry->pid = order->pid;
+	ret_outcome->error = 0;
+	r = go_in(entry);
+	finish(entry);
+	free(entry);
+	return r;
+}
+
+static int go_out(struct entry *entry)
+{
+	uint64_t deadline_ns = remote_now_ns() + entry->order->timeout_ns, began_ns;
+	int r = find_guest(entry, deadline_ns);
+
+	if (r == 0 && (r = find_function(entry)) < 0)
+		fail(entry, r, "memsight is not attached to process %d", (int)entry->pid);
+	if (r == 0)
+		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
+	if (r < 0)
+		return r;
+	began_ns = entry->crowd.stopped_ns;
+	r = end(entry);
+	give_back(entry);
+	crowd_release(&entry->crowd);
+	remote_release(&entry->guest);
+	entry->outcome->stood_ns = remote_now_ns() - began_ns;
+	return r;
+}
+
+int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outcome)
+{
+	const struct attach_order order = { .pid = pid, .timeout_ns = timeout_ns };
+	struct entry *entry = calloc(1, sizeof(*entry));
+	int r;
+
+	*ret_outcome = (struct attach_outcome){ .error = -ENOMEM };
+	if (!entry)
+		return -ENOMEM;
+	entry->order = &order;
+	entry->outcome = ret_outcome;
+	entry->pid = pid;
+	ret_outcome->error = 0;
+	r = go_out(entry);
+	finish(entry);
+	free(entry);
+	return r;
+}

@@ -1,0 +1,57 @@
+#pragma once
+/*
+ * Into a process that already runs, and out of it again. All or nothing: on failure the process is
+ * as it was, but for our library, which may stay mapped and does nothing.
+ *
+ * In: one thread that is in no lock of libc's loads our library, while all others run, so that
+ * none of them can hold what dlopen waits for. Then all threads stand; those inside malloc or the
+ * loader run on and are asked again. Then the library puts its functions into the tables of all
+ * modules, and all are let go as they were found.
+ */
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ATTACH_MESSAGE_BYTES 512
+#define ATTACH_TIMEOUT_NS    UINT64_C(2000000000)
+
+struct attach_order {
+	pid_t pid;
+	const char *library; /* libtracealloc.so, as we see it */
+	const char *socket; /* of the recording */
+	uint64_t timeout_ns; /* that threads may take to leave malloc and the loader */
+};
+
+struct attach_outcome {
+	int error; /* 0 or a negative errno */
+	char message[ATTACH_MESSAGE_BYTES]; /* one line for a person, when it failed */
+	uint64_t stood_ns; /* how long all threads stood */
+	uint32_t n_threads;
+	uint32_t n_slots; /* places that lead to us now, or did */
+};
+
+/*
+ * Find the process: a number, or a name that exactly one process has (of its program's file, or
+ * as the kernel calls it). 0 or a negative errno with one line in message.
+ */
+int attach_find(const char *text, pid_t *ret_pid, char message[ATTACH_MESSAGE_BYTES]);
+
+/*
+ * Can it be entered? Asks without touching it. 0 or a negative errno with one line that says what
+ * would permit it.
+ */
+int attach_check(pid_t pid, char message[ATTACH_MESSAGE_BYTES]);
+
+/* Is our library in it, at work or not? */
+bool attach_has_library(pid_t pid);
+
+/* Why ptrace refuses, and what helps. */
+void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES]);
+
+/* Load the library, let it say hello, and hook. The recorder must answer meanwhile. */
+int attach_enter(const struct attach_order *order, struct attach_outcome *ret_outcome);
+
+/* Take everything back. Whoever recorded sees its slot end. */
+int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outcome);

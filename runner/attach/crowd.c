@@ -1,0 +1,274 @@
+#include "runner/attach/crowd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "runner/processes/image-proc.h"
+
+#define STAND_NS  UINT64_C(300000000) /* that one thread may take to stand while we look for one */
+#define EXIT_NS	  UINT64_C(1000000) /* that threads may take to come out of bad places */
+#define BREATH_NS 200000 /* that all run on when that does not help */
+
+static void breathe(void)
+{
+	const struct timespec breath = { .tv_nsec = BREATH_NS };
+
+	nanosleep(&breath, NULL);
+}
+
+static void close_folder(DIR **folder)
+{
+	if (*folder)
+		closedir(*folder);
+}
+
+/* Call for each thread that /proc has now; stops when that returns < 0. */
+static int each_task(pid_t pid, int (*call)(void *user, pid_t tid), void *user)
+{
+	__attribute__((cleanup(close_folder))) DIR *folder = NULL;
+	const struct dirent *entry;
+	char path[64];
+	int r = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = opendir(path);
+	if (!folder)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (r >= 0 && (entry = readdir(folder))) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (tid > 0)
+			r = call(user, tid);
+	}
+	return r < 0 ? r : 0;
+}
+
+static struct remote_thread *find(struct crowd *crowd, pid_t tid)
+{
+	for (size_t i = 0; i < crowd->n; i++)
+		if (crowd->threads[i].tid == tid && !crowd->threads[i].is_gone)
+			return &crowd->threads[i];
+	return NULL;
+}
+
+/* Is that why it cannot be seized? One on its way out gives EPERM. */
+static bool has_ended(pid_t tid, int error)
+{
+	return error == -ESRCH || (error == -EPERM && image_is_zombie(tid));
+}
+
+struct gathering {
+	struct crowd *crowd;
+	pid_t kept;
+	size_t n_new;
+};
+
+/* What ends while we seize it is none of ours. */
+static int gather(void *user, pid_t tid)
+{
+	struct gathering *gathering = user;
+	struct crowd *crowd = gathering->crowd;
+	struct remote_thread thread;
+	int r;
+
+	if (tid == gathering->kept || find(crowd, tid))
+		return 0;
+	r = grow_array_of(&crowd->threads, crowd->n, 1, sizeof(*crowd->threads));
+	if (r == 0)
+		r = remote_seize(tid, &thread);
+	if (r < 0)
+		return has_ended(tid, r) ? 0 : r;
+	if (remote_interrupt(&thread) < 0)
+		thread.is_gone = true;
+	crowd->threads[crowd->n++] = thread;
+	gathering->n_new++;
+	return 0;
+}
+
+static int wait_all(struct crowd *crowd, uint64_t deadline_ns)
+{
+	for (size_t i = 0; i < crowd->n; i++) {
+		struct remote_thread *thread = &crowd->threads[i];
+		int r = thread->is_gone || thread->is_standing ? 0
+							       : remote_wait(thread, deadline_ns);
+
+		if (r == -ETIMEDOUT)
+			crowd->culprit = thread->tid;
+		if (r < 0 && r != -ESRCH)
+			return r;
+	}
+	return 0;
+}
+
+/* Until a look at /proc finds no thread that does not stand: then there can be no new one. */
+static int stand_all(struct crowd *crowd, const struct remote_thread *kept, uint64_t deadline_ns)
+{
+	struct gathering gathering = { crowd, kept ? kept->tid : 0, 1 };
+	int r = 0;
+
+	while (r == 0 && gathering.n_new > 0) {
+		gathering.n_new = 0;
+		r = each_task(crowd->pid, gather, &gathering);
+		if (r == 0)
+			r = wait_all(crowd, deadline_ns);
+	}
+	return r;
+}
+
+/* Those at bad places run on; returns how many. */
+static size_t send_back(struct crowd *crowd, struct safety *safety)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < crowd->n; i++) {
+		struct remote_thread *thread = &crowd->threads[i];
+		enum safety_verdict verdict;
+		uintptr_t exit;
+
+		if (!thread->is_standing)
+			continue;
+		verdict = safety_judge(safety, thread, &exit);
+		if (verdict == SAFETY_GOOD)
+			continue;
+		crowd->verdict = verdict;
+		crowd->culprit = thread->tid;
+		remote_resume_to(thread, exit);
+		n++;
+	}
+	return n;
+}
+
+/* Those that run have some time to come out of where they are, and then are stopped anywhere. */
+static void call_back(struct crowd *crowd)
+{
+	uint64_t until_ns = remote_now_ns() + EXIT_NS;
+
+	for (size_t i = 0; i < crowd->n; i++)
+		if (!crowd->threads[i].is_standing && !crowd->threads[i].is_gone &&
+		    remote_wait(&crowd->threads[i], until_ns) == -ETIMEDOUT)
+			remote_interrupt(&crowd->threads[i]);
+}
+
+/*
+ * A thread at a bad place waits for none that stands at a good one; should it ever do, all run on
+ * for a moment after so many tries.
+ */
+#define MANY_TRIES 100
+
+int crowd_stop(struct crowd *crowd, pid_t pid, struct safety *safety,
+	       const struct remote_thread *kept, uint64_t deadline_ns)
+{
+	unsigned n_tries = 0;
+	int r;
+
+	*crowd = (struct crowd){ .pid = pid, .stopped_ns = remote_now_ns() };
+	for (;;) {
+		r = stand_all(crowd, kept, deadline_ns);
+		if (r < 0 || send_back(crowd, safety) == 0)
+			break;
+		if (remote_now_ns() > deadline_ns) {
+			r = -ETIMEDOUT;
+			break;
+		}
+		call_back(crowd);
+		if (++n_tries % MANY_TRIES != 0)
+			continue;
+		crowd_release(crowd);
+		breathe();
+		crowd->stopped_ns = remote_now_ns();
+	}
+	if (r == 0)
+		crowd->culprit = 0;
+	else
+		crowd_release(crowd);
+	return r;
+}
+
+void crowd_release(struct crowd *crowd)
+{
+	for (size_t i = 0; i < crowd->n; i++)
+		remote_release(&crowd->threads[i]);
+	free(crowd->threads);
+	crowd->threads = NULL;
+	crowd->n = 0;
+}
+
+struct search {
+	struct crowd *crowd;
+	struct safety *safety;
+	struct remote_thread *guest;
+	bool takes_any; /* also one that runs */
+	bool is_found;
+};
+
+/* One that runs may come out of where it is. */
+static enum safety_verdict judge_guest(const struct search *search, struct remote_thread *thread)
+{
+	uintptr_t exit;
+	enum safety_verdict verdict = safety_judge(search->safety, thread, &exit);
+	int r;
+
+	if (verdict == SAFETY_GOOD || !search->takes_any || !exit)
+		return verdict;
+	remote_resume_to(thread, exit);
+	r = remote_wait(thread, remote_now_ns() + EXIT_NS);
+	if (r == -ETIMEDOUT && remote_interrupt(thread) == 0)
+		r = remote_wait(thread, remote_now_ns() + STAND_NS);
+	return r < 0 ? verdict : safety_judge(search->safety, thread, NULL);
+}
+
+/* -ECANCELED: found. */
+static int try_guest(void *user, pid_t tid)
+{
+	struct search *search = user;
+	struct remote_thread thread;
+	enum safety_verdict verdict;
+	int r = remote_seize(tid, &thread);
+
+	if (r < 0) {
+		search->crowd->culprit = tid;
+		return has_ended(tid, r) ? 0 : r;
+	}
+	if (remote_interrupt(&thread) < 0 || remote_wait(&thread, remote_now_ns() + STAND_NS) < 0) {
+		search->crowd->culprit = tid;
+		remote_release(&thread);
+		return 0;
+	}
+	verdict = thread.is_frozen ? SAFETY_IN_LIBC : judge_guest(search, &thread);
+	if (verdict == SAFETY_GOOD && (search->takes_any || remote_is_waiting(&thread))) {
+		*search->guest = thread;
+		search->is_found = true;
+		return -ECANCELED;
+	}
+	if (verdict != SAFETY_GOOD) {
+		search->crowd->verdict = verdict;
+		search->crowd->culprit = tid;
+	}
+	remote_release(&thread);
+	return 0;
+}
+
+int crowd_find_guest(struct crowd *crowd, pid_t pid, struct safety *safety, uint64_t deadline_ns,
+		     struct remote_thread *ret_guest)
+{
+	struct search search = { .crowd = crowd, .safety = safety, .guest = ret_guest };
+	int r = 0;
+
+	*crowd = (struct crowd){ .pid = pid };
+	while (r == 0) {
+		r = each_task(pid, try_guest, &search);
+		if (search.is_found)
+			return 0;
+		if (r == 0 && search.takes_any && remote_now_ns() > deadline_ns)
+			r = -ETIMEDOUT;
+		if (r == 0 && search.takes_any)
+			breathe();
+		search.takes_any = true;
+	}
+	return r;
+}

@@ -1,0 +1,113 @@
+#pragma once
+/*
+ * Threads of another process that stand: stopped by ptrace without a signal, looked at, made to
+ * run one call for us on a stack of its own, and let go as they were. x86-64 only; elsewhere
+ * everything gives -ENOTSUP. One thread traces: all calls for a thread come from it.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#if defined(__x86_64__)
+#include <sys/user.h>
+#else
+struct user_regs_struct {
+	unsigned long long rip, rsp, rax, orig_rax, rdi, rsi, rdx, r10, r8, r9, eflags, fs_base;
+};
+#endif
+
+#define REMOTE_STATE_BYTES 16384u /* of vector registers; AMX has some 11 KiB */
+
+struct remote_thread {
+	pid_t tid;
+	bool is_seized;
+	bool is_standing;
+	bool is_gone; /* it ended while we looked */
+	bool is_frozen; /* it stands by a signal to stop, which is not ours */
+	struct user_regs_struct registers; /* as it was found; valid while it stands */
+	bool has_target; /* remote_resume_to() */
+	bool has_mask; /* SIGTRAP was opened for that */
+	uint64_t mask; /* of its signals before */
+};
+
+/* What a call in a thread needs, found by remote_prepare(). */
+struct remote_place {
+	uintptr_t syscall_at; /* an instruction `syscall' in its code */
+	uintptr_t trap_at; /* a byte that is `int3' when it is run */
+};
+
+/* What was put aside while a thread works for us. */
+struct remote_loan {
+	struct remote_thread *thread;
+	struct remote_place place;
+	uint64_t signals; /* its mask */
+	size_t n_state_bytes;
+	uint64_t stack; /* of the calls: lowest address; 0: none yet */
+	size_t stack_bytes;
+	int errno_value;
+	uintptr_t errno_at; /* 0: not known */
+	uint8_t state[REMOTE_STATE_BYTES];
+};
+
+/* A time on CLOCK_MONOTONIC, now. */
+uint64_t remote_now_ns(void);
+
+/* Become the tracer; the thread runs on. -EPERM: not ours, or traced; -ESRCH: it is gone. */
+int remote_seize(pid_t tid, struct remote_thread *ret_thread);
+
+/* Ask a thread to stand; remote_wait() sees to it. */
+int remote_interrupt(struct remote_thread *thread);
+
+/*
+ * Wait until it stands, or is gone (-ESRCH). Signals that come first are delivered. -ETIMEDOUT: it
+ * does not until deadline_ns (state D). Then its registers are known.
+ */
+int remote_wait(struct remote_thread *thread, uint64_t deadline_ns);
+
+/*
+ * Let it go on as it was found, traced; a system call that would return EINTR for our stop alone is
+ * issued again.
+ */
+int remote_resume(struct remote_thread *thread);
+
+/*
+ * The same, until it comes to an instruction, by a debug register of the processor; remote_wait()
+ * waits for that, or for an interrupt. Where there is no such register it just runs on.
+ */
+int remote_resume_to(struct remote_thread *thread, uintptr_t address);
+
+/* Let it go, untraced. Safe on one that is not ours, or gone. */
+void remote_release(struct remote_thread *thread);
+
+/* Does it stand in a system call that waits, which our stop has interrupted? */
+bool remote_is_waiting(const struct remote_thread *thread);
+
+/* Bytes of its memory. 0 or a negative errno; all or nothing is told. */
+int remote_read(pid_t pid, uintptr_t from, void *to, size_t n_bytes);
+int remote_write(pid_t pid, uintptr_t to, const void *from, size_t n_bytes);
+
+/*
+ * Take a standing thread on loan: its registers of all kinds and its signals are put aside. Until
+ * remote_give_back() it can be made to call. 0 or a negative errno: it was not touched then.
+ */
+int remote_borrow(struct remote_thread *thread, const struct remote_place *place,
+		  struct remote_loan *ret_loan);
+
+/* Make one system call in it. What it returned, or a negative errno, is in *ret_result. */
+int remote_syscall(struct remote_loan *loan, long number, const uint64_t arguments[6],
+		   int64_t *ret_result);
+
+/*
+ * Begin a call of a function, and wait for its return. remote_call_end() gives -ETIMEDOUT while
+ * it has not returned, and may be asked again; -EFAULT when it ended by a fault: registers can be
+ * given back, what it did stays.
+ */
+int remote_call_begin(struct remote_loan *loan, uintptr_t function, const uint64_t arguments[6]);
+int remote_call_end(struct remote_loan *loan, uint64_t deadline_ns, uint64_t *ret_result);
+
+/* Break a call off that does not return. */
+int remote_call_break(struct remote_loan *loan);
+
+/* Put everything back; the thread stands as it was found. */
+int remote_give_back(struct remote_loan *loan);

@@ -1,0 +1,317 @@
+#include "runner/attach/safety.h"
+
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+
+#include "common/cleanup.h"
+#include "schemas/recording.h"
+
+#define MAX_RANGES  128u
+#define MAX_FRAMES  512
+#define STACK_BYTES (256u << 10) /* that are looked through behind where unwinding ends */
+
+struct unsafe {
+	struct module_range range;
+	enum safety_verdict verdict;
+};
+
+struct safety {
+	pid_t pid;
+	Dwfl *dwfl;
+	struct module_range libc; /* its code */
+	struct unsafe unsafe[MAX_RANGES];
+	size_t n;
+};
+
+/* What holds a lock of libc or changes what dlopen reads, besides malloc and the loader. */
+static const char *const libc_functions[] = {
+	"fork",
+	"vfork",
+	"_Fork",
+	"__libc_fork",
+	"pthread_create",
+	"pthread_exit",
+	"exit",
+	"quick_exit",
+	"dl_iterate_phdr",
+	"dlopen",
+	"dlclose",
+	"dlsym",
+	"dlvsym",
+	"dlmopen",
+	"dladdr",
+	"dladdr1",
+	"dlinfo",
+	"dlerror",
+	"__cxa_finalize",
+	"__cxa_thread_atexit_impl",
+	"__register_atfork",
+	"pthread_key_create",
+	"posix_spawn",
+	"posix_spawnp",
+	"system",
+	"popen",
+	"pthread_getattr_np",
+	"__libc_dlopen_mode",
+	"__cxa_atexit",
+	"on_exit",
+	"pthread_key_delete",
+	"pthread_cancel",
+};
+
+static const char *const allocator_functions[] = {
+	"malloc", "calloc", "realloc", "free",	 "memalign", "aligned_alloc", "posix_memalign",
+	"_Znwm",  "_Znam",  "_ZdlPv",  "_ZdaPv", "_ZdlPvm",  "_ZdaPvm",	      "malloc_usable_size",
+};
+
+static void add(struct safety *safety, struct module_range range, enum safety_verdict verdict)
+{
+	if (range.start && safety->n < MAX_RANGES)
+		safety->unsafe[safety->n++] = (struct unsafe){ range, verdict };
+}
+
+/*
+ * malloc.c is one piece of libc's code: its own functions stand in front of malloc, and malloc_info
+ * is its last one.
+ */
+static int add_libc(struct safety *safety, const struct remote_modules *modules)
+{
+	const struct remote_module *libc = remote_modules_find(modules, "libc.so");
+	struct module_range first, last;
+
+	if (!libc)
+		libc = remote_modules_find(modules, "libc-2.");
+	if (!libc)
+		return -ENOSYS;
+	safety->libc = libc->code;
+	first = remote_module_around(modules, libc, "malloc");
+	last = remote_module_function(modules, libc, "malloc_info");
+	if (!first.start || last.end <= first.start)
+		return -ENOSYS;
+	add(safety, (struct module_range){ first.start, last.end }, SAFETY_IN_MALLOC);
+	for (size_t i = 0; i < sizeof(libc_functions) / sizeof(*libc_functions); i++)
+		add(safety, remote_module_function(modules, libc, libc_functions[i]),
+		    SAFETY_IN_LIBC);
+	return 0;
+}
+
+static void add_allocator(struct safety *safety, const struct remote_modules *modules,
+			  const struct remote_module *module)
+{
+	struct module_range range = remote_module_function(modules, module, "malloc");
+
+	if (!range.start)
+		return;
+	for (size_t i = 0; i < sizeof(allocator_functions) / sizeof(*allocator_functions); i++)
+		add(safety, remote_module_function(modules, module, allocator_functions[i]),
+		    SAFETY_IN_MALLOC);
+}
+
+static void add_modules(struct safety *safety, const struct remote_modules *modules)
+{
+	for (size_t i = 0; i < modules->n; i++) {
+		const struct remote_module *module = &modules->items[i];
+
+		if (strstr(module->path, RECORDING_LIBRARY))
+			add(safety, module->code, SAFETY_IN_US);
+		else if (module->is_loader)
+			add(safety, module->code, SAFETY_IN_LOADER);
+		else if (module->code.start && module->code.start != safety->libc.start)
+			add_allocator(safety, modules, module);
+	}
+}
+
+/* Symbols are not asked for: unwind tables lie in the files themselves. */
+static int find_nothing(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
+			const char *file, const char *link, GElf_Word crc, char **ret_name)
+{
+	(void)module, (void)user, (void)name, (void)base, (void)file, (void)link, (void)crc;
+	*ret_name = NULL;
+	return -1;
+}
+
+static int begin_unwinding(struct safety *safety)
+{
+	static const Dwfl_Callbacks callbacks = {
+		.find_elf = dwfl_linux_proc_find_elf,
+		.find_debuginfo = find_nothing,
+	};
+
+	safety->dwfl = dwfl_begin(&callbacks);
+	if (!safety->dwfl)
+		return -ENOMEM;
+	if (dwfl_linux_proc_report(safety->dwfl, safety->pid) != 0 ||
+	    dwfl_report_end(safety->dwfl, NULL, NULL) != 0 ||
+	    dwfl_linux_proc_attach(safety->dwfl, safety->pid, true) != 0)
+		return -EIO;
+	return 0;
+}
+
+int safety_create(const struct remote_modules *modules, struct safety **ret_safety)
+{
+	struct safety *safety = calloc(1, sizeof(*safety));
+	int r;
+
+	if (!safety)
+		return -ENOMEM;
+	safety->pid = modules->pid;
+	r = add_libc(safety, modules);
+	if (r == 0)
+		r = begin_unwinding(safety);
+	if (r < 0) {
+		safety_destroy(safety);
+		return r;
+	}
+	add_modules(safety, modules);
+	*ret_safety = safety;
+	return 0;
+}
+
+struct safety *safety_destroy(struct safety *safety)
+{
+	if (!safety)
+		return NULL;
+	if (safety->dwfl)
+		dwfl_end(safety->dwfl);
+	free(safety);
+	return NULL;
+}
+
+static bool is_in(struct module_range range, uintptr_t pc)
+{
+	return pc >= range.start && pc < range.end;
+}
+
+/* A return address may stand right behind a function that ends in a call. */
+static enum safety_verdict judge_pc(const struct safety *safety, uintptr_t pc, bool is_return)
+{
+	for (size_t i = 0; i < safety->n; i++)
+		if (is_in(safety->unsafe[i].range, pc - is_return))
+			return safety->unsafe[i].verdict;
+	return SAFETY_GOOD;
+}
+
+struct walk {
+	const struct safety *safety;
+	enum safety_verdict verdict; /* of the outermost bad frame */
+	uintptr_t exit; /* of the frame around that */
+	int n;
+	bool has_left_libc; /* a frame is in other code than libc's and the loader's */
+};
+
+static int see_frame(Dwfl_Frame *frame, void *user)
+{
+	struct walk *walk = user;
+	enum safety_verdict verdict;
+	bool is_activation = false;
+	Dwarf_Addr pc;
+
+	if (walk->n++ >= MAX_FRAMES || !dwfl_frame_pc(frame, &pc, &is_activation))
+		return DWARF_CB_ABORT;
+	if (pc == 0)
+		return DWARF_CB_OK;
+	verdict = judge_pc(walk->safety, pc, !is_activation);
+	if (verdict != SAFETY_GOOD) {
+		walk->verdict = verdict;
+		walk->exit = 0;
+	} else if (walk->verdict != SAFETY_GOOD && !walk->exit) {
+		walk->exit = pc;
+	}
+	if (!is_in(walk->safety->libc, pc))
+		walk->has_left_libc = true;
+	return DWARF_CB_OK;
+}
+
+/* Whatever of the stack looks like a frame in such a function is taken for one. */
+static enum safety_verdict look_through(const struct safety *safety, uintptr_t sp)
+{
+	auto_free uint64_t *words = malloc(STACK_BYTES);
+	size_t n = STACK_BYTES;
+
+	/* The end of the stack may come before: half of it is tried then, and so on. */
+	while (words && n >= 4096 && remote_read(safety->pid, sp, words, n) < 0)
+		n /= 2;
+	for (size_t i = 0; words && n >= 4096 && i < n / sizeof(*words); i++) {
+		enum safety_verdict verdict = judge_pc(safety, words[i], true);
+
+		if (verdict != SAFETY_GOOD)
+			return verdict;
+	}
+	return words ? SAFETY_GOOD : SAFETY_IN_LIBC;
+}
+
+#ifndef PTRACE_GET_RSEQ_CONFIGURATION
+#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
+#endif
+
+struct sequences {
+	uint64_t pointer;
+	uint32_t size;
+	uint32_t signature;
+	uint32_t flags;
+	uint32_t pad;
+};
+
+#define SEQUENCE_OFFSET 8 /* of rseq_cs in struct rseq, linux/rseq.h */
+
+/* As struct rseq_cs. */
+struct sequence {
+	uint32_t version;
+	uint32_t flags;
+	uint64_t start;
+	uint64_t n_bytes;
+	uint64_t abort;
+};
+
+/* The kernel takes the pointer away late: what counts is where the thread stands. */
+static bool is_in_sequence(const struct remote_thread *thread)
+{
+	struct sequences sequences = { 0 };
+	struct sequence sequence = { 0 };
+	uint64_t at = 0;
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, (void *)sizeof(sequences),
+		   &sequences) < 0 ||
+	    !sequences.pointer ||
+	    remote_read(thread->tid, sequences.pointer + SEQUENCE_OFFSET, &at, sizeof(at)) < 0 ||
+	    at == 0 || remote_read(thread->tid, at, &sequence, sizeof(sequence)) < 0)
+		return false;
+	return thread->registers.rip - sequence.start < sequence.n_bytes;
+}
+
+enum safety_verdict safety_judge(struct safety *safety, const struct remote_thread *thread,
+				 uintptr_t *ret_exit)
+{
+	struct walk walk = { .safety = safety };
+	int r = dwfl_getthread_frames(safety->dwfl, thread->tid, see_frame, &walk);
+
+	if (walk.n == 0)
+		walk.verdict = judge_pc(safety, thread->registers.rip, false);
+	if (ret_exit)
+		*ret_exit = walk.exit;
+	if (walk.verdict != SAFETY_GOOD)
+		return walk.verdict;
+	if (is_in_sequence(thread))
+		return SAFETY_IN_SEQUENCE;
+	/* All of it is libc's: it is about to begin or to end, and may hold a lock for that. */
+	if (!walk.has_left_libc && !remote_is_waiting(thread))
+		return SAFETY_IN_LIBC;
+	return r == 0 ? SAFETY_GOOD : look_through(safety, thread->registers.rsp);
+}
+
+const char *safety_text(enum safety_verdict verdict)
+{
+	static const char *const texts[] = {
+		[SAFETY_GOOD] = "",
+		[SAFETY_IN_MALLOC] = "inside malloc",
+		[SAFETY_IN_LOADER] = "inside the loader (dlopen, a constructor)",
+		[SAFETY_IN_LIBC] = "inside fork, or about to begin or end",
+		[SAFETY_IN_US] = "inside the recording library",
+		[SAFETY_IN_SEQUENCE] = "in a restartable sequence",
+	};
+
+	return texts[verdict];
+}

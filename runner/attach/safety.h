@@ -1,0 +1,37 @@
+#pragma once
+/*
+ * Whether a thread that stands may be used, or may stand while another one loads a library: it must
+ * not be inside malloc, the loader, fork, or anything else of libc that may hold a lock that our
+ * calls take. Its call stack is followed by the unwind tables of its files; where they end, words
+ * of its stack that point into such functions count as frames.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runner/attach/modules.h"
+#include "runner/attach/remote.h"
+
+struct safety; /* of one process, of the files that it had loaded */
+
+/* 0 or a negative errno: -ENOSYS, its libc has not what we need (not glibc). */
+int safety_create(const struct remote_modules *modules, struct safety **ret_safety);
+struct safety *safety_destroy(struct safety *safety);
+
+enum safety_verdict {
+	SAFETY_GOOD,
+	SAFETY_IN_MALLOC, /* or another allocator */
+	SAFETY_IN_LOADER,
+	SAFETY_IN_LIBC, /* fork, threads that begin or end, exit */
+	SAFETY_IN_US, /* a frame of our library */
+	SAFETY_IN_SEQUENCE, /* a restartable sequence (rseq) */
+};
+
+/*
+ * It stands. *ret_exit (may be NULL): where it will come out of the bad place, a return address in
+ * good code; 0: not known.
+ */
+enum safety_verdict safety_judge(struct safety *safety, const struct remote_thread *thread,
+				 uintptr_t *ret_exit);
+
+/* "inside malloc" ... */
+const char *safety_text(enum safety_verdict verdict);

@@ -1,0 +1,330 @@
+/* Which process, and whether it can be entered. */
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/io.h"
+#include "runner/attach/attach.h"
+#include "runner/processes/image-proc.h"
+
+#define MAX_FOUND 8u
+
+__attribute__((format(printf, 3, 4))) static int say(char message[ATTACH_MESSAGE_BYTES], int error,
+						     const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(message, ATTACH_MESSAGE_BYTES, format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+/* The word behind a name in /proc/PID/status; "" without. */
+static void status_word(const char *status, const char *name, char word[static 64])
+{
+	const char *at = strstr(status, name);
+
+	word[0] = '\0';
+	if (at)
+		sscanf(at + strlen(name), "%63s", word);
+}
+
+static long status_number(const char *status, const char *name)
+{
+	char word[64];
+
+	status_word(status, name, word);
+	return strtol(word, NULL, 10);
+}
+
+static int read_status(pid_t pid, char **ret_text)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	return io_read_file(path, 1u << 16, ret_text, NULL);
+}
+
+/* ---- Which ---- */
+
+struct found {
+	pid_t pids[MAX_FOUND];
+	size_t n;
+};
+
+static bool has_file_name(pid_t pid, const char *name)
+{
+	char path[64], target[PATH_MAX];
+	const char *slash;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return false;
+	target[n] = '\0';
+	slash = strrchr(target, '/');
+	return strcmp(slash ? slash + 1 : target, name) == 0;
+}
+
+static bool has_kernel_name(pid_t pid, const char *name)
+{
+	auto_free char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (io_read_file(path, 64, &text, NULL) < 0)
+		return false;
+	text[strcspn(text, "\n")] = '\0';
+	return strcmp(text, name) == 0;
+}
+
+static void find_named(const char *name, struct found *found)
+{
+	DIR *folder = opendir("/proc");
+	const struct dirent *entry;
+
+	while (folder && (entry = readdir(folder))) {
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid <= 0 || pid == getpid() ||
+		    (!has_file_name(pid, name) && !has_kernel_name(pid, name)))
+			continue;
+		if (found->n < MAX_FOUND)
+			found->pids[found->n] = pid;
+		found->n++;
+	}
+	if (folder)
+		closedir(folder);
+}
+
+static int say_several(const char *name, const struct found *found,
+		       char message[ATTACH_MESSAGE_BYTES])
+{
+	size_t n = (size_t)snprintf(message, ATTACH_MESSAGE_BYTES,
+				    "%zu processes are called %.60s; name one of them:", found->n,
+				    name);
+
+	for (size_t i = 0; i < found->n && i < MAX_FOUND; i++)
+		n += (size_t)snprintf(message + n, ATTACH_MESSAGE_BYTES - n, " %d",
+				      (int)found->pids[i]);
+	if (found->n > MAX_FOUND)
+		snprintf(message + n, ATTACH_MESSAGE_BYTES - n, " ...");
+	return -ENOTUNIQ;
+}
+
+int attach_find(const char *text, pid_t *ret_pid, char message[ATTACH_MESSAGE_BYTES])
+{
+	struct found found = { .n = 0 };
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	if (isdigit((unsigned char)text[0]) && *end == '\0') {
+		if (number <= 0 || number > INT32_MAX)
+			return say(message, -EINVAL, "'%.40s' is no number of a process", text);
+		*ret_pid = (pid_t)number;
+		return 0;
+	}
+	find_named(text, &found);
+	if (found.n == 0)
+		return say(message, -ESRCH, "no process is called '%.60s'", text);
+	if (found.n > 1)
+		return say_several(text, &found, message);
+	*ret_pid = found.pids[0];
+	return 0;
+}
+
+/* ---- Whether ---- */
+
+struct facts {
+	bool has_map;
+	bool has_loader;
+	bool has_libc;
+	bool has_musl;
+	bool has_sanitizer;
+};
+
+static void look_at_map(void *user, const struct image_map *map)
+{
+	struct facts *facts = user;
+	const char *slash = strrchr(map->path, '/');
+	const char *name = slash ? slash + 1 : map->path;
+
+	facts->has_map = true;
+	facts->has_musl |= strncmp(name, "ld-musl", 7) == 0;
+	facts->has_loader |= strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld-2.", 5) == 0 ||
+			     strncmp(name, "ld.so", 5) == 0;
+	facts->has_libc |= strncmp(name, "libc.so.6", 9) == 0 || strncmp(name, "libc-2.", 7) == 0;
+	facts->has_sanitizer |= strncmp(name, "libasan.so", 10) == 0 ||
+				strncmp(name, "libtsan.so", 10) == 0 ||
+				strncmp(name, "libclang_rt.", 12) == 0;
+}
+
+static int check_memory(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
+{
+	struct facts facts = { false };
+	int r = image_each_map(pid, look_at_map, &facts);
+
+	if (r < 0) {
+		attach_explain(pid, r, message);
+		return r;
+	}
+	if (!facts.has_map)
+		return say(message, -EINVAL,
+			   "process %d has no memory: it is the kernel's, or ends", (int)pid);
+	if (facts.has_musl)
+		return say(message, -ENOTSUP,
+			   "process %d runs with musl's C library, which cannot be attached to: "
+			   "`memsight record' starts it recorded",
+			   (int)pid);
+	if (facts.has_sanitizer)
+		return say(message, -ENOTSUP,
+			   "process %d is built with a sanitizer, which has its own malloc",
+			   (int)pid);
+	if (!facts.has_loader || !facts.has_libc)
+		return say(message, -ENOTSUP,
+			   "process %d is linked statically: there is no loader that could load "
+			   "the recording library",
+			   (int)pid);
+	return 0;
+}
+
+static int check_program(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
+{
+	unsigned char head[EI_NIDENT];
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0) {
+		int error = -errno;
+
+		if (error == -ENOENT)
+			return say(message, -EINVAL, "process %d is a thread of the kernel",
+				   (int)pid);
+		attach_explain(pid, error, message);
+		return error;
+	}
+	if (read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) && head[EI_CLASS] != ELFCLASS64)
+		return say(message, -ENOTSUP, "process %d is a 32-bit program", (int)pid);
+	return 0;
+}
+
+static int check_status(pid_t pid, const char *status, char message[ATTACH_MESSAGE_BYTES])
+{
+	long leader = status_number(status, "\nTgid:"),
+	     tracer = status_number(status, "\nTracerPid:");
+	char state[64], features[64], ignored[64];
+
+	status_word(status, "\nState:", state);
+	status_word(status, "\nx86_Thread_features:", features);
+	status_word(status, "\nSigIgn:", ignored);
+	if (leader != pid)
+		return say(message, -EINVAL, "%d is a thread of process %ld: attach to that",
+			   (int)pid, leader);
+	if (state[0] == 'Z' || state[0] == 'X')
+		return say(message, -ESRCH, "process %d has ended and waits for its parent",
+			   (int)pid);
+	if (tracer)
+		return say(message, -EBUSY,
+			   "process %d is traced by process %ld (a debugger, strace): end that "
+			   "first",
+			   (int)pid, tracer);
+	if (state[0] == 'T')
+		return say(message, -EAGAIN, "process %d is stopped: `kill -CONT %d' lets it go on",
+			   (int)pid, (int)pid);
+	if (status_number(status, "\nSeccomp:"))
+		return say(message, -EPERM,
+			   "process %d has a seccomp filter, which may end it for a call of ours: "
+			   "`memsight record' starts it recorded",
+			   (int)pid);
+	if (strstr(features, "shstk"))
+		return say(message, -ENOTSUP,
+			   "process %d has a shadow stack (CET): start it without "
+			   "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)",
+			   (int)pid);
+	if (strtoull(ignored, NULL, 16) >> (SIGTRAP - 1) & 1)
+		return say(message, -ENOTSUP, "process %d ignores SIGTRAP, which attaching needs",
+			   (int)pid);
+	return 0;
+}
+
+int attach_check(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
+{
+	auto_free char *status = NULL;
+	int r;
+
+#if !defined(__x86_64__)
+	return say(message, -ENOTSUP, "attaching is there on x86-64 only");
+#endif
+	if (pid == getpid())
+		return say(message, -EINVAL, "process %d is memsight itself", (int)pid);
+	if (access("/proc/self/stat", R_OK) < 0)
+		return say(message, -ENOENT,
+			   "/proc is not mounted or cannot be read, and attaching needs it");
+	r = read_status(pid, &status);
+	if (r < 0)
+		return say(message, -ESRCH, "there is no process %d", (int)pid);
+	r = check_status(pid, status, message);
+	if (r == 0)
+		r = check_program(pid, message);
+	return r == 0 ? check_memory(pid, message) : r;
+}
+
+static int yama_scope(void)
+{
+	auto_free char *text = NULL;
+
+	if (io_read_file("/proc/sys/kernel/yama/ptrace_scope", 64, &text, NULL) < 0)
+		return 0;
+	return atoi(text);
+}
+
+void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES])
+{
+	auto_free char *status = NULL;
+	long user, tracer;
+
+	if (read_status(pid, &status) < 0) {
+		say(message, error, "process %d has ended", (int)pid);
+		return;
+	}
+	user = status_number(status, "\nUid:");
+	tracer = status_number(status, "\nTracerPid:");
+	if (error == -ESRCH)
+		say(message, error, "process %d has ended", (int)pid);
+	else if (tracer)
+		say(message, error,
+		    "process %d is traced by process %ld (a debugger, strace): end that first",
+		    (int)pid, tracer);
+	else if (geteuid() != 0 && (uid_t)user != geteuid())
+		say(message, error, "process %d belongs to user %ld: attach as that user or root",
+		    (int)pid, user);
+	else if (geteuid() != 0 && yama_scope() > 0)
+		say(message, error,
+		    "kernel.yama.ptrace_scope is %d, which forbids to attach to process %d: "
+		    "`sysctl kernel.yama.ptrace_scope=0' as root permits it, or attach as root",
+		    yama_scope(), (int)pid);
+	else if (geteuid() != 0)
+		say(message, error,
+		    "process %d may not be looked at: it has more rights than we have (setuid, "
+		    "capabilities); attach as root",
+		    (int)pid);
+	else
+		say(message, error,
+		    "the kernel forbids to attach to process %d: %s (a container without "
+		    "CAP_SYS_PTRACE, or kernel.yama.ptrace_scope is %d)",
+		    (int)pid, strerror(-error), yama_scope());
+}

@@ -1,0 +1,34 @@
+#pragma once
+/*
+ * How memsight talks to its library inside a process that was not started with it: the argument of
+ * memsight_1_attach(), which a thread of the process is made to call (runner/attach/). Same build
+ * only, like ring.h; what is at the head of the struct stays where it is, so that a library of
+ * another version can say so.
+ */
+#include <stdint.h>
+
+#define ATTACH_MAGIC	    UINT32_C(0x48435441) /* "ATCH" */
+#define ATTACH_ENTRY	    "memsight_1_attach"
+#define ATTACH_SOCKET_BYTES 112
+
+enum attach_step {
+	/* Say hello, map the pool, look everything up. Other threads run; nothing is hooked. */
+	ATTACH_BEGIN,
+	/* Hook and record. All other threads stand, none in malloc or the loader. */
+	ATTACH_COMMIT,
+	/* Undo either, and what came of it. All other threads stand, none in us. */
+	ATTACH_END,
+};
+
+struct attach_call {
+	uint32_t magic;
+	uint32_t version; /* RING_VERSION of the caller */
+	uint32_t step; /* enum attach_step */
+	uint32_t n_threads; /* ATTACH_END: that stand, ourselves among them */
+	uint64_t threads; /* address of their thread pointers */
+	/* What came of it: */
+	uint32_t n_slots; /* places in tables that lead to us, or did */
+	uint32_t n_refused; /* of them, that could not be written (undone then) */
+	char socket[ATTACH_SOCKET_BYTES]; /* ATTACH_BEGIN: as MEMSIGHT_RECORDING */
+};
+_Static_assert(sizeof(struct attach_call) == 32 + ATTACH_SOCKET_BYTES, "it is shared");

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Processes that are attached to, and left again. Arguments: memsight, the victim, its library, how
+many times it is attached to in a row."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import whole
+
+MEMSIGHT, VICTIM, LIBRARY = map(os.path.abspath, sys.argv[1:4])
+CYCLES = int(sys.argv[4])
+checks = whole.Checks()
+N_MARKED, N_FREED, MARK_BYTES, N_LOADED, LOADED_BYTES = 1000, 400, 4321, 1000, 5432
+
+
+class Victim:
+    """A program that runs, and answers to words."""
+
+    def __init__(self, command=(VICTIM,)):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env=whole.environment(), text=True)
+        self.pid = self.process.pid
+        self.answer()
+
+    def answer(self):
+        return self.process.stdout.readline().strip()
+
+    def tell(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, word):
+        self.tell(word)
+        return self.answer()
+
+    def proc(self, name):
+        with open(f"/proc/{self.pid}/{name}", encoding="ascii", errors="replace") as file:
+            return file.read()
+
+    def maps(self):
+        return len(self.proc("maps").splitlines())
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def status(self):
+        kept = ("SigBlk", "SigIgn", "SigCgt", "Threads", "TracerPid", "State")
+        return [line for line in self.proc("status").splitlines()
+                if line.startswith(kept[:-1])]
+
+    def virtual_kib(self):
+        return int(re.search(r"VmSize:\s*(\d+)", self.proc("status"))[1])
+
+    def end(self):
+        """Nothing that it waited for was disturbed."""
+        try:
+            rest, _ = self.process.communicate("end\n", timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            rest = "it hangs"
+        checks.that(self.process.returncode == 0 and rest.strip() == "0 wrong",
+                    f"the program was disturbed: {self.process.returncode}, {rest}")
+
+
+class Attached:
+    """A recording that goes on."""
+
+    def __init__(self, victim, folder, *options):
+        self.path = os.path.join(folder, "a.mst")
+        self.process = subprocess.Popen(
+            [MEMSIGHT, "attach", str(victim.pid), "-f", "-o", self.path, *options],
+            stderr=subprocess.PIPE, env=whole.environment(), text=True)
+        self.first = self.process.stderr.readline()
+
+    def leave(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        _, self.rest = self.process.communicate(timeout=60)
+        return self.process.returncode
+
+    def database(self):
+        whole.run([MEMSIGHT, "analyze", "-f", self.path])
+        return whole.Database(self.path + ".db")
+
+
+def of_size(database, n_bytes):
+    return database.one("SELECT count(*) FROM allocation WHERE size = ?", n_bytes)
+
+
+def still_there(database, n_bytes):
+    return database.one(
+        "SELECT count(*) FROM allocation WHERE size = ? AND freed_ns IS NULL", n_bytes)
+
+
+def check_counts(folder):
+    """What a program does behind a mark is recorded to the last block."""
+    victim = Victim()
+    attached = Attached(victim, folder)
+    checks.that(attached.first.startswith("memsight: recording"), attached.first)
+    checks.that(victim.ask("mark") == "marked", "no mark")
+    checks.that(victim.ask("old") == "given back", "no old blocks")
+    checks.that(attached.leave() == 0, f"status {attached.process.returncode}: {attached.rest}")
+    checks.that("runs on" in attached.rest, attached.rest)
+    database = attached.database()
+    checks.that(of_size(database, MARK_BYTES) == N_MARKED,
+                f"{of_size(database, MARK_BYTES)} of {N_MARKED} blocks")
+    checks.that(still_there(database, MARK_BYTES) == N_MARKED - N_FREED,
+                f"{still_there(database, MARK_BYTES)} blocks are left")
+    n_before = database.one("SELECT value FROM total WHERE name = 'before_trace_frees'")
+    checks.that(n_before >= 100, f"{n_before} frees of blocks from before the attach")
+    checks.that(victim.ask("mark") == "marked", "no mark behind the detach")
+    victim.end()
+
+
+def check_library(folder):
+    """A library that is opened while we are there is seen, at least from its second call on."""
+    victim = Victim()
+    attached = Attached(victim, folder)
+    checks.that(victim.ask("load " + LIBRARY) == "loaded", "the library was not loaded")
+    checks.that(attached.leave() == 0, f"status: {attached.rest}")
+    n = of_size(attached.database(), LOADED_BYTES)
+    checks.that(n == N_LOADED, f"{n} of {N_LOADED} blocks of a library that came later")
+    victim.end()
+
+
+def check_ends(folder):
+    """By memsight detach, by --duration, by a killed recorder, by the program's own end."""
+    victim = Victim()
+    attached = Attached(victim, folder)
+    outcome = whole.Outcome([MEMSIGHT, "detach", str(victim.pid)])
+    checks.that(outcome.status == 0 and "is left" in outcome.messages, outcome.messages)
+    checks.that(attached.wait() == 0, f"detach: {attached.rest}")
+    outcome = whole.Outcome([MEMSIGHT, "detach", str(victim.pid)])
+    checks.that(outcome.status == 1, f"twice: {outcome.messages}")
+
+    attached = Attached(victim, folder, "--duration", "100ms")
+    checks.that(attached.wait() == 0, f"duration: {attached.rest}")
+
+    attached = Attached(victim, tempfile.mkdtemp(dir=folder))
+    attached.process.kill()
+    attached.wait()
+    for _ in range(100):
+        if "memfd:memsight" not in victim.proc("maps"):
+            break
+        time.sleep(0.1)
+    attached = Attached(victim, folder)
+    checks.that(attached.first.startswith("memsight: recording"),
+                f"behind a killed recorder: {attached.first}")
+    victim.end()
+    checks.that(attached.wait() == 0, f"the program's end: {attached.rest}")
+
+
+def check_refusals(folder):
+    """One line, and the process is as it was."""
+    def refused(target, words, *options):
+        outcome = whole.Outcome(
+            [MEMSIGHT, "attach", str(target), "-o", os.path.join(folder, "no.mst"), *options])
+        checks.that(outcome.status == 1 and words in outcome.messages and
+                    outcome.messages.count("\n") == 1, f"{target}: {outcome.messages!r}")
+
+    refused(2 ** 22 + 1, "there is no process")
+    refused("nobody-is-called-so", "no process is called")
+    refused(0, "no number of a process")
+    victim = Victim()
+    attached = Attached(victim, folder)
+    refused(victim.pid, "is being recorded already")
+    attached.leave()
+    stopped = subprocess.Popen(["sleep", "60"])
+    stopped.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
+    refused(stopped.pid, "is stopped")
+    stopped.kill()
+    stopped.wait()
+    tid = next(int(t) for t in os.listdir(f"/proc/{victim.pid}/task") if int(t) != victim.pid)
+    refused(tid, "is a thread of process")
+    checks.that(not os.path.exists(os.path.join(folder, "no.mst")), "a trace was left behind")
+    victim.end()
+    dead = subprocess.Popen(["true"])
+    time.sleep(0.2)
+    refused(dead.pid, "has ended")
+    dead.wait()
+    if os.geteuid() != 0:
+        refused(1, "belongs to user")
+
+
+def check_cycles(folder):
+    """In and out, many times: nothing grows, nothing is disturbed."""
+    victim = Victim()
+    before, maps, kib = None, 0, 0
+    for i in range(CYCLES):
+        attached = Attached(victim, folder, "--duration", "10ms", "-q")
+        if attached.wait() != 0 or attached.first:
+            checks.that(False, f"cycle {i}: {attached.first}{attached.rest}")
+            break
+        now = (victim.descriptors(), victim.status())
+        if i == 1:
+            before, maps, kib = now, victim.maps(), victim.virtual_kib()
+        checks.that(i < 2 or now == before, f"cycle {i}: {now}, it was {before}")
+    # The program's own heaps may grow by a mapping or two.
+    checks.that(victim.maps() <= maps + 4, f"{victim.maps()} mappings, they were {maps}")
+    checks.that(victim.virtual_kib() <= kib + 2048, f"{victim.virtual_kib()} KiB, it was {kib}")
+    victim.end()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        victim = Victim()
+        attached = Attached(victim, folder, "-q", "--duration", "10ms")
+        if attached.wait() != 0:
+            if "forbids" in attached.first or "x86-64" in attached.first:
+                victim.end()
+                whole.skip(attached.first)
+            checks.that(False, attached.first + attached.rest)
+        victim.end()
+        check_counts(folder)
+        check_library(folder)
+        check_ends(folder)
+        check_refusals(folder)
+        check_cycles(folder)
+    checks.end()
+
+
+main()

@@ -1,0 +1,531 @@
+#include "tracealloc/late.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "tracealloc/hooks/hook.h"
+#include "tracealloc/hooks/real.h"
+#include "tracealloc/stack/symbol.h"
+
+#define TA_REAL(name, type, params) TA_EXPORT type name params;
+#include "tracealloc/hooks/hooks.def"
+
+/* glibc has it, musl has not. */
+extern __typeof__(dladdr1) dladdr1 __attribute__((weak));
+
+typedef void *(*open_fn)(const char *path, int mode);
+static open_fn real_open;
+
+static void *open_late(const char *path, int mode);
+
+struct pair {
+	const char *name;
+	void *ours;
+	void *const *real;
+};
+
+static const struct pair pairs[] = {
+#define TA_REAL(name, type, params) { #name, (void *)name, (void *const *)&ta_real.name },
+#include "tracealloc/hooks/hooks.def"
+	{ "dlopen", (void *)open_late, (void *const *)&real_open },
+};
+
+#define N_PAIRS (sizeof(pairs) / sizeof(*pairs))
+
+/*
+ * What is for programs that we start: limits and signals that we have raised or taken, programs
+ * that they start, and look-ups whose results could outlive us.
+ */
+static const char *const left_alone[] = {
+	"execve",
+	"execv",
+	"execvp",
+	"execvpe",
+	"execl",
+	"execlp",
+	"execle",
+	"fexecve",
+	"execveat",
+	"posix_spawn",
+	"posix_spawnp",
+	"system",
+	"popen",
+	"_exit",
+	"_Exit",
+	"setrlimit",
+	"getrlimit",
+	"prlimit",
+	"setrlimit64",
+	"getrlimit64",
+	"prlimit64",
+	"sigaction",
+	"signal",
+	"sigaltstack",
+	"sigprocmask",
+	"pthread_sigmask",
+	"pthread_create",
+	"dlsym",
+	"dlvsym",
+	"dlmopen",
+	"__gmon_start__",
+	"syscall",
+	"pthread_key_create",
+	"__pthread_key_create",
+	"tss_create",
+};
+
+/* ---- Names ---- */
+
+#define N_BUCKETS 512u
+
+static uint16_t buckets[N_BUCKETS]; /* number of a pair + 1; 0: free */
+static bool are_filled;
+
+static uint32_t hash_of(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name; name++)
+		hash = hash * 33 + (uint8_t)*name;
+	return hash ^ hash >> 16;
+}
+
+static bool is_left_alone(const char *name)
+{
+	for (size_t i = 0; i < sizeof(left_alone) / sizeof(*left_alone); i++)
+		if (strcmp(left_alone[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void fill_buckets(void)
+{
+	for (size_t i = 0; i < N_PAIRS && !are_filled; i++) {
+		uint32_t at = hash_of(pairs[i].name) % N_BUCKETS;
+
+		if (is_left_alone(pairs[i].name))
+			continue;
+		while (buckets[at])
+			at = (at + 1) % N_BUCKETS;
+		buckets[at] = (uint16_t)(i + 1);
+	}
+	are_filled = true;
+}
+
+static const struct pair *find_pair(const char *name)
+{
+	for (uint32_t at = hash_of(name) % N_BUCKETS; buckets[at]; at = (at + 1) % N_BUCKETS)
+		if (strcmp(pairs[buckets[at] - 1].name, name) == 0)
+			return &pairs[buckets[at] - 1];
+	return NULL;
+}
+
+/* C++'s, which are led to us only where they are the runtime's. */
+static bool is_operator(const struct pair *pair)
+{
+	return strncmp(pair->name, "_Zn", 3) == 0 || strncmp(pair->name, "_Zd", 3) == 0;
+}
+
+static bool is_wanted(const struct pair *pair)
+{
+	return *pair->real && (ta_new_mode == TA_NEW_DIRECT || !is_operator(pair));
+}
+
+/* ---- What stood there ---- */
+
+struct place {
+	void **slot;
+	void *before;
+};
+
+static struct place *places; /* in memory of our own */
+static uint32_t n_places;
+static uint32_t n_room;
+static uint32_t last_found; /* places are asked for in the order in which they were noted */
+
+static bool note(void **slot, void *before)
+{
+	uint32_t n_more = n_room ? 2 * n_room : 1024;
+	long memory;
+
+	if (n_places == n_room) {
+		memory = ta_map_private(n_more * sizeof(*places));
+		if (memory < 0)
+			return false;
+		if (n_room) {
+			memcpy((void *)memory, places, n_places * sizeof(*places));
+			ta_syscall(SYS_munmap, (long)places, (long)(n_room * sizeof(*places)), 0, 0,
+				   0, 0);
+		}
+		places = (struct place *)memory;
+		n_room = n_more;
+	}
+	places[n_places++] = (struct place){ slot, before };
+	return true;
+}
+
+static struct place *find_place(void **slot)
+{
+	for (uint32_t i = 0; i < n_places; i++) {
+		uint32_t at = (last_found + i) % n_places;
+
+		if (places[at].slot == slot) {
+			last_found = at + 1;
+			return &places[at];
+		}
+	}
+	return NULL;
+}
+
+static void free_places(void)
+{
+	if (n_room)
+		ta_syscall(SYS_munmap, (long)places, (long)(n_room * sizeof(*places)), 0, 0, 0, 0);
+	places = NULL;
+	n_places = n_room = last_found = 0;
+}
+
+/* ---- Files ---- */
+
+struct file {
+	uintptr_t bias;
+	uintptr_t start;
+	uintptr_t end;
+	const ElfW(Sym) * symbols;
+	const char *strings;
+	const ElfW(Rela) * tables[2]; /* of data, and of calls */
+	size_t n[2];
+	size_t n_relative;
+	uintptr_t sealed_start; /* read-only since it was bound: PT_GNU_RELRO */
+	uintptr_t sealed_end;
+	bool has_start; /* code of it ran when it was loaded */
+};
+
+static const void *pointer_of(const struct file *file, const ElfW(Dyn) * entry)
+{
+	uintptr_t value = entry->d_un.d_ptr;
+
+	return (const void *)(value < file->bias ? file->bias + value : value);
+}
+
+static void take_entry(struct file *file, const ElfW(Dyn) * entry)
+{
+	switch (entry->d_tag) {
+	case DT_SYMTAB:
+		file->symbols = pointer_of(file, entry);
+		break;
+	case DT_STRTAB:
+		file->strings = pointer_of(file, entry);
+		break;
+	case DT_RELA:
+		file->tables[0] = pointer_of(file, entry);
+		break;
+	case DT_RELASZ:
+		file->n[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
+		break;
+	case DT_RELACOUNT:
+		file->n_relative = entry->d_un.d_val;
+		break;
+	case DT_JMPREL:
+		file->tables[1] = pointer_of(file, entry);
+		break;
+	case DT_PLTRELSZ:
+		file->n[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
+		break;
+	case DT_INIT:
+	case DT_INIT_ARRAY:
+		file->has_start = true;
+		break;
+	}
+}
+
+static void take_header(struct file *file, const ElfW(Phdr) * header)
+{
+	uintptr_t start = file->bias + header->p_vaddr, end = start + header->p_memsz;
+	uintptr_t mask = -(uintptr_t)ta_image.page_bytes;
+	const ElfW(Dyn) * entry;
+
+	if (header->p_type == PT_LOAD && start < file->start)
+		file->start = start;
+	if (header->p_type == PT_LOAD && end > file->end)
+		file->end = end;
+	if (header->p_type == PT_GNU_RELRO) {
+		file->sealed_start = start & mask;
+		file->sealed_end = end & mask;
+	}
+	if (header->p_type != PT_DYNAMIC)
+		return;
+	for (entry = (const void *)start; entry->d_tag != DT_NULL; entry++)
+		take_entry(file, entry);
+}
+
+/* False: it is ours, the loader, the kernel's, or has no tables. */
+static bool read_file(const struct dl_phdr_info *info, struct file *ret_file)
+{
+	*ret_file = (struct file){ .bias = info->dlpi_addr, .start = UINTPTR_MAX };
+	for (unsigned i = 0; i < info->dlpi_phnum; i++)
+		take_header(ret_file, &info->dlpi_phdr[i]);
+	return (uintptr_t)&ta_image - ret_file->start >= ret_file->end - ret_file->start &&
+	       ret_file->start != getauxval(AT_BASE) &&
+	       ret_file->start != getauxval(AT_SYSINFO_EHDR) && ret_file->symbols &&
+	       ret_file->strings;
+}
+
+static bool write_slot(const struct file *file, void **slot, void *value)
+{
+	uintptr_t page = (uintptr_t)slot & -(uintptr_t)ta_image.page_bytes;
+	bool is_sealed = page >= file->sealed_start && page < file->sealed_end;
+
+	if (is_sealed && ta_syscall(SYS_mprotect, (long)page, ta_image.page_bytes,
+				    PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
+		return false;
+	atomic_store((_Atomic(void *) *)slot, value);
+	if (is_sealed)
+		ta_syscall(SYS_mprotect, (long)page, ta_image.page_bytes, PROT_READ, 0, 0, 0);
+	return true;
+}
+
+#if defined(__x86_64__)
+/* Does this entry fill a word with the address of a function, and nothing else? */
+static bool is_address(const ElfW(Rela) * entry)
+{
+	unsigned type = ELF64_R_TYPE(entry->r_info);
+
+	return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT ||
+	       (type == R_X86_64_64 && entry->r_addend == 0);
+}
+
+static bool is_call(const ElfW(Rela) * entry)
+{
+	return ELF64_R_TYPE(entry->r_info) == R_X86_64_JUMP_SLOT;
+}
+#else
+static bool is_address(const ElfW(Rela) * entry)
+{
+	(void)entry;
+	return false;
+}
+
+static bool is_call(const ElfW(Rela) * entry)
+{
+	(void)entry;
+	return false;
+}
+#endif
+
+/* What is done with each place of a file. */
+typedef bool (*visit_fn)(const struct file *file, const struct pair *pair, void **slot,
+			 bool is_unbound);
+
+static bool visit_entry(const struct file *file, const ElfW(Rela) * entry, visit_fn visit)
+{
+	uint32_t number = (uint32_t)ELF64_R_SYM(entry->r_info);
+	void **slot = (void **)(file->bias + entry->r_offset);
+	const struct pair *pair;
+	bool is_unbound;
+
+	if (number == 0 || !is_address(entry) || (uintptr_t)slot % sizeof(*slot) != 0)
+		return true;
+	pair = find_pair(file->strings + file->symbols[number].st_name);
+	if (!pair)
+		return true;
+	/* A call that was never made leads back into the file, to code that binds it. */
+	is_unbound = is_call(entry) && file->symbols[number].st_shndx == SHN_UNDEF &&
+		     (uintptr_t)*slot - file->start < file->end - file->start;
+	return visit(file, pair, slot, is_unbound);
+}
+
+static bool visit_file(const struct file *file, visit_fn visit)
+{
+	for (size_t i = file->n_relative; file->tables[0] && i < file->n[0]; i++)
+		if (!visit_entry(file, &file->tables[0][i], visit))
+			return false;
+	for (size_t i = 0; file->tables[1] && i < file->n[1]; i++)
+		if (!visit_entry(file, &file->tables[1][i], visit))
+			return false;
+	return true;
+}
+
+static bool bind_slot(const struct file *file, const struct pair *pair, void **slot,
+		      bool is_unbound)
+{
+	void *before = *slot;
+
+	if (!is_wanted(pair) || (before != *pair->real && !is_unbound))
+		return true;
+	return note(slot, before) && write_slot(file, slot, pair->ours);
+}
+
+static uint32_t n_put_back;
+
+static bool unbind_slot(const struct file *file, const struct pair *pair, void **slot,
+			bool is_unbound)
+{
+	const struct place *place = *slot == pair->ours ? find_place(slot) : NULL;
+
+	(void)is_unbound;
+	n_put_back += place && write_slot(file, slot, place->before);
+	return true;
+}
+
+/* Files that were loaded, and unloaded, when their tables were looked at last. */
+static unsigned long long n_loaded, n_gone;
+
+static int bind_file(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	struct file file;
+
+	(void)size, (void)unused;
+	n_loaded = info->dlpi_adds;
+	n_gone = info->dlpi_subs;
+	return read_file(info, &file) && !visit_file(&file, bind_slot);
+}
+
+static int unbind_file(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	struct file file;
+
+	(void)size, (void)unused;
+	if (read_file(info, &file))
+		visit_file(&file, unbind_slot);
+	return 0;
+}
+
+void ta_late_begin(void)
+{
+	void *function = ta_symbol_address("dlopen");
+
+	fill_buckets();
+	memcpy(&real_open, &function, sizeof(function));
+}
+
+int ta_late_bind(uint32_t *ret_n)
+{
+	if (dl_iterate_phdr(bind_file, NULL) != 0) {
+		ta_late_unbind();
+		return -ENOMEM;
+	}
+	*ret_n = n_places;
+	return 0;
+}
+
+uint32_t ta_late_unbind(void)
+{
+	n_put_back = 0;
+	dl_iterate_phdr(unbind_file, NULL);
+	free_places();
+	return n_put_back;
+}
+
+/* ---- Files that are loaded later ---- */
+
+static _Atomic bool is_looking;
+
+struct look {
+	unsigned long long n_loaded;
+	unsigned long long n_gone;
+	uint64_t n_late; /* files whose own first code ran before their calls came to us */
+};
+
+/* A file may lie where another one was: what stood in its places is noted anew. */
+static bool bind_slot_anew(const struct file *file, const struct pair *pair, void **slot,
+			   bool is_unbound)
+{
+	struct place *place;
+
+	if (*slot == pair->ours)
+		return true;
+	place = find_place(slot);
+	if (place)
+		place->slot = NULL;
+	return bind_slot(file, pair, slot, is_unbound);
+}
+
+static int bind_fresh(struct dl_phdr_info *info, size_t size, void *ret_look)
+{
+	struct look *look = ret_look;
+	uint32_t n_before = n_places;
+	struct file file;
+
+	(void)size;
+	look->n_loaded = info->dlpi_adds;
+	look->n_gone = info->dlpi_subs;
+	if (info->dlpi_adds == n_loaded && info->dlpi_subs == n_gone)
+		return 1;
+	if (!read_file(info, &file))
+		return 0;
+	visit_file(&file, bind_slot_anew);
+	look->n_late += n_places > n_before && file.has_start;
+	return 0;
+}
+
+void ta_late_look(void)
+{
+	struct look look = { 0 };
+	int saved = errno;
+
+	if (!ta_image.is_late || !(atomic_load(&ta_state.word) & TA_ON) || ta_tls.guard)
+		return;
+	while (atomic_exchange(&is_looking, true))
+		ta_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	dl_iterate_phdr(bind_fresh, &look);
+	n_loaded = look.n_loaded;
+	n_gone = look.n_gone;
+	atomic_fetch_add_explicit(&ta_image.process->n_late_libraries, look.n_late,
+				  memory_order_relaxed);
+	atomic_store(&is_looking, false);
+	errno = saved;
+}
+
+/* Has a file folders of its own (RPATH, RUNPATH) in which dlopen looks for its sake? */
+static bool has_folders(const struct link_map *map)
+{
+	const ElfW(Dyn) *entry = map->l_ld;
+
+	for (; entry && entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_RPATH || entry->d_tag == DT_RUNPATH)
+			return true;
+	return false;
+}
+
+/*
+ * Does it matter to dlopen who has called it? Not where the path says all; else the folders of the
+ * caller do, and those of the program.
+ */
+static __attribute__((noinline)) bool is_relative(const char *path, const void *caller)
+{
+	struct link_map *map = NULL;
+	Dl_info info;
+
+	if (!path)
+		return false;
+	if (strchr(path, '/'))
+		return strchr(path, '$') != NULL;
+	if (!dladdr1 || !dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
+	    has_folders(map))
+		return true;
+	while (map->l_prev)
+		map = map->l_prev;
+	return has_folders(map);
+}
+
+static __attribute__((noinline)) void *open_and_look(const char *path, int mode)
+{
+	void *handle = real_open(path, mode);
+
+	if (handle)
+		ta_late_look();
+	return handle;
+}
+
+/* A jump where the caller matters: what that loads is seen with the next look. */
+static void *open_late(const char *path, int mode)
+{
+	if (is_relative(path, __builtin_return_address(0)))
+		return real_open(path, mode);
+	return open_and_look(path, mode);
+}

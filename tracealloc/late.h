@@ -1,0 +1,26 @@
+#pragma once
+/*
+ * Hooks of a process that was not started with us: our functions take the places of those that
+ * they stand for in the tables (GOT) of all files that are loaded. Calls that go through none are
+ * not seen: those within a file that has bound them itself, and the loader's own.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Look up what has to be led to us. Other threads run. */
+void ta_late_begin(void);
+
+/*
+ * Lead the calls of all files to us. All other threads stand, none is in the loader. 0, or a
+ * negative errno: then nothing was changed. *ret_n: how many places.
+ */
+int ta_late_bind(uint32_t *ret_n);
+
+/*
+ * Put back what stood there. How many places; those that the program has changed since are left
+ * alone. All other threads stand, none is in the loader or in us.
+ */
+uint32_t ta_late_unbind(void);
+
+/* Files were loaded: lead their calls to us, too. Not in a hook. Keeps errno. */
+void ta_late_look(void);

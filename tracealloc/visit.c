@@ -1,0 +1,100 @@
+/* What we do in a process that is entered and left; runner/attach/ makes a thread call us. */
+#include <errno.h>
+#include <string.h>
+
+#include "schemas/attach.h"
+#include "tracealloc/fork.h"
+#include "tracealloc/hooks/hook.h"
+#include "tracealloc/hooks/real.h"
+#include "tracealloc/image.h"
+#include "tracealloc/late.h"
+#include "tracealloc/stack/module.h"
+#include "tracealloc/stack/symbol.h"
+
+TA_EXPORT long memsight_1_attach(struct attach_call *call);
+
+#ifndef MADV_KEEPONFORK
+#define MADV_KEEPONFORK 19
+#endif
+
+static bool is_watching_forks;
+
+/* We were preloaded, and nobody records: our functions are where they belong already. */
+static bool is_preloaded(void)
+{
+	return !ta_symbol_is_late();
+}
+
+static long begin(struct attach_call *call)
+{
+	long r;
+
+	if (atomic_load(&ta_state.word) != TA_OFF)
+		return -EBUSY;
+	/* What an earlier recording has left, whose recorder was killed while we said hello. */
+	if (ta_image.control)
+		return -EBUSY;
+	ta_real_resolve_again();
+	ta_late_begin();
+	if (ta_module_at(0)) {
+		ta_module_check_gone();
+		ta_module_forked();
+	}
+	memcpy(ta_told.socket, call->socket, sizeof(call->socket));
+	r = ta_image_attach_late();
+	if (r < 0) {
+		memset(ta_told.socket, 0, sizeof(ta_told.socket));
+		return r;
+	}
+	if (!is_watching_forks && !is_preloaded())
+		ta_fork_watch();
+	is_watching_forks = true;
+	return 0;
+}
+
+static long commit(struct attach_call *call)
+{
+	int r = 0;
+
+	if (!ta_image.control)
+		return -EINVAL;
+	if (!is_preloaded())
+		r = ta_late_bind(&call->n_slots);
+	if (r == 0)
+		atomic_store(&ta_state.word, TA_ON);
+	return r;
+}
+
+static long end(struct attach_call *call)
+{
+	struct ring_process *process = ta_image.process;
+
+	if (!ta_image.control)
+		return -ENOENT;
+	call->n_slots = ta_late_unbind();
+	atomic_store(&ta_state.word, TA_OFF);
+	if (process)
+		ta_thread_drop_all((const uint64_t *)(uintptr_t)call->threads, call->n_threads);
+	ta_syscall(SYS_madvise, (long)&ta_state, sizeof(ta_state), MADV_KEEPONFORK, 0, 0, 0);
+	/* Pairs with the collector's acquire: all that was written is there. */
+	if (process)
+		atomic_store_explicit(&process->state, RING_PROCESS_ENDED, memory_order_release);
+	ta_chunk_unmap();
+	memset(&ta_image, 0, sizeof(ta_image));
+	memset(ta_told.socket, 0, sizeof(ta_told.socket));
+	return 0;
+}
+
+long memsight_1_attach(struct attach_call *call)
+{
+	static long (*const steps[])(struct attach_call *) = {
+		[ATTACH_BEGIN] = begin,
+		[ATTACH_COMMIT] = commit,
+		[ATTACH_END] = end,
+	};
+
+	if (call->magic != ATTACH_MAGIC || call->version != RING_VERSION ||
+	    call->step >= sizeof(steps) / sizeof(*steps))
+		return -EPROTO;
+	return steps[call->step](call);
+}
