@@ -28,7 +28,6 @@ int cmd_attach(const struct option_set *options)
 	char message[ATTACH_MESSAGE_BYTES];
 
 	/* What a process can be given only before it starts. */
-	run.source = NULL;
 	run.command = NULL;
 	if (read_time(options, OPTION_ATTACH_TIMEOUT, &run.attach_timeout_ns) != CMD_DONE ||
 	    read_time(options, OPTION_DURATION, &run.duration_ns) != CMD_DONE)

@@ -1,11 +1,14 @@
 #include "pmu/event-set.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "pmu/cpus.h"
 
@@ -71,6 +74,86 @@ static int open_everywhere(struct pmu_event_set *set, pid_t pid)
 		}
 	}
 	return r == 0 && set->n == 0 ? -ENODEV : r;
+}
+
+/* Close events of other threads from the one with this number on. */
+static void close_more(struct pmu_event_set *set, size_t first)
+{
+	while (set->n_more > first)
+		close(set->more[--set->n_more]);
+}
+
+/* The events of a thread, which write into the rings that are there. */
+static int add_thread(struct pmu_event_set *set, pid_t tid)
+{
+	struct perf_event_attr attr = set->attr;
+	size_t first = set->n_more;
+	int r = grow_array_of(&set->more, set->n_more, set->n, sizeof(*set->more));
+
+	attr.enable_on_exec = 0;
+	for (size_t i = 0; r == 0 && i < set->n; i++) {
+		r = pmu_event_open(&attr, tid, set->cpus[i], &set->more[set->n_more]);
+		if (r == 0 &&
+		    ioctl(set->more[set->n_more++], PERF_EVENT_IOC_SET_OUTPUT, set->fds[i]) < 0)
+			r = -errno;
+	}
+	if (r < 0)
+		close_more(set, first);
+	return r == -ESRCH ? 0 : r; /* it has ended since */
+}
+
+struct task_list {
+	pid_t *tids; /* those that have events, or had */
+	size_t n;
+};
+
+static bool has_task(const struct task_list *list, pid_t tid)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->tids[i] == tid)
+			return true;
+	return false;
+}
+
+/* One look at the threads there are. How many were new, or a negative errno. */
+static int add_new_threads(struct pmu_event_set *set, const char *path, struct task_list *list)
+{
+	DIR *folder = opendir(path);
+	const struct dirent *entry;
+	int n_new = 0, r = folder ? 0 : -errno;
+
+	while (r >= 0 && folder && (entry = readdir(folder))) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (tid <= 0 || has_task(list, tid))
+			continue;
+		r = grow_array_of(&list->tids, list->n, 1, sizeof(*list->tids));
+		if (r < 0)
+			break;
+		list->tids[list->n++] = tid;
+		n_new++;
+		r = add_thread(set, tid);
+	}
+	if (folder)
+		closedir(folder);
+	return r < 0 ? r : n_new;
+}
+
+int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid)
+{
+	struct task_list list = { NULL, 0 };
+	char path[64];
+	int r = grow_array_of(&list.tids, 0, 1, sizeof(*list.tids));
+
+	if (r == 0)
+		list.tids[list.n++] = pid;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	for (int n_new = 1; r == 0 && n_new > 0; r = n_new < 0 ? n_new : 0)
+		n_new = add_new_threads(set, path, &list);
+	if (r < 0)
+		close_more(set, 0);
+	free(list.tids);
+	return r;
 }
 
 static void unmap_rings(struct pmu_event_set *set)
@@ -150,8 +233,10 @@ void pmu_event_set_close(struct pmu_event_set *set)
 		pmu_ring_finish(&set->rings[i]);
 	for (size_t i = 0; i < set->n * set->n_rungs; i++)
 		close(set->fds[i]);
+	close_more(set, 0);
 	if (set->has_anchor)
 		close(set->anchor);
+	free(set->more);
 	free(set->fds);
 	free(set->cpus);
 	free(set->rings);
@@ -164,6 +249,9 @@ int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on)
 
 	for (size_t i = 0; i < set->n; i++)
 		if (ioctl(set->fds[rung * set->n + i], request, 0) < 0)
+			return -errno;
+	for (size_t i = 0; i < set->n_more; i++)
+		if (ioctl(set->more[i], request, 0) < 0)
 			return -errno;
 	return 0;
 }
@@ -203,23 +291,32 @@ ssize_t pmu_event_set_drain(struct pmu_event_set *set, pmu_sink sink, void *cont
 	return sum;
 }
 
+static int read_lost(int fd, uint64_t *sum)
+{
+	uint64_t values[2];
+	ssize_t n = read(fd, values, sizeof(values));
+
+	if (n < 0)
+		return -errno;
+	if (n != sizeof(values))
+		return -EIO;
+	*sum += values[1];
+	return 0;
+}
+
 int pmu_event_set_lost(const struct pmu_event_set *set, uint64_t *ret_lost)
 {
 	uint64_t sum = 0;
+	int r = 0;
 
 	/* read() then gives struct { u64 value; u64 lost; }: no other bit of read_format is set. */
 	if (set->attr.read_format != PMU_READ_FORMAT_LOST)
 		return -EOPNOTSUPP;
-	for (size_t i = 0; i < set->n * set->n_rungs; i++) {
-		uint64_t values[2];
-		ssize_t n = read(set->fds[i], values, sizeof(values));
-
-		if (n < 0)
-			return -errno;
-		if (n != sizeof(values))
-			return -EIO;
-		sum += values[1];
-	}
-	*ret_lost = sum;
-	return 0;
+	for (size_t i = 0; r == 0 && i < set->n * set->n_rungs; i++)
+		r = read_lost(set->fds[i], &sum);
+	for (size_t i = 0; r == 0 && i < set->n_more; i++)
+		r = read_lost(set->more[i], &sum);
+	if (r == 0)
+		*ret_lost = sum;
+	return r;
 }

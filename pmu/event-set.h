@@ -25,6 +25,8 @@ struct pmu_event_set {
 	int anchor; /* pmu_event_set_anchor() */
 	int *cpus;
 	struct pmu_ring *rings;
+	int *more; /* of a process that runs already: events of its other threads, of all CPUs */
+	size_t n_more;
 	uint32_t ring_bytes; /* of each */
 	struct pmu_notes notes;
 };
@@ -40,6 +42,13 @@ void pmu_event_fill_common(struct perf_event_attr *attr);
  */
 int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t ring_bytes,
 		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal);
+
+/*
+ * Add the other threads of a process that runs already, until no new one is found: what inherits
+ * begins with the thread that it was opened on. Of a set of one rung. Returns 0 or a negative
+ * errno; the set is as it was then.
+ */
+int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid);
 
 /*
  * Map a ring for each event of a set that was opened. ring_bytes as there; notes tell of halving.

@@ -122,7 +122,15 @@ int pmu_event_stream_open(const struct access_source *source, const struct acces
 			       &stream->set, ret_refusal);
 	if (r < 0)
 		return r;
-	r = pmu_ladder_open(&stream->ladder, &stream->set, options->pid);
+	if (options->is_running)
+		r = pmu_event_set_add_threads(&stream->set, options->pid);
+	if (r < 0)
+		*ret_refusal = (struct pmu_refusal){
+			.error = -r,
+			.why = "not all threads that are there can be sampled (ulimit -n)",
+		};
+	if (r == 0)
+		r = pmu_ladder_open(&stream->ladder, &stream->set, options->pid);
 	if (r < 0) {
 		pmu_event_set_close(&stream->set);
 		return r;

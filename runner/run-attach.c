@@ -16,16 +16,34 @@ static int refuse(struct run *run, int err, const char *message)
 	return err;
 }
 
+/* Others open one event on one thread, or need a start of the program. */
+static bool are_possible(const char *sources)
+{
+	static const char *const possible[] = { "clock", "faults", "none" };
+
+	for (const char *at = sources; *at; at += strcspn(at, ","), at += *at == ',') {
+		size_t n = strcspn(at, ",@");
+		bool is_one = false;
+
+		for (size_t i = 0; i < sizeof(possible) / sizeof(*possible); i++)
+			is_one |= strlen(possible[i]) == n && strncmp(possible[i], at, n) == 0;
+		if (!is_one)
+			return false;
+	}
+	return true;
+}
+
 /* What is asked for must be possible, before anything is made. */
 static int check_options(struct run *run)
 {
 	const struct run_options *options = run->options;
 
-	if (options->source && strcmp(options->source, "none") != 0)
+	if (!options->source || strcmp(options->source, "auto") == 0)
+		run->options_now.source = "clock,faults";
+	else if (!are_possible(options->source))
 		return refuse(run, -EINVAL,
-			      "--source: a process that is attached to is not sampled by this "
-			      "version: leave it out");
-	run->options_now.source = "none";
+			      "--source: a process that is attached to is sampled by clock and "
+			      "faults only (or none)");
 	run->options_now.wait_child = true;
 	return 0;
 }
@@ -89,7 +107,9 @@ int run_attach_start(struct run *run)
 	int err = attacher_enter(&run->attacher);
 
 	collector_mark_begin(collector);
-	tracker_command_started(&collector->tracker);
+	tracker_command_attached(&collector->tracker);
+	if (err == 0)
+		err = samples_begin(&collector->samples, true);
 	if (err == 0)
 		err = collector_run_until(collector, run->attacher.fd);
 	if (err == 0)
@@ -100,6 +120,10 @@ int run_attach_start(struct run *run)
 	}
 	if (err < 0)
 		return run_fail(run, err, "cannot attach to process %d",
+				(int)run->options->attach_pid);
+	err = samples_begin(&collector->samples, false);
+	if (err < 0)
+		return run_fail(run, err, "cannot begin to sample process %d",
 				(int)run->options->attach_pid);
 	collector->attacher = &run->attacher;
 	store_number(run, "memsight.attach.stood_ns", outcome.stood_ns);

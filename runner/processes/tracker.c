@@ -410,6 +410,17 @@ void tracker_command_started(struct tracker *tracker)
 		tracker_announce(tracker, image);
 }
 
+void tracker_command_attached(struct tracker *tracker)
+{
+	struct image *image = images_find_id(&tracker->images, tracker->command_id);
+
+	if (!image)
+		return;
+	image->awaits_exec_record = false;
+	image->is_exe_guessed = false;
+	image_inspect(image);
+}
+
 void tracker_gone(struct tracker *tracker, pid_t pid, int status, uint64_t ticks)
 {
 	struct image *image = images_find(&tracker->images, pid);

@@ -66,6 +66,9 @@ int tracker_add_command(struct tracker *tracker, pid_t pid, const char *path);
 /* The command has exec'd: look at it while it is there. */
 void tracker_command_started(struct tracker *tracker);
 
+/* The command is a process that runs already, and is about to say hello. */
+void tracker_command_attached(struct tracker *tracker);
+
 /* A program that says hello. */
 struct tracker_visit {
 	struct recording_greeting greeting;

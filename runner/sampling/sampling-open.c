@@ -166,7 +166,8 @@ static struct access_options access_options_of(const struct run_options *options
 
 	return (struct access_options){
 		.pid = pid,
-		.enable_on_exec = true,
+		.enable_on_exec = options->attach_pid == 0,
+		.is_running = options->attach_pid != 0,
 		.freq_hz = options->frequency_hz,
 		.period = options->period,
 		.load_event = options->load_event,
@@ -288,6 +289,9 @@ static int open_all(struct samples *samples, struct pmu_choice *choice,
 			own.ring_bytes = UNWIND_RING_BYTES;
 		if (chosen->source->is_timed && chosen->error == 0)
 			choose_rate(samples, chosen->source, &own);
+		/* Threads that are there already have one event each: its period stays. */
+		if (access->is_running)
+			own.has_jitter = false;
 		if (chosen->is_passed_over) {
 			pass_over(samples, chosen, i > 0 ? chosen - 1 : NULL);
 			err = store_refused(samples, chosen, &own);

@@ -454,6 +454,17 @@ int samples_flush(struct samples *samples)
 	return samples->data ? run_data_flush(samples->data) : 0;
 }
 
+int samples_begin(struct samples *samples, bool are_tasks)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < samples->n_streams; i++) {
+		if ((samples->streams[i].source->role == ACCESS_ROLE_TASKS) == are_tasks)
+			r = pmu_stream_enable(samples->streams[i].stream, true);
+	}
+	return r;
+}
+
 void samples_mute(struct samples *samples)
 {
 	samples->is_muted = true;

@@ -96,6 +96,12 @@ int samples_facts(const struct samples *samples, const struct run_options *optio
 int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock_pair *pair,
 		 uint64_t ticks_per_second);
 
+/*
+ * Begin to sample a process that was not opened before its exec: its records of tasks and maps, or
+ * all other sources. Returns 0 or a negative errno.
+ */
+int samples_begin(struct samples *samples, bool are_tasks);
+
 /* Stop sampling; what comes nevertheless is dropped and counted. */
 void samples_mute(struct samples *samples);
 

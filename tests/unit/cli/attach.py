@@ -118,6 +118,34 @@ def check_counts(folder):
     victim.end()
 
 
+def check_samples(folder):
+    """Threads that were there before are sampled as often as they use the CPU."""
+    victim = Victim()
+
+    def ticks():
+        return {int(tid): int(victim.proc(f"task/{tid}/stat").rsplit(")", 1)[1].split()[11])
+                for tid in os.listdir(f"/proc/{victim.pid}/task")}
+
+    attached = Attached(victim, folder, "--source", "clock")
+    before = ticks()
+    time.sleep(1)
+    spent = {tid: n - before[tid] for tid, n in ticks().items() if tid in before}
+    attached.leave()
+    victim.end()
+    database = attached.database()
+    if "no clock samples" in attached.first + attached.rest:
+        print("not measured: samples are refused here")
+        return
+    unit_ms = 1000 / os.sysconf("SC_CLK_TCK")
+    for tid, n in spent.items():
+        n_samples = database.one(
+            "SELECT count(*) FROM sample JOIN thread ON thread.id = thread_id WHERE tid = ?",
+            tid)
+        # Both ends are not the same.
+        checks.that(n * unit_ms < 200 or n_samples > n * unit_ms / 3,
+                    f"thread {tid}: {n_samples} samples in {n * unit_ms:.0f} ms")
+
+
 def check_library(folder):
     """A library that is opened while we are there is seen, at least from its second call on."""
     victim = Victim()
@@ -219,6 +247,7 @@ def main():
             checks.that(False, attached.first + attached.rest)
         victim.end()
         check_counts(folder)
+        check_samples(folder)
         check_library(folder)
         check_ends(folder)
         check_refusals(folder)
