@@ -298,8 +298,13 @@ static int on_source(struct import *import, const struct trace_record *record)
 {
 	const struct trace_source *source = (const struct trace_source *)record;
 
+	size_t n;
+	const char *name = trace_record_string(record, 0, &n);
+
 	if (source->error == 0)
 		memory_keep_freed(import->memory);
+	if (n == 5 && memcmp(name, "pages", n) == 0)
+		memory_note_ends(import->memory);
 	return samples_source(import->samples, source);
 }
 

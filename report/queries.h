@@ -81,23 +81,32 @@ extern const char report_resident_line_sql[]; /* of the overview; no row: not kn
 extern const char report_working_set_sql[];
 extern const char report_working_set_foot_sql[];
 extern const char report_untouched_sql[];
+extern const char report_touched_line_sql[]; /* of the overview; no row: not recorded */
 /*
  * Of a row with stack_id: what proves that its blocks were not accessed, and when: all its pages
  * were never touched up to a look at them (none is a page of zeros, which is read), or no resident
  * one was touched in intervals one behind the other.
  */
 /* clang-format off */
+/*
+ * Whether a row of page_touch does not go on with the one before in its window `site`: where more
+ * time lies between them than an interval of either took, nobody knows what was in it.
+ */
+#define REPORT_TOUCH_IS_NEW \
+	"coalesce(begin_ns - lag(end_ns) OVER site > max((end_ns - begin_ns) / n_intervals," \
+	" lag((end_ns - begin_ns) / n_intervals) OVER site), 0)"
 #define REPORT_PROOF(site) \
 	"coalesce((SELECT 'never touched until ' || duration_text(max(time_ns)) FROM page_part" \
 	" JOIN page_snapshot ON page_snapshot.id = snapshot_id WHERE page_part.run_id = :run AND" \
 	" page_part.kind = 'heap' AND page_part.stack_id = " site " HAVING sum(bytes) > 0 AND" \
 	" sum(bytes - untouched) = 0), (SELECT 'proven ' || duration_text(begin_ns) || ' to ' ||" \
 	" duration_text(end_ns) FROM (SELECT min(begin_ns) AS begin_ns, max(end_ns) AS end_ns" \
-	" FROM (SELECT begin_ns, end_ns, most, resident, size, process_id, sum(most > 0 OR" \
-	" resident < size) OVER (PARTITION BY process_id ORDER BY begin_ns) AS part FROM" \
-	" page_touch WHERE run_id = :run AND kind = 'heap' AND stack_id = " site ") WHERE most =" \
-	" 0 AND resident = size GROUP BY process_id, part ORDER BY end_ns - begin_ns DESC LIMIT" \
-	" 1)), 'probable')"
+	" FROM (SELECT *, sum(is_new OR most > 0 OR resident < size OR has_ended) OVER (PARTITION" \
+	" BY process_id ORDER BY begin_ns) AS part FROM (SELECT *, " REPORT_TOUCH_IS_NEW \
+	" AS is_new FROM page_touch WHERE run_id = :run AND kind = 'heap' AND stack_id = " site \
+	" WINDOW site AS (PARTITION BY process_id ORDER BY begin_ns))) WHERE most = 0 AND" \
+	" resident = size AND NOT has_ended GROUP BY process_id, part ORDER BY end_ns - begin_ns" \
+	" DESC LIMIT 1)), 'probable')"
 /* clang-format on */
 
 /* sites.c: who allocated */

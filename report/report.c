@@ -298,12 +298,13 @@ const struct report reports[] = {
 		.nothing = "No such pages were found; touched pages: record --source pages.",
 		.note = "for 1s, 10s, 60s: bytes of the site's resident pages that were certainly"
 			" not read or written for so long, at least; longest: time in which none"
-			" of them was; size: of all its pages, at most; times between intervals"
-			" left out (--working-set)",
+			" of them was; size: of all its pages, at most; first, last touch: of its"
+			" blocks of 64 KiB and more, the end of the interval in which it was;"
+			" times between intervals left out (--working-set)",
 		.foot_sql = report_working_set_foot_sql,
 		.sql = report_untouched_sql,
 		KINDS(TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_DURATION, TABLE_BYTES,
-		      TABLE_PLAIN, TABLE_PLAIN),
+		      TABLE_TIME, TABLE_TIME, TABLE_PLAIN, TABLE_PLAIN),
 	},
 	{
 		.name = "timeline",

@@ -344,12 +344,12 @@ static void write_head(FILE *out, sqlite3 *db, const struct report_request *requ
 		report_sql_text(db, "SELECT command FROM run WHERE id = :run", run);
 	int64_t duration =
 		report_sql_number(db, "SELECT duration_ns FROM run WHERE id = :run", run);
-	auto_free char *sources = report_sql_text(
-		db,
-		"SELECT group_concat(name, ' + ') FROM (SELECT name FROM source"
-		" WHERE run_id = :run AND error = 0 AND measures NOT IN ('tasks', 'pages')"
-		" ORDER BY number)",
-		run);
+	auto_free char *sources =
+		report_sql_text(db,
+				"SELECT group_concat(name, ' + ') FROM (SELECT name FROM source"
+				" WHERE run_id = :run AND error = 0 AND measures <> 'tasks'"
+				" ORDER BY number)",
+				run);
 	auto_free char *pmu = report_sql_text(
 		db, "SELECT value FROM fact WHERE run_id = :run AND key = 'pmu' AND NOT at_end",
 		run);
@@ -508,6 +508,15 @@ static void write_samples(FILE *out, sqlite3 *db, int64_t run)
 		fputs("    losses: none\n", out);
 }
 
+/* What --source pages saw of the process with most resident memory. */
+static void write_touched(FILE *out, sqlite3 *db, int64_t run)
+{
+	auto_free char *line = report_sql_text(db, report_touched_line_sql, run);
+
+	if (line)
+		fprintf(out, "touched      %s\n", line);
+}
+
 /* "program      12 regions, see --regions; 2 marks: start 0.10 s, done 1.20 s" */
 static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 {
@@ -641,6 +650,7 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	write_memory(out, db, request->run_id);
 	write_kinds(out, db, request->run_id);
 	write_samples(out, db, request->run_id);
+	write_touched(out, db, request->run_id);
 	report_sampling_write(out, db, request->run_id);
 	report_sampling_foot(out, db, request->run_id);
 	write_owners(out, db, request->run_id, TRACE_ROLE_WINDOW);

@@ -49,6 +49,16 @@ const char report_working_set_foot_sql[] =
 	" begin_ns), 100.0 * sum(program_ns) / sum(end_ns - begin_ns)) FROM page_interval"
 	" WHERE run_id = :run HAVING count(*) > 0";
 
+/* Of the process with most resident memory, as the overview has it. */
+const char report_touched_line_sql[] =
+	"SELECT bytes_text(sum(touched * (end_ns - begin_ns)) / sum(end_ns - begin_ns)) || ' within"
+	" ' || duration_text(sum(end_ns - begin_ns) / count(*)) || ' on average, ' ||"
+	" bytes_text(max(touched)) || ' at most, of ' || bytes_text(max(resident)) || ' resident'"
+	" || CASE (SELECT count(DISTINCT process_id) FROM page_interval WHERE run_id = :run) WHEN"
+	" 1 THEN '' ELSE ' in process ' || (SELECT pid FROM process WHERE process.id = process_id)"
+	" END || '   (--working-set, --untouched)' FROM page_interval WHERE run_id = :run GROUP BY"
+	" process_id HAVING sum(end_ns - begin_ns) > 0 ORDER BY max(resident) DESC LIMIT 1";
+
 /*
  * Of n intervals that fill several such times, some n / times of them one behind the other fill one
  * of these times: no more than these touch each were touched in it.
@@ -59,19 +69,29 @@ const char report_working_set_foot_sql[] =
 
 const char report_untouched_sql[] =
 	"WITH edge AS (SELECT process_id, kind, stack_id, begin_ns, end_ns, n_intervals, size,"
-	"  resident, most, most > 0 OR lag(most, 1, 1) OVER site > 0 AS is_new FROM page_touch"
+	"  resident, most, most > 0 OR has_ended OR lag(most, 1, 1) OVER site > 0 OR "
+	REPORT_TOUCH_IS_NEW " AS is_new FROM page_touch"
 	"  WHERE run_id = :run WINDOW site AS (PARTITION BY process_id, kind, stack_id ORDER BY"
 	"  begin_ns)),"
-	/* Rows in which nothing was touched are one. */
+	/* Rows in which nothing was touched are one, as long as none of its blocks ended. */
 	" part AS (SELECT *, sum(is_new) OVER (PARTITION BY process_id, kind, stack_id ORDER BY"
 	"  begin_ns ROWS UNBOUNDED PRECEDING) AS number FROM edge),"
 	" stretch AS (SELECT process_id, kind, stack_id, max(end_ns) - min(begin_ns) AS span,"
 	"  sum(n_intervals) AS n, min(resident) AS resident, max(size) AS size, max(most) AS most"
 	"  FROM part GROUP BY process_id, kind, stack_id, number)"
+	/* Large blocks are told apart: the last of them that was touched, or can have been. */
+	", block AS (SELECT page_block.process_id AS process_id, page_block.kind AS kind,"
+	" coalesce(allocation.stack_id, mapping.stack_id, 0) AS stack_id, min(first_to_ns) AS"
+	" first, max(CASE WHEN last_from_ns IS NOT NULL THEN min(last_to_ns,"
+	" coalesce(allocation.freed_ns, mapping.freed_ns, last_to_ns)) END) AS last FROM page_block"
+	" LEFT JOIN allocation ON page_block.kind = 'heap' AND allocation.id = owner_id LEFT JOIN"
+	" mapping ON page_block.kind = 'mapping' AND mapping.id = owner_id WHERE"
+	" page_block.run_id = :run GROUP BY 1, 2, 3)"
 	" SELECT " UNTOUCHED("1000000000") " AS for_1s, " UNTOUCHED("10000000000") " AS for_10s, "
 	UNTOUCHED("60000000000") " AS for_60s, max(CASE most WHEN 0 THEN span END) AS longest,"
-	" max(size) AS size, pid AS process, stretch.kind AS kind,"
-	" stack_text(stack_id, 4) AS what FROM stretch JOIN process ON process.id = process_id"
+	" max(size) AS size, first AS \"first touch\", last AS \"last touch\", pid AS process,"
+	" stretch.kind AS kind, stack_text(stack_id, 4) AS what FROM stretch JOIN process ON"
+	" process.id = process_id LEFT JOIN block USING (process_id, kind, stack_id)"
 	" GROUP BY process_id, stretch.kind, stack_id HAVING for_1s > 0"
 	" ORDER BY for_60s DESC, for_10s DESC, for_1s DESC, pid, what LIMIT :limit";
 /* clang-format on */

@@ -202,11 +202,31 @@ CREATE TABLE page_touch (
     begin_ns    INTEGER NOT NULL, -- [ns] the first interval began
     end_ns      INTEGER NOT NULL, -- [ns] the last one ended
     n_intervals INTEGER NOT NULL, -- [intervals] with the same bytes
-    size        INTEGER NOT NULL, -- [bytes] of all pages that they lie in, in mappings with
-                                  -- resident pages
+    size        INTEGER NOT NULL, -- [bytes] of all pages that they lie in
     resident    INTEGER NOT NULL, -- [bytes] of them that are certainly in memory
     least       INTEGER NOT NULL, -- [bytes] of these that were certainly touched
-    most        INTEGER NOT NULL  -- [bytes] that can have been touched: the others were not
+    most        INTEGER NOT NULL, -- [bytes] that can have been touched: the others were not
+    has_ended   INTEGER NOT NULL  -- [0 or 1] blocks of it ended in the interval, which is one then:
+                                  -- how these were touched is not known
+);
+
+-- When each block of 64 KiB or more, and mapping of the program, was touched first and last, as
+-- `--source pages` saw it. Before the first interval, and between two, touches are not seen. *When
+-- was this buffer used last?*
+CREATE TABLE page_block (
+    run_id        INTEGER NOT NULL, -- `run.id`
+    process_id    INTEGER NOT NULL, -- `process.id`: a fork has its parent's blocks, too
+    kind          TEXT NOT NULL,    -- `heap`, `mapping`
+    owner_id      INTEGER NOT NULL, -- `allocation.id`, `mapping.id`
+    first_from_ns INTEGER,          -- [ns] not touched before; NULL: not touched in any interval
+    first_to_ns   INTEGER,          -- [ns] touched by then; NULL: it is not known that it was
+    last_from_ns  INTEGER,          -- [ns] touched since then; NULL: as first_to_ns
+    last_to_ns    INTEGER,          -- [ns] not touched behind that, nor after its end
+    n_intervals   INTEGER NOT NULL, -- [intervals] at whose ends it lived, its mapping resident
+    size          INTEGER NOT NULL, -- [bytes] of the pages that it lies in
+    resident      INTEGER NOT NULL, -- [bytes] of them certainly in memory, the most of any interval
+    least         INTEGER NOT NULL, -- [bytes] certainly touched, the most of any interval
+    most          INTEGER NOT NULL  -- [bytes] touched at most, the most of any interval
 );
 
 -- Values counted over the run. *How many cycles did it take?*

@@ -64,6 +64,9 @@ static int end_block(struct memory *memory, struct memory_image *image,
 	if (memory->keeps_freed && is_freed &&
 	    freed_pages_add(&image->freed, block->address, block->size) < 0)
 		return -ENOMEM;
+	if (memory->notes_ends && is_freed &&
+	    touch_ends_block(&image->ends, block->site, block->address, block->size) < 0)
+		return -ENOMEM;
 	if (image->names.n_blocks > 0 &&
 	    memory_end_names(memory, image, block->address, block->size, ending->time_ns) < 0)
 		return -ENOMEM;
@@ -231,6 +234,10 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 
 	if (move)
 		move->link = 0;
+	/* Pages that realloc has moved have the marks of the old block. */
+	if (memory->notes_ends && block.previous_id &&
+	    freed_pages_add(&thread->image->ends.pages, block.address, block.size) < 0)
+		return -ENOMEM;
 	memory->n_allocations++;
 	block_rows_allocated(memory->allocations, block.id);
 	if (memory->keeps_freed)

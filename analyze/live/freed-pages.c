@@ -86,3 +86,51 @@ bool freed_pages_has(const struct freed_pages *set, uint64_t address)
 
 	return place != 0 && set->groups[place - 1].words[bit / 64] >> (bit % 64) & 1;
 }
+
+/* Those of a group that lie in pages first to last. */
+static uint64_t count_group(const struct page_group *group, uint64_t key, uint64_t first,
+			    uint64_t last)
+{
+	uint64_t n = 0;
+
+	for (unsigned word = 0; word < GROUP_WORDS; word++) {
+		uint64_t page = key * GROUP_PAGES + (uint64_t)word * 64;
+		uint64_t bits = group->words[word];
+
+		if (bits == 0 || page > last || page + 63 < first)
+			continue;
+		if (page < first)
+			bits &= UINT64_MAX << (first - page);
+		if (page + 63 > last)
+			bits &= UINT64_MAX >> (63 - (last - page));
+		n += (uint64_t)__builtin_popcountll(bits);
+	}
+	return n;
+}
+
+uint64_t freed_pages_count(const struct freed_pages *set, uint64_t address, uint64_t size)
+{
+	uint64_t end = address + (size - 1), n = 0;
+
+	if (size == 0 || end < address || set->n == 0)
+		return 0;
+	uint64_t first = address >> PAGE_LOG2, last = end >> PAGE_LOG2;
+
+	if (last / GROUP_PAGES - first / GROUP_PAGES < set->places.capacity) {
+		for (uint64_t key = first / GROUP_PAGES; key <= last / GROUP_PAGES; key++) {
+			size_t place = key_map_get(&set->places, key, 0);
+
+			if (place != 0)
+				n += count_group(&set->groups[place - 1], key, first, last);
+		}
+		return n;
+	}
+	for (size_t i = 0; i < set->places.capacity; i++) {
+		const struct key_map_entry *entry = &set->places.entries[i];
+
+		if (entry->value != 0 && entry->a >= first / GROUP_PAGES &&
+		    entry->a <= last / GROUP_PAGES)
+			n += count_group(&set->groups[entry->value - 1], entry->a, first, last);
+	}
+	return n;
+}

@@ -6,6 +6,8 @@
 
 #include "common/hash-map.h"
 
+#define FREED_PAGE_BYTES 4096u
+
 struct page_group;
 
 /* All zero is empty. */
@@ -24,3 +26,6 @@ void freed_pages_finish(struct freed_pages *set);
 int freed_pages_add(struct freed_pages *set, uint64_t address, uint64_t size);
 
 bool freed_pages_has(const struct freed_pages *set, uint64_t address);
+
+/* How many pages of [address, address + size), of which each is counted that has a byte in it. */
+uint64_t freed_pages_count(const struct freed_pages *set, uint64_t address, uint64_t size);

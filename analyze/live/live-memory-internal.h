@@ -6,6 +6,7 @@
 #include "analyze/live/live-memory.h"
 #include "analyze/live/memory-kinds.h"
 #include "analyze/live/name-table.h"
+#include "analyze/live/pages/ends.h"
 #include "store/row-writer.h"
 
 #define MEMORY_RECENT 64 /* ends of blocks of an image that are remembered */
@@ -28,6 +29,7 @@ struct memory_image {
 	struct live_blocks blocks;
 	struct mappings mappings;
 	struct freed_pages freed;
+	struct touch_ends ends; /* since its last interval of --source pages */
 	struct kinds_ranges kinds; /* of the heap of a memory kind */
 	struct heap names; /* see named-ranges.c */
 	uint64_t first_name; /* names up to this id were inherited over fork */
@@ -89,6 +91,7 @@ struct memory {
 	int64_t first_allocation; /* allocation.id = this + block id */
 	int64_t first_mapping;
 	bool keeps_freed;
+	bool notes_ends; /* in the images, for --source pages */
 	bool has_unseen; /* blocks may have been allocated without an event, in any image */
 	bool is_over; /* the trace has ended: what is left stays live */
 	bool has_failed; /* an image or thread found no memory: memory_finish() tells */

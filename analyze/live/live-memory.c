@@ -75,6 +75,7 @@ static void free_image(struct memory_image *image)
 	heap_finish(&image->names);
 	mappings_finish(&image->mappings);
 	freed_pages_finish(&image->freed);
+	touch_ends_finish(&image->ends);
 	free(image->early);
 	free(image);
 }
@@ -111,6 +112,11 @@ struct memory *memory_close(struct memory *memory)
 void memory_keep_freed(struct memory *memory)
 {
 	memory->keeps_freed = true;
+}
+
+void memory_note_ends(struct memory *memory)
+{
+	memory->notes_ends = true;
 }
 
 int memory_fork(struct memory *memory, uint32_t process, uint32_t parent)

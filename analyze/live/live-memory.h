@@ -51,6 +51,9 @@ struct memory *memory_close(struct memory *memory);
 /* From now on remember what was given back (owner_memory.was_block): there are samples. */
 void memory_keep_freed(struct memory *memory);
 
+/* From now on remember what ends between intervals of --source pages: there may be some. */
+void memory_note_ends(struct memory *memory);
+
 /* An image begins. By fork it starts with the memory that its parent has now. */
 int memory_fork(struct memory *memory, uint32_t process, uint32_t parent);
 

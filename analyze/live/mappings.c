@@ -37,6 +37,9 @@ static int end_mapping(void *context, const struct mapping *mapping)
 {
 	const struct ending *ending = context;
 	struct memory *memory = ending->memory;
+	if (memory->notes_ends && mapping->call && ending->time_ns != ROWS_NULL &&
+	    touch_ends_mapping(&ending->image->ends, mapping->stack_id) < 0)
+		return -ENOMEM;
 	if (mapping->is_inherited)
 		return 0;
 	union rows_cell *row = rows_add(memory->mappings);
@@ -128,6 +131,9 @@ static int insert_piece(struct memory *memory, const struct memory_allocation *a
 	moved.is_inherited = false;
 	if (moved.size == 0)
 		return 0;
+	if (memory->notes_ends &&
+	    freed_pages_add(&thread->image->ends.pages, moved.address, moved.size) < 0)
+		return -ENOMEM;
 	memory_recognise(thread, &moved);
 	return memory_insert_mapping(memory, thread->image, &moved);
 }

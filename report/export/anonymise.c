@@ -249,6 +249,7 @@ static const struct rule {
 	{ "page_part", "name", PATH },
 	{ "page_run", "kind", KEEP },
 	{ "page_touch", "kind", KEEP },
+	{ "page_block", "kind", KEEP },
 	{ "region", "name", "pseudonym('region', value)" },
 	{ "region_total", "name", "pseudonym('region', value)" },
 	{ "mark", "name", "pseudonym('mark', value)" },

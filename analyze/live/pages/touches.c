@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
+#include "analyze/live/pages/block-touches.h"
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "store/database.h"
@@ -32,8 +33,8 @@ static const struct rows_table run_table = {
 static const struct rows_table touch_table = {
 	.name = "page_touch",
 	.columns = "run_id, process_id, kind, stack_id, begin_ns, end_ns, n_intervals, size,"
-		   " resident, least, most",
-	.types = "nntnnnnnnnn",
+		   " resident, least, most, has_ended",
+	.types = "nntnnnnnnnnn",
 };
 
 /* Equal in several intervals one behind the other. */
@@ -61,6 +62,7 @@ struct touch_site {
 	uint64_t resident; /* of them, at least */
 	uint64_t least;
 	uint64_t most;
+	bool has_ended; /* blocks of it did, in the interval */
 	struct span span;
 	uint64_t n_pages; /* in the current mapping, ... */
 	uint64_t next_page; /* those before it are counted */
@@ -82,12 +84,14 @@ struct held {
 	uint32_t process;
 	int64_t process_row;
 	struct touch_list list;
+	struct block_touches blocks;
 };
 
 struct touches {
 	struct rows *intervals;
 	struct rows *runs;
 	struct rows *sites;
+	struct rows *blocks;
 	int64_t run_id;
 	int64_t next_id;
 	uint64_t n_visits; /* of blocks, so far */
@@ -142,6 +146,8 @@ int touches_open(struct db *db, int64_t run_id, struct touches **ret_touches)
 		r = rows_open(db, &run_table, &touches->runs);
 	if (r == 0)
 		r = rows_open(db, &touch_table, &touches->sites);
+	if (r == 0)
+		r = rows_open(db, &block_touches_table, &touches->blocks);
 	if (r < 0)
 		touches = touches_close(touches);
 	*ret_touches = touches;
@@ -163,12 +169,14 @@ struct touches *touches_close(struct touches *touches)
 		struct held *next = touches->held->next;
 
 		finish_list(&touches->held->list);
+		block_touches_finish(&touches->held->blocks);
 		free(touches->held);
 		touches->held = next;
 	}
 	rows_close(touches->intervals);
 	rows_close(touches->runs);
 	rows_close(touches->sites);
+	rows_close(touches->blocks);
 	free(touches);
 	return NULL;
 }
@@ -220,6 +228,7 @@ static int write_site(struct touches *touches, const struct held *held,
 	row[8].integer = (int64_t)site->resident;
 	row[9].integer = (int64_t)site->least;
 	row[10].integer = (int64_t)site->most;
+	row[11].integer = site->has_ended;
 	return 0;
 }
 
@@ -247,6 +256,16 @@ static int write_interval(struct touches *touches, const struct held *held,
 
 /* ---- Intervals one behind the other ---- */
 
+/* More time between them than either took is none that they can speak for. */
+static bool is_next(const struct span *span, const struct span *before)
+{
+	int64_t length = (before->end_ns - before->begin_ns) / before->n_intervals;
+
+	if (length < span->end_ns - span->begin_ns)
+		length = span->end_ns - span->begin_ns;
+	return span->begin_ns - before->end_ns <= length;
+}
+
 static void extend(struct span *span, const struct span *before)
 {
 	span->begin_ns = before->begin_ns;
@@ -268,7 +287,8 @@ static int replace_runs(struct touches *touches, const struct held *held, struct
 		if (at < list->n_runs && list->runs[at].address == run->address &&
 		    list->runs[at].size == run->size && list->runs[at].bits == run->bits &&
 		    list->runs[at].resident == run->resident &&
-		    list->runs[at].touched == run->touched)
+		    list->runs[at].touched == run->touched &&
+		    is_next(&list->runs[at].span, &run->span))
 			extend(&list->runs[at].span, &run->span);
 		else
 			r = write_run(touches, held, run);
@@ -299,7 +319,9 @@ static int replace_sites(struct touches *touches, const struct held *held, struc
 		if (at < list->n_sites && compare_sites(&list->sites[at], site) == 0 &&
 		    list->sites[at].size == site->size &&
 		    list->sites[at].resident == site->resident &&
-		    list->sites[at].least == site->least && list->sites[at].most == site->most)
+		    list->sites[at].least == site->least && list->sites[at].most == site->most &&
+		    !list->sites[at].has_ended && !site->has_ended &&
+		    is_next(&list->sites[at].span, &site->span))
 			extend(&list->sites[at].span, &site->span);
 		else
 			r = write_site(touches, held, site);
@@ -342,9 +364,16 @@ int touches_end(struct touches *touches, uint32_t process)
 {
 	for (struct held *held = touches->held; held; held = held->next) {
 		struct touch_list none = { 0 };
+		int r;
 
-		if (held->process == process)
-			return replace(touches, held, &none);
+		if (held->process != process)
+			continue;
+		r = replace(touches, held, &none);
+		if (r == 0)
+			r = block_touches_write(&held->blocks, touches->blocks, touches->run_id,
+						held->process_row);
+		block_touches_finish(&held->blocks);
+		return r;
 	}
 	return 0;
 }
@@ -359,7 +388,9 @@ int touches_flush(struct touches *touches)
 		r = rows_flush(touches->intervals);
 	if (r == 0)
 		r = rows_flush(touches->runs);
-	return r < 0 ? r : rows_flush(touches->sites);
+	if (r == 0)
+		r = rows_flush(touches->sites);
+	return r < 0 ? r : rows_flush(touches->blocks);
 }
 
 /* ---- Mappings of an interval ---- */
@@ -401,7 +432,9 @@ static int read_runs(const struct touch_look *look, const struct span *span,
 /* A walk over blocks, or mappings, in order of address. */
 struct division {
 	struct memory *memory;
+	struct memory_image *image;
 	struct touch_list *list;
+	struct block_touches *blocks;
 	uint64_t page_bytes;
 	struct span span;
 	bool is_mapping;
@@ -456,23 +489,34 @@ static ssize_t site_of_mapping(struct division *division, int64_t stack_id)
 static void end_run(struct division *division)
 {
 	const struct touch_run *run = &division->list->runs[division->run];
-	uint64_t bytes = division->page_bytes, n = run->size / bytes;
-	uint64_t touched = run->touched / bytes, absent = n - run->resident / bytes;
+	uint64_t bytes = division->page_bytes;
+	struct touch_facts facts = {
+		.n_pages = run->size / bytes,
+		.touched = run->touched / bytes,
+		.resident = run->resident / bytes,
+		.page_bytes = bytes,
+		.is_unsure = run->bits & (TRACE_TOUCH_UNKNOWN | TRACE_TOUCH_SWAPPED),
+		.has_huge = run->bits & TRACE_TOUCH_HUGE,
+	};
 
+	if (division->n_here == 0)
+		return;
+	facts.left = freed_pages_count(&division->image->ends.pages, run->address, run->size);
+	if (bytes < FREED_PAGE_BYTES)
+		facts.left *= FREED_PAGE_BYTES / bytes;
 	for (size_t i = 0; i < division->n_here; i++) {
 		struct touch_site *site = &division->list->sites[division->here[i]];
-		bool is_unsure = run->bits & (TRACE_TOUCH_UNKNOWN | TRACE_TOUCH_SWAPPED);
-		uint64_t others = n - site->n_pages;
-		uint64_t most = touched < site->n_pages ? touched : site->n_pages;
+		struct touch_part part = touch_part_of(&facts, site->n_pages);
 
-		site->least += touched > others ? (touched - others) * bytes : 0;
-		site->most += (is_unsure ? site->n_pages : most) * bytes;
-		site->resident += site->n_pages > absent ? (site->n_pages - absent) * bytes : 0;
+		site->least += part.least;
+		site->most += part.most;
+		site->resident += part.resident;
 		site->n_pages = 0;
 		site->next_page = 0;
 		site->is_here = false;
 	}
 	division->n_here = 0;
+	block_touches_end_run(division->blocks, &facts);
 }
 
 static uint64_t run_end(const struct division *division)
@@ -504,9 +548,27 @@ static int add_here(struct division *division, size_t number, uint64_t first, ui
 }
 
 /* Memory of a site, behind all that came before. */
-static int add_memory(struct division *division, size_t site, uint64_t address, uint64_t size)
+struct piece {
+	size_t site;
+	uint64_t address;
+	uint64_t size;
+	struct block_meant meant;
+};
+
+/* Nothing is resident there. */
+static void add_absent(struct division *division, size_t site, uint64_t address, uint64_t end)
 {
-	uint64_t bytes = division->page_bytes, end = address + size;
+	uint64_t bytes = division->page_bytes;
+
+	if (address < end)
+		division->list->sites[site].size +=
+			((end - 1) / bytes - address / bytes + 1) * bytes;
+}
+
+static int add_memory(struct division *division, const struct piece *piece)
+{
+	uint64_t bytes = division->page_bytes, address = piece->address;
+	uint64_t end = address + piece->size;
 	int r = 0;
 
 	while (r == 0 && address < end && division->run < division->list->n_runs) {
@@ -519,12 +581,18 @@ static int add_memory(struct division *division, size_t site, uint64_t address, 
 			continue;
 		}
 		if (stop <= run->address)
-			break; /* nothing is resident there */
-		if (address < run->address)
+			break;
+		if (address < run->address) {
+			add_absent(division, piece->site, address, run->address);
 			address = run->address;
-		r = add_here(division, site, address / bytes, (stop + bytes - 1) / bytes);
+		}
+		r = add_here(division, piece->site, address / bytes, (stop + bytes - 1) / bytes);
+		if (r == 0 && piece->size >= BLOCK_TOUCHES_BYTES)
+			r = block_touches_add(division->blocks, &piece->meant,
+					      (stop + bytes - 1) / bytes - address / bytes);
 		address = stop;
 	}
+	add_absent(division, piece->site, address, end);
 	return r;
 }
 
@@ -535,7 +603,14 @@ static int visit_block(void *context, const struct heap_block *block)
 
 	if (site < 0)
 		return (int)site;
-	return add_memory(division, (size_t)site, block->address, block->size);
+	return add_memory(division, &(struct piece){
+					    .site = (size_t)site,
+					    .address = block->address,
+					    .size = block->size,
+					    .meant = { division->memory->first_allocation +
+							       (int64_t)block->id,
+						       false, block->allocated_ns },
+				    });
 }
 
 static int visit_mappings(struct division *division, const struct mappings *mappings)
@@ -550,8 +625,16 @@ static int visit_mappings(struct division *division, const struct mappings *mapp
 			ssize_t site = site_of_mapping(division, mapping->stack_id);
 
 			r = site < 0 ? (int)site
-				     : add_memory(division, (size_t)site, mapping->address,
-						  end - mapping->address);
+				     : add_memory(
+					       division,
+					       &(struct piece){
+						       .site = (size_t)site,
+						       .address = mapping->address,
+						       .size = end - mapping->address,
+						       .meant = { division->memory->first_mapping +
+									  (int64_t)mapping->id,
+								  true, mapping->allocated_ns },
+					       });
 		}
 		mapping = end > mapping->address ? mappings_next(mappings, end) : NULL;
 	}
@@ -565,8 +648,38 @@ static void finish_walk(struct division *division)
 	division->run = 0;
 }
 
-static int divide(struct division *division, struct memory_image *image)
+/* Call sites with blocks that ended: nobody knows how these were touched. */
+static int add_ended(struct division *division, struct touch_ends *ends)
 {
+	ssize_t site = 0;
+
+	for (uint32_t i = 0; i < ends->n_sites && site >= 0; i++) {
+		if (!ends->sites[i])
+			continue;
+		division->is_mapping = false;
+		site = site_of_block(division, i);
+		if (site >= 0)
+			division->list->sites[site].has_ended = true;
+	}
+	division->is_mapping = true;
+	touch_ends_sort(ends);
+	for (size_t i = 0; i < ends->n_stacks && site >= 0; i++) {
+		if (i > 0 && ends->stacks[i] == ends->stacks[i - 1])
+			continue;
+		site = site_of_mapping(division, ends->stacks[i]);
+	}
+	for (size_t i = division->list->n_sites; site >= 0 && i-- > 0;) {
+		struct touch_site *each = &division->list->sites[i];
+
+		if (each->is_mapping && touch_ends_has_stack(ends, each->stack_id))
+			each->has_ended = true;
+	}
+	return site < 0 ? (int)site : 0;
+}
+
+static int divide(struct division *division)
+{
+	struct memory_image *image = division->image;
 	int r;
 
 	division->n_sites = division->memory->tally->n_sites;
@@ -579,8 +692,12 @@ static int divide(struct division *division, struct memory_image *image)
 	if (r == 0)
 		r = visit_mappings(division, &image->mappings);
 	finish_walk(division);
+	if (r == 0)
+		r = add_ended(division, &image->ends);
 	free(division->site_of);
 	free(division->here);
+	if (r == 0)
+		block_touches_end(division->blocks, division->span.begin_ns, division->span.end_ns);
 	if (r == 0 && division->list->n_sites > 0)
 		qsort(division->list->sites, division->list->n_sites,
 		      sizeof(*division->list->sites), compare_sites);
@@ -603,7 +720,9 @@ int memory_touches(struct memory *memory, uint32_t process, const struct touch_l
 	struct touch_list list = { 0 };
 	struct division division = {
 		.memory = memory,
+		.image = image,
 		.list = &list,
+		.blocks = held ? &held->blocks : NULL,
 		.page_bytes = look->head.page_bytes,
 		.span = { times->begin_ns, times->end_ns, 1 },
 	};
@@ -617,11 +736,17 @@ int memory_touches(struct memory *memory, uint32_t process, const struct touch_l
 	is_divided = take_visits(memory->touches, live_blocks_count(&image->blocks));
 	r = read_runs(look, &division.span, &list);
 	if (r == 0 && is_divided)
-		r = divide(&division, image);
+		r = divide(&division);
 	if (r == 0)
 		r = write_interval(memory->touches, held, &look->head, times);
-	if (r == 0)
-		r = replace(memory->touches, held, &list);
+	if (r == -EBADMSG)
+		finish_list(&list); /* what goes on behind it is another row */
+	if (r == 0 || r == -EBADMSG) {
+		int replaced = replace(memory->touches, held, &list);
+
+		r = replaced < 0 ? replaced : r;
+	}
 	finish_list(&list);
+	touch_ends_finish(&image->ends);
 	return r == 0 && !is_divided ? 1 : r;
 }

@@ -3,17 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "analyze/analyze.h"
 #include "tests/support/suite.h"
 #include "tests/unit/analyze/fixtures/check-db.h"
-#include "tests/unit/analyze/fixtures/trace-maker.h"
-#include "trace/varint.h"
+#include "tests/unit/analyze/fixtures/page-victim.h"
 
-#define PAGE	4096u
-#define HEAP	0x500000u
-#define CALLED	0x700000u
 #define PRESENT TRACE_PAGE_PRESENT
 
 static const struct import_options plain;
@@ -31,8 +26,10 @@ static size_t encode(const struct run *runs, size_t n, uint8_t *ret_bytes)
 	uint64_t end = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		at = trace_varint_put_slow(at, runs[i].first - end);
-		at = trace_varint_put_slow(at, runs[i].n << TRACE_PAGE_BITS | runs[i].bits);
+		at = victim_put(at,
+				(uint64_t[]){ runs[i].first - end,
+					      runs[i].n << TRACE_PAGE_BITS | runs[i].bits },
+				2);
 		end = runs[i].first + runs[i].n;
 	}
 	return (size_t)(at - ret_bytes);
@@ -71,42 +68,14 @@ static void look(struct maker *maker, uint64_t time_ns, uint16_t reason, const u
 			 0);
 }
 
-static void allocate(struct maker *maker, uint32_t stack, uint64_t address, uint64_t size)
-{
-	const struct trace_event event = { .op = TRACE_OP_ALLOC,
-					   .call = TRACE_CALL_MALLOC,
-					   .ticks = 100,
-					   .begin_ticks = 100,
-					   .stack_id = stack,
-					   .address = address,
-					   .size = size };
-
-	maker_event(maker, 1, &event);
-}
-
-/* Two sites, 1 and 2, and a mapping of the program's, at 3. */
 static void begin(struct maker *maker)
 {
-	const struct trace_event map = { .op = TRACE_OP_MMAP,
-					 .call = TRACE_CALL_MMAP,
-					 .ticks = 50,
-					 .begin_ticks = 50,
-					 .stack_id = 3,
-					 .address = CALLED,
-					 .size = 8 * PAGE,
-					 .detail = PROT_READ | (uint64_t)MAP_PRIVATE << 32 };
-
-	maker_init(maker);
-	maker_process(maker, 1, 0, 0);
-	maker_thread(maker, 1, 1, 0);
-	for (uint32_t i = 1; i <= 3; i++)
-		maker_node(maker, 1, i, 0, 0x400000 + 16 * i);
-	maker_event(maker, 1, &map);
-	allocate(maker, 1, HEAP + 16, 1000); /* page 0, ... */
-	allocate(maker, 2, HEAP + 1040, 1000); /* ... with this one */
+	victim_begin(maker);
+	victim_allocate(maker, 1, HEAP + 16, 1000); /* page 0, ... */
+	victim_allocate(maker, 2, HEAP + 1040, 1000); /* ... with this one */
 	/* from the end of page 1 to the begin of page 4; page 3 was never touched */
-	allocate(maker, 1, HEAP + 2 * PAGE - 96, 2 * PAGE + 196);
-	allocate(maker, 2, HEAP + 9 * PAGE, 2 * PAGE); /* swapped, and the page of zeros */
+	victim_allocate(maker, 1, HEAP + 2 * PAGE - 96, 2 * PAGE + 196);
+	victim_allocate(maker, 2, HEAP + 9 * PAGE, 2 * PAGE); /* swapped, and the page of zeros */
 }
 
 static const char maps[] =
@@ -156,13 +125,11 @@ static int64_t of_kind(struct db *db, const char *what, const char *kind)
 /* Of call site 1 or 2. */
 static int64_t of_site(struct db *db, const char *what, unsigned site)
 {
-	char sql[320];
+	char sql[160];
 
 	snprintf(sql, sizeof(sql),
-		 "SELECT sum(%s) FROM page_part JOIN stack ON stack.id = stack_id JOIN frame ON"
-		 " frame.id = frame_id WHERE kind = 'heap' AND offset = %u",
-		 what, 0x400000 + 16 * site - 1);
-	return check_integer(db_handle(db), sql);
+		 "SELECT sum(%s) FROM page_part WHERE kind = 'heap' AND stack_id IN its", what);
+	return victim_site(db_handle(db), sql, site);
 }
 
 static void with_looks(const struct run *runs, size_t n, void (*check)(struct db *db))
@@ -286,10 +253,10 @@ START_TEST(sums_of_a_look_that_was_passed_are_those_of_one_that_was_not)
 	size_t n_bytes = encode(pages, sizeof(pages) / sizeof(pages[0]), bytes);
 
 	begin(&maker);
-	allocate(&maker, 1, HEAP + PAGE + 16, 64);
-	allocate(&maker, 2, HEAP + 4 * PAGE + 512, 30);
-	allocate(&maker, 1, HEAP + 5 * PAGE - 32, 100);
-	allocate(&maker, 1, HEAP + 9 * PAGE - 16, 16);
+	victim_allocate(&maker, 1, HEAP + PAGE + 16, 64);
+	victim_allocate(&maker, 2, HEAP + 4 * PAGE + 512, 30);
+	victim_allocate(&maker, 1, HEAP + 5 * PAGE - 32, 100);
+	victim_allocate(&maker, 1, HEAP + 9 * PAGE - 16, 16);
 	for (uint64_t i = 1; i <= 3; i++)
 		look(&maker, 1000 * i, TRACE_PAGES_PEAK, bytes, n_bytes, maps);
 	import_looks(&maker, &db);

@@ -2,17 +2,13 @@
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "analyze/analyze.h"
 #include "tests/support/suite.h"
 #include "tests/unit/analyze/fixtures/check-db.h"
-#include "tests/unit/analyze/fixtures/trace-maker.h"
-#include "trace/varint.h"
+#include "tests/unit/analyze/fixtures/page-victim.h"
 
-#define PAGE   4096u
-#define HEAP   0x500000u
-#define CALLED 0x700000u
+#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct import_options plain;
 
@@ -30,10 +26,11 @@ static size_t encode(const struct run *runs, size_t n, uint8_t *ret_bytes)
 	uint64_t end = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		at = trace_varint_put_slow(at, runs[i].first - end);
-		at = trace_varint_put_slow(at, runs[i].n << TRACE_TOUCH_BITS | runs[i].bits);
-		at = trace_varint_put_slow(at, runs[i].resident);
-		at = trace_varint_put_slow(at, runs[i].touched);
+		at = victim_put(at,
+				(uint64_t[]){ runs[i].first - end,
+					      runs[i].n << TRACE_TOUCH_BITS | runs[i].bits,
+					      runs[i].resident, runs[i].touched },
+				4);
 		end = runs[i].first + runs[i].n;
 	}
 	return (size_t)(at - ret_bytes);
@@ -66,57 +63,43 @@ static void interval(struct maker *maker, uint64_t time_ns, const uint8_t *runs,
 			 0);
 }
 
-static void allocate(struct maker *maker, uint32_t stack, uint64_t address, uint64_t size)
-{
-	const struct trace_event event = { .op = TRACE_OP_ALLOC,
-					   .call = TRACE_CALL_MALLOC,
-					   .ticks = 100,
-					   .begin_ticks = 100,
-					   .stack_id = stack,
-					   .address = address,
-					   .size = size };
-
-	maker_event(maker, 1, &event);
-}
-
-/* Two sites, 1 and 2, in one mapping of 16 pages, and a mapping of the program's, at 3. */
 static void begin(struct maker *maker)
 {
-	const struct trace_event map = { .op = TRACE_OP_MMAP,
-					 .call = TRACE_CALL_MMAP,
-					 .ticks = 50,
-					 .begin_ticks = 50,
-					 .stack_id = 3,
-					 .address = CALLED,
-					 .size = 8 * PAGE,
-					 .detail = PROT_READ | (uint64_t)MAP_PRIVATE << 32 };
-
-	maker_init(maker);
-	maker_process(maker, 1, 0, 0);
-	maker_thread(maker, 1, 1, 0);
-	for (uint32_t i = 1; i <= 3; i++)
-		maker_node(maker, 1, i, 0, 0x400000 + 16 * i);
-	maker_event(maker, 1, &map);
-	allocate(maker, 1, HEAP + 16, 1000); /* page 0, twice: it is one page */
-	allocate(maker, 1, HEAP + 1040, 1000);
-	allocate(maker, 2, HEAP + 2048, 100); /* page 0 as well */
-	allocate(maker, 1, HEAP + 2 * PAGE - 96, 10 * PAGE + 96); /* pages 1 to 11 */
-	allocate(maker, 2, HEAP + 14 * PAGE, PAGE);
+	victim_begin(maker);
+	victim_allocate(maker, 1, HEAP + 16, 1000); /* page 0, twice: it is one page */
+	victim_allocate(maker, 1, HEAP + 1040, 1000);
+	victim_allocate(maker, 2, HEAP + 2048, 100); /* page 0 as well */
+	victim_allocate(maker, 1, HEAP + 2 * PAGE - 96, 10 * PAGE + 96); /* pages 1 to 11 */
+	victim_allocate(maker, 2, HEAP + 14 * PAGE, PAGE);
 }
 
-static void with_intervals(const struct run (*runs)[2], size_t n, void (*check)(sqlite3 *db))
+/* Each of 90 ns, which end at 1000, 1100, ... ns. */
+struct intervals {
+	const struct run (*runs)[2];
+	size_t n;
+	void (*prepare)(struct maker *maker); /* NULL: nothing more happens */
+	void (*check)(sqlite3 *db);
+};
+
+static void with_intervals(const struct intervals *intervals)
 {
 	struct maker maker;
 	struct db *db = NULL;
 	uint8_t bytes[128];
 
 	begin(&maker);
-	for (size_t i = 0; i < n; i++)
-		interval(&maker, 1000 + 100 * i, bytes, encode(runs[i], 2, bytes));
+	if (intervals->prepare)
+		intervals->prepare(&maker);
+	for (size_t i = 0; i < intervals->n; i++) {
+		size_t n_bytes = encode(intervals->runs[i], 2, bytes);
+
+		if (intervals->runs[i][0].n > 0)
+			interval(&maker, 1000 + 100 * i, bytes, n_bytes);
+	}
 	maker_commit(&maker, 9000);
 	maker_close(&maker, 100000);
 	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
-	check(db_handle(db));
+	intervals->check(db_handle(db));
 	db_close(db);
 	maker_finish(&maker);
 }
@@ -124,13 +107,13 @@ static void with_intervals(const struct run (*runs)[2], size_t n, void (*check)(
 /* Of call site 1, 2 or 3, in its row number n (from 0). */
 static int64_t of_site(sqlite3 *db, const char *what, unsigned site, unsigned n)
 {
-	char sql[320];
+	char sql[200];
 
 	snprintf(sql, sizeof(sql),
-		 "SELECT %s FROM page_touch JOIN stack ON stack.id = stack_id JOIN frame ON"
-		 " frame.id = frame_id WHERE offset = %u ORDER BY begin_ns LIMIT 1 OFFSET %u",
-		 what, 0x400000 + 16 * site - 1, n);
-	return check_integer(db, sql);
+		 "SELECT %s FROM page_touch WHERE stack_id IN its ORDER BY begin_ns LIMIT 1 OFFSET"
+		 " %u",
+		 what, n);
+	return victim_site(db, sql, site);
 }
 
 /* 16 pages, of which site 1 has 12 and site 2 has 2. */
@@ -169,7 +152,7 @@ static void check_divided(sqlite3 *db)
 
 START_TEST(of_a_site_is_known_what_others_cannot_have_touched)
 {
-	with_intervals(divided, sizeof(divided) / sizeof(divided[0]), check_divided);
+	with_intervals(&(struct intervals){ divided, N(divided), NULL, check_divided });
 }
 END_TEST
 
@@ -189,7 +172,167 @@ static void check_runs(sqlite3 *db)
 
 START_TEST(a_mapping_has_one_row_for_as_long_as_nothing_changes)
 {
-	with_intervals(divided, sizeof(divided) / sizeof(divided[0]), check_runs);
+	with_intervals(&(struct intervals){ divided, N(divided), NULL, check_runs });
+}
+END_TEST
+
+/* A page of site 2 is left within the second interval, and taken by site 1 in the third. */
+static void leave_page(struct maker *maker)
+{
+	victim_free(maker, 1050, HEAP + 14 * PAGE);
+	victim_allocate_at(maker, 1150, 1, HEAP + 14 * PAGE, PAGE);
+}
+
+static const struct run left[][2] = {
+	{ { 0x500, 16, 16, 15, 0 }, { 0x700, 8, 8, 0, 0 } },
+	{ { 0x500, 16, 16, 15, 0 }, { 0x700, 8, 8, 0, 0 } },
+	{ { 0x500, 16, 16, 15, 0 }, { 0x700, 8, 8, 0, 0 } },
+	{ { 0x500, 16, 16, 15, 0 }, { 0x700, 8, 8, 0, 0 } },
+};
+
+static void check_left(sqlite3 *db)
+{
+	/* 12 of 16 pages; one of the others was left, which may have been one of its own; 13. */
+	ck_assert_int_eq(of_site(db, "least", 1, 0), 11 * PAGE);
+	ck_assert_int_eq(of_site(db, "least", 1, 1), 10 * PAGE);
+	ck_assert_int_eq(of_site(db, "least", 1, 2), 12 * PAGE);
+	ck_assert_int_eq(of_site(db, "n_intervals", 1, 2), 2);
+	ck_assert_int_eq(of_site(db, "sum(has_ended)", 1, 0), 0);
+	ck_assert_int_eq(of_site(db, "has_ended", 2, 0), 0);
+	ck_assert_int_eq(of_site(db, "has_ended", 2, 1), 1);
+	ck_assert_int_eq(of_site(db, "n_intervals", 2, 1), 1);
+	ck_assert_int_eq(of_site(db, "has_ended", 2, 2), 0);
+}
+
+START_TEST(what_a_block_has_touched_before_its_end_is_nobody_elses)
+{
+	with_intervals(&(struct intervals){ left, N(left), leave_page, check_left });
+}
+END_TEST
+
+/* Its only block ends before each interval does: it has rows all the same. */
+static void come_and_go(struct maker *maker)
+{
+	victim_free(maker, 950, HEAP + 14 * PAGE);
+	victim_free(maker, 960, HEAP + 2048);
+	for (unsigned i = 0; i < 3; i++) {
+		victim_allocate_at(maker, 1020 + 100 * i, 2, HEAP + 14 * PAGE, PAGE);
+		victim_free(maker, 1080 + 100 * i, HEAP + 14 * PAGE);
+	}
+}
+
+static void check_gone(sqlite3 *db)
+{
+	ck_assert_int_eq(of_site(db, "count(*)", 2, 0), 4);
+	ck_assert_int_eq(of_site(db, "sum(has_ended)", 2, 0), 4);
+	ck_assert_int_eq(of_site(db, "sum(size)", 2, 0), 0);
+}
+
+START_TEST(of_a_site_whose_blocks_have_all_ended_it_is_said_that_they_did)
+{
+	with_intervals(&(struct intervals){ left, N(left), come_and_go, check_gone });
+}
+END_TEST
+
+/* Nothing was seen for ten intervals: what was before and what is behind are two rows. */
+static void check_gap(sqlite3 *db)
+{
+	ck_assert_int_eq(of_site(db, "count(*)", 3, 0), 2);
+	ck_assert_int_eq(check_integer(db, "SELECT count(*) FROM page_run WHERE address ="
+					   " 0x700000"),
+			 2);
+}
+
+START_TEST(a_row_does_not_reach_over_a_time_that_nobody_saw)
+{
+	static const struct run gap[13][2] = {
+		[0] = { { 0x500, 16, 16, 1, 0 }, { 0x700, 8, 8, 0, 0 } },
+		[11] = { { 0x500, 16, 16, 1, 0 }, { 0x700, 8, 8, 0, 0 } },
+		[12] = { { 0x500, 16, 16, 1, 0 }, { 0x700, 8, 8, 0, 0 } },
+	};
+
+	with_intervals(&(struct intervals){ gap, N(gap), NULL, check_gap });
+}
+END_TEST
+
+/* A block of 20 pages in a mapping of its own, two that have one of 40 pages together. */
+#define ALONE	 0x900000u
+#define TOGETHER 0xa00000u
+
+static void allocate_large(struct maker *maker)
+{
+	victim_allocate(maker, 1, ALONE, 20 * PAGE);
+	victim_allocate(maker, 2, TOGETHER, 20 * PAGE);
+	victim_allocate(maker, 2, TOGETHER + 20 * PAGE, 20 * PAGE);
+}
+
+static const struct run large[][2] = {
+	{ { 0x900, 20, 20, 0, 0 }, { 0xa00, 40, 40, 0, 0 } },
+	{ { 0x900, 20, 20, 3, 0 }, { 0xa00, 40, 40, 5, 0 } },
+	{ { 0x900, 20, 20, 0, 0 }, { 0xa00, 40, 40, 25, 0 } },
+	{ { 0x900, 20, 20, 20, 0 }, { 0xa00, 40, 40, 20, 0 } },
+	{ { 0x900, 20, 20, 0, 0 }, { 0xa00, 40, 40, 0, 0 } },
+};
+
+#define OF_BLOCK(place)                                                                            \
+	" FROM page_block JOIN allocation ON allocation.id = owner_id WHERE"                       \
+	" page_block.kind = 'heap' AND address = " place
+
+static void check_a_block(sqlite3 *db, unsigned address, const char *what)
+{
+	char sql[400];
+
+	snprintf(sql, sizeof(sql), "SELECT count(*) %s%u%s", OF_BLOCK(""), address, what);
+	ck_assert_int_eq(check_integer(db, sql), 1);
+}
+
+static void check_blocks(sqlite3 *db)
+{
+	static const char alone[] =
+		" AND first_from_ns = 1010 AND first_to_ns = 1100 AND last_from_ns = 1210"
+		" AND last_to_ns = 1300 AND n_intervals = 5 AND least = 81920";
+	/* Of 25 pages at least 5 are each one's; of 20 all may be one's. */
+	static const char together[] =
+		" AND page_block.size = 81920 AND first_from_ns = 1010 AND first_to_ns = 1200"
+		" AND last_from_ns = 1110 AND last_to_ns = 1300 AND least = 20480";
+
+	check_a_block(db, 0x900000, alone);
+	check_a_block(db, 0xa00000, together);
+	check_a_block(db, 0xa14000, together);
+	check_no_row(db, "SELECT 1" OF_BLOCK("address") " AND allocation.size < 65536");
+}
+
+START_TEST(large_blocks_have_the_intervals_of_their_first_and_last_touch)
+{
+	with_intervals(&(struct intervals){ large, N(large), allocate_large, check_blocks });
+}
+END_TEST
+
+/* Each of two blocks has a half of a huge page: who touched it is not known. */
+static void check_huge(sqlite3 *db)
+{
+	ck_assert_int_eq(of_site(db, "sum(least)", 2, 0), 0);
+	ck_assert_int_eq(of_site(db, "max(most)", 2, 0), 20 * PAGE);
+	check_no_row(db, "SELECT 1" OF_BLOCK("0xa00000") " AND first_to_ns IS NOT NULL");
+	/* All of its mapping is its own. */
+	check_a_block(db, 0x900000, " AND first_to_ns = 1000");
+}
+
+static void allocate_halves(struct maker *maker)
+{
+	victim_allocate(maker, 3, ALONE, 20 * PAGE);
+	victim_allocate(maker, 1, TOGETHER, 20 * PAGE);
+	victim_allocate(maker, 2, TOGETHER + 20 * PAGE, 20 * PAGE);
+}
+
+START_TEST(a_huge_page_may_have_been_touched_by_any_that_has_a_part_of_it)
+{
+	static const struct run huge[][2] = {
+		{ { 0x900, 20, 20, 20, TRACE_TOUCH_HUGE },
+		  { 0xa00, 40, 40, 40, TRACE_TOUCH_HUGE } },
+	};
+
+	with_intervals(&(struct intervals){ huge, N(huge), allocate_halves, check_huge });
 }
 END_TEST
 
@@ -229,6 +372,11 @@ int main(void)
 
 	tcase_add_test(tests, of_a_site_is_known_what_others_cannot_have_touched);
 	tcase_add_test(tests, a_mapping_has_one_row_for_as_long_as_nothing_changes);
+	tcase_add_test(tests, what_a_block_has_touched_before_its_end_is_nobody_elses);
+	tcase_add_test(tests, of_a_site_whose_blocks_have_all_ended_it_is_said_that_they_did);
+	tcase_add_test(tests, a_row_does_not_reach_over_a_time_that_nobody_saw);
+	tcase_add_test(tests, large_blocks_have_the_intervals_of_their_first_and_last_touch);
+	tcase_add_test(tests, a_huge_page_may_have_been_touched_by_any_that_has_a_part_of_it);
 	tcase_add_test(tests, damaged_runs_are_no_reason_to_fail);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
