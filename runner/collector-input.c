@@ -142,6 +142,27 @@ static void welcome(struct collector *collector, int fd, const struct tracker_vi
 			 visit->welcome.verdict == RECORDING_ACCEPTED ? collector->pool->fd : -1);
 }
 
+/*
+ * A program, or a forked child that has claimed its slot just before, lends us its memory. Where
+ * the image is not known it is not watched, and that is told with its intervals.
+ */
+static void take_lent(struct collector *collector, int lent, pid_t pid)
+{
+	struct tracker *tracker = &collector->tracker;
+	struct tracker_slots slots;
+	struct image *image;
+
+	tracker_find_slots(tracker, &slots);
+	samples_read(&collector->samples, collector->drain.round_ticks, &collector->last_pair,
+		     collector->ticks_per_second);
+	tracker_attach_slots(tracker, &slots);
+	image = images_find(&tracker->images, pid);
+	if (image && collector->touches.is_on && !image->touches.gave_back)
+		page_writes_begin(&image->writes, lent);
+	else
+		close(lent);
+}
+
 /* Returns true when the connection is done with. */
 static bool answer(struct collector *collector, int fd)
 {
@@ -149,8 +170,15 @@ static bool answer(struct collector *collector, int fd)
 	struct tracker_visit visit;
 	struct tracker_slots slots;
 	bool is_plain;
-	int err = recording_receive(fd, &visit.greeting, &visit.peer);
+	int lent = -1, err = recording_receive_lent(fd, &lent, &visit.peer);
 
+	if (err == 0) {
+		collector->drain.round_ticks = clock_ticks(collector->clock);
+		take_lent(collector, lent, visit.peer.pid);
+		return true;
+	}
+	if (err == -ENOMSG)
+		err = recording_receive(fd, &visit.greeting, &visit.peer);
 	if (err == -EAGAIN)
 		return false;
 	if (err < 0)

@@ -164,6 +164,11 @@ void collector_take_leaving(struct collector *collector)
 	for (uint32_t i = 0; i < n_used; i++) {
 		struct ring_process *process = &collector->pool->processes[i];
 
+		if (atomic_load_explicit(&process->lent, memory_order_acquire) ==
+		    RING_LEAVING_ASKED)
+			collector_give_back(collector, process,
+					    drain->slots[i].is_attached ? drain->slots[i].image
+									: NULL);
 		if (atomic_load_explicit(&process->leaving, memory_order_acquire) ==
 		    RING_LEAVING_ASKED)
 			let_go(collector, process,

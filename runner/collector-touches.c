@@ -1,9 +1,12 @@
 /*
- * --source pages: which pages each process touches in each interval (processes/page-touches.h). An
- * interval is as long as --pages says, and longer where reading and clearing marks, and setting
- * them again in the program, would cost more than their share of the time.
+ * --source pages: which pages each process touches in each interval (processes/page-touches.h), and
+ * which it writes (processes/page-writes.h). An interval is as long as --pages says, and longer
+ * where reading and clearing marks, and setting them again in the program, would cost more than
+ * their share of the time. Pages are asked in the order marks, writes; then marks are cleared. So
+ * each interval of writes holds that of touches: what was touched and not written was read.
  */
 #include <errno.h>
+#include <linux/futex.h>
 #include <linux/kcmp.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -20,6 +23,9 @@
 #define LONGEST_NS	  (60 * NS_PER_SECOND)
 #define USUAL_PPM	  10000u /* of the time, without --pages and --budget */
 #define MOST_PPM	  100000u /* with --pages: so often nobody needs to know it */
+#define PPM		  UINT64_C(1000000)
+#define LEAST_SHARE_PPM	  10000u /* of watched pages are thought to be written, at least */
+#define USUAL_WRITE_NS	  1000u /* where load hides what a first write costs */
 
 void collector_begin_touches(struct collector *collector)
 {
@@ -35,7 +41,13 @@ void collector_begin_touches(struct collector *collector)
 	touches->budget_ppm = options->pages ? MOST_PPM : USUAL_PPM;
 	if (options->budget)
 		samples_rate_parse_budget(options->budget, &touches->budget_ppm);
+	touches->is_strict = options->budget != NULL;
 	touches->mark_ns = page_touches_mark_ns();
+	touches->writes_err = page_writes_probe(&touches->write_ns);
+	if (touches->write_ns == 0)
+		touches->write_ns = USUAL_WRITE_NS;
+	if (touches->writes_err == 0)
+		collector->pool->control->flags |= RING_FLAG_WRITES;
 }
 
 static const char *why_refused(int err)
@@ -54,7 +66,7 @@ static const char *why_refused(int err)
 	}
 }
 
-/* From here on nothing is known of this image. */
+/* From here on nothing is known of what this image touches; of what it writes, perhaps. */
 static void refuse(struct collector *collector, struct image *image, int err)
 {
 	image->touches.is_refused = true;
@@ -63,8 +75,45 @@ static void refuse(struct collector *collector, struct image *image, int err)
 				       &collector->touches.has_warned);
 }
 
-static void write_parts(struct collector *collector, struct trace_touches *record,
-			const struct page_touches *touches)
+static const char *why_not_written(int err)
+{
+	switch (-err) {
+	case 0:
+		return "written pages not known: the program is not traced, is confined by "
+		       "seccomp, or may not use userfaultfd";
+	case ENOTSUP:
+		return "written pages not known: needs Linux 6.7 with CONFIG_USERFAULTFD and "
+		       "CONFIG_PROC_PAGE_MONITOR";
+	case E2BIG:
+		return "written pages not known: too many mappings to watch";
+	case EBUSY:
+		return "written pages not known: the program uses userfaultfd itself";
+	default:
+		return "written pages not known: userfaultfd is refused, or a seccomp filter "
+		       "confines the recorder (record outside of the container)";
+	}
+}
+
+/* Once for each image. */
+static void miss_writes(struct collector *collector, struct image *image, int err)
+{
+	const struct store_loss loss = {
+		.count = 1,
+		.from_ticks = clock_ticks(collector->clock),
+		.process_id = image->id,
+		.source = "pages",
+		.reason = why_not_written(err),
+	};
+
+	if (!image->touches.misses_writes && err != -ESRCH)
+		store_loss(collector->writer, &loss);
+	image->touches.misses_writes = true;
+}
+
+/* ---- Records ---- */
+
+static void write_touches(struct collector *collector, struct trace_touches *record,
+			  const struct page_touches *touches)
 {
 	size_t at = 0;
 
@@ -81,6 +130,47 @@ static void write_parts(struct collector *collector, struct trace_touches *recor
 	} while (!record->is_last);
 }
 
+static void write_writes(struct collector *collector, struct trace_writes *record,
+			 const struct page_writes_look *look)
+{
+	size_t at = 0;
+
+	do {
+		size_t n = look->n_run_bytes - at;
+		struct trace_string runs = { .bytes = look->runs + at };
+
+		if (n > TRACE_PAGES_PART_BYTES)
+			n = TRACE_PAGES_PART_BYTES;
+		runs.n_bytes = record->runs_bytes = (uint32_t)n;
+		at += n;
+		record->is_last = at == look->n_run_bytes;
+		trace_writer_record(collector->writer, record, sizeof(*record), &runs, 1);
+	} while (!record->is_last);
+}
+
+/* ---- What it may cost ---- */
+
+/* What is left of an image's share of the time, in ns. */
+static uint64_t left_ns(const struct collector *collector, const struct image *image)
+{
+	const struct collector_touches *shared = &collector->touches;
+	uint64_t elapsed_ns = collector->now_ns - image->touches.first_ns;
+	uint64_t share_ns;
+
+	if (!shared->is_strict && elapsed_ns < NS_PER_SECOND)
+		elapsed_ns = NS_PER_SECOND;
+	share_ns = elapsed_ns / PPM * shared->budget_ppm;
+	return share_ns > image->touches.spent_ns ? share_ns - image->touches.spent_ns : 0;
+}
+
+/* So many pages more may be watched, if of them as many are written as of those before. */
+static uint64_t most_new_pages(const struct collector *collector, const struct image *image)
+{
+	uint64_t write_ns = collector->touches.write_ns;
+
+	return left_ns(collector, image) * PPM / (write_ns * image->touches.share_ppm) + 1;
+}
+
 /*
  * When the next interval of an image ends: what all have cost, and this one will as the last one
  * did, is at most its share of the time since the first began.
@@ -88,7 +178,7 @@ static void write_parts(struct collector *collector, struct trace_touches *recor
 static uint64_t next_ns(const struct collector_touches *shared, const struct image_touches *own,
 			uint64_t now_ns, uint64_t cost_ns)
 {
-	uint64_t paid_ns = (own->spent_ns + cost_ns) * 1000000 / shared->budget_ppm;
+	uint64_t paid_ns = (own->spent_ns + cost_ns) * PPM / shared->budget_ppm;
 	uint64_t next = now_ns + shared->interval_ns, latest = now_ns + LONGEST_NS;
 
 	if (next < own->first_ns + paid_ns)
@@ -96,22 +186,152 @@ static uint64_t next_ns(const struct collector_touches *shared, const struct ima
 	return next > latest && shared->interval_ns < LONGEST_NS ? latest : next;
 }
 
+static void account(const struct collector_touches *shared, struct image_touches *own,
+		    uint64_t now_ns, uint64_t cost_ns)
+{
+	own->spent_ns += cost_ns;
+	own->next_ns = next_ns(shared, own, now_ns, cost_ns);
+}
+
+/* ---- Intervals ---- */
+
+/* What a look at writes gave, to be written behind its interval of touches. */
+struct written {
+	struct trace_writes record;
+	struct page_writes_look look;
+};
+
+static void learn_share(struct image_touches *own, const struct page_writes_look *look)
+{
+	if (look->known_bytes >= 1024)
+		own->share_ppm = look->written_bytes / 1024 * 2 * PPM / (look->known_bytes / 1024);
+	if (own->share_ppm < LEAST_SHARE_PPM)
+		own->share_ppm = LEAST_SHARE_PPM;
+	if (own->share_ppm > PPM)
+		own->share_ppm = PPM;
+}
+
+/* What was written since the last look, if there was one, and protect it again. */
+static void look_at_writes(struct collector *collector, struct image *image,
+			   const struct page_touches *touches, struct written *ret_written)
+{
+	struct page_writes_look *look = &ret_written->look;
+	struct trace_writes *record = &ret_written->record;
+	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+	int err;
+
+	if (image->touches.share_ppm == 0)
+		image->touches.share_ppm = PPM;
+	record->begin_ticks = image->touches.writes_begin_ticks;
+	record->ticks = clock_ticks(collector->clock);
+	err = page_writes_look(&image->writes, image->pid, touches,
+			       most_new_pages(collector, image), look);
+	record->end_ticks = clock_ticks(collector->clock);
+	record->own_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
+	record->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
+	record->program_ns = look->written_bytes / record->page_bytes * collector->touches.write_ns;
+	image->touches.writes_begin_ticks = err == 0 ? record->end_ticks : 0;
+	if (err < 0) {
+		page_writes_look_finish(look);
+		page_writes_finish(&image->writes);
+		miss_writes(collector, image, err);
+		return;
+	}
+	learn_share(&image->touches, look);
+}
+
+static void write_written(struct collector *collector, const struct image *image,
+			  struct written *written, uint32_t number)
+{
+	struct trace_writes *record = &written->record;
+
+	record->head.type = TRACE_RECORD_WRITES;
+	record->known_bytes = written->look.known_bytes;
+	record->written_bytes = written->look.written_bytes;
+	record->process_id = image->id;
+	record->number = number;
+	if (record->begin_ticks && written->look.n_run_bytes > 0)
+		write_writes(collector, record, &written->look);
+	page_writes_look_finish(&written->look);
+}
+
 /* The marks are cleared: an interval begins. */
 static int begin_interval(struct collector *collector, struct image *image)
 {
 	int err = page_touches_clear(image->pid);
 
-	image->touches.begin_ticks = err == 0 ? clock_ticks(collector->clock) : 0;
+	image->touches.begin_ticks = clock_ticks(collector->clock);
 	return err;
+}
+
+/*
+ * The first one. What the marks will cost is not known then: with --budget it waits until they may
+ * cost as much as they could, if all pages are touched.
+ */
+static void begin_first(struct collector *collector, struct image *image)
+{
+	const struct collector_touches *shared = &collector->touches;
+	struct image_touches *own = &image->touches;
+	struct page_touches touches = { 0 };
+	struct written written = { 0 };
+	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC), bound_ns = 0, now_ns;
+	bool is_read = shared->is_strict || image->writes.fd >= 0;
+	int err = is_read ? page_touches_read(image->pid, &touches) : 0;
+
+	if (shared->is_strict)
+		bound_ns = touches.marked_bytes / (uint64_t)sysconf(_SC_PAGESIZE) * shared->mark_ns;
+	if (err == 0 && image->writes.fd >= 0)
+		look_at_writes(collector, image, &touches, &written);
+	page_writes_look_finish(&written.look);
+	page_touches_finish(&touches);
+	if (err < 0)
+		page_writes_finish(&image->writes);
+	else if (bound_ns <= left_ns(collector, image))
+		err = begin_interval(collector, image);
+	now_ns = clock_ns(CLOCK_MONOTONIC);
+	own->own_ns = now_ns - begin_ns;
+	own->spent_ns += shared->is_strict ? own->own_ns : 0;
+	own->next_ns = own->begin_ticks ? collector->now_ns + shared->interval_ns
+					: next_ns(shared, own, now_ns, bound_ns);
+	if (err < 0)
+		refuse(collector, image, err);
+}
+
+/* It has lent its memory just now. Its interval may be under way. */
+static void watch_writes(struct collector *collector, struct image *image)
+{
+	struct page_touches touches = { 0 };
+	struct written written = { 0 };
+
+	image->touches.share_ppm = PPM;
+	if (image->touches.begin_ticks && page_touches_read(image->pid, &touches) == 0)
+		look_at_writes(collector, image, &touches, &written);
+	page_writes_look_finish(&written.look);
+	page_touches_finish(&touches);
+}
+
+void collector_give_back(struct collector *collector, struct ring_process *process,
+			 struct image *image)
+{
+	if (image) {
+		page_writes_finish(&image->writes);
+		image->touches.gave_back = true;
+		tracker_announce(&collector->tracker, image);
+		miss_writes(collector, image, -EBUSY);
+	}
+	atomic_store(&process->lent, RING_LEAVING_DONE);
+	syscall(SYS_futex, &process->lent, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 static void end_interval(struct collector *collector, struct image *image, bool is_end)
 {
 	struct collector_touches *shared = &collector->touches;
+	struct image_touches *own = &image->touches;
 	struct page_touches touches = { 0 };
+	struct written written = { 0 };
 	struct trace_touches record = {
 		.head.type = TRACE_RECORD_TOUCHES,
-		.begin_ticks = image->touches.begin_ticks,
+		.begin_ticks = own->begin_ticks,
 		.ticks = clock_ticks(collector->clock),
 		.process_id = image->id,
 		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
@@ -121,20 +341,26 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 	int err = page_touches_read(image->pid, &touches);
 
 	record.end_ticks = clock_ticks(collector->clock);
-	if (err == 0 && !is_end)
+	record.number = ++shared->n_intervals;
+	if (err < 0)
+		page_writes_finish(&image->writes);
+	else if (image->writes.fd >= 0)
+		look_at_writes(collector, image, &touches, &written);
+	else if (!is_end)
+		miss_writes(collector, image, shared->writes_err);
+	if (err == 0 && !is_end && !own->is_refused)
 		err = begin_interval(collector, image);
 	now_ns = clock_ns(CLOCK_MONOTONIC);
-	if (touches.n_run_bytes > 0 && (err == 0 || err == -ESRCH)) {
-		record.number = ++shared->n_intervals;
+	record.own_ns = now_ns - begin_ns - written.record.own_ns;
+	if (touches.n_run_bytes > 0 && !own->is_refused && (err == 0 || err == -ESRCH)) {
 		record.resident_bytes = touches.resident_bytes;
 		record.touched_bytes = touches.touched_bytes;
-		record.own_ns = now_ns - begin_ns;
 		record.program_ns = touches.small_bytes / record.page_bytes * shared->mark_ns;
-		write_parts(collector, &record, &touches);
+		write_touches(collector, &record, &touches);
 	}
-	image->touches.spent_ns += record.own_ns + record.program_ns;
-	image->touches.next_ns =
-		next_ns(shared, &image->touches, now_ns, record.own_ns + record.program_ns);
+	write_written(collector, image, &written, record.number);
+	own->own_ns = now_ns - begin_ns;
+	account(shared, own, now_ns, own->own_ns + record.program_ns + written.record.program_ns);
 	page_touches_finish(&touches);
 	if (err < 0)
 		refuse(collector, image, err);
@@ -161,20 +387,19 @@ static bool may_share_memory(const struct collector *collector, const struct ima
 static void tick_image(struct collector *collector, struct image *image)
 {
 	struct image_touches *touches = &image->touches;
-	int err;
 
-	if (touches->is_refused || image->pid <= 0 || !image->is_written || image->is_gone)
+	if ((touches->is_refused && image->writes.fd < 0) || image->pid <= 0 ||
+	    !image->is_written || image->is_gone)
 		return;
-	if (touches->begin_ticks == 0) {
-		if (may_share_memory(collector, image))
-			return;
-		err = begin_interval(collector, image);
-		touches->first_ns = collector->now_ns;
-		touches->next_ns = collector->now_ns + collector->touches.interval_ns;
-		if (err < 0)
-			refuse(collector, image, err);
-	} else if (collector->now_ns >= touches->next_ns) {
+	if (image->writes.fd >= 0 && touches->share_ppm == 0)
+		watch_writes(collector, image);
+	if (collector->now_ns < touches->next_ns)
+		return;
+	if (touches->begin_ticks) {
 		end_interval(collector, image, false);
+	} else if (!may_share_memory(collector, image)) {
+		touches->first_ns = touches->first_ns ? touches->first_ns : collector->now_ns;
+		begin_first(collector, image);
 	}
 }
 
@@ -188,6 +413,11 @@ void collector_tick_touches(struct collector *collector)
 
 void collector_end_touches(struct collector *collector, struct image *image)
 {
-	if (collector->touches.is_on && !image->touches.is_refused && image->touches.begin_ticks)
-		end_interval(collector, image, true);
+	const struct image_touches *touches = &image->touches;
+
+	if (!collector->touches.is_on || !touches->begin_ticks ||
+	    (touches->is_refused && image->writes.fd < 0) ||
+	    (collector->touches.is_strict && touches->own_ns > left_ns(collector, image)))
+		return;
+	end_interval(collector, image, true);
 }

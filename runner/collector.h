@@ -29,8 +29,11 @@
 struct collector_touches {
 	bool is_on;
 	bool has_warned;
+	bool is_strict; /* --budget holds for the first and the last interval, too */
 	uint64_t interval_ns;
 	uint64_t mark_ns; /* of a page, in the program; page_touches_mark_ns() */
+	uint64_t write_ns; /* of the first write to a page; page_writes_probe() */
+	int writes_err; /* why writes cannot be asked for; 0: they can */
 	uint32_t budget_ppm; /* of the time */
 	uint32_t n_intervals;
 };
@@ -175,6 +178,9 @@ void collector_saw_resident(struct collector *collector, struct image *image, ui
 void collector_tick_pages(struct collector *collector);
 /* collector-touches.c. The sources are open: --source pages is one of them, or not. */
 void collector_begin_touches(struct collector *collector);
+/* A program is to open a userfaultfd of its own: what it has lent is closed. */
+void collector_give_back(struct collector *collector, struct ring_process *process,
+			 struct image *image);
 /* Intervals of touches whose time has come end, and the next ones begin. */
 void collector_tick_touches(struct collector *collector);
 /* A process ends and waits for us: so does its interval. */

@@ -174,10 +174,46 @@ static bool is_hello(const struct recording_greeting *greeting, size_t n_bytes)
 		 n_bytes == sizeof(*hello) + hello->command_bytes + hello->maps_bytes));
 }
 
+static int peer_of(int fd, struct ucred *ret_peer)
+{
+	socklen_t n_bytes = sizeof(*ret_peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_peer, &n_bytes) < 0 ? -errno : 0;
+}
+
+int recording_receive_lent(int fd, int *ret_lent, struct ucred *ret_peer)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr head;
+	} control = { 0 };
+	struct recording_lent word = { 0 };
+	struct iovec iov = { .iov_base = &word, .iov_len = sizeof(word) };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n = recv(fd, &word, sizeof(word), MSG_DONTWAIT | MSG_PEEK);
+	int err;
+
+	if (n <= 0)
+		return n < 0 ? -errno : -EPIPE;
+	if (n != sizeof(word) || word.magic != RECORDING_LENT_MAGIC)
+		return -ENOMSG;
+	if (recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+		return -errno;
+	if (message.msg_controllen < CMSG_LEN(sizeof(int)) ||
+	    control.head.cmsg_level != SOL_SOCKET || control.head.cmsg_type != SCM_RIGHTS)
+		return -EPROTO;
+	memcpy(ret_lent, CMSG_DATA(&control.head), sizeof(*ret_lent));
+	err = word.version == RING_VERSION ? peer_of(fd, ret_peer) : -EPROTO;
+	if (err < 0)
+		close(*ret_lent);
+	return err;
+}
+
 int recording_receive(int fd, struct recording_greeting *ret_greeting, struct ucred *ret_peer)
 {
-	struct ucred peer;
-	socklen_t peer_bytes = sizeof(peer);
 	ssize_t n = recv(fd, ret_greeting, sizeof(*ret_greeting), MSG_DONTWAIT);
 
 	if (n < 0)
@@ -186,10 +222,7 @@ int recording_receive(int fd, struct recording_greeting *ret_greeting, struct uc
 		return -EPIPE;
 	if (!is_hello(ret_greeting, (size_t)n))
 		return -EPROTO;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) < 0)
-		return -errno;
-	*ret_peer = peer;
-	return 0;
+	return peer_of(fd, ret_peer);
 }
 
 bool recording_is_closed(int fd)

@@ -57,6 +57,13 @@ int recording_accept(const struct recording *recording);
  */
 int recording_receive(int fd, struct recording_greeting *ret_greeting, struct ucred *ret_peer);
 
+/*
+ * Read what a program lends instead of saying hello: *ret_lent is its descriptor, close-on-exec, to
+ * be closed. Returns as recording_receive(), or -ENOMSG, and nothing is read: it says something
+ * else.
+ */
+int recording_receive_lent(int fd, int *ret_lent, struct ucred *ret_peer);
+
 /* Whether the program at the other end has closed the connection: it has waited for too long. */
 bool recording_is_closed(int fd);
 

@@ -46,6 +46,17 @@ struct recording_hello {
 	uint32_t maps_bytes; /* as /proc/PID/maps, all of it; 0: the same */
 };
 
+/*
+ * RING_FLAG_WRITES: on another connection the program, and each forked child, lends the collector a
+ * userfaultfd of its memory in SCM_RIGHTS, and closes its own. Nothing is answered.
+ */
+#define RECORDING_LENT_MAGIC UINT32_C(0x544e454c) /* "LENT" */
+
+struct recording_lent {
+	uint32_t magic;
+	uint32_t version; /* RING_VERSION */
+};
+
 #define RECORDING_TEXT_BYTES 16384
 
 /* A hello as one message: only as much of the text as it has. */

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		10
+#define RING_VERSION		11
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_RECORD_BYTES	32u /* records are multiples of this and 32-aligned */
@@ -55,6 +55,7 @@
 #define RING_FLAG_NULL_SINK (1u << 1) /* hooks run, nothing is stored */
 #define RING_FLAG_LEAVE	    (1u << 3) /* a process that ends waits for ring_process.leaving */
 #define RING_FLAG_API_MARKS (1u << 2) /* the program's own pause, resume and collect are ignored */
+#define RING_FLAG_WRITES    (1u << 4) /* a userfaultfd is wanted (schemas/recording.h) */
 
 /*
  * The signal of --source signal: SIGRTMAX - 3 where libc takes two for itself. Programs that use it
@@ -154,7 +155,7 @@ struct ring_process {
 	_Atomic uint64_t n_sealed;
 	_Atomic uint64_t n_not_followed; /* programs started behind filters that would kill us */
 	_Atomic uint32_t leaving; /* enum ring_leaving; a futex word */
-	uint32_t reserved2;
+	_Atomic uint32_t lent; /* likewise: what was lent (RING_FLAG_WRITES) is to be closed */
 	/* files that were loaded into an image that was attached to, after their first code ran */
 	_Atomic uint64_t n_late_libraries;
 };

@@ -19,6 +19,13 @@ int ta_attach_begin(const char *path, uint32_t pid);
 int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool);
 
 /*
+ * Lend the collector a userfaultfd of this process's memory, by which it can see what is written
+ * (RING_FLAG_WRITES). Nothing is waited for, and no descriptor stays open. A process that a seccomp
+ * filter confines does not: what it forbids may kill.
+ */
+void ta_attach_lend(const char *path);
+
+/*
  * /proc/self/maps as it was before the pool was mapped; no bytes: it cannot be read, or is long.
  * Behind ta_attach_begin(), for the thread that called it.
  */

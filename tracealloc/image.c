@@ -206,6 +206,8 @@ void ta_image_attach(void)
 		ta_environment_start();
 	r = is_fork ? attach_fork() : attach_exec(false);
 	ta_real_resolve(); /* unless it was done */
+	if (r == 0 && ta_image.flags & RING_FLAG_WRITES)
+		ta_attach_lend(ta_told.socket);
 	if (r == 0 && is_fork)
 		ta_thread_forked();
 	if (r < 0 && is_fork)

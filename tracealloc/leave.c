@@ -66,19 +66,32 @@ static bool is_worth_it(void)
 	return usage.ru_maxrss >= LARGE_KIB;
 }
 
-void ta_leave(void)
+static bool may_ask(uint32_t flag)
+{
+	return (atomic_load(&ta_state.word) & TA_ON) && ta_image.process &&
+	       (ta_image.flags & flag) && ta_image_is_own() && ta_sandbox_may_wait();
+}
+
+static void ask(_Atomic uint32_t *word)
 {
 	uint32_t not_yet = RING_LEAVING_NOT;
 	int saved = errno;
 
-	if (!(atomic_load(&ta_state.word) & TA_ON) || !ta_image.process ||
-	    !(ta_image.flags & RING_FLAG_LEAVE) || !ta_image_is_own() || !ta_sandbox_may_wait() ||
-	    !is_worth_it())
-		return;
-	if (atomic_compare_exchange_strong(&ta_image.process->leaving, &not_yet,
-					   RING_LEAVING_ASKED))
-		wait_until_seen(&ta_image.process->leaving);
+	if (atomic_compare_exchange_strong(word, &not_yet, RING_LEAVING_ASKED))
+		wait_until_seen(word);
 	errno = saved;
+}
+
+void ta_leave(void)
+{
+	if (may_ask(RING_FLAG_LEAVE) && is_worth_it())
+		ask(&ta_image.process->leaving);
+}
+
+void ta_leave_memory(void)
+{
+	if (may_ask(RING_FLAG_WRITES))
+		ask(&ta_image.process->lent);
 }
 
 __attribute__((destructor)) static void end(void)

@@ -11,3 +11,9 @@
  * safe.
  */
 void ta_leave(void);
+
+/*
+ * The program is about to open a userfaultfd of its own: what we have lent the collector
+ * (ta_attach_lend()) would keep it from its memory. Have that closed, and wait for it as above.
+ */
+void ta_leave_memory(void);

@@ -213,6 +213,7 @@ static const struct {
 	{ SYS_rt_sigprocmask, { -1 } },
 	{ SYS_prctl, { PR_GET_NAME } },
 	{ SYS_prctl, { PR_GET_TSC } },
+	{ SYS_prctl, { PR_GET_SECCOMP } },
 	{ SYS_sched_yield, { 0 } },
 	{ SYS_futex, { 4096, FUTEX_WAIT } },
 	{ SYS_futex, { 4096, FUTEX_WAKE, 1 } },

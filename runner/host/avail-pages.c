@@ -1,7 +1,7 @@
 /*
  * By which ways this kernel tells which pages are touched: each is tried on this process. The
- * recording takes clear_refs; the others are told for who wants to know what a newer kernel, a
- * setting or root would give.
+ * recording takes clear_refs and userfaultfd-wp; the others are told for who wants to know what a
+ * newer kernel, a setting or root would give.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +74,7 @@ static const struct {
 	  "userfaultfd has no RWP_ASYNC", "a newer Linux (merged upstream in August 2026)",
 	  "allow userfaultfd in the container's seccomp profile" },
 	{ "userfaultfd-wp", try_wp,
-	  "each page that is written, exactly; memsight does not use it yet",
+	  "each page that is written, exactly; what --source pages takes beside",
 	  "userfaultfd has no WP_ASYNC", "Linux 6.7 with CONFIG_USERFAULTFD",
 	  "allow userfaultfd in the container's seccomp profile" },
 	{ "page-idle", try_idle, "idle marks of physical pages; memsight does not use them",

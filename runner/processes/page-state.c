@@ -2,12 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/types.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "runner/processes/image-proc.h"
+#include "runner/processes/page-scan.h"
 #include "trace/varint.h"
 
 #define MAX_STATUS_BYTES 8192u
@@ -22,34 +21,6 @@
 #define N_REGIONS	 1024u
 #define N_ENTRIES	 4096u /* of /proc/PID/pagemap at once */
 #define MAX_CLOSED_BYTES (UINT64_C(1) << 30)
-
-/* linux/fs.h of 6.7 and later; Debian 12's is older. */
-struct scan_region {
-	__u64 start;
-	__u64 end;
-	__u64 categories;
-};
-struct scan_request {
-	__u64 size;
-	__u64 flags;
-	__u64 start;
-	__u64 end;
-	__u64 walk_end;
-	__u64 vec;
-	__u64 vec_len;
-	__u64 max_pages;
-	__u64 category_inverted;
-	__u64 category_mask;
-	__u64 category_anyof_mask;
-	__u64 return_mask;
-};
-_Static_assert(sizeof(struct scan_request) == 96, "struct pm_scan_arg is ABI");
-#define SCAN	     _IOWR('f', 16, struct scan_request)
-#define SCAN_FILE    (UINT64_C(1) << 2)
-#define SCAN_PRESENT (UINT64_C(1) << 3)
-#define SCAN_SWAPPED (UINT64_C(1) << 4)
-#define SCAN_ZERO    (UINT64_C(1) << 5)
-#define SCAN_HUGE    (UINT64_C(1) << 6)
 
 /* Documentation/admin-guide/mm/pagemap.rst */
 #define ENTRY_PRESENT (UINT64_C(1) << 63)
@@ -168,31 +139,31 @@ static int add_pages(struct look *look, uint64_t first, uint64_t n, unsigned bit
 
 static unsigned bits_of_categories(uint64_t categories)
 {
-	return (categories & SCAN_PRESENT ? TRACE_PAGE_PRESENT : 0) |
-	       (categories & SCAN_SWAPPED ? TRACE_PAGE_SWAPPED : 0) |
-	       (categories & SCAN_FILE ? TRACE_PAGE_FILE : 0) |
-	       (categories & SCAN_ZERO ? TRACE_PAGE_ZERO : 0) |
-	       (categories & SCAN_HUGE ? TRACE_PAGE_HUGE : 0);
+	return (categories & PAGE_SCAN_PRESENT ? TRACE_PAGE_PRESENT : 0) |
+	       (categories & PAGE_SCAN_SWAPPED ? TRACE_PAGE_SWAPPED : 0) |
+	       (categories & PAGE_SCAN_FILE ? TRACE_PAGE_FILE : 0) |
+	       (categories & PAGE_SCAN_ZERO ? TRACE_PAGE_ZERO : 0) |
+	       (categories & PAGE_SCAN_HUGE ? TRACE_PAGE_HUGE : 0);
 }
 
 static int scan_range(struct look *look)
 {
-	struct scan_region regions[N_REGIONS];
-	struct scan_request request = {
+	struct page_scan_region regions[N_REGIONS];
+	struct page_scan request = {
 		.size = sizeof(request),
 		.end = look->range_end,
 		.walk_end = look->range_start,
 		.vec = (uintptr_t)regions,
 		.vec_len = N_REGIONS,
-		.category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
-		.return_mask = SCAN_PRESENT | SCAN_SWAPPED | SCAN_ZERO | SCAN_HUGE |
-			       (look->range_is_file ? SCAN_FILE : 0),
+		.category_anyof_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED,
+		.return_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED | PAGE_SCAN_ZERO |
+			       PAGE_SCAN_HUGE | (look->range_is_file ? PAGE_SCAN_FILE : 0),
 	};
 	int err = 0;
 
 	while (err == 0 && request.walk_end < request.end) {
 		request.start = request.walk_end;
-		int n = ioctl(look->fd, SCAN, &request);
+		int n = ioctl(look->fd, PAGE_SCAN, &request);
 
 		if (n < 0)
 			return -errno;
@@ -298,13 +269,13 @@ static int read_status(pid_t pid, char **ret_text)
 /* Ask for nothing: does the kernel know the call? */
 static int way_of(int fd)
 {
-	struct scan_request request = {
+	struct page_scan request = {
 		.size = sizeof(request),
-		.category_anyof_mask = SCAN_PRESENT,
-		.return_mask = SCAN_PRESENT,
+		.category_anyof_mask = PAGE_SCAN_PRESENT,
+		.return_mask = PAGE_SCAN_PRESENT,
 	};
 
-	return ioctl(fd, SCAN, &request) >= 0 ? TRACE_PAGES_SCAN : TRACE_PAGES_TABLE;
+	return ioctl(fd, PAGE_SCAN, &request) >= 0 ? TRACE_PAGES_SCAN : TRACE_PAGES_TABLE;
 }
 
 static int open_table(pid_t pid)

@@ -33,7 +33,24 @@ struct mapping {
 	uint64_t resident_kib;
 	uint64_t touched_kib;
 	uint64_t unknown_kib;
+	uint64_t huge_kib;
+	unsigned flags; /* HAS_* */
 	bool is_there;
+};
+
+/* VmFlags of smaps, as far as they say whether writes may be asked for (proc_pid_smaps(5)). */
+#define HAS_WRITE 0x1u /* written, or watched by userfaultfd */
+#define HAS_WATCH 0x2u
+#define HAS_OTHER 0x4u /* devices, hugetlbfs, shadow stacks, pages that are merged or dropped */
+static const struct {
+	char name[4];
+	unsigned flags;
+} vm_flags[] = {
+	{ "wr ", HAS_WRITE }, { "uw ", HAS_WRITE | HAS_WATCH },
+	{ "sh ", HAS_OTHER }, { "io ", HAS_OTHER },
+	{ "pf ", HAS_OTHER }, { "mm ", HAS_OTHER },
+	{ "ht ", HAS_OTHER }, { "ss ", HAS_OTHER },
+	{ "mg ", HAS_OTHER }, { "dp ", HAS_OTHER },
 };
 
 struct reading {
@@ -46,6 +63,7 @@ struct reading {
 void page_touches_finish(struct page_touches *touches)
 {
 	free(touches->runs);
+	free(touches->areas);
 	*touches = (struct page_touches){ 0 };
 }
 
@@ -75,8 +93,31 @@ static int put_run(struct reading *reading)
 	reading->end = first + n;
 	touches->resident_bytes += resident * 1024;
 	touches->touched_bytes += mapping->touched_kib * 1024;
+	if (mapping->resident_kib > mapping->huge_kib)
+		touches->marked_bytes += (mapping->resident_kib - mapping->huge_kib) * 1024;
 	if (!(mapping->bits & TRACE_TOUCH_HUGE))
 		touches->small_bytes += mapping->touched_kib * 1024;
+	return 0;
+}
+
+static int add_area(struct reading *reading)
+{
+	const struct mapping *mapping = &reading->mapping;
+	struct page_touches *touches = reading->touches;
+
+	if (!(mapping->flags & HAS_WRITE) || mapping->flags & HAS_OTHER ||
+	    mapping->bits & (TRACE_TOUCH_FILE | TRACE_TOUCH_TOOL) ||
+	    (touches->n_areas > 0 && touches->areas[touches->n_areas - 1].end > mapping->map.start))
+		return 0;
+	if (grow_array(&touches->areas, touches->n_areas, &touches->n_areas_allocated,
+		       sizeof(*touches->areas)) < 0)
+		return -ENOMEM;
+	touches->areas[touches->n_areas++] = (struct page_area){
+		.start = mapping->map.start,
+		.end = mapping->map.end,
+		.is_watched = (mapping->flags & HAS_WATCH) != 0,
+		.has_huge = (mapping->bits & TRACE_TOUCH_HUGE) != 0,
+	};
 	return 0;
 }
 
@@ -84,8 +125,11 @@ static int end_mapping(struct reading *reading)
 {
 	const struct mapping *mapping = &reading->mapping;
 
-	if (!mapping->is_there || mapping->map.end > (uint64_t)INT64_MAX ||
-	    mapping->resident_kib + mapping->unknown_kib == 0)
+	if (!mapping->is_there || mapping->map.end > (uint64_t)INT64_MAX)
+		return 0;
+	if (add_area(reading) < 0)
+		return -ENOMEM;
+	if (mapping->resident_kib + mapping->unknown_kib == 0)
 		return 0;
 	return put_run(reading);
 }
@@ -106,11 +150,21 @@ static uint64_t kib_of(const char *line)
 	return strtoull(line + strcspn(line, ":") + 1, NULL, 10);
 }
 
+static void take_flags(struct mapping *mapping, const char *line)
+{
+	for (const char *at = line + sizeof("VmFlags:"); *at && at[1] && at[2]; at += 3)
+		for (size_t i = 0; i < sizeof(vm_flags) / sizeof(vm_flags[0]); i++)
+			if (memcmp(at, vm_flags[i].name, 3) == 0)
+				mapping->flags |= vm_flags[i].flags;
+}
+
 static void take_field(struct mapping *mapping, const char *line)
 {
 	uint64_t kib = 0;
 
-	if (FIELD(line, "Rss")) {
+	if (FIELD(line, "VmFlags")) {
+		take_flags(mapping, line);
+	} else if (FIELD(line, "Rss")) {
 		mapping->resident_kib = kib_of(line);
 	} else if (FIELD(line, "Referenced")) {
 		mapping->touched_kib = kib_of(line);
@@ -121,7 +175,8 @@ static void take_field(struct mapping *mapping, const char *line)
 		mapping->bits |= kib_of(line) ? TRACE_TOUCH_SWAPPED : 0;
 	} else if (FIELD(line, "AnonHugePages") || FIELD(line, "ShmemPmdMapped") ||
 		   FIELD(line, "FilePmdMapped")) {
-		mapping->bits |= kib_of(line) ? TRACE_TOUCH_HUGE : 0;
+		mapping->huge_kib += kib = kib_of(line);
+		mapping->bits |= kib ? TRACE_TOUCH_HUGE : 0;
 	}
 }
 

@@ -5,9 +5,18 @@
  * /proc/PID/smaps counts them in each mapping. Whoever runs as the user of the process may do both,
  * and the process runs on. One thread.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* An anonymous private mapping that may be written. */
+struct page_area {
+	uint64_t start;
+	uint64_t end;
+	bool is_watched; /* its writes, by a userfaultfd of ours or of the program */
+	bool has_huge; /* huge pages are among its pages */
+};
 
 /* All zero is an empty one. */
 struct page_touches {
@@ -17,6 +26,10 @@ struct page_touches {
 	uint64_t resident_bytes;
 	uint64_t touched_bytes;
 	uint64_t small_bytes; /* of touched_bytes, not in huge pages: each page has cost a mark */
+	uint64_t marked_bytes; /* of resident_bytes, not huge: so much marks may cost next time */
+	struct page_area *areas; /* in order of address */
+	size_t n_areas;
+	size_t n_areas_allocated;
 };
 
 /*

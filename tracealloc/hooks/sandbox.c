@@ -10,6 +10,7 @@
 
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
+#include "tracealloc/leave.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/sandbox.h"
 #include "tracealloc/stack/symbol.h"
@@ -47,6 +48,8 @@ long ta_syscall_hook(long number, long a, long b, long c, long d, long e, long f
 	}
 	if (ta_unlikely(number == SYS_seccomp || number == SYS_prctl))
 		return confine(number, a, b, c, d, e);
+	if (ta_unlikely(number == SYS_userfaultfd))
+		ta_leave_memory();
 	if (ta_unlikely(ta_limit_is_asked(number)))
 		return limit(number, a, b, c, d);
 	return ((syscall_fn)ta_real.syscall)(number, a, b, c, d, e, f);

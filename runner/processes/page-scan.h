@@ -1,0 +1,43 @@
+#pragma once
+/*
+ * ioctl PAGEMAP_SCAN of /proc/PID/pagemap as linux/fs.h of 6.7 and later has it; Debian 12's is
+ * older. Documentation/admin-guide/mm/pagemap.rst
+ */
+#include <linux/types.h>
+#include <sys/ioctl.h>
+
+struct page_scan_region {
+	__u64 start;
+	__u64 end;
+	__u64 categories;
+};
+
+struct page_scan {
+	__u64 size;
+	__u64 flags;
+	__u64 start;
+	__u64 end;
+	__u64 walk_end;
+	__u64 vec;
+	__u64 vec_len;
+	__u64 max_pages;
+	__u64 category_inverted;
+	__u64 category_mask;
+	__u64 category_anyof_mask;
+	__u64 return_mask;
+};
+_Static_assert(sizeof(struct page_scan) == 96, "struct pm_scan_arg is ABI");
+
+#define PAGE_SCAN _IOWR('f', 16, struct page_scan)
+
+/* flags: protect what is found; -EPERM where userfaultfd does not watch */
+#define PAGE_SCAN_PROTECT (1u << 0)
+#define PAGE_SCAN_CHECK	  (1u << 1)
+
+/* categories */
+#define PAGE_SCAN_WRITTEN (1u << 1)
+#define PAGE_SCAN_FILE	  (1u << 2)
+#define PAGE_SCAN_PRESENT (1u << 3)
+#define PAGE_SCAN_SWAPPED (1u << 4)
+#define PAGE_SCAN_ZERO	  (1u << 5)
+#define PAGE_SCAN_HUGE	  (1u << 6)

@@ -1,0 +1,498 @@
+#include "runner/processes/page-writes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "runner/processes/page-scan.h"
+#include "schemas/trace-format.h"
+#include "trace/varint.h"
+
+/* linux/userfaultfd.h of 6.7; Debian 12's is older. */
+#define USER_MODE_ONLY 1
+#define FEATURES       (UINT64_C(1) << 13 | UINT64_C(1) << 15) /* WP_UNPOPULATED, WP_ASYNC */
+
+#define N_REGIONS     512u
+#define MAX_RUN_BYTES (64u << 20)
+/* What is watched merges with no new neighbour until it is watched, too: stay off the limit. */
+#define MAX_AREAS    16384u
+#define N_PAGES	     2048u /* to measure on */
+#define MAX_WRITE_NS UINT64_C(20000) /* more is the machine's load */
+#define LINK_NAME    "anon_inode:[userfaultfd]"
+
+/* A look that is under way. */
+struct asking {
+	struct page_writes *writes;
+	struct page_writes_look *look;
+	int table; /* /proc/PID/pagemap */
+	uint64_t page_bytes;
+	uint64_t end; /* page behind the last run that is written */
+	struct page_span run; /* that is still growing */
+	unsigned bits;
+	struct page_span *spans; /* protected by this look */
+	size_t n_spans;
+	size_t n_spans_allocated;
+	size_t old; /* the first span of the last look that does not lie before */
+	uint64_t left; /* pages that may be protected anew */
+	uint64_t clean; /* not written from there on */
+	uint64_t small; /* no huge pages from there on */
+	bool is_known; /* the piece that is looked at was protected */
+};
+
+/* ---- Runs and spans ---- */
+
+static int write_run(struct asking *asking)
+{
+	struct page_writes_look *look = asking->look;
+	uint64_t first = asking->run.start / asking->page_bytes;
+	uint64_t n = asking->run.end / asking->page_bytes - first;
+	uint8_t *at;
+
+	if (n == 0)
+		return 0;
+	if (look->n_run_bytes > MAX_RUN_BYTES)
+		return -E2BIG;
+	if (grow_array_by(&look->runs, look->n_run_bytes, 2 * TRACE_VARINT_MAX_BYTES,
+			  &look->n_runs_allocated, 1) < 0)
+		return -ENOMEM;
+	at = look->runs + look->n_run_bytes;
+	at = trace_varint_put_slow(at, first - asking->end);
+	at = trace_varint_put_slow(at, n << TRACE_WRITE_BITS | asking->bits);
+	look->n_run_bytes = (size_t)(at - look->runs);
+	asking->end = first + n;
+	return 0;
+}
+
+static int add_run(struct asking *asking, uint64_t start, uint64_t end, unsigned bits)
+{
+	struct page_span *run = &asking->run;
+	int err;
+
+	if (start >= end)
+		return 0;
+	if (!(bits & (TRACE_WRITE_HUGE | TRACE_WRITE_NEW)))
+		asking->look->known_bytes += end - start;
+	if (bits & TRACE_WRITE_WRITTEN)
+		asking->look->written_bytes += end - start;
+	if (run->end == start && run->end > run->start && asking->bits == bits) {
+		run->end = end;
+		return 0;
+	}
+	err = write_run(asking);
+	*run = (struct page_span){ start, end };
+	asking->bits = bits;
+	return err;
+}
+
+static int keep_span(struct asking *asking, uint64_t start, uint64_t end)
+{
+	struct page_span *last = asking->n_spans ? &asking->spans[asking->n_spans - 1] : NULL;
+
+	if (start >= end)
+		return 0;
+	if (last && last->end == start) {
+		last->end = end;
+		return 0;
+	}
+	if (grow_array(&asking->spans, asking->n_spans, &asking->n_spans_allocated,
+		       sizeof(*asking->spans)) < 0)
+		return -ENOMEM;
+	asking->spans[asking->n_spans++] = (struct page_span){ start, end };
+	return 0;
+}
+
+/* ---- Pages ---- */
+
+typedef int (*take_region)(struct asking *asking, uint64_t start, uint64_t end);
+
+/* request: its range, flags and categories. walk_end tells where it has ended, also on failure. */
+static int scan(struct asking *asking, struct page_scan *request, take_region take)
+{
+	struct page_scan_region regions[N_REGIONS];
+	int err = 0;
+
+	request->size = sizeof(*request);
+	request->vec = (uintptr_t)regions;
+	request->vec_len = N_REGIONS;
+	request->walk_end = request->start;
+	while (err == 0 && request->walk_end < request->end) {
+		request->start = request->walk_end;
+		int n = ioctl(asking->table, PAGE_SCAN, request);
+
+		if (n < 0) {
+			request->walk_end = request->start;
+			return -errno;
+		}
+		for (int i = 0; i < n && err == 0; i++)
+			err = take(asking, regions[i].start, regions[i].end);
+		/* Of new pages no more than are left. */
+		if (request->walk_end <= request->start ||
+		    (request->max_pages && (request->max_pages = asking->left) == 0))
+			break;
+	}
+	return err;
+}
+
+/*
+ * What has lost its protection, or never had it. A page of zeros was only read. What takes part in
+ * the kernel's answer beside `written' keeps it from protecting pages that are not there.
+ */
+static struct page_scan written_in(uint64_t start, uint64_t end)
+{
+	return (struct page_scan){
+		.flags = PAGE_SCAN_PROTECT | PAGE_SCAN_CHECK,
+		.start = start,
+		.end = end,
+		.category_mask = PAGE_SCAN_WRITTEN | PAGE_SCAN_ZERO | PAGE_SCAN_HUGE,
+		.category_inverted = PAGE_SCAN_ZERO | PAGE_SCAN_HUGE,
+		.category_anyof_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED,
+		.return_mask = PAGE_SCAN_WRITTEN | PAGE_SCAN_PRESENT,
+	};
+}
+
+static int take_written(struct asking *asking, uint64_t start, uint64_t end)
+{
+	int err = add_run(asking, asking->clean, start, 0);
+
+	asking->clean = end;
+	return err < 0 ? err : add_run(asking, start, end, TRACE_WRITE_WRITTEN);
+}
+
+static int take_new(struct asking *asking, uint64_t start, uint64_t end)
+{
+	uint64_t n = (end - start) / asking->page_bytes;
+
+	asking->look->new_bytes += end - start;
+	if (asking->left != UINT64_MAX)
+		asking->left -= n < asking->left ? n : asking->left;
+	return 0;
+}
+
+/* It was unmapped meanwhile, and something else may be there: nothing is known of the rest. */
+static bool has_gone(int err)
+{
+	return err == -EPERM || err == -EFAULT;
+}
+
+static int look_at_known(struct asking *asking, uint64_t start, uint64_t end)
+{
+	struct page_scan request = written_in(start, end);
+	int err;
+
+	asking->clean = start;
+	err = scan(asking, &request, take_written);
+	if (err < 0 && !has_gone(err))
+		return err;
+	err = add_run(asking, asking->clean, request.walk_end, 0);
+	return err < 0 ? err : keep_span(asking, start, request.walk_end);
+}
+
+static int look_at_new(struct asking *asking, uint64_t start, uint64_t end)
+{
+	struct page_scan request = written_in(start, end);
+	int err;
+
+	if (asking->left == 0) {
+		asking->look->is_cut = true;
+		return 0;
+	}
+	request.max_pages = asking->left == UINT64_MAX ? 0 : asking->left;
+	err = scan(asking, &request, take_new);
+	if (err < 0 && !has_gone(err))
+		return err;
+	asking->look->is_cut |= err == 0 && request.walk_end < end;
+	err = add_run(asking, start, request.walk_end, TRACE_WRITE_NEW);
+	return err < 0 ? err : keep_span(asking, start, request.walk_end);
+}
+
+static int look_at_small(struct asking *asking, uint64_t start, uint64_t end)
+{
+	if (start >= end)
+		return 0;
+	return asking->is_known ? look_at_known(asking, start, end)
+				: look_at_new(asking, start, end);
+}
+
+static int take_huge(struct asking *asking, uint64_t start, uint64_t end)
+{
+	int err = look_at_small(asking, asking->small, start);
+
+	asking->small = end;
+	return err < 0 ? err : add_run(asking, start, end, TRACE_WRITE_HUGE);
+}
+
+/* A part of a mapping that was protected, or was not. What was huge is not, and is new. */
+static int look_at_piece(struct asking *asking, const struct page_area *area,
+			 struct page_span piece)
+{
+	struct page_scan request = {
+		.start = piece.start,
+		.end = piece.end,
+		.category_mask = PAGE_SCAN_HUGE,
+		.return_mask = PAGE_SCAN_HUGE,
+	};
+	int err = 0;
+
+	asking->small = piece.start;
+	if (area->has_huge)
+		err = scan(asking, &request, take_huge);
+	return err < 0 ? err : look_at_small(asking, asking->small, piece.end);
+}
+
+/* ---- Mappings ---- */
+
+static int watch(struct page_writes *writes, const struct page_area *area)
+{
+	struct uffdio_register request = {
+		.range = { area->start, area->end - area->start },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+
+	if (ioctl(writes->fd, UFFDIO_REGISTER, &request) == 0)
+		return 0;
+	return errno == ENOMEM ? -ESRCH : -errno; /* as the kernel says of memory that is gone */
+}
+
+/*
+ * Memory that mremap has moved may have kept marks of protection that nobody goes by (before Linux
+ * 6.13): they would say that it is not written.
+ */
+static int clean(struct page_writes *writes, const struct page_area *area)
+{
+	struct uffdio_writeprotect request = {
+		.range = { area->start, area->end - area->start },
+	};
+
+	return ioctl(writes->fd, UFFDIO_WRITEPROTECT, &request) < 0 ? -errno : 0;
+}
+
+/* 1: it is ours and was before; 0: it is ours from now on. */
+static int take_over(struct asking *asking, const struct page_area *area, bool was_ours)
+{
+	int err;
+
+	if (area->is_watched && was_ours)
+		return 1;
+	err = watch(asking->writes, area);
+	return err < 0 ? err : clean(asking->writes, area);
+}
+
+static int look_at_area(struct asking *asking, const struct page_area *area)
+{
+	const struct page_writes *writes = asking->writes;
+	const struct page_span *span;
+	uint64_t at = area->start;
+	int ours, err = 0;
+
+	while (asking->old < writes->n_spans && writes->spans[asking->old].end <= area->start)
+		asking->old++;
+	span = writes->spans + asking->old;
+	ours = take_over(asking, area, asking->old < writes->n_spans && span->start < area->end);
+	if (ours < 0) /* of this one nothing is known; it may have gone meanwhile */
+		return ours == -ESRCH ? ours : 0;
+	for (;
+	     err == 0 && ours && span < writes->spans + writes->n_spans && span->start < area->end;
+	     span++) {
+		uint64_t start = span->start > at ? span->start : at;
+		uint64_t end = span->end < area->end ? span->end : area->end;
+
+		asking->is_known = false;
+		err = look_at_piece(asking, area, (struct page_span){ at, start });
+		asking->is_known = true;
+		if (err == 0)
+			err = look_at_piece(asking, area, (struct page_span){ start, end });
+		at = end;
+	}
+	asking->is_known = false;
+	return err < 0 ? err : look_at_piece(asking, area, (struct page_span){ at, area->end });
+}
+
+static int look_at_all(struct asking *asking, const struct page_touches *touches)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < touches->n_areas && err == 0; i++)
+		err = look_at_area(asking, &touches->areas[i]);
+	return err < 0 ? err : write_run(asking);
+}
+
+/* Is it a userfaultfd, and not the one that it is just about to lend us? */
+static bool is_its_own(const struct page_writes *writes, pid_t pid, int folder, const char *name)
+{
+	char target[sizeof(LINK_NAME)];
+	ssize_t n = readlinkat(folder, name, target, sizeof(target));
+
+	return n == sizeof(LINK_NAME) - 1 && memcmp(target, LINK_NAME, (size_t)n) == 0 &&
+	       syscall(SYS_kcmp, pid, getpid(), KCMP_FILE, atoi(name), writes->fd) != 0;
+}
+
+/* Does the program watch memory by itself? */
+static bool has_userfaultfd(const struct page_writes *writes, pid_t pid)
+{
+	char path[64];
+	struct dirent *entry;
+	bool has = false;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	folder = opendir(path);
+	while (folder && !has && (entry = readdir(folder)))
+		has = is_its_own(writes, pid, dirfd(folder), entry->d_name);
+	if (folder)
+		closedir(folder);
+	return has;
+}
+
+int page_writes_look(struct page_writes *writes, pid_t pid, const struct page_touches *touches,
+		     uint64_t most_new_pages, struct page_writes_look *ret_look)
+{
+	struct asking asking = {
+		.writes = writes,
+		.look = ret_look,
+		.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
+		.left = most_new_pages,
+	};
+	auto_close int table = -1;
+	char path[64];
+	int err;
+
+	if (touches->n_areas > MAX_AREAS)
+		return -E2BIG;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+	table = open(path, O_RDONLY | O_CLOEXEC);
+	if (table < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	asking.table = table;
+	if (has_userfaultfd(writes, pid))
+		return -EBUSY;
+	err = look_at_all(&asking, touches);
+	if (err < 0) {
+		free(asking.spans);
+		return err;
+	}
+	free(writes->spans);
+	writes->spans = asking.spans;
+	writes->n_spans = asking.n_spans;
+	return 0;
+}
+
+void page_writes_look_finish(struct page_writes_look *look)
+{
+	free(look->runs);
+	*look = (struct page_writes_look){ 0 };
+}
+
+/* ---- The descriptor ---- */
+
+static int begin_api(int fd)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = FEATURES };
+
+	if (ioctl(fd, UFFDIO_API, &api) < 0)
+		return errno == EINVAL ? -ENOTSUP : -errno;
+	return (api.features & FEATURES) == FEATURES ? 0 : -ENOTSUP;
+}
+
+/* Whoever sent it may have sent anything. */
+static bool is_userfaultfd(int fd)
+{
+	char path[64], target[sizeof(LINK_NAME)];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, target, sizeof(target));
+	return n == sizeof(LINK_NAME) - 1 && memcmp(target, LINK_NAME, (size_t)n) == 0;
+}
+
+int page_writes_begin(struct page_writes *writes, int fd)
+{
+	int err = is_userfaultfd(fd) ? begin_api(fd) : -EINVAL;
+
+	page_writes_finish(writes);
+	if (err < 0)
+		close(fd);
+	else
+		writes->fd = fd;
+	return err;
+}
+
+void page_writes_finish(struct page_writes *writes)
+{
+	cleanup_close(&writes->fd);
+	free(writes->spans);
+	*writes = PAGE_WRITES_NONE;
+}
+
+/* ---- Cost ---- */
+
+static uint64_t sweep_ns(volatile char *memory, size_t page_bytes)
+{
+	uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	for (size_t i = 0; i < N_PAGES; i++)
+		memory[i * page_bytes] = 1;
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+}
+
+/* 1: what is written is found, and costs so much more; 0: found, no more; < 0: it is not found. */
+static int measure(struct page_writes *writes, char *memory, size_t n_bytes, uint64_t *ret_ns)
+{
+	struct page_area area = { (uintptr_t)memory, (uintptr_t)memory + n_bytes, true, false };
+	struct page_touches touches = { .areas = &area, .n_areas = 1 };
+	uint64_t warm = sweep_ns(memory, n_bytes / N_PAGES), cold;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct page_writes_look look = { 0 };
+		int err = page_writes_look(writes, getpid(), &touches, UINT64_MAX, &look);
+		uint64_t found = i == 0 ? look.new_bytes : look.written_bytes;
+
+		page_writes_look_finish(&look);
+		if (err < 0 || found != n_bytes)
+			return err < 0 ? err : -ENOTSUP;
+		cold = sweep_ns(memory, n_bytes / N_PAGES);
+		if (cold > warm && (cold - warm) / N_PAGES < *ret_ns)
+			*ret_ns = (cold - warm) / N_PAGES;
+	}
+	return 0;
+}
+
+int page_writes_probe(uint64_t *ret_write_ns)
+{
+	size_t n_bytes = N_PAGES * (size_t)sysconf(_SC_PAGESIZE);
+	struct page_writes writes = PAGE_WRITES_NONE;
+	uint64_t least_ns = UINT64_MAX;
+	/* A filter may kill who asks; programs under one do not lend theirs either. */
+	bool is_confined = prctl(PR_GET_SECCOMP) != 0;
+	int fd = is_confined ? -1 : (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
+	int err = is_confined ? -EPERM : fd < 0 ? -errno : page_writes_begin(&writes, fd);
+	char *memory;
+
+	if (err < 0)
+		return err == -ENOSYS || err == -EINVAL ? -ENOTSUP : err;
+	memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) {
+		page_writes_finish(&writes);
+		return -ENOMEM;
+	}
+	madvise(memory, n_bytes, MADV_NOHUGEPAGE);
+	memset(memory, 1, n_bytes);
+	err = measure(&writes, memory, n_bytes, &least_ns);
+	page_writes_finish(&writes);
+	munmap(memory, n_bytes);
+	if (err == 0)
+		*ret_write_ns = least_ns > MAX_WRITE_NS ? 0 : least_ns;
+	return err;
+}
