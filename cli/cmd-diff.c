@@ -8,6 +8,7 @@
 #include "cli/database.h"
 #include "common/cleanup.h"
 #include "report/diff/diff.h"
+#include "report/report.h"
 #include "store/statement.h"
 
 /* What a run did not record would all be told as new, or as gone. */
@@ -21,9 +22,12 @@ static int check(const struct database_side *side, const struct diff_request *re
 			side->run ? side->run : "the run", why, side->path);
 }
 
-static int write_diff(const struct diff_request *request)
+static int write_diff(const struct diff_request *request, bool has_full_names)
 {
 	sqlite3 *failed = NULL;
+
+	for (int i = 0; i < 2 && has_full_names; i++)
+		report_names_full(request->sides[i].db);
 	int r = diff_write(stdout, request, &failed);
 
 	if (r == -EPROTO)
@@ -42,7 +46,7 @@ int cmd_diff(const struct option_set *options)
 		.metric = (enum profile_metric)profile_metric_find(
 			option_choice_name(option_choice(options, OPTION_BY))),
 		.limit = database_limit(options),
-		.width = option_flag(options, OPTION_FULL) ? 0 : database_text_width(STDOUT_FILENO),
+		.width = database_line_width(options),
 	};
 
 	table_format_parse(option_choice_name(option_choice(options, OPTION_REPORT_FORMAT)),
@@ -57,6 +61,6 @@ int cmd_diff(const struct option_set *options)
 	if (status == CMD_DONE)
 		status = check(&after, &request, 1);
 	if (status == CMD_DONE)
-		status = write_diff(&request);
+		status = write_diff(&request, option_flag(options, OPTION_FULL_NAMES));
 	return status;
 }

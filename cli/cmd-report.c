@@ -86,7 +86,7 @@ static int write_one(const struct job *job, int64_t run_id)
 		.run_id = run_id,
 		.limit = database_limit(options),
 		.format = format_of(options),
-		.width = option_flag(options, OPTION_FULL) ? 0 : database_text_width(STDOUT_FILENO),
+		.width = database_line_width(options),
 		.name = options->operands[0],
 		.is_coloured = database_has_colours(),
 		.by = (enum profile_metric)profile_metric_find(
@@ -99,6 +99,8 @@ static int write_one(const struct job *job, int64_t run_id)
 		.cells = { job->cells[0], job->cells[1] },
 	};
 
+	if (option_flag(options, OPTION_FULL_NAMES))
+		report_names_full(db);
 	int r = report_write(job->out, db, job->report, &request);
 	int status = r < 0 ? heat_complain(options, r) : CMD_DONE;
 	if (status != CMD_DONE)

@@ -179,6 +179,14 @@ unsigned database_text_width(int fd)
 	return columns < LEAST_COLUMNS ? LEAST_COLUMNS : (unsigned)columns;
 }
 
+unsigned database_line_width(const struct option_set *options)
+{
+	bool is_whole =
+		option_flag(options, OPTION_FULL) || option_flag(options, OPTION_FULL_NAMES);
+
+	return is_whole ? 0 : database_text_width(STDOUT_FILENO);
+}
+
 void database_close_side(struct database_side *side)
 {
 	free(side->runs.runs);

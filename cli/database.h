@@ -76,5 +76,8 @@ unsigned database_terminal_width(int fd);
  */
 unsigned database_text_width(int fd);
 
+/* Those of lines on stdout; 0, as many as they need, where the options say so. */
+unsigned database_line_width(const struct option_set *options);
+
 /* Whether standard output is a terminal that shows colours, and NO_COLOR does not forbid them. */
 bool database_has_colours(void);

@@ -47,10 +47,10 @@
 
 /* What owner_id means is told by the kind; what has none is told by its kind. */
 #define PLACE                                                                                      \
-	"CASE owner_kind WHEN 1 THEN stack_text(object.id, 5)"                                     \
+	"CASE owner_kind WHEN 1 THEN site_name(object.id, 5)"                                      \
 	" WHEN 2 THEN (SELECT 'named ' || name FROM object_name WHERE object_name.id = object.id)" \
 	" WHEN 3 THEN (SELECT CASE WHEN stack_id IS NOT NULL THEN CASE kind WHEN 'reserved'"       \
-	"  THEN 'mmap, reserved: ' ELSE 'mmap: ' END || stack_text(stack_id, 3)"                   \
+	"  THEN 'mmap, reserved: ' ELSE 'mmap: ' END || site_name(stack_id, 3)"                    \
 	"  ELSE " MAPPING_NAME " END FROM mapping JOIN mapping_kind ON mapping_id = mapping.id"    \
 	"  WHERE mapping.id = object.id)"                                                          \
 	" WHEN 4 THEN (SELECT CASE WHEN symbol.name GLOB '[[]*' THEN 'section ' ||"                \

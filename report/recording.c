@@ -226,7 +226,7 @@ const char report_mappings_sql[] =
 	"  SELECT kind, seen, mapping.id, size, freed_ns, previous_mapping_id,"
 	"  CASE seen WHEN 1 THEN 'before the trace' WHEN 2 THEN 'a library for itself'"
 	"  ELSE call.name || CASE WHEN is_nested THEN ' of an allocator' ELSE '' END END AS maker,"
-	"  CASE WHEN path <> '' THEN path WHEN stack_id IS NOT NULL THEN stack_text(stack_id, 4)"
+	"  CASE WHEN path <> '' THEN path WHEN stack_id IS NOT NULL THEN site_name(stack_id, 4)"
 	"  ELSE '-' END AS place"
 	"  FROM mapping JOIN mapping_kind ON mapping_id = mapping.id"
 	"  LEFT JOIN call ON call.id = call WHERE run_id = :run)"

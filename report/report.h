@@ -101,10 +101,16 @@ void report_rest_write(FILE *out, int64_t n_rest);
 int64_t report_count_leaks(sqlite3 *db, int64_t run_id);
 
 /*
- * Add the SQL functions that reports (and `memsight query`) use: stack_text(), and those of
- * report/text/sql-functions.h and repetitions.h. Returns an SQLite code.
+ * Add the SQL functions that reports (and `memsight query`) use: stack_text(), site_name(), and
+ * those of report/text/sql-functions.h and repetitions.h. Returns an SQLite code.
  */
 int report_functions_register(sqlite3 *db);
+
+/*
+ * Have reports name sites by whole call stacks from now on, instead of site_name(). Returns an
+ * SQLite code.
+ */
+int report_names_full(sqlite3 *db);
 
 /*
  * The run that a person names: an id, PROGRAM.MODE.N, PROGRAM.MODE or PROGRAM (the lowest

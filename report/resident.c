@@ -16,8 +16,8 @@
 
 /* Plain words for what is no call site. */
 #define WHAT \
-	"CASE kind WHEN 'heap' THEN stack_text(stack_id, 4)" \
-	" WHEN 'mapping' THEN 'mmap: ' || coalesce(stack_text(nullif(stack_id, 0), 4), '(no stack" \
+	"CASE kind WHEN 'heap' THEN site_name(stack_id, 4)" \
+	" WHEN 'mapping' THEN 'mmap: ' || coalesce(site_name(nullif(stack_id, 0), 4), '(no stack" \
 	" recorded)') || coalesce(' (' || name || ')', '')" \
 	" WHEN 'free' THEN 'free: held by the allocator, no live block in the page'" \
 	" WHEN 'stack' THEN 'stacks of threads' WHEN 'file' THEN 'pages of ' || name" \

@@ -13,7 +13,7 @@
 const char report_sites_sql[] = "SELECT share AS time, share_low AS low, share_high AS high,"
 	" peak_bytes AS peak, n_blocks AS blocks, bytes AS \"in all\", live_bytes AS \"not freed\","
 	" n_temporary AS temporary, " REPORT_SQL_FAULTS("n_faults")
-	" AS faults, stack_text(stack_id, 4) AS \"allocated at\" FROM site WHERE run_id = :run"
+	" AS faults, site_name(stack_id, 4) AS \"allocated at\" FROM site WHERE run_id = :run"
 	" ORDER BY n_samples + n_imputed DESC, peak_bytes DESC, stack_id LIMIT :limit";
 /* clang-format on */
 
@@ -23,7 +23,7 @@ const char report_sites_n_sql[] = "SELECT count(*) FROM site WHERE run_id = :run
 const char report_leaks_sql[] =
 	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks, sum(n_blocks) AS \"of"
 	" blocks\", min(first_ns) AS \"first at\", coalesce('kept by libraries (' || what || '): ',"
-	" '') || stack_text(stack_id, 6) AS \"allocated at\" FROM site LEFT JOIN temp.kept USING"
+	" '') || site_name(stack_id, 6) AS \"allocated at\" FROM site LEFT JOIN temp.kept USING"
 	" (stack_id) WHERE run_id = :run AND live_blocks > 0 AND stack_id NOT IN (SELECT stack_id"
 	" FROM temp.suppressed) GROUP BY 5 ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
 
@@ -73,7 +73,7 @@ const char report_unused_sql[] =
 	     " round(heap.n * byte_seconds / heap.held, 1) AS \"samples expected\","
 	     " share_low AS low, share_high AS high, " REPORT_PROOF(
 		     "site.stack_id") " AS proof,"
-				      " stack_text(stack_id, 5) AS \"allocated at\"" UNUSED
+				      " site_name(stack_id, 5) AS \"allocated at\"" UNUSED
 				      " ORDER BY peak_bytes DESC, stack_id LIMIT :limit";
 
 const char report_unused_n_sql[] = HEAP " SELECT count(*)" UNUSED;
@@ -81,7 +81,7 @@ const char report_unused_n_sql[] = HEAP " SELECT count(*)" UNUSED;
 const char report_peak_sql[] =
 	"SELECT site_peak.bytes AS bytes, 1.0 * site_peak.bytes / nullif((SELECT sum(bytes) FROM"
 	"  site_peak WHERE run_id = :run), 0) AS share, site_peak.n_blocks AS blocks, peak_bytes AS"
-	" \"own peak\", peak_ns AS \"at\", stack_text(stack_id, 5) AS \"allocated at\" FROM"
+	" \"own peak\", peak_ns AS \"at\", site_name(stack_id, 5) AS \"allocated at\" FROM"
 	" site_peak JOIN site USING (run_id, stack_id) WHERE run_id = :run ORDER BY site_peak.bytes"
 	" DESC, site_peak.n_blocks DESC, stack_id LIMIT :limit";
 
@@ -91,7 +91,7 @@ const char report_peak_sql[] =
 const char report_temporary_sql[] =
 	"SELECT n_temporary AS temporary, 1.0 * n_temporary / n_blocks AS share,"
 	" n_blocks AS blocks,"
-	" bytes / n_blocks AS \"mean size\", stack_text(stack_id, 5) AS \"allocated at\"" TEMPORARY
+	" bytes / n_blocks AS \"mean size\", site_name(stack_id, 5) AS \"allocated at\"" TEMPORARY
 	" ORDER BY n_temporary DESC, stack_id LIMIT :limit";
 /* clang-format on */
 

@@ -97,7 +97,7 @@ const char report_access_mix_n_sql[] =
 	" of_interval(low / held, min(high - low, low) / 2 / held) AS \"x low\"," \
 	" of_interval(high / held, (high - low) / 2 / held) AS \"x high\"," \
 	" used AS \"of heap time\", low, high, held AS \"of heap\", peak_bytes AS peak," \
-	" n_blocks AS blocks, live_bytes AS \"not freed\", stack_text(stack_id, 4) AS" \
+	" n_blocks AS blocks, live_bytes AS \"not freed\", site_name(stack_id, 4) AS" \
 	" \"allocated at\""
 /* clang-format on */
 
@@ -111,7 +111,7 @@ const char report_cold_sql[] = RATED RATES COLD " ORDER BY held - high DESC, sta
 const char report_cold_n_sql[] = RATED "count(*)" COLD;
 
 #define SHARER(kind, id)                                                                           \
-	"CASE " kind " WHEN 1 THEN (SELECT stack_text(stack_id, 3) FROM allocation"                \
+	"CASE " kind " WHEN 1 THEN (SELECT site_name(stack_id, 3) FROM allocation"                 \
 	" WHERE allocation.id = " id                                                               \
 	") WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = " id                             \
 	") ELSE (SELECT name FROM owner WHERE owner.id = " kind ") END"
@@ -239,7 +239,7 @@ const char report_accesses_sql[] = "WITH part AS (SELECT source_id, owner_kind, 
 	"  ORDER BY r + w + u + x DESC LIMIT 8))"
 
 #define OBJECT                                                                                     \
-	"CASE owner_kind WHEN 1 THEN (SELECT stack_text(stack_id, 2) FROM allocation"              \
+	"CASE owner_kind WHEN 1 THEN (SELECT site_name(stack_id, 2) FROM allocation"               \
 	" WHERE allocation.id = owner_id)"                                                         \
 	" WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = owner_id)"                        \
 	" ELSE (SELECT name FROM owner WHERE owner.id = owner_kind) END"

@@ -90,7 +90,7 @@ const char report_untouched_sql[] =
 	" SELECT " UNTOUCHED("1000000000") " AS for_1s, " UNTOUCHED("10000000000") " AS for_10s, "
 	UNTOUCHED("60000000000") " AS for_60s, max(CASE most WHEN 0 THEN span END) AS longest,"
 	" max(size) AS size, first AS \"first touch\", last AS \"last touch\", pid AS process,"
-	" stretch.kind AS kind, stack_text(stack_id, 4) AS what FROM stretch JOIN process ON"
+	" stretch.kind AS kind, site_name(stack_id, 4) AS what FROM stretch JOIN process ON"
 	" process.id = process_id LEFT JOIN block USING (process_id, kind, stack_id)"
 	" GROUP BY process_id, stretch.kind, stack_id HAVING for_1s > 0"
 	" ORDER BY for_60s DESC, for_10s DESC, for_1s DESC, pid, what LIMIT :limit";

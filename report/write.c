@@ -10,6 +10,7 @@
 #include "report/report.h"
 #include "report/text/fit-text.h"
 #include "report/text/sampling-notes.h"
+#include "report/text/site-name.h"
 #include "report/text/sql-functions.h"
 #include "store/query-value.h"
 #include "store/statement.h"
@@ -232,7 +233,14 @@ int report_functions_register(sqlite3 *db)
 
 	if (code == SQLITE_OK)
 		code = report_stat_register(db);
-	return code == SQLITE_OK ? stack_text_register(db) : code;
+	if (code == SQLITE_OK)
+		code = stack_text_register(db);
+	return code == SQLITE_OK ? site_name_register(db, false) : code;
+}
+
+int report_names_full(sqlite3 *db)
+{
+	return site_name_register(db, true);
 }
 
 /* ---- SQL of a user ---- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/process/user-frames.h"
 #include "analyze/symbols/symbols.h"
 #include "common/array.h"
 #include "common/hash-map.h"
@@ -420,10 +421,75 @@ static int write_lines(sqlite3_stmt *statement, int64_t row, const struct symbol
 	return r;
 }
 
-static int write_frame(const struct stack_frame *frame, int64_t row, sqlite3_stmt *frames,
-		       sqlite3_stmt *frame_lines)
+/* ---- The program's first calls ---- */
+
+static void finish_users(struct user_frames *users)
+{
+	free(users->frames);
+	free(users->stacks);
+}
+#define auto_users __attribute__((cleanup(finish_users)))
+
+static int init_users(const struct stacks *stacks, struct user_frames *users)
+{
+	size_t n_frames = (size_t)stacks->first_frame + stacks->n_frames;
+	size_t n_stacks = (size_t)stacks->first_stack + stacks->n_stacks;
+
+	*users = (struct user_frames){
+		.frames = calloc(n_frames, sizeof(*users->frames)),
+		.n_frames = n_frames,
+		.stacks = calloc(n_stacks, sizeof(*users->stacks)),
+		.n_stacks = n_stacks,
+	};
+	return users->frames && users->stacks ? 0 : -ENOMEM;
+}
+
+/* What the database had stays as it was decided then. */
+static int load_users(struct user_frames *users, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *frames = NULL, *stacks = NULL;
+	int r = statement_prepare(db, "SELECT id, user_depth FROM frame", &frames);
+
+	while (r == 0 && (r = statement_step(frames)) > 0) {
+		size_t row = (size_t)sqlite3_column_int64(frames, 0);
+		bool is_library = sqlite3_column_type(frames, 1) == SQLITE_NULL;
+		r = 0;
+		if (row > 0 && row < users->n_frames)
+			users->frames[row] = (struct user_frame){
+				.n_depth =
+					is_library ? 0 : (uint8_t)sqlite3_column_int(frames, 1) + 1,
+				.is_fixed = true,
+			};
+	}
+	if (r == 0)
+		r = statement_prepare(db, "SELECT id, parent_id, frame_id, user_id FROM stack",
+				      &stacks);
+	while (r == 0 && (r = statement_step(stacks)) > 0) {
+		size_t row = (size_t)sqlite3_column_int64(stacks, 0);
+		r = 0;
+		if (row > 0 && row < users->n_stacks)
+			users->stacks[row] = (struct user_stack){
+				.parent = (uint32_t)sqlite3_column_int64(stacks, 1),
+				.frame = (uint32_t)sqlite3_column_int64(stacks, 2),
+				.user = (uint32_t)sqlite3_column_int64(stacks, 3),
+				.is_fixed = true,
+			};
+	}
+	return r;
+}
+
+struct frame_writing {
+	sqlite3_stmt *frames;
+	sqlite3_stmt *lines;
+	struct user_frames *users;
+};
+
+static int write_frame(const struct stack_frame *frame, int64_t row,
+		       const struct frame_writing *writing)
 {
 	struct symbol_line lines[SYMBOLS_MAX_DEPTH];
+	sqlite3_stmt *frames = writing->frames;
+	struct user_frame *user = &writing->users->frames[row];
 	size_t n = symbols_lines(frame->object, frame->offset, lines, SYMBOLS_MAX_DEPTH);
 	const char *function =
 		n ? lines[0].function : symbols_function(frame->object, frame->offset);
@@ -434,9 +500,11 @@ static int write_frame(const struct stack_frame *frame, int64_t row, sqlite3_stm
 	statement_text(frames, 3, frame->object->path);
 	statement_integer(frames, 4, (int64_t)frame->offset);
 	statement_text(frames, 5, function);
+	*user = user_frame_of(lines, n, function, frame->object->path);
+	statement_integer_or_null(frames, 6, user->n_depth - 1, user->n_depth);
 
 	int r = statement_run(frames);
-	return r < 0 ? r : write_lines(frame_lines, row, lines, n);
+	return r < 0 ? r : write_lines(writing->lines, row, lines, n);
 }
 
 struct order {
@@ -467,7 +535,7 @@ static struct order *order_frames(const struct stacks *stacks)
 	return order;
 }
 
-static int write_frames(struct stacks *stacks, sqlite3 *db)
+static int write_frames(struct stacks *stacks, sqlite3 *db, struct user_frames *users)
 {
 	auto_statement sqlite3_stmt *frames = NULL;
 	auto_statement sqlite3_stmt *lines = NULL;
@@ -477,17 +545,18 @@ static int write_frames(struct stacks *stacks, sqlite3 *db)
 	if (r == 0)
 		r = statement_prepare(
 			db,
-			"INSERT INTO frame(id, object, path, offset, function) VALUES(?, ?, ?, ?,"
-			" ?)",
+			"INSERT INTO frame(id, object, path, offset, function, user_depth)"
+			" VALUES(?, ?, ?, ?, ?, ?)",
 			&frames);
 	if (r == 0)
 		r = statement_prepare(db, add_line_sql, &lines);
+	const struct frame_writing writing = { frames, lines, users };
 	for (size_t i = 0; r == 0 && i < stacks->n_frames; i++) {
 		const struct stack_frame *frame = &stacks->frames[order[i].frame];
 
 		if (i > 0 && order[i].object != order[i - 1].object)
 			object_forget(stacks->frames[order[i - 1].frame].object);
-		r = write_frame(frame, stacks->first_frame + order[i].frame, frames, lines);
+		r = write_frame(frame, stacks->first_frame + order[i].frame, &writing);
 	}
 	free(order);
 	return r;
@@ -546,6 +615,7 @@ struct rename {
 	sqlite3_stmt *name; /* frame.function, by id */
 	sqlite3_stmt *forget; /* lines of a frame */
 	sqlite3_stmt *lines;
+	struct user_frames *users;
 };
 
 /* What is found now takes the place of what was there; what is not found any more stays. */
@@ -557,13 +627,16 @@ static int rename_frame(const struct rename *statements, const struct old_frame 
 	const char *function = n ? lines[0].function : symbols_function(object, old->frame.offset);
 	int r = function ? run_with(statements->name, function, old->row) : 0;
 
+	if (function)
+		statements->users->frames[old->row] =
+			user_frame_of(lines, n, function, object->path);
 	if (r < 0 || n == 0)
 		return r;
 	r = run_with(statements->forget, NULL, old->row);
 	return r < 0 ? r : write_lines(statements->lines, old->row, lines, n);
 }
 
-static int rename_all(const struct old_frames *old, sqlite3 *db)
+static int rename_all(const struct old_frames *old, sqlite3 *db, struct user_frames *users)
 {
 	auto_statement sqlite3_stmt *name = NULL;
 	auto_statement sqlite3_stmt *forget = NULL;
@@ -574,7 +647,7 @@ static int rename_all(const struct old_frames *old, sqlite3 *db)
 		r = statement_prepare(db, "DELETE FROM frame_line WHERE frame_id = ?", &forget);
 	if (r == 0)
 		r = statement_prepare(db, add_line_sql, &lines);
-	const struct rename statements = { name, forget, lines };
+	const struct rename statements = { name, forget, lines, users };
 	for (size_t i = 0; r == 0 && i < old->n; i++) {
 		if (i > 0 && old->items[i].frame.object != old->items[i - 1].frame.object)
 			object_forget(old->items[i - 1].frame.object);
@@ -583,32 +656,105 @@ static int rename_all(const struct old_frames *old, sqlite3 *db)
 	return r;
 }
 
+/* New names may make others the program's. */
+static int write_users(const struct user_frames *users, sqlite3 *db)
+{
+	auto_statement sqlite3_stmt *frame = NULL, *stack = NULL;
+	int r = statement_prepare(db,
+				  "UPDATE frame SET user_depth = ?2 WHERE id = ?1 AND user_depth"
+				  " IS NOT ?2",
+				  &frame);
+
+	for (size_t i = 1; r == 0 && i < users->n_frames; i++) {
+		unsigned n_depth = users->frames[i].n_depth;
+		statement_integer(frame, 1, (int64_t)i);
+		statement_integer_or_null(frame, 2, (int64_t)n_depth - 1, n_depth);
+		r = statement_run(frame);
+	}
+	if (r == 0)
+		r = statement_prepare(db,
+				      "UPDATE stack SET user_id = ?2 WHERE id = ?1 AND user_id IS"
+				      " NOT ?2",
+				      &stack);
+	for (size_t i = 1; r == 0 && i < users->n_stacks; i++) {
+		uint32_t user = users->stacks[i].user;
+		statement_integer(stack, 1, (int64_t)i);
+		statement_integer_or_null(stack, 2, user, user);
+		r = statement_run(stack);
+	}
+	return r;
+}
+
 int stacks_rename(struct stacks *stacks, sqlite3 *db)
 {
+	auto_users struct user_frames users = { 0 };
 	struct old_frames old = { 0 };
 	int r = read_old(stacks, db, &old);
 
 	if (r == 0)
-		r = rename_all(&old, db);
+		r = init_users(stacks, &users);
+	if (r == 0)
+		r = load_users(&users, db);
+	if (r == 0)
+		r = rename_all(&old, db, &users);
+	for (size_t i = 1; r == 0 && i < users.n_stacks; i++)
+		users.stacks[i].is_fixed = false;
+	if (r == 0)
+		r = user_frames_decide(&users);
+	if (r == 0)
+		r = write_users(&users, db);
 	free(old.items);
 	return r;
 }
 
-static int write_stacks(const struct stacks *stacks, sqlite3 *db)
+static void add_stacks(const struct stacks *stacks, struct user_frames *users)
+{
+	for (size_t i = 0; i < stacks->n_stacks; i++)
+		users->stacks[(size_t)stacks->first_stack + i] = (struct user_stack){
+			.parent = (uint32_t)stacks->stacks[i].parent,
+			.frame = (uint32_t)stacks->stacks[i].frame,
+		};
+}
+
+/* Frames were written as their names say; those that hand on turned out to be a library's. */
+static int write_hands_on(struct user_frames *users, sqlite3 *db)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(
-		db, "INSERT INTO stack(id, parent_id, frame_id, stop, depth) VALUES(?, ?, ?, ?, ?)",
-		&statement);
+	int r = statement_prepare(db, "UPDATE frame SET user_depth = NULL WHERE id = ?",
+				  &statement);
+
+	for (size_t i = 1; r == 0 && i < users->n_frames; i++)
+		if (users->frames[i].may_hand_on && !users->frames[i].n_depth)
+			r = run_with(statement, NULL, (int64_t)i);
+	return r;
+}
+
+static int decide_users(const struct stacks *stacks, struct user_frames *users, sqlite3 *db)
+{
+	add_stacks(stacks, users);
+	int r = user_frames_decide(users);
+	return r < 0 ? r : write_hands_on(users, db);
+}
+
+static int write_stacks(const struct stacks *stacks, sqlite3 *db, const struct user_frames *users)
+{
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(db,
+				  "INSERT INTO stack(id, parent_id, frame_id, stop, depth, user_id)"
+				  " VALUES(?, ?, ?, ?, ?, ?)",
+				  &statement);
 
 	for (size_t i = 0; r == 0 && i < stacks->n_stacks; i++) {
 		const struct stack_row *row = &stacks->stacks[i];
+		int64_t id = stacks->first_stack + (int64_t)i;
+		uint32_t user = users->stacks[id].user;
 
-		statement_integer(statement, 1, stacks->first_stack + (int64_t)i);
+		statement_integer(statement, 1, id);
 		statement_integer_or_null(statement, 2, row->parent, row->parent);
 		statement_integer_or_null(statement, 3, row->frame, row->frame);
 		statement_text(statement, 4, row->frame ? NULL : stacks_stop_name(row->stop));
 		statement_integer(statement, 5, row->depth);
+		statement_integer_or_null(statement, 6, user, user);
 		r = statement_run(statement);
 	}
 	return r;
@@ -616,7 +762,14 @@ static int write_stacks(const struct stacks *stacks, sqlite3 *db)
 
 int stacks_write(struct stacks *stacks, sqlite3 *db)
 {
-	int r = write_frames(stacks, db);
+	auto_users struct user_frames users = { 0 };
+	int r = init_users(stacks, &users);
 
-	return r < 0 ? r : write_stacks(stacks, db);
+	if (r == 0)
+		r = load_users(&users, db);
+	if (r == 0)
+		r = write_frames(stacks, db, &users);
+	if (r == 0)
+		r = decide_users(stacks, &users, db);
+	return r < 0 ? r : write_stacks(stacks, db, &users);
 }

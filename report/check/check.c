@@ -28,11 +28,11 @@ struct rule {
 static const struct rule rules[CHECK_RULE_COUNT] = {
 	[CHECK_PEAK] = { "peak", true, true, PROFILE_PEAK,
 		"SELECT value FROM total WHERE run_id = :run AND name = 'peak_bytes'",
-		"SELECT bytes, stack_text(stack_id, 3), stack_id FROM site_peak WHERE run_id = :run"
+		"SELECT bytes, site_name(stack_id, 3), stack_id FROM site_peak WHERE run_id = :run"
 		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, true },
 	[CHECK_LEAKED] = { "leaked", true, true, PROFILE_LEAKED,
 		"SELECT coalesce(sum(live_bytes), 0) FROM site WHERE run_id = :run" NOT_KEPT,
-		"SELECT live_bytes, stack_text(stack_id, 3), stack_id FROM site"
+		"SELECT live_bytes, site_name(stack_id, 3), stack_id FROM site"
 		" WHERE run_id = :run AND live_blocks > 0" NOT_KEPT
 		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, true },
 	[CHECK_RSS] = { "rss", true, false, PROFILE_METRIC_COUNT,
@@ -40,7 +40,7 @@ static const struct rule rules[CHECK_RULE_COUNT] = {
 		report_resident_sql, 11, 0, false },
 	[CHECK_ALLOCATIONS] = { "allocations", false, true, PROFILE_BLOCKS,
 		"SELECT value FROM total WHERE run_id = :run AND name = 'allocations'",
-		"SELECT n_blocks, stack_text(stack_id, 3), stack_id FROM site WHERE run_id = :run"
+		"SELECT n_blocks, site_name(stack_id, 3), stack_id FROM site WHERE run_id = :run"
 		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, false },
 };
 
@@ -244,7 +244,7 @@ static int find_grown(const struct check_request *request, struct check_result *
 		if (row->after <= row->before)
 			continue;
 		auto_free char *text =
-			report_sql_text(db, "SELECT stack_text(:run, 3)", row->stack_id);
+			report_sql_text(db, "SELECT site_name(:run, 3)", row->stack_id);
 		*ret_failed = db;
 		r = add_place(result, db, llround(row->after - row->before), text, row->stack_id);
 	}

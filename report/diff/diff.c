@@ -243,7 +243,7 @@ static char *place_of(const struct diff *diff, const struct diff_site *site)
 {
 	int side = site->sides[1].stack_id >= 0;
 
-	return report_sql_text(diff->request->sides[side].db, "SELECT stack_text(:run, 5)",
+	return report_sql_text(diff->request->sides[side].db, "SELECT site_name(:run, 5)",
 			       site->sides[side].stack_id);
 }
 

@@ -129,14 +129,13 @@ static void write_stack(struct walk *walk, int64_t stack_id)
 		fputs(" < \u2026", walk->out);
 }
 
-static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **args)
+void stack_text_give(sqlite3_context *context, int64_t stack_id, int n_frames)
 {
-	struct walk walk = { .max_shown =
-				     n_args > 1 ? sqlite3_value_int(args[1]) : DEFAULT_FRAMES };
+	struct walk walk = { .max_shown = n_frames };
 	auto_free char *text = NULL;
 	size_t n_bytes = 0;
 
-	if (sqlite3_value_int64(args[0]) == 0) {
+	if (stack_id == 0) {
 		sqlite3_result_text(context, "(no stack recorded)", -1, SQLITE_STATIC);
 		return;
 	}
@@ -148,7 +147,7 @@ static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **arg
 	}
 	walk.out = text_stream_open(&text, &n_bytes);
 	if (walk.out)
-		write_stack(&walk, sqlite3_value_int64(args[0]));
+		write_stack(&walk, stack_id);
 	if (walk.out && text_stream_close(walk.out, &text) < 0)
 		walk.code = SQLITE_NOMEM;
 	if (walk.out && walk.code == SQLITE_OK)
@@ -156,6 +155,12 @@ static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **arg
 	else
 		sqlite3_result_error_code(context, walk.out ? walk.code : SQLITE_NOMEM);
 	sqlite3_finalize(walk.stmt);
+}
+
+static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	stack_text_give(context, sqlite3_value_int64(args[0]),
+			n_args > 1 ? sqlite3_value_int(args[1]) : DEFAULT_FRAMES);
 }
 
 int stack_text_register(sqlite3 *db)

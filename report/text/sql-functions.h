@@ -1,5 +1,6 @@
 #pragma once
 #include <sqlite3.h>
+#include <stdint.h>
 
 /*
  * Add the SQL functions half_width(sum, sum_of_squares, n), bytes_text(n), duration_text(ns),
@@ -16,3 +17,6 @@ int report_functions_add(sqlite3 *db);
  * Returns an SQLite code.
  */
 int stack_text_register(sqlite3 *db);
+
+/* Have an SQL function answer with that text, or with its error. */
+void stack_text_give(sqlite3_context *context, int64_t stack_id, int n_frames);

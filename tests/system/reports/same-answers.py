@@ -34,7 +34,7 @@ def reports(memsight):
     """The names of all reports, from the help of the command."""
     section = whole.run([memsight, "report", "--help"]).split("What to show:")[1].split("\n\n")[0]
     names = re.findall(r"^ +(?:-\w, )?--([\w-]+)(?=\s|$)", section, re.MULTILINE)
-    return [name for name in names if name not in ("fail", "full")]
+    return [name for name in names if name not in ("fail", "full", "full-names")]
 
 
 def query(memsight, path, sql):

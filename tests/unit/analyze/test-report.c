@@ -22,13 +22,13 @@ static const char rows_sql[] =
 	" (1,1,1,NULL,10,10,0,'exec','/bin/app','app -n 100',NULL,1,NULL,0,12400000000,0),"
 	" (2,1,2,1,11,11,1,'exec','/bin/ping','ping x',NULL,0,'setuid',5000000,6000000,0);"
 	"INSERT INTO thread VALUES (1,1,1,1,10,1,4096,8192,0,NULL,0);"
-	"INSERT INTO frame VALUES (1,'aa','/bin/app',16,'build_table'), "
-	"(2,'aa','/bin/app',32,'main'),"
-	" (3,'bb','/lib/libstdc++.so.6',64,'operator new(unsigned long)');"
+	"INSERT INTO frame VALUES (1,'aa','/bin/app',16,'build_table',0), "
+	"(2,'aa','/bin/app',32,'main',0),"
+	" (3,'bb','/lib/libstdc++.so.6',64,'operator new(unsigned long)',NULL);"
 	"INSERT INTO frame_line VALUES (1,0,'build_table','/src/table.c',88),"
 	" (2,0,'main','/src/app.c',21);"
-	"INSERT INTO stack VALUES (1,NULL,2,NULL,1), (2,1,1,NULL,2), (3,2,3,NULL,3),"
-	" (4,NULL,NULL,'no frame pointer',1), (5,4,2,NULL,2);"
+	"INSERT INTO stack VALUES (1,NULL,2,NULL,1,1), (2,1,1,NULL,2,2), (3,2,3,NULL,3,2),"
+	" (4,NULL,NULL,'no frame pointer',1,NULL), (5,4,2,NULL,2,5);"
 	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
 	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, "
 	"n_samples_sq,"
@@ -344,22 +344,23 @@ START_TEST(sites_that_read_alike_are_one_row_with_bounds)
 	 * same.
 	 */
 	ck_assert_int_eq(
-		sqlite3_exec(db,
-			     "INSERT INTO frame VALUES (20,'aa','/bin/app',40,'outer');"
-			     "INSERT INTO stack VALUES (20,NULL,20,NULL,1), (21,20,2,NULL,2), "
-			     "(22,21,2,NULL,3),"
-			     " (23,22,1,NULL,4), (24,1,2,NULL,2), (25,24,1,NULL,3);"
-			     "INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, "
-			     "live_blocks, live_bytes,"
-			     " peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, "
-			     "n_samples, n_samples_sq,"
-			     " time_ns, n_faults, first_touch_ns, last_touch_ns, share, share_low, "
-			     "share_high) VALUES"
-			     " (1,23,2,2,2048,0,0,1048576,1,0,1,0,1,60,50,6e7,0,NULL,NULL,"
-			     "0.06,0.04,0.08),"
-			     " (1,25,3,3,2048,0,0,1048576,1,0,1,0,1,40,30,4e7,0,NULL,NULL,"
-			     "0.04,0.02,0.06)",
-			     NULL, NULL, NULL),
+		sqlite3_exec(
+			db,
+			"INSERT INTO frame VALUES (20,'aa','/bin/app',40,'outer',0);"
+			"INSERT INTO stack VALUES (20,NULL,20,NULL,1,20), (21,20,2,NULL,2,21), "
+			"(22,21,2,NULL,3,22),"
+			" (23,22,1,NULL,4,23), (24,1,2,NULL,2,24), (25,24,1,NULL,3,25);"
+			"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, "
+			"live_blocks, live_bytes,"
+			" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, "
+			"n_samples, n_samples_sq,"
+			" time_ns, n_faults, first_touch_ns, last_touch_ns, share, share_low, "
+			"share_high) VALUES"
+			" (1,23,2,2,2048,0,0,1048576,1,0,1,0,1,60,50,6e7,0,NULL,NULL,"
+			"0.06,0.04,0.08),"
+			" (1,25,3,3,2048,0,0,1048576,1,0,1,0,1,40,30,4e7,0,NULL,NULL,"
+			"0.04,0.02,0.06)",
+			NULL, NULL, NULL),
 		SQLITE_OK);
 	write_report("summary");
 	/*
@@ -428,7 +429,7 @@ END_TEST
 START_TEST(operator_new_is_named_where_its_caller_is_not_known)
 {
 	sqlite3_exec(db,
-		     "INSERT INTO stack VALUES (6,4,3,NULL,2);"
+		     "INSERT INTO stack VALUES (6,4,3,NULL,2,NULL);"
 		     "UPDATE site SET stack_id = 6 WHERE stack_id = 5",
 		     NULL, NULL, NULL);
 	write_report("leaks");
@@ -619,7 +620,7 @@ END_TEST
 /* 40 of all that lists are made of. */
 static const char many_sql[] =
 	"WITH RECURSIVE n(i) AS (SELECT 11 UNION ALL SELECT i + 1 FROM n WHERE i < 50)"
-	" INSERT INTO stack SELECT i, NULL, 1 + i % 2, NULL, 1 FROM n;"
+	" INSERT INTO stack SELECT i, NULL, 1 + i % 2, NULL, 1, i FROM n;"
 	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
 	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, "
 	"n_samples_sq,"

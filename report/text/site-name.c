@@ -1,0 +1,383 @@
+#include "report/text/site-name.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/text-stream.h"
+#include "common/text.h"
+#include "report/text/fit-text.h"
+#include "report/text/sql-functions.h"
+#include "store/library-frames.h"
+#include "store/statement.h"
+
+#define DEFAULT_CALLS 3
+#define MAX_DEPTH     300 /* a damaged database must not make a loop */
+#define NAME_COLUMNS  56u
+
+static const char rows_sql[] =
+	"SELECT stack.parent_id, stack.stop, frame.path, frame.offset,"
+	"  coalesce(frame_line.function, frame.function), frame_line.file, frame_line.line,"
+	"  frame.user_depth, coalesce(frame_line.depth, 0), stack.user_id"
+	" FROM stack LEFT JOIN frame ON frame.id = stack.frame_id"
+	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id"
+	" WHERE stack.id = ? ORDER BY frame_line.depth";
+
+/* Another path that leads on from the same call. */
+static const char sibling_sql[] = "SELECT 1 FROM stack WHERE parent_id = ? AND id <> ? LIMIT 1";
+
+enum {
+	COLUMN_PARENT,
+	COLUMN_STOP,
+	COLUMN_PATH,
+	COLUMN_OFFSET,
+	COLUMN_FUNCTION,
+	COLUMN_FILE,
+	COLUMN_LINE,
+	COLUMN_USER_DEPTH,
+	COLUMN_DEPTH,
+	COLUMN_USER_ID,
+};
+
+/* What lies behind the program's call, by names of libraries. */
+struct folded {
+	char inner[FRAME_NAME_BYTES]; /* the innermost that says something */
+	char outer[FRAME_NAME_BYTES]; /* the outermost */
+	char innermost[FRAME_NAME_BYTES]; /* be it one that libraries keep to themselves */
+	bool is_forked; /* other paths lead on from behind the program's call */
+};
+
+struct naming {
+	sqlite3_stmt *row;
+	sqlite3_stmt *sibling;
+	FILE *out;
+	struct folded folded;
+	int64_t user_id;
+	int n_shown;
+	int max_shown;
+	bool has_inner;
+	bool is_cut;
+	bool is_initialiser; /* the call shown last */
+	int code; /* of SQLite: what failed */
+};
+
+static const char *column_text(struct naming *naming, int column)
+{
+	const char *text = statement_string_or_null(naming->row, column);
+
+	if (!text && sqlite3_errcode(sqlite3_db_handle(naming->row)) == SQLITE_NOMEM)
+		naming->code = SQLITE_NOMEM;
+	return text;
+}
+
+/* ---- Names of libraries ---- */
+
+static void drop_all(char *name, const char *part)
+{
+	size_t n = strlen(part);
+
+	for (char *at = strstr(name, part); at; at = strstr(at, part))
+		memmove(at, at + n, strlen(at + n) + 1);
+}
+
+/* "std::__cxx11::basic_string::_M_create" is "string::_M_create". */
+static void library_name(const char *function, char ret_name[FRAME_NAME_BYTES])
+{
+	static const char *const spaces[] = { "__cxx11::", "__gnu_cxx::", "__detail::",
+					      "__1::",	   "__debug::",	  "std::" };
+	static const char *const kept[] = { "__GI_", "_IO_", "__" }; /* "_IO_puts", "__printf" */
+
+	frame_plain_name(function, "", ret_name);
+	for (size_t i = 0; !strstr(ret_name, "::") && i < sizeof(kept) / sizeof(*kept); i++)
+		if (strncmp(ret_name, kept[i], strlen(kept[i])) == 0)
+			memmove(ret_name, ret_name + strlen(kept[i]),
+				strlen(ret_name + strlen(kept[i])) + 1);
+	for (size_t i = 0; i < sizeof(spaces) / sizeof(*spaces); i++)
+		drop_all(ret_name, spaces[i]);
+	if (strncmp(ret_name, "basic_string::", 14) == 0)
+		drop_all(ret_name, "basic_");
+}
+
+static bool is_allocator(const char *name)
+{
+	static const char *const begins[] = { "operator new",	 "allocator",	   "allocate",
+					      "__new_allocator", "__alloc_traits", "__allocat" };
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+			return true;
+	return *name == '\0' || *name == '(';
+}
+
+/* A name of C++ with a part that the standard keeps for libraries. */
+static bool is_inside(const char *name)
+{
+	for (const char *at = strstr(name, "::") ? name : NULL; at; at = strstr(at, "::")) {
+		at += *at == ':' ? 2 : 0;
+		if (*at == '_' && (at[1] == '_' || isupper((unsigned char)at[1])))
+			return true;
+	}
+	return false;
+}
+
+static void fold(struct naming *naming, const char *function)
+{
+	static const char behind[] = "(behind "; /* code without a name: by who ends in it */
+	struct folded *folded = &naming->folded;
+	char name[FRAME_NAME_BYTES] = "";
+
+	if (function && strncmp(function, behind, strlen(behind)) == 0)
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(function + strlen(behind), ",)"),
+			 function + strlen(behind));
+	else if (function)
+		library_name(function, name);
+	if (is_allocator(name))
+		return;
+	if (!folded->innermost[0])
+		strcpy(folded->innermost, name);
+	if (is_inside(name))
+		return;
+	if (!folded->inner[0])
+		strcpy(folded->inner, name);
+	strcpy(folded->outer, name);
+}
+
+/* Of "map::operator[]" the 3 bytes of "map"; 0: of no class. */
+static size_t class_length(const char *name)
+{
+	const char *last = NULL;
+
+	for (const char *at = strstr(name, "::"); at; at = strstr(at + 2, "::"))
+		last = at;
+	return last ? (size_t)(last - name) : 0;
+}
+
+static void write_folded(struct naming *naming)
+{
+	const struct folded *folded = &naming->folded;
+	size_t n_inner = class_length(folded->inner), n_outer = class_length(folded->outer);
+	bool is_other = n_inner && n_outer &&
+			(n_inner != n_outer || memcmp(folded->inner, folded->outer, n_inner) != 0);
+
+	if (folded->outer[0]) {
+		fputs(" \u203a ", naming->out);
+		fit_write(naming->out, folded->outer, NAME_COLUMNS);
+	}
+	if (!naming->has_inner || (!is_other && !folded->is_forked))
+		return;
+	const char *inner = is_other ? folded->inner : folded->innermost;
+	if (strcmp(inner, folded->outer) == 0)
+		return;
+	fputs(" \u203a ", naming->out);
+	fit_write(naming->out,
+		  is_other || !class_length(inner) ? inner : inner + class_length(inner) + 2,
+		  NAME_COLUMNS);
+}
+
+/* ---- Calls of the program ---- */
+
+static bool is_initialiser(const char *name)
+{
+	static const char *const begins[] = { "_GLOBAL__sub_I_", "_GLOBAL__I_",
+					      "__static_initialization_and_destruction_",
+					      "__cxx_global_var_init" };
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+			return true;
+	return false;
+}
+
+static void write_function(struct naming *naming, const char *function)
+{
+	char name[FRAME_NAME_BYTES];
+
+	frame_plain_name(function, "<>", name);
+	drop_all(name, "(anonymous namespace)::");
+	naming->is_initialiser = is_initialiser(name);
+	if (naming->is_initialiser)
+		fputs("static initialiser", naming->out);
+	else
+		fit_write(naming->out, name, NAME_COLUMNS);
+}
+
+static void write_place(struct naming *naming)
+{
+	const char *function = column_text(naming, COLUMN_FUNCTION);
+	const char *file = column_text(naming, COLUMN_FILE);
+	const char *path = column_text(naming, COLUMN_PATH);
+
+	naming->is_initialiser = false;
+	if (function)
+		write_function(naming, function);
+	if (file)
+		fprintf(naming->out, " %s:%d", text_base_name(file),
+			sqlite3_column_int(naming->row, COLUMN_LINE));
+	else if (path) /* the offset tells two places in one function apart */
+		fprintf(naming->out, function ? " (%s+0x%llx)" : "%s+0x%llx", text_base_name(path),
+			sqlite3_column_int64(naming->row, COLUMN_OFFSET));
+}
+
+static bool is_initialiser_again(struct naming *naming)
+{
+	const char *function = column_text(naming, COLUMN_FUNCTION);
+
+	return naming->is_initialiser && function && is_initialiser(function);
+}
+
+/* A call of the program, or why the path ends. */
+static void write_call(struct naming *naming)
+{
+	const char *stop = column_text(naming, COLUMN_STOP);
+	bool is_first = naming->n_shown == 0;
+
+	if (is_initialiser_again(naming))
+		return;
+	if (naming->n_shown == naming->max_shown) {
+		naming->is_cut = true;
+		return;
+	}
+	if (naming->n_shown++)
+		fputs(" < ", naming->out);
+	if (stop)
+		fprintf(naming->out, "(%s)", stop);
+	else
+		write_place(naming);
+	if (is_first)
+		write_folded(naming);
+}
+
+/* Whether the function of a row is a library's; what is further in than user_depth is. */
+static bool is_library(struct naming *naming)
+{
+	int depth = sqlite3_column_int(naming->row, COLUMN_DEPTH);
+	int user_depth = sqlite3_column_int(naming->row, COLUMN_USER_DEPTH);
+
+	if (sqlite3_column_type(naming->row, COLUMN_STOP) != SQLITE_NULL)
+		return false;
+	if (sqlite3_column_type(naming->row, COLUMN_USER_DEPTH) == SQLITE_NULL ||
+	    depth < user_depth)
+		return true;
+	return depth > user_depth &&
+	       frame_owner(column_text(naming, COLUMN_FUNCTION), column_text(naming, COLUMN_FILE),
+			   column_text(naming, COLUMN_PATH)) == FRAME_LIBRARY;
+}
+
+static bool has_siblings(struct naming *naming, int64_t parent, int64_t stack_id)
+{
+	sqlite3_reset(naming->sibling);
+	sqlite3_bind_int64(naming->sibling, 1, parent);
+	sqlite3_bind_int64(naming->sibling, 2, stack_id);
+	int code = statement_advance(naming->sibling);
+	if (code != SQLITE_ROW && code != SQLITE_DONE)
+		naming->code = code;
+	return code == SQLITE_ROW;
+}
+
+/* One stack row; returns its parent, or 0 at the outer end. */
+static int64_t name_row(struct naming *naming, int64_t stack_id, bool is_behind)
+{
+	int64_t parent = 0;
+	int code = SQLITE_DONE;
+
+	sqlite3_reset(naming->row);
+	sqlite3_bind_int64(naming->row, 1, stack_id);
+	while (!naming->is_cut && (code = statement_advance(naming->row)) == SQLITE_ROW) {
+		parent = sqlite3_column_int64(naming->row, COLUMN_PARENT);
+		if (is_behind || (is_library(naming) && naming->n_shown == 0))
+			fold(naming, column_text(naming, COLUMN_FUNCTION));
+		else if (!is_library(naming))
+			write_call(naming);
+	}
+	if (code != SQLITE_ROW && code != SQLITE_DONE)
+		naming->code = code;
+	if (is_behind && naming->has_inner && has_siblings(naming, parent, stack_id))
+		naming->folded.is_forked = true;
+	return naming->code == SQLITE_OK ? parent : 0;
+}
+
+static void write_stack(struct naming *naming, int64_t stack_id)
+{
+	bool is_behind = true;
+
+	for (int depth = 0; stack_id != 0 && !naming->is_cut && depth < MAX_DEPTH; depth++) {
+		is_behind &= stack_id != naming->user_id;
+		stack_id = name_row(naming, stack_id, is_behind);
+	}
+	if (naming->is_cut)
+		fputs(" < \u2026", naming->out);
+}
+
+/* stack.user_id of a stack; 0: there is none, or the row is not there. */
+static int64_t find_user(struct naming *naming, int64_t stack_id)
+{
+	int64_t user_id = 0;
+
+	sqlite3_bind_int64(naming->row, 1, stack_id);
+	int code = statement_advance(naming->row);
+	if (code == SQLITE_ROW)
+		user_id = sqlite3_column_int64(naming->row, COLUMN_USER_ID);
+	else if (code != SQLITE_DONE)
+		naming->code = code;
+	return user_id;
+}
+
+static void give_name(struct naming *naming, sqlite3_context *context, int64_t stack_id)
+{
+	auto_free char *text = NULL;
+	size_t n_bytes = 0;
+
+	naming->out = text_stream_open(&text, &n_bytes);
+	if (naming->out)
+		write_stack(naming, stack_id);
+	if (naming->out && text_stream_close(naming->out, &text) < 0)
+		naming->code = SQLITE_NOMEM;
+	if (naming->out && naming->code == SQLITE_OK)
+		sqlite3_result_text(context, text, (int)n_bytes, SQLITE_TRANSIENT);
+	else
+		sqlite3_result_error_code(context, naming->out ? naming->code : SQLITE_NOMEM);
+}
+
+static void site_name(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	struct naming naming = {
+		.max_shown = n_args > 1 ? sqlite3_value_int(args[1]) : DEFAULT_CALLS,
+		.has_inner = n_args <= 2 || sqlite3_value_int(args[2]) != 0,
+	};
+	int64_t stack_id = sqlite3_value_int64(args[0]);
+	auto_statement sqlite3_stmt *row = NULL, *sibling = NULL;
+	sqlite3 *db = sqlite3_context_db_handle(context);
+
+	naming.code = sqlite3_prepare_v2(db, rows_sql, -1, &row, NULL);
+	if (naming.code == SQLITE_OK)
+		naming.code = sqlite3_prepare_v2(db, sibling_sql, -1, &sibling, NULL);
+	naming.row = row;
+	naming.sibling = sibling;
+	if (naming.code == SQLITE_OK && stack_id)
+		naming.user_id = find_user(&naming, stack_id);
+	if (naming.code != SQLITE_OK)
+		sqlite3_result_error_code(context, naming.code);
+	else if (!naming.user_id)
+		stack_text_give(context, stack_id, naming.max_shown);
+	else
+		give_name(&naming, context, stack_id);
+}
+
+static void full_name(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	(void)n_args;
+	stack_text_give(context, sqlite3_value_int64(args[0]), MAX_DEPTH);
+}
+
+int site_name_register(sqlite3 *db, bool is_full)
+{
+	int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
+	int code = SQLITE_OK;
+
+	for (int n_args = 1; code == SQLITE_OK && n_args <= 3; n_args++)
+		code = sqlite3_create_function(db, "site_name", n_args, flags, NULL,
+					       is_full ? full_name : site_name, NULL, NULL);
+	return code;
+}

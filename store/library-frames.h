@@ -1,0 +1,28 @@
+#pragma once
+/*
+ * Whose a call is, by the table schemas/library-frames.def, and the names of functions without what
+ * makes those of C++ and Rust long. Nothing is allocated; any thread.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+enum frame_owner {
+	FRAME_PROGRAM,
+	FRAME_ALLOCATES, /* the program's, and its name says that it allocates */
+	FRAME_LIBRARY,
+};
+
+/*
+ * Of a call: its function (demangled), source file and the file with the code; each may be NULL
+ * where it is not known.
+ */
+enum frame_owner frame_owner(const char *function, const char *source, const char *file);
+
+#define FRAME_NAME_BYTES 512u
+
+/*
+ * Write a function's name without return type, parameters and what stands behind them; template
+ * arguments become `between`, as "<>" or "": "void Pool<int>::make(int) const" is "Pool<>::make".
+ * Names that are none ("(in libc.so.6)") stay. What does not fit in is cut.
+ */
+void frame_plain_name(const char *function, const char *between, char ret_name[FRAME_NAME_BYTES]);
