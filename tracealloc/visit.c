@@ -70,7 +70,7 @@ static long end(struct attach_call *call)
 	struct ring_process *process = ta_image.process;
 
 	if (!ta_image.control)
-		return -ENOENT;
+		return -ENOTCONN;
 	call->n_slots = ta_late_unbind();
 	atomic_store(&ta_state.word, TA_OFF);
 	if (process)

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -76,17 +75,42 @@ static int fail_crowd(struct entry *entry, int error)
 
 /* ---- Looking at it ---- */
 
+static uintptr_t function_in(const struct remote_modules *modules, const char *name)
+{
+	static const char *const files[] = { "libc.so", "libc-2.", "libdl.so", "libdl-2." };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		const struct remote_module *module = remote_modules_find(modules, files[i]);
+		struct module_range range = { 0, 0 };
+
+		if (module)
+			range = remote_module_function(modules, module, name);
+		if (range.start)
+			return range.start;
+	}
+	return 0;
+}
+
 static int find_place(const struct remote_modules *modules, struct remote_place *ret_place)
 {
+	/* mov $15,%rax; syscall: where handlers return to. */
+	static const uint8_t code[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 	const struct remote_module *libc = remote_modules_find(modules, "libc.so");
 
 	if (!libc)
 		libc = remote_modules_find(modules, "libc-2.");
 	if (!libc)
 		return -ENOSYS;
-	ret_place->syscall_at = remote_module_bytes(modules, libc, "\x0f\x05", 2);
-	ret_place->trap_at = remote_module_bytes(modules, libc, "\xcc", 1);
-	return ret_place->syscall_at && ret_place->trap_at ? 0 : -ENOSYS;
+	*ret_place = (struct remote_place){
+		.return_at = remote_module_bytes(modules, libc, code, sizeof(code)),
+		.map = function_in(modules, "mmap"),
+		.unmap = function_in(modules, "munmap"),
+		.errno_location = function_in(modules, "__errno_location"),
+	};
+	return ret_place->return_at && ret_place->map && ret_place->unmap &&
+			       ret_place->errno_location
+		       ? 0
+		       : -ENOSYS;
 }
 
 static int look(struct entry *entry, struct remote_place *ret_place)
@@ -130,18 +154,10 @@ bool attach_has_library(pid_t pid)
 
 static int give_back(struct entry *entry)
 {
-	int64_t unused;
-	int r;
-
 	if (!entry->has_loan)
 		return 0;
 	entry->has_loan = false;
-	if (entry->loan.stack)
-		remote_syscall(&entry->loan, SYS_munmap,
-			       (uint64_t[6]){ entry->loan.stack, entry->loan.stack_bytes },
-			       &unused);
-	r = remote_give_back(&entry->loan);
-	return r;
+	return remote_give_back(&entry->loan);
 }
 
 static void finish(struct entry *entry)
@@ -179,57 +195,22 @@ static int call(struct entry *entry, uintptr_t function, const uint64_t argument
 
 static int borrow(struct entry *entry, const struct remote_place *place)
 {
-	const uint64_t arguments[6] = {
-		0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0
-	};
-	int64_t stack = 0;
-	int r = remote_borrow(&entry->guest, place, &entry->loan);
+	int r = remote_borrow(&entry->guest, place, STACK_BYTES, &entry->loan);
 
-	if (r < 0)
-		return fail(entry, r, "cannot use thread %d: %s", (int)entry->guest.tid,
-			    strerror(-r));
 	entry->has_loan = true;
-	r = remote_syscall(&entry->loan, SYS_mmap, arguments, &stack);
-	if (r == 0 && stack < 0 && stack > -4096)
-		r = (int)stack;
-	if (r < 0)
+	if (r == -ENOMEM)
 		return fail(entry, r,
 			    "process %d has no room for a stack of %u KiB (ulimit -v, or too many "
-			    "mappings): %s",
-			    (int)entry->pid, STACK_BYTES / 1024, strerror(-r));
-	entry->loan.stack = (uint64_t)stack;
-	entry->loan.stack_bytes = STACK_BYTES;
-	return 0;
+			    "mappings)",
+			    (int)entry->pid, STACK_BYTES / 1024);
+	return r < 0 ? fail(entry, r, "cannot use thread %d: %s", (int)entry->guest.tid,
+			    strerror(-r))
+		     : 0;
 }
 
 static uintptr_t libc_function(const struct entry *entry, const char *name)
 {
-	static const char *const files[] = { "libc.so", "libc-2.", "libdl.so", "libdl-2." };
-
-	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		const struct remote_module *module = remote_modules_find(&entry->modules, files[i]);
-		struct module_range range = { 0, 0 };
-
-		if (module)
-			range = remote_module_function(&entry->modules, module, name);
-		if (range.start)
-			return range.start;
-	}
-	return 0;
-}
-
-/* What our calls do to errno is put right when the thread is given back. */
-static int keep_errno(struct entry *entry)
-{
-	uintptr_t function = libc_function(entry, "__errno_location");
-	uint64_t at = 0;
-	int r = function ? call(entry, function, (const uint64_t[6]){ 0 }, &at) : -ENOSYS;
-
-	if (r == 0)
-		r = remote_read(entry->pid, at, &entry->loan.errno_value, sizeof(int));
-	if (r == 0)
-		entry->loan.errno_at = at;
-	return r;
+	return function_in(&entry->modules, name);
 }
 
 /* ---- Loading ---- */
@@ -287,21 +268,25 @@ static int copy_library(struct entry *entry, int their_fd)
 
 static int open_by_memory(struct entry *entry, uint64_t *ret_handle)
 {
-	int64_t fd = -1, unused;
+	uint64_t fd = 0, unused;
 	char path[64];
 	int r = remote_write(entry->pid, entry->loan.stack, RECORDING_LIBRARY,
 			     sizeof(RECORDING_LIBRARY));
 
+	uintptr_t make = libc_function(entry, "memfd_create");
+	uintptr_t close = libc_function(entry, "close");
+
+	if (r == 0 && (!make || !close))
+		r = -ENOSYS;
 	if (r == 0)
-		r = remote_syscall(&entry->loan, SYS_memfd_create,
-				   (const uint64_t[6]){ entry->loan.stack, MFD_CLOEXEC }, &fd);
-	if (r < 0 || fd < 0)
-		return r < 0 ? r : (int)fd;
+		r = call(entry, make, (const uint64_t[6]){ entry->loan.stack, MFD_CLOEXEC }, &fd);
+	if (r < 0 || (int)fd < 0)
+		return r < 0 ? r : -EMFILE;
 	r = copy_library(entry, (int)fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)fd);
 	if (r == 0)
 		r = open_by_path(entry, path, ret_handle);
-	remote_syscall(&entry->loan, SYS_close, (const uint64_t[6]){ (uint64_t)fd }, &unused);
+	call(entry, close, (const uint64_t[6]){ fd }, &unused);
 	return r;
 }
 
@@ -364,6 +349,7 @@ static void explain_step(struct entry *entry, int error)
 		int error;
 		const char *text;
 	} texts[] = {
+		{ -ENOTCONN, "is not being recorded: there is nothing to take back" },
 		{ -EBUSY, "is being recorded already; `memsight detach PID' ends that" },
 		{ -EPROTO, "has the recording library of another version of memsight: it must be "
 			   "started anew" },
@@ -467,11 +453,7 @@ static int find_guest(struct entry *entry, uint64_t deadline_ns)
 	r = crowd_find_guest(&entry->crowd, entry->pid, entry->safety, deadline_ns, &entry->guest);
 	if (r < 0)
 		return fail_crowd(entry, r);
-	r = borrow(entry, &place);
-	if (r == 0 && (r = keep_errno(entry)) < 0)
-		fail(entry, r, "cannot call a function in process %d: %s", (int)entry->pid,
-		     strerror(-r));
-	return r;
+	return borrow(entry, &place);
 }
 
 /* All but the guest, which is at a good place and works for us. */

@@ -2,15 +2,19 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -46,7 +50,7 @@ int remote_write(pid_t pid, uintptr_t to, const void *from, size_t n_bytes)
 
 int remote_seize(pid_t tid, struct remote_thread *ret_thread)
 {
-	*ret_thread = (struct remote_thread){ .tid = tid };
+	*ret_thread = (struct remote_thread){ .tid = tid, .trap_fd = -1 };
 	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
 		return -errno;
 	ret_thread->is_seized = true;
@@ -92,8 +96,6 @@ static int wait_status(struct remote_thread *thread, uint64_t deadline_ns, int *
 #define ERESTARTNOINTR	      513
 #define ERESTARTNOHAND	      514
 #define ERESTART_RESTARTBLOCK 516
-
-#define MAX_FRAME_GAP 256u
 
 /*
  * Calls that return EINTR after any stop (signal(7)), and that have done nothing then: they can be
@@ -189,39 +191,98 @@ static void open_trap(struct remote_thread *thread)
 	thread->has_mask = ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)sizeof(open), &open) == 0;
 }
 
+/*
+ * Trap a thread at an instruction. By perf, whose breakpoint goes when we are killed; where that is
+ * not permitted by a debug register of ptrace's, which stays then. Returns 0 or a negative errno.
+ */
+static int set_trap(pid_t tid, uintptr_t address, int *ret_fd)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_BREAKPOINT,
+		.size = sizeof(attr),
+		.bp_type = HW_BREAKPOINT_X,
+		.bp_addr = address,
+		.bp_len = sizeof(long),
+		.sample_period = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.sigtrap = 1,
+		.remove_on_exec = 1,
+	};
+
+	*ret_fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (*ret_fd >= 0)
+		return 0;
+	if (ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(0), (void *)address) < 0 ||
+	    ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(7), (void *)1) < 0)
+		return -errno;
+	return 0;
+}
+
+static void drop_trap(pid_t tid, int *fd)
+{
+	if (*fd < 0) {
+		ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(7), NULL);
+		ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(6), NULL);
+	}
+	cleanup_close(fd);
+	*fd = -1;
+}
+
 static void drop_target(struct remote_thread *thread)
 {
-	if (!thread->has_target)
+	if (!thread->target)
 		return;
-	ptrace(PTRACE_POKEUSER, thread->tid, DEBUG_REGISTER(7), NULL);
-	ptrace(PTRACE_POKEUSER, thread->tid, DEBUG_REGISTER(6), NULL);
+	drop_trap(thread->tid, &thread->trap_fd);
 	if (thread->has_mask)
 		ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)sizeof(thread->mask), &thread->mask);
-	thread->has_target = thread->has_mask = false;
+	thread->target = 0;
+	thread->has_mask = false;
 }
 
 int remote_resume_to(struct remote_thread *thread, uintptr_t address)
 {
-	pid_t tid = thread->tid;
-
-	if (address && ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(0), (void *)address) == 0 &&
-	    ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(7), (void *)1) == 0) {
-		thread->has_target = true;
+	if (address && set_trap(thread->tid, address, &thread->trap_fd) == 0) {
+		thread->target = address;
 		open_trap(thread);
 	}
 	return remote_resume(thread);
 }
 
 /* Its trap may wait behind our stop; it would end the program. */
-static bool has_met_target(const struct remote_thread *thread)
+static bool has_trap_waiting(const struct remote_thread *thread)
 {
-	return thread->has_target &&
-	       (ptrace(PTRACE_PEEKUSER, thread->tid, DEBUG_REGISTER(6), NULL) & 1);
+	struct __ptrace_peeksiginfo_args arguments = { .off = 0, .nr = 8 };
+	siginfo_t signals[8];
+	long n = thread->target ? ptrace(PTRACE_PEEKSIGINFO, thread->tid, &arguments, signals) : 0;
+
+	for (long i = 0; i < n; i++)
+		if (signals[i].si_signo == SIGTRAP)
+			return true;
+	return false;
 }
 
 static bool is_at_target(const struct remote_thread *thread, int status)
 {
-	return STOP_EVENT(status) == 0 && WSTOPSIG(status) == SIGTRAP && has_met_target(thread);
+	struct user_regs_struct registers;
+
+	return thread->target && STOP_EVENT(status) == 0 && WSTOPSIG(status) == SIGTRAP &&
+	       ptrace(PTRACE_GETREGS, thread->tid, NULL, &registers) == 0 &&
+	       registers.rip == thread->target;
+}
+
+/*
+ * From a stop by a signal to one without: if we are killed in the first the signal is delivered,
+ * and a trap ends the program. It does not run in between.
+ */
+static int leave_signal(struct remote_thread *thread)
+{
+	int status, r;
+
+	if (remote_interrupt(thread) < 0 || ptrace(PTRACE_CONT, thread->tid, NULL, NULL) < 0)
+		return gone(thread);
+	r = wait_status(thread, remote_now_ns() + UINT64_C(1000000000), &status);
+	return r == 0 && STOP_EVENT(status) != PTRACE_EVENT_STOP ? -EFAULT : r;
 }
 
 int remote_wait(struct remote_thread *thread, uint64_t deadline_ns)
@@ -230,7 +291,7 @@ int remote_wait(struct remote_thread *thread, uint64_t deadline_ns)
 
 	while ((r = wait_status(thread, deadline_ns, &status)) == 0) {
 		if (is_at_target(thread, status) ||
-		    (STOP_EVENT(status) == PTRACE_EVENT_STOP && !has_met_target(thread)))
+		    (STOP_EVENT(status) == PTRACE_EVENT_STOP && !has_trap_waiting(thread)))
 			break;
 		if (STOP_EVENT(status) == PTRACE_EVENT_STOP)
 			status = 0;
@@ -239,6 +300,8 @@ int remote_wait(struct remote_thread *thread, uint64_t deadline_ns)
 			return gone(thread);
 	}
 	if (r < 0)
+		return r;
+	if (STOP_EVENT(status) != PTRACE_EVENT_STOP && (r = leave_signal(thread)) < 0)
 		return r;
 	drop_target(thread);
 	thread->is_frozen = WSTOPSIG(status) != SIGTRAP;
@@ -290,27 +353,122 @@ static uint64_t held_signals(void)
 	return mask;
 }
 
-int remote_borrow(struct remote_thread *thread, const struct remote_place *place,
-		  struct remote_loan *ret_loan)
-{
-	struct iovec state = { ret_loan->state, sizeof(ret_loan->state) };
-	uint64_t held = held_signals();
-	pid_t tid = thread->tid;
+/* ---- The frame that calls return to ---- */
 
-	ret_loan->thread = thread;
-	ret_loan->place = *place;
-	ret_loan->stack = ret_loan->stack_bytes = 0;
-	ret_loan->errno_at = 0;
-	if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_X86_XSTATE, &state) < 0 ||
-	    ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(uint64_t), &ret_loan->signals) < 0)
-		return -errno;
-	ret_loan->n_state_bytes = state.iov_len;
-	if (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(held), &held) < 0)
-		return -errno;
-	return 0;
+#define RED_ZONE_BYTES	  128u
+#define STATE_ALIGNMENT	  64u
+#define LEAST_STATE_BYTES 576u /* FXSAVE and the head of XSAVE */
+#define SOFTWARE_OFFSET	  464u /* of struct fpx_sw_bytes in it */
+#define AMX_FEATURES	  (UINT64_C(3) << 17)
+#define NO_ALT_STACK	  0x7ff0 /* flags that sigreturn does not take: it stays as it is */
+#define OWN_ROOM_BYTES	  4096u /* of the thread's own stack, for a call of mmap */
+
+/* asm/sigcontext.h: struct _fpx_sw_bytes. */
+struct software_bytes {
+	uint32_t magic1;
+	uint32_t extended_bytes;
+	uint64_t features;
+	uint32_t state_bytes;
+	uint32_t padding[7];
+};
+
+#define STATE_MAGIC1 UINT32_C(0x46505853)
+#define STATE_MAGIC2 UINT32_C(0x46505845)
+
+/* As the kernel's struct rt_sigframe; glibc's ucontext_t begins as the kernel's. */
+struct frame {
+	uint64_t return_at;
+	ucontext_t context;
+};
+
+/* Registers with which it would go on without us: what the kernel restarts is restarted. */
+static struct user_regs_struct settled(const struct remote_thread *thread)
+{
+	struct remote_thread copy = *thread;
+	struct user_regs_struct *registers = &copy.registers;
+	long long result = (long long)registers->rax;
+
+	mend(&copy);
+	if ((long long)registers->orig_rax < 0)
+		return *registers;
+	if (result == -ERESTARTSYS || result == -ERESTARTNOINTR || result == -ERESTARTNOHAND) {
+		registers->rax = registers->orig_rax;
+		registers->rip -= 2;
+	} else if (result == -ERESTART_RESTARTBLOCK) {
+		registers->rax = SYS_restart_syscall;
+		registers->rip -= 2;
+	}
+	return *registers;
 }
 
-/* Registers for something that is not the program's. */
+static void fill_context(ucontext_t *context, const struct user_regs_struct *from)
+{
+	greg_t *to = context->uc_mcontext.gregs;
+
+	to[REG_R8] = (greg_t)from->r8;
+	to[REG_R9] = (greg_t)from->r9;
+	to[REG_R10] = (greg_t)from->r10;
+	to[REG_R11] = (greg_t)from->r11;
+	to[REG_R12] = (greg_t)from->r12;
+	to[REG_R13] = (greg_t)from->r13;
+	to[REG_R14] = (greg_t)from->r14;
+	to[REG_R15] = (greg_t)from->r15;
+	to[REG_RDI] = (greg_t)from->rdi;
+	to[REG_RSI] = (greg_t)from->rsi;
+	to[REG_RBP] = (greg_t)from->rbp;
+	to[REG_RBX] = (greg_t)from->rbx;
+	to[REG_RDX] = (greg_t)from->rdx;
+	to[REG_RAX] = (greg_t)from->rax;
+	to[REG_RCX] = (greg_t)from->rcx;
+	to[REG_RSP] = (greg_t)from->rsp;
+	to[REG_RIP] = (greg_t)from->rip;
+	to[REG_EFL] = (greg_t)from->eflags;
+	to[REG_CSGSFS] = (greg_t)(from->cs | from->ss << 48);
+	context->uc_flags = 7; /* UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS */
+	context->uc_stack.ss_flags = NO_ALT_STACK;
+}
+
+/* Vector registers, in the form that sigreturn takes; bytes of state that it may have. */
+static size_t fill_state(struct remote_loan *loan, uint8_t *state)
+{
+	struct software_bytes software = { .magic1 = STATE_MAGIC1 };
+	size_t n = loan->n_state_bytes;
+
+	memcpy(state, loan->state, n);
+	memcpy(&software.features, state + SOFTWARE_OFFSET, sizeof(software.features));
+	software.features &= ~AMX_FEATURES;
+	software.state_bytes = (uint32_t)n;
+	software.extended_bytes = (uint32_t)(n + sizeof(STATE_MAGIC2));
+	memcpy(state + SOFTWARE_OFFSET, &software, sizeof(software));
+	memcpy(state + n, &(uint32_t){ STATE_MAGIC2 }, sizeof(STATE_MAGIC2));
+	return n + sizeof(STATE_MAGIC2);
+}
+
+/* Write a frame below an address of a stack. */
+static int write_frame(struct remote_loan *loan, uint64_t below, uint64_t *ret_frame)
+{
+	uint8_t state[REMOTE_STATE_BYTES + sizeof(STATE_MAGIC2)];
+	struct user_regs_struct registers = settled(loan->thread);
+	struct frame frame = { .return_at = loan->place.return_at };
+	pid_t tid = loan->thread->tid;
+	size_t n = fill_state(loan, state);
+	uint64_t state_at = (below - n) & -(uint64_t)STATE_ALIGNMENT;
+	uint64_t at = ((state_at - sizeof(frame)) & -(uint64_t)16) - 8;
+	int r;
+
+	fill_context(&frame.context, &registers);
+	frame.context.uc_mcontext.fpregs = (fpregset_t)(uintptr_t)state_at;
+	memcpy(&frame.context.uc_sigmask, &loan->signals, sizeof(loan->signals));
+	r = remote_write(tid, state_at, state, n);
+	if (r == 0)
+		r = remote_write(tid, at, &frame, sizeof(frame));
+	if (r == 0)
+		*ret_frame = at;
+	return r;
+}
+
+/* ---- Calls ---- */
+
 static struct user_regs_struct blank(const struct remote_loan *loan, const uint64_t arguments[6])
 {
 	struct user_regs_struct registers = loan->thread->registers;
@@ -320,17 +478,32 @@ static struct user_regs_struct blank(const struct remote_loan *loan, const uint6
 	registers.rdi = arguments[0];
 	registers.rsi = arguments[1];
 	registers.rdx = arguments[2];
+	registers.rcx = arguments[3];
 	registers.r8 = arguments[4];
 	registers.r9 = arguments[5];
+	registers.rax = 0;
+	registers.rbp = 0; /* frames end here */
+	registers.rsp = loan->frame;
 	return registers;
 }
 
-static bool is_trap(int status)
+int remote_call_begin(struct remote_loan *loan, uintptr_t function, const uint64_t arguments[6])
 {
-	return STOP_EVENT(status) == 0 && WSTOPSIG(status) == SIGTRAP;
+	struct user_regs_struct registers = blank(loan, arguments);
+	uint64_t held = held_signals();
+	pid_t tid = loan->thread->tid;
+
+	registers.rip = function;
+	/* In this order: from each point on it finds its way back without us. */
+	if (ptrace(PTRACE_SETREGS, tid, NULL, &registers) < 0 ||
+	    ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(held), &held) < 0 ||
+	    ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
+		return -errno;
+	loan->thread->is_standing = false;
+	return 0;
 }
 
-/* Until the thread stands by SIGTRAP. Stops of its whole process are passed over. */
+/* Until it stands by a signal. Stops of its whole process are passed over. */
 static int wait_trap(struct remote_loan *loan, uint64_t deadline_ns, int *ret_status)
 {
 	struct remote_thread *thread = loan->thread;
@@ -345,52 +518,6 @@ static int wait_trap(struct remote_loan *loan, uint64_t deadline_ns, int *ret_st
 	return r;
 }
 
-int remote_syscall(struct remote_loan *loan, long number, const uint64_t arguments[6],
-		   int64_t *ret_result)
-{
-	struct user_regs_struct registers = blank(loan, arguments);
-	pid_t tid = loan->thread->tid;
-	int status, r;
-
-	registers.rax = (unsigned long long)number;
-	registers.r10 = arguments[3];
-	registers.rip = loan->place.syscall_at;
-	if (ptrace(PTRACE_SETREGS, tid, NULL, &registers) < 0 ||
-	    ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL) < 0)
-		return -errno;
-	r = wait_trap(loan, remote_now_ns() + UINT64_C(2000000000), &status);
-	if (r < 0)
-		return r;
-	if (!is_trap(status) || ptrace(PTRACE_GETREGS, tid, NULL, &registers) < 0)
-		return -EFAULT;
-	if (registers.rip != loan->place.syscall_at + 2)
-		return -EFAULT;
-	*ret_result = (int64_t)registers.rax;
-	return 0;
-}
-
-int remote_call_begin(struct remote_loan *loan, uintptr_t function, const uint64_t arguments[6])
-{
-	struct user_regs_struct registers = blank(loan, arguments);
-	uint64_t top = loan->stack + loan->stack_bytes - MAX_FRAME_GAP;
-	uint64_t back = loan->place.trap_at;
-	int r;
-
-	registers.rcx = arguments[3];
-	registers.rax = 0;
-	registers.rbp = 0; /* frames end here */
-	registers.rip = function;
-	registers.rsp = (top & ~UINT64_C(15)) - sizeof(back);
-	r = remote_write(loan->thread->tid, registers.rsp, &back, sizeof(back));
-	if (r < 0)
-		return r;
-	if (ptrace(PTRACE_SETREGS, loan->thread->tid, NULL, &registers) < 0 ||
-	    ptrace(PTRACE_CONT, loan->thread->tid, NULL, NULL) < 0)
-		return -errno;
-	loan->thread->is_standing = false;
-	return 0;
-}
-
 int remote_call_end(struct remote_loan *loan, uint64_t deadline_ns, uint64_t *ret_result)
 {
 	struct user_regs_struct registers;
@@ -401,10 +528,10 @@ int remote_call_end(struct remote_loan *loan, uint64_t deadline_ns, uint64_t *re
 	loan->thread->is_standing = true;
 	if (ptrace(PTRACE_GETREGS, loan->thread->tid, NULL, &registers) < 0)
 		return -errno;
-	if (!is_trap(status) || registers.rip != loan->place.trap_at + 1)
+	if (WSTOPSIG(status) != SIGTRAP || registers.rip != loan->place.return_at)
 		return -EFAULT;
 	*ret_result = registers.rax;
-	return 0;
+	return leave_signal(loan->thread);
 }
 
 int remote_call_break(struct remote_loan *loan)
@@ -418,22 +545,91 @@ int remote_call_break(struct remote_loan *loan)
 	return r;
 }
 
+static int call_soon(struct remote_loan *loan, uintptr_t function, const uint64_t arguments[6],
+		     uint64_t *ret_result)
+{
+	int r = remote_call_begin(loan, function, arguments);
+
+	return r < 0 ? r
+		     : remote_call_end(loan, remote_now_ns() + UINT64_C(2000000000), ret_result);
+}
+
+/* ---- The loan ---- */
+
+static int make_stack(struct remote_loan *loan, size_t n_bytes)
+{
+	const uint64_t arguments[6] = {
+		0, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0
+	};
+	uint64_t at = 0;
+	int r = call_soon(loan, loan->place.errno_location, (const uint64_t[6]){ 0 }, &at);
+
+	if (r == 0)
+		r = remote_read(loan->thread->tid, at, &loan->errno_value, sizeof(int));
+	if (r < 0)
+		return r;
+	loan->errno_at = at;
+	r = call_soon(loan, loan->place.map, arguments, &at);
+	if (r < 0)
+		return r;
+	if (at == (uint64_t)-1)
+		return -ENOMEM;
+	loan->stack = at;
+	loan->stack_bytes = n_bytes;
+	return write_frame(loan, at + n_bytes, &loan->frame);
+}
+
+int remote_borrow(struct remote_thread *thread, const struct remote_place *place,
+		  size_t stack_bytes, struct remote_loan *ret_loan)
+{
+	struct iovec state = { ret_loan->state, sizeof(ret_loan->state) };
+	uint8_t room[OWN_ROOM_BYTES];
+	pid_t tid = thread->tid;
+	int r;
+
+	ret_loan->thread = thread;
+	ret_loan->place = *place;
+	ret_loan->stack = ret_loan->errno_at = 0;
+	ret_loan->trap_fd = -1;
+	if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_X86_XSTATE, &state) < 0 ||
+	    ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(uint64_t), &ret_loan->signals) < 0)
+		return -errno;
+	ret_loan->n_state_bytes = state.iov_len;
+	if (state.iov_len < LEAST_STATE_BYTES)
+		return -ENOTSUP;
+	r = write_frame(ret_loan, thread->registers.rsp - RED_ZONE_BYTES, &ret_loan->own_frame);
+	/* A stack that ends here is not used. */
+	if (r == 0)
+		r = remote_read(tid, ret_loan->own_frame - sizeof(room), room, sizeof(room));
+	if (r == 0)
+		r = set_trap(tid, place->return_at, &ret_loan->trap_fd);
+	if (r < 0)
+		return r;
+	ret_loan->frame = ret_loan->own_frame;
+	return make_stack(ret_loan, stack_bytes);
+}
+
 int remote_give_back(struct remote_loan *loan)
 {
 	struct iovec state = { loan->state, loan->n_state_bytes };
 	struct remote_thread *thread = loan->thread;
 	pid_t tid = thread->tid;
+	uint64_t unused;
 	int r = 0;
 
-	if (thread->is_gone)
-		return -ESRCH;
-	mend(thread);
-	if (ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &state) < 0 ||
-	    ptrace(PTRACE_SETREGS, tid, NULL, &thread->registers) < 0)
-		r = -errno;
+	if (thread->is_gone || !loan->own_frame)
+		return thread->is_gone ? -ESRCH : 0;
+	loan->frame = loan->own_frame;
+	if (loan->stack && thread->is_standing)
+		call_soon(loan, loan->place.unmap,
+			  (const uint64_t[6]){ loan->stack, loan->stack_bytes }, &unused);
 	if (loan->errno_at)
 		remote_write(tid, loan->errno_at, &loan->errno_value, sizeof(loan->errno_value));
-	if (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(loan->signals), &loan->signals) < 0)
+	drop_trap(tid, &loan->trap_fd);
+	mend(thread);
+	if (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(loan->signals), &loan->signals) < 0 ||
+	    ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &state) < 0 ||
+	    ptrace(PTRACE_SETREGS, tid, NULL, &thread->registers) < 0)
 		r = -errno;
 	return r;
 }
@@ -473,16 +669,9 @@ void remote_release(struct remote_thread *thread)
 }
 
 int remote_borrow(struct remote_thread *thread, const struct remote_place *place,
-		  struct remote_loan *ret_loan)
+		  size_t stack_bytes, struct remote_loan *ret_loan)
 {
-	(void)thread, (void)place, (void)ret_loan;
-	return -ENOTSUP;
-}
-
-int remote_syscall(struct remote_loan *loan, long number, const uint64_t arguments[6],
-		   int64_t *ret_result)
-{
-	(void)loan, (void)number, (void)arguments, (void)ret_result;
+	(void)thread, (void)place, (void)stack_bytes, (void)ret_loan;
 	return -ENOTSUP;
 }
 

@@ -26,23 +26,30 @@ struct remote_thread {
 	bool is_gone; /* it ended while we looked */
 	bool is_frozen; /* it stands by a signal to stop, which is not ours */
 	struct user_regs_struct registers; /* as it was found; valid while it stands */
-	bool has_target; /* remote_resume_to() */
+	uintptr_t target; /* remote_resume_to(); 0: none */
+	int trap_fd; /* what traps it there; -1: none, or a debug register */
 	bool has_mask; /* SIGTRAP was opened for that */
 	uint64_t mask; /* of its signals before */
 };
 
-/* What a call in a thread needs, found by remote_prepare(). */
+/* What calls in a thread need. */
 struct remote_place {
-	uintptr_t syscall_at; /* an instruction `syscall' in its code */
-	uintptr_t trap_at; /* a byte that is `int3' when it is run */
+	uintptr_t return_at; /* libc's code to which handlers of signals return (__restore_rt) */
+	uintptr_t map, unmap, errno_location; /* functions of libc */
 };
 
-/* What was put aside while a thread works for us. */
+/*
+ * What was put aside while a thread works for us. Calls return into a frame as the kernel makes one
+ * for a handler of a signal: if we are killed meanwhile, the thread goes on by itself as it was.
+ */
 struct remote_loan {
 	struct remote_thread *thread;
 	struct remote_place place;
 	uint64_t signals; /* its mask */
 	size_t n_state_bytes;
+	uint64_t frame; /* where calls return to */
+	int trap_fd; /* what traps it where calls return */
+	uint64_t own_frame; /* the one on the thread's own stack, below what it uses */
 	uint64_t stack; /* of the calls: lowest address; 0: none yet */
 	size_t stack_bytes;
 	int errno_value;
@@ -72,8 +79,8 @@ int remote_wait(struct remote_thread *thread, uint64_t deadline_ns);
 int remote_resume(struct remote_thread *thread);
 
 /*
- * The same, until it comes to an instruction, by a debug register of the processor; remote_wait()
- * waits for that, or for an interrupt. Where there is no such register it just runs on.
+ * The same, until it comes to an instruction, which is trapped; remote_wait()
+ * waits for that, or for an interrupt. Where no trap can be had it just runs on.
  */
 int remote_resume_to(struct remote_thread *thread, uintptr_t address);
 
@@ -88,15 +95,12 @@ int remote_read(pid_t pid, uintptr_t from, void *to, size_t n_bytes);
 int remote_write(pid_t pid, uintptr_t to, const void *from, size_t n_bytes);
 
 /*
- * Take a standing thread on loan: its registers of all kinds and its signals are put aside. Until
- * remote_give_back() it can be made to call. 0 or a negative errno: it was not touched then.
+ * Take a standing thread on loan: its registers of all kinds and its signals are put aside, and it
+ * gets a stack of so many bytes for our calls. Until remote_give_back(), which must follow in any
+ * case, it can be made to call. 0 or a negative errno: -ENOMEM, it has no room for the stack.
  */
 int remote_borrow(struct remote_thread *thread, const struct remote_place *place,
-		  struct remote_loan *ret_loan);
-
-/* Make one system call in it. What it returned, or a negative errno, is in *ret_result. */
-int remote_syscall(struct remote_loan *loan, long number, const uint64_t arguments[6],
-		   int64_t *ret_result);
+		  size_t stack_bytes, struct remote_loan *ret_loan);
 
 /*
  * Begin a call of a function, and wait for its return. remote_call_end() gives -ETIMEDOUT while
