@@ -113,7 +113,8 @@ enum decode_state {
 	DECODE_BASE_ONLY,
 	DECODE_UNKNOWN_REGISTER, /* address 0: depends on something not known */
 	DECODE_UNKNOWN_SEGMENT, /* address 0: fs without fs_base, or gs */
-	/* only in stalled: not known, address is that of the next turn of the loop */
+	/* not known, address is that of another turn of the loop, mostly; of time in loops whose
+	 * variables no sample has, of code that need not have run, and of stalled */
 	DECODE_NEXT_TURN,
 	/* in a closed loop: not known, behind has that of the turn before; no share */
 	DECODE_TURN_BEFORE,

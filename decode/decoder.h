@@ -23,6 +23,9 @@ struct decoder {
 	uint64_t branch; /* at the end of ip's block, if it was decided; 0: not */
 	bool is_taken;
 	struct past past; /* of the window that is made */
+	/* the same, if ip was come to in a turn of its loop, ... */
+	struct past round;
+	struct decode_window next; /* ... and what follows then */
 	struct vectors vectors; /* of the window that is made */
 	uint64_t n_decoded;
 	unsigned estimators;

@@ -36,6 +36,7 @@ struct search {
 		bool is_sp_known;
 	} calls[MAX_CALLS]; /* which have returned, the last one innermost */
 	struct turn_entry *entry;
+	bool is_round; /* the goal is ip itself */
 };
 
 static bool is_goal(const struct search *search, uint64_t address)
@@ -247,7 +248,7 @@ static bool choose(struct search *search, const struct behind_entry *way)
 
 static bool walk(struct search *search)
 {
-	while (!is_goal(search, search->sample.ip)) {
+	while ((search->is_round && search->entry->n == 0) || !is_goal(search, search->sample.ip)) {
 		const struct behind_entry way = *decode_block_entry(search->code, &search->sample);
 
 		if (!go_back(search, &way))
@@ -257,7 +258,7 @@ static bool walk(struct search *search)
 }
 
 static void fill(const struct block_code *code, const struct decode_sample *sample,
-		 const struct instruction *branch, struct turn_entry *entry)
+		 const uint64_t goals[static 2], struct turn_entry *entry)
 {
 	struct search search = {
 		.code = code,
@@ -265,9 +266,9 @@ static void fill(const struct block_code *code, const struct decode_sample *samp
 		.ip = sample->ip,
 		.level = entry->level,
 		.is_sp_known = true,
-		.goals = { branch ? branch->immediate : 0,
-			   branch ? branch->address + branch->bytes : 0 },
+		.goals = { goals[0], goals[1] },
 		.entry = entry,
+		.is_round = entry->branch == TURN_ROUND,
 	};
 
 	entry->is_turn = walk(&search);
@@ -290,11 +291,18 @@ static bool has_callers(const struct turn_entry *entry, const struct decode_samp
 	return true;
 }
 
+/* What the way back is to: the branch at `at`, or as TURN_WAY and TURN_ROUND say. */
+struct aim {
+	uint64_t at;
+	uint64_t goals[2];
+	int64_t level;
+};
+
 static const struct turn_entry *find_entry(const struct block_code *code, struct turn_cache *cache,
 					   const struct decode_sample *sample,
-					   const struct instruction *branch, int64_t level)
+					   const struct aim *aim)
 {
-	uint64_t at = branch ? branch->address : 0;
+	uint64_t at = aim->at;
 	uint64_t hash = (sample->ip ^ at << 20 ^ (uint64_t)sample->process << 40) *
 			UINT64_C(0x9e3779b97f4a7c15);
 	struct turn_entry *entry = &cache->entries[hash >> 40 & (TURN_SETS - 1)];
@@ -303,14 +311,14 @@ static const struct turn_entry *find_entry(const struct block_code *code, struct
 
 	if (entry->address == sample->ip && entry->branch == at &&
 	    entry->process == sample->process && entry->version == version &&
-	    entry->level == level && has_callers(entry, sample))
+	    entry->level == aim->level && has_callers(entry, sample))
 		return entry;
 	*entry = (struct turn_entry){ .address = sample->ip,
 				      .branch = at,
 				      .version = version,
-				      .level = level,
+				      .level = aim->level,
 				      .process = sample->process };
-	fill(code, sample, branch, entry);
+	fill(code, sample, aim->goals, entry);
 	return entry;
 }
 
@@ -375,9 +383,12 @@ const struct turn_entry *decode_turn_find(const struct block_code *code, struct 
 
 	if (!found || found->execute != decode_execute_jcc || !value_is_exact(sp))
 		return NULL;
-	const struct instruction branch = *found;
-	const struct turn_entry *entry = find_entry(code, cache, sample, &branch,
-						    (int64_t)(sp.bits - sample->regs[DECODE_SP]));
+	const struct aim aim = {
+		.at = found->address,
+		.goals = { found->immediate, found->address + found->bytes },
+		.level = (int64_t)(sp.bits - sample->regs[DECODE_SP]),
+	};
+	const struct turn_entry *entry = find_entry(code, cache, sample, &aim);
 	if (!entry->is_turn || (entry->n_sure < entry->n && !is_by_stack(sample, window)))
 		return NULL;
 	return entry;
@@ -386,7 +397,16 @@ const struct turn_entry *decode_turn_find(const struct block_code *code, struct 
 const struct turn_entry *decode_turn_way(const struct block_code *code, struct turn_cache *cache,
 					 const struct decode_sample *sample)
 {
-	return find_entry(code, cache, sample, NULL, 0);
+	return find_entry(code, cache, sample, &(struct aim){ .at = TURN_WAY });
+}
+
+const struct turn_entry *decode_turn_round(const struct block_code *code, struct turn_cache *cache,
+					   const struct decode_sample *sample)
+{
+	const struct aim aim = { .at = TURN_ROUND, .goals = { sample->ip, sample->ip } };
+	const struct turn_entry *entry = find_entry(code, cache, sample, &aim);
+
+	return entry->is_turn ? entry : NULL;
 }
 
 void decode_turn_drop(struct turn_cache *cache, uint32_t process, uint64_t start, uint64_t end)

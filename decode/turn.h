@@ -15,9 +15,12 @@
 
 #define TURN_CALLERS 2u
 
+#define TURN_WAY   UINT64_C(0)
+#define TURN_ROUND UINT64_C(1)
+
 struct turn_entry {
 	uint64_t address; /* of ip; 0: free */
-	uint64_t branch; /* 0: the way as far as it is sure */
+	uint64_t branch; /* TURN_WAY: the way as far as it is sure; TURN_ROUND: back to ip */
 	uint64_t version; /* decode_code_version() of all that is looked at around ip */
 	uint32_t process;
 	uint8_t n; /* instructions between the branch's target and ip */
@@ -50,6 +53,13 @@ const struct turn_entry *decode_turn_find(const struct block_code *code, struct 
 /* What surely ran right before ip, as far as nothing else leads in between. */
 const struct turn_entry *decode_turn_way(const struct block_code *code, struct turn_cache *cache,
 					 const struct decode_sample *sample);
+
+/*
+ * All that ran since the last time at ip, if the turn came back to it: what surely ran, and before
+ * that the turn, where it could have been the loop's entry. NULL: no turn is found.
+ */
+const struct turn_entry *decode_turn_round(const struct block_code *code, struct turn_cache *cache,
+					   const struct decode_sample *sample);
 
 /* Whether any of the accesses reads variables of the stack that no sample has. */
 bool decode_turn_reads_hidden(const struct decode_sample *sample,

@@ -266,10 +266,10 @@ static const struct instruction *find_for_block(void *user, const struct decode_
 	return decode_find_instruction(user, sample, address);
 }
 
-static bool is_open(const struct decode_window *window)
+static bool is_open(const struct decode_access *accesses, uint32_t n)
 {
-	for (uint32_t i = 0; i < window->n_accesses; i++)
-		if (!decode_state_has_address(window->accesses[i].state))
+	for (uint32_t i = 0; i < n; i++)
+		if (!decode_state_has_address(accesses[i].state))
 			return true;
 	return false;
 }
@@ -400,7 +400,7 @@ static void look_behind(struct decoder *decoder, const struct machine *machine,
 	bool is_loop =
 		window->end == DECODE_END_LOOP && (window->estimators & DECODE_BY_WINDOW) != 0;
 	/* A closed loop that tells all of its accesses needs no block. */
-	if (!is_loop || is_open(window))
+	if (!is_loop || is_open(window->accesses, window->n_accesses))
 		decode_block_behind(&code, sample, window);
 	take_past(&decoder->past, window->behind, window->n_behind);
 	decode_stall_find(&code, sample, window);
@@ -441,24 +441,84 @@ static bool lacks_vectors(const struct decode_window *window)
 	return false;
 }
 
-/*
- * Where the window reads variables that no sample has: what registers tell of them, and what ran
- * right before. Whether there is any such.
- */
+/* Whether the window reads variables of a function without optimisation that no sample has. */
+static bool reads_variables(const struct decode_sample *sample, const struct decode_window *window)
+{
+	return decode_turn_reads_below(sample, window->accesses, window->n_accesses) ||
+	       (decode_turn_uses_frame(sample, window->accesses, window->n_accesses) &&
+		decode_turn_reads_hidden(sample, window->accesses, window->n_accesses));
+}
+
+/* What registers tell of such variables, and what ran right before. Whether there is any such. */
 static bool look_past(struct decoder *decoder, const struct decode_sample *sample,
 		      const struct decode_window *window)
 {
 	const struct block_code code = code_of(decoder);
 
-	if ((window->end == DECODE_END_LOOP && !is_open(window)) ||
-	    !(decode_turn_reads_below(sample, window->accesses, window->n_accesses) ||
-	      (decode_turn_uses_frame(sample, window->accesses, window->n_accesses) &&
-	       decode_turn_reads_hidden(sample, window->accesses, window->n_accesses))))
+	if ((window->end == DECODE_END_LOOP && !is_open(window->accesses, window->n_accesses)) ||
+	    !reads_variables(sample, window))
 		return false;
 	const struct slots *slots = decode_slots_find(&decoder->slots, &code, sample);
 	const struct turn_entry *way = decode_turn_way(&code, &decoder->turns, sample);
 	return decode_past_solve(&code, sample, slots, way, &decoder->past) &&
 	       decoder->past.words_used;
+}
+
+/* An access of the same instruction that is known. */
+static const struct decode_access *find_known(const struct decode_access *accesses, uint32_t n,
+					      const struct decode_access *access)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (accesses[i].ip == access->ip && accesses[i].state == DECODE_RESOLVED &&
+		    accesses[i].is_write == access->is_write && accesses[i].size == access->size)
+			return &accesses[i];
+	return NULL;
+}
+
+static void take_next(const struct decoder *decoder, struct decode_access *accesses, uint32_t n)
+{
+	const struct decode_window *next = &decoder->next;
+	const struct past *round = &decoder->round;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct decode_access *known = NULL;
+
+		if (accesses[i].state != DECODE_UNKNOWN_REGISTER)
+			continue;
+		known = find_known(next->accesses, next->n_accesses, &accesses[i]);
+		if (!known)
+			known = find_known(round->accesses, round->n_accesses, &accesses[i]);
+		if (!known)
+			continue;
+		accesses[i].state = DECODE_NEXT_TURN;
+		accesses[i].address = known->address;
+	}
+}
+
+/*
+ * Of what is not known in a loop: where another turn accesses, if ip was come to in a turn and not
+ * from the loop's entry.
+ */
+static void look_round(struct decoder *decoder, const struct decode_sample *sample,
+		       const struct start *start, struct decode_window *window)
+{
+	const struct block_code code = code_of(decoder);
+	uint32_t n = window->n_accesses + window->n_likely;
+	struct start round = { start->hoisted, &decoder->round };
+	struct machine machine = { .sample = sample };
+
+	if (!(is_open(window->accesses, n) || is_open(window->behind, window->n_behind)) ||
+	    !reads_variables(sample, window))
+		return;
+	const struct turn_entry *turn = decode_turn_round(&code, &decoder->turns, sample);
+	if (!turn)
+		return;
+	const struct slots *slots = decode_slots_find(&decoder->slots, &code, sample);
+	if (!decode_past_solve(&code, sample, slots, turn, &decoder->round))
+		return;
+	run_window(decoder, &machine, &round, DECODE_MAX_INSTRUCTIONS, &decoder->next);
+	take_next(decoder, window->accesses, n);
+	take_next(decoder, window->behind, window->n_behind);
 }
 
 int decode_window(struct decoder *decoder, const struct decode_sample *sample,
@@ -498,5 +558,7 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	if (max_instructions == DECODE_MAX_INSTRUCTIONS && decoder->branch)
 		decode_ways_decided(&decoder->ways, sample, decoder->branch, decoder->is_taken);
 	look_behind(decoder, &machine, &start, ret_window);
+	if (max_instructions == DECODE_MAX_INSTRUCTIONS)
+		look_round(decoder, sample, &start, ret_window);
 	return 0;
 }

@@ -456,6 +456,20 @@ static bool is_on_stack(const struct decode_access *access, size_t i)
 	return access->address - steps[i].regs[DECODE_SP] + STACK_BELOW < STACK_BELOW + STACK_ABOVE;
 }
 
+/* Whether step `at` accessed the stack of step i with that instruction. */
+static bool was_on_stack(size_t at, const struct decode_access *access, size_t i)
+{
+	struct decode_sample sample;
+	bool is_there = false;
+
+	sample_step(at, &sample);
+	ck_assert_int_eq(decode_window(decoder, &sample, 1, &exact), 0);
+	for (uint32_t k = 0; k < exact.n_accesses; k++)
+		is_there |= exact.accesses[k].is_write == access->is_write &&
+			    is_on_stack(&exact.accesses[k], i);
+	return is_there;
+}
+
 /* An access that is charged to the sample at step i, and said to be of step `at`. */
 static void add_share(size_t i, size_t at, const struct decode_access *access)
 {
@@ -466,12 +480,15 @@ static void add_share(size_t i, size_t at, const struct decode_access *access)
 	told.charged += access->share;
 	if (!has_run)
 		told.not_run += access->share;
-	if (!decode_state_has_address(access->state))
+	if (access->state != DECODE_NEXT_TURN && !decode_state_has_address(access->state))
 		told.unknown += access->share;
 	else if (is_on_stack(access, i))
 		told.stack += access->share;
 	if (has_run && access->state == DECODE_RESOLVED)
 		ck_assert(has_access(at, access));
+	/* Of another turn: it is no other's memory all the same. */
+	if (has_run && access->state == DECODE_NEXT_TURN)
+		ck_assert(is_on_stack(access, i) == was_on_stack(at, access, i));
 }
 
 /* Of code that may run or not: whose it is may be known, the address only in the frame. */
