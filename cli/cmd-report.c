@@ -12,6 +12,7 @@
 #include "cli/heatmap-errors.h"
 #include "cli/options/selection-options.h"
 #include "common/cleanup.h"
+#include "common/parse.h"
 #include "common/text-stream.h"
 #include "report/report.h"
 #include "report/known-leaks.h"
@@ -23,11 +24,28 @@ static bool is_wanted(const struct option_set *options, const char *report)
 {
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = option_row((enum option_id)id);
-		if (row->type == OPTION_FLAG && option_is_of(row->id, COMMAND_REPORT) &&
-		    strcmp(row->name, report) == 0)
+		if (!option_is_of(row->id, COMMAND_REPORT) || strcmp(row->name, report) != 0)
+			continue;
+		if (row->type == OPTION_FLAG)
 			return option_flag(options, row->id);
+		if (row->id == OPTION_COLD)
+			return option_text(options, row->id) != NULL;
 	}
 	return false;
+}
+
+/* --cold=60s is another report than --cold. */
+static int choose_cold(const struct option_set *options, const struct report **ret_report)
+{
+	const char *text = option_text(options, OPTION_COLD);
+	int64_t ns = 0;
+
+	if (!text || strcmp(text, "-") == 0)
+		return CMD_DONE;
+	if (parse_duration(text, &ns) < 0 || ns <= 0)
+		return cmd_usage("report: --cold: '%s' is not a time such as 60s", text);
+	*ret_report = &report_cold_for;
+	return CMD_DONE;
 }
 
 static int choose_report(const struct option_set *options, const struct report **ret_report)
@@ -43,7 +61,7 @@ static int choose_report(const struct option_set *options, const struct report *
 		name = report->name;
 	}
 	*ret_report = report_find(name ? name : "summary");
-	return CMD_DONE;
+	return choose_cold(options, ret_report);
 }
 
 /* The exit status that --fail asks for. */
@@ -82,7 +100,7 @@ static int write_one(const struct job *job, int64_t run_id)
 {
 	const struct option_set *options = job->options;
 	sqlite3 *db = db_handle(job->db);
-	const struct report_request request = {
+	struct report_request request = {
 		.run_id = run_id,
 		.limit = database_limit(options),
 		.format = format_of(options),
@@ -101,6 +119,9 @@ static int write_one(const struct job *job, int64_t run_id)
 
 	if (option_flag(options, OPTION_FULL_NAMES))
 		report_names_full(db);
+	if (job->report == &report_cold_for)
+		parse_duration(option_text(options, OPTION_COLD), &request.cold_ns);
+
 	int r = report_write(job->out, db, job->report, &request);
 	int status = r < 0 ? heat_complain(options, r) : CMD_DONE;
 	if (status != CMD_DONE)

@@ -177,6 +177,11 @@ const char report_threads_sql[] =
 	"(SELECT sum(most) FROM (SELECT max(rss) AS most FROM process_sample WHERE run_id = :run"  \
 	" AND time_ns >= " low " AND time_ns < " high " GROUP BY process_id))"
 
+/* Pages that were touched in intervals of --source pages that meet this one. */
+#define TOUCHED(low, high)                                                                         \
+	"(SELECT sum(most) FROM (SELECT max(touched) AS most FROM page_interval WHERE run_id ="    \
+	" :run AND end_ns > " low " AND begin_ns < " high " GROUP BY process_id))"
+
 /* clang-format off */
 const char report_timeline_sql[] =
 	"SELECT time_ns AS time, interval_ns AS interval, " REPORT_SQL_BLOCKS("live_bytes")
@@ -185,7 +190,8 @@ const char report_timeline_sql[] =
 	" " RESIDENT("timeline.time_ns", "timeline.time_ns + interval_ns") " AS rss,"
 	" " REPORT_SQL_BLOCKS("n_allocations") " AS allocations, " REPORT_SQL_BLOCKS("n_frees")
 	" AS frees, " REPORT_SQL_SAMPLES("n_samples") " AS samples, "
-	REPORT_SQL_FAULTS("n_faults") " AS faults"
+	REPORT_SQL_FAULTS("n_faults") " AS faults, "
+	TOUCHED("timeline.time_ns", "timeline.time_ns + interval_ns") " AS touched"
 	" FROM timeline WHERE run_id = :run ORDER BY time_ns LIMIT :limit";
 /* clang-format on */
 

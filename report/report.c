@@ -41,6 +41,21 @@ int report_run_find(sqlite3 *db, const char *selector, int64_t *ret_run_id)
 #define INTERVAL_NOTE                                                                              \
 	"\u00b195 %: with what samples leave unresolved; two numbers: it lies anywhere between"
 
+const struct report report_cold_for = {
+	.name = "cold",
+	.has_lines = true,
+	.title = "Memory that nobody touched for so long, by call stack",
+	.nothing = "None that pages or samples can speak for; a shorter time may have some.",
+	.note = "bytes: proven: of resident pages, certainly not read or written for so long at"
+		" some time, but for the time between intervals (--working-set); probable, in runs"
+		" without --source pages: not freed, and not seen touched from then to the end of"
+		" the run, in which as many samples were expected at the heap's average rate;"
+		" longest: time in which none of it was touched",
+	.prepare = report_cold_for_prepare,
+	.sql = report_cold_for_sql,
+	KINDS(TABLE_BYTES, TABLE_PLAIN, TABLE_DURATION, TABLE_PLAIN, TABLE_PLAIN),
+};
+
 const struct report reports[] = {
 	{
 		.name = "summary",
@@ -312,7 +327,8 @@ const struct report reports[] = {
 		.title = "Live bytes over time",
 		.needs = REPORT_NEEDS_BLOCKS,
 		.note = "live: the most within the interval; rss: resident memory of all"
-			" processes, sampled (drawn up to the next one); events: allocations and"
+			" processes, sampled (drawn up to the next one); touched: in pages read or"
+			" written within an interval of --source pages; events: allocations and"
 			" frees; the axis of each curve begins at 0 and ends at its most",
 		.sql = report_timeline_sql,
 		.text_sql = report_timeline_text_sql,

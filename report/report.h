@@ -32,6 +32,7 @@ struct report_request {
 	bool is_full; /* leaks: also what libraries keep (texts are cut by width alone) */
 	const struct selection *selection; /* of pictures; NULL: all of the run */
 	const char *source; /* of pictures: the only one whose touches are shown; NULL: all */
+	int64_t cold_ns; /* of report_cold_for: how long nobody touched it */
 	unsigned cells[2]; /* of pictures: columns and rows; 0: as many as there is room for */
 };
 
@@ -79,6 +80,9 @@ struct report {
 
 /* The table of reports, in the order of --list; ends with a name of NULL. */
 extern const struct report reports[];
+
+/* Not in the table: bytes that nobody touched for request->cold_ns (--cold=60s). */
+extern const struct report report_cold_for;
 
 /* The report of a name, or NULL. */
 const struct report *report_find(const char *name);

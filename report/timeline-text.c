@@ -23,6 +23,7 @@ static const struct look {
 } looks[CURVE_COUNT] = {
 	[CURVE_LIVE] = { "live", 5, TERMINAL_BLUE, true },
 	[CURVE_RSS] = { "rss", 3, TERMINAL_ORANGE, true },
+	[CURVE_TOUCHED] = { "touched", 3, TERMINAL_ORANGE, true },
 	[CURVE_ALLOCATIONS] = { "allocations/s", 2, TERMINAL_GREEN, false },
 	[CURVE_SAMPLES] = { "samples/s", 2, TERMINAL_PURPLE, false },
 	[CURVE_FAULTS] = { "faults/s", 2, TERMINAL_VERMILION, false },
@@ -125,7 +126,7 @@ int report_curves_draw(FILE *out, sqlite3 *db, const struct report_request *requ
 		return r;
 	bool is_empty = true;
 	for (int id = 0; id < CURVE_COUNT; id++) {
-		if (id != CURVE_RSS && curves.of[id].most > 0)
+		if (id != CURVE_RSS && id != CURVE_TOUCHED && curves.of[id].most > 0)
 			is_empty = false;
 	}
 	if (is_empty)

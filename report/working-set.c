@@ -6,6 +6,9 @@
  */
 #include "report/queries.h"
 
+#include <errno.h>
+#include <stdio.h>
+
 /* clang-format off */
 /* Rows of page_run, once for each interval that they hold for. */
 #define EACH_INTERVAL \
@@ -67,18 +70,23 @@ const char report_touched_line_sql[] =
 	"max(CASE WHEN span >= " ns " THEN max(0, resident - most * ((n + span / " ns " - 1) /" \
 	" (span / " ns "))) END)"
 
-const char report_untouched_sql[] =
-	"WITH edge AS (SELECT process_id, kind, stack_id, begin_ns, end_ns, n_intervals, size,"
-	"  resident, most, most > 0 OR has_ended OR lag(most, 1, 1) OVER site > 0 OR "
-	REPORT_TOUCH_IS_NEW " AS is_new FROM page_touch"
-	"  WHERE run_id = :run WINDOW site AS (PARTITION BY process_id, kind, stack_id ORDER BY"
-	"  begin_ns)),"
-	/* Rows in which nothing was touched are one, as long as none of its blocks ended. */
-	" part AS (SELECT *, sum(is_new) OVER (PARTITION BY process_id, kind, stack_id ORDER BY"
-	"  begin_ns ROWS UNBOUNDED PRECEDING) AS number FROM edge),"
-	" stretch AS (SELECT process_id, kind, stack_id, max(end_ns) - min(begin_ns) AS span,"
-	"  sum(n_intervals) AS n, min(resident) AS resident, max(size) AS size, max(most) AS most"
+/*
+ * Rows of a call site: those in which nothing was touched are one, as long as none of its blocks
+ * ended.
+ */
+#define STRETCHES \
+	"WITH edge AS (SELECT process_id, kind, stack_id, begin_ns, end_ns, n_intervals, size," \
+	"  resident, most, most > 0 OR has_ended OR lag(most, 1, 1) OVER site > 0 OR " \
+	REPORT_TOUCH_IS_NEW " AS is_new FROM page_touch" \
+	"  WHERE run_id = :run WINDOW site AS (PARTITION BY process_id, kind, stack_id ORDER BY" \
+	"  begin_ns))," \
+	" part AS (SELECT *, sum(is_new) OVER (PARTITION BY process_id, kind, stack_id ORDER BY" \
+	"  begin_ns ROWS UNBOUNDED PRECEDING) AS number FROM edge)," \
+	" stretch AS (SELECT process_id, kind, stack_id, max(end_ns) - min(begin_ns) AS span," \
+	"  sum(n_intervals) AS n, min(resident) AS resident, max(size) AS size, max(most) AS most" \
 	"  FROM part GROUP BY process_id, kind, stack_id, number)"
+
+const char report_untouched_sql[] = STRETCHES
 	/* Large blocks are told apart: the last of them that was touched, or can have been. */
 	", block AS (SELECT page_block.process_id AS process_id, page_block.kind AS kind,"
 	" coalesce(allocation.stack_id, mapping.stack_id, 0) AS stack_id, min(first_to_ns) AS"
@@ -94,4 +102,36 @@ const char report_untouched_sql[] =
 	" process.id = process_id LEFT JOIN block USING (process_id, kind, stack_id)"
 	" GROUP BY process_id, stretch.kind, stack_id HAVING for_1s > 0"
 	" ORDER BY for_60s DESC, for_10s DESC, for_1s DESC, pid, what LIMIT :limit";
+
+/*
+ * Samples speak for blocks that were there all the time: what was not freed is as much as there
+ * ever was, and has been since before that.
+ */
+const char report_cold_for_sql[] = STRETCHES
+	", heap AS (SELECT sum(n_samples + n_imputed) AS n, sum(byte_seconds) AS held FROM site"
+	"  WHERE run_id = :run),"
+	" quiet AS (SELECT stack_id, live_bytes, duration_ns - max(coalesce(last_touch_ns,"
+	"  first_ns), peak_ns) AS ns FROM site JOIN run ON run.id = :run WHERE run_id = :run AND"
+	"  live_bytes > 0 AND live_bytes = peak_bytes AND n_imputed = 0 AND NOT EXISTS (SELECT 1"
+	"  FROM page_interval WHERE run_id = :run)),"
+	" row AS (SELECT max(CASE WHEN span >= ns THEN max(0, resident - most * ((n + span / ns -"
+	"  1) / (span / ns))) END) AS bytes, 'proven' AS proof, max(CASE most WHEN 0 THEN span"
+	"  END) AS longest, NULL AS expected, stack_id FROM stretch, temp.cold_for GROUP BY"
+	"  process_id, stretch.kind, stack_id UNION ALL SELECT live_bytes, 'probable', quiet.ns,"
+	"  round(heap.n / heap.held * live_bytes * quiet.ns / 1e9, 1), stack_id FROM quiet,"
+	"  heap, temp.cold_for WHERE quiet.ns >= cold_for.ns)"
+	" SELECT bytes, proof, longest, expected AS \"samples expected\", stack_text(stack_id, 5)"
+	" AS what FROM row WHERE bytes > 0 AND (proof = 'proven' OR expected > 4.605) ORDER BY"
+	" bytes DESC, what LIMIT :limit";
 /* clang-format on */
+
+int report_cold_for_prepare(sqlite3 *db, const struct report_request *request)
+{
+	char sql[160];
+
+	snprintf(sql, sizeof(sql),
+		 "DROP TABLE IF EXISTS temp.cold_for; CREATE TEMP TABLE cold_for AS SELECT %lld"
+		 " AS ns",
+		 (long long)request->cold_ns);
+	return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EPROTO;
+}

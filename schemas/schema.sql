@@ -202,7 +202,8 @@ CREATE TABLE page_touch (
     begin_ns    INTEGER NOT NULL, -- [ns] the first interval began
     end_ns      INTEGER NOT NULL, -- [ns] the last one ended
     n_intervals INTEGER NOT NULL, -- [intervals] with the same bytes
-    size        INTEGER NOT NULL, -- [bytes] of all pages that they lie in
+    size        INTEGER NOT NULL, -- [bytes] of all pages that they lie in; of a mapping those next
+                                  -- to resident ones, with the same access
     resident    INTEGER NOT NULL, -- [bytes] of them that are certainly in memory
     least       INTEGER NOT NULL, -- [bytes] of these that were certainly touched
     most        INTEGER NOT NULL, -- [bytes] that can have been touched: the others were not

@@ -18,6 +18,8 @@ static const char intervals_sql[] =
 	" FROM timeline WHERE run_id = :run ORDER BY time_ns";
 static const char resident_sql[] = "SELECT process_id, time_ns, rss FROM process_sample"
 				   " WHERE run_id = :run ORDER BY process_id, time_ns";
+static const char touched_sql[] = "SELECT process_id, begin_ns, end_ns, touched FROM page_interval"
+				  " WHERE run_id = :run ORDER BY process_id, begin_ns";
 
 void curves_finish(struct curves *curves)
 {
@@ -117,17 +119,22 @@ static void hold_until(struct resident *resident, int64_t time_ns)
 		raise_to(&resident->own[i], resident->rss);
 }
 
+static void add_own(const struct curves *curves, enum curve_id id, double *own)
+{
+	double *sum = curves->of[id].values;
+
+	for (unsigned i = 0; i < curves->n_columns; i++) {
+		if (!isnan(own[i]))
+			sum[i] = (isnan(sum[i]) ? 0 : sum[i]) + own[i];
+		own[i] = NAN;
+	}
+}
+
 static void end_process(struct resident *resident)
 {
-	double *sum = resident->curves->of[CURVE_RSS].values;
-
 	if (resident->process)
 		hold_until(resident, resident->time_ns);
-	for (unsigned i = 0; i < resident->curves->n_columns; i++) {
-		if (!isnan(resident->own[i]))
-			sum[i] = (isnan(sum[i]) ? 0 : sum[i]) + resident->own[i];
-		resident->own[i] = NAN;
-	}
+	add_own(resident->curves, CURVE_RSS, resident->own);
 }
 
 static void take_resident(struct resident *resident, sqlite3_stmt *stmt)
@@ -156,6 +163,27 @@ static int read_resident(sqlite3 *db, int64_t run_id, struct curves *curves, dou
 		take_resident(&resident, stmt);
 	sqlite3_finalize(stmt);
 	end_process(&resident);
+	return code == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+/* own: NAN in each column, as read_resident() leaves it. */
+static int read_touched(sqlite3 *db, int64_t run_id, struct curves *curves, double *own)
+{
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, touched_sql, run_id, -1);
+	int code = SQLITE_ERROR;
+	int64_t process = 0;
+
+	while (stmt && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+		double ends[2];
+
+		if (process != sqlite3_column_int64(stmt, 0))
+			add_own(curves, CURVE_TOUCHED, own);
+		process = sqlite3_column_int64(stmt, 0);
+		place(curves, sqlite3_column_int64(stmt, 1), sqlite3_column_int64(stmt, 2), ends);
+		for (unsigned i = (unsigned)ends[0]; i < ends[1]; i++)
+			raise_to(&own[i], (double)sqlite3_column_int64(stmt, 3));
+	}
+	add_own(curves, CURVE_TOUCHED, own);
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
@@ -191,6 +219,8 @@ int curves_read(sqlite3 *db, int64_t run_id, unsigned n_columns, struct curves *
 		r = read_intervals(db, run_id, curves);
 	if (r == 0)
 		r = read_resident(db, run_id, curves, own);
+	if (r == 0)
+		r = read_touched(db, run_id, curves, own);
 	free(own);
 	if (r == 0)
 		find_most(curves);

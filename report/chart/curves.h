@@ -1,7 +1,8 @@
 #pragma once
 /*
  * What a run did over time, as curves in as many columns as are drawn: for the terminal and for
- * plots. From the tables `timeline` (which a selection hides by its own) and `process_sample`.
+ * plots. From the tables `timeline` (which a selection hides by its own) `process_sample` and
+ * `page_interval`.
  */
 #include <sqlite3.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 enum curve_id {
 	CURVE_LIVE, /* bytes: the most in the column */
 	CURVE_RSS, /* bytes: sampled, of all processes; a value holds until the process' next one */
+	CURVE_TOUCHED, /* bytes: within intervals of --source pages, of all processes */
 	CURVE_ALLOCATIONS, /* per second */
 	CURVE_SAMPLES, /* per second */
 	CURVE_FAULTS, /* per second */

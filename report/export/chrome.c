@@ -1,7 +1,8 @@
 /*
  * The trace event format of Chrome and Perfetto
  * (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU): processes and threads
- * with their names and lives, regions and marks, live bytes and resident memory as counters. Times
+ * with their names and lives, regions and marks, live bytes, resident memory and touched pages
+ * as counters. Times
  * are in us.
  */
 #include <errno.h>
@@ -44,6 +45,10 @@ static const char *const events_sql[] = {
 	"SELECT json_object('ph', 'C', 'name', 'resident memory', 'pid', pid, 'ts', time_ns / 1e3,"
 	" 'args', json_object('bytes', rss)) FROM process_sample"
 	" JOIN process ON process.id = process_id WHERE process_sample.run_id = :run",
+	/* A counter holds its value up to the next one: each interval's from its begin. */
+	"SELECT json_object('ph', 'C', 'name', 'touched pages', 'pid', pid, 'ts', begin_ns / 1e3,"
+	" 'args', json_object('bytes', touched)) FROM page_interval"
+	" JOIN process ON process.id = process_id WHERE page_interval.run_id = :run",
 };
 
 static int write_events(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char **comma)

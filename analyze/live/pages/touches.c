@@ -555,12 +555,12 @@ struct piece {
 	struct block_meant meant;
 };
 
-/* Nothing is resident there. */
+/* Nothing is resident there. What a mapping has without access, as guards, nobody can touch. */
 static void add_absent(struct division *division, size_t site, uint64_t address, uint64_t end)
 {
 	uint64_t bytes = division->page_bytes;
 
-	if (address < end)
+	if (address < end && !division->is_mapping)
 		division->list->sites[site].size +=
 			((end - 1) / bytes - address / bytes + 1) * bytes;
 }

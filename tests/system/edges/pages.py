@@ -227,6 +227,9 @@ def check_touches(edge, traced, n_read):
         rows = touched_of(traced, function, steady)
         edge.that(rows and rows[0] == (n_pages, n_touched, n_touched), f"{function}: {rows}")
         edge.that(all(row[2] <= n_touched for row in rows), f"{function} has too many: {rows}")
+    last = "SELECT count(*) FROM page_block WHERE kind = 'mapping' AND size = ? AND last_to_ns > ?"
+    edge.that(traced.one(last, 8 * MIB, steady) == 0, "idle was not touched at the end")
+    edge.that(traced.one(last, 16 * MIB, steady) == 1, "busy was touched until the end")
     edge.that(traced.one("SELECT count(*) FROM page_touch WHERE least > most OR most > size") == 0,
               "least and most are in order")
 
@@ -240,7 +243,9 @@ def each_touched_page_is_counted_in_each_interval(edge):
         text = run([edge.memsight, "report", traced.path, question])
         edge.that(answer in text and "of the time" in text, text)
     text = run([edge.memsight, "report", traced.path])
-    edge.that("sampled" in text and "samples      none" in text, text)
+    edge.that("touched      " in text and "--working-set, --untouched" in text, text)
+    text = run([edge.memsight, "report", traced.path, "--cold=1s"])
+    edge.that("proven" in text and "idle" in text, text)
 
 
 @case

@@ -538,6 +538,46 @@ START_TEST(untouched_bytes_are_those_that_no_interval_can_have_touched)
 }
 END_TEST
 
+static void write_cold(int64_t ns)
+{
+	const struct report_request request = {
+		.run_id = 1, .format = TABLE_CSV, .cold_ns = ns, .limit = -1
+	};
+	size_t n_bytes = 0;
+
+	free(text);
+	FILE *out = open_memstream(&text, &n_bytes);
+	int r = report_write(out, db, &report_cold_for, &request);
+	fclose(out);
+	ck_assert_msg(r == 0, "%s", sqlite3_errmsg(db));
+}
+
+/* Of 12 s in which 2 MiB were live 400 samples were expected at the average rate. */
+START_TEST(cold_memory_is_proven_by_pages_and_else_probable)
+{
+	sqlite3_exec(db,
+		     "UPDATE site SET byte_seconds = 12e9, live_bytes = 1e9,"
+		     " peak_bytes = 1e9, peak_ns = 0, first_ns = 0, first_touch_ns = NULL,"
+		     " last_touch_ns = NULL, n_samples = 0 WHERE stack_id = 5;"
+		     " UPDATE run SET duration_ns = 12400000000",
+		     NULL, NULL, NULL);
+	write_cold(10000000000);
+	ck_assert_has(",probable,12400000000,");
+	write_cold(60000000000);
+	ck_assert(!strstr(text, "probable"));
+	sqlite3_exec(db, touches_sql, NULL, NULL, NULL);
+	sqlite3_exec(db,
+		     "INSERT INTO page_interval VALUES (1,1,1,0,1000000000,1000000001,4096,2097152,"
+		     "2097152,0,0,0)",
+		     NULL, NULL, NULL);
+	write_cold(10000000000);
+	ck_assert_has("2097152,proven,10900000000,,");
+	ck_assert(!strstr(text, "probable"));
+	write_cold(11000000000);
+	ck_assert(!strstr(text, "proven,"));
+}
+END_TEST
+
 /* Of one mapping of 10 pages 4 are touched in each interval, of another one 5 in every second. */
 START_TEST(a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all)
 {
@@ -786,6 +826,7 @@ int main(void)
 	tcase_add_test(tcase, unused_is_said_only_where_samples_would_have_shown_use);
 	tcase_add_test(tcase, unused_is_proven_where_pages_were_left_alone);
 	tcase_add_test(tcase, untouched_bytes_are_those_that_no_interval_can_have_touched);
+	tcase_add_test(tcase, cold_memory_is_proven_by_pages_and_else_probable);
 	tcase_add_test(tcase, a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all);
 	tcase_add_loop_test(tcase, a_run_is_selected_by_id_or_by_the_parts_of_its_name, 0,
 			    sizeof(selectors) / sizeof(*selectors));
