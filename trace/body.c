@@ -8,6 +8,7 @@
 
 #include "trace/columns.h"
 #include "trace/frame.h"
+#include "trace/perf-columns.h"
 #include "trace/records.h"
 #include "trace/varint.h"
 
@@ -69,9 +70,20 @@ static int decode_accesses(struct trace_reader *reader, const struct trace_frame
 static int decode_perf(struct trace_reader *reader, const struct trace_frame *head,
 		       struct trace_item *item)
 {
-	item->n = head->raw_bytes;
-	item->perf = reader->body;
-	return 0;
+	if (!(head->flags & TRACE_FRAME_FLAG_COLUMNS)) {
+		item->n = head->raw_bytes;
+		item->perf = reader->body;
+		return 0;
+	}
+	int64_t n = trace_perf_columns_check(reader->body, head->raw_bytes);
+	if (n < 0)
+		return (int)n;
+	int r = grow_array_by(&reader->records, 0, (size_t)n + 1, &reader->records_capacity, 1);
+	if (r < 0)
+		return r;
+	item->n = (size_t)n;
+	item->perf = reader->records;
+	return trace_perf_columns_decode(reader->body, head->raw_bytes, reader->records);
 }
 
 static int decode_code(struct trace_reader *reader, const struct trace_frame *head,
@@ -186,11 +198,16 @@ static int unpack(struct trace_reader *reader, const struct trace_frame *head,
 	return 0;
 }
 
+static unsigned known_flags(unsigned type)
+{
+	return TRACE_FRAME_FLAG_ZSTD | (type == TRACE_FRAME_PERF ? TRACE_FRAME_FLAG_COLUMNS : 0);
+}
+
 int trace_reader_body(struct trace_reader *reader, const struct trace_frame *head,
 		      const uint8_t *stored, size_t n_bytes, struct trace_item *item)
 {
 	unsigned kind = find_decoder(head->type);
-	bool known = kind < N_DECODERS && !(head->flags & ~TRACE_FRAME_FLAG_ZSTD);
+	bool known = kind < N_DECODERS && !(head->flags & ~known_flags(head->type));
 	bool wanted = known && decoders[kind].decode;
 
 	int r = n_bytes < head->body_bytes ? -EBADMSG : check_body(head, stored);

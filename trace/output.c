@@ -82,7 +82,7 @@ int trace_output_frame(struct trace_output *output, ZSTD_CCtx *zstd, struct trac
 	if (raw_bytes >= COMPRESS_MIN_BYTES)
 		body_bytes = compress(zstd, (ZSTD_outBuffer){ body, room, 0 }, parts, n_parts,
 				      raw_bytes);
-	head.flags = body_bytes > 0 ? TRACE_FRAME_FLAG_ZSTD : 0;
+	head.flags |= body_bytes > 0 ? TRACE_FRAME_FLAG_ZSTD : 0;
 	if (body_bytes == 0) {
 		store(body, parts, n_parts);
 		body_bytes = raw_bytes;

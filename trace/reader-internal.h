@@ -12,6 +12,8 @@ struct trace_reader {
 	ZSTD_DCtx *zstd;
 	uint8_t *body; /* raw, of the current frame, TRACE_VARINT_SLACK bytes behind it */
 	size_t body_capacity;
+	uint8_t *records; /* PERF, out of its columns */
+	size_t records_capacity;
 	struct trace_event *events; /* TRACE_FRAME_MAX_EVENTS, allocated when first needed */
 	bool keeps_columns; /* events are not decoded */
 	struct trace_damage damage;

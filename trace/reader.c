@@ -75,6 +75,7 @@ struct trace_reader *trace_reader_close(struct trace_reader *reader)
 	trace_window_finish(&reader->window);
 	ZSTD_freeDCtx(reader->zstd);
 	free(reader->body);
+	free(reader->records);
 	free(reader->events);
 	free(reader);
 	return NULL;

@@ -14,6 +14,7 @@ static struct trace_stream **bucket(struct trace_streams *streams, enum trace_fr
 static void free_stream(struct trace_stream *stream)
 {
 	trace_columns_finish(&stream->columns);
+	trace_perf_columns_finish(&stream->perf);
 	free(stream->bytes);
 	free(stream);
 }
@@ -73,18 +74,20 @@ uint8_t *trace_stream_reserve(struct trace_stream *stream, size_t n_bytes)
 
 bool trace_stream_is_empty(const struct trace_stream *stream)
 {
-	return stream->n_bytes == 0 && stream->columns.n_events == 0;
+	return stream->n_bytes == 0 && stream->columns.n_events == 0 && stream->perf.n_raw == 0;
 }
 
 void trace_stream_clear(struct trace_stream *stream)
 {
-	size_t used = stream->n_bytes + stream->columns.n_events;
+	size_t used = stream->n_bytes + stream->columns.n_events +
+		      trace_perf_columns_bytes(&stream->perf);
 
 	if (used > stream->most_bytes)
 		stream->most_bytes = used;
 	stream->n_bytes = 0;
 	stream->n_items = 0;
 	trace_columns_clear(&stream->columns);
+	trace_perf_columns_clear(&stream->perf);
 }
 
 /* Give back memory that the segment used less than a quarter of. */
@@ -92,6 +95,8 @@ static void shrink(struct trace_stream *stream)
 {
 	if (stream->most_bytes < stream->columns.capacity / 4)
 		trace_columns_finish(&stream->columns);
+	if (stream->most_bytes < trace_perf_columns_room(&stream->perf) / 4)
+		trace_perf_columns_finish(&stream->perf);
 	if (stream->most_bytes < stream->capacity / 4) {
 		free(stream->bytes);
 		stream->bytes = NULL;

@@ -10,6 +10,7 @@
 
 #include "schemas/trace-format.h"
 #include "trace/columns.h"
+#include "trace/perf-columns.h"
 
 struct trace_stream {
 	struct trace_stream *next; /* in order of creation */
@@ -19,6 +20,7 @@ struct trace_stream {
 	uint32_t n_items; /* buffered; of EVENTS: columns.n_events */
 	size_t most_bytes; /* buffered at once in this segment; of EVENTS: events */
 	struct trace_columns columns; /* EVENTS */
+	struct trace_perf_columns perf; /* PERF */
 	uint8_t *bytes; /* all other types */
 	size_t n_bytes;
 	size_t capacity;

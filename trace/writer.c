@@ -27,6 +27,9 @@
 
 /* Frames of other types are closed at this size, long before TRACE_FRAME_MAX_BYTES. */
 #define FRAME_BYTES (1u << 20)
+
+/* Of records that are added at once: small ones take more room in columns than they have. */
+#define MOST_PERF_BYTES (TRACE_FRAME_MAX_BYTES / 2)
 /* Less of a disk is not worth a segment. */
 #define SMALLEST_ROOM_BYTES 4096u
 
@@ -208,10 +211,12 @@ static int add_frame(struct trace_writer *writer, const struct trace_frame *head
 	return trace_output_frame(output, writer->zstd, *head, parts, n_parts);
 }
 
+#define MAX_PARTS (TRACE_COLUMNS_PARTS > TRACE_PERF_PARTS ? TRACE_COLUMNS_PARTS : TRACE_PERF_PARTS)
+
 /* Make a frame of what a stream has buffered. Nothing if it is empty. */
 static int close_frame(struct trace_writer *writer, struct trace_stream *stream)
 {
-	struct iovec parts[TRACE_COLUMNS_PARTS] = { { stream->bytes, stream->n_bytes } };
+	struct iovec parts[MAX_PARTS] = { { stream->bytes, stream->n_bytes } };
 	struct trace_frame head = { .type = (uint16_t)stream->type,
 				    .stream_id = stream->stream_id,
 				    .n_items = stream->n_items };
@@ -223,6 +228,11 @@ static int close_frame(struct trace_writer *writer, struct trace_stream *stream)
 		head.n_items = stream->columns.n_events;
 		trace_columns_parts(&stream->columns, parts);
 		n_parts = TRACE_COLUMNS_PARTS;
+	}
+	if (stream->type == TRACE_FRAME_PERF) {
+		head.flags = TRACE_FRAME_FLAG_COLUMNS;
+		trace_perf_columns_parts(&stream->perf, parts);
+		n_parts = TRACE_PERF_PARTS;
 	}
 
 	int r = add_frame(writer, &head, parts, n_parts);
@@ -387,14 +397,29 @@ int trace_writer_node(struct trace_writer *writer, uint32_t thread_id,
 int trace_writer_perf(struct trace_writer *writer, uint32_t source_id, const void *records,
 		      size_t n_bytes, uint32_t n_samples)
 {
-	struct trace_frame head = { .type = TRACE_FRAME_PERF,
-				    .stream_id = source_id,
-				    .n_items = n_samples };
+	struct trace_stream *stream =
+		trace_streams_get(&writer->streams, TRACE_FRAME_PERF, source_id);
+	int r = 0;
 
-	int r = add_items(writer, &head, records, n_bytes);
-	if (r == 0)
-		writer->n_pending_samples += n_samples;
-	return r;
+	if (!stream)
+		return -ENOMEM;
+	if (n_bytes > MOST_PERF_BYTES)
+		return -EMSGSIZE;
+	writer->n_pending_samples += n_bytes ? 0 : n_samples;
+	if (n_bytes == 0)
+		return 0;
+	if (stream->perf.n_raw > 0 && stream->perf.n_raw + n_bytes > FRAME_BYTES)
+		r = close_frame(writer, stream);
+	if (r < 0)
+		return r;
+	size_t n_before = trace_perf_columns_bytes(&stream->perf);
+	r = trace_perf_columns_add(&stream->perf, records, n_bytes);
+	writer->pending_bytes += trace_perf_columns_bytes(&stream->perf) - n_before;
+	if (r < 0)
+		return r;
+	stream->n_items += n_samples;
+	writer->n_pending_samples += n_samples;
+	return 0;
 }
 
 int trace_writer_accesses(struct trace_writer *writer, uint32_t source_id,

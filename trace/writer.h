@@ -52,7 +52,7 @@ int trace_writer_node(struct trace_writer *writer, uint32_t thread_id,
 
 /*
  * Add perf_event records as they came from the kernel (whole records only). n_samples of them are
- * of type SAMPLE. -EMSGSIZE: more than TRACE_FRAME_MAX_BYTES at once.
+ * of type SAMPLE. -EMSGSIZE: more than half of TRACE_FRAME_MAX_BYTES at once.
  */
 int trace_writer_perf(struct trace_writer *writer, uint32_t source_id, const void *records,
 		      size_t n_bytes, uint32_t n_samples);
