@@ -62,7 +62,7 @@ enum trace_frame_type {
 };
 
 #define TRACE_FRAME_FLAG_ZSTD	 (1u << 0) /* body is one zstd frame of raw_bytes */
-#define TRACE_FRAME_FLAG_COLUMNS (1u << 1) /* of PERF: struct trace_perf_head, then its columns */
+#define TRACE_FRAME_FLAG_COLUMNS (1u << 1) /* of PERF: columns of schemas/trace-perf.h */
 
 /* 32 bytes before every body. */
 struct trace_frame {
@@ -279,22 +279,6 @@ enum trace_stop {
 };
 
 /* ---- Samples ---- */
-
-/*
- * Head of a PERF frame with TRACE_FRAME_FLAG_COLUMNS, before the columns CODES, SMALL and WORDS,
- * which ends with the body. CODES has a varint for each record: how many records back in the frame
- * lies the one that it is told by. 0: none, SMALL has a varint, how many bytes the record has, and
- * WORDS has them. Else it has as many words of 8 bytes as the other, and 2 bits follow for each in
- * CODES, lowest first, up to a whole byte: 0 the same word, 1 that and what SMALL has (a varint,
- * zigzag), 2 the next 8 bytes of WORDS.
- */
-struct trace_perf_head {
-	uint32_t n_bytes; /* of the records */
-	uint32_t n_records;
-	uint32_t codes_bytes;
-	uint32_t small_bytes;
-};
-_Static_assert(sizeof(struct trace_perf_head) == 16, "trace_perf_head is ABI");
 
 enum trace_code_kind {
 	TRACE_CODE_FIXED, /* code that stays as it is for as long as it is mapped */

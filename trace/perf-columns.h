@@ -1,6 +1,6 @@
 #pragma once
 /*
- * The columns of a PERF frame (schemas/trace-format.h): what records of perf have in common with an
+ * The columns of a PERF frame (schemas/trace-perf.h): what records of perf have in common with an
  * earlier one is not stored again. Most samples of a loop differ in their time and two or three
  * registers, and to compress all of their bytes takes longer than to compare them.
  */
@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include "schemas/trace-format.h"
+#include "schemas/trace-perf.h"
 
 enum trace_perf_column { TRACE_PERF_CODES, TRACE_PERF_SMALL, TRACE_PERF_WORDS, TRACE_PERF_COUNT };
 
