@@ -50,12 +50,10 @@ enum trace_frame_type {
 	TRACE_FRAME_EVENTS =
 		0x01, /* columns of allocation events of one thread (stream = thread id) */
 	TRACE_FRAME_NODES = 0x02, /* struct trace_node[] of one thread (stream = thread id) */
-	TRACE_FRAME_PERF =
-		0x40, /* perf_event records as the kernel wrote them (stream = source id) */
+	TRACE_FRAME_PERF = 0x40, /* perf_event records, see trace-perf.h (stream = source id) */
 	TRACE_FRAME_CODE = 0x41, /* struct trace_code, then bytes (stream = process id) */
 	TRACE_FRAME_ACCESSES = 0x42, /* struct trace_access[] of --private (stream = source id) */
-	TRACE_FRAME_AUX =
-		0x43, /* struct trace_aux, then bytes of an AUX area (stream = source id) */
+	TRACE_FRAME_AUX = 0x43, /* struct trace_aux, then bytes of its area (stream = source id) */
 	TRACE_FRAME_RECORDS = 0x80, /* struct trace_record..., see below (stream = 0) */
 	TRACE_FRAME_COMMIT = 0x81, /* struct trace_commit */
 	TRACE_FRAME_INDEX = 0x82, /* struct trace_index_entry[], one for each segment */
