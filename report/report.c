@@ -277,6 +277,15 @@ const struct report reports[] = {
 		      TABLE_BYTES, TABLE_COUNT),
 	},
 	{
+		.name = "findings",
+		.title = "What stands out",
+		.nothing = "Nothing stands out by the rules of docs/findings.md.",
+		.note = "size: with the ends of its interval, equal where it was counted; weight:"
+			" part of the whole that it is of",
+		.sql = report_findings_sql,
+		.write = report_findings_list,
+	},
+	{
 		.name = "resident",
 		.has_lines = true,
 		.title = "What resident memory is, at the moment with most of it",

@@ -646,6 +646,7 @@ static void write_next(FILE *out, const struct report_request *request)
 int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	write_head(out, db, request);
+	int r_findings = report_findings_write(out, db, request);
 	write_allocations(out, db, request->run_id);
 	write_memory(out, db, request->run_id);
 	write_kinds(out, db, request->run_id);
@@ -660,5 +661,5 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	if (r == 0)
 		r = report_hints_write(out, db, request);
 	write_next(out, request);
-	return ferror(out) ? -EIO : r;
+	return ferror(out) ? -EIO : r < 0 ? r : r_findings;
 }
