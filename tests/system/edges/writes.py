@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Written pages of --source pages: victims whose written pages are known, as an ordinary user, and
+what stands in the way of asking."""
+import ctypes
+import os
+import re
+import resource
+import struct
+
+from edges import Traced, case, main, unshared
+from whole import Outcome, run, skip
+
+PAGE = resource.getpagesize()
+N_PAGES = 4096
+WRITTEN, HUGE, NEW = 1, 2, 4
+OPTIONS = ["--source", "pages", "--pages", "100ms", "--budget", "50%"]
+
+
+class Writes:
+    """The intervals of a trace: of process, number, {page of the victim's memory: bits}."""
+
+    def __init__(self, edge, trace, address):
+        self.intervals, self.touches = [], {}
+        for line in run([os.path.join(edge.build, "dump-writes"), trace]).splitlines():
+            word, *values = line.split()
+            values = [int(value) for value in values]
+            if word == "touches":
+                self.touches[values[1]] = values
+            elif word == "writes":
+                self.intervals.append((*values[:4], {}))
+            else:
+                first = (values[0] - address) // PAGE
+                for page in range(max(0, first), min(N_PAGES, first + values[1] // PAGE)):
+                    self.intervals[-1][-1][page] = values[2]
+
+    def of(self, process):
+        return [interval for interval in self.intervals if interval[0] == process]
+
+    def known(self):
+        """Those in which every page of the victim's memory is known."""
+        return [interval for interval in self.intervals if len(interval[-1]) == N_PAGES and
+                not any(bits & (HUGE | NEW) for bits in interval[-1].values())]
+
+
+def record(edge, words, how, options=None, prefix=()):
+    """(Traced, Writes) of a victim, recorded by the ordinary user unless `words` are empty."""
+    trace = os.path.join(edge.folder, "%s.mst" % how)
+    outcome = Outcome([*prefix, *words, edge.memsight, "record", "-f", "-o", trace,
+                       *(OPTIONS if options is None else options), "--",
+                       edge.victim("victim-writes"), how], timeout=120)
+    if outcome.status == 77:
+        skip(f"{how}: no such memory")
+    edge.that(outcome.status == 0, f"{how}: {outcome.status} {outcome.messages}")
+    found = re.search(r"memsight: 0x([0-9a-f]+)\n", outcome.messages)
+    run([*words, edge.memsight, "analyze", "-f", "-o", trace + ".db", trace])
+    traced = Traced(trace + ".db", outcome)
+    traced.need_source("pages")
+    return traced, Writes(edge, trace, int(found.group(1), 16) if found else 0)
+
+
+def lost(traced):
+    return sorted(reason for source, reason in traced.losses() if source == "pages")
+
+
+def need_writes(edge, words):
+    """Skips where this kernel does not tell."""
+    text = run([*words, edge.memsight, "avail"])
+    line = next((line for line in text.splitlines() if "userfaultfd-wp" in line), "")
+    with open("/proc/self/status", encoding="ascii") as status:
+        confined = "Seccomp:\t0" not in status.read()
+    if "what --source pages takes" not in line or confined:
+        skip("userfaultfd of this kernel has no WP_ASYNC, or is refused")
+
+
+def check(edge, name, intervals, steps=(5,)):
+    """Each interval has the pages that are written, and no others. The ones at begin and end, in
+    which the victim may not have gone round, have no others."""
+    edge.that(len(intervals) >= 3, f"{name}: {len(intervals)} intervals are known")
+    n_whole = 0
+    for interval in intervals:
+        written = {page for page, bits in interval[-1].items() if bits == WRITTEN}
+        sets = [{page for page in range(N_PAGES) if page % step == 0} | {7} for step in steps]
+        edge.that(any(written <= whole for whole in sets),
+                  f"{name}: {len(written)} written, {sorted(written)[:5]}")
+        n_whole += any(written == whole for whole in sets)
+    edge.that(n_whole >= len(intervals) - 2,
+              f"{name}: {n_whole} of {len(intervals)} intervals have all that was written")
+
+
+@case
+def written_pages_are_found_and_no_others(edge):
+    words = edge.ordinary_user()
+    need_writes(edge, words)
+    for how in ["plain", "locked", "freed"]:
+        traced, writes = record(edge, words, how)
+        check(edge, how, writes.known())
+        edge.that(not lost(traced), f"{how}: {lost(traced)}")
+        for _, number, begin, end, _ in writes.intervals:
+            touches = writes.touches[number]
+            edge.that(begin <= touches[2] and touches[3] <= end,
+                      f"{how}: interval {number} of touches lies within that of writes")
+
+
+@case
+def a_forked_child_has_writes_of_its_own(edge):
+    words = edge.ordinary_user()
+    need_writes(edge, words)
+    traced, writes = record(edge, words, "fork")
+    processes = {interval[0] for interval in writes.known()}
+    edge.that(len(processes) == 2, f"{len(processes)} processes have known intervals")
+    for process in processes:
+        found = [interval for interval in writes.known() if interval[0] == process]
+        check(edge, f"process {process}", found, (5, 8))
+    edge.that(not lost(traced), f"{lost(traced)}")
+
+
+@case
+def shared_memory_is_not_said_to_be_known(edge):
+    words = edge.ordinary_user()
+    need_writes(edge, words)
+    _, writes = record(edge, words, "shared")
+    edge.that(len(writes.intervals) >= 3, "there are intervals")
+    edge.that(not any(interval[-1] for interval in writes.intervals), "of none of its pages")
+
+
+@case
+def a_program_has_its_memory_for_a_userfaultfd_of_its_own(edge):
+    words = edge.ordinary_user()
+    need_writes(edge, words)
+    command = [*words, edge.victim("victim-writes"), "own"]
+    untraced = Outcome(command)
+    edge.that(untraced.stdout == b"own 0 0", f"untraced: {untraced.stdout}")
+    traced, writes = record(edge, words, "own")
+    edge.that(traced.outcome.stdout == b"own 0 0", f"traced: {traced.outcome.stdout}")
+    edge.that(any("uses userfaultfd itself" in reason for reason in lost(traced)),
+              f"{lost(traced)}")
+    check(edge, "until then", writes.known())
+
+
+@case
+def mappings_up_to_the_limit_are_left_alone(edge):
+    words = edge.ordinary_user()
+    need_writes(edge, words)
+    traced, _ = record(edge, words, "split")
+    edge.that(traced.outcome.stdout == b"split 1", f"{traced.outcome.stdout}")
+    edge.that(any("too many mappings" in reason for reason in lost(traced)), f"{lost(traced)}")
+
+
+@case
+def the_program_has_the_descriptors_that_it_had(edge):
+    need_writes(edge, [])
+    edge.compare([edge.victim("victim-writes"), "descriptors"], OPTIONS)
+
+
+# ---- What stands in the way ----
+
+def confine(action, number, argument=None):
+    """Forbid a system call, or one with that second argument, to this process and its children."""
+    def words(*codes):
+        return b"".join(struct.pack("HBBI", *code) for code in codes)
+
+    end = [(0x06, 0, 0, action), (0x06, 0, 0, 0x7fff0000)]
+    if argument is None:
+        program = words((0x20, 0, 0, 0), (0x15, 0, 1, number), *end)
+    else:
+        program = words((0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 24),
+                        (0x15, 0, 1, argument), *end)
+    text = ctypes.create_string_buffer(program, len(program))
+    head = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(text))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.c_char_p(head), 0, 0):
+        os._exit(99)
+
+
+@case
+def filters_that_refuse_cost_what_they_refuse_and_no_more(edge):
+    """userfaultfd with an error and by death, PAGEMAP_SCAN with an error (x86-64)."""
+    if os.uname().machine != "x86_64":
+        skip("numbers of system calls are those of x86-64")
+    words = edge.ordinary_user()
+    need_writes(edge, words)
+    for name, arguments in [("error", (0x00050001, 323)), ("death", (0x80000000, 323)),
+                            ("scan", (0x00050000 | 25, 16, 0xc0606610))]:
+        trace = os.path.join(edge.folder, name + ".mst")
+        outcome = Outcome([*words, edge.memsight, "record", "-o", trace, *OPTIONS, "--",
+                           edge.victim("victim-writes"), "plain"],
+                          preexec_fn=lambda given=arguments: confine(*given))
+        edge.that(outcome.status == 0, f"{name}: {outcome.status} {outcome.messages}")
+        run([edge.memsight, "analyze", "-o", trace + ".db", trace])
+        traced = Traced(trace + ".db", outcome)
+        writes = Writes(edge, trace, 0)
+        edge.that(not writes.intervals, f"{name}: {len(writes.intervals)} intervals of writes")
+        edge.that(len(writes.touches) >= 3, f"{name}: {len(writes.touches)} of touches")
+        edge.that(any("userfaultfd is refused" in reason for reason in lost(traced)),
+                  f"{name}: {lost(traced)}")
+
+
+@case
+def a_program_under_a_filter_of_its_own_lives_on(edge):
+    """The recorder may ask; what confines the program, and kills who opens a userfaultfd, was put
+    there by a parent that is not traced."""
+    if os.uname().machine != "x86_64":
+        skip("numbers of system calls are those of x86-64")
+    need_writes(edge, [])
+    code = ("import sys, os; sys.path.insert(0, %r); import writes\n"
+            "writes.confine(0x80000000, 323); os.execv(%r, ['victim-writes', 'plain'])" %
+            (os.path.dirname(os.path.abspath(__file__)), edge.victim("victim-writes")))
+    trace = os.path.join(edge.folder, "own-filter.mst")
+    outcome = Outcome([edge.memsight, "record", "-o", trace, *OPTIONS, "--", "python3", "-c", code])
+    edge.that(outcome.status == 0, f"{outcome.status} {outcome.messages} {outcome.stderr}")
+    edge.that("0x" in outcome.messages, "the victim has run")
+
+
+@case
+def a_proc_that_hides_or_is_read_only_costs_what_it_hides(edge):
+    if os.getuid() != 0:
+        skip("only root mounts /proc anew")
+    words = edge.ordinary_user()
+    need_writes(edge, words)
+    # A /proc of their own, in namespaces of their own: a remount would be that of the machine.
+    for name, how in [("hidden", "mount -t proc -o hidepid=2 proc /proc"),
+                      ("read-only", "mount --bind /proc /proc && mount -o remount,bind,ro /proc")]:
+        mount = unshared("-m", "-p", "-f", "--mount-proc", "sh", "-c",
+                         how + ' && { "$@"; exit $?; }', "sh")
+        trace = os.path.join(edge.folder, name + ".mst")
+        outcome = Outcome([*mount, *words, edge.memsight, "record", "-o", trace, *OPTIONS, "--",
+                           edge.victim("victim-writes"), "plain"])
+        if "mount" in outcome.stderr.decode(errors="replace"):
+            skip(f"{name}: /proc cannot be mounted anew: {outcome.stderr}")
+        edge.that(outcome.status == 0, f"{name}: {outcome.status} {outcome.messages}")
+        if name == "hidden":
+            found = re.search(r"memsight: 0x([0-9a-f]+)\n", outcome.messages)
+            check(edge, name, Writes(edge, trace, int(found.group(1), 16)).known())
+        else:
+            edge.that("mount /proc read-write" in outcome.messages, f"{name}: {outcome.messages}")
+
+
+if __name__ == "__main__":
+    main()
