@@ -1,8 +1,9 @@
 /*
  * A program whose pages valgrind's lackey can tell: it works on ARENAS mappings by phases, each of
  * which touches what its number says. `page-phases MS' repeats each phase for MS ms (0: once), so
- * that intervals lie within it. `page-phases hot MIB MS' reads a tenth of its pages again and again
- * and prints how often. Prints "arena ADDRESS BYTES" first.
+ * that intervals lie within it. `page-phases hot|huge MIB MS' reads and writes a tenth of its
+ * pages, small or huge ones, for MS ms of CPU time, and prints how often: other load hardly changes
+ * that. Prints "arena ADDRESS BYTES" first.
  *
  * A phase is announced by a mark (memsight.h), and in a trace of accesses by a write to `beacon`,
  * which is printed as well.
@@ -26,16 +27,21 @@ static volatile uint64_t beacon;
 static volatile uint64_t used; /* valgrind leaves loads out whose values nobody takes */
 static size_t page_bytes;
 
-static uint64_t now_ns(void)
+static uint64_t clock_now_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Between closed pages, without huge ones, all written. */
-static volatile char *make_arena(size_t n_bytes)
+static uint64_t now_ns(void)
+{
+	return clock_now_ns(CLOCK_MONOTONIC);
+}
+
+/* Between closed pages, with huge ones or without, all written. */
+static volatile char *make_arena(size_t n_bytes, int advice)
 {
 	char *closed =
 		mmap(NULL, n_bytes + 2 * page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -43,7 +49,7 @@ static volatile char *make_arena(size_t n_bytes)
 	if (closed == MAP_FAILED ||
 	    mprotect(closed + page_bytes, n_bytes, PROT_READ | PROT_WRITE) < 0)
 		exit(1);
-	madvise(closed + page_bytes, n_bytes, MADV_NOHUGEPAGE);
+	madvise(closed + page_bytes, n_bytes, advice);
 	for (size_t i = 0; i < n_bytes; i += page_bytes)
 		closed[page_bytes + i] = 1;
 	return closed + page_bytes;
@@ -109,7 +115,7 @@ static int run_phases(uint64_t ms)
 	char name[32];
 
 	for (unsigned i = 0; i < N_ARENAS; i++) {
-		arenas[i] = make_arena(ARENA_BYTES);
+		arenas[i] = make_arena(ARENA_BYTES, MADV_NOHUGEPAGE);
 		printf("arena %p %u\n", (void *)arenas[i], ARENA_BYTES);
 	}
 	printf("beacon %p\n", (void *)&beacon);
@@ -125,17 +131,22 @@ static int run_phases(uint64_t ms)
 	return 0;
 }
 
-static int run_hot(size_t n_bytes, uint64_t ms)
+static int run_hot(size_t n_bytes, uint64_t ms, int advice)
 {
-	volatile char *memory = make_arena(n_bytes);
-	uint64_t end_ns = now_ns() + ms * 1000000, n_rounds = 0, random = 1;
+	volatile char *memory = make_arena(n_bytes, advice);
+	uint64_t end_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) + ms * 1000000;
+	uint64_t n_rounds = 0, random = 1;
 	size_t n_hot = n_bytes / 10;
 
-	while (now_ns() < end_ns) {
-		for (unsigned i = 0; i < 10000; i++)
-			used += (uint64_t)memory[next_random(&random) % n_hot];
-		n_rounds++;
-	}
+	for (; clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns; n_rounds++)
+		for (unsigned i = 0; i < 10000; i++) {
+			volatile char *at = memory + next_random(&random) % n_hot;
+
+			if (i % 8 == 0)
+				*at = (char)i;
+			else
+				used += (uint64_t)*at;
+		}
 	printf("%llu\n", (unsigned long long)n_rounds);
 	return 0;
 }
@@ -143,7 +154,8 @@ static int run_hot(size_t n_bytes, uint64_t ms)
 int main(int argc, char **argv)
 {
 	page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	if (argc == 4 && strcmp(argv[1], "hot") == 0)
-		return run_hot(strtoull(argv[2], NULL, 10) << 20, strtoull(argv[3], NULL, 10));
+	if (argc == 4)
+		return run_hot(strtoull(argv[2], NULL, 10) << 20, strtoull(argv[3], NULL, 10),
+			       strcmp(argv[1], "huge") == 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	return argc == 2 ? run_phases(strtoull(argv[1], NULL, 10)) : 2;
 }
