@@ -204,8 +204,7 @@ struct trace_event {
 enum trace_column {
 	TRACE_COLUMN_CONTROL, /* one byte: op | TRACE_CONTROL_* */
 	TRACE_COLUMN_CALL, /* one byte, where TRACE_CONTROL_CALL */
-	/* ticks - ticks of the event before (the first: base_ticks), mod 2^64 */
-	TRACE_COLUMN_TICKS,
+	TRACE_COLUMN_TICKS, /* minus those of the event before (or base_ticks), mod 2^64 */
 	TRACE_COLUMN_ADDRESS, /* zigzag(d >> 4), d = address - address of the event before (or 0) */
 	TRACE_COLUMN_SIZE, /* where TRACE_CONTROL_SIZE; else 0 */
 	TRACE_COLUMN_STACK, /* stack_id, where TRACE_CONTROL_STACK; else 0 */
@@ -273,6 +272,7 @@ enum trace_stop {
 	TRACE_STOP_NO_RULE, /* no unwind information for a pc */
 	TRACE_STOP_BAD_STACK, /* outside the thread's stack */
 	TRACE_STOP_TABLE_FULL, /* the thread's stack table has no room */
+	TRACE_STOP_BEFORE, /* alone: a block from before the attach; who made it is not known */
 	TRACE_STOP_MAX = 4096, /* a pc below this is a reason, not an address */
 };
 

@@ -11,7 +11,7 @@
 #include "schemas/ring.h"
 #include "store/statement.h"
 
-#define STACKS_STOP_LOST  (TRACE_STOP_TABLE_FULL + 1u) /* the node's definition is lost */
+#define STACKS_STOP_LOST  (TRACE_STOP_BEFORE + 1u) /* the node's definition is lost */
 #define STACKS_STOP_COUNT (STACKS_STOP_LOST + 1u)
 #define STACKS_MAX_NODES  (UINT32_C(1) << 26) /* of a thread: more is damage */
 
@@ -80,6 +80,7 @@ static const char *const stop_names[STACKS_STOP_COUNT] = {
 	[TRACE_STOP_NO_RULE] = "no unwind rule",
 	[TRACE_STOP_BAD_STACK] = "outside the stack",
 	[TRACE_STOP_TABLE_FULL] = "stack table full",
+	[TRACE_STOP_BEFORE] = "before attach",
 	[STACKS_STOP_LOST] = "definition lost",
 };
 
@@ -306,7 +307,7 @@ static int64_t resolve(struct stacks *stacks, const struct task_thread *thread,
 
 	node->valid_until = INT64_MAX;
 	if (node->is_told && node->pc < TRACE_STOP_MAX) {
-		stop = node->pc < TRACE_STOP_TABLE_FULL + 1 ? (unsigned)node->pc : TRACE_STOP_NONE;
+		stop = node->pc <= TRACE_STOP_BEFORE ? (unsigned)node->pc : TRACE_STOP_NONE;
 	} else if (node->is_told) {
 		const struct module *module =
 			modules_find(stacks->modules, thread->image->number, node->pc - 1, time_ns);

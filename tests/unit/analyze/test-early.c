@@ -170,6 +170,68 @@ START_TEST(an_end_that_is_stamped_before_its_birth_waits_for_it)
 }
 END_TEST
 
+/* Three that were there: one is freed, at the address of one another is allocated, one stays. */
+START_TEST(blocks_from_before_the_attach_are_confirmed_by_a_free_and_refuted_by_an_allocation)
+{
+	const struct trace_event events[] = {
+		{ .op = TRACE_OP_ALLOC, .ticks = 100, .address = BLOCK, .size = 72, .stack_id = 1 },
+		{ .op = TRACE_OP_ALLOC,
+		  .ticks = 100,
+		  .address = 0x6000,
+		  .size = 24,
+		  .stack_id = 1 },
+		{ .op = TRACE_OP_ALLOC,
+		  .ticks = 100,
+		  .address = 0x7000,
+		  .size = 40,
+		  .stack_id = 1 },
+		{ .op = TRACE_OP_FREE, .call = TRACE_CALL_FREE, .ticks = 300, .address = BLOCK },
+		{ .op = TRACE_OP_ALLOC,
+		  .call = TRACE_CALL_MALLOC,
+		  .ticks = 400,
+		  .address = 0x6000,
+		  .size = 16 },
+	};
+	static const struct {
+		const char *column;
+		int64_t value;
+	} values[] = {
+		{ "count(*)", 1 }, { "first_ns", 100 },	 { "n_blocks", 3 },    { "bytes", 136 },
+		{ "n_frees", 2 },  { "live_blocks", 1 }, { "live_bytes", 40 },
+	};
+	struct db *db = NULL;
+	struct maker maker;
+
+	maker_init(&maker);
+	maker_process(&maker, 1, 0, 0);
+	maker_thread(&maker, 1, 1, 0);
+	maker_node(&maker, 1, 1, 0, TRACE_STOP_BEFORE);
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+		struct trace_event event = events[i];
+
+		event.begin_ticks = event.ticks;
+		maker_event(&maker, 1, &event);
+	}
+	maker_close(&maker, 100000);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		char *sql = sqlite3_mprintf("SELECT %s FROM site JOIN stack ON stack.id = stack_id"
+					    " WHERE stop = 'before attach' AND parent_id IS NULL",
+					    values[i].column);
+
+		ck_assert_msg(check_integer(db_handle(db), sql) == values[i].value, "%s is %lld",
+			      values[i].column, (long long)check_integer(db_handle(db), sql));
+		sqlite3_free(sql);
+	}
+	ck_assert_int_eq(
+		check_integer(db_handle(db), "SELECT address FROM allocation WHERE end_kind = 3"),
+		0x6000);
+	check_aggregates(db_handle(db), 1);
+	db_close(db);
+	maker_finish(&maker);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("early");
@@ -178,6 +240,9 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, an_end_that_is_stamped_before_its_birth_waits_for_it, 0,
 			    (int)(sizeof(worlds) / sizeof(worlds[0])));
+	tcase_add_test(
+		tests,
+		blocks_from_before_the_attach_are_confirmed_by_a_free_and_refuted_by_an_allocation);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
 }

@@ -426,6 +426,27 @@ START_TEST(the_stack_leaves_out_operator_new_and_says_where_it_stopped)
 }
 END_TEST
 
+START_TEST(blocks_from_before_the_attach_are_a_site_and_no_leak)
+{
+	int code = sqlite3_exec(
+		db,
+		"INSERT INTO stack VALUES (6,NULL,NULL,'before attach',1,NULL);"
+		"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks,"
+		" live_bytes, peak_bytes, peak_ns, first_ns, last_ns, n_temporary,"
+		" byte_seconds, n_samples, n_samples_sq, time_ns, n_faults)"
+		" VALUES (1,6,100,23,9000,77,8192,9000,1,0,1,0,1,0,0,0,0)",
+		NULL, NULL, NULL);
+	ck_assert_msg(code == SQLITE_OK, "%s", sqlite3_errmsg(db));
+	write_report("sites");
+	ck_assert_has("(before attach)");
+	write_report("leaks");
+	ck_assert_has("(no frame pointer)");
+	ck_assert_has(
+		"there before the attach, no leak: 8.00 KiB in 77 blocks; 23 more ended since");
+	ck_assert_ptr_null(strstr(text, "(before attach)"));
+}
+END_TEST
+
 START_TEST(operator_new_is_named_where_its_caller_is_not_known)
 {
 	sqlite3_exec(db,
@@ -819,6 +840,7 @@ int main(void)
 	tcase_add_test(tcase, a_recording_that_stopped_early_says_so_and_what_it_cannot_know);
 	tcase_add_test(tcase, losses_are_on_the_first_screen);
 	tcase_add_test(tcase, the_stack_leaves_out_operator_new_and_says_where_it_stopped);
+	tcase_add_test(tcase, blocks_from_before_the_attach_are_a_site_and_no_leak);
 	tcase_add_test(tcase, operator_new_is_named_where_its_caller_is_not_known);
 	tcase_add_test(tcase, a_place_without_a_line_is_told_from_others_by_its_offset);
 	tcase_add_test(tcase, a_section_is_not_called_a_global);

@@ -191,20 +191,20 @@ END_TEST
 START_TEST(why_a_stack_ends_stands_in_its_outermost_row)
 {
 	static const char *const names[] = {
-		"unknown reason", "no frame pointer",  "depth",
-		"no unwind rule", "outside the stack", "stack table full"
+		"unknown reason",    "no frame pointer", "depth",	 "no unwind rule",
+		"outside the stack", "stack table full", "before attach"
 	};
 
 	add_process(1);
 	add_thread(1, 1);
 	load(1, "\xaa", A_SO, 0);
-	for (uint32_t i = 0; i <= TRACE_STOP_TABLE_FULL; i++) {
+	for (uint32_t i = 0; i <= TRACE_STOP_BEFORE; i++) {
 		tell(1, 2 * i + 1, 0, i);
 		tell(1, 2 * i + 2, 2 * i + 1, A_SO + 0x100);
 		ck_assert_int_gt(stacks_row(stacks, 1, 2 * i + 2, 5), 0);
 	}
 	ck_assert_int_eq(stacks_write(stacks, db), 0);
-	for (unsigned i = 0; i <= TRACE_STOP_TABLE_FULL; i++) {
+	for (unsigned i = 0; i <= TRACE_STOP_BEFORE; i++) {
 		char sql[256];
 
 		snprintf(sql, sizeof(sql),
