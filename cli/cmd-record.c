@@ -260,6 +260,9 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 		cmd_warn("--sink null: hooks ran, and none of their events was stored");
 	if (summary->wait_status >= 0 && WIFSIGNALED(summary->wait_status))
 		say_signal(WTERMSIG(summary->wait_status));
+	if (summary->n_before)
+		cmd_warn("%s blocks were there before, and are among the events",
+			 grouped(summary->n_before, events));
 	if (summary->has_left)
 		cmd_warn("the program runs on as before; the recording library stays mapped and "
 			 "does nothing");

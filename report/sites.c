@@ -20,7 +20,7 @@ const char report_sites_sql[] = "SELECT share AS time, share_low AS low, share_h
 const char report_sites_n_sql[] = "SELECT count(*) FROM site WHERE run_id = :run";
 
 /* Blocks that were there before an attach: none is a leak of what was recorded. */
-#define BEFORE "SELECT id FROM stack WHERE stop = 'before attach' AND parent_id IS NULL"
+#define BEFORE "SELECT id FROM stack WHERE stop = 'before the attach' AND parent_id IS NULL"
 
 /* clang-format off */
 const char report_leaks_sql[] =

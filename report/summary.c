@@ -307,7 +307,10 @@ static void write_processes(FILE *out, sqlite3 *db, int64_t run)
 	int64_t n_threads = report_sql_number(
 		db,
 		"SELECT count(*) FROM thread JOIN process ON process.id = process_id"
-		" WHERE thread.run_id = :run AND (NOT is_main OR" IS_LAST_IMAGE ")",
+		" WHERE thread.run_id = :run AND (NOT is_main OR" IS_LAST_IMAGE ")"
+		/* What was there before an attach stands under the name of none. */
+		" AND NOT (tid = 0 AND EXISTS (SELECT 1 FROM thread_name WHERE thread_id ="
+		" thread.id AND name = 'before attach'))",
 		run);
 	auto_free char *first = report_sql_text(
 		db,

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "common/cleanup.h"
 #include "runner/collector.h"
 
 int collector_watch_attacher(struct collector *collector)
@@ -23,6 +24,8 @@ void collector_hear_attacher(struct collector *collector)
 	struct attach_outcome outcome;
 	int err = attacher_take(collector->attacher, &outcome);
 
+	if (err == 0)
+		cleanup_close(&outcome.blocks_fd);
 	if (err < 0) {
 		epoll_ctl(collector->epoll_fd, EPOLL_CTL_DEL, collector->attacher->fd, NULL);
 		collector_warn(collector,

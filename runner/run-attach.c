@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "runner/launch/library.h"
 #include "runner/run-internal.h"
 #include "runner/trace-records-write.h"
@@ -85,6 +87,7 @@ int run_attach_prepare(struct run *run)
 		.pid = pid,
 		.library = run->library,
 		.socket = run->recording.socket_path,
+		.wants_blocks = !run->options->events || run->options->events & RING_EVENTS_HEAP,
 		.timeout_ns = run->options->attach_timeout_ns ? run->options->attach_timeout_ns
 							      : ATTACH_TIMEOUT_NS,
 	};
@@ -98,6 +101,27 @@ static int store_number(struct run *run, const char *key, uint64_t number)
 
 	snprintf(text, sizeof(text), "%" PRIu64, number);
 	return store_fact(run->writer, key, text, run->first_pair.ticks, false);
+}
+
+/* Those that were there, before the first event; and a loss where they are not known. */
+static void store_blocks(struct run *run, const struct attach_outcome *outcome)
+{
+	struct tracker *tracker = &run->collector.tracker;
+	size_t n_bytes = outcome->n_blocks * sizeof(struct heap_block);
+	auto_close int fd = outcome->blocks_fd;
+	const struct heap_block *blocks = MAP_FAILED;
+
+	if (fd >= 0)
+		blocks = mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (blocks != MAP_FAILED) {
+		tracker_store_before(tracker, blocks, outcome->n_blocks);
+		munmap((void *)blocks, n_bytes);
+		run->summary->n_before = outcome->n_blocks;
+	}
+	if (outcome->blocks_why[0])
+		tracker_lose_before(tracker, outcome->blocks_why);
+	store_number(run, "memsight.attach.blocks", outcome->n_blocks);
+	store_number(run, "memsight.attach.walk_ns", outcome->walk_ns);
 }
 
 int run_attach_start(struct run *run)
@@ -126,6 +150,7 @@ int run_attach_start(struct run *run)
 		return run_fail(run, err, "cannot begin to sample process %d",
 				(int)run->options->attach_pid);
 	collector->attacher = &run->attacher;
+	store_blocks(run, &outcome);
 	store_number(run, "memsight.attach.stood_ns", outcome.stood_ns);
 	store_number(run, "memsight.attach.threads", outcome.n_threads);
 	store_number(run, "memsight.attach.places", outcome.n_slots);

@@ -61,6 +61,7 @@ struct run_summary {
 	uint32_t n_threads;
 	uint64_t n_why_not[TRACE_NOT_COUNT]; /* by enum trace_why_not */
 	char why_not_example[TRACE_NOT_COUNT][64];
+	uint64_t n_before; /* blocks that were found in a process that was attached to */
 	bool has_left; /* the process that was attached to runs on, without us */
 	bool was_let_go; /* by a second Ctrl-C: the program runs on */
 };

@@ -174,6 +174,7 @@ enum trace_call {
 	TRACE_CALL_NAME_OBJECT, /* address, size, detail = name */
 	TRACE_CALL_COLLECT_PUSH, /* detail = name: a list as --events has it */
 	TRACE_CALL_COLLECT_POP,
+	TRACE_CALL_BEFORE, /* a block found when a process was attached to; size: may be used */
 	TRACE_CALL_COUNT
 };
 
@@ -350,8 +351,7 @@ enum trace_role {
 };
 
 /*
- * Head of an AUX frame: bytes as the hardware wrote them, whole packets or not (Arm SPE). Since
- * 1.2.
+ * Head of an AUX frame (1.2): bytes as the hardware wrote them, whole packets or not (Arm SPE).
  */
 struct trace_aux {
 	uint64_t raw_ns; /* when they were taken out */

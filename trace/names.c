@@ -63,6 +63,7 @@ static const char *const call_names[] = {
 	[TRACE_CALL_NAME_OBJECT] = "name",
 	[TRACE_CALL_COLLECT_PUSH] = "collect push",
 	[TRACE_CALL_COLLECT_POP] = "collect pop",
+	[TRACE_CALL_BEFORE] = "before the attach",
 };
 _Static_assert(sizeof(call_names) / sizeof(call_names[0]) == TRACE_CALL_COUNT,
 	       "one for every call");

@@ -75,6 +75,7 @@ static int end_block(struct memory *memory, struct memory_image *image,
 		return 0;
 	}
 	memory->tally->total.mismatched_frees += ending->end_kind == MEMORY_FREED &&
+						 block->call != TRACE_CALL_BEFORE &&
 						 family_of(block->call) != family_of(ending->call);
 	kinds_freed(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
 		    is_freed);

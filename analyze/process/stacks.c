@@ -80,7 +80,7 @@ static const char *const stop_names[STACKS_STOP_COUNT] = {
 	[TRACE_STOP_NO_RULE] = "no unwind rule",
 	[TRACE_STOP_BAD_STACK] = "outside the stack",
 	[TRACE_STOP_TABLE_FULL] = "stack table full",
-	[TRACE_STOP_BEFORE] = "before attach",
+	[TRACE_STOP_BEFORE] = "before the attach",
 	[STACKS_STOP_LOST] = "definition lost",
 };
 

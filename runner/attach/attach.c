@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "runner/attach/crowd.h"
 #include "runner/attach/modules.h"
 #include "schemas/attach.h"
@@ -38,6 +39,7 @@ struct entry {
 	struct remote_loan loan;
 	bool has_loan;
 	uintptr_t function; /* the library's entry */
+	struct heap_walk walk;
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct entry *entry, int error,
@@ -167,6 +169,7 @@ static void finish(struct entry *entry)
 	remote_release(&entry->guest);
 	safety_destroy(entry->safety);
 	remote_modules_finish(&entry->modules);
+	heap_walk_finish(&entry->walk);
 }
 
 /*
@@ -441,6 +444,69 @@ static int commit(struct entry *entry)
 	return r;
 }
 
+/* ---- Blocks that are there already ---- */
+
+/* Thread pointers of all that stand, the first thread's first. */
+static uint64_t *list_pointers(const struct entry *entry, size_t *ret_n)
+{
+	uint64_t *pointers = calloc(entry->crowd.n + 1, sizeof(*pointers)), first;
+	size_t n = 0;
+
+	if (!pointers)
+		return NULL;
+	pointers[n++] = entry->guest.registers.fs_base;
+	for (size_t i = 0; i < entry->crowd.n; i++) {
+		const struct remote_thread *thread = &entry->crowd.threads[i];
+
+		if (!thread->is_standing)
+			continue;
+		pointers[n++] = thread->registers.fs_base;
+		if (thread->tid != entry->pid)
+			continue;
+		first = pointers[n - 1];
+		pointers[n - 1] = pointers[0];
+		pointers[0] = first;
+	}
+	*ret_n = n;
+	return pointers;
+}
+
+/* What is not found is said, and no reason not to record. */
+static void walk_heap(struct entry *entry)
+{
+	struct heap_target target = { .pid = entry->pid };
+	auto_free uint64_t *pointers = list_pointers(entry, &target.n_threads);
+	int r = -ENOMEM;
+
+	if (!entry->order->wants_blocks)
+		return;
+	target.thread_pointers = pointers;
+	if (pointers)
+		r = heap_walk_read(&target, &entry->walk);
+	if (r < 0)
+		snprintf(entry->walk.why, sizeof(entry->walk.why), "%s", strerror(-r));
+	entry->outcome->walk_ns = entry->walk.ns;
+}
+
+/* When all run again. */
+static void hand_over_blocks(struct entry *entry)
+{
+	const struct heap_walk *walk = &entry->walk;
+	struct attach_outcome *outcome = entry->outcome;
+	auto_close int fd = -1;
+
+	snprintf(outcome->blocks_why, sizeof(outcome->blocks_why), "%s", walk->why);
+	if (walk->n_blocks == 0)
+		return;
+	fd = memfd_create("memsight-blocks", MFD_CLOEXEC);
+	if (fd < 0 || io_write_all(fd, walk->blocks, walk->n_blocks * sizeof(*walk->blocks)) < 0) {
+		snprintf(outcome->blocks_why, sizeof(outcome->blocks_why), "no memory for them");
+		return;
+	}
+	outcome->n_blocks = walk->n_blocks;
+	outcome->blocks_fd = steal_fd(&fd);
+}
+
 /* ---- In and out ---- */
 
 static int find_guest(struct entry *entry, uint64_t deadline_ns)
@@ -504,11 +570,14 @@ static int go_in(struct entry *entry)
 		return r;
 	}
 	began_ns = entry->crowd.stopped_ns;
+	walk_heap(entry);
 	r = commit(entry);
 	give_back(entry);
 	crowd_release(&entry->crowd);
 	remote_release(&entry->guest);
 	entry->outcome->stood_ns = remote_now_ns() - began_ns;
+	if (r == 0)
+		hand_over_blocks(entry);
 	return r;
 }
 
@@ -517,7 +586,7 @@ int attach_enter(const struct attach_order *order, struct attach_outcome *ret_ou
 	struct entry *entry = calloc(1, sizeof(*entry));
 	int r;
 
-	*ret_outcome = (struct attach_outcome){ .error = -ENOMEM };
+	*ret_outcome = (struct attach_outcome){ .error = -ENOMEM, .blocks_fd = -1 };
 	if (!entry)
 		return -ENOMEM;
 	entry->order = order;
@@ -556,7 +625,7 @@ int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outc
 	struct entry *entry = calloc(1, sizeof(*entry));
 	int r;
 
-	*ret_outcome = (struct attach_outcome){ .error = -ENOMEM };
+	*ret_outcome = (struct attach_outcome){ .error = -ENOMEM, .blocks_fd = -1 };
 	if (!entry)
 		return -ENOMEM;
 	entry->order = &order;

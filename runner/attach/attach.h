@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "runner/attach/heap-walk.h"
+
 #define ATTACH_MESSAGE_BYTES 512
 #define ATTACH_TIMEOUT_NS    UINT64_C(2000000000)
 
@@ -21,6 +23,7 @@ struct attach_order {
 	pid_t pid;
 	const char *library; /* libtracealloc.so, as we see it */
 	const char *socket; /* of the recording */
+	bool wants_blocks; /* those that are there already */
 	uint64_t timeout_ns; /* that threads may take to leave malloc and the loader */
 };
 
@@ -30,6 +33,11 @@ struct attach_outcome {
 	uint64_t stood_ns; /* how long all threads stood */
 	uint32_t n_threads;
 	uint32_t n_slots; /* places that lead to us now, or did */
+	/* order.wants_blocks: */
+	int blocks_fd; /* a file of struct heap_block, for the caller to close; -1: none */
+	uint64_t n_blocks;
+	uint64_t walk_ns; /* that looking for them took */
+	char blocks_why[HEAP_WHY_BYTES]; /* which are not known, and why; "": none */
 };
 
 /*

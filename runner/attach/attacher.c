@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -26,12 +27,34 @@ static void close_others(int fd)
 	syscall(SYS_close_range, fd + 1, UINT32_MAX, 0);
 }
 
+/* A file descriptor beside a message. */
+union control {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static int send_outcome(int fd, struct attach_outcome *outcome)
+{
+	struct iovec part = { outcome, sizeof(*outcome) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	union control control = { .head = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+
+	control.head.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.head), &outcome->blocks_fd, sizeof(int));
+	if (outcome->blocks_fd >= 0) {
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control);
+	}
+	return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
 static _Noreturn void serve(const struct attach_order *order, int fd)
 {
 	struct attach_outcome outcome;
 	bool is_inside = false;
 	enum wish wish;
 	ssize_t n;
+	int r;
 
 	close_others(fd);
 	prctl(PR_SET_NAME, "memsight-attach");
@@ -46,7 +69,9 @@ static _Noreturn void serve(const struct attach_order *order, int fd)
 		else
 			is_inside = attach_leave(order->pid, order->timeout_ns, &outcome) < 0 &&
 				    is_inside;
-		if (send(fd, &outcome, sizeof(outcome), MSG_NOSIGNAL) < 0)
+		r = send_outcome(fd, &outcome);
+		cleanup_close(&outcome.blocks_fd);
+		if (r < 0)
 			break;
 	}
 	if (is_inside)
@@ -96,12 +121,25 @@ int attacher_leave(struct attacher *attacher)
 
 int attacher_take(struct attacher *attacher, struct attach_outcome *ret_outcome)
 {
+	union control control = { .head = { .cmsg_len = 0 } };
+	struct iovec part = { ret_outcome, sizeof(*ret_outcome) };
+	struct msghdr message = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
 	ssize_t n;
 
 	do {
-		n = recv(attacher->fd, ret_outcome, sizeof(*ret_outcome), 0);
+		n = recvmsg(attacher->fd, &message, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
-	return n == (ssize_t)sizeof(*ret_outcome) ? 0 : -EPIPE;
+	if (n != (ssize_t)sizeof(*ret_outcome))
+		return -EPIPE;
+	ret_outcome->blocks_fd = -1;
+	if (message.msg_controllen >= CMSG_LEN(sizeof(int)))
+		memcpy(&ret_outcome->blocks_fd, CMSG_DATA(&control.head), sizeof(int));
+	return 0;
 }
 
 void attacher_finish(struct attacher *attacher)

@@ -27,7 +27,7 @@ int attacher_start(const struct attach_order *order, struct attacher *ret_attach
 int attacher_enter(struct attacher *attacher);
 int attacher_leave(struct attacher *attacher);
 
-/* What came of it; waits. -EPIPE: it was killed. */
+/* What came of it; waits. Its blocks_fd is the caller's to close. -EPIPE: it was killed. */
 int attacher_take(struct attacher *attacher, struct attach_outcome *ret_outcome);
 
 /* End it; what it has not taken back yet it takes back now. Safe on ATTACHER_CLOSED. */

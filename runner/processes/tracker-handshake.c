@@ -185,6 +185,7 @@ void tracker_hello(struct tracker *tracker, struct tracker_visit *visit)
 					       RING_PROCESS_FREE);
 		return;
 	}
+	tracker->hello_ticks = visit->ticks;
 	tracker_bind_slot(tracker, image, slot);
 	image_inspect_program(image, &told);
 	image->ns_pid = (pid_t)hello->pid;

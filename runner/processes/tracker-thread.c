@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "runner/attach/heap-walk.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/tracker.h"
 #include "runner/run.h"
@@ -186,4 +187,57 @@ struct drain_handler tracker_drain_handler(struct tracker *tracker)
 		.node = tracker->watches ? take_node : NULL,
 		.event = tracker->watches ? take_event : NULL,
 	};
+}
+
+#define BEFORE_NAME "before attach" /* of the thread that these events are given to */
+
+void tracker_store_before(struct tracker *tracker, const struct heap_block *blocks, size_t n)
+{
+	struct image *image = images_find_id(&tracker->images, tracker->command_id);
+	const struct ring_thread_start start = { .ticks = tracker->hello_ticks + 1,
+						 .name = BEFORE_NAME };
+	const struct trace_node node = { .id = 1, .pc = TRACE_STOP_BEFORE };
+	uint64_t least = tracker->pool->control->min_bytes;
+	uint32_t thread_id;
+
+	if (!image)
+		return;
+	tracker_announce(tracker, image);
+	thread_id = ++tracker->next_thread_id;
+	if (store_thread(tracker->writer, thread_id, image, 0, &start) < 0 ||
+	    trace_writer_node(tracker->writer, thread_id, &node) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const struct trace_event event = {
+			.op = TRACE_OP_ALLOC,
+			.call = TRACE_CALL_BEFORE,
+			.stack_id = 1,
+			.ticks = start.ticks,
+			.begin_ticks = start.ticks,
+			.address = blocks[i].address,
+			.size = blocks[i].size,
+		};
+
+		if (blocks[i].size < least)
+			tracker->n_below_min++;
+		else if (trace_writer_event(tracker->writer, thread_id, &event) < 0)
+			break;
+	}
+	store_thread_end(tracker->writer, thread_id, start.ticks + 1);
+}
+
+void tracker_lose_before(struct tracker *tracker, const char *why)
+{
+	char reason[HEAP_WHY_BYTES + 64];
+	const struct store_loss loss = {
+		.process_id = tracker->command_id,
+		.count = 1,
+		.source = "attach",
+		.reason = reason,
+	};
+
+	snprintf(reason, sizeof(reason), "blocks from before the attach are not all known: %s",
+		 why);
+	store_loss(tracker->writer, &loss);
+	tracker->n_losses++;
 }

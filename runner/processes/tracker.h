@@ -32,6 +32,7 @@ struct tracker {
 	uint32_t next_thread_id;
 	uint32_t command_id; /* process_id of the command's first image */
 	pid_t command_pid;
+	uint64_t hello_ticks; /* of the last hello that was accepted */
 	uint64_t pool_inode; /* of the pool in /proc/PID/maps; 0: not looked at yet */
 	bool no_alloc;
 	bool no_follow;
@@ -68,6 +69,14 @@ void tracker_command_started(struct tracker *tracker);
 
 /* The command is a process that runs already, and is about to say hello. */
 void tracker_command_attached(struct tracker *tracker);
+
+/*
+ * It has said hello, and nothing of it is recorded yet: blocks that were there before, as events of
+ * a thread of their own. Those below the bound of the pool are counted. Or: why they are not known.
+ */
+struct heap_block;
+void tracker_store_before(struct tracker *tracker, const struct heap_block *blocks, size_t n);
+void tracker_lose_before(struct tracker *tracker, const char *why);
 
 /* A program that says hello. */
 struct tracker_visit {

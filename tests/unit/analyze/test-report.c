@@ -430,7 +430,7 @@ START_TEST(blocks_from_before_the_attach_are_a_site_and_no_leak)
 {
 	int code = sqlite3_exec(
 		db,
-		"INSERT INTO stack VALUES (6,NULL,NULL,'before attach',1,NULL);"
+		"INSERT INTO stack VALUES (6,NULL,NULL,'before the attach',1,NULL);"
 		"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks,"
 		" live_bytes, peak_bytes, peak_ns, first_ns, last_ns, n_temporary,"
 		" byte_seconds, n_samples, n_samples_sq, time_ns, n_faults)"
@@ -438,12 +438,12 @@ START_TEST(blocks_from_before_the_attach_are_a_site_and_no_leak)
 		NULL, NULL, NULL);
 	ck_assert_msg(code == SQLITE_OK, "%s", sqlite3_errmsg(db));
 	write_report("sites");
-	ck_assert_has("(before attach)");
+	ck_assert_has("(before the attach)");
 	write_report("leaks");
 	ck_assert_has("(no frame pointer)");
 	ck_assert_has(
 		"there before the attach, no leak: 8.00 KiB in 77 blocks; 23 more ended since");
-	ck_assert_ptr_null(strstr(text, "(before attach)"));
+	ck_assert_ptr_null(strstr(text, "(before the attach)"));
 }
 END_TEST
 
