@@ -148,8 +148,7 @@ enum trace_call {
 	TRACE_CALL_MMAP,
 	TRACE_CALL_MUNMAP,
 	TRACE_CALL_MREMAP,
-	/* Since 1.1. */
-	TRACE_CALL_FREE_SIZED,
+	TRACE_CALL_FREE_SIZED, /* since 1.1, as all behind it */
 	TRACE_CALL_FREE_ALIGNED_SIZED,
 	TRACE_CALL_NEW, /* operator new, nothrow too */
 	TRACE_CALL_NEW_ARRAY,
