@@ -191,8 +191,9 @@ END_TEST
 START_TEST(why_a_stack_ends_stands_in_its_outermost_row)
 {
 	static const char *const names[] = {
-		"unknown reason", "no frame pointer",  "depth",
-		"no unwind rule", "outside the stack", "stack table full", "before the attach"
+		"unknown reason",   "no frame pointer",	 "depth",
+		"no unwind rule",   "outside the stack", "stack table full",
+		"before the attach"
 	};
 
 	add_process(1);
