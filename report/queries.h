@@ -11,6 +11,9 @@
 #include "report/report.h"
 #include "store/query-value.h"
 
+/* Stacks of blocks that were there before an attach: none is a leak of what was recorded. */
+#define BEFORE_ATTACH "SELECT id FROM stack WHERE stop = 'before the attach' AND parent_id IS NULL"
+
 /* Samples of CPU time in the run: what shares of time are shares of. */
 #define CLOCK_SAMPLES                                                                              \
 	"(SELECT nullif(sum(n_samples), 0) FROM source WHERE run_id = :run AND measures = 'time')"

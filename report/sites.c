@@ -19,16 +19,13 @@ const char report_sites_sql[] = "SELECT share AS time, share_low AS low, share_h
 
 const char report_sites_n_sql[] = "SELECT count(*) FROM site WHERE run_id = :run";
 
-/* Blocks that were there before an attach: none is a leak of what was recorded. */
-#define BEFORE "SELECT id FROM stack WHERE stop = 'before the attach' AND parent_id IS NULL"
-
 /* clang-format off */
 const char report_leaks_sql[] =
 	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks, sum(n_blocks) AS \"of"
 	" blocks\", min(first_ns) AS \"first at\", coalesce('kept by libraries (' || what || '): ',"
 	" '') || site_name(stack_id, 6) AS \"allocated at\" FROM site LEFT JOIN temp.kept USING"
 	" (stack_id) WHERE run_id = :run AND live_blocks > 0 AND stack_id NOT IN (SELECT stack_id"
-	" FROM temp.suppressed) AND stack_id NOT IN (" BEFORE ") GROUP BY 5 ORDER BY 1 DESC,"
+	" FROM temp.suppressed) AND stack_id NOT IN (" BEFORE_ATTACH ") GROUP BY 5 ORDER BY 1 DESC,"
 	" 2 DESC, 5 LIMIT :limit";
 
 #define IN_ALL \
@@ -48,7 +45,7 @@ const char report_leaks_foot_sql[] = "SELECT 'kept by libraries until the end, b
 	" UNION ALL SELECT 'there before the attach, no leak: ' || " IN_ALL
 	" || printf('; %,d more ended since', sum(n_frees)) FROM (SELECT live_bytes AS bytes,"
 	" live_blocks AS n, n_frees, n_blocks FROM site WHERE run_id = :run AND stack_id IN ("
-	BEFORE "))"
+	BEFORE_ATTACH "))"
 	" HAVING sum(n_blocks) > 0";
 
 const char report_leaks_hints_sql[] =
@@ -128,6 +125,6 @@ int64_t report_count_leaks(sqlite3 *db, int64_t run_id)
 				 "SELECT count(*) FROM site WHERE run_id = :run AND live_blocks > 0"
 				 " AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed)"
 				 " AND stack_id NOT IN (SELECT stack_id FROM temp.kept)"
-				 " AND stack_id NOT IN (" BEFORE ")",
+				 " AND stack_id NOT IN (" BEFORE_ATTACH ")",
 				 run_id);
 }

@@ -22,9 +22,11 @@ struct rule {
 	bool grows_by_lost_frees;
 };
 
-#define NOT_KEPT " AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed)"
-
 /* clang-format off */
+#define NOT_KEPT \
+	" AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed) AND stack_id NOT IN (" \
+	BEFORE_ATTACH ")"
+
 static const struct rule rules[CHECK_RULE_COUNT] = {
 	[CHECK_PEAK] = { "peak", true, true, PROFILE_PEAK,
 		"SELECT value FROM total WHERE run_id = :run AND name = 'peak_bytes'",
