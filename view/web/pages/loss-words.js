@@ -43,6 +43,17 @@ const WORDS = [
 		"Libraries that use a C library of their own (dlmopen, LD_AUDIT), or another "
 			+ "allocator than the program: their blocks are in no number.",
 		"Open them with dlopen, or without --heap and LD_PRELOAD of an allocator."],
+	[/libraries loaded since the attach/,
+		"What the first code of these libraries allocated, before the attach reached their "
+			+ "tables, is in no number.",
+		"None is needed for a handful; record the program from its start otherwise."],
+	[/written pages not known/,
+		"Which pages were written is not known; touched pages are not concerned.",
+		"Linux 6.7, permission to use userfaultfd and a program that does not use it."],
+	[/blocks from before the attach are not all known/,
+		"Blocks that were there before the attach could not all be read from the heap: "
+			+ "frees of those have no block.",
+		"Attach again, or record the program from its start."],
 	[/no room in the chunk of the thread/,
 		"Samples of the signal source were dropped: CPU time is missing where a thread "
 			+ "allocated very much at once.",
