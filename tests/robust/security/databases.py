@@ -50,9 +50,15 @@ CASES = {
     "stacks that arrays of 12 GiB hold": (
         ["UPDATE allocation SET stack_id = 2147483648 WHERE id % 7 = 1"], ["part", "plot-part"]),
     "a path whose id takes 64 GiB": ([
-        "INSERT INTO stack SELECT 4294967290, parent_id, frame_id, 'x', depth FROM stack LIMIT 1",
+        "INSERT INTO stack SELECT 4294967290, parent_id, frame_id, 'x', depth, user_id FROM stack"
+        " LIMIT 1",
         "INSERT INTO frame(id, object, path, offset) VALUES(4294967290, '', '', 1)"
     ], ["tree"]),
+    "programs' calls that are nowhere": ([
+        "UPDATE stack SET user_id = 4294967290 WHERE id % 2",
+        f"UPDATE stack SET user_id = {LEAST} WHERE id % 3 = 0",
+        f"UPDATE frame SET user_depth = {MOST} WHERE id % 2"
+    ], []),
     "threads that arrays of 90 GiB hold": ([
         "UPDATE allocation SET thread_id = 1000000000 WHERE id % 7 = 1",
         "UPDATE sample SET thread_id = 1000000001"
