@@ -180,7 +180,7 @@ def timelines_are_drawn_over_their_rows(sweep):
     checks.that(
         list(rows[0]) == [
             "time", "interval", "live_bytes", "max_live_bytes", "rss", "allocations", "frees",
-            "samples", "faults"
+            "samples", "faults", "touched"
         ], f"columns of the timeline are {list(rows[0])}")
     for word in ["live", "rss", "allocations/s", "faults/s"]:
         checks.that(re.search(rf"^ *{word} +\S+.*┤", text, re.MULTILINE), f"no curve of {word}")
