@@ -12,6 +12,7 @@
 #include "analyze/live/regions.h"
 #include "analyze/live/pages/resident.h"
 #include "analyze/live/pages/touches.h"
+#include "analyze/live/pages/writes.h"
 #include "analyze/process/globals.h"
 #include "analyze/process/modules.h"
 #include "analyze/process/processes.h"
@@ -31,6 +32,7 @@ enum import_moment_kind {
 	IMPORT_HEAP, /* mapping.path is "KIND\nPLACE" */
 	IMPORT_PAGES,
 	IMPORT_TOUCHES,
+	IMPORT_WRITES,
 	IMPORT_END,
 };
 
@@ -44,6 +46,7 @@ struct import_moment {
 	struct mapping mapping; /* its path is allocated */
 	struct resident_look *look; /* of IMPORT_PAGES, allocated */
 	struct touch_look *touches; /* of IMPORT_TOUCHES, allocated */
+	struct write_look *writes; /* of IMPORT_WRITES, allocated */
 };
 
 /* The row of `run`, while it is found out. */
@@ -92,6 +95,7 @@ struct import {
 	struct losses losses;
 	struct resident_look look; /* of which parts have been read */
 	struct touch_look touches; /* likewise */
+	struct write_look writes;
 	struct key_map last_peaks; /* by process: ticks of its last look for a peak */
 	struct import_run run;
 	struct import_moment *moments; /* sorted from first_moment on, up to a commit */

@@ -341,6 +341,30 @@ static int on_watch(struct import *import, const struct trace_record *record)
 	return samples_watched(import->samples, watch);
 }
 
+static int on_writes(struct import *import, const struct trace_record *record)
+{
+	const struct trace_writes *writes = (const struct trace_writes *)record;
+	struct import_moment moment = {
+		.time = import_order(import, writes->ticks),
+		.kind = IMPORT_WRITES,
+		.process = writes->process_id,
+	};
+	int r = writes_gather(&import->writes, record);
+
+	if (r == -EBADMSG) {
+		writes_look_finish(&import->writes);
+		return losses_count(&import->losses, "pages", "interval of writes damaged", 1);
+	}
+	if (r <= 0)
+		return r;
+	moment.writes = malloc(sizeof(*moment.writes));
+	if (!moment.writes)
+		return -ENOMEM;
+	*moment.writes = import->writes;
+	import->writes = (struct write_look){ 0 };
+	return import_add_moment(import, &moment);
+}
+
 /* Parts follow each other; what is damaged is lost, and the rest goes on. */
 static int on_pages(struct import *import, const struct trace_record *record)
 {
@@ -451,6 +475,7 @@ static const struct {
 	{ TRACE_RECORD_PAGE_NODES, on_page_nodes },
 	{ TRACE_RECORD_PAGES, on_pages },
 	{ TRACE_RECORD_TOUCHES, on_touches },
+	{ TRACE_RECORD_WRITES, on_writes },
 	{ TRACE_RECORD_WATCH, on_watch },
 	{ TRACE_RECORD_SOURCE_LEDGER, on_source_ledger },
 	{ TRACE_RECORD_RUN, on_run },

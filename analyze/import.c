@@ -106,12 +106,27 @@ static int apply_touches(struct import *import, const struct import_moment *mome
 	return r;
 }
 
+static int apply_writes(struct import *import, const struct import_moment *moment)
+{
+	int64_t begin_ns = import_time(import, moment->writes->head.begin_ticks);
+	int r = memory_writes(import->memory, moment->process, moment->writes, begin_ns,
+			      import->now_ns);
+
+	if (r == -EBADMSG)
+		return losses_count(&import->losses, "pages", "interval of writes damaged", 1);
+	return r;
+}
+
 static void free_moment(struct import_moment *moment)
 {
 	if (moment->touches)
 		touches_look_finish(moment->touches);
 	free(moment->touches);
 	moment->touches = NULL;
+	if (moment->writes)
+		writes_look_finish(moment->writes);
+	free(moment->writes);
+	moment->writes = NULL;
 	free((char *)moment->mapping.path);
 	if (moment->look)
 		resident_look_finish(moment->look);
@@ -148,6 +163,9 @@ static int apply_moment(struct import *import)
 		break;
 	case IMPORT_TOUCHES:
 		r = apply_touches(import, moment);
+		break;
+	case IMPORT_WRITES:
+		r = apply_writes(import, moment);
 		break;
 	case IMPORT_END:
 		r = end_process(import, moment);
@@ -492,6 +510,7 @@ static void finish(struct import *import)
 		free_moment(&import->moments[i]);
 	resident_look_finish(&import->look);
 	touches_look_finish(&import->touches);
+	writes_look_finish(&import->writes);
 	free(import->moments);
 	key_map_finish(&import->last_peaks);
 	merge_close(import->merge);

@@ -230,6 +230,34 @@ CREATE TABLE page_block (
     most          INTEGER NOT NULL  -- [bytes] touched at most, the most of any interval
 );
 
+-- Intervals of `--source pages` in which the kernel noted each written page by itself. *How much is
+-- written?*
+CREATE TABLE write_interval (
+    run_id     INTEGER NOT NULL, -- `run.id`
+    process_id INTEGER NOT NULL, -- `process.id`
+    begin_ns   INTEGER NOT NULL, -- [ns] from here on each write was noted
+    end_ns     INTEGER NOT NULL, -- [ns] up to here; that of `page_interval` lies within
+    page_bytes INTEGER NOT NULL, -- [bytes] of a page
+    known      INTEGER NOT NULL, -- [bytes] of pages of which it is known, written or not
+    written    INTEGER NOT NULL, -- [bytes] of them, written
+    own_ns     INTEGER NOT NULL, -- [ns] that asking took
+    program_ns INTEGER NOT NULL  -- [ns] that first writes cost the program, as measured on its host
+);
+
+-- Pages one behind the other of which the same is known. A row holds for several intervals, as in
+-- `page_run`; of pages without a row nothing is known. *Which pages were never written?*
+CREATE TABLE page_write (
+    run_id      INTEGER NOT NULL, -- `run.id`
+    process_id  INTEGER NOT NULL, -- `process.id`
+    address     INTEGER NOT NULL, -- of the first one
+    size        INTEGER NOT NULL, -- [bytes] of all
+    state       TEXT NOT NULL,    -- `written`: each was, `clean`: none was, `huge`, `new` to being
+                                  -- watched: not known
+    begin_ns    INTEGER NOT NULL, -- [ns] the first interval began
+    end_ns      INTEGER NOT NULL, -- [ns] the last one ended
+    n_intervals INTEGER NOT NULL  -- [intervals] in each of which it is so
+);
+
 -- Values counted over the run. *How many cycles did it take?*
 CREATE TABLE counter (
     run_id     INTEGER NOT NULL, -- `run.id`

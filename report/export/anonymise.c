@@ -250,6 +250,7 @@ static const struct rule {
 	{ "page_run", "kind", KEEP },
 	{ "page_touch", "kind", KEEP },
 	{ "page_block", "kind", KEEP },
+	{ "page_write", "state", KEEP },
 	{ "region", "name", "pseudonym('region', value)" },
 	{ "region_total", "name", "pseudonym('region', value)" },
 	{ "mark", "name", "pseudonym('mark', value)" },

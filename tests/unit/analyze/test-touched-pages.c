@@ -336,6 +336,86 @@ START_TEST(a_huge_page_may_have_been_touched_by_any_that_has_a_part_of_it)
 }
 END_TEST
 
+/* In two parts, as an interval of touches. */
+static void writes(struct maker *maker, uint64_t time_ns, const uint8_t *runs, size_t n_bytes)
+{
+	size_t first = n_bytes / 2;
+	struct trace_writes record = {
+		.head.type = TRACE_RECORD_WRITES,
+		.begin_ticks = MAKER_START + time_ns - 95,
+		.ticks = MAKER_START + time_ns,
+		.end_ticks = MAKER_START + time_ns + 5,
+		.known_bytes = 6 * PAGE,
+		.written_bytes = 2 * PAGE,
+		.process_id = 1,
+		.number = (uint32_t)time_ns,
+		.page_bytes = PAGE,
+		.runs_bytes = (uint32_t)first,
+	};
+	struct trace_string string = { runs, record.runs_bytes };
+
+	ck_assert_int_eq(trace_writer_record(maker->writer, &record, sizeof(record), &string, 1),
+			 0);
+	record.is_last = 1;
+	record.runs_bytes = (uint32_t)(n_bytes - first);
+	string = (struct trace_string){ runs + first, record.runs_bytes };
+	ck_assert_int_eq(trace_writer_record(maker->writer, &record, sizeof(record), &string, 1),
+			 0);
+}
+
+/* Pages 0x500 to 0x503, 0x504 and 0x505, and a huge one, which differ in the third interval. */
+static void write_thrice(struct maker *maker)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		uint8_t bytes[64];
+		const uint64_t runs[] = {
+			0x500,
+			4 << TRACE_WRITE_BITS,
+			0,
+			2 << TRACE_WRITE_BITS | (i == 2 ? TRACE_WRITE_NEW : TRACE_WRITE_WRITTEN),
+			10,
+			512 << TRACE_WRITE_BITS | TRACE_WRITE_HUGE
+		};
+
+		writes(maker, 1000 + 100 * i, bytes, (size_t)(victim_put(bytes, runs, 6) - bytes));
+	}
+}
+
+START_TEST(written_pages_have_a_row_for_as_long_as_they_are_written)
+{
+	struct maker maker;
+	struct db *db = NULL;
+	sqlite3 *sql;
+
+	begin(&maker);
+	write_thrice(&maker);
+	writes(&maker, 1300, (const uint8_t *)"\xff\xff", 2); /* a varint without an end */
+	maker_commit(&maker, 9000);
+	maker_close(&maker, 100000);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	sql = db_handle(db);
+	ck_assert_int_eq(check_integer(sql, "SELECT count(*) FROM write_interval WHERE known ="
+					    " 24576 AND written = 8192 AND end_ns - begin_ns = 95"),
+			 3);
+	ck_assert_int_eq(check_integer(sql, "SELECT count(*) FROM page_write"), 4);
+	ck_assert_int_eq(check_integer(sql, "SELECT count(*) FROM page_write WHERE n_intervals = 3"
+					    " AND begin_ns = 905 AND end_ns = 1200 AND (state ="
+					    " 'clean' AND size = 16384 OR state = 'huge')"),
+			 2);
+	ck_assert_int_eq(check_integer(sql, "SELECT n_intervals FROM page_write WHERE state ="
+					    " 'written' AND address = 0x504000 AND size = 8192"
+					    " AND end_ns = 1100"),
+			 2);
+	ck_assert_int_eq(check_integer(sql, "SELECT begin_ns FROM page_write WHERE state = 'new'"),
+			 1105);
+	ck_assert_int_eq(check_integer(sql, "SELECT count(*) FROM loss WHERE reason = 'interval of"
+					    " writes damaged'"),
+			 1);
+	db_close(db);
+	maker_finish(&maker);
+}
+END_TEST
+
 START_TEST(damaged_runs_are_no_reason_to_fail)
 {
 	static const struct run wild[] = {
@@ -377,6 +457,7 @@ int main(void)
 	tcase_add_test(tests, a_row_does_not_reach_over_a_time_that_nobody_saw);
 	tcase_add_test(tests, large_blocks_have_the_intervals_of_their_first_and_last_touch);
 	tcase_add_test(tests, a_huge_page_may_have_been_touched_by_any_that_has_a_part_of_it);
+	tcase_add_test(tests, written_pages_have_a_row_for_as_long_as_they_are_written);
 	tcase_add_test(tests, damaged_runs_are_no_reason_to_fail);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
