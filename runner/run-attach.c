@@ -117,6 +117,8 @@ static void store_blocks(struct run *run, const struct attach_outcome *outcome)
 		tracker_store_before(tracker, blocks, outcome->n_blocks);
 		munmap((void *)blocks, n_bytes);
 		run->summary->n_before = outcome->n_blocks;
+	} else if (fd >= 0) {
+		tracker_lose_before(tracker, "no memory for them");
 	}
 	if (outcome->blocks_why[0])
 		tracker_lose_before(tracker, outcome->blocks_why);

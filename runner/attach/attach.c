@@ -399,18 +399,39 @@ static int begin(struct entry *entry)
 	return step(entry, &request);
 }
 
-/* Thread pointers of all that stand, behind the request. */
+/* Thread pointers of all that stand, the first thread's first; NULL without memory. */
+static uint64_t *list_pointers(const struct entry *entry, size_t *ret_n)
+{
+	uint64_t *pointers = calloc(entry->crowd.n + 1, sizeof(*pointers)), first;
+	size_t n = 0;
+
+	if (!pointers)
+		return NULL;
+	pointers[n++] = entry->guest.registers.fs_base;
+	for (size_t i = 0; i < entry->crowd.n; i++) {
+		const struct remote_thread *thread = &entry->crowd.threads[i];
+
+		if (!thread->is_standing)
+			continue;
+		pointers[n++] = thread->registers.fs_base;
+		if (thread->tid != entry->pid)
+			continue;
+		first = pointers[n - 1];
+		pointers[n - 1] = pointers[0];
+		pointers[0] = first;
+	}
+	*ret_n = n;
+	return pointers;
+}
+
+/* The thread pointers, behind the request. */
 static int tell_threads(struct entry *entry, struct attach_call *request)
 {
 	size_t most = (ARENA_BYTES - MAX_TEXT) / sizeof(uint64_t), n = 0;
-	auto_free uint64_t *pointers = calloc(entry->crowd.n + 1, sizeof(*pointers));
+	auto_free uint64_t *pointers = list_pointers(entry, &n);
 
-	if (!pointers || entry->crowd.n + 1 > most)
+	if (!pointers || n > most)
 		return -ENOMEM;
-	pointers[n++] = entry->guest.registers.fs_base;
-	for (size_t i = 0; i < entry->crowd.n; i++)
-		if (entry->crowd.threads[i].is_standing)
-			pointers[n++] = entry->crowd.threads[i].registers.fs_base;
 	request->threads = entry->loan.stack + MAX_TEXT;
 	request->n_threads = (uint32_t)n;
 	return remote_write(entry->pid, request->threads, pointers, n * sizeof(*pointers));
@@ -445,31 +466,6 @@ static int commit(struct entry *entry)
 }
 
 /* ---- Blocks that are there already ---- */
-
-/* Thread pointers of all that stand, the first thread's first. */
-static uint64_t *list_pointers(const struct entry *entry, size_t *ret_n)
-{
-	uint64_t *pointers = calloc(entry->crowd.n + 1, sizeof(*pointers)), first;
-	size_t n = 0;
-
-	if (!pointers)
-		return NULL;
-	pointers[n++] = entry->guest.registers.fs_base;
-	for (size_t i = 0; i < entry->crowd.n; i++) {
-		const struct remote_thread *thread = &entry->crowd.threads[i];
-
-		if (!thread->is_standing)
-			continue;
-		pointers[n++] = thread->registers.fs_base;
-		if (thread->tid != entry->pid)
-			continue;
-		first = pointers[n - 1];
-		pointers[n - 1] = pointers[0];
-		pointers[0] = first;
-	}
-	*ret_n = n;
-	return pointers;
-}
 
 /* What is not found is said, and no reason not to record. */
 static void walk_heap(struct entry *entry)
@@ -547,9 +543,20 @@ static int know_library(struct entry *entry)
 	return 0;
 }
 
+/* All run again. */
+static void let_go(struct entry *entry)
+{
+	uint64_t began_ns = entry->crowd.stopped_ns;
+
+	give_back(entry);
+	crowd_release(&entry->crowd);
+	remote_release(&entry->guest);
+	entry->outcome->stood_ns = remote_now_ns() - began_ns;
+}
+
 static int go_in(struct entry *entry)
 {
-	uint64_t deadline_ns = remote_now_ns() + entry->order->timeout_ns, began_ns;
+	uint64_t deadline_ns = remote_now_ns() + entry->order->timeout_ns;
 	int r = find_guest(entry, deadline_ns);
 
 	if (r == 0)
@@ -569,19 +576,32 @@ static int go_in(struct entry *entry)
 		*entry->outcome = why;
 		return r;
 	}
-	began_ns = entry->crowd.stopped_ns;
 	walk_heap(entry);
 	r = commit(entry);
-	give_back(entry);
-	crowd_release(&entry->crowd);
-	remote_release(&entry->guest);
-	entry->outcome->stood_ns = remote_now_ns() - began_ns;
+	let_go(entry);
 	if (r == 0)
 		hand_over_blocks(entry);
 	return r;
 }
 
-int attach_enter(const struct attach_order *order, struct attach_outcome *ret_outcome)
+static int go_out(struct entry *entry)
+{
+	uint64_t deadline_ns = remote_now_ns() + entry->order->timeout_ns;
+	int r = find_guest(entry, deadline_ns);
+
+	if (r == 0 && (r = find_function(entry)) < 0)
+		fail(entry, r, "memsight is not attached to process %d", (int)entry->pid);
+	if (r == 0)
+		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
+	if (r < 0)
+		return r;
+	r = end(entry);
+	let_go(entry);
+	return r;
+}
+
+static int run(const struct attach_order *order, struct attach_outcome *ret_outcome,
+	       int (*go)(struct entry *entry))
 {
 	struct entry *entry = calloc(1, sizeof(*entry));
 	int r;
@@ -593,47 +613,20 @@ int attach_enter(const struct attach_order *order, struct attach_outcome *ret_ou
 	entry->outcome = ret_outcome;
 	entry->pid = order->pid;
 	ret_outcome->error = 0;
-	r = go_in(entry);
+	r = go(entry);
 	finish(entry);
 	free(entry);
 	return r;
 }
 
-static int go_out(struct entry *entry)
+int attach_enter(const struct attach_order *order, struct attach_outcome *ret_outcome)
 {
-	uint64_t deadline_ns = remote_now_ns() + entry->order->timeout_ns, began_ns;
-	int r = find_guest(entry, deadline_ns);
-
-	if (r == 0 && (r = find_function(entry)) < 0)
-		fail(entry, r, "memsight is not attached to process %d", (int)entry->pid);
-	if (r == 0)
-		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
-	if (r < 0)
-		return r;
-	began_ns = entry->crowd.stopped_ns;
-	r = end(entry);
-	give_back(entry);
-	crowd_release(&entry->crowd);
-	remote_release(&entry->guest);
-	entry->outcome->stood_ns = remote_now_ns() - began_ns;
-	return r;
+	return run(order, ret_outcome, go_in);
 }
 
 int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outcome)
 {
 	const struct attach_order order = { .pid = pid, .timeout_ns = timeout_ns };
-	struct entry *entry = calloc(1, sizeof(*entry));
-	int r;
 
-	*ret_outcome = (struct attach_outcome){ .error = -ENOMEM, .blocks_fd = -1 };
-	if (!entry)
-		return -ENOMEM;
-	entry->order = &order;
-	entry->outcome = ret_outcome;
-	entry->pid = pid;
-	ret_outcome->error = 0;
-	r = go_out(entry);
-	finish(entry);
-	free(entry);
-	return r;
+	return run(&order, ret_outcome, go_out);
 }

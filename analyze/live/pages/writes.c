@@ -284,7 +284,7 @@ int memory_writes(struct memory *memory, uint32_t process, const struct write_lo
 		return replace(memory->writes, old, &held);
 	free(held.runs);
 	/* What goes on behind it is another row. */
-	if (r == -EBADMSG && page_writes_end(memory->writes, process) < 0)
-		return -EIO;
-	return r;
+	int ended = r == -EBADMSG ? page_writes_end(memory->writes, process) : 0;
+
+	return ended < 0 ? ended : r;
 }
