@@ -48,12 +48,29 @@ static void name_of_list(const char *list_path, char *ret_name, size_t n_bytes)
 	snprintf(ret_name, n_bytes, "%.*s", (int)n, base);
 }
 
+/*
+ * Whether packages may install there (Debian policy 9.1; /usr/local is the administrator's): a
+ * user's own program is no reason to read a thousand lists.
+ */
+static bool may_be_packaged(const char *path)
+{
+	static const char *const folders[] = { "/usr/", "/lib", "/bin/", "/sbin/", "/opt/" };
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		if (strncmp(path, folders[i], strlen(folders[i])) == 0)
+			return strncmp(path, "/usr/local/", strlen("/usr/local/")) != 0;
+	}
+	return false;
+}
+
 int package_of_file(const char *info_folder, const char *path, char *ret_name, size_t n_bytes)
 {
 	char pattern[4096];
 	glob_t lists = { 0 };
 	int r = -ENOENT;
 
+	if (!may_be_packaged(path))
+		return -ENOENT;
 	snprintf(pattern, sizeof(pattern), "%s/*.list", info_folder);
 	if (glob(pattern, GLOB_NOSORT, NULL, &lists) != 0)
 		return -ENOENT;

@@ -12,6 +12,14 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 
+/* Whether a server may be asked. */
+static bool has_servers(void)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+
+	return urls && *urls;
+}
+
 #ifdef HAVE_DEBUGINFOD
 #define LIBRARY	    "libdebuginfod.so.1"
 #define PATIENCE_NS INT64_C(20000000000) /* without an answer, or without a byte */
@@ -62,8 +70,7 @@ static int on_progress(debuginfod_client *client, long n_bytes, long n_all_bytes
 
 static debuginfod_client *client_of(struct debug_server *server, Dwfl *dwfl)
 {
-	const char *urls = getenv("DEBUGINFOD_URLS");
-	debuginfod_client *client = urls && *urls && dwfl ? dwfl_get_debuginfod_client(dwfl) : NULL;
+	debuginfod_client *client = has_servers() && dwfl ? dwfl_get_debuginfod_client(dwfl) : NULL;
 	set_progress_function set_progress;
 	set_user_function set_user;
 
@@ -338,6 +345,18 @@ static int find_in_places(struct object *object, const char *file_name, const ch
 	}
 }
 
+/* Where gdb's manual (Separate Debug Files) has them: /usr/lib/debug, and beside the file. */
+static int find_usual(const char *file_name, const char *link, const struct wanted *wanted,
+		      char **ret_path)
+{
+	auto_free char *hidden = link ? joined(".debug/", link) : NULL;
+	int fd = open_in("/usr/lib/debug", file_name, link, wanted, ret_path);
+
+	if (fd < 0 && hidden)
+		fd = open_by_name("", file_name, hidden, wanted, ret_path);
+	return fd < 0 && link ? open_by_name("", file_name, link, wanted, ret_path) : fd;
+}
+
 int debug_file_find(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
 		    const char *file_name, const char *link, GElf_Word checksum, char **ret_path)
 {
@@ -358,6 +377,9 @@ int debug_file_find(Dwfl_Module *module, void **userdata, const char *name, Dwar
 	}
 	if (fd >= 0)
 		return fd;
+	/* libdwfl loads the client of servers, and 20 libraries with it, before it asks for them. */
+	if (file_name && !has_servers())
+		return find_usual(file_name, link, &wanted, ret_path);
 	debug_server_expect(object->server, object->dwfl, object->path);
 	return dwfl_standard_find_debuginfo(module, userdata, name, base, file_name, link, checksum,
 					    ret_path);

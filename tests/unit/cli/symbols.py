@@ -127,6 +127,16 @@ def a_debug_file_is_found_by_path_and_by_name(shop):
 
 
 @case
+def a_debug_file_is_found_beside_its_program_by_its_link(shop):
+    beside = os.path.dirname(shop.program)
+    for place in [os.path.join(beside, "shop.debug"), os.path.join(beside, ".debug", "shop.debug")]:
+        shop.split(place, True)
+        shop.must_give(NAMED, place)
+        os.unlink(place)
+        shop.must_give(NOTHING, f"without {place}")
+
+
+@case
 def a_debug_file_of_another_program_is_not_believed(shop):
     debug = os.path.join(shop.folder, "debug")
     place = os.path.join(debug, ".build-id", shop.build_id[:2], shop.build_id[2:] + ".debug")
