@@ -377,7 +377,7 @@ int debug_file_find(Dwfl_Module *module, void **userdata, const char *name, Dwar
 	}
 	if (fd >= 0)
 		return fd;
-	/* libdwfl loads the client of servers, and 20 libraries with it, before it asks for them. */
+	/* libdwfl loads the client of servers, and 20 libraries with it, before it looks. */
 	if (file_name && !has_servers())
 		return find_usual(file_name, link, &wanted, ret_path);
 	debug_server_expect(object->server, object->dwfl, object->path);

@@ -129,7 +129,8 @@ def a_debug_file_is_found_by_path_and_by_name(shop):
 @case
 def a_debug_file_is_found_beside_its_program_by_its_link(shop):
     beside = os.path.dirname(shop.program)
-    for place in [os.path.join(beside, "shop.debug"), os.path.join(beside, ".debug", "shop.debug")]:
+    for folder in [beside, os.path.join(beside, ".debug")]:
+        place = os.path.join(folder, "shop.debug")
         shop.split(place, True)
         shop.must_give(NAMED, place)
         os.unlink(place)
