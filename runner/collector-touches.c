@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/kcmp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -150,6 +151,38 @@ static void write_writes(struct collector *collector, struct trace_writes *recor
 
 /* ---- What it may cost ---- */
 
+/* How long the first thread has waited for a processor; 0: the kernel does not tell. */
+static uint64_t waited_ns(pid_t pid)
+{
+	unsigned long long waited = 0;
+	char path[32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*u %llu", &waited) != 1)
+		waited = 0;
+	fclose(file);
+	return waited;
+}
+
+/*
+ * What part of the time since its first interval was the program's, in millionths: on a busy
+ * machine it waits for a processor, and then the same cost would be more of what it gets.
+ */
+static uint64_t learn_run_ppm(const struct image_touches *own, pid_t pid, uint64_t now_ns)
+{
+	uint64_t elapsed_us = (now_ns - own->first_ns) / 1000, waited = waited_ns(pid);
+	uint64_t waited_us =
+		waited > own->first_waited_ns ? (waited - own->first_waited_ns) / 1000 : 0;
+
+	if (elapsed_us == 0 || waited_us == 0)
+		return PPM;
+	return waited_us < elapsed_us ? (elapsed_us - waited_us) * PPM / elapsed_us + 1 : 1;
+}
+
 /* What is left of an image's share of the time, in ns. */
 static uint64_t left_ns(const struct collector *collector, const struct image *image)
 {
@@ -157,6 +190,9 @@ static uint64_t left_ns(const struct collector *collector, const struct image *i
 	uint64_t elapsed_ns = collector->now_ns - image->touches.first_ns;
 	uint64_t share_ns;
 
+	if (shared->is_strict)
+		elapsed_ns = elapsed_ns / PPM *
+			     learn_run_ppm(&image->touches, image->pid, collector->now_ns);
 	if (!shared->is_strict && elapsed_ns < NS_PER_SECOND)
 		elapsed_ns = NS_PER_SECOND;
 	share_ns = elapsed_ns / PPM * shared->budget_ppm;
@@ -175,10 +211,13 @@ static uint64_t most_new_pages(const struct collector *collector, const struct i
  * When the next interval of an image ends: what all have cost, and this one will as the last one
  * did, is at most its share of the time since the first began.
  */
-static uint64_t next_ns(const struct collector_touches *shared, const struct image_touches *own,
+static uint64_t next_ns(const struct collector_touches *shared, const struct image *image,
 			uint64_t now_ns, uint64_t cost_ns)
 {
-	uint64_t paid_ns = (own->spent_ns + cost_ns) * PPM / shared->budget_ppm;
+	const struct image_touches *own = &image->touches;
+	uint64_t run_ppm = shared->is_strict ? learn_run_ppm(own, image->pid, now_ns) : PPM;
+	uint64_t budget_ppm = shared->budget_ppm * run_ppm / PPM + 1;
+	uint64_t paid_ns = (own->spent_ns + cost_ns) * PPM / budget_ppm;
 	uint64_t next = now_ns + shared->interval_ns, latest = now_ns + LONGEST_NS;
 
 	if (next < own->first_ns + paid_ns)
@@ -186,11 +225,11 @@ static uint64_t next_ns(const struct collector_touches *shared, const struct ima
 	return next > latest && shared->interval_ns < LONGEST_NS ? latest : next;
 }
 
-static void account(const struct collector_touches *shared, struct image_touches *own,
-		    uint64_t now_ns, uint64_t cost_ns)
+static void account(const struct collector_touches *shared, struct image *image, uint64_t now_ns,
+		    uint64_t cost_ns)
 {
-	own->spent_ns += cost_ns;
-	own->next_ns = next_ns(shared, own, now_ns, cost_ns);
+	image->touches.spent_ns += cost_ns;
+	image->touches.next_ns = next_ns(shared, image, now_ns, cost_ns);
 }
 
 /* ---- Intervals ---- */
@@ -292,7 +331,7 @@ static void begin_first(struct collector *collector, struct image *image)
 	own->own_ns = now_ns - begin_ns;
 	own->spent_ns += shared->is_strict ? own->own_ns : 0;
 	own->next_ns = own->begin_ticks ? collector->now_ns + shared->interval_ns
-					: next_ns(shared, own, now_ns, bound_ns);
+					: next_ns(shared, image, now_ns, bound_ns);
 	if (err < 0)
 		refuse(collector, image, err);
 }
@@ -360,7 +399,7 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 	}
 	write_written(collector, image, &written, record.number);
 	own->own_ns = now_ns - begin_ns;
-	account(shared, own, now_ns, own->own_ns + record.program_ns + written.record.program_ns);
+	account(shared, image, now_ns, own->own_ns + record.program_ns + written.record.program_ns);
 	page_touches_finish(&touches);
 	if (err < 0)
 		refuse(collector, image, err);
@@ -398,7 +437,10 @@ static void tick_image(struct collector *collector, struct image *image)
 	if (touches->begin_ticks) {
 		end_interval(collector, image, false);
 	} else if (!may_share_memory(collector, image)) {
-		touches->first_ns = touches->first_ns ? touches->first_ns : collector->now_ns;
+		if (touches->first_ns == 0) {
+			touches->first_ns = collector->now_ns;
+			touches->first_waited_ns = waited_ns(image->pid);
+		}
 		begin_first(collector, image);
 	}
 }

@@ -38,6 +38,7 @@ struct image_pages {
 struct image_touches {
 	uint64_t begin_ticks; /* 0: none */
 	uint64_t first_ns; /* CLOCK_MONOTONIC: when it was first looked at */
+	uint64_t first_waited_ns; /* for a processor, until then */
 	uint64_t next_ns; /* when this one ends */
 	uint64_t spent_ns; /* that all have cost */
 	uint64_t own_ns; /* of the last one: reading and clearing */
