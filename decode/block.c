@@ -400,17 +400,23 @@ static const struct instruction *step_back(struct walk *walk)
 	return instruction;
 }
 
-/* What an instruction of registers only makes of a register, from the machine before it. */
+/*
+ * What an instruction makes of a register, from the machine before it. What it loads may have
+ * changed since: of that only the zeros count with which a short word is extended.
+ */
 static struct value make(struct machine *machine, const struct instruction *instruction,
 			 unsigned reg)
 {
-	if (instruction->n_memory || decode_execute_is_flow(instruction->execute))
+	if (decode_block_writes(instruction) || decode_execute_is_flow(instruction->execute))
 		return value_unknown();
 	machine->regs[reg] = value_unknown();
 	machine->next = instruction->address + instruction->bytes;
-	decode_machine_prepare(machine, instruction);
+	for (unsigned i = 0; i < instruction->n_memory; i++)
+		machine->addresses[i] = value_unknown();
 	instruction->execute(machine, instruction);
-	return machine->regs[reg];
+	struct value made = machine->regs[reg];
+	bool is_loaded = instruction->n_memory && (made.bits || value_is_exact(made));
+	return is_loaded ? value_unknown() : made;
 }
 
 static struct value find_value(const struct block_code *code, struct machine *machine,
@@ -440,8 +446,7 @@ static void recall_register(const struct block_code *code, struct machine *machi
 	memcpy(kept, machine->regs, sizeof(kept));
 	value = find_value(code, machine, address, reg);
 	memcpy(machine->regs, kept, sizeof(kept));
-	if (value_is_exact(value))
-		machine->regs[reg] = value;
+	machine->regs[reg] = value_unite(machine->regs[reg], value);
 }
 
 void decode_recall(const struct block_code *code, struct machine *machine,
@@ -456,6 +461,18 @@ void decode_recall(const struct block_code *code, struct machine *machine,
 }
 
 /* ---- Accesses ---- */
+
+/* What is known of where an operand with an index that is open accesses. */
+static void note_range(const struct machine *machine, const struct instruction *instruction,
+		       unsigned i, struct decode_access *access)
+{
+	if (access->state != DECODE_UNKNOWN_REGISTER)
+		return;
+	access->range = decode_machine_range(machine, instruction, &instruction->memory[i],
+					     &access->address);
+	if (access->range)
+		access->state = DECODE_WITHIN;
+}
 
 unsigned decode_block_accesses(const struct machine *machine, const struct instruction *instruction,
 			       struct decode_access *ret_accesses)
@@ -474,6 +491,7 @@ unsigned decode_block_accesses(const struct machine *machine, const struct instr
 			.is_read = operand->flags & MEMORY_READ,
 			.is_write = operand->flags & MEMORY_WRITE,
 		};
+		note_range(machine, instruction, i, &ret_accesses[i]);
 	}
 	return instruction->n_memory;
 }
@@ -562,6 +580,7 @@ void decode_fill_access(const struct machine *machine, const struct instruction 
 		.is_read = operand->flags & MEMORY_READ,
 		.is_write = operand->flags & MEMORY_WRITE,
 	};
+	note_range(machine, instruction, i, ret_access);
 	if (instruction->repeat != REPEAT_NONE)
 		apply_repeat(machine, instruction, ret_access);
 }

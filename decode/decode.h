@@ -111,6 +111,7 @@ enum decode_state {
 	DECODE_MASKED, /* elements of the range, which ones depends on a mask that is not known */
 	/* a gather's base, or a string of maybe no element: tells not whose it is */
 	DECODE_BASE_ONLY,
+	DECODE_WITHIN, /* somewhere in the `range` bytes at address: an index of few bits is open */
 	DECODE_UNKNOWN_REGISTER, /* address 0: depends on something not known */
 	DECODE_UNKNOWN_SEGMENT, /* address 0: fs without fs_base, or gs */
 	/* not known, address is that of another turn of the loop, mostly; of time in loops whose
@@ -130,9 +131,10 @@ static inline bool decode_state_has_address(unsigned state)
 /* One memory operand of one instruction in the window. */
 struct decode_access {
 	uint64_t ip; /* of the instruction */
-	uint64_t address; /* lowest byte of the range of count * size bytes */
+	uint64_t address; /* lowest byte of the range of count * size bytes; see DECODE_WITHIN */
 	uint32_t size; /* bytes of one element; 0: Zydis does not tell (AMX tiles) */
 	uint32_t count; /* elements: repetitions of a rep, lanes of a gather, else 1 */
+	uint32_t range; /* bytes at address of which it accesses some: DECODE_WITHIN; else 0 */
 	/* of the instruction: 0 is the one at ip; in behind 1 is the one before it */
 	uint16_t position;
 	uint8_t state; /* enum decode_state */

@@ -175,6 +175,8 @@ static void note(struct search *search, const struct machine *machine,
 		decode_fill_access(machine, instruction, i, access);
 		if (!is_fixed(instruction, i) && access->state == DECODE_RESOLVED)
 			access->state = DECODE_NEXT_TURN;
+		else if (access->state == DECODE_WITHIN) /* the base may be another way's */
+			access->state = DECODE_UNKNOWN_REGISTER;
 		search->cache->code_of[at] = number;
 		window->n_likely++;
 	}

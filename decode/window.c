@@ -274,6 +274,12 @@ static bool is_open(const struct decode_access *accesses, uint32_t n)
 	return false;
 }
 
+/* Whether a register is wanted that is not known, or not all of it. */
+static bool is_register_open(const struct decode_access *access)
+{
+	return access->state == DECODE_UNKNOWN_REGISTER || access->state == DECODE_WITHIN;
+}
+
 /*
  * The access of the next turn that is not known, and of which `behind` is that of the turn before.
  */
@@ -283,7 +289,7 @@ static struct decode_access *find_next_turn(struct decode_window *window,
 	for (uint32_t i = window->n_accesses; i > 0; i--) {
 		struct decode_access *access = &window->accesses[i - 1];
 
-		if (access->ip == behind->ip && access->state == DECODE_UNKNOWN_REGISTER &&
+		if (access->ip == behind->ip && is_register_open(access) &&
 		    access->is_write == behind->is_write && access->size == behind->size &&
 		    access->count == behind->count)
 			return access;
@@ -483,7 +489,7 @@ static void take_next(const struct decoder *decoder, struct decode_access *acces
 	for (uint32_t i = 0; i < n; i++) {
 		const struct decode_access *known = NULL;
 
-		if (accesses[i].state != DECODE_UNKNOWN_REGISTER)
+		if (!is_register_open(&accesses[i]))
 			continue;
 		known = find_known(next->accesses, next->n_accesses, &accesses[i]);
 		if (!known)

@@ -80,8 +80,43 @@ static int find_same_owner(struct samples *samples, struct sample_access *access
 }
 
 /*
+ * The bytes of which some are accessed, which ones is not known; 0: nothing is known. Processors
+ * load all of a vector and drop the elements of its mask then, but store only those.
+ */
+static uint64_t open_range(const struct decode_access *decoded)
+{
+	if (decoded->state == DECODE_MASKED && !decoded->is_write)
+		return (uint64_t)decoded->size * decoded->count;
+	return decoded->state == DECODE_WITHIN ? decoded->range : 0;
+}
+
+/* Whether an owner is one piece of memory, so that what lies between two of its bytes is its. */
+static bool is_piece(enum owner_kind kind)
+{
+	return kind == OWNER_heap || kind == OWNER_named || kind == OWNER_global ||
+	       kind == OWNER_stack;
+}
+
+/* Whose all bytes of a range are, of which some are accessed. */
+static int find_range_owner(struct samples *samples, uint64_t n_bytes, struct sample_access *access)
+{
+	struct sample_access first = *access, last = *access;
+
+	first.size = last.size = 1;
+	last.address += n_bytes - 1;
+	int r = sample_find_owner(samples, samples->item, &first);
+	if (r == 0)
+		r = sample_find_owner(samples, samples->item, &last);
+	if (r == 0 && !first.is_open && !last.is_open && is_piece(first.owner.kind) &&
+	    first.owner.kind == last.owner.kind && first.owner.id == last.owner.id &&
+	    first.owner.phase == last.owner.phase)
+		access->owner = first.owner;
+	return r;
+}
+
+/*
  * A gather's base does not tell whose memory its lanes touch, nor a mask that is not known whether
- * there is an access: nobody's, as of unknown registers.
+ * there is a store: nobody's, as of unknown registers.
  */
 static int add_decoded(struct samples *samples, const struct decode_access *decoded,
 		       enum trace_role role, double share)
@@ -103,14 +138,14 @@ static int add_decoded(struct samples *samples, const struct decode_access *deco
 		r = sample_find_owner(samples, item, &access);
 	else if (decoded->state == DECODE_NEXT_TURN)
 		r = find_same_owner(samples, &access);
+	else if (open_range(decoded))
+		r = find_range_owner(samples, open_range(decoded), &access);
 	if (r < 0)
 		return r;
 	if (!access.is_resolved) {
 		const struct sample_code *code = sample_code_at(samples, item, decoded->ip);
 
 		access.frame = code ? code->frame : 0;
-		if (decoded->state != DECODE_NEXT_TURN)
-			access.owner = (struct owner){ .kind = OWNER_unknown };
 		access.address = 0;
 		access.size = decoded->size;
 		access.is_open = false;

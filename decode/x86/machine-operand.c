@@ -60,6 +60,24 @@ struct value decode_machine_address(const struct machine *machine,
 	return value_is_exact(address) ? address : value_unknown();
 }
 
+/* The most bits that may be open: an index of 32 bits may lead anywhere. */
+#define MAX_OPEN (UINT64_C(1) << 26)
+
+uint32_t decode_machine_range(const struct machine *machine, const struct instruction *instruction,
+			      const struct memory_operand *operand, uint64_t *ret_lowest)
+{
+	const uint16_t special = MEMORY_FS | MEMORY_GS | MEMORY_32BIT | MEMORY_BIT_OFFSET |
+				 MEMORY_LINE | MEMORY_NO_RANGE;
+	struct value base = machine->regs[operand->base];
+	struct value index = index_of(machine, operand);
+
+	if (operand->flags & special || operand->mask != MASK_NONE || operand->size == 0 ||
+	    instruction->repeat != REPEAT_NONE || ~base.known > MAX_OPEN || ~index.known > MAX_OPEN)
+		return 0;
+	*ret_lowest = base.bits + index.bits * operand->scale + (uint64_t)operand->displacement;
+	return (uint32_t)(~base.known + ~index.known * operand->scale + operand->size);
+}
+
 void decode_machine_prepare(struct machine *machine, const struct instruction *instruction)
 {
 	for (unsigned i = 0; i < instruction->n_memory; i++)
@@ -73,9 +91,10 @@ static struct value read_memory(struct machine *machine, const struct instructio
 	struct value address = machine->addresses[memory];
 	unsigned n_bytes = instruction->memory[memory].size;
 
-	if (!value_is_exact(address) || n_bytes == 0 || n_bytes > 8 ||
-	    instruction->memory[memory].flags & MEMORY_GATHER)
+	if (n_bytes == 0 || n_bytes > 8 || instruction->memory[memory].flags & MEMORY_GATHER)
 		return value_unknown();
+	if (!value_is_exact(address))
+		return value_truncate(value_unknown(), 8 * n_bytes);
 	return decode_machine_load(machine, address.bits, n_bytes, MACHINE_READER_DATA);
 }
 

@@ -91,6 +91,13 @@ struct value decode_machine_address(const struct machine *machine,
 				    const struct instruction *instruction,
 				    const struct memory_operand *operand);
 
+/*
+ * Where an operand accesses of which the address is not known, but few bits are open: in so many
+ * bytes from *ret_lowest on, whatever those bits are. 0: that is not known either.
+ */
+uint32_t decode_machine_range(const struct machine *machine, const struct instruction *instruction,
+			      const struct memory_operand *operand, uint64_t *ret_lowest);
+
 /* Compute machine->addresses for the instruction; to be called before its execute(). */
 void decode_machine_prepare(struct machine *machine, const struct instruction *instruction);
 

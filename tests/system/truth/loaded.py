@@ -12,6 +12,10 @@ CASES = {
     "tree": ({"make_nodes"}, 5, 100),
     # What can be told of it, but nothing false: what is read behind a sample leads to the decoy.
     "once": ({"make_table", "make_indices", "make_columns", "make_values"}, 100, 100),
+    # A byte leads into a table of 256, whatever it is; a number of 16 bits may lead behind one of
+    # 1024: who had it is not known.
+    "byte": ({"make_table", "make_values"}, 5, 100),
+    "short": ({"make_table", "make_values"}, 100, 100),
     # Of one owner's stores what was waited for is told; of two owners' nothing may be, as either
     # may have had it.
     "one-store": ({"make_table"}, 5, 10),
@@ -22,7 +26,7 @@ UNKNOWN = "(SELECT id FROM owner WHERE name = 'unknown')"
 # The loop's own function; other code is the victim's preparation.
 IN_LOOP = """sample s JOIN frame f ON f.id = s.frame_id JOIN touch t ON t.sample_id = s.id
     WHERE f.function IN ('walk', 'multiply', 'gather', 'search', 'read_once', 'store_one',
-      'store_both') AND NOT s.is_kernel AND t.role = ?"""
+      'store_both', 'translate', 'translate_short') AND NOT s.is_kernel AND t.role = ?"""
 
 
 def unknown_share(recording, role):
@@ -32,12 +36,12 @@ def unknown_share(recording, role):
         / sum(s.weight * t.share) FROM {IN_LOOP}""", role)
 
 
-def sites(recording, role):
+def sites(recording, role, has_address=True):
     """Who allocated what the loop's samples touch, or its class."""
     where = IN_LOOP.replace(
         "WHERE", "LEFT JOIN allocation a ON t.owner_kind = 1 AND a.id = t.owner_id"
         " LEFT JOIN stack k ON k.id = a.stack_id LEFT JOIN frame g ON g.id = k.frame_id WHERE"
-        f" t.address IS NOT NULL AND")
+        f" (t.address IS NOT NULL) = {int(has_address)} AND")
     return {
         name.split(".")[0] if name else kind
         for name, kind in recording.ask(
@@ -82,6 +86,10 @@ def main():
         checks.that(found <= objects,
                     f"{name}: charged to {found - objects}, which it never accesses")
         checks.that(sites(recording, 1), f"{name}: nothing is charged")
+        if name in ("byte", "short"):
+            told = sites(recording, 1, has_address=False) - {"unknown", "code"}
+            checks.that(told == ({"make_table"} if name == "byte" else set()),
+                        f"{name}: without an address it is of {told}")
         if name == "two-stores":
             told = sites(recording, 2)
             checks.that(not told & objects, f"{name}: stalls of a store are charged to {told}")

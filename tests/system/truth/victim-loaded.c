@@ -194,6 +194,66 @@ static void prepare_once(void)
 	}
 }
 
+static uint8_t *letters;
+static uint16_t *numbers;
+static long *small;
+
+/* The word takes the place of its index, which then no register has. */
+static inline long look_up(const long *words, long index)
+{
+	__asm__ volatile("mov (%1,%0,8), %0" : "+r"(index) : "r"(words) : "memory");
+	return index;
+}
+
+/* What was read is written over at once, but a byte leads nowhere else than into the table. */
+__attribute__((noinline)) static void translate(void)
+{
+	const long *words = small;
+	uint8_t *from = letters;
+	long sum = 0;
+
+	for (long i = 0; i < N_INDICES; i++) {
+		uint8_t letter = from[i];
+
+		from[i] = (uint8_t)(5 * letter + 1);
+		sum += look_up(words, letter);
+	}
+	sink = sum;
+}
+
+static void prepare_translate(void)
+{
+	small = make_table(256 * sizeof(*small));
+	letters = make_values(N_INDICES);
+	for (long i = 0; i < N_INDICES; i++)
+		letters[i] = (uint8_t)draw();
+}
+
+/* A number of 16 bits might lead behind the table, where the decoy is. */
+__attribute__((noinline)) static void translate_short(void)
+{
+	const long *words = small;
+	uint16_t *from = numbers;
+	long sum = 0;
+
+	for (long i = 0; i < N_INDICES; i++) {
+		uint16_t number = from[i];
+
+		from[i] = (uint16_t)((number + 7u) & 1023);
+		sum += look_up(words, number);
+	}
+	sink = sum;
+}
+
+static void prepare_translate_short(void)
+{
+	small = make_table(1024 * sizeof(*small));
+	make_decoy(65536 * sizeof(*small));
+	numbers = make_values(N_INDICES * sizeof(*numbers));
+	for (long i = 0; i < N_INDICES; i++)
+		numbers[i] = (uint16_t)(draw() & 1023);
+}
+
 #define FANOUT 16
 #define LEVELS 3
 #define N_TREE (1 + FANOUT + FANOUT * FANOUT)
@@ -331,6 +391,10 @@ int main(int argc, char **argv)
 		run(prepare_once, read_once);
 	else if (strcmp(name, "two-stores") == 0)
 		run(prepare_stores, store_both);
+	else if (strcmp(name, "byte") == 0)
+		run(prepare_translate, translate);
+	else if (strcmp(name, "short") == 0)
+		run(prepare_translate_short, translate_short);
 	else if (strcmp(name, "one-store") == 0)
 		run(prepare_stores, store_one);
 	else if (strcmp(name, "gather") == 0)

@@ -81,6 +81,14 @@ PROGRAM(recalled_by_two,
 	"1: mov rdx, [rdx]",
 	"cmp rdx, rcx\n"
 	"syscall");
+/* Of the index some bits are known: what it was made of is gone. */
+PROGRAM(index_of_short, "ret\nmovzx eax, ax\nmov rax, [rdi+rax*8]", "cmp rax, rdx\nsyscall");
+PROGRAM(index_of_byte, "ret\nmovzx eax, byte ptr [rsi]\nmov rax, [rdi+rax*8]",
+	"cmp rax, rdx\nsyscall");
+PROGRAM(index_of_word, "ret\nmov eax, [rsi]\nmov rax, [rdi+rax*8]", "cmp rax, rdx\nsyscall");
+PROGRAM(index_ahead, "ret\nnop",
+	"movzx eax, byte ptr [rsi]\nmov ecx, [rdi+rax*4+16]\nand ecx, 0xf0\n"
+	"mov [rdx+rcx], rax\nmovsx ecx, byte ptr [rsi]\nmov [rdx+rcx], rax\nsyscall");
 PROGRAM(blocked,
 	"mov rdx, [rdi]\n"
 	"jne 1f\n"
@@ -186,6 +194,45 @@ START_TEST(the_access_before_ip_gets_the_time_of_its_block)
 	ck_assert_uint_eq(window.behind[0].size, 32);
 	ck_assert(window.behind[0].is_read && !window.behind[0].is_write);
 	ck_assert(window.behind[0].share == 1 && charge.resolved_share == 1);
+}
+END_TEST
+
+static void check_range(const struct decode_access *access, uint64_t address, uint32_t range)
+{
+	ck_assert_int_eq(access->state, DECODE_WITHIN);
+	ck_assert(!decode_state_has_address(access->state));
+	ck_assert_uint_eq(access->address, address);
+	ck_assert_uint_eq(access->range, range);
+	ck_assert_uint_eq(access->count, 1);
+}
+
+START_TEST(an_index_of_few_bits_tells_a_range)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	RUN(index_of_short);
+	check_range(&window.behind[0], HEAP, 65536 * 8);
+	check_range(&window.stalled[0], HEAP, 65536 * 8);
+	decode_invalidate(decoder, 0, 0, UINT64_MAX);
+	RUN(index_of_byte);
+	check_range(&window.behind[0], HEAP, 256 * 8);
+	decode_invalidate(decoder, 0, 0, UINT64_MAX);
+	RUN(index_of_word);
+	ck_assert_int_eq(window.behind[0].state, DECODE_UNKNOWN_REGISTER);
+	ck_assert_uint_eq(window.behind[0].address, 0);
+	ck_assert_uint_eq(window.behind[0].range, 0);
+}
+END_TEST
+
+START_TEST(an_index_of_few_bits_tells_a_range_ahead)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	sample.regs[DECODE_DX] = HEAP + 0x1000;
+	RUN(index_ahead);
+	ck_assert_uint_eq(window.n_accesses, 5);
+	check_range(&window.accesses[1], HEAP + 16, 256 * 4);
+	check_range(&window.accesses[2], HEAP + 0x1000, 0xf0 + 8);
+	/* Negative ones lead far away. */
+	ck_assert_int_eq(window.accesses[4].state, DECODE_UNKNOWN_REGISTER);
 }
 END_TEST
 
@@ -501,6 +548,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, the_access_before_ip_gets_the_time_of_its_block);
+	tcase_add_test(tcase, an_index_of_few_bits_tells_a_range);
+	tcase_add_test(tcase, an_index_of_few_bits_tells_a_range_ahead);
 	tcase_add_test(tcase, in_a_closed_loop_the_turn_before_tells_what_the_next_one_does_not);
 	tcase_add_test(tcase, a_mask_that_is_made_before_the_loop_is_known_in_it);
 	tcase_add_test(tcase, a_mask_that_another_way_may_change_is_not_known);
