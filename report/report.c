@@ -136,7 +136,8 @@ const struct report reports[] = {
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "listed only where a block accessed at the heap's average rate would have"
 			" been missed with less than 1 % probability, and where the samples that"
-			" could be anybody's would be less than a twentieth of that; never touched:"
+			" could be anybody's would be less than a twentieth of that, or where the"
+			" kernel never gave it pages, but for a twentieth; never touched:"
 			" of its bytes that lived when most was resident, exact but for what was"
 			" given back to the kernel; low, high: the 95 % interval of its share of"
 			" CPU time, with those; proof: with --source pages, from when to when no"

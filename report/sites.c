@@ -67,10 +67,14 @@ const char report_leaks_hints_sql[] =
 	" FROM site WHERE run_id = :run)"
 #define MAY_BE_ITS                                                                                 \
 	"coalesce(" CLOCK_SAMPLES " * max(0, share_high - half_width(0, 0, " CLOCK_SAMPLES ")), 0)"
+/* Pages say it without samples: those of its blocks were not even there, whenever it was looked. */
+#define UNTOUCHED                                                                                  \
+	"(SELECT stack_id FROM (" REPORT_LOOKS_AT_SITES ") GROUP BY stack_id HAVING"               \
+	" max(1.0 * used / bytes) <= " REPORT_MOST_USED ")"
 #define UNUSED                                                                                     \
 	" FROM site, heap WHERE run_id = :run AND n_samples = 0 AND n_imputed = 0"                 \
-	" AND first_touch_ns IS NULL AND heap.n * byte_seconds > heap.held * max(4.605"            \
-	" + " MAY_BE_ITS ", 20 * " MAY_BE_ITS ")"
+	" AND first_touch_ns IS NULL AND (heap.n * byte_seconds > heap.held * max(4.605"           \
+	" + " MAY_BE_ITS ", 20 * " MAY_BE_ITS ") OR stack_id IN " UNTOUCHED ")"
 
 const char report_unused_sql[] =
 	HEAP " SELECT peak_bytes AS peak, n_blocks AS blocks, live_bytes AS \"not freed\","

@@ -538,8 +538,25 @@ START_TEST(unused_is_proven_where_pages_were_left_alone)
 		     "INSERT INTO page_part VALUES (1,1,'heap',5,NULL,2,4242,0,0,0,0,4242,0,NULL)",
 		     NULL, NULL, NULL);
 	write_report("unused");
-	ck_assert_has("never touched until 9.00 s");
-	sqlite3_exec(db, "UPDATE page_part SET untouched = 4000, zero = 242", NULL, NULL, NULL);
+	ck_assert_has("untouched to 9.00 s");
+	/* All but the words of the allocator; also where no sample can say so. */
+	sqlite3_exec(db, "UPDATE page_part SET untouched = 4100, resident = 142", NULL, NULL, NULL);
+	sqlite3_exec(db, "UPDATE site SET byte_seconds = 1 WHERE stack_id = 5", NULL, NULL, NULL);
+	write_report("unused");
+	ck_assert_has("untouched to 9.00 s");
+	/* It had pages at another look. */
+	sqlite3_exec(db,
+		     "INSERT INTO page_snapshot VALUES (2,1,1,9500000000,9500000001,'end',"
+		     "'PAGEMAP_SCAN',4096,1,1,1,0,0,1,1,0,0,1);"
+		     "INSERT INTO page_part VALUES (2,1,'heap',5,NULL,2,4242,0,0,0,4242,0,0,NULL)",
+		     NULL, NULL, NULL);
+	write_report("unused");
+	ck_assert_has("None for which the samples can say so.");
+	sqlite3_exec(db,
+		     "DELETE FROM page_part WHERE snapshot_id = 2;"
+		     "UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5;"
+		     "UPDATE page_part SET untouched = 4000, zero = 242, resident = 0",
+		     NULL, NULL, NULL);
 	write_report("unused");
 	ck_assert_has("  probable");
 }
