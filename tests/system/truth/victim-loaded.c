@@ -212,10 +212,10 @@ __attribute__((noinline)) static void translate(void)
 	uint8_t *from = letters;
 	long sum = 0;
 
-	for (long i = 0; i < N_INDICES; i++) {
-		uint8_t letter = from[i];
+	for (long i = 0; i < 64 * N_INDICES; i++) {
+		uint8_t letter = from[i & (N_INDICES - 1)];
 
-		from[i] = (uint8_t)(5 * letter + 1);
+		from[i & (N_INDICES - 1)] = (uint8_t)(5 * letter + 1);
 		sum += look_up(words, letter);
 	}
 	sink = sum;
@@ -236,10 +236,10 @@ __attribute__((noinline)) static void translate_short(void)
 	uint16_t *from = numbers;
 	long sum = 0;
 
-	for (long i = 0; i < N_INDICES; i++) {
-		uint16_t number = from[i];
+	for (long i = 0; i < 64 * N_INDICES; i++) {
+		uint16_t number = from[i & (N_INDICES - 1)];
 
-		from[i] = (uint16_t)((number + 7u) & 1023);
+		from[i & (N_INDICES - 1)] = (uint16_t)((number + 7u) & 1023);
 		sum += look_up(words, number);
 	}
 	sink = sum;
