@@ -28,24 +28,36 @@
 	" whole AS MATERIALIZED (SELECT max(" TOTAL("peak_bytes") ", 1) AS peak, max(" \
 	TOTAL("allocations") ", 1) AS n),"
 
+/*
+ * What differs only in calls that a sentence leaves out is one sentence. A path that is part of it
+ * has a sixteenth of the least share, so few have to be named.
+ */
+#define NAMED(columns, most_of) \
+	"(SELECT name || CASE count(*) WHEN 1 THEN '' ELSE printf(' (%d call paths)', count(*)) END" \
+	" AS name, " columns " FROM (SELECT path.*, site_name(stack_id, 2, 0) AS name FROM path," \
+	" whole WHERE " most_of ") GROUP BY name)"
+
 /* Of a program that ended by itself: of another one nobody knows what it would have freed. */
 #define LEAK \
 	"leak AS (SELECT 'leak' AS rule, live_bytes AS size, live_bytes AS low, live_bytes AS" \
 	" high, 'bytes' AS unit, 1.0 * live_bytes / peak AS weight," \
 	" '64 KiB, a tenth of the peak, nine of ten blocks of the path' AS threshold," \
 	" printf('%s in %,d blocks of %s were never freed', bytes_text(live_bytes), live_blocks," \
-	" site_name(stack_id, 2, 0)) AS text, '--leaks' AS next FROM (SELECT * FROM path, whole" \
-	" WHERE live_blocks >= 16 AND live_bytes >= max(65536, 0.1 * peak) AND 10 * n_frees <=" \
-	" path.n AND EXISTS (SELECT 1 FROM run WHERE id = :run AND ended_cleanly AND" \
+	" name) AS text, '--leaks' AS next FROM (SELECT * FROM " NAMED( \
+		"sum(live_bytes) AS live_bytes, sum(live_blocks) AS live_blocks", \
+		"160 * live_bytes >= peak AND 10 * n_frees <= path.n") ", whole" \
+	" WHERE live_blocks >= 16 AND live_bytes >= max(65536, 0.1 * peak) AND EXISTS (SELECT 1 FROM run WHERE id = :run AND ended_cleanly AND" \
 	" coalesce(exit_status, 0) & 127 = 0) ORDER BY live_bytes DESC LIMIT 2)),"
 
 #define TEMPORARY \
 	"temporary AS (SELECT 'temporary', n_temporary, n_temporary, n_temporary, 'blocks'," \
 	" 1.0 * n_temporary / all_blocks, '10,000 blocks, a half of the path, a tenth of all'," \
 	" printf('%,d of %,d blocks of %s were freed by the next call of their thread'," \
-	" n_temporary, n, site_name(stack_id, 2, 0)), '--temporary' FROM (SELECT path.*, whole.n" \
-	" AS all_blocks FROM path, whole WHERE n_temporary >= 10000 AND 2 * n_temporary >= path.n" \
-	" AND 10 * n_temporary >= whole.n ORDER BY n_temporary DESC LIMIT 2)),"
+	" n_temporary, n, name), '--temporary' FROM (SELECT one.*, whole.n AS all_blocks FROM " \
+	NAMED("sum(n_temporary) AS n_temporary, sum(n) AS n", \
+	      "160 * n_temporary >= whole.n AND 2 * n_temporary >= path.n") " AS one, whole" \
+	" WHERE n_temporary >= 10000 AND 10 * n_temporary >= whole.n ORDER BY n_temporary DESC" \
+	" LIMIT 2)),"
 
 #define TINY \
 	"tiny AS (SELECT 'tiny blocks', n, n, n, 'blocks', 1.0 * n / all_blocks," \

@@ -18,12 +18,13 @@
 #include "store/query-value.h"
 #include "store/statement.h"
 
-#define PLACE_COLUMN 55 /* where the last column starts */
+#define PLACE_COLUMN 39 /* where the last column starts ... */
 
-#define LEAST_PLACE  44 /* columns; with less the place is below the numbers */
+#define LEAST_PLACE  40 /* columns; with less others make room, and then it is below them */
 #define PLACE_INDENT 6
 
-#define STALL_COLUMNS 15 /* ... or so much further, with what was waited for */
+#define LIFE_COLUMNS  16 /* ... or so much further, with the phase of life, ... */
+#define STALL_COLUMNS 15 /* ... and with what was waited for */
 
 #define MANY_PARTS 5000 /* 0.2 s for their places */
 #define CANDIDATES "10 * :limit" /* rows that are looked at before they are grouped */
@@ -131,7 +132,23 @@ enum {
 /* What the rows of a run are measured by. */
 struct objects {
 	bool has_stalls; /* samples tell what was waited for */
+	bool has_lives; /* there is room for the phase of life */
 };
+
+static unsigned place_column(const struct objects *objects)
+{
+	return PLACE_COLUMN + (objects->has_lives ? LIFE_COLUMNS : 0) +
+	       (objects->has_stalls ? STALL_COLUMNS : 0);
+}
+
+/* What a line is about has its room first. */
+static void fit_objects(struct objects *objects, unsigned width)
+{
+	if (width && width < place_column(objects) + LEAST_PLACE)
+		objects->has_lives = false;
+	if (width && width < place_column(objects) + LEAST_PLACE)
+		objects->has_stalls = false;
+}
 
 /* A text with its padding: "±" and "≤" have more bytes than columns. */
 static void write_left(FILE *out, const char *text, unsigned width)
@@ -173,7 +190,7 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 {
 	struct format_text life = format_interval(sqlite3_column_int64(stmt, COLUMN_FIRST),
 						  sqlite3_column_int64(stmt, COLUMN_LAST));
-	unsigned column = PLACE_COLUMN + (objects->has_stalls ? STALL_COLUMNS : 0);
+	unsigned column = place_column(objects);
 	unsigned width = request->width;
 	bool is_below = width && width < column + LEAST_PLACE;
 	const char *place = statement_string_or_null(stmt, COLUMN_PLACE);
@@ -186,7 +203,8 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 	}
 	write_peak(out, stmt);
 	write_blocks(out, stmt);
-	fprintf(out, "  %-14s", life.text);
+	if (objects->has_lives)
+		fprintf(out, "  %-14s", life.text);
 	fprintf(out, is_below ? "\n%*s" : "%*s", is_below ? PLACE_INDENT : 2, "");
 	fit_write(out, place ? place : "(unknown)",
 		  width ? width - (is_below ? PLACE_INDENT : column) : 0);
@@ -198,7 +216,8 @@ static void write_objects_head(FILE *out, const struct objects *objects)
 	fprintf(out, "  %13s", "time \u00b195 % ");
 	if (objects->has_stalls)
 		fprintf(out, "  %14s", "stall \u00b195 % ");
-	fprintf(out, "  %-9s  %-9s  %-14s  %s\n", "peak", "blocks", "phase of life",
+	fprintf(out, "  %-9s  %-9s%s  %s\n", "peak", "blocks",
+		objects->has_lives ? "  phase of life " : "",
 		"what it is, or where it was allocated");
 }
 
@@ -206,9 +225,11 @@ static void write_note(FILE *out, const struct objects *objects)
 {
 	fprintf(out,
 		"time: share of the samples of CPU time at accesses to it, two numbers: anywhere"
-		" between them; %sphase of life: from the first allocation to the last end\n",
-		objects->has_stalls ? "stall: right behind an instruction that waited for it; "
-				    : "");
+		" between them%s%s\n",
+		objects->has_stalls ? "; stall: right behind an instruction that waited for it"
+				    : "",
+		objects->has_lives ? "; phase of life: from the first allocation to the last end"
+				   : "; wider output has more columns");
 }
 
 /*
@@ -239,7 +260,8 @@ static void write_rest(FILE *out, sqlite3 *db, const struct report_request *requ
  */
 static int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request)
 {
-	const struct objects objects = {
+	struct objects objects = {
+		.has_lives = true,
 		.has_stalls = report_sql_number(db,
 						"SELECT count(*) FROM owner_share"
 						" WHERE run_id = :run AND role = 2",
@@ -248,6 +270,7 @@ static int report_objects_write(FILE *out, sqlite3 *db, const struct report_requ
 	sqlite3_stmt *stmt = report_sql_prepare(db, objects_sql, request->run_id, request->limit);
 	int code = SQLITE_DONE;
 
+	fit_objects(&objects, request->width);
 	if (!stmt)
 		return -EPROTO;
 	size_t row = 0;

@@ -15,13 +15,27 @@ checks = whole.Checks()
 PLANTED = {
     "leak": ("leak", 500 * 5000, "500 blocks of make_blocks"),
     "large_leak": ("leak", 20 * 1000000, "20 blocks of make_blocks"),
+    "leak_by_paths": ("leak", 5 * 100 * 5000, "(5 call paths) were never freed"),
+    "leak_text": ("leak", 300 * 9000, "300 blocks of leak_text victim-findings.c"),
+    "leak_zeros": ("leak", 300 * 7000, "300 blocks of leak_zeros victim-findings.c"),
+    "leak_in_thread": ("leak", 300 * 7000, "300 blocks of leak_here victim-findings.c"),
+    "leak_grown": ("leak", 200 * 9000, "200 blocks of leak_grown victim-findings.c"),
+    "leak_aligned": ("leak", 200 * 128 * 64, "200 blocks of leak_aligned victim-findings.c"),
+    "half_leak": ("leak", 300 * 7000, "300 blocks of leak_here victim-findings.c"),
+    "temporary_text": ("temporary", 40000, "blocks of temporary_text victim-findings.c"),
+    "temporary_zeros": ("temporary", 40000, "blocks of temporary_zeros victim-findings.c"),
+    "tiny_list": ("tiny blocks", 300000, "16 bytes on average"),
+    "untouched_zeros": ("never touched", None, "of 30.0 MiB of untouched_zeros"),
+    "untouched_tables": ("never touched", None, "of 40.0 MiB of untouched_tables"),
+    "hot": ("hot", None, "of the CPU time is at 64.0 KiB of hot victim-findings.c"),
     "temporary": ("temporary", 60000, "blocks of temporary victim-findings.c"),
     "tiny": ("tiny blocks", 200000, "24 bytes on average"),
     "untouched": ("never touched", None, "of 40.0 MiB of untouched victim-findings.c"),
     "fragments": ("not in blocks", None, "free in the allocator"),
     "false_sharing": ("false sharing", None, "of false_sharing victim-findings.c"),
 }
-CLEAN = ["no_leak", "few_kept", "one_buffer", "larger", "all_touched", "nothing", "no_sharing"]
+CLEAN = ["no_leak", "few_kept", "one_buffer", "larger", "all_touched", "nothing", "no_sharing",
+         "evenly", "grown", "all_read"]
 SAMPLED = {"hot", "false sharing"}  # what samples show: how many there are is the machine's
 
 OF_PAGES = {"never touched", "not in blocks"}  # known where the kernel shows pages
