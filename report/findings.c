@@ -33,8 +33,8 @@
  * has a sixteenth of the least share, so few have to be named.
  */
 #define NAMED(columns, most_of) \
-	"(SELECT name || CASE count(*) WHEN 1 THEN '' ELSE printf(' (%d call paths)', count(*)) END" \
-	" AS name, " columns " FROM (SELECT path.*, site_name(stack_id, 2, 0) AS name FROM path," \
+	"(SELECT name || CASE count(*) WHEN 1 THEN '' ELSE printf(' (%d call paths)', count(*))" \
+	" END AS name, " columns " FROM (SELECT path.*, site_name(stack_id, 2, 0) AS name FROM path," \
 	" whole WHERE " most_of ") GROUP BY name)"
 
 /* Of a program that ended by itself: of another one nobody knows what it would have freed. */
