@@ -34,8 +34,8 @@
  */
 #define NAMED(columns, most_of) \
 	"(SELECT name || CASE count(*) WHEN 1 THEN '' ELSE printf(' (%d call paths)', count(*))" \
-	" END AS name, " columns " FROM (SELECT path.*, site_name(stack_id, 2, 0) AS name FROM path," \
-	" whole WHERE " most_of ") GROUP BY name)"
+	" END AS name, " columns " FROM (SELECT path.*, site_name(stack_id, 2, 0) AS name" \
+	" FROM path, whole WHERE " most_of ") GROUP BY name)"
 
 /* Of a program that ended by itself: of another one nobody knows what it would have freed. */
 #define LEAK \
@@ -46,7 +46,8 @@
 	" name) AS text, '--leaks' AS next FROM (SELECT * FROM " NAMED( \
 		"sum(live_bytes) AS live_bytes, sum(live_blocks) AS live_blocks", \
 		"160 * live_bytes >= peak AND 10 * n_frees <= path.n") ", whole" \
-	" WHERE live_blocks >= 16 AND live_bytes >= max(65536, 0.1 * peak) AND EXISTS (SELECT 1 FROM run WHERE id = :run AND ended_cleanly AND" \
+	" WHERE live_blocks >= 16 AND live_bytes >= max(65536, 0.1 * peak) AND EXISTS (SELECT 1" \
+	" FROM run WHERE id = :run AND ended_cleanly AND" \
 	" coalesce(exit_status, 0) & 127 = 0) ORDER BY live_bytes DESC LIMIT 2)),"
 
 #define TEMPORARY \
