@@ -138,11 +138,11 @@ const struct report reports[] = {
 			" been missed with less than 1 % probability, and where the samples that"
 			" could be anybody's would be less than a twentieth of that, or where the"
 			" kernel never gave it pages, but for a twentieth; never touched:"
-			" of its bytes that lived when most was resident, exact but for what was"
-			" given back to the kernel; low, high: the 95 % interval of its share of"
-			" CPU time, with those; proof: with --source pages, from when to when no"
-			" page was touched, but for the time between intervals (--working-set);"
-			" without one it is probable",
+			" of its bytes that lived when most was resident, or else at its last"
+			" look, exact but for what was given back to the kernel; low, high: the"
+			" 95 % interval of its share of CPU time, with those; proof: with"
+			" --source pages, from when to when no page was touched, but for the time"
+			" between intervals (--working-set); without one it is probable",
 		.sql = report_unused_sql,
 		.n_sql = report_unused_n_sql,
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_PLAIN,

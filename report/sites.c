@@ -78,8 +78,10 @@ const char report_leaks_hints_sql[] =
 
 const char report_unused_sql[] =
 	HEAP " SELECT peak_bytes AS peak, n_blocks AS blocks, live_bytes AS \"not freed\","
-	     " (SELECT sum(untouched) FROM page_part WHERE kind = 'heap' AND page_part.stack_id ="
-	     " site.stack_id AND snapshot_id IN " REPORT_SHOWN_LOOKS ") AS \"never touched\","
+	     " coalesce((SELECT sum(untouched) FROM page_part WHERE kind = 'heap' AND"
+	     " page_part.stack_id = site.stack_id AND snapshot_id IN " REPORT_SHOWN_LOOKS "),"
+	     " (SELECT bytes - used FROM (" REPORT_LOOKS_AT_SITES ") WHERE stack_id ="
+	     " site.stack_id ORDER BY time_ns DESC LIMIT 1)) AS \"never touched\","
 	     " round(heap.n * byte_seconds / heap.held, 1) AS \"samples expected\","
 	     " share_low AS low, share_high AS high, " REPORT_PROOF(
 		     "site.stack_id") " AS proof,"

@@ -544,6 +544,8 @@ START_TEST(unused_is_proven_where_pages_were_left_alone)
 	sqlite3_exec(db, "UPDATE site SET byte_seconds = 1 WHERE stack_id = 5", NULL, NULL, NULL);
 	write_report("unused");
 	ck_assert_has("untouched to 9.00 s");
+	write_request("unused", (struct report_request){ .format = TABLE_CSV });
+	ck_assert_has(",4100,");
 	/* It had pages at another look. */
 	sqlite3_exec(db,
 		     "INSERT INTO page_snapshot VALUES (2,1,1,9500000000,9500000001,'end',"
