@@ -59,7 +59,7 @@ enum trace_frame_type {
 	TRACE_FRAME_INDEX = 0x82, /* struct trace_index_entry[], one for each segment */
 };
 
-#define TRACE_FRAME_FLAG_ZSTD	 (1u << 0) /* body is one zstd frame of raw_bytes */
+#define TRACE_FRAME_FLAG_ZSTD	 (1u << 0) /* body is zstd frames of raw_bytes in all */
 #define TRACE_FRAME_FLAG_COLUMNS (1u << 1) /* of PERF: columns of schemas/trace-perf.h */
 
 /* 32 bytes before every body. */

@@ -96,33 +96,41 @@ static uint8_t *put_extra(uint8_t *out, const struct trace_event *event, uint8_t
 	return out;
 }
 
+/* One of four varints that are short: its four bytes are always stored. */
+static inline void put_short(uint8_t **next, uint32_t varint, uint32_t n_bytes)
+{
+	memcpy(*next, &varint, sizeof(varint));
+	*next += n_bytes;
+}
+
 /* The four numbers that nearly each event has; size and stack are left out when they are 0. */
 static inline void put_numbers(uint8_t **next, const struct trace_event *event, uint64_t ticks,
 			       uint64_t address)
 {
-	uint8_t *at[] = { next[TRACE_COLUMN_TICKS], next[TRACE_COLUMN_ADDRESS],
-			  next[TRACE_COLUMN_SIZE], next[TRACE_COLUMN_STACK] };
 	uint64_t size = event->size;
 	uint32_t stack_id = event->stack_id;
 
 	if (__builtin_expect((ticks | address | size | stack_id) >> 28 == 0, 1)) {
-		at[0] = trace_varint_put_short(at[0], (uint32_t)ticks, 1);
-		at[1] = trace_varint_put_short(at[1], (uint32_t)address, 1);
-		at[2] = trace_varint_put_short(at[2], (uint32_t)size, size != 0);
-		at[3] = trace_varint_put_short(at[3], stack_id, stack_id != 0);
-	} else {
-		at[0] = trace_varint_put(at[0], ticks);
-		at[1] = trace_varint_put(at[1], address);
-		at[2] = trace_varint_put_if(at[2], size, size != 0);
-		at[3] = trace_varint_put_if(at[3], stack_id, stack_id != 0);
+		trace_varint_four varints, n;
+
+		varints = trace_varint_encode_four((trace_varint_four){ (uint32_t)ticks,
+									(uint32_t)address,
+									(uint32_t)size, stack_id },
+						   (trace_varint_four){ ~0u, ~0u, 0, 0 }, &n);
+		put_short(&next[TRACE_COLUMN_TICKS], varints[0], n[0]);
+		put_short(&next[TRACE_COLUMN_ADDRESS], varints[1], n[1]);
+		put_short(&next[TRACE_COLUMN_SIZE], varints[2], n[2]);
+		put_short(&next[TRACE_COLUMN_STACK], varints[3], n[3]);
+		return;
 	}
-	next[TRACE_COLUMN_TICKS] = at[0];
-	next[TRACE_COLUMN_ADDRESS] = at[1];
-	next[TRACE_COLUMN_SIZE] = at[2];
-	next[TRACE_COLUMN_STACK] = at[3];
+	next[TRACE_COLUMN_TICKS] = trace_varint_put(next[TRACE_COLUMN_TICKS], ticks);
+	next[TRACE_COLUMN_ADDRESS] = trace_varint_put(next[TRACE_COLUMN_ADDRESS], address);
+	next[TRACE_COLUMN_SIZE] = trace_varint_put_if(next[TRACE_COLUMN_SIZE], size, size != 0);
+	next[TRACE_COLUMN_STACK] =
+		trace_varint_put_if(next[TRACE_COLUMN_STACK], stack_id, stack_id != 0);
 }
 
-void trace_columns_append(struct trace_columns *columns, const struct trace_event *event)
+void trace_columns_append(struct trace_columns *columns, const struct trace_event *restrict event)
 {
 	uint8_t **next = columns->next;
 

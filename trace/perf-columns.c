@@ -120,7 +120,7 @@ static bool code_words(struct trace_perf_columns *columns, uint64_t *kept, const
 		kept[i] = word;
 		codes[i / WORDS_IN_A_BYTE] |= (uint8_t)(code << i % WORDS_IN_A_BYTE * CODE_BITS);
 		if (code == CODE_SMALL) {
-			small = trace_varint_put_short(small, (uint32_t)difference, 1);
+			small = trace_varint_put(small, difference);
 			continue;
 		}
 		if (n_left-- == 0)

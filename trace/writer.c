@@ -39,7 +39,7 @@ struct trace_writer {
 	uint64_t limit_bytes; /* that the file may have; 0: no limit */
 	uint64_t reserve_bytes; /* of them, kept for the last segment */
 	uint64_t hold_bytes; /* of a segment that waits for room on the disk, at most */
-	ZSTD_CCtx *zstd;
+	struct trace_compressor compressor;
 	struct trace_stream *last_events; /* the stream of the last event, often the next one's */
 	struct trace_streams streams;
 	/* Closed frames of the segment: definitions go first, whenever they were closed. */
@@ -121,11 +121,9 @@ int trace_writer_open(int fd, const struct trace_file_header *header,
 		return r;
 	}
 	writer->fd = fd;
-	writer->zstd = ZSTD_createCCtx();
-	if (writer->zstd) {
-		ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, 1);
+	r = trace_compressor_init(&writer->compressor);
+	if (r == 0)
 		r = write_header(writer, header);
-	}
 	if (r < 0) {
 		trace_writer_close(writer);
 		return r;
@@ -144,7 +142,7 @@ struct trace_writer *trace_writer_close(struct trace_writer *writer)
 	if (writer->reserve_bytes && ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
 		errno = 0;
 	close(writer->fd);
-	ZSTD_freeCCtx(writer->zstd);
+	trace_compressor_finish(&writer->compressor);
 	trace_streams_finish(&writer->streams);
 	trace_output_finish(&writer->definitions);
 	trace_output_finish(&writer->data);
@@ -208,7 +206,7 @@ static int add_frame(struct trace_writer *writer, const struct trace_frame *head
 	}
 	for (unsigned i = 0; i < n_parts; i++)
 		writer->raw_bytes += parts[i].iov_len;
-	return trace_output_frame(output, writer->zstd, *head, parts, n_parts);
+	return trace_output_frame(output, &writer->compressor, *head, parts, n_parts);
 }
 
 #define MAX_PARTS (TRACE_COLUMNS_PARTS > TRACE_PERF_PARTS ? TRACE_COLUMNS_PARTS : TRACE_PERF_PARTS)
