@@ -580,6 +580,13 @@ static int open_parts(struct import *import)
 	return r < 0 ? r : import_open_samples(import);
 }
 
+static int conclude(const struct import *import)
+{
+	const struct import_options *options = import->options;
+
+	return options->conclude ? options->conclude(import->db, import->run_id) : 0;
+}
+
 /* Whoever asks for totals is answered while rows of blocks still follow. */
 static int tell_totals(struct import *import)
 {
@@ -630,6 +637,8 @@ static int write_rest(struct import *import)
 	if (r == 0)
 		r = hints_write(import->db, import->run_id, import->objects, import->problem,
 				sizeof(import->problem));
+	if (r == 0)
+		r = conclude(import);
 	if (r == 0)
 		r = tell_totals(import);
 	/* Where the thread of the rows fails, SQLite ends the transaction of all: that is why. */

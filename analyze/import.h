@@ -59,6 +59,11 @@ struct import_options {
 	unsigned estimators;
 	void *context;
 	/*
+	 * Called when the totals of a run are written, once for each: it adds what they show (the
+	 * table finding). Returns 0 or a negative errno. NULL: nobody does.
+	 */
+	int (*conclude)(struct db *db, int64_t run_id);
+	/*
 	 * Called when all of a trace but the rows of its blocks is written, and nothing is
 	 * committed: questions about totals need not wait. It may read db, and its views. NULL:
 	 * nobody asks.

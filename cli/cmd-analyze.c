@@ -16,6 +16,7 @@
 #include "cli/options/symbol-options.h"
 #include "common/cleanup.h"
 #include "common/human-number.h"
+#include "report/report.h"
 
 /* What to say of an error when it was the trace's. */
 static const struct {
@@ -82,6 +83,13 @@ void cmd_end_progress(const int *last_percent)
 {
 	if (*last_percent >= 0)
 		fprintf(stderr, "\r                \r");
+}
+
+int cmd_conclude_import(struct db *db, int64_t run_id)
+{
+	int r = db_errno(db_handle(db), report_functions_register(db_handle(db)));
+
+	return r < 0 ? r : report_findings_store(db, run_id);
 }
 
 /* What the report of a run is about, and where it is. */
@@ -310,6 +318,7 @@ int cmd_analyze(const struct option_set *options)
 		.no_tiles = option_flag(options, OPTION_NO_TILES),
 		.progress = cmd_show_progress,
 		.context = &last_percent,
+		.conclude = cmd_conclude_import,
 	};
 
 	if (option_flag(options, OPTION_COMPACT))

@@ -38,9 +38,8 @@ static void answer_early(void *context, struct db *db)
 
 	cmd_end_progress(&early->last_percent);
 	early->last_percent = -1;
-	/* Where that fails the answer is given later, or not at all. */
-	if (report_functions_register(db_handle(db)) == SQLITE_OK)
-		early->answer(early->context, db);
+	/* It has the functions of reports: cmd_conclude_import() was called before. */
+	early->answer(early->context, db);
 }
 
 int database_open(const char *path, const struct option_set *options, struct db **ret_db)
@@ -57,6 +56,7 @@ int database_open_early(const char *path, const struct option_set *options,
 	struct import_options import = {
 		.progress = cmd_show_progress,
 		.context = &early->last_percent,
+		.conclude = cmd_conclude_import,
 		.on_totals = early->answer ? answer_early : NULL,
 		.totals_context = early,
 		.places = &places,

@@ -119,7 +119,7 @@ extern const char report_touched_line_sql[]; /* of the overview; no row: not rec
 	" DESC LIMIT 1)), 'probable')"
 /* clang-format on */
 
-/* findings.c: what stands out, most of it first */
+/* findings.c: what stands out, most of it first; sentences with names */
 extern const char report_findings_sql[];
 /* Write the first of them, or as many as are asked for, a line each. Return 0 or -EPROTO. */
 int report_findings_write(FILE *out, sqlite3 *db, const struct report_request *request);

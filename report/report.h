@@ -111,6 +111,14 @@ int64_t report_count_leaks(sqlite3 *db, int64_t run_id);
 int report_functions_register(sqlite3 *db);
 
 /*
+ * Look for what stands out in a run that was just imported, and write the table finding. Called
+ * once a run, while the database is written; db has the functions of reports. Returns 0 or a
+ * negative errno.
+ */
+struct db;
+int report_findings_store(struct db *db, int64_t run_id);
+
+/*
  * Have reports name sites by whole call stacks from now on, instead of site_name(). Returns an
  * SQLite code.
  */

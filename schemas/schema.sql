@@ -712,6 +712,7 @@ CREATE TABLE site (
     first_ns         INTEGER NOT NULL,  -- [ns] first allocation
     last_ns          INTEGER NOT NULL,  -- [ns] last free, or the run's end
     n_temporary      INTEGER NOT NULL,  -- [blocks] freed by the next event of the same thread
+    n_reallocated    INTEGER NOT NULL DEFAULT 0, -- [blocks] that realloc ended: a new one took over
     byte_seconds     REAL NOT NULL,     -- [bytes x s] sum over blocks of size x lifetime in s
     n_samples        REAL NOT NULL,     -- [samples] clock: sum of shares
     n_samples_sq     REAL NOT NULL,     -- [samples] clock: sum over samples of (share)^2, for the
@@ -887,11 +888,37 @@ CREATE TABLE shared_line (
     other_written    INTEGER NOT NULL, -- [bit mask] bit i: byte i written by the other one
     owner_kind       INTEGER NOT NULL, -- `owner.id`: of what the thread touched
     owner_id         INTEGER,          -- as `touch.owner_id`
+    stack_id         INTEGER,          -- `stack.id`: of a block, or of the one that a named object
+                                       -- lies in: where it was allocated; else NULL
     other_owner_kind INTEGER NOT NULL, -- `owner.id`: of what the other one touched
     other_owner_id   INTEGER,          -- the same of the other
     first_ns         INTEGER NOT NULL, -- [ns] the first touch
     last_ns          INTEGER NOT NULL  -- [ns] the last one
 );
+
+-- What stands out, by the rules of docs/findings.md; `report --findings` writes the sentences.
+-- *What should be looked at first?*
+CREATE TABLE finding (
+    run_id     INTEGER NOT NULL, -- `run.id`
+    number     INTEGER NOT NULL, -- from 1: the largest weight comes first
+    rule       TEXT NOT NULL,    -- as docs/findings.md calls it: `leak`, `hot` ...
+    text       TEXT NOT NULL,    -- a sentence; `{}` stands for the name of what it is about
+    next       TEXT NOT NULL,    -- the option of `memsight report` that shows more: `--leaks` ...
+    size       REAL NOT NULL,    -- [by unit] how much it is
+    low        REAL NOT NULL,    -- [by unit] low end of its 95 % interval; counted: `size`
+    high       REAL NOT NULL,    -- [by unit] high end; counted: `size`
+    unit       TEXT NOT NULL,    -- `bytes`, `blocks`, `page faults`, `CPU time`, `accesses`; the
+                                 -- last two as shares, 0 to 1
+    whole      REAL NOT NULL,    -- [by unit] what it is a part of; of shares 1
+    whole_is   TEXT NOT NULL,    -- what that is: `peak`, `all blocks`, `CPU time` ...
+    weight     REAL NOT NULL,    -- [0 to 1] `low` / `whole`
+    threshold  TEXT NOT NULL,    -- from which size on the rule says it, in words
+    owner_kind INTEGER NOT NULL, -- `owner.id`: of what it is about; 0: of the whole run
+    owner_id   INTEGER NOT NULL, -- heap: `stack.id` of its largest site; else as `touch.owner_id`;
+                                 -- 0: none
+    n_paths    INTEGER NOT NULL, -- [call paths] that the sentence joins, with one name
+    PRIMARY KEY (run_id, number)
+) WITHOUT ROWID;
 
 -- Aggregate: one row per path of regions, over all threads. *Which region allocated most?*
 CREATE TABLE region_total (

@@ -168,17 +168,19 @@ static int count(struct block_rows *rows, const struct block_row *row)
 {
 	bool is_freed = memory_is_freed(row->end_kind);
 
-	return tally_ends_add(rows->ends, &(struct tally_end){
-						  .size = row->block.size,
-						  .allocated_ns = row->block.allocated_ns,
-						  .time_ns = row->end_ns,
-						  .life_ns = row->end_ns - row->block.allocated_ns,
-						  .thread_row = row->thread_row,
-						  .freed_thread_row = row->freed_thread_row,
-						  .site = row->block.site,
-						  .is_freed = is_freed,
-						  .is_temporary = row->is_temporary,
-					  });
+	return tally_ends_add(rows->ends,
+			      &(struct tally_end){
+				      .size = row->block.size,
+				      .allocated_ns = row->block.allocated_ns,
+				      .time_ns = row->end_ns,
+				      .life_ns = row->end_ns - row->block.allocated_ns,
+				      .thread_row = row->thread_row,
+				      .freed_thread_row = row->freed_thread_row,
+				      .site = row->block.site,
+				      .is_freed = is_freed,
+				      .is_temporary = row->is_temporary,
+				      .is_reallocated = row->end_kind == MEMORY_REALLOCATED,
+			      });
 }
 
 static int take_given(void *context)

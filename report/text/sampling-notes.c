@@ -9,15 +9,10 @@
 #include "store/query-value.h"
 #include "store/statement.h"
 
-/* The one loss of the recorder itself that has a beginning. */
-#define OF_STOP                                                                                    \
-	" FROM loss WHERE run_id = :run AND source = 'collector' AND process_id IS NULL"           \
-	" AND from_ns IS NOT NULL"
-
 char *report_stop_text(sqlite3 *db, int64_t run_id)
 {
-	auto_free char *reason = report_sql_text(db, "SELECT reason" OF_STOP, run_id);
-	int64_t at = report_sql_number(db, "SELECT from_ns" OF_STOP, run_id);
+	auto_free char *reason = report_sql_text(db, "SELECT reason" REPORT_OF_STOP, run_id);
+	int64_t at = report_sql_number(db, "SELECT from_ns" REPORT_OF_STOP, run_id);
 	char *text = NULL;
 	int n = 0;
 

@@ -26,6 +26,11 @@ int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id);
  */
 void report_sampling_note(FILE *out, sqlite3 *db, int64_t run_id, const char *note);
 
+/* SQL behind SELECT: the one loss of the recorder itself that has a beginning. */
+#define REPORT_OF_STOP                                                                             \
+	" FROM loss WHERE run_id = :run AND source = 'collector' AND process_id IS NULL"           \
+	" AND from_ns IS NOT NULL"
+
 /*
  * Where the recording of a run ended before its program did: "recording stopped at 31.2 ms:
  * --max-size is reached", or that the trace was cut off; allocated. NULL: it did not, or there is

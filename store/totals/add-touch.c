@@ -62,7 +62,8 @@ int tally_line(struct tally *tally, const struct touch *touch)
 {
 	if (touch->measures == MEASURES_WATCH || !is_of_line(touch))
 		return 0;
-	return shared_lines_add(&tally->lines, touch);
+	uint32_t site = touch->owner.site;
+	return shared_lines_add(&tally->lines, touch, site ? tally->sites[site].stack_id : 0);
 }
 
 /* ---- Shares ---- */

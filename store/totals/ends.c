@@ -61,6 +61,7 @@ static void count_block(struct tally_ends *ends, struct site_ends *site,
 	ends->bytes += end->size;
 	site->n_frees += end->is_freed;
 	site->n_temporary += end->is_temporary;
+	site->n_reallocated += end->is_reallocated;
 	ends->frees += end->is_freed;
 	ends->temporary += end->is_temporary;
 	if (end->is_freed)

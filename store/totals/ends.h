@@ -16,6 +16,7 @@ struct site_ends {
 	uint64_t n_frees;
 	uint64_t unfreed_bytes; /* of blocks that nobody freed */
 	uint64_t n_temporary;
+	uint64_t n_reallocated;
 	int64_t first_ns; /* INT64_MAX: no block */
 	int64_t last_ns; /* INT64_MIN: no block */
 	double byte_seconds;
@@ -48,6 +49,7 @@ struct tally_end {
 	uint8_t is_left; /* the trace ended, its process did not: it stays live */
 	uint8_t is_carried; /* see tally_carry() */
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
+	uint8_t is_reallocated; /* realloc ended it */
 };
 
 void tally_ends_finish(struct tally_ends *ends);

@@ -148,11 +148,12 @@ static int add_user(struct shared_lines *lines, struct shared_line *line,
 }
 
 static int find_user(struct shared_lines *lines, struct shared_line *line,
-		     const struct touch *touch)
+		     const struct touch *touch, int64_t stack_id)
 {
 	const struct shared_user user = { .thread = touch->thread_row,
 					  .owner_kind = (int32_t)touch->owner.kind,
-					  .owner_id = touch->owner.id };
+					  .owner_id = touch->owner.id,
+					  .stack_id = stack_id };
 
 	for (unsigned i = 0; i < line->n_users; i++) {
 		const struct shared_user *known = user_at(line, i);
@@ -296,7 +297,7 @@ static void count(struct shared_line *line, unsigned number, const struct touch 
 	}
 }
 
-int shared_lines_add(struct shared_lines *lines, const struct touch *touch)
+int shared_lines_add(struct shared_lines *lines, const struct touch *touch, int64_t stack_id)
 {
 	const struct shared_line new_line = {
 		.address = touch->address & ~(uint64_t)(SHARED_LINE_BYTES - 1),
@@ -310,7 +311,7 @@ int shared_lines_add(struct shared_lines *lines, const struct touch *touch)
 	if (r < 0)
 		return r;
 	struct shared_line *line = &lines->items[i];
-	int user = find_user(lines, line, touch);
+	int user = find_user(lines, line, touch, stack_id);
 	line->n_touches++;
 	if (user == -ENOSPC)
 		lines->n_forgotten++;
@@ -337,17 +338,18 @@ static int write_pair(struct shared_line *line, const struct shared_pair *pair, 
 		      "INSERT INTO shared_line(run_id, process_id, address, n_touches, n_writes,"
 		      " n_changes, n_same, n_apart, time_ns, n_samples, n_samples_sq, thread_id,"
 		      " other_thread_id, bytes, other_bytes, written, other_written, owner_kind,"
-		      " owner_id, other_owner_kind, other_owner_id, first_ns, last_ns)"
+		      " owner_id, stack_id, other_owner_kind, other_owner_id, first_ns, last_ns)"
 		      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-		      " ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)",
-		      "nnnnnnnnrrrnnnnnnnininn", run_id, line->process, (int64_t)line->address,
+		      " ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+		      "nnnnnnnnrrrnnnnnnniininn", run_id, line->process, (int64_t)line->address,
 		      (int64_t)sum->n_touches, (int64_t)sum->n_writes, (int64_t)pair->n_changes,
 		      (int64_t)pair->n_same, (int64_t)pair->n_apart, sum->time_ns, sum->share.n,
 		      sum->share.n_sq, a->thread, b->thread, (int64_t)pair->sides[0].all.touched,
 		      (int64_t)pair->sides[1].all.touched, (int64_t)pair->sides[0].all.written,
 		      (int64_t)pair->sides[1].all.written, (int64_t)a->owner_kind,
-		      a->owner_id ? a->owner_id : INT64_MIN, (int64_t)b->owner_kind,
-		      b->owner_id ? b->owner_id : INT64_MIN, sum->first_ns, sum->last_ns);
+		      a->owner_id ? a->owner_id : INT64_MIN, a->stack_id ? a->stack_id : INT64_MIN,
+		      (int64_t)b->owner_kind, b->owner_id ? b->owner_id : INT64_MIN, sum->first_ns,
+		      sum->last_ns);
 }
 
 int shared_lines_write(const struct shared_lines *lines, struct db *db, int64_t run_id)

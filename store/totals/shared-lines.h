@@ -26,6 +26,7 @@ struct touch;
 struct shared_user {
 	int64_t thread; /* row */
 	int64_t owner_id;
+	int64_t stack_id; /* of its block; 0: it is none */
 	int32_t owner_kind;
 	uint32_t paired; /* bit i: with user i */
 	uint32_t last; /* number of the line's touch */
@@ -92,8 +93,11 @@ struct shared_lines {
 
 void shared_lines_finish(struct shared_lines *lines);
 
-/* Add a touch of an address that is known, of a thread and process with rows. 0 or -ENOMEM. */
-int shared_lines_add(struct shared_lines *lines, const struct touch *touch);
+/*
+ * Add a touch of an address that is known, of a thread and process with rows; stack_id: where the
+ * block was allocated that it lies in, 0: there is none. 0 or -ENOMEM.
+ */
+int shared_lines_add(struct shared_lines *lines, const struct touch *touch, int64_t stack_id);
 
 /* Write the pairs that share a line to which one of them writes. Returns 0 or a negative errno. */
 int shared_lines_write(const struct shared_lines *lines, struct db *db, int64_t run_id);

@@ -166,13 +166,12 @@ void tally_sample(struct tally *tally, const struct sample_event *taken)
 /* clang-format off */
 static const char site_sql[] =
 	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
-	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples,"
-	" n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns, n_stalls, n_stalls_sq,"
-	" n_imputed, n_stalls_imputed, share, share_low, share_high, stall_share, stall_low,"
-	" stall_high)"
+	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, n_reallocated, byte_seconds,"
+	" n_samples, n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns, n_stalls,"
+	" n_stalls_sq, n_imputed, n_stalls_imputed, share, share_low, share_high, stall_share,"
+	" stall_low, stall_high)"
 	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-	" ?19,"
-	" ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+	" ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
 /* clang-format on */
 
 static const char peak_sql[] =
@@ -203,21 +202,22 @@ static int write_site(const struct tally *tally, size_t number, sqlite3_stmt *st
 				     site->peak_ns,
 				     ends.first_ns,
 				     ends.last_ns,
-				     (int64_t)ends.n_temporary };
+				     (int64_t)ends.n_temporary,
+				     (int64_t)ends.n_reallocated };
 
-	bind_integers(statement, integers, 12);
-	statement_real(statement, 13, ends.byte_seconds);
-	statement_real(statement, 14, time->n);
-	statement_real(statement, 15, time->n_sq);
-	statement_real(statement, 16, time->time);
-	statement_integer(statement, 17, (int64_t)site->n_faults);
-	statement_integer_or_null(statement, 18, site->first_touch_ns, is_touched);
-	statement_integer_or_null(statement, 19, site->last_touch_ns, is_touched);
-	statement_real(statement, 20, stalls->n);
-	statement_real(statement, 21, stalls->n_sq);
-	statement_real(statement, 22, site->shares.imputed[SHARE_TIME].n);
-	statement_real(statement, 23, site->shares.imputed[SHARE_STALL].n);
-	tally_bind_answers(statement, 24, tally, &site->shares);
+	bind_integers(statement, integers, 13);
+	statement_real(statement, 14, ends.byte_seconds);
+	statement_real(statement, 15, time->n);
+	statement_real(statement, 16, time->n_sq);
+	statement_real(statement, 17, time->time);
+	statement_integer(statement, 18, (int64_t)site->n_faults);
+	statement_integer_or_null(statement, 19, site->first_touch_ns, is_touched);
+	statement_integer_or_null(statement, 20, site->last_touch_ns, is_touched);
+	statement_real(statement, 21, stalls->n);
+	statement_real(statement, 22, stalls->n_sq);
+	statement_real(statement, 23, site->shares.imputed[SHARE_TIME].n);
+	statement_real(statement, 24, site->shares.imputed[SHARE_STALL].n);
+	tally_bind_answers(statement, 25, tally, &site->shares);
 	return statement_run(statement);
 }
 

@@ -78,7 +78,7 @@ static void use(struct shared_lines *lines, uint64_t line, const struct use *use
 		.owner = { .kind = OWNER_heap, .id = use->block ? use->block : 11 },
 	};
 
-	ck_assert_int_eq(shared_lines_add(lines, &touch), 0);
+	ck_assert_int_eq(shared_lines_add(lines, &touch, 0), 0);
 }
 
 static void use_in_turn(struct shared_lines *lines, const struct use *uses, size_t n_uses, int n)

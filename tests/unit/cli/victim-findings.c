@@ -1,8 +1,11 @@
 /* Each argument plants one thing that a rule finds, or does the same as it should be done. */
+#include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define LINE 64u
@@ -310,6 +313,181 @@ static void grown(void)
 	free(buffer);
 }
 
+/* A buffer that grows by 16 bytes each time. */
+static void grow_slowly(size_t step)
+{
+	char *buffer = NULL;
+
+	for (size_t n = step; n <= 30000 * step; n += step)
+		buffer = seen(realloc(buffer, n));
+	free(buffer);
+}
+
+static void realloc_text(void)
+{
+	grow_slowly(16);
+}
+
+static void realloc_list(void)
+{
+	grow_slowly(sizeof(void *));
+}
+
+/* Some of the blocks of each request stay. */
+static void serve(int n_requests, size_t kept)
+{
+	for (int i = 0; i < n_requests; i++) {
+		memset(seen(malloc(kept)), 1, kept);
+		usleep(1000);
+	}
+	kill(getpid(), SIGTERM);
+}
+
+static void growth(void)
+{
+	serve(1500, 2000);
+}
+
+static void *growth_of(void *unused)
+{
+	serve(1200, 5000);
+	return unused;
+}
+
+static void growth_in_thread(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, growth_of, NULL);
+	pthread_join(thread, NULL);
+}
+
+/* A server that takes all at its begin, and then waits to be stopped. */
+static void served(void)
+{
+	make_blocks(1000, 5000, 0);
+	usleep(1200000);
+	kill(getpid(), SIGTERM);
+}
+
+/* Half of the memory is written once, and the other half has the time. */
+static void work_beside(char *cold, size_t n_cold)
+{
+	size_t n = 8u << 20;
+	unsigned char *all = memset(seen(malloc(n)), 1, n);
+
+	memset(cold, 1, n_cold);
+	for (int round = 0; round < 3000; round++)
+		for (size_t i = 0; i < n; i += LINE)
+			all[i]++;
+	seen(all);
+	free(all);
+	free(cold);
+}
+
+static void cold(void)
+{
+	work_beside(seen(malloc(24u << 20)), 24u << 20);
+}
+
+static void cold_zeros(void)
+{
+	work_beside(seen(calloc(40, 1u << 20)), 40u << 20);
+}
+
+/* Each round has its pages from the kernel anew. */
+static void fault_again(size_t n, int n_rounds)
+{
+	for (int i = 0; i < n_rounds; i++)
+		free(memset(seen(malloc(n)), i, n));
+}
+
+static void faults(void)
+{
+	fault_again(40u << 20, 12);
+}
+
+static void faults_of_trim(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 64 << 20);
+	mallopt(M_TRIM_THRESHOLD, 1 << 20);
+	fault_again(8u << 20, 40);
+}
+
+static _Alignas(64) volatile long counters[8];
+
+static void shared_counters(void)
+{
+	count_both(&counters[0], &counters[3]);
+}
+
+struct job {
+	long id;
+	volatile long done;
+	volatile long failed;
+};
+
+static void shared_fields(void)
+{
+	struct job *job = aligned_alloc(LINE, LINE);
+
+	count_both(&job->done, &job->failed);
+	free(job);
+}
+
+/* An allocator of the program's own. */
+static void own_mappings(void)
+{
+	size_t n = 40u << 20;
+
+	make_blocks(100, 1000, 1);
+	memset(mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, n);
+	usleep(300000);
+}
+
+static void own_pool(void)
+{
+	for (int i = 0; i < 30; i++)
+		memset(mmap(NULL, 1u << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0),
+		       1, 1u << 20);
+	usleep(300000);
+}
+
+/* Every second block of a size stays, and the others are too small for what comes then. */
+static void fragments_of_rounds(void)
+{
+	enum { n = 30000 };
+	static void *all[n];
+
+	for (int i = 0; i < n; i++)
+		all[i] = memset(seen(malloc(1500)), 1, 1500);
+	for (int i = 0; i < n; i++)
+		if (i % 40)
+			free(all[i]);
+	usleep(300000);
+}
+
+static void hot_tree(void)
+{
+	enum { n = 1000 };
+	static struct element *nodes[n];
+	size_t n_large = 30u << 20;
+	char *large = memset(seen(malloc(n_large)), 1, n_large);
+	long sum = 0;
+
+	for (int i = 0; i < n; i++)
+		*(nodes[i] = seen(malloc(sizeof(struct element)))) =
+			(struct element){ i ? nodes[i - 1] : NULL, i };
+	for (int round = 0; round < 300000; round++)
+		for (volatile struct element *one = nodes[n - 1]; one; one = one->next)
+			sum += one->value;
+	seen(&sum);
+	for (int i = 0; i < n; i++)
+		free(nodes[i]);
+	free(large);
+}
+
 static void nothing(void)
 {
 	puts("nothing");
@@ -350,6 +528,21 @@ int main(int argc, char **argv)
 		{ "hot", hot },
 		{ "evenly", evenly },
 		{ "grown", grown },
+		{ "realloc_text", realloc_text },
+		{ "realloc_list", realloc_list },
+		{ "growth", growth },
+		{ "growth_in_thread", growth_in_thread },
+		{ "served", served },
+		{ "cold", cold },
+		{ "cold_zeros", cold_zeros },
+		{ "faults", faults },
+		{ "faults_of_trim", faults_of_trim },
+		{ "shared_counters", shared_counters },
+		{ "shared_fields", shared_fields },
+		{ "own_mappings", own_mappings },
+		{ "own_pool", own_pool },
+		{ "fragments_of_rounds", fragments_of_rounds },
+		{ "hot_tree", hot_tree },
 		{ "nothing", nothing },
 	};
 
