@@ -114,6 +114,10 @@ static int apply_writes(struct import *import, const struct import_moment *momen
 
 	if (r == -EBADMSG)
 		return losses_count(&import->losses, "pages", "interval of writes damaged", 1);
+	if (r > 0)
+		return losses_count(&import->losses, "pages",
+				    "intervals of writes not divided by call site: too many blocks",
+				    1);
 	return r;
 }
 

@@ -84,6 +84,8 @@ extern const char report_resident_line_sql[]; /* of the overview; no row: not kn
 extern const char report_working_set_sql[];
 extern const char report_working_set_foot_sql[];
 extern const char report_untouched_sql[];
+extern const char report_written_sql[];
+extern const char report_written_foot_sql[];
 extern const char report_cold_for_sql[]; /* needs report_cold_for_prepare() */
 int report_cold_for_prepare(sqlite3 *db, const struct report_request *request);
 extern const char report_touched_line_sql[]; /* of the overview; no row: not recorded */

@@ -332,6 +332,24 @@ const struct report reports[] = {
 		      TABLE_TIME, TABLE_TIME, TABLE_PLAIN, TABLE_PLAIN),
 	},
 	{
+		.name = "written",
+		.has_lines = true,
+		.title = "Call sites by the pages that were written",
+		.nothing = "No written pages are known: record --source pages (Linux 6.7), and see"
+			   " --losses.",
+		.note = "written: mean over the intervals of the bytes of its pages that were"
+			" written (a page may have parts of several sites); certain: of them, in"
+			" pages that one of its blocks has as a whole; highest: of all intervals;"
+			" known: of so much it is known, at most; of its blocks of 64 KiB and"
+			" more: never written: in no interval (before the first one they were"
+			" filled); unread: written, and its block not touched in any later"
+			" interval than that of its last write, of which there are some",
+		.foot_sql = report_written_foot_sql,
+		.sql = report_written_sql,
+		KINDS(TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
+		      TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+	},
+	{
 		.name = "timeline",
 		.scope = REPORT_OF_PART,
 		.title = "Live bytes over time",

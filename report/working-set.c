@@ -104,6 +104,38 @@ const char report_untouched_sql[] = STRETCHES
 	" ORDER BY for_60s DESC, for_10s DESC, for_1s DESC, pid, what LIMIT :limit";
 
 /*
+ * Means are over intervals of writes, weighed by their time. What is known of large blocks is known
+ * page by page: written at all, and not touched since the last write.
+ */
+const char report_written_sql[] =
+	"WITH block AS (SELECT page_block.process_id AS process_id, page_block.kind AS kind,"
+	" coalesce(allocation.stack_id, mapping.stack_id, 0) AS stack_id, sum(write_known) AS"
+	" known, sum(written) AS written, sum(CASE WHEN last_to_ns <= last_write_ns AND"
+	" last_write_ns < coalesce(allocation.freed_ns, mapping.freed_ns, (SELECT max(end_ns) FROM"
+	" write_interval WHERE write_interval.process_id = page_block.process_id)) THEN written"
+	" END) AS unread FROM page_block LEFT JOIN allocation ON page_block.kind = 'heap' AND"
+	" allocation.id = owner_id LEFT JOIN mapping ON page_block.kind = 'mapping' AND mapping.id"
+	" = owner_id WHERE page_block.run_id = :run AND write_known > 0 GROUP BY 1, 2, 3),"
+	" site AS (SELECT process_id, kind, stack_id, sum(n_intervals) AS n, max(size) AS size,"
+	"  max(known) AS known, 1.0 * sum(least * (end_ns - begin_ns)) / sum(end_ns - begin_ns) AS"
+	"  least, 1.0 * sum(most * (end_ns - begin_ns)) / sum(end_ns - begin_ns) AS most,"
+	"  max(most) AS highest FROM site_write WHERE run_id = :run GROUP BY 1, 2, 3)"
+	" SELECT CAST(most AS INTEGER) AS written, CAST(least AS INTEGER) AS certain, highest,"
+	" site.known AS known, size, block.known - block.written AS \"never written\","
+	" coalesce(unread, CASE WHEN block.known > 0 THEN 0 END) AS unread, n AS intervals,"
+	" pid AS process, kind, site_name(stack_id, 4) AS what FROM site JOIN process ON"
+	" process.id = process_id LEFT JOIN block USING (process_id, kind, stack_id) WHERE"
+	" site.known > 0 ORDER BY most DESC, site.known DESC, pid, what LIMIT :limit";
+
+const char report_written_foot_sql[] =
+	"SELECT printf('%,d intervals of %s; of %s on average it is known, written or not; asking"
+	" took %.2f %% of the time, first writes cost the program some %.2f %%', count(*),"
+	" duration_text(sum(end_ns - begin_ns) / count(*)), bytes_text(CAST(1.0 * sum(known *"
+	" (end_ns - begin_ns)) / sum(end_ns - begin_ns) AS INTEGER)), 100.0 * sum(own_ns) /"
+	" sum(end_ns - begin_ns), 100.0 * sum(program_ns) / sum(end_ns - begin_ns)) FROM"
+	" write_interval WHERE run_id = :run HAVING sum(end_ns - begin_ns) > 0";
+
+/*
  * Samples speak for blocks that were there all the time: what was not freed is as much as there
  * ever was, and has been since before that.
  */

@@ -227,7 +227,13 @@ CREATE TABLE page_block (
     size          INTEGER NOT NULL, -- [bytes] of the pages that it lies in
     resident      INTEGER NOT NULL, -- [bytes] of them certainly in memory, the most of any interval
     least         INTEGER NOT NULL, -- [bytes] certainly touched, the most of any interval
-    most          INTEGER NOT NULL  -- [bytes] touched at most, the most of any interval
+    most          INTEGER NOT NULL, -- [bytes] touched at most, the most of any interval
+    write_known   INTEGER NOT NULL, -- [bytes] of pages that lie in it as a whole, of which some
+                                    -- interval says whether they were written
+    written       INTEGER NOT NULL, -- [bytes] of these pages, written in any; the others never were
+    last_write_ns INTEGER           -- [ns] end of the last interval of writes in which one of them
+                                    -- was; where last_to_ns is not later, nobody has read it since;
+                                    -- NULL: in none
 );
 
 -- Intervals of `--source pages` in which the kernel noted each written page by itself. *How much is
@@ -256,6 +262,23 @@ CREATE TABLE page_write (
     begin_ns    INTEGER NOT NULL, -- [ns] the first interval began
     end_ns      INTEGER NOT NULL, -- [ns] the last one ended
     n_intervals INTEGER NOT NULL  -- [intervals] in each of which it is so
+);
+
+-- Written pages of each call site. A page may have parts of several. A row holds for several
+-- intervals, as in `page_run`. *Who writes, and what is only read?*
+CREATE TABLE site_write (
+    run_id      INTEGER NOT NULL, -- `run.id`
+    process_id  INTEGER NOT NULL, -- `process.id`
+    kind        TEXT NOT NULL,    -- `heap`: blocks that lived at its end, `mapping`
+    stack_id    INTEGER NOT NULL, -- `stack.id`: where they were allocated; 0: no stack recorded
+    begin_ns    INTEGER NOT NULL, -- [ns] the first interval began
+    end_ns      INTEGER NOT NULL, -- [ns] the last one ended
+    n_intervals INTEGER NOT NULL, -- [intervals] with the same bytes
+    size        INTEGER NOT NULL, -- [bytes] of all pages that they lie in
+    known       INTEGER NOT NULL, -- [bytes] of them of which it is known, written or not
+    least       INTEGER NOT NULL, -- [bytes] of these, written, and inside one of its blocks as a
+                                  -- whole since before the interval
+    most        INTEGER NOT NULL  -- [bytes] of these, written: the others were not
 );
 
 -- Values counted over the run. *How many cycles did it take?*

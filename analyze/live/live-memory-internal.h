@@ -107,7 +107,6 @@ struct memory {
 	struct rows *changes; /* mapping_event */
 	struct residents *residents;
 	struct touches *touches;
-	struct page_writes *writes;
 	int64_t next_change;
 };
 

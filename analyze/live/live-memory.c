@@ -8,7 +8,6 @@
 #include "analyze/live/live-memory-internal.h"
 #include "analyze/live/pages/resident.h"
 #include "analyze/live/pages/touches.h"
-#include "analyze/live/pages/writes.h"
 #include "common/cleanup.h"
 #include "store/database.h"
 
@@ -62,8 +61,6 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 		r = residents_open(db, run_id, &memory->residents);
 	if (r == 0)
 		r = touches_open(db, run_id, &memory->touches);
-	if (r == 0)
-		r = page_writes_open(db, run_id, &memory->writes);
 	if (r < 0)
 		return r;
 	*ret_memory = steal_ptr(&memory);
@@ -106,7 +103,6 @@ struct memory *memory_close(struct memory *memory)
 	rows_close(memory->changes);
 	residents_close(memory->residents);
 	touches_close(memory->touches);
-	page_writes_close(memory->writes);
 	heap_pool_close(memory->pool);
 	tdestroy(memory->paths, free);
 	free(memory);
@@ -154,8 +150,6 @@ static int end_image(struct memory *memory, struct memory_image *image, int64_t 
 		r = residents_end(memory->residents, image->number);
 	if (r >= 0)
 		r = touches_end(memory->touches, image->number);
-	if (r >= 0)
-		r = page_writes_end(memory->writes, image->number);
 	return r < 0 ? r : memory_end_mappings(memory, image);
 }
 
@@ -200,8 +194,6 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 		r = residents_flush(memory->residents);
 	if (r >= 0)
 		r = touches_flush(memory->touches);
-	if (r >= 0)
-		r = page_writes_flush(memory->writes);
 	return r < 0 ? r : rows_flush(memory->changes);
 }
 

@@ -251,6 +251,7 @@ static const struct rule {
 	{ "page_touch", "kind", KEEP },
 	{ "page_block", "kind", KEEP },
 	{ "page_write", "state", KEEP },
+	{ "site_write", "kind", KEEP },
 	{ "region", "name", "pseudonym('region', value)" },
 	{ "region_total", "name", "pseudonym('region', value)" },
 	{ "mark", "name", "pseudonym('mark', value)" },

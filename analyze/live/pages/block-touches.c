@@ -8,8 +8,9 @@
 const struct rows_table block_touches_table = {
 	.name = "page_block",
 	.columns = "run_id, process_id, kind, owner_id, first_from_ns, first_to_ns, last_from_ns,"
-		   " last_to_ns, n_intervals, size, resident, least, most",
-	.types = "nntniiiinnnnn",
+		   " last_to_ns, n_intervals, size, resident, least, most, write_known, written,"
+		   " last_write_ns",
+	.types = "nntniiiinnnnnnni",
 };
 
 /* Times: ROWS_NULL: not yet. Bytes: the most of any interval. */
@@ -22,12 +23,21 @@ struct touched_block {
 	int64_t n_intervals;
 	uint64_t size;
 	struct touch_part part;
+	uint8_t *states; /* of n_states pages: enum page_writing; NULL: nothing is known of them */
+	uint64_t n_states;
+	uint64_t n_known; /* of its pages */
+	uint64_t n_written; /* of them */
+	uint64_t page_bytes;
+	int64_t last_write_ns; /* ROWS_NULL: never */
 	/* In this interval: */
 	uint64_t n_here; /* pages in the current mapping */
 	uint64_t size_now;
 	struct touch_part now;
 	bool is_seen;
 };
+
+/* Of a page, in all intervals so far. */
+enum page_writing { WRITING_UNKNOWN, WRITING_NEVER, WRITING_SEEN };
 
 struct touch_part touch_part_of(const struct touch_facts *facts, uint64_t n)
 {
@@ -48,6 +58,8 @@ struct touch_part touch_part_of(const struct touch_facts *facts, uint64_t n)
 
 void block_touches_finish(struct block_touches *touches)
 {
+	for (size_t i = 0; i < touches->n; i++)
+		free(touches->blocks[i].states);
 	free(touches->blocks);
 	free(touches->here);
 	free(touches->seen);
@@ -73,6 +85,7 @@ static size_t place_of(struct block_touches *touches, const struct block_meant *
 		.first_to_ns = ROWS_NULL,
 		.last_from_ns = ROWS_NULL,
 		.last_to_ns = ROWS_NULL,
+		.last_write_ns = ROWS_NULL,
 	};
 	return touches->n;
 }
@@ -96,6 +109,34 @@ int block_touches_add(struct block_touches *touches, const struct block_meant *m
 		touches->seen[touches->n_seen++] = place - 1;
 	block->is_seen = true;
 	block->n_here += n_pages;
+	return 0;
+}
+
+int block_touches_note(struct block_touches *touches, const struct block_meant *meant,
+		       const struct block_writes *writes)
+{
+	size_t place = place_of(touches, meant);
+	struct touched_block *block = place ? &touches->blocks[place - 1] : NULL;
+
+	if (block && !block->states) {
+		block->states = calloc(writes->n_pages, 1);
+		block->n_states = block->states ? writes->n_pages : 0;
+		block->page_bytes = writes->page_bytes;
+	}
+	if (!block || !block->states)
+		return -ENOMEM;
+	/* A mapping may have grown, or begin elsewhere: of what is left it is known. */
+	for (uint64_t i = writes->first; i < writes->first + writes->n && i < block->n_states;
+	     i++) {
+		enum page_writing state = block->states[i];
+
+		block->n_known += state == WRITING_UNKNOWN;
+		block->n_written += writes->is_written && state != WRITING_SEEN;
+		if (writes->is_written || state == WRITING_UNKNOWN)
+			block->states[i] = writes->is_written ? WRITING_SEEN : WRITING_NEVER;
+	}
+	if (writes->is_written && block->last_write_ns < writes->end_ns)
+		block->last_write_ns = writes->end_ns;
 	return 0;
 }
 
@@ -173,6 +214,9 @@ int block_touches_write(const struct block_touches *touches, struct rows *rows, 
 		row[10].integer = (int64_t)block->part.resident;
 		row[11].integer = (int64_t)block->part.least;
 		row[12].integer = (int64_t)block->part.most;
+		row[13].integer = (int64_t)(block->n_known * block->page_bytes);
+		row[14].integer = (int64_t)(block->n_written * block->page_bytes);
+		row[15].integer = block->last_write_ns;
 	}
 	return 0;
 }

@@ -2,7 +2,8 @@
 /*
  * When each large block, and mapping of the program, was touched first and last, to the interval of
  * --source pages. Of pages in a mapping only the number is known that were touched: so it may be
- * known that a block was, that it was not, or neither. One thread.
+ * known that a block was, that it was not, or neither. Of written pages it is known which: they are
+ * a set, with a bit for each page. One thread.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,6 +62,21 @@ struct block_meant {
 int block_touches_add(struct block_touches *touches, const struct block_meant *meant,
 		      uint64_t n_pages);
 void block_touches_end_run(struct block_touches *touches, const struct touch_facts *facts);
+
+/*
+ * An interval of writes, which ends at end_ns: of pages [first, first + n) of a block, which lie in
+ * it as a whole and of which it has n_pages, each was written, or none was. 0 or -ENOMEM.
+ */
+struct block_writes {
+	uint64_t first;
+	uint64_t n;
+	uint64_t n_pages;
+	uint64_t page_bytes;
+	bool is_written;
+	int64_t end_ns;
+};
+int block_touches_note(struct block_touches *touches, const struct block_meant *meant,
+		       const struct block_writes *writes);
 
 /* The interval ends. */
 void block_touches_end(struct block_touches *touches, int64_t begin_ns, int64_t end_ns);

@@ -6,13 +6,12 @@
 #include <sys/mman.h>
 
 #include "analyze/live/live-memory-internal.h"
+#include "analyze/live/pages/gather.h"
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "store/database.h"
 #include "trace/reader.h"
 #include "trace/varint.h"
-
-#define MAX_LOOK_BYTES (128u << 20) /* of runs, and of maps: more is damage */
 
 static const struct rows_table snapshot_table = {
 	.name = "page_snapshot",
@@ -139,22 +138,6 @@ struct sweep {
 
 /* ---- Records ---- */
 
-static int append(void *bytes, size_t *n, const char *more, size_t n_more)
-{
-	char **at = bytes;
-
-	if (*n + n_more > MAX_LOOK_BYTES)
-		return -EBADMSG;
-	char *larger = realloc(*at, *n + n_more + TRACE_VARINT_SLACK);
-	if (!larger)
-		return -ENOMEM;
-	memcpy(larger + *n, more, n_more);
-	*n += n_more;
-	memset(larger + *n, 0, TRACE_VARINT_SLACK);
-	*at = larger;
-	return 0;
-}
-
 int resident_gather(struct resident_look *look, const struct trace_record *record)
 {
 	const struct trace_pages *part = (const struct trace_pages *)record;
@@ -167,9 +150,9 @@ int resident_gather(struct resident_look *look, const struct trace_record *recor
 		resident_look_finish(look);
 	if (!look->runs)
 		look->head = *part;
-	int r = append(&look->runs, &look->n_run_bytes, runs, n_runs);
+	int r = pages_gather(&look->runs, &look->n_run_bytes, runs, n_runs);
 	if (r == 0)
-		r = append(&look->maps, &look->n_map_bytes, maps, n_maps);
+		r = pages_gather(&look->maps, &look->n_map_bytes, maps, n_maps);
 	return r < 0 ? r : part->is_last;
 }
 

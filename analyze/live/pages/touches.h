@@ -22,7 +22,7 @@ struct touch_look {
 int touches_gather(struct touch_look *look, const struct trace_record *record);
 void touches_look_finish(struct touch_look *look);
 
-/* Rows of page_interval, page_run and page_touch. Owned by the memory. */
+/* Rows of intervals, of touches and of writes (writes.h). Owned by the memory. intervals.c */
 struct touches;
 int touches_open(struct db *db, int64_t run_id, struct touches **ret_touches);
 struct touches *touches_close(struct touches *touches); /* accepts NULL */

@@ -5,74 +5,26 @@
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
+#include "analyze/live/pages/gather.h"
+#include "analyze/live/pages/intervals.h"
 #include "common/array.h"
 #include "trace/reader.h"
 #include "trace/varint.h"
-
-#define MAX_LOOK_BYTES (128u << 20) /* more is damage */
-
-static const struct rows_table interval_table = {
-	.name = "write_interval",
-	.columns = "run_id, process_id, begin_ns, end_ns, page_bytes, known, written, own_ns,"
-		   " program_ns",
-	.types = "nnnnnnnnn",
-};
-
-static const struct rows_table write_table = {
-	.name = "page_write",
-	.columns = "run_id, process_id, address, size, state, begin_ns, end_ns, n_intervals",
-	.types = "nnnntnnn",
-};
-
-struct write_run {
-	uint64_t address;
-	uint64_t size;
-	unsigned bits;
-	int64_t begin_ns; /* of the first interval in which it is so */
-	int64_t n_intervals;
-};
-
-/* The last interval of an image: its runs may go on as they are. */
-struct held_writes {
-	struct held_writes *next;
-	uint32_t process;
-	int64_t process_row;
-	int64_t begin_ns;
-	int64_t end_ns;
-	struct write_run *runs;
-	size_t n_runs;
-	size_t n_runs_allocated;
-};
-
-struct page_writes {
-	struct rows *intervals;
-	struct rows *runs;
-	int64_t run_id;
-	struct held_writes *held;
-};
 
 int writes_gather(struct write_look *look, const struct trace_record *record)
 {
 	const struct trace_writes *part = (const struct trace_writes *)record;
 	size_t n_runs;
 	const char *runs = trace_record_string(record, 0, &n_runs);
-	uint8_t *larger;
+	int r;
 
 	if (look->runs &&
 	    (look->head.number != part->number || look->head.process_id != part->process_id))
 		writes_look_finish(look);
-	if (look->n_run_bytes + n_runs > MAX_LOOK_BYTES)
-		return -EBADMSG;
 	if (!look->runs)
 		look->head = *part;
-	larger = realloc(look->runs, look->n_run_bytes + n_runs + TRACE_VARINT_SLACK);
-	if (!larger)
-		return -ENOMEM;
-	memcpy(larger + look->n_run_bytes, runs, n_runs);
-	look->n_run_bytes += n_runs;
-	memset(larger + look->n_run_bytes, 0, TRACE_VARINT_SLACK);
-	look->runs = larger;
-	return part->is_last != 0;
+	r = pages_gather(&look->runs, &look->n_run_bytes, runs, n_runs);
+	return r < 0 ? r : part->is_last != 0;
 }
 
 void writes_look_finish(struct write_look *look)
@@ -81,77 +33,17 @@ void writes_look_finish(struct write_look *look)
 	*look = (struct write_look){ 0 };
 }
 
-int page_writes_open(struct db *db, int64_t run_id, struct page_writes **ret_writes)
+static int write_interval(struct touches *touches, const struct held *held,
+			  const struct trace_writes *head, const struct span *span)
 {
-	struct page_writes *writes = calloc(1, sizeof(*writes));
-	int r;
-
-	if (!writes)
-		return -ENOMEM;
-	writes->run_id = run_id;
-	r = rows_open(db, &interval_table, &writes->intervals);
-	if (r == 0)
-		r = rows_open(db, &write_table, &writes->runs);
-	if (r < 0)
-		writes = page_writes_close(writes);
-	*ret_writes = writes;
-	return r;
-}
-
-struct page_writes *page_writes_close(struct page_writes *writes)
-{
-	if (!writes)
-		return NULL;
-	while (writes->held) {
-		struct held_writes *next = writes->held->next;
-
-		free(writes->held->runs);
-		free(writes->held);
-		writes->held = next;
-	}
-	rows_close(writes->intervals);
-	rows_close(writes->runs);
-	free(writes);
-	return NULL;
-}
-
-static const char *state_of(unsigned bits)
-{
-	return bits & TRACE_WRITE_HUGE	    ? "huge"
-	       : bits & TRACE_WRITE_NEW	    ? "new"
-	       : bits & TRACE_WRITE_WRITTEN ? "written"
-					    : "clean";
-}
-
-static int write_run(struct page_writes *writes, const struct held_writes *held,
-		     const struct write_run *run)
-{
-	union rows_cell *row = rows_add(writes->runs);
+	union rows_cell *row = rows_add(touches->rows[WRITES_INTERVALS]);
 
 	if (!row)
-		return rows_error(writes->runs);
-	row[0].integer = writes->run_id;
+		return rows_error(touches->rows[WRITES_INTERVALS]);
+	row[0].integer = touches->run_id;
 	row[1].integer = held->process_row;
-	row[2].integer = (int64_t)run->address;
-	row[3].integer = (int64_t)run->size;
-	row[4].text = state_of(run->bits);
-	row[5].integer = run->begin_ns;
-	row[6].integer = held->end_ns;
-	row[7].integer = run->n_intervals;
-	return 0;
-}
-
-static int write_interval(struct page_writes *writes, const struct held_writes *held,
-			  const struct trace_writes *head)
-{
-	union rows_cell *row = rows_add(writes->intervals);
-
-	if (!row)
-		return rows_error(writes->intervals);
-	row[0].integer = writes->run_id;
-	row[1].integer = held->process_row;
-	row[2].integer = held->begin_ns;
-	row[3].integer = held->end_ns;
+	row[2].integer = span->begin_ns;
+	row[3].integer = span->end_ns;
 	row[4].integer = head->page_bytes;
 	row[5].integer = (int64_t)head->known_bytes;
 	row[6].integer = (int64_t)head->written_bytes;
@@ -160,83 +52,8 @@ static int write_interval(struct page_writes *writes, const struct held_writes *
 	return 0;
 }
 
-/* More time between two intervals than either took is none that they can speak for. */
-static bool goes_on(const struct held_writes *old, const struct held_writes *held)
-{
-	int64_t length = old->end_ns - old->begin_ns;
-
-	if (length < held->end_ns - held->begin_ns)
-		length = held->end_ns - held->begin_ns;
-	return held->begin_ns - old->end_ns <= length;
-}
-
-/* Runs that go on are a part of the new ones, the others are written. Takes over the new runs. */
-static int replace(struct page_writes *writes, struct held_writes *old, struct held_writes *held)
-{
-	size_t at = 0;
-	int r = 0;
-
-	for (size_t i = 0; i < old->n_runs && r == 0; i++) {
-		const struct write_run *run = &old->runs[i];
-
-		while (at < held->n_runs && held->runs[at].address < run->address)
-			at++;
-		if (at < held->n_runs && held->runs[at].address == run->address &&
-		    held->runs[at].size == run->size && held->runs[at].bits == run->bits &&
-		    goes_on(old, held)) {
-			held->runs[at].begin_ns = run->begin_ns;
-			held->runs[at].n_intervals += run->n_intervals;
-		} else {
-			r = write_run(writes, old, run);
-		}
-	}
-	free(old->runs);
-	held->next = old->next;
-	*old = *held;
-	return r;
-}
-
-static struct held_writes *held_of(struct page_writes *writes, const struct memory_image *image)
-{
-	struct held_writes *held = writes->held;
-
-	while (held && held->process != image->number)
-		held = held->next;
-	if (held)
-		return held;
-	held = calloc(1, sizeof(*held));
-	if (!held)
-		return NULL;
-	held->process = image->number;
-	held->process_row = image->row;
-	held->next = writes->held;
-	writes->held = held;
-	return held;
-}
-
-int page_writes_end(struct page_writes *writes, uint32_t process)
-{
-	for (struct held_writes *held = writes->held; held; held = held->next) {
-		struct held_writes none = { .process = process, .process_row = held->process_row };
-
-		if (held->process == process)
-			return replace(writes, held, &none);
-	}
-	return 0;
-}
-
-int page_writes_flush(struct page_writes *writes)
-{
-	int r = 0;
-
-	for (struct held_writes *held = writes->held; held && r == 0; held = held->next)
-		r = page_writes_end(writes, held->process);
-	if (r == 0)
-		r = rows_flush(writes->intervals);
-	return r < 0 ? r : rows_flush(writes->runs);
-}
-
-static int read_runs(const struct write_look *look, struct held_writes *held)
+static int read_runs(const struct write_look *look, const struct span *span,
+		     struct write_runs *list)
 {
 	const uint8_t *at = look->runs, *stop = look->runs + look->n_run_bytes;
 	uint64_t end = 0, page_bytes = look->head.page_bytes, most = UINT64_MAX / 2 / page_bytes;
@@ -250,41 +67,138 @@ static int read_runs(const struct write_look *look, struct held_writes *held)
 
 		if (!at || at > stop || n == 0 || gap > most - end || n > most - end - gap)
 			return -EBADMSG;
-		if (grow_array(&held->runs, held->n_runs, &held->n_runs_allocated,
-			       sizeof(*held->runs)) < 0)
+		if (grow_array(&list->runs, list->n, &list->n_allocated, sizeof(*list->runs)) < 0)
 			return -ENOMEM;
-		held->runs[held->n_runs++] = (struct write_run){
+		list->runs[list->n++] = (struct write_run){
 			.address = (end + gap) * page_bytes,
 			.size = n * page_bytes,
 			.bits = field & ((1u << TRACE_WRITE_BITS) - 1),
-			.begin_ns = held->begin_ns,
-			.n_intervals = 1,
+			.span = *span,
 		};
 		end += gap + n;
 	}
 	return 0;
 }
 
+/* ---- Whose pages they are ---- */
+
+/* A walk over blocks, or mappings, in order of address. */
+struct division {
+	const struct write_runs *runs;
+	struct page_sites *sites;
+	struct block_touches *blocks;
+	uint64_t page_bytes;
+	struct span span;
+	size_t run; /* those before it lie before all that comes */
+};
+
+/*
+ * Pages [first, end) of a run, which an owner has a part of. Pages that lie in it as a whole since
+ * before the interval were written by who used it, and by nobody else.
+ */
+static int add_pages(struct division *division, struct page_site *site,
+		     const struct page_owner *owner, const struct write_run *run)
+{
+	uint64_t bytes = division->page_bytes, run_first = run->address / bytes;
+	uint64_t run_end = run_first + run->size / bytes;
+	uint64_t whole = (owner->address + bytes - 1) / bytes;
+	uint64_t whole_end = (owner->address + owner->size) / bytes;
+	uint64_t first = owner->address / bytes;
+	uint64_t end = (owner->address + owner->size + bytes - 1) / bytes;
+	uint64_t from = whole > run_first ? whole : run_first;
+	uint64_t to = whole_end < run_end ? whole_end : run_end;
+	uint64_t n = page_site_count(site, first > run_first ? first : run_first,
+				     end < run_end ? end : run_end);
+	bool is_written = run->bits & TRACE_WRITE_WRITTEN;
+
+	site->known += n * bytes;
+	site->most += is_written ? n * bytes : 0;
+	if (from >= to)
+		return 0;
+	if (is_written && owner->meant.allocated_ns <= division->span.begin_ns)
+		site->least += (to - from) * bytes;
+	if (owner->size < BLOCK_TOUCHES_BYTES)
+		return 0;
+	return block_touches_note(division->blocks, &owner->meant,
+				  &(struct block_writes){ from - whole, to - from,
+							  whole_end - whole, bytes, is_written,
+							  division->span.end_ns });
+}
+
+static int add_owner(void *user, const struct page_owner *owner)
+{
+	struct division *division = user;
+	const struct write_runs *runs = division->runs;
+	uint64_t bytes = division->page_bytes, first = owner->address / bytes;
+	uint64_t end = (owner->address + owner->size + bytes - 1) / bytes;
+	ssize_t number = page_sites_of(division->sites, owner, &division->span);
+	struct page_site *site = number < 0 ? NULL : &division->sites->sites[number];
+	uint64_t next = site ? site->next_page : 0;
+	int r = 0;
+
+	if (!site || owner->size == 0)
+		return number < 0 ? (int)number : 0;
+	while (division->run < runs->n &&
+	       (runs->runs[division->run].address + runs->runs[division->run].size) / bytes <=
+		       first)
+		division->run++;
+	for (size_t i = division->run; r == 0 && i < runs->n && runs->runs[i].address / bytes < end;
+	     i++)
+		if (!(runs->runs[i].bits & (TRACE_WRITE_HUGE | TRACE_WRITE_NEW)))
+			r = add_pages(division, site, owner, &runs->runs[i]);
+	site->next_page = next;
+	site->size += page_site_count(site, first, end) * bytes;
+	return r;
+}
+
+static int divide(struct division *division, struct memory *memory, struct memory_image *image)
+{
+	int r = 0;
+
+	for (unsigned is_mapping = 0; is_mapping < 2 && r == 0; is_mapping++) {
+		division->run = 0;
+		r = page_owners_walk(memory, image, is_mapping, add_owner, division);
+	}
+	page_sites_sort(division->sites);
+	return r;
+}
+
 int memory_writes(struct memory *memory, uint32_t process, const struct write_look *look,
 		  int64_t begin_ns, int64_t end_ns)
 {
 	struct memory_image *image = memory_image(memory, process);
-	struct held_writes *old = image ? held_of(memory->writes, image) : NULL;
-	struct held_writes held = { .process = process, .begin_ns = begin_ns, .end_ns = end_ns };
+	struct held *held = image ? touches_held(memory->touches, image) : NULL;
 	uint32_t page_bytes = look->head.page_bytes;
+	struct write_runs runs = { 0 };
+	struct page_sites sites = { 0 };
+	struct division division = {
+		.runs = &runs,
+		.sites = &sites,
+		.blocks = held ? &held->blocks : NULL,
+		.page_bytes = page_bytes,
+		.span = { begin_ns, end_ns, 1 },
+	};
+	bool is_divided = false;
 	int r;
 
-	if (!old)
+	if (!held)
 		return image ? -ENOMEM : 0;
-	held.process_row = image->row;
-	r = page_bytes >= 512 && page_bytes <= 1u << 30 ? read_runs(look, &held) : -EBADMSG;
+	r = page_bytes >= 512 && page_bytes <= 1u << 30 ? read_runs(look, &division.span, &runs)
+							: -EBADMSG;
+	if (r == 0 && (is_divided = touches_may_visit(memory->touches, image)))
+		r = divide(&division, memory, image);
 	if (r == 0)
-		r = write_interval(memory->writes, &held, &look->head);
-	if (r == 0)
-		return replace(memory->writes, old, &held);
-	free(held.runs);
-	/* What goes on behind it is another row. */
-	int ended = r == -EBADMSG ? page_writes_end(memory->writes, process) : 0;
+		r = write_interval(memory->touches, held, &look->head, &division.span);
+	if (r == -EBADMSG) { /* what goes on behind it is another row */
+		runs.n = 0;
+		page_sites_finish(&sites);
+	}
+	if (r == 0 || r == -EBADMSG) {
+		int replaced = writes_replace(memory->touches, held, &runs, &sites);
 
-	return ended < 0 ? ended : r;
+		r = replaced < 0 ? replaced : r;
+	}
+	free(runs.runs);
+	page_sites_finish(&sites);
+	return r == 0 && !is_divided ? 1 : r;
 }

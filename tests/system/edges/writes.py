@@ -110,6 +110,24 @@ def written_pages_are_found_and_no_others(edge):
 
 
 @case
+def written_pages_are_reported_by_who_mapped_them(edge):
+    words = edge.ordinary_user()
+    need_writes(edge, words)
+    traced, writes = record(edge, words, "plain")
+    # Of 16 MiB each fifth page is written, and page 7; it is the only mapping of its site.
+    most = ((N_PAGES + 4) // 5 + 1) * PAGE
+    rows = traced.ask("SELECT known, least, most FROM site_write WHERE kind = 'mapping' AND size ="
+                      " ? ORDER BY n_intervals DESC", N_PAGES * PAGE)
+    edge.that(writes.known() and any(row == (N_PAGES * PAGE, most, most) for row in rows),
+              f"known, least, most: {rows[:5]}, not {most}")
+    found = traced.ask("SELECT write_known, written FROM page_block WHERE kind = 'mapping' AND"
+                       " write_known = ?", N_PAGES * PAGE)
+    edge.that(found == [(N_PAGES * PAGE, most)], f"pages that were ever written: {found}")
+    text = run([edge.memsight, "report", traced.path, "--written"])
+    edge.that("never written" in text and "apart" in text, text)
+
+
+@case
 def a_forked_child_has_writes_of_its_own(edge):
     words = edge.ordinary_user()
     need_writes(edge, words)

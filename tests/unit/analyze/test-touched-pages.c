@@ -416,6 +416,91 @@ START_TEST(written_pages_have_a_row_for_as_long_as_they_are_written)
 }
 END_TEST
 
+/*
+ * Site 1 has pages 0 and 1 to 11, site 2 a part of page 0, and page 14. The fourth interval writes
+ * what site 3 has, which was allocated in it.
+ */
+static void write_sites(struct maker *maker)
+{
+	static const struct {
+		uint64_t first;
+		uint64_t n;
+		unsigned bits;
+	} runs[][3] = {
+		{ { 0x500, 1, TRACE_WRITE_WRITTEN }, { 0x501, 11, 0 }, { 0x50e, 1, 0 } },
+		{ { 0x500, 3, 0 }, { 0x503, 2, TRACE_WRITE_WRITTEN }, { 0x505, 1, 0 } },
+		{ { 0x500, 3, 0 }, { 0x504, 3, TRACE_WRITE_WRITTEN }, { 0x50e, 1, 0 } },
+		{ { 0x500, 12, 0 }, { 0x50e, 1, TRACE_WRITE_NEW }, { 0x600, 32, 1 } },
+	};
+
+	for (unsigned i = 0; i < N(runs); i++) {
+		uint8_t bytes[64], *at = bytes;
+		uint64_t end = 0;
+
+		if (i == 3)
+			victim_allocate_at(maker, 1250, 3, HEAP + 256 * PAGE + 16, 31 * PAGE);
+		for (unsigned k = 0; k < 3; end = runs[i][k].first + runs[i][k].n, k++)
+			at = victim_put(
+				at,
+				(uint64_t[]){ runs[i][k].first - end,
+					      runs[i][k].n << TRACE_WRITE_BITS | runs[i][k].bits },
+				2);
+		writes(maker, 1000 + 100 * i, bytes, (size_t)(at - bytes));
+	}
+}
+
+static int64_t written_of_site(sqlite3 *db, const char *what, unsigned site, unsigned n)
+{
+	char sql[200];
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT %s FROM site_write WHERE stack_id IN its ORDER BY begin_ns LIMIT 1 OFFSET"
+		 " %u",
+		 what, n);
+	return victim_site(db, sql, site);
+}
+
+static void check_written_sites(sqlite3 *db)
+{
+	/* A page with parts of two sites is written by either, one with a whole block by its. */
+	static const int64_t first[2][4] = { { 12, 6, 6, 12 }, { 2, 1, 2, 1 } };
+	static const int64_t most[2][4] = { { 1, 2, 3, 0 }, { 1, 0, 0, 0 } };
+	static const int64_t least[4] = { 0, 2, 3, 0 };
+
+	for (unsigned i = 0; i < 4; i++) {
+		for (unsigned site = 0; site < 2; site++) {
+			ck_assert_int_eq(written_of_site(db, "known", site + 1, i),
+					 first[site][i] * PAGE);
+			ck_assert_int_eq(written_of_site(db, "most", site + 1, i),
+					 most[site][i] * PAGE);
+		}
+		ck_assert_int_eq(written_of_site(db, "least", 1, i), least[i] * PAGE);
+		ck_assert_int_eq(written_of_site(db, "size", 1, i), 12 * PAGE);
+	}
+	/* Who had these pages before it was allocated may have written them; row 0 is a mapping. */
+	ck_assert_int_eq(written_of_site(db, "least", 3, 1), 0);
+	ck_assert_int_eq(written_of_site(db, "most", 3, 1), 32 * PAGE);
+	ck_assert_int_eq(check_integer(db, "SELECT write_known FROM page_block WHERE size = 0 AND"
+					   " written = 4096 * 30 AND last_write_ns = 1300"),
+			 30 * PAGE);
+}
+
+START_TEST(written_pages_are_whose_blocks_lie_in_them)
+{
+	struct maker maker;
+	struct db *db = NULL;
+
+	begin(&maker);
+	write_sites(&maker);
+	maker_commit(&maker, 9000);
+	maker_close(&maker, 100000);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	check_written_sites(db_handle(db));
+	db_close(db);
+	maker_finish(&maker);
+}
+END_TEST
+
 START_TEST(damaged_runs_are_no_reason_to_fail)
 {
 	static const struct run wild[] = {
@@ -458,6 +543,7 @@ int main(void)
 	tcase_add_test(tests, large_blocks_have_the_intervals_of_their_first_and_last_touch);
 	tcase_add_test(tests, a_huge_page_may_have_been_touched_by_any_that_has_a_part_of_it);
 	tcase_add_test(tests, written_pages_have_a_row_for_as_long_as_they_are_written);
+	tcase_add_test(tests, written_pages_are_whose_blocks_lie_in_them);
 	tcase_add_test(tests, damaged_runs_are_no_reason_to_fail);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);
