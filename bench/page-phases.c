@@ -1,7 +1,8 @@
 /*
- * A program whose pages valgrind's lackey can tell: it works on ARENAS mappings by phases, each of
- * which touches what its number says. `page-phases MS' repeats each phase for MS ms (0: once), so
- * that intervals lie within it. `page-phases hot|huge MIB MS' reads and writes a tenth of its
+ * Programs whose pages valgrind's lackey can tell: they work on ARENAS mappings by phases, each of
+ * which touches what its number says, the same in each round. `page-phases PROGRAM MS' repeats each
+ * phase for MS ms (0: once), so that intervals lie within it; PROGRAM is mixed, sort, list, matrix,
+ * hash or stencil. `page-phases hot|huge MIB MS' reads and writes a tenth of its
  * pages, small or huge ones, for MS ms of CPU time, and prints how often: other load hardly changes
  * that. Prints "arena ADDRESS BYTES" first.
  *
@@ -19,7 +20,7 @@
 #include "include/memsight.h"
 
 #define N_ARENAS    6u
-#define ARENA_BYTES (8u << 20)
+#define ARENA_BYTES (64u << 20)
 #define N_PHASES    18u
 
 static volatile char *arenas[N_ARENAS];
@@ -64,7 +65,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Reads, writes, both by blocks, a few hot pages, a walk from page to page, or nothing. */
-static void touch(unsigned phase, unsigned number)
+static void touch_mixed(unsigned phase, unsigned number)
 {
 	volatile char *arena = arenas[number];
 	uint64_t random = 88172645463325252u + 7919 * phase + number;
@@ -95,7 +96,130 @@ static void touch(unsigned phase, unsigned number)
 	}
 }
 
-static void run_phase(unsigned phase, uint64_t ms)
+/* Numbers at random, a shell sort of them; every other arena is left alone. */
+static void touch_sort(unsigned phase, unsigned number)
+{
+	uint64_t random = 7919 * phase + number + 1;
+	size_t n = 200 + 40 * ((phase + number) % 7), stride = 16 + 500 * (phase % 5);
+	volatile uint64_t *keys = (volatile uint64_t *)(arenas[number] + 8192 * phase);
+
+	if ((phase + number) % 2)
+		return;
+	for (size_t i = 0; i < n; i++)
+		keys[i * stride] = next_random(&random);
+	for (size_t gap = n / 3; gap > 0; gap /= 4)
+		for (size_t i = gap; i < n; i++)
+			for (size_t k = i; k >= gap && keys[(k - gap) * stride] > keys[k * stride];
+			     k -= gap) {
+				uint64_t key = keys[k * stride];
+
+				keys[k * stride] = keys[(k - gap) * stride];
+				keys[(k - gap) * stride] = key;
+			}
+}
+
+#define N_LISTS 8u
+
+/* Cells anywhere in an arena; each arena has some lists, of different length. */
+struct cell {
+	volatile struct cell *next;
+	uint64_t n_visits;
+};
+
+static volatile struct cell *lists[N_ARENAS][N_LISTS];
+
+static void make_lists(void)
+{
+	uint64_t random = 4711;
+
+	for (unsigned i = 0; i < N_ARENAS * N_LISTS; i++)
+		for (unsigned k = 0; k < 50 + 400 * (i % N_LISTS); k++) {
+			volatile struct cell *cell =
+				(volatile struct cell *)arenas[i / N_LISTS] +
+				next_random(&random) % (ARENA_BYTES / sizeof(*cell) / N_LISTS) *
+					N_LISTS +
+				i % N_LISTS;
+
+			/* One that a list has already would make it a circle. */
+			if (cell->next || cell == lists[i / N_LISTS][i % N_LISTS])
+				continue;
+			cell->next = lists[i / N_LISTS][i % N_LISTS];
+			lists[i / N_LISTS][i % N_LISTS] = cell;
+		}
+}
+
+static void touch_list(unsigned phase, unsigned number)
+{
+	volatile struct cell *cell = lists[number][(phase * 3 + number) % N_LISTS];
+
+	for (; cell; cell = cell->next)
+		if (phase % 3 == 0)
+			cell->n_visits++;
+		else
+			used += cell->n_visits;
+}
+
+#define SIDE 2048u /* rows of doubles: a row is 4 pages */
+
+/* A tile of c += a * b: b goes down its columns. Three arenas are one product. */
+static void touch_matrix(unsigned phase, unsigned number)
+{
+	volatile double *a = (volatile double *)arenas[number / 3 * 3];
+	volatile double *b = (volatile double *)arenas[number / 3 * 3 + 1];
+	volatile double *c = (volatile double *)arenas[number / 3 * 3 + 2];
+	size_t n = 8 + (phase + number) % 9, row = 97 * phase % 1000, column = 61 * phase % 1900;
+
+	if (number % 3 || (phase + number) % 4 == 3)
+		return;
+	for (size_t i = row; i < row + n; i++)
+		for (size_t j = column; j < column + n; j++)
+			for (size_t k = column; k < column + 4 * n; k++)
+				c[i * SIDE + j] += a[i * SIDE + k] * b[k * SIDE + j];
+}
+
+/* How often each of some keys came; they are looked up in the next arena as well. */
+static void touch_hash(unsigned phase, unsigned number)
+{
+	volatile uint64_t *counts = (volatile uint64_t *)arenas[number];
+	volatile uint64_t *others = (volatile uint64_t *)arenas[(number + 1) % N_ARENAS];
+	uint64_t random = 31 * phase + 1;
+
+	if ((phase + number) % 3 == 0)
+		return;
+	for (unsigned i = 0; i < 500 + 200 * (phase % 8); i++) {
+		uint64_t key = next_random(&random) % 100000 * UINT64_C(0x9e3779b97f4a7c15);
+
+		counts[key % (ARENA_BYTES / sizeof(*counts))]++;
+		if (phase % 2)
+			used += others[key % (ARENA_BYTES / sizeof(*others))];
+	}
+}
+
+/* Rows of a grid, of which each becomes the mean of its neighbours in the next arena. */
+static void touch_stencil(unsigned phase, unsigned number)
+{
+	const volatile double *from = (const volatile double *)arenas[number];
+	volatile double *to = (volatile double *)arenas[(number + 1) % N_ARENAS];
+	size_t first = 1 + 101 * phase, step = 1 + phase % 4 * 16;
+
+	if ((phase + number) % 2)
+		return;
+	for (size_t i = first; i < first + 20 + 3 * phase; i++)
+		for (size_t j = 1; j < SIDE - 1; j += 64 + step)
+			to[i * SIDE + j] = (from[(i - 1) * SIDE + j] + from[(i + 1) * SIDE + j] +
+					    from[i * SIDE + j - 1] + from[i * SIDE + j + 1]) /
+					   4;
+}
+
+static const struct {
+	const char *name;
+	void (*touch)(unsigned phase, unsigned number);
+} programs[] = {
+	{ "mixed", touch_mixed },   { "sort", touch_sort }, { "list", touch_list },
+	{ "matrix", touch_matrix }, { "hash", touch_hash }, { "stencil", touch_stencil },
+};
+
+static void run_phase(size_t program, unsigned phase, uint64_t ms)
 {
 	uint64_t end_ns = now_ns() + ms * 1000000, next_ns = 0;
 
@@ -106,25 +230,31 @@ static void run_phase(unsigned phase, uint64_t ms)
 			next_ns = now_ns() + 2000000;
 		}
 		for (unsigned i = 0; i < N_ARENAS; i++)
-			touch(phase, i);
+			programs[program].touch(phase, i);
 	} while (now_ns() < end_ns);
 }
 
-static int run_phases(uint64_t ms)
+static int run_phases(const char *wanted, uint64_t ms)
 {
+	size_t program = 0;
 	char name[32];
+
+	while (strcmp(programs[program].name, wanted) != 0)
+		if (++program == sizeof(programs) / sizeof(programs[0]))
+			return 2;
 
 	for (unsigned i = 0; i < N_ARENAS; i++) {
 		arenas[i] = make_arena(ARENA_BYTES, MADV_NOHUGEPAGE);
 		printf("arena %p %u\n", (void *)arenas[i], ARENA_BYTES);
 	}
+	make_lists();
 	printf("beacon %p\n", (void *)&beacon);
 	fflush(stdout);
 	for (unsigned i = 0; i < N_PHASES; i++) {
 		snprintf(name, sizeof(name), "phase %u", i);
 		memsight_mark(name);
 		beacon = i;
-		run_phase(i, ms);
+		run_phase(program, i, ms);
 	}
 	memsight_mark("end");
 	beacon = N_PHASES;
@@ -157,5 +287,5 @@ int main(int argc, char **argv)
 	if (argc == 4)
 		return run_hot(strtoull(argv[2], NULL, 10) << 20, strtoull(argv[3], NULL, 10),
 			       strcmp(argv[1], "huge") == 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-	return argc == 2 ? run_phases(strtoull(argv[1], NULL, 10)) : 2;
+	return argc == 3 ? run_phases(argv[1], strtoull(argv[2], NULL, 10)) : 2;
 }
