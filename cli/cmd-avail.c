@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/options/config-file.h"
 #include "runner/host/avail.h"
 
 #define NAME_COLUMNS 24
@@ -37,7 +38,9 @@ static const char *origin_of(enum option_origin origin)
 		[OPTION_UNSET] = "",
 		[OPTION_FROM_DEFAULT] = "default",
 		[OPTION_FROM_HEIMDALLR] = "Heimdallr's variable",
-		[OPTION_FROM_FILE] = "file",
+		[OPTION_FROM_USER_FILE] = "~/.config/memsight.ini",
+		[OPTION_FROM_FOLDER_FILE] = "./memsight.ini",
+		[OPTION_FROM_FILE] = "series",
 		[OPTION_FROM_WORDS] = "MEMSIGHT_OPTIONS",
 		[OPTION_FROM_VARIABLE] = "variable",
 		[OPTION_FROM_LINE] = "command line",
@@ -54,20 +57,47 @@ static void print_setting(const struct option_set *record, const struct option_r
 	printf("  %-*s %-26s %-10s", NAME_COLUMNS, row->name, row->variable,
 	       row->preset ? row->preset : "-");
 	if (value->origin > OPTION_FROM_DEFAULT)
-		printf(" now %s (%s)", now, origin_of(value->origin));
+		printf(" now %s (%s%s)", now, value->of_preset ? "preset, " : "",
+		       origin_of(value->origin));
 	putchar('\n');
 }
 
+static void print_config_files(const struct config_file files[CONFIG_COUNT], bool are_wanted)
+{
+	printf("\nconfig files\n");
+	for (int i = 0; i < CONFIG_COUNT; i++) {
+		const struct config_file *file = &files[i];
+
+		if (file->path[0])
+			printf("  %-*s %s%s\n", NAME_COLUMNS, file->path,
+			       file->is_read	  ? "read"
+			       : !are_wanted	  ? "not read: --no-config"
+			       : file->why_not[0] ? "not read: "
+						  : "not there",
+			       file->why_not);
+	}
+}
+
 /* Every option of `record` with its variable, its default, and what it is now. */
-static int print_settings(void)
+static int print_settings(const struct option_set *options)
 {
 	auto_options struct option_set record = { 0 };
+	struct config_file files[CONFIG_COUNT];
+	static char no_config[] = "--no-config";
 	static char program[] = "true";
-	char *words[] = { program, NULL };
-	int r = option_parse(COMMAND_RECORD, 1, words, &record);
+	bool wants_files = !option_flag(options, OPTION_NO_CONFIG);
+	char *words[] = { program, NULL, NULL };
 
+	if (!wants_files) {
+		words[0] = no_config;
+		words[1] = program;
+	}
+	int r = option_parse(COMMAND_RECORD, wants_files ? 1 : 2, words, &record);
+	if (r == 0)
+		r = config_files_take(&record, files);
 	if (r < 0)
 		return cmd_usage("%s", record.message);
+	print_config_files(files, wants_files);
 	printf("\nsettings of record: option, variable, default\n");
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = option_row((enum option_id)id);
@@ -83,5 +113,5 @@ int cmd_avail(const struct option_set *options)
 	struct listing listing = { .only_names = option_flag(options, OPTION_IDS) };
 
 	avail_look(print_item, &listing);
-	return listing.only_names ? CMD_DONE : print_settings();
+	return listing.only_names ? CMD_DONE : print_settings(options);
 }

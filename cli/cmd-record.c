@@ -231,7 +231,22 @@ static void say_signal(int number)
 				   : "");
 }
 
-static void say_summary(const struct run_summary *summary, const struct run_options *run)
+/* The report or the limit that answers the question of the preset, if there is one. */
+static void say_next(const char *trace, const struct option_set *options)
+{
+	enum option_choice preset = option_choice(options, OPTION_PRESET);
+	const char *check = option_preset_words(preset, COMMAND_CHECK);
+	const char *report = option_preset_words(preset, COMMAND_REPORT);
+
+	if (report || !check)
+		cmd_warn("next: memsight report %s%s%s", trace, report ? " " : "",
+			 report ? report : "");
+	else
+		cmd_warn("next: memsight check %s %s", trace, check);
+}
+
+static void say_summary(const struct run_summary *summary, const struct run_options *run,
+			const struct option_set *options)
 {
 	char events[32], samples[32], faults[32], losses[32], size[32], untraced[512],
 		recorded[600];
@@ -268,7 +283,7 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 			 "does nothing");
 	if (summary->was_let_go)
 		cmd_warn("the program runs on, unrecorded");
-	cmd_warn("next: memsight report %s", summary->output);
+	say_next(summary->output, options);
 }
 
 static void print_report(const char *trace, struct db *db, FILE *file, const char *where)
@@ -345,7 +360,7 @@ int cmd_record_run(struct run_options *run, const struct option_set *options,
 	if (r < 0)
 		return summary.exit_status;
 	if (!option_flag(options, OPTION_QUIET))
-		say_summary(&summary, run);
+		say_summary(&summary, run, options);
 	if (option_flag(options, OPTION_ARCHIVE))
 		archive(summary.output, files, option_flag(options, OPTION_QUIET));
 	if (option_text(options, OPTION_REPORT))

@@ -19,19 +19,28 @@
 #include "store/query-value.h"
 #include "store/statement.h"
 
-/* The option that asks for a report has its name; the summary has none. */
-static bool is_wanted(const struct option_set *options, const char *report)
+/* The option that asks for a report, which has its name. OPTION_COUNT: it is not asked for. */
+static enum option_id wanted_by(const struct option_set *options, const char *report)
 {
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = option_row((enum option_id)id);
 		if (!option_is_of(row->id, COMMAND_REPORT) || strcmp(row->name, report) != 0)
 			continue;
 		if (row->type == OPTION_FLAG)
-			return option_flag(options, row->id);
+			return option_flag(options, row->id) ? row->id : OPTION_COUNT;
 		if (row->id == OPTION_COLD)
-			return option_text(options, row->id) != NULL;
+			return option_text(options, row->id) ? row->id : OPTION_COUNT;
 	}
-	return false;
+	return OPTION_COUNT;
+}
+
+/* What is asked for on the command line is meant, whatever a preset or a file asks for always. */
+static bool is_stronger(const struct option_set *options, enum option_id id, enum option_id than)
+{
+	const struct option_value *value = &options->values[id], *other = &options->values[than];
+
+	return value->origin > other->origin ||
+	       (value->origin == other->origin && other->of_preset && !value->of_preset);
 }
 
 /* --cold=60s is another report than --cold. */
@@ -50,18 +59,21 @@ static int choose_cold(const struct option_set *options, const struct report **r
 
 static int choose_report(const struct option_set *options, const struct report **ret_report)
 {
-	const char *name = NULL;
+	enum option_id chosen = OPTION_COUNT;
 
 	for (const struct report *report = reports; report->name; report++) {
-		if (!is_wanted(options, report->name))
+		enum option_id id = wanted_by(options, report->name);
+
+		if (id == OPTION_COUNT ||
+		    (chosen != OPTION_COUNT && is_stronger(options, chosen, id)))
 			continue;
-		if (name)
+		if (chosen != OPTION_COUNT && !is_stronger(options, id, chosen))
 			return cmd_usage("report: --%s and --%s exclude each other: ask for one",
-					 name, report->name);
-		name = report->name;
+					 option_row(chosen)->name, report->name);
+		chosen = id;
 	}
-	*ret_report = report_find(name ? name : "summary");
-	return choose_cold(options, ret_report);
+	*ret_report = report_find(chosen == OPTION_COUNT ? "summary" : option_row(chosen)->name);
+	return chosen == OPTION_COLD ? choose_cold(options, ret_report) : CMD_DONE;
 }
 
 /* The exit status that --fail asks for. */

@@ -61,6 +61,8 @@ static int fill(struct series_mode_set *set, const struct series_mode *mode, boo
 	for (size_t i = 0; i < mode->n_settings && r == 0; i++)
 		r = option_assign(&set->options, mode->settings[i].key, mode->settings[i].value,
 				  OPTION_FROM_FILE);
+	if (r == 0)
+		r = option_take_preset(&set->options);
 	return r == 0 && !is_compat ? heimdallr_read(&set->options, &set->heimdallr) : r;
 }
 

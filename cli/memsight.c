@@ -15,6 +15,7 @@
 #include <zstd.h>
 
 #include "cli/cmd.h"
+#include "cli/options/config-file.h"
 #include "cli/options/option-help.h"
 #include "common/parse.h"
 
@@ -102,15 +103,50 @@ static int report_usage(const struct option_set *options, int r)
 	return cmd_usage("%s: %s (see memsight %s --help)", name, options->message, name);
 }
 
+static void warn_unread(const struct config_file files[CONFIG_COUNT])
+{
+	for (int i = 0; i < CONFIG_COUNT; i++) {
+		if (files[i].why_not[0])
+			cmd_warn("%s is not read: %s (docs/settings.md)", files[i].path,
+				 files[i].why_not);
+	}
+}
+
+/* Which options a preset stands for, of which some may have been given otherwise. */
+static void print_preset(const struct option_set *options)
+{
+	char text[512] = "";
+	size_t n = 0;
+
+	for (int id = 0; id < OPTION_COUNT && n < sizeof(text); id++) {
+		const struct option_value *value = &options->values[id];
+		const char *name = option_row((enum option_id)id)->name;
+
+		if (value->of_preset && option_row((enum option_id)id)->type == OPTION_FLAG)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, " --%s", name);
+		else if (value->of_preset)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, " --%s=%s", name,
+					      value->text);
+	}
+	cmd_warn("preset %s:%s", option_choice_name(option_choice(options, OPTION_PRESET)),
+		 n ? text : " all given");
+}
+
 static int run_command(enum command_id command, int n_args, char **argv)
 {
 	auto_options struct option_set options;
+	struct config_file files[CONFIG_COUNT] = { 0 };
 	int r = option_parse(command, n_args, argv, &options);
 
+	if (r == 0 && option_flag(&options, OPTION_HELP))
+		return print_help(command);
+	if (r == 0)
+		r = config_files_take(&options, files);
 	if (r < 0)
 		return report_usage(&options, r);
-	if (option_flag(&options, OPTION_HELP))
-		return print_help(command);
+	warn_unread(files);
+	if (options.has_preset && !option_flag(&options, OPTION_QUIET))
+		print_preset(&options);
 	return commands[command](&options);
 }
 

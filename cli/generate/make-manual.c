@@ -117,8 +117,12 @@ static void print_help_line(const struct option_row *row)
 		print_string(row->manual);
 }
 
-static void print_choice(const struct choice_row *choice)
+static void print_choice(enum option_choice id, enum command_id command)
 {
+	const struct choice_row *choice = option_choice_row(id);
+	const char *preset =
+		choice->option == OPTION_PRESET ? option_preset_words(id, command) : NULL;
+
 	printf(".IP \"%s\" 10\n", choice->name);
 	print_text(choice->help, strlen(choice->help));
 	if (choice->refusal) {
@@ -126,10 +130,22 @@ static void print_choice(const struct choice_row *choice)
 		print_text(choice->refusal, strlen(choice->refusal));
 		putchar(')');
 	}
+	if (preset) {
+		fputs(": ", stdout);
+		print_text(preset, strlen(preset));
+	}
 	puts(".");
 }
 
-static void print_option(const struct option_row *row)
+/* A preset that this command has not is left out. */
+static bool is_choice(enum option_choice id, const struct option_row *row, enum command_id command)
+{
+	return option_choice_row(id)->option == row->id &&
+	       (row->id != OPTION_PRESET || id == CHOICE_PRESET_NONE ||
+		option_preset_words(id, command));
+}
+
+static void print_option(const struct option_row *row, enum command_id command)
 {
 	print_option_head(row);
 	print_help_line(row);
@@ -137,8 +153,8 @@ static void print_option(const struct option_row *row)
 		return;
 	puts(".RS");
 	for (int i = 0; i < CHOICE_COUNT; i++) {
-		if (option_choice_row((enum option_choice)i)->option == row->id)
-			print_choice(option_choice_row((enum option_choice)i));
+		if (is_choice((enum option_choice)i, row, command))
+			print_choice((enum option_choice)i, command);
 	}
 	puts(".RE");
 }
@@ -156,7 +172,7 @@ static void print_options(enum command_id command)
 		if (strcmp(group, row->group) != 0)
 			printf(".SS \"%s\"\n", row->group);
 		group = row->group;
-		print_option(row);
+		print_option(row, command);
 	}
 }
 
@@ -176,7 +192,16 @@ static void print_variables(enum command_id command)
 	puts(".TP\n.B MEMSIGHT_OPTIONS\n"
 	     "Options of any command, parted by blanks as in a shell; those "
 	     "of other commands are read over.\n.PP\nAn option on the command line beats its "
-	     "variable, a variable beats\n.BR MEMSIGHT_OPTIONS ,\nand that beats the default.");
+	     "variable, a variable beats\n.BR MEMSIGHT_OPTIONS ,\nand that beats the files.");
+}
+
+static void print_files(const char *section)
+{
+	printf(".SH FILES\n.TP\n.B ./memsight.ini\n.TQ\n.B ~/.config/memsight.ini\n"
+	       "Options by their long names, as NAME = VALUE, those of this command below [%s]. "
+	       "The first file beats the second (of\n.B $XDG_CONFIG_HOME\nif that is set), and may "
+	       "name no files to be written. docs/settings.md has the rules.\n",
+	       section);
 }
 
 static void print_see_also(enum command_id command)
@@ -208,6 +233,7 @@ static void print_command_page(enum command_id id)
 	print_paragraphs(command->manual);
 	print_options(id);
 	print_variables(id);
+	print_files(command->name);
 	puts(".SH EXIT STATUS");
 	print_string(command->exit_status);
 	print_see_also(id);

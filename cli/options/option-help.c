@@ -104,6 +104,26 @@ static void print_options(struct layout *layout, enum command_id command)
 	}
 }
 
+/* What each preset stands for, for this command. */
+static void print_presets(struct layout *layout, enum command_id command)
+{
+	bool is_first = true;
+
+	for (int i = 0; i < CHOICE_COUNT; i++) {
+		const struct choice_row *choice = option_choice_row((enum option_choice)i);
+		const char *words = choice->option == OPTION_PRESET
+					    ? option_preset_words((enum option_choice)i, command)
+					    : NULL;
+		if (!words)
+			continue;
+		fprintf(layout->file, "%s  %-10s", is_first ? "\nPresets:\n" : "", choice->name);
+		layout->indent = layout->at = 12;
+		print_words(layout, words);
+		fputc('\n', layout->file);
+		is_first = false;
+	}
+}
+
 static void print_commands(struct layout *layout)
 {
 	fprintf(layout->file, "Usage: memsight COMMAND [OPTION...] ...\n"
@@ -138,9 +158,11 @@ void option_print_help(enum command_id command, unsigned n_columns, FILE *file)
 	else
 		print_usage(&layout, option_command(command));
 	print_options(&layout, command);
+	print_presets(&layout, command);
 	if (command == COMMAND_GLOBAL)
 		fprintf(file, "\nEach option is also a variable (--freq: MEMSIGHT_FREQ); "
-			      "MEMSIGHT_OPTIONS holds several.\n");
+			      "MEMSIGHT_OPTIONS holds several.\n"
+			      "./memsight.ini and ~/.config/memsight.ini hold them, too.\n");
 	else
 		fprintf(file, "\nManual: man memsight-%s\n", option_command(command)->name);
 }

@@ -320,18 +320,29 @@ static int add_text(struct option_list *list, const char *text, bool is_first)
 	return 0;
 }
 
+/* Whether the option has a value that a new one from there does not replace. */
+static bool has_stronger(const struct option_set *options, enum option_id id,
+			 enum option_origin origin)
+{
+	const struct option_value *value = &options->values[id];
+
+	return value->origin > origin ||
+	       (value->origin == origin && options->is_preset && !value->of_preset);
+}
+
 static int assign(struct option_set *options, enum option_id id, const char *text,
 		  const char *shown, enum option_origin origin)
 {
 	struct option_value value;
 
-	if (!option_is_of(id, options->command) || options->values[id].origin > origin)
+	if (!option_is_of(id, options->command) || has_stronger(options, id, origin))
 		return 0;
 
 	int r = option_value_parse(id, text, shown, &value, options->message);
 	if (r < 0)
 		return r;
 	value.origin = origin;
+	value.of_preset = options->is_preset;
 	if (option_row(id)->type == OPTION_TEXTS)
 		r = add_text(&options->lists[id], value.text, options->values[id].origin != origin);
 	if (r < 0)
@@ -492,11 +503,12 @@ static int parse_environment_words(struct option_set *options)
 
 	if (!text)
 		return 0;
-	options->words = strdup(text);
-	if (!options->words)
-		return -ENOMEM;
+	char *words = strdup(text);
+	int r = option_keep(options, words);
+	if (r < 0)
+		return r;
 
-	int r = parse_words(options->words, split, MAX_WORDS, &n);
+	r = parse_words(words, split, MAX_WORDS, &n);
 	if (r < 0)
 		return complain(options, "MEMSIGHT_OPTIONS:",
 				r == -E2BIG ? "too many words" : "a quote is not closed", NULL);
@@ -515,6 +527,62 @@ static void set_defaults(struct option_set *options)
 		assert(r == 0);
 		(void)r;
 	}
+}
+
+int option_keep(struct option_set *options, char *text)
+{
+	if (!text ||
+	    grow_array_of(&options->texts, options->n_texts, 1, sizeof(*options->texts)) < 0) {
+		free(text);
+		return -ENOMEM;
+	}
+	options->texts[options->n_texts++] = text;
+	return 0;
+}
+
+/* "--preset: 'ci' is for record, check" */
+static int refuse_preset(struct option_set *options, enum option_choice preset)
+{
+	size_t n = (size_t)snprintf(options->message, OPTION_MESSAGE_BYTES, "--preset: '%s' is for",
+				    option_choice_name(preset));
+
+	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT && n < OPTION_MESSAGE_BYTES; i++) {
+		if (option_preset_words(preset, (enum command_id)i))
+			n += (size_t)snprintf(options->message + n, OPTION_MESSAGE_BYTES - n, " %s",
+					      option_command((enum command_id)i)->name);
+	}
+	return -EINVAL;
+}
+
+int option_take_preset(struct option_set *options)
+{
+	const struct option_value *given = &options->values[OPTION_PRESET];
+	char *split[MAX_WORDS];
+	size_t n = 0;
+
+	if (options->has_preset || given->origin <= OPTION_FROM_DEFAULT ||
+	    given->number == CHOICE_PRESET_NONE)
+		return 0;
+	enum option_choice preset = (enum option_choice)given->number;
+	const char *text = option_preset_words(preset, options->command);
+	/* A variable serves all commands. */
+	if (!text && (given->origin == OPTION_FROM_VARIABLE || given->origin == OPTION_FROM_WORDS))
+		return 0;
+	if (!text)
+		return refuse_preset(options, preset);
+	char *words = strdup(text);
+	int r = option_keep(options, words);
+	if (r == 0)
+		r = parse_words(words, split, MAX_WORDS, &n);
+	struct words list = {
+		.options = options, .words = split, .n = (int)n, .origin = given->origin
+	};
+	options->is_preset = true;
+	if (r == 0)
+		r = parse_list(&list);
+	options->is_preset = false;
+	options->has_preset = r == 0;
+	return r;
 }
 
 static int check_operands(struct option_set *options)
@@ -550,6 +618,8 @@ int option_parse(enum command_id command, int n_args, char **argv, struct option
 	r = parse_variables(options);
 	if (r == 0)
 		r = parse_environment_words(options);
+	if (r == 0)
+		r = option_take_preset(options);
 	return r < 0 ? r : check_operands(options);
 }
 
@@ -568,7 +638,9 @@ int option_assign(struct option_set *options, const char *name, const char *text
 void option_finish(struct option_set *options)
 {
 	free(options->operands);
-	free(options->words);
+	for (size_t i = 0; i < options->n_texts; i++)
+		free(options->texts[i]);
+	free(options->texts);
 	for (int id = 0; id < OPTION_COUNT; id++)
 		free(options->lists[id].texts);
 	*options = (struct option_set){ 0 };

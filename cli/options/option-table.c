@@ -35,6 +35,16 @@ static const struct choice_row choice_rows[CHOICE_COUNT] = {
 #undef CHOICE
 };
 
+static const struct {
+	enum option_choice preset;
+	unsigned commands;
+	const char *words;
+} preset_rows[] = {
+#define PRESET(id, commands, words) { CHOICE_PRESET_##id, commands, words },
+#include "schemas/presets.def"
+#undef PRESET
+};
+
 #define ANY_NUMBER INT_MAX
 
 static const struct command_row command_rows[COMMAND_COUNT] = {
@@ -58,6 +68,15 @@ const struct choice_row *option_choice_row(enum option_choice choice)
 const struct command_row *option_command(enum command_id command)
 {
 	return &command_rows[command];
+}
+
+const char *option_preset_words(enum option_choice preset, enum command_id command)
+{
+	for (size_t i = 0; i < sizeof(preset_rows) / sizeof(preset_rows[0]); i++) {
+		if (preset_rows[i].preset == preset && preset_rows[i].commands >> command & 1)
+			return preset_rows[i].words;
+	}
+	return NULL;
 }
 
 bool option_is_of(enum option_id id, enum command_id command)

@@ -3,7 +3,9 @@
  * The options of every command: schemas/options.def as a table, its parser, and typed results.
  *
  * A value comes from, in order of precedence: the command line, the variable MEMSIGHT_<ID>, the
- * words of MEMSIGHT_OPTIONS, a series file, the default of the table. Each value knows which.
+ * words of MEMSIGHT_OPTIONS, a series file, ./memsight.ini, ~/.config/memsight.ini, the default of
+ * the table. Each value knows which. The options of a preset (schemas/presets.def) come from where
+ * the preset does, behind what is given there itself.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,7 +57,9 @@ enum option_origin {
 	OPTION_UNSET,
 	OPTION_FROM_DEFAULT,
 	OPTION_FROM_HEIMDALLR, /* a variable of Heimdallr's, see heimdallr.h */
-	OPTION_FROM_FILE,
+	OPTION_FROM_USER_FILE, /* ~/.config/memsight.ini, see config-file.h */
+	OPTION_FROM_FOLDER_FILE, /* ./memsight.ini */
+	OPTION_FROM_FILE, /* of a series */
 	OPTION_FROM_WORDS, /* MEMSIGHT_OPTIONS */
 	OPTION_FROM_VARIABLE,
 	OPTION_FROM_LINE,
@@ -97,6 +101,9 @@ const struct option_row *option_row(enum option_id id);
 const struct choice_row *option_choice_row(enum option_choice choice);
 const struct command_row *option_command(enum command_id command);
 
+/* The options that a preset stands for, blanks between; NULL: the command has no such preset. */
+const char *option_preset_words(enum option_choice preset, enum command_id command);
+
 /* Whether the command has the option. */
 bool option_is_of(enum option_id id, enum command_id command);
 
@@ -105,6 +112,7 @@ void option_argument(enum option_id id, char *text, size_t n_bytes);
 
 struct option_value {
 	enum option_origin origin;
+	bool of_preset; /* that was given there, not the option itself */
 	const char *text; /* as given; "yes" or "no" for a flag */
 	/*
 	 * SIZE: bytes, NUMBER, FREQUENCY: Hz, CHOICE: enum option_choice, FLAG: 0 or 1,
@@ -121,14 +129,20 @@ struct option_list {
 
 #define OPTION_MESSAGE_BYTES 256
 
-/* What was asked for. Filled by option_parse(); the strings live as long as argv and environ do. */
+/*
+ * What was asked for. Filled by option_parse(); the strings live as long as the set, argv and
+ * environ do.
+ */
 struct option_set {
 	enum command_id command;
 	struct option_value values[OPTION_COUNT];
 	struct option_list lists[OPTION_COUNT]; /* owned: of TEXTS */
 	char **operands; /* what is not an option, NULL behind the last */
 	int n_operands;
-	char *words; /* owned: MEMSIGHT_OPTIONS, split */
+	char **texts; /* owned, as are its strings: what values point into */
+	size_t n_texts;
+	bool is_preset; /* while the options of a preset are taken */
+	bool has_preset; /* they were */
 	char message[OPTION_MESSAGE_BYTES]; /* one line without newline when parsing failed */
 };
 
@@ -148,6 +162,16 @@ int option_parse(enum command_id command, int n_args, char **argv, struct option
  */
 int option_assign(struct option_set *options, const char *name, const char *text,
 		  enum option_origin origin);
+
+/*
+ * Take the options of --preset, from wherever that came; the first call that finds one counts. For
+ * who has assigned options; option_parse() does it itself. Returns 0, -EINVAL with options->message
+ * set, -ENOMEM.
+ */
+int option_take_preset(struct option_set *options);
+
+/* Let the set own a text from malloc(), which is freed also where this fails. 0 or -ENOMEM. */
+int option_keep(struct option_set *options, char *text);
 
 /* Free what the set owns; accepts a zeroed set. */
 void option_finish(struct option_set *options);

@@ -22,10 +22,10 @@ def skip(reason):
 
 def environment(**more):
     """That of the test without what would change a program: meson lets malloc fill blocks by
-    MALLOC_PERTURB_, which would touch them before the victim does; and no variables of memsight."""
+    MALLOC_PERTURB_, which would touch them before the victim does; and no settings of memsight."""
     kept = {k: v for k, v in os.environ.items()
             if k != "MALLOC_PERTURB_" and not k.startswith("MEMSIGHT_")}
-    return {**kept, **more}
+    return {**kept, "MEMSIGHT_NO_CONFIG": "1", **more}
 
 
 def run(command, env=None, **options):

@@ -63,6 +63,18 @@ def missing_files():
                 yield f"{document} names {name}, which is not there"
 
 
+def missing_presets():
+    """Presets whose options docs/settings.md does not name."""
+    table = (tree.ROOT / "schemas/presets.def").read_text()
+    page = (tree.ROOT / "docs/settings.md").read_text()
+    rows = re.findall(r'^PRESET\((\w+), [^"]*"([^"]*)"\)', table, re.MULTILINE)
+    for preset, words in rows:
+        if not re.search(rf"(?m)^\| `{preset.lower()}` .*`{re.escape(words)}`", page):
+            # What attach cannot do stands in --help only.
+            if f"PRESET({preset}, IN(ATTACH), " not in table:
+                yield f"docs/settings.md does not say that {preset} is {words}"
+
+
 def main():
     readme = (tree.ROOT / "README.md").read_text()
     lists = installed_packages()
@@ -78,6 +90,7 @@ def main():
             problems.append(
                 f"scripts/setup does not install {PACKAGES[name]}, which meson asks for")
     problems += missing_files()
+    problems += missing_presets()
     if not lists:
         problems.append("no list of packages found in scripts/setup")
     tree.finish(problems, f"{len(known)} packages, {len(meson_names())} libraries")

@@ -19,7 +19,7 @@ SKIP = 77
 def run(command, case, folder):
     """Output and status as they are; lines of memsight itself (warnings) are not the program's."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMSIGHT_")}
-    environment.update(case.variables, LC_ALL="C")
+    environment.update(case.variables, LC_ALL="C", MEMSIGHT_NO_CONFIG="1")
     for made in case.made:
         made.unlink(missing_ok=True)
     with open(folder / "stdout", "wb") as out:

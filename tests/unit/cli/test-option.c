@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,6 +230,63 @@ START_TEST(the_words_serve_all_commands)
 }
 END_TEST
 
+START_TEST(every_preset_is_made_of_options_of_its_commands)
+{
+	char line[64];
+	int n = 0;
+
+	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++) {
+		const char *words = option_preset_words((enum option_choice)_i, (enum command_id)i);
+		if (!words)
+			continue;
+		snprintf(line, sizeof(line), "--preset=%s one",
+			 option_choice_name((enum option_choice)_i));
+		ck_assert_msg(parse((enum command_id)i, line) == 0, "%s", options.message);
+		for (int id = 0; id < OPTION_COUNT; id++)
+			n += options.values[id].of_preset;
+	}
+	ck_assert_int_ge(n, 2); /* to record with, and to ask with */
+}
+END_TEST
+
+START_TEST(an_option_wins_over_a_preset_from_the_same_place_only)
+{
+	ck_assert_int_eq(parse(COMMAND_RECORD, "--freq=5 --preset=hot ./app"), 0);
+	ck_assert_uint_eq(option_frequency(&options, OPTION_FREQ), 5);
+	ck_assert_int_eq(option_choice(&options, OPTION_SAMPLE_STACKS), CHOICE_SAMPLE_STACKS_FP);
+	ck_assert_int_eq(parse(COMMAND_RECORD, "--preset=hot --freq=5 ./app"), 0);
+	ck_assert_uint_eq(option_frequency(&options, OPTION_FREQ), 5);
+
+	setenv("MEMSIGHT_FREQ", "6", 1);
+	ck_assert_int_eq(parse(COMMAND_RECORD, "--preset=hot ./app"), 0);
+	ck_assert_uint_eq(option_frequency(&options, OPTION_FREQ), 2999);
+	setenv("MEMSIGHT_PRESET", "hot", 1);
+	ck_assert_int_eq(parse(COMMAND_RECORD, "./app"), 0);
+	ck_assert_uint_eq(option_frequency(&options, OPTION_FREQ), 6);
+	ck_assert_int_eq(parse(COMMAND_RECORD, "--preset=none ./app"), 0);
+	ck_assert_int_eq(option_choice(&options, OPTION_SAMPLE_STACKS), CHOICE_SAMPLE_STACKS_NONE);
+}
+END_TEST
+
+START_TEST(a_preset_of_other_commands_is_refused_on_the_line_and_read_over_in_a_variable)
+{
+	ck_assert_int_eq(parse(COMMAND_CHECK, "--preset=hot app.mst"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(options.message, "record"));
+	setenv("MEMSIGHT_PRESET", "hot", 1);
+	ck_assert_int_eq(parse(COMMAND_CHECK, "app.mst"), 0);
+}
+END_TEST
+
+START_TEST(a_series_mode_may_name_a_preset)
+{
+	ck_assert_int_eq(parse(COMMAND_RECORD, "./app"), 0);
+	ck_assert_int_eq(option_assign(&options, "preset", "leaks", OPTION_FROM_FILE), 0);
+	ck_assert_int_eq(option_take_preset(&options), 0);
+	ck_assert_str_eq(option_text(&options, OPTION_SOURCE), "none");
+	ck_assert_int_eq(option_origin(&options, OPTION_SOURCE), OPTION_FROM_FILE);
+}
+END_TEST
+
 static const char *const bad_words[] = { "stray", "--frequenzy=1", "--freq", "'open", "--freq=x" };
 
 START_TEST(wrong_words_are_refused_and_named)
@@ -368,6 +426,13 @@ static void add_tests(TCase *tests)
 	tcase_add_test(tests, help_is_given_even_if_a_variable_is_wrong);
 	tcase_add_test(tests, variables_of_other_commands_are_not_looked_at);
 	tcase_add_test(tests, the_words_serve_all_commands);
+	tcase_add_loop_test(tests, every_preset_is_made_of_options_of_its_commands,
+			    CHOICE_PRESET_NONE + 1, CHOICE_PRESET_CI + 1);
+	tcase_add_test(tests, an_option_wins_over_a_preset_from_the_same_place_only);
+	tcase_add_test(
+		tests,
+		a_preset_of_other_commands_is_refused_on_the_line_and_read_over_in_a_variable);
+	tcase_add_test(tests, a_series_mode_may_name_a_preset);
 	tcase_add_loop_test(tests, wrong_words_are_refused_and_named, 0, COUNT(bad_words));
 	tcase_add_loop_test(tests, wrong_usage_is_refused_in_one_line_that_says_why, 0,
 			    COUNT(wrong_lines));

@@ -20,7 +20,7 @@ COMMANDS = [
 
 def memsight(*arguments, stdout=subprocess.PIPE, **variables):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMSIGHT_")}
-    environment.update(variables)
+    environment.update({"MEMSIGHT_NO_CONFIG": "1", **variables})
     return subprocess.run([MEMSIGHT, *arguments], stdout=stdout, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL, text=True, env=environment, timeout=60)
 
