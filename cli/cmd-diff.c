@@ -11,6 +11,25 @@
 #include "report/report.h"
 #include "store/statement.h"
 
+/* Natural runs have times and no call sites: what they took is all there is to compare. */
+static bool are_natural(const struct diff_request *request)
+{
+	auto_free char *before = diff_why_not(&request->sides[0], PROFILE_BYTES);
+	auto_free char *after = diff_why_not(&request->sides[1], PROFILE_BYTES);
+
+	return before && after && request->metric == PROFILE_BYTES && request->format == TABLE_TEXT;
+}
+
+static int write_natural(const struct diff_request *request)
+{
+	int r = diff_write_runs(stdout, request);
+
+	if (r < 0)
+		return cmd_fail("cannot write the differences: %s", strerror(-r));
+	puts("No allocations were recorded of either: there are no call sites to compare.");
+	return CMD_DONE;
+}
+
 /* What a run did not record would all be told as new, or as gone. */
 static int check(const struct database_side *side, const struct diff_request *request, int i)
 {
@@ -56,6 +75,8 @@ int cmd_diff(const struct option_set *options)
 		status = database_open_side(options->operands[1], options, &after);
 	request.sides[0] = before.runs;
 	request.sides[1] = after.runs;
+	if (status == CMD_DONE && are_natural(&request))
+		return write_natural(&request);
 	if (status == CMD_DONE)
 		status = check(&before, &request, 0);
 	if (status == CMD_DONE)

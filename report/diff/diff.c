@@ -98,46 +98,6 @@ struct diff {
 	size_t n_noise; /* changes that their interval does not tell from 0 */
 };
 
-/* Student's t, 97.5 %, by degrees of freedom; any table of statistics. */
-static double student_t(double degrees)
-{
-	static const double t[] = { 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
-				    2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-				    2.110,  2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064,
-				    2.060,  2.056, 2.052, 2.048, 2.045, 2.042 };
-
-	if (degrees > 30)
-		return 2.042; /* wider than need be, by 4 % at most */
-	return t[degrees < 1 ? 0 : (size_t)degrees - 1];
-}
-
-/* Variance of the mean of n values. */
-static double variance_of_mean(double sum, double sum_sq, double n)
-{
-	double mean = sum / n;
-
-	return fmax(sum_sq / n - mean * mean, 0) / (n - 1);
-}
-
-double diff_half_of_means(const double sums[2], const double sums_sq[2], const size_t n_values[2])
-{
-	double n[2], variance[2];
-
-	for (int side = 0; side < 2; side++) {
-		n[side] = (double)n_values[side];
-		if (n[side] < 2)
-			return -1;
-		variance[side] = variance_of_mean(sums[side], sums_sq[side], n[side]);
-	}
-	double sum = variance[0] + variance[1];
-	if (sum == 0)
-		return 0;
-	double degrees =
-		sum * sum /
-		(variance[0] * variance[0] / (n[0] - 1) + variance[1] * variance[1] / (n[1] - 1));
-	return student_t(degrees) * sqrt(sum);
-}
-
 /*
  * The interval that the samples of time give, in ns a run. A side that does not have the site, or
  * not the ends of its interval, has that of n samples.
@@ -356,8 +316,10 @@ static int write_rows(FILE *out, void *user)
 
 	if (!stmt)
 		return -EPROTO;
-	if (is_text)
+	if (is_text) {
+		diff_write_runs(out, diff->request);
 		write_head(out, diff);
+	}
 	int r = table_write(out, stmt, &style, &n_rows);
 	sqlite3_finalize(stmt);
 	if (r == 0 && is_text)

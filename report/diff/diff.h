@@ -47,6 +47,13 @@ char *diff_why_not(const struct diff_side *side, enum profile_metric metric);
  */
 double diff_half_of_means(const double sums[2], const double sums_sq[2], const size_t n[2]);
 
+/*
+ * Write what the runs of both sides took, as means: wall and CPU time and most resident memory of
+ * the command. The change is in percent of the value before; its 95 % interval (Welch) in the same
+ * unit, where both sides have two runs at least. Left out is what is not known of a run. 0 or -EIO.
+ */
+int diff_write_runs(FILE *out, const struct diff_request *request);
+
 /* What a call site has on both sides: means over the runs. */
 struct diff_row {
 	double before, after;
@@ -68,10 +75,10 @@ struct diff_rows {
 int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sqlite3 **ret_failed);
 
 /*
- * Write the sites that differ, biggest change first. With two repetitions or more on both sides the
- * 95 % interval of a change is that of the difference of two means (Welch); for time of single runs
- * it comes from their samples; else values are exact and have none. Text leaves out, and counts,
- * changes that their interval does not tell from 0. Returns 0, -EIO, -ENOMEM, -EPROTO with
- * *ret_failed the database whose sqlite3_errmsg() tells.
+ * Write what the runs took (text only), and the sites that differ, biggest change first. With two
+ * repetitions or more on both sides the 95 % interval of a change is that of the difference of two
+ * means (Welch); for time of single runs it comes from their samples; else values are exact and
+ * have none. Text leaves out, and counts, changes that their interval does not tell from 0. Returns
+ * 0, -EIO, -ENOMEM, -EPROTO with *ret_failed the database whose sqlite3_errmsg() tells.
  */
 int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed);

@@ -3,6 +3,7 @@
 Arguments: memsight, example program word-index, a folder for it to read."""
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -69,6 +70,7 @@ def check_repetitions(first, second, other):
     checks.that(rows == [], "repetitions differ from themselves")
     pair = os.path.join(first.folder.name, "pair.db")
     whole.run([MEMSIGHT, "analyze", "-o", pair, first.trace, second.trace])
+    check_taken(pair, first, second)
     rows = diff(pair, path)
     checks.that(rows and all(row["±95 %"] is not None for row in rows),
                 "means without their interval")
@@ -81,6 +83,20 @@ def check_repetitions(first, second, other):
     refused = whole.Outcome([MEMSIGHT, "diff", path + ":none", path])
     checks.that(refused.status == 1 and "no run is called none" in refused.messages,
                 refused.messages)
+
+
+def check_taken(pair, first, second):
+    """What the runs took stands first: means, as the database has them."""
+    lines = text_of(pair + ":1", pair + ":2").splitlines()
+    checks.that(lines[0].split() == ["before", "after", "change", "±95", "%"], lines[0])
+    for line, column in zip(lines[1:4], ["duration_ns", "user_ns + system_ns", "max_rss"]):
+        before, after = (db.one(f"SELECT {column} FROM run") for db in (first, second))
+        change = float(re.search(r"([-+][\d.]+) %", line).group(1))
+        checks.that(abs(change - 100 * (after - before) / before) < 0.06 and line.endswith("-"),
+                    f"{line}: {before} to {after}")
+    checks.that("wall time" not in text_of(pair + ":1", pair + ":1"), "a run beside itself")
+    line = text_of(pair, pair).splitlines()[1]
+    checks.that(re.search(r"\+0\.0 % +[\d.]+ %  within chance$", line), line)
 
 
 SOURCE = """%s
