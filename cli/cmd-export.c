@@ -119,7 +119,8 @@ static int export_run(sqlite3 *db, const struct option_set *options)
 	struct export_request request = {
 		.metric = (enum profile_metric)profile_metric_find(
 			option_choice_name(option_choice(options, OPTION_BY))),
-		.excluded = option_texts(options, OPTION_EXCLUDE),
+		.paths = { option_texts(options, OPTION_EXCLUDE),
+			   option_flag(options, OPTION_FULL_NAMES) ? PATHS_WHOLE : PATHS_ASKED },
 		.view = option_text(options, OPTION_VIEW),
 	};
 

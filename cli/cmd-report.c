@@ -121,7 +121,8 @@ static int write_one(const struct job *job, int64_t run_id)
 		.is_coloured = database_has_colours(),
 		.by = (enum profile_metric)profile_metric_find(
 			option_choice_name(option_choice(options, OPTION_BY))),
-		.excluded = option_texts(options, OPTION_EXCLUDE),
+		.paths = { option_texts(options, OPTION_EXCLUDE),
+			   option_flag(options, OPTION_FULL_NAMES) ? PATHS_WHOLE : PATHS_ASKED },
 		.suppressions = job->suppressions,
 		.is_full = option_flag(options, OPTION_FULL),
 		.selection = &job->selection,

@@ -87,7 +87,7 @@ const char report_calls_sql[] =
 
 int report_profile_prepare(sqlite3 *db, const struct report_request *request)
 {
-	const struct profile_request wanted = { request->run_id, request->by, request->excluded };
+	const struct profile_request wanted = { request->run_id, request->by, request->paths };
 	auto_profile struct profile *profile = NULL;
 	int r = profile_open(db, &wanted, &profile);
 

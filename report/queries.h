@@ -214,9 +214,9 @@ void report_summary_run(FILE *out, sqlite3 *db, int64_t run);
 /* ---- profiles.c ---- */
 
 /*
- * The flat and the hierarchical profile of report_request.by, without report_request.excluded.
- * report_profile_prepare() makes the tables of profile.h that the queries of both reports read.
- * Return 0, -EIO, -EPROTO, -ENOMEM.
+ * The flat and the hierarchical profile of report_request.by, with the functions of
+ * report_request.paths. report_profile_prepare() makes the tables of profile.h that the queries of
+ * both reports read. Return 0, -EIO, -EPROTO, -ENOMEM.
  */
 int report_profile_prepare(sqlite3 *db, const struct report_request *request);
 int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *request);

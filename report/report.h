@@ -27,7 +27,7 @@ struct report_request {
 	const char *name; /* what the user called the trace or database, for "next:" lines */
 	bool is_coloured; /* a terminal that shows colours */
 	enum profile_metric by; /* of profiles */
-	const char *const *excluded; /* of profiles, as paths.excluded; may be NULL */
+	struct paths_options paths; /* of profiles: which functions they have */
 	const struct suppressions *suppressions; /* of leaks; may be NULL */
 	bool is_full; /* leaks: also what libraries keep (texts are cut by width alone) */
 	const struct selection *selection; /* of pictures; NULL: all of the run */

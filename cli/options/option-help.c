@@ -34,6 +34,21 @@ static void print_words(struct layout *layout, const char *text)
 	}
 }
 
+/* An argument of many words, "a|b|c", goes on below its first one. */
+static void print_argument(struct layout *layout, const char *argument)
+{
+	layout->indent = layout->at;
+	while (*argument) {
+		size_t n = strcspn(argument, "|");
+
+		n += argument[n] == '|';
+		if (layout->at > layout->indent && layout->at + n > layout->n_columns)
+			break_line(layout);
+		layout->at += (unsigned)fprintf(layout->file, "%.*s", (int)n, argument);
+		argument += n;
+	}
+}
+
 static void print_head(struct layout *layout, const struct option_row *row)
 {
 	char argument[128];
@@ -43,11 +58,11 @@ static void print_head(struct layout *layout, const struct option_row *row)
 	if (row->letter)
 		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
 	bool is_optional = argument[0] == '[';
-	layout->at = (unsigned)fprintf(layout->file, "  %s--%s%s%s", letter, row->name,
+	layout->at = (unsigned)fprintf(layout->file, "  %s--%s%s", letter, row->name,
 				       is_optional   ? "[="
 				       : argument[0] ? "="
-						     : "",
-				       argument + is_optional);
+						     : "");
+	print_argument(layout, argument + is_optional);
 	layout->indent = HELP_COLUMN;
 	if (layout->at + 2 > HELP_COLUMN)
 		break_line(layout);

@@ -9,6 +9,8 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/text.h"
+#include "report/text/site-name.h"
+#include "store/library-frames.h"
 #include "store/row-limit.h"
 #include "store/statement.h"
 
@@ -105,55 +107,88 @@ static int find_source(struct paths *paths, struct names *names, const char *sou
 	return r;
 }
 
-static int add_called(struct paths *paths, uint32_t number, int32_t line, uint32_t source)
+static int add_called(struct paths *paths, const struct path_step *step)
 {
 	int r = grow_array(&paths->called, paths->n_called, &paths->n_called_allocated,
 			   sizeof(*paths->called));
+
 	if (r == 0)
-		r = grow_array(&paths->lines, paths->n_called, &paths->n_lines_allocated,
-			       sizeof(*paths->lines));
-	if (r == 0)
-		r = grow_array(&paths->source_of, paths->n_called, &paths->n_source_of_allocated,
-			       sizeof(*paths->source_of));
-	if (r < 0)
-		return r;
-	paths->source_of[paths->n_called] = source;
-	paths->lines[paths->n_called] = line;
-	paths->called[paths->n_called++] = number;
-	return 0;
+		paths->called[paths->n_called++] = *step;
+	return r;
+}
+
+static bool is_excluded(const struct paths *paths, const char *function)
+{
+	for (const char *const *name = paths->options.excluded; name && *name; name++)
+		if (paths_is_named(function, *name))
+			return true;
+	return false;
+}
+
+enum {
+	COLUMN_ID,
+	COLUMN_PATH,
+	COLUMN_FUNCTION,
+	COLUMN_LINE,
+	COLUMN_FILE,
+	COLUMN_DEPTH,
+	COLUMN_USER_DEPTH
+};
+
+/* Whether the function of a row is a library's; what is further in than user_depth is. */
+static bool is_library(sqlite3_stmt *row)
+{
+	int depth = sqlite3_column_int(row, COLUMN_DEPTH);
+	int user_depth = sqlite3_column_int(row, COLUMN_USER_DEPTH);
+
+	if (sqlite3_column_type(row, COLUMN_USER_DEPTH) == SQLITE_NULL || depth < user_depth)
+		return true;
+	return depth > user_depth &&
+	       frame_owner(statement_string_or_null(row, COLUMN_FUNCTION),
+			   statement_string_or_null(row, COLUMN_FILE),
+			   statement_string_or_null(row, COLUMN_PATH)) == FRAME_LIBRARY;
 }
 
 /* One function of a frame; those of one frame follow each other. */
 static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *row)
 {
-	uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
-	const char *module = text_base_name(statement_string(row, 1));
-	const char *name = statement_string_or_null(row, 2);
+	uint64_t id = (uint64_t)sqlite3_column_int64(row, COLUMN_ID);
+	const char *module = text_base_name(statement_string(row, COLUMN_PATH));
+	const char *name = statement_string_or_null(row, COLUMN_FUNCTION);
+	struct path_step step = { .line = sqlite3_column_int(row, COLUMN_LINE) };
+	char plain[FRAME_NAME_BYTES];
 	auto_free char *made = NULL;
-	uint32_t number, source = 0;
 
 	if (id >= paths->n_frames)
 		return -EBADMSG;
 	struct path_frame *frame = &paths->frames[id];
 	if (!name && asprintf(&made, "(in %s)", *module ? module : "unknown code") < 0)
 		return -ENOMEM;
-	int r = find_function(paths, names, name ? name : made, module, &number);
+	step.is_excluded = is_excluded(paths, name ? name : made);
+	step.is_library = paths->options.fold && is_library(row);
+	if (paths->options.fold && name) {
+		site_plain_name(name, step.is_library, plain);
+		name = plain;
+		step.is_excluded |= is_excluded(paths, name);
+	}
+	int r = find_function(paths, names, name ? name : made, module, &step.function);
 	if (r == 0)
-		r = find_source(paths, names, statement_string(row, 4), &source);
+		r = find_source(paths, names, statement_string(row, COLUMN_FILE), &step.source);
 	if (r == 0)
-		r = add_called(paths, number, sqlite3_column_int(row, 3), source);
+		r = add_called(paths, &step);
 	if (r < 0)
 		return r;
-	if (source && !paths->functions[number].source)
-		paths->functions[number].source = paths->sources[source];
+	if (step.source && !paths->functions[step.function].source)
+		paths->functions[step.function].source = paths->sources[step.source];
 	if (frame->n++ == 0)
 		frame->first = (uint32_t)paths->n_called - 1;
 	return 0;
 }
 
 static const char frames_sql[] =
-	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line, file FROM"
-	" frame LEFT JOIN frame_line ON frame_line.frame_id = frame.id ORDER BY frame.id, depth";
+	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line, file,"
+	" depth, user_depth FROM frame LEFT JOIN frame_line ON frame_line.frame_id = frame.id"
+	" ORDER BY frame.id, depth";
 
 static int read_frames(struct paths *paths, sqlite3 *db)
 {
@@ -217,13 +252,14 @@ static int allocate(struct paths *paths, sqlite3 *db)
 	return paths->stacks && paths->frames ? 0 : -ENOMEM;
 }
 
-int paths_open(sqlite3 *db, const char *const *excluded, struct paths **ret_paths)
+int paths_open(sqlite3 *db, const struct paths_options *options, struct paths **ret_paths)
 {
 	auto_paths struct paths *paths = calloc(1, sizeof(*paths));
 
 	if (!paths)
 		return -ENOMEM;
-	paths->excluded = excluded;
+	if (options)
+		paths->options = *options;
 	int r = allocate(paths, db);
 	if (r == 0)
 		r = read_frames(paths, db);
@@ -246,10 +282,8 @@ struct paths *paths_close(struct paths *paths)
 	for (size_t i = 0; i < paths->n_sources; i++)
 		free(paths->sources[i]);
 	free(paths->sources);
-	free(paths->source_of);
 	free(paths->functions);
 	free(paths->called);
-	free(paths->lines);
 	free(paths->frames);
 	free(paths->stacks);
 	free(paths);
@@ -262,14 +296,6 @@ int paths_is_named(const char *function, const char *name)
 
 	return strncmp(function, name, n_bytes) == 0 &&
 	       (function[n_bytes] == '\0' || function[n_bytes] == '(');
-}
-
-static bool is_excluded(const struct paths *paths, uint32_t function)
-{
-	for (const char *const *name = paths->excluded; name && *name; name++)
-		if (paths_is_named(paths->functions[function].name, *name))
-			return true;
-	return false;
 }
 
 /* Innermost first, as the rows lead outwards. */
@@ -285,12 +311,38 @@ static size_t walk_outwards(const struct paths *paths, int64_t stack_id, struct 
 			&paths->frames[stack->frame < paths->n_frames ? stack->frame : 0];
 
 		for (uint32_t i = 0; i < frame->n && n < PATHS_MAX_DEPTH; i++)
-			steps[n++] = (struct path_step){ paths->called[frame->first + i],
-							 paths->lines[frame->first + i],
-							 paths->source_of[frame->first + i] };
+			steps[n++] = paths->called[frame->first + i];
 		stack_id = stack->parent;
 	}
 	return n;
+}
+
+/* An initialiser that calls the one which does the work, by the same name. */
+static bool is_again(const struct paths *paths, const struct path_step *steps, size_t n_kept,
+		     size_t i)
+{
+	return n_kept && steps[n_kept - 1].function == steps[i].function &&
+	       strcmp(paths->functions[steps[i].function].name, SITE_INITIALISER) == 0;
+}
+
+/* Of libraries what the program asked for; innermost it is the outermost that says something. */
+static size_t fold(const struct paths *paths, struct path_step *steps, size_t n)
+{
+	size_t n_program = 0, n_kept = 0, asked = n;
+
+	for (size_t i = 0; i < n; i++)
+		n_program = steps[i].is_library ? n_program : i + 1;
+	if (n_program == 0)
+		return n;
+	for (size_t i = n; paths->options.fold == PATHS_ASKED && i-- > n_program;)
+		if (site_names_library(paths->functions[steps[i].function].name))
+			asked = i;
+	for (size_t i = 0; i < n; i++)
+		if (is_again(paths, steps, n_kept, i))
+			steps[n_kept - 1] = steps[i];
+		else if (!steps[i].is_library || i == asked)
+			steps[n_kept++] = steps[i];
+	return n_kept;
 }
 
 size_t paths_walk(const struct paths *paths, int64_t stack_id,
@@ -305,7 +357,7 @@ size_t paths_walk(const struct paths *paths, int64_t stack_id,
 		ret_steps[n - 1 - i] = other;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (!is_excluded(paths, ret_steps[i].function))
+		if (!ret_steps[i].is_excluded)
 			ret_steps[n_kept++] = ret_steps[i];
-	return n_kept;
+	return paths->options.fold ? fold(paths, ret_steps, n_kept) : n_kept;
 }

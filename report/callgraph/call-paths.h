@@ -4,6 +4,7 @@
  * first. Read once into memory; some 24 bytes a stack and frame. One thread.
  */
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,31 +27,56 @@ struct path_stack {
 	uint32_t frame; /* index; 0: none */
 };
 
+/* A step of a path. */
+struct path_step {
+	uint32_t function; /* index of paths.functions */
+	int32_t line; /* 0: not known */
+	uint32_t source; /* index of paths.sources, of this line */
+	bool is_library; /* and the options fold those */
+	bool is_excluded; /* by the options */
+};
+
+/*
+ * Which calls of libraries a path has. Where it has not all, names are short as site_name() has
+ * them ("map<>::operator[]"), static initialisers are one call, and a path without a call of the
+ * program stays as it is.
+ */
+enum paths_fold {
+	PATHS_WHOLE, /* all */
+	PATHS_ASKED, /* what the program's innermost call asked for there */
+	PATHS_PROGRAM, /* none: values are the program's own lines' */
+};
+
+/* Which functions of a path are shown; all zero: all, by their whole names. */
+struct paths_options {
+	/* names of functions that are charged to their callers; NULL behind the last; may be NULL
+	 */
+	const char *const *excluded;
+	enum paths_fold fold;
+};
+
 struct paths {
 	struct path_function *functions; /* from 1 */
 	size_t n_functions;
 	size_t n_functions_allocated;
-	uint32_t *called;
-	int32_t *lines; /* of the same; 0: not known */
-	uint32_t *source_of; /* of the same: index of paths.sources */
+	struct path_step *called;
 	char **sources; /* names of source files; 0: "", not known */
 	size_t n_sources;
 	size_t n_sources_allocated;
 	size_t n_called;
 	size_t n_called_allocated;
-	size_t n_lines_allocated;
-	size_t n_source_of_allocated;
 	struct path_frame *frames; /* by frame.id */
 	size_t n_frames;
 	struct path_stack *stacks; /* by stack.id */
 	size_t n_stacks;
-	const char *const
-		*excluded; /* names of functions that are charged to their callers; NULL behind
-				      * the last; set by the owner before paths_walk() */
+	struct paths_options options;
 };
 
-/* Returns 0, -ENOMEM or -EPROTO (sqlite3_errmsg() tells). */
-int paths_open(sqlite3 *db, const char *const *excluded, struct paths **ret_paths);
+/*
+ * The options' texts must outlive the paths. Returns 0, -ENOMEM or -EPROTO (sqlite3_errmsg()
+ * tells).
+ */
+int paths_open(sqlite3 *db, const struct paths_options *options, struct paths **ret_paths);
 struct paths *paths_close(struct paths *paths); /* accepts NULL, returns NULL */
 
 static inline void paths_cleanup(struct paths **paths)
@@ -61,16 +87,9 @@ static inline void paths_cleanup(struct paths **paths)
 
 #define PATHS_MAX_DEPTH 1024u /* functions; what lies further out is left off */
 
-/* A step of a path. */
-struct path_step {
-	uint32_t function; /* index of paths.functions */
-	int32_t line; /* 0: not known */
-	uint32_t source; /* index of paths.sources, of this line */
-};
-
 /*
- * The functions of a stack, outermost first, without the excluded ones. Returns how many; 0 also
- * for a stack that is not known, or was not recorded.
+ * The functions of a stack that the options show, outermost first. Returns how many; 0 also for a
+ * stack that is not known, or was not recorded.
  */
 size_t paths_walk(const struct paths *paths, int64_t stack_id,
 		  struct path_step ret_steps[PATHS_MAX_DEPTH]);

@@ -120,7 +120,7 @@ struct profile {
 struct profile_request {
 	int64_t run_id;
 	enum profile_metric metric;
-	const char *const *excluded; /* as paths.excluded; must outlive the profile */
+	struct paths_options paths; /* their texts must outlive the profile */
 	int has_places; /* profile.places, too */
 };
 

@@ -71,6 +71,7 @@ const struct export_format export_formats[] = {
 	{ "folded", 0, export_folded_write },
 	{ "callgrind", 0, export_callgrind_write },
 	{ "pprof", 1, export_pprof_write },
+	{ "speedscope", 0, export_speedscope_write },
 	{ "chrome", 0, export_chrome_write },
 	{ "perfetto", 0, export_chrome_write },
 	{ "heaptrack-csv", 0, write_heaptrack },

@@ -12,7 +12,7 @@
 struct export_request {
 	int64_t run_id;
 	enum profile_metric metric;
-	const char *const *excluded; /* as paths.excluded; may be NULL */
+	struct paths_options paths; /* of call stacks */
 	const char *view; /* csv, json: the table or view */
 };
 
@@ -35,10 +35,11 @@ int export_write(FILE *out, sqlite3 *db, const struct export_format *format,
 
 /*
  * What the formats are written by; each in its file. Folded stacks for flamegraph.pl, the input of
- * callgrind_annotate and KCachegrind, pprof's gzipped protocol buffer, and the trace event format
- * of Chrome and Perfetto.
+ * callgrind_annotate and KCachegrind, pprof's gzipped protocol buffer, speedscope's JSON, and the
+ * trace event format of Chrome and Perfetto.
  */
 int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *request);
 int export_callgrind_write(FILE *out, sqlite3 *db, const struct export_request *request);
 int export_pprof_write(FILE *out, sqlite3 *db, const struct export_request *request);
+int export_speedscope_write(FILE *out, sqlite3 *db, const struct export_request *request);
 int export_chrome_write(FILE *out, sqlite3 *db, const struct export_request *request);

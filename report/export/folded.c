@@ -36,7 +36,7 @@ int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *req
 	auto_paths struct paths *paths = NULL;
 	struct path_step steps[PATHS_MAX_DEPTH];
 	int code = SQLITE_DONE;
-	int r = paths_open(db, request->excluded, &paths);
+	int r = paths_open(db, &request->paths, &paths);
 	if (r < 0)
 		return r;
 	auto_statement sqlite3_stmt *stmt = report_sql_prepare(
@@ -100,11 +100,6 @@ static void write_place(struct callgrind *callgrind, const struct profile_place 
 		write_source(callgrind, source == own ? "fe" : "fi", source);
 	callgrind->source = source;
 	if (place->callee) {
-		/*
-		 * callgrind_annotate leaves out lines that only call, and a program's lines have
-		 * cost.
-		 */
-		fprintf(callgrind->out, "%d 0\n", place->line);
 		write_function(callgrind, place->callee, "c");
 		fprintf(callgrind->out, "calls=1 %d\n", callgrind->first_line[place->callee]);
 	}
@@ -168,9 +163,12 @@ int export_callgrind_write(FILE *out, sqlite3 *db, const struct export_request *
 {
 	const struct profile_metric_row *metric =
 		profile_metric_row_of(db, request->run_id, request->metric);
-	const struct profile_request wanted = { request->run_id, request->metric, request->excluded,
-						1 };
+	struct profile_request wanted = { request->run_id, request->metric, request->paths, 1 };
 	auto_profile struct profile *profile = NULL;
+
+	/* Source is annotated with what its own lines have: those of the program are looked at. */
+	if (wanted.paths.fold)
+		wanted.paths.fold = PATHS_PROGRAM;
 	int r = profile_open(db, &wanted, &profile);
 	if (r < 0)
 		return r;

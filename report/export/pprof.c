@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/utf8.h"
 #include "report/export/export.h"
+#include "report/text/site-name.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -95,7 +96,7 @@ static void protobuf_numbers(struct protobuf *message, unsigned field, const int
 
 /*
  * pprof's profile.proto, gzipped (github.com/google/pprof/blob/main/proto/profile.proto). One
- * sample for each call site, one location for each frame with its inlined functions.
+ * sample for each call site, one location for each frame with the functions of it that are shown.
  */
 
 /* Numbers of the fields. */
@@ -113,7 +114,14 @@ enum {
 };
 enum { TYPE_TYPE = 1, TYPE_UNIT = 2 };
 enum { SAMPLE_LOCATION_ID = 1, SAMPLE_VALUE = 2 };
-enum { MAPPING_ID = 1, MAPPING_FILENAME = 5, MAPPING_BUILD_ID = 6, MAPPING_HAS_FUNCTIONS = 7 };
+enum {
+	MAPPING_ID = 1,
+	MAPPING_START = 2,
+	MAPPING_LIMIT = 3,
+	MAPPING_FILENAME = 5,
+	MAPPING_BUILD_ID = 6,
+	MAPPING_HAS_FUNCTIONS = 7
+};
 enum { LOCATION_ID = 1, LOCATION_MAPPING_ID = 2, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
 enum { LINE_FUNCTION_ID = 1, LINE_LINE = 2 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILENAME = 4 };
@@ -144,6 +152,7 @@ struct pprof {
 	struct paths *paths;
 	struct protobuf out; /* the profile, up to what was flushed */
 	gzFile file;
+	bool *is_used; /* by id of a location */
 	char **strings; /* the table; number 0 is "" */
 	size_t n_strings;
 	size_t n_strings_allocated;
@@ -219,22 +228,58 @@ static void put_functions(struct pprof *pprof)
 	}
 }
 
-static void put_location(struct pprof *pprof, sqlite3_stmt *row, int64_t mapping)
+/*
+ * A frame has up to three locations: its functions of the program; with the one of a library
+ * that was asked for there; and all functions, where call stacks are whole.
+ */
+enum location { LOCATION_PROGRAM, LOCATION_ASKED, LOCATION_WHOLE, N_LOCATIONS };
+
+static int64_t location_id(uint32_t frame, enum location location)
 {
-	int64_t id = sqlite3_column_int64(row, 0);
-	bool is_frame = id > 0 && (uint64_t)id < pprof->paths->n_frames;
-	const struct path_frame *frame = &pprof->paths->frames[is_frame ? id : 0];
+	return (int64_t)frame * N_LOCATIONS + location;
+}
+
+static bool is_asked(const struct paths *paths, const struct path_step *step)
+{
+	return step->is_library && site_names_library(paths->functions[step->function].name);
+}
+
+/* Of a frame's functions the outermost one of a library that says something; frame->n: none. */
+static uint32_t asked_of(const struct paths *paths, const struct path_frame *frame)
+{
+	uint32_t asked = frame->n;
+
+	for (uint32_t i = 0; i < frame->n; i++)
+		if (is_asked(paths, &paths->called[frame->first + i]))
+			asked = i;
+	return asked;
+}
+
+static void put_line(const struct path_step *step, struct protobuf *location)
+{
+	struct protobuf line = { 0 };
+
+	protobuf_number(&line, LINE_FUNCTION_ID, step->function);
+	protobuf_number(&line, LINE_LINE, step->line);
+	protobuf_message(location, LOCATION_LINE, &line);
+	protobuf_finish(&line);
+}
+
+static void put_location(struct pprof *pprof, sqlite3_stmt *row, int64_t mapping,
+			 enum location kind)
+{
+	uint32_t id = (uint32_t)sqlite3_column_int64(row, 0);
+	const struct path_frame *frame = &pprof->paths->frames[id];
+	uint32_t asked = kind == LOCATION_ASKED ? asked_of(pprof->paths, frame) : frame->n;
 	struct protobuf location = { 0 };
 
-	protobuf_number(&location, LOCATION_ID, id);
+	protobuf_number(&location, LOCATION_ID, location_id(id, kind));
 	protobuf_number(&location, LOCATION_MAPPING_ID, mapping);
 	protobuf_number(&location, LOCATION_ADDRESS, sqlite3_column_int64(row, 1));
 	for (uint32_t i = 0; i < frame->n; i++) {
-		struct protobuf line = { 0 };
-		protobuf_number(&line, LINE_FUNCTION_ID, pprof->paths->called[frame->first + i]);
-		protobuf_number(&line, LINE_LINE, pprof->paths->lines[frame->first + i]);
-		protobuf_message(&location, LOCATION_LINE, &line);
-		protobuf_finish(&line);
+		const struct path_step *step = &pprof->paths->called[frame->first + i];
+		if (kind == LOCATION_WHOLE || !step->is_library || i == asked)
+			put_line(step, &location);
 	}
 	put(pprof, PROFILE_LOCATION, &location);
 }
@@ -245,6 +290,8 @@ static void put_mapping(struct pprof *pprof, sqlite3_stmt *row, int64_t id)
 	struct protobuf mapping = { 0 };
 
 	protobuf_number(&mapping, MAPPING_ID, id);
+	protobuf_number(&mapping, MAPPING_START, sqlite3_column_int64(row, 4));
+	protobuf_number(&mapping, MAPPING_LIMIT, sqlite3_column_int64(row, 5));
 	protobuf_number(&mapping, MAPPING_FILENAME, string(pprof, statement_string(row, 2)));
 	if (!strchr(object, '/'))
 		protobuf_number(&mapping, MAPPING_BUILD_ID, string(pprof, object));
@@ -256,14 +303,20 @@ static void put_mapping(struct pprof *pprof, sqlite3_stmt *row, int64_t id)
 
 /*
  * pprof takes the first mapping for the program: what the run's first process has become by exec.
+ * Addresses are those of the first process that mapped the file.
  */
 /* clang-format off */
 static const char frames_sql[] =
 	"WITH program(path) AS (SELECT exe FROM process WHERE run_id = :run AND pid = (SELECT pid"
 	"  FROM process WHERE run_id = :run ORDER BY number LIMIT 1) ORDER BY exec_seq DESC LIMIT"
-	" 1) SELECT id, offset, path, object FROM (SELECT id, offset, path, object FROM frame UNION"
-	" ALL"
+	" 1), mapped(path, start, end, bias) AS (SELECT path, start, end, bias FROM (SELECT path,"
+	"  start,"
+	"  end, bias, row_number() OVER (PARTITION BY path ORDER BY process_id, load_ns) AS place"
+	"  FROM module WHERE run_id = :run) WHERE place = 1)"
+	" SELECT id, offset + coalesce(bias, 0), path, object, coalesce(start, 0), coalesce(end, 0)"
+	" FROM (SELECT id, offset, path, object FROM frame UNION ALL"
 	"  SELECT NULL, 0, path, path FROM program WHERE path NOT IN (SELECT path FROM frame))"
+	" LEFT JOIN mapped USING (path)"
 	" ORDER BY path IN (SELECT path FROM program) DESC, object, id";
 /* clang-format on */
 
@@ -284,24 +337,78 @@ static int put_locations(struct pprof *pprof)
 			pprof->error = object ? 0 : -ENOMEM;
 			put_mapping(pprof, row, ++mapping);
 		}
-		if (sqlite3_column_type(row, 0) != SQLITE_NULL)
-			put_location(pprof, row, mapping);
+		int64_t id = sqlite3_column_int64(row, 0);
+		for (int kind = 0;
+		     id > 0 && (uint64_t)id < pprof->paths->n_frames && kind < N_LOCATIONS; kind++)
+			if (pprof->is_used[location_id((uint32_t)id, kind)])
+				put_location(pprof, row, mapping, kind);
 	}
 	return row && (code == SQLITE_DONE || pprof->error) ? pprof->error : -EPROTO;
 }
 
-/* The frames of a stack, innermost first. */
-static size_t frames_of(const struct paths *paths, int64_t stack_id, int64_t *ids)
+static bool is_program(const struct paths *paths, uint32_t number)
 {
+	const struct path_frame *frame = &paths->frames[number];
+
+	for (uint32_t i = 0; i < frame->n; i++)
+		if (!paths->called[frame->first + i].is_library)
+			return true;
+	return false;
+}
+
+/* As paths_walk() folds calls of libraries: the locations that are left, innermost first. */
+static size_t fold(const struct paths *paths, const uint32_t *frames, size_t n, int64_t *ids)
+{
+	size_t program = 0, n_ids = 0, asked = n;
+
+	while (program < n && !is_program(paths, frames[program]))
+		program++;
+	for (size_t i = 0; i < n && i <= program; i++)
+		if (asked_of(paths, &paths->frames[frames[i]]) < paths->frames[frames[i]].n)
+			asked = i;
+	for (size_t i = 0; i < n; i++) {
+		if (program == n)
+			ids[n_ids++] = location_id(frames[i], LOCATION_WHOLE);
+		else if (i == asked)
+			ids[n_ids++] = location_id(frames[i], LOCATION_ASKED);
+		else if (is_program(paths, frames[i]))
+			ids[n_ids++] = location_id(frames[i], LOCATION_PROGRAM);
+	}
+	return n_ids;
+}
+
+/* The locations of a stack, innermost first. */
+static size_t locations_of(const struct paths *paths, int64_t stack_id, int64_t *ids)
+{
+	uint32_t frames[PATHS_MAX_DEPTH];
 	size_t n = 0;
 
 	while (stack_id > 0 && (size_t)stack_id < paths->n_stacks && n < PATHS_MAX_DEPTH) {
 		const struct path_stack *stack = &paths->stacks[stack_id];
-		if (stack->frame)
-			ids[n++] = stack->frame;
+		if (stack->frame && stack->frame < paths->n_frames)
+			frames[n++] = stack->frame;
 		stack_id = stack->parent;
 	}
+	if (paths->options.fold)
+		return fold(paths, frames, n, ids);
+	for (size_t i = 0; i < n; i++)
+		ids[i] = location_id(frames[i], LOCATION_WHOLE);
 	return n;
+}
+
+static int find_used(struct pprof *pprof)
+{
+	auto_statement sqlite3_stmt *row =
+		report_sql_prepare(pprof->db, sites_sql, pprof->request->run_id, -1);
+	int64_t ids[PATHS_MAX_DEPTH];
+	int code = SQLITE_DONE;
+
+	while (row && (code = statement_advance(row)) == SQLITE_ROW) {
+		size_t n = locations_of(pprof->paths, sqlite3_column_int64(row, 0), ids);
+		for (size_t i = 0; i < n; i++)
+			pprof->is_used[ids[i]] = true;
+	}
+	return row && code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
 static int put_samples(struct pprof *pprof)
@@ -312,7 +419,7 @@ static int put_samples(struct pprof *pprof)
 	int code = SQLITE_DONE;
 
 	while (row && pprof->error == 0 && (code = statement_advance(row)) == SQLITE_ROW) {
-		size_t n = frames_of(pprof->paths, sqlite3_column_int64(row, 0), ids);
+		size_t n = locations_of(pprof->paths, sqlite3_column_int64(row, 0), ids);
 		int64_t values[N_VALUES];
 		struct protobuf sample = { 0 };
 		for (size_t i = 0; i < N_VALUES; i++)
@@ -348,7 +455,9 @@ static int put_all(struct pprof *pprof)
 	string(pprof, "");
 	put_types(pprof);
 	put_functions(pprof);
-	int r = put_locations(pprof);
+	int r = find_used(pprof);
+	if (r == 0)
+		r = put_locations(pprof);
 	if (r == 0)
 		r = put_samples(pprof);
 	put_rest(pprof);
@@ -359,9 +468,13 @@ int export_pprof_write(FILE *out, sqlite3 *db, const struct export_request *requ
 {
 	struct pprof pprof = { .db = db, .request = request };
 	auto_paths struct paths *paths = NULL;
-	int r = paths_open(db, NULL, &paths);
+	int r = paths_open(db, &request->paths, &paths);
 	if (r < 0)
 		return r;
+	auto_free bool *is_used = calloc(paths->n_frames * N_LOCATIONS, sizeof(*is_used));
+	if (!is_used)
+		return -ENOMEM;
+	pprof.is_used = is_used;
 
 	/* zlib closes its descriptor; the stream stays the caller's. */
 	auto_close int fd = fflush(out) == 0 ? dup(fileno(out)) : -1;

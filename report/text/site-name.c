@@ -122,6 +122,11 @@ static bool is_inside(const char *name)
 	return false;
 }
 
+bool site_names_library(const char *name)
+{
+	return !is_allocator(name) && !is_inside(name);
+}
+
 static void fold(struct naming *naming, const char *function)
 {
 	static const char behind[] = "(behind "; /* code without a name: by who ends in it */
@@ -137,7 +142,7 @@ static void fold(struct naming *naming, const char *function)
 		return;
 	if (!folded->innermost[0])
 		strcpy(folded->innermost, name);
-	if (is_inside(name))
+	if (!site_names_library(name))
 		return;
 	if (!folded->inner[0])
 		strcpy(folded->inner, name);
@@ -190,17 +195,25 @@ static bool is_initialiser(const char *name)
 	return false;
 }
 
+void site_plain_name(const char *function, bool is_library, char ret_name[FRAME_NAME_BYTES])
+{
+	if (is_library) {
+		library_name(function, ret_name);
+		return;
+	}
+	frame_plain_name(function, "<>", ret_name);
+	drop_all(ret_name, "(anonymous namespace)::");
+	if (is_initialiser(ret_name))
+		strcpy(ret_name, SITE_INITIALISER);
+}
+
 static void write_function(struct naming *naming, const char *function)
 {
 	char name[FRAME_NAME_BYTES];
 
-	frame_plain_name(function, "<>", name);
-	drop_all(name, "(anonymous namespace)::");
-	naming->is_initialiser = is_initialiser(name);
-	if (naming->is_initialiser)
-		fputs("static initialiser", naming->out);
-	else
-		fit_write(naming->out, name, NAME_COLUMNS);
+	site_plain_name(function, false, name);
+	naming->is_initialiser = strcmp(name, SITE_INITIALISER) == 0;
+	fit_write(naming->out, name, NAME_COLUMNS);
 }
 
 static void write_place(struct naming *naming)

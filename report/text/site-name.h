@@ -2,6 +2,8 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
+#include "store/library-frames.h"
+
 /*
  * Add the SQL function site_name(stack_id [, n_calls [, has_inner]]): a call stack on one line, by
  * the program's first call, "build_index app.cpp:17 › map::operator[] < main app.cpp:30". Behind
@@ -13,3 +15,18 @@
  * SQLite code.
  */
 int site_name_register(sqlite3 *db, bool is_full);
+
+/* The name of what sets up variables before main. */
+#define SITE_INITIALISER "static initialiser"
+
+/*
+ * How names of sites have a function: "map<>::operator[]" of the program, "map::operator[]" of a
+ * library, without std:: and the like. For any thread.
+ */
+void site_plain_name(const char *function, bool is_library, char ret_name[FRAME_NAME_BYTES]);
+
+/*
+ * Whether a library's function by its plain name is named behind "›": it neither only allocates nor
+ * has a name that C++ keeps for libraries.
+ */
+bool site_names_library(const char *name);

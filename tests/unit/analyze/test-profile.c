@@ -52,7 +52,7 @@ static void tear_down(void)
 
 static void make_profile(enum profile_metric metric, const char *const *excluded)
 {
-	const struct profile_request request = { 1, metric, excluded };
+	const struct profile_request request = { 1, metric, { .excluded = excluded } };
 
 	ck_assert_int_eq(profile_open(db, &request, &profile), 0);
 	ck_assert_int_eq(profile_tables(profile, db), 0);

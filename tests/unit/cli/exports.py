@@ -38,10 +38,35 @@ def check_folded(db):
         checks.that(found == totals(db)[column],
                     f"folded by {metric}: {found}, not {totals(db)[column]}")
     first = export(db, "folded").splitlines()
-    checks.that(any(";main" in line and "read_text" in line for line in first),
-                "main calls read_text")
+    checks.that(any(line.startswith("main;visit;read_text ") for line in first),
+                f"main calls read_text: {first[:3]}")
+    whole_names = export(db, "folded", "--full-names").splitlines()
+    checks.that(any(";main;" in line and ";visit;read_text;" in line and not
+                    line.startswith("main") for line in whole_names),
+                f"--full-names: {whole_names[:3]}")
     checks.that("read_text" not in export(db, "folded", "--exclude", "read_text"),
                 "excluded and still there")
+
+
+def check_speedscope(db):
+    """What speedscope's import reads (its file format's schema, and the numbers)."""
+    profile = json.loads(export(db, "speedscope", "--by", "peak"))
+    frames = profile["shared"]["frames"]
+    by_name = {each["name"]: each for each in profile["profiles"]}
+    for name, unit, column in [("bytes asked for", "bytes", 1), ("blocks", "none", 0),
+                               ("bytes not freed", "bytes", 3),
+                               ("bytes live at the peak", "bytes", 4)]:
+        each = by_name[name]
+        checks.that(each["type"] == "sampled" and each["unit"] == unit and
+                    len(each["samples"]) == len(each["weights"]), f"{name}: {each['unit']}")
+        checks.that(sum(each["weights"]) == each["endValue"] == totals(db)[column],
+                    f"speedscope: {name}: {each['endValue']}")
+        checks.that(all(0 <= frame < len(frames) for stack in each["samples"] for frame in stack),
+                    "frames that are not there")
+    paths = [[frames[i]["name"] for i in stack] for stack in by_name["blocks"]["samples"]]
+    checks.that(["main", "visit", "read_text"] in paths, f"outermost first: {paths[:2]}")
+    checks.that(profile["profiles"][profile["activeProfileIndex"]]["name"] ==
+                "bytes live at the peak", "--by chooses the one that is shown first")
 
 
 def check_chrome(db):
@@ -153,21 +178,57 @@ def check_pprof(db):
                  for place in profile["location"]} <= mappings, "a mapping is missing")
     paths = [[name for number in sample["location_id"] for name in locations[number]]
              for sample in profile["sample"]]
-    checks.that(any("main" in path[1:] and path[0] != "main" for path in paths),
-                "innermost first, main further out")
+    checks.that(["read_text", "visit", "main"] in paths,
+                f"innermost first, main further out: {paths[:3]}")
+    check_pprof_places(db, profile)
+    shutil.which("go") and check_pprof_itself(db)
+
+
+def check_pprof_places(db, profile):
+    """Mappings are where the first process had the files, and hold their locations."""
+    strings = profile["string_table"]
+    where = {path: (start, end) for path, start, end in db.ask(
+        "SELECT path, start, end FROM module ORDER BY process_id DESC, load_ns DESC")}
+    ranges = {}
+    for mapping in profile["mapping"]:
+        found = ((mapping["memory_start"] or [0])[0], (mapping["memory_limit"] or [0])[0])
+        path = strings[(mapping["filename"] or [0])[0]]
+        checks.that(path not in where or found == where[path], f"{path}: {found}")
+        ranges[mapping["id"][0]] = found if path in where else None
+    for place in profile["location"]:
+        held = ranges[place["mapping_id"][0]]
+        checks.that(not held or held[0] <= place["address"][0] < held[1],
+                    f"{place} lies out of {held}")
+
+
+def check_pprof_itself(db):
+    path = os.path.join(db.folder.name, "app.pb.gz")
+    whole.run([MEMSIGHT, "export", db.path, "--format", "pprof", "-o", path])
+    top = whole.run(["go", "tool", "pprof", "-top", "-unit=b", "-nodecount=999", "-nodefraction=0",
+                     path])
+    checks.that(f"File: {os.path.basename(EXAMPLE)}\n" in top, f"pprof's file: {top[:200]}")
+    # flat flat% sum% cum cum% name
+    rows = {line.split()[5]: line.split()
+            for line in top.splitlines() if line.count("% ") == 3}
+    flat = {row["function"]: row for row in json.loads(
+        whole.run([MEMSIGHT, "report", db.path, "--flat", "-n", "0", "--format", "json"]))}
+    for name in ["main", "visit", "read_text", "make_word", "index_text"]:
+        found = [int(float(rows[name][i].rstrip("B"))) for i in (0, 3)]
+        checks.that(found == [flat[name]["self"], flat[name]["total"]], f"pprof: {rows[name]}")
 
 
 def check_callgrind_lines(db, path, total):
     """Source lines have what the call sites on them asked for, and what they call."""
     lines = dict(
         db.ask(
-            "SELECT line, sum(bytes) FROM site JOIN stack_line USING (stack_id) WHERE function = "
-            "'read_text'"
+            "SELECT line, sum(bytes) FROM site JOIN stack ON stack.id = site.stack_id"
+            " JOIN stack_line ON stack_line.stack_id = user_id WHERE function = 'read_text'"
             " GROUP BY line"))
     (source,) = {
         file
         for (file,) in db.ask("SELECT file FROM stack_line WHERE function = 'read_text'")
     }
+    checks.that(len(lines) == 3, f"lines of read_text: {lines}")
     with open(os.path.join(TREE, "../examples", os.path.basename(source)),
               encoding="utf-8") as file:
         code = file.read().splitlines()
@@ -185,11 +246,11 @@ def check_callgrind_lines(db, path, total):
                               re.MULTILINE)
         checks.that(annotated and int(annotated[1].replace(",", "")) == n,
                     f"line {line} has {n}: {annotated}")
-    call = next(i for i, line in enumerate(code) if "= read_text(" in line)
-    called = re.search(rf"{re.escape(code[call])}\n *([\d,]+) \([ \d.]+%\)  => [^\n]*:read_text",
+    call = next(i for i, line in enumerate(code) if "nftw(folder, visit" in line)
+    called = re.search(rf"{re.escape(code[call])}\n *([\d,]+) \([ \d.]+%\)  => [^\n]*:visit",
                        text)
     checks.that(called and int(called[1].replace(",", "")) == total,
-                f"the call of read_text: {called}")
+                f"the call of visit: {called}")
 
 
 def check_callgrind(db):
@@ -198,19 +259,20 @@ def check_callgrind(db):
     path = os.path.join(db.folder.name, "callgrind.out")
     whole.run([MEMSIGHT, "export", db.path, "--format", "callgrind", "-o", path])
     text = whole.run(["callgrind_annotate", "--auto=no", "--threshold=100", path])
+    with open(path, encoding="utf-8") as file:
+        checks.that(not re.search(r"^\d+ 0$", file.read(), re.MULTILINE), "lines without cost")
     total = int(re.search(r"([\d,]+) .*PROGRAM TOTALS", text)[1].replace(",", ""))
     checks.that(total == totals(db)[1], f"total: {total}, not {totals(db)[1]}")
     self = {match[2]: int(match[1].replace(",", "")) for match in
             re.finditer(r"^ *([\d,]+) \([ \d.]+%\)  [^\n]*:(\w+) \[", text, re.MULTILINE)}
     flat = json.loads(
         whole.run([MEMSIGHT, "report", db.path, "--flat", "--limit", "0", "--format", "json"]))
-    expected = {row["function"]: row["self"] for row in flat if row["self"]}
-    checks.that(
-        self.get("read_text") == expected["read_text"], f"read_text: {self.get('read_text')}")
+    expected = next(row["total"] for row in flat if row["function"] == "read_text")
+    checks.that(self.get("read_text") == expected, f"read_text: {self.get('read_text')}")
     text = whole.run(
         ["callgrind_annotate", "--auto=no", "--threshold=100", "--inclusive=yes", path])
     check_callgrind_lines(db, path,
-                          next(row["total"] for row in flat if row["function"] == "read_text"))
+                          next(row["total"] for row in flat if row["function"] == "visit"))
     main = re.search(r"^ *([\d,]+) \([ \d.]+%\)  [^\n]*:main \[", text, re.MULTILINE)
     expected = next(row["total"] for row in flat if row["function"] == "main")
     checks.that(main and int(main[1].replace(",", "")) == expected, "main with what it called")
@@ -280,7 +342,8 @@ def check_overwriting(db):
 def main():
     db = whole.Recording(MEMSIGHT, [EXAMPLE, TREE, "100000"], ["-q", "--source", "none"])
     parts = {"pprof": [check_pprof], "callgrind": [check_callgrind],
-             "rest": [check_folded, check_chrome, check_tables, check_overwriting]}
+             "rest": [check_folded, check_speedscope, check_chrome, check_tables,
+                      check_overwriting]}
     for check in parts[PART]:
         check(db)
     checks.end()
