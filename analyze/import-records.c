@@ -424,10 +424,11 @@ static int on_run_exit(struct import *import, const struct trace_record *record)
 	const struct trace_exit *end = (const struct trace_exit *)record;
 	struct import_run *run = &import->run;
 
-	run->exit_status = end->status;
+	/* Of a program that we attached to nobody hears how it ended. */
+	run->exit_status = end->status < 0 ? INT64_MIN : end->status;
 	run->user_ns = (int64_t)end->user_ns;
 	run->system_ns = (int64_t)end->system_ns;
-	run->max_rss = (int64_t)end->max_rss_bytes;
+	run->max_rss = end->max_rss_bytes ? (int64_t)end->max_rss_bytes : INT64_MIN;
 	run->collector_cpu_ns = (int64_t)end->collector_cpu_ns;
 	run->minor_faults = (int64_t)end->minor_faults;
 	run->major_faults = (int64_t)end->major_faults;

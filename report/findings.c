@@ -17,7 +17,7 @@
 
 /* Of a program that did not end by itself nobody knows what it would have freed. */
 #define HAS_ENDED \
-	"(SELECT ended_cleanly AND coalesce(exit_status, 0) & 127 = 0 AND NOT EXISTS (SELECT 1" \
+	"(SELECT ended_cleanly AND coalesce(exit_status, 127) & 127 = 0 AND NOT EXISTS (SELECT 1" \
 	REPORT_OF_STOP ") AND NOT EXISTS (SELECT 1 FROM process WHERE run_id = :run AND traced" \
 	" AND end_ns IS NULL) FROM run WHERE id = :run)"
 

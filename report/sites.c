@@ -51,7 +51,9 @@ const char report_leaks_foot_sql[] = "SELECT 'kept by libraries until the end, b
 const char report_leaks_hints_sql[] =
 	"SELECT printf('the program was killed by signal %d: these blocks were alive when killed,"
 	" and whether it would have freed them is not known', exit_status & 127) FROM run WHERE id"
-	" = :run AND ended_cleanly AND exit_status & 127";
+	" = :run AND ended_cleanly AND exit_status & 127 UNION ALL SELECT 'the program was recorded"
+	" by attach: whether it would have freed these blocks is not known' FROM fact WHERE run_id"
+	" = :run AND key = 'memsight.attach.blocks'";
 /* clang-format on */
 
 /*

@@ -20,7 +20,8 @@
 
 #define PLACE_COLUMN 39 /* where the last column starts ... */
 
-#define LEAST_PLACE  40 /* columns; with less others make room, and then it is below them */
+#define TIME_COLUMNS 15 /* fewer where no time was sampled */
+#define LEAST_PLACE  48 /* columns; with less others make room, and then it is below them */
 #define PLACE_INDENT 6
 
 #define LIFE_COLUMNS  16 /* ... or so much further, with the phase of life, ... */
@@ -131,14 +132,15 @@ enum {
 
 /* What the rows of a run are measured by. */
 struct objects {
+	bool has_time; /* there are samples of CPU time */
 	bool has_stalls; /* samples tell what was waited for */
 	bool has_lives; /* there is room for the phase of life */
 };
 
 static unsigned place_column(const struct objects *objects)
 {
-	return PLACE_COLUMN + (objects->has_lives ? LIFE_COLUMNS : 0) +
-	       (objects->has_stalls ? STALL_COLUMNS : 0);
+	return PLACE_COLUMN - (objects->has_time ? 0 : TIME_COLUMNS) +
+	       (objects->has_lives ? LIFE_COLUMNS : 0) + (objects->has_stalls ? STALL_COLUMNS : 0);
 }
 
 /* What a line is about has its room first. */
@@ -195,8 +197,10 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 	bool is_below = width && width < column + LEAST_PLACE;
 	const char *place = statement_string_or_null(stmt, COLUMN_PLACE);
 
-	fputs("  ", out);
-	write_object_share(out, stmt, COLUMN_SHARE);
+	if (objects->has_time) {
+		fputs("  ", out);
+		write_object_share(out, stmt, COLUMN_SHARE);
+	}
 	if (objects->has_stalls) {
 		fputs("  ", out);
 		write_object_share(out, stmt, COLUMN_STALLS);
@@ -213,7 +217,8 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 
 static void write_objects_head(FILE *out, const struct objects *objects)
 {
-	fprintf(out, "  %13s", "time \u00b195 % ");
+	if (objects->has_time)
+		fprintf(out, "  %13s", "time \u00b195 % ");
 	if (objects->has_stalls)
 		fprintf(out, "  %14s", "stall \u00b195 % ");
 	fprintf(out, "  %-9s  %-9s%s  %s\n", "peak", "blocks",
@@ -223,6 +228,8 @@ static void write_objects_head(FILE *out, const struct objects *objects)
 
 static void write_note(FILE *out, const struct objects *objects)
 {
+	if (!objects->has_time)
+		return;
 	fprintf(out,
 		"time: share of the samples of CPU time at accesses to it, two numbers: anywhere"
 		" between them%s%s\n",
@@ -261,6 +268,7 @@ static void write_rest(FILE *out, sqlite3 *db, const struct report_request *requ
 static int report_objects_write(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	struct objects objects = {
+		.has_time = report_sql_number(db, "SELECT " CLOCK_SAMPLES, request->run_id) > 0,
 		.has_lives = true,
 		.has_stalls = report_sql_number(db,
 						"SELECT count(*) FROM owner_share"
@@ -394,6 +402,9 @@ static void write_head(FILE *out, sqlite3 *db, const struct report_request *requ
 		fprintf(out, "%s; of what came later nothing is known\n", stop);
 }
 
+#define WAS_ATTACHED                                                                               \
+	"SELECT count(*) FROM fact WHERE run_id = :run AND key = 'memsight.attach.blocks'"
+
 /* What blocks that are left at the end are called depends on how the end came. */
 static const char *left_words(sqlite3 *db, int64_t run)
 {
@@ -404,7 +415,7 @@ static const char *left_words(sqlite3 *db, int64_t run)
 
 	if (!clean)
 		return "live when the trace was cut off";
-	if (stop)
+	if (stop || report_sql_number(db, WAS_ATTACHED, run))
 		return "live when recording stopped";
 	return WIFSIGNALED((int)status) ? "alive when killed" : "not freed at exit";
 }
@@ -439,8 +450,16 @@ static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 		return;
 	}
 	int64_t n_left = total(db, run, "live_blocks");
+	int64_t n_before = report_sql_number(db,
+					     "SELECT sum(n_blocks) FROM site WHERE run_id = :run"
+					     " AND stack_id IN (" BEFORE_ATTACH ")",
+					     run);
 
-	fprintf(out, "allocations  %s", format_count(total(db, run, "allocations")).text);
+	fprintf(out, "allocations  %s",
+		format_count(total(db, run, "allocations") - n_before).text);
+	if (n_before)
+		fprintf(out, ", and %s %s from before", format_count(n_before).text,
+			plural(n_before, "block", "blocks"));
 	fprintf(out, "    peak %s at %s", format_bytes(total(db, run, "peak_bytes")).text,
 		format_duration(total(db, run, "peak_ns")).text);
 	fprintf(out, "    %s ", left_words(db, run));
@@ -470,16 +489,28 @@ static const char mapped_sql[] =
 	" sum(size) AS bytes FROM part WHERE what IS NOT NULL GROUP BY what ORDER BY 2 DESC)";
 /* clang-format on */
 
+/* The most that was ever found resident, of one process: what the kernel says may lag. */
+static const char most_rss_sql[] =
+	"SELECT max(rss) FROM (SELECT max(rss) AS rss FROM process_sample WHERE run_id = :run"
+	" UNION ALL SELECT max(resident - hugetlb) FROM page_snapshot WHERE run_id = :run)";
+
 /* Live bytes are of blocks only: what the kernel had given is told beside them. */
 static void write_memory(FILE *out, sqlite3 *db, int64_t run)
 {
 	int64_t rss = report_sql_number(db, "SELECT max_rss FROM run WHERE id = :run", run);
+	int64_t seen = report_sql_number(db, most_rss_sql, run);
 	auto_free char *mapped = report_sql_text(db, mapped_sql, run);
 	auto_free char *resident = report_sql_text(db, report_resident_line_sql, run);
 
-	if (rss <= 0 && !mapped)
+	if (rss <= 0 && seen <= 0 && !mapped)
 		return;
-	fprintf(out, "memory       max RSS %s\n", rss > 0 ? format_bytes(rss).text : "not known");
+	fprintf(out, "memory       max RSS %s%s\n",
+		rss > 0	   ? format_bytes(rss).text
+		: seen > 0 ? format_bytes(seen).text
+			   : "not known",
+		rss > 0	   ? seen > rss ? " (as the kernel counts: some pages late)" : ""
+		: seen > 0 ? " as far as it was looked at"
+			   : "");
 	if (resident)
 		fprintf(out, "             %s\n", resident);
 	if (mapped)
@@ -515,7 +546,11 @@ static void write_sources(FILE *out, sqlite3 *db, int64_t run)
 			fprintf(out, " %s", unit);
 	}
 	if (n == 0)
-		fputs("none", out);
+		fputs(report_sql_number(
+			      db, "SELECT count(*) FROM page_interval WHERE run_id = :run", run)
+			      ? "none; pages were looked at"
+			      : "none",
+		      out);
 }
 
 static void write_samples(FILE *out, sqlite3 *db, int64_t run)

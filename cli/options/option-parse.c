@@ -19,6 +19,8 @@ struct parsing {
 	char *message;
 };
 
+#define NAME_BYTES 64
+
 static int refuse(const struct parsing *parsing, const char *why)
 {
 	snprintf(parsing->message, OPTION_MESSAGE_BYTES, "%s: '%s' %s", parsing->shown,
@@ -79,13 +81,17 @@ static int parse_hertz(const struct parsing *parsing, struct option_value *value
 
 static int parse_choice(const struct parsing *parsing, struct option_value *value)
 {
+	struct parse_nearest nearest = { .word = parsing->text };
 	char choices[128];
-	char why[160];
+	char why[200];
 
 	for (int i = 0; i < CHOICE_COUNT; i++) {
 		const struct choice_row *row = option_choice_row((enum option_choice)i);
 
-		if (row->option != parsing->id || strcmp(row->name, parsing->text) != 0)
+		if (row->option != parsing->id)
+			continue;
+		parse_nearest_offer(&nearest, row->name);
+		if (strcmp(row->name, parsing->text) != 0)
 			continue;
 		if (row->refusal) {
 			snprintf(parsing->message, OPTION_MESSAGE_BYTES, "%s: %s", parsing->shown,
@@ -96,7 +102,9 @@ static int parse_choice(const struct parsing *parsing, struct option_value *valu
 		return 0;
 	}
 	option_argument(parsing->id, choices, sizeof(choices));
-	snprintf(why, sizeof(why), "is not one of %s", choices);
+	snprintf(why, sizeof(why), "is not one of %s%s%s%s", choices,
+		 nearest.name ? "; did you mean " : "", nearest.name ? nearest.name : "",
+		 nearest.name ? "?" : "");
 	return refuse(parsing, why);
 }
 
@@ -123,7 +131,10 @@ static int refuse_word(const struct parsing *parsing, const char *word, size_t n
 				    "%s: '%.*s' is not one of ", parsing->shown,
 				    n_bytes > 40 ? 40 : (int)n_bytes, word);
 	const char *separator = "";
+	char shown[NAME_BYTES];
+	struct parse_nearest nearest = { .word = shown };
 
+	snprintf(shown, sizeof(shown), "%.*s", (int)n_bytes, word);
 	for (int i = 0; i < CHOICE_COUNT && n < OPTION_MESSAGE_BYTES; i++) {
 		const struct choice_row *row = option_choice_row((enum option_choice)i);
 
@@ -132,7 +143,11 @@ static int refuse_word(const struct parsing *parsing, const char *word, size_t n
 		n += (size_t)snprintf(parsing->message + n, OPTION_MESSAGE_BYTES - n, "%s%s",
 				      separator, row->name);
 		separator = ", ";
+		parse_nearest_offer(&nearest, row->name);
 	}
+	if (nearest.name && n < OPTION_MESSAGE_BYTES)
+		snprintf(parsing->message + n, OPTION_MESSAGE_BYTES - n, "; did you mean %s?",
+			 nearest.name);
 	return -EINVAL;
 }
 
@@ -218,8 +233,7 @@ static int option_value_parse(enum option_id id, const char *text, const char *s
 	return 0;
 }
 
-#define MAX_WORDS  256
-#define NAME_BYTES 64
+#define MAX_WORDS 256
 
 /* A list of words under way: argv, or MEMSIGHT_OPTIONS. */
 struct words {
@@ -585,6 +599,22 @@ int option_take_preset(struct option_set *options)
 	return r;
 }
 
+/* One that is called as an option may be meant as it: `report sites app.mst`. */
+static int complain_too_many(struct option_set *options, const char *last)
+{
+	char hint[NAME_BYTES + 32];
+
+	for (int i = 0; i < options->n_operands; i++) {
+		const char *operand = options->operands[i];
+		int id = find_name(options->command, operand, strlen(operand));
+		if (id < 0 || strcmp(option_row((enum option_id)id)->name, operand) != 0)
+			continue;
+		snprintf(hint, sizeof(hint), "did you mean --%s?", operand);
+		return complain(options, "one argument too many:", operand, hint);
+	}
+	return complain(options, "one argument too many:", last, NULL);
+}
+
 static int check_operands(struct option_set *options)
 {
 	const struct command_row *command = option_command(options->command);
@@ -593,9 +623,7 @@ static int check_operands(struct option_set *options)
 		return complain(options, "something is missing after", command->name,
 				command->operands);
 	if (options->n_operands > command->max_operands)
-		return complain(options,
-				"one argument too many:", options->operands[command->max_operands],
-				NULL);
+		return complain_too_many(options, options->operands[command->max_operands]);
 	return 0;
 }
 

@@ -61,7 +61,9 @@ static const char missing_sql[] =
 
 static const char killed_sql[] =
 	"SELECT printf('killed by signal %d: what it would have freed', exit_status & 127)"
-	" FROM run WHERE id = :run AND ended_cleanly AND exit_status & 127";
+	" FROM run WHERE id = :run AND ended_cleanly AND exit_status & 127 UNION ALL SELECT"
+	" 'recorded by attach: what it would have freed' FROM fact WHERE run_id = :run AND"
+	" key = 'memsight.attach.blocks'";
 
 /* Innermost first: the line that the program has there, else any that is known. */
 static const char line_sql[] =

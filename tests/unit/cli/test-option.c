@@ -305,6 +305,12 @@ static const struct {
 } wrong_lines[] = {
 	{ COMMAND_RECORD, "--frq 3 ./app", "did you mean --freq?" },
 	{ COMMAND_RECORD, "--ouptut x ./app", "did you mean --output?" },
+	{ COMMAND_REPORT, "--by byte x", "did you mean bytes?" },
+	{ COMMAND_REPORT, "--format jsn x", "is not one of text|csv|json; did you mean json?" },
+	{ COMMAND_RECORD, "--source clok ./app", "none; did you mean clock?" },
+	{ COMMAND_RECORD, "--source xyzzy ./app", "none" },
+	{ COMMAND_REPORT, "sites x", "too many: sites; did you mean --sites?" },
+	{ COMMAND_REPORT, "x y", "one argument too many: y" },
 	{ COMMAND_RECORD, "--zzzzzzzz ./app", "unknown option --zzzzzzzz" },
 	{ COMMAND_RECORD, "-Z ./app", "unknown option -Z" },
 	{ COMMAND_RECORD, "--freq 0 ./app", "between 1 and 100000" },

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Programs of the system that waste nothing have no findings, and names that are not there get the
+nearest one. Arguments: memsight, a folder of text files."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import whole
+
+MEMSIGHT, FOLDER = map(os.path.abspath, sys.argv[1:3])
+checks = whole.Checks()
+LINES = "".join(f"line {i} of the text, {i * 7919 % 10007}\n" for i in range(4000))
+
+# Of a program that gives its memory back, or holds next to nothing.
+PROGRAMS = [
+    ["sort", "-n", "-k2", "text"], ["grep", "-c", "of.*9", "text"], ["gzip", "-c", "text"],
+    ["bzip2", "-c", "text"], ["xz", "-1", "-c", "text"], ["diff", "text", "other"],
+    ["tar", "cf", "-", FOLDER], ["find", FOLDER, "-name", "*.c"], ["ls", "-lR", FOLDER],
+    ["md5sum", "text", "other"], ["tac", "text"], ["uniq", "-c", "text"],
+    ["sqlite3", ":memory:", "CREATE TABLE t(a); WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1"
+     " FROM n LIMIT 3000) INSERT INTO t SELECT i FROM n; SELECT sum(a) FROM t"],
+    ["git", "--no-pager", "diff", "--no-index", "--stat", "text", "other"],
+]
+
+
+def check_program(folder, number, command):
+    trace = os.path.join(folder, f"{number}.mst")
+    done = subprocess.run([MEMSIGHT, "record", "-q", "-o", trace, "--", *command],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder,
+                          env=whole.environment(), check=False)
+    checks.that(done.returncode in (0, 1), f"{command}: {done.stderr}")
+    rows = json.loads(whole.run([MEMSIGHT, "report", trace, "--findings", "--format", "json"]))
+    checks.that(rows == [], f"{command}: {rows}")
+    blocks = json.loads(whole.run([MEMSIGHT, "query", "--format", "json", trace,
+                                   "SELECT value FROM total WHERE name = 'allocations'"]))
+    return blocks[0]["value"] if blocks else 0
+
+
+def check_names(trace):
+    for sql, says in [
+        ("SELECT * FROM sits", "no such table: sits; did you mean site?"),
+        ("SELECT site.n_block FROM site", "no such column: site.n_block; did you mean n_blocks?"),
+        ("SELECT bytes_tex(1)", "no such function: bytes_tex; did you mean bytes_text?"),
+        ("SELECT xyzzy FROM site", "no such column: xyzzy; docs/database.md lists"),
+    ]:
+        done = subprocess.run([MEMSIGHT, "query", trace, sql], stderr=subprocess.PIPE, text=True,
+                              env=whole.environment(), check=False)
+        checks.that(done.returncode == 1 and says in done.stderr, f"{sql}: {done.stderr}")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
+        for name, text in [("text", LINES), ("other", LINES.replace("17", "71"))]:
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        there = [command for command in PROGRAMS if shutil.which(command[0])]
+        counts = [check_program(folder, i, command) for i, command in enumerate(there)]
+        checks.that(sum(counts) > 5000, f"hardly any block was recorded: {counts}")
+        check_names(os.path.join(folder, "0.mst"))
+    if len(there) < 10:
+        whole.skip(f"only {len(there)} of {len(PROGRAMS)} programs are there")
+    checks.end()
+
+
+main()
