@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/database.h"
 #include "common/cleanup.h"
 #include "report/check/check.h"
+#include "report/text/fit-text.h"
 #include "store/statement.h"
 
 static const struct {
@@ -87,11 +89,29 @@ static int write_file(const struct option_set *options, const struct check_resul
 	return r < 0 ? cmd_fail("cannot write %s: %s", path, strerror(-r)) : CMD_DONE;
 }
 
+struct output {
+	check_write_fn *write;
+	const struct check_results *results;
+	const char *name;
+};
+
+static int write_output(FILE *out, void *user)
+{
+	const struct output *output = user;
+
+	return output->write(out, output->results, output->name);
+}
+
 static int write_results(const struct option_set *options, const struct check_results *results)
 {
 	const char *path = option_text(options, OPTION_CHECK_FILE);
-	check_write_fn *write = path ? check_write_text : format_of(options);
-	int r = write(stdout, results, options->operands[0]);
+	const struct output output = {
+		.write = path ? check_write_text : format_of(options),
+		.results = results,
+		.name = options->operands[0],
+	};
+	unsigned width = output.write == check_write_text ? database_text_width(STDOUT_FILENO) : 0;
+	int r = fit_lines_write(stdout, width, write_output, (void *)&output);
 
 	if (r == 0 && fflush(stdout) != 0)
 		r = -errno;

@@ -3,14 +3,16 @@
 Arguments: memsight, a program that leaks and dies as its arguments say, the wrapper for tests."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
 
+import json_schema
 import whole
 
-MEMSIGHT, PROGRAM, WRAPPER = sys.argv[1:4]
+MEMSIGHT, PROGRAM, WRAPPER = map(os.path.abspath, sys.argv[1:4])
 BLOCK = 1000  # bytes of each block that the program leaks
 checks = whole.Checks()
 
@@ -33,6 +35,7 @@ def verdicts(*arguments):
     """{(rule, against): result} and the exit status."""
     status, text, _ = check(*arguments, "--format", "json")
     answer = json.loads(text)
+    json_schema.check(checks, answer, "check")
     worst = {entry["verdict"] for entry in answer["checks"]}
     checks.that(answer["verdict"] == ("exceeded" if "exceeded" in worst else
                                       "not known" if "not known" in worst else "kept"),
@@ -153,6 +156,22 @@ def check_usage(leaking):
         checks.that(status == 2 and words in error and error.count("\n") == 1, error)
 
 
+def check_width(folder, killed):
+    """No line of text is wider than the terminal, or than 100 columns where there is none."""
+    deep = os.path.join(folder, "a-folder-with-a-name-of-forty-characters" * 3)
+    os.makedirs(deep)
+    trace = os.path.join(deep, "run.mst")
+    os.link(killed, trace)
+    for columns in [80, 133, None]:
+        env = whole.environment(**({"COLUMNS": str(columns)} if columns else {}))
+        if not columns:
+            env.pop("COLUMNS", None)
+        text = subprocess.run([MEMSIGHT, "check", trace, "--max-leaked", "0", "--max-peak", "1"],
+                              capture_output=True, text=True, env=env, check=False).stdout
+        widest = max(map(len, text.splitlines()))
+        checks.that(widest <= (columns or 100) and "signal 9" in text, f"{columns}: {text}")
+
+
 def check_wrapper():
     binaries = os.path.dirname(MEMSIGHT)
     environment = whole.environment(PATH=binaries + ":" + os.environ["PATH"])
@@ -161,6 +180,35 @@ def check_wrapper():
                               env=environment, check=False)
         checks.that(done.returncode == status, f"{argument}: {done.returncode} {done.stderr}")
         checks.that(done.stdout == "done\n", f"the test's own output: {done.stdout}")
+    with tempfile.TemporaryDirectory(prefix="memsight-check-") as folder:
+        for _ in range(2):
+            subprocess.run([WRAPPER, PROGRAM, "7"], capture_output=True, check=False,
+                           env={**environment, "MEMSIGHT_TRACES": folder})
+        kept = [name for name in os.listdir(folder) if name.endswith(".mst")]
+        checks.that(len(kept) == 2 and all(name.startswith(os.path.basename(PROGRAM) + ".")
+                                           for name in kept), f"MEMSIGHT_TRACES has {kept}")
+
+
+def check_examples():
+    """The commands of the examples for servers, as those run them: a clean test passes, a leaking
+    one fails."""
+    environment = whole.environment(PATH=os.path.dirname(MEMSIGHT) + ":" + os.environ["PATH"])
+    for example in sorted(os.listdir(os.path.dirname(WRAPPER))):
+        if not example.endswith(".yml"):
+            continue
+        with open(os.path.join(os.path.dirname(WRAPPER), example), encoding="utf-8") as file:
+            lines = [line.strip().removeprefix("- ") for line in file]
+        commands = [line for line in lines if re.match("(if .*; then )?memsight ", line)]
+        checks.that(len(commands) >= 2, f"{example}: {commands}")
+        for argument, status in [("0", 0), ("7", 1)]:
+            with tempfile.TemporaryDirectory(prefix="memsight-check-") as folder:
+                script = "\n".join(commands).replace("./test", f"'{PROGRAM}' {argument}")
+                whole.run([MEMSIGHT, "record", "-q", "-o", "base.mst", "--", PROGRAM, argument],
+                          cwd=folder)
+                done = subprocess.run(["sh", "-e", "-c", script], cwd=folder, env=environment,
+                                      capture_output=True, text=True, check=False)
+                checks.that(done.returncode == status,
+                            f"{example} {argument}: {done.returncode} {done.stdout}{done.stderr}")
 
 
 def main():
@@ -171,8 +219,10 @@ def main():
         check_repetitions(folder, clean, leaking, more)
         check_unknown(folder, record(folder, "killed", PROGRAM, "kill", status=128 + 9))
         check_forms(folder, leaking)
+        check_width(folder, os.path.join(folder, "killed.mst"))
         check_usage(leaking)
     check_wrapper()
+    check_examples()
     checks.end()
 
 

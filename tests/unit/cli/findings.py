@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 
+import json_schema
 import whole
 
 MEMSIGHT, PROGRAM, PART = sys.argv[1:4]
@@ -76,6 +77,7 @@ def findings(folder, name):
     is_killed = name in ("growth", "growth_in_thread", "served")
     checks.that(done.status in ((143, -15) if is_killed else (0,)), f"{name}: {done.status}")
     rows = json.loads(whole.run([MEMSIGHT, "report", trace, "--findings", "--format", "json"]))
+    json_schema.check(checks, rows, "findings")
     return trace, rows
 
 
