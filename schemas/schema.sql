@@ -343,6 +343,10 @@ CREATE TABLE frame_line (
     file     TEXT,              -- source file, with its folder of compilation where known
                                 -- that; NULL: not known
     line     INTEGER,           -- NULL: not known
+    line_column INTEGER,        -- [bytes] where in the line, from 1; NULL: not known
+    call     TEXT,              -- what other calls of its line do not have: "A = malloc(…)"
+                                -- of the source, or ":17", its column; of a static initialiser the
+                                -- variable; NULL: nothing need be
     PRIMARY KEY (frame_id, depth)
 ) WITHOUT ROWID;
 

@@ -218,6 +218,14 @@ static bool is_like(const char *pattern, const char *text)
 	return strcmp(pattern, "*") == 0 || (text && matches(pattern, text));
 }
 
+bool frame_allocates(const char *function)
+{
+	for (size_t i = 0; i < sizeof(allocating) / sizeof(allocating[0]); i++)
+		if (strcasestr(function, allocating[i]))
+			return true;
+	return strcmp(function, "new") == 0;
+}
+
 enum frame_owner frame_owner(const char *function, const char *source, const char *file)
 {
 	const char *file_name = file ? text_base_name(file) : NULL;
@@ -229,8 +237,17 @@ enum frame_owner frame_owner(const char *function, const char *source, const cha
 		if (is_like(libraries[i].function, function ? name : NULL) &&
 		    is_like(libraries[i].file, file_name) && is_like(libraries[i].source, source))
 			return FRAME_LIBRARY;
-	for (size_t i = 0; i < sizeof(allocating) / sizeof(allocating[0]); i++)
-		if (strcasestr(name, allocating[i]))
-			return FRAME_ALLOCATES;
-	return FRAME_PROGRAM;
+	return frame_allocates(name) ? FRAME_ALLOCATES : FRAME_PROGRAM;
+}
+
+bool frame_is_initialiser(const char *name)
+{
+	static const char *const begins[] = { "_GLOBAL__sub_I_", "_GLOBAL__I_",
+					      "__static_initialization_and_destruction_",
+					      "__cxx_global_var_init" };
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+			return true;
+	return false;
 }

@@ -18,6 +18,9 @@ enum frame_owner {
  */
 enum frame_owner frame_owner(const char *function, const char *source, const char *file);
 
+/* Whether a name says that the function allocates: "xmalloc", and the word "new". */
+bool frame_allocates(const char *function);
+
 #define FRAME_NAME_BYTES 512u
 
 /*
@@ -26,3 +29,6 @@ enum frame_owner frame_owner(const char *function, const char *source, const cha
  * Names that are none ("(in libc.so.6)") stay. What does not fit in is cut.
  */
 void frame_plain_name(const char *function, const char *between, char ret_name[FRAME_NAME_BYTES]);
+
+/* Whether a function by its name is what compilers make to set up variables before main. */
+bool frame_is_initialiser(const char *name);

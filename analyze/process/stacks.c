@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/process/call-texts.h"
 #include "analyze/process/user-frames.h"
 #include "analyze/symbols/symbols.h"
 #include "common/array.h"
 #include "common/hash-map.h"
 #include "schemas/ring.h"
+#include "store/library-frames.h"
 #include "store/statement.h"
 
 #define STACKS_STOP_LOST  (TRACE_STOP_BEFORE + 1u) /* the node's definition is lost */
@@ -404,10 +406,19 @@ uint64_t stacks_n_lost(const struct stacks *stacks)
 /* The tables frame, frame_line and stack; the only place where frames are given names. */
 
 static const char add_line_sql[] =
-	"INSERT INTO frame_line(frame_id, depth, function, file, line) VALUES(?, ?, ?, ?, ?)";
+	"INSERT INTO frame_line(frame_id, depth, function, file, line, line_column, call)"
+	" VALUES(?, ?, ?, ?, ?, ?, ?)";
 
-static int write_lines(sqlite3_stmt *statement, int64_t row, const struct symbol_line *lines,
-		       size_t n)
+/* Of a static initialiser the variable: the line table has the line that declares it. */
+static const char *variable_of(const struct stack_frame *frame, const struct symbol_line *line)
+{
+	return frame_is_initialiser(line->function)
+		       ? symbols_declared(frame->object, frame->offset, line)
+		       : NULL;
+}
+
+static int write_lines(sqlite3_stmt *statement, int64_t row, const struct stack_frame *frame,
+		       const struct symbol_line *lines, size_t n)
 {
 	int r = 0;
 
@@ -417,6 +428,8 @@ static int write_lines(sqlite3_stmt *statement, int64_t row, const struct symbol
 		statement_text(statement, 3, lines[i].function);
 		statement_text(statement, 4, lines[i].file);
 		statement_integer_or_null(statement, 5, lines[i].line, lines[i].line > 0);
+		statement_integer_or_null(statement, 6, lines[i].column, lines[i].column > 0);
+		statement_text(statement, 7, variable_of(frame, &lines[i]));
 		r = statement_run(statement);
 	}
 	return r;
@@ -505,7 +518,7 @@ static int write_frame(const struct stack_frame *frame, int64_t row,
 	statement_integer_or_null(frames, 6, user->n_depth - 1, user->n_depth);
 
 	int r = statement_run(frames);
-	return r < 0 ? r : write_lines(writing->lines, row, lines, n);
+	return r < 0 ? r : write_lines(writing->lines, row, frame, lines, n);
 }
 
 struct order {
@@ -634,7 +647,7 @@ static int rename_frame(const struct rename *statements, const struct old_frame 
 	if (r < 0 || n == 0)
 		return r;
 	r = run_with(statements->forget, NULL, old->row);
-	return r < 0 ? r : write_lines(statements->lines, old->row, lines, n);
+	return r < 0 ? r : write_lines(statements->lines, old->row, &old->frame, lines, n);
 }
 
 static int rename_all(const struct old_frames *old, sqlite3 *db, struct user_frames *users)
@@ -772,5 +785,7 @@ int stacks_write(struct stacks *stacks, sqlite3 *db)
 		r = write_frames(stacks, db, &users);
 	if (r == 0)
 		r = decide_users(stacks, &users, db);
+	if (r == 0)
+		r = call_texts_write(db);
 	return r < 0 ? r : write_stacks(stacks, db, &users);
 }

@@ -42,6 +42,8 @@ struct user_frame user_frame_of(const struct symbol_line *lines, size_t n, const
 	frame.function = hash_function(lines[n - 1].function, file);
 	for (size_t i = 0; i < n; i++) {
 		enum frame_owner owner = frame_owner(lines[i].function, lines[i].file, file);
+		if (owner == FRAME_PROGRAM && lines[i].gives_memory)
+			owner = FRAME_ALLOCATES;
 		if (owner == FRAME_PROGRAM) {
 			frame.n_depth = (uint8_t)(i + 1);
 			return frame;

@@ -3,11 +3,12 @@
  * The program's first call of each call stack: behind calls of libraries (store/library-frames.h),
  * and of functions that only hand on what they are asked for to an allocator.
  *
- * A function of the program hands on if its name says that it allocates, it is called from two
- * places at least, at most two places in it are on any call stack, and nine of ten call stacks
- * through it go right to an allocator or to another one that hands on. Code without a name does if
- * all call stacks through it go there, and it is called from at least three places, or from
- * functions only whose names say so.
+ * A function of the program hands on if four things hold. Its name says that it allocates, or debug
+ * data that it takes a whole number and returns void *. It is called from two places at least. At
+ * most two places in it are on any call stack. And nine of ten call stacks through it go right to
+ * an allocator or to another one that hands on. Code without a name does if all call stacks through
+ * it go there, and it is called from at least three places, or from functions only whose names say
+ * so.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -11,6 +11,7 @@
 
 #include "analyze/symbols/symbols.h"
 #include "common/array.h"
+#include "common/text.h"
 
 struct die_ranges {
 	struct die_range *items;
@@ -116,6 +117,8 @@ struct function {
 	size_t parent; /* index of the function that this one was inlined into, or NO_PARENT */
 	unsigned depth;
 	bool is_inlined;
+	bool gives_memory; /* set with has_type */
+	bool has_type; /* was looked at */
 	char *name; /* NULL: not asked for yet */
 };
 
@@ -256,6 +259,42 @@ static size_t innermost(const struct unit_functions *functions, uint64_t address
 	return best;
 }
 
+/* The type of a DIE, without names and qualifiers of types; false: it has none (void). */
+static bool type_of(Dwarf_Die *die, Dwarf_Die *ret_type)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Die type;
+
+	return dwarf_formref_die(dwarf_attr_integrate(die, DW_AT_type, &attribute), &type) &&
+	       dwarf_peel_type(&type, ret_type) == 0;
+}
+
+static bool is_whole_number(Dwarf_Die *type)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word encoding;
+
+	return dwarf_tag(type) == DW_TAG_base_type &&
+	       dwarf_formudata(dwarf_attr(type, DW_AT_encoding, &attribute), &encoding) == 0 &&
+	       (encoding == DW_ATE_unsigned || encoding == DW_ATE_signed);
+}
+
+/* Whether a function is of an allocator's type: void *f(..., size_t, ...). */
+static bool gives_memory(Dwarf_Die *function)
+{
+	Dwarf_Die type, target, child;
+
+	if (!type_of(function, &type) || dwarf_tag(&type) != DW_TAG_pointer_type ||
+	    type_of(&type, &target) || dwarf_child(function, &child) != 0)
+		return false;
+	do {
+		if (dwarf_tag(&child) == DW_TAG_formal_parameter && type_of(&child, &type) &&
+		    is_whole_number(&type))
+			return true;
+	} while (dwarf_siblingof(&child, &child) == 0);
+	return false;
+}
+
 /* Where the inlined call stands in the function around it. */
 static void call_place(const struct unit_functions *functions, Dwarf_Die *die,
 		       struct symbol_line *line)
@@ -268,6 +307,8 @@ static void call_place(const struct unit_functions *functions, Dwarf_Die *die,
 		line->file = dwarf_filesrc(functions->files, value, NULL, NULL);
 	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &attribute), &value) == 0)
 		line->line = (int)value;
+	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_column, &attribute), &value) == 0)
+		line->column = (int)value;
 }
 
 /*
@@ -283,7 +324,11 @@ static size_t unit_functions_find(struct unit_functions *functions, uint64_t add
 	for (size_t i = innermost(functions, address); i != NO_PARENT && n < max;) {
 		struct function *function = &functions->functions[i];
 
+		if (!function->has_type)
+			function->gives_memory = gives_memory(&function->die);
+		function->has_type = true;
 		ret_lines[n] = place;
+		ret_lines[n].gives_memory = function->gives_memory;
 		ret_lines[n++].function = name_of(functions, function);
 		if (!function->is_inlined)
 			break;
@@ -457,6 +502,7 @@ static void find_position(struct unit *unit, uint64_t address, struct symbol_lin
 		return;
 	line->file = dwarf_linesrc(position, NULL, NULL);
 	dwarf_lineno(position, &line->line);
+	dwarf_linecol(position, &line->column);
 }
 
 size_t lines_find(struct lines *lines, uint64_t address, struct symbol_line *ret_lines, size_t max)
@@ -481,7 +527,58 @@ size_t lines_find(struct lines *lines, uint64_t address, struct symbol_line *ret
 		ret_lines[n++] = (struct symbol_line){ 0 };
 	ret_lines[0].file = first.file;
 	ret_lines[0].line = first.line;
+	ret_lines[0].column = first.column;
 	for (size_t i = 0; i < n; i++)
 		ret_lines[i].file = whole_name(unit, ret_lines[i].file);
 	return n;
+}
+
+/* ---- Variables by where they are declared ---- */
+
+struct declared {
+	const struct symbol_line *line;
+	const char *name;
+	int column; /* of it */
+	unsigned n; /* that are declared there */
+};
+
+static void look_at(struct declared *found, Dwarf_Die *die)
+{
+	const char *file = dwarf_decl_file(die);
+	int line = 0, column = 0;
+
+	if (!file || dwarf_decl_line(die, &line) != 0 || line != found->line->line ||
+	    strcmp(text_base_name(file), text_base_name(found->line->file)) != 0)
+		return;
+	dwarf_decl_column(die, &column);
+	found->n++;
+	if (column >= found->column && (column <= found->line->column || found->n == 1)) {
+		found->column = column;
+		found->name = dwarf_diename(die);
+	}
+}
+
+static void look_below(struct declared *found, Dwarf_Die *die, unsigned depth)
+{
+	Dwarf_Die child;
+
+	if (depth > MAX_TREE_DEPTH || dwarf_child(die, &child) != 0)
+		return;
+	do {
+		if (dwarf_tag(&child) == DW_TAG_variable)
+			look_at(found, &child);
+		else if (dwarf_tag(&child) == DW_TAG_namespace)
+			look_below(found, &child, depth + 1);
+	} while (dwarf_siblingof(&child, &child) == 0);
+}
+
+const char *lines_declared(struct lines *lines, uint64_t address, const struct symbol_line *line)
+{
+	struct unit *unit = find_unit(lines, address - lines->bias);
+	struct declared found = { .line = line };
+
+	if (unit)
+		look_below(&found, &unit->body, 0);
+	/* Without columns none of several is known to be meant. */
+	return found.n == 1 || line->column > 0 ? found.name : NULL;
 }

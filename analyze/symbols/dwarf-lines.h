@@ -23,3 +23,6 @@ size_t lines_n_units(const struct lines *lines);
 
 /* As symbols_lines(), except that function may be NULL for a position outside any function. */
 size_t lines_find(struct lines *lines, uint64_t address, struct symbol_line *ret_lines, size_t max);
+
+/* As symbols_declared(). */
+const char *lines_declared(struct lines *lines, uint64_t address, const struct symbol_line *line);

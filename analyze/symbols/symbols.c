@@ -63,6 +63,14 @@ size_t symbols_lines(struct object *object, uint64_t address, struct symbol_line
 	return n;
 }
 
+const char *symbols_declared(struct object *object, uint64_t address,
+			     const struct symbol_line *line)
+{
+	struct lines *lines = lines_of(object);
+
+	return lines && line->file ? lines_declared(lines, address, line) : NULL;
+}
+
 /* The section with data around an address, as a variable. */
 static bool section_at(struct object *object, uint64_t address, struct symbol_variable *ret)
 {

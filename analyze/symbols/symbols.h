@@ -15,6 +15,8 @@ struct symbol_line {
 	const char *function; /* demangled; never NULL */
 	const char *file; /* NULL: not known */
 	int line; /* 0: not known */
+	int column; /* of the call; in bytes, from 1; 0: not known */
+	bool gives_memory; /* the function takes a whole number and returns void * */
 };
 
 #define SYMBOLS_MAX_DEPTH 32u /* of inlining; what is further out is left out */
@@ -25,6 +27,13 @@ struct symbol_line {
  */
 size_t symbols_lines(struct object *object, uint64_t address, struct symbol_line *ret_lines,
 		     size_t max);
+
+/*
+ * The variable that is declared in a line of the compilation unit at an ELF address; of several the
+ * last one that begins at or before the column. NULL: none is known. Lives as long as the object.
+ */
+const char *symbols_declared(struct object *object, uint64_t address,
+			     const struct symbol_line *line);
 
 /*
  * The function whose symbol covers an ELF address, demangled; NULL: none. A symbol without a size

@@ -227,6 +227,8 @@ static const struct rule {
 	{ "frame", "function", FUNCTION },
 	{ "frame_line", "function", FUNCTION },
 	{ "frame_line", "file", PATH },
+	{ "frame_line", "call",
+	  "CASE WHEN value GLOB ':[0-9]*' THEN value ELSE pseudonym('call', value) END" },
 	{ "stack", "stop", KEEP },
 	{ "call", "name", KEEP },
 	{ "mapping", "path", PATH },

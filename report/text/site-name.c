@@ -20,7 +20,7 @@
 static const char rows_sql[] =
 	"SELECT stack.parent_id, stack.stop, frame.path, frame.offset,"
 	"  coalesce(frame_line.function, frame.function), frame_line.file, frame_line.line,"
-	"  frame.user_depth, coalesce(frame_line.depth, 0), stack.user_id"
+	"  frame.user_depth, coalesce(frame_line.depth, 0), stack.user_id, frame_line.call"
 	" FROM stack LEFT JOIN frame ON frame.id = stack.frame_id"
 	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id"
 	" WHERE stack.id = ? ORDER BY frame_line.depth";
@@ -39,6 +39,7 @@ enum {
 	COLUMN_USER_DEPTH,
 	COLUMN_DEPTH,
 	COLUMN_USER_ID,
+	COLUMN_CALL,
 };
 
 /* What lies behind the program's call, by names of libraries. */
@@ -183,18 +184,6 @@ static void write_folded(struct naming *naming)
 
 /* ---- Calls of the program ---- */
 
-static bool is_initialiser(const char *name)
-{
-	static const char *const begins[] = { "_GLOBAL__sub_I_", "_GLOBAL__I_",
-					      "__static_initialization_and_destruction_",
-					      "__cxx_global_var_init" };
-
-	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
-		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-			return true;
-	return false;
-}
-
 void site_plain_name(const char *function, bool is_library, char ret_name[FRAME_NAME_BYTES])
 {
 	if (is_library) {
@@ -203,7 +192,7 @@ void site_plain_name(const char *function, bool is_library, char ret_name[FRAME_
 	}
 	frame_plain_name(function, "<>", ret_name);
 	drop_all(ret_name, "(anonymous namespace)::");
-	if (is_initialiser(ret_name))
+	if (frame_is_initialiser(ret_name))
 		strcpy(ret_name, SITE_INITIALISER);
 }
 
@@ -216,6 +205,22 @@ static void write_function(struct naming *naming, const char *function)
 	fit_write(naming->out, name, NAME_COLUMNS);
 }
 
+/* " app.c:12 A = malloc(…)", " app.c:12:17", " labels app.c:9" */
+static void write_line(struct naming *naming, const char *file)
+{
+	const char *call = column_text(naming, COLUMN_CALL);
+	int line = sqlite3_column_int(naming->row, COLUMN_LINE);
+	bool is_column = call && *call == ':';
+
+	if (call && naming->is_initialiser && !is_column)
+		fprintf(naming->out, " %s", call);
+	fprintf(naming->out, " %s:%d", text_base_name(file), line);
+	if (call && (is_column || !naming->is_initialiser)) {
+		fputs(is_column ? "" : " ", naming->out);
+		fit_write(naming->out, call, NAME_COLUMNS);
+	}
+}
+
 static void write_place(struct naming *naming)
 {
 	const char *function = column_text(naming, COLUMN_FUNCTION);
@@ -226,8 +231,7 @@ static void write_place(struct naming *naming)
 	if (function)
 		write_function(naming, function);
 	if (file)
-		fprintf(naming->out, " %s:%d", text_base_name(file),
-			sqlite3_column_int(naming->row, COLUMN_LINE));
+		write_line(naming, file);
 	else if (path) /* the offset tells two places in one function apart */
 		fprintf(naming->out, function ? " (%s+0x%llx)" : "%s+0x%llx", text_base_name(path),
 			sqlite3_column_int64(naming->row, COLUMN_OFFSET));
@@ -237,7 +241,7 @@ static bool is_initialiser_again(struct naming *naming)
 {
 	const char *function = column_text(naming, COLUMN_FUNCTION);
 
-	return naming->is_initialiser && function && is_initialiser(function);
+	return naming->is_initialiser && function && frame_is_initialiser(function);
 }
 
 /* A call of the program, or why the path ends. */

@@ -20,7 +20,8 @@
 /* A stack row's frame with its inlined functions, innermost first. */
 static const char frames_sql[] =
 	"SELECT stack.parent_id, stack.stop, frame.path, frame.offset,"
-	"  coalesce(frame_line.function, frame.function), frame_line.file, frame_line.line"
+	"  coalesce(frame_line.function, frame.function), frame_line.file, frame_line.line,"
+	"  frame_line.call"
 	" FROM stack LEFT JOIN frame ON frame.id = stack.frame_id"
 	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id"
 	" WHERE stack.id = ? ORDER BY frame_line.depth";
@@ -32,7 +33,8 @@ enum {
 	COLUMN_OFFSET,
 	COLUMN_FUNCTION,
 	COLUMN_FILE,
-	COLUMN_LINE
+	COLUMN_LINE,
+	COLUMN_CALL
 };
 
 struct walk {
@@ -66,12 +68,14 @@ static void write_place(struct walk *walk)
 	const char *function = column_text(walk, COLUMN_FUNCTION);
 	const char *file = column_text(walk, COLUMN_FILE);
 	const char *path = column_text(walk, COLUMN_PATH);
+	const char *call = column_text(walk, COLUMN_CALL);
 
 	if (function)
 		fputs(function, walk->out);
 	if (file)
-		fprintf(walk->out, " %s:%d", text_base_name(file),
-			sqlite3_column_int(walk->stmt, COLUMN_LINE));
+		fprintf(walk->out, " %s:%d%s%s", text_base_name(file),
+			sqlite3_column_int(walk->stmt, COLUMN_LINE),
+			call && *call != ':' ? " " : "", call ? call : "");
 	else if (function && path) /* the offset tells two places in one function apart */
 		fprintf(walk->out, " (%s+0x%llx)", text_base_name(path),
 			sqlite3_column_int64(walk->stmt, COLUMN_OFFSET));

@@ -350,9 +350,10 @@ def check_hostile(checks, memsight, folder, database):
         "DROP VIEW IF EXISTS runs",
         "CREATE VIEW runs AS SELECT load_extension('/tmp/x.so') AS id, 1 AS wtime_ns, 2 AS program",
         "CREATE TRIGGER t AFTER UPDATE ON run BEGIN DELETE FROM run; END",
-        "INSERT INTO frame_line SELECT max(id), 77, 'f', '/etc/shadow', 1 FROM frame",
-        "INSERT INTO frame_line SELECT max(id), 78, 'f', '/dev/zero', 1 FROM frame",
-        "INSERT INTO frame_line SELECT max(id), 79, 'f', '/proc/self/environ', 1 FROM frame")
+        "INSERT INTO frame_line SELECT max(id), 77, 'f', '/etc/shadow', 1, NULL, NULL FROM frame",
+        "INSERT INTO frame_line SELECT max(id), 78, 'f', '/dev/zero', 1, NULL, NULL FROM frame",
+        "INSERT INTO frame_line SELECT max(id), 79, 'f', '/proc/self/environ', 1, NULL, NULL"
+        " FROM frame")
     with served.Server(memsight, path) as server:
         reply = server.get(f"/{server.token}/api/timeline")
         checks.that(reply.status == 500,

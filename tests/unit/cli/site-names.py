@@ -33,7 +33,12 @@ def expected(lines):
     """Begins of names that a site must have. The first number is that of the line."""
     at = {number: f"{NAME}:{line}" for number, line in lines.items()}
     main = " < main " + NAME
-    yield f"static initialiser {at[1]} › map::map"
+    yield f"static initialiser labels {at[1]} › map::map"
+    for name in ("a = malloc(…)", "b = malloc(…)", "blocks[2] = new …"):
+        yield f"fill {at[14]} {name}{main}"
+    yield f"read_all {at[13]}{main}"
+    for number in (15, 16):
+        yield f"main {at[number]} › grab"
     for number in (2, 3, 4):
         yield f"alloc_tables {at[number]}{main}"
     yield f"Index<>::add {at[5]} › map::operator[]"

@@ -30,6 +30,32 @@ extern "C" __attribute__((noinline)) void *my_zalloc(size_t n)
 	return seen(memset(xmalloc(n), 0, n));
 }
 
+// A name that does not say so; its type does.
+extern "C" __attribute__((noinline)) void *grab(size_t n)
+{
+	void *block = malloc(n);
+	if (!block)
+		abort();
+	return block;
+}
+
+// The type of an allocator, and one caller: it is meant itself.
+extern "C" __attribute__((noinline)) void *read_all(size_t n)
+{
+	return seen(malloc(n)); // 13
+}
+
+// Three on one line.
+__attribute__((noinline)) static void fill(char *blocks[3])
+{
+	char *a, *b;
+	// clang-format off
+	a = (char *)malloc(50001), b = (char *)malloc(50002), blocks[2] = new char[50003]; // 14
+	// clang-format on
+	blocks[0] = a;
+	blocks[1] = b;
+}
+
 // A name that says that it allocates, and more than it says.
 extern "C" __attribute__((noinline)) void alloc_tables(void *tables[3])
 {
@@ -78,7 +104,8 @@ int main()
 {
 	Index<std::string, std::pair<int, Node>> index;
 	std::vector<std::shared_ptr<Node>> nodes;
-	void *tables[3], *blocks[4];
+	void *tables[3], *blocks[4], *grabbed[3];
+	char *filled[3];
 
 	alloc_tables(tables);
 	blocks[0] = read_header();
@@ -91,6 +118,17 @@ int main()
 		nodes.push_back(make_node()); // 11
 	}
 	puts(labels[1].c_str()); // 12
+	fill(filled);
+	grabbed[0] = grab(40001); // 15
+	grabbed[1] = grab(40002); // 16
+	grabbed[2] = read_all(40003);
+	seen(grabbed);
+	seen(filled);
+	for (void *block : grabbed)
+		free(block);
+	free(filled[0]);
+	free(filled[1]);
+	delete[] filled[2];
 	for (void *table : tables)
 		free(table);
 	for (int i = 0; i < 4; i++)
