@@ -238,11 +238,14 @@ static bool choose(struct search *search, const struct behind_entry *way)
 		return false;
 	search->has_chosen = true;
 	search->entry->n_sure = search->entry->n;
+	uint64_t line_begin = search->sample.ip - way->lengths[0], branch_begin = way->source;
 	bool is_line = try_way(search, way, true, &by_line, &line_end);
 	bool is_branch = try_way(search, way, false, &by_branch, &branch_end);
 	if (is_line == is_branch)
 		return false;
 	*search->entry = is_line ? by_line : by_branch;
+	search->entry->taken = is_line ? line_begin : branch_begin;
+	search->entry->other = is_line ? branch_begin : line_begin;
 	return !is_within(search, search->entry, is_line ? branch_end : line_end);
 }
 
@@ -322,7 +325,7 @@ static const struct turn_entry *find_entry(const struct block_code *code, struct
 	return entry;
 }
 
-static bool is_on_stack(const struct decode_sample *sample, const struct decode_access *access)
+bool decode_turn_is_stack(const struct decode_sample *sample, const struct decode_access *access)
 {
 	uint64_t lowest = sample->regs[DECODE_SP] - STACK_BELOW;
 
@@ -334,7 +337,7 @@ static bool is_on_stack(const struct decode_sample *sample, const struct decode_
 static bool is_by_stack(const struct decode_sample *sample, const struct decode_window *window)
 {
 	for (uint32_t i = 0; i < window->n_accesses; i++)
-		if (!is_on_stack(sample, &window->accesses[i]))
+		if (!decode_turn_is_stack(sample, &window->accesses[i]))
 			return false;
 	return window->n_accesses > 0;
 }
@@ -343,7 +346,7 @@ bool decode_turn_reads_hidden(const struct decode_sample *sample,
 			      const struct decode_access *accesses, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (accesses[i].is_read && is_on_stack(sample, &accesses[i]) &&
+		if (accesses[i].is_read && decode_turn_is_stack(sample, &accesses[i]) &&
 		    accesses[i].address - sample->regs[DECODE_SP] >= sample->stack_bytes)
 			return true;
 	return false;

@@ -32,8 +32,11 @@ struct turn_entry {
 		uint64_t back; /* ... that is this address */
 	} callers[TURN_CALLERS];
 	int64_t level; /* of the stack pointer at the branch, as seen from ip's */
-	/* of these, those that ran for sure; the others if ip was not come to from elsewhere */
+	/* those that ran for sure; the others if ip was not come to from elsewhere: ... */
 	uint8_t n_sure;
+	/* ... from the instruction at `taken`, and not from that at `other` */
+	uint64_t taken;
+	uint64_t other;
 	int32_t offsets[DECODE_MAX_TURN]; /* of each from ip, nearest first */
 };
 
@@ -60,6 +63,9 @@ const struct turn_entry *decode_turn_way(const struct block_code *code, struct t
  */
 const struct turn_entry *decode_turn_round(const struct block_code *code, struct turn_cache *cache,
 					   const struct decode_sample *sample);
+
+/* Whether an access is known to be of the thread's stack. */
+bool decode_turn_is_stack(const struct decode_sample *sample, const struct decode_access *access);
 
 /* Whether any of the accesses reads variables of the stack that no sample has. */
 bool decode_turn_reads_hidden(const struct decode_sample *sample,

@@ -13,8 +13,11 @@
 #define LEAST_PROBABILITY 1e-4 /* a way that was never sampled may still run */
 #define HEAD		  4u /* instructions of a way whose samples say how often it runs */
 #define RARE		  32u /* a way with so many times less than another is left out */
+#define USUAL		  16u /* one of at most so many times */
 #define FRAME_REACH	  (UINT64_C(1) << 20)
 #define NO_CODE		  UINT16_MAX
+#define MAX_LOOPS	  32u
+#define MAX_CALLERS	  8u
 
 static uint64_t hash_of(uint64_t address, uint64_t caller, uint32_t process)
 {
@@ -99,12 +102,24 @@ void decode_ways_drop(struct ways_cache *cache, uint32_t process, uint64_t start
 
 /* ---- All ways from ip back to it ---- */
 
+/* What a jump back encloses. */
+struct loop {
+	uint64_t first; /* instruction that it leads to */
+	uint64_t last; /* the jump */
+};
+
 struct search {
 	struct ways_cache *cache;
 	const struct block_code *code;
 	struct decode_window *window;
 	uint64_t frame; /* the pointer whose caller is known */
 	uint64_t caller;
+	struct loop loops[MAX_LOOPS];
+	unsigned n_loops;
+	/* ip, and where it returns to on its ways, with the stack pointer there */
+	uint64_t at[MAX_CALLERS];
+	uint64_t sp[MAX_CALLERS];
+	unsigned n_at;
 };
 
 static uint64_t caller_of(struct search *search, struct machine *machine)
@@ -144,6 +159,7 @@ static uint16_t enter_code(struct search *search, struct machine *machine, unsig
 		return NO_CODE;
 	cache->code[cache->n_code] = (struct ways_code){ .address = address,
 							 .caller = caller,
+							 .sp = machine->regs[DECODE_SP].bits,
 							 .nodes = 1u << node,
 							 .n_visits = 1,
 							 .first = (uint8_t)node };
@@ -182,6 +198,38 @@ static void note(struct search *search, const struct machine *machine,
 	}
 }
 
+static void note_jump(struct search *search, uint64_t from, uint64_t to)
+{
+	unsigned i = 0;
+
+	if (to > from)
+		return;
+	while (i < search->n_loops && search->loops[i].first != to)
+		i++;
+	if (i == MAX_LOOPS)
+		return;
+	if (i == search->n_loops)
+		search->loops[search->n_loops++] = (struct loop){ to, from };
+	if (search->loops[i].last < from)
+		search->loops[i].last = from;
+}
+
+/* Where loops are, and functions that go on. */
+static void note_flow(struct search *search, const struct machine *machine,
+		      const struct instruction *instruction)
+{
+	struct value sp = machine->regs[DECODE_SP];
+
+	if (instruction->execute == decode_execute_jump ||
+	    instruction->execute == decode_execute_jcc)
+		note_jump(search, instruction->address, machine->next);
+	if (instruction->execute == decode_execute_ret && value_is_exact(sp) &&
+	    search->n_at < MAX_CALLERS && sp.bits > search->sp[search->n_at - 1]) {
+		search->at[search->n_at] = machine->next;
+		search->sp[search->n_at++] = sp.bits;
+	}
+}
+
 static void take_both(struct search *search, const struct machine *machine,
 		      const struct instruction *branch, struct ways_node *node);
 
@@ -211,6 +259,7 @@ static void run_node(struct search *search, struct machine *machine, unsigned nu
 			take_both(search, machine, found, &cache->nodes[number]);
 		if (machine->end != MACHINE_GOES_ON)
 			return;
+		note_flow(search, machine, found);
 		cache->nodes[number].is_back = decode_is_loop_closed(machine, sample);
 		if (cache->nodes[number].is_back)
 			return;
@@ -244,6 +293,34 @@ static uint32_t count_head(struct search *search, const struct decode_sample *sa
 		address += instruction->bytes;
 	}
 	return n;
+}
+
+/* The same in the last ones of a line, up to the instruction at an address. */
+static uint32_t count_tail(struct ways_cache *cache, const struct block_code *code,
+			   const struct decode_sample *sample, uint64_t address)
+{
+	struct decode_sample at = *sample;
+
+	at.ip = address;
+	const struct behind_entry line = *decode_block_entry(code, &at);
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < HEAD; i++) {
+		const struct ways_hit *hit = find_hit(cache, address, 0, sample->process);
+
+		n += hit ? hit->n : 0;
+		if (i == line.n_line)
+			break;
+		address -= line.lengths[i];
+	}
+	return n;
+}
+
+bool decode_ways_is_usual(struct ways_cache *cache, const struct block_code *code,
+			  const struct decode_sample *sample, uint64_t other, uint64_t taken)
+{
+	return (uint64_t)count_tail(cache, code, sample, other) * USUAL >
+	       count_tail(cache, code, sample, taken);
 }
 
 /* Few beside many: one sample more would not change that. */
@@ -284,6 +361,7 @@ static void take_both(struct search *search, const struct machine *machine,
 	node->sp = machine->regs[DECODE_SP].bits;
 	if (is_known(cache, node) || first + 2 > WAYS_NODES)
 		return;
+	note_jump(search, branch->address, branch->immediate);
 	cache->n_nodes += 2;
 	for (unsigned i = 0; i < 2; i++)
 		cache->nodes[first + i] = (struct ways_node){ .from = node->branch,
@@ -474,10 +552,65 @@ static void find_frequencies(struct ways_cache *cache, uint32_t process, uint32_
 		solve(cache, probability[model], live, model);
 }
 
+static bool encloses(const struct loop *loop, uint64_t address)
+{
+	return address >= loop->first && address <= loop->last;
+}
+
+/*
+ * The innermost loop that ip is in, or that calls its function. NULL: none; ret_caller is the one
+ * of search->at that lies in it.
+ */
+static const struct loop *find_loop(const struct search *search, unsigned *ret_caller)
+{
+	const struct loop *found = NULL;
+
+	for (*ret_caller = 0; *ret_caller < search->n_at; (*ret_caller)++) {
+		for (unsigned i = 0; i < search->n_loops; i++) {
+			const struct loop *loop = &search->loops[i];
+
+			if (encloses(loop, search->at[*ret_caller]) &&
+			    (!found || loop->last - loop->first < found->last - found->first))
+				found = loop;
+		}
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+/*
+ * Loops within the sample's own have samples of their own, and so has what is around it: how often
+ * they run for each turn of it does not matter to its time. What it calls belongs to it.
+ */
+static void leave_to_others(struct search *search)
+{
+	struct ways_cache *cache = search->cache;
+	unsigned caller;
+	const struct loop *own = find_loop(search, &caller);
+
+	for (unsigned i = 0; i < cache->n_code; i++) {
+		struct ways_code *code = &cache->code[i];
+
+		code->is_others =
+			own && !encloses(own, code->address) && code->sp >= search->sp[caller];
+		for (unsigned k = 0; k < search->n_loops; k++) {
+			bool is_around = false;
+
+			for (unsigned at = 0; at < search->n_at; at++)
+				is_around |= encloses(&search->loops[k], search->at[at]);
+			code->is_others |= !is_around && encloses(&search->loops[k], code->address);
+		}
+	}
+}
+
 static double find_frequency(const struct ways_cache *cache, const struct ways_code *code,
 			     unsigned model)
 {
 	double n = 0;
+
+	if (code->is_others)
+		return 0;
 
 	for (unsigned i = 0; i < cache->n_nodes; i++)
 		n += code->nodes >> i & 1 ? cache->nodes[i].n[model] : 0;
@@ -536,25 +669,51 @@ static void add_rest(struct decode_window *window, double rest)
 	window->n_likely++;
 }
 
-static void weigh(struct ways_cache *cache, struct decode_window *window)
+/* Accesses of which the models are compared one by one: all but those of the stack. */
+#define ONE_BY_ONE 2u
+
+static unsigned group_of(const struct decode_sample *sample, const struct decode_access *access)
+{
+	return decode_turn_is_stack(sample, access) ? access->is_write : ONE_BY_ONE;
+}
+
+/*
+ * Of what the models differ in only the smaller part is told, the rest may be somebody's else.
+ * Variables on the stack are one owner's: of which of them it is does not matter to that.
+ */
+static void weigh(struct ways_cache *cache, const struct decode_sample *sample,
+		  struct decode_window *window)
 {
 	uint32_t n = window->n_accesses + window->n_likely;
-	double sums[WAYS_MODELS] = { 0 }, sum = 0;
+	double sums[WAYS_MODELS] = { 0 }, groups[WAYS_MODELS][ONE_BY_ONE + 1] = { { 0 } }, sum = 0;
 	float most = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		for (unsigned model = 0; model < WAYS_MODELS; model++)
-			sums[model] += window->accesses[i].count *
+		for (unsigned model = 0; model < WAYS_MODELS; model++) {
+			const struct decode_access *access = &window->accesses[i];
+			double times = access->count *
 				       find_frequency(cache, code_at(cache, window, i), model);
+			sums[model] += times;
+			groups[model][group_of(sample, access)] += times;
+		}
 	if (!(sums[0] > 0 && sums[1] > 0))
 		return;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct ways_code *code = code_at(cache, window, i);
 		struct decode_access *access = &window->accesses[i];
+		unsigned group = group_of(sample, access);
+		double a = find_frequency(cache, code, 0) / sums[0];
+		double b = find_frequency(cache, code, 1) / sums[1], told = fmin(a, b);
 
-		access->share = (float)fmin(find_frequency(cache, code, 0) / sums[0],
-					    find_frequency(cache, code, 1) / sums[1]);
-		sum += access->count * (double)access->share;
+		if (group != ONE_BY_ONE) {
+			double all_a = groups[0][group] / sums[0],
+			       all_b = groups[1][group] / sums[1];
+
+			told = all_a + all_b > 0 ? (a + b) * fmin(all_a, all_b) / (all_a + all_b)
+						 : 0;
+		}
+		access->share = (float)told;
+		sum += access->count * told;
 		most = access->share > most ? access->share : most;
 	}
 	move_to_behind(window);
@@ -581,7 +740,14 @@ static bool is_settled(struct search *search, const struct decode_sample *sample
 void decode_ways_weigh(struct ways_cache *cache, const struct block_code *code,
 		       struct machine *machine, struct decode_window *window)
 {
-	struct search search = { .cache = cache, .code = code, .window = window };
+	struct search search = {
+		.cache = cache,
+		.code = code,
+		.window = window,
+		.at = { machine->sample->ip },
+		.sp = { machine->sample->regs[DECODE_SP] },
+		.n_at = 1,
+	};
 
 	if (is_settled(&search, machine->sample))
 		return;
@@ -604,7 +770,8 @@ void decode_ways_weigh(struct ways_cache *cache, const struct block_code *code,
 		return;
 	}
 	find_frequencies(cache, machine->sample->process, live);
-	weigh(cache, window);
+	leave_to_others(&search);
+	weigh(cache, machine->sample, window);
 	if (!window->is_expected)
 		window->n_likely = 0;
 }

@@ -30,6 +30,8 @@ struct ways_hit {
 struct ways_code {
 	uint64_t address;
 	uint64_t caller; /* 0: not known */
+	uint64_t sp;
+	bool is_others; /* of another loop than the sample's: that has samples of its own */
 	uint32_t nodes; /* bit for each that it lies on */
 	uint16_t n_visits; /* by the first of these */
 	uint8_t first;
@@ -67,6 +69,13 @@ void decode_ways_hit(struct ways_cache *cache, const struct decode_sample *sampl
 /* A branch right behind a sample was decided. */
 void decode_ways_decided(struct ways_cache *cache, const struct decode_sample *sample,
 			 uint64_t branch, bool is_taken);
+
+/*
+ * Whether ip is often come to from the instruction at `other`, by samples there and in the line
+ * before, as compared with those of the one at `taken`: more than once in 16 times.
+ */
+bool decode_ways_is_usual(struct ways_cache *cache, const struct block_code *code,
+			  const struct decode_sample *sample, uint64_t other, uint64_t taken);
 
 /*
  * Weigh the window's accesses, and add those of the other ways: window->is_expected, n_likely. The

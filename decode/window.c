@@ -354,7 +354,10 @@ static void take_turn(struct decoder *decoder, const struct block_code *code,
 	const struct slots *slots = decode_slots_find(&decoder->slots, code, sample);
 	struct past *past = &decoder->past;
 
-	if (!turn || !decode_past_solve(code, sample, slots, turn, past))
+	if (!turn || (turn->n_sure < turn->n &&
+		      decode_ways_is_usual(&decoder->ways, code, sample, turn->other, turn->taken)))
+		return;
+	if (!decode_past_solve(code, sample, slots, turn, past))
 		return;
 	memcpy(window->behind, past->accesses, past->n_accesses * sizeof(past->accesses[0]));
 	window->n_behind = past->n_accesses;

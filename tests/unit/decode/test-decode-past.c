@@ -57,6 +57,13 @@ PROGRAM(two_ways, ENTER "mov [rbp-8], rdi\n1: mov rax, [rbp-8]\n",
 	"2: nop\njmp 1b");
 extern const uint8_t two_ways_inner[];
 
+/* A loop in a loop, and nothing tells how long either goes on. */
+PROGRAM(outer, ENTER ".globl outer_first\nouter_first: mov rax, [rbp-8]\n",
+	"mov ecx, [rbp-16]\n"
+	".globl inner_ip\ninner_ip: mov edx, [rbp-24]\ntest edx, edx\njne inner_ip\n"
+	"mov ecx, [rbp-32]\ntest ecx, ecx\njne outer_first\n" LEAVE);
+extern const uint8_t outer_first[], inner_ip[];
+
 static struct flat flat;
 static struct decoder *decoder;
 static struct decode_sample sample;
@@ -88,10 +95,10 @@ static void run(const uint8_t *start, const uint8_t *ip, const uint8_t *end)
 }
 #define RUN(name) run(name##_start, name##_ip, name##_end)
 
-/* The share of the accesses of the instruction that lies `offset` behind two_ways_ip. */
-static double share_at(const struct decode_charge *charge, size_t offset)
+/* The share of the accesses of the instruction at `at` of the code that was run. */
+static double share_at(const struct decode_charge *charge, const uint8_t *at)
 {
-	uint64_t ip = FLAT_CODE_START + (uint64_t)(two_ways_ip - two_ways_start) + offset;
+	uint64_t ip = FLAT_CODE_START + (uint64_t)(at - (const uint8_t *)flat.code);
 	double share = 0;
 
 	for (uint32_t i = 0; i < charge->n_charged; i++)
@@ -103,7 +110,6 @@ static double share_at(const struct decode_charge *charge, size_t offset)
 
 START_TEST(a_turn_of_two_ways_is_weighed_by_where_samples_are)
 {
-	const size_t inner = (size_t)(two_ways_inner - two_ways_ip);
 	struct decode_charge charge;
 
 	sample.regs[DECODE_DI] = HEAP;
@@ -115,11 +121,28 @@ START_TEST(a_turn_of_two_ways_is_weighed_by_where_samples_are)
 	decode_charge(&window, &charge);
 	ck_assert_int_eq(charge.basis, DECODE_BASIS_TURN);
 	double turns = 11.0 / 6, inners = 2.0 / 2, all = 2 * turns + 2 * inners;
-	ck_assert_double_eq_tol(share_at(&charge, 0), turns / all, 1e-6);
-	ck_assert_double_eq_tol(share_at(&charge, inner), inners / all, 1e-6);
-	ck_assert_double_eq_tol(share_at(&charge, inner + 4), inners / all, 1e-6);
+	ck_assert_double_eq_tol(share_at(&charge, two_ways_ip), turns / all, 1e-6);
+	ck_assert_double_eq_tol(share_at(&charge, two_ways_inner), inners / all, 1e-6);
+	ck_assert_double_eq_tol(share_at(&charge, two_ways_inner + 4), inners / all, 1e-6);
 	/* It may not run: its address is nobody's. */
 	ck_assert(!decode_state_has_address(window.accesses[charge.n_charged - 1].state));
+}
+END_TEST
+
+START_TEST(a_loop_and_one_within_have_their_time_each_for_itself)
+{
+	struct decode_charge charge;
+
+	run(outer_start, outer_ip, outer_end);
+	decode_charge(&window, &charge);
+	ck_assert_int_eq(charge.basis, DECODE_BASIS_TURN);
+	ck_assert_double_eq_tol(share_at(&charge, outer_first), 1.0 / 3, 1e-6);
+	ck_assert_double_eq_tol(share_at(&charge, outer_ip), 1.0 / 3, 1e-6);
+	ck_assert_double_eq_tol(share_at(&charge, inner_ip), 0, 1e-6);
+	run(outer_start, inner_ip, outer_end);
+	decode_charge(&window, &charge);
+	ck_assert_int_eq(charge.basis, DECODE_BASIS_TURN);
+	ck_assert_double_eq_tol(share_at(&charge, inner_ip), 1, 1e-6);
 }
 END_TEST
 
@@ -241,6 +264,7 @@ int main(void)
 	tcase_add_test(tcase, what_was_stored_is_lost_by_a_store_to_who_knows_where);
 	tcase_add_test(tcase, a_later_load_tells_what_an_earlier_one_read);
 	tcase_add_test(tcase, a_turn_of_two_ways_is_weighed_by_where_samples_are);
+	tcase_add_test(tcase, a_loop_and_one_within_have_their_time_each_for_itself);
 	suite_add_tcase(suite, tcase);
 
 	return suite_run(suite);

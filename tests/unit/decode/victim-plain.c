@@ -358,6 +358,27 @@ static void pointers(void)
 	}
 }
 
+/* Loops of three turns: each third time that one begins the turn before is another loop's. */
+static void smooth(unsigned char *to, const unsigned char *from, int side)
+{
+	for (int y = 1; y < side - 1; y++)
+		for (int x = 1; x < side - 1; x++) {
+			int near = 0;
+
+			for (int dy = -1; dy <= 1; dy++)
+				for (int dx = -1; dx <= 1; dx++)
+					near += from[(y + dy) * side + x + dx];
+			to[y * side + x] = (unsigned char)(near / 9);
+		}
+}
+
+static void squares(void)
+{
+	static unsigned char from[SIDE * SIDE], to[SIDE * SIDE];
+
+	smooth(to, from, SIDE);
+}
+
 /*
  * is_loop: shares are those of the accesses. Of pointers to variables most is not known: there the
  * truth lies between what is told and that with all that is unknown.
@@ -382,5 +403,6 @@ const struct victim plain_victims[] = {
 	{ "walks", walks, 1, 0, 0 },
 	{ "passes", passes, 1, 0, 0 },
 	{ "pointers", pointers, 0, 0, 0 },
+	{ "squares", squares, 0, 0, 0 },
 };
 const size_t n_plain_victims = sizeof(plain_victims) / sizeof(plain_victims[0]);
