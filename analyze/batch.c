@@ -178,8 +178,10 @@ static int import_next(struct batch *batch, size_t i)
 	}
 	int r = judge(batch, &told, wants_rows);
 	told.has_rows = r > 0;
-	if (r > 0 && !told.result.is_skipped && !request->options.no_tiles)
+	if (r > 0 && !told.result.is_skipped && !request->options.no_tiles) {
+		import_begin_phase(&request->options, "drawing pictures");
 		r = picture_write(batch->db, told.result.run_id);
+	}
 	return r < 0 ? r : settle(batch, &told);
 }
 
@@ -209,7 +211,10 @@ static int import_all(struct batch *batch)
 		r = import_next(batch, i);
 	if (r == 0)
 		release(batch);
-	return r < 0 ? r : db_commit(batch->db);
+	if (r < 0)
+		return r;
+	import_begin_phase(&batch->request->options, "making indexes");
+	return db_commit(batch->db);
 }
 
 /* None can be read: the database is not touched. */

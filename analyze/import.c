@@ -487,8 +487,17 @@ static void tell_progress(const struct import *import)
 	const struct import_options *options = import->options;
 
 	if (options->progress)
-		options->progress(options->context, feed_offset(&import->feed),
-				  import->feed.file_bytes);
+		options->progress(options->context, &(struct import_step){
+							    .phase = "reading",
+							    .n_bytes = feed_offset(&import->feed),
+							    .n_all_bytes = import->feed.file_bytes,
+						    });
+}
+
+void import_begin_phase(const struct import_options *options, const char *phase)
+{
+	if (options->progress)
+		options->progress(options->context, &(struct import_step){ .phase = phase });
 }
 
 static int read_all(struct import *import)
@@ -496,6 +505,7 @@ static int read_all(struct import *import)
 	struct trace_item item;
 	int r;
 
+	tell_progress(import);
 	while ((r = feed_next(&import->feed, &item)) > 0) {
 		r = add_item(import, &item);
 		if (r < 0)
@@ -613,6 +623,7 @@ static int write_rest(struct import *import)
 		r = memory_finish(import->memory, import->last_ns);
 	if (r == 0)
 		r = import_finish_notes(import);
+	import_begin_phase(import->options, "adding up");
 	if (r == 0)
 		r = memory_write_blocks(import->memory);
 	if (r == 0)
@@ -645,6 +656,7 @@ static int write_rest(struct import *import)
 		r = conclude(import);
 	if (r == 0)
 		r = tell_totals(import);
+	import_begin_phase(import->options, "writing blocks");
 	/* Where the thread of the rows fails, SQLite ends the transaction of all: that is why. */
 	int waited = memory_wait(import->memory);
 	return waited < 0 ? waited : r;

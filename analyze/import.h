@@ -22,8 +22,15 @@
 #include "analyze/symbols/search-paths.h"
 #include "store/database.h"
 
-/* Called now and then with the bytes of the file that were read, of all. */
-typedef void (*import_progress)(void *context, uint64_t n_bytes, uint64_t n_all_bytes);
+/* How far it is. */
+struct import_step {
+	const char *phase; /* for people: "reading", "writing blocks" ... */
+	uint64_t n_bytes; /* of the file that were read */
+	uint64_t n_all_bytes; /* 0: the phase has no measure */
+};
+
+/* Called when a phase begins, and while the file is read now and then. */
+typedef void (*import_progress)(void *context, const struct import_step *step);
 
 /* What a recording that the database has with its totals only is good for. */
 enum import_enough {
@@ -80,6 +87,9 @@ unsigned import_estimators(const char *list);
  * made before they told it was made with DECODE_ESTIMATORS.
  */
 bool import_is_as_wanted(struct db *db, int64_t run_id, const struct import_options *options);
+
+/* Say that a phase without a measure begins. */
+void import_begin_phase(const struct import_options *options, const char *phase);
 
 /* What came of it. */
 struct import_result {

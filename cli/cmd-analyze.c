@@ -15,6 +15,7 @@
 #include "cli/cmd.h"
 #include "cli/options/symbol-options.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/human-number.h"
 #include "report/report.h"
 
@@ -68,21 +69,49 @@ void cmd_survive_size_limit(void)
 	signal(SIGXFSZ, SIG_IGN);
 }
 
-void cmd_show_progress(void *context, uint64_t n_bytes, uint64_t n_all_bytes)
-{
-	int *last_percent = context;
-	int percent = n_all_bytes ? (int)(100 * n_bytes / n_all_bytes) : 0;
+#define SHOWN_EVERY_NS UINT64_C(100000000)
+#define RATE_FROM_NS   UINT64_C(1000000000)
 
-	if (percent == *last_percent || !isatty(STDERR_FILENO))
+/* " 42 % of 812 MiB, 35.1 MiB a second, 14.2 s left" */
+static void print_measure(const struct import_step *step, uint64_t took_ns)
+{
+	double done = (double)step->n_bytes / (double)step->n_all_bytes;
+
+	fprintf(stderr, " %.0f %% of %s", 100 * done,
+		format_bytes((int64_t)step->n_all_bytes).text);
+	if (took_ns < RATE_FROM_NS || step->n_bytes == 0)
 		return;
-	*last_percent = percent;
-	fprintf(stderr, "\ranalysing: %3d %%\r", percent);
+	fprintf(stderr, ", %s a second, %s left",
+		format_bytes((int64_t)(1e9 * (double)step->n_bytes / (double)took_ns)).text,
+		format_duration((int64_t)((double)took_ns * (1 / done - 1))).text);
 }
 
-void cmd_end_progress(const int *last_percent)
+void cmd_show_progress(void *context, const struct import_step *step)
 {
-	if (*last_percent >= 0)
-		fprintf(stderr, "\r                \r");
+	struct cmd_progress *progress = context;
+	uint64_t now_ns = clock_raw_ns();
+	bool is_new = !progress->phase || strcmp(progress->phase, step->phase) != 0;
+
+	if ((!is_new && now_ns - progress->shown_ns < SHOWN_EVERY_NS) || !isatty(STDERR_FILENO))
+		return;
+	progress->phase = step->phase;
+	progress->shown_ns = now_ns;
+	if (is_new)
+		progress->begin_ns = now_ns;
+	fputs("\r\033[Kanalysing", stderr);
+	if (progress->n)
+		fprintf(stderr, " %zu of %zu", progress->i + 1, progress->n);
+	fprintf(stderr, ": %s", step->phase);
+	if (step->n_all_bytes)
+		print_measure(step, now_ns - progress->begin_ns);
+	fputc('\r', stderr);
+}
+
+void cmd_end_progress(struct cmd_progress *progress)
+{
+	if (progress->phase)
+		fputs("\r\033[K", stderr);
+	progress->phase = NULL;
 }
 
 int cmd_conclude_import(struct db *db, int64_t run_id)
@@ -142,9 +171,7 @@ static int analyze_one(const char *trace, const struct import_options *options)
 
 struct job {
 	const char *db_path;
-	size_t n;
-	size_t i;
-	int last_percent;
+	struct cmd_progress progress;
 };
 
 static void show_begin(void *context, size_t i, const struct result *what)
@@ -152,28 +179,23 @@ static void show_begin(void *context, size_t i, const struct result *what)
 	struct job *job = context;
 
 	(void)what;
-	job->i = i;
-	job->last_percent = -1;
+	job->progress.i = i;
+	job->progress.phase = NULL;
 }
 
-static void show_percent(void *context, uint64_t n_bytes, uint64_t n_all_bytes)
+static void show_step(void *context, const struct import_step *step)
 {
 	struct job *job = context;
-	int percent = n_all_bytes ? (int)(100 * n_bytes / n_all_bytes) : 0;
 
-	if (percent == job->last_percent || !isatty(STDERR_FILENO))
-		return;
-	job->last_percent = percent;
-	fprintf(stderr, "\ranalysing %zu of %zu: %3d %%\r", job->i + 1, job->n, percent);
+	cmd_show_progress(&job->progress, step);
 }
 
 static void show_end(void *context, const struct batch_told *told)
 {
-	const struct job *job = context;
+	struct job *job = context;
 	const char *path = told->what->path;
 
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K");
+	cmd_end_progress(&job->progress);
 	if (told->error < 0) {
 		cmd_fail_trace(path, told->error);
 	} else if (told->same_as) {
@@ -222,7 +244,7 @@ static int analyze_all(const struct option_set *options, const struct import_opt
 	if (!db_path)
 		return cmd_usage("analyze: the traces lie in several folders: say with --output "
 				 "where their database should be");
-	struct job job = { .db_path = db_path, .n = results.n };
+	struct job job = { .db_path = db_path, .progress.n = results.n };
 	struct batch_request request = {
 		.db_path = db_path,
 		.mode = DB_ADD,
@@ -233,7 +255,7 @@ static int analyze_all(const struct option_set *options, const struct import_opt
 		.end = show_end,
 		.context = &job,
 	};
-	request.options.progress = show_percent;
+	request.options.progress = show_step;
 	request.options.context = &job;
 	int r = batch_import(&request, &n_failed);
 	if (r < 0)
@@ -310,14 +332,14 @@ static int open_beside(const struct option_set *options, const char *perf, struc
 
 int cmd_analyze(const struct option_set *options)
 {
-	int last_percent = -1;
+	struct cmd_progress progress = { 0 };
 	struct import_options import = {
 		.force = option_flag(options, OPTION_FORCE),
 		.compact = option_flag(options, OPTION_NO_PLAIN) ||
 			   option_flag(options, OPTION_COMPACT),
 		.no_tiles = option_flag(options, OPTION_NO_TILES),
 		.progress = cmd_show_progress,
-		.context = &last_percent,
+		.context = &progress,
 		.conclude = cmd_conclude_import,
 	};
 

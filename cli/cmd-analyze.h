@@ -1,5 +1,6 @@
 #pragma once
 /* What all commands share that read traces and databases. */
+#include <stddef.h>
 #include <stdint.h>
 
 struct db;
@@ -9,9 +10,18 @@ struct db;
 int cmd_fail_trace(const char *path, int error);
 int cmd_fail_db(const char *path, int error);
 
-/* For struct import_options: percent on a terminal. context is an int, -1 at first. */
-void cmd_show_progress(void *context, uint64_t n_bytes, uint64_t n_all_bytes);
-void cmd_end_progress(const int *last_percent);
+/* One line on a terminal's standard error; zeroed at first. */
+struct cmd_progress {
+	size_t i, n; /* the i-th of n recordings, from 0; n 0: there is one */
+	const char *phase; /* that was shown; NULL: nothing was */
+	uint64_t begin_ns; /* of the phase */
+	uint64_t shown_ns;
+};
+
+/* For struct import_options, whose context is a struct cmd_progress; and: take the line away. */
+struct import_step;
+void cmd_show_progress(void *context, const struct import_step *step);
+void cmd_end_progress(struct cmd_progress *progress);
 
 /* For struct import_options: adds the findings, and the functions of reports to the handle. */
 int cmd_conclude_import(struct db *db, int64_t run_id);

@@ -36,8 +36,7 @@ static void answer_early(void *context, struct db *db)
 {
 	struct database_early *early = context;
 
-	cmd_end_progress(&early->last_percent);
-	early->last_percent = -1;
+	cmd_end_progress(&early->progress);
 	/* It has the functions of reports: cmd_conclude_import() was called before. */
 	early->answer(early->context, db);
 }
@@ -55,7 +54,7 @@ int database_open_early(const char *path, const struct option_set *options,
 	struct symbol_places places;
 	struct import_options import = {
 		.progress = cmd_show_progress,
-		.context = &early->last_percent,
+		.context = &early->progress,
 		.conclude = cmd_conclude_import,
 		.on_totals = early->answer ? answer_early : NULL,
 		.totals_context = early,
@@ -65,7 +64,7 @@ int database_open_early(const char *path, const struct option_set *options,
 	};
 	struct db *db = NULL;
 
-	early->last_percent = -1;
+	early->progress = (struct cmd_progress){ 0 };
 	int status = symbol_options_read(options, &places);
 	if (status != CMD_DONE)
 		return status;
@@ -76,7 +75,7 @@ int database_open_early(const char *path, const struct option_set *options,
 			 path);
 	cmd_survive_size_limit();
 	int r = db_open_any(path, &import, &db);
-	cmd_end_progress(&early->last_percent);
+	cmd_end_progress(&early->progress);
 	if (r == -EBADMSG)
 		return cmd_fail("%s is neither a trace nor a database of memsight, nor a perf.data",
 				path);

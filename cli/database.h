@@ -1,6 +1,7 @@
 #pragma once
 #include <stdbool.h>
 
+#include "cli/cmd-analyze.h"
 #include "cli/options/option.h"
 #include "report/diff/diff.h"
 #include "report/known-leaks.h"
@@ -22,7 +23,7 @@ int database_open(const char *path, const struct option_set *options, struct db 
 struct database_early {
 	void (*answer)(void *context, struct db *db); /* with the functions of reports */
 	void *context;
-	int last_percent; /* private */
+	struct cmd_progress progress; /* private */
 };
 
 /*

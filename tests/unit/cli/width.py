@@ -97,6 +97,13 @@ def check_others(trace, program, folder):
         MEMSIGHT, "record", "-q", "-o", other, "--force", "--events", "heap", "--min-size", "60000",
         "--", program
     ])
+    steps = on_terminal(80, [MEMSIGHT, "analyze", "--force", trace])
+    for step in ["analysing: reading 0 % of ", "analysing: adding up", "analysing: writing blocks",
+                 "analysing: drawing pictures", "analysing: making indexes"]:
+        checks.that(step in steps, f"no {step}: {steps!r}")
+    checks.that(steps.endswith("\r\033[K") and
+                max(map(len, re.split("[\r\n]", steps))) < 80, f"{steps!r}")
+    seen = seen.split("\r\033[K")[-1]  # behind what was shown meanwhile
     report_lines = seen.split("allocations  ")
     checks.that(
         len(report_lines) == 2 and widest(seen) <= 61 < len(program) and "…" in seen,
