@@ -208,7 +208,9 @@ static void print_see_also(enum command_id command)
 {
 	const char *separator = "";
 
-	fputs(".SH SEE ALSO\n", stdout);
+	fputs(".SH SEE ALSO\nDocuments that are named docs/NAME lie in\n.I ", stdout);
+	print_string(MEMSIGHT_DOCUMENTS);
+	fputs(".PP\n", stdout);
 	for (int i = COMMAND_GLOBAL; i < COMMAND_COUNT; i++) {
 		const char *name = option_command((enum command_id)i)->name;
 

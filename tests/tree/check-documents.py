@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README.md names every package that scripts/setup installs, every library that meson asks for
+"""INSTALL.md names every package that scripts/setup installs, every library that meson asks for
 comes from one of them, and the files that documents name are there."""
 import re
 
@@ -41,7 +41,8 @@ def meson_names():
 
 
 DOCUMENTS = [
-    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "schemas/commands.def", "schemas/options.def",
+    "README.md", "INSTALL.md", "CONTRIBUTING.md", "CHANGELOG.md", "schemas/commands.def",
+    "schemas/options.def",
     *(str(path.relative_to(tree.ROOT)) for path in (tree.ROOT / "docs").rglob("*.md"))
 ]
 # Of the parts only names with a suffix: `cli/diff` is a test's name, `pmu/field` perf's way to
@@ -63,6 +64,15 @@ def missing_files():
                 yield f"{document} names {name}, which is not there"
 
 
+def dead_links():
+    """Links of a page to another one that is not there."""
+    for document in DOCUMENTS:
+        path = tree.ROOT / document
+        for target in re.findall(r"\]\(([^)#\s]+)", path.read_text()):
+            if "://" not in target and not (path.parent / target).exists():
+                yield f"{document} has a link to {target}, which is not there"
+
+
 def missing_presets():
     """Presets whose options docs/settings.md does not name."""
     table = (tree.ROOT / "schemas/presets.def").read_text()
@@ -76,12 +86,12 @@ def missing_presets():
 
 
 def main():
-    readme = (tree.ROOT / "README.md").read_text()
+    page = (tree.ROOT / "INSTALL.md").read_text()
     lists = installed_packages()
     known = set().union(*lists.values()) | BUILD_ESSENTIAL
-    problems = [f"README.md does not name the package {package}"
+    problems = [f"INSTALL.md does not name the package {package}"
                 for package in sorted(known - BUILD_ESSENTIAL)
-                if not re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", readme)]
+                if not re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", page)]
     for name in sorted(meson_names()):
         if name not in PACKAGES:
             problems.append(
@@ -91,6 +101,9 @@ def main():
                 f"scripts/setup does not install {PACKAGES[name]}, which meson asks for")
     problems += missing_files()
     problems += missing_presets()
+    problems += dead_links()
+    if len((tree.ROOT / "README.md").read_text().splitlines()) > 80:
+        problems.append("README.md has more than 80 lines: details belong into docs/")
     if not lists:
         problems.append("no list of packages found in scripts/setup")
     tree.finish(problems, f"{len(known)} packages, {len(meson_names())} libraries")

@@ -3,6 +3,7 @@
 version."""
 import glob
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -54,6 +55,44 @@ def check_manual(root, memsight):
     checks.that(not text or "--output" in text, "the page of record does not name --output")
 
 
+# What is named with one of these folders is installed; other paths are those of the source.
+NAMED = re.compile(r"(?<![\w/.$-])(?:docs|examples|schemas)/[\w./-]*\w")
+
+
+def check_named(shown, text, documents):
+    for name in sorted(set(NAMED.findall(text))):
+        # A program is named after its source.
+        checks.that(any(os.path.exists(os.path.join(documents, name + end)) for end in ("", ".c")),
+                    f"{shown} names {name}, which is not installed")
+
+
+def check_documents(root, memsight):
+    """Paths that documents, manual pages and help name, and links of documents, are there."""
+    documents = one(root, "**/share/doc/memsight")
+    pages = glob.glob(os.path.join(documents, "**/*.md"), recursive=True)
+    checks.that(len(pages) > 30, f"documents: {pages}")
+    for page in pages:
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        # What changed does not name what is now.
+        if os.path.basename(page) != "CHANGELOG.md":
+            check_named(page, text, documents)
+        for target in re.findall(r"\]\(([^)#\s]+)", text):
+            checks.that("://" in target or
+                        os.path.exists(os.path.join(os.path.dirname(page), target)),
+                        f"{page} links to {target}, which is not installed")
+    for page in glob.glob(os.path.join(root, "**/man1/*.1"), recursive=True):
+        with open(page, encoding="utf-8") as file:
+            text = file.read().replace("\\-", "-")
+        check_named(page, text.replace("docs/NAME", ""), documents)
+        checks.that(documents.endswith(re.search(r"lie in\n\.I (.*)", text).group(1)),
+                    f"{page} does not say where documents are")
+    for command in ["", *(line.split()[0] for line in whole.run([memsight, "--help"]).splitlines()
+                          if re.match("  [a-z]+ ", line))]:
+        text = whole.run([memsight, *command.split(), "--help"])
+        check_named(f"{command} --help", text, documents)
+
+
 def check_user_api(root, folder, memsight):
     """A program that pkg-config finds the header for is recorded with its regions."""
     pc = one(root, "**/pkgconfig/memsight.pc")
@@ -102,6 +141,7 @@ def main():
         ]:
             one(root, pattern)
         check_manual(root, memsight)
+        check_documents(root, memsight)
         check_user_api(root, folder, memsight)
     checks.end()
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Debian packages and the tarball: built twice they are the same, lintian finds nothing, and what
-is in them works. Arguments: source folder, build folder, version, part (deb or dist)."""
+is in them works. Arguments: source folder, build folder, version, part (deb, dist, tarball)."""
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -207,5 +208,66 @@ def check_dist():
         print("\n".join(text.splitlines()[-12:]))
 
 
-{"deb": check_deb, "dist": check_dist}[PART]()
+# ---- The folder that works anywhere, and the image ----
+
+# What a library of the C library is called; those are the system's.
+OF_LIBC = re.compile(r"/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so")
+
+
+def recipe_steps():
+    """The commands of Containerfile's first image, and what its second one takes from there."""
+    with open(os.path.join(SOURCE, "Containerfile"), encoding="utf-8") as file:
+        first, second = re.split(r"(?m)^FROM .*\n", file.read())[1:]
+    return re.findall(r"(?m)^RUN (.*)$", first), re.findall(r"COPY --from=build (\S+)", second)
+
+
+def check_libraries(root):
+    """All but the C library's come out of the folder."""
+    files = [os.path.join(root, "bin/memsight"),
+             *glob.glob(os.path.join(root, "lib/memsight/*.so")),
+             *glob.glob(os.path.join(root, "lib/memsight/memsight-kinds")),
+             *glob.glob(os.path.join(root, "lib/memsight/libraries/*"))]
+    checks.that(len(files) > 10, f"files of the folder: {files}")
+    for file in files:
+        # Libraries are found by the command that loads them.
+        text = do(["ldd", file], root) if "libraries" not in file else ""
+        for path in re.findall(r"=> (\S+)", text):
+            checks.that(path.startswith(root) or OF_LIBC.search(path), f"{file} needs {path}")
+
+
+def as_stranger(command, folder):
+    rights = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    return do([*(rights if os.getuid() == 0 else []), *command], folder, HOME="/nonexistent")
+
+
+def check_tarball():
+    """The steps of the container's recipe, made here; what they made then works elsewhere."""
+    need("meson", "ninja", "setpriv")
+    commands, copied = recipe_steps()
+    checks.that(commands[0] == "scripts/setup --build" and copied == ["/opt/memsight"],
+                f"{commands} {copied}")
+    with tempfile.TemporaryDirectory(prefix="memsight-tarball-") as folder:
+        os.chmod(folder, 0o755)
+        source = copy_source(folder)
+        os.mkdir(os.path.join(folder, "opt"))
+        for command in commands:
+            do(["sh", "-c", command.replace("/opt", os.path.join(folder, "opt"))], source)
+        checks.that(len(glob.glob(os.path.join(folder, "opt/*.tar.gz"))) == 1, "tarballs")
+        root = os.path.join(folder, "moved here")
+        os.rename(os.path.join(folder, "opt/memsight"), root)
+        shutil.rmtree(source)
+        check_libraries(root)
+        work = os.path.join(folder, "work")
+        os.mkdir(work)
+        os.chmod(work, 0o777)
+        memsight = os.path.join(root, "bin/memsight")
+        as_stranger([memsight, "record", "-o", "a.mst", "ls", "/"], work)
+        for rest in (["report"], ["plot", "-o", "a.pdf"], ["view", "--export", "a.html"]):
+            as_stranger([memsight, rest[0], "a.mst", *rest[1:]], work)
+        text = as_stranger([memsight, "query", "a.mst", "SELECT count(*) FROM allocation"], work)
+        checks.that(int(text.split()[-1]) > 10, f"blocks of ls: {text}")
+        checks.that(os.path.exists(os.path.join(root, "share/doc/memsight/README.md")), "documents")
+
+
+{"deb": check_deb, "dist": check_dist, "tarball": check_tarball}[PART]()
 checks.end()
