@@ -136,7 +136,7 @@ def phases_found(memsight, phases, program, trace):
     when each phase and rounds of them began, addresses of arenas). What was touched before it
     began, but behind the reading before, may count as well."""
     out = subprocess.run([memsight, "record", "-q", "-f", "-o", trace, "--source", "pages",
-                          "--pages", TICK, "--budget", "50%", "--", phases, program, PHASE_MS],
+                          "--pages", TICK, "--", phases, program, PHASE_MS],
                          check=True, text=True, stdout=subprocess.PIPE).stdout
     arenas = [int(line.split()[1], 16) for line in out.splitlines() if line.startswith("arena")]
     marks, rounds_begun = [[int(row[0]) for row in ask(

@@ -296,11 +296,13 @@ const struct report reports[] = {
 			" blocks, the allocator's words), divided by bytes where call sites share a"
 			" page; untouched: asked for, and never touched or given back to the"
 			" kernel; shared: in pages that other processes have, too, where that was"
-			" asked; size: live bytes of blocks, bytes of mappings",
+			" asked; size: live bytes of blocks, bytes of mappings; nodes: rss by NUMA"
+			" node, on hosts with several",
 		.foot_sql = report_resident_foot_sql,
 		.sql = report_resident_sql,
 		KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
-		      TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+		      TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN,
+		      TABLE_PLAIN),
 	},
 	{
 		.name = "working-set",

@@ -8,7 +8,7 @@
 #define SHOWN \
 	"WITH shown AS (SELECT page_snapshot.id AS id, max(resident) AS resident, rss, rss_after," \
 	" time_ns, reason, heap_pages, half_empty, nearly_empty, hugetlb, most_rss, process_id," \
-	" pid FROM page_snapshot JOIN process ON process.id = process_id" \
+	" pss, pid FROM page_snapshot JOIN process ON process.id = process_id" \
 	" WHERE page_snapshot.run_id = :run AND has_parts GROUP BY process_id)"
 
 /* Untouched pages of files and stacks are nothing that anybody has asked for. */
@@ -26,15 +26,21 @@
 	" ELSE coalesce(name, 'anonymous memory of libraries') END"
 
 const char report_resident_sql[] = SHOWN
-	" SELECT sum(page_part.resident + beside) AS rss, 1.0 * sum(page_part.resident + beside) /"
-	" shown.resident AS share, sum(beside) AS beside,"
+	", part AS (SELECT sum(page_part.resident + beside) AS rss, 1.0 * sum(page_part.resident +"
+	" beside) / shown.resident AS share, sum(beside) AS beside,"
 	" CASE WHEN " IS_ASKED_FOR " THEN sum(untouched) END AS untouched,"
 	" sum(swapped) AS swapped, sum(huge) AS huge,"
 	" sum(shared) AS shared, sum(bytes) AS size,"
-	" nullif(sum(n_blocks), 0) AS blocks, pid AS process, kind, " WHAT " AS what"
+	" nullif(sum(n_blocks), 0) AS blocks, '[' || group_concat(node_bytes) || ']' AS lists,"
+	" pid AS process, kind, " WHAT " AS what"
 	" FROM shown JOIN page_part ON snapshot_id = shown.id GROUP BY shown.id, kind, what"
 	" HAVING sum(page_part.resident + beside + swapped) > 0 OR " IS_ASKED_FOR
-	" ORDER BY 1 DESC, untouched DESC, pid, what LIMIT :limit";
+	" ORDER BY 1 DESC, untouched DESC, pid, what LIMIT :limit)"
+	" SELECT rss, share, beside, untouched, swapped, huge, shared, size, blocks,"
+	" (SELECT group_concat(node || ': ' || bytes_text(bytes), ', ') FROM (SELECT each.key AS"
+	"  node, sum(each.value) AS bytes FROM json_each(lists) AS list, json_each(list.value) AS"
+	"  each GROUP BY 1 ORDER BY CAST(each.key AS INTEGER))) AS nodes, process, kind, what"
+	" FROM part ORDER BY 1 DESC, untouched DESC, process, what";
 
 /* The kernel may have found more or less while the look went on: that is no difference. */
 #define DIFFERENCE \
@@ -45,11 +51,17 @@ const char report_resident_foot_sql[] = SHOWN
 	" THEN ', its end' WHEN 'tick' THEN '' ELSE ', a peak' END || ': ' ||"
 	" bytes_text(resident) || ' found resident, VmRSS ' || bytes_text(rss) || ', difference '"
 	" || bytes_text(" DIFFERENCE ") || printf(' (%.1f %%)', 100.0 * " DIFFERENCE
-	" / max(rss, 1)) || CASE WHEN heap_pages > 0 THEN printf('; of %,d pages with live blocks"
+	" / max(rss, 1)) || CASE WHEN own <= 1.01 * pss THEN ', Pss ' ||"
+	" bytes_text(pss) || ': ' || bytes_text(min(own, pss)) || ' in pages of its own, ' ||"
+	" bytes_text(max(0, pss - own)) || ' its part of ' || bytes_text(resident - hugetlb -"
+	" own) || ' that others have, too' ELSE '' END ||"
+	" CASE WHEN heap_pages > 0 THEN printf('; of %,d pages with live blocks"
 	" %,d are less than half full, %,d less than a tenth', heap_pages, half_empty,"
 	" nearly_empty) ELSE '' END || CASE WHEN most_rss > rss + rss / 10 THEN '; it had '"
 	" || bytes_text(most_rss) || ' at most' ELSE '' END"
-	" FROM (SELECT * FROM shown ORDER BY resident DESC LIMIT 5)"
+	" FROM (SELECT *, resident - hugetlb - (SELECT coalesce(sum(shared), 0) FROM page_part WHERE"
+	" snapshot_id = shown.id) AS own"
+	" FROM shown ORDER BY resident DESC LIMIT 5)"
 	" UNION ALL SELECT printf('%d %s no look at the end: killed, replaced by exec, or ended"
 	" by a system call of its own', count(*), CASE count(*) WHEN 1 THEN 'process has' ELSE"
 	" 'processes have' END) FROM shown WHERE NOT EXISTS (SELECT 1 FROM page_snapshot AS last"

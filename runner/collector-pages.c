@@ -13,6 +13,7 @@
 #include "common/parse.h"
 #include "runner/collector.h"
 #include "runner/processes/page-state.h"
+#include "runner/processes/process-sampler.h"
 #include "runner/trace-records-write.h"
 
 #define PEAK_SHARE 10 /* a peak is a tenth more than the one before, ... */
@@ -96,7 +97,10 @@ static void look(struct collector *collector, struct image *image, enum trace_pa
 	if (image->pages.is_refused || image->pid <= 0 || !image->is_written)
 		return;
 	state.record.ticks = clock_ticks(collector->clock);
-	err = page_state_read(image->pid, is_related(collector, image), &state);
+	err = page_state_read(image->pid,
+			      (is_related(collector, image) ? PAGE_STATE_RELATED : 0) |
+				      (run_count_nodes() > 1 ? PAGE_STATE_NODES : 0),
+			      &state);
 	if (err == 0) {
 		state.record.end_ticks = clock_ticks(collector->clock);
 		state.record.process_id = image->id;

@@ -183,6 +183,12 @@ static uint64_t learn_run_ppm(const struct image_touches *own, pid_t pid, uint64
 	return waited_us < elapsed_us ? (elapsed_us - waited_us) * PPM / elapsed_us + 1 : 1;
 }
 
+/* CPU time: while we wait for a processor ourselves, the program loses nothing. */
+static uint64_t own_time(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* What is left of an image's share of the time, in ns. */
 static uint64_t left_ns(const struct collector *collector, const struct image *image)
 {
@@ -256,7 +262,7 @@ static void look_at_writes(struct collector *collector, struct image *image,
 {
 	struct page_writes_look *look = &ret_written->look;
 	struct trace_writes *record = &ret_written->record;
-	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+	uint64_t begin_ns = own_time();
 	int err;
 
 	if (image->touches.share_ppm == 0)
@@ -266,7 +272,7 @@ static void look_at_writes(struct collector *collector, struct image *image,
 	err = page_writes_look(&image->writes, image->pid, touches,
 			       most_new_pages(collector, image), look);
 	record->end_ticks = clock_ticks(collector->clock);
-	record->own_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
+	record->own_ns = own_time() - begin_ns;
 	record->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
 	record->program_ns = look->written_bytes / record->page_bytes * collector->touches.write_ns;
 	image->touches.writes_begin_ticks = err == 0 ? record->end_ticks : 0;
@@ -313,7 +319,7 @@ static void begin_first(struct collector *collector, struct image *image)
 	struct image_touches *own = &image->touches;
 	struct page_touches touches = { 0 };
 	struct written written = { 0 };
-	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC), bound_ns = 0, now_ns;
+	uint64_t begin_ns = own_time(), bound_ns = 0, now_ns;
 	bool is_read = shared->is_strict || image->writes.fd >= 0;
 	int err = is_read ? page_touches_read(image->pid, &touches) : 0;
 
@@ -328,7 +334,7 @@ static void begin_first(struct collector *collector, struct image *image)
 	else if (bound_ns <= left_ns(collector, image))
 		err = begin_interval(collector, image);
 	now_ns = clock_ns(CLOCK_MONOTONIC);
-	own->own_ns = now_ns - begin_ns;
+	own->own_ns = own_time() - begin_ns;
 	own->spent_ns += shared->is_strict ? own->own_ns : 0;
 	own->next_ns = own->begin_ticks ? collector->now_ns + shared->interval_ns
 					: next_ns(shared, image, now_ns, bound_ns);
@@ -376,7 +382,7 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
 		.is_end = is_end,
 	};
-	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC), now_ns;
+	uint64_t begin_ns = own_time();
 	int err = page_touches_read(image->pid, &touches);
 
 	record.end_ticks = clock_ticks(collector->clock);
@@ -389,8 +395,8 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		miss_writes(collector, image, shared->writes_err);
 	if (err == 0 && !is_end && !own->is_refused)
 		err = begin_interval(collector, image);
-	now_ns = clock_ns(CLOCK_MONOTONIC);
-	record.own_ns = now_ns - begin_ns - written.record.own_ns;
+	own->own_ns = own_time() - begin_ns;
+	record.own_ns = own->own_ns - written.record.own_ns;
 	if (touches.n_run_bytes > 0 && !own->is_refused && (err == 0 || err == -ESRCH)) {
 		record.resident_bytes = touches.resident_bytes;
 		record.touched_bytes = touches.touched_bytes;
@@ -398,8 +404,8 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		write_touches(collector, &record, &touches);
 	}
 	write_written(collector, image, &written, record.number);
-	own->own_ns = now_ns - begin_ns;
-	account(shared, image, now_ns, own->own_ns + record.program_ns + written.record.program_ns);
+	account(shared, image, clock_ns(CLOCK_MONOTONIC),
+		own->own_ns + record.program_ns + written.record.program_ns);
 	page_touches_finish(&touches);
 	if (err < 0)
 		refuse(collector, image, err);

@@ -127,7 +127,9 @@ CREATE TABLE page_snapshot (
     heap_pages   INTEGER NOT NULL, -- [pages] resident ones in which live blocks lay
     half_empty   INTEGER NOT NULL, -- [pages] of them, with live blocks in less than a half
     nearly_empty INTEGER NOT NULL, -- [pages] of them, in less than a tenth
-    has_parts    INTEGER NOT NULL  -- [0 or 1] 0: of a peak that a higher one followed, the sum only
+    has_parts    INTEGER NOT NULL, -- [0 or 1] 0: of a peak that a higher one followed, the sum only
+    pss          INTEGER           -- [bytes] Pss behind it: each page divided by who has it; NULL: of
+                                   -- more than 65,536 pages, or the kernel does not tell
 );
 
 -- Whose the pages of a look were: resident + beside add up to `page_snapshot.resident`. *Which call
@@ -152,9 +154,11 @@ CREATE TABLE page_part (
     zero        INTEGER NOT NULL, -- [bytes] only read so far: the kernel's page of zeros
     untouched   INTEGER NOT NULL, -- [bytes] never touched, or given back to the kernel
     huge        INTEGER NOT NULL, -- [bytes] of resident, in huge pages
-    shared      INTEGER           -- [bytes] of resident + beside, in pages that other processes
+    shared      INTEGER,          -- [bytes] of resident + beside, in pages that other processes
                                   -- have, too; NULL: not asked: no relative by fork was alive, or
                                   -- there were too many pages (docs/sources.md)
+    node_bytes  TEXT              -- [bytes] of resident + beside on each NUMA node, JSON {"0":
+                                  -- bytes, ...}; NULL: one node
 );
 
 -- Intervals of `--source pages`: each touch of a page in one was seen. *How large is the working
@@ -169,7 +173,7 @@ CREATE TABLE page_interval (
     page_bytes INTEGER NOT NULL, -- [bytes] of a page
     resident   INTEGER NOT NULL, -- [bytes] in memory at its end, of all mappings but pages of zeros
     touched    INTEGER NOT NULL, -- [bytes] of them, in pages that were read or written
-    own_ns     INTEGER NOT NULL, -- [ns] that the recorder took for it
+    own_ns     INTEGER NOT NULL, -- [ns] of CPU time that the recorder took for it
     program_ns INTEGER NOT NULL, -- [ns] that marks cost the program, as measured on its host
     is_end     INTEGER NOT NULL  -- [0 or 1] it ended with the process
 );
@@ -246,7 +250,7 @@ CREATE TABLE write_interval (
     page_bytes INTEGER NOT NULL, -- [bytes] of a page
     known      INTEGER NOT NULL, -- [bytes] of pages of which it is known, written or not
     written    INTEGER NOT NULL, -- [bytes] of them, written
-    own_ns     INTEGER NOT NULL, -- [ns] that asking took
+    own_ns     INTEGER NOT NULL, -- [ns] of CPU time that asking took
     program_ns INTEGER NOT NULL  -- [ns] that first writes cost the program, as measured on its host
 );
 

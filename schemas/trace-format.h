@@ -780,9 +780,9 @@ enum trace_pages_way {
  * The pages of one process at one moment, in parts of TRACE_PAGES_PART_BYTES at most; those of a
  * snapshot follow each other, number and is_last tell where it ends. All parts of runs one behind
  * the other are a row of runs in order of address: varint (pages since the end of the run before,
- * or address 0), varint (pages of this one << TRACE_PAGE_BITS | TRACE_PAGE_*). Pages that are
- * neither present nor swapped are left out. Parts of maps: the text of /proc/PID/maps. Memory of
- * /proc/PID/status was read before and after. Since 1.2.
+ * or address 0), varint (pages of this one << TRACE_PAGE_BITS | TRACE_PAGE_*); with has_nodes also
+ * varint (1 + NUMA node; 0: not known). Pages that are neither present nor swapped are left out.
+ * Parts of maps: the text of /proc/PID/maps. Memory of /proc/PID/status was read before and after.
  */
 #define TRACE_PAGES_PART_BYTES (256u << 10)
 struct trace_pages {
@@ -801,8 +801,9 @@ struct trace_pages {
 	uint8_t has_shared; /* 0: TRACE_PAGE_SHARED was asked of pages of files only */
 	uint8_t way; /* enum trace_pages_way */
 	uint8_t is_last; /* part of its snapshot */
-	uint32_t runs_bytes;
-	uint32_t maps_bytes;
+	uint32_t runs_bytes, maps_bytes;
+	uint64_t pss_bytes; /* Pss of /proc/PID/smaps_rollup behind it; 0: not asked */
+	uint64_t has_nodes; /* 0 or 1 */
 };
 
 /* What a mapping of TOUCHES is. */
@@ -830,7 +831,7 @@ struct trace_touches {
 	uint64_t end_ticks; /* all marks were read */
 	uint64_t resident_bytes; /* sums over the runs */
 	uint64_t touched_bytes;
-	uint64_t own_ns; /* that reading and clearing took */
+	uint64_t own_ns; /* CPU time that reading and clearing took */
 	uint64_t program_ns; /* what the marks cost the program, as measured on this host */
 	uint32_t process_id;
 	uint32_t number; /* of the interval in this file, from 1 */
@@ -860,7 +861,7 @@ struct trace_writes {
 	uint64_t end_ticks;
 	uint64_t known_bytes; /* sums over the runs: those of which it is known, written or not */
 	uint64_t written_bytes;
-	uint64_t own_ns; /* that asking took */
+	uint64_t own_ns; /* CPU time that asking took */
 	uint64_t program_ns; /* what first writes cost the program, as measured on this host */
 	uint32_t process_id;
 	uint32_t number; /* of the interval in this file, from 1; that of TOUCHES asked with it */

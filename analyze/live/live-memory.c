@@ -147,7 +147,7 @@ static int end_image(struct memory *memory, struct memory_image *image, int64_t 
 	if (r >= 0)
 		r = memory_end_blocks(memory, image, time_ns, by_exec);
 	if (r >= 0)
-		r = residents_end(memory->residents, image->number);
+		r = residents_end(memory, image->number);
 	if (r >= 0)
 		r = touches_end(memory->touches, image->number);
 	return r < 0 ? r : memory_end_mappings(memory, image);

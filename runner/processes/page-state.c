@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -21,6 +22,7 @@
 #define N_REGIONS	 1024u
 #define N_ENTRIES	 4096u /* of /proc/PID/pagemap at once */
 #define MAX_CLOSED_BYTES (UINT64_C(1) << 30)
+#define N_NODE_PAGES	 512u /* whose nodes are asked for at once */
 
 /* Documentation/admin-guide/mm/pagemap.rst */
 #define ENTRY_PRESENT (UINT64_C(1) << 63)
@@ -31,6 +33,7 @@
 /* A look that is under way. */
 struct look {
 	struct page_state *state;
+	pid_t pid;
 	int fd; /* of /proc/PID/pagemap */
 	uint64_t page_bytes;
 	uint64_t end; /* page behind the last run that is written */
@@ -52,22 +55,64 @@ void page_state_finish(struct page_state *state)
 
 /* ---- Runs ---- */
 
-static int put_run(struct look *look, uint64_t first, uint64_t n, unsigned bits)
+/* node: 1 + its number; 0: not known */
+static int put_run_of_node(struct look *look, uint64_t first, uint64_t n, unsigned bits,
+			   unsigned node)
 {
 	struct page_state *state = look->state;
 	uint8_t *at;
 
 	if (state->n_run_bytes > MAX_BYTES)
 		return -E2BIG;
-	if (grow_array_by(&state->runs, state->n_run_bytes, 2 * TRACE_VARINT_MAX_BYTES,
+	if (grow_array_by(&state->runs, state->n_run_bytes, 3 * TRACE_VARINT_MAX_BYTES,
 			  &state->n_runs_allocated, 1) < 0)
 		return -ENOMEM;
 	at = state->runs + state->n_run_bytes;
 	at = trace_varint_put_slow(at, first - look->end);
 	at = trace_varint_put_slow(at, n << TRACE_PAGE_BITS | bits);
+	if (state->record.has_nodes)
+		at = trace_varint_put_slow(at, node);
 	state->n_run_bytes = (size_t)(at - state->runs);
 	look->end = first + n;
 	return 0;
+}
+
+/* Of n pages, at most N_NODE_PAGES: < 0 where there is none, or the kernel refuses. */
+static void ask_nodes(const struct look *look, uint64_t first, size_t n, int *ret_nodes)
+{
+	void *pages[N_NODE_PAGES];
+
+	for (size_t i = 0; i < n; i++) {
+		pages[i] = (void *)(uintptr_t)((first + i) * look->page_bytes);
+		ret_nodes[i] = -1;
+	}
+	(void)!syscall(SYS_move_pages, (long)look->pid, n, pages, NULL, ret_nodes, 0);
+}
+
+static int put_run(struct look *look, uint64_t first, uint64_t n, unsigned bits)
+{
+	bool has_node = bits & TRACE_PAGE_PRESENT && !(bits & TRACE_PAGE_ZERO);
+	int nodes[N_NODE_PAGES];
+	int err = 0;
+
+	if (!look->state->record.has_nodes || !has_node)
+		return put_run_of_node(look, first, n, bits, 0);
+	while (err == 0 && n > 0) {
+		size_t n_now = n < N_NODE_PAGES ? (size_t)n : N_NODE_PAGES, at = 0;
+
+		ask_nodes(look, first, n_now, nodes);
+		while (err == 0 && at < n_now) {
+			size_t begin = at;
+
+			while (at < n_now && nodes[at] == nodes[begin])
+				at++;
+			err = put_run_of_node(look, first + begin, at - begin, bits,
+					      nodes[begin] < 0 ? 0 : (unsigned)nodes[begin] + 1);
+		}
+		first += n_now;
+		n -= n_now;
+	}
+	return err;
 }
 
 /* A page that went meanwhile counts as it was. */
@@ -305,10 +350,26 @@ static int read_maps(pid_t pid, struct page_state *state)
 	return err == -EFBIG ? -E2BIG : err;
 }
 
-static int look_at_all(int fd, struct page_state *state)
+/* 0: the kernel does not tell. */
+static uint64_t read_pss(pid_t pid)
+{
+	auto_free char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+	return io_read_file(path, MAX_STATUS_BYTES, &text, NULL) < 0 ? 0
+								     : status_bytes(text, "\nPss:");
+}
+
+static int look_at_all(pid_t pid, int fd, struct page_state *state)
 {
 	auto_free char *maps = strdup(state->maps);
-	struct look look = { .state = state, .fd = fd, .page_bytes = state->record.page_bytes };
+	struct look look = {
+		.state = state,
+		.pid = pid,
+		.fd = fd,
+		.page_bytes = state->record.page_bytes,
+	};
 
 	if (!maps)
 		return -ENOMEM;
@@ -318,7 +379,7 @@ static int look_at_all(int fd, struct page_state *state)
 	return look.err < 0 ? look.err : write_run(&look);
 }
 
-int page_state_read(pid_t pid, bool is_related, struct page_state *ret_state)
+int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 {
 	auto_free char *before = NULL;
 	auto_free char *after = NULL;
@@ -326,6 +387,7 @@ int page_state_read(pid_t pid, bool is_related, struct page_state *ret_state)
 	struct trace_pages *record = &ret_state->record;
 	/* What is forbidden of one that has ended is nothing to look at. */
 	int err = read_status(pid, &before);
+	bool is_small;
 
 	if (err < 0 || fd < 0)
 		return err < 0 ? err : fd;
@@ -333,12 +395,15 @@ int page_state_read(pid_t pid, bool is_related, struct page_state *ret_state)
 		record->way = (uint8_t)way_of(fd);
 	record->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
 	record->rss_bytes = status_bytes(before, "\nVmRSS:");
+	is_small = record->rss_bytes / record->page_bytes <= PAGE_STATE_MAX_SHARED;
 	record->has_shared =
-		record->way == TRACE_PAGES_TABLE ||
-		(is_related && record->rss_bytes / record->page_bytes <= PAGE_STATE_MAX_SHARED);
+		record->way == TRACE_PAGES_TABLE || (asked & PAGE_STATE_RELATED && is_small);
+	record->has_nodes = (asked & PAGE_STATE_NODES) != 0;
 	err = read_maps(pid, ret_state);
 	if (err == 0)
-		err = look_at_all(fd, ret_state);
+		err = look_at_all(pid, fd, ret_state);
+	if (err == 0 && is_small)
+		record->pss_bytes = read_pss(pid);
 	/* It may have ended meanwhile, whatever that looked like. */
 	if (read_status(pid, &after) == -ESRCH)
 		return -ESRCH;

@@ -9,7 +9,6 @@
  * files only. Whether others have mapped it, too, is asked of pages of files and, on request, of
  * all in a process of at most PAGE_STATE_MAX_SHARED pages.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,13 +27,18 @@ struct page_state {
 	size_t n_map_bytes;
 };
 
+/* What is asked beside. */
+#define PAGE_STATE_RELATED 0x1u /* others may have its memory, by fork */
+#define PAGE_STATE_NODES   0x2u /* the NUMA node of each resident page: 40 ns a page */
+
 /*
- * Look at all pages of a process; is_related: others may have its memory, by fork. Returns 0,
+ * Look at all pages of a process; asked: PAGE_STATE_*. Of at most PAGE_STATE_MAX_SHARED pages Pss is
+ * asked as well, by /proc/PID/smaps_rollup. Returns 0,
  * -ESRCH when it is gone or went meanwhile, -EACCES or -EPERM when it may not be asked, -E2BIG when
  * its state needs more than 64 MiB, or another negative errno. To be finished in any case. All zero
  * before, but for record.way: TRACE_PAGES_TABLE does without the ioctl.
  */
-int page_state_read(pid_t pid, bool is_related, struct page_state *ret_state);
+int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state);
 
 /* Free what it holds; it is empty then. */
 void page_state_finish(struct page_state *state);

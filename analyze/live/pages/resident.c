@@ -13,19 +13,21 @@
 #include "trace/reader.h"
 #include "trace/varint.h"
 
+#define MAX_NODES 64u /* of NUMA; what lies on others counts for none */
+
 static const struct rows_table snapshot_table = {
 	.name = "page_snapshot",
 	.columns = "id, run_id, process_id, time_ns, end_ns, reason, way, page_bytes, rss,"
 		   " rss_after, most_rss, swap, hugetlb, resident, heap_pages, half_empty,"
-		   " nearly_empty, has_parts",
-	.types = "nnnnnttnnnnnnnnnnn",
+		   " nearly_empty, has_parts, pss",
+	.types = "nnnnnttnnnnnnnnnnni",
 };
 
 static const struct rows_table part_table = {
 	.name = "page_part",
 	.columns = "snapshot_id, run_id, kind, stack_id, name, n_blocks, bytes, resident, beside,"
-		   " swapped, zero, untouched, huge, shared",
-	.types = "nntitnnnnnnnni",
+		   " swapped, zero, untouched, huge, shared, node_bytes",
+	.types = "nntitnnnnnnnnit",
 };
 
 /* page_part.kind */
@@ -60,6 +62,7 @@ struct part {
 	uint64_t untouched;
 	uint64_t huge;
 	uint64_t shared; /* of resident and beside */
+	uint64_t *nodes; /* of these: on each of MAX_NODES; NULL: not known of any */
 };
 
 struct snapshot {
@@ -116,6 +119,7 @@ struct sweep {
 	uint64_t first; /* the current run, in pages */
 	uint64_t end;
 	unsigned bits;
+	unsigned node; /* 1 + its number; 0: not known */
 	bool is_damaged; /* the runs are */
 	struct area *areas;
 	size_t n_areas;
@@ -131,6 +135,7 @@ struct sweep {
 	size_t n_slices_allocated;
 	uint64_t page;
 	unsigned page_bits;
+	unsigned page_node;
 	uint64_t page_live; /* bytes of blocks in it */
 	bool is_open;
 	uint64_t next; /* pages before it are done */
@@ -167,6 +172,8 @@ void resident_look_finish(struct resident_look *look)
 
 static void free_snapshot(struct snapshot *snapshot)
 {
+	for (size_t i = 0; snapshot && i < snapshot->n_parts; i++)
+		free(snapshot->parts[i].nodes);
 	if (snapshot)
 		free(snapshot->parts);
 	free(snapshot);
@@ -205,9 +212,27 @@ struct residents *residents_close(struct residents *residents)
 	return NULL;
 }
 
-static int write_part(struct residents *residents, const struct snapshot *snapshot,
+/* As process_sample.node_bytes; interned. NULL: not known, or no memory. */
+static const char *node_text(struct memory *memory, const struct part *part)
+{
+	char text[MAX_NODES * 28 + 3];
+	size_t n = 0;
+
+	if (!part->nodes)
+		return NULL;
+	for (unsigned i = 0; i < MAX_NODES; i++)
+		if (part->nodes[i])
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\"%u\": %llu",
+					      n ? ", " : "{", i,
+					      (unsigned long long)part->nodes[i]);
+	snprintf(text + n, sizeof(text) - n, n ? "}" : "{}");
+	return memory_intern(memory, text);
+}
+
+static int write_part(struct memory *memory, const struct snapshot *snapshot,
 		      const struct part *part)
 {
+	struct residents *residents = memory->residents;
 	bool is_known =
 		snapshot->head.has_shared || part->kind == PART_FILE || part->kind == PART_SHARED;
 
@@ -228,12 +253,13 @@ static int write_part(struct residents *residents, const struct snapshot *snapsh
 	row[11].integer = (int64_t)part->untouched;
 	row[12].integer = (int64_t)part->huge;
 	row[13].integer = is_known ? (int64_t)part->shared : ROWS_NULL;
+	row[14].text = node_text(memory, part);
 	return 0;
 }
 
-static int write_snapshot(struct residents *residents, const struct snapshot *snapshot,
-			  bool has_parts)
+static int write_snapshot(struct memory *memory, const struct snapshot *snapshot, bool has_parts)
 {
+	struct residents *residents = memory->residents;
 	static const char *const reasons[] = { "peak", "tick", "end" };
 	const struct trace_pages *head = &snapshot->head;
 	union rows_cell *row = rows_add(residents->snapshots);
@@ -257,9 +283,10 @@ static int write_snapshot(struct residents *residents, const struct snapshot *sn
 	row[15].integer = (int64_t)snapshot->half_empty;
 	row[16].integer = (int64_t)snapshot->nearly_empty;
 	row[17].integer = has_parts;
+	row[18].integer = head->pss_bytes ? (int64_t)head->pss_bytes : ROWS_NULL;
 	int r = 0;
 	for (size_t i = 0; has_parts && r == 0 && i < snapshot->n_parts; i++)
-		r = write_part(residents, snapshot, &snapshot->parts[i]);
+		r = write_part(memory, snapshot, &snapshot->parts[i]);
 	return r;
 }
 
@@ -276,11 +303,11 @@ static struct snapshot *take_peak(struct residents *residents, uint32_t process)
 	return NULL;
 }
 
-int residents_end(struct residents *residents, uint32_t process)
+int residents_end(struct memory *memory, uint32_t process)
 {
-	struct snapshot *peak = take_peak(residents, process);
+	struct snapshot *peak = take_peak(memory->residents, process);
 	/* One that was passed is left if what passed it was damaged. */
-	int r = peak ? write_snapshot(residents, peak, !peak->is_sum) : 0;
+	int r = peak ? write_snapshot(memory, peak, !peak->is_sum) : 0;
 
 	free_snapshot(peak);
 	return r;
@@ -294,18 +321,19 @@ int residents_flush(struct residents *residents)
 }
 
 /* What it replaces keeps its sum. Takes over a snapshot on the heap. */
-static int keep(struct residents *residents, struct snapshot *snapshot)
+static int keep(struct memory *memory, struct snapshot *snapshot)
 {
+	struct residents *residents = memory->residents;
 	struct snapshot *before;
 	int r;
 
 	if (snapshot->head.reason != TRACE_PAGES_PEAK) {
-		r = write_snapshot(residents, snapshot, true);
+		r = write_snapshot(memory, snapshot, true);
 		free_snapshot(snapshot);
 		return r;
 	}
 	before = take_peak(residents, snapshot->process);
-	r = before ? write_snapshot(residents, before, false) : 0;
+	r = before ? write_snapshot(memory, before, false) : 0;
 	free_snapshot(before);
 	snapshot->next = residents->peaks;
 	residents->peaks = snapshot;
@@ -356,7 +384,19 @@ static ssize_t part_of(struct sweep *sweep, const struct part *wanted)
 	return new_part(snapshot, wanted);
 }
 
-static void add_bytes(struct sweep *sweep, size_t number, unsigned bits, uint64_t bytes)
+/* Resident bytes of a part on a node, as `sweep->node' has it. */
+static void add_node(struct part *part, unsigned node, uint64_t bytes)
+{
+	if (node == 0 || node > MAX_NODES)
+		return;
+	if (!part->nodes)
+		part->nodes = calloc(MAX_NODES, sizeof(*part->nodes));
+	if (part->nodes)
+		part->nodes[node - 1] += bytes;
+}
+
+static void add_bytes(struct sweep *sweep, size_t number, unsigned bits, unsigned node,
+		      uint64_t bytes)
 {
 	struct part *part = &sweep->snapshot->parts[number];
 
@@ -369,6 +409,7 @@ static void add_bytes(struct sweep *sweep, size_t number, unsigned bits, uint64_
 		part->resident += bytes;
 		part->huge += bits & TRACE_PAGE_HUGE ? bytes : 0;
 		part->shared += bits & TRACE_PAGE_SHARED ? bytes : 0;
+		add_node(part, node, bytes);
 		sweep->snapshot->resident += bytes;
 	} else {
 		part->untouched += bytes;
@@ -379,13 +420,15 @@ static void add_bytes(struct sweep *sweep, size_t number, unsigned bits, uint64_
 
 static bool next_run(struct sweep *sweep)
 {
-	uint64_t gap = 0, n = 0;
+	uint64_t gap = 0, n = 0, node = 0;
 
 	if (sweep->at >= sweep->runs_end)
 		return false;
 	sweep->at = trace_varint_get(sweep->at, &gap);
 	if (sweep->at && sweep->at < sweep->runs_end)
 		sweep->at = trace_varint_get(sweep->at, &n);
+	if (sweep->snapshot->head.has_nodes && sweep->at && sweep->at < sweep->runs_end)
+		sweep->at = trace_varint_get(sweep->at, &node);
 	if (!sweep->at || sweep->at > sweep->runs_end || gap > UINT64_MAX / 2 - sweep->end ||
 	    n >> TRACE_PAGE_BITS > UINT64_MAX / 2 - sweep->end - gap) {
 		sweep->at = sweep->runs_end;
@@ -395,6 +438,7 @@ static bool next_run(struct sweep *sweep)
 	sweep->first = sweep->end + gap;
 	sweep->end = sweep->first + (n >> TRACE_PAGE_BITS);
 	sweep->bits = n & ((1u << TRACE_PAGE_BITS) - 1);
+	sweep->node = node <= MAX_NODES ? (unsigned)node : 0;
 	return true;
 }
 
@@ -554,7 +598,8 @@ static int add_pages(struct sweep *sweep, const struct mapping *mapping, uint64_
 
 			if (part < 0)
 				return (int)part;
-			add_bytes(sweep, (size_t)part, bits, (until - first) * sweep->page_bytes);
+			add_bytes(sweep, (size_t)part, bits, sweep->node,
+				  (until - first) * sweep->page_bytes);
 		}
 		first = until;
 	}
@@ -631,6 +676,7 @@ static void close_page(struct sweep *sweep)
 		snapshot->parts[slice->part].beside += share;
 		if (sweep->page_bits & TRACE_PAGE_SHARED)
 			snapshot->parts[slice->part].shared += share;
+		add_node(&snapshot->parts[slice->part], sweep->page_node, share);
 		rest -= share;
 	}
 	if (is_resident) {
@@ -656,6 +702,7 @@ static int open_page(struct sweep *sweep, uint64_t page)
 	r = add_gap(sweep, page);
 	sweep->page = page;
 	sweep->page_bits = bits_at(sweep, page, page + 1, &until);
+	sweep->page_node = sweep->node;
 	sweep->is_open = true;
 	return r;
 }
@@ -663,7 +710,7 @@ static int open_page(struct sweep *sweep, uint64_t page)
 /* Bytes of a block in the page that is open. */
 static int add_slice(struct sweep *sweep, size_t part, uint64_t bytes)
 {
-	add_bytes(sweep, part, sweep->page_bits, bytes);
+	add_bytes(sweep, part, sweep->page_bits, sweep->page_node, bytes);
 	sweep->page_live += bytes;
 	if (sweep->n_slices && sweep->slices[sweep->n_slices - 1].part == part) {
 		sweep->slices[sweep->n_slices - 1].bytes += bytes;
@@ -682,7 +729,7 @@ static void add_inner_pages(struct sweep *sweep, size_t part, uint64_t first, ui
 		uint64_t until;
 		unsigned bits = bits_at(sweep, first, end, &until);
 
-		add_bytes(sweep, part, bits, (until - first) * sweep->page_bytes);
+		add_bytes(sweep, part, bits, sweep->node, (until - first) * sweep->page_bytes);
 		if (bits & TRACE_PAGE_PRESENT && !(bits & TRACE_PAGE_ZERO))
 			sweep->snapshot->heap_pages += until - first;
 		first = until;
@@ -791,7 +838,7 @@ int memory_look(struct memory *memory, uint32_t process, struct resident_look *l
 	r = is_good ? sweep_all(&sweep, look->maps) : -EBADMSG;
 	finish_sweep(&sweep);
 	if (r == 0)
-		return keep(memory->residents, snapshot);
+		return keep(memory, snapshot);
 	free_snapshot(snapshot);
 	return r;
 }

@@ -35,7 +35,7 @@ int residents_open(struct db *db, int64_t run_id, struct residents **ret_residen
 struct residents *residents_close(struct residents *residents); /* accepts NULL */
 
 /* An image has ended: write the peak that is kept of it. 0 or a negative errno, as the next one. */
-int residents_end(struct residents *residents, uint32_t process);
+int residents_end(struct memory *memory, uint32_t process);
 int residents_flush(struct residents *residents);
 
 /*

@@ -116,6 +116,11 @@ def a_fork_has_pages_of_its_own_and_of_its_parent(edge):
     child = traced.one("SELECT id FROM process WHERE birth = 'fork'")
     shared = part(traced, look(traced, pid=child), "shared", "run_fork")
     edge.that(abs(shared - 16 * MIB) <= 2 * PAGE, f"{shared} bytes shared with the parent")
+    resident, pss, others = traced.ask(
+        "SELECT resident, pss, (SELECT sum(shared) FROM page_part WHERE snapshot_id ="
+        " page_snapshot.id) FROM page_snapshot WHERE id = ?", look(traced, pid=child)["id"])[0]
+    edge.that(pss and 0.99 * (resident - others) <= pss <= 1.01 * (resident - others / 2),
+              f"Pss {pss} of {resident}, {others} of it shared")
 
 
 @case

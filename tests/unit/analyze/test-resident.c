@@ -18,9 +18,10 @@ struct run {
 	uint64_t first;
 	uint64_t n;
 	unsigned bits;
+	unsigned node; /* 1 + its number, where nodes are told */
 };
 
-static size_t encode(const struct run *runs, size_t n, uint8_t *ret_bytes)
+static size_t encode(const struct run *runs, size_t n, bool is_told, uint8_t *ret_bytes)
 {
 	uint8_t *at = ret_bytes;
 	uint64_t end = 0;
@@ -28,14 +29,17 @@ static size_t encode(const struct run *runs, size_t n, uint8_t *ret_bytes)
 	for (size_t i = 0; i < n; i++) {
 		at = victim_put(at,
 				(uint64_t[]){ runs[i].first - end,
-					      runs[i].n << TRACE_PAGE_BITS | runs[i].bits },
-				2);
+					      runs[i].n << TRACE_PAGE_BITS | runs[i].bits,
+					      runs[i].node },
+				is_told ? 3 : 2);
 		end = runs[i].first + runs[i].n;
 	}
 	return (size_t)(at - ret_bytes);
 }
 
 /* In two parts, which split runs and maps anywhere. */
+static bool has_nodes; /* runs tell of them */
+
 static void look(struct maker *maker, uint64_t time_ns, uint16_t reason, const uint8_t *runs,
 		 size_t n_bytes, const char *maps)
 {
@@ -51,6 +55,8 @@ static void look(struct maker *maker, uint64_t time_ns, uint16_t reason, const u
 		.page_bytes = PAGE,
 		.reason = (uint8_t)reason,
 		.has_shared = reason == TRACE_PAGES_END,
+		.pss_bytes = reason == TRACE_PAGES_END ? 12345 : 0,
+		.has_nodes = has_nodes,
 		.runs_bytes = (uint32_t)first_runs,
 		.maps_bytes = (uint32_t)first_maps,
 	};
@@ -137,7 +143,7 @@ static void with_looks(const struct run *runs, size_t n, void (*check)(struct db
 	struct maker maker;
 	struct db *db = NULL;
 	uint8_t bytes[512];
-	size_t n_bytes = encode(runs, n, bytes);
+	size_t n_bytes = encode(runs, n, has_nodes, bytes);
 
 	begin(&maker);
 	look(&maker, 1000, TRACE_PAGES_END, bytes, n_bytes, maps);
@@ -168,6 +174,38 @@ static void check_sites(struct db *db)
 START_TEST(bytes_of_a_page_are_the_call_sites_that_have_blocks_in_it)
 {
 	with_looks(pages, sizeof(pages) / sizeof(pages[0]), check_sites);
+}
+END_TEST
+
+/* Page 0 with parts of two sites, pages of site 1, one behind it without a block, a mapping. */
+static const struct run on_nodes[] = {
+	{ 0x500, 1, PRESENT, 2 },  { 0x501, 1, PRESENT, 1 }, { 0x502, 1, PRESENT, 3 },
+	{ 0x504, 1, PRESENT, 3 },  { 0x505, 1, PRESENT, 0 }, { 0x701, 2, PRESENT, 64 },
+	{ 0x703, 1, PRESENT, 65 },
+};
+
+static void check_nodes(struct db *db)
+{
+	sqlite3 *sql = db_handle(db);
+
+	ck_assert_int_eq(of_site(db, "json_extract(node_bytes, '$.0')", 1), PAGE);
+	ck_assert_int_eq(of_site(db, "json_extract(node_bytes, '$.1')", 1), PAGE / 2);
+	ck_assert_int_eq(of_site(db, "json_extract(node_bytes, '$.1')", 2), PAGE / 2);
+	ck_assert_int_eq(of_site(db, "json_extract(node_bytes, '$.2')", 1), 2 * PAGE);
+	ck_assert_int_eq(of_kind(db, "json_extract(node_bytes, '$.63')", "mapping"), 2 * PAGE);
+	/* Not known of the free page, and of more than 64 nodes. */
+	check_no_row(sql, "SELECT * FROM page_part WHERE kind = 'free' AND node_bytes IS NOT NULL");
+	ck_assert_int_eq(check_integer(sql, "SELECT sum(each.value) FROM page_part,"
+					    " json_each(node_bytes) AS each"),
+			 6 * PAGE);
+	ck_assert_int_eq(check_integer(sql, "SELECT pss FROM page_snapshot"), 12345);
+}
+
+START_TEST(bytes_are_on_the_nodes_of_their_pages)
+{
+	has_nodes = true;
+	with_looks(on_nodes, sizeof(on_nodes) / sizeof(on_nodes[0]), check_nodes);
+	has_nodes = false;
 }
 END_TEST
 
@@ -224,7 +262,7 @@ START_TEST(of_looks_for_peaks_the_last_one_keeps_its_parts)
 	struct maker maker;
 	struct db *db = NULL;
 	uint8_t bytes[64];
-	size_t n_bytes = encode(&one, 1, bytes);
+	size_t n_bytes = encode(&one, 1, false, bytes);
 
 	begin(&maker);
 	for (uint64_t i = 1; i <= 3; i++)
@@ -250,7 +288,7 @@ START_TEST(sums_of_a_look_that_was_passed_are_those_of_one_that_was_not)
 	struct maker maker;
 	struct db *db = NULL;
 	uint8_t bytes[256];
-	size_t n_bytes = encode(pages, sizeof(pages) / sizeof(pages[0]), bytes);
+	size_t n_bytes = encode(pages, sizeof(pages) / sizeof(pages[0]), has_nodes, bytes);
 
 	begin(&maker);
 	victim_allocate(&maker, 1, HEAP + PAGE + 16, 64);
@@ -285,7 +323,7 @@ START_TEST(damaged_runs_and_maps_are_no_reason_to_fail)
 	struct maker maker;
 	struct db *db = NULL;
 	uint8_t bytes[64];
-	size_t n_bytes = encode(wild, 2, bytes);
+	size_t n_bytes = encode(wild, 2, has_nodes, bytes);
 
 	bytes[n_bytes++] = 0xff; /* a varint without an end */
 	begin(&maker);
@@ -313,6 +351,7 @@ int main(void)
 	TCase *tests = suite_case("all");
 
 	tcase_add_test(tests, bytes_of_a_page_are_the_call_sites_that_have_blocks_in_it);
+	tcase_add_test(tests, bytes_are_on_the_nodes_of_their_pages);
 	tcase_add_test(tests, pages_without_blocks_are_the_mappings_they_lie_in);
 	tcase_add_test(tests, the_parts_of_a_look_add_up_to_what_is_resident);
 	tcase_add_test(tests, of_looks_for_peaks_the_last_one_keeps_its_parts);

@@ -143,7 +143,7 @@ START_TEST(every_page_is_what_the_process_made_of_it)
 	struct page_state state = { .record.way = (uint8_t)_i };
 	unsigned is_there = TRACE_PAGE_PRESENT | TRACE_PAGE_SWAPPED;
 
-	ck_assert_int_eq(page_state_read(child.pid, false, &state), 0);
+	ck_assert_int_eq(page_state_read(child.pid, 0, &state), 0);
 	ck_assert_uint_eq(count(&state, THIRDS, ~TRACE_PAGE_SHARED, TRACE_PAGE_PRESENT),
 			  N_PAGES / 3);
 	ck_assert_uint_eq(count(&state, THIRDS, ~0u, 0), N_PAGES - N_PAGES / 3);
@@ -162,7 +162,7 @@ START_TEST(pages_of_zeros_and_of_files_are_told_apart)
 	struct page_state state = { 0 };
 	unsigned is_of_file = TRACE_PAGE_PRESENT | TRACE_PAGE_FILE;
 
-	ck_assert_int_eq(page_state_read(child.pid, false, &state), 0);
+	ck_assert_int_eq(page_state_read(child.pid, 0, &state), 0);
 	if (state.record.way == TRACE_PAGES_SCAN)
 		ck_assert_uint_eq(count(&state, READ, ~0u, TRACE_PAGE_PRESENT | TRACE_PAGE_ZERO),
 				  N_PAGES);
@@ -180,7 +180,7 @@ START_TEST(what_a_fork_shares_is_told)
 	struct page_state state = { .record.way = (uint8_t)_i };
 	uint8_t *before = child_shares;
 
-	ck_assert_int_eq(page_state_read(child.pid, true, &state), 0);
+	ck_assert_int_eq(page_state_read(child.pid, PAGE_STATE_RELATED, &state), 0);
 	ck_assert_uint_eq(state.record.has_shared, 1);
 	for (unsigned i = 0; i < N_PAGES; i++)
 		ck_assert_int_eq(!(bits_of(&state, before + i * page_bytes) & TRACE_PAGE_SHARED),
@@ -196,7 +196,7 @@ START_TEST(what_is_found_is_what_the_kernel_counts)
 	struct page_state state = { 0 };
 	uint64_t n = 0, gap = 0, run = 0;
 
-	ck_assert_int_eq(page_state_read(child.pid, false, &state), 0);
+	ck_assert_int_eq(page_state_read(child.pid, 0, &state), 0);
 	for (const uint8_t *at = state.runs; at < state.runs + state.n_run_bytes;) {
 		at = trace_varint_get_slow(at, &gap);
 		at = trace_varint_get_slow(at, &run);
@@ -214,6 +214,48 @@ START_TEST(what_is_found_is_what_the_kernel_counts)
 }
 END_TEST
 
+/* Each resident run has its node, and what is not resident has none. */
+START_TEST(the_node_of_each_resident_page_is_told)
+{
+	struct page_state state = { 0 };
+	uint64_t gap = 0, run = 0, node = 0, n = 0;
+	int wanted = -1;
+	void *page = (void *)victim->memory[LOCKED];
+
+	if (syscall(SYS_move_pages, child.pid, 1L, &page, NULL, &wanted, 0) < 0 || wanted < 0)
+		return; /* this kernel knows no nodes */
+	ck_assert_int_eq(page_state_read(child.pid, PAGE_STATE_NODES, &state), 0);
+	ck_assert_uint_eq(state.record.has_nodes, 1);
+	for (const uint8_t *at = state.runs; at < state.runs + state.n_run_bytes;) {
+		at = trace_varint_get_slow(at, &gap);
+		at = trace_varint_get_slow(at, &run);
+		at = trace_varint_get_slow(at, &node);
+		ck_assert_ptr_nonnull(at);
+		if (!(run & TRACE_PAGE_PRESENT) || run & TRACE_PAGE_ZERO)
+			ck_assert_uint_eq(node, 0);
+		else if (node == (uint64_t)wanted + 1)
+			n += run >> TRACE_PAGE_BITS;
+	}
+	ck_assert_uint_ge(n, N_PAGES);
+	page_state_finish(&state);
+}
+END_TEST
+
+/* Shared by two, a page is half of each one's; what nobody shares is all its own. */
+START_TEST(what_is_shared_counts_in_parts)
+{
+	struct page_state state = { 0 };
+
+	ck_assert_int_eq(page_state_read(child.pid, PAGE_STATE_RELATED, &state), 0);
+	if (access("/proc/self/smaps_rollup", R_OK) == 0) {
+		ck_assert_uint_ge(state.record.pss_bytes, 3 * N_PAGES * page_bytes);
+		ck_assert_uint_le(state.record.pss_bytes,
+				  state.record.rss_bytes - N_PAGES / 4 * page_bytes);
+	}
+	page_state_finish(&state);
+}
+END_TEST
+
 START_TEST(a_process_that_has_gone_has_no_pages)
 {
 	struct page_state state = { 0 };
@@ -224,10 +266,10 @@ START_TEST(a_process_that_has_gone_has_no_pages)
 	if (pid == 0)
 		_exit(0);
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	ck_assert_int_eq(page_state_read(pid, false, &state), -ESRCH); /* a zombie */
+	ck_assert_int_eq(page_state_read(pid, 0, &state), -ESRCH); /* a zombie */
 	page_state_finish(&state);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	ck_assert_int_eq(page_state_read(pid, false, &state), -ESRCH);
+	ck_assert_int_eq(page_state_read(pid, 0, &state), -ESRCH);
 	page_state_finish(&state);
 }
 END_TEST
@@ -243,7 +285,7 @@ START_TEST(pages_of_others_are_refused)
 
 		if (geteuid() == 0 && setuid(65534) < 0)
 			_exit(2);
-		int r = page_state_read(1, false, &state);
+		int r = page_state_read(1, 0, &state);
 		_exit(r == -EACCES || r == -EPERM || r == -ESRCH ? 0 : 1);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -261,6 +303,8 @@ int main(void)
 	tcase_add_test(tests, pages_of_zeros_and_of_files_are_told_apart);
 	tcase_add_loop_test(tests, what_a_fork_shares_is_told, 0, 2);
 	tcase_add_test(tests, what_is_found_is_what_the_kernel_counts);
+	tcase_add_test(tests, the_node_of_each_resident_page_is_told);
+	tcase_add_test(tests, what_is_shared_counts_in_parts);
 	tcase_add_test(tests, a_process_that_has_gone_has_no_pages);
 	tcase_add_test(tests, pages_of_others_are_refused);
 	suite_add_tcase(suite, tests);
