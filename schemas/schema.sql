@@ -128,8 +128,8 @@ CREATE TABLE page_snapshot (
     half_empty   INTEGER NOT NULL, -- [pages] of them, with live blocks in less than a half
     nearly_empty INTEGER NOT NULL, -- [pages] of them, in less than a tenth
     has_parts    INTEGER NOT NULL, -- [0 or 1] 0: of a peak that a higher one followed, the sum only
-    pss          INTEGER           -- [bytes] Pss behind it: each page divided by who has it; NULL: of
-                                   -- more than 65,536 pages, or the kernel does not tell
+    pss          INTEGER           -- [bytes] Pss behind it: each page divided by who has it; NULL:
+                                   -- of more than 65,536 pages, or the kernel does not tell
 );
 
 -- Whose the pages of a look were: resident + beside add up to `page_snapshot.resident`. *Which call

@@ -32,11 +32,11 @@ struct page_state {
 #define PAGE_STATE_NODES   0x2u /* the NUMA node of each resident page: 40 ns a page */
 
 /*
- * Look at all pages of a process; asked: PAGE_STATE_*. Of at most PAGE_STATE_MAX_SHARED pages Pss is
- * asked as well, by /proc/PID/smaps_rollup. Returns 0,
- * -ESRCH when it is gone or went meanwhile, -EACCES or -EPERM when it may not be asked, -E2BIG when
- * its state needs more than 64 MiB, or another negative errno. To be finished in any case. All zero
- * before, but for record.way: TRACE_PAGES_TABLE does without the ioctl.
+ * Look at all pages of a process; asked: PAGE_STATE_*. Of at most PAGE_STATE_MAX_SHARED pages Pss
+ * is asked as well, by /proc/PID/smaps_rollup. Returns 0, -ESRCH when it is gone or went
+ * meanwhile, -EACCES or -EPERM when it may not be asked, -E2BIG when its state needs more than 64
+ * MiB, or another negative errno. To be finished in any case. All zero before, but for record.way:
+ * TRACE_PAGES_TABLE does without the ioctl.
  */
 int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state);
 

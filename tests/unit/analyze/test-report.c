@@ -7,64 +7,15 @@
 
 #include "common/io.h"
 #include "tests/unit/analyze/fixtures/memory-db.h"
+#include "tests/unit/analyze/fixtures/report-db.h"
 #include "tests/support/suite.h"
-
-/* A run that a person can add up: 1,000 samples, two sites, one global, one process not traced. */
-static const char rows_sql[] =
-	"INSERT INTO owner VALUES (1,'heap',''), (4,'global',''), (12,'tool',''), "
-	"(13,'unknown','');"
-	"INSERT INTO run(id, program, mode, repetition, command, directory, trace, recording_id,"
-	" start_unix_ns, duration_ns, exit_status, user_ns, system_ns, max_rss, collector_cpu_ns,"
-	" clock_error_ns, ended_cleanly, committed_ns) VALUES (1,'app','default',1,'app -n "
-	"100','/tmp','app.mst','00',0,12400000000,"
-	" 0,1100000000,1000000000,1300000000,1000000,500,1,12400000000);"
-	"INSERT INTO process VALUES"
-	" (1,1,1,NULL,10,10,0,'exec','/bin/app','app -n 100',NULL,1,NULL,0,12400000000,0),"
-	" (2,1,2,1,11,11,1,'exec','/bin/ping','ping x',NULL,0,'setuid',5000000,6000000,0);"
-	"INSERT INTO thread VALUES (1,1,1,1,10,1,4096,8192,0,NULL,0);"
-	"INSERT INTO frame VALUES (1,'aa','/bin/app',16,'build_table',0), "
-	"(2,'aa','/bin/app',32,'main',0),"
-	" (3,'bb','/lib/libstdc++.so.6',64,'operator new(unsigned long)',NULL);"
-	"INSERT INTO frame_line(frame_id, depth, function, file, line) VALUES"
-	" (1,0,'build_table','/src/table.c',88), (2,0,'main','/src/app.c',21);"
-	"INSERT INTO stack VALUES (1,NULL,2,NULL,1,1), (2,1,1,NULL,2,2), (3,2,3,NULL,3,2),"
-	" (4,NULL,NULL,'no frame pointer',1,NULL), (5,4,2,NULL,2,5);"
-	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
-	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, byte_seconds, n_samples, "
-	"n_samples_sq,"
-	" time_ns, n_faults, first_touch_ns, last_touch_ns) VALUES"
-	" (1,3,1,1,536870912,0,0,536870912,1,200000000,12100000000,0,6e9,400,400,4e8,10,1,2),"
-	" (1,5,5,3,5000,2,4242,5000,1,100,12400000000,2,1e3,0,0,0,0,NULL,NULL);"
-	"INSERT INTO source(id, run_id, number, name, measures, unit, period, exclude_kernel, "
-	"error, remedy,"
-	" n_samples) VALUES (1,1,1,'clock','time','ns of user CPU time',1000000,1,0,NULL,1000),"
-	" (2,1,2,'faults','fault','page faults',1,1,0,NULL,310201);"
-	"INSERT INTO symbol VALUES (1,'aa','/bin/app','counters',4096,256);"
-	"INSERT INTO owner_share VALUES (1,1,1,1,0,400,400,4e8), (1,1,1,4,0,100,100,1e8),"
-	" (1,1,1,13,0,500,500,5e8);"
-	"INSERT INTO total VALUES (1,'allocations',6), (1,'peak_bytes',1299227607),"
-	" (1,'peak_ns',8300000000), (1,'live_blocks',2), (1,'live_bytes',4242);"
-	"INSERT INTO object_total(run_id, owner_kind, owner_id, n_samples, n_samples_sq, time_ns,"
-	" n_faults, first_touch_ns, last_touch_ns, n_stalls, n_stalls_sq, n_imputed,"
-	" n_stalls_imputed, share, share_low, share_high, stall_share, stall_low, stall_high)"
-	" VALUES (1,4,1,100,100,1e8,0,1,2,250,250,0,0,0.1,0.08,0.12,0.25,0.22,0.28);"
-	"UPDATE site SET share = 0.4, share_low = 0.37, share_high = 0.43 WHERE stack_id = 3;"
-	"UPDATE site SET share = 0, share_low = 0, share_high = 0.003 WHERE stack_id = 5;"
-	"INSERT INTO kind_share VALUES (1,0,0,0,0,0,0,0,0.003,0,0,0.003),"
-	" (1,1,400,0,0,0,0.4,0.37,0.43,0,0,0.003),"
-	" (1,4,100,0,250,0,0.1,0.08,0.12,0.25,0.22,0.28),"
-	" (1,13,500,0,0,0,0.5,0.47,0.53,0,0,0.003);";
 
 static sqlite3 *db;
 static char *text;
 
 static void setup(void)
 {
-	db = memory_db_open();
-	ck_assert_msg(sqlite3_exec(db, rows_sql, NULL, NULL, NULL) == SQLITE_OK, "%s",
-		      sqlite3_errmsg(db));
-	ck_assert_int_eq(sqlite3_exec(db, db_views, NULL, NULL, NULL), SQLITE_OK);
-	ck_assert_int_eq(report_functions_register(db), SQLITE_OK);
+	db = report_db_open();
 	text = NULL;
 }
 
@@ -76,17 +27,7 @@ static void teardown(void)
 
 static void write_request(const char *name, struct report_request request)
 {
-	const struct report *report = report_find(name);
-	size_t n_bytes = 0;
-
-	request.run_id = strcmp(name, "stat") != 0; /* 0: all */
-	request.name = "app.mst";
-	ck_assert_ptr_nonnull(report);
-	free(text);
-	FILE *out = open_memstream(&text, &n_bytes);
-	int r = report_write(out, db, report, &request);
-	fclose(out);
-	ck_assert_msg(r == 0, "%s: %s", name, sqlite3_errmsg(db));
+	report_db_write(db, name, request, &text);
 }
 
 static void write_report(const char *name)
@@ -103,9 +44,6 @@ static int64_t count_lines(const char *name, int64_t limit)
 		n += *at == '\n';
 	return n;
 }
-
-#define ck_assert_has(needle)                                                                      \
-	ck_assert_msg(strstr(text, needle) != NULL, "\"%s\" is not in:\n%s", needle, text)
 
 START_TEST(the_first_screen_answers_what_ran_and_what_is_hot)
 {
@@ -497,167 +435,6 @@ START_TEST(unused_is_said_only_where_samples_would_have_shown_use)
 }
 END_TEST
 
-/*
- * Of the site 5: 2 MiB, all resident, were touched up to 1 s, left alone up to 12 s, and then one
- * page of them was touched.
- */
-static const char touches_sql[] =
-	"UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5;"
-	"INSERT INTO page_touch VALUES (1,1,'heap',5,0,1000000000,1,2097152,2097152,0,2097152,0),"
-	" (1,1,'heap',5,1100000000,12000000000,11,2097152,2097152,0,0,0),"
-	" (1,1,'heap',5,12100000000,12400000000,1,2097152,2097152,0,4096,0);";
-
-START_TEST(unused_is_proven_where_pages_were_left_alone)
-{
-	sqlite3_exec(db, "UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5", NULL, NULL,
-		     NULL);
-	write_report("unused");
-	ck_assert_has("  probable");
-	sqlite3_exec(db, touches_sql, NULL, NULL, NULL);
-	write_report("unused");
-	ck_assert_has("proven 1.10 s to 12.0 s");
-	/* Blocks of it ended at 5 s: how they were touched is not known. */
-	sqlite3_exec(
-		db,
-		"UPDATE page_touch SET end_ns = 5000000000, n_intervals = 4 WHERE most = 0;"
-		"INSERT INTO page_touch VALUES (1,1,'heap',5,5100000000,6000000000,1,0,0,0,0,1),"
-		" (1,1,'heap',5,6100000000,12000000000,6,2097152,2097152,0,0,0)",
-		NULL, NULL, NULL);
-	write_report("unused");
-	ck_assert_has("proven 6.10 s to 12.0 s");
-	sqlite3_exec(db, "DELETE FROM page_touch WHERE has_ended", NULL, NULL, NULL);
-	write_report("unused"); /* 1.1 s without an interval are more than one of 1 s */
-	ck_assert_has("proven 6.10 s to 12.0 s");
-	/* A page that is not resident may be one of zeros, which is read without a mark. */
-	sqlite3_exec(db, "UPDATE page_touch SET resident = resident - 4096", NULL, NULL, NULL);
-	write_report("unused");
-	ck_assert_has("  probable");
-	sqlite3_exec(db,
-		     "INSERT INTO page_snapshot VALUES (1,1,1,9000000000,9000000001,'end',"
-		     "'PAGEMAP_SCAN',4096,1,1,1,0,0,1,1,0,0,1);"
-		     "INSERT INTO page_part VALUES (1,1,'heap',5,NULL,2,4242,0,0,0,0,4242,0,NULL)",
-		     NULL, NULL, NULL);
-	write_report("unused");
-	ck_assert_has("untouched to 9.00 s");
-	/* All but the words of the allocator; also where no sample can say so. */
-	sqlite3_exec(db, "UPDATE page_part SET untouched = 4100, resident = 142", NULL, NULL, NULL);
-	sqlite3_exec(db, "UPDATE site SET byte_seconds = 1 WHERE stack_id = 5", NULL, NULL, NULL);
-	write_report("unused");
-	ck_assert_has("untouched to 9.00 s");
-	write_request("unused", (struct report_request){ .format = TABLE_CSV });
-	ck_assert_has(",4100,");
-	/* It had pages at another look. */
-	sqlite3_exec(db,
-		     "INSERT INTO page_snapshot VALUES (2,1,1,9500000000,9500000001,'end',"
-		     "'PAGEMAP_SCAN',4096,1,1,1,0,0,1,1,0,0,1);"
-		     "INSERT INTO page_part VALUES (2,1,'heap',5,NULL,2,4242,0,0,0,4242,0,0,NULL)",
-		     NULL, NULL, NULL);
-	write_report("unused");
-	ck_assert_has("None for which the samples can say so.");
-	sqlite3_exec(db,
-		     "DELETE FROM page_part WHERE snapshot_id = 2;"
-		     "UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5;"
-		     "UPDATE page_part SET untouched = 4000, zero = 242, resident = 0",
-		     NULL, NULL, NULL);
-	write_report("unused");
-	ck_assert_has("  probable");
-}
-END_TEST
-
-START_TEST(untouched_bytes_are_those_that_no_interval_can_have_touched)
-{
-	write_report("untouched");
-	ck_assert_has("record --source pages");
-	sqlite3_exec(db, touches_sql, NULL, NULL, NULL);
-	write_request("untouched", (struct report_request){ .format = TABLE_CSV });
-	ck_assert_has("\n2097152,2097152,,10900000000,2097152,");
-	/* One page in each of 11 intervals, and 1 s is 2 of them, 10 s are all. */
-	sqlite3_exec(db, "UPDATE page_touch SET most = 4096 WHERE most = 0", NULL, NULL, NULL);
-	write_request("untouched", (struct report_request){ .format = TABLE_CSV });
-	ck_assert_has("\n2088960,2052096,,,2097152,");
-}
-END_TEST
-
-static void write_cold(int64_t ns)
-{
-	const struct report_request request = {
-		.run_id = 1, .format = TABLE_CSV, .cold_ns = ns, .limit = -1
-	};
-	size_t n_bytes = 0;
-
-	free(text);
-	FILE *out = open_memstream(&text, &n_bytes);
-	int r = report_write(out, db, &report_cold_for, &request);
-	fclose(out);
-	ck_assert_msg(r == 0, "%s", sqlite3_errmsg(db));
-}
-
-/* Of 12 s in which 2 MiB were live 400 samples were expected at the average rate. */
-START_TEST(cold_memory_is_proven_by_pages_and_else_probable)
-{
-	sqlite3_exec(db,
-		     "UPDATE site SET byte_seconds = 12e9, live_bytes = 1e9,"
-		     " peak_bytes = 1e9, peak_ns = 0, first_ns = 0, first_touch_ns = NULL,"
-		     " last_touch_ns = NULL, n_samples = 0 WHERE stack_id = 5;"
-		     " UPDATE run SET duration_ns = 12400000000",
-		     NULL, NULL, NULL);
-	write_cold(10000000000);
-	ck_assert_has(",probable,12400000000,");
-	write_cold(60000000000);
-	ck_assert(!strstr(text, "probable"));
-	sqlite3_exec(db, touches_sql, NULL, NULL, NULL);
-	sqlite3_exec(db,
-		     "INSERT INTO page_interval VALUES (1,1,1,0,1000000000,1000000001,4096,2097152,"
-		     "2097152,0,0,0)",
-		     NULL, NULL, NULL);
-	write_cold(10000000000);
-	ck_assert_has("2097152,proven,10900000000,,");
-	ck_assert(!strstr(text, "probable"));
-	write_cold(11000000000);
-	ck_assert(!strstr(text, "proven,"));
-}
-END_TEST
-
-/* Of one mapping of 10 pages 4 are touched in each interval, of another one 5 in every second. */
-START_TEST(a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all)
-{
-	write_report("working-set");
-	ck_assert_has("record --source pages");
-	for (unsigned i = 0; i < 10; i++) {
-		char sql[400];
-
-		snprintf(
-			sql, sizeof(sql),
-			"INSERT INTO page_interval VALUES (%u,1,1,%u00000000,%u99000000,%u99000000,"
-			"4096,81920,%u,1000000,0,0); INSERT INTO page_run VALUES (1,1,8192,40960,"
-			"'anonymous',0,%u00000000,%u99000000,1,40960,%u)",
-			i + 1, i, i, i, 16384 + i % 2 * 20480, i, i, i % 2 * 20480);
-		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-	}
-	sqlite3_exec(db,
-		     "INSERT INTO page_run VALUES (1,1,81920,40960,'anonymous',0,0,999000000,10,"
-		     "40960,16384)",
-		     NULL, NULL, NULL);
-	write_request("working-set", (struct report_request){ .format = TABLE_CSV });
-	/* Each interval: 4 pages, or 9; in the second: 4 to 10, and 5 to 10. */
-	ck_assert_has("\n99000000,10,26624,26624,36864,36864,81920,1.0,");
-	ck_assert_has("\n1000000000,1,36864,81920,36864,81920,81920,0.99,");
-	/* It merges with a page below it: what is touched there may be what was touched before. */
-	sqlite3_exec(db,
-		     "UPDATE page_run SET end_ns = 499000000, n_intervals = 5 WHERE address ="
-		     " 81920; INSERT INTO page_run VALUES (1,1,77824,45056,'anonymous',0,500000000,"
-		     "999000000,5,40960,16384)",
-		     NULL, NULL, NULL);
-	write_request("working-set", (struct report_request){ .format = TABLE_CSV });
-	ck_assert_has("\n1000000000,1,36864,126976,36864,126976,81920,0.99,");
-	write_report("working-set");
-	ck_assert_has("10 intervals of 99.0 ms; reading and clearing marks took 1.01 %");
-	write_report("summary");
-	ck_assert_has("touched      26.0 KiB within 99.0 ms on average, 36.0 KiB at most, of 80.0"
-		      " KiB resident   (--working-set, --untouched)\n");
-}
-END_TEST
-
 static const struct {
 	const char *selector;
 	int result;
@@ -865,10 +642,6 @@ int main(void)
 	tcase_add_test(tcase, a_section_is_not_called_a_global);
 	tcase_add_test(tcase, what_several_processes_left_is_called_a_sum);
 	tcase_add_test(tcase, unused_is_said_only_where_samples_would_have_shown_use);
-	tcase_add_test(tcase, unused_is_proven_where_pages_were_left_alone);
-	tcase_add_test(tcase, untouched_bytes_are_those_that_no_interval_can_have_touched);
-	tcase_add_test(tcase, cold_memory_is_proven_by_pages_and_else_probable);
-	tcase_add_test(tcase, a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all);
 	tcase_add_loop_test(tcase, a_run_is_selected_by_id_or_by_the_parts_of_its_name, 0,
 			    sizeof(selectors) / sizeof(*selectors));
 	tcase_add_test(tcase, every_report_works_on_an_empty_database);
