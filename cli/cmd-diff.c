@@ -43,10 +43,11 @@ static int check(const struct database_side *side, const struct diff_request *re
 
 static int write_diff(const struct diff_request *request, bool has_full_names)
 {
+	static const unsigned full_names = REPORT_NAMES_FULL;
 	sqlite3 *failed = NULL;
 
 	for (int i = 0; i < 2 && has_full_names; i++)
-		report_names_full(request->sides[i].db);
+		report_names_set(request->sides[i].db, &full_names);
 	int r = diff_write(stdout, request, &failed);
 
 	if (r == -EPROTO)

@@ -110,6 +110,7 @@ struct job {
 
 static int write_one(const struct job *job, int64_t run_id)
 {
+	static const unsigned full_names = REPORT_NAMES_FULL;
 	const struct option_set *options = job->options;
 	sqlite3 *db = db_handle(job->db);
 	struct report_request request = {
@@ -131,7 +132,7 @@ static int write_one(const struct job *job, int64_t run_id)
 	};
 
 	if (option_flag(options, OPTION_FULL_NAMES))
-		report_names_full(db);
+		report_names_set(db, &full_names);
 	if (job->report == &report_cold_for)
 		parse_duration(option_text(options, OPTION_COLD), &request.cold_ns);
 

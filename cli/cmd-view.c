@@ -220,7 +220,8 @@ static int serve(const struct option_set *options, struct shown *shown, const ch
 	sigaddset(&ends, SIGHUP);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	const struct view_files files = { shown->database, shown->pictures };
+	const struct view_files files = { shown->database, shown->pictures,
+					  option_text(options, OPTION_EDITOR) };
 	int r = view_server_start(&files, (uint16_t)port, &server, &is_socket);
 	finish_shown(shown);
 	if (r < 0)
@@ -295,7 +296,7 @@ int cmd_view(const struct option_set *options)
 	int status = find_database(options, &shown);
 	if (status != CMD_DONE)
 		return status;
-	const struct view_files files = { shown.database, shown.pictures };
+	const struct view_files files = { .database = shown.database, .pictures = shown.pictures };
 	if (option_text(options, OPTION_EXPORT_PAGE))
 		return write_file(options, &files, shown.run_id);
 	status = make_fragment(options, shown.run_id, &fragment);

@@ -13,6 +13,7 @@
 #include "report/callgraph/needs.h"
 #include "report/callgraph/profile.h"
 #include "report/selection/selection.h"
+#include "report/text/site-name.h"
 #include "report/text/table.h"
 
 struct suppressions;
@@ -95,6 +96,16 @@ const struct report *report_find(const char *name);
 int report_write(FILE *out, sqlite3 *db, const struct report *report,
 		 const struct report_request *request);
 
+/*
+ * Write what stands under the rows of a list, or instead of them where there are none: notes,
+ * intervals, losses and hints. Result as report_write().
+ */
+int report_foot_write(FILE *out, sqlite3 *db, const struct report *report,
+		      const struct report_request *request, size_t n_rows);
+
+/* How many rows of text a list has without a limit. Returns 0 or -ENOMEM. */
+int report_rows_count(sqlite3 *db, const struct report *report, int64_t run_id, int64_t *ret_n);
+
 /* Say under a table of text that rows follow; n_rest 0 or less: none do. */
 void report_rest_write(FILE *out, int64_t n_rest);
 
@@ -119,10 +130,10 @@ struct db;
 int report_findings_store(struct db *db, int64_t run_id);
 
 /*
- * Have reports name sites by whole call stacks from now on, instead of site_name(). Returns an
- * SQLite code.
+ * Have reports name sites as *names says (enum report_names), which stays the caller's and may
+ * change between statements; NULL: 0, as at first. Returns an SQLite code.
  */
-int report_names_full(sqlite3 *db);
+int report_names_set(sqlite3 *db, const unsigned *names);
 
 /*
  * The run that a person names: an id, PROGRAM.MODE.N, PROGRAM.MODE or PROGRAM (the lowest

@@ -94,8 +94,7 @@ static int write_lines(FILE *out, sqlite3 *db, const struct report *report,
 				: 0;
 }
 
-/* Under the rows, or instead of them. */
-static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
+int report_foot_write(FILE *out, sqlite3 *db, const struct report *report,
 		      const struct report_request *request, size_t n_rows)
 {
 	if (n_rows > 0) {
@@ -123,9 +122,7 @@ static int write_foot(FILE *out, sqlite3 *db, const struct report *report,
 	return r == 0 && is_of_losses(report) ? report_ledger_write(out, db, request->run_id) : r;
 }
 
-/* How many rows the limit left out. */
-static int count_rest(sqlite3 *db, const struct report *report,
-		      const struct report_request *request, int64_t *ret_n)
+int report_rows_count(sqlite3 *db, const struct report *report, int64_t run_id, int64_t *ret_n)
 {
 	const char *shown = report->text_sql ? report->text_sql : report->sql;
 	char *sql = report->n_sql ? sqlite3_mprintf("%s", report->n_sql)
@@ -133,7 +130,7 @@ static int count_rest(sqlite3 *db, const struct report *report,
 
 	if (!sql)
 		return -ENOMEM;
-	*ret_n = report_sql_number(db, sql, request->run_id) - request->limit;
+	*ret_n = report_sql_number(db, sql, run_id);
 	sqlite3_free(sql);
 	return 0;
 }
@@ -153,11 +150,11 @@ static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report
 		r = table_write(out, stmt, &style, &n_rows);
 	if (r < 0 || !is_text)
 		return r;
-	int64_t n_rest = 0;
+	int64_t n_all = request->limit;
 	if (request->limit > 0 && (int64_t)n_rows >= request->limit)
-		r = count_rest(sqlite3_db_handle(stmt), report, request, &n_rest);
-	report_rest_write(out, n_rest);
-	return r < 0 ? r : write_foot(out, sqlite3_db_handle(stmt), report, request, n_rows);
+		r = report_rows_count(sqlite3_db_handle(stmt), report, request->run_id, &n_all);
+	report_rest_write(out, n_all - request->limit);
+	return r < 0 ? r : report_foot_write(out, sqlite3_db_handle(stmt), report, request, n_rows);
 }
 
 static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
@@ -235,12 +232,12 @@ int report_functions_register(sqlite3 *db)
 		code = report_stat_register(db);
 	if (code == SQLITE_OK)
 		code = stack_text_register(db);
-	return code == SQLITE_OK ? site_name_register(db, false) : code;
+	return code == SQLITE_OK ? site_name_register(db, NULL) : code;
 }
 
-int report_names_full(sqlite3 *db)
+int report_names_set(sqlite3 *db, const unsigned *names)
 {
-	return site_name_register(db, true);
+	return site_name_register(db, names);
 }
 
 /* ---- SQL of a user ---- */

@@ -1149,10 +1149,10 @@ CREATE TABLE picture_category (
     colour     TEXT NOT NULL,    -- direction, thread, level, latency or source
     number     INTEGER NOT NULL, -- from 0
     item_id    INTEGER NOT NULL, -- of thread and source their id (0: not known); of direction 0
-                                 -- read, 1 write, 2 not known; of level a number (0: not known); of
-                                 -- latency 0 not known, 1 below 16 cycles, then one for each power
-                                 -- of two, 15 from 2^17 on; -1: all others, where there are more
-                                 -- than 16
+                                 -- read, 1 write, 2 not known, 3 page fault; of level a number (0:
+                                 -- not known); of latency 0 not known, 1 below 16 cycles, then one
+                                 -- for each power of two, 15 from 2^17 on; -1: all others, where
+                                 -- there are more than 16
     name       TEXT NOT NULL,    -- of level `data_source.level`; else empty
     n          INTEGER NOT NULL, -- [touches] touches of this category
     PRIMARY KEY (run_id, process_id, colour, number)

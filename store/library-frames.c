@@ -251,3 +251,11 @@ bool frame_is_initialiser(const char *name)
 			return true;
 	return false;
 }
+
+bool frame_is_library(int depth, int user_depth, const char *function, const char *source,
+		      const char *file)
+{
+	if (user_depth < 0 || depth < user_depth)
+		return true;
+	return depth > user_depth && frame_owner(function, source, file) == FRAME_LIBRARY;
+}

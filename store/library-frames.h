@@ -21,6 +21,14 @@ enum frame_owner frame_owner(const char *function, const char *source, const cha
 /* Whether a name says that the function allocates: "xmalloc", and the word "new". */
 bool frame_allocates(const char *function);
 
+/*
+ * Whether a function of a frame is a library's: what is further in than the program's innermost
+ * function of the frame is. depth: its frame_line.depth; user_depth: frame.user_depth, negative
+ * where that is NULL.
+ */
+bool frame_is_library(int depth, int user_depth, const char *function, const char *source,
+		      const char *file);
+
 #define FRAME_NAME_BYTES 512u
 
 /*

@@ -60,7 +60,7 @@ static int make_views(sqlite3 *handle)
 	return code;
 }
 
-static int set_up(sqlite3 *handle)
+static int set_up(const struct view_context *context, sqlite3 *handle)
 {
 	int code = SQLITE_OK;
 
@@ -70,6 +70,8 @@ static int set_up(sqlite3 *handle)
 		code = chunk_table_register(handle, KEEP_BYTES);
 	if (code == SQLITE_OK)
 		code = report_functions_register(handle);
+	if (code == SQLITE_OK)
+		code = report_names_set(handle, &context->names);
 	if (code == SQLITE_OK)
 		code = make_views(handle);
 	sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES);
@@ -94,7 +96,7 @@ static int view_context_connect(struct view_context *context, const char *path, 
 	int r = db_open(path, &db);
 
 	if (r == 0)
-		r = set_up(db_handle(db));
+		r = set_up(context, db_handle(db));
 	if (r < 0)
 		return r;
 	view_context_be_patient(context, db_handle(db));
@@ -167,6 +169,10 @@ int view_context_open(const struct view_files *files, struct view_context **ret_
 	int r = view_context_connect(context, files->database, &context->db);
 	if (r == 0 && files->pictures)
 		r = db_open(files->pictures, &context->pictures_db);
+	if (r == 0 && files->editor) {
+		context->editor = strdup(files->editor);
+		r = context->editor ? 0 : -ENOMEM;
+	}
 	if (r < 0)
 		return r;
 	*ret_context = steal_ptr(&context);
@@ -181,6 +187,7 @@ struct view_context *view_context_close(struct view_context *context)
 	view_part_free(context->part);
 	db_close(context->pictures_db);
 	db_close(context->db);
+	free(context->editor);
 	free(context);
 	return NULL;
 }

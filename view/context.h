@@ -49,8 +49,10 @@ struct view_context {
 	struct db *pictures_db; /* owned; NULL: pictures are in db */
 	struct picture_store *pictures; /* owned; NULL until they are asked for */
 	struct view_part *part; /* owned; NULL: none was counted */
+	char *editor; /* owned; view_files.editor */
 	struct view_limits limits;
 	struct view_patience patience; /* is_over NULL: endless */
+	unsigned names; /* enum report_names: how site_name() of its connections answers */
 	int error; /* of the last answer: 0 or a negative errno */
 	char message[VIEW_MESSAGE_BYTES]; /* why the last answer failed; may be "" */
 };
@@ -59,6 +61,7 @@ struct view_context {
 struct view_files {
 	const char *database;
 	const char *pictures; /* of picture_compute(), where the database has none; else NULL */
+	const char *editor; /* a link with {file} and {line} for source files; NULL: no links */
 };
 
 /* The paths are not needed any more afterwards, nor are their files. Returns 0 or as db_open(). */

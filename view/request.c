@@ -45,6 +45,7 @@ static const struct {
 	[VIEW_FILTER] = { "filter", TYPE_TEXT, 0, 0 },
 	[VIEW_INVERSE] = { "inverse", TYPE_NUMBER, 0, 1 },
 	[VIEW_DESCENDING] = { "descending", TYPE_NUMBER, 0, 1 },
+	[VIEW_FULL] = { "full", TYPE_NUMBER, 0, 1 },
 };
 
 static const struct {

@@ -135,18 +135,13 @@ enum {
 	COLUMN_USER_DEPTH
 };
 
-/* Whether the function of a row is a library's; what is further in than user_depth is. */
 static bool is_library(sqlite3_stmt *row)
 {
-	int depth = sqlite3_column_int(row, COLUMN_DEPTH);
-	int user_depth = sqlite3_column_int(row, COLUMN_USER_DEPTH);
-
-	if (sqlite3_column_type(row, COLUMN_USER_DEPTH) == SQLITE_NULL || depth < user_depth)
-		return true;
-	return depth > user_depth &&
-	       frame_owner(statement_string_or_null(row, COLUMN_FUNCTION),
-			   statement_string_or_null(row, COLUMN_FILE),
-			   statement_string_or_null(row, COLUMN_PATH)) == FRAME_LIBRARY;
+	return frame_is_library(sqlite3_column_int(row, COLUMN_DEPTH),
+				sqlite3_column_int(row, COLUMN_USER_DEPTH),
+				statement_string_or_null(row, COLUMN_FUNCTION),
+				statement_string_or_null(row, COLUMN_FILE),
+				statement_string_or_null(row, COLUMN_PATH));
 }
 
 /* One function of a frame; those of one frame follow each other. */
@@ -187,8 +182,8 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 
 static const char frames_sql[] =
 	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line, file,"
-	" depth, user_depth FROM frame LEFT JOIN frame_line ON frame_line.frame_id = frame.id"
-	" ORDER BY frame.id, depth";
+	" coalesce(depth, 0), coalesce(user_depth, -1) FROM frame LEFT JOIN frame_line"
+	" ON frame_line.frame_id = frame.id ORDER BY frame.id, depth";
 
 static int read_frames(struct paths *paths, sqlite3 *db)
 {

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -20,7 +21,8 @@
 static const char rows_sql[] =
 	"SELECT stack.parent_id, stack.stop, frame.path, frame.offset,"
 	"  coalesce(frame_line.function, frame.function), frame_line.file, frame_line.line,"
-	"  frame.user_depth, coalesce(frame_line.depth, 0), stack.user_id, frame_line.call"
+	"  coalesce(frame.user_depth, -1), coalesce(frame_line.depth, 0), stack.user_id,"
+	"  frame_line.call"
 	" FROM stack LEFT JOIN frame ON frame.id = stack.frame_id"
 	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id"
 	" WHERE stack.id = ? ORDER BY frame_line.depth";
@@ -266,20 +268,14 @@ static void write_call(struct naming *naming)
 		write_folded(naming);
 }
 
-/* Whether the function of a row is a library's; what is further in than user_depth is. */
+/* Whether the function of a row is a library's; why a path ends is not. */
 static bool is_library(struct naming *naming)
 {
-	int depth = sqlite3_column_int(naming->row, COLUMN_DEPTH);
-	int user_depth = sqlite3_column_int(naming->row, COLUMN_USER_DEPTH);
-
-	if (sqlite3_column_type(naming->row, COLUMN_STOP) != SQLITE_NULL)
-		return false;
-	if (sqlite3_column_type(naming->row, COLUMN_USER_DEPTH) == SQLITE_NULL ||
-	    depth < user_depth)
-		return true;
-	return depth > user_depth &&
-	       frame_owner(column_text(naming, COLUMN_FUNCTION), column_text(naming, COLUMN_FILE),
-			   column_text(naming, COLUMN_PATH)) == FRAME_LIBRARY;
+	return sqlite3_column_type(naming->row, COLUMN_STOP) == SQLITE_NULL &&
+	       frame_is_library(sqlite3_column_int(naming->row, COLUMN_DEPTH),
+				sqlite3_column_int(naming->row, COLUMN_USER_DEPTH),
+				column_text(naming, COLUMN_FUNCTION),
+				column_text(naming, COLUMN_FILE), column_text(naming, COLUMN_PATH));
 }
 
 static bool has_siblings(struct naming *naming, int64_t parent, int64_t stack_id)
@@ -341,20 +337,55 @@ static int64_t find_user(struct naming *naming, int64_t stack_id)
 	return user_id;
 }
 
-static void give_name(struct naming *naming, sqlite3_context *context, int64_t stack_id)
+static char *write_name(struct naming *naming, int64_t stack_id)
 {
-	auto_free char *text = NULL;
+	char *text = NULL;
 	size_t n_bytes = 0;
 
 	naming->out = text_stream_open(&text, &n_bytes);
 	if (naming->out)
 		write_stack(naming, stack_id);
-	if (naming->out && text_stream_close(naming->out, &text) < 0)
+	if (!naming->out || text_stream_close(naming->out, &text) < 0)
 		naming->code = SQLITE_NOMEM;
-	if (naming->out && naming->code == SQLITE_OK)
-		sqlite3_result_text(context, text, (int)n_bytes, SQLITE_TRANSIENT);
+	return text;
+}
+
+static unsigned names_of(sqlite3_context *context)
+{
+	const unsigned *names = sqlite3_user_data(context);
+
+	return names ? *names : 0;
+}
+
+/* Give the text away; of linked names with the stack's id before it (report.h). */
+static void give(sqlite3_context *context, int64_t stack_id, const char *text)
+{
+	bool is_linked = names_of(context) & REPORT_NAMES_LINKED && stack_id;
+	auto_free char *linked = NULL;
+
+	if (is_linked && asprintf(&linked, "\x1e%lld\x1f%s\x1e", (long long)stack_id, text) < 0)
+		linked = NULL;
+	if (is_linked && !linked)
+		sqlite3_result_error_nomem(context);
 	else
-		sqlite3_result_error_code(context, naming->out ? naming->code : SQLITE_NOMEM);
+		sqlite3_result_text(context, is_linked ? linked : text, -1, SQLITE_TRANSIENT);
+}
+
+static char *make_name(sqlite3 *db, struct naming *naming, int64_t stack_id)
+{
+	auto_statement sqlite3_stmt *row = NULL, *sibling = NULL;
+
+	naming->code = sqlite3_prepare_v2(db, rows_sql, -1, &row, NULL);
+	if (naming->code == SQLITE_OK)
+		naming->code = sqlite3_prepare_v2(db, sibling_sql, -1, &sibling, NULL);
+	naming->row = row;
+	naming->sibling = sibling;
+	if (naming->code == SQLITE_OK && stack_id)
+		naming->user_id = find_user(naming, stack_id);
+	if (naming->code != SQLITE_OK)
+		return NULL;
+	return naming->user_id ? write_name(naming, stack_id)
+			       : stack_text_make(db, stack_id, naming->max_shown, &naming->code);
 }
 
 static void site_name(sqlite3_context *context, int n_args, sqlite3_value **args)
@@ -363,38 +394,25 @@ static void site_name(sqlite3_context *context, int n_args, sqlite3_value **args
 		.max_shown = n_args > 1 ? sqlite3_value_int(args[1]) : DEFAULT_CALLS,
 		.has_inner = n_args <= 2 || sqlite3_value_int(args[2]) != 0,
 	};
+	bool is_full = names_of(context) & REPORT_NAMES_FULL;
 	int64_t stack_id = sqlite3_value_int64(args[0]);
-	auto_statement sqlite3_stmt *row = NULL, *sibling = NULL;
 	sqlite3 *db = sqlite3_context_db_handle(context);
+	auto_free char *text = is_full ? stack_text_make(db, stack_id, MAX_DEPTH, &naming.code)
+				       : make_name(db, &naming, stack_id);
 
-	naming.code = sqlite3_prepare_v2(db, rows_sql, -1, &row, NULL);
-	if (naming.code == SQLITE_OK)
-		naming.code = sqlite3_prepare_v2(db, sibling_sql, -1, &sibling, NULL);
-	naming.row = row;
-	naming.sibling = sibling;
-	if (naming.code == SQLITE_OK && stack_id)
-		naming.user_id = find_user(&naming, stack_id);
 	if (naming.code != SQLITE_OK)
 		sqlite3_result_error_code(context, naming.code);
-	else if (!naming.user_id)
-		stack_text_give(context, stack_id, naming.max_shown);
 	else
-		give_name(&naming, context, stack_id);
+		give(context, stack_id, text);
 }
 
-static void full_name(sqlite3_context *context, int n_args, sqlite3_value **args)
-{
-	(void)n_args;
-	stack_text_give(context, sqlite3_value_int64(args[0]), MAX_DEPTH);
-}
-
-int site_name_register(sqlite3 *db, bool is_full)
+int site_name_register(sqlite3 *db, const unsigned *names)
 {
 	int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
 	int code = SQLITE_OK;
 
 	for (int n_args = 1; code == SQLITE_OK && n_args <= 3; n_args++)
-		code = sqlite3_create_function(db, "site_name", n_args, flags, NULL,
-					       is_full ? full_name : site_name, NULL, NULL);
+		code = sqlite3_create_function(db, "site_name", n_args, flags, (void *)names,
+					       site_name, NULL, NULL);
 	return code;
 }

@@ -1,8 +1,13 @@
 #pragma once
 #include <sqlite3.h>
-#include <stdbool.h>
 
 #include "store/library-frames.h"
+
+/*
+ * How site_name() names sites: by whole call stacks; and for a page, which links them, as "\x1eID
+ * \x1fNAME\x1e" without the blank, where ID is stack.id.
+ */
+enum report_names { REPORT_NAMES_FULL = 1, REPORT_NAMES_LINKED = 2 };
 
 /*
  * Add the SQL function site_name(stack_id [, n_calls [, has_inner]]): a call stack on one line, by
@@ -11,10 +16,10 @@
  * that allocated for an object of another class, that too (has_inner 0: not). Calls of libraries
  * further out are left out. At most n_calls (default 3) of the program's are shown, a longer path
  * ends in "< …". Names are without template arguments and parameters, and cut in their middle. A
- * stack without a call of the program is shown as by stack_text(). is_full: all are. Returns an
- * SQLite code.
+ * stack without a call of the program is shown as by stack_text(). names: enum
+ * report_names, of the caller, and as it is when it is called; NULL: 0. Returns an SQLite code.
  */
-int site_name_register(sqlite3 *db, bool is_full);
+int site_name_register(sqlite3 *db, const unsigned *names);
 
 /* The name of what sets up variables before main. */
 #define SITE_INITIALISER "static initialiser"

@@ -133,38 +133,39 @@ static void write_stack(struct walk *walk, int64_t stack_id)
 		fputs(" < \u2026", walk->out);
 }
 
-void stack_text_give(sqlite3_context *context, int64_t stack_id, int n_frames)
+char *stack_text_make(sqlite3 *db, int64_t stack_id, int n_frames, int *ret_code)
 {
 	struct walk walk = { .max_shown = n_frames };
 	auto_free char *text = NULL;
+	auto_statement sqlite3_stmt *stmt = NULL;
 	size_t n_bytes = 0;
 
-	if (stack_id == 0) {
-		sqlite3_result_text(context, "(no stack recorded)", -1, SQLITE_STATIC);
-		return;
-	}
-	int code = sqlite3_prepare_v2(sqlite3_context_db_handle(context), frames_sql, -1,
-				      &walk.stmt, NULL);
-	if (code != SQLITE_OK) {
-		sqlite3_result_error_code(context, code);
-		return;
-	}
-	walk.out = text_stream_open(&text, &n_bytes);
+	if (stack_id == 0)
+		text = strdup("(no stack recorded)");
+	else
+		walk.code = sqlite3_prepare_v2(db, frames_sql, -1, &stmt, NULL);
+	walk.stmt = stmt;
+	if (stmt)
+		walk.out = text_stream_open(&text, &n_bytes);
 	if (walk.out)
 		write_stack(&walk, stack_id);
 	if (walk.out && text_stream_close(walk.out, &text) < 0)
 		walk.code = SQLITE_NOMEM;
-	if (walk.out && walk.code == SQLITE_OK)
-		sqlite3_result_text(context, text, (int)n_bytes, SQLITE_TRANSIENT);
-	else
-		sqlite3_result_error_code(context, walk.out ? walk.code : SQLITE_NOMEM);
-	sqlite3_finalize(walk.stmt);
+	*ret_code = walk.code == SQLITE_OK && !text ? SQLITE_NOMEM : walk.code;
+	return *ret_code == SQLITE_OK ? steal_ptr(&text) : NULL;
 }
 
 static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **args)
 {
-	stack_text_give(context, sqlite3_value_int64(args[0]),
-			n_args > 1 ? sqlite3_value_int(args[1]) : DEFAULT_FRAMES);
+	int code = SQLITE_OK;
+	auto_free char *text =
+		stack_text_make(sqlite3_context_db_handle(context), sqlite3_value_int64(args[0]),
+				n_args > 1 ? sqlite3_value_int(args[1]) : DEFAULT_FRAMES, &code);
+
+	if (text)
+		sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+	else
+		sqlite3_result_error_code(context, code);
 }
 
 int stack_text_register(sqlite3 *db)

@@ -18,5 +18,5 @@ int report_functions_add(sqlite3 *db);
  */
 int stack_text_register(sqlite3 *db);
 
-/* Have an SQL function answer with that text, or with its error. */
-void stack_text_give(sqlite3_context *context, int64_t stack_id, int n_frames);
+/* That text, allocated; NULL with an SQLite code where it cannot be made. */
+char *stack_text_make(sqlite3 *db, int64_t stack_id, int n_frames, int *ret_code);

@@ -203,18 +203,22 @@ static int add_category(struct picture_job *job, sqlite3_stmt *row)
 			     category);
 }
 
-/* The same three, whatever the run has. */
+/* The same four, whatever the run has. */
 static void set_directions(struct picture_job *job)
 {
-	static const char *const names[] = { "read", "write", "unknown" };
+	static const char *const names[] = {
+		"read",
+		"write", [PICTURE_TOUCH_UNKNOWN] = "unknown", [PICTURE_TOUCH_FAULT] = "page fault"
+	};
+	const unsigned n = sizeof(names) / sizeof(names[0]);
 
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		job->palette.items[i] = i;
 		job->picture->categories[i].id = i;
 		put_name(&job->picture->categories[i], "%s", names[i]);
 	}
-	job->palette.n = 3;
-	job->palette.others = 2;
+	job->palette.n = n;
+	job->palette.others = PICTURE_TOUCH_UNKNOWN;
 }
 
 int picture_palette_read(struct picture_job *job)

@@ -289,7 +289,7 @@ static void list_piece(struct picture_job *job)
 			.site = values[PICTURE_TOUCH_SITE],
 			.category = (uint8_t)picture_palette_find(
 				&job->palette, values[columns_by[job->palette.by]]),
-			.is_write = values[PICTURE_TOUCH_DIRECTION] == 2
+			.is_write = values[PICTURE_TOUCH_DIRECTION] >= PICTURE_TOUCH_UNKNOWN
 					    ? -1
 					    : (int8_t)values[PICTURE_TOUCH_DIRECTION],
 		};

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum picture_by {
-	PICTURE_BY_DIRECTION, /* read, write, unknown */
+	PICTURE_BY_DIRECTION, /* read, write, unknown, page fault */
 	PICTURE_BY_THREAD, /* those with most touches, and all others */
 	PICTURE_BY_LEVEL, /* data_source.level */
 	PICTURE_BY_LATENCY, /* powers of two of cycles */

@@ -19,7 +19,7 @@
 enum picture_touch_column {
 	PICTURE_TOUCH_TIME, /* ns */
 	PICTURE_TOUCH_ADDRESS,
-	/* 0 read, 1 write, 2 not known, 3 does not count: another touch of the sample does */
+	/* 0 read, 1 write, 2 not known, 3 page fault, 4 does not count: another touch of it does */
 	PICTURE_TOUCH_DIRECTION,
 	PICTURE_TOUCH_SOURCE, /* source.id */
 	PICTURE_TOUCH_THREAD, /* thread.id; 0: not known */
@@ -29,7 +29,9 @@ enum picture_touch_column {
 	PICTURE_TOUCH_SAMPLE, /* sample.id */
 	PICTURE_TOUCH_COLUMNS,
 };
-#define PICTURE_TOUCH_NO_COUNT 3
+#define PICTURE_TOUCH_UNKNOWN  2
+#define PICTURE_TOUCH_FAULT    3
+#define PICTURE_TOUCH_NO_COUNT 4
 enum picture_block_column {
 	PICTURE_BLOCK_ALLOCATED,
 	PICTURE_BLOCK_ADDRESS,

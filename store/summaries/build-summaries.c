@@ -228,6 +228,13 @@ static int64_t site_of(const struct build *build, const struct picture_row_touch
 	return id ? (int64_t)site_map_get(&build->sites, id) - 1 : -1;
 }
 
+static int64_t direction_of(const struct picture_row_touch *touch)
+{
+	if (touch->role == TRACE_ROLE_FAULT)
+		return PICTURE_TOUCH_FAULT;
+	return touch->is_write < 0 ? PICTURE_TOUCH_UNKNOWN : touch->is_write > 0;
+}
+
 static int add_touch(void *context, const struct picture_row_touch *touch)
 {
 	struct build *build = context;
@@ -246,9 +253,8 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 					     [PICTURE_TOUCH_TIME] = time_ns,
 					     [PICTURE_TOUCH_ADDRESS] = (int64_t)touch->address,
 					     [PICTURE_TOUCH_DIRECTION] =
-						     !counts		   ? PICTURE_TOUCH_NO_COUNT
-						     : touch->is_write < 0 ? 2
-									   : touch->is_write > 0,
+						     counts ? direction_of(touch)
+							    : PICTURE_TOUCH_NO_COUNT,
 					     [PICTURE_TOUCH_SOURCE] = touch->sample->source_id,
 					     [PICTURE_TOUCH_THREAD] = touch->sample->thread_id,
 					     [PICTURE_TOUCH_LEVEL] = level,

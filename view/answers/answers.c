@@ -16,6 +16,7 @@ static int (*const makers[VIEW_COUNT])(struct view_question *question) = {
 	[VIEW_OBJECTS] = view_objects,	  [VIEW_OBJECT] = view_object,
 	[VIEW_SERIES] = view_series,	  [VIEW_DIFF] = view_diff,
 	[VIEW_SOURCE_TEXT] = view_source, [VIEW_AT] = view_at,
+	[VIEW_REPORT] = view_report,	  [VIEW_STACK] = view_site_stack,
 };
 
 static int find_run(struct view_question *question)
@@ -99,6 +100,7 @@ unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 
 	*ret_text = NULL;
 	context->message[0] = '\0';
+	context->names = view_value(&question, VIEW_FULL, 0) ? REPORT_NAMES_FULL : 0;
 	view_context_forget(context);
 	int r = makers[answer] ? 0 : -ENOSYS;
 	if (r == 0 && view_answer_takes(answer, VIEW_RUN_NAME))

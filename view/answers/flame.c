@@ -358,12 +358,15 @@ int view_flame(struct view_question *question)
 	auto_flame struct flame flame = { .is_inverse = view_value(question, VIEW_INVERSE, 0) };
 	struct metric metric = { 0 };
 	auto_statement sqlite3_stmt *rows = NULL;
+	const struct paths_options options = {
+		.fold = view_value(question, VIEW_FULL, 0) ? PATHS_WHOLE : PATHS_ASKED,
+	};
 	int r = view_take_part(question);
 
 	if (r == 0)
 		r = find_metric(question, &metric);
 	if (r == 0)
-		r = paths_open(question->db, NULL, &paths);
+		r = paths_open(question->db, &options, &paths);
 	flame.paths = paths;
 	if (r == 0)
 		r = view_prepare(question, metric.sql, &rows);

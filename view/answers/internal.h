@@ -17,6 +17,8 @@ int view_object(struct view_question *question);
 int view_series(struct view_question *question);
 int view_diff(struct view_question *question);
 int view_source(struct view_question *question);
+int view_report(struct view_question *question);
+int view_site_stack(struct view_question *question);
 
 /* The same row as members of the open object; nulls without one. */
 void view_object_members(struct view_question *question, sqlite3_stmt *stmt, bool has_row);
@@ -27,8 +29,8 @@ void view_object_members(struct view_question *question, sqlite3_stmt *stmt, boo
 	"frame.path, replace(frame.path, '/', '')), ''), '') || printf('+0x%x', frame.offset))"
 
 /*
- * Write "stack": [{function, module, file, line}], innermost first; empty for a stack that is not
- * known.
+ * Write "stack": [{function, module, file, line, is_folded}], innermost first; empty for a stack
+ * that is not known.
  */
 int view_stack(struct view_question *question, int64_t stack_id);
 

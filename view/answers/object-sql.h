@@ -6,17 +6,15 @@
  */
 
 /*
- * Whose allocation an item's is: not the C++ runtime's operator new's. made is its row of
- * stack_line.
+ * The place of the program's innermost call, else of the call that allocated: for an order, and of
+ * the rows that are shown.
  */
-#define OBJECT_INNER                                                                               \
-	"CASE WHEN made.function GLOB 'operator new*' AND made.parent_id IS NOT NULL"              \
-	" THEN made.parent_id ELSE item.stack_id END"
-
-/* The place of that, for an order; what is shown is looked up once the rows are chosen. */
 #define OBJECT_PLACE(column)                                                                       \
-	"(SELECT line." column " FROM stack_line AS made JOIN stack_line AS line ON line.stack_id" \
-	" = " OBJECT_INNER " WHERE made.stack_id = item.stack_id)"
+	"(SELECT " column " FROM stack AS made JOIN stack AS user ON user.id ="                    \
+	" coalesce(made.user_id, made.id) JOIN frame ON frame.id = user.frame_id"                  \
+	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id AND frame_line.depth ="           \
+	" coalesce(user_depth, 0) WHERE made.id = item.stack_id)"
+#define OBJECT_FUNCTION OBJECT_PLACE("coalesce(frame_line.function, frame.function)")
 
 /* Variables, mappings and stacks of threads that were touched. */
 /* clang-format off */
@@ -52,13 +50,15 @@
 	"  LEFT JOIN accessed ON owner_kind = kind AND owner_id = raw.id)"
 /* clang-format on */
 
-#define OBJECT_ROWS                                                                                \
-	"SELECT site, (SELECT name FROM owner WHERE owner.id = kind) AS owner, item.id,"           \
-	" CASE kind WHEN 1 THEN stack_text(item.stack_id, 3) ELSE name END AS name,"               \
-	" line.function, coalesce(item.path, line.file) AS file, line.line, n_blocks, bytes,"      \
-	" live_bytes, peak_bytes, n_temporary, mean_life_ns, n_samples, time_ns, share,"           \
-	" share_low, share_high, n_faults,"                                                        \
-	" n_accesses, latency, (SELECT live_bytes FROM main.site_curve AS curve"                   \
-	"  WHERE curve.run_id = :run AND curve.stack_id = site) AS spark FROM kept AS item"        \
-	" LEFT JOIN stack_line AS made ON made.stack_id = item.stack_id"                           \
-	" LEFT JOIN stack_line AS line ON line.stack_id = " OBJECT_INNER
+/* clang-format off */
+#define OBJECT_ROWS \
+	"SELECT site, (SELECT name FROM owner WHERE owner.id = kind) AS owner, item.id," \
+	" CASE kind WHEN 1 THEN site_name(item.stack_id) ELSE name END AS name," \
+	" " OBJECT_FUNCTION " AS function," \
+	" coalesce(item.path, " OBJECT_PLACE("file") ") AS file," \
+	" " OBJECT_PLACE("line") " AS line," \
+	" n_blocks, bytes, live_bytes, peak_bytes, n_temporary, mean_life_ns, n_samples, time_ns," \
+	" share, share_low, share_high, n_faults," \
+	" n_accesses, latency, (SELECT live_bytes FROM main.site_curve AS curve" \
+	"  WHERE curve.run_id = :run AND curve.stack_id = site) AS spark FROM kept AS item"
+/* clang-format on */

@@ -7,6 +7,7 @@
 
 #include "common/array.h"
 #include "report/text/json.h"
+#include "schemas/trace-format.h"
 
 /* -1 of 0, else the power of two. */
 static int log2_of(int64_t value)
@@ -102,8 +103,11 @@ static void add_place(struct object_tally *tally, const struct object_touch *tou
 	size_t y = cell_of((double)touch->offset, size, OBJECT_HEAT_HEIGHT);
 	size_t offset = cell_of((double)touch->offset, size, OBJECT_OFFSETS);
 
-	tally->heat[y * OBJECT_HEAT_WIDTH + x] += touch->part > draw_of(touch);
-	tally->offsets[offset] += counts;
+	bool is_fault = touch->role == TRACE_ROLE_FAULT;
+	uint32_t *heat = is_fault ? tally->heat_faults : tally->heat;
+	heat[y * OBJECT_HEAT_WIDTH + x] += touch->part > draw_of(touch);
+	tally->faults[offset] += is_fault;
+	tally->offsets[offset] += counts && !is_fault;
 	tally->written[offset] += counts && touch->is_write == 1;
 	tally->times_ns[offset] += touch->time_share_ns;
 }
@@ -134,7 +138,10 @@ int object_tally_touch(struct object_tally *tally, const struct object_touch *to
 	instruction->time_ns += touch->time_share_ns;
 	if (!counts)
 		return 0;
-	thread->n[touch->is_write + 1]++;
+	if (touch->role == TRACE_ROLE_FAULT)
+		thread->n_faults++;
+	else
+		thread->n[touch->is_write + 1]++;
 	add_level(tally, touch);
 	instruction->n++;
 	return count_block(tally, touch->block);
@@ -195,26 +202,30 @@ static void write_heat(const struct object_tally *tally, struct json *json, bool
 	json_set_integer(json, "to", tally->to_ns);
 	json_name(json, "packed");
 	packed_write_u16(json, tally->heat, OBJECT_HEAT_WIDTH * OBJECT_HEAT_HEIGHT, is_short);
+	json_name(json, "faults");
+	packed_write_u16(json, tally->heat_faults, OBJECT_HEAT_WIDTH * OBJECT_HEAT_HEIGHT,
+			 is_short);
 	json_close(json, '}');
 }
 
 /* Steps of equal width, also those without a touch, where there is any. */
 static void write_offsets(const struct object_tally *tally, struct json *json)
 {
-	static const char *const names[] = { "offset", "n", "n_writes", "time_ns" };
+	static const char *const names[] = { "offset", "n", "n_writes", "n_faults", "time_ns" };
 	auto_columns struct columns columns;
 	double sum = 0;
 
-	columns_begin(&columns, names, 4);
+	columns_begin(&columns, names, 5);
 	for (size_t i = 0; i < OBJECT_OFFSETS; i++)
-		sum += (double)tally->offsets[i] + tally->times_ns[i];
+		sum += (double)(tally->offsets[i] + tally->faults[i]) + tally->times_ns[i];
 	for (size_t i = 0; i < OBJECT_OFFSETS && sum > 0; i++) {
 		json_integer(columns_at(&columns, 0),
 			     tally->size / OBJECT_OFFSETS * (int64_t)i +
 				     tally->size % OBJECT_OFFSETS * (int64_t)i / OBJECT_OFFSETS);
 		json_integer(columns_at(&columns, 1), (int64_t)tally->offsets[i]);
 		json_integer(columns_at(&columns, 2), (int64_t)tally->written[i]);
-		json_real(columns_at(&columns, 3), tally->times_ns[i]);
+		json_integer(columns_at(&columns, 3), (int64_t)tally->faults[i]);
+		json_real(columns_at(&columns, 4), tally->times_ns[i]);
 		columns_end_row(&columns);
 	}
 	json_name(json, "offsets");

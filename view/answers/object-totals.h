@@ -2,9 +2,9 @@
 /*
  * What was seen of one block, or of all blocks of a call site laid over each other, summed up touch
  * by touch, so that memory does not follow from how many there are. A count n is of sampled
- * accesses and page faults (roles 0 and 3 of touch); time is that of CPU time charged (role 1),
- * which is also told by offset, instruction and direction; the heat map has a sample of time at one
- * of its addresses at most, drawn by their shares, and every touch of others.
+ * accesses (role 0 of touch), page faults (role 3) are counted apart; time is that of CPU time
+ * charged (role 1), which is also told by offset, instruction and direction; the heat map has a
+ * sample of time at one of its addresses at most, drawn by their shares, and every touch of others.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +41,7 @@ struct object_block {
 struct object_thread {
 	int64_t id;
 	uint64_t n[3]; /* not known, read, written */
+	uint64_t n_faults;
 	double time_ns[3];
 };
 
@@ -61,7 +62,8 @@ struct object_tally {
 	int64_t from_ns, to_ns; /* the heat map's axis of time */
 	int64_t size; /* bytes of the largest block */
 	uint32_t heat[OBJECT_HEAT_WIDTH * OBJECT_HEAT_HEIGHT];
-	uint64_t offsets[OBJECT_OFFSETS], written[OBJECT_OFFSETS];
+	uint32_t heat_faults[OBJECT_HEAT_WIDTH * OBJECT_HEAT_HEIGHT];
+	uint64_t offsets[OBJECT_OFFSETS], written[OBJECT_OFFSETS], faults[OBJECT_OFFSETS];
 	double times_ns[OBJECT_OFFSETS];
 	uint64_t sizes[OBJECT_LOG2], lives[OBJECT_LOG2];
 	struct key_map thread_of, instruction_of, count_of; /* index + 1; block: its count */

@@ -368,15 +368,15 @@ static void write_thread(struct columns *columns, const struct object_thread *th
 		  thread->time_ns[0] + thread->time_ns[1] + thread->time_ns[2]);
 	json_real(columns_at(columns, 6), thread->time_ns[1]);
 	json_real(columns_at(columns, 7), thread->time_ns[2]);
+	json_integer(columns_at(columns, 8), (int64_t)thread->n_faults);
 	columns_end_row(columns);
 }
 
 static int write_threads(struct view_question *question, const struct object_tally *tally)
 {
-	static const char *const names[] = {
-		"thread",    "name",	"n_reads",	"n_writes",
-		"n_unknown", "time_ns", "time_read_ns", "time_write_ns"
-	};
+	static const char *const names[] = { "thread",	     "name",	      "n_reads",
+					     "n_writes",     "n_unknown",     "time_ns",
+					     "time_read_ns", "time_write_ns", "n_faults" };
 	auto_statement sqlite3_stmt *name = NULL;
 	auto_columns struct columns columns;
 	int r = view_prepare(question,
@@ -385,7 +385,7 @@ static int write_threads(struct view_question *question, const struct object_tal
 			     " WHERE id = :its_id",
 			     &name);
 
-	columns_begin(&columns, names, 8);
+	columns_begin(&columns, names, 9);
 	for (size_t i = 0; i < tally->n_threads && r == 0; i++)
 		write_thread(&columns, &tally->threads[i], name);
 	json_name(&question->json, "threads");

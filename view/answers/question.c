@@ -6,6 +6,7 @@
 
 #include "report/text/json.h"
 #include "store/database.h"
+#include "store/library-frames.h"
 #include "store/statement.h"
 
 /* ---- Parts of a run ---- */
@@ -127,15 +128,33 @@ int64_t view_number(struct view_question *question, const char *sql)
 
 /* ---- Call stacks as lists of places ---- */
 
-/* Innermost first, with inlined functions; one that could not be followed ends in its reason. */
+/*
+ * Innermost first, with inlined functions; one that could not be followed ends in its reason.
+ * Behind what is shown: what tells whether a call is folded.
+ */
 static const char stack_sql[] =
 	"WITH RECURSIVE walk(n, id, parent_id, frame_id, stop) AS ("
 	"  SELECT 1, id, parent_id, frame_id, stop FROM stack WHERE id = :its_stack"
 	"  UNION ALL SELECT n + 1, stack.id, stack.parent_id, stack.frame_id, stack.stop"
-	"  FROM walk JOIN stack ON stack.id = walk.parent_id WHERE n < 300)"
+	"  FROM walk JOIN stack ON stack.id = walk.parent_id WHERE n < 300),"
+	" user(id) AS (SELECT user_id FROM stack WHERE id = :its_stack),"
+	" place(n) AS (SELECT walk.n FROM walk JOIN user USING (id))"
 	" SELECT coalesce('(' || walk.stop || ')', " VIEW_FUNCTION ") AS function,"
-	" path AS module, file, line FROM walk LEFT JOIN frame ON frame.id = walk.frame_id"
+	" path AS module, file, line, coalesce(walk.n < (SELECT n FROM place), 0),"
+	" (SELECT n FROM place) IS NULL OR walk.stop IS NOT NULL, coalesce(depth, 0),"
+	" coalesce(user_depth, -1) FROM walk LEFT JOIN frame ON frame.id = walk.frame_id"
 	" LEFT JOIN frame_line ON frame_line.frame_id = frame.id ORDER BY n, depth";
+
+#define STACK_SHOWN 4 /* columns */
+
+static bool is_folded(sqlite3_stmt *row)
+{
+	if (sqlite3_column_int(row, 4) || sqlite3_column_int(row, 5))
+		return sqlite3_column_int(row, 4);
+	return frame_is_library(sqlite3_column_int(row, 6), sqlite3_column_int(row, 7),
+				statement_string_or_null(row, 0), statement_string_or_null(row, 2),
+				statement_string_or_null(row, 1));
+}
 
 int view_stack(struct view_question *question, int64_t stack_id)
 {
@@ -148,13 +167,22 @@ int view_stack(struct view_question *question, int64_t stack_id)
 		view_bind(row, ":its_stack", stack_id);
 	while (r == 0 && (r = statement_step(row)) == 1) {
 		json_open(&question->json, '{');
-		for (int i = 0; i < sqlite3_column_count(row); i++) {
+		for (int i = 0; i < STACK_SHOWN; i++) {
 			json_name(&question->json, sqlite3_column_name(row, i));
 			json_column(&question->json, row, i);
 		}
+		json_set_integer(&question->json, "is_folded", is_folded(row));
 		json_close(&question->json, '}');
 		r = 0;
 	}
 	json_close(&question->json, ']');
 	return r < 0 ? -EPROTO : 0;
+}
+
+int view_site_stack(struct view_question *question)
+{
+	json_open(&question->json, '{');
+	int r = view_stack(question, view_value(question, VIEW_SITE, 0));
+	json_close(&question->json, '}');
+	return r;
 }

@@ -1,6 +1,7 @@
 /* Lines of source files: request "source". */
 #include "view/answers/internal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "common/parse.h"
+#include "common/text-stream.h"
 #include "store/statement.h"
 
 #define MAX_FILE_BYTES	 ((size_t)8 << 20)
@@ -95,15 +97,62 @@ static void write_lines(struct json *json, char *text, uint64_t first)
 	json_close(json, ']');
 }
 
-static void write_source(struct json *json, const struct place *place, char *text)
+/* A path in a link: what is neither a letter, a digit nor one of "/-_.~" as %XX. */
+static void write_escaped(FILE *out, const char *path)
 {
+	for (; *path; path++) {
+		bool is_plain = isalnum((unsigned char)*path) || strchr("/-_.~", *path);
+		fprintf(out, is_plain ? "%c" : "%%%02X", (unsigned char)*path);
+	}
+}
+
+/* The link of a pattern with {file} and {line}. */
+static void write_link(FILE *out, const char *pattern, const char *path, uint64_t line)
+{
+	static const char file_mark[] = "{file}", line_mark[] = "{line}";
+
+	while (*pattern) {
+		if (strncmp(pattern, file_mark, strlen(file_mark)) == 0) {
+			write_escaped(out, path);
+			pattern += strlen(file_mark);
+		} else if (strncmp(pattern, line_mark, strlen(line_mark)) == 0) {
+			fprintf(out, "%llu", (unsigned long long)line);
+			pattern += strlen(line_mark);
+		} else
+			fputc(*pattern++, out);
+	}
+}
+
+static int set_editor(struct view_question *question, const char *path, uint64_t line)
+{
+	const char *pattern = question->context->editor;
+	auto_free char *link = NULL;
+	size_t n_bytes = 0;
+	bool is_wanted = pattern && *pattern;
+	FILE *out = is_wanted ? text_stream_open(&link, &n_bytes) : NULL;
+
+	if (out)
+		write_link(out, pattern, path, line);
+	if (is_wanted && (!out || text_stream_close(out, &link) < 0))
+		return -ENOMEM;
+	json_set_text(&question->json, "editor", link);
+	return 0;
+}
+
+/* text: what lies at the path */
+static int write_source(struct view_question *question, const struct place *place, const char *path,
+			char *text)
+{
+	struct json *json = &question->json;
 	uint64_t first = place->line > LINES_BEFORE ? place->line - LINES_BEFORE : 1;
 
 	json_open(json, '{');
 	json_set_text(json, "file", place->file);
 	json_set_integer(json, "first", (int64_t)first);
 	write_lines(json, text, first);
+	int r = set_editor(question, path, place->line);
 	json_close(json, '}');
+	return r;
 }
 
 /* Compilers name files as they were called: from the folder that programs are often run in, too. */
@@ -148,6 +197,5 @@ int view_source(struct view_question *question)
 		return view_context_refuse(question->context, -ENOENT,
 					   "the source file cannot be read here: %s",
 					   r == -EFBIG ? "it is too large" : strerror(-r));
-	write_source(&question->json, &place, text);
-	return 0;
+	return write_source(question, &place, path, text);
 }

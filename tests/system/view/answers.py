@@ -4,6 +4,7 @@ give."""
 import base64
 import json
 import os
+import re
 import sqlite3
 import sys
 import tempfile
@@ -216,8 +217,13 @@ def check_filter(checks, ask, run):
     found = rows(ask("objects", run=run, filter="ALLOCATE_swept")["rows"])
     checks.that(
         len(found) == 1 and found[0]["bytes"] == 16 << 20
-        and found[0]["function"] == "allocate_swept",
-        f"the filter finds {[(row['function'], row['bytes']) for row in found]}")
+        and (found[0]["function"], found[0]["name"].split(" ", 1)[0]) == ("main", "main"),
+        # the other one only hands on to malloc()
+        f"the filter finds {[(row['name'], row['bytes']) for row in found]}")
+    full = rows(ask("objects", run=run, filter="ALLOCATE_swept", full=1)["rows"])
+    checks.that(
+        full[0]["name"].startswith("allocate_swept ") and "__libc_start" in full[0]["name"],
+        f"with calls of libraries it is called {full[0]['name']}")
     checks.that(
         ask("objects", run=run, filter="no such thing")["n_all"] == 0,
         "the filter finds what is not there")
@@ -336,6 +342,46 @@ def check_source(checks, ask, run, site):
     checks.that("malloc(SWEPT_BYTES)" in line, f"the line of the allocation is {line!r}")
 
 
+def check_stack(checks, ask, run, site):
+    """What lies further in than the program's call is folded, and what starts main() is."""
+    stack = ask("stack", run=run, site=site["site"])["stack"]
+    checks.that(
+        [(frame["function"], frame["is_folded"]) for frame in stack[:2]]
+        == [("allocate_swept", 1), ("main", 0)] and all(frame["is_folded"] for frame in stack[2:]),
+        f"the call path is {[(frame['function'], frame['is_folded']) for frame in stack]}")
+    place = stack[1]
+    source = ask("source", run=run, filter=f"{place['file']}:{place['line']}")
+    checks.that(
+        source["editor"] == f"vscode://file{place['file']}:{place['line']}",
+        f"the editor is opened at {source['editor']}")
+
+
+LISTS = ["leaks", "hot", "cold", "unused", "sharing", "peak", "resident", "regions", "findings",
+         "sites", "threads", "losses", "mappings"]
+OF_PARTS = ["leaks", "hot", "cold", "sharing", "peak", "sites", "threads"]
+LINKED = re.compile("\x1e[0-9]+\x1f([^\x1e]*)\x1e")
+
+
+def check_reports(checks, memsight, ask, path, run, part):
+    """Lists are those of memsight report, row by row; sites are linked by their ids."""
+    span = {"from": part[0], "to": part[1]} if part else {}
+    options = ["--from", f"{part[0]}ns", "--to", f"{part[1]}ns"] if part else []
+    for kind in OF_PARTS if part else LISTS:
+        answer = ask("report", run=run, kind=kind, limit=100000, **span)
+        expected = report(memsight, path, "--run", str(run), "--" + kind, *options)
+        found = [dict(zip(answer["names"],
+                          [LINKED.sub(r"\1", value) if isinstance(value, str) else value
+                           for value in values])) for values in answer["rows"]]
+        checks.that(found == expected,
+                    f"{kind} {part}: {len(found)} rows, report has {len(expected)}")
+        checks.that(answer["n_all"] == len(expected) and answer["foot"],
+                    f"{kind}: {answer['n_all']} rows in all, foot {answer['foot']!r}")
+    answer = ask("report", run=run, kind="sites", limit=1)
+    site = re.search("\x1e([0-9]+)\x1f", answer["rows"][0][-1]).group(1)
+    checks.that(ask("object", run=run, site=site)["site"] == int(site), "a link leads nowhere")
+    checks.that(answer["n_all"] > len(answer["rows"]) == 1, "a limit is not obeyed")
+
+
 def check_series(checks, memsight, ask, path):
     answer = ask("series")
     expected = {(row["run"], row["name"]): row for row in report(memsight, path, "--stat")}
@@ -404,6 +450,9 @@ def check_recorded(checks, memsight, victim):
         site = check_filter(checks, ask, 1)
         block = check_object(checks, ask, recording, 1, site)
         check_source(checks, ask, 1, site)
+        check_stack(checks, ask, 1, site)
+        for part in (None, (0, recording.one("SELECT duration_ns / 2 FROM run"))):
+            check_reports(checks, memsight, ask, recording.path, 1, part)
         if run["has_picture"]:
             check_picture(checks, ask, recording, 1, process)
             check_at(checks, ask, 1, block)

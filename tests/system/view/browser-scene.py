@@ -38,8 +38,8 @@ class Page:
         self.process = served.answer("run", run=self.run)["processes"]["columns"]["id"][0]
         self.bands = served.answer("bands", run=self.run, process=self.process)["columns"]
 
-    def open(self, fragment=""):
-        self.chromium.open(self.served.address + fragment)
+    def open(self, state=""):
+        self.chromium.open(f"{self.served.address}#page=memory{state}")
         return self.settled()
 
     def settled(self):
@@ -67,7 +67,7 @@ class Page:
         in."""
         _, start, size, allocation, freed, _ = self.block(function)
         low = self.place(start)
-        self.open(f"#from={allocation}&high={low + size}&low={low}&to={freed}{more}")
+        self.open(f"&from={allocation}&high={low + size}&low={low}&to={freed}{more}")
         frame = json.loads(
             self.chromium.js("return document.querySelector('#scene').dataset.frame"))
         return self.chromium.canvas("#scene-canvas"), {
@@ -254,7 +254,7 @@ def hovering_tells_what_is_there_and_a_click_opens_it(checks, page):
         "const t = document.querySelector('.tip'); return t && !t.hidden && "
         "t.innerText.includes('offset') && t.innerText"
     )
-    for word in ["time", "address", "block of 16.0 MiB", "allocate_swept", "victim-sweep.c"]:
+    for word in ["time", "address", "block of 16.0 MiB", "main", "victim-sweep.c"]:
         checks.that(word in tip, f"'{word}' is not in the box beside the pointer: {tip}")
     browser.ActionChains(page.chromium.driver).move_to_element_with_offset(scene, 40,
                                                                            10).click().perform()
@@ -265,7 +265,7 @@ def hovering_tells_what_is_there_and_a_click_opens_it(checks, page):
         "return document.querySelector('[data-object]')?.dataset.object === arguments[0]",
         f"block {ident}")
     text = page.chromium.text("main")
-    for word in ["allocate_swept", "16.0 MiB", f"{start:#x}", "main"]:
+    for word in ["main victim-sweep.c:", "16.0 MiB", f"{start:#x}", "main"]:
         checks.that(word in text, f"'{word}' is not on the page of the block")
     checks.that(freed > allocation and size == 16 << 20 and site,
                 "the victim's block is another one")
@@ -288,6 +288,7 @@ def the_page_of_an_object_shows_its_own_picture_and_source_text(checks, page):
     checks.that(len(found) > 50 and heights[0] < 0.25 and heights[-1] > 0.75,
                 f"offset x time: {len(found)} columns from {heights[:1]} to {heights[-1:]}")
     check_scale(checks, page, site)
+    page.chromium.click(".stack .folded summary")
     page.chromium.click(".stack .place")
     line = page.chromium.until("return document.querySelector('.source .here')?.innerText")
     checks.that("malloc(SWEPT_BYTES)" in line, f"the line of the source text: {line}")
@@ -377,7 +378,7 @@ def a_phone_needs_no_sideways_scrolling(checks, page):
     page.chromium.resize(390, 844)
     *_, site = page.block("allocate_swept")
     try:
-        for fragment in ("", f"#page=object&site={site}"):
+        for fragment in ("", "#page=memory", f"#page=object&site={site}"):
             page.chromium.open(page.served.address + fragment)
             page.chromium.until("return document.documentElement.dataset.ready")
             page.chromium.until(
@@ -385,7 +386,7 @@ def a_phone_needs_no_sideways_scrolling(checks, page):
                 "e.offsetParent)"
             )
             width = page.chromium.js("return document.documentElement.scrollWidth")
-            checks.that(width <= 390, f"{fragment or 'memory'}: {width} pixels wide")
+            checks.that(width <= 390, f"{fragment or 'findings'}: {width} pixels wide")
     finally:
         page.chromium.resize(1280, 900)
 
@@ -397,7 +398,7 @@ def a_file_shows_the_same_without_server_and_network(checks, page):
     low = page.place(start)
     with browser.Browser() as alone:
         alone.go_offline()
-        alone.open(f"file://{path}")
+        alone.open(f"file://{path}#page=memory")
         alone.until(SETTLED)
         checks.that("Exported file" in alone.text("header"), "the header does not say what this is")
         answer = page.served.answer("picture", run=page.run, process=page.process, by="direction",
@@ -406,7 +407,8 @@ def a_file_shows_the_same_without_server_and_network(checks, page):
         checks.that(
             f"{answer['n_samples']:,} touches" in said and f"{answer['n_blocks']:,} blocks" in said,
             said)
-        alone.open(f"file://{path}#from={allocation}&high={low + size}&low={low}&to={freed}")
+        alone.open(
+            f"file://{path}#page=memory&from={allocation}&high={low + size}&low={low}&to={freed}")
         alone.until(SETTLED)
         frame = {
             key: int(value)
@@ -426,7 +428,8 @@ def a_file_shows_the_same_without_server_and_network(checks, page):
         alone.until(
             "return document.querySelector('[data-object]')?.dataset.object === arguments[0]",
             f"site {site}")
-        checks.that("allocate_swept" in alone.text("main"), "the page of the site does not name it")
+        checks.that("main victim-sweep.c:" in alone.text("main"),
+                    "the page of the site does not name it")
         alone.check_quiet(checks, f"file://{path}")
 
 
@@ -449,7 +452,7 @@ def what_a_recording_lacks_is_said(_, page):
         whole.run([page.memsight, "record", "-o", trace, *record, "--", page.victim, "20"])
         whole.run([page.memsight, "analyze", "-o", path, *analyze, trace])
         with browser.Served(page.memsight, path) as served:
-            page.chromium.open(served.address)
+            page.chromium.open(served.address + "#page=memory")
             page.chromium.until(
                 "return document.querySelector(arguments[0])?.innerText.includes(arguments[1])",
                 selector, words)
@@ -467,7 +470,7 @@ def what_a_recording_lacks_is_said(_, page):
 
 def a_server_that_is_gone_is_said(checks, page):
     with browser.Served(page.memsight, page.recording.path) as other:
-        page.chromium.open(other.address)
+        page.chromium.open(other.address + "#page=memory")
         page.settled()
     page.chromium.choose("Colour", "thread")
     said = page.chromium.until("return document.querySelector('.pane-state.fault')?.innerText")

@@ -28,6 +28,9 @@
  * @property {number} duration     of the run, ns
  * @property {() => { from: number, to: number, isAll: boolean }} span   the selected time, ns
  * @property {(text: string) => void} say   tells a screen reader
+ * @property {() => Object} names  what asks for call paths as they are wanted: with calls of
+ *   libraries ({ full: 1 }) or without
+ * @property {(report: string) => ?string} pageOf  the page that shows a report
  */
 import { createData, Outdated, rowsOf } from "memsight/data";
 import { h } from "memsight/dom";
@@ -37,15 +40,51 @@ import { createHeader } from "memsight/header";
 import { theme } from "memsight/palette";
 import { changed, createState, numberOf, printState } from "memsight/state";
 
+const list = (kind, title, help) => ({ module: "report", kind, title, help });
+
+const LEAKS_HELP = "Call stacks with blocks that were not freed, as memsight report --leaks has "
+	+ "them. What libraries keep until the end by design is left out.";
+const HOT_HELP = "Call stacks whose memory gets more CPU time for its bytes and life than the "
+	+ "heap on average: what belongs into fast memory. Only those are listed for which "
+	+ "the samples can say so.";
+const COLD_HELP = "Call stacks whose memory gets less CPU time for its bytes and life than the "
+	+ "heap on average, most memory for nothing first.";
+const UNUSED_HELP = "Call stacks whose blocks nobody was seen to access though the samples would "
+	+ "have shown it, or whose pages the kernel never gave.";
+const SHARING_HELP = "Cache lines that two threads use in turn, at least one of them writing. "
+	+ "\"Different bytes\" is false sharing: the threads share nothing but the line. "
+	+ "Open a row to see which bytes each thread touched.";
+const PEAK_HELP = "Who held the live bytes at the moment when the run had most of them.";
+const RESIDENT_HELP = "What resident memory is made of, at the moment with most of it: blocks, "
+	+ "what the allocator keeps, files, mappings, stacks and memsight itself.";
+const REGIONS_HELP = "Parts of the run that the program named by memsight.h, by what they lie in.";
+
 /**
- * One line per page; `module` names what is imported as memsight/NAME. A page without a title has
- * no tab.
+ * One line per page. A panel is a module, imported as memsight/NAME, or a list of
+ * memsight/report. A page without a title has no tab; `next` are the reports that it shows.
  */
 const PAGES = [
-	{ id: "memory", title: "Memory", panels: ["scene", "timeline"] },
-	{ id: "flame", title: "Flame graph", panels: ["overview", "flame"] },
-	{ id: "objects", title: "Objects", panels: ["overview", "objects"] },
+	{ id: "findings", title: "Findings", panels: ["findings", "timeline"],
+		next: ["findings", "summary", "timeline"] },
+	{ id: "memory", title: "Memory", panels: ["scene", "timeline"], next: ["heatmap"] },
+	{ id: "flame", title: "Flame graph", panels: ["overview", "flame"],
+		next: ["flat", "hierarchical"] },
+	{ id: "objects", title: "Objects", panels: ["overview", "objects"],
+		next: ["objects", "sites", "temporary", "histogram"] },
 	{ id: "object", title: "", panels: ["object"], tab: "objects" },
+	{ id: "peak", title: "Peak", panels: ["overview", list("peak", "Live at the peak",
+		PEAK_HELP)], next: ["peak"] },
+	{ id: "leaks", title: "Leaks", panels: ["overview", list("leaks", "Not freed",
+		LEAKS_HELP)], next: ["leaks"] },
+	{ id: "use", title: "Hot and cold", panels: ["overview", list("hot", "Hot", HOT_HELP),
+		list("cold", "Cold", COLD_HELP), list("unused", "Unused", UNUSED_HELP)],
+	next: ["hot", "cold", "unused"] },
+	{ id: "sharing", title: "Sharing", panels: ["overview", list("sharing",
+		"Cache lines that threads share", SHARING_HELP)], next: ["sharing"] },
+	{ id: "resident", title: "Resident", panels: [list("resident", "Resident memory",
+		RESIDENT_HELP)], next: ["resident", "mappings"] },
+	{ id: "regions", title: "Regions", panels: [list("regions", "Regions", REGIONS_HELP)],
+		next: ["regions"] },
 	{ id: "series", title: "Series", panels: ["series"] },
 	{ id: "diff", title: "Diff", panels: ["diff"] },
 	{ id: "run", title: "Run", panels: ["run"] },
@@ -74,6 +113,8 @@ const app = {
 			: { from: 0, to: app.duration, isAll: true };
 	},
 	say(text) { live.textContent = text; },
+	names: () => (state.get().full === "1" ? { full: 1 } : {}),
+	pageOf: (report) => PAGES.find(({ next }) => next?.includes(report))?.id ?? null,
 };
 
 const live = h("div", { class: "unseen", "aria-live": "polite" });
@@ -87,16 +128,17 @@ function fatal(error) {
 		h("button", { type: "button", onclick: again }, "Reload")));
 }
 
-async function loadPanel(root, name) {
-	const place = h("div", { class: `panel panel-${name}` });
+async function loadPanel(root, panel) {
+	const { module: name, kind } = panel.module ? panel : { module: panel, kind: panel };
+	const place = h("div", { class: `panel panel-${kind}` });
 	root.append(place);
 	try {
 		const module = await import(`memsight/${name}`);
-		return module.create(place, app);
+		return module.create(place, app, panel);
 	} catch (error) {
 		console.error(error);
 		place.append(h("p", { class: "pane-state fault", role: "alert" },
-			`This panel (${name}) cannot be shown: ${error.message}`));
+			`This panel (${kind}) cannot be shown: ${error.message}`));
 		return { update() {} };
 	}
 }
@@ -108,7 +150,7 @@ async function openPage(page) {
 		entry = { root, panels: null };
 		shown.set(page.id, entry);
 		main.append(root);
-		entry.panels = Promise.all(page.panels.map((name) => loadPanel(root, name)));
+		entry.panels = Promise.all(page.panels.map((panel) => loadPanel(root, panel)));
 	}
 	for (const [id, { root }] of shown)
 		root.hidden = id !== page.id;

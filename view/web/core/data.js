@@ -17,6 +17,7 @@ export class Refused extends Error {
 /** What tells answers apart; all other parameters say how much of it, and the nearest serves. */
 const IDENTITY = [
 	"run", "process", "source", "site", "block", "by", "inverse", "a", "b", "address", "filter",
+	"kind",
 ];
 
 /** "NAME?a=1&b=2", parameters sorted by name, those without a value left out. */

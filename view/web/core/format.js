@@ -95,6 +95,20 @@ export function share(value, low, high) {
 	return `${fixed(100 * value, 1)} ±${fixed(100 * half, 1)} %`;
 }
 
+/** "1600 ±1200" of a number and the ends of its interval; "400-2800" of a wide one. */
+export function withInterval(value, low, high) {
+	const text = (number) => number.toLocaleString("en", { maximumSignificantDigits: 6 });
+	if (!isKnown(value) || isWide(value, low, high))
+		return `${text(low)}-${text(high)}`;
+	const half = Math.max(value - low, high - value);
+	return `${text(value)} ±${text(Number(half.toPrecision(2)))}`;
+}
+
+/** "Peak" of "peak". */
+export function capital(text) {
+	return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** 0x7f3c00401000 */
 export function address(n) {
 	return "0x" + n.toString(16);
@@ -107,16 +121,11 @@ export function place({ function: name, file, line, module } = {}) {
 	return file ? `${text || "?"} at ${at}` : text || "unknown";
 }
 
-/**
- * What an object of the answer `objects` is called: its place, or as much of its call path as tells
- * something.
- */
+/** What an object of the answer `objects` is called: of a site the program's innermost call. */
 export function objectName(row) {
 	if (row.owner !== "heap")
 		return row.name || row.owner || "unknown";
-	if (row.function && row.file)
-		return place(row);
-	return String(row.name || place(row)).split(" < ").slice(0, 3).join(" < ");
+	return String(row.name || place(row)).split(" < ")[0];
 }
 
 /** The last part of a path. */

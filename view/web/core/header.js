@@ -105,13 +105,20 @@ export function createHeader(root, app, pages, redraw) {
 		themeButton.title = `Switch to ${other} colours`;
 	}
 
+	/* An exported file holds one way of naming only. */
+	const names = app.isStored ? "" : h("button", { type: "button", id: "names-button",
+		title: "Whole call paths, with calls of libraries and of the C runtime",
+		onclick: () => app.set({ full: app.state.full === "1" ? null : 1 }),
+	}, "Show library frames");
+
 	const stored = storedTheme();
 	if (stored === "dark" || stored === "light")
 		document.documentElement.dataset.theme = stored;
 	label();
 	root.append(
 		h("div", { class: "bar" },
-			h("span", { class: "brand" }, "memsight"), choosers, alarms, themeButton),
+			h("span", { class: "brand" }, "memsight"), choosers, alarms, names,
+			themeButton),
 		h("div", { class: "bar second" }, tabs, chips),
 		app.isStored ? storedNotice(app) : "");
 
@@ -136,6 +143,8 @@ export function createHeader(root, app, pages, redraw) {
 			app.runs.length > 0 ? runChooser(state, page) : null,
 			isOfOne ? processChooser() : null,
 		].filter(Boolean));
+		if (names)
+			names.setAttribute("aria-pressed", String(state.full === "1"));
 		alarms.replaceChildren(...[lossButton(app)].filter(Boolean));
 		const tab = ({ id, title }) => h("a", {
 			href: app.link({ page: id }),

@@ -12,7 +12,9 @@ function list(rows) {
 }
 
 function innermost(stack) {
-	return (stack ?? []).find((frame) => frame.function || frame.file) ?? null;
+	const isNamed = (frame) => frame.function || frame.file;
+	const frames = (stack ?? []).filter(isNamed);
+	return frames.find((frame) => frame.is_folded !== 1) ?? frames[0] ?? null;
 }
 
 function sampleText(samples, wanted, threadName) {

@@ -67,6 +67,17 @@ export function rangeOf(sum, clockNs, n) {
 	return [Math.max(0, sum.low / clockNs, told), Math.min(1, sum.high / clockNs)];
 }
 
+/** A moment as reports write it: "1.420 s". */
+export function seconds(ns) {
+	return `${(ns / 1e9).toFixed(3)} s`;
+}
+
+/** A moment to some thousandth of `span`, as people type it: "1.42 s". */
+export function shortMoment(ns, span) {
+	const decimals = Math.min(9, Math.max(0, Math.ceil(3 - Math.log10(span / 1e9))));
+	return `${Number((ns / 1e9).toFixed(decimals))} s`;
+}
+
 /** "1.5 ms", "0.2", "200us" as ns; a bare number is seconds. NaN: not a time. */
 export function parseDuration(text) {
 	const units = { ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9, min: 6e10 };

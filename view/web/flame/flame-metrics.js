@@ -33,17 +33,29 @@ export const METRICS = [
 	{ id: "blocks", title: "blocks", unit: "blocks", missing: hasBlocks },
 	{ id: "peak", title: "bytes at the peak", unit: "bytes", missing: hasBlocks },
 	{ id: "leaked", title: "bytes not freed", unit: "bytes", missing: hasBlocks },
-	{ id: "time", title: "CPU time", unit: "ns",
+	{ id: "time", title: "CPU time", unit: "ns", isOfTouches: true,
 		missing: hasSource(["time"], "no CPU time was sampled in this run") },
 	{ id: "faults", title: "page faults", unit: "page faults",
+		isOfTouches: true,
 		missing: hasSource(["fault"], "no page fault was sampled in this run") },
 	{ id: "accesses", title: "sampled accesses", unit: "accesses",
+		isOfTouches: true,
 		missing: hasSource(["access", "watch"],
 			"no source of this run samples accesses (pebs, ibs, spe, marked, watch)") },
 	{ id: "latency", title: "latency of accesses", unit: "cycles",
+		isOfTouches: true,
 		missing: ({ has_latency: has }) =>
 			(has ? null : "no source of this run measures latencies") },
 ];
+
+/* What is shown by the stacks of samples where they have some (--sample-stacks). */
+const BY_SAMPLES = ["time", "faults"];
+
+/** What a metric is called in a run: touches belong to who allocated what was touched. */
+export function titleOf({ id, title, isOfTouches }, { has_stacks: hasStacks }) {
+	const isOfBlocks = isOfTouches && !(hasStacks && BY_SAMPLES.includes(id));
+	return isOfBlocks ? `${title} at blocks allocated here` : title;
+}
 
 /**
  * The metric that a state names, or the first that is there; null: none is. whyNot(metric): null,

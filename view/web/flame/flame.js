@@ -8,10 +8,10 @@ import { createFlameCanvas } from "memsight/flame-canvas";
 import {
 	findSteps, frameName, functionsOf, pathOf, search, stepsOf, treeOf,
 } from "memsight/flame-layout";
-import { METRICS, pickMetric } from "memsight/flame-metrics";
-import { count, place, share } from "memsight/format";
+import { METRICS, pickMetric, titleOf } from "memsight/flame-metrics";
+import { count, fileName, place, plural, share } from "memsight/format";
 import { createGrid, numberColumn } from "memsight/grid";
-import { categorical } from "memsight/palette";
+import { moduleColour } from "memsight/palette";
 import { createPane } from "memsight/pane";
 import { placeButton } from "memsight/source-text";
 import { rangeOf, shareText, valueText } from "memsight/units";
@@ -19,18 +19,15 @@ import { rangeOf, shareText, valueText } from "memsight/units";
 const HELP = "Each box is a function; it stands below the one that called it and is as wide as its "
 	+ "part of the whole. The order from left to right is by width and means nothing else. "
 	+ "A click makes a box as wide as the picture. Colours show the file (program or library) "
-	+ "that the function lies in. \"Innermost first\" turns the tree around: below each "
-	+ "function stand those that called it.";
+	+ "that the function lies in. \"Bottom-up\" turns the tree around: below each "
+	+ "function stand those that called it. Self is what a function has for itself, Total "
+	+ "with what it called.";
 const NOTHING = "This run has neither allocations nor samples, so there is no call tree to draw. "
 	+ "The page \"Run\" shows what was recorded and what could not be.";
-const OTHER_FILES = "#8a939b";
-const N_COLOURS = 6;
+const MOST_KEYS = 12;
 
-/*
- * The files that most of the tree's own value lies in have colours of their own, all others one.
- * `given` keeps what each got first: it is the same in both directions, and by each metric.
- */
-function coloursOf(tree, isInverse, given) {
+/* Files of the tree, those with most of its own value first. */
+function modulesOf(tree, isInverse) {
 	const sums = new Map();
 	const own = (i) => (!isInverse ? tree.self[i] : tree.depth[i] === 1 ? tree.value[i] : 0);
 	for (let i = 1; i < tree.n; i++) {
@@ -38,21 +35,18 @@ function coloursOf(tree, isInverse, given) {
 		sums.set(module, (sums.get(module) ?? 0) + own(i));
 	}
 	const bySize = (a, b) => sums.get(b) - sums.get(a) || (a < b ? -1 : 1);
-	const names = [...sums.keys()].sort(bySize).slice(0, N_COLOURS);
-	for (const name of names)
-		given.set(name, given.get(name) ?? given.size);
-	return { names, of: (module) => (names.includes(module) ? given.get(module) : -1) };
+	return [...sums.keys()].sort(bySize);
 }
 
 export function create(root, app) {
 	const pane = createPane(root, "Flame graph", HELP, () => load(app.state));
 	const now = {
-		tree: null, answer: null, zoom: 0, colours: null, asked: "", given: new Map(),
+		tree: null, answer: null, zoom: 0, modules: [], asked: "",
 	};
 	const zoomTo = (node) => app.set({ "flame.at": node || null });
 	const canvas = createFlameCanvas({
 		theme: app.theme, tell, onChoose: showFrame, onZoom: zoomTo,
-		colour: (node) => colourOf(now.tree.frame[node].module),
+		colour: (node) => moduleColour(now.tree.frame[node].module, app.theme().dark),
 	});
 	const choices = h("div", { class: "tools-row" });
 	const missing = h("details", { class: "missing" });
@@ -73,11 +67,6 @@ export function create(root, app) {
 		canvas.element, legend, detail,
 		h("details", { class: "as-table", id: "flame-table" },
 			h("summary", {}, "Functions as a table"), functions.element));
-
-	function colourOf(module) {
-		const i = now.colours.of(module);
-		return i < 0 ? OTHER_FILES : categorical(i, app.theme().dark);
-	}
 
 	const unit = () => now.metric.unit;
 
@@ -113,7 +102,7 @@ export function create(root, app) {
 			lines.push(`${partText(node)} of ${shown}`);
 		}
 		if (tree.self[node] > 0) {
-			const own = now.isInverse ? "of paths that begin here" : "right in it";
+			const own = now.isInverse ? "of paths that begin here" : "self";
 			lines.push(`${atLeast(tree.self[node], ends?.self)} ${own}`);
 		}
 		return lines.join("\n");
@@ -159,9 +148,10 @@ export function create(root, app) {
 	}
 
 	function showChoices(metric) {
-		const there = METRICS.map((one) => ({ ...one, why: whyNot(one) }));
+		const there = METRICS.map((one) => ({
+			...one, title: titleOf(one, app.run), why: whyNot(one) }));
 		const picker = select("By", there.map(({ id, title }) => [id, title]), metric.id,
-			(by) => setTree({ "flame.by": by }));
+			(by) => app.set({ "flame.by": by }));
 		const list = picker.querySelector("select");
 		there.forEach(({ why }, i) => {
 			list.options[i].disabled = why !== null;
@@ -171,35 +161,37 @@ export function create(root, app) {
 		const inverse = app.state["flame.inverse"] === "1";
 		const direction = (text, isWanted) => h("button", {
 			type: "button", "aria-pressed": String(inverse === isWanted),
-			onclick: () => setTree({ "flame.inverse": isWanted ? 1 : null }) }, text);
+			onclick: () => app.set({ "flame.inverse": isWanted ? 1 : null }) }, text);
 		choices.replaceChildren(picker,
 			h("div", { class: "switch", role: "group", "aria-label": "Direction" },
-				direction("Outermost first", false),
-				direction("Innermost first", true)),
+				direction("Top-down", false),
+				direction("Bottom-up", true)),
 			missing);
 		const absent = there.filter(({ why }) => why);
 		missing.hidden = absent.length === 0;
 		const item = ({ title, why }) => h("li", {}, `${title}: ${why}`);
-		missing.replaceChildren(h("summary", {}, `${absent.length} not there`),
+		const summary = `${plural(absent.length, "metric")} not recorded`;
+		missing.replaceChildren(h("summary", {}, summary),
 			h("ul", {}, absent.map(item)));
 	}
 
-	/* Another tree: stay at the same frame where it has it. */
-	function setTree(changes) {
-		now.steps = now.tree && now.zoom ? stepsOf(now.tree, now.zoom) : null;
-		app.set({ ...changes, "flame.at": null });
+	/* Another tree: stay at the same frame if it has it. A link names one of its own tree. */
+	function keepPlace(state) {
+		const isOurs = now.tree && now.zoom && state["flame.at"] === String(now.zoom);
+		now.steps = isOurs ? stepsOf(now.tree, now.zoom) : null;
 	}
 
 	function requestOf(state, metric) {
 		const { from, to, isAll } = app.span();
 		return { run: app.runId, by: metric.id,
-			inverse: state["flame.inverse"] === "1" ? 1 : 0,
+			inverse: state["flame.inverse"] === "1" ? 1 : 0, ...app.names(),
 			...(isAll ? {} : { from: Math.round(from), to: Math.round(to) }) };
 	}
 
 	function load(state) {
 		const metric = pickMetric(whyNot, state["flame.by"]);
 		now.asked = "";
+		keepPlace(state);
 		if (!metric) {
 			pane.empty(NOTHING);
 			return;
@@ -218,14 +210,13 @@ export function create(root, app) {
 		now.metric = metric;
 		now.isInverse = isInverse;
 		now.tree = treeOf(answer);
-		now.colours = coloursOf(now.tree, isInverse, now.given);
+		now.modules = modulesOf(now.tree, isInverse);
 		now.zoom = 0;
 		detail.replaceChildren();
-		if (now.steps && !app.state["flame.at"]) {
+		if (now.steps) {
 			const node = findSteps(now.tree, now.steps);
 			now.steps = null;
-			if (node)
-				app.set({ "flame.at": node }, { replace: true });
+			app.set({ "flame.at": node || null }, { replace: true });
 		}
 	}
 
@@ -287,9 +278,12 @@ export function create(root, app) {
 			swatch.style.background = colour;
 			return h("span", { class: "flame-key" }, swatch, text);
 		};
-		const keyOf = (name) =>
-			key(name ? name.split("/").pop() : "not known", colourOf(name));
-		return [...now.colours.names.map(keyOf), key("other files", OTHER_FILES)];
+		const { dark } = app.theme();
+		const keyOf = (name) => key(name ? fileName(name) : "not known",
+			moduleColour(name, dark));
+		const nMore = now.modules.length - MOST_KEYS;
+		return [...now.modules.slice(0, MOST_KEYS).map(keyOf),
+			nMore > 0 ? `and ${plural(nMore, "more file")}` : ""];
 	}
 
 	function timeText() {
@@ -344,9 +338,9 @@ function functionsGrid(now, shareOf, atLeast, onZoom) {
 				order: ({ frame }) => frameName(frame) },
 			{ key: "place", title: "Place", cell: placeOf,
 				order: ({ frame }) => frame.file },
-			numberColumn("self", "Right in it",
+			numberColumn("self", "Self",
 				(row) => value(row.self, row.selfSamples, row.selfEnds)),
-			numberColumn("total", "With what it calls",
+			numberColumn("total", "Total",
 				(row) => value(row.total, row.samples, row.ends)),
 		],
 	});

@@ -8,6 +8,8 @@
  * @property {string} [help]       what the column holds, with its unit
  * @property {boolean} [isNumber]  stands to the right
  * @property {boolean} [isFixed]   is not sorted by
+ * @property {boolean} [isWide]    takes the room that the others leave, on one line
+ * @property {boolean} [isRest]    shown where a screen is wide enough (panels.css)
  * @property {(row: Object) => any} [cell]  text or node; without it row[key]
  * @property {(row: Object) => any} [order] what it is sorted by; without it row[key]
  */
@@ -37,11 +39,15 @@ export function sorted(rows, column, isDescending) {
 	});
 }
 
+function classOf({ isNumber, isWide, isRest }) {
+	const names = [isNumber && "number", isWide && "wide", isRest && "rest"].filter(Boolean);
+	return names.length ? names.join(" ") : null;
+}
+
 function head(column, sort, onSort) {
 	const isSorted = sort?.key === column.key;
 	const state = isSorted ? (sort.isDescending ? "descending" : "ascending") : "none";
-	const attributes = {
-		scope: "col", title: column.help, class: column.isNumber ? "number" : null };
+	const attributes = { scope: "col", title: column.help, class: classOf(column) };
 	if (column.isFixed || !onSort)
 		return h("th", attributes, column.title);
 	const arrow = isSorted ? (sort.isDescending ? " ▼" : " ▲") : "";
@@ -52,18 +58,34 @@ function head(column, sort, onSort) {
 	return h("th", { ...attributes, "aria-sort": state }, button);
 }
 
-function line(row, columns, onRow) {
-	const element = h("tr", {}, columns.map((column) => {
-		const attributes = {
-			class: column.isNumber ? "number" : null, "data-title": column.title };
-		const content = column.cell ? column.cell(row) : row[column.key] ?? "-";
-		const cell = h("td", attributes, content);
-		/* A card needs no line for it. */
-		cell.classList.toggle("none", cell.textContent === "-");
-		return cell;
-	}));
+function cellOf(row, column) {
+	const content = column.cell ? column.cell(row) : row[column.key] ?? "-";
+	const cell = h("td", { class: classOf(column), "data-title": column.title }, content);
+	/* A card needs no line for it. */
+	cell.classList.toggle("none", cell.textContent === "-");
+	return cell;
+}
+
+/* The rest of a row, below it, once it is asked for. */
+function opener(element, row, columns, detail) {
+	const below = h("tr", { class: "detail", hidden: true },
+		h("td", { colspan: columns.length + 1 }));
+	const onclick = () => {
+		below.hidden = !below.hidden;
+		button.setAttribute("aria-expanded", String(!below.hidden));
+		if (!below.hidden && !below.firstChild.hasChildNodes())
+			below.firstChild.append(detail(row));
+	};
+	const button = h("button", { type: "button", class: "open", "aria-expanded": "false",
+		"aria-label": "More of this row", onclick });
+	element.prepend(h("td", { class: "open-cell" }, button));
+	return below;
+}
+
+function lines(row, columns, { detail, onRow }) {
+	const element = h("tr", {}, columns.map((column) => cellOf(row, column)));
 	onRow?.(element, row);
-	return element;
+	return detail ? [element, opener(element, row, columns, detail)] : [element];
 }
 
 /**
@@ -75,6 +97,7 @@ function line(row, columns, onRow) {
  * @param {(sort: Object) => void} [how.onSort]  who sorts; without it the table does
  * @param {number} [how.part]   rows that are shown at first, and with each "more"
  * @param {(element: Element, row: Object) => void} [how.onRow]
+ * @param {(row: Object) => Element} [how.detail]  what a row can be opened for
  * @returns {{ element: Element, show: (rows: Object[], sort?: Object) => void }}
  */
 export function createGrid(how) {
@@ -108,14 +131,17 @@ export function createGrid(how) {
 	function draw() {
 		const active = document.activeElement;
 		const focused = headRow.contains(active) ? active.dataset.key : null;
-		headRow.replaceChildren(...how.columns.map((column) => head(column, sort, sortBy)));
+		const openers = how.detail
+			? [h("td", { class: "open-cell" })] : []; // a head would need a name
+		headRow.replaceChildren(...openers,
+			...how.columns.map((column) => head(column, sort, sortBy)));
 		if (focused)
 			headRow.querySelector(`[data-key="${focused}"]`)?.focus();
 		const key = how.onSort ? null : sort?.key;
 		const column = key && how.columns.find((one) => one.key === key);
 		const ordered = column ? sorted(rows, column, sort.isDescending) : rows;
 		body.replaceChildren(...ordered.slice(0, limit)
-			.map((row) => line(row, how.columns, how.onRow)));
+			.flatMap((row) => lines(row, how.columns, how)));
 		const left = rows.length - limit;
 		const button = h("button", { type: "button", onclick: showMore },
 			`Show ${count(Math.min(part, left))} more of ${count(left)}`);

@@ -5,7 +5,8 @@ import { MARGIN, timeTicks } from "memsight/axis";
 import { contextOf, frameOf, scaleOf } from "memsight/canvas-frame";
 import { unpack16 } from "memsight/data";
 import { framed, h } from "memsight/dom";
-import { bytes, count, interval, moment } from "memsight/format";
+import { bytes, count, interval, moment, plural } from "memsight/format";
+import { categoryColours } from "memsight/palette";
 import { touchImage } from "memsight/picture";
 import { createRamp, mostOf } from "memsight/ramp";
 
@@ -37,6 +38,28 @@ function drawAxes(context, frame, scale, { span, size, theme }) {
 	}
 }
 
+function faultColour() {
+	return categoryColours("direction", ["page fault"], [0], new Map())[0];
+}
+
+/* Beside the touches, not among them: the kernel gave a page, once for each. */
+function drawFaults(context, frame, { width, height }, faults, colour) {
+	const [stepX, stepY] = [frame.width / width, frame.height / height];
+	context.fillStyle = colour;
+	faults.forEach((n, i) => {
+		const [row, column] = [Math.floor(i / width), i % width];
+		if (n > 0)
+			context.fillRect(frame.left + column * stepX,
+				frame.bottom - row * stepY - 1.5, stepX, 1.5);
+	});
+}
+
+function faultKey(colour, n) {
+	const swatch = h("span", { class: "swatch heat-fault", "aria-hidden": "true" });
+	swatch.style.background = colour;
+	return [swatch, `page faults: ${count(n)}`];
+}
+
 /**
  * @param {Object} heat  of the answer `object`
  * @param {{ from: number, to: number }} span  that its columns cover
@@ -44,12 +67,15 @@ function drawAxes(context, frame, scale, { span, size, theme }) {
  * @returns {{ element: HTMLElement, draw: () => void }}
  */
 export function createHeat(heat, span, theme) {
-	const counts = unpack16(heat.packed ?? heat.counts);
-	const sum = counts.reduce((a, b) => a + b, 0);
+	const counts = unpack16(heat.packed);
+	const faults = unpack16(heat.faults);
+	const sumOf = (numbers) => numbers.reduce((a, b) => a + b, 0);
+	const sum = sumOf(counts);
+	const nFaults = sumOf(faults);
 	const picture = { width: heat.width, height: heat.height, counts, category: counts };
 	const canvas = h("canvas", { role: "img", "aria-label":
-		`Touches by offset and time: ${count(sum)} in ${bytes(heat.size)}, `
-		+ interval(span.from, span.to) });
+		`Touches by offset and time: ${count(sum)}, and ${count(nFaults)} page faults, `
+		+ `in ${bytes(heat.size)}, ` + interval(span.from, span.to) });
 	const key = h("div", { class: "legend heat-key" });
 	const said = h("p", { class: "foot", "aria-live": "off" }, "");
 	const box = h("div", { class: "heat" }, canvas);
@@ -61,7 +87,8 @@ export function createHeat(heat, span, theme) {
 			return;
 		const look = theme();
 		key.replaceChildren(...createRamp(mostOf(counts), look.dark),
-			h("span", { class: "swatch heat-none" }), "no touch seen");
+			h("span", { class: "swatch heat-none" }), "no touch seen",
+			...(nFaults ? faultKey(faultColour(), nFaults) : []));
 		const context = contextOf(canvas, width, height);
 		const frame = frameOf(width, height, BELOW);
 		const scale = scaleOf(frame, { ...span, low: 0, high: heat.size });
@@ -72,6 +99,7 @@ export function createHeat(heat, span, theme) {
 		context.fillRect(frame.left, frame.top, frame.width, frame.height);
 		context.imageSmoothingEnabled = false;
 		context.drawImage(image, frame.left, frame.top, frame.width, frame.height);
+		drawFaults(context, frame, heat, faults, faultColour());
 		drawAxes(context, frame, scale, { span, size: heat.size, theme: look });
 	});
 
@@ -83,9 +111,12 @@ export function createHeat(heat, span, theme) {
 		const isIn = column >= 0 && column < heat.width && row >= 0 && row < heat.height;
 		const time = moment(scale.time(event.offsetX), (span.to - span.from) / heat.width);
 		const [low, high] = [row, row + 1].map((i) => bytes(i / heat.height * heat.size));
-		const touches = `${count(counts[row * heat.width + column])} touches`;
-		said.textContent = isIn ? `${time}, offset ${low}-${high}: ${touches}` : "";
+		const at = row * heat.width + column;
+		const texts = [plural(counts[at], "touch", "touches"),
+			faults[at] ? plural(faults[at], "page fault") : ""].filter(Boolean);
+		said.textContent = isIn
+			? `${time}, offset ${low}-${high}: ${texts.join(", ")}` : "";
 	});
 	new ResizeObserver(draw).observe(box);
-	return { element: h("div", {}, box, key, said), draw, sum };
+	return { element: h("div", {}, box, key, said), draw, sum: sum + nFaults };
 }

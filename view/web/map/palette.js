@@ -61,7 +61,7 @@ export function categorical(i, dark = isDark()) {
 	return round === 0 ? colour : mix(colour, dark ? "#ffffff" : "#000000", part);
 }
 
-const DIRECTIONS = { read: 0, reads: 0, write: 5, writes: 5 };
+const DIRECTIONS = { read: 0, write: 5, "page fault": 3 };
 
 const UNKNOWN = /^(unknown|not known|not told|none|others?|all others|)$/i;
 
@@ -94,6 +94,37 @@ export function categoryColours(by, names, ids, given) {
 			given.set(key, [...given.keys()].filter(isAlike).length);
 		return categorical(given.get(key), dark);
 	});
+}
+
+const SHADES = [null, ["#ffffff", 0.4], ["#000000", 0.3]];
+const MODULE_COLOURS = SHADES.length * OKABE_ITO.length;
+const modules = new Map(); // which colour a file got
+
+function hashOf(text) {
+	let hash = 5381;
+	for (const letter of text)
+		hash = (hash * 33 ^ letter.codePointAt(0)) >>> 0;
+	return hash;
+}
+
+/**
+ * The colour of a program's file or library: by its name, so that it is the same on each page, in
+ * each run and each time. Where two would have one, the later one gets the next.
+ */
+export function moduleColour(name, dark) {
+	if (!name)
+		return dark ? "#9aa4ad" : "#6b7680";
+	if (!modules.has(name)) {
+		const taken = new Set(modules.values());
+		let i = hashOf(name) % MODULE_COLOURS;
+		for (let n = 0; taken.has(i) && n < MODULE_COLOURS; n++)
+			i = (i + 1) % MODULE_COLOURS;
+		modules.set(name, i);
+	}
+	const number = modules.get(name);
+	const colour = readable(OKABE_ITO[number % OKABE_ITO.length], dark);
+	const shade = SHADES[Math.floor(number / OKABE_ITO.length)];
+	return shade ? mix(colour, ...shade) : colour;
 }
 
 /** The colours of the page as the style sheet has them now: ink, ground, line, faint, accent ... */

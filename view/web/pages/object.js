@@ -25,8 +25,8 @@ const HEAT_HELP = "Where in the block it was touched when: offsets upwards, time
 function sourceText(app, answer) {
 	const source = rowsOf(app.run.sources)
 		.find(({ measures, n_samples: n }) => measures === "time" && n > 0);
-	const whole = app.span().isAll ? source?.n_samples : null;
-	const n = answer.share > 0 ? answer.n_samples / answer.share : whole;
+	const ofPart = answer.share > 0 ? answer.n_samples / answer.share : null;
+	const n = app.span().isAll ? source?.n_samples : ofPart;
 	const all = n ? `n = ${count(n)} samples` : "the samples";
 	const unit = source ? `; source ${source.name}, unit ${source.unit}` : "";
 	return `${count(answer.n_samples ?? 0)} of ${all}${unit}`;
@@ -115,12 +115,17 @@ function offsetColumns(app, answer) {
 		barColumns(caption, rows.map((row) => column(row, where(row))), ends, colours);
 	const [time, n] = [sum("time_ns"), sum("n")];
 	const charged = `${duration(time)} charged, in ${bytes(size)}`;
+	const nFaults = sum("n_faults");
 	const counted = `${count(n)}${sum("n_writes") > 0 ? WRITES_HELP : ""}`;
+	const faultColumn = (row, at) => ({ first: row.n_faults, second: 0,
+		title: `${at}: ${count(row.n_faults)}` });
 	return [
 		time > 0 ? columns(`CPU time by offset: ${charged}`,
 			timeColumn, [categorical(2, dark), ""]) : null,
-		n > 0 ? columns(`Exact accesses and page faults by offset: ${counted}`,
+		n > 0 ? columns(`Exact accesses by offset: ${counted}`,
 			accessColumn, [blockEdge, categorical(5, dark)]) : null,
+		nFaults > 0 ? columns(`Page faults by offset: ${count(nFaults)}`,
+			faultColumn, [categorical(3, dark), ""]) : null,
 	];
 }
 
@@ -135,12 +140,14 @@ function cyclesText(latency) {
 function threadTable(rows) {
 	return table("Readers and writers by thread: CPU time charged to them here; "
 		+ "exact accesses and page faults, counted",
-	["thread", "CPU time", "reading", "writing", "reads", "writes", "not known"],
+	["thread", "CPU time", "reading", "writing", "reads", "writes", "not known",
+		"page faults"],
 	rows.map((row) => [
 		String(row.name || row.thread),
 		timeText(row.time_ns), timeText(row.time_read_ns), timeText(row.time_write_ns),
 		count(row.n_reads), count(row.n_writes), count(row.n_unknown),
-	]), [1, 2, 3, 4, 5, 6]);
+		count(row.n_faults),
+	]), [1, 2, 3, 4, 5, 6, 7]);
 }
 
 function levelTable(rows) {
@@ -332,7 +339,7 @@ export function create(root, app) {
 	async function update(state) {
 		const { block } = state;
 		const site = block ? null : state.site;
-		const wanted = { run: app.runId, site, block, ...spanOf(app) };
+		const wanted = { run: app.runId, site, block, ...app.names(), ...spanOf(app) };
 		const key = JSON.stringify([wanted, app.theme().dark]);
 		if (!site && !block) {
 			hideOthers(true);

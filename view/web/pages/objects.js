@@ -3,11 +3,13 @@
  * as a table that the database sorts and filters. State: objects.sort, objects.up=1 (ascending),
  * objects.filter, objects.offset, and the selected time.
  */
-import { debounced, h } from "memsight/dom";
+import { debounced, h, select } from "memsight/dom";
 import { rowsOf } from "memsight/data";
-import { count, fileName, isKnown, place, share } from "memsight/format";
+import { count, fileName, isKnown, share } from "memsight/format";
 import { createGrid, numberColumn, sorted } from "memsight/grid";
 import { createPane } from "memsight/pane";
+import { oneLine, siteName } from "memsight/site-text";
+import { siteStack } from "memsight/source-text";
 import { shareBar, spark } from "memsight/spark";
 import { valueText } from "memsight/units";
 
@@ -30,18 +32,16 @@ const bytesColumn = (key, title, help) =>
 const countColumn = (key, title, help) =>
 	numberColumn(key, title, (row) => (isKnown(row[key]) ? count(row[key]) : "-"), { help });
 
-/* "f a.c:1 < g a.c:2 < …": what allocated, and below it who called that. */
+/* "f a.c:1 < g a.c:2 < …" of a site; of others what they are and where. */
 function nameCell(row, app) {
-	const unnamed = row.function || row.file ? place(row) : `${row.owner}, not known which`;
-	const [inner, ...callers] = String(row.name || unnamed).split(" < ");
-	const href = row.site && app.link({ page: "object", site: row.site, block: null });
-	const name = row.site ? h("a", { href, class: "object-link" }, inner)
-		: h("span", {}, inner);
-	const where = row.function ? place(row) : row.file ? `in ${fileName(row.file)}` : "";
-	const more = callers.length ? `< ${callers.join(" < ")}` : where === inner ? "" : where;
-	const isSection = row.owner === "global" && inner.startsWith("["); // no variable's name
-	const small = [isSection ? "section" : row.owner, more].filter(Boolean).join(" · ");
-	return h("div", { class: "object-name" }, name, h("span", { class: "muted" }, small));
+	if (row.site)
+		return oneLine(row.name, siteName(app, row.site, row.name));
+	const name = row.name || `${row.owner}, not known which`;
+	const isSection = row.owner === "global" && name.startsWith("["); // no variable's name
+	const where = [isSection ? "section" : row.owner, row.file ? `in ${fileName(row.file)}`
+		: ""].filter(Boolean).join(" ");
+	return oneLine(`${name}, ${where}`, h("span", {}, name), " ",
+		h("span", { class: "muted" }, where));
 }
 
 function shareCell(row, most) {
@@ -62,7 +62,7 @@ function columnsOf(app, now) {
 		return isAll ? null : { from: from / app.duration, to: to / app.duration };
 	};
 	return [
-		{ key: "name", title: "Object", cell: (row) => nameCell(row, app),
+		{ key: "name", title: "Object", cell: (row) => nameCell(row, app), isWide: true,
 			help: "Where it was allocated, or what it is called" },
 		numberColumn("share", "Share of time", (row) => shareCell(row, now.most),
 			{ help: SHARE_HELP }),
@@ -72,16 +72,20 @@ function columnsOf(app, now) {
 		bytesColumn("bytes", "Bytes", "Asked for in all"),
 		countColumn("n_blocks", "Blocks"),
 		bytesColumn("live_bytes", "Not freed", "Bytes that were live at the end"),
-		countColumn("n_temporary", "Temporary",
-			"Blocks that the next event of the same thread freed"),
-		numberColumn("mean_life_ns", "Mean life",
-			(row) => valueText(row.mean_life_ns, "ns")),
-		numberColumn("n_samples", "Samples", samplesText,
-			{ help: "Of CPU time, shares added up" }),
-		countColumn("n_faults", "Page faults"),
-		countColumn("n_accesses", "Accesses", "Sampled, of sources that sample accesses"),
-		numberColumn("latency", "Latency", (row) => valueText(row.latency, "cycles"),
-			{ help: "Mean of its sampled accesses, cycles" }),
+		...[
+			countColumn("n_temporary", "Temporary",
+				"Blocks that the next event of the same thread freed"),
+			numberColumn("mean_life_ns", "Mean life",
+				(row) => valueText(row.mean_life_ns, "ns")),
+			numberColumn("n_samples", "Samples", samplesText,
+				{ help: "Of CPU time, shares added up" }),
+			countColumn("n_faults", "Page faults"),
+			countColumn("n_accesses", "Accesses",
+				"Sampled, of sources that sample accesses"),
+			numberColumn("latency", "Latency",
+				(row) => valueText(row.latency, "cycles"),
+				{ help: "Mean of its sampled accesses, cycles" }),
+		].map((column) => ({ ...column, isRest: true })),
 	];
 }
 
@@ -129,7 +133,8 @@ export function create(root, app) {
 		type: "search", id: "objects-filter", placeholder: "function, file, name",
 		"aria-label": "Filter objects", oninput: search });
 	const pager = h("nav", { class: "pager", "aria-label": "Rows" });
-	pane.tools.append(h("label", { class: "choice" }, h("span", {}, "Filter"), field));
+	const order = h("div", { class: "tools-row" });
+	pane.tools.append(order, h("label", { class: "choice" }, h("span", {}, "Filter"), field));
 	pane.body.append(place, pager);
 
 	const sortOf = (state) => ({
@@ -145,10 +150,28 @@ export function create(root, app) {
 		if (now.runId !== app.runId) {
 			now.runId = app.runId;
 			now.grid = createGrid({ caption: "Objects", isCaptionHidden: true,
-				columns: columnsFor(app, now), part: PAGE_ROWS, onSort: sortBy });
+				columns: columnsFor(app, now), part: PAGE_ROWS, onSort: sortBy,
+				detail: (row) => detailOf(row) });
 			place.replaceChildren(now.grid.element);
 		}
 		return now.grid;
+	}
+
+	function detailOf(row) {
+		const rest = columnsFor(app, now).filter(({ isRest }) => isRest);
+		return h("div", { class: "row-detail" },
+			row.site ? siteStack(app, row.site, row.name) : "",
+			h("dl", { class: "facts" }, rest.map((column) => [
+				h("dt", {}, column.title), h("dd", {}, column.cell(row))])));
+	}
+
+	/* Some columns are shown on wide screens only. */
+	function showOrder() {
+		const columns = columnsFor(app, now).filter(({ isFixed }) => !isFixed);
+		const picker = select("Sorted by", columns.map(({ key, title }) => [key, title]),
+			sortOf(app.state).key,
+			(key) => sortBy({ key, isDescending: key !== "name" }));
+		order.replaceChildren(picker);
 	}
 
 	function requestOf(state) {
@@ -157,7 +180,7 @@ export function create(root, app) {
 		const span = isAll ? {} : { from: Math.round(from), to: Math.round(to) };
 		return { run: app.runId, sort: sort.key, descending: sort.isDescending ? 1 : 0,
 			filter: state["objects.filter"] ?? "", limit: PAGE_ROWS,
-			offset: Number(state["objects.offset"] ?? 0), ...span };
+			offset: Number(state["objects.offset"] ?? 0), ...app.names(), ...span };
 	}
 
 	function load(state) {
@@ -229,6 +252,7 @@ export function create(root, app) {
 
 	return {
 		update(state) {
+			showOrder();
 			if (document.activeElement !== field)
 				field.value = state["objects.filter"] ?? "";
 			if (now.asked !== JSON.stringify(requestOf(state)))
@@ -239,7 +263,7 @@ export function create(root, app) {
 
 /* By time where it was sampled, else by what was live, or touched. */
 function defaultSort(app) {
-		const hasTime = rowsOf(app.run.sources)
-			.some(({ measures, n_samples: n }) => n > 0 && measures === "time");
+	const hasTime = rowsOf(app.run.sources)
+		.some(({ measures, n_samples: n }) => n > 0 && measures === "time");
 	return hasTime ? "share" : app.run.totals?.allocations > 0 ? "peak_bytes" : "n_accesses";
 }

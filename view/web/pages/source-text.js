@@ -2,7 +2,7 @@
  * Frames of call stacks; a click on a place shows its source text below it, where it can be read.
  */
 import { h } from "memsight/dom";
-import { fileName } from "memsight/format";
+import { fileName, plural } from "memsight/format";
 
 function lines({ first, lines: texts }, line) {
 	const lineOf = (text, i) => {
@@ -16,14 +16,18 @@ function lines({ first, lines: texts }, line) {
 	return h("pre", frame, texts.map(lineOf));
 }
 
+/* Whoever started the server chose where it leads. */
+function editorLink(href) {
+	return href ? h("a", { class: "editor", href }, "Open in the editor") : "";
+}
+
 async function unfold(app, holder, frame) {
 	holder.replaceChildren("Loading …");
 	const muted = (text) => h("span", { class: "muted" }, text);
 	try {
 		const filter = `${frame.file}:${frame.line}`;
 		const answer = await app.ask("source", { run: app.runId, filter });
-		const { error } = answer;
-		holder.replaceChildren(error ? muted(error) : lines(answer, frame.line));
+		holder.replaceChildren(editorLink(answer.editor), lines(answer, frame.line));
 	} catch (error) {
 		holder.replaceChildren(muted(error.message));
 	}
@@ -53,9 +57,42 @@ export function placeButton(app, frame) {
 	return [button, holder];
 }
 
-/** @param {Object[]} stack  innermost first */
+/* Calls that follow each other and are alike: [is it folded, calls]. */
+function runsOf(stack) {
+	const runs = [];
+	for (const frame of stack) {
+		const isFolded = frame.is_folded === 1;
+		if (runs.length === 0 || runs.at(-1)[0] !== isFolded)
+			runs.push([isFolded, []]);
+		runs.at(-1)[1].push(frame);
+	}
+	return runs;
+}
+
+/**
+ * Calls as a list, those of libraries behind a line that opens them, unless whole paths are wanted.
+ *
+ * @param {Object[]} stack  innermost first
+ */
 export function stackList(app, stack) {
 	const item = (frame) => h("li", {},
 		h("code", {}, frame.function || "?"), " ", placeButton(app, frame));
-	return h("ol", { class: "stack" }, stack.map(item));
+	const isWhole = app.names().full || stack.every((frame) => frame.is_folded === 1);
+	const part = ([isFolded, frames]) => (isFolded && !isWhole
+		? h("li", { class: "folded" }, h("details", {},
+			h("summary", {}, plural(frames.length, "library frame")),
+			h("ul", { class: "stack" }, frames.map(item))))
+		: frames.map(item));
+	return h("ol", { class: "stack" }, runsOf(stack).map(part));
+}
+
+/** The call path of a site, once it is there; what an exported file lacks is told by the name. */
+export function siteStack(app, site, name) {
+	const holder = h("div", { class: "site-stack" }, "Loading …");
+	const calls = () => h("ol", { class: "stack" }, String(name).split(" < ")
+		.map((call) => h("li", {}, h("code", {}, call))));
+	app.ask("stack", { run: app.runId, site }).then(
+		({ stack }) => holder.replaceChildren(stackList(app, stack)),
+		() => holder.replaceChildren(calls()));
+	return holder;
 }

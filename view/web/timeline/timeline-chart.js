@@ -18,7 +18,7 @@ const DECIMAL = Array.from({ length: 40 }, (_, i) =>
 /** The unit that a run of this many ns is told in: [name, ns]. */
 export function timeUnit(span) {
 	const units = [["s", 1e9], ["ms", 1e6], ["us", 1e3]];
-	return units.find(([, ns]) => span >= 2 * ns) ?? ["ns", 1];
+	return units.find(([, ns]) => span >= ns) ?? ["ns", 1];
 }
 
 function timeAxis(theme, [name], isLast) {

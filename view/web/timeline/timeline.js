@@ -12,7 +12,7 @@ import { createBrush } from "memsight/timeline-brush";
 import { createChart, createLanes } from "memsight/timeline-chart";
 import { lanesOf } from "memsight/timeline-lanes";
 import { curvesOf, levelsOf, rssOf, stacked, sumsIn } from "memsight/timeline-series";
-import { parseDuration, valueText } from "memsight/units";
+import { parseDuration, shortMoment, valueText } from "memsight/units";
 
 const HELP = "Each strip is drawn over the time of the run. Live bytes are what the program has "
 	+ "asked for and not given back: the most within each interval and what is live at its end "
@@ -228,16 +228,24 @@ function selectionForm(app, isOverview) {
 		return `The start must lie before the end, and in the run (${end})`;
 	}
 
+	/* What was shown shortly and is left as it is stays exact. */
+	function timeOf(field, exact, otherwise) {
+		if (!field.value.trim())
+			return otherwise;
+		return field.value === text(exact) ? exact : parseDuration(field.value);
+	}
+
 	function submit(event) {
 		event.preventDefault();
-		const first = from.value.trim() ? parseDuration(from.value) : 0;
-		const last = to.value.trim() ? parseDuration(to.value) : app.duration;
+		const span = app.span();
+		const first = timeOf(from, span.from, 0);
+		const last = timeOf(to, span.to, app.duration);
 		wrong.textContent = whatIsWrong(first, last);
 		if (!wrong.textContent)
 			app.set({ from: first || null, to: last < app.duration ? last : null });
 	}
 
-	const text = (ns) => `${Number((ns / 1e9).toFixed(9))} s`;
+	const text = (ns) => shortMoment(ns, app.duration);
 	return {
 		element: h("form", { class: "time-form", onsubmit: submit },
 			from, h("span", {}, "to"), to, h("button", { type: "submit" }, "Select"),

@@ -1,0 +1,127 @@
+/* A report's rows and what stands under them: request "report". */
+#include "view/answers/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/text-stream.h"
+#include "report/report.h"
+#include "store/query-value.h"
+#include "store/statement.h"
+
+#define DEFAULT_LIMIT 200
+
+static const char *const kind_names[] = {
+	[TABLE_PLAIN] = "plain",
+	[TABLE_COUNT] = "count",
+	[TABLE_BYTES] = "bytes",
+	[TABLE_DURATION] = "duration",
+	[TABLE_TIME] = "time",
+	[TABLE_PERCENT] = "percent",
+	[TABLE_SHARE] = "share",
+	[TABLE_SHARE_HALF] = "share_half",
+	[TABLE_WITH_INTERVAL] = "with_interval",
+	[TABLE_PERCENT_CHANGE] = "percent_change",
+	[TABLE_BAR] = "bar",
+};
+
+static int find_report(struct view_question *question, const struct report **ret_report)
+{
+	const char *name = question->values->texts[VIEW_KIND];
+	const struct report *report = name ? report_find(name) : NULL;
+
+	/* pictures have an answer of their own */
+	if (!report || report->scope == REPORT_OF_PICTURE)
+		return view_context_refuse(question->context, -EINVAL, "kind is no list of report");
+	*ret_report = report;
+	return 0;
+}
+
+static void write_head(struct json *json, const struct report *report, sqlite3_stmt *rows)
+{
+	json_set_text(json, "title", report->title);
+	json_name(json, "kinds");
+	json_open(json, '[');
+	for (size_t i = 0; i < report->n_kinds; i++)
+		json_text(json, kind_names[report->kinds[i]]);
+	json_close(json, ']');
+	json_name(json, "names");
+	json_open(json, '[');
+	for (int i = 0; i < sqlite3_column_count(rows); i++)
+		json_text(json, sqlite3_column_name(rows, i));
+	json_close(json, ']');
+}
+
+static int write_rows(struct json *json, sqlite3_stmt *rows, size_t *ret_n)
+{
+	int r;
+
+	json_name(json, "rows");
+	json_open(json, '[');
+	while ((r = statement_step(rows)) == 1) {
+		json_open(json, '[');
+		for (int i = 0; i < sqlite3_column_count(rows); i++)
+			json_column(json, rows, i);
+		json_close(json, ']');
+		++*ret_n;
+	}
+	json_close(json, ']');
+	return r < 0 ? -EPROTO : 0;
+}
+
+static int write_foot(struct view_question *question, const struct report *report,
+		      const struct report_request *request, size_t n_rows)
+{
+	auto_free char *text = NULL;
+	size_t n_bytes = 0;
+	FILE *out = text_stream_open(&text, &n_bytes);
+	int r = out ? report_foot_write(out, question->db, report, request, n_rows) : -ENOMEM;
+
+	if (out && text_stream_close(out, &text) < 0)
+		r = -ENOMEM;
+	json_set_text(&question->json, "foot", text);
+	return r;
+}
+
+static int write_list(struct view_question *question, const struct report *report,
+		      const struct report_request *request)
+{
+	auto_statement sqlite3_stmt *rows =
+		report_sql_prepare(question->db, report->sql, request->run_id, request->limit);
+	int64_t n_all = 0;
+	size_t n = 0;
+
+	if (!rows)
+		return -EPROTO;
+	write_head(&question->json, report, rows);
+	int r = write_rows(&question->json, rows, &n);
+	n_all = (int64_t)n;
+	if (r == 0 && request->limit > 0 && (int64_t)n >= request->limit)
+		r = report_rows_count(question->db, report, request->run_id, &n_all);
+	json_set_integer(&question->json, "n_all", n_all);
+	return r < 0 ? r : write_foot(question, report, request, n);
+}
+
+int view_report(struct view_question *question)
+{
+	const struct report *report = NULL;
+	int r = find_report(question, &report);
+
+	if (r == 0 && report->scope != REPORT_OF_RUN)
+		r = view_take_part(question);
+	if (r < 0)
+		return r;
+	const struct report_request request = {
+		.run_id = question->run,
+		.limit = view_value(question, VIEW_LIMIT, DEFAULT_LIMIT),
+	};
+	question->context->names |= REPORT_NAMES_LINKED;
+	r = report->prepare ? report->prepare(question->db, &request) : 0;
+	json_open(&question->json, '{');
+	json_set_integer(&question->json, "is_part", report->scope != REPORT_OF_RUN);
+	if (r == 0)
+		r = write_list(question, report, &request);
+	json_close(&question->json, '}');
+	return r;
+}
