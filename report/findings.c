@@ -117,12 +117,14 @@
 /* Memory that is there for most of the time and gets hardly any of it. */
 #define COLD \
 	"SELECT 1, stack_id, 1, " COUNTED("peak_bytes") ", peak, 'peak', printf('%s of {} got at" \
-	" most %.1f %% of the CPU time', bytes_text(peak_bytes), 100 * share_high) FROM site," \
-	" whole JOIN stack ON stack.id = stack_id WHERE run_id = :run AND user_id IS NOT NULL AND" \
-	" peak_bytes >= max(16777216, peak / 3) AND share_high <= 0.02 AND" \
-	" byte_seconds >= 0.5 * peak_bytes * end_ns / 1e9 AND NOT EXISTS (SELECT 1 FROM page_part" \
-	" WHERE page_part.run_id = :run AND page_part.stack_id = site.stack_id AND 2 * untouched" \
-	" >= page_part.bytes) ORDER BY peak_bytes DESC LIMIT 1"
+	" most %.1f %% of the CPU time%s', bytes_text(peak_bytes), 100 * share_high, CASE WHEN" \
+	" last_touch_ns < 0.5 * end_ns THEN ': no access was seen after ' ||" \
+	" duration_text(last_touch_ns) ELSE '' END) FROM site, whole JOIN stack ON stack.id =" \
+	" stack_id WHERE run_id = :run AND user_id IS NOT NULL AND peak_bytes >= max(16777216," \
+	" peak / 5) AND share_high <= 0.02 AND byte_seconds >= 0.5 * peak_bytes * end_ns / 1e9" \
+	" AND NOT EXISTS (SELECT 1 FROM page_part WHERE page_part.run_id = :run AND" \
+	" page_part.stack_id = site.stack_id AND 2 * untouched >= page_part.bytes) ORDER BY" \
+	" peak_bytes DESC LIMIT 1"
 
 /* Lines of blocks and of variables. */
 #define SHARING \
@@ -139,16 +141,17 @@
 	" GROUP BY process_id, address) GROUP BY kind, id) WHERE share - half >= 0.02" \
 	" ORDER BY share DESC LIMIT 1"
 
+/* Of one source: they sample different things. */
 #define REMOTE \
 	"SELECT owner_kind, owner_id, 1, share, max(share - half, 0), min(share + half, 1), 1," \
 	" 'accesses', printf('%.0f-%.0f %% of the sampled accesses were served by another node," \
 	" most of them at {}', 100 * max(share - half, 0), 100 * min(share + half, 1)) FROM" \
-	" (SELECT 1.0 * remote / n AS share, half_width(remote, remote, n) AS half, owner_kind," \
-	" owner_id FROM (SELECT sum(n) AS n, sum(CASE WHEN is_remote THEN n ELSE 0 END) AS remote" \
-	" FROM access_total JOIN data_source USING (data_src) WHERE run_id = :run), (SELECT" \
-	" owner_kind, owner_id FROM access_total JOIN data_source USING (data_src) WHERE run_id =" \
-	" :run AND is_remote GROUP BY 1, 2 ORDER BY sum(n) DESC LIMIT 1) WHERE n > 0)" \
-	" WHERE share - half >= 0.1"
+	" (SELECT source_id, 1.0 * sum(n * is_remote) / sum(n) AS share, half_width(sum(n *" \
+	" is_remote), sum(n * is_remote), sum(n)) AS half FROM access_total JOIN data_source" \
+	" USING (data_src) WHERE run_id = :run GROUP BY source_id) AS source JOIN access_total" \
+	" USING (source_id) JOIN data_source USING (data_src) WHERE run_id = :run AND is_remote" \
+	" AND share - half >= 0.1 GROUP BY source_id, owner_kind, owner_id ORDER BY share DESC," \
+	" sum(n) DESC LIMIT 1"
 
 #define FAULTS \
 	"SELECT 1, stack_id, 1, " COUNTED("site.n_faults") ", whole.n_faults, 'all page faults'," \
@@ -206,7 +209,7 @@ static const struct rule {
 	{ "hot", "CPU time", "--hot", "30 % of the time for certain, a tenth of the peak at most",
 	  HOT },
 	{ "cold", "bytes", "--cold",
-	  "16 MiB, a third of the peak, half of the time, 2 % of the CPU time at most", COLD },
+	  "16 MiB, a fifth of the peak, half of the time, 2 % of the CPU time at most", COLD },
 	{ "false sharing", "CPU time", "--sharing",
 	  "2 % of the time for certain, 8 turns, 4 of 5 apart", SHARING },
 	{ "remote", "accesses", "--locality", "a tenth of the accesses for certain", REMOTE },
@@ -265,14 +268,15 @@ int report_findings_store(struct db *db, int64_t run_id)
 
 /* clang-format off */
 const char report_findings_sql[] =
-	"SELECT rule, replace(text, '{}', coalesce(CASE owner_kind WHEN 1 THEN site_name(owner_id,"
-	" 2, 0) WHEN 2 THEN (SELECT name FROM object_name WHERE id = owner_id) WHEN 4 THEN (SELECT"
-	" name FROM symbol WHERE id = owner_id) ELSE (SELECT meaning FROM owner WHERE id ="
-	" owner_kind) END, '?') || CASE n_paths WHEN 1 THEN '' ELSE printf(' (%d call paths)',"
-	" n_paths) END) AS text, next, size, low, high, unit, whole, whole_is, weight, threshold,"
-	" (SELECT name FROM owner WHERE id = owner_kind) AS owner, owner_id FROM finding WHERE"
-	" run_id = :run ORDER BY number LIMIT :limit";
+	"SELECT rule, replace(text, '{}', coalesce(CASE owner_kind WHEN 1 THEN site_name(id, 2, 0)"
+	" WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = object.id) ELSE " PLACE
+	" END, '?') || CASE n_paths WHEN 1 THEN '' ELSE printf(' (%d call paths)', n_paths) END)"
+	" AS text, next, size, low, high, unit, whole, whole_is, weight, threshold, (SELECT name"
+	" FROM owner WHERE owner.id = owner_kind) AS owner, id AS owner_id FROM (SELECT *, owner_id"
+	" AS id FROM finding WHERE run_id = :run) AS object ORDER BY number LIMIT :limit";
 /* clang-format on */
+
+static const char count_sql[] = "SELECT count(*) FROM finding WHERE run_id = :run";
 
 enum { COLUMN_RULE, COLUMN_TEXT, COLUMN_NEXT, COLUMN_THRESHOLD = 10 };
 
@@ -303,5 +307,6 @@ int report_findings_list(FILE *out, sqlite3 *db, const struct report_request *re
 			statement_string(row, COLUMN_THRESHOLD));
 	if (row && n == 0)
 		fputs("Nothing stands out by the rules of docs/findings.md.\n", out);
+	report_rest_write(out, report_sql_number(db, count_sql, request->run_id) - (int64_t)n);
 	return row && code == SQLITE_DONE ? 0 : -EPROTO;
 }

@@ -21,7 +21,8 @@
 #define PLACE_COLUMN 39 /* where the last column starts ... */
 
 #define TIME_COLUMNS 15 /* fewer where no time was sampled */
-#define LEAST_PLACE  48 /* columns; with less others make room, and then it is below them */
+#define GOOD_PLACE   48 /* columns; with less others make room, ... */
+#define LEAST_PLACE  40 /* ... and with less than this it is below them */
 #define PLACE_INDENT 6
 
 #define LIFE_COLUMNS  16 /* ... or so much further, with the phase of life, ... */
@@ -146,9 +147,9 @@ static unsigned place_column(const struct objects *objects)
 /* What a line is about has its room first. */
 static void fit_objects(struct objects *objects, unsigned width)
 {
-	if (width && width < place_column(objects) + LEAST_PLACE)
+	if (width && width < place_column(objects) + GOOD_PLACE)
 		objects->has_lives = false;
-	if (width && width < place_column(objects) + LEAST_PLACE)
+	if (width && width < place_column(objects) + GOOD_PLACE)
 		objects->has_stalls = false;
 }
 
@@ -160,12 +161,13 @@ static void write_left(FILE *out, const char *text, unsigned width)
 	fprintf(out, "  %s%*s", text, columns < width ? (int)(width - columns) : 0, "");
 }
 
-static void write_blocks(FILE *out, sqlite3_stmt *stmt)
+static void write_blocks(FILE *out, sqlite3_stmt *stmt, unsigned width)
 {
 	bool is_null = sqlite3_column_type(stmt, COLUMN_BLOCKS) == SQLITE_NULL;
 
 	write_left(out,
-		   is_null ? "-" : format_count(sqlite3_column_int64(stmt, COLUMN_BLOCKS)).text, 9);
+		   is_null ? "-" : format_count(sqlite3_column_int64(stmt, COLUMN_BLOCKS)).text,
+		   width);
 }
 
 /* The peaks of several sites need not fall together: their sum bounds that of the row. */
@@ -206,7 +208,7 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 		write_object_share(out, stmt, COLUMN_STALLS);
 	}
 	write_peak(out, stmt);
-	write_blocks(out, stmt);
+	write_blocks(out, stmt, is_below ? 0 : 9);
 	if (objects->has_lives)
 		fprintf(out, "  %-14s", life.text);
 	fprintf(out, is_below ? "\n%*s" : "%*s", is_below ? PLACE_INDENT : 2, "");

@@ -8,6 +8,7 @@
 #include "common/array.h"
 
 #define BETWEEN_FRAMES " < "
+#define BEHIND_CALL    " \u203a "
 #define ELLIPSIS       "\u2026"
 #define MAX_INDENT     16u
 #define MOST_OF_FRAME  8192u /* bytes */
@@ -186,6 +187,32 @@ static void write_frames(FILE *out, const char *text, unsigned width)
 	fputs(BETWEEN_FRAMES ELLIPSIS, out);
 }
 
+/*
+ * A call of the program with what it called of libraries: the innermost of that goes first, and the
+ * program's own call is cut last.
+ */
+static void write_call(FILE *out, const char *text, unsigned width)
+{
+	char call[MOST_OF_FRAME];
+	unsigned room = width - fit_columns(BEHIND_CALL ELLIPSIS);
+	size_t n = begin_length(text, room), n_kept = 0;
+	const char *first = strstr(text, BEHIND_CALL);
+
+	for (const char *at = first; at && (size_t)(at - text) <= n;
+	     at = strstr(at + 1, BEHIND_CALL))
+		n_kept = (size_t)(at - text);
+	if (n_kept > 0) {
+		fwrite(text, 1, n_kept, out);
+	} else {
+		n = (size_t)(first - text);
+		n = n < sizeof(call) ? n : sizeof(call) - 1;
+		memcpy(call, text, n);
+		call[n] = '\0';
+		write_middle_cut(out, call, room);
+	}
+	fputs(BEHIND_CALL ELLIPSIS, out);
+}
+
 void fit_write(FILE *out, const char *text, unsigned width)
 {
 	unsigned columns = fit_columns(text);
@@ -194,6 +221,8 @@ void fit_write(FILE *out, const char *text, unsigned width)
 		fputs(text, out);
 	else if (strstr(text, BETWEEN_FRAMES) && width > 8)
 		write_frames(out, text, width);
+	else if (strstr(text, BEHIND_CALL) && width > 8)
+		write_call(out, text, width);
 	else
 		write_middle_cut(out, text, width);
 }

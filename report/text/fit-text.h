@@ -10,10 +10,11 @@ unsigned fit_columns(const char *text);
 
 /*
  * Write a text in at most width columns; 0: all of it. Of a call stack ("f a.c:1 < g a.c:2") the
- * innermost frames stay that fit, and "…" says that there are more; else template arguments and
- * parameters are shortened ("f<…>(…)"), and what then is cut out is in the middle: the begin of a
- * name stays, its last component ("::push_back"), where there is room for it, and its place
- * (file:line), which is the last word.
+ * innermost frames stay that fit, and "…" says that there are more. Of a call with what it called
+ * of libraries ("f a.c:1 › g › h") the innermost goes first. Else template arguments and parameters
+ * are shortened ("f<…>(…)"), and what then is cut out is in the middle: the begin of a name stays,
+ * its last component ("::push_back"), where there is room for it, and its place (file:line), which
+ * is the last word.
  */
 void fit_write(FILE *out, const char *text, unsigned width);
 

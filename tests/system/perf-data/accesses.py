@@ -78,6 +78,28 @@ def pebs():
         file.throttle(time + 9002, is_end=True, event=loads)
         path = file.write(os.path.join(scratch.name, "pebs%d.data" % ord(order)))
         check_pebs(path)
+        checks.that(report(path, "findings") == [], "5 % of another node stand out")
+    far_loads()
+
+
+def far_loads():
+    """Of 1000 loads 200 are served by another node: that stands out, with what they were at."""
+    loads = e.Event(e.IP | e.TID | e.TIME | e.ADDR | e.DATA_SRC, e.TYPE_RAW, 0x1cd, 10007,
+                    name="cpu/mem-loads,ldlat=3/P", precise=2, config1=3)
+    file = e.File([loads], "<")
+    file.features = {6: file.string("x86_64"), 12: file.event_names()}
+    process(file)
+    for i in range(1000):
+        is_far = i % 5 == 0
+        file.sample(loads, 100, 101, 2 * SEC + 1000 * i, 0x401000,
+                    (FAR if is_far else NEAR) + 4096 + 8 * i,
+                    data_src=word(2, 13, remote=int(is_far)))
+    path = file.write(os.path.join(scratch.name, "remote.data"))
+    rows = report(path, "findings")
+    checks.that(len(rows) == 1 and rows[0]["rule"] == "remote" and rows[0]["size"] == 0.2 and
+                0.1 < rows[0]["low"] < 0.2 < rows[0]["high"] < 0.3 and
+                "most of them at mapping of /dev/shm/far" in rows[0]["text"] and
+                rows[0]["next"] == "--locality", f"findings: {rows}")
 
 
 def check_pebs(path):

@@ -179,6 +179,14 @@ static const struct {
 	/* Of 29 columns 6 are the place's, and 7 of the other 23 of what is before it. */
 	{ "a_name_of_a_function_that_is_long_and_in_c a.c:7", 30,
 	  "a_name_of_a_func…nd_in_c a.c:7" },
+	/* What a call led to in libraries goes from its inner end on; the call is cut last. */
+	{ "Cache::get a.cc:7 › map::operator[] › allocate", 40,
+	  "Cache::get a.cc:7 › map::operator[] › …" },
+	{ "Cache::get a.cc:7 › map::operator[] › allocate", 30, "Cache::get a.cc:7 › …" },
+	{ "Cache::get a.cc:7 › map::operator[] › allocate < main a.cc:9", 34,
+	  "Cache::get a.cc:7 › … < …" },
+	{ "a_name_of_a_function_that_is_long_and_in_c a.c:7 › malloc", 34,
+	  "a_name_of_a_func…nd_in_c a.c:7 › …" },
 	/* Brackets that nothing ends: 3 of 9. */
 	{ "a<b<c<d<e<f<g<h<i<j<k<l<m<n<o<p", 10, "a<b<c<…o<p" },
 };

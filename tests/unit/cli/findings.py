@@ -36,7 +36,7 @@ COUNTED = {
 SAMPLED = {
     "hot": ("hot", None, "of the CPU time is at 64.0 KiB of hot victim-findings.c"),
     "hot_tree": ("hot", None, "of hot_tree victim-findings.c"),
-    "cold": ("cold", 24 << 20, "24.0 MiB of cold victim-findings.c"),
+    "cold": ("cold", 24 << 20, "of the CPU time: no access was seen after "),
     "cold_zeros": ("cold", 40 << 20, "40.0 MiB of cold_zeros victim-findings.c"),
     "false_sharing": ("false sharing", None, "of false_sharing victim-findings.c"),
     "shared_fields": ("false sharing", None, "of shared_fields victim-findings.c"),
