@@ -71,11 +71,16 @@ int cmd_diff(const struct option_set *options)
 
 	table_format_parse(option_choice_name(option_choice(options, OPTION_REPORT_FORMAT)),
 			   &request.format);
+	const char *const *labels = option_texts(options, OPTION_LABEL);
+	if (labels && *labels && (!labels[1] || labels[2]))
+		return cmd_usage("diff: name both sides: --label BEFORE --label AFTER");
 	int status = database_open_side(options->operands[0], options, &before);
 	if (status == CMD_DONE)
 		status = database_open_side(options->operands[1], options, &after);
 	request.sides[0] = before.runs;
 	request.sides[1] = after.runs;
+	for (int i = 0; i < 2 && labels && *labels; i++)
+		request.sides[i].label = labels[i];
 	if (status == CMD_DONE && are_natural(&request))
 		return write_natural(&request);
 	if (status == CMD_DONE)

@@ -115,7 +115,8 @@ int diff_write_runs(FILE *out, const struct diff_request *request)
 {
 	if (is_one_run(request))
 		return 0;
-	fprintf(out, "%-10s %10s  %10s  %9s  %8s\n", "", "before", "after", "change", "±95 %");
+	fprintf(out, "%-10s %10s  %10s  %9s  %8s\n", "", diff_label(request, 0),
+		diff_label(request, 1), "change", "±95 %");
 	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
 		write_measure(out, request, i);
 	return ferror(out) ? -EIO : 0;

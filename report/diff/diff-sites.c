@@ -7,6 +7,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -38,53 +39,118 @@ static void hash_number(struct key *key, uint32_t number)
 		hash_byte(key, (unsigned char)(number >> shift));
 }
 
-/* By the functions alone. */
-static struct key path_of(const struct paths *paths, const struct path_step *steps, size_t n)
+/* Suffixes that compilers give to parts and copies of a function. */
+static size_t name_length(const char *name)
 {
-	struct key key = { UINT64_C(0xcbf29ce484222325), 1 };
+	static const char *const suffixes[] = { ".constprop.", ".isra.", ".part.", ".cold",
+						".lto_priv." };
 
-	for (size_t i = 0; i < n; i++) {
-		const struct path_function *function = &paths->functions[steps[i].function];
-		hash_text(&key, function->module);
-		hash_text(&key, function->name);
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
+		const char *at = strstr(name, suffixes[i]);
+		if (at && at > name)
+			return (size_t)(at - name);
 	}
-	return key;
+	return strlen(name);
 }
 
-static struct diff_site *add_site(struct diff_sites *sites, struct key key, struct key path)
+/* What a side's rows are read with. */
+struct reading {
+	const struct paths *paths;
+	const uint64_t *objects; /* by frame.id */
+	uint32_t *functions; /* by 2 * number + is_library: of diff_sites, 0: not met yet */
+	const char *program; /* base name of its file */
+	int side;
+};
+
+/* A file by its name, without versions; that of the program may have another name each time. */
+static void hash_module(struct key *key, const struct reading *reading, const char *module)
+{
+	const char *end = strstr(module, ".so");
+	size_t n = end ? (size_t)(end - module) : strlen(module);
+
+	if (reading->program && strcmp(module, reading->program) == 0)
+		n = 0;
+	for (size_t i = 0; i < n; i++)
+		hash_byte(key, (unsigned char)module[i]);
+	hash_byte(key, 0);
+}
+
+static uint32_t add_function(struct diff_sites *sites, const struct reading *reading,
+			     const struct path_function *from, bool is_library)
+{
+	size_t n = name_length(from->name);
+	struct key name = { UINT64_C(0xcbf29ce484222325), 1 };
+
+	for (size_t i = 0; i < n; i++)
+		hash_byte(&name, (unsigned char)from->name[i]);
+	struct key key = name;
+	hash_module(&key, reading, is_library ? "" : from->module);
+	uint64_t number = key_map_get(&sites->function_numbers, key.a, key.b);
+	if (number == 0) {
+		number = sites->n_functions ? sites->n_functions : 1;
+		if (grow_array_to(&sites->functions, number, &sites->n_functions_allocated,
+				  sizeof(*sites->functions)) < 0 ||
+		    key_map_put(&sites->function_numbers, key.a, key.b, number) < 0)
+			return 0;
+		sites->functions[number] = (struct diff_function){
+			.name = strndup(from->name, n),
+			.name_hash = name.b,
+		};
+		sites->n_functions = number + 1;
+	}
+	sites->functions[number].has[reading->side] = true;
+	return sites->functions[number].name ? (uint32_t)number : 0;
+}
+
+/* 0: no memory */
+static uint32_t function_of(struct diff_sites *sites, const struct reading *reading,
+			    const struct path_step *step)
+{
+	uint32_t *known = &reading->functions[2 * step->function + step->is_library];
+
+	if (*known == 0)
+		*known = add_function(sites, reading, &reading->paths->functions[step->function],
+				      step->is_library);
+	return *known;
+}
+
+static struct diff_site *add_site(struct diff_sites *sites, struct key key)
 {
 	if (grow_array(&sites->items, sites->n, &sites->n_allocated, sizeof(*sites->items)) < 0 ||
 	    key_map_put(&sites->numbers, key.a, key.b, sites->n + 1) < 0)
 		return NULL;
 	sites->items[sites->n] =
-		(struct diff_site){ .sides = { { .stack_id = -1 }, { .stack_id = -1 } },
-				    .path = { path.a, path.b } };
+		(struct diff_site){ .sides = { { .stack_id = -1 }, { .stack_id = -1 } } };
 	return &sites->items[sites->n++];
 }
 
-static struct diff_site *site_at(struct diff_sites *sites, const struct paths *paths,
-				 const struct path_step *steps, size_t n, int side)
+/* The site of a path of functions and lines; lines of libraries are theirs. */
+static struct diff_site *site_at(struct diff_sites *sites, const struct reading *reading,
+				 const struct path_step *path, size_t n)
 {
-	struct key path = path_of(paths, steps, n), key = path;
+	auto_free struct diff_step *steps = calloc(n + 1, sizeof(*steps));
+	struct key key = { UINT64_C(0xcbf29ce484222325), 1 };
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; steps && i < n; i++) {
+		steps[i].function = function_of(sites, reading, &path[i]);
+		steps[i].line = path[i].is_library ? 0 : path[i].line;
+		if (steps[i].function == 0)
+			return NULL;
+		hash_number(&key, steps[i].function);
 		hash_number(&key, (uint32_t)steps[i].line);
-	hash_number(&key, (uint32_t)side);
+	}
+	hash_number(&key, (uint32_t)reading->side);
 	uint64_t number = key_map_get(&sites->numbers, key.a, key.b);
 	if (number)
 		return &sites->items[number - 1];
-	int32_t *lines = calloc(n + 1, sizeof(*lines));
-	struct diff_site *site = lines ? add_site(sites, key, path) : NULL;
-	if (!site) {
-		free(lines);
+	struct diff_site *site = steps ? add_site(sites, key) : NULL;
+	if (!site)
 		return NULL;
-	}
-	for (size_t i = 0; i < n; i++)
-		lines[i] = steps[i].line;
-	site->lines = lines;
-	site->n_lines = n;
-	site->side = side;
-	return site;
+	site->steps = steal_ptr(&steps);
+	site->n_steps = n;
+	site->lines = calloc(n + 1, sizeof(*site->lines));
+	site->side = reading->side;
+	return site->lines ? site : NULL;
 }
 
 /* Of each frame the file, by its build-id; one without may be another file each time. */
@@ -120,13 +186,6 @@ static uint64_t build_of(const struct paths *paths, const uint64_t *objects, int
 	return key.b;
 }
 
-/* What a side's rows are read with. */
-struct reading {
-	const struct paths *paths;
-	const uint64_t *objects; /* by frame.id */
-	int side;
-};
-
 /*
  * Where only the ends are known, the value stands for what is between them, with half of the range
  * as its error.
@@ -148,7 +207,15 @@ static void add_row(struct diff_sum *sum, sqlite3_stmt *row)
 	sum->half_sq += value.has_ends ? half * half : 0;
 }
 
-static int add_rows(struct diff_sites *sites, const struct reading *reading, sqlite3_stmt *row)
+static void add_blocks(struct diff_site *site, sqlite3_stmt *row)
+{
+	site->n_blocks += sqlite3_column_double(row, 1);
+	site->bytes += sqlite3_column_double(row, 2);
+}
+
+/* Rows of the metric, or (is_of_blocks) of all sites: what the metric has nothing of is there. */
+static int add_rows(struct diff_sites *sites, const struct reading *reading, sqlite3_stmt *row,
+		    bool is_of_blocks)
 {
 	struct path_step steps[PATHS_MAX_DEPTH];
 	int code = SQLITE_DONE;
@@ -156,15 +223,35 @@ static int add_rows(struct diff_sites *sites, const struct reading *reading, sql
 	while ((code = statement_advance(row)) == SQLITE_ROW) {
 		int64_t stack_id = sqlite3_column_int64(row, 0);
 		size_t n = paths_walk(reading->paths, stack_id, steps);
-		struct diff_site *site = site_at(sites, reading->paths, steps, n, reading->side);
+		struct diff_site *site = site_at(sites, reading, steps, n);
 		if (!site)
 			return -ENOMEM;
 		struct diff_sum *sum = &site->sides[reading->side];
 		site->build = build_of(reading->paths, reading->objects, stack_id);
-		add_row(sum, row);
+		if (is_of_blocks)
+			add_blocks(site, row);
+		else
+			add_row(sum, row);
 		sum->stack_id = stack_id;
 	}
 	return code == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+static int add_run(struct diff_sites *sites, const struct reading *reading,
+		   const struct diff_request *request, int64_t run_id)
+{
+	const char *const sql[] = {
+		"SELECT stack_id, n_blocks, bytes FROM site WHERE run_id = :run",
+		profile_metric_row(request->metric)->sql
+	};
+	sqlite3 *db = request->sides[reading->side].db;
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < 2; i++) {
+		auto_statement sqlite3_stmt *row = report_sql_prepare(db, sql[i], run_id, -1);
+		r = row ? add_rows(sites, reading, row, i == 0) : -EPROTO;
+	}
+	return r;
 }
 
 /* A run is over: a site that it did not have counts as 0. */
@@ -178,22 +265,33 @@ static void settle(struct diff_sites *sites, int side)
 	}
 }
 
+/* What the run's first process has become by exec; allocated, or NULL. */
+static char *program_of(const struct diff_side *from)
+{
+	static const char sql[] =
+		"SELECT exe FROM process WHERE run_id = :run AND pid = (SELECT pid FROM process"
+		" WHERE run_id = :run ORDER BY number LIMIT 1) ORDER BY exec_seq DESC LIMIT 1";
+
+	return from->n_runs ? report_sql_text(from->db, sql, from->runs[0]) : NULL;
+}
+
 int diff_sites_read(struct diff_sites *sites, const struct diff_request *request, int side)
 {
+	static const struct paths_options folded = { .fold = PATHS_ASKED };
 	const struct diff_side *from = &request->sides[side];
-	const char *sql = profile_metric_row(request->metric)->sql;
 	auto_paths struct paths *paths = NULL;
-	int r = paths_open(from->db, NULL, &paths);
+	int r = paths_open(from->db, &folded, &paths);
 	if (r < 0)
 		return r;
 	auto_free uint64_t *objects = calloc(paths->n_frames + 1, sizeof(*objects));
-	const struct reading reading = { paths, objects, side };
+	auto_free uint32_t *functions = calloc(2 * paths->n_functions + 2, sizeof(*functions));
+	auto_free char *program = program_of(from);
+	const struct reading reading = { paths, objects, functions,
+					 program ? text_base_name(program) : NULL, side };
 
-	r = objects ? read_objects(request, side, paths->n_frames, objects) : -ENOMEM;
+	r = objects && functions ? read_objects(request, side, paths->n_frames, objects) : -ENOMEM;
 	for (size_t i = 0; r == 0 && i < from->n_runs; i++) {
-		sqlite3_stmt *row = report_sql_prepare(from->db, sql, from->runs[i], -1);
-		r = row ? add_rows(sites, &reading, row) : -EPROTO;
-		sqlite3_finalize(row);
+		r = add_run(sites, &reading, request, from->runs[i]);
 		settle(sites, side);
 	}
 	return r;
@@ -229,6 +327,7 @@ static int compare_sites(const void *left, const void *right)
 static void join(struct diff_site *a, struct diff_site *b)
 {
 	a->sides[b->side] = b->sides[b->side];
+	a->was = a->was ? a->was : b->was;
 	b->sides[b->side].stack_id = -1;
 }
 
@@ -359,35 +458,143 @@ static int pair_group(struct diff_site *sites, size_t n)
 	return 0;
 }
 
+/* What a pass takes for the same; each sees what those before it left. */
+enum pass {
+	PASS_PATHS, /* of the same functions */
+	PASS_NAMES, /* that have another name, or lie in another file */
+	PASS_ADDED, /* without functions that only the side after has */
+	PASS_GONE, /* without functions that only the side before has */
+	PASS_COUNT
+};
+
+static bool is_left_out(const struct diff_function *function, enum pass pass, int side)
+{
+	return ((pass == PASS_ADDED && side == 1) || (pass == PASS_GONE && side == 0)) &&
+	       !function->has[!side] && !function->was && !function->is_other_now;
+}
+
+/* Path and lines of a site as a pass sees it. */
+static void see(const struct diff_sites *sites, struct diff_site *site, enum pass pass)
+{
+	struct key path = { UINT64_C(0xcbf29ce484222325), 1 };
+
+	site->n_lines = 0;
+	site->was = NULL;
+	for (size_t i = 0; i < site->n_steps; i++) {
+		uint32_t number = site->steps[i].function;
+		const struct diff_function *function = &sites->functions[number];
+		if (is_left_out(function, pass, site->side))
+			continue;
+		if (pass > PASS_PATHS && function->was) {
+			number = function->was;
+			site->was = sites->functions[number].name;
+		}
+		hash_number(&path, number);
+		site->lines[site->n_lines++] = site->steps[i].line;
+	}
+	site->path[0] = path.a;
+	site->path[1] = path.b;
+}
+
+static bool is_dead(const struct diff_site *site)
+{
+	return site->sides[0].stack_id < 0 && site->sides[1].stack_id < 0;
+}
+
+static bool is_open(const struct diff_site *site)
+{
+	return (site->sides[0].stack_id >= 0) != (site->sides[1].stack_id >= 0);
+}
+
+/* Sites of only one side first. Returns how many. */
+static size_t open_first(struct diff_sites *sites)
+{
+	size_t n_open = 0;
+
+	for (size_t i = 0; i < sites->n; i++) {
+		if (!is_open(&sites->items[i]))
+			continue;
+		struct diff_site site = sites->items[i];
+		sites->items[i] = sites->items[n_open];
+		sites->items[n_open++] = site;
+	}
+	return n_open;
+}
+
+static int pair_pass(struct diff_sites *sites, size_t n_open, enum pass pass)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n_open; i++)
+		see(sites, &sites->items[i], pass);
+	if (n_open)
+		qsort(sites->items, n_open, sizeof(*sites->items), compare_sites);
+	for (size_t i = 0, n = 0; r == 0 && i < n_open; i += n) {
+		for (n = 1;
+		     i + n < n_open && compare_paths(&sites->items[i], &sites->items[i + n]) == 0;)
+			n++;
+		r = pair_group(&sites->items[i], n);
+	}
+	return r;
+}
+
+/* Of one build what only one side has was not called by the other: nothing was renamed. */
+static bool is_of_one_build(const struct diff_sites *sites)
+{
+	struct key_map builds = { 0 };
+	bool is_one = false;
+
+	for (size_t i = 0; i < sites->n; i++)
+		if (sites->items[i].side == 0 && sites->items[i].build)
+			key_map_put(&builds, sites->items[i].build, 0, 1);
+	for (size_t i = 0; i < sites->n && !is_one; i++)
+		is_one = sites->items[i].side == 1 && sites->items[i].n_steps &&
+			 key_map_get(&builds, sites->items[i].build, 0);
+	key_map_finish(&builds);
+	return is_one;
+}
+
+static void finish_site(struct diff_site *site)
+{
+	free(site->steps);
+	free(site->lines);
+	site->steps = NULL;
+	site->lines = NULL;
+}
+
 int diff_sites_pair(struct diff_sites *sites)
 {
+	bool is_one = is_of_one_build(sites);
 	size_t n_left = 0;
+	int r = 0;
 
-	if (sites->n > 0)
-		qsort(sites->items, sites->n, sizeof(*sites->items), compare_sites);
-	for (size_t i = 0, n = 0; i < sites->n; i += n) {
-		for (n = 1; i + n < sites->n &&
-			    compare_paths(&sites->items[i], &sites->items[i + n]) == 0;)
-			n++;
-		int r = pair_group(&sites->items[i], n);
-		if (r < 0)
-			return r;
+	for (int pass = 0; r == 0 && pass < (is_one ? PASS_NAMES : PASS_COUNT); pass++) {
+		size_t n_open = open_first(sites);
+		if (pass == PASS_NAMES)
+			r = diff_renames_find(sites, sites->items, n_open);
+		if (r == 0)
+			r = pair_pass(sites, n_open, (enum pass)pass);
 	}
 	for (size_t i = 0; i < sites->n; i++) {
 		struct diff_site *site = &sites->items[i];
-		free(site->lines);
-		site->lines = NULL;
-		if (site->sides[0].stack_id >= 0 || site->sides[1].stack_id >= 0)
+		finish_site(site);
+		if (is_open(site))
+			site->was = NULL;
+		if (!is_dead(site))
 			sites->items[n_left++] = *site;
 	}
 	sites->n = n_left;
-	return 0;
+	return r;
 }
 
 void diff_sites_finish(struct diff_sites *sites)
 {
 	for (size_t i = 0; i < sites->n; i++)
-		free(sites->items[i].lines);
+		finish_site(&sites->items[i]);
+	for (size_t i = 1; i < sites->n_functions; i++)
+		free(sites->functions[i].name);
+	free(sites->functions);
+	key_map_finish(&sites->function_numbers);
 	key_map_finish(&sites->numbers);
 	free(sites->items);
 	sites->items = NULL;

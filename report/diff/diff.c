@@ -192,19 +192,26 @@ static const char table_sql[] =
 
 /* clang-format off */
 static const char rows_sql[] =
-	"SELECT change, iif(after IS NULL, NULL, 1.0 * change / nullif(before, 0)) AS \"of"
-	" before\", half AS \"\u00b195 %\", before, after, CASE is_sure WHEN 1 THEN 'yes' WHEN 0"
-	" THEN 'no' END AS significant, place AS \"allocated at\" FROM temp.diff_site ORDER BY id"
-	" LIMIT :limit";
+	"SELECT change, iif(after IS NULL, NULL, 1.0 * change / nullif(before, 0)) AS \"of %w\","
+	" half AS \"\u00b195 %%\", before AS \"%w\", after AS \"%w\", CASE is_sure WHEN 1 THEN"
+	" 'yes' WHEN 0 THEN 'no' END AS significant, place AS \"allocated at\" FROM temp.diff_site"
+	" ORDER BY id LIMIT :limit";
 /* clang-format on */
 
 /* The call path as the newer side that has it tells it; allocated. */
 static char *place_of(const struct diff *diff, const struct diff_site *site)
 {
 	int side = site->sides[1].stack_id >= 0;
+	char *sql = site->was
+			    ? sqlite3_mprintf("SELECT site_name(:run, 5) || ' (was ' || %Q || ')'",
+					      site->was)
+			    : sqlite3_mprintf("SELECT site_name(:run, 5)");
+	char *place = sql ? report_sql_text(diff->request->sides[side].db, sql,
+					    site->sides[side].stack_id)
+			  : NULL;
 
-	return report_sql_text(diff->request->sides[side].db, "SELECT site_name(:run, 5)",
-			       site->sides[side].stack_id);
+	sqlite3_free(sql);
+	return place;
 }
 
 static int insert(const struct diff *diff, size_t i, sqlite3_stmt *stmt)
@@ -272,6 +279,8 @@ static void write_head(FILE *out, const struct diff *diff)
 
 	fprintf(out, "Call sites by %s: ", title ? title : metric->title);
 	for (int side = 0; side < 2; side++) {
+		if (sides[side].label)
+			fprintf(out, "%s ", sides[side].label);
 		fputs(table_value_text(diff->whole[side], metric->kind).text, out);
 		if (diff->unknown[side] > 0)
 			fprintf(out, " \u00b1%s",
@@ -310,10 +319,15 @@ static int write_rows(FILE *out, void *user)
 	const enum table_kind kinds[] = { kind, TABLE_PERCENT_CHANGE, kind, kind, kind };
 	const struct table_style style = { diff->request->format, kinds, 5, diff->request->width,
 					   true };
-	sqlite3_stmt *stmt = report_sql_prepare(diff->request->sides[0].db, rows_sql, 0,
-						limit_of(diff->request));
+	const char *before = is_text ? diff_label(diff->request, 0) : "before";
+	const char *after = is_text ? diff_label(diff->request, 1) : "after";
+	char *sql = sqlite3_mprintf(rows_sql, before, before, after);
+	sqlite3_stmt *stmt = sql ? report_sql_prepare(diff->request->sides[0].db, sql, 0,
+						      limit_of(diff->request))
+				 : NULL;
 	size_t n_rows = 0;
 
+	sqlite3_free(sql);
 	if (!stmt)
 		return -EPROTO;
 	if (is_text) {

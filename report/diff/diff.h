@@ -1,9 +1,10 @@
 #pragma once
 /*
  * Two runs, or two sets of repetitions, compared call site by call site. A site is its call path by
- * names: file (without its folder), function and line of each call, so that neither where a file
- * lies nor where it was loaded matters. Between two builds lines move: there the sites of one path
- * of functions are paired in the order of lines. Both databases are only read.
+ * names, as site_name() has them: functions and lines of the program's calls, so that neither where
+ * a file lies nor where it was loaded matters, nor how a library works inside. Between two builds
+ * lines move, and functions are renamed, moved and split: diff-sites.h says how sites are paired
+ * then. Both databases are only read.
  */
 #include <sqlite3.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@ struct diff_side {
 	sqlite3 *db; /* with report_functions_register() */
 	int64_t *runs; /* run.id, n_runs of them: repetitions of one thing */
 	size_t n_runs;
+	const char *label; /* in text; NULL: "before", "after" */
 };
 
 struct diff_request {
@@ -26,6 +28,13 @@ struct diff_request {
 	enum table_format format;
 	unsigned width; /* of the terminal; 0: lines are not cut */
 };
+
+static inline const char *diff_label(const struct diff_request *request, int side)
+{
+	const char *label = request->sides[side].label;
+
+	return label ? label : side == 0 ? "before" : "after";
+}
 
 /*
  * The runs that a person names: an id or PROGRAM.MODE.N: that one; PROGRAM.MODE or PROGRAM: all its

@@ -158,6 +158,157 @@ def check_moved(folder):
     checks.that(diff(both + ":1", both + ":2") == [], "two builds of one database")
 
 
+REFACTORED = {
+    "main.c": """#include <stdlib.h>
+#include "parts.h"
+char *volatile kept[64];
+int n_kept;
+__attribute__((noinline)) static void *hold(char *block)
+{
+	kept[n_kept++ % 64] = block;
+	return block;
+}
+__attribute__((noinline)) static void fill_rows(int n)
+{
+	hold(malloc(1000 + n));
+	hold(calloc(20, 100 + n));
+}
+__attribute__((noinline)) static void build(int n)
+{
+	fill_rows(n);
+	hold(malloc(50000));
+	free(read_part(3 + n));
+}
+int main(void)
+{
+	build(1);
+	build(2);
+	build_other(7);
+	return 0;
+}
+""",
+    "parts.c": """#include <stdlib.h>
+#include "parts.h"
+__attribute__((noinline)) char *read_part(int n)
+{
+	char *part = malloc(700 * n);
+	part[0] = 1;
+	return part;
+}
+__attribute__((noinline)) void build_other(int n)
+{
+	char *block = realloc(malloc(10), 3000 + n);
+	block[0] = 1;
+	free(read_part(n));
+	kept[n_kept++ % 64] = block;
+}
+""",
+    "parts.h": """extern char *volatile kept[64];
+extern int n_kept;
+char *read_part(int n);
+void build_other(int n);
+""",
+}
+
+
+def comment(files):
+    files["main.c"] = "/* one */\n" + files["main.c"].replace("{\n", "{\n\t/* another */\n")
+
+
+def rename(files):
+    """A function in the middle, one that allocates itself, and one that does both."""
+    for name, text in files.items():
+        text = text.replace("fill_rows", "make_rows").replace("read_part", "load_chunk")
+        files[name] = text.replace("build(", "construct(")
+
+
+def move(files):
+    """To another file, which is another library."""
+    at = files["parts.c"].index("__attribute__((noinline)) void build_other")
+    files["more.c"] = '#include <stdlib.h>\n#include "parts.h"\n' + files["parts.c"][at:]
+    files["parts.c"] = files["parts.c"][:at]
+
+
+def extract(files):
+    """A helper between, and one that allocates what its caller did."""
+    text = files["main.c"].replace("\tfill_rows(n);\n\thold(malloc(50000));\n", "\tprepare(n);\n")
+    before = "__attribute__((noinline)) static void "
+    files["main.c"] = text.replace(before + "build(", before + """prepare(int n)
+{
+	fill_rows(n);
+	hold(malloc(50000));
+}
+""" + before + "build(")
+
+
+def refactored(folder, name, *changes):
+    """The program with changes to its source, under a name of its own."""
+    files = dict(REFACTORED)
+    for change in changes:
+        change(files)
+    place = os.path.join(folder, "refactored-" + name)
+    os.makedirs(place)
+    for file, text in files.items():
+        with open(os.path.join(place, file), "w", encoding="utf-8") as out:
+            out.write(text)
+    program = os.path.join(place, "program-" + name)
+    libraries = []
+    for file in sorted(files):
+        if file.endswith(".c") and file != "main.c":
+            library = os.path.join(place, f"lib{file[:-2]}-{name}.so")
+            whole.run(["gcc", "-g", "-O1", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-o",
+                       library, os.path.join(place, file)])
+            libraries.append(library)
+    whole.run(["gcc", "-g", "-O1", "-fno-omit-frame-pointer", "-rdynamic", "-o", program,
+               os.path.join(place, "main.c"), *libraries, f"-Wl,-rpath,{place}"])
+    return whole.Recording(MEMSIGHT, [program], ["-q", "--source", "none"])
+
+
+def check_refactored(folder):
+    """What a refactoring leaves as it was is no difference; what it changes is just that."""
+    if not shutil.which("gcc"):
+        print("not checked: refactored programs; no gcc")
+        return
+    base = refactored(folder, "base")
+    n_sites = base.one("SELECT count(*) FROM site")
+    checks.that(n_sites >= 10, f"sites: {n_sites}")
+    for name, changes in [("comment", [comment]), ("rename", [rename]), ("move", [move]),
+                          ("extract", [extract]), ("all", [move, extract, rename, comment])]:
+        other = refactored(folder, name, *changes)
+        for before, after in [(base, other), (other, base)]:
+            for by in METRICS:
+                rows = diff(before.path, after.path, "--by", by)
+                checks.that(rows == [], f"{name} differs by {by}: {rows}")
+
+    def grow(files):
+        rename(files)
+        files["main.c"] = files["main.c"].replace("50000", "60000").replace("calloc(20",
+                                                                            "calloc(30")
+    other = refactored(folder, "grown", grow)
+    grown = diff(base.path, other.path)
+    # Twice 10,000 more, and ten more of 101 and of 102 bytes.
+    checks.that([row["change"] for row in grown] == [10000, 10000, 1020, 1010], f"grown: {grown}")
+    checks.that(all(row["before"] and row["after"] for row in grown), f"grown, not new: {grown}")
+    checks.that(any("(was fill_rows)" in row["allocated at"] for row in grown),
+                f"nothing says what it was called: {grown}")
+
+    def replace(files):
+        """Something else, of another size, in place of what is gone."""
+        text = files["main.c"].replace("fill_rows", "open_tables")
+        files["main.c"] = text.replace("hold(malloc(1000 + n));", "").replace(
+            "hold(calloc(20, 100 + n));", "hold(malloc(77777));")
+    other = refactored(folder, "replaced", replace)
+    replaced = diff(base.path, other.path)
+    checks.that(all(not row["before"] or not row["after"] for row in replaced) and
+                sum(row["after"] for row in replaced) == 2 * 77777,
+                f"what is gone and what is new are no pair: {replaced}")
+    text = text_of(base.path, other.path, "--label", "old", "--label", "huge pages")
+    checks.that("old 117 KiB (1 run) -> huge pages 263 KiB" in text and "of old" in text,
+                f"--label: {text}")
+    refused = whole.Outcome([MEMSIGHT, "diff", base.path, base.path, "--label", "one"])
+    checks.that(refused.status == 2 and "--label" in refused.messages, refused.messages)
+
+
 def main():
     first = record(EXAMPLE, TREE)
     copy = os.path.join(first.folder.name, os.path.basename(EXAMPLE))
@@ -170,6 +321,7 @@ def main():
     check_other(first, other)
     check_repetitions(first, second, other)
     check_moved(first.folder.name)
+    check_refactored(first.folder.name)
     checks.end()
 
 
