@@ -231,7 +231,8 @@ def check_libraries(root):
     for file in files:
         # Libraries are found by the command that loads them.
         text = do(["ldd", file], root) if "libraries" not in file else ""
-        for path in re.findall(r"=> (\S+)", text):
+        checks.that("not found" not in text, f"{file}: {text}")
+        for path in re.findall(r"=> (.+) \(0x", text):
             checks.that(path.startswith(root) or OF_LIBC.search(path), f"{file} needs {path}")
 
 
