@@ -127,6 +127,7 @@ struct cell {
 };
 
 static volatile struct cell *lists[N_ARENAS][N_LISTS];
+static volatile struct cell last; /* of all: its next is NULL, that of others never */
 
 static void make_lists(void)
 {
@@ -140,10 +141,9 @@ static void make_lists(void)
 					N_LISTS +
 				i % N_LISTS;
 
-			/* One that a list has already would make it a circle. */
-			if (cell->next || cell == lists[i / N_LISTS][i % N_LISTS])
+			if (cell->next) /* it is in the list */
 				continue;
-			cell->next = lists[i / N_LISTS][i % N_LISTS];
+			cell->next = lists[i / N_LISTS][i % N_LISTS] ?: &last;
 			lists[i / N_LISTS][i % N_LISTS] = cell;
 		}
 }
@@ -152,7 +152,7 @@ static void touch_list(unsigned phase, unsigned number)
 {
 	volatile struct cell *cell = lists[number][(phase * 3 + number) % N_LISTS];
 
-	for (; cell; cell = cell->next)
+	for (; cell->next; cell = cell->next)
 		if (phase % 3 == 0)
 			cell->n_visits++;
 		else

@@ -43,18 +43,13 @@ static void write_parts(struct collector *collector, const struct page_state *st
 	size_t run_at = 0, map_at = 0;
 
 	do {
-		struct trace_string strings[2] = { { .bytes = state->runs + run_at },
-						   { .bytes = state->maps + map_at } };
-		size_t n_runs = state->n_run_bytes - run_at, n_maps = state->n_map_bytes - map_at;
+		struct trace_string strings[] = {
+			trace_next_part(state->runs, state->n_run_bytes, &run_at),
+			trace_next_part(state->maps, state->n_map_bytes, &map_at),
+		};
 
-		record.runs_bytes =
-			n_runs < TRACE_PAGES_PART_BYTES ? (uint32_t)n_runs : TRACE_PAGES_PART_BYTES;
-		record.maps_bytes =
-			n_maps < TRACE_PAGES_PART_BYTES ? (uint32_t)n_maps : TRACE_PAGES_PART_BYTES;
-		strings[0].n_bytes = record.runs_bytes;
-		strings[1].n_bytes = record.maps_bytes;
-		run_at += record.runs_bytes;
-		map_at += record.maps_bytes;
+		record.runs_bytes = strings[0].n_bytes;
+		record.maps_bytes = strings[1].n_bytes;
 		record.is_last = run_at == state->n_run_bytes && map_at == state->n_map_bytes;
 		trace_writer_record(collector->writer, &record, sizeof(record), strings, 2);
 	} while (!record.is_last);

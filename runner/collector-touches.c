@@ -119,13 +119,10 @@ static void write_touches(struct collector *collector, struct trace_touches *rec
 	size_t at = 0;
 
 	do {
-		size_t n = touches->n_run_bytes - at;
-		struct trace_string runs = { .bytes = touches->runs + at };
+		struct trace_string runs =
+			trace_next_part(touches->runs, touches->n_run_bytes, &at);
 
-		if (n > TRACE_PAGES_PART_BYTES)
-			n = TRACE_PAGES_PART_BYTES;
-		runs.n_bytes = record->runs_bytes = (uint32_t)n;
-		at += n;
+		record->runs_bytes = runs.n_bytes;
 		record->is_last = at == touches->n_run_bytes;
 		trace_writer_record(collector->writer, record, sizeof(*record), &runs, 1);
 	} while (!record->is_last);
@@ -137,13 +134,9 @@ static void write_writes(struct collector *collector, struct trace_writes *recor
 	size_t at = 0;
 
 	do {
-		size_t n = look->n_run_bytes - at;
-		struct trace_string runs = { .bytes = look->runs + at };
+		struct trace_string runs = trace_next_part(look->runs, look->n_run_bytes, &at);
 
-		if (n > TRACE_PAGES_PART_BYTES)
-			n = TRACE_PAGES_PART_BYTES;
-		runs.n_bytes = record->runs_bytes = (uint32_t)n;
-		at += n;
+		record->runs_bytes = runs.n_bytes;
 		record->is_last = at == look->n_run_bytes;
 		trace_writer_record(collector->writer, record, sizeof(*record), &runs, 1);
 	} while (!record->is_last);

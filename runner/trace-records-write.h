@@ -59,3 +59,16 @@ int store_count(struct trace_writer *writer, const struct pmu_counter *counter,
 int store_fact(struct trace_writer *writer, const char *key, const char *value, uint64_t ticks,
 	       bool at_end);
 int store_clock(struct trace_writer *writer, const struct clock_pair *pair);
+
+/* What comes next of the n bytes of a look at pages, which has a record for each part. */
+static inline struct trace_string trace_next_part(const void *bytes, size_t n, size_t *at)
+{
+	struct trace_string part = {
+		.bytes = (const char *)bytes + *at,
+		.n_bytes = n - *at < TRACE_PAGES_PART_BYTES ? (uint32_t)(n - *at)
+							    : TRACE_PAGES_PART_BYTES,
+	};
+
+	*at += part.n_bytes;
+	return part;
+}

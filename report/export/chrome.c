@@ -1,9 +1,8 @@
 /*
  * The trace event format of Chrome and Perfetto
  * (docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU): processes and threads
- * with their names and lives, regions and marks, live bytes, resident memory and touched pages
- * as counters. Times
- * are in us.
+ * with their names and lives, regions and marks, live bytes, resident memory, touched and written
+ * pages as counters. Times are in us.
  */
 #include <errno.h>
 
@@ -49,6 +48,9 @@ static const char *const events_sql[] = {
 	"SELECT json_object('ph', 'C', 'name', 'touched pages', 'pid', pid, 'ts', begin_ns / 1e3,"
 	" 'args', json_object('bytes', touched)) FROM page_interval"
 	" JOIN process ON process.id = process_id WHERE page_interval.run_id = :run",
+	"SELECT json_object('ph', 'C', 'name', 'written pages', 'pid', pid, 'ts', begin_ns / 1e3,"
+	" 'args', json_object('bytes', written)) FROM write_interval"
+	" JOIN process ON process.id = process_id WHERE write_interval.run_id = :run",
 };
 
 static int write_events(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char **comma)
