@@ -32,8 +32,8 @@ PROGRAMS = {
     "java": ["jshell", "-R-Xmx512m", "-s", "-"],
     "sort": ["sh", "-c", "seq 1500000 | sort -R | wc -l"],
     "redis-server": ["sh", "-c", "d=$(mktemp -d); redis-server --port 0 --unixsocket $d/s --save ''"
-                     " & sleep 1; redis-benchmark -q -s $d/s -t set,lpush -n 100000 -r 50000 -d 200;"
-                     " redis-cli -s $d/s shutdown nosave; wait; rm -r $d"],
+                     " & sleep 1; redis-benchmark -q -s $d/s -t set,lpush -n 100000 -r 50000 -d"
+                     " 200; redis-cli -s $d/s shutdown nosave; wait; rm -r $d"],
     "postgres": ["sh", "-c", "d=$(mktemp -d); initdb -D $d -A trust && pg_ctl -D $d -l $d/log -o"
                  " \"-k $d -h ''\" -w start && pgbench -h $d -q -i -s 5 postgres && pgbench -h $d"
                  " -T 3 postgres; pg_ctl -D $d -m fast stop; rm -r $d"],
