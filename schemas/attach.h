@@ -16,7 +16,9 @@ enum attach_step {
 	ATTACH_BEGIN,
 	/* Hook and record. All other threads stand, none in malloc or the loader. */
 	ATTACH_COMMIT,
-	/* Undo either, and what came of it. All other threads stand, none in us. */
+	/* Put the tables back. All other threads stand, or nothing is hooked. */
+	ATTACH_UNBIND,
+	/* Undo the rest. The same, and none is in us. Takes no lock. */
 	ATTACH_END,
 };
 
@@ -28,7 +30,7 @@ struct attach_call {
 	uint64_t threads; /* address of their thread pointers */
 	/* What came of it: */
 	uint32_t n_slots; /* places in tables that lead to us, or did */
-	uint32_t n_refused; /* of them, that could not be written (undone then) */
+	int32_t result; /* 0 or a negative errno */
 	char socket[ATTACH_SOCKET_BYTES]; /* ATTACH_BEGIN: as MEMSIGHT_RECORDING */
 };
 _Static_assert(sizeof(struct attach_call) == 32 + ATTACH_SOCKET_BYTES, "it is shared");

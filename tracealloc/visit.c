@@ -11,7 +11,7 @@
 #include "tracealloc/stack/module.h"
 #include "tracealloc/stack/symbol.h"
 
-TA_EXPORT long memsight_1_attach(struct attach_call *call);
+TA_EXPORT void memsight_1_attach(struct attach_call *call);
 
 #ifndef MADV_KEEPONFORK
 #define MADV_KEEPONFORK 19
@@ -65,13 +65,20 @@ static long commit(struct attach_call *call)
 	return r;
 }
 
+static long unbind(struct attach_call *call)
+{
+	if (!ta_image.control)
+		return -ENOTCONN;
+	call->n_slots = ta_late_unbind();
+	return 0;
+}
+
 static long end(struct attach_call *call)
 {
 	struct ring_process *process = ta_image.process;
 
 	if (!ta_image.control)
 		return -ENOTCONN;
-	call->n_slots = ta_late_unbind();
 	atomic_store(&ta_state.word, TA_OFF);
 	if (process)
 		ta_thread_drop_all((const uint64_t *)(uintptr_t)call->threads, call->n_threads);
@@ -85,16 +92,18 @@ static long end(struct attach_call *call)
 	return 0;
 }
 
-long memsight_1_attach(struct attach_call *call)
+void memsight_1_attach(struct attach_call *call)
 {
 	static long (*const steps[])(struct attach_call *) = {
 		[ATTACH_BEGIN] = begin,
 		[ATTACH_COMMIT] = commit,
+		[ATTACH_UNBIND] = unbind,
 		[ATTACH_END] = end,
 	};
 
 	if (call->magic != ATTACH_MAGIC || call->version != RING_VERSION ||
 	    call->step >= sizeof(steps) / sizeof(*steps))
-		return -EPROTO;
-	return steps[call->step](call);
+		call->result = -EPROTO;
+	else
+		call->result = (int32_t)steps[call->step](call);
 }

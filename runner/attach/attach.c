@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #define STACK_BYTES  (512u << 10)
 #define ARENA_BYTES  (256u << 10) /* at its start: what calls are given, and give */
 #define MAX_TEXT     4096u
-#define STEP_NS	     UINT64_C(10000000000) /* a call that takes longer hangs */
+#define STEP_NS	     UINT64_C(60000000000) /* a call that takes longer hangs */
 #define STUCK_NS     UINT64_C(100000000) /* one that may wait for a thread that stands */
 #define PRIVATE_OPEN 0x80000000u /* __RTLD_DLOPEN of __libc_dlopen_mode */
 
@@ -33,6 +34,7 @@ struct entry {
 	struct attach_outcome *outcome;
 	pid_t pid;
 	struct remote_modules modules;
+	struct remote_place place;
 	struct safety *safety;
 	struct crowd crowd;
 	struct remote_thread guest;
@@ -93,6 +95,32 @@ static uintptr_t function_in(const struct remote_modules *modules, const char *n
 	return 0;
 }
 
+/*
+ * Where errno is, from what __errno_location does: it adds a word of its file to the thread
+ * pointer, in one of two orders. INT64_MIN: it is none of both.
+ */
+static int64_t errno_offset(const struct remote_modules *modules)
+{
+	static const uint8_t take_word[] = { 0x48, 0x8b, 0x05 }, add_word[] = { 0x48, 0x03, 0x05 };
+	uintptr_t at = function_in(modules, "__errno_location");
+	int64_t offset = INT64_MIN;
+	int32_t distance;
+	uint8_t code[32];
+
+	if (!at || remote_read(modules->pid, at, code, sizeof(code)) < 0)
+		return INT64_MIN;
+	for (size_t i = 0; i < sizeof(code) - 7; i++) {
+		if (memcmp(code + i, take_word, sizeof(take_word)) != 0 &&
+		    memcmp(code + i, add_word, sizeof(add_word)) != 0)
+			continue;
+		memcpy(&distance, code + i + 3, sizeof(distance));
+		if (remote_read(modules->pid, at + i + 7 + (uintptr_t)(intptr_t)distance, &offset,
+				sizeof(offset)) == 0)
+			break;
+	}
+	return offset;
+}
+
 static int find_place(const struct remote_modules *modules, struct remote_place *ret_place)
 {
 	/* mov $15,%rax; syscall: where handlers return to. */
@@ -107,22 +135,22 @@ static int find_place(const struct remote_modules *modules, struct remote_place 
 		.return_at = remote_module_bytes(modules, libc, code, sizeof(code)),
 		.map = function_in(modules, "mmap"),
 		.unmap = function_in(modules, "munmap"),
-		.errno_location = function_in(modules, "__errno_location"),
+		.errno_offset = errno_offset(modules),
 	};
 	return ret_place->return_at && ret_place->map && ret_place->unmap &&
-			       ret_place->errno_location
+			       ret_place->errno_offset != INT64_MIN
 		       ? 0
 		       : -ENOSYS;
 }
 
-static int look(struct entry *entry, struct remote_place *ret_place)
+static int look(struct entry *entry)
 {
 	int r = remote_modules_read(entry->pid, &entry->modules);
 
 	if (r == 0)
-		r = find_place(&entry->modules, ret_place);
+		r = find_place(&entry->modules, &entry->place);
 	if (r == 0)
-		r = safety_create(&entry->modules, &entry->safety);
+		r = safety_create(&entry->modules, entry->place.return_at, &entry->safety);
 	if (r == -EPERM || r == -EACCES) {
 		attach_explain(entry->pid, r, entry->outcome->message);
 		return entry->outcome->error = r;
@@ -173,21 +201,23 @@ static void finish(struct entry *entry)
 }
 
 /*
- * Call a function, and wait for it. While all others stand it may wait for one of them, though none
- * was seen where that could be: then they run on (is_alone: they do so already).
+ * Call a function, and wait for it. While all others stand it may wait for a lock that one of them
+ * has, though none was seen where that could be: then they run on, and the crowd is empty. One that
+ * is only slow is waited for.
  */
 static int call(struct entry *entry, uintptr_t function, const uint64_t arguments[6],
 		uint64_t *ret_result)
 {
+	uint64_t until_ns = remote_now_ns() + STEP_NS;
 	int r = remote_call_begin(&entry->loan, function, arguments);
 
 	if (r < 0)
 		return r;
-	r = remote_call_end(&entry->loan, remote_now_ns() + STUCK_NS, ret_result);
-	if (r == -ETIMEDOUT) {
-		crowd_release(&entry->crowd);
-		r = remote_call_end(&entry->loan, remote_now_ns() + STEP_NS, ret_result);
-	}
+	while ((r = remote_call_end(&entry->loan, remote_now_ns() + STUCK_NS, ret_result)) ==
+		       -ETIMEDOUT &&
+	       remote_now_ns() < until_ns)
+		if (remote_call_waits(&entry->loan))
+			crowd_release(&entry->crowd);
 	if (r == -ETIMEDOUT) {
 		/* It holds who knows what: it is broken off only since it would never end. */
 		remote_call_break(&entry->loan);
@@ -196,9 +226,9 @@ static int call(struct entry *entry, uintptr_t function, const uint64_t argument
 	return r;
 }
 
-static int borrow(struct entry *entry, const struct remote_place *place)
+static int borrow(struct entry *entry)
 {
-	int r = remote_borrow(&entry->guest, place, STACK_BYTES, &entry->loan);
+	int r = remote_borrow(&entry->guest, &entry->place, STACK_BYTES, &entry->loan);
 
 	entry->has_loan = true;
 	if (r == -ENOMEM)
@@ -216,6 +246,74 @@ static uintptr_t libc_function(const struct entry *entry, const char *name)
 	return function_in(&entry->modules, name);
 }
 
+/* ---- Stray signals ---- */
+
+/* As the C library's struct sigaction on x86-64. */
+struct action {
+	uint64_t handler;
+	uint8_t mask[128];
+	int32_t flags;
+	uint64_t restorer;
+};
+
+/* Ask for an action, and set another one. False: it could not be had. */
+static bool change_action(struct entry *entry, const struct action *fresh, struct action *ret_old)
+{
+	uint64_t at = entry->loan.stack, old_at = at + sizeof(*fresh), unused;
+	uintptr_t function = function_in(&entry->modules, "sigaction");
+
+	return function && (!fresh || remote_write(entry->pid, at, fresh, sizeof(*fresh)) == 0) &&
+	       call(entry, function, (const uint64_t[6]){ SIGTRAP, fresh ? at : 0, old_at },
+		    &unused) == 0 &&
+	       entry->loan.failed_call < 0 &&
+	       remote_read(entry->pid, old_at, ret_old, sizeof(*ret_old)) == 0;
+}
+
+/*
+ * Threads that come out of malloc are trapped. If we are killed before we have seen a trap its
+ * signal would end the program: for the time it has a handler that does nothing. Where the program
+ * has one of its own there are no traps.
+ */
+static void begin_traps(struct entry *entry)
+{
+	const struct action nothing = { .handler = function_in(&entry->modules, "getpid"),
+					.flags = SA_RESTART };
+	struct action old;
+
+	if (!nothing.handler || !change_action(entry, NULL, &old) ||
+	    (old.handler != (uint64_t)(uintptr_t)SIG_DFL && old.handler != nothing.handler))
+		return;
+	entry->crowd.may_trap = change_action(entry, &nothing, &old);
+}
+
+static void end_traps(struct entry *entry)
+{
+	const struct action none = { .handler = (uint64_t)(uintptr_t)SIG_DFL };
+	uint64_t ours = function_in(&entry->modules, "getpid");
+	struct action old;
+
+	if (!entry->crowd.may_trap)
+		return;
+	entry->crowd.may_trap = false;
+	/* It may have been given one meanwhile. */
+	if (change_action(entry, &none, &old) && old.handler != ours)
+		change_action(entry, &old, &old);
+}
+
+/* All but the guest, which is at a good place and works for us. */
+static int stop_all(struct entry *entry, uint64_t deadline_ns)
+{
+	int r;
+
+	begin_traps(entry);
+	r = crowd_stop(&entry->crowd, entry->pid, entry->safety, &entry->guest, deadline_ns);
+	end_traps(entry);
+	if (r < 0)
+		return fail_crowd(entry, r);
+	entry->outcome->n_threads = (uint32_t)entry->crowd.n + 1;
+	return 0;
+}
+
 /* ---- Loading ---- */
 
 /* Is it the same file for the process? */
@@ -229,10 +327,31 @@ static bool sees_file(pid_t pid, const char *path)
 	       ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
 }
 
-static int open_by_path(struct entry *entry, const char *path, uint64_t *ret_handle)
+static int find_function(struct entry *entry)
+{
+	const struct remote_module *library = library_of(&entry->modules);
+	struct module_range range = { 0, 0 };
+
+	if (library)
+		range = remote_module_function(&entry->modules, library, ATTACH_ENTRY);
+	entry->function = range.start;
+	return range.start ? 0 : -ENOENT;
+}
+
+/* What is loaded now, and our library among it? What dlopen says is not heard. */
+static int find_anew(struct entry *entry)
+{
+	int r;
+
+	remote_modules_finish(&entry->modules);
+	r = remote_modules_read(entry->pid, &entry->modules);
+	return r < 0 ? r : find_function(entry);
+}
+
+static int open_by_path(struct entry *entry, const char *path)
 {
 	uintptr_t function = libc_function(entry, "dlopen");
-	uint64_t mode = RTLD_NOW | RTLD_LOCAL;
+	uint64_t mode = RTLD_NOW | RTLD_LOCAL, unused;
 	int r;
 
 	if (!function) {
@@ -242,9 +361,9 @@ static int open_by_path(struct entry *entry, const char *path, uint64_t *ret_han
 	if (!function)
 		return -ENOSYS;
 	r = remote_write(entry->pid, entry->loan.stack, path, strlen(path) + 1);
-	return r < 0 ? r
-		     : call(entry, function, (const uint64_t[6]){ entry->loan.stack, mode },
-			    ret_handle);
+	if (r == 0)
+		r = call(entry, function, (const uint64_t[6]){ entry->loan.stack, mode }, &unused);
+	return r < 0 ? r : find_anew(entry);
 }
 
 /* Our library into a file of the process that has no name. */
@@ -269,7 +388,7 @@ static int copy_library(struct entry *entry, int their_fd)
 	return 0;
 }
 
-static int open_by_memory(struct entry *entry, uint64_t *ret_handle)
+static int open_by_memory(struct entry *entry)
 {
 	uint64_t fd = 0, unused;
 	char path[64];
@@ -284,63 +403,32 @@ static int open_by_memory(struct entry *entry, uint64_t *ret_handle)
 	if (r == 0)
 		r = call(entry, make, (const uint64_t[6]){ entry->loan.stack, MFD_CLOEXEC }, &fd);
 	if (r < 0 || (int)fd < 0)
-		return r < 0 ? r : -EMFILE;
+		return r < 0 ? r : (int)fd;
 	r = copy_library(entry, (int)fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)fd);
 	if (r == 0)
-		r = open_by_path(entry, path, ret_handle);
+		r = open_by_path(entry, path);
 	call(entry, close, (const uint64_t[6]){ fd }, &unused);
 	return r;
 }
 
-static void read_error(struct entry *entry, char text[static 256])
-{
-	uintptr_t function = libc_function(entry, "dlerror");
-	uint64_t at = 0;
-
-	snprintf(text, 256, "no reason given");
-	if (function && call(entry, function, (const uint64_t[6]){ 0 }, &at) == 0 && at &&
-	    remote_read(entry->pid, at, text, 255) == 0)
-		text[255] = '\0';
-}
-
-static int find_function(struct entry *entry)
-{
-	const struct remote_module *library = library_of(&entry->modules);
-	struct module_range range = { 0, 0 };
-
-	if (library)
-		range = remote_module_function(&entry->modules, library, ATTACH_ENTRY);
-	entry->function = range.start;
-	return range.start ? 0 : -ENOENT;
-}
-
 static int load(struct entry *entry)
 {
-	uint64_t handle = 0;
-	char reason[256];
-	int r = 0;
+	int r = -ENOENT;
 
 	if (find_function(entry) == 0)
 		return 0; /* from an earlier attach */
 	if (sees_file(entry->pid, entry->order->library))
-		r = open_by_path(entry, entry->order->library, &handle);
-	if (r == 0 && !handle)
-		r = open_by_memory(entry, &handle);
-	if (r < 0)
-		return fail(entry, r, "cannot load the recording library into process %d: %s",
-			    (int)entry->pid, strerror(-r));
-	if (!handle) {
-		read_error(entry, reason);
-		return fail(entry, -ELIBACC, "process %d cannot load the recording library: %.200s",
-			    (int)entry->pid, reason);
-	}
-	remote_modules_finish(&entry->modules);
-	r = remote_modules_read(entry->pid, &entry->modules);
-	if (r == 0)
-		r = find_function(entry);
-	return r < 0 ? fail(entry, r, "the recording library is not found in process %d",
-			    (int)entry->pid)
+		r = open_by_path(entry, entry->order->library);
+	if (r == -ENOENT)
+		r = open_by_memory(entry);
+	if (r == -ENOENT)
+		return fail(entry, -ELIBACC,
+			    "process %d cannot load the recording library; `LD_PRELOAD=%s true' "
+			    "in its place may say why",
+			    (int)entry->pid, entry->order->library);
+	return r < 0 ? fail(entry, r, "cannot load the recording library into process %d: %s",
+			    (int)entry->pid, strerror(-r))
 		     : 0;
 }
 
@@ -361,6 +449,7 @@ static void explain_step(struct entry *entry, int error)
 		{ -EACCES, "cannot reach the recorder's socket" },
 		{ -ENOENT, "cannot reach the recorder's socket (another mount namespace)" },
 		{ -EDEADLK, "does not come back from a call of ours" },
+		{ -EFAULT, "had a fault in a call of ours; it goes on as it was" },
 	};
 	const char *text = NULL;
 
@@ -374,18 +463,18 @@ static void explain_step(struct entry *entry, int error)
 /* The library is from here on asked through the arena at the start of the guest's stack. */
 static int step(struct entry *entry, struct attach_call *request)
 {
-	uint64_t at = entry->loan.stack, result = 0;
+	uint64_t at = entry->loan.stack, unused;
 	int r;
 
 	request->magic = ATTACH_MAGIC;
 	request->version = RING_VERSION;
 	r = remote_write(entry->pid, at, request, sizeof(*request));
 	if (r == 0)
-		r = call(entry, entry->function, (const uint64_t[6]){ at }, &result);
+		r = call(entry, entry->function, (const uint64_t[6]){ at }, &unused);
 	if (r == 0)
 		r = remote_read(entry->pid, at, request, sizeof(*request));
 	if (r == 0)
-		r = (int)(int64_t)result;
+		r = request->result;
 	if (r < 0)
 		explain_step(entry, r);
 	return r;
@@ -437,16 +526,24 @@ static int tell_threads(struct entry *entry, struct attach_call *request)
 	return remote_write(entry->pid, request->threads, pointers, n * sizeof(*pointers));
 }
 
+/* What may take a lock comes first: if the others had to run on for it they must stand again. */
 static int end(struct entry *entry)
 {
-	struct attach_call request = { .step = ATTACH_END };
-	int r = tell_threads(entry, &request);
+	struct attach_call request = { .step = ATTACH_UNBIND };
+	bool were_standing = entry->crowd.n > 0;
+	int r = step(entry, &request);
 
-	if (r < 0)
-		return fail(entry, r, "process %d has too many threads", (int)entry->pid);
-	r = step(entry, &request);
 	entry->outcome->n_slots = request.n_slots;
-	return r;
+	if (r == 0 && were_standing && entry->crowd.n == 0)
+		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
+	if (r < 0)
+		return r;
+	request.step = ATTACH_END;
+	r = tell_threads(entry, &request);
+	if (r < 0)
+		return fail(entry, r, "process %d has too many threads: %s", (int)entry->pid,
+			    strerror(-r));
+	return step(entry, &request);
 }
 
 static int commit(struct entry *entry)
@@ -507,33 +604,21 @@ static void hand_over_blocks(struct entry *entry)
 
 static int find_guest(struct entry *entry, uint64_t deadline_ns)
 {
-	struct remote_place place;
-	int r = look(entry, &place);
+	int r = look(entry);
 
 	if (r < 0)
 		return r;
 	r = crowd_find_guest(&entry->crowd, entry->pid, entry->safety, deadline_ns, &entry->guest);
 	if (r < 0)
 		return fail_crowd(entry, r);
-	return borrow(entry, &place);
-}
-
-/* All but the guest, which is at a good place and works for us. */
-static int stop_all(struct entry *entry, uint64_t deadline_ns)
-{
-	int r = crowd_stop(&entry->crowd, entry->pid, entry->safety, &entry->guest, deadline_ns);
-
-	if (r < 0)
-		return fail_crowd(entry, r);
-	entry->outcome->n_threads = (uint32_t)entry->crowd.n + 1;
-	return 0;
+	return borrow(entry);
 }
 
 /* Our library is among the loaded files now: safety must know where it is. */
 static int know_library(struct entry *entry)
 {
 	struct safety *safety;
-	int r = safety_create(&entry->modules, &safety);
+	int r = safety_create(&entry->modules, entry->place.return_at, &safety);
 
 	if (r < 0)
 		return fail(entry, r, "cannot look at process %d: %s", (int)entry->pid,

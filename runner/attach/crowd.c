@@ -8,17 +8,30 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "runner/attach/waits.h"
 #include "runner/processes/image-proc.h"
 
 #define STAND_NS  UINT64_C(300000000) /* that one thread may take to stand while we look for one */
 #define EXIT_NS	  UINT64_C(1000000) /* that threads may take to come out of bad places */
-#define BREATH_NS 200000 /* that all run on when that does not help */
+#define STEP_NS	  20000u /* of CPU time that they run on where nothing traps them */
+#define BREATH_NS 200000u /* that all run on when that does not help */
 
-static void breathe(void)
+static void wait_for(uint32_t ns)
 {
-	const struct timespec breath = { .tv_nsec = BREATH_NS };
+	const struct timespec time = { .tv_nsec = ns };
 
-	nanosleep(&breath, NULL);
+	nanosleep(&time, NULL);
+}
+
+/* CPU time of a process. */
+static uint64_t spent_ns(pid_t pid)
+{
+	struct timespec spent = { 0 };
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) == 0)
+		clock_gettime(clock, &spent);
+	return (uint64_t)spent.tv_sec * 1000000000u + (uint64_t)spent.tv_nsec;
 }
 
 static void close_folder(DIR **folder)
@@ -83,6 +96,7 @@ static int gather(void *user, pid_t tid)
 		r = remote_seize(tid, &thread);
 	if (r < 0)
 		return has_ended(tid, r) ? 0 : r;
+	waits_note(&thread);
 	if (remote_interrupt(&thread) < 0)
 		thread.is_gone = true;
 	crowd->threads[crowd->n++] = thread;
@@ -120,38 +134,56 @@ static int stand_all(struct crowd *crowd, const struct remote_thread *kept, uint
 	return r;
 }
 
-/* Those at bad places run on; returns how many. */
-static size_t send_back(struct crowd *crowd, struct safety *safety)
+struct way_back {
+	size_t n; /* threads that were at bad places, and run on */
+	size_t n_free; /* of them, that nothing traps */
+	uint64_t spent_ns; /* CPU time of the process before */
+};
+
+static struct way_back send_back(struct crowd *crowd, struct safety *safety)
 {
-	size_t n = 0;
+	struct way_back back = { .spent_ns = spent_ns(crowd->pid) };
 
 	for (size_t i = 0; i < crowd->n; i++) {
 		struct remote_thread *thread = &crowd->threads[i];
 		enum safety_verdict verdict;
 		uintptr_t exit;
 
-		if (!thread->is_standing)
+		if (!thread->is_standing || thread->is_good)
 			continue;
 		verdict = safety_judge(safety, thread, &exit);
-		if (verdict == SAFETY_GOOD)
+		thread->is_good = verdict == SAFETY_GOOD;
+		if (thread->is_good)
 			continue;
 		crowd->verdict = verdict;
 		crowd->culprit = thread->tid;
-		remote_resume_to(thread, exit);
-		n++;
+		back.n++;
+		if (exit && crowd->may_trap && remote_resume_to(thread, exit))
+			continue;
+		remote_resume(thread);
+		back.n_free++;
 	}
-	return n;
+	return back;
 }
 
-/* Those that run have some time to come out of where they are, and then are stopped anywhere. */
-static void call_back(struct crowd *crowd)
+/*
+ * Those that run come out of where they are, and then are stopped: by a trap, or anywhere. To stop
+ * one before it has got a CPU would leave it where it is.
+ */
+static void call_back(struct crowd *crowd, struct way_back back)
 {
 	uint64_t until_ns = remote_now_ns() + EXIT_NS;
 
-	for (size_t i = 0; i < crowd->n; i++)
-		if (!crowd->threads[i].is_standing && !crowd->threads[i].is_gone &&
-		    remote_wait(&crowd->threads[i], until_ns) == -ETIMEDOUT)
-			remote_interrupt(&crowd->threads[i]);
+	while (back.n_free && remote_now_ns() < until_ns &&
+	       spent_ns(crowd->pid) - back.spent_ns < back.n * STEP_NS)
+		wait_for(STEP_NS);
+	for (size_t i = 0; i < crowd->n; i++) {
+		struct remote_thread *thread = &crowd->threads[i];
+
+		if (!thread->is_standing && !thread->is_gone &&
+		    (!thread->target || remote_wait(thread, until_ns) == -ETIMEDOUT))
+			remote_interrupt(thread);
+	}
 }
 
 /*
@@ -163,23 +195,29 @@ static void call_back(struct crowd *crowd)
 int crowd_stop(struct crowd *crowd, pid_t pid, struct safety *safety,
 	       const struct remote_thread *kept, uint64_t deadline_ns)
 {
+	struct way_back back;
 	unsigned n_tries = 0;
 	int r;
 
-	*crowd = (struct crowd){ .pid = pid, .stopped_ns = remote_now_ns() };
+	*crowd = (struct crowd){ .pid = pid,
+				 .may_trap = crowd->may_trap,
+				 .stopped_ns = remote_now_ns() };
 	for (;;) {
 		r = stand_all(crowd, kept, deadline_ns);
-		if (r < 0 || send_back(crowd, safety) == 0)
+		if (r < 0)
+			break;
+		back = send_back(crowd, safety);
+		if (back.n == 0)
 			break;
 		if (remote_now_ns() > deadline_ns) {
 			r = -ETIMEDOUT;
 			break;
 		}
-		call_back(crowd);
+		call_back(crowd, back);
 		if (++n_tries % MANY_TRIES != 0)
 			continue;
 		crowd_release(crowd);
-		breathe();
+		wait_for(BREATH_NS);
 		crowd->stopped_ns = remote_now_ns();
 	}
 	if (r == 0)
@@ -206,22 +244,6 @@ struct search {
 	bool is_found;
 };
 
-/* One that runs may come out of where it is. */
-static enum safety_verdict judge_guest(const struct search *search, struct remote_thread *thread)
-{
-	uintptr_t exit;
-	enum safety_verdict verdict = safety_judge(search->safety, thread, &exit);
-	int r;
-
-	if (verdict == SAFETY_GOOD || !search->takes_any || !exit)
-		return verdict;
-	remote_resume_to(thread, exit);
-	r = remote_wait(thread, remote_now_ns() + EXIT_NS);
-	if (r == -ETIMEDOUT && remote_interrupt(thread) == 0)
-		r = remote_wait(thread, remote_now_ns() + STAND_NS);
-	return r < 0 ? verdict : safety_judge(search->safety, thread, NULL);
-}
-
 /* -ECANCELED: found. */
 static int try_guest(void *user, pid_t tid)
 {
@@ -234,12 +256,13 @@ static int try_guest(void *user, pid_t tid)
 		search->crowd->culprit = tid;
 		return has_ended(tid, r) ? 0 : r;
 	}
+	waits_note(&thread);
 	if (remote_interrupt(&thread) < 0 || remote_wait(&thread, remote_now_ns() + STAND_NS) < 0) {
 		search->crowd->culprit = tid;
 		remote_release(&thread);
 		return 0;
 	}
-	verdict = thread.is_frozen ? SAFETY_IN_LIBC : judge_guest(search, &thread);
+	verdict = thread.is_frozen ? SAFETY_IN_LIBC : safety_judge(search->safety, &thread, NULL);
 	if (verdict == SAFETY_GOOD && (search->takes_any || remote_is_waiting(&thread))) {
 		*search->guest = thread;
 		search->is_found = true;
@@ -267,7 +290,7 @@ int crowd_find_guest(struct crowd *crowd, pid_t pid, struct safety *safety, uint
 		if (r == 0 && search.takes_any && remote_now_ns() > deadline_ns)
 			r = -ETIMEDOUT;
 		if (r == 0 && search.takes_any)
-			breathe();
+			wait_for(BREATH_NS);
 		search.takes_any = true;
 	}
 	return r;

@@ -10,6 +10,7 @@ struct crowd {
 	pid_t pid;
 	struct remote_thread *threads;
 	size_t n;
+	bool may_trap; /* set by the caller of crowd_stop(): a stray SIGTRAP does no harm */
 	uint64_t stopped_ns; /* CLOCK_MONOTONIC: since then none runs */
 	enum safety_verdict verdict; /* of a thread that did not come to a good place in time */
 	pid_t culprit; /* that thread; 0: none */

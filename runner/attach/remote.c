@@ -5,8 +5,6 @@
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -18,7 +16,10 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/io.h"
+#include "runner/attach/waits.h"
+
+/* What is waited for comes; on a machine with far more work than CPUs, it comes late. */
+#define SURE_NS UINT64_C(60000000000)
 
 uint64_t remote_now_ns(void)
 {
@@ -51,7 +52,7 @@ int remote_write(pid_t pid, uintptr_t to, const void *from, size_t n_bytes)
 int remote_seize(pid_t tid, struct remote_thread *ret_thread)
 {
 	*ret_thread = (struct remote_thread){ .tid = tid, .trap_fd = -1 };
-	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
+	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0)
 		return -errno;
 	ret_thread->is_seized = true;
 	return 0;
@@ -90,44 +91,17 @@ static int wait_status(struct remote_thread *thread, uint64_t deadline_ns, int *
 #if defined(__x86_64__)
 
 #define STOP_EVENT(status) ((status) >> 16)
+#define CALL_STOP	   (SIGTRAP | 0x80) /* at the entry or exit of a system call */
+#define MAX_ERRNO	   4095
+#define RED_ZONE_BYTES	   128u
+#define SCRATCH_BYTES	   64u
+#define TRAP_BIT	   (UINT64_C(1) << (SIGTRAP - 1))
 
 /* As the kernel has them inside, include/linux/errno.h. */
 #define ERESTARTSYS	      512
 #define ERESTARTNOINTR	      513
 #define ERESTARTNOHAND	      514
 #define ERESTART_RESTARTBLOCK 516
-
-/*
- * Calls that return EINTR after any stop (signal(7)), and that have done nothing then: they can be
- * issued again. Calls of sockets do where the socket has a timeout.
- */
-static const int issued_again[] = {
-	SYS_epoll_wait,
-	SYS_epoll_pwait,
-	441 /* epoll_pwait2 */,
-	SYS_semop,
-	SYS_semtimedop,
-	SYS_rt_sigtimedwait,
-	SYS_io_getevents,
-	333 /* io_pgetevents */,
-	426 /* io_uring_enter */,
-	SYS_recvfrom,
-	SYS_recvmsg,
-	SYS_recvmmsg,
-	SYS_accept,
-	SYS_accept4,
-	SYS_msgrcv,
-	SYS_msgsnd,
-	SYS_read,
-};
-
-static bool is_issued_again(long number)
-{
-	for (size_t i = 0; i < sizeof(issued_again) / sizeof(*issued_again); i++)
-		if (issued_again[i] == number)
-			return true;
-	return false;
-}
 
 bool remote_is_waiting(const struct remote_thread *thread)
 {
@@ -138,64 +112,11 @@ bool remote_is_waiting(const struct remote_thread *thread)
 		result == -ERESTART_RESTARTBLOCK || result == -EINTR);
 }
 
-static uint64_t status_mask(const char *text, const char *name)
-{
-	const char *at = strstr(text, name);
-	unsigned long long mask = 0;
-
-	if (at)
-		sscanf(at + strlen(name), "%llx", &mask);
-	return mask;
-}
-
-/* Has it a signal to handle, for which its call may rightly have ended? */
-static bool has_signal(pid_t tid)
-{
-	auto_free char *text = NULL;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	if (io_read_file(path, 1u << 16, &text, NULL) < 0)
-		return true;
-	return ((status_mask(text, "SigPnd:") | status_mask(text, "ShdPnd:")) &
-		~status_mask(text, "SigBlk:") & ~status_mask(text, "SigIgn:")) != 0;
-}
-
-/* What returns EINTR for our stop alone is issued again: two bytes back is its instruction. */
-static void mend(struct remote_thread *thread)
-{
-	struct user_regs_struct *registers = &thread->registers;
-	long number = (long)registers->orig_rax;
-
-	if ((long long)registers->rax != -EINTR || !is_issued_again(number) ||
-	    has_signal(thread->tid))
-		return;
-	registers->rax = (unsigned long long)number;
-	registers->rip -= 2;
-	registers->orig_rax = -1ull;
-}
-
-#define DEBUG_REGISTER(n) ((void *)offsetof(struct user, u_debugreg[n]))
-#define TRAP_BIT	  (UINT64_C(1) << (SIGTRAP - 1))
-
-/* A trap whose signal is blocked would open it, and take the program's handler for it away. */
-static void open_trap(struct remote_thread *thread)
-{
-	uint64_t open;
-
-	thread->has_mask = false;
-	if (ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)sizeof(uint64_t), &thread->mask) < 0 ||
-	    !(thread->mask & TRAP_BIT))
-		return;
-	open = thread->mask & ~TRAP_BIT;
-	thread->has_mask = ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)sizeof(open), &open) == 0;
-}
-
 /*
- * Trap a thread at an instruction. By perf, whose breakpoint goes when we are killed; where that is
- * not permitted by a debug register of ptrace's, which stays then. Returns 0 or a negative errno.
+ * Trap a thread at an instruction: by an event of perf, which goes with its owner; a debug register
+ * of ptrace's would stay. A trap whose signal is blocked does not stop it: its signal is opened.
  */
-static int set_trap(pid_t tid, uintptr_t address, int *ret_fd)
+static bool set_trap(struct remote_thread *thread, uintptr_t address)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_BREAKPOINT,
@@ -209,44 +130,23 @@ static int set_trap(pid_t tid, uintptr_t address, int *ret_fd)
 		.sigtrap = 1,
 		.remove_on_exec = 1,
 	};
+	uint64_t mask;
 
-	*ret_fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (*ret_fd >= 0)
-		return 0;
-	if (ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(0), (void *)address) < 0 ||
-	    ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(7), (void *)1) < 0)
-		return -errno;
-	return 0;
+	if (ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)sizeof(mask), &mask) < 0 ||
+	    mask & TRAP_BIT)
+		return false;
+	thread->trap_fd =
+		(int)syscall(SYS_perf_event_open, &attr, thread->tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	thread->target = thread->trap_fd >= 0 ? address : 0;
+	return thread->trap_fd >= 0;
 }
 
-static void drop_trap(pid_t tid, int *fd)
+bool remote_resume_to(struct remote_thread *thread, uintptr_t address)
 {
-	if (*fd < 0) {
-		ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(7), NULL);
-		ptrace(PTRACE_POKEUSER, tid, DEBUG_REGISTER(6), NULL);
-	}
-	cleanup_close(fd);
-	*fd = -1;
-}
+	bool is_trapped = thread->is_standing && set_trap(thread, address);
 
-static void drop_target(struct remote_thread *thread)
-{
-	if (!thread->target)
-		return;
-	drop_trap(thread->tid, &thread->trap_fd);
-	if (thread->has_mask)
-		ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)sizeof(thread->mask), &thread->mask);
-	thread->target = 0;
-	thread->has_mask = false;
-}
-
-int remote_resume_to(struct remote_thread *thread, uintptr_t address)
-{
-	if (address && set_trap(thread->tid, address, &thread->trap_fd) == 0) {
-		thread->target = address;
-		open_trap(thread);
-	}
-	return remote_resume(thread);
+	remote_resume(thread);
+	return is_trapped;
 }
 
 /* Its trap may wait behind our stop; it would end the program. */
@@ -272,17 +172,21 @@ static bool is_at_target(const struct remote_thread *thread, int status)
 }
 
 /*
- * From a stop by a signal to one without: if we are killed in the first the signal is delivered,
- * and a trap ends the program. It does not run in between.
+ * From a stop of any kind to one that nothing follows if we are killed: a stop by a signal would
+ * deliver it. It does not run in between, but for the system call at whose entry it is.
  */
-static int leave_signal(struct remote_thread *thread)
+static int settle(struct remote_thread *thread)
 {
-	int status, r;
+	uint64_t deadline_ns = remote_now_ns() + SURE_NS;
+	int status, r = remote_interrupt(thread);
 
-	if (remote_interrupt(thread) < 0 || ptrace(PTRACE_CONT, thread->tid, NULL, NULL) < 0)
-		return gone(thread);
-	r = wait_status(thread, remote_now_ns() + UINT64_C(1000000000), &status);
-	return r == 0 && STOP_EVENT(status) != PTRACE_EVENT_STOP ? -EFAULT : r;
+	do {
+		if (r < 0 || ptrace(PTRACE_CONT, thread->tid, NULL, NULL) < 0)
+			return gone(thread);
+		r = wait_status(thread, deadline_ns, &status);
+	} while (r == 0 && STOP_EVENT(status) != PTRACE_EVENT_STOP);
+	thread->is_standing = r == 0;
+	return r;
 }
 
 int remote_wait(struct remote_thread *thread, uint64_t deadline_ns)
@@ -301,12 +205,14 @@ int remote_wait(struct remote_thread *thread, uint64_t deadline_ns)
 	}
 	if (r < 0)
 		return r;
-	if (STOP_EVENT(status) != PTRACE_EVENT_STOP && (r = leave_signal(thread)) < 0)
+	thread->is_frozen = STOP_EVENT(status) == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
+	if (STOP_EVENT(status) != PTRACE_EVENT_STOP && (r = settle(thread)) < 0)
 		return r;
-	drop_target(thread);
-	thread->is_frozen = WSTOPSIG(status) != SIGTRAP;
+	cleanup_close(&thread->trap_fd);
+	thread->target = 0;
 	if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &thread->registers) < 0)
 		return gone(thread);
+	thread->scratch = thread->registers.rsp - RED_ZONE_BYTES - SCRATCH_BYTES;
 	thread->is_standing = true;
 	return 0;
 }
@@ -316,7 +222,7 @@ static void put_mended(struct remote_thread *thread)
 {
 	uint64_t rip = thread->registers.rip;
 
-	mend(thread);
+	waits_mend(thread);
 	if (thread->registers.rip != rip)
 		ptrace(PTRACE_SETREGS, thread->tid, NULL, &thread->registers);
 }
@@ -334,7 +240,7 @@ void remote_release(struct remote_thread *thread)
 {
 	if (thread->is_seized && !thread->is_standing && !thread->is_gone &&
 	    remote_interrupt(thread) == 0)
-		remote_wait(thread, remote_now_ns() + 1000000000u);
+		remote_wait(thread, remote_now_ns() + SURE_NS);
 	if (thread->is_seized && thread->is_standing) {
 		put_mended(thread);
 		ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
@@ -345,7 +251,7 @@ void remote_release(struct remote_thread *thread)
 /* A fault must find its signal open, or the kernel takes the program's handler away. */
 static uint64_t held_signals(void)
 {
-	const int open[] = { SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE };
+	const int open[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE };
 	uint64_t mask = ~UINT64_C(0);
 
 	for (size_t i = 0; i < sizeof(open) / sizeof(*open); i++)
@@ -355,7 +261,6 @@ static uint64_t held_signals(void)
 
 /* ---- The frame that calls return to ---- */
 
-#define RED_ZONE_BYTES	  128u
 #define STATE_ALIGNMENT	  64u
 #define LEAST_STATE_BYTES 576u /* FXSAVE and the head of XSAVE */
 #define SOFTWARE_OFFSET	  464u /* of struct fpx_sw_bytes in it */
@@ -388,7 +293,7 @@ static struct user_regs_struct settled(const struct remote_thread *thread)
 	struct user_regs_struct *registers = &copy.registers;
 	long long result = (long long)registers->rax;
 
-	mend(&copy);
+	waits_issue_again(&copy);
 	if ((long long)registers->orig_rax < 0)
 		return *registers;
 	if (result == -ERESTARTSYS || result == -ERESTARTNOINTR || result == -ERESTARTNOHAND) {
@@ -494,25 +399,70 @@ int remote_call_begin(struct remote_loan *loan, uintptr_t function, const uint64
 	pid_t tid = loan->thread->tid;
 
 	registers.rip = function;
+	loan->is_inside = false;
+	loan->result = 0;
+	loan->failed_call = -1;
 	/* In this order: from each point on it finds its way back without us. */
 	if (ptrace(PTRACE_SETREGS, tid, NULL, &registers) < 0 ||
 	    ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(held), &held) < 0 ||
-	    ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
+	    ptrace(PTRACE_SYSCALL, tid, NULL, NULL) < 0)
 		return -errno;
 	loan->thread->is_standing = false;
 	return 0;
 }
 
-/* Until it stands by a signal. Stops of its whole process are passed over. */
-static int wait_trap(struct remote_loan *loan, uint64_t deadline_ns, int *ret_status)
+/*
+ * Before the system call that puts everything back. It is not made while we are there: it would
+ * forget with which time a call that waits is restarted. A filter may not like that none is made.
+ */
+static bool turn_back(struct remote_loan *loan, struct user_regs_struct *registers)
+{
+	if (loan->place.has_filter)
+		return true;
+	registers->orig_rax = -1ull;
+	registers->rip = loan->place.return_at;
+	ptrace(PTRACE_SETREGS, loan->thread->tid, NULL, registers);
+	return true;
+}
+
+/* At the entry or the exit of a system call: is it the one by which the call returns? */
+static bool is_back(struct remote_loan *loan)
+{
+	struct user_regs_struct registers;
+	long long result;
+
+	if (ptrace(PTRACE_GETREGS, loan->thread->tid, NULL, &registers) < 0)
+		return false;
+	result = (long long)registers.rax;
+	loan->is_inside = !loan->is_inside;
+	loan->inside_call = (int)registers.orig_rax;
+	if (loan->is_inside)
+		return registers.orig_rax == SYS_rt_sigreturn &&
+		       registers.rsp == loan->frame + sizeof(uint64_t) &&
+		       turn_back(loan, &registers);
+	loan->result = registers.rax;
+	if (result < 0 && result >= -MAX_ERRNO) {
+		loan->failed_call = (int)registers.orig_rax;
+		loan->failed_errno = (int)-result;
+	}
+	return false;
+}
+
+/*
+ * Until it is at the entry of the system call that puts everything back (1), or has a fault (0).
+ * Stops of its whole process are passed over.
+ */
+static int wait_back(struct remote_loan *loan, uint64_t deadline_ns)
 {
 	struct remote_thread *thread = loan->thread;
-	int r;
+	int status, r;
 
-	while ((r = wait_status(thread, deadline_ns, ret_status)) == 0) {
-		if (STOP_EVENT(*ret_status) == 0)
+	while ((r = wait_status(thread, deadline_ns, &status)) == 0) {
+		if (STOP_EVENT(status) == 0 && WSTOPSIG(status) != CALL_STOP)
 			return 0;
-		if (ptrace(PTRACE_CONT, thread->tid, NULL, NULL) < 0)
+		if (STOP_EVENT(status) == 0 && is_back(loan))
+			return 1;
+		if (ptrace(PTRACE_SYSCALL, thread->tid, NULL, NULL) < 0)
 			return gone(thread);
 	}
 	return r;
@@ -520,27 +470,31 @@ static int wait_trap(struct remote_loan *loan, uint64_t deadline_ns, int *ret_st
 
 int remote_call_end(struct remote_loan *loan, uint64_t deadline_ns, uint64_t *ret_result)
 {
-	struct user_regs_struct registers;
-	int status, r = wait_trap(loan, deadline_ns, &status);
+	int back = wait_back(loan, deadline_ns);
+	int r = back < 0 ? back : settle(loan->thread);
 
-	if (r < 0)
-		return r;
-	loan->thread->is_standing = true;
-	if (ptrace(PTRACE_GETREGS, loan->thread->tid, NULL, &registers) < 0)
-		return -errno;
-	if (WSTOPSIG(status) != SIGTRAP || registers.rip != loan->place.return_at)
-		return -EFAULT;
-	*ret_result = registers.rax;
-	return leave_signal(loan->thread);
+	if (r == 0 && back == 0)
+		r = -EFAULT;
+	if (r == 0)
+		*ret_result = loan->result;
+	return r;
+}
+
+bool remote_call_waits(const struct remote_loan *loan)
+{
+	return loan->is_inside && loan->inside_call == SYS_futex;
 }
 
 int remote_call_break(struct remote_loan *loan)
 {
 	struct remote_thread *thread = loan->thread;
+	uint64_t deadline_ns = remote_now_ns() + SURE_NS;
 	int status, r = remote_interrupt(thread);
 
 	if (r == 0)
-		r = wait_status(thread, remote_now_ns() + UINT64_C(1000000000), &status);
+		r = wait_status(thread, deadline_ns, &status);
+	if (r == 0 && STOP_EVENT(status) != PTRACE_EVENT_STOP)
+		return settle(thread);
 	thread->is_standing = r == 0;
 	return r;
 }
@@ -550,8 +504,7 @@ static int call_soon(struct remote_loan *loan, uintptr_t function, const uint64_
 {
 	int r = remote_call_begin(loan, function, arguments);
 
-	return r < 0 ? r
-		     : remote_call_end(loan, remote_now_ns() + UINT64_C(2000000000), ret_result);
+	return r < 0 ? r : remote_call_end(loan, remote_now_ns() + SURE_NS, ret_result);
 }
 
 /* ---- The loan ---- */
@@ -562,21 +515,20 @@ static int make_stack(struct remote_loan *loan, size_t n_bytes)
 		0, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0
 	};
 	uint64_t at = 0;
-	int r = call_soon(loan, loan->place.errno_location, (const uint64_t[6]){ 0 }, &at);
+	int r = call_soon(loan, loan->place.map, arguments, &at);
 
-	if (r == 0)
-		r = remote_read(loan->thread->tid, at, &loan->errno_value, sizeof(int));
 	if (r < 0)
 		return r;
-	loan->errno_at = at;
-	r = call_soon(loan, loan->place.map, arguments, &at);
-	if (r < 0)
-		return r;
-	if (at == (uint64_t)-1)
-		return -ENOMEM;
+	if (loan->failed_call >= 0)
+		return -loan->failed_errno;
 	loan->stack = at;
 	loan->stack_bytes = n_bytes;
 	return write_frame(loan, at + n_bytes, &loan->frame);
+}
+
+static uintptr_t errno_of(const struct remote_loan *loan)
+{
+	return loan->thread->registers.fs_base + (uint64_t)loan->place.errno_offset;
 }
 
 int remote_borrow(struct remote_thread *thread, const struct remote_place *place,
@@ -589,8 +541,7 @@ int remote_borrow(struct remote_thread *thread, const struct remote_place *place
 
 	ret_loan->thread = thread;
 	ret_loan->place = *place;
-	ret_loan->stack = ret_loan->errno_at = 0;
-	ret_loan->trap_fd = -1;
+	ret_loan->stack = ret_loan->own_frame = 0;
 	if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_X86_XSTATE, &state) < 0 ||
 	    ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(uint64_t), &ret_loan->signals) < 0)
 		return -errno;
@@ -602,10 +553,13 @@ int remote_borrow(struct remote_thread *thread, const struct remote_place *place
 	if (r == 0)
 		r = remote_read(tid, ret_loan->own_frame - sizeof(room), room, sizeof(room));
 	if (r == 0)
-		r = set_trap(tid, place->return_at, &ret_loan->trap_fd);
-	if (r < 0)
+		r = remote_read(tid, errno_of(ret_loan), &ret_loan->errno_value, sizeof(int));
+	if (r < 0) {
+		ret_loan->own_frame = 0;
 		return r;
+	}
 	ret_loan->frame = ret_loan->own_frame;
+	thread->scratch = ret_loan->own_frame - sizeof(room) / 2;
 	return make_stack(ret_loan, stack_bytes);
 }
 
@@ -623,10 +577,8 @@ int remote_give_back(struct remote_loan *loan)
 	if (loan->stack && thread->is_standing)
 		call_soon(loan, loan->place.unmap,
 			  (const uint64_t[6]){ loan->stack, loan->stack_bytes }, &unused);
-	if (loan->errno_at)
-		remote_write(tid, loan->errno_at, &loan->errno_value, sizeof(loan->errno_value));
-	drop_trap(tid, &loan->trap_fd);
-	mend(thread);
+	remote_write(tid, errno_of(loan), &loan->errno_value, sizeof(loan->errno_value));
+	waits_mend(thread);
 	if (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(loan->signals), &loan->signals) < 0 ||
 	    ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &state) < 0 ||
 	    ptrace(PTRACE_SETREGS, tid, NULL, &thread->registers) < 0)
@@ -655,17 +607,17 @@ int remote_resume(struct remote_thread *thread)
 	return -ENOTSUP;
 }
 
-int remote_resume_to(struct remote_thread *thread, uintptr_t address)
-{
-	(void)thread, (void)address;
-	return -ENOTSUP;
-}
-
 void remote_release(struct remote_thread *thread)
 {
 	if (thread->is_seized)
 		ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
 	thread->is_seized = false;
+}
+
+bool remote_resume_to(struct remote_thread *thread, uintptr_t address)
+{
+	(void)thread, (void)address;
+	return false;
 }
 
 int remote_borrow(struct remote_thread *thread, const struct remote_place *place,
@@ -685,6 +637,12 @@ int remote_call_end(struct remote_loan *loan, uint64_t deadline_ns, uint64_t *re
 {
 	(void)loan, (void)deadline_ns, (void)ret_result;
 	return -ENOTSUP;
+}
+
+bool remote_call_waits(const struct remote_loan *loan)
+{
+	(void)loan;
+	return false;
 }
 
 int remote_call_break(struct remote_loan *loan)

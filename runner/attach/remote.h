@@ -24,23 +24,28 @@ struct remote_thread {
 	bool is_seized;
 	bool is_standing;
 	bool is_gone; /* it ended while we looked */
+	uint64_t waits_since_ns; /* in a call with a timeout, CLOCK_MONOTONIC; 0: not known */
+	uintptr_t scratch; /* bytes of its stack that nobody uses while it stands */
+	uintptr_t target; /* where it is trapped; 0: nowhere */
+	int trap_fd; /* by this event of perf; -1: none */
+	bool is_good; /* its place was judged; whoever stops threads notes it */
 	bool is_frozen; /* it stands by a signal to stop, which is not ours */
 	struct user_regs_struct registers; /* as it was found; valid while it stands */
-	uintptr_t target; /* remote_resume_to(); 0: none */
-	int trap_fd; /* what traps it there; -1: none, or a debug register */
-	bool has_mask; /* SIGTRAP was opened for that */
-	uint64_t mask; /* of its signals before */
 };
 
 /* What calls in a thread need. */
 struct remote_place {
 	uintptr_t return_at; /* libc's code to which handlers of signals return (__restore_rt) */
-	uintptr_t map, unmap, errno_location; /* functions of libc */
+	uintptr_t map, unmap; /* functions of libc */
+	bool has_filter; /* seccomp looks at its system calls */
+	int64_t errno_offset; /* of errno, from the thread pointer */
 };
 
 /*
  * What was put aside while a thread works for us. Calls return into a frame as the kernel makes one
- * for a handler of a signal: if we are killed meanwhile, the thread goes on by itself as it was.
+ * for a handler of a signal, and from there into the system call that ends a handler. We see it at
+ * the entry of that call, which puts everything back: whether we are killed before it or behind it,
+ * the thread goes on by itself as it was.
  */
 struct remote_loan {
 	struct remote_thread *thread;
@@ -48,12 +53,16 @@ struct remote_loan {
 	uint64_t signals; /* its mask */
 	size_t n_state_bytes;
 	uint64_t frame; /* where calls return to */
-	int trap_fd; /* what traps it where calls return */
 	uint64_t own_frame; /* the one on the thread's own stack, below what it uses */
 	uint64_t stack; /* of the calls: lowest address; 0: none yet */
 	size_t stack_bytes;
 	int errno_value;
-	uintptr_t errno_at; /* 0: not known */
+	/* Of the call that runs, or was the last one: */
+	bool is_inside; /* a system call: */
+	int inside_call;
+	uint64_t result; /* of its last system call */
+	int failed_call; /* the last one that failed, as a number of asm/unistd.h; -1: none */
+	int failed_errno;
 	uint8_t state[REMOTE_STATE_BYTES];
 };
 
@@ -79,10 +88,11 @@ int remote_wait(struct remote_thread *thread, uint64_t deadline_ns);
 int remote_resume(struct remote_thread *thread);
 
 /*
- * The same, until it comes to an instruction, which is trapped; remote_wait()
- * waits for that, or for an interrupt. Where no trap can be had it just runs on.
+ * The same, until it comes to an instruction, where it is trapped; remote_wait() waits for that, or
+ * for an interrupt. False: no trap could be had, it just runs on. If we are killed between the trap
+ * and remote_wait() it gets the signal SIGTRAP, so the process must have a handler.
  */
-int remote_resume_to(struct remote_thread *thread, uintptr_t address);
+bool remote_resume_to(struct remote_thread *thread, uintptr_t address);
 
 /* Let it go, untraced. Safe on one that is not ours, or gone. */
 void remote_release(struct remote_thread *thread);
@@ -103,12 +113,16 @@ int remote_borrow(struct remote_thread *thread, const struct remote_place *place
 		  size_t stack_bytes, struct remote_loan *ret_loan);
 
 /*
- * Begin a call of a function, and wait for its return. remote_call_end() gives -ETIMEDOUT while
- * it has not returned, and may be asked again; -EFAULT when it ended by a fault: registers can be
+ * Begin a call of a function, and wait for its return. *ret_result is that of its last system call:
+ * what the function itself returned is lost on the way. remote_call_end() gives -ETIMEDOUT while it
+ * has not returned, and may be asked again; -EFAULT when it ended by a fault: registers can be
  * given back, what it did stays.
  */
 int remote_call_begin(struct remote_loan *loan, uintptr_t function, const uint64_t arguments[6]);
 int remote_call_end(struct remote_loan *loan, uint64_t deadline_ns, uint64_t *ret_result);
+
+/* Does a call that has not returned wait for a lock (futex)? */
+bool remote_call_waits(const struct remote_loan *loan);
 
 /* Break a call off that does not return. */
 int remote_call_break(struct remote_loan *loan);

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
+#include "runner/processes/image-proc.h"
 #include "schemas/recording.h"
 
 #define MAX_RANGES  128u
@@ -16,10 +19,20 @@
 struct unsafe {
 	struct module_range range;
 	enum safety_verdict verdict;
+	bool calls_back;
+};
+
+/* Code that is in no file: mappings that may be executed. */
+struct made_code {
+	struct module_range *ranges;
+	size_t n;
+	int err;
 };
 
 struct safety {
 	pid_t pid;
+	uintptr_t handler_return;
+	struct made_code made;
 	Dwfl *dwfl;
 	struct module_range libc; /* its code */
 	struct unsafe unsafe[MAX_RANGES];
@@ -27,39 +40,42 @@ struct safety {
 };
 
 /* What holds a lock of libc or changes what dlopen reads, besides malloc and the loader. */
-static const char *const libc_functions[] = {
-	"fork",
-	"vfork",
-	"_Fork",
-	"__libc_fork",
-	"pthread_create",
-	"pthread_exit",
-	"exit",
-	"quick_exit",
-	"dl_iterate_phdr",
-	"dlopen",
-	"dlclose",
-	"dlsym",
-	"dlvsym",
-	"dlmopen",
-	"dladdr",
-	"dladdr1",
-	"dlinfo",
-	"dlerror",
-	"__cxa_finalize",
-	"__cxa_thread_atexit_impl",
-	"__register_atfork",
-	"pthread_key_create",
-	"posix_spawn",
-	"posix_spawnp",
-	"system",
-	"popen",
-	"pthread_getattr_np",
-	"__libc_dlopen_mode",
-	"__cxa_atexit",
-	"on_exit",
-	"pthread_key_delete",
-	"pthread_cancel",
+static const struct {
+	const char *name;
+	bool calls_back; /* functions of the program, from within */
+} libc_functions[] = {
+	{ "fork", true },
+	{ "vfork", false },
+	{ "_Fork", false },
+	{ "__libc_fork", true },
+	{ "pthread_create", false },
+	{ "pthread_exit", true },
+	{ "exit", true },
+	{ "quick_exit", true },
+	{ "dl_iterate_phdr", true },
+	{ "dlopen", true },
+	{ "dlclose", true },
+	{ "dlsym", false },
+	{ "dlvsym", false },
+	{ "dlmopen", true },
+	{ "dladdr", false },
+	{ "dladdr1", false },
+	{ "dlinfo", false },
+	{ "dlerror", false },
+	{ "__cxa_finalize", true },
+	{ "__cxa_thread_atexit_impl", false },
+	{ "__register_atfork", false },
+	{ "pthread_key_create", false },
+	{ "posix_spawn", false },
+	{ "posix_spawnp", false },
+	{ "system", false },
+	{ "popen", false },
+	{ "pthread_getattr_np", false },
+	{ "__libc_dlopen_mode", true },
+	{ "__cxa_atexit", false },
+	{ "on_exit", false },
+	{ "pthread_key_delete", false },
+	{ "pthread_cancel", false },
 };
 
 static const char *const allocator_functions[] = {
@@ -70,7 +86,7 @@ static const char *const allocator_functions[] = {
 static void add(struct safety *safety, struct module_range range, enum safety_verdict verdict)
 {
 	if (range.start && safety->n < MAX_RANGES)
-		safety->unsafe[safety->n++] = (struct unsafe){ range, verdict };
+		safety->unsafe[safety->n++] = (struct unsafe){ .range = range, .verdict = verdict };
 }
 
 /*
@@ -92,9 +108,13 @@ static int add_libc(struct safety *safety, const struct remote_modules *modules)
 	if (!first.start || last.end <= first.start)
 		return -ENOSYS;
 	add(safety, (struct module_range){ first.start, last.end }, SAFETY_IN_MALLOC);
-	for (size_t i = 0; i < sizeof(libc_functions) / sizeof(*libc_functions); i++)
-		add(safety, remote_module_function(modules, libc, libc_functions[i]),
+	for (size_t i = 0; i < sizeof(libc_functions) / sizeof(*libc_functions); i++) {
+		size_t n = safety->n;
+
+		add(safety, remote_module_function(modules, libc, libc_functions[i].name),
 		    SAFETY_IN_LIBC);
+		safety->unsafe[n].calls_back = safety->n > n && libc_functions[i].calls_back;
+	}
 	return 0;
 }
 
@@ -124,6 +144,17 @@ static void add_modules(struct safety *safety, const struct remote_modules *modu
 	}
 }
 
+static void note_made(void *user, const struct image_map *map)
+{
+	struct made_code *made = user;
+
+	if (map->path[0] == '/' || map->path[0] == '[' || !(map->prot & PROT_EXEC) || made->err < 0)
+		return;
+	made->err = grow_array_of(&made->ranges, made->n, 1, sizeof(*made->ranges));
+	if (made->err == 0)
+		made->ranges[made->n++] = (struct module_range){ map->start, map->end };
+}
+
 /* Symbols are not asked for: unwind tables lie in the files themselves. */
 static int find_nothing(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
 			const char *file, const char *link, GElf_Word crc, char **ret_name)
@@ -150,7 +181,8 @@ static int begin_unwinding(struct safety *safety)
 	return 0;
 }
 
-int safety_create(const struct remote_modules *modules, struct safety **ret_safety)
+int safety_create(const struct remote_modules *modules, uintptr_t handler_return,
+		  struct safety **ret_safety)
 {
 	struct safety *safety = calloc(1, sizeof(*safety));
 	int r;
@@ -158,7 +190,12 @@ int safety_create(const struct remote_modules *modules, struct safety **ret_safe
 	if (!safety)
 		return -ENOMEM;
 	safety->pid = modules->pid;
+	safety->handler_return = handler_return;
 	r = add_libc(safety, modules);
+	if (r == 0)
+		r = image_each_map(safety->pid, note_made, &safety->made);
+	if (r == 0)
+		r = safety->made.err;
 	if (r == 0)
 		r = begin_unwinding(safety);
 	if (r < 0) {
@@ -176,6 +213,7 @@ struct safety *safety_destroy(struct safety *safety)
 		return NULL;
 	if (safety->dwfl)
 		dwfl_end(safety->dwfl);
+	free(safety->made.ranges);
 	free(safety);
 	return NULL;
 }
@@ -185,19 +223,28 @@ static bool is_in(struct module_range range, uintptr_t pc)
 	return pc >= range.start && pc < range.end;
 }
 
-/* A return address may stand right behind a function that ends in a call. */
-static enum safety_verdict judge_pc(const struct safety *safety, uintptr_t pc, bool is_return)
+/* A return address may stand right behind a function that ends in a call. NULL: it is good. */
+static const struct unsafe *find_unsafe(const struct safety *safety, uintptr_t pc, bool is_return)
 {
 	for (size_t i = 0; i < safety->n; i++)
 		if (is_in(safety->unsafe[i].range, pc - is_return))
-			return safety->unsafe[i].verdict;
-	return SAFETY_GOOD;
+			return &safety->unsafe[i];
+	return NULL;
+}
+
+static bool is_made(const struct safety *safety, uintptr_t pc)
+{
+	for (size_t i = 0; i < safety->made.n; i++)
+		if (is_in(safety->made.ranges[i], pc))
+			return true;
+	return false;
 }
 
 struct walk {
 	const struct safety *safety;
 	enum safety_verdict verdict; /* of the outermost bad frame */
 	uintptr_t exit; /* of the frame around that */
+	uintptr_t last; /* where it ends */
 	int n;
 	bool has_left_libc; /* a frame is in other code than libc's and the loader's */
 };
@@ -205,7 +252,7 @@ struct walk {
 static int see_frame(Dwfl_Frame *frame, void *user)
 {
 	struct walk *walk = user;
-	enum safety_verdict verdict;
+	const struct unsafe *unsafe;
 	bool is_activation = false;
 	Dwarf_Addr pc;
 
@@ -213,34 +260,47 @@ static int see_frame(Dwfl_Frame *frame, void *user)
 		return DWARF_CB_ABORT;
 	if (pc == 0)
 		return DWARF_CB_OK;
-	verdict = judge_pc(walk->safety, pc, !is_activation);
-	if (verdict != SAFETY_GOOD) {
-		walk->verdict = verdict;
+	unsafe = find_unsafe(walk->safety, pc, !is_activation);
+	if (unsafe) {
+		walk->verdict = unsafe->verdict;
 		walk->exit = 0;
 	} else if (walk->verdict != SAFETY_GOOD && !walk->exit) {
 		walk->exit = pc;
 	}
+	walk->last = pc;
 	if (!is_in(walk->safety->libc, pc))
 		walk->has_left_libc = true;
 	return DWARF_CB_OK;
 }
 
+static bool is_among(const uint64_t *words, size_t n, uint64_t word)
+{
+	for (size_t i = 0; i < n; i++)
+		if (words[i] == word)
+			return true;
+	return false;
+}
+
 /* Whatever of the stack looks like a frame in such a function is taken for one. */
-static enum safety_verdict look_through(const struct safety *safety, uintptr_t sp)
+static enum safety_verdict look_through(const struct safety *safety, uintptr_t sp, bool is_made)
 {
 	auto_free uint64_t *words = malloc(STACK_BYTES);
-	size_t n = STACK_BYTES;
+	size_t n_bytes = STACK_BYTES, n;
 
+	if (!words)
+		return SAFETY_IN_LIBC;
 	/* The end of the stack may come before: half of it is tried then, and so on. */
-	while (words && n >= 4096 && remote_read(safety->pid, sp, words, n) < 0)
-		n /= 2;
-	for (size_t i = 0; words && n >= 4096 && i < n / sizeof(*words); i++) {
-		enum safety_verdict verdict = judge_pc(safety, words[i], true);
+	while (n_bytes >= 4096 && remote_read(safety->pid, sp, words, n_bytes) < 0)
+		n_bytes /= 2;
+	n = n_bytes >= 4096 ? n_bytes / sizeof(*words) : 0;
+	is_made = is_made && !is_among(words, n, safety->handler_return);
+	for (size_t i = 0; i < n; i++) {
+		const struct unsafe *unsafe = find_unsafe(safety, words[i], true);
 
-		if (verdict != SAFETY_GOOD)
-			return verdict;
+		if (unsafe && (unsafe->calls_back || !is_made))
+			return unsafe->verdict;
 	}
-	return words ? SAFETY_GOOD : SAFETY_IN_LIBC;
+	return SAFETY_GOOD;
 }
 
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
@@ -285,11 +345,12 @@ static bool is_in_sequence(const struct remote_thread *thread)
 enum safety_verdict safety_judge(struct safety *safety, const struct remote_thread *thread,
 				 uintptr_t *ret_exit)
 {
-	struct walk walk = { .safety = safety };
+	struct walk walk = { .safety = safety, .last = thread->registers.rip };
 	int r = dwfl_getthread_frames(safety->dwfl, thread->tid, see_frame, &walk);
+	const struct unsafe *unsafe = find_unsafe(safety, thread->registers.rip, false);
 
-	if (walk.n == 0)
-		walk.verdict = judge_pc(safety, thread->registers.rip, false);
+	if (walk.n == 0 && unsafe)
+		walk.verdict = unsafe->verdict;
 	if (ret_exit)
 		*ret_exit = walk.exit;
 	if (walk.verdict != SAFETY_GOOD)
@@ -299,7 +360,8 @@ enum safety_verdict safety_judge(struct safety *safety, const struct remote_thre
 	/* All of it is libc's: it is about to begin or to end, and may hold a lock for that. */
 	if (!walk.has_left_libc && !remote_is_waiting(thread))
 		return SAFETY_IN_LIBC;
-	return r == 0 ? SAFETY_GOOD : look_through(safety, thread->registers.rsp);
+	return r == 0 ? SAFETY_GOOD
+		      : look_through(safety, thread->registers.rsp, is_made(safety, walk.last));
 }
 
 const char *safety_text(enum safety_verdict verdict)

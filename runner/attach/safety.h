@@ -3,7 +3,9 @@
  * Whether a thread that stands may be used, or may stand while another one loads a library: it must
  * not be inside malloc, the loader, fork, or anything else of libc that may hold a lock that our
  * calls take. Its call stack is followed by the unwind tables of its files; where they end, words
- * of its stack that point into such functions count as frames.
+ * of its stack that point into such functions count as frames. Old words lie there, too: behind
+ * code that was made when the program ran (java) they would never go away. What called such code
+ * can only be a function that calls back, unless a handler of a signal lies between.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +15,12 @@
 
 struct safety; /* of one process, of the files that it had loaded */
 
-/* 0 or a negative errno: -ENOSYS, its libc has not what we need (not glibc). */
-int safety_create(const struct remote_modules *modules, struct safety **ret_safety);
+/*
+ * handler_return is where handlers of signals return to. 0 or a negative errno: -ENOSYS, its libc
+ * has not what we need (not glibc).
+ */
+int safety_create(const struct remote_modules *modules, uintptr_t handler_return,
+		  struct safety **ret_safety);
 struct safety *safety_destroy(struct safety *safety);
 
 enum safety_verdict {

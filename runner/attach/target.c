@@ -226,11 +226,10 @@ static int check_status(pid_t pid, const char *status, char message[ATTACH_MESSA
 {
 	long leader = status_number(status, "\nTgid:"),
 	     tracer = status_number(status, "\nTracerPid:");
-	char state[64], features[64], ignored[64];
+	char state[64], features[64];
 
 	status_word(status, "\nState:", state);
 	status_word(status, "\nx86_Thread_features:", features);
-	status_word(status, "\nSigIgn:", ignored);
 	if (leader != pid)
 		return say(message, -EINVAL, "%d is a thread of process %ld: attach to that",
 			   (int)pid, leader);
@@ -254,9 +253,6 @@ static int check_status(pid_t pid, const char *status, char message[ATTACH_MESSA
 		return say(message, -ENOTSUP,
 			   "process %d has a shadow stack (CET): start it without "
 			   "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)",
-			   (int)pid);
-	if (strtoull(ignored, NULL, 16) >> (SIGTRAP - 1) & 1)
-		return say(message, -ENOTSUP, "process %d ignores SIGTRAP, which attaching needs",
 			   (int)pid);
 	return 0;
 }

@@ -363,12 +363,14 @@ bool ta_module_has_news(void)
 	       atomic_load_explicit(&n_to_tell, memory_order_relaxed);
 }
 
-void ta_module_check_gone(void)
+/* While the loader is held by its lock: what it knows of a file stays where it is. */
+static int check_gone(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	uint32_t n = atomic_load_explicit(&n_modules, memory_order_acquire);
 	struct found_object object;
 
-	for (uint32_t i = 0; find_object && i < n; i++) {
+	(void)info, (void)size, (void)unused;
+	for (uint32_t i = 0; i < n; i++) {
 		struct ta_module *module = modules[i];
 
 		if (atomic_load(&module->gone) || (module->path && module->path[0] == '['))
@@ -377,6 +379,13 @@ void ta_module_check_gone(void)
 		    !is_same(module, &object))
 			mark_gone(module);
 	}
+	return 1;
+}
+
+void ta_module_check_gone(void)
+{
+	if (find_object)
+		dl_iterate_phdr(check_gone, NULL);
 }
 
 void ta_module_forked(void)

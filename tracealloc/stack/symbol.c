@@ -190,12 +190,11 @@ void ta_symbol_begin(void)
 	bool is_behind = false;
 
 	are_more = false;
-	is_behind = is_late;
-	dl_iterate_phdr(list_file, &is_behind);
-	if (!is_placed && n_files == 0 && is_behind) {
-		is_late = true;
+	/* Others may unload what we have listed: nobody looks into a list then. */
+	if (!is_late)
 		dl_iterate_phdr(list_file, &is_behind);
-	}
+	if (!is_placed && n_files == 0 && is_behind)
+		is_late = true;
 	is_placed = true;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Processes that are attached to, and left again. Arguments: memsight, the victim, its library, how
-many times it is attached to in a row."""
+"""Processes that are attached to, and left again. Arguments: memsight, the victim, its library, the
+victim that waits, how many times it is attached to in a row."""
 import os
 import re
 import signal
@@ -11,8 +11,9 @@ import time
 
 import whole
 
-MEMSIGHT, VICTIM, LIBRARY = map(os.path.abspath, sys.argv[1:4])
-CYCLES = int(sys.argv[4])
+MEMSIGHT, VICTIM, LIBRARY, WAITING = map(os.path.abspath, sys.argv[1:5])
+CYCLES = int(sys.argv[5])
+WAIT_S, WAITED_S = 6, 3.5
 checks = whole.Checks()
 N_OLD, OLD_BYTES = 100, 777
 N_MARKED, N_FREED, MARK_BYTES, N_LOADED, LOADED_BYTES = 1000, 400, 4321, 1000, 5432
@@ -232,6 +233,25 @@ def check_refusals(folder):
         refused(1, "belongs to user")
 
 
+def check_waits(folder):
+    """A call that waits goes on with the time that is left of its own, whatever call it is."""
+    with subprocess.Popen([WAITING, str(WAIT_S)], stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        time.sleep(WAITED_S)
+        outcome = whole.Outcome([MEMSIGHT, "attach", str(process.pid), "-q", "-f", "-o",
+                                 os.path.join(folder, "w.mst"), "--duration", "1ms"])
+        checks.that(outcome.status == 0 and not outcome.messages, outcome.messages)
+        lines = [line.rsplit(" ", 1) for line in process.stdout]
+        knows_begin = os.path.exists(f"/proc/{os.getpid()}/sched")
+    checks.that(len(lines) == 14, f"{len(lines)} calls have returned")
+    for call, seconds in lines:
+        checks.that(call.endswith(" right"), call)
+        checks.that(float(seconds) > WAIT_S - 0.01, f"{call} after {seconds} s")
+        # The timeout of a socket is the socket's: it begins again.
+        if knows_begin and not call.startswith("recv"):
+            checks.that(float(seconds) < WAIT_S + WAITED_S - 0.5, f"{call} after {seconds} s")
+
+
 def check_cycles(folder):
     """In and out, many times: nothing grows, nothing is disturbed."""
     victim = Victim()
@@ -266,6 +286,7 @@ def main():
         check_library(folder)
         check_ends(folder)
         check_refusals(folder)
+        check_waits(folder)
         check_cycles(folder)
     checks.end()
 
