@@ -46,7 +46,9 @@ static void throw_and_catch()
 			sink(i % 12, i);
 			is_wrong = true;
 		} catch (const std::exception &error) {
-			if (std::string(error.what()).size() != static_cast<size_t>((i + i % 12) % 200))
+			const size_t n = static_cast<size_t>((i + i % 12) % 200);
+
+			if (std::string(error.what()).size() != n)
 				is_wrong = true;
 		}
 		if (counted::n != 0)
@@ -71,7 +73,8 @@ static void fill()
 static void open_and_close()
 {
 	void *handle = dlopen("libm.so.6", RTLD_NOW);
-	auto *cosine = handle ? reinterpret_cast<double (*)(double)>(dlsym(handle, "cos")) : nullptr;
+	using function = double (*)(double);
+	auto *cosine = handle ? reinterpret_cast<function>(dlsym(handle, "cos")) : nullptr;
 
 	if (!cosine || cosine(0) != 1)
 		is_wrong = true;

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Into real programs under load and out again, many times: none may hang, crash or answer wrong.
 
-usage: bench-attach.py MEMSIGHT CHURN CPP [--cycles N] [--only redis,nginx,...] [--kill recorder|both]
+usage: bench-attach.py MEMSIGHT CHURN CPP [--cycles N] [--only redis,nginx,...]
+                       [--kill recorder|both] [--seconds N]
 
-redis under redis-benchmark, nginx under wrk, threads that churn (CHURN), python3 with threads, java,
-C++ with exceptions and libraries that come and go (CPP): all at once, so each beside the load of the
-others. Every one checks its own answers all the time. A cycle is `memsight attach --duration 5ms`.
-With --kill each cycle is a program anew, whose recorder, or recorder and attacher, are killed at a
-random moment of the entry: the first load is what is tried. What is not installed is left out.
+redis under redis-benchmark, nginx under wrk, threads that churn (CHURN), python3 with threads,
+java, C++ with exceptions and libraries that come and go (CPP): all at once, so each beside the load
+of the others. Every one checks its own answers all the time. A cycle is
+`memsight attach --duration 5ms`. With --kill each cycle is a program anew, whose recorder, or
+recorder and attacher, are killed at a random moment of the entry: the first load is what is tried.
+What is not installed is left out.
 
 Printed per program: cycles, refusals (a thread was in malloc for too long: nothing was changed),
-failures, the time that all threads stood (median, p99), and what grew: descriptors, mappings and
-memory between the cycle 20 and the last one.
+failures, and what grew between the cycle 20 and the last one: descriptors, mappings and memory.
 """
 import argparse
 import os
@@ -80,7 +81,9 @@ public class Steady {
             for (int i = 0; i < 4; i++) {
                 final int seed = i;
                 threads[i] = new Thread(() -> {
-                    try { for (int k = 0; k < 10; k++) if (work(seed) != wanted[seed]) wrong[0] = true;
+                    try {
+                        for (int k = 0; k < 10; k++)
+                            if (work(seed) != wanted[seed]) wrong[0] = true;
                     } catch (Throwable e) { wrong[0] = true; } });
                 threads[i].start();
             }
@@ -196,6 +199,8 @@ class Churn(Program):
     def look(self):
         time.sleep(0.05)
         line = self.main.stdout.readline().strip()
+        if self.args.kill and "(errno 4)" in line:
+            line = ""  # nobody was left to issue it again
         before, self.spent = self.spent, sum(
             int(word) for word in proc(self.pid, "stat").rsplit(")", 1)[1].split()[11:13])
         while not line and self.spent == before and self.main.poll() is None:
@@ -215,13 +220,12 @@ class Redis(Program):
         self.pid = self.spawn(["redis-server", "--port", "0", "--unixsocket", self.path, "--save",
                                "", "--maxmemory", "200mb", "--maxmemory-policy",
                                "allkeys-random"]).pid
-        while not os.path.exists(self.path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        while self.socket.connect_ex(self.path) != 0:
             time.sleep(0.02)
         self.spawn(["redis-benchmark", "-s", self.path, "-q", "-l", "-c", "20", "-d", "200", "-r",
                     "100000", "-t", "set,get,lpush,lrange_100,mset"])
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE_S)
-        self.socket.connect(self.path)
         self.file = self.socket.makefile("rb")
         self.watch(self.ask)
 
@@ -323,7 +327,7 @@ class Soak:
     def __init__(self, name, args, folder):
         self.name, self.args = name, args
         self.folder = tempfile.mkdtemp(dir=folder)
-        self.n, self.n_refused, self.failures, self.stood_ms = 0, 0, [], []
+        self.n, self.n_refused, self.failures = 0, 0, []
         self.warm = self.last = None
 
     def command(self, pid):

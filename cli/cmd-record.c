@@ -1,5 +1,4 @@
-#include "cli/cmd-record.h"
-
+/* memsight record, memsight attach, memsight detach */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +20,9 @@
 #include "cli/options/record-options.h"
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/parse.h"
 #include "report/report.h"
+#include "runner/attach/attach.h"
 #include "runner/run.h"
 #include "schemas/trace-format.h"
 #include "trace/names.h"
@@ -329,8 +330,9 @@ static void archive(const char *trace, struct live_files *files, bool is_quiet)
 	cmd_archive_trace(trace, NULL, &places, is_quiet);
 }
 
-int cmd_record_run(struct run_options *run, const struct option_set *options,
-		   const struct heimdallr *heimdallr)
+/* Record, say it, and do what options ask for at the end. The exit status. */
+static int record_run(struct run_options *run, const struct option_set *options,
+		      const struct heimdallr *heimdallr)
 {
 	const char *name = option_command(options->command)->name;
 	struct saying saying = { options, heimdallr };
@@ -368,6 +370,39 @@ int cmd_record_run(struct run_options *run, const struct option_set *options,
 	return summary.exit_status;
 }
 
+/* A time that an option gives, in ns; 0 without. CMD_USAGE: it is none. */
+static int read_time(const struct option_set *options, enum option_id id, uint64_t *ret_ns)
+{
+	const char *text = option_text(options, id);
+	int64_t ns = 0;
+
+	if (text && (parse_duration(text, &ns) < 0 || ns <= 0))
+		return cmd_usage("--%s: '%s' is no time such as 30s or 500ms", option_row(id)->name,
+				 text);
+	*ret_ns = (uint64_t)ns;
+	return CMD_DONE;
+}
+
+/* text says which process, command[0] what it should run (NULL: anything). The exit status. */
+static int attach_to(const char *text, char **command, const struct option_set *options)
+{
+	const struct heimdallr none = { .n = 0 };
+	struct run_options run = record_options_of(options);
+	struct attach_wish wish = { .text = text, .rank = -1, .command = command[0] };
+	char message[ATTACH_MESSAGE_BYTES];
+
+	/* What a process can be given only before it starts. */
+	run.command = NULL;
+	if (read_time(options, OPTION_ATTACH_TIMEOUT, &run.attach_timeout_ns) != CMD_DONE ||
+	    read_time(options, OPTION_DURATION, &run.duration_ns) != CMD_DONE)
+		return CMD_USAGE;
+	if (option_origin(options, OPTION_RANK) > OPTION_FROM_DEFAULT)
+		wish.rank = (int64_t)option_number(options, OPTION_RANK);
+	if (attach_find(&wish, &run.attach_pid, message) < 0)
+		return cmd_fail("%s", message);
+	return record_run(&run, options, &none);
+}
+
 int cmd_record(const struct option_set *given)
 {
 	auto_heimdallr struct heimdallr heimdallr = { .n = 0 };
@@ -377,6 +412,40 @@ int cmd_record(const struct option_set *given)
 
 	if (r < 0)
 		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
+	if (option_text(&all, OPTION_ATTACH_PID))
+		return attach_to(option_text(&all, OPTION_ATTACH_PID), all.operands, &all);
+	if (option_text(&all, OPTION_DURATION) ||
+	    option_origin(&all, OPTION_RANK) > OPTION_FROM_DEFAULT)
+		return cmd_usage("record: --duration and --rank go with -p PID|NAME");
 	run = record_options_of(&all);
-	return cmd_record_run(&run, &all, &heimdallr);
+	return record_run(&run, &all, &heimdallr);
+}
+
+int cmd_attach(const struct option_set *options)
+{
+	return attach_to(options->operands[0], options->operands + 1, options);
+}
+
+int cmd_detach(const struct option_set *options)
+{
+	const struct attach_wish wish = { .text = options->operands[0], .rank = -1 };
+	char message[ATTACH_MESSAGE_BYTES];
+	struct attach_outcome outcome;
+	uint64_t timeout_ns;
+	pid_t pid;
+
+	if (read_time(options, OPTION_ATTACH_TIMEOUT, &timeout_ns) != CMD_DONE)
+		return CMD_USAGE;
+	if (attach_find(&wish, &pid, message) < 0 || attach_check(pid, message) < 0)
+		return cmd_fail("%s", message);
+	if (!attach_has_library(pid))
+		return cmd_fail("memsight is not attached to process %d", (int)pid);
+	if (attach_leave(pid, timeout_ns, &outcome) < 0)
+		return cmd_fail("%s", outcome.message);
+	if (!option_flag(options, OPTION_QUIET))
+		cmd_warn("process %d is left: %u places in tables put back, its %u threads stood "
+			 "for %.1f ms",
+			 (int)pid, outcome.n_slots, outcome.n_threads,
+			 (double)outcome.stood_ns / 1e6);
+	return CMD_DONE;
 }

@@ -57,6 +57,8 @@ int run_attach_find(struct run *run)
 	ssize_t n;
 	int err = check_options(run);
 
+	/* Before it is looked at: who stands there then must be the same. */
+	run->order.started = attach_started(pid);
 	if (err == 0 && (err = attach_check(pid, message)) < 0)
 		refuse(run, err, message);
 	if (err < 0)
@@ -85,6 +87,7 @@ int run_attach_prepare(struct run *run)
 		return run_fail(run, -errno, "there is no process %d", (int)pid);
 	run->order = (struct attach_order){
 		.pid = pid,
+		.started = run->order.started,
 		.library = run->library,
 		.socket = run->recording.socket_path,
 		.wants_blocks = !run->options->events || run->options->events & RING_EVENTS_HEAP,

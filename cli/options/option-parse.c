@@ -619,7 +619,9 @@ static int check_operands(struct option_set *options)
 {
 	const struct command_row *command = option_command(options->command);
 
-	if (options->n_operands < command->min_operands)
+	/* A process stands for a command. */
+	if (options->n_operands < command->min_operands &&
+	    !(options->command == COMMAND_RECORD && option_text(options, OPTION_ATTACH_PID)))
 		return complain(options, "something is missing after", command->name,
 				command->operands);
 	if (options->n_operands > command->max_operands)

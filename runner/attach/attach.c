@@ -182,24 +182,6 @@ bool attach_has_library(pid_t pid)
 
 /* ---- Calls in the guest ---- */
 
-static int give_back(struct entry *entry)
-{
-	if (!entry->has_loan)
-		return 0;
-	entry->has_loan = false;
-	return remote_give_back(&entry->loan);
-}
-
-static void finish(struct entry *entry)
-{
-	give_back(entry);
-	crowd_release(&entry->crowd);
-	remote_release(&entry->guest);
-	safety_destroy(entry->safety);
-	remote_modules_finish(&entry->modules);
-	heap_walk_finish(&entry->walk);
-}
-
 /*
  * Call a function, and wait for it. While all others stand it may wait for a lock that one of them
  * has, though none was seen where that could be: then they run on, and the crowd is empty. One that
@@ -300,6 +282,25 @@ static void end_traps(struct entry *entry)
 		change_action(entry, &old, &old);
 }
 
+static int give_back(struct entry *entry)
+{
+	if (!entry->has_loan)
+		return 0;
+	end_traps(entry);
+	entry->has_loan = false;
+	return remote_give_back(&entry->loan);
+}
+
+static void finish(struct entry *entry)
+{
+	crowd_release(&entry->crowd);
+	give_back(entry);
+	remote_release(&entry->guest);
+	safety_destroy(entry->safety);
+	remote_modules_finish(&entry->modules);
+	heap_walk_finish(&entry->walk);
+}
+
 /* All but the guest, which is at a good place and works for us. */
 static int stop_all(struct entry *entry, uint64_t deadline_ns)
 {
@@ -307,7 +308,6 @@ static int stop_all(struct entry *entry, uint64_t deadline_ns)
 
 	begin_traps(entry);
 	r = crowd_stop(&entry->crowd, entry->pid, entry->safety, &entry->guest, deadline_ns);
-	end_traps(entry);
 	if (r < 0)
 		return fail_crowd(entry, r);
 	entry->outcome->n_threads = (uint32_t)entry->crowd.n + 1;
@@ -434,6 +434,19 @@ static int load(struct entry *entry)
 
 /* ---- The library's part ---- */
 
+/* Is something of it another one than ours: "mnt", "net" ... */
+static bool is_other_namespace(pid_t pid, const char *name)
+{
+	char path[64];
+	struct stat ours, theirs;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
+	if (stat(path, &theirs) < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
+	return stat(path, &ours) == 0 && ours.st_ino != theirs.st_ino;
+}
+
 static void explain_step(struct entry *entry, int error)
 {
 	static const struct {
@@ -453,7 +466,10 @@ static void explain_step(struct entry *entry, int error)
 	};
 	const char *text = NULL;
 
-	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+	if (error == -ECONNREFUSED && is_other_namespace(entry->pid, "net"))
+		text = "is in a container with a network of its own, from which it does not reach "
+		       "the recorder: run memsight in there";
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts) && !text; i++)
 		if (texts[i].error == error)
 			text = texts[i].text;
 	fail(entry, error, "process %d %s%s", (int)entry->pid,
@@ -611,6 +627,9 @@ static int find_guest(struct entry *entry, uint64_t deadline_ns)
 	r = crowd_find_guest(&entry->crowd, entry->pid, entry->safety, deadline_ns, &entry->guest);
 	if (r < 0)
 		return fail_crowd(entry, r);
+	if (entry->order->started && attach_started(entry->pid) != entry->order->started)
+		return fail(entry, -ESRCH, "process %d has ended; another one has its number now",
+			    (int)entry->pid);
 	return borrow(entry);
 }
 
@@ -628,15 +647,15 @@ static int know_library(struct entry *entry)
 	return 0;
 }
 
-/* All run again. */
+/* All run again; the one that works for us is the last one. */
 static void let_go(struct entry *entry)
 {
 	uint64_t began_ns = entry->crowd.stopped_ns;
 
-	give_back(entry);
 	crowd_release(&entry->crowd);
-	remote_release(&entry->guest);
 	entry->outcome->stood_ns = remote_now_ns() - began_ns;
+	give_back(entry);
+	remote_release(&entry->guest);
 }
 
 static int go_in(struct entry *entry)

@@ -21,6 +21,7 @@
 
 struct attach_order {
 	pid_t pid;
+	uint64_t started; /* when, as attach_started(): another one may have its number */
 	const char *library; /* libtracealloc.so, as we see it */
 	const char *socket; /* of the recording */
 	bool wants_blocks; /* those that are there already */
@@ -40,11 +41,17 @@ struct attach_outcome {
 	char blocks_why[HEAP_WHY_BYTES]; /* which are not known, and why; "": none */
 };
 
-/*
- * Find the process: a number, or a name that exactly one process has (of its program's file, or
- * as the kernel calls it). 0 or a negative errno with one line in message.
- */
-int attach_find(const char *text, pid_t *ret_pid, char message[ATTACH_MESSAGE_BYTES]);
+/* Which process is meant. */
+struct attach_wish {
+	const char
+		*text; /* a number, or a name: of its program's file, or as the kernel calls it */
+	int64_t rank; /* of its parallel job; < 0: any */
+	const char
+		*command; /* what it should run, a path or as the shell finds it; NULL: anything */
+};
+
+/* Find the only one that is meant. 0 or a negative errno with one line in message. */
+int attach_find(const struct attach_wish *wish, pid_t *ret_pid, char message[ATTACH_MESSAGE_BYTES]);
 
 /*
  * Can it be entered? Asks without touching it. 0 or a negative errno with one line that says what
@@ -54,6 +61,9 @@ int attach_check(pid_t pid, char message[ATTACH_MESSAGE_BYTES]);
 
 /* Is our library in it, at work or not? */
 bool attach_has_library(pid_t pid);
+
+/* When a process was started, in clock ticks since boot; 0: it is gone. */
+uint64_t attach_started(pid_t pid);
 
 /* Why ptrace refuses, and what helps. */
 void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES]);

@@ -11,10 +11,11 @@
 #include "runner/attach/waits.h"
 #include "runner/processes/image-proc.h"
 
-#define STAND_NS  UINT64_C(300000000) /* that one thread may take to stand while we look for one */
-#define EXIT_NS	  UINT64_C(1000000) /* that threads may take to come out of bad places */
-#define STEP_NS	  20000u /* of CPU time that they run on where nothing traps them */
-#define BREATH_NS 200000u /* that all run on when that does not help */
+#define STAND_NS   UINT64_C(300000000) /* that one thread may take to stand while we look for one */
+#define EXIT_NS	   UINT64_C(500000000) /* that threads may wait for a CPU in bad places */
+#define STEP_NS	   20000u /* of CPU time that they run on where nothing traps them */
+#define TRAPPED_NS 1000000u /* the same, where something does */
+#define BREATH_NS  200000u /* that all run on when that does not help */
 
 static void wait_for(uint32_t ns)
 {
@@ -166,24 +167,36 @@ static struct way_back send_back(struct crowd *crowd, struct safety *safety)
 	return back;
 }
 
+/* How many run; those that were trapped stand. */
+static size_t count_running(struct crowd *crowd)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < crowd->n; i++) {
+		struct remote_thread *thread = &crowd->threads[i];
+
+		if (!thread->is_standing && !thread->is_gone &&
+		    (!thread->target || remote_wait(thread, 0) == -ETIMEDOUT))
+			n++;
+	}
+	return n;
+}
+
 /*
  * Those that run come out of where they are, and then are stopped: by a trap, or anywhere. To stop
  * one before it has got a CPU would leave it where it is.
  */
 static void call_back(struct crowd *crowd, struct way_back back)
 {
+	uint64_t enough_ns = back.n_free ? back.n * STEP_NS : TRAPPED_NS;
 	uint64_t until_ns = remote_now_ns() + EXIT_NS;
 
-	while (back.n_free && remote_now_ns() < until_ns &&
-	       spent_ns(crowd->pid) - back.spent_ns < back.n * STEP_NS)
+	while (count_running(crowd) > 0 && remote_now_ns() < until_ns &&
+	       spent_ns(crowd->pid) - back.spent_ns < enough_ns)
 		wait_for(STEP_NS);
-	for (size_t i = 0; i < crowd->n; i++) {
-		struct remote_thread *thread = &crowd->threads[i];
-
-		if (!thread->is_standing && !thread->is_gone &&
-		    (!thread->target || remote_wait(thread, until_ns) == -ETIMEDOUT))
-			remote_interrupt(thread);
-	}
+	for (size_t i = 0; i < crowd->n; i++)
+		if (!crowd->threads[i].is_standing && !crowd->threads[i].is_gone)
+			remote_interrupt(&crowd->threads[i]);
 }
 
 /*

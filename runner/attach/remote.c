@@ -21,34 +21,6 @@
 /* What is waited for comes; on a machine with far more work than CPUs, it comes late. */
 #define SURE_NS UINT64_C(60000000000)
 
-uint64_t remote_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-int remote_read(pid_t pid, uintptr_t from, void *to, size_t n_bytes)
-{
-	struct iovec ours = { to, n_bytes }, theirs = { (void *)from, n_bytes };
-	ssize_t n = process_vm_readv(pid, &ours, 1, &theirs, 1, 0);
-
-	if (n < 0)
-		return -errno;
-	return (size_t)n == n_bytes ? 0 : -EFAULT;
-}
-
-int remote_write(pid_t pid, uintptr_t to, const void *from, size_t n_bytes)
-{
-	struct iovec ours = { (void *)from, n_bytes }, theirs = { (void *)to, n_bytes };
-	ssize_t n = process_vm_writev(pid, &ours, 1, &theirs, 1, 0);
-
-	if (n < 0)
-		return -errno;
-	return (size_t)n == n_bytes ? 0 : -EFAULT;
-}
-
 int remote_seize(pid_t tid, struct remote_thread *ret_thread)
 {
 	*ret_thread = (struct remote_thread){ .tid = tid, .trap_fd = -1 };

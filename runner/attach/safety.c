@@ -2,6 +2,9 @@
 
 #include <elfutils/libdwfl.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -164,10 +167,36 @@ static int find_nothing(Dwfl_Module *module, void **user, const char *name, Dwar
 	return -1;
 }
 
+/* A file as the process sees it, which may have another root folder than we have. */
+static int find_module_file(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
+			    char **ret_name, Elf **ret_elf)
+{
+	const struct safety *safety = *user;
+	char path[PATH_MAX + 32];
+	int fd = -1;
+
+	if (safety && name[0] == '/') {
+		snprintf(path, sizeof(path), "/proc/%d/root%s", (int)safety->pid, name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return dwfl_linux_proc_find_elf(module, user, name, base, ret_name, ret_elf);
+	*ret_name = strdup(name);
+	return fd;
+}
+
+static int give_user(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
+		     void *safety)
+{
+	(void)module, (void)name, (void)base;
+	*user = safety;
+	return DWARF_CB_OK;
+}
+
 static int begin_unwinding(struct safety *safety)
 {
 	static const Dwfl_Callbacks callbacks = {
-		.find_elf = dwfl_linux_proc_find_elf,
+		.find_elf = find_module_file,
 		.find_debuginfo = find_nothing,
 	};
 
@@ -176,6 +205,7 @@ static int begin_unwinding(struct safety *safety)
 		return -ENOMEM;
 	if (dwfl_linux_proc_report(safety->dwfl, safety->pid) != 0 ||
 	    dwfl_report_end(safety->dwfl, NULL, NULL) != 0 ||
+	    dwfl_getmodules(safety->dwfl, give_user, safety, 0) != 0 ||
 	    dwfl_linux_proc_attach(safety->dwfl, safety->pid, true) != 0)
 		return -EIO;
 	return 0;

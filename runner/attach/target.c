@@ -90,7 +90,7 @@ static bool has_kernel_name(pid_t pid, const char *name)
 	return strcmp(text, name) == 0;
 }
 
-static void find_named(const char *name, struct found *found)
+static void find_named(const char *name, int64_t rank, struct found *found)
 {
 	DIR *folder = opendir("/proc");
 	const struct dirent *entry;
@@ -99,7 +99,8 @@ static void find_named(const char *name, struct found *found)
 		pid_t pid = atoi(entry->d_name);
 
 		if (pid <= 0 || pid == getpid() ||
-		    (!has_file_name(pid, name) && !has_kernel_name(pid, name)))
+		    (!has_file_name(pid, name) && !has_kernel_name(pid, name)) ||
+		    (rank >= 0 && image_process_rank(pid) != rank))
 			continue;
 		if (found->n < MAX_FOUND)
 			found->pids[found->n] = pid;
@@ -124,25 +125,89 @@ static int say_several(const char *name, const struct found *found,
 	return -ENOTUNIQ;
 }
 
-int attach_find(const char *text, pid_t *ret_pid, char message[ATTACH_MESSAGE_BYTES])
+/* A path, or what the shell would run; false: there is no such file. */
+static bool find_command(const char *command, struct stat *ret_status)
+{
+	const char *folders = getenv("PATH");
+	char path[PATH_MAX];
+
+	if (strchr(command, '/'))
+		return stat(command, ret_status) == 0;
+	for (const char *at = folders, *end; at && *at; at = *end ? end + 1 : end) {
+		end = strchrnul(at, ':');
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(end - at), at, command);
+		if (stat(path, ret_status) == 0 && S_ISREG(ret_status->st_mode))
+			return true;
+	}
+	return false;
+}
+
+static int check_command(pid_t pid, const char *command, char message[ATTACH_MESSAGE_BYTES])
+{
+	struct stat wanted, runs;
+	char path[64], name[256];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (!find_command(command, &wanted))
+		return say(message, -ENOENT, "there is no program '%.200s'", command);
+	if (stat(path, &runs) == 0 && runs.st_ino == wanted.st_ino && runs.st_dev == wanted.st_dev)
+		return 0;
+	n = readlink(path, name, sizeof(name) - 1);
+	name[n > 0 ? n : 0] = '\0';
+	return say(message, -EINVAL, "process %d does not run '%.100s' but %s", (int)pid, command,
+		   name[0] ? name : "another program");
+}
+
+static int find_pid(const struct attach_wish *wish, pid_t *ret_pid,
+		    char message[ATTACH_MESSAGE_BYTES])
 {
 	struct found found = { .n = 0 };
 	char *end;
-	long number = strtol(text, &end, 10);
+	long number = strtol(wish->text, &end, 10);
 
-	if (isdigit((unsigned char)text[0]) && *end == '\0') {
+	if (isdigit((unsigned char)wish->text[0]) && *end == '\0') {
 		if (number <= 0 || number > INT32_MAX)
-			return say(message, -EINVAL, "'%.40s' is no number of a process", text);
+			return say(message, -EINVAL, "'%.40s' is no number of a process",
+				   wish->text);
 		*ret_pid = (pid_t)number;
+		if (wish->rank >= 0 && image_process_rank(*ret_pid) != wish->rank)
+			return say(message, -EINVAL, "process %ld is not rank %lld of a job",
+				   number, (long long)wish->rank);
 		return 0;
 	}
-	find_named(text, &found);
+	find_named(wish->text, wish->rank, &found);
+	if (found.n == 0 && wish->rank >= 0)
+		return say(message, -ESRCH, "no process is called '%.60s' and is rank %lld here",
+			   wish->text, (long long)wish->rank);
 	if (found.n == 0)
-		return say(message, -ESRCH, "no process is called '%.60s'", text);
+		return say(message, -ESRCH, "no process is called '%.60s'", wish->text);
 	if (found.n > 1)
-		return say_several(text, &found, message);
+		return say_several(wish->text, &found, message);
 	*ret_pid = found.pids[0];
 	return 0;
+}
+
+int attach_find(const struct attach_wish *wish, pid_t *ret_pid, char message[ATTACH_MESSAGE_BYTES])
+{
+	int r = find_pid(wish, ret_pid, message);
+
+	return r == 0 && wish->command ? check_command(*ret_pid, wish->command, message) : r;
+}
+
+#define START_FIELD 22 /* of proc_pid_stat(5) */
+
+uint64_t attach_started(pid_t pid)
+{
+	auto_free char *text = NULL;
+	char path[64], *at;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (io_read_file(path, 1u << 16, &text, NULL) < 0 || !(at = strrchr(text, ')')))
+		return 0;
+	for (int field = 2; at && field < START_FIELD; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at, NULL, 10) : 0;
 }
 
 /* ---- Whether ---- */

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * System calls that wait and return EINTR for a stop alone, signal or not (signal(7)). They have done
- * nothing then, and are issued again, with the time that is left of theirs.
+ * System calls that wait and return EINTR for a stop alone, signal or not (signal(7)). They have
+ * done nothing then, and are issued again, with the time that is left of theirs.
  */
 #include "runner/attach/remote.h"
 

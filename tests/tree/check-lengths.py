@@ -16,7 +16,7 @@ KINDS = (".c", ".h", ".cc", ".cpp", ".f90", ".def", ".sql", ".js", ".css", ".htm
          ".build")
 # The parameters are sqlite's, libdwfl's, process_vm_readv's.
 GIVEN = {"feed_connect", "table_connect", "debug_file_find", "process_read",
-         "find_nothing"}
+         "find_nothing", "find_module_file"}
 
 
 def functions_of(lines):

@@ -209,6 +209,9 @@ def check_refusals(folder):
                     outcome.messages.count("\n") == 1, f"{target}: {outcome.messages!r}")
 
     refused(2 ** 22 + 1, "there is no process")
+    refused(os.getpid(), "does not run", "--", MEMSIGHT)
+    refused(os.getpid(), "there is no program", "--", "no-such-program")
+    refused(os.getpid(), "is not rank 3", "--rank", "3")
     refused("nobody-is-called-so", "no process is called")
     refused(0, "no number of a process")
     victim = Victim()
@@ -252,6 +255,23 @@ def check_waits(folder):
             checks.that(float(seconds) < WAIT_S + WAITED_S - 0.5, f"{call} after {seconds} s")
 
 
+def check_other_ways(folder):
+    """`record -p` is the same, and of several processes of one name the rank tells which."""
+    rank = str(os.getpid())
+    ranks = [subprocess.Popen(VICTIM, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              env=whole.environment(PMI_RANK=number)) for number in ("0", rank)]
+    path = os.path.join(folder, "p.mst")
+    outcome = whole.Outcome([MEMSIGHT, "attach", os.path.basename(VICTIM), "-o", path])
+    checks.that(outcome.status == 1 and "name one of them" in outcome.messages, outcome.messages)
+    outcome = whole.Outcome([MEMSIGHT, "record", "-p", os.path.basename(VICTIM), "--rank", rank,
+                             "--duration", "1ms", "-f", "-o", path, "--", VICTIM])
+    checks.that(outcome.status == 0 and f"(pid {ranks[1].pid})" in outcome.messages,
+                outcome.messages)
+    for process in ranks:
+        process.kill()
+        process.wait()
+
+
 def check_cycles(folder):
     """In and out, many times: nothing grows, nothing is disturbed."""
     victim = Victim()
@@ -287,6 +307,7 @@ def main():
         check_ends(folder)
         check_refusals(folder)
         check_waits(folder)
+        check_other_ways(folder)
         check_cycles(folder)
     checks.end()
 

@@ -1,0 +1,33 @@
+#include <errno.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "runner/attach/remote.h"
+
+uint64_t remote_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int remote_read(pid_t pid, uintptr_t from, void *to, size_t n_bytes)
+{
+	struct iovec ours = { to, n_bytes }, theirs = { (void *)from, n_bytes };
+	ssize_t n = process_vm_readv(pid, &ours, 1, &theirs, 1, 0);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == n_bytes ? 0 : -EFAULT;
+}
+
+int remote_write(pid_t pid, uintptr_t to, const void *from, size_t n_bytes)
+{
+	struct iovec ours = { (void *)from, n_bytes }, theirs = { (void *)to, n_bytes };
+	ssize_t n = process_vm_writev(pid, &ours, 1, &theirs, 1, 0);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == n_bytes ? 0 : -EFAULT;
+}
