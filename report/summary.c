@@ -220,7 +220,7 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 static void write_objects_head(FILE *out, const struct objects *objects)
 {
 	if (objects->has_time)
-		fprintf(out, "  %13s", "time \u00b195 % ");
+		fprintf(out, "  %14s", "time \u00b195 % ");
 	if (objects->has_stalls)
 		fprintf(out, "  %14s", "stall \u00b195 % ");
 	fprintf(out, "  %-9s  %-9s%s  %s\n", "peak", "blocks",

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Five real programs: no line of any report is wider than asked, nothing is cut unless it is said,
+and each heap row of the overview begins with a line of the program where that has debug data.
+Arguments: memsight, victim-cg, victim-server, a source file in C, folders of its headers."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import whole
+
+MEMSIGHT, CG, SERVER, SOURCE = map(os.path.abspath, sys.argv[1:5])
+INCLUDES = [os.path.abspath(name) for name in sys.argv[5:]]
+checks = whole.Checks()
+COLOUR = re.compile("\033\\[[0-9;]*m")
+SCRIPT = ("import json\nrows = [{'id': i, 'name': 'n%d' % i} for i in range(9000)]\n"
+          "print(len(json.loads(json.dumps(rows))))")
+SQL = ("CREATE TABLE t(a, b); WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
+       " INSERT INTO t SELECT i, 'name' || i FROM n; CREATE INDEX x ON t(b);"
+       " SELECT count(*), max(b) FROM t WHERE b LIKE '%9%'")
+
+
+def programs():
+    """name: (command, environment, whether all its heap rows have lines)."""
+    compiler = whole.run(["gcc", "-print-prog-name=cc1"]).strip()
+    return {
+        "cg": ([CG], {}, True),
+        "server": ([SERVER], {}, True),
+        "python": (["python3", "-c", SCRIPT], {"PYTHONMALLOC": "malloc"}, False),
+        "sqlite3": (["sqlite3", ":memory:", SQL], {}, False),
+        "cc1": ([compiler, "-quiet", "-O2", *[f"-I{name}" for name in INCLUDES], "-D_GNU_SOURCE",
+                 SOURCE, "-o", os.devnull], {}, False),
+    }
+
+
+def report(trace, columns, *options):
+    env = whole.environment(NO_COLOR="1")
+    env.pop("COLUMNS", None)
+    if columns:
+        env["COLUMNS"] = str(columns)
+    done = subprocess.run([MEMSIGHT, "report", trace, *options], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, env=env, check=False)
+    checks.that(done.returncode == 0, f"{trace} {options}: {done.stderr}")
+    checks.that("\033" not in done.stdout, f"{trace} {options}: colours with NO_COLOR")
+    return done.stdout
+
+
+def names():
+    text = whole.run([MEMSIGHT, "report", "--help"])
+    options = re.findall(r"^ +(--[a-z-]+) ", text.split("Selection:")[0], re.M)
+    return [name for name in options if name not in ["--full", "--full-names", "--fail"]]
+
+
+def check_widths(name, trace, wanted):
+    for columns in [80, 100, 133, 200, None]:
+        for option in wanted:
+            text = report(trace, columns, *option)
+            line = max(text.splitlines(), key=lambda one: len(COLOUR.sub("", one)), default="")
+            checks.that(len(COLOUR.sub("", line)) <= (columns or 100),
+                        f"{name} {option} at {columns}: {line}")
+
+
+def check_rows(name, trace):
+    """Rows of the overview that are of blocks: those with a number of blocks."""
+    lines = report(trace, 100).splitlines()
+    head = next(i for i, line in enumerate(lines) if "what it is, or where" in line)
+    place = lines[head].index("what it is")
+    rows = [line for line in lines[head + 1:] if re.match(r" +[0-9.]+.{12,}[0-9]", line)]
+    blocks = [row[place:] for row in rows if re.search(r" [0-9,]+ *$", row[:place])
+              and not row[place:].startswith(("mmap", "mapping"))]
+    checks.that(blocks, f"{name}: no row of blocks: {lines}")
+    for row in blocks:
+        checks.that(re.match(r"\S.*? victim-\w+\.cc?:\d+", row), f"{name}: {row}")
+
+
+def main():
+    wanted = [[]] + [[name] for name in names()]
+    checks.that(len(wanted) > 20, f"only {wanted}")
+    with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
+        for name, (command, more, has_lines) in programs().items():
+            trace = os.path.join(folder, name + ".mst")
+            whole.run([MEMSIGHT, "record", "-q", "-o", trace, "--", *command],
+                      env=whole.environment(**more))
+            check_widths(name, trace, wanted)
+            if has_lines:
+                check_rows(name, trace)
+    checks.end()
+
+
+main()
