@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "analyze/analyze.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
@@ -137,8 +139,10 @@ static int browser_open(const char *address, struct browser **ret_browser)
 static int make_fragment(const struct option_set *options, int64_t run_id, char **ret_fragment)
 {
 	*ret_fragment = NULL;
-	if (option_text(options, OPTION_RUN) &&
-	    asprintf(ret_fragment, "#run=%lld", (long long)run_id) < 0)
+	if (options->n_operands == 2)
+		*ret_fragment = strdup("#page=diff&diff.a=1&diff.b=2");
+	else if (option_text(options, OPTION_RUN) &&
+		 asprintf(ret_fragment, "#run=%lld", (long long)run_id) < 0)
 		return cmd_fail("out of memory");
 	return CMD_DONE;
 }
@@ -188,6 +192,7 @@ static int explain(const char *path, uint16_t port, int is_socket, int error)
 struct shown {
 	char *database;
 	char *pictures;
+	char *folder, *both; /* of two traces: the database of both, in a folder of its own */
 	int64_t run_id;
 };
 
@@ -196,6 +201,12 @@ static void finish_shown(struct shown *shown)
 {
 	if (shown->pictures)
 		unlink(shown->pictures);
+	if (shown->both)
+		unlink(shown->both);
+	if (shown->folder)
+		rmdir(shown->folder);
+	free(shown->both);
+	free(shown->folder);
 	free(shown->pictures);
 	free(shown->database);
 	*shown = (struct shown){ 0 };
@@ -266,12 +277,64 @@ static int compute_pictures(const struct option_set *options, struct shown *show
 		     : CMD_DONE;
 }
 
+/* ---- Two traces ---- */
+
+/* What `memsight analyze' makes of both: they stay two runs, also of one program. */
+static int analyze_both(const struct option_set *options, const char *database)
+{
+	char *const words[] = { "memsight",
+				"analyze",
+				"--all",
+				"--output",
+				(char *)database,
+				"--",
+				(char *)options->operands[0],
+				(char *)options->operands[1],
+				NULL };
+	posix_spawn_file_actions_t actions;
+	pid_t pid = -1;
+	int status = 0;
+
+	/* our own output is the address alone */
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+	int r = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, words, environ);
+	posix_spawn_file_actions_destroy(&actions);
+
+	if (r != 0)
+		return cmd_fail("cannot start memsight analyze: %s", strerror(r));
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	return status == 0 ? CMD_DONE : CMD_FAILED; /* it has said why */
+}
+
+/* A folder that only this user can look into; the server opens the file before it goes. */
+static int make_both(const struct option_set *options, struct shown *shown)
+{
+	for (size_t i = 0; i < 2; i++)
+		if (!analyze_is_trace(options->operands[i]))
+			return cmd_usage("view: two are compared as traces (.mst), and %s is none; "
+					 "`memsight analyze -o BOTH.db A.mst B.mst' makes a "
+					 "database of both",
+					 options->operands[i]);
+	if (asprintf(&shown->folder, "%s/memsight-view-XXXXXX", folder()) < 0 ||
+	    !mkdtemp(shown->folder))
+		return cmd_fail("cannot make a folder for the database of both: %s",
+				strerror(errno));
+	if (asprintf(&shown->both, "%s/both.db", shown->folder) < 0)
+		return cmd_fail("out of memory");
+	return analyze_both(options, shown->both);
+}
+
 /* The path of the database (of a trace, the one beside it) and the run that is meant. */
 static int find_database(const struct option_set *options, struct shown *shown)
 {
 	auto_db struct db *db = NULL;
-	int status = database_open_drawn(options->operands[0], options, &db);
+	int status = options->n_operands == 2 ? make_both(options, shown) : CMD_DONE;
 
+	if (status == CMD_DONE)
+		status = database_open_drawn(shown->both ? shown->both : options->operands[0],
+					     options, &db);
 	if (status == CMD_DONE)
 		status = database_find_run(db_handle(db), options->operands[0],
 					   option_text(options, OPTION_RUN), &shown->run_id);

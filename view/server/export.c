@@ -199,6 +199,19 @@ static int add_objects(struct store *store, int64_t run_id)
 	return r;
 }
 
+/* What the pages of lists ask for. */
+static int add_reports(struct store *store)
+{
+	static const char *const kinds[] = { "findings", "peak",    "leaks",	"hot",	  "cold",
+					     "unused",	 "sharing", "resident", "regions" };
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && r == 0; i++)
+		r = add(store, &other_limits, "report?kind=%s&run=%lld", kinds[i],
+			(long long)store->run_id);
+	return r;
+}
+
 static int add_flames(struct store *store, int64_t run_id, bool is_inverse)
 {
 	static const char *const metrics[] = { "bytes",	 "time",   "peak",     "leaked",
@@ -329,6 +342,8 @@ static int add_main_run(struct store *store)
 		r = add_flames(store, store->run_id, false);
 	if (r == 0)
 		r = add_objects(store, store->run_id);
+	if (r == 0)
+		r = add_reports(store);
 	return r;
 }
 
@@ -353,9 +368,9 @@ static void tell(struct store *store)
 	snprintf(text, sizeof(text),
 		 "It holds run %lld: pictures of all of it (of %s of addresses, 800 x 400 cells),"
 		 " %u of parts (the smallest 1/%u of both axes, 320 x 160 cells), the first 50"
-		 " objects by each column, details of %u call sites, call trees of at most 2,000"
-		 " nodes%s. It cannot count a part of the time anew, filter what it does not hold,"
-		 " or show source files.%s",
+		 " objects by each column, lists of at most 200 rows, details of %u call sites,"
+		 " call trees of at most 2,000 nodes%s. It cannot count a part of the time anew,"
+		 " filter what it does not hold, or show source files.%s",
 		 (long long)store->run_id, format_bytes((int64_t)store->height).text,
 		 store->n_parts, 1u << store->depth, store->n_sites,
 		 store->other_run_id ? ", and a comparison with one other run" : "",

@@ -52,7 +52,7 @@ def of_sqlite(page, memsight, folder, work):
                                 ["--freq", "5000"])
     with browser.Served(memsight, recording.path) as served:
         page.resize(1280, 1180)
-        open_page(page, served, "", "memory")
+        open_page(page, served, "#page=memory", "memory")
         page.until("return document.querySelector('#scene')?.dataset.drawn > 0")
         save(page, folder, "view-memory.png")
         page.resize(1280, 800)
@@ -61,7 +61,7 @@ def of_sqlite(page, memsight, folder, work):
         open_page(page, served, "#page=objects", "objects")
         save(page, folder, "view-objects.png")
         page.resize(390, 844)
-        open_page(page, served, "", "memory")
+        open_page(page, served, "#page=memory", "memory")
         save(page, folder, "view-phone.png")
 
 
@@ -75,7 +75,7 @@ def of_xz(page, memsight, folder, work):
     with browser.Served(memsight, recording.path) as served:
         page.resize(1280, 660)
         page.prefer("dark")
-        open_page(page, served, "#by=thread", "memory")
+        open_page(page, served, "#page=memory&by=thread", "memory")
         page.until("return document.querySelector('#scene')?.dataset.drawn > 0")
         save(page, folder, "view-threads.png")
         page.prefer("light")

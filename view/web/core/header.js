@@ -117,7 +117,7 @@ export function createHeader(root, app, pages, redraw) {
 	label();
 	root.append(
 		h("div", { class: "bar" },
-			h("span", { class: "brand" }, "memsight"), choosers, alarms, names,
+			h("h1", { class: "brand" }, "memsight"), choosers, alarms, names,
 			themeButton),
 		h("div", { class: "bar second" }, tabs, chips),
 		app.isStored ? storedNotice(app) : "");

@@ -108,7 +108,8 @@ export function createGrid(how) {
 	const more = h("div", { class: "grid-more" });
 	const caption = h("caption", { class: how.isCaptionHidden ? "unseen" : null }, how.caption);
 	const element = h("div", { class: "grid" },
-		scrolled(how.caption, h("table", {}, caption, h("thead", {}, headRow), body)),
+		scrolled(`Table: ${how.caption}`,
+			h("table", {}, caption, h("thead", {}, headRow), body)),
 		more);
 	let rows = [];
 	let sort = how.sort ?? null;

@@ -4,7 +4,9 @@
  */
 import { rowsOf } from "memsight/data";
 import { h } from "memsight/dom";
-import { bytes, capital, count, duration, isKnown, plural, share } from "memsight/format";
+import {
+	bytes, capital, count, duration, isKnown, percent, plural, share,
+} from "memsight/format";
 import { createPane } from "memsight/pane";
 import { plainText, siteText } from "memsight/site-text";
 import { valueText } from "memsight/units";
@@ -13,11 +15,14 @@ const HELP = "What stands out by fixed rules (docs/findings.md), the largest par
 	+ "first. What is counted is exact; what is sampled is said only where the low end of its "
 	+ "95 % interval is above the threshold.";
 
-function sizeText({ size, low, high, unit }) {
-	if (unit.startsWith("share"))
-		return `${share(size, low, high)} of ${unit.replace(/^share of /, "")}`;
+const SHARES = ["CPU time", "accesses"]; // units of sizes that are 0 to 1
+
+/* "20.0 MiB, 61.0 % of the peak" */
+function sizeText({ size, low, high, unit, weight, whole_is: whole }) {
+	if (SHARES.includes(unit))
+		return `${share(size, low, high)} of ${unit}`;
 	const ends = low !== high ? ` (${valueText(low, unit)} to ${valueText(high, unit)})` : "";
-	return `${valueText(size, unit)}${ends}`;
+	return `${valueText(size, unit)}${ends}, ${percent(weight)} of ${whole}`;
 }
 
 function card(app, row) {

@@ -35,8 +35,12 @@ function titleOf({ title, curves, isBare }) {
 	return isBare ? `${title}: ${names.join(", ")}` : title;
 }
 
+/* Strips are higher where there is room. */
+const stretch = () => Math.min(Math.max(innerHeight / 1100, 1), 2);
+
 /* A strip whose curves have its unit. */
-function stripOf(id, title, unit, height, curves) {
+function stripOf(id, title, unit, least, curves) {
+	const height = Math.round(least * stretch());
 	return { id, title, unit, height, curves: curves.map((curve) => ({ unit, ...curve })) };
 }
 
