@@ -4,13 +4,15 @@
 
 #include "analyze/import-internal.h"
 #include "analyze/symbols/symbols.h"
+#include "common/cleanup.h"
 #include "common/collect-words.h"
+#include "schemas/trace-control.h"
 #include "store/database.h"
 
 static const struct rows_table mark_table = {
 	.name = "mark",
 	.columns = "run_id, thread_id, time_ns, name",
-	.types = "nnnt",
+	.types = "nint",
 };
 
 int import_open_notes(struct import *import)
@@ -40,6 +42,101 @@ int import_text_record(struct import *import, const struct trace_record *record)
 	const char *bytes = trace_record_string(record, 0, &n_bytes);
 
 	return texts_add(&import->texts, text->id, bytes, n_bytes);
+}
+
+int import_mark_record(struct import *import, const struct trace_record *record)
+{
+	const struct trace_outside_mark *mark = (const struct trace_outside_mark *)record;
+	union rows_cell *cells = rows_add(import->marks);
+	size_t n_bytes;
+	const char *bytes = trace_record_string(record, 0, &n_bytes);
+	auto_free char *name = strndup(bytes, n_bytes);
+
+	if (!cells || !name)
+		return cells ? -ENOMEM : rows_error(import->marks);
+	cells[0].integer = import->run_id;
+	cells[1].integer = ROWS_NULL;
+	cells[2].integer = import_time(import, mark->ticks);
+	cells[3].text = name;
+	import->tally.total.marks++;
+	return rows_flush(import->marks);
+}
+
+/* ---- Windows ---- */
+
+static int add_window_moment(struct import *import, enum import_moment_kind kind, uint64_t ticks,
+			     const struct trace_record *record)
+{
+	size_t n_bytes;
+	const char *bytes = trace_record_string(record, 0, &n_bytes);
+	auto_free char *cause = strndup(bytes, n_bytes);
+	struct import_moment moment = {
+		.time = import_order(import, ticks),
+		.kind = kind,
+		.process = ((const struct trace_window *)record)->number,
+		.mapping = { .path = cause },
+	};
+
+	import_time(import, ticks);
+	return cause ? import_add_moment(import, &moment) : -ENOMEM;
+}
+
+/* The record of an end also says when it began: the first window may have begun with the run. */
+int import_window_record(struct import *import, const struct trace_record *record)
+{
+	const struct trace_window *window = (const struct trace_window *)record;
+
+	return window->end_ticks
+		       ? add_window_moment(import, IMPORT_WINDOW_END, window->end_ticks, record)
+		       : add_window_moment(import, IMPORT_WINDOW_BEGIN, window->begin_ticks,
+					   record);
+}
+
+static uint64_t count_live(const struct tally *tally)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < tally->n_sites; i++)
+		n += tally->sites[i].n_live;
+	return n;
+}
+
+static int begin_window(struct import *import, const struct import_moment *moment)
+{
+	int r = db_run(import->db,
+		       "INSERT OR IGNORE INTO window(run_id, number, start_ns, end_ns, cause,"
+		       " live_bytes, n_live) VALUES(?1, ?2, ?3, ?3, ?4, ?5, ?6)",
+		       "nnntnn", import->run_id, (int64_t)moment->process, import->now_ns,
+		       moment->mapping.path, (int64_t)import->tally.live_bytes,
+		       (int64_t)count_live(&import->tally));
+
+	import->open_window = moment->process;
+	return r < 0 ? r : withheld_switch(import->withheld, true, import->now_ns);
+}
+
+/* Births of blocks go unseen from here on, in all processes that there are or will be. */
+static int end_window(struct import *import, const struct import_moment *moment)
+{
+	int r = 0;
+
+	if (moment->process == 1 && import->open_window == 0)
+		r = db_run(import->db,
+			   "INSERT OR IGNORE INTO window(run_id, number, start_ns, end_ns, cause,"
+			   " live_bytes, n_live) VALUES(?1, 1, 0, 0, ?2, 0, 0)",
+			   "nt", import->run_id, moment->mapping.path);
+	if (r == 0)
+		r = db_run(import->db,
+			   "UPDATE window SET end_ns = ?3 WHERE run_id = ?1 AND number = ?2", "nnn",
+			   import->run_id, (int64_t)moment->process, import->now_ns);
+	import->open_window = 0;
+	memory_set_withheld(import->memory);
+	return r < 0 ? r : withheld_switch(import->withheld, false, import->now_ns);
+}
+
+int import_apply_window(struct import *import, const struct import_moment *moment)
+{
+	return moment->kind == IMPORT_WINDOW_BEGIN ? begin_window(import, moment)
+						   : end_window(import, moment);
 }
 
 /* An event with its name's number in texts.h; 0: it has none. */
@@ -212,6 +309,11 @@ int import_finish_notes(struct import *import)
 	const struct regions_losses *lost = regions_losses(import->regions);
 	int r = regions_finish(import->regions, import->last_ns);
 
+	/* The recorder was killed, or this is a snapshot. */
+	if (r == 0 && import->open_window)
+		r = db_run(import->db,
+			   "UPDATE window SET end_ns = ?3 WHERE run_id = ?1 AND number = ?2", "nnn",
+			   import->run_id, (int64_t)import->open_window, import->last_ns);
 	if (r == 0)
 		r = withheld_finish(import->withheld, import->last_ns);
 	if (r == 0)

@@ -34,6 +34,8 @@ enum import_moment_kind {
 	IMPORT_TOUCHES,
 	IMPORT_WRITES,
 	IMPORT_END,
+	IMPORT_WINDOW_BEGIN, /* process is its number */
+	IMPORT_WINDOW_END,
 };
 
 struct import_moment {
@@ -103,6 +105,7 @@ struct import {
 	size_t n_moments;
 	size_t n_moments_allocated;
 	uint64_t n_orphans; /* events of threads that nobody defined */
+	uint32_t open_window; /* its number; 0: none */
 	int64_t now_ns; /* that the merge has reached */
 	int64_t last_ns; /* of anything that has a time */
 	char problem[400]; /* of import_result */
@@ -132,6 +135,9 @@ int import_add_moment(struct import *import, const struct import_moment *moment)
 int import_open_notes(struct import *import);
 void import_close_notes(struct import *import);
 int import_text_record(struct import *import, const struct trace_record *record);
+int import_window_record(struct import *import, const struct trace_record *record);
+int import_mark_record(struct import *import, const struct trace_record *record);
+int import_apply_window(struct import *import, const struct import_moment *moment);
 int import_apply_note(struct import *import, uint32_t thread, const struct merge_event *event);
 int import_finish_notes(struct import *import);
 

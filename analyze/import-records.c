@@ -486,6 +486,8 @@ static const struct {
 	{ TRACE_RECORD_EXIT, on_run_exit },
 	{ TRACE_RECORD_COUNTER, on_counter },
 	{ TRACE_RECORD_TEXT, import_text_record },
+	{ TRACE_RECORD_WINDOW, import_window_record },
+	{ TRACE_RECORD_OUTSIDE_MARK, import_mark_record },
 };
 
 int import_record(struct import *import, const struct trace_record *record)

@@ -155,6 +155,10 @@ static int apply_moment(struct import *import)
 		moment->mapping.allocated_ns = import->now_ns;
 		r = memory_map_before(import->memory, moment->process, &moment->mapping);
 		break;
+	case IMPORT_WINDOW_BEGIN:
+	case IMPORT_WINDOW_END:
+		r = import_apply_window(import, moment);
+		break;
 	case IMPORT_UNLOAD:
 		r = memory_unloaded(import->memory, moment->process, moment->mapping.address,
 				    moment->mapping.size, import->now_ns);

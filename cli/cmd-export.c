@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "cli/database.h"
+#include "cli/options/selection-options.h"
 #include "common/atomic-file.h"
 #include "common/cleanup.h"
 #include "report/export/anonymise.h"
 #include "report/export/export.h"
+#include "report/selection/selection.h"
 #include "store/statement.h"
 
 static int write_to(FILE *file, sqlite3 *db, const struct export_format *format,
@@ -111,8 +113,34 @@ static int complain(sqlite3 *db, const struct option_set *options, int error)
 	return cmd_fail("cannot write %s: %s", path ? path : "the export", strerror(-error));
 }
 
-static int export_run(sqlite3 *db, const struct option_set *options)
+/* The run, and the part of it that formats of totals are to be of. */
+static int select_part(struct db *handle, const struct option_set *options,
+		       const struct export_format *format, int64_t *ret_run_id)
 {
+	sqlite3 *db = db_handle(handle);
+	struct selection selection = { 0 };
+	int status = selection_options_read(options, db, &selection);
+	auto_free const int64_t *runs = selection.runs;
+
+	if (status != CMD_DONE)
+		return status;
+	*ret_run_id = runs[0];
+	if (selection.n_runs > 1)
+		return cmd_usage("export: one run at a time: --run names it");
+	if (!selection_is_part(&selection))
+		return CMD_DONE;
+	if (format->is_whole)
+		return cmd_usage(
+			"export: %s is of a whole run: leave --window, --from and --to out",
+			format->name);
+	return selection_apply(handle, &selection) < 0
+		       ? cmd_fail("%s: %s", options->operands[0], statement_message(db))
+		       : CMD_DONE;
+}
+
+static int export_run(struct db *handle, const struct option_set *options)
+{
+	sqlite3 *db = db_handle(handle);
 	const struct export_format *format =
 		export_find(option_choice_name(option_choice(options, OPTION_EXPORT_FORMAT)));
 	const char *path = option_text(options, OPTION_EXPORT_FILE);
@@ -124,8 +152,7 @@ static int export_run(sqlite3 *db, const struct option_set *options)
 		.view = option_text(options, OPTION_VIEW),
 	};
 
-	int status = database_find_run(db, options->operands[0], option_text(options, OPTION_RUN),
-				       &request.run_id);
+	int status = select_part(handle, options, format, &request.run_id);
 	if (status != CMD_DONE)
 		return status;
 	int r = path && strcmp(path, "-") != 0 ? write_file(options, db, format, &request)
@@ -172,7 +199,7 @@ int cmd_export(const struct option_set *options)
 		status = database_open(options->operands[0], options, &db);
 	if (status == CMD_DONE)
 		status = is_anonymised ? write_anonymised(db_handle(db), options)
-				       : export_run(db_handle(db), options);
+				       : export_run(db, options);
 	db_close(db);
 	return status;
 }

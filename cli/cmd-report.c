@@ -255,8 +255,8 @@ static int write_report(struct job *job)
 	bool is_part = selection_is_part(&job->selection);
 	job->selection.n_runs = n_runs;
 	if (is_part && job->report->scope == REPORT_OF_RUN)
-		return cmd_usage("report: %s%s is of a whole run: leave --from, --to, --process, "
-				 "--thread, --addr and --region out",
+		return cmd_usage("report: %s%s is of a whole run: leave --window, --from, --to, "
+				 "--process, --thread, --addr and --region out",
 				 strcmp(name, "summary") == 0 ? "the " : "--", name);
 	if (job->report->scope == REPORT_OF_PICTURE &&
 	    (job->selection.tid || job->selection.region))

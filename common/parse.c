@@ -90,6 +90,7 @@ static const struct {
 	{ "ms", 1000000 },
 	{ "s", 1000000000 },
 	{ "min", INT64_C(60000000000) },
+	{ "h", INT64_C(3600000000000) },
 };
 
 /* The digits behind a point, as ns of a unit; what is below a ns is cut off. */

@@ -16,7 +16,7 @@ int parse_number(const char *text, uint64_t *ret_number);
 int parse_size(const char *text, uint64_t *ret_bytes);
 
 /*
- * A time with its unit, as "1.5s", "200ms", "10us", "7ns", "2min"; 0 needs none. Returns 0,
+ * A time with its unit, as "1.5s", "200ms", "10us", "7ns", "2min", "1h"; 0 needs none. Returns 0,
  * -EINVAL, or -ERANGE above 2^63 - 1 ns.
  */
 int parse_duration(const char *text, int64_t *ret_ns);

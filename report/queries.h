@@ -184,6 +184,8 @@ extern const char report_histogram_text_sql[];
 extern const char report_timeline_sql[];
 extern const char report_timeline_text_sql[];
 
+extern const char report_windows_sql[];
+
 /* ---- repetitions.c ---- */
 
 /* SQL over a row of run: whether its values count. */

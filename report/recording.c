@@ -11,6 +11,11 @@ const char report_totals_sql[] =
 	" THEN " REPORT_SQL_BLOCKS("value") " ELSE value END AS value"
 	" FROM total WHERE run_id = :run ORDER BY name LIMIT :limit";
 
+const char report_windows_sql[] =
+	"SELECT number AS window, start_ns AS begin, end_ns AS end, end_ns - start_ns AS length,"
+	" cause, live_bytes AS live, n_live AS blocks FROM window WHERE run_id = :run"
+	" ORDER BY number LIMIT :limit";
+
 const char report_list_sql[] =
 	"SELECT id, program || '.' || mode || '.' || repetition AS run, duration_ns AS duration,"
 	" (SELECT value FROM total WHERE run_id = run.id AND name = 'allocations' AND"

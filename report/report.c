@@ -165,12 +165,22 @@ const struct report reports[] = {
 	},
 	{
 		.name = "marks",
-		.title = "Marks that the program set (memsight.h)",
+		.title = "Marks that the program set (memsight.h), or `memsight ctl mark'",
 		.nothing = "The program set no mark.",
 		.sql = "SELECT time_ns AS at, tid AS thread, name AS mark FROM mark"
-		       " JOIN thread ON thread.id = thread_id WHERE mark.run_id = :run"
+		       " LEFT JOIN thread ON thread.id = thread_id WHERE mark.run_id = :run"
 		       " ORDER BY time_ns, mark.rowid LIMIT :limit",
 		KINDS(TABLE_TIME, TABLE_PLAIN),
+	},
+	{
+		.name = "window-list",
+		.title = "Windows: parts of the run that were recorded (--window N reports on one)",
+		.nothing = "The run was recorded as a whole.",
+		.note = "live: recorded blocks that lived when the window began; blocks allocated"
+			" outside of windows are not known",
+		.sql = report_windows_sql,
+		KINDS(TABLE_COUNT, TABLE_TIME, TABLE_TIME, TABLE_DURATION, TABLE_PLAIN, TABLE_BYTES,
+		      TABLE_COUNT),
 	},
 	{
 		.name = "watched",

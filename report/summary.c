@@ -415,6 +415,11 @@ static const char *left_words(sqlite3 *db, int64_t run)
 
 	auto_free char *stop = report_stop_text(db, run);
 
+	if (report_sql_number(db,
+			      "SELECT count(*) FROM fact WHERE run_id = :run"
+			      " AND key = 'memsight.snapshot'",
+			      run))
+		return "live when the snapshot was taken";
 	if (!clean)
 		return "live when the trace was cut off";
 	if (stop || report_sql_number(db, WAS_ATTACHED, run))
@@ -605,6 +610,20 @@ static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 	fputc('\n', out);
 }
 
+/* "windows      3, 0.3 s together, see --window-list" */
+static void write_windows(FILE *out, sqlite3 *db, int64_t run)
+{
+	auto_free char *line =
+		report_sql_text(db,
+				"SELECT count(*) || printf(', %.1f s together, see --window-list',"
+				" sum(end_ns - start_ns) / 1e9) FROM window WHERE run_id = :run"
+				" HAVING count(*) > 0",
+				run);
+
+	if (line)
+		fprintf(out, "windows      %s\n", line);
+}
+
 /*
  * Where the blocks lay; spilled ones stand apart, for they are not where the run wanted them. What
  * samples leave unresolved is told for the heap as a whole: of several kinds each may have all of
@@ -719,6 +738,7 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	report_sampling_foot(out, db, request->run_id);
 	write_owners(out, db, request->run_id, TRACE_ROLE_WINDOW);
 	write_owners(out, db, request->run_id, TRACE_ROLE_STALL);
+	write_windows(out, db, request->run_id);
 	write_notes(out, db, request->run_id);
 	int r = report_objects_write(out, db, request);
 	if (r == 0)

@@ -1,7 +1,6 @@
-/* What a person is told, signals and connections. */
+/* Signals and connections. */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
 #include <sys/epoll.h>
@@ -9,39 +8,8 @@
 
 #include "runner/collector.h"
 #include "runner/launch/job-control.h"
-#include "runner/trace-records-write.h"
 
 #define CONNECTION_PATIENCE_NS UINT64_C(1000000000)
-
-void collector_warn(struct collector *collector, const char *format, ...)
-{
-	char line[512];
-	va_list arguments;
-
-	if (!collector->observer || !collector->observer->warn)
-		return;
-	va_start(arguments, format);
-	vsnprintf(line, sizeof(line), format, arguments);
-	va_end(arguments);
-	collector->observer->warn(collector->observer->user, line);
-}
-
-void collector_refuse_pages(struct collector *collector, const struct image *image,
-			    const char *about, const char *reason, bool *is_said)
-{
-	const struct store_loss loss = {
-		.count = 1,
-		.from_ticks = clock_ticks(collector->clock),
-		.process_id = image->id,
-		.source = "pages",
-		.reason = reason,
-	};
-
-	store_loss(collector->writer, &loss);
-	if (!*is_said)
-		collector_warn(collector, "%s%s", about, reason);
-	*is_said = true;
-}
 
 /* The terminal sends SIGINT to the program as well: it decides. The second one is for us. */
 static void take_interrupt(struct collector *collector)
@@ -170,8 +138,11 @@ static bool answer(struct collector *collector, int fd)
 	struct tracker_visit visit;
 	struct tracker_slots slots;
 	bool is_plain;
-	int lent = -1, err = recording_receive_lent(fd, &lent, &visit.peer);
+	int lent = -1, err = collector_take_request(collector, fd);
 
+	if (err == 0)
+		return true;
+	err = recording_receive_lent(fd, &lent, &visit.peer);
 	if (err == 0) {
 		collector->drain.round_ticks = clock_ticks(collector->clock);
 		take_lent(collector, lent, visit.peer.pid);

@@ -129,13 +129,21 @@ void collector_saw_resident(struct collector *collector, struct image *image, ui
 	look(collector, image, TRACE_PAGES_PEAK);
 }
 
+int collector_look_at_pages(struct collector *collector)
+{
+	if (collector->pages_ns == INT64_MAX)
+		return -ENOTSUP;
+	for (struct image *image = collector->tracker.images.first; image; image = image->next)
+		look(collector, image, TRACE_PAGES_TICK);
+	return 0;
+}
+
 void collector_tick_pages(struct collector *collector)
 {
 	if (collector->pages_ns == 0 || collector->pages_ns == INT64_MAX ||
 	    collector->now_ns < collector->next_pages_ns || collector->stopped_ticks)
 		return;
-	for (struct image *image = collector->tracker.images.first; image; image = image->next)
-		look(collector, image, TRACE_PAGES_TICK);
+	collector_look_at_pages(collector);
 	collector->next_pages_ns = collector->now_ns + (uint64_t)collector->pages_ns;
 }
 

@@ -212,6 +212,8 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 	case COLLECTOR_WAITING:
 		pulse_take(&collector->pulse);
 		break; /* and the pool */
+	case COLLECTOR_SNAPSHOT:
+		break; /* and looks for what is done */
 	case COLLECTOR_ATTACHER:
 		collector_hear_attacher(collector);
 		if (!collector->command_has_ended)
@@ -421,7 +423,9 @@ static int wait_epoll(int epoll_fd, struct epoll_event *events, int n_events, ui
 static int wait_for_events(struct collector *collector)
 {
 	struct epoll_event events[64];
-	int n = wait_epoll(collector->epoll_fd, events, 64, collector->interval_ns);
+	uint64_t most_ns = collector_control_wait(collector);
+	int n = wait_epoll(collector->epoll_fd, events, 64,
+			   collector->interval_ns < most_ns ? collector->interval_ns : most_ns);
 
 	collector->now_ns = monotonic_ns();
 	if (n < 0)
@@ -468,6 +472,8 @@ int collector_run(struct collector *collector)
 	collector->next_second_ns = collector->last_round_ns + NS_PER_SECOND;
 	collector->commit_interval_ns = FIRST_COMMIT_NS;
 	collector->next_commit_ns = collector->last_round_ns + FIRST_COMMIT_NS;
+	collector->now_ns = collector->last_round_ns;
+	collector_tick_control(collector);
 	while (err == 0 && !is_really_over(collector)) {
 		err = wait_for_events(collector);
 		if (err < 0)
@@ -479,6 +485,7 @@ int collector_run(struct collector *collector)
 			return (int)n_slots;
 		adapt_interval(collector, n_slots);
 		collector->last_round_ns = collector->now_ns;
+		collector_tick_control(collector);
 		err = do_timed_work(collector);
 	}
 	return err;

@@ -11,6 +11,8 @@
 #include "common/clock.h"
 #include "pmu/count.h"
 #include "runner/attach/attacher.h"
+#include "runner/control/plan.h"
+#include "runner/control/snapshot.h"
 #include "runner/liveness.h"
 #include "runner/output.h"
 #include "runner/processes/tracker.h"
@@ -38,6 +40,33 @@ struct collector_touches {
 	uint32_t n_intervals;
 };
 
+#define COLLECTOR_MAX_SNAPSHOTS 4 /* under way at once */
+
+/* What decides whether recording is on. */
+enum collector_override {
+	COLLECTOR_BY_PLAN,
+	COLLECTOR_PAUSED, /* until somebody resumes it */
+	COLLECTOR_RESUMED, /* until the plan begins a window */
+};
+
+/* Windows, and what others have asked for; runner/collector-control.c. */
+struct collector_control {
+	struct window_plan plan;
+	enum collector_override override;
+	bool is_on; /* recording, as far as that is ours to say */
+	bool awaits_start; /* --start-after */
+	uint64_t start_ns; /* CLOCK_MONOTONIC: the plan counts from here; 0: not yet */
+	uint64_t cpu_ns; /* of all processes since then */
+	uint64_t next_ns; /* CLOCK_MONOTONIC: the plan is to be asked again */
+	uint64_t n_begun; /* windows of the plan */
+	uint32_t window; /* the last one that began; 0: none, and it was never off */
+	uint64_t window_ticks; /* its begin */
+	char cause[96];
+	int notify_fd; /* an eventfd: a snapshot is done; -1: none was asked for yet */
+	struct snapshot *snapshots[COLLECTOR_MAX_SNAPSHOTS];
+	uint32_t n_snapshots; /* that were ever begun */
+};
+
 struct collector {
 	/* The caller's: */
 	const struct run_options *options;
@@ -55,6 +84,7 @@ struct collector {
 	struct pmu_counters counters;
 	struct watches watches;
 	struct pulse pulse;
+	struct collector_control control;
 	enum ring_clock clock;
 	struct clock_pair first_pair;
 	struct clock_pair last_pair;
@@ -160,6 +190,7 @@ enum collector_tag {
 	COLLECTOR_RING,
 	COLLECTOR_WAITING,
 	COLLECTOR_ATTACHER,
+	COLLECTOR_SNAPSHOT,
 };
 static inline uint64_t collector_tag(enum collector_tag tag, uint32_t value)
 {
@@ -174,6 +205,8 @@ int64_t collector_pages_interval(const struct run_options *options);
 void collector_take_leaving(struct collector *collector);
 /* So much of a process is resident: look at its pages when it is a peak. */
 void collector_saw_resident(struct collector *collector, struct image *image, uint64_t bytes);
+/* Look at all of them now. -ENOTSUP: --pages is off. */
+int collector_look_at_pages(struct collector *collector);
 /* Look at all processes whose turn it is (--pages). */
 void collector_tick_pages(struct collector *collector);
 /* collector-touches.c. The sources are open: --source pages is one of them, or not. */
@@ -185,6 +218,22 @@ void collector_give_back(struct collector *collector, struct ring_process *proce
 void collector_tick_touches(struct collector *collector);
 /* A process ends and waits for us: so does its interval. */
 void collector_end_touches(struct collector *collector, struct image *image);
+/*
+ * collector-control.c. Read --windows and --start-after: 0, or -EINVAL with one line in message;
+ * ret_plan may be NULL.
+ */
+int collector_control_check(const struct run_options *options, struct window_plan *ret_plan,
+			    char *message, size_t n_bytes);
+/* Before any program starts: it begins paused where it is to. */
+void collector_begin_control(struct collector *collector);
+/* Recording begins, or a round is over: what is due is done. */
+void collector_tick_control(struct collector *collector);
+/* Most ns until the next tick. */
+uint64_t collector_control_wait(const struct collector *collector);
+/* Recording ends: so does its window. Who waits for a snapshot gets it. */
+void collector_end_control(struct collector *collector);
+/* A connection says something to the recorder. -ENOMSG: it is a program; else it is done with. */
+int collector_take_request(struct collector *collector, int fd);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "schemas/control.h"
 #include "schemas/ring.h"
 
 #define BACKLOG 1024
@@ -210,6 +211,22 @@ int recording_receive_lent(int fd, int *ret_lent, struct ucred *ret_peer)
 	if (err < 0)
 		close(*ret_lent);
 	return err;
+}
+
+int recording_receive_control(int fd, struct control_request *ret_request, struct ucred *ret_peer)
+{
+	uint32_t magic = 0;
+	ssize_t n = recv(fd, &magic, sizeof(magic), MSG_DONTWAIT | MSG_PEEK);
+
+	if (n <= 0)
+		return n < 0 ? -errno : -EPIPE;
+	if (n != sizeof(magic) || magic != CONTROL_MAGIC)
+		return -ENOMSG;
+	n = recv(fd, ret_request, sizeof(*ret_request), MSG_DONTWAIT);
+	if (n != sizeof(*ret_request) || ret_request->version != CONTROL_VERSION)
+		return n < 0 ? -errno : -EPROTO;
+	ret_request->text[sizeof(ret_request->text) - 1] = '\0';
+	return peer_of(fd, ret_peer);
 }
 
 int recording_receive(int fd, struct recording_greeting *ret_greeting, struct ucred *ret_peer)

@@ -64,6 +64,13 @@ int recording_receive(int fd, struct recording_greeting *ret_greeting, struct uc
  */
 int recording_receive_lent(int fd, int *ret_lent, struct ucred *ret_peer);
 
+/*
+ * Read what `memsight ctl' asks for. Returns as recording_receive_lent(); -EPROTO: of another
+ * version.
+ */
+struct control_request;
+int recording_receive_control(int fd, struct control_request *ret_request, struct ucred *ret_peer);
+
 /* Whether the program at the other end has closed the connection: it has waited for too long. */
 bool recording_is_closed(int fd);
 

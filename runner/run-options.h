@@ -81,6 +81,8 @@ struct run_options {
 	/* pages are also looked at so often: a duration, or "off": never; NULL: peaks and ends */
 	const char *pages;
 	bool private_samples; /* decode at once; store no registers, stacks or code */
+	const char *const *windows; /* texts of --windows, NULL at the end; may be NULL */
+	const char *start_after; /* name of the mark or region that they count from; NULL: none */
 	pid_t attach_pid; /* a process that is there already, instead of command; 0: none */
 	uint64_t attach_timeout_ns; /* that its threads may take to leave malloc; 0: 2 s */
 	uint64_t duration_ns; /* of an attached one: then it is left; 0: until somebody says so */

@@ -184,6 +184,8 @@ int run_check(const struct run_options *options, char *message, size_t n_bytes)
 			 options->pages);
 	else
 		err = samples_check(options, message, n_bytes);
+	if (err == 0)
+		err = collector_control_check(options, NULL, message, n_bytes);
 	int n = err == 0 && options->counters ? snprintf(message, n_bytes, "--counters: ") : 0;
 
 	return n > 0 ? pmu_counters_check(options->counters, message + n, n_bytes - (size_t)n)
@@ -202,7 +204,7 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 		.launch = LAUNCH_CLOSED,
 		.attacher = ATTACHER_CLOSED,
 		.output = OUTPUT_CLOSED,
-		.collector = { .epoll_fd = -1, .pulse = PULSE_CLOSED },
+		.collector = { .epoll_fd = -1, .pulse = PULSE_CLOSED, .control.notify_fd = -1 },
 		.signal_fd = -1,
 	};
 	int err;

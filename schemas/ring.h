@@ -20,6 +20,12 @@
  * on its way, which holds the commit time of the trace back. A record with op NONE and n_slots > 0
  * is empty (its call failed) and is stepped over.
  *
+ * Orders. The collector pauses and resumes all programs by ring_control.order. A paused program
+ * looks at it in each hook. One that records does not: there the collector sets RING_CHUNK_CALL in
+ * `reserved` of each OWNED chunk by CAS, again in each round until ring_process.order says that the
+ * image follows. The owner's own add may undo that, never the other way round. So the next event of
+ * a thread finds no room, and looks.
+ *
  * A thread that idles keeps its chunk. So that many of them do not take all, the chunks from
  * n_shared on are only for the first chunk of each thread: of an idle one's a page or two are ever
  * written.
@@ -31,9 +37,10 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		11
+#define RING_VERSION		12
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
+#define RING_CHUNK_CALL		(UINT64_C(1) << 40) /* in ring_chunk.reserved: look at order */
 #define RING_RECORD_BYTES	32u /* records are multiples of this and 32-aligned */
 #define RING_MAX_PROCESSES	4096u
 #define RING_MAX_CHUNKS		65536u /* 4 GiB of pool */
@@ -149,7 +156,7 @@ struct ring_process {
 	_Atomic uint64_t n_unsampled_threads; /* no timer could be had (ulimit -i) */
 	_Atomic uint64_t blocked_ns; /* CPU time of threads that had the signal blocked */
 	_Atomic uint32_t signal_stop; /* enum ring_signal_stop */
-	uint32_t reserved0;
+	_Atomic uint32_t order; /* the image follows it: as ring_control.order */
 	_Atomic uint64_t n_unseen_libraries; /* of another namespace, or bound past us */
 	/* events of threads in strict seccomp: no time stamp can be had */
 	_Atomic uint64_t n_sealed;
@@ -192,7 +199,16 @@ struct ring_control {
 	uint64_t ticks_per_ms; /* for bounds of waits only */
 	uint64_t signal_period_ns; /* CPU time between samples of --source signal; 0: none */
 	uint32_t page_bytes; /* of the kernel: sizes of mappings are rounded to it */
-	uint8_t reserved1[52];
+	_Atomic uint32_t order; /* +1 for each pause and each end of one: odd, all is paused */
+	/*
+	 * A mark or region of this id (trace_text.id) begins the first window: who finds it takes
+	 * it by CAS to 0, makes the order before start_order (0: none) that one, and stores when
+	 * that was.
+	 */
+	_Atomic uint64_t start_after;
+	_Atomic uint64_t start_ticks; /* 0: not yet */
+	_Atomic uint32_t start_order;
+	uint8_t reserved1[28];
 	/* The collector's side, a cache line of its own. */
 	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
@@ -258,7 +274,8 @@ struct ring_chunk {
 	uint32_t process_generation; /* of that slot when the image claimed it */
 	uint32_t thread_serial; /* within the process image, from 0 */
 	uint32_t sequence; /* of this chunk in the thread's chain, from 0 */
-	_Atomic uint64_t reserved; /* bytes from the chunk's start: where the next record goes */
+	/* bytes from the chunk's start: where the next record goes; | RING_CHUNK_CALL */
+	_Atomic uint64_t reserved;
 	uint8_t padding[40];
 	uint8_t records[RING_CHUNK_BYTES - 64];
 };

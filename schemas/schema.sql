@@ -698,9 +698,23 @@ CREATE TABLE region (
 -- Marks that the program set. *When was the input read?*
 CREATE TABLE mark (
     run_id    INTEGER NOT NULL, -- `run.id`
-    thread_id INTEGER NOT NULL, -- `thread.id`
+    thread_id INTEGER,          -- `thread.id`: NULL: set from outside (`memsight ctl mark`)
     time_ns   INTEGER NOT NULL, -- [ns] when
     name      TEXT NOT NULL     -- as the program calls it
+);
+
+-- Parts of a run in which it was recorded; none: all of it was. *What did each window see?*
+CREATE TABLE window (
+    run_id     INTEGER NOT NULL, -- `run.id`
+    number     INTEGER NOT NULL, -- from 1, in the order of time
+    start_ns   INTEGER NOT NULL, -- [ns] from here on everything is recorded, but for allocations
+                                 -- that were under way, at most one of each thread
+    end_ns     INTEGER NOT NULL, -- [ns] up to here
+    cause      TEXT NOT NULL,    -- why it began: 'start', 'ctl resume', 'after MARK', or the
+                                 -- window of --windows
+    live_bytes INTEGER NOT NULL, -- [bytes] in recorded blocks that lived when it began
+    n_live     INTEGER NOT NULL, -- [blocks] of them
+    PRIMARY KEY (run_id, number)
 );
 
 -- Names that the program gave to memory. *Which named object was touched most?*

@@ -24,7 +24,7 @@
 #define TRACE_FOOTER_MAGIC  "MEMSIEND"
 #define TRACE_FRAME_MAGIC   UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
 #define TRACE_VERSION_MAJOR 1
-#define TRACE_VERSION_MINOR 3
+#define TRACE_VERSION_MINOR 4
 
 #define TRACE_SEGMENT_BYTES   (4u << 20) /* of raw bodies, before compression */
 #define TRACE_SEGMENT_NS      UINT64_C(1000000000)
@@ -392,6 +392,8 @@ enum trace_record_type {
 	TRACE_RECORD_PROCESS_SAMPLE = 0x83,
 	TRACE_RECORD_EXIT = 0x84,
 	TRACE_RECORD_COUNTER = 0x85,
+	TRACE_RECORD_WINDOW = 0x86, /* trace-control.h */
+	TRACE_RECORD_OUTSIDE_MARK = 0x87,
 };
 
 /*
@@ -414,8 +416,7 @@ enum trace_why_not {
 	TRACE_NOT_ENVIRONMENT, /* the variables did not reach it */
 	TRACE_NOT_FOLLOWED, /* --no-follow, --no-alloc */
 	TRACE_NOT_ATTACHED, /* said no hello for another reason */
-	/* Since 1.1. */
-	TRACE_NOT_SANITIZER, /* has a sanitizer, which bears no library before its own */
+	TRACE_NOT_SANITIZER, /* its sanitizer bears no library before its own; since 1.1 */
 	/* Since 1.2. */
 	TRACE_NOT_PERF_DATA, /* known from a perf.data, which tells of no allocations */
 	TRACE_NOT_COUNT,

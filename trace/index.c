@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 
@@ -38,6 +39,20 @@ int trace_index_reserve(struct trace_index *index)
 		return 0;
 	return grow_array(&index->entries, index->n_entries, &index->capacity,
 			  sizeof(*index->entries));
+}
+
+int trace_index_copy(const struct trace_index *index, struct trace_index *ret_copy)
+{
+	struct trace_index copy = *index;
+
+	copy.capacity = index->n_entries;
+	copy.entries = malloc((index->n_entries + 1) * sizeof(*copy.entries));
+	if (!copy.entries)
+		return -ENOMEM;
+	if (index->n_entries > 0)
+		memcpy(copy.entries, index->entries, index->n_entries * sizeof(*copy.entries));
+	*ret_copy = copy;
+	return 0;
 }
 
 void trace_index_add(struct trace_index *index, const struct trace_index_entry *segment)

@@ -23,5 +23,8 @@ void trace_index_finish(struct trace_index *index);
 /* Make sure that the next trace_index_add() has room. Returns 0 or -ENOMEM. */
 int trace_index_reserve(struct trace_index *index);
 
+/* Make a copy in an empty index. Returns 0 or -ENOMEM. */
+int trace_index_copy(const struct trace_index *index, struct trace_index *ret_copy);
+
 /* Add a segment; trace_index_reserve() has made room. */
 void trace_index_add(struct trace_index *index, const struct trace_index_entry *segment);

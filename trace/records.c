@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "schemas/trace-control.h"
 #include "trace/reader.h"
 
 #define SHAPE(type)	    .struct_bytes = sizeof(struct type)
@@ -59,6 +60,9 @@ static const struct trace_record_shape shapes[] = {
 				      LENGTHS(2, LENGTH(trace_heap_range, kind),
 					      LENGTH(trace_heap_range, place)) },
 	[TRACE_RECORD_TEXT] = { SHAPE(trace_text), LENGTHS(1, LENGTH(trace_text, text)) },
+	[TRACE_RECORD_WINDOW] = { SHAPE(trace_window), LENGTHS(1, LENGTH(trace_window, cause)) },
+	[TRACE_RECORD_OUTSIDE_MARK] = { SHAPE(trace_outside_mark),
+					LENGTHS(1, LENGTH(trace_outside_mark, text)) },
 	[TRACE_RECORD_COUNTER] = { SHAPE(trace_counter), LENGTHS(2, LENGTH(trace_counter, name),
 								 LENGTH(trace_counter, unit)) },
 };

@@ -132,6 +132,29 @@ int trace_writer_open(int fd, const struct trace_file_header *header,
 	return 0;
 }
 
+int trace_writer_branch(const struct trace_writer *writer, int fd, struct trace_writer **ret_branch)
+{
+	struct trace_writer *branch = calloc(1, sizeof(*branch));
+	int r = -ENOMEM;
+
+	if (!branch) {
+		close(fd);
+		return r;
+	}
+	branch->fd = fd;
+	branch->file_bytes = writer->file_bytes;
+	branch->totals = writer->totals;
+	r = trace_compressor_init(&branch->compressor);
+	if (r == 0)
+		r = trace_index_copy(&writer->index, &branch->index);
+	if (r < 0) {
+		trace_writer_close(branch);
+		return r;
+	}
+	*ret_branch = branch;
+	return 0;
+}
+
 struct trace_writer *trace_writer_close(struct trace_writer *writer)
 {
 	if (!writer)

@@ -116,6 +116,15 @@ int trace_writer_commit(struct trace_writer *writer, const struct trace_commit *
  */
 int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *commit);
 
+/*
+ * A writer that goes on in another file, empty and seekable, as if it had all that this one has
+ * committed: the caller copies the first trace_writer_file_bytes() bytes, before or after it is
+ * finished. It owns fd, also when it fails, and has no limits. The first one is left as it is.
+ * Returns 0 or a negative errno.
+ */
+int trace_writer_branch(const struct trace_writer *writer, int fd,
+			struct trace_writer **ret_branch);
+
 /* What was given to the writer and what became of it. */
 struct trace_writer_totals {
 	uint64_t n_events; /* given */

@@ -66,21 +66,25 @@ static bool tell_name(const struct ta_hook *hook, const struct name *name)
 	return true;
 }
 
-/* A record of two slots with all fields set: the ring of --sink null is not zero. */
-static void write_note(const struct ta_hook *hook, enum trace_op op, enum trace_call call,
-		       uint64_t detail, uintptr_t address, size_t size)
+/*
+ * A record of two slots with all fields set: the ring of --sink null is not zero. Returns its time;
+ * 0: it is lost.
+ */
+static uint64_t write_note(const struct ta_hook *hook, enum trace_op op, enum trace_call call,
+			   uint64_t detail, uintptr_t address, size_t size)
 {
 	struct ring_record2 *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
 	uint64_t ticks;
 
 	if (!record)
-		return;
+		return 0;
 	ticks = ta_ticks_begin();
 	record->old_address = 0;
 	record->begin_ticks = ticks;
 	record->old_size = 0;
 	record->detail = detail;
 	ta_record_fill(&record->base, ta_hook_head(hook, op, call, 2), ticks, address, size);
+	return ticks;
 }
 
 /* A note that has a name. */
@@ -90,10 +94,14 @@ static void note(const uintptr_t *frame, enum trace_call call, const char *bytes
 	struct name name = name_of(bytes);
 	struct ta_hook hook;
 
+	uint64_t ticks = 0;
+
 	if (!ta_hook_enter_kept(&hook, frame, RING_EVENTS_REGIONS))
 		return;
 	if (tell_name(&hook, &name))
-		write_note(&hook, TRACE_OP_NOTE, call, name.id, address, size);
+		ticks = write_note(&hook, TRACE_OP_NOTE, call, name.id, address, size);
+	if (ticks && (call == TRACE_CALL_MARK || call == TRACE_CALL_REGION_PUSH))
+		ta_pause_passed(name.id, ticks);
 	ta_hook_leave(&hook);
 }
 

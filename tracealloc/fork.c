@@ -50,7 +50,8 @@ static struct ta_thread *own_thread(void)
 {
 	struct ta_hook hook;
 
-	if (!ta_tls.thread && !ta_tls.guard && ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
+	if (!ta_tls.thread && !ta_tls.guard &&
+	    ta_hook_enter_kept(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		ta_hook_leave(&hook);
 	return ta_tls.thread;
 }
@@ -86,7 +87,7 @@ static void begin_child(void)
 		atomic_store(&ta_state.word, TA_ASK);
 	if (ta_tls.guard)
 		return;
-	if (ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
+	if (ta_hook_enter_kept(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		ta_hook_leave(&hook);
 	end();
 }

@@ -214,7 +214,7 @@ void ta_image_attach(void)
 		ta_image_count_late(); /* in the parent's slot: its child is not recorded */
 	atomic_store(&ta_state.word, r == 0 ? TA_ON : TA_OFF);
 	if (r == 0)
-		ta_pause_settle(); /* a forked image goes on in its parent's pause */
+		ta_pause_obey(); /* and a forked image goes on in its parent's pause */
 	errno = saved;
 }
 

@@ -8,20 +8,61 @@ void ta_pause_renew(struct ta_thread *thread, uint32_t number)
 	thread->pause_number = number;
 }
 
-/* Whoever comes last sees the depth that is: two threads may pause and resume at once. */
+/* The bits that the state word should have. */
+static uint32_t wanted_bits(void)
+{
+	if (atomic_load(&ta_image.order) & 1)
+		return TA_PAUSES;
+	return atomic_load(&ta_image.pause_depth) > 0 ? TA_PAUSED : 0;
+}
+
+/* Whoever comes last sees what is wanted: two threads may pause and resume at once. */
 void ta_pause_settle(void)
 {
 	uint32_t state = atomic_load(&ta_state.word);
-	bool is_paused;
+	uint32_t bits;
 
 	do {
-		is_paused = atomic_load(&ta_image.pause_depth) > 0;
+		bits = wanted_bits();
 		while ((state & TA_ON) &&
 		       !atomic_compare_exchange_weak(&ta_state.word, &state,
-						     is_paused ? state | TA_PAUSED
-							       : state & ~TA_PAUSED))
+						     (state & ~TA_PAUSES) | bits))
 			;
-	} while (is_paused != (atomic_load(&ta_image.pause_depth) > 0));
+	} while (bits != wanted_bits());
+}
+
+/* What threads that come late write is put right by whoever finds that the order is another one. */
+void ta_pause_obey(void)
+{
+	struct ring_control *control = ta_image.control;
+	uint32_t order;
+
+	do {
+		order = atomic_load(&control->order);
+		/* Before anybody can see it: within a pause the tables stay. */
+		if (order & 1)
+			atomic_fetch_add(&ta_image.pause_number, 1);
+		atomic_store(&ta_image.order, order);
+		ta_pause_settle();
+	} while (order != atomic_load(&control->order));
+	if (ta_image.process)
+		atomic_store(&ta_image.process->order, order);
+}
+
+void ta_pause_passed(uint64_t id, uint64_t ticks)
+{
+	struct ring_control *control = ta_image.control;
+	uint64_t awaited = id;
+	uint32_t paused;
+
+	if (ta_likely(atomic_load(&control->start_after) != id) ||
+	    !atomic_compare_exchange_strong(&control->start_after, &awaited, 0))
+		return;
+	paused = atomic_load(&control->start_order) - 1;
+	if (paused & 1)
+		atomic_compare_exchange_strong(&control->order, &paused, paused + 1);
+	atomic_store(&control->start_ticks, ticks);
+	ta_pause_obey();
 }
 
 void ta_pause_begin(void)

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * Recording that the program itself withholds: paused as a whole (a bit of the state word), paused
- * in one thread (ta_tls.pause_depth), or a class that is not collected (ta_image.events). What is
+ * Recording that is withheld: paused as a whole (a bit of the state word), paused
+ * in one thread (ta_tls.pause_depth), by order of the collector (a bit of the state word as well),
+ * or a class that is not collected (ta_image.events). What is
  * born then is not recorded; what ends still is, or every block freed meanwhile would read as a
  * leak.
  *
@@ -22,6 +23,19 @@ static inline bool ta_pause_is_on(uint32_t events)
 	return (atomic_load_explicit(&ta_state.word, memory_order_relaxed) & TA_PAUSED) ||
 	       ta_tls.pause_depth || (ta_image.wanted & ~ta_image.events & events);
 }
+
+/* Is the image paused by an order that holds no more? */
+static inline bool ta_pause_is_lifted(uint32_t state)
+{
+	return (state & TA_ORDERED) &&
+	       !(atomic_load_explicit(&ta_image.control->order, memory_order_relaxed) & 1);
+}
+
+/* Follow the collector's order, as it is now. Signal safe. */
+void ta_pause_obey(void);
+
+/* The program was at the mark or region of this id at some time: recording may wait for it. */
+void ta_pause_passed(uint64_t id, uint64_t ticks);
 
 /* Empty the thread's table for the pause that is now. */
 void ta_pause_renew(struct ta_thread *thread, uint32_t number);

@@ -78,7 +78,8 @@ static void fill(struct ring_sample *record, const struct ta_thread *thread, con
 /* In a hook: behind what it has reserved, with room left for it and for hooks nested in it. */
 static struct ring_sample *reserve_nested(struct ta_thread *thread)
 {
-	uint64_t reserved = atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed);
+	uint64_t reserved =
+		(uint32_t)atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed);
 	uint64_t pending;
 
 	if (reserved + RECORD_BYTES > TA_CHUNK_NESTED_LIMIT)
@@ -120,7 +121,7 @@ static void handle(int number, siginfo_t *info, void *context)
 		return;
 	if (state == TA_OFF)
 		ta_sampler_end(thread);
-	else if (state & TA_ON)
+	else if ((state & TA_ON) && !(atomic_load(&ta_image.control->order) & 1))
 		take(thread, info, context, TA_FRAME());
 }
 

@@ -24,7 +24,8 @@ __attribute__((constructor)) static void start(void)
 
 	touch(&ta_image.pause_depth);
 	touch(&ta_state.word);
-	is_recorded = ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS);
+	/* Also while recording is paused: what comes later needs what is told here. */
+	is_recorded = ta_hook_enter_kept(&hook, frame, TA_EVENTS_ALWAYS);
 	ta_real_resolve(); /* unless it was done while we attached */
 	if (!is_recorded)
 		return;

@@ -36,6 +36,6 @@ void ta_image_next_epoch(void)
 	uint32_t next;
 
 	do {
-		next = (state & TA_PAUSED) | ((state + TA_ON_EPOCH) & ~TA_PAUSED);
+		next = (state & TA_PAUSES) | ((state + TA_ON_EPOCH) & ~TA_PAUSES);
 	} while ((state & TA_ON) && !atomic_compare_exchange_weak(&ta_state.word, &state, next));
 }

@@ -34,9 +34,11 @@
 
 /*
  * Values of the state word. Odd values are "on"; what is above bit 2 counts unloaded modules. One
- * bit says that the program has paused its recording: then no hook finds the word that it has seen.
+ * bit says that recording is paused: then no hook finds the word that it has seen.
  */
-#define TA_PAUSED (UINT32_C(1) << 31)
+#define TA_PAUSED  (UINT32_C(1) << 31)
+#define TA_ORDERED (UINT32_C(1) << 30) /* beside TA_PAUSED: by order of the collector */
+#define TA_PAUSES  (TA_PAUSED | TA_ORDERED)
 
 enum ta_state {
 	TA_ASK = 0,
@@ -95,6 +97,7 @@ struct ta_image {
 	uintptr_t stack_end;
 	_Atomic uint32_t pause_depth; /* memsight_pause() without memsight_resume() */
 	_Atomic uint32_t pause_number; /* +1 for each pause */
+	_Atomic uint32_t order; /* of the collector, that is followed: ring_control.order */
 	_Atomic uint64_t n_early; /* events that came while there was no slot to count them in */
 };
 extern struct ta_image ta_image __attribute__((visibility("hidden")));

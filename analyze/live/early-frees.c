@@ -64,7 +64,8 @@ static uint32_t find_other(const struct memory_image *image, const struct memory
 /* Whether there may be blocks that have no event. */
 static bool has_unrecorded(const struct memory *memory, const struct memory_image *image)
 {
-	return image->was_withheld || memory->min_bytes > 0 || memory->has_unseen;
+	return image->was_withheld || memory->was_withheld || memory->min_bytes > 0 ||
+	       memory->has_unseen;
 }
 
 /* The count of ends of blocks that nobody saw being born, or below --min-size. */
@@ -72,8 +73,9 @@ static uint64_t *unknown_of(struct memory *memory, const struct memory_image *im
 {
 	struct tally_total *total = &memory->tally->total;
 
-	return image->was_withheld || memory->min_bytes > 0 ? &total->unrecorded_frees
-							    : &total->before_trace_frees;
+	return image->was_withheld || memory->was_withheld || memory->min_bytes > 0
+		       ? &total->unrecorded_frees
+		       : &total->before_trace_frees;
 }
 
 /* Nothing was allocated that a waiting end could belong to. */

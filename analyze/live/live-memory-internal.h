@@ -92,6 +92,7 @@ struct memory {
 	int64_t first_mapping;
 	bool keeps_freed;
 	bool notes_ends; /* in the images, for --source pages */
+	bool was_withheld; /* as memory_image.was_withheld, of all images */
 	bool has_unseen; /* blocks may have been allocated without an event, in any image */
 	bool is_over; /* the trace has ended: what is left stays live */
 	bool has_failed; /* an image or thread found no memory: memory_finish() tells */

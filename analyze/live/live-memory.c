@@ -216,6 +216,11 @@ int memory_withhold(struct memory *memory, uint32_t process)
 	return image ? 0 : -ENOMEM;
 }
 
+void memory_set_withheld(struct memory *memory)
+{
+	memory->was_withheld = true;
+}
+
 void memory_set_unseen(struct memory *memory)
 {
 	memory->has_unseen = true;
@@ -303,7 +308,7 @@ static bool answer_unrecorded(void *user, uint32_t process, enum owner_kind *ret
 	const struct memory *memory = user;
 	const struct memory_image *image = known_image(memory, process);
 
-	if (image && image->was_withheld)
+	if (memory->was_withheld || (image && image->was_withheld))
 		*ret_kind = OWNER_paused;
 	else if (memory->min_bytes > 0)
 		*ret_kind = OWNER_below_threshold;

@@ -126,6 +126,9 @@ bool memory_knows_block(struct memory *memory, uint32_t thread, uint64_t address
  */
 int memory_withhold(struct memory *memory, uint32_t process);
 
+/* The same of all images, also later ones: windows. */
+void memory_set_withheld(struct memory *memory);
+
 /* The same of all images: the trace is none of ours. */
 void memory_set_unseen(struct memory *memory);
 

@@ -16,6 +16,7 @@ struct scope {
 	uint32_t process;
 	uint32_t thread; /* 0: the whole image */
 	uint32_t pause_depth;
+	bool is_off; /* between windows */
 	uint32_t n_pushed; /* those beyond COLLECT_MAX_DEPTH count, and change nothing */
 	uint8_t pushed[COLLECT_MAX_DEPTH];
 	int64_t since_ns; /* that it is as it is */
@@ -33,6 +34,8 @@ struct withheld {
 	struct key_map
 		allocations; /* (thread, turn): it had an allocation where there should be none */
 	uint64_t n_turns;
+	bool is_off; /* between windows: of all processes */
+	int64_t off_ns; /* since then */
 	struct rows *rows;
 	uint64_t n_rows;
 	int64_t samples_ns; /* without samples, of all processes */
@@ -115,7 +118,7 @@ static uint32_t collected(const struct scope *scope)
 {
 	uint32_t n = scope->n_pushed < COLLECT_MAX_DEPTH ? scope->n_pushed : COLLECT_MAX_DEPTH;
 
-	if (scope->pause_depth > 0)
+	if (scope->pause_depth > 0 || scope->is_off)
 		return 0;
 	return n > 0 ? scope->pushed[n - 1] : COLLECT_ALL;
 }
@@ -154,7 +157,7 @@ static int turn(struct withheld *withheld, struct scope *scope, int64_t time_ns)
 
 	if (scope->thread && scope->pause_depth > 0)
 		withheld->totals.thread_paused_ns += length_ns;
-	else if (scope->pause_depth > 0)
+	else if (scope->pause_depth > 0 || scope->is_off)
 		withheld->totals.paused_ns += length_ns;
 	if (!scope->thread && !(mask & COLLECT_SAMPLES))
 		withheld->samples_ns += length_ns;
@@ -235,10 +238,61 @@ int withheld_pop(struct withheld *withheld, uint32_t thread, int64_t time_ns)
 	return r;
 }
 
+/* From since_ns on recording is off for a process, or on again from there. */
+static int switch_scope(struct withheld *withheld, struct scope *scope, bool is_on, int64_t time_ns)
+{
+	int r = scope->is_off == !is_on ? 0 : turn(withheld, scope, time_ns);
+
+	withheld->totals.n_pauses += !is_on && !scope->is_off;
+	scope->is_off = !is_on;
+	return r;
+}
+
+/* A process that began while it was off has been so since then; one that ended has no scope. */
+static int switch_process(struct withheld *withheld, uint32_t number, bool is_on, int64_t time_ns)
+{
+	const struct task_process *process = tasks_process(withheld->tasks, number);
+	int64_t since_ns = withheld->off_ns;
+	struct scope *scope;
+
+	if (!process || process->why_not != TRACE_TRACED || process->start_ns >= time_ns)
+		return 0;
+	scope = find(withheld, number, 0);
+	if (is_on && scope && !scope->is_off)
+		return 0; /* it has ended */
+	if (!scope && process->end_ns <= since_ns)
+		return 0;
+	scope = get(withheld, number, 0);
+	if (!scope)
+		return -ENOMEM;
+	int r = 0;
+	if (is_on && !scope->is_off)
+		r = switch_scope(withheld, scope, false,
+				 process->start_ns > since_ns ? process->start_ns : since_ns);
+	return r < 0 ? r
+		     : switch_scope(withheld, scope, is_on,
+				    is_on && process->end_ns < time_ns ? process->end_ns : time_ns);
+}
+
+int withheld_switch(struct withheld *withheld, bool is_on, int64_t time_ns)
+{
+	int r = 0;
+
+	if (withheld->is_off == !is_on)
+		return 0;
+	if (!is_on)
+		withheld->off_ns = time_ns;
+	for (uint32_t i = 1; i <= tasks_n_processes(withheld->tasks) && r == 0; i++)
+		r = switch_process(withheld, i, is_on, time_ns);
+	withheld->is_off = !is_on;
+	return r;
+}
+
 static int end_scope(struct withheld *withheld, struct scope *scope, int64_t time_ns)
 {
 	int r = turn(withheld, scope, time_ns);
 
+	scope->is_off = false;
 	scope->pause_depth = 0;
 	scope->n_pushed = 0;
 	return r;
@@ -247,7 +301,7 @@ static int end_scope(struct withheld *withheld, struct scope *scope, int64_t tim
 static int allocation_in(struct withheld *withheld, struct scope *scope, uint32_t thread,
 			 int64_t time_ns)
 {
-	if (!scope || collected(scope) & COLLECT_HEAP)
+	if (!scope || scope->is_off || withheld->is_off || collected(scope) & COLLECT_HEAP)
 		return 0;
 	if (!key_map_get(&withheld->allocations, thread, scope->turn))
 		return key_map_put(&withheld->allocations, thread, scope->turn, 1);
@@ -296,6 +350,8 @@ bool withheld_collects(const struct withheld *withheld, uint32_t process, uint32
 {
 	const struct scope *image, *own;
 
+	if (withheld->is_off)
+		return false;
 	if (withheld->n_scopes == 0)
 		return true;
 	image = find(withheld, process, 0);
@@ -336,7 +392,7 @@ static int64_t end_of(const struct withheld *withheld, const struct scope *scope
 
 int withheld_finish(struct withheld *withheld, int64_t end_ns)
 {
-	int r = 0;
+	int r = withheld_switch(withheld, true, end_ns);
 
 	for (size_t i = 0; i < withheld->n_scopes && r == 0; i++) {
 		struct scope *scope = &withheld->scopes[i];

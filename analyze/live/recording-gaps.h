@@ -1,7 +1,8 @@
 #pragma once
 /*
- * What the program withheld from its recording (memsight.h): pauses of a process or a thread, and
- * intervals in which only some classes were collected. Says whether a sample counts, writes the
+ * What was withheld from a recording: pauses of a process or a thread, and intervals in which only
+ * some classes were collected, by the program (memsight.h); and what lies between windows, of all
+ * processes. Says whether a sample counts, writes the
  * rows of `withheld` and how much of the run each source counts. Images and threads go by their
  * numbers in the trace, times are ns since the run's start. One thread.
  */
@@ -27,6 +28,12 @@ int withheld_resume(struct withheld *withheld, uint32_t thread, bool only_thread
 /* A thread pushes what its image collects (COLLECT_* of collect-words.h), or takes that back. */
 int withheld_push(struct withheld *withheld, uint32_t thread, uint32_t classes, int64_t time_ns);
 int withheld_pop(struct withheld *withheld, uint32_t thread, int64_t time_ns);
+
+/*
+ * Recording goes off for all processes, or on again: windows. What is recorded all the same, since
+ * a process had not heard of it yet, is no sign of an end that was lost. 0 or a negative errno.
+ */
+int withheld_switch(struct withheld *withheld, bool is_on, int64_t time_ns);
 
 /*
  * A thread has recorded an allocation: within a pause each can do so once, since its call may have

@@ -102,6 +102,8 @@ struct run_options record_options_of(const struct option_set *options)
 		.watches = option_texts(options, OPTION_WATCH),
 		.watch_hot = option_flag(options, OPTION_WATCH_HOT),
 		.watch_rate = watch_rate(options),
+		.windows = option_texts(options, OPTION_WINDOWS),
+		.start_after = option_text(options, OPTION_START_AFTER),
 		.private_samples = option_flag(options, OPTION_PRIVATE),
 	};
 }

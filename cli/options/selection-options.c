@@ -65,6 +65,59 @@ static int read_addresses(const struct option_set *options, struct selection *se
 	return CMD_DONE;
 }
 
+/* The times from the begin of one window to the end of another. */
+static int find_windows(sqlite3 *db, int64_t from, int64_t to, struct selection *selection)
+{
+	sqlite3_stmt *query = NULL;
+	int status = CMD_DONE;
+
+	if (sqlite3_prepare_v2(db,
+			       "SELECT count(*), min(start_ns) FILTER (WHERE number = ?2),"
+			       " max(end_ns) FILTER (WHERE number = ?3) FROM window"
+			       " WHERE run_id = ?1",
+			       -1, &query, NULL) != SQLITE_OK)
+		return cmd_fail("%s", sqlite3_errmsg(db));
+	sqlite3_bind_int64(query, 1, selection->runs[0]);
+	sqlite3_bind_int64(query, 2, from);
+	sqlite3_bind_int64(query, 3, to);
+	if (sqlite3_step(query) != SQLITE_ROW)
+		status = cmd_fail("%s", sqlite3_errmsg(db));
+	else if (sqlite3_column_int64(query, 0) == 0)
+		status = cmd_fail("--window: the run was recorded as a whole, it has no windows");
+	else if (sqlite3_column_type(query, 1) == SQLITE_NULL ||
+		 sqlite3_column_type(query, 2) == SQLITE_NULL)
+		status = cmd_fail("--window: the run has windows 1 to %lld",
+				  (long long)sqlite3_column_int64(query, 0));
+	selection->from_ns = sqlite3_column_int64(query, 1);
+	selection->to_ns = sqlite3_column_int64(query, 2);
+	sqlite3_finalize(query);
+	return status;
+}
+
+/* The times of the windows that --window names, of one run. */
+static int read_windows(const struct option_set *options, sqlite3 *db, struct selection *selection)
+{
+	const char *text = option_text(options, OPTION_WINDOW);
+	auto_free char *first = text ? strdup(text) : NULL;
+	char *dash = first ? strchr(first, '-') : NULL;
+	uint64_t from = 0, to = 0;
+
+	if (!text)
+		return CMD_DONE;
+	if (!first)
+		return cmd_fail("out of memory");
+	if (option_text(options, OPTION_FROM) || option_text(options, OPTION_TO))
+		return cmd_usage("--window and --from or --to are two ways to say the same");
+	if (selection->n_runs > 1)
+		return cmd_usage("--window is of one run: name it by --run");
+	if (dash)
+		*dash++ = '\0';
+	if (parse_number(first, &from) < 0 || parse_number(dash ? dash : first, &to) < 0 ||
+	    from == 0 || to < from || to > INT64_MAX)
+		return cmd_usage("--window: '%s' is not N or N-M, such as 2 or 2-4", text);
+	return find_windows(db, (int64_t)from, (int64_t)to, selection);
+}
+
 int selection_options_read(const struct option_set *options, sqlite3 *db,
 			   struct selection *ret_selection)
 {
@@ -81,5 +134,7 @@ int selection_options_read(const struct option_set *options, sqlite3 *db,
 		status = cmd_usage("--to lies before --from");
 	if (status == CMD_DONE)
 		status = read_addresses(options, ret_selection);
-	return status == CMD_DONE ? read_runs(options, db, ret_selection) : status;
+	if (status == CMD_DONE)
+		status = read_runs(options, db, ret_selection);
+	return status == CMD_DONE ? read_windows(options, db, ret_selection) : status;
 }

@@ -31,9 +31,10 @@ static const char *const events_sql[] = {
 	" tid, 'ts', region.start_ns / 1e3, 'dur', (coalesce(region.end_ns, duration_ns)"
 	"  - region.start_ns) / 1e3) FROM region JOIN thread ON thread.id = thread_id JOIN process"
 	" ON process.id = process_id JOIN run ON run.id = :run WHERE region.run_id = :run",
-	"SELECT json_object('ph', 'i', 's', 't', 'cat', 'mark', 'name', mark.name, 'pid', pid,"
-	" 'tid', tid, 'ts', time_ns / 1e3) FROM mark JOIN thread ON thread.id = thread_id"
-	" JOIN process ON process.id = process_id WHERE mark.run_id = :run",
+	"SELECT json_object('ph', 'i', 's', CASE WHEN tid IS NULL THEN 'g' ELSE 't' END, 'cat',"
+	" 'mark', 'name', mark.name, 'pid', pid, 'tid', tid, 'ts', time_ns / 1e3) FROM mark"
+	" LEFT JOIN thread ON thread.id = thread_id LEFT JOIN process ON process.id = process_id"
+	" WHERE mark.run_id = :run",
 	"SELECT json_object('ph', 'C', 'name', 'live bytes', 'pid', (SELECT pid FROM process"
 	"  WHERE run_id = :run ORDER BY id LIMIT 1), 'ts', time_ns / 1e3, 'args',"
 	" json_object('bytes', max_live_bytes)) FROM timeline WHERE run_id = :run",

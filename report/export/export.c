@@ -68,16 +68,16 @@ static int write_heaptrack(FILE *out, sqlite3 *db, const struct export_request *
 }
 
 const struct export_format export_formats[] = {
-	{ "folded", 0, export_folded_write },
-	{ "callgrind", 0, export_callgrind_write },
-	{ "pprof", 1, export_pprof_write },
-	{ "speedscope", 0, export_speedscope_write },
-	{ "chrome", 0, export_chrome_write },
-	{ "perfetto", 0, export_chrome_write },
-	{ "heaptrack-csv", 0, write_heaptrack },
-	{ "csv", 0, write_csv },
-	{ "json", 0, write_json },
-	{ NULL, 0, NULL },
+	{ "folded", 0, 0, export_folded_write },
+	{ "callgrind", 0, 0, export_callgrind_write },
+	{ "pprof", 1, 0, export_pprof_write },
+	{ "speedscope", 0, 0, export_speedscope_write },
+	{ "chrome", 0, 1, export_chrome_write },
+	{ "perfetto", 0, 1, export_chrome_write },
+	{ "heaptrack-csv", 0, 0, write_heaptrack },
+	{ "csv", 0, 1, write_csv },
+	{ "json", 0, 1, write_json },
+	{ NULL, 0, 0, NULL },
 };
 
 const struct export_format *export_find(const char *name)

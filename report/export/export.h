@@ -19,6 +19,7 @@ struct export_request {
 struct export_format {
 	const char *name; /* as in --format NAME */
 	int is_binary; /* not for a terminal */
+	int is_whole; /* of a whole run only: it reads rows, which no selection hides */
 	/* As export_write(), which is to be called. */
 	int (*write)(FILE *out, sqlite3 *db, const struct export_request *request);
 };

@@ -1,6 +1,8 @@
 #include "runner/processes/image.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "common/array.h"
 #include "common/cleanup.h"
@@ -50,6 +52,17 @@ struct image *images_add(struct images *images, pid_t pid)
 	images->first = image;
 	images->n_live++;
 	return image;
+}
+
+uint64_t image_cpu_ns(const struct image *image)
+{
+	struct timespec now;
+	clockid_t clock;
+
+	if (image->pid <= 0 || clock_getcpuclockid(image->pid, &clock) != 0 ||
+	    clock_gettime(clock, &now) < 0)
+		return 0;
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 void images_remove(struct images *images, struct image *image)

@@ -81,6 +81,7 @@ struct image {
 	char comm[16]; /* as the kernel calls a program that perf told of; "": it did not */
 	char *command; /* arguments separated by NUL */
 	size_t command_bytes;
+	uint64_t cpu_ns; /* CPU time when last asked for; image_cpu_ns() */
 	struct run_process_sampler sampler;
 	struct image_pages pages;
 	struct image_touches touches;
@@ -115,6 +116,9 @@ uint32_t image_thread_id(const struct image *image, uint32_t ns_tid);
 
 /* Thread pointer of the last thread with that number; 0: not known. */
 uint64_t image_fs_base(const struct image *image, uint32_t tid);
+
+/* CPU time of its process so far, in ns; 0: it cannot be asked. */
+uint64_t image_cpu_ns(const struct image *image);
 
 /* Forget an image and free it; its pidfd is closed. */
 void images_remove(struct images *images, struct image *image);

@@ -314,6 +314,20 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 	store_counter(tracker->writer, image->id, "tracealloc wait time", "ns", wait_ns);
 }
 
+void tracker_store_losses(const struct tracker *tracker, struct trace_writer *writer)
+{
+	struct tracker copy = *tracker; /* their own counts are made at their ends */
+
+	copy.writer = writer;
+	for (const struct image *image = tracker->images.first; image; image = image->next) {
+		if (image->slot != IMAGE_NO_SLOT && image->is_written) {
+			store_slot_losses(&copy, image);
+			store_drain_losses(&copy, image,
+					   &tracker->drain->slots[image->slot].losses);
+		}
+	}
+}
+
 /* The next program that claims the slot counts from zero. */
 static void clear_slot(struct ring_process *slot)
 {

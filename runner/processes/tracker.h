@@ -136,6 +136,12 @@ pid_t tracker_slot_pid(struct tracker *tracker, const struct image *parent, uint
 bool tracker_is_plausible_fork(struct tracker *tracker, pid_t pid);
 
 /*
+ * Write what the images that live have lost so far into another trace: their own tells of it when
+ * they end.
+ */
+void tracker_store_losses(const struct tracker *tracker, struct trace_writer *writer);
+
+/*
  * An image that was forked ends or becomes another at ticks: if it has claimed a slot that we have
  * not seen yet, the slot is its own.
  */

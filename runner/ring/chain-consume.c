@@ -287,7 +287,8 @@ static void note_rest(struct drain *drain, struct chain *chain, uint32_t i, uint
 		      bool is_final)
 {
 	struct drain_losses *losses = &slot_of(drain, chain)->losses;
-	bool overshot = atomic_load(&drain->pool->chunks[i].reserved) > RING_CHUNK_BYTES;
+	uint64_t reserved = atomic_load(&drain->pool->chunks[i].reserved) & ~RING_CHUNK_CALL;
+	bool overshot = reserved > RING_CHUNK_BYTES;
 	uint32_t end = pool_chunk_reserved(drain->pool, i);
 
 	if (from >= end || overshot)

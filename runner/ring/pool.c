@@ -180,13 +180,53 @@ uint32_t pool_next_used(const struct pool *pool, uint32_t i)
 uint32_t pool_chunk_reserved(const struct pool *pool, uint32_t i)
 {
 	/* Pairs with the program's first store of it, which says that the header is filled. */
-	uint64_t reserved = atomic_load_explicit(&pool->chunks[i].reserved, memory_order_acquire);
+	uint64_t reserved = atomic_load_explicit(&pool->chunks[i].reserved, memory_order_acquire) &
+			    ~RING_CHUNK_CALL;
 
 	if (reserved < offsetof(struct ring_chunk, records))
 		return 0;
 	if (reserved > RING_CHUNK_BYTES)
 		return RING_CHUNK_BYTES;
 	return (uint32_t)reserved & ~(RING_RECORD_BYTES - 1);
+}
+
+void pool_order(struct pool *pool)
+{
+	atomic_fetch_add(&pool->control->order, 1);
+}
+
+static bool is_to_pause(const struct pool *pool, uint32_t n_slots)
+{
+	uint32_t order = atomic_load(&pool->control->order);
+
+	for (uint32_t i = 0; i < n_slots && order & 1; i++) {
+		const struct ring_process *process = &pool->processes[i];
+
+		if (atomic_load(&process->state) == RING_PROCESS_READY &&
+		    atomic_load(&process->order) != order)
+			return true;
+	}
+	return false;
+}
+
+bool pool_call(struct pool *pool, uint32_t n_slots)
+{
+	if (!is_to_pause(pool, n_slots))
+		return false;
+	for (uint32_t i = pool_next_used(pool, 0); i < pool->n_chunks;
+	     i = pool_next_used(pool, i + 1)) {
+		_Atomic uint64_t *reserved = &pool->chunks[i].reserved;
+		uint64_t value = atomic_load(reserved);
+
+		/*
+		 * Its owner's add may undo it, and then is called again; never the other way
+		 * round.
+		 */
+		if (pool_chunk_state(pool, i) == RING_CHUNK_OWNED && value &&
+		    !(value & RING_CHUNK_CALL))
+			atomic_compare_exchange_strong(reserved, &value, value | RING_CHUNK_CALL);
+	}
+	return true;
 }
 
 /*

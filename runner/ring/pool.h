@@ -71,6 +71,18 @@ enum ring_chunk_state pool_chunk_state(const struct pool *pool, uint32_t i);
  */
 uint32_t pool_chunk_reserved(const struct pool *pool, uint32_t i);
 
+/*
+ * Let all programs pause, or resume where they are paused already. They look at it by themselves in
+ * a pause; those that record do at the latest when pool_call() has reached them.
+ */
+void pool_order(struct pool *pool);
+
+/*
+ * Have the owners of chunks look at the order, if one of the images in the slots below n_slots does
+ * not follow it yet and is to pause. Whether there is one: then it is to be called again.
+ */
+bool pool_call(struct pool *pool, uint32_t n_slots);
+
 /* Zero chunk i, or take its memory away, and give it back to the programs. */
 void pool_chunk_free(struct pool *pool, uint32_t i);
 

@@ -465,13 +465,18 @@ int samples_begin(struct samples *samples, bool are_tasks)
 	return r;
 }
 
+void samples_pause(struct samples *samples, bool is_paused)
+{
+	for (size_t i = 0; i < samples->n_streams && !samples->is_muted; i++) {
+		if (samples->streams[i].source->role != ACCESS_ROLE_TASKS)
+			pmu_stream_enable(samples->streams[i].stream, !is_paused);
+	}
+}
+
 void samples_mute(struct samples *samples)
 {
+	samples_pause(samples, true);
 	samples->is_muted = true;
-	for (size_t i = 0; i < samples->n_streams; i++) {
-		if (samples->streams[i].source->role != ACCESS_ROLE_TASKS)
-			pmu_stream_enable(samples->streams[i].stream, false);
-	}
 }
 
 void samples_watch(const struct samples *samples, int epoll_fd, uint64_t tag)

@@ -102,6 +102,9 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
  */
 int samples_begin(struct samples *samples, bool are_tasks);
 
+/* Switch all sources but the records of tasks off, or on again. */
+void samples_pause(struct samples *samples, bool is_paused);
+
 /* Stop sampling; what comes nevertheless is dropped and counted. */
 void samples_mute(struct samples *samples);
 

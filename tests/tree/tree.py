@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "decode/hardware": "perf",
     "runner": "common trace pmu runner/*",
     "runner/attach": "common runner/processes",
+    "runner/control": "common",
     "runner/host": "common pmu pmu/catalogue runner runner/launch runner/placement "
                    "runner/processes",
     "runner/launch": "common runner/placement runner/processes",

@@ -192,7 +192,7 @@ static int run_call(struct exec_call *call, const uintptr_t *frame)
 	call->is_traced =
 		(atomic_load(&ta_state.word) & TA_ON) && (ta_image.flags & RING_FLAG_FOLLOW);
 	/* Without a path, or with a bad one, it is the kernel that has to say so: EFAULT. */
-	if (!is_sound(call) || !ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS))
+	if (!is_sound(call) || !ta_hook_enter_kept(&hook, frame, TA_EVENTS_ALWAYS))
 		return perform(call);
 	if (!hook.bits)
 		record_exec(&hook, call);

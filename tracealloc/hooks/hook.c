@@ -79,8 +79,13 @@ static struct ta_hook enter_outermost(const uintptr_t *frame, bool is_kept)
 		ta_record_repair(ta_tls.thread);
 	ta_hook_guard(frame);
 	state = settle_state(atomic_load(&ta_state.word));
+	/* Others may be late with the order before. */
+	while (ta_pause_is_lifted(state)) {
+		ta_pause_obey();
+		state = settle_state(atomic_load(&ta_state.word));
+	}
 	is_paused = (state & TA_PAUSED) && !is_kept;
-	state &= ~TA_PAUSED;
+	state &= ~TA_PAUSES;
 	ok = state != TA_OFF && !is_paused && (state == ta_tls.known || settle_thread(state));
 	if (!ok && state != TA_OFF && !is_paused)
 		ta_image_count_late();
@@ -119,7 +124,7 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
 
 	if (state == TA_OFF)
 		return false;
-	if (ta_likely((state & ~TA_PAUSED) == ta_tls.known && !ta_tls.guard)) {
+	if (ta_likely((state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard)) {
 		ta_hook_guard(frame);
 		*hook = (struct ta_hook){ .thread = ta_tls.thread };
 	} else {

@@ -64,7 +64,7 @@ static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t
 	if (ta_likely(state == ta_tls.seen && !ta_tls.guard)) {
 		ta_hook_guard(frame);
 		*hook = (struct ta_hook){ .thread = ta_tls.thread };
-	} else if (state & (TA_OFF | TA_PAUSED)) {
+	} else if ((state & (TA_OFF | TA_PAUSED)) && ta_likely(!ta_pause_is_lifted(state))) {
 		return false;
 	} else {
 		*hook = ta_hook_enter_slow(frame, false);

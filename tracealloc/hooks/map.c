@@ -108,9 +108,9 @@ TA_EXPORT void *mremap(void *address, size_t old_size, size_t size, int flags, .
 	/* Without MREMAP_FIXED it is where the program would like it, mremap(2). */
 	target = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(list, void *) : NULL;
 	va_end(list);
-	is_paused = ta_pause_is_on(RING_EVENTS_MMAP);
 	if (!ta_hook_enter_end(&hook, frame, RING_EVENTS_MMAP))
 		return ta_real.mremap(address, old_size, size, flags, target);
+	is_paused = ta_pause_is_on(RING_EVENTS_MMAP);
 	if (!is_paused)
 		ta_hook_stack(&hook, frame);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));

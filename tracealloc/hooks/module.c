@@ -26,7 +26,7 @@ TA_EXPORT int dlclose(void *handle)
 	ta_rebind_look(true); /* what goes now will not be seen any more */
 	r = ta_real.dlclose(handle);
 	ta_late_look();
-	if (!ta_hook_enter(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
+	if (!ta_hook_enter_kept(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		return r;
 	if (!hook.bits)
 		ta_module_check_gone();

@@ -156,7 +156,7 @@ static __attribute__((noinline)) void begin_thread(const uintptr_t *frame)
 {
 	struct ta_hook hook;
 
-	if (!ta_hook_enter(&hook, frame, TA_EVENTS_ALWAYS))
+	if (!ta_hook_enter_kept(&hook, frame, TA_EVENTS_ALWAYS))
 		return;
 	if (!hook.bits)
 		ta_chunk_room(hook.thread, RING_RECORD_BYTES);

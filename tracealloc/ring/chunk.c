@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tracealloc/attach.h"
+#include "tracealloc/pause.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/ring/record.h"
 #include "tracealloc/sandbox.h"
@@ -393,6 +394,8 @@ bool ta_chunk_next(struct ta_thread *thread)
 
 	if (ta_image.flags & RING_FLAG_NULL_SINK)
 		return next_null(thread);
+	if (atomic_load(&ta_image.order) != atomic_load(&ta_image.control->order))
+		ta_pause_obey();
 	ended = atomic_load_explicit(&ta_image.control->ended, memory_order_relaxed);
 	if (ended == RING_ENDED)
 		ta_image_stop();
@@ -411,24 +414,42 @@ bool ta_chunk_next(struct ta_thread *thread)
 	return true;
 }
 
+/* The bytes that are reserved. An outermost hook answers the collector's call first. */
+static uint32_t answer_call(struct ta_thread *thread, bool is_outermost)
+{
+	struct ring_chunk *chunk = thread->chunk;
+	uint64_t reserved = atomic_load_explicit(&chunk->reserved, memory_order_relaxed);
+
+	if (ta_unlikely(reserved & RING_CHUNK_CALL) && is_outermost) {
+		/*
+		 * The collector sets it where it is not set; handlers that interrupt us leave it.
+		 */
+		ta_local_fetch_add(&chunk->reserved, -RING_CHUNK_CALL);
+		ta_pause_obey();
+	}
+	return (uint32_t)reserved;
+}
+
 bool ta_chunk_room(struct ta_thread *thread, uint32_t n_bytes)
 {
-	uint64_t reserved = atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed);
-
-	return reserved + n_bytes <= TA_CHUNK_OUTER_LIMIT || ta_chunk_next(thread);
+	return answer_call(thread, true) + n_bytes <= TA_CHUNK_OUTER_LIMIT || ta_chunk_next(thread);
 }
 
 /* ---- Records ---- */
 
 bool ta_record_make_room(struct ta_thread *thread, uint32_t bits)
 {
+	if (answer_call(thread, !bits) <= (bits ? TA_CHUNK_NESTED_LIMIT : TA_CHUNK_OUTER_LIMIT))
+		return true;
 	if (bits) {
 		ta_chunk_count_nested();
 		return false;
 	}
 	if (ta_chunk_next(thread))
 		return true;
-	ta_chunk_count_dropped();
+	/* What comes behind the end of the recording is no loss. */
+	if (atomic_load(&ta_state.word) != TA_OFF)
+		ta_chunk_count_dropped();
 	return false;
 }
 
@@ -447,8 +468,8 @@ static void repair_one(struct ta_thread *thread, uint64_t *pending)
 
 	*pending = 0;
 	if (offset < offsetof(struct ring_chunk, records) ||
-	    offset + n_bytes >
-		    atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed) ||
+	    offset + n_bytes > (uint32_t)atomic_load_explicit(&thread->chunk->reserved,
+							      memory_order_relaxed) ||
 	    offset + n_bytes > RING_CHUNK_BYTES)
 		return;
 	if (atomic_load_explicit(head, memory_order_relaxed) == 0)

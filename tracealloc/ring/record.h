@@ -23,19 +23,24 @@
 static inline void *ta_record_take(struct ta_thread *thread, uint64_t *pending, uint32_t n_bytes)
 {
 	struct ring_chunk *chunk = thread->chunk;
-	uint64_t expected = atomic_load_explicit(&chunk->reserved, memory_order_relaxed);
+	uint64_t expected = (uint32_t)atomic_load_explicit(&chunk->reserved, memory_order_relaxed);
 	uint64_t offset;
 
 	*pending = expected | (uint64_t)n_bytes << 32;
 	offset = ta_local_fetch_add(&chunk->reserved, n_bytes);
-	if (ta_unlikely(offset != expected))
+	if (ta_unlikely(offset != expected)) {
+		offset = (uint32_t)offset; /* RING_CHUNK_CALL */
 		*pending = offset | (uint64_t)n_bytes << 32;
+	}
 	if (ta_unlikely(offset > RING_CHUNK_BYTES - n_bytes))
 		return NULL;
 	return (uint8_t *)chunk + offset;
 }
 
-/* The slow part of ta_record_reserve(): the chunk is full. False: the event is counted as lost. */
+/*
+ * The slow part of ta_record_reserve(): the chunk is full, or the collector calls. False: the event
+ * is counted as lost.
+ */
 bool ta_record_make_room(struct ta_thread *thread, uint32_t bits);
 
 /* Reserve a record of one or two slots for an event. NULL: it is lost, and counted. */

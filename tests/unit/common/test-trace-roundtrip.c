@@ -429,7 +429,58 @@ START_TEST(every_known_record_type_has_a_shape_that_fits_its_struct)
 						  shape->length_offset[i - 1]);
 		}
 	}
-	ck_assert_uint_eq(n_known, 29);
+	ck_assert_uint_eq(n_known, 31);
+}
+END_TEST
+
+static void give_segment(struct trace_writer *writer, uint64_t ticks)
+{
+	const struct trace_event event = { .op = TRACE_OP_ALLOC, .ticks = ticks, .size = ticks };
+	const struct trace_commit commit = { .ticks = ticks + 1 };
+
+	ck_assert_int_eq(trace_writer_event(writer, 1, &event), 0);
+	ck_assert_int_eq(trace_writer_commit(writer, &commit, NULL), 0);
+}
+
+START_TEST(a_branch_is_the_trace_so_far_with_an_end_of_its_own)
+{
+	struct trace_writer *writer = trace_create_writer(path), *branch = NULL;
+	struct trace_clock clock = { .head.type = TRACE_RECORD_CLOCK };
+	const struct trace_commit end = { .ticks = 9 };
+	char other[256];
+	size_t n_before, n_after;
+
+	trace_temporary_path(other, "branch.mst");
+	for (uint64_t ticks = 1; ticks <= 3; ticks++)
+		give_segment(writer, ticks);
+	ck_assert_int_eq(trace_writer_branch(writer, trace_create(other), &branch), 0);
+	ck_assert_int_eq(trace_writer_record(branch, &clock, sizeof(clock), NULL, 0), 0);
+	ck_assert_int_eq(trace_writer_finish(branch, &end), 0);
+	trace_writer_close(branch);
+	uint8_t *before = trace_get_file(path, &n_before);
+	uint8_t *after = trace_get_file(other, &n_after);
+	ck_assert_uint_eq(trace_writer_file_bytes(writer), n_before);
+	ck_assert_uint_gt(n_after, n_before);
+	memcpy(after, before, n_before);
+	trace_put_file(other, after, n_after);
+	give_segment(writer, 4); /* the first one goes on */
+	ck_assert_int_eq(trace_writer_finish(writer, &end), 0);
+	trace_writer_close(writer);
+
+	struct trace_items first = trace_read_items(path), second = trace_read_items(other);
+	ck_assert(first.damage.ended && second.damage.ended);
+	ck_assert_uint_eq(second.damage.committed_ticks, 9);
+	ck_assert_uint_eq(first.n, 9); /* four segments of two, and the last COMMIT */
+	ck_assert_uint_eq(second.n, 8);
+	for (size_t i = 0; i < 6; i++) /* events and COMMIT of three segments */
+		ck_assert(trace_kept_equal(&first.kept[i], &second.kept[i]));
+	ck_assert_int_eq(first.kept[6].type, TRACE_FRAME_EVENTS);
+	ck_assert_int_eq(second.kept[6].type, TRACE_FRAME_RECORDS);
+	trace_items_finish(&first);
+	trace_items_finish(&second);
+	free(before);
+	free(after);
+	unlink(other);
 }
 END_TEST
 
@@ -485,6 +536,7 @@ int main(void)
 	tcase_add_test(tests, idle_streams_cost_nothing_and_slow_ones_little);
 	tcase_add_test(tests, a_record_that_does_not_fit_its_type_is_refused);
 	tcase_add_test(tests, what_no_frame_can_hold_is_refused);
+	tcase_add_test(tests, a_branch_is_the_trace_so_far_with_an_end_of_its_own);
 	tcase_add_test(tests, every_known_record_type_has_a_shape_that_fits_its_struct);
 	tcase_add_loop_test(tests, an_index_that_is_full_still_covers_every_segment_once, 0,
 			    sizeof(n_segments) / sizeof(n_segments[0]));

@@ -1,0 +1,573 @@
+/* When recording is on: windows, and what others ask a recording for. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "runner/collector.h"
+#include "runner/trace-records-write.h"
+#include "schemas/control.h"
+#include "schemas/trace-control.h"
+
+#define START_POLL_NS UINT64_C(5000000) /* a program has come to --start-after: samples begin */
+#define CPU_POLL_NS   UINT64_C(5000000) /* the least time between looks at CPU clocks */
+#define FNV_START     UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME     UINT64_C(0x100000001b3)
+#define TRACE_SUFFIX  ".mst"
+
+/* As trace_text.id. */
+static uint64_t text_id(const char *text)
+{
+	uint64_t id = FNV_START;
+
+	for (; *text; text++)
+		id = (id ^ (uint8_t)*text) * FNV_PRIME;
+	return id ? id : 1;
+}
+
+static const char *start_name(const struct run_options *options)
+{
+	const char *name = options->start_after;
+
+	if (name && strncmp(name, "mark:", 5) == 0)
+		return name + 5;
+	return name && strncmp(name, "region:", 7) == 0 ? name + 7 : name;
+}
+
+int collector_control_check(const struct run_options *options, struct window_plan *ret_plan,
+			    char *message, size_t n_bytes)
+{
+	struct window_plan plan;
+	const char *name = start_name(options);
+	const char *why = NULL;
+	int err = window_plan_read(options->windows, &plan, message, n_bytes);
+
+	if (err < 0)
+		return err;
+	if (name && !*name)
+		why = "needs the name of a mark or region of memsight.h";
+	else if (name && options->no_alloc)
+		why = "needs the recording library, which --no-alloc leaves out";
+	else if (name && options->events && !(options->events & RING_EVENTS_REGIONS))
+		why = "needs `regions' among --events";
+	if (why) {
+		snprintf(message, n_bytes, "--start-after %s", why);
+		return -EINVAL;
+	}
+	if (ret_plan)
+		*ret_plan = plan;
+	return 0;
+}
+
+/* ---- On and off ---- */
+
+static void store_window(struct collector *collector, uint64_t end_ticks)
+{
+	const struct collector_control *control = &collector->control;
+	struct trace_window window = {
+		.head.type = TRACE_RECORD_WINDOW,
+		.begin_ticks = control->window_ticks,
+		.end_ticks = end_ticks,
+		.number = control->window,
+		.cause_bytes = (uint32_t)strlen(control->cause),
+	};
+	const struct trace_string cause = { control->cause, window.cause_bytes };
+
+	trace_writer_record(collector->writer, &window, sizeof(window), &cause, 1);
+}
+
+/* From ticks on everything is recorded. */
+static void begin_window(struct collector *collector, uint64_t ticks, const char *cause)
+{
+	struct collector_control *control = &collector->control;
+
+	snprintf(control->cause, sizeof(control->cause), "%s", cause);
+	control->window_ticks =
+		ticks > collector->committed_ticks ? ticks : collector->committed_ticks;
+	control->window++;
+	control->is_on = true;
+	store_window(collector, 0);
+}
+
+static void switch_on(struct collector *collector, const char *cause)
+{
+	pool_order(collector->pool);
+	begin_window(collector, clock_ticks(collector->clock), cause);
+	samples_pause(&collector->samples, false);
+}
+
+/* What is stamped before is recorded: programs pause at their next events. */
+static void switch_off(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+	uint64_t ticks = clock_ticks(collector->clock);
+
+	if (control->window == 0) {
+		control->window = 1;
+		control->window_ticks = collector->first_pair.ticks;
+		snprintf(control->cause, sizeof(control->cause), "start");
+	}
+	control->is_on = false;
+	pool_order(collector->pool);
+	pool_call(collector->pool, tracker_slots_used(&collector->tracker));
+	samples_pause(&collector->samples, true);
+	store_window(collector, ticks);
+}
+
+void collector_begin_control(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+	struct ring_control *shared = collector->pool->control;
+	const char *name = start_name(collector->options);
+	char message[256];
+
+	/* It was checked before. */
+	collector_control_check(collector->options, &control->plan, message, sizeof(message));
+	control->awaits_start = name != NULL;
+	control->is_on = !name && (control->plan.n == 0 ||
+				   window_plan_at(&control->plan, 0, 0).spec != NULL);
+	if (control->is_on && control->plan.n > 0)
+		begin_window(collector, collector->first_pair.ticks, control->plan.specs[0].text);
+	if (control->is_on)
+		return;
+	control->window_ticks = collector->first_pair.ticks;
+	store_window(collector, control->window_ticks);
+	pool_order(collector->pool);
+	if (!name)
+		return;
+	/* Where a window begins at once the program itself begins it: nothing is missed. */
+	bool begins = control->plan.n == 0 || window_plan_at(&control->plan, 0, 0).spec;
+	atomic_store(&shared->start_order, begins ? atomic_load(&shared->order) + 1 : 0);
+	atomic_store(&shared->start_after, text_id(name));
+}
+
+/* Has a program come to what --start-after names? */
+static void look_for_start(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+	struct ring_control *shared = collector->pool->control;
+	uint64_t ticks = atomic_load(&shared->start_ticks);
+	char cause[sizeof(control->cause)];
+
+	if (ticks == 0)
+		return;
+	control->awaits_start = false;
+	control->start_ns = collector->now_ns;
+	control->next_ns = 0; /* the plan counts from here */
+	snprintf(cause, sizeof(cause), "after %s", start_name(collector->options));
+	if (control->is_on || atomic_load(&shared->order) & 1)
+		return;
+	begin_window(collector, ticks, cause);
+	samples_pause(&collector->samples, false);
+}
+
+static void count_cpu(struct collector *collector)
+{
+	for (struct image *image = collector->tracker.images.first; image; image = image->next) {
+		uint64_t ns = image_cpu_ns(image);
+
+		/*
+		 * What it had before an exec, or before it was attached to, is counted or not
+		 * ours.
+		 */
+		if (ns > image->cpu_ns && (image->cpu_ns || image->exec_seq == 0) &&
+		    !(image->cpu_ns == 0 && collector->options->attach_pid))
+			collector->control.cpu_ns += ns - image->cpu_ns;
+		if (ns > image->cpu_ns)
+			image->cpu_ns = ns;
+	}
+}
+
+/* Windows that began and ended while we had no processor. */
+static void count_missed(struct collector *collector, bool is_in_one)
+{
+	struct collector_control *control = &collector->control;
+	uint64_t n = window_plan_begun(&control->plan, collector->now_ns - control->start_ns,
+				       control->cpu_ns);
+	uint64_t n_new = n - control->n_begun;
+	const struct store_loss missed = {
+		.count = n_new - (is_in_one && n_new > 0),
+		.to_ticks = clock_ticks(collector->clock),
+		.source = "collector",
+		.reason = "windows missed: the recorder was late",
+	};
+
+	control->n_begun = n;
+	store_loss(collector->writer, &missed);
+}
+
+/* What the plan wants now; NULL: nothing is to be recorded. */
+static const char *ask_plan(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+	struct window_moment moment = { .real_ns = UINT64_MAX, .cpu_ns = UINT64_MAX };
+	uint64_t wait_ns;
+
+	if (control->plan.n == 0)
+		return control->awaits_start ? NULL : "start";
+	if (control->plan.has_cpu)
+		count_cpu(collector);
+	if (control->start_ns == 0)
+		control->start_ns = collector->now_ns;
+	moment = window_plan_at(&control->plan, collector->now_ns - control->start_ns,
+				control->cpu_ns);
+	count_missed(collector, moment.spec != NULL);
+	wait_ns = moment.real_ns;
+	if (moment.cpu_ns != UINT64_MAX && wait_ns > CPU_POLL_NS)
+		wait_ns = CPU_POLL_NS;
+	control->next_ns = wait_ns == UINT64_MAX ? UINT64_MAX : collector->now_ns + wait_ns;
+	return moment.spec ? moment.spec->text : NULL;
+}
+
+/* Let recording be as the plan and others want it. */
+static void settle(struct collector *collector, const char *cause)
+{
+	struct collector_control *control = &collector->control;
+	const char *planned = control->awaits_start ? NULL : ask_plan(collector);
+	bool is_wanted;
+
+	if (planned && control->override == COLLECTOR_RESUMED)
+		control->override = COLLECTOR_BY_PLAN;
+	is_wanted = control->override == COLLECTOR_RESUMED ||
+		    (control->override == COLLECTOR_BY_PLAN && planned);
+	if (is_wanted && !control->is_on)
+		switch_on(collector, cause ? cause : planned);
+	else if (!is_wanted && control->is_on)
+		switch_off(collector);
+}
+
+/* ---- Snapshots ---- */
+
+static void reply(int fd, struct control_reply *answer)
+{
+	answer->magic = CONTROL_MAGIC;
+	answer->version = CONTROL_VERSION;
+	/* Who does not wait for it any more does without. */
+	send(fd, answer, sizeof(*answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+__attribute__((format(printf, 3, 4))) static void refuse(struct control_reply *answer, int err,
+							 const char *format, ...)
+{
+	va_list arguments;
+
+	answer->error = err;
+	va_start(arguments, format);
+	vsnprintf(answer->message, sizeof(answer->message), format, arguments);
+	va_end(arguments);
+}
+
+static void refuse_snapshot(struct control_reply *answer, int err, const char *path)
+{
+	if (err == -EEXIST)
+		refuse(answer, err, "%.300s is there already (--force overwrites it)", path);
+	else if (err == -ENOTSUP)
+		refuse(answer, err, "%.300s is no regular file", path);
+	else
+		refuse(answer, err, "cannot write the snapshot %.300s: %s", path, strerror(-err));
+}
+
+static void end_snapshot(struct snapshot **place)
+{
+	struct snapshot *snapshot = *place;
+	struct control_reply answer = { .error = snapshot_finish(snapshot) };
+
+	snprintf(answer.path, sizeof(answer.path), "%s", snapshot->path);
+	if (answer.error < 0)
+		refuse_snapshot(&answer, answer.error, snapshot->path);
+	if (snapshot->answer_fd >= 0)
+		reply(snapshot->answer_fd, &answer);
+	cleanup_close(&snapshot->answer_fd);
+	free(snapshot);
+	*place = NULL;
+}
+
+static void end_snapshots(struct collector *collector, bool all)
+{
+	struct collector_control *control = &collector->control;
+	uint64_t n;
+
+	if (control->notify_fd >= 0 && read(control->notify_fd, &n, sizeof(n)) < 0 &&
+	    errno != EAGAIN)
+		return;
+	for (size_t i = 0; i < COLLECTOR_MAX_SNAPSHOTS; i++) {
+		if (control->snapshots[i] && (all || control->snapshots[i]->is_done))
+			end_snapshot(&control->snapshots[i]);
+	}
+}
+
+static int open_notify(struct collector *collector)
+{
+	struct epoll_event event = { .events = EPOLLIN,
+				     .data.u64 = collector_tag(COLLECTOR_SNAPSHOT, 0) };
+	auto_close int fd = -1;
+
+	if (collector->control.notify_fd >= 0)
+		return 0;
+	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0 || epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return -errno;
+	collector->control.notify_fd = steal_fd(&fd);
+	return 0;
+}
+
+/* What of the recording a trace tells at its end, as far as it is known. */
+static int write_end(struct collector *collector, struct trace_writer *branch)
+{
+	struct samples samples = collector->samples;
+	uint64_t ticks = collector->committed_ticks;
+	struct trace_commit commit = collector_commit_at(collector, ticks);
+	struct collector_control *control = &collector->control;
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", ++control->n_snapshots);
+	samples.writer = branch;
+	store_fact(branch, "memsight.snapshot", number, ticks, true);
+	samples_store_losses(&samples);
+	tracker_store_losses(&collector->tracker, branch);
+	return trace_writer_finish(branch, &commit);
+}
+
+static int write_snapshot(struct collector *collector, struct snapshot *snapshot,
+			  const struct control_request *request)
+{
+	struct trace_writer *branch = NULL;
+	int fd, err = collector_commit(collector);
+
+	if (err == 0)
+		err = open_notify(collector);
+	if (err == 0)
+		err = snapshot_open(snapshot, request->text, request->is_forced, &fd);
+	if (err < 0)
+		return err;
+	err = trace_writer_branch(collector->writer, fd, &branch);
+	if (err == 0)
+		err = write_end(collector, branch);
+	trace_writer_close(branch);
+	if (err == 0)
+		err = snapshot_start(snapshot, collector->output->lock_fd,
+				     trace_writer_file_bytes(collector->writer),
+				     collector->control.notify_fd);
+	if (err < 0)
+		snapshot_abandon(snapshot);
+	return err;
+}
+
+/* False: it is too long, or where we are cannot be told. */
+static bool absolute_path(const char *name, char path[static PATH_MAX])
+{
+	char folder[PATH_MAX] = "";
+
+	if (name[0] != '/' && !getcwd(folder, sizeof(folder)))
+		return false;
+	return snprintf(path, PATH_MAX, "%s%s%s", folder, folder[0] ? "/" : "", name) < PATH_MAX;
+}
+
+/* NAME-N.mst beside the trace, of which none is there. */
+static int choose_path(struct collector *collector, char path[static PATH_MAX])
+{
+	char name[PATH_MAX];
+	size_t n, stem;
+
+	if (!absolute_path(collector->output->path, name))
+		return -ENAMETOOLONG;
+	n = strlen(name);
+	stem = n > 4 && strcmp(name + n - 4, TRACE_SUFFIX) == 0 ? n - 4 : n;
+	for (unsigned number = 1; number < 1000000; number++) {
+		int length = snprintf(path, PATH_MAX, "%.*s-%u%s", (int)stem, name, number,
+				      TRACE_SUFFIX);
+
+		if (length >= PATH_MAX)
+			return -ENAMETOOLONG;
+		if (access(path, F_OK) < 0)
+			return 0;
+	}
+	return -EEXIST;
+}
+
+/* Answered when it is written, unless that cannot begin. True: it is answered. */
+static bool begin_snapshot(struct collector *collector, struct control_request *request, int fd,
+			   struct control_reply *answer)
+{
+	struct snapshot **place = collector->control.snapshots;
+	struct snapshot *snapshot;
+	int err = request->text[0] ? 0 : choose_path(collector, request->text);
+
+	for (size_t i = 0; i < COLLECTOR_MAX_SNAPSHOTS && *place; i++)
+		place++;
+	if (place == collector->control.snapshots + COLLECTOR_MAX_SNAPSHOTS) {
+		refuse(answer, -EBUSY, "%d snapshots are being written already",
+		       COLLECTOR_MAX_SNAPSHOTS);
+		return true;
+	}
+	snapshot = calloc(1, sizeof(*snapshot));
+	if (!snapshot)
+		err = -ENOMEM;
+	if (err == 0) {
+		*snapshot = (struct snapshot){ .source_fd = -1, .fd = -1 };
+		err = write_snapshot(collector, snapshot, request);
+	}
+	if (err < 0) {
+		free(snapshot);
+		refuse_snapshot(answer, err, request->text);
+		return true;
+	}
+	snapshot->answer_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	*place = snapshot;
+	return false;
+}
+
+/* ---- Requests ---- */
+
+static void fill_status(struct collector *collector, const struct control_request *request,
+			struct control_reply *answer)
+{
+	const struct trace_writer_totals *totals = trace_writer_totals(collector->writer);
+	const struct collector_control *control = &collector->control;
+	const struct images *images = &collector->tracker.images;
+
+	answer->recorder_pid = (uint32_t)getpid();
+	answer->command_pid = (uint32_t)collector->command_pid;
+	answer->n_processes = images->n_live;
+	answer->is_paused = !control->is_on;
+	answer->window = control->window;
+	answer->has_stopped = collector->stopped_ticks != 0;
+	answer->wall_ns = clock_ns(CLOCK_MONOTONIC) - collector->command_begin_ns;
+	answer->n_events = totals->n_events;
+	answer->n_samples = totals->n_samples;
+	answer->file_bytes = trace_writer_file_bytes(collector->writer);
+	if (!absolute_path(collector->output->path, answer->output))
+		snprintf(answer->output, sizeof(answer->output), "%s", collector->output->path);
+	answer->knows_pid = request->pid && (request->pid == answer->recorder_pid ||
+					     images_find(images, (pid_t)request->pid));
+}
+
+static void set_mark(struct collector *collector, const char *text)
+{
+	struct trace_outside_mark mark = { .head.type = TRACE_RECORD_OUTSIDE_MARK,
+					   .ticks = clock_ticks(collector->clock),
+					   .text_bytes = (uint32_t)strlen(text) };
+	const struct trace_string string = { text, mark.text_bytes };
+
+	trace_writer_record(collector->writer, &mark, sizeof(mark), &string, 1);
+}
+
+static void obey(struct collector *collector, const struct control_request *request,
+		 struct control_reply *answer)
+{
+	struct collector_control *control = &collector->control;
+
+	switch ((enum control_verb)request->verb) {
+	case CONTROL_PAUSE:
+		control->override = COLLECTOR_PAUSED;
+		settle(collector, NULL);
+		break;
+	case CONTROL_RESUME:
+		control->override = COLLECTOR_RESUMED;
+		settle(collector, "ctl resume");
+		break;
+	case CONTROL_MARK:
+		set_mark(collector, request->text);
+		break;
+	case CONTROL_LOOK:
+		if (collector_look_at_pages(collector) < 0)
+			refuse(answer, -ENOTSUP, "the recording was begun with --pages off");
+		break;
+	case CONTROL_STOP:
+		if (collector->options->attach_pid)
+			collector->wants_to_leave = true;
+		else
+			collector->was_let_go = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static bool may_ask(const struct ucred *peer)
+{
+	return peer->uid == 0 || peer->uid == geteuid();
+}
+
+int collector_take_request(struct collector *collector, int fd)
+{
+	struct control_request request;
+	struct control_reply answer = { 0 };
+	struct ucred peer;
+	int err = recording_receive_control(fd, &request, &peer);
+
+	if (err == -ENOMSG || err == -EAGAIN)
+		return err == -EAGAIN ? -ENOMSG : err;
+	collector->now_ns = clock_ns(CLOCK_MONOTONIC);
+	if (err == -EPROTO)
+		refuse(&answer, err, "the recorder is of another version of memsight");
+	else if (err == 0 && !may_ask(&peer))
+		refuse(&answer, -EPERM, "only its own user (id %u) and root control this recording",
+		       (unsigned)geteuid());
+	else if (err == 0 && collector->stopped_ticks && request.verb != CONTROL_STATUS &&
+		 request.verb != CONTROL_STOP && request.verb != CONTROL_SNAPSHOT)
+		refuse(&answer, -ESHUTDOWN, "recording has stopped: %s", collector->stop_reason);
+	else if (err == 0 && request.verb == CONTROL_SNAPSHOT) {
+		if (!begin_snapshot(collector, &request, fd, &answer))
+			return 0;
+	} else if (err == 0)
+		obey(collector, &request, &answer);
+	if (answer.error != -EPERM)
+		fill_status(collector, &request, &answer);
+	reply(fd, &answer);
+	return 0;
+}
+
+/* ---- Each round ---- */
+
+void collector_tick_control(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+
+	if (collector->stopped_ticks)
+		return;
+	/* An exec has switched sources on that are to be off. */
+	if (control->next_ns == 0 && !control->is_on)
+		samples_pause(&collector->samples, true);
+	if (control->awaits_start)
+		look_for_start(collector);
+	if (control->next_ns == 0 || (control->plan.n > 0 && !control->awaits_start &&
+				      collector->now_ns >= control->next_ns))
+		settle(collector, NULL);
+	if (control->next_ns == 0)
+		control->next_ns = UINT64_MAX;
+	if (!control->is_on)
+		pool_call(collector->pool, tracker_slots_used(&collector->tracker));
+	end_snapshots(collector, false);
+}
+
+uint64_t collector_control_wait(const struct collector *collector)
+{
+	const struct collector_control *control = &collector->control;
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (control->awaits_start)
+		return START_POLL_NS;
+	if (control->next_ns == 0 || control->next_ns == UINT64_MAX)
+		return UINT64_MAX;
+	return control->next_ns > now_ns ? control->next_ns - now_ns : 0;
+}
+
+void collector_end_control(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+
+	if (control->is_on && control->window > 0)
+		store_window(collector, clock_ticks(collector->clock));
+	end_snapshots(collector, true);
+	cleanup_close(&control->notify_fd);
+	control->notify_fd = -1;
+}

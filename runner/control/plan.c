@@ -1,0 +1,190 @@
+#include "runner/control/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/parse.h"
+
+#define LONGEST_NS   (UINT64_C(1) << 60)
+#define MAX_REPEAT   UINT64_C(1000000000)
+#define MAX_COMPARED 100000u /* windows of two specs, to find out whether they overlap */
+#define FORM	     "[real:|cpu:]DELAY[:DURATION[:REPEAT]], such as 1h:10s:3 or cpu:5s:1s"
+
+static int refuse(char *message, size_t n_bytes, const char *text, const char *why)
+{
+	snprintf(message, n_bytes, "--windows: '%.80s' %s", text, why);
+	return -EINVAL;
+}
+
+static int read_time(const char *text, uint64_t *ret_ns)
+{
+	int64_t ns;
+	int r = parse_duration(text, &ns);
+
+	if (r < 0 || ns < 0 || (uint64_t)ns > LONGEST_NS)
+		return -EINVAL;
+	*ret_ns = (uint64_t)ns;
+	return 0;
+}
+
+/* One window; the copy of its text is cut up. */
+static int read_spec(char *copy, const char *text, struct window_spec *ret_spec, char *message,
+		     size_t n_bytes)
+{
+	struct window_spec spec = { .length_ns = WINDOW_ENDLESS, .repeat = 1 };
+	char *rest = copy;
+	char *word = strsep(&rest, ":");
+
+	spec.is_cpu = strcmp(word, "cpu") == 0;
+	if (spec.is_cpu || strcmp(word, "real") == 0)
+		word = strsep(&rest, ":");
+	if (!word || read_time(word, &spec.delay_ns) < 0)
+		return refuse(message, n_bytes, text, "is not " FORM);
+	word = strsep(&rest, ":");
+	if (word && read_time(word, &spec.length_ns) < 0)
+		return refuse(message, n_bytes, text, "is not " FORM);
+	if (spec.length_ns == 0)
+		return refuse(message, n_bytes, text, "is a window of no time");
+	word = strsep(&rest, ":");
+	if (rest || (word && (parse_number(word, &spec.repeat) < 0 || spec.repeat > MAX_REPEAT)))
+		return refuse(message, n_bytes, text, "is not " FORM);
+	if (spec.repeat != 1 && spec.delay_ns == 0)
+		return refuse(message, n_bytes, text,
+			      "repeats without a DELAY between: that is one window");
+	snprintf(spec.text, sizeof(spec.text), "%s", text);
+	*ret_spec = spec;
+	return 0;
+}
+
+/* The begin of window number k (from 0). */
+static uint64_t begin_of(const struct window_spec *spec, uint64_t k)
+{
+	return k * (spec->delay_ns + spec->length_ns) + spec->delay_ns;
+}
+
+static bool has_window(const struct window_spec *spec, uint64_t k)
+{
+	return spec->repeat == 0 || k < spec->repeat;
+}
+
+/* They count by different clocks: nobody knows, and what either is on for is recorded. */
+static bool overlap(const struct window_spec *a, const struct window_spec *b)
+{
+	uint64_t i = 0, k = 0;
+
+	if (a->is_cpu != b->is_cpu)
+		return false;
+	while (has_window(a, i) && has_window(b, k) && i + k < MAX_COMPARED) {
+		uint64_t at = begin_of(a, i), bt = begin_of(b, k);
+
+		if (at < bt + b->length_ns && bt < at + a->length_ns)
+			return true;
+		if (at < bt)
+			i++;
+		else
+			k++;
+	}
+	return false;
+}
+
+static int check_overlap(const struct window_plan *plan, char *message, size_t n_bytes)
+{
+	const struct window_spec *last = &plan->specs[plan->n - 1];
+
+	for (size_t i = 0; i + 1 < plan->n; i++) {
+		if (!overlap(&plan->specs[i], last))
+			continue;
+		snprintf(message, n_bytes, "--windows: %s and %s overlap", plan->specs[i].text,
+			 last->text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int add(struct window_plan *plan, const char *text, char *message, size_t n_bytes)
+{
+	char copy[sizeof(plan->specs[0].text)];
+
+	if (plan->n == WINDOW_PLAN_MAX) {
+		snprintf(message, n_bytes, "--windows: more than %d of them", WINDOW_PLAN_MAX);
+		return -EINVAL;
+	}
+	if (strlen(text) >= sizeof(copy))
+		return refuse(message, n_bytes, text, "is not " FORM);
+	strcpy(copy, text);
+	int r = read_spec(copy, text, &plan->specs[plan->n], message, n_bytes);
+	if (r < 0)
+		return r;
+	plan->has_cpu |= plan->specs[plan->n++].is_cpu;
+	return check_overlap(plan, message, n_bytes);
+}
+
+int window_plan_read(const char *const *texts, struct window_plan *ret_plan, char *message,
+		     size_t n_bytes)
+{
+	*ret_plan = (struct window_plan){ 0 };
+	for (; texts && *texts; texts++) {
+		const char *at = *texts;
+
+		for (;;) {
+			char one[256];
+			size_t n = strcspn(at, ",");
+
+			snprintf(one, sizeof(one), "%.*s", (int)n, at);
+			int r = add(ret_plan, one, message, n_bytes);
+			if (r < 0)
+				return r;
+			if (at[n] == '\0')
+				break;
+			at += n + 1;
+		}
+	}
+	return 0;
+}
+
+/* Whether a spec is on at its time; *ret_left_ns: until it changes, UINT64_MAX: never. */
+static bool is_on(const struct window_spec *spec, uint64_t at_ns, uint64_t *ret_left_ns)
+{
+	uint64_t cycle_ns = spec->delay_ns + spec->length_ns;
+	uint64_t phase_ns = at_ns % cycle_ns;
+
+	*ret_left_ns = UINT64_MAX;
+	if (!has_window(spec, at_ns / cycle_ns))
+		return false;
+	*ret_left_ns = phase_ns < spec->delay_ns ? spec->delay_ns - phase_ns : cycle_ns - phase_ns;
+	return phase_ns >= spec->delay_ns;
+}
+
+struct window_moment window_plan_at(const struct window_plan *plan, uint64_t real_ns,
+				    uint64_t cpu_ns)
+{
+	struct window_moment moment = { .real_ns = UINT64_MAX, .cpu_ns = UINT64_MAX };
+
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct window_spec *spec = &plan->specs[i];
+		uint64_t *least = spec->is_cpu ? &moment.cpu_ns : &moment.real_ns;
+		uint64_t left_ns;
+
+		if (is_on(spec, spec->is_cpu ? cpu_ns : real_ns, &left_ns) && !moment.spec)
+			moment.spec = spec;
+		if (left_ns < *least)
+			*least = left_ns;
+	}
+	return moment;
+}
+
+uint64_t window_plan_begun(const struct window_plan *plan, uint64_t real_ns, uint64_t cpu_ns)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct window_spec *spec = &plan->specs[i];
+		uint64_t at_ns = spec->is_cpu ? cpu_ns : real_ns;
+		uint64_t cycle_ns = spec->delay_ns + spec->length_ns;
+		uint64_t n = at_ns / cycle_ns + (at_ns % cycle_ns >= spec->delay_ns);
+
+		sum += has_window(spec, n) || n == 0 ? n : spec->repeat;
+	}
+	return sum;
+}

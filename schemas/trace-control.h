@@ -1,0 +1,30 @@
+#pragma once
+/*
+ * Records of a recording that was on in parts of the run only, or was told something from outside.
+ * They are records of trace-format.h. Since 1.4.
+ */
+#include <stdint.h>
+
+#include "schemas/trace-format.h"
+
+/*
+ * A window: a span of the run in which everything was recorded. One record when it begins
+ * (end_ticks 0), and one of the same number when it ends. Without any the whole run is one. Number
+ * 0 is none: recording was off from its end_ticks, the start of the run, to the first window.
+ * Allocations that were under way at begin_ticks, at most one of each thread, may be missing.
+ */
+struct trace_window {
+	struct trace_record head;
+	uint64_t begin_ticks;
+	uint64_t end_ticks; /* 0: not yet; the end of the trace where no other record follows */
+	uint32_t number;
+	uint32_t cause_bytes; /* why it began: "start", "ctl", "--windows 1h:10s", "mark load" */
+};
+
+/* `memsight ctl mark': a mark of the whole run, set from outside. */
+struct trace_outside_mark {
+	struct trace_record head;
+	uint64_t ticks;
+	uint32_t text_bytes;
+	uint32_t reserved;
+};

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""Windows, and a recording that is asked from outside. Arguments: memsight, the victim."""
+import csv
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import whole
+
+MEMSIGHT, VICTIM = map(os.path.abspath, sys.argv[1:3])
+checks = whole.Checks()
+FIRST, SPAN = 1000, 20000
+ENDLESS = (VICTIM, "1", "0", "20")
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+class Recorded:
+    """A recording that is under way."""
+
+    def __init__(self, folder, command, *options, name="run.mst"):
+        self.trace = os.path.join(folder, name)
+        self.process = subprocess.Popen(
+            [MEMSIGHT, "record", "-q", "-s", "none", "-o", self.trace, *options, "--", *command],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=whole.environment())
+        self.process.stdout.readline()
+
+    def ctl(self, *words, of=None, prefix=()):
+        return subprocess.run([*prefix, MEMSIGHT, "ctl", of or self.trace, *words], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                              env=whole.environment())
+
+    def ask(self, *words):
+        done = self.ctl(*words)
+        checks.that(done.returncode == 0, f"ctl {words}: {done.stderr}")
+        return done.stdout
+
+    def status(self):
+        return dict(re.findall(r"(\w+(?: bytes)?) +(.*)", self.ask("status")))
+
+    def program(self):
+        return int(self.status()["program"].split(",")[0])
+
+    def end(self):
+        """Stop it, end the program that runs on, and open what was recorded."""
+        pid = self.program()
+        self.ask("stop")
+        self.process.wait(timeout=120)
+        os.kill(pid, signal.SIGKILL)  # it has our pipes
+        self.process.communicate()
+        return analysed(self.trace)
+
+
+def analysed(trace):
+    whole.run([MEMSIGHT, "analyze", "-f", trace])
+    return whole.Database(trace + ".db")
+
+
+def wait_until(what, text):
+    for _ in range(600):
+        if what():
+            return
+        time.sleep(0.05)
+    checks.that(False, "waited in vain: " + text)
+
+
+def events(database, from_ns=0, to_ns=1 << 62):
+    """Births and ends of the victim's blocks in order of time: (is a birth, bytes)."""
+    rows = database.ask(
+        "SELECT allocated_ns, 1, size FROM allocation WHERE size BETWEEN ?1 AND ?2 UNION ALL"
+        " SELECT freed_ns, 0, size FROM allocation WHERE size BETWEEN ?1 AND ?2 AND"
+        " freed_ns IS NOT NULL ORDER BY 1", FIRST, FIRST + SPAN - 1)
+    return [row[1:] for row in rows if from_ns <= row[0] < to_ns]
+
+
+def windows(database):
+    return database.ask("SELECT number, start_ns, end_ns, cause, n_live FROM window"
+                        " ORDER BY number")
+
+
+def is_part_of(part, whole_list):
+    """Whether one list lies in another without a gap."""
+    return any(whole_list[i:i + len(part)] == part for i in range(len(whole_list))
+               if not part or whole_list[i] == part[0])
+
+
+def births(part):
+    return [size for is_birth, size in part if is_birth]
+
+
+def check_windows(folder):
+    """What lies in a window is what a recording of all of the run has there, block for block."""
+    command = (VICTIM, "1", "15000", "30")
+    full = os.path.join(folder, "full.mst")
+    cut = os.path.join(folder, "cut.mst")
+    whole.run([MEMSIGHT, "record", "-q", "-s", "none", "-o", full, "--", *command])
+    whole.run([MEMSIGHT, "record", "-q", "-s", "none", "-o", cut, "--windows", "60ms:40ms:3",
+               "--windows", "500ms:20ms", "--", *command])
+    all_events = events(analysed(full))
+    database = analysed(cut)
+    found = windows(database)
+    # A recorder that is late misses some.
+    checks.that(found and [row[0] for row in found] == list(range(1, len(found) + 1)),
+                f"windows {found}")
+    checks.that({row[3] for row in found} <= {"60ms:40ms:3", "500ms:20ms"}, f"causes {found}")
+    for number, start_ns, end_ns, _, n_live in found:
+        part = events(database, start_ns, end_ns)
+        checks.that(part and is_part_of(births(part), births(all_events)),
+                    f"window {number}: {len(part)} events are not those of the full recording")
+        born = set(births(part))
+        own = [event for event in part if event[1] in born]
+        checks.that(own == [event for event in all_events if event[1] in born][:len(own)],
+                    f"window {number}: births and ends in another order")
+        live = database.one("SELECT count(*) FROM allocation WHERE allocated_ns < ?1 AND"
+                            " coalesce(freed_ns, 1 << 62) >= ?1", start_ns)
+        checks.that(live == n_live, f"window {number}: {n_live} live, rows say {live}")
+        rows = list(csv.DictReader(io.StringIO(whole.run(
+            [MEMSIGHT, "report", cut, "--window", str(number), "--sites", "--format", "csv"]))))
+        n = database.one("SELECT count(*) FROM allocation WHERE allocated_ns >= ? AND"
+                         " allocated_ns < ?", start_ns, end_ns)
+        n_told = sum(int(row["blocks"]) for row in rows)
+        checks.that(n_told == n, f"window {number}: --sites says {n_told} of {n} blocks")
+    inside = sum(len(events(database, row[1], row[2])) for row in found)
+    outside = len(events(database)) - inside
+    n_births_outside = len(births(events(database))) - sum(
+        len(births(events(database, row[1], row[2]))) for row in found)
+    checks.that(n_births_outside < inside / 4,
+                f"{n_births_outside} births of {outside} events outside of windows")
+    n_missed = database.losses().get(
+        ("collector", "windows missed: the recorder was late"), 0)
+    checks.that(len(found) + n_missed == 4 or all(row[2] < 520e6 for row in found),
+                f"{len(found)} windows and {n_missed} missed of 4")
+    checks.that(len(database.losses()) == (n_missed > 0), f"losses {database.losses()}")
+    checks.that(database.one("SELECT count(*) FROM withheld") > len(found) - 1, "rows of withheld")
+    refused = subprocess.run([MEMSIGHT, "report", cut, "--window", "9", "--sites"], text=True,
+                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False)
+    checks.that(refused.returncode == 1 and f"windows 1 to {len(found)}" in refused.stderr,
+                f"window 9: {refused.stderr}")
+
+
+def check_start_after(folder):
+    """The first event behind the mark is the first one that is recorded."""
+    trace = os.path.join(folder, "after.mst")
+    whole.run([MEMSIGHT, "record", "-q", "-s", "none", "-o", trace, "--start-after", "mark:middle",
+               "--", VICTIM, "1", "2000", "100"])
+    database = analysed(trace)
+    found = windows(database)
+    checks.that(len(found) == 1 and found[0][3] == "after middle", f"windows {found}")
+    checks.that(births(events(database)) == [FIRST + i for i in range(1000, 2000)],
+                "not the blocks behind the mark")
+    mark_ns = database.one("SELECT time_ns FROM mark WHERE name = 'middle'")
+    checks.that(abs(found[0][1] - mark_ns) < 100000, "the window begins elsewhere than the mark")
+
+
+def check_threads(folder):
+    """Pauses and resumptions while threads record as fast as they can: no event is lost between,
+    and of each thread the blocks of a window follow each other."""
+    recorded = Recorded(folder, (VICTIM, "4", "0", "40"), name="threads.mst")
+    for _ in range(20):
+        recorded.ask("pause")
+        recorded.ask("resume")
+    database = recorded.end()
+    found = windows(database)
+    checks.that(len(found) == 21, f"{len(found)} windows")
+    n_gaps = 0
+    for _, start_ns, end_ns, _, _ in found:
+        rows = database.ask("SELECT thread_id, size FROM allocation WHERE size BETWEEN ? AND ? AND"
+                            " allocated_ns >= ? AND allocated_ns < ? ORDER BY allocated_ns",
+                            FIRST, FIRST + SPAN - 1, start_ns, end_ns)
+        last = {}
+        for thread, size in rows:
+            n_gaps += thread in last and (size - last[thread]) % SPAN != 1
+            last[thread] = size
+    checks.that(n_gaps == 0, f"{n_gaps} gaps within windows")
+    checks.that(not database.losses(), f"losses {database.losses()}")
+
+
+def check_control(folder):
+    recorded = Recorded(folder, ENDLESS)
+    status = recorded.status()
+    checks.that(status["state"] == "recording" and status["window"] == "-" and
+                status["trace"] == recorded.trace, f"status {status}")
+    checks.that(recorded.ctl("status", of=str(recorded.program())).returncode == 0, "by its pid")
+    listed = subprocess.run([MEMSIGHT, "ctl"], text=True, stdout=subprocess.PIPE, check=False)
+    checks.that(recorded.trace in listed.stdout, f"memsight ctl lists {listed.stdout!r}")
+    wait_until(lambda: int(recorded.status()["events"]) > 1000, "events")
+    recorded.ask("mark", "outside mark")
+    path = recorded.ask("snapshot").strip()
+    checks.that(path == recorded.trace.replace(".mst", "-1.mst"), f"snapshot is {path}")
+    now = os.path.join(folder, "now.mst")
+    checks.that(recorded.ask("snapshot", "-o", now).strip() == now, "snapshot -o")
+    again = recorded.ctl("snapshot", "-o", now)
+    checks.that(again.returncode == 1 and "is there already" in again.stderr, again.stderr)
+    recorded.ask("snapshot", "-o", now, "-f")
+    asked = [subprocess.Popen([MEMSIGHT, "ctl", recorded.trace, word],
+                              stdout=subprocess.DEVNULL) for word in
+             ["pause", "resume", "status", "snapshot"] * 3]
+    checks.that([one.wait() for one in asked] == [0] * len(asked), "several controllers at once")
+    recorded.ask("pause")
+    checks.that(recorded.status()["state"] == "paused", "pause")
+    recorded.ask("pause")
+    recorded.ask("resume")
+    checks.that(recorded.status()["state"] == "recording", "resume")
+    if os.geteuid() == 0:
+        other = recorded.ctl("pause", prefix=NOBODY)
+        checks.that(other.returncode == 1 and "of this user" in other.stderr, other.stderr)
+        checks.that(recorded.status()["state"] == "recording", "another user paused it")
+    for words, text in ((["pausee"], "did you mean 'pause'"), (["mark"], "needs a TEXT"),
+                        (["pause", "x"], "takes nothing"), (["stop", "-o", "x"], "for snapshot")):
+        refused = recorded.ctl(*words)
+        checks.that(refused.returncode == 2 and text in refused.stderr, refused.stderr)
+    unknown = recorded.ctl("status", of="nothing.mst")
+    checks.that(unknown.returncode == 1 and "no recording of this user" in unknown.stderr,
+                unknown.stderr)
+    database = recorded.end()
+    checks.that(database.ask("SELECT thread_id FROM mark WHERE name = 'outside mark'") == [(None,)],
+                "the mark")
+    check_snapshot(now, database)
+    left = [name for name in os.listdir(folder) if name.endswith(".partial")]
+    checks.that(not left, f"left behind: {left}")
+    ended = recorded.ctl("status")
+    checks.that(ended.returncode == 1, "a recording that has ended answers")
+
+
+def check_snapshot(path, database):
+    """A snapshot is a whole trace, and the first part of the recording that went on."""
+    snapshot = analysed(path)
+    checks.that(snapshot.one("SELECT ended_cleanly FROM run") == 1, "the snapshot is not whole")
+    checks.that(snapshot.one("SELECT count(*) FROM loss") == 0, f"losses {snapshot.losses()}")
+    part = events(snapshot)
+    checks.that(len(part) > 500 and part == events(database)[:len(part)],
+                f"the snapshot's {len(part)} events are not the first ones of the recording")
+    checks.that("live when the snapshot was taken" in whole.run([MEMSIGHT, "report", path]),
+                "the report does not say that it is a snapshot")
+
+
+def check_killed(folder):
+    """What a recorder that is killed in a window leaves has that window."""
+    recorded = Recorded(folder, ENDLESS, "--windows", "50ms", name="killed.mst")
+    pid = recorded.program()
+    wait_until(lambda: recorded.status()["window"] == "1", "the window")
+    n = int(recorded.status()["trace bytes"])
+    wait_until(lambda: int(recorded.status()["trace bytes"]) > n, "segments of it")
+    recorded.process.kill()
+    recorded.process.wait()
+    os.kill(pid, signal.SIGKILL)  # it has our pipes
+    recorded.process.communicate()
+    found = windows(analysed(recorded.trace + ".partial"))
+    checks.that(len(found) == 1 and found[0][2] > found[0][1], f"windows {found}")
+
+
+def check_bad_input():
+    for option, text in (("-1s:1s", "is not"), ("1s:0", "no time"), ("1s:1s:1:1", "is not"),
+                         ("gpu:1s:1s", "is not"), ("1s:2s,2s:1s", "overlap"),
+                         ("0:1s:5", "one window"), ("", "is empty")):
+        done = subprocess.run([MEMSIGHT, "record", "--windows=" + option, "true"], text=True,
+                              stderr=subprocess.PIPE, check=False, env=whole.environment())
+        checks.that(done.returncode == 2 and text in done.stderr and
+                    len(done.stderr.splitlines()) == 1, f"--windows={option}: {done.stderr}")
+    for options in (["--no-alloc"], ["--events", "heap"]):
+        done = subprocess.run([MEMSIGHT, "record", "--start-after", "x", *options, "true"],
+                              text=True, stderr=subprocess.PIPE, check=False,
+                              env=whole.environment())
+        checks.that(done.returncode == 2 and "--start-after needs" in done.stderr, done.stderr)
+
+
+def check_cpu_clock(folder):
+    """A window of CPU time begins when the program has used so much, not before."""
+    trace = os.path.join(folder, "cpu.mst")
+    whole.run([MEMSIGHT, "record", "-q", "-s", "none", "-o", trace, "--windows", "cpu:30ms:10ms",
+               "--", VICTIM, "1", "1500000"])
+    database = analysed(trace)
+    found = windows(database)
+    checks.that(len(found) == 1, f"windows {found}")
+    n_before = database.one("SELECT value FROM total WHERE name = 'unrecorded_frees'")
+    inside = events(database, *found[0][1:3]) if found else []
+    checks.that(inside and births(inside)[0] > FIRST + 1 and n_before is not None,
+                f"{len(inside)} events in the window of CPU time")
+
+
+with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
+    check_bad_input()
+    check_windows(place)
+    check_start_after(place)
+    check_threads(place)
+    check_control(place)
+    check_killed(place)
+    check_cpu_clock(place)
+checks.end()
