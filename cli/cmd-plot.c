@@ -174,6 +174,7 @@ static int check_kind(const struct job *job)
 		{ OPTION_PROCESS, 1u << PLOT_HEATMAP | 1u << PLOT_TIMELINE },
 		{ OPTION_ADDR, 1u << PLOT_HEATMAP },
 		{ OPTION_METRIC, 1u << PLOT_SERIES },
+		{ OPTION_BY, 1u << PLOT_FLAME },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -343,6 +344,9 @@ int cmd_plot(const struct option_set *options)
 						 CHOICE_PLOT_KIND_HEATMAP),
 			.title = option_text(options, OPTION_TITLE),
 			.metric = option_text(options, OPTION_METRIC),
+			.has_no_notes = option_flag(options, OPTION_NO_NOTES),
+			.by = (enum profile_metric)profile_metric_find(
+				option_choice_name(option_choice(options, OPTION_BY))),
 			.heat.source = option_text(options, OPTION_OF_SOURCE),
 		},
 	};

@@ -42,17 +42,20 @@ struct user_frame user_frame_of(const struct symbol_line *lines, size_t n, const
 	frame.function = hash_function(lines[n - 1].function, file);
 	for (size_t i = 0; i < n; i++) {
 		enum frame_owner owner = frame_owner(lines[i].function, lines[i].file, file);
-		if (owner == FRAME_PROGRAM && lines[i].gives_memory)
+		unsigned n_signs = (owner == FRAME_ALLOCATES) + lines[i].gives_memory;
+		if (owner == FRAME_PROGRAM && n_signs)
 			owner = FRAME_ALLOCATES;
+		if (owner == FRAME_ALLOCATES && n_signs > frame.may_hand_on)
+			frame.may_hand_on = (uint8_t)n_signs;
 		if (owner == FRAME_PROGRAM) {
 			frame.n_depth = (uint8_t)(i + 1);
+			frame.may_hand_on = 0;
 			return frame;
 		}
 		if (owner == FRAME_ALLOCATES && !n_allocating)
 			n_allocating = i + 1;
 	}
 	frame.n_depth = (uint8_t)n_allocating;
-	frame.may_hand_on = n_allocating > 0;
 	return frame;
 }
 
@@ -146,7 +149,7 @@ static bool hands_on(const struct decision *decision, size_t number)
 		return tally->n_elsewhere == 0 &&
 		       (tally->n_callers >= LEAST_CALLED || tally->n_others == 0);
 	return tally->n_elsewhere <= tally->n_stacks / DIRECT_SHARE &&
-	       tally->n_callers >= LEAST_SHARED &&
+	       (tally->n_callers >= LEAST_SHARED || frame->may_hand_on > 1) &&
 	       key_map_get(&decision->places, frame->function, 0) <= MOST_PLACES;
 }
 

@@ -4,7 +4,8 @@
  * and of functions that only hand on what they are asked for to an allocator.
  *
  * A function of the program hands on if four things hold. Its name says that it allocates, or debug
- * data that it takes a whole number and returns void *. It is called from two places at least. At
+ * data that it takes a whole number and returns void *. It is called from two places at least, or
+ * both say so. At
  * most two places in it are on any call stack. And nine of ten call stacks through it go right to
  * an allocator or to another one that hands on. Code without a name does if all call stacks through
  * it go there, and it is called from at least three places, or from functions only whose names say
@@ -19,7 +20,7 @@
 struct user_frame {
 	uint64_t function; /* hash of the name and file of what was not inlined; 0: no name */
 	uint8_t n_depth; /* 1 + frame.user_depth; 0: a library's */
-	uint8_t may_hand_on;
+	uint8_t may_hand_on; /* 1: its name or its type says so; 2: both */
 	uint8_t is_fixed; /* decided by an earlier import */
 };
 

@@ -112,6 +112,10 @@ static void die_ranges_finish(struct die_ranges *ranges)
 #define MAX_TREE_DEPTH 256u /* of DIEs: deeper is a damaged file */
 #define NO_PARENT      SIZE_MAX
 
+/* A function that only hands on to an allocator: asks, and ends the program where there is none. */
+#define MOST_PARAMETERS 3u
+#define MOST_CODE_BYTES 160u
+
 struct function {
 	Dwarf_Die die;
 	size_t parent; /* index of the function that this one was inlined into, or NO_PARENT */
@@ -279,20 +283,38 @@ static bool is_whole_number(Dwarf_Die *type)
 	       (encoding == DW_ATE_unsigned || encoding == DW_ATE_signed);
 }
 
-/* Whether a function is of an allocator's type: void *f(..., size_t, ...). */
+/* Bytes of code. */
+static uint64_t code_bytes(Dwarf_Die *function)
+{
+	ptrdiff_t offset = 0;
+	Dwarf_Addr base = 0, low, high;
+	uint64_t n = 0;
+
+	while ((offset = dwarf_ranges(function, offset, &base, &low, &high)) > 0)
+		n += high - low;
+	return n;
+}
+
+/*
+ * Whether a function is of an allocator's type, void *f(size_t), and as small as one that hands on:
+ * what reads a file, or unpacks one, is of that type as well.
+ */
 static bool gives_memory(Dwarf_Die *function)
 {
 	Dwarf_Die type, target, child;
+	unsigned n = 0, n_numbers = 0;
 
 	if (!type_of(function, &type) || dwarf_tag(&type) != DW_TAG_pointer_type ||
-	    type_of(&type, &target) || dwarf_child(function, &child) != 0)
+	    type_of(&type, &target) || code_bytes(function) > MOST_CODE_BYTES ||
+	    dwarf_child(function, &child) != 0)
 		return false;
 	do {
-		if (dwarf_tag(&child) == DW_TAG_formal_parameter && type_of(&child, &type) &&
-		    is_whole_number(&type))
-			return true;
+		if (dwarf_tag(&child) != DW_TAG_formal_parameter)
+			continue;
+		n++;
+		n_numbers += type_of(&child, &type) && is_whole_number(&type);
 	} while (dwarf_siblingof(&child, &child) == 0);
-	return false;
+	return n_numbers > 0 && n <= MOST_PARAMETERS;
 }
 
 /* Where the inlined call stands in the function around it. */

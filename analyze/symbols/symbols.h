@@ -16,7 +16,7 @@ struct symbol_line {
 	const char *file; /* NULL: not known */
 	int line; /* 0: not known */
 	int column; /* of the call; in bytes, from 1; 0: not known */
-	bool gives_memory; /* the function takes a whole number and returns void * */
+	bool gives_memory; /* a small function that takes a whole number and returns void * */
 };
 
 #define SYMBOLS_MAX_DEPTH 32u /* of inlining; what is further out is left out */

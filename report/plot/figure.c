@@ -183,6 +183,24 @@ void figure_y_axis(const struct figure *figure, const struct panel *panel, const
 		    });
 }
 
+void figure_cut(char *ret_text, size_t n_bytes, const char *text, double width, double size)
+{
+	static const char dots[] = "\u2026";
+	int n = snprintf(ret_text, n_bytes - sizeof(dots), "%s", text);
+	bool is_cut = n >= (int)(n_bytes - sizeof(dots));
+
+	n = (int)strlen(ret_text);
+	while (n > 0 && (is_cut || canvas_text_width(ret_text, size) > width)) {
+		do
+			n--;
+		while (n > 0 && ((unsigned char)ret_text[n] & 0xc0) == 0x80);
+		memcpy(ret_text + n, dots, sizeof(dots));
+		is_cut = false;
+	}
+	if (n < 2 && strlen(text) > 2)
+		*ret_text = '\0';
+}
+
 int figure_check(const struct figure *figure, struct canvas_rect rect)
 {
 	double least = 3 * figure->font;

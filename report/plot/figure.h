@@ -55,5 +55,8 @@ struct figure_text {
 };
 void figure_text(const struct figure *figure, const struct figure_text *place, const char *text);
 
+/* Copy what of a text is so many points wide in a size, its end "…"; "": hardly any is. */
+void figure_cut(char *ret_text, size_t n_bytes, const char *text, double width, double size);
+
 /* Whether a panel is big enough to be read: -ENOSPC or 0. */
 int figure_check(const struct figure *figure, struct canvas_rect rect);

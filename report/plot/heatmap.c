@@ -7,10 +7,14 @@
 #include "common/cleanup.h"
 #include "report/plot/figure.h"
 #include "report/plot/plot.h"
+#include "store/query-value.h"
+#include "store/statement.h"
 
 #define DEFAULT_WIDTH  200 /* cells: 0.25 mm in a column of a paper */
 #define DEFAULT_HEIGHT 120
 #define LABEL_SCALE    0.75 /* of the font, for addresses */
+#define MOST_BLOCKS    8u /* that are named */
+#define NAME_WIDTH     10 /* ems of a label, at most */
 #define NAME_HEIGHT    1.85 /* ems of a label from a range's begin to the top of its name */
 
 static const struct canvas_pen thin = { PALETTE_BLACK, FIGURE_LINE, 0, CANVAS_NO_COLOUR };
@@ -108,11 +112,75 @@ static void draw_scale(struct plot *plot, const struct heat *heat, struct canvas
 
 /* ---- The axis of addresses ---- */
 
+/* A block that is high enough for its name; places on the axis. */
+struct named_block {
+	uint64_t low, high;
+	char name[80];
+};
+
 struct labels {
 	struct heat_tick ticks[HEAT_MAX_TICKS];
 	size_t n;
+	struct named_block blocks[MOST_BLOCKS];
+	size_t n_blocks;
 	double width;
 };
+
+/* The variable that is assigned, or the function, and the line: there is little room. */
+static const char blocks_sql[] =
+	"SELECT address, size, coalesce((SELECT iif(instr(call, ' = '), substr(call, 1,"
+	"  instr(call, ' = ') - 1), frame_line.function) || ':' || line FROM stack"
+	"  JOIN stack AS user ON user.id = stack.user_id JOIN frame ON frame.id = user.frame_id"
+	"  JOIN frame_line ON frame_line.frame_id = frame.id AND frame_line.depth = user_depth"
+	"  WHERE stack.id = stack_id), site_name(stack_id, 1, 0)) FROM allocation"
+	" JOIN process ON process.id = process_id WHERE allocation.run_id = :run AND pid = ?2"
+	" AND size >= ?3 ORDER BY size DESC, allocation.id LIMIT :limit";
+
+/* Where an address lies on the axis; false: on none of its ranges. */
+static bool place_of(const struct heat *heat, uint64_t address, uint64_t *ret_y)
+{
+	for (size_t i = 0; i < heat->n_bands; i++) {
+		const struct picture_band *band = &heat->bands[i];
+		if (address < band->start || address >= band->end)
+			continue;
+		*ret_y = band->y + (address - band->start);
+		return true;
+	}
+	return false;
+}
+
+/* Those that begin within the picture, and not where another one is that is as big or bigger. */
+static void add_block(const struct heat *heat, struct labels *labels, sqlite3_stmt *row)
+{
+	const struct picture_request *part = &heat->picture->request;
+	struct named_block block;
+	bool is_free = place_of(heat, (uint64_t)sqlite3_column_int64(row, 0), &block.low);
+
+	block.high = block.low + (uint64_t)sqlite3_column_int64(row, 1);
+	for (size_t i = 0; is_free && i < labels->n_blocks; i++)
+		is_free =
+			block.high <= labels->blocks[i].low || block.low >= labels->blocks[i].high;
+	if (!is_free || block.low < part->low || block.high > part->high)
+		return;
+	snprintf(block.name, sizeof(block.name), "%s", statement_string(row, 2));
+	labels->blocks[labels->n_blocks++] = block;
+}
+
+static int find_blocks(const struct plot *plot, const struct heat *heat, uint64_t least,
+		       struct labels *labels)
+{
+	auto_statement sqlite3_stmt *row = report_sql_prepare(
+		plot->db, blocks_sql, plot->request->run_id, (int64_t)MOST_BLOCKS);
+	int code = SQLITE_DONE;
+
+	if (row) {
+		sqlite3_bind_int64(row, 2, heat->pid);
+		sqlite3_bind_int64(row, 3, (int64_t)least);
+	}
+	while (row && (code = statement_advance(row)) == SQLITE_ROW)
+		add_block(heat, labels, row);
+	return row && code == SQLITE_DONE ? 0 : -EPROTO;
+}
 
 static int make_labels(const struct plot *plot, const struct heat *heat, double height,
 		       struct labels *labels)
@@ -126,45 +194,79 @@ static int make_labels(const struct plot *plot, const struct heat *heat, double 
 	if (n < 0)
 		return n;
 	labels->n = (size_t)n;
-	labels->width = 0;
+	n = find_blocks(plot, heat, (uint64_t)(2 * gap), labels);
+	if (n < 0)
+		return n;
+	labels->width = labels->n_blocks ? NAME_WIDTH * size : 0;
 	for (size_t i = 0; i < labels->n; i++) {
 		const struct heat_tick *tick = &labels->ticks[i];
 		labels->width = fmax(labels->width, canvas_text_width(tick->text, size));
-		labels->width =
-			fmax(labels->width, fmin(canvas_text_width(tick->name, size), 10 * size));
+		labels->width = fmax(labels->width,
+				     fmin(canvas_text_width(tick->name, size), NAME_WIDTH * size));
 	}
 	return 0;
 }
 
-/* Names are cut to the room there is: 10 em. */
-static void draw_name(struct plot *plot, const struct heat_tick *tick, double right, double y)
+/* Names are cut to the room there is. */
+static void draw_name(struct plot *plot, const char *text, double right, double y)
 {
 	double size = plot->figure.font * LABEL_SCALE;
-	char name[sizeof(tick->name) + sizeof("…")];
-	int n = snprintf(name, sizeof(name), "%s", tick->name);
+	char name[80];
 
-	while (n > 1 && canvas_text_width(name, size) > 10 * size) {
-		do
-			n--;
-		while (n > 1 && ((unsigned char)name[n] & 0xc0) == 0x80);
-		memcpy(name + n, "…", sizeof("…"));
-	}
+	figure_cut(name, sizeof(name), text, NAME_WIDTH * size, size);
 	figure_text(&plot->figure,
-		    &(struct figure_text){ right, y - 0.85 * size, CANVAS_END, LABEL_SCALE,
-					   PALETTE_GREY },
-		    name);
+		    &(struct figure_text){ right, y, CANVAS_END, LABEL_SCALE, PALETTE_GREY }, name);
+}
+
+static double height_of(const struct heat *heat, struct canvas_rect rect, uint64_t y)
+{
+	const struct picture_request *part = &heat->picture->request;
+	double share = (double)(y - part->low) / (double)(part->high - part->low);
+
+	return rect.y + rect.height * (1 - share);
+}
+
+/* A bracket along each block that is named. */
+static void draw_blocks(struct plot *plot, const struct heat *heat, const struct labels *labels,
+			struct canvas_rect rect)
+{
+	double size = plot->figure.font * LABEL_SCALE;
+
+	for (size_t i = 0; i < labels->n_blocks; i++) {
+		const struct named_block *block = &labels->blocks[i];
+		double low = height_of(heat, rect, block->low);
+		double high = height_of(heat, rect, block->high);
+		canvas_line(plot->figure.canvas, (struct canvas_point){ rect.x - 1.5, low - 0.5 },
+			    (struct canvas_point){ rect.x - 1.5, high + 0.5 },
+			    &(struct canvas_pen){ PALETTE_GREY, 1.2, 0, CANVAS_NO_COLOUR });
+		draw_name(plot, block->name, rect.x - 4, (low + high) / 2 + 0.3 * size);
+	}
+}
+
+/* Where a block's name stands, no round distance does. */
+static bool is_covered(const struct heat *heat, const struct labels *labels, uint64_t y,
+		       double size, struct canvas_rect rect)
+{
+	for (size_t i = 0; i < labels->n_blocks; i++) {
+		double middle = (height_of(heat, rect, labels->blocks[i].low) +
+				 height_of(heat, rect, labels->blocks[i].high)) /
+				2;
+		if (fabs(middle - height_of(heat, rect, y)) < 1.1 * size)
+			return true;
+	}
+	return false;
 }
 
 static void draw_labels(struct plot *plot, const struct heat *heat, const struct labels *labels,
 			struct canvas_rect rect)
 {
-	const struct picture_request *part = &heat->picture->request;
 	double size = plot->figure.font * LABEL_SCALE;
 
 	for (size_t i = 0; i < labels->n; i++) {
 		const struct heat_tick *tick = &labels->ticks[i];
-		double share = (double)(tick->y - part->low) / (double)(part->high - part->low);
-		double y = rect.y + rect.height * (1 - share);
+		double y = height_of(heat, rect, tick->y);
+		if (!tick->is_band && is_covered(heat, labels, tick->y, size, rect))
+			continue;
 		canvas_line(plot->figure.canvas,
 			    (struct canvas_point){ rect.x - (tick->is_band ? 3.5 : 2), y },
 			    (struct canvas_point){ rect.x, y }, &thin);
@@ -173,7 +275,7 @@ static void draw_labels(struct plot *plot, const struct heat *heat, const struct
 						   LABEL_SCALE, PALETTE_BLACK },
 			    tick->text);
 		if (tick->is_band)
-			draw_name(plot, tick, rect.x - 4, y);
+			draw_name(plot, tick->name, rect.x - 4, y - 0.85 * size);
 	}
 }
 
@@ -196,7 +298,7 @@ static int draw(struct plot *plot, const struct heat *heat)
 {
 	const struct picture_request *part = &heat->picture->request;
 	struct figure *figure = &plot->figure;
-	struct labels labels;
+	struct labels labels = { 0 };
 	double font = figure->font;
 	double scale_width = 5.2 * font;
 	double top = NAME_HEIGHT * LABEL_SCALE * font; /* the last range may be as low as a line */
@@ -219,6 +321,7 @@ static int draw(struct plot *plot, const struct heat *heat)
 	axis_make(AXIS_TIME, ends, 2 + (unsigned)(panel.rect.width / (5 * font)), &panel.x);
 	figure_x_axis(figure, &panel, "time");
 	draw_labels(plot, heat, &labels, panel.rect);
+	draw_blocks(plot, heat, &labels, panel.rect);
 	draw_title(plot, panel.rect);
 	draw_scale(plot, heat,
 		   (struct canvas_rect){ panel.rect.x + panel.rect.width + font, panel.rect.y, font,
@@ -243,7 +346,7 @@ static int draw_with_notes(struct plot *plot, const struct heat *heat)
 		whole = NULL;
 		return -ENOMEM;
 	}
-	figure_frame(&plot->figure, plot->request->title, whole);
+	plot_frame(plot, whole);
 	return draw(plot, heat);
 }
 

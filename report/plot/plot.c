@@ -3,10 +3,15 @@
 #include "store/statement.h"
 
 static int (*const kinds[PLOT_KIND_COUNT])(struct plot *plot) = {
-	[PLOT_HEATMAP] = plot_heatmap,
-	[PLOT_TIMELINE] = plot_timeline,
-	[PLOT_SERIES] = plot_series,
+	[PLOT_HEATMAP] = plot_heatmap, [PLOT_TIMELINE] = plot_timeline,
+	[PLOT_SERIES] = plot_series,   [PLOT_FLAME] = plot_flame,
+	[PLOT_SHARING] = plot_sharing, [PLOT_RESIDENT] = plot_resident,
 };
+
+void plot_frame(struct plot *plot, const char *notes)
+{
+	figure_frame(&plot->figure, plot->request->title, plot->request->has_no_notes ? "" : notes);
+}
 
 int plot_write(FILE *out, sqlite3 *db, const struct plot_request *request,
 	       struct plot_result *result)

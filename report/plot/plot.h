@@ -3,11 +3,20 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
+#include "report/callgraph/profile.h"
 #include "report/chart/heatmap-request.h"
 #include "report/plot/canvas.h"
 #include "report/plot/figure.h"
 
-enum plot_kind { PLOT_HEATMAP, PLOT_TIMELINE, PLOT_SERIES, PLOT_KIND_COUNT };
+enum plot_kind {
+	PLOT_HEATMAP,
+	PLOT_TIMELINE,
+	PLOT_SERIES,
+	PLOT_FLAME,
+	PLOT_SHARING,
+	PLOT_RESIDENT,
+	PLOT_KIND_COUNT
+};
 
 struct plot_request {
 	enum plot_kind kind;
@@ -15,6 +24,8 @@ struct plot_request {
 	struct canvas_size size;
 	double font; /* points */
 	const char *title; /* over the figure; NULL: none */
+	bool has_no_notes; /* nothing stands under the figure */
+	enum profile_metric by; /* of a flame graph */
 	int64_t run_id; /* series: of the program that is shown; 0: all programs */
 	struct heat_request heat; /* what a heatmap shows; cells that are not given are chosen */
 	const char *metric; /* of a series */
@@ -50,6 +61,12 @@ struct plot {
 	struct figure figure;
 };
 
+/* Title and, unless the request has none, notes: both take from the figure's body. */
+void plot_frame(struct plot *plot, const char *notes);
+
 int plot_heatmap(struct plot *plot);
 int plot_timeline(struct plot *plot);
 int plot_series(struct plot *plot);
+int plot_flame(struct plot *plot);
+int plot_sharing(struct plot *plot);
+int plot_resident(struct plot *plot);

@@ -464,7 +464,7 @@ static int draw(struct plot *plot, const struct series *series)
 
 	if (r < 0)
 		return r;
-	figure_frame(figure, plot->request->title, notes);
+	plot_frame(plot, notes);
 	measure_names(plot, series, &groups);
 	r = place_panels(plot, series, &groups);
 	for (size_t i = 0; r == 0 && i < groups.n; i++) {

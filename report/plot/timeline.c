@@ -11,8 +11,9 @@
 #include "report/plot/plot.h"
 #include "report/text/sampling-notes.h"
 
-#define N_COLUMNS 600
-#define GAP	  0.7 /* between panels, of the font */
+#define N_COLUMNS  600
+#define GAP	   0.7 /* between panels, of the font */
+#define NAME_SCALE 0.9
 
 /* A panel has up to two curves of one unit. */
 static const struct look {
@@ -61,24 +62,61 @@ static void draw_curve(struct plot *plot, const struct panel *panel, const struc
 	}
 }
 
-static void draw_legend(struct plot *plot, const struct panel *panel, const struct look *look,
-			const struct curves *curves)
+/* The value that a curve ends with; NAN: it has none. */
+static double last_of(const struct curves *curves, enum curve_id id)
 {
-	double font = plot->figure.font;
-	double x = panel->rect.x + 0.5 * font;
-	double y = panel->rect.y + 0.7 * font;
+	for (unsigned i = curves->n_columns; i-- > 0;)
+		if (!isnan(curves->of[id].values[i]))
+			return curves->of[id].values[i];
+	return NAN;
+}
 
-	for (int i = 0; i < 2; i++) {
-		if (!look->names[i] || curves->of[look->curves[i]].most <= 0)
-			continue;
-		canvas_line(plot->figure.canvas, (struct canvas_point){ x, y },
-			    (struct canvas_point){ x + 1.6 * font, y }, &pens[i]);
-		figure_text(&plot->figure,
-			    &(struct figure_text){ x + 2 * font, y + 0.3 * font, CANVAS_START, 0.9,
-						   PALETTE_BLACK },
-			    look->names[i]);
-		x += 3 * font + canvas_text_width(look->names[i], 0.9 * font);
+static bool has_curve(const struct look *look, const struct curves *curves, int i)
+{
+	return look->names[i] && curves->of[look->curves[i]].most > 0;
+}
+
+/* Beside the end of each curve, in its colour and as it is drawn. */
+static void draw_names(struct plot *plot, const struct panel *panel, const struct look *look,
+		       const struct curves *curves)
+{
+	double font = plot->figure.font, x = panel->rect.x + panel->rect.width + 0.4 * font;
+	double bottom = panel->rect.y + panel->rect.height, y[2];
+
+	for (int i = 0; i < 2; i++)
+		y[i] = panel_y(panel, has_curve(look, curves, i) ? last_of(curves, look->curves[i])
+								 : panel->y.low);
+	bool is_close = has_curve(look, curves, 0) && has_curve(look, curves, 1) &&
+			fabs(y[0] - y[1]) < 1.2 * font;
+	if (is_close) {
+		double middle = (y[0] + y[1]) / 2, side = y[0] <= y[1] ? -0.6 : 0.6;
+		middle = fmin(fmax(middle, panel->rect.y + 0.9 * font), bottom - 0.9 * font);
+		y[0] = middle + side * font;
+		y[1] = middle - side * font;
 	}
+	for (int i = 0; i < 2; i++) {
+		if (!has_curve(look, curves, i) || isnan(y[i]))
+			continue;
+		canvas_line(plot->figure.canvas, (struct canvas_point){ x, y[i] },
+			    (struct canvas_point){ x + font, y[i] }, &pens[i]);
+		figure_text(&plot->figure,
+			    &(struct figure_text){ x + 1.3 * font, y[i] + 0.3 * font, CANVAS_START,
+						   NAME_SCALE, pens[i].stroke },
+			    look->names[i]);
+	}
+}
+
+/* What the names of all panels need at their right. */
+static double names_width(const struct plot *plot, const struct curves *curves)
+{
+	double font = plot->figure.font, widest = 0;
+
+	for (size_t k = 0; k < N_PANELS; k++)
+		for (int i = 0; i < 2; i++)
+			if (has_curve(&looks[k], curves, i))
+				widest = fmax(widest, canvas_text_width(looks[k].names[i],
+									NAME_SCALE * font));
+	return widest + 1.9 * font;
 }
 
 static void draw_panel(struct plot *plot, struct panel *panel, const struct look *look,
@@ -87,7 +125,7 @@ static void draw_panel(struct plot *plot, struct panel *panel, const struct look
 	for (int i = look->names[1] ? 1 : 0; i >= 0; i--)
 		draw_curve(plot, panel, curves, look->curves[i], &pens[i]);
 	figure_y_axis(&plot->figure, panel, look->title);
-	draw_legend(plot, panel, look, curves);
+	draw_names(plot, panel, look, curves);
 }
 
 /* ---- Where the panels are ---- */
@@ -108,8 +146,7 @@ static void make_axes(const struct plot *plot, const struct curves *curves, stru
 		shares += layout->is_shown[i] ? looks[i].share : 0;
 	}
 	for (size_t i = 0; i < N_PANELS; i++) {
-		/* Names of curves stand in the panel: with room above the curves. */
-		double ends[2] = { 0, 1.3 * most_of(curves, &looks[i]) };
+		double ends[2] = { 0, 1.05 * most_of(curves, &looks[i]) };
 		if (!layout->is_shown[i])
 			continue;
 		layout->last = i;
@@ -138,7 +175,7 @@ static int place_panels(const struct plot *plot, const struct curves *curves, st
 			continue;
 		panel->rect.x = figure->body.x + left;
 		panel->title_x = figure->body.x + figure->font;
-		panel->rect.width = figure->body.width - left - figure->font;
+		panel->rect.width = figure->body.width - left - names_width(plot, curves);
 		panel->rect.y = top;
 		top += panel->rect.height + GAP * figure->font;
 		axis_make(AXIS_TIME, ends, 2 + (unsigned)(panel->rect.width / (5 * figure->font)),
@@ -193,7 +230,7 @@ static int draw(struct plot *plot, const struct curves *curves)
 
 	if (r < 0)
 		return r;
-	figure_frame(&plot->figure, plot->request->title, notes);
+	plot_frame(plot, notes);
 	make_axes(plot, curves, &layout);
 	r = place_panels(plot, curves, &layout);
 	for (size_t i = 0; r == 0 && i < N_PANELS; i++) {

@@ -161,6 +161,25 @@ START_TEST(what_one_place_calls_is_meant_itself)
 }
 END_TEST
 
+START_TEST(an_allocator_by_name_and_type_hands_on_for_one_place)
+{
+	const struct symbol_line lines[] = {
+		{ "xmalloc", "/src/x.c", 8, .gives_memory = true },
+		{ "grab", "/src/x.c", 9, .gives_memory = true },
+		{ "xmalloc", "/src/x.c", 8 },
+	};
+
+	ck_assert_uint_eq(user_frame_of(&lines[0], 1, NULL, "/bin/app").may_hand_on, 2);
+	ck_assert_uint_eq(user_frame_of(&lines[1], 1, NULL, "/bin/app").may_hand_on, 1);
+	ck_assert_uint_eq(user_frame_of(&lines[2], 1, NULL, "/bin/app").may_hand_on, 1);
+	all.n_stacks = 5; /* one place in work calls xmalloc */
+	frames[4].may_hand_on = 2;
+	ck_assert_int_eq(user_frames_decide(&all), 0);
+	ck_assert_uint_eq(frames[4].n_depth, 0);
+	ck_assert_uint_eq(stacks[4].user, 2);
+}
+END_TEST
+
 START_TEST(a_function_with_many_places_is_meant_itself)
 {
 	frames[2].function = frames[3].function = frames[4].function;
@@ -208,6 +227,7 @@ int main(void)
 	tcase_add_test(tcase, what_only_hands_on_is_left_to_its_callers);
 	tcase_add_test(tcase, a_chain_of_functions_that_hand_on_is_left_out_as_a_whole);
 	tcase_add_test(tcase, what_one_place_calls_is_meant_itself);
+	tcase_add_test(tcase, an_allocator_by_name_and_type_hands_on_for_one_place);
 	tcase_add_test(tcase, a_function_with_many_places_is_meant_itself);
 	tcase_add_test(tcase, code_without_a_name_hands_on_where_three_places_call_it);
 	tcase_add_test(tcase, what_was_decided_stays);

@@ -200,7 +200,9 @@ def svg_is_xml_with_its_labels(sweep):
     for kind, expected in [("heatmap", [
             "time (ms)", "address (holes left out)", "touches per cell"
     ]), ("timeline", ["time (ms)", "MiB", "live", "page faults"]),
-                           ("series", ["wall time (ms)", "default", "n = 1"])]:
+                           ("series", ["wall time (ms)", "default", "n = 1"]),
+                           ("flame", ["all", "main"]),
+                           ("resident", ["resident (MiB)", "its own", "pages of libc.so.6"])]:
         path = sweep.file(kind + ".svg")
         plot(sweep, "--kind", kind, "-o", path, "--title", "A < B & \"C\" >", "--width", "120",
              "--height", "90")
@@ -216,6 +218,60 @@ def svg_is_xml_with_its_labels(sweep):
     note = " ".join(label for label in labels if label)
     for text in ["n = ", "faults", "(page faults)", "victim-sweep", "cell:", "holes left out"]:
         checks.that(text in note, f"the note does not tell '{text}': {note}")
+
+
+def notes_are_left_out_on_request(sweep):
+    path = sweep.file("bare.svg")
+    for kind in ["heatmap", "timeline", "series", "flame", "resident"]:
+        plot(sweep, "--kind", kind, "--force", "-o", path)
+        noted = labels_of(path)[1]
+        plot(sweep, "--kind", kind, "--force", "--no-notes", "-o", path)
+        bare = labels_of(path)[1]
+        longest = max(noted, key=lambda text: len(text or ""))
+        checks.that(len(longest) > 40 and longest not in bare, f"{kind}: {longest}")
+        checks.that(max(len(text or "") for text in bare) <= 40, f"{kind}: notes in {bare}")
+
+
+def curves_are_named_beside_their_ends(sweep):
+    """Names cover nothing: they stand to the right of the panel's frame."""
+    path = sweep.file("named.svg")
+    plot(sweep, "--kind", "timeline", "--force", "-o", path)
+    root, _ = labels_of(path)
+    texts = {text.text: float(text.get("x"))
+             for text in root.iter("{http://www.w3.org/2000/svg}text") if text.get("x")}
+    numbers = [x for text, x in texts.items() if re.fullmatch(r"[0-9.]+", text)]
+    for name in ["live", "page faults"]:
+        checks.that(texts[name] > max(numbers), f"{name} at {texts[name]}, axis to {max(numbers)}")
+
+
+def big_blocks_have_their_names(sweep):
+    path = sweep.file("blocks.svg")
+    low, high = min(sweep.swept[0], sweep.untouched[0]), max(sweep.swept[1], sweep.untouched[1])
+    plot(sweep, "--kind", "heatmap", "-o", path, "--force", "--addr", hexadecimal((low, high)))
+    labels = labels_of(path)[1]
+    lines = sorted(line for (line,) in sweep.ask(
+        "SELECT line FROM allocation JOIN stack ON stack.id = allocation.stack_id JOIN"
+        " stack_line ON stack_line.stack_id = user_id WHERE size >= 65536 ORDER BY size DESC"
+        " LIMIT 2"))
+    checks.that(len(lines) == 2 and all(f"main:{line}" in labels for line in lines),
+                f"blocks of lines {lines}: {labels}")
+
+
+def a_flame_graph_is_as_wide_as_its_values(sweep):
+    """The rectangle of main has its share of the width of all."""
+    path = sweep.file("flame.svg")
+    plot(sweep, "--kind", "flame", "--force", "-o", path, "--by", "bytes")
+    (total,) = sweep.ask("SELECT sum(bytes) FROM site")[0]
+    (of_main,) = sweep.ask("SELECT sum(bytes) FROM site JOIN stack_line USING (stack_id) WHERE"
+                           " function = 'main'")[0]
+    note = " ".join(text or "" for text in labels_of(path)[1])
+    checks.that("bytes asked for" in note and "call sites" in note, note)
+    with open(path, encoding="utf-8") as file:
+        widths = [float(right) - float(left) for left, right in
+                  re.findall(r'<path d="M([0-9.]+) [0-9.]+L([0-9.]+) [^"]*Z" fill', file.read())]
+    shares = [width / max(widths) for width in widths]
+    checks.that(any(abs(share - of_main / total) < 0.01 for share in shares[1:]),
+                f"main has {of_main / total}: {shares}")
 
 
 def names_of_ranges_lie_within_the_figure(sweep):
@@ -302,7 +358,7 @@ def a_figure_is_replaced_in_whole_or_not_at_all(sweep):
 
 def same_input_gives_same_bytes(sweep):
     for form in ["svg", "png", "pdf"] if HAS_CAIRO else ["svg"]:
-        for kind in ["heatmap", "timeline", "series"]:
+        for kind in ["heatmap", "timeline", "series", "flame", "resident"]:
             first, second = (sweep.file(f"{name}.{form}") for name in ["first", "second"])
             for path in [first, second]:
                 plot(sweep, "--kind", kind, "-o", path, "--force")
@@ -373,6 +429,8 @@ REFUSED = [
     (["-o", "-", "--cells", "9999x5"], 2, "COLUMNSxROWS"),
     (["-o", "-", "--kind", "pie"], 2, "heatmap"),
     (["-o", "-", "--kind", "series", "--from", "1s"], 2, "no meaning"),
+    (["-o", "-", "--kind", "timeline", "--by", "peak"], 2, "no meaning"),
+    (["-o", "-", "--kind", "sharing"], 1, "nothing to draw"),
     (["-o", "-", "--kind", "series", "--metric", "beauty"], 1, "wall time"),
     (["-o", "-", "--source", "nowhere"], 1, "nowhere"),
     (["-o", "-", "--process", "4194304"], 1, "4194304"),
@@ -459,7 +517,9 @@ PARTS = {
     ],
     "terminal": [terminals_get_what_they_can_show, timelines_are_drawn_over_their_rows],
     "files": [
-        svg_is_xml_with_its_labels, names_of_ranges_lie_within_the_figure,
+        svg_is_xml_with_its_labels, notes_are_left_out_on_request,
+        curves_are_named_beside_their_ends, big_blocks_have_their_names,
+        a_flame_graph_is_as_wide_as_its_values, names_of_ranges_lie_within_the_figure,
         the_heap_has_its_name_without_allocations, a_figure_is_replaced_in_whole_or_not_at_all,
         same_input_gives_same_bytes, cells_have_the_size_that_was_asked_for,
         what_is_wrong_is_one_clear_line
