@@ -8,11 +8,6 @@ static int (*const kinds[PLOT_KIND_COUNT])(struct plot *plot) = {
 	[PLOT_SHARING] = plot_sharing, [PLOT_RESIDENT] = plot_resident,
 };
 
-void plot_frame(struct plot *plot, const char *notes)
-{
-	figure_frame(&plot->figure, plot->request->title, plot->request->has_no_notes ? "" : notes);
-}
-
 int plot_write(FILE *out, sqlite3 *db, const struct plot_request *request,
 	       struct plot_result *result)
 {

@@ -62,7 +62,10 @@ struct plot {
 };
 
 /* Title and, unless the request has none, notes: both take from the figure's body. */
-void plot_frame(struct plot *plot, const char *notes);
+static inline void plot_frame(struct plot *plot, const char *notes)
+{
+	figure_frame(&plot->figure, plot->request->title, plot->request->has_no_notes ? "" : notes);
+}
 
 int plot_heatmap(struct plot *plot);
 int plot_timeline(struct plot *plot);

@@ -62,7 +62,7 @@ MAY_INCLUDE = {
     "report/check": "common store report report/callgraph report/diff report/text",
     "report/diff": "common store report report/callgraph report/text",
     "report/export": "common store report/callgraph report/text",
-    "report/plot": "common store report report/chart report/text",
+    "report/plot": "common store report report/callgraph report/chart report/text",
     "view": "common store store/compact store/heatmap report report/selection report/text",
     "view/answers": "common store store/compact store/heatmap report report/callgraph report/diff "
                     "report/text view",

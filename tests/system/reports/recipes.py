@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Recipes of docs/recipes.md give what the database has; JSON is what its schema says.
+Arguments: memsight, example program word-index, a folder for it to read, docs/recipes.md."""
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import json_schema
+import whole
+
+MEMSIGHT, EXAMPLE, TREE, PAGE = sys.argv[1:5]
+checks = whole.Checks()
+
+# DuckDB as npm's package @duckdb/node-api has it.
+NODE = """const { DuckDBInstance } = require('@duckdb/node-api');
+(async () => {
+	const connection = await (await DuckDBInstance.create(':memory:')).connect();
+	const answer = await connection.runAndReadAll(process.argv[2]);
+	console.log(answer.getRows()[0].join());
+})();
+"""
+
+
+def has_node_module():
+    return bool(shutil.which("node")) and subprocess.run(
+        ["node", "-e", "require('@duckdb/node-api')"], capture_output=True,
+        check=False).returncode == 0
+
+
+def duckdb(code, folder):
+    if shutil.which("duckdb"):
+        return ["duckdb", "-noheader", "-list", "-c", code]
+    if not has_node_module():
+        return None
+    with open(os.path.join(folder, "duckdb.cjs"), "w", encoding="utf-8") as file:
+        file.write(NODE)
+    return ["node", "duckdb.cjs", code]
+
+
+def pandas(code, _):
+    return [sys.executable, "-c", code] if importlib.util.find_spec("pandas") else None
+
+
+def clickhouse(code, _):
+    for name in ["clickhouse-local", "clickhouse"]:
+        if shutil.which(name):
+            return [name, *(["local"] if name == "clickhouse" else []), "--query", code]
+    return None
+
+
+COMMANDS = {
+    "sqlite3": lambda code, _: shutil.which("sqlite3") and ["sqlite3", "app.mst.db", code],
+    "duckdb": duckdb,
+    "pandas": pandas,
+    "Rscript": lambda code, _: shutil.which("Rscript") and ["Rscript", "-e", code],
+    "clickhouse": clickhouse,
+}
+
+
+def check_recipes(db, page):
+    """Each prints the bytes that all call sites asked for."""
+    folder = db.folder.name
+    expected = str(db.one("SELECT sum(bytes) FROM site"))
+    shutil.copy(db.path, os.path.join(folder, "app.mst.db"))
+    for command in re.findall(r"^    memsight (.*)$", page, re.MULTILINE):
+        words = command.replace("app.mst", "app.mst.db")
+        whole.run(["sh", "-c", f"cd '{folder}' && '{os.path.realpath(MEMSIGHT)}' {words}"])
+    found = re.findall(r"^```\w+ (\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    checks.that({tool for tool, _ in found} == set(COMMANDS), f"recipes: {found}")
+    for tool, code in found:
+        command = COMMANDS[tool](code, folder)
+        if not command:
+            print(f"not checked: the recipe of {tool}, which is not installed")
+            continue
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
+                              env={**os.environ, "LD_LIBRARY_PATH": ""})
+        checks.that(done.returncode == 0 and done.stdout.strip() == expected,
+                    f"{tool}: {done.stdout} {done.stderr}, not {expected}")
+
+
+def check_schemas(db):
+    with open(json_schema.FOLDER / "reports.json", encoding="utf-8") as file:
+        schema = json.load(file)
+    for name, part in schema["$defs"].items():
+        option = [] if name == "summary" else ["--" + name]
+        rows = json.loads(
+            whole.run([MEMSIGHT, "report", db.path, *option, "--format", "json"]))
+        problems = list(json_schema.problems(rows, part, schema, name))
+        checks.that(not problems, f"{problems[:3]}")
+        if importlib.util.find_spec("jsonschema"):
+            import jsonschema
+            jsonschema.validate(rows, part)
+    rows = json.loads(
+        whole.run([MEMSIGHT, "diff", db.path, db.path, "--by", "peak", "--format", "json"]))
+    json_schema.check(checks, rows, "diff")
+
+
+def main():
+    db = whole.Recording(MEMSIGHT, [EXAMPLE, TREE, "100000"], ["-q"])
+    with open(PAGE, encoding="utf-8") as file:
+        check_recipes(db, file.read())
+    check_schemas(db)
+    other = whole.Recording(MEMSIGHT, [EXAMPLE, os.path.dirname(TREE) + "/common", "1000"],
+                            ["-q", "--source", "none"])
+    rows = json.loads(whole.run([MEMSIGHT, "diff", db.path, other.path, "--format", "json"]))
+    checks.that(len(rows) > 3, f"two folders differ: {rows}")
+    json_schema.check(checks, rows, "diff")
+    check_schemas(other)
+    checks.end()
+
+
+main()
