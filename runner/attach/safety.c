@@ -262,12 +262,26 @@ static const struct unsafe *find_unsafe(const struct safety *safety, uintptr_t p
 	return NULL;
 }
 
-static bool is_made(const struct safety *safety, uintptr_t pc)
+static bool is_listed(const struct made_code *made, uintptr_t pc)
 {
-	for (size_t i = 0; i < safety->made.n; i++)
-		if (is_in(safety->made.ranges[i], pc))
+	for (size_t i = 0; i < made->n; i++)
+		if (is_in(made->ranges[i], pc))
 			return true;
 	return false;
+}
+
+/* There may be more of it by now. */
+static bool is_made(struct safety *safety, uintptr_t pc)
+{
+	struct made_code *made = &safety->made;
+
+	if (is_listed(made, pc))
+		return true;
+	if (dwfl_addrmodule(safety->dwfl, pc))
+		return false;
+	made->n = 0;
+	image_each_map(safety->pid, note_made, made);
+	return is_listed(made, pc);
 }
 
 struct walk {
