@@ -190,6 +190,11 @@ static int check_rows(const struct job *job)
 	return CMD_DONE;
 }
 
+static bool narrows_by_itself(const struct report *report)
+{
+	return report->scope == REPORT_OF_PICTURE || report->scope == REPORT_OF_SPAN;
+}
+
 /* The rows of a part are counted first. */
 static int write_selected(struct job *job)
 {
@@ -200,7 +205,7 @@ static int write_selected(struct job *job)
 	if (status != CMD_DONE)
 		return status;
 	job->selection.wants_lines = job->report->wants_lines;
-	if (selection_is_part(&job->selection) && job->report->scope != REPORT_OF_PICTURE) {
+	if (selection_is_part(&job->selection) && !narrows_by_itself(job->report)) {
 		int r = selection_apply(job->db, &job->selection);
 		if (r == -ENOMEM)
 			return cmd_fail("out of memory");
@@ -258,12 +263,14 @@ static int write_report(struct job *job)
 		return cmd_usage("report: %s%s is of a whole run: leave --window, --from, --to, "
 				 "--process, --thread, --addr and --region out",
 				 strcmp(name, "summary") == 0 ? "the " : "--", name);
-	if (job->report->scope == REPORT_OF_PICTURE &&
-	    (job->selection.tid || job->selection.region))
-		return cmd_usage(
-			"report: --%s obeys --from, --to, --process and --addr: leave --thread and "
-			"--region out",
-			name);
+	if (narrows_by_itself(job->report) && (job->selection.tid || job->selection.region))
+		return cmd_usage("report: --%s obeys %s: leave --thread and --region out", name,
+				 job->report->scope == REPORT_OF_PICTURE
+					 ? "--from, --to, --process and --addr"
+					 : "--from, --to and --process");
+	if (job->report->scope == REPORT_OF_SPAN && job->selection.high)
+		return cmd_usage("report: --%s obeys --from, --to and --process: leave --addr out",
+				 name);
 	return n_runs > 1 ? write_each(job) : write_selected(job);
 }
 

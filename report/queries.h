@@ -78,6 +78,8 @@ extern const char report_losses_hints_sql[];
 	" AND has_parts GROUP BY process_id))" /* of each process the one with most resident */
 extern const char report_resident_sql[];
 extern const char report_resident_foot_sql[];
+/* Only looks within request->selection are there from now on. 0 or -EPROTO. */
+int report_resident_prepare(sqlite3 *db, const struct report_request *request);
 extern const char report_resident_line_sql[]; /* of the overview; no row: not known */
 
 /* working-set.c: which pages were touched (--source pages) */

@@ -298,6 +298,8 @@ const struct report reports[] = {
 	},
 	{
 		.name = "resident",
+		.scope = REPORT_OF_SPAN,
+		.prepare = report_resident_prepare,
 		.has_lines = true,
 		.title = "What resident memory is, at the moment with most of it",
 		.nothing = "No look at the pages of a process was recorded.",

@@ -31,7 +31,7 @@ struct report_request {
 	struct paths_options paths; /* of profiles: which functions they have */
 	const struct suppressions *suppressions; /* of leaks; may be NULL */
 	bool is_full; /* leaks: also what libraries keep (texts are cut by width alone) */
-	const struct selection *selection; /* of pictures; NULL: all of the run */
+	const struct selection *selection; /* of pictures and spans; NULL: all of the run */
 	const char *source; /* of pictures: the only one whose touches are shown; NULL: all */
 	int64_t cold_ns; /* of report_cold_for: how long nobody touched it */
 	unsigned cells[2]; /* of pictures: columns and rows; 0: as many as there is room for */
@@ -44,6 +44,7 @@ enum report_scope {
 	REPORT_OF_SUM, /* parts, and sums of several runs */
 	/* a span of time, a process and addresses, which it narrows down to by itself */
 	REPORT_OF_PICTURE,
+	REPORT_OF_SPAN, /* a span of time and a process, by its prepare() */
 };
 
 struct report {

@@ -4,6 +4,11 @@
  */
 #include "report/queries.h"
 
+#include <errno.h>
+#include <stdio.h>
+
+#include "report/selection/selection.h"
+
 /* clang-format off */
 #define SHOWN \
 	"WITH shown AS (SELECT page_snapshot.id AS id, max(resident) AS resident, rss, rss_after," \
@@ -64,8 +69,9 @@ const char report_resident_foot_sql[] = SHOWN
 	" FROM shown ORDER BY resident DESC LIMIT 5)"
 	" UNION ALL SELECT printf('%d %s no look at the end: killed, replaced by exec, or ended"
 	" by a system call of its own', count(*), CASE count(*) WHEN 1 THEN 'process has' ELSE"
-	" 'processes have' END) FROM shown WHERE NOT EXISTS (SELECT 1 FROM page_snapshot AS last"
-	" WHERE last.process_id = shown.process_id AND last.reason = 'end') HAVING count(*) > 0";
+	" 'processes have' END) FROM shown WHERE NOT EXISTS (SELECT 1 FROM main.page_snapshot"
+	" AS last WHERE last.process_id = shown.process_id AND last.reason = 'end')"
+	" HAVING count(*) > 0";
 
 /* Of the process with most of it. */
 const char report_resident_line_sql[] = SHOWN
@@ -84,3 +90,21 @@ const char report_resident_line_sql[] = SHOWN
 	" FROM part WHERE kind = 'heap' HAVING sum(untouched) > 0), '') ||"
 	" '   (--resident)' FROM most";
 /* clang-format on */
+
+/* A table that hides that of the database. */
+int report_resident_prepare(sqlite3 *db, const struct report_request *request)
+{
+	const struct selection *selection = request->selection;
+	char sql[512];
+
+	if (!selection || !selection_is_part(selection))
+		return 0;
+	snprintf(
+		sql, sizeof(sql),
+		"DROP TABLE IF EXISTS temp.page_snapshot; CREATE TEMP TABLE page_snapshot AS SELECT"
+		" * FROM main.page_snapshot WHERE run_id = %lld AND time_ns >= %lld AND time_ns <"
+		" %lld AND (%lld = 0 OR process_id IN (SELECT id FROM process WHERE pid = %lld))",
+		(long long)request->run_id, (long long)selection->from_ns,
+		(long long)selection->to_ns, (long long)selection->pid, (long long)selection->pid);
+	return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EPROTO;
+}

@@ -82,20 +82,29 @@ static bool is_related(const struct collector *collector, const struct image *im
 	return false;
 }
 
+/* Peaks come often while a program grows: of these Pss is asked where it has relatives. */
+static unsigned asked_of(const struct collector *collector, const struct image *image,
+			 enum trace_pages_reason reason)
+{
+	bool has_relatives = is_related(collector, image);
+
+	return (has_relatives ? PAGE_STATE_RELATED : 0) |
+	       (has_relatives || reason != TRACE_PAGES_PEAK ? PAGE_STATE_PSS : 0) |
+	       (run_count_nodes() > 1 ? PAGE_STATE_NODES : 0);
+}
+
 /* Nothing is lost where the process went first: that it has no last look is seen in the trace. */
 static void look(struct collector *collector, struct image *image, enum trace_pages_reason reason)
 {
 	struct page_state state = { .record = { .head.type = TRACE_RECORD_PAGES } };
-	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+	/* Of CPU time: while we wait for a processor, others have it. */
+	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	int err;
 
 	if (image->pages.is_refused || image->pid <= 0 || !image->is_written)
 		return;
 	state.record.ticks = clock_ticks(collector->clock);
-	err = page_state_read(image->pid,
-			      (is_related(collector, image) ? PAGE_STATE_RELATED : 0) |
-				      (run_count_nodes() > 1 ? PAGE_STATE_NODES : 0),
-			      &state);
+	err = page_state_read(image->pid, asked_of(collector, image, reason), &state);
 	if (err == 0) {
 		state.record.end_ticks = clock_ticks(collector->clock);
 		state.record.process_id = image->id;
@@ -109,8 +118,10 @@ static void look(struct collector *collector, struct image *image, enum trace_pa
 				       &collector->said_pages);
 	}
 	page_state_finish(&state);
-	image->pages.not_before_ns = clock_ns(CLOCK_MONOTONIC);
-	image->pages.not_before_ns += COST_SHARE * (image->pages.not_before_ns - begin_ns);
+	if (reason == TRACE_PAGES_PEAK)
+		image->pages.not_before_ns =
+			clock_ns(CLOCK_MONOTONIC) +
+			COST_SHARE * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns);
 }
 
 void collector_saw_resident(struct collector *collector, struct image *image, uint64_t bytes)

@@ -129,7 +129,8 @@ CREATE TABLE page_snapshot (
     nearly_empty INTEGER NOT NULL, -- [pages] of them, in less than a tenth
     has_parts    INTEGER NOT NULL, -- [0 or 1] 0: of a peak that a higher one followed, the sum only
     pss          INTEGER           -- [bytes] Pss behind it: each page divided by who has it; NULL:
-                                   -- of more than 65,536 pages, or the kernel does not tell
+                                   -- not asked: more than 65,536 pages, or a peak of a process
+                                   -- without relatives by fork
 );
 
 -- Whose the pages of a look were: resident + beside add up to `page_snapshot.resident`. *Which call

@@ -410,7 +410,7 @@ int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 	err = read_maps(pid, ret_state);
 	if (err == 0)
 		err = look_at_all(pid, fd, ret_state);
-	if (err == 0 && is_small)
+	if (err == 0 && is_small && asked & PAGE_STATE_PSS)
 		record->pss_bytes = read_pss(pid);
 	/* It may have ended meanwhile, whatever that looked like. */
 	if (read_status(pid, &after) == -ESRCH || has_gone(fd))

@@ -30,10 +30,11 @@ struct page_state {
 /* What is asked beside. */
 #define PAGE_STATE_RELATED 0x1u /* others may have its memory, by fork */
 #define PAGE_STATE_NODES   0x2u /* the NUMA node of each resident page: 40 ns a page */
+/* Pss, by /proc/PID/smaps_rollup, of at most PAGE_STATE_MAX_SHARED pages: three looks' time */
+#define PAGE_STATE_PSS 0x4u
 
 /*
- * Look at all pages of a process; asked: PAGE_STATE_*. Of at most PAGE_STATE_MAX_SHARED pages Pss
- * is asked as well, by /proc/PID/smaps_rollup. Returns 0, -ESRCH when it is gone or went
+ * Look at all pages of a process; asked: PAGE_STATE_*. Returns 0, -ESRCH when it is gone or went
  * meanwhile, -EACCES or -EPERM when it may not be asked, -E2BIG when its state needs more than 64
  * MiB, or another negative errno. To be finished in any case. All zero before, but for record.way:
  * TRACE_PAGES_TABLE does without the ioctl.

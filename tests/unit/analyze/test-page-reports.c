@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/selection/selection.h"
 #include "tests/support/suite.h"
 #include "tests/unit/analyze/fixtures/report-db.h"
 
@@ -113,6 +114,34 @@ START_TEST(resident_rows_have_nodes_and_the_foot_has_pss)
 	write_report("resident");
 	ck_assert_has("0: 1.00 MiB, 10: 7.00 MiB");
 	ck_assert_has("Pss 9.00 MiB: 8.00 MiB in pages of its own, 1.00 MiB its part of 4.00 MiB");
+}
+END_TEST
+
+/* The looks at 1, 2 and 3 s; that at 2 s found most. */
+START_TEST(resident_memory_is_that_of_the_selected_time_and_process)
+{
+	struct selection early = { .to_ns = 2000000000 },
+			 late = { .from_ns = 2000000001, .to_ns = INT64_MAX };
+	struct selection other = { .to_ns = INT64_MAX, .pid = 11 };
+
+	sqlite3_exec(
+		db,
+		"INSERT INTO page_snapshot SELECT value, 1, 1, value * 1000000000, value *"
+		" 1000000000 + 1, 'tick', 'PAGEMAP_SCAN', 4096, 1, 1, 1, 0, 0, 10 - abs(value -"
+		" 2), 1, 0, 0, 1, NULL FROM json_each('[1,2,3]');"
+		"INSERT INTO page_part SELECT value, 1, 'heap', 5, NULL, 2, 1, value * 1111, 0, 0,"
+		" 0, 0, 0, NULL, NULL FROM json_each('[1,2,3]')",
+		NULL, NULL, NULL);
+	write_request("resident", (struct report_request){ .format = TABLE_CSV });
+	ck_assert_has("\n2222,");
+	write_request("resident",
+		      (struct report_request){ .format = TABLE_CSV, .selection = &early });
+	ck_assert_has("\n1111,");
+	write_request("resident",
+		      (struct report_request){ .format = TABLE_CSV, .selection = &late });
+	ck_assert_has("\n3333,");
+	write_request("resident", (struct report_request){ .selection = &other });
+	ck_assert_has("No look at the pages");
 }
 END_TEST
 
@@ -241,6 +270,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, unused_is_proven_where_pages_were_left_alone);
 	tcase_add_test(tcase, resident_rows_have_nodes_and_the_foot_has_pss);
+	tcase_add_test(tcase, resident_memory_is_that_of_the_selected_time_and_process);
 	tcase_add_test(tcase, written_bytes_are_means_and_large_blocks_say_what_never_was);
 	tcase_add_test(tcase, untouched_bytes_are_those_that_no_interval_can_have_touched);
 	tcase_add_test(tcase, cold_memory_is_proven_by_pages_and_else_probable);

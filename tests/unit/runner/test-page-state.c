@@ -254,7 +254,7 @@ START_TEST(what_is_shared_counts_in_parts)
 {
 	struct page_state state = { 0 };
 
-	ck_assert_int_eq(page_state_read(child.pid, PAGE_STATE_RELATED, &state), 0);
+	ck_assert_int_eq(page_state_read(child.pid, PAGE_STATE_PSS, &state), 0);
 	if (access("/proc/self/smaps_rollup", R_OK) == 0) {
 		ck_assert_uint_ge(state.record.pss_bytes, 3 * N_PAGES * page_bytes);
 		ck_assert_uint_le(state.record.pss_bytes,
