@@ -370,7 +370,6 @@ static bool go_forward(struct solver *solver, bool has_calls, struct machine *ma
 	decode_machine_init(machine, solver->code->memory, &solver->sample);
 	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++)
 		machine->regs[reg] = value_unknown();
-	machine->is_data_lost = true;
 	take_slots(solver, has_calls, machine);
 	for (unsigned i = 0; i < solver->n_first; i++)
 		decode_machine_store(machine, solver->first[i].address,

@@ -17,6 +17,7 @@
 #define CHECK_EVERY	 16u /* samples that are told from registers; a power of two */
 #define MAX_RANGES	 64u /* of a sample */
 #define RANGE_BYTES	 (TRACE_HELD_WORDS * WORD_BYTES)
+#define LEAST_OPEN	 0.001f /* of a sample's time: less is rounding */
 #define MAX_LOADS	 16u /* instructions of a window that load */
 #define MAX_TRIES	 12u /* of an instruction before it is left alone */
 #define TRY_AGAIN	 256u /* samples after which it is looked at once more */
@@ -26,13 +27,19 @@
 #define MAX_HELD_BYTES	 (256u << 10) /* before they are handed on */
 #define ENOUGH_BYTES	 (32u << 10) /* to hand them on behind a round */
 #define WAIT_NS		 (UINT64_C(500) << 20) /* as long may fewer wait */
+#define BELOW_BYTES	 128u /* code may use as much below its stack pointer */
 #define STACK_BELOW	 (UINT64_C(64) << 10)
 #define STACK_ABOVE	 (UINT64_C(1) << 20)
 
-/* Instructions whose loads are answered. */
+/* Loads that are answered. */
 struct loads {
 	uint32_t n;
-	uint64_t ips[MAX_LOADS];
+	/*
+	 * Of code that keeps its variables below the stack pointer: words of global variables,
+	 * which are loaded before the sample as well. Else instructions.
+	 */
+	bool is_variable;
+	uint64_t at[MAX_LOADS];
 };
 
 /* Whether it was of use at an instruction. */
@@ -183,18 +190,20 @@ static bool hold(struct run_data *data, uint64_t address, uint64_t end,
 }
 
 /* Whether the load of the window's instruction at hand is one that is answered. */
-static bool is_allowed(struct run_data *data)
+static bool is_allowed(struct run_data *data, uint64_t address)
 {
 	struct loads *loads = data->window_held.loads;
-	uint64_t ip = data->window.end_ip;
 
-	for (uint32_t i = 0; loads && i < loads->n; i++)
-		if (loads->ips[i] == ip)
+	if (!loads || is_on_stack(data->sample, address))
+		return false;
+	uint64_t at = loads->is_variable ? address & ~UINT64_C(7) : data->window.end_ip;
+	for (uint32_t i = 0; i < loads->n; i++)
+		if (loads->at[i] == at)
 			return true;
 	if (!data->window_held.is_learning || loads->n == MAX_LOADS)
 		return false;
-	loads->ips[loads->n++] = ip;
-	return true;
+	loads->at[loads->n++] = at;
+	return !loads->is_variable;
 }
 
 static size_t read_data(void *user, uint32_t process, uint64_t address, uint64_t time, void *bytes,
@@ -205,7 +214,7 @@ static size_t read_data(void *user, uint32_t process, uint64_t address, uint64_t
 	size_t n = 0;
 
 	(void)time;
-	if (last < address || is_on_stack(data->sample, address) || !is_allowed(data))
+	if (last < address || !is_allowed(data, address))
 		return 0;
 	while (n < n_bytes) {
 		const struct data_owner owner = { process, data->image->pid, &data->is_forbidden };
@@ -249,6 +258,16 @@ static void begin_held(struct run_data *data)
 	data->window_held.is_fresh = false;
 }
 
+/* Of accesses of which it is known who has their memory in the next turn. */
+static float sum_next_turn(const struct decode_access *accesses, uint32_t n)
+{
+	float sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += accesses[i].state == DECODE_NEXT_TURN ? accesses[i].share : 0;
+	return sum;
+}
+
 /* What the window leaves open with these loads answered; NULL: none. */
 static float unresolved(struct run_data *data, struct loads *loads)
 {
@@ -259,13 +278,30 @@ static float unresolved(struct run_data *data, struct loads *loads)
 	if (decode_window(data->decoder, data->sample, DECODE_MAX_INSTRUCTIONS, &data->window) < 0)
 		return 1;
 	data->window_held.head.loop = data->window.head_ip;
+	for (uint32_t i = 0; data->window.is_turn && i < data->window.n_behind; i++)
+		if (data->window.behind[i].ip < data->window_held.head.loop)
+			data->window_held.head.loop = data->window.behind[i].ip;
 	decode_charge(&data->window, &charge);
-	return charge.unresolved_share;
+	return charge.unresolved_share - sum_next_turn(data->window.accesses, charge.n_charged) -
+	       sum_next_turn(data->window.behind, charge.n_behind);
 }
 
 static bool is_closed(const struct run_data *data)
 {
-	return data->window.end == DECODE_END_LOOP;
+	return data->window.end == DECODE_END_LOOP || data->window.is_turn;
+}
+
+/* Whether the window reads variables that no sample has: those of a function that calls none. */
+static bool reads_variables(const struct run_data *data)
+{
+	const struct decode_window *window = &data->window;
+
+	for (uint32_t i = 0; i < window->n_accesses; i++)
+		if (window->accesses[i].is_read &&
+		    decode_state_has_address(window->accesses[i].state) &&
+		    data->sample->regs[DECODE_SP] - window->accesses[i].address - 1 < BELOW_BYTES)
+			return true;
+	return false;
 }
 
 /*
@@ -279,19 +315,46 @@ static void find_useful(struct run_data *data, struct loads *ret_loads)
 	struct loads useful = { 0 };
 
 	ret_loads->n = 0;
-	if (was_closed && without <= 0)
+	if (was_closed && without < LEAST_OPEN)
 		return;
 	data->window_held.is_learning = true;
 	float with = unresolved(data, &useful);
 	data->window_held.is_learning = false;
-	if (!is_closed(data) || (was_closed && with >= without))
+	if (!is_closed(data) || (was_closed && with > without - LEAST_OPEN))
 		return;
 	for (uint32_t i = useful.n; i-- > 0;) {
 		struct loads fewer = useful;
 
-		fewer.ips[i] = fewer.ips[--fewer.n];
-		if (unresolved(data, &fewer) <= with && is_closed(data))
+		fewer.at[i] = fewer.at[--fewer.n];
+		if (unresolved(data, &fewer) < with + LEAST_OPEN && is_closed(data))
 			useful = fewer;
+	}
+	*ret_loads = useful;
+}
+
+/*
+ * The same of global variables: each that leaves less open. Other words have changed since the
+ * sample, and would not agree with its registers.
+ */
+static void find_variables(struct run_data *data, struct loads *ret_loads)
+{
+	float least = unresolved(data, NULL);
+	struct loads all = { .is_variable = true }, useful = all;
+
+	if (is_closed(data) && least >= LEAST_OPEN) {
+		data->window_held.is_learning = true;
+		unresolved(data, &all);
+		data->window_held.is_learning = false;
+	}
+	for (uint32_t i = 0; i < all.n; i++) {
+		struct loads more = useful;
+
+		more.at[more.n++] = all.at[i];
+		float with = unresolved(data, &more);
+		if (with > least - LEAST_OPEN || !is_closed(data))
+			continue;
+		least = with;
+		useful = more;
 	}
 	*ret_loads = useful;
 }
@@ -495,6 +558,8 @@ static bool find_out(struct run_data *data, struct tried *tried)
 	decode_set_ahead_only(data->decoder, true);
 	find_useful(data, &useful);
 	decode_set_ahead_only(data->decoder, false);
+	if (useful.n == 0 && reads_variables(data))
+		find_variables(data, &useful);
 	if (useful.n && unresolved(data, NULL) > 0) {
 		know(data, tried, &useful);
 		return true;
@@ -531,7 +596,7 @@ static void load(struct run_data *data, struct known *known)
 {
 	const struct held *held = &data->window_held;
 
-	decode_set_ahead_only(data->decoder, true);
+	decode_set_ahead_only(data->decoder, !known->useful.is_variable);
 	unresolved(data, &known->useful);
 	decode_set_ahead_only(data->decoder, false);
 	known->loop = held->head.loop;

@@ -20,13 +20,15 @@ CASES = {
     # may have had it.
     "one-store": ({"make_table"}, 5, 10),
     "two-stores": ({"make_table", "make_output"}, 5, 100),
+    # The pointers are global variables, the index lies below the stack pointer.
+    "plain": ({"make_table", "make_values", "stack"}, 8, 100),
     "sparse": ({"make_columns", "make_values", "make_vector", "make_result"}, 8, 5),
 }
 UNKNOWN = "(SELECT id FROM owner WHERE name = 'unknown')"
 # The loop's own function; other code is the victim's preparation.
 IN_LOOP = """sample s JOIN frame f ON f.id = s.frame_id JOIN touch t ON t.sample_id = s.id
     WHERE f.function IN ('walk', 'multiply', 'gather', 'search', 'read_once', 'store_one',
-      'store_both', 'translate', 'translate_short') AND NOT s.is_kernel AND t.role = ?"""
+      'store_both', 'translate', 'translate_short', 'add_plain') AND NOT s.is_kernel AND t.role = ?"""
 
 
 def unknown_share(recording, role):

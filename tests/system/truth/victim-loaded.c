@@ -1,8 +1,8 @@
 /*
  * Loops whose addresses come out of memory: a shuffled list, a sparse matrix, a gather, indices
- * that are written as soon as they are read, a search tree; and two that store. Half a second of
- * the one that the argument names (gather needs AVX2). Behind the code lies data that reads as a
- * switch.
+ * that are written as soon as they are read, a search tree, pointers in global variables; and two
+ * that store. Half a second of the one that the argument names (gather needs AVX2). Behind the code
+ * lies data that reads as a switch.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -379,6 +379,27 @@ __attribute__((noinline)) static void run(void (*prepare)(void), void (*loop)(vo
 		loop();
 }
 
+/* As code without optimisation: the index lies below the stack pointer, the pointers are global. */
+#ifdef __clang__
+#define PLAIN __attribute__((noinline, optnone))
+#else
+#define PLAIN __attribute__((noinline, optimize("O0")))
+#endif
+static long *plain_table, *plain_values;
+
+PLAIN static void add_plain(void)
+{
+	for (long turn = 0; turn < 100; turn++)
+		for (int i = 0; i < 1000; i++)
+			plain_table[i] = plain_table[i] * 3 + plain_values[i];
+}
+
+static void prepare_plain(void)
+{
+	plain_table = make_table(1000 * sizeof(long));
+	plain_values = make_values(1000 * sizeof(long));
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc == 2 ? argv[1] : "";
@@ -399,6 +420,8 @@ int main(int argc, char **argv)
 		run(prepare_stores, store_one);
 	else if (strcmp(name, "gather") == 0)
 		run(prepare_gather, gather);
+	else if (strcmp(name, "plain") == 0)
+		run(prepare_plain, add_plain);
 	else if (strcmp(name, "tree") == 0)
 		run(prepare_search, search);
 	else
