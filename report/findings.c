@@ -108,9 +108,10 @@
 #define IS_APART "n_apart >= 8 AND n_apart > 4 * n_same"
 
 #define HOT \
-	"SELECT 1, stack_id, 1, share, share_low, share_high, 1, 'CPU time', printf('%.0f-%.0f %%" \
-	" of the CPU time is at %s of {}', 100 * share_low, 100 * share_high," \
-	" bytes_text(peak_bytes)) FROM site, whole WHERE run_id = :run AND share_low >= 0.3 AND" \
+	"SELECT 1, stack_id, 1, coalesce(share, share_low), share_low, share_high, 1, 'CPU time'," \
+	" printf('%.0f-%.0f %% of the CPU time is at %s of {}', 100 * share_low," \
+	" 100 * share_high, bytes_text(peak_bytes))" \
+	" FROM site, whole WHERE run_id = :run AND share_low >= 0.3 AND" \
 	" 10 * peak_bytes <= peak AND NOT EXISTS (SELECT 1 FROM shared_line WHERE run_id = :run" \
 	" AND stack_id = site.stack_id AND " IS_APART ") ORDER BY share_low DESC LIMIT 1"
 

@@ -950,7 +950,7 @@ CREATE TABLE finding (
     rule       TEXT NOT NULL,    -- as docs/findings.md calls it: `leak`, `hot` ...
     text       TEXT NOT NULL,    -- a sentence; `{}` stands for the name of what it is about
     next       TEXT NOT NULL,    -- the option of `memsight report` that shows more: `--leaks` ...
-    size       REAL NOT NULL,    -- [by unit] how much it is
+    size       REAL NOT NULL,    -- [by unit] how much it is; `low` where only a range is known
     low        REAL NOT NULL,    -- [by unit] low end of its 95 % interval; counted: `size`
     high       REAL NOT NULL,    -- [by unit] high end; counted: `size`
     unit       TEXT NOT NULL,    -- `bytes`, `blocks`, `page faults`, `CPU time`, `accesses`; the

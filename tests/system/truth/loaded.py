@@ -28,7 +28,8 @@ UNKNOWN = "(SELECT id FROM owner WHERE name = 'unknown')"
 # The loop's own function; other code is the victim's preparation.
 IN_LOOP = """sample s JOIN frame f ON f.id = s.frame_id JOIN touch t ON t.sample_id = s.id
     WHERE f.function IN ('walk', 'multiply', 'gather', 'search', 'read_once', 'store_one',
-      'store_both', 'translate', 'translate_short', 'add_plain') AND NOT s.is_kernel AND t.role = ?"""
+      'store_both', 'translate', 'translate_short', 'add_plain')
+      AND NOT s.is_kernel AND t.role = ?"""
 
 
 def unknown_share(recording, role):
