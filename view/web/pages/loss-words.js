@@ -50,6 +50,10 @@ const WORDS = [
 	[/written pages not known/,
 		"Which pages were written is not known; touched pages are not concerned.",
 		"Linux 6.7, permission to use userfaultfd and a program that does not use it."],
+	[/intervals of writes not divided by call site/,
+		"In these intervals there were too many blocks to say whose the written pages "
+			+ "were: --written lacks them; the program's whole is not concerned.",
+		"Record fewer blocks (--min-size), or a shorter part."],
 	[/blocks from before the attach are not all known/,
 		"Blocks that were there before the attach could not all be read from the heap: "
 			+ "frees of those have no block.",
