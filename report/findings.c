@@ -109,9 +109,8 @@
 
 #define HOT \
 	"SELECT 1, stack_id, 1, coalesce(share, share_low), share_low, share_high, 1, 'CPU time'," \
-	" printf('%.0f-%.0f %% of the CPU time is at %s of {}', 100 * share_low," \
-	" 100 * share_high, bytes_text(peak_bytes))" \
-	" FROM site, whole WHERE run_id = :run AND share_low >= 0.3 AND" \
+	" printf('%s of the CPU time is at %s of {}', percent_text(share_low, share_high)," \
+	" bytes_text(peak_bytes)) FROM site, whole WHERE run_id = :run AND share_low >= 0.3 AND" \
 	" 10 * peak_bytes <= peak AND NOT EXISTS (SELECT 1 FROM shared_line WHERE run_id = :run" \
 	" AND stack_id = site.stack_id AND " IS_APART ") ORDER BY share_low DESC LIMIT 1"
 
@@ -130,9 +129,9 @@
 /* Lines of blocks and of variables. */
 #define SHARING \
 	"SELECT kind, id, 1, share, max(share - half, 0), min(share + half, 1), 1, 'CPU time'," \
-	" printf('%.0f-%.0f %% of the CPU time is at %d line%s of {} that two threads use in" \
-	" turn, each its own bytes: false sharing', 100 * max(share - half, 0), 100 * min(share +" \
-	" half, 1), n_lines, CASE n_lines WHEN 1 THEN '' ELSE 's' END) FROM (SELECT kind, id," \
+	" printf('%s of the CPU time is at %d line%s of {} that two threads use in turn, each" \
+	" its own bytes: false sharing', percent_text(max(share - half, 0), min(share + half," \
+	" 1)), n_lines, CASE n_lines WHEN 1 THEN '' ELSE 's' END) FROM (SELECT kind, id," \
 	" count(*) AS n_lines, half_width(sum(n), sum(n_sq), " CLOCK_SAMPLES ") AS half, sum(n) /" \
 	" " \
 	CLOCK_SAMPLES " AS share FROM (SELECT max(n_samples) AS n, max(n_samples_sq) AS n_sq," \
@@ -145,8 +144,8 @@
 /* Of one source: they sample different things. */
 #define REMOTE \
 	"SELECT owner_kind, owner_id, 1, share, max(share - half, 0), min(share + half, 1), 1," \
-	" 'accesses', printf('%.0f-%.0f %% of the sampled accesses were served by another node," \
-	" most of them at {}', 100 * max(share - half, 0), 100 * min(share + half, 1)) FROM" \
+	" 'accesses', printf('%s of the sampled accesses were served by another node, most of" \
+	" them at {}', percent_text(max(share - half, 0), min(share + half, 1))) FROM" \
 	" (SELECT source_id, 1.0 * sum(n * is_remote) / sum(n) AS share, half_width(sum(n *" \
 	" is_remote), sum(n * is_remote), sum(n)) AS half FROM access_total JOIN data_source" \
 	" USING (data_src) WHERE run_id = :run GROUP BY source_id) AS source JOIN access_total" \
@@ -161,15 +160,19 @@
 	" WHERE run_id = :run AND site.n_faults >= 20000 AND 3 * site.n_faults >= whole.n_faults" \
 	" AND site.n_faults * 4096 >= 8 * max(peak_bytes, 4096) ORDER BY site.n_faults DESC LIMIT 1"
 
+/* A look long before the end does not know of what was touched later: page faults do. */
 #define UNTOUCHED \
 	"SELECT 1, stack_id, 1, " COUNTED("untouched") ", peak, 'peak', printf('%s of %s of {}" \
-	" were never touched until %s', bytes_text(untouched), bytes_text(bytes)," \
-	" duration_text(time_ns)) FROM (SELECT page_part.stack_id, sum(untouched) AS untouched," \
-	" sum(bytes) AS bytes, max(time_ns) AS time_ns FROM page_part JOIN page_snapshot ON" \
-	" page_snapshot.id = snapshot_id JOIN stack ON stack.id = page_part.stack_id WHERE" \
-	" page_part.run_id = :run AND kind = 'heap' AND user_id IS NOT NULL AND snapshot_id IN " \
-	REPORT_SHOWN_LOOKS " GROUP BY page_part.stack_id), whole WHERE untouched >= max(1048576," \
-	" 0.1 * peak) AND 2 * untouched >= bytes ORDER BY untouched DESC LIMIT 1"
+	" were never touched until %s', bytes_text(untouched), bytes_text(look.bytes)," \
+	" duration_text(look.time_ns)) FROM (SELECT page_part.stack_id, sum(untouched) AS" \
+	" untouched, sum(bytes) AS bytes, max(time_ns) AS time_ns FROM page_part JOIN" \
+	" page_snapshot ON page_snapshot.id = snapshot_id JOIN stack ON stack.id =" \
+	" page_part.stack_id WHERE page_part.run_id = :run AND kind = 'heap' AND user_id IS NOT" \
+	" NULL AND snapshot_id IN " REPORT_SHOWN_LOOKS " GROUP BY page_part.stack_id) AS look" \
+	" JOIN site USING (stack_id), whole WHERE site.run_id = :run AND untouched >=" \
+	" max(1048576, 0.1 * peak) AND 2 * untouched >= look.bytes AND (2 * look.time_ns >=" \
+	" end_ns OR site.n_faults * 4096 + untouched <= 1.1 * max(look.bytes, peak_bytes))" \
+	" ORDER BY untouched DESC LIMIT 1"
 
 /* Of the process with most of it: what is large, and no block. */
 #define RESIDENT(what) \

@@ -231,6 +231,21 @@ static void duration_text(sqlite3_context *context, int n_args, sqlite3_value **
 	give_text(context, format_duration(sqlite3_value_int64(args[0])).text);
 }
 
+/* A share from .. to, of 1: "36-48 %", and one number where both round to it. */
+static void percent_text(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	long low = lround(100 * sqlite3_value_double(args[0]));
+	long high = lround(100 * sqlite3_value_double(args[1]));
+	char text[64];
+
+	(void)n_args;
+	if (low == high)
+		snprintf(text, sizeof(text), "%ld %%", low);
+	else
+		snprintf(text, sizeof(text), "%ld-%ld %%", low, high);
+	give_text(context, text);
+}
+
 /* Where the data of an access was, by perf's word. */
 static void data_source_text(sqlite3_context *context, int n_args, sqlite3_value **args)
 {
@@ -249,11 +264,9 @@ static const struct {
 	int n_args;
 	void (*call)(sqlite3_context *, int, sqlite3_value **);
 } functions[] = {
-	{ "half_width", 3, half_width },
-	{ "of_interval", 2, of_interval },
-	{ "bytes_text", 1, bytes_text },
-	{ "duration_text", 1, duration_text },
-	{ "data_source_text", 1, data_source_text },
+	{ "half_width", 3, half_width },     { "of_interval", 2, of_interval },
+	{ "bytes_text", 1, bytes_text },     { "duration_text", 1, duration_text },
+	{ "percent_text", 2, percent_text }, { "data_source_text", 1, data_source_text },
 };
 
 int report_functions_add(sqlite3 *db)
