@@ -322,11 +322,12 @@ static int write_rows(FILE *out, void *user)
 	const char *before = is_text ? diff_label(diff->request, 0) : "before";
 	const char *after = is_text ? diff_label(diff->request, 1) : "after";
 	char *sql = sqlite3_mprintf(rows_sql, before, before, after);
-	sqlite3_stmt *stmt = sql ? report_sql_prepare(diff->request->sides[0].db, sql, 0,
-						      limit_of(diff->request))
-				 : NULL;
 	size_t n_rows = 0;
 
+	if (!sql)
+		return -ENOMEM;
+	sqlite3_stmt *stmt =
+		report_sql_prepare(diff->request->sides[0].db, sql, 0, limit_of(diff->request));
 	sqlite3_free(sql);
 	if (!stmt)
 		return -EPROTO;

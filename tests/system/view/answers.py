@@ -235,25 +235,28 @@ def check_object(checks, ask, database, run, site):
     for name in ("n_blocks", "bytes", "n_faults", "share", "site"):
         checks.that(answer[name] == site[name],
                     f"object: {name} is {answer[name]}, objects have {site[name]}")
-    counted = database.one(
-        "SELECT count(*) FROM touch JOIN allocation ON owner_kind = 1 AND owner_id = allocation.id"
-        " WHERE touch.run_id = ? AND stack_id = ? AND role IN (0, 3)", run, site["site"])
-    by_thread = sum(
-        row["n_reads"] + row["n_writes"] + row["n_unknown"] for row in rows(answer["threads"]))
-    checks.that(by_thread == counted,
-                f"touches by thread add up to {by_thread}, there are {counted}")
-    # A page fault at a block's header lies before its first byte.
-    within = database.one(
-        "SELECT count(*) FROM touch JOIN allocation ON owner_kind = 1 AND owner_id = allocation.id "
-        "WHERE"
-        " touch.run_id = ? AND stack_id = ? AND role IN (0, 3) AND touch.address >= "
-        "allocation.address",
-        run, site["site"])
+    threads = rows(answer["threads"])
+    n_counted = 0
+    # Accesses and page faults; one at a block's header lies before its first byte.
+    for role, by_thread, offsets in (
+        (0, sum(row["n_reads"] + row["n_writes"] + row["n_unknown"] for row in threads), "n"),
+        (3, sum(row["n_faults"] for row in threads), "n_faults"),
+    ):
+        touches = (
+            "SELECT count(*) FROM touch JOIN allocation ON owner_kind = 1 AND owner_id ="
+            f" allocation.id WHERE touch.run_id = ? AND stack_id = ? AND role = {role}")
+        counted = database.one(touches, run, site["site"])
+        n_counted += counted
+        checks.that(by_thread == counted,
+                    f"role {role}: touches by thread add up to {by_thread}, there are {counted}")
+        within = database.one(f"{touches} AND touch.address >= allocation.address", run,
+                              site["site"])
+        by_offset = sum(column(answer["offsets"], offsets))
+        checks.that(by_offset == within,
+                    f"role {role}: touches by offset add up to {by_offset}, there are {within}")
     checks.that(
-        sum(column(answer["offsets"], "n")) == within > 0,
-        f"touches by offset do not add up to {within}")
-    checks.that(
-        sum(column(answer["blocks"], "n_samples")) == counted, "touches by block do not add up")
+        sum(column(answer["blocks"], "n_samples")) == n_counted > 0,
+        "touches by block do not add up")
     checks.that(
         column(answer["sizes"], "size_log2") == [24] and column(answer["sizes"], "n") == [1],
         "a block of 16 MiB is elsewhere")

@@ -54,6 +54,10 @@ const WORDS = [
 		"In these intervals there were too many blocks to say whose the written pages "
 			+ "were: --written lacks them; the program's whole is not concerned.",
 		"Record fewer blocks (--min-size), or a shorter part."],
+	[/windows missed: the recorder was late/,
+		"Parts of the run that --windows asked for were over before the recorder, which "
+			+ "got no CPU, could begin them.",
+		"A CPU that is free, or longer windows."],
 	[/blocks from before the attach are not all known/,
 		"Blocks that were there before the attach could not all be read from the heap: "
 			+ "frees of those have no block.",
