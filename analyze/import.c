@@ -661,7 +661,6 @@ static int write_rest(struct import *import)
 	if (r == 0)
 		r = tell_totals(import);
 	import_begin_phase(import->options, "writing blocks");
-	/* Where the thread of the rows fails, SQLite ends the transaction of all: that is why. */
 	int waited = memory_wait(import->memory);
 	return waited < 0 ? waited : r;
 }
@@ -729,7 +728,10 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 		r = read_all(&import);
 	if (r == 0)
 		r = write_rest(&import);
-	if (r == 0)
-		*ret_result = result_of(&import);
-	return r;
+	if (r < 0) {
+		int why = rows_take_error(db);
+		return why < 0 ? why : r;
+	}
+	*ret_result = result_of(&import);
+	return 0;
 }

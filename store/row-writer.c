@@ -331,3 +331,8 @@ int rows_error(const struct rows *rows)
 {
 	return rows->error;
 }
+
+int rows_take_error(struct db *db)
+{
+	return db->writer ? db_writer_take_error(db->writer) : 0;
+}

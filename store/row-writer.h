@@ -51,3 +51,9 @@ int rows_start_again(struct rows *rows);
 
 /* The first failure, as a negative errno; 0: none. */
 int rows_error(const struct rows *rows);
+
+/*
+ * Of the rows of all tables, since it was asked last. SQLite then has ended the transaction of all,
+ * and whatever else is done fails for another reason: this is the one to be told.
+ */
+int rows_take_error(struct db *db);

@@ -12,6 +12,7 @@ struct db_writer {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	struct db_job *job; /* to be taken, or being done */
+	int first_error;
 	bool ends;
 };
 
@@ -21,6 +22,8 @@ static void execute(struct db_writer *writer, struct db_job *job)
 	int result = job->work(job->context);
 	pthread_mutex_lock(&writer->mutex);
 	job->result = result;
+	if (writer->first_error == 0)
+		writer->first_error = result;
 	job->is_going = false;
 	writer->job = NULL;
 	pthread_cond_broadcast(&writer->changed);
@@ -89,4 +92,15 @@ void db_writer_wait(struct db_writer *writer, struct db_job *job)
 	while (job->is_going)
 		pthread_cond_wait(&writer->changed, &writer->mutex);
 	pthread_mutex_unlock(&writer->mutex);
+}
+
+int db_writer_take_error(struct db_writer *writer)
+{
+	pthread_mutex_lock(&writer->mutex);
+	while (writer->job)
+		pthread_cond_wait(&writer->changed, &writer->mutex);
+	int error = writer->first_error;
+	writer->first_error = 0;
+	pthread_mutex_unlock(&writer->mutex);
+	return error;
 }

@@ -26,3 +26,9 @@ void db_writer_give(struct db_writer *writer, struct db_job *job);
 
 /* Wait until the job has been done; at once for one that was never given. */
 void db_writer_wait(struct db_writer *writer, struct db_job *job);
+
+/*
+ * Wait for what was given; the first error that a job had since this was asked last, or 0. Others
+ * may follow from it.
+ */
+int db_writer_take_error(struct db_writer *writer);

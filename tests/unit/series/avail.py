@@ -62,7 +62,8 @@ def check_counters(checks, memsight, sections, folder):
 
 def check_ids(checks, memsight, sections):
     ids = Outcome([memsight, "avail", "--ids"]).stdout.decode().splitlines()
-    there = [name for section, items in sections.items() if not section.startswith("settings")
+    there = [name for section, items in sections.items()
+             if not section.startswith(("settings", "config files"))
              for name, (is_there, _) in items.items() if is_there]
     checks.that(ids == there, f"{ids} and {there}")
 
