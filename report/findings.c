@@ -160,7 +160,10 @@
 	" WHERE run_id = :run AND site.n_faults >= 20000 AND 3 * site.n_faults >= whole.n_faults" \
 	" AND site.n_faults * 4096 >= 8 * max(peak_bytes, 4096) ORDER BY site.n_faults DESC LIMIT 1"
 
-/* A look long before the end does not know of what was touched later: page faults do. */
+/*
+ * A look before the end does not know of what was touched later: page faults do. Without them it
+ * must be of the second half.
+ */
 #define UNTOUCHED \
 	"SELECT 1, stack_id, 1, " COUNTED("untouched") ", peak, 'peak', printf('%s of %s of {}" \
 	" were never touched until %s', bytes_text(untouched), bytes_text(look.bytes)," \
@@ -170,8 +173,9 @@
 	" page_part.stack_id WHERE page_part.run_id = :run AND kind = 'heap' AND user_id IS NOT" \
 	" NULL AND snapshot_id IN " REPORT_SHOWN_LOOKS " GROUP BY page_part.stack_id) AS look" \
 	" JOIN site USING (stack_id), whole WHERE site.run_id = :run AND untouched >=" \
-	" max(1048576, 0.1 * peak) AND 2 * untouched >= look.bytes AND (2 * look.time_ns >=" \
-	" end_ns OR site.n_faults * 4096 + untouched <= 1.1 * max(look.bytes, peak_bytes))" \
+	" max(1048576, 0.1 * peak) AND 2 * untouched >= look.bytes AND site.n_faults * 4096 +" \
+	" untouched <= 1.1 * max(look.bytes, peak_bytes) AND (whole.n_faults IS NOT NULL OR 2 *" \
+	" look.time_ns >= end_ns)" \
 	" ORDER BY untouched DESC LIMIT 1"
 
 /* Of the process with most of it: what is large, and no block. */
