@@ -111,7 +111,8 @@
 	"SELECT 1, stack_id, 1, coalesce(share, share_low), share_low, share_high, 1, 'CPU time'," \
 	" printf('%s of the CPU time is at %s of {}', percent_text(share_low, share_high)," \
 	" bytes_text(peak_bytes)) FROM site, whole WHERE run_id = :run AND share_low >= 0.3 AND" \
-	" 10 * peak_bytes <= peak AND NOT EXISTS (SELECT 1 FROM shared_line WHERE run_id = :run" \
+	" 10 * peak_bytes <= peak AND " CLOCK_SAMPLES " >= 100" \
+	" AND NOT EXISTS (SELECT 1 FROM shared_line WHERE run_id = :run" \
 	" AND stack_id = site.stack_id AND " IS_APART ") ORDER BY share_low DESC LIMIT 1"
 
 /* Memory that is there for most of the time and gets hardly any of it. */

@@ -14,10 +14,10 @@ MEMSIGHT, FOLDER = map(os.path.abspath, sys.argv[1:3])
 checks = whole.Checks()
 LINES = "".join(f"line {i} of the text, {i * 7919 % 10007}\n" for i in range(4000))
 
-# Of a program that gives its memory back, or holds next to nothing.
+# Of a program that gives its memory back, or holds next to nothing. Not sort, bzip2 and xz: they
+# ask for buffers of a fixed size, and of a small text hardly touch them, which is then found.
 PROGRAMS = [
-    ["sort", "-n", "-k2", "text"], ["grep", "-c", "of.*9", "text"], ["gzip", "-c", "text"],
-    ["bzip2", "-c", "text"], ["xz", "-1", "-c", "text"], ["diff", "text", "other"],
+    ["grep", "-c", "of.*9", "text"], ["gzip", "-c", "text"], ["diff", "text", "other"],
     ["tar", "cf", "-", FOLDER], ["find", FOLDER, "-name", "*.c"], ["ls", "-lR", FOLDER],
     ["md5sum", "text", "other"], ["tac", "text"], ["uniq", "-c", "text"],
     ["sqlite3", ":memory:", "CREATE TABLE t(a); WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1"
