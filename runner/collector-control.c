@@ -21,7 +21,6 @@
 #define CPU_POLL_NS   UINT64_C(5000000) /* the least time between looks at CPU clocks */
 #define FNV_START     UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME     UINT64_C(0x100000001b3)
-#define TRACE_SUFFIX  ".mst"
 
 /* As trace_text.id. */
 static uint64_t text_id(const char *text)
@@ -269,6 +268,11 @@ static void refuse_snapshot(struct control_reply *answer, int err, const char *p
 {
 	if (err == -EEXIST)
 		refuse(answer, err, "%.300s is there already (--force overwrites it)", path);
+	else if (err == -EBUSY)
+		refuse(answer, err,
+		       "%.300s" SNAPSHOT_SUFFIX " is there already: another "
+		       "snapshot writes it, or one that was killed left it",
+		       path);
 	else if (err == -ENOTSUP)
 		refuse(answer, err, "%.300s is no regular file", path);
 	else
@@ -336,6 +340,29 @@ static int write_end(struct collector *collector, struct trace_writer *branch)
 	return trace_writer_finish(branch, &commit);
 }
 
+/* False: it is too long, or where we are cannot be told. */
+static bool absolute_path(const char *name, char path[static PATH_MAX])
+{
+	char folder[PATH_MAX] = "";
+
+	if (name[0] != '/' && !getcwd(folder, sizeof(folder)))
+		return false;
+	return snprintf(path, PATH_MAX, "%s%s%s", folder, folder[0] ? "/" : "", name) < PATH_MAX;
+}
+
+/* Under the name that was asked for, or the next one beside the trace. */
+static int open_snapshot(struct collector *collector, struct snapshot *snapshot,
+			 const struct control_request *request, int *ret_fd)
+{
+	char trace[PATH_MAX];
+
+	if (request->text[0])
+		return snapshot_open(snapshot, request->text, request->is_forced, ret_fd);
+	if (!absolute_path(collector->output->path, trace))
+		return -ENAMETOOLONG;
+	return snapshot_open_next(snapshot, trace, ret_fd);
+}
+
 static int write_snapshot(struct collector *collector, struct snapshot *snapshot,
 			  const struct control_request *request)
 {
@@ -345,7 +372,7 @@ static int write_snapshot(struct collector *collector, struct snapshot *snapshot
 	if (err == 0)
 		err = open_notify(collector);
 	if (err == 0)
-		err = snapshot_open(snapshot, request->text, request->is_forced, &fd);
+		err = open_snapshot(collector, snapshot, request, &fd);
 	if (err < 0)
 		return err;
 	err = trace_writer_branch(collector->writer, fd, &branch);
@@ -361,45 +388,13 @@ static int write_snapshot(struct collector *collector, struct snapshot *snapshot
 	return err;
 }
 
-/* False: it is too long, or where we are cannot be told. */
-static bool absolute_path(const char *name, char path[static PATH_MAX])
-{
-	char folder[PATH_MAX] = "";
-
-	if (name[0] != '/' && !getcwd(folder, sizeof(folder)))
-		return false;
-	return snprintf(path, PATH_MAX, "%s%s%s", folder, folder[0] ? "/" : "", name) < PATH_MAX;
-}
-
-/* NAME-N.mst beside the trace, of which none is there. */
-static int choose_path(struct collector *collector, char path[static PATH_MAX])
-{
-	char name[PATH_MAX];
-	size_t n, stem;
-
-	if (!absolute_path(collector->output->path, name))
-		return -ENAMETOOLONG;
-	n = strlen(name);
-	stem = n > 4 && strcmp(name + n - 4, TRACE_SUFFIX) == 0 ? n - 4 : n;
-	for (unsigned number = 1; number < 1000000; number++) {
-		int length = snprintf(path, PATH_MAX, "%.*s-%u%s", (int)stem, name, number,
-				      TRACE_SUFFIX);
-
-		if (length >= PATH_MAX)
-			return -ENAMETOOLONG;
-		if (access(path, F_OK) < 0)
-			return 0;
-	}
-	return -EEXIST;
-}
-
 /* Answered when it is written, unless that cannot begin. True: it is answered. */
 static bool begin_snapshot(struct collector *collector, struct control_request *request, int fd,
 			   struct control_reply *answer)
 {
 	struct snapshot **place = collector->control.snapshots;
 	struct snapshot *snapshot;
-	int err = request->text[0] ? 0 : choose_path(collector, request->text);
+	int err = 0;
 
 	for (size_t i = 0; i < COLLECTOR_MAX_SNAPSHOTS && *place; i++)
 		place++;
@@ -416,8 +411,9 @@ static bool begin_snapshot(struct collector *collector, struct control_request *
 		err = write_snapshot(collector, snapshot, request);
 	}
 	if (err < 0) {
+		refuse_snapshot(answer, err,
+				request->text[0] ? request->text : collector->output->path);
 		free(snapshot);
-		refuse_snapshot(answer, err, request->text);
 		return true;
 	}
 	snapshot->answer_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,30 +14,85 @@
 #include "common/cleanup.h"
 #include "common/worker-thread.h"
 
-#define COPY_BYTES (1u << 20)
+#define COPY_BYTES	      (1u << 20)
+#define SNAPSHOT_TRACE_SUFFIX ".mst"
+#define SNAPSHOT_MAX_NUMBER   1000000u
 
-int snapshot_open(struct snapshot *snapshot, const char *path, bool is_forced, int *ret_fd)
+/* Who has made the partial file has the name, as far as recorders are concerned. */
+static int claim(struct snapshot *snapshot, int *ret_fd)
 {
 	struct stat status;
-	int n = snprintf(snapshot->partial, sizeof(snapshot->partial), "%s%s", path,
+	int n = snprintf(snapshot->partial, sizeof(snapshot->partial), "%s%s", snapshot->path,
 			 SNAPSHOT_SUFFIX);
 
 	if (n >= (int)sizeof(snapshot->partial))
 		return -ENAMETOOLONG;
-	if (lstat(path, &status) == 0 && !(is_forced && S_ISREG(status.st_mode)))
-		return S_ISREG(status.st_mode) ? -EEXIST : -ENOTSUP;
-	snprintf(snapshot->path, sizeof(snapshot->path), "%s", path);
 	auto_close int fd = open(snapshot->partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return -errno;
-	snapshot->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		return errno == EEXIST && !snapshot->number ? -EBUSY : -errno;
+	int err = 0;
+	if (lstat(snapshot->path, &status) == 0 &&
+	    !(snapshot->is_forced && S_ISREG(status.st_mode)))
+		err = S_ISREG(status.st_mode) || snapshot->number ? -EEXIST : -ENOTSUP;
+	snapshot->fd = err < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (snapshot->fd < 0) {
+		err = err < 0 ? err : -errno;
 		unlink(snapshot->partial);
-		return -errno;
+		return err;
 	}
-	snapshot->is_forced = is_forced;
 	*ret_fd = steal_fd(&fd);
 	return 0;
+}
+
+int snapshot_open(struct snapshot *snapshot, const char *path, bool is_forced, int *ret_fd)
+{
+	snapshot->number = 0;
+	snapshot->is_forced = is_forced;
+	snprintf(snapshot->path, sizeof(snapshot->path), "%s", path);
+	return claim(snapshot, ret_fd);
+}
+
+/* The name behind this one. */
+static int take_next_name(struct snapshot *snapshot)
+{
+	int n = snprintf(snapshot->path, sizeof(snapshot->path), "%s-%u%s", snapshot->stem,
+			 ++snapshot->number, SNAPSHOT_TRACE_SUFFIX);
+
+	return n >= (int)sizeof(snapshot->path)		? -ENAMETOOLONG
+	       : snapshot->number > SNAPSHOT_MAX_NUMBER ? -EEXIST
+							: 0;
+}
+
+int snapshot_open_next(struct snapshot *snapshot, const char *trace, int *ret_fd)
+{
+	size_t n = strlen(trace), n_suffix = strlen(SNAPSHOT_TRACE_SUFFIX);
+	int err;
+
+	if (n >= n_suffix && strcmp(trace + n - n_suffix, SNAPSHOT_TRACE_SUFFIX) == 0)
+		n -= n_suffix;
+	snprintf(snapshot->stem, sizeof(snapshot->stem), "%.*s", (int)n, trace);
+	snapshot->number = 0;
+	snapshot->is_forced = false;
+	do {
+		err = take_next_name(snapshot);
+		if (err < 0)
+			return err;
+		err = claim(snapshot, ret_fd);
+	} while (err == -EEXIST);
+	return err;
+}
+
+/* The name may have been taken since, by who knows nothing of partial files. */
+static int publish(struct snapshot *snapshot)
+{
+	int err = new_file_publish(snapshot->partial, snapshot->path, snapshot->is_forced);
+
+	while (err == -EEXIST && snapshot->number) {
+		err = take_next_name(snapshot);
+		if (err == 0)
+			err = new_file_publish(snapshot->partial, snapshot->path, false);
+	}
+	return err;
 }
 
 /* By read and write, where the kernel cannot copy between these two files. */
@@ -86,7 +142,7 @@ static void *run(void *context)
 	int r = copy(snapshot);
 
 	if (r == 0)
-		r = new_file_publish(snapshot->partial, snapshot->path, snapshot->is_forced);
+		r = publish(snapshot);
 	if (r < 0)
 		unlink(snapshot->partial);
 	snapshot->result = r;

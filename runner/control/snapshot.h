@@ -18,6 +18,8 @@ struct snapshot {
 	int notify_fd; /* an eventfd: +1 when it is done */
 	int answer_fd; /* who asked for it; -1: nobody waits */
 	bool is_forced;
+	unsigned number; /* 0: its name was given */
+	char stem[PATH_MAX]; /* of numbered names */
 	char path[PATH_MAX];
 	char partial[PATH_MAX];
 	int result; /* valid when is_done: 0 or a negative errno */
@@ -26,10 +28,16 @@ struct snapshot {
 };
 
 /*
- * Make path's partial file, empty. 0 or a negative errno, -EEXIST: the name is taken. *ret_fd is
- * the caller's; the struct has one of its own.
+ * Make path's partial file, empty. 0 or a negative errno, -EEXIST: the name is taken; -EBUSY: its
+ * partial file is there. *ret_fd is the caller's; the struct has one of its own.
  */
 int snapshot_open(struct snapshot *snapshot, const char *path, bool is_forced, int *ret_fd);
+
+/*
+ * The same with the first name of NAME-1.mst, NAME-2.mst ... that neither a file nor another
+ * snapshot has; trace is NAME.mst. Where that name is taken until it is whole, it gets a later one.
+ */
+int snapshot_open_next(struct snapshot *snapshot, const char *trace, int *ret_fd);
 
 /* Copy and name it, in a thread. source_fd is duplicated. 0 or a negative errno. */
 int snapshot_start(struct snapshot *snapshot, int source_fd, uint64_t n_bytes, int notify_fd);

@@ -196,10 +196,7 @@ def check_control(folder):
     again = recorded.ctl("snapshot", "-o", now)
     checks.that(again.returncode == 1 and "is there already" in again.stderr, again.stderr)
     recorded.ask("snapshot", "-o", now, "-f")
-    asked = [subprocess.Popen([MEMSIGHT, "ctl", recorded.trace, word],
-                              stdout=subprocess.DEVNULL) for word in
-             ["pause", "resume", "status", "snapshot"] * 3]
-    checks.that([one.wait() for one in asked] == [0] * len(asked), "several controllers at once")
+    check_controllers(recorded)
     recorded.ask("pause")
     checks.that(recorded.status()["state"] == "paused", "pause")
     recorded.ask("pause")
@@ -224,6 +221,30 @@ def check_control(folder):
     checks.that(not left, f"left behind: {left}")
     ended = recorded.ctl("status")
     checks.that(ended.returncode == 1, "a recording that has ended answers")
+
+
+def check_controllers(recorded):
+    """Several at once: each is obeyed, and each snapshot has a name of its own. What others have
+    put there, while a snapshot is written or before, is left alone."""
+    taken = [recorded.trace.replace(".mst", end) for end in ("-2.mst.partial", "-4.mst")]
+    for path in taken:
+        with open(path, "w", encoding="ascii") as file:
+            file.write("not ours")
+    asked = [subprocess.Popen([MEMSIGHT, "ctl", recorded.trace, word], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) for word in
+             ["pause", "resume", "status", "snapshot"] * 3]
+    said = [one.communicate() for one in asked]
+    checks.that([one.returncode for one in asked] == [0] * len(asked),
+                f"several controllers at once: {said}")
+    paths = sorted(out.strip() for out, _ in said[3::4])
+    checks.that(paths == [recorded.trace.replace(".mst", f"-{n}.mst") for n in (3, 5, 6)],
+                f"snapshots {paths}")
+    for path in taken:
+        with open(path, encoding="ascii") as file:
+            checks.that(file.read() == "not ours", f"{path} was written to")
+    busy = recorded.ctl("snapshot", "-f", "-o", taken[0].replace(".partial", ""))
+    checks.that(busy.returncode == 1 and ".partial is there already" in busy.stderr, busy.stderr)
+    os.unlink(taken[0])
 
 
 def check_snapshot(path, database):
