@@ -12,6 +12,7 @@
 #include "analyze/analyze.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
+#include "cli/options/selection-options.h"
 #include "common/cleanup.h"
 #include "store/heatmap/heatmap.h"
 #include "store/statement.h"
@@ -135,16 +136,31 @@ static int browser_open(const char *address, struct browser **ret_browser)
 #define MAX_ARENAS  2
 #define LARGE_BYTES (256 << 10)
 
-/* What the page shows first: the run that --run names; NULL: it chooses. */
-static int make_fragment(const struct option_set *options, int64_t run_id, char **ret_fragment)
+/* What is shown; the pictures, if any, are in a file of ours. */
+struct shown {
+	char *database;
+	char *pictures;
+	char *folder, *both; /* of two traces: the database of both, in a folder of its own */
+	int64_t run_id;
+	struct selection window; /* --window; to_ns 0: the whole run */
+};
+
+/* What the page shows first: the run and the part of it that were asked for; NULL: it chooses. */
+static int make_fragment(const struct option_set *options, const struct shown *shown,
+			 char **ret_fragment)
 {
+	int n = 0;
+
 	*ret_fragment = NULL;
 	if (options->n_operands == 2)
-		*ret_fragment = strdup("#page=diff&diff.a=1&diff.b=2");
-	else if (option_text(options, OPTION_RUN) &&
-		 asprintf(ret_fragment, "#run=%lld", (long long)run_id) < 0)
-		return cmd_fail("out of memory");
-	return CMD_DONE;
+		n = asprintf(ret_fragment, "#page=diff&diff.a=1&diff.b=2");
+	else if (shown->window.to_ns)
+		n = asprintf(ret_fragment, "#from=%lld&run=%lld&to=%lld",
+			     (long long)shown->window.from_ns, (long long)shown->run_id,
+			     (long long)shown->window.to_ns);
+	else if (option_text(options, OPTION_RUN))
+		n = asprintf(ret_fragment, "#run=%lld", (long long)shown->run_id);
+	return n < 0 ? cmd_fail("out of memory") : CMD_DONE;
 }
 
 static bool has_screen(void)
@@ -187,14 +203,6 @@ static int explain(const char *path, uint16_t port, int is_socket, int error)
 		return cmd_fail("cannot serve at 127.0.0.1: %s", strerror(-error));
 	return cmd_fail("%s: %s", path, strerror(-error));
 }
-
-/* What is shown; the pictures, if any, are in a file of ours. */
-struct shown {
-	char *database;
-	char *pictures;
-	char *folder, *both; /* of two traces: the database of both, in a folder of its own */
-	int64_t run_id;
-};
 
 /* What is open stays readable without its name. */
 static void finish_shown(struct shown *shown)
@@ -247,11 +255,13 @@ static int serve(const struct option_set *options, struct shown *shown, const ch
 }
 
 static int write_file(const struct option_set *options, const struct view_files *files,
-		      int64_t run_id)
+		      const struct shown *shown)
 {
+	auto_free char *fragment = NULL;
+	auto_free char *path = NULL;
 	const struct view_export export = {
 		.files = *files,
-		.run_id = run_id,
+		.run_id = shown->run_id,
 		.output = option_text(options, OPTION_EXPORT_PAGE),
 		.force = option_flag(options, OPTION_FORCE),
 	};
@@ -262,7 +272,14 @@ static int write_file(const struct option_set *options, const struct view_files 
 		return cmd_fail("%s is there already: --force overwrites it", export.output);
 	if (r == -EPROTO)
 		return cmd_fail("%s: %s", options->operands[0], message);
-	return r < 0 ? cmd_fail("cannot write %s: %s", export.output, strerror(-r)) : CMD_DONE;
+	if (r < 0)
+		return cmd_fail("cannot write %s: %s", export.output, strerror(-r));
+	if (shown->window.to_ns == 0 || make_fragment(options, shown, &fragment) != CMD_DONE)
+		return CMD_DONE;
+	/* The file has the whole run: its address says which part is shown first. */
+	path = realpath(export.output, NULL);
+	printf("file://%s%s\n", path ? path : export.output, fragment);
+	return CMD_DONE;
 }
 
 /* Of a database that was made with --no-tiles. */
@@ -326,6 +343,15 @@ static int make_both(const struct option_set *options, struct shown *shown)
 	return analyze_both(options, shown->both);
 }
 
+static int find_window(const struct option_set *options, sqlite3 *db, struct shown *shown)
+{
+	if (!option_text(options, OPTION_WINDOW))
+		return CMD_DONE;
+	shown->window.runs = &shown->run_id;
+	shown->window.n_runs = 1;
+	return selection_options_windows(options, db, &shown->window);
+}
+
 /* The path of the database (of a trace, the one beside it) and the run that is meant. */
 static int find_database(const struct option_set *options, struct shown *shown)
 {
@@ -338,6 +364,8 @@ static int find_database(const struct option_set *options, struct shown *shown)
 	if (status == CMD_DONE)
 		status = database_find_run(db_handle(db), options->operands[0],
 					   option_text(options, OPTION_RUN), &shown->run_id);
+	if (status == CMD_DONE)
+		status = find_window(options, db_handle(db), shown);
 	if (status != CMD_DONE)
 		return status;
 	shown->database = strdup(sqlite3_db_filename(db_handle(db), "main"));
@@ -354,6 +382,8 @@ int cmd_view(const struct option_set *options)
 	auto_free char *fragment = NULL;
 	auto_shown struct shown shown = { 0 };
 
+	if (options->n_operands == 2 && option_text(options, OPTION_WINDOW))
+		return cmd_usage("view: --window is of one trace, and two are compared");
 	mallopt(M_ARENA_MAX, MAX_ARENAS);
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	int status = find_database(options, &shown);
@@ -361,7 +391,7 @@ int cmd_view(const struct option_set *options)
 		return status;
 	const struct view_files files = { .database = shown.database, .pictures = shown.pictures };
 	if (option_text(options, OPTION_EXPORT_PAGE))
-		return write_file(options, &files, shown.run_id);
-	status = make_fragment(options, shown.run_id, &fragment);
+		return write_file(options, &files, &shown);
+	status = make_fragment(options, &shown, &fragment);
 	return status == CMD_DONE ? serve(options, &shown, fragment) : status;
 }

@@ -140,6 +140,25 @@ def check_windows(folder):
                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False)
     checks.that(refused.returncode == 1 and f"windows 1 to {len(found)}" in refused.stderr,
                 f"window 9: {refused.stderr}")
+    check_page(cut, found[-1])
+
+
+def check_page(trace, window):
+    """The page begins with the window: served and in a file."""
+    number, from_ns, to_ns = window[:3]
+    fragment = f"#from={from_ns}&run=1&to={to_ns}"
+    file = trace + ".html"
+    said = whole.run([MEMSIGHT, "view", trace, "--window", str(number), "--export", file])
+    checks.that(said.strip() == "file://" + os.path.realpath(file) + fragment,
+                f"view --export says {said!r}")
+    with subprocess.Popen([MEMSIGHT, "view", trace, "--window", str(number), "--no-open"],
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as served:
+        said = served.stdout.readline().strip() or served.stderr.read()
+        served.terminate()
+    checks.that(said.endswith(fragment) or "without libmicrohttpd" in said, f"view says {said!r}")
+    refused = subprocess.run([MEMSIGHT, "view", trace, trace, "--window", "1"], text=True,
+                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False)
+    checks.that(refused.returncode == 2 and "of one trace" in refused.stderr, refused.stderr)
 
 
 def check_start_after(folder):
